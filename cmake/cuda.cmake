@@ -1,0 +1,68 @@
+# The CUDA plug-in, libheadroom_cuda.so: built with -DHR_CUDA=ON where nvcc is, loaded by the program at run time.
+#
+# The program and the plug-in both carry the hash of ops.def and refuse each other when it differs.
+set(ops_def ${CMAKE_SOURCE_DIR}/src/op/ops.def)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ops_def})
+file(SHA256 ${ops_def} ops_sha256)
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/dev/cuda/loader.c PROPERTIES
+                            COMPILE_DEFINITIONS HR_OPS_SHA256="${ops_sha256}")
+
+# The tests are plain C and build everywhere; without plug-in or GPU they are skipped.
+if(TARGET hr_run)
+  file(GLOB cuda_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/cuda/test_*.c)
+  foreach(source IN LISTS cuda_tests)
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(cuda_${name} ${source})
+    target_link_libraries(cuda_${name} PRIVATE hr_run PkgConfig::CMOCKA)
+    add_test(NAME cuda/${name} COMMAND cuda_${name})
+    set_tests_properties(cuda/${name} PROPERTIES SKIP_RETURN_CODE 77 LABELS gpu)
+  endforeach()
+endif()
+if(NOT HR_CUDA)
+  return()
+endif()
+if(HR_ASAN OR HR_FUZZ)
+  message(STATUS "the CUDA plug-in is not built with sanitizers")
+  return()
+endif()
+
+set(CMAKE_CUDA_STANDARD 17)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 86-real 89-real 90) # machine code for each, and PTX of 90 for what comes later
+endif()
+if(NOT DEFINED CMAKE_CUDA_COMPILER)
+  find_program(HR_NVCC nvcc REQUIRED)
+  set(CMAKE_CUDA_COMPILER ${HR_NVCC})
+endif()
+# The shared compile options are the C compiler's; nvcc passes its own on to the host compiler.
+get_property(c_options DIRECTORY PROPERTY COMPILE_OPTIONS)
+set_property(DIRECTORY PROPERTY COMPILE_OPTIONS "")
+enable_language(CUDA)
+set_property(DIRECTORY PROPERTY COMPILE_OPTIONS "${c_options}")
+find_package(CUDAToolkit 12.1 REQUIRED)
+
+# One launcher for every op whose source has a .cu file: an op that is added there needs no edit here.
+file(GLOB op_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/op/*.cu)
+file(GLOB device_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/dev/cuda/*.cu)
+file(STRINGS ${ops_def} op_lines REGEX "^HR_OP\\(")
+set(launchers "")
+foreach(line IN LISTS op_lines)
+  string(REGEX MATCH "^HR_OP\\(([a-z0-9_]+), *([a-z0-9_]+)\\)" matched "${line}")
+  if(matched AND EXISTS ${CMAKE_SOURCE_DIR}/src/op/${CMAKE_MATCH_2}.cu)
+    string(APPEND launchers "HR_LAUNCHER(${CMAKE_MATCH_1})\n")
+  endif()
+endforeach()
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/launchers.inc CONTENT "${launchers}")
+
+add_library(headroom_cuda MODULE ${device_sources} ${op_sources})
+set_target_properties(headroom_cuda PROPERTIES CUDA_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON
+                      COMPILE_OPTIONS "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+target_compile_options(headroom_cuda PRIVATE -lineinfo -Xcompiler=-Wall,-Wextra,-Wno-unused-function
+                       --Werror=all-warnings -Xfatbin=-compress-all)
+target_compile_definitions(headroom_cuda PRIVATE HR_OPS_SHA256="${ops_sha256}")
+target_include_directories(headroom_cuda PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated)
+target_link_libraries(headroom_cuda PRIVATE CUDA::cublasLt ${CMAKE_DL_LIBS})
+# Only the entry is visible, also against symbols of the static runtime.
+target_link_options(headroom_cuda PRIVATE -Wl,--exclude-libs,ALL)
