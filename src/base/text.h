@@ -1,0 +1,29 @@
+/* Text for people: sizes, escapes, terminal facts. */
+#ifndef HR_BASE_TEXT_H
+#define HR_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { HR_SIZE_TEXT = 24 };
+
+/* "512 B", "1.50 KiB", "3.21 GiB"; returns `out`. */
+const char *hr__size_text(uint64_t bytes, char out[HR_SIZE_TEXT]);
+
+/* Parses "1073741824", "512MiB", "1.5 GB", "8G" (G = GiB, GB = 10^9, GiB = 2^30, no unit = bytes). False when
+ * malformed, negative or above 2^62. */
+bool hr__size_parse(const char *text, uint64_t *bytes);
+
+/* Copies text with control bytes and invalid UTF-8 shown as \xNN; always NUL-terminated; cut at `capacity`. */
+void hr__text_escape(const char *text, size_t bytes, char *out, size_t capacity);
+
+/* Edit distance, for "did you mean". */
+size_t hr__text_distance(const char *a, const char *b);
+
+typedef enum hr_color_mode { HR_COLOR_AUTO, HR_COLOR_ALWAYS, HR_COLOR_NEVER } hr_color_mode;
+/* Whether to colour what goes to `stream` (NO_COLOR, TERM=dumb, isatty respected under AUTO). */
+bool hr__text_colors(hr_color_mode mode, FILE *stream);
+
+#endif

@@ -1,0 +1,29 @@
+/* A pool of worker threads with one call: run a function over task numbers [0, tasks) on `threads` threads.
+ *
+ * The calling thread takes part. Tasks are claimed from a shared counter, so which thread runs a task is not fixed;
+ * what a task computes must not depend on it (`worker` only selects scratch). Workers spin briefly for the next call,
+ * then sleep. Calls do not nest.
+ */
+#ifndef HR_BASE_THREADS_H
+#define HR_BASE_THREADS_H
+
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef struct hr_pool hr_pool;
+
+/* task: which piece of work; worker: 0 <= worker < threads, unique among the threads running now. */
+typedef void (*hr_task)(void *arg, int64_t task, int worker);
+
+hr_status hr__pool_create(int threads, hr_pool **out, hr_error *err); /* threads >= 1, the caller counted in */
+void hr__pool_destroy(hr_pool *pool);
+int hr__pool_threads(const hr_pool *pool);
+
+/* Runs all tasks and returns when they are done. threads <= 1, tasks <= 1 or pool == NULL: runs in the caller. */
+void hr__pool_run(hr_pool *pool, int threads, int64_t tasks, hr_task function, void *arg);
+
+/* Processors this process may use (affinity and cgroup quota respected), at least 1. */
+int hr__cpu_count(void);
+
+#endif
