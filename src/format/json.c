@@ -1,0 +1,143 @@
+/* JSON by jansson, turned into the document tree of format/doc.h.
+ *
+ * jansson ignores failures to grow its token buffer (lex_save in its load.c, 2.14) and then reads past the end of a
+ * token that lost its closing quote. While it parses, therefore, a failed allocation does not return to it: memory
+ * comes from an arena and lack of it leaves the parser by longjmp. Nothing of jansson's is left behind, since all it
+ * had lies in that arena.
+ */
+#include "format/json.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "format/doc.h"
+
+typedef struct parse {
+  hr_arena *arena;
+  jmp_buf out_of_memory;
+} parse;
+
+static _Thread_local parse *current; /* the parse this thread is in; NULL outside hr__json_load */
+
+static void *json_take(size_t bytes) {
+  if (!current) return hr__alloc(bytes);
+  void *memory = hr__arena_alloc(current->arena, bytes);
+  if (!memory) longjmp(current->out_of_memory, 1);
+  return memory;
+}
+
+static void json_give(void *memory) {
+  if (!current) hr__free(memory);
+}
+
+static void allocator_install(void) {
+  json_set_alloc_funcs(json_take, json_give);
+  json_object_seed(0); /* random, against hash flooding; needs no memory, but must not happen inside a parse */
+}
+
+void hr__json_init(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, allocator_install);
+}
+
+hr_status hr__json_load(const char *text, size_t bytes, hr_arena *arena, json_t **out, json_error_t *fault,
+                        hr_error *err) {
+  hr__json_init();
+  parse here = {.arena = arena};
+  if (setjmp(here.out_of_memory)) {
+    current = NULL;
+    return hr__nomem(err);
+  }
+  current = &here;
+  json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, fault);
+  current = NULL;
+  if (!root) return HR_BAD_INPUT;
+  *out = root;
+  return HR_OK;
+}
+
+typedef struct conversion {
+  const char *name;
+  hr_arena *arena;
+  size_t nodes;
+} conversion;
+
+static const char *scalar_text(const json_t *value, hr_arena *arena) {
+  switch (json_typeof(value)) {
+  case JSON_STRING:
+    return hr__arena_text(arena, json_string_value(value));
+  case JSON_INTEGER:
+    return hr__arena_format(arena, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+  case JSON_REAL: {
+    char digits[40];
+    snprintf(digits, sizeof digits, "%.17g", json_real_value(value));
+    bool whole = !strpbrk(digits, ".e"); /* 2.0 stays a float */
+    return hr__arena_format(arena, "%s%s", digits, whole ? ".0" : "");
+  }
+  default:
+    return json_is_true(value) ? "true" : json_is_false(value) ? "false" : "null";
+  }
+}
+
+static hr_status convert(conversion *c, const json_t *value, int depth, hr_doc_node **out, hr_error *err);
+
+/* Appends a child; `tail` is where the next one is linked. */
+static hr_status convert_child(conversion *c, const json_t *value, const char *key, int depth, hr_doc_node ***tail,
+                               hr_error *err) {
+  hr_doc_node *child = NULL;
+  HR_TRY(convert(c, value, depth + 1, &child, err));
+  if (key && !(child->key = hr__arena_text(c->arena, key))) return hr__nomem(err);
+  **tail = child;
+  *tail = &child->next;
+  return HR_OK;
+}
+
+static hr_status convert(conversion *c, const json_t *value, int depth, hr_doc_node **out, hr_error *err) {
+  bool holds_others = json_is_object(value) || json_is_array(value); /* scalars do not nest */
+  if (depth > HR_DOC_MAX_DEPTH && holds_others)
+    return hr__fail(err, HR_BAD_INPUT, c->name, NULL, "nested more than %d deep", HR_DOC_MAX_DEPTH);
+  if (++c->nodes > HR_DOC_MAX_NODES)
+    return hr__fail(err, HR_BAD_INPUT, c->name, NULL, "more than %d values", HR_DOC_MAX_NODES);
+  hr_doc_node *node = hr__arena_alloc(c->arena, sizeof *node);
+  if (!node) return hr__nomem(err);
+  hr_doc_node **tail = &node->child;
+  if (json_is_object(value)) {
+    node->kind = HR_DOC_MAP;
+    json_t *object = (json_t *)(uintptr_t)value; /* jansson's iterators take no const */
+    for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at))
+      HR_TRY(convert_child(c, json_object_iter_value(at), json_object_iter_key(at), depth, &tail, err));
+  } else if (json_is_array(value)) {
+    node->kind = HR_DOC_LIST;
+    for (size_t i = 0; i < json_array_size(value); i++)
+      HR_TRY(convert_child(c, json_array_get(value, i), NULL, depth, &tail, err));
+  } else {
+    node->kind = HR_DOC_SCALAR;
+    node->quoted = json_is_string(value);
+    node->text = scalar_text(value, c->arena);
+    if (!node->text) return hr__nomem(err);
+  }
+  *out = node;
+  return HR_OK;
+}
+
+hr_status hr__json_parse(const char *name, const char *text, size_t bytes, hr_arena *arena, hr_doc_node **out,
+                         hr_error *err) {
+  if (bytes > HR_DOC_MAX_BYTES)
+    return hr__fail(err, HR_BAD_INPUT, name, NULL, "more than %d bytes of JSON", HR_DOC_MAX_BYTES);
+  hr_arena work = {0}; /* jansson's tree, gone when ours stands */
+  json_t *root = NULL;
+  json_error_t fault;
+  hr_status status = hr__json_load(text, bytes, &work, &root, &fault, err);
+  if (status == HR_BAD_INPUT) {
+    char place[HR_DOC_PLACE];
+    hr_doc_node at = {.line = fault.line, .column = fault.column};
+    hr__fail(err, status, hr__doc_place(name, &at, false, place), NULL, "not valid JSON: %s", fault.text);
+  }
+  conversion c = {.name = name, .arena = arena};
+  if (status == HR_OK) status = convert(&c, root, 1, out, err);
+  hr__arena_fini(&work);
+  return status;
+}
