@@ -1,0 +1,389 @@
+/* Products cut into tiles: the grid, the copies, and the run on the pool.
+ *
+ * oneDNN is fast, and its scratch bounded by a constant, only when A, B and C are dense (no gap between rows) and A is
+ * not transposed. A tile's operand that is otherwise, or that is not of the type the product is computed in, goes
+ * through a dense copy in the worker's workspace. Products are computed in f32, or in bf16 where the processor has it.
+ * The grid is chosen so that most f32 products need no copies at all: only m is cut, which leaves rows of A and C
+ * whole. k is cut where A or B is copied, to bound the copies; the pieces along k of one tile run one after the other
+ * and add up in C (a 16-bit C is an f32 copy until it is complete).
+ *
+ * Every dimension is cut into equal pieces (the last may be shorter), so that a product needs only a few library
+ * objects: one per combination of {whole, last} piece and of writing or adding.
+ */
+#include "dev/cpu/gemm.h"
+
+#include "base/clones.h"
+#include "base/mem.h"
+#include "dev/cpu/onednn.h"
+
+/* Largest pieces, by measurement on cores with 1.25 MiB of second-level cache: the copies of one tile stay in it. */
+enum {
+  TILE_M = 256,
+  TILE_M_SHORT = 128,  /* A transposed and few rows (gradients of small weights): enough tiles for a few cores */
+  TILE_N = 512,        /* where n is cut */
+  TILE_K = 256,        /* where k is cut; pieces of A are transposed or converted */
+  TILE_K_DENSE = 1024, /* the same where only B is copied */
+  TILES_LEAST = 4      /* fewer along m: n is cut too */
+};
+
+/* One dimension: `count` pieces of `step`, the last of `last`. */
+typedef struct cut {
+  int64_t step, last, count;
+} cut;
+
+/* Where a worker's part of the workspace keeps things, in bytes from its start. */
+typedef struct slice {
+  size_t a, b, c; /* copies of tiles; only where used */
+  size_t scratch, scratch_bytes;
+  size_t bytes;
+} slice;
+
+typedef struct layout {
+  cut m, n, k;
+  hr_dtype type; /* of A and B as the library gets them; copies of C are f32 */
+  bool copy_a, copy_b, copy_c;
+  slice slice;
+} layout;
+
+enum { KIND_ADD = 1, KIND_LAST_K = 2, KIND_LAST_N = 4, KIND_LAST_M = 8, KINDS = 16 };
+
+struct hr_gemm {
+  hr_gemm_spec spec;
+  layout layout;
+  int threads;
+  hr_dnn_product *products[KINDS]; /* NULL: this kind of tile does not occur */
+};
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+static int64_t round_to(int64_t a, int64_t multiple) {
+  return ceil_div(a, multiple) * multiple;
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+/* Equal pieces of at most `most`, multiples of `grain` where there are several. */
+static cut cut_of(int64_t size, int64_t most, int64_t grain) {
+  int64_t step = size <= most ? size : smaller(round_to(ceil_div(size, ceil_div(size, most)), grain), most);
+  int64_t count = ceil_div(size, step);
+  return (cut){step, size - (count - 1) * step, count};
+}
+
+static size_t tile_bytes(int64_t rows, int64_t columns, hr_dtype dtype) {
+  return ((size_t)rows * (size_t)columns * hr_dtype_bytes(dtype) + 63) & ~(size_t)63;
+}
+
+/* Bound of the library's scratch for dense operands: 64 columns of B repacked for at most 1024 of k, and a block of C
+ * of at most 256 rows; measured on version 2.6, doubled for others. */
+static size_t scratch_cap(const layout *l) {
+  int64_t k = smaller(round_to(l->k.step, 64), 1024), m = smaller(l->m.step, 256);
+  return 2 * (tile_bytes(64, k, HR_F32) + tile_bytes(64, m, HR_F32) + 2048);
+}
+
+/* Whether bf16 is the type to multiply in, where the processor has it. */
+static bool spec_narrow(const hr_gemm_spec *spec) {
+  return spec->a == HR_BF16 || spec->b == HR_BF16;
+}
+
+/* Cuts m; and n where whole rows of B or C would have to be copied, or where m alone gives too few tiles for several
+ * cores (logits). */
+static void grid_choose(const hr_gemm_spec *spec, layout *l) {
+  bool gaps = spec->ldc != spec->n || (!spec->transpose_b && spec->ldb != spec->n);
+  bool copies = gaps || spec->a != l->type || spec->b != l->type || (spec->c != HR_F32 && spec->c != l->type);
+  bool is_short = spec->transpose_a && spec->m <= 2 * TILE_M;
+  l->m = cut_of(spec->m, is_short ? TILE_M_SHORT : TILE_M, 16);
+  bool wide = l->m.count < TILES_LEAST && !spec->transpose_a;
+  l->n = cut_of(spec->n, copies || wide ? TILE_N : spec->n, 64);
+}
+
+static layout layout_of(const hr_gemm_spec *spec, hr_dtype type) {
+  layout l = {.type = type};
+  grid_choose(spec, &l);
+  bool whole_n = l.n.count == 1;
+  l.copy_a = spec->transpose_a || spec->lda != spec->k || spec->a != type;
+  l.copy_b = spec->ldb != (spec->transpose_b ? spec->k : spec->n) || !(spec->transpose_b || whole_n) || spec->b != type;
+  l.k = cut_of(spec->k, l.copy_a ? TILE_K : l.copy_b ? TILE_K_DENSE : spec->k, 64);
+  if (l.k.count > 1 && !spec->transpose_a) l.copy_a = true;
+  if (l.k.count > 1 && spec->transpose_b) l.copy_b = true;
+  l.copy_c = spec->ldc != spec->n || !whole_n || (spec->c != HR_F32 && (spec->c != type || l.k.count > 1));
+
+  size_t at = 0;
+  l.slice.a = at;
+  if (l.copy_a) at += tile_bytes(l.m.step, l.k.step, type);
+  l.slice.b = at;
+  if (l.copy_b) at += tile_bytes(l.n.step, l.k.step, type);
+  l.slice.c = at;
+  if (l.copy_c) at += tile_bytes(l.m.step, l.n.step, HR_F32);
+  l.slice.scratch = at;
+  l.slice.scratch_bytes = scratch_cap(&l);
+  l.slice.bytes = at + l.slice.scratch_bytes;
+  return l;
+}
+
+static size_t layout_bytes(const layout *l, int threads) {
+  int64_t workers = smaller(threads, l->m.count * l->n.count);
+  return (size_t)(workers < 1 ? 1 : workers) * l->slice.bytes;
+}
+
+size_t hr__gemm_workspace(const hr_gemm_spec *spec, int threads) {
+  if (spec->m < 1 || spec->n < 1 || spec->k < 1) return 0;
+  /* Which type the processor multiplies is not known here: the larger. */
+  layout wide = layout_of(spec, HR_F32), narrow = spec_narrow(spec) ? layout_of(spec, HR_BF16) : wide;
+  size_t wide_bytes = layout_bytes(&wide, threads), narrow_bytes = layout_bytes(&narrow, threads);
+  return wide_bytes > narrow_bytes ? wide_bytes : narrow_bytes;
+}
+
+/* The library product for one kind of tile. */
+static hr_gemm_spec tile_spec(const hr_gemm_spec *spec, const layout *l, int kind) {
+  hr_gemm_spec tile = *spec;
+  tile.m = kind & KIND_LAST_M ? l->m.last : l->m.step;
+  tile.n = kind & KIND_LAST_N ? l->n.last : l->n.step;
+  tile.k = kind & KIND_LAST_K ? l->k.last : l->k.step;
+  tile.accumulate = kind & KIND_ADD;
+  tile.a = tile.b = l->type;
+  tile.transpose_a = false;
+  if (l->copy_a) tile.lda = tile.k;
+  if (l->copy_b) tile.ldb = tile.transpose_b ? tile.k : tile.n;
+  if (l->copy_c) tile.c = HR_F32, tile.ldc = tile.n;
+  return tile;
+}
+
+/* Whole pieces and the last one share a kind when they are equal. */
+static int tile_kind(const hr_gemm *gemm, int64_t i, int64_t j, int64_t p) {
+  const layout *l = &gemm->layout;
+  int kind = gemm->spec.accumulate || p > 0 ? KIND_ADD : 0;
+  if (i == l->m.count - 1 && l->m.last != l->m.step) kind |= KIND_LAST_M;
+  if (j == l->n.count - 1 && l->n.last != l->n.step) kind |= KIND_LAST_N;
+  if (p == l->k.count - 1 && l->k.last != l->k.step) kind |= KIND_LAST_K;
+  return kind;
+}
+
+static hr_status kind_create(hr_gemm *gemm, int kind, hr_error *err) {
+  if (gemm->products[kind]) return HR_OK;
+  hr_gemm_spec tile = tile_spec(&gemm->spec, &gemm->layout, kind);
+  HR_TRY(hr__dnn_create(&tile, gemm->threads, &gemm->products[kind], err));
+  size_t bytes = hr__dnn_scratch_bytes(gemm->products[kind]);
+  if (bytes > gemm->layout.slice.scratch_bytes)
+    return hr__fail(err, HR_FAILURE, NULL, NULL,
+                    "oneDNN wants %zu bytes of scratch for a product of %lld x %lld x %lld, above the cap of %zu",
+                    bytes, (long long)tile.m, (long long)tile.n, (long long)tile.k, gemm->layout.slice.scratch_bytes);
+  return HR_OK;
+}
+
+/* Only first, second and last pieces can differ in kind. */
+static hr_status kinds_create(hr_gemm *gemm, hr_error *err) {
+  const layout *l = &gemm->layout;
+  const int64_t rows[] = {0, l->m.count - 1}, columns[] = {0, l->n.count - 1};
+  const int64_t pieces[] = {0, l->k.count > 1 ? 1 : 0, l->k.count - 1};
+  for (int i = 0; i < 2; i++)
+    for (int j = 0; j < 2; j++)
+      for (int p = 0; p < 3; p++)
+        HR_TRY(kind_create(gemm, tile_kind(gemm, rows[i], columns[j], pieces[p]), err));
+  return HR_OK;
+}
+
+hr_status hr__gemm_create(const hr_gemm_spec *spec, int threads, hr_gemm **out, hr_error *err) {
+  if (spec->m < 1 || spec->n < 1 || spec->k < 1)
+    return hr__fail(err, HR_FAILURE, NULL, NULL, "a product of %lld x %lld x %lld has no elements", (long long)spec->m,
+                    (long long)spec->n, (long long)spec->k);
+  hr_gemm *gemm = hr__alloc_zero(1, sizeof *gemm);
+  if (!gemm) return hr__nomem(err);
+  gemm->spec = *spec;
+  gemm->layout = layout_of(spec, spec_narrow(spec) && hr__dnn_native(HR_BF16) ? HR_BF16 : HR_F32);
+  gemm->threads = threads < 1 ? 1 : threads;
+  hr_status status = kinds_create(gemm, err);
+  if (status != HR_OK) {
+    hr__gemm_destroy(gemm);
+    return status;
+  }
+  *out = gemm;
+  return HR_OK;
+}
+
+void hr__gemm_destroy(hr_gemm *gemm) {
+  if (!gemm) return;
+  for (int kind = 0; kind < KINDS; kind++)
+    hr__dnn_release(gemm->products[kind]);
+  hr__free(gemm);
+}
+
+/* A block of a matrix, copied or transposed, from one type to another. */
+typedef struct block {
+  const void *from;
+  int64_t from_ld, rows, columns; /* as stored in `from` */
+  void *to;
+  int64_t to_ld;
+} block;
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE float element_get(const void *data, hr_dtype dtype, int64_t index) {
+  return dtype == HR_F32 ? ((const float *)data)[index] : hr__bf16_to_f32(((const uint16_t *)data)[index]);
+}
+
+INLINE void element_put(void *data, hr_dtype dtype, int64_t index, float value) {
+  if (dtype == HR_F32)
+    ((float *)data)[index] = value;
+  else
+    ((uint16_t *)data)[index] = hr__f32_to_bf16(value);
+}
+
+INLINE void block_copy_as(const block *b, hr_dtype from, hr_dtype to) {
+  for (int64_t r = 0; r < b->rows; r++)
+#pragma omp simd
+    for (int64_t c = 0; c < b->columns; c++)
+      element_put(b->to, to, r * b->to_ld + c, element_get(b->from, from, r * b->from_ld + c));
+}
+
+enum { SIDE = 16 }; /* of the squares in which a block is transposed */
+
+typedef float quad __attribute__((vector_size(16)));
+
+/* to[c][r] = from[r][c], in steps of 4 x 4. */
+INLINE void square_transpose(float from[SIDE][SIDE], float to[SIDE][SIDE]) {
+  for (int r = 0; r < SIDE; r += 4)
+    for (int c = 0; c < SIDE; c += 4) {
+      quad row[4];
+      for (int i = 0; i < 4; i++)
+        memcpy(&row[i], &from[r + i][c], sizeof(quad));
+      quad low0 = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5);
+      quad low1 = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5);
+      quad high0 = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7);
+      quad high1 = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
+      quad column[4] = {
+          __builtin_shufflevector(low0, low1, 0, 1, 4, 5), __builtin_shufflevector(low0, low1, 2, 3, 6, 7),
+          __builtin_shufflevector(high0, high1, 0, 1, 4, 5), __builtin_shufflevector(high0, high1, 2, 3, 6, 7)};
+      for (int i = 0; i < 4; i++)
+        memcpy(&to[c + i][r], &column[i], sizeof(quad));
+    }
+}
+
+/* Each line of `from` is touched once: rows a power of two apart would push each other out of the cache. */
+INLINE void block_transpose_as(const block *b, hr_dtype from, hr_dtype to) {
+  float square[SIDE][SIDE], turned[SIDE][SIDE];
+  for (int64_t row = 0; row < b->rows; row += SIDE)
+    for (int64_t column = 0; column < b->columns; column += SIDE) {
+      int64_t rows = smaller(SIDE, b->rows - row), columns = smaller(SIDE, b->columns - column);
+      int64_t at = row * b->from_ld + column, out = column * b->to_ld + row;
+      if (rows == SIDE && columns == SIDE) {
+        for (int r = 0; r < SIDE; r++)
+          for (int c = 0; c < SIDE; c++)
+            square[r][c] = element_get(b->from, from, at + r * b->from_ld + c);
+        square_transpose(square, turned);
+        for (int c = 0; c < SIDE; c++)
+          for (int r = 0; r < SIDE; r++)
+            element_put(b->to, to, out + c * b->to_ld + r, turned[c][r]);
+      } else {
+        for (int64_t c = 0; c < columns; c++)
+          for (int64_t r = 0; r < rows; r++)
+            element_put(b->to, to, out + c * b->to_ld + r, element_get(b->from, from, at + r * b->from_ld + c));
+      }
+    }
+}
+
+HR_CLONES static void block_copy(const block *b, hr_dtype from, hr_dtype to) {
+  if (from == HR_F32 && to == HR_F32)
+    block_copy_as(b, HR_F32, HR_F32);
+  else if (from == HR_F32)
+    block_copy_as(b, HR_F32, HR_BF16);
+  else if (to == HR_F32)
+    block_copy_as(b, HR_BF16, HR_F32);
+  else
+    block_copy_as(b, HR_BF16, HR_BF16);
+}
+
+HR_CLONES static void block_transpose(const block *b, hr_dtype from, hr_dtype to) {
+  if (from == HR_F32 && to == HR_F32)
+    block_transpose_as(b, HR_F32, HR_F32);
+  else if (from == HR_F32)
+    block_transpose_as(b, HR_F32, HR_BF16);
+  else if (to == HR_F32)
+    block_transpose_as(b, HR_BF16, HR_F32);
+  else
+    block_transpose_as(b, HR_BF16, HR_BF16);
+}
+
+void hr__f32_transpose(const float *from, int64_t from_ld, int64_t rows, int64_t columns, float *to, int64_t to_ld) {
+  block_transpose(&(block){from, from_ld, rows, columns, to, to_ld}, HR_F32, HR_F32);
+}
+
+/* The addresses of one tile. */
+typedef struct place {
+  const char *a, *b;
+  char *c;
+  char *workspace; /* the worker's part */
+} place;
+
+/* Piece p along k of a tile of m x n: brings the operands into f32 where needed and multiplies. */
+static hr_status piece_run(const hr_gemm *gemm, const hr_dnn_product *product, int worker, const place *at, int64_t p,
+                           int64_t m, int64_t n) {
+  const hr_gemm_spec *s = &gemm->spec;
+  const layout *l = &gemm->layout;
+  int64_t k0 = p * l->k.step, k = p == l->k.count - 1 ? l->k.last : l->k.step;
+  const char *a = at->a + (size_t)(s->transpose_a ? k0 * s->lda : k0) * hr_dtype_bytes(s->a);
+  const char *b = at->b + (size_t)(s->transpose_b ? k0 : k0 * s->ldb) * hr_dtype_bytes(s->b);
+  char *tile_a = at->workspace + l->slice.a, *tile_b = at->workspace + l->slice.b;
+  if (l->copy_a && s->transpose_a)
+    block_transpose(&(block){a, s->lda, k, m, tile_a, k}, s->a, l->type);
+  else if (l->copy_a)
+    block_copy(&(block){a, s->lda, m, k, tile_a, k}, s->a, l->type);
+  if (l->copy_b) {
+    int64_t rows = s->transpose_b ? n : k, columns = s->transpose_b ? k : n;
+    block_copy(&(block){b, s->ldb, rows, columns, tile_b, columns}, s->b, l->type);
+  }
+  return hr__dnn_run(product, worker, l->copy_a ? tile_a : a, l->copy_b ? tile_b : b,
+                     l->copy_c ? at->workspace + l->slice.c : at->c, at->workspace + l->slice.scratch);
+}
+
+static hr_status tile_run(const hr_gemm *gemm, int worker, int64_t tile, const void *a, const void *b, void *c,
+                          void *workspace) {
+  const hr_gemm_spec *s = &gemm->spec;
+  const layout *l = &gemm->layout;
+  /* Neighbouring tasks share a panel of B. */
+  int64_t i = tile % l->m.count, j = tile / l->m.count;
+  int64_t m0 = i * l->m.step, m = i == l->m.count - 1 ? l->m.last : l->m.step;
+  int64_t n0 = j * l->n.step, n = j == l->n.count - 1 ? l->n.last : l->n.step;
+  place at = {(const char *)a + (size_t)(s->transpose_a ? m0 : m0 * s->lda) * hr_dtype_bytes(s->a),
+              (const char *)b + (size_t)(s->transpose_b ? n0 * s->ldb : n0) * hr_dtype_bytes(s->b),
+              (char *)c + (size_t)(m0 * s->ldc + n0) * hr_dtype_bytes(s->c), workspace};
+  char *tile_c = at.workspace + l->slice.c;
+  if (l->copy_c && s->accumulate) block_copy(&(block){at.c, s->ldc, m, n, tile_c, n}, s->c, HR_F32);
+  for (int64_t p = 0; p < l->k.count; p++)
+    HR_TRY(piece_run(gemm, gemm->products[tile_kind(gemm, i, j, p)], worker, &at, p, m, n));
+  if (l->copy_c) block_copy(&(block){tile_c, n, m, n, at.c, s->ldc}, HR_F32, s->c);
+  return HR_OK;
+}
+
+typedef struct job {
+  const hr_gemm *gemm;
+  const void *a, *b;
+  void *c;
+  char *workspace;
+  int failed; /* set by any worker, never cleared */
+} job;
+
+static void job_task(void *arg, int64_t task, int worker) {
+  job *j = arg;
+  char *workspace = j->workspace + (size_t)worker * j->gemm->layout.slice.bytes;
+  if (tile_run(j->gemm, worker, task, j->a, j->b, j->c, workspace) != HR_OK)
+    __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
+}
+
+hr_status hr__gemm_run(const hr_gemm *gemm, hr_pool *pool, int threads, const void *a, const void *b, void *c,
+                       void *workspace) {
+  job j = {gemm, a, b, c, workspace, 0};
+  int64_t tiles = gemm->layout.m.count * gemm->layout.n.count;
+  hr__pool_run(pool, (int)smaller(smaller(threads, gemm->threads), tiles), tiles, job_task, &j);
+  return j.failed ? HR_FAILURE : HR_OK;
+}
+
+hr_status hr__gemm_run_here(const hr_gemm *gemm, int worker, const void *a, const void *b, void *c, void *workspace) {
+  int64_t tiles = gemm->layout.m.count * gemm->layout.n.count;
+  for (int64_t tile = 0; tile < tiles; tile++)
+    HR_TRY(tile_run(gemm, worker, tile, a, b, c, workspace));
+  return HR_OK;
+}

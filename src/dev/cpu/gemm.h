@@ -1,0 +1,44 @@
+/* Matrix products on the CPU: C (+)= op(A) op(B), row-major, by oneDNN (dev/cpu/onednn.c) in tiles on the pool.
+ *
+ * The tile grid is a function of the shape only, so results do not depend on the number of threads. Each tile is one
+ * single-threaded oneDNN product whose scratch comes from the caller's workspace. Where the processor has no 16-bit
+ * product (or oneDNN has none for the type), tiles are converted to f32 in that workspace, multiplied in f32 and
+ * converted back: faster than the library's emulation and exact in the inputs.
+ */
+#ifndef HR_DEV_CPU_GEMM_H
+#define HR_DEV_CPU_GEMM_H
+
+#include <stdbool.h>
+
+#include "base/threads.h"
+#include "dev/dtype.h"
+
+typedef struct hr_gemm_spec {
+  int64_t m, n, k;
+  int64_t lda, ldb, ldc; /* elements between rows as stored */
+  bool transpose_a;      /* A is stored [k, m] */
+  bool transpose_b;      /* B is stored [n, k] */
+  bool accumulate;       /* C += instead of C = */
+  hr_dtype a, b, c;      /* each f32 or bf16 */
+} hr_gemm_spec;
+
+typedef struct hr_gemm hr_gemm; /* library objects for one spec; shared by equal specs */
+
+/* Upper bound of the workspace for `threads` threads: plain arithmetic, no library. */
+size_t hr__gemm_workspace(const hr_gemm_spec *spec, int threads);
+
+hr_status hr__gemm_create(const hr_gemm_spec *spec, int threads, hr_gemm **out, hr_error *err);
+void hr__gemm_destroy(hr_gemm *gemm);
+
+/* On the pool with at most `threads` threads (as created). */
+hr_status hr__gemm_run(const hr_gemm *gemm, hr_pool *pool, int threads, const void *a, const void *b, void *c,
+                       void *workspace);
+
+/* One product in the calling thread, for kernels that already run inside a pool task; `worker` selects the library
+ * objects and `workspace` is this worker's own part (hr__gemm_workspace(spec, 1) bytes). */
+hr_status hr__gemm_run_here(const hr_gemm *gemm, int worker, const void *a, const void *b, void *c, void *workspace);
+
+/* to [columns, rows] = from [rows, columns] transposed, both f32, in the calling thread. */
+void hr__f32_transpose(const float *from, int64_t from_ld, int64_t rows, int64_t columns, float *to, int64_t to_ld);
+
+#endif

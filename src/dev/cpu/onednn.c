@@ -1,0 +1,268 @@
+/* The only file that calls oneDNN; written for its C interface of version 2 (Debian 12) and of version 3.
+ *
+ * oneDNN would start its own OpenMP threads. Ours do the parallel work, so every thread that creates or runs a product
+ * first tells OpenMP to use one thread; that setting is per thread. One engine serves the process; streams and memory
+ * objects are not thread-safe and exist once per worker.
+ */
+#include "dev/cpu/onednn.h"
+
+#include <dlfcn.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
+
+#include "base/mem.h"
+
+enum { WORKERS = 1024 }; /* largest worker count */
+
+#if DNNL_VERSION_MAJOR >= 3
+typedef const_dnnl_memory_desc_t layout_ref;
+
+static dnnl_status_t layout_create(dnnl_memory_desc_t *layout, const dnnl_dims_t dims, dnnl_data_type_t type,
+                                   const dnnl_dims_t strides) {
+  return dnnl_memory_desc_create_with_strides(layout, 2, dims, type, strides);
+}
+static void layout_destroy(dnnl_memory_desc_t *layout) {
+  if (*layout) dnnl_memory_desc_destroy(*layout);
+}
+static layout_ref layout_get(const dnnl_memory_desc_t *layout) {
+  return *layout;
+}
+static dnnl_status_t sum_append(dnnl_post_ops_t post_ops) {
+  return dnnl_post_ops_append_sum(post_ops, 1.0f, 0, dnnl_data_type_undef);
+}
+static dnnl_status_t matmul_describe(dnnl_primitive_desc_t *out, dnnl_engine_t engine, layout_ref a, layout_ref b,
+                                     layout_ref c, dnnl_primitive_attr_t attr) {
+  return dnnl_matmul_primitive_desc_create(out, engine, a, b, NULL, c, attr);
+}
+#else
+typedef const dnnl_memory_desc_t *layout_ref;
+
+static dnnl_status_t layout_create(dnnl_memory_desc_t *layout, const dnnl_dims_t dims, dnnl_data_type_t type,
+                                   const dnnl_dims_t strides) {
+  return dnnl_memory_desc_init_by_strides(layout, 2, dims, type, strides);
+}
+static void layout_destroy(dnnl_memory_desc_t *layout) {
+  (void)layout;
+}
+static layout_ref layout_get(const dnnl_memory_desc_t *layout) {
+  return layout;
+}
+static dnnl_status_t sum_append(dnnl_post_ops_t post_ops) {
+  return dnnl_post_ops_append_sum(post_ops, 1.0f);
+}
+static dnnl_status_t matmul_describe(dnnl_primitive_desc_t *out, dnnl_engine_t engine, layout_ref a, layout_ref b,
+                                     layout_ref c, dnnl_primitive_attr_t attr) {
+  dnnl_matmul_desc_t matmul;
+  dnnl_status_t status = dnnl_matmul_desc_init(&matmul, a, b, NULL, c);
+  return status == dnnl_success ? dnnl_primitive_desc_create(out, &matmul, attr, engine, NULL) : status;
+}
+#endif
+
+enum { SLOT_A, SLOT_B, SLOT_C, SLOT_SCRATCH, SLOTS };
+
+struct hr_dnn_product {
+  hr_gemm_spec spec;
+  int workers;
+  int references;
+  hr_dnn_product *next;
+  dnnl_primitive_t primitive;
+  size_t scratch_bytes;
+  dnnl_exec_arg_t (*args)[SLOTS]; /* per worker; memory objects whose address is set before each run */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
+static dnnl_engine_t engine;
+static dnnl_stream_t streams[WORKERS];
+static int n_streams;
+static hr_dnn_product *products;
+
+static void (*openmp_threads)(int); /* omp_set_num_threads; NULL where oneDNN runs without OpenMP */
+
+static hr_status fail(hr_error *err, const char *what, dnnl_status_t status) {
+  if (status == dnnl_out_of_memory) return hr__nomem(err);
+  return hr__fail(err, HR_FAILURE, NULL, NULL, "oneDNN could not %s (status %d)", what, (int)status);
+}
+
+/* Engine and at least `workers` streams; the lock is held. */
+static hr_status library_open(int workers, hr_error *err) {
+  if (!engine) {
+    *(void **)&openmp_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
+    if (openmp_threads) openmp_threads(1);
+    dnnl_status_t status = dnnl_engine_create(&engine, dnnl_cpu, 0);
+    if (status != dnnl_success) return fail(err, "create its engine", status);
+  }
+  for (; n_streams < workers; n_streams++) {
+    dnnl_status_t status = dnnl_stream_create(&streams[n_streams], engine, dnnl_stream_default_flags);
+    if (status != dnnl_success) return fail(err, "create a stream", status);
+  }
+  return HR_OK;
+}
+
+bool hr__dnn_native(hr_dtype dtype) {
+  if (dtype == HR_F32) return true;
+  if (dtype != HR_BF16) return false;
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512bf16") && dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_bf16;
+}
+
+static dnnl_data_type_t type_of(hr_dtype dtype) {
+  return dtype == HR_BF16 ? dnnl_bf16 : dnnl_f32;
+}
+
+static bool spec_equal(const hr_gemm_spec *x, const hr_gemm_spec *y) {
+  return x->m == y->m && x->n == y->n && x->k == y->k && x->lda == y->lda && x->ldb == y->ldb && x->ldc == y->ldc &&
+         x->transpose_a == y->transpose_a && x->transpose_b == y->transpose_b && x->accumulate == y->accumulate &&
+         x->a == y->a && x->b == y->b && x->c == y->c;
+}
+
+/* What must be undone on any path out of primitive_create. */
+typedef struct description {
+  dnnl_memory_desc_t layout[SLOT_SCRATCH];
+  int n_layouts;
+  dnnl_post_ops_t post_ops;
+  dnnl_primitive_attr_t attr;
+  dnnl_primitive_desc_t primitive;
+} description;
+
+static void description_fini(description *d) {
+  for (int i = 0; i < d->n_layouts; i++)
+    layout_destroy(&d->layout[i]);
+  if (d->primitive) dnnl_primitive_desc_destroy(d->primitive);
+  if (d->attr) dnnl_primitive_attr_destroy(d->attr);
+  if (d->post_ops) dnnl_post_ops_destroy(d->post_ops);
+}
+
+static dnnl_status_t description_layout(description *d, int64_t rows, int64_t columns, int64_t ld, bool transposed,
+                                        hr_dtype dtype) {
+  dnnl_dims_t dims = {rows, columns};
+  dnnl_dims_t strides = {transposed ? 1 : ld, transposed ? ld : 1};
+  dnnl_status_t status = layout_create(&d->layout[d->n_layouts], dims, type_of(dtype), strides);
+  if (status == dnnl_success) d->n_layouts++;
+  return status;
+}
+
+static dnnl_status_t description_init(description *d, const hr_gemm_spec *s) {
+  dnnl_status_t status = description_layout(d, s->m, s->k, s->lda, s->transpose_a, s->a);
+  if (status == dnnl_success) status = description_layout(d, s->k, s->n, s->ldb, s->transpose_b, s->b);
+  if (status == dnnl_success) status = description_layout(d, s->m, s->n, s->ldc, false, s->c);
+  if (status == dnnl_success) status = dnnl_primitive_attr_create(&d->attr);
+  if (status == dnnl_success) status = dnnl_primitive_attr_set_scratchpad_mode(d->attr, dnnl_scratchpad_mode_user);
+  if (status == dnnl_success && s->accumulate) {
+    status = dnnl_post_ops_create(&d->post_ops);
+    if (status == dnnl_success) status = sum_append(d->post_ops);
+    if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(d->attr, d->post_ops);
+  }
+  if (status != dnnl_success) return status;
+  return matmul_describe(&d->primitive, engine, layout_get(&d->layout[SLOT_A]), layout_get(&d->layout[SLOT_B]),
+                         layout_get(&d->layout[SLOT_C]), d->attr);
+}
+
+static dnnl_status_t args_create(hr_dnn_product *product, const description *d) {
+  static const int names[SLOTS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD};
+  layout_ref scratch = dnnl_primitive_desc_query_md(d->primitive, dnnl_query_scratchpad_md, 0);
+  product->scratch_bytes = dnnl_memory_desc_get_size(scratch);
+  for (int worker = 0; worker < product->workers; worker++) {
+    for (int slot = 0; slot < SLOTS; slot++) {
+      dnnl_exec_arg_t *arg = &product->args[worker][slot];
+      arg->arg = names[slot];
+      dnnl_status_t status = dnnl_memory_create(
+          &arg->memory, slot == SLOT_SCRATCH ? scratch : layout_get(&d->layout[slot]), engine, DNNL_MEMORY_NONE);
+      if (status != dnnl_success) return status;
+    }
+  }
+  return dnnl_success;
+}
+
+static void product_destroy(hr_dnn_product *product) {
+  for (int worker = 0; product->args && worker < product->workers; worker++)
+    for (int slot = 0; slot < SLOTS; slot++)
+      if (product->args[worker][slot].memory) dnnl_memory_destroy(product->args[worker][slot].memory);
+  if (product->primitive) dnnl_primitive_destroy(product->primitive);
+  hr__free(product->args);
+  hr__free(product);
+}
+
+static hr_status product_create(const hr_gemm_spec *spec, int workers, hr_dnn_product **out, hr_error *err) {
+  hr_dnn_product *product = hr__alloc_zero(1, sizeof *product);
+  if (!product) return hr__nomem(err);
+  product->spec = *spec;
+  product->workers = workers;
+  product->args = hr__alloc_zero((size_t)workers, sizeof *product->args);
+  if (!product->args) {
+    product_destroy(product);
+    return hr__nomem(err);
+  }
+  description d = {0};
+  dnnl_status_t status = description_init(&d, spec);
+  if (status == dnnl_success) status = dnnl_primitive_create(&product->primitive, d.primitive);
+  if (status == dnnl_success) status = args_create(product, &d);
+  description_fini(&d);
+  if (status != dnnl_success) {
+    product_destroy(product);
+    return fail(err, "prepare a matrix product", status);
+  }
+  *out = product;
+  return HR_OK;
+}
+
+static hr_status product_get(const hr_gemm_spec *spec, int workers, hr_dnn_product **out, hr_error *err) {
+  HR_TRY(library_open(workers, err));
+  hr_dnn_product *product = products;
+  while (product && !(product->workers == workers && spec_equal(&product->spec, spec)))
+    product = product->next;
+  if (!product) {
+    if (openmp_threads) openmp_threads(1);
+    HR_TRY(product_create(spec, workers, &product, err));
+    product->next = products;
+    products = product;
+  }
+  product->references++;
+  *out = product;
+  return HR_OK;
+}
+
+hr_status hr__dnn_create(const hr_gemm_spec *spec, int workers, hr_dnn_product **out, hr_error *err) {
+  if (workers < 1 || workers > WORKERS)
+    return hr__fail(err, HR_UNSUPPORTED, NULL, NULL, "%d threads (1 to %d are supported)", workers, WORKERS);
+  pthread_mutex_lock(&lock);
+  hr_status status = product_get(spec, workers, out, err);
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
+void hr__dnn_release(hr_dnn_product *product) {
+  if (!product) return;
+  pthread_mutex_lock(&lock);
+  if (--product->references == 0) {
+    hr_dnn_product **link = &products;
+    while (*link != product)
+      link = &(*link)->next;
+    *link = product->next;
+    product_destroy(product);
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+size_t hr__dnn_scratch_bytes(const hr_dnn_product *product) {
+  return product->scratch_bytes;
+}
+
+/* The library's interface has no const. */
+static dnnl_status_t address_set(dnnl_memory_t memory, const void *address) {
+  union {
+    const void *in;
+    void *out;
+  } cast = {address};
+  return dnnl_memory_set_data_handle(memory, cast.out);
+}
+
+hr_status hr__dnn_run(const hr_dnn_product *product, int worker, const void *a, const void *b, void *c, void *scratch) {
+  const dnnl_exec_arg_t *args = product->args[worker];
+  if (openmp_threads) openmp_threads(1);
+  dnnl_status_t status = address_set(args[SLOT_A].memory, a);
+  if (status == dnnl_success) status = address_set(args[SLOT_B].memory, b);
+  if (status == dnnl_success) status = address_set(args[SLOT_C].memory, c);
+  if (status == dnnl_success) status = address_set(args[SLOT_SCRATCH].memory, scratch);
+  if (status == dnnl_success) status = dnnl_primitive_execute(product->primitive, streams[worker], SLOTS, args);
+  return status == dnnl_success ? HR_OK : HR_FAILURE;
+}

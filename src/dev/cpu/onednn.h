@@ -1,0 +1,25 @@
+/* oneDNN behind four functions: a single-threaded matrix product with scratch given by the caller.
+ *
+ * Creating a product compiles machine code for its shape, so equal requests share one product (counted references).
+ * Every product holds its own library objects for each worker: running it from several workers at once is safe as long
+ * as no two of them use the same worker number.
+ */
+#ifndef HR_DEV_CPU_ONEDNN_H
+#define HR_DEV_CPU_ONEDNN_H
+
+#include "base/status.h"
+#include "dev/cpu/gemm.h"
+
+typedef struct hr_dnn_product hr_dnn_product;
+
+/* Whether this processor multiplies this type itself (f32: always; bf16: AVX-512 BF16 or AMX). */
+bool hr__dnn_native(hr_dtype dtype);
+
+/* The product of `spec` as one library call, for worker numbers below `workers`. */
+hr_status hr__dnn_create(const hr_gemm_spec *spec, int workers, hr_dnn_product **out, hr_error *err);
+void hr__dnn_release(hr_dnn_product *product);
+
+size_t hr__dnn_scratch_bytes(const hr_dnn_product *product);
+hr_status hr__dnn_run(const hr_dnn_product *product, int worker, const void *a, const void *b, void *c, void *scratch);
+
+#endif

@@ -1,0 +1,65 @@
+/* A device as a struct of functions. Two exist: the CPU (dev/cpu) and the CUDA plug-in (dev/cuda, loaded at run time). */
+#ifndef HR_DEV_DEVICE_H
+#define HR_DEV_DEVICE_H
+
+#include "base/threads.h"
+#include "dev/kernel.h"
+
+/* Where a value lives. On the CPU device the device tier is RAM as well. */
+typedef enum hr_tier { HR_TIER_DEVICE, HR_TIER_HOST, HR_TIER_DISK, HR_TIER_COUNT } hr_tier;
+const char *hr_tier_name(hr_tier tier);
+
+typedef enum hr_device_kind { HR_CPU, HR_CUDA, HR_DEVICE_KIND_COUNT } hr_device_kind;
+const char *hr_device_kind_name(hr_device_kind kind);
+
+/* What planning needs to know about a device; needs no device to be present. */
+typedef struct hr_facts {
+  hr_device_kind kind;
+  char name[96];         /* "Intel Xeon ... (2 threads)", "NVIDIA H200" */
+  uint64_t memory_bytes; /* all memory of the device */
+  uint64_t fixed_bytes;  /* program, context, library handles: held by the process before the arena */
+  size_t alignment;      /* of every buffer in an arena; a power of two */
+  int threads;           /* CPU: pool size; elsewhere 1 */
+} hr_facts;
+
+typedef struct hr_device hr_device;
+typedef struct hr_recording hr_recording; /* a sequence of launches, ready to be replayed (CUDA: a graph) */
+typedef enum hr_copy { HR_COPY_TO_DEVICE, HR_COPY_FROM_DEVICE } hr_copy;
+
+typedef struct hr_device_functions {
+  /* One block for a whole tier, zeroed and touched, so that it cannot fail later. */
+  hr_status (*arena_create)(hr_device *device, hr_tier tier, size_t bytes, void **base, hr_error *err);
+  void (*arena_destroy)(hr_device *device, hr_tier tier, void *base, size_t bytes);
+  /* Host memory <-> device tier, ordered with launches; done when it returns. */
+  hr_status (*copy)(hr_device *device, hr_copy kind, void *to, const void *from, size_t bytes, hr_error *err);
+  /* (optional) the kernel of an op by name; NULL result: not there. Default: the op's own CPU kernel. */
+  const hr_kernel *(*kernel)(hr_device *device, const char *op_name);
+  /* One launch, ordered after earlier ones. */
+  hr_status (*launch)(hr_device *device, const hr_launch *launch);
+  /* Records launches[0..count) as one replayable unit. The launches stay with the caller and must outlive it. */
+  hr_status (*record)(hr_device *device, const hr_launch *launches, size_t count, hr_recording **out, hr_error *err);
+  /* Replays; on failure *failed is the index of the launch where that is known, else count. */
+  hr_status (*replay)(hr_device *device, hr_recording *recording, size_t *failed);
+  void (*recording_destroy)(hr_device *device, hr_recording *recording);
+  hr_status (*synchronize)(hr_device *device, hr_error *err);
+  /* Peak bytes this process has held on the device, as the operating system (VmHWM) or the driver counts them. */
+  hr_status (*process_bytes)(hr_device *device, uint64_t *bytes, hr_error *err);
+  void (*destroy)(hr_device *device);
+} hr_device_functions;
+
+struct hr_device {
+  const hr_device_functions *functions;
+  hr_facts facts;
+  hr_pool *pool; /* CPU threads; NULL where there are none */
+  void *state;   /* the device's own */
+};
+
+/* The CPU of this machine, without opening it. */
+void hr__cpu_facts(hr_facts *facts);
+hr_status hr__cpu_open(hr_device **out, hr_error *err);
+
+/* Loads libheadroom_cuda.so and opens GPU 0; HR_UNSUPPORTED with a clear message where there is none. */
+hr_status hr__cuda_open(hr_device **out, hr_error *err);
+void hr__device_close(hr_device *device);
+
+#endif

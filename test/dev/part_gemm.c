@@ -1,0 +1,137 @@
+#include "dev/part_gemm.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+
+enum { GUARD = 256, GUARD_BYTE = 0x5a };
+
+hr_gemm_spec gemm_spec_make(int64_t m, int64_t n, int64_t k, int transposes, bool accumulate, hr_dtype a, hr_dtype b,
+                            hr_dtype c, int64_t padding) {
+  bool ta = transposes & 1, tb = transposes & 2;
+  return (hr_gemm_spec){.m = m,
+                        .n = n,
+                        .k = k,
+                        .lda = (ta ? m : k) + padding,
+                        .ldb = (tb ? k : n) + padding,
+                        .ldc = n + padding,
+                        .transpose_a = ta,
+                        .transpose_b = tb,
+                        .accumulate = accumulate,
+                        .a = a,
+                        .b = b,
+                        .c = c};
+}
+
+static double element(const void *data, hr_dtype dtype, int64_t index) {
+  if (dtype == HR_F32) return (double)((const float *)data)[index];
+  return (double)hr__bf16_to_f32(((const uint16_t *)data)[index]);
+}
+
+/* Values in [-1, 1) from a multiplicative generator. */
+static void *fill(hr_dtype dtype, int64_t count, unsigned *state) {
+  void *data = malloc((size_t)count * hr_dtype_bytes(dtype));
+  assert_non_null(data);
+  for (int64_t i = 0; i < count; i++) {
+    *state = *state * 1664525u + 1013904223u;
+    float value = (float)(*state >> 8) / 8388608.0f - 1.0f;
+    if (dtype == HR_F32)
+      ((float *)data)[i] = value;
+    else
+      ((uint16_t *)data)[i] = hr__f32_to_bf16(value);
+  }
+  return data;
+}
+
+void gemm_case_init(gemm_case *g, hr_gemm_spec spec, unsigned seed) {
+  const hr_gemm_spec *s = &spec;
+  unsigned state = seed * 2654435761u + 1u;
+  g->spec = spec;
+  g->a = fill(s->a, (s->transpose_a ? s->k : s->m) * s->lda, &state);
+  g->b = fill(s->b, (s->transpose_b ? s->n : s->k) * s->ldb, &state);
+  g->c = fill(s->c, s->m * s->ldc, &state);
+  g->c_bytes = (size_t)(s->m * s->ldc) * hr_dtype_bytes(s->c);
+  g->result = malloc(g->c_bytes);
+  g->expected = calloc((size_t)(s->m * s->n), sizeof(double));
+  double *b = malloc((size_t)(s->k * s->n) * sizeof(double));
+  assert_true(g->result && g->expected && b);
+  for (int64_t p = 0; p < s->k; p++)
+    for (int64_t j = 0; j < s->n; j++)
+      b[p * s->n + j] = element(g->b, s->b, s->transpose_b ? j * s->ldb + p : p * s->ldb + j);
+  for (int64_t i = 0; i < s->m; i++) {
+    double *row = g->expected + i * s->n;
+    for (int64_t j = 0; s->accumulate && j < s->n; j++)
+      row[j] = element(g->c, s->c, i * s->ldc + j);
+    for (int64_t p = 0; p < s->k; p++) {
+      double x = element(g->a, s->a, s->transpose_a ? p * s->lda + i : i * s->lda + p);
+      for (int64_t j = 0; j < s->n; j++)
+        row[j] += x * b[p * s->n + j];
+    }
+  }
+  free(b);
+}
+
+void gemm_case_fini(gemm_case *g) {
+  free(g->a);
+  free(g->b);
+  free(g->c);
+  free(g->result);
+  free(g->expected);
+}
+
+static void gaps_check(const gemm_case *g) {
+  const hr_gemm_spec *s = &g->spec;
+  size_t size = hr_dtype_bytes(s->c);
+  for (int64_t i = 0; i < s->m; i++) {
+    size_t gap = (size_t)(i * s->ldc + s->n) * size;
+    assert_memory_equal((char *)g->result + gap, (char *)g->c + gap, (size_t)(s->ldc - s->n) * size);
+  }
+}
+
+void gemm_case_run(gemm_case *g, int threads) {
+  hr_error err = {0};
+  hr_pool *pool = NULL;
+  hr_gemm *gemm = NULL;
+  int workers = threads ? threads : 1;
+  size_t bytes = hr__gemm_workspace(&g->spec, workers);
+  unsigned char *block = aligned_alloc(64, (bytes + 2 * GUARD + 63) / 64 * 64);
+  assert_non_null(block);
+  memset(block, GUARD_BYTE, bytes + 2 * GUARD);
+  memset(block + GUARD, 0xff, bytes); /* NaN wherever something unwritten is read */
+  memcpy(g->result, g->c, g->c_bytes);
+  assert_int_equal(hr__pool_create(workers, &pool, &err), HR_OK);
+  assert_int_equal(hr__gemm_create(&g->spec, workers, &gemm, &err), HR_OK);
+
+  uint64_t requests = hr__alloc_count();
+  hr_status status = threads ? hr__gemm_run(gemm, pool, threads, g->a, g->b, g->result, block + GUARD)
+                             : hr__gemm_run_here(gemm, 0, g->a, g->b, g->result, block + GUARD);
+  assert_int_equal(status, HR_OK);
+  assert_int_equal(hr__alloc_count(), requests);
+
+  for (size_t i = 0; i < GUARD; i++) {
+    assert_int_equal(block[i], GUARD_BYTE);
+    assert_int_equal(block[GUARD + bytes + i], GUARD_BYTE);
+  }
+  gaps_check(g);
+  hr__gemm_destroy(gemm);
+  hr__pool_destroy(pool);
+  free(block);
+}
+
+double gemm_case_error(const gemm_case *g) {
+  const hr_gemm_spec *s = &g->spec;
+  double wrong = 0.0, size = 0.0;
+  for (int64_t i = 0; i < s->m; i++)
+    for (int64_t j = 0; j < s->n; j++) {
+      double expected = g->expected[i * s->n + j], difference = element(g->result, s->c, i * s->ldc + j) - expected;
+      wrong += difference * difference;
+      size += expected * expected;
+    }
+  return sqrt(wrong / (size + 1e-300));
+}

@@ -1,0 +1,158 @@
+/* Products against f64 for shapes, transposes, types and sums; equal bits for any number of threads; caps that hold. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "dev/cpu/onednn.h"
+#include "dev/part_gemm.h"
+
+typedef struct types {
+  hr_dtype a, b, c;
+} types;
+
+static const types all_types[] = {
+    {HR_F32, HR_F32, HR_F32}, {HR_BF16, HR_BF16, HR_BF16}, {HR_BF16, HR_BF16, HR_F32}, {HR_F32, HR_BF16, HR_BF16}};
+
+/* One below, at and above the tile sizes, and the thin shapes that kernels get wrong. */
+static const int64_t shapes[][3] = {{1, 1, 1},      {1, 7, 300},   {5, 3, 2},      {17, 1, 64},     {64, 64, 64},
+                                    {63, 65, 130},  {129, 70, 40}, {257, 30, 64},  {30, 300, 65},   {300, 520, 33},
+                                    {40, 48, 2100}, {515, 17, 90}, {16, 1030, 24}, {260, 260, 1100}};
+enum { SHAPES = sizeof shapes / sizeof *shapes, TYPES = sizeof all_types / sizeof *all_types };
+
+static double tolerance(const hr_gemm_spec *spec) {
+  return spec->c == HR_BF16 ? 3e-3 : 2e-6;
+}
+
+static void test_values(void **state) {
+  (void)state;
+  for (int shape = 0; shape < SHAPES; shape++)
+    for (int type = 0; type < TYPES; type++)
+      for (int variant = 0; variant < 8; variant++) {
+        const int64_t *d = shapes[shape];
+        types t = all_types[type];
+        gemm_case g;
+        gemm_case_init(&g, gemm_spec_make(d[0], d[1], d[2], variant & 3, variant & 4, t.a, t.b, t.c, (shape % 3) * 5),
+                       (unsigned)(shape * 64 + type * 8 + variant));
+        gemm_case_run(&g, 1);
+        if (gemm_case_error(&g) > tolerance(&g.spec))
+          fail_msg("%d x %d x %d, types %d, variant %d: error %g", (int)d[0], (int)d[1], (int)d[2], type, variant,
+                   gemm_case_error(&g));
+        gemm_case_fini(&g);
+      }
+}
+
+static void test_threads_change_no_bit(void **state) {
+  (void)state;
+  const int64_t sizes[][3] = {{300, 700, 130}, {530, 270, 1100}};
+  for (int size = 0; size < 2; size++)
+    for (int type = 0; type < TYPES; type++)
+      for (int variant = 0; variant < 8; variant += 3) {
+        const int64_t *d = sizes[size];
+        types t = all_types[type];
+        gemm_case g;
+        gemm_case_init(&g, gemm_spec_make(d[0], d[1], d[2], variant & 3, variant & 4, t.a, t.b, t.c, 0), 7);
+        gemm_case_run(&g, 1);
+        assert_true(gemm_case_error(&g) <= tolerance(&g.spec));
+        void *first = malloc(g.c_bytes);
+        assert_non_null(first);
+        memcpy(first, g.result, g.c_bytes);
+        for (int threads = 0; threads <= 3; threads++) { /* 0: in the calling thread */
+          gemm_case_run(&g, threads);
+          assert_memory_equal(first, g.result, g.c_bytes);
+        }
+        free(first);
+        gemm_case_fini(&g);
+      }
+}
+
+/* Creating checks the library's real scratch against the cap; odd and large shapes must pass. */
+static void test_workspace_caps(void **state) {
+  (void)state;
+  unsigned random = 1;
+  hr_error err = {0};
+  for (int i = 0; i < 250; i++) {
+    int64_t d[3];
+    for (int j = 0; j < 3; j++) {
+      random = random * 1664525u + 1013904223u;
+      int64_t most = (random >> 8) % 3 == 0 ? 40 : (random >> 8) % 3 == 1 ? 600 : 9000;
+      random = random * 1664525u + 1013904223u;
+      d[j] = 1 + (random >> 8) % most;
+    }
+    types t = all_types[i % TYPES];
+    hr_gemm_spec spec = gemm_spec_make(d[0], d[1], d[2], i & 3, i & 4, t.a, t.b, t.c, i % 7);
+    hr_gemm *gemm = NULL;
+    if (hr__gemm_create(&spec, 1 + i % 3, &gemm, &err) != HR_OK)
+      fail_msg("%d x %d x %d: %s", (int)d[0], (int)d[1], (int)d[2], err.message);
+    assert_in_range(hr__gemm_workspace(&spec, 1), 1, 8 << 20);
+    assert_true(hr__gemm_workspace(&spec, 4) <= 4 * hr__gemm_workspace(&spec, 1));
+    hr__gemm_destroy(gemm);
+  }
+}
+
+static void test_no_elements(void **state) {
+  (void)state;
+  hr_error err = {0};
+  hr_gemm *gemm = NULL;
+  hr_gemm_spec spec = gemm_spec_make(0, 4, 4, 0, false, HR_F32, HR_F32, HR_F32, 4);
+  assert_int_equal(hr__gemm_create(&spec, 1, &gemm, &err), HR_FAILURE);
+  assert_int_equal(hr__gemm_workspace(&spec, 1), 0);
+  assert_null(gemm);
+}
+
+static void test_equal_products_are_shared(void **state) {
+  (void)state;
+  hr_error err = {0};
+  hr_dnn_product *first = NULL, *second = NULL, *other = NULL;
+  hr_gemm_spec spec = gemm_spec_make(24, 40, 56, 2, false, HR_F32, HR_F32, HR_F32, 0);
+  assert_int_equal(hr__dnn_create(&spec, 2, &first, &err), HR_OK);
+  assert_int_equal(hr__dnn_create(&spec, 2, &second, &err), HR_OK);
+  spec.accumulate = true;
+  assert_int_equal(hr__dnn_create(&spec, 2, &other, &err), HR_OK);
+  assert_ptr_equal(first, second);
+  assert_ptr_not_equal(first, other);
+  hr__dnn_release(first);
+  hr__dnn_release(second);
+  hr__dnn_release(other);
+}
+
+/* Fails every request from number `left` on. */
+static void *failing_realloc(void *user, void *old, size_t size) {
+  int *left = user;
+  if (size == 0) {
+    free(old);
+    return NULL;
+  }
+  return (*left)-- > 0 ? realloc(old, size) : NULL;
+}
+
+static void test_out_of_memory(void **state) {
+  (void)state;
+  hr_gemm_spec spec = gemm_spec_make(300, 300, 1100, 1, false, HR_F32, HR_F32, HR_F32, 3);
+  hr_status status = HR_NOMEM;
+  int attempts = 0;
+  for (; status == HR_NOMEM && attempts < 100; attempts++) {
+    int left = attempts;
+    hr_error err = {0};
+    hr_gemm *gemm = NULL;
+    hr_allocator_set(&(hr_allocator){failing_realloc, &left});
+    status = hr__gemm_create(&spec, 2, &gemm, &err);
+    hr__gemm_destroy(gemm);
+    hr_allocator_set(NULL);
+  }
+  assert_int_equal(status, HR_OK);
+  assert_true(attempts > 3);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_values),         cmocka_unit_test(test_threads_change_no_bit),
+      cmocka_unit_test(test_workspace_caps), cmocka_unit_test(test_no_elements),
+      cmocka_unit_test(test_out_of_memory),  cmocka_unit_test(test_equal_products_are_shared),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
