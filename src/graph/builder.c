@@ -1,0 +1,251 @@
+/* The builder: checks, shapes and storage for every value and node that enters a graph. */
+#include "graph/builder.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+void hr__builder_init(hr_builder *b, hr_graph *graph, hr_dtype dtype) {
+  *b = (hr_builder){.graph = graph, .program = HR_NONE, .block = HR_NONE, .module = "", .dtype = dtype};
+}
+
+hr_status hr__builder_status(const hr_builder *b, hr_error *err) {
+  if (b->status != HR_OK && err) *err = b->error;
+  return b->status;
+}
+
+static hr_id builder_nomem(hr_builder *b) {
+  b->status = hr__nomem(&b->error);
+  return HR_NONE;
+}
+
+/* Makes room for one more object of one of the graph's tables; false after an error. */
+#define TABLE_GROW(b, items, cap, n)                                                                                   \
+  (hr__arena_grow(&(b)->graph->arena, (void **)&(b)->graph->items, &(b)->graph->cap, (b)->graph->n,                    \
+                  sizeof *(b)->graph->items) == 0)
+
+static const char *builder_text(hr_builder *b, const char *format, va_list list) {
+  char text[512];
+  vsnprintf(text, sizeof text, format, list);
+  const char *copy = hr__arena_text(&b->graph->arena, text);
+  if (!copy) builder_nomem(b);
+  return copy ? copy : "";
+}
+
+hr_id hr__program_begin(hr_builder *b, const char *name) {
+  if (b->status != HR_OK) return HR_NONE;
+  hr_graph *g = b->graph;
+  if (!TABLE_GROW(b, programs, cap_programs, n_programs)) return builder_nomem(b);
+  b->program = (hr_id)g->n_programs;
+  b->phase = HR_FORWARD;
+  b->block = HR_NONE;
+  g->programs[g->n_programs++] = (hr_program){.name = name, .first = (hr_id)g->n_nodes};
+  return b->program;
+}
+
+void hr__program_set_output(hr_builder *b, const char *name, hr_id value) {
+  if (b->status != HR_OK) return;
+  hr_program *p = &b->graph->programs[b->program];
+  if (p->n_outputs == HR_PROGRAM_OUTPUTS) {
+    b->status = hr__fail(&b->error, HR_FAILURE, p->name, NULL, "a program has at most %d outputs", HR_PROGRAM_OUTPUTS);
+    return;
+  }
+  p->output[p->n_outputs].name = name;
+  p->output[p->n_outputs++].value = value;
+  b->graph->buffers[b->graph->values[value].buffer].role = HR_ROLE_OUTPUT;
+}
+
+void hr__module(hr_builder *b, const char *format, ...) {
+  if (b->status != HR_OK) return;
+  va_list list;
+  va_start(list, format);
+  b->module = builder_text(b, format, list);
+  va_end(list);
+}
+
+void hr__block_begin(hr_builder *b, const char *format, ...) {
+  if (b->status != HR_OK) return;
+  hr_graph *g = b->graph;
+  if (!TABLE_GROW(b, blocks, cap_blocks, n_blocks)) {
+    builder_nomem(b);
+    return;
+  }
+  va_list list;
+  va_start(list, format);
+  const char *name = builder_text(b, format, list);
+  va_end(list);
+  g->blocks[g->n_blocks] = (hr_block){.name = name, .parent = b->block, .program = b->program};
+  b->block = (hr_id)g->n_blocks++;
+}
+
+void hr__block_end(hr_builder *b) {
+  if (b->status == HR_OK) b->block = b->graph->blocks[b->block].parent;
+}
+
+/* Bytes of a dense array, or false when a dimension is negative or the product overflows. */
+static bool desc_bytes_checked(const hr_desc *desc, size_t *bytes) {
+  size_t total = hr_dtype_bytes(desc->dtype);
+  for (int i = 0; i < desc->rank; i++) {
+    if (desc->dim[i] < 0 || !hr__mul_size(total, (size_t)desc->dim[i], &total)) return false;
+  }
+  *bytes = total;
+  return total <= (size_t)1 << 62;
+}
+
+static void strides_dense(const hr_desc *desc, int64_t *stride) {
+  int64_t step = 1;
+  for (int i = desc->rank - 1; i >= 0; i--) {
+    stride[i] = step;
+    step *= desc->dim[i];
+  }
+}
+
+/* A dense value over a whole buffer: over `buffer`, or over a new one when it is HR_NONE. */
+static hr_id value_create(hr_builder *b, const char *name, hr_desc desc, hr_role role, bool persistent, hr_id buffer) {
+  hr_graph *g = b->graph;
+  if (!TABLE_GROW(b, values, cap_values, n_values)) return builder_nomem(b);
+  if (buffer == HR_NONE) {
+    size_t bytes;
+    if (!desc_bytes_checked(&desc, &bytes)) {
+      b->status = hr__fail(&b->error, HR_BAD_INPUT, name, "use smaller sizes", "the size of this tensor overflows");
+      return HR_NONE;
+    }
+    if (!TABLE_GROW(b, buffers, cap_buffers, n_buffers)) return builder_nomem(b);
+    buffer = (hr_id)g->n_buffers++;
+    g->buffers[buffer] = (hr_buffer){.name = name,
+                                     .bytes = bytes,
+                                     .role = role,
+                                     .home = HR_TIER_DEVICE,
+                                     .persistent = persistent,
+                                     .program = persistent ? HR_NONE : b->program};
+  }
+  hr_id id = (hr_id)g->n_values++;
+  hr_value *v = &g->values[id];
+  *v = (hr_value){.name = name, .desc = desc, .buffer = buffer, .producer = HR_NONE, .gradient = HR_NONE};
+  strides_dense(&desc, v->stride);
+  return id;
+}
+
+hr_id hr__persistent(hr_builder *b, const char *name, hr_role role, hr_desc desc, hr_init init) {
+  if (b->status != HR_OK) return HR_NONE;
+  hr_id found = hr__graph_find_value(b->graph, name);
+  if (found != HR_NONE) {
+    const hr_desc *has = &b->graph->values[found].desc;
+    if (has->dtype == desc.dtype && hr_desc_same_shape(has, &desc)) return found;
+    b->status = hr__fail(&b->error, HR_FAILURE, name, NULL, "declared twice with different shapes or types");
+    return HR_NONE;
+  }
+  const char *copy = hr__arena_text(&b->graph->arena, name);
+  if (!copy) return builder_nomem(b);
+  hr_id id = value_create(b, copy, desc, role, true, HR_NONE);
+  if (id != HR_NONE) b->graph->values[id].init = init;
+  return id;
+}
+
+hr_id hr__parameter(hr_builder *b, const char *name, hr_desc desc, hr_init init) {
+  desc.dtype = b->dtype;
+  hr_id id = hr__persistent(b, name, HR_ROLE_PARAMETER, desc, init);
+  if (id != HR_NONE) b->graph->values[id].trained = true;
+  return id;
+}
+
+hr_id hr__input(hr_builder *b, const char *name, hr_desc desc) {
+  if (b->status != HR_OK) return HR_NONE;
+  const char *copy = hr__arena_text(&b->graph->arena, name);
+  if (!copy) return builder_nomem(b);
+  return value_create(b, copy, desc, HR_ROLE_INPUT, false, HR_NONE);
+}
+
+hr_id hr__control(hr_builder *b) {
+  return hr__persistent(b, "control", HR_ROLE_INPUT, hr__desc1(HR_U8, (int64_t)sizeof(hr_control)), (hr_init){0});
+}
+
+/* Prefixes the message of an op's shape rule with node and op. */
+static hr_id emit_failed(hr_builder *b, const hr_op *op, hr_status status) {
+  hr_error why = b->error;
+  b->status = hr__fail(&b->error, status == HR_OK ? HR_FAILURE : status, b->module, why.remedy, "%s: %s", op->name,
+                       why.message);
+  return HR_NONE;
+}
+
+/* The buffer an output must take over, or HR_NONE for storage of its own. */
+static hr_id output_buffer(const hr_builder *b, const hr_op *op, const hr_id *in, int n_in, int out) {
+  const hr_graph *g = b->graph;
+  for (int a = 0; a < op->n_alias; a++) {
+    const hr_alias *alias = &op->alias[a];
+    if (alias->out != out || alias->in >= n_in || in[alias->in] == HR_NONE) continue;
+    hr_id buffer = g->values[in[alias->in]].buffer;
+    if (alias->kind == HR_ALIAS_MUST || (alias->kind == HR_ALIAS_ACCUMULATE && g->buffers[buffer].persistent))
+      return buffer;
+  }
+  return HR_NONE;
+}
+
+hr_id hr__emit(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const void *args) {
+  if (b->status != HR_OK) return HR_NONE;
+  hr_graph *g = b->graph;
+  if (b->program == HR_NONE) {
+    b->status = hr__fail(&b->error, HR_FAILURE, op->name, NULL, "a node needs a program");
+    return HR_NONE;
+  }
+  if (!op->variadic && n_in != op->n_in) {
+    b->status = hr__fail(&b->error, HR_FAILURE, b->module, NULL, "%s takes %d operands, got %d", op->name, op->n_in, n_in);
+    return HR_NONE;
+  }
+  hr_desc *desc = hr__arena_array(&g->arena, (size_t)n_in + HR_OP_OPERANDS, sizeof *desc);
+  hr_id *ids = hr__arena_array(&g->arena, (size_t)n_in + (size_t)op->n_out, sizeof *ids);
+  void *args_copy = op->args_bytes ? hr__arena_alloc(&g->arena, op->args_bytes) : NULL;
+  if (!desc || !ids || (op->args_bytes && !args_copy)) return builder_nomem(b);
+  if (args_copy) memcpy(args_copy, args, op->args_bytes);
+
+  for (int i = 0; i < n_in; i++) {
+    ids[i] = in[i];
+    if (in[i] != HR_NONE) {
+      desc[i] = g->values[in[i]].desc;
+    } else if (op->variadic || !(op->optional & (1u << i))) {
+      b->status = hr__fail(&b->error, HR_FAILURE, b->module, NULL, "%s needs operand %d", op->name, i);
+      return HR_NONE;
+    }
+  }
+  hr_desc *out = desc + n_in;
+  hr_op_view view = {.in = desc, .out = out, .n_in = n_in, .n_out = op->n_out, .args = args_copy};
+  b->error = (hr_error){0};
+  hr_status status = op->shape(&view, out, &b->error);
+  if (status != HR_OK) return emit_failed(b, op, status);
+
+  if (!TABLE_GROW(b, nodes, cap_nodes, n_nodes)) return builder_nomem(b);
+  hr_id node = (hr_id)g->n_nodes;
+  for (int j = 0; j < op->n_out; j++) {
+    hr_id buffer = output_buffer(b, op, in, n_in, j);
+    const char *name = op->n_out == 1 ? hr__arena_format(&g->arena, "%s:%s", b->module, op->name)
+                                      : hr__arena_format(&g->arena, "%s:%s.%d", b->module, op->name, j);
+    if (!name) return builder_nomem(b);
+    hr_id value = value_create(b, name, out[j], HR_ROLE_ACTIVATION, false, buffer);
+    if (value == HR_NONE) return HR_NONE;
+    g->values[value].producer = node;
+    ids[n_in + j] = value;
+  }
+  g->nodes[g->n_nodes++] = (hr_node){.op = op,
+                                     .in = ids,
+                                     .out = ids + n_in,
+                                     .n_in = n_in,
+                                     .n_out = op->n_out,
+                                     .args = args_copy,
+                                     .module = b->module,
+                                     .program = b->program,
+                                     .block = b->block,
+                                     .phase = b->phase,
+                                     .place = HR_ON_DEVICE};
+  /* A node for an earlier program waits behind the last one until hr__graph_regroup. */
+  hr_program *program = &g->programs[b->program];
+  if (program->first + program->count == node) program->count++;
+  for (int i = 0; i < n_in + op->n_out; i++)
+    if (ids[i] != HR_NONE) g->buffers[g->values[ids[i]].buffer].programs |= 1u << b->program;
+  return ids[n_in];
+}
+
+hr_id hr__node_out(const hr_builder *b, hr_id value, int out) {
+  if (b->status != HR_OK || value == HR_NONE) return HR_NONE;
+  return b->graph->nodes[b->graph->values[value].producer].out[out];
+}

@@ -1,0 +1,49 @@
+/* The builder: the only way nodes and values come into a graph.
+ *
+ * Errors stick: after the first failure every call is a no-op that returns HR_NONE, and hr__builder_status tells. Model
+ * code therefore reads as a list of calls. The builder infers shapes by the op's rule and gives in-place results the
+ * storage of their input.
+ */
+#ifndef HR_GRAPH_BUILDER_H
+#define HR_GRAPH_BUILDER_H
+
+#include "graph/graph.h"
+
+typedef struct hr_builder {
+  hr_graph *graph;
+  hr_id program;      /* nodes go here; setting it back to an earlier program needs hr__graph_regroup afterwards */
+  hr_id block;        /* innermost open block */
+  hr_phase phase;
+  const char *module; /* path put on new nodes */
+  hr_dtype dtype;     /* parameters and activations of the model */
+  hr_status status;   /* first failure */
+  hr_error error;
+} hr_builder;
+
+void hr__builder_init(hr_builder *b, hr_graph *graph, hr_dtype dtype);
+hr_status hr__builder_status(const hr_builder *b, hr_error *err); /* copies the message */
+
+hr_id hr__program_begin(hr_builder *b, const char *name); /* ends the previous one */
+void hr__program_set_output(hr_builder *b, const char *name, hr_id value);
+__attribute__((format(printf, 2, 3))) void hr__module(hr_builder *b, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void hr__block_begin(hr_builder *b, const char *format, ...);
+void hr__block_end(hr_builder *b);
+
+/* A persistent value by name; the same name gives the same value again (shapes must agree). */
+hr_id hr__persistent(hr_builder *b, const char *name, hr_role role, hr_desc desc, hr_init init);
+/* A parameter of the model, trained, in the builder's dtype. */
+hr_id hr__parameter(hr_builder *b, const char *name, hr_desc desc, hr_init init);
+/* A batch tensor of the current program, written by the host before it runs. */
+hr_id hr__input(hr_builder *b, const char *name, hr_desc desc);
+/* The control block (persistent, one per graph): u8[sizeof(hr_control)]. */
+hr_id hr__control(hr_builder *b);
+
+/* Adds a node; `args` is copied. Returns output 0; further outputs through hr__node_out. */
+hr_id hr__emit(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const void *args);
+hr_id hr__node_out(const hr_builder *b, hr_id value, int out); /* output `out` of the producer of `value` */
+
+static inline hr_desc hr__desc1(hr_dtype t, int64_t a) { return (hr_desc){t, 1, {a}}; }
+static inline hr_desc hr__desc2(hr_dtype t, int64_t a, int64_t b) { return (hr_desc){t, 2, {a, b}}; }
+static inline hr_desc hr__desc3(hr_dtype t, int64_t a, int64_t b, int64_t c) { return (hr_desc){t, 3, {a, b, c}}; }
+
+#endif

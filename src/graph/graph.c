@@ -1,0 +1,109 @@
+/* Storage and look-ups of a graph; names of its enumerations. */
+#include "graph/graph.h"
+
+#include <string.h>
+
+const char *hr_role_name(hr_role role) {
+  static const char *const names[HR_ROLE_COUNT] = {
+      [HR_ROLE_PARAMETER] = "parameter", [HR_ROLE_GRADIENT] = "gradient", [HR_ROLE_OPTIMIZER] = "optimizer",
+      [HR_ROLE_ACTIVATION] = "activation", [HR_ROLE_INPUT] = "input",     [HR_ROLE_OUTPUT] = "output",
+      [HR_ROLE_STAGING] = "staging",
+  };
+  return names[role];
+}
+
+const char *hr_phase_name(hr_phase phase) {
+  static const char *const names[] = {
+      [HR_FORWARD] = "forward", [HR_BACKWARD] = "backward", [HR_UPDATE] = "update"};
+  return names[phase];
+}
+
+const char *hr_op_class_name(hr_op_class op_class) {
+  static const char *const names[HR_CLASS_COUNT] = {
+      [HR_CLASS_STREAM] = "stream",
+      [HR_CLASS_GATHER] = "gather",
+      [HR_CLASS_PRODUCT] = "product",
+      [HR_CLASS_ATTENTION] = "attention",
+  };
+  return names[op_class];
+}
+
+hr_status hr__graph_create(hr_graph **out, hr_error *err) {
+  hr_graph *graph = hr__alloc_zero(1, sizeof *graph);
+  if (!graph) return hr__nomem(err);
+  hr__arena_init(&graph->arena);
+  *out = graph;
+  return HR_OK;
+}
+
+void hr__graph_destroy(hr_graph *graph) {
+  if (!graph) return;
+  hr__arena_fini(&graph->arena);
+  hr__free(graph);
+}
+
+hr_op_view hr__node_view(const hr_graph *graph, const hr_node *node, hr_desc *storage) {
+  hr_desc *in = storage, *out = storage + node->n_in;
+  for (int i = 0; i < node->n_in; i++) {
+    if (node->in[i] == HR_NONE)
+      memset(&in[i], 0, sizeof in[i]);
+    else
+      in[i] = graph->values[node->in[i]].desc;
+  }
+  for (int j = 0; j < node->n_out; j++) out[j] = graph->values[node->out[j]].desc;
+  return (hr_op_view){.in = in, .out = out, .n_in = node->n_in, .n_out = node->n_out, .args = node->args};
+}
+
+hr_id hr__graph_find_value(const hr_graph *graph, const char *name) {
+  for (size_t v = 0; v < graph->n_values; v++)
+    if (graph->values[v].producer == HR_NONE && strcmp(graph->values[v].name, name) == 0) return (hr_id)v;
+  return HR_NONE;
+}
+
+hr_id hr__graph_find_program(const hr_graph *graph, const char *name) {
+  for (size_t p = 0; p < graph->n_programs; p++)
+    if (strcmp(graph->programs[p].name, name) == 0) return (hr_id)p;
+  return HR_NONE;
+}
+
+hr_id hr__program_output(const hr_graph *graph, hr_id program, const char *name) {
+  const hr_program *p = &graph->programs[program];
+  for (int i = 0; i < p->n_outputs; i++)
+    if (strcmp(p->output[i].name, name) == 0) return p->output[i].value;
+  return HR_NONE;
+}
+
+hr_id hr__program_input(const hr_graph *graph, hr_id program, const char *name) {
+  for (size_t v = 0; v < graph->n_values; v++) {
+    const hr_buffer *buffer = &graph->buffers[graph->values[v].buffer];
+    if (buffer->role == HR_ROLE_INPUT && buffer->program == program && strcmp(graph->values[v].name, name) == 0)
+      return (hr_id)v;
+  }
+  return HR_NONE;
+}
+
+hr_status hr__graph_regroup(hr_graph *graph, const bool *keep, hr_error *err) {
+  hr_node *nodes = hr__arena_array(&graph->arena, graph->n_nodes, sizeof *nodes);
+  if (!nodes) return hr__nomem(err);
+  for (size_t b = 0; b < graph->n_buffers; b++) graph->buffers[b].programs = 0;
+  hr_id count = 0;
+  for (hr_id p = 0; p < graph->n_programs; p++) {
+    graph->programs[p].first = count;
+    for (hr_id n = 0; n < graph->n_nodes; n++) {
+      const hr_node *node = &graph->nodes[n];
+      if (node->program != p || (keep && !keep[n])) continue;
+      for (int i = 0; i < node->n_in; i++)
+        if (node->in[i] != HR_NONE) graph->buffers[graph->values[node->in[i]].buffer].programs |= 1u << p;
+      for (int j = 0; j < node->n_out; j++) {
+        graph->values[node->out[j]].producer = count;
+        graph->buffers[graph->values[node->out[j]].buffer].programs |= 1u << p;
+      }
+      nodes[count++] = *node;
+    }
+    graph->programs[p].count = count - graph->programs[p].first;
+  }
+  graph->nodes = nodes;
+  graph->cap_nodes = graph->n_nodes;
+  graph->n_nodes = count;
+  return HR_OK;
+}

@@ -1,0 +1,137 @@
+/* The graph: buffers, values, nodes, blocks and programs. The one intermediate form between model and plan.
+ *
+ * - A buffer is storage: bytes, a role, a home tier. A persistent buffer lives as long as the run and is shared by all
+ *   programs; any other belongs to one program.
+ * - A value is a typed view of a buffer (offset + strides) with one producer. In-place results are new values of the same
+ *   buffer; reading a value after its buffer was overwritten is a verifier error.
+ * - A node applies an op to values. Nodes are kept in execution order, grouped by program.
+ * - A block is a region marked by the model builder; blocks nest.
+ * - A program is a run of nodes that executes as a whole: step, micro_first, micro_next, update, eval.
+ *
+ * Objects are named by index (hr_id) so that a graph can be dumped, compared and copied. All storage belongs to the
+ * graph's arena.
+ */
+#ifndef HR_GRAPH_GRAPH_H
+#define HR_GRAPH_GRAPH_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "graph/op.h"
+
+typedef uint32_t hr_id;
+#define HR_NONE UINT32_MAX
+
+typedef enum hr_role {
+  HR_ROLE_PARAMETER,
+  HR_ROLE_GRADIENT,
+  HR_ROLE_OPTIMIZER,
+  HR_ROLE_ACTIVATION,
+  HR_ROLE_INPUT,   /* written by the host before a program runs: batches, the control block */
+  HR_ROLE_OUTPUT,  /* read by the host after a program ran: loss, gradient norm */
+  HR_ROLE_STAGING, /* room for copies between tiers */
+  HR_ROLE_COUNT
+} hr_role;
+const char *hr_role_name(hr_role role);
+
+/* How a persistent value begins. Values loaded from a file overrule it. */
+typedef enum hr_init_kind { HR_INIT_ZERO, HR_INIT_ONE, HR_INIT_NORMAL } hr_init_kind;
+typedef struct hr_init {
+  hr_init_kind kind;
+  float std; /* HR_INIT_NORMAL */
+} hr_init;
+
+typedef struct hr_buffer {
+  const char *name;
+  size_t bytes;
+  hr_role role;
+  hr_tier home;
+  bool persistent;
+  hr_id program;     /* owner; HR_NONE when persistent */
+  uint32_t programs; /* bit p: program p touches it; 0: storage given up (its value moved to another buffer) */
+} hr_buffer;
+
+typedef struct hr_value {
+  const char *name;
+  hr_desc desc;
+  int64_t stride[HR_RANK]; /* elements */
+  hr_id buffer;
+  size_t offset;           /* bytes into the buffer */
+  hr_id producer;          /* node, or HR_NONE for persistent values and inputs */
+  hr_init init;            /* persistent values only */
+  bool trained;            /* parameter that receives a gradient */
+  hr_id gradient;          /* of a trained parameter, set by grad; HR_NONE: no path leads from it to a loss */
+} hr_value;
+
+typedef enum hr_phase { HR_FORWARD, HR_BACKWARD, HR_UPDATE } hr_phase;
+const char *hr_phase_name(hr_phase phase);
+
+/* Where a node runs; consecutive nodes of one place form a segment of the program. */
+typedef enum hr_place { HR_ON_DEVICE, HR_ON_HOST } hr_place;
+
+typedef struct hr_node {
+  const hr_op *op;
+  const hr_id *in; /* HR_NONE: absent */
+  const hr_id *out;
+  int n_in, n_out;
+  const void *args;
+  const char *module; /* path of the module that asked for it, as in the public checkpoints */
+  hr_id program;
+  hr_id block;        /* innermost, or HR_NONE */
+  hr_phase phase;
+  hr_place place;
+} hr_node;
+
+typedef struct hr_block {
+  const char *name;
+  hr_id parent;
+  hr_id program;
+} hr_block;
+
+enum { HR_PROGRAM_OUTPUTS = 8 };
+typedef struct hr_program {
+  const char *name;
+  hr_id first, count; /* nodes[first .. first + count) */
+  struct {
+    const char *name;
+    hr_id value;
+  } output[HR_PROGRAM_OUTPUTS]; /* kept until the program ends */
+  int n_outputs;
+} hr_program;
+
+typedef struct hr_graph {
+  hr_arena arena;
+  hr_buffer *buffers;
+  hr_value *values;
+  hr_node *nodes;
+  hr_block *blocks;
+  hr_program *programs;
+  size_t n_buffers, n_values, n_nodes, n_blocks, n_programs;
+  size_t cap_buffers, cap_values, cap_nodes, cap_blocks, cap_programs;
+} hr_graph;
+
+hr_status hr__graph_create(hr_graph **out, hr_error *err);
+void hr__graph_destroy(hr_graph *graph);
+
+/* Shapes of a node's operands in the form op rules take; `storage` needs room for n_in + n_out descs. */
+hr_op_view hr__node_view(const hr_graph *graph, const hr_node *node, hr_desc *storage);
+
+hr_id hr__graph_find_value(const hr_graph *graph, const char *name);     /* persistent or input, by name; HR_NONE */
+hr_id hr__graph_find_program(const hr_graph *graph, const char *name);   /* HR_NONE */
+hr_id hr__program_output(const hr_graph *graph, hr_id program, const char *name); /* value, HR_NONE */
+hr_id hr__program_input(const hr_graph *graph, hr_id program, const char *name);  /* value, HR_NONE */
+
+/* Brings nodes that a stage appended into their programs (stable), and drops those with keep[node] == false (`keep` may
+ * be NULL). Node ids change; values keep theirs. */
+hr_status hr__graph_regroup(hr_graph *graph, const bool *keep, hr_error *err);
+
+/* Everything a graph promises: ids in range, shapes as the ops say, strides inside buffers, no read of an overwritten
+ * value, in-place only where an op allows it, programs contiguous, supported dtypes. The message names node and op. */
+hr_status hr__graph_verify(const hr_graph *graph, hr_error *err);
+
+/* Text for people and golden files: no addresses, no times, stable order. Buffers that no node touches are left out. */
+hr_status hr__graph_dump_text(const hr_graph *graph, FILE *to, hr_error *err);
+json_t *hr__graph_json(const hr_graph *graph); /* the same as JSON; NULL: out of memory */
+
+#endif

@@ -1,0 +1,122 @@
+/* The type of an op: everything the stages need to know about one kind of node, in one descriptor.
+ *
+ * Instances live in op/, one source file per family, listed in op/ops.def. Nodes point to descriptors: there is no op
+ * enum and no switch over ops. Backward kernels are ops as well, in the same file.
+ */
+#ifndef HR_GRAPH_OP_H
+#define HR_GRAPH_OP_H
+
+#include "dev/control.h"
+#include "dev/device.h"
+#include "dev/kernel.h"
+
+enum { HR_OP_OPERANDS = 8 }; /* operands of a non-variadic op, and of a sample */
+
+/* A node as its op's rules see it: shapes only. Absent optional operands have rank 0. */
+typedef struct hr_op_view {
+  const hr_desc *in;
+  const hr_desc *out;
+  int n_in, n_out;
+  const void *args;
+} hr_op_view;
+
+/* What an op's time depends on. Rates are measured per class; products also per shape. */
+typedef enum hr_op_class {
+  HR_CLASS_STREAM,    /* bound by memory traffic: elementwise, norms, optimizers */
+  HR_CLASS_GATHER,    /* indexed rows: embedding */
+  HR_CLASS_PRODUCT,   /* matrix products, listed in `products` */
+  HR_CLASS_ATTENTION, /* blocks of products with softmax between */
+  HR_CLASS_COUNT
+} hr_op_class;
+const char *hr_op_class_name(hr_op_class op_class);
+
+/* `times` products of [m,k] x [k,n]; transposes and types as stored. */
+typedef struct hr_product {
+  int64_t m, n, k, times;
+  bool transpose_a, transpose_b;
+  bool accumulate;
+  hr_dtype dtype;
+} hr_product;
+
+enum { HR_COST_PRODUCTS = 3 };
+typedef struct hr_cost {
+  hr_op_class op_class;
+  double flops; /* all arithmetic, products included */
+  double bytes; /* memory read and written outside the products */
+  hr_product products[HR_COST_PRODUCTS];
+  int n_products;
+} hr_cost;
+
+/* Whether an output may, or must, take over the storage of an input. */
+typedef enum hr_alias_kind {
+  HR_ALIAS_MAY,        /* the plan decides: the input dies here, is not persistent, and has the same bytes */
+  HR_ALIAS_ACCUMULATE, /* out = in + something: as MAY, but a persistent input is always updated in place */
+  HR_ALIAS_MUST        /* an update of state: always in place */
+} hr_alias_kind;
+typedef struct hr_alias {
+  int in, out;
+  hr_alias_kind kind;
+} hr_alias;
+enum { HR_OP_ALIASES = 4 };
+
+/* Axes of output 0 along which an op works independently, so that a region may be sliced there. All others couple. */
+typedef enum hr_axes {
+  HR_AXES_NONE,  /* every axis couples: reductions, losses, norms over the whole tensor */
+  HR_AXES_BATCH, /* the first axis only: attention */
+  HR_AXES_ROWS,  /* all but the last: products, norms over rows */
+  HR_AXES_ALL    /* elementwise */
+} hr_axes;
+
+/* What the gradient rule reads, declared so that passes can reason before grad runs; a test holds rules to it. */
+#define HR_SAVE_IN(i) (1u << (i))
+#define HR_SAVE_OUT(j) (1u << (16 + (j)))
+
+#define HR_DTYPE_BIT(dtype) (1u << (dtype))
+#define HR_FLOATS (HR_DTYPE_BIT(HR_F32) | HR_DTYPE_BIT(HR_BF16))
+
+/* Shapes that exercise an op: they feed the conformance test, the gradient check, CPU against CUDA, and the bench.
+ * Float dtypes written as f32 stand for every supported float type. */
+typedef struct hr_sample {
+  int n_in;
+  hr_desc in[HR_OP_OPERANDS];
+  const void *args;
+  int64_t index_below; /* integer operands are drawn from [0, index_below) */
+} hr_sample;
+
+struct hr_adjoint;
+struct hr_node;
+
+typedef struct hr_op {
+  const char *name;
+  int n_in, n_out;       /* n_in: with optional operands; ignored when variadic */
+  uint32_t optional;     /* bit i: input i may be absent */
+  bool variadic;         /* any number of inputs of one kind (gradient norm) */
+  bool effect;           /* writes persistent state: never recomputed, never removed, once per step */
+  bool random;           /* draws random numbers keyed by module path */
+  size_t args_bytes;     /* size of the op's argument struct; 0 without arguments */
+  uint32_t saves;        /* HR_SAVE_IN / HR_SAVE_OUT */
+  hr_alias alias[HR_OP_ALIASES];
+  int n_alias;
+  hr_axes axes;
+  int typed_by;                                 /* operand whose dtype selects the kernel */
+  uint32_t dtypes[HR_DEVICE_KIND_COUNT];        /* supported dtypes of that operand, per device; 0: no kernel */
+
+  /* Output shapes and types from the inputs and args; checks them (message without place: the builder adds it). */
+  hr_status (*shape)(const hr_op_view *view, hr_desc *out, hr_error *err);
+  /* (optional) emits the ops of the backward pass through graph/adjoint.h. Without it nothing flows back. */
+  void (*grad)(struct hr_adjoint *adjoint, const struct hr_node *node);
+  void (*cost)(const hr_op_view *view, hr_cost *cost);
+  /* (optional) cap of the scratch this op takes on a device with that many threads; pure arithmetic. */
+  size_t (*workspace)(const hr_op_view *view, hr_device_kind kind, int threads);
+
+  hr_kernel cpu;
+  const hr_sample *samples;
+  int n_samples;
+} hr_op;
+
+/* All ops, in the order of ops.def. Defined in op/. */
+extern const hr_op *const hr_ops[];
+extern const size_t hr_op_count;
+const hr_op *hr__op_find(const char *name); /* NULL when unknown */
+
+#endif
