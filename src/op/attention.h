@@ -1,0 +1,25 @@
+/* attention: causal, grouped-query, block by block; the T x T scores never exist.
+ *
+ *   y = softmax(q kt scale) v    per batch and head, over keys at or before the query
+ *   lse = log-sum-exp of the scaled scores, kept for the backward op
+ *
+ * Query head h uses key/value head h / (heads / kv_heads).
+ */
+#ifndef HR_OP_ATTENTION_H
+#define HR_OP_ATTENTION_H
+
+#include "graph/builder.h"
+
+typedef struct hr_attention_args {
+  int64_t heads, kv_heads, head_dim;
+  float scale;
+} hr_attention_args;
+
+/* q [B,T,heads*D], k, v [B,T,kv_heads*D]     -> y [B,T,heads*D], lse f32 [B,heads,T] */
+extern const hr_op hr_op_attention;
+/* dy, q, k, v, y, lse                        -> dq, dk, dv */
+extern const hr_op hr_op_attention_bwd;
+
+hr_id hr__attention(hr_builder *b, hr_id q, hr_id k, hr_id v, const hr_attention_args *args);
+
+#endif

@@ -1,0 +1,17 @@
+/* embedding: y = W[token]. A token outside [0, rows of W) reads as a row of zeros and receives no gradient. */
+#ifndef HR_OP_EMBEDDING_H
+#define HR_OP_EMBEDDING_H
+
+#include "graph/builder.h"
+
+typedef struct hr_embedding_dw_args {
+  int64_t rows; /* of W: the size of the vocabulary */
+} hr_embedding_dw_args;
+
+extern const hr_op hr_op_embedding;
+extern const hr_op hr_op_embedding_dw;
+
+/* tokens i32 [...], weight [rows, H] -> [..., H] */
+hr_id hr__embedding(hr_builder *b, hr_id tokens, hr_id weight);
+
+#endif

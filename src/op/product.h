@@ -1,0 +1,17 @@
+/* What ops made of matrix products share on the CPU. */
+#ifndef HR_OP_PRODUCT_H
+#define HR_OP_PRODUCT_H
+
+#include "dev/cpu/gemm.h"
+#include "graph/op.h"
+
+/* Brings the sum so far into `out`, unless the plan already put both in the same place. */
+void hr__sum_begin(const hr_call *call, const hr_tensor *partial, const hr_tensor *out);
+
+/* Whether the planned workspace covers what the kernel will use; a failure is a fault of headroom itself. */
+hr_status hr__workspace_check(const hr_call *call, size_t bytes, hr_error *err);
+
+/* A product as the cost rule lists it. */
+hr_product hr__product_of(const hr_gemm_spec *spec);
+
+#endif

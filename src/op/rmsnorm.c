@@ -1,0 +1,294 @@
+/* rmsnorm over the last axis and its gradient, in f32 whatever the storage. */
+#include "op/rmsnorm.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "graph/adjoint.h"
+#include "op/shapes.h"
+#include "op/stream.h"
+
+/* Operands of rmsnorm_bwd. */
+enum { BWD_DY, BWD_X, BWD_W, BWD_RSTD, BWD_DX_PARTIAL, BWD_DW_PARTIAL, BWD_COUNT };
+
+hr_id hr__rmsnorm(hr_builder *b, hr_id x, hr_id weight, float eps) {
+  hr_rmsnorm_args args = {eps};
+  return hr__emit(b, &hr_op_rmsnorm, (hr_id[]){x, weight}, 2, &args);
+}
+
+static hr_status rmsnorm_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
+  HR_TRY(hr__shape_operands(view, 2, 0, err));
+  HR_TRY(hr__shape_float(view, 0, err));
+  hr_desc weight = hr__desc1(view->in[0].dtype, hr_desc_columns(&view->in[0]));
+  HR_TRY(hr__shape_like(view, 1, &weight, err));
+  out[0] = view->in[0];
+  out[1] = hr__desc1(HR_F32, hr_desc_rows(&view->in[0]));
+  return HR_OK;
+}
+
+static void rmsnorm_grad(hr_adjoint *a, const hr_node *node) {
+  hr_builder *b = hr__adjoint_builder(a);
+  hr_id dy = hr__out_grad(a, 0);
+  if (dy == HR_NONE) return;
+  hr_id in[BWD_COUNT] = {
+      [BWD_DY] = dy,
+      [BWD_X] = hr__saved_in(a, 0),
+      [BWD_W] = hr__saved_in(a, 1),
+      [BWD_RSTD] = hr__saved_out(a, 1),
+      [BWD_DX_PARTIAL] = hr__grad_partial(a, 0),
+      [BWD_DW_PARTIAL] = hr__grad_partial(a, 1),
+  };
+  hr_id dx = hr__emit(b, &hr_op_rmsnorm_bwd, in, BWD_COUNT, node->args);
+  hr__grad_set(a, 0, dx);
+  hr__grad_set(a, 1, hr__node_out(b, dx, 1));
+}
+
+static void rmsnorm_cost(const hr_op_view *view, hr_cost *cost) {
+  hr__cost_stream(view, 4.0 * (double)hr_desc_count(&view->in[0]), cost);
+}
+
+static int64_t rmsnorm_rows_per_task(int64_t columns) {
+  return 1 + HR_CHUNK / columns;
+}
+
+HR_INLINE float row_square_sum(const hr_tensor *x, int64_t first, int64_t columns, float *scratch) {
+  float total = 0.0f;
+  for (int64_t column = 0; column < columns; column += HR_BLOCK) {
+    int64_t n = hr__min(HR_BLOCK, columns - column);
+    const float *from = hr__load(x, first + column, n, scratch);
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++)
+      sum += from[i] * from[i];
+    total += sum;
+  }
+  return total;
+}
+
+/* As in the public models: normalised in f32, rounded to the type of x, then multiplied by the weight. */
+HR_CLONES static void rmsnorm_task(void *arg, int64_t task, int worker) {
+  const hr_call *call = arg;
+  const hr_tensor *x = &call->in[0], *weight = &call->in[1], *y = &call->out[0];
+  const hr_rmsnorm_args *args = call->args;
+  int64_t columns = hr_desc_columns(&x->desc);
+  hr_range rows = hr__chunk(hr_desc_rows(&x->desc), rmsnorm_rows_per_task(columns), task);
+  float x_block[HR_BLOCK], w_block[HR_BLOCK];
+  (void)worker;
+
+  for (int64_t row = rows.first; row < rows.end; row++) {
+    float mean = row_square_sum(x, row * columns, columns, x_block) / (float)columns;
+    float rstd = 1.0f / sqrtf(mean + args->eps);
+    ((float *)call->out[1].data)[row] = rstd;
+    for (int64_t column = 0; column < columns; column += HR_BLOCK) {
+      int64_t n = hr__min(HR_BLOCK, columns - column), at = row * columns + column;
+      const float *from = hr__load(x, at, n, x_block);
+      const float *w = hr__load(weight, column, n, w_block);
+      float *to = hr__target(y, at, x_block);
+      if (y->desc.dtype == HR_F32) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+          to[i] = w[i] * (from[i] * rstd);
+      } else {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+          to[i] = w[i] * hr__bf16_to_f32(hr__f32_to_bf16(from[i] * rstd));
+      }
+      hr__store(y, at, n, to);
+    }
+  }
+}
+
+static hr_status rmsnorm_run(const hr_call *call) {
+  const hr_desc *x = &call->in[0].desc;
+  int64_t tasks = hr__chunks(hr_desc_rows(x), rmsnorm_rows_per_task(hr_desc_columns(x)));
+  hr__pool_run(call->device->pool, call->threads, tasks, rmsnorm_task, (void *)(uintptr_t)call);
+  return HR_OK;
+}
+
+/* ---- rmsnorm_bwd: dy, x, w, rstd, dx_partial?, dw_partial? -> dx, dw
+ *
+ * With n = x * rstd and g = dy * w, for every row:  dx = rstd * (g - n * mean(g * n)),  dw = sum over rows of dy * n.
+ * Rows fall into chunks; each sums its own dw in the workspace, and a second round adds these sums in order. */
+
+enum { BWD_CHUNKS_MAX = 32, BWD_CHUNK_ROWS_MIN = 8 };
+
+static hr_status rmsnorm_bwd_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
+  HR_TRY(hr__shape_operands(view, BWD_COUNT, 1u << BWD_DX_PARTIAL | 1u << BWD_DW_PARTIAL, err));
+  HR_TRY(hr__shape_float(view, BWD_DY, err));
+  out[0] = view->in[BWD_DY];
+  out[1] = hr__desc1(out[0].dtype, hr_desc_columns(&out[0]));
+  hr_desc rstd = hr__desc1(HR_F32, hr_desc_rows(&out[0]));
+  HR_TRY(hr__shape_like(view, BWD_X, &out[0], err));
+  HR_TRY(hr__shape_like(view, BWD_W, &out[1], err));
+  HR_TRY(hr__shape_like(view, BWD_RSTD, &rstd, err));
+  HR_TRY(hr__shape_like(view, BWD_DX_PARTIAL, &out[0], err));
+  return hr__shape_like(view, BWD_DW_PARTIAL, &out[1], err);
+}
+
+static void rmsnorm_bwd_cost(const hr_op_view *view, hr_cost *cost) {
+  hr__cost_stream(view, 10.0 * (double)hr_desc_count(&view->in[BWD_X]), cost);
+}
+
+static int64_t bwd_chunk_rows(int64_t rows) {
+  int64_t even = hr__chunks(rows, BWD_CHUNKS_MAX);
+  return even > BWD_CHUNK_ROWS_MIN ? even : BWD_CHUNK_ROWS_MIN;
+}
+
+/* dw of every chunk, f32 [chunks, columns]. */
+static size_t rmsnorm_bwd_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
+  int64_t rows = hr_desc_rows(&view->in[BWD_X]);
+  (void)kind, (void)threads;
+  return (size_t)(hr__chunks(rows, bwd_chunk_rows(rows)) * hr_desc_columns(&view->in[BWD_X])) * sizeof(float);
+}
+
+/* sum over a row of dy * w * x */
+HR_INLINE float row_dot(const hr_call *call, int64_t first, int64_t columns, float *dy_block, float *x_block,
+                        float *w_block) {
+  float total = 0.0f;
+  for (int64_t column = 0; column < columns; column += HR_BLOCK) {
+    int64_t n = hr__min(HR_BLOCK, columns - column);
+    const float *dy = hr__load(&call->in[BWD_DY], first + column, n, dy_block);
+    const float *x = hr__load(&call->in[BWD_X], first + column, n, x_block);
+    const float *w = hr__load(&call->in[BWD_W], column, n, w_block);
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++)
+      sum += dy[i] * w[i] * x[i];
+    total += sum;
+  }
+  return total;
+}
+
+HR_CLONES static void rmsnorm_bwd_task(void *arg, int64_t task, int worker) {
+  const hr_call *call = arg;
+  const hr_tensor *dx = &call->out[0], *partial = &call->in[BWD_DX_PARTIAL];
+  int64_t columns = hr_desc_columns(&dx->desc), row_count = hr_desc_rows(&dx->desc);
+  hr_range rows = hr__chunk(row_count, bwd_chunk_rows(row_count), task);
+  float *dw_sums = (float *)call->workspace + task * columns;
+  float dy_block[HR_BLOCK], x_block[HR_BLOCK], w_block[HR_BLOCK], partial_block[HR_BLOCK];
+  (void)worker;
+
+  memset(dw_sums, 0, (size_t)columns * sizeof *dw_sums);
+  for (int64_t row = rows.first; row < rows.end; row++) {
+    float rstd = ((const float *)call->in[BWD_RSTD].data)[row];
+    float dot = row_dot(call, row * columns, columns, dy_block, x_block, w_block);
+    float pull = dot * rstd * rstd * rstd / (float)columns; /* rstd * rstd * mean(g * n), what x is multiplied by */
+    for (int64_t column = 0; column < columns; column += HR_BLOCK) {
+      int64_t n = hr__min(HR_BLOCK, columns - column), at = row * columns + column;
+      const float *dy = hr__load(&call->in[BWD_DY], at, n, dy_block);
+      const float *x = hr__load(&call->in[BWD_X], at, n, x_block);
+      const float *w = hr__load(&call->in[BWD_W], column, n, w_block);
+      const float *sum = partial->data ? hr__load(partial, at, n, partial_block) : NULL;
+      float *to = hr__target(dx, at, dy_block), *dw = dw_sums + column;
+#pragma omp simd
+      for (int64_t i = 0; i < n; i++)
+        dw[i] += dy[i] * (x[i] * rstd);
+      if (sum) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+          to[i] = sum[i] + (rstd * dy[i] * w[i] - pull * x[i]);
+      } else {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+          to[i] = rstd * dy[i] * w[i] - pull * x[i];
+      }
+      hr__store(dx, at, n, to);
+    }
+  }
+}
+
+/* Adds up the chunks' sums for one block of columns. */
+HR_CLONES static void rmsnorm_bwd_reduce(void *arg, int64_t task, int worker) {
+  const hr_call *call = arg;
+  const hr_tensor *dw = &call->out[1], *partial = &call->in[BWD_DW_PARTIAL];
+  int64_t columns = hr_desc_columns(&dw->desc), rows = hr_desc_rows(&call->in[BWD_X].desc);
+  int64_t chunks = hr__chunks(rows, bwd_chunk_rows(rows));
+  int64_t at = task * HR_BLOCK, n = hr__min(HR_BLOCK, columns - at);
+  float total[HR_BLOCK] = {0}, block[HR_BLOCK];
+  (void)worker;
+
+  for (int64_t chunk = 0; chunk < chunks; chunk++) {
+    const float *sums = (const float *)call->workspace + chunk * columns + at;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+      total[i] += sums[i];
+  }
+  float *to = hr__target(dw, at, block);
+  const float *before = partial->data ? hr__load(partial, at, n, block) : NULL;
+#pragma omp simd
+  for (int64_t i = 0; i < n; i++)
+    to[i] = before ? before[i] + total[i] : total[i];
+  hr__store(dw, at, n, to);
+}
+
+static hr_status rmsnorm_bwd_run(const hr_call *call) {
+  const hr_desc *x = &call->in[BWD_X].desc;
+  int64_t rows = hr_desc_rows(x);
+  void *arg = (void *)(uintptr_t)call;
+  hr__pool_run(call->device->pool, call->threads, hr__chunks(rows, bwd_chunk_rows(rows)), rmsnorm_bwd_task, arg);
+  hr__pool_run(call->device->pool, call->threads, hr__chunks(hr_desc_columns(x), HR_BLOCK), rmsnorm_bwd_reduce, arg);
+  return HR_OK;
+}
+
+static const hr_rmsnorm_args sample_args = {1e-5f};
+
+static const hr_sample rmsnorm_samples[] = {
+    {.n_in = 2, .in = {{HR_F32, 3, {2, 16, 64}}, {HR_F32, 1, {64}}}, .args = &sample_args},
+    {.n_in = 2, .in = {{HR_F32, 3, {3, 5, 37}}, {HR_F32, 1, {37}}}, .args = &sample_args},
+    {.n_in = 2, .in = {{HR_F32, 2, {71, 1061}}, {HR_F32, 1, {1061}}}, .args = &sample_args},
+};
+
+static const hr_sample rmsnorm_bwd_samples[] = {
+    {.n_in = BWD_COUNT,
+     .in = {{HR_F32, 3, {2, 16, 64}},
+            {HR_F32, 3, {2, 16, 64}},
+            {HR_F32, 1, {64}},
+            {HR_F32, 1, {32}},
+            {HR_F32, 3, {2, 16, 64}},
+            {HR_F32, 1, {64}}},
+     .args = &sample_args},
+    {.n_in = BWD_COUNT,
+     .in = {{HR_F32, 2, {301, 1061}},
+            {HR_F32, 2, {301, 1061}},
+            {HR_F32, 1, {1061}},
+            {HR_F32, 1, {301}},
+            {HR_F32, 2, {301, 1061}},
+            {HR_F32, 1, {1061}}},
+     .args = &sample_args},
+};
+
+const hr_op hr_op_rmsnorm = {
+    .name = "rmsnorm",
+    .n_in = 2,
+    .n_out = 2,
+    .args_bytes = sizeof(hr_rmsnorm_args),
+    .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1) | HR_SAVE_OUT(1),
+    .axes = HR_AXES_ROWS,
+    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .shape = rmsnorm_shape,
+    .grad = rmsnorm_grad,
+    .cost = rmsnorm_cost,
+    .cpu = {.run = rmsnorm_run},
+    .samples = rmsnorm_samples,
+    .n_samples = sizeof rmsnorm_samples / sizeof *rmsnorm_samples,
+};
+
+const hr_op hr_op_rmsnorm_bwd = {
+    .name = "rmsnorm_bwd",
+    .n_in = BWD_COUNT,
+    .n_out = 2,
+    .optional = 1u << BWD_DX_PARTIAL | 1u << BWD_DW_PARTIAL,
+    .args_bytes = sizeof(hr_rmsnorm_args),
+    .alias = {{BWD_DX_PARTIAL, 0, HR_ALIAS_ACCUMULATE},
+              {BWD_DW_PARTIAL, 1, HR_ALIAS_ACCUMULATE},
+              {BWD_DY, 0, HR_ALIAS_MAY}},
+    .n_alias = 3,
+    .axes = HR_AXES_NONE,
+    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .shape = rmsnorm_bwd_shape,
+    .cost = rmsnorm_bwd_cost,
+    .workspace = rmsnorm_bwd_workspace,
+    .cpu = {.run = rmsnorm_bwd_run},
+    .samples = rmsnorm_bwd_samples,
+    .n_samples = sizeof rmsnorm_bwd_samples / sizeof *rmsnorm_bwd_samples,
+};

@@ -1,0 +1,33 @@
+/* Rotary positions: rope_table makes cosines and sines, rope turns the pairs (i, i + head_dim/2) of every head by them.
+ */
+#ifndef HR_OP_ROPE_H
+#define HR_OP_ROPE_H
+
+#include "graph/builder.h"
+
+/* Frequencies are theta^(-2i/head_dim). `scaled` stretches the slow ones as Llama 3 does: wavelengths above
+ * original_length/low are divided by `factor`, those below original_length/high stay, and between the two the
+ * frequency is blended. */
+typedef struct hr_rope_table_args {
+  int64_t length;   /* positions 0 .. length-1 */
+  int64_t head_dim; /* even */
+  double theta;
+  double factor, low, high; /* with `scaled` only */
+  int64_t original_length;  /* with `scaled` only */
+  bool scaled;
+} hr_rope_table_args;
+
+typedef struct hr_rope_args {
+  int64_t head_dim;
+  bool inverse; /* turns back: the gradient */
+} hr_rope_args;
+
+extern const hr_op hr_op_rope_table;
+extern const hr_op hr_op_rope;
+
+hr_id hr__rope_table(hr_builder *b, const hr_rope_table_args *args); /* f32 [2, length, head_dim/2]: cos, then sin */
+
+/* x [B, T, heads * head_dim], table [2, T, head_dim/2] -> the shape of x */
+hr_id hr__rope(hr_builder *b, hr_id x, hr_id table, int64_t head_dim);
+
+#endif

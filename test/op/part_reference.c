@@ -1,0 +1,399 @@
+/* References of the ops, plain formulas in double. */
+#include "part_reference.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "op/adamw.h"
+#include "op/add.h"
+#include "op/attention.h"
+#include "op/constant.h"
+#include "op/embedding.h"
+#include "op/head_loss.h"
+#include "op/rmsnorm.h"
+#include "op/rope.h"
+
+static int64_t elements(const hr_desc *desc) {
+  return hr_desc_count(desc);
+}
+
+static void constant_reference(const reference_call *c) {
+  c->out[0][0] = (double)((const hr_constant_args *)c->args)->value;
+}
+
+static void copy_reference(const reference_call *c) {
+  memcpy(c->out[0], c->in[0], (size_t)elements(&c->in_desc[0]) * sizeof(double));
+}
+
+static void add_reference(const reference_call *c) {
+  double alpha = (double)((const hr_add_args *)c->args)->alpha;
+  for (int64_t i = 0, count = elements(&c->in_desc[0]); i < count; i++)
+    c->out[0][i] = c->in[0][i] + alpha * c->in[1][i];
+}
+
+/* x [rows, I], W [O, I], bias? [O] */
+static void linear_reference(const reference_call *c) {
+  int64_t rows = hr_desc_rows(&c->in_desc[0]), I = c->in_desc[1].dim[1], O = c->in_desc[1].dim[0];
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t o = 0; o < O; o++) {
+      double sum = c->in[2] ? c->in[2][o] : 0.0;
+      for (int64_t i = 0; i < I; i++)
+        sum += c->in[0][r * I + i] * c->in[1][o * I + i];
+      c->out[0][r * O + o] = sum;
+    }
+}
+
+static void linear_dx_reference(const reference_call *c) {
+  int64_t rows = hr_desc_rows(&c->in_desc[0]), I = c->in_desc[1].dim[1], O = c->in_desc[1].dim[0];
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; i < I; i++) {
+      double sum = c->in[2] ? c->in[2][r * I + i] : 0.0;
+      for (int64_t o = 0; o < O; o++)
+        sum += c->in[0][r * O + o] * c->in[1][o * I + i];
+      c->out[0][r * I + i] = sum;
+    }
+}
+
+static void linear_dw_reference(const reference_call *c) {
+  int64_t rows = hr_desc_rows(&c->in_desc[0]), O = hr_desc_columns(&c->in_desc[0]), I = hr_desc_columns(&c->in_desc[1]);
+  for (int64_t o = 0; o < O; o++)
+    for (int64_t i = 0; i < I; i++) {
+      double sum = c->in[2] ? c->in[2][o * I + i] : 0.0;
+      for (int64_t r = 0; r < rows; r++)
+        sum += c->in[0][r * O + o] * c->in[1][r * I + i];
+      c->out[0][o * I + i] = sum;
+    }
+}
+
+static void linear_db_reference(const reference_call *c) {
+  int64_t rows = hr_desc_rows(&c->in_desc[0]), O = hr_desc_columns(&c->in_desc[0]);
+  for (int64_t o = 0; o < O; o++) {
+    double sum = c->in[1] ? c->in[1][o] : 0.0;
+    for (int64_t r = 0; r < rows; r++)
+      sum += c->in[0][r * O + o];
+    c->out[0][o] = sum;
+  }
+}
+
+static void embedding_reference(const reference_call *c) {
+  int64_t H = c->in_desc[1].dim[1];
+  for (int64_t t = 0, count = elements(&c->in_desc[0]); t < count; t++)
+    for (int64_t h = 0; h < H; h++)
+      c->out[0][t * H + h] = c->in[1][(int64_t)c->in[0][t] * H + h];
+}
+
+static void embedding_dw_reference(const reference_call *c) {
+  int64_t H = c->out_desc[0].dim[1];
+  for (int64_t i = 0, count = elements(&c->out_desc[0]); i < count; i++)
+    c->out[0][i] = c->in[2] ? c->in[2][i] : 0.0;
+  for (int64_t t = 0, count = elements(&c->in_desc[0]); t < count; t++)
+    for (int64_t h = 0; h < H; h++)
+      c->out[0][(int64_t)c->in[0][t] * H + h] += c->in[1][t * H + h];
+}
+
+static void rmsnorm_reference(const reference_call *c) {
+  double eps = (double)((const hr_rmsnorm_args *)c->args)->eps;
+  int64_t rows = hr_desc_rows(&c->in_desc[0]), H = hr_desc_columns(&c->in_desc[0]);
+  for (int64_t r = 0; r < rows; r++) {
+    const double *x = c->in[0] + r * H;
+    double squares = 0.0;
+    for (int64_t h = 0; h < H; h++)
+      squares += x[h] * x[h];
+    double rstd = 1.0 / sqrt(squares / (double)H + eps);
+    for (int64_t h = 0; h < H; h++)
+      c->out[0][r * H + h] = x[h] * rstd * c->in[1][h];
+    c->out[1][r] = rstd;
+  }
+}
+
+/* dy, x, w, rstd, dx_partial?, dw_partial? -> dx, dw */
+static void rmsnorm_bwd_reference(const reference_call *c) {
+  int64_t rows = hr_desc_rows(&c->in_desc[0]), H = hr_desc_columns(&c->in_desc[0]);
+  for (int64_t h = 0; h < H; h++)
+    c->out[1][h] = c->in[5] ? c->in[5][h] : 0.0;
+  for (int64_t r = 0; r < rows; r++) {
+    const double *dy = c->in[0] + r * H, *x = c->in[1] + r * H, *w = c->in[2];
+    double rstd = c->in[3][r], mean = 0.0;
+    for (int64_t h = 0; h < H; h++)
+      mean += dy[h] * w[h] * x[h] * rstd / (double)H;
+    for (int64_t h = 0; h < H; h++) {
+      double before = c->in[4] ? c->in[4][r * H + h] : 0.0;
+      c->out[0][r * H + h] = before + rstd * (dy[h] * w[h] - x[h] * rstd * mean);
+      c->out[1][h] += dy[h] * x[h] * rstd;
+    }
+  }
+}
+
+/* 1/rms as the forward op leaves it for this x. */
+static void rmsnorm_bwd_fill(double *const *in, const hr_desc *desc, const void *args) {
+  double eps = (double)((const hr_rmsnorm_args *)args)->eps;
+  int64_t rows = hr_desc_rows(&desc[1]), H = hr_desc_columns(&desc[1]);
+  for (int64_t r = 0; r < rows; r++) {
+    double squares = 0.0;
+    for (int64_t h = 0; h < H; h++)
+      squares += in[1][r * H + h] * in[1][r * H + h];
+    in[3][r] = 1.0 / sqrt(squares / (double)H + eps);
+  }
+}
+
+static void rope_table_reference(const reference_call *c) {
+  const hr_rope_table_args *a = c->args;
+  int64_t half = a->head_dim / 2;
+  for (int64_t i = 0; i < half; i++) {
+    double f = pow(a->theta, -2.0 * (double)i / (double)a->head_dim), wavelength = 2.0 * 3.14159265358979323846 / f;
+    double length = (double)a->original_length;
+    if (a->scaled && wavelength > length / a->low) {
+      f = f / a->factor;
+    } else if (a->scaled && wavelength >= length / a->high) {
+      double blend = (length / wavelength - a->low) / (a->high - a->low);
+      f = (1.0 - blend) * f / a->factor + blend * f;
+    }
+    for (int64_t t = 0; t < a->length; t++) {
+      c->out[0][t * half + i] = cos((double)t * f);
+      c->out[0][(a->length + t) * half + i] = sin((double)t * f);
+    }
+  }
+}
+
+static void rope_reference(const reference_call *c) {
+  const hr_rope_args *a = c->args;
+  int64_t T = c->in_desc[0].dim[1], C = c->in_desc[0].dim[2], half = a->head_dim / 2;
+  for (int64_t row = 0; row < c->in_desc[0].dim[0] * T; row++)
+    for (int64_t head = 0; head < C; head += a->head_dim)
+      for (int64_t i = 0; i < half; i++) {
+        int64_t left = row * C + head + i, right = left + half;
+        double cosine = c->in[1][row % T * half + i], sine = c->in[1][(T + row % T) * half + i];
+        if (a->inverse) sine = -sine;
+        c->out[0][left] = c->in[0][left] * cosine - c->in[0][right] * sine;
+        c->out[0][right] = c->in[0][right] * cosine + c->in[0][left] * sine;
+      }
+}
+
+/* One head of one sequence: where its rows lie in q, y ([B, T, Hq * D]) and in k, v ([B, T, Hk * D]). */
+typedef struct head_view {
+  int64_t T, D, q_first, q_step, k_first, k_step, lse_first;
+} head_view;
+
+static head_view head_of(const hr_attention_args *a, const hr_desc *q, int64_t batch, int64_t head) {
+  int64_t T = q->dim[1], D = a->head_dim, kv_head = head / (a->heads / a->kv_heads);
+  return (head_view){.T = T,
+                     .D = D,
+                     .q_first = batch * T * a->heads * D + head * D,
+                     .q_step = a->heads * D,
+                     .k_first = batch * T * a->kv_heads * D + kv_head * D,
+                     .k_step = a->kv_heads * D,
+                     .lse_first = (batch * a->heads + head) * T};
+}
+
+static double dot(const double *a, const double *b, int64_t n) {
+  double sum = 0.0;
+  for (int64_t i = 0; i < n; i++)
+    sum += a[i] * b[i];
+  return sum;
+}
+
+static void attention_head(const hr_attention_args *a, head_view v, const double *q, const double *k,
+                           const double *value, double *y, double *lse) {
+  for (int64_t t = 0; t < v.T; t++) {
+    const double *row = q + v.q_first + t * v.q_step;
+    double *to = y + v.q_first + t * v.q_step, total = 0.0;
+    memset(to, 0, (size_t)v.D * sizeof *to);
+    for (int64_t s = 0; s <= t; s++) {
+      double weight = exp((double)a->scale * dot(row, k + v.k_first + s * v.k_step, v.D));
+      total += weight;
+      for (int64_t d = 0; d < v.D; d++)
+        to[d] += weight * value[v.k_first + s * v.k_step + d];
+    }
+    for (int64_t d = 0; d < v.D; d++)
+      to[d] /= total;
+    lse[v.lse_first + t] = log(total);
+  }
+}
+
+static void attention_reference(const reference_call *c) {
+  const hr_attention_args *a = c->args;
+  for (int64_t batch = 0; batch < c->in_desc[0].dim[0]; batch++)
+    for (int64_t head = 0; head < a->heads; head++)
+      attention_head(a, head_of(a, &c->in_desc[0], batch, head), c->in[0], c->in[1], c->in[2], c->out[0], c->out[1]);
+}
+
+/* dy, q, k, v, y, lse -> dq, dk, dv */
+static void attention_bwd_reference(const reference_call *c) {
+  const hr_attention_args *a = c->args;
+  const double *dy = c->in[0], *q = c->in[1], *k = c->in[2], *value = c->in[3], *y = c->in[4], *lse = c->in[5];
+  double scale = (double)a->scale;
+  for (int j = 0; j < 3; j++)
+    memset(c->out[j], 0, (size_t)elements(&c->out_desc[j]) * sizeof(double));
+  for (int64_t batch = 0; batch < c->in_desc[0].dim[0]; batch++)
+    for (int64_t head = 0; head < a->heads; head++) {
+      head_view v = head_of(a, &c->in_desc[1], batch, head);
+      for (int64_t t = 0; t < v.T; t++) {
+        int64_t at = v.q_first + t * v.q_step;
+        double pull = dot(dy + at, y + at, v.D);
+        for (int64_t s = 0; s <= t; s++) {
+          int64_t from = v.k_first + s * v.k_step;
+          double p = exp(scale * dot(q + at, k + from, v.D) - lse[v.lse_first + t]);
+          double ds = p * (dot(dy + at, value + from, v.D) - pull) * scale;
+          for (int64_t d = 0; d < v.D; d++) {
+            c->out[0][at + d] += ds * k[from + d];
+            c->out[1][from + d] += ds * q[at + d];
+            c->out[2][from + d] += p * dy[at + d];
+          }
+        }
+      }
+    }
+}
+
+/* y and log-sum-exp as the forward op leaves them. */
+static void attention_bwd_fill(double *const *in, const hr_desc *desc, const void *args) {
+  const hr_attention_args *a = args;
+  for (int64_t batch = 0; batch < desc[1].dim[0]; batch++)
+    for (int64_t head = 0; head < a->heads; head++)
+      attention_head(a, head_of(a, &desc[1], batch, head), in[1], in[2], in[3], in[4], in[5]);
+}
+
+static double sigmoid(double x) {
+  return 1.0 / (1.0 + exp(-x));
+}
+
+static void swiglu_reference(const reference_call *c) {
+  for (int64_t i = 0, count = elements(&c->in_desc[0]); i < count; i++)
+    c->out[0][i] = c->in[0][i] * sigmoid(c->in[0][i]) * c->in[1][i];
+}
+
+static void swiglu_bwd_reference(const reference_call *c) {
+  for (int64_t i = 0, count = elements(&c->in_desc[0]); i < count; i++) {
+    double dy = c->in[0][i], g = c->in[1][i], u = c->in[2][i], s = sigmoid(g);
+    c->out[0][i] = dy * u * (s + g * s * (1.0 - s));
+    c->out[1][i] = dy * g * s;
+  }
+}
+
+/* Loss over x [rows, H] and W [V, H]; dx and dw (NULL: not wanted) receive dloss times the gradient, added. */
+static double head_loss_sum(const reference_call *c, double dloss, double *dx, double *dw) {
+  const double *x = c->in[0], *w = c->in[1], *targets = c->in[2];
+  int64_t rows = hr_desc_rows(&c->in_desc[0]), H = hr_desc_columns(&c->in_desc[0]), V = c->in_desc[1].dim[0];
+  double weight = (double)c->control->loss_weight, loss = 0.0;
+  double *p = malloc((size_t)V * sizeof *p);
+  for (int64_t r = 0; r < rows; r++) {
+    int64_t target = (int64_t)targets[r];
+    double total = 0.0;
+    if (target < 0) continue;
+    for (int64_t v = 0; v < V; v++)
+      total += p[v] = exp(dot(x + r * H, w + v * H, H));
+    loss += weight * (log(total) - log(p[target]));
+    for (int64_t v = 0; v < V; v++) {
+      double g = dloss * weight * (p[v] / total - (v == target ? 1.0 : 0.0));
+      for (int64_t h = 0; h < H; h++) {
+        if (dx) dx[r * H + h] += g * w[v * H + h];
+        if (dw) dw[v * H + h] += g * x[r * H + h];
+      }
+    }
+  }
+  free(p);
+  return loss;
+}
+
+static void head_loss_reference(const reference_call *c) {
+  c->out[0][0] = head_loss_sum(c, 0.0, NULL, NULL);
+}
+
+/* x, W, targets, control, dloss, dx_partial?, dw_partial? -> loss, dx, dW */
+static void head_loss_bwd_reference(const reference_call *c) {
+  double *gradient[2] = {NULL, NULL};
+  for (int j = 0; j < 2; j++) {
+    int64_t count = elements(&c->out_desc[1 + j]);
+    if (count == 0) continue;
+    gradient[j] = c->out[1 + j];
+    for (int64_t i = 0; i < count; i++)
+      gradient[j][i] = c->in[5 + j] ? c->in[5 + j][i] : 0.0;
+  }
+  c->out[0][0] = head_loss_sum(c, c->in[4][0], gradient[0], gradient[1]);
+}
+
+/* Every fifth row is padding. */
+static void head_loss_fill(double *const *in, const hr_desc *desc, const void *args) {
+  (void)args;
+  for (int64_t i = 2; i < elements(&desc[2]); i += 5)
+    in[2][i] = -1.0;
+}
+
+static void mse_reference(const reference_call *c) {
+  int64_t n = elements(&c->in_desc[0]);
+  double sum = 0.0;
+  for (int64_t i = 0; i < n; i++)
+    sum += (c->in[0][i] - c->in[1][i]) * (c->in[0][i] - c->in[1][i]);
+  c->out[0][0] = sum / (double)n;
+}
+
+static void mse_bwd_reference(const reference_call *c) {
+  int64_t n = elements(&c->in_desc[0]);
+  for (int64_t i = 0; i < n; i++)
+    c->out[0][i] = 2.0 * (c->in[0][i] - c->in[1][i]) / (double)n * c->in[2][0];
+}
+
+static void grad_norm_reference(const reference_call *c) {
+  double sum = 0.0;
+  for (int j = 0; j < c->n_in; j++)
+    sum += dot(c->in[j], c->in[j], elements(&c->in_desc[j]));
+  c->out[0][0] = sqrt(sum);
+}
+
+/* param, grad, m, v, control, norm? -> param, m, v, by the formula of the paper: corrected moments, decoupled decay. */
+static void adamw_reference(const reference_call *c) {
+  const hr_adamw_args *a = c->args;
+  const hr_control *k = c->control;
+  double scale = 1.0 / (double)k->loss_scale, lr = (double)k->learning_rate;
+  if (a->clip_norm > 0.0f) scale *= fmin(1.0, (double)a->clip_norm / (c->in[5][0] * scale + 1e-6));
+  for (int64_t i = 0, count = elements(&c->in_desc[0]); i < count; i++) {
+    double g = c->in[1][i] * scale;
+    double m = (double)a->beta1 * c->in[2][i] + (1.0 - (double)a->beta1) * g;
+    double v = (double)a->beta2 * c->in[3][i] + (1.0 - (double)a->beta2) * g * g;
+    double m_hat = m / (double)k->bias_correction1, v_hat = v / (double)k->bias_correction2;
+    double decayed = c->in[0][i] - lr * (double)a->weight_decay * c->in[0][i];
+    c->out[0][i] = decayed - lr * m_hat / (sqrt(v_hat) + (double)a->eps);
+    c->out[1][i] = m;
+    c->out[2][i] = v;
+  }
+}
+
+static void adamw_fill(double *const *in, const hr_desc *desc, const void *args) {
+  (void)args;
+  for (int64_t i = 0; i < elements(&desc[3]); i++)
+    in[3][i] = in[3][i] * in[3][i];
+  if (in[5]) in[5][0] = 3.0 + fabs(in[5][0]);
+}
+
+static const reference references[] = {
+    {.op = "constant", .run = constant_reference},
+    {.op = "copy", .run = copy_reference, .differentiable = true},
+    {.op = "add", .run = add_reference, .differentiable = true},
+    {.op = "linear", .run = linear_reference, .differentiable = true},
+    {.op = "linear_dx", .run = linear_dx_reference},
+    {.op = "linear_dw", .run = linear_dw_reference},
+    {.op = "linear_db", .run = linear_db_reference, .loose = 1u << 0},
+    {.op = "embedding", .run = embedding_reference, .differentiable = true, .loose = 1u << 1},
+    {.op = "embedding_dw", .run = embedding_dw_reference},
+    {.op = "rmsnorm", .run = rmsnorm_reference, .differentiable = true},
+    {.op = "rmsnorm_bwd", .run = rmsnorm_bwd_reference, .fill = rmsnorm_bwd_fill},
+    /* f32 frequencies times positions: the angle is off by some roundings of the largest position */
+    {.op = "rope_table", .run = rope_table_reference, .tolerance = 1e-4},
+    {.op = "rope", .run = rope_reference, .differentiable = true, .constants = 1u << 1},
+    {.op = "attention", .run = attention_reference, .differentiable = true},
+    {.op = "attention_bwd", .run = attention_bwd_reference, .fill = attention_bwd_fill},
+    {.op = "swiglu", .run = swiglu_reference, .differentiable = true},
+    {.op = "swiglu_bwd", .run = swiglu_bwd_reference},
+    {.op = "head_loss", .run = head_loss_reference, .fill = head_loss_fill, .differentiable = true, .loose = 1u << 1},
+    {.op = "head_loss_bwd", .run = head_loss_bwd_reference, .fill = head_loss_fill, .loose = 1u << 1},
+    {.op = "mse", .run = mse_reference, .differentiable = true},
+    {.op = "mse_bwd", .run = mse_bwd_reference},
+    {.op = "grad_norm", .run = grad_norm_reference, .loose = 0xff},
+    {.op = "adamw", .run = adamw_reference, .fill = adamw_fill},
+};
+
+const reference *reference_find(const char *op) {
+  for (size_t i = 0; i < sizeof references / sizeof *references; i++)
+    if (strcmp(references[i].op, op) == 0) return &references[i];
+  return NULL;
+}

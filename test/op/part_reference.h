@@ -1,0 +1,33 @@
+/* References: every op once more in double precision, as the plain formula, for the tests to compare with.
+ *
+ * Operands are arrays of double that hold exactly what the kernel's operands hold. An op without an entry here fails
+ * the tests.
+ */
+#ifndef HR_TEST_OP_REFERENCE_H
+#define HR_TEST_OP_REFERENCE_H
+
+#include "graph/op.h"
+
+typedef struct reference_call {
+  const double *in[HR_OP_OPERANDS]; /* NULL: absent. Integers as doubles */
+  double *out[HR_OP_OPERANDS];
+  const hr_desc *in_desc, *out_desc;
+  int n_in;
+  const void *args;
+  const hr_control *control; /* contents of the control operand */
+} reference_call;
+
+typedef struct reference {
+  const char *op;
+  void (*run)(const reference_call *call);
+  /* (optional) makes drawn operands sound: moments that are not negative, results that belong to their inputs. */
+  void (*fill)(double *const *in, const hr_desc *desc, const void *args);
+  bool differentiable; /* has a gradient rule, from output 0 to every float input but `constants` */
+  uint32_t constants;  /* bit i: float input i takes no gradient */
+  uint32_t loose;      /* bit i: any size of input i is right and leaves the results' shapes alone */
+  double tolerance;    /* relative, in f32; 0: the usual one */
+} reference;
+
+const reference *reference_find(const char *op); /* NULL: none */
+
+#endif
