@@ -1,0 +1,155 @@
+/* The backward walk: sums of gradients, shared parameters, persistent homes, and what is left out. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "grad/grad.h"
+#include "op/add.h"
+#include "op/linear.h"
+#include "op/mse.h"
+
+typedef struct fixture {
+  hr_graph *graph;
+  hr_builder b;
+  hr_error err;
+  hr_id x, target;
+} fixture;
+
+static int setup(void **state) {
+  fixture *f = hr__alloc_zero(1, sizeof *f);
+  assert_int_equal(hr__graph_create(&f->graph, &f->err), HR_OK);
+  hr__builder_init(&f->b, f->graph, HR_F32);
+  hr__program_begin(&f->b, "step");
+  f->x = hr__input(&f->b, "x", hr__desc2(HR_F32, 3, 4));
+  f->target = hr__input(&f->b, "t", hr__desc2(HR_F32, 3, 4));
+  *state = f;
+  return 0;
+}
+
+static int teardown(void **state) {
+  fixture *f = *state;
+  hr__graph_destroy(f->graph);
+  hr__free(f);
+  return 0;
+}
+
+static hr_id weight(fixture *f, const char *name) {
+  return hr__parameter(&f->b, name, hr__desc2(HR_F32, 4, 4), (hr_init){HR_INIT_NORMAL, 0.1f});
+}
+
+static void differentiate(fixture *f, hr_id y, hr_grad_mode mode) {
+  hr_loss loss = {.value = hr__mse(&f->b, y, f->target), .weight = 1.0f};
+  hr__program_set_output(&f->b, "loss", loss.value);
+  if (hr__grad(&f->b, &loss, 1, mode, &f->err) != HR_OK) fail_msg("%s: %s", f->err.place, f->err.message);
+  if (hr__graph_verify(f->graph, &f->err) != HR_OK) fail_msg("%s: %s", f->err.place, f->err.message);
+}
+
+static int count_ops(const fixture *f, const char *name) {
+  int count = 0;
+  for (size_t n = 0; n < f->graph->n_nodes; n++) count += strcmp(f->graph->nodes[n].op->name, name) == 0;
+  return count;
+}
+
+static void test_chain(void **state) {
+  fixture *f = *state;
+  hr_id w1 = weight(f, "w1"), w2 = weight(f, "w2");
+  hr_id h = hr__linear(&f->b, f->x, w1, HR_NONE);
+  differentiate(f, hr__linear(&f->b, h, w2, HR_NONE), HR_GRAD_TRANSIENT);
+  assert_int_equal(count_ops(f, "linear_dw"), 2);
+  assert_int_equal(count_ops(f, "linear_dx"), 1); /* nothing trained lies behind x */
+  hr_id dw1 = f->graph->values[w1].gradient;
+  assert_int_not_equal(dw1, HR_NONE);
+  assert_int_equal(f->graph->buffers[f->graph->values[dw1].buffer].role, HR_ROLE_GRADIENT);
+  assert_false(f->graph->buffers[f->graph->values[dw1].buffer].persistent);
+}
+
+static void test_residual_gradients_are_summed_by_the_product(void **state) {
+  fixture *f = *state;
+  hr_id w1 = weight(f, "w1"), w2 = weight(f, "w2");
+  hr_id h = hr__linear(&f->b, f->x, w1, HR_NONE);
+  hr_id y = hr__add(&f->b, h, hr__linear(&f->b, h, w2, HR_NONE), 1.0f);
+  differentiate(f, y, HR_GRAD_TRANSIENT);
+  assert_int_equal(count_ops(f, "add"), 1); /* only the forward one: linear_dx takes the partial itself */
+}
+
+static void test_shared_parameter_accumulates(void **state) {
+  fixture *f = *state;
+  hr_id w = weight(f, "w");
+  differentiate(f, hr__linear(&f->b, hr__linear(&f->b, f->x, w, HR_NONE), w, HR_NONE), HR_GRAD_TRANSIENT);
+  hr_id total = f->graph->values[w].gradient;
+  const hr_node *last = &f->graph->nodes[f->graph->values[total].producer];
+  assert_string_equal(last->op->name, "linear_dw");
+  assert_int_not_equal(last->in[2], HR_NONE);
+}
+
+static void test_write_mode_produces_in_the_home(void **state) {
+  fixture *f = *state;
+  hr_id w = weight(f, "w");
+  differentiate(f, hr__linear(&f->b, hr__linear(&f->b, f->x, w, HR_NONE), w, HR_NONE), HR_GRAD_WRITE);
+  hr_id home = hr__graph_find_value(f->graph, "grad.w");
+  assert_int_not_equal(home, HR_NONE);
+  assert_int_equal(f->graph->values[w].gradient, home);
+  for (size_t n = 0; n < f->graph->n_nodes; n++) {
+    const hr_node *node = &f->graph->nodes[n];
+    if (strcmp(node->op->name, "linear_dw") != 0) continue;
+    assert_int_equal(f->graph->values[node->out[0]].buffer, f->graph->values[home].buffer);
+  }
+}
+
+static void test_accumulate_mode_starts_from_the_home(void **state) {
+  fixture *f = *state;
+  hr_id w = weight(f, "w");
+  differentiate(f, hr__linear(&f->b, f->x, w, HR_NONE), HR_GRAD_ACCUMULATE);
+  hr_id home = hr__graph_find_value(f->graph, "grad.w");
+  const hr_node *dw = NULL;
+  for (size_t n = 0; n < f->graph->n_nodes; n++)
+    if (strcmp(f->graph->nodes[n].op->name, "linear_dw") == 0) dw = &f->graph->nodes[n];
+  assert_non_null(dw);
+  assert_int_equal(dw->in[2], home);
+  assert_int_equal(f->graph->values[dw->out[0]].buffer, f->graph->values[home].buffer);
+}
+
+static void test_passed_through_gradient_is_copied_home(void **state) {
+  fixture *f = *state;
+  hr_id p = hr__parameter(&f->b, "p", hr__desc2(HR_F32, 3, 4), (hr_init){0});
+  hr_id q = hr__parameter(&f->b, "q", hr__desc2(HR_F32, 3, 4), (hr_init){0});
+  differentiate(f, hr__add(&f->b, p, q, 1.0f), HR_GRAD_WRITE); /* both gradients are the same value */
+  assert_true(count_ops(f, "copy") >= 1);
+  assert_int_not_equal(f->graph->values[f->graph->values[p].gradient].buffer,
+                       f->graph->values[f->graph->values[q].gradient].buffer);
+}
+
+static void test_parameter_without_path_has_no_gradient(void **state) {
+  fixture *f = *state;
+  hr_id w = weight(f, "w"), idle = weight(f, "idle");
+  hr__linear(&f->b, f->x, idle, HR_NONE);
+  differentiate(f, hr__linear(&f->b, f->x, w, HR_NONE), HR_GRAD_TRANSIENT);
+  assert_int_equal(f->graph->values[idle].gradient, HR_NONE);
+}
+
+static void test_frozen_weight_needs_no_dw(void **state) {
+  fixture *f = *state;
+  hr_id w1 = weight(f, "w1"), w2 = weight(f, "w2");
+  f->graph->values[w2].trained = false;
+  differentiate(f, hr__linear(&f->b, hr__linear(&f->b, f->x, w1, HR_NONE), w2, HR_NONE), HR_GRAD_TRANSIENT);
+  assert_int_equal(count_ops(f, "linear_dw"), 1);
+  assert_int_equal(count_ops(f, "linear_dx"), 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_chain, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_residual_gradients_are_summed_by_the_product, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_shared_parameter_accumulates, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_write_mode_produces_in_the_home, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_accumulate_mode_starts_from_the_home, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_passed_through_gradient_is_copied_home, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_parameter_without_path_has_no_gradient, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_frozen_weight_needs_no_dw, setup, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
