@@ -1,0 +1,101 @@
+/* Reading the settings of a checked recipe. */
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "recipe/internal.h"
+
+/* The part of the tree at a path; NULL when absent or null. `*deepest`: the last part of the way that is there. */
+static const hr_doc_node *tree_find(const hr_recipe *recipe, const char *path, const hr_doc_node **deepest) {
+  const hr_doc_node *node = recipe->root;
+  while (*path) {
+    char key[HR_KEY_PATH_TEXT];
+    size_t length = strcspn(path, ".");
+    if (length >= sizeof key) return NULL;
+    snprintf(key, sizeof key, "%.*s", (int)length, path);
+    node = hr__doc_get(node, key);
+    if (!node || hr__doc_is_null(node)) return NULL;
+    if (deepest) *deepest = node;
+    path += length + (path[length] == '.');
+  }
+  return node;
+}
+
+static const hr_setting *setting_get(const hr_recipe *recipe, const char *path) {
+  const hr_setting *setting = hr__setting_find(recipe, path);
+  assert(setting && setting->has);
+  return setting;
+}
+
+static const hr_setting *setting_typed(const hr_recipe *recipe, const char *path, hr_key_type type) {
+  const hr_setting *setting = setting_get(recipe, path);
+  assert(setting->key->type == type && !setting->word);
+  (void)type;
+  return setting;
+}
+
+bool hr__recipe_has(const hr_recipe *recipe, const char *path) {
+  const hr_setting *setting = hr__setting_find(recipe, path);
+  return setting && setting->has;
+}
+
+bool hr__recipe_given(const hr_recipe *recipe, const char *path) {
+  return tree_find(recipe, path, NULL) != NULL;
+}
+
+bool hr__recipe_is_word(const hr_recipe *recipe, const char *path) {
+  return setting_get(recipe, path)->word;
+}
+
+int64_t hr__recipe_int(const hr_recipe *recipe, const char *path) {
+  return setting_typed(recipe, path, HR_KEY_INT)->integer;
+}
+
+double hr__recipe_float(const hr_recipe *recipe, const char *path) {
+  return setting_typed(recipe, path, HR_KEY_FLOAT)->number;
+}
+
+bool hr__recipe_bool(const hr_recipe *recipe, const char *path) {
+  return setting_typed(recipe, path, HR_KEY_BOOL)->flag;
+}
+
+const char *hr__recipe_text(const hr_recipe *recipe, const char *path) {
+  const hr_setting *setting = setting_get(recipe, path);
+  assert(setting->text);
+  return setting->text;
+}
+
+uint64_t hr__recipe_size(const hr_recipe *recipe, const char *path) {
+  return setting_typed(recipe, path, HR_KEY_SIZE)->size;
+}
+
+const double *hr__recipe_floats(const hr_recipe *recipe, const char *path) {
+  return setting_typed(recipe, path, HR_KEY_FLOATS)->numbers;
+}
+
+hr_status hr__recipe_fail(const hr_recipe *recipe, const char *path, const char *remedy, hr_error *err,
+                          const char *format, ...) {
+  char message[sizeof err->message], place[HR_DOC_PLACE];
+  va_list list;
+  va_start(list, format);
+  vsnprintf(message, sizeof message, format, list);
+  va_end(list);
+  const hr_setting *setting = hr__setting_find(recipe, path);
+  const hr_doc_node *node = NULL;
+  if (setting && setting->node) {
+    hr__doc_place(setting->origin, setting->node, false, place);
+  } else { /* the section it would be in */
+    tree_find(recipe, path, &node);
+    hr__doc_place(recipe->name, node ? node : &(hr_doc_node){0}, true, place);
+  }
+  return hr__fail(err, HR_BAD_INPUT, place, remedy, "%s", message);
+}
+
+const char *hr__recipe_name(const hr_recipe *recipe) {
+  return recipe->name;
+}
+
+hr_arena *hr__recipe_arena(hr_recipe *recipe) {
+  return &recipe->arena;
+}

@@ -1,0 +1,68 @@
+/* Inside the recipe engine.
+ *
+ * The way of a recipe: text -> tree (format/) -> overrides edit the tree (override.c) -> keys are placed on settings
+ * (keys.c) -> settings from further files (hr_key.extend) -> defaults and values by type (value.c). Access and JSON
+ * (access.c, json.c) read the settings only.
+ *
+ * `null` in the tree is kept to the end: it removes what a further file would give.
+ */
+#ifndef HR_RECIPE_INTERNAL_H
+#define HR_RECIPE_INTERNAL_H
+
+#include "recipe/recipe.h"
+
+enum { HR_KEY_PATH_TEXT = 256, HR_REMEDY_TEXT = 384 };
+
+typedef struct hr_setting {
+  const hr_key *key;
+  const hr_doc_node *node; /* where the value was written; NULL: nowhere */
+  const char *origin;      /* name of the document that holds `node` */
+  bool removed;            /* written as null */
+  bool has;                /* one of the values below is set */
+  bool word;               /* `text` is a word beside the type's own values */
+  int64_t integer;
+  uint64_t size;
+  double number;
+  bool flag;
+  const char *text;
+  const double *numbers;
+} hr_setting;
+
+/* A part of the tree that an override put there. */
+typedef struct hr_origin {
+  const hr_doc_node *node;
+  const char *name;
+} hr_origin;
+
+struct hr_recipe {
+  hr_arena arena;
+  const char *name, *folder;
+  hr_doc_node *root;
+  hr_setting *settings; /* sorted by path */
+  size_t count;
+  hr_origin *origins;
+  size_t n_origins;
+};
+
+/* keys.c */
+hr_setting *hr__setting_find(const hr_recipe *recipe, const char *path); /* NULL: no such key */
+/* Settings under a section are neighbours: returns the first, *count of them. The section "" is the top. */
+hr_setting *hr__section_settings(const hr_recipe *recipe, const char *section, size_t *count);
+bool hr__path_join(char out[HR_KEY_PATH_TEXT], const char *section, const char *key); /* false: no name of a key */
+hr_status hr__keys_index(hr_recipe *recipe, const hr_key_table *tables, size_t n_tables, hr_error *err);
+hr_status hr__keys_place(hr_recipe *recipe, hr_error *err);
+hr_status hr__key_unknown(const hr_recipe *recipe, const char *place, const char *section, const char *key,
+                          hr_error *err);
+hr_status hr__section_wrong(const hr_recipe *recipe, const char *place, const char *section, const hr_doc_node *node,
+                            hr_error *err);
+
+/* override.c */
+hr_status hr__override_apply(hr_recipe *recipe, const char *override, hr_error *err);
+
+/* value.c */
+void hr__found_text(const hr_doc_node *node, char *out, size_t capacity); /* "the text \"abc\"", "a list of 3" */
+void hr__example_text(const hr_key *key, char *out, size_t capacity);     /* a value the key would take */
+hr_status hr__setting_read(hr_recipe *recipe, hr_setting *setting, hr_error *err); /* from its node */
+hr_status hr__setting_default(hr_recipe *recipe, hr_setting *setting, hr_error *err);
+
+#endif

@@ -1,0 +1,82 @@
+/* The closed recipe as nested JSON objects. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "format/json.h"
+#include "recipe/internal.h"
+
+/* Paths come from the command line and need not be UTF-8; JSON has to be. */
+static json_t *text_json(const char *text) {
+  size_t bytes = strlen(text);
+  if (hr__utf8_check(text, bytes) == bytes) return json_string(text);
+  char shown[1024];
+  hr__text_escape(text, bytes, shown, sizeof shown);
+  return json_string(shown);
+}
+
+static json_t *numbers_json(const double *numbers, int count) {
+  json_t *list = json_array();
+  for (int i = 0; list && i < count; i++) {
+    if (json_array_append_new(list, json_real(numbers[i])) != 0) {
+      json_decref(list);
+      return NULL;
+    }
+  }
+  return list;
+}
+
+static json_t *setting_json(const hr_setting *setting) {
+  if (setting->word) return text_json(setting->text);
+  switch (setting->key->type) {
+  case HR_KEY_INT:
+    return json_integer(setting->integer);
+  case HR_KEY_FLOAT:
+    return json_real(setting->number);
+  case HR_KEY_BOOL:
+    return json_boolean(setting->flag);
+  case HR_KEY_SIZE:
+    return json_integer((json_int_t)setting->size);
+  case HR_KEY_FLOATS:
+    return numbers_json(setting->numbers, setting->key->length);
+  case HR_KEY_TEXT:
+  case HR_KEY_CHOICE:
+  case HR_KEY_PATH:
+    break;
+  }
+  return text_json(setting->text);
+}
+
+/* Puts a value under its dotted path; takes the reference. */
+static int json_put(json_t *root, const char *path, json_t *value) {
+  json_t *object = root;
+  size_t length;
+  char key[HR_KEY_PATH_TEXT];
+  for (; path[length = strcspn(path, ".")] == '.'; path += length + 1) {
+    snprintf(key, sizeof key, "%.*s", (int)length, path);
+    json_t *inner = json_object_get(object, key);
+    if (!inner) {
+      inner = json_object();
+      if (json_object_set_new(object, key, inner) != 0) { /* also when inner is NULL */
+        json_decref(value);
+        return -1;
+      }
+    }
+    object = inner;
+  }
+  return json_object_set_new(object, path, value);
+}
+
+json_t *hr__recipe_json(const hr_recipe *recipe) {
+  hr__json_init();
+  json_t *root = json_object();
+  for (size_t i = 0; root && i < recipe->count; i++) {
+    const hr_setting *setting = &recipe->settings[i];
+    if (setting->has && json_put(root, setting->key->path, setting_json(setting)) != 0) {
+      json_decref(root);
+      root = NULL;
+    }
+  }
+  return root;
+}

@@ -1,0 +1,83 @@
+/* The recipe: YAML text -> checked settings, each with its source position.
+ *
+ * The recipe folder knows no setting by name: the stages that own settings hand in key tables (model/, train/,
+ * plan/...). Unknown and repeated keys, wrong types and values out of range are HR_BAD_INPUT with line, column and a
+ * suggestion. Overrides (--set key.path=value, YAML values; null removes a part) are applied before validation.
+ */
+#ifndef HR_RECIPE_RECIPE_H
+#define HR_RECIPE_RECIPE_H
+
+#include <jansson.h>
+
+#include "format/doc.h"
+
+typedef enum hr_key_type {
+  HR_KEY_INT,
+  HR_KEY_FLOAT,
+  HR_KEY_BOOL,
+  HR_KEY_TEXT,
+  HR_KEY_CHOICE, /* one of `choices`; a key of another type takes the words of `choices` beside its own values */
+  HR_KEY_SIZE,   /* bytes: plain number or with unit; with the choice "%" also per cent */
+  HR_KEY_FLOATS, /* list of exactly `length` floats */
+  HR_KEY_PATH    /* text; relative paths are taken from the recipe's folder */
+} hr_key_type;
+
+typedef struct hr_recipe hr_recipe;
+
+typedef struct hr_key {
+  const char *path; /* "training.optimizer.lr" */
+  hr_key_type type;
+  const char *fallback; /* default as YAML text; NULL: no value unless given */
+  bool required;
+  double min, max;     /* numbers; min == max == 0: no limits */
+  const char *choices; /* "a|b|c" */
+  int length;          /* HR_KEY_FLOATS */
+  const char *meaning; /* one line for help and docs */
+  /* (optional, HR_KEY_PATH; one key at most) the file or folder at `path` holds further settings: called when the key
+   * is given, before defaults are filled in, and hands them over with hr__recipe_merge. A folder in place of a recipe
+   * file stands for a recipe that gives only this key. */
+  hr_status (*extend)(hr_recipe *recipe, const char *path, hr_error *err);
+} hr_key;
+
+typedef struct hr_key_table {
+  const hr_key *keys;
+  size_t count;
+} hr_key_table;
+
+/* From a file, or from a folder (see hr_key.extend). */
+hr_status hr__recipe_load(const char *path, const char *const *overrides, size_t n_overrides,
+                          const hr_key_table *tables, size_t n_tables, hr_recipe **out, hr_error *err);
+/* The same from memory; `name` stands for the file, `folder` for where relative paths begin. */
+hr_status hr__recipe_parse(const char *name, const char *folder, const char *text, size_t bytes,
+                           const char *const *overrides, size_t n_overrides, const hr_key_table *tables,
+                           size_t n_tables, hr_recipe **out, hr_error *err);
+void hr__recipe_destroy(hr_recipe *recipe);
+
+/* For hr_key.extend. Settings from another document, as if written in the section `section` ("model.config"; "" is the
+ * top); what the recipe itself gives or sets to null stays. Keys that no table has are ignored. `name` stands for the
+ * document in error places. Both must live as long as the recipe (hr__recipe_arena). */
+hr_status hr__recipe_merge(hr_recipe *recipe, const char *section, const hr_doc_node *map, const char *name,
+                           hr_error *err);
+hr_arena *hr__recipe_arena(hr_recipe *recipe);
+
+bool hr__recipe_has(const hr_recipe *recipe, const char *path);   /* given or defaulted */
+bool hr__recipe_given(const hr_recipe *recipe, const char *path); /* written by the user; also true for sections */
+/* Whether the value is one of the words beside the type's own values ("auto", "50%"); hr__recipe_text gives it. */
+bool hr__recipe_is_word(const hr_recipe *recipe, const char *path);
+/* Typed access; asking for a key that no table has, or without value, or of another type, is a bug (assert). */
+int64_t hr__recipe_int(const hr_recipe *recipe, const char *path);
+double hr__recipe_float(const hr_recipe *recipe, const char *path);
+bool hr__recipe_bool(const hr_recipe *recipe, const char *path);
+const char *hr__recipe_text(const hr_recipe *recipe, const char *path); /* text, choice, path; words */
+uint64_t hr__recipe_size(const hr_recipe *recipe, const char *path);
+const double *hr__recipe_floats(const hr_recipe *recipe, const char *path);
+
+/* An error at a setting's place, for checks that only its owner can make. */
+__attribute__((format(printf, 5, 6))) hr_status
+hr__recipe_fail(const hr_recipe *recipe, const char *path, const char *remedy, hr_error *err, const char *format, ...);
+/* All settings with their values, defaults filled in, as nested JSON ("settings" of plan --json). NULL: out of memory.
+ */
+json_t *hr__recipe_json(const hr_recipe *recipe);
+const char *hr__recipe_name(const hr_recipe *recipe);
+
+#endif

@@ -1,0 +1,294 @@
+/* Values: what a scalar or list means to a key, by the key's type, and what to say when it means nothing. */
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "recipe/internal.h"
+
+/* A limit beyond this is "no limit" to a person. */
+static const double LIMIT_SHOWN = 9e18;
+
+void hr__found_text(const hr_doc_node *node, char *out, size_t capacity) {
+  int64_t integer;
+  double number;
+  bool flag;
+  size_t items = 0;
+  for (const hr_doc_node *child = node->child; child; child = child->next)
+    items++;
+  if (node->kind == HR_DOC_MAP) {
+    snprintf(out, capacity, "a section with %zu key%s", items, items == 1 ? "" : "s");
+  } else if (node->kind == HR_DOC_LIST) {
+    snprintf(out, capacity, "a list of %zu", items);
+  } else if (hr__doc_is_null(node)) {
+    snprintf(out, capacity, "empty");
+  } else if (hr__doc_bool(node, &flag)) {
+    snprintf(out, capacity, "the boolean %s", flag ? "true" : "false");
+  } else if (hr__doc_int(node, &integer)) {
+    snprintf(out, capacity, "the whole number %.40s", node->text);
+  } else if (hr__doc_float(node, &number)) {
+    snprintf(out, capacity, "the number %.40s", node->text);
+  } else {
+    snprintf(out, capacity, "the text \"%.80s\"", node->text);
+  }
+}
+
+/* "a, b, c" of "a|b|c"; the word "%" stands for all of its kind. */
+static void choices_list(const char *choices, char *out, size_t capacity) {
+  size_t used = 0;
+  out[0] = '\0';
+  for (const char *at = choices; at && used < capacity; at = strchr(at, '|')) {
+    at += *at == '|';
+    int length = (int)strcspn(at, "|");
+    bool percent = length == 1 && *at == '%';
+    used += (size_t)snprintf(out + used, capacity - used, "%s%.*s", at == choices ? "" : ", ", percent ? 8 : length,
+                             percent ? "per cent" : at);
+  }
+}
+
+static bool choices_have(const char *choices, const char *word) {
+  size_t length = strlen(word);
+  for (const char *at = choices; at; at = strchr(at, '|')) {
+    at += *at == '|';
+    if (strcspn(at, "|") == length && strncmp(at, word, length) == 0) return true;
+  }
+  return false;
+}
+
+static bool choices_near(const char *choices, const char *word, char *best, size_t capacity) {
+  size_t length = strlen(word), limit = length / 3 + 1, found = limit + 1;
+  for (const char *at = choices; at && length < 64; at = strchr(at, '|')) {
+    at += *at == '|';
+    char choice[64];
+    snprintf(choice, sizeof choice, "%.*s", (int)strcspn(at, "|"), at);
+    size_t distance = hr__text_distance(word, choice);
+    if (distance < found && distance < strlen(choice)) {
+      found = distance;
+      snprintf(best, capacity, "%s", choice);
+    }
+  }
+  return found <= limit;
+}
+
+static void expected_text(const hr_key *key, char *out, size_t capacity) {
+  static const char *const kinds[] = {
+      [HR_KEY_INT] = "a whole number", [HR_KEY_FLOAT] = "a number",       [HR_KEY_BOOL] = "true or false",
+      [HR_KEY_TEXT] = "text",          [HR_KEY_SIZE] = "a size in bytes", [HR_KEY_FLOATS] = "",
+      [HR_KEY_PATH] = "a path",        [HR_KEY_CHOICE] = "one of:",
+  };
+  char words[160] = "";
+  if (key->choices) choices_list(key->choices, words, sizeof words);
+  const char *joint = !*words ? "" : key->type == HR_KEY_CHOICE ? " " : " or ";
+  snprintf(out, capacity, "%s%s%s", kinds[key->type], joint, words);
+  if (key->type == HR_KEY_FLOATS) snprintf(out, capacity, "a list of %d numbers%s%s", key->length, joint, words);
+}
+
+void hr__example_text(const hr_key *key, char *out, size_t capacity) {
+  bool limited = key->min != 0 || key->max != 0;
+  double low = limited ? key->min : 0, high = limited ? key->max : INFINITY;
+  if (key->fallback) {
+    snprintf(out, capacity, "%s", key->fallback);
+    return;
+  }
+  switch (key->type) {
+  case HR_KEY_INT:
+    snprintf(out, capacity, "%.15g", fmin(fmax(8, ceil(low)), floor(high)));
+    break;
+  case HR_KEY_FLOAT:
+    snprintf(out, capacity, "%.15g", fmin(fmax(0.5, low), high));
+    break;
+  case HR_KEY_BOOL:
+    snprintf(out, capacity, "true");
+    break;
+  case HR_KEY_TEXT:
+    snprintf(out, capacity, "NAME");
+    break;
+  case HR_KEY_CHOICE:
+    snprintf(out, capacity, "%.*s", (int)strcspn(key->choices, "|"), key->choices);
+    break;
+  case HR_KEY_SIZE:
+    snprintf(out, capacity, "512MiB");
+    break;
+  case HR_KEY_FLOATS: {
+    size_t used = (size_t)snprintf(out, capacity, "[");
+    for (int i = 0; i < key->length && used + 32 < capacity; i++) {
+      used += (size_t)snprintf(out + used, capacity - used, "%s%.15g", i ? ", " : "", fmin(fmax(0.5, low), high));
+    }
+    snprintf(out + used, capacity - used, "]");
+    break;
+  }
+  case HR_KEY_PATH:
+    snprintf(out, capacity, "FOLDER/FILE");
+    break;
+  }
+}
+
+static const char *key_leaf(const hr_key *key) {
+  const char *dot = strrchr(key->path, '.');
+  return dot ? dot + 1 : key->path;
+}
+
+/* A value of the wrong kind. `exact`: the example is what was meant, in other words. */
+static hr_status type_wrong(const hr_setting *setting, const hr_doc_node *node, const char *exact, hr_error *err) {
+  char place[HR_DOC_PLACE], expected[256], found[160], example[128], remedy[HR_REMEDY_TEXT];
+  hr__doc_place(setting->origin, node, false, place);
+  expected_text(setting->key, expected, sizeof expected);
+  hr__found_text(node, found, sizeof found);
+  hr__example_text(setting->key, example, sizeof example);
+  if (exact) {
+    snprintf(remedy, sizeof remedy, "did you mean \"%s: %s\"?", key_leaf(setting->key), exact);
+  } else {
+    snprintf(remedy, sizeof remedy, "write for example \"%s: %s\"", key_leaf(setting->key), example);
+  }
+  return hr__fail(err, HR_BAD_INPUT, place, remedy, "%s must be %s, but it is %s", setting->key->path, expected, found);
+}
+
+static hr_status range_check(const hr_setting *setting, const hr_doc_node *node, double value, hr_error *err) {
+  const hr_key *key = setting->key;
+  if ((key->min == 0 && key->max == 0) || (value >= key->min && value <= key->max)) return HR_OK;
+  char place[HR_DOC_PLACE], range[128];
+  hr__doc_place(setting->origin, node, false, place);
+  if (key->max > LIMIT_SHOWN) {
+    snprintf(range, sizeof range, "at least %.15g", key->min);
+  } else if (key->min < -LIMIT_SHOWN) {
+    snprintf(range, sizeof range, "at most %.15g", key->max);
+  } else {
+    snprintf(range, sizeof range, "between %.15g and %.15g", key->min, key->max);
+  }
+  char remedy[HR_REMEDY_TEXT];
+  snprintf(remedy, sizeof remedy, "choose a value %s%s", strncmp(range, "at", 2) == 0 ? "of " : "", range);
+  return hr__fail(err, HR_BAD_INPUT, place, remedy, "%s is %.60s, but it must be %s", key->path, node->text, range);
+}
+
+static hr_status int_read(hr_setting *setting, hr_error *err) {
+  const hr_doc_node *node = setting->node;
+  double number;
+  if (hr__doc_int(node, &setting->integer)) return range_check(setting, node, (double)setting->integer, err);
+  if (!hr__doc_float(node, &number) || number != floor(number)) return type_wrong(setting, node, NULL, err);
+  if (fabs(number) < 9e15) { /* 1e6 where 1000000 is asked for */
+    char exact[32];
+    snprintf(exact, sizeof exact, "%.0f", number);
+    return type_wrong(setting, node, exact, err);
+  }
+  HR_TRY(range_check(setting, node, number, err));
+  return type_wrong(setting, node, NULL, err);
+}
+
+static hr_status float_read(hr_setting *setting, hr_error *err) {
+  if (!hr__doc_float(setting->node, &setting->number) || !isfinite(setting->number)) {
+    return type_wrong(setting, setting->node, NULL, err);
+  }
+  return range_check(setting, setting->node, setting->number, err);
+}
+
+static hr_status floats_read(hr_recipe *recipe, hr_setting *setting, hr_error *err) {
+  if (setting->node->kind != HR_DOC_LIST) return type_wrong(setting, setting->node, NULL, err);
+  int count = 0;
+  for (const hr_doc_node *item = setting->node->child; item && count <= setting->key->length; item = item->next)
+    count++;
+  if (count != setting->key->length) return type_wrong(setting, setting->node, NULL, err);
+  double *numbers = hr__arena_array(&recipe->arena, (size_t)count, sizeof *numbers);
+  if (!numbers) return hr__nomem(err);
+  setting->numbers = numbers;
+  for (const hr_doc_node *item = setting->node->child; item; item = item->next, numbers++) {
+    if (!hr__doc_float(item, numbers) || !isfinite(*numbers)) return type_wrong(setting, item, NULL, err);
+    HR_TRY(range_check(setting, item, *numbers, err));
+  }
+  return HR_OK;
+}
+
+static hr_status choice_read(hr_setting *setting, hr_error *err) {
+  const hr_doc_node *node = setting->node;
+  setting->text = node->text;
+  if (node->kind == HR_DOC_SCALAR && choices_have(setting->key->choices, node->text)) return HR_OK;
+  char near[64];
+  bool close = node->kind == HR_DOC_SCALAR && choices_near(setting->key->choices, node->text, near, sizeof near);
+  return type_wrong(setting, node, close ? near : NULL, err);
+}
+
+static hr_status size_read(hr_setting *setting, hr_error *err) {
+  const hr_doc_node *node = setting->node;
+  if (node->kind != HR_DOC_SCALAR || !hr__size_parse(node->text, &setting->size)) {
+    return type_wrong(setting, node, NULL, err);
+  }
+  return range_check(setting, node, (double)setting->size, err);
+}
+
+static hr_status path_read(hr_recipe *recipe, hr_setting *setting, hr_error *err) {
+  const hr_doc_node *node = setting->node;
+  if (node->kind != HR_DOC_SCALAR || !*node->text) return type_wrong(setting, node, NULL, err);
+  size_t length = strlen(recipe->folder);
+  bool joined = length > 0 && node->text[0] != '/';
+  const char *slash = joined && recipe->folder[length - 1] != '/' ? "/" : "";
+  setting->text = hr__arena_format(&recipe->arena, "%s%s%s", joined ? recipe->folder : "", slash, node->text);
+  return setting->text ? HR_OK : hr__nomem(err);
+}
+
+/* "50%": a number above 0, up to 100. */
+static bool text_is_percent(const char *text) {
+  char *end;
+  if (strspn(text, "0123456789.") + 1 != strlen(text)) return false;
+  double value = strtod(text, &end);
+  return strcmp(end, "%") == 0 && value > 0 && value <= 100;
+}
+
+static bool node_is_word(const hr_key *key, const hr_doc_node *node) {
+  if (!key->choices || key->type == HR_KEY_CHOICE || node->kind != HR_DOC_SCALAR) return false;
+  if (choices_have(key->choices, "%") && text_is_percent(node->text)) return true;
+  return strcmp(node->text, "%") != 0 && choices_have(key->choices, node->text);
+}
+
+hr_status hr__setting_read(hr_recipe *recipe, hr_setting *setting, hr_error *err) {
+  const hr_doc_node *node = setting->node;
+  setting->has = true;
+  if (node_is_word(setting->key, node)) {
+    setting->word = true;
+    setting->text = node->text;
+    return HR_OK;
+  }
+  switch (setting->key->type) {
+  case HR_KEY_INT:
+    return int_read(setting, err);
+  case HR_KEY_FLOAT:
+    return float_read(setting, err);
+  case HR_KEY_CHOICE:
+    return choice_read(setting, err);
+  case HR_KEY_SIZE:
+    return size_read(setting, err);
+  case HR_KEY_FLOATS:
+    return floats_read(recipe, setting, err);
+  case HR_KEY_PATH:
+    return path_read(recipe, setting, err);
+  case HR_KEY_BOOL:
+    return hr__doc_bool(node, &setting->flag) ? HR_OK : type_wrong(setting, node, NULL, err);
+  case HR_KEY_TEXT:
+    break;
+  }
+  setting->text = node->text;
+  return node->kind == HR_DOC_SCALAR ? HR_OK : type_wrong(setting, node, NULL, err);
+}
+
+/* A default is plain YAML: a scalar, or a list in brackets. */
+hr_status hr__setting_default(hr_recipe *recipe, hr_setting *setting, hr_error *err) {
+  const char *text = setting->key->fallback;
+  hr_doc_node *node;
+  if (*text == '[') {
+    HR_TRY(hr__yaml_parse(setting->key->path, text, strlen(text), &recipe->arena, &node, err));
+  } else {
+    node = hr__arena_alloc(&recipe->arena, sizeof *node);
+    if (!node) return hr__nomem(err);
+    *node = (hr_doc_node){.kind = HR_DOC_SCALAR, .text = text};
+  }
+  hr_setting filled = *setting;
+  filled.node = node;
+  filled.origin = setting->key->path;
+  hr_status status = hr__setting_read(recipe, &filled, err);
+  assert(status == HR_OK || status == HR_NOMEM); /* a table with a bad default is a bug */
+  filled.node = NULL;
+  filled.origin = NULL;
+  *setting = filled;
+  return status;
+}
