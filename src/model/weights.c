@@ -1,0 +1,221 @@
+/* Matching a checkpoint folder against a graph, and reading its tensors in the types of the graph. */
+#include "model/weights.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clones.h"
+#include "format/safetensors.h"
+
+typedef struct weight {
+  const hr_safetensor *tensor; /* NULL: this value is no parameter */
+  hr_dtype stored;
+} weight;
+
+struct hr_weights {
+  const hr_graph *graph;
+  hr_safetensors *file;
+  hr_arena arena;
+  weight *weights; /* by value */
+  void *window;    /* HR_WEIGHTS_WINDOW bytes */
+};
+
+/* The first few names of a list that may be long. */
+typedef struct name_list {
+  size_t count, used;
+  char text[256];
+} name_list;
+
+static void name_add(name_list *list, const char *name) {
+  if (list->count < 3 && list->used < sizeof list->text) {
+    int length =
+        snprintf(list->text + list->used, sizeof list->text - list->used, "%s%.80s", list->count ? ", " : "", name);
+    list->used += (size_t)length;
+  }
+  list->count++;
+}
+
+static bool value_is_parameter(const hr_graph *g, size_t value) {
+  const hr_value *v = &g->values[value];
+  return v->producer == HR_NONE && g->buffers[v->buffer].role == HR_ROLE_PARAMETER;
+}
+
+static void shape_text(int rank, const int64_t *dim, char out[96]) {
+  size_t used = (size_t)snprintf(out, 96, "[");
+  for (int i = 0; i < rank && used < 70; i++) {
+    used += (size_t)snprintf(out + used, 96 - used, "%s%" PRId64, i ? ", " : "", dim[i]);
+  }
+  snprintf(out + used, 96 - used, "]");
+}
+
+static hr_status shape_match(const char *folder, const hr_safetensor *tensor, const hr_desc *desc, hr_error *err) {
+  if (tensor->rank == desc->rank && memcmp(tensor->dim, desc->dim, (size_t)desc->rank * sizeof *desc->dim) == 0) {
+    return HR_OK;
+  }
+  char stored[96], wanted[96];
+  shape_text(tensor->rank, tensor->dim, stored);
+  shape_text(desc->rank, desc->dim, wanted);
+  return hr__fail(err, HR_BAD_INPUT, folder,
+                  "make model.config agree with the checkpoint: its config.json has the sizes",
+                  "tensor %.120s has the shape %s, but the model has %s", tensor->name, stored, wanted);
+}
+
+static hr_status dtype_match(const char *folder, const hr_safetensor *tensor, hr_dtype *stored, hr_error *err) {
+  static const struct {
+    const char *name;
+    hr_dtype dtype;
+  } allowed[] = {{"F32", HR_F32}, {"BF16", HR_BF16}, {"F16", HR_F16}};
+  for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
+    if (strcmp(tensor->dtype, allowed[i].name) == 0) {
+      *stored = allowed[i].dtype;
+      return HR_OK;
+    }
+  }
+  return hr__fail(err, HR_BAD_INPUT, folder, "convert the checkpoint to F32, BF16 or F16",
+                  "tensor %.120s is stored as %s; weights must be F32, BF16 or F16", tensor->name, tensor->dtype);
+}
+
+static bool name_ends(const char *name, const char *ending) {
+  size_t length = strlen(name), tail = strlen(ending);
+  return length >= tail && strcmp(name + length - tail, ending) == 0;
+}
+
+/* In the file and rightly unused: tables the model computes itself, and the second copy of a tied head. */
+static bool tensor_ignored(const char *name) {
+  return name_ends(name, "rotary_emb.inv_freq") || strcmp(name, "lm_head.weight") == 0;
+}
+
+static hr_status names_match(hr_weights *w, const char *folder, hr_error *err) {
+  const hr_graph *g = w->graph;
+  name_list missing = {0}, unused = {0};
+  bool head = false;
+  size_t used = 0;
+  for (size_t i = 0; i < g->n_values; i++) {
+    if (!value_is_parameter(g, i)) continue;
+    const char *name = g->values[i].name;
+    const hr_safetensor *tensor = hr__safetensors_find(w->file, name);
+    if (!tensor) {
+      name_add(&missing, name);
+      head = head || strcmp(name, "lm_head.weight") == 0;
+      continue;
+    }
+    used++;
+    w->weights[i].tensor = tensor;
+    HR_TRY(dtype_match(folder, tensor, &w->weights[i].stored, err));
+    HR_TRY(shape_match(folder, tensor, &g->values[i].desc, err));
+  }
+  if (missing.count) {
+    bool tied = head && missing.count == 1;
+    return hr__fail(err, HR_BAD_INPUT, folder,
+                    tied ? "the checkpoint's head is tied: give --set model.config.tie_word_embeddings=true"
+                         : "make model.config agree with the checkpoint, or take a complete checkpoint",
+                    "%zu of the model's tensors %s not in the checkpoint: %s%s", missing.count,
+                    missing.count == 1 ? "is" : "are", missing.text, missing.count > 3 ? ", ..." : "");
+  }
+  size_t count = hr__safetensors_count(w->file);
+  for (size_t i = 0; i < count && used < count; i++) {
+    const char *name = hr__safetensors_at(w->file, i)->name;
+    hr_id value = hr__graph_find_value(g, name);
+    if ((value == HR_NONE || !w->weights[value].tensor) && !tensor_ignored(name)) name_add(&unused, name);
+  }
+  if (unused.count) {
+    return hr__fail(err, HR_BAD_INPUT, folder, "make model.config agree with the checkpoint (layers, biases)",
+                    "%zu of the checkpoint's tensors %s not in the model: %s%s", unused.count,
+                    unused.count == 1 ? "is" : "are", unused.text, unused.count > 3 ? ", ..." : "");
+  }
+  return HR_OK;
+}
+
+static hr_status folder_open(hr_weights *w, const char *folder, hr_error *err) {
+  static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *path = hr__arena_format(&w->arena, "%s/%s", folder, names[i]);
+    if (!path) return hr__nomem(err);
+    if (access(path, F_OK) == 0) return hr__safetensors_open(path, &w->file, err);
+  }
+  return hr__fail(err, HR_BAD_INPUT, folder, "give a folder with weights, or model.config to start from fresh ones",
+                  "there is neither %s nor %s in this folder", names[0], names[1]);
+}
+
+static hr_status weights_fill(hr_weights *w, const char *folder, hr_error *err) {
+  w->weights = hr__arena_array(&w->arena, w->graph->n_values, sizeof *w->weights);
+  w->window = hr__alloc(HR_WEIGHTS_WINDOW);
+  if (!w->weights || !w->window) return hr__nomem(err);
+  HR_TRY(folder_open(w, folder, err));
+  return names_match(w, folder, err);
+}
+
+hr_status hr__weights_open(const char *folder, const hr_graph *graph, hr_weights **out, hr_error *err) {
+  *out = NULL;
+  hr_weights *w = hr__alloc_zero(1, sizeof *w);
+  if (!w) return hr__nomem(err);
+  w->graph = graph;
+  hr__arena_init(&w->arena);
+  hr_status status = weights_fill(w, folder, err);
+  if (status != HR_OK) {
+    hr__weights_close(w);
+    return status;
+  }
+  *out = w;
+  return HR_OK;
+}
+
+void hr__weights_close(hr_weights *w) {
+  if (!w) return;
+  if (w->file) hr__safetensors_close(w->file);
+  hr__free(w->window);
+  hr__arena_fini(&w->arena);
+  hr__free(w);
+}
+
+/* Loops over two fixed types each, so that the compiler vectorises them. */
+HR_CLONES static void f32_from_bf16(float *to, const uint16_t *from, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    to[i] = hr__bf16_to_f32(from[i]);
+}
+static void f32_from_f16(float *to, const uint16_t *from, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    to[i] = hr__f16_to_f32(from[i]);
+}
+HR_CLONES static void bf16_from_f32(uint16_t *to, const float *from, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    to[i] = hr__f32_to_bf16(from[i]);
+}
+static void bf16_from_f16(uint16_t *to, const uint16_t *from, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    to[i] = hr__f32_to_bf16(hr__f16_to_f32(from[i]));
+}
+
+static void convert(hr_dtype to_type, void *to, hr_dtype from_type, const void *from, size_t count) {
+  if (to_type == HR_F32 && from_type == HR_BF16) f32_from_bf16(to, from, count);
+  if (to_type == HR_F32 && from_type == HR_F16) f32_from_f16(to, from, count);
+  if (to_type == HR_BF16 && from_type == HR_F32) bf16_from_f32(to, from, count);
+  if (to_type == HR_BF16 && from_type == HR_F16) bf16_from_f16(to, from, count);
+}
+
+hr_status hr__weights_read(hr_weights *w, hr_id parameter, int64_t first, int64_t count, void *to, hr_error *err) {
+  const hr_desc *desc = &w->graph->values[parameter].desc;
+  const weight *source = &w->weights[parameter];
+  assert(source->tensor && first >= 0 && count >= 0 && first + count <= hr_desc_count(desc));
+  assert(desc->dtype == HR_F32 || desc->dtype == HR_BF16);
+  size_t stored_bytes = hr_dtype_bytes(source->stored), bytes = hr_dtype_bytes(desc->dtype);
+  uint64_t offset = (uint64_t)first * stored_bytes;
+  size_t left = (size_t)count;
+  if (source->stored == desc->dtype) {
+    return hr__safetensors_read(w->file, source->tensor, offset, to, left * bytes, err);
+  }
+  char *at = to;
+  while (left > 0) {
+    size_t piece = HR_WEIGHTS_WINDOW / stored_bytes;
+    if (piece > left) piece = left;
+    HR_TRY(hr__safetensors_read(w->file, source->tensor, offset, w->window, piece * stored_bytes, err));
+    convert(desc->dtype, at, source->stored, w->window, piece);
+    at += piece * bytes;
+    offset += piece * stored_bytes;
+    left -= piece;
+  }
+  return HR_OK;
+}

@@ -1,0 +1,184 @@
+/* config.json of public checkpoints: what is taken over, what is ignored, what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "model/part_build.h"
+
+/* The shape of Llama-3.2-1B's file, old form. */
+static const char old_form[] =
+    "{\"architectures\": [\"LlamaForCausalLM\"], \"attention_bias\": false, \"attention_dropout\": 0.0,"
+    " \"bos_token_id\": 128000, \"eos_token_id\": [128001, 128008], \"head_dim\": 64, \"hidden_act\": \"silu\","
+    " \"hidden_size\": 2048, \"initializer_range\": 0.02, \"intermediate_size\": 8192,"
+    " \"max_position_embeddings\": 131072, \"mlp_bias\": false, \"model_type\": \"llama\", \"num_attention_heads\": 32,"
+    " \"num_hidden_layers\": 16, \"num_key_value_heads\": 8, \"pretraining_tp\": 1, \"rms_norm_eps\": 1e-05,"
+    " \"rope_scaling\": {\"factor\": 32.0, \"high_freq_factor\": 4.0, \"low_freq_factor\": 1.0,"
+    " \"original_max_position_embeddings\": 8192, \"rope_type\": \"llama3\"}, \"rope_theta\": 500000.0,"
+    " \"tie_word_embeddings\": true, \"torch_dtype\": \"bfloat16\", \"transformers_version\": \"4.45.0.dev0\","
+    " \"use_cache\": true, \"vocab_size\": 128256, \"quantization_config\": null}";
+/* Newer files. */
+static const char new_form[] =
+    "{\"model_type\": \"llama\", \"dtype\": \"float32\", \"hidden_size\": 64, \"num_attention_heads\": 4,"
+    " \"num_key_value_heads\": null, \"head_dim\": null, \"rope_parameters\": {\"factor\": 8.0, \"high_freq_factor\": "
+    "4.0,"
+    " \"low_freq_factor\": 1.0, \"original_max_position_embeddings\": 32, \"rope_theta\": 1234.0,"
+    " \"rope_type\": \"llama3\"}}";
+
+typedef struct fixture {
+  hr_built built;
+  char folder[64];
+} fixture;
+
+static int setup(void **state) {
+  fixture *f = calloc(1, sizeof *f);
+  *state = f;
+  if (f) hr__folder_make(f->folder);
+  return f && f->folder[0] ? 0 : -1;
+}
+
+static int teardown(void **state) {
+  fixture *f = *state;
+  hr__built_free(&f->built);
+  hr__folder_remove(f->folder);
+  free(f);
+  return 0;
+}
+
+/* Loads the folder, directly or through a recipe that names it, with overrides ended by NULL. */
+static hr_status load(fixture *f, const char *config, bool by_recipe, const char *set1, const char *set2) {
+  const char *sets[] = {set1, set2};
+  char text[160];
+  hr__built_free(&f->built);
+  if (config) hr__folder_put(f->folder, "config.json", config);
+  snprintf(text, sizeof text, "model:\n  path: %s\n", f->folder);
+  return hr__built_recipe(&f->built, by_recipe ? "r.yaml" : f->folder, by_recipe ? text : NULL, sets,
+                          set2 ? 2 : set1 != NULL);
+}
+
+static void old_files(void **state) {
+  fixture *f = *state;
+  for (int by_recipe = 0; by_recipe < 2; by_recipe++) {
+    assert_int_equal(load(f, old_form, by_recipe, NULL, NULL), HR_OK);
+    const hr_recipe *r = f->built.recipe;
+    assert_string_equal(hr__recipe_text(r, "model.family"), "llama");
+    assert_int_equal(hr__recipe_int(r, "model.config.vocab_size"), 128256);
+    assert_int_equal(f->built.model->vocabulary(r), 128256);
+    assert_true(hr__recipe_float(r, "model.config.rms_norm_eps") == 1e-5);
+    assert_true(hr__recipe_float(r, "model.config.rope_scaling.factor") == 32);
+    assert_true(hr__recipe_bool(r, "model.config.tie_word_embeddings"));
+    assert_string_equal(hr__recipe_text(r, "model.precision"), "32-true"); /* the file's type is that of storage only */
+    assert_false(hr__recipe_given(r, "model.config"));
+  }
+}
+
+static double theta(const hr_built *built) {
+  json_t *config = built->model->config_json(built->recipe);
+  double value = json_real_value(json_object_get(config, "rope_theta"));
+  json_decref(config);
+  return value;
+}
+
+static bool stretched(const hr_built *built) {
+  json_t *config = built->model->config_json(built->recipe);
+  bool value = json_is_object(json_object_get(config, "rope_scaling"));
+  json_decref(config);
+  return value;
+}
+
+static void new_files(void **state) {
+  fixture *f = *state;
+  assert_int_equal(load(f, new_form, true, NULL, NULL), HR_OK);
+  assert_true(theta(&f->built) == 1234 && stretched(&f->built));
+  assert_false(hr__recipe_has(f->built.recipe, "model.config.head_dim"));
+}
+
+static void recipe_overrules(void **state) {
+  fixture *f = *state;
+  assert_int_equal(load(f, old_form, true, "model.config.num_hidden_layers=2", "model.config.rope_scaling=null"),
+                   HR_OK);
+  assert_int_equal(hr__recipe_int(f->built.recipe, "model.config.num_hidden_layers"), 2);
+  assert_int_equal(hr__recipe_int(f->built.recipe, "model.config.hidden_size"), 2048);
+  assert_false(stretched(&f->built));
+  assert_int_equal(load(f, old_form, true, "model.config.rope_scaling.factor=8", NULL), HR_OK);
+  assert_true(hr__recipe_float(f->built.recipe, "model.config.rope_scaling.factor") == 8);
+  assert_true(stretched(&f->built)); /* the rest of the section still comes from the file */
+  assert_int_equal(load(f, new_form, true, "model.config.rope_theta=99", NULL), HR_OK);
+  assert_true(theta(&f->built) == 99);
+  assert_int_equal(load(f, old_form, true, "model.config.rope_parameters={rope_type: default, rope_theta: 5}", NULL),
+                   HR_OK);
+  assert_true(theta(&f->built) == 5 && !stretched(&f->built));
+}
+
+static void refused(void **state) {
+  static const struct {
+    const char *config, *message, *remedy;
+  } cases[] = {
+      {"{\"model_type\": \"mistral\"}", "model_type \"mistral\" is not supported", "families: llama"},
+      {"{\"hidden_size\": 64}", "model_type is missing", "families: llama"},
+      {"{\"model_type\": [\"llama\"]}", "model_type is missing", ""},
+      {"[1, 2]", "model_type is missing", ""},
+      {"{\"model_type\": \"llama\", \"hidden_act\": \"gelu\"}", "hidden_act must be one of: silu", ""},
+      {"{\"model_type\": \"llama\", \"attention_dropout\": 0.1}", "dropout in attention", "attention_dropout=0"},
+      {"{\"model_type\": \"llama\", \"quantization_config\": {\"bits\": 4}}", "quantized", "unquantized"},
+      {"{\"model_type\": \"llama\", \"partial_rotary_factor\": 0.5}", "partial_rotary_factor", ""},
+      {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}", "rope_scaling.rope_type",
+       ""},
+      {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}}",
+       "one of: default, llama3", ""},
+      {"{\"model_type\": \"llama\", \"rope_scaling\": {\"factor\": 2}}", "rope_type is missing", ""},
+      {"{\"model_type\": \"llama\", \"rope_scaling\": 2}", "rope_scaling must be a section", ""},
+      {"{\"model_type\": \"llama\", \"hidden_size\": \"64\"}", "hidden_size must be a whole number", ""},
+      {"{\"model_type\": \"llama\", \"hidden_size\": 0}", "hidden_size is 0", ""},
+      {"{\"model_type\": \"llama\", \"hidden_size\": 1e2}", "hidden_size must be a whole number", ""},
+      {"{\"model_type\": \"llama\", \"hidden_size\": 64, \"hidden_size\": 64}", "duplicate", ""},
+      {"{\"model_type\": \"llama\", ", "not valid JSON", ""},
+      {"", "not valid JSON", ""},
+  };
+  fixture *f = *state;
+  char place[96];
+  snprintf(place, sizeof place, "%s/config.json", f->folder);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_status status = load(f, cases[i].config, true, NULL, NULL);
+    const hr_error *err = &f->built.err;
+    /* what is missing in the file can be given in the recipe, so its place may be either */
+    bool placed = strncmp(err->place, place, strlen(place)) == 0 || strncmp(err->place, "r.yaml", 6) == 0;
+    if (status != HR_BAD_INPUT || !placed || !strstr(err->message, cases[i].message) ||
+        !strstr(err->remedy, cases[i].remedy)) {
+      fail_msg("%s: %d, %s: %s (%s)", cases[i].config, (int)status, err->place, err->message, err->remedy);
+    }
+  }
+}
+
+static void folders(void **state) {
+  fixture *f = *state;
+  char path[96], text[256];
+  assert_int_equal(load(f, NULL, true, NULL, NULL), HR_BAD_INPUT); /* no config.json */
+  assert_string_equal(f->built.err.place, "r.yaml:2:9");
+  assert_non_null(strstr(f->built.err.message, "there is no config.json in"));
+  assert_int_equal(load(f, NULL, false, NULL, NULL), HR_BAD_INPUT);
+  assert_string_equal(f->built.err.place, f->folder);
+  /* weights without config.json are fine when the recipe says the rest */
+  assert_int_equal(load(f, NULL, true, "model.family=llama", "model.config={hidden_size: 64, num_attention_heads: 4}"),
+                   HR_OK);
+  snprintf(path, sizeof path, "%s/config.json", f->folder);
+  assert_int_equal(mkdir(path, 0700), 0);
+  assert_int_equal(load(f, NULL, true, NULL, NULL), HR_BAD_INPUT); /* a folder of that name */
+  snprintf(text, sizeof text, "model: { path: %s/config.json/x }\n", f->folder);
+  hr__built_free(&f->built);
+  assert_int_equal(hr__built_recipe(&f->built, "r.yaml", text, NULL, 0), HR_BAD_INPUT);
+  assert_non_null(strstr(f->built.err.message, "there is no folder"));
+}
+
+int main(void) {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+  const struct CMUnitTest tests[] = {CASE(old_files), CASE(new_files), CASE(recipe_overrules), CASE(refused),
+                                     CASE(folders)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
