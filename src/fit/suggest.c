@@ -1,0 +1,94 @@
+/* suggest: see suggest.h. */
+#include "fit/suggest.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+typedef struct search {
+  uint64_t budget_bytes;
+  hr_plan_changed plan;
+  void *user;
+  hr_training_shape shape;
+} search;
+
+__attribute__((format(printf, 2, 3))) static void change_add(hr_change *change, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  vsnprintf(change->override[change->n_overrides++], sizeof change->override[0], format, list);
+  va_end(list);
+}
+
+/* The same effective batch in micro-batches of `batch`. */
+static void change_batch(hr_change *change, const search *s, int64_t batch) {
+  change_add(change, "training.batch_size=%" PRId64, batch);
+  change_add(change, "training.effective_batch=null");
+  change_add(change, "training.gradient_accumulation=%" PRId64, s->shape.batch * s->shape.accumulation / batch);
+}
+
+/* Member `strength` (from 0) of a family; false when the family has no such member. */
+typedef bool (*family_member)(const search *s, int strength, hr_change *change);
+
+static bool smaller_batch(const search *s, int strength, hr_change *change) {
+  int64_t batch = s->shape.batch;
+  for (int i = 0; i <= strength; i++) {
+    if (batch == 1) return false;
+    int64_t next = batch / 2;
+    while (s->shape.batch % next != 0) next--;
+    batch = next;
+  }
+  change_batch(change, s, batch);
+  return true;
+}
+
+static bool half_precision(const search *s, int strength, hr_change *change) {
+  change_add(change, "model.precision=bf16-true");
+  if (strength == 0) return true;
+  return smaller_batch(s, strength - 1, change);
+}
+
+static bool shorter_sequence(const search *s, int strength, hr_change *change) {
+  if (strength >= 62) return false;
+  int64_t length = s->shape.length >> (strength + 1);
+  if (length < 16) return false;
+  change_add(change, "data.sequence_length=%" PRId64, length);
+  return true;
+}
+
+/* Plans the members of a family until one fits. A change that the recipe refuses ends its family. */
+static hr_status family_search(const search *s, family_member member, hr_change *found, bool *fits, hr_error *err) {
+  *fits = false;
+  for (int strength = 0; !*fits; strength++) {
+    hr_change change = {0};
+    if (!member(s, strength, &change)) return HR_OK;
+    const char *overrides[HR_CHANGE_OVERRIDES];
+    for (int i = 0; i < change.n_overrides; i++) overrides[i] = change.override[i];
+    hr_error why = {0};
+    hr_status status =
+        s->plan(s->user, overrides, (size_t)change.n_overrides, &change.peak_bytes, &change.step_seconds, &why);
+    if (status == HR_NOMEM) return hr__nomem(err);
+    if (status != HR_OK) return HR_OK;
+    *fits = change.peak_bytes <= s->budget_bytes;
+    if (*fits) *found = change;
+  }
+  return HR_OK;
+}
+
+hr_status hr__suggest(const hr_recipe *recipe, uint64_t budget_bytes, hr_plan_changed plan, void *user,
+                      hr_change changes[HR_SUGGESTIONS], int *count, hr_error *err) {
+  search s = {.budget_bytes = budget_bytes, .plan = plan, .user = user};
+  HR_TRY(hr__training_shape(recipe, &s.shape, err));
+  bool full = strcmp(hr__recipe_text(recipe, "model.precision"), "32-true") == 0;
+  const family_member families[] = {smaller_batch, full ? half_precision : NULL, shorter_sequence};
+  *count = 0;
+  for (size_t f = 0; f < sizeof families / sizeof families[0]; f++) {
+    bool fits = false;
+    hr_change found;
+    if (families[f]) HR_TRY(family_search(&s, families[f], &found, &fits, err));
+    if (!fits) continue;
+    int at = (*count)++;
+    for (; at > 0 && changes[at - 1].step_seconds > found.step_seconds; at--) changes[at] = changes[at - 1];
+    changes[at] = found;
+  }
+  return HR_OK;
+}

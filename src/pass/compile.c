@@ -1,0 +1,161 @@
+/* compile: drives a recipe through model, passes, grad and passes. */
+#include "pass/compile.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "grad/grad.h"
+#include "pass/pass.h"
+
+static const hr_key keys[] = {
+    {.path = "data.sequence_length", .type = HR_KEY_INT, .required = true, .min = 1, .max = 1 << 24,
+     .meaning = "tokens per sample"},
+    {.path = "training.batch_size", .type = HR_KEY_INT, .fallback = "1", .min = 1, .max = 1 << 24,
+     .meaning = "samples per micro-batch"},
+    {.path = "training.gradient_accumulation", .type = HR_KEY_INT, .min = 1, .max = 1 << 20,
+     .meaning = "micro-batches per optimizer step"},
+    {.path = "training.effective_batch", .type = HR_KEY_INT, .min = 1, .max = (double)(1LL << 40),
+     .meaning = "samples per optimizer step: batch_size x gradient_accumulation"},
+    {.path = "training.optimizer.kind", .type = HR_KEY_CHOICE, .fallback = "adamw", .choices = "adamw",
+     .meaning = "optimizer"},
+    {.path = "training.optimizer.lr", .type = HR_KEY_FLOAT, .fallback = "3e-4", .min = 0, .max = 1e3,
+     .meaning = "learning rate after warm-up"},
+    {.path = "training.optimizer.betas", .type = HR_KEY_FLOATS, .fallback = "[0.9, 0.999]", .length = 2, .min = 0,
+     .max = 0.9999999, .meaning = "decay of the first and second moment"},
+    {.path = "training.optimizer.eps", .type = HR_KEY_FLOAT, .fallback = "1e-8", .min = 1e-30, .max = 1,
+     .meaning = "added to the root of the second moment"},
+    {.path = "training.optimizer.weight_decay", .type = HR_KEY_FLOAT, .fallback = "0.01", .min = 0, .max = 1e3,
+     .meaning = "decoupled decay, on matrices only"},
+    {.path = "training.clip_norm", .type = HR_KEY_FLOAT, .min = 1e-12, .max = 1e12,
+     .meaning = "largest L2 norm over all gradients; none unless given"},
+    {.path = "training.eval_every", .type = HR_KEY_INT, .min = 1, .max = 1e12,
+     .meaning = "steps between evaluations on held-out data; none unless given"},
+};
+const hr_key_table hr_compile_keys = {keys, sizeof keys / sizeof keys[0]};
+
+hr_status hr__training_shape(const hr_recipe *recipe, hr_training_shape *out, hr_error *err) {
+  *out = (hr_training_shape){.batch = hr__recipe_int(recipe, "training.batch_size"),
+                             .length = hr__recipe_int(recipe, "data.sequence_length"),
+                             .accumulation = 1,
+                             .eval = hr__recipe_has(recipe, "training.eval_every")};
+  bool counted = hr__recipe_has(recipe, "training.gradient_accumulation");
+  if (counted) out->accumulation = hr__recipe_int(recipe, "training.gradient_accumulation");
+  if (hr__recipe_has(recipe, "training.effective_batch")) {
+    int64_t effective = hr__recipe_int(recipe, "training.effective_batch");
+    if (effective % out->batch != 0)
+      return hr__recipe_fail(recipe, "training.effective_batch", "choose a batch_size that divides it", err,
+                             "effective_batch %" PRId64 " is not a multiple of batch_size %" PRId64, effective,
+                             out->batch);
+    int64_t accumulation = effective / out->batch;
+    if (counted && accumulation != out->accumulation)
+      return hr__recipe_fail(recipe, "training.effective_batch", "give only one of the two", err,
+                             "effective_batch %" PRId64 " contradicts batch_size x gradient_accumulation = %" PRId64,
+                             effective, out->batch * out->accumulation);
+    if (accumulation > 1 << 20)
+      return hr__recipe_fail(recipe, "training.effective_batch", "raise batch_size", err,
+                             "%" PRId64 " micro-batches per step are too many", accumulation);
+    out->accumulation = accumulation;
+  }
+  return HR_OK;
+}
+
+/* One program with the model's forward pass; its loss is the output "loss". */
+static void forward_emit(hr_builder *b, const hr_model *model, const hr_recipe *recipe, const char *program,
+                         const hr_training_shape *shape) {
+  hr__program_begin(b, program);
+  hr_desc desc = hr__desc2(HR_I32, shape->batch, shape->length);
+  hr_model_batch batch = {.batch = shape->batch, .length = shape->length};
+  batch.tokens = hr__input(b, "tokens", desc);
+  batch.targets = hr__input(b, "targets", desc);
+  hr_id loss = model->forward(b, recipe, &batch);
+  if (loss != HR_NONE) hr__program_set_output(b, "loss", loss);
+}
+
+static void model_stage(hr_builder *b, const hr_model *model, const hr_recipe *recipe, const hr_training_shape *shape) {
+  if (shape->accumulation == 1) {
+    forward_emit(b, model, recipe, "step", shape);
+  } else {
+    forward_emit(b, model, recipe, "micro_first", shape);
+    forward_emit(b, model, recipe, "micro_next", shape);
+  }
+  if (shape->eval) forward_emit(b, model, recipe, "eval", shape);
+}
+
+static hr_status grad_stage(hr_builder *b, hr_error *err) {
+  static const struct {
+    const char *program;
+    hr_grad_mode mode;
+  } trained[] = {{"step", HR_GRAD_TRANSIENT}, {"micro_first", HR_GRAD_WRITE}, {"micro_next", HR_GRAD_ACCUMULATE}};
+  for (size_t i = 0; i < sizeof trained / sizeof trained[0]; i++) {
+    hr_id program = hr__graph_find_program(b->graph, trained[i].program);
+    if (program == HR_NONE) continue;
+    b->program = program;
+    hr_loss loss = {.value = hr__program_output(b->graph, program, "loss"), .weight = 1.0f};
+    HR_TRY(hr__grad(b, &loss, 1, trained[i].mode, err));
+    HR_TRY(hr__graph_regroup(b->graph, NULL, err));
+  }
+  return HR_OK;
+}
+
+static hr_status stage_verify(const hr_graph *graph, hr_error *err) {
+#ifdef NDEBUG
+  (void)graph;
+  (void)err;
+  return HR_OK;
+#else
+  return hr__graph_verify(graph, err);
+#endif
+}
+
+static const hr_pass passes[] = {
+#define HR_PASS(name, half) {#name, half, hr__pass_##name},
+#include "pass/passes.def"
+#undef HR_PASS
+};
+
+static hr_status passes_run(hr_builder *b, const hr_recipe *recipe, hr_pass_half half, const char *until, bool *done,
+                            hr_error *err) {
+  for (size_t i = 0; i < sizeof passes / sizeof passes[0] && !*done; i++) {
+    if (passes[i].half != half) continue;
+    HR_TRY(passes[i].run(b, recipe, err));
+    HR_TRY(stage_verify(b->graph, err));
+    *done = until && strcmp(until, passes[i].name) == 0;
+  }
+  return HR_OK;
+}
+
+static hr_status stages_run(hr_builder *b, const hr_model *model, const hr_recipe *recipe, const char *until,
+                            hr_error *err) {
+  hr_training_shape shape;
+  HR_TRY(hr__training_shape(recipe, &shape, err));
+  model_stage(b, model, recipe, &shape);
+  HR_TRY(hr__builder_status(b, err));
+  HR_TRY(stage_verify(b->graph, err));
+  bool done = until && strcmp(until, "model") == 0;
+  HR_TRY(passes_run(b, recipe, HR_BEFORE_GRAD, until, &done, err));
+  if (done) return HR_OK;
+  HR_TRY(grad_stage(b, err));
+  HR_TRY(stage_verify(b->graph, err));
+  done = until && strcmp(until, "grad") == 0;
+  HR_TRY(passes_run(b, recipe, HR_AFTER_GRAD, until, &done, err));
+  if (until && !done)
+    return hr__fail(err, HR_USAGE, NULL, "use model, grad, a pass of pass/passes.def, or plan", "no stage '%s'", until);
+  return HR_OK;
+}
+
+hr_status hr__compile(const hr_recipe *recipe, const char *until, hr_graph **out, hr_error *err) {
+  const hr_model *model;
+  HR_TRY(hr__model_find(recipe, &model, err));
+  HR_TRY(model->check(recipe, err));
+  hr_graph *graph;
+  HR_TRY(hr__graph_create(&graph, err));
+  hr_builder b;
+  hr__builder_init(&b, graph, hr__model_dtype(recipe));
+  hr_status status = stages_run(&b, model, recipe, until, err);
+  if (status != HR_OK) {
+    hr__graph_destroy(graph);
+    return status;
+  }
+  *out = graph;
+  return HR_OK;
+}

@@ -1,0 +1,24 @@
+/* The type of a pass: takes a graph and leaves a graph, verified between any two in debug builds. One file per pass,
+ * listed in passes.def, which fixes the order and the names of `dump --after`. */
+#ifndef HR_PASS_PASS_H
+#define HR_PASS_PASS_H
+
+#include "graph/builder.h"
+#include "recipe/recipe.h"
+
+typedef enum hr_pass_half {
+  HR_BEFORE_GRAD, /* what is trained, in which precision, with which ops */
+  HR_AFTER_GRAD   /* what is kept, recomputed, sliced, moved, updated */
+} hr_pass_half;
+
+typedef struct hr_pass {
+  const char *name;
+  hr_pass_half half;
+  hr_status (*run)(hr_builder *b, const hr_recipe *recipe, hr_error *err);
+} hr_pass;
+
+#define HR_PASS(name, half) hr_status hr__pass_##name(hr_builder *b, const hr_recipe *recipe, hr_error *err);
+#include "pass/passes.def"
+#undef HR_PASS
+
+#endif

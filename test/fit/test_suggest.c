@@ -1,0 +1,88 @@
+/* suggest: families of changes against a made-up planner whose peak and seconds are simple formulas. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fit/suggest.h"
+
+static const char recipe_text[] = "model: { family: llama, config: { hidden_size: 16, num_hidden_layers: 1,\n"
+                                  "         num_attention_heads: 4, intermediate_size: 24, vocab_size: 64 } }\n"
+                                  "data: { sequence_length: 64 }\n"
+                                  "training: { batch_size: 12, effective_batch: 24 }\n";
+
+/* peak = (1000 + 10 x batch x length) bytes, halved by bf16; seconds grow with the number of micro-batches. */
+static hr_status plan_formula(void *user, const char *const *overrides, size_t count, uint64_t *peak, double *seconds,
+                              hr_error *err) {
+  (void)err;
+  int64_t batch = 12, length = 64, accumulation = 2, half = 0;
+  for (size_t i = 0; i < count; i++) {
+    sscanf(overrides[i], "training.batch_size=%ld", &batch);
+    sscanf(overrides[i], "training.gradient_accumulation=%ld", &accumulation);
+    sscanf(overrides[i], "data.sequence_length=%ld", &length);
+    half |= strcmp(overrides[i], "model.precision=bf16-true") == 0;
+  }
+  assert_int_equal(batch * accumulation, 24); /* the effective batch is kept */
+  *peak = (uint64_t)(1000 + 10 * batch * length) >> half;
+  *seconds = 1.0 + 0.01 * (double)accumulation - 0.001 * (double)(64 - length) + 0.5 * (double)half;
+  ++*(int *)user;
+  return HR_OK;
+}
+
+static void suggest(uint64_t budget, hr_change changes[HR_SUGGESTIONS], int *count, int *calls) {
+  const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys};
+  hr_recipe *recipe;
+  hr_error err = {0};
+  if (hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, NULL, 0, tables, 3, &recipe, &err) != HR_OK)
+    fail_msg("%s", err.message);
+  assert_int_equal(hr__suggest(recipe, budget, plan_formula, calls, changes, count, &err), HR_OK);
+  hr__recipe_destroy(recipe);
+}
+
+static void test_mildest_member_of_each_family_sorted_by_time(void **state) {
+  (void)state;
+  hr_change changes[HR_SUGGESTIONS];
+  int count, calls = 0;
+  suggest(4900, changes, &count, &calls); /* unchanged: 8680 */
+  assert_int_equal(count, 3);
+  assert_string_equal(changes[0].override[0], "data.sequence_length=32");
+  assert_string_equal(changes[1].override[0], "training.batch_size=6");
+  assert_string_equal(changes[1].override[2], "training.gradient_accumulation=4");
+  assert_string_equal(changes[2].override[0], "model.precision=bf16-true");
+  assert_int_equal(changes[2].n_overrides, 1);
+  for (int i = 0; i < count; i++) assert_true(changes[i].peak_bytes <= 4900);
+}
+
+static void test_stronger_members_when_needed(void **state) {
+  (void)state;
+  hr_change changes[HR_SUGGESTIONS];
+  int count, calls = 0;
+  suggest(1700, changes, &count, &calls);
+  assert_int_equal(count, 2); /* even length 16 takes 2920 */
+  assert_string_equal(changes[0].override[0], "training.batch_size=1");
+  assert_string_equal(changes[1].override[0], "model.precision=bf16-true");
+  assert_string_equal(changes[1].override[1], "training.batch_size=3");
+}
+
+static void test_nothing_helps(void **state) {
+  (void)state;
+  hr_change changes[HR_SUGGESTIONS];
+  int count, calls = 0;
+  suggest(100, changes, &count, &calls);
+  assert_int_equal(count, 0);
+  assert_true(calls < 20);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_mildest_member_of_each_family_sorted_by_time),
+      cmocka_unit_test(test_stronger_members_when_needed),
+      cmocka_unit_test(test_nothing_helps),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,180 @@
+/* compile: programs by accumulation, gradients' homes, pruning, and settings that contradict each other. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "op/adamw.h"
+#include "pass/compile.h"
+
+static const char recipe_text[] = "model:\n"
+                                  "  family: llama\n"
+                                  "  config: { hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 4,\n"
+                                  "            num_key_value_heads: 2, intermediate_size: 24, vocab_size: 64,\n"
+                                  "            tie_word_embeddings: true }\n"
+                                  "data: { sequence_length: 8 }\n"
+                                  "training: { batch_size: 2 }\n";
+
+typedef struct compiled {
+  hr_recipe *recipe;
+  hr_graph *graph;
+  hr_error err;
+} compiled;
+
+static hr_status compile(compiled *c, const char *until, const char *const *overrides, size_t n) {
+  const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys};
+  HR_TRY(hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables, 3, &c->recipe,
+                          &c->err));
+  return hr__compile(c->recipe, until, &c->graph, &c->err);
+}
+
+#define COMPILE(c, until, ...)                                                                                         \
+  compile((c), (until), (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL},                                        \
+          sizeof((const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL}) / sizeof(char *) - 1)
+
+static int setup(void **state) {
+  *state = hr__alloc_zero(1, sizeof(compiled));
+  return *state ? 0 : -1;
+}
+
+static int teardown(void **state) {
+  compiled *c = *state;
+  hr__graph_destroy(c->graph);
+  hr__recipe_destroy(c->recipe);
+  hr__free(c);
+  return 0;
+}
+
+static int program_ops(const hr_graph *g, const char *program, const char *op) {
+  hr_id p = hr__graph_find_program(g, program);
+  assert_int_not_equal(p, HR_NONE);
+  int count = 0;
+  for (hr_id n = g->programs[p].first; n < g->programs[p].first + g->programs[p].count; n++)
+    count += strcmp(g->nodes[n].op->name, op) == 0;
+  return count;
+}
+
+static void expect_ok(compiled *c, hr_status status) {
+  if (status != HR_OK) fail_msg("%s: %s", c->err.place, c->err.message);
+  if (hr__graph_verify(c->graph, &c->err) != HR_OK) fail_msg("%s: %s", c->err.place, c->err.message);
+}
+
+static size_t role_count(const hr_graph *g, hr_role role, bool persistent) {
+  size_t count = 0;
+  for (size_t b = 0; b < g->n_buffers; b++)
+    count += g->buffers[b].role == role && g->buffers[b].persistent == persistent && g->buffers[b].programs != 0;
+  return count;
+}
+
+enum { PARAMETERS = 2 * 9 + 2 }; /* two layers, final norm, tied embedding */
+
+static void test_one_program_with_transient_gradients(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, NULL));
+  assert_int_equal(c->graph->n_programs, 1);
+  assert_int_equal(program_ops(c->graph, "step", "adamw"), PARAMETERS);
+  assert_int_equal(role_count(c->graph, HR_ROLE_GRADIENT, true), 0);
+  assert_int_equal(role_count(c->graph, HR_ROLE_OPTIMIZER, true), 2 * PARAMETERS);
+  assert_int_equal(program_ops(c->graph, "step", "head_loss"), 0); /* its backward gives the loss as well */
+  assert_int_equal(program_ops(c->graph, "step", "head_loss_bwd"), 1);
+  hr_id loss = hr__program_output(c->graph, 0, "loss");
+  assert_string_equal(c->graph->nodes[c->graph->values[loss].producer].op->name, "head_loss_bwd");
+  assert_int_not_equal(hr__program_output(c->graph, 0, "grad_norm"), HR_NONE);
+}
+
+static void test_accumulation_has_three_programs_and_homes(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, NULL, "training.gradient_accumulation=4", "training.eval_every=5"));
+  const hr_graph *g = c->graph;
+  assert_int_equal(g->n_programs, 4);
+  assert_int_equal(program_ops(g, "micro_first", "adamw"), 0);
+  assert_int_equal(program_ops(g, "update", "adamw"), PARAMETERS);
+  assert_int_equal(program_ops(g, "eval", "head_loss"), 1);
+  assert_int_equal(program_ops(g, "eval", "linear_dw"), 0);
+  assert_int_equal(role_count(g, HR_ROLE_GRADIENT, true), PARAMETERS);
+  assert_int_equal(role_count(g, HR_ROLE_GRADIENT, false), 0);
+  /* no extra sums or copies: every gradient op writes or adds in its home */
+  assert_int_equal(program_ops(g, "micro_first", "copy"), 0);
+  assert_int_equal(program_ops(g, "micro_next", "copy"), 0);
+  assert_int_equal(program_ops(g, "micro_next", "add"), program_ops(g, "eval", "add"));
+}
+
+static void test_decay_is_for_matrices(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, NULL, "training.optimizer.weight_decay=0.25"));
+  for (size_t n = 0; n < c->graph->n_nodes; n++) {
+    const hr_node *node = &c->graph->nodes[n];
+    if (node->op != &hr_op_adamw) continue;
+    const hr_adamw_args *args = node->args;
+    bool matrix = c->graph->values[node->in[0]].desc.rank == 2;
+    assert_true(args->weight_decay == (matrix ? 0.25f : 0.0f));
+  }
+}
+
+static void test_stages_stop_where_asked(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, "model"));
+  assert_int_equal(program_ops(c->graph, "step", "head_loss"), 1);
+  assert_int_equal(program_ops(c->graph, "step", "linear_dw"), 0);
+}
+
+static void test_grad_stage_keeps_both_heads(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, "grad"));
+  assert_int_equal(program_ops(c->graph, "step", "head_loss"), 1);
+  assert_int_equal(program_ops(c->graph, "step", "head_loss_bwd"), 1);
+  assert_int_equal(program_ops(c->graph, "step", "adamw"), 0);
+}
+
+static void test_bf16_reaches_weights_and_gradients(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, NULL, "model.precision=bf16-true"));
+  for (size_t v = 0; v < c->graph->n_values; v++) {
+    const hr_value *value = &c->graph->values[v];
+    if (value->trained) {
+      assert_int_equal(value->desc.dtype, HR_BF16);
+      assert_int_equal(c->graph->values[value->gradient].desc.dtype, HR_BF16);
+    }
+    if (c->graph->buffers[value->buffer].role == HR_ROLE_OPTIMIZER) assert_int_equal(value->desc.dtype, HR_F32);
+  }
+}
+
+static void expect_refused(compiled *c, hr_status status, hr_status expected, const char *fragment) {
+  assert_int_equal(status, expected);
+  if (!strstr(c->err.message, fragment)) fail_msg("message '%s' lacks '%s'", c->err.message, fragment);
+}
+
+static void test_unknown_stage(void **state) {
+  compiled *c = *state;
+  expect_refused(c, COMPILE(c, "fuse"), HR_USAGE, "no stage 'fuse'");
+}
+
+static void test_effective_batch_must_divide(void **state) {
+  compiled *c = *state;
+  expect_refused(c, COMPILE(c, NULL, "training.effective_batch=5"), HR_BAD_INPUT, "not a multiple");
+}
+
+static void test_effective_batch_must_agree(void **state) {
+  compiled *c = *state;
+  expect_refused(c, COMPILE(c, NULL, "training.effective_batch=8", "training.gradient_accumulation=2"), HR_BAD_INPUT,
+                 "contradicts");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_one_program_with_transient_gradients, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_accumulation_has_three_programs_and_homes, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_decay_is_for_matrices, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_stages_stop_where_asked, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_grad_stage_keeps_both_heads, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_bf16_reaches_weights_and_gradients, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_unknown_stage, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_effective_batch_must_divide, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_effective_batch_must_agree, setup, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
