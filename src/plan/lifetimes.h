@@ -1,0 +1,24 @@
+/* Lifetimes: when each transient buffer of a graph holds something, and which buffers share storage.
+ *
+ * Time is the position of a node in its program. A buffer is alive from the node that first writes it (an input: from the
+ * start) to the node that last touches it (an output: to the end). A result takes over the storage of an operand where
+ * its op allows that, nothing needs the operand later and no other operand reads the same storage; the two buffers then
+ * form one home with one lifetime.
+ */
+#ifndef HR_PLAN_LIFETIMES_H
+#define HR_PLAN_LIFETIMES_H
+
+#include "graph/graph.h"
+
+typedef struct hr_lifetime {
+  hr_id home;           /* buffer whose storage this one uses: itself, or an operand it took over */
+  uint32_t first, last; /* node positions, inclusive; of the whole home at the home, else of the buffer */
+  bool used;            /* takes room at all: some node or the host touches it */
+  bool kept;            /* to the end of the program, for the host */
+} hr_lifetime;
+
+/* lifetimes[] has one entry per buffer of the graph; persistent ones are their own homes and otherwise left alone.
+ * Buffers share storage only if they round up to the same size. */
+hr_status hr__lifetimes(const hr_graph *graph, size_t alignment, hr_lifetime *lifetimes, hr_error *err);
+
+#endif

@@ -1,0 +1,19 @@
+/* The recipe's memory section: which device, and how much of it the run may hold. */
+#ifndef HR_PLAN_MEMORY_H
+#define HR_PLAN_MEMORY_H
+
+#include "dev/device.h"
+#include "recipe/recipe.h"
+
+extern const hr_key_table hr_memory_keys; /* memory.device, memory.budget, memory.margin */
+
+typedef struct hr_budget {
+  uint64_t budget_bytes;
+  uint64_t margin_bytes; /* kept free below the budget */
+} hr_budget;
+
+hr_device_kind hr__memory_device(const hr_recipe *recipe);
+/* `auto` is all memory of the device, per cent are of that; a size may be larger than this machine's memory. */
+hr_status hr__memory_budget(const hr_recipe *recipe, const hr_facts *facts, hr_budget *out, hr_error *err);
+
+#endif

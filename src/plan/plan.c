@@ -1,0 +1,374 @@
+/* Building a plan: lifetimes -> slots -> offsets -> peak and seconds. */
+#include "plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "plan/fingerprint.h"
+#include "plan/lifetimes.h"
+#include "plan/pack.h"
+
+const char *hr_category_name(hr_category category) {
+  static const char *const names[HR_CAT_COUNT] = {
+#define HR_CATEGORY_NAME(code, name) [code] = name,
+      HR_CATEGORY_MAP(HR_CATEGORY_NAME)
+#undef HR_CATEGORY_NAME
+  };
+  return names[category];
+}
+
+typedef struct building {
+  hr_plan *plan;
+  const hr_graph *graph;
+  const hr_rates *rates;
+  uint64_t pack_effort;
+  hr_arena scratch;
+  hr_lifetime *lifetimes; /* per buffer */
+  hr_error *err;
+} building;
+
+static hr_category role_category(hr_role role) {
+  static const hr_category categories[HR_ROLE_COUNT] = {
+      [HR_ROLE_PARAMETER] = HR_CAT_PARAMETERS, [HR_ROLE_GRADIENT] = HR_CAT_GRADIENTS,
+      [HR_ROLE_OPTIMIZER] = HR_CAT_OPTIMIZER,  [HR_ROLE_ACTIVATION] = HR_CAT_ACTIVATIONS,
+      [HR_ROLE_INPUT] = HR_CAT_INPUTS,         [HR_ROLE_OUTPUT] = HR_CAT_ACTIVATIONS,
+      [HR_ROLE_STAGING] = HR_CAT_STAGING,
+  };
+  return categories[role];
+}
+
+static hr_status size_refuse(const building *b, const char *name) {
+  return hr__fail(b->err, HR_BAD_INPUT, name, "make the model or the batch smaller",
+                  "the plan is larger than the address space");
+}
+
+/* Appends a slot; `bytes` is rounded up here. There is room for every buffer and every workspace. */
+static hr_status slot_add(building *b, hr_slot slot, hr_id *id) {
+  if (!hr__round_up(slot.bytes, b->plan->facts.alignment, &slot.bytes)) return size_refuse(b, slot.name);
+  *id = (hr_id)b->plan->n_slots;
+  b->plan->slots[b->plan->n_slots++] = slot;
+  return HR_OK;
+}
+
+/* --- nodes: threads, seconds, workspace ------------------------------------------------------------------------- */
+
+static hr_status kernel_check(const building *b, const hr_node *node, const hr_op_view *view, hr_device_kind kind) {
+  const hr_op *op = node->op;
+  bool by_input = op->typed_by < view->n_in && view->in[op->typed_by].rank > 0;
+  hr_dtype dtype = by_input ? view->in[op->typed_by].dtype : view->out[0].dtype;
+  if (op->dtypes[kind] & HR_DTYPE_BIT(dtype)) return HR_OK;
+  return hr__fail(b->err, HR_UNSUPPORTED, node->module, "choose another memory.device or model.precision",
+                  "there is no %s kernel of '%s' for %s", hr_device_kind_name(kind), op->name, hr_dtype_name(dtype));
+}
+
+static hr_status node_plan(building *b, hr_id id, uint32_t position, hr_desc *storage) {
+  hr_plan *plan = b->plan;
+  const hr_node *node = &b->graph->nodes[id];
+  hr_op_view view = hr__node_view(b->graph, node, storage);
+  hr_device_kind kind = node->place == HR_ON_HOST ? HR_CPU : plan->facts.kind;
+  HR_TRY(kernel_check(b, node, &view, kind));
+
+  hr_cost cost = {0};
+  node->op->cost(&view, &cost);
+  int threads = hr__rates_threads(b->rates, &cost, plan->facts.threads);
+  plan->threads_of_node[id] = threads;
+  plan->seconds_of_node[id] = hr__rates_seconds(b->rates, &cost, threads);
+
+  plan->workspace_of_node[id] = HR_NONE;
+  size_t bytes = node->op->workspace ? node->op->workspace(&view, kind, threads) : 0;
+  if (bytes == 0) return HR_OK;
+  hr_slot slot = {.name = hr__arena_format(&plan->arena, "%s:%s:workspace", node->module, node->op->name),
+                  .tier = node->place == HR_ON_HOST ? HR_TIER_HOST : HR_TIER_DEVICE,
+                  .category = HR_CAT_WORKSPACE,
+                  .program = node->program,
+                  .bytes = bytes,
+                  .first = position,
+                  .last = position};
+  if (!slot.name) return hr__nomem(b->err);
+  return slot_add(b, slot, &plan->workspace_of_node[id]);
+}
+
+static hr_status segments_plan(building *b, const hr_program *program, hr_program_plan *out) {
+  out->segments = hr__arena_array(&b->plan->arena, program->count, sizeof *out->segments);
+  if (!out->segments) return hr__nomem(b->err);
+  for (hr_id n = program->first; n < program->first + program->count; n++) {
+    hr_place place = b->graph->nodes[n].place;
+    if (out->n_segments == 0 || out->segments[out->n_segments - 1].place != place)
+      out->segments[out->n_segments++] = (hr_segment){.place = place, .first = n};
+    out->segments[out->n_segments - 1].count++;
+  }
+  return HR_OK;
+}
+
+/* --- slots of buffers ------------------------------------------------------------------------------------------- */
+
+typedef struct persistent_key {
+  hr_role role;
+  hr_id buffer;
+} persistent_key;
+
+static int persistent_compare(const void *a, const void *b) {
+  const persistent_key *x = a, *y = b;
+  if (x->role != y->role) return x->role < y->role ? -1 : 1;
+  return x->buffer < y->buffer ? -1 : 1;
+}
+
+/* Persistent buffers, by role and then as the graph has them, one after another from the bottom of their tier. */
+static hr_status persistent_plan(building *b) {
+  const hr_graph *graph = b->graph;
+  hr_plan *plan = b->plan;
+  persistent_key *keys = hr__arena_array(&b->scratch, graph->n_buffers, sizeof *keys);
+  if (!keys) return hr__nomem(b->err);
+  size_t count = 0;
+  for (hr_id i = 0; i < graph->n_buffers; i++)
+    if (graph->buffers[i].persistent) keys[count++] = (persistent_key){graph->buffers[i].role, i};
+  qsort(keys, count, sizeof *keys, persistent_compare);
+  for (size_t k = 0; k < count; k++) {
+    const hr_buffer *buffer = &graph->buffers[keys[k].buffer];
+    size_t *bottom = &plan->tiers[buffer->home].persistent_bytes;
+    hr_slot slot = {.name = buffer->name,
+                    .tier = buffer->home,
+                    .category = role_category(buffer->role),
+                    .program = HR_NONE,
+                    .bytes = buffer->bytes,
+                    .last = UINT32_MAX,
+                    .offset = *bottom};
+    hr_id *id = &plan->slot_of_buffer[keys[k].buffer];
+    HR_TRY(slot_add(b, slot, id));
+    if (!hr__add_size(*bottom, plan->slots[*id].bytes, bottom)) return size_refuse(b, buffer->name);
+  }
+  return HR_OK;
+}
+
+/* One slot per home of a program's buffers. A home comes before what took it over, so its slot exists by then. */
+static hr_status transients_plan(building *b, hr_id program) {
+  const hr_graph *graph = b->graph;
+  hr_plan *plan = b->plan;
+  for (hr_id i = 0; i < graph->n_buffers; i++) {
+    const hr_buffer *buffer = &graph->buffers[i];
+    const hr_lifetime *life = &b->lifetimes[i];
+    if (buffer->persistent || buffer->program != program || !life->used || life->home != i) continue;
+    hr_slot slot = {.name = buffer->name,
+                    .tier = buffer->home,
+                    .category = role_category(buffer->role),
+                    .program = program,
+                    .bytes = buffer->bytes,
+                    .first = life->first,
+                    .last = life->last};
+    HR_TRY(slot_add(b, slot, &plan->slot_of_buffer[i]));
+  }
+  for (hr_id i = 0; i < graph->n_buffers; i++) {
+    if (!graph->buffers[i].persistent && graph->buffers[i].program == program && b->lifetimes[i].used)
+      plan->slot_of_buffer[i] = plan->slot_of_buffer[b->lifetimes[i].home];
+  }
+  return HR_OK;
+}
+
+/* --- offsets ---------------------------------------------------------------------------------------------------- */
+
+/* Enough for thousands of new layouts of a small program, a few of a large one; about 0.05 s at most. */
+static uint64_t effort_default(size_t count) {
+  return 30000000 / (count + 16);
+}
+
+/* Lays out slots[from..n_slots) of one tier above the persistent part. */
+static hr_status tier_pack(building *b, size_t from, hr_tier tier, hr_program_plan *out) {
+  hr_plan *plan = b->plan;
+  size_t room = plan->n_slots - from, count = 0;
+  hr_interval *intervals = hr__arena_array(&b->scratch, room, sizeof *intervals);
+  size_t *offsets = hr__arena_array(&b->scratch, room, sizeof *offsets);
+  if (!intervals || !offsets) return hr__nomem(b->err);
+  for (size_t s = from; s < plan->n_slots; s++) {
+    const hr_slot *slot = &plan->slots[s];
+    if (slot->tier == tier && slot->bytes > 0) intervals[count++] = (hr_interval){slot->first, slot->last, slot->bytes};
+  }
+  hr_packing packing;
+  HR_TRY(
+      hr__pack(intervals, count, b->pack_effort ? b->pack_effort : effort_default(count), offsets, &packing, b->err));
+  out->transient_bytes[tier] = packing.total_bytes;
+  out->lower_bound_bytes[tier] = packing.lower_bound_bytes;
+  size_t bottom = plan->tiers[tier].persistent_bytes, top;
+  if (!hr__add_size(bottom, packing.total_bytes, &top)) return size_refuse(b, hr_tier_name(tier));
+  count = 0;
+  for (size_t s = from; s < plan->n_slots; s++) {
+    hr_slot *slot = &plan->slots[s];
+    if (slot->tier == tier) slot->offset = bottom + (slot->bytes > 0 ? offsets[count++] : 0);
+  }
+  return HR_OK;
+}
+
+static hr_status program_plan(building *b, hr_id id, hr_desc *storage) {
+  hr_plan *plan = b->plan;
+  const hr_program *program = &b->graph->programs[id];
+  hr_program_plan *out = &plan->programs[id];
+  HR_TRY(segments_plan(b, program, out));
+  size_t from = plan->n_slots;
+  HR_TRY(transients_plan(b, id));
+  for (hr_id i = 0; i < program->count; i++) {
+    HR_TRY(node_plan(b, program->first + i, i, storage));
+    out->seconds += plan->seconds_of_node[program->first + i];
+  }
+  for (int t = 0; t < HR_TIER_COUNT; t++)
+    HR_TRY(tier_pack(b, from, (hr_tier)t, out));
+  return HR_OK;
+}
+
+/* --- peak ------------------------------------------------------------------------------------------------------- */
+
+/* First position of a program at which the most bytes of a tier are alive. */
+static hr_status peak_find(building *b, hr_id program, hr_tier tier, uint32_t *peak) {
+  uint32_t count = b->graph->programs[program].count;
+  size_t *come = hr__arena_array(&b->scratch, (size_t)count + 2, sizeof *come);
+  size_t *gone = hr__arena_array(&b->scratch, (size_t)count + 2, sizeof *gone);
+  if (!come || !gone) return hr__nomem(b->err);
+  for (size_t s = 0; s < b->plan->n_slots; s++) {
+    const hr_slot *slot = &b->plan->slots[s];
+    if (slot->program != program || slot->tier != tier) continue;
+    come[slot->first] += slot->bytes;
+    gone[slot->last + 1] += slot->bytes;
+  }
+  size_t live = 0, most = 0;
+  *peak = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    live += come[i] - gone[i];
+    if (live > most) {
+      most = live;
+      *peak = i;
+    }
+  }
+  return HR_OK;
+}
+
+hr_id hr__plan_peak_program(const hr_plan *plan, hr_tier tier) {
+  hr_id peak = HR_NONE;
+  for (hr_id p = 0; p < plan->graph->n_programs; p++) {
+    if (peak == HR_NONE || plan->programs[p].transient_bytes[tier] > plan->programs[peak].transient_bytes[tier])
+      peak = p;
+  }
+  return peak;
+}
+
+static hr_status tier_finish(building *b, hr_tier tier) {
+  hr_plan *plan = b->plan;
+  hr_tier_plan *out = &plan->tiers[tier];
+  hr_id program = hr__plan_peak_program(plan, tier);
+  uint32_t position = 0;
+  size_t most_live = 0;
+  for (hr_id p = 0; p < b->graph->n_programs; p++) {
+    if (plan->programs[p].lower_bound_bytes[tier] > most_live) most_live = plan->programs[p].lower_bound_bytes[tier];
+  }
+  if (program != HR_NONE) HR_TRY(peak_find(b, program, tier, &position));
+  out->arena_bytes = out->persistent_bytes + (program == HR_NONE ? 0 : plan->programs[program].transient_bytes[tier]);
+  out->lower_bound_bytes = out->persistent_bytes + most_live;
+  out->fixed_bytes = tier == HR_TIER_DEVICE ? plan->facts.fixed_bytes : 0;
+  if (__builtin_add_overflow((uint64_t)out->arena_bytes, out->fixed_bytes, &out->peak_bytes))
+    return size_refuse(b, hr_tier_name(tier));
+
+  uint64_t live = 0;
+  for (size_t s = 0; s < plan->n_slots; s++) {
+    const hr_slot *slot = &plan->slots[s];
+    if (slot->tier != tier) continue;
+    if (slot->program != HR_NONE && (slot->program != program || slot->first > position || slot->last < position))
+      continue;
+    out->categories[slot->category] += slot->bytes;
+    live += slot->bytes;
+  }
+  out->categories[HR_CAT_GAPS] = out->arena_bytes - live;
+  out->categories[HR_CAT_FIXED] = out->fixed_bytes;
+  return HR_OK;
+}
+
+/* The arena is taken and touched as a whole before anything is loaded and given back at the end; loading reads straight
+ * into place and saving writes straight out of it. So every phase holds the same: the whole arena and the fixed costs.
+ */
+static void phases_finish(hr_plan *plan) {
+  uint64_t all = plan->tiers[HR_TIER_DEVICE].peak_bytes;
+  plan->phases = (hr_phases){all, all, all, all, all, all};
+}
+
+static double program_seconds(const hr_plan *plan, const char *name) {
+  hr_id program = hr__graph_find_program(plan->graph, name);
+  return program == HR_NONE ? 0 : plan->programs[program].seconds;
+}
+
+static double step_seconds(const hr_plan *plan, int accumulation) {
+  return program_seconds(plan, "step") + program_seconds(plan, "micro_first") +
+         (accumulation - 1) * program_seconds(plan, "micro_next") + program_seconds(plan, "update");
+}
+
+/* --- the whole -------------------------------------------------------------------------------------------------- */
+
+static hr_status tables_create(building *b, hr_desc **storage) {
+  const hr_graph *graph = b->graph;
+  hr_plan *plan = b->plan;
+  size_t operands = 1;
+  for (size_t n = 0; n < graph->n_nodes; n++) {
+    size_t has = (size_t)(graph->nodes[n].n_in + graph->nodes[n].n_out);
+    if (has > operands) operands = has;
+  }
+  *storage = hr__arena_array(&b->scratch, operands, sizeof **storage);
+  b->lifetimes = hr__arena_array(&b->scratch, graph->n_buffers, sizeof *b->lifetimes);
+  plan->slots = hr__arena_array(&plan->arena, graph->n_buffers + graph->n_nodes, sizeof *plan->slots);
+  plan->slot_of_buffer = hr__arena_array(&plan->arena, graph->n_buffers, sizeof *plan->slot_of_buffer);
+  plan->workspace_of_node = hr__arena_array(&plan->arena, graph->n_nodes, sizeof *plan->workspace_of_node);
+  plan->threads_of_node = hr__arena_array(&plan->arena, graph->n_nodes, sizeof *plan->threads_of_node);
+  plan->seconds_of_node = hr__arena_array(&plan->arena, graph->n_nodes, sizeof *plan->seconds_of_node);
+  plan->programs = hr__arena_array(&plan->arena, graph->n_programs, sizeof *plan->programs);
+  if (!*storage || !b->lifetimes || !plan->slots || !plan->slot_of_buffer || !plan->workspace_of_node ||
+      !plan->threads_of_node || !plan->seconds_of_node || !plan->programs)
+    return hr__nomem(b->err);
+  for (size_t i = 0; i < graph->n_buffers; i++)
+    plan->slot_of_buffer[i] = HR_NONE;
+  return HR_OK;
+}
+
+static hr_status plan_make(building *b, const hr_plan_options *options) {
+  hr_desc *storage;
+  HR_TRY(tables_create(b, &storage));
+  HR_TRY(hr__lifetimes(b->graph, b->plan->facts.alignment, b->lifetimes, b->err));
+  HR_TRY(persistent_plan(b));
+  for (hr_id p = 0; p < b->graph->n_programs; p++) {
+    HR_TRY(program_plan(b, p, storage));
+    HR_TRY(peak_find(b, p, HR_TIER_DEVICE, &b->plan->programs[p].peak_node));
+  }
+  for (int t = 0; t < HR_TIER_COUNT; t++)
+    HR_TRY(tier_finish(b, (hr_tier)t));
+  phases_finish(b->plan);
+  b->plan->step_seconds = step_seconds(b->plan, options->accumulation);
+  return hr__plan_fingerprint(b->plan, b->plan->fingerprint, b->err);
+}
+
+hr_status hr__plan_build(const hr_graph *graph, const hr_facts *facts, const hr_rates *rates,
+                         const hr_plan_options *options, hr_plan **out, hr_error *err) {
+  hr_plan *plan = hr__alloc_zero(1, sizeof *plan);
+  if (!plan) return hr__nomem(err);
+  hr__arena_init(&plan->arena);
+  plan->graph = graph;
+  plan->facts = *facts;
+  building b = {.plan = plan, .graph = graph, .rates = rates, .pack_effort = options->pack_effort, .err = err};
+  hr__arena_init(&b.scratch);
+  hr_status status = plan_make(&b, options);
+  hr__arena_fini(&b.scratch);
+  if (status != HR_OK) {
+    hr__plan_destroy(plan);
+    return status;
+  }
+  *out = plan;
+  return HR_OK;
+}
+
+void hr__plan_destroy(hr_plan *plan) {
+  if (!plan) return;
+  hr__arena_fini(&plan->arena);
+  hr__free(plan);
+}
+
+size_t hr__plan_value_offset(const hr_plan *plan, hr_id value) {
+  const hr_value *v = &plan->graph->values[value];
+  return plan->slots[plan->slot_of_buffer[v->buffer]].offset + v->offset;
+}
+
+hr_tier hr__plan_value_tier(const hr_plan *plan, hr_id value) {
+  return plan->graph->buffers[plan->graph->values[value].buffer].home;
+}

@@ -1,0 +1,104 @@
+/* The plan: a const graph laid out in time and space. Says to the byte what a run holds, and how long a step takes.
+ *
+ * Time is the position of a node in its program. Persistent buffers lie at the bottom of each tier's arena; above them
+ * every program lays out its transients anew, so a tier's arena is persistent + the largest program. The plan is a pure
+ * function of graph, facts and rates: the same input gives the same plan.
+ */
+#ifndef HR_PLAN_PLAN_H
+#define HR_PLAN_PLAN_H
+
+#include "graph/graph.h"
+#include "plan/rates.h"
+
+/* Who owns the bytes at the peak. The names are those of `plan --json`. */
+#define HR_CATEGORY_MAP(X)                                                                                             \
+  X(HR_CAT_PARAMETERS, "parameters")                                                                                   \
+  X(HR_CAT_GRADIENTS, "gradients")                                                                                     \
+  X(HR_CAT_OPTIMIZER, "optimizer")                                                                                     \
+  X(HR_CAT_ACTIVATIONS, "activations")                                                                                 \
+  X(HR_CAT_WORKSPACE, "workspace")                                                                                     \
+  X(HR_CAT_STAGING, "staging")                                                                                         \
+  X(HR_CAT_INPUTS, "inputs")                                                                                           \
+  X(HR_CAT_GAPS, "gaps")                                                                                               \
+  X(HR_CAT_FIXED, "fixed")
+typedef enum hr_category {
+#define HR_CATEGORY_ENUM(code, name) code,
+  HR_CATEGORY_MAP(HR_CATEGORY_ENUM)
+#undef HR_CATEGORY_ENUM
+      HR_CAT_COUNT
+} hr_category;
+const char *hr_category_name(hr_category category);
+
+/* One slot of an arena: a graph buffer (or several merged by in-place results), or a node's workspace. */
+typedef struct hr_slot {
+  const char *name;
+  hr_tier tier;
+  hr_category category;
+  hr_id program;         /* HR_NONE: persistent, in all programs */
+  size_t bytes;          /* rounded up to the alignment */
+  uint32_t first, last;  /* node positions in the program, both inclusive; 0..UINT32_MAX when persistent */
+  size_t offset;         /* in the tier's arena */
+} hr_slot;
+
+typedef struct hr_segment {
+  hr_place place;
+  hr_id first, count; /* nodes of the graph */
+} hr_segment;
+
+typedef struct hr_program_plan {
+  hr_segment *segments;
+  size_t n_segments;
+  size_t transient_bytes[HR_TIER_COUNT];   /* above the persistent part */
+  size_t lower_bound_bytes[HR_TIER_COUNT]; /* transients: largest sum of live bytes at any node */
+  uint32_t peak_node;                      /* position where the device tier peaks */
+  double seconds;
+} hr_program_plan;
+
+typedef struct hr_tier_plan {
+  size_t persistent_bytes;
+  size_t arena_bytes;       /* persistent + largest program */
+  size_t lower_bound_bytes; /* persistent + largest sum of live transients */
+  uint64_t fixed_bytes;
+  uint64_t peak_bytes;      /* arena + fixed */
+  uint64_t categories[HR_CAT_COUNT]; /* at the peak; sum to peak_bytes */
+} hr_tier_plan;
+
+/* Bytes on the device while the run is in that phase, fixed costs counted. */
+typedef struct hr_phases {
+  uint64_t load, first_step, steady, eval, save, resume;
+} hr_phases;
+
+typedef struct hr_plan {
+  hr_arena arena;         /* storage of everything below */
+  const hr_graph *graph;  /* borrowed: outlives the plan */
+  hr_facts facts;
+  hr_slot *slots;
+  size_t n_slots;
+  hr_id *slot_of_buffer;     /* per graph buffer; HR_NONE: nothing touches it, it has no place */
+  hr_id *workspace_of_node;  /* per graph node: slot or HR_NONE */
+  int *threads_of_node;
+  double *seconds_of_node;
+  hr_program_plan *programs; /* per graph program */
+  hr_tier_plan tiers[HR_TIER_COUNT];
+  hr_phases phases;
+  double step_seconds;       /* one effective step */
+  char fingerprint[33];
+} hr_plan;
+
+typedef struct hr_plan_options {
+  int accumulation;             /* micro-batches per effective step, for step_seconds; >= 1 */
+  uint64_t pack_effort;         /* placements allowed for improving a layout that misses its bound; 0: default */
+} hr_plan_options;
+
+hr_status hr__plan_build(const hr_graph *graph, const hr_facts *facts, const hr_rates *rates,
+                         const hr_plan_options *options, hr_plan **out, hr_error *err);
+void hr__plan_destroy(hr_plan *plan);
+
+/* Offset of a value in its tier's arena. */
+size_t hr__plan_value_offset(const hr_plan *plan, hr_id value);
+hr_tier hr__plan_value_tier(const hr_plan *plan, hr_id value);
+
+/* The program with the largest transients of a tier, which sets its peak; HR_NONE without programs. */
+hr_id hr__plan_peak_program(const hr_plan *plan, hr_tier tier);
+
+#endif

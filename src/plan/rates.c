@@ -1,0 +1,185 @@
+/* From an op's cost to seconds.
+ *
+ * seconds = overhead + products + max(other flops / rate, other bytes / rate)
+ *
+ * A product's time is what was measured for that very shape; failing that, a smooth model of the rate over (m, n, k),
+ * corrected by how far the nearest measured shapes lie off that model. Numbers of threads between one and all are
+ * interpolated in the logarithm.
+ */
+#include "plan/rates.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum { NEIGHBOURS = 4 };
+
+/* --- defaults --------------------------------------------------------------------------------------------------- */
+
+/* One core of a server processor with 512-bit vectors, two cores together; memory-bound work gains less than twofold
+ * from the second core, and waking it costs microseconds. */
+static const hr_class_rate cpu_defaults[HR_CLASS_COUNT] = {
+    [HR_CLASS_STREAM] = {8e9, 10e9, 0.4e-6},
+    [HR_CLASS_GATHER] = {4e9, 6e9, 0.5e-6},
+    [HR_CLASS_PRODUCT] = {140e9, 10e9, 1.5e-6},
+    [HR_CLASS_ATTENTION] = {60e9, 10e9, 2e-6},
+};
+/* A data-centre GPU of the last years, one launch at a time. */
+static const hr_class_rate cuda_defaults[HR_CLASS_COUNT] = {
+    [HR_CLASS_STREAM] = {10e12, 2e12, 3e-6},
+    [HR_CLASS_GATHER] = {5e12, 1e12, 3e-6},
+    [HR_CLASS_PRODUCT] = {50e12, 2e12, 4e-6},
+    [HR_CLASS_ATTENTION] = {40e12, 2e12, 6e-6},
+};
+
+void hr__rates_default(const hr_facts *facts, hr_rates *rates) {
+  memset(rates, 0, sizeof *rates);
+  hr__arena_init(&rates->arena);
+  bool cpu = facts->kind == HR_CPU;
+  rates->threads = cpu && facts->threads > 1 ? facts->threads : 1;
+  double more = rates->threads - 1;
+  for (int c = 0; c < HR_CLASS_COUNT; c++) {
+    hr_class_rate one = cpu ? cpu_defaults[c] : cuda_defaults[c], all = one;
+    if (rates->threads > 1) {
+      all.flops_per_second *= 1 + 0.85 * more;
+      all.bytes_per_second *= 1 + 0.7 * (more < 7 ? more : 7); /* few cores fill the memory bus */
+      all.overhead_seconds += 5e-6;
+    }
+    rates->classes[c][0] = one;
+    rates->classes[c][1] = all;
+  }
+}
+
+void hr__rates_fini(hr_rates *rates) {
+  hr__arena_fini(&rates->arena);
+  memset(rates, 0, sizeof *rates);
+}
+
+static bool product_same_kind(const hr_product *a, const hr_product *b) {
+  return a->dtype == b->dtype && a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b &&
+         a->accumulate == b->accumulate;
+}
+
+static bool product_same_shape(const hr_product *a, const hr_product *b) {
+  return a->m == b->m && a->n == b->n && a->k == b->k;
+}
+
+static bool measured_on_all(const hr_rates *rates, const hr_product_rate *measured) {
+  return measured->threads == 0 || measured->threads == rates->threads;
+}
+
+hr_status hr__rates_add(hr_rates *rates, const hr_product_rate *measured, hr_error *err) {
+  for (size_t i = 0; i < rates->n_products; i++) {
+    hr_product_rate *has = &rates->products[i];
+    if (has->threads != measured->threads || !product_same_kind(&has->product, &measured->product) ||
+        !product_same_shape(&has->product, &measured->product))
+      continue;
+    *has = *measured;
+    return HR_OK;
+  }
+  if (hr__arena_grow(&rates->arena, (void **)&rates->products, &rates->cap_products, rates->n_products,
+                     sizeof *rates->products) != 0)
+    return hr__nomem(err);
+  rates->products[rates->n_products++] = *measured;
+  return HR_OK;
+}
+
+/* --- products --------------------------------------------------------------------------------------------------- */
+
+static double product_flops(const hr_product *product) {
+  return 2.0 * (double)product->m * (double)product->n * (double)product->k;
+}
+
+/* Short sides leave vector lanes and tiles half empty: the rate of a large product, times a loss per side. */
+static double product_model(const hr_class_rate *rate, const hr_product *product) {
+  double m = (double)product->m, n = (double)product->n, k = (double)product->k;
+  double reached = rate->flops_per_second * m / (m + 6) * n / (n + 24) * k / (k + 32);
+  return product_flops(product) / reached;
+}
+
+typedef struct neighbour {
+  double distance; /* in doublings of m, n, k; other layouts and types count as further away */
+  double off;      /* log of measured / model */
+} neighbour;
+
+static double product_distance(const hr_product *a, const hr_product *b) {
+  double m = log2((double)a->m / (double)b->m), n = log2((double)a->n / (double)b->n);
+  double k = log2((double)a->k / (double)b->k), far = 0;
+  if (a->transpose_a != b->transpose_a) far += 4;
+  if (a->transpose_b != b->transpose_b) far += 4;
+  if (a->accumulate != b->accumulate) far += 0.25;
+  return m * m + n * n + k * k + far;
+}
+
+/* Nearest measured shapes of the same type on one thread, or on all; nearest first. */
+static int neighbours_find(const hr_rates *rates, const hr_product *product, bool all, neighbour *found) {
+  int count = 0;
+  for (size_t i = 0; i < rates->n_products; i++) {
+    const hr_product_rate *measured = &rates->products[i];
+    bool fits = all ? measured_on_all(rates, measured) : measured->threads == 1;
+    if (!fits || measured->product.dtype != product->dtype) continue;
+    double distance = product_distance(product, &measured->product);
+    if (count == NEIGHBOURS && distance >= found[count - 1].distance) continue;
+    int at = count < NEIGHBOURS ? count++ : count - 1;
+    for (; at > 0 && found[at - 1].distance > distance; at--)
+      found[at] = found[at - 1];
+    double model = product_model(&rates->classes[HR_CLASS_PRODUCT][all], &measured->product);
+    found[at] = (neighbour){distance, log(measured->seconds / model)};
+  }
+  return count;
+}
+
+/* One product on one thread or on all. */
+static double product_seconds(const hr_rates *rates, const hr_product *product, bool all) {
+  if (product->m <= 0 || product->n <= 0 || product->k <= 0) return 0;
+  neighbour found[NEIGHBOURS];
+  int count = neighbours_find(rates, product, all, found);
+  double model = product_model(&rates->classes[HR_CLASS_PRODUCT][all], product);
+  if (count == 0) return model;
+  if (found[0].distance == 0) return model * exp(found[0].off);
+  double weight = 0, off = 0;
+  for (int i = 0; i < count; i++) {
+    double w = 1 / found[i].distance;
+    weight += w;
+    off += w * found[i].off;
+  }
+  return model * exp(off / weight);
+}
+
+/* --- ops -------------------------------------------------------------------------------------------------------- */
+
+static double cost_seconds(const hr_rates *rates, const hr_cost *cost, bool all) {
+  const hr_class_rate *rate = &rates->classes[cost->op_class][all];
+  double seconds = 0, flops = cost->flops;
+  for (int i = 0; i < cost->n_products; i++) {
+    double times = (double)cost->products[i].times;
+    seconds += times * product_seconds(rates, &cost->products[i], all);
+    flops -= times * product_flops(&cost->products[i]);
+  }
+  double arithmetic = flops > 0 ? flops / rate->flops_per_second : 0;
+  double traffic = cost->bytes / rate->bytes_per_second;
+  return rate->overhead_seconds + seconds + (arithmetic > traffic ? arithmetic : traffic);
+}
+
+double hr__rates_seconds(const hr_rates *rates, const hr_cost *cost, int threads) {
+  if (threads <= 1 || rates->threads <= 1) return cost_seconds(rates, cost, false);
+  double all = cost_seconds(rates, cost, true);
+  if (threads >= rates->threads) return all;
+  double one = cost_seconds(rates, cost, false);
+  double share = log((double)threads) / log((double)rates->threads);
+  return exp((1 - share) * log(one) + share * log(all));
+}
+
+int hr__rates_threads(const hr_rates *rates, const hr_cost *cost, int available) {
+  if (available > rates->threads) available = rates->threads;
+  int best = 1;
+  double best_seconds = hr__rates_seconds(rates, cost, 1);
+  for (int threads = 2; best < available && threads / 2 < available; threads *= 2) {
+    int tried = threads < available ? threads : available;
+    double seconds = hr__rates_seconds(rates, cost, tried);
+    if (seconds > 0.95 * best_seconds) continue; /* a gain within the error of the rates is none */
+    best = tried;
+    best_seconds = seconds;
+  }
+  return best;
+}

@@ -1,0 +1,45 @@
+/* Rates of a device: what turns an op's cost into seconds. Measured by `headroom devices --measure` (run/measure.c) and
+ * kept in the user's cache folder; sound defaults otherwise. */
+#ifndef HR_PLAN_RATES_H
+#define HR_PLAN_RATES_H
+
+#include "base/mem.h"
+#include "graph/op.h"
+
+typedef struct hr_class_rate {
+  double flops_per_second;
+  double bytes_per_second;
+  double overhead_seconds; /* per launch */
+} hr_class_rate;
+
+/* A measured product: seconds of one product of that shape, transposes and type included. */
+typedef struct hr_product_rate {
+  hr_product product; /* `times` is ignored */
+  double seconds;
+  int threads; /* it ran on; 0: all */
+} hr_product_rate;
+
+typedef struct hr_rates {
+  hr_class_rate classes[HR_CLASS_COUNT][2]; /* [class][0: one thread, 1: all threads] */
+  hr_product_rate *products;                /* looked up exactly, else interpolated in the logarithms; any order */
+  size_t n_products, cap_products;
+  int threads;                              /* all threads: what [1] was measured with */
+  bool measured;
+  hr_arena arena;
+} hr_rates;
+
+void hr__rates_default(const hr_facts *facts, hr_rates *rates);
+/* The cache file of this device, if there is a good one; else the defaults. Never fails for a missing or damaged file. */
+hr_status hr__rates_load(const hr_facts *facts, hr_rates *rates, hr_error *err);
+hr_status hr__rates_save(const hr_facts *facts, const hr_rates *rates, hr_error *err);
+void hr__rates_fini(hr_rates *rates);
+/* Adds a measured product, or replaces the one of the same shape and threads. */
+hr_status hr__rates_add(hr_rates *rates, const hr_product_rate *measured, hr_error *err);
+/* The cache file of this device, in `arena`; NULL when there is neither XDG_CACHE_HOME nor HOME, or no memory. */
+const char *hr__rates_path(const hr_facts *facts, hr_arena *arena);
+
+double hr__rates_seconds(const hr_rates *rates, const hr_cost *cost, int threads);
+/* How many threads a call is worth: more only where the measured rates say it pays. */
+int hr__rates_threads(const hr_rates *rates, const hr_cost *cost, int available);
+
+#endif

@@ -1,0 +1,170 @@
+#include "plan/report.h"
+
+#include <inttypes.h>
+
+#include "base/text.h"
+#include "format/json.h"
+
+static json_t *bytes_json(uint64_t bytes) {
+  return json_integer((json_int_t)bytes);
+}
+
+void hr__report_parameters(const hr_graph *graph, uint64_t *parameters, uint64_t *trainable) {
+  *parameters = *trainable = 0;
+  for (size_t v = 0; v < graph->n_values; v++) {
+    const hr_value *value = &graph->values[v];
+    if (value->producer != HR_NONE || graph->buffers[value->buffer].role != HR_ROLE_PARAMETER) continue;
+    uint64_t count = (uint64_t)hr_desc_count(&value->desc);
+    *parameters += count;
+    if (value->trained) *trainable += count;
+  }
+}
+
+static json_t *categories_json(const hr_tier_plan *tier) {
+  json_t *object = json_object();
+  int failed = object == NULL;
+  for (int c = 0; c < HR_CAT_COUNT && !failed; c++)
+    failed = json_object_set_new(object, hr_category_name((hr_category)c), bytes_json(tier->categories[c]));
+  if (!failed) return object;
+  json_decref(object);
+  return NULL;
+}
+
+/* {"peak_bytes", "arena_bytes", "persistent_bytes", "fixed_bytes", "lower_bound_bytes", "categories"} */
+static json_t *tier_json(const hr_tier_plan *tier) {
+  return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "peak_bytes", bytes_json(tier->peak_bytes), "arena_bytes",
+                   bytes_json(tier->arena_bytes), "persistent_bytes", bytes_json(tier->persistent_bytes), "fixed_bytes",
+                   bytes_json(tier->fixed_bytes), "lower_bound_bytes", bytes_json(tier->lower_bound_bytes),
+                   "categories", categories_json(tier));
+}
+
+static json_t *device_json(const hr_plan *plan, const hr_verdict *verdict) {
+  json_t *object = tier_json(&plan->tiers[HR_TIER_DEVICE]);
+  if (!object) return NULL;
+  int failed = json_object_set_new(object, "name", json_string(plan->facts.name));
+  failed |= json_object_set_new(object, "kind", json_string(hr_device_kind_name(plan->facts.kind)));
+  failed |= json_object_set_new(object, "budget_bytes", bytes_json(verdict->budget_bytes));
+  failed |= json_object_set_new(object, "margin_bytes", bytes_json(verdict->margin_bytes));
+  if (!failed) return object;
+  json_decref(object);
+  return NULL;
+}
+
+static json_t *owners_json(const hr_owner *owners, int count) {
+  json_t *list = json_array();
+  int failed = list == NULL;
+  for (int i = 0; i < count && !failed; i++)
+    failed = json_array_append_new(
+        list, json_pack("{s:s,s:o}", "name", owners[i].name, "bytes", bytes_json(owners[i].bytes)));
+  if (!failed) return list;
+  json_decref(list);
+  return NULL;
+}
+
+static json_t *phases_json(const hr_phases *phases) {
+  return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "load", bytes_json(phases->load), "first_step",
+                   bytes_json(phases->first_step), "steady", bytes_json(phases->steady), "eval",
+                   bytes_json(phases->eval), "save", bytes_json(phases->save), "resume", bytes_json(phases->resume));
+}
+
+static json_t *model_json(const hr_plan *plan, const hr_recipe *recipe) {
+  uint64_t parameters, trainable;
+  hr__report_parameters(plan->graph, &parameters, &trainable);
+  const char *family =
+      recipe && hr__recipe_has(recipe, "model.family") ? hr__recipe_text(recipe, "model.family") : NULL;
+  return json_pack("{s:s?,s:o,s:o,s:n}", "family", family, "parameters", bytes_json(parameters), "trainable_parameters",
+                   bytes_json(trainable), "adapters");
+}
+
+json_t *hr__report_json(const hr_plan *plan, const hr_verdict *verdict, const hr_recipe *recipe) {
+  hr__json_init();
+  return json_pack("{s:i,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:[],s:f,s:o,s:o}", "schema", 1, "fits", verdict->fits,
+                   "fingerprint", plan->fingerprint, "settings", recipe ? hr__recipe_json(recipe) : json_object(),
+                   "model", model_json(plan, recipe), "device", device_json(plan, verdict), "host",
+                   tier_json(&plan->tiers[HR_TIER_HOST]), "disk", tier_json(&plan->tiers[HR_TIER_DISK]), "phases",
+                   phases_json(&plan->phases), "techniques", "step_seconds", plan->step_seconds, "largest_categories",
+                   owners_json(verdict->categories, verdict->n_categories), "largest_buffers",
+                   owners_json(verdict->buffers, verdict->n_buffers));
+}
+
+/* --- the buffer list -------------------------------------------------------------------------------------------- */
+
+static json_t *slot_json(const hr_plan *plan, const hr_slot *slot) {
+  bool persistent = slot->program == HR_NONE;
+  return json_pack("{s:s,s:s,s:s,s:s?,s:o,s:I,s:I,s:o}", "name", slot->name, "tier", hr_tier_name(slot->tier),
+                   "category", hr_category_name(slot->category), "program",
+                   persistent ? NULL : plan->graph->programs[slot->program].name, "bytes", bytes_json(slot->bytes),
+                   "first", (json_int_t)slot->first, "last", (json_int_t)slot->last, "offset",
+                   bytes_json(slot->offset));
+}
+
+static json_t *program_json(const hr_plan *plan, size_t id) {
+  const hr_program_plan *program = &plan->programs[id];
+  return json_pack("{s:s,s:I,s:o,s:o,s:I,s:f}", "name", plan->graph->programs[id].name, "nodes",
+                   (json_int_t)plan->graph->programs[id].count, "transient_bytes",
+                   bytes_json(program->transient_bytes[HR_TIER_DEVICE]), "lower_bound_bytes",
+                   bytes_json(program->lower_bound_bytes[HR_TIER_DEVICE]), "peak_node", (json_int_t)program->peak_node,
+                   "seconds", program->seconds);
+}
+
+json_t *hr__report_buffers_json(const hr_plan *plan) {
+  hr__json_init();
+  json_t *root = json_pack("{s:i,s:s,s:o,s:{},s:[],s:[]}", "schema", 1, "fingerprint", plan->fingerprint, "alignment",
+                           bytes_json(plan->facts.alignment), "arena_bytes", "programs", "buffers");
+  if (!root) return NULL;
+  json_t *arenas = json_object_get(root, "arena_bytes");
+  int failed = 0;
+  for (int t = 0; t < HR_TIER_COUNT; t++)
+    failed |= json_object_set_new(arenas, hr_tier_name((hr_tier)t), bytes_json(plan->tiers[t].arena_bytes));
+  for (size_t p = 0; p < plan->graph->n_programs; p++)
+    failed |= json_array_append_new(json_object_get(root, "programs"), program_json(plan, p));
+  for (size_t s = 0; s < plan->n_slots; s++)
+    failed |= json_array_append_new(json_object_get(root, "buffers"), slot_json(plan, &plan->slots[s]));
+  if (!failed) return root;
+  json_decref(root);
+  return NULL;
+}
+
+/* --- text ------------------------------------------------------------------------------------------------------- */
+
+static void row_put(FILE *to, const char *name, uint64_t bytes, uint64_t whole) {
+  char text[HR_SIZE_TEXT];
+  fprintf(to, "  %-14s %12s %15" PRIu64 " %6.1f %%\n", name, hr__size_text(bytes, text), bytes,
+          whole > 0 ? 100.0 * (double)bytes / (double)whole : 0.0);
+}
+
+void hr__report_table(const hr_plan *plan, const hr_verdict *verdict, FILE *to) {
+  const hr_tier_plan *tier = &plan->tiers[HR_TIER_DEVICE];
+  uint64_t parameters, trainable;
+  hr__report_parameters(plan->graph, &parameters, &trainable);
+  fprintf(to, "device  %s\n", plan->facts.name);
+  fprintf(to, "model   %" PRIu64 " parameters, %" PRIu64 " trained\n\n", parameters, trainable);
+  fprintf(to, "  %-14s %12s %15s %8s\n", "at the peak", "size", "bytes", "share");
+  for (int c = 0; c < HR_CAT_COUNT; c++)
+    if (tier->categories[c] > 0) row_put(to, hr_category_name((hr_category)c), tier->categories[c], tier->peak_bytes);
+  row_put(to, "peak", tier->peak_bytes, tier->peak_bytes);
+  row_put(to, "budget", verdict->budget_bytes, tier->peak_bytes);
+  if (verdict->margin_bytes > 0) row_put(to, "margin", verdict->margin_bytes, tier->peak_bytes);
+  for (int t = HR_TIER_HOST; t < HR_TIER_COUNT; t++)
+    if (plan->tiers[t].arena_bytes > 0)
+      row_put(to, hr_tier_name((hr_tier)t), plan->tiers[t].peak_bytes, tier->peak_bytes);
+  double bound = (double)tier->lower_bound_bytes;
+  fprintf(to, "\nlayout  %.2f %% above the bound that no layout can beat\n",
+          bound > 0 ? 100.0 * ((double)tier->arena_bytes - bound) / bound : 0.0);
+  fprintf(to, "time    %.4g s per step (predicted)\n", plan->step_seconds);
+}
+
+void hr__report_buffers_text(const hr_plan *plan, FILE *to) {
+  fprintf(to, "plan %s\n", plan->fingerprint);
+  for (size_t s = 0; s < plan->n_slots; s++) {
+    const hr_slot *slot = &plan->slots[s];
+    const char *program = slot->program == HR_NONE ? "-" : plan->graph->programs[slot->program].name;
+    fprintf(to, "%-6s %12zu %12zu  %-12s ", hr_tier_name(slot->tier), slot->offset, slot->bytes, program);
+    if (slot->program == HR_NONE) {
+      fprintf(to, "%5s %5s", "-", "-");
+    } else {
+      fprintf(to, "%5u %5u", slot->first, slot->last);
+    }
+    fprintf(to, "  %-11s %s\n", hr_category_name(slot->category), slot->name);
+  }
+}

@@ -1,0 +1,29 @@
+/* The verdict: whether a plan fits a budget, and who owns the bytes at its peak. Data only; the words are the caller's. */
+#ifndef HR_PLAN_VERDICT_H
+#define HR_PLAN_VERDICT_H
+
+#include "plan/memory.h"
+#include "plan/plan.h"
+
+enum { HR_OWNERS = 3, HR_OWNER_NAME = 96 };
+
+typedef struct hr_owner {
+  char name[HR_OWNER_NAME];
+  uint64_t bytes;
+  size_t slots; /* how many buffers that is; 0: not a matter of buffers (gaps, fixed costs) */
+} hr_owner;
+
+typedef struct hr_verdict {
+  bool fits; /* peak + margin <= budget */
+  uint64_t budget_bytes, margin_bytes, peak_bytes;
+  uint64_t missing_bytes; /* by which the budget is too small; 0 when it fits */
+  /* Largest first, of what the device holds at the peak: by category, and by buffers that differ only in a layer's
+   * number ("model.layers.*.mlp.up_proj.weight"). */
+  hr_owner categories[HR_OWNERS];
+  hr_owner buffers[HR_OWNERS];
+  int n_categories, n_buffers;
+} hr_verdict;
+
+hr_status hr__verdict(const hr_plan *plan, const hr_budget *budget, hr_verdict *out, hr_error *err);
+
+#endif
