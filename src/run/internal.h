@@ -1,0 +1,55 @@
+/* What the files of run/ share: the run itself and the few calls between them. */
+#ifndef HR_RUN_INTERNAL_H
+#define HR_RUN_INTERNAL_H
+
+#include "run/run.h"
+
+/* A segment of a program, recorded once and replayed. */
+typedef struct run_segment {
+  hr_place place;
+  hr_id first, count;      /* nodes of the graph */
+  hr_recording *recording; /* device segments; NULL where nodes are launched singly */
+} run_segment;
+
+typedef struct run_program {
+  run_segment *segments;
+  size_t n_segments;
+} run_program;
+
+struct hr_run {
+  hr_arena arena; /* storage of the bound arrays below */
+  const hr_plan *plan;
+  hr_device *device;
+  hr_run_options options;
+  void *base[HR_TIER_COUNT]; /* one block per tier; NULL when the tier is empty */
+  hr_launch *launches;       /* per graph node: final for the whole run */
+  run_program *programs;     /* per graph program */
+  double *node_seconds;      /* with time_nodes: per graph node */
+  size_t *slot_bytes;        /* per slot: bytes in use, without the rounding (poisoning leaves the rest dead) */
+  bool node_by_node;         /* launches are issued one at a time and looked at in between */
+  bool poisoned;             /* dead slots are poisoned */
+};
+
+/* bind.c: launches with final addresses, prepared kernels, recorded segments. */
+hr_status hr__bind(hr_run *run, hr_error *err);
+void hr__unbind(hr_run *run); /* also after a bind that failed half-way */
+
+/* check.c: HR_FAILURE with node, op, module, output and the state of the inputs when a float output of `node` holds a
+ * value that is not finite. */
+hr_status hr__check_node(hr_run *run, hr_id node, hr_error *err);
+
+/* poison.c. No-ops unless built for ASan and run->poisoned. */
+void hr__poison_create(hr_run *run);                                   /* everything but persistent slots is dead */
+void hr__poison_destroy(hr_run *run);                                  /* everything is alive again */
+void hr__poison_begin(hr_run *run, hr_id program);                     /* all transients dead */
+void hr__poison_before(hr_run *run, hr_id program, uint32_t position); /* slots born here come alive */
+void hr__poison_after(hr_run *run, hr_id program, uint32_t position);  /* slots with their last use here die */
+void hr__poison_host(hr_run *run, hr_id value);                        /* the host writes this value: alive */
+/* Before a launch: HR_FAILURE when an operand lies in a dead slot (libraries are not instrumented, so we look). */
+hr_status hr__poison_operands(hr_run *run, hr_id node, hr_error *err);
+
+/* "node 14 (linear)" into a place buffer. */
+enum { HR_NODE_PLACE = 96 };
+const char *hr__node_place(const hr_graph *graph, hr_id node, char out[HR_NODE_PLACE]);
+
+#endif

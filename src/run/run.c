@@ -1,0 +1,199 @@
+/* The run: takes and touches the arenas, executes programs, and moves bytes between host and values.
+ *
+ * A program normally replays its recorded segments. It is executed node by node when somebody wants to look in between:
+ * numerics, timings, or poisoning of dead slots in a test build.
+ */
+#include "run/run.h"
+
+#include <assert.h>
+#include <string.h>
+#include <time.h>
+
+#include "run/internal.h"
+
+static double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static hr_status tiers_create(hr_run *run, hr_error *err) {
+  for (int t = 0; t < HR_TIER_COUNT; t++) {
+    size_t bytes = run->plan->tiers[t].arena_bytes;
+    if (bytes > 0) HR_TRY(run->device->functions->arena_create(run->device, (hr_tier)t, bytes, &run->base[t], err));
+  }
+  return HR_OK;
+}
+
+/* Bytes of each slot without rounding: the largest buffer that lives in it; workspaces are used whole. */
+static hr_status slots_measure(hr_run *run, hr_error *err) {
+  const hr_plan *plan = run->plan;
+  run->slot_bytes = hr__arena_array(&run->arena, plan->n_slots + 1, sizeof *run->slot_bytes);
+  if (!run->slot_bytes) return hr__nomem(err);
+  for (size_t b = 0; b < plan->graph->n_buffers; b++) {
+    hr_id slot = plan->slot_of_buffer[b];
+    if (slot != HR_NONE && run->slot_bytes[slot] < plan->graph->buffers[b].bytes)
+      run->slot_bytes[slot] = plan->graph->buffers[b].bytes;
+  }
+  for (size_t s = 0; s < plan->n_slots; s++)
+    if (run->slot_bytes[s] == 0 || run->slot_bytes[s] > plan->slots[s].bytes) run->slot_bytes[s] = plan->slots[s].bytes;
+  return HR_OK;
+}
+
+static hr_status run_build(hr_run *run, hr_error *err) {
+  if (run->options.time_nodes) {
+    run->node_seconds = hr__arena_array(&run->arena, run->plan->graph->n_nodes + 1, sizeof *run->node_seconds);
+    if (!run->node_seconds) return hr__nomem(err);
+  }
+  HR_TRY(slots_measure(run, err));
+  HR_TRY(tiers_create(run, err));
+  HR_TRY(hr__bind(run, err));
+  hr__poison_create(run);
+  return HR_OK;
+}
+
+hr_status hr__run_create(const hr_plan *plan, hr_device *device, const hr_run_options *options, hr_run **out,
+                         hr_error *err) {
+  if (device->facts.kind != plan->facts.kind)
+    return hr__fail(err, HR_FAILURE, NULL, NULL, "this plan is for %s, but the device is %s",
+                    hr_device_kind_name(plan->facts.kind), hr_device_kind_name(device->facts.kind));
+  hr_run *run = hr__alloc_zero(1, sizeof *run);
+  if (!run) return hr__nomem(err);
+  hr__arena_init(&run->arena);
+  run->plan = plan;
+  run->device = device;
+  if (options) run->options = *options;
+#ifdef HR_ASAN
+  run->poisoned = device->facts.kind == HR_CPU;
+#endif
+  run->node_by_node = run->options.check_numerics || run->options.time_nodes || run->poisoned;
+  hr_status status = run_build(run, err);
+  if (status != HR_OK) {
+    hr__run_destroy(run);
+    return status;
+  }
+  *out = run;
+  return HR_OK;
+}
+
+void hr__run_destroy(hr_run *run) {
+  if (!run) return;
+  hr__unbind(run);
+  hr__poison_destroy(run);
+  for (int t = 0; t < HR_TIER_COUNT; t++)
+    if (run->base[t])
+      run->device->functions->arena_destroy(run->device, (hr_tier)t, run->base[t], run->plan->tiers[t].arena_bytes);
+  hr__arena_fini(&run->arena);
+  hr__free(run);
+}
+
+/* A kernel reports only a status: the place is ours to name. */
+static hr_status launch_failed(const hr_run *run, hr_id node, hr_status status, hr_error *err) {
+  const hr_graph *graph = run->plan->graph;
+  char place[HR_NODE_PLACE];
+  if (node == HR_NONE)
+    return hr__fail(err, status, NULL, NULL, "a recorded segment failed on %s", run->device->facts.name);
+  return hr__fail(err, status, hr__node_place(graph, node, place), NULL, "the kernel failed in module %s",
+                  graph->nodes[node].module);
+}
+
+static hr_status node_execute(hr_run *run, hr_id program, hr_id node, hr_place place, hr_error *err) {
+  uint32_t position = node - run->plan->graph->programs[program].first;
+  hr__poison_before(run, program, position);
+  if (run->poisoned) HR_TRY(hr__poison_operands(run, node, err));
+
+  const hr_launch *launch = &run->launches[node];
+  double begin = run->options.time_nodes ? seconds_now() : 0;
+  hr_status status =
+      place == HR_ON_HOST ? launch->kernel->run(&launch->call) : run->device->functions->launch(run->device, launch);
+  if (status != HR_OK) return launch_failed(run, node, status, err);
+  if (run->options.time_nodes) {
+    if (place == HR_ON_DEVICE) HR_TRY(run->device->functions->synchronize(run->device, err));
+    run->node_seconds[node] += seconds_now() - begin;
+  }
+  if (run->options.check_numerics) HR_TRY(hr__check_node(run, node, err));
+  hr__poison_after(run, program, position);
+  return HR_OK;
+}
+
+static hr_status segment_execute(hr_run *run, hr_id program, const run_segment *segment, hr_error *err) {
+  if (segment->recording) {
+    size_t failed = segment->count;
+    hr_status status = run->device->functions->replay(run->device, segment->recording, &failed);
+    if (status != HR_OK)
+      return launch_failed(run, failed < segment->count ? segment->first + (hr_id)failed : HR_NONE, status, err);
+    return HR_OK;
+  }
+  for (hr_id n = segment->first; n < segment->first + segment->count; n++)
+    HR_TRY(node_execute(run, program, n, segment->place, err));
+  return HR_OK;
+}
+
+hr_status hr__run_program(hr_run *run, hr_id program, hr_error *err) {
+  uint64_t requests = hr__alloc_count();
+  const run_program *bound = &run->programs[program];
+  hr__poison_begin(run, program);
+  for (size_t s = 0; s < bound->n_segments; s++)
+    HR_TRY(segment_execute(run, program, &bound->segments[s], err));
+  HR_TRY(run->device->functions->synchronize(run->device, err));
+  assert(hr__alloc_count() == requests && "nothing allocates while a program runs");
+  (void)requests;
+  return HR_OK;
+}
+
+static hr_status range_check(const hr_run *run, hr_id value, size_t offset, size_t bytes, hr_error *err) {
+  size_t all = hr_desc_bytes(&run->plan->graph->values[value].desc);
+  if (offset > all || bytes > all - offset)
+    return hr__fail(err, HR_FAILURE, run->plan->graph->values[value].name, NULL,
+                    "bytes [%zu, %zu) lie outside a value of %zu bytes", offset, offset + bytes, all);
+  return HR_OK;
+}
+
+static char *value_address(const hr_run *run, hr_id value) {
+  return (char *)run->base[hr__plan_value_tier(run->plan, value)] + hr__plan_value_offset(run->plan, value);
+}
+
+static bool host_reaches(const hr_run *run, hr_id value) {
+  return run->device->facts.kind == HR_CPU || hr__plan_value_tier(run->plan, value) == HR_TIER_HOST;
+}
+
+hr_status hr__run_write(hr_run *run, hr_id value, size_t offset, const void *data, size_t bytes, hr_error *err) {
+  HR_TRY(range_check(run, value, offset, bytes, err));
+  hr__poison_host(run, value);
+  char *to = value_address(run, value) + offset;
+  if (!host_reaches(run, value))
+    return run->device->functions->copy(run->device, HR_COPY_TO_DEVICE, to, data, bytes, err);
+  memcpy(to, data, bytes);
+  return HR_OK;
+}
+
+hr_status hr__run_read(hr_run *run, hr_id value, size_t offset, void *data, size_t bytes, hr_error *err) {
+  HR_TRY(range_check(run, value, offset, bytes, err));
+  const char *from = value_address(run, value) + offset;
+  if (!host_reaches(run, value))
+    return run->device->functions->copy(run->device, HR_COPY_FROM_DEVICE, data, from, bytes, err);
+  memcpy(data, from, bytes);
+  return HR_OK;
+}
+
+void *hr__run_address(hr_run *run, hr_id value) {
+  if (!host_reaches(run, value)) return NULL;
+  hr__poison_host(run, value);
+  return value_address(run, value);
+}
+
+double hr__run_node_seconds(const hr_run *run, hr_id node) {
+  return run->node_seconds ? run->node_seconds[node] : 0;
+}
+
+size_t hr__run_arena_bytes(const hr_run *run, hr_tier tier) {
+  return run->plan->tiers[tier].arena_bytes;
+}
+
+hr_device *hr__run_device(hr_run *run) {
+  return run->device;
+}
+
+const hr_graph *hr__run_graph(const hr_run *run) {
+  return run->plan->graph;
+}

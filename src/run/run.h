@@ -1,0 +1,41 @@
+/* The run: a const plan bound to a device. Arenas are taken and touched here, addresses are bound once, and from then
+ * on programs are replayed without allocation, strings or look-ups. */
+#ifndef HR_RUN_RUN_H
+#define HR_RUN_RUN_H
+
+#include "plan/plan.h"
+
+typedef struct hr_run hr_run;
+
+typedef struct hr_run_options {
+  bool check_numerics; /* after every node look for non-finite results; names the first node */
+  bool time_nodes;     /* measure every node (profile) */
+} hr_run_options;
+
+hr_status hr__run_create(const hr_plan *plan, hr_device *device, const hr_run_options *options, hr_run **out,
+                         hr_error *err);
+void hr__run_destroy(hr_run *run);
+
+/* Fills parameters and state from their init rules, keyed by (seed, name): same bits on every device. */
+hr_status hr__run_init_values(hr_run *run, uint64_t seed, hr_error *err);
+
+/* Host <-> value, whole or in part (bytes from offset). */
+hr_status hr__run_write(hr_run *run, hr_id value, size_t offset, const void *data, size_t bytes, hr_error *err);
+hr_status hr__run_read(hr_run *run, hr_id value, size_t offset, void *data, size_t bytes, hr_error *err);
+/* Address of a value where the host can reach it directly (CPU), else NULL. */
+void *hr__run_address(hr_run *run, hr_id value);
+
+/* Executes one program and waits for it. */
+hr_status hr__run_program(hr_run *run, hr_id program, hr_error *err);
+
+/* With time_nodes: seconds spent in a node so far, and how often it ran. */
+double hr__run_node_seconds(const hr_run *run, hr_id node);
+
+size_t hr__run_arena_bytes(const hr_run *run, hr_tier tier);
+/* Bytes of the device tier's arena that the operating system holds in memory now, in the ranges of what is alive at the
+ * planned peak, by category; their sum is the resident part of the arena. All zero where the device does not tell. */
+void hr__run_resident(const hr_run *run, uint64_t categories[HR_CAT_COUNT]);
+hr_device *hr__run_device(hr_run *run);
+const hr_graph *hr__run_graph(const hr_run *run);
+
+#endif
