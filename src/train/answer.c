@@ -1,0 +1,58 @@
+/* answer: see answer.h. */
+#include "train/answer.h"
+
+#include "plan/report.h"
+
+static json_t *change_json(const hr_change *change) {
+  json_t *list = json_array();
+  int failed = list == NULL;
+  for (int i = 0; i < change->n_overrides && !failed; i++)
+    failed = json_array_append_new(list, json_string(change->override[i]));
+  if (failed) {
+    json_decref(list);
+    return NULL;
+  }
+  return json_pack("{s:o, s:I, s:f}", "set", list, "peak_bytes", (json_int_t)change->peak_bytes, "step_seconds",
+                   change->step_seconds);
+}
+
+json_t *hr__answer_plan(const hr_job *job, const hr_change *changes, int n_changes) {
+  json_t *answer = hr__report_json(job->plan, &job->verdict, job->recipe);
+  json_t *list = json_array();
+  int failed = answer == NULL || list == NULL;
+  for (int i = 0; i < n_changes && !failed; i++)
+    failed = json_array_append_new(list, change_json(&changes[i]));
+  if (!failed) failed = json_object_set(answer, "changes", list);
+  json_decref(list);
+  if (!failed) return answer;
+  json_decref(answer);
+  return NULL;
+}
+
+json_t *hr__answer_train(const hr_job *job, const hr_train_result *result, hr_status status, const char *out) {
+  double step_seconds = result->steps_here > 0 ? result->seconds / (double)result->steps_here : 0;
+  json_t *eval_loss = result->eval_loss >= 0 ? json_real(result->eval_loss) : json_null();
+  return json_pack("{s:i, s:s, s:I, s:I, s:f, s:o, s:f, s:f, s:{s:I, s:f}, s:{s:I, s:I, s:f}, s:s, s:s, s:s?}",
+                   "schema", 1, "status", hr_status_name(status), "steps", (json_int_t)result->steps, "steps_here",
+                   (json_int_t)result->steps_here, "loss", result->loss, "eval_loss", eval_loss, "seconds",
+                   result->seconds, "tokens_per_second", result->tokens_per_second, "planned", "peak_bytes",
+                   (json_int_t)result->planned_bytes, "step_seconds", job->plan->step_seconds, "measured",
+                   "arena_bytes", (json_int_t)result->arena_bytes, "peak_bytes", (json_int_t)result->measured_bytes,
+                   "step_seconds", step_seconds, "weights_sha256", result->weights_sha256, "fingerprint",
+                   job->plan->fingerprint, "out", out);
+}
+
+json_t *hr__answer_profile(const hr_job *job, const hr_profile *profile) {
+  json_t *answer = hr__answer_plan(job, NULL, 0);
+  json_t *measured =
+      json_pack("{s:I, s:I, s:f, s:f, s:i}", "arena_bytes", (json_int_t)profile->arena_bytes[HR_TIER_DEVICE],
+                "process_bytes", (json_int_t)profile->process_bytes, "step_seconds", profile->step_seconds,
+                "tokens_per_second", profile->tokens_per_second, "steps", profile->steps);
+  if (answer != NULL && measured != NULL && json_object_set(answer, "measured", measured) == 0) {
+    json_decref(measured);
+    return answer;
+  }
+  json_decref(measured);
+  json_decref(answer);
+  return NULL;
+}

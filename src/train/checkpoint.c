@@ -1,0 +1,104 @@
+/* Saving: every file goes to a temporary name, is synced, renamed and the folder synced; the manifest comes last and
+ * makes the generation valid. Nothing older is touched before that.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "format/file.h"
+#include "train/store.h"
+
+/* Removes a generation; the manifest first, so that what is left of it is never taken for valid. */
+static hr_status generation_remove(const hr_store *store, int64_t step, hr_error *err) {
+  static const char *const names[] = {HR_MANIFEST_NAME, "config.json", "model.safetensors", "optimizer.safetensors"};
+  char path[HR_STORE_PATH];
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (int temporary = 0; temporary < 2; temporary++) {
+      char name[64];
+      snprintf(name, sizeof name, "%s%s", names[i], temporary ? ".tmp" : "");
+      hr__store_path(store, step, name, path);
+      if (hr__file_calls.unlink(path) != 0 && errno != ENOENT) return hr__fail_errno(err, path, "remove", errno);
+    }
+  }
+  hr__store_path(store, step, NULL, path);
+  if (hr__file_calls.rmdir(path) != 0 && errno != ENOENT) return hr__fail_errno(err, path, "remove", errno);
+  return HR_OK;
+}
+
+/* Keeps the generation just written and the newest committed one before it. Newer ones are left-overs of a run that was
+ * taken up again at an older step. */
+static hr_status generations_prune(const hr_store *store, int64_t written, hr_arena *arena, hr_error *err) {
+  int64_t *steps;
+  bool *committed;
+  size_t count;
+  HR_TRY(hr__store_list(store, arena, &steps, &committed, &count, err));
+  bool kept = false;
+  for (size_t i = 0; i < count; i++) {
+    if (steps[i] == written) continue;
+    if (steps[i] < written && committed[i] && !kept) {
+      kept = true;
+      continue;
+    }
+    HR_TRY(generation_remove(store, steps[i], err));
+  }
+  return HR_OK;
+}
+
+static hr_status tensors_commit(hr_store *store, hr_tensors *tensors, hr_run_file file, hr_manifest *manifest,
+                                hr_error *err) {
+  bool model = file == HR_RUN_MODEL;
+  char path[HR_STORE_PATH], temporary[HR_STORE_PATH + 8], folder[HR_STORE_PATH], hex[HR_SHA256_HEX];
+  hr__store_path(store, manifest->step, hr_run_file_names[file], path);
+  hr__store_path(store, manifest->step, NULL, folder);
+  snprintf(temporary, sizeof temporary, "%s.tmp", path);
+  HR_TRY(hr__tensors_write(tensors, model ? tensors->parameters : tensors->state,
+                           model ? tensors->n_parameters : tensors->n_state, temporary, hex,
+                           &manifest->files[file].bytes, err));
+  snprintf(manifest->files[file].hash, HR_XXH_HEX, "%.32s", hex);
+  if (hr__file_calls.rename(temporary, path) != 0) return hr__fail_errno(err, path, "rename", errno);
+  return hr__file_sync_folder(folder, err);
+}
+
+static hr_status generation_write(hr_store *store, hr_tensors *tensors, const char *config, size_t config_bytes,
+                                  hr_manifest *manifest, hr_arena *arena, hr_error *err) {
+  char path[HR_STORE_PATH];
+  HR_TRY(generation_remove(store, manifest->step, err)); /* a left-over of a save that was cut off */
+  hr__store_path(store, manifest->step, NULL, path);
+  if (hr__file_calls.mkdir(path, 0755) != 0) return hr__fail_errno(err, path, "create", errno);
+  HR_TRY(hr__file_sync_folder(store->out, err));
+
+  hr__store_path(store, manifest->step, hr_run_file_names[HR_RUN_CONFIG], path);
+  HR_TRY(hr__file_replace(path, config, config_bytes, err));
+  manifest->files[HR_RUN_CONFIG].bytes = config_bytes;
+  hr__xxh128_hex(config, config_bytes, manifest->files[HR_RUN_CONFIG].hash);
+  HR_TRY(tensors_commit(store, tensors, HR_RUN_MODEL, manifest, err));
+  HR_TRY(tensors_commit(store, tensors, HR_RUN_OPTIMIZER, manifest, err));
+
+  char *text;
+  size_t bytes;
+  HR_TRY(hr__manifest_text(manifest, arena, &text, &bytes, err));
+  hr__store_path(store, manifest->step, HR_MANIFEST_NAME, path);
+  return hr__file_replace(path, text, bytes, err);
+}
+
+hr_status hr__checkpoint_save(hr_store *store, hr_tensors *tensors, const char *config, size_t config_bytes,
+                              hr_manifest *manifest, hr_error *err) {
+  HR_TRY(hr__tensors_finite(tensors, tensors->parameters, tensors->n_parameters, err));
+  HR_TRY(hr__tensors_finite(tensors, tensors->state, tensors->n_state, err));
+  hr_arena arena = {0};
+  hr_status status = generation_write(store, tensors, config, config_bytes, manifest, &arena, err);
+  hr_error why = {0};
+  if (status != HR_OK) {
+    (void)generation_remove(store, manifest->step, &why); /* the first error is the one to tell */
+  } else {
+    hr_status pruned = generations_prune(store, manifest->step, &arena, &why);
+    if (pruned == HR_NOMEM)
+      status = hr__nomem(err);
+    else if (pruned != HR_OK)
+      hr__store_tell(store, HR_MESSAGE_WARNING,
+                     "step %" PRId64 " is saved, but an old checkpoint could not be removed: %s", manifest->step,
+                     why.message);
+  }
+  hr__arena_fini(&arena);
+  return status;
+}

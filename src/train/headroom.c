@@ -1,0 +1,106 @@
+/* The public library, include/headroom.h: a thin cover over jobs, answers and the trainer. */
+#include "headroom.h"
+
+#include "format/json.h"
+#include "train/answer.h"
+#include "train/job.h"
+#include "train/train.h"
+
+const char *hr_version(void) {
+  return HR_VERSION;
+}
+
+static hr_result result_of(hr_status status) {
+  return (hr_result)hr_status_exit_code(status);
+}
+
+hr_error *hr_error_create(void) {
+  return hr__alloc_zero(1, sizeof(hr_error));
+}
+void hr_error_destroy(hr_error *error) {
+  hr__free(error);
+}
+const char *hr_error_message(const hr_error *error) {
+  return error ? error->message : "";
+}
+const char *hr_error_place(const hr_error *error) {
+  return error ? error->place : "";
+}
+const char *hr_error_remedy(const hr_error *error) {
+  return error ? error->remedy : "";
+}
+void hr_text_destroy(char *text) {
+  hr__free(text);
+}
+
+/* Takes the object over. */
+static hr_status text_of(json_t *object, char **text, hr_error *error) {
+  *text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
+  json_decref(object);
+  return *text ? HR_OK : hr__nomem(error);
+}
+
+hr_result hr_job_create(const char *path, const char *const *overrides, size_t n_overrides, hr_job **job,
+                        hr_error *error) {
+  *job = NULL;
+  hr__json_init();
+  hr_job_source source = {path, overrides, n_overrides};
+  return result_of(hr__job_open(&source, job, error));
+}
+
+void hr_job_destroy(hr_job *job) {
+  hr__job_close(job);
+}
+bool hr_job_fits(const hr_job *job) {
+  return job->verdict.fits;
+}
+uint64_t hr_job_peak_bytes(const hr_job *job) {
+  return job->verdict.peak_bytes;
+}
+double hr_job_step_seconds(const hr_job *job) {
+  return job->plan->step_seconds;
+}
+
+hr_result hr_job_plan_json(const hr_job *job, char **json, hr_error *error) {
+  return result_of(text_of(hr__answer_plan(job, NULL, 0), json, error));
+}
+
+hr_result hr_job_train(const hr_job *job, const hr_job_train_options *options, char **json, hr_error *error) {
+  *json = NULL;
+  hr_job_train_options given = {.size = sizeof given};
+  if (options && options->size != sizeof given)
+    return result_of(hr__fail(error, HR_USAGE, "hr_job_train_options", "set size to sizeof(hr_job_train_options)",
+                              "options of another version of headroom"));
+  if (options) given = *options;
+  hr_device *device = NULL;
+  hr_status status = hr__job_check(job, error);
+  if (status == HR_OK) status = hr__job_device(job, &device, error);
+  if (status != HR_OK) return result_of(status);
+  hr_train_options train = {.recipe = job->recipe,
+                            .plan = job->plan,
+                            .device = device,
+                            .out = given.out,
+                            .steps = given.steps,
+                            .resume = given.resume};
+  hr_train_result result = {0};
+  status = hr__train(&train, &result, error);
+  if (status == HR_OK) status = text_of(hr__answer_train(job, &result, status, given.out), json, error);
+  hr__device_close(device);
+  return result_of(status);
+}
+
+hr_result hr_job_profile(const hr_job *job, int steps, char **json, hr_error *error) {
+  *json = NULL;
+  if (steps < 1)
+    return result_of(hr__fail(error, HR_USAGE, NULL, "ask for at least one", "%d steps to measure", steps));
+  hr_device *device = NULL;
+  hr_status status = hr__job_check(job, error);
+  if (status == HR_OK) status = hr__job_device(job, &device, error);
+  if (status != HR_OK) return result_of(status);
+  hr_train_options train = {.recipe = job->recipe, .plan = job->plan, .device = device};
+  hr_profile profile = {0};
+  status = hr__profile(&train, steps, &profile, NULL, error);
+  if (status == HR_OK) status = text_of(hr__answer_profile(job, &profile), json, error);
+  hr__device_close(device);
+  return result_of(status);
+}

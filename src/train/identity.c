@@ -1,0 +1,115 @@
+/* See identity.h. */
+#include "train/identity.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct setting_list {
+  hr_arena *arena;
+  hr_run_setting *items;
+  size_t count, capacity;
+} setting_list;
+
+static bool list_add(setting_list *list, const char *path, const char *value) {
+  if (hr__arena_grow(list->arena, (void **)&list->items, &list->capacity, list->count, sizeof *list->items) != 0)
+    return false;
+  hr_run_setting setting = {hr__arena_text(list->arena, path), hr__arena_text(list->arena, value)};
+  list->items[list->count++] = setting;
+  return setting.path && setting.value;
+}
+
+/* A value of the recipe as short JSON text. */
+enum { VALUE_TEXT = 4096 };
+typedef struct value_text {
+  char text[VALUE_TEXT];
+  size_t bytes;
+} value_text;
+
+static int value_append(const char *data, size_t bytes, void *arg) {
+  value_text *value = arg;
+  if (value->bytes + bytes + 1 > sizeof value->text) return -1;
+  memcpy(value->text + value->bytes, data, bytes);
+  value->bytes += bytes;
+  value->text[value->bytes] = 0;
+  return 0;
+}
+
+/* Depth is that of the key tables, so recursion is shallow. */
+static bool list_flatten(setting_list *list, const char *prefix, json_t *value) {
+  if (json_is_object(value)) {
+    const char *key;
+    json_t *child;
+    json_object_foreach(value, key, child) {
+      const char *path = prefix[0] ? hr__arena_format(list->arena, "%s.%s", prefix, key) : key;
+      if (!path || !list_flatten(list, path, child)) return false;
+    }
+    return true;
+  }
+  value_text text = {.bytes = 0};
+  int failed = json_dump_callback(value, value_append, &text,
+                                  JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15));
+  return !failed && list_add(list, prefix, text.text);
+}
+
+hr_status hr__identity_list(const hr_recipe *recipe, const hr_data *data, int64_t effective_batch, hr_arena *arena,
+                            hr_run_setting **out, size_t *count, hr_error *err) {
+  setting_list list = {.arena = arena};
+  json_t *root = hr__recipe_json(recipe);
+  bool ok = root && list_flatten(&list, "", root);
+  json_decref(root);
+  char number[32];
+  snprintf(number, sizeof number, "%" PRId64, effective_batch);
+  ok = ok && list_add(&list, "run.samples_per_step", number);
+  snprintf(number, sizeof number, "%" PRIu64, hr__data_bytes(data));
+  ok = ok && list_add(&list, "run.data_bytes", number);
+  snprintf(number, sizeof number, "%" PRId64, hr__data_train_windows(data));
+  ok = ok && list_add(&list, "run.data_windows", number);
+  if (!ok) return hr__nomem(err);
+  *out = list.items;
+  *count = list.count;
+  return HR_OK;
+}
+
+static bool may_change(const char *path) {
+  static const char *const free_paths[] = {
+      "training.steps",     "training.save_every", "training.eval_every",      "training.eval_batches",
+      "training.log_every", "training.batch_size", "training.effective_batch", "training.gradient_accumulation",
+      "data.path",          "model.path",          "data.eval_fraction", /* what it changes is run.data_windows */
+  };
+  for (size_t i = 0; i < sizeof free_paths / sizeof free_paths[0]; i++)
+    if (strcmp(path, free_paths[i]) == 0) return true;
+  return strncmp(path, "memory.", 7) == 0;
+}
+
+static const char *setting_find(const hr_run_setting *settings, size_t count, const char *path) {
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(settings[i].path, path) == 0) return settings[i].value;
+  return NULL;
+}
+
+typedef struct difference {
+  char text[384];
+  int count;
+} difference;
+
+static void difference_note(difference *d, const char *path, const char *was, const char *is) {
+  size_t used = strlen(d->text);
+  if (d->count++ < 3)
+    snprintf(d->text + used, sizeof d->text - used, "%s%s was %s, is %s", used ? "; " : "", path, was ? was : "not set",
+             is ? is : "not set");
+}
+
+hr_status hr__identity_check(const hr_manifest *saved, const hr_run_setting *now, size_t count, hr_error *err) {
+  difference d = {.count = 0};
+  for (size_t i = 0; i < saved->n_settings; i++) {
+    const hr_run_setting *was = &saved->settings[i];
+    const char *is = setting_find(now, count, was->path);
+    if (!may_change(was->path) && (!is || strcmp(is, was->value) != 0)) difference_note(&d, was->path, was->value, is);
+  }
+  for (size_t i = 0; i < count; i++)
+    if (!may_change(now[i].path) && !setting_find(saved->settings, saved->n_settings, now[i].path))
+      difference_note(&d, now[i].path, NULL, now[i].value);
+  if (d.count == 0) return HR_OK;
+  return hr__fail(err, HR_USAGE, NULL, "put the settings back, or train into another --out",
+                  "this run was begun with other settings: %s%s", d.text, d.count > 3 ? "; and more" : "");
+}

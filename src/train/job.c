@@ -1,0 +1,101 @@
+/* job: see job.h. */
+#include "train/job.h"
+
+#include "base/text.h"
+#include "plan/memory.h"
+#include "train/settings.h"
+
+/* Facts of the CPU need no open device; those of a GPU come from the plug-in. */
+static hr_status job_facts(hr_job *job, hr_error *err) {
+  if (hr__memory_device(job->recipe) == HR_CPU) {
+    hr__cpu_facts(&job->facts);
+    return HR_OK;
+  }
+  hr_device *device;
+  HR_TRY(hr__cuda_open(&device, err));
+  job->facts = device->facts;
+  hr__device_close(device);
+  return HR_OK;
+}
+
+static hr_status job_stages(hr_job *job, hr_error *err) {
+  HR_TRY(hr__training_shape(job->recipe, &job->shape, err));
+  HR_TRY(job_facts(job, err));
+  hr_budget budget;
+  HR_TRY(hr__memory_budget(job->recipe, &job->facts, &budget, err));
+  HR_TRY(hr__compile(job->recipe, NULL, &job->graph, err));
+  HR_TRY(hr__rates_load(&job->facts, &job->rates, err));
+  hr_plan_options options = {.accumulation = (int)job->shape.accumulation};
+  HR_TRY(hr__plan_build(job->graph, &job->facts, &job->rates, &options, &job->plan, err));
+  return hr__verdict(job->plan, &budget, &job->verdict, err);
+}
+
+hr_status hr__job_open(const hr_job_source *source, hr_job **out, hr_error *err) {
+  hr_job *job = hr__alloc_zero(1, sizeof *job);
+  if (!job) return hr__nomem(err);
+  hr_status status = hr__settings_load(source->path, source->overrides, source->n_overrides, &job->recipe, err);
+  if (status == HR_OK) status = job_stages(job, err);
+  if (status != HR_OK) {
+    hr__job_close(job);
+    return status;
+  }
+  *out = job;
+  return HR_OK;
+}
+
+void hr__job_close(hr_job *job) {
+  if (!job) return;
+  hr__plan_destroy(job->plan);
+  hr__rates_fini(&job->rates);
+  hr__graph_destroy(job->graph);
+  hr__recipe_destroy(job->recipe);
+  hr__free(job);
+}
+
+hr_status hr__job_check(const hr_job *job, hr_error *err) {
+  const hr_verdict *verdict = &job->verdict;
+  if (verdict->fits) return HR_OK;
+  char peak[HR_SIZE_TEXT], budget[HR_SIZE_TEXT], missing[HR_SIZE_TEXT];
+  return hr__fail(err, HR_NO_FIT, hr__recipe_name(job->recipe),
+                  "headroom plan names what takes the memory and what would fit",
+                  "needs %s, %s more than the budget of %s%s", hr__size_text(verdict->peak_bytes, peak),
+                  hr__size_text(verdict->missing_bytes, missing), hr__size_text(verdict->budget_bytes, budget),
+                  verdict->margin_bytes > 0 ? " allows with its margin" : "");
+}
+
+static hr_status changed_plan(void *user, const char *const *overrides, size_t count, uint64_t *peak_bytes,
+                              double *step_seconds, hr_error *err) {
+  const hr_job_source *source = user;
+  hr_arena arena;
+  hr__arena_init(&arena);
+  const char **all = hr__arena_array(&arena, source->n_overrides + count + 1, sizeof *all);
+  if (!all) {
+    hr__arena_fini(&arena);
+    return hr__nomem(err);
+  }
+  for (size_t i = 0; i < source->n_overrides; i++)
+    all[i] = source->overrides[i];
+  for (size_t i = 0; i < count; i++)
+    all[source->n_overrides + i] = overrides[i];
+  hr_job_source changed = {source->path, all, source->n_overrides + count};
+  hr_job *job = NULL;
+  hr_status status = hr__job_open(&changed, &job, err);
+  if (status == HR_OK) {
+    *peak_bytes = job->plan->tiers[HR_TIER_DEVICE].peak_bytes;
+    *step_seconds = job->plan->step_seconds;
+  }
+  hr__job_close(job);
+  hr__arena_fini(&arena);
+  return status;
+}
+
+hr_status hr__job_suggest(const hr_job *job, const hr_job_source *source, hr_change changes[HR_SUGGESTIONS], int *count,
+                          hr_error *err) {
+  hr_job_source borrowed = *source;
+  return hr__suggest(job->recipe, job->verdict.budget_bytes - job->verdict.margin_bytes, changed_plan, &borrowed,
+                     changes, count, err);
+}
+
+hr_status hr__job_device(const hr_job *job, hr_device **out, hr_error *err) {
+  return hr__memory_device(job->recipe) == HR_CUDA ? hr__cuda_open(out, err) : hr__cpu_open(out, err);
+}

@@ -1,0 +1,124 @@
+/* See log.h. */
+#include "train/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "format/doc.h"
+#include "format/file.h"
+
+enum { LINE_BYTES = 4096 }; /* longer lines are not ours */
+
+/* Where a log that is read line by line stands. */
+typedef struct log_scan {
+  char line[LINE_BYTES];
+  size_t bytes;
+  bool header; /* the first line is a header */
+  off_t keep;  /* bytes of the file that stay */
+} log_scan;
+
+/* Whether a whole line belongs to the run up to `step`. Lack of memory is no verdict on the line. */
+static hr_status line_judge(log_scan *scan, int64_t step, bool *stays, hr_error *err) {
+  hr_arena arena = {0};
+  hr_doc_node *root = NULL;
+  hr_error fault = {0};
+  *stays = false;
+  hr_status status = hr__json_parse("log", scan->line, scan->bytes, &arena, &root, &fault);
+  if (status == HR_OK && root->kind == HR_DOC_MAP) {
+    const hr_doc_node *number = hr__doc_get(root, "step");
+    int64_t at;
+    if (scan->keep == 0)
+      *stays = scan->header = hr__doc_get(root, "fingerprint") != NULL;
+    else
+      *stays = number && hr__doc_int(number, &at) && at <= step;
+  }
+  hr__arena_fini(&arena);
+  return status == HR_NOMEM ? hr__nomem(err) : HR_OK;
+}
+
+/* Finds how much of the file stays: all lines up to the first that is torn, foreign or of a later step. */
+static hr_status log_scan_run(const hr_log *log, int64_t step, log_scan *scan, hr_error *err) {
+  char window[LINE_BYTES];
+  off_t at = 0;
+  for (;;) {
+    ssize_t n = pread(log->fd, window, sizeof window, at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return hr__fail_errno(err, log->path, "read", errno);
+    if (n == 0) return HR_OK;
+    for (ssize_t i = 0; i < n; i++) {
+      if (window[i] != '\n') {
+        if (scan->bytes == sizeof scan->line) return HR_OK;
+        scan->line[scan->bytes++] = window[i];
+        continue;
+      }
+      bool stays;
+      HR_TRY(line_judge(scan, step, &stays, err));
+      if (!stays) return HR_OK;
+      scan->keep = at + i + 1;
+      scan->bytes = 0;
+    }
+    at += n;
+  }
+}
+
+static hr_status header_write(hr_log *log, const hr_log_header *header, hr_error *err) {
+  char name[256], line[1024];
+  size_t used = 0;
+  /* A file name may hold anything: what JSON cannot take as it is becomes an underscore. */
+  for (const char *c = header->recipe; *c && used + 1 < sizeof name; c++)
+    name[used++] = (unsigned char)*c < 0x20 || *c == '"' || *c == '\\' || (unsigned char)*c > 0x7e ? '_' : *c;
+  name[used] = 0;
+  int n = snprintf(line, sizeof line,
+                   "{\"schema\":1,\"recipe\":\"%s\",\"fingerprint\":\"%s\",\"planned_peak_bytes\":%" PRIu64
+                   ",\"steps\":%" PRId64 "}\n",
+                   name, header->fingerprint, header->planned_bytes, header->steps);
+  return hr__file_write_all(log->fd, log->path, line, (size_t)n, err);
+}
+
+static hr_status log_begin(hr_log *log, int64_t step, const hr_log_header *header, hr_error *err) {
+  log_scan scan = {.bytes = 0};
+  if (step > 0) HR_TRY(log_scan_run(log, step, &scan, err));
+  if (ftruncate(log->fd, scan.keep) != 0) return hr__fail_errno(err, log->path, "truncate", errno);
+  if (lseek(log->fd, 0, SEEK_END) < 0) return hr__fail_errno(err, log->path, "seek", errno);
+  return scan.header ? HR_OK : header_write(log, header, err);
+}
+
+hr_status hr__log_open(hr_log *log, const hr_store *store, int64_t step, const hr_log_header *header, hr_error *err) {
+  snprintf(log->path, sizeof log->path, "%s/log.jsonl", store->out);
+  log->fd = hr__file_calls.open(log->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (log->fd < 0) return hr__fail_errno(err, log->path, "open", errno);
+  return log_begin(log, step, header, err);
+}
+
+void hr__log_close(hr_log *log) {
+  if (log->fd >= 0) (void)hr__file_calls.close(log->fd);
+  log->fd = -1;
+}
+
+hr_status hr__log_step(hr_log *log, const hr_log_step *s, hr_error *err) {
+  if (log->fd < 0) return HR_OK;
+  char line[512];
+  int n = snprintf(line, sizeof line,
+                   "{\"step\":%" PRId64
+                   ",\"loss\":%.9g,\"lr\":%.9g,\"grad_norm\":%.9g,\"seconds\":%.6f,\"tokens\":%" PRId64 "}\n",
+                   s->step, s->loss, s->lr, s->grad_norm, s->seconds, s->tokens);
+  return hr__file_write_all(log->fd, log->path, line, (size_t)n, err);
+}
+
+hr_status hr__log_eval(hr_log *log, int64_t step, double loss, double seconds, hr_error *err) {
+  if (log->fd < 0) return HR_OK;
+  char line[256];
+  int n =
+      snprintf(line, sizeof line, "{\"step\":%" PRId64 ",\"eval_loss\":%.9g,\"seconds\":%.6f}\n", step, loss, seconds);
+  return hr__file_write_all(log->fd, log->path, line, (size_t)n, err);
+}
+
+hr_status hr__log_sync(hr_log *log, hr_error *err) {
+  if (log->fd >= 0 && hr__file_calls.fdatasync(log->fd) != 0) return hr__fail_errno(err, log->path, "sync", errno);
+  return HR_OK;
+}

@@ -1,0 +1,33 @@
+/* log.jsonl: a header object, then one object per line, each written with one write(). */
+#ifndef HR_TRAIN_LOG_H
+#define HR_TRAIN_LOG_H
+
+#include "train/store.h"
+
+typedef struct hr_log {
+  int fd; /* -1: no log */
+  char path[HR_STORE_PATH];
+} hr_log;
+
+typedef struct hr_log_header {
+  const char *recipe; /* name of the recipe */
+  const char *fingerprint;
+  uint64_t planned_bytes;
+  int64_t steps;
+} hr_log_header;
+
+/* Opens the log of a run that goes on after `step` (0: from the beginning): lines of later steps and a torn last line
+ * are cut off, and the header is written where there is none. */
+hr_status hr__log_open(hr_log *log, const hr_store *store, int64_t step, const hr_log_header *header, hr_error *err);
+void hr__log_close(hr_log *log);
+
+typedef struct hr_log_step {
+  int64_t step;
+  double loss, lr, grad_norm, seconds;
+  int64_t tokens; /* of this step */
+} hr_log_step;
+hr_status hr__log_step(hr_log *log, const hr_log_step *line, hr_error *err);
+hr_status hr__log_eval(hr_log *log, int64_t step, double loss, double seconds, hr_error *err);
+hr_status hr__log_sync(hr_log *log, hr_error *err); /* before a checkpoint: the log is never behind it */
+
+#endif

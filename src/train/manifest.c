@@ -1,0 +1,168 @@
+/* Writing and reading of manifests; see manifest.h. */
+#include "train/manifest.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#include "format/doc.h"
+#include "format/json.h"
+
+const char *const hr_run_file_names[HR_RUN_FILES] = {
+    [HR_RUN_CONFIG] = "config.json",
+    [HR_RUN_MODEL] = "model.safetensors",
+    [HR_RUN_OPTIMIZER] = "optimizer.safetensors",
+};
+
+enum { SCHEMA = 1 };
+
+/* Text that grows in an arena. */
+typedef struct text_buffer {
+  hr_arena *arena;
+  char *text;
+  size_t bytes, capacity;
+} text_buffer;
+
+static int text_append(const char *data, size_t bytes, void *arg) {
+  text_buffer *buffer = arg;
+  if (buffer->bytes + bytes + 1 > buffer->capacity) {
+    size_t capacity = 2 * (buffer->bytes + bytes) + 1024;
+    char *text = hr__arena_alloc(buffer->arena, capacity);
+    if (!text) return -1;
+    if (buffer->bytes > 0) memcpy(text, buffer->text, buffer->bytes);
+    buffer->text = text;
+    buffer->capacity = capacity;
+  }
+  memcpy(buffer->text + buffer->bytes, data, bytes);
+  buffer->bytes += bytes;
+  buffer->text[buffer->bytes] = 0;
+  return 0;
+}
+
+hr_status hr__settings_hash(const hr_run_setting *settings, size_t count, char out[HR_XXH_HEX], hr_error *err) {
+  hr_hash *hash;
+  char hex[HR_SHA256_HEX];
+  HR_TRY(hr__hash_create(HR_HASH_XXH128, &hash, err));
+  hr_status status = HR_OK;
+  for (size_t i = 0; i < count && status == HR_OK; i++) {
+    status = hr__hash_update(hash, settings[i].path, strlen(settings[i].path) + 1, err);
+    if (status == HR_OK) status = hr__hash_update(hash, settings[i].value, strlen(settings[i].value) + 1, err);
+  }
+  if (status == HR_OK) status = hr__hash_hex(hash, hex, err);
+  if (status == HR_OK) snprintf(out, HR_XXH_HEX, "%.32s", hex);
+  hr__hash_destroy(hash);
+  return status;
+}
+
+/* Adds a member, false when out of memory; takes over `value` in any case. */
+static bool member_add(json_t *object, const char *key, json_t *value) {
+  return json_object_set_new(object, key, value) == 0;
+}
+
+static json_t *manifest_json(const hr_manifest *m, const char *hash) {
+  hr__json_init();
+  json_t *root = json_object(), *settings = json_object(), *files = json_object();
+  bool ok = root && settings && files;
+  ok = ok && member_add(root, "schema", json_integer(SCHEMA)) && member_add(root, "step", json_integer(m->step)) &&
+       member_add(root, "seed", json_integer(m->seed)) &&
+       member_add(root, "fingerprint", json_string(m->fingerprint)) &&
+       member_add(root, "recipe_hash", json_string(m->recipe_hash));
+  for (size_t i = 0; i < m->n_settings && ok; i++)
+    ok = member_add(settings, m->settings[i].path, json_string(m->settings[i].value));
+  for (int f = 0; f < HR_RUN_FILES && ok; f++) {
+    json_t *file = json_object();
+    ok = file && member_add(file, "bytes", json_integer((json_int_t)m->files[f].bytes)) &&
+         member_add(file, "xxh3_128", json_string(m->files[f].hash)) &&
+         json_object_set(files, hr_run_file_names[f], file) == 0;
+    json_decref(file);
+  }
+  ok = ok && json_object_set(root, "settings", settings) == 0 && json_object_set(root, "files", files) == 0 &&
+       member_add(root, "hash", json_string(hash));
+  json_decref(settings);
+  json_decref(files);
+  if (ok) return root;
+  json_decref(root);
+  return NULL;
+}
+
+static hr_status manifest_dump(const hr_manifest *m, const char *hash, text_buffer *out, hr_error *err) {
+  json_t *root = manifest_json(m, hash);
+  if (!root) return hr__nomem(err);
+  out->bytes = 0;
+  int failed = json_dump_callback(root, text_append, out, JSON_INDENT(1) | JSON_ENSURE_ASCII);
+  if (!failed) failed = text_append("\n", 1, out);
+  json_decref(root);
+  return failed ? hr__nomem(err) : HR_OK;
+}
+
+hr_status hr__manifest_text(const hr_manifest *m, hr_arena *arena, char **text, size_t *bytes, hr_error *err) {
+  text_buffer buffer = {.arena = arena};
+  char hash[HR_XXH_HEX];
+  HR_TRY(manifest_dump(m, "", &buffer, err)); /* the hash covers the text with an empty hash */
+  hr__xxh128_hex(buffer.text, buffer.bytes, hash);
+  HR_TRY(manifest_dump(m, hash, &buffer, err));
+  *text = buffer.text;
+  *bytes = buffer.bytes;
+  return HR_OK;
+}
+
+static hr_status manifest_bad(const char *name, hr_error *err, const char *what) {
+  return hr__fail(err, HR_BAD_INPUT, name, NULL, "damaged manifest: %s", what);
+}
+
+static bool member_int(const hr_doc_node *map, const char *key, int64_t *out) {
+  const hr_doc_node *node = hr__doc_get(map, key);
+  return node && node->kind == HR_DOC_SCALAR && hr__doc_int(node, out) && *out >= 0;
+}
+
+static bool member_hex(const hr_doc_node *map, const char *key, char out[HR_XXH_HEX]) {
+  const hr_doc_node *node = hr__doc_get(map, key);
+  if (!node || node->kind != HR_DOC_SCALAR || !node->quoted || strlen(node->text) != HR_XXH_HEX - 1) return false;
+  if (strspn(node->text, "0123456789abcdef") != HR_XXH_HEX - 1) return false;
+  memcpy(out, node->text, HR_XXH_HEX);
+  return true;
+}
+
+static hr_status settings_parse(const char *name, const hr_doc_node *map, hr_arena *arena, hr_manifest *out,
+                                hr_error *err) {
+  if (!map || map->kind != HR_DOC_MAP) return manifest_bad(name, err, "no settings");
+  size_t count = 0;
+  for (const hr_doc_node *node = map->child; node; node = node->next, count++)
+    if (node->kind != HR_DOC_SCALAR || count == HR_MANIFEST_MAX_SETTINGS)
+      return manifest_bad(name, err, "its settings are not a list of texts");
+  out->settings = hr__arena_array(arena, count + 1, sizeof *out->settings);
+  if (!out->settings) return hr__nomem(err);
+  for (const hr_doc_node *node = map->child; node; node = node->next)
+    out->settings[out->n_settings++] = (hr_run_setting){.path = node->key, .value = node->text};
+  return HR_OK;
+}
+
+hr_status hr__manifest_parse(const char *name, const char *text, size_t bytes, hr_arena *arena, hr_manifest *out,
+                             hr_error *err) {
+  *out = (hr_manifest){0};
+  if (bytes > HR_MANIFEST_MAX_BYTES) return manifest_bad(name, err, "too large");
+  hr_doc_node *root;
+  HR_TRY(hr__json_parse(name, text, bytes, arena, &root, err));
+  int64_t schema;
+  if (!member_int(root, "schema", &schema)) return manifest_bad(name, err, "no schema");
+  if (schema != SCHEMA)
+    return hr__fail(err, HR_BAD_INPUT, name, "use the version of headroom that wrote it",
+                    "this checkpoint has schema %lld, this program knows %d", (long long)schema, SCHEMA);
+  if (!member_int(root, "step", &out->step) || !member_int(root, "seed", &out->seed) ||
+      !member_hex(root, "fingerprint", out->fingerprint) || !member_hex(root, "recipe_hash", out->recipe_hash))
+    return manifest_bad(name, err, "step, seed, fingerprint or recipe_hash is missing or malformed");
+  HR_TRY(settings_parse(name, hr__doc_get(root, "settings"), arena, out, err));
+  const hr_doc_node *files = hr__doc_get(root, "files");
+  for (int f = 0; f < HR_RUN_FILES; f++) {
+    const hr_doc_node *file = files ? hr__doc_get(files, hr_run_file_names[f]) : NULL;
+    int64_t length;
+    if (!file || !member_int(file, "bytes", &length) || !member_hex(file, "xxh3_128", out->files[f].hash))
+      return manifest_bad(name, err, "a file is missing or malformed");
+    out->files[f].bytes = (uint64_t)length;
+  }
+  char *again;
+  size_t again_bytes;
+  HR_TRY(hr__manifest_text(out, arena, &again, &again_bytes, err));
+  if (again_bytes != bytes || memcmp(again, text, bytes) != 0)
+    return manifest_bad(name, err, "its bytes differ from what was written");
+  return HR_OK;
+}

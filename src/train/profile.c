@@ -1,0 +1,56 @@
+/* Profiling: a few real steps, planned beside measured. */
+#include <stdlib.h>
+
+#include "train/session.h"
+#include "train/train.h"
+
+enum { STEPS_MAX = 64 };
+
+static int ascending(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+static hr_status profile_run(hr_session *s, int steps, hr_profile *profile, double *node_seconds, hr_error *err) {
+  const hr_graph *graph = s->options->plan->graph;
+  double seconds[STEPS_MAX];
+  hr_step_result result;
+  HR_TRY(hr__session_begin(s, err));
+  HR_TRY(hr__session_step(s, 1, &result, err)); /* caches, lazily made library objects */
+  if (s->shape.eval) {
+    double loss;
+    HR_TRY(hr__session_eval(s, 1, &loss, err));
+  }
+  for (size_t n = 0; node_seconds && n < graph->n_nodes; n++)
+    node_seconds[n] = -hr__run_node_seconds(s->run, (hr_id)n);
+  for (int i = 0; i < steps; i++) {
+    HR_TRY(hr__session_step(s, i + 2, &result, err));
+    seconds[i] = result.seconds;
+  }
+  for (size_t n = 0; node_seconds && n < graph->n_nodes; n++)
+    node_seconds[n] = (node_seconds[n] + hr__run_node_seconds(s->run, (hr_id)n)) / steps;
+  qsort(seconds, (size_t)steps, sizeof seconds[0], ascending);
+  profile->steps = steps;
+  profile->step_seconds = 0.5 * (seconds[(steps - 1) / 2] + seconds[steps / 2]);
+  profile->tokens_per_second = (double)hr__session_step_tokens(s) / profile->step_seconds;
+  profile->loss = result.loss;
+  profile->planned_bytes = hr__session_planned_bytes(s);
+  for (int t = 0; t < HR_TIER_COUNT; t++)
+    profile->arena_bytes[t] = hr__run_arena_bytes(s->run, (hr_tier)t);
+  hr_device *device = s->options->device;
+  HR_TRY(device->functions->process_bytes(device, &profile->process_bytes, err));
+  hr__run_resident(s->run, profile->resident);
+  return hr__session_check_peak(s, profile->process_bytes, err);
+}
+
+hr_status hr__profile(const hr_train_options *options, int steps, hr_profile *profile, double *node_seconds,
+                      hr_error *err) {
+  *profile = (hr_profile){0};
+  if (steps < 1) steps = 1;
+  if (steps > STEPS_MAX) steps = STEPS_MAX;
+  hr_session session;
+  HR_TRY(hr__session_create(options, node_seconds != NULL, &session, err));
+  hr_status status = profile_run(&session, steps, profile, node_seconds, err);
+  hr__session_destroy(&session);
+  return status;
+}

@@ -1,0 +1,29 @@
+/* Progress for a person: a bar that is redrawn on a terminal, a plain line now and then anywhere else. */
+#ifndef HR_TRAIN_PROGRESS_H
+#define HR_TRAIN_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef struct hr_progress {
+  FILE *to; /* NULL: silent */
+  bool terminal;
+  bool drawn;  /* the bar stands on the terminal's last line */
+  double last; /* time of the last drawing */
+  double begun;
+  int64_t first; /* step at which this process began */
+} hr_progress;
+
+typedef struct hr_progress_state {
+  int64_t step, steps;
+  double loss, tokens_per_second;
+  uint64_t memory_bytes; /* held by the process */
+} hr_progress_state;
+
+void hr__progress_begin(hr_progress *progress, FILE *to, int64_t first);
+bool hr__progress_due(const hr_progress *progress); /* whether a drawing would be seen */
+void hr__progress_draw(hr_progress *progress, const hr_progress_state *state);
+void hr__progress_clear(hr_progress *progress); /* before anything else is written to the terminal, and at the end */
+
+#endif

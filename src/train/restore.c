@@ -1,0 +1,139 @@
+/* Loading: from the newest generation to the oldest, the first one whose every byte is as its manifest says is taken.
+ * Nothing is loaded before all of it has been looked at.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "format/file.h"
+#include "train/identity.h"
+#include "train/store.h"
+
+/* Streams an open file through the hash. */
+static hr_status descriptor_hash(hr_tensors *tensors, int fd, const char *path, hr_hash *hash, uint64_t *total,
+                                 hr_error *err) {
+  for (;;) {
+    ssize_t n = read(fd, tensors->window, HR_WINDOW_BYTES);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return hr__fail_errno(err, path, "read", errno);
+    if (n == 0) return HR_OK;
+    *total += (uint64_t)n;
+    HR_TRY(hr__hash_update(hash, tensors->window, (size_t)n, err));
+  }
+}
+
+static hr_status file_hash(hr_tensors *tensors, const char *path, uint64_t expected, char hex[HR_SHA256_HEX],
+                           hr_error *err) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return hr__fail(err, HR_BAD_INPUT, path, NULL, "cannot open: %s", strerror(errno));
+  struct stat facts;
+  hr_hash *hash = NULL;
+  uint64_t total = 0;
+  hr_status status = HR_OK;
+  if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode) || (uint64_t)facts.st_size != expected)
+    status = hr__fail(err, HR_BAD_INPUT, path, NULL, "the file does not have the %" PRIu64 " bytes that were written",
+                      expected);
+  if (status == HR_OK) status = hr__hash_create(HR_HASH_XXH128, &hash, err);
+  if (status == HR_OK) status = descriptor_hash(tensors, fd, path, hash, &total, err);
+  if (status == HR_OK) status = hr__hash_hex(hash, hex, err);
+  if (status == HR_OK && total != expected)
+    status = hr__fail(err, HR_BAD_INPUT, path, NULL, "the file changed while it was read");
+  hr__hash_destroy(hash);
+  close(fd);
+  return status;
+}
+
+/* Looks at every byte of a generation and at the shapes of its tensors. */
+static hr_status generation_verify(hr_store *store, hr_tensors *tensors, int64_t step, hr_arena *arena,
+                                   hr_manifest *manifest, hr_error *err) {
+  char path[HR_STORE_PATH], hex[HR_SHA256_HEX], *text;
+  size_t bytes;
+  hr__store_path(store, step, HR_MANIFEST_NAME, path);
+  HR_TRY(hr__file_read(path, HR_MANIFEST_MAX_BYTES, arena, &text, &bytes, err));
+  HR_TRY(hr__manifest_parse(path, text, bytes, arena, manifest, err));
+  if (manifest->step != step)
+    return hr__fail(err, HR_BAD_INPUT, path, NULL, "this manifest belongs to step %" PRId64, manifest->step);
+  for (int f = 0; f < HR_RUN_FILES; f++) {
+    hr__store_path(store, step, hr_run_file_names[f], path);
+    HR_TRY(file_hash(tensors, path, manifest->files[f].bytes, hex, err));
+    if (strncmp(hex, manifest->files[f].hash, HR_XXH_HEX - 1) != 0)
+      return hr__fail(err, HR_BAD_INPUT, path, NULL, "the bytes are not those that were written (hash differs)");
+  }
+  return HR_OK;
+}
+
+static hr_status generation_load(hr_store *store, hr_tensors *tensors, int64_t step, hr_error *err) {
+  char path[HR_STORE_PATH];
+  hr__store_path(store, step, hr_run_file_names[HR_RUN_OPTIMIZER], path);
+  HR_TRY(hr__tensors_match(tensors, tensors->state, tensors->n_state, path, err));
+  hr__store_path(store, step, hr_run_file_names[HR_RUN_MODEL], path);
+  HR_TRY(hr__tensors_read(tensors, tensors->parameters, tensors->n_parameters, path, err));
+  hr__store_path(store, step, hr_run_file_names[HR_RUN_OPTIMIZER], path);
+  return hr__tensors_read(tensors, tensors->state, tensors->n_state, path, err);
+}
+
+typedef struct search {
+  int64_t found;    /* 0: none yet */
+  int damaged, cut; /* with a manifest, without one */
+  char files[256];  /* which, for the last message */
+} search;
+
+static void damage_note(hr_store *store, search *s, int64_t step, const hr_error *why) {
+  size_t used = strlen(s->files);
+  snprintf(s->files + used, sizeof s->files - used, "%s%s", used ? ", " : "", why->place);
+  s->damaged++;
+  hr__store_tell(store, HR_MESSAGE_WARNING, "checkpoint of step %" PRId64 " is damaged and is passed over: %s: %s",
+                 step, why->place, why->message);
+}
+
+static hr_status generations_search(hr_store *store, hr_tensors *tensors, const hr_run_setting *settings,
+                                    size_t n_settings, hr_arena *arena, search *s, hr_error *err) {
+  int64_t *steps;
+  bool *committed;
+  size_t count;
+  HR_TRY(hr__store_list(store, arena, &steps, &committed, &count, err));
+  for (size_t i = 0; i < count && s->found == 0; i++) {
+    if (!committed[i]) {
+      s->cut++;
+      hr__store_tell(store, HR_MESSAGE_WARNING,
+                     "checkpoint of step %" PRId64 " has no manifest (its save was cut off, or "
+                     "the file was removed) and is passed over",
+                     steps[i]);
+      continue;
+    }
+    hr_manifest manifest;
+    hr_error why = {0};
+    hr_status status = generation_verify(store, tensors, steps[i], arena, &manifest, &why);
+    if (status == HR_NOMEM || status == HR_FAILURE) {
+      if (err) *err = why;
+      return status;
+    }
+    if (status != HR_OK) {
+      damage_note(store, s, steps[i], &why);
+      continue;
+    }
+    HR_TRY(hr__identity_check(&manifest, settings, n_settings, err));
+    HR_TRY(generation_load(store, tensors, steps[i], err));
+    s->found = steps[i];
+  }
+  return HR_OK;
+}
+
+hr_status hr__checkpoint_load(hr_store *store, hr_tensors *tensors, const hr_run_setting *settings, size_t n_settings,
+                              int64_t *step, hr_error *err) {
+  hr_arena arena = {0};
+  search s = {.found = 0};
+  hr_status status = generations_search(store, tensors, settings, n_settings, &arena, &s, err);
+  hr__arena_fini(&arena);
+  if (status == HR_OK && s.found == 0 && s.damaged > 0)
+    status = hr__fail(err, HR_BAD_INPUT, store->out, "restore a backup, or start again in another --out",
+                      "every checkpoint of this run is damaged: %s", s.files);
+  if (status != HR_OK) return status;
+  if (s.found > 0 && s.damaged + s.cut > 0)
+    hr__store_tell(store, HR_MESSAGE_WARNING, "going on from the older checkpoint of step %" PRId64, s.found);
+  *step = s.found;
+  return HR_OK;
+}

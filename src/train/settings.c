@@ -1,0 +1,103 @@
+/* The settings of data and training, and the one place where all key tables meet. */
+#include "train/settings.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "model/model.h"
+#include "pass/compile.h"
+#include "plan/memory.h"
+
+static const hr_key keys[] = {
+    {.path = "data.source",
+     .type = HR_KEY_CHOICE,
+     .fallback = "text",
+     .choices = "text|synthetic",
+     .meaning = "text: the bytes of a file are the tokens; synthetic: random tokens"},
+    {.path = "data.path", .type = HR_KEY_PATH, .meaning = "file of source text"},
+    {.path = "data.eval_fraction",
+     .type = HR_KEY_FLOAT,
+     .fallback = "0.05",
+     .min = 1e-6,
+     .max = 0.9,
+     .meaning = "end of the data held out for evaluation, where training.eval_every is given"},
+    {.path = "training.steps",
+     .type = HR_KEY_INT,
+     .fallback = "1000",
+     .min = 1,
+     .max = 1e12,
+     .meaning = "optimizer steps of the whole run"},
+    {.path = "training.schedule.kind",
+     .type = HR_KEY_CHOICE,
+     .fallback = "constant",
+     .choices = "constant|cosine",
+     .meaning = "learning rate after warm-up"},
+    {.path = "training.schedule.warmup_steps",
+     .type = HR_KEY_INT,
+     .fallback = "0",
+     .min = 0,
+     .max = 1e12,
+     .meaning = "steps in which the learning rate rises from 0"},
+    {.path = "training.schedule.min_lr_ratio",
+     .type = HR_KEY_FLOAT,
+     .fallback = "0",
+     .min = 0,
+     .max = 1,
+     .meaning = "cosine: learning rate at the end, as a part of the highest"},
+    {.path = "training.save_every",
+     .type = HR_KEY_INT,
+     .min = 1,
+     .max = 1e12,
+     .meaning = "steps between checkpoints; without it only the end is saved"},
+    {.path = "training.eval_batches",
+     .type = HR_KEY_INT,
+     .fallback = "8",
+     .min = 1,
+     .max = 1e9,
+     .meaning = "batches of one evaluation"},
+    {.path = "training.log_every",
+     .type = HR_KEY_INT,
+     .fallback = "1",
+     .min = 1,
+     .max = 1e12,
+     .meaning = "steps between lines of log.jsonl"},
+    {.path = "training.seed",
+     .type = HR_KEY_INT,
+     .fallback = "1",
+     .min = 0,
+     .max = 9007199254740992.0,
+     .meaning = "seed of first weights, data order and rounding"},
+};
+const hr_key_table hr_train_keys = {keys, sizeof keys / sizeof keys[0]};
+
+enum { TABLES = 5 };
+
+const hr_key_table *hr__settings_tables(size_t *count) {
+  static hr_key_table tables[TABLES];
+  tables[0] = hr_model_keys;
+  tables[1] = *hr_model_llama.keys;
+  tables[2] = hr_compile_keys;
+  tables[3] = hr_train_keys;
+  tables[4] = hr_memory_keys;
+  *count = TABLES;
+  return tables;
+}
+
+hr_status hr__settings_parse(const char *name, const char *folder, const char *text, size_t bytes,
+                             const char *const *overrides, size_t n_overrides, hr_recipe **out, hr_error *err) {
+  size_t n_tables;
+  const hr_key_table *tables = hr__settings_tables(&n_tables);
+  return hr__recipe_parse(name, folder, text, bytes, overrides, n_overrides, tables, n_tables, out, err);
+}
+
+hr_status hr__settings_load(const char *path, const char *const *overrides, size_t n_overrides, hr_recipe **out,
+                            hr_error *err) {
+  /* What a bare folder of weights means: its model, fine-tuned on data of a common shape. */
+  static const char folder_text[] = "model: { path: . }\ndata: { source: synthetic, sequence_length: 1024 }\n";
+  struct stat facts;
+  if (stat(path, &facts) == 0 && S_ISDIR(facts.st_mode))
+    return hr__settings_parse(path, path, folder_text, strlen(folder_text), overrides, n_overrides, out, err);
+  size_t n_tables;
+  const hr_key_table *tables = hr__settings_tables(&n_tables);
+  return hr__recipe_load(path, overrides, n_overrides, tables, n_tables, out, err);
+}

@@ -1,0 +1,19 @@
+/* Settings: all key tables joined in one place, and the settings that training itself owns. */
+#ifndef HR_TRAIN_SETTINGS_H
+#define HR_TRAIN_SETTINGS_H
+
+#include "recipe/recipe.h"
+
+extern const hr_key_table hr_train_keys; /* data.* and training.* that do not shape the graph */
+
+/* Every key table of the program, for help and docs. */
+const hr_key_table *hr__settings_tables(size_t *count);
+
+/* A recipe file, or a folder with config.json (then model.path is that folder, on synthetic data). */
+hr_status hr__settings_load(const char *path, const char *const *overrides, size_t n_overrides, hr_recipe **out,
+                            hr_error *err);
+/* The same from memory: what tests use. Relative paths begin at `folder`. */
+hr_status hr__settings_parse(const char *name, const char *folder, const char *text, size_t bytes,
+                             const char *const *overrides, size_t n_overrides, hr_recipe **out, hr_error *err);
+
+#endif

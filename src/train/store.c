@@ -1,0 +1,148 @@
+/* The folder of a run; see store.h. */
+#include "train/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "format/file.h"
+
+void hr__store_tell(const hr_store *store, hr_message_kind kind, const char *format, ...) {
+  if (!store->message) return;
+  char text[1024];
+  va_list list;
+  va_start(list, format);
+  vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  store->message(store->message_user, kind, text);
+}
+
+const char *hr__store_path(const hr_store *store, int64_t step, const char *file, char out[HR_STORE_PATH]) {
+  snprintf(out, HR_STORE_PATH, "%s/generation-%08" PRId64 "%s%s", store->out, step, file ? "/" : "", file ? file : "");
+  return out;
+}
+
+/* Step of a generation's folder name; false for any other name. */
+static bool generation_parse(const char *name, int64_t *step) {
+  static const char prefix[] = "generation-";
+  if (strncmp(name, prefix, sizeof prefix - 1) != 0) return false;
+  const char *digits = name + sizeof prefix - 1;
+  size_t length = strspn(digits, "0123456789");
+  if (length < 8 || length > 18 || digits[length] != 0) return false;
+  *step = strtoll(digits, NULL, 10);
+  char again[48];
+  snprintf(again, sizeof again, "%s%08" PRId64, prefix, *step);
+  return strcmp(again, name) == 0;
+}
+
+static int newest_first(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return x < y ? 1 : x > y ? -1 : 0;
+}
+
+hr_status hr__store_list(const hr_store *store, hr_arena *arena, int64_t **steps, bool **committed, size_t *count,
+                         hr_error *err) {
+  *steps = NULL;
+  *committed = NULL;
+  *count = 0;
+  DIR *folder = opendir(store->out);
+  if (!folder) return errno == ENOENT ? HR_OK : hr__fail_errno(err, store->out, "open", errno);
+  size_t capacity = 0;
+  bool ok = true;
+  for (struct dirent *entry; ok && (entry = readdir(folder));) {
+    int64_t step;
+    if (!generation_parse(entry->d_name, &step)) continue;
+    ok = hr__arena_grow(arena, (void **)steps, &capacity, *count, sizeof **steps) == 0;
+    if (ok) (*steps)[(*count)++] = step;
+  }
+  closedir(folder);
+  *committed = hr__arena_array(arena, *count + 1, sizeof **committed);
+  if (!ok || !*committed) return hr__nomem(err);
+  if (*count > 0) qsort(*steps, *count, sizeof **steps, newest_first);
+  char path[HR_STORE_PATH];
+  for (size_t i = 0; i < *count; i++)
+    (*committed)[i] = access(hr__store_path(store, (*steps)[i], HR_MANIFEST_NAME, path), F_OK) == 0;
+  return HR_OK;
+}
+
+/* Whether a run has left anything here. */
+static hr_status store_holds_run(const hr_store *store, bool *holds, hr_error *err) {
+  char path[HR_STORE_PATH];
+  snprintf(path, sizeof path, "%s/log.jsonl", store->out);
+  *holds = access(path, F_OK) == 0;
+  if (*holds) return HR_OK;
+  hr_arena arena = {0};
+  int64_t *steps;
+  bool *committed;
+  size_t count;
+  hr_status status = hr__store_list(store, &arena, &steps, &committed, &count, err);
+  *holds = status == HR_OK && count > 0;
+  hr__arena_fini(&arena);
+  return status;
+}
+
+static hr_status store_refuse(const hr_store *store, hr_error *err) {
+  bool holds;
+  HR_TRY(store_holds_run(store, &holds, err));
+  if (holds)
+    return hr__fail(err, HR_USAGE, store->out, "use --resume to go on with it, or another --out",
+                    "there is a run in this folder already");
+  return HR_OK;
+}
+
+static hr_status store_lock(hr_store *store, hr_error *err) {
+  char path[HR_STORE_PATH];
+  snprintf(path, sizeof path, "%s/lock", store->out);
+  store->lock = hr__file_calls.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (store->lock < 0) return hr__fail_errno(err, path, "open", errno);
+  if (flock(store->lock, LOCK_EX | LOCK_NB) == 0) return HR_OK;
+  if (errno != EWOULDBLOCK) return hr__fail_errno(err, path, "lock", errno);
+  return hr__fail(err, HR_USAGE, store->out, "wait for it to end, or use another --out",
+                  "another process is training into this folder");
+}
+
+hr_status hr__store_open(hr_store *store, const hr_train_options *options, hr_error *err) {
+  *store = (hr_store){.lock = -1, .message = options->message, .message_user = options->message_user};
+  if (strlen(options->out) + 1 > sizeof store->out || options->out[0] == 0)
+    return hr__fail(err, HR_USAGE, NULL, "give a shorter --out", "the name of the folder is empty or too long");
+  memcpy(store->out, options->out, strlen(options->out) + 1);
+  struct stat facts;
+  if (stat(store->out, &facts) != 0) return errno == ENOENT ? HR_OK : hr__fail_errno(err, store->out, "open", errno);
+  if (!S_ISDIR(facts.st_mode)) return hr__fail(err, HR_USAGE, store->out, "use another --out", "this is not a folder");
+  if (!options->resume) HR_TRY(store_refuse(store, err));
+  return store_lock(store, err);
+}
+
+/* mkdir of every missing part of the path. */
+static hr_status folders_create(const char *path, hr_error *err) {
+  char part[PATH_MAX / 2];
+  size_t length = strlen(path);
+  for (size_t i = 1; i <= length; i++) {
+    if (path[i] != '/' && path[i] != 0) continue;
+    memcpy(part, path, i);
+    part[i] = 0;
+    struct stat facts;
+    if (stat(part, &facts) == 0) continue;
+    if (hr__file_calls.mkdir(part, 0755) != 0 && errno != EEXIST) return hr__fail_errno(err, part, "create", errno);
+  }
+  return HR_OK;
+}
+
+hr_status hr__store_create(hr_store *store, hr_error *err) {
+  if (store->lock >= 0) return HR_OK;
+  HR_TRY(folders_create(store->out, err));
+  HR_TRY(store_lock(store, err));
+  return store_refuse(store, err); /* another process may have come and gone since hr__store_open */
+}
+
+void hr__store_close(hr_store *store) {
+  if (store->lock >= 0) (void)hr__file_calls.close(store->lock);
+  store->lock = -1;
+}

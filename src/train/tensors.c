@@ -1,0 +1,205 @@
+/* See tensors.h. */
+#include "train/tensors.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+static const char *dtype_file_name(hr_dtype dtype) {
+  static const char *const names[HR_DTYPE_COUNT] = {
+#define FILE_NAME(code, name, file_name, bytes) [code] = file_name,
+      HR_DTYPE_MAP(FILE_NAME)
+#undef FILE_NAME
+  };
+  return names[dtype];
+}
+
+static int by_name(const void *a, const void *b, void *graph) {
+  const hr_graph *g = graph;
+  return strcmp(g->values[*(const hr_id *)a].name, g->values[*(const hr_id *)b].name);
+}
+
+/* The persistent values of one role, sorted by name. */
+static hr_status role_list(hr_tensors *t, const hr_graph *graph, hr_role role, hr_id **out, size_t *count,
+                           hr_error *err) {
+  hr_id *list = hr__arena_array(&t->arena, graph->n_values + 1, sizeof *list);
+  if (!list) return hr__nomem(err);
+  for (hr_id v = 0; v < graph->n_values; v++) {
+    const hr_buffer *buffer = &graph->buffers[graph->values[v].buffer];
+    if (graph->values[v].producer == HR_NONE && buffer->persistent && buffer->role == role) list[(*count)++] = v;
+  }
+  qsort_r(list, *count, sizeof *list, by_name, (void *)(uintptr_t)graph);
+  *out = list;
+  return HR_OK;
+}
+
+hr_status hr__tensors_create(hr_run *run, hr_tensors *out, hr_error *err) {
+  *out = (hr_tensors){.run = run};
+  const hr_graph *graph = hr__run_graph(run);
+  hr__arena_init(&out->arena);
+  hr_status status = role_list(out, graph, HR_ROLE_PARAMETER, &out->parameters, &out->n_parameters, err);
+  if (status == HR_OK) status = role_list(out, graph, HR_ROLE_OPTIMIZER, &out->state, &out->n_state, err);
+  if (status == HR_OK && !(out->window = hr__alloc(HR_WINDOW_BYTES))) status = hr__nomem(err);
+  if (status != HR_OK) hr__tensors_destroy(out);
+  return status;
+}
+
+void hr__tensors_destroy(hr_tensors *tensors) {
+  hr__free(tensors->window);
+  hr__arena_fini(&tensors->arena);
+  *tensors = (hr_tensors){0};
+}
+
+typedef hr_status (*piece_fn)(void *arg, const void *data, size_t bytes, hr_error *err);
+
+/* Hands the bytes of a value to `fn` in order, in pieces of at most a window. */
+static hr_status value_pieces(hr_tensors *t, hr_id value, piece_fn fn, void *arg, hr_error *err) {
+  size_t all = hr_desc_bytes(&hr__run_graph(t->run)->values[value].desc);
+  const unsigned char *address = hr__run_address(t->run, value);
+  for (size_t at = 0; at < all; at += HR_WINDOW_BYTES) {
+    size_t bytes = all - at < HR_WINDOW_BYTES ? all - at : HR_WINDOW_BYTES;
+    if (!address) HR_TRY(hr__run_read(t->run, value, at, t->window, bytes, err));
+    HR_TRY(fn(arg, address ? address + at : t->window, bytes, err));
+  }
+  return HR_OK;
+}
+
+static hr_status piece_put(void *arg, const void *data, size_t bytes, hr_error *err) {
+  return hr__safetensors_writer_put(arg, data, bytes, err);
+}
+
+static hr_status piece_hash(void *arg, const void *data, size_t bytes, hr_error *err) {
+  return hr__hash_update(arg, data, bytes, err);
+}
+
+hr_status hr__tensors_write(hr_tensors *t, const hr_id *values, size_t count, const char *path, char hex[HR_SHA256_HEX],
+                            uint64_t *bytes, hr_error *err) {
+  const hr_graph *graph = hr__run_graph(t->run);
+  hr_safetensor *list = hr__alloc_zero(count + 1, sizeof *list);
+  if (!list) return hr__nomem(err);
+  uint64_t at = 0;
+  for (size_t i = 0; i < count; i++) {
+    const hr_value *v = &graph->values[values[i]];
+    list[i] = (hr_safetensor){.name = v->name, .dtype = dtype_file_name(v->desc.dtype), .rank = v->desc.rank};
+    memcpy(list[i].dim, v->desc.dim, sizeof v->desc.dim);
+    list[i].begin = at;
+    list[i].end = at += hr_desc_bytes(&v->desc);
+  }
+  static const char *const metadata[] = {"format", "pt", NULL};
+  hr_safetensors_writer *writer = NULL;
+  hr_status status = hr__safetensors_writer_open(path, list, count, metadata, &writer, err);
+  for (size_t i = 0; i < count && status == HR_OK; i++)
+    status = value_pieces(t, values[i], piece_put, writer, err);
+  if (status == HR_OK) status = hr__safetensors_writer_finish(writer, hex, bytes, err);
+  hr__safetensors_writer_destroy(writer);
+  hr__free(list);
+  return status;
+}
+
+static hr_status tensor_match(const hr_value *v, const hr_safetensor *tensor, const char *path, hr_error *err) {
+  if (!tensor) return hr__fail(err, HR_BAD_INPUT, path, NULL, "tensor %s is missing", v->name);
+  bool same = strcmp(tensor->dtype, dtype_file_name(v->desc.dtype)) == 0 && tensor->rank == v->desc.rank;
+  for (int d = 0; same && d < v->desc.rank; d++)
+    same = tensor->dim[d] == v->desc.dim[d];
+  if (!same) return hr__fail(err, HR_BAD_INPUT, path, NULL, "tensor %s has another shape or type", v->name);
+  return HR_OK;
+}
+
+static hr_status file_match(hr_tensors *t, const hr_id *values, size_t count, const char *path,
+                            const hr_safetensors *file, hr_error *err) {
+  for (size_t i = 0; i < count; i++) {
+    const hr_value *v = &hr__run_graph(t->run)->values[values[i]];
+    HR_TRY(tensor_match(v, hr__safetensors_find(file, v->name), path, err));
+  }
+  if (hr__safetensors_count(file) != count)
+    return hr__fail(err, HR_BAD_INPUT, path, NULL, "the file holds %zu tensors, the run has %zu",
+                    hr__safetensors_count(file), count);
+  return HR_OK;
+}
+
+hr_status hr__tensors_match(hr_tensors *t, const hr_id *values, size_t count, const char *path, hr_error *err) {
+  hr_safetensors *file;
+  HR_TRY(hr__safetensors_open(path, &file, err));
+  hr_status status = file_match(t, values, count, path, file, err);
+  hr__safetensors_close(file);
+  return status;
+}
+
+static hr_status value_load(hr_tensors *t, hr_safetensors *file, hr_id value, hr_error *err) {
+  const hr_value *v = &hr__run_graph(t->run)->values[value];
+  const hr_safetensor *tensor = hr__safetensors_find(file, v->name);
+  size_t all = hr_desc_bytes(&v->desc);
+  unsigned char *address = hr__run_address(t->run, value);
+  for (size_t at = 0; at < all; at += HR_WINDOW_BYTES) {
+    size_t bytes = all - at < HR_WINDOW_BYTES ? all - at : HR_WINDOW_BYTES;
+    HR_TRY(hr__safetensors_read(file, tensor, at, address ? address + at : t->window, bytes, err));
+    if (!address) HR_TRY(hr__run_write(t->run, value, at, t->window, bytes, err));
+  }
+  return HR_OK;
+}
+
+hr_status hr__tensors_read(hr_tensors *t, const hr_id *values, size_t count, const char *path, hr_error *err) {
+  hr_safetensors *file;
+  HR_TRY(hr__safetensors_open(path, &file, err));
+  hr_status status = file_match(t, values, count, path, file, err);
+  for (size_t i = 0; i < count && status == HR_OK; i++)
+    status = value_load(t, file, values[i], err);
+  hr__safetensors_close(file);
+  return status;
+}
+
+typedef struct finite_check {
+  hr_dtype dtype;
+  bool finite;
+} finite_check;
+
+/* All exponent bits set: NaN or infinite. */
+static hr_status piece_finite(void *arg, const void *data, size_t bytes, hr_error *err) {
+  (void)err;
+  finite_check *check = arg;
+  const unsigned char *from = data;
+  unsigned bad = 0;
+  if (check->dtype == HR_F32) {
+    for (size_t i = 0; i < bytes / 4; i++) {
+      uint32_t word;
+      memcpy(&word, from + 4 * i, 4);
+      bad |= (word & 0x7f800000u) == 0x7f800000u;
+    }
+  } else if (check->dtype == HR_BF16) {
+    for (size_t i = 0; i < bytes / 2; i++) {
+      uint16_t half;
+      memcpy(&half, from + 2 * i, 2);
+      bad |= (half & 0x7f80u) == 0x7f80u;
+    }
+  }
+  if (bad) check->finite = false;
+  return HR_OK;
+}
+
+hr_status hr__tensors_finite(hr_tensors *t, const hr_id *values, size_t count, hr_error *err) {
+  for (size_t i = 0; i < count; i++) {
+    const hr_value *v = &hr__run_graph(t->run)->values[values[i]];
+    finite_check check = {.dtype = v->desc.dtype, .finite = true};
+    HR_TRY(value_pieces(t, values[i], piece_finite, &check, err));
+    if (!check.finite)
+      return hr__fail(err, HR_FAILURE, v->name,
+                      "lower the learning rate or clip gradients (training.clip_norm); "
+                      "--check-numerics names the node",
+                      "this tensor has values that are not finite: not saved");
+  }
+  return HR_OK;
+}
+
+hr_status hr__tensors_sha256(hr_tensors *t, char hex[HR_SHA256_HEX], hr_error *err) {
+  hr_hash *hash;
+  HR_TRY(hr__hash_create(HR_HASH_SHA256, &hash, err));
+  hr_status status = HR_OK;
+  for (size_t i = 0; i < t->n_parameters && status == HR_OK; i++)
+    if (hr__run_graph(t->run)->values[t->parameters[i]].trained)
+      status = value_pieces(t, t->parameters[i], piece_hash, hash, err);
+  if (status == HR_OK) status = hr__hash_hex(hash, hex, err);
+  hr__hash_destroy(hash);
+  return status;
+}

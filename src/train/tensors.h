@@ -1,0 +1,37 @@
+/* The tensors of a run that outlive it: parameters and optimizer state, listed by name, and their way to and from files
+ * without a second copy (a window of fixed size stands in where the host cannot reach the values). */
+#ifndef HR_TRAIN_TENSORS_H
+#define HR_TRAIN_TENSORS_H
+
+#include "base/hash.h"
+#include "format/safetensors.h"
+#include "run/run.h"
+
+typedef struct hr_tensors {
+  hr_run *run;
+  hr_id *parameters; /* all of the model, sorted by name */
+  hr_id *state;      /* of the optimizer, sorted by name */
+  size_t n_parameters, n_state;
+  unsigned char *window; /* HR_WINDOW_BYTES, for files and for devices the host cannot reach */
+  hr_arena arena;
+} hr_tensors;
+
+enum { HR_WINDOW_BYTES = 1 << 20 };
+
+hr_status hr__tensors_create(hr_run *run, hr_tensors *out, hr_error *err);
+void hr__tensors_destroy(hr_tensors *tensors);
+
+/* One file with the listed values, under their names. The path is written as given, synced and closed. */
+hr_status hr__tensors_write(hr_tensors *tensors, const hr_id *values, size_t count, const char *path,
+                            char hex[HR_SHA256_HEX], uint64_t *bytes, hr_error *err);
+/* Whether a file holds exactly the listed values, with their shapes and types; then reads them into place. */
+hr_status hr__tensors_match(hr_tensors *tensors, const hr_id *values, size_t count, const char *path, hr_error *err);
+hr_status hr__tensors_read(hr_tensors *tensors, const hr_id *values, size_t count, const char *path, hr_error *err);
+
+/* HR_FAILURE naming the first tensor that holds a value that is not finite. */
+hr_status hr__tensors_finite(hr_tensors *tensors, const hr_id *values, size_t count, hr_error *err);
+
+/* SHA-256 over the trained parameters in order of name, bytes as stored. */
+hr_status hr__tensors_sha256(hr_tensors *tensors, char hex[HR_SHA256_HEX], hr_error *err);
+
+#endif

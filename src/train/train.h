@@ -1,0 +1,72 @@
+/* Training: a recipe and its plan -> trained weights, a log and checkpoints.
+ *
+ * A run is a function of (recipe, seed, step): data order, learning rate and random numbers hang on the step number
+ * alone, so a run that was stopped anywhere and resumed gives the same bits as one that was not.
+ */
+#ifndef HR_TRAIN_TRAIN_H
+#define HR_TRAIN_TRAIN_H
+
+#include <stdio.h>
+
+#include "base/hash.h"
+#include "plan/plan.h"
+#include "recipe/recipe.h"
+
+/* What the trainer wants to tell a person while it runs. A warning is to be shown loudly. */
+typedef enum hr_message_kind { HR_MESSAGE_INFO, HR_MESSAGE_WARNING } hr_message_kind;
+typedef void (*hr_message_fn)(void *user, hr_message_kind kind, const char *text);
+
+typedef struct hr_train_options {
+  const hr_recipe *recipe; /* closed: no `auto` left */
+  const hr_plan *plan;     /* of the recipe's whole graph (hr__compile with until == NULL) */
+  hr_device *device;       /* open; of the kind the plan was made for */
+  const char *out;         /* folder of the run; NULL: no log, no checkpoints */
+  int64_t steps;           /* instead of training.steps; 0: as in the recipe */
+  int64_t stop_at;         /* stop after this step as if interrupted there (saved, HR_OK); 0: run to the end */
+  bool resume;
+  bool check_numerics;
+  bool handle_signals;   /* SIGINT and SIGTERM: finish the step, save, stop; a second one quits at once */
+  bool check_peak;       /* HR_ABOVE_PLAN when the process held more than planned */
+  FILE *progress;        /* NULL: none. A terminal gets a bar, anything else a plain line now and then */
+  hr_message_fn message; /* (optional) */
+  void *message_user;
+} hr_train_options;
+
+typedef struct hr_train_result {
+  int64_t steps;      /* last step done, counted from the beginning of the run */
+  int64_t steps_here; /* steps done by this call */
+  double loss;        /* of the last step; 0 when none was done here */
+  double eval_loss;   /* newest; negative when never evaluated here */
+  double seconds;     /* in steps, without saving and evaluation */
+  double tokens_per_second;
+  uint64_t planned_bytes;             /* peak of the whole process by the plan */
+  uint64_t measured_bytes;            /* as the operating system or the driver counts it */
+  uint64_t arena_bytes;               /* device tier */
+  uint64_t resident[HR_CAT_COUNT];    /* what the operating system holds of the arena, by category (hr__run_resident) */
+  char weights_sha256[HR_SHA256_HEX]; /* trained parameters in order of name, bytes as stored */
+} hr_train_result;
+
+/* Statuses beside failures: HR_INTERRUPTED and HR_TERMINATED (stopped by a signal, saved), HR_ABOVE_PLAN (trained and
+ * saved, but the process held more than planned). The result is filled for these as well. */
+hr_status hr__train(const hr_train_options *options, hr_train_result *result, hr_error *err);
+
+typedef struct hr_profile {
+  int steps;           /* measured, after one that warms up */
+  double step_seconds; /* median of an effective step */
+  double tokens_per_second;
+  uint64_t planned_bytes; /* peak of the whole process by the plan */
+  uint64_t process_bytes; /* as the operating system or the driver counts it */
+  uint64_t arena_bytes[HR_TIER_COUNT];
+  uint64_t resident[HR_CAT_COUNT]; /* as above */
+  double loss;                     /* of the last step */
+} hr_profile;
+
+/* A few real steps on real data; nothing is written. `node_seconds` (optional, one per graph node) receives the time of
+ * each node in one effective step, mean over the measured steps; nodes then run singly. HR_ABOVE_PLAN as above. */
+hr_status hr__profile(const hr_train_options *options, int steps, hr_profile *profile, double *node_seconds,
+                      hr_error *err);
+
+/* Whether `measured` is within what the plan promises: 2 % or 16 MiB above, whichever is larger. */
+bool hr__within_plan(uint64_t planned_bytes, uint64_t measured_bytes);
+
+#endif

@@ -1,0 +1,215 @@
+/* The training loop: steps, log lines, evaluations and checkpoints, until the end or a signal. */
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+
+#include "train/identity.h"
+#include "train/log.h"
+#include "train/progress.h"
+#include "train/session.h"
+#include "train/signals.h"
+#include "train/store.h"
+#include "train/train.h"
+
+typedef struct trainer {
+  const hr_train_options *options;
+  hr_session session;
+  hr_store store;
+  hr_log log;
+  hr_progress progress;
+  hr_arena arena;       /* settings and config.json: made once */
+  hr_manifest manifest; /* all but step and files */
+  char *config;         /* config.json */
+  size_t config_bytes;
+  int64_t save_every, eval_every, log_every; /* 0: never */
+  int64_t step;                              /* last one done */
+  int64_t saved;                             /* step of the newest checkpoint; 0: none */
+} trainer;
+
+static int64_t interval_read(const hr_recipe *recipe, const char *path) {
+  return hr__recipe_has(recipe, path) ? hr__recipe_int(recipe, path) : 0;
+}
+
+/* Text of a JSON value in the trainer's arena. */
+typedef struct json_text {
+  trainer *t;
+  size_t capacity;
+} json_text;
+
+static int config_append(const char *data, size_t bytes, void *arg) {
+  json_text *text = arg;
+  trainer *t = text->t;
+  if (t->config_bytes + bytes > text->capacity) {
+    size_t capacity = 2 * (t->config_bytes + bytes) + 1024;
+    char *grown = hr__arena_alloc(&t->arena, capacity);
+    if (!grown) return -1;
+    if (t->config_bytes > 0) memcpy(grown, t->config, t->config_bytes);
+    t->config = grown;
+    text->capacity = capacity;
+  }
+  memcpy(t->config + t->config_bytes, data, bytes);
+  t->config_bytes += bytes;
+  return 0;
+}
+
+static hr_status config_make(trainer *t, hr_error *err) {
+  json_text text = {.t = t};
+  json_t *config = t->session.model->config_json(t->options->recipe);
+  bool ok = config && json_dump_callback(config, config_append, &text, JSON_INDENT(2)) == 0 &&
+            config_append("\n", 1, &text) == 0;
+  json_decref(config);
+  return ok ? HR_OK : hr__nomem(err);
+}
+
+/* What every checkpoint of this run says about it. */
+static hr_status identity_make(trainer *t, hr_error *err) {
+  hr_session *s = &t->session;
+  hr_manifest *m = &t->manifest;
+  m->seed = (int64_t)s->seed;
+  memcpy(m->fingerprint, t->options->plan->fingerprint, sizeof m->fingerprint);
+  HR_TRY(hr__identity_list(t->options->recipe, s->data, s->shape.batch * s->shape.accumulation, &t->arena, &m->settings,
+                           &m->n_settings, err));
+  HR_TRY(hr__settings_hash(m->settings, m->n_settings, m->recipe_hash, err));
+  return config_make(t, err);
+}
+
+/* Weights and state: from the newest good checkpoint where one is to be resumed, else from the beginning. */
+static hr_status trainer_load(trainer *t, hr_error *err) {
+  if (t->options->out && t->options->resume)
+    HR_TRY(hr__checkpoint_load(&t->store, &t->session.tensors, t->manifest.settings, t->manifest.n_settings, &t->step,
+                               err));
+  if (t->step > t->session.schedule.steps)
+    return hr__fail(err, HR_USAGE, t->store.out, "raise training.steps (--steps)",
+                    "this run has done %" PRId64 " steps already, more than the %" PRId64 " asked for", t->step,
+                    t->session.schedule.steps);
+  t->saved = t->step;
+  if (t->step == 0) return hr__session_begin(&t->session, err);
+  hr__store_tell(&t->store, HR_MESSAGE_INFO, "resumed at step %" PRId64, t->step);
+  return HR_OK;
+}
+
+static hr_status trainer_open(trainer *t, hr_error *err) {
+  const hr_train_options *o = t->options;
+  if (o->out) HR_TRY(hr__store_open(&t->store, o, err));
+  HR_TRY(hr__session_create(o, false, &t->session, err));
+  HR_TRY(identity_make(t, err));
+  HR_TRY(trainer_load(t, err));
+  t->save_every = interval_read(o->recipe, "training.save_every");
+  t->eval_every = interval_read(o->recipe, "training.eval_every");
+  t->log_every = interval_read(o->recipe, "training.log_every");
+  if (!o->out) return HR_OK;
+  HR_TRY(hr__store_create(&t->store, err));
+  hr_log_header header = {.recipe = hr__recipe_name(o->recipe),
+                          .fingerprint = o->plan->fingerprint,
+                          .planned_bytes = hr__session_planned_bytes(&t->session),
+                          .steps = t->session.schedule.steps};
+  return hr__log_open(&t->log, &t->store, t->step, &header, err);
+}
+
+static void trainer_close(trainer *t) {
+  hr__progress_clear(&t->progress);
+  hr__log_close(&t->log);
+  hr__session_destroy(&t->session);
+  hr__store_close(&t->store);
+  hr__arena_fini(&t->arena);
+}
+
+static hr_status trainer_save(trainer *t, hr_error *err) {
+  if (!t->options->out || t->saved == t->step) return HR_OK;
+  hr__progress_clear(&t->progress); /* a message may come */
+  HR_TRY(hr__log_sync(&t->log, err));
+  t->manifest.step = t->step;
+  HR_TRY(hr__checkpoint_save(&t->store, &t->session.tensors, t->config, t->config_bytes, &t->manifest, err));
+  t->saved = t->step;
+  return HR_OK;
+}
+
+static void trainer_draw(trainer *t, const hr_step_result *step, hr_train_result *result) {
+  if (!hr__progress_due(&t->progress)) return;
+  hr_progress_state state = {.step = t->step,
+                             .steps = t->session.schedule.steps,
+                             .loss = step->loss,
+                             .tokens_per_second = (double)hr__session_step_tokens(&t->session) *
+                                                  (double)result->steps_here / result->seconds};
+  hr_error ignored;
+  hr_device *device = t->options->device;
+  if (device->functions->process_bytes(device, &state.memory_bytes, &ignored) != HR_OK) state.memory_bytes = 0;
+  hr__progress_draw(&t->progress, &state);
+}
+
+static hr_status trainer_eval(trainer *t, hr_train_result *result, hr_error *err) {
+  double begin = hr__seconds_now();
+  HR_TRY(hr__session_eval(&t->session, t->step, &result->eval_loss, err));
+  return hr__log_eval(&t->log, t->step, result->eval_loss, hr__seconds_now() - begin, err);
+}
+
+/* One step with all that hangs on it; *stop is set when it was the last one here. */
+static hr_status trainer_step(trainer *t, hr_train_result *result, bool *stop, hr_error *err) {
+  hr_step_result step;
+  HR_TRY(hr__session_step(&t->session, t->step + 1, &step, err));
+  t->step++;
+  result->steps_here++;
+  result->loss = step.loss;
+  result->seconds += step.seconds;
+  if (t->step % t->log_every == 0) {
+    hr_log_step line = {t->step,        step.loss,    step.lr,
+                        step.grad_norm, step.seconds, hr__session_step_tokens(&t->session)};
+    HR_TRY(hr__log_step(&t->log, &line, err));
+  }
+  if (t->eval_every > 0 && t->step % t->eval_every == 0) HR_TRY(trainer_eval(t, result, err));
+  *stop = t->step == t->session.schedule.steps || t->step == t->options->stop_at ||
+          (t->options->handle_signals && hr__signals_caught() != 0);
+  if (*stop || (t->save_every > 0 && t->step % t->save_every == 0)) HR_TRY(trainer_save(t, err));
+  trainer_draw(t, &step, result);
+  return HR_OK;
+}
+
+static hr_status trainer_loop(trainer *t, hr_train_result *result, hr_error *err) {
+  hr__progress_begin(&t->progress, t->options->progress, t->step);
+  bool stop = t->step >= t->session.schedule.steps;
+  while (!stop)
+    HR_TRY(trainer_step(t, result, &stop, err));
+  hr__progress_clear(&t->progress);
+  return HR_OK;
+}
+
+static hr_status result_fill(trainer *t, hr_train_result *result, hr_error *err) {
+  hr_device *device = t->options->device;
+  result->steps = t->step;
+  result->planned_bytes = hr__session_planned_bytes(&t->session);
+  result->arena_bytes = hr__run_arena_bytes(t->session.run, HR_TIER_DEVICE);
+  if (result->seconds > 0)
+    result->tokens_per_second =
+        (double)hr__session_step_tokens(&t->session) * (double)result->steps_here / result->seconds;
+  HR_TRY(hr__tensors_sha256(&t->session.tensors, result->weights_sha256, err));
+  hr__run_resident(t->session.run, result->resident);
+  return device->functions->process_bytes(device, &result->measured_bytes, err);
+}
+
+static hr_status trainer_run(trainer *t, hr_train_result *result, hr_error *err) {
+  HR_TRY(trainer_open(t, err));
+  HR_TRY(trainer_loop(t, result, err));
+  HR_TRY(result_fill(t, result, err));
+  int signal_number = t->options->handle_signals ? hr__signals_caught() : 0;
+  if (signal_number != 0 && t->step < t->session.schedule.steps) {
+    bool terminated = signal_number == SIGTERM;
+    return hr__fail(err, terminated ? HR_TERMINATED : HR_INTERRUPTED, t->options->out,
+                    t->options->out ? "go on with --resume" : NULL, "stopped by %s after step %" PRId64 "%s",
+                    terminated ? "SIGTERM" : "SIGINT", t->step, t->options->out ? ", which is saved" : "");
+  }
+  return hr__session_check_peak(&t->session, result->measured_bytes, err);
+}
+
+hr_status hr__train(const hr_train_options *options, hr_train_result *result, hr_error *err) {
+  trainer *t = hr__alloc_zero(1, sizeof *t); /* paths make it too large for the stack */
+  if (!t) return hr__nomem(err);
+  t->options = options;
+  t->store.lock = t->log.fd = -1;
+  *result = (hr_train_result){.eval_loss = -1};
+  if (options->handle_signals) hr__signals_begin();
+  hr_status status = trainer_run(t, result, err);
+  if (options->handle_signals) hr__signals_end();
+  trainer_close(t);
+  hr__free(t);
+  return status;
+}

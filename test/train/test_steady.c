@@ -1,0 +1,89 @@
+/* Steady memory: from the first steps on nothing is requested, and neither the heap nor the resident set grows. */
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "part_session.h"
+#include "support/faults.h"
+
+enum { WARM = 20, STEPS = 1000 };
+
+static size_t resident_bytes(void) {
+  FILE *file = fopen("/proc/self/statm", "r");
+  size_t total, resident;
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, "%zu %zu", &total, &resident), 2);
+  fclose(file);
+  return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static size_t heap_bytes(void) {
+#ifdef HR_ASAN
+  return 0; /* its own allocator keeps freed blocks for a while */
+#else
+  return mallinfo2().uordblks;
+#endif
+}
+
+static void steady(const char *const *overrides) {
+  desk d;
+  desk_open(&d, "nowhere", overrides);
+  desk_steps(&d, 1, WARM);
+  (void)resident_bytes(); /* the C library makes its own buffers once */
+  uint64_t requests = hr__alloc_count();
+  size_t live = hr_test_live_bytes(), heap = heap_bytes(), resident = resident_bytes();
+  desk_steps(&d, WARM + 1, WARM + STEPS);
+  assert_int_equal(hr__alloc_count(), requests);
+  assert_int_equal(hr_test_live_bytes(), live);
+  assert_int_equal(heap_bytes(), heap);
+#ifndef HR_ASAN
+  assert_int_equal(resident_bytes(), resident);
+#endif
+  (void)resident;
+  desk_close(&d);
+}
+
+static void test_step(void **state) {
+  (void)state;
+  steady(NULL);
+}
+
+static void test_accumulated(void **state) {
+  (void)state;
+  steady((const char *const[]){"training.gradient_accumulation=2", "training.batch_size=1", "model.precision=bf16-true",
+                               NULL});
+}
+
+static void test_saves_leave_nothing(void **state) {
+  (void)state;
+  const char *out = folder_make("steady");
+  assert_int_equal(mkdir(out, 0755), 0);
+  desk d;
+  hr_error err = {0};
+  desk_open(&d, out, NULL);
+  for (int64_t step = 1; step <= 3; step++)
+    assert_int_equal(desk_save(&d, step, &err), HR_OK);
+  size_t live = hr_test_live_bytes(), heap = heap_bytes();
+  for (int64_t step = 4; step <= 12; step++)
+    assert_int_equal(desk_save(&d, step, &err), HR_OK);
+  assert_int_equal(hr_test_live_bytes(), live);
+  assert_int_equal(heap_bytes(), heap);
+  desk_close(&d);
+  folder_remove(out);
+  free((void *)(uintptr_t)out);
+}
+
+int main(void) {
+  hr_test_faults_install();
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_step), cmocka_unit_test(test_accumulated),
+                                     cmocka_unit_test(test_saves_leave_nothing)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
