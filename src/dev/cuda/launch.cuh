@@ -1,0 +1,80 @@
+/* What every .cu file needs: the C headers, the state of the device, and helpers for launching and for element types.
+ */
+#ifndef HR_DEV_CUDA_LAUNCH_CUH
+#define HR_DEV_CUDA_LAUNCH_CUH
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#define _Static_assert static_assert
+extern "C" {
+#include "dev/cuda/limits.h"
+#include "dev/cuda/plugin.h"
+}
+
+struct hr_cuda_state {
+  hr_cuda_counts counts; /* first: see plugin.h */
+  hr_cuda_host host;
+  cudaStream_t stream; /* everything is ordered on it */
+  void *products;      /* cuBLASLt handle */
+  uint64_t peak_bytes; /* largest answer of process_bytes */
+};
+
+/* An op's kernel with all device functions it may launch. They are loaded when the device is opened: loading takes
+ * device memory, and the step may take none. */
+enum { HR_CUDA_FUNCTIONS = 8 };
+struct hr_cuda_launcher {
+  hr_kernel kernel;
+  const void *functions[HR_CUDA_FUNCTIONS];
+};
+
+static inline hr_cuda_state *device_state(const hr_call *call) {
+  return (hr_cuda_state *)call->device->state;
+}
+static inline cudaStream_t call_stream(const hr_call *call) {
+  return device_state(call)->stream;
+}
+
+/* Whether the launches since the last check were accepted. */
+static inline hr_status launched(void) {
+  return cudaGetLastError() == cudaSuccess ? HR_OK : HR_FAILURE;
+}
+
+static inline int64_t desc_count(const hr_desc &desc) {
+  int64_t count = 1;
+  for (int i = 0; i < desc.rank; i++)
+    count *= desc.dim[i];
+  return count;
+}
+static inline int64_t desc_columns(const hr_desc &desc) {
+  return desc.rank > 0 ? desc.dim[desc.rank - 1] : 1;
+}
+static inline int64_t desc_rows(const hr_desc &desc) {
+  int64_t columns = desc_columns(desc);
+  return columns > 0 ? desc_count(desc) / columns : 0;
+}
+
+/* bf16 is storage only: all arithmetic is f32. */
+typedef __nv_bfloat16 bf16;
+__device__ inline float to_float(float x) {
+  return x;
+}
+__device__ inline float to_float(bf16 x) {
+  return __bfloat162float(x);
+}
+template <typename T> __device__ inline T from_float(float x);
+template <> __device__ inline float from_float<float>(float x) {
+  return x;
+}
+template <> __device__ inline bf16 from_float<bf16>(float x) {
+  return __float2bfloat16_rn(x);
+}
+
+/* N neighbouring elements, moved in pieces of up to 16 bytes. */
+template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) pack { T value[N]; };
+
+static inline bool aligned(const void *pointer, size_t bytes) {
+  return (uintptr_t)pointer % bytes == 0;
+}
+
+#endif
