@@ -1,0 +1,79 @@
+/* The command line: one struct per call, one file per subcommand, one table per command that both getopt and the help
+ * text are made from. Results go to stdout, everything for a person who waits goes to stderr. */
+#ifndef HR_CLI_CLI_H
+#define HR_CLI_CLI_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "base/text.h"
+
+typedef struct hr_cli_option {
+  const char *name;     /* long name without dashes */
+  const char *argument; /* what help calls the value; NULL: a flag */
+  const char *meaning;
+} hr_cli_option;
+
+enum { HR_CLI_OPTIONS = 16 }; /* options of one command, global ones included */
+
+typedef struct hr_cli hr_cli;
+
+typedef struct hr_cli_command {
+  const char *name;
+  const char *usage;   /* positional arguments as help shows them */
+  const char *summary; /* one line */
+  const char *details; /* (optional) further lines of help */
+  const hr_cli_option *options;
+  size_t n_options;
+  int min_arguments, max_arguments;
+  hr_status (*run)(hr_cli *cli, hr_error *err);
+} hr_cli_command;
+
+struct hr_cli {
+  hr_arena arena;
+  const hr_cli_command *command; /* NULL until known */
+  bool json, quiet, help, version;
+  bool answered; /* the output already tells what the status says */
+  hr_color_mode color;
+  const char **overrides; /* --set, in order */
+  size_t n_overrides, cap_overrides;
+  const char *arguments[2];
+  int n_arguments;
+  const char *values[HR_CLI_OPTIONS]; /* by position in the command's options; "" for a flag that was given */
+};
+
+extern const hr_cli_command hr_cli_plan, hr_cli_train, hr_cli_profile, hr_cli_dump, hr_cli_devices, hr_cli_env;
+extern const hr_cli_command *const hr_cli_commands[]; /* ends with NULL */
+
+/* Fills `cli` from the arguments. HR_USAGE names the nearest thing that exists. */
+hr_status hr__cli_parse(hr_cli *cli, int argc, char **argv, hr_error *err);
+bool hr__cli_flag(const hr_cli *cli, const char *name);
+const char *hr__cli_value(const hr_cli *cli, const char *name); /* NULL when not given */
+/* A whole number >= `least`; `fallback` when the option was not given. */
+hr_status hr__cli_int(const hr_cli *cli, const char *name, int64_t least, int64_t fallback, int64_t *out,
+                      hr_error *err);
+
+/* Help on `command`, or on the program when NULL. */
+void hr__cli_help(const hr_cli_command *command, FILE *to);
+
+/* The nearest of `count` names to what was typed, or NULL when none is near. */
+const char *hr__cli_nearest(const char *typed, const char *const *names, size_t count);
+
+/* The one place that shows an error: text on stderr, with --json an object on stdout. */
+void hr__cli_show_error(const hr_cli *cli, const hr_error *err);
+
+/* Writes `object` to stdout and releases it. NULL counts as out of memory. */
+hr_status hr__cli_put_json(json_t *object, hr_error *err);
+/* stdout was written completely; a full disk or closed pipe is an error as any other. */
+hr_status hr__cli_flush(hr_error *err);
+
+/* Escape codes, empty without colours. */
+typedef struct hr_style {
+  const char *bold, *dim, *red, *green, *yellow, *end;
+} hr_style;
+hr_style hr__cli_style(const hr_cli *cli, FILE *stream);
+
+#endif

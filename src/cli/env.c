@@ -1,0 +1,210 @@
+/* headroom env: everything a bug report needs, nothing that tells who the user is. With --keys: every setting a recipe
+ * can have, as the table in docs/recipe.md. */
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/threads.h"
+#include "cli/cli.h"
+#include "dev/device.h"
+#include "headroom.h"
+#include "train/settings.h"
+
+/* Versions by the libraries' own functions, looked up in the running program: what is loaded counts, not what it was
+ * compiled with. */
+static const char *text_version(void *function, char *out, size_t capacity) {
+  const char *(*version)(void);
+  memcpy(&version, &function, sizeof version);
+  snprintf(out, capacity, "%s", version());
+  return out;
+}
+
+static const char *openssl_version(void *function, char *out, size_t capacity) {
+  const char *(*version)(int);
+  memcpy(&version, &function, sizeof version);
+  snprintf(out, capacity, "%s", version(0));
+  return out;
+}
+
+static const char *xxhash_version(void *function, char *out, size_t capacity) {
+  unsigned (*version)(void);
+  memcpy(&version, &function, sizeof version);
+  unsigned number = version();
+  snprintf(out, capacity, "%u.%u.%u", number / 10000, number / 100 % 100, number % 100);
+  return out;
+}
+
+/* The name of the file a symbol comes from carries the version ("libdnnl.so.2.6"). */
+static const char *file_version(void *function, char *out, size_t capacity) {
+  Dl_info info;
+  char real[PATH_MAX];
+  bool found = dladdr(function, &info) != 0 && info.dli_fname != NULL && realpath(info.dli_fname, real) != NULL;
+  const char *slash = found ? strrchr(real, '/') : NULL;
+  snprintf(out, capacity, "%s", slash != NULL ? slash + 1 : "unknown");
+  return out;
+}
+
+static const struct library {
+  const char *name, *symbol;
+  const char *(*version)(void *function, char *out, size_t capacity);
+} libraries[] = {
+    {"oneDNN", "dnnl_version", file_version},         {"libyaml", "yaml_get_version_string", text_version},
+    {"jansson", "jansson_version_str", text_version}, {"xxhash", "XXH_versionNumber", xxhash_version},
+    {"OpenSSL", "OpenSSL_version", openssl_version},
+};
+
+static const char *const variables[] = {"XDG_CACHE_HOME",       "NO_COLOR",          "TERM",
+                                        "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "LD_LIBRARY_PATH",
+                                        "DNNL_MAX_CPU_ISA",     "DNNL_VERBOSE",      "OMP_NUM_THREADS",
+                                        "MALLOC_ARENA_MAX",     "HEADROOM_THREADS"};
+
+static json_t *libraries_json(void) {
+  json_t *all = json_object();
+  for (size_t i = 0; all != NULL && i < sizeof libraries / sizeof libraries[0]; i++) {
+    char version[128];
+    void *symbol = dlsym(RTLD_DEFAULT, libraries[i].symbol);
+    const char *text = symbol != NULL ? libraries[i].version(symbol, version, sizeof version) : "linked statically";
+    json_object_set_new(all, libraries[i].name, json_string(text));
+  }
+  return all;
+}
+
+static json_t *variables_json(void) {
+  json_t *all = json_object();
+  for (size_t i = 0; all != NULL && i < sizeof variables / sizeof variables[0]; i++) {
+    const char *value = getenv(variables[i]);
+    char clean[256];
+    if (value == NULL) continue;
+    hr__text_escape(value, strlen(value), clean, sizeof clean);
+    json_object_set_new(all, variables[i], json_string(clean));
+  }
+  return all;
+}
+
+static json_t *cuda_json(void) {
+  hr_device *device = NULL;
+  hr_error why = {0};
+  if (hr__cuda_open(&device, &why) != HR_OK) return json_sprintf("none: %s", why.message);
+  json_t *name = json_string(device->facts.name);
+  hr__device_close(device);
+  return name;
+}
+
+static json_t *environment_json(void) {
+  struct utsname system;
+  if (uname(&system) != 0) memset(&system, 0, sizeof system);
+  hr_facts facts;
+  hr__cpu_facts(&facts);
+#ifdef __clang__
+  const char *compiler = "clang " __clang_version__;
+#else
+  const char *compiler = "gcc " __VERSION__;
+#endif
+  return json_pack("{s:s, s:s, s:o, s:{s:s, s:s, s:s}, s:{s:s, s:i, s:I}, s:o, s:o}", "version", HR_VERSION, "compiler",
+                   compiler, "libraries", libraries_json(), "system", "name", system.sysname, "release", system.release,
+                   "machine", system.machine, "cpu", "name", facts.name, "threads", facts.threads, "memory_bytes",
+                   (json_int_t)facts.memory_bytes, "cuda", cuda_json(), "variables", variables_json());
+}
+
+static void object_print(const char *prefix, json_t *object) {
+  const char *key;
+  json_t *value;
+  json_object_foreach(object, key, value) {
+    char name[64], size[HR_SIZE_TEXT];
+    snprintf(name, sizeof name, "%s%s%s", prefix, prefix[0] != '\0' ? "." : "", key);
+    if (json_is_object(value))
+      object_print(name, value);
+    else if (json_is_integer(value) && strstr(key, "bytes") != NULL)
+      printf("%-32s %s\n", name, hr__size_text((uint64_t)json_integer_value(value), size));
+    else if (json_is_integer(value))
+      printf("%-32s %" JSON_INTEGER_FORMAT "\n", name, json_integer_value(value));
+    else
+      printf("%-32s %s\n", name, json_string_value(value));
+  }
+}
+
+static const char *type_name(const hr_key *key) {
+  switch (key->type) {
+  case HR_KEY_INT:
+    return "whole number";
+  case HR_KEY_FLOAT:
+    return "number";
+  case HR_KEY_BOOL:
+    return "true or false";
+  case HR_KEY_TEXT:
+    return "text";
+  case HR_KEY_CHOICE:
+    return "choice";
+  case HR_KEY_SIZE:
+    return "size";
+  case HR_KEY_FLOATS:
+    return "numbers";
+  case HR_KEY_PATH:
+    return "path";
+  }
+  return "";
+}
+
+/* "a|b|c" would end a table cell. */
+static void choices_print(const char *choices) {
+  for (const char *c = choices; *c != '\0'; c++) {
+    if (*c == '|')
+      fputs("`, `", stdout);
+    else
+      fputc(*c, stdout);
+  }
+}
+
+static void keys_print(void) {
+  size_t count;
+  const hr_key_table *tables = hr__settings_tables(&count);
+  printf("| key | type | default | meaning |\n| --- | --- | --- | --- |\n");
+  for (size_t t = 0; t < count; t++) {
+    for (size_t k = 0; k < tables[t].count; k++) {
+      const hr_key *key = &tables[t].keys[k];
+      printf("| `%s` | ", key->path);
+      if (key->type == HR_KEY_CHOICE) {
+        fputc('`', stdout);
+        choices_print(key->choices);
+        fputc('`', stdout);
+      } else {
+        printf("%s", type_name(key));
+      }
+      if (key->fallback != NULL)
+        printf(" | `%s` | ", key->fallback);
+      else
+        printf(" | %s | ", key->required ? "required" : "none");
+      printf("%s |\n", key->meaning != NULL ? key->meaning : "");
+    }
+  }
+}
+
+static hr_status env_run(hr_cli *cli, hr_error *err) {
+  if (hr__cli_flag(cli, "keys")) {
+    keys_print();
+    return hr__cli_flush(err);
+  }
+  json_t *all = environment_json();
+  if (all == NULL) return hr__nomem(err);
+  if (cli->json) return hr__cli_put_json(all, err);
+  object_print("", all);
+  json_decref(all);
+  return hr__cli_flush(err);
+}
+
+static const hr_cli_option options[] = {
+    {"keys", NULL, "every setting of a recipe, as a table"},
+};
+
+const hr_cli_command hr_cli_env = {
+    .name = "env",
+    .usage = "",
+    .summary = "facts for a bug report: versions, processor, memory, variables",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .max_arguments = 0,
+    .run = env_run,
+};

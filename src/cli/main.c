@@ -1,0 +1,39 @@
+/* headroom: the program. Finds the command, runs it, shows its error, and leaves with the code that the status maps to.
+ */
+#include <signal.h>
+
+#include "cli/cli.h"
+#include "format/json.h"
+#include "headroom.h"
+
+const hr_cli_command *const hr_cli_commands[] = {
+    &hr_cli_plan, &hr_cli_train, &hr_cli_profile, &hr_cli_dump, &hr_cli_devices, &hr_cli_env, NULL};
+
+static hr_status run(hr_cli *cli, int argc, char **argv, hr_error *err) {
+  HR_TRY(hr__cli_parse(cli, argc, argv, err));
+  if (cli->version) {
+    printf("headroom %s\n", HR_VERSION);
+    return hr__cli_flush(err);
+  }
+  if (cli->help) {
+    hr__cli_help(cli->command, stdout);
+    return hr__cli_flush(err);
+  }
+  return cli->command->run(cli, err);
+}
+
+int main(int argc, char **argv) {
+  hr__json_init();
+  signal(SIGPIPE, SIG_IGN); /* a closed pipe is then a write error with a message */
+
+  hr_cli cli = {0};
+  hr_error err = {0};
+  hr__arena_init(&cli.arena);
+  hr_status status = run(&cli, argc, argv, &err);
+  if (status != HR_OK && !cli.answered) {
+    err.status = status;
+    hr__cli_show_error(&cli, &err);
+  }
+  hr__arena_fini(&cli.arena);
+  return hr_status_exit_code(status);
+}

@@ -1,0 +1,26 @@
+/* Tables for people, 80 columns wide: who owns the memory, planned beside measured, and how the loss went. */
+#ifndef HR_CLI_TABLE_H
+#define HR_CLI_TABLE_H
+
+#include "cli/cli.h"
+#include "train/job.h"
+
+/* Name, model, device: the lines above every table. */
+void hr__table_head(const hr_cli *cli, const hr_job *job, FILE *to);
+
+/* Owners of the peak with bars, phases, and the verdict. */
+void hr__table_plan(const hr_cli *cli, const hr_job *job, FILE *to);
+
+/* What was measured; 0 where it was not. */
+typedef struct hr_measured {
+  uint64_t categories[HR_CAT_COUNT]; /* resident bytes in the ranges of each category live at the peak */
+  uint64_t arena_bytes;
+  uint64_t process_bytes;
+  double step_seconds;
+} hr_measured;
+void hr__table_measured(const hr_cli *cli, const hr_job *job, const hr_measured *measured, FILE *to);
+
+/* The losses of DIR/log.jsonl as one line of bars with first and last. Shows nothing where there is no log. */
+void hr__table_losses(const hr_cli *cli, const char *folder, FILE *to);
+
+#endif

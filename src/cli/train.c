@@ -1,0 +1,120 @@
+/* headroom train: the plan, then the run it promises, then planned beside measured. */
+#include "train/train.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/table.h"
+#include "train/answer.h"
+
+static void message_show(void *user, hr_message_kind kind, const char *text) {
+  const hr_cli *cli = user;
+  if (cli->quiet && kind == HR_MESSAGE_INFO) return;
+  hr_style style = hr__cli_style(cli, stderr);
+  if (kind == HR_MESSAGE_WARNING)
+    fprintf(stderr, "%s%swarning:%s %s\n", style.bold, style.yellow, style.end, text);
+  else
+    fprintf(stderr, "%s\n", text);
+}
+
+/* Without --out a run goes to out/ and the recipe's name without its ending. */
+static const char *folder_default(hr_cli *cli) {
+  const char *path = cli->arguments[0];
+  size_t length = strlen(path);
+  while (length > 1 && path[length - 1] == '/')
+    length--;
+  size_t start = length;
+  while (start > 0 && path[start - 1] != '/')
+    start--;
+  for (size_t i = length; i > start + 1; i--)
+    if (path[i - 1] == '.') {
+      length = i - 1;
+      break;
+    }
+  return hr__arena_format(&cli->arena, "out/%.*s", (int)(length - start), path + start);
+}
+
+static void result_show(const hr_cli *cli, const hr_job *job, const hr_train_result *result, const char *folder) {
+  hr_measured measured = {.arena_bytes = result->arena_bytes, .process_bytes = result->measured_bytes};
+  memcpy(measured.categories, result->resident, sizeof measured.categories);
+  if (result->steps_here > 0) measured.step_seconds = result->seconds / (double)result->steps_here;
+  hr__table_head(cli, job, stdout);
+  fputc('\n', stdout);
+  hr__table_measured(cli, job, &measured, stdout);
+  hr__table_losses(cli, folder, stdout);
+  if (result->eval_loss >= 0) printf("  held-out loss %.4f\n", result->eval_loss);
+  printf("\n%lld steps, %.0f tokens/s, saved in %s\nweights_sha256 %s\n", (long long)result->steps,
+         result->tokens_per_second, folder, result->weights_sha256);
+}
+
+static bool result_is_filled(hr_status status) {
+  return status == HR_OK || status == HR_ABOVE_PLAN || status == HR_INTERRUPTED || status == HR_TERMINATED;
+}
+
+static hr_status job_train(hr_cli *cli, const hr_job *job, hr_error *err) {
+  const char *folder = hr__cli_value(cli, "out");
+  if (folder == NULL) folder = folder_default(cli);
+  if (folder == NULL) return hr__nomem(err);
+  int64_t steps;
+  HR_TRY(hr__cli_int(cli, "steps", 1, 0, &steps, err));
+  hr_device *device = NULL;
+  HR_TRY(hr__job_device(job, &device, err));
+  hr_train_options options = {
+      .recipe = job->recipe,
+      .plan = job->plan,
+      .device = device,
+      .out = folder,
+      .steps = steps,
+      .resume = hr__cli_flag(cli, "resume"),
+      .check_numerics = hr__cli_flag(cli, "check-numerics"),
+      .handle_signals = true,
+      .check_peak = true,
+      .progress = cli->quiet || cli->json ? NULL : stderr,
+      .message = message_show,
+      .message_user = cli,
+  };
+  hr_train_result result = {0};
+  hr_status status = hr__train(&options, &result, err);
+  if (result_is_filled(status)) {
+    cli->answered = cli->json; /* "status" tells how it ended */
+    hr_status shown = HR_OK;
+    if (cli->json)
+      shown = hr__cli_put_json(hr__answer_train(job, &result, status, folder), err);
+    else if (!cli->quiet)
+      result_show(cli, job, &result, folder);
+    if (shown == HR_OK && !cli->json) shown = hr__cli_flush(err);
+    if (status == HR_OK) status = shown;
+  }
+  hr__device_close(device);
+  return status;
+}
+
+static hr_status train_run(hr_cli *cli, hr_error *err) {
+  hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
+  hr_job *job = NULL;
+  HR_TRY(hr__job_open(&source, &job, err));
+  hr_status status = hr__job_check(job, err);
+  if (status == HR_OK) status = job_train(cli, job, err);
+  hr__job_close(job);
+  return status;
+}
+
+static const hr_cli_option options[] = {
+    {"out", "DIR", "folder of the run (default: out/ and the recipe's name)"},
+    {"steps", "N", "instead of training.steps"},
+    {"resume", NULL, "go on from the newest good checkpoint, or start fresh where there is none"},
+    {"check-numerics", NULL, "stop at the first node that gives a non-finite value, and name it"},
+};
+
+const hr_cli_command hr_cli_train = {
+    .name = "train",
+    .usage = "RECIPE",
+    .summary = "plans, then trains inside the plan",
+    .details = "DIR/log.jsonl gets a line per step. Ctrl-C saves and exits with 130.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .run = train_run,
+};

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""An independent look at the layout: from `dump --after plan --json` alone, no two live buffers overlap, everything lies
+inside its arena and is aligned, and the lower bound is what a plain sweep over time finds."""
+import os
+
+from support import RECIPES, check, finish, run
+
+
+def overlaps(buffers, nodes):
+    """Pairs that are alive together and share bytes: a sweep over offsets with a check of times."""
+    ordered = sorted((b for b in buffers if b['bytes'] > 0), key=lambda b: b['offset'])
+    active = []
+    for b in ordered:
+        active = [a for a in active if a['offset'] + a['bytes'] > b['offset']]
+        for a in active:
+            if a['first'] <= b['end'] and b['first'] <= a['end']:
+                yield a, b
+        active.append(b)
+
+
+def lower_bound(buffers, nodes):
+    change = [0] * (nodes + 1)
+    for b in buffers:
+        change[b['first']] += b['bytes']
+        change[min(b['end'], nodes - 1) + 1] -= b['bytes']
+    live = best = 0
+    for value in change:
+        live += value
+        best = max(best, live)
+    return best
+
+
+def layout(name, dump):
+    alignment = dump['alignment']
+    check(alignment >= 64 and alignment & (alignment - 1) == 0, f'{name}: alignment {alignment}')
+    programs = {p['name']: p for p in dump['programs']}
+    check(len(programs) == len(dump['programs']) >= 1, f'{name}: programs')
+    for tier, arena in dump['arena_bytes'].items():
+        mine = [b for b in dump['buffers'] if b['tier'] == tier]
+        for b in mine:
+            check(b['offset'] % alignment == 0 and b['bytes'] % alignment == 0, f'{name}: {b["name"]} is not aligned')
+            check(b['offset'] + b['bytes'] <= arena, f'{name}: {b["name"]} leaves the arena')
+        highest = 0
+        for program in dump['programs']:
+            nodes = program['nodes']
+            here = []
+            for b in mine:
+                if b['program'] not in (None, program['name']):
+                    continue
+                check(b['program'] is None or b['first'] <= b['last'] < nodes, f'{name}: time of {b["name"]}')
+                here.append({**b, 'end': nodes - 1 if b['last'] is None else b['last']})
+            for a, b in list(overlaps(here, nodes))[:3]:
+                check(False, f'{name}: {program["name"]}: {a["name"]} and {b["name"]} overlap')
+            bound = lower_bound(here, nodes)
+            top = max((b['offset'] + b['bytes'] for b in here), default=0)
+            check(top >= bound, f'{name}: {program["name"]}: {top} below the bound {bound}')
+            check(top <= 1.01 * bound, f'{name}: {program["name"]}: {top} is more than 1.01 x {bound}')
+            highest = max(highest, top)
+        check(highest == arena, f'{name}: the arena of {tier} is {arena}, used {highest}')
+
+
+def self_test():
+    a = {'name': 'a', 'offset': 0, 'bytes': 64, 'first': 0, 'end': 2}
+    b = {'name': 'b', 'offset': 32, 'bytes': 64, 'first': 2, 'end': 3}
+    assert list(overlaps([a, b], 4)), 'an overlap is found'
+    assert not list(overlaps([a, {**b, 'first': 3}], 4)), 'apart in time'
+    assert not list(overlaps([a, {**b, 'offset': 64}], 4)), 'apart in space'
+    assert lower_bound([a, b], 4) == 128 and lower_bound([a, {**b, 'first': 3}], 4) == 64
+
+
+self_test()
+seen = 0
+for folder, _, names in sorted(os.walk(RECIPES)):
+    for name in sorted(n for n in names if n.endswith('.yaml')):
+        for setting in [[], ['--set', 'training.gradient_accumulation=2', '--set', 'training.eval_every=3'],
+                        ['--set', 'model.precision=bf16-true']]:
+            result = run('dump', os.path.join(folder, name), '--after', 'plan', '--json', *setting).expect(0)
+            if result.code == 0:
+                layout(name + ' ' + ' '.join(setting), result.json())
+                seen += 1
+check(seen >= 21, f'{seen} layouts seen')
+finish()

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""The command line itself: help, versions, unknown words, and how errors look as text and as JSON."""
+from support import Folder, TINY, check, finish, run
+
+COMMANDS = ['plan', 'train', 'profile', 'dump', 'devices', 'env']
+
+run().expect(2, 'no command', 'try:')
+run('--help').expect(0, 'usage: headroom', *COMMANDS)
+run('--version').expect(0, 'headroom 0.')
+run('help', 'train').expect(0, '--resume')
+for command in COMMANDS:
+    run(command, '--help').expect(0, f'usage: headroom {command}', '--set', 'exit codes')
+    check(run(command, '--help').err == '', f'{command} --help writes to stderr')
+
+run('paln').expect(2, "unknown command 'paln'", "did you mean 'headroom plan'")
+run('xyzzyx').expect(2, 'unknown command', 'headroom --help')
+run('plan').expect(2, 'needs a recipe')
+run('plan', 'a.yaml', 'b.yaml').expect(2, "unexpected argument 'b.yaml'")
+run('plan', '--jsno', 'a.yaml').expect(2, "unknown option '--jsno'", '--json')
+run('train', '--resum', '--xyz', 'a.yaml').expect(2, 'unknown option')
+run('plan', '-z', 'a.yaml').expect(2, "unknown option '-z'")
+run('plan', 'a.yaml', '--set').expect(2, "'--set' needs a value")
+run('plan', '--set', 'novalue', 'a.yaml').expect(2, 'KEY=VALUE')
+run('plan', '--set', '=3', 'a.yaml').expect(2, 'KEY=VALUE')
+run('plan', '--color', 'pink', 'a.yaml').expect(2, 'auto, always or never')
+run('plan', '--json=1', 'a.yaml').expect(2, 'takes no value')
+run('train', '--steps', 'many', 'a.yaml').expect(5)  # the recipe comes first: it does not exist
+run('devices', 'a.yaml').expect(2, '--measure')
+
+with Folder() as folder:
+    recipe = folder.write('tiny.yaml', TINY)
+    for bad in ['many', '0', '-3', '1.5', '99999999999999999999', '']:
+        run('train', '--steps', bad, recipe, '--out', folder.path + '/out').expect(2, '--steps', 'whole number')
+    run('dump', recipe, '--after', 'nothing').expect(2, "no stage 'nothing'", 'grad', 'plan')
+    # Global options stand before or after the command; the last --color counts.
+    for arguments in [('--json', 'plan', recipe), ('plan', '--json', recipe), ('plan', recipe, '--json')]:
+        check(run(*arguments).expect(0).json().get('schema') == 1, f'{arguments}: schema')
+    check('\033[' in run('plan', recipe, '--color', 'always').out, 'colours when asked for')
+    check('\033[' not in run('plan', recipe).out, 'no colours into a pipe')
+    check('\033[' not in run('plan', recipe, '--color', 'never').out, 'no colours')
+    check(run('plan', recipe, '--quiet').expect(0).out == '', '--quiet prints nothing')
+    check(all(len(line) <= 80 for line in run('plan', recipe).out.splitlines()), 'the table fits 80 columns')
+    error = run('plan', '--json', folder.path + '/absent.yaml').expect(5)
+    fields = error.json().get('error', {})
+    check(set(fields) == {'code', 'exit_code', 'message', 'place', 'remedy'}, f'fields of an error: {fields}')
+    check(fields.get('exit_code') == 5 and fields.get('code') == 'HR_BAD_INPUT', f'code of an error: {fields}')
+    check(error.err == '', 'with --json the error is on stdout only')
+    text = run('plan', folder.path + '/absent.yaml')
+    check(text.out == '' and text.err.startswith('error: '), f'text error on stderr: {text.err}')
+    # A full disk is told, not ignored.
+    import subprocess
+    from support import HEADROOM
+    with open('/dev/full', 'w') as full:
+        done = subprocess.run([HEADROOM, 'plan', recipe], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        check(done.returncode == 1 and 'error:' in done.stderr, f'/dev/full: {done.returncode} {done.stderr}')
+finish()
