@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "base/limits.h"
 #include "base/mem.h"
 
 enum { POOL_MOST = 1024, SPIN_NS = 60000, COUNT_BITS = 12 };

@@ -23,7 +23,4 @@ int hr__pool_threads(const hr_pool *pool);
 /* Runs all tasks and returns when they are done. threads <= 1, tasks <= 1 or pool == NULL: runs in the caller. */
 void hr__pool_run(hr_pool *pool, int threads, int64_t tasks, hr_task function, void *arg);
 
-/* Processors this process may use (affinity and cgroup quota respected), at least 1. */
-int hr__cpu_count(void);
-
 #endif

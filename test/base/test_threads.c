@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/limits.h"
 #include "base/threads.h"
 
 enum { MOST_TASKS = 5000, MOST_THREADS = 8 };

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/limits.h"
 #include "dev/device.h"
 
 static int opened(void **state) {
@@ -72,7 +73,7 @@ static void test_arena(void **state) {
 
   assert_int_equal(device->functions->arena_create(device, HR_TIER_HOST, 0, &base, &err), HR_OK);
   device->functions->arena_destroy(device, HR_TIER_HOST, base, 0);
-  assert_int_equal(device->functions->arena_create(device, HR_TIER_HOST, (size_t)1 << 62, &base, &err), HR_NOMEM);
+  assert_int_equal(device->functions->arena_create(device, HR_TIER_HOST, (size_t)1 << 62, &base, &err), HR_NO_FIT);
 }
 
 /* A kernel that appends its argument to a list, and fails on 9. */

@@ -1,4 +1,5 @@
 /* Products against f64 for shapes, transposes, types and sums; equal bits for any number of threads; caps that hold. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -104,20 +105,50 @@ static void test_no_elements(void **state) {
   assert_null(gemm);
 }
 
-static void test_equal_products_are_shared(void **state) {
+/* Products of one shape share code but no library object: two runs in one process may use the same worker numbers at the
+ * same time. */
+typedef struct rival {
+  hr_gemm *gemm;
+  float *a, *b, *c;
+  void *workspace;
+  bool wrong;
+} rival;
+
+enum { RIVAL_SIDE = 48, RIVAL_ROUNDS = 400 };
+
+static void *rival_main(void *arg) {
+  rival *r = arg;
+  for (int round = 0; round < RIVAL_ROUNDS; round++) {
+    if (hr__gemm_run_here(r->gemm, 0, r->a, r->b, r->c, r->workspace) != HR_OK) r->wrong = true;
+    for (int i = 0; i < RIVAL_SIDE * RIVAL_SIDE; i++)
+      r->wrong |= r->c[i] != r->a[0] * r->b[0] * RIVAL_SIDE;
+  }
+  return NULL;
+}
+
+static void test_equal_products_of_two_runs_do_not_meet(void **state) {
   (void)state;
   hr_error err = {0};
-  hr_dnn_product *first = NULL, *second = NULL, *other = NULL;
-  hr_gemm_spec spec = gemm_spec_make(24, 40, 56, 2, false, HR_F32, HR_F32, HR_F32, 0);
-  assert_int_equal(hr__dnn_create(&spec, 2, &first, &err), HR_OK);
-  assert_int_equal(hr__dnn_create(&spec, 2, &second, &err), HR_OK);
-  spec.accumulate = true;
-  assert_int_equal(hr__dnn_create(&spec, 2, &other, &err), HR_OK);
-  assert_ptr_equal(first, second);
-  assert_ptr_not_equal(first, other);
-  hr__dnn_release(first);
-  hr__dnn_release(second);
-  hr__dnn_release(other);
+  hr_gemm_spec spec = gemm_spec_make(RIVAL_SIDE, RIVAL_SIDE, RIVAL_SIDE, 0, false, HR_F32, HR_F32, HR_F32, 0);
+  rival rivals[2];
+  pthread_t threads[2];
+  for (int t = 0; t < 2; t++) {
+    size_t bytes = RIVAL_SIDE * RIVAL_SIDE * sizeof(float);
+    rivals[t] = (rival){.a = malloc(bytes), .b = malloc(bytes), .c = malloc(bytes)};
+    rivals[t].workspace = aligned_alloc(64, (hr__gemm_workspace(&spec, 1) + 63) / 64 * 64);
+    for (int i = 0; i < RIVAL_SIDE * RIVAL_SIDE; i++)
+      rivals[t].a[i] = (float)(t + 1), rivals[t].b[i] = (float)(t + 3);
+    assert_int_equal(hr__gemm_create(&spec, 1, &rivals[t].gemm, &err), HR_OK);
+  }
+  for (int t = 0; t < 2; t++)
+    assert_int_equal(pthread_create(&threads[t], NULL, rival_main, &rivals[t]), 0);
+  for (int t = 0; t < 2; t++)
+    pthread_join(threads[t], NULL);
+  for (int t = 0; t < 2; t++) {
+    assert_false(rivals[t].wrong);
+    hr__gemm_destroy(rivals[t].gemm);
+    free(rivals[t].a), free(rivals[t].b), free(rivals[t].c), free(rivals[t].workspace);
+  }
 }
 
 /* Fails every request from number `left` on. */
@@ -152,7 +183,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_values),         cmocka_unit_test(test_threads_change_no_bit),
       cmocka_unit_test(test_workspace_caps), cmocka_unit_test(test_no_elements),
-      cmocka_unit_test(test_out_of_memory),  cmocka_unit_test(test_equal_products_are_shared),
+      cmocka_unit_test(test_out_of_memory),  cmocka_unit_test(test_equal_products_of_two_runs_do_not_meet),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

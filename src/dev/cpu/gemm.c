@@ -207,7 +207,7 @@ hr_status hr__gemm_create(const hr_gemm_spec *spec, int threads, hr_gemm **out, 
 void hr__gemm_destroy(hr_gemm *gemm) {
   if (!gemm) return;
   for (int kind = 0; kind < KINDS; kind++)
-    hr__dnn_release(gemm->products[kind]);
+    hr__dnn_destroy(gemm->products[kind]);
   hr__free(gemm);
 }
 

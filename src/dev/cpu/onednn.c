@@ -1,14 +1,15 @@
 /* The only file that calls oneDNN; written for its C interface of version 2 (Debian 12) and of version 3.
  *
  * oneDNN would start its own OpenMP threads. Ours do the parallel work, so every thread that creates or runs a product
- * first tells OpenMP to use one thread; that setting is per thread. One engine serves the process; streams and memory
- * objects are not thread-safe and exist once per worker.
+ * first tells OpenMP to use one thread; that setting is per thread. One engine and the compiled code serve the process;
+ * streams and memory objects are not thread-safe and belong to one product and one worker.
  */
 #include "dev/cpu/onednn.h"
 
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "base/mem.h"
 
@@ -60,21 +61,30 @@ static dnnl_status_t matmul_describe(dnnl_primitive_desc_t *out, dnnl_engine_t e
 
 enum { SLOT_A, SLOT_B, SLOT_C, SLOT_SCRATCH, SLOTS };
 
-struct hr_dnn_product {
+/* Machine code for one shape, shared by all products of that shape. */
+typedef struct compiled {
   hr_gemm_spec spec;
-  int workers;
   int references;
-  hr_dnn_product *next;
+  struct compiled *next;
   dnnl_primitive_t primitive;
+} compiled;
+
+/* What one worker needs to run a product. */
+typedef struct desk {
+  dnnl_stream_t stream;
+  dnnl_exec_arg_t args[SLOTS]; /* memory objects whose address is set before each run */
+} desk;
+
+struct hr_dnn_product {
+  compiled *code;
   size_t scratch_bytes;
-  dnnl_exec_arg_t (*args)[SLOTS]; /* per worker; memory objects whose address is set before each run */
+  int workers;
+  desk desks[]; /* per worker */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
 static dnnl_engine_t engine;
-static dnnl_stream_t streams[WORKERS];
-static int n_streams;
-static hr_dnn_product *products;
+static compiled *codes;
 
 static void (*openmp_threads)(int); /* omp_set_num_threads; NULL where oneDNN runs without OpenMP */
 
@@ -83,19 +93,13 @@ static hr_status fail(hr_error *err, const char *what, dnnl_status_t status) {
   return hr__fail(err, HR_FAILURE, NULL, NULL, "oneDNN could not %s (status %d)", what, (int)status);
 }
 
-/* Engine and at least `workers` streams; the lock is held. */
-static hr_status library_open(int workers, hr_error *err) {
-  if (!engine) {
-    *(void **)&openmp_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
-    if (openmp_threads) openmp_threads(1);
-    dnnl_status_t status = dnnl_engine_create(&engine, dnnl_cpu, 0);
-    if (status != dnnl_success) return fail(err, "create its engine", status);
-  }
-  for (; n_streams < workers; n_streams++) {
-    dnnl_status_t status = dnnl_stream_create(&streams[n_streams], engine, dnnl_stream_default_flags);
-    if (status != dnnl_success) return fail(err, "create a stream", status);
-  }
-  return HR_OK;
+/* The engine; the lock is held. */
+static hr_status library_open(hr_error *err) {
+  if (engine) return HR_OK;
+  *(void **)&openmp_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
+  if (openmp_threads) openmp_threads(1);
+  dnnl_status_t status = dnnl_engine_create(&engine, dnnl_cpu, 0);
+  return status == dnnl_success ? HR_OK : fail(err, "create its engine", status);
 }
 
 bool hr__dnn_native(hr_dtype dtype) {
@@ -115,7 +119,7 @@ static bool spec_equal(const hr_gemm_spec *x, const hr_gemm_spec *y) {
          x->a == y->a && x->b == y->b && x->c == y->c;
 }
 
-/* What must be undone on any path out of primitive_create. */
+/* What must be undone on any path out of product_create. */
 typedef struct description {
   dnnl_memory_desc_t layout[SLOT_SCRATCH];
   int n_layouts;
@@ -157,66 +161,88 @@ static dnnl_status_t description_init(description *d, const hr_gemm_spec *s) {
                          layout_get(&d->layout[SLOT_C]), d->attr);
 }
 
-static dnnl_status_t args_create(hr_dnn_product *product, const description *d) {
-  static const int names[SLOTS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD};
-  layout_ref scratch = dnnl_primitive_desc_query_md(d->primitive, dnnl_query_scratchpad_md, 0);
-  product->scratch_bytes = dnnl_memory_desc_get_size(scratch);
-  for (int worker = 0; worker < product->workers; worker++) {
-    for (int slot = 0; slot < SLOTS; slot++) {
-      dnnl_exec_arg_t *arg = &product->args[worker][slot];
-      arg->arg = names[slot];
-      dnnl_status_t status = dnnl_memory_create(
-          &arg->memory, slot == SLOT_SCRATCH ? scratch : layout_get(&d->layout[slot]), engine, DNNL_MEMORY_NONE);
-      if (status != dnnl_success) return status;
+/* The code for a description, from the cache or compiled now; the lock is held. */
+static hr_status code_get(const hr_gemm_spec *spec, const description *d, compiled **out, hr_error *err) {
+  compiled *code = codes;
+  while (code && !spec_equal(&code->spec, spec))
+    code = code->next;
+  if (!code) {
+    code = hr__alloc_zero(1, sizeof *code);
+    if (!code) return hr__nomem(err);
+    dnnl_status_t status = dnnl_primitive_create(&code->primitive, d->primitive);
+    if (status != dnnl_success) {
+      hr__free(code);
+      return fail(err, "compile a matrix product", status);
     }
+    code->spec = *spec;
+    code->next = codes;
+    codes = code;
   }
-  return dnnl_success;
-}
-
-static void product_destroy(hr_dnn_product *product) {
-  for (int worker = 0; product->args && worker < product->workers; worker++)
-    for (int slot = 0; slot < SLOTS; slot++)
-      if (product->args[worker][slot].memory) dnnl_memory_destroy(product->args[worker][slot].memory);
-  if (product->primitive) dnnl_primitive_destroy(product->primitive);
-  hr__free(product->args);
-  hr__free(product);
-}
-
-static hr_status product_create(const hr_gemm_spec *spec, int workers, hr_dnn_product **out, hr_error *err) {
-  hr_dnn_product *product = hr__alloc_zero(1, sizeof *product);
-  if (!product) return hr__nomem(err);
-  product->spec = *spec;
-  product->workers = workers;
-  product->args = hr__alloc_zero((size_t)workers, sizeof *product->args);
-  if (!product->args) {
-    product_destroy(product);
-    return hr__nomem(err);
-  }
-  description d = {0};
-  dnnl_status_t status = description_init(&d, spec);
-  if (status == dnnl_success) status = dnnl_primitive_create(&product->primitive, d.primitive);
-  if (status == dnnl_success) status = args_create(product, &d);
-  description_fini(&d);
-  if (status != dnnl_success) {
-    product_destroy(product);
-    return fail(err, "prepare a matrix product", status);
-  }
-  *out = product;
+  code->references++;
+  *out = code;
   return HR_OK;
 }
 
-static hr_status product_get(const hr_gemm_spec *spec, int workers, hr_dnn_product **out, hr_error *err) {
-  HR_TRY(library_open(workers, err));
-  hr_dnn_product *product = products;
-  while (product && !(product->workers == workers && spec_equal(&product->spec, spec)))
-    product = product->next;
-  if (!product) {
-    if (openmp_threads) openmp_threads(1);
-    HR_TRY(product_create(spec, workers, &product, err));
-    product->next = products;
-    products = product;
+static void code_release(compiled *code) {
+  if (--code->references > 0) return;
+  compiled **link = &codes;
+  while (*link != code)
+    link = &(*link)->next;
+  *link = code->next;
+  dnnl_primitive_destroy(code->primitive);
+  hr__free(code);
+}
+
+static dnnl_status_t desk_create(desk *w, const description *d, layout_ref scratch) {
+  static const int names[SLOTS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD};
+  dnnl_status_t status = dnnl_stream_create(&w->stream, engine, dnnl_stream_default_flags);
+  for (int slot = 0; status == dnnl_success && slot < SLOTS; slot++) {
+    layout_ref layout = slot == SLOT_SCRATCH ? scratch : layout_get(&d->layout[slot]);
+    w->args[slot].arg = names[slot];
+    status = dnnl_memory_create(&w->args[slot].memory, layout, engine, DNNL_MEMORY_NONE);
   }
-  product->references++;
+  return status;
+}
+
+/* The lock is held. */
+static void product_destroy(hr_dnn_product *product) {
+  for (int worker = 0; worker < product->workers; worker++) {
+    desk *w = &product->desks[worker];
+    for (int slot = 0; slot < SLOTS; slot++)
+      if (w->args[slot].memory) dnnl_memory_destroy(w->args[slot].memory);
+    if (w->stream) dnnl_stream_destroy(w->stream);
+  }
+  if (product->code) code_release(product->code);
+  hr__free(product);
+}
+
+static hr_status product_fill(hr_dnn_product *product, const hr_gemm_spec *spec, description *d, hr_error *err) {
+  dnnl_status_t status = description_init(d, spec);
+  if (status != dnnl_success) return fail(err, "describe a matrix product", status);
+  HR_TRY(code_get(spec, d, &product->code, err));
+  layout_ref scratch = dnnl_primitive_desc_query_md(d->primitive, dnnl_query_scratchpad_md, 0);
+  product->scratch_bytes = dnnl_memory_desc_get_size(scratch);
+  for (int worker = 0; worker < product->workers; worker++) {
+    status = desk_create(&product->desks[worker], d, scratch);
+    if (status != dnnl_success) return fail(err, "prepare a matrix product", status);
+  }
+  return HR_OK;
+}
+
+static hr_status product_create(const hr_gemm_spec *spec, int workers, hr_dnn_product **out, hr_error *err) {
+  HR_TRY(library_open(err));
+  if (openmp_threads) openmp_threads(1);
+  hr_dnn_product *product = hr__alloc(sizeof *product + (size_t)workers * sizeof(desk));
+  if (!product) return hr__nomem(err);
+  memset(product, 0, sizeof *product + (size_t)workers * sizeof(desk));
+  product->workers = workers;
+  description d = {0};
+  hr_status status = product_fill(product, spec, &d, err);
+  description_fini(&d);
+  if (status != HR_OK) {
+    product_destroy(product);
+    return status;
+  }
   *out = product;
   return HR_OK;
 }
@@ -225,21 +251,15 @@ hr_status hr__dnn_create(const hr_gemm_spec *spec, int workers, hr_dnn_product *
   if (workers < 1 || workers > WORKERS)
     return hr__fail(err, HR_UNSUPPORTED, NULL, NULL, "%d threads (1 to %d are supported)", workers, WORKERS);
   pthread_mutex_lock(&lock);
-  hr_status status = product_get(spec, workers, out, err);
+  hr_status status = product_create(spec, workers, out, err);
   pthread_mutex_unlock(&lock);
   return status;
 }
 
-void hr__dnn_release(hr_dnn_product *product) {
+void hr__dnn_destroy(hr_dnn_product *product) {
   if (!product) return;
   pthread_mutex_lock(&lock);
-  if (--product->references == 0) {
-    hr_dnn_product **link = &products;
-    while (*link != product)
-      link = &(*link)->next;
-    *link = product->next;
-    product_destroy(product);
-  }
+  product_destroy(product);
   pthread_mutex_unlock(&lock);
 }
 
@@ -257,12 +277,13 @@ static dnnl_status_t address_set(dnnl_memory_t memory, const void *address) {
 }
 
 hr_status hr__dnn_run(const hr_dnn_product *product, int worker, const void *a, const void *b, void *c, void *scratch) {
-  const dnnl_exec_arg_t *args = product->args[worker];
+  const desk *w = &product->desks[worker];
+  const dnnl_exec_arg_t *args = w->args;
   if (openmp_threads) openmp_threads(1);
   dnnl_status_t status = address_set(args[SLOT_A].memory, a);
   if (status == dnnl_success) status = address_set(args[SLOT_B].memory, b);
   if (status == dnnl_success) status = address_set(args[SLOT_C].memory, c);
   if (status == dnnl_success) status = address_set(args[SLOT_SCRATCH].memory, scratch);
-  if (status == dnnl_success) status = dnnl_primitive_execute(product->primitive, streams[worker], SLOTS, args);
+  if (status == dnnl_success) status = dnnl_primitive_execute(product->code->primitive, w->stream, SLOTS, args);
   return status == dnnl_success ? HR_OK : HR_FAILURE;
 }

@@ -1,8 +1,8 @@
 /* oneDNN behind four functions: a single-threaded matrix product with scratch given by the caller.
  *
- * Creating a product compiles machine code for its shape, so equal requests share one product (counted references).
- * Every product holds its own library objects for each worker: running it from several workers at once is safe as long
- * as no two of them use the same worker number.
+ * Creating a product compiles machine code for its shape; equal shapes share the code (counted references). Every product
+ * holds its own library objects for each worker: running it from several workers at once is safe as long as no two of
+ * them use the same worker number, and products of different runs never meet.
  */
 #ifndef HR_DEV_CPU_ONEDNN_H
 #define HR_DEV_CPU_ONEDNN_H
@@ -17,7 +17,7 @@ bool hr__dnn_native(hr_dtype dtype);
 
 /* The product of `spec` as one library call, for worker numbers below `workers`. */
 hr_status hr__dnn_create(const hr_gemm_spec *spec, int workers, hr_dnn_product **out, hr_error *err);
-void hr__dnn_release(hr_dnn_product *product);
+void hr__dnn_destroy(hr_dnn_product *product);
 
 size_t hr__dnn_scratch_bytes(const hr_dnn_product *product);
 hr_status hr__dnn_run(const hr_dnn_product *product, int worker, const void *a, const void *b, void *c, void *scratch);
