@@ -20,15 +20,15 @@
 #include "op/shapes.h"
 #include "op/stream.h"
 
-#ifndef PANEL_ROWS
-#define PANEL_ROWS 128
-#define STRIP      256
-#endif
 enum {
-  GRAIN = 64, /* strips end at a multiple of this, or at T: few different products */
+  PANEL_ROWS = 128,      /* aimed at; less is wasted on masked scores */
+  PANEL_ROWS_LONG = 192, /* the same for long sequences, where strips loaded for few rows would cost more */
+  LONG = 512,            /* positions */
+  STRIP = 256,           /* keys */
+  GRAIN = 64,            /* strips end at a multiple of this, or at T: few different products */
   PANEL_LEAST = 16,
   WIDTHS = STRIP / GRAIN + 1, /* kinds of strip: by width / GRAIN; 0 is the odd one at the end of T */
-  LANES = 32
+  LANES = 16                  /* elements of the widest vector */
 };
 
 hr_id hr__attention(hr_builder *b, hr_id q, hr_id k, hr_id v, const hr_attention_args *args) {
@@ -109,7 +109,7 @@ static cuts cuts_of(const hr_desc *q, const hr_attention_args *args) {
             .dim = args->head_dim,
             .group_heads = args->heads / args->kv_heads,
             .scale = args->scale};
-  c.positions = PANEL_ROWS / c.group_heads;
+  c.positions = (c.length < LONG ? PANEL_ROWS : PANEL_ROWS_LONG) / c.group_heads;
   if (c.positions < PANEL_LEAST) c.positions = PANEL_LEAST;
   c.positions = hr__min(c.positions, c.length);
   c.panels = hr__chunks(c.length, c.positions);
@@ -389,19 +389,30 @@ HR_INLINE int64_t visible(int64_t position, int64_t key, int64_t width) {
   return n < 0 ? 0 : hr__min(n, width);
 }
 
+/* Rounds n up to whole vectors (rows of scores have room for them, but for an odd width at the end of T) and makes what
+ * lies between invisible: a scalar remainder in every row would take longer than the rest. */
+HR_INLINE int64_t row_round(float *row, int64_t n, int64_t width) {
+  int64_t rounded = hr__min(hr__chunks(n, LANES) * LANES, width);
+  for (int64_t i = n; i < rounded; i++)
+    row[i] = -INFINITY;
+  return rounded;
+}
+
 HR_INLINE float row_max(const float *x, int64_t n, float most) {
   float lane[LANES];
   int64_t i = 0;
   for (int j = 0; j < LANES; j++)
     lane[j] = most;
   for (; i + LANES <= n; i += LANES)
+#pragma omp simd
     for (int j = 0; j < LANES; j++)
       lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
   for (; i < n; i++)
-    most = x[i] > most ? x[i] : most;
-  for (int j = 0; j < LANES; j++)
-    most = lane[j] > most ? lane[j] : most;
-  return most;
+    lane[0] = x[i] > lane[0] ? x[i] : lane[0];
+  for (int half = LANES / 2; half > 0; half /= 2)
+    for (int j = 0; j < half; j++)
+      lane[j] = lane[j + half] > lane[j] ? lane[j + half] : lane[j];
+  return lane[0];
 }
 
 /* Scores of a strip become weights exp(score - maximum); sums and the result so far follow a raised maximum. */
@@ -409,7 +420,7 @@ HR_CLONES static void softmax_step(const cuts *c, const panel *p, int64_t key, i
                                    float *maximum, float *sum, float *out) {
   for (int64_t r = 0; r < p->rows; r++) {
     float *row = scores + r * width, *result = out + r * c->dim;
-    int64_t n = visible(p->first + r % p->count, key, width);
+    int64_t n = row_round(row, visible(p->first + r % p->count, key, width), width);
     float most = row_max(row, n, maximum[r]), total = 0.0f;
     float keep = hr__expf(maximum[r] - most);
 #pragma omp simd reduction(+ : total)
@@ -501,7 +512,7 @@ HR_CLONES static void softmax_bwd_step(const panel *p, int64_t key, int64_t widt
                                        float *scores, float *scores_d) {
   for (int64_t r = 0; r < p->rows; r++) {
     float *weight = scores + r * width, *gradient = scores_d + r * width;
-    int64_t n = visible(p->first + r % p->count, key, width);
+    int64_t n = row_round(weight, visible(p->first + r % p->count, key, width), width);
     float shift = lse[r], mean = delta[r];
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {

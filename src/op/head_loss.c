@@ -26,7 +26,7 @@ enum {
   CHUNK_GRAIN = 16,      /* chunks are multiples of this many rows */
   WEIGHT_SHARE = 8,      /* ... or this part of the weight's f32 size, where that is more */
   ROW_TASK = 16384,      /* logits in one task of the softmax */
-  LANES = 64
+  LANES = 32             /* maxima side by side */
 };
 
 hr_id hr__head_loss(hr_builder *b, hr_id x, hr_id weight, hr_id targets) {
@@ -321,18 +321,20 @@ typedef struct softmax_job {
 } softmax_job;
 
 HR_INLINE float row_max(const float *x, int64_t n) {
-  float lane[LANES], most = -INFINITY;
+  float lane[LANES];
   int64_t i = 0;
   for (int j = 0; j < LANES; j++)
     lane[j] = -INFINITY;
   for (; i + LANES <= n; i += LANES)
+#pragma omp simd
     for (int j = 0; j < LANES; j++)
       lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
   for (; i < n; i++)
-    most = x[i] > most ? x[i] : most;
-  for (int j = 0; j < LANES; j++)
-    most = lane[j] > most ? lane[j] : most;
-  return most;
+    lane[0] = x[i] > lane[0] ? x[i] : lane[0];
+  for (int half = LANES / 2; half > 0; half /= 2)
+    for (int j = 0; j < half; j++)
+      lane[j] = lane[j + half] > lane[j] ? lane[j + half] : lane[j];
+  return lane[0];
 }
 
 /* x becomes exp(x - most); returns the sum. */
