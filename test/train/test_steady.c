@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,7 +15,7 @@
 #include "part_session.h"
 #include "support/faults.h"
 
-enum { WARM = 20, STEPS = 1000 };
+enum { WARM = 20, STEPS = 1000, ROUNDS = 4 };
 
 static size_t resident_bytes(void) {
   FILE *file = fopen("/proc/self/statm", "r");
@@ -33,21 +34,34 @@ static size_t heap_bytes(void) {
 #endif
 }
 
+/* Whether the resident set stands still over a round of steps. What is requested and what is live on the heap never moves
+ * at all. */
+static bool round_is_still(desk *d, int64_t first) {
+  uint64_t requests = hr__alloc_count();
+  size_t live = hr_test_live_bytes(), heap = heap_bytes(), resident = resident_bytes();
+  desk_steps(d, first, first + STEPS - 1);
+  assert_int_equal(hr__alloc_count(), requests);
+  assert_int_equal(hr_test_live_bytes(), live);
+  assert_int_equal(heap_bytes(), heap);
+#ifdef HR_ASAN
+  (void)resident;
+  return true;
+#else
+  return resident_bytes() == resident;
+#endif
+}
+
+/* A worker thread may touch a page of its stack or of a library for the first time late: that may spoil a round of the
+ * resident set, but not all of them. Anything that grows with the steps spoils every round. */
 static void steady(const char *const *overrides) {
   desk d;
   desk_open(&d, "nowhere", overrides);
   desk_steps(&d, 1, WARM);
   (void)resident_bytes(); /* the C library makes its own buffers once */
-  uint64_t requests = hr__alloc_count();
-  size_t live = hr_test_live_bytes(), heap = heap_bytes(), resident = resident_bytes();
-  desk_steps(&d, WARM + 1, WARM + STEPS);
-  assert_int_equal(hr__alloc_count(), requests);
-  assert_int_equal(hr_test_live_bytes(), live);
-  assert_int_equal(heap_bytes(), heap);
-#ifndef HR_ASAN
-  assert_int_equal(resident_bytes(), resident);
-#endif
-  (void)resident;
+  bool still = false;
+  for (int64_t round = 0; round < ROUNDS && !still; round++)
+    still = round_is_still(&d, WARM + 1 + round * STEPS);
+  assert_true(still);
   desk_close(&d);
 }
 
@@ -81,7 +95,19 @@ static void test_saves_leave_nothing(void **state) {
   free((void *)(uintptr_t)out);
 }
 
-int main(void) {
+/* Freed blocks that glibc keeps per thread would count as live: starts again with one arena and without those caches. */
+static void allocator_made_exact(char **argv) {
+  static const char tunables[] = "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1";
+  const char *set = getenv("GLIBC_TUNABLES");
+  if (set && strcmp(set, tunables) == 0) return;
+  assert_int_equal(setenv("GLIBC_TUNABLES", tunables, 1), 0);
+  execv("/proc/self/exe", argv);
+  fail_msg("could not start again");
+}
+
+int main(int argc, char **argv) {
+  (void)argc;
+  allocator_made_exact(argv);
   hr_test_faults_install();
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_step), cmocka_unit_test(test_accumulated),
                                      cmocka_unit_test(test_saves_leave_nothing)};
