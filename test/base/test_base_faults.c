@@ -60,7 +60,7 @@ static void each_request(void **state) {
   assert_true(hr_test_each_fault(arena_body, NULL) >= 10);
   assert_int_equal(hr_test_each_fault(hash_body, &sha), 2);
   assert_int_equal(hr_test_each_fault(hash_body, &xxh), 2);
-  assert_int_equal(hr_test_each_fault(pool_body, NULL), 4);
+  assert_int_equal(hr_test_each_fault(pool_body, NULL), 6);
   assert_int_equal(hr_test_each_fault(zero_body, NULL), 4);
 }
 
