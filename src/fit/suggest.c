@@ -34,7 +34,8 @@ static bool smaller_batch(const search *s, int strength, hr_change *change) {
   for (int i = 0; i <= strength; i++) {
     if (batch == 1) return false;
     int64_t next = batch / 2;
-    while (s->shape.batch % next != 0) next--;
+    while (s->shape.batch % next != 0)
+      next--;
     batch = next;
   }
   change_batch(change, s, batch);
@@ -55,21 +56,58 @@ static bool shorter_sequence(const search *s, int strength, hr_change *change) {
   return true;
 }
 
-/* Plans the members of a family until one fits. A change that the recipe refuses ends its family. */
+typedef enum trial { TRIAL_TOO_LARGE, TRIAL_FITS, TRIAL_REFUSED } trial;
+
+/* Plans one member. Only lack of memory is an error: any other means that the recipe refuses the change. */
+static hr_status member_try(const search *s, family_member member, int strength, hr_change *change, trial *out,
+                            hr_error *err) {
+  *change = (hr_change){0};
+  if (!member(s, strength, change)) {
+    *out = TRIAL_REFUSED;
+    return HR_OK;
+  }
+  const char *overrides[HR_CHANGE_OVERRIDES];
+  for (int i = 0; i < change->n_overrides; i++)
+    overrides[i] = change->override[i];
+  hr_error why = {0};
+  hr_status status =
+      s->plan(s->user, overrides, (size_t)change->n_overrides, &change->peak_bytes, &change->step_seconds, &why);
+  if (status == HR_NOMEM) return hr__nomem(err);
+  *out = status != HR_OK ? TRIAL_REFUSED : change->peak_bytes <= s->budget_bytes ? TRIAL_FITS : TRIAL_TOO_LARGE;
+  return HR_OK;
+}
+
+static int family_size(const search *s, family_member member) {
+  int size = 0;
+  for (hr_change change = {0}; member(s, size, &change); change = (hr_change){0})
+    size++;
+  return size;
+}
+
+/* Finds the mildest member that fits. The mildest of all is tried first: it alone may do without accumulated gradients,
+ * so it can be smaller than the next. From there on peaks fall with strength, and halving the range takes few plans. A
+ * member that the recipe refuses ends the family before it. */
 static hr_status family_search(const search *s, family_member member, hr_change *found, bool *fits, hr_error *err) {
+  hr_change change;
+  trial result;
   *fits = false;
-  for (int strength = 0; !*fits; strength++) {
-    hr_change change = {0};
-    if (!member(s, strength, &change)) return HR_OK;
-    const char *overrides[HR_CHANGE_OVERRIDES];
-    for (int i = 0; i < change.n_overrides; i++) overrides[i] = change.override[i];
-    hr_error why = {0};
-    hr_status status =
-        s->plan(s->user, overrides, (size_t)change.n_overrides, &change.peak_bytes, &change.step_seconds, &why);
-    if (status == HR_NOMEM) return hr__nomem(err);
-    if (status != HR_OK) return HR_OK;
-    *fits = change.peak_bytes <= s->budget_bytes;
-    if (*fits) *found = change;
+  HR_TRY(member_try(s, member, 0, &change, &result, err));
+  if (result == TRIAL_FITS) {
+    *found = change;
+    *fits = true;
+  }
+  if (result != TRIAL_TOO_LARGE) return HR_OK;
+  for (int below = 1, end = family_size(s, member); below < end;) {
+    int strength = below + (end - below) / 2;
+    HR_TRY(member_try(s, member, strength, &change, &result, err));
+    if (result == TRIAL_TOO_LARGE) {
+      below = strength + 1;
+      continue;
+    }
+    end = strength;
+    if (result == TRIAL_REFUSED) continue;
+    *found = change;
+    *fits = true;
   }
   return HR_OK;
 }
@@ -87,7 +125,8 @@ hr_status hr__suggest(const hr_recipe *recipe, uint64_t budget_bytes, hr_plan_ch
     if (families[f]) HR_TRY(family_search(&s, families[f], &found, &fits, err));
     if (!fits) continue;
     int at = (*count)++;
-    for (; at > 0 && changes[at - 1].step_seconds > found.step_seconds; at--) changes[at] = changes[at - 1];
+    for (; at > 0 && changes[at - 1].step_seconds > found.step_seconds; at--)
+      changes[at] = changes[at - 1];
     changes[at] = found;
   }
   return HR_OK;

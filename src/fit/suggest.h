@@ -1,8 +1,9 @@
 /* suggest: the cheapest changes of settings that would make a recipe fit its budget.
  *
- * A change is a list of overrides as --set takes them. Candidates come in families, each from mild to strong; the first
- * member of a family that fits is a suggestion, and suggestions are sorted by predicted seconds per effective step. The
- * effective batch is always kept. Only computes: planning a changed recipe is the caller's function.
+ * A change is a list of overrides as --set takes them. Candidates come in families, each from mild to strong; the
+ * mildest member of a family that fits is a suggestion, and suggestions are sorted by predicted seconds per effective
+ * step. The effective batch is always kept. Only computes: planning a changed recipe is the caller's function, called a
+ * few times per family.
  */
 #ifndef HR_FIT_SUGGEST_H
 #define HR_FIT_SUGGEST_H

@@ -123,6 +123,33 @@ hr_status hr__file_write_all(int fd, const char *path, const void *data, size_t 
   return HR_OK;
 }
 
+/* Makes `folder` unless it is there. */
+static hr_status folder_make(const char *folder, hr_error *err) {
+  struct stat facts;
+  if (stat(folder, &facts) == 0 && S_ISDIR(facts.st_mode)) return HR_OK;
+  if (hr__file_calls.mkdir(folder, 0755) == 0) return HR_OK;
+  int why = errno;
+  if (why == EEXIST && stat(folder, &facts) == 0) { /* made meanwhile by another process, or no folder at all */
+    if (S_ISDIR(facts.st_mode)) return HR_OK;
+    why = ENOTDIR;
+  }
+  return hr__fail_errno(err, folder, "create", why);
+}
+
+hr_status hr__file_make_folders(const char *folder, hr_error *err) {
+  hr_arena arena = {0};
+  char *part = hr__arena_text(&arena, folder);
+  hr_status status = part ? HR_OK : hr__nomem(err);
+  for (size_t i = 1; status == HR_OK && folder[0] && i <= strlen(folder); i++) {
+    if (folder[i] != '/' && folder[i] != 0) continue;
+    part[i] = 0;
+    status = folder_make(part, err);
+    part[i] = folder[i];
+  }
+  hr__arena_fini(&arena);
+  return status;
+}
+
 hr_status hr__file_sync_folder(const char *folder, hr_error *err) {
   int fd = hr__file_calls.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (fd < 0) return hr__fail_errno(err, folder, "open the folder", errno);

@@ -59,6 +59,50 @@ hr_status hr__json_load(const char *text, size_t bytes, hr_arena *arena, json_t 
   return HR_OK;
 }
 
+/* Text that grows in an arena. */
+typedef struct text_buffer {
+  hr_arena *arena;
+  char *text;
+  size_t bytes, capacity;
+  bool failed; /* remembered: jansson ignores what the callback says about keys (do_dump in its dump.c, 2.14) */
+} text_buffer;
+
+static int text_append(const char *data, size_t bytes, void *arg) {
+  text_buffer *buffer = arg;
+  if (buffer->bytes + bytes + 1 > buffer->capacity) {
+    size_t capacity = 2 * (buffer->bytes + bytes) + 64;
+    char *text = hr__arena_alloc(buffer->arena, capacity);
+    buffer->failed = buffer->failed || !text;
+    if (!text) return -1;
+    if (buffer->bytes > 0) memcpy(text, buffer->text, buffer->bytes);
+    buffer->text = text;
+    buffer->capacity = capacity;
+  }
+  memcpy(buffer->text + buffer->bytes, data, bytes);
+  buffer->bytes += bytes;
+  buffer->text[buffer->bytes] = 0;
+  return 0;
+}
+
+hr_status hr__json_text(const json_t *value, size_t flags, hr_arena *arena, char **text, size_t *bytes, hr_error *err) {
+  text_buffer buffer = {.arena = arena};
+  if (!value || json_dump_callback(value, text_append, &buffer, flags) != 0 || buffer.failed) return hr__nomem(err);
+  *text = buffer.text;
+  *bytes = buffer.bytes;
+  return HR_OK;
+}
+
+json_t *hr__json_string(const char *text) {
+  size_t bytes = strlen(text);
+  if (hr__utf8_check(text, bytes) == bytes) return json_string(text);
+  char *shown = hr__alloc(4 * bytes + 1);
+  if (!shown) return NULL;
+  hr__text_escape(text, bytes, shown, 4 * bytes + 1);
+  json_t *string = json_string(shown);
+  hr__free(shown);
+  return string;
+}
+
 typedef struct conversion {
   const char *name;
   hr_arena *arena;

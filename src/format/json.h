@@ -17,4 +17,12 @@ void hr__json_init(void);
 hr_status hr__json_load(const char *text, size_t bytes, hr_arena *arena, json_t **out, json_error_t *fault,
                         hr_error *err);
 
+/* The text of a value, NUL-terminated in `arena`; `flags` are jansson's. NULL as value counts as out of memory, which
+ * is the only way to fail. */
+hr_status hr__json_text(const json_t *value, size_t flags, hr_arena *arena, char **text, size_t *bytes, hr_error *err);
+
+/* A JSON string of any text. Names of files need not be UTF-8, JSON has to be: text that is not is escaped (\xNN).
+ * NULL: out of memory. */
+json_t *hr__json_string(const char *text);
+
 #endif

@@ -11,9 +11,9 @@ typedef struct hr_loss {
 
 /* Where parameter gradients go. */
 typedef enum hr_grad_mode {
-  HR_GRAD_TRANSIENT,   /* accumulation 1: gradients live until the update in the same program */
-  HR_GRAD_WRITE,       /* first micro-batch: written into the persistent gradients grad.<parameter> */
-  HR_GRAD_ACCUMULATE   /* later micro-batches: added to them */
+  HR_GRAD_TRANSIENT, /* accumulation 1: gradients live until the update in the same program */
+  HR_GRAD_WRITE,     /* first micro-batch: written into the persistent gradients grad.<parameter> */
+  HR_GRAD_ACCUMULATE /* later micro-batches: added to them */
 } hr_grad_mode;
 
 /* Works on the builder's current program. Nodes are appended with phase HR_BACKWARD; the gradient of every trained

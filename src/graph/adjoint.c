@@ -10,20 +10,22 @@ struct hr_adjoint {
   hr_arena arena;
   size_t n_values; /* values that existed before backward; only those have adjoints */
   hr_id *gradient; /* per value: sum so far, or HR_NONE */
-  hr_id *home;     /* per value: persistent gradient, or HR_NONE */
+  hr_id *home;     /* per value: persistent gradient once something flows there, or HR_NONE */
+  hr_homes homes;
   bool *trained;   /* per value: a trained parameter lies behind it */
   hr_node node;    /* whose rule is running */
   hr_id first_new; /* nodes from here on were emitted by that rule */
   uint32_t reads;  /* HR_SAVE_* bits read by that rule */
 };
 
-hr_status hr__adjoint_create(hr_builder *b, hr_sum_ops sum, hr_adjoint **out, hr_error *err) {
+hr_status hr__adjoint_create(hr_builder *b, hr_sum_ops sum, hr_homes homes, hr_adjoint **out, hr_error *err) {
   HR_TRY(hr__builder_status(b, err));
   hr_adjoint *a = hr__alloc_zero(1, sizeof *a);
   if (!a) return hr__nomem(err);
   hr__arena_init(&a->arena);
   a->b = b;
   a->sum = sum;
+  a->homes = homes;
   a->n_values = b->graph->n_values;
   a->gradient = hr__arena_array(&a->arena, a->n_values, sizeof *a->gradient);
   a->home = hr__arena_array(&a->arena, a->n_values, sizeof *a->home);
@@ -32,7 +34,8 @@ hr_status hr__adjoint_create(hr_builder *b, hr_sum_ops sum, hr_adjoint **out, hr
     hr__adjoint_destroy(a);
     return hr__nomem(err);
   }
-  for (size_t v = 0; v < a->n_values; v++) a->gradient[v] = a->home[v] = HR_NONE;
+  for (size_t v = 0; v < a->n_values; v++)
+    a->gradient[v] = a->home[v] = HR_NONE;
   *out = a;
   return HR_OK;
 }
@@ -45,26 +48,34 @@ void hr__adjoint_destroy(hr_adjoint *a) {
 
 void hr__adjoint_mark_trained(hr_adjoint *a, hr_id program) {
   const hr_graph *g = a->b->graph;
-  for (size_t v = 0; v < a->n_values; v++) a->trained[v] = g->values[v].trained;
+  for (size_t v = 0; v < a->n_values; v++)
+    a->trained[v] = g->values[v].trained;
   const hr_program *p = &g->programs[program];
   for (hr_id n = p->first; n < p->first + p->count; n++) {
     const hr_node *node = &g->nodes[n];
     bool behind = false;
-    for (int i = 0; i < node->n_in; i++) behind |= node->in[i] != HR_NONE && a->trained[node->in[i]];
-    for (int j = 0; j < node->n_out; j++) a->trained[node->out[j]] = behind;
+    for (int i = 0; i < node->n_in; i++)
+      behind |= node->in[i] != HR_NONE && a->trained[node->in[i]];
+    for (int j = 0; j < node->n_out; j++)
+      a->trained[node->out[j]] = behind;
   }
 }
 
-void hr__adjoint_seed(hr_adjoint *a, hr_id value, hr_id gradient) { a->gradient[value] = gradient; }
-
-void hr__adjoint_home(hr_adjoint *a, hr_id parameter, hr_id home, bool holds_partial) {
-  a->home[parameter] = home;
-  if (holds_partial) a->gradient[parameter] = home;
+void hr__adjoint_seed(hr_adjoint *a, hr_id value, hr_id gradient) {
+  a->gradient[value] = gradient;
 }
 
-hr_id hr__adjoint_of(const hr_adjoint *a, hr_id value) { return value < a->n_values ? a->gradient[value] : HR_NONE; }
+hr_id hr__adjoint_of(const hr_adjoint *a, hr_id value) {
+  return value < a->n_values ? a->gradient[value] : HR_NONE;
+}
 
-uint32_t hr__adjoint_reads(const hr_adjoint *a) { return a->reads; }
+hr_id hr__adjoint_home(const hr_adjoint *a, hr_id value) {
+  return value < a->n_values ? a->home[value] : HR_NONE;
+}
+
+uint32_t hr__adjoint_reads(const hr_adjoint *a) {
+  return a->reads;
+}
 
 void hr__adjoint_visit(hr_adjoint *a, hr_id node) {
   a->reads = 0;
@@ -73,10 +84,12 @@ void hr__adjoint_visit(hr_adjoint *a, hr_id node) {
   a->node = g->nodes[node];
   a->first_new = (hr_id)g->n_nodes;
   bool flows = false;
-  for (int j = 0; j < a->node.n_out; j++) flows |= hr__adjoint_of(a, a->node.out[j]) != HR_NONE;
+  for (int j = 0; j < a->node.n_out; j++)
+    flows |= hr__adjoint_of(a, a->node.out[j]) != HR_NONE;
   if (!flows || !a->node.op->grad) return;
   bool wanted = false;
-  for (int i = 0; i < a->node.n_in; i++) wanted |= hr__wants_grad(a, i);
+  for (int i = 0; i < a->node.n_in; i++)
+    wanted |= hr__wants_grad(a, i);
   if (!wanted) return;
   a->b->module = a->node.module;
   a->b->block = a->node.block;
@@ -84,9 +97,13 @@ void hr__adjoint_visit(hr_adjoint *a, hr_id node) {
   assert((a->reads & ~a->node.op->saves) == 0 && "a gradient rule reads only what its op declares");
 }
 
-hr_builder *hr__adjoint_builder(hr_adjoint *a) { return a->b; }
+hr_builder *hr__adjoint_builder(hr_adjoint *a) {
+  return a->b;
+}
 
-hr_id hr__out_grad(hr_adjoint *a, int out) { return hr__adjoint_of(a, a->node.out[out]); }
+hr_id hr__out_grad(hr_adjoint *a, int out) {
+  return hr__adjoint_of(a, a->node.out[out]);
+}
 
 bool hr__wants_grad(hr_adjoint *a, int in) {
   hr_id value = a->node.in[in];
@@ -103,7 +120,26 @@ hr_id hr__saved_out(hr_adjoint *a, int out) {
   return a->node.out[out];
 }
 
-hr_id hr__grad_partial(hr_adjoint *a, int in) { return hr__wants_grad(a, in) ? a->gradient[a->node.in[in]] : HR_NONE; }
+/* The persistent gradient of a parameter, declared when the first contribution is made; HR_NONE: it has none. */
+static hr_id home_get(hr_adjoint *a, hr_id value) {
+  hr_graph *g = a->b->graph;
+  if (a->homes == HR_HOMES_NONE || !g->values[value].trained) return HR_NONE;
+  if (a->home[value] != HR_NONE) return a->home[value];
+  const char *name = hr__arena_format(&g->arena, "grad.%s", g->values[value].name);
+  if (!name) {
+    a->b->status = hr__nomem(&a->b->error);
+    return HR_NONE;
+  }
+  a->home[value] = hr__persistent(a->b, name, HR_ROLE_GRADIENT, g->values[value].desc, (hr_init){HR_INIT_ZERO, 0});
+  return a->home[value];
+}
+
+hr_id hr__grad_partial(hr_adjoint *a, int in) {
+  if (a->b->status != HR_OK || !hr__wants_grad(a, in)) return HR_NONE;
+  hr_id value = a->node.in[in];
+  if (a->gradient[value] != HR_NONE || a->homes != HR_HOMES_HOLD_PARTIALS) return a->gradient[value];
+  return home_get(a, value);
+}
 
 /* Puts a value that the running rule produced into the persistent home of a gradient; anything older is copied first,
  * since others may hold it. */
@@ -127,8 +163,9 @@ void hr__grad_set(hr_adjoint *a, int in, hr_id total) {
   if (a->b->status != HR_OK || !hr__wants_grad(a, in)) return;
   hr_graph *g = a->b->graph;
   hr_id value = a->node.in[in];
-  if (a->home[value] != HR_NONE) total = value_move_home(a, total, a->home[value]);
-  if (total == HR_NONE) return;
+  hr_id home = home_get(a, value);
+  if (home != HR_NONE) total = value_move_home(a, total, home);
+  if (total == HR_NONE || a->b->status != HR_OK) return;
   a->gradient[value] = total;
   hr_buffer *buffer = &g->buffers[g->values[total].buffer];
   if (g->values[value].trained && buffer->role == HR_ROLE_ACTIVATION) buffer->role = HR_ROLE_GRADIENT;

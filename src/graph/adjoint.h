@@ -6,8 +6,9 @@
  *
  * Gradients add up in place: an op that can add natively takes hr__grad_partial as an optional operand with
  * HR_ALIAS_ACCUMULATE and hands the total to hr__grad_set; any other calls hr__grad_add, which emits an `add` if there
- * is a partial already. With gradient accumulation a parameter's gradient has a persistent home: the first contribution
- * is produced there, later micro-batches start with that home as the partial.
+ * is a partial already. With gradient accumulation the gradient of a parameter has a persistent home, grad.<parameter>:
+ * the first contribution declares it and is produced there, later micro-batches start with that home as the partial. A
+ * parameter that nothing flows to has no home.
  */
 #ifndef HR_GRAPH_ADJOINT_H
 #define HR_GRAPH_ADJOINT_H
@@ -18,11 +19,11 @@ typedef struct hr_adjoint hr_adjoint;
 
 /* For rules. `in`/`out` are operand numbers of the node whose rule is running. */
 hr_builder *hr__adjoint_builder(hr_adjoint *a);
-hr_id hr__out_grad(hr_adjoint *a, int out);     /* HR_NONE: nothing flows into this output */
-bool hr__wants_grad(hr_adjoint *a, int in);     /* whether anything trained lies behind this input */
+hr_id hr__out_grad(hr_adjoint *a, int out); /* HR_NONE: nothing flows into this output */
+bool hr__wants_grad(hr_adjoint *a, int in); /* whether anything trained lies behind this input */
 hr_id hr__saved_in(hr_adjoint *a, int in);
 hr_id hr__saved_out(hr_adjoint *a, int out);
-hr_id hr__grad_partial(hr_adjoint *a, int in);  /* sum so far, or HR_NONE */
+hr_id hr__grad_partial(hr_adjoint *a, int in); /* sum so far, or HR_NONE */
 void hr__grad_set(hr_adjoint *a, int in, hr_id total);
 void hr__grad_add(hr_adjoint *a, int in, hr_id contribution);
 /* Lets a backward op that also computes the forward result stand for it: all uses of output `out` as a program output
@@ -35,13 +36,19 @@ typedef struct hr_sum_ops {
   hr_id (*add)(hr_builder *b, hr_id a, hr_id c);
   hr_id (*copy)(hr_builder *b, hr_id x);
 } hr_sum_ops;
-hr_status hr__adjoint_create(hr_builder *b, hr_sum_ops sum, hr_adjoint **out, hr_error *err);
+/* Persistent gradients of trained parameters. */
+typedef enum hr_homes {
+  HR_HOMES_NONE,         /* gradients are transient */
+  HR_HOMES_EMPTY,        /* what they hold is overwritten */
+  HR_HOMES_HOLD_PARTIALS /* what they hold is added to */
+} hr_homes;
+hr_status hr__adjoint_create(hr_builder *b, hr_sum_ops sum, hr_homes homes, hr_adjoint **out, hr_error *err);
 void hr__adjoint_destroy(hr_adjoint *a);
 void hr__adjoint_mark_trained(hr_adjoint *a, hr_id program); /* finds what depends on trained parameters */
 void hr__adjoint_seed(hr_adjoint *a, hr_id value, hr_id gradient);
-void hr__adjoint_home(hr_adjoint *a, hr_id parameter, hr_id home, bool holds_partial);
-void hr__adjoint_visit(hr_adjoint *a, hr_id node);          /* runs one rule */
-hr_id hr__adjoint_of(const hr_adjoint *a, hr_id value);     /* gradient, or HR_NONE */
-uint32_t hr__adjoint_reads(const hr_adjoint *a);            /* save bits read by the last rule */
+void hr__adjoint_visit(hr_adjoint *a, hr_id node);        /* runs one rule */
+hr_id hr__adjoint_of(const hr_adjoint *a, hr_id value);   /* gradient, or HR_NONE */
+hr_id hr__adjoint_home(const hr_adjoint *a, hr_id value); /* its persistent home, or HR_NONE */
+uint32_t hr__adjoint_reads(const hr_adjoint *a);          /* save bits read by the last rule */
 
 #endif

@@ -36,6 +36,10 @@ static const char *builder_text(hr_builder *b, const char *format, va_list list)
 hr_id hr__program_begin(hr_builder *b, const char *name) {
   if (b->status != HR_OK) return HR_NONE;
   hr_graph *g = b->graph;
+  if (g->n_programs == HR_PROGRAMS) {
+    b->status = hr__fail(&b->error, HR_FAILURE, name, NULL, "a graph has at most %d programs", HR_PROGRAMS);
+    return HR_NONE;
+  }
   if (!TABLE_GROW(b, programs, cap_programs, n_programs)) return builder_nomem(b);
   b->program = (hr_id)g->n_programs;
   b->phase = HR_FORWARD;
@@ -46,6 +50,10 @@ hr_id hr__program_begin(hr_builder *b, const char *name) {
 
 void hr__program_set_output(hr_builder *b, const char *name, hr_id value) {
   if (b->status != HR_OK) return;
+  if (b->program == HR_NONE || value >= b->graph->n_values) {
+    b->status = hr__fail(&b->error, HR_FAILURE, name, NULL, "an output needs a program and a value");
+    return;
+  }
   hr_program *p = &b->graph->programs[b->program];
   if (p->n_outputs == HR_PROGRAM_OUTPUTS) {
     b->status = hr__fail(&b->error, HR_FAILURE, p->name, NULL, "a program has at most %d outputs", HR_PROGRAM_OUTPUTS);
@@ -132,8 +140,10 @@ hr_id hr__persistent(hr_builder *b, const char *name, hr_role role, hr_desc desc
   hr_id found = hr__graph_find_value(b->graph, name);
   if (found != HR_NONE) {
     const hr_desc *has = &b->graph->values[found].desc;
-    if (has->dtype == desc.dtype && hr_desc_same_shape(has, &desc)) return found;
-    b->status = hr__fail(&b->error, HR_FAILURE, name, NULL, "declared twice with different shapes or types");
+    const hr_buffer *buffer = &b->graph->buffers[b->graph->values[found].buffer];
+    if (buffer->persistent && buffer->role == role && has->dtype == desc.dtype && hr_desc_same_shape(has, &desc))
+      return found;
+    b->status = hr__fail(&b->error, HR_FAILURE, name, NULL, "declared twice with different shapes, types or roles");
     return HR_NONE;
   }
   const char *copy = hr__arena_text(&b->graph->arena, name);
@@ -190,7 +200,8 @@ hr_id hr__emit(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const 
     return HR_NONE;
   }
   if (!op->variadic && n_in != op->n_in) {
-    b->status = hr__fail(&b->error, HR_FAILURE, b->module, NULL, "%s takes %d operands, got %d", op->name, op->n_in, n_in);
+    b->status =
+        hr__fail(&b->error, HR_FAILURE, b->module, NULL, "%s takes %d operands, got %d", op->name, op->n_in, n_in);
     return HR_NONE;
   }
   hr_desc *desc = hr__arena_array(&g->arena, (size_t)n_in + HR_OP_OPERANDS, sizeof *desc);
@@ -201,6 +212,10 @@ hr_id hr__emit(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const 
 
   for (int i = 0; i < n_in; i++) {
     ids[i] = in[i];
+    if (in[i] != HR_NONE && in[i] >= g->n_values) {
+      b->status = hr__fail(&b->error, HR_FAILURE, b->module, NULL, "operand %d of %s is no value", i, op->name);
+      return HR_NONE;
+    }
     if (in[i] != HR_NONE) {
       desc[i] = g->values[in[i]].desc;
     } else if (op->variadic || !(op->optional & (1u << i))) {

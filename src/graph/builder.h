@@ -11,8 +11,8 @@
 
 typedef struct hr_builder {
   hr_graph *graph;
-  hr_id program;      /* nodes go here; setting it back to an earlier program needs hr__graph_regroup afterwards */
-  hr_id block;        /* innermost open block */
+  hr_id program; /* nodes go here; setting it back to an earlier program needs hr__graph_regroup afterwards */
+  hr_id block;   /* innermost open block */
   hr_phase phase;
   const char *module; /* path put on new nodes */
   hr_dtype dtype;     /* parameters and activations of the model */
@@ -42,8 +42,14 @@ hr_id hr__control(hr_builder *b);
 hr_id hr__emit(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const void *args);
 hr_id hr__node_out(const hr_builder *b, hr_id value, int out); /* output `out` of the producer of `value` */
 
-static inline hr_desc hr__desc1(hr_dtype t, int64_t a) { return (hr_desc){t, 1, {a}}; }
-static inline hr_desc hr__desc2(hr_dtype t, int64_t a, int64_t b) { return (hr_desc){t, 2, {a, b}}; }
-static inline hr_desc hr__desc3(hr_dtype t, int64_t a, int64_t b, int64_t c) { return (hr_desc){t, 3, {a, b, c}}; }
+static inline hr_desc hr__desc1(hr_dtype t, int64_t a) {
+  return (hr_desc){t, 1, {a}};
+}
+static inline hr_desc hr__desc2(hr_dtype t, int64_t a, int64_t b) {
+  return (hr_desc){t, 2, {a, b}};
+}
+static inline hr_desc hr__desc3(hr_dtype t, int64_t a, int64_t b, int64_t c) {
+  return (hr_desc){t, 3, {a, b, c}};
+}
 
 #endif

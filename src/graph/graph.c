@@ -5,22 +5,22 @@
 
 const char *hr_role_name(hr_role role) {
   static const char *const names[HR_ROLE_COUNT] = {
-      [HR_ROLE_PARAMETER] = "parameter", [HR_ROLE_GRADIENT] = "gradient", [HR_ROLE_OPTIMIZER] = "optimizer",
-      [HR_ROLE_ACTIVATION] = "activation", [HR_ROLE_INPUT] = "input",     [HR_ROLE_OUTPUT] = "output",
+      [HR_ROLE_PARAMETER] = "parameter",   [HR_ROLE_GRADIENT] = "gradient", [HR_ROLE_OPTIMIZER] = "optimizer",
+      [HR_ROLE_ACTIVATION] = "activation", [HR_ROLE_INPUT] = "input",       [HR_ROLE_OUTPUT] = "output",
       [HR_ROLE_STAGING] = "staging",
   };
   return names[role];
 }
 
 const char *hr_phase_name(hr_phase phase) {
-  static const char *const names[] = {
-      [HR_FORWARD] = "forward", [HR_BACKWARD] = "backward", [HR_UPDATE] = "update"};
+  static const char *const names[] = {[HR_FORWARD] = "forward", [HR_BACKWARD] = "backward", [HR_UPDATE] = "update"};
   return names[phase];
 }
 
 const char *hr_op_class_name(hr_op_class op_class) {
   static const char *const names[HR_CLASS_COUNT] = {
       [HR_CLASS_STREAM] = "stream",
+      [HR_CLASS_STREAM_16] = "stream16",
       [HR_CLASS_GATHER] = "gather",
       [HR_CLASS_PRODUCT] = "product",
       [HR_CLASS_ATTENTION] = "attention",
@@ -50,7 +50,8 @@ hr_op_view hr__node_view(const hr_graph *graph, const hr_node *node, hr_desc *st
     else
       in[i] = graph->values[node->in[i]].desc;
   }
-  for (int j = 0; j < node->n_out; j++) out[j] = graph->values[node->out[j]].desc;
+  for (int j = 0; j < node->n_out; j++)
+    out[j] = graph->values[node->out[j]].desc;
   return (hr_op_view){.in = in, .out = out, .n_in = node->n_in, .n_out = node->n_out, .args = node->args};
 }
 
@@ -82,11 +83,25 @@ hr_id hr__program_input(const hr_graph *graph, hr_id program, const char *name) 
   return HR_NONE;
 }
 
+size_t hr__graph_untrained(const hr_graph *graph, hr_id *values, size_t capacity) {
+  size_t count = 0;
+  for (hr_id v = 0; v < graph->n_values; v++) {
+    if (!graph->values[v].trained || graph->values[v].gradient != HR_NONE) continue;
+    if (count < capacity) values[count] = v;
+    count++;
+  }
+  return count;
+}
+
 hr_status hr__graph_regroup(hr_graph *graph, const bool *keep, hr_error *err) {
   hr_node *nodes = hr__arena_array(&graph->arena, graph->n_nodes, sizeof *nodes);
   if (!nodes) return hr__nomem(err);
-  for (size_t b = 0; b < graph->n_buffers; b++) graph->buffers[b].programs = 0;
+  for (size_t b = 0; b < graph->n_buffers; b++)
+    graph->buffers[b].programs = 0;
   hr_id count = 0;
+  for (size_t n = 0; keep && n < graph->n_nodes; n++)
+    for (int j = 0; !keep[n] && j < graph->nodes[n].n_out; j++)
+      graph->values[graph->nodes[n].out[j]].producer = HR_DROPPED;
   for (hr_id p = 0; p < graph->n_programs; p++) {
     graph->programs[p].first = count;
     for (hr_id n = 0; n < graph->n_nodes; n++) {

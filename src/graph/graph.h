@@ -2,8 +2,8 @@
  *
  * - A buffer is storage: bytes, a role, a home tier. A persistent buffer lives as long as the run and is shared by all
  *   programs; any other belongs to one program.
- * - A value is a typed view of a buffer (offset + strides) with one producer. In-place results are new values of the same
- *   buffer; reading a value after its buffer was overwritten is a verifier error.
+ * - A value is a typed view of a buffer (offset + strides) with one producer. In-place results are new values of the
+ *   same buffer; reading a value after its buffer was overwritten is a verifier error.
  * - A node applies an op to values. Nodes are kept in execution order, grouped by program.
  * - A block is a region marked by the model builder; blocks nest.
  * - A program is a run of nodes that executes as a whole: step, micro_first, micro_next, update, eval.
@@ -21,7 +21,8 @@
 #include "graph/op.h"
 
 typedef uint32_t hr_id;
-#define HR_NONE UINT32_MAX
+#define HR_NONE    UINT32_MAX
+#define HR_DROPPED (UINT32_MAX - 1) /* producer of a value whose node was dropped: nothing reads it */
 
 typedef enum hr_role {
   HR_ROLE_PARAMETER,
@@ -30,7 +31,7 @@ typedef enum hr_role {
   HR_ROLE_ACTIVATION,
   HR_ROLE_INPUT,   /* written by the host before a program runs: batches, the control block */
   HR_ROLE_OUTPUT,  /* read by the host after a program ran: loss, gradient norm */
-  HR_ROLE_STAGING, /* room for copies between tiers */
+  HR_ROLE_STAGING, /* room for copies between tiers; for offload, which is to come: no stage makes such buffers yet */
   HR_ROLE_COUNT
 } hr_role;
 const char *hr_role_name(hr_role role);
@@ -57,11 +58,11 @@ typedef struct hr_value {
   hr_desc desc;
   int64_t stride[HR_RANK]; /* elements */
   hr_id buffer;
-  size_t offset;           /* bytes into the buffer */
-  hr_id producer;          /* node, or HR_NONE for persistent values and inputs */
-  hr_init init;            /* persistent values only */
-  bool trained;            /* parameter that receives a gradient */
-  hr_id gradient;          /* of a trained parameter, set by grad; HR_NONE: no path leads from it to a loss */
+  size_t offset;  /* bytes into the buffer */
+  hr_id producer; /* node; HR_NONE for persistent values and inputs; HR_DROPPED */
+  hr_init init;   /* persistent values only */
+  bool trained;   /* parameter that receives a gradient */
+  hr_id gradient; /* of a trained parameter, set by grad; HR_NONE: no path leads from it to a loss */
 } hr_value;
 
 typedef enum hr_phase { HR_FORWARD, HR_BACKWARD, HR_UPDATE } hr_phase;
@@ -78,7 +79,7 @@ typedef struct hr_node {
   const void *args;
   const char *module; /* path of the module that asked for it, as in the public checkpoints */
   hr_id program;
-  hr_id block;        /* innermost, or HR_NONE */
+  hr_id block; /* innermost, or HR_NONE */
   hr_phase phase;
   hr_place place;
 } hr_node;
@@ -89,7 +90,7 @@ typedef struct hr_block {
   hr_id program;
 } hr_block;
 
-enum { HR_PROGRAM_OUTPUTS = 8 };
+enum { HR_PROGRAM_OUTPUTS = 8, HR_PROGRAMS = 32 /* bits of hr_buffer.programs */ };
 typedef struct hr_program {
   const char *name;
   hr_id first, count; /* nodes[first .. first + count) */
@@ -117,20 +118,26 @@ void hr__graph_destroy(hr_graph *graph);
 /* Shapes of a node's operands in the form op rules take; `storage` needs room for n_in + n_out descs. */
 hr_op_view hr__node_view(const hr_graph *graph, const hr_node *node, hr_desc *storage);
 
-hr_id hr__graph_find_value(const hr_graph *graph, const char *name);     /* persistent or input, by name; HR_NONE */
-hr_id hr__graph_find_program(const hr_graph *graph, const char *name);   /* HR_NONE */
+hr_id hr__graph_find_value(const hr_graph *graph, const char *name);   /* persistent or input, by name; HR_NONE */
+hr_id hr__graph_find_program(const hr_graph *graph, const char *name); /* HR_NONE */
 hr_id hr__program_output(const hr_graph *graph, hr_id program, const char *name); /* value, HR_NONE */
 hr_id hr__program_input(const hr_graph *graph, hr_id program, const char *name);  /* value, HR_NONE */
 
 /* Brings nodes that a stage appended into their programs (stable), and drops those with keep[node] == false (`keep` may
- * be NULL). Node ids change; values keep theirs. */
+ * be NULL). Node ids change; values keep theirs, those of dropped nodes with HR_DROPPED as producer. */
 hr_status hr__graph_regroup(hr_graph *graph, const bool *keep, hr_error *err);
 
+/* Trained parameters that grad has found no path to a loss for; nothing updates or decays them. Writes the first
+ * `capacity` of them and returns how many there are. */
+size_t hr__graph_untrained(const hr_graph *graph, hr_id *values, size_t capacity);
+
 /* Everything a graph promises: ids in range, shapes as the ops say, strides inside buffers, no read of an overwritten
- * value, in-place only where an op allows it, programs contiguous, supported dtypes. The message names node and op. */
+ * or dropped value, in-place only where an op allows it, programs contiguous. The message names node and op. Whether a
+ * device has a kernel for a node's dtype is found by the plan, which knows the device. */
 hr_status hr__graph_verify(const hr_graph *graph, hr_error *err);
 
-/* Text for people and golden files: no addresses, no times, stable order. Buffers that no node touches are left out. */
+/* Text for people and golden files: no addresses, no times, stable order. Transient values that no node touches are
+ * left out. */
 hr_status hr__graph_dump_text(const hr_graph *graph, FILE *to, hr_error *err);
 json_t *hr__graph_json(const hr_graph *graph); /* the same as JSON; NULL: out of memory */
 

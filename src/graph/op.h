@@ -23,6 +23,7 @@ typedef struct hr_op_view {
 /* What an op's time depends on. Rates are measured per class; products also per shape. */
 typedef enum hr_op_class {
   HR_CLASS_STREAM,    /* bound by memory traffic: elementwise, norms, optimizers */
+  HR_CLASS_STREAM_16, /* the same on 16-bit floats, which are converted on the way */
   HR_CLASS_GATHER,    /* indexed rows: embedding */
   HR_CLASS_PRODUCT,   /* matrix products, listed in `products` */
   HR_CLASS_ATTENTION, /* blocks of products with softmax between */
@@ -59,7 +60,8 @@ typedef struct hr_alias {
 } hr_alias;
 enum { HR_OP_ALIASES = 4 };
 
-/* Axes of output 0 along which an op works independently, so that a region may be sliced there. All others couple. */
+/* Axes of output 0 along which an op works independently, so that a region may be sliced there. All others couple.
+ * Declared for slicing, which is to come; no stage reads it yet, test/op/test_axes.c holds the ops to it. */
 typedef enum hr_axes {
   HR_AXES_NONE,  /* every axis couples: reductions, losses, norms over the whole tensor */
   HR_AXES_BATCH, /* the first axis only: attention */
@@ -68,11 +70,11 @@ typedef enum hr_axes {
 } hr_axes;
 
 /* What the gradient rule reads, declared so that passes can reason before grad runs; a test holds rules to it. */
-#define HR_SAVE_IN(i) (1u << (i))
+#define HR_SAVE_IN(i)  (1u << (i))
 #define HR_SAVE_OUT(j) (1u << (16 + (j)))
 
 #define HR_DTYPE_BIT(dtype) (1u << (dtype))
-#define HR_FLOATS (HR_DTYPE_BIT(HR_F32) | HR_DTYPE_BIT(HR_BF16))
+#define HR_FLOATS           (HR_DTYPE_BIT(HR_F32) | HR_DTYPE_BIT(HR_BF16))
 
 /* Shapes that exercise an op: they feed the conformance test, the gradient check, CPU against CUDA, and the bench.
  * Float dtypes written as f32 stand for every supported float type. */
@@ -88,18 +90,18 @@ struct hr_node;
 
 typedef struct hr_op {
   const char *name;
-  int n_in, n_out;       /* n_in: with optional operands; ignored when variadic */
-  uint32_t optional;     /* bit i: input i may be absent */
-  bool variadic;         /* any number of inputs of one kind (gradient norm) */
-  bool effect;           /* writes persistent state: never recomputed, never removed, once per step */
-  bool random;           /* draws random numbers keyed by module path */
-  size_t args_bytes;     /* size of the op's argument struct; 0 without arguments */
-  uint32_t saves;        /* HR_SAVE_IN / HR_SAVE_OUT */
+  int n_in, n_out;   /* n_in: with optional operands; ignored when variadic */
+  uint32_t optional; /* bit i: input i may be absent */
+  bool variadic;     /* any number of inputs of one kind (gradient norm) */
+  bool effect;       /* writes persistent state: never recomputed, never removed, once per step */
+  bool random;       /* draws random numbers keyed by module path */
+  size_t args_bytes; /* size of the op's argument struct; 0 without arguments */
+  uint32_t saves;    /* HR_SAVE_IN / HR_SAVE_OUT */
   hr_alias alias[HR_OP_ALIASES];
   int n_alias;
   hr_axes axes;
-  int typed_by;                                 /* operand whose dtype selects the kernel */
-  uint32_t dtypes[HR_DEVICE_KIND_COUNT];        /* supported dtypes of that operand, per device; 0: no kernel */
+  int typed_by;                          /* operand whose dtype selects the kernel */
+  uint32_t dtypes[HR_DEVICE_KIND_COUNT]; /* supported dtypes of that operand, per device; 0: no kernel */
 
   /* Output shapes and types from the inputs and args; checks them (message without place: the builder adds it). */
   hr_status (*shape)(const hr_op_view *view, hr_desc *out, hr_error *err);

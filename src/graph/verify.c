@@ -9,7 +9,7 @@ typedef struct verifier {
   hr_arena arena;
   hr_id *next_in_buffer; /* per value: next value of the same buffer */
   hr_id *first_in_buffer;
-  bool *dead;            /* per value: overwritten in the program being checked */
+  bool *dead; /* per value: overwritten in the program being checked */
 } verifier;
 
 #define REFUSE(v, n, ...)                                                                                              \
@@ -94,6 +94,8 @@ static hr_status verify_reads(verifier *v, hr_id program, hr_id n) {
     const hr_buffer *buffer = &g->buffers[value->buffer];
     if (!buffer->persistent && buffer->program != program)
       REFUSE(v, n, "operand %d (%s) belongs to another program", i, value->name);
+    if (value->producer == HR_DROPPED)
+      REFUSE(v, n, "operand %d (%s) was made by a node that was dropped", i, value->name);
     if (value->producer != HR_NONE && (value->producer >= n || value->producer < g->programs[program].first))
       REFUSE(v, n, "operand %d (%s) is read before it is produced", i, value->name);
     if (v->dead[in]) REFUSE(v, n, "operand %d (%s) was overwritten in place by an earlier node", i, value->name);
@@ -142,7 +144,7 @@ static hr_status verify_program(verifier *v, hr_id program) {
   }
   for (int i = 0; i < p->n_outputs; i++) {
     hr_id out = p->output[i].value;
-    if (out >= g->n_values || v->dead[out])
+    if (out >= g->n_values || v->dead[out] || g->values[out].producer == HR_DROPPED)
       return hr__fail(v->err, HR_FAILURE, p->name, NULL, "output '%s' does not survive the program", p->output[i].name);
   }
   return HR_OK;
@@ -150,7 +152,8 @@ static hr_status verify_program(verifier *v, hr_id program) {
 
 static hr_status verify_all(verifier *v) {
   const hr_graph *g = v->g;
-  for (size_t b = 0; b < g->n_buffers; b++) v->first_in_buffer[b] = HR_NONE;
+  for (size_t b = 0; b < g->n_buffers; b++)
+    v->first_in_buffer[b] = HR_NONE;
   HR_TRY(verify_values(v));
   hr_id expected = 0;
   for (hr_id p = 0; p < g->n_programs; p++) {
@@ -168,8 +171,7 @@ hr_status hr__graph_verify(const hr_graph *graph, hr_error *err) {
   v.next_in_buffer = hr__arena_array(&v.arena, graph->n_values, sizeof *v.next_in_buffer);
   v.first_in_buffer = hr__arena_array(&v.arena, graph->n_buffers, sizeof *v.first_in_buffer);
   v.dead = hr__arena_array(&v.arena, graph->n_values, sizeof *v.dead);
-  hr_status status =
-      v.next_in_buffer && v.first_in_buffer && v.dead ? verify_all(&v) : hr__nomem(err);
+  hr_status status = v.next_in_buffer && v.first_in_buffer && v.dead ? verify_all(&v) : hr__nomem(err);
   hr__arena_fini(&v.arena);
   return status;
 }

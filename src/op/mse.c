@@ -142,7 +142,7 @@ const hr_op hr_op_mse_bwd = {
     .n_out = 1,
     .alias = {{0, 0, HR_ALIAS_MAY}},
     .n_alias = 1,
-    .axes = HR_AXES_ALL,
+    .axes = HR_AXES_NONE, /* the mean is over all elements */
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = mse_bwd_shape,
     .cost = mse_bwd_cost,

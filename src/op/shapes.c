@@ -58,7 +58,8 @@ static double desc_traffic(const hr_desc *desc) {
 }
 
 void hr__cost_stream(const hr_op_view *view, double flops, hr_cost *cost) {
-  *cost = (hr_cost){.op_class = HR_CLASS_STREAM, .flops = flops};
+  bool narrow = (view->n_in > 0 ? view->in[0] : view->out[0]).dtype == HR_BF16;
+  *cost = (hr_cost){.op_class = narrow ? HR_CLASS_STREAM_16 : HR_CLASS_STREAM, .flops = flops};
   for (int i = 0; i < view->n_in; i++)
     cost->bytes += desc_traffic(&view->in[i]);
   for (int j = 0; j < view->n_out; j++)

@@ -1,5 +1,5 @@
-/* The type of a pass: takes a graph and leaves a graph, verified between any two in debug builds. One file per pass,
- * listed in passes.def, which fixes the order and the names of `dump --after`. */
+/* The type of a pass: changes the builder's graph in place, verified between any two in debug builds. One file per
+ * pass, listed in passes.def, which fixes the order and the names of `dump --after`. */
 #ifndef HR_PASS_PASS_H
 #define HR_PASS_PASS_H
 

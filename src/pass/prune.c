@@ -15,7 +15,8 @@ hr_status hr__pass_prune(hr_builder *b, const hr_recipe *recipe, hr_error *err) 
   bool *keep = hr__arena_array(&g->arena, g->n_nodes, sizeof *keep);      /* per node */
   if (!needed || !keep) return hr__nomem(err);
   for (size_t p = 0; p < g->n_programs; p++)
-    for (int i = 0; i < g->programs[p].n_outputs; i++) needed[g->programs[p].output[i].value] = true;
+    for (int i = 0; i < g->programs[p].n_outputs; i++)
+      needed[g->programs[p].output[i].value] = true;
   for (hr_id n = (hr_id)g->n_nodes; n-- > 0;) {
     const hr_node *node = &g->nodes[n];
     keep[n] = node_needed(g, node, needed);

@@ -53,7 +53,8 @@ hr_status hr__pass_update(hr_builder *b, const hr_recipe *recipe, hr_error *err)
       .beta2 = (float)betas[1],
       .eps = (float)hr__recipe_float(recipe, "training.optimizer.eps"),
       .weight_decay = (float)hr__recipe_float(recipe, "training.optimizer.weight_decay"),
-      .clip_norm = hr__recipe_has(recipe, "training.clip_norm") ? (float)hr__recipe_float(recipe, "training.clip_norm") : 0,
+      .clip_norm =
+          hr__recipe_has(recipe, "training.clip_norm") ? (float)hr__recipe_float(recipe, "training.clip_norm") : 0,
   };
   b->program = hr__graph_find_program(b->graph, "step");
   if (b->program == HR_NONE) hr__program_begin(b, "update");

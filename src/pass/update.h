@@ -10,8 +10,8 @@ typedef struct hr_update_settings {
   float clip_norm;    /* <= 0: no clipping */
 } hr_update_settings;
 
-/* Appends to the builder's current program; its output "grad_norm" is the L2 norm over all gradients. Parameters without
- * a gradient are left alone. Moments are persistent: adam.m.<parameter>, adam.v.<parameter>. */
+/* Appends to the builder's current program; its output "grad_norm" is the L2 norm over all gradients. Parameters
+ * without a gradient are left alone. Moments are persistent: adam.m.<parameter>, adam.v.<parameter>. */
 hr_status hr__update_emit(hr_builder *b, const hr_update_settings *settings, hr_error *err);
 
 #endif

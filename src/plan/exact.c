@@ -20,7 +20,6 @@ typedef struct search {
   size_t *offset;        /* per item */
   bool *placed;
   uint32_t *order; /* items as placed */
-  uint64_t effort; /* placements left */
 } search;
 
 static int time_compare(const void *a, const void *b) {
@@ -41,9 +40,8 @@ static size_t section_of(const uint32_t *times, size_t count, uint32_t time) { /
   return low;
 }
 
-static hr_status search_init(search *s, hr_pack_problem *problem, hr_error *err) {
+static hr_status search_init(search *s, hr_pack_problem *problem, hr_arena *arena, hr_error *err) {
   size_t n = problem->count;
-  hr_arena *arena = problem->arena;
   uint32_t *times = hr__arena_array(arena, n, sizeof *times);
   if (!times) return hr__nomem(err);
   for (size_t i = 0; i < n; i++)
@@ -103,7 +101,6 @@ static size_t level_candidates(search *s, size_t depth, size_t level, uint32_t *
     if (s->placed[i]) continue;
     s->offset[i] = skyline_over(s, i);
     if (s->offset[i] + items[i].bytes < ceiling) ceiling = s->offset[i] + items[i].bytes;
-    s->effort -= s->effort > 0;
   }
   for (uint32_t i = 0; i < n; i++) {
     size_t offset = s->offset[i];
@@ -128,11 +125,9 @@ static void search_keep(search *s) {
     if (top > problem->total_bytes) problem->total_bytes = top;
   }
   memcpy(problem->offsets, s->offset, problem->count * sizeof *s->offset);
-  memcpy(problem->order, s->order, problem->count * sizeof *s->order);
-  problem->rule = HR_GAP_LOWEST;
 }
 
-/* Places item number `depth`; false when the search should end (target met or effort spent). */
+/* Places item number `depth`; false when the search should end: the target is met. */
 static bool search_level(search *s, size_t depth, size_t level) {
   hr_pack_problem *problem = s->problem;
   if (depth == problem->count) {
@@ -143,7 +138,6 @@ static bool search_level(search *s, size_t depth, size_t level) {
   size_t *saved = s->saved + depth * s->n_sections;
   size_t count = level_candidates(s, depth, level, pick);
   for (size_t c = 0; c < count; c++) {
-    if (s->effort == 0) return false;
     uint32_t item = pick[c];
     size_t bytes = problem->items[item].bytes, offset = skyline_over(s, item);
     size_t begin = s->begin[item], end = s->end[item];
@@ -166,12 +160,12 @@ static bool search_level(search *s, size_t depth, size_t level) {
   return true;
 }
 
-hr_status hr__pack_exact(hr_pack_problem *problem, uint64_t effort, bool *proved, hr_error *err) {
+hr_status hr__pack_exact(hr_pack_problem *problem, hr_error *err) {
   search s;
-  HR_TRY(search_init(&s, problem, err));
-  s.effort = effort;
-  *proved = search_level(&s, 0, 0) || problem->total_bytes <= problem->target_bytes;
-  uint64_t spent = effort - s.effort;
-  problem->effort -= spent < problem->effort ? spent : problem->effort;
-  return HR_OK;
+  hr_arena scratch;
+  hr__arena_init(&scratch);
+  hr_status status = search_init(&s, problem, &scratch, err);
+  if (status == HR_OK) search_level(&s, 0, 0);
+  hr__arena_fini(&scratch);
+  return status;
 }

@@ -1,7 +1,7 @@
-/* Placing intervals one at a time: the inner engine of packing (pack.c) and its three ways to find a layout.
+/* Placing intervals one at a time: the inner engine of packing (pack.c) and its ways to find a layout.
  *
- * A problem is one set of intervals with a target: the liveness bound, below which no layout can be. Each way starts from
- * the best layout so far, stops as soon as the target is met, and counts every placement it makes against the effort, so
+ * A problem is one set of intervals with a target: the liveness bound, below which no layout can be. Each way keeps the
+ * best layout so far, stops as soon as the target is met, and counts every placement it makes against the effort, so
  * that the result depends on the input only.
  */
 #ifndef HR_PLAN_LAYOUT_H
@@ -25,36 +25,43 @@ typedef struct hr_layout {
   hr_placed *placed; /* room for all items of the problem */
   size_t count;
   size_t total_bytes;
-  size_t ceiling;
+  size_t ceiling_bytes; /* what hangs, hangs from here */
 } hr_layout;
 
 typedef struct hr_pack_problem {
   const hr_interval *items;
   size_t count;
   size_t target_bytes;
-  uint64_t effort;   /* placements left for improving */
-  hr_gap_rule rule;  /* of the best layout */
-  uint32_t *order;   /* items in the order in which the best layout placed them */
-  size_t *offsets;   /* of the best layout, per item */
+  uint64_t effort;    /* placements left for improving */
+  uint64_t round;     /* of improving: makes the random numbers new */
+  size_t *offsets;    /* of the best layout, per item */
   size_t total_bytes; /* of the best layout; SIZE_MAX: none yet */
-  int hang, best_hang; uint32_t hang_from, best_from;
-  hr_arena *arena;   /* scratch */
+  /* The greedy layout that climbing starts from: the best of its round. */
+  uint32_t *order; /* in which the items were placed */
+  bool *hang;      /* which of them hang, per item */
+  hr_gap_rule rule;
+  size_t start_bytes; /* its total; SIZE_MAX: none yet */
+  size_t *contention; /* per item: the largest sum of bytes alive at one time during its life; set by hr__pack_greedy */
 } hr_pack_problem;
 
 static inline bool hr__intervals_meet(const hr_interval *a, const hr_interval *b) {
   return a->first <= b->last && b->first <= a->last;
 }
 
-/* Puts one item into the layout. */
-void hr__layout_place(hr_layout *layout, const hr_interval *items, uint32_t item, hr_gap_rule rule,
-                      bool hang);
+/* Puts one item into the layout: at the bottom of its gap, or hanging from the top of it. */
+void hr__layout_place(hr_layout *layout, const hr_interval *items, uint32_t item, hr_gap_rule rule, bool hang);
 
-/* Several fixed orders under both gap rules; always leaves a layout. Not counted as effort. */
+/* Keeps a complete layout if it is the best so far. */
+void hr__layout_keep(const hr_layout *layout, hr_pack_problem *problem);
+
+/* Greedy layouts in fixed orders; always leaves one. */
 hr_status hr__pack_greedy(hr_pack_problem *problem, hr_error *err);
-/* Random moves in the order of placement: what sticks out above the target goes earlier. */
+/* Greedy layouts in orders with a random part. */
+hr_status hr__pack_sample(hr_pack_problem *problem, uint64_t effort, hr_error *err);
+/* Small changes to the order of the best greedy layout, kept while they do no harm. */
 hr_status hr__pack_climb(hr_pack_problem *problem, uint64_t effort, hr_error *err);
-/* Depth-first search over layouts in which every interval rests on the floor or on another. Complete, thus a proof, when
- * it ends within the effort; `proved` says so. */
-hr_status hr__pack_exact(hr_pack_problem *problem, uint64_t effort, bool *proved, hr_error *err);
+/* Depth-first search over layouts in which every interval rests on the floor or on another: leaves a layout as good as
+ * any. For small sets: takes as long as it takes. */
+hr_status hr__pack_exact(hr_pack_problem *problem, hr_error *err);
 
 #endif

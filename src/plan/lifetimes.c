@@ -6,7 +6,7 @@ typedef struct merge {
   const hr_graph *graph;
   size_t alignment;
   hr_lifetime *lifetimes;
-  uint32_t *taken; /* per home: position + 1 of the node whose result took it over last; 0: none */
+  uint32_t *taken; /* per home: position + 1 of the last node with a result in it that is in place; 0: none */
 } merge;
 
 static void buffer_touch(hr_lifetime *life, uint32_t position) {
@@ -87,15 +87,25 @@ static void takeover(merge *m, const hr_node *node, uint32_t position, const hr_
   hr_id out_buffer = m->graph->values[node->out[alias->out]].buffer;
   hr_id home = home_of(m, node->in[alias->in]);
   hr_lifetime *life = &m->lifetimes[home], *joined = &m->lifetimes[out_buffer];
+  m->lifetimes[m->graph->values[node->in[alias->in]].buffer].passed_on = true;
   joined->home = home;
   life->last = joined->last;
   life->kept = joined->kept;
   m->taken[home] = position + 1;
 }
 
+/* Results that the graph itself puts in place (updates of state) have taken their operand's storage already. */
+static void node_mark_taken(merge *m, const hr_node *node, uint32_t position) {
+  for (int j = 0; j < node->n_out; j++)
+    for (int i = 0; i < node->n_in; i++)
+      if (node->in[i] != HR_NONE && home_of(m, node->in[i]) == home_of(m, node->out[j]))
+        m->taken[home_of(m, node->out[j])] = position + 1;
+}
+
 /* Sums go first: adding in place also saves the copy of the partial sum. */
 static void node_merge(merge *m, const hr_node *node, uint32_t position) {
   static const hr_alias_kind kinds[] = {HR_ALIAS_ACCUMULATE, HR_ALIAS_MAY};
+  node_mark_taken(m, node, position);
   for (int k = 0; k < 2; k++) {
     for (int a = 0; a < node->op->n_alias; a++) {
       const hr_alias *alias = &node->op->alias[a];
@@ -116,6 +126,8 @@ hr_status hr__lifetimes(const hr_graph *graph, size_t alignment, hr_lifetime *li
       node_touch(graph, &graph->nodes[program->first + i], i, lifetimes);
   }
   host_touch(graph, lifetimes);
+  for (size_t b = 0; b < graph->n_buffers; b++)
+    lifetimes[b].own_last = lifetimes[b].last;
   for (size_t p = 0; p < graph->n_programs; p++) {
     const hr_program *program = &graph->programs[p];
     for (hr_id i = 0; i < program->count; i++)

@@ -1,5 +1,5 @@
-/* Packing: the set is cut where no interval crosses; each part is laid out greedily and, where it misses the bound of
- * the whole, improved: proved best when small, by search and hill-climbing otherwise. */
+/* Packing: the set is cut where no interval crosses; each part is laid out greedily in many ways until it meets the
+ * bound of the whole, then improved step by step. Small sets that still miss it are searched to the end. */
 #include "plan/pack.h"
 
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include "plan/layout.h"
 
 enum {
-  PACK_PROVED = 8,    /* sets up to this size are always packed best, whatever the effort */
-  PACK_SEARCHED = 192 /* largest set given to the depth-first search */
+  PACK_PROVED = 8, /* sets up to this size are packed best, whatever the effort */
+  PACK_ROUNDS = 16 /* of sampling and climbing, between which the effort is shared */
 };
 
 typedef struct sorted_item {
@@ -43,13 +43,14 @@ static hr_status bound_compute(const hr_interval *intervals, size_t count, const
 }
 
 static hr_status part_pack(hr_pack_problem *problem, hr_error *err) {
-  bool proved = false;
   HR_TRY(hr__pack_greedy(problem, err));
-  if (problem->total_bytes <= problem->target_bytes) return HR_OK;
-  if (problem->count <= PACK_PROVED) return hr__pack_exact(problem, UINT64_MAX, &proved, err);
-  if (problem->count <= PACK_SEARCHED) HR_TRY(hr__pack_exact(problem, problem->effort / 8, &proved, err));
-  if (proved) return HR_OK;
-  return hr__pack_climb(problem, problem->effort, err);
+  uint64_t share = problem->effort / (2 * PACK_ROUNDS) + 1;
+  for (; problem->effort > 0 && problem->total_bytes > problem->target_bytes; problem->round++) {
+    HR_TRY(hr__pack_sample(problem, share, err));
+    HR_TRY(hr__pack_climb(problem, share, err));
+  }
+  if (problem->total_bytes <= problem->target_bytes || problem->count > PACK_PROVED) return HR_OK;
+  return hr__pack_exact(problem, err);
 }
 
 /* Packs starts[0..count), which no other interval meets, with scratch of its own. */
@@ -62,11 +63,14 @@ static hr_status part_run(const hr_interval *intervals, const sorted_item *start
                              .count = count,
                              .target_bytes = target,
                              .effort = *effort,
-                             .order = hr__arena_array(&scratch, count, sizeof(uint32_t)),
                              .offsets = hr__arena_array(&scratch, count, sizeof(size_t)),
+                             .order = hr__arena_array(&scratch, count, sizeof(uint32_t)),
+                             .hang = hr__arena_array(&scratch, count, sizeof(bool)),
                              .total_bytes = SIZE_MAX,
-                             .arena = &scratch};
-  hr_status status = items && problem.order && problem.offsets ? HR_OK : hr__nomem(err);
+                             .start_bytes = SIZE_MAX,
+                             .contention = hr__arena_array(&scratch, count, sizeof(size_t))};
+  hr_status status =
+      items && problem.offsets && problem.order && problem.hang && problem.contention ? HR_OK : hr__nomem(err);
   if (status == HR_OK) {
     for (size_t i = 0; i < count; i++)
       items[i] = intervals[starts[i].item];

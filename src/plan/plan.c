@@ -28,16 +28,6 @@ typedef struct building {
   hr_error *err;
 } building;
 
-static hr_category role_category(hr_role role) {
-  static const hr_category categories[HR_ROLE_COUNT] = {
-      [HR_ROLE_PARAMETER] = HR_CAT_PARAMETERS, [HR_ROLE_GRADIENT] = HR_CAT_GRADIENTS,
-      [HR_ROLE_OPTIMIZER] = HR_CAT_OPTIMIZER,  [HR_ROLE_ACTIVATION] = HR_CAT_ACTIVATIONS,
-      [HR_ROLE_INPUT] = HR_CAT_INPUTS,         [HR_ROLE_OUTPUT] = HR_CAT_ACTIVATIONS,
-      [HR_ROLE_STAGING] = HR_CAT_STAGING,
-  };
-  return categories[role];
-}
-
 static hr_status size_refuse(const building *b, const char *name) {
   return hr__fail(b->err, HR_BAD_INPUT, name, "make the model or the batch smaller",
                   "the plan is larger than the address space");
@@ -69,11 +59,8 @@ static hr_status node_plan(building *b, hr_id id, uint32_t position, hr_desc *st
   hr_device_kind kind = node->place == HR_ON_HOST ? HR_CPU : plan->facts.kind;
   HR_TRY(kernel_check(b, node, &view, kind));
 
-  hr_cost cost = {0};
-  node->op->cost(&view, &cost);
-  int threads = hr__rates_threads(b->rates, &cost, plan->facts.threads);
+  int threads = hr__rates_node(b->rates, node->op, &view, plan->facts.threads, &plan->seconds_of_node[id]);
   plan->threads_of_node[id] = threads;
-  plan->seconds_of_node[id] = hr__rates_seconds(b->rates, &cost, threads);
 
   plan->workspace_of_node[id] = HR_NONE;
   size_t bytes = node->op->workspace ? node->op->workspace(&view, kind, threads) : 0;
@@ -129,7 +116,7 @@ static hr_status persistent_plan(building *b) {
     size_t *bottom = &plan->tiers[buffer->home].persistent_bytes;
     hr_slot slot = {.name = buffer->name,
                     .tier = buffer->home,
-                    .category = role_category(buffer->role),
+                    .category = hr__role_category(buffer->role),
                     .program = HR_NONE,
                     .bytes = buffer->bytes,
                     .last = UINT32_MAX,
@@ -151,7 +138,7 @@ static hr_status transients_plan(building *b, hr_id program) {
     if (buffer->persistent || buffer->program != program || !life->used || life->home != i) continue;
     hr_slot slot = {.name = buffer->name,
                     .tier = buffer->home,
-                    .category = role_category(buffer->role),
+                    .category = hr__role_category(buffer->role),
                     .program = program,
                     .bytes = buffer->bytes,
                     .first = life->first,
@@ -167,9 +154,22 @@ static hr_status transients_plan(building *b, hr_id program) {
 
 /* --- offsets ---------------------------------------------------------------------------------------------------- */
 
-/* Enough for thousands of new layouts of a small program, a few of a large one; about 0.05 s at most. */
+/* Enough for thousands of new layouts of a small program, for ten of a large one: 0.1 s at most. */
 static uint64_t effort_default(size_t count) {
-  return 30000000 / (count + 16);
+  return 90000000 / (count + 100);
+}
+
+/* With the default effort; and with more of it while the tier is over 1 % above its bound. That is rare: layouts of
+ * training steps meet their bound. */
+static hr_status pack_default(const hr_interval *intervals, size_t count, size_t persistent_bytes, size_t *offsets,
+                              hr_packing *packing, hr_error *err) {
+  static const uint64_t efforts[] = {1, 6, 12};
+  for (size_t i = 0; i < sizeof efforts / sizeof *efforts; i++) {
+    HR_TRY(hr__pack(intervals, count, efforts[i] * effort_default(count), offsets, packing, err));
+    size_t bound = persistent_bytes + packing->lower_bound_bytes;
+    if (packing->total_bytes - packing->lower_bound_bytes <= bound / 100) break;
+  }
+  return HR_OK;
 }
 
 /* Lays out slots[from..n_slots) of one tier above the persistent part. */
@@ -184,8 +184,9 @@ static hr_status tier_pack(building *b, size_t from, hr_tier tier, hr_program_pl
     if (slot->tier == tier && slot->bytes > 0) intervals[count++] = (hr_interval){slot->first, slot->last, slot->bytes};
   }
   hr_packing packing;
-  HR_TRY(
-      hr__pack(intervals, count, b->pack_effort ? b->pack_effort : effort_default(count), offsets, &packing, b->err));
+  HR_TRY(b->pack_effort
+             ? hr__pack(intervals, count, b->pack_effort, offsets, &packing, b->err)
+             : pack_default(intervals, count, plan->tiers[tier].persistent_bytes, offsets, &packing, b->err));
   out->transient_bytes[tier] = packing.total_bytes;
   out->lower_bound_bytes[tier] = packing.lower_bound_bytes;
   size_t bottom = plan->tiers[tier].persistent_bytes, top;
@@ -240,6 +241,19 @@ static hr_status peak_find(building *b, hr_id program, hr_tier tier, uint32_t *p
   return HR_OK;
 }
 
+/* A slot that buffers share by takeover is reported as what it holds at its program's peak. */
+static void slots_name(building *b, hr_id program) {
+  hr_plan *plan = b->plan;
+  for (hr_id i = 0; i < b->graph->n_buffers; i++) {
+    const hr_buffer *buffer = &b->graph->buffers[i];
+    if (buffer->persistent || buffer->program != program) continue;
+    if (!hr__lifetime_holds(&b->lifetimes[i], plan->programs[program].peak_node)) continue;
+    hr_slot *slot = &plan->slots[plan->slot_of_buffer[i]];
+    slot->name = buffer->name;
+    slot->category = hr__role_category(buffer->role);
+  }
+}
+
 hr_id hr__plan_peak_program(const hr_plan *plan, hr_tier tier) {
   hr_id peak = HR_NONE;
   for (hr_id p = 0; p < plan->graph->n_programs; p++) {
@@ -268,9 +282,7 @@ static hr_status tier_finish(building *b, hr_tier tier) {
   uint64_t live = 0;
   for (size_t s = 0; s < plan->n_slots; s++) {
     const hr_slot *slot = &plan->slots[s];
-    if (slot->tier != tier) continue;
-    if (slot->program != HR_NONE && (slot->program != program || slot->first > position || slot->last < position))
-      continue;
+    if (slot->tier != tier || !hr__slot_alive(slot, program, position)) continue;
     out->categories[slot->category] += slot->bytes;
     live += slot->bytes;
   }
@@ -331,6 +343,7 @@ static hr_status plan_make(building *b, const hr_plan_options *options) {
   for (hr_id p = 0; p < b->graph->n_programs; p++) {
     HR_TRY(program_plan(b, p, storage));
     HR_TRY(peak_find(b, p, HR_TIER_DEVICE, &b->plan->programs[p].peak_node));
+    slots_name(b, p);
   }
   for (int t = 0; t < HR_TIER_COUNT; t++)
     HR_TRY(tier_finish(b, (hr_tier)t));

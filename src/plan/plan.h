@@ -28,6 +28,7 @@ typedef enum hr_category {
       HR_CAT_COUNT
 } hr_category;
 const char *hr_category_name(hr_category category);
+hr_category hr__role_category(hr_role role);
 
 /* One slot of an arena: a graph buffer (or several merged by in-place results), or a node's workspace. */
 typedef struct hr_slot {
@@ -39,6 +40,11 @@ typedef struct hr_slot {
   uint32_t first, last;  /* node positions in the program, both inclusive; 0..UINT32_MAX when persistent */
   size_t offset;         /* in the tier's arena */
 } hr_slot;
+
+/* Whether a slot is taken at a position of a program. */
+static inline bool hr__slot_alive(const hr_slot *slot, hr_id program, uint32_t position) {
+  return slot->program == HR_NONE || (slot->program == program && slot->first <= position && position <= slot->last);
+}
 
 typedef struct hr_segment {
   hr_place place;

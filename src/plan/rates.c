@@ -1,5 +1,7 @@
 /* From an op's cost to seconds.
  *
+ * A node that was measured as it is takes what was measured. Any other:
+ *
  * seconds = overhead + products + max(other flops / rate, other bytes / rate)
  *
  * A product's time is what was measured for that very shape; failing that, a smooth model of the rate over (m, n, k),
@@ -19,16 +21,14 @@ enum { NEIGHBOURS = 4 };
 /* One core of a server processor with 512-bit vectors, two cores together; memory-bound work gains less than twofold
  * from the second core, and waking it costs microseconds. */
 static const hr_class_rate cpu_defaults[HR_CLASS_COUNT] = {
-    [HR_CLASS_STREAM] = {8e9, 10e9, 0.4e-6},
-    [HR_CLASS_GATHER] = {4e9, 6e9, 0.5e-6},
-    [HR_CLASS_PRODUCT] = {140e9, 10e9, 1.5e-6},
+    [HR_CLASS_STREAM] = {8e9, 10e9, 0.4e-6},   [HR_CLASS_STREAM_16] = {5e9, 5e9, 0.4e-6},
+    [HR_CLASS_GATHER] = {4e9, 6e9, 0.5e-6},    [HR_CLASS_PRODUCT] = {140e9, 10e9, 1.5e-6},
     [HR_CLASS_ATTENTION] = {60e9, 10e9, 2e-6},
 };
 /* A data-centre GPU of the last years, one launch at a time. */
 static const hr_class_rate cuda_defaults[HR_CLASS_COUNT] = {
-    [HR_CLASS_STREAM] = {10e12, 2e12, 3e-6},
-    [HR_CLASS_GATHER] = {5e12, 1e12, 3e-6},
-    [HR_CLASS_PRODUCT] = {50e12, 2e12, 4e-6},
+    [HR_CLASS_STREAM] = {10e12, 2e12, 3e-6},    [HR_CLASS_STREAM_16] = {10e12, 2e12, 3e-6},
+    [HR_CLASS_GATHER] = {5e12, 1e12, 3e-6},     [HR_CLASS_PRODUCT] = {50e12, 2e12, 4e-6},
     [HR_CLASS_ATTENTION] = {40e12, 2e12, 6e-6},
 };
 
@@ -81,6 +81,64 @@ hr_status hr__rates_add(hr_rates *rates, const hr_product_rate *measured, hr_err
                      sizeof *rates->products) != 0)
     return hr__nomem(err);
   rates->products[rates->n_products++] = *measured;
+  return HR_OK;
+}
+
+/* --- measured nodes --------------------------------------------------------------------------------------------- */
+
+/* Folds `bytes` into a key. */
+static void key_fold(char key[HR_XXH_HEX], const void *data, size_t bytes) {
+  char both[HR_XXH_HEX + sizeof(int64_t) * (HR_RANK + 2)] = {0};
+  memcpy(both, key, HR_XXH_HEX);
+  memcpy(both + HR_XXH_HEX, data, bytes);
+  hr__xxh128_hex(both, HR_XXH_HEX + bytes, key);
+}
+
+/* Field by field: what lies between fields is undefined. */
+static void key_fold_desc(char key[HR_XXH_HEX], const hr_desc *desc) {
+  int64_t words[HR_RANK + 2] = {desc->rank > 0 ? (int64_t)desc->dtype : 0, desc->rank};
+  for (int d = 0; d < desc->rank; d++)
+    words[2 + d] = desc->dim[d];
+  key_fold(key, words, sizeof words);
+}
+
+static void key_fold_product(char key[HR_XXH_HEX], const hr_product *p) {
+  int64_t words[] = {p->m, p->n, p->k, p->times, p->transpose_a, p->transpose_b, p->accumulate, (int64_t)p->dtype};
+  key_fold(key, words, sizeof words);
+}
+
+void hr__rates_key(const hr_op *op, const hr_op_view *view, char key[HR_XXH_HEX]) {
+  hr_cost cost = {0};
+  op->cost(view, &cost);
+  hr__xxh128_hex(op->name, strlen(op->name), key);
+  int64_t counts[] = {view->n_in, view->n_out, cost.n_products};
+  key_fold(key, counts, sizeof counts);
+  for (int i = 0; i < view->n_in; i++)
+    key_fold_desc(key, &view->in[i]);
+  for (int j = 0; j < view->n_out; j++)
+    key_fold_desc(key, &view->out[j]);
+  for (int p = 0; p < cost.n_products; p++)
+    key_fold_product(key, &cost.products[p]);
+  double work[] = {cost.flops, cost.bytes};
+  key_fold(key, work, sizeof work);
+}
+
+const hr_op_rate *hr__rates_find_op(const hr_rates *rates, const char *key, int threads) {
+  for (size_t i = 0; i < rates->n_ops; i++)
+    if (rates->ops[i].threads == threads && strcmp(rates->ops[i].key, key) == 0) return &rates->ops[i];
+  return NULL;
+}
+
+hr_status hr__rates_add_op(hr_rates *rates, const hr_op_rate *measured, hr_error *err) {
+  const hr_op_rate *has = hr__rates_find_op(rates, measured->key, measured->threads);
+  if (has) {
+    rates->ops[has - rates->ops] = *measured;
+    return HR_OK;
+  }
+  if (rates->n_ops == HR_RATES_OPS) return HR_OK;
+  if (hr__arena_grow(&rates->arena, (void **)&rates->ops, &rates->cap_ops, rates->n_ops, sizeof *rates->ops) != 0)
+    return hr__nomem(err);
+  rates->ops[rates->n_ops++] = *measured;
   return HR_OK;
 }
 
@@ -161,13 +219,17 @@ static double cost_seconds(const hr_rates *rates, const hr_cost *cost, bool all)
   return rate->overhead_seconds + seconds + (arithmetic > traffic ? arithmetic : traffic);
 }
 
+/* Between one thread and all: straight in the logarithms. */
+static double threads_between(const hr_rates *rates, double one, double all, int threads) {
+  double share = log((double)threads) / log((double)rates->threads);
+  return exp((1 - share) * log(one) + share * log(all));
+}
+
 double hr__rates_seconds(const hr_rates *rates, const hr_cost *cost, int threads) {
   if (threads <= 1 || rates->threads <= 1) return cost_seconds(rates, cost, false);
   double all = cost_seconds(rates, cost, true);
   if (threads >= rates->threads) return all;
-  double one = cost_seconds(rates, cost, false);
-  double share = log((double)threads) / log((double)rates->threads);
-  return exp((1 - share) * log(one) + share * log(all));
+  return threads_between(rates, cost_seconds(rates, cost, false), all, threads);
 }
 
 int hr__rates_threads(const hr_rates *rates, const hr_cost *cost, int available) {
@@ -182,4 +244,26 @@ int hr__rates_threads(const hr_rates *rates, const hr_cost *cost, int available)
     best_seconds = seconds;
   }
   return best;
+}
+
+int hr__rates_node(const hr_rates *rates, const hr_op *op, const hr_op_view *view, int available, double *seconds) {
+  const hr_op_rate *one = NULL, *all = NULL;
+  if (rates->n_ops > 0) {
+    char key[HR_XXH_HEX];
+    hr__rates_key(op, view, key);
+    one = hr__rates_find_op(rates, key, 1);
+    all = hr__rates_find_op(rates, key, rates->threads);
+  }
+  if (!one || !all) {
+    hr_cost cost = {0};
+    op->cost(view, &cost);
+    int threads = hr__rates_threads(rates, &cost, available);
+    *seconds = hr__rates_seconds(rates, &cost, threads);
+    return threads;
+  }
+  *seconds = one->seconds;
+  if (available > rates->threads) available = rates->threads;
+  if (available <= 1 || all->seconds >= one->seconds) return 1;
+  *seconds = threads_between(rates, one->seconds, all->seconds, available);
+  return available;
 }

@@ -1,17 +1,15 @@
 /* The cache file of a device's rates: JSON, written whole, believed only if every field makes sense. */
 #include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "format/doc.h"
 #include "format/file.h"
 #include "format/json.h"
 #include "plan/rates.h"
 
-enum { RATES_FILE_CAP = 4 << 20, RATES_SCHEMA = 1, RATES_PRODUCTS = 1 << 16 };
+enum { RATES_FILE_CAP = 4 << 20, RATES_SCHEMA = 2, RATES_PRODUCTS = 1 << 16 };
 
 /* The device's name as part of a file name: letters and digits, everything else one dash. */
 static void slug_make(const char *name, char out[96]) {
@@ -28,15 +26,29 @@ static void slug_make(const char *name, char out[96]) {
   out[length] = '\0';
 }
 
+/* The folder that caches are kept in, as a full path; NULL: none is known. `within` comes between it and ours. */
+static const char *cache_root(const char **within) {
+  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  *within = cache && cache[0] == '/' ? "" : "/.cache";
+  if (cache && cache[0] == '/') return cache;
+  return home && home[0] == '/' ? home : NULL;
+}
+
 const char *hr__rates_path(const hr_facts *facts, hr_arena *arena) {
   char slug[96];
   slug_make(facts->name, slug);
-  const char *kind = hr_device_kind_name(facts->kind);
-  const char *cache = getenv("XDG_CACHE_HOME");
-  if (cache && cache[0] == '/') return hr__arena_format(arena, "%s/headroom/rates-%s-%s.json", cache, kind, slug);
-  const char *home = getenv("HOME");
-  if (!home || home[0] != '/') return NULL;
-  return hr__arena_format(arena, "%s/.cache/headroom/rates-%s-%s.json", home, kind, slug);
+  const char *kind = hr_device_kind_name(facts->kind), *within, *root = cache_root(&within);
+  return root ? hr__arena_format(arena, "%s%s/headroom/rates-%s-%s.json", root, within, kind, slug) : NULL;
+}
+
+/* hr__rates_path, with the reason where there is none. */
+static hr_status path_make(const hr_facts *facts, hr_arena *arena, const char **path, hr_error *err) {
+  const char *within;
+  *path = hr__rates_path(facts, arena);
+  if (*path) return HR_OK;
+  if (cache_root(&within)) return hr__nomem(err);
+  return hr__fail(err, HR_IO, "rates", "set HOME or XDG_CACHE_HOME to a full path",
+                  "there is no cache folder to keep the rates in");
 }
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */
@@ -95,6 +107,30 @@ static bool product_read(const hr_doc_node *map, int threads, hr_product_rate *o
   return true;
 }
 
+static bool op_read(const hr_doc_node *map, int threads, hr_op_rate *out) {
+  const hr_doc_node *op = hr__doc_get(map, "op"), *key = hr__doc_get(map, "key");
+  int64_t on;
+  if (!op || op->kind != HR_DOC_SCALAR || !key || key->kind != HR_DOC_SCALAR) return false;
+  if (strlen(key->text) != HR_XXH_HEX - 1 || strspn(key->text, "0123456789abcdef") != HR_XXH_HEX - 1) return false;
+  out->op = hr__op_find(op->text);
+  if (!out->op || !int_read(map, "threads", 1, threads, &on) || !positive_read(map, "seconds", &out->seconds))
+    return false;
+  memcpy(out->key, key->text, HR_XXH_HEX);
+  out->threads = (int)on;
+  return true;
+}
+
+static hr_status ops_read(const hr_doc_node *list, hr_rates *rates, hr_error *err) {
+  if (!list || list->kind != HR_DOC_LIST) return HR_BAD_INPUT;
+  size_t count = 0;
+  for (const hr_doc_node *entry = list->child; entry; entry = entry->next) {
+    hr_op_rate rate = {0};
+    if (count++ == HR_RATES_OPS || !op_read(entry, rates->threads, &rate)) return HR_BAD_INPUT;
+    HR_TRY(hr__rates_add_op(rates, &rate, err));
+  }
+  return HR_OK;
+}
+
 /* HR_BAD_INPUT stands for "do not believe this file". */
 static hr_status rates_read(const hr_facts *facts, const hr_doc_node *root, hr_rates *rates, hr_error *err) {
   int64_t schema, threads;
@@ -113,13 +149,14 @@ static hr_status rates_read(const hr_facts *facts, const hr_doc_node *root, hr_r
     if (count++ == RATES_PRODUCTS || !product_read(entry, rates->threads, &rate)) return HR_BAD_INPUT;
     HR_TRY(hr__rates_add(rates, &rate, err));
   }
+  HR_TRY(ops_read(hr__doc_get(root, "ops"), rates, err));
   rates->measured = true;
   return HR_OK;
 }
 
 static hr_status rates_load(const hr_facts *facts, hr_arena *scratch, hr_rates *rates, hr_error *err) {
-  const char *path = hr__rates_path(facts, scratch);
-  if (!path) return HR_BAD_INPUT;
+  const char *path;
+  HR_TRY(path_make(facts, scratch, &path, err));
   char *text;
   size_t bytes;
   hr_doc_node *root;
@@ -157,51 +194,43 @@ static json_t *product_json(const hr_product_rate *rate) {
                    "n", (json_int_t)p->n, "k", (json_int_t)p->k, "threads", rate->threads, "seconds", rate->seconds);
 }
 
+static json_t *op_json(const hr_op_rate *rate) {
+  return json_pack("{s:s,s:s,s:i,s:f}", "op", rate->op->name, "key", rate->key, "threads", rate->threads, "seconds",
+                   rate->seconds);
+}
+
 /* NULL: out of memory. */
 static json_t *rates_json(const hr_facts *facts, const hr_rates *rates) {
-  json_t *root = json_pack("{s:i,s:s,s:i,s:{},s:[]}", "schema", RATES_SCHEMA, "device", facts->name, "threads",
-                           rates->threads, "classes", "products");
+  json_t *root = json_pack("{s:i,s:s,s:i,s:{},s:[],s:[]}", "schema", RATES_SCHEMA, "device", facts->name, "threads",
+                           rates->threads, "classes", "products", "ops");
   if (!root) return NULL;
   int failed = 0;
   json_t *classes = json_object_get(root, "classes"), *products = json_object_get(root, "products");
+  json_t *ops = json_object_get(root, "ops");
   for (int c = 0; c < HR_CLASS_COUNT; c++)
     failed |= json_object_set_new(classes, hr_op_class_name((hr_op_class)c), class_json(rates->classes[c]));
   for (size_t i = 0; i < rates->n_products; i++)
     failed |= json_array_append_new(products, product_json(&rates->products[i]));
+  for (size_t i = 0; i < rates->n_ops; i++)
+    failed |= json_array_append_new(ops, op_json(&rates->ops[i]));
   if (!failed) return root;
   json_decref(root);
   return NULL;
 }
 
-/* The folders above the file; those that exist are fine. */
-static hr_status folders_create(const char *path, hr_arena *scratch, hr_error *err) {
-  char *folder = hr__arena_text(scratch, path);
-  if (!folder) return hr__nomem(err);
-  for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-    *slash = '\0';
-    if (hr__file_calls.mkdir(folder, 0755) != 0) {
-      int why = errno;
-      struct stat facts;
-      if (stat(folder, &facts) != 0 || !S_ISDIR(facts.st_mode)) return hr__fail_errno(err, folder, "create", why);
-    }
-    *slash = '/';
-  }
-  return HR_OK;
-}
-
 static hr_status rates_save(const hr_facts *facts, const hr_rates *rates, hr_arena *scratch, hr_error *err) {
-  const char *path = hr__rates_path(facts, scratch);
-  if (!path)
-    return hr__fail(err, HR_IO, "rates", "set HOME or XDG_CACHE_HOME to a full path",
-                    "there is no cache folder to keep the rates in");
-  HR_TRY(folders_create(path, scratch, err));
+  const char *path;
+  HR_TRY(path_make(facts, scratch, &path, err));
+  char *folder = hr__arena_text(scratch, path), *text;
+  if (!folder) return hr__nomem(err);
+  *strrchr(folder, '/') = '\0'; /* the path is a full one */
+  HR_TRY(hr__file_make_folders(folder, err));
   hr__json_init();
   json_t *root = rates_json(facts, rates);
-  char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
-  hr_status status = text ? hr__file_replace(path, text, strlen(text), err) : hr__nomem(err);
-  hr__free(text);
+  size_t bytes;
+  hr_status status = hr__json_text(root, JSON_INDENT(1) | JSON_SORT_KEYS, scratch, &text, &bytes, err);
   json_decref(root);
-  return status;
+  return status == HR_OK ? hr__file_replace(path, text, bytes, err) : status;
 }
 
 hr_status hr__rates_save(const hr_facts *facts, const hr_rates *rates, hr_error *err) {

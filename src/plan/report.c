@@ -1,9 +1,7 @@
 #include "plan/report.h"
 
-#include <inttypes.h>
-
-#include "base/text.h"
 #include "format/json.h"
+#include "plan/lifetimes.h"
 
 static json_t *bytes_json(uint64_t bytes) {
   return json_integer((json_int_t)bytes);
@@ -67,13 +65,32 @@ static json_t *phases_json(const hr_phases *phases) {
                    bytes_json(phases->eval), "save", bytes_json(phases->save), "resume", bytes_json(phases->resume));
 }
 
+/* Names of trained parameters that nothing flows back to. */
+static json_t *untrained_json(const hr_graph *graph) {
+  json_t *list = json_array();
+  size_t count = hr__graph_untrained(graph, NULL, 0);
+  hr_id *values = hr__alloc_zero(count + 1, sizeof *values);
+  int failed = list == NULL || values == NULL;
+  if (!failed) hr__graph_untrained(graph, values, count);
+  for (size_t i = 0; i < count && !failed; i++)
+    failed = json_array_append_new(list, json_string(graph->values[values[i]].name));
+  hr__free(values);
+  if (!failed) return list;
+  json_decref(list);
+  return NULL;
+}
+
 static json_t *model_json(const hr_plan *plan, const hr_recipe *recipe) {
   uint64_t parameters, trainable;
   hr__report_parameters(plan->graph, &parameters, &trainable);
   const char *family =
       recipe && hr__recipe_has(recipe, "model.family") ? hr__recipe_text(recipe, "model.family") : NULL;
-  return json_pack("{s:s?,s:o,s:o,s:n}", "family", family, "parameters", bytes_json(parameters), "trainable_parameters",
-                   bytes_json(trainable), "adapters");
+  json_t *object = json_pack("{s:s?,s:o,s:o,s:n}", "family", family, "parameters", bytes_json(parameters),
+                             "trainable_parameters", bytes_json(trainable), "adapters");
+  if (!object || hr__graph_untrained(plan->graph, NULL, 0) == 0) return object;
+  if (json_object_set_new(object, "without_gradient", untrained_json(plan->graph)) == 0) return object;
+  json_decref(object);
+  return NULL;
 }
 
 json_t *hr__report_json(const hr_plan *plan, const hr_verdict *verdict, const hr_recipe *recipe) {
@@ -89,13 +106,50 @@ json_t *hr__report_json(const hr_plan *plan, const hr_verdict *verdict, const hr
 
 /* --- the buffer list -------------------------------------------------------------------------------------------- */
 
-static json_t *slot_json(const hr_plan *plan, const hr_slot *slot) {
+/* `home` is the number of the slot: buffers with the same one share its bytes, one after another. */
+static json_t *entry_json(const hr_plan *plan, hr_id home, const char *name, hr_category category, uint32_t first,
+                          uint32_t last) {
+  const hr_slot *slot = &plan->slots[home];
   bool persistent = slot->program == HR_NONE;
-  return json_pack("{s:s,s:s,s:s,s:s?,s:o,s:I,s:I,s:o}", "name", slot->name, "tier", hr_tier_name(slot->tier),
-                   "category", hr_category_name(slot->category), "program",
+  return json_pack("{s:o,s:s,s:s,s:s?,s:o,s:I,s:o,s:o,s:I}", "name", hr__json_string(name), "tier",
+                   hr_tier_name(slot->tier), "category", hr_category_name(category), "program",
                    persistent ? NULL : plan->graph->programs[slot->program].name, "bytes", bytes_json(slot->bytes),
-                   "first", (json_int_t)slot->first, "last", (json_int_t)slot->last, "offset",
-                   bytes_json(slot->offset));
+                   "first", (json_int_t)first, "last", persistent ? json_null() : json_integer((json_int_t)last),
+                   "offset", bytes_json(slot->offset), "home", (json_int_t)home);
+}
+
+/* Every buffer of the graph that has a place, with its own life, and every workspace. */
+static json_t *entries_json(const hr_plan *plan, const hr_lifetime *lifetimes) {
+  const hr_graph *graph = plan->graph;
+  json_t *list = json_array();
+  int failed = list == NULL;
+  for (size_t b = 0; b < graph->n_buffers && !failed; b++) {
+    hr_id home = plan->slot_of_buffer[b];
+    if (home == HR_NONE) continue;
+    const hr_buffer *buffer = &graph->buffers[b];
+    uint32_t first = buffer->persistent ? 0 : lifetimes[b].first;
+    failed = json_array_append_new(
+        list, entry_json(plan, home, buffer->name, hr__role_category(buffer->role), first, lifetimes[b].own_last));
+  }
+  for (size_t n = 0; n < graph->n_nodes && !failed; n++) {
+    hr_id home = plan->workspace_of_node[n];
+    if (home == HR_NONE) continue;
+    const hr_slot *slot = &plan->slots[home];
+    failed = json_array_append_new(list, entry_json(plan, home, slot->name, slot->category, slot->first, slot->last));
+  }
+  if (!failed) return list;
+  json_decref(list);
+  return NULL;
+}
+
+/* Lifetimes are a pure function of graph and alignment, so the list finds them anew. */
+static json_t *buffers_json(const hr_plan *plan) {
+  hr_lifetime *lifetimes = hr__alloc_zero(plan->graph->n_buffers + 1, sizeof *lifetimes);
+  json_t *list = NULL;
+  if (lifetimes && hr__lifetimes(plan->graph, plan->facts.alignment, lifetimes, NULL) == HR_OK)
+    list = entries_json(plan, lifetimes);
+  hr__free(lifetimes);
+  return list;
 }
 
 static json_t *program_json(const hr_plan *plan, size_t id) {
@@ -109,8 +163,8 @@ static json_t *program_json(const hr_plan *plan, size_t id) {
 
 json_t *hr__report_buffers_json(const hr_plan *plan) {
   hr__json_init();
-  json_t *root = json_pack("{s:i,s:s,s:o,s:{},s:[],s:[]}", "schema", 1, "fingerprint", plan->fingerprint, "alignment",
-                           bytes_json(plan->facts.alignment), "arena_bytes", "programs", "buffers");
+  json_t *root = json_pack("{s:i,s:s,s:o,s:{},s:[],s:o}", "schema", 1, "fingerprint", plan->fingerprint, "alignment",
+                           bytes_json(plan->facts.alignment), "arena_bytes", "programs", "buffers", buffers_json(plan));
   if (!root) return NULL;
   json_t *arenas = json_object_get(root, "arena_bytes");
   int failed = 0;
@@ -118,41 +172,12 @@ json_t *hr__report_buffers_json(const hr_plan *plan) {
     failed |= json_object_set_new(arenas, hr_tier_name((hr_tier)t), bytes_json(plan->tiers[t].arena_bytes));
   for (size_t p = 0; p < plan->graph->n_programs; p++)
     failed |= json_array_append_new(json_object_get(root, "programs"), program_json(plan, p));
-  for (size_t s = 0; s < plan->n_slots; s++)
-    failed |= json_array_append_new(json_object_get(root, "buffers"), slot_json(plan, &plan->slots[s]));
   if (!failed) return root;
   json_decref(root);
   return NULL;
 }
 
 /* --- text ------------------------------------------------------------------------------------------------------- */
-
-static void row_put(FILE *to, const char *name, uint64_t bytes, uint64_t whole) {
-  char text[HR_SIZE_TEXT];
-  fprintf(to, "  %-14s %12s %15" PRIu64 " %6.1f %%\n", name, hr__size_text(bytes, text), bytes,
-          whole > 0 ? 100.0 * (double)bytes / (double)whole : 0.0);
-}
-
-void hr__report_table(const hr_plan *plan, const hr_verdict *verdict, FILE *to) {
-  const hr_tier_plan *tier = &plan->tiers[HR_TIER_DEVICE];
-  uint64_t parameters, trainable;
-  hr__report_parameters(plan->graph, &parameters, &trainable);
-  fprintf(to, "device  %s\n", plan->facts.name);
-  fprintf(to, "model   %" PRIu64 " parameters, %" PRIu64 " trained\n\n", parameters, trainable);
-  fprintf(to, "  %-14s %12s %15s %8s\n", "at the peak", "size", "bytes", "share");
-  for (int c = 0; c < HR_CAT_COUNT; c++)
-    if (tier->categories[c] > 0) row_put(to, hr_category_name((hr_category)c), tier->categories[c], tier->peak_bytes);
-  row_put(to, "peak", tier->peak_bytes, tier->peak_bytes);
-  row_put(to, "budget", verdict->budget_bytes, tier->peak_bytes);
-  if (verdict->margin_bytes > 0) row_put(to, "margin", verdict->margin_bytes, tier->peak_bytes);
-  for (int t = HR_TIER_HOST; t < HR_TIER_COUNT; t++)
-    if (plan->tiers[t].arena_bytes > 0)
-      row_put(to, hr_tier_name((hr_tier)t), plan->tiers[t].peak_bytes, tier->peak_bytes);
-  double bound = (double)tier->lower_bound_bytes;
-  fprintf(to, "\nlayout  %.2f %% above the bound that no layout can beat\n",
-          bound > 0 ? 100.0 * ((double)tier->arena_bytes - bound) / bound : 0.0);
-  fprintf(to, "time    %.4g s per step (predicted)\n", plan->step_seconds);
-}
 
 void hr__report_buffers_text(const hr_plan *plan, FILE *to) {
   fprintf(to, "plan %s\n", plan->fingerprint);

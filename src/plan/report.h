@@ -1,4 +1,4 @@
-/* A plan in words and in JSON: the object of `plan --json`, the buffer list of `dump --after plan --json`, the table. */
+/* A plan in words and in JSON: the object of `plan --json`, the buffers of `dump --after plan`. */
 #ifndef HR_PLAN_REPORT_H
 #define HR_PLAN_REPORT_H
 
@@ -13,15 +13,15 @@
 json_t *hr__report_json(const hr_plan *plan, const hr_verdict *verdict, const hr_recipe *recipe);
 
 /* {"schema", "fingerprint", "alignment", "arena_bytes" per tier, "programs": [{"name", "nodes", ...}],
- *  "buffers": [{"name", "tier", "category", "program" (null: persistent), "bytes", "first", "last", "offset"}]}, all
- * that is needed to check the layout. A persistent buffer is alive from 0 to 2^32 - 1. NULL: out of memory. */
+ *  "buffers": [{"name", "tier", "category", "program", "bytes", "first", "last", "offset", "home"}]}: every buffer and
+ * workspace with its own life, all that is needed to check the layout. Buffers of one home share its bytes: each takes
+ * over from the one before at the node where that one is used last. "program" and "last" of persistent buffers are
+ * null. NULL: out of memory. */
 json_t *hr__report_buffers_json(const hr_plan *plan);
 
 /* Parameters of the graph, and those of them that are trained, in elements. */
 void hr__report_parameters(const hr_graph *graph, uint64_t *parameters, uint64_t *trainable);
 
-/* The table for people: categories at the peak, arena, fixed costs, budget, seconds; no verdict in words. */
-void hr__report_table(const hr_plan *plan, const hr_verdict *verdict, FILE *to);
 /* Every slot on a line, for `dump --after plan`. */
 void hr__report_buffers_text(const hr_plan *plan, FILE *to);
 

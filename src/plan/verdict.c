@@ -4,6 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+hr_category hr__role_category(hr_role role) {
+  static const hr_category categories[HR_ROLE_COUNT] = {
+      [HR_ROLE_PARAMETER] = HR_CAT_PARAMETERS, [HR_ROLE_GRADIENT] = HR_CAT_GRADIENTS,
+      [HR_ROLE_OPTIMIZER] = HR_CAT_OPTIMIZER,  [HR_ROLE_ACTIVATION] = HR_CAT_ACTIVATIONS,
+      [HR_ROLE_INPUT] = HR_CAT_INPUTS,         [HR_ROLE_OUTPUT] = HR_CAT_ACTIVATIONS,
+      [HR_ROLE_STAGING] = HR_CAT_STAGING,
+  };
+  return categories[role];
+}
+
 /* Keeps the HR_OWNERS largest, largest first; equal ones in the order they came. */
 static void owner_offer(hr_owner *owners, int *count, const hr_owner *offered) {
   int at = *count;
@@ -41,8 +51,7 @@ static int owner_compare(const void *a, const void *b) {
 }
 
 static bool slot_at_peak(const hr_slot *slot, hr_id program, uint32_t position) {
-  if (slot->tier != HR_TIER_DEVICE || slot->bytes == 0) return false;
-  return slot->program == HR_NONE || (slot->program == program && slot->first <= position && position <= slot->last);
+  return slot->tier == HR_TIER_DEVICE && slot->bytes > 0 && hr__slot_alive(slot, program, position);
 }
 
 static hr_status buffers_rank(const hr_plan *plan, hr_verdict *out, hr_error *err) {

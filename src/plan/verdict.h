@@ -1,4 +1,5 @@
-/* The verdict: whether a plan fits a budget, and who owns the bytes at its peak. Data only; the words are the caller's. */
+/* The verdict: whether a plan fits a budget, and who owns the bytes at its peak. Data only; the words are the caller's.
+ */
 #ifndef HR_PLAN_VERDICT_H
 #define HR_PLAN_VERDICT_H
 

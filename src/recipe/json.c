@@ -3,18 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "format/json.h"
 #include "recipe/internal.h"
-
-/* Paths come from the command line and need not be UTF-8; JSON has to be. */
-static json_t *text_json(const char *text) {
-  size_t bytes = strlen(text);
-  if (hr__utf8_check(text, bytes) == bytes) return json_string(text);
-  char shown[1024];
-  hr__text_escape(text, bytes, shown, sizeof shown);
-  return json_string(shown);
-}
 
 static json_t *numbers_json(const double *numbers, int count) {
   json_t *list = json_array();
@@ -28,7 +18,7 @@ static json_t *numbers_json(const double *numbers, int count) {
 }
 
 static json_t *setting_json(const hr_setting *setting) {
-  if (setting->word) return text_json(setting->text);
+  if (setting->word) return hr__json_string(setting->text);
   switch (setting->key->type) {
   case HR_KEY_INT:
     return json_integer(setting->integer);
@@ -45,7 +35,7 @@ static json_t *setting_json(const hr_setting *setting) {
   case HR_KEY_PATH:
     break;
   }
-  return text_json(setting->text);
+  return hr__json_string(setting->text);
 }
 
 /* Puts a value under its dotted path; takes the reference. */

@@ -1,5 +1,5 @@
-/* See bench.h. Every case gets fresh buffers with harmless numbers, one call to warm up, then calls until there are
- * enough of them or enough time has gone by. */
+/* See bench.h. Operands get harmless numbers; then there is one call to warm up, and calls until there are enough of
+ * them or enough time has gone by. */
 #include "run/bench.h"
 
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/checked.h"
+#include "base/mem.h"
 #include "op/adamw.h"
 #include "op/add.h"
 #include "op/attention.h"
@@ -18,21 +19,23 @@
 #include "op/swiglu.h"
 
 enum { CALLS_MOST = 15, CALLS_LEAST = 3, LINE = 64 };
-static const double enough_seconds = 0.02;
+enum { RING_BYTES = 96 << 20, RING_POSITIONS = CALLS_MOST + 1 };
+static const double enough_seconds = 0.02, most_seconds = 0.25;
 
 /* Shapes of a small transformer: 2 x 512 rows of width 512. */
 enum { B = 2, T = 512, H = 512, HEADS = 8, WIDTH = 1408, VOCABULARY = 8192 };
-#define F HR_F32
-#define ROWS_H                                                                                                         \
+#define F    HR_F32
+#define HALF HR_BF16
+#define ROWS(dtype, width)                                                                                             \
   {                                                                                                                    \
-    F, 3, {                                                                                                            \
-      B, T, H                                                                                                          \
+    dtype, 3, {                                                                                                        \
+      B, T, width                                                                                                      \
     }                                                                                                                  \
   }
-#define ROWS_W                                                                                                         \
+#define MATRIX(dtype)                                                                                                  \
   {                                                                                                                    \
-    F, 3, {                                                                                                            \
-      B, T, WIDTH                                                                                                      \
+    dtype, 2, {                                                                                                        \
+      WIDTH, H                                                                                                         \
     }                                                                                                                  \
   }
 #define CONTROL                                                                                                        \
@@ -52,47 +55,46 @@ static const hr_embedding_dw_args embedding_dw_args = {.rows = VOCABULARY};
 static const hr_head_loss_bwd_args head_args = {.want_dx = true, .want_dw = true};
 
 static const hr_bench_case cases[] = {
-    {&hr_op_add, HR_CLASS_STREAM, 2, {ROWS_H, ROWS_H}, &add_args, 1},
-    {&hr_op_rmsnorm, HR_CLASS_STREAM, 2, {ROWS_H, {F, 1, {H}}}, &rmsnorm_args, 1},
+    {&hr_op_add, HR_CLASS_STREAM, 2, {ROWS(F, H), ROWS(F, H)}, &add_args},
+    {&hr_op_rmsnorm, HR_CLASS_STREAM, 2, {ROWS(F, H), {F, 1, {H}}}, &rmsnorm_args},
     {&hr_op_rmsnorm_bwd,
      HR_CLASS_STREAM,
      6,
-     {ROWS_H, ROWS_H, {F, 1, {H}}, {F, 1, {B * T}}, {0}, {0}},
-     &rmsnorm_args,
-     1},
-    {&hr_op_swiglu, HR_CLASS_STREAM, 2, {ROWS_W, ROWS_W}, NULL, 1},
-    {&hr_op_swiglu_bwd, HR_CLASS_STREAM, 3, {ROWS_W, ROWS_W, ROWS_W}, NULL, 1},
-    {&hr_op_rope, HR_CLASS_STREAM, 2, {ROWS_H, {F, 3, {2, T, H / HEADS / 2}}}, &rope_args, 1},
+     {ROWS(F, H), ROWS(F, H), {F, 1, {H}}, {F, 1, {B * T}}, {0}, {0}},
+     &rmsnorm_args},
+    {&hr_op_swiglu, HR_CLASS_STREAM, 2, {ROWS(F, WIDTH), ROWS(F, WIDTH)}, NULL},
+    {&hr_op_swiglu_bwd, HR_CLASS_STREAM, 3, {ROWS(F, WIDTH), ROWS(F, WIDTH), ROWS(F, WIDTH)}, NULL},
+    {&hr_op_rope, HR_CLASS_STREAM, 2, {ROWS(F, H), {F, 3, {2, T, H / HEADS / 2}}}, &rope_args},
+    {&hr_op_adamw, HR_CLASS_STREAM, 6, {MATRIX(F), MATRIX(F), MATRIX(F), MATRIX(F), CONTROL, {0}}, &adamw_args},
+    {&hr_op_add, HR_CLASS_STREAM_16, 2, {ROWS(HALF, H), ROWS(HALF, H)}, &add_args},
+    {&hr_op_rmsnorm, HR_CLASS_STREAM_16, 2, {ROWS(HALF, H), {HALF, 1, {H}}}, &rmsnorm_args},
+    {&hr_op_swiglu_bwd, HR_CLASS_STREAM_16, 3, {ROWS(HALF, WIDTH), ROWS(HALF, WIDTH), ROWS(HALF, WIDTH)}, NULL},
     {&hr_op_adamw,
-     HR_CLASS_STREAM,
+     HR_CLASS_STREAM_16,
      6,
-     {{F, 2, {WIDTH, H}}, {F, 2, {WIDTH, H}}, {F, 2, {WIDTH, H}}, {F, 2, {WIDTH, H}}, CONTROL, {0}},
-     &adamw_args,
-     1},
-    {&hr_op_embedding, HR_CLASS_GATHER, 2, {{HR_I32, 2, {B, T}}, {F, 2, {VOCABULARY, H}}}, NULL, VOCABULARY},
-    {&hr_op_embedding_dw, HR_CLASS_GATHER, 3, {{HR_I32, 2, {B, T}}, ROWS_H, {0}}, &embedding_dw_args, VOCABULARY},
+     {MATRIX(HALF), MATRIX(HALF), MATRIX(F), MATRIX(F), CONTROL, {0}},
+     &adamw_args},
+    {&hr_op_embedding, HR_CLASS_GATHER, 2, {{HR_I32, 2, {B, T}}, {F, 2, {VOCABULARY, H}}}, NULL},
+    {&hr_op_embedding_dw, HR_CLASS_GATHER, 3, {{HR_I32, 2, {B, T}}, ROWS(F, H), {0}}, &embedding_dw_args},
     {&hr_op_attention,
      HR_CLASS_ATTENTION,
      3,
-     {ROWS_H, {F, 3, {B, T, H / 2}}, {F, 3, {B, T, H / 2}}},
-     &attention_args,
-     1},
+     {ROWS(F, H), {F, 3, {B, T, H / 2}}, {F, 3, {B, T, H / 2}}},
+     &attention_args},
     {&hr_op_attention_bwd,
      HR_CLASS_ATTENTION,
      6,
-     {ROWS_H, ROWS_H, {F, 3, {B, T, H / 2}}, {F, 3, {B, T, H / 2}}, ROWS_H, {F, 3, {B, HEADS, T}}},
-     &attention_args,
-     1},
+     {ROWS(F, H), ROWS(F, H), {F, 3, {B, T, H / 2}}, {F, 3, {B, T, H / 2}}, ROWS(F, H), {F, 3, {B, HEADS, T}}},
+     &attention_args},
     {&hr_op_head_loss_bwd,
      HR_CLASS_PRODUCT,
      7,
-     {ROWS_H, {F, 2, {VOCABULARY, H}}, {HR_I32, 2, {B, T}}, CONTROL, {F, 1, {1}}, {0}, {0}},
-     &head_args,
-     VOCABULARY},
+     {ROWS(F, H), {F, 2, {VOCABULARY, H}}, {HR_I32, 2, {B, T}}, CONTROL, {F, 1, {1}}, {0}, {0}},
+     &head_args},
 };
 
 static const hr_bench_case empty_case = {
-    &hr_op_rmsnorm, HR_CLASS_STREAM, 2, {{F, 2, {4, 16}}, {F, 1, {16}}}, &rmsnorm_args, 1};
+    &hr_op_rmsnorm, HR_CLASS_STREAM, 2, {{F, 2, {4, 16}}, {F, 1, {16}}}, &rmsnorm_args};
 
 const hr_bench_case *hr__bench_cases(size_t *count) {
   *count = sizeof cases / sizeof cases[0];
@@ -114,17 +116,19 @@ static int ascending(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-typedef hr_status (*call_fn)(void *arg);
+/* Call number `index`; -1 is the one that warms up. */
+typedef hr_status (*call_fn)(void *arg, int index);
 
 static hr_status calls_time(call_fn call, void *arg, double *seconds) {
   double times[CALLS_MOST];
-  HR_TRY(call(arg));
+  HR_TRY(call(arg, -1));
   int count = 0;
-  double begin = seconds_now();
-  while (count < CALLS_MOST && (count < CALLS_LEAST || seconds_now() - begin < enough_seconds)) {
+  double begin = seconds_now(), end = begin;
+  while (count < CALLS_MOST && end - begin < (count < CALLS_LEAST ? most_seconds : enough_seconds)) {
     double at = seconds_now();
-    HR_TRY(call(arg));
-    times[count++] = seconds_now() - at;
+    HR_TRY(call(arg, count));
+    end = seconds_now();
+    times[count++] = end - at;
   }
   qsort(times, (size_t)count, sizeof times[0], ascending);
   *seconds = times[count / 2];
@@ -140,7 +144,8 @@ static void task_nothing(void *arg, int64_t task, int worker) {
   (void)arg, (void)task, (void)worker;
 }
 
-static hr_status dispatch_call(void *arg) {
+static hr_status dispatch_call(void *arg, int index) {
+  (void)index;
   const dispatch *d = arg;
   hr__pool_run(d->device->pool, d->threads, d->threads, task_nothing, NULL);
   return HR_OK;
@@ -173,15 +178,85 @@ static void *block_take(block *b, size_t bytes) {
   return taken;
 }
 
-static void operand_fill(void *data, const hr_desc *desc, int64_t index_below) {
-  int64_t count = hr_desc_count(desc);
+static void *block_take_filled(block *b, hr_dtype dtype, int64_t count) {
+  float value = 0.01f;
+  size_t bytes = (size_t)count * hr_dtype_bytes(dtype);
+  char *data = block_take(b, bytes);
+  uint16_t half = hr__f32_to_bf16(value);
   for (int64_t i = 0; i < count; i++) {
-    float value = (float)((i * 37) % 101 - 50) * 0.01f;
-    if (desc->dtype == HR_F32) ((float *)data)[i] = value;
-    if (desc->dtype == HR_BF16) ((uint16_t *)data)[i] = hr__f32_to_bf16(value);
-    if (desc->dtype == HR_I32) ((int32_t *)data)[i] = (int32_t)((i * 7919) % index_below);
+    if (dtype == HR_F32) memcpy(data + 4 * i, &value, 4);
+    if (dtype == HR_BF16) memcpy(data + 2 * i, &half, 2);
   }
-  if (desc->dtype == HR_U8 && desc->dim[0] == (int64_t)sizeof(hr_control)) {
+  return data;
+}
+
+/* --- the ring ----------------------------------------------------------------------------------------------------- */
+
+static hr_status ring_map(hr_bench_ring *ring, size_t bytes, hr_error *err) {
+  block memory = {0};
+  HR_TRY(block_create(&memory, bytes, err));
+  *ring = (hr_bench_ring){memory.base, memory.bytes};
+  return HR_OK;
+}
+
+hr_status hr__bench_ring_create(hr_bench_ring *ring, hr_error *err) {
+  *ring = (hr_bench_ring){0};
+  return ring_map(ring, RING_BYTES, err);
+}
+
+void hr__bench_ring_destroy(hr_bench_ring *ring) {
+  if (ring->base) munmap(ring->base, ring->bytes);
+  *ring = (hr_bench_ring){0};
+}
+
+/* Words that are 0.01 as one f32 and as two bf16. Walking over it all also puts what was there out of the caches. */
+static void ring_fill(const hr_bench_ring *ring) {
+  uint32_t *words = (uint32_t *)(void *)ring->base;
+  for (size_t i = 0; i < ring->bytes / sizeof *words; i++)
+    words[i] = 0x3c243c24u;
+}
+
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
+
+/* A node bound at a few positions of the ring. */
+typedef struct bound {
+  hr_launch launches[RING_POSITIONS];
+  int count;
+} bound;
+
+static hr_status bound_call(void *arg, int index) {
+  const bound *b = arg;
+  const hr_launch *launch = &b->launches[(index + b->count) % b->count];
+  return launch->kernel->run(&launch->call);
+}
+
+/* Which input a result is written over, or -1. */
+static int result_over(const hr_op *op, const hr_op_view *view, uint32_t dead, int out) {
+  for (int a = 0; a < op->n_alias; a++) {
+    const hr_alias *alias = &op->alias[a];
+    if (alias->out != out || alias->in >= view->n_in || view->in[alias->in].rank == 0) continue;
+    bool same = hr_desc_bytes(&view->in[alias->in]) == hr_desc_bytes(&view->out[out]);
+    if (alias->kind != HR_ALIAS_MAY || (same && (dead >> alias->in & 1))) return alias->in;
+  }
+  return -1;
+}
+
+/* Integer operands are rows of a table: below the rows of the smallest matrix there is. */
+static int64_t index_below(const hr_op_view *view) {
+  int64_t below = INT32_MAX;
+  for (int i = 0; i < view->n_in + view->n_out; i++) {
+    const hr_desc *desc = i < view->n_in ? &view->in[i] : &view->out[i - view->n_in];
+    if (desc->rank == 2 && desc->dtype != HR_I32 && desc->dim[0] > 0 && desc->dim[0] < below) below = desc->dim[0];
+  }
+  return below == INT32_MAX ? 1 : below;
+}
+
+/* Numbers where the ring's words are none. */
+static void operand_fill(void *data, const hr_desc *desc, int64_t below) {
+  int64_t count = hr_desc_count(desc);
+  for (int64_t i = 0; desc->dtype == HR_I32 && i < count; i++)
+    ((int32_t *)data)[i] = (int32_t)((i * 7919) % below);
+  if (desc->dtype == HR_U8 && count == (int64_t)sizeof(hr_control)) {
     hr_control control = {.step = 1,
                           .learning_rate = 1e-6f,
                           .bias_correction1 = 0.1f,
@@ -190,21 +265,6 @@ static void operand_fill(void *data, const hr_desc *desc, int64_t index_below) {
                           .loss_scale = 1};
     memcpy(data, &control, sizeof control);
   }
-}
-
-/* --- ops ------------------------------------------------------------------------------------------------------------
- */
-
-static hr_status op_call(void *arg) {
-  const hr_launch *launch = arg;
-  return launch->kernel->run(&launch->call);
-}
-
-/* Which input an output is written over, or -1. */
-static int output_alias(const hr_op *op, int out) {
-  for (int a = 0; a < op->n_alias; a++)
-    if (op->alias[a].out == out && op->alias[a].kind == HR_ALIAS_MUST) return op->alias[a].in;
-  return -1;
 }
 
 static void tensor_set(hr_tensor *tensor, void *data, const hr_desc *desc) {
@@ -216,56 +276,90 @@ static void tensor_set(hr_tensor *tensor, void *data, const hr_desc *desc) {
   }
 }
 
-static hr_status op_run(hr_device *device, const hr_bench_case *what, const hr_op_view *view, int threads,
-                        block *memory, size_t workspace, double *seconds, hr_error *err) {
-  hr_tensor in[HR_OP_OPERANDS] = {0}, out[HR_OP_OPERANDS] = {0};
-  for (int i = 0; i < what->n_in; i++) {
-    if (what->in[i].rank == 0) continue;
-    tensor_set(&in[i], block_take(memory, hr_desc_bytes(&what->in[i])), &what->in[i]);
-    operand_fill(in[i].data, &what->in[i], what->index_below);
+/* One launch with its operands one after another in `memory`. */
+static hr_status launch_bind(hr_device *device, const hr_op *op, const hr_op_view *view, uint32_t dead, int threads,
+                             block *memory, hr_tensor *tensors, hr_launch *launch, hr_error *err) {
+  hr_tensor *in = tensors, *out = tensors + view->n_in;
+  int64_t below = index_below(view);
+  for (int i = 0; i < view->n_in; i++) {
+    if (view->in[i].rank == 0) continue;
+    tensor_set(&in[i], block_take(memory, hr_desc_bytes(&view->in[i])), &view->in[i]);
+    operand_fill(in[i].data, &view->in[i], below);
   }
   for (int j = 0; j < view->n_out; j++) {
-    int alias = output_alias(what->op, j);
-    tensor_set(&out[j], alias >= 0 ? in[alias].data : block_take(memory, hr_desc_bytes(&view->out[j])), &view->out[j]);
+    int over = result_over(op, view, dead, j);
+    tensor_set(&out[j], over >= 0 ? in[over].data : block_take(memory, hr_desc_bytes(&view->out[j])), &view->out[j]);
   }
-  hr_launch launch = {.kernel = &what->op->cpu,
-                      .call = {.in = in,
-                               .out = out,
-                               .n_in = what->n_in,
-                               .n_out = view->n_out,
-                               .args = what->args,
-                               .workspace = workspace ? block_take(memory, workspace) : NULL,
-                               .workspace_bytes = workspace,
-                               .threads = threads,
-                               .device = device}};
-  if (launch.kernel->prepare) HR_TRY(launch.kernel->prepare(&launch.call, &launch.call.prepared, err));
-  hr_status status = calls_time(op_call, &launch, seconds);
-  if (launch.kernel->release && launch.call.prepared) launch.kernel->release(launch.call.prepared);
-  return status == HR_OK ? HR_OK : hr__fail(err, status, what->op->name, NULL, "the kernel failed while it was timed");
+  size_t workspace = op->workspace ? op->workspace(view, HR_CPU, threads) : 0;
+  launch->call = (hr_call){.in = in,
+                           .out = out,
+                           .n_in = view->n_in,
+                           .n_out = view->n_out,
+                           .args = view->args,
+                           .workspace = workspace ? block_take(memory, workspace) : NULL,
+                           .workspace_bytes = workspace,
+                           .threads = threads,
+                           .device = device};
+  if (op->cpu.prepare) HR_TRY(op->cpu.prepare(&launch->call, &launch->call.prepared, err));
+  launch->kernel = &op->cpu;
+  return HR_OK;
 }
 
-hr_status hr__bench_op(hr_device *device, const hr_bench_case *what, int threads, double *seconds, hr_cost *cost,
-                       hr_error *err) {
+bool hr__bench_bytes(const hr_op *op, const hr_op_view *view, int threads, size_t *bytes) {
+  *bytes = LINE * ((size_t)(view->n_in + view->n_out) + 2);
+  for (int i = 0; i < view->n_in; i++)
+    if (view->in[i].rank > 0 && !hr__add_size(*bytes, hr_desc_bytes(&view->in[i]), bytes)) return false;
+  for (int j = 0; j < view->n_out; j++)
+    if (!hr__add_size(*bytes, hr_desc_bytes(&view->out[j]), bytes)) return false;
+  return !op->workspace || hr__add_size(*bytes, op->workspace(view, HR_CPU, threads), bytes);
+}
+
+/* Binds all positions before the first call: then calls follow each other as in a step, with the threads awake. */
+static hr_status bound_time(hr_device *device, const hr_bench_ring *ring, const hr_op *op, const hr_op_view *view,
+                            uint32_t dead, int threads, hr_tensor *tensors, int positions, bound *b, double *seconds,
+                            hr_error *err) {
+  size_t each = ring->bytes / (size_t)positions / LINE * LINE;
+  for (int p = 0; p < positions; p++, b->count++) {
+    block memory = {ring->base + (size_t)p * each, 0, each};
+    HR_TRY(launch_bind(device, op, view, dead, threads, &memory, tensors + p * (view->n_in + view->n_out),
+                       &b->launches[p], err));
+  }
+  hr_status status = calls_time(bound_call, b, seconds);
+  return status == HR_OK ? HR_OK : hr__fail(err, status, op->name, NULL, "the kernel failed while it was timed");
+}
+
+hr_status hr__bench_node(hr_device *device, hr_bench_ring *ring, const hr_op *op, const hr_op_view *view, uint32_t dead,
+                         int threads, double *seconds, hr_error *err) {
+  size_t bytes;
+  if (!hr__bench_bytes(op, view, threads, &bytes)) return hr__nomem(err);
+  if (bytes > ring->bytes) {
+    hr__bench_ring_destroy(ring);
+    HR_TRY(ring_map(ring, bytes, err));
+  }
+  size_t room = ring->bytes / bytes;
+  int positions = room < RING_POSITIONS ? (int)room : RING_POSITIONS;
+  hr_tensor *tensors = hr__alloc_zero((size_t)(positions * (view->n_in + view->n_out)), sizeof *tensors);
+  if (!tensors) return hr__nomem(err);
+  ring_fill(ring);
+  bound b = {0};
+  hr_status status = bound_time(device, ring, op, view, dead, threads, tensors, positions, &b, seconds, err);
+  for (int p = 0; p < b.count; p++)
+    if (op->cpu.release && b.launches[p].call.prepared) op->cpu.release(b.launches[p].call.prepared);
+  hr__free(tensors);
+  return status;
+}
+
+hr_status hr__bench_op(hr_device *device, hr_bench_ring *ring, const hr_bench_case *what, int threads, double *seconds,
+                       hr_cost *cost, hr_error *err) {
   hr_desc out[HR_OP_OPERANDS] = {0};
   hr_op_view view = {.in = what->in, .out = out, .n_in = what->n_in, .n_out = what->op->n_out, .args = what->args};
   HR_TRY(what->op->shape(&view, out, err));
   *cost = (hr_cost){0};
   what->op->cost(&view, cost);
-  size_t workspace = what->op->workspace ? what->op->workspace(&view, HR_CPU, threads) : 0;
-  size_t bytes = workspace + LINE * (2 * HR_OP_OPERANDS + 2);
-  for (int i = 0; i < what->n_in; i++)
-    bytes += what->in[i].rank ? hr_desc_bytes(&what->in[i]) : 0;
-  for (int j = 0; j < view.n_out; j++)
-    bytes += hr_desc_bytes(&out[j]);
-  block memory = {0};
-  HR_TRY(block_create(&memory, bytes, err));
-  hr_status status = op_run(device, what, &view, threads, &memory, workspace, seconds, err);
-  munmap(memory.base, memory.bytes);
-  return status;
+  return hr__bench_node(device, ring, what->op, &view, 0, threads, seconds, err);
 }
 
-/* --- products
- * --------------------------------------------------------------------------------------------------------- */
+/* --- products ----------------------------------------------------------------------------------------------------- */
 
 typedef struct product_run {
   hr_gemm *gemm;
@@ -275,7 +369,8 @@ typedef struct product_run {
   void *c, *workspace;
 } product_run;
 
-static hr_status product_call(void *arg) {
+static hr_status product_call(void *arg, int index) {
+  (void)index;
   const product_run *run = arg;
   return hr__gemm_run(run->gemm, run->device->pool, run->threads, run->a, run->b, run->c, run->workspace);
 }
@@ -284,10 +379,8 @@ static hr_status product_timed(hr_device *device, const hr_gemm_spec *spec, int 
                                const hr_desc matrices[3], size_t workspace, double *seconds, hr_error *err) {
   product_run run = {.device = device, .threads = threads};
   void *operands[3];
-  for (int i = 0; i < 3; i++) {
-    operands[i] = block_take(memory, hr_desc_bytes(&matrices[i]));
-    if (i < 2) operand_fill(operands[i], &matrices[i], 1);
-  }
+  for (int i = 0; i < 3; i++)
+    operands[i] = block_take_filled(memory, matrices[i].dtype, hr_desc_count(&matrices[i]));
   run.a = operands[0];
   run.b = operands[1];
   run.c = operands[2];

@@ -1,8 +1,10 @@
 /* Measuring rates: real kernels on real buffers.
  *
- * Products are timed shape by shape, on one thread and on all. For the other classes a few ops of a training step are
- * timed, and the class's rates are scaled so that hr__rates_seconds gives the sum of the measured times: what is
- * calibrated is exactly what planning computes. Times are medians, so that a disturbance does not count.
+ * Products are timed shape by shape, on one thread and on all; nodes of a graph as they are, each kind once,
+ * in rounds over all of them. For the
+ * other classes a few ops of a training step are timed, and the class's rates are scaled so that hr__rates_seconds
+ * gives the sum of the measured times: what is calibrated is exactly what planning computes. Times are medians, so that
+ * a disturbance does not count.
  */
 #include "run/measure.h"
 
@@ -83,20 +85,126 @@ static hr_status grid_measure(hr_device *device, hr_rates *rates, hr_error *err)
   return HR_OK;
 }
 
-static hr_status graph_measure(hr_device *device, const hr_graph *graph, hr_rates *rates, hr_error *err) {
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
+
+enum { NODE_BYTES = 1 << 30 }; /* larger ones are not measured */
+enum { ROUNDS = 3 };
+static const double nodes_seconds = 15; /* no further node is begun after that */
+
+/* Nodes of one key on one number of threads. Rounds lie seconds apart: what disturbs one leaves the others alone. */
+typedef struct kind {
+  hr_id node; /* the first of them */
+  uint32_t dead;
+  hr_op_rate rate;
+  double times[ROUNDS];
+  int count;
+} kind;
+
+typedef struct kinds {
+  kind *items;
+  size_t count, capacity;
+  hr_desc *storage; /* room for the shapes of any node */
+  hr_bench_ring ring;
+  hr_arena arena;
+} kinds;
+
+static double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int ascending(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+/* Bit i: input i is gone after node `id`, as far as a plan sees it. */
+static uint32_t dead_inputs(const hr_graph *graph, hr_id id) {
+  const hr_node *node = &graph->nodes[id];
+  const hr_program *program = &graph->programs[node->program];
+  uint32_t dead = 0;
+  for (int i = 0; i < node->n_in && i < HR_OP_OPERANDS; i++) {
+    if (node->in[i] == HR_NONE) continue;
+    hr_id buffer = graph->values[node->in[i]].buffer;
+    bool read = graph->buffers[buffer].persistent || graph->buffers[buffer].role == HR_ROLE_INPUT;
+    for (hr_id n = id + 1; !read && n < program->first + program->count; n++)
+      for (int k = 0; k < graph->nodes[n].n_in; k++)
+        read |= graph->nodes[n].in[k] != HR_NONE && graph->values[graph->nodes[n].in[k]].buffer == buffer;
+    if (!read) dead |= 1u << i;
+  }
+  return dead;
+}
+
+static bool kind_known(const kinds *k, const char *key) {
+  for (size_t i = 0; i < k->count; i++)
+    if (strcmp(k->items[i].rate.key, key) == 0) return true;
+  return false;
+}
+
+static hr_status kinds_collect(kinds *k, const hr_graph *graph, int threads, hr_error *err) {
+  size_t operands = 1, bytes;
   for (size_t n = 0; n < graph->n_nodes; n++) {
+    size_t has = (size_t)(graph->nodes[n].n_in + graph->nodes[n].n_out);
+    if (has > operands) operands = has;
+  }
+  k->storage = hr__arena_array(&k->arena, operands, sizeof *k->storage);
+  if (!k->storage) return hr__nomem(err);
+  for (hr_id n = 0; n < graph->n_nodes; n++) {
     const hr_node *node = &graph->nodes[n];
-    hr_desc *storage = hr__alloc_zero((size_t)(node->n_in + node->n_out) + 1, sizeof *storage);
-    if (!storage) return hr__nomem(err);
-    hr_cost cost = {0};
-    hr_op_view view = hr__node_view(graph, node, storage);
-    node->op->cost(&view, &cost);
-    hr__free(storage);
-    for (int p = 0; p < cost.n_products; p++)
-      HR_TRY(product_measure(device, &cost.products[p], rates, err));
+    hr_op_view view = hr__node_view(graph, node, k->storage);
+    kind found = {.node = n, .rate = {.op = node->op}};
+    hr__rates_key(node->op, &view, found.rate.key);
+    if (!node->op->cpu.run || kind_known(k, found.rate.key)) continue;
+    if (!hr__bench_bytes(node->op, &view, threads, &bytes) || bytes > NODE_BYTES) continue;
+    found.dead = dead_inputs(graph, n);
+    for (int i = 0; i < (threads > 1 ? 2 : 1); i++) {
+      found.rate.threads = i ? threads : 1;
+      if (hr__arena_grow(&k->arena, (void **)&k->items, &k->capacity, k->count, sizeof *k->items) != 0)
+        return hr__nomem(err);
+      k->items[k->count++] = found;
+    }
   }
   return HR_OK;
 }
+
+static hr_status kinds_time(kinds *k, hr_device *device, const hr_graph *graph, hr_error *err) {
+  double begin = seconds_now();
+  for (int round = 0; round < ROUNDS; round++)
+    for (size_t i = 0; i < k->count && seconds_now() - begin < nodes_seconds; i++) {
+      kind *item = &k->items[i];
+      hr_op_view view = hr__node_view(graph, &graph->nodes[item->node], k->storage);
+      HR_TRY(hr__bench_node(device, &k->ring, item->rate.op, &view, item->dead, item->rate.threads,
+                            &item->times[item->count], err));
+      item->count++;
+    }
+  return HR_OK;
+}
+
+static hr_status kinds_keep(kinds *k, hr_rates *rates, hr_error *err) {
+  for (size_t i = 0; i < k->count; i++) {
+    kind *item = &k->items[i];
+    if (item->count == 0) continue;
+    qsort(item->times, (size_t)item->count, sizeof item->times[0], ascending);
+    item->rate.seconds = item->times[(item->count - 1) / 2];
+    HR_TRY(hr__rates_add_op(rates, &item->rate, err));
+  }
+  return HR_OK;
+}
+
+hr_status hr__measure_nodes(hr_device *device, const hr_graph *graph, hr_rates *rates, hr_error *err) {
+  kinds k = {0};
+  hr__arena_init(&k.arena);
+  hr_status status = hr__bench_ring_create(&k.ring, err);
+  if (status == HR_OK) status = kinds_collect(&k, graph, rates->threads, err);
+  if (status == HR_OK) status = kinds_time(&k, device, graph, err);
+  if (status == HR_OK) status = kinds_keep(&k, rates, err);
+  hr__bench_ring_destroy(&k.ring);
+  hr__arena_fini(&k.arena);
+  return status;
+}
+
+/* --- classes ------------------------------------------------------------------------------------------------------ */
 
 /* The rate of a large product becomes the class's. */
 static void product_class_set(hr_rates *rates) {
@@ -112,7 +220,8 @@ static void product_class_set(hr_rates *rates) {
 
 /* Scales a class so that what hr__rates_seconds says of its cases is what they took. What products take is known, so
  * only the rest is scaled. */
-static hr_status class_calibrate(hr_device *device, hr_op_class op_class, int threads, hr_rates *rates, hr_error *err) {
+static hr_status class_calibrate(hr_device *device, hr_bench_ring *ring, hr_op_class op_class, int threads,
+                                 hr_rates *rates, hr_error *err) {
   size_t count;
   const hr_bench_case *cases = hr__bench_cases(&count);
   hr_class_rate *rate = &rates->classes[op_class][threads > 1];
@@ -121,7 +230,7 @@ static hr_status class_calibrate(hr_device *device, hr_op_class op_class, int th
     if (cases[i].op_class != op_class) continue;
     double measured;
     hr_cost cost;
-    HR_TRY(hr__bench_op(device, &cases[i], threads, &measured, &cost, err));
+    HR_TRY(hr__bench_op(device, ring, &cases[i], threads, &measured, &cost, err));
     hr_cost rest = cost;
     rest.n_products = 0;
     for (int p = 0; p < cost.n_products; p++) {
@@ -149,26 +258,35 @@ static hr_status class_calibrate(hr_device *device, hr_op_class op_class, int th
 }
 
 /* What a launch costs that does next to nothing. */
-static hr_status overhead_measure(hr_device *device, int threads, hr_rates *rates, hr_error *err) {
+static hr_status overhead_measure(hr_device *device, hr_bench_ring *ring, int threads, hr_rates *rates, hr_error *err) {
   double seconds;
   hr_cost cost;
-  HR_TRY(hr__bench_op(device, hr__bench_empty(), 1, &seconds, &cost, err));
+  HR_TRY(hr__bench_op(device, ring, hr__bench_empty(), 1, &seconds, &cost, err));
   if (threads > 1) seconds += hr__bench_dispatch(device, threads);
   for (int c = 0; c < HR_CLASS_COUNT; c++)
     rates->classes[c][threads > 1].overhead_seconds = seconds;
   return HR_OK;
 }
 
+static hr_status classes_measure(hr_device *device, hr_bench_ring *ring, hr_rates *rates, hr_error *err) {
+  for (int i = 0; i < (rates->threads > 1 ? 2 : 1); i++) {
+    int threads = i ? rates->threads : 1;
+    HR_TRY(overhead_measure(device, ring, threads, rates, err));
+    for (int c = 0; c < HR_CLASS_COUNT; c++)
+      HR_TRY(class_calibrate(device, ring, (hr_op_class)c, threads, rates, err));
+  }
+  return HR_OK;
+}
+
 static hr_status rates_measure(hr_device *device, const hr_graph *graph, hr_rates *rates, hr_error *err) {
   HR_TRY(grid_measure(device, rates, err));
-  if (graph) HR_TRY(graph_measure(device, graph, rates, err));
   product_class_set(rates);
-  int counts[2] = {1, device->facts.threads};
-  for (int i = 0; i < (counts[1] > 1 ? 2 : 1); i++) {
-    HR_TRY(overhead_measure(device, counts[i], rates, err));
-    for (int c = 0; c < HR_CLASS_COUNT; c++)
-      HR_TRY(class_calibrate(device, (hr_op_class)c, counts[i], rates, err));
-  }
+  hr_bench_ring ring;
+  HR_TRY(hr__bench_ring_create(&ring, err));
+  hr_status status = classes_measure(device, &ring, rates, err);
+  hr__bench_ring_destroy(&ring);
+  HR_TRY(status);
+  if (graph) HR_TRY(hr__measure_nodes(device, graph, rates, err));
   rates->measured = true;
   return HR_OK;
 }

@@ -33,8 +33,7 @@ void hr__run_resident(const hr_run *run, uint64_t categories[HR_CAT_COUNT]) {
   uint64_t owned = 0;
   for (size_t s = 0; s < plan->n_slots; s++) {
     const hr_slot *slot = &plan->slots[s];
-    bool alive = slot->program == HR_NONE || (slot->program == program && slot->first <= peak && peak <= slot->last);
-    if (slot->tier != HR_TIER_DEVICE || slot->bytes == 0 || !alive) continue;
+    if (slot->tier != HR_TIER_DEVICE || slot->bytes == 0 || !hr__slot_alive(slot, program, peak)) continue;
     uint64_t bytes = range_resident(base + slot->offset, base + slot->offset + slot->bytes);
     categories[slot->category] += bytes;
     owned += bytes;

@@ -190,10 +190,6 @@ size_t hr__run_arena_bytes(const hr_run *run, hr_tier tier) {
   return run->plan->tiers[tier].arena_bytes;
 }
 
-hr_device *hr__run_device(hr_run *run) {
-  return run->device;
-}
-
 const hr_graph *hr__run_graph(const hr_run *run) {
   return run->plan->graph;
 }

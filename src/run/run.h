@@ -35,7 +35,6 @@ size_t hr__run_arena_bytes(const hr_run *run, hr_tier tier);
 /* Bytes of the device tier's arena that the operating system holds in memory now, in the ranges of what is alive at the
  * planned peak, by category; their sum is the resident part of the arena. All zero where the device does not tell. */
 void hr__run_resident(const hr_run *run, uint64_t categories[HR_CAT_COUNT]);
-hr_device *hr__run_device(hr_run *run);
 const hr_graph *hr__run_graph(const hr_run *run);
 
 #endif

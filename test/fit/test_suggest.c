@@ -55,7 +55,8 @@ static void test_mildest_member_of_each_family_sorted_by_time(void **state) {
   assert_string_equal(changes[1].override[2], "training.gradient_accumulation=4");
   assert_string_equal(changes[2].override[0], "model.precision=bf16-true");
   assert_int_equal(changes[2].n_overrides, 1);
-  for (int i = 0; i < count; i++) assert_true(changes[i].peak_bytes <= 4900);
+  for (int i = 0; i < count; i++)
+    assert_true(changes[i].peak_bytes <= 4900);
 }
 
 static void test_stronger_members_when_needed(void **state) {
@@ -69,19 +70,39 @@ static void test_stronger_members_when_needed(void **state) {
   assert_string_equal(changes[1].override[1], "training.batch_size=3");
 }
 
+/* Every budget gets the answer of a plain search from mild to strong. */
+static void test_halving_finds_the_mildest(void **state) {
+  (void)state;
+  static const int64_t batches[] = {6, 3, 1};
+  for (uint64_t budget = 1600; budget < 8680; budget += 20) {
+    hr_change changes[HR_SUGGESTIONS];
+    int count, calls = 0, at = 0;
+    suggest(budget, changes, &count, &calls);
+    while (at < 3 && (uint64_t)(1000 + 10 * batches[at] * 64) > budget)
+      at++;
+    char expected[64] = "none";
+    const char *got = "none";
+    if (at < 3) snprintf(expected, sizeof expected, "training.batch_size=%ld", (long)batches[at]);
+    for (int i = 0; i < count; i++)
+      if (strncmp(changes[i].override[0], "training.batch_size", 19) == 0) got = changes[i].override[0];
+    assert_string_equal(got, expected);
+  }
+}
+
 static void test_nothing_helps(void **state) {
   (void)state;
   hr_change changes[HR_SUGGESTIONS];
   int count, calls = 0;
   suggest(100, changes, &count, &calls);
   assert_int_equal(count, 0);
-  assert_true(calls < 20);
+  assert_true(calls <= 3 + 3 + 2); /* families of 3, 4 and 2: the mildest, then halving */
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_mildest_member_of_each_family_sorted_by_time),
       cmocka_unit_test(test_stronger_members_when_needed),
+      cmocka_unit_test(test_halving_finds_the_mildest),
       cmocka_unit_test(test_nothing_helps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,7 +50,8 @@ static void differentiate(fixture *f, hr_id y, hr_grad_mode mode) {
 
 static int count_ops(const fixture *f, const char *name) {
   int count = 0;
-  for (size_t n = 0; n < f->graph->n_nodes; n++) count += strcmp(f->graph->nodes[n].op->name, name) == 0;
+  for (size_t n = 0; n < f->graph->n_nodes; n++)
+    count += strcmp(f->graph->nodes[n].op->name, name) == 0;
   return count;
 }
 
@@ -131,6 +132,30 @@ static void test_parameter_without_path_has_no_gradient(void **state) {
   assert_int_equal(f->graph->values[idle].gradient, HR_NONE);
 }
 
+/* With persistent gradients as well: no home is declared for what nothing flows to. */
+static void test_parameter_without_path_has_no_home(void **state) {
+  fixture *f = *state;
+  static const hr_grad_mode modes[] = {HR_GRAD_WRITE, HR_GRAD_ACCUMULATE};
+  hr_id idle = HR_NONE, w = HR_NONE, found[2];
+  for (int m = 0; m < 2; m++) {
+    if (m == 1) {
+      hr__program_begin(&f->b, "next");
+      f->x = hr__input(&f->b, "x", hr__desc2(HR_F32, 3, 4));
+      f->target = hr__input(&f->b, "t", hr__desc2(HR_F32, 3, 4));
+    }
+    w = weight(f, "w"), idle = weight(f, "idle");
+    hr__linear(&f->b, f->x, idle, HR_NONE);
+    differentiate(f, hr__linear(&f->b, f->x, w, HR_NONE), modes[m]);
+    assert_int_equal(f->graph->values[idle].gradient, HR_NONE);
+    assert_int_equal(hr__graph_find_value(f->graph, "grad.idle"), HR_NONE);
+    assert_int_equal(f->graph->values[w].gradient, hr__graph_find_value(f->graph, "grad.w"));
+    assert_int_not_equal(f->graph->values[w].gradient, HR_NONE);
+  }
+  assert_int_equal(hr__graph_untrained(f->graph, found, 2), 1);
+  assert_int_equal(found[0], idle);
+  assert_int_equal(hr__graph_untrained(f->graph, NULL, 0), 1);
+}
+
 static void test_frozen_weight_needs_no_dw(void **state) {
   fixture *f = *state;
   hr_id w1 = weight(f, "w1"), w2 = weight(f, "w2");
@@ -149,6 +174,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_accumulate_mode_starts_from_the_home, setup, teardown),
       cmocka_unit_test_setup_teardown(test_passed_through_gradient_is_copied_home, setup, teardown),
       cmocka_unit_test_setup_teardown(test_parameter_without_path_has_no_gradient, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_parameter_without_path_has_no_home, setup, teardown),
       cmocka_unit_test_setup_teardown(test_frozen_weight_needs_no_dw, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,14 +18,24 @@ static hr_status same_shape(const hr_op_view *view, hr_desc *out, hr_error *err)
 }
 
 /* y = a + b, in place on a where the plan likes. */
-static const hr_op toy_sum = {.name = "toy_sum", .n_in = 2, .n_out = 1, .shape = same_shape, .n_alias = 1,
-                              .alias = {{0, 0, HR_ALIAS_MAY}}};
+static const hr_op toy_sum = {
+    .name = "toy_sum", .n_in = 2, .n_out = 1, .shape = same_shape, .n_alias = 1, .alias = {{0, 0, HR_ALIAS_MAY}}};
 /* state += x, always in place. */
-static const hr_op toy_step = {.name = "toy_step", .n_in = 2, .n_out = 1, .shape = same_shape, .effect = true, .n_alias = 1,
+static const hr_op toy_step = {.name = "toy_step",
+                               .n_in = 2,
+                               .n_out = 1,
+                               .shape = same_shape,
+                               .effect = true,
+                               .n_alias = 1,
                                .alias = {{0, 0, HR_ALIAS_MUST}}};
 /* y = a + partial: accumulates in place on persistent partials. */
-static const hr_op toy_gather = {.name = "toy_gather", .n_in = 2, .n_out = 1, .optional = 2u, .shape = same_shape,
-                                 .n_alias = 1, .alias = {{1, 0, HR_ALIAS_ACCUMULATE}}};
+static const hr_op toy_gather = {.name = "toy_gather",
+                                 .n_in = 2,
+                                 .n_out = 1,
+                                 .optional = 2u,
+                                 .shape = same_shape,
+                                 .n_alias = 1,
+                                 .alias = {{1, 0, HR_ALIAS_ACCUMULATE}}};
 
 typedef struct fixture {
   hr_graph *graph;
@@ -99,6 +109,41 @@ static void test_missing_operand(void **state) {
   hr_id x = hr__input(&f->b, "x", hr__desc1(HR_F32, 4));
   assert_int_equal(emit2(f, &toy_sum, x, HR_NONE), HR_NONE);
   assert_non_null(strstr(f->b.error.message, "needs operand 1"));
+}
+
+static void test_ids_out_of_range(void **state) {
+  fixture *f = *state;
+  hr__program_begin(&f->b, "step");
+  hr_id x = hr__input(&f->b, "x", hr__desc1(HR_F32, 4));
+  assert_int_equal(emit2(f, &toy_sum, x, 77), HR_NONE);
+  assert_non_null(strstr(f->b.error.message, "operand 1 of toy_sum is no value"));
+  f->b.status = HR_OK;
+  hr__program_set_output(&f->b, "y", 77);
+  assert_int_equal(hr__builder_status(&f->b, &f->err), HR_FAILURE);
+  f->b.status = HR_OK;
+  hr__program_set_output(&f->b, "y", HR_NONE);
+  assert_int_equal(hr__builder_status(&f->b, &f->err), HR_FAILURE);
+  assert_int_equal(f->graph->programs[0].n_outputs, 0);
+}
+
+static void test_programs_have_a_limit(void **state) {
+  fixture *f = *state;
+  for (int p = 0; p < HR_PROGRAMS; p++)
+    assert_int_equal(hr__program_begin(&f->b, "p"), p);
+  assert_int_equal(hr__program_begin(&f->b, "one more"), HR_NONE);
+  assert_non_null(strstr(f->b.error.message, "at most 32 programs"));
+}
+
+static void test_a_name_has_one_role(void **state) {
+  fixture *f = *state;
+  hr__program_begin(&f->b, "step");
+  hr_id x = hr__input(&f->b, "x", hr__desc1(HR_F32, 4));
+  assert_int_equal(hr__parameter(&f->b, "x", hr__desc1(HR_F32, 4), (hr_init){0}), HR_NONE);
+  assert_false(f->graph->values[x].trained);
+  f->b.status = HR_OK;
+  hr__parameter(&f->b, "w", hr__desc1(HR_F32, 4), (hr_init){0});
+  assert_int_equal(hr__persistent(&f->b, "w", HR_ROLE_GRADIENT, hr__desc1(HR_F32, 4), (hr_init){0}), HR_NONE);
+  assert_non_null(strstr(f->b.error.message, "declared twice"));
 }
 
 static void test_update_is_in_place_and_kills_the_old_value(void **state) {
@@ -210,6 +255,20 @@ static void test_regroup_keeps_order_and_drops(void **state) {
   assert_int_equal(f->graph->n_nodes, 3);
   assert_int_equal(f->graph->values[e].producer, 1);
   assert_int_equal(f->graph->buffers[f->graph->values[d].buffer].programs, 0);
+  assert_int_equal(f->graph->values[d].producer, HR_DROPPED);
+  json_t *json = hr__graph_json(f->graph), *values = json_object_get(json, "values");
+  assert_int_equal(json_array_size(values), 5); /* x, a, z, c, e */
+  for (size_t i = 0; i < 5; i++)
+    assert_int_not_equal(json_integer_value(json_object_get(json_array_get(values, i), "id")), d);
+  json_decref(json);
+
+  hr__program_set_output(&f->b, "d", d);
+  expect_refused(f, "does not survive");
+  f->graph->programs[one].n_outputs = 0;
+  f->b.program = 1;
+  emit2(f, &toy_sum, d, d);
+  f->graph->buffers[f->graph->values[d].buffer].program = 1;
+  expect_refused(f, "made by a node that was dropped");
 }
 
 static void test_dump_is_stable(void **state) {
@@ -246,6 +305,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_first_error_sticks, setup, teardown),
       cmocka_unit_test_setup_teardown(test_sizes_are_checked, setup, teardown),
       cmocka_unit_test_setup_teardown(test_missing_operand, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_ids_out_of_range, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_programs_have_a_limit, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_a_name_has_one_role, setup, teardown),
       cmocka_unit_test_setup_teardown(test_update_is_in_place_and_kills_the_old_value, setup, teardown),
       cmocka_unit_test_setup_teardown(test_accumulate_follows_persistence, setup, teardown),
       cmocka_unit_test_setup_teardown(test_verifier_finds_planted_faults, setup, teardown),

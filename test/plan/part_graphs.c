@@ -32,7 +32,8 @@ hr_plan *test_plan(const hr_graph *graph, const hr_facts *facts, int accumulatio
   hr_error err = {0};
   hr_plan *plan = NULL;
   hr__rates_default(facts, &rates);
-  hr_status status = hr__plan_build(graph, facts, &rates, &(hr_plan_options){.accumulation = accumulation}, &plan, &err);
+  hr_status status =
+      hr__plan_build(graph, facts, &rates, &(hr_plan_options){.accumulation = accumulation}, &plan, &err);
   hr__rates_fini(&rates);
   if (status != HR_OK) fail_msg("%s: %s", err.place, err.message);
   return plan;
@@ -55,7 +56,9 @@ static uint64_t draw(pool *p, uint64_t below) {
   return hr__random_below((hr_random_key){11, hr__random_stream("test.graphs")}, p->graph, p->draws++, below);
 }
 
-static int64_t value_width(const pool *p, int at) { return p->b->graph->values[p->value[at]].desc.dim[1]; }
+static int64_t value_width(const pool *p, int at) {
+  return p->b->graph->values[p->value[at]].desc.dim[1];
+}
 
 static int pool_put(pool *p, hr_id value) {
   if (value == HR_NONE) fail_msg("graph %d: %s: %s", (int)p->graph, p->b->error.place, p->b->error.message);
@@ -64,10 +67,10 @@ static int pool_put(pool *p, hr_id value) {
   return p->count++;
 }
 
-/* Recent values more often than old ones. */
+/* Mostly one of the last values, sometimes a longer skip. */
 static int pool_pick(pool *p) {
-  uint64_t back = draw(p, 3) ? draw(p, p->count < 3 ? (uint64_t)p->count : 3) : draw(p, (uint64_t)p->count);
-  return p->count - 1 - (int)back;
+  uint64_t reach = draw(p, 12) ? 2 : 16;
+  return p->count - 1 - (int)draw(p, (uint64_t)p->count < reach ? (uint64_t)p->count : reach);
 }
 
 static hr_id pool_linear(pool *p, int from, int64_t width) {
@@ -82,7 +85,7 @@ static void pool_grow(pool *p) {
   int from = pool_pick(p);
   int64_t width = value_width(p, from);
   hr__module(p->b, "layers.%d", p->layers);
-  switch (draw(p, 6)) {
+  switch (draw(p, 7)) {
   case 0:
   case 1:
     pool_put(p, pool_linear(p, from, p->width[draw(p, WIDTHS)]));
@@ -95,7 +98,8 @@ static void pool_grow(pool *p) {
     pool_put(p, hr__rmsnorm(p->b, p->value[from], weight, 1e-5f));
     break;
   }
-  case 3: { /* a gated pair of branches, back to the width it came from, with a residual */
+  case 3:
+  case 4: { /* a gated pair of branches, back to the width it came from, with a residual */
     int64_t inner = p->width[draw(p, WIDTHS)];
     hr_id gate = pool_linear(p, from, inner), up = pool_linear(p, from, inner);
     int at = pool_put(p, hr__swiglu(p->b, gate, up));
@@ -134,13 +138,15 @@ static void program_build(hr_builder *b, uint64_t number, const char *name, hr_g
   hr_error err = {0};
   hr__program_begin(b, name);
   int steps = 3 + (int)draw(&p, 24);
-  p.rows = 1 + (int64_t)draw(&p, 64);
-  for (int i = 0; i < WIDTHS; i++) p.width[i] = 4 + (int64_t)draw(&p, 300);
+  p.rows = 16 + 16 * (int64_t)draw(&p, 32);
+  for (int i = 0; i < WIDTHS; i++)
+    p.width[i] = 32 + 32 * (int64_t)draw(&p, 12);
   hr_dtype dtype = b->dtype;
   pool_put(&p, hr__input(b, "x", hr__desc2(dtype, p.rows, p.width[1])));
   hr_id target = hr__input(b, "target", hr__desc2(dtype, p.rows, p.width[0]));
   pool_put(&p, pool_linear(&p, 0, p.width[0]));
-  for (int i = 0; i < steps; i++) pool_grow(&p);
+  for (int i = 0; i < steps; i++)
+    pool_grow(&p);
   hr_loss loss = {pool_loss(&p, target), 1.0f};
   hr__program_set_output(b, "loss", loss.value);
   if (hr__grad(b, &loss, 1, mode, &err) != HR_OK) fail_msg("graph %d: %s %s", (int)number, err.place, err.message);
@@ -185,7 +191,9 @@ typedef struct replay {
   size_t count;
 } replay;
 
-static bool ranges_meet(range a, range b) { return a.tier == b.tier && a.begin < b.end && b.begin < a.end; }
+static bool ranges_meet(range a, range b) {
+  return a.tier == b.tier && a.begin < b.end && b.begin < a.end;
+}
 
 static range value_range(const hr_plan *plan, hr_id value) {
   const hr_value *v = &plan->graph->values[value];
@@ -232,7 +240,8 @@ static void replay_node(replay *r, hr_id id) {
   for (int j = 0; j < node->n_out; j++) {
     range at = value_range(plan, node->out[j]);
     assert_false(ranges_meet(work, at));
-    for (int k = 0; k < j; k++) assert_false(ranges_meet(at, value_range(plan, node->out[k])));
+    for (int k = 0; k < j; k++)
+      assert_false(ranges_meet(at, value_range(plan, node->out[k])));
     for (int i = 0; i < node->n_in; i++) {
       if (node->in[i] == HR_NONE || !ranges_meet(at, value_range(plan, node->in[i]))) continue;
       assert_true(alias_allowed(node->op, i, j));
@@ -240,7 +249,8 @@ static void replay_node(replay *r, hr_id id) {
     }
   }
   replay_write(r, work, HR_NONE);
-  for (int j = 0; j < node->n_out; j++) replay_write(r, value_range(plan, node->out[j]), node->out[j]);
+  for (int j = 0; j < node->n_out; j++)
+    replay_write(r, value_range(plan, node->out[j]), node->out[j]);
 }
 
 /* Values that are there before a program starts: persistent ones, and the program's inputs. */
@@ -258,11 +268,14 @@ static void replay_program(replay *r, hr_id id) {
   for (hr_id v = 0; v < graph->n_values; v++) {
     if (!value_given(graph, v, id)) continue;
     range at = value_range(plan, v);
-    for (size_t i = 0; i < r->count; i++) assert_false(ranges_meet(r->held[i].at, at));
+    for (size_t i = 0; i < r->count; i++)
+      assert_false(ranges_meet(r->held[i].at, at));
     r->held[r->count++] = (held){at, v};
   }
-  for (hr_id n = program->first; n < program->first + program->count; n++) replay_node(r, n);
-  for (int i = 0; i < program->n_outputs; i++) replay_read(r, program->output[i].value, program->first + program->count);
+  for (hr_id n = program->first; n < program->first + program->count; n++)
+    replay_node(r, n);
+  for (int i = 0; i < program->n_outputs; i++)
+    replay_read(r, program->output[i].value, program->first + program->count);
   for (hr_id b = 0; b < graph->n_buffers; b++) { /* state is still held by a value of its own buffer */
     if (!graph->buffers[b].persistent) continue;
     size_t bytes = 0;
@@ -275,6 +288,7 @@ static void replay_program(replay *r, hr_id id) {
 void test_replay(const hr_plan *plan) {
   replay r = {.plan = plan, .held = hr__alloc_zero(plan->graph->n_values + 1, sizeof(held))};
   assert_non_null(r.held);
-  for (hr_id p = 0; p < plan->graph->n_programs; p++) replay_program(&r, p);
+  for (hr_id p = 0; p < plan->graph->n_programs; p++)
+    replay_program(&r, p);
   hr__free(r.held);
 }

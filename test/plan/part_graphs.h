@@ -1,4 +1,5 @@
-/* Graphs for planning: small ones by hand, random ones of real ops, and an independent check of what a plan promises. */
+/* Graphs for planning: small ones by hand, random ones of real ops, and an independent check of what a plan promises.
+ */
 #ifndef HR_TEST_PLAN_GRAPHS_H
 #define HR_TEST_PLAN_GRAPHS_H
 

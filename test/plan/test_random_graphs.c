@@ -13,7 +13,12 @@
 
 static uint64_t graph_count(void) {
   const char *text = getenv("HR_TEST_GRAPHS");
-  return text ? strtoull(text, NULL, 10) : 1000;
+#ifdef HR_ASAN
+  const uint64_t usual = 200; /* a sanitizer takes its time */
+#else
+  const uint64_t usual = 1000;
+#endif
+  return text ? strtoull(text, NULL, 10) : usual;
 }
 
 static void slots_apart(const hr_plan *plan) {
@@ -35,39 +40,44 @@ static void slots_apart(const hr_plan *plan) {
 static void categories_sum_to_the_peak(const hr_plan *plan) {
   for (int t = 0; t < HR_TIER_COUNT; t++) {
     uint64_t sum = 0;
-    for (int c = 0; c < HR_CAT_COUNT; c++) sum += plan->tiers[t].categories[c];
+    for (int c = 0; c < HR_CAT_COUNT; c++)
+      sum += plan->tiers[t].categories[c];
     assert_int_equal(sum, plan->tiers[t].peak_bytes);
   }
+}
+
+static void same_every_time(const hr_graph *graph, const hr_facts *facts, const hr_plan *plan) {
+  hr_plan *again = test_plan(graph, facts, 2);
+  assert_string_equal(plan->fingerprint, again->fingerprint);
+  assert_int_equal(plan->n_slots, again->n_slots);
+  for (size_t s = 0; s < plan->n_slots; s++)
+    assert_int_equal(plan->slots[s].offset, again->slots[s].offset);
+  hr__plan_destroy(again);
 }
 
 static void random_graphs_are_packed(void **state) {
   (void)state;
   hr_facts facts = test_facts();
   double worst = 1;
-  uint64_t missed = 0, count = graph_count();
+  uint64_t above_bound = 0, above_percent = 0, count = graph_count();
   for (uint64_t number = 0; number < count; number++) {
     hr_graph *graph = test_random_graph(number);
-    hr_plan *plan = test_plan(graph, &facts, 2), *again = test_plan(graph, &facts, 2);
+    hr_plan *plan = test_plan(graph, &facts, 2);
     slots_apart(plan);
     test_replay(plan);
     categories_sum_to_the_peak(plan);
-    assert_string_equal(plan->fingerprint, again->fingerprint);
-    assert_memory_equal(plan->slots, again->slots, 0);
-    for (size_t p = 0; p < graph->n_programs; p++) {
-      const hr_program_plan *program = &plan->programs[p];
-      double bound = (double)program->lower_bound_bytes[HR_TIER_DEVICE];
-      double ratio = bound > 0 ? (double)program->transient_bytes[HR_TIER_DEVICE] / bound : 1;
-      if (ratio > worst) worst = ratio;
-      missed += ratio > 1;
-      if (ratio > 1.01) print_message("graph %d program %s: %.4f\n", (int)number, graph->programs[p].name, ratio);
-    }
-    assert_true(plan->tiers[HR_TIER_DEVICE].arena_bytes <= 1.01 * (double)plan->tiers[HR_TIER_DEVICE].lower_bound_bytes);
+    if (number % 16 == 0) same_every_time(graph, &facts, plan);
+    const hr_tier_plan *tier = &plan->tiers[HR_TIER_DEVICE];
+    double ratio = (double)tier->arena_bytes / (double)tier->lower_bound_bytes;
+    if (ratio > worst) worst = ratio;
+    above_bound += ratio > 1;
+    above_percent += ratio > 1.01;
+    if (ratio > 1.01) print_message("graph %d: %.4f of its bound\n", (int)number, ratio);
     hr__plan_destroy(plan);
-    hr__plan_destroy(again);
     hr__graph_destroy(graph);
   }
-  print_message("worst transient layout: %.4f of its bound; %d programs above it\n", worst, (int)missed);
-  assert_true(worst <= 1.01);
+  print_message("%d graphs: %d above their bound, worst %.4f\n", (int)count, (int)above_bound, worst);
+  assert_int_equal(above_percent, 0);
 }
 
 int main(void) {

@@ -1,0 +1,247 @@
+/* Rates: from costs to seconds and threads; the cache file and what may be wrong with it. */
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "plan/part_graphs.h"
+
+static hr_cost product_cost(int64_t m, int64_t n, int64_t k) {
+  hr_cost cost = {.op_class = HR_CLASS_PRODUCT, .flops = 2.0 * (double)m * (double)n * (double)k, .n_products = 1};
+  cost.products[0] = (hr_product){.m = m, .n = n, .k = k, .times = 1, .transpose_b = true, .dtype = HR_F32};
+  return cost;
+}
+
+static void add_product(hr_rates *rates, int64_t m, int64_t n, int64_t k, int threads, double seconds) {
+  hr_error err = {0};
+  hr_product_rate rate = {product_cost(m, n, k).products[0], seconds, threads};
+  assert_int_equal(hr__rates_add(rates, &rate, &err), HR_OK);
+}
+
+static void assert_near(double value, double expected) {
+  if (fabs(value - expected) > 1e-9 * fabs(expected)) fail_msg("%.12g is not %.12g", value, expected);
+}
+
+static void small_work_stays_on_one_thread(void **state) {
+  (void)state;
+  hr_facts facts = test_facts();
+  hr_rates rates;
+  hr__rates_default(&facts, &rates);
+  hr_cost small = product_cost(8, 8, 8), large = product_cost(1024, 1024, 1024);
+  assert_int_equal(hr__rates_threads(&rates, &small, 2), 1);
+  assert_int_equal(hr__rates_threads(&rates, &large, 2), 2);
+  assert_int_equal(hr__rates_threads(&rates, &large, 1), 1);
+  hr_cost stream = {.op_class = HR_CLASS_STREAM, .bytes = 4096};
+  assert_int_equal(hr__rates_threads(&rates, &stream, 2), 1);
+  stream.bytes = 64 << 20;
+  assert_int_equal(hr__rates_threads(&rates, &stream, 2), 2);
+  assert_true(hr__rates_seconds(&rates, &stream, 2) < hr__rates_seconds(&rates, &stream, 1));
+  hr__rates_fini(&rates);
+}
+
+static void more_threads_pay_more_on_larger_machines(void **state) {
+  (void)state;
+  hr_facts facts = test_facts();
+  facts.threads = 12;
+  hr_rates rates;
+  hr__rates_default(&facts, &rates);
+  hr_cost cost = product_cost(2048, 2048, 2048);
+  double before = hr__rates_seconds(&rates, &cost, 1);
+  for (int threads = 2; threads <= 12; threads++) {
+    double seconds = hr__rates_seconds(&rates, &cost, threads);
+    assert_true(seconds < before);
+    before = seconds;
+  }
+  assert_int_equal(hr__rates_threads(&rates, &cost, 12), 12);
+  assert_int_equal(hr__rates_threads(&rates, &cost, 5), 5);
+  hr__rates_fini(&rates);
+}
+
+static void measured_products_count_exactly(void **state) {
+  (void)state;
+  hr_facts facts = test_facts();
+  hr_rates rates;
+  hr__rates_default(&facts, &rates);
+  double overhead = rates.classes[HR_CLASS_PRODUCT][0].overhead_seconds;
+  add_product(&rates, 100, 200, 300, 1, 0.25);
+  hr_cost cost = product_cost(100, 200, 300);
+  assert_near(hr__rates_seconds(&rates, &cost, 1), 0.25 + overhead);
+  cost.products[0].times = 4;
+  cost.flops *= 4;
+  assert_near(hr__rates_seconds(&rates, &cost, 1), 1 + overhead);
+  add_product(&rates, 100, 200, 300, 1, 0.5); /* measured again */
+  assert_int_equal(rates.n_products, 1);
+  cost = product_cost(100, 200, 300);
+  assert_near(hr__rates_seconds(&rates, &cost, 1), 0.5 + overhead);
+  assert_true(hr__rates_seconds(&rates, &cost, 2) < 0.1); /* nothing known of two threads */
+  hr__rates_fini(&rates);
+}
+
+/* A machine that reaches 50 GFLOP/s whatever the shape: predictions between the measured shapes come near to that. */
+static void shapes_between_are_interpolated(void **state) {
+  (void)state;
+  hr_facts facts = test_facts();
+  hr_rates rates;
+  hr__rates_default(&facts, &rates);
+  for (int64_t m = 64; m <= 1024; m *= 4)
+    for (int64_t n = 64; n <= 1024; n *= 4)
+      for (int64_t k = 64; k <= 1024; k *= 4)
+        for (int threads = 1; threads <= 2; threads++)
+          add_product(&rates, m, n, k, threads, 2.0 * (double)(m * n * k) / 50e9);
+  for (int64_t size = 96; size < 1024; size += 100) {
+    hr_cost cost = product_cost(size, size, size);
+    double seconds = hr__rates_seconds(&rates, &cost, 1), expected = cost.flops / 50e9;
+    assert_true(seconds > 0.85 * expected && seconds < 1.15 * expected + 3e-6);
+    assert_int_equal(hr__rates_threads(&rates, &cost, 2), 1); /* the second thread brings nothing here */
+  }
+  hr__rates_fini(&rates);
+}
+
+/* --- the cache file --------------------------------------------------------------------------------------------- */
+
+static char folder[] = "/tmp/headroom-rates-XXXXXX";
+
+static int cache_setup(void **state) {
+  (void)state;
+  strcpy(folder + sizeof folder - 7, "XXXXXX");
+  assert_non_null(mkdtemp(folder));
+  setenv("XDG_CACHE_HOME", folder, 1);
+  return 0;
+}
+
+static int cache_teardown(void **state) {
+  (void)state;
+  hr_arena arena = {0};
+  hr_facts facts = test_facts();
+  const char *path = hr__rates_path(&facts, &arena);
+  char inner[128];
+  snprintf(inner, sizeof inner, "%s/headroom", folder);
+  remove(path);
+  rmdir(inner);
+  rmdir(folder);
+  hr__arena_fini(&arena);
+  unsetenv("XDG_CACHE_HOME");
+  return 0;
+}
+
+static void saved_rates_come_back(void **state) {
+  (void)state;
+  hr_facts facts = test_facts();
+  hr_rates rates, loaded;
+  hr_error err = {0};
+  assert_int_equal(hr__rates_load(&facts, &rates, &err), HR_OK);
+  assert_false(rates.measured);
+  add_product(&rates, 10, 20, 30, 1, 1.0 / 3);
+  add_product(&rates, 10, 20, 30, 2, 1.0 / 7);
+  rates.classes[HR_CLASS_GATHER][1].bytes_per_second = 12345678.9;
+  assert_int_equal(hr__rates_save(&facts, &rates, &err), HR_OK);
+  assert_int_equal(hr__rates_load(&facts, &loaded, &err), HR_OK);
+  assert_true(loaded.measured);
+  assert_int_equal(loaded.n_products, 2);
+  assert_memory_equal(loaded.classes, rates.classes, sizeof rates.classes);
+  assert_true(loaded.products[0].seconds == 1.0 / 3 && loaded.products[1].seconds == 1.0 / 7);
+  assert_int_equal(loaded.products[1].threads, 2);
+  assert_int_equal(loaded.products[0].product.n, 20);
+  assert_true(loaded.products[0].product.transpose_b);
+  hr__rates_fini(&loaded);
+  facts.threads = 3; /* another machine */
+  assert_int_equal(hr__rates_load(&facts, &loaded, &err), HR_OK);
+  assert_false(loaded.measured);
+  hr__rates_fini(&loaded);
+  hr__rates_fini(&rates);
+}
+
+static void file_write(const char *path, const char *text, size_t bytes) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  assert_int_equal(fwrite(text, 1, bytes, file), bytes);
+  assert_int_equal(fclose(file), 0);
+}
+
+static void a_damaged_file_means_defaults(void **state) {
+  (void)state;
+  hr_facts facts = test_facts();
+  hr_rates rates, loaded;
+  hr_error err = {0};
+  hr_arena arena = {0};
+  hr__rates_default(&facts, &rates);
+  add_product(&rates, 10, 20, 30, 1, 0.5);
+  assert_int_equal(hr__rates_save(&facts, &rates, &err), HR_OK);
+  const char *path = hr__rates_path(&facts, &arena);
+  char text[8192];
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  size_t bytes = fread(text, 1, sizeof text, file);
+  fclose(file);
+  assert_true(bytes > 200 && bytes < sizeof text);
+
+  for (size_t cut = 0; cut + 2 < bytes; cut += 7) { /* truncated */
+    file_write(path, text, cut);
+    assert_int_equal(hr__rates_load(&facts, &loaded, &err), HR_OK);
+    assert_false(loaded.measured);
+    assert_int_equal(loaded.n_products, 0);
+    assert_memory_equal(loaded.classes, rates.classes, sizeof rates.classes);
+    hr__rates_fini(&loaded);
+  }
+  static const char *const bad[][2] = {
+      {"\"seconds\": 0.5", "\"seconds\": -.5"},
+      {"\"seconds\": 0.5", "\"seconds\": 0.0"},
+      {"\"m\": 10", "\"m\": -1"},
+      {"\"schema\": ", "\"schema\": -"},
+      {"\"dtype\": \"f32\"", "\"dtype\": \"f3x\""},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    char damaged[8192];
+    memcpy(damaged, text, bytes);
+    damaged[bytes] = '\0';
+    char *at = strstr(damaged, bad[i][0]);
+    if (!at) fail_msg("%s is not in the file", bad[i][0]);
+    size_t behind = (size_t)(at - damaged) + strlen(bad[i][0]), length = strlen(bad[i][1]);
+    memcpy(at, bad[i][1], length);
+    memcpy(at + length, text + behind, bytes - behind);
+    file_write(path, damaged, (size_t)(at - damaged) + length + bytes - behind);
+    assert_int_equal(hr__rates_load(&facts, &loaded, &err), HR_OK);
+    assert_false(loaded.measured);
+    hr__rates_fini(&loaded);
+  }
+  hr__rates_fini(&rates);
+  hr__arena_fini(&arena);
+}
+
+static void without_a_home_there_are_defaults(void **state) {
+  (void)state;
+  hr_facts facts = test_facts();
+  hr_rates rates;
+  hr_error err = {0};
+  const char *home = getenv("HOME");
+  char *saved = home ? strdup(home) : NULL;
+  unsetenv("HOME");
+  unsetenv("XDG_CACHE_HOME");
+  assert_int_equal(hr__rates_load(&facts, &rates, &err), HR_OK);
+  assert_int_equal(hr__rates_save(&facts, &rates, &err), HR_IO);
+  assert_non_null(strstr(err.remedy, "HOME"));
+  hr__rates_fini(&rates);
+  if (saved) setenv("HOME", saved, 1);
+  free(saved);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(small_work_stays_on_one_thread),
+      cmocka_unit_test(more_threads_pay_more_on_larger_machines),
+      cmocka_unit_test(measured_products_count_exactly),
+      cmocka_unit_test(shapes_between_are_interpolated),
+      cmocka_unit_test_setup_teardown(saved_rates_come_back, cache_setup, cache_teardown),
+      cmocka_unit_test_setup_teardown(a_damaged_file_means_defaults, cache_setup, cache_teardown),
+      cmocka_unit_test(without_a_home_there_are_defaults),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
