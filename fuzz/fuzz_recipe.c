@@ -33,8 +33,9 @@ static hr_status extend_text(hr_recipe *recipe, const char *path, hr_error *err)
 /* The real tables, with further settings from memory instead of files. */
 static size_t tables_make(hr_key_table tables[TABLES]) {
   static hr_key keys[KEYS];
-  size_t count;
-  const hr_key_table *real = hr__settings_tables(&count);
+  const size_t count = HR_SETTINGS_TABLES;
+  hr_key_table real[HR_SETTINGS_TABLES];
+  hr__settings_tables(real);
   DEMAND(count <= TABLES);
   for (size_t t = 0; t < count; t++) {
     tables[t] = real[t];

@@ -91,7 +91,7 @@ typedef struct hr_job_train_options {
 /* Trains; `json` receives the object of `headroom train --json`. `options` NULL: all defaults. */
 HR_API hr_result hr_job_train(const hr_job *job, const hr_job_train_options *options, char **json, hr_error *error);
 
-/* Runs a few real steps and writes nothing; `json` receives the object of `headroom profile --json`. */
+/* Runs a few real steps (1 to 64) and writes nothing; `json` receives the object of `headroom profile --json`. */
 HR_API hr_result hr_job_profile(const hr_job *job, int steps, char **json, hr_error *error);
 
 /* ---- nets: a graph by hand ------------------------------------------------------------------------------------- */
@@ -105,6 +105,8 @@ typedef uint32_t hr_value_id;
 HR_API hr_result hr_net_create(hr_net **net, hr_error *error);
 HR_API void hr_net_destroy(hr_net *net);
 
+/* Zero at first; what hr_net_write puts there stays for all steps until it is written again. Inputs and parameters are
+ * known by name: the same name with the same shape is the same value, anything else under that name an error. */
 HR_API hr_value_id hr_net_input(hr_net *net, const char *name, int64_t rows, int64_t columns);
 /* Trained; begins as normal random numbers of standard deviation `std`. */
 HR_API hr_value_id hr_net_parameter(hr_net *net, const char *name, int64_t rows, int64_t columns, float std);
@@ -113,7 +115,8 @@ HR_API hr_value_id hr_net_add(hr_net *net, hr_value_id a, hr_value_id b);
 HR_API hr_value_id hr_net_swiglu(hr_net *net, hr_value_id gate, hr_value_id up); /* y = silu(gate) up */
 HR_API hr_value_id hr_net_mse(hr_net *net, hr_value_id y, hr_value_id target);   /* mean (y - target)^2 */
 
-/* Adds backward and update for `loss`, plans, takes the memory and fills the parameters. Nothing can be added after. */
+/* Adds backward and update for `loss`, plans, takes the memory and fills the parameters. Nothing can be added after,
+ * and a net is compiled once: after a failure past the check of `loss` it can only be destroyed. */
 HR_API hr_result hr_net_compile(hr_net *net, hr_value_id loss, uint64_t seed, hr_error *error);
 
 /* After hr_net_compile. */

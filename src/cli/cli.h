@@ -14,7 +14,7 @@
 typedef struct hr_cli_option {
   const char *name;     /* long name without dashes */
   const char *argument; /* what help calls the value; NULL: a flag */
-  const char *meaning;
+  const char *meaning;  /* NULL: not shown in help */
 } hr_cli_option;
 
 enum { HR_CLI_OPTIONS = 16 }; /* options of one command, global ones included */
@@ -35,7 +35,8 @@ typedef struct hr_cli_command {
 struct hr_cli {
   hr_arena arena;
   const hr_cli_command *command; /* NULL until known */
-  bool json, quiet, help, version;
+  bool json, help, version;
+  bool quiet;    /* no tables, progress or remarks: only errors, JSON, and the text of dump */
   bool answered; /* the output already tells what the status says */
   hr_color_mode color;
   const char **overrides; /* --set, in order */
@@ -56,6 +57,9 @@ const char *hr__cli_value(const hr_cli *cli, const char *name); /* NULL when not
 hr_status hr__cli_int(const hr_cli *cli, const char *name, int64_t least, int64_t fallback, int64_t *out,
                       hr_error *err);
 
+/* An override from an option of the command's own, after those of --set. */
+__attribute__((format(printf, 3, 4))) hr_status hr__cli_override(hr_cli *cli, hr_error *err, const char *format, ...);
+
 /* Help on `command`, or on the program when NULL. */
 void hr__cli_help(const hr_cli_command *command, FILE *to);
 
@@ -65,6 +69,8 @@ const char *hr__cli_nearest(const char *typed, const char *const *names, size_t 
 /* The one place that shows an error: text on stderr, with --json an object on stdout. */
 void hr__cli_show_error(const hr_cli *cli, const hr_error *err);
 
+/* {"error": {...}}; NULL: out of memory. */
+json_t *hr__cli_error_json(const hr_error *err);
 /* Writes `object` to stdout and releases it. NULL counts as out of memory. */
 hr_status hr__cli_put_json(json_t *object, hr_error *err);
 /* stdout was written completely; a full disk or closed pipe is an error as any other. */

@@ -2,32 +2,36 @@
 #include <inttypes.h>
 
 #include "cli/cli.h"
+#include "format/json.h"
 #include "pass/compile.h"
 #include "plan/rates.h"
 #include "run/measure.h"
 #include "train/settings.h"
 
+static json_t *class_json(const hr_class_rate *rate, int threads) {
+  return json_pack("{s:i, s:f, s:f, s:f}", "threads", threads, "flops_per_second", rate->flops_per_second,
+                   "bytes_per_second", rate->bytes_per_second, "overhead_seconds", rate->overhead_seconds);
+}
+
 static json_t *rates_json(const hr_rates *rates) {
   json_t *classes = json_object();
   for (int c = 0; classes != NULL && c < HR_CLASS_COUNT; c++) {
-    json_t *pair = json_array();
-    for (int all = 0; all < 2; all++) {
-      const hr_class_rate *rate = &rates->classes[c][all];
-      json_array_append_new(pair, json_pack("{s:i, s:f, s:f, s:f}", "threads", all ? rates->threads : 1,
-                                            "flops_per_second", rate->flops_per_second, "bytes_per_second",
-                                            rate->bytes_per_second, "overhead_seconds", rate->overhead_seconds));
+    json_t *pair =
+        json_pack("[o, o]", class_json(&rates->classes[c][0], 1), class_json(&rates->classes[c][1], rates->threads));
+    if (json_object_set_new(classes, hr_op_class_name((hr_op_class)c), pair) != 0) { /* also when pair is NULL */
+      json_decref(classes);
+      return NULL;
     }
-    json_object_set_new(classes, hr_op_class_name((hr_op_class)c), pair);
   }
   return json_pack("{s:b, s:I, s:o}", "measured", rates->measured, "products", (json_int_t)rates->n_products, "classes",
                    classes);
 }
 
 static json_t *device_json(const hr_facts *facts, const hr_rates *rates, const char *cache) {
-  return json_pack("{s:s, s:s, s:I, s:I, s:I, s:i, s:o, s:s?}", "kind", hr_device_kind_name(facts->kind), "name",
+  return json_pack("{s:s, s:s, s:I, s:I, s:I, s:i, s:o, s:o}", "kind", hr_device_kind_name(facts->kind), "name",
                    facts->name, "memory_bytes", (json_int_t)facts->memory_bytes, "fixed_bytes",
                    (json_int_t)facts->fixed_bytes, "alignment", (json_int_t)facts->alignment, "threads", facts->threads,
-                   "rates", rates_json(rates), "cache_file", cache);
+                   "rates", rates_json(rates), "cache_file", cache != NULL ? hr__json_string(cache) : json_null());
 }
 
 static void device_print(const hr_facts *facts, const hr_rates *rates, const char *cache, const hr_style *style) {
@@ -37,8 +41,10 @@ static void device_print(const hr_facts *facts, const hr_rates *rates, const cha
          hr__size_text(facts->fixed_bytes, fixed), facts->threads, facts->threads == 1 ? "" : "s");
   if (rates->measured)
     printf("  rates measured, with %zu products, in %s\n", rates->n_products, cache != NULL ? cache : "memory");
-  else
+  else if (facts->kind == HR_CPU)
     printf("  rates are defaults: headroom devices --measure finds this machine's own\n");
+  else
+    printf("  rates are defaults: only those of the CPU can be measured\n");
   printf("  %-10s %8s %12s %12s %12s\n", "class", "threads", "GFLOP/s", "GB/s", "overhead");
   for (int c = 0; c < HR_CLASS_COUNT; c++)
     for (int all = 0; all < (rates->threads > 1 ? 2 : 1); all++) {
@@ -69,17 +75,17 @@ static hr_status device_measure(const hr_cli *cli, hr_device *device, hr_rates *
 static hr_status device_show(hr_cli *cli, hr_device *device, json_t *list, hr_error *err) {
   hr_rates rates = {0};
   hr_status status;
-  if (hr__cli_flag(cli, "measure"))
+  if (hr__cli_flag(cli, "measure") && device->facts.kind == HR_CPU)
     status = device_measure(cli, device, &rates, err);
   else
     status = hr__rates_load(&device->facts, &rates, err);
   if (status == HR_OK) {
     const char *cache = hr__rates_path(&device->facts, &cli->arena);
     hr_style style = hr__cli_style(cli, stdout);
-    if (!cli->json)
+    if (cli->json)
+      status = json_array_append_new(list, device_json(&device->facts, &rates, cache)) == 0 ? HR_OK : hr__nomem(err);
+    else if (!cli->quiet)
       device_print(&device->facts, &rates, cache, &style);
-    else if (json_array_append_new(list, device_json(&device->facts, &rates, cache)) != 0)
-      status = hr__nomem(err);
   }
   hr__rates_fini(&rates);
   return status;
@@ -94,7 +100,7 @@ static hr_status devices_list(hr_cli *cli, json_t *list, hr_error *err) {
 
   hr_error why = {0};
   if (hr__cuda_open(&device, &why) != HR_OK) {
-    if (!cli->json) printf("cuda  none: %s\n", why.message);
+    if (!cli->json && !cli->quiet) printf("cuda  none: %s\n", why.message);
     return HR_OK;
   }
   status = device_show(cli, device, list, err);
@@ -116,7 +122,7 @@ static hr_status devices_run(hr_cli *cli, hr_error *err) {
 }
 
 static const hr_cli_option options[] = {
-    {"measure", NULL, "runs kernels to find the rates (about 20 s) and keeps them in the cache folder"},
+    {"measure", NULL, "runs kernels to find the CPU's rates (about 20 s) and keeps them"},
 };
 
 const hr_cli_command hr_cli_devices = {

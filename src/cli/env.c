@@ -61,13 +61,20 @@ static const char *const variables[] = {"XDG_CACHE_HOME",       "NO_COLOR",     
                                         "DNNL_MAX_CPU_ISA",     "DNNL_VERBOSE",      "OMP_NUM_THREADS",
                                         "MALLOC_ARENA_MAX",     "HEADROOM_THREADS"};
 
+/* Adds a text to an object; where that fails the object is given up. NULL: out of memory. */
+static json_t *text_add(json_t *object, const char *key, const char *text) {
+  if (json_object_set_new(object, key, json_string(text)) == 0) return object;
+  json_decref(object);
+  return NULL;
+}
+
 static json_t *libraries_json(void) {
   json_t *all = json_object();
   for (size_t i = 0; all != NULL && i < sizeof libraries / sizeof libraries[0]; i++) {
     char version[128];
     void *symbol = dlsym(RTLD_DEFAULT, libraries[i].symbol);
     const char *text = symbol != NULL ? libraries[i].version(symbol, version, sizeof version) : "linked statically";
-    json_object_set_new(all, libraries[i].name, json_string(text));
+    all = text_add(all, libraries[i].name, text);
   }
   return all;
 }
@@ -79,7 +86,7 @@ static json_t *variables_json(void) {
     char clean[256];
     if (value == NULL) continue;
     hr__text_escape(value, strlen(value), clean, sizeof clean);
-    json_object_set_new(all, variables[i], json_string(clean));
+    all = text_add(all, variables[i], clean);
   }
   return all;
 }
@@ -159,10 +166,10 @@ static void choices_print(const char *choices) {
 }
 
 static void keys_print(void) {
-  size_t count;
-  const hr_key_table *tables = hr__settings_tables(&count);
+  hr_key_table tables[HR_SETTINGS_TABLES];
+  hr__settings_tables(tables);
   printf("| key | type | default | meaning |\n| --- | --- | --- | --- |\n");
-  for (size_t t = 0; t < count; t++) {
+  for (size_t t = 0; t < HR_SETTINGS_TABLES; t++) {
     for (size_t k = 0; k < tables[t].count; k++) {
       const hr_key *key = &tables[t].keys[k];
       printf("| `%s` | ", key->path);
@@ -184,13 +191,13 @@ static void keys_print(void) {
 
 static hr_status env_run(hr_cli *cli, hr_error *err) {
   if (hr__cli_flag(cli, "keys")) {
-    keys_print();
+    if (!cli->quiet) keys_print();
     return hr__cli_flush(err);
   }
   json_t *all = environment_json();
   if (all == NULL) return hr__nomem(err);
   if (cli->json) return hr__cli_put_json(all, err);
-  object_print("", all);
+  if (!cli->quiet) object_print("", all);
   json_decref(all);
   return hr__cli_flush(err);
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 static const hr_cli_option global_options[] = {
     {"set", "KEY=VALUE", "overrides one setting of the recipe (repeatable; null removes a part)"},
     {"json", NULL, "results and errors as one JSON object on stdout"},
-    {"quiet", NULL, "no progress, no remarks"},
+    {"quiet", NULL, "no tables, progress or remarks; errors, JSON and dumps stay"},
     {"color", "WHEN", "auto, always or never"},
     {"help", NULL, "this text"},
     {"version", NULL, "version of the program"},
@@ -34,10 +35,6 @@ const char *hr__cli_nearest(const char *typed, const char *const *names, size_t 
 }
 
 static hr_status override_add(hr_cli *cli, const char *text, hr_error *err) {
-  const char *equals = strchr(text, '=');
-  if (equals == NULL || equals == text)
-    return hr__fail(err, HR_USAGE, "--set", "write --set key.path=value, such as --set training.batch_size=4",
-                    "'%s' is not of the form KEY=VALUE", text);
   if (hr__arena_grow(&cli->arena, (void **)&cli->overrides, &cli->cap_overrides, cli->n_overrides,
                      sizeof *cli->overrides) != 0)
     return hr__nomem(err);
@@ -45,10 +42,30 @@ static hr_status override_add(hr_cli *cli, const char *text, hr_error *err) {
   return HR_OK;
 }
 
+hr_status hr__cli_override(hr_cli *cli, hr_error *err, const char *format, ...) {
+  char text[256];
+  va_list list;
+  va_start(list, format);
+  int length = vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  if (length < 0 || (size_t)length >= sizeof text)
+    return hr__fail(err, HR_USAGE, NULL, NULL, "a value has more than %zu characters", sizeof text);
+  const char *copy = hr__arena_text(&cli->arena, text);
+  return copy != NULL ? override_add(cli, copy, err) : hr__nomem(err);
+}
+
+static hr_status set_take(hr_cli *cli, const char *text, hr_error *err) {
+  const char *equals = strchr(text, '=');
+  if (equals == NULL || equals == text)
+    return hr__fail(err, HR_USAGE, "--set", "write --set key.path=value, such as --set training.batch_size=4",
+                    "'%s' is not of the form KEY=VALUE", text);
+  return override_add(cli, text, err);
+}
+
 static hr_status global_take(hr_cli *cli, int index, const char *value, hr_error *err) {
   switch (index) {
   case 0:
-    return override_add(cli, value, err);
+    return set_take(cli, value, err);
   case 1:
     cli->json = true;
     return HR_OK;
@@ -218,10 +235,11 @@ hr_status hr__cli_int(const hr_cli *cli, const char *name, int64_t least, int64_
 }
 
 static void option_print(const hr_cli_option *option, FILE *to) {
+  if (option->meaning == NULL) return;
   char head[48];
   snprintf(head, sizeof head, "--%s%s%s", option->name, option->argument != NULL ? " " : "",
            option->argument != NULL ? option->argument : "");
-  fprintf(to, "  %-22s %s\n", head, option->meaning);
+  fprintf(to, "  %-27s %s\n", head, option->meaning);
 }
 
 void hr__cli_help(const hr_cli_command *command, FILE *to) {

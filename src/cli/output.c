@@ -9,7 +9,7 @@ hr_style hr__cli_style(const hr_cli *cli, FILE *stream) {
   return (hr_style){"\033[1m", "\033[2m", "\033[31m", "\033[32m", "\033[33m", "\033[0m"};
 }
 
-static json_t *error_json(const hr_error *err) {
+json_t *hr__cli_error_json(const hr_error *err) {
   return json_pack("{s:{s:s, s:i, s:s, s:s, s:s}}", "error", "code", hr_status_name(err->status), "exit_code",
                    hr_status_exit_code(err->status), "message", err->message, "place", err->place, "remedy",
                    err->remedy);
@@ -18,7 +18,7 @@ static json_t *error_json(const hr_error *err) {
 void hr__cli_show_error(const hr_cli *cli, const hr_error *err) {
   hr_error ignored = {0};
   if (cli->json) {
-    json_t *object = error_json(err);
+    json_t *object = hr__cli_error_json(err);
     if (object != NULL && hr__cli_put_json(object, &ignored) == HR_OK) return;
   }
   const char *message = err->message[0] != '\0' ? err->message : hr_status_text(err->status);
@@ -28,16 +28,20 @@ void hr__cli_show_error(const hr_cli *cli, const hr_error *err) {
   if (err->remedy[0] != '\0') fprintf(stderr, "  try: %s\n", err->remedy);
 }
 
+static hr_status output_failed(hr_error *err) {
+  return hr__fail_errno(err, "standard output", "write", errno != 0 ? errno : EIO);
+}
+
 hr_status hr__cli_put_json(json_t *object, hr_error *err) {
   if (object == NULL) return hr__nomem(err);
+  errno = 0;
   int failed = json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
   json_decref(object);
-  if (failed != 0) return hr__fail_errno(err, "standard output", "write", errno != 0 ? errno : EIO);
-  if (fputc('\n', stdout) == EOF) return hr__fail_errno(err, "standard output", "write", errno);
+  if (failed != 0 || fputc('\n', stdout) == EOF) return output_failed(err);
   return hr__cli_flush(err);
 }
 
 hr_status hr__cli_flush(hr_error *err) {
-  if (fflush(stdout) != 0 || ferror(stdout)) return hr__fail_errno(err, "standard output", "write", errno);
-  return HR_OK;
+  errno = 0; /* an earlier write may have failed, and what it left here is long gone */
+  return fflush(stdout) != 0 || ferror(stdout) ? output_failed(err) : HR_OK;
 }

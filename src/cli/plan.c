@@ -1,56 +1,71 @@
 /* headroom plan: what will use how much memory, how long a step takes, whether it fits, and what would. */
+#include <inttypes.h>
+
 #include "cli/cli.h"
+#include "cli/fit.h"
 #include "cli/table.h"
 #include "train/answer.h"
 
-static void owners_show(const hr_job *job) {
-  const hr_verdict *verdict = &job->verdict;
-  char text[HR_SIZE_TEXT];
-  printf("\nlargest owners of the peak:\n");
-  for (int i = 0; i < verdict->n_buffers; i++)
-    printf("  %12s  %s\n", hr__size_text(verdict->buffers[i].bytes, text), verdict->buffers[i].name);
-}
-
-static void changes_show(const hr_change *changes, int count) {
-  if (count == 0) {
-    printf("\nno change of batch, precision or length alone would fit: try a smaller model or a larger budget\n");
-    return;
-  }
-  printf("\nwhat would fit, fastest first:\n");
-  for (int i = 0; i < count; i++) {
-    char text[HR_SIZE_TEXT];
-    printf("  %12s  %.3g s a step\n", hr__size_text(changes[i].peak_bytes, text), changes[i].step_seconds);
-    for (int o = 0; o < changes[i].n_overrides; o++)
-      printf("%16s--set %s\n", "", changes[i].override[o]);
-  }
-}
-
-static hr_status job_show(const hr_cli *cli, const hr_job *job, const hr_job_source *source, hr_error *err) {
+static hr_status job_show(hr_cli *cli, const hr_job *job, const hr_job_source *source, hr_error *err) {
+  if (cli->quiet && !cli->json) return hr__fit_check(cli, job, source, err);
   hr_change changes[HR_SUGGESTIONS];
   int n_changes = 0;
   bool fits = job->verdict.fits;
   if (!fits) HR_TRY(hr__job_suggest(job, source, changes, &n_changes, err));
-  if (cli->json) return hr__cli_put_json(hr__answer_plan(job, changes, n_changes), err);
-  if (!cli->quiet) {
+  if (cli->json) {
+    HR_TRY(hr__cli_put_json(hr__answer_plan(job, changes, n_changes), err));
+  } else {
     hr__table_plan(cli, job, stdout);
-    if (!fits) owners_show(job);
-    if (!fits) changes_show(changes, n_changes);
+    if (!fits) hr__fit_print(job, changes, n_changes, stdout);
+    HR_TRY(hr__cli_flush(err));
   }
-  return hr__cli_flush(err);
+  cli->answered = !fits; /* the table or the object has said it */
+  return fits ? HR_OK : HR_NO_FIT;
+}
+
+/* A size as a setting takes it. Anything else that YAML would understand (null) is no value of these options. */
+static hr_status size_override(hr_cli *cli, const char *option, const char *path, hr_error *err) {
+  const char *value = hr__cli_value(cli, option);
+  if (value == NULL) return HR_OK;
+  uint64_t bytes;
+  if (!hr__size_parse(value, &bytes)) {
+    char place[64];
+    snprintf(place, sizeof place, "--%s", option);
+    return hr__fail(err, HR_USAGE, place, "write it as 512MiB, 24GB or plain bytes", "'%s' is not a size", value);
+  }
+  return hr__cli_override(cli, err, "%s=%s", path, value);
+}
+
+/* The options of this command are settings under a shorter name. */
+static hr_status overrides_add(hr_cli *cli, hr_error *err) {
+  if (hr__cli_value(cli, "gpu") != NULL)
+    return hr__fail(err, HR_USAGE, "--gpu", "--gpu-memory SIZE plans for another budget",
+                    "a plan is made with the facts of a device that this machine has: memory.device names it");
+  HR_TRY(size_override(cli, "gpu-memory", "memory.budget", err));
+  HR_TRY(size_override(cli, "margin", "memory.margin", err));
+  int64_t samples;
+  HR_TRY(hr__cli_int(cli, "target-effective-batch", 1, 0, &samples, err));
+  if (samples == 0) return HR_OK;
+  HR_TRY(hr__cli_override(cli, err, "training.gradient_accumulation=null"));
+  return hr__cli_override(cli, err, "training.effective_batch=%" PRId64, samples);
 }
 
 static hr_status plan_run(hr_cli *cli, hr_error *err) {
+  HR_TRY(overrides_add(cli, err));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
   HR_TRY(hr__job_open(&source, &job, err));
   hr_status status = job_show(cli, job, &source, err);
-  if (status == HR_OK && !job->verdict.fits) {
-    cli->answered = true; /* the table or the object has said it */
-    status = HR_NO_FIT;
-  }
   hr__job_close(job);
   return status;
 }
+
+static const hr_cli_option options[] = {
+    {"gpu-memory", "SIZE", "instead of memory.budget, on whatever device"},
+    {"margin", "SIZE", "instead of memory.margin"},
+    {"target-effective-batch", "N", "instead of training.effective_batch"},
+    {"gpu", "NAME", NULL}, /* refused; not taken for an abbreviation of --gpu-memory either */
+};
 
 const hr_cli_command hr_cli_plan = {
     .name = "plan",
@@ -58,6 +73,8 @@ const hr_cli_command hr_cli_plan = {
     .summary = "memory by owner, seconds per step, and whether it fits the budget",
     .details =
         "RECIPE is a recipe file or a folder with config.json; weights are not needed. Exit code 3: does not fit.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
     .min_arguments = 1,
     .max_arguments = 1,
     .run = plan_run,

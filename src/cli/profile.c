@@ -1,8 +1,10 @@
 /* headroom profile: a few real steps; planned beside measured, per tier and in seconds, and where the time goes. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/fit.h"
 #include "cli/table.h"
 #include "train/answer.h"
 #include "train/train.h"
@@ -52,9 +54,14 @@ static void ops_show(const op_time *times, size_t count) {
 
 static json_t *ops_json(const op_time *times, size_t count) {
   json_t *list = json_array();
-  for (size_t i = 0; list != NULL && i < count; i++)
-    json_array_append_new(list, json_pack("{s:s, s:f, s:f}", "op", times[i].op->name, "planned_seconds",
-                                          times[i].planned, "measured_seconds", times[i].measured));
+  for (size_t i = 0; list != NULL && i < count; i++) {
+    json_t *entry = json_pack("{s:s, s:f, s:f}", "op", times[i].op->name, "planned_seconds", times[i].planned,
+                              "measured_seconds", times[i].measured);
+    if (json_array_append_new(list, entry) != 0) {
+      json_decref(list);
+      return NULL;
+    }
+  }
   return list;
 }
 
@@ -63,12 +70,13 @@ static hr_status profile_show(const hr_cli *cli, const hr_job *job, const hr_pro
   if (cli->json) {
     json_t *answer = hr__answer_profile(job, profile);
     if (answer == NULL) return hr__nomem(err);
-    if (count > 0) json_object_set_new(answer, "ops", ops_json(times, count));
-    return hr__cli_put_json(answer, err);
+    if (count == 0 || json_object_set_new(answer, "ops", ops_json(times, count)) == 0)
+      return hr__cli_put_json(answer, err);
+    json_decref(answer);
+    return hr__nomem(err);
   }
-  hr_measured measured = {.arena_bytes = profile->arena_bytes[HR_TIER_DEVICE],
-                          .process_bytes = profile->process_bytes,
-                          .step_seconds = profile->step_seconds};
+  if (cli->quiet) return HR_OK;
+  hr_measured measured = {.process_bytes = profile->process_bytes, .step_seconds = profile->step_seconds};
   memcpy(measured.categories, profile->resident, sizeof measured.categories);
   hr__table_head(cli, job, stdout);
   fputc('\n', stdout);
@@ -88,20 +96,17 @@ static hr_status job_profile(hr_cli *cli, const hr_job *job, hr_device *device, 
     times = hr__arena_array(&cli->arena, hr_op_count, sizeof *times);
     if (node_seconds == NULL || times == NULL) return hr__nomem(err);
   }
-  hr_train_options options = {.recipe = job->recipe,
-                              .plan = job->plan,
-                              .device = device,
-                              .check_peak = true,
-                              .progress = cli->quiet || cli->json ? NULL : stderr};
+  hr_train_options options = {.recipe = job->recipe, .plan = job->plan, .device = device, .check_peak = true};
   hr_profile profile = {0};
-  hr_status status = hr__profile(&options, (int)(steps < 1000000 ? steps : 1000000), &profile, node_seconds, err);
+  hr_status status = hr__profile(&options, (int)(steps < INT_MAX ? steps : INT_MAX), &profile, node_seconds, err);
   if (status != HR_OK && status != HR_ABOVE_PLAN) return status;
   size_t count = node_seconds != NULL ? op_times(job, node_seconds, times) : 0;
-  cli->answered = cli->json; /* "measured" tells */
   hr_error output = {0};
   hr_status shown = profile_show(cli, job, &profile, times, count, &output);
-  if (shown == HR_OK) return status;
-  cli->answered = false;
+  if (shown == HR_OK) {
+    cli->answered = cli->json; /* "measured" tells */
+    return status;
+  }
   *err = output;
   return shown;
 }
@@ -111,7 +116,7 @@ static hr_status profile_run(hr_cli *cli, hr_error *err) {
   hr_job *job = NULL;
   hr_device *device = NULL;
   HR_TRY(hr__job_open(&source, &job, err));
-  hr_status status = hr__job_check(job, err);
+  hr_status status = hr__fit_check(cli, job, &source, err);
   if (status == HR_OK) status = hr__job_device(job, &device, err);
   if (status == HR_OK) {
     status = job_profile(cli, job, device, err);
@@ -122,7 +127,7 @@ static hr_status profile_run(hr_cli *cli, hr_error *err) {
 }
 
 static const hr_cli_option options[] = {
-    {"steps", "N", "measured steps, after one that warms up (default 5)"},
+    {"steps", "N", "measured steps, after one that warms up (default 5, most 64)"},
     {"ops", NULL, "also the time of every op; nodes then run singly"},
 };
 

@@ -2,18 +2,14 @@
 #include "cli/table.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/doc.h"
-#include "format/file.h"
 #include "plan/report.h"
 
-enum { BAR = 30, CURVE = 60, LOG_CAP = 64 << 20 };
+enum { BAR = 30 };
 
-/* Whether bars may use block characters: the terminal's locale says so. */
-static bool text_is_utf8(void) {
+bool hr__table_utf8(void) {
   static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     const char *value = getenv(names[i]);
@@ -72,22 +68,6 @@ void hr__table_head(const hr_cli *cli, const hr_job *job, FILE *to) {
   fprintf(to, "\n%s\n", job->facts.name);
 }
 
-/* The peak covers every phase; phases are shown where they differ. */
-static void phases_print(const hr_job *job, FILE *to) {
-  const hr_phases *phases = &job->plan->phases;
-  uint64_t peak = job->plan->tiers[HR_TIER_DEVICE].peak_bytes;
-  const struct {
-    const char *name;
-    uint64_t bytes;
-  } rows[] = {{"load", phases->load},     {"first step", phases->first_step},
-              {"steady", phases->steady}, {"eval", phases->eval},
-              {"save", phases->save},     {"resume", phases->resume}};
-  char text[HR_SIZE_TEXT];
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-    if (rows[i].bytes > 0 && rows[i].bytes != peak)
-      fprintf(to, "    %-10s %12s\n", rows[i].name, hr__size_text(rows[i].bytes, text));
-}
-
 static void verdict_print(const hr_cli *cli, const hr_job *job, FILE *to) {
   hr_style style = hr__cli_style(cli, to);
   const hr_verdict *verdict = &job->verdict;
@@ -106,7 +86,7 @@ static void verdict_print(const hr_cli *cli, const hr_job *job, FILE *to) {
 void hr__table_plan(const hr_cli *cli, const hr_job *job, FILE *to) {
   hr_style style = hr__cli_style(cli, to);
   const hr_tier_plan *tier = &job->plan->tiers[HR_TIER_DEVICE];
-  bool utf8 = text_is_utf8();
+  bool utf8 = hr__table_utf8();
   char text[HR_SIZE_TEXT];
   hr__table_head(cli, job, to);
   fputc('\n', to);
@@ -122,7 +102,6 @@ void hr__table_plan(const hr_cli *cli, const hr_job *job, FILE *to) {
   for (int t = HR_TIER_HOST; t < HR_TIER_COUNT; t++)
     if (job->plan->tiers[t].peak_bytes > 0)
       fprintf(to, "  %-12s %12s\n", hr_tier_name((hr_tier)t), hr__size_text(job->plan->tiers[t].peak_bytes, text));
-  phases_print(job, to);
   fputc('\n', to);
   verdict_print(cli, job, to);
 }
@@ -144,10 +123,12 @@ void hr__table_measured(const hr_cli *cli, const hr_job *job, const hr_measured 
     if (c == HR_CAT_FIXED || tier->categories[c] == 0) continue;
     measured_row(hr_category_name((hr_category)c), tier->categories[c], measured->categories[c], false, to);
   }
-  measured_row("arena", tier->arena_bytes, measured->arena_bytes, true, to);
-  uint64_t fixed =
-      measured->process_bytes > measured->arena_bytes ? measured->process_bytes - measured->arena_bytes : 0;
-  measured_row("fixed", tier->fixed_bytes, fixed, true, to);
+  uint64_t arena = 0; /* as the operating system counts it; 0: the device does not tell */
+  for (int c = 0; c < HR_CAT_COUNT; c++)
+    arena += measured->categories[c];
+  measured_row("arena", tier->arena_bytes, arena, true, to);
+  bool known = arena > 0 && measured->process_bytes > arena;
+  measured_row("fixed", tier->fixed_bytes, known ? measured->process_bytes - arena : 0, true, to);
   fputs(style.bold, to);
   measured_row("process", tier->peak_bytes, measured->process_bytes, true, to);
   fputs(style.end, to);
@@ -157,62 +138,4 @@ void hr__table_measured(const hr_cli *cli, const hr_job *job, const hr_measured 
             seconds_text(measured->step_seconds, right),
             100.0 * (measured->step_seconds - job->plan->step_seconds) / job->plan->step_seconds);
   }
-}
-
-/* Reads the losses of a log. A line that cannot be read ends it: the log is ours, but the disk is not. */
-static size_t losses_read(char *text, hr_arena *arena, double *losses, size_t capacity) {
-  size_t count = 0;
-  for (char *line = strtok(text, "\n"); line != NULL && count < capacity; line = strtok(NULL, "\n")) {
-    hr_doc_node *node = NULL;
-    double loss;
-    if (hr__json_parse("log.jsonl", line, strlen(line), arena, &node, NULL) != HR_OK) break;
-    const hr_doc_node *value = hr__doc_get(node, "loss");
-    if (value != NULL && hr__doc_float(value, &loss) && isfinite(loss)) losses[count++] = loss;
-  }
-  return count;
-}
-
-static void curve_print(const double *losses, size_t count, FILE *to) {
-  static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  static const char steps[] = "_.-~=+*#";
-  bool utf8 = text_is_utf8();
-  double least = losses[0], most = losses[0];
-  for (size_t i = 1; i < count; i++) {
-    least = losses[i] < least ? losses[i] : least;
-    most = losses[i] > most ? losses[i] : most;
-  }
-  size_t columns = count < CURVE ? count : CURVE;
-  fputs("  ", to);
-  for (size_t c = 0; c < columns; c++) {
-    size_t first = c * count / columns, end = (c + 1) * count / columns;
-    double sum = 0;
-    for (size_t i = first; i < end; i++)
-      sum += losses[i];
-    double share = most > least ? (sum / (double)(end - first) - least) / (most - least) : 0;
-    int level = (int)(share * 7.999);
-    if (utf8)
-      fputs(blocks[level], to);
-    else
-      fputc(steps[level], to);
-  }
-  fputc('\n', to);
-}
-
-void hr__table_losses(const hr_cli *cli, const char *folder, FILE *to) {
-  (void)cli;
-  hr_arena arena;
-  hr__arena_init(&arena);
-  char *text = NULL;
-  size_t bytes = 0;
-  const char *path = hr__arena_format(&arena, "%s/log.jsonl", folder);
-  if (path != NULL && hr__file_read(path, LOG_CAP, &arena, &text, &bytes, NULL) == HR_OK) {
-    size_t capacity = bytes / 8 + 1; /* no line with a loss is shorter */
-    double *losses = hr__arena_array(&arena, capacity, sizeof *losses);
-    size_t count = losses != NULL ? losses_read(text, &arena, losses, capacity) : 0;
-    if (count > 1) {
-      fprintf(to, "\n  loss %.4f -> %.4f\n", losses[0], losses[count - 1]);
-      curve_print(losses, count, to);
-    }
-  }
-  hr__arena_fini(&arena);
 }

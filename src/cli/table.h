@@ -8,19 +8,21 @@
 /* Name, model, device: the lines above every table. */
 void hr__table_head(const hr_cli *cli, const hr_job *job, FILE *to);
 
-/* Owners of the peak with bars, phases, and the verdict. */
+/* Owners of the peak with bars, and the verdict. */
 void hr__table_plan(const hr_cli *cli, const hr_job *job, FILE *to);
 
 /* What was measured; 0 where it was not. */
 typedef struct hr_measured {
-  uint64_t categories[HR_CAT_COUNT]; /* resident bytes in the ranges of each category live at the peak */
-  uint64_t arena_bytes;
+  uint64_t categories[HR_CAT_COUNT]; /* resident bytes of the arena, by category live at the peak (hr__run_resident) */
   uint64_t process_bytes;
   double step_seconds;
 } hr_measured;
 void hr__table_measured(const hr_cli *cli, const hr_job *job, const hr_measured *measured, FILE *to);
 
 /* The losses of DIR/log.jsonl as one line of bars with first and last. Shows nothing where there is no log. */
-void hr__table_losses(const hr_cli *cli, const char *folder, FILE *to);
+void hr__table_losses(const char *folder, FILE *to);
+
+/* Whether bars may use block characters: the terminal's locale says so. */
+bool hr__table_utf8(void);
 
 #endif

@@ -1,10 +1,11 @@
 /* headroom train: the plan, then the run it promises, then planned beside measured. */
 #include "train/train.h"
 
+#include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/fit.h"
 #include "cli/table.h"
 #include "train/answer.h"
 
@@ -35,17 +36,27 @@ static const char *folder_default(hr_cli *cli) {
   return hr__arena_format(&cli->arena, "out/%.*s", (int)(length - start), path + start);
 }
 
-static void result_show(const hr_cli *cli, const hr_job *job, const hr_train_result *result, const char *folder) {
-  hr_measured measured = {.arena_bytes = result->arena_bytes, .process_bytes = result->measured_bytes};
+static void result_print(const hr_cli *cli, const hr_job *job, const hr_train_result *result, const char *folder) {
+  hr_measured measured = {.process_bytes = result->measured_bytes};
   memcpy(measured.categories, result->resident, sizeof measured.categories);
   if (result->steps_here > 0) measured.step_seconds = result->seconds / (double)result->steps_here;
   hr__table_head(cli, job, stdout);
   fputc('\n', stdout);
   hr__table_measured(cli, job, &measured, stdout);
-  hr__table_losses(cli, folder, stdout);
-  if (result->eval_loss >= 0) printf("  held-out loss %.4f\n", result->eval_loss);
+  hr__table_losses(folder, stdout);
+  if (!isfinite(result->eval_loss))
+    printf("  held-out loss not finite\n");
+  else if (result->eval_loss >= 0)
+    printf("  held-out loss %.4f\n", result->eval_loss);
   printf("\n%lld steps, %.0f tokens/s, saved in %s\nweights_sha256 %s\n", (long long)result->steps,
          result->tokens_per_second, folder, result->weights_sha256);
+}
+
+static hr_status result_show(const hr_cli *cli, const hr_job *job, const hr_train_result *result, hr_status status,
+                             const char *folder, hr_error *err) {
+  if (cli->json) return hr__cli_put_json(hr__answer_train(job, result, status, folder), err);
+  if (!cli->quiet) result_print(cli, job, result, folder);
+  return hr__cli_flush(err);
 }
 
 static bool result_is_filled(hr_status status) {
@@ -76,25 +87,23 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, hr_error *err) {
   };
   hr_train_result result = {0};
   hr_status status = hr__train(&options, &result, err);
-  if (result_is_filled(status)) {
-    cli->answered = cli->json; /* "status" tells how it ended */
-    hr_status shown = HR_OK;
-    if (cli->json)
-      shown = hr__cli_put_json(hr__answer_train(job, &result, status, folder), err);
-    else if (!cli->quiet)
-      result_show(cli, job, &result, folder);
-    if (shown == HR_OK && !cli->json) shown = hr__cli_flush(err);
-    if (status == HR_OK) status = shown;
-  }
   hr__device_close(device);
-  return status;
+  if (!result_is_filled(status)) return status;
+  hr_error output = {0};
+  hr_status shown = result_show(cli, job, &result, status, folder, &output);
+  if (shown == HR_OK) {
+    cli->answered = cli->json; /* "status" tells how it ended */
+    return status;
+  }
+  *err = output;
+  return shown;
 }
 
 static hr_status train_run(hr_cli *cli, hr_error *err) {
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
   HR_TRY(hr__job_open(&source, &job, err));
-  hr_status status = hr__job_check(job, err);
+  hr_status status = hr__fit_check(cli, job, &source, err);
   if (status == HR_OK) status = job_train(cli, job, err);
   hr__job_close(job);
   return status;

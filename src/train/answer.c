@@ -1,6 +1,9 @@
 /* answer: see answer.h. */
 #include "train/answer.h"
 
+#include <math.h>
+
+#include "format/json.h"
 #include "plan/report.h"
 
 static json_t *change_json(const hr_change *change) {
@@ -29,25 +32,34 @@ json_t *hr__answer_plan(const hr_job *job, const hr_change *changes, int n_chang
   return NULL;
 }
 
+static json_int_t resident_sum(const uint64_t resident[HR_CAT_COUNT]) {
+  uint64_t sum = 0;
+  for (int c = 0; c < HR_CAT_COUNT; c++)
+    sum += resident[c];
+  return (json_int_t)sum;
+}
+
 json_t *hr__answer_train(const hr_job *job, const hr_train_result *result, hr_status status, const char *out) {
   double step_seconds = result->steps_here > 0 ? result->seconds / (double)result->steps_here : 0;
-  json_t *eval_loss = result->eval_loss >= 0 ? json_real(result->eval_loss) : json_null();
-  return json_pack("{s:i, s:s, s:I, s:I, s:f, s:o, s:f, s:f, s:{s:I, s:f}, s:{s:I, s:I, s:f}, s:s, s:s, s:s?}",
+  bool evaluated = isfinite(result->eval_loss) && result->eval_loss >= 0;
+  return json_pack("{s:i, s:s, s:I, s:I, s:f, s:o, s:f, s:f, s:{s:I, s:f}, s:{s:I, s:I, s:I, s:f}, s:s, s:s, s:o}",
                    "schema", 1, "status", hr_status_name(status), "steps", (json_int_t)result->steps, "steps_here",
-                   (json_int_t)result->steps_here, "loss", result->loss, "eval_loss", eval_loss, "seconds",
-                   result->seconds, "tokens_per_second", result->tokens_per_second, "planned", "peak_bytes",
+                   (json_int_t)result->steps_here, "loss", result->loss, "eval_loss",
+                   evaluated ? json_real(result->eval_loss) : json_null(), "seconds", result->seconds,
+                   "tokens_per_second", result->tokens_per_second, "planned", "peak_bytes",
                    (json_int_t)result->planned_bytes, "step_seconds", job->plan->step_seconds, "measured",
-                   "arena_bytes", (json_int_t)result->arena_bytes, "peak_bytes", (json_int_t)result->measured_bytes,
-                   "step_seconds", step_seconds, "weights_sha256", result->weights_sha256, "fingerprint",
-                   job->plan->fingerprint, "out", out);
+                   "arena_bytes", (json_int_t)result->arena_bytes, "resident_bytes", resident_sum(result->resident),
+                   "peak_bytes", (json_int_t)result->measured_bytes, "step_seconds", step_seconds, "weights_sha256",
+                   result->weights_sha256, "fingerprint", job->plan->fingerprint, "out",
+                   out ? hr__json_string(out) : json_null());
 }
 
 json_t *hr__answer_profile(const hr_job *job, const hr_profile *profile) {
   json_t *answer = hr__answer_plan(job, NULL, 0);
-  json_t *measured =
-      json_pack("{s:I, s:I, s:f, s:f, s:i}", "arena_bytes", (json_int_t)profile->arena_bytes[HR_TIER_DEVICE],
-                "process_bytes", (json_int_t)profile->process_bytes, "step_seconds", profile->step_seconds,
-                "tokens_per_second", profile->tokens_per_second, "steps", profile->steps);
+  json_t *measured = json_pack(
+      "{s:I, s:I, s:I, s:f, s:f, s:i}", "arena_bytes", (json_int_t)profile->arena_bytes[HR_TIER_DEVICE],
+      "resident_bytes", resident_sum(profile->resident), "process_bytes", (json_int_t)profile->process_bytes,
+      "step_seconds", profile->step_seconds, "tokens_per_second", profile->tokens_per_second, "steps", profile->steps);
   if (answer != NULL && measured != NULL && json_object_set(answer, "measured", measured) == 0) {
     json_decref(measured);
     return answer;

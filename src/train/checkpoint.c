@@ -8,39 +8,38 @@
 #include "format/file.h"
 #include "train/store.h"
 
-/* Removes a generation; the manifest first, so that what is left of it is never taken for valid. */
-static hr_status generation_remove(const hr_store *store, int64_t step, hr_error *err) {
-  static const char *const names[] = {HR_MANIFEST_NAME, "config.json", "model.safetensors", "optimizer.safetensors"};
-  char path[HR_STORE_PATH];
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-    for (int temporary = 0; temporary < 2; temporary++) {
-      char name[64];
-      snprintf(name, sizeof name, "%s%s", names[i], temporary ? ".tmp" : "");
-      hr__store_path(store, step, name, path);
-      if (hr__file_calls.unlink(path) != 0 && errno != ENOENT) return hr__fail_errno(err, path, "remove", errno);
-    }
+/* Removes a file of a generation and what a save that was cut off left of it. */
+static hr_status file_remove(const hr_store *store, int64_t step, const char *name, hr_error *err) {
+  char path[HR_STORE_PATH], temporary[64];
+  snprintf(temporary, sizeof temporary, "%s.tmp", name);
+  for (int i = 0; i < 2; i++) {
+    hr__store_path(store, step, i ? temporary : name, path);
+    if (hr__file_calls.unlink(path) != 0 && errno != ENOENT) return hr__fail_errno(err, path, "remove", errno);
   }
-  hr__store_path(store, step, NULL, path);
-  if (hr__file_calls.rmdir(path) != 0 && errno != ENOENT) return hr__fail_errno(err, path, "remove", errno);
   return HR_OK;
 }
 
-/* Keeps the generation just written and the newest committed one before it. Newer ones are left-overs of a run that was
- * taken up again at an older step. */
+/* Removes a generation; the manifest first, so that what is left of it is never taken for valid. Files that are not
+ * ours stay, and the folder with them. */
+static hr_status generation_remove(const hr_store *store, int64_t step, hr_error *err) {
+  char path[HR_STORE_PATH];
+  HR_TRY(file_remove(store, step, HR_MANIFEST_NAME, err));
+  for (int f = 0; f < HR_RUN_FILES; f++)
+    HR_TRY(file_remove(store, step, hr_run_file_names[f], err));
+  hr__store_path(store, step, NULL, path);
+  if (hr__file_calls.rmdir(path) != 0 && errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST)
+    return hr__fail_errno(err, path, "remove", errno);
+  return HR_OK;
+}
+
+/* Keeps the generation just written and the one known to be good before it. */
 static hr_status generations_prune(const hr_store *store, int64_t written, hr_arena *arena, hr_error *err) {
   int64_t *steps;
   bool *committed;
   size_t count;
   HR_TRY(hr__store_list(store, arena, &steps, &committed, &count, err));
-  bool kept = false;
-  for (size_t i = 0; i < count; i++) {
-    if (steps[i] == written) continue;
-    if (steps[i] < written && committed[i] && !kept) {
-      kept = true;
-      continue;
-    }
-    HR_TRY(generation_remove(store, steps[i], err));
-  }
+  for (size_t i = 0; i < count; i++)
+    if (steps[i] != written && steps[i] != store->good) HR_TRY(generation_remove(store, steps[i], err));
   return HR_OK;
 }
 
@@ -64,7 +63,7 @@ static hr_status generation_write(hr_store *store, hr_tensors *tensors, const ch
   char path[HR_STORE_PATH];
   HR_TRY(generation_remove(store, manifest->step, err)); /* a left-over of a save that was cut off */
   hr__store_path(store, manifest->step, NULL, path);
-  if (hr__file_calls.mkdir(path, 0755) != 0) return hr__fail_errno(err, path, "create", errno);
+  if (hr__file_calls.mkdir(path, 0755) != 0 && errno != EEXIST) return hr__fail_errno(err, path, "create", errno);
   HR_TRY(hr__file_sync_folder(store->out, err));
 
   hr__store_path(store, manifest->step, hr_run_file_names[HR_RUN_CONFIG], path);
@@ -92,6 +91,7 @@ hr_status hr__checkpoint_save(hr_store *store, hr_tensors *tensors, const char *
     (void)generation_remove(store, manifest->step, &why); /* the first error is the one to tell */
   } else {
     hr_status pruned = generations_prune(store, manifest->step, &arena, &why);
+    store->good = manifest->step;
     if (pruned == HR_NOMEM)
       status = hr__nomem(err);
     else if (pruned != HR_OK)

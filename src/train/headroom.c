@@ -1,6 +1,8 @@
 /* The public library, include/headroom.h: a thin cover over jobs, answers and the trainer. */
 #include "headroom.h"
 
+#include <string.h>
+
 #include "format/json.h"
 #include "train/answer.h"
 #include "train/job.h"
@@ -35,8 +37,14 @@ void hr_text_destroy(char *text) {
 
 /* Takes the object over. */
 static hr_status text_of(json_t *object, char **text, hr_error *error) {
-  *text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
+  hr_arena arena = {0};
+  char *made;
+  size_t bytes;
+  hr_status status = hr__json_text(object, JSON_INDENT(2) | JSON_REAL_PRECISION(9), &arena, &made, &bytes, error);
   json_decref(object);
+  *text = status == HR_OK ? hr__alloc(bytes + 1) : NULL;
+  if (*text) memcpy(*text, made, bytes + 1);
+  hr__arena_fini(&arena);
   return *text ? HR_OK : hr__nomem(error);
 }
 
@@ -91,8 +99,6 @@ hr_result hr_job_train(const hr_job *job, const hr_job_train_options *options, c
 
 hr_result hr_job_profile(const hr_job *job, int steps, char **json, hr_error *error) {
   *json = NULL;
-  if (steps < 1)
-    return result_of(hr__fail(error, HR_USAGE, NULL, "ask for at least one", "%d steps to measure", steps));
   hr_device *device = NULL;
   hr_status status = hr__job_check(job, error);
   if (status == HR_OK) status = hr__job_device(job, &device, error);

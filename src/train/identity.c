@@ -4,67 +4,57 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "format/json.h"
+
 typedef struct setting_list {
   hr_arena *arena;
   hr_run_setting *items;
   size_t count, capacity;
 } setting_list;
 
-static bool list_add(setting_list *list, const char *path, const char *value) {
+static hr_status list_add(setting_list *list, const char *path, const char *value, hr_error *err) {
   if (hr__arena_grow(list->arena, (void **)&list->items, &list->capacity, list->count, sizeof *list->items) != 0)
-    return false;
+    return hr__nomem(err);
   hr_run_setting setting = {hr__arena_text(list->arena, path), hr__arena_text(list->arena, value)};
   list->items[list->count++] = setting;
-  return setting.path && setting.value;
+  return setting.path && setting.value ? HR_OK : hr__nomem(err);
 }
 
-/* A value of the recipe as short JSON text. */
-enum { VALUE_TEXT = 4096 };
-typedef struct value_text {
-  char text[VALUE_TEXT];
-  size_t bytes;
-} value_text;
-
-static int value_append(const char *data, size_t bytes, void *arg) {
-  value_text *value = arg;
-  if (value->bytes + bytes + 1 > sizeof value->text) return -1;
-  memcpy(value->text + value->bytes, data, bytes);
-  value->bytes += bytes;
-  value->text[value->bytes] = 0;
-  return 0;
+static hr_status list_add_count(setting_list *list, const char *path, uint64_t count, hr_error *err) {
+  char number[32];
+  snprintf(number, sizeof number, "%" PRIu64, count);
+  return list_add(list, path, number, err);
 }
 
 /* Depth is that of the key tables, so recursion is shallow. */
-static bool list_flatten(setting_list *list, const char *prefix, json_t *value) {
+static hr_status list_flatten(setting_list *list, const char *prefix, json_t *value, hr_error *err) {
   if (json_is_object(value)) {
     const char *key;
     json_t *child;
     json_object_foreach(value, key, child) {
       const char *path = prefix[0] ? hr__arena_format(list->arena, "%s.%s", prefix, key) : key;
-      if (!path || !list_flatten(list, path, child)) return false;
+      if (!path) return hr__nomem(err);
+      HR_TRY(list_flatten(list, path, child, err));
     }
-    return true;
+    return HR_OK;
   }
-  value_text text = {.bytes = 0};
-  int failed = json_dump_callback(value, value_append, &text,
-                                  JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15));
-  return !failed && list_add(list, prefix, text.text);
+  char *text;
+  size_t bytes;
+  HR_TRY(hr__json_text(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15), list->arena,
+                       &text, &bytes, err));
+  return list_add(list, prefix, text, err);
 }
 
 hr_status hr__identity_list(const hr_recipe *recipe, const hr_data *data, int64_t effective_batch, hr_arena *arena,
                             hr_run_setting **out, size_t *count, hr_error *err) {
   setting_list list = {.arena = arena};
   json_t *root = hr__recipe_json(recipe);
-  bool ok = root && list_flatten(&list, "", root);
+  hr_status status = root ? list_flatten(&list, "", root, err) : hr__nomem(err);
   json_decref(root);
-  char number[32];
-  snprintf(number, sizeof number, "%" PRId64, effective_batch);
-  ok = ok && list_add(&list, "run.samples_per_step", number);
-  snprintf(number, sizeof number, "%" PRIu64, hr__data_bytes(data));
-  ok = ok && list_add(&list, "run.data_bytes", number);
-  snprintf(number, sizeof number, "%" PRId64, hr__data_train_windows(data));
-  ok = ok && list_add(&list, "run.data_windows", number);
-  if (!ok) return hr__nomem(err);
+  HR_TRY(status);
+  HR_TRY(list_add_count(&list, "run.samples_per_step", (uint64_t)effective_batch, err));
+  HR_TRY(list_add_count(&list, "run.data_bytes", hr__data_bytes(data), err));
+  HR_TRY(list_add_count(&list, "run.data_windows", (uint64_t)hr__data_train_windows(data), err));
   *out = list.items;
   *count = list.count;
   return HR_OK;

@@ -57,7 +57,7 @@ hr_status hr__job_check(const hr_job *job, hr_error *err) {
   if (verdict->fits) return HR_OK;
   char peak[HR_SIZE_TEXT], budget[HR_SIZE_TEXT], missing[HR_SIZE_TEXT];
   return hr__fail(err, HR_NO_FIT, hr__recipe_name(job->recipe),
-                  "headroom plan names what takes the memory and what would fit",
+                  "raise memory.budget, or take one of the changes that headroom plan names",
                   "needs %s, %s more than the budget of %s%s", hr__size_text(verdict->peak_bytes, peak),
                   hr__size_text(verdict->missing_bytes, missing), hr__size_text(verdict->budget_bytes, budget),
                   verdict->margin_bytes > 0 ? " allows with its margin" : "");

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,11 +19,12 @@ enum { LINE_BYTES = 4096 }; /* longer lines are not ours */
 typedef struct log_scan {
   char line[LINE_BYTES];
   size_t bytes;
-  bool header; /* the first line is a header */
-  off_t keep;  /* bytes of the file that stay */
+  char fingerprint[HR_XXH_HEX]; /* of the last header; empty: there is none */
+  off_t keep;                   /* bytes of the file that stay */
 } log_scan;
 
-/* Whether a whole line belongs to the run up to `step`. Lack of memory is no verdict on the line. */
+/* Whether a whole line belongs to the run up to `step`; the first line has to be a header. Lack of memory is no verdict
+ * on the line. */
 static hr_status line_judge(log_scan *scan, int64_t step, bool *stays, hr_error *err) {
   hr_arena arena = {0};
   hr_doc_node *root = NULL;
@@ -30,12 +32,11 @@ static hr_status line_judge(log_scan *scan, int64_t step, bool *stays, hr_error 
   *stays = false;
   hr_status status = hr__json_parse("log", scan->line, scan->bytes, &arena, &root, &fault);
   if (status == HR_OK && root->kind == HR_DOC_MAP) {
-    const hr_doc_node *number = hr__doc_get(root, "step");
+    const hr_doc_node *number = hr__doc_get(root, "step"), *plan = hr__doc_get(root, "fingerprint");
+    bool header = plan && plan->kind == HR_DOC_SCALAR;
     int64_t at;
-    if (scan->keep == 0)
-      *stays = scan->header = hr__doc_get(root, "fingerprint") != NULL;
-    else
-      *stays = number && hr__doc_int(number, &at) && at <= step;
+    *stays = scan->keep == 0 ? header : number && hr__doc_int(number, &at) && at <= step;
+    if (*stays && header) snprintf(scan->fingerprint, sizeof scan->fingerprint, "%s", plan->text);
   }
   hr__arena_fini(&arena);
   return status == HR_NOMEM ? hr__nomem(err) : HR_OK;
@@ -66,7 +67,7 @@ static hr_status log_scan_run(const hr_log *log, int64_t step, log_scan *scan, h
   }
 }
 
-static hr_status header_write(hr_log *log, const hr_log_header *header, hr_error *err) {
+static hr_status header_write(hr_log *log, int64_t step, const hr_log_header *header, hr_error *err) {
   char name[256], line[1024];
   size_t used = 0;
   /* A file name may hold anything: what JSON cannot take as it is becomes an underscore. */
@@ -75,8 +76,8 @@ static hr_status header_write(hr_log *log, const hr_log_header *header, hr_error
   name[used] = 0;
   int n = snprintf(line, sizeof line,
                    "{\"schema\":1,\"recipe\":\"%s\",\"fingerprint\":\"%s\",\"planned_peak_bytes\":%" PRIu64
-                   ",\"steps\":%" PRId64 "}\n",
-                   name, header->fingerprint, header->planned_bytes, header->steps);
+                   ",\"steps\":%" PRId64 ",\"step\":%" PRId64 "}\n",
+                   name, header->fingerprint, header->planned_bytes, header->steps, step);
   return hr__file_write_all(log->fd, log->path, line, (size_t)n, err);
 }
 
@@ -85,7 +86,7 @@ static hr_status log_begin(hr_log *log, int64_t step, const hr_log_header *heade
   if (step > 0) HR_TRY(log_scan_run(log, step, &scan, err));
   if (ftruncate(log->fd, scan.keep) != 0) return hr__fail_errno(err, log->path, "truncate", errno);
   if (lseek(log->fd, 0, SEEK_END) < 0) return hr__fail_errno(err, log->path, "seek", errno);
-  return scan.header ? HR_OK : header_write(log, header, err);
+  return strcmp(scan.fingerprint, header->fingerprint) == 0 ? HR_OK : header_write(log, step, header, err);
 }
 
 hr_status hr__log_open(hr_log *log, const hr_store *store, int64_t step, const hr_log_header *header, hr_error *err) {
@@ -112,9 +113,10 @@ hr_status hr__log_step(hr_log *log, const hr_log_step *s, hr_error *err) {
 
 hr_status hr__log_eval(hr_log *log, int64_t step, double loss, double seconds, hr_error *err) {
   if (log->fd < 0) return HR_OK;
-  char line[256];
+  char line[256], number[32] = "null";
+  if (isfinite(loss)) snprintf(number, sizeof number, "%.9g", loss);
   int n =
-      snprintf(line, sizeof line, "{\"step\":%" PRId64 ",\"eval_loss\":%.9g,\"seconds\":%.6f}\n", step, loss, seconds);
+      snprintf(line, sizeof line, "{\"step\":%" PRId64 ",\"eval_loss\":%s,\"seconds\":%.6f}\n", step, number, seconds);
   return hr__file_write_all(log->fd, log->path, line, (size_t)n, err);
 }
 

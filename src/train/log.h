@@ -1,4 +1,5 @@
-/* log.jsonl: a header object, then one object per line, each written with one write(). */
+/* log.jsonl: a header object, then one object per line, each written with one write(). Where a run goes on with another
+ * plan, a further header says so. Numbers that are not finite are null. */
 #ifndef HR_TRAIN_LOG_H
 #define HR_TRAIN_LOG_H
 
@@ -17,7 +18,7 @@ typedef struct hr_log_header {
 } hr_log_header;
 
 /* Opens the log of a run that goes on after `step` (0: from the beginning): lines of later steps and a torn last line
- * are cut off, and the header is written where there is none. */
+ * are cut off, and the header is written unless the last one names the same plan. */
 hr_status hr__log_open(hr_log *log, const hr_store *store, int64_t step, const hr_log_header *header, hr_error *err);
 void hr__log_close(hr_log *log);
 

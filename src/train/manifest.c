@@ -15,29 +15,6 @@ const char *const hr_run_file_names[HR_RUN_FILES] = {
 
 enum { SCHEMA = 1 };
 
-/* Text that grows in an arena. */
-typedef struct text_buffer {
-  hr_arena *arena;
-  char *text;
-  size_t bytes, capacity;
-} text_buffer;
-
-static int text_append(const char *data, size_t bytes, void *arg) {
-  text_buffer *buffer = arg;
-  if (buffer->bytes + bytes + 1 > buffer->capacity) {
-    size_t capacity = 2 * (buffer->bytes + bytes) + 1024;
-    char *text = hr__arena_alloc(buffer->arena, capacity);
-    if (!text) return -1;
-    if (buffer->bytes > 0) memcpy(text, buffer->text, buffer->bytes);
-    buffer->text = text;
-    buffer->capacity = capacity;
-  }
-  memcpy(buffer->text + buffer->bytes, data, bytes);
-  buffer->bytes += bytes;
-  buffer->text[buffer->bytes] = 0;
-  return 0;
-}
-
 hr_status hr__settings_hash(const hr_run_setting *settings, size_t count, char out[HR_XXH_HEX], hr_error *err) {
   hr_hash *hash;
   char hex[HR_SHA256_HEX];
@@ -84,25 +61,22 @@ static json_t *manifest_json(const hr_manifest *m, const char *hash) {
   return NULL;
 }
 
-static hr_status manifest_dump(const hr_manifest *m, const char *hash, text_buffer *out, hr_error *err) {
+static hr_status manifest_dump(const hr_manifest *m, const char *hash, hr_arena *arena, char **text, size_t *bytes,
+                               hr_error *err) {
   json_t *root = manifest_json(m, hash);
-  if (!root) return hr__nomem(err);
-  out->bytes = 0;
-  int failed = json_dump_callback(root, text_append, out, JSON_INDENT(1) | JSON_ENSURE_ASCII);
-  if (!failed) failed = text_append("\n", 1, out);
+  hr_status status = hr__json_text(root, JSON_INDENT(1) | JSON_ENSURE_ASCII, arena, text, bytes, err);
   json_decref(root);
-  return failed ? hr__nomem(err) : HR_OK;
+  if (status != HR_OK) return status;
+  *text = hr__arena_format(arena, "%s\n", *text);
+  *bytes += 1;
+  return *text ? HR_OK : hr__nomem(err);
 }
 
 hr_status hr__manifest_text(const hr_manifest *m, hr_arena *arena, char **text, size_t *bytes, hr_error *err) {
-  text_buffer buffer = {.arena = arena};
   char hash[HR_XXH_HEX];
-  HR_TRY(manifest_dump(m, "", &buffer, err)); /* the hash covers the text with an empty hash */
-  hr__xxh128_hex(buffer.text, buffer.bytes, hash);
-  HR_TRY(manifest_dump(m, hash, &buffer, err));
-  *text = buffer.text;
-  *bytes = buffer.bytes;
-  return HR_OK;
+  HR_TRY(manifest_dump(m, "", arena, text, bytes, err)); /* the hash covers the text with an empty hash */
+  hr__xxh128_hex(*text, *bytes, hash);
+  return manifest_dump(m, hash, arena, text, bytes, err);
 }
 
 static hr_status manifest_bad(const char *name, hr_error *err, const char *what) {

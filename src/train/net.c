@@ -20,7 +20,8 @@ struct hr_net {
   hr_rates rates;
   hr_plan *plan;
   hr_device *device;
-  hr_run *run; /* NULL until compiled */
+  hr_run *run;  /* NULL until compiled */
+  bool started; /* hr_net_compile has begun to change the graph: nothing can be added, and it cannot be done again */
   hr_id program, loss, control;
   hr_control state;
 };
@@ -59,7 +60,9 @@ void hr_net_destroy(hr_net *net) {
 }
 
 hr_value_id hr_net_input(hr_net *net, const char *name, int64_t rows, int64_t columns) {
-  return hr__input(&net->builder, name, hr__desc2(HR_F32, rows, columns));
+  /* persistent: what is written stays until it is written again */
+  return hr__persistent(&net->builder, name, HR_ROLE_INPUT, hr__desc2(HR_F32, rows, columns),
+                        (hr_init){HR_INIT_ZERO, 0});
 }
 
 hr_value_id hr_net_parameter(hr_net *net, const char *name, int64_t rows, int64_t columns, float std) {
@@ -83,11 +86,7 @@ hr_value_id hr_net_mse(hr_net *net, hr_value_id y, hr_value_id target) {
   return hr__mse(&net->builder, y, target);
 }
 
-static hr_status net_compile(hr_net *net, hr_id loss, uint64_t seed, hr_error *error) {
-  HR_TRY(hr__builder_status(&net->builder, error));
-  if (net->run) return hr__fail(error, HR_USAGE, "hr_net_compile", NULL, "this net is compiled already");
-  if (loss >= net->graph->n_values)
-    return hr__fail(error, HR_USAGE, "hr_net_compile", "give what hr_net_mse returned", "the loss is no value");
+static hr_status net_build(hr_net *net, hr_id loss, uint64_t seed, hr_error *error) {
   hr__program_set_output(&net->builder, "loss", loss);
   hr_loss weighted = {.value = loss, .weight = 1.0f};
   HR_TRY(hr__grad(&net->builder, &weighted, 1, HR_GRAD_TRANSIENT, error));
@@ -105,6 +104,24 @@ static hr_status net_compile(hr_net *net, hr_id loss, uint64_t seed, hr_error *e
   net->loss = hr__program_output(net->graph, net->program, "loss");
   net->state.seed = seed;
   return hr__run_init_values(net->run, seed, error);
+}
+
+static hr_status net_compile(hr_net *net, hr_id loss, uint64_t seed, hr_error *error) {
+  if (net->started)
+    return hr__fail(error, HR_USAGE, "hr_net_compile", "make a new net", "this net has been compiled already");
+  HR_TRY(hr__builder_status(&net->builder, error));
+  if (loss >= net->graph->n_values || hr_desc_count(&net->graph->values[loss].desc) != 1)
+    return hr__fail(error, HR_USAGE, "hr_net_compile", "give what hr_net_mse returned", "the loss is no scalar value");
+  net->started = true;
+  hr_status status = net_build(net, loss, seed, error);
+  if (status != HR_OK) {
+    hr__run_destroy(net->run);
+    net->run = NULL;
+  }
+  /* errors of the builder stick: whatever is added from now on is refused */
+  net->builder.status =
+      hr__fail(&net->builder.error, HR_USAGE, "net", "make a new net", "nothing can be added after hr_net_compile");
+  return status;
 }
 
 hr_result hr_net_compile(hr_net *net, hr_value_id loss, uint64_t seed, hr_error *error) {

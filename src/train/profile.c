@@ -4,8 +4,6 @@
 #include "train/session.h"
 #include "train/train.h"
 
-enum { STEPS_MAX = 64 };
-
 static int ascending(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return x < y ? -1 : x > y;
@@ -13,7 +11,7 @@ static int ascending(const void *a, const void *b) {
 
 static hr_status profile_run(hr_session *s, int steps, hr_profile *profile, double *node_seconds, hr_error *err) {
   const hr_graph *graph = s->options->plan->graph;
-  double seconds[STEPS_MAX];
+  double seconds[HR_PROFILE_STEPS];
   hr_step_result result;
   HR_TRY(hr__session_begin(s, err));
   HR_TRY(hr__session_step(s, 1, &result, err)); /* caches, lazily made library objects */
@@ -46,8 +44,8 @@ static hr_status profile_run(hr_session *s, int steps, hr_profile *profile, doub
 hr_status hr__profile(const hr_train_options *options, int steps, hr_profile *profile, double *node_seconds,
                       hr_error *err) {
   *profile = (hr_profile){0};
-  if (steps < 1) steps = 1;
-  if (steps > STEPS_MAX) steps = STEPS_MAX;
+  if (steps < 1 || steps > HR_PROFILE_STEPS)
+    return hr__fail(err, HR_USAGE, "steps", NULL, "%d is not a number of steps from 1 to %d", steps, HR_PROFILE_STEPS);
   hr_session session;
   HR_TRY(hr__session_create(options, node_seconds != NULL, &session, err));
   hr_status status = profile_run(&session, steps, profile, node_seconds, err);

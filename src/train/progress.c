@@ -1,6 +1,7 @@
 /* See progress.h. */
 #include "train/progress.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 
 #include "base/text.h"
 
-static const double terminal_interval = 0.1, plain_interval = 30; /* seconds between drawings */
+static const double interval = 0.1; /* seconds between drawings */
 enum { BAR = 24 };
 
 static double seconds_now(void) {
@@ -20,14 +21,23 @@ static double seconds_now(void) {
 
 void hr__progress_begin(hr_progress *p, FILE *to, int64_t first) {
   const char *term = getenv("TERM");
-  *p = (hr_progress){.to = to, .first = first, .begun = seconds_now()};
-  if (!to) return;
-  p->terminal = isatty(fileno(to)) && term && strcmp(term, "dumb") != 0;
-  if (!p->terminal) p->last = p->begun;
+  *p = (hr_progress){.first = first, .begun = seconds_now(), .statm = -1};
+  if (!to || !isatty(fileno(to)) || !term || strcmp(term, "dumb") == 0) return;
+  p->to = to;
+  p->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+}
+
+uint64_t hr__progress_resident(const hr_progress *p) {
+  char text[128];
+  ssize_t n = p->statm >= 0 ? pread(p->statm, text, sizeof text - 1, 0) : 0;
+  uint64_t all, resident; /* pages: the first two numbers of the line */
+  if (n <= 0) return 0;
+  text[n] = 0;
+  return sscanf(text, "%" SCNu64 " %" SCNu64, &all, &resident) == 2 ? resident * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 bool hr__progress_due(const hr_progress *p) {
-  return p->to && seconds_now() - p->last >= (p->terminal ? terminal_interval : plain_interval);
+  return p->to && seconds_now() - p->last >= interval;
 }
 
 /* "1:02:03", "4:05" */
@@ -50,13 +60,13 @@ void hr__progress_draw(hr_progress *p, const hr_progress_state *s) {
   memset(bar, '.', BAR);
   memset(bar, '#', (size_t)(full < 0 ? 0 : full > BAR ? BAR : full));
   bar[BAR] = 0;
-  int n = snprintf(line, sizeof line, "%s[%s] %" PRId64 "/%" PRId64 "  loss %.4f  %.0f tokens/s  %s  %s left%s",
-                   p->terminal ? "\r" : "", bar, s->step, s->steps, s->loss, s->tokens_per_second,
-                   hr__size_text(s->memory_bytes, size), time_text(left, time), p->terminal ? "\x1b[K" : "\n");
+  int n = snprintf(line, sizeof line, "\r[%s] %" PRId64 "/%" PRId64 "  loss %.4f  %.0f tokens/s  %s  %s left\x1b[K",
+                   bar, s->step, s->steps, s->loss, s->tokens_per_second, hr__size_text(s->memory_bytes, size),
+                   time_text(left, time));
   if (n > 0) fwrite(line, 1, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1, p->to);
   fflush(p->to);
   p->last = now;
-  p->drawn = p->terminal;
+  p->drawn = true;
 }
 
 void hr__progress_clear(hr_progress *p) {
@@ -64,4 +74,10 @@ void hr__progress_clear(hr_progress *p) {
   fputs("\r\x1b[K", p->to);
   fflush(p->to);
   p->drawn = false;
+}
+
+void hr__progress_end(hr_progress *p) {
+  hr__progress_clear(p);
+  if (p->statm >= 0) close(p->statm);
+  p->statm = -1;
 }

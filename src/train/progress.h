@@ -1,4 +1,4 @@
-/* Progress for a person: a bar that is redrawn on a terminal, a plain line now and then anywhere else. */
+/* Progress for a person who waits: a bar that is redrawn on a terminal; nothing anywhere else. */
 #ifndef HR_TRAIN_PROGRESS_H
 #define HR_TRAIN_PROGRESS_H
 
@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 typedef struct hr_progress {
-  FILE *to; /* NULL: silent */
-  bool terminal;
+  FILE *to;    /* a terminal; NULL: silent */
+  int statm;   /* open /proc/self/statm; -1: none */
   bool drawn;  /* the bar stands on the terminal's last line */
   double last; /* time of the last drawing */
   double begun;
@@ -24,6 +24,8 @@ typedef struct hr_progress_state {
 void hr__progress_begin(hr_progress *progress, FILE *to, int64_t first);
 bool hr__progress_due(const hr_progress *progress); /* whether a drawing would be seen */
 void hr__progress_draw(hr_progress *progress, const hr_progress_state *state);
-void hr__progress_clear(hr_progress *progress); /* before anything else is written to the terminal, and at the end */
+void hr__progress_clear(hr_progress *progress); /* before anything else is written to the terminal */
+void hr__progress_end(hr_progress *progress);
+uint64_t hr__progress_resident(const hr_progress *progress); /* bytes of this process in memory; 0: not known */
 
 #endif

@@ -2,10 +2,8 @@
  * Nothing is loaded before all of it has been looked at.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "format/file.h"
@@ -27,13 +25,12 @@ static hr_status descriptor_hash(hr_tensors *tensors, int fd, const char *path, 
 
 static hr_status file_hash(hr_tensors *tensors, const char *path, uint64_t expected, char hex[HR_SHA256_HEX],
                            hr_error *err) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return hr__fail(err, HR_BAD_INPUT, path, NULL, "cannot open: %s", strerror(errno));
-  struct stat facts;
+  int fd;
   hr_hash *hash = NULL;
-  uint64_t total = 0;
+  uint64_t bytes, total = 0;
+  HR_TRY(hr__file_open(path, &fd, &bytes, err));
   hr_status status = HR_OK;
-  if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode) || (uint64_t)facts.st_size != expected)
+  if (bytes != expected)
     status = hr__fail(err, HR_BAD_INPUT, path, NULL, "the file does not have the %" PRIu64 " bytes that were written",
                       expected);
   if (status == HR_OK) status = hr__hash_create(HR_HASH_XXH128, &hash, err);
@@ -107,13 +104,13 @@ static hr_status generations_search(hr_store *store, hr_tensors *tensors, const 
     hr_manifest manifest;
     hr_error why = {0};
     hr_status status = generation_verify(store, tensors, steps[i], arena, &manifest, &why);
-    if (status == HR_NOMEM || status == HR_FAILURE) {
-      if (err) *err = why;
-      return status;
-    }
-    if (status != HR_OK) {
+    if (status == HR_BAD_INPUT) {
       damage_note(store, s, steps[i], &why);
       continue;
+    }
+    if (status != HR_OK) { /* no verdict on the checkpoint: the next try may read it */
+      if (err) *err = why;
+      return status;
     }
     HR_TRY(hr__identity_check(&manifest, settings, n_settings, err));
     HR_TRY(generation_load(store, tensors, steps[i], err));
@@ -134,6 +131,6 @@ hr_status hr__checkpoint_load(hr_store *store, hr_tensors *tensors, const hr_run
   if (status != HR_OK) return status;
   if (s.found > 0 && s.damaged + s.cut > 0)
     hr__store_tell(store, HR_MESSAGE_WARNING, "going on from the older checkpoint of step %" PRId64, s.found);
-  *step = s.found;
+  *step = store->good = s.found;
   return HR_OK;
 }

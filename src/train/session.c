@@ -3,10 +3,10 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/text.h"
+#include "model/weights.h"
 
 double hr__seconds_now(void) {
   struct timespec now;
@@ -14,24 +14,12 @@ double hr__seconds_now(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* An input of one program by name. */
-static hr_id input_find(const hr_graph *graph, hr_id program, const char *name) {
-  for (hr_id v = 0; v < graph->n_values; v++) {
-    const hr_value *value = &graph->values[v];
-    const hr_buffer *buffer = &graph->buffers[value->buffer];
-    if (value->producer == HR_NONE && !buffer->persistent && buffer->program == program &&
-        strcmp(value->name, name) == 0)
-      return v;
-  }
-  return HR_NONE;
-}
-
 static hr_driven driven_find(const hr_graph *graph, const char *name) {
   hr_driven d = {HR_NONE, HR_NONE, HR_NONE, HR_NONE, HR_NONE};
   d.program = hr__graph_find_program(graph, name);
   if (d.program == HR_NONE) return d;
-  d.tokens = input_find(graph, d.program, "tokens");
-  d.targets = input_find(graph, d.program, "targets");
+  d.tokens = hr__program_input(graph, d.program, "tokens");
+  d.targets = hr__program_input(graph, d.program, "targets");
   d.loss = hr__program_output(graph, d.program, "loss");
   d.grad_norm = hr__program_output(graph, d.program, "grad_norm");
   return d;
@@ -58,13 +46,12 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   HR_TRY(hr__model_find(o->recipe, &s->model, err));
   HR_TRY(hr__training_shape(o->recipe, &s->shape, err));
   s->seed = (uint64_t)hr__recipe_int(o->recipe, "training.seed");
+  s->eval_batches = hr__recipe_int(o->recipe, "training.eval_batches");
   hr__schedule_read(o->recipe, o->steps, &s->schedule);
   HR_TRY(programs_find(s, err));
   hr_data_shape shape = {
       .length = s->shape.length, .vocabulary = s->model->vocabulary(o->recipe), .seed = s->seed, .eval = s->shape.eval};
   HR_TRY(hr__data_open(o->recipe, &shape, &s->data, err));
-  if (hr__recipe_has(o->recipe, "model.path"))
-    HR_TRY(hr__weights_open(hr__recipe_text(o->recipe, "model.path"), o->plan->graph, &s->weights, err));
   hr_run_options options = {.check_numerics = o->check_numerics, .time_nodes = time_nodes};
   HR_TRY(hr__run_create(o->plan, o->device, &options, &s->run, err));
   HR_TRY(hr__tensors_create(s->run, &s->tensors, err));
@@ -86,7 +73,6 @@ void hr__session_destroy(hr_session *session) {
   hr__free(session->staging);
   hr__tensors_destroy(&session->tensors);
   hr__run_destroy(session->run);
-  hr__weights_close(session->weights);
   hr__data_close(session->data);
   *session = (hr_session){0};
 }
@@ -170,16 +156,15 @@ hr_status hr__session_step(hr_session *s, int64_t step, hr_step_result *result, 
 }
 
 hr_status hr__session_eval(hr_session *s, int64_t step, double *loss, hr_error *err) {
-  int64_t batches = hr__recipe_int(s->options->recipe, "training.eval_batches");
   hr_control control = control_at(s, step, 0, s->shape.batch * s->shape.length);
   double sum = 0;
-  for (int64_t b = 0; b < batches; b++) {
+  for (int64_t b = 0; b < s->eval_batches; b++) {
     double part;
     HR_TRY(batch_run(s, &s->eval, &control, true, &part, err));
     sum += part;
     control.sample += (uint64_t)s->shape.batch;
   }
-  *loss = sum / (double)batches;
+  *loss = sum / (double)s->eval_batches;
   return HR_OK;
 }
 
@@ -199,13 +184,15 @@ static hr_status weight_load(hr_session *s, hr_weights *weights, hr_id parameter
 }
 
 hr_status hr__session_begin(hr_session *s, hr_error *err) {
-  HR_TRY(hr__run_init_values(s->run, s->seed, err));
-  if (!s->weights) return HR_OK;
-  for (size_t i = 0; i < s->tensors.n_parameters; i++)
-    HR_TRY(weight_load(s, s->weights, s->tensors.parameters[i], err));
-  hr__weights_close(s->weights);
-  s->weights = NULL;
-  return HR_OK;
+  const hr_recipe *recipe = s->options->recipe;
+  hr_weights *weights = NULL;
+  if (hr__recipe_has(recipe, "model.path"))
+    HR_TRY(hr__weights_open(hr__recipe_text(recipe, "model.path"), s->options->plan->graph, &weights, err));
+  hr_status status = hr__run_init_values(s->run, s->seed, err);
+  for (size_t i = 0; status == HR_OK && weights && i < s->tensors.n_parameters; i++)
+    status = weight_load(s, weights, s->tensors.parameters[i], err);
+  hr__weights_close(weights);
+  return status;
 }
 
 uint64_t hr__session_planned_bytes(const hr_session *s) {

@@ -3,7 +3,6 @@
 #define HR_TRAIN_SESSION_H
 
 #include "model/model.h"
-#include "model/weights.h"
 #include "pass/compile.h"
 #include "train/data.h"
 #include "train/schedule.h"
@@ -23,8 +22,8 @@ typedef struct hr_session {
   hr_training_shape shape;
   hr_schedule schedule;
   uint64_t seed;
+  int64_t eval_batches;
   hr_data *data;
-  hr_weights *weights; /* of model.path, until they are loaded; NULL without */
   hr_run *run;
   hr_tensors tensors;
   hr_id control; /* value of the control block */
@@ -36,7 +35,8 @@ typedef struct hr_session {
 hr_status hr__session_create(const hr_train_options *options, bool time_nodes, hr_session *session, hr_error *err);
 void hr__session_destroy(hr_session *session); /* also of one that failed half-way */
 
-/* First weights: from model.path where it is given, else from the init rules and the seed. */
+/* First weights: from model.path where it is given, else from the init rules and the seed. A run that is resumed needs
+ * neither, and the folder of model.path need not be there any more. */
 hr_status hr__session_begin(hr_session *session, hr_error *err);
 
 typedef struct hr_step_result {
@@ -48,7 +48,7 @@ typedef struct hr_step_result {
 
 /* One optimizer step, from 1: all micro-batches and the update. HR_FAILURE when the loss is not finite. */
 hr_status hr__session_step(hr_session *session, int64_t step, hr_step_result *result, hr_error *err);
-/* Mean loss over training.eval_batches batches of held-out data. */
+/* Mean loss over training.eval_batches batches of held-out data; it need not be finite. */
 hr_status hr__session_eval(hr_session *session, int64_t step, double *loss, hr_error *err);
 
 int64_t hr__session_step_tokens(const hr_session *session);

@@ -1,7 +1,7 @@
 /* The settings of data and training, and the one place where all key tables meet. */
 #include "train/settings.h"
 
-#include <string.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
 #include "model/model.h"
@@ -70,34 +70,45 @@ static const hr_key keys[] = {
 };
 const hr_key_table hr_train_keys = {keys, sizeof keys / sizeof keys[0]};
 
-enum { TABLES = 5 };
-
-const hr_key_table *hr__settings_tables(size_t *count) {
-  static hr_key_table tables[TABLES];
-  tables[0] = hr_model_keys;
-  tables[1] = *hr_model_llama.keys;
-  tables[2] = hr_compile_keys;
-  tables[3] = hr_train_keys;
-  tables[4] = hr_memory_keys;
-  *count = TABLES;
-  return tables;
+void hr__settings_tables(hr_key_table out[HR_SETTINGS_TABLES]) {
+  const hr_key_table *const all[HR_SETTINGS_TABLES] = {&hr_model_keys, hr_model_llama.keys, &hr_compile_keys,
+                                                       &hr_train_keys, &hr_memory_keys};
+  for (int i = 0; i < HR_SETTINGS_TABLES; i++)
+    out[i] = *all[i];
 }
 
 hr_status hr__settings_parse(const char *name, const char *folder, const char *text, size_t bytes,
                              const char *const *overrides, size_t n_overrides, hr_recipe **out, hr_error *err) {
-  size_t n_tables;
-  const hr_key_table *tables = hr__settings_tables(&n_tables);
-  return hr__recipe_parse(name, folder, text, bytes, overrides, n_overrides, tables, n_tables, out, err);
+  hr_key_table tables[HR_SETTINGS_TABLES];
+  hr__settings_tables(tables);
+  return hr__recipe_parse(name, folder, text, bytes, overrides, n_overrides, tables, HR_SETTINGS_TABLES, out, err);
+}
+
+/* What a bare folder of weights means: its model, fine-tuned on data of a common shape. */
+static hr_status folder_parse(const char *path, int64_t length, const char *const *overrides, size_t n_overrides,
+                              hr_recipe **out, hr_error *err) {
+  char text[128];
+  int bytes = snprintf(text, sizeof text, "model: { path: . }\ndata: { source: synthetic, sequence_length: %d }\n",
+                       (int)length);
+  return hr__settings_parse(path, path, text, (size_t)bytes, overrides, n_overrides, out, err);
+}
+
+static hr_status folder_load(const char *path, const char *const *overrides, size_t n_overrides, hr_recipe **out,
+                             hr_error *err) {
+  const int64_t common = 1024;
+  HR_TRY(folder_parse(path, common, overrides, n_overrides, out, err));
+  int64_t longest = hr__recipe_int(*out, "model.config.max_position_embeddings");
+  if (longest >= common) return HR_OK;
+  hr__recipe_destroy(*out);
+  *out = NULL;
+  return folder_parse(path, longest, overrides, n_overrides, out, err);
 }
 
 hr_status hr__settings_load(const char *path, const char *const *overrides, size_t n_overrides, hr_recipe **out,
                             hr_error *err) {
-  /* What a bare folder of weights means: its model, fine-tuned on data of a common shape. */
-  static const char folder_text[] = "model: { path: . }\ndata: { source: synthetic, sequence_length: 1024 }\n";
   struct stat facts;
-  if (stat(path, &facts) == 0 && S_ISDIR(facts.st_mode))
-    return hr__settings_parse(path, path, folder_text, strlen(folder_text), overrides, n_overrides, out, err);
-  size_t n_tables;
-  const hr_key_table *tables = hr__settings_tables(&n_tables);
-  return hr__recipe_load(path, overrides, n_overrides, tables, n_tables, out, err);
+  if (stat(path, &facts) == 0 && S_ISDIR(facts.st_mode)) return folder_load(path, overrides, n_overrides, out, err);
+  hr_key_table tables[HR_SETTINGS_TABLES];
+  hr__settings_tables(tables);
+  return hr__recipe_load(path, overrides, n_overrides, tables, HR_SETTINGS_TABLES, out, err);
 }

@@ -7,9 +7,11 @@
 extern const hr_key_table hr_train_keys; /* data.* and training.* that do not shape the graph */
 
 /* Every key table of the program, for help and docs. */
-const hr_key_table *hr__settings_tables(size_t *count);
+enum { HR_SETTINGS_TABLES = 5 };
+void hr__settings_tables(hr_key_table out[HR_SETTINGS_TABLES]);
 
-/* A recipe file, or a folder with config.json (then model.path is that folder, on synthetic data). */
+/* A recipe file, or a folder with config.json (then model.path is that folder, on synthetic data of 1024 tokens a row,
+ * or of max_position_embeddings where that is less). */
 hr_status hr__settings_load(const char *path, const char *const *overrides, size_t n_overrides, hr_recipe **out,
                             hr_error *err);
 /* The same from memory: what tests use. Relative paths begin at `folder`. */

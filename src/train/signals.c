@@ -4,22 +4,26 @@
 #include <signal.h>
 #include <stddef.h>
 
+enum { SIGNALS = 2 };
+static const int numbers[SIGNALS] = {SIGINT, SIGTERM};
 static volatile sig_atomic_t caught;
-static struct sigaction before_int, before_term;
+static struct sigaction before[SIGNALS];
 
 static void signal_note(int number) {
   caught = number;
   struct sigaction standard = {.sa_handler = SIG_DFL};
-  sigaction(SIGINT, &standard, NULL);
-  sigaction(SIGTERM, &standard, NULL);
+  for (int i = 0; i < SIGNALS; i++)
+    if (before[i].sa_handler != SIG_IGN) sigaction(numbers[i], &standard, NULL);
 }
 
 void hr__signals_begin(void) {
   caught = 0;
   struct sigaction ours = {.sa_handler = signal_note, .sa_flags = SA_RESTART};
   sigemptyset(&ours.sa_mask);
-  sigaction(SIGINT, &ours, &before_int);
-  sigaction(SIGTERM, &ours, &before_term);
+  for (int i = 0; i < SIGNALS; i++)
+    sigaction(numbers[i], NULL, &before[i]);
+  for (int i = 0; i < SIGNALS; i++)
+    if (before[i].sa_handler != SIG_IGN) sigaction(numbers[i], &ours, NULL);
 }
 
 int hr__signals_caught(void) {
@@ -27,6 +31,6 @@ int hr__signals_caught(void) {
 }
 
 void hr__signals_end(void) {
-  sigaction(SIGINT, &before_int, NULL);
-  sigaction(SIGTERM, &before_term, NULL);
+  for (int i = 0; i < SIGNALS; i++)
+    sigaction(numbers[i], &before[i], NULL);
 }

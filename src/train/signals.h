@@ -1,5 +1,5 @@
 /* SIGINT and SIGTERM during training: the first one asks for a save and a stop, a second one ends the process at once.
- */
+ * A signal that the process was started to ignore (nohup, a job in the background) stays ignored. */
 #ifndef HR_TRAIN_SIGNALS_H
 #define HR_TRAIN_SIGNALS_H
 

@@ -47,6 +47,24 @@ static int newest_first(const void *a, const void *b) {
   return x < y ? 1 : x > y ? -1 : 0;
 }
 
+/* Whether there is something at `path`. */
+static hr_status path_exists(const char *path, bool *exists, hr_error *err) {
+  *exists = access(path, F_OK) == 0;
+  return *exists || errno == ENOENT || errno == ENOTDIR ? HR_OK : hr__fail_errno(err, path, "examine", errno);
+}
+
+static hr_status steps_read(const hr_store *store, DIR *folder, hr_arena *arena, int64_t **steps, size_t *count,
+                            hr_error *err) {
+  size_t capacity = 0;
+  for (struct dirent *entry; errno = 0, (entry = readdir(folder)) != NULL;) {
+    int64_t step;
+    if (!generation_parse(entry->d_name, &step)) continue;
+    if (hr__arena_grow(arena, (void **)steps, &capacity, *count, sizeof **steps) != 0) return hr__nomem(err);
+    (*steps)[(*count)++] = step;
+  }
+  return errno == 0 ? HR_OK : hr__fail_errno(err, store->out, "list", errno);
+}
+
 hr_status hr__store_list(const hr_store *store, hr_arena *arena, int64_t **steps, bool **committed, size_t *count,
                          hr_error *err) {
   *steps = NULL;
@@ -54,21 +72,15 @@ hr_status hr__store_list(const hr_store *store, hr_arena *arena, int64_t **steps
   *count = 0;
   DIR *folder = opendir(store->out);
   if (!folder) return errno == ENOENT ? HR_OK : hr__fail_errno(err, store->out, "open", errno);
-  size_t capacity = 0;
-  bool ok = true;
-  for (struct dirent *entry; ok && (entry = readdir(folder));) {
-    int64_t step;
-    if (!generation_parse(entry->d_name, &step)) continue;
-    ok = hr__arena_grow(arena, (void **)steps, &capacity, *count, sizeof **steps) == 0;
-    if (ok) (*steps)[(*count)++] = step;
-  }
+  hr_status status = steps_read(store, folder, arena, steps, count, err);
   closedir(folder);
+  HR_TRY(status);
   *committed = hr__arena_array(arena, *count + 1, sizeof **committed);
-  if (!ok || !*committed) return hr__nomem(err);
+  if (!*committed) return hr__nomem(err);
   if (*count > 0) qsort(*steps, *count, sizeof **steps, newest_first);
   char path[HR_STORE_PATH];
   for (size_t i = 0; i < *count; i++)
-    (*committed)[i] = access(hr__store_path(store, (*steps)[i], HR_MANIFEST_NAME, path), F_OK) == 0;
+    HR_TRY(path_exists(hr__store_path(store, (*steps)[i], HR_MANIFEST_NAME, path), &(*committed)[i], err));
   return HR_OK;
 }
 
@@ -76,7 +88,7 @@ hr_status hr__store_list(const hr_store *store, hr_arena *arena, int64_t **steps
 static hr_status store_holds_run(const hr_store *store, bool *holds, hr_error *err) {
   char path[HR_STORE_PATH];
   snprintf(path, sizeof path, "%s/log.jsonl", store->out);
-  *holds = access(path, F_OK) == 0;
+  HR_TRY(path_exists(path, holds, err));
   if (*holds) return HR_OK;
   hr_arena arena = {0};
   int64_t *steps;
@@ -109,7 +121,6 @@ static hr_status store_lock(hr_store *store, hr_error *err) {
 }
 
 hr_status hr__store_open(hr_store *store, const hr_train_options *options, hr_error *err) {
-  *store = (hr_store){.lock = -1, .message = options->message, .message_user = options->message_user};
   if (strlen(options->out) + 1 > sizeof store->out || options->out[0] == 0)
     return hr__fail(err, HR_USAGE, NULL, "give a shorter --out", "the name of the folder is empty or too long");
   memcpy(store->out, options->out, strlen(options->out) + 1);
@@ -120,24 +131,9 @@ hr_status hr__store_open(hr_store *store, const hr_train_options *options, hr_er
   return store_lock(store, err);
 }
 
-/* mkdir of every missing part of the path. */
-static hr_status folders_create(const char *path, hr_error *err) {
-  char part[PATH_MAX / 2];
-  size_t length = strlen(path);
-  for (size_t i = 1; i <= length; i++) {
-    if (path[i] != '/' && path[i] != 0) continue;
-    memcpy(part, path, i);
-    part[i] = 0;
-    struct stat facts;
-    if (stat(part, &facts) == 0) continue;
-    if (hr__file_calls.mkdir(part, 0755) != 0 && errno != EEXIST) return hr__fail_errno(err, part, "create", errno);
-  }
-  return HR_OK;
-}
-
 hr_status hr__store_create(hr_store *store, hr_error *err) {
   if (store->lock >= 0) return HR_OK;
-  HR_TRY(folders_create(store->out, err));
+  HR_TRY(hr__file_make_folders(store->out, err));
   HR_TRY(store_lock(store, err));
   return store_refuse(store, err); /* another process may have come and gone since hr__store_open */
 }

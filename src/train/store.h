@@ -1,7 +1,8 @@
 /* The folder of a run: its lock, its checkpoints (generations) and where its log lies.
  *
  * OUT/lock, OUT/log.jsonl, OUT/generation-%08d/{config.json, model.safetensors, optimizer.safetensors, manifest.json};
- * the number is the step. A generation with a manifest is committed. The two newest are kept.
+ * the number is the step. A generation with a manifest is committed. Two are kept: the one just written and the one
+ * that was written or loaded before it, since only of these is it known that they are good.
  */
 #ifndef HR_TRAIN_STORE_H
 #define HR_TRAIN_STORE_H
@@ -14,7 +15,8 @@
 
 typedef struct hr_store {
   char out[PATH_MAX / 2];
-  int lock; /* file descriptor; -1: not taken */
+  int lock;     /* file descriptor; -1: not taken */
+  int64_t good; /* step of the generation that this process wrote or loaded last; 0: none */
   hr_message_fn message;
   void *message_user;
 } hr_store;
@@ -22,7 +24,7 @@ typedef struct hr_store {
 enum { HR_STORE_PATH = PATH_MAX };
 
 /* Looks at the folder, and takes its lock if it is there. A run in it is refused unless `resume`. Writes nothing but
- * the lock of an existing folder. */
+ * the lock of an existing folder. `store` begins with no lock and with where messages go. */
 hr_status hr__store_open(hr_store *store, const hr_train_options *options, hr_error *err);
 /* Makes the folder where it was missing, and takes the lock. */
 hr_status hr__store_create(hr_store *store, hr_error *err);
@@ -32,7 +34,7 @@ __attribute__((format(printf, 3, 4))) void hr__store_tell(const hr_store *store,
                                                           const char *format, ...);
 
 /* Steps of the generations on disk, newest first; `committed[i]` tells whether a manifest is there. Arrays in `arena`.
- */
+ * HR_IO where the folder does not tell: that is not the same as "none". */
 hr_status hr__store_list(const hr_store *store, hr_arena *arena, int64_t **steps, bool **committed, size_t *count,
                          hr_error *err);
 /* "OUT/generation-00000020" or a file in it; returns `out`. */
@@ -45,8 +47,8 @@ hr_status hr__checkpoint_save(hr_store *store, hr_tensors *tensors, const char *
                               hr_manifest *manifest, hr_error *err);
 
 /* restore.c: loads the newest good generation, looking at every byte before anything is loaded. A damaged one is told
- * loudly and passed over. *step is 0 when there is no committed generation at all; HR_BAD_INPUT when all are damaged;
- * HR_USAGE when the run was begun with other settings. */
+ * loudly and passed over; one that cannot be read is not damaged (HR_IO). *step is 0 when there is no committed
+ * generation at all; HR_BAD_INPUT when all are damaged; HR_USAGE when the run was begun with other settings. */
 hr_status hr__checkpoint_load(hr_store *store, hr_tensors *tensors, const hr_run_setting *settings, size_t n_settings,
                               int64_t *step, hr_error *err);
 

@@ -27,7 +27,7 @@ typedef struct hr_train_options {
   bool check_numerics;
   bool handle_signals;   /* SIGINT and SIGTERM: finish the step, save, stop; a second one quits at once */
   bool check_peak;       /* HR_ABOVE_PLAN when the process held more than planned */
-  FILE *progress;        /* NULL: none. A terminal gets a bar, anything else a plain line now and then */
+  FILE *progress;        /* gets a bar where it is a terminal; NULL: none */
   hr_message_fn message; /* (optional) */
   void *message_user;
 } hr_train_options;
@@ -36,7 +36,7 @@ typedef struct hr_train_result {
   int64_t steps;      /* last step done, counted from the beginning of the run */
   int64_t steps_here; /* steps done by this call */
   double loss;        /* of the last step; 0 when none was done here */
-  double eval_loss;   /* newest; negative when never evaluated here */
+  double eval_loss;   /* newest, need not be finite; negative when never evaluated here */
   double seconds;     /* in steps, without saving and evaluation */
   double tokens_per_second;
   uint64_t planned_bytes;             /* peak of the whole process by the plan */
@@ -50,6 +50,8 @@ typedef struct hr_train_result {
  * saved, but the process held more than planned). The result is filled for these as well. */
 hr_status hr__train(const hr_train_options *options, hr_train_result *result, hr_error *err);
 
+enum { HR_PROFILE_STEPS = 64 }; /* most that are measured */
+
 typedef struct hr_profile {
   int steps;           /* measured, after one that warms up */
   double step_seconds; /* median of an effective step */
@@ -62,7 +64,8 @@ typedef struct hr_profile {
 } hr_profile;
 
 /* A few real steps on real data; nothing is written. `node_seconds` (optional, one per graph node) receives the time of
- * each node in one effective step, mean over the measured steps; nodes then run singly. HR_ABOVE_PLAN as above. */
+ * each node in one effective step, mean over the measured steps; nodes then run singly. HR_ABOVE_PLAN as above;
+ * HR_USAGE unless 1 <= steps <= HR_PROFILE_STEPS. */
 hr_status hr__profile(const hr_train_options *options, int steps, hr_profile *profile, double *node_seconds,
                       hr_error *err);
 

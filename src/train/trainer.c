@@ -1,8 +1,10 @@
 /* The training loop: steps, log lines, evaluations and checkpoints, until the end or a signal. */
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <string.h>
 
+#include "format/json.h"
 #include "train/identity.h"
 #include "train/log.h"
 #include "train/progress.h"
@@ -30,35 +32,14 @@ static int64_t interval_read(const hr_recipe *recipe, const char *path) {
   return hr__recipe_has(recipe, path) ? hr__recipe_int(recipe, path) : 0;
 }
 
-/* Text of a JSON value in the trainer's arena. */
-typedef struct json_text {
-  trainer *t;
-  size_t capacity;
-} json_text;
-
-static int config_append(const char *data, size_t bytes, void *arg) {
-  json_text *text = arg;
-  trainer *t = text->t;
-  if (t->config_bytes + bytes > text->capacity) {
-    size_t capacity = 2 * (t->config_bytes + bytes) + 1024;
-    char *grown = hr__arena_alloc(&t->arena, capacity);
-    if (!grown) return -1;
-    if (t->config_bytes > 0) memcpy(grown, t->config, t->config_bytes);
-    t->config = grown;
-    text->capacity = capacity;
-  }
-  memcpy(t->config + t->config_bytes, data, bytes);
-  t->config_bytes += bytes;
-  return 0;
-}
-
 static hr_status config_make(trainer *t, hr_error *err) {
-  json_text text = {.t = t};
   json_t *config = t->session.model->config_json(t->options->recipe);
-  bool ok = config && json_dump_callback(config, config_append, &text, JSON_INDENT(2)) == 0 &&
-            config_append("\n", 1, &text) == 0;
+  hr_status status = hr__json_text(config, JSON_INDENT(2), &t->arena, &t->config, &t->config_bytes, err);
   json_decref(config);
-  return ok ? HR_OK : hr__nomem(err);
+  HR_TRY(status);
+  t->config = hr__arena_format(&t->arena, "%s\n", t->config);
+  t->config_bytes++;
+  return t->config ? HR_OK : hr__nomem(err);
 }
 
 /* What every checkpoint of this run says about it. */
@@ -107,7 +88,7 @@ static hr_status trainer_open(trainer *t, hr_error *err) {
 }
 
 static void trainer_close(trainer *t) {
-  hr__progress_clear(&t->progress);
+  hr__progress_end(&t->progress);
   hr__log_close(&t->log);
   hr__session_destroy(&t->session);
   hr__store_close(&t->store);
@@ -133,13 +114,20 @@ static void trainer_draw(trainer *t, const hr_step_result *step, hr_train_result
                                                   (double)result->steps_here / result->seconds};
   hr_error ignored;
   hr_device *device = t->options->device;
-  if (device->functions->process_bytes(device, &state.memory_bytes, &ignored) != HR_OK) state.memory_bytes = 0;
+  if (device->facts.kind == HR_CPU)
+    state.memory_bytes = hr__progress_resident(&t->progress);
+  else if (device->functions->process_bytes(device, &state.memory_bytes, &ignored) != HR_OK)
+    state.memory_bytes = 0;
   hr__progress_draw(&t->progress, &state);
 }
 
 static hr_status trainer_eval(trainer *t, hr_train_result *result, hr_error *err) {
   double begin = hr__seconds_now();
   HR_TRY(hr__session_eval(&t->session, t->step, &result->eval_loss, err));
+  if (!isfinite(result->eval_loss)) {
+    hr__progress_clear(&t->progress);
+    hr__store_tell(&t->store, HR_MESSAGE_WARNING, "the held-out loss after step %" PRId64 " is not finite", t->step);
+  }
   return hr__log_eval(&t->log, t->step, result->eval_loss, hr__seconds_now() - begin, err);
 }
 
@@ -204,7 +192,8 @@ hr_status hr__train(const hr_train_options *options, hr_train_result *result, hr
   trainer *t = hr__alloc_zero(1, sizeof *t); /* paths make it too large for the stack */
   if (!t) return hr__nomem(err);
   t->options = options;
-  t->store.lock = t->log.fd = -1;
+  t->store = (hr_store){.lock = -1, .message = options->message, .message_user = options->message_user};
+  t->log.fd = t->progress.statm = -1;
   *result = (hr_train_result){.eval_loss = -1};
   if (options->handle_signals) hr__signals_begin();
   hr_status status = trainer_run(t, result, err);

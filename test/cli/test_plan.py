@@ -69,5 +69,12 @@ with Folder() as folder:
                  '"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, '
                  '"num_key_value_heads": 2, "vocab_size": 512, "max_position_embeddings": 2048, '
                  '"rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": false, "torch_dtype": "float32"}')
-    run('plan', os.path.join(folder.path, 'model'), '--json').expect(0, '"parameters"')
+    plan = run('plan', os.path.join(folder.path, 'model'), '--json').expect(0, '"parameters"').json()
+    check(plan['settings']['data']['sequence_length'] == 1024, 'a folder is planned for 1024 tokens')
+    with open(os.path.join(folder.path, 'model', 'config.json'), encoding='utf-8') as file:
+        folder.write('short/config.json', file.read().replace('2048', '256'))
+    plan = run('plan', os.path.join(folder.path, 'short'), '--json').expect(0).json()
+    check(plan['settings']['data']['sequence_length'] == 256, 'no longer than the model is made for')
+    plan = run('plan', os.path.join(folder.path, 'short'), '--json', '--set', 'data.sequence_length=64').expect(0).json()
+    check(plan['settings']['data']['sequence_length'] == 64, 'what is set stays')
 finish()

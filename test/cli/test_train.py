@@ -8,6 +8,8 @@ import time
 
 from support import Folder, HEADROOM, TINY, check, finish, run
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background would hand on that it is ignored
+
 with Folder() as folder:
     recipe = folder.write('tiny.yaml', TINY + '  save_every: 3\n  eval_every: 4\n  clip_norm: 1.0\n')
     out = os.path.join(folder.path, 'out')
@@ -17,6 +19,8 @@ with Folder() as folder:
         check(isinstance(answer.get(key), kind), f'train --json: {key} is {answer.get(key)!r}')
     check(answer['steps'] == 8 and len(answer['weights_sha256']) == 64, f'result {answer}')
     check(answer['measured']['peak_bytes'] > 0 and answer['planned']['peak_bytes'] > 0, 'peaks')
+    held = answer['measured']['resident_bytes'], answer['measured']['arena_bytes']
+    check(0 <= held[1] - held[0] < 4096 or 0 <= held[0] - held[1] < 4096, f'the arena is not resident as a whole: {held}')
     with open(os.path.join(out, 'log.jsonl'), encoding='utf-8') as file:
         log = [json.loads(line) for line in file]
     steps = [line for line in log if 'loss' in line]
@@ -50,9 +54,23 @@ with Folder() as folder:
     blown = run('train', recipe, '--out', os.path.join(folder.path, 'blown'), '--check-numerics',
                 '--set', 'training.optimizer.lr=1e3', '--set', 'training.clip_norm=null', '--steps', '60')
     check(blown.code in (0, 1), f'a run that blows up: exit {blown.code} {blown.err}')
+    # Names of folders need not be UTF-8; JSON has to be.
+    odd = run('train', recipe, '--out', os.fsdecode(os.fsencode(folder.path) + b'/odd-\xff'), '--json').expect(0).json()
+    check(odd.get('out', '').endswith('odd-\\xff'), f'out of an odd name: {odd.get("out")!r}')
+    cache = os.fsdecode(os.fsencode(folder.path) + b'/cache-\xff')
+    devices = run('devices', '--json', env={'XDG_CACHE_HOME': cache}).expect(0).json()
+    check('cache-\\xff' in devices['devices'][0]['cache_file'], f'cache_file {devices["devices"][0]["cache_file"]!r}')
     # A folder that cannot be made.
     blocked = folder.write('file', 'x')
     run('train', recipe, '--out', os.path.join(blocked, 'out')).expect(1, 'error:')
+
+# The curve at the end comes from a log of any length.
+with Folder() as folder:
+    recipe = folder.write('tiny.yaml', TINY.replace('steps: 8', 'steps: 300'))
+    shown = run('train', recipe, '--out', os.path.join(folder.path, 'out'), env={'LC_ALL': 'C'}).expect(0, 'loss 5.')
+    curve = [line.strip() for line in shown.out.splitlines() if line.strip() and not line.strip().strip('_.-~=+*#')]
+    check(len(curve) == 1 and 30 <= len(curve[0]) <= 60, f'curve {curve}')
+    check('#' in ''.join(curve) and '_' in ''.join(curve), f'curve {curve}')
 
 # Ctrl-C: saved, 130, and the resumed run ends as if nothing had been.
 for number, code in [(signal.SIGINT, 130), (signal.SIGTERM, 143)]:

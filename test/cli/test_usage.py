@@ -47,10 +47,30 @@ with Folder() as folder:
     check(error.err == '', 'with --json the error is on stdout only')
     text = run('plan', folder.path + '/absent.yaml')
     check(text.out == '' and text.err.startswith('error: '), f'text error on stderr: {text.err}')
+    # Short names of settings; --gpu is not taken for --gpu-memory.
+    short = run('plan', recipe, '--json', '--gpu-memory', '3GiB', '--margin', '1MiB', '--target-effective-batch', '6',
+                '--set', 'training.gradient_accumulation=5').expect(0).json()
+    check(short['device']['budget_bytes'] == 3 << 30 and short['device']['margin_bytes'] == 1 << 20, f'{short["device"]}')
+    check(short['settings']['training']['effective_batch'] == 6, f'{short["settings"]["training"]}')
+    check('gradient_accumulation' not in short['settings']['training'], f'{short["settings"]["training"]}')
+    for option in ['--gpu-memory', '--margin']:
+        for bad in ['', 'null', '~', 'much', '-1']:
+            run('plan', recipe, option + '=' + bad).expect(2, option, 'not a size')
+    run('plan', recipe, '--target-effective-batch', '0').expect(2, 'whole number')
+    run('plan', recipe, '--target-effective-batch', '3').expect(5, 'batch')
+    run('plan', recipe, '--gpu', '80').expect(2, '--gpu-memory')
+    run('plan', recipe, '--auto').expect(2, "unknown option '--auto'")
+    check('--gpu ' not in run('plan', '--help').out, 'what is refused is not in the help')
+    run('profile', recipe, '--steps', '65').expect(2, 'from 1 to 64')
     # A full disk is told, not ignored.
     import subprocess
     from support import HEADROOM
     with open('/dev/full', 'w') as full:
         done = subprocess.run([HEADROOM, 'plan', recipe], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
         check(done.returncode == 1 and 'error:' in done.stderr, f'/dev/full: {done.returncode} {done.stderr}')
+        check('Success' not in done.stderr, f'/dev/full: {done.stderr}')
+        done = subprocess.run([HEADROOM, 'train', recipe, '--out', folder.path + '/full', '--json'], stdout=full,
+                              stderr=subprocess.PIPE, text=True, check=False)
+        check(done.returncode == 1 and 'error:' in done.stderr, f'train, /dev/full: {done.returncode} {done.stderr}')
+        check('No space' in done.stderr, f'train, /dev/full: {done.stderr}')
 finish()

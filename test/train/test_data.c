@@ -147,19 +147,12 @@ static void test_progress_off_a_terminal(void **state) {
   FILE *file = tmpfile();
   hr_progress p;
   hr__progress_begin(&p, file, 0);
-  assert_false(hr__progress_due(&p)); /* a plain line comes only now and then */
+  assert_false(hr__progress_due(&p));
   hr_progress_state s = {.step = 5, .steps = 10, .loss = 1.25, .tokens_per_second = 1000, .memory_bytes = 1 << 20};
   hr__progress_draw(&p, &s);
-  hr__progress_clear(&p);
-  char text[512] = "";
-  rewind(file);
-  assert_true(fread(text, 1, sizeof text - 1, file) > 0);
+  hr__progress_end(&p);
+  assert_int_equal(ftell(file), 0); /* nothing was written */
   fclose(file);
-  assert_non_null(strstr(text, "5/10"));
-  assert_non_null(strstr(text, "loss 1.2500"));
-  assert_non_null(strstr(text, "1.00 MiB"));
-  assert_null(strchr(text, '\r'));
-  assert_null(strchr(text, 27));
   hr__progress_begin(&p, NULL, 0);
   assert_false(hr__progress_due(&p));
 }

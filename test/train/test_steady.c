@@ -34,46 +34,58 @@ static size_t heap_bytes(void) {
 #endif
 }
 
-/* Whether the resident set stands still over a round of steps. What is requested and what is live on the heap never moves
- * at all. */
+/* Whether heap and resident set stand still over a round of steps. What headroom itself requests is nothing, always. */
 static bool round_is_still(desk *d, int64_t first) {
   uint64_t requests = hr__alloc_count();
   size_t live = hr_test_live_bytes(), heap = heap_bytes(), resident = resident_bytes();
   desk_steps(d, first, first + STEPS - 1);
   assert_int_equal(hr__alloc_count(), requests);
   assert_int_equal(hr_test_live_bytes(), live);
-  assert_int_equal(heap_bytes(), heap);
 #ifdef HR_ASAN
   (void)resident;
-  return true;
+  return heap_bytes() == heap;
 #else
-  return resident_bytes() == resident;
+  return heap_bytes() == heap && resident_bytes() == resident;
 #endif
 }
 
-/* A worker thread may touch a page of its stack or of a library for the first time late: that may spoil a round of the
- * resident set, but not all of them. Anything that grows with the steps spoils every round. */
-static void steady(const char *const *overrides) {
+/* On one thread every step does the same, so not a byte may move after the first steps. With several, a worker makes the
+ * libraries' objects of its own and touches its stack when it first gets a task, which may be late: that may spoil a
+ * round, but not all of them; anything that grows with the steps spoils every round. */
+static void steady(const char *threads, int rounds, const char *const *overrides) {
+  assert_int_equal(setenv("HEADROOM_THREADS", threads, 1), 0);
   desk d;
   desk_open(&d, "nowhere", overrides);
   desk_steps(&d, 1, WARM);
   (void)resident_bytes(); /* the C library makes its own buffers once */
   bool still = false;
-  for (int64_t round = 0; round < ROUNDS && !still; round++)
+  for (int64_t round = 0; round < rounds && !still; round++)
     still = round_is_still(&d, WARM + 1 + round * STEPS);
   assert_true(still);
   desk_close(&d);
 }
 
+static const char *const accumulated[] = {"training.gradient_accumulation=2", "training.batch_size=1",
+                                          "model.precision=bf16-true", NULL};
+
 static void test_step(void **state) {
   (void)state;
-  steady(NULL);
+  steady("1", 1, NULL);
+}
+
+static void test_step_on_two_threads(void **state) {
+  (void)state;
+  steady("2", ROUNDS, NULL);
 }
 
 static void test_accumulated(void **state) {
   (void)state;
-  steady((const char *const[]){"training.gradient_accumulation=2", "training.batch_size=1", "model.precision=bf16-true",
-                               NULL});
+  steady("1", 1, accumulated);
+}
+
+static void test_accumulated_on_two_threads(void **state) {
+  (void)state;
+  steady("2", ROUNDS, accumulated);
 }
 
 static void test_saves_leave_nothing(void **state) {
@@ -109,7 +121,9 @@ int main(int argc, char **argv) {
   (void)argc;
   allocator_made_exact(argv);
   hr_test_faults_install();
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_step), cmocka_unit_test(test_accumulated),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_step), cmocka_unit_test(test_step_on_two_threads),
+                                     cmocka_unit_test(test_accumulated),
+                                     cmocka_unit_test(test_accumulated_on_two_threads),
                                      cmocka_unit_test(test_saves_leave_nothing)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

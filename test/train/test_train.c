@@ -1,5 +1,6 @@
 /* Training as a whole: the loss falls, accumulation adds up, a stop and a resume anywhere change no bit, and the log
  * and the refusals are as promised. */
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 #include <cmocka.h>
 
 #include "part_tiny.h"
+#include "train/signals.h"
 
 #define OVERRIDES(...)                                                                                                 \
   (const char *const[]) {                                                                                              \
@@ -211,6 +213,78 @@ static void test_weights_of_a_folder(void **state) {
   free((void *)(uintptr_t)out);
 }
 
+/* A checkpoint stands in for the weights of model.path, which may be gone by then; a fresh run writes nothing without
+ * them. */
+static void test_resume_without_weights(void **state) {
+  (void)state;
+  const char *base = folder_make("base"), *out = folder_make("tuned");
+  train_ok(NULL, (hr_train_options){.out = base});
+  char set[4200], file[4200];
+  snprintf(set, sizeof set, "model.path=%s", path_join(base, "generation-00000008"));
+  snprintf(file, sizeof file, "%s", path_join(base, "generation-00000008/model.safetensors"));
+  train_ok(OVERRIDES(set), (hr_train_options){.out = out, .stop_at = 3});
+  assert_int_equal(unlink(file), 0);
+  hr_train_result rest = train_ok(OVERRIDES(set), (hr_train_options){.out = out, .resume = true});
+  assert_int_equal(rest.steps_here, 5);
+  folder_remove(out);
+  train_fails(OVERRIDES(set), (hr_train_options){.out = out, .resume = true}, HR_BAD_INPUT);
+  assert_int_not_equal(access(out, F_OK), 0);
+  folder_remove(base);
+  free((void *)(uintptr_t)base);
+  free((void *)(uintptr_t)out);
+}
+
+static void warning_count(void *user, hr_message_kind kind, const char *text) {
+  if (kind == HR_MESSAGE_WARNING && strstr(text, "held-out loss")) ++*(int *)user;
+}
+
+/* Weights that spoil only what evaluation looks at: the embedding of a byte that is in the held-out text alone. */
+static void test_eval_not_finite(void **state) {
+  (void)state;
+  const char *base = folder_make("eval-base");
+  train_ok(NULL, (hr_train_options){.out = base});
+  char weights[4200], set[4200], data[4200];
+  snprintf(weights, sizeof weights, "%s", path_join(base, "generation-00000008/model.safetensors"));
+  snprintf(set, sizeof set, "model.path=%s", path_join(base, "generation-00000008"));
+  snprintf(data, sizeof data, "data.path=%s", path_join(base, "text"));
+  size_t bytes;
+  char *file = file_get(weights, &bytes);
+  uint64_t header;
+  memcpy(&header, file, sizeof header);
+  char *entry = strstr(file + 8, "\"model.embed_tokens.weight\"");
+  assert_non_null(entry);
+  size_t begin = strtoull(strstr(entry, "\"data_offsets\":[") + 16, NULL, 10);
+  memset(file + 8 + header + begin + 'z' * 16 * sizeof(float), 0xff, 16 * sizeof(float)); /* NaN */
+  file_put(weights, file, bytes);
+  free(file);
+  char text[10 * 16 + 1];
+  memset(text, 'a', sizeof text);
+  memset(text + sizeof text - 16, 'z', 16);
+  file_put(path_join(base, "text"), text, sizeof text);
+  int warnings = 0;
+  hr_train_result result = train_ok(OVERRIDES(set, data, "data.source=text", "data.eval_fraction=0.1",
+                                              "training.eval_every=2", "training.eval_batches=1", "training.steps=4"),
+                                    (hr_train_options){.message = warning_count, .message_user = &warnings});
+  assert_true(isfinite(result.loss) && !isfinite(result.eval_loss));
+  assert_int_equal(warnings, 2);
+  folder_remove(base);
+  free((void *)(uintptr_t)base);
+}
+
+/* nohup and shells start what runs in the background with these signals ignored. */
+static void test_ignored_signal_stays_ignored(void **state) {
+  (void)state;
+  signal(SIGINT, SIG_IGN);
+  hr__signals_begin();
+  raise(SIGINT);
+  assert_int_equal(hr__signals_caught(), 0);
+  raise(SIGTERM);
+  assert_int_equal(hr__signals_caught(), SIGTERM);
+  raise(SIGINT); /* still ignored after the other one */
+  hr__signals_end();
+  assert_true(signal(SIGINT, SIG_DFL) == SIG_IGN);
+}
+
 static void stop_by_signal(int number, hr_status expected) {
   const char *out = folder_make("signal");
   pid_t parent = getpid(), child = fork();
@@ -244,6 +318,8 @@ static void test_profile(void **state) {
   hr_train_options options = {.recipe = t.recipe, .plan = t.plan, .device = t.device};
   hr_profile profile;
   double *nodes = calloc(t.graph->n_nodes, sizeof *nodes);
+  assert_int_equal(hr__profile(&options, 0, &profile, nodes, &err), HR_USAGE);
+  assert_int_equal(hr__profile(&options, HR_PROFILE_STEPS + 1, &profile, nodes, &err), HR_USAGE);
   assert_int_equal(hr__profile(&options, 4, &profile, nodes, &err), HR_OK);
   double sum = 0;
   for (size_t n = 0; n < t.graph->n_nodes; n++) {
@@ -260,6 +336,7 @@ static void test_profile(void **state) {
 }
 
 int main(void) {
+  signal(SIGINT, SIG_DFL); /* whatever this was started from */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_loss_falls),
       cmocka_unit_test(test_same_twice),
@@ -271,6 +348,9 @@ int main(void) {
       cmocka_unit_test(test_two_generations),
       cmocka_unit_test(test_bad_data),
       cmocka_unit_test(test_not_finite_stops),
+      cmocka_unit_test(test_resume_without_weights),
+      cmocka_unit_test(test_eval_not_finite),
+      cmocka_unit_test(test_ignored_signal_stays_ignored),
       cmocka_unit_test(test_signals),
       cmocka_unit_test(test_profile),
       cmocka_unit_test(test_weights_of_a_folder),

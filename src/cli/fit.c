@@ -1,0 +1,53 @@
+/* See fit.h. */
+#include "cli/fit.h"
+
+#include "train/answer.h"
+
+static void owners_print(const hr_job *job, FILE *to) {
+  const hr_verdict *verdict = &job->verdict;
+  char text[HR_SIZE_TEXT];
+  fprintf(to, "\nlargest owners of the peak:\n");
+  for (int i = 0; i < verdict->n_buffers; i++)
+    fprintf(to, "  %12s  %s\n", hr__size_text(verdict->buffers[i].bytes, text), verdict->buffers[i].name);
+}
+
+void hr__fit_print(const hr_job *job, const hr_change *changes, int count, FILE *to) {
+  owners_print(job, to);
+  if (count == 0) {
+    fprintf(to, "\nno change of batch, precision or length alone would fit: try a smaller model or a larger budget\n");
+    return;
+  }
+  fprintf(to, "\nwhat would fit, fastest first:\n");
+  for (int i = 0; i < count; i++) {
+    char text[HR_SIZE_TEXT];
+    fprintf(to, "  %12s  %.3g s a step\n", hr__size_text(changes[i].peak_bytes, text), changes[i].step_seconds);
+    for (int o = 0; o < changes[i].n_overrides; o++)
+      fprintf(to, "%16s--set %s\n", "", changes[i].override[o]);
+  }
+}
+
+static hr_status no_fit_json(const hr_job *job, const hr_change *changes, int count, const hr_error *no_fit,
+                             hr_error *err) {
+  json_t *answer = hr__cli_error_json(no_fit);
+  if (answer == NULL || json_object_set_new(answer, "plan", hr__answer_plan(job, changes, count)) != 0) {
+    json_decref(answer);
+    return hr__nomem(err);
+  }
+  return hr__cli_put_json(answer, err);
+}
+
+hr_status hr__fit_check(hr_cli *cli, const hr_job *job, const hr_job_source *source, hr_error *err) {
+  hr_error no_fit = {0};
+  if (hr__job_check(job, &no_fit) == HR_OK) return HR_OK;
+  hr_change changes[HR_SUGGESTIONS];
+  int count = 0;
+  HR_TRY(hr__job_suggest(job, source, changes, &count, err));
+  if (cli->json) {
+    HR_TRY(no_fit_json(job, changes, count, &no_fit, err));
+  } else {
+    hr__cli_show_error(cli, &no_fit);
+    hr__fit_print(job, changes, count, stderr);
+  }
+  cli->answered = true;
+  return HR_NO_FIT;
+}

@@ -1,0 +1,14 @@
+/* What plan, train and profile say about a recipe that does not fit: who owns the memory, and what would fit. */
+#ifndef HR_CLI_FIT_H
+#define HR_CLI_FIT_H
+
+#include "cli/cli.h"
+#include "train/job.h"
+
+/* The largest owners of the peak and the cheapest changes that would fit. */
+void hr__fit_print(const hr_job *job, const hr_change *changes, int count, FILE *to);
+
+/* HR_OK when the job fits. Else HR_NO_FIT, shown in full already: on stderr, or as {"error", "plan"} with --json. */
+hr_status hr__fit_check(hr_cli *cli, const hr_job *job, const hr_job_source *source, hr_error *err);
+
+#endif

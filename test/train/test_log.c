@@ -1,0 +1,92 @@
+/* The log: numbers that are not finite leave it readable, and every plan that a run has had is named in it. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "part_tiny.h"
+#include "train/log.h"
+
+static const char plan_a[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", plan_b[] = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+
+static void log_open(hr_log *log, const char *out, int64_t step, const char *plan) {
+  hr_store store = {.lock = -1};
+  snprintf(store.out, sizeof store.out, "%s", out);
+  hr_log_header header = {.recipe = "tiny", .fingerprint = plan, .planned_bytes = 1, .steps = 9};
+  hr_error err = {0};
+  if (hr__log_open(log, &store, step, &header, &err) != HR_OK) fail_msg("%s", err.message);
+}
+
+static void step_put(hr_log *log, int64_t step) {
+  assert_int_equal(hr__log_step(log, &(hr_log_step){.step = step, .loss = 1}, NULL), HR_OK);
+}
+
+static int occurrences(const char *out, const char *part) {
+  size_t bytes;
+  char *text = file_get(path_join(out, "log.jsonl"), &bytes);
+  int count = 0;
+  for (char *at = text; (at = strstr(at, part)); at++)
+    count++;
+  free(text);
+  return count;
+}
+
+static void test_not_finite(void **state) {
+  (void)state;
+  const char *out = folder_make("log-nan");
+  mkdir(out, 0755);
+  hr_log log;
+  log_open(&log, out, 0, plan_a);
+  assert_int_equal(hr__log_eval(&log, 1, (double)NAN, 0, NULL), HR_OK);
+  assert_int_equal(hr__log_eval(&log, 1, (double)INFINITY, 0, NULL), HR_OK);
+  step_put(&log, 2);
+  hr__log_close(&log);
+  log_open(&log, out, 2, plan_a);
+  hr__log_close(&log);
+  assert_int_equal(occurrences(out, "\"eval_loss\":null"), 2);
+  assert_int_equal(occurrences(out, "\"step\":2"), 1); /* reading did not stop before it */
+  folder_remove(out);
+  free((void *)(uintptr_t)out);
+}
+
+static void test_header_of_every_plan(void **state) {
+  (void)state;
+  const char *out = folder_make("log-plans");
+  mkdir(out, 0755);
+  hr_log log;
+  log_open(&log, out, 0, plan_a);
+  step_put(&log, 1);
+  step_put(&log, 2);
+  hr__log_close(&log);
+  for (int i = 0; i < 2; i++) { /* the second time it is the same plan */
+    log_open(&log, out, 2, plan_b);
+    hr__log_close(&log);
+    assert_int_equal(occurrences(out, plan_a), 1);
+    assert_int_equal(occurrences(out, plan_b), 1);
+    assert_int_equal(occurrences(out, "\"steps\":9,\"step\":2}"), 1);
+  }
+  log_open(&log, out, 2, plan_b);
+  step_put(&log, 3);
+  hr__log_close(&log);
+  log_open(&log, out, 3, plan_b); /* lines behind the second header stay */
+  hr__log_close(&log);
+  assert_int_equal(occurrences(out, "{\"step\":3,"), 1);
+  log_open(&log, out, 1, plan_a); /* back before the change of plans: its header goes */
+  hr__log_close(&log);
+  assert_int_equal(occurrences(out, plan_a), 1);
+  assert_int_equal(occurrences(out, plan_b), 0);
+  assert_int_equal(occurrences(out, "{\"step\":"), 1);
+  folder_remove(out);
+  free((void *)(uintptr_t)out);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_not_finite), cmocka_unit_test(test_header_of_every_plan)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,142 @@
+/* The folder of a run: which generations are kept, files that are not ours, and what cannot be read is no damage. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "part_session.h"
+
+typedef struct fixture {
+  desk d;
+  const char *out;
+} fixture;
+
+static int setup(void **state) {
+  fixture *f = calloc(1, sizeof *f);
+  f->out = folder_make("store");
+  mkdir(f->out, 0755);
+  desk_open(&f->d, f->out, NULL);
+  *state = f;
+  return 0;
+}
+
+static int teardown(void **state) {
+  fixture *f = *state;
+  desk_close(&f->d);
+  folder_remove(f->out);
+  free((void *)(uintptr_t)f->out);
+  free(f);
+  return 0;
+}
+
+static void save(fixture *f, int64_t step) {
+  hr_error err = {0};
+  if (desk_save(&f->d, step, &err) != HR_OK) fail_msg("step %d: %s: %s", (int)step, err.place, err.message);
+}
+
+static int64_t load(fixture *f) {
+  hr_error err = {0};
+  int64_t step;
+  if (desk_load(&f->d, &step, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
+  return step;
+}
+
+static bool exists(const fixture *f, const char *name) {
+  return access(path_join(f->out, name), F_OK) == 0;
+}
+
+/* A damaged generation that was passed over is not kept in place of the one that was resumed from. */
+static void test_keeps_what_is_known_good(void **state) {
+  fixture *f = *state;
+  save(f, 4);
+  save(f, 8);
+  file_put(path_join(f->out, "generation-00000008/model.safetensors"), "damaged", 7);
+  assert_int_equal(load(f), 4);
+  save(f, 9);
+  assert_true(exists(f, "generation-00000004/manifest.json"));
+  assert_true(exists(f, "generation-00000009/manifest.json"));
+  assert_false(exists(f, "generation-00000008"));
+  save(f, 12);
+  assert_true(exists(f, "generation-00000009/manifest.json"));
+  assert_false(exists(f, "generation-00000004"));
+}
+
+static void test_foreign_files_stay(void **state) {
+  fixture *f = *state;
+  save(f, 1);
+  file_put(path_join(f->out, "generation-00000001/notes.txt"), "mine", 4);
+  mkdir(path_join(f->out, "generation-00000003"), 0755); /* where a save is going to be */
+  file_put(path_join(f->out, "generation-00000003/notes.txt"), "mine", 4);
+  save(f, 2);
+  save(f, 3);
+  save(f, 4);
+  assert_int_equal(f->d.warnings, 0);
+  assert_true(exists(f, "generation-00000001/notes.txt"));
+  assert_false(exists(f, "generation-00000001/manifest.json"));
+  assert_true(exists(f, "generation-00000003/notes.txt"));
+  assert_int_equal(load(f), 4);
+  save(f, 5);
+  save(f, 6);
+  assert_true(exists(f, "generation-00000003/notes.txt"));
+  assert_false(exists(f, "generation-00000003/model.safetensors"));
+}
+
+/* Whether there is a manifest cannot be told: an error, not a fresh start. */
+static void test_unknown_is_no_absence(void **state) {
+  fixture *f = *state;
+  hr_error err = {0};
+  int64_t step;
+  assert_int_equal(symlink("generation-00000005", path_join(f->out, "generation-00000005")), 0); /* a loop */
+  assert_int_equal(desk_load(&f->d, &step, &err), HR_IO);
+  assert_non_null(strstr(err.place, "generation-00000005"));
+}
+
+/* A file that may not be read is as good as it was. Root may read all, so it steps down. */
+static void test_unreadable_is_no_damage(void **state) {
+  fixture *f = *state;
+  hr_error err = {0};
+  int64_t step;
+  save(f, 1);
+  save(f, 2);
+  assert_int_equal(chmod(path_join(f->out, "generation-00000002/optimizer.safetensors"), 0), 0);
+  bool root = geteuid() == 0;
+  if (root && seteuid(65534) != 0) skip();
+  hr_status status = desk_load(&f->d, &step, &err);
+  if (root) assert_int_equal(seteuid(0), 0);
+  if (status != HR_IO) fail_msg("%s: %s", hr_status_name(status), err.message);
+  assert_int_equal(f->d.warnings, 0);
+}
+
+/* Settings are as long as they are. */
+static void test_long_settings(void **state) {
+  (void)state;
+  char set[6000] = "data.path=";
+  memset(set + 10, 'a', sizeof set - 11);
+  const char *out = folder_make("long");
+  desk d;
+  desk_open(&d, out, (const char *const[]){set, NULL});
+  bool found = false;
+  for (size_t i = 0; i < d.manifest.n_settings; i++)
+    found = found || (strcmp(d.manifest.settings[i].path, "data.path") == 0 &&
+                      strlen(d.manifest.settings[i].value) >= sizeof set - 11);
+  assert_true(found);
+  desk_close(&d);
+  free((void *)(uintptr_t)out);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_keeps_what_is_known_good, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_foreign_files_stay, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_unknown_is_no_absence, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_unreadable_is_no_damage, setup, teardown),
+      cmocka_unit_test(test_long_settings),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
