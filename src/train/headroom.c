@@ -5,6 +5,7 @@
 
 #include "format/json.h"
 #include "train/answer.h"
+#include "train/api.h"
 #include "train/job.h"
 #include "train/train.h"
 
@@ -12,7 +13,7 @@ const char *hr_version(void) {
   return HR_VERSION;
 }
 
-static hr_result result_of(hr_status status) {
+hr_result hr__api_result(hr_status status) {
   return (hr_result)hr_status_exit_code(status);
 }
 
@@ -35,8 +36,7 @@ void hr_text_destroy(char *text) {
   hr__free(text);
 }
 
-/* Takes the object over. */
-static hr_status text_of(json_t *object, char **text, hr_error *error) {
+hr_status hr__api_text(json_t *object, char **text, hr_error *error) {
   hr_arena arena = {0};
   char *made;
   size_t bytes;
@@ -53,7 +53,7 @@ hr_result hr_job_create(const char *path, const char *const *overrides, size_t n
   *job = NULL;
   hr__json_init();
   hr_job_source source = {path, overrides, n_overrides};
-  return result_of(hr__job_open(&source, job, error));
+  return hr__api_result(hr__job_open(&source, job, error));
 }
 
 void hr_job_destroy(hr_job *job) {
@@ -70,20 +70,20 @@ double hr_job_step_seconds(const hr_job *job) {
 }
 
 hr_result hr_job_plan_json(const hr_job *job, char **json, hr_error *error) {
-  return result_of(text_of(hr__answer_plan(job, NULL, 0), json, error));
+  return hr__api_result(hr__api_text(hr__answer_plan(job, NULL, 0), json, error));
 }
 
 hr_result hr_job_train(const hr_job *job, const hr_job_train_options *options, char **json, hr_error *error) {
   *json = NULL;
   hr_job_train_options given = {.size = sizeof given};
   if (options && options->size != sizeof given)
-    return result_of(hr__fail(error, HR_USAGE, "hr_job_train_options", "set size to sizeof(hr_job_train_options)",
+    return hr__api_result(hr__fail(error, HR_USAGE, "hr_job_train_options", "set size to sizeof(hr_job_train_options)",
                               "options of another version of headroom"));
   if (options) given = *options;
   hr_device *device = NULL;
   hr_status status = hr__job_check(job, error);
   if (status == HR_OK) status = hr__job_device(job, &device, error);
-  if (status != HR_OK) return result_of(status);
+  if (status != HR_OK) return hr__api_result(status);
   hr_train_options train = {.recipe = job->recipe,
                             .plan = job->plan,
                             .device = device,
@@ -92,9 +92,9 @@ hr_result hr_job_train(const hr_job *job, const hr_job_train_options *options, c
                             .resume = given.resume};
   hr_train_result result = {0};
   status = hr__train(&train, &result, error);
-  if (status == HR_OK) status = text_of(hr__answer_train(job, &result, status, given.out), json, error);
+  if (status == HR_OK) status = hr__api_text(hr__answer_train(job, &result, status, given.out), json, error);
   hr__device_close(device);
-  return result_of(status);
+  return hr__api_result(status);
 }
 
 hr_result hr_job_profile(const hr_job *job, int steps, char **json, hr_error *error) {
@@ -102,11 +102,11 @@ hr_result hr_job_profile(const hr_job *job, int steps, char **json, hr_error *er
   hr_device *device = NULL;
   hr_status status = hr__job_check(job, error);
   if (status == HR_OK) status = hr__job_device(job, &device, error);
-  if (status != HR_OK) return result_of(status);
+  if (status != HR_OK) return hr__api_result(status);
   hr_train_options train = {.recipe = job->recipe, .plan = job->plan, .device = device};
   hr_profile profile = {0};
   status = hr__profile(&train, steps, &profile, NULL, error);
-  if (status == HR_OK) status = text_of(hr__answer_profile(job, &profile), json, error);
+  if (status == HR_OK) status = hr__api_text(hr__answer_profile(job, &profile), json, error);
   hr__device_close(device);
-  return result_of(status);
+  return hr__api_result(status);
 }

@@ -11,6 +11,7 @@
 #include "pass/update.h"
 #include "plan/report.h"
 #include "run/run.h"
+#include "train/api.h"
 
 _Static_assert(HR_NO_VALUE == HR_NONE, "value ids are the graph's");
 
@@ -28,19 +29,15 @@ struct hr_net {
 
 static const hr_update_settings update = {.beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f};
 
-static hr_result result_of(hr_status status) {
-  return (hr_result)hr_status_exit_code(status);
-}
-
 hr_result hr_net_create(hr_net **net, hr_error *error) {
   *net = NULL;
   hr__json_init();
   hr_net *made = hr__alloc_zero(1, sizeof *made);
-  if (!made) return result_of(hr__nomem(error));
+  if (!made) return hr__api_result(hr__nomem(error));
   hr_status status = hr__graph_create(&made->graph, error);
   if (status != HR_OK) {
     hr__free(made);
-    return result_of(status);
+    return hr__api_result(status);
   }
   hr__builder_init(&made->builder, made->graph, HR_F32);
   made->program = hr__program_begin(&made->builder, "step");
@@ -125,7 +122,7 @@ static hr_status net_compile(hr_net *net, hr_id loss, uint64_t seed, hr_error *e
 }
 
 hr_result hr_net_compile(hr_net *net, hr_value_id loss, uint64_t seed, hr_error *error) {
-  return result_of(net_compile(net, loss, seed, error));
+  return hr__api_result(net_compile(net, loss, seed, error));
 }
 
 uint64_t hr_net_peak_bytes(const hr_net *net) {
@@ -140,11 +137,8 @@ static hr_status net_check(const hr_net *net, hr_error *error) {
 hr_result hr_net_plan_json(const hr_net *net, char **json, hr_error *error) {
   *json = NULL;
   hr_status status = net_check(net, error);
-  if (status != HR_OK) return result_of(status);
-  json_t *object = hr__report_buffers_json(net->plan);
-  *json = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
-  json_decref(object);
-  return result_of(*json ? HR_OK : hr__nomem(error));
+  if (status != HR_OK) return hr__api_result(status);
+  return hr__api_result(hr__api_text(hr__report_buffers_json(net->plan), json, error));
 }
 
 /* Only values that outlive a step can be reached from outside: parameters and inputs. */
@@ -162,13 +156,13 @@ static hr_status net_reach(const hr_net *net, hr_id value, size_t count, hr_erro
 hr_result hr_net_write(hr_net *net, hr_value_id value, const float *data, size_t count, hr_error *error) {
   hr_status status = net_reach(net, value, count, error);
   if (status == HR_OK) status = hr__run_write(net->run, value, 0, data, count * sizeof *data, error);
-  return result_of(status);
+  return hr__api_result(status);
 }
 
 hr_result hr_net_read(hr_net *net, hr_value_id value, float *data, size_t count, hr_error *error) {
   hr_status status = net_reach(net, value, count, error);
   if (status == HR_OK) status = hr__run_read(net->run, value, 0, data, count * sizeof *data, error);
-  return result_of(status);
+  return hr__api_result(status);
 }
 
 static hr_status net_step(hr_net *net, float learning_rate, float *loss, hr_error *error) {
@@ -184,5 +178,5 @@ static hr_status net_step(hr_net *net, float learning_rate, float *loss, hr_erro
 }
 
 hr_result hr_net_step(hr_net *net, float learning_rate, float *loss, hr_error *error) {
-  return result_of(net_step(net, learning_rate, loss, error));
+  return hr__api_result(net_step(net, learning_rate, loss, error));
 }
