@@ -10,16 +10,16 @@
 
 typedef struct hr_control {
   uint64_t seed;
-  uint64_t step;        /* optimizer step being computed, from 1 */
-  uint64_t sample;      /* global number of the first sample in this micro-batch */
-  float learning_rate;  /* of this step, from the schedule */
+  uint64_t step;          /* optimizer step being computed, from 1 */
+  uint64_t sample;        /* global number of the first sample in this micro-batch */
+  float learning_rate;    /* of this step, from the schedule */
   float bias_correction1; /* 1 - beta1^step */
   float bias_correction2; /* 1 - beta2^step */
-  float loss_weight;    /* factor on each token's loss and gradient: 1 / valid tokens of the effective batch */
-  float loss_scale;     /* dynamic loss scale; 1 where unused */
-  uint32_t skip;        /* predicate of update kernels: non-zero leaves weights and moments untouched */
-  uint32_t valid_rows;  /* rows of the batch that hold data; for short last batches, which are to come: always the whole
-                           batch now, and no kernel reads it */
+  float loss_weight;      /* factor on each token's loss and gradient: 1 / valid tokens of the effective batch */
+  float loss_scale;       /* dynamic loss scale; 1 where unused */
+  uint32_t skip;          /* predicate of update kernels: non-zero leaves weights and moments untouched */
+  uint32_t valid_rows; /* rows of the batch that hold data; for short last batches, which are to come: always the whole
+                          batch now, and no kernel reads it */
   uint32_t reserved;
 } hr_control;
 

@@ -1,4 +1,5 @@
-/* A device as a struct of functions. Two exist: the CPU (dev/cpu) and the CUDA plug-in (dev/cuda, loaded at run time). */
+/* A device as a struct of functions. Two exist: the CPU (dev/cpu) and the CUDA plug-in (dev/cuda, loaded at run time).
+ */
 #ifndef HR_DEV_DEVICE_H
 #define HR_DEV_DEVICE_H
 

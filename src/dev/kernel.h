@@ -18,10 +18,10 @@ typedef struct hr_desc {
   int64_t dim[HR_RANK];
 } hr_desc;
 
-int64_t hr_desc_count(const hr_desc *desc);               /* elements; 1 for rank 0 */
-size_t hr_desc_bytes(const hr_desc *desc);                /* elements x element size */
-int64_t hr_desc_rows(const hr_desc *desc);                /* product of all dims but the last */
-int64_t hr_desc_columns(const hr_desc *desc);             /* the last dim */
+int64_t hr_desc_count(const hr_desc *desc);                  /* elements; 1 for rank 0 */
+size_t hr_desc_bytes(const hr_desc *desc);                   /* elements x element size */
+int64_t hr_desc_rows(const hr_desc *desc);                   /* product of all dims but the last */
+int64_t hr_desc_columns(const hr_desc *desc);                /* the last dim */
 bool hr_desc_same_shape(const hr_desc *a, const hr_desc *b); /* dims only */
 
 /* An operand as a kernel sees it. Absent optional operands have data == NULL and rank 0. */
@@ -38,12 +38,12 @@ typedef struct hr_call {
   const hr_tensor *in;
   const hr_tensor *out;
   int n_in, n_out;
-  const void *args;       /* the op's own argument struct */
-  void *workspace;        /* from the plan, aligned as the arena; NULL when workspace_bytes is 0 */
+  const void *args; /* the op's own argument struct */
+  void *workspace;  /* from the plan, aligned as the arena; NULL when workspace_bytes is 0 */
   size_t workspace_bytes;
-  void *prepared;         /* what prepare returned; NULL without prepare */
-  uint64_t stream_key;    /* hr__random_stream of the node's module path */
-  int threads;            /* CPU: how many threads this call is worth, chosen from its cost */
+  void *prepared;      /* what prepare returned; NULL without prepare */
+  uint64_t stream_key; /* hr__random_stream of the node's module path */
+  int threads;         /* CPU: how many threads this call is worth, chosen from its cost */
   struct hr_device *device;
 } hr_call;
 

@@ -19,11 +19,8 @@ const char *hr_phase_name(hr_phase phase) {
 
 const char *hr_op_class_name(hr_op_class op_class) {
   static const char *const names[HR_CLASS_COUNT] = {
-      [HR_CLASS_STREAM] = "stream",
-      [HR_CLASS_STREAM_16] = "stream16",
-      [HR_CLASS_GATHER] = "gather",
-      [HR_CLASS_PRODUCT] = "product",
-      [HR_CLASS_ATTENTION] = "attention",
+      [HR_CLASS_STREAM] = "stream",   [HR_CLASS_STREAM_16] = "stream16",  [HR_CLASS_GATHER] = "gather",
+      [HR_CLASS_PRODUCT] = "product", [HR_CLASS_ATTENTION] = "attention",
   };
   return names[op_class];
 }

@@ -17,7 +17,8 @@ hr_status hr__shape_like(const hr_op_view *view, int in, const hr_desc *expected
 /* Operand `in` has exactly this shape in any supported float type. */
 hr_status hr__shape_like_float(const hr_op_view *view, int in, const hr_desc *expected, hr_error *err);
 
-/* Class stream, by the type of the first operand; `flops` for all arithmetic; bytes of all operands and results that are there. */
+/* Class stream, by the type of the first operand; `flops` for all arithmetic; bytes of all operands and results that
+ * are there. */
 void hr__cost_stream(const hr_op_view *view, double flops, hr_cost *cost);
 
 #endif

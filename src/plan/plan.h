@@ -35,10 +35,10 @@ typedef struct hr_slot {
   const char *name;
   hr_tier tier;
   hr_category category;
-  hr_id program;         /* HR_NONE: persistent, in all programs */
-  size_t bytes;          /* rounded up to the alignment */
-  uint32_t first, last;  /* node positions in the program, both inclusive; 0..UINT32_MAX when persistent */
-  size_t offset;         /* in the tier's arena */
+  hr_id program;        /* HR_NONE: persistent, in all programs */
+  size_t bytes;         /* rounded up to the alignment */
+  uint32_t first, last; /* node positions in the program, both inclusive; 0..UINT32_MAX when persistent */
+  size_t offset;        /* in the tier's arena */
 } hr_slot;
 
 /* Whether a slot is taken at a position of a program. */
@@ -65,7 +65,7 @@ typedef struct hr_tier_plan {
   size_t arena_bytes;       /* persistent + largest program */
   size_t lower_bound_bytes; /* persistent + largest sum of live transients */
   uint64_t fixed_bytes;
-  uint64_t peak_bytes;      /* arena + fixed */
+  uint64_t peak_bytes;               /* arena + fixed */
   uint64_t categories[HR_CAT_COUNT]; /* at the peak; sum to peak_bytes */
 } hr_tier_plan;
 
@@ -75,25 +75,25 @@ typedef struct hr_phases {
 } hr_phases;
 
 typedef struct hr_plan {
-  hr_arena arena;         /* storage of everything below */
-  const hr_graph *graph;  /* borrowed: outlives the plan */
+  hr_arena arena;        /* storage of everything below */
+  const hr_graph *graph; /* borrowed: outlives the plan */
   hr_facts facts;
   hr_slot *slots;
   size_t n_slots;
-  hr_id *slot_of_buffer;     /* per graph buffer; HR_NONE: nothing touches it, it has no place */
-  hr_id *workspace_of_node;  /* per graph node: slot or HR_NONE */
+  hr_id *slot_of_buffer;    /* per graph buffer; HR_NONE: nothing touches it, it has no place */
+  hr_id *workspace_of_node; /* per graph node: slot or HR_NONE */
   int *threads_of_node;
   double *seconds_of_node;
   hr_program_plan *programs; /* per graph program */
   hr_tier_plan tiers[HR_TIER_COUNT];
   hr_phases phases;
-  double step_seconds;       /* one effective step */
+  double step_seconds; /* one effective step */
   char fingerprint[33];
 } hr_plan;
 
 typedef struct hr_plan_options {
-  int accumulation;             /* micro-batches per effective step, for step_seconds; >= 1 */
-  uint64_t pack_effort;         /* placements allowed for improving a layout that misses its bound; 0: default */
+  int accumulation;     /* micro-batches per effective step, for step_seconds; >= 1 */
+  uint64_t pack_effort; /* placements allowed for improving a layout that misses its bound; 0: default */
 } hr_plan_options;
 
 hr_status hr__plan_build(const hr_graph *graph, const hr_facts *facts, const hr_rates *rates,

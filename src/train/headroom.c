@@ -78,7 +78,7 @@ hr_result hr_job_train(const hr_job *job, const hr_job_train_options *options, c
   hr_job_train_options given = {.size = sizeof given};
   if (options && options->size != sizeof given)
     return hr__api_result(hr__fail(error, HR_USAGE, "hr_job_train_options", "set size to sizeof(hr_job_train_options)",
-                              "options of another version of headroom"));
+                                   "options of another version of headroom"));
   if (options) given = *options;
   hr_device *device = NULL;
   hr_status status = hr__job_check(job, error);

@@ -105,8 +105,8 @@ static void test_no_elements(void **state) {
   assert_null(gemm);
 }
 
-/* Products of one shape share code but no library object: two runs in one process may use the same worker numbers at the
- * same time. */
+/* Products of one shape share code but no library object: two runs in one process may use the same worker numbers at
+ * the same time. */
 typedef struct rival {
   hr_gemm *gemm;
   float *a, *b, *c;

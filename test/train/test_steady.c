@@ -49,9 +49,9 @@ static bool round_is_still(desk *d, int64_t first) {
 #endif
 }
 
-/* On one thread every step does the same, so not a byte may move after the first steps. With several, a worker makes the
- * libraries' objects of its own and touches its stack when it first gets a task, which may be late: that may spoil a
- * round, but not all of them; anything that grows with the steps spoils every round. */
+/* On one thread every step does the same, so not a byte may move after the first steps. With several, a worker makes
+ * the libraries' objects of its own and touches its stack when it first gets a task, which may be late: that may spoil
+ * a round, but not all of them; anything that grows with the steps spoils every round. */
 static void steady(const char *threads, int rounds, const char *const *overrides) {
   assert_int_equal(setenv("HEADROOM_THREADS", threads, 1), 0);
   desk d;
@@ -107,7 +107,8 @@ static void test_saves_leave_nothing(void **state) {
   free((void *)(uintptr_t)out);
 }
 
-/* Freed blocks that glibc keeps per thread would count as live: starts again with one arena and without those caches. */
+/* Freed blocks that glibc keeps per thread would count as live: starts again with one arena and without those caches.
+ */
 static void allocator_made_exact(char **argv) {
   static const char tunables[] = "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1";
   const char *set = getenv("GLIBC_TUNABLES");
@@ -121,9 +122,8 @@ int main(int argc, char **argv) {
   (void)argc;
   allocator_made_exact(argv);
   hr_test_faults_install();
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_step), cmocka_unit_test(test_step_on_two_threads),
-                                     cmocka_unit_test(test_accumulated),
-                                     cmocka_unit_test(test_accumulated_on_two_threads),
-                                     cmocka_unit_test(test_saves_leave_nothing)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_step), cmocka_unit_test(test_step_on_two_threads), cmocka_unit_test(test_accumulated),
+      cmocka_unit_test(test_accumulated_on_two_threads), cmocka_unit_test(test_saves_leave_nothing)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

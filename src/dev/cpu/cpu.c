@@ -88,9 +88,9 @@ static hr_status cpu_arena_create(hr_device *device, hr_tier tier, size_t bytes,
   /* Touching more than there is would end the process without a word. */
   uint64_t available = hr__memory_available_bytes();
   if (bytes > available)
-    return hr__fail(err, HR_NO_FIT, NULL, "close other programs, or lower memory.budget and see what headroom plan says",
-                    "the run takes %zu bytes of memory, but only %llu are available now", bytes,
-                    (unsigned long long)available);
+    return hr__fail(
+        err, HR_NO_FIT, NULL, "close other programs, or lower memory.budget and see what headroom plan says",
+        "the run takes %zu bytes of memory, but only %llu are available now", bytes, (unsigned long long)available);
   void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) return errno == ENOMEM ? hr__nomem(err) : hr__fail_errno(err, NULL, "map memory", errno);
   madvise(mapping, bytes, MADV_HUGEPAGE); /* a hint: kernels without huge pages refuse it */

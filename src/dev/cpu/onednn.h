@@ -1,8 +1,8 @@
 /* oneDNN behind four functions: a single-threaded matrix product with scratch given by the caller.
  *
- * Creating a product compiles machine code for its shape; equal shapes share the code (counted references). Every product
- * holds its own library objects for each worker: running it from several workers at once is safe as long as no two of
- * them use the same worker number, and products of different runs never meet.
+ * Creating a product compiles machine code for its shape; equal shapes share the code (counted references). Every
+ * product holds its own library objects for each worker: running it from several workers at once is safe as long as no
+ * two of them use the same worker number, and products of different runs never meet.
  */
 #ifndef HR_DEV_CPU_ONEDNN_H
 #define HR_DEV_CPU_ONEDNN_H
