@@ -21,6 +21,7 @@
 #include "train/job.h"
 
 enum { REPEATS = 7, SHAPES = 256 };
+static const double ENOUGH_SECONDS = 10; /* of repeating one thing */
 static const size_t ring_bytes = (size_t)256 << 20;
 
 typedef struct shape {
@@ -218,7 +219,8 @@ static void shapes_time(void) {
     for (int all = 0; all < 2; all++) {
       threads_set(all);
       shapes[i].seconds[all] = 1e30;
-      for (int r = 0; r < REPEATS; r++) {
+      double begin = now();
+      for (int r = 0; r < REPEATS && (r < 2 || now() - begin < ENOUGH_SECONDS / 10); r++) {
         double start = now();
         shape_run(&shapes[i], all, 4);
         double each = (now() - start) / 4;
@@ -269,15 +271,16 @@ int main(int argc, char **argv) {
   sequence_step(&list, job);
   double seconds[REPEATS];
   sequence_run(&list); /* warms up */
-  for (int r = 0; r < REPEATS; r++) {
+  int rounds = 0;
+  for (double begin = now(); rounds < REPEATS && (rounds < 3 || now() - begin < ENOUGH_SECONDS); rounds++) {
     double start = now();
     sequence_run(&list);
-    seconds[r] = now() - start;
+    seconds[rounds] = now() - start;
   }
-  qsort(seconds, REPEATS, sizeof seconds[0], double_order);
+  qsort(seconds, (size_t)rounds, sizeof seconds[0], double_order);
   shapes_time();
   printf("{\"seconds\": %.9f, \"tight_seconds\": %.9f, \"flops\": %.0f, \"products\": %zu, \"shapes\": %d}\n",
-         seconds[REPEATS / 2], sequence_tight(&list), list.flops, list.count, n_shapes);
+         seconds[rounds / 2], sequence_tight(&list), list.flops, list.count, n_shapes);
   for (int i = 0; i < n_shapes; i++) {
     for (int all = 0; all < 2; all++)
       dnnl_primitive_destroy(shapes[i].primitive[all]);

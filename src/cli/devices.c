@@ -23,8 +23,8 @@ static json_t *rates_json(const hr_rates *rates) {
       return NULL;
     }
   }
-  return json_pack("{s:b, s:I, s:o}", "measured", rates->measured, "products", (json_int_t)rates->n_products, "classes",
-                   classes);
+  return json_pack("{s:b, s:I, s:I, s:o}", "measured", rates->measured, "products", (json_int_t)rates->n_products,
+                   "nodes", (json_int_t)rates->n_ops, "classes", classes);
 }
 
 static json_t *device_json(const hr_facts *facts, const hr_rates *rates, const char *cache) {
@@ -40,7 +40,8 @@ static void device_print(const hr_facts *facts, const hr_rates *rates, const cha
   printf("  memory %s, of which the program itself takes %s; %d thread%s\n", hr__size_text(facts->memory_bytes, memory),
          hr__size_text(facts->fixed_bytes, fixed), facts->threads, facts->threads == 1 ? "" : "s");
   if (rates->measured)
-    printf("  rates measured, with %zu products, in %s\n", rates->n_products, cache != NULL ? cache : "memory");
+    printf("  rates measured, with %zu products and %zu nodes of a recipe, in %s\n", rates->n_products, rates->n_ops,
+           cache != NULL ? cache : "memory");
   else if (facts->kind == HR_CPU)
     printf("  rates are defaults: headroom devices --measure finds this machine's own\n");
   else
@@ -55,7 +56,7 @@ static void device_print(const hr_facts *facts, const hr_rates *rates, const cha
     }
 }
 
-/* Measures, and keeps the result in the cache file. With a recipe exactly its products are measured too. */
+/* Measures, and keeps the result in the cache file. With a recipe every node of its programs is measured too. */
 static hr_status device_measure(const hr_cli *cli, hr_device *device, hr_rates *rates, hr_error *err) {
   hr_recipe *recipe = NULL;
   hr_graph *graph = NULL;
@@ -110,7 +111,7 @@ static hr_status devices_list(hr_cli *cli, json_t *list, hr_error *err) {
 
 static hr_status devices_run(hr_cli *cli, hr_error *err) {
   if (cli->n_arguments > 0 && !hr__cli_flag(cli, "measure"))
-    return hr__fail(err, HR_USAGE, NULL, "add --measure to measure the products of a recipe",
+    return hr__fail(err, HR_USAGE, NULL, "add --measure to measure the nodes of a recipe",
                     "a recipe is only of use when measuring");
   json_t *list = json_array();
   if (list == NULL) return hr__nomem(err);
@@ -122,14 +123,14 @@ static hr_status devices_run(hr_cli *cli, hr_error *err) {
 }
 
 static const hr_cli_option options[] = {
-    {"measure", NULL, "runs kernels to find the CPU's rates (about 20 s) and keeps them"},
+    {"measure", NULL, "runs kernels to find the CPU's rates (about half a minute) and keeps them"},
 };
 
 const hr_cli_command hr_cli_devices = {
     .name = "devices",
     .usage = "[RECIPE]",
     .summary = "devices of this machine, their memory and their rates",
-    .details = "With --measure and a recipe, exactly the matrix products of that recipe are measured as well.",
+    .details = "With --measure and a recipe, every kind of node of that recipe is measured as well.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .max_arguments = 1,

@@ -263,7 +263,8 @@ int hr__rates_node(const hr_rates *rates, const hr_op *op, const hr_op_view *vie
   }
   *seconds = one->seconds;
   if (available > rates->threads) available = rates->threads;
-  if (available <= 1 || all->seconds >= one->seconds) return 1;
+  /* Alone only where that is clearly faster: a disturbed measurement must not take a core away for good. */
+  if (available <= 1 || one->seconds < 0.85 * all->seconds) return 1;
   *seconds = threads_between(rates, one->seconds, all->seconds, available);
   return available;
 }

@@ -19,7 +19,7 @@
 /* Largest pieces, by measurement on cores with 1.25 MiB of second-level cache: the copies of one tile stay in it. */
 enum {
   TILE_M = 256,
-  TILE_M_SHORT = 128,  /* A transposed and few rows (gradients of small weights): enough tiles for a few cores */
+  TILE_M_LEAST = 32,   /* where m is cut further, into a multiple of TILES_LEAST: as much for each of 2 or 4 cores */
   TILE_N = 512,        /* where n is cut */
   TILE_K = 256,        /* where k is cut; pieces of A are transposed or converted */
   TILE_K_DENSE = 1024, /* the same where only B is copied */
@@ -73,6 +73,13 @@ static cut cut_of(int64_t size, int64_t most, int64_t grain) {
   return (cut){step, size - (count - 1) * step, count};
 }
 
+/* m: tiles of at most TILE_M; where there are few, a multiple of TILES_LEAST of them. */
+static cut cut_rows(int64_t m) {
+  int64_t count = ceil_div(m, TILE_M);
+  if (count < 2 * TILES_LEAST) count = smaller(round_to(count, TILES_LEAST), ceil_div(m, TILE_M_LEAST));
+  return cut_of(m, round_to(ceil_div(m, count), 16), 16);
+}
+
 static size_t tile_bytes(int64_t rows, int64_t columns, hr_dtype dtype) {
   return ((size_t)rows * (size_t)columns * hr_dtype_bytes(dtype) + 63) & ~(size_t)63;
 }
@@ -94,8 +101,7 @@ static bool spec_narrow(const hr_gemm_spec *spec) {
 static void grid_choose(const hr_gemm_spec *spec, layout *l) {
   bool gaps = spec->ldc != spec->n || (!spec->transpose_b && spec->ldb != spec->n);
   bool copies = gaps || spec->a != l->type || spec->b != l->type || (spec->c != HR_F32 && spec->c != l->type);
-  bool is_short = spec->transpose_a && spec->m <= 2 * TILE_M;
-  l->m = cut_of(spec->m, is_short ? TILE_M_SHORT : TILE_M, 16);
+  l->m = cut_rows(spec->m);
   bool wide = l->m.count < TILES_LEAST && !spec->transpose_a;
   l->n = cut_of(spec->n, copies || wide ? TILE_N : spec->n, 64);
 }
