@@ -23,7 +23,7 @@
 #include "base/limits.h"
 #include "base/mem.h"
 
-enum { POOL_MOST = 1024, SPIN_NS = 60000, COUNT_BITS = 12 };
+enum { POOL_MOST = 1024, SPIN_NS = 1000000, COUNT_BITS = 12 };
 #define COUNT_MASK (((uint64_t)1 << COUNT_BITS) - 1)
 
 typedef struct worker {
