@@ -1,8 +1,8 @@
 /* A pool of worker threads with one call: run a function over task numbers [0, tasks) on `threads` threads.
  *
- * The calling thread takes part. Tasks are claimed from a shared counter, so which thread runs a task is not fixed;
- * what a task computes must not depend on it (`worker` only selects scratch). Workers spin briefly for the next call,
- * then sleep. Calls do not nest.
+ * The calling thread takes part. Tasks are claimed as threads get to them, so which thread runs a task is not
+ * fixed; what a task computes must not depend on it (`worker` only selects scratch). Workers spin for about a
+ * millisecond for the next call, then sleep: within a step they hardly ever do. Calls do not nest.
  */
 #ifndef HR_BASE_THREADS_H
 #define HR_BASE_THREADS_H

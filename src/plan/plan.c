@@ -159,11 +159,11 @@ static uint64_t effort_default(size_t count) {
   return 90000000 / (count + 100);
 }
 
-/* With the default effort; and with more of it while the tier is over 1 % above its bound. That is rare: layouts of
- * training steps meet their bound. */
+/* With the default effort; and with more of it while the tier is over 1 % above its bound. That is rare (layouts of
+ * training steps meet their bound) and then takes seconds at worst. */
 static hr_status pack_default(const hr_interval *intervals, size_t count, size_t persistent_bytes, size_t *offsets,
                               hr_packing *packing, hr_error *err) {
-  static const uint64_t efforts[] = {1, 6, 12};
+  static const uint64_t efforts[] = {1, 6, 12, 48};
   for (size_t i = 0; i < sizeof efforts / sizeof *efforts; i++) {
     HR_TRY(hr__pack(intervals, count, efforts[i] * effort_default(count), offsets, packing, err));
     size_t bound = persistent_bytes + packing->lower_bound_bytes;
