@@ -20,8 +20,8 @@ enum {
 };
 
 /* Program text, libraries, heap of the compiler stages, and compiled products. Measured as resident: 8.2 MiB after the
- * first product, 0.1 MiB for each further shape of product (a transformer has some 50), the other libraries; 13 to 16 MiB
- * in a profile, 18.6 in a training run that also hashes and saves. */
+ * first product, 0.1 MiB for each further shape of product (a transformer has some 50), the other libraries; 13 to 16
+ * MiB in a profile, 18.6 in a training run that also hashes and saves. */
 static const uint64_t fixed_bytes = (uint64_t)19 << 20;
 static const uint64_t fixed_bytes_per_thread = (uint64_t)1 << 17; /* stack, streams, memory objects */
 
