@@ -120,6 +120,37 @@ void hr__text_escape(const char *text, size_t bytes, char *out, size_t capacity)
   out[used] = '\0';
 }
 
+/* Whether `pattern` covers a beginning of `name` that ends where a component ends. On a mismatch the last `*` takes one
+ * more character, so the time is at most the product of both lengths. */
+static bool pattern_covers(const char *name, const char *pattern) {
+  const char *star = NULL, *resume = NULL;
+  for (;;) {
+    if (*pattern == '*') {
+      star = ++pattern;
+      resume = name;
+    } else if (*pattern == '\0' && (*name == '\0' || *name == '.')) {
+      return true;
+    } else if (*pattern != '\0' && *pattern == *name) {
+      pattern++;
+      name++;
+    } else if (star && *resume != '\0') {
+      pattern = star;
+      name = ++resume;
+    } else {
+      return false;
+    }
+  }
+}
+
+bool hr__name_matches(const char *name, const char *pattern) {
+  if (!*pattern) return false;
+  for (const char *at = name; at; at = strchr(at, '.')) {
+    at += *at == '.';
+    if (pattern_covers(at, pattern)) return true;
+  }
+  return false;
+}
+
 size_t hr__text_distance(const char *a, const char *b) {
   enum { LONGEST = 128 }; /* what lies beyond counts as wholly different: names are far shorter */
   size_t a_length = strlen(a), b_length = strlen(b);

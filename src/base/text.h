@@ -22,6 +22,11 @@ void hr__text_escape(const char *text, size_t bytes, char *out, size_t capacity)
 /* Edit distance, for "did you mean". */
 size_t hr__text_distance(const char *a, const char *b);
 
+/* Whether a pattern fits a dotted name ("model.layers.0.self_attn.q_proj.weight"): it must cover whole components, one
+ * or several in a row; `*` stands for any text, dots included. "q_proj", "layers.0", "layers.*.mlp" and "*norm" fit
+ * where a person would expect it. */
+bool hr__name_matches(const char *name, const char *pattern);
+
 typedef enum hr_color_mode { HR_COLOR_AUTO, HR_COLOR_ALWAYS, HR_COLOR_NEVER } hr_color_mode;
 /* Whether to colour what goes to `stream` (NO_COLOR, TERM=dumb, isatty respected under AUTO). */
 bool hr__text_colors(hr_color_mode mode, FILE *stream);

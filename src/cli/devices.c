@@ -63,7 +63,7 @@ static hr_status device_measure(const hr_cli *cli, hr_device *device, hr_rates *
   hr_status status = HR_OK;
   if (cli->n_arguments > 0) {
     HR_TRY(hr__settings_load(cli->arguments[0], cli->overrides, cli->n_overrides, &recipe, err));
-    status = hr__compile(recipe, NULL, &graph, err);
+    status = hr__compile(recipe, NULL, NULL, &graph, err);
   }
   if (!cli->quiet) fprintf(stderr, "measuring %s ...\n", device->facts.name);
   if (status == HR_OK) status = hr__measure_rates(device, graph, rates, err);

@@ -40,7 +40,7 @@ static hr_status graph_dump(const hr_cli *cli, const hr_job_source *source, cons
   hr_recipe *recipe = NULL;
   hr_graph *graph = NULL;
   HR_TRY(hr__settings_load(source->path, source->overrides, source->n_overrides, &recipe, err));
-  hr_status status = hr__compile(recipe, stage, &graph, err);
+  hr_status status = hr__compile(recipe, NULL, stage, &graph, err);
   if (status == HR_OK && cli->json)
     status = hr__cli_put_json(hr__graph_json(graph), err);
   else if (status == HR_OK)

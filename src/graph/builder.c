@@ -130,7 +130,8 @@ static hr_id value_create(hr_builder *b, const char *name, hr_desc desc, hr_role
   }
   hr_id id = (hr_id)g->n_values++;
   hr_value *v = &g->values[id];
-  *v = (hr_value){.name = name, .desc = desc, .buffer = buffer, .producer = HR_NONE, .gradient = HR_NONE};
+  *v = (hr_value){
+      .name = name, .desc = desc, .buffer = buffer, .producer = HR_NONE, .gradient = HR_NONE, .base = HR_NONE};
   strides_dense(&desc, v->stride);
   return id;
 }
@@ -165,6 +166,22 @@ hr_id hr__input(hr_builder *b, const char *name, hr_desc desc) {
   const char *copy = hr__arena_text(&b->graph->arena, name);
   if (!copy) return builder_nomem(b);
   return value_create(b, copy, desc, HR_ROLE_INPUT, false, HR_NONE);
+}
+
+hr_id hr__view(hr_builder *b, hr_id value, int64_t first, int64_t count) {
+  if (b->status != HR_OK) return HR_NONE;
+  hr_value whole = b->graph->values[value];
+  if (first < 0 || count < 1 || first > hr_desc_count(&whole.desc) - count) {
+    b->status = hr__fail(&b->error, HR_FAILURE, whole.name, NULL, "a view lies outside its value");
+    return HR_NONE;
+  }
+  hr_id id = value_create(b, whole.name, hr__desc1(whole.desc.dtype, count), HR_ROLE_ACTIVATION, false, whole.buffer);
+  if (id == HR_NONE) return HR_NONE;
+  hr_value *view = &b->graph->values[id];
+  view->offset = whole.offset + (size_t)first * hr_dtype_bytes(whole.desc.dtype);
+  view->producer = whole.producer;
+  view->base = value;
+  return id;
 }
 
 hr_id hr__control(hr_builder *b) {

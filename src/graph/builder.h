@@ -35,6 +35,9 @@ hr_id hr__persistent(hr_builder *b, const char *name, hr_role role, hr_desc desc
 hr_id hr__parameter(hr_builder *b, const char *name, hr_desc desc, hr_init init);
 /* A batch tensor of the current program, written by the host before it runs. */
 hr_id hr__input(hr_builder *b, const char *name, hr_desc desc);
+/* Elements [first, first + count) of a dense value as a value of its own, rank 1, over the same storage. It has the
+ * producer of the whole, and no role of its own: whoever lists persistent values leaves views out. */
+hr_id hr__view(hr_builder *b, hr_id value, int64_t first, int64_t count);
 /* The control block (persistent, one per graph): u8[sizeof(hr_control)]. */
 hr_id hr__control(hr_builder *b);
 

@@ -90,32 +90,52 @@ size_t hr__graph_untrained(const hr_graph *graph, hr_id *values, size_t capacity
   return count;
 }
 
-hr_status hr__graph_regroup(hr_graph *graph, const bool *keep, hr_error *err) {
-  hr_node *nodes = hr__arena_array(&graph->arena, graph->n_nodes, sizeof *nodes);
+static void node_place(hr_graph *graph, const hr_node *node, hr_id at, hr_id program) {
+  for (int i = 0; i < node->n_in; i++)
+    if (node->in[i] != HR_NONE) graph->buffers[graph->values[node->in[i]].buffer].programs |= 1u << program;
+  for (int j = 0; j < node->n_out; j++) {
+    graph->values[node->out[j]].producer = at;
+    graph->buffers[graph->values[node->out[j]].buffer].programs |= 1u << program;
+  }
+}
+
+/* Views follow their whole. */
+static void views_follow(hr_graph *graph) {
+  for (size_t v = 0; v < graph->n_values; v++)
+    if (graph->values[v].base != HR_NONE && graph->values[v].base < v)
+      graph->values[v].producer = graph->values[graph->values[v].base].producer;
+}
+
+hr_status hr__graph_arrange(hr_graph *graph, const hr_id *order, size_t count, hr_error *err) {
+  hr_node *nodes = hr__arena_array(&graph->arena, graph->n_nodes + 1, sizeof *nodes);
   if (!nodes) return hr__nomem(err);
   for (size_t b = 0; b < graph->n_buffers; b++)
     graph->buffers[b].programs = 0;
-  hr_id count = 0;
-  for (size_t n = 0; keep && n < graph->n_nodes; n++)
-    for (int j = 0; !keep[n] && j < graph->nodes[n].n_out; j++)
+  for (size_t n = 0; n < graph->n_nodes; n++)
+    for (int j = 0; j < graph->nodes[n].n_out; j++)
       graph->values[graph->nodes[n].out[j]].producer = HR_DROPPED;
-  for (hr_id p = 0; p < graph->n_programs; p++) {
-    graph->programs[p].first = count;
-    for (hr_id n = 0; n < graph->n_nodes; n++) {
-      const hr_node *node = &graph->nodes[n];
-      if (node->program != p || (keep && !keep[n])) continue;
-      for (int i = 0; i < node->n_in; i++)
-        if (node->in[i] != HR_NONE) graph->buffers[graph->values[node->in[i]].buffer].programs |= 1u << p;
-      for (int j = 0; j < node->n_out; j++) {
-        graph->values[node->out[j]].producer = count;
-        graph->buffers[graph->values[node->out[j]].buffer].programs |= 1u << p;
-      }
-      nodes[count++] = *node;
-    }
-    graph->programs[p].count = count - graph->programs[p].first;
+  for (hr_id p = 0; p < graph->n_programs; p++)
+    graph->programs[p].first = graph->programs[p].count = 0;
+  for (hr_id at = 0; at < count; at++) {
+    nodes[at] = graph->nodes[order[at]];
+    node_place(graph, &nodes[at], at, nodes[at].program);
+    graph->programs[nodes[at].program].count++;
   }
+  for (hr_id p = 1; p < graph->n_programs; p++)
+    graph->programs[p].first = graph->programs[p - 1].first + graph->programs[p - 1].count;
   graph->nodes = nodes;
-  graph->cap_nodes = graph->n_nodes;
+  graph->cap_nodes = graph->n_nodes + 1;
   graph->n_nodes = count;
+  views_follow(graph);
   return HR_OK;
+}
+
+hr_status hr__graph_regroup(hr_graph *graph, const bool *keep, hr_error *err) {
+  hr_id *order = hr__arena_array(&graph->arena, graph->n_nodes + 1, sizeof *order);
+  if (!order) return hr__nomem(err);
+  size_t count = 0;
+  for (hr_id p = 0; p < graph->n_programs; p++)
+    for (hr_id n = 0; n < graph->n_nodes; n++)
+      if (graph->nodes[n].program == p && (!keep || keep[n])) order[count++] = n;
+  return hr__graph_arrange(graph, order, count, err);
 }

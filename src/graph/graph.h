@@ -62,6 +62,8 @@ typedef struct hr_value {
   hr_id producer; /* node; HR_NONE for persistent values and inputs; HR_DROPPED */
   hr_init init;   /* persistent values only */
   bool trained;   /* parameter that receives a gradient */
+  bool wide;      /* parameter that is f32 in every precision (adapters) */
+  hr_id base;     /* value that this one is a view of (hr__view); HR_NONE */
   hr_id gradient; /* of a trained parameter, set by grad; HR_NONE: no path leads from it to a loss */
 } hr_value;
 
@@ -88,6 +90,7 @@ typedef struct hr_block {
   const char *name;
   hr_id parent;
   hr_id program;
+  bool recompute; /* made again in backward whatever is kept of the blocks around it: one slice of a split */
 } hr_block;
 
 enum { HR_PROGRAM_OUTPUTS = 8, HR_PROGRAMS = 32 /* bits of hr_buffer.programs */ };
@@ -122,6 +125,10 @@ hr_id hr__graph_find_value(const hr_graph *graph, const char *name);   /* persis
 hr_id hr__graph_find_program(const hr_graph *graph, const char *name); /* HR_NONE */
 hr_id hr__program_output(const hr_graph *graph, hr_id program, const char *name); /* value, HR_NONE */
 hr_id hr__program_input(const hr_graph *graph, hr_id program, const char *name);  /* value, HR_NONE */
+
+/* Puts nodes into a new order: order[0..count) names those that stay, program by program; others are dropped. Passes
+ * append nodes through the builder and then arrange them. Node ids change as with hr__graph_regroup. */
+hr_status hr__graph_arrange(hr_graph *graph, const hr_id *order, size_t count, hr_error *err);
 
 /* Brings nodes that a stage appended into their programs (stable), and drops those with keep[node] == false (`keep` may
  * be NULL). Node ids change; values keep theirs, those of dropped nodes with HR_DROPPED as producer. */

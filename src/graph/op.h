@@ -76,6 +76,13 @@ typedef enum hr_axes {
 #define HR_DTYPE_BIT(dtype) (1u << (dtype))
 #define HR_FLOATS           (HR_DTYPE_BIT(HR_F32) | HR_DTYPE_BIT(HR_BF16))
 
+/* Copies between tiers run beside the computing; see hr_op.transfer. */
+typedef enum hr_transfer {
+  HR_TRANSFER_NONE,
+  HR_TRANSFER_START, /* begins a copy; its result is there only after the matching wait */
+  HR_TRANSFER_WAIT   /* operand 0 goes on in place when its copy is done */
+} hr_transfer;
+
 /* Shapes that exercise an op: they feed the conformance test, the gradient check, CPU against CUDA, and the bench.
  * Float dtypes written as f32 stand for every supported float type. */
 typedef struct hr_sample {
@@ -97,6 +104,9 @@ typedef struct hr_op {
   bool random;       /* draws random numbers keyed by module path */
   size_t args_bytes; /* size of the op's argument struct; 0 without arguments */
   uint32_t saves;    /* HR_SAVE_IN / HR_SAVE_OUT */
+  uint32_t computes; /* bit i: input i takes the type the node computes in (the precision pass converts it) */
+  bool fleeting;     /* its result is made anew for every use and never kept: weights unpacked from a packed form */
+  hr_transfer transfer;
   hr_alias alias[HR_OP_ALIASES];
   int n_alias;
   hr_axes axes;

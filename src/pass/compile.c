@@ -153,37 +153,38 @@ static const hr_pass passes[] = {
 #undef HR_PASS
 };
 
-static hr_status passes_run(hr_builder *b, const hr_recipe *recipe, hr_pass_half half, const char *until, bool *done,
-                            hr_error *err) {
+static hr_status passes_run(hr_builder *b, const hr_recipe *recipe, hr_pass_half half, const hr_choices *choices,
+                            const char *until, bool *done, hr_error *err) {
   for (size_t i = 0; i < sizeof passes / sizeof passes[0] && !*done; i++) {
     if (passes[i].half != half) continue;
-    HR_TRY(passes[i].run(b, recipe, err));
+    HR_TRY(passes[i].run(b, recipe, choices, err));
     HR_TRY(stage_verify(b->graph, err));
     *done = until && strcmp(until, passes[i].name) == 0;
   }
   return HR_OK;
 }
 
-static hr_status stages_run(hr_builder *b, const hr_model *model, const hr_recipe *recipe, const char *until,
-                            hr_error *err) {
+static hr_status stages_run(hr_builder *b, const hr_model *model, const hr_recipe *recipe, const hr_choices *choices,
+                            const char *until, hr_error *err) {
   hr_training_shape shape;
   HR_TRY(hr__training_shape(recipe, &shape, err));
   model_stage(b, model, recipe, &shape);
   HR_TRY(hr__builder_status(b, err));
   HR_TRY(stage_verify(b->graph, err));
   bool done = until && strcmp(until, "model") == 0;
-  HR_TRY(passes_run(b, recipe, HR_BEFORE_GRAD, until, &done, err));
+  HR_TRY(passes_run(b, recipe, HR_BEFORE_GRAD, choices, until, &done, err));
   if (done) return HR_OK;
   HR_TRY(grad_stage(b, err));
   HR_TRY(stage_verify(b->graph, err));
   done = until && strcmp(until, "grad") == 0;
-  HR_TRY(passes_run(b, recipe, HR_AFTER_GRAD, until, &done, err));
+  HR_TRY(passes_run(b, recipe, HR_AFTER_GRAD, choices, until, &done, err));
   if (until && !done)
     return hr__fail(err, HR_USAGE, NULL, "use model, grad, a pass of pass/passes.def, or plan", "no stage '%s'", until);
   return HR_OK;
 }
 
-hr_status hr__compile(const hr_recipe *recipe, const char *until, hr_graph **out, hr_error *err) {
+hr_status hr__compile(const hr_recipe *recipe, const hr_choices *choices, const char *until, hr_graph **out,
+                      hr_error *err) {
   const hr_model *model;
   HR_TRY(hr__model_find(recipe, &model, err));
   HR_TRY(model->check(recipe, err));
@@ -191,7 +192,7 @@ hr_status hr__compile(const hr_recipe *recipe, const char *until, hr_graph **out
   HR_TRY(hr__graph_create(&graph, err));
   hr_builder b;
   hr__builder_init(&b, graph, hr__model_dtype(recipe));
-  hr_status status = stages_run(&b, model, recipe, until, err);
+  hr_status status = stages_run(&b, model, recipe, choices, until, err);
   if (status != HR_OK) {
     hr__graph_destroy(graph);
     return status;

@@ -4,7 +4,7 @@
 #define HR_PASS_PASS_H
 
 #include "graph/builder.h"
-#include "recipe/recipe.h"
+#include "pass/compile.h"
 
 typedef enum hr_pass_half {
   HR_BEFORE_GRAD, /* what is trained, in which precision, with which ops */
@@ -14,10 +14,11 @@ typedef enum hr_pass_half {
 typedef struct hr_pass {
   const char *name;
   hr_pass_half half;
-  hr_status (*run)(hr_builder *b, const hr_recipe *recipe, hr_error *err);
+  hr_status (*run)(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err);
 } hr_pass;
 
-#define HR_PASS(name, half) hr_status hr__pass_##name(hr_builder *b, const hr_recipe *recipe, hr_error *err);
+#define HR_PASS(name, half)                                                                                            \
+  hr_status hr__pass_##name(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err);
 #include "pass/passes.def"
 #undef HR_PASS
 

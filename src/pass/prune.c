@@ -8,8 +8,9 @@ static bool node_needed(const hr_graph *g, const hr_node *node, const bool *need
   return false;
 }
 
-hr_status hr__pass_prune(hr_builder *b, const hr_recipe *recipe, hr_error *err) {
+hr_status hr__pass_prune(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
   (void)recipe;
+  (void)choices;
   hr_graph *g = b->graph;
   bool *needed = hr__arena_array(&g->arena, g->n_values, sizeof *needed); /* per value */
   bool *keep = hr__arena_array(&g->arena, g->n_nodes, sizeof *keep);      /* per node */

@@ -46,7 +46,8 @@ hr_status hr__update_emit(hr_builder *b, const hr_update_settings *settings, hr_
   return hr__builder_status(b, err);
 }
 
-hr_status hr__pass_update(hr_builder *b, const hr_recipe *recipe, hr_error *err) {
+hr_status hr__pass_update(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
+  (void)choices;
   const double *betas = hr__recipe_floats(recipe, "training.optimizer.betas");
   hr_update_settings settings = {
       .beta1 = (float)betas[0],

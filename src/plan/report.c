@@ -11,7 +11,8 @@ void hr__report_parameters(const hr_graph *graph, uint64_t *parameters, uint64_t
   *parameters = *trainable = 0;
   for (size_t v = 0; v < graph->n_values; v++) {
     const hr_value *value = &graph->values[v];
-    if (value->producer != HR_NONE || graph->buffers[value->buffer].role != HR_ROLE_PARAMETER) continue;
+    if (value->producer != HR_NONE || value->base != HR_NONE || graph->buffers[value->buffer].role != HR_ROLE_PARAMETER)
+      continue;
     uint64_t count = (uint64_t)hr_desc_count(&value->desc);
     *parameters += count;
     if (value->trained) *trainable += count;

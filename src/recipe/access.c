@@ -74,22 +74,49 @@ const double *hr__recipe_floats(const hr_recipe *recipe, const char *path) {
   return setting_typed(recipe, path, HR_KEY_FLOATS)->numbers;
 }
 
-hr_status hr__recipe_fail(const hr_recipe *recipe, const char *path, const char *remedy, hr_error *err,
-                          const char *format, ...) {
+const char *const *hr__recipe_texts(const hr_recipe *recipe, const char *path, size_t *count) {
+  const hr_setting *setting = setting_typed(recipe, path, HR_KEY_TEXTS);
+  *count = setting->n_texts;
+  return setting->texts;
+}
+
+const hr_doc_node *hr__recipe_tree(const hr_recipe *recipe, const char *path) {
+  const hr_setting *setting = hr__setting_find(recipe, path);
+  assert(setting);
+  return setting->tree;
+}
+
+static hr_status fail_at(const hr_recipe *recipe, const char *path, const hr_doc_node *inner, const char *remedy,
+                         hr_error *err, const char *format, va_list list) {
   char message[sizeof err->message], place[HR_DOC_PLACE];
-  va_list list;
-  va_start(list, format);
   vsnprintf(message, sizeof message, format, list);
-  va_end(list);
   const hr_setting *setting = hr__setting_find(recipe, path);
   const hr_doc_node *node = NULL;
   if (setting && setting->node) {
-    hr__doc_place(setting->origin, setting->node, false, place);
+    hr__doc_place(setting->origin, inner ? inner : setting->node, inner != NULL, place);
   } else { /* the section it would be in */
     tree_find(recipe, path, &node);
     hr__doc_place(recipe->name, node ? node : &(hr_doc_node){0}, true, place);
   }
   return hr__fail(err, HR_BAD_INPUT, place, remedy, "%s", message);
+}
+
+hr_status hr__recipe_fail(const hr_recipe *recipe, const char *path, const char *remedy, hr_error *err,
+                          const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  hr_status status = fail_at(recipe, path, NULL, remedy, err, format, list);
+  va_end(list);
+  return status;
+}
+
+hr_status hr__recipe_fail_at(const hr_recipe *recipe, const char *path, const hr_doc_node *node, const char *remedy,
+                             hr_error *err, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  hr_status status = fail_at(recipe, path, node, remedy, err, format, list);
+  va_end(list);
+  return status;
 }
 
 const char *hr__recipe_name(const hr_recipe *recipe) {

@@ -26,6 +26,9 @@ typedef struct hr_setting {
   bool flag;
   const char *text;
   const double *numbers;
+  const char *const *texts;
+  size_t n_texts;
+  const hr_doc_node *tree;
 } hr_setting;
 
 /* A part of the tree that an override put there. */

@@ -17,8 +17,43 @@ static json_t *numbers_json(const double *numbers, int count) {
   return list;
 }
 
+static json_t *texts_json(const char *const *texts, size_t count) {
+  json_t *list = json_array();
+  for (size_t i = 0; list && i < count; i++) {
+    if (json_array_append_new(list, hr__json_string(texts[i])) != 0) {
+      json_decref(list);
+      return NULL;
+    }
+  }
+  return list;
+}
+
+/* The parsers cap the depth of a document, and so of the recursion. */
+static json_t *tree_json(const hr_doc_node *node) {
+  int64_t integer;
+  double number;
+  bool flag;
+  if (node->kind == HR_DOC_SCALAR) {
+    if (hr__doc_is_null(node)) return json_null();
+    if (hr__doc_bool(node, &flag)) return json_boolean(flag);
+    if (hr__doc_int(node, &integer)) return json_integer(integer);
+    return hr__doc_float(node, &number) ? json_real(number) : hr__json_string(node->text);
+  }
+  bool map = node->kind == HR_DOC_MAP;
+  json_t *all = map ? json_object() : json_array();
+  for (const hr_doc_node *child = node->child; all && child; child = child->next) {
+    json_t *value = tree_json(child);
+    if ((map ? json_object_set_new(all, child->key, value) : json_array_append_new(all, value)) != 0) {
+      json_decref(all);
+      return NULL;
+    }
+  }
+  return all;
+}
+
 static json_t *setting_json(const hr_setting *setting) {
   if (setting->word) return hr__json_string(setting->text);
+  if (setting->tree) return tree_json(setting->tree);
   switch (setting->key->type) {
   case HR_KEY_INT:
     return json_integer(setting->integer);
@@ -30,6 +65,9 @@ static json_t *setting_json(const hr_setting *setting) {
     return json_integer((json_int_t)setting->size);
   case HR_KEY_FLOATS:
     return numbers_json(setting->numbers, setting->key->length);
+  case HR_KEY_TEXTS:
+    return texts_json(setting->texts, setting->n_texts);
+  case HR_KEY_TREE: /* above */
   case HR_KEY_TEXT:
   case HR_KEY_CHOICE:
   case HR_KEY_PATH:

@@ -19,7 +19,9 @@ typedef enum hr_key_type {
   HR_KEY_CHOICE, /* one of `choices`; a key of another type takes the words of `choices` beside its own values */
   HR_KEY_SIZE,   /* bytes: plain number or with unit; with the choice "%" also per cent */
   HR_KEY_FLOATS, /* list of exactly `length` floats */
-  HR_KEY_PATH    /* text; relative paths are taken from the recipe's folder */
+  HR_KEY_PATH,   /* text; relative paths are taken from the recipe's folder */
+  HR_KEY_TEXTS,  /* list of texts; a single text stands for a list of one */
+  HR_KEY_TREE    /* a map or list that only its owner understands (hr__recipe_tree) */
 } hr_key_type;
 
 typedef struct hr_recipe hr_recipe;
@@ -32,6 +34,7 @@ typedef struct hr_key {
   double min, max;     /* numbers; min == max == 0: no limits */
   const char *choices; /* "a|b|c" */
   int length;          /* HR_KEY_FLOATS */
+  bool tree;           /* takes a map or list beside the type's own values, as HR_KEY_TREE does */
   const char *meaning; /* one line for help and docs */
   /* (optional, HR_KEY_PATH; one key at most) the file or folder at `path` holds further settings: called when the key
    * is given, before defaults are filled in, and hands them over with hr__recipe_merge. A folder in place of a recipe
@@ -71,10 +74,17 @@ bool hr__recipe_bool(const hr_recipe *recipe, const char *path);
 const char *hr__recipe_text(const hr_recipe *recipe, const char *path); /* text, choice, path; words */
 uint64_t hr__recipe_size(const hr_recipe *recipe, const char *path);
 const double *hr__recipe_floats(const hr_recipe *recipe, const char *path);
+const char *const *hr__recipe_texts(const hr_recipe *recipe, const char *path, size_t *count);
+/* The map or list itself; NULL: the value is absent or none of the two. */
+const hr_doc_node *hr__recipe_tree(const hr_recipe *recipe, const char *path);
 
 /* An error at a setting's place, for checks that only its owner can make. */
 __attribute__((format(printf, 5, 6))) hr_status
 hr__recipe_fail(const hr_recipe *recipe, const char *path, const char *remedy, hr_error *err, const char *format, ...);
+/* The same at a node inside a setting's tree. */
+__attribute__((format(printf, 6, 7))) hr_status hr__recipe_fail_at(const hr_recipe *recipe, const char *path,
+                                                                   const hr_doc_node *node, const char *remedy,
+                                                                   hr_error *err, const char *format, ...);
 /* All settings with their values, defaults filled in, as nested JSON ("settings" of plan --json). NULL: out of memory.
  */
 json_t *hr__recipe_json(const hr_recipe *recipe);

@@ -77,7 +77,8 @@ static void expected_text(const hr_key *key, char *out, size_t capacity) {
   static const char *const kinds[] = {
       [HR_KEY_INT] = "a whole number", [HR_KEY_FLOAT] = "a number",       [HR_KEY_BOOL] = "true or false",
       [HR_KEY_TEXT] = "text",          [HR_KEY_SIZE] = "a size in bytes", [HR_KEY_FLOATS] = "",
-      [HR_KEY_PATH] = "a path",        [HR_KEY_CHOICE] = "one of:",
+      [HR_KEY_PATH] = "a path",        [HR_KEY_CHOICE] = "one of:",       [HR_KEY_TEXTS] = "a list of names",
+      [HR_KEY_TREE] = "a section",
   };
   char words[160] = "";
   if (key->choices) choices_list(key->choices, words, sizeof words);
@@ -122,6 +123,12 @@ void hr__example_text(const hr_key *key, char *out, size_t capacity) {
   }
   case HR_KEY_PATH:
     snprintf(out, capacity, "FOLDER/FILE");
+    break;
+  case HR_KEY_TEXTS:
+    snprintf(out, capacity, "[NAME, NAME]");
+    break;
+  case HR_KEY_TREE:
+    snprintf(out, capacity, "{ NAME: VALUE }");
     break;
   }
 }
@@ -227,6 +234,22 @@ static hr_status path_read(hr_recipe *recipe, hr_setting *setting, hr_error *err
   return setting->text ? HR_OK : hr__nomem(err);
 }
 
+static hr_status texts_read(hr_recipe *recipe, hr_setting *setting, hr_error *err) {
+  const hr_doc_node *node = setting->node, *first = node->kind == HR_DOC_LIST ? node->child : node;
+  if (node->kind == HR_DOC_MAP || !first) return type_wrong(setting, node, NULL, err);
+  size_t count = 0;
+  for (const hr_doc_node *item = first; item; item = first == node ? NULL : item->next)
+    count++;
+  const char **texts = hr__arena_array(&recipe->arena, count, sizeof *texts);
+  if (!texts) return hr__nomem(err);
+  for (const hr_doc_node *item = first; item; item = first == node ? NULL : item->next) {
+    if (item->kind != HR_DOC_SCALAR || !*item->text) return type_wrong(setting, item, NULL, err);
+    texts[setting->n_texts++] = item->text;
+  }
+  setting->texts = texts;
+  return HR_OK;
+}
+
 /* "50%": a number above 0, up to 100. */
 static bool text_is_percent(const char *text) {
   char *end;
@@ -249,7 +272,15 @@ hr_status hr__setting_read(hr_recipe *recipe, hr_setting *setting, hr_error *err
     setting->text = node->text;
     return HR_OK;
   }
+  if (node->kind != HR_DOC_SCALAR && (setting->key->tree || setting->key->type == HR_KEY_TREE)) {
+    setting->tree = node;
+    return HR_OK;
+  }
   switch (setting->key->type) {
+  case HR_KEY_TEXTS:
+    return texts_read(recipe, setting, err);
+  case HR_KEY_TREE:
+    return type_wrong(setting, node, NULL, err);
   case HR_KEY_INT:
     return int_read(setting, err);
   case HR_KEY_FLOAT:

@@ -92,7 +92,8 @@ hr_status hr__run_init_values(hr_run *run, uint64_t seed, hr_error *err) {
   if (run->device->facts.kind != HR_CPU && !(window = hr__alloc(window_bytes))) return hr__nomem(err);
   hr_status status = HR_OK;
   for (hr_id v = 0; v < graph->n_values && status == HR_OK; v++)
-    if (graph->values[v].producer == HR_NONE && graph->buffers[graph->values[v].buffer].persistent)
+    if (graph->values[v].producer == HR_NONE && graph->values[v].base == HR_NONE &&
+        graph->buffers[graph->values[v].buffer].persistent)
       status = value_init(run, v, seed, window, window_bytes, err);
   hr__free(window);
   return status;

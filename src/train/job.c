@@ -23,7 +23,7 @@ static hr_status job_stages(hr_job *job, hr_error *err) {
   HR_TRY(job_facts(job, err));
   hr_budget budget;
   HR_TRY(hr__memory_budget(job->recipe, &job->facts, &budget, err));
-  HR_TRY(hr__compile(job->recipe, NULL, &job->graph, err));
+  HR_TRY(hr__compile(job->recipe, NULL, NULL, &job->graph, err));
   HR_TRY(hr__rates_load(&job->facts, &job->rates, err));
   hr_plan_options options = {.accumulation = (int)job->shape.accumulation};
   HR_TRY(hr__plan_build(job->graph, &job->facts, &job->rates, &options, &job->plan, err));

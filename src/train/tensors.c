@@ -28,7 +28,9 @@ static hr_status role_list(hr_tensors *t, const hr_graph *graph, hr_role role, h
   if (!list) return hr__nomem(err);
   for (hr_id v = 0; v < graph->n_values; v++) {
     const hr_buffer *buffer = &graph->buffers[graph->values[v].buffer];
-    if (graph->values[v].producer == HR_NONE && buffer->persistent && buffer->role == role) list[(*count)++] = v;
+    if (graph->values[v].producer == HR_NONE && graph->values[v].base == HR_NONE && buffer->persistent &&
+        buffer->role == role)
+      list[(*count)++] = v;
   }
   qsort_r(list, *count, sizeof *list, by_name, (void *)(uintptr_t)graph);
   *out = list;

@@ -177,6 +177,18 @@ static void failures_are_escaped(void **state) {
   assert_int_equal(hr__fail(NULL, HR_IO, NULL, NULL, "nobody listens"), HR_IO);
 }
 
+static void name_patterns(void **state) {
+  (void)state;
+  const char *name = "model.layers.1.self_attn.q_proj.weight";
+  static const char *const fit[] = {"q_proj", "layers.1",       "layers.*.self_attn",      "*proj",    "model", "*",
+                                    "weight", "model.*.weight", "self_attn.q_proj.weight", "layers.*", "layers"};
+  static const char *const miss[] = {"", "q_pro", "proj", "layers.11", "ayers.1", "q_proj.w", "*.bias", "."};
+  for (size_t i = 0; i < sizeof fit / sizeof *fit; i++)
+    assert_true(hr__name_matches(name, fit[i]));
+  for (size_t i = 0; i < sizeof miss / sizeof *miss; i++)
+    assert_false(hr__name_matches(name, miss[i]));
+}
+
 static void failures_by_errno(void **state) {
   (void)state;
   hr_error err;
@@ -207,6 +219,7 @@ int main(void) {
       cmocka_unit_test(distances),
       cmocka_unit_test(colours),
       cmocka_unit_test(failures_are_escaped),
+      cmocka_unit_test(name_patterns),
       cmocka_unit_test(failures_by_errno),
       cmocka_unit_test(status_table),
   };

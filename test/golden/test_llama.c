@@ -208,7 +208,7 @@ static void gradients_match(const char *name) {
   golden g;
   hr_error err;
   golden_open(&g, name, 2);
-  check(hr__compile(g.recipe, NULL, &g.graph, &err), &err);
+  check(hr__compile(g.recipe, NULL, NULL, &g.graph, &err), &err);
   golden_start(&g, 2);
   const float *expected_loss = tensor_read(&g, "loss", "F32", sizeof(float), NULL);
   double loss = program_run(&g, "micro_first", 0);
@@ -251,7 +251,7 @@ static void steps_match(const char *name) {
   golden g;
   hr_error err;
   golden_open(&g, name, 1);
-  check(hr__compile(g.recipe, NULL, &g.graph, &err), &err);
+  check(hr__compile(g.recipe, NULL, NULL, &g.graph, &err), &err);
   golden_start(&g, 1);
 
   char path[600], *text;

@@ -29,7 +29,7 @@ static hr_status compile(compiled *c, const char *until, const char *const *over
   const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys};
   HR_TRY(hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables, 3, &c->recipe,
                           &c->err));
-  return hr__compile(c->recipe, until, &c->graph, &c->err);
+  return hr__compile(c->recipe, NULL, until, &c->graph, &c->err);
 }
 
 #define COMPILE(c, until, ...)                                                                                         \

@@ -47,7 +47,7 @@ static void planned_init(planned *p, const char *text, const char *override) {
   hr_budget budget;
   p->facts = test_facts();
   if (recipe_parse(text, override, &p->recipe, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
-  if (hr__compile(p->recipe, NULL, &p->graph, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
+  if (hr__compile(p->recipe, NULL, NULL, &p->graph, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
   p->plan = test_plan(p->graph, &p->facts, 1);
   assert_int_equal(hr__memory_budget(p->recipe, &p->facts, &budget, &err), HR_OK);
   assert_int_equal(hr__verdict(p->plan, &budget, &p->verdict, &err), HR_OK);

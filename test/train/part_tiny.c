@@ -33,7 +33,7 @@ hr_status tiny_open(tiny *t, const char *const *overrides, hr_error *err) {
   hr_status status = hr__settings_parse("tiny.yaml", ".", tiny_text, strlen(tiny_text), overrides, n, &t->recipe, err);
   hr_training_shape shape = {0};
   if (status == HR_OK) status = hr__training_shape(t->recipe, &shape, err);
-  if (status == HR_OK) status = hr__compile(t->recipe, NULL, &t->graph, err);
+  if (status == HR_OK) status = hr__compile(t->recipe, NULL, NULL, &t->graph, err);
   if (status == HR_OK) status = hr__cpu_open(&t->device, err);
   if (status == HR_OK) {
     hr__rates_default(&t->device->facts, &t->rates);
