@@ -46,7 +46,37 @@ static void test_nearest(void **state) {
   }
 }
 
+/* Through bins: the same index for every size around every midpoint, and over all of them in small steps. */
+static void steps_compare(float size) {
+  int below = hr__dynamic8_steps(hr__dynamic8_signed_bins(), size, 1);
+  assert_int_equal(127 + hr__dynamic8_steps(hr__dynamic8_signed_bins(), size, 0),
+                   hr__dynamic8_encode(hr__dynamic8_signed(), size));
+  assert_int_equal(127 - (below > 127 ? 127 : below), hr__dynamic8_encode(hr__dynamic8_signed(), -size));
+  assert_int_equal(hr__dynamic8_steps(hr__dynamic8_unsigned_bins(), size, 0),
+                   hr__dynamic8_encode(hr__dynamic8_unsigned(), size));
+}
+
+static void test_bins(void **state) {
+  const float *codes[] = {hr__dynamic8_signed() + 127, hr__dynamic8_unsigned()};
+  (void)state;
+  for (int c = 0; c < 2; c++) {
+    for (int i = 0; i < (c ? 255 : 128); i++) {
+      float middle = (codes[c][i] + codes[c][i + 1]) * 0.5f;
+      steps_compare(middle);
+      steps_compare(nextafterf(middle, 1.0f));
+      steps_compare(nextafterf(middle, 0.0f));
+    }
+  }
+  for (float size = 1.0f; size > 1e-9f; size *= 0.99997f)
+    steps_compare(size);
+  steps_compare(0.0f);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_values), cmocka_unit_test(test_nearest)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_values),
+      cmocka_unit_test(test_nearest),
+      cmocka_unit_test(test_bins),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
