@@ -13,6 +13,7 @@
 #include "op/head_loss.h"
 #include "op/rmsnorm.h"
 #include "op/rope.h"
+#include "op/slice.h"
 
 static int64_t elements(const hr_desc *desc) {
   return hr_desc_count(desc);
@@ -30,6 +31,21 @@ static void add_reference(const reference_call *c) {
   double alpha = (double)((const hr_add_args *)c->args)->alpha;
   for (int64_t i = 0, count = elements(&c->in_desc[0]); i < count; i++)
     c->out[0][i] = c->in[0][i] + alpha * c->in[1][i];
+}
+
+static void slice_reference(const reference_call *c) {
+  const hr_slice_args *a = c->args;
+  int64_t row = elements(&c->in_desc[0]) / c->in_desc[0].dim[0];
+  memcpy(c->out[0], c->in[0] + a->first * row, (size_t)(a->count * row) * sizeof(double));
+}
+
+static void join_reference(const reference_call *c) {
+  const hr_join_args *a = c->args;
+  int64_t row = elements(&c->in_desc[0]) / c->in_desc[0].dim[0];
+  for (int64_t i = 0, count = elements(&c->out_desc[0]); i < count; i++)
+    c->out[0][i] = c->in[1] ? c->in[1][i] : 0.0;
+  for (int64_t i = 0, count = elements(&c->in_desc[0]); i < count; i++)
+    c->out[0][a->first * row + i] += c->in[0][i];
 }
 
 /* x [rows, I], W [O, I], bias? [O] */
@@ -369,6 +385,8 @@ static const reference references[] = {
     {.op = "constant", .run = constant_reference},
     {.op = "copy", .run = copy_reference, .differentiable = true},
     {.op = "add", .run = add_reference, .differentiable = true},
+    {.op = "slice", .run = slice_reference, .differentiable = true, .loose = 1u << 0},
+    {.op = "join", .run = join_reference, .differentiable = true, .loose = 1u << 0},
     {.op = "linear", .run = linear_reference, .differentiable = true},
     {.op = "linear_dx", .run = linear_dx_reference},
     {.op = "linear_dw", .run = linear_dw_reference},
