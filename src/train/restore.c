@@ -114,6 +114,7 @@ static hr_status generations_search(hr_store *store, hr_tensors *tensors, const 
     }
     HR_TRY(hr__identity_check(&manifest, settings, n_settings, err));
     HR_TRY(generation_load(store, tensors, steps[i], err));
+    store->state = manifest.state;
     s->found = steps[i];
   }
   return HR_OK;
