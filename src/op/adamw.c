@@ -40,6 +40,7 @@ static void adamw_cost(const hr_op_view *view, hr_cost *cost) {
 typedef struct adamw_step {
   const hr_call *call;
   uint64_t key, step; /* of the random bits */
+  int64_t first;      /* element of the parameter that the call begins with */
   float gradient_scale;
   float decay;               /* 1 - lr * weight_decay */
   float rate1, keep2, rate2; /* 1 - beta1, beta2, 1 - beta2 */
@@ -67,7 +68,7 @@ typedef union random_bits {
 
 HR_INLINE void random_bits_draw(const adamw_step *step, int64_t at, uint64_t slot, random_bits *bits) {
   uint32_t c0[LANES], c1[LANES], c2[LANES], c3[LANES];
-  uint64_t first = (uint64_t)at / 8 + (slot << 62);
+  uint64_t first = (uint64_t)(step->first + at) / 8 + (slot << 62);
   uint32_t key0 = (uint32_t)step->key, key1 = (uint32_t)(step->key >> 32);
   for (int i = 0; i < LANES; i++) {
     uint64_t low = first + (uint64_t)i;
@@ -164,6 +165,7 @@ static hr_status adamw_run(const hr_call *call) {
       .call = call,
       .key = control->seed ^ call->stream_key,
       .step = control->step,
+      .first = args->first,
       .gradient_scale = gradient_scale(call, control),
       .decay = 1.0f - control->learning_rate * args->weight_decay,
       .rate1 = 1.0f - args->beta1,
@@ -209,6 +211,7 @@ const hr_op hr_op_adamw = {
     .effect = true,
     .random = true,
     .args_bytes = sizeof(hr_adamw_args),
+    .first_at = offsetof(hr_adamw_args, first),
     .alias = {{PARAM, 0, HR_ALIAS_MUST}, {M, 1, HR_ALIAS_MUST}, {V, 2, HR_ALIAS_MUST}},
     .n_alias = 3,
     .axes = HR_AXES_ALL,

@@ -22,6 +22,7 @@ typedef struct hr_adamw_args {
   float eps;
   float weight_decay;
   float clip_norm; /* <= 0: no clipping; otherwise the norm must be given */
+  int64_t first;   /* number of the first element within the whole parameter: a multiple of 8 */
 } hr_adamw_args;
 
 extern const hr_op hr_op_adamw;

@@ -21,6 +21,7 @@ typedef enum hr_offload_kind {
   HR_OFFLOAD_KINDS
 } hr_offload_kind;
 
+extern const hr_key_table hr_offload_keys; /* memory.offload.* */
 extern const hr_key_table hr_compile_keys; /* training.* settings that shape the graph: batch, optimizer, clipping */
 
 /* What to keep of a block between its forward and its backward pass. */

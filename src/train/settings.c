@@ -72,7 +72,7 @@ const hr_key_table hr_train_keys = {keys, sizeof keys / sizeof keys[0]};
 
 void hr__settings_tables(hr_key_table out[HR_SETTINGS_TABLES]) {
   const hr_key_table *const all[HR_SETTINGS_TABLES] = {&hr_model_keys, hr_model_llama.keys, &hr_compile_keys,
-                                                       &hr_train_keys, &hr_memory_keys};
+                                                       &hr_train_keys, &hr_memory_keys,     &hr_offload_keys};
   for (int i = 0; i < HR_SETTINGS_TABLES; i++)
     out[i] = *all[i];
 }
