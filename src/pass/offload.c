@@ -185,7 +185,8 @@ static hr_status stretches_find(hr_moves *m, hr_error *err) {
   labels_join(label, m->count);
   m->n_stretches = 0;
   for (uint32_t at = 0; at < m->count; at++) {
-    bool begins = at == 0 || label[at] != label[at - 1] || label[at] == LABEL_UPDATE;
+    bool row = at > 0 && m->tiled[at] && m->tiled[at - 1]; /* of tiles, which is one thing */
+    bool begins = at == 0 || label[at] != label[at - 1] || (label[at] == LABEL_UPDATE && !row);
     if (!begins && label[at] == LABEL_BETWEEN) begins = at - m->begin[m->n_stretches - 1] == BETWEEN_MOST;
     if (begins) m->begin[m->n_stretches++] = at;
     m->stretch[at] = m->n_stretches - 1;
@@ -307,8 +308,8 @@ static hr_status program_rewrite(hr_moves *m, const hr_recipe *recipe, const hr_
   if (choices && choices->keep) HR_TRY(kept_choose(m, choices, err));
   gradients_choose(m, division_of(recipe, choices, HR_OFFLOAD_GRADIENTS));
   if (!program_concerned(m)) return HR_OK;
-  HR_TRY(stretches_find(m, err));
   hr__offload_mark_tiled(m, read);
+  HR_TRY(stretches_find(m, err));
   HR_TRY(hr__offload_regions(m, err));
   return hr__offload_tiles(m, err);
 }
