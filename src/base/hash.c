@@ -33,6 +33,11 @@ static void xxh_hex(XXH128_hash_t hash, char *out) {
   hex_write(canonical.digest, sizeof canonical.digest, out);
 }
 
+hr_xxh128 hr__xxh128(const void *data, size_t bytes) {
+  XXH128_hash_t hash = XXH3_128bits(data, bytes);
+  return (hr_xxh128){hash.low64, hash.high64};
+}
+
 void hr__xxh128_hex(const void *data, size_t bytes, char out[HR_XXH_HEX]) {
   xxh_hex(XXH3_128bits(data, bytes), out);
 }

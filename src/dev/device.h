@@ -9,6 +9,9 @@
 /* Where a value lives. On the CPU device the device tier is RAM as well. */
 typedef enum hr_tier { HR_TIER_DEVICE, HR_TIER_HOST, HR_TIER_DISK, HR_TIER_COUNT } hr_tier;
 const char *hr_tier_name(hr_tier tier);
+enum {
+  HR_DISK_ALIGNMENT = 16384
+}; /* of what lies on the disk tier, in its file: whole pages, and the unit of checks */
 
 typedef enum hr_device_kind { HR_CPU, HR_CUDA, HR_DEVICE_KIND_COUNT } hr_device_kind;
 const char *hr_device_kind_name(hr_device_kind kind);
@@ -46,6 +49,9 @@ typedef struct hr_device_functions {
   /* Peak bytes this process has held on the device, as the operating system (VmHWM) or the driver counts them. */
   hr_status (*process_bytes)(hr_device *device, uint64_t *bytes, hr_error *err);
   void (*destroy)(hr_device *device);
+  /* (optional) as `copy`, but called from threads of its own beside launches, and not ordered with them. Without it
+   * copies between tiers are made in order, by `copy`. */
+  hr_status (*copy_beside)(hr_device *device, hr_copy kind, void *to, const void *from, size_t bytes, hr_error *err);
 } hr_device_functions;
 
 struct hr_device {

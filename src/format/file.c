@@ -21,6 +21,15 @@ static long call_write(int fd, const void *data, size_t bytes) {
 static int call_mkdir(const char *path, unsigned mode) {
   return mkdir(path, mode);
 }
+static long call_pread(int fd, void *data, size_t bytes, int64_t offset) {
+  return pread(fd, data, bytes, (off_t)offset);
+}
+static long call_pwrite(int fd, const void *data, size_t bytes, int64_t offset) {
+  return pwrite(fd, data, bytes, (off_t)offset);
+}
+static int call_allocate(int fd, int64_t bytes) {
+  return posix_fallocate(fd, 0, (off_t)bytes);
+}
 
 hr_file_calls hr__file_calls = {
     .open = call_open,
@@ -32,6 +41,9 @@ hr_file_calls hr__file_calls = {
     .mkdir = call_mkdir,
     .unlink = unlink,
     .rmdir = rmdir,
+    .pread = call_pread,
+    .pwrite = call_pwrite,
+    .allocate = call_allocate,
 };
 
 static hr_status open_failed(const char *path, int errno_value, hr_error *err) {

@@ -18,7 +18,8 @@ hr_status hr__file_open(const char *path, int *fd, uint64_t *bytes, hr_error *er
 /* Reads exactly `bytes` at `offset`. A file that ends before is HR_BAD_INPUT (truncated). */
 hr_status hr__file_read_at(int fd, const char *path, uint64_t offset, void *data, size_t bytes, hr_error *err);
 
-/* File-system calls that write, gathered so that a test can make any of them fail (test/support/faults.h sets it). */
+/* File-system calls that write, and those that read back what a run itself wrote, gathered so that a test can make any
+ * of them fail (test/support/faults.h sets it). */
 typedef struct hr_file_calls {
   int (*open)(const char *path, int flags, unsigned mode);
   long (*write)(int fd, const void *data, size_t bytes);
@@ -29,6 +30,9 @@ typedef struct hr_file_calls {
   int (*mkdir)(const char *path, unsigned mode);
   int (*unlink)(const char *path);
   int (*rmdir)(const char *path);
+  long (*pread)(int fd, void *data, size_t bytes, int64_t offset);
+  long (*pwrite)(int fd, const void *data, size_t bytes, int64_t offset);
+  int (*allocate)(int fd, int64_t bytes); /* posix_fallocate from the start: an error number, 0 when done */
 } hr_file_calls;
 extern hr_file_calls hr__file_calls; /* the system's calls unless a test replaces them */
 

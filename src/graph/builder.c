@@ -184,6 +184,16 @@ hr_id hr__view(hr_builder *b, hr_id value, int64_t first, int64_t count) {
   return id;
 }
 
+hr_id hr__storage(hr_builder *b, hr_id value) {
+  if (b->status != HR_OK) return HR_NONE;
+  hr_graph *g = b->graph;
+  if (!TABLE_GROW(b, buffers, cap_buffers, n_buffers)) return builder_nomem(b);
+  const hr_buffer *old = &g->buffers[g->values[value].buffer];
+  g->buffers[g->n_buffers] =
+      (hr_buffer){.name = g->values[value].name, .bytes = old->bytes, .role = old->role, .program = b->program};
+  return (hr_id)g->n_buffers++;
+}
+
 hr_id hr__control(hr_builder *b) {
   return hr__persistent(b, "control", HR_ROLE_INPUT, hr__desc1(HR_U8, (int64_t)sizeof(hr_control)), (hr_init){0});
 }
@@ -196,15 +206,15 @@ static hr_id emit_failed(hr_builder *b, const hr_op *op, hr_status status) {
   return HR_NONE;
 }
 
-/* The buffer an output must take over, or HR_NONE for storage of its own. */
-static hr_id output_buffer(const hr_builder *b, const hr_op *op, const hr_id *in, int n_in, int out) {
+/* The operand whose storage an output must take over, or HR_NONE for storage of its own. */
+static hr_id output_place(const hr_builder *b, const hr_op *op, const hr_id *in, int n_in, int out) {
   const hr_graph *g = b->graph;
   for (int a = 0; a < op->n_alias; a++) {
     const hr_alias *alias = &op->alias[a];
     if (alias->out != out || alias->in >= n_in || in[alias->in] == HR_NONE) continue;
     hr_id buffer = g->values[in[alias->in]].buffer;
     if (alias->kind == HR_ALIAS_MUST || (alias->kind == HR_ALIAS_ACCUMULATE && g->buffers[buffer].persistent))
-      return buffer;
+      return in[alias->in];
   }
   return HR_NONE;
 }
@@ -249,12 +259,14 @@ hr_id hr__emit(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const 
   if (!TABLE_GROW(b, nodes, cap_nodes, n_nodes)) return builder_nomem(b);
   hr_id node = (hr_id)g->n_nodes;
   for (int j = 0; j < op->n_out; j++) {
-    hr_id buffer = output_buffer(b, op, in, n_in, j);
+    hr_id place = output_place(b, op, in, n_in, j);
     const char *name = op->n_out == 1 ? hr__arena_format(&g->arena, "%s:%s", b->module, op->name)
                                       : hr__arena_format(&g->arena, "%s:%s.%d", b->module, op->name, j);
     if (!name) return builder_nomem(b);
+    hr_id buffer = place == HR_NONE ? HR_NONE : g->values[place].buffer;
     hr_id value = value_create(b, name, out[j], HR_ROLE_ACTIVATION, false, buffer);
     if (value == HR_NONE) return HR_NONE;
+    if (place != HR_NONE) g->values[value].offset = g->values[place].offset; /* a view is updated where it lies */
     g->values[value].producer = node;
     ids[n_in + j] = value;
   }

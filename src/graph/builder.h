@@ -38,6 +38,9 @@ hr_id hr__input(hr_builder *b, const char *name, hr_desc desc);
 /* Elements [first, first + count) of a dense value as a value of its own, rank 1, over the same storage. It has the
  * producer of the whole, and no role of its own: whoever lists persistent values leaves views out. */
 hr_id hr__view(hr_builder *b, hr_id value, int64_t first, int64_t count);
+/* New transient storage of the current program for a value that lies elsewhere: its buffer. The value stays as it is.
+ */
+hr_id hr__storage(hr_builder *b, hr_id value);
 /* The control block (persistent, one per graph): u8[sizeof(hr_control)]. */
 hr_id hr__control(hr_builder *b);
 

@@ -31,7 +31,7 @@ typedef enum hr_role {
   HR_ROLE_ACTIVATION,
   HR_ROLE_INPUT,   /* written by the host before a program runs: batches, the control block */
   HR_ROLE_OUTPUT,  /* read by the host after a program ran: loss, gradient norm */
-  HR_ROLE_STAGING, /* room for copies between tiers; for offload, which is to come: no stage makes such buffers yet */
+  HR_ROLE_STAGING, /* room for copies between tiers */
   HR_ROLE_COUNT
 } hr_role;
 const char *hr_role_name(hr_role role);

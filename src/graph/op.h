@@ -104,6 +104,9 @@ typedef struct hr_op {
   bool random;       /* draws random numbers keyed by module path */
   size_t sample_at;  /* of a random op: where in its arguments an int64_t counts samples before row 0; 0: nowhere */
   size_t args_bytes; /* size of the op's argument struct; 0 without arguments */
+  /* Works element by element on flat operands as long as operand 0 (or a fixed part of that), so that it can be cut
+   * into tiles: offset in the arguments of an int64_t with the number of the first element; 0: it cannot. */
+  size_t first_at;
   uint32_t saves;    /* HR_SAVE_IN / HR_SAVE_OUT */
   uint32_t computes; /* bit i: input i takes the type the node computes in (the precision pass converts it) */
   bool fleeting;     /* its result is made anew for every use and never kept: weights unpacked from a packed form */

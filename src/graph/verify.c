@@ -125,8 +125,7 @@ static hr_status verify_writes(verifier *v, hr_id n) {
         REFUSE(v, n, "output %d overwrites operand %d in place, which the op does not allow", j, i);
     }
     for (hr_id other = v->first_in_buffer[value->buffer]; other != HR_NONE; other = v->next_in_buffer[other])
-      if (other != out && values_overlap(&g->values[other], value)) v->dead[other] = true;
-    v->dead[out] = false;
+      if (values_overlap(&g->values[other], value)) v->dead[other] = other != out && g->values[other].base != out;
   }
   return HR_OK;
 }

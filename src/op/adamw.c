@@ -130,6 +130,7 @@ const hr_op hr_op_adamw = {
     .effect = true,
     .random = true,
     .args_bytes = sizeof(hr_adamw_args),
+    .first_at = offsetof(hr_adamw_args, first),
     .alias = {{PARAM, 0, HR_ALIAS_MUST}, {M, 1, HR_ALIAS_MUST}, {V, 2, HR_ALIAS_MUST}},
     .n_alias = 3,
     .axes = HR_AXES_ALL,

@@ -195,6 +195,7 @@ const hr_op hr_op_adamw8bit = {
     .effect = true,
     .random = true,
     .args_bytes = sizeof(hr_adamw8bit_args),
+    .first_at = offsetof(hr_adamw8bit_args, first),
     .alias = {{PARAM, 0, HR_ALIAS_MUST},
               {M, 1, HR_ALIAS_MUST},
               {V, 2, HR_ALIAS_MUST},

@@ -35,7 +35,8 @@ static hr_status size_refuse(const building *b, const char *name) {
 
 /* Appends a slot; `bytes` is rounded up here. There is room for every buffer and every workspace. */
 static hr_status slot_add(building *b, hr_slot slot, hr_id *id) {
-  if (!hr__round_up(slot.bytes, b->plan->facts.alignment, &slot.bytes)) return size_refuse(b, slot.name);
+  size_t alignment = slot.tier == HR_TIER_DISK ? HR_DISK_ALIGNMENT : b->plan->facts.alignment;
+  if (!hr__round_up(slot.bytes, alignment, &slot.bytes)) return size_refuse(b, slot.name);
   *id = (hr_id)b->plan->n_slots;
   b->plan->slots[b->plan->n_slots++] = slot;
   return HR_OK;
@@ -57,7 +58,7 @@ static hr_status node_plan(building *b, hr_id id, uint32_t position, hr_desc *st
   const hr_node *node = &b->graph->nodes[id];
   hr_op_view view = hr__node_view(b->graph, node, storage);
   hr_device_kind kind = node->place == HR_ON_HOST ? HR_CPU : plan->facts.kind;
-  HR_TRY(kernel_check(b, node, &view, kind));
+  if (!node->op->transfer) HR_TRY(kernel_check(b, node, &view, kind));
 
   int threads = hr__rates_node(b->rates, node->op, &view, plan->facts.threads, &plan->seconds_of_node[id]);
   plan->threads_of_node[id] = threads;

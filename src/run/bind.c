@@ -18,7 +18,7 @@ static void tensor_bind(const hr_run *run, hr_id value, hr_tensor *tensor) {
   if (value == HR_NONE) return;
   const hr_value *v = &run->plan->graph->values[value];
   char *base = run->base[hr__plan_value_tier(run->plan, value)];
-  tensor->data = base + hr__plan_value_offset(run->plan, value);
+  if (base) tensor->data = base + hr__plan_value_offset(run->plan, value);
   tensor->desc = v->desc;
   memcpy(tensor->stride, v->stride, sizeof tensor->stride);
 }
@@ -36,8 +36,8 @@ static hr_status launch_bind(hr_run *run, hr_id id, hr_error *err) {
   hr_launch *launch = &run->launches[id];
   char place[HR_NODE_PLACE];
 
-  const hr_kernel *kernel = kernel_of(run, node);
-  if (!kernel || !kernel->run)
+  const hr_kernel *kernel = node->op->transfer ? NULL : kernel_of(run, node);
+  if (!node->op->transfer && (!kernel || !kernel->run))
     return hr__fail(err, HR_UNSUPPORTED, hr__node_place(plan->graph, id, place), "choose another memory.device",
                     "there is no kernel for %s on %s", node->op->name, run->device->facts.name);
 
@@ -62,6 +62,7 @@ static hr_status launch_bind(hr_run *run, hr_id id, hr_error *err) {
     launch->call.workspace = (char *)run->base[slot->tier] + slot->offset;
     launch->call.workspace_bytes = slot->bytes;
   }
+  if (!kernel) return HR_OK; /* copies between tiers are the copier's */
   if (kernel->prepare) {
     hr_status status = kernel->prepare(&launch->call, &launch->call.prepared, err);
     if (status != HR_OK) return status;
@@ -70,19 +71,33 @@ static hr_status launch_bind(hr_run *run, hr_id id, hr_error *err) {
   return HR_OK;
 }
 
+static hr_status segment_add(hr_run *run, run_program *program, const run_segment *segment, hr_error *err) {
+  run_segment *added = &program->segments[program->n_segments++];
+  *added = *segment;
+  if (added->place == HR_ON_HOST || added->copies || run->node_by_node) return HR_OK;
+  return run->device->functions->record(run->device, &run->launches[added->first], added->count, &added->recording,
+                                        err);
+}
+
+/* The plan's segments, cut at every copy and wait. */
 static hr_status program_bind(hr_run *run, hr_id id, hr_error *err) {
   const hr_program_plan *plan = &run->plan->programs[id];
+  const hr_node *nodes = run->plan->graph->nodes;
   run_program *program = &run->programs[id];
-  program->segments = hr__arena_array(&run->arena, plan->n_segments ? plan->n_segments : 1, sizeof *program->segments);
+  size_t most = plan->n_segments + 1;
+  for (hr_id n = 0; n < run->plan->graph->programs[id].count; n++)
+    most += nodes[run->plan->graph->programs[id].first + n].op->transfer ? 2 : 0;
+  program->segments = hr__arena_array(&run->arena, most, sizeof *program->segments);
   if (!program->segments) return hr__nomem(err);
   for (size_t s = 0; s < plan->n_segments; s++) {
-    const hr_segment *from = &plan->segments[s];
-    run_segment *segment = &program->segments[program->n_segments];
-    *segment = (run_segment){.place = from->place, .first = from->first, .count = from->count};
-    if (segment->place == HR_ON_DEVICE && !run->node_by_node && segment->count > 0)
-      HR_TRY(run->device->functions->record(run->device, &run->launches[from->first], from->count, &segment->recording,
-                                            err));
-    program->n_segments++;
+    hr_id end = plan->segments[s].first + plan->segments[s].count;
+    for (hr_id first = plan->segments[s].first, n = first; n < end; first = n) {
+      bool copies = nodes[n++].op->transfer != HR_TRANSFER_NONE;
+      while (!copies && n < end && !nodes[n].op->transfer)
+        n++;
+      run_segment segment = {.place = plan->segments[s].place, .first = first, .count = n - first, .copies = copies};
+      HR_TRY(segment_add(run, program, &segment, err));
+    }
   }
   return HR_OK;
 }

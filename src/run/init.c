@@ -89,7 +89,9 @@ hr_status hr__run_init_values(hr_run *run, uint64_t seed, hr_error *err) {
   const hr_graph *graph = run->plan->graph;
   size_t window_bytes = (size_t)1 << 20; /* only where the host cannot reach the values */
   unsigned char *window = NULL;
-  if (run->device->facts.kind != HR_CPU && !(window = hr__alloc(window_bytes))) return hr__nomem(err);
+  if ((run->device->facts.kind != HR_CPU || run->plan->tiers[HR_TIER_DISK].arena_bytes > 0) &&
+      !(window = hr__alloc(window_bytes)))
+    return hr__nomem(err);
   hr_status status = HR_OK;
   for (hr_id v = 0; v < graph->n_values && status == HR_OK; v++)
     if (graph->values[v].producer == HR_NONE && graph->values[v].base == HR_NONE &&

@@ -2,12 +2,17 @@
 #ifndef HR_RUN_INTERNAL_H
 #define HR_RUN_INTERNAL_H
 
+#include "run/disk.h"
 #include "run/run.h"
 
-/* A segment of a program, recorded once and replayed. */
+typedef struct hr_copier hr_copier;
+
+/* A segment of a program, recorded once and replayed; a copy between tiers, or the wait for one, is a segment of its
+ * own. */
 typedef struct run_segment {
   hr_place place;
   hr_id first, count;      /* nodes of the graph */
+  bool copies;             /* one node, for the copier */
   hr_recording *recording; /* device segments; NULL where nodes are launched singly */
 } run_segment;
 
@@ -21,7 +26,9 @@ struct hr_run {
   const hr_plan *plan;
   hr_device *device;
   hr_run_options options;
-  void *base[HR_TIER_COUNT]; /* one block per tier; NULL when the tier is empty */
+  void *base[HR_TIER_COUNT]; /* one block per tier; NULL when the tier is empty, and for the disk */
+  hr_disk disk;              /* the file of the disk tier */
+  hr_copier *copier;         /* NULL when the plan moves nothing between tiers */
   hr_launch *launches;       /* per graph node: final for the whole run */
   run_program *programs;     /* per graph program */
   double *node_seconds;      /* with time_nodes: per graph node */
@@ -33,6 +40,13 @@ struct hr_run {
 /* bind.c: launches with final addresses, prepared kernels, recorded segments. */
 hr_status hr__bind(hr_run *run, hr_error *err);
 void hr__unbind(hr_run *run); /* also after a bind that failed half-way */
+
+/* transfer.c: copies between tiers, beside the computing. */
+hr_status hr__copier_create(hr_run *run, hr_error *err);
+void hr__copier_destroy(hr_run *run); /* what is under way is finished first */
+hr_status hr__copier_start(hr_run *run, hr_id node, hr_error *err);
+hr_status hr__copier_wait(hr_run *run, hr_id node, hr_error *err); /* node: a wait */
+void hr__copier_drain(hr_run *run);                                /* after a failure: nothing is under way any more */
 
 /* check.c: HR_FAILURE with node, op, module, output and the state of the inputs when a float output of `node` holds a
  * value that is not finite. */
@@ -47,6 +61,9 @@ void hr__poison_after(hr_run *run, hr_id program, uint32_t position);  /* slots 
 void hr__poison_host(hr_run *run, hr_id value);                        /* the host writes this value: alive */
 /* Before a launch: HR_FAILURE when an operand lies in a dead slot (libraries are not instrumented, so we look). */
 hr_status hr__poison_operands(hr_run *run, hr_id node, hr_error *err);
+
+/* Where a value of the disk tier lies in the file. */
+hr_disk_range hr__run_disk_range(const hr_run *run, hr_id value);
 
 /* "node 14 (linear)" into a place buffer. */
 enum { HR_NODE_PLACE = 96 };

@@ -15,11 +15,13 @@ static char *slot_address(const hr_run *run, hr_id slot) {
 }
 
 static void slot_revive(const hr_run *run, hr_id slot) {
-  ASAN_UNPOISON_MEMORY_REGION(slot_address(run, slot), run->slot_bytes[slot]);
+  if (run->base[run->plan->slots[slot].tier])
+    ASAN_UNPOISON_MEMORY_REGION(slot_address(run, slot), run->slot_bytes[slot]);
 }
 
+/* What lies on the disk has no memory to poison. */
 static bool slot_is_of(const hr_slot *slot, hr_id program) {
-  return slot->program == program;
+  return slot->program == program && slot->tier != HR_TIER_DISK;
 }
 
 void hr__poison_create(hr_run *run) {

@@ -20,7 +20,10 @@ static double seconds_now(void) {
 static hr_status tiers_create(hr_run *run, hr_error *err) {
   for (int t = 0; t < HR_TIER_COUNT; t++) {
     size_t bytes = run->plan->tiers[t].arena_bytes;
-    if (bytes > 0) HR_TRY(run->device->functions->arena_create(run->device, (hr_tier)t, bytes, &run->base[t], err));
+    if (bytes == 0) continue;
+    HR_TRY(t == HR_TIER_DISK
+               ? hr__disk_open(&run->disk, run->options.folder, bytes, err)
+               : run->device->functions->arena_create(run->device, (hr_tier)t, bytes, &run->base[t], err));
   }
   return HR_OK;
 }
@@ -48,6 +51,7 @@ static hr_status run_build(hr_run *run, hr_error *err) {
   HR_TRY(slots_measure(run, err));
   HR_TRY(tiers_create(run, err));
   HR_TRY(hr__bind(run, err));
+  HR_TRY(hr__copier_create(run, err));
   hr__poison_create(run);
   return HR_OK;
 }
@@ -62,6 +66,7 @@ hr_status hr__run_create(const hr_plan *plan, hr_device *device, const hr_run_op
   hr__arena_init(&run->arena);
   run->plan = plan;
   run->device = device;
+  run->disk.fd = -1;
   if (options) run->options = *options;
 #ifdef HR_ASAN
   run->poisoned = device->facts.kind == HR_CPU;
@@ -78,8 +83,10 @@ hr_status hr__run_create(const hr_plan *plan, hr_device *device, const hr_run_op
 
 void hr__run_destroy(hr_run *run) {
   if (!run) return;
+  hr__copier_destroy(run);
   hr__unbind(run);
   hr__poison_destroy(run);
+  hr__disk_close(&run->disk);
   for (int t = 0; t < HR_TIER_COUNT; t++)
     if (run->base[t])
       run->device->functions->arena_destroy(run->device, (hr_tier)t, run->base[t], run->plan->tiers[t].arena_bytes);
@@ -103,15 +110,20 @@ static hr_status node_execute(hr_run *run, hr_id program, hr_id node, hr_place p
   if (run->poisoned) HR_TRY(hr__poison_operands(run, node, err));
 
   const hr_launch *launch = &run->launches[node];
+  hr_transfer transfer = run->plan->graph->nodes[node].op->transfer;
   double begin = run->options.time_nodes ? seconds_now() : 0;
-  hr_status status =
-      place == HR_ON_HOST ? launch->kernel->run(&launch->call) : run->device->functions->launch(run->device, launch);
-  if (status != HR_OK) return launch_failed(run, node, status, err);
+  if (transfer) {
+    HR_TRY(transfer == HR_TRANSFER_START ? hr__copier_start(run, node, err) : hr__copier_wait(run, node, err));
+  } else {
+    hr_status status =
+        place == HR_ON_HOST ? launch->kernel->run(&launch->call) : run->device->functions->launch(run->device, launch);
+    if (status != HR_OK) return launch_failed(run, node, status, err);
+  }
   if (run->options.time_nodes) {
     if (place == HR_ON_DEVICE) HR_TRY(run->device->functions->synchronize(run->device, err));
     run->node_seconds[node] += seconds_now() - begin;
   }
-  if (run->options.check_numerics) HR_TRY(hr__check_node(run, node, err));
+  if (run->options.check_numerics && !transfer) HR_TRY(hr__check_node(run, node, err));
   hr__poison_after(run, program, position);
   return HR_OK;
 }
@@ -133,8 +145,11 @@ hr_status hr__run_program(hr_run *run, hr_id program, hr_error *err) {
   uint64_t requests = hr__alloc_count();
   const run_program *bound = &run->programs[program];
   hr__poison_begin(run, program);
-  for (size_t s = 0; s < bound->n_segments; s++)
-    HR_TRY(segment_execute(run, program, &bound->segments[s], err));
+  for (size_t s = 0; s < bound->n_segments; s++) {
+    hr_status status = segment_execute(run, program, &bound->segments[s], err);
+    if (status != HR_OK) hr__copier_drain(run);
+    HR_TRY(status);
+  }
   HR_TRY(run->device->functions->synchronize(run->device, err));
   assert(hr__alloc_count() == requests && "nothing allocates while a program runs");
   (void)requests;
@@ -153,12 +168,28 @@ static char *value_address(const hr_run *run, hr_id value) {
   return (char *)run->base[hr__plan_value_tier(run->plan, value)] + hr__plan_value_offset(run->plan, value);
 }
 
+hr_disk_range hr__run_disk_range(const hr_run *run, hr_id value) {
+  const hr_graph *graph = run->plan->graph;
+  const hr_buffer *buffer = &graph->buffers[graph->values[value].buffer];
+  uint64_t begin = hr__plan_value_offset(run->plan, value);
+  return (hr_disk_range){buffer->name, begin, begin - graph->values[value].offset + buffer->bytes};
+}
+
+static bool on_disk(const hr_run *run, hr_id value) {
+  return hr__plan_value_tier(run->plan, value) == HR_TIER_DISK;
+}
+
 static bool host_reaches(const hr_run *run, hr_id value) {
-  return run->device->facts.kind == HR_CPU || hr__plan_value_tier(run->plan, value) == HR_TIER_HOST;
+  hr_tier tier = hr__plan_value_tier(run->plan, value);
+  return tier == HR_TIER_HOST || (tier == HR_TIER_DEVICE && run->device->facts.kind == HR_CPU);
 }
 
 hr_status hr__run_write(hr_run *run, hr_id value, size_t offset, const void *data, size_t bytes, hr_error *err) {
   HR_TRY(range_check(run, value, offset, bytes, err));
+  if (on_disk(run, value)) {
+    hr_disk_range range = hr__run_disk_range(run, value);
+    return hr__disk_write(&run->disk, &range, offset, data, bytes, err);
+  }
   hr__poison_host(run, value);
   char *to = value_address(run, value) + offset;
   if (!host_reaches(run, value))
@@ -169,6 +200,10 @@ hr_status hr__run_write(hr_run *run, hr_id value, size_t offset, const void *dat
 
 hr_status hr__run_read(hr_run *run, hr_id value, size_t offset, void *data, size_t bytes, hr_error *err) {
   HR_TRY(range_check(run, value, offset, bytes, err));
+  if (on_disk(run, value)) {
+    hr_disk_range range = hr__run_disk_range(run, value);
+    return hr__disk_read(&run->disk, &range, offset, data, bytes, err);
+  }
   const char *from = value_address(run, value) + offset;
   if (!host_reaches(run, value))
     return run->device->functions->copy(run->device, HR_COPY_FROM_DEVICE, data, from, bytes, err);

@@ -10,6 +10,7 @@ typedef struct hr_run hr_run;
 typedef struct hr_run_options {
   bool check_numerics; /* after every node look for non-finite results; names the first node */
   bool time_nodes;     /* measure every node (profile) */
+  const char *folder;  /* for the file of the disk tier, which exists only while it is opened; NULL: the system's */
 } hr_run_options;
 
 hr_status hr__run_create(const hr_plan *plan, hr_device *device, const hr_run_options *options, hr_run **out,
@@ -22,7 +23,7 @@ hr_status hr__run_init_values(hr_run *run, uint64_t seed, hr_error *err);
 /* Host <-> value, whole or in part (bytes from offset). */
 hr_status hr__run_write(hr_run *run, hr_id value, size_t offset, const void *data, size_t bytes, hr_error *err);
 hr_status hr__run_read(hr_run *run, hr_id value, size_t offset, void *data, size_t bytes, hr_error *err);
-/* Address of a value where the host can reach it directly (CPU), else NULL. */
+/* Address of a value where the host can reach it directly (the CPU's memory, the host tier), else NULL. */
 void *hr__run_address(hr_run *run, hr_id value);
 
 /* Executes one program and waits for it. */

@@ -91,8 +91,17 @@ static inline void hr_test_file_faults_arm(hr_test_file_fault kind, size_t nth, 
   hr_test_files.failing = nth;
   hr_test_files.lasting = lasting;
   hr_test_files.fired = false;
-  hr__file_calls = (hr_file_calls){fault_open,   fault_write, fault_fdatasync, fault_fsync, fault_close,
-                                   fault_rename, fault_mkdir, fault_unlink,    fault_rmdir};
+  hr__file_calls = (hr_file_calls){fault_open,
+                                   fault_write,
+                                   fault_fdatasync,
+                                   fault_fsync,
+                                   fault_close,
+                                   fault_rename,
+                                   fault_mkdir,
+                                   fault_unlink,
+                                   fault_rmdir,
+                                   hr_test_files.real.pread,
+                                   hr_test_files.real.pwrite};
 }
 
 static inline bool hr_test_file_faults_disarm(void) {

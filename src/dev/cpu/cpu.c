@@ -177,6 +177,7 @@ static const hr_device_functions cpu_functions = {
     .synchronize = cpu_synchronize,
     .process_bytes = cpu_process_bytes,
     .destroy = cpu_destroy,
+    .copy_beside = cpu_copy,
 };
 
 hr_status hr__cpu_open(hr_device **out, hr_error *err) {

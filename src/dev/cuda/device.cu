@@ -173,9 +173,9 @@ static void device_destroy(hr_device *device) {
   release(device);
 }
 
-static const hr_device_functions functions = {arena_create,       arena_destroy, device_copy,   device_kernel,
-                                              device_launch,      device_record, device_replay, recording_destroy,
-                                              device_synchronize, process_bytes, device_destroy};
+static const hr_device_functions functions = {arena_create,       arena_destroy, device_copy,    device_kernel,
+                                              device_launch,      device_record, device_replay,  recording_destroy,
+                                              device_synchronize, process_bytes, device_destroy, nullptr};
 
 /* Lazily loaded code takes device memory at its first use: asking for its attributes loads it now. */
 static cudaError_t functions_load(void) {

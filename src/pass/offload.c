@@ -1,0 +1,348 @@
+/* The offload pass: what lives below the device comes up for its uses and goes back down.
+ *
+ * First persistent buffers get their homes (memory.offload.*; other passes may have set some already), then every
+ * program is rewritten by itself. It is seen as a row of stretches: the nodes of one outermost block in one direction,
+ * what lies between blocks, and single nodes of the update. Uses of a value that are at most two stretches apart form a
+ * region. A region's copy is fetched one stretch ahead of it, so that it travels while the stretch before computes, and
+ * what was written is stored behind it, with a stretch of time to arrive. Activations and gradients of one program are
+ * served in the same way, from the end of the region in which they are made. Updates are cut into tiles
+ * (offload_tiles.c). No value changes: only where it waits.
+ */
+#include "pass/offload.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "op/transfer.h"
+
+#define WHERE "device|host|disk|auto"
+static const hr_key keys[] = {
+    {.path = "memory.offload.optimizer",
+     .type = HR_KEY_CHOICE,
+     .fallback = "device",
+     .choices = WHERE,
+     .meaning = "where the optimizer's state lives; auto: on the device what fits"},
+    {.path = "memory.offload.parameters",
+     .type = HR_KEY_CHOICE,
+     .fallback = "device",
+     .choices = WHERE,
+     .meaning = "where parameters live; they come to the device for their uses"},
+    {.path = "memory.offload.gradients",
+     .type = HR_KEY_CHOICE,
+     .fallback = "device",
+     .choices = WHERE,
+     .meaning = "where gradients of parameters wait for the update"},
+    {.path = "memory.offload.activations",
+     .type = HR_KEY_CHOICE,
+     .fallback = "device",
+     .choices = WHERE,
+     .meaning = "where results of the forward pass wait for the backward pass"},
+};
+const hr_key_table hr_offload_keys = {keys, sizeof keys / sizeof keys[0]};
+
+enum { ACTIVATION_LEAST = 64 << 10 }; /* bytes: below that a copy costs more than it frees */
+
+/* --- homes -------------------------------------------------------------------------------------------------------- */
+
+/* How much of a kind stays, and where the rest goes. */
+typedef struct hr_division {
+  hr_tier tier;
+  uint64_t resident_bytes;
+} division;
+
+static division division_of(const hr_recipe *recipe, const hr_choices *choices, hr_offload_kind kind) {
+  const char *where = hr__recipe_text(recipe, keys[kind].path);
+  if (strcmp(where, "host") == 0) return (division){HR_TIER_HOST, 0};
+  if (strcmp(where, "disk") == 0) return (division){HR_TIER_DISK, 0};
+  if (strcmp(where, "auto") == 0 && choices)
+    return (division){choices->offload[kind].tier, choices->offload[kind].resident_bytes};
+  return (division){HR_TIER_DEVICE, 0};
+}
+
+/* The home of the next `bytes` of a kind, in order of declaration. */
+static hr_tier division_take(division *d, uint64_t bytes) {
+  if (d->tier == HR_TIER_DEVICE) return HR_TIER_DEVICE;
+  if (bytes <= d->resident_bytes) {
+    d->resident_bytes -= bytes;
+    return HR_TIER_DEVICE;
+  }
+  d->resident_bytes = 0;
+  return d->tier;
+}
+
+static void homes_set(hr_graph *g, hr_role role, division d) {
+  for (size_t i = 0; i < g->n_buffers; i++) {
+    hr_buffer *buffer = &g->buffers[i];
+    if (!buffer->persistent || buffer->role != role || buffer->home != HR_TIER_DEVICE) continue;
+    buffer->home = division_take(&d, buffer->bytes);
+  }
+}
+
+/* --- which transients go ------------------------------------------------------------------------------------------ */
+
+static const hr_node *node_at(const hr_moves *m, uint32_t position) {
+  return &m->b->graph->nodes[m->first + position];
+}
+
+static hr_id block_outermost(const hr_graph *g, hr_id block) {
+  while (block != HR_NONE && g->blocks[block].parent != HR_NONE)
+    block = g->blocks[block].parent;
+  return block;
+}
+
+/* A transient that may leave the device: all of its own buffer, made by one node. */
+static bool value_movable(const hr_graph *g, hr_id value) {
+  const hr_value *v = &g->values[value];
+  const hr_buffer *buffer = &g->buffers[v->buffer];
+  return v->base == HR_NONE && v->offset == 0 && v->producer != HR_NONE && v->producer != HR_DROPPED &&
+         !buffer->persistent && buffer->home == HR_TIER_DEVICE && hr_desc_bytes(&v->desc) == buffer->bytes;
+}
+
+/* Marks what backward reads of forward's results. `of`: per block, whether only what enters such a block counts; NULL:
+ * everything does. */
+static void activations_choose(hr_moves *m, division d, const bool *of) {
+  const hr_graph *g = m->b->graph;
+  for (uint32_t at = 0; at < m->count; at++) {
+    const hr_node *node = node_at(m, at);
+    if (node->phase != HR_BACKWARD) continue;
+    hr_id into = block_outermost(g, node->block);
+    if (of && (into == HR_NONE || !of[into])) continue;
+    for (int i = 0; i < node->n_in; i++) {
+      hr_id in = node->in[i];
+      if (in != HR_NONE && g->values[in].base != HR_NONE) in = g->values[in].base;
+      if (in == HR_NONE || m->chosen[in] != HR_TIER_DEVICE || !value_movable(g, in)) continue;
+      const hr_node *producer = &g->nodes[g->values[in].producer];
+      const hr_buffer *buffer = &g->buffers[g->values[in].buffer];
+      if (producer->phase != HR_FORWARD || producer->op->fleeting || buffer->role != HR_ROLE_ACTIVATION) continue;
+      if (buffer->bytes < ACTIVATION_LEAST || (of && block_outermost(g, producer->block) == into)) continue;
+      m->chosen[in] = division_take(&d, buffer->bytes);
+    }
+  }
+}
+
+/* Blocks of this program whose inputs alone are to be kept, below the device. */
+static hr_status kept_choose(hr_moves *m, const hr_choices *choices, hr_error *err) {
+  const hr_graph *g = m->b->graph;
+  bool *of = hr__arena_array(m->scratch, g->n_blocks + 1, sizeof *of);
+  if (!of) return hr__nomem(err);
+  size_t number = 0;
+  for (hr_id block = 0; block < g->n_blocks; block++) {
+    if (g->blocks[block].program != m->program || g->blocks[block].parent != HR_NONE) continue;
+    of[block] = number < choices->n_keep && choices->keep[number] == HR_KEEP_OFFLOADED;
+    number++;
+  }
+  hr_tier tier = choices->offload[HR_OFFLOAD_ACTIVATIONS].tier;
+  activations_choose(m, (division){tier == HR_TIER_DEVICE ? HR_TIER_HOST : tier, 0}, of);
+  return HR_OK;
+}
+
+/* Gradients of parameters that live in this program alone, and the sums on their way. */
+static void gradients_choose(hr_moves *m, division d) {
+  const hr_graph *g = m->b->graph;
+  for (hr_id v = 0; v < m->n_values; v++) {
+    const hr_buffer *buffer = &g->buffers[g->values[v].buffer];
+    if (buffer->program == m->program && buffer->role == HR_ROLE_GRADIENT && value_movable(g, v))
+      m->chosen[v] = division_take(&d, buffer->bytes);
+  }
+}
+
+/* --- stretches ------------------------------------------------------------------------------------------------------
+ */
+
+enum { LABEL_BETWEEN, LABEL_UPDATE, LABEL_BLOCKS, BETWEEN_MOST = 8 };
+
+/* What a node belongs to: a block in one direction, what lies between blocks, the update at the end. */
+static uint32_t label_of(const hr_moves *m, uint32_t at, uint32_t previous, uint32_t last_backward) {
+  const hr_node *node = node_at(m, at);
+  if (node->phase == HR_UPDATE) return at < last_backward ? previous : (uint32_t)LABEL_UPDATE;
+  hr_id block = block_outermost(m->b->graph, node->block);
+  return block == HR_NONE ? (uint32_t)LABEL_BETWEEN : LABEL_BLOCKS + 2 * block + (node->phase == HR_BACKWARD);
+}
+
+/* Nodes between two parts of the same block belong to it. */
+static void labels_join(uint32_t *label, uint32_t count) {
+  for (uint32_t at = 1; at < count; at++) {
+    if (label[at] != LABEL_BETWEEN || label[at - 1] < LABEL_BLOCKS) continue;
+    uint32_t end = at;
+    while (end < count && label[end] == LABEL_BETWEEN)
+      end++;
+    if (end < count && label[end] == label[at - 1])
+      for (uint32_t i = at; i < end; i++)
+        label[i] = label[at - 1];
+    at = end;
+  }
+}
+
+static hr_status stretches_find(hr_moves *m, hr_error *err) {
+  uint32_t *label = hr__arena_array(m->scratch, (size_t)m->count + 1, sizeof *label), last_backward = 0;
+  m->stretch = hr__arena_array(m->scratch, (size_t)m->count + 1, sizeof *m->stretch);
+  m->begin = hr__arena_array(m->scratch, (size_t)m->count + 2, sizeof *m->begin);
+  if (!label || !m->stretch || !m->begin) return hr__nomem(err);
+  for (uint32_t at = 0; at < m->count; at++)
+    if (node_at(m, at)->phase == HR_BACKWARD) last_backward = at;
+  for (uint32_t at = 0; at < m->count; at++)
+    label[at] = label_of(m, at, at ? label[at - 1] : (uint32_t)LABEL_BETWEEN, last_backward);
+  labels_join(label, m->count);
+  m->n_stretches = 0;
+  for (uint32_t at = 0; at < m->count; at++) {
+    bool row = at > 0 && m->tiled[at] && m->tiled[at - 1]; /* of tiles, which is one thing */
+    bool begins = at == 0 || label[at] != label[at - 1] || (label[at] == LABEL_UPDATE && !row);
+    if (!begins && label[at] == LABEL_BETWEEN) begins = at - m->begin[m->n_stretches - 1] == BETWEEN_MOST;
+    if (begins) m->begin[m->n_stretches++] = at;
+    m->stretch[at] = m->n_stretches - 1;
+  }
+  m->begin[m->n_stretches] = m->count;
+  return HR_OK;
+}
+
+/* --- nodes of the copies --------------------------------------------------------------------------------------------
+ */
+
+static hr_tier value_tier(const hr_graph *g, hr_id value) {
+  return g->buffers[g->values[value].buffer].home;
+}
+
+/* Storage of a copy's room on the host. */
+static void room_place(hr_graph *g, hr_id node) {
+  hr_buffer *room = &g->buffers[g->values[g->nodes[node].out[1]].buffer];
+  room->role = HR_ROLE_STAGING;
+  room->home = HR_TIER_HOST;
+}
+
+hr_id hr__moves_fetch(hr_moves *m, hr_id source) {
+  hr_graph *g = m->b->graph;
+  hr_id out = hr__fetch(m->b, source, value_tier(g, source) == HR_TIER_DISK);
+  if (out == HR_NONE) return HR_NONE;
+  room_place(g, g->values[out].producer);
+  g->buffers[g->values[out].buffer].role = HR_ROLE_STAGING;
+  return out;
+}
+
+hr_id hr__moves_store(hr_moves *m, hr_id value, hr_id to, hr_tier tier) {
+  hr_graph *g = m->b->graph;
+  if (to != HR_NONE) tier = value_tier(g, to);
+  hr_id out = hr__store(m->b, value, to, tier == HR_TIER_DISK);
+  if (out == HR_NONE) return HR_NONE;
+  room_place(g, g->values[out].producer);
+  if (to != HR_NONE) return out;
+  g->buffers[g->values[out].buffer].home = tier;
+  g->buffers[g->values[out].buffer].role = g->buffers[g->values[value].buffer].role;
+  return out;
+}
+
+hr_id hr__moves_wait(hr_moves *m, hr_id started) {
+  if (started == HR_NONE) return HR_NONE;
+  const hr_graph *g = m->b->graph;
+  const hr_node *node = &g->nodes[g->values[started].producer];
+  bool staged = ((const hr_transfer_args *)node->args)->staged;
+  return hr__wait(m->b, started, node->in[0], staged ? node->out[1] : HR_NONE);
+}
+
+hr_status hr__moves_insert(hr_moves *m, hr_id from, uint32_t position, hr_spot spot, hr_error *err) {
+  for (hr_id node = from; node < m->b->graph->n_nodes; node++) {
+    if (hr__arena_grow(m->scratch, (void **)&m->inserted, &m->cap_inserted, m->n_inserted, sizeof *m->inserted) != 0)
+      return hr__nomem(err);
+    m->inserted[m->n_inserted] = (hr_insertion){(uint64_t)position * HR_SPOTS + spot, node, (uint32_t)m->n_inserted};
+    m->n_inserted++;
+  }
+  return HR_OK;
+}
+
+/* --- the pass
+ * --------------------------------------------------------------------------------------------------------- */
+
+static int insertion_compare(const void *a, const void *b) {
+  const hr_insertion *x = a, *y = b;
+  if (x->key != y->key) return x->key < y->key ? -1 : 1;
+  return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* The program's nodes with the inserted ones in their places, behind order[*n). */
+static void program_order(hr_moves *m, hr_id *order, size_t *n) {
+  if (m->n_inserted) qsort(m->inserted, m->n_inserted, sizeof *m->inserted, insertion_compare);
+  size_t next = 0;
+  for (uint32_t at = 0; at < m->count; at++) {
+    uint64_t key = (uint64_t)at * HR_SPOTS + HR_SPOT_NODE;
+    while (next < m->n_inserted && m->inserted[next].key <= key)
+      order[(*n)++] = m->inserted[next++].node;
+    if (!m->dropped[at]) order[(*n)++] = m->first + at;
+  }
+  while (next < m->n_inserted)
+    order[(*n)++] = m->inserted[next++].node;
+}
+
+static bool program_concerned(const hr_moves *m) {
+  const hr_graph *g = m->b->graph;
+  for (hr_id v = 0; v < m->n_values; v++)
+    if (m->chosen[v] != HR_TIER_DEVICE) return true;
+  for (size_t i = 0; i < g->n_buffers; i++)
+    if (g->buffers[i].persistent && g->buffers[i].home != HR_TIER_DEVICE && g->buffers[i].programs >> m->program & 1)
+      return true;
+  return false;
+}
+
+static hr_status tables_create(hr_moves *m, bool **read, hr_error *err) {
+  const hr_graph *g = m->b->graph;
+  m->n_values = g->n_values;
+  m->dropped = hr__arena_array(m->scratch, (size_t)m->count + 1, sizeof *m->dropped);
+  m->tiled = hr__arena_array(m->scratch, (size_t)m->count + 1, sizeof *m->tiled);
+  m->chosen = hr__arena_array(m->scratch, g->n_values + 1, sizeof *m->chosen);
+  m->below = hr__arena_array(m->scratch, g->n_values + 1, sizeof *m->below);
+  *read = hr__arena_array(m->scratch, g->n_values + 1, sizeof **read);
+  if (!m->dropped || !m->tiled || !m->chosen || !m->below || !*read) return hr__nomem(err);
+  for (hr_id v = 0; v < g->n_values; v++)
+    m->below[v] = HR_NONE;
+  for (uint32_t at = 0; at < m->count; at++)
+    for (int i = 0; i < node_at(m, at)->n_in; i++)
+      if (node_at(m, at)->in[i] != HR_NONE) (*read)[node_at(m, at)->in[i]] = true;
+  const hr_program *program = &g->programs[m->program];
+  for (int i = 0; i < program->n_outputs; i++)
+    (*read)[program->output[i].value] = true;
+  return HR_OK;
+}
+
+static hr_status program_rewrite(hr_moves *m, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
+  bool *read;
+  HR_TRY(tables_create(m, &read, err));
+  activations_choose(m, division_of(recipe, choices, HR_OFFLOAD_ACTIVATIONS), NULL);
+  if (choices && choices->keep) HR_TRY(kept_choose(m, choices, err));
+  gradients_choose(m, division_of(recipe, choices, HR_OFFLOAD_GRADIENTS));
+  if (!program_concerned(m)) return HR_OK;
+  hr__offload_mark_tiled(m, read);
+  HR_TRY(stretches_find(m, err));
+  HR_TRY(hr__offload_regions(m, err));
+  return hr__offload_tiles(m, err);
+}
+
+static hr_status programs_rewrite(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_arena *scratch,
+                                  hr_error *err) {
+  hr_graph *g = b->graph;
+  hr_program programs[HR_PROGRAMS]; /* as they are before nodes come behind them */
+  hr_moves moves[HR_PROGRAMS];
+  size_t n_nodes = g->n_nodes, n = 0;
+  memcpy(programs, g->programs, g->n_programs * sizeof *programs);
+  for (hr_id p = 0; p < g->n_programs; p++) {
+    b->program = p;
+    moves[p] =
+        (hr_moves){.b = b, .scratch = scratch, .program = p, .first = programs[p].first, .count = programs[p].count};
+    HR_TRY(program_rewrite(&moves[p], recipe, choices, err));
+  }
+  if (g->n_nodes == n_nodes) return HR_OK;
+  hr_id *order = hr__arena_array(scratch, g->n_nodes + 1, sizeof *order);
+  if (!order) return hr__nomem(err);
+  for (hr_id p = 0; p < g->n_programs; p++)
+    program_order(&moves[p], order, &n);
+  return hr__graph_arrange(g, order, n, err);
+}
+
+hr_status hr__pass_offload(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
+  homes_set(b->graph, HR_ROLE_OPTIMIZER, division_of(recipe, choices, HR_OFFLOAD_OPTIMIZER));
+  homes_set(b->graph, HR_ROLE_PARAMETER, division_of(recipe, choices, HR_OFFLOAD_PARAMETERS));
+  homes_set(b->graph, HR_ROLE_GRADIENT, division_of(recipe, choices, HR_OFFLOAD_GRADIENTS));
+  hr__offload_small_state(b->graph);
+  hr_arena scratch;
+  hr__arena_init(&scratch);
+  hr_status status = programs_rewrite(b, recipe, choices, &scratch, err);
+  hr__arena_fini(&scratch);
+  return status == HR_OK ? hr__builder_status(b, err) : status;
+}

@@ -1,0 +1,211 @@
+/* Tiles: an optimizer's update of state that lives below the device, piece by piece.
+ *
+ *   fetch tile k + 1, wait for tile k, update it on the staged copies, wait until tile k - 1 is stored, store tile k
+ *
+ * so three tiles are on the device at a time, one on its way in, one in work, one on its way out. Tiles of neighbouring
+ * updates form one row. What lives on the device is updated in place through views.
+ */
+#include <string.h>
+
+#include "pass/offload.h"
+
+enum {
+  TILE_STEP = 16384,    /* elements: tiles begin at multiples, which are whole units of the disk for any type */
+  TILE_BYTES = 2 << 20, /* that a tile moves, at least one step */
+  PART_MOST = 4,        /* elements of a parameter for one of its state, above which the state is small */
+  OPERANDS = HR_OP_OPERANDS,
+  ARGS_MOST = 256 /* bytes */
+};
+
+static const hr_node *node_at(const hr_moves *m, uint32_t position) {
+  return &m->b->graph->nodes[m->first + position];
+}
+
+static bool written_in_place(const hr_op *op, int in) {
+  for (int a = 0; a < op->n_alias; a++)
+    if (op->alias[a].in == in && op->alias[a].kind == HR_ALIAS_MUST) return true;
+  return false;
+}
+
+/* Elements of operand 0 for one of operand i: 1 for gradient and moments, 256 for the scales of 8-bit blocks, 0 where
+ * the operand is not a matter of elements (control block, norm). */
+static int64_t operand_part(const hr_graph *g, const hr_node *node, int i) {
+  int64_t all = hr_desc_count(&g->values[node->in[0]].desc), own = hr_desc_count(&g->values[node->in[i]].desc);
+  if (own == all) return 1;
+  if (!written_in_place(node->op, i) || own > all) return 0;
+  int64_t part = 1;
+  while (part * own < all)
+    part *= 2;
+  return part;
+}
+
+static bool is_small(const hr_graph *g, const hr_node *node, int i) {
+  return operand_part(g, node, i) > PART_MOST;
+}
+
+void hr__offload_small_state(hr_graph *g) {
+  for (size_t n = 0; n < g->n_nodes; n++) {
+    const hr_node *node = &g->nodes[n];
+    for (int i = 1; node->op->first_at && i < node->n_in; i++) {
+      if (node->in[i] == HR_NONE || !is_small(g, node, i)) continue;
+      hr_buffer *buffer = &g->buffers[g->values[node->in[i]].buffer];
+      if (buffer->home == HR_TIER_DISK) buffer->home = HR_TIER_HOST;
+    }
+  }
+}
+
+/* Where an operand lies below the device: itself, or what was stored of it; HR_NONE: it is on the device. */
+static hr_id operand_below(const hr_moves *m, hr_id value) {
+  const hr_graph *g = m->b->graph;
+  if (value == HR_NONE) return HR_NONE;
+  if (value < m->n_values && m->below[value] != HR_NONE) return m->below[value];
+  return g->buffers[g->values[value].buffer].home != HR_TIER_DEVICE ? value : HR_NONE;
+}
+
+void hr__offload_mark_tiled(hr_moves *m, const bool *read) {
+  const hr_graph *g = m->b->graph;
+  for (uint32_t at = 0; at < m->count; at++) {
+    const hr_node *node = node_at(m, at);
+    bool cut = node->op->first_at != 0 && node->n_in <= OPERANDS && node->op->args_bytes <= ARGS_MOST, moves = false;
+    for (int j = 0; j < node->n_out; j++)
+      cut = cut && !read[node->out[j]];
+    for (int i = 0; cut && i < node->n_in; i++) {
+      hr_id in = node->in[i];
+      if (in == HR_NONE || operand_part(g, node, i) == 0) continue;
+      moves |= m->chosen[in] != HR_TIER_DEVICE || g->buffers[g->values[in].buffer].home != HR_TIER_DEVICE;
+    }
+    m->tiled[at] = cut && moves;
+  }
+}
+
+/* Elements of one tile of an update: as many as move TILE_BYTES. */
+static int64_t tile_elements(const hr_moves *m, const hr_node *node) {
+  const hr_graph *g = m->b->graph;
+  size_t bytes = 0;
+  for (int i = 0; i < node->n_in; i++)
+    if (operand_below(m, node->in[i]) != HR_NONE) bytes += hr_dtype_bytes(g->values[node->in[i]].desc.dtype);
+  int64_t elements = bytes ? (int64_t)(TILE_BYTES / bytes) / TILE_STEP * TILE_STEP : TILE_STEP;
+  return elements < TILE_STEP ? TILE_STEP : elements;
+}
+
+/* One tile on its way. */
+typedef struct tile {
+  uint32_t position; /* of the update */
+  int64_t first, count;
+  hr_id below[OPERANDS];   /* part of an operand that lies below; HR_NONE: it does not */
+  hr_id started[OPERANDS]; /* its copy to the device, under way */
+  hr_id stored[OPERANDS];  /* its copy back, under way */
+} tile;
+
+/* Part of operand i that belongs to the tile, of `whole`. */
+static hr_id tile_view(hr_moves *m, const tile *t, int i, hr_id whole) {
+  const hr_graph *g = m->b->graph;
+  const hr_node *node = node_at(m, t->position);
+  int64_t part = operand_part(g, node, i), all = hr_desc_count(&g->values[node->in[i]].desc);
+  if (part == 0 || t->count == hr_desc_count(&g->values[node->in[0]].desc)) return whole;
+  int64_t first = t->first / part, end = (t->first + t->count + part - 1) / part;
+  return hr__view(m->b, whole, first, (end < all ? end : all) - first);
+}
+
+static void module_set(hr_moves *m, hr_id value) {
+  m->b->module = m->b->graph->values[value].name;
+}
+
+static void tile_fetch(hr_moves *m, tile *t) {
+  const hr_node *node = node_at(m, t->position);
+  for (int i = 0; i < node->n_in; i++) {
+    hr_id below = operand_below(m, node_at(m, t->position)->in[i]);
+    t->below[i] = t->started[i] = t->stored[i] = HR_NONE;
+    if (below == HR_NONE) continue;
+    module_set(m, below);
+    t->below[i] = tile_view(m, t, i, below);
+    t->started[i] = t->below[i] == HR_NONE ? HR_NONE : hr__moves_fetch(m, t->below[i]);
+  }
+}
+
+/* The update on the tile's part of every operand. Returns its node, HR_NONE after an error. */
+static hr_id tile_update(hr_moves *m, const tile *t) {
+  const hr_op *op = node_at(m, t->position)->op;
+  int n_in = node_at(m, t->position)->n_in;
+  hr_id in[OPERANDS];
+  unsigned char args[ARGS_MOST];
+  for (int i = 0; i < n_in; i++) {
+    hr_id operand = node_at(m, t->position)->in[i];
+    if (operand != HR_NONE) module_set(m, operand);
+    if (operand == HR_NONE)
+      in[i] = HR_NONE;
+    else
+      in[i] = t->started[i] != HR_NONE ? hr__moves_wait(m, t->started[i]) : tile_view(m, t, i, operand);
+  }
+  memcpy(args, node_at(m, t->position)->args, op->args_bytes);
+  memcpy(args + op->first_at, &t->first, sizeof t->first);
+  m->b->module = node_at(m, t->position)->module;
+  hr_id out = hr__emit(m->b, op, in, n_in, args);
+  return out == HR_NONE ? HR_NONE : m->b->graph->values[out].producer;
+}
+
+static void tile_store(hr_moves *m, tile *t, hr_id updated) {
+  const hr_op *op = node_at(m, t->position)->op;
+  for (int a = 0; a < op->n_alias && m->b->status == HR_OK; a++) {
+    int in = op->alias[a].in;
+    if (t->below[in] == HR_NONE) continue;
+    module_set(m, t->below[in]);
+    t->stored[in] = hr__moves_store(m, m->b->graph->nodes[updated].out[op->alias[a].out], t->below[in], HR_TIER_DEVICE);
+  }
+}
+
+static void tile_finish(hr_moves *m, const tile *t) {
+  for (int i = 0; i < node_at(m, t->position)->n_in; i++) {
+    if (t->stored[i] == HR_NONE) continue;
+    module_set(m, t->below[i]);
+    hr__moves_wait(m, t->stored[i]);
+  }
+}
+
+/* All tiles of the updates at [first, end). */
+static hr_status tiles_list(const hr_moves *m, uint32_t first, uint32_t end, tile **out, size_t *count, hr_error *err) {
+  for (int pass = 0; pass < 2; pass++) {
+    *count = 0;
+    for (uint32_t at = first; at < end; at++) {
+      int64_t all = hr_desc_count(&m->b->graph->values[node_at(m, at)->in[0]].desc);
+      int64_t step = tile_elements(m, node_at(m, at));
+      for (int64_t begin = 0; begin < all; begin += step, ++*count)
+        if (pass == 1)
+          (*out)[*count] = (tile){.position = at, .first = begin, .count = all - begin < step ? all - begin : step};
+    }
+    if (pass == 0 && !(*out = hr__arena_array(m->scratch, *count + 1, sizeof **out))) return hr__nomem(err);
+  }
+  return HR_OK;
+}
+
+static hr_status row_emit(hr_moves *m, uint32_t first, uint32_t end, hr_error *err) {
+  tile *tiles;
+  size_t count;
+  hr_id from = (hr_id)m->b->graph->n_nodes;
+  HR_TRY(tiles_list(m, first, end, &tiles, &count, err));
+  m->b->phase = HR_UPDATE;
+  m->b->block = HR_NONE;
+  tile_fetch(m, &tiles[0]);
+  for (size_t k = 0; k < count && m->b->status == HR_OK; k++) {
+    if (k + 1 < count) tile_fetch(m, &tiles[k + 1]);
+    hr_id updated = tile_update(m, &tiles[k]);
+    if (k > 0) tile_finish(m, &tiles[k - 1]);
+    tile_store(m, &tiles[k], updated);
+  }
+  if (count > 0) tile_finish(m, &tiles[count - 1]);
+  HR_TRY(hr__builder_status(m->b, err));
+  return hr__moves_insert(m, from, first, HR_SPOT_NODE, err);
+}
+
+hr_status hr__offload_tiles(hr_moves *m, hr_error *err) {
+  for (uint32_t first = 0, end; first < m->count; first = end) {
+    for (end = first; end < m->count && m->tiled[end]; end++)
+      m->dropped[end] = true;
+    if (end == first) {
+      end++;
+      continue;
+    }
+    HR_TRY(row_emit(m, first, end, err));
+  }
+  return HR_OK;
+}
