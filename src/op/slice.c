@@ -107,9 +107,13 @@ static void others_write(const hr_tensor *sum, const hr_tensor *y, int64_t first
     memcpy(to, (const char *)sum->data + (size_t)first * bytes, length * bytes);
     return;
   }
-  for (size_t i = 0; i < length; i++) {
-    memset(to + i * bytes, 0, bytes - 1);
-    to[i * bytes + bytes - 1] = (char)0x80; /* the sign: the highest bit of every float type */
+  /* the sign is the highest bit of every float type */
+  if (bytes == sizeof(uint32_t)) {
+    for (size_t i = 0; i < length; i++)
+      ((uint32_t *)(void *)to)[i] = UINT32_C(1) << 31;
+  } else {
+    for (size_t i = 0; i < length; i++)
+      ((uint16_t *)(void *)to)[i] = 1u << 15;
   }
 }
 

@@ -110,7 +110,7 @@ static void test_inner_blocks_stay_nested(void **state) {
 static void test_every_program_is_split(void **state) {
   compiled *c = *state;
   const char more[] = "training={batch_size: 5, gradient_accumulation: 2, eval_every: 3}";
-  expect_ok(c, compile(c, "{mlp: 3, self_attn: 1}", more, NULL));
+  expect_ok(c, compile(c, "{mlp: 3, self_attn: 1}", more, "grad"));
   const hr_graph *g = c->graph;
   static const char *const programs[] = {"micro_first", "micro_next", "eval"};
   for (int p = 0; p < 3; p++) {
