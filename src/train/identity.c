@@ -43,7 +43,8 @@ static hr_status list_flatten(setting_list *list, const hr_recipe *recipe, const
   size_t bytes;
   HR_TRY(hr__json_text(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15), list->arena,
                        &text, &bytes, err));
-  return list_add(list, prefix, text, !hr__recipe_given(recipe, prefix), err);
+  bool key = hr__recipe_has(recipe, prefix); /* else inside a tree, which is never there by default */
+  return list_add(list, prefix, text, key && !hr__recipe_given(recipe, prefix), err);
 }
 
 /* Samples of a step: "16", or "0:16 4:8" by epoch. Lines are dealt into micro-batches, so there the batch counts too.

@@ -64,7 +64,6 @@ static hr_status trainer_load(trainer *t, hr_error *err) {
                     t->session.schedule.steps);
   t->saved = t->session.saved = t->step;
   if (t->step == 0) return hr__session_begin(&t->session, err);
-  hr__session_resume(&t->session, t->step, &t->store.state);
   hr__store_tell(&t->store, HR_MESSAGE_INFO, "resumed at step %" PRId64, t->step);
   return HR_OK;
 }
@@ -75,6 +74,7 @@ static hr_status trainer_open(trainer *t, hr_error *err) {
   HR_TRY(hr__session_create(o, false, &t->session, err));
   HR_TRY(identity_make(t, err));
   HR_TRY(trainer_load(t, err));
+  if (t->step > 0) hr__session_resume(&t->session, t->step, &t->store.state);
   if (hr__data_cut(t->session.data) > 0)
     hr__store_tell(&t->store, HR_MESSAGE_INFO, "%" PRId64 " lines are longer than data.sequence_length and were cut",
                    hr__data_cut(t->session.data));

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "part_tiny.h"
+#include "support/faults.h"
 #include "train/data.h"
 #include "train/settings.h"
 
@@ -223,10 +224,30 @@ static void test_long_lines(void **state) {
   fixture_close(&f);
 }
 
+static hr_status open_body(void *arg, hr_error *err) {
+  const fixture *f = arg;
+  hr_data_shape shape = {
+      .length = LENGTH, .vocabulary = 256, .seed = 3, .batch = BATCH, .buckets = buckets, .n_buckets = 3};
+  hr_data *data;
+  HR_TRY(hr__data_open(f->recipe, &shape, &data, err));
+  hr__data_close(data);
+  return HR_OK;
+}
+
+static void test_out_of_memory(void **state) {
+  (void)state;
+  fixture f;
+  fixture_open(&f, 3, false);
+  assert_true(hr_test_each_fault(open_body, &f) >= 6); /* data, lines, three windows, the index */
+  fixture_close(&f);
+}
+
 int main(void) {
+  hr_test_faults_install();
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_rows_are_padded), cmocka_unit_test(test_epochs),    cmocka_unit_test(test_same_again),
       cmocka_unit_test(test_held_out),        cmocka_unit_test(test_bad_files), cmocka_unit_test(test_long_lines),
+      cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
