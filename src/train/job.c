@@ -18,15 +18,28 @@ static hr_status job_facts(hr_job *job, hr_error *err) {
   return HR_OK;
 }
 
+/* Without a setting, or with a share of it, the host is taken to have room. */
+static uint64_t host_budget(const hr_recipe *recipe) {
+  static const char path[] = "memory.host_budget";
+  if (!hr__recipe_has(recipe, path) || hr__recipe_is_word(recipe, path)) return UINT64_MAX;
+  return hr__recipe_size(recipe, path);
+}
+
 static hr_status job_stages(hr_job *job, hr_error *err) {
   HR_TRY(hr__training_shape(job->recipe, &job->shape, err));
   HR_TRY(job_facts(job, err));
   hr_budget budget;
   HR_TRY(hr__memory_budget(job->recipe, &job->facts, &budget, err));
-  HR_TRY(hr__compile(job->recipe, NULL, NULL, &job->graph, err));
   HR_TRY(hr__rates_load(&job->facts, &job->rates, err));
-  hr_plan_options options = {.accumulation = (int)job->shape.accumulation};
-  HR_TRY(hr__plan_build(job->graph, &job->facts, &job->rates, &options, &job->plan, err));
+  hr_open open = {.recipe = job->recipe,
+                  .facts = &job->facts,
+                  .rates = &job->rates,
+                  .accumulation = (int)job->shape.accumulation,
+                  .budget_bytes = budget.budget_bytes - budget.margin_bytes,
+                  .host_bytes = host_budget(job->recipe)};
+  HR_TRY(hr__choose(&open, &job->chosen, err));
+  job->graph = job->chosen.graph;
+  job->plan = job->chosen.plan;
   return hr__verdict(job->plan, &budget, &job->verdict, err);
 }
 
@@ -45,9 +58,8 @@ hr_status hr__job_open(const hr_job_source *source, hr_job **out, hr_error *err)
 
 void hr__job_close(hr_job *job) {
   if (!job) return;
-  hr__plan_destroy(job->plan);
+  hr__chosen_fini(&job->chosen);
   hr__rates_fini(&job->rates);
-  hr__graph_destroy(job->graph);
   hr__recipe_destroy(job->recipe);
   hr__free(job);
 }

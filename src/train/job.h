@@ -3,15 +3,17 @@
 #ifndef HR_TRAIN_JOB_H
 #define HR_TRAIN_JOB_H
 
+#include "fit/choose.h"
 #include "fit/suggest.h"
 #include "plan/verdict.h"
 
 struct hr_job {
   hr_recipe *recipe;
-  hr_graph *graph;
   hr_facts facts;
   hr_rates rates;
-  hr_plan *plan;
+  hr_chosen chosen; /* what `auto` settings came to; owns graph and plan */
+  const hr_graph *graph;
+  const hr_plan *plan;
   hr_training_shape shape;
   hr_verdict verdict;
 };
