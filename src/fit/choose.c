@@ -230,18 +230,27 @@ static hr_status offload_choose(const hr_open *open, hr_chosen *out, hr_error *e
 /* --- the whole ------------------------------------------------------------------------------------------------------
  */
 
+static bool kind_is_auto(const hr_recipe *recipe, hr_offload_kind kind) {
+  char path[64];
+  snprintf(path, sizeof path, "memory.offload.%s", hr__offload_name(kind));
+  return setting_is_auto(recipe, path);
+}
+
+bool hr__choose_any(const hr_recipe *recipe) {
+  bool any = setting_is_auto(recipe, "memory.checkpoint");
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+    any |= kind_is_auto(recipe, (hr_offload_kind)k);
+  return any;
+}
+
 static hr_status choose(const hr_open *open, hr_chosen *out, hr_error *err) {
-  bool checkpoint = setting_is_auto(open->recipe, "memory.checkpoint");
-  out->any = checkpoint;
+  out->any = hr__choose_any(open->recipe);
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
-    char path[64];
-    snprintf(path, sizeof path, "memory.offload.%s", hr__offload_name((hr_offload_kind)k));
-    out->open[k] = setting_is_auto(open->recipe, path);
-    out->any |= out->open[k];
+    out->open[k] = kind_is_auto(open->recipe, (hr_offload_kind)k);
     out->choices.offload[k].resident_bytes = UINT64_MAX;
     out->choices.offload[k].tier = HR_TIER_HOST;
   }
-  if (checkpoint) {
+  if (setting_is_auto(open->recipe, "memory.checkpoint")) {
     HR_TRY(checkpoint_choose(open, out, err));
   } else {
     candidate c;

@@ -30,6 +30,9 @@ typedef struct hr_chosen {
   hr_plan *plan;
 } hr_chosen;
 
+/* Whether a recipe leaves anything to be chosen. */
+bool hr__choose_any(const hr_recipe *recipe);
+
 hr_status hr__choose(const hr_open *open, hr_chosen *out, hr_error *err);
 void hr__chosen_fini(hr_chosen *chosen);
 

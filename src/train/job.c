@@ -43,10 +43,23 @@ static hr_status job_stages(hr_job *job, hr_error *err) {
   return hr__verdict(job->plan, &budget, &job->verdict, err);
 }
 
+static hr_status source_copy(hr_job *job, const hr_job_source *source, hr_error *err) {
+  const char **overrides = hr__arena_array(&job->arena, source->n_overrides, sizeof *overrides);
+  job->source = (hr_job_source){hr__arena_text(&job->arena, source->path), overrides, source->n_overrides};
+  if (!job->source.path || !overrides) return hr__nomem(err);
+  for (size_t i = 0; i < source->n_overrides; i++) {
+    overrides[i] = hr__arena_text(&job->arena, source->overrides[i]);
+    if (!overrides[i]) return hr__nomem(err);
+  }
+  return HR_OK;
+}
+
 hr_status hr__job_open(const hr_job_source *source, hr_job **out, hr_error *err) {
   hr_job *job = hr__alloc_zero(1, sizeof *job);
   if (!job) return hr__nomem(err);
-  hr_status status = hr__settings_load(source->path, source->overrides, source->n_overrides, &job->recipe, err);
+  hr_status status = source_copy(job, source, err);
+  if (status == HR_OK)
+    status = hr__settings_load(source->path, source->overrides, source->n_overrides, &job->recipe, err);
   if (status == HR_OK) status = job_stages(job, err);
   if (status != HR_OK) {
     hr__job_close(job);
@@ -61,6 +74,7 @@ void hr__job_close(hr_job *job) {
   hr__chosen_fini(&job->chosen);
   hr__rates_fini(&job->rates);
   hr__recipe_destroy(job->recipe);
+  hr__arena_fini(&job->arena);
   hr__free(job);
 }
 
@@ -106,6 +120,12 @@ hr_status hr__job_suggest(const hr_job *job, const hr_job_source *source, hr_cha
   hr_job_source borrowed = *source;
   return hr__suggest(job->recipe, job->verdict.budget_bytes - job->verdict.margin_bytes, changed_plan, &borrowed,
                      changes, count, err);
+}
+
+hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHNIQUES], int *count, hr_error *err) {
+  hr_job_source source = job->source;
+  return hr__techniques(job->recipe, job->verdict.peak_bytes, job->plan->step_seconds, changed_plan, &source,
+                        techniques, count, err);
 }
 
 hr_status hr__job_device(const hr_job *job, hr_device **out, hr_error *err) {
