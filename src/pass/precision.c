@@ -122,7 +122,7 @@ static hr_status parameters_retype(typing *t, hr_error *err) {
     const hr_buffer *buffer = &g->buffers[value->buffer];
     if (!buffer->persistent || buffer->role != HR_ROLE_PARAMETER || value->producer != HR_NONE) continue;
     if (value->wide || !dtype_is_float(value->desc.dtype)) continue;
-    const precision *p;
+    const precision *p = t->general;
     HR_TRY(parameter_precision(t, value->name, &p, err));
     value_retype(g, v, value->trained && p->masters ? HR_F32 : p->compute);
   }
