@@ -35,7 +35,7 @@ static void model_open(model *m, const char *precision, const char *batch) {
                                    "model.config.num_hidden_layers=2",
                                    "model.config.mlp_bias=true",
                                    "model.config.tie_word_embeddings=true",
-                                   "model.config.initializer_range=0.3",
+                                   "model.config.initializer_range=0.1",
                                    NULL};
   check(tiny_open(&m->t, overrides, &err), &err);
   check(hr__run_create(m->t.plan, m->t.device, NULL, &m->run, &err), &err);
@@ -115,7 +115,7 @@ static void test_gradients_are_near_those_of_f32(void **state) {
     const char *precision;
     float scale;
     double limit;
-  } cases[] = {{"bf16-mixed", 1.0f, 3e-2}, {"16-mixed", 1024.0f, 4e-3}};
+  } cases[] = {{"bf16-mixed", 1.0f, 2e-2}, {"16-mixed", 1024.0f, 3e-3}};
   (void)state;
   model plain;
   model_open(&plain, "32-true", "2");
@@ -153,7 +153,7 @@ static void test_accumulation_is_a_larger_batch(void **state) {
     model_open(&large, precisions[i], "4");
     double loss = micro_run(&small, "micro_first", 0, 2, 64.0f) + micro_run(&small, "micro_next", 2, 2, 64.0f);
     assert_true(fabs(loss - micro_run(&large, "micro_first", 0, 4, 64.0f)) < 1e-5 * loss);
-    expect_distance(&small, 1.0, &large, 2e-5);
+    expect_distance(&small, 1.0, &large, 1e-6);
     model_close(&small);
     model_close(&large);
   }
@@ -172,7 +172,7 @@ static void test_scaling_saves_small_gradients(void **state) {
   micro_run(&unscaled, "micro_first", 0, 2, tiny_scale);
   micro_run(&scaled, "micro_first", 0, 2, tiny_scale * 0x1p24f);
   assert_true(gradients_distance(&unscaled, 1.0, &plain, &worst) > 0.05);
-  expect_distance(&scaled, 0x1p24, &plain, 4e-3);
+  expect_distance(&scaled, 0x1p24, &plain, 3e-3);
   model_close(&plain);
   model_close(&unscaled);
   model_close(&scaled);
