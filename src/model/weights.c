@@ -176,7 +176,7 @@ HR_CLONES static void f32_from_bf16(float *to, const uint16_t *from, size_t coun
   for (size_t i = 0; i < count; i++)
     to[i] = hr__bf16_to_f32(from[i]);
 }
-static void f32_from_f16(float *to, const uint16_t *from, size_t count) {
+HR_CLONES static void f32_from_f16(float *to, const uint16_t *from, size_t count) {
   for (size_t i = 0; i < count; i++)
     to[i] = hr__f16_to_f32(from[i]);
 }
@@ -184,9 +184,17 @@ HR_CLONES static void bf16_from_f32(uint16_t *to, const float *from, size_t coun
   for (size_t i = 0; i < count; i++)
     to[i] = hr__f32_to_bf16(from[i]);
 }
-static void bf16_from_f16(uint16_t *to, const uint16_t *from, size_t count) {
+HR_CLONES static void bf16_from_f16(uint16_t *to, const uint16_t *from, size_t count) {
   for (size_t i = 0; i < count; i++)
     to[i] = hr__f32_to_bf16(hr__f16_to_f32(from[i]));
+}
+HR_CLONES static void f16_from_f32(uint16_t *to, const float *from, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    to[i] = hr__f32_to_f16(from[i]);
+}
+HR_CLONES static void f16_from_bf16(uint16_t *to, const uint16_t *from, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    to[i] = hr__f32_to_f16(hr__bf16_to_f32(from[i]));
 }
 
 static void convert(hr_dtype to_type, void *to, hr_dtype from_type, const void *from, size_t count) {
@@ -194,13 +202,15 @@ static void convert(hr_dtype to_type, void *to, hr_dtype from_type, const void *
   if (to_type == HR_F32 && from_type == HR_F16) f32_from_f16(to, from, count);
   if (to_type == HR_BF16 && from_type == HR_F32) bf16_from_f32(to, from, count);
   if (to_type == HR_BF16 && from_type == HR_F16) bf16_from_f16(to, from, count);
+  if (to_type == HR_F16 && from_type == HR_F32) f16_from_f32(to, from, count);
+  if (to_type == HR_F16 && from_type == HR_BF16) f16_from_bf16(to, from, count);
 }
 
 hr_status hr__weights_read(hr_weights *w, hr_id parameter, int64_t first, int64_t count, void *to, hr_error *err) {
   const hr_desc *desc = &w->graph->values[parameter].desc;
   const weight *source = &w->weights[parameter];
   assert(source->tensor && first >= 0 && count >= 0 && first + count <= hr_desc_count(desc));
-  assert(desc->dtype == HR_F32 || desc->dtype == HR_BF16);
+  assert(desc->dtype == HR_F32 || desc->dtype == HR_BF16 || desc->dtype == HR_F16);
   size_t stored_bytes = hr_dtype_bytes(source->stored), bytes = hr_dtype_bytes(desc->dtype);
   uint64_t offset = (uint64_t)first * stored_bytes;
   size_t left = (size_t)count;

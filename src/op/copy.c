@@ -17,7 +17,8 @@ static hr_status copy_shape(const hr_op_view *view, hr_desc *out, hr_error *err)
   HR_TRY(hr__shape_operands(view, 1, 0, err));
   HR_TRY(hr__shape_float(view, 0, err));
   if (!(HR_DTYPE_BIT(args->dtype) & HR_FLOATS))
-    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "converts to f32 or bf16, not to %s", hr_dtype_name(args->dtype));
+    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "converts to f32, bf16 or f16, not to %s",
+                    hr_dtype_name(args->dtype));
   out[0] = view->in[0];
   out[0].dtype = args->dtype;
   return HR_OK;
@@ -71,7 +72,7 @@ const hr_op hr_op_copy = {
     .n_out = 1,
     .args_bytes = sizeof(hr_copy_args),
     .axes = HR_AXES_ALL,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
     .shape = copy_shape,
     .grad = copy_grad,
     .cost = copy_cost,

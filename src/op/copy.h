@@ -5,7 +5,7 @@
 #include "graph/builder.h"
 
 typedef struct hr_copy_args {
-  hr_dtype dtype; /* of y: f32 or bf16 */
+  hr_dtype dtype; /* of y: f32, bf16 or f16 */
 } hr_copy_args;
 
 extern const hr_op hr_op_copy;
