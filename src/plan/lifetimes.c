@@ -69,6 +69,7 @@ static bool takeover_allowed(const merge *m, const hr_node *node, uint32_t posit
   hr_id in = node->in[alias->in], out = node->out[alias->out];
   hr_id in_buffer = graph->values[in].buffer, out_buffer = graph->values[out].buffer;
   const hr_buffer *from = &graph->buffers[in_buffer], *to = &graph->buffers[out_buffer];
+  if (hr_dtype_bytes(graph->values[in].desc.dtype) != hr_dtype_bytes(graph->values[out].desc.dtype)) return false;
   if (from->persistent || to->persistent || from->home != to->home || in_buffer == out_buffer) return false;
   hr_id home = m->lifetimes[in_buffer].home;
   const hr_lifetime *life = &m->lifetimes[home];
