@@ -80,6 +80,16 @@ hr_id hr__program_input(const hr_graph *graph, hr_id program, const char *name) 
   return HR_NONE;
 }
 
+bool hr__graph_is_packed(const hr_graph *graph, hr_id value) {
+  for (size_t i = 0; i < graph->n_packed; i++) {
+    const hr_packed *packed = &graph->packed[i];
+    if (value == packed->codes || value == packed->absmax || value == packed->nested_absmax ||
+        value == packed->nested_offset)
+      return true;
+  }
+  return false;
+}
+
 size_t hr__graph_untrained(const hr_graph *graph, hr_id *values, size_t capacity) {
   size_t count = 0;
   for (hr_id v = 0; v < graph->n_values; v++) {

@@ -37,10 +37,10 @@ typedef enum hr_role {
 const char *hr_role_name(hr_role role);
 
 /* How a persistent value begins. Values loaded from a file overrule it. */
-typedef enum hr_init_kind { HR_INIT_ZERO, HR_INIT_ONE, HR_INIT_NORMAL } hr_init_kind;
+typedef enum hr_init_kind { HR_INIT_ZERO, HR_INIT_ONE, HR_INIT_NORMAL, HR_INIT_UNIFORM } hr_init_kind;
 typedef struct hr_init {
   hr_init_kind kind;
-  float std; /* HR_INIT_NORMAL */
+  float std; /* HR_INIT_NORMAL; HR_INIT_UNIFORM: the bound, on both sides of 0 */
 } hr_init;
 
 typedef struct hr_buffer {
@@ -104,6 +104,16 @@ typedef struct hr_program {
   int n_outputs;
 } hr_program;
 
+/* A parameter that is held packed (NF4): the value of this name is gone, others hold its codes and scales. They are
+ * filled from the parameter's checkpoint tensor or from its init, read in pieces. */
+typedef struct hr_packed {
+  const char *name; /* of the parameter */
+  hr_desc desc;     /* shape of the parameter, and the type it is unpacked to */
+  hr_init init;
+  hr_id codes, absmax;
+  hr_id nested_absmax, nested_offset; /* HR_NONE without double quantization */
+} hr_packed;
+
 typedef struct hr_graph {
   hr_arena arena;
   hr_buffer *buffers;
@@ -111,8 +121,9 @@ typedef struct hr_graph {
   hr_node *nodes;
   hr_block *blocks;
   hr_program *programs;
-  size_t n_buffers, n_values, n_nodes, n_blocks, n_programs;
-  size_t cap_buffers, cap_values, cap_nodes, cap_blocks, cap_programs;
+  hr_packed *packed;
+  size_t n_buffers, n_values, n_nodes, n_blocks, n_programs, n_packed;
+  size_t cap_buffers, cap_values, cap_nodes, cap_blocks, cap_programs, cap_packed;
 } hr_graph;
 
 hr_status hr__graph_create(hr_graph **out, hr_error *err);
@@ -133,6 +144,9 @@ hr_status hr__graph_arrange(hr_graph *graph, const hr_id *order, size_t count, h
 /* Brings nodes that a stage appended into their programs (stable), and drops those with keep[node] == false (`keep` may
  * be NULL). Node ids change; values keep theirs, those of dropped nodes with HR_DROPPED as producer. */
 hr_status hr__graph_regroup(hr_graph *graph, const bool *keep, hr_error *err);
+
+/* Whether a value holds a part of a packed parameter. */
+bool hr__graph_is_packed(const hr_graph *graph, hr_id value);
 
 /* Trained parameters that grad has found no path to a loss for; nothing updates or decays them. Writes the first
  * `capacity` of them and returns how many there are. */

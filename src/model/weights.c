@@ -11,7 +11,7 @@
 #include "format/safetensors.h"
 
 typedef struct weight {
-  const hr_safetensor *tensor; /* NULL: this value is no parameter */
+  const hr_safetensor *tensor; /* NULL: this value is not in the file */
   hr_dtype stored;
 } weight;
 
@@ -20,6 +20,7 @@ struct hr_weights {
   hr_safetensors *file;
   hr_arena arena;
   weight *weights; /* by value */
+  weight *packed;  /* by number of the packed parameter */
   void *window;    /* HR_WEIGHTS_WINDOW bytes */
 };
 
@@ -38,9 +39,11 @@ static void name_add(name_list *list, const char *name) {
   list->count++;
 }
 
-static bool value_is_parameter(const hr_graph *g, size_t value) {
+/* Parameters of the model itself: adapters come from elsewhere, parts of packed parameters have other names. */
+static bool value_is_parameter(const hr_graph *g, hr_id value) {
   const hr_value *v = &g->values[value];
-  return v->producer == HR_NONE && g->buffers[v->buffer].role == HR_ROLE_PARAMETER;
+  return v->producer == HR_NONE && v->base == HR_NONE && g->buffers[v->buffer].role == HR_ROLE_PARAMETER && !v->wide &&
+         !hr__graph_is_packed(g, value);
 }
 
 static void shape_text(int rank, const int64_t *dim, char out[96]) {
@@ -88,24 +91,40 @@ static bool tensor_ignored(const char *name) {
   return name_ends(name, "rotary_emb.inv_freq") || strcmp(name, "lm_head.weight") == 0;
 }
 
+/* Looks for one parameter in the file; *found stays without a tensor where it is missing. */
+static hr_status weight_find(hr_weights *w, const char *folder, const char *name, const hr_desc *desc, weight *found,
+                             hr_error *err) {
+  const hr_safetensor *tensor = hr__safetensors_find(w->file, name);
+  if (!tensor) return HR_OK;
+  found->tensor = tensor;
+  HR_TRY(dtype_match(folder, tensor, &found->stored, err));
+  return shape_match(folder, tensor, desc, err);
+}
+
+static bool name_is_packed(const hr_weights *w, const char *name) {
+  for (size_t i = 0; i < w->graph->n_packed; i++)
+    if (w->packed[i].tensor && strcmp(w->graph->packed[i].name, name) == 0) return true;
+  return false;
+}
+
 static hr_status names_match(hr_weights *w, const char *folder, hr_error *err) {
   const hr_graph *g = w->graph;
   name_list missing = {0}, unused = {0};
   bool head = false;
   size_t used = 0;
-  for (size_t i = 0; i < g->n_values; i++) {
+  for (hr_id i = 0; i < g->n_values; i++) {
     if (!value_is_parameter(g, i)) continue;
     const char *name = g->values[i].name;
-    const hr_safetensor *tensor = hr__safetensors_find(w->file, name);
-    if (!tensor) {
-      name_add(&missing, name);
-      head = head || strcmp(name, "lm_head.weight") == 0;
-      continue;
-    }
-    used++;
-    w->weights[i].tensor = tensor;
-    HR_TRY(dtype_match(folder, tensor, &w->weights[i].stored, err));
-    HR_TRY(shape_match(folder, tensor, &g->values[i].desc, err));
+    HR_TRY(weight_find(w, folder, name, &g->values[i].desc, &w->weights[i], err));
+    used += w->weights[i].tensor != NULL;
+    if (w->weights[i].tensor) continue;
+    name_add(&missing, name);
+    head = head || strcmp(name, "lm_head.weight") == 0;
+  }
+  for (size_t i = 0; i < g->n_packed; i++) {
+    HR_TRY(weight_find(w, folder, g->packed[i].name, &g->packed[i].desc, &w->packed[i], err));
+    used += w->packed[i].tensor != NULL;
+    if (!w->packed[i].tensor) name_add(&missing, g->packed[i].name);
   }
   if (missing.count) {
     bool tied = head && missing.count == 1;
@@ -119,7 +138,8 @@ static hr_status names_match(hr_weights *w, const char *folder, hr_error *err) {
   for (size_t i = 0; i < count && used < count; i++) {
     const char *name = hr__safetensors_at(w->file, i)->name;
     hr_id value = hr__graph_find_value(g, name);
-    if ((value == HR_NONE || !w->weights[value].tensor) && !tensor_ignored(name)) name_add(&unused, name);
+    bool taken = (value != HR_NONE && w->weights[value].tensor) || name_is_packed(w, name);
+    if (!taken && !tensor_ignored(name)) name_add(&unused, name);
   }
   if (unused.count) {
     return hr__fail(err, HR_BAD_INPUT, folder, "make model.config agree with the checkpoint (layers, biases)",
@@ -142,8 +162,9 @@ static hr_status folder_open(hr_weights *w, const char *folder, hr_error *err) {
 
 static hr_status weights_fill(hr_weights *w, const char *folder, hr_error *err) {
   w->weights = hr__arena_array(&w->arena, w->graph->n_values, sizeof *w->weights);
+  w->packed = hr__arena_array(&w->arena, w->graph->n_packed + 1, sizeof *w->packed);
   w->window = hr__alloc(HR_WEIGHTS_WINDOW);
-  if (!w->weights || !w->window) return hr__nomem(err);
+  if (!w->weights || !w->packed || !w->window) return hr__nomem(err);
   HR_TRY(folder_open(w, folder, err));
   return names_match(w, folder, err);
 }
@@ -171,7 +192,7 @@ void hr__weights_close(hr_weights *w) {
   hr__free(w);
 }
 
-/* Loops over two fixed types each, so that the compiler vectorises them. */
+/* Loops over two fixed types each, so that the compiler vectorises them where it can. */
 HR_CLONES static void f32_from_bf16(float *to, const uint16_t *from, size_t count) {
   for (size_t i = 0; i < count; i++)
     to[i] = hr__bf16_to_f32(from[i]);
@@ -206,15 +227,14 @@ static void convert(hr_dtype to_type, void *to, hr_dtype from_type, const void *
   if (to_type == HR_F16 && from_type == HR_BF16) f16_from_bf16(to, from, count);
 }
 
-hr_status hr__weights_read(hr_weights *w, hr_id parameter, int64_t first, int64_t count, void *to, hr_error *err) {
-  const hr_desc *desc = &w->graph->values[parameter].desc;
-  const weight *source = &w->weights[parameter];
-  assert(source->tensor && first >= 0 && count >= 0 && first + count <= hr_desc_count(desc));
-  assert(desc->dtype == HR_F32 || desc->dtype == HR_BF16 || desc->dtype == HR_F16);
-  size_t stored_bytes = hr_dtype_bytes(source->stored), bytes = hr_dtype_bytes(desc->dtype);
+static hr_status source_read(hr_weights *w, const weight *source, hr_dtype dtype, int64_t first, int64_t count,
+                             void *to, hr_error *err) {
+  assert(source->tensor && first >= 0 && count >= 0);
+  assert(dtype == HR_F32 || dtype == HR_BF16 || dtype == HR_F16);
+  size_t stored_bytes = hr_dtype_bytes(source->stored), bytes = hr_dtype_bytes(dtype);
   uint64_t offset = (uint64_t)first * stored_bytes;
   size_t left = (size_t)count;
-  if (source->stored == desc->dtype) {
+  if (source->stored == dtype) {
     return hr__safetensors_read(w->file, source->tensor, offset, to, left * bytes, err);
   }
   char *at = to;
@@ -222,10 +242,26 @@ hr_status hr__weights_read(hr_weights *w, hr_id parameter, int64_t first, int64_
     size_t piece = HR_WEIGHTS_WINDOW / stored_bytes;
     if (piece > left) piece = left;
     HR_TRY(hr__safetensors_read(w->file, source->tensor, offset, w->window, piece * stored_bytes, err));
-    convert(desc->dtype, at, source->stored, w->window, piece);
+    convert(dtype, at, source->stored, w->window, piece);
     at += piece * bytes;
     offset += piece * stored_bytes;
     left -= piece;
   }
   return HR_OK;
+}
+
+bool hr__weights_has(const hr_weights *w, hr_id parameter) {
+  return w->weights[parameter].tensor != NULL;
+}
+
+hr_status hr__weights_read(hr_weights *w, hr_id parameter, int64_t first, int64_t count, void *to, hr_error *err) {
+  const hr_desc *desc = &w->graph->values[parameter].desc;
+  assert(first + count <= hr_desc_count(desc));
+  return source_read(w, &w->weights[parameter], desc->dtype, first, count, to, err);
+}
+
+hr_status hr__weights_read_packed(hr_weights *w, size_t packed, int64_t first, int64_t count, float *to,
+                                  hr_error *err) {
+  assert(packed < w->graph->n_packed && first + count <= hr_desc_count(&w->graph->packed[packed].desc));
+  return source_read(w, &w->packed[packed], HR_F32, first, count, to, err);
 }

@@ -1,11 +1,11 @@
-/* linear: y = x Wt (+ bias). Leading axes of x are rows; every op here but linear_db is one product:
+/* linear: y = x Wt (+ bias) (+ add). Leading axes of x are rows; every op here but linear_db is one product:
  *
  *   y  [rows, out] = x  [rows, in]   Wt [in, out]
  *   dx [rows, in]  = dy [rows, out]  W  [out, in]
  *   dW [out, in]   = dyt [out, rows] x  [rows, in]
  *
- * What is added (bias, partial sums) is put into the result first and the product adds to it: a 16-bit result is then
- * rounded once.
+ * What is added (bias, another result, partial sums) is put into the result first and the product adds to it: a 16-bit
+ * result is then rounded once.
  */
 #include "op/linear.h"
 
@@ -25,7 +25,11 @@ enum {
 };
 
 hr_id hr__linear(hr_builder *b, hr_id x, hr_id weight, hr_id bias) {
-  return hr__emit(b, &hr_op_linear, (hr_id[]){x, weight, bias}, 3, NULL);
+  return hr__linear_add(b, x, weight, bias, HR_NONE);
+}
+
+hr_id hr__linear_add(hr_builder *b, hr_id x, hr_id weight, hr_id bias, hr_id add) {
+  return hr__emit(b, &hr_op_linear, (hr_id[]){x, weight, bias, add}, 4, NULL);
 }
 
 /* `from` with its last axis replaced. */
@@ -47,12 +51,12 @@ static hr_status weight_check(const hr_op_view *view, int axis, hr_error *err) {
 }
 
 static hr_status linear_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
-  HR_TRY(hr__shape_operands(view, 3, 1u << 2, err));
+  HR_TRY(hr__shape_operands(view, 4, 1u << 2 | 1u << 3, err));
   HR_TRY(weight_check(view, 1, err));
   hr_desc bias = {view->in[1].dtype, 1, {view->in[1].dim[0]}};
-  HR_TRY(hr__shape_like(view, 2, &bias, err));
+  HR_TRY(hr__shape_like_float(view, 2, &bias, err));
   out[0] = with_columns(view->in[0], view->in[1].dim[0]);
-  return HR_OK;
+  return hr__shape_like(view, 3, &out[0], err);
 }
 
 static hr_status linear_dx_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
@@ -103,6 +107,7 @@ static void linear_grad(hr_adjoint *a, const hr_node *node) {
     hr_id in[] = {dy, hr__grad_partial(a, 2)};
     hr__grad_set(a, 2, hr__emit(b, &hr_op_linear_db, in, 2, &(hr_linear_gradient_args){hr__grad_dtype(a, 2)}));
   }
+  if (node->in[3] != HR_NONE && hr__wants_grad(a, 3)) hr__grad_add(a, 3, dy);
 }
 
 /* The product of each op from its first two operands; `add`: something is in the result already. */
@@ -152,9 +157,10 @@ static hr_gemm_spec linear_dw_spec(const hr_desc *dy, const hr_desc *x, bool add
                         .c = dy->dtype};
 }
 
-/* The result has a type of its own only in linear_dw. */
+/* Operands from number 2 on are added, in all these ops. The result has a type of its own only in linear_dw. */
 static hr_gemm_spec view_spec(const hr_op_view *view, spec_rule rule) {
-  hr_gemm_spec spec = rule(&view->in[0], &view->in[1], view->in[2].rank != 0);
+  bool add = view->in[2].rank != 0 || (view->n_in > 3 && view->in[3].rank != 0);
+  hr_gemm_spec spec = rule(&view->in[0], &view->in[1], add);
   spec.c = view->out[0].dtype;
   return spec;
 }
@@ -203,7 +209,8 @@ static size_t linear_dw_workspace(const hr_op_view *view, hr_device_kind kind, i
 }
 
 static hr_status product_prepare(const hr_call *call, spec_rule rule, void **prepared, hr_error *err) {
-  hr_gemm_spec spec = rule(&call->in[0].desc, &call->in[1].desc, call->in[2].data != NULL);
+  bool add = call->in[2].data != NULL || (call->n_in > 3 && call->in[3].data != NULL);
+  hr_gemm_spec spec = rule(&call->in[0].desc, &call->in[1].desc, add);
   spec.c = call->out[0].desc.dtype;
   hr_gemm *gemm = NULL;
   HR_TRY(hr__workspace_check(call, hr__gemm_workspace(&spec, call->threads), err));
@@ -233,19 +240,41 @@ static hr_status product_multiply(const hr_call *call) {
                       call->out[0].data, call->workspace);
 }
 
+/* One row of y = bias (+ add). The bias keeps its own float type. */
+HR_CLONES static void bias_row(const hr_call *call, int64_t row) {
+  const hr_tensor *bias = &call->in[2], *add = &call->in[3], *y = &call->out[0];
+  int64_t columns = hr_desc_columns(&y->desc);
+  float bias_block[HR_BLOCK], add_block[HR_BLOCK], block[HR_BLOCK];
+  for (int64_t first = 0; first < columns; first += HR_BLOCK) {
+    int64_t n = hr__min(HR_BLOCK, columns - first), at = row * columns + first;
+    const float *from = hr__load(bias, first, n, bias_block);
+    const float *more = add->data ? hr__load(add, at, n, add_block) : NULL;
+    float *to = hr__target(y, at, block);
+    if (more) {
+#pragma omp simd
+      for (int64_t i = 0; i < n; i++)
+        to[i] = more[i] + from[i];
+    } else {
+      memcpy(to, from, (size_t)n * sizeof *to);
+    }
+    hr__store(y, at, n, to);
+  }
+}
+
 static void bias_task(void *arg, int64_t task, int worker) {
   const hr_call *call = arg;
   hr_range rows = hr__chunk(hr_desc_rows(&call->out[0].desc), BIAS_ROWS, task);
-  size_t bytes = hr_desc_bytes(&call->in[2].desc);
   (void)worker;
   for (int64_t row = rows.first; row < rows.end; row++)
-    memcpy((char *)call->out[0].data + (size_t)row * bytes, call->in[2].data, bytes);
+    bias_row(call, row);
 }
 
 static hr_status linear_run(const hr_call *call) {
   if (call->in[2].data) {
     int64_t tasks = hr__chunks(hr_desc_rows(&call->out[0].desc), BIAS_ROWS);
     hr__pool_run(call->device->pool, call->threads, tasks, bias_task, (void *)(uintptr_t)call);
+  } else if (call->in[3].data) {
+    hr__sum_begin(call, &call->in[3], &call->out[0]);
   }
   return product_multiply(call);
 }
@@ -295,9 +324,11 @@ static hr_status linear_db_run(const hr_call *call) {
 }
 
 static const hr_sample linear_samples[] = {
-    {.n_in = 3, .in = {{HR_F32, 3, {2, 16, 32}}, {HR_F32, 2, {48, 32}}}},
-    {.n_in = 3, .in = {{HR_F32, 2, {7, 19}}, {HR_F32, 2, {5, 19}}, {HR_F32, 1, {5}}}},
-    {.n_in = 3, .in = {{HR_F32, 2, {33, 130}}, {HR_F32, 2, {70, 130}}, {HR_F32, 1, {70}}}},
+    {.n_in = 4, .in = {{HR_F32, 3, {2, 16, 32}}, {HR_F32, 2, {48, 32}}}},
+    {.n_in = 4, .in = {{HR_F32, 2, {7, 19}}, {HR_F32, 2, {5, 19}}, {HR_F32, 1, {5}}}},
+    {.n_in = 4, .in = {{HR_F32, 2, {33, 130}}, {HR_F32, 2, {70, 130}}, {HR_F32, 1, {70}}}},
+    {.n_in = 4, .in = {{HR_F32, 3, {3, 5, 8}}, {HR_F32, 2, {70, 8}}, {0}, {HR_F32, 3, {3, 5, 70}}}},
+    {.n_in = 4, .in = {{HR_F32, 2, {9, 19}}, {HR_F32, 2, {5, 19}}, {HR_F32, 1, {5}}, {HR_F32, 2, {9, 5}}}},
 };
 static const hr_sample linear_dx_samples[] = {
     {.n_in = 3, .in = {{HR_F32, 3, {2, 16, 48}}, {HR_F32, 2, {48, 32}}}},
@@ -321,11 +352,13 @@ static const hr_sample linear_db_samples[] = {
 
 const hr_op hr_op_linear = {
     .name = "linear",
-    .n_in = 3,
+    .n_in = 4,
     .n_out = 1,
-    .optional = 1u << 2,
+    .optional = 1u << 2 | 1u << 3,
     .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1),
     .computes = ~0u,
+    .alias = {{3, 0, HR_ALIAS_ACCUMULATE}},
+    .n_alias = 1,
     .axes = HR_AXES_ROWS,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
     .shape = linear_shape,

@@ -57,25 +57,20 @@ static bool value_is_whole(const hr_graph *graph, hr_id id) {
   return value->offset == 0 && hr_desc_bytes(&value->desc) == graph->buffers[value->buffer].bytes;
 }
 
-static bool sizes_agree(const merge *m, const hr_buffer *a, const hr_buffer *b) {
-  size_t x, y;
-  return a->bytes > 0 && b->bytes > 0 && hr__round_up(a->bytes, m->alignment, &x) &&
-         hr__round_up(b->bytes, m->alignment, &y) && x == y;
-}
-
 static bool takeover_allowed(const merge *m, const hr_node *node, uint32_t position, const hr_alias *alias) {
   const hr_graph *graph = m->graph;
   if (alias->in >= node->n_in || node->in[alias->in] == HR_NONE) return false;
   hr_id in = node->in[alias->in], out = node->out[alias->out];
   hr_id in_buffer = graph->values[in].buffer, out_buffer = graph->values[out].buffer;
   const hr_buffer *from = &graph->buffers[in_buffer], *to = &graph->buffers[out_buffer];
+  if (hr_dtype_bytes(graph->values[in].desc.dtype) != hr_dtype_bytes(graph->values[out].desc.dtype)) return false;
   if (from->persistent || to->persistent || from->home != to->home || in_buffer == out_buffer) return false;
   hr_id home = m->lifetimes[in_buffer].home;
   const hr_lifetime *life = &m->lifetimes[home];
   if (life->last != position || life->kept || m->taken[home] == position + 1) return false;
   /* the result must be new here and not yet have a home */
   if (m->lifetimes[out_buffer].home != out_buffer || m->lifetimes[out_buffer].first != position) return false;
-  if (!value_is_whole(graph, in) || !value_is_whole(graph, out) || !sizes_agree(m, from, to)) return false;
+  if (!value_is_whole(graph, in) || !value_is_whole(graph, out) || from->bytes != to->bytes || from->bytes == 0) return false;
   for (int i = 0; i < node->n_in; i++)
     if (i != alias->in && node->in[i] != HR_NONE && home_of(m, node->in[i]) == home) return false;
   for (int j = 0; j < node->n_out; j++) /* another result that is a view of the same buffer */

@@ -14,9 +14,19 @@ void hr__report_parameters(const hr_graph *graph, uint64_t *parameters, uint64_t
     if (value->producer != HR_NONE || value->base != HR_NONE || graph->buffers[value->buffer].role != HR_ROLE_PARAMETER)
       continue;
     uint64_t count = (uint64_t)hr_desc_count(&value->desc);
-    *parameters += count;
+    if (!hr__graph_is_packed(graph, (hr_id)v)) *parameters += count;
     if (value->trained) *trainable += count;
   }
+  for (size_t i = 0; i < graph->n_packed; i++)
+    *parameters += (uint64_t)hr_desc_count(&graph->packed[i].desc);
+}
+
+/* Each has two matrices. */
+static json_t *adapters_json(const hr_graph *graph) {
+  json_int_t matrices = 0;
+  for (size_t v = 0; v < graph->n_values; v++)
+    matrices += graph->values[v].producer == HR_NONE && graph->values[v].wide;
+  return matrices ? json_integer(matrices / 2) : json_null();
 }
 
 static json_t *categories_json(const hr_tier_plan *tier) {
@@ -86,8 +96,8 @@ static json_t *model_json(const hr_plan *plan, const hr_recipe *recipe) {
   hr__report_parameters(plan->graph, &parameters, &trainable);
   const char *family =
       recipe && hr__recipe_has(recipe, "model.family") ? hr__recipe_text(recipe, "model.family") : NULL;
-  json_t *object = json_pack("{s:s?,s:o,s:o,s:n}", "family", family, "parameters", bytes_json(parameters),
-                             "trainable_parameters", bytes_json(trainable), "adapters");
+  json_t *object = json_pack("{s:s?,s:o,s:o,s:o}", "family", family, "parameters", bytes_json(parameters),
+                             "trainable_parameters", bytes_json(trainable), "adapters", adapters_json(plan->graph));
   if (!object || hr__graph_untrained(plan->graph, NULL, 0) == 0) return object;
   if (json_object_set_new(object, "without_gradient", untrained_json(plan->graph)) == 0) return object;
   json_decref(object);

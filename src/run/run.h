@@ -19,6 +19,15 @@ void hr__run_destroy(hr_run *run);
 
 /* Fills parameters and state from their init rules, keyed by (seed, name): same bits on every device. */
 hr_status hr__run_init_values(hr_run *run, uint64_t seed, hr_error *err);
+/* Only one half of them: frozen parameters (packed ones too), or all others. */
+typedef enum hr_init_half { HR_INIT_OTHERS = 1, HR_INIT_FROZEN = 2 } hr_init_half;
+hr_status hr__run_init_half(hr_run *run, hr_init_half half, uint64_t seed, hr_error *err);
+
+/* Elements [first, first + count) of a parameter as floats. */
+typedef hr_status (*hr_float_source)(void *user, int64_t first, int64_t count, float *to, hr_error *err);
+/* Fills the parts of a packed parameter. Elements are asked for in order, in windows of at most 1 MiB; for very large
+ * tensors twice. Takes 2.2 MiB of host memory while it lasts. */
+hr_status hr__run_pack(hr_run *run, const hr_packed *packed, hr_float_source source, void *user, hr_error *err);
 
 /* Host <-> value, whole or in part (bytes from offset). */
 hr_status hr__run_write(hr_run *run, hr_id value, size_t offset, const void *data, size_t bytes, hr_error *err);

@@ -45,17 +45,26 @@ static hr_status generations_prune(const hr_store *store, int64_t written, hr_ar
 
 static hr_status tensors_commit(hr_store *store, hr_tensors *tensors, hr_run_file file, hr_manifest *manifest,
                                 hr_error *err) {
-  bool model = file == HR_RUN_MODEL;
+  bool state = file == HR_RUN_OPTIMIZER;
   char path[HR_STORE_PATH], temporary[HR_STORE_PATH + 8], folder[HR_STORE_PATH], hex[HR_SHA256_HEX];
   hr__store_path(store, manifest->step, hr_run_file_names[file], path);
   hr__store_path(store, manifest->step, NULL, folder);
   snprintf(temporary, sizeof temporary, "%s.tmp", path);
-  HR_TRY(hr__tensors_write(tensors, model ? tensors->parameters : tensors->state,
-                           model ? tensors->n_parameters : tensors->n_state, temporary, hex,
-                           &manifest->files[file].bytes, err));
+  HR_TRY(hr__tensors_write(
+      tensors, state ? tensors->state : tensors->parameters, state ? tensors->n_state : tensors->n_parameters,
+      file == HR_RUN_ADAPTER ? HR_ADAPTER_PREFIX : "", temporary, hex, &manifest->files[file].bytes, err));
   snprintf(manifest->files[file].hash, HR_XXH_HEX, "%.32s", hex);
   if (hr__file_calls.rename(temporary, path) != 0) return hr__fail_errno(err, path, "rename", errno);
   return hr__file_sync_folder(folder, err);
+}
+
+static hr_status text_commit(hr_store *store, hr_run_file file, const char *text, size_t bytes, hr_manifest *manifest,
+                             hr_error *err) {
+  char path[HR_STORE_PATH];
+  hr__store_path(store, manifest->step, hr_run_file_names[file], path);
+  manifest->files[file].bytes = bytes;
+  hr__xxh128_hex(text, bytes, manifest->files[file].hash);
+  return hr__file_replace(path, text, bytes, err);
 }
 
 static hr_status generation_write(hr_store *store, hr_tensors *tensors, const char *config, size_t config_bytes,
@@ -66,11 +75,11 @@ static hr_status generation_write(hr_store *store, hr_tensors *tensors, const ch
   if (hr__file_calls.mkdir(path, 0755) != 0 && errno != EEXIST) return hr__fail_errno(err, path, "create", errno);
   HR_TRY(hr__file_sync_folder(store->out, err));
 
-  hr__store_path(store, manifest->step, hr_run_file_names[HR_RUN_CONFIG], path);
-  HR_TRY(hr__file_replace(path, config, config_bytes, err));
-  manifest->files[HR_RUN_CONFIG].bytes = config_bytes;
-  hr__xxh128_hex(config, config_bytes, manifest->files[HR_RUN_CONFIG].hash);
-  HR_TRY(tensors_commit(store, tensors, HR_RUN_MODEL, manifest, err));
+  HR_TRY(text_commit(store, HR_RUN_CONFIG, config, config_bytes, manifest, err));
+  if (store->adapter_config)
+    HR_TRY(
+        text_commit(store, HR_RUN_ADAPTER_CONFIG, store->adapter_config, store->adapter_config_bytes, manifest, err));
+  HR_TRY(tensors_commit(store, tensors, store->adapter_config ? HR_RUN_ADAPTER : HR_RUN_MODEL, manifest, err));
   HR_TRY(tensors_commit(store, tensors, HR_RUN_OPTIMIZER, manifest, err));
 
   char *text;

@@ -12,6 +12,8 @@ const char *const hr_run_file_names[HR_RUN_FILES] = {
     [HR_RUN_CONFIG] = "config.json",
     [HR_RUN_MODEL] = "model.safetensors",
     [HR_RUN_OPTIMIZER] = "optimizer.safetensors",
+    [HR_RUN_ADAPTER_CONFIG] = "adapter_config.json",
+    [HR_RUN_ADAPTER] = "adapter_model.safetensors",
 };
 
 enum { SCHEMA = 1 };
@@ -54,6 +56,7 @@ static json_t *manifest_json(const hr_manifest *m, const char *hash) {
   for (size_t i = 0; i < m->n_settings && ok; i++)
     ok = member_add(settings, m->settings[i].path, json_string(m->settings[i].value));
   for (int f = 0; f < HR_RUN_FILES && ok; f++) {
+    if (m->files[f].hash[0] == '\0') continue;
     json_t *file = json_object();
     ok = file && member_add(file, "bytes", json_integer((json_int_t)m->files[f].bytes)) &&
          member_add(file, "xxh3_128", json_string(m->files[f].hash)) &&
@@ -156,10 +159,14 @@ hr_status hr__manifest_parse(const char *name, const char *text, size_t bytes, h
   for (int f = 0; f < HR_RUN_FILES; f++) {
     const hr_doc_node *file = files ? hr__doc_get(files, hr_run_file_names[f]) : NULL;
     int64_t length;
+    if (!file && (f == HR_RUN_MODEL || f == HR_RUN_ADAPTER_CONFIG || f == HR_RUN_ADAPTER)) continue;
     if (!file || !member_int(file, "bytes", &length) || !member_hex(file, "xxh3_128", out->files[f].hash))
       return manifest_bad(name, err, "a file is missing or malformed");
     out->files[f].bytes = (uint64_t)length;
   }
+  bool adapter = out->files[HR_RUN_ADAPTER].hash[0] != '\0', config = out->files[HR_RUN_ADAPTER_CONFIG].hash[0] != '\0';
+  if (adapter != config || (!adapter && out->files[HR_RUN_MODEL].hash[0] == '\0'))
+    return manifest_bad(name, err, "a file is missing or malformed");
   char *again;
   size_t again_bytes;
   HR_TRY(hr__manifest_text(out, arena, &again, &again_bytes, err));

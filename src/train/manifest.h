@@ -9,8 +9,16 @@
 #include "base/mem.h"
 #include "train/scaler.h"
 
-/* The files of a checkpoint beside the manifest, in the order in which they are written and listed. */
-typedef enum hr_run_file { HR_RUN_CONFIG, HR_RUN_MODEL, HR_RUN_OPTIMIZER, HR_RUN_FILES } hr_run_file;
+/* The files of a checkpoint beside the manifest, in the order in which they are listed. A run with adapters saves those
+ * with their settings in place of the model. */
+typedef enum hr_run_file {
+  HR_RUN_CONFIG,
+  HR_RUN_MODEL,
+  HR_RUN_OPTIMIZER,
+  HR_RUN_ADAPTER_CONFIG,
+  HR_RUN_ADAPTER,
+  HR_RUN_FILES
+} hr_run_file;
 extern const char *const hr_run_file_names[HR_RUN_FILES];
 #define HR_MANIFEST_NAME "manifest.json"
 
@@ -37,7 +45,7 @@ typedef struct hr_manifest {
   size_t n_settings;
   struct {
     uint64_t bytes;
-    char hash[HR_XXH_HEX]; /* XXH3-128 */
+    char hash[HR_XXH_HEX]; /* XXH3-128; empty: there is no such file */
   } files[HR_RUN_FILES];
 } hr_manifest;
 

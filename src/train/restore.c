@@ -54,6 +54,7 @@ static hr_status generation_verify(hr_store *store, hr_tensors *tensors, int64_t
   if (manifest->step != step)
     return hr__fail(err, HR_BAD_INPUT, path, NULL, "this manifest belongs to step %" PRId64, manifest->step);
   for (int f = 0; f < HR_RUN_FILES; f++) {
+    if (manifest->files[f].hash[0] == '\0') continue;
     hr__store_path(store, step, hr_run_file_names[f], path);
     HR_TRY(file_hash(tensors, path, manifest->files[f].bytes, hex, err));
     if (strncmp(hex, manifest->files[f].hash, HR_XXH_HEX - 1) != 0)
@@ -62,14 +63,19 @@ static hr_status generation_verify(hr_store *store, hr_tensors *tensors, int64_t
   return HR_OK;
 }
 
-static hr_status generation_load(hr_store *store, hr_tensors *tensors, int64_t step, hr_error *err) {
+static hr_status generation_load(hr_store *store, hr_tensors *tensors, const hr_manifest *manifest, hr_error *err) {
   char path[HR_STORE_PATH];
-  hr__store_path(store, step, hr_run_file_names[HR_RUN_OPTIMIZER], path);
-  HR_TRY(hr__tensors_match(tensors, tensors->state, tensors->n_state, path, err));
-  hr__store_path(store, step, hr_run_file_names[HR_RUN_MODEL], path);
-  HR_TRY(hr__tensors_read(tensors, tensors->parameters, tensors->n_parameters, path, err));
-  hr__store_path(store, step, hr_run_file_names[HR_RUN_OPTIMIZER], path);
-  return hr__tensors_read(tensors, tensors->state, tensors->n_state, path, err);
+  hr_run_file model = store->adapter_config ? HR_RUN_ADAPTER : HR_RUN_MODEL;
+  if (manifest->files[model].hash[0] == '\0')
+    return hr__fail(err, HR_USAGE, NULL, "put the settings back, or train into another --out",
+                    "this run was begun %s adapters", store->adapter_config ? "without" : "with");
+  hr__store_path(store, manifest->step, hr_run_file_names[HR_RUN_OPTIMIZER], path);
+  HR_TRY(hr__tensors_match(tensors, tensors->state, tensors->n_state, "", path, err));
+  hr__store_path(store, manifest->step, hr_run_file_names[model], path);
+  HR_TRY(hr__tensors_read(tensors, tensors->parameters, tensors->n_parameters,
+                          model == HR_RUN_ADAPTER ? HR_ADAPTER_PREFIX : "", path, err));
+  hr__store_path(store, manifest->step, hr_run_file_names[HR_RUN_OPTIMIZER], path);
+  return hr__tensors_read(tensors, tensors->state, tensors->n_state, "", path, err);
 }
 
 typedef struct search {
@@ -114,7 +120,7 @@ static hr_status generations_search(hr_store *store, hr_tensors *tensors, const 
     }
     store->state = manifest.state;
     HR_TRY(hr__identity_check(&manifest, settings, n_settings, err));
-    HR_TRY(generation_load(store, tensors, steps[i], err));
+    HR_TRY(generation_load(store, tensors, &manifest, err));
     s->found = steps[i];
   }
   return HR_OK;

@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "base/text.h"
-#include "model/weights.h"
 
 double hr__seconds_now(void) {
   struct timespec now;
@@ -221,33 +220,6 @@ hr_status hr__session_eval(hr_session *s, int64_t step, double *loss, hr_error *
   }
   *loss = sum / (double)s->eval_batches;
   return HR_OK;
-}
-
-/* One parameter from an open checkpoint, in pieces of a window. */
-static hr_status weight_load(hr_session *s, hr_weights *weights, hr_id parameter, hr_error *err) {
-  const hr_desc *desc = &hr__run_graph(s->run)->values[parameter].desc;
-  size_t element = hr_dtype_bytes(desc->dtype);
-  int64_t all = hr_desc_count(desc), piece = (int64_t)(HR_WINDOW_BYTES / element);
-  char *address = hr__run_address(s->run, parameter);
-  for (int64_t first = 0; first < all; first += piece) {
-    int64_t count = all - first < piece ? all - first : piece;
-    size_t at = (size_t)first * element;
-    HR_TRY(hr__weights_read(weights, parameter, first, count, address ? address + at : (char *)s->tensors.window, err));
-    if (!address) HR_TRY(hr__run_write(s->run, parameter, at, s->tensors.window, (size_t)count * element, err));
-  }
-  return HR_OK;
-}
-
-hr_status hr__session_begin(hr_session *s, hr_error *err) {
-  const hr_recipe *recipe = s->options->recipe;
-  hr_weights *weights = NULL;
-  if (hr__recipe_has(recipe, "model.path"))
-    HR_TRY(hr__weights_open(hr__recipe_text(recipe, "model.path"), s->options->plan->graph, &weights, err));
-  hr_status status = hr__run_init_values(s->run, s->seed, err);
-  for (size_t i = 0; status == HR_OK && weights && i < s->tensors.n_parameters; i++)
-    status = weight_load(s, weights, s->tensors.parameters[i], err);
-  hr__weights_close(weights);
-  return status;
 }
 
 uint64_t hr__session_planned_bytes(const hr_session *s) {

@@ -47,9 +47,11 @@ typedef struct hr_session {
 hr_status hr__session_create(const hr_train_options *options, bool time_nodes, hr_session *session, hr_error *err);
 void hr__session_destroy(hr_session *session); /* also of one that failed half-way */
 
-/* First weights: from model.path where it is given, else from the init rules and the seed. A run that is resumed needs
- * neither, and the folder of model.path need not be there any more. */
+/* begin.c: first weights, from model.path where it is given, else from the init rules and the seed. A run that is
+ * resumed needs neither, and the folder of model.path need not be there any more, unless it has frozen parameters:
+ * checkpoints do not hold those, and the second function fills just them. */
 hr_status hr__session_begin(hr_session *session, hr_error *err);
+hr_status hr__session_begin_frozen(hr_session *session, hr_error *err);
 
 typedef struct hr_step_result {
   double loss;      /* mean over the tokens of the effective batch; not scaled */

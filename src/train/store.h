@@ -1,8 +1,9 @@
 /* The folder of a run: its lock, its checkpoints (generations) and where its log lies.
  *
  * OUT/lock, OUT/log.jsonl, OUT/generation-%08d/{config.json, model.safetensors, optimizer.safetensors, manifest.json};
- * the number is the step. A generation with a manifest is committed. Two are kept: the one just written and the one
- * that was written or loaded before it, since only of these is it known that they are good.
+ * the number is the step; with adapters adapter_model.safetensors and adapter_config.json in place of
+ * model.safetensors. A generation with a manifest is committed. Two are kept: the one just written and the one that was
+ * written or loaded before it, since only of these is it known that they are good.
  */
 #ifndef HR_TRAIN_STORE_H
 #define HR_TRAIN_STORE_H
@@ -20,6 +21,8 @@ typedef struct hr_store {
   hr_run_state state; /* of the generation that was loaded */
   hr_message_fn message;
   void *message_user;
+  const char *adapter_config; /* contents of adapter_config.json; NULL: a run without adapters */
+  size_t adapter_config_bytes;
 } hr_store;
 
 enum { HR_STORE_PATH = PATH_MAX };
@@ -46,6 +49,9 @@ const char *hr__store_path(const hr_store *store, int64_t step, const char *file
  */
 hr_status hr__checkpoint_save(hr_store *store, hr_tensors *tensors, const char *config, size_t config_bytes,
                               hr_manifest *manifest, hr_error *err);
+
+/* Names of the adapters' tensors in files begin with this. */
+#define HR_ADAPTER_PREFIX "base_model.model."
 
 /* restore.c: loads the newest good generation, looking at every byte before anything is loaded. A damaged one is told
  * loudly and passed over; one that cannot be read is not damaged (HR_IO). *step is 0 when there is no committed

@@ -21,16 +21,21 @@ static int by_name(const void *a, const void *b, void *graph) {
   return strcmp(g->values[*(const hr_id *)a].name, g->values[*(const hr_id *)b].name);
 }
 
-/* The persistent values of one role, sorted by name. */
+/* The persistent values of one role, sorted by name; of parameters those that are trained. */
 static hr_status role_list(hr_tensors *t, const hr_graph *graph, hr_role role, hr_id **out, size_t *count,
                            hr_error *err) {
   hr_id *list = hr__arena_array(&t->arena, graph->n_values + 1, sizeof *list);
   if (!list) return hr__nomem(err);
   for (hr_id v = 0; v < graph->n_values; v++) {
     const hr_buffer *buffer = &graph->buffers[graph->values[v].buffer];
-    if (graph->values[v].producer == HR_NONE && graph->values[v].base == HR_NONE && buffer->persistent &&
-        buffer->role == role)
-      list[(*count)++] = v;
+    const hr_value *value = &graph->values[v];
+    if (value->producer != HR_NONE || value->base != HR_NONE || !buffer->persistent || buffer->role != role) continue;
+    if (role == HR_ROLE_PARAMETER && !value->trained) {
+      t->frozen = true;
+      continue;
+    }
+    t->adapters |= value->wide;
+    list[(*count)++] = v;
   }
   qsort_r(list, *count, sizeof *list, by_name, (void *)(uintptr_t)graph);
   *out = list;
@@ -52,6 +57,13 @@ void hr__tensors_destroy(hr_tensors *tensors) {
   hr__free(tensors->window);
   hr__arena_fini(&tensors->arena);
   *tensors = (hr_tensors){0};
+}
+
+enum { NAME_TEXT = 1280 };
+
+static const char *name_in_file(const char *prefix, const hr_value *v, char out[NAME_TEXT]) {
+  snprintf(out, NAME_TEXT, "%s%s", prefix, v->name);
+  return out;
 }
 
 typedef hr_status (*piece_fn)(void *arg, const void *data, size_t bytes, hr_error *err);
@@ -76,27 +88,35 @@ static hr_status piece_hash(void *arg, const void *data, size_t bytes, hr_error 
   return hr__hash_update(arg, data, bytes, err);
 }
 
-hr_status hr__tensors_write(hr_tensors *t, const hr_id *values, size_t count, const char *path, char hex[HR_SHA256_HEX],
-                            uint64_t *bytes, hr_error *err) {
+/* What the header of a file says about the listed values. NULL: out of memory. */
+static hr_safetensor *list_make(hr_tensors *t, const hr_id *values, size_t count, const char *prefix, hr_arena *arena) {
   const hr_graph *graph = hr__run_graph(t->run);
-  hr_safetensor *list = hr__alloc_zero(count + 1, sizeof *list);
-  if (!list) return hr__nomem(err);
+  hr_safetensor *list = hr__arena_array(arena, count + 1, sizeof *list);
   uint64_t at = 0;
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; list && i < count; i++) {
     const hr_value *v = &graph->values[values[i]];
-    list[i] = (hr_safetensor){.name = v->name, .dtype = dtype_file_name(v->desc.dtype), .rank = v->desc.rank};
+    const char *name = prefix[0] ? hr__arena_format(arena, "%s%s", prefix, v->name) : v->name;
+    if (!name) return NULL;
+    list[i] = (hr_safetensor){.name = name, .dtype = dtype_file_name(v->desc.dtype), .rank = v->desc.rank};
     memcpy(list[i].dim, v->desc.dim, sizeof v->desc.dim);
     list[i].begin = at;
     list[i].end = at += hr_desc_bytes(&v->desc);
   }
+  return list;
+}
+
+hr_status hr__tensors_write(hr_tensors *t, const hr_id *values, size_t count, const char *prefix, const char *path,
+                            char hex[HR_SHA256_HEX], uint64_t *bytes, hr_error *err) {
+  hr_arena arena = {0};
+  hr_safetensor *list = list_make(t, values, count, prefix, &arena);
   static const char *const metadata[] = {"format", "pt", NULL};
   hr_safetensors_writer *writer = NULL;
-  hr_status status = hr__safetensors_writer_open(path, list, count, metadata, &writer, err);
+  hr_status status = list ? hr__safetensors_writer_open(path, list, count, metadata, &writer, err) : hr__nomem(err);
   for (size_t i = 0; i < count && status == HR_OK; i++)
     status = value_pieces(t, values[i], piece_put, writer, err);
   if (status == HR_OK) status = hr__safetensors_writer_finish(writer, hex, bytes, err);
   hr__safetensors_writer_destroy(writer);
-  hr__free(list);
+  hr__arena_fini(&arena);
   return status;
 }
 
@@ -109,11 +129,12 @@ static hr_status tensor_match(const hr_value *v, const hr_safetensor *tensor, co
   return HR_OK;
 }
 
-static hr_status file_match(hr_tensors *t, const hr_id *values, size_t count, const char *path,
+static hr_status file_match(hr_tensors *t, const hr_id *values, size_t count, const char *prefix, const char *path,
                             const hr_safetensors *file, hr_error *err) {
+  char name[NAME_TEXT];
   for (size_t i = 0; i < count; i++) {
     const hr_value *v = &hr__run_graph(t->run)->values[values[i]];
-    HR_TRY(tensor_match(v, hr__safetensors_find(file, v->name), path, err));
+    HR_TRY(tensor_match(v, hr__safetensors_find(file, name_in_file(prefix, v, name)), path, err));
   }
   if (hr__safetensors_count(file) != count)
     return hr__fail(err, HR_BAD_INPUT, path, NULL, "the file holds %zu tensors, the run has %zu",
@@ -121,17 +142,19 @@ static hr_status file_match(hr_tensors *t, const hr_id *values, size_t count, co
   return HR_OK;
 }
 
-hr_status hr__tensors_match(hr_tensors *t, const hr_id *values, size_t count, const char *path, hr_error *err) {
+hr_status hr__tensors_match(hr_tensors *t, const hr_id *values, size_t count, const char *prefix, const char *path,
+                            hr_error *err) {
   hr_safetensors *file;
   HR_TRY(hr__safetensors_open(path, &file, err));
-  hr_status status = file_match(t, values, count, path, file, err);
+  hr_status status = file_match(t, values, count, prefix, path, file, err);
   hr__safetensors_close(file);
   return status;
 }
 
-static hr_status value_load(hr_tensors *t, hr_safetensors *file, hr_id value, hr_error *err) {
+static hr_status value_load(hr_tensors *t, hr_safetensors *file, const char *prefix, hr_id value, hr_error *err) {
   const hr_value *v = &hr__run_graph(t->run)->values[value];
-  const hr_safetensor *tensor = hr__safetensors_find(file, v->name);
+  char name[NAME_TEXT];
+  const hr_safetensor *tensor = hr__safetensors_find(file, name_in_file(prefix, v, name));
   size_t all = hr_desc_bytes(&v->desc);
   unsigned char *address = hr__run_address(t->run, value);
   for (size_t at = 0; at < all; at += HR_WINDOW_BYTES) {
@@ -142,12 +165,13 @@ static hr_status value_load(hr_tensors *t, hr_safetensors *file, hr_id value, hr
   return HR_OK;
 }
 
-hr_status hr__tensors_read(hr_tensors *t, const hr_id *values, size_t count, const char *path, hr_error *err) {
+hr_status hr__tensors_read(hr_tensors *t, const hr_id *values, size_t count, const char *prefix, const char *path,
+                           hr_error *err) {
   hr_safetensors *file;
   HR_TRY(hr__safetensors_open(path, &file, err));
-  hr_status status = file_match(t, values, count, path, file, err);
+  hr_status status = file_match(t, values, count, prefix, path, file, err);
   for (size_t i = 0; i < count && status == HR_OK; i++)
-    status = value_load(t, file, values[i], err);
+    status = value_load(t, file, prefix, values[i], err);
   hr__safetensors_close(file);
   return status;
 }
@@ -200,8 +224,7 @@ hr_status hr__tensors_sha256(hr_tensors *t, char hex[HR_SHA256_HEX], hr_error *e
   HR_TRY(hr__hash_create(HR_HASH_SHA256, &hash, err));
   hr_status status = HR_OK;
   for (size_t i = 0; i < t->n_parameters && status == HR_OK; i++)
-    if (hr__run_graph(t->run)->values[t->parameters[i]].trained)
-      status = value_pieces(t, t->parameters[i], piece_hash, hash, err);
+    status = value_pieces(t, t->parameters[i], piece_hash, hash, err);
   if (status == HR_OK) status = hr__hash_hex(hash, hex, err);
   hr__hash_destroy(hash);
   return status;

@@ -9,9 +9,11 @@
 
 typedef struct hr_tensors {
   hr_run *run;
-  hr_id *parameters; /* all of the model, sorted by name */
+  hr_id *parameters; /* the trained ones, sorted by name: frozen ones come from where they came from at first */
   hr_id *state;      /* of the optimizer, sorted by name */
   size_t n_parameters, n_state;
+  bool adapters;         /* parameters are those of adapters */
+  bool frozen;           /* there are parameters that are not listed */
   unsigned char *window; /* HR_WINDOW_BYTES, for files and for devices the host cannot reach */
   hr_arena arena;
 } hr_tensors;
@@ -21,12 +23,15 @@ enum { HR_WINDOW_BYTES = 1 << 20 };
 hr_status hr__tensors_create(hr_run *run, hr_tensors *out, hr_error *err);
 void hr__tensors_destroy(hr_tensors *tensors);
 
-/* One file with the listed values, under their names. The path is written as given, synced and closed. */
-hr_status hr__tensors_write(hr_tensors *tensors, const hr_id *values, size_t count, const char *path,
-                            char hex[HR_SHA256_HEX], uint64_t *bytes, hr_error *err);
+/* One file with the listed values, under their names with `prefix` in front. The path is written as given, synced and
+ * closed. */
+hr_status hr__tensors_write(hr_tensors *tensors, const hr_id *values, size_t count, const char *prefix,
+                            const char *path, char hex[HR_SHA256_HEX], uint64_t *bytes, hr_error *err);
 /* Whether a file holds exactly the listed values, with their shapes and types; then reads them into place. */
-hr_status hr__tensors_match(hr_tensors *tensors, const hr_id *values, size_t count, const char *path, hr_error *err);
-hr_status hr__tensors_read(hr_tensors *tensors, const hr_id *values, size_t count, const char *path, hr_error *err);
+hr_status hr__tensors_match(hr_tensors *tensors, const hr_id *values, size_t count, const char *prefix,
+                            const char *path, hr_error *err);
+hr_status hr__tensors_read(hr_tensors *tensors, const hr_id *values, size_t count, const char *prefix, const char *path,
+                           hr_error *err);
 
 /* HR_FAILURE naming the first tensor that holds a value that is not finite. */
 hr_status hr__tensors_finite(hr_tensors *tensors, const hr_id *values, size_t count, hr_error *err);

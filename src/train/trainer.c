@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "format/json.h"
+#include "train/adapter.h"
 #include "train/identity.h"
 #include "train/log.h"
 #include "train/progress.h"
@@ -39,7 +40,9 @@ static hr_status config_make(trainer *t, hr_error *err) {
   HR_TRY(status);
   t->config = hr__arena_format(&t->arena, "%s\n", t->config);
   t->config_bytes++;
-  return t->config ? HR_OK : hr__nomem(err);
+  if (!t->config) return hr__nomem(err);
+  return hr__adapter_config(t->options->recipe, t->options->plan->graph, &t->arena, &t->store.adapter_config,
+                            &t->store.adapter_config_bytes, err);
 }
 
 /* What every checkpoint of this run says about it. */
@@ -64,6 +67,7 @@ static hr_status trainer_load(trainer *t, hr_error *err) {
                     t->session.schedule.steps);
   t->saved = t->session.saved = t->step;
   if (t->step == 0) return hr__session_begin(&t->session, err);
+  if (t->session.tensors.frozen) HR_TRY(hr__session_begin_frozen(&t->session, err));
   hr__store_tell(&t->store, HR_MESSAGE_INFO, "resumed at step %" PRId64, t->step);
   return HR_OK;
 }

@@ -25,7 +25,14 @@ static hr_id sum_copy(hr_builder *b, hr_id x) {
   return hr__copy(b, x, b->graph->values[x].desc.dtype);
 }
 
-/* Inputs as parameters, trained or not; integers as inputs of the program. */
+/* A persistent operand of this kind would be updated in place. */
+static bool operand_is_accumulated(const hr_op *op, int in) {
+  for (int a = 0; a < op->n_alias; a++)
+    if (op->alias[a].in == in && op->alias[a].kind == HR_ALIAS_ACCUMULATE) return true;
+  return false;
+}
+
+/* Inputs as parameters, trained or not; integers, and what is added to, as inputs of the program. */
 static void operands_build(one_op *g, uint32_t trained) {
   const op_case *c = g->c;
   for (int i = 0; i < c->sample->n_in; i++) {
@@ -37,6 +44,9 @@ static void operands_build(one_op *g, uint32_t trained) {
       g->in[i] = hr__control(&g->builder);
     } else if (c->in[i].dtype == HR_I32) {
       g->in[i] = hr__input(&g->builder, name, c->in[i]);
+    } else if (operand_is_accumulated(c->op, i)) {
+      g->in[i] = hr__input(&g->builder, name, c->in[i]);
+      g->graph->values[g->in[i]].trained = (trained & (1u << i)) != 0;
     } else {
       g->in[i] = hr__parameter(&g->builder, name, c->in[i], (hr_init){HR_INIT_ZERO, 0.0f});
       g->graph->values[g->in[i]].trained = (trained & (1u << i)) != 0;
@@ -152,6 +162,7 @@ static void node_run(one_op *g, const hr_node *node) {
                   .args = node->args,
                   .workspace = workspace ? hr__arena_alloc(&g->c->arena, workspace) : NULL,
                   .workspace_bytes = workspace,
+                  .stream_key = CASE_STREAM,
                   .threads = THREADS,
                   .device = device_get()};
   if (node->op->cpu.prepare && node->op->cpu.prepare(&call, &call.prepared, &err) != HR_OK)

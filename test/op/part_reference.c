@@ -10,9 +10,12 @@
 #include "op/adamw8bit.h"
 #include "op/add.h"
 #include "op/attention.h"
+#include "op/copy.h"
+#include "op/dropout.h"
 #include "op/embedding.h"
 #include "op/head_loss.h"
 #include "op/loss_seed.h"
+#include "op/nf4.h"
 #include "op/rmsnorm.h"
 #include "op/rope.h"
 #include "op/sgd.h"
@@ -27,7 +30,9 @@ static void loss_seed_reference(const reference_call *c) {
 }
 
 static void copy_reference(const reference_call *c) {
-  memcpy(c->out[0], c->in[0], (size_t)elements(&c->in_desc[0]) * sizeof(double));
+  double factor = (double)((const hr_copy_args *)c->args)->factor;
+  for (int64_t i = 0, count = elements(&c->in_desc[0]); i < count; i++)
+    c->out[0][i] = factor * c->in[0][i];
 }
 
 static void add_reference(const reference_call *c) {
@@ -36,12 +41,12 @@ static void add_reference(const reference_call *c) {
     c->out[0][i] = c->in[0][i] + alpha * c->in[1][i];
 }
 
-/* x [rows, I], W [O, I], bias? [O] */
+/* x [rows, I], W [O, I], bias? [O], add? [rows, O] */
 static void linear_reference(const reference_call *c) {
   int64_t rows = hr_desc_rows(&c->in_desc[0]), I = c->in_desc[1].dim[1], O = c->in_desc[1].dim[0];
   for (int64_t r = 0; r < rows; r++)
     for (int64_t o = 0; o < O; o++) {
-      double sum = c->in[2] ? c->in[2][o] : 0.0;
+      double sum = (c->in[2] ? c->in[2][o] : 0.0) + (c->in[3] ? c->in[3][r * O + o] : 0.0);
       for (int64_t i = 0; i < I; i++)
         sum += c->in[0][r * I + i] * c->in[1][o * I + i];
       c->out[0][r * O + o] = sum;
@@ -77,6 +82,28 @@ static void linear_db_reference(const reference_call *c) {
     for (int64_t r = 0; r < rows; r++)
       sum += c->in[0][r * O + o];
     c->out[0][o] = sum;
+  }
+}
+
+static void dropout_reference(const reference_call *c) {
+  const hr_dropout_args *a = c->args;
+  const hr_control *k = c->control;
+  int64_t samples = c->in_desc[0].dim[0], each = elements(&c->in_desc[0]) / samples;
+  uint64_t key = hr__dropout_key(k->seed, CASE_STREAM, k->step);
+  for (int64_t s = 0; s < samples; s++)
+    for (int64_t e = 0; e < each; e++) {
+      bool kept = hr__dropout_keeps(key, k->sample + (uint64_t)(a->first + s), e, a->p);
+      c->out[0][s * each + e] = kept ? c->in[0][s * each + e] / (1.0 - (double)a->p) : 0.0;
+    }
+}
+
+/* codes, absmax, nested_absmax?, nested_offset? -> W */
+static void nf4_unpack_reference(const reference_call *c) {
+  for (int64_t i = 0, count = elements(&c->out_desc[0]); i < count; i++) {
+    int pair = (int)c->in[0][i / 2], code = i % 2 ? pair % 16 : pair / 16;
+    double scale = c->in[1][i / 64];
+    if (c->in[2]) scale = (double)hr__dynamic8_signed()[(int)scale] * c->in[2][i / 64 / 256] + c->in[3][0];
+    c->out[0][i] = (double)hr_nf4_levels[code] * scale;
   }
 }
 
@@ -498,6 +525,8 @@ static const reference references[] = {
     {.op = "linear_dx", .run = linear_dx_reference},
     {.op = "linear_dw", .run = linear_dw_reference},
     {.op = "linear_db", .run = linear_db_reference, .loose = 1u << 0},
+    {.op = "dropout", .run = dropout_reference, .differentiable = true},
+    {.op = "nf4_unpack", .run = nf4_unpack_reference},
     {.op = "embedding", .run = embedding_reference, .differentiable = true, .loose = 1u << 1},
     {.op = "embedding_dw", .run = embedding_dw_reference},
     {.op = "rmsnorm", .run = rmsnorm_reference, .differentiable = true},

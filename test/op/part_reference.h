@@ -8,6 +8,8 @@
 
 #include "graph/op.h"
 
+enum { CASE_STREAM = 12345 }; /* stream key of every call: what stands for its module path */
+
 typedef struct reference_call {
   const double *in[HR_OP_OPERANDS]; /* NULL: absent. Integers as doubles */
   double *out[HR_OP_OPERANDS];

@@ -11,7 +11,7 @@
 
 struct hr_lt_product {
   const hr_tensor *a, *b;    /* stored [m,k] and [k,n]; transposed: [k,m] and [n,k] */
-  const hr_tensor *c, *bias; /* NULL: absent. C may be D. Not both. */
+  const hr_tensor *c, *bias; /* NULL: absent. C may be D. */
   const hr_tensor *d;
   int64_t m, n, k;
   bool transpose_a, transpose_b;

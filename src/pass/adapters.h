@@ -1,0 +1,29 @@
+/* Adapters (LoRA) and packed weights: their settings, and what a graph that has been through these passes tells. */
+#ifndef HR_PASS_ADAPTERS_H
+#define HR_PASS_ADAPTERS_H
+
+#include "graph/graph.h"
+#include "recipe/recipe.h"
+
+extern const hr_key_table hr_adapter_keys;  /* model.adapters.* */
+extern const hr_key_table hr_quantize_keys; /* model.quantize.* */
+
+/* A linear module may be named by any of these patterns (base/text.h), or by "all-linear". */
+bool hr__targets_match(const char *const *targets, size_t count, const char *module);
+/* Whether every target of a setting matches a linear of the graph; the message names the modules there are. */
+hr_status hr__targets_check(const hr_graph *graph, const hr_recipe *recipe, const char *path,
+                            const char *const *targets, size_t count, hr_error *err);
+
+/* model.adapters, read from a recipe that gives it. */
+typedef struct hr_lora {
+  int64_t rank;
+  double alpha, dropout;
+  double scale; /* on the adapter's output: alpha / rank, or alpha / sqrt(rank) where rank_stabilised */
+  bool rank_stabilised;
+  const char *const *targets;
+  size_t n_targets;
+} hr_lora;
+bool hr__lora_given(const hr_recipe *recipe);
+hr_lora hr__lora_read(const hr_recipe *recipe);
+
+#endif

@@ -1,0 +1,138 @@
+/* The quantize pass: frozen weights that only linears read are held as NF4 codes with their scales (op/nf4.h), and
+ * unpacked into a value of the node's own before every forward use. What backward needs of it is unpacked again by the
+ * checkpoint pass: the op is fleeting.
+ */
+#include <string.h>
+
+#include "op/linear.h"
+#include "op/nf4.h"
+#include "pass/adapters.h"
+#include "pass/pass.h"
+
+#define SECTION "model.quantize"
+
+static const hr_key keys[] = {
+    {.path = SECTION ".kind",
+     .type = HR_KEY_CHOICE,
+     .choices = "nf4",
+     .meaning = "nf4: 4 bits an element in blocks of 64, for frozen weights"},
+    {.path = SECTION ".double",
+     .type = HR_KEY_BOOL,
+     .meaning = "the scales of blocks are quantized as well: 4.127 bits an element, not 4.5 (default: true)"},
+    {.path = SECTION ".targets",
+     .type = HR_KEY_TEXTS,
+     .meaning = "names of linear modules, * for any text; all-linear: every one but the head (default: all-linear)"},
+};
+const hr_key_table hr_quantize_keys = {keys, sizeof keys / sizeof *keys};
+
+/* What the nodes of all programs do with a value. */
+typedef struct use {
+  bool targeted;  /* the weight of a linear that a target names */
+  bool otherwise; /* anything else than the weight of such a linear */
+} use;
+
+static use *uses_find(hr_graph *g, const char *const *targets, size_t n_targets) {
+  use *uses = hr__arena_array(&g->arena, g->n_values, sizeof *uses);
+  for (size_t n = 0; uses && n < g->n_nodes; n++) {
+    const hr_node *node = &g->nodes[n];
+    bool target = node->op == &hr_op_linear && hr__targets_match(targets, n_targets, node->module);
+    for (int i = 0; i < node->n_in; i++) {
+      if (node->in[i] == HR_NONE) continue;
+      if (target && i == 1)
+        uses[node->in[i]].targeted = true;
+      else
+        uses[node->in[i]].otherwise = true;
+    }
+  }
+  return uses;
+}
+
+static hr_id part_declare(hr_builder *b, const char *parameter, const char *part, hr_dtype dtype, int64_t count) {
+  const char *name = hr__arena_format(&b->graph->arena, "%s.%s", parameter, part);
+  if (!name) {
+    b->status = hr__nomem(&b->error);
+    return HR_NONE;
+  }
+  return hr__persistent(b, name, HR_ROLE_PARAMETER, hr__desc1(dtype, count), (hr_init){HR_INIT_ZERO, 0});
+}
+
+/* Declares the parts of a packed parameter; its own storage is given up. */
+static hr_status parameter_pack(hr_builder *b, hr_id parameter, bool nested, hr_error *err) {
+  hr_graph *g = b->graph;
+  const hr_value source = g->values[parameter];
+  int64_t count = hr_desc_count(&source.desc), blocks = hr__nf4_blocks(count);
+  if (hr__arena_grow(&g->arena, (void **)&g->packed, &g->cap_packed, g->n_packed, sizeof *g->packed) != 0)
+    return hr__nomem(err);
+  hr_packed *packed = &g->packed[g->n_packed++];
+  *packed = (hr_packed){.name = source.name,
+                        .desc = source.desc,
+                        .init = source.init,
+                        .nested_absmax = HR_NONE,
+                        .nested_offset = HR_NONE};
+  packed->codes = part_declare(b, source.name, "nf4", HR_U8, (count + 1) / 2);
+  packed->absmax = part_declare(b, source.name, "absmax", nested ? HR_U8 : HR_F32, blocks);
+  if (nested) {
+    int64_t outer = (blocks + HR_NF4_NESTED - 1) / HR_NF4_NESTED;
+    packed->nested_absmax = part_declare(b, source.name, "nested_absmax", HR_F32, outer);
+    packed->nested_offset = part_declare(b, source.name, "nested_offset", HR_F32, 1);
+  }
+  g->values[parameter].producer = HR_DROPPED;
+  hr_buffer *buffer = &g->buffers[source.buffer];
+  buffer->persistent = false;
+  buffer->program = 0;
+  buffer->role = HR_ROLE_ACTIVATION;
+  return hr__builder_status(b, err);
+}
+
+/* An unpacking node before every linear whose weight is packed; `packed` is per value, 1 + its number. */
+static hr_status uses_unpack(hr_builder *b, const size_t *packed, size_t n_values, hr_error *err) {
+  hr_graph *g = b->graph;
+  size_t n_nodes = g->n_nodes, count = 0;
+  hr_id *order = hr__arena_array(&g->arena, 2 * n_nodes, sizeof *order);
+  if (!order) return hr__nomem(err);
+  for (hr_id n = 0; n < n_nodes; n++) {
+    const hr_node node = g->nodes[n];
+    if (node.op == &hr_op_linear && node.in[1] < n_values && packed[node.in[1]]) {
+      const hr_packed *p = &g->packed[packed[node.in[1]] - 1];
+      hr_id *in = hr__arena_array(&g->arena, (size_t)node.n_in, sizeof *in);
+      if (!in) return hr__nomem(err);
+      b->program = node.program;
+      b->block = node.block;
+      b->phase = node.phase;
+      b->module = node.module;
+      order[count++] = (hr_id)g->n_nodes;
+      memcpy(in, node.in, (size_t)node.n_in * sizeof *in);
+      in[1] = hr__nf4_unpack(b, p->codes, p->absmax, p->nested_absmax, p->nested_offset, p->desc);
+      HR_TRY(hr__builder_status(b, err));
+      g->nodes[n].in = in;
+    }
+    order[count++] = n;
+  }
+  return hr__graph_arrange(g, order, count, err);
+}
+
+hr_status hr__pass_quantize(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
+  (void)choices;
+  if (!hr__recipe_given(recipe, SECTION)) return HR_OK;
+  hr_graph *g = b->graph;
+  static const char *const all[] = {"all-linear"};
+  const char *const *targets = all;
+  size_t n_targets = 1, n_values = g->n_values;
+  if (hr__recipe_has(recipe, SECTION ".targets")) targets = hr__recipe_texts(recipe, SECTION ".targets", &n_targets);
+  bool nested = !hr__recipe_has(recipe, SECTION ".double") || hr__recipe_bool(recipe, SECTION ".double");
+  HR_TRY(hr__targets_check(g, recipe, SECTION ".targets", targets, n_targets, err));
+  const use *uses = uses_find(g, targets, n_targets);
+  size_t *packed = hr__arena_array(&g->arena, n_values, sizeof *packed);
+  if (!uses || !packed) return hr__nomem(err);
+  for (hr_id v = 0; v < n_values; v++) {
+    const hr_value *value = &g->values[v];
+    bool parameter = value->producer == HR_NONE && g->buffers[value->buffer].role == HR_ROLE_PARAMETER;
+    if (!parameter || value->wide || !uses[v].targeted || uses[v].otherwise) continue;
+    if (value->trained)
+      return hr__recipe_fail(recipe, SECTION, "add model.adapters, which freezes it, or remove model.quantize", err,
+                             "NF4 is for frozen weights, but %s would be trained", value->name);
+    HR_TRY(parameter_pack(b, v, nested, err));
+    packed[v] = g->n_packed;
+  }
+  return uses_unpack(b, packed, n_values, err);
+}

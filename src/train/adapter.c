@@ -1,0 +1,78 @@
+/* See adapter.h. */
+#include "train/adapter.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "format/json.h"
+#include "op/linear.h"
+#include "pass/adapters.h"
+
+static const char A_ENDING[] = ".lora_A.weight";
+
+/* The module of an adapter, by its A; NULL: the value is none. */
+static const char *adapter_module(const hr_value *v, hr_arena *arena) {
+  size_t length = strlen(v->name), tail = sizeof A_ENDING - 1;
+  if (v->producer != HR_NONE || !v->wide || length <= tail || strcmp(v->name + length - tail, A_ENDING) != 0)
+    return NULL;
+  return hr__arena_format(arena, "%.*s", (int)(length - tail), v->name);
+}
+
+static const char *last_name(const char *module) {
+  const char *dot = strrchr(module, '.');
+  return dot ? dot + 1 : module;
+}
+
+/* Whether every linear of that last name has an adapter, so that the name alone stands for all of them. */
+static bool name_is_enough(const hr_graph *g, const hr_lora *lora, const char *name) {
+  for (size_t n = 0; n < g->n_nodes; n++)
+    if (g->nodes[n].op == &hr_op_linear && strcmp(last_name(g->nodes[n].module), name) == 0 &&
+        !hr__targets_match(lora->targets, lora->n_targets, g->nodes[n].module))
+      return false;
+  return true;
+}
+
+/* Readers take a target as the end of a module's path: last names where they are enough, else whole paths. */
+static json_t *targets_json(const hr_graph *g, const hr_lora *lora, hr_arena *arena) {
+  json_t *list = json_array();
+  bool ok = list != NULL;
+  for (size_t v = 0; ok && v < g->n_values; v++) {
+    const char *module = adapter_module(&g->values[v], arena);
+    if (!module) continue;
+    const char *target = name_is_enough(g, lora, last_name(module)) ? last_name(module) : module;
+    bool known = false;
+    for (size_t i = 0; i < json_array_size(list); i++)
+      known |= strcmp(json_string_value(json_array_get(list, i)), target) == 0;
+    ok = known || json_array_append_new(list, json_string(target)) == 0;
+  }
+  if (ok) return list;
+  json_decref(list);
+  return NULL;
+}
+
+static json_t *number_json(double number) {
+  return number == floor(number) ? json_integer((json_int_t)number) : json_real(number);
+}
+
+hr_status hr__adapter_config(const hr_recipe *recipe, const hr_graph *graph, hr_arena *arena, const char **text,
+                             size_t *bytes, hr_error *err) {
+  *text = NULL;
+  if (!hr__lora_given(recipe)) return HR_OK;
+  hr_lora lora = hr__lora_read(recipe);
+  const char *path = hr__recipe_has(recipe, "model.path") ? hr__recipe_text(recipe, "model.path") : NULL;
+  hr__json_init();
+  json_t *root = json_pack(
+      "{s:s, s:s, s:s?, s:n, s:b, s:I, s:o, s:f, s:o, s:n, s:s, s:b, s:b, s:b, s:b, s:n, s:n, s:n, s:{}, s:{}}",
+      "peft_type", "LORA", "task_type", "CAUSAL_LM", "base_model_name_or_path", path, "revision", "inference_mode", 1,
+      "r", (json_int_t)lora.rank, "lora_alpha", number_json(lora.alpha), "lora_dropout", lora.dropout, "target_modules",
+      targets_json(graph, &lora, arena), "exclude_modules", "bias", "none", "fan_in_fan_out", 0, "init_lora_weights", 1,
+      "use_rslora", (int)lora.rank_stabilised, "use_dora", 0, "modules_to_save", "layers_to_transform",
+      "layers_pattern", "rank_pattern", "alpha_pattern");
+  char *plain;
+  hr_status status = hr__json_text(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15), arena, &plain, bytes, err);
+  json_decref(root);
+  HR_TRY(status);
+  *text = hr__arena_format(arena, "%s\n", plain);
+  *bytes += 1;
+  return *text ? HR_OK : hr__nomem(err);
+}
