@@ -4,7 +4,6 @@
 
 typedef struct merge {
   const hr_graph *graph;
-  size_t alignment;
   hr_lifetime *lifetimes;
   uint32_t *taken; /* per home: position + 1 of the last node with a result in it that is in place; 0: none */
 } merge;
@@ -70,7 +69,8 @@ static bool takeover_allowed(const merge *m, const hr_node *node, uint32_t posit
   if (life->last != position || life->kept || m->taken[home] == position + 1) return false;
   /* the result must be new here and not yet have a home */
   if (m->lifetimes[out_buffer].home != out_buffer || m->lifetimes[out_buffer].first != position) return false;
-  if (!value_is_whole(graph, in) || !value_is_whole(graph, out) || from->bytes != to->bytes || from->bytes == 0) return false;
+  if (!value_is_whole(graph, in) || !value_is_whole(graph, out) || from->bytes != to->bytes || from->bytes == 0)
+    return false;
   for (int i = 0; i < node->n_in; i++)
     if (i != alias->in && node->in[i] != HR_NONE && home_of(m, node->in[i]) == home) return false;
   for (int j = 0; j < node->n_out; j++) /* another result that is a view of the same buffer */
@@ -109,8 +109,8 @@ static void node_merge(merge *m, const hr_node *node, uint32_t position) {
   }
 }
 
-hr_status hr__lifetimes(const hr_graph *graph, size_t alignment, hr_lifetime *lifetimes, hr_error *err) {
-  merge m = {.graph = graph, .alignment = alignment, .lifetimes = lifetimes};
+hr_status hr__lifetimes(const hr_graph *graph, hr_lifetime *lifetimes, hr_error *err) {
+  merge m = {.graph = graph, .lifetimes = lifetimes};
   m.taken = hr__alloc_zero(graph->n_buffers + 1, sizeof *m.taken);
   if (!m.taken) return hr__nomem(err);
   for (hr_id b = 0; b < graph->n_buffers; b++)

@@ -29,6 +29,6 @@ static inline bool hr__lifetime_holds(const hr_lifetime *life, uint32_t position
 /* lifetimes[] has one entry per buffer of the graph; persistent ones are their own homes and otherwise left alone.
  * Buffers share storage only if they have the same size: a
  * conversion in place would overwrite what it has yet to read. */
-hr_status hr__lifetimes(const hr_graph *graph, size_t alignment, hr_lifetime *lifetimes, hr_error *err);
+hr_status hr__lifetimes(const hr_graph *graph, hr_lifetime *lifetimes, hr_error *err);
 
 #endif

@@ -157,8 +157,7 @@ static json_t *entries_json(const hr_plan *plan, const hr_lifetime *lifetimes) {
 static json_t *buffers_json(const hr_plan *plan) {
   hr_lifetime *lifetimes = hr__alloc_zero(plan->graph->n_buffers + 1, sizeof *lifetimes);
   json_t *list = NULL;
-  if (lifetimes && hr__lifetimes(plan->graph, plan->facts.alignment, lifetimes, NULL) == HR_OK)
-    list = entries_json(plan, lifetimes);
+  if (lifetimes && hr__lifetimes(plan->graph, lifetimes, NULL) == HR_OK) list = entries_json(plan, lifetimes);
   hr__free(lifetimes);
   return list;
 }

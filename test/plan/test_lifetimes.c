@@ -61,7 +61,7 @@ static hr_id emit(fixture *f, const hr_op *op, hr_id in) {
 static void find(fixture *f) {
   assert_int_equal(hr__builder_status(&f->b, &f->err), HR_OK);
   assert_true(f->graph->n_buffers <= 16);
-  assert_int_equal(hr__lifetimes(f->graph, ALIGNMENT, f->life, &f->err), HR_OK);
+  assert_int_equal(hr__lifetimes(f->graph, f->life, &f->err), HR_OK);
 }
 
 static const hr_lifetime *life_of(const fixture *f, hr_id value) {
