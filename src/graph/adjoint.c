@@ -177,6 +177,7 @@ void hr__grad_set(hr_adjoint *a, int in, hr_id total) {
   hr_id home = home_get(a, value);
   if (home != HR_NONE) total = value_move_home(a, total, home);
   if (total == HR_NONE || a->b->status != HR_OK) return;
+  assert(g->values[total].desc.dtype == g->values[value].desc.dtype && "a gradient has its value's type");
   a->gradient[value] = total;
   hr_buffer *buffer = &g->buffers[g->values[total].buffer];
   if (g->values[value].trained && buffer->role == HR_ROLE_ACTIVATION) buffer->role = HR_ROLE_GRADIENT;

@@ -342,7 +342,7 @@ static const hr_sample linear_dw_samples[] = {
      .in = {{HR_F32, 2, {7, 5}}, {HR_F32, 2, {7, 19}}, {HR_F32, 2, {5, 19}}},
      .args = &(const hr_linear_gradient_args){HR_F32}},
     {.n_in = 3,
-     .in = {{HR_F32, 2, {33, 70}}, {HR_F32, 2, {33, 130}}, {HR_BF16, 2, {70, 130}}},
+     .in = {{HR_BF16, 2, {33, 70}}, {HR_BF16, 2, {33, 130}}, {HR_BF16, 2, {70, 130}}},
      .args = &(const hr_linear_gradient_args){HR_BF16}},
 };
 static const hr_sample linear_db_samples[] = {

@@ -136,6 +136,13 @@ static void chain_append(typing *t, hr_id *first, hr_id node) {
   *first = node;
 }
 
+/* A copy serves all slices of a split, so it belongs to what is around the slice of its first user. */
+static hr_id block_around(const hr_graph *g, hr_id block) {
+  while (block != HR_NONE && g->blocks[block].recompute)
+    block = g->blocks[block].parent;
+  return block;
+}
+
 /* The value in another type. A copy that narrows an activation stands behind its producer, so that the wide form dies
  * there; any other right before its first use. */
 static hr_id value_convert(typing *t, hr_id value, hr_dtype dtype, hr_id user) {
@@ -147,7 +154,7 @@ static hr_id value_convert(typing *t, hr_id value, hr_dtype dtype, hr_id user) {
   hr_id anchor = behind ? producer : user;
   t->b->program = g->nodes[user].program;
   t->b->phase = g->nodes[anchor].phase;
-  t->b->block = g->nodes[anchor].block;
+  t->b->block = behind ? g->nodes[anchor].block : block_around(g, g->nodes[anchor].block);
   t->b->module = g->nodes[anchor].module;
   *copy = hr__copy(t->b, value, dtype);
   if (*copy == HR_NONE) return HR_NONE;
