@@ -102,6 +102,7 @@ typedef struct hr_op {
   bool variadic;     /* any number of inputs of one kind (gradient norm) */
   bool effect;       /* writes persistent state: never recomputed, never removed, once per step */
   bool random;       /* draws random numbers keyed by module path */
+  size_t sample_at;  /* of a random op: where in its arguments an int64_t counts samples before row 0; 0: nowhere */
   size_t args_bytes; /* size of the op's argument struct; 0 without arguments */
   uint32_t saves;    /* HR_SAVE_IN / HR_SAVE_OUT */
   uint32_t computes; /* bit i: input i takes the type the node computes in (the precision pass converts it) */

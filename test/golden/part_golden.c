@@ -56,19 +56,33 @@ void golden_open(golden *g, const char *name, int accumulation, const char *cons
         &err);
 }
 
+typedef struct packed_source {
+  hr_weights *weights;
+  size_t number;
+} packed_source;
+
+static hr_status packed_read(void *user, int64_t first, int64_t count, float *to, hr_error *err) {
+  const packed_source *source = user;
+  return hr__weights_read_packed(source->weights, source->number, first, count, to, err);
+}
+
 static void weights_load(golden *g) {
   hr_error err;
   hr_weights *weights;
   check(hr__weights_open(g->folder, g->graph, &weights, &err), &err);
   for (hr_id v = 0; v < g->graph->n_values; v++) {
     const hr_value *value = &g->graph->values[v];
-    if (value->producer != HR_NONE || g->graph->buffers[value->buffer].role != HR_ROLE_PARAMETER) continue;
+    if (!hr__weights_has(weights, v)) continue; /* adapters stay as they begin */
     size_t bytes = hr_desc_bytes(&value->desc);
     void *data = malloc(bytes);
     assert_non_null(data);
     check(hr__weights_read(weights, v, 0, hr_desc_count(&value->desc), data, &err), &err);
     check(hr__run_write(g->run, v, 0, data, bytes, &err), &err);
     free(data);
+  }
+  for (size_t i = 0; i < g->graph->n_packed; i++) {
+    packed_source source = {weights, i};
+    check(hr__run_pack(g->run, &g->graph->packed[i], packed_read, &source, &err), &err);
   }
   hr__weights_close(weights);
 }
