@@ -1,6 +1,8 @@
 /* dropout: see dropout.h. Axis 0 of x counts samples; a task works on a chunk of one sample. */
 #include "op/dropout.h"
 
+#include <stddef.h>
+
 #include "base/philox.h"
 #include "graph/adjoint.h"
 #include "op/shapes.h"
@@ -111,6 +113,7 @@ const hr_op hr_op_dropout = {
     .n_in = 2,
     .n_out = 1,
     .random = true,
+    .sample_at = offsetof(hr_dropout_args, first),
     .args_bytes = sizeof(hr_dropout_args),
     .sample_at = offsetof(hr_dropout_args, first),
     .saves = HR_SAVE_IN(1),

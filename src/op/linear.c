@@ -54,7 +54,7 @@ static hr_status linear_shape(const hr_op_view *view, hr_desc *out, hr_error *er
   HR_TRY(hr__shape_operands(view, 4, 1u << 2 | 1u << 3, err));
   HR_TRY(weight_check(view, 1, err));
   hr_desc bias = {view->in[1].dtype, 1, {view->in[1].dim[0]}};
-  HR_TRY(hr__shape_like_float(view, 2, &bias, err));
+  HR_TRY(hr__shape_like(view, 2, &bias, err));
   out[0] = with_columns(view->in[0], view->in[1].dim[0]);
   return hr__shape_like(view, 3, &out[0], err);
 }
@@ -240,7 +240,7 @@ static hr_status product_multiply(const hr_call *call) {
                       call->out[0].data, call->workspace);
 }
 
-/* One row of y = bias (+ add). The bias keeps its own float type. */
+/* One row of y = bias (+ add). */
 HR_CLONES static void bias_row(const hr_call *call, int64_t row) {
   const hr_tensor *bias = &call->in[2], *add = &call->in[3], *y = &call->out[0];
   int64_t columns = hr_desc_columns(&y->desc);

@@ -6,38 +6,14 @@ static const hr_tensor *operand(const hr_call *call, int in) {
   return in < call->n_in && call->in[in].data ? &call->in[in] : nullptr;
 }
 
-/* A bias of another type than the result is put into it beforehand, with what is added, and the product adds to that.
- */
-static bool bias_first(const hr_call *call) {
-  const hr_tensor *bias = operand(call, 2);
-  return bias && bias->desc.dtype != call->out[0].desc.dtype;
-}
-
-template <typename B, typename T>
-static __global__ void bias_kernel(const B *bias, const T *add, T *y, int64_t count, int64_t columns) {
-  int64_t stride = (int64_t)gridDim.x * blockDim.x;
-  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride)
-    y[i] = from_float<T>(to_float(bias[i % columns]) + (add ? to_float(add[i]) : 0.0f));
-}
-
-template <typename B, typename T> static hr_status bias_launch(const hr_call *call) {
-  enum { THREADS = 256, BLOCKS = 4096 };
-  const hr_tensor *add = operand(call, 3);
-  int64_t count = desc_count(call->out[0].desc), blocks = (count + THREADS - 1) / THREADS;
-  bias_kernel<B, T><<<(unsigned)(blocks < BLOCKS ? blocks : BLOCKS), THREADS, 0, call_stream(call)>>>(
-      (const B *)call->in[2].data, add ? (const T *)add->data : nullptr, (T *)call->out[0].data, count,
-      desc_columns(call->out[0].desc));
-  return launched();
-}
-
 /* y [R, O] = x [R, I] Wt (+ bias) (+ add) */
 static hr_status linear_prepare(const hr_call *call, void **prepared, hr_error *err) {
   hr_lt_product product = {};
   product.a = &call->in[0];
   product.b = &call->in[1];
   product.transpose_b = true;
-  product.bias = bias_first(call) ? nullptr : operand(call, 2);
-  product.c = bias_first(call) ? &call->out[0] : operand(call, 3);
+  product.bias = operand(call, 2);
+  product.c = operand(call, 3);
   product.d = &call->out[0];
   product.m = desc_rows(call->in[0].desc);
   product.n = call->in[1].desc.dim[0];
@@ -72,17 +48,8 @@ static hr_status linear_dw_prepare(const hr_call *call, void **prepared, hr_erro
   return hr__lt_prepare(call, &product, prepared, err);
 }
 
-static hr_status product_run(const hr_call *call) {
-  return hr__lt_run(call, call->prepared);
-}
-
 static hr_status linear_run(const hr_call *call) {
-  if (bias_first(call)) {
-    bool wide = call->in[2].desc.dtype == HR_F32;
-    hr_status status = wide ? bias_launch<float, bf16>(call) : bias_launch<bf16, float>(call);
-    if (status != HR_OK) return status;
-  }
-  return product_run(call);
+  return hr__lt_run(call, call->prepared);
 }
 
 /* A block sums DB_COLUMNS columns of dy [rows, columns]: DB_LANES rows at a time, then over the lanes in a fixed tree.
@@ -122,11 +89,9 @@ static hr_status linear_db_run(const hr_call *call) {
   return wide ? linear_db_launch<bf16, float>(call) : linear_db_launch<bf16, bf16>(call);
 }
 
-extern "C" const hr_cuda_launcher hr_cuda_linear = {
-    {linear_prepare, hr__lt_release, linear_run},
-    {(const void *)bias_kernel<float, bf16>, (const void *)bias_kernel<bf16, float>}};
-extern "C" const hr_cuda_launcher hr_cuda_linear_dx = {{linear_dx_prepare, hr__lt_release, product_run}, {}};
-extern "C" const hr_cuda_launcher hr_cuda_linear_dw = {{linear_dw_prepare, hr__lt_release, product_run}, {}};
+extern "C" const hr_cuda_launcher hr_cuda_linear = {{linear_prepare, hr__lt_release, linear_run}, {}};
+extern "C" const hr_cuda_launcher hr_cuda_linear_dx = {{linear_dx_prepare, hr__lt_release, linear_run}, {}};
+extern "C" const hr_cuda_launcher hr_cuda_linear_dw = {{linear_dw_prepare, hr__lt_release, linear_run}, {}};
 extern "C" const hr_cuda_launcher hr_cuda_linear_db = {
     {nullptr, nullptr, linear_db_run},
     {(const void *)linear_db_kernel<float, float>, (const void *)linear_db_kernel<float, bf16>,

@@ -95,7 +95,6 @@ hr_status hr__targets_check(const hr_graph *g, const hr_recipe *recipe, const ch
                             size_t count, hr_error *err) {
   char modules[256];
   modules_list(g, modules, sizeof modules);
-  if (count == 0) return hr__recipe_fail(recipe, path, modules, err, "%s names no module", path);
   for (size_t t = 0; t < count; t++) {
     bool matched = false;
     for (size_t n = 0; n < g->n_nodes && !matched; n++)

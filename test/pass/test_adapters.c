@@ -1,0 +1,251 @@
+/* The adapters and quantize passes: what they add, what they freeze, and what they refuse. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "op/dropout.h"
+#include "op/linear.h"
+#include "op/nf4.h"
+#include "pass/adapters.h"
+#include "pass/compile.h"
+
+static const char recipe_text[] = "model:\n"
+                                  "  family: llama\n"
+                                  "  config: { hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 4,\n"
+                                  "            num_key_value_heads: 2, intermediate_size: 24, vocab_size: 64,\n"
+                                  "            tie_word_embeddings: true, attention_bias: true }\n"
+                                  "data: { sequence_length: 8 }\n"
+                                  "training: { batch_size: 2 }\n";
+enum { LAYERS = 2, LINEARS = 7 };
+
+typedef struct compiled {
+  hr_recipe *recipe;
+  hr_graph *graph;
+  hr_error err;
+} compiled;
+
+static hr_status compile(compiled *c, const char *until, const char *const *overrides, size_t n) {
+  const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys, hr_adapter_keys,
+                                 hr_quantize_keys};
+  HR_TRY(hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables,
+                          sizeof tables / sizeof *tables, &c->recipe, &c->err));
+  HR_TRY(hr__compile(c->recipe, NULL, until, &c->graph, &c->err));
+  return hr__graph_verify(c->graph, &c->err);
+}
+
+#define COMPILE(c, until, ...)                                                                                         \
+  compile((c), (until), (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL},                                        \
+          sizeof((const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL}) / sizeof(char *) - 1)
+
+static int setup(void **state) {
+  *state = hr__alloc_zero(1, sizeof(compiled));
+  return *state ? 0 : -1;
+}
+
+static int teardown(void **state) {
+  compiled *c = *state;
+  hr__graph_destroy(c->graph);
+  hr__recipe_destroy(c->recipe);
+  hr__free(c);
+  return 0;
+}
+
+static void expect_ok(compiled *c, hr_status status) {
+  if (status != HR_OK) fail_msg("%s: %s", c->err.place, c->err.message);
+}
+
+static void expect_refused(compiled *c, hr_status status, const char *message, const char *remedy) {
+  assert_int_equal(status, HR_BAD_INPUT);
+  if (!strstr(c->err.message, message)) fail_msg("%s", c->err.message);
+  if (!strstr(c->err.remedy, remedy)) fail_msg("%s", c->err.remedy);
+}
+
+static int program_ops(const hr_graph *g, const char *program, const hr_op *op) {
+  hr_id p = hr__graph_find_program(g, program);
+  assert_int_not_equal(p, HR_NONE);
+  int count = 0;
+  for (hr_id n = g->programs[p].first; n < g->programs[p].first + g->programs[p].count; n++)
+    count += g->nodes[n].op == op;
+  return count;
+}
+
+static size_t trained_count(const hr_graph *g) {
+  size_t count = 0;
+  for (size_t v = 0; v < g->n_values; v++)
+    count += g->values[v].trained;
+  return count;
+}
+
+static void test_nothing_without_the_setting(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, "quantize"));
+  assert_int_equal(program_ops(c->graph, "step", &hr_op_linear), LAYERS * LINEARS);
+  assert_int_equal(program_ops(c->graph, "step", &hr_op_nf4_unpack), 0);
+  assert_int_equal(hr__graph_find_value(c->graph, "model.layers.0.self_attn.q_proj.lora_A.weight"), HR_NONE);
+}
+
+static void test_default_targets(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, NULL, "model.adapters={}"));
+  const hr_graph *g = c->graph;
+  assert_int_equal(trained_count(g), 2 * 4 * LAYERS);
+  hr_id a = hr__graph_find_value(g, "model.layers.1.self_attn.k_proj.lora_A.weight");
+  hr_id b = hr__graph_find_value(g, "model.layers.1.self_attn.k_proj.lora_B.weight");
+  assert_true(a != HR_NONE && b != HR_NONE);
+  const hr_desc *da = &g->values[a].desc, *db = &g->values[b].desc;
+  assert_true(da->dim[0] == 8 && da->dim[1] == 16 && db->dim[0] == 8 && db->dim[1] == 8);
+  assert_true(g->values[a].init.kind == HR_INIT_UNIFORM && g->values[a].init.std == 0.25f);
+  assert_true(g->values[b].init.kind == HR_INIT_ZERO);
+  assert_true(g->values[a].wide && g->values[b].wide);
+  assert_int_equal(hr__graph_find_value(g, "model.layers.1.mlp.up_proj.lora_A.weight"), HR_NONE);
+}
+
+/* Frozen weights have no gradients, no state, and nothing of theirs is kept: the only values of the forward pass that
+ * linear_dw reads are the inputs of adapters. */
+static void test_base_is_frozen(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, NULL, "model.adapters.targets=[q_proj, down_proj]", "model.adapters.alpha=16"));
+  const hr_graph *g = c->graph;
+  assert_int_equal(trained_count(g), 2 * 2 * LAYERS);
+  assert_int_equal(program_ops(g, "step", &hr_op_linear_dw), 2 * 2 * LAYERS);
+  assert_int_equal(program_ops(g, "step", &hr_op_linear_db), 0);
+  for (size_t n = 0; n < g->n_nodes; n++)
+    if (g->nodes[n].op == &hr_op_linear_dw && !strstr(g->nodes[n].module, ".lora_"))
+      fail_msg("a gradient of the frozen %s", g->nodes[n].module);
+  for (size_t v = 0; v < g->n_values; v++)
+    if (g->buffers[g->values[v].buffer].role == HR_ROLE_OPTIMIZER && !strstr(g->values[v].name, ".lora_"))
+      fail_msg("state of a frozen weight: %s", g->values[v].name);
+  assert_int_equal(hr__graph_untrained(g, NULL, 0), 0);
+}
+
+/* All programs read the same matrices; only those that train drop. */
+static void test_programs_share(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, NULL, "model.adapters.targets=all-linear", "model.adapters.dropout=0.1",
+                       "training.gradient_accumulation=2", "training.eval_every=1"));
+  const hr_graph *g = c->graph;
+  assert_int_equal(trained_count(g), 2 * LAYERS * LINEARS);
+  static const char *const programs[] = {"micro_first", "micro_next", "eval"};
+  for (int p = 0; p < 3; p++)
+    assert_int_equal(program_ops(g, programs[p], &hr_op_linear), 3 * LAYERS * LINEARS);
+  /* Forward and backward; layer 0 reads the frozen embedding, where nothing flows back to from q, k and v. */
+  assert_int_equal(program_ops(g, "micro_first", &hr_op_dropout), 2 * LAYERS * LINEARS - 3);
+  assert_int_equal(program_ops(g, "eval", &hr_op_dropout), 0);
+}
+
+/* The adapter of a module stands right behind it, and its sum is what others read. */
+static void test_sum_is_what_others_read(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, "adapters", "model.adapters.targets=layers.0.self_attn.v_proj"));
+  const hr_graph *g = c->graph;
+  size_t sums = 0;
+  for (size_t n = 0; n < g->n_nodes; n++) {
+    const hr_node *node = &g->nodes[n];
+    if (node->op != &hr_op_linear || node->in[3] == HR_NONE) continue;
+    sums++;
+    hr_id base = node->in[3];
+    assert_string_equal(node->module, "model.layers.0.self_attn.v_proj.lora_B");
+    assert_string_equal(g->nodes[g->values[base].producer].module, "model.layers.0.self_attn.v_proj");
+    assert_int_equal(node->block, g->nodes[g->values[base].producer].block);
+    for (size_t m = 0; m < g->n_nodes; m++)
+      for (int i = 0; i < g->nodes[m].n_in; i++)
+        if (g->nodes[m].in[i] == base) assert_int_equal(m, n);
+  }
+  assert_int_equal(sums, 1);
+}
+
+static void test_scale(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, "adapters", "model.adapters.rank=4", "model.adapters.alpha=16"));
+  assert_true(hr__lora_read(c->recipe).scale == 4.0);
+}
+
+static void test_scale_rank_stabilised(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, "adapters", "model.adapters.rank=4", "model.adapters.alpha=16",
+                       "model.adapters.rank_stabilised=true"));
+  assert_true(hr__lora_read(c->recipe).scale == 8.0);
+}
+
+static void test_unknown_target(void **state) {
+  compiled *c = *state;
+  expect_refused(c, COMPILE(c, NULL, "model.adapters.targets=[q_proj, lm_head]"),
+                 "the target \"lm_head\" matches no linear module", "q_proj, k_proj, v_proj, o_proj, gate_proj");
+}
+
+static void test_rank_too_large(void **state) {
+  compiled *c = *state;
+  expect_refused(c, COMPILE(c, NULL, "model.adapters.rank=9"),
+                 "rank 9 is more than model.layers.0.self_attn.k_proj has", "smaller rank");
+}
+
+static void test_packed_weights(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, NULL, "model.adapters.targets=q_proj", "model.quantize.kind=nf4", "training.eval_every=1"));
+  const hr_graph *g = c->graph;
+  assert_int_equal(g->n_packed, LAYERS * LINEARS);
+  assert_int_equal(program_ops(g, "step", &hr_op_nf4_unpack), LAYERS * LINEARS);
+  assert_int_equal(program_ops(g, "eval", &hr_op_nf4_unpack), LAYERS * LINEARS);
+  const hr_packed *p = &g->packed[0];
+  assert_string_equal(p->name, "model.layers.0.self_attn.q_proj.weight");
+  assert_true(p->desc.dim[0] == 16 && p->desc.dim[1] == 16 && p->init.kind == HR_INIT_NORMAL);
+  assert_int_equal(hr__graph_find_value(g, p->name), HR_NONE);
+  assert_int_equal(hr__graph_find_value(g, "model.layers.0.self_attn.q_proj.weight.nf4"), p->codes);
+  assert_int_equal(hr_desc_count(&g->values[p->codes].desc), 128);
+  assert_int_equal(hr_desc_bytes(&g->values[p->absmax].desc), 4);
+  assert_int_equal(hr_desc_bytes(&g->values[p->nested_absmax].desc), 4);
+  assert_int_equal(hr_desc_bytes(&g->values[p->nested_offset].desc), 4);
+  assert_true(hr__graph_is_packed(g, p->codes) && hr__graph_is_packed(g, p->nested_offset));
+  /* What stays as it is: the adapters, norms, biases and the embedding. */
+  for (size_t v = 0; v < g->n_values; v++)
+    if (g->values[v].trained && hr__graph_is_packed(g, (hr_id)v)) fail_msg("a trained value is packed");
+  assert_int_not_equal(hr__graph_find_value(g, "model.embed_tokens.weight"), HR_NONE);
+  /* Nothing holds the weights themselves any more. */
+  for (size_t b = 0; b < g->n_buffers; b++)
+    if (g->buffers[b].persistent && strcmp(g->buffers[b].name, p->name) == 0) fail_msg("%s is still stored", p->name);
+}
+
+static void test_packed_once(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, NULL, "model.adapters={}", "model.quantize.double=false", "model.quantize.targets=[mlp.*]"));
+  const hr_graph *g = c->graph;
+  assert_int_equal(g->n_packed, 3 * LAYERS);
+  assert_int_equal(g->packed[0].nested_absmax, HR_NONE);
+  assert_int_equal(hr_desc_bytes(&g->values[g->packed[0].absmax].desc), 16 * 24 / 64 * 4);
+}
+
+static void test_trained_weights_are_not_packed(void **state) {
+  compiled *c = *state;
+  expect_refused(c, COMPILE(c, NULL, "model.quantize.kind=nf4"), "NF4 is for frozen weights", "add model.adapters");
+}
+
+static void test_nothing_to_pack(void **state) {
+  compiled *c = *state;
+  expect_refused(c, COMPILE(c, NULL, "model.adapters={}", "model.quantize.targets=norm"), "matches no linear",
+                 "q_proj");
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+  const struct CMUnitTest tests[] = {
+      TEST(test_nothing_without_the_setting),
+      TEST(test_default_targets),
+      TEST(test_base_is_frozen),
+      TEST(test_programs_share),
+      TEST(test_sum_is_what_others_read),
+      TEST(test_scale),
+      TEST(test_scale_rank_stabilised),
+      TEST(test_unknown_target),
+      TEST(test_rank_too_large),
+      TEST(test_packed_weights),
+      TEST(test_packed_once),
+      TEST(test_trained_weights_are_not_packed),
+      TEST(test_nothing_to_pack),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
