@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "model/weights.h"
+#include "plan/memory.h"
 
 double hr__seconds_now(void) {
   struct timespec now;
@@ -52,7 +53,8 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   hr_data_shape shape = {
       .length = s->shape.length, .vocabulary = s->model->vocabulary(o->recipe), .seed = s->seed, .eval = s->shape.eval};
   HR_TRY(hr__data_open(o->recipe, &shape, &s->data, err));
-  hr_run_options options = {.check_numerics = o->check_numerics, .time_nodes = time_nodes};
+  hr_run_options options = {
+      .check_numerics = o->check_numerics, .time_nodes = time_nodes, .folder = hr__memory_folder(o->recipe)};
   HR_TRY(hr__run_create(o->plan, o->device, &options, &s->run, err));
   HR_TRY(hr__tensors_create(s->run, &s->tensors, err));
   if (o->device->facts.kind != HR_CPU) {

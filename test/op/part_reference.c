@@ -365,6 +365,19 @@ static void adamw_fill(double *const *in, const hr_desc *desc, const void *args)
   if (in[5]) in[5][0] = 3.0 + fabs(in[5][0]);
 }
 
+/* Bytes are bytes: the room on the host, where there is one, holds those of a u8 operand. */
+static void transfer_reference(const reference_call *c) {
+  for (int64_t i = 0; i < elements(&c->in_desc[0]); i++)
+    c->out[0][i] = c->in[0][i];
+  for (int64_t i = 0; i < elements(&c->out_desc[1]); i++)
+    c->out[1][i] = c->in[0][i];
+}
+
+static void wait_reference(const reference_call *c) {
+  for (int64_t i = 0; i < elements(&c->in_desc[0]); i++)
+    c->out[0][i] = c->in[0][i];
+}
+
 static const reference references[] = {
     {.op = "constant", .run = constant_reference},
     {.op = "copy", .run = copy_reference, .differentiable = true},
@@ -390,6 +403,9 @@ static const reference references[] = {
     {.op = "mse_bwd", .run = mse_bwd_reference},
     {.op = "grad_norm", .run = grad_norm_reference, .loose = 0xff},
     {.op = "adamw", .run = adamw_reference, .fill = adamw_fill},
+    {.op = "fetch", .run = transfer_reference, .any_type = 1},
+    {.op = "store", .run = transfer_reference, .any_type = 1},
+    {.op = "wait", .run = wait_reference, .any_type = 7, .loose = 6},
 };
 
 const reference *reference_find(const char *op) {
