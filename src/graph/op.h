@@ -58,7 +58,7 @@ typedef struct hr_alias {
   int in, out;
   hr_alias_kind kind;
 } hr_alias;
-enum { HR_OP_ALIASES = 4 };
+enum { HR_OP_ALIASES = 5 };
 
 /* Axes of output 0 along which an op works independently, so that a region may be sliced there. All others couple.
  * Declared for slicing, which is to come; no stage reads it yet, test/op/test_axes.c holds the ops to it. */

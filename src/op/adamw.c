@@ -2,30 +2,25 @@
 #include "op/adamw.h"
 
 #include <math.h>
-#include <string.h>
 
-#include "op/shapes.h"
-#include "op/stream.h"
+#include "op/optimizer.h"
 
 enum { PARAM, GRAD, M, V, CONTROL, NORM, OPERANDS };
 
-hr_id hr__adamw(hr_builder *b, hr_id param, hr_id grad, hr_id m, hr_id v, hr_id norm, const hr_adamw_args *args) {
-  hr_id in[OPERANDS] = {param, grad, m, v, hr__control(b), norm};
+hr_id hr__adamw(hr_builder *b, hr_id param, hr_id grad, hr_id m, hr_id v, hr_id control, hr_id norm,
+                const hr_adamw_args *args) {
+  hr_id in[OPERANDS] = {param, grad, m, v, control, norm};
   return hr__emit(b, &hr_op_adamw, in, OPERANDS, args);
 }
 
 static hr_status adamw_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   const hr_adamw_args *args = view->args;
-  hr_desc control = hr__desc1(HR_U8, (int64_t)sizeof(hr_control)), norm = hr__desc1(HR_F32, 1);
   HR_TRY(hr__shape_operands(view, OPERANDS, 1u << NORM, err));
-  HR_TRY(hr__shape_float(view, PARAM, err));
-  HR_TRY(hr__shape_like_float(view, GRAD, &view->in[PARAM], err));
-  HR_TRY(hr__shape_like_float(view, M, &view->in[PARAM], err));
-  HR_TRY(hr__shape_like(view, V, &view->in[M], err));
-  HR_TRY(hr__shape_like(view, CONTROL, &control, err));
-  HR_TRY(hr__shape_like(view, NORM, &norm, err));
-  if (args->clip_norm > 0.0f && view->in[NORM].rank == 0)
-    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "clipping needs the gradient norm");
+  HR_TRY(hr__update_shape(view, CONTROL, NORM, args->clip_norm, args->first, err));
+  hr_desc moment = view->in[PARAM];
+  moment.dtype = view->in[M].dtype == HR_BF16 ? HR_BF16 : HR_F32;
+  HR_TRY(hr__shape_like(view, M, &moment, err));
+  HR_TRY(hr__shape_like(view, V, &moment, err));
   out[0] = view->in[PARAM];
   out[1] = view->in[M];
   out[2] = view->in[V];
@@ -39,8 +34,7 @@ static void adamw_cost(const hr_op_view *view, hr_cost *cost) {
 /* One call's factors, the same for every element. */
 typedef struct adamw_step {
   const hr_call *call;
-  uint64_t key, step; /* of the random bits */
-  int64_t first;      /* element of the parameter that the call begins with */
+  hr_update_random random;
   float gradient_scale;
   float decay;               /* 1 - lr * weight_decay */
   float rate1, keep2, rate2; /* 1 - beta1, beta2, 1 - beta2 */
@@ -48,71 +42,6 @@ typedef struct adamw_step {
   float denominator;         /* 1 / sqrt(bias_correction2) */
   float eps;
 } adamw_step;
-
-/* A norm that is not a number makes the scale one too: better loud than silent. */
-static float gradient_scale(const hr_call *call, const hr_control *control) {
-  const hr_adamw_args *args = call->args;
-  float scale = 1.0f / control->loss_scale;
-  if (!(args->clip_norm > 0.0f) || !call->in[NORM].data) return scale;
-  float norm = *(const float *)call->in[NORM].data * scale;
-  float clip = args->clip_norm / (norm + 1e-6f);
-  return clip >= 1.0f ? scale : scale * clip;
-}
-
-/* Random bits for the blocks of HR_BLOCK elements: Philox for many counters side by side (base/philox.h does one). */
-enum { LANES = HR_BLOCK / 8 };
-typedef union random_bits {
-  uint32_t word[HR_BLOCK / 2];
-  uint16_t half[HR_BLOCK];
-} random_bits;
-
-HR_INLINE void random_bits_draw(const adamw_step *step, int64_t at, uint64_t slot, random_bits *bits) {
-  uint32_t c0[LANES], c1[LANES], c2[LANES], c3[LANES];
-  uint64_t first = (uint64_t)(step->first + at) / 8 + (slot << 62);
-  uint32_t key0 = (uint32_t)step->key, key1 = (uint32_t)(step->key >> 32);
-  for (int i = 0; i < LANES; i++) {
-    uint64_t low = first + (uint64_t)i;
-    c0[i] = (uint32_t)low;
-    c1[i] = (uint32_t)(low >> 32);
-    c2[i] = (uint32_t)step->step;
-    c3[i] = (uint32_t)(step->step >> 32);
-  }
-  for (int round = 0; round < 10; round++) {
-#pragma omp simd
-    for (int i = 0; i < LANES; i++) {
-      uint64_t product0 = 0xD2511F53ull * c0[i], product1 = 0xCD9E8D57ull * c2[i];
-      c0[i] = (uint32_t)(product1 >> 32) ^ c1[i] ^ key0;
-      c1[i] = (uint32_t)product1;
-      c2[i] = (uint32_t)(product0 >> 32) ^ c3[i] ^ key1;
-      c3[i] = (uint32_t)product0;
-    }
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
-  for (int i = 0; i < LANES; i++) {
-    bits->word[4 * i] = c0[i];
-    bits->word[4 * i + 1] = c1[i];
-    bits->word[4 * i + 2] = c2[i];
-    bits->word[4 * i + 3] = c3[i];
-  }
-}
-
-/* Completes a block as hr__store does, but rounds to bf16 stochastically. Infinities have no bits to carry from; NaN
- * stays NaN. */
-HR_INLINE void store_stochastic(const hr_tensor *tensor, int64_t at, int64_t n, const float *block,
-                                const adamw_step *step, uint64_t slot) {
-  if (tensor->desc.dtype == HR_F32) return;
-  uint16_t *to = (uint16_t *)tensor->data + at;
-  random_bits bits;
-  random_bits_draw(step, at, slot, &bits);
-#pragma omp simd
-  for (int64_t i = 0; i < n; i++) {
-    uint32_t word;
-    memcpy(&word, &block[i], sizeof word);
-    uint32_t rounded = (word + bits.half[i]) >> 16, quiet = (word >> 16) | 0x40u;
-    to[i] = (uint16_t)((word & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
-  }
-}
 
 HR_CLONES static void adamw_task(void *arg, int64_t task, int worker) {
   const adamw_step *step = arg;
@@ -139,18 +68,9 @@ HR_CLONES static void adamw_task(void *arg, int64_t task, int worker) {
       new_v[i] = square;
       new_param[i] = p - s.step_size * mean / (sqrtf(square) * s.denominator + s.eps);
     }
-    store_stochastic(&out[0], at, n, new_param, step, 0);
-    store_stochastic(&out[1], at, n, new_m, step, 1);
-    store_stochastic(&out[2], at, n, new_v, step, 2);
-  }
-}
-
-/* A skipped step leaves everything as it was; only results with storage of their own still need the old values. */
-static void adamw_keep(const hr_call *call) {
-  static const int from[] = {PARAM, M, V};
-  for (int j = 0; j < 3; j++) {
-    const hr_tensor *in = &call->in[from[j]], *out = &call->out[j];
-    if (in->data != out->data) memcpy(out->data, in->data, hr_desc_bytes(&in->desc));
+    hr__update_store(&out[0], at, n, new_param, &step->random, 0, HR_BLOCK);
+    hr__update_store(&out[1], at, n, new_m, &step->random, 1, HR_BLOCK);
+    hr__update_store(&out[2], at, n, new_v, &step->random, 2, HR_BLOCK);
   }
 }
 
@@ -158,20 +78,19 @@ static hr_status adamw_run(const hr_call *call) {
   const hr_adamw_args *args = call->args;
   const hr_control *control = call->in[CONTROL].data;
   if (control->skip) {
-    adamw_keep(call);
+    hr__update_keep(call, &hr_op_adamw);
     return HR_OK;
   }
+  float lr = control->learning_rate * args->lr_scale;
   adamw_step step = {
       .call = call,
-      .key = control->seed ^ call->stream_key,
-      .step = control->step,
-      .first = args->first,
-      .gradient_scale = gradient_scale(call, control),
-      .decay = 1.0f - control->learning_rate * args->weight_decay,
+      .random = hr__update_random(call, control, args->first),
+      .gradient_scale = hr__update_scale(control, args->clip_norm, &call->in[NORM]),
+      .decay = 1.0f - lr * args->weight_decay,
       .rate1 = 1.0f - args->beta1,
       .keep2 = args->beta2,
       .rate2 = 1.0f - args->beta2,
-      .step_size = control->learning_rate / control->bias_correction1,
+      .step_size = lr / control->bias_correction1,
       .denominator = 1.0f / sqrtf(control->bias_correction2),
       .eps = args->eps,
   };
@@ -181,9 +100,9 @@ static hr_status adamw_run(const hr_call *call) {
 }
 
 static const hr_adamw_args sample_args = {
-    .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .clip_norm = 0.0f};
+    .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .clip_norm = 0.0f, .lr_scale = 1.0f};
 static const hr_adamw_args sample_clipped = {
-    .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .weight_decay = 0.01f, .clip_norm = 0.25f};
+    .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .weight_decay = 0.01f, .clip_norm = 0.25f, .lr_scale = 0.5f};
 
 static const hr_sample adamw_samples[] = {
     {.n_in = OPERANDS,
@@ -215,7 +134,7 @@ const hr_op hr_op_adamw = {
     .alias = {{PARAM, 0, HR_ALIAS_MUST}, {M, 1, HR_ALIAS_MUST}, {V, 2, HR_ALIAS_MUST}},
     .n_alias = 3,
     .axes = HR_AXES_ALL,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_UPDATED, [HR_CUDA] = HR_UPDATED},
     .shape = adamw_shape,
     .cost = adamw_cost,
     .cpu = {.run = adamw_run},

@@ -1,4 +1,4 @@
-/* adamw on CUDA. op/adamw.h has the formula and says which random bits round which element. */
+/* adamw on CUDA. op/adamw.h has the formula; op/optimizer.h says which random bits round which element. */
 #include "dev/cuda/launch.cuh"
 extern "C" {
 #include "base/philox.h"
@@ -15,6 +15,7 @@ struct adamw_step {
   float size;        /* lr / bias_correction1 */
   float denominator; /* 1 / sqrt(bias_correction2) */
   uint64_t key, step;
+  int64_t first; /* element of the parameter at which the operands begin */
 };
 
 /* Rounds to bf16 by adding 16 random bits below the stored ones; NaN stays NaN. */
@@ -65,7 +66,7 @@ __device__ inline void store_rounded(float *to, const float *from, const span &s
 }
 __device__ inline void store_rounded(bf16 *to, const float *from, const span &s, const adamw_step &step, int slot) {
   uint32_t word[4];
-  hr__philox(step.key, step.step, (uint64_t)s.at / 8 + ((uint64_t)slot << 62), word);
+  hr__philox(step.key, step.step, (uint64_t)(step.first + s.at) / 8 + ((uint64_t)slot << 62), word);
   pack<bf16, ADAMW_WIDTH> block;
 #pragma unroll
   for (int e = 0; e < ADAMW_WIDTH; e++)
@@ -89,11 +90,13 @@ static __global__ void adamw_kernel(P *param, const G *grad, M *m, M *v, const h
     float clip = args.clip_norm / (*norm * unscale + 1e-6f);
     if (!(clip >= 1.0f)) step.gradient_scale *= clip; /* a norm that is not a number spreads: better loud than silent */
   }
-  step.decay = 1.0f - control->learning_rate * args.weight_decay;
-  step.size = control->learning_rate / control->bias_correction1;
+  float lr = control->learning_rate * args.lr_scale;
+  step.decay = 1.0f - lr * args.weight_decay;
+  step.size = lr / control->bias_correction1;
   step.denominator = 1.0f / sqrtf(control->bias_correction2);
   step.key = control->seed ^ stream_key;
   step.step = control->step;
+  step.first = args.first;
 
   float p[ADAMW_WIDTH], g[ADAMW_WIDTH], m1[ADAMW_WIDTH], v1[ADAMW_WIDTH];
   load(param, p, s);

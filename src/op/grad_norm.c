@@ -1,4 +1,4 @@
-/* grad_norm: the L2 norm over all gradients: sums of squares in double over fixed chunks, added in a fixed order. */
+/* grad_squares, grad_norm: see grad_norm.h. */
 #include "op/grad_norm.h"
 
 #include <math.h>
@@ -6,19 +6,21 @@
 #include "op/shapes.h"
 #include "op/stream.h"
 
-hr_id hr__grad_norm(hr_builder *b, const hr_id *gradients, int count) {
-  return hr__emit(b, &hr_op_grad_norm, gradients, count, NULL);
+/* ---- grad_squares ---- */
+
+hr_id hr__grad_squares(hr_builder *b, const hr_id *gradients, int count) {
+  return hr__emit(b, &hr_op_grad_squares, gradients, count, NULL);
 }
 
-static hr_status grad_norm_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
+static hr_status grad_squares_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   if (view->n_in < 1) return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "needs at least one gradient");
   for (int i = 0; i < view->n_in; i++)
     HR_TRY(hr__shape_float(view, i, err));
-  out[0] = hr__desc1(HR_F32, 1);
+  out[0] = hr__desc1(HR_F64, view->n_in);
   return HR_OK;
 }
 
-static void grad_norm_cost(const hr_op_view *view, hr_cost *cost) {
+static void grad_squares_cost(const hr_op_view *view, hr_cost *cost) {
   double count = 0.0;
   for (int i = 0; i < view->n_in; i++)
     count += (double)hr_desc_count(&view->in[i]);
@@ -26,7 +28,7 @@ static void grad_norm_cost(const hr_op_view *view, hr_cost *cost) {
 }
 
 /* One sum per chunk of every gradient. */
-static size_t grad_norm_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
+static size_t grad_squares_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
   int64_t chunks = 0;
   (void)kind, (void)threads;
   for (int i = 0; i < view->n_in; i++)
@@ -34,7 +36,7 @@ static size_t grad_norm_workspace(const hr_op_view *view, hr_device_kind kind, i
   return (size_t)chunks * sizeof(double);
 }
 
-HR_CLONES static void grad_norm_task(void *arg, int64_t task, int worker) {
+HR_CLONES static void grad_squares_task(void *arg, int64_t task, int worker) {
   const hr_call *call = arg;
   const hr_tensor *gradient = call->in;
   int64_t chunk_number = task;
@@ -55,22 +57,81 @@ HR_CLONES static void grad_norm_task(void *arg, int64_t task, int worker) {
   ((double *)call->workspace)[task] = sum;
 }
 
-static hr_status grad_norm_run(const hr_call *call) {
-  const double *sums = call->workspace;
+static hr_status grad_squares_run(const hr_call *call) {
+  const double *partial = call->workspace;
+  double *sums = call->out[0].data;
   int64_t chunks = 0;
-  double total = 0.0;
   for (int i = 0; i < call->n_in; i++)
     chunks += hr__chunks(hr_desc_count(&call->in[i].desc), HR_CHUNK);
-  hr__pool_run(call->device->pool, call->threads, chunks, grad_norm_task, (void *)(uintptr_t)call);
-  for (int64_t i = 0; i < chunks; i++)
-    total += sums[i];
+  hr__pool_run(call->device->pool, call->threads, chunks, grad_squares_task, (void *)(uintptr_t)call);
+  for (int i = 0; i < call->n_in; i++) {
+    sums[i] = 0.0;
+    for (int64_t own = hr__chunks(hr_desc_count(&call->in[i].desc), HR_CHUNK); own > 0; own--)
+      sums[i] += *partial++;
+  }
+  return HR_OK;
+}
+
+static const hr_sample grad_squares_samples[] = {
+    {.n_in = 1, .in = {{HR_F32, 2, {64, 48}}}},
+    {.n_in = 3, .in = {{HR_F32, 2, {33, 1999}}, {HR_F32, 1, {17}}, {HR_F32, 3, {2, 3, 11000}}}},
+};
+
+const hr_op hr_op_grad_squares = {
+    .name = "grad_squares",
+    .n_in = 1,
+    .n_out = 1,
+    .variadic = true,
+    .axes = HR_AXES_NONE,
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
+    .shape = grad_squares_shape,
+    .cost = grad_squares_cost,
+    .workspace = grad_squares_workspace,
+    .cpu = {.run = grad_squares_run},
+    .samples = grad_squares_samples,
+    .n_samples = sizeof grad_squares_samples / sizeof *grad_squares_samples,
+};
+
+/* ---- grad_norm ---- */
+
+hr_id hr__grad_norm(hr_builder *b, const hr_id *squares, int count) {
+  return hr__emit(b, &hr_op_grad_norm, squares, count, NULL);
+}
+
+static hr_status grad_norm_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
+  if (view->n_in < 1) return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "needs at least one vector of sums");
+  for (int i = 0; i < view->n_in; i++)
+    if (view->in[i].rank != 1 || view->in[i].dtype != HR_F64 || view->in[i].dim[0] < 1)
+      return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "operand %d is no vector of f64", i);
+  out[0] = hr__desc1(HR_F32, 1);
+  return HR_OK;
+}
+
+static void grad_norm_cost(const hr_op_view *view, hr_cost *cost) {
+  double count = 0.0;
+  for (int i = 0; i < view->n_in; i++)
+    count += (double)hr_desc_count(&view->in[i]);
+  hr__cost_stream(view, count, cost);
+}
+
+/* CUDA: the sum so far, between launches. */
+static size_t grad_norm_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
+  (void)view, (void)threads;
+  return kind == HR_CUDA ? sizeof(double) : 0;
+}
+
+static hr_status grad_norm_run(const hr_call *call) {
+  double total = 0.0;
+  for (int i = 0; i < call->n_in; i++)
+    for (int64_t k = 0; k < hr_desc_count(&call->in[i].desc); k++)
+      total += ((const double *)call->in[i].data)[k];
   *(float *)call->out[0].data = (float)sqrt(total);
   return HR_OK;
 }
 
 static const hr_sample grad_norm_samples[] = {
-    {.n_in = 1, .in = {{HR_F32, 2, {64, 48}}}},
-    {.n_in = 3, .in = {{HR_F32, 2, {33, 1999}}, {HR_F32, 1, {17}}, {HR_F32, 3, {2, 3, 11000}}}},
+    {.n_in = 1, .in = {{HR_F64, 1, {21}}}},
+    {.n_in = 3, .in = {{HR_F64, 1, {1}}, {HR_F64, 1, {17}}, {HR_F64, 1, {64}}}},
 };
 
 const hr_op hr_op_grad_norm = {
@@ -79,7 +140,7 @@ const hr_op hr_op_grad_norm = {
     .n_out = 1,
     .variadic = true,
     .axes = HR_AXES_NONE,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_DTYPE_BIT(HR_F64), [HR_CUDA] = HR_DTYPE_BIT(HR_F64)},
     .shape = grad_norm_shape,
     .cost = grad_norm_cost,
     .workspace = grad_norm_workspace,

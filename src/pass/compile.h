@@ -22,7 +22,7 @@ typedef enum hr_offload_kind {
 } hr_offload_kind;
 
 extern const hr_key_table hr_offload_keys; /* memory.offload.* */
-extern const hr_key_table hr_compile_keys; /* training.* settings that shape the graph: batch, optimizer, clipping */
+extern const hr_key_table hr_compile_keys; /* training.* settings that shape the graph: batch, clipping */
 
 /* What to keep of a block between its forward and its backward pass. */
 typedef enum hr_keep {

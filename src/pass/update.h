@@ -3,15 +3,48 @@
 #define HR_PASS_UPDATE_H
 
 #include "graph/builder.h"
+#include "recipe/recipe.h"
 
+typedef enum hr_optimizer { HR_OPTIMIZER_ADAMW, HR_OPTIMIZER_ADAMW8BIT, HR_OPTIMIZER_SGD } hr_optimizer;
+
+/* Parameters whose name fits one of the patterns (hr__name_matches). */
+typedef struct hr_update_group {
+  const char **patterns;
+  size_t n_patterns;
+  float lr_scale;     /* learning rate of the group by the common one */
+  float weight_decay; /* < 0: as outside of groups */
+} hr_update_group;
+
+/* All zero but for what is named: AdamW with moments in f32. */
 typedef struct hr_update_settings {
+  hr_optimizer optimizer;
   float beta1, beta2, eps;
-  float weight_decay; /* on matrices (rank >= 2) only */
+  float momentum; /* sgd; 0: it has no state */
+  bool nesterov;
+  float weight_decay; /* on matrices (rank >= 2) only, unless a group says otherwise */
   float clip_norm;    /* <= 0: no clipping */
+  hr_dtype state;     /* adamw: type of the moments, f32 or bf16 */
+  bool paged;         /* large states have their home on the host tier */
+  bool in_backward;   /* each parameter is updated within the backward pass, as soon as nothing else reads it */
+  bool guarded;       /* a norm that is not finite skips the step */
+  const hr_update_group *groups; /* the first that fits counts */
+  size_t n_groups;
 } hr_update_settings;
 
+extern const hr_key_table hr_update_keys; /* training.optimizer.*, memory.update */
+
+/* Settings of a recipe, checked against each other and, for the patterns of groups, against the graph's parameters.
+ * What they point to belongs to the graph. */
+hr_status hr__update_read(const hr_recipe *recipe, hr_graph *graph, hr_update_settings *out, hr_error *err);
+
 /* Appends to the builder's current program; its output "grad_norm" is the L2 norm over all gradients. Parameters
- * without a gradient are left alone. Moments are persistent: adam.m.<parameter>, adam.v.<parameter>. */
+ * without a gradient are left alone. States are persistent: adam.m.<parameter> and adam.v.<parameter>; with 8 bits, for
+ * parameters of HR_UPDATE_8BIT elements or more, adam8.{m, v, m_absmax, v_absmax}.<parameter>;
+ * sgd.momentum.<parameter>. With `in_backward` too they are all at the end: the pass then puts them where they belong.
+ */
 hr_status hr__update_emit(hr_builder *b, const hr_update_settings *settings, hr_error *err);
+
+/* Elements from which on states are stored in 8 bits, and live on the host tier where they are paged. */
+enum { HR_UPDATE_8BIT = 4096, HR_UPDATE_PAGED = 100000 };
 
 #endif

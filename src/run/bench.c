@@ -48,7 +48,7 @@ enum { B = 2, T = 512, H = 512, HEADS = 8, WIDTH = 1408, VOCABULARY = 8192 };
 static const hr_add_args add_args = {.alpha = 1};
 static const hr_rmsnorm_args rmsnorm_args = {.eps = 1e-5f};
 static const hr_rope_args rope_args = {.head_dim = H / HEADS};
-static const hr_adamw_args adamw_args = {.beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f};
+static const hr_adamw_args adamw_args = {.beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .lr_scale = 1};
 static const hr_attention_args attention_args = {
     .heads = HEADS, .kv_heads = HEADS / 2, .head_dim = H / HEADS, .scale = 0.125f};
 static const hr_embedding_dw_args embedding_dw_args = {.rows = VOCABULARY};

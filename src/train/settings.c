@@ -6,6 +6,7 @@
 
 #include "model/model.h"
 #include "pass/compile.h"
+#include "pass/update.h"
 #include "plan/memory.h"
 
 static const hr_key keys[] = {
@@ -71,8 +72,9 @@ static const hr_key keys[] = {
 const hr_key_table hr_train_keys = {keys, sizeof keys / sizeof keys[0]};
 
 void hr__settings_tables(hr_key_table out[HR_SETTINGS_TABLES]) {
-  const hr_key_table *const all[HR_SETTINGS_TABLES] = {&hr_model_keys, hr_model_llama.keys, &hr_compile_keys,
-                                                       &hr_train_keys, &hr_memory_keys,     &hr_offload_keys};
+  const hr_key_table *const all[HR_SETTINGS_TABLES] = {&hr_model_keys,  hr_model_llama.keys, &hr_compile_keys,
+                                                       &hr_update_keys, &hr_train_keys,      &hr_memory_keys,
+                                                       &hr_offload_keys};
   for (int i = 0; i < HR_SETTINGS_TABLES; i++)
     out[i] = *all[i];
 }

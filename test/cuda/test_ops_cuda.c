@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "graph/op.h"
 
-enum { OPERANDS = HR_OP_OPERANDS, OUTPUTS = 4, ALIGNMENT = 256, NOT_ALIASED = -1 };
+enum { OPERANDS = HR_OP_OPERANDS, OUTPUTS = HR_OP_OPERANDS, ALIGNMENT = 256, NOT_ALIASED = -1 };
 
 static void check(hr_status status, const hr_error *err) {
   if (status != HR_OK) fail_msg("%s: %s (%s)", err->place, err->message, err->remedy);
@@ -48,6 +48,7 @@ static void operand_fill(const trial *t, int i) {
     /* Second moments and norms are not negative: no operand of an update but the parameter needs a sign. */
     if (t->op->effect && i > 1) value = fabsf(value);
     if (t->in[i].dtype == HR_F32) ((float *)t->input[i])[e] = value;
+    if (t->in[i].dtype == HR_F64) ((double *)t->input[i])[e] = (double)value * (double)value; /* sums of squares */
     if (t->in[i].dtype == HR_BF16) ((uint16_t *)t->input[i])[e] = hr__f32_to_bf16(value);
     if (t->in[i].dtype == HR_I32)
       ((int32_t *)t->input[i])[e] =
@@ -123,6 +124,7 @@ static void trial_run(const trial *t, hr_device *device, void *const *results) {
 }
 
 static double element(const hr_desc *desc, const void *data, int64_t i) {
+  if (desc->dtype == HR_F64) return ((const double *)data)[i];
   return (double)(desc->dtype == HR_F32 ? ((const float *)data)[i] : hr__bf16_to_f32(((const uint16_t *)data)[i]));
 }
 
@@ -156,7 +158,7 @@ static void trial_compare(trial *t, const trial *plain, hr_device *cpu, hr_devic
   trial_run(t, gpu, got);
   trial_run(t, gpu, again);
   for (int j = 0; j < t->op->n_out; j++) {
-    double error = difference(&t->out[j], got[j], expected[j]), limit = t->out[j].dtype == HR_F32 ? 1e-5 : 4e-3;
+    double error = difference(&t->out[j], got[j], expected[j]), limit = t->out[j].dtype == HR_BF16 ? 4e-3 : 1e-5;
     /* A sum of bf16 products that is stored as f32 has seen the same roundings on both sides. */
     if (!(error <= limit))
       fail_msg("%s, sample %d, output %d (%s) differs by %.2e", t->op->name, (int)(t->sample - t->op->samples), j,
@@ -203,7 +205,7 @@ static hr_device *gpu; /* opened once by main */
 
 static void test_ops(void **state) {
   (void)state;
-  static const hr_dtype dtypes[] = {HR_F32, HR_BF16};
+  static const hr_dtype dtypes[] = {HR_F32, HR_BF16, HR_F64};
   hr_error err;
   hr_device *cpu;
   check(hr__cpu_open(&cpu, &err), &err);

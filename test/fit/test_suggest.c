@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "fit/suggest.h"
+#include "pass/update.h"
 
 static const char recipe_text[] = "model: { family: llama, config: { hidden_size: 16, num_hidden_layers: 1,\n"
                                   "         num_attention_heads: 4, intermediate_size: 24, vocab_size: 64 } }\n"
@@ -35,10 +36,10 @@ static hr_status plan_formula(void *user, const char *const *overrides, size_t c
 }
 
 static void suggest(uint64_t budget, hr_change changes[HR_SUGGESTIONS], int *count, int *calls) {
-  const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys};
+  const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys, hr_update_keys};
   hr_recipe *recipe;
   hr_error err = {0};
-  if (hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, NULL, 0, tables, 3, &recipe, &err) != HR_OK)
+  if (hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, NULL, 0, tables, 4, &recipe, &err) != HR_OK)
     fail_msg("%s", err.message);
   assert_int_equal(hr__suggest(recipe, budget, plan_formula, calls, changes, count, &err), HR_OK);
   hr__recipe_destroy(recipe);

@@ -37,6 +37,8 @@ double element_read(hr_dtype dtype, const void *data, int64_t i) {
     return (double)((const float *)data)[i];
   case HR_BF16:
     return (double)hr__bf16_to_f32(((const uint16_t *)data)[i]);
+  case HR_F64:
+    return ((const double *)data)[i];
   case HR_I32:
     return (double)((const int32_t *)data)[i];
   default:
@@ -51,6 +53,9 @@ void element_write(hr_dtype dtype, void *data, int64_t i, double value) {
     break;
   case HR_BF16:
     ((uint16_t *)data)[i] = hr__f32_to_bf16((float)value);
+    break;
+  case HR_F64:
+    ((double *)data)[i] = value;
     break;
   case HR_I32:
     ((int32_t *)data)[i] = (int32_t)value;
@@ -120,17 +125,20 @@ static bool operand_is_float(const hr_desc *desc) {
   return desc->rank > 0 && (desc->dtype == HR_F32 || desc->dtype == HR_BF16);
 }
 
-/* Draws one operand: floats about normal, integers uniform below the sample's bound. */
+/* Draws one operand: floats about normal, integers uniform below the sample's bound, bytes any; or the control block.
+ */
 static void operand_draw(op_case *c, int i) {
   const hr_desc *desc = &c->in[i];
   hr_random_key key = {.seed = 21, .stream = hr__random_stream(c->op->name)};
   uint64_t which = (uint64_t)(c->sample_number * HR_OP_OPERANDS + i);
   int64_t count = hr_desc_count(desc);
-  if (operand_is_float(desc)) draw(c->op->name, which, c->value[i], count);
+  bool control = desc->dtype == HR_U8 && count == (int64_t)sizeof c->control;
+  if (operand_is_float(desc) || desc->dtype == HR_F64) draw(c->op->name, which, c->value[i], count);
   for (int64_t e = 0; desc->dtype == HR_I32 && e < count; e++)
     c->value[i][e] = (double)hr__random_below(key, which, (uint64_t)e, (uint64_t)c->sample->index_below);
   for (int64_t e = 0; desc->dtype == HR_U8 && e < count; e++)
-    c->value[i][e] = (double)((const unsigned char *)&c->control)[e];
+    c->value[i][e] = control ? (double)((const unsigned char *)&c->control)[e]
+                             : (double)hr__random_below(key, which, (uint64_t)e, 256);
 }
 
 bool case_create(op_case *c, const hr_op *op, int sample, uint32_t bf16) {

@@ -4,6 +4,9 @@
 
 #include "base/random.h"
 #include "base/simd_math.h"
+#include "op/adamw.h"
+#include "op/adamw8bit.h"
+#include "op/sgd.h"
 #include "part_case.h"
 
 static op_case *case_of(const char *op, int sample, uint32_t bf16) {
@@ -82,9 +85,13 @@ static void test_rmsnorm_rounds_before_the_weight(void **state) {
 
 enum { PARAM, GRAD, M, V, CONTROL };
 
-static void control_write(op_case *c) {
+static void control_write_at(op_case *c, int operand) {
   for (size_t i = 0; i < sizeof c->control; i++)
-    c->value[CONTROL][i] = (double)((const unsigned char *)&c->control)[i];
+    c->value[operand][i] = (double)((const unsigned char *)&c->control)[i];
+}
+
+static void control_write(op_case *c) {
+  control_write_at(c, CONTROL);
 }
 
 /* 16 bits for an element as adamw.h defines them; case_run takes the stream key 12345. */
@@ -124,7 +131,7 @@ static void test_adamw_rounding_is_unbiased(void **state) {
   (void)state;
   for (int64_t i = 0; i < count; i++)
     c->value[PARAM][i] = 1.5, c->value[GRAD][i] = c->value[M][i] = 0.0;
-  c->control.learning_rate = 0.05f; /* weight_decay is 0.01 */
+  c->control.learning_rate = 0.1f; /* lr_scale is 0.5, weight_decay 0.01 */
   control_write(c);
   double *param = case_run(c, (run_options){.threads = 1}).value[0];
   for (int64_t i = 0; i < count; i++)
@@ -175,6 +182,174 @@ static void test_adamw_clips_only_above_the_limit(void **state) {
   case_destroy(c);
 }
 
+/* ---- adamw8bit ---- */
+
+enum { M8_ABSMAX = 4, V8_ABSMAX, CONTROL8 };
+
+/* A gradient that is not finite leaves its weight alone, empties its moments and does not reach its neighbours. */
+static void test_adamw8bit_passes_over_what_is_not_finite(void **state) {
+  op_case *c = case_of("adamw8bit", 0, 0);
+  (void)state;
+  c->value[GRAD][0] = 0.0;
+  run_result plain = case_run(c, (run_options){.threads = 1});
+  c->value[GRAD][0] = NAN;
+  c->value[GRAD][1] = -INFINITY;
+  run_result got = case_run(c, (run_options){.threads = 1});
+  for (int i = 0; i < 2; i++) {
+    assert_true(got.value[0][i] == c->value[PARAM][i]);
+    assert_true(got.value[1][i] == 127.0 && got.value[2][i] == 0.0); /* 0 in both codes */
+  }
+  for (int64_t i = 2; i < hr_desc_count(&c->out[0]); i++)
+    assert_true(got.value[0][i] == plain.value[0][i]);
+  case_destroy(c);
+}
+
+static void test_adamw8bit_skips(void **state) {
+  static const int from[] = {PARAM, M, V, M8_ABSMAX, V8_ABSMAX};
+  (void)state;
+  for (uint32_t in_place = 0; in_place < 32; in_place += 31) {
+    op_case *c = case_of("adamw8bit", 1, 1u << PARAM | 1u << GRAD);
+    c->control.skip = 1;
+    control_write_at(c, CONTROL8);
+    c->value[GRAD][0] = NAN;
+    run_result got = case_run(c, (run_options){.threads = 1, .in_place = in_place});
+    for (int j = 0; j < 5; j++)
+      assert_memory_equal(got.value[j], c->value[from[j]], (size_t)hr_desc_count(&c->out[j]) * sizeof(double));
+    case_destroy(c);
+  }
+}
+
+/* Zero bytes with absmax 0 are moments of zero; a gradient of zero leaves them so, without NaN from 0 / 0. */
+static void test_adamw8bit_begins_at_zero(void **state) {
+  op_case *c = case_of("adamw8bit", 0, 0);
+  int64_t count = hr_desc_count(&c->in[PARAM]), blocks = hr_desc_count(&c->in[M8_ABSMAX]);
+  (void)state;
+  for (int64_t i = 0; i < count; i++)
+    c->value[M][i] = c->value[V][i] = c->value[GRAD][i] = 0.0;
+  for (int64_t i = 0; i < blocks; i++)
+    c->value[M8_ABSMAX][i] = c->value[V8_ABSMAX][i] = 0.0;
+  c->value[GRAD][256] = -8.0; /* over loss_scale 4 */
+  run_result got = case_run(c, (run_options){.threads = 1});
+  assert_true(got.value[3][0] == 0.0 && got.value[4][0] == 0.0);
+  assert_true(got.value[3][1] == (double)((1.0f - 0.9f) * 2.0f));
+  assert_true(got.value[1][256] == 0.0 && got.value[2][256] == 255.0); /* no -1: -0.99296875; and 1 */
+  for (int64_t i = 0; i < count; i++) {
+    float decay = 1.0f - 0.01f * 0.1f;
+    if (i == 256) continue;
+    assert_true(got.value[1][i] == 127.0 && got.value[2][i] == 0.0);
+    assert_true(got.value[0][i] == (double)((float)c->value[PARAM][i] * decay));
+  }
+  case_destroy(c);
+}
+
+/* A negative moment keeps its sign however small it is next to the largest of its block. */
+static void test_adamw8bit_repairs_signs(void **state) {
+  op_case *c = case_of("adamw8bit", 0, 0);
+  (void)state;
+  for (int64_t i = 0; i < 256; i++)
+    c->value[M][i] = 127.0, c->value[GRAD][i] = i % 2 ? 0x1p-30 : -0x1p-30;
+  c->value[GRAD][255] = 4.0;
+  run_result got = case_run(c, (run_options){.threads = 1});
+  for (int64_t i = 0; i < 255; i++)
+    assert_true(got.value[1][i] == (i % 2 ? 127.0 : 126.0));
+  assert_true(got.value[1][255] == 255.0);
+  case_destroy(c);
+}
+
+/* ---- parts ---- */
+
+/* Takes elements [first, first + n) of all operands that have one or one per block for each; returns what was there. */
+static op_case part_take(op_case *c, hr_sample *sample, unsigned char *args, size_t first_at, int64_t first,
+                         int64_t n) {
+  op_case kept = *c;
+  int64_t count = hr_desc_count(&c->in[PARAM]), blocks = (count + 255) / 256;
+  hr_error err;
+  for (int i = 0; i < c->sample->n_in; i++) {
+    int64_t own = c->in[i].rank ? hr_desc_count(&c->in[i]) : 0;
+    if (own != count && own != blocks) continue;
+    c->value[i] += own == count ? first : first / 256;
+    c->in[i] = hr__desc1(c->in[i].dtype, own == count ? n : (n + 255) / 256);
+  }
+  memcpy(args, c->sample->args, c->op->args_bytes);
+  memcpy(args + first_at, &first, sizeof first);
+  *sample = *c->sample;
+  sample->args = args;
+  c->sample = sample;
+  hr_op_view view = case_view(c);
+  assert_int_equal(c->op->shape(&view, c->out, &err), HR_OK);
+  return kept;
+}
+
+static void parts_compare(const char *op, uint32_t bf16, size_t first_at) {
+  enum { PART = 8192 };
+  op_case *c = case_of(op, 1, bf16);
+  int64_t count = hr_desc_count(&c->in[PARAM]);
+  run_result whole = case_run(c, (run_options){.threads = 2});
+  for (int64_t first = 0; first < count; first += PART) {
+    hr_sample sample;
+    unsigned char args[64];
+    assert_true(c->op->args_bytes <= sizeof args);
+    int64_t n = first + PART < count ? PART : count - first;
+    op_case kept = part_take(c, &sample, args, first_at, first, n);
+    run_result part = case_run(c, (run_options){.threads = 2});
+    for (int j = 0; j < c->op->n_out; j++) {
+      bool per_block = hr_desc_count(&kept.out[j]) != count;
+      size_t begin = (size_t)(per_block ? first / 256 : first) * hr_dtype_bytes(c->out[j].dtype);
+      if (memcmp(part.data[j], (char *)whole.data[j] + begin, hr_desc_bytes(&c->out[j])) != 0)
+        case_fail(c, "output %d of the part from element %d on has other bits", j, (int)first);
+    }
+    c->sample = kept.sample;
+    memcpy(c->in, kept.in, sizeof kept.in);
+    memcpy(c->out, kept.out, sizeof kept.out);
+    memcpy(c->value, kept.value, sizeof kept.value);
+  }
+  case_destroy(c);
+}
+
+static void test_parts_of_a_parameter_give_the_same_bits(void **state) {
+  (void)state;
+  for (uint32_t bf16 = 0; bf16 < 4; bf16++) { /* parameter, gradient */
+    parts_compare("adamw", bf16, offsetof(hr_adamw_args, first));
+    parts_compare("adamw8bit", bf16, offsetof(hr_adamw8bit_args, first));
+    parts_compare("sgd", bf16, offsetof(hr_sgd_args, first));
+    parts_compare("sgd_momentum", bf16, offsetof(hr_sgd_args, first));
+  }
+  parts_compare("adamw", 1u << PARAM | 1u << GRAD | 1u << M | 1u << V, offsetof(hr_adamw_args, first));
+}
+
+static void test_parts_begin_at_tiles(void **state) {
+  op_case *c = case_of("adamw8bit", 1, 0);
+  hr_adamw8bit_args args = {.lr_scale = 1, .first = 4096 + 256};
+  hr_desc out[HR_OP_OPERANDS];
+  hr_error err = {0};
+  hr_op_view view = case_view(c);
+  (void)state;
+  view.args = &args;
+  assert_int_equal(c->op->shape(&view, out, &err), HR_BAD_INPUT);
+  assert_non_null(strstr(err.message, "multiple of 4096"));
+  case_destroy(c);
+}
+
+/* ---- found_inf ---- */
+
+static void test_found_inf(void **state) {
+  static const double norms[] = {1.0, INFINITY, NAN, 0.0};
+  (void)state;
+  for (size_t i = 0; i < sizeof norms / sizeof norms[0]; i++) {
+    op_case *c = case_of("found_inf", 0, 0);
+    c->control.skip = i == 3; /* one that was left behind */
+    control_write_at(c, 0);
+    c->value[1][0] = norms[i];
+    run_result got = case_run(c, (run_options){.threads = 1, .in_place = 1});
+    hr_control after;
+    memcpy(&after, got.data[0], sizeof after);
+    assert_int_equal(after.skip, !isfinite(norms[i]));
+    after.skip = c->control.skip;
+    assert_memory_equal(&after, &c->control, sizeof after);
+    case_destroy(c);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_exp_is_close),
@@ -186,6 +361,13 @@ int main(void) {
       cmocka_unit_test(test_adamw_skips),
       cmocka_unit_test(test_adamw_keeps_nan_visible),
       cmocka_unit_test(test_adamw_clips_only_above_the_limit),
+      cmocka_unit_test(test_adamw8bit_passes_over_what_is_not_finite),
+      cmocka_unit_test(test_adamw8bit_skips),
+      cmocka_unit_test(test_adamw8bit_begins_at_zero),
+      cmocka_unit_test(test_adamw8bit_repairs_signs),
+      cmocka_unit_test(test_parts_of_a_parameter_give_the_same_bits),
+      cmocka_unit_test(test_parts_begin_at_tiles),
+      cmocka_unit_test(test_found_inf),
   };
   return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

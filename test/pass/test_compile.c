@@ -10,6 +10,7 @@
 
 #include "op/adamw.h"
 #include "pass/compile.h"
+#include "pass/update.h"
 
 static const char recipe_text[] = "model:\n"
                                   "  family: llama\n"
@@ -26,8 +27,8 @@ typedef struct compiled {
 } compiled;
 
 static hr_status compile(compiled *c, const char *until, const char *const *overrides, size_t n) {
-  const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys};
-  HR_TRY(hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables, 3, &c->recipe,
+  const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys, hr_update_keys};
+  HR_TRY(hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables, 4, &c->recipe,
                           &c->err));
   return hr__compile(c->recipe, NULL, until, &c->graph, &c->err);
 }
