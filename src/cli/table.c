@@ -74,13 +74,15 @@ static void verdict_print(const hr_cli *cli, const hr_job *job, FILE *to) {
   hr_style style = hr__cli_style(cli, to);
   const hr_verdict *verdict = &job->verdict;
   char budget[HR_SIZE_TEXT], rest[HR_SIZE_TEXT], step[HR_SIZE_TEXT];
-  hr__size_text(verdict->budget_bytes, budget);
+  bool device = verdict->tier == HR_TIER_DEVICE;
+  hr__size_text(device ? verdict->budget_bytes : verdict->below_bytes[verdict->tier], budget);
   if (verdict->fits)
     fprintf(to, "%sfits%s: %s of the budget of %s stay free\n", style.green, style.end,
             hr__size_text(verdict->budget_bytes - verdict->peak_bytes, rest), budget);
   else
-    fprintf(to, "%sdoes not fit%s: %s more than the budget of %s%s\n", style.red, style.end,
-            hr__size_text(verdict->missing_bytes, rest), budget, verdict->margin_bytes > 0 ? " with its margin" : "");
+    fprintf(to, "%sdoes not fit%s the %s: %s more than the budget of %s%s\n", style.red, style.end,
+            hr_tier_name(verdict->tier), hr__size_text(verdict->missing_bytes, rest), budget,
+            device && verdict->margin_bytes > 0 ? " with its margin" : "");
   fprintf(to, "a step takes about %s by %s rates\n", seconds_text(job->plan->step_seconds, step),
           job->rates.measured ? "this machine's measured" : "default");
 }
@@ -173,7 +175,8 @@ void hr__table_measured(const hr_cli *cli, const hr_job *job, const hr_measured 
   bool known = arena > 0 && measured->process_bytes > arena;
   measured_row("fixed", tier->fixed_bytes, known ? measured->process_bytes - arena : 0, true, to);
   fputs(style.bold, to);
-  measured_row("process", tier->peak_bytes, measured->process_bytes, true, to);
+  uint64_t host = job->facts.kind == HR_CPU ? job->plan->tiers[HR_TIER_HOST].peak_bytes : 0; /* the same memory */
+  measured_row("process", tier->peak_bytes + host, measured->process_bytes, true, to);
   fputs(style.end, to);
   if (measured->step_seconds > 0) {
     char left[HR_SIZE_TEXT], right[HR_SIZE_TEXT];

@@ -115,7 +115,6 @@ const hr_op hr_op_dropout = {
     .random = true,
     .sample_at = offsetof(hr_dropout_args, first),
     .args_bytes = sizeof(hr_dropout_args),
-    .sample_at = offsetof(hr_dropout_args, first),
     .saves = HR_SAVE_IN(1),
     .computes = 1u << 0,
     .alias = {{0, 0, HR_ALIAS_MAY}},

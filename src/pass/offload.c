@@ -339,6 +339,7 @@ hr_status hr__pass_offload(hr_builder *b, const hr_recipe *recipe, const hr_choi
   homes_set(b->graph, HR_ROLE_OPTIMIZER, division_of(recipe, choices, HR_OFFLOAD_OPTIMIZER));
   homes_set(b->graph, HR_ROLE_PARAMETER, division_of(recipe, choices, HR_OFFLOAD_PARAMETERS));
   homes_set(b->graph, HR_ROLE_GRADIENT, division_of(recipe, choices, HR_OFFLOAD_GRADIENTS));
+  if (division_of(recipe, choices, HR_OFFLOAD_GRADIENTS).tier != HR_TIER_DEVICE) HR_TRY(hr__offload_norm(b, err));
   hr__offload_small_state(b->graph);
   hr_arena scratch;
   hr__arena_init(&scratch);

@@ -40,6 +40,9 @@ void hr__offload_small_state(hr_graph *graph);
 void hr__offload_mark_tiled(hr_moves *m, const bool *read); /* read: per value, whether any node does */
 hr_status hr__offload_tiles(hr_moves *m, hr_error *err);
 
+/* offload_norm.c: squares gradients one by one, where they are made. */
+hr_status hr__offload_norm(hr_builder *b, hr_error *err);
+
 /* Takes the newest nodes of the graph, from id `from`, to a place of the program. */
 hr_status hr__moves_insert(hr_moves *m, hr_id from, uint32_t position, hr_spot spot, hr_error *err);
 

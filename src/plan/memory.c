@@ -2,7 +2,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
+#include "base/limits.h"
 #include "base/text.h"
 
 static const hr_key keys[] = {
@@ -16,6 +18,19 @@ static const hr_key keys[] = {
      .fallback = "auto",
      .choices = "auto|%",
      .meaning = "most the process may hold on the device: a size, per cent of its memory, or auto (all of it)"},
+    {.path = "memory.host_budget",
+     .type = HR_KEY_SIZE,
+     .fallback = "auto",
+     .choices = "auto|%",
+     .meaning = "most that is offloaded to the host: a size, per cent of its memory, or auto (all of it)"},
+    {.path = "memory.disk_budget",
+     .type = HR_KEY_SIZE,
+     .fallback = "auto",
+     .choices = "auto",
+     .meaning = "most that is offloaded to the disk: a size, or auto (what is free in memory.offload_folder)"},
+    {.path = "memory.offload_folder",
+     .type = HR_KEY_PATH,
+     .meaning = "folder of the file that holds what is offloaded to the disk; else the system's for such files"},
     {.path = "memory.margin", .type = HR_KEY_SIZE, .fallback = "0", .meaning = "part of the budget that stays free"},
 };
 const hr_key_table hr_memory_keys = {keys, sizeof keys / sizeof keys[0]};
@@ -24,22 +39,43 @@ hr_device_kind hr__memory_device(const hr_recipe *recipe) {
   return strcmp(hr__recipe_text(recipe, "memory.device"), "cuda") == 0 ? HR_CUDA : HR_CPU;
 }
 
+/* Bytes of a budget that is a size, per cent of `all`, or auto: all. */
+static hr_status budget_read(const hr_recipe *recipe, const char *path, uint64_t all, uint64_t *out, hr_error *err) {
+  if (!hr__recipe_is_word(recipe, path)) {
+    *out = hr__recipe_size(recipe, path);
+    return HR_OK;
+  }
+  const char *word = hr__recipe_text(recipe, path);
+  *out = all;
+  if (strcmp(word, "auto") == 0) return HR_OK;
+  char *end;
+  double share = strtod(word, &end);
+  if (end == word || !(share > 0) || share > 100)
+    return hr__recipe_fail(recipe, path, "give a size, auto, or above 0% up to 100%", err,
+                           "%s is not a share of the memory", word);
+  *out = (uint64_t)((double)all * (share / 100));
+  return HR_OK;
+}
+
+const char *hr__memory_folder(const hr_recipe *recipe) {
+  return hr__recipe_has(recipe, "memory.offload_folder") ? hr__recipe_text(recipe, "memory.offload_folder") : NULL;
+}
+
+/* What is free where the file of the disk tier would be; all there is where nobody knows: the run finds out. */
+static uint64_t disk_free(const hr_recipe *recipe) {
+  const char *folder = hr__memory_folder(recipe), *temporary = getenv("TMPDIR");
+  if (!folder) folder = temporary && *temporary ? temporary : "/tmp";
+  struct statvfs facts;
+  if (statvfs(folder, &facts) != 0) return UINT64_MAX;
+  return (uint64_t)facts.f_bavail * facts.f_frsize;
+}
+
 hr_status hr__memory_budget(const hr_recipe *recipe, const hr_facts *facts, hr_budget *out, hr_error *err) {
   *out = (hr_budget){.margin_bytes = hr__recipe_size(recipe, "memory.margin")};
-  if (!hr__recipe_is_word(recipe, "memory.budget")) {
-    out->budget_bytes = hr__recipe_size(recipe, "memory.budget");
-  } else {
-    const char *word = hr__recipe_text(recipe, "memory.budget");
-    out->budget_bytes = facts->memory_bytes;
-    if (strcmp(word, "auto") != 0) {
-      char *end;
-      double share = strtod(word, &end);
-      if (end == word || !(share > 0) || share > 100)
-        return hr__recipe_fail(recipe, "memory.budget", "give a size, auto, or above 0% up to 100%", err,
-                               "%s is not a share of the device's memory", word);
-      out->budget_bytes = (uint64_t)((double)facts->memory_bytes * (share / 100));
-    }
-  }
+  HR_TRY(budget_read(recipe, "memory.budget", facts->memory_bytes, &out->budget_bytes, err));
+  uint64_t host = facts->kind == HR_CPU ? facts->memory_bytes : hr__memory_limit_bytes();
+  HR_TRY(budget_read(recipe, "memory.host_budget", host, &out->host_bytes, err));
+  HR_TRY(budget_read(recipe, "memory.disk_budget", disk_free(recipe), &out->disk_bytes, err));
   if (out->budget_bytes == 0)
     return hr__recipe_fail(recipe, "memory.budget", "give a size such as 512MiB", err, "the budget is nothing");
   if (out->margin_bytes >= out->budget_bytes) {

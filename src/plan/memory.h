@@ -5,15 +5,18 @@
 #include "dev/device.h"
 #include "recipe/recipe.h"
 
-extern const hr_key_table hr_memory_keys; /* memory.device, memory.budget, memory.margin */
+extern const hr_key_table hr_memory_keys; /* memory.device, budgets and margin, memory.offload_folder */
 
 typedef struct hr_budget {
   uint64_t budget_bytes;
-  uint64_t margin_bytes; /* kept free below the budget */
+  uint64_t margin_bytes;           /* kept free below the budget */
+  uint64_t host_bytes, disk_bytes; /* most of the tiers below */
 } hr_budget;
 
 hr_device_kind hr__memory_device(const hr_recipe *recipe);
 /* `auto` is all memory of the device, per cent are of that; a size may be larger than this machine's memory. */
 hr_status hr__memory_budget(const hr_recipe *recipe, const hr_facts *facts, hr_budget *out, hr_error *err);
+/* memory.offload_folder; NULL: not given. */
+const char *hr__memory_folder(const hr_recipe *recipe);
 
 #endif

@@ -8,6 +8,7 @@
 #include "plan/fingerprint.h"
 #include "plan/lifetimes.h"
 #include "plan/pack.h"
+#include "plan/simulate.h"
 
 const char *hr_category_name(hr_category category) {
   static const char *const names[HR_CAT_COUNT] = {
@@ -209,8 +210,10 @@ static hr_status program_plan(building *b, hr_id id, hr_desc *storage) {
   HR_TRY(transients_plan(b, id));
   for (hr_id i = 0; i < program->count; i++) {
     HR_TRY(node_plan(b, program->first + i, i, storage));
-    out->seconds += plan->seconds_of_node[program->first + i];
   }
+  double *done = hr__arena_array(&b->scratch, b->graph->n_nodes + 1, sizeof *done);
+  if (!done) return hr__nomem(b->err);
+  out->seconds = hr__simulate(b->graph, id, b->rates, plan->seconds_of_node, done);
   for (int t = 0; t < HR_TIER_COUNT; t++)
     HR_TRY(tier_pack(b, from, (hr_tier)t, out));
   return HR_OK;

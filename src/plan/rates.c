@@ -32,10 +32,17 @@ static const hr_class_rate cuda_defaults[HR_CLASS_COUNT] = {
     [HR_CLASS_ATTENTION] = {40e12, 2e12, 6e-6},
 };
 
+/* One thread's copy in memory, or PCIe 4 with pinned memory; a solid-state disk. */
+static const hr_copy_rates copy_defaults[HR_DEVICE_KIND_COUNT] = {
+    [HR_CPU] = {6e9, 1.5e9, 1e9, 10e-6},
+    [HR_CUDA] = {20e9, 1.5e9, 1e9, 10e-6},
+};
+
 void hr__rates_default(const hr_facts *facts, hr_rates *rates) {
   memset(rates, 0, sizeof *rates);
   hr__arena_init(&rates->arena);
   bool cpu = facts->kind == HR_CPU;
+  rates->copies = copy_defaults[facts->kind];
   rates->threads = cpu && facts->threads > 1 ? facts->threads : 1;
   double more = rates->threads - 1;
   for (int c = 0; c < HR_CLASS_COUNT; c++) {

@@ -29,12 +29,20 @@ typedef struct hr_op_rate {
 } hr_op_rate;
 enum { HR_RATES_OPS = 4096 }; /* most of them */
 
+/* Copies between tiers; what goes to or comes from the disk passes over the host as well. */
+typedef struct hr_copy_rates {
+  double host_bytes_per_second;
+  double disk_read_bytes_per_second, disk_write_bytes_per_second;
+  double overhead_seconds; /* per copy */
+} hr_copy_rates;
+
 typedef struct hr_rates {
   hr_class_rate classes[HR_CLASS_COUNT][2]; /* [class][0: one thread, 1: all threads] */
   hr_product_rate *products;                /* looked up exactly, else interpolated in the logarithms; any order */
   size_t n_products, cap_products;
   hr_op_rate *ops; /* looked up exactly, and preferred to everything else */
   size_t n_ops, cap_ops;
+  hr_copy_rates copies;
   int threads; /* all threads: what [1] was measured with */
   bool measured;
   hr_arena arena;

@@ -81,6 +81,13 @@ static bool class_read(const hr_doc_node *classes, hr_op_class op_class, hr_clas
   return entry == NULL;
 }
 
+static bool copies_read(const hr_doc_node *map, hr_copy_rates *out) {
+  return positive_read(map, "host_bytes_per_second", &out->host_bytes_per_second) &&
+         positive_read(map, "disk_read_bytes_per_second", &out->disk_read_bytes_per_second) &&
+         positive_read(map, "disk_write_bytes_per_second", &out->disk_write_bytes_per_second) &&
+         positive_read(map, "overhead_seconds", &out->overhead_seconds);
+}
+
 static bool dtype_read(const hr_doc_node *map, hr_dtype *out) {
   const hr_doc_node *node = hr__doc_get(map, "dtype");
   if (!node || node->kind != HR_DOC_SCALAR) return false;
@@ -143,6 +150,8 @@ static hr_status rates_read(const hr_facts *facts, const hr_doc_node *root, hr_r
   if (!classes || !products || products->kind != HR_DOC_LIST) return HR_BAD_INPUT;
   for (int c = 0; c < HR_CLASS_COUNT; c++)
     if (!class_read(classes, (hr_op_class)c, rates->classes[c])) return HR_BAD_INPUT;
+  const hr_doc_node *copies = hr__doc_get(root, "copies");
+  if (copies && !copies_read(copies, &rates->copies)) return HR_BAD_INPUT; /* older files have none: defaults */
   size_t count = 0;
   for (const hr_doc_node *entry = products->child; entry; entry = entry->next) {
     hr_product_rate rate = {0};
@@ -199,12 +208,18 @@ static json_t *op_json(const hr_op_rate *rate) {
                    rate->seconds);
 }
 
+static json_t *copies_json(const hr_copy_rates *rates) {
+  return json_pack("{s:f,s:f,s:f,s:f}", "host_bytes_per_second", rates->host_bytes_per_second,
+                   "disk_read_bytes_per_second", rates->disk_read_bytes_per_second, "disk_write_bytes_per_second",
+                   rates->disk_write_bytes_per_second, "overhead_seconds", rates->overhead_seconds);
+}
+
 /* NULL: out of memory. */
 static json_t *rates_json(const hr_facts *facts, const hr_rates *rates) {
   json_t *root = json_pack("{s:i,s:s,s:i,s:{},s:[],s:[]}", "schema", RATES_SCHEMA, "device", facts->name, "threads",
                            rates->threads, "classes", "products", "ops");
   if (!root) return NULL;
-  int failed = 0;
+  int failed = json_object_set_new(root, "copies", copies_json(&rates->copies));
   json_t *classes = json_object_get(root, "classes"), *products = json_object_get(root, "products");
   json_t *ops = json_object_get(root, "ops");
   for (int c = 0; c < HR_CLASS_COUNT; c++)

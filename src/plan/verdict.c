@@ -50,19 +50,19 @@ static int owner_compare(const void *a, const void *b) {
   return strcmp(((const hr_owner *)a)->name, ((const hr_owner *)b)->name);
 }
 
-static bool slot_at_peak(const hr_slot *slot, hr_id program, uint32_t position) {
-  return slot->tier == HR_TIER_DEVICE && slot->bytes > 0 && hr__slot_alive(slot, program, position);
+static bool slot_at_peak(const hr_slot *slot, hr_tier tier, hr_id program, uint32_t position) {
+  return slot->tier == tier && slot->bytes > 0 && hr__slot_alive(slot, program, position);
 }
 
 static hr_status buffers_rank(const hr_plan *plan, hr_verdict *out, hr_error *err) {
-  hr_id program = hr__plan_peak_program(plan, HR_TIER_DEVICE);
+  hr_id program = hr__plan_peak_program(plan, out->tier);
   uint32_t position = program == HR_NONE ? 0 : plan->programs[program].peak_node;
   hr_owner *owners = hr__alloc_zero(plan->n_slots + 1, sizeof *owners);
   if (!owners) return hr__nomem(err);
   size_t count = 0;
   for (size_t s = 0; s < plan->n_slots; s++) {
     const hr_slot *slot = &plan->slots[s];
-    if (!slot_at_peak(slot, program, position)) continue;
+    if (!slot_at_peak(slot, out->tier, program, position)) continue;
     name_generalise(slot->name, owners[count].name);
     owners[count].slots = 1;
     owners[count++].bytes = slot->bytes;
@@ -81,13 +81,13 @@ static hr_status buffers_rank(const hr_plan *plan, hr_verdict *out, hr_error *er
 }
 
 static void categories_rank(const hr_plan *plan, hr_verdict *out) {
-  hr_id program = hr__plan_peak_program(plan, HR_TIER_DEVICE);
+  hr_id program = hr__plan_peak_program(plan, out->tier);
   uint32_t position = program == HR_NONE ? 0 : plan->programs[program].peak_node;
   for (int c = 0; c < HR_CAT_COUNT; c++) {
-    hr_owner owner = {.bytes = plan->tiers[HR_TIER_DEVICE].categories[c]};
+    hr_owner owner = {.bytes = plan->tiers[out->tier].categories[c]};
     strcpy(owner.name, hr_category_name((hr_category)c));
     for (size_t s = 0; s < plan->n_slots; s++)
-      owner.slots += (int)plan->slots[s].category == c && slot_at_peak(&plan->slots[s], program, position);
+      owner.slots += (int)plan->slots[s].category == c && slot_at_peak(&plan->slots[s], out->tier, program, position);
     owner_offer(out->categories, &out->n_categories, &owner);
   }
 }
@@ -100,6 +100,15 @@ hr_status hr__verdict(const hr_plan *plan, const hr_budget *budget, hr_verdict *
   if (__builtin_add_overflow(out->peak_bytes, out->margin_bytes, &needed)) needed = UINT64_MAX;
   out->fits = needed <= out->budget_bytes;
   out->missing_bytes = out->fits ? 0 : needed - out->budget_bytes;
+  out->below_bytes[HR_TIER_HOST] = budget->host_bytes;
+  out->below_bytes[HR_TIER_DISK] = budget->disk_bytes;
+  for (int t = HR_TIER_HOST; t < HR_TIER_COUNT && out->fits; t++) {
+    uint64_t peak = plan->tiers[t].peak_bytes;
+    if (peak <= out->below_bytes[t]) continue;
+    out->fits = false;
+    out->tier = (hr_tier)t;
+    out->missing_bytes = peak - out->below_bytes[t];
+  }
   categories_rank(plan, out);
   return buffers_rank(plan, out, err);
 }

@@ -15,9 +15,11 @@ typedef struct hr_owner {
 } hr_owner;
 
 typedef struct hr_verdict {
-  bool fits; /* peak + margin <= budget */
-  uint64_t budget_bytes, margin_bytes, peak_bytes;
-  uint64_t missing_bytes; /* by which the budget is too small; 0 when it fits */
+  bool fits;                                       /* on every tier; on the device: peak + margin <= budget */
+  hr_tier tier;                                    /* the first that does not fit, or the device */
+  uint64_t budget_bytes, margin_bytes, peak_bytes; /* of the device */
+  uint64_t below_bytes[HR_TIER_COUNT];             /* budgets of the tiers below it */
+  uint64_t missing_bytes;                          /* by which the budget of `tier` is too small; 0 when it fits */
   /* Largest first, of what the device holds at the peak: by category, and by buffers that differ only in a layer's
    * number ("model.layers.*.mlp.up_proj.weight"). */
   hr_owner categories[HR_OWNERS];

@@ -16,6 +16,7 @@
 #include "base/checked.h"
 #include "dev/cpu/gemm.h"
 #include "run/bench.h"
+#include "run/disk.h"
 
 static hr_status product_time(hr_device *device, const hr_product *product, int threads, double *seconds,
                               hr_error *err) {
@@ -155,7 +156,7 @@ static hr_status kinds_collect(kinds *k, const hr_graph *graph, int threads, hr_
     hr_op_view view = hr__node_view(graph, node, k->storage);
     kind found = {.node = n, .rate = {.op = node->op}};
     hr__rates_key(node->op, &view, found.rate.key);
-    if (!node->op->cpu.run || kind_known(k, found.rate.key)) continue;
+    if (!node->op->cpu.run || node->op->transfer || kind_known(k, found.rate.key)) continue;
     if (!hr__bench_bytes(node->op, &view, threads, &bytes) || bytes > NODE_BYTES) continue;
     found.dead = dead_inputs(graph, n);
     for (int i = 0; i < (threads > 1 ? 2 : 1); i++) {
@@ -278,12 +279,50 @@ static hr_status classes_measure(hr_device *device, hr_bench_ring *ring, hr_rate
   return HR_OK;
 }
 
+/* --- copies between tiers ----------------------------------------------------------------------------------------- */
+
+enum { COPY_BYTES = 4 << 20, COPY_ROUNDS = 8 };
+
+static double copies_rate(double begin) {
+  return (double)COPY_BYTES * COPY_ROUNDS / fmax(seconds_now() - begin, 1e-9);
+}
+
+/* One thread copying in memory, out of cold memory as far as the ring reaches. */
+static void host_copy_measure(hr_device *device, const hr_bench_ring *ring, hr_rates *rates) {
+  size_t places = ring->bytes / COPY_BYTES;
+  double begin = seconds_now();
+  for (size_t i = 0; i < COPY_ROUNDS; i++)
+    (void)device->functions->copy(device, HR_COPY_TO_DEVICE, ring->base + (2 * i + 1) % places * COPY_BYTES,
+                                  ring->base + 2 * i % places * COPY_BYTES, COPY_BYTES, NULL); /* memory cannot fail */
+  rates->copies.host_bytes_per_second = copies_rate(begin);
+}
+
+/* A file in the system's folder for such, hashes included. A machine without room there keeps the defaults. */
+static void disk_copy_measure(const hr_bench_ring *ring, hr_rates *rates) {
+  hr_disk disk;
+  const uint64_t all = (uint64_t)COPY_BYTES * COPY_ROUNDS;
+  hr_disk_range range = {"a test file", 0, all};
+  hr_error ignored;
+  bool good = hr__disk_open(&disk, NULL, all, &ignored) == HR_OK;
+  double begin = seconds_now();
+  for (uint64_t i = 0; good && i < COPY_ROUNDS; i++)
+    good = hr__disk_write(&disk, &range, i * COPY_BYTES, ring->base, COPY_BYTES, &ignored) == HR_OK;
+  if (good) rates->copies.disk_write_bytes_per_second = copies_rate(begin);
+  begin = seconds_now();
+  for (uint64_t i = 0; good && i < COPY_ROUNDS; i++)
+    good = hr__disk_read(&disk, &range, i * COPY_BYTES, ring->base, COPY_BYTES, &ignored) == HR_OK;
+  if (good) rates->copies.disk_read_bytes_per_second = copies_rate(begin);
+  hr__disk_close(&disk);
+}
+
 static hr_status rates_measure(hr_device *device, const hr_graph *graph, hr_rates *rates, hr_error *err) {
   HR_TRY(grid_measure(device, rates, err));
   product_class_set(rates);
   hr_bench_ring ring;
   HR_TRY(hr__bench_ring_create(&ring, err));
   hr_status status = classes_measure(device, &ring, rates, err);
+  host_copy_measure(device, &ring, rates);
+  disk_copy_measure(&ring, rates);
   hr__bench_ring_destroy(&ring);
   HR_TRY(status);
   if (graph) HR_TRY(hr__measure_nodes(device, graph, rates, err));

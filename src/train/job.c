@@ -81,12 +81,20 @@ void hr__job_close(hr_job *job) {
 hr_status hr__job_check(const hr_job *job, hr_error *err) {
   const hr_verdict *verdict = &job->verdict;
   if (verdict->fits) return HR_OK;
+  bool device = verdict->tier == HR_TIER_DEVICE;
+  static const char *const remedies[HR_TIER_COUNT] = {
+      [HR_TIER_DEVICE] = "raise memory.budget, or take one of the changes that headroom plan names",
+      [HR_TIER_HOST] = "raise memory.host_budget, or offload less",
+      [HR_TIER_DISK] =
+          "raise memory.disk_budget, name a folder with more space (memory.offload_folder), or offload less",
+  };
   char peak[HR_SIZE_TEXT], budget[HR_SIZE_TEXT], missing[HR_SIZE_TEXT];
-  return hr__fail(err, HR_NO_FIT, hr__recipe_name(job->recipe),
-                  "raise memory.budget, or take one of the changes that headroom plan names",
-                  "needs %s, %s more than the budget of %s%s", hr__size_text(verdict->peak_bytes, peak),
-                  hr__size_text(verdict->missing_bytes, missing), hr__size_text(verdict->budget_bytes, budget),
-                  verdict->margin_bytes > 0 ? " allows with its margin" : "");
+  return hr__fail(err, HR_NO_FIT, hr__recipe_name(job->recipe), remedies[verdict->tier],
+                  "needs %s on the %s, %s more than the budget of %s%s",
+                  hr__size_text(job->plan->tiers[verdict->tier].peak_bytes, peak), hr_tier_name(verdict->tier),
+                  hr__size_text(verdict->missing_bytes, missing),
+                  hr__size_text(device ? verdict->budget_bytes : verdict->below_bytes[verdict->tier], budget),
+                  device && verdict->margin_bytes > 0 ? " allows with its margin" : "");
 }
 
 static hr_status changed_plan(void *user, const char *const *overrides, size_t count, uint64_t *peak_bytes,
@@ -117,6 +125,8 @@ static hr_status changed_plan(void *user, const char *const *overrides, size_t c
 
 hr_status hr__job_suggest(const hr_job *job, const hr_job_source *source, hr_change changes[HR_SUGGESTIONS], int *count,
                           hr_error *err) {
+  *count = 0;
+  if (job->verdict.tier != HR_TIER_DEVICE) return HR_OK; /* the changes tried save memory of the device */
   hr_job_source borrowed = *source;
   return hr__suggest(job->recipe, job->verdict.budget_bytes - job->verdict.margin_bytes, changed_plan, &borrowed,
                      changes, count, err);

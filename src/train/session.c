@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/text.h"
+#include "plan/memory.h"
 
 double hr__seconds_now(void) {
   struct timespec now;
@@ -64,7 +65,8 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
                          .n_buckets = s->shape.n_buckets};
   HR_TRY(hr__data_open(o->recipe, &shape, &s->data, err));
   s->batches = (hr_batches){.shape = &s->shape, .epoch_rows = hr__data_epoch_rows(s->data)};
-  hr_run_options options = {.check_numerics = o->check_numerics, .time_nodes = time_nodes};
+  hr_run_options options = {
+      .check_numerics = o->check_numerics, .time_nodes = time_nodes, .folder = hr__memory_folder(o->recipe)};
   HR_TRY(hr__run_create(o->plan, o->device, &options, &s->run, err));
   HR_TRY(hr__tensors_create(s->run, &s->tensors, err));
   if (o->device->facts.kind != HR_CPU) {

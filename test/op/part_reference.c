@@ -517,6 +517,19 @@ static void sgd_momentum_fill(double *const *in, const hr_desc *desc, const void
   if (in[4]) in[4][0] = 3.0 + fabs(in[4][0]);
 }
 
+/* Bytes are bytes: the room on the host, where there is one, holds those of a u8 operand. */
+static void transfer_reference(const reference_call *c) {
+  for (int64_t i = 0; i < elements(&c->in_desc[0]); i++)
+    c->out[0][i] = c->in[0][i];
+  for (int64_t i = 0; i < elements(&c->out_desc[1]); i++)
+    c->out[1][i] = c->in[0][i];
+}
+
+static void wait_reference(const reference_call *c) {
+  for (int64_t i = 0; i < elements(&c->in_desc[0]); i++)
+    c->out[0][i] = c->in[0][i];
+}
+
 static const reference references[] = {
     {.op = "loss_seed", .run = loss_seed_reference},
     {.op = "copy", .run = copy_reference, .differentiable = true},
@@ -551,6 +564,9 @@ static const reference references[] = {
     {.op = "adamw8bit", .run = adamw8bit_reference, .fill = adamw8bit_fill},
     {.op = "sgd", .run = sgd_reference, .fill = sgd_fill},
     {.op = "sgd_momentum", .run = sgd_momentum_reference, .fill = sgd_momentum_fill},
+    {.op = "fetch", .run = transfer_reference, .any_type = 1},
+    {.op = "store", .run = transfer_reference, .any_type = 1},
+    {.op = "wait", .run = wait_reference, .any_type = 7, .loose = 6},
 };
 
 const reference *reference_find(const char *op) {

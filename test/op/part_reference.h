@@ -26,6 +26,7 @@ typedef struct reference {
   void (*fill)(double *const *in, const hr_desc *desc, const void *args);
   bool differentiable; /* has a gradient rule, from output 0 to every float input but `constants` */
   uint32_t constants;  /* bit i: float input i takes no gradient */
+  uint32_t any_type;   /* bit i: input i may have any type */
   uint32_t loose;      /* bit i: any size of input i is right and leaves the results' shapes alone */
   double tolerance;    /* relative, in f32; 0: the usual one */
 } reference;

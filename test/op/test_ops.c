@@ -111,7 +111,7 @@ static void shape_visit(op_case *c) {
     if (c->in[i].rank == 0) continue;
     hr_desc broken = c->in[i];
     broken.dtype = HR_I64;
-    broken_try(c, i, broken, true, "another type");
+    if (!(c->reference->any_type & (1u << i))) broken_try(c, i, broken, true, "another type");
     for (int d = 0; d < c->in[i].rank; d++) {
       broken = c->in[i];
       broken.dim[d]++;

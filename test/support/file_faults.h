@@ -84,6 +84,19 @@ static int fault_rmdir(const char *path) {
   return file_call_fails(false) ? -1 : hr_test_files.real.rmdir(path);
 }
 
+static long fault_pread(int fd, void *data, size_t bytes, int64_t offset) {
+  return file_call_fails(false) ? -1 : hr_test_files.real.pread(fd, data, bytes, offset);
+}
+static long fault_pwrite(int fd, const void *data, size_t bytes, int64_t offset) {
+  if (!file_call_fails(true)) return hr_test_files.real.pwrite(fd, data, bytes, offset);
+  if (hr_test_files.kind == HR_TEST_SHORT)
+    return hr_test_files.real.pwrite(fd, data, bytes > 1 ? bytes / 2 : bytes, offset);
+  return -1;
+}
+static int fault_allocate(int fd, int64_t bytes) {
+  return file_call_fails(false) ? errno : hr_test_files.real.allocate(fd, bytes);
+}
+
 static inline void hr_test_file_faults_arm(hr_test_file_fault kind, size_t nth, bool lasting) {
   if (!hr_test_files.real.open) hr_test_files.real = hr__file_calls;
   hr_test_files.kind = kind;
@@ -91,16 +104,9 @@ static inline void hr_test_file_faults_arm(hr_test_file_fault kind, size_t nth, 
   hr_test_files.failing = nth;
   hr_test_files.lasting = lasting;
   hr_test_files.fired = false;
-  hr__file_calls = hr_test_files.real; /* what is not listed is not failed */
-  hr__file_calls.open = fault_open;
-  hr__file_calls.write = fault_write;
-  hr__file_calls.fdatasync = fault_fdatasync;
-  hr__file_calls.fsync = fault_fsync;
-  hr__file_calls.close = fault_close;
-  hr__file_calls.rename = fault_rename;
-  hr__file_calls.mkdir = fault_mkdir;
-  hr__file_calls.unlink = fault_unlink;
-  hr__file_calls.rmdir = fault_rmdir;
+  hr__file_calls =
+      (hr_file_calls){fault_open,  fault_write,  fault_fdatasync, fault_fsync, fault_close,  fault_rename,
+                      fault_mkdir, fault_unlink, fault_rmdir,     fault_pread, fault_pwrite, fault_allocate};
 }
 
 static inline bool hr_test_file_faults_disarm(void) {
