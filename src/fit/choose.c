@@ -146,7 +146,7 @@ static hr_status checkpoint_search(search *s, hr_error *err) {
   candidate c;
   HR_TRY(keep_try(s, &c, err)); /* without blocks known: all kept */
   candidate_take(s->out, &c);
-  s->n_keep = hr__blocks_count(s->out->graph, &s->arena);
+  HR_TRY(hr__blocks_count(s->out->graph, &s->arena, &s->n_keep, err));
   s->keep = hr__arena_array(&s->arena, s->n_keep, sizeof *s->keep);
   s->settled = hr__arena_array(&s->out->arena, s->n_keep, sizeof *s->settled); /* zero: all */
   if (!s->keep || !s->settled) return hr__nomem(err);
