@@ -32,11 +32,13 @@ static bool program_trains(const hr_graph *graph, hr_id program) {
   return false;
 }
 
-size_t hr__blocks_count(const hr_graph *graph, hr_arena *arena) {
+hr_status hr__blocks_count(const hr_graph *graph, hr_arena *arena, size_t *count, hr_error *err) {
+  *count = 0;
   hr_id *blocks = hr__arena_array(arena, graph->n_blocks, sizeof *blocks);
-  for (hr_id p = 0; blocks && p < graph->n_programs; p++)
-    if (program_trains(graph, p)) return hr__checkpoint_blocks(graph, p, blocks);
-  return 0;
+  if (!blocks) return hr__nomem(err);
+  for (hr_id p = 0; p < graph->n_programs && *count == 0; p++)
+    if (program_trains(graph, p)) *count = hr__checkpoint_blocks(graph, p, blocks);
+  return HR_OK;
 }
 
 hr_status hr__blocks_init(hr_blocks *out, size_t n_blocks, hr_arena *arena, hr_error *err) {

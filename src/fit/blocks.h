@@ -16,7 +16,7 @@ typedef struct hr_blocks {
 } hr_blocks;
 
 /* Outermost blocks of a program that trains; 0: there is none. */
-size_t hr__blocks_count(const hr_graph *graph, hr_arena *arena);
+hr_status hr__blocks_count(const hr_graph *graph, hr_arena *arena, size_t *count, hr_error *err);
 hr_status hr__blocks_init(hr_blocks *out, size_t n_blocks, hr_arena *arena, hr_error *err);
 /* Adds the next variant of every block as the plan has it. `accumulation` weighs seconds as step_seconds does. */
 hr_status hr__blocks_read(hr_blocks *out, const hr_plan *plan, int accumulation, hr_error *err);

@@ -48,6 +48,21 @@ for path in sorted(shipped):
 llama = run('plan', os.path.join(RECIPES, 'llama-3.2-1b.yaml'), '--json').json()
 check(llama['model']['parameters'] == 1235814400, f'Llama-3.2-1B has {llama["model"]["parameters"]} parameters')
 check(llama['model']['trainable_parameters'] == 1235814400, 'all trained')
+# What a technique saves and costs is the difference of two plans.
+path = os.path.join(RECIPES, 'llama-3.2-1b.yaml')
+for mode in ['selective', 'every-layer']:
+    plan = run('plan', path, '--json', '--set', f'memory.checkpoint={mode}').json()
+    told = {technique['name']: technique for technique in plan['techniques']}
+    check(sorted(told) == [f'checkpoint: {mode}', 'precision: bf16-true'], f'techniques are {sorted(told)}')
+    saved = llama['device']['peak_bytes'] - plan['device']['peak_bytes']
+    check(saved > 1 << 30 and told[f'checkpoint: {mode}']['saves_bytes'] == saved, f'{mode} saves {saved}: {told}')
+    cost = plan['step_seconds'] - llama['step_seconds']
+    check(abs(told[f'checkpoint: {mode}']['costs_seconds'] - cost) < 1e-6, f'{mode} costs {cost}: {told}')
+    check(plan['choices'] is None, 'nothing was left to be chosen')
+    run('plan', path, '--set', f'memory.checkpoint={mode}').expect(0, 'saves', 'costs a step', f'checkpoint: {mode}')
+plan = run('plan', path, '--json', '--set', 'memory.checkpoint=auto', '--set', 'memory.budget=15GiB').json()
+check(plan['fits'] and sum(int(part.split(' x ')[0]) for part in plan['choices']['checkpoint']) == 16,
+      f'choices are {plan["choices"]}')
 demo = run('plan', os.path.join(RECIPES, 'demo.yaml')).expect(0, 'fits', 'parameters', 'peak', 'a step takes about')
 
 with Folder() as folder:

@@ -129,6 +129,22 @@ static void test_choices_by_block(void **state) {
   hr__graph_destroy(g);
 }
 
+/* Of the two gradients of a product the weight's is taken first: the kept input is gone when its own is made. */
+static void test_weight_gradient_first(void **state) {
+  (void)state;
+  hr_graph *g = graph_of("none", NULL);
+  const char *module = "model.layers.1.mlp.down_proj";
+  hr_id dw = HR_NONE, dx = HR_NONE;
+  const hr_program *p = &g->programs[hr__graph_find_program(g, "micro_first")];
+  for (hr_id n = p->first; n < p->first + p->count; n++) {
+    if (strcmp(g->nodes[n].module, module) != 0) continue;
+    if (g->nodes[n].op == &hr_op_linear_dw) dw = n;
+    if (g->nodes[n].op == &hr_op_linear_dx) dx = n;
+  }
+  assert_int_equal(dw + 1, dx);
+  hr__graph_destroy(g);
+}
+
 /* --- graphs built by hand -------------------------------------------------------------------------------------------
  */
 
@@ -298,6 +314,7 @@ int main(void) {
       cmocka_unit_test(test_every_layer_keeps_inputs),
       cmocka_unit_test(test_selective_recomputes_no_product),
       cmocka_unit_test(test_choices_by_block),
+      cmocka_unit_test(test_weight_gradient_first),
       cmocka_unit_test(test_fleeting_results_are_made_for_every_reader),
       cmocka_unit_test(test_recomputed_blocks_inside_a_kept_one),
       cmocka_unit_test(test_cut_against_all_subsets),
