@@ -54,21 +54,17 @@ typedef struct adamw8bit_step {
   float decay;                      /* 1 - lr * weight_decay */
 } adamw8bit_step;
 
-/* In the body of a loop that only looks things up: compilers would make vectors of it whose elements they fill and read
- * one by one, which takes twice the time. */
-#define KEEP_SCALAR(i) __asm__ volatile("" : "+r"(i))
-
 /* The moments of one block in hand. */
 typedef struct moments {
   float m[WIDTH], v[WIDTH], m_absmax, v_absmax;
 } moments;
 
-/* New moments of n elements, from the old codes. Look-ups have loops of their own: they are scalar. */
+/* New moments of n elements, from the old codes. Look-ups have loops of their own, so that the arithmetic takes whole
+ * vectors. */
 HR_INLINE void moments_step(const adamw8bit_step *s, const float *grad, const uint8_t *m_old, const uint8_t *v_old,
                             int64_t n, moments *to) {
   float m_scale = to->m_absmax, v_scale = to->v_absmax, m_absmax = 0.0f, v_absmax = 0.0f;
   for (int64_t i = 0; i < n; i++) {
-    KEEP_SCALAR(i);
     to->m[i] = s->m_code[m_old[i]];
     to->v[i] = s->v_code[v_old[i]];
   }
@@ -100,7 +96,6 @@ HR_INLINE void bins_look(const hr_dynamic8_bins *bins, const float *x, int64_t n
   for (int64_t i = 0; i < n; i++)
     start[i] = hr__dynamic8_bin(fabsf(x[i]));
   for (int64_t i = 0; i < n; i++) {
-    KEEP_SCALAR(i);
     int32_t own = bins->start[start[i]];
     start[i] = own;
     middle[i] = bins->middle[own];
