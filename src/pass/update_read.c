@@ -96,7 +96,7 @@ static hr_status patterns_read(const group_reader *r, const hr_doc_node *node, h
     return hr__recipe_fail_at(r->recipe, KEY_GROUPS, node, "give at least one pattern", r->err, "match is empty");
   group->patterns = hr__arena_array(&r->graph->arena, count, sizeof *group->patterns);
   if (!group->patterns) return hr__nomem(r->err);
-  for (; group->n_patterns < count; first = first->next)
+  for (; first && group->n_patterns < count; first = first->next)
     HR_TRY(pattern_read(r, first, &group->patterns[group->n_patterns++]));
   return HR_OK;
 }
