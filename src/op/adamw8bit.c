@@ -49,7 +49,7 @@ typedef struct adamw8bit_step {
   const hr_dynamic8_bins *m_bins, *v_bins;
   float gradient_scale;
   float keep1, rate1, keep2, rate2; /* beta1, 1 - beta1, beta2, 1 - beta2 */
-  float step_size;                  /* -(lr c2 / c1) */
+  float step_size;                  /* lr c2 / c1 */
   float eps;                        /* c2 eps */
   float decay;                      /* 1 - lr * weight_decay */
 } adamw8bit_step;
@@ -149,7 +149,7 @@ HR_CLONES static void adamw8bit_task(void *arg, int64_t task, int worker) {
     ((float *)out[4].data)[block] = now.v_absmax;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-      float moved = param[i] + s.step_size * (now.m[i] / (sqrtf(now.v[i]) + s.eps));
+      float moved = param[i] - s.step_size * now.m[i] / (sqrtf(now.v[i]) + s.eps);
       new_param[i] = fabsf(grad[i]) <= LARGEST ? moved * s.decay : param[i];
     }
     hr__update_store(&out[0], at, n, new_param, &s.random, 0, WIDTH);
@@ -173,11 +173,11 @@ static hr_status adamw8bit_run(const hr_call *call) {
       .m_bins = hr__dynamic8_signed_bins(),
       .v_bins = hr__dynamic8_unsigned_bins(),
       .gradient_scale = hr__update_scale(control, args->clip_norm, &call->in[NORM]),
-      .keep1 = args->beta1,
-      .rate1 = 1.0f - args->beta1,
-      .keep2 = args->beta2,
-      .rate2 = 1.0f - args->beta2,
-      .step_size = -(lr * c2 / control->bias_correction1),
+      .keep1 = (float)args->beta1,
+      .rate1 = (float)(1.0 - args->beta1),
+      .keep2 = (float)args->beta2,
+      .rate2 = (float)(1.0 - args->beta2),
+      .step_size = lr * c2 / control->bias_correction1,
       .eps = c2 * args->eps,
       .decay = 1.0f - lr * args->weight_decay,
   };
@@ -187,9 +187,9 @@ static hr_status adamw8bit_run(const hr_call *call) {
 }
 
 static const hr_adamw8bit_args sample_args = {
-    .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .clip_norm = 0.0f, .lr_scale = 1.0f};
+    .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8f, .weight_decay = 0.1f, .clip_norm = 0.0f, .lr_scale = 1.0f};
 static const hr_adamw8bit_args sample_clipped = {
-    .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .weight_decay = 0.01f, .clip_norm = 0.25f, .lr_scale = 0.5f};
+    .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8f, .weight_decay = 0.01f, .clip_norm = 0.25f, .lr_scale = 0.5f};
 
 static const hr_sample adamw8bit_samples[] = {
     {.n_in = OPERANDS,

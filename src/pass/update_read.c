@@ -202,8 +202,8 @@ hr_status hr__update_read(const hr_recipe *recipe, hr_graph *graph, hr_update_se
       .optimizer = strcmp(kind, "sgd") == 0 ? HR_OPTIMIZER_SGD
                    : strstr(kind, "8bit")   ? HR_OPTIMIZER_ADAMW8BIT
                                             : HR_OPTIMIZER_ADAMW,
-      .beta1 = (float)betas[0],
-      .beta2 = (float)betas[1],
+      .beta1 = betas[0],
+      .beta2 = betas[1],
       .eps = (float)hr__recipe_float(recipe, "training.optimizer.eps"),
       .momentum = (float)hr__recipe_float(recipe, "training.optimizer.momentum"),
       .nesterov = hr__recipe_bool(recipe, "training.optimizer.nesterov"),
