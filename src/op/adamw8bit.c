@@ -49,26 +49,22 @@ typedef struct adamw8bit_step {
   const hr_dynamic8_bins *m_bins, *v_bins;
   float gradient_scale;
   float keep1, rate1, keep2, rate2; /* beta1, 1 - beta1, beta2, 1 - beta2 */
-  float step_size;                  /* -(lr c2 / c1) */
+  float step_size;                  /* lr c2 / c1 */
   float eps;                        /* c2 eps */
   float decay;                      /* 1 - lr * weight_decay */
 } adamw8bit_step;
-
-/* In the body of a loop that only looks things up: compilers would make vectors of it whose elements they fill and read
- * one by one, which takes twice the time. */
-#define KEEP_SCALAR(i) __asm__ volatile("" : "+r"(i))
 
 /* The moments of one block in hand. */
 typedef struct moments {
   float m[WIDTH], v[WIDTH], m_absmax, v_absmax;
 } moments;
 
-/* New moments of n elements, from the old codes. Look-ups have loops of their own: they are scalar. */
+/* New moments of n elements, from the old codes. Look-ups have loops of their own, so that the arithmetic takes whole
+ * vectors. */
 HR_INLINE void moments_step(const adamw8bit_step *s, const float *grad, const uint8_t *m_old, const uint8_t *v_old,
                             int64_t n, moments *to) {
   float m_scale = to->m_absmax, v_scale = to->v_absmax, m_absmax = 0.0f, v_absmax = 0.0f;
   for (int64_t i = 0; i < n; i++) {
-    KEEP_SCALAR(i);
     to->m[i] = s->m_code[m_old[i]];
     to->v[i] = s->v_code[v_old[i]];
   }
@@ -100,7 +96,6 @@ HR_INLINE void bins_look(const hr_dynamic8_bins *bins, const float *x, int64_t n
   for (int64_t i = 0; i < n; i++)
     start[i] = hr__dynamic8_bin(fabsf(x[i]));
   for (int64_t i = 0; i < n; i++) {
-    KEEP_SCALAR(i);
     int32_t own = bins->start[start[i]];
     start[i] = own;
     middle[i] = bins->middle[own];
@@ -154,7 +149,7 @@ HR_CLONES static void adamw8bit_task(void *arg, int64_t task, int worker) {
     ((float *)out[4].data)[block] = now.v_absmax;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-      float moved = param[i] + s.step_size * (now.m[i] / (sqrtf(now.v[i]) + s.eps));
+      float moved = param[i] - s.step_size * now.m[i] / (sqrtf(now.v[i]) + s.eps);
       new_param[i] = fabsf(grad[i]) <= LARGEST ? moved * s.decay : param[i];
     }
     hr__update_store(&out[0], at, n, new_param, &s.random, 0, WIDTH);
@@ -178,11 +173,11 @@ static hr_status adamw8bit_run(const hr_call *call) {
       .m_bins = hr__dynamic8_signed_bins(),
       .v_bins = hr__dynamic8_unsigned_bins(),
       .gradient_scale = hr__update_scale(control, args->clip_norm, &call->in[NORM]),
-      .keep1 = args->beta1,
-      .rate1 = 1.0f - args->beta1,
-      .keep2 = args->beta2,
-      .rate2 = 1.0f - args->beta2,
-      .step_size = -(lr * c2 / control->bias_correction1),
+      .keep1 = (float)args->beta1,
+      .rate1 = (float)(1.0 - args->beta1),
+      .keep2 = (float)args->beta2,
+      .rate2 = (float)(1.0 - args->beta2),
+      .step_size = lr * c2 / control->bias_correction1,
       .eps = c2 * args->eps,
       .decay = 1.0f - lr * args->weight_decay,
   };
@@ -192,9 +187,9 @@ static hr_status adamw8bit_run(const hr_call *call) {
 }
 
 static const hr_adamw8bit_args sample_args = {
-    .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .clip_norm = 0.0f, .lr_scale = 1.0f};
+    .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8f, .weight_decay = 0.1f, .clip_norm = 0.0f, .lr_scale = 1.0f};
 static const hr_adamw8bit_args sample_clipped = {
-    .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .weight_decay = 0.01f, .clip_norm = 0.25f, .lr_scale = 0.5f};
+    .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8f, .weight_decay = 0.01f, .clip_norm = 0.25f, .lr_scale = 0.5f};
 
 static const hr_sample adamw8bit_samples[] = {
     {.n_in = OPERANDS,
