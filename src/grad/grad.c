@@ -2,8 +2,8 @@
 #include "grad/grad.h"
 
 #include "op/add.h"
-#include "op/constant.h"
 #include "op/copy.h"
+#include "op/loss_seed.h"
 
 static hr_id sum_add(hr_builder *b, hr_id x, hr_id y) {
   return hr__add(b, x, y, 1.0f);
@@ -13,11 +13,15 @@ static hr_id sum_copy(hr_builder *b, hr_id x) {
   return hr__copy(b, x, b->graph->values[x].desc.dtype);
 }
 
+static bool sum_converts(const hr_graph *g, const hr_node *node) {
+  return node->op == &hr_op_copy && g->values[node->in[0]].desc.dtype != g->values[node->out[0]].desc.dtype;
+}
+
 static hr_status losses_seed(hr_builder *b, hr_adjoint *a, const hr_loss *losses, size_t n_losses, hr_error *err) {
   for (size_t i = 0; i < n_losses; i++) {
     hr__module(b, "loss");
     b->block = HR_NONE;
-    hr_id seed = hr__constant(b, losses[i].weight);
+    hr_id seed = hr__loss_seed(b, losses[i].weight);
     if (seed != HR_NONE) hr__adjoint_seed(a, losses[i].value, seed);
   }
   return hr__builder_status(b, err);
@@ -28,7 +32,8 @@ hr_status hr__grad(hr_builder *b, const hr_loss *losses, size_t n_losses, hr_gra
                                    [HR_GRAD_WRITE] = HR_HOMES_EMPTY,
                                    [HR_GRAD_ACCUMULATE] = HR_HOMES_HOLD_PARTIALS};
   hr_adjoint *a;
-  HR_TRY(hr__adjoint_create(b, (hr_sum_ops){.add = sum_add, .copy = sum_copy}, homes[mode], &a, err));
+  hr_sum_ops sum = {.add = sum_add, .copy = sum_copy, .converts = sum_converts};
+  HR_TRY(hr__adjoint_create(b, sum, homes[mode], &a, err));
   hr_graph *g = b->graph;
   const hr_program forward = g->programs[b->program];
   size_t n_values = g->n_values;

@@ -13,6 +13,7 @@ struct hr_adjoint {
   hr_id *home;     /* per value: persistent gradient once something flows there, or HR_NONE */
   hr_homes homes;
   bool *trained;   /* per value: a trained parameter lies behind it */
+  hr_id *root;     /* per value: itself, or the trained parameter that it is in another type */
   hr_node node;    /* whose rule is running */
   hr_id first_new; /* nodes from here on were emitted by that rule */
   uint32_t reads;  /* HR_SAVE_* bits read by that rule */
@@ -30,12 +31,15 @@ hr_status hr__adjoint_create(hr_builder *b, hr_sum_ops sum, hr_homes homes, hr_a
   a->gradient = hr__arena_array(&a->arena, a->n_values, sizeof *a->gradient);
   a->home = hr__arena_array(&a->arena, a->n_values, sizeof *a->home);
   a->trained = hr__arena_array(&a->arena, a->n_values, sizeof *a->trained);
-  if (!a->gradient || !a->home || !a->trained) {
+  a->root = hr__arena_array(&a->arena, a->n_values, sizeof *a->root);
+  if (!a->gradient || !a->home || !a->trained || !a->root) {
     hr__adjoint_destroy(a);
     return hr__nomem(err);
   }
-  for (size_t v = 0; v < a->n_values; v++)
+  for (hr_id v = 0; v < a->n_values; v++) {
     a->gradient[v] = a->home[v] = HR_NONE;
+    a->root[v] = v;
+  }
   *out = a;
   return HR_OK;
 }
@@ -58,6 +62,8 @@ void hr__adjoint_mark_trained(hr_adjoint *a, hr_id program) {
       behind |= node->in[i] != HR_NONE && a->trained[node->in[i]];
     for (int j = 0; j < node->n_out; j++)
       a->trained[node->out[j]] = behind;
+    if (behind && a->sum.converts && a->sum.converts(g, node) && g->values[a->root[node->in[0]]].trained)
+      a->root[node->out[0]] = a->root[node->in[0]];
   }
 }
 
@@ -66,11 +72,11 @@ void hr__adjoint_seed(hr_adjoint *a, hr_id value, hr_id gradient) {
 }
 
 hr_id hr__adjoint_of(const hr_adjoint *a, hr_id value) {
-  return value < a->n_values ? a->gradient[value] : HR_NONE;
+  return value < a->n_values ? a->gradient[a->root[value]] : HR_NONE;
 }
 
 hr_id hr__adjoint_home(const hr_adjoint *a, hr_id value) {
-  return value < a->n_values ? a->home[value] : HR_NONE;
+  return value < a->n_values ? a->home[a->root[value]] : HR_NONE;
 }
 
 uint32_t hr__adjoint_reads(const hr_adjoint *a) {
@@ -87,6 +93,7 @@ void hr__adjoint_visit(hr_adjoint *a, hr_id node) {
   for (int j = 0; j < a->node.n_out; j++)
     flows |= hr__adjoint_of(a, a->node.out[j]) != HR_NONE;
   if (!flows || !a->node.op->grad) return;
+  if (a->root[a->node.out[0]] != a->node.out[0]) return; /* what flows there is the parameter's gradient already */
   bool wanted = false;
   for (int i = 0; i < a->node.n_in; i++)
     wanted |= hr__wants_grad(a, i);
@@ -108,6 +115,10 @@ hr_id hr__out_grad(hr_adjoint *a, int out) {
 bool hr__wants_grad(hr_adjoint *a, int in) {
   hr_id value = a->node.in[in];
   return value != HR_NONE && value < a->n_values && a->trained[value];
+}
+
+hr_dtype hr__grad_dtype(hr_adjoint *a, int in) {
+  return a->b->graph->values[a->root[a->node.in[in]]].desc.dtype;
 }
 
 hr_id hr__saved_in(hr_adjoint *a, int in) {
@@ -136,7 +147,7 @@ static hr_id home_get(hr_adjoint *a, hr_id value) {
 
 hr_id hr__grad_partial(hr_adjoint *a, int in) {
   if (a->b->status != HR_OK || !hr__wants_grad(a, in)) return HR_NONE;
-  hr_id value = a->node.in[in];
+  hr_id value = a->root[a->node.in[in]];
   if (a->gradient[value] != HR_NONE || a->homes != HR_HOMES_HOLD_PARTIALS) return a->gradient[value];
   return home_get(a, value);
 }
@@ -162,10 +173,11 @@ static hr_id value_move_home(hr_adjoint *a, hr_id value, hr_id home) {
 void hr__grad_set(hr_adjoint *a, int in, hr_id total) {
   if (a->b->status != HR_OK || !hr__wants_grad(a, in)) return;
   hr_graph *g = a->b->graph;
-  hr_id value = a->node.in[in];
+  hr_id value = a->root[a->node.in[in]];
   hr_id home = home_get(a, value);
   if (home != HR_NONE) total = value_move_home(a, total, home);
   if (total == HR_NONE || a->b->status != HR_OK) return;
+  assert(g->values[total].desc.dtype == g->values[value].desc.dtype && "a gradient has its value's type");
   a->gradient[value] = total;
   hr_buffer *buffer = &g->buffers[g->values[total].buffer];
   if (g->values[value].trained && buffer->role == HR_ROLE_ACTIVATION) buffer->role = HR_ROLE_GRADIENT;

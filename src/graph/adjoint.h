@@ -9,6 +9,10 @@
  * is a partial already. With gradient accumulation the gradient of a parameter has a persistent home, grad.<parameter>:
  * the first contribution declares it and is produced there, later micro-batches start with that home as the partial. A
  * parameter that nothing flows to has no home.
+ *
+ * A trained parameter that is converted to another type before it is used counts as the parameter itself: what its
+ * users contribute goes straight to the parameter's gradient, in the parameter's type (hr__grad_dtype), and no gradient
+ * of the narrow copy ever exists.
  */
 #ifndef HR_GRAPH_ADJOINT_H
 #define HR_GRAPH_ADJOINT_H
@@ -23,7 +27,8 @@ hr_id hr__out_grad(hr_adjoint *a, int out); /* HR_NONE: nothing flows into this 
 bool hr__wants_grad(hr_adjoint *a, int in); /* whether anything trained lies behind this input */
 hr_id hr__saved_in(hr_adjoint *a, int in);
 hr_id hr__saved_out(hr_adjoint *a, int out);
-hr_id hr__grad_partial(hr_adjoint *a, int in); /* sum so far, or HR_NONE */
+hr_dtype hr__grad_dtype(hr_adjoint *a, int in); /* type the gradient of this input must have */
+hr_id hr__grad_partial(hr_adjoint *a, int in);  /* sum so far, or HR_NONE */
 void hr__grad_set(hr_adjoint *a, int in, hr_id total);
 void hr__grad_add(hr_adjoint *a, int in, hr_id contribution);
 /* Lets a backward op that also computes the forward result stand for it: all uses of output `out` as a program output
@@ -35,6 +40,8 @@ void hr__replace_out(hr_adjoint *a, int out, hr_id value);
 typedef struct hr_sum_ops {
   hr_id (*add)(hr_builder *b, hr_id a, hr_id c);
   hr_id (*copy)(hr_builder *b, hr_id x);
+  /* (optional) whether output 0 of a node is input 0 in another type and nothing else. */
+  bool (*converts)(const hr_graph *graph, const hr_node *node);
 } hr_sum_ops;
 /* Persistent gradients of trained parameters. */
 typedef enum hr_homes {

@@ -74,7 +74,8 @@ typedef enum hr_axes {
 #define HR_SAVE_OUT(j) (1u << (16 + (j)))
 
 #define HR_DTYPE_BIT(dtype) (1u << (dtype))
-#define HR_FLOATS           (HR_DTYPE_BIT(HR_F32) | HR_DTYPE_BIT(HR_BF16))
+#define HR_FLOATS           (HR_DTYPE_BIT(HR_F32) | HR_DTYPE_BIT(HR_BF16) | HR_DTYPE_BIT(HR_F16)) /* of streams on the CPU */
+#define HR_FLOATS_NO_F16    (HR_DTYPE_BIT(HR_F32) | HR_DTYPE_BIT(HR_BF16)) /* of CUDA kernels, and of state */
 
 /* Copies between tiers run beside the computing; see hr_op.transfer. */
 typedef enum hr_transfer {

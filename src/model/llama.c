@@ -426,15 +426,16 @@ static json_t *rope_json(const hr_recipe *r, const llama *m) {
  * keeps readers of the file from assuming their own. */
 static json_t *llama_config_json(const hr_recipe *r) {
   llama m = llama_read(r);
+  bool narrow = strcmp(hr__recipe_text(r, "model.precision"), "bf16-true") == 0; /* else there are f32 masters */
   hr__json_init();
   return json_pack(
       "{s:[s], s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:b, s:b, s:f, s:f, s:o,"
       " s:n, s:n, s:n, s:b}",
       "architectures", "LlamaForCausalLM", "model_type", "llama", "hidden_act", "silu", "torch_dtype",
-      hr__model_dtype(r) == HR_BF16 ? "bfloat16" : "float32", "vocab_size", (json_int_t)m.vocab, "hidden_size",
-      (json_int_t)m.hidden, "intermediate_size", (json_int_t)m.inner, "num_hidden_layers", (json_int_t)m.layers,
-      "num_attention_heads", (json_int_t)m.heads, "num_key_value_heads", (json_int_t)m.kv_heads, "head_dim",
-      (json_int_t)m.head_dim, "max_position_embeddings", (json_int_t)m.positions, "initializer_range",
+      narrow ? "bfloat16" : "float32", "vocab_size", (json_int_t)m.vocab, "hidden_size", (json_int_t)m.hidden,
+      "intermediate_size", (json_int_t)m.inner, "num_hidden_layers", (json_int_t)m.layers, "num_attention_heads",
+      (json_int_t)m.heads, "num_key_value_heads", (json_int_t)m.kv_heads, "head_dim", (json_int_t)m.head_dim,
+      "max_position_embeddings", (json_int_t)m.positions, "initializer_range",
       hr__recipe_float(r, CONFIG "initializer_range"), "rms_norm_eps", hr__recipe_float(r, CONFIG "rms_norm_eps"),
       "tie_word_embeddings", (int)m.tied, "attention_bias", (int)m.attention_bias, "mlp_bias", (int)m.mlp_bias,
       "attention_dropout", 0.0, "rope_theta", m.theta, "rope_scaling", rope_json(r, &m), "bos_token_id", "eos_token_id",

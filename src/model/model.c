@@ -43,8 +43,11 @@ static const hr_key keys[] = {
     {.path = "model.precision",
      .type = HR_KEY_CHOICE,
      .fallback = "32-true",
-     .choices = "32-true|bf16-true",
-     .meaning = "types of weights, gradients and activations"},
+     .choices = "32-true|bf16-mixed|16-mixed|bf16-true",
+     .meaning = "types of weights, gradients and activations; mixed: trained weights and their gradients stay f32"},
+    {.path = "model.precision_overrides",
+     .type = HR_KEY_TREE,
+     .meaning = "precision of modules by name pattern: { pattern: precision }, the first that fits"},
 };
 const hr_key_table hr_model_keys = {keys, sizeof keys / sizeof *keys};
 
@@ -69,10 +72,6 @@ hr_status hr__model_find(const hr_recipe *recipe, const hr_model **out, hr_error
   if (*out) return HR_OK;
   families_list(list, sizeof list);
   return hr__recipe_fail(recipe, "model.family", list, err, "there is no model family \"%.100s\"", name);
-}
-
-hr_dtype hr__model_dtype(const hr_recipe *recipe) {
-  return strcmp(hr__recipe_text(recipe, "model.precision"), "bf16-true") == 0 ? HR_BF16 : HR_F32;
 }
 
 /* Schemes that change what a checkpoint computes and that headroom does not have: better refused than ignored. */

@@ -17,8 +17,8 @@ typedef struct hr_model {
   const hr_key_table *keys; /* settings under model.config */
   /* Checks the settings that depend on each other (before anything is built). */
   hr_status (*check)(const hr_recipe *recipe, hr_error *err);
-  /* Emits the forward pass into the builder's current program; returns the loss (f32 [1]), HR_NONE after an error.
-   * Parameters are declared by name, so that several programs share them. */
+  /* Emits the forward pass in f32 (the precision pass gives the types) into the builder's current program; returns the
+   * loss (f32 [1]), HR_NONE after an error. Parameters are declared by name, so that several programs share them. */
   hr_id (*forward)(hr_builder *b, const hr_recipe *recipe, const hr_model_batch *batch);
   int64_t (*vocabulary)(const hr_recipe *recipe);
   /* config.json of the public checkpoints, for what a run saves. NULL: out of memory. */
@@ -26,13 +26,10 @@ typedef struct hr_model {
 } hr_model;
 
 extern const hr_model hr_model_llama;
-extern const hr_key_table hr_model_keys; /* model.family, model.path, model.precision */
+extern const hr_key_table hr_model_keys; /* model.family, model.path, model.precision... */
 
 /* The family a recipe names; HR_BAD_INPUT with the list of families otherwise. */
 hr_status hr__model_find(const hr_recipe *recipe, const hr_model **out, hr_error *err);
-
-/* Type of parameters and activations by model.precision. */
-hr_dtype hr__model_dtype(const hr_recipe *recipe);
 
 /* Hands a checkpoint's config.json, given as text, to the recipe: what model.path does with FOLDER/config.json. `name`
  * stands for the file. Keys that do not concern training are ignored; a family or a scheme that is not supported is

@@ -197,7 +197,7 @@ HR_CLONES static void f32_from_bf16(float *to, const uint16_t *from, size_t coun
   for (size_t i = 0; i < count; i++)
     to[i] = hr__bf16_to_f32(from[i]);
 }
-static void f32_from_f16(float *to, const uint16_t *from, size_t count) {
+HR_CLONES static void f32_from_f16(float *to, const uint16_t *from, size_t count) {
   for (size_t i = 0; i < count; i++)
     to[i] = hr__f16_to_f32(from[i]);
 }
@@ -205,15 +205,15 @@ HR_CLONES static void bf16_from_f32(uint16_t *to, const float *from, size_t coun
   for (size_t i = 0; i < count; i++)
     to[i] = hr__f32_to_bf16(from[i]);
 }
-static void bf16_from_f16(uint16_t *to, const uint16_t *from, size_t count) {
+HR_CLONES static void bf16_from_f16(uint16_t *to, const uint16_t *from, size_t count) {
   for (size_t i = 0; i < count; i++)
     to[i] = hr__f32_to_bf16(hr__f16_to_f32(from[i]));
 }
-static void f16_from_f32(uint16_t *to, const float *from, size_t count) {
+HR_CLONES static void f16_from_f32(uint16_t *to, const float *from, size_t count) {
   for (size_t i = 0; i < count; i++)
     to[i] = hr__f32_to_f16(from[i]);
 }
-static void f16_from_bf16(uint16_t *to, const uint16_t *from, size_t count) {
+HR_CLONES static void f16_from_bf16(uint16_t *to, const uint16_t *from, size_t count) {
   for (size_t i = 0; i < count; i++)
     to[i] = hr__f32_to_f16(hr__bf16_to_f32(from[i]));
 }

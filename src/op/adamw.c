@@ -24,6 +24,8 @@ static hr_status adamw_shape(const hr_op_view *view, hr_desc *out, hr_error *err
   HR_TRY(hr__shape_like(view, V, &view->in[M], err));
   HR_TRY(hr__shape_like(view, CONTROL, &control, err));
   HR_TRY(hr__shape_like(view, NORM, &norm, err));
+  if (view->in[PARAM].dtype == HR_F16 || view->in[M].dtype == HR_F16)
+    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "parameters and moments are f32 or bf16, not f16");
   if (args->clip_norm > 0.0f && view->in[NORM].rank == 0)
     return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "clipping needs the gradient norm");
   out[0] = view->in[PARAM];
@@ -212,7 +214,7 @@ const hr_op hr_op_adamw = {
     .alias = {{PARAM, 0, HR_ALIAS_MUST}, {M, 1, HR_ALIAS_MUST}, {V, 2, HR_ALIAS_MUST}},
     .n_alias = 3,
     .axes = HR_AXES_ALL,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS_NO_F16, [HR_CUDA] = HR_FLOATS_NO_F16},
     .shape = adamw_shape,
     .cost = adamw_cost,
     .cpu = {.run = adamw_run},

@@ -619,6 +619,7 @@ const hr_op hr_op_attention = {
     .n_out = 2,
     .args_bytes = sizeof(hr_attention_args),
     .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1) | HR_SAVE_IN(2) | HR_SAVE_OUT(0) | HR_SAVE_OUT(1),
+    .computes = 1u << 0 | 1u << 1 | 1u << 2,
     .axes = HR_AXES_BATCH,
     .dtypes = {[HR_CPU] = HR_FLOATS},
     .shape = attention_shape,

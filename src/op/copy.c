@@ -27,7 +27,8 @@ static hr_status copy_shape(const hr_op_view *view, hr_desc *out, hr_error *err)
     return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "a factor of %g", (double)args->factor);
   if (args->dtype == (hr_dtype)HR_COPY_SAME) return HR_OK;
   if (!(HR_DTYPE_BIT(args->dtype) & HR_FLOATS))
-    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "converts to f32 or bf16, not to %s", hr_dtype_name(args->dtype));
+    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "converts to f32, bf16 or f16, not to %s",
+                    hr_dtype_name(args->dtype));
   out[0].dtype = args->dtype;
   return HR_OK;
 }
@@ -94,7 +95,7 @@ const hr_op hr_op_copy = {
     .alias = {{0, 0, HR_ALIAS_MAY}},
     .n_alias = 1,
     .axes = HR_AXES_ALL,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
     .shape = copy_shape,
     .grad = copy_grad,
     .cost = copy_cost,

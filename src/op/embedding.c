@@ -38,7 +38,7 @@ static void embedding_grad(hr_adjoint *a, const hr_node *node) {
   hr_builder *b = hr__adjoint_builder(a);
   hr_id dy = hr__out_grad(a, 0);
   if (dy == HR_NONE || !hr__wants_grad(a, 1)) return;
-  hr_embedding_dw_args args = {b->graph->values[node->in[1]].desc.dim[0]};
+  hr_embedding_dw_args args = {b->graph->values[node->in[1]].desc.dim[0], hr__grad_dtype(a, 1)};
   hr_id in[] = {hr__saved_in(a, 0), dy, hr__grad_partial(a, 1)};
   hr__grad_set(a, 1, hr__emit(b, &hr_op_embedding_dw, in, 3, &args));
 }
@@ -93,7 +93,9 @@ static hr_status embedding_dw_shape(const hr_op_view *view, hr_desc *out, hr_err
   HR_TRY(hr__shape_like(view, 1, &dy, err));
   if (args->rows < 1 || args->rows > INT32_MAX)
     return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "a table of %lld rows", (long long)args->rows);
-  out[0] = hr__desc2(dy.dtype, args->rows, dy.dim[dy.rank - 1]);
+  if (!(HR_DTYPE_BIT(args->dtype) & HR_FLOATS))
+    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "a gradient of type %s", hr_dtype_name(args->dtype));
+  out[0] = hr__desc2(args->dtype, args->rows, dy.dim[dy.rank - 1]);
   return hr__shape_like(view, EMBEDDING_DW_PARTIAL, &out[0], err);
 }
 
@@ -194,15 +196,15 @@ static const hr_sample embedding_samples[] = {
 static const hr_sample embedding_dw_samples[] = {
     {.n_in = 3,
      .in = {{HR_I32, 2, {2, 32}}, {HR_F32, 3, {2, 32, 48}}, {HR_F32, 2, {16, 48}}},
-     .args = &(const hr_embedding_dw_args){16},
+     .args = &(const hr_embedding_dw_args){16, HR_F32},
      .index_below = 16},
     {.n_in = 3,
      .in = {{HR_I32, 2, {3, 11}}, {HR_F32, 3, {3, 11, 13}}, {HR_F32, 2, {7, 13}}},
-     .args = &(const hr_embedding_dw_args){7},
+     .args = &(const hr_embedding_dw_args){7, HR_F32},
      .index_below = 7},
     {.n_in = 3,
-     .in = {{HR_I32, 1, {21}}, {HR_F32, 2, {21, 1037}}, {HR_F32, 2, {83, 1037}}},
-     .args = &(const hr_embedding_dw_args){83},
+     .in = {{HR_I32, 1, {21}}, {HR_F32, 2, {21, 1037}}, {HR_BF16, 2, {83, 1037}}},
+     .args = &(const hr_embedding_dw_args){83, HR_BF16},
      .index_below = 83},
 };
 

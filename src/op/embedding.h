@@ -5,13 +5,14 @@
 #include "graph/builder.h"
 
 typedef struct hr_embedding_dw_args {
-  int64_t rows; /* of W: the size of the vocabulary */
+  int64_t rows;   /* of W: the size of the vocabulary */
+  hr_dtype dtype; /* of dW */
 } hr_embedding_dw_args;
 
 extern const hr_op hr_op_embedding;
 extern const hr_op hr_op_embedding_dw;
 
-/* tokens i32 [...], weight [rows, H] -> [..., H] */
+/* tokens i32 [...], weight [rows, H] -> [..., H] in the weight's type */
 hr_id hr__embedding(hr_builder *b, hr_id tokens, hr_id weight);
 
 #endif

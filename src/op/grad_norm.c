@@ -79,7 +79,7 @@ const hr_op hr_op_grad_norm = {
     .n_out = 1,
     .variadic = true,
     .axes = HR_AXES_NONE,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
     .shape = grad_norm_shape,
     .cost = grad_norm_cost,
     .workspace = grad_norm_workspace,

@@ -5,7 +5,7 @@
  *   logits  [C, V] = x Wt                         f32, in the workspace
  *   dlogits [C, V] = (softmax - onehot) * scale   in place; scale = dloss * loss_weight; 0 for ignored rows
  *   dx      [C, H] = dlogits W
- *   dW      [V, H] += dlogitst x                  f32: exact sum over chunks; bf16: rounded once per chunk
+ *   dW      [V, H] += dlogitst x                  in its own type: 16-bit is rounded once per chunk
  *
  * Every chunk passes over the whole of W and dW, so chunks must be large enough for arithmetic to outweigh that
  * traffic: see chunk_rows_of.
@@ -71,7 +71,10 @@ static hr_status head_loss_bwd_shape(const hr_op_view *view, hr_desc *out, hr_er
   HR_TRY(hr__shape_like(view, 4, &scalar, err));
   out[0] = scalar;
   out[1] = args->want_dx ? view->in[0] : hr__desc1(view->in[0].dtype, 0);
-  out[2] = args->want_dw ? view->in[1] : hr__desc1(view->in[1].dtype, 0);
+  if (!(HR_DTYPE_BIT(args->dw_dtype) & HR_FLOATS))
+    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "a gradient of type %s", hr_dtype_name(args->dw_dtype));
+  out[2] = args->want_dw ? view->in[1] : hr__desc1(HR_F32, 0);
+  out[2].dtype = args->dw_dtype;
   HR_TRY(hr__shape_like(view, 5, &out[1], err));
   return hr__shape_like(view, 6, &out[2], err);
 }
@@ -81,7 +84,8 @@ static void head_loss_grad(hr_adjoint *a, const hr_node *node) {
   hr_id dloss = hr__out_grad(a, 0);
   bool want_dx = hr__wants_grad(a, 0), want_dw = hr__wants_grad(a, 1);
   if (dloss == HR_NONE || !(want_dx || want_dw)) return;
-  hr_head_loss_bwd_args args = {((const hr_head_loss_args *)node->args)->chunk_rows, want_dx, want_dw};
+  hr_head_loss_bwd_args args = {((const hr_head_loss_args *)node->args)->chunk_rows, want_dx, want_dw,
+                                hr__grad_dtype(a, 1)};
   hr_id in[] = {hr__saved_in(a, 0),
                 hr__saved_in(a, 1),
                 hr__saved_in(a, 2),
@@ -111,7 +115,7 @@ static int64_t chunk_rows_of(int64_t rows, int64_t vocabulary, int64_t width, in
 typedef struct head {
   int64_t rows, width, vocabulary;
   int64_t chunk_rows, chunks, last_rows;
-  hr_dtype dtype;
+  hr_dtype dtype, dw_dtype;
   bool want_dx, want_dw;
   bool add_dx, add_dw; /* something is in the result already */
 } head;
@@ -129,6 +133,7 @@ static head head_bwd_of(const hr_desc *x, const hr_desc *w, const hr_head_loss_b
   head h = head_of(x, w, args->chunk_rows);
   h.want_dx = args->want_dx;
   h.want_dw = args->want_dw;
+  h.dw_dtype = args->dw_dtype;
   h.add_dx = add_dx;
   h.add_dw = add_dw;
   return h;
@@ -179,7 +184,7 @@ static hr_gemm_spec dw_spec(const head *h, int64_t rows, bool add) {
                         .accumulate = add,
                         .a = HR_F32,
                         .b = h->dtype,
-                        .c = h->dtype};
+                        .c = h->dw_dtype};
 }
 
 static void cost_add(hr_cost *cost, const head *h, hr_gemm_spec spec) {
@@ -454,7 +459,7 @@ static const hr_sample head_loss_bwd_samples[] = {
             {HR_I32, 2, {2, 9}},
             {HR_U8, 1, {sizeof(hr_control)}},
             {HR_F32, 1, {1}}},
-     .args = &(const hr_head_loss_bwd_args){0, true, true},
+     .args = &(const hr_head_loss_bwd_args){0, true, true, HR_F32},
      .index_below = 37},
     {.n_in = 7,
      .in = {{HR_F32, 2, {21, 24}},
@@ -463,8 +468,8 @@ static const hr_sample head_loss_bwd_samples[] = {
             {HR_U8, 1, {sizeof(hr_control)}},
             {HR_F32, 1, {1}},
             {HR_F32, 2, {21, 24}},
-            {HR_F32, 2, {70, 24}}},
-     .args = &(const hr_head_loss_bwd_args){8, true, true},
+            {HR_BF16, 2, {70, 24}}},
+     .args = &(const hr_head_loss_bwd_args){8, true, true, HR_BF16},
      .index_below = 70},
     {.n_in = 7,
      .in = {{HR_F32, 2, {21, 24}},
@@ -472,7 +477,7 @@ static const hr_sample head_loss_bwd_samples[] = {
             {HR_I32, 1, {21}},
             {HR_U8, 1, {sizeof(hr_control)}},
             {HR_F32, 1, {1}}},
-     .args = &(const hr_head_loss_bwd_args){8, true, false},
+     .args = &(const hr_head_loss_bwd_args){8, true, false, HR_F32},
      .index_below = 70},
 };
 
@@ -482,6 +487,7 @@ const hr_op hr_op_head_loss = {
     .n_out = 1,
     .args_bytes = sizeof(hr_head_loss_args),
     .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1) | HR_SAVE_IN(2) | HR_SAVE_IN(3),
+    .computes = 1u << 0 | 1u << 1,
     .axes = HR_AXES_NONE,
     .dtypes = {[HR_CPU] = HR_FLOATS},
     .shape = head_loss_shape,

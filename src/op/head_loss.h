@@ -16,6 +16,7 @@ typedef struct hr_head_loss_args {
 typedef struct hr_head_loss_bwd_args {
   int64_t chunk_rows;
   bool want_dx, want_dw; /* an unwanted result has shape [0] */
+  hr_dtype dw_dtype;     /* of dW and of its partial sum */
 } hr_head_loss_bwd_args;
 
 /* x [..., H], W [V, H], targets i32 [...], control                                    -> loss f32 [1] */

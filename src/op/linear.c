@@ -66,6 +66,12 @@ static hr_status linear_dx_shape(const hr_op_view *view, hr_desc *out, hr_error 
   return hr__shape_like(view, 2, &out[0], err);
 }
 
+static hr_status gradient_dtype(const hr_op_view *view, hr_dtype *dtype, hr_error *err) {
+  *dtype = ((const hr_linear_gradient_args *)view->args)->dtype;
+  if (HR_DTYPE_BIT(*dtype) & HR_FLOATS) return HR_OK;
+  return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "a gradient of type %s", hr_dtype_name(*dtype));
+}
+
 static hr_status linear_dw_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   HR_TRY(hr__shape_operands(view, 3, 1u << 2, err));
   HR_TRY(hr__shape_float(view, 0, err));
@@ -73,6 +79,7 @@ static hr_status linear_dw_shape(const hr_op_view *view, hr_desc *out, hr_error 
   HR_TRY(hr__shape_like(view, 1, &x, err));
   HR_TRY(hr__shape_float(view, 1, err));
   out[0] = (hr_desc){x.dtype, 2, {hr_desc_columns(&view->in[0]), hr_desc_columns(&x)}};
+  HR_TRY(gradient_dtype(view, &out[0].dtype, err));
   return hr__shape_like(view, 2, &out[0], err);
 }
 
@@ -80,6 +87,7 @@ static hr_status linear_db_shape(const hr_op_view *view, hr_desc *out, hr_error 
   HR_TRY(hr__shape_operands(view, 2, 1u << 1, err));
   HR_TRY(hr__shape_float(view, 0, err));
   out[0] = (hr_desc){view->in[0].dtype, 1, {hr_desc_columns(&view->in[0])}};
+  HR_TRY(gradient_dtype(view, &out[0].dtype, err));
   return hr__shape_like(view, 1, &out[0], err);
 }
 
@@ -93,11 +101,11 @@ static void linear_grad(hr_adjoint *a, const hr_node *node) {
   }
   if (hr__wants_grad(a, 1)) {
     hr_id in[] = {dy, hr__saved_in(a, 0), hr__grad_partial(a, 1)};
-    hr__grad_set(a, 1, hr__emit(b, &hr_op_linear_dw, in, 3, NULL));
+    hr__grad_set(a, 1, hr__emit(b, &hr_op_linear_dw, in, 3, &(hr_linear_gradient_args){hr__grad_dtype(a, 1)}));
   }
   if (node->in[2] != HR_NONE && hr__wants_grad(a, 2)) {
     hr_id in[] = {dy, hr__grad_partial(a, 2)};
-    hr__grad_set(a, 2, hr__emit(b, &hr_op_linear_db, in, 2, NULL));
+    hr__grad_set(a, 2, hr__emit(b, &hr_op_linear_db, in, 2, &(hr_linear_gradient_args){hr__grad_dtype(a, 2)}));
   }
   if (node->in[3] != HR_NONE && hr__wants_grad(a, 3)) hr__grad_add(a, 3, dy);
 }
@@ -149,10 +157,12 @@ static hr_gemm_spec linear_dw_spec(const hr_desc *dy, const hr_desc *x, bool add
                         .c = dy->dtype};
 }
 
-/* Operands from number 2 on are added, in all these ops. */
+/* Operands from number 2 on are added, in all these ops. The result has a type of its own only in linear_dw. */
 static hr_gemm_spec view_spec(const hr_op_view *view, spec_rule rule) {
   bool add = view->in[2].rank != 0 || (view->n_in > 3 && view->in[3].rank != 0);
-  return rule(&view->in[0], &view->in[1], add);
+  hr_gemm_spec spec = rule(&view->in[0], &view->in[1], add);
+  spec.c = view->out[0].dtype;
+  return spec;
 }
 
 static void product_cost(const hr_op_view *view, spec_rule rule, hr_cost *cost) {
@@ -201,6 +211,7 @@ static size_t linear_dw_workspace(const hr_op_view *view, hr_device_kind kind, i
 static hr_status product_prepare(const hr_call *call, spec_rule rule, void **prepared, hr_error *err) {
   bool add = call->in[2].data != NULL || (call->n_in > 3 && call->in[3].data != NULL);
   hr_gemm_spec spec = rule(&call->in[0].desc, &call->in[1].desc, add);
+  spec.c = call->out[0].desc.dtype;
   hr_gemm *gemm = NULL;
   HR_TRY(hr__workspace_check(call, hr__gemm_workspace(&spec, call->threads), err));
   HR_TRY(hr__gemm_create(&spec, call->threads, &gemm, err));
@@ -324,12 +335,19 @@ static const hr_sample linear_dx_samples[] = {
     {.n_in = 3, .in = {{HR_F32, 2, {7, 5}}, {HR_F32, 2, {5, 19}}, {HR_F32, 2, {7, 19}}}},
 };
 static const hr_sample linear_dw_samples[] = {
-    {.n_in = 3, .in = {{HR_F32, 3, {2, 16, 48}}, {HR_F32, 3, {2, 16, 32}}}},
-    {.n_in = 3, .in = {{HR_F32, 2, {7, 5}}, {HR_F32, 2, {7, 19}}, {HR_F32, 2, {5, 19}}}},
+    {.n_in = 3,
+     .in = {{HR_F32, 3, {2, 16, 48}}, {HR_F32, 3, {2, 16, 32}}},
+     .args = &(const hr_linear_gradient_args){HR_F32}},
+    {.n_in = 3,
+     .in = {{HR_F32, 2, {7, 5}}, {HR_F32, 2, {7, 19}}, {HR_F32, 2, {5, 19}}},
+     .args = &(const hr_linear_gradient_args){HR_F32}},
+    {.n_in = 3,
+     .in = {{HR_BF16, 2, {33, 70}}, {HR_BF16, 2, {33, 130}}, {HR_BF16, 2, {70, 130}}},
+     .args = &(const hr_linear_gradient_args){HR_BF16}},
 };
 static const hr_sample linear_db_samples[] = {
-    {.n_in = 2, .in = {{HR_F32, 3, {2, 16, 48}}}},
-    {.n_in = 2, .in = {{HR_F32, 2, {130, 67}}, {HR_F32, 1, {67}}}},
+    {.n_in = 2, .in = {{HR_F32, 3, {2, 16, 48}}}, .args = &(const hr_linear_gradient_args){HR_BF16}},
+    {.n_in = 2, .in = {{HR_F32, 2, {130, 67}}, {HR_F32, 1, {67}}}, .args = &(const hr_linear_gradient_args){HR_F32}},
 };
 
 const hr_op hr_op_linear = {
@@ -342,7 +360,7 @@ const hr_op hr_op_linear = {
     .alias = {{3, 0, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,
     .axes = HR_AXES_ROWS,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
     .shape = linear_shape,
     .grad = linear_grad,
     .cost = linear_cost,
@@ -360,7 +378,7 @@ const hr_op hr_op_linear_dx = {
     .alias = {{2, 0, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,
     .axes = HR_AXES_ROWS,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
     .shape = linear_dx_shape,
     .cost = linear_dx_cost,
     .workspace = linear_dx_workspace,
@@ -374,10 +392,11 @@ const hr_op hr_op_linear_dw = {
     .n_in = 3,
     .n_out = 1,
     .optional = 1u << 2,
+    .args_bytes = sizeof(hr_linear_gradient_args),
     .alias = {{2, 0, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,
     .axes = HR_AXES_NONE,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
     .shape = linear_dw_shape,
     .cost = linear_dw_cost,
     .workspace = linear_dw_workspace,
@@ -391,10 +410,11 @@ const hr_op hr_op_linear_db = {
     .n_in = 2,
     .n_out = 1,
     .optional = 1u << 1,
+    .args_bytes = sizeof(hr_linear_gradient_args),
     .alias = {{1, 0, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,
     .axes = HR_AXES_NONE,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
     .shape = linear_db_shape,
     .cost = linear_db_cost,
     .cpu = {.run = linear_db_run},

@@ -55,8 +55,8 @@ static hr_status linear_run(const hr_call *call) {
 /* A block sums DB_COLUMNS columns of dy [rows, columns]: DB_LANES rows at a time, then over the lanes in a fixed tree.
  */
 enum { DB_COLUMNS = 32, DB_LANES = 32 };
-template <typename T>
-static __global__ void linear_db_kernel(const T *dy, const T *partial, T *db, int64_t rows, int64_t columns) {
+template <typename T, typename P>
+static __global__ void linear_db_kernel(const T *dy, const P *partial, P *db, int64_t rows, int64_t columns) {
   __shared__ float sums[DB_LANES][DB_COLUMNS + 1];
   int64_t column = (int64_t)blockIdx.x * DB_COLUMNS + threadIdx.x;
   float sum = 0.0f;
@@ -69,25 +69,30 @@ static __global__ void linear_db_kernel(const T *dy, const T *partial, T *db, in
     if (threadIdx.y < lanes) sums[threadIdx.y][threadIdx.x] += sums[threadIdx.y + lanes][threadIdx.x];
   }
   if (threadIdx.y == 0 && column < columns)
-    db[column] = from_float<T>(sums[0][threadIdx.x] + (partial ? to_float(partial[column]) : 0.0f));
+    db[column] = from_float<P>(sums[0][threadIdx.x] + (partial ? to_float(partial[column]) : 0.0f));
 }
 
-template <typename T> static hr_status linear_db_launch(const hr_call *call) {
+template <typename T, typename P> static hr_status linear_db_launch(const hr_call *call) {
   const hr_tensor *partial = operand(call, 1);
   int64_t rows = desc_rows(call->in[0].desc), columns = desc_columns(call->in[0].desc);
-  linear_db_kernel<T>
+  linear_db_kernel<T, P>
       <<<(unsigned)((columns + DB_COLUMNS - 1) / DB_COLUMNS), dim3(DB_COLUMNS, DB_LANES), 0, call_stream(call)>>>(
-          (const T *)call->in[0].data, partial ? (const T *)partial->data : nullptr, (T *)call->out[0].data, rows,
+          (const T *)call->in[0].data, partial ? (const P *)partial->data : nullptr, (P *)call->out[0].data, rows,
           columns);
   return launched();
 }
 
 static hr_status linear_db_run(const hr_call *call) {
-  return call->in[0].desc.dtype == HR_F32 ? linear_db_launch<float>(call) : linear_db_launch<bf16>(call);
+  bool wide = call->out[0].desc.dtype == HR_F32;
+  if (call->in[0].desc.dtype == HR_F32)
+    return wide ? linear_db_launch<float, float>(call) : linear_db_launch<float, bf16>(call);
+  return wide ? linear_db_launch<bf16, float>(call) : linear_db_launch<bf16, bf16>(call);
 }
 
 extern "C" const hr_cuda_launcher hr_cuda_linear = {{linear_prepare, hr__lt_release, linear_run}, {}};
 extern "C" const hr_cuda_launcher hr_cuda_linear_dx = {{linear_dx_prepare, hr__lt_release, linear_run}, {}};
 extern "C" const hr_cuda_launcher hr_cuda_linear_dw = {{linear_dw_prepare, hr__lt_release, linear_run}, {}};
 extern "C" const hr_cuda_launcher hr_cuda_linear_db = {
-    {nullptr, nullptr, linear_db_run}, {(const void *)linear_db_kernel<float>, (const void *)linear_db_kernel<bf16>}};
+    {nullptr, nullptr, linear_db_run},
+    {(const void *)linear_db_kernel<float, float>, (const void *)linear_db_kernel<float, bf16>,
+     (const void *)linear_db_kernel<bf16, float>, (const void *)linear_db_kernel<bf16, bf16>}};

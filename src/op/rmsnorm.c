@@ -19,8 +19,8 @@ hr_id hr__rmsnorm(hr_builder *b, hr_id x, hr_id weight, float eps) {
 static hr_status rmsnorm_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   HR_TRY(hr__shape_operands(view, 2, 0, err));
   HR_TRY(hr__shape_float(view, 0, err));
-  hr_desc weight = hr__desc1(view->in[0].dtype, hr_desc_columns(&view->in[0]));
-  HR_TRY(hr__shape_like(view, 1, &weight, err));
+  hr_desc weight = hr__desc1(HR_F32, hr_desc_columns(&view->in[0]));
+  HR_TRY(hr__shape_like_float(view, 1, &weight, err));
   out[0] = view->in[0];
   out[1] = hr__desc1(HR_F32, hr_desc_rows(&view->in[0]));
   return HR_OK;
@@ -29,7 +29,9 @@ static hr_status rmsnorm_shape(const hr_op_view *view, hr_desc *out, hr_error *e
 static void rmsnorm_grad(hr_adjoint *a, const hr_node *node) {
   hr_builder *b = hr__adjoint_builder(a);
   hr_id dy = hr__out_grad(a, 0);
+  (void)node;
   if (dy == HR_NONE) return;
+  hr_rmsnorm_bwd_args args = {.want_dx = hr__wants_grad(a, 0), .want_dw = hr__wants_grad(a, 1)};
   hr_id in[BWD_COUNT] = {
       [BWD_DY] = dy,
       [BWD_X] = hr__saved_in(a, 0),
@@ -38,9 +40,9 @@ static void rmsnorm_grad(hr_adjoint *a, const hr_node *node) {
       [BWD_DX_PARTIAL] = hr__grad_partial(a, 0),
       [BWD_DW_PARTIAL] = hr__grad_partial(a, 1),
   };
-  hr_id dx = hr__emit(b, &hr_op_rmsnorm_bwd, in, BWD_COUNT, node->args);
-  hr__grad_set(a, 0, dx);
-  hr__grad_set(a, 1, hr__node_out(b, dx, 1));
+  hr_id dx = hr__emit(b, &hr_op_rmsnorm_bwd, in, BWD_COUNT, &args);
+  if (args.want_dx) hr__grad_set(a, 0, dx);
+  if (args.want_dw) hr__grad_set(a, 1, hr__node_out(b, dx, 1));
 }
 
 static void rmsnorm_cost(const hr_op_view *view, hr_cost *cost) {
@@ -91,7 +93,11 @@ HR_CLONES static void rmsnorm_task(void *arg, int64_t task, int worker) {
       } else {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
-          to[i] = w[i] * hr__bf16_to_f32(hr__f32_to_bf16(from[i] * rstd));
+          to[i] = from[i] * rstd;
+        hr__round(y->desc.dtype, n, to);
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+          to[i] *= w[i];
       }
       hr__store(y, at, n, to);
     }
@@ -113,14 +119,16 @@ static hr_status rmsnorm_run(const hr_call *call) {
 enum { BWD_CHUNKS_MAX = 32, BWD_CHUNK_ROWS_MIN = 8 };
 
 static hr_status rmsnorm_bwd_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
+  const hr_rmsnorm_bwd_args *args = view->args;
   HR_TRY(hr__shape_operands(view, BWD_COUNT, 1u << BWD_DX_PARTIAL | 1u << BWD_DW_PARTIAL, err));
   HR_TRY(hr__shape_float(view, BWD_DY, err));
-  out[0] = view->in[BWD_DY];
-  out[1] = hr__desc1(out[0].dtype, hr_desc_columns(&out[0]));
-  hr_desc rstd = hr__desc1(HR_F32, hr_desc_rows(&out[0]));
-  HR_TRY(hr__shape_like(view, BWD_X, &out[0], err));
-  HR_TRY(hr__shape_like(view, BWD_W, &out[1], err));
+  const hr_desc *dy = &view->in[BWD_DY];
+  hr_desc weight = hr__desc1(HR_F32, hr_desc_columns(dy)), rstd = hr__desc1(HR_F32, hr_desc_rows(dy));
+  HR_TRY(hr__shape_like(view, BWD_X, dy, err));
+  HR_TRY(hr__shape_like_float(view, BWD_W, &weight, err));
   HR_TRY(hr__shape_like(view, BWD_RSTD, &rstd, err));
+  out[0] = args->want_dx ? *dy : hr__desc1(dy->dtype, 0);
+  out[1] = args->want_dw ? view->in[BWD_W] : hr__desc1(view->in[BWD_W].dtype, 0);
   HR_TRY(hr__shape_like(view, BWD_DX_PARTIAL, &out[0], err));
   return hr__shape_like(view, BWD_DW_PARTIAL, &out[1], err);
 }
@@ -138,6 +146,7 @@ static int64_t bwd_chunk_rows(int64_t rows) {
 static size_t rmsnorm_bwd_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
   int64_t rows = hr_desc_rows(&view->in[BWD_X]);
   (void)kind, (void)threads;
+  if (!((const hr_rmsnorm_bwd_args *)view->args)->want_dw) return 0;
   return (size_t)(hr__chunks(rows, bwd_chunk_rows(rows)) * hr_desc_columns(&view->in[BWD_X])) * sizeof(float);
 }
 
@@ -159,30 +168,38 @@ HR_INLINE float row_dot(const hr_call *call, int64_t first, int64_t columns, flo
   return total;
 }
 
+/* dw += dy * n for one block of a row. */
+HR_INLINE void dw_add(float *dw, const float *dy, const float *x, float rstd, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; i++)
+    dw[i] += dy[i] * (x[i] * rstd);
+}
+
 HR_CLONES static void rmsnorm_bwd_task(void *arg, int64_t task, int worker) {
   const hr_call *call = arg;
+  const hr_rmsnorm_bwd_args *args = call->args;
   const hr_tensor *dx = &call->out[0], *partial = &call->in[BWD_DX_PARTIAL];
-  int64_t columns = hr_desc_columns(&dx->desc), row_count = hr_desc_rows(&dx->desc);
+  const hr_desc *whole = &call->in[BWD_X].desc;
+  int64_t columns = hr_desc_columns(whole), row_count = hr_desc_rows(whole);
   hr_range rows = hr__chunk(row_count, bwd_chunk_rows(row_count), task);
-  float *dw_sums = (float *)call->workspace + task * columns;
+  float *dw_sums = args->want_dw ? (float *)call->workspace + task * columns : NULL;
   float dy_block[HR_BLOCK], x_block[HR_BLOCK], w_block[HR_BLOCK], partial_block[HR_BLOCK];
   (void)worker;
 
-  memset(dw_sums, 0, (size_t)columns * sizeof *dw_sums);
+  if (dw_sums) memset(dw_sums, 0, (size_t)columns * sizeof *dw_sums);
   for (int64_t row = rows.first; row < rows.end; row++) {
     float rstd = ((const float *)call->in[BWD_RSTD].data)[row];
-    float dot = row_dot(call, row * columns, columns, dy_block, x_block, w_block);
+    float dot = args->want_dx ? row_dot(call, row * columns, columns, dy_block, x_block, w_block) : 0.0f;
     float pull = dot * rstd * rstd * rstd / (float)columns; /* rstd * rstd * mean(g * n), what x is multiplied by */
     for (int64_t column = 0; column < columns; column += HR_BLOCK) {
       int64_t n = hr__min(HR_BLOCK, columns - column), at = row * columns + column;
       const float *dy = hr__load(&call->in[BWD_DY], at, n, dy_block);
       const float *x = hr__load(&call->in[BWD_X], at, n, x_block);
+      if (dw_sums) dw_add(dw_sums + column, dy, x, rstd, n);
+      if (!args->want_dx) continue;
       const float *w = hr__load(&call->in[BWD_W], column, n, w_block);
       const float *sum = partial->data ? hr__load(partial, at, n, partial_block) : NULL;
-      float *to = hr__target(dx, at, dy_block), *dw = dw_sums + column;
-#pragma omp simd
-      for (int64_t i = 0; i < n; i++)
-        dw[i] += dy[i] * (x[i] * rstd);
+      float *to = hr__target(dx, at, dy_block);
       if (sum) {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
@@ -223,14 +240,17 @@ HR_CLONES static void rmsnorm_bwd_reduce(void *arg, int64_t task, int worker) {
 
 static hr_status rmsnorm_bwd_run(const hr_call *call) {
   const hr_desc *x = &call->in[BWD_X].desc;
+  const hr_rmsnorm_bwd_args *args = call->args;
   int64_t rows = hr_desc_rows(x);
   void *arg = (void *)(uintptr_t)call;
   hr__pool_run(call->device->pool, call->threads, hr__chunks(rows, bwd_chunk_rows(rows)), rmsnorm_bwd_task, arg);
-  hr__pool_run(call->device->pool, call->threads, hr__chunks(hr_desc_columns(x), HR_BLOCK), rmsnorm_bwd_reduce, arg);
+  if (args->want_dw)
+    hr__pool_run(call->device->pool, call->threads, hr__chunks(hr_desc_columns(x), HR_BLOCK), rmsnorm_bwd_reduce, arg);
   return HR_OK;
 }
 
 static const hr_rmsnorm_args sample_args = {1e-5f};
+static const hr_rmsnorm_bwd_args both_wanted = {true, true}, frozen_weight = {true, false}, frozen_rows = {false, true};
 
 static const hr_sample rmsnorm_samples[] = {
     {.n_in = 2, .in = {{HR_F32, 3, {2, 16, 64}}, {HR_F32, 1, {64}}}, .args = &sample_args},
@@ -246,7 +266,7 @@ static const hr_sample rmsnorm_bwd_samples[] = {
             {HR_F32, 1, {32}},
             {HR_F32, 3, {2, 16, 64}},
             {HR_F32, 1, {64}}},
-     .args = &sample_args},
+     .args = &both_wanted},
     {.n_in = BWD_COUNT,
      .in = {{HR_F32, 2, {301, 1061}},
             {HR_F32, 2, {301, 1061}},
@@ -254,7 +274,13 @@ static const hr_sample rmsnorm_bwd_samples[] = {
             {HR_F32, 1, {301}},
             {HR_F32, 2, {301, 1061}},
             {HR_F32, 1, {1061}}},
-     .args = &sample_args},
+     .args = &both_wanted},
+    {.n_in = BWD_COUNT,
+     .in = {{HR_F32, 2, {19, 37}}, {HR_F32, 2, {19, 37}}, {HR_F32, 1, {37}}, {HR_F32, 1, {19}}},
+     .args = &frozen_weight},
+    {.n_in = BWD_COUNT,
+     .in = {{HR_F32, 2, {19, 37}}, {HR_F32, 2, {19, 37}}, {HR_F32, 1, {37}}, {HR_F32, 1, {19}}},
+     .args = &frozen_rows},
 };
 
 const hr_op hr_op_rmsnorm = {
@@ -263,6 +289,7 @@ const hr_op hr_op_rmsnorm = {
     .n_out = 2,
     .args_bytes = sizeof(hr_rmsnorm_args),
     .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1) | HR_SAVE_OUT(1),
+    .computes = 1u << 0,
     .axes = HR_AXES_ROWS,
     .dtypes = {[HR_CPU] = HR_FLOATS},
     .shape = rmsnorm_shape,
@@ -278,7 +305,7 @@ const hr_op hr_op_rmsnorm_bwd = {
     .n_in = BWD_COUNT,
     .n_out = 2,
     .optional = 1u << BWD_DX_PARTIAL | 1u << BWD_DW_PARTIAL,
-    .args_bytes = sizeof(hr_rmsnorm_args),
+    .args_bytes = sizeof(hr_rmsnorm_bwd_args),
     .alias = {{BWD_DX_PARTIAL, 0, HR_ALIAS_ACCUMULATE},
               {BWD_DW_PARTIAL, 1, HR_ALIAS_ACCUMULATE},
               {BWD_DY, 0, HR_ALIAS_MAY}},

@@ -8,10 +8,15 @@ typedef struct hr_rmsnorm_args {
   float eps;
 } hr_rmsnorm_args;
 
-extern const hr_op hr_op_rmsnorm;
-extern const hr_op hr_op_rmsnorm_bwd; /* the same args */
+typedef struct hr_rmsnorm_bwd_args {
+  bool want_dx, want_dw; /* an unwanted result has shape [0] */
+} hr_rmsnorm_bwd_args;
 
-/* x [..., H], weight [H] -> y; output 1 is 1 / rms, f32 [rows]. */
+extern const hr_op hr_op_rmsnorm;
+/* dy, x [..., H], w [H], 1/rms f32 [rows], dx_partial?, dw_partial?  -> dx as x, dw as w */
+extern const hr_op hr_op_rmsnorm_bwd;
+
+/* x [..., H], weight [H] in any float type -> y as x; output 1 is 1 / rms, f32 [rows]. */
 hr_id hr__rmsnorm(hr_builder *b, hr_id x, hr_id weight, float eps);
 
 #endif

@@ -199,6 +199,7 @@ const hr_op hr_op_rope = {
     .n_out = 1,
     .args_bytes = sizeof(hr_rope_args),
     .saves = HR_SAVE_IN(1),
+    .computes = 1u << 0,
     .alias = {{0, 0, HR_ALIAS_MAY}},
     .n_alias = 1,
     .axes = HR_AXES_BATCH,

@@ -34,8 +34,8 @@ hr_status hr__shape_float(const hr_op_view *view, int in, hr_error *err) {
   for (int i = 0; sound && i < desc->rank; i++)
     sound = desc->dim[i] >= 1;
   if (sound) return HR_OK;
-  return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "operand %d is %s, expected f32 or bf16 with sizes of at least 1", in,
-                  desc_text(desc, text));
+  return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "operand %d is %s, expected f32, bf16 or f16 with sizes of at least 1",
+                  in, desc_text(desc, text));
 }
 
 hr_status hr__shape_like(const hr_op_view *view, int in, const hr_desc *expected, hr_error *err) {
@@ -58,7 +58,8 @@ static double desc_traffic(const hr_desc *desc) {
 }
 
 void hr__cost_stream(const hr_op_view *view, double flops, hr_cost *cost) {
-  bool narrow = (view->n_in > 0 ? view->in[0] : view->out[0]).dtype == HR_BF16;
+  hr_dtype first = (view->n_in > 0 ? view->in[0] : view->out[0]).dtype;
+  bool narrow = first == HR_BF16 || first == HR_F16;
   *cost = (hr_cost){.op_class = narrow ? HR_CLASS_STREAM_16 : HR_CLASS_STREAM, .flops = flops};
   for (int i = 0; i < view->n_in; i++)
     cost->bytes += desc_traffic(&view->in[i]);

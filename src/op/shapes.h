@@ -8,7 +8,7 @@
 /* As many operands as the op takes, and only optional ones (bit i of `optional`) absent. */
 hr_status hr__shape_operands(const hr_op_view *view, int n_in, uint32_t optional, hr_error *err);
 
-/* Operand `in` is f32 or bf16, has at least one dimension and none below 1. */
+/* Operand `in` is f32, bf16 or f16, has at least one dimension and none below 1. */
 hr_status hr__shape_float(const hr_op_view *view, int in, hr_error *err);
 
 /* Operand `in` has exactly this shape and type, or is absent. */

@@ -4,7 +4,7 @@
  *   threads, so that sums come out the same on any machine with the same instruction set.
  * - A block is the part of a chunk that is in hand at once, at most HR_BLOCK elements. All arithmetic is f32: hr__load
  *   gives a block as floats, hr__store puts one back. For f32 tensors both work on the tensor itself, nothing is
- * copied; for bf16 they convert through the caller's scratch on the stack.
+ * copied; for bf16 and f16 they convert through the caller's scratch on the stack.
  *
  * A block is read whole before it is written, so a result may take over the storage of an input of the same size.
  */
@@ -41,9 +41,15 @@ HR_INLINE hr_range hr__chunk(int64_t count, int64_t size, int64_t chunk) {
 HR_INLINE const float *hr__load(const hr_tensor *tensor, int64_t at, int64_t n, float *scratch) {
   if (tensor->desc.dtype == HR_F32) return (const float *)tensor->data + at;
   const uint16_t *from = (const uint16_t *)tensor->data + at;
+  if (tensor->desc.dtype == HR_BF16) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; i++)
-    scratch[i] = hr__bf16_to_f32(from[i]);
+    for (int64_t i = 0; i < n; i++)
+      scratch[i] = hr__bf16_to_f32(from[i]);
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+      scratch[i] = hr__f16_to_f32(from[i]);
+  }
   return scratch;
 }
 
@@ -56,9 +62,28 @@ HR_INLINE float *hr__target(const hr_tensor *tensor, int64_t at, float *scratch)
 HR_INLINE void hr__store(const hr_tensor *tensor, int64_t at, int64_t n, const float *block) {
   if (tensor->desc.dtype == HR_F32) return;
   uint16_t *to = (uint16_t *)tensor->data + at;
+  if (tensor->desc.dtype == HR_BF16) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; i++)
-    to[i] = hr__f32_to_bf16(block[i]);
+    for (int64_t i = 0; i < n; i++)
+      to[i] = hr__f32_to_bf16(block[i]);
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+      to[i] = hr__f32_to_f16(block[i]);
+  }
+}
+
+/* A float as a tensor of that type would hold it. */
+HR_INLINE void hr__round(hr_dtype dtype, int64_t n, float *block) {
+  if (dtype == HR_BF16) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+      block[i] = hr__bf16_to_f32(hr__f32_to_bf16(block[i]));
+  } else if (dtype == HR_F16) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+      block[i] = hr__f16_to_f32(hr__f32_to_f16(block[i]));
+  }
 }
 
 /* Runs `task` over the chunks of an elementwise call with `count` elements; the task's argument is the call. */

@@ -47,12 +47,13 @@ enum { B = 2, T = 512, H = 512, HEADS = 8, WIDTH = 1408, VOCABULARY = 8192 };
 
 static const hr_add_args add_args = {.alpha = 1};
 static const hr_rmsnorm_args rmsnorm_args = {.eps = 1e-5f};
+static const hr_rmsnorm_bwd_args rmsnorm_bwd_args = {.want_dx = true, .want_dw = true};
 static const hr_rope_args rope_args = {.head_dim = H / HEADS};
 static const hr_adamw_args adamw_args = {.beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f};
 static const hr_attention_args attention_args = {
     .heads = HEADS, .kv_heads = HEADS / 2, .head_dim = H / HEADS, .scale = 0.125f};
-static const hr_embedding_dw_args embedding_dw_args = {.rows = VOCABULARY};
-static const hr_head_loss_bwd_args head_args = {.want_dx = true, .want_dw = true};
+static const hr_embedding_dw_args embedding_dw_args = {.rows = VOCABULARY, .dtype = HR_F32};
+static const hr_head_loss_bwd_args head_args = {.want_dx = true, .want_dw = true, .dw_dtype = HR_F32};
 
 static const hr_bench_case cases[] = {
     {&hr_op_add, HR_CLASS_STREAM, 2, {ROWS(F, H), ROWS(F, H)}, &add_args},
@@ -61,7 +62,7 @@ static const hr_bench_case cases[] = {
      HR_CLASS_STREAM,
      6,
      {ROWS(F, H), ROWS(F, H), {F, 1, {H}}, {F, 1, {B * T}}, {0}, {0}},
-     &rmsnorm_args},
+     &rmsnorm_bwd_args},
     {&hr_op_swiglu, HR_CLASS_STREAM, 2, {ROWS(F, WIDTH), ROWS(F, WIDTH)}, NULL},
     {&hr_op_swiglu_bwd, HR_CLASS_STREAM, 3, {ROWS(F, WIDTH), ROWS(F, WIDTH), ROWS(F, WIDTH)}, NULL},
     {&hr_op_rope, HR_CLASS_STREAM, 2, {ROWS(F, H), {F, 3, {2, T, H / HEADS / 2}}}, &rope_args},
@@ -182,10 +183,10 @@ static void *block_take_filled(block *b, hr_dtype dtype, int64_t count) {
   float value = 0.01f;
   size_t bytes = (size_t)count * hr_dtype_bytes(dtype);
   char *data = block_take(b, bytes);
-  uint16_t half = hr__f32_to_bf16(value);
+  uint16_t half = dtype == HR_F16 ? hr__f32_to_f16(value) : hr__f32_to_bf16(value);
   for (int64_t i = 0; i < count; i++) {
     if (dtype == HR_F32) memcpy(data + 4 * i, &value, 4);
-    if (dtype == HR_BF16) memcpy(data + 2 * i, &half, 2);
+    if (dtype == HR_BF16 || dtype == HR_F16) memcpy(data + 2 * i, &half, 2);
   }
   return data;
 }

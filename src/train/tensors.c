@@ -193,11 +193,12 @@ static hr_status piece_finite(void *arg, const void *data, size_t bytes, hr_erro
       memcpy(&word, from + 4 * i, 4);
       bad |= (word & 0x7f800000u) == 0x7f800000u;
     }
-  } else if (check->dtype == HR_BF16) {
+  } else if (check->dtype == HR_BF16 || check->dtype == HR_F16) {
+    unsigned exponent = check->dtype == HR_BF16 ? 0x7f80u : 0x7c00u;
     for (size_t i = 0; i < bytes / 2; i++) {
       uint16_t half;
       memcpy(&half, from + 2 * i, 2);
-      bad |= (half & 0x7f80u) == 0x7f80u;
+      bad |= (half & exponent) == exponent;
     }
   }
   if (bad) check->finite = false;

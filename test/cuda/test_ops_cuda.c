@@ -203,7 +203,7 @@ static hr_device *gpu; /* opened once by main */
 
 static void test_ops(void **state) {
   (void)state;
-  static const hr_dtype dtypes[] = {HR_F32, HR_BF16};
+  static const hr_dtype dtypes[] = {HR_F32, HR_BF16, HR_U8 /* of the control block alone */};
   hr_error err;
   hr_device *cpu;
   check(hr__cpu_open(&cpu, &err), &err);

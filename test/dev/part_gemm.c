@@ -31,7 +31,8 @@ hr_gemm_spec gemm_spec_make(int64_t m, int64_t n, int64_t k, int transposes, boo
 
 static double element(const void *data, hr_dtype dtype, int64_t index) {
   if (dtype == HR_F32) return (double)((const float *)data)[index];
-  return (double)hr__bf16_to_f32(((const uint16_t *)data)[index]);
+  uint16_t bits = ((const uint16_t *)data)[index];
+  return (double)(dtype == HR_F16 ? hr__f16_to_f32(bits) : hr__bf16_to_f32(bits));
 }
 
 /* Values in [-1, 1) from a multiplicative generator. */
@@ -44,7 +45,7 @@ static void *fill(hr_dtype dtype, int64_t count, unsigned *state) {
     if (dtype == HR_F32)
       ((float *)data)[i] = value;
     else
-      ((uint16_t *)data)[i] = hr__f32_to_bf16(value);
+      ((uint16_t *)data)[i] = dtype == HR_F16 ? hr__f32_to_f16(value) : hr__f32_to_bf16(value);
   }
   return data;
 }

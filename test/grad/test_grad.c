@@ -9,6 +9,7 @@
 
 #include "grad/grad.h"
 #include "op/add.h"
+#include "op/copy.h"
 #include "op/linear.h"
 #include "op/mse.h"
 
@@ -165,6 +166,70 @@ static void test_frozen_weight_needs_no_dw(void **state) {
   assert_int_equal(count_ops(f, "linear_dx"), 1);
 }
 
+static hr_dtype dtype_of(const fixture *f, hr_id value) {
+  return f->graph->values[value].desc.dtype;
+}
+
+/* A parameter in f32 that products read in 16 bits: its gradient comes from 16-bit operands in f32, without a copy. */
+static void test_narrowed_parameter_counts_as_itself(void **state) {
+  fixture *f = *state;
+  hr_id w = weight(f, "w"), narrow = hr__copy(&f->b, w, HR_BF16);
+  f->x = hr__copy(&f->b, f->x, HR_BF16);
+  f->target = hr__copy(&f->b, f->target, HR_BF16);
+  hr_id h = hr__linear(&f->b, f->x, narrow, HR_NONE);
+  differentiate(f, hr__linear(&f->b, h, narrow, HR_NONE), HR_GRAD_TRANSIENT);
+  assert_int_equal(count_ops(f, "copy"), 3); /* only those of the forward pass */
+  assert_int_equal(count_ops(f, "linear_dw"), 2);
+  hr_id total = f->graph->values[w].gradient;
+  assert_int_equal(dtype_of(f, total), HR_F32);
+  assert_int_equal(f->graph->values[narrow].gradient, HR_NONE);
+  const hr_node *last = &f->graph->nodes[f->graph->values[total].producer];
+  assert_int_equal(dtype_of(f, last->in[0]), HR_BF16);
+  assert_int_equal(dtype_of(f, last->in[2]), HR_F32);
+  for (size_t v = 0; v < f->graph->n_values; v++)
+    if (f->graph->buffers[f->graph->values[v].buffer].role == HR_ROLE_GRADIENT)
+      assert_int_equal(f->graph->values[v].desc.dtype, HR_F32);
+}
+
+/* Used as it is and in two 16-bit types at once: one sum, in the persistent home. */
+static void test_all_types_of_a_parameter_add_up(void **state) {
+  fixture *f = *state;
+  hr_id w = weight(f, "w");
+  hr_id bf16 = hr__copy(&f->b, w, HR_BF16), f16 = hr__copy(&f->b, w, HR_F16);
+  hr_id y = hr__linear(&f->b, f->x, w, HR_NONE);
+  y = hr__linear(&f->b, hr__copy(&f->b, y, HR_BF16), bf16, HR_NONE);
+  y = hr__linear(&f->b, hr__copy(&f->b, y, HR_F16), f16, HR_NONE);
+  differentiate(f, hr__copy(&f->b, y, HR_F32), HR_GRAD_WRITE);
+  hr_id home = hr__graph_find_value(f->graph, "grad.w");
+  assert_int_equal(dtype_of(f, home), HR_F32);
+  assert_int_equal(count_ops(f, "linear_dw"), 3);
+  for (size_t n = 0; n < f->graph->n_nodes; n++) {
+    const hr_node *node = &f->graph->nodes[n];
+    if (strcmp(node->op->name, "linear_dw") != 0) continue;
+    assert_int_equal(f->graph->values[node->out[0]].buffer, f->graph->values[home].buffer);
+  }
+}
+
+/* Conversions of what is not a parameter have gradients of their own, back in the type before. */
+static void test_converted_activation_flows_back(void **state) {
+  fixture *f = *state;
+  hr_id w = weight(f, "w");
+  hr_id h = hr__copy(&f->b, hr__linear(&f->b, f->x, w, HR_NONE), HR_F16);
+  differentiate(f, hr__copy(&f->b, h, HR_F32), HR_GRAD_TRANSIENT);
+  assert_int_equal(count_ops(f, "copy"), 4);
+  assert_int_equal(dtype_of(f, f->graph->values[w].gradient), HR_F32);
+}
+
+static void test_frozen_parameter_narrowed_has_no_gradient(void **state) {
+  fixture *f = *state;
+  hr_id w1 = weight(f, "w1"), w2 = weight(f, "w2");
+  f->graph->values[w1].trained = false;
+  hr_id y = hr__linear(&f->b, hr__copy(&f->b, f->x, HR_BF16), hr__copy(&f->b, w1, HR_BF16), HR_NONE);
+  differentiate(f, hr__linear(&f->b, hr__copy(&f->b, y, HR_F32), w2, HR_NONE), HR_GRAD_TRANSIENT);
+  assert_int_equal(count_ops(f, "linear_dw"), 1);
+  assert_int_equal(f->graph->values[w1].gradient, HR_NONE);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_chain, setup, teardown),
@@ -176,6 +241,10 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_parameter_without_path_has_no_gradient, setup, teardown),
       cmocka_unit_test_setup_teardown(test_parameter_without_path_has_no_home, setup, teardown),
       cmocka_unit_test_setup_teardown(test_frozen_weight_needs_no_dw, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_narrowed_parameter_counts_as_itself, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_all_types_of_a_parameter_add_up, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_converted_activation_flows_back, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_frozen_parameter_narrowed_has_no_gradient, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ hr_status hr__built_recipe(hr_built *built, const char *path, const char *text, 
 hr_status hr__built_graph(hr_built *built, int64_t batch, int64_t length) {
   hr_builder b;
   HR_TRY(hr__graph_create(&built->graph, &built->err));
-  hr__builder_init(&b, built->graph, hr__model_dtype(built->recipe));
+  hr__builder_init(&b, built->graph, HR_F32);
   hr__program_begin(&b, "step");
   hr_model_batch input = {.batch = batch, .length = length};
   input.tokens = hr__input(&b, "tokens", hr__desc2(HR_I32, batch, length));

@@ -93,9 +93,10 @@ static const struct {
     /* choices and families */
     {"model: { family: lama, config: {} }\n", 0, 5, "r.yaml:1:18", "there is no model family \"lama\"",
      "families: llama"},
-    {"model: { family: llama, precision: bf16, config: {} }\n", 0, 5, "r.yaml:1:36", "one of: 32-true, bf16-true", ""},
-    {"model: { family: llama, precision: bf16-tru, config: {} }\n", 0, 5, "r.yaml:1:36", "one of: 32-true, bf16-true",
-     "did you mean \"precision: bf16-true\"?"},
+    {"model: { family: llama, precision: bf16, config: {} }\n", 0, 5, "r.yaml:1:36",
+     "one of: 32-true, bf16-mixed, 16-mixed, bf16-true", ""},
+    {"model: { family: llama, precision: bf16-tru, config: {} }\n", 0, 5, "r.yaml:1:36",
+     "one of: 32-true, bf16-mixed, 16-mixed, bf16-true", "did you mean \"precision: bf16-true\"?"},
     {LLAMA "hidden_act: gelu }\n", 0, 5, "r.yaml:3:66", "one of: silu", ""},
     {LLAMA "rope_scaling: { rope_type: yarn, factor: 2 } }\n", 0, 5, "r.yaml:3:81", "one of: default, llama3", ""},
     /* what is missing */

@@ -287,7 +287,7 @@ static void config_json(void **state) {
 /* HR_GOLDEN=update writes the file anew. */
 static void dump(void **state) {
   hr_built *built = *state;
-  build(built, TINY "mlp_bias: true, tie_word_embeddings: true }\n  precision: bf16-true\n", 2, 4);
+  build(built, TINY "mlp_bias: true, tie_word_embeddings: true }\n", 2, 4);
   char *text = NULL;
   size_t bytes = 0;
   FILE *memory = open_memstream(&text, &bytes);

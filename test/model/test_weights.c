@@ -128,7 +128,7 @@ static void read_check(fixture *f, hr_id id, int64_t first, int64_t count) {
     float value;
     uint16_t half;
     memcpy(&half, data + 2 * i, 2);
-    value = hr__bf16_to_f32(half);
+    value = dtype == HR_F16 ? hr__f16_to_f32(half) : hr__bf16_to_f32(half);
     if (dtype == HR_F32) memcpy(&value, data + 4 * i, 4);
     wrong += value != value_at(first + i);
   }
@@ -142,8 +142,8 @@ static void read_check(fixture *f, hr_id id, int64_t first, int64_t count) {
 static void every_type(void **state) {
   fixture *f = *state;
   static const char *const stored[] = {"F32", "BF16", "F16"};
-  static const hr_dtype wanted[] = {HR_F32, HR_BF16};
-  for (int i = 0; i < 6; i++) {
+  static const hr_dtype wanted[] = {HR_F32, HR_BF16, HR_F16};
+  for (int i = 0; i < 9; i++) {
     const char *dtype = stored[i % 3];
     hr__weights_close(f->weights); /* before the graph it is open for */
     f->weights = NULL;

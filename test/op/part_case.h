@@ -30,12 +30,13 @@ typedef struct op_case {
 /* Calls `visit` with every case: op x sample x accepted float types. Absent operands stay as the sample has them. */
 void cases_visit(void (*visit)(op_case *c));
 
-/* The case of one sample with the float operands of `bf16` (bit i) in bf16; false when the shape rule refuses it. */
+/* The case of one sample with the float operands of `bf16` (bit i) in bf16; false when the op refuses it. */
 bool case_create(op_case *c, const hr_op *op, int sample, uint32_t bf16);
 void case_destroy(op_case *c);
 hr_op_view case_view(const op_case *c);
-bool case_has_bf16(const op_case *c);
-void case_control(hr_control *control); /* plausible contents */
+bool case_has(const op_case *c, hr_dtype dtype); /* among operands and results */
+bool case_is_narrow(const op_case *c);           /* has a 16-bit type */
+void case_control(hr_control *control);          /* plausible contents */
 
 /* A message that names op, sample and types. */
 __attribute__((format(printf, 2, 3), noreturn)) void case_fail(const op_case *c, const char *format, ...);

@@ -71,7 +71,8 @@ static void graph_build(one_op *g, gradient_options options) {
     g->partial[i] = wanted ? hr__input(&g->builder, name, c->in[i]) : HR_NONE;
   }
   g->builder.phase = HR_BACKWARD;
-  if (hr__adjoint_create(&g->builder, (hr_sum_ops){sum_add, sum_copy}, HR_HOMES_NONE, &g->adjoint, &err) != HR_OK)
+  if (hr__adjoint_create(&g->builder, (hr_sum_ops){.add = sum_add, .copy = sum_copy}, HR_HOMES_NONE, &g->adjoint,
+                         &err) != HR_OK)
     case_fail(c, "no adjoint: %s", err.message);
   hr__adjoint_mark_trained(g->adjoint, g->builder.program);
   hr__adjoint_seed(g->adjoint, y, g->seed);

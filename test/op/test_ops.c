@@ -8,10 +8,11 @@
 #include "part_case.h"
 #include "part_gradient.h"
 
-static const double F32_TOLERANCE = 1e-5, BF16_TOLERANCE = 0x1p-7, GRADIENT_TOLERANCE = 1e-4;
+static const double F32_TOLERANCE = 1e-5, BF16_TOLERANCE = 0x1p-7, F16_TOLERANCE = 0x1p-9, GRADIENT_TOLERANCE = 1e-4;
 
 static double case_tolerance(const op_case *c) {
-  if (case_has_bf16(c)) return BF16_TOLERANCE;
+  if (case_has(c, HR_BF16)) return BF16_TOLERANCE;
+  if (case_has(c, HR_F16)) return F16_TOLERANCE;
   return c->reference->tolerance > 0.0 ? c->reference->tolerance : F32_TOLERANCE;
 }
 
@@ -318,7 +319,7 @@ static uint32_t case_differentiable(const op_case *c) {
 }
 
 static void gradient_visit(op_case *c) {
-  if (!c->op->grad || case_has_bf16(c)) return;
+  if (!c->op->grad || case_is_narrow(c)) return;
   uint32_t floats = case_differentiable(c);
   gradient_check(c, (gradient_options){.trained = floats});
   gradient_check(c, (gradient_options){.trained = floats, .with_partial = true});
@@ -331,7 +332,7 @@ static void test_gradients_match_differences(void **state) {
 
 /* With one operand trained and the others frozen, the rule still gives that one's gradient. */
 static void frozen_visit(op_case *c) {
-  if (!c->op->grad || case_has_bf16(c)) return;
+  if (!c->op->grad || case_is_narrow(c)) return;
   uint32_t floats = case_differentiable(c);
   gradient_result all = gradient_run(c, (gradient_options){.trained = floats});
   for (int i = 0; i < c->sample->n_in; i++) {

@@ -93,7 +93,8 @@ static size_t scratch_cap(const layout *l) {
 
 /* Whether bf16 is the type to multiply in, where the processor has it. */
 static bool spec_narrow(const hr_gemm_spec *spec) {
-  return spec->a == HR_BF16 || spec->b == HR_BF16;
+  bool f16 = spec->a == HR_F16 || spec->b == HR_F16; /* has more bits: multiplied in f32 */
+  return !f16 && (spec->a == HR_BF16 || spec->b == HR_BF16);
 }
 
 /* Cuts m; and n where whole rows of B or C would have to be copied, or where m alone gives too few tiles for several
@@ -228,14 +229,16 @@ typedef struct block {
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE float element_get(const void *data, hr_dtype dtype, int64_t index) {
-  return dtype == HR_F32 ? ((const float *)data)[index] : hr__bf16_to_f32(((const uint16_t *)data)[index]);
+  if (dtype == HR_F32) return ((const float *)data)[index];
+  uint16_t bits = ((const uint16_t *)data)[index];
+  return dtype == HR_F16 ? hr__f16_to_f32(bits) : hr__bf16_to_f32(bits);
 }
 
 INLINE void element_put(void *data, hr_dtype dtype, int64_t index, float value) {
   if (dtype == HR_F32)
     ((float *)data)[index] = value;
   else
-    ((uint16_t *)data)[index] = hr__f32_to_bf16(value);
+    ((uint16_t *)data)[index] = dtype == HR_F16 ? hr__f32_to_f16(value) : hr__f32_to_bf16(value);
 }
 
 INLINE void block_copy_as(const block *b, hr_dtype from, hr_dtype to) {
@@ -291,26 +294,29 @@ INLINE void block_transpose_as(const block *b, hr_dtype from, hr_dtype to) {
     }
 }
 
+/* Calls `as` with constant types. f16 is never multiplied in bf16, so it meets only f32. */
+#define BLOCK_BY_TYPE(as, b, from, to)                                                                                 \
+  do {                                                                                                                 \
+    if ((from) == HR_F32 && (to) == HR_F32)                                                                            \
+      as(b, HR_F32, HR_F32);                                                                                           \
+    else if ((from) == HR_F32 && (to) == HR_BF16)                                                                      \
+      as(b, HR_F32, HR_BF16);                                                                                          \
+    else if ((from) == HR_F32)                                                                                         \
+      as(b, HR_F32, HR_F16);                                                                                           \
+    else if ((from) == HR_F16)                                                                                         \
+      as(b, HR_F16, HR_F32);                                                                                           \
+    else if ((to) == HR_F32)                                                                                           \
+      as(b, HR_BF16, HR_F32);                                                                                          \
+    else                                                                                                               \
+      as(b, HR_BF16, HR_BF16);                                                                                         \
+  } while (0)
+
 HR_CLONES static void block_copy(const block *b, hr_dtype from, hr_dtype to) {
-  if (from == HR_F32 && to == HR_F32)
-    block_copy_as(b, HR_F32, HR_F32);
-  else if (from == HR_F32)
-    block_copy_as(b, HR_F32, HR_BF16);
-  else if (to == HR_F32)
-    block_copy_as(b, HR_BF16, HR_F32);
-  else
-    block_copy_as(b, HR_BF16, HR_BF16);
+  BLOCK_BY_TYPE(block_copy_as, b, from, to);
 }
 
 HR_CLONES static void block_transpose(const block *b, hr_dtype from, hr_dtype to) {
-  if (from == HR_F32 && to == HR_F32)
-    block_transpose_as(b, HR_F32, HR_F32);
-  else if (from == HR_F32)
-    block_transpose_as(b, HR_F32, HR_BF16);
-  else if (to == HR_F32)
-    block_transpose_as(b, HR_BF16, HR_F32);
-  else
-    block_transpose_as(b, HR_BF16, HR_BF16);
+  BLOCK_BY_TYPE(block_transpose_as, b, from, to);
 }
 
 void hr__f32_transpose(const float *from, int64_t from_ld, int64_t rows, int64_t columns, float *to, int64_t to_ld) {

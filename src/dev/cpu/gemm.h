@@ -19,7 +19,7 @@ typedef struct hr_gemm_spec {
   bool transpose_a;      /* A is stored [k, m] */
   bool transpose_b;      /* B is stored [n, k] */
   bool accumulate;       /* C += instead of C = */
-  hr_dtype a, b, c;      /* each f32 or bf16 */
+  hr_dtype a, b, c;      /* each f32, bf16 or f16 */
 } hr_gemm_spec;
 
 typedef struct hr_gemm hr_gemm; /* library objects for one spec; shared by equal specs */

@@ -96,7 +96,8 @@ static cublasStatus_t bias_point(lt_plan *plan, const void *bias) {
 }
 
 static cublasStatus_t objects_create(lt_plan *plan, const hr_lt_product *product) {
-  cudaDataType_t type = product->d->desc.dtype == HR_F32 ? CUDA_R_32F : CUDA_R_16BF;
+  cudaDataType_t type = product->a->desc.dtype == HR_F32 ? CUDA_R_32F : CUDA_R_16BF;
+  cudaDataType_t result = product->d->desc.dtype == HR_F32 ? CUDA_R_32F : CUDA_R_16BF;
   cublasOperation_t first = product->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   cublasOperation_t second = product->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   uint64_t m = (uint64_t)product->m, n = (uint64_t)product->n, k = (uint64_t)product->k;
@@ -116,7 +117,7 @@ static cublasStatus_t objects_create(lt_plan *plan, const hr_lt_product *product
   if (status == CUBLAS_STATUS_SUCCESS)
     status = product->transpose_a ? cublasLtMatrixLayoutCreate(&plan->second, type, m, k, product->m)
                                   : cublasLtMatrixLayoutCreate(&plan->second, type, k, m, product->k);
-  if (status == CUBLAS_STATUS_SUCCESS) status = cublasLtMatrixLayoutCreate(&plan->result, type, n, m, product->n);
+  if (status == CUBLAS_STATUS_SUCCESS) status = cublasLtMatrixLayoutCreate(&plan->result, result, n, m, product->n);
   return status;
 }
 

@@ -1,7 +1,8 @@
 /* Matrix products on the GPU. dev/cuda/cublaslt.cu is the only file that calls cuBLASLt.
  *
- * D [m,n] = op(A) [m,k] op(B) [k,n] (+ C [m,n]) (+ bias [n]), all row-major and of one type; arithmetic is f32 (no
- * TF32). The algorithm is chosen once, in prepare, and held to the scratch that the plan gave the call.
+ * D [m,n] = op(A) [m,k] op(B) [k,n] (+ C [m,n]) (+ bias [n]), all row-major; A and B of one type, D, C and the bias
+ * of another or the same; arithmetic is f32 (no TF32). The algorithm is chosen once, in prepare, and held to the
+ * scratch that the plan gave the call.
  */
 #ifndef HR_DEV_CUDA_CUBLASLT_H
 #define HR_DEV_CUDA_CUBLASLT_H

@@ -1,0 +1,265 @@
+/* The precision pass: types of parameters, nodes and gradients; where copies stand; settings it refuses. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "op/copy.h"
+#include "op/embedding.h"
+#include "op/head_loss.h"
+#include "op/linear.h"
+#include "op/rmsnorm.h"
+#include "pass/compile.h"
+#include "pass/pass.h"
+
+static const char recipe_text[] = "model:\n"
+                                  "  family: llama\n"
+                                  "  config: { hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 4,\n"
+                                  "            num_key_value_heads: 2, intermediate_size: 24, vocab_size: 64,\n"
+                                  "            tie_word_embeddings: true, mlp_bias: true }\n"
+                                  "data: { sequence_length: 8 }\n"
+                                  "training: { batch_size: 2, eval_every: 1 }\n";
+
+typedef struct compiled {
+  hr_recipe *recipe;
+  hr_graph *graph;
+  hr_error err;
+} compiled;
+
+static hr_status compile(compiled *c, const char *until, const char *const *overrides, size_t n) {
+  const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys};
+  hr__graph_destroy(c->graph);
+  hr__recipe_destroy(c->recipe);
+  c->graph = NULL;
+  c->recipe = NULL;
+  HR_TRY(hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables, 3, &c->recipe,
+                          &c->err));
+  return hr__compile(c->recipe, NULL, until, &c->graph, &c->err);
+}
+
+#define COMPILE(c, until, ...)                                                                                         \
+  compile((c), (until), (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL},                                        \
+          sizeof((const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL}) / sizeof(char *) - 1)
+
+static int setup(void **state) {
+  *state = hr__alloc_zero(1, sizeof(compiled));
+  return *state ? 0 : -1;
+}
+
+static int teardown(void **state) {
+  compiled *c = *state;
+  hr__graph_destroy(c->graph);
+  hr__recipe_destroy(c->recipe);
+  hr__free(c);
+  return 0;
+}
+
+static void expect_ok(compiled *c, hr_status status) {
+  if (status != HR_OK) fail_msg("%s: %s", c->err.place, c->err.message);
+  if (hr__graph_verify(c->graph, &c->err) != HR_OK) fail_msg("%s: %s", c->err.place, c->err.message);
+}
+
+static hr_dtype dtype_of(const hr_graph *g, hr_id value) {
+  return g->values[value].desc.dtype;
+}
+
+static int op_count(const hr_graph *g, const char *program, const hr_op *op) {
+  hr_id p = hr__graph_find_program(g, program);
+  int count = 0;
+  for (hr_id n = g->programs[p].first; n < g->programs[p].first + g->programs[p].count; n++)
+    count += g->nodes[n].op == op;
+  return count;
+}
+
+/* All parameters, their gradients and their buffers. */
+static void parameters_expect(const compiled *c, hr_dtype stored) {
+  const hr_graph *g = c->graph;
+  for (hr_id v = 0; v < g->n_values; v++) {
+    const hr_value *value = &g->values[v];
+    if (!value->trained) continue;
+    assert_int_equal(value->desc.dtype, stored);
+    assert_int_equal(g->buffers[value->buffer].bytes, hr_desc_bytes(&value->desc));
+    assert_int_not_equal(value->gradient, HR_NONE);
+    assert_int_equal(dtype_of(g, value->gradient), stored);
+  }
+  for (hr_id v = 0; v < g->n_values; v++)
+    if (g->buffers[g->values[v].buffer].role == HR_ROLE_GRADIENT && g->buffers[g->values[v].buffer].programs)
+      assert_int_equal(dtype_of(g, v), stored);
+}
+
+/* What products, norms and the loss of all programs read. */
+static void nodes_expect(const compiled *c, hr_dtype compute, hr_dtype stored) {
+  const hr_graph *g = c->graph;
+  for (size_t n = 0; n < g->n_nodes; n++) {
+    const hr_node *node = &g->nodes[n];
+    if (node->op == &hr_op_linear || node->op == &hr_op_linear_dx) {
+      assert_int_equal(dtype_of(g, node->in[0]), compute);
+      assert_int_equal(dtype_of(g, node->in[1]), compute);
+    } else if (node->op == &hr_op_linear_dw || node->op == &hr_op_linear_db) {
+      assert_int_equal(dtype_of(g, node->in[0]), compute);
+      assert_int_equal(dtype_of(g, node->out[0]), stored);
+    } else if (node->op == &hr_op_rmsnorm) {
+      assert_int_equal(dtype_of(g, node->in[0]), compute);
+      assert_int_equal(dtype_of(g, node->in[1]), stored);
+      assert_int_equal(dtype_of(g, node->out[0]), compute);
+    } else if (node->op == &hr_op_head_loss || node->op == &hr_op_head_loss_bwd) {
+      assert_int_equal(dtype_of(g, node->in[0]), compute);
+      assert_int_equal(dtype_of(g, node->in[1]), compute);
+      assert_int_equal(dtype_of(g, node->out[0]), HR_F32);
+    } else if (node->op == &hr_op_embedding) {
+      assert_int_equal(dtype_of(g, node->out[0]), stored);
+    }
+  }
+}
+
+/* 7 matrices and 3 biases in each layer, the tied table for the head, the embedding's result; backward: its gradient
+ * made wide again. */
+enum { LAYER_COPIES = 7 + 3, FORWARD_COPIES = 2 * LAYER_COPIES + 2, STEP_COPIES = FORWARD_COPIES + 1 };
+
+static void test_mixed_keeps_masters(void **state) {
+  compiled *c = *state;
+  static const struct {
+    const char *set;
+    hr_dtype compute;
+  } modes[] = {{"model.precision=bf16-mixed", HR_BF16}, {"model.precision=16-mixed", HR_F16}};
+  for (int m = 0; m < 2; m++) {
+    expect_ok(c, COMPILE(c, NULL, modes[m].set));
+    parameters_expect(c, HR_F32);
+    nodes_expect(c, modes[m].compute, HR_F32);
+    assert_int_equal(op_count(c->graph, "step", &hr_op_copy), STEP_COPIES);
+    assert_int_equal(op_count(c->graph, "eval", &hr_op_copy), FORWARD_COPIES);
+  }
+}
+
+static void test_true_converts_nothing(void **state) {
+  compiled *c = *state;
+  static const struct {
+    const char *set;
+    hr_dtype dtype;
+  } modes[] = {{"model.precision=32-true", HR_F32}, {"model.precision=bf16-true", HR_BF16}};
+  for (int m = 0; m < 2; m++) {
+    expect_ok(c, COMPILE(c, NULL, modes[m].set));
+    parameters_expect(c, modes[m].dtype);
+    nodes_expect(c, modes[m].dtype, modes[m].dtype);
+    assert_int_equal(op_count(c->graph, "step", &hr_op_copy), 0);
+  }
+}
+
+/* With accumulation products write and add in the persistent f32 gradient itself. */
+static void test_partial_sums_are_wide(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, NULL, "model.precision=bf16-mixed", "training.gradient_accumulation=2"));
+  const hr_graph *g = c->graph;
+  parameters_expect(c, HR_F32);
+  int in_place = 0;
+  for (size_t n = 0; n < g->n_nodes; n++) {
+    const hr_node *node = &g->nodes[n];
+    if (node->op != &hr_op_linear_dw) continue;
+    const hr_buffer *buffer = &g->buffers[g->values[node->out[0]].buffer];
+    assert_true(buffer->persistent && buffer->role == HR_ROLE_GRADIENT);
+    if (strcmp(g->programs[node->program].name, "micro_next") != 0) continue;
+    assert_int_equal(g->values[node->in[2]].buffer, g->values[node->out[0]].buffer);
+    in_place++;
+  }
+  assert_int_equal(in_place, 14);
+}
+
+/* The wide form of the embedding's result dies at once; a weight is converted right before its first use. */
+static void test_copies_stand_where_they_should(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, "precision", "model.precision=bf16-mixed"));
+  const hr_graph *g = c->graph;
+  for (hr_id n = 0; n < g->n_nodes; n++) {
+    if (g->nodes[n].op == &hr_op_embedding) assert_ptr_equal(g->nodes[n + 1].op, &hr_op_copy);
+    if (g->nodes[n].op != &hr_op_linear) continue;
+    assert_ptr_equal(g->nodes[n - 1].op, &hr_op_copy);
+    assert_string_equal(g->nodes[n - 1].module, g->nodes[n].module);
+    assert_int_equal(g->nodes[n - 1].block, g->nodes[n].block);
+  }
+}
+
+static void test_frozen_and_wide_parameters(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, "model", "model.precision=16-mixed"));
+  hr_graph *g = c->graph;
+  hr_id frozen = hr__graph_find_value(g, "model.layers.0.mlp.up_proj.weight");
+  hr_id norm = hr__graph_find_value(g, "model.norm.weight");
+  hr_id trained = hr__graph_find_value(g, "model.layers.1.mlp.up_proj.weight");
+  g->values[frozen].trained = g->values[norm].trained = false;
+  hr_builder b;
+  hr__builder_init(&b, g, HR_F32);
+  expect_ok(c, hr__pass_precision(&b, c->recipe, NULL, &c->err));
+  assert_int_equal(dtype_of(g, frozen), HR_F16);
+  assert_int_equal(dtype_of(g, norm), HR_F16);
+  assert_int_equal(dtype_of(g, trained), HR_F32);
+
+  expect_ok(c, COMPILE(c, "model", "model.precision=bf16-true"));
+  g = c->graph;
+  hr_id wide = hr__graph_find_value(g, "model.layers.0.mlp.up_proj.weight");
+  g->values[wide].wide = true;
+  hr__builder_init(&b, g, HR_F32);
+  expect_ok(c, hr__pass_precision(&b, c->recipe, NULL, &c->err));
+  assert_int_equal(dtype_of(g, wide), HR_F32);
+  assert_int_equal(op_count(g, "step", &hr_op_copy), 1);
+}
+
+static void test_overrides(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, NULL, "model.precision=bf16-true",
+                       "model.precision_overrides={layers.0.mlp.up_proj: 16-mixed, layers.0.mlp: 32-true, lm_head: "
+                       "32-true, \"*norm\": bf16-mixed}"));
+  const hr_graph *g = c->graph;
+  for (size_t n = 0; n < g->n_nodes; n++) {
+    const hr_node *node = &g->nodes[n];
+    if (node->op == &hr_op_linear && strcmp(node->module, "model.layers.0.mlp.up_proj") == 0)
+      assert_int_equal(dtype_of(g, node->in[0]), HR_F16);
+    if (node->op == &hr_op_linear && strcmp(node->module, "model.layers.0.mlp.gate_proj") == 0)
+      assert_int_equal(dtype_of(g, node->in[0]), HR_F32);
+    if (node->op == &hr_op_linear && strcmp(node->module, "model.layers.1.mlp.up_proj") == 0)
+      assert_int_equal(dtype_of(g, node->in[0]), HR_BF16);
+    if (node->op == &hr_op_head_loss_bwd) assert_int_equal(dtype_of(g, node->in[1]), HR_F32);
+  }
+  assert_int_equal(dtype_of(g, hr__graph_find_value(g, "model.layers.0.mlp.up_proj.weight")), HR_F32);
+  assert_int_equal(dtype_of(g, hr__graph_find_value(g, "model.layers.0.mlp.down_proj.weight")), HR_F32);
+  assert_int_equal(dtype_of(g, hr__graph_find_value(g, "model.layers.1.mlp.up_proj.weight")), HR_BF16);
+  assert_int_equal(dtype_of(g, hr__graph_find_value(g, "model.norm.weight")), HR_F32);
+  /* the table is the embedding's, not the head's */
+  assert_int_equal(dtype_of(g, hr__graph_find_value(g, "model.embed_tokens.weight")), HR_BF16);
+}
+
+static void test_bad_overrides(void **state) {
+  compiled *c = *state;
+  static const struct {
+    const char *value, *message;
+  } cases[] = {
+      {"model.precision_overrides={lm_head: bf16}", "\"bf16\" is no precision"},
+      {"model.precision_overrides={lm_head: {a: 1}}", "\"a map or list\" is no precision"},
+      {"model.precision_overrides={no_such: 32-true}", "no module is left for the pattern \"no_such\""},
+      {"model.precision_overrides={mlp: 32-true, layers.0.mlp: bf16-true}", "the pattern \"layers.0.mlp\""},
+      {"model.precision_overrides=[lm_head]", "must be a map"},
+      {"model.precision_overrides=32-true", "model.precision_overrides"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    c->err = (hr_error){0};
+    assert_int_equal(COMPILE(c, NULL, cases[i].value), HR_BAD_INPUT);
+    if (!strstr(c->err.message, cases[i].message)) fail_msg("%s: %s", cases[i].value, c->err.message);
+    assert_true(c->err.place[0] != '\0' && c->err.remedy[0] != '\0');
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_mixed_keeps_masters, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_true_converts_nothing, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_partial_sums_are_wide, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_copies_stand_where_they_should, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_frozen_and_wide_parameters, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_overrides, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_bad_overrides, setup, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
