@@ -14,13 +14,15 @@ static void owners_print(const hr_job *job, FILE *to) {
 void hr__fit_print(const hr_job *job, const hr_change *changes, int count, FILE *to) {
   owners_print(job, to);
   if (count == 0) {
-    fprintf(to, "\nno change of batch, precision or length alone would fit: try a smaller model or a larger budget\n");
+    fprintf(to, "\nno change of batch, recomputing, optimizer, precision or length alone would fit: try a smaller "
+                "model or a larger budget\n");
     return;
   }
   fprintf(to, "\nwhat would fit, fastest first:\n");
   for (int i = 0; i < count; i++) {
     char text[HR_SIZE_TEXT];
-    fprintf(to, "  %12s  %.3g s a step\n", hr__size_text(changes[i].peak_bytes, text), changes[i].step_seconds);
+    fprintf(to, "  %12s  %.3g s a step%s\n", hr__size_text(changes[i].peak_bytes, text), changes[i].step_seconds,
+            changes[i].changes_results ? "; other results" : "");
     for (int o = 0; o < changes[i].n_overrides; o++)
       fprintf(to, "%16s--set %s\n", "", changes[i].override[o]);
   }

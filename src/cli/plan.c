@@ -15,7 +15,11 @@ static hr_status job_show(hr_cli *cli, const hr_job *job, const hr_job_source *s
   if (cli->json) {
     HR_TRY(hr__cli_put_json(hr__answer_plan(job, changes, n_changes), err));
   } else {
+    hr_technique techniques[HR_TECHNIQUES];
+    int n_techniques;
+    HR_TRY(hr__job_techniques(job, techniques, &n_techniques, err));
     hr__table_plan(cli, job, stdout);
+    hr__table_techniques(cli, techniques, n_techniques, stdout);
     if (!fits) hr__fit_print(job, changes, n_changes, stdout);
     HR_TRY(hr__cli_flush(err));
   }

@@ -2,6 +2,7 @@
 #include "cli/table.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +84,23 @@ static void verdict_print(const hr_cli *cli, const hr_job *job, FILE *to) {
           job->rates.measured ? "this machine's measured" : "default");
 }
 
+/* What `auto` checkpointing came to, equal neighbours together. */
+static void choices_print(const hr_chosen *chosen, FILE *to) {
+  const hr_choices *choices = &chosen->choices;
+  char text[HR_SIZE_TEXT];
+  for (size_t i = 0, end; choices->keep && i < choices->n_keep; i = end) {
+    for (end = i; end < choices->n_keep && choices->keep[end] == choices->keep[i];)
+      end++;
+    fprintf(to, "%s%zu x %s", i == 0 ? "kept of the blocks, in order: " : ", ", end - i,
+            hr__keep_name(choices->keep[i]));
+    if (end == choices->n_keep) fputc('\n', to);
+  }
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+    if (chosen->open[k] && choices->offload[k].resident_bytes != UINT64_MAX)
+      fprintf(to, "%s on the device: %s, the rest on %s\n", hr__offload_name((hr_offload_kind)k),
+              hr__size_text(choices->offload[k].resident_bytes, text), hr_tier_name(choices->offload[k].tier));
+}
+
 void hr__table_plan(const hr_cli *cli, const hr_job *job, FILE *to) {
   hr_style style = hr__cli_style(cli, to);
   const hr_tier_plan *tier = &job->plan->tiers[HR_TIER_DEVICE];
@@ -104,6 +122,30 @@ void hr__table_plan(const hr_cli *cli, const hr_job *job, FILE *to) {
       fprintf(to, "  %-12s %12s\n", hr_tier_name((hr_tier)t), hr__size_text(job->plan->tiers[t].peak_bytes, text));
   fputc('\n', to);
   verdict_print(cli, job, to);
+  choices_print(&job->chosen, to);
+}
+
+static const char *signed_text(char sign, const char *text, char out[HR_SIZE_TEXT + 1]) {
+  snprintf(out, HR_SIZE_TEXT + 1, "%s%s", sign == '-' ? "-" : "", text);
+  return out;
+}
+
+void hr__table_techniques(const hr_cli *cli, const hr_technique *techniques, int count, FILE *to) {
+  if (count == 0) return;
+  hr_style style = hr__cli_style(cli, to);
+  fprintf(to, "\n%s  %-28s %12s %14s%s\n", style.bold, "against the same without", "saves", "costs a step", style.end);
+  for (int i = 0; i < count; i++) {
+    const hr_technique *t = &techniques[i];
+    char saves[HR_SIZE_TEXT], costs[HR_SIZE_TEXT], left[HR_SIZE_TEXT + 1], right[HR_SIZE_TEXT + 1];
+    if (!t->known) {
+      fprintf(to, "  %-28s %12s %14s\n", t->name, "-", "-");
+      continue;
+    }
+    hr__size_text((uint64_t)(t->saves_bytes < 0 ? -t->saves_bytes : t->saves_bytes), saves);
+    seconds_text(fabs(t->costs_seconds), costs);
+    fprintf(to, "  %-28s %12s %14s\n", t->name, signed_text(t->saves_bytes < 0 ? '-' : '+', saves, left),
+            signed_text(t->costs_seconds < 0 ? '-' : '+', costs, right));
+  }
 }
 
 static void measured_row(const char *name, uint64_t planned, uint64_t measured, bool compare, FILE *to) {

@@ -11,6 +11,9 @@ void hr__table_head(const hr_cli *cli, const hr_job *job, FILE *to);
 /* Owners of the peak with bars, and the verdict. */
 void hr__table_plan(const hr_cli *cli, const hr_job *job, FILE *to);
 
+/* What each technique saves and costs; nothing where there are none. */
+void hr__table_techniques(const hr_cli *cli, const hr_technique *techniques, int count, FILE *to);
+
 /* What was measured; 0 where it was not. */
 typedef struct hr_measured {
   uint64_t categories[HR_CAT_COUNT]; /* resident bytes of the arena, by category live at the peak (hr__run_resident) */

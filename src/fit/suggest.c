@@ -6,6 +6,7 @@
 #include <string.h>
 
 typedef struct search {
+  const hr_recipe *recipe;
   uint64_t budget_bytes;
   hr_plan_changed plan;
   void *user;
@@ -42,7 +43,27 @@ static bool smaller_batch(const search *s, int strength, hr_change *change) {
   return true;
 }
 
+static bool word_is(const hr_recipe *recipe, const char *path, const char *word) {
+  return hr__recipe_has(recipe, path) && strcmp(hr__recipe_text(recipe, path), word) == 0;
+}
+
+/* The fastest mix that fits, so there are no milder or stronger ones. */
+static bool recompute(const search *s, int strength, hr_change *change) {
+  bool open = hr__recipe_has(s->recipe, "memory.checkpoint") && !word_is(s->recipe, "memory.checkpoint", "auto");
+  if (!open || strength > 0) return false;
+  change_add(change, "memory.checkpoint=auto");
+  return true;
+}
+
+static bool small_moments(const search *s, int strength, hr_change *change) {
+  if (!word_is(s->recipe, "training.optimizer.kind", "adamw")) return false;
+  change->changes_results = true;
+  change_add(change, "training.optimizer.kind=adamw8bit");
+  return strength == 0 || recompute(s, strength - 1, change);
+}
+
 static bool half_precision(const search *s, int strength, hr_change *change) {
+  change->changes_results = true;
   change_add(change, "model.precision=bf16-true");
   if (strength == 0) return true;
   return smaller_batch(s, strength - 1, change);
@@ -52,6 +73,7 @@ static bool shorter_sequence(const search *s, int strength, hr_change *change) {
   if (strength >= 62) return false;
   int64_t length = s->shape.length >> (strength + 1);
   if (length < 16) return false;
+  change->changes_results = true;
   change_add(change, "data.sequence_length=%" PRId64, length);
   return true;
 }
@@ -114,10 +136,11 @@ static hr_status family_search(const search *s, family_member member, hr_change 
 
 hr_status hr__suggest(const hr_recipe *recipe, uint64_t budget_bytes, hr_plan_changed plan, void *user,
                       hr_change changes[HR_SUGGESTIONS], int *count, hr_error *err) {
-  search s = {.budget_bytes = budget_bytes, .plan = plan, .user = user};
+  search s = {.recipe = recipe, .budget_bytes = budget_bytes, .plan = plan, .user = user};
   HR_TRY(hr__training_shape(recipe, &s.shape, err));
   bool full = strcmp(hr__recipe_text(recipe, "model.precision"), "32-true") == 0;
-  const family_member families[] = {smaller_batch, full ? half_precision : NULL, shorter_sequence};
+  const family_member families[] = {recompute, smaller_batch, small_moments, full ? half_precision : NULL,
+                                    shorter_sequence};
   *count = 0;
   for (size_t f = 0; f < sizeof families / sizeof families[0]; f++) {
     bool fits = false;

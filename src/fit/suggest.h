@@ -10,11 +10,12 @@
 
 #include "pass/compile.h"
 
-enum { HR_CHANGE_OVERRIDES = 4, HR_SUGGESTIONS = 4 };
+enum { HR_CHANGE_OVERRIDES = 4, HR_SUGGESTIONS = 6 };
 
 typedef struct hr_change {
   char override[HR_CHANGE_OVERRIDES][64]; /* "training.batch_size=4" */
   int n_overrides;
+  bool changes_results; /* other weights come out, beyond the order of sums: precision, optimizer, length */
   uint64_t peak_bytes;
   double step_seconds;
 } hr_change;

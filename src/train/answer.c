@@ -15,8 +15,61 @@ static json_t *change_json(const hr_change *change) {
     json_decref(list);
     return NULL;
   }
-  return json_pack("{s:o, s:I, s:f}", "set", list, "peak_bytes", (json_int_t)change->peak_bytes, "step_seconds",
-                   change->step_seconds);
+  return json_pack("{s:o, s:I, s:f, s:b}", "set", list, "peak_bytes", (json_int_t)change->peak_bytes, "step_seconds",
+                   change->step_seconds, "changes_results", (int)change->changes_results);
+}
+
+static json_t *technique_json(const hr_technique *technique) {
+  if (!technique->known) return json_pack("{s:s, s:n, s:n}", "name", technique->name, "saves_bytes", "costs_seconds");
+  return json_pack("{s:s, s:I, s:f}", "name", technique->name, "saves_bytes", (json_int_t)technique->saves_bytes,
+                   "costs_seconds", technique->costs_seconds);
+}
+
+static json_t *techniques_json(const hr_job *job) {
+  hr_technique techniques[HR_TECHNIQUES];
+  int count;
+  hr_error err; /* can only be lack of memory */
+  if (hr__job_techniques(job, techniques, &count, &err) != HR_OK) return NULL;
+  json_t *list = json_array();
+  int failed = list == NULL;
+  for (int i = 0; i < count && !failed; i++)
+    failed = json_array_append_new(list, technique_json(&techniques[i]));
+  if (!failed) return list;
+  json_decref(list);
+  return NULL;
+}
+
+/* What was kept of the outermost blocks, in order, equal neighbours together: ["3 x input", "5 x all"]. */
+static json_t *keep_json(const hr_choices *choices) {
+  json_t *list = json_array();
+  int failed = list == NULL;
+  for (size_t i = 0, end; i < choices->n_keep && !failed; i = end) {
+    for (end = i; end < choices->n_keep && choices->keep[end] == choices->keep[i];)
+      end++;
+    failed = json_array_append_new(list, json_sprintf("%zu x %s", end - i, hr__keep_name(choices->keep[i])));
+  }
+  if (!failed) return list;
+  json_decref(list);
+  return NULL;
+}
+
+/* What `auto` settings came to: null where there are none; bytes of a kind that stay, null where all of it does. */
+static json_t *choices_json(const hr_chosen *chosen) {
+  if (!chosen->any) return json_null();
+  json_t *object = json_object(), *resident = json_object();
+  int failed = object == NULL || resident == NULL;
+  if (!failed && chosen->choices.keep) failed = json_object_set_new(object, "checkpoint", keep_json(&chosen->choices));
+  for (int k = 0; k < HR_OFFLOAD_KINDS && !failed; k++) {
+    uint64_t bytes = chosen->choices.offload[k].resident_bytes;
+    if (chosen->open[k])
+      failed = json_object_set_new(resident, hr__offload_name((hr_offload_kind)k),
+                                   bytes == UINT64_MAX ? json_null() : json_integer((json_int_t)bytes));
+  }
+  if (!failed) failed = json_object_set(object, "resident_bytes", resident);
+  json_decref(resident);
+  if (!failed) return object;
+  json_decref(object);
+  return NULL;
 }
 
 json_t *hr__answer_plan(const hr_job *job, const hr_change *changes, int n_changes) {
@@ -26,6 +79,8 @@ json_t *hr__answer_plan(const hr_job *job, const hr_change *changes, int n_chang
   for (int i = 0; i < n_changes && !failed; i++)
     failed = json_array_append_new(list, change_json(&changes[i]));
   if (!failed) failed = json_object_set(answer, "changes", list);
+  if (!failed) failed = json_object_set_new(answer, "techniques", techniques_json(job));
+  if (!failed) failed = json_object_set_new(answer, "choices", choices_json(&job->chosen));
   json_decref(list);
   if (!failed) return answer;
   json_decref(answer);

@@ -18,22 +18,48 @@ static hr_status job_facts(hr_job *job, hr_error *err) {
   return HR_OK;
 }
 
+/* Without a setting, or with a share of it, the host is taken to have room. */
+static uint64_t host_budget(const hr_recipe *recipe) {
+  static const char path[] = "memory.host_budget";
+  if (!hr__recipe_has(recipe, path) || hr__recipe_is_word(recipe, path)) return UINT64_MAX;
+  return hr__recipe_size(recipe, path);
+}
+
 static hr_status job_stages(hr_job *job, hr_error *err) {
   HR_TRY(hr__training_shape(job->recipe, &job->shape, err));
   HR_TRY(job_facts(job, err));
   hr_budget budget;
   HR_TRY(hr__memory_budget(job->recipe, &job->facts, &budget, err));
-  HR_TRY(hr__compile(job->recipe, NULL, NULL, &job->graph, err));
   HR_TRY(hr__rates_load(&job->facts, &job->rates, err));
-  hr_plan_options options = {.accumulation = (int)job->shape.accumulation};
-  HR_TRY(hr__plan_build(job->graph, &job->facts, &job->rates, &options, &job->plan, err));
+  hr_open open = {.recipe = job->recipe,
+                  .facts = &job->facts,
+                  .rates = &job->rates,
+                  .accumulation = (int)job->shape.accumulation,
+                  .budget_bytes = budget.budget_bytes - budget.margin_bytes,
+                  .host_bytes = host_budget(job->recipe)};
+  HR_TRY(hr__choose(&open, &job->chosen, err));
+  job->graph = job->chosen.graph;
+  job->plan = job->chosen.plan;
   return hr__verdict(job->plan, &budget, &job->verdict, err);
+}
+
+static hr_status source_copy(hr_job *job, const hr_job_source *source, hr_error *err) {
+  const char **overrides = hr__arena_array(&job->arena, source->n_overrides, sizeof *overrides);
+  job->source = (hr_job_source){hr__arena_text(&job->arena, source->path), overrides, source->n_overrides};
+  if (!job->source.path || !overrides) return hr__nomem(err);
+  for (size_t i = 0; i < source->n_overrides; i++) {
+    overrides[i] = hr__arena_text(&job->arena, source->overrides[i]);
+    if (!overrides[i]) return hr__nomem(err);
+  }
+  return HR_OK;
 }
 
 hr_status hr__job_open(const hr_job_source *source, hr_job **out, hr_error *err) {
   hr_job *job = hr__alloc_zero(1, sizeof *job);
   if (!job) return hr__nomem(err);
-  hr_status status = hr__settings_load(source->path, source->overrides, source->n_overrides, &job->recipe, err);
+  hr_status status = source_copy(job, source, err);
+  if (status == HR_OK)
+    status = hr__settings_load(source->path, source->overrides, source->n_overrides, &job->recipe, err);
   if (status == HR_OK) status = job_stages(job, err);
   if (status != HR_OK) {
     hr__job_close(job);
@@ -45,10 +71,10 @@ hr_status hr__job_open(const hr_job_source *source, hr_job **out, hr_error *err)
 
 void hr__job_close(hr_job *job) {
   if (!job) return;
-  hr__plan_destroy(job->plan);
+  hr__chosen_fini(&job->chosen);
   hr__rates_fini(&job->rates);
-  hr__graph_destroy(job->graph);
   hr__recipe_destroy(job->recipe);
+  hr__arena_fini(&job->arena);
   hr__free(job);
 }
 
@@ -94,6 +120,12 @@ hr_status hr__job_suggest(const hr_job *job, const hr_job_source *source, hr_cha
   hr_job_source borrowed = *source;
   return hr__suggest(job->recipe, job->verdict.budget_bytes - job->verdict.margin_bytes, changed_plan, &borrowed,
                      changes, count, err);
+}
+
+hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHNIQUES], int *count, hr_error *err) {
+  hr_job_source source = job->source;
+  return hr__techniques(job->recipe, job->verdict.peak_bytes, job->plan->step_seconds, changed_plan, &source,
+                        techniques, count, err);
 }
 
 hr_status hr__job_device(const hr_job *job, hr_device **out, hr_error *err) {

@@ -3,19 +3,9 @@
 #ifndef HR_TRAIN_JOB_H
 #define HR_TRAIN_JOB_H
 
-#include "fit/suggest.h"
+#include "fit/choose.h"
+#include "fit/techniques.h"
 #include "plan/verdict.h"
-
-struct hr_job {
-  hr_recipe *recipe;
-  hr_graph *graph;
-  hr_facts facts;
-  hr_rates rates;
-  hr_plan *plan;
-  hr_training_shape shape;
-  hr_verdict verdict;
-};
-typedef struct hr_job hr_job;
 
 /* What a job is opened from. */
 typedef struct hr_job_source {
@@ -23,6 +13,20 @@ typedef struct hr_job_source {
   const char *const *overrides;
   size_t n_overrides;
 } hr_job_source;
+
+struct hr_job {
+  hr_arena arena;
+  hr_job_source source; /* a copy, in the arena */
+  hr_recipe *recipe;
+  hr_facts facts;
+  hr_rates rates;
+  hr_chosen chosen; /* what `auto` settings came to; owns graph and plan */
+  const hr_graph *graph;
+  const hr_plan *plan;
+  hr_training_shape shape;
+  hr_verdict verdict;
+};
+typedef struct hr_job hr_job;
 
 /* Loads, compiles and plans. A plan over its budget is HR_OK: see `verdict` and hr__job_check. */
 hr_status hr__job_open(const hr_job_source *source, hr_job **out, hr_error *err);
@@ -34,6 +38,9 @@ hr_status hr__job_check(const hr_job *job, hr_error *err);
 /* The cheapest changes that would fit, by planning the recipe again with each. */
 hr_status hr__job_suggest(const hr_job *job, const hr_job_source *source, hr_change changes[HR_SUGGESTIONS], int *count,
                           hr_error *err);
+
+/* What each memory technique of the recipe saves and costs, by planning it once more without each. */
+hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHNIQUES], int *count, hr_error *err);
 
 /* Opens the device the recipe names. */
 hr_status hr__job_device(const hr_job *job, hr_device **out, hr_error *err);

@@ -1,0 +1,42 @@
+/* choose: closes the settings of memory that a recipe leaves open (`auto`) for a budget.
+ *
+ * memory.checkpoint: plans with all blocks kept alike give the variants of every block, fit/chain the frontier, and the
+ * fastest entry whose real, packed plan fits is taken. The frontier does not depend on the budget, so a larger budget
+ * never gives a slower plan. memory.offload.*: where that does not fit, kinds go to lower tiers one after another, each
+ * only as far as it must. What cannot fit is answered with the smallest plan.
+ */
+#ifndef HR_FIT_CHOOSE_H
+#define HR_FIT_CHOOSE_H
+
+#include "pass/compile.h"
+#include "plan/plan.h"
+
+typedef struct hr_open {
+  const hr_recipe *recipe;
+  const hr_facts *facts;
+  const hr_rates *rates;
+  int accumulation;
+  uint64_t budget_bytes; /* on the device, fixed costs and all, margin taken off */
+  uint64_t host_bytes;   /* budget of the host tier */
+} hr_open;
+
+/* The recipe compiled and planned with what was chosen. */
+typedef struct hr_chosen {
+  hr_arena arena;
+  hr_choices choices; /* keep == NULL: checkpointing was not open */
+  bool open[HR_OFFLOAD_KINDS];
+  bool any; /* something was open; else the choices are not used */
+  hr_graph *graph;
+  hr_plan *plan;
+} hr_chosen;
+
+/* Whether a recipe leaves anything to be chosen. */
+bool hr__choose_any(const hr_recipe *recipe);
+
+hr_status hr__choose(const hr_open *open, hr_chosen *out, hr_error *err);
+void hr__chosen_fini(hr_chosen *chosen);
+
+const char *hr__keep_name(hr_keep keep);
+const char *hr__offload_name(hr_offload_kind kind); /* as in memory.offload.<name> */
+
+#endif

@@ -1,0 +1,24 @@
+/* techniques: what each memory technique of a recipe saves and costs, against the same recipe without it.
+ *
+ * Only computes: planning the changed recipe is the caller's function (hr_plan_changed), called once per technique. A
+ * technique that another one needs takes that one with it: without adapters nothing is frozen, so nothing is quantized.
+ */
+#ifndef HR_FIT_TECHNIQUES_H
+#define HR_FIT_TECHNIQUES_H
+
+#include "fit/suggest.h"
+
+enum { HR_TECHNIQUES = 16, HR_TECHNIQUE_NAME = 48 };
+
+typedef struct hr_technique {
+  char name[HR_TECHNIQUE_NAME]; /* "checkpoint: selective" */
+  bool known;                   /* false: the recipe cannot be planned without it */
+  int64_t saves_bytes;          /* on the device, at the peak; may be negative */
+  double costs_seconds;         /* per effective step; may be negative */
+} hr_technique;
+
+/* `peak_bytes` and `step_seconds` are the recipe's own. */
+hr_status hr__techniques(const hr_recipe *recipe, uint64_t peak_bytes, double step_seconds, hr_plan_changed plan,
+                         void *user, hr_technique out[HR_TECHNIQUES], int *count, hr_error *err);
+
+#endif

@@ -1,0 +1,358 @@
+/* The checkpoint pass: backward reads forward values that were kept, or clones of forward nodes make them again.
+ *
+ * A value's scope is the innermost block that holds its producer and all its forward readers. Values without scope
+ * (outside blocks, between blocks) are kept; those inside a block with `recompute` are made again; all others by what
+ * is to be kept of their outermost block. Clones stand right before the first backward node that needs them, once per
+ * program; what a fleeting op makes is made again for every reader. A clone has the module of its original, so that it
+ * draws the same random numbers: recomputing changes no bit.
+ */
+#include "pass/checkpoint.h"
+
+#include <string.h>
+
+#include "pass/cut.h"
+#include "pass/pass.h"
+
+static const hr_key keys[] = {
+    {.path = "memory.checkpoint",
+     .type = HR_KEY_CHOICE,
+     .fallback = "none",
+     .choices = "none|selective|every-layer|auto",
+     .meaning = "what backward computes again: nothing, all but products and attention, whole layers, or the fastest "
+                "mix that fits the budget"},
+};
+const hr_key_table hr_checkpoint_keys = {keys, sizeof keys / sizeof keys[0]};
+
+typedef enum fate {
+  FATE_KEPT,  /* backward reads the value itself */
+  FATE_AGAIN, /* made again */
+  FATE_OPEN   /* to be decided by a cut */
+} fate;
+
+typedef struct remat {
+  hr_builder *b;
+  hr_graph *g;
+  hr_arena arena; /* of everything below */
+  hr_id program;
+  size_t n_values; /* before clones */
+  hr_id *scope;    /* per value, of those made in forward */
+  bool *needed;    /* per value: a node behind forward reads it */
+  fate *fates;     /* per value */
+  hr_id *again;    /* per value: its clone, or HR_NONE */
+  hr_id *vertex;   /* per value: number in the cut of its block, or HR_NONE */
+  hr_id *blocks;   /* outermost, in order */
+  hr_keep *keep;   /* of each */
+  size_t n_blocks;
+  hr_desc *descs; /* room for the operands of any node */
+  hr_id *order;   /* of all programs */
+  size_t n_order, cap_order;
+  bool cloned;
+} remat;
+
+hr_id hr__block_outermost(const hr_graph *graph, hr_id block) {
+  while (block != HR_NONE && graph->blocks[block].parent != HR_NONE)
+    block = graph->blocks[block].parent;
+  return block;
+}
+
+size_t hr__checkpoint_blocks(const hr_graph *graph, hr_id program, hr_id *blocks) {
+  const hr_program *p = &graph->programs[program];
+  size_t count = 0;
+  for (hr_id n = p->first; n < p->first + p->count; n++) {
+    hr_id block = hr__block_outermost(graph, graph->nodes[n].block);
+    if (graph->nodes[n].phase != HR_FORWARD || block == HR_NONE) continue;
+    if (count > 0 && blocks[count - 1] == block) continue;
+    bool seen = false;
+    for (size_t i = 0; i < count && !seen; i++)
+      seen = blocks[i] == block;
+    if (!seen) blocks[count++] = block;
+  }
+  return count;
+}
+
+/* --- what is needed, and within which block ------------------------------------------------------------------------
+ */
+
+static bool block_within(const hr_graph *g, hr_id block, hr_id outer) {
+  while (block != HR_NONE && block != outer)
+    block = g->blocks[block].parent;
+  return block == outer;
+}
+
+static hr_id block_common(const hr_graph *g, hr_id a, hr_id b) {
+  while (a != HR_NONE && !block_within(g, b, a))
+    a = g->blocks[a].parent;
+  return a;
+}
+
+static bool made_in_forward(const remat *r, hr_id value) {
+  hr_id producer = r->g->values[value].producer;
+  return producer != HR_NONE && producer != HR_DROPPED && r->g->nodes[producer].phase == HR_FORWARD &&
+         r->g->nodes[producer].program == r->program;
+}
+
+static void scopes_find(remat *r) {
+  const hr_graph *g = r->g;
+  const hr_program *p = &g->programs[r->program];
+  for (hr_id n = p->first; n < p->first + p->count; n++) {
+    const hr_node *node = &g->nodes[n];
+    for (int j = 0; node->phase == HR_FORWARD && j < node->n_out; j++)
+      r->scope[node->out[j]] = node->block;
+    for (int i = 0; i < node->n_in; i++) {
+      if (node->in[i] == HR_NONE || !made_in_forward(r, node->in[i])) continue;
+      if (node->phase == HR_FORWARD)
+        r->scope[node->in[i]] = block_common(g, r->scope[node->in[i]], node->block);
+      else
+        r->needed[node->in[i]] = true;
+    }
+  }
+  for (int i = 0; i < p->n_outputs; i++)
+    r->scope[p->output[i].value] = HR_NONE;
+}
+
+/* Whether a node may run a second time: it writes no state, and what it makes has storage of its own. */
+static bool node_repeats(const hr_graph *g, const hr_node *node) {
+  if (node->op->effect || node->op->transfer != HR_TRANSFER_NONE) return false;
+  for (int a = 0; a < node->op->n_alias; a++)
+    if (node->op->alias[a].kind == HR_ALIAS_MUST) return false;
+  for (int j = 0; j < node->n_out; j++)
+    if (g->buffers[g->values[node->out[j]].buffer].persistent) return false;
+  return true;
+}
+
+static hr_keep block_keep(const remat *r, hr_id block) {
+  for (size_t i = 0; i < r->n_blocks; i++)
+    if (r->blocks[i] == block) return r->keep[i];
+  return HR_KEEP_ALL;
+}
+
+static fate value_fate(const remat *r, hr_id value) {
+  const hr_graph *g = r->g;
+  const hr_node *node = &g->nodes[g->values[value].producer];
+  if (!node_repeats(g, node) || g->values[value].base != HR_NONE) return FATE_KEPT;
+  if (node->op->fleeting) return FATE_AGAIN;
+  hr_id scope = r->scope[value];
+  if (scope == HR_NONE) return FATE_KEPT;
+  for (hr_id block = scope; block != HR_NONE; block = g->blocks[block].parent)
+    if (g->blocks[block].recompute) return FATE_AGAIN;
+  switch (block_keep(r, hr__block_outermost(g, scope))) {
+  case HR_KEEP_ALL:
+    return FATE_KEPT;
+  case HR_KEEP_SELECTIVE:
+    return FATE_OPEN;
+  case HR_KEEP_INPUT:
+  case HR_KEEP_OFFLOADED:
+    break;
+  }
+  return FATE_AGAIN;
+}
+
+/* --- selective: the cheapest values to keep so that no product is computed twice ------------------------------------
+ */
+
+static bool node_expensive(const remat *r, const hr_node *node) {
+  hr_op_view view = hr__node_view(r->g, node, r->descs);
+  hr_cost cost = {0};
+  node->op->cost(&view, &cost);
+  return cost.op_class == HR_CLASS_PRODUCT || cost.op_class == HR_CLASS_ATTENTION;
+}
+
+/* Vertices are the values of the block that are not kept anyway; a path leads from what only a product can make to what
+ * backward reads. Where a block is recomputed whatever is kept, its products are no sources. */
+static hr_status cut_vertices(remat *r, hr_cut *cut, const hr_node *node, hr_error *err) {
+  bool expensive = node_expensive(r, node);
+  for (int j = 0; j < node->n_out; j++) {
+    hr_id out = node->out[j], v = r->vertex[out];
+    if (v == HR_NONE) continue;
+    bool open = r->fates[out] == FATE_OPEN;
+    cut->cost[v] = open ? hr_desc_bytes(&r->g->values[out].desc) : HR_CUT_NEVER;
+    cut->source[v] = open && expensive;
+    cut->sink[v] = r->needed[out];
+    for (int i = 0; !cut->source[v] && i < node->n_in; i++) {
+      hr_id from = node->in[i] == HR_NONE ? HR_NONE : r->vertex[node->in[i]];
+      if (from != HR_NONE) HR_TRY(hr__cut_edge(cut, from, v, err));
+    }
+  }
+  return HR_OK;
+}
+
+static hr_status block_cut(remat *r, hr_id block, hr_error *err) {
+  const hr_graph *g = r->g;
+  const hr_program *p = &g->programs[r->program];
+  hr_id *values = hr__arena_array(&r->arena, r->n_values, sizeof *values);
+  if (!values) return hr__nomem(err);
+  size_t count = 0;
+  hr_id first = p->first + p->count, end = p->first;
+  for (hr_id n = p->first; n < p->first + p->count; n++) {
+    const hr_node *node = &g->nodes[n];
+    if (node->phase != HR_FORWARD || hr__block_outermost(g, node->block) != block) continue;
+    if (n < first) first = n;
+    end = n + 1;
+    for (int j = 0; j < node->n_out; j++) {
+      if (r->fates[node->out[j]] == FATE_KEPT) continue;
+      r->vertex[node->out[j]] = (hr_id)count;
+      values[count++] = node->out[j];
+    }
+  }
+  hr_cut cut;
+  HR_TRY(hr__cut_init(&cut, &r->arena, count, err));
+  bool *taken = hr__arena_array(&r->arena, count, sizeof *taken);
+  if (!taken) return hr__nomem(err);
+  for (hr_id n = first; n < end; n++)
+    if (g->nodes[n].phase == HR_FORWARD && hr__block_outermost(g, g->nodes[n].block) == block)
+      HR_TRY(cut_vertices(r, &cut, &g->nodes[n], err));
+  HR_TRY(hr__cut_solve(&cut, taken, err));
+  for (size_t v = 0; v < count; v++)
+    r->fates[values[v]] = taken[v] ? FATE_KEPT : FATE_AGAIN;
+  return HR_OK;
+}
+
+static hr_status fates_decide(remat *r, hr_error *err) {
+  for (hr_id v = 0; v < r->n_values; v++)
+    if (made_in_forward(r, v)) r->fates[v] = value_fate(r, v);
+  for (size_t i = 0; i < r->n_blocks; i++)
+    if (r->keep[i] == HR_KEEP_SELECTIVE) HR_TRY(block_cut(r, r->blocks[i], err));
+  return HR_OK;
+}
+
+/* --- clones ---------------------------------------------------------------------------------------------------------
+ */
+
+static hr_status order_add(remat *r, hr_id node, hr_error *err) {
+  if (hr__arena_grow(&r->arena, (void **)&r->order, &r->cap_order, r->n_order, sizeof *r->order) != 0)
+    return hr__nomem(err);
+  r->order[r->n_order++] = node;
+  return HR_OK;
+}
+
+static hr_status value_again(remat *r, hr_id value, hr_id *out, hr_error *err);
+
+/* The operands of a node that runs in backward, each kept or made again; NULL in *out: they are those it has. */
+static hr_status operands_again(remat *r, const hr_node *node, const hr_id **out, hr_error *err) {
+  *out = NULL;
+  hr_id *in = NULL;
+  for (int i = 0; i < node->n_in; i++) {
+    hr_id from = node->in[i], to = from;
+    if (from == HR_NONE || from >= r->n_values || !made_in_forward(r, from) || r->fates[from] == FATE_KEPT) continue;
+    for (int k = 0; in && k < i && to == from; k++) /* an operand that was named before */
+      if (node->in[k] == from) to = in[k];
+    if (to == from) HR_TRY(value_again(r, from, &to, err));
+    if (!in) {
+      in = hr__arena_array(&r->g->arena, (size_t)node->n_in, sizeof *in);
+      if (!in) return hr__nomem(err);
+      memcpy(in, node->in, (size_t)node->n_in * sizeof *in);
+    }
+    in[i] = to;
+  }
+  *out = in;
+  return HR_OK;
+}
+
+static hr_status value_again(remat *r, hr_id value, hr_id *out, hr_error *err) {
+  *out = r->again[value];
+  if (*out != HR_NONE) return HR_OK;
+  const hr_node node = r->g->nodes[r->g->values[value].producer];
+  const hr_id *in;
+  HR_TRY(operands_again(r, &node, &in, err));
+  r->b->module = node.module;
+  r->b->block = node.block;
+  hr_id first = hr__emit(r->b, node.op, in ? in : node.in, node.n_in, node.args);
+  HR_TRY(hr__builder_status(r->b, err));
+  hr_id clone = r->g->values[first].producer;
+  r->g->nodes[clone].place = node.place;
+  r->cloned = true;
+  for (int j = 0; j < node.n_out; j++) {
+    hr_id made = r->g->nodes[clone].out[j];
+    if (!node.op->fleeting) r->again[node.out[j]] = made;
+    if (node.out[j] == value) *out = made;
+  }
+  return order_add(r, clone, err);
+}
+
+static hr_status nodes_walk(remat *r, hr_error *err) {
+  const hr_program p = r->g->programs[r->program];
+  for (hr_id n = p.first; n < p.first + p.count; n++) {
+    if (r->g->nodes[n].phase != HR_FORWARD) {
+      const hr_node node = r->g->nodes[n];
+      const hr_id *in;
+      HR_TRY(operands_again(r, &node, &in, err));
+      if (in) r->g->nodes[n].in = in;
+    }
+    HR_TRY(order_add(r, n, err));
+  }
+  return HR_OK;
+}
+
+/* --- the pass -------------------------------------------------------------------------------------------------------
+ */
+
+static hr_keep recipe_keep(const hr_recipe *recipe) {
+  const char *word = hr__recipe_has(recipe, keys[0].path) ? hr__recipe_text(recipe, keys[0].path) : "none";
+  if (strcmp(word, "selective") == 0) return HR_KEEP_SELECTIVE;
+  return strcmp(word, "every-layer") == 0 ? HR_KEEP_INPUT : HR_KEEP_ALL;
+}
+
+static bool program_trains(const hr_graph *g, const hr_program *p) {
+  for (hr_id n = p->first; n < p->first + p->count; n++)
+    if (g->nodes[n].phase == HR_BACKWARD) return true;
+  return false;
+}
+
+static hr_status program_remat(remat *r, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
+  hr_graph *g = r->g;
+  size_t operands = 1;
+  for (size_t n = 0; n < g->n_nodes; n++) {
+    size_t has = (size_t)(g->nodes[n].n_in + g->nodes[n].n_out);
+    if (has > operands) operands = has;
+  }
+  r->n_values = g->n_values;
+  r->scope = hr__arena_array(&r->arena, g->n_values, sizeof *r->scope);
+  r->needed = hr__arena_array(&r->arena, g->n_values, sizeof *r->needed);
+  r->fates = hr__arena_array(&r->arena, g->n_values, sizeof *r->fates);
+  r->again = hr__arena_array(&r->arena, g->n_values, sizeof *r->again);
+  r->vertex = hr__arena_array(&r->arena, g->n_values, sizeof *r->vertex);
+  r->blocks = hr__arena_array(&r->arena, g->n_blocks, sizeof *r->blocks);
+  r->keep = hr__arena_array(&r->arena, g->n_blocks, sizeof *r->keep);
+  r->descs = hr__arena_array(&r->arena, operands, sizeof *r->descs);
+  if (!r->scope || !r->needed || !r->fates || !r->again || !r->vertex || !r->blocks || !r->keep || !r->descs)
+    return hr__nomem(err);
+  for (size_t v = 0; v < g->n_values; v++)
+    r->scope[v] = r->again[v] = r->vertex[v] = HR_NONE;
+  r->n_blocks = hr__checkpoint_blocks(g, r->program, r->blocks);
+  bool chosen = choices && choices->keep;
+  for (size_t i = 0; i < r->n_blocks; i++)
+    r->keep[i] = !chosen ? recipe_keep(recipe) : i < choices->n_keep ? choices->keep[i] : HR_KEEP_ALL;
+  scopes_find(r);
+  HR_TRY(fates_decide(r, err));
+  r->b->program = r->program;
+  r->b->phase = HR_BACKWARD;
+  return nodes_walk(r, err);
+}
+
+static hr_status programs_remat(remat *r, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
+  for (hr_id p = 0; p < r->g->n_programs; p++) {
+    const hr_program *program = &r->g->programs[p];
+    r->program = p;
+    if (program_trains(r->g, program)) {
+      HR_TRY(program_remat(r, recipe, choices, err));
+      continue;
+    }
+    for (hr_id n = program->first; n < program->first + program->count; n++)
+      HR_TRY(order_add(r, n, err));
+  }
+  return r->cloned ? hr__graph_arrange(r->g, r->order, r->n_order, err) : HR_OK;
+}
+
+hr_status hr__pass_checkpoint(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
+  hr_builder before = *b;
+  remat r = {.b = b, .g = b->graph};
+  hr__arena_init(&r.arena);
+  hr_status status = programs_remat(&r, recipe, choices, err);
+  hr__arena_fini(&r.arena);
+  b->program = before.program;
+  b->block = before.block;
+  b->phase = before.phase;
+  b->module = before.module;
+  /* forward nodes that only served backward have lost their readers */
+  return status == HR_OK && r.cloned ? hr__pass_prune(b, recipe, choices, err) : status;
+}
