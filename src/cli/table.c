@@ -66,6 +66,7 @@ void hr__table_head(const hr_cli *cli, const hr_job *job, FILE *to) {
           trained == all ? "" : " (not all trained)", hr__recipe_text(job->recipe, "model.precision"));
   fprintf(to, "a step: %" PRId64 " x %" PRId64 " tokens", job->shape.batch, job->shape.length);
   if (job->shape.accumulation > 1) fprintf(to, ", accumulated %" PRId64 " times", job->shape.accumulation);
+  if (job->shape.n_schedule > 1) fprintf(to, " at first");
   fprintf(to, "\n%s\n", job->facts.name);
 }
 

@@ -18,8 +18,7 @@ typedef struct hr_control {
   float loss_weight;      /* factor on each token's loss and gradient: 1 / valid tokens of the effective batch */
   float loss_scale;       /* dynamic loss scale; 1 where unused */
   uint32_t skip;          /* predicate of update kernels: non-zero leaves weights and moments untouched */
-  uint32_t valid_rows; /* rows of the batch that hold data; for short last batches, which are to come: always the whole
-                          batch now, and no kernel reads it */
+  uint32_t valid_rows;    /* rows of the batch that hold data; the others have no targets */
   uint32_t reserved;
 } hr_control;
 

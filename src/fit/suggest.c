@@ -32,6 +32,7 @@ typedef bool (*family_member)(const search *s, int strength, hr_change *change);
 
 static bool smaller_batch(const search *s, int strength, hr_change *change) {
   int64_t batch = s->shape.batch;
+  if (s->shape.n_schedule > 1) return false; /* one number cannot stand for a schedule */
   for (int i = 0; i <= strength; i++) {
     if (batch == 1) return false;
     int64_t next = batch / 2;

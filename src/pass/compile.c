@@ -1,7 +1,6 @@
 /* compile: drives a recipe through model, passes, grad and passes. */
 #include "pass/compile.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "grad/grad.h"
@@ -13,7 +12,15 @@ static const hr_key keys[] = {
      .required = true,
      .min = 1,
      .max = 1 << 24,
-     .meaning = "tokens per sample"},
+     .meaning = "tokens per sample; longer ones are cut"},
+    {.path = "data.source",
+     .type = HR_KEY_CHOICE,
+     .fallback = "text",
+     .choices = "text|lines|synthetic",
+     .meaning = "text: the bytes of a file are the tokens; lines: every line is a sample; synthetic: random tokens"},
+    {.path = "data.buckets",
+     .type = HR_KEY_TREE,
+     .meaning = "source lines: lengths to which samples are padded, ascending up to sequence_length; one unless given"},
     {.path = "training.batch_size",
      .type = HR_KEY_INT,
      .fallback = "1",
@@ -24,7 +31,8 @@ static const hr_key keys[] = {
      .type = HR_KEY_INT,
      .min = 1,
      .max = 1 << 20,
-     .meaning = "micro-batches per optimizer step"},
+     .tree = true,
+     .meaning = "micro-batches per optimizer step; or a schedule by epoch: {0: 4, 8: 2}"},
     {.path = "training.effective_batch",
      .type = HR_KEY_INT,
      .min = 1,
@@ -73,38 +81,17 @@ static const hr_key keys[] = {
 };
 const hr_key_table hr_compile_keys = {keys, sizeof keys / sizeof keys[0]};
 
-hr_status hr__training_shape(const hr_recipe *recipe, hr_training_shape *out, hr_error *err) {
-  *out = (hr_training_shape){.batch = hr__recipe_int(recipe, "training.batch_size"),
-                             .length = hr__recipe_int(recipe, "data.sequence_length"),
-                             .accumulation = 1,
-                             .eval = hr__recipe_has(recipe, "training.eval_every")};
-  bool counted = hr__recipe_has(recipe, "training.gradient_accumulation");
-  if (counted) out->accumulation = hr__recipe_int(recipe, "training.gradient_accumulation");
-  if (hr__recipe_has(recipe, "training.effective_batch")) {
-    int64_t effective = hr__recipe_int(recipe, "training.effective_batch");
-    if (effective % out->batch != 0)
-      return hr__recipe_fail(recipe, "training.effective_batch", "choose a batch_size that divides it", err,
-                             "effective_batch %" PRId64 " is not a multiple of batch_size %" PRId64, effective,
-                             out->batch);
-    int64_t accumulation = effective / out->batch;
-    if (counted && accumulation != out->accumulation)
-      return hr__recipe_fail(recipe, "training.effective_batch", "give only one of the two", err,
-                             "effective_batch %" PRId64 " contradicts batch_size x gradient_accumulation = %" PRId64,
-                             effective, out->batch * out->accumulation);
-    if (accumulation > 1 << 20)
-      return hr__recipe_fail(recipe, "training.effective_batch", "raise batch_size", err,
-                             "%" PRId64 " micro-batches per step are too many", accumulation);
-    out->accumulation = accumulation;
-  }
-  return HR_OK;
-}
-
-/* One program with the model's forward pass; its loss is the output "loss". */
+/* One program with the model's forward pass; its loss is the output "loss". The name is copied. */
 static void forward_emit(hr_builder *b, const hr_model *model, const hr_recipe *recipe, const char *program,
-                         const hr_training_shape *shape) {
-  hr__program_begin(b, program);
-  hr_desc desc = hr__desc2(HR_I32, shape->batch, shape->length);
-  hr_model_batch batch = {.batch = shape->batch, .length = shape->length};
+                         int64_t rows, int64_t length) {
+  const char *name = hr__arena_text(&b->graph->arena, program);
+  if (!name) {
+    b->status = hr__nomem(&b->error);
+    return;
+  }
+  hr__program_begin(b, name);
+  hr_desc desc = hr__desc2(HR_I32, rows, length);
+  hr_model_batch batch = {.batch = rows, .length = length};
   batch.tokens = hr__input(b, "tokens", desc);
   batch.targets = hr__input(b, "targets", desc);
   hr_id loss = model->forward(b, recipe, &batch);
@@ -112,26 +99,38 @@ static void forward_emit(hr_builder *b, const hr_model *model, const hr_recipe *
 }
 
 static void model_stage(hr_builder *b, const hr_model *model, const hr_recipe *recipe, const hr_training_shape *shape) {
-  if (shape->accumulation == 1) {
-    forward_emit(b, model, recipe, "step", shape);
-  } else {
-    forward_emit(b, model, recipe, "micro_first", shape);
-    forward_emit(b, model, recipe, "micro_next", shape);
+  char name[HR_PROGRAM_NAME];
+  if (hr__training_whole(shape)) forward_emit(b, model, recipe, "step", shape->batch, shape->length);
+  for (int i = 0; i < shape->n_buckets && !hr__training_whole(shape); i++) {
+    forward_emit(b, model, recipe, hr__bucket_program(shape, i, "micro_first", name), shape->batch, shape->buckets[i]);
+    if (shape->accumulation_max == 1) continue;
+    forward_emit(b, model, recipe, hr__bucket_program(shape, i, "micro_next", name), shape->batch, shape->buckets[i]);
   }
-  if (shape->eval) forward_emit(b, model, recipe, "eval", shape);
+  if (shape->eval) forward_emit(b, model, recipe, "eval", shape->batch, shape->length);
+}
+
+/* What a program does with gradients, by its name up to '@'; false: it has none. */
+static bool grad_mode_find(const char *program, hr_grad_mode *mode) {
+  static const struct {
+    const char *base;
+    hr_grad_mode mode;
+  } trained[] = {{"step", HR_GRAD_TRANSIENT}, {"micro_first", HR_GRAD_WRITE}, {"micro_next", HR_GRAD_ACCUMULATE}};
+  size_t length = strcspn(program, "@");
+  for (size_t i = 0; i < sizeof trained / sizeof trained[0]; i++) {
+    if (strlen(trained[i].base) != length || strncmp(program, trained[i].base, length) != 0) continue;
+    *mode = trained[i].mode;
+    return true;
+  }
+  return false;
 }
 
 static hr_status grad_stage(hr_builder *b, hr_error *err) {
-  static const struct {
-    const char *program;
+  for (size_t p = 0; p < b->graph->n_programs; p++) {
     hr_grad_mode mode;
-  } trained[] = {{"step", HR_GRAD_TRANSIENT}, {"micro_first", HR_GRAD_WRITE}, {"micro_next", HR_GRAD_ACCUMULATE}};
-  for (size_t i = 0; i < sizeof trained / sizeof trained[0]; i++) {
-    hr_id program = hr__graph_find_program(b->graph, trained[i].program);
-    if (program == HR_NONE) continue;
-    b->program = program;
-    hr_loss loss = {.value = hr__program_output(b->graph, program, "loss"), .weight = 1.0f};
-    HR_TRY(hr__grad(b, &loss, 1, trained[i].mode, err));
+    if (!grad_mode_find(b->graph->programs[p].name, &mode)) continue;
+    b->program = (hr_id)p;
+    hr_loss loss = {.value = hr__program_output(b->graph, b->program, "loss"), .weight = 1.0f};
+    HR_TRY(hr__grad(b, &loss, 1, mode, err));
     HR_TRY(hr__graph_regroup(b->graph, NULL, err));
   }
   return HR_OK;

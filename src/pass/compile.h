@@ -5,12 +5,31 @@
 
 #include "model/model.h"
 
-/* Settings that shape the graph, read from the recipe once and checked against each other. */
+enum { HR_SCHEDULE_ENTRIES = 64 };
+
+/* Settings that shape the graph, read from the recipe once and checked against each other (shape.c). */
 typedef struct hr_training_shape {
-  int64_t batch, length, accumulation;
+  int64_t batch, length;    /* rows of a micro-batch; longest row */
+  int64_t accumulation;     /* micro-batches per step in the first epoch */
+  int64_t accumulation_max; /* in any epoch */
+  struct {
+    int64_t epoch, accumulation; /* from this epoch on, from 0, ascending */
+  } schedule[HR_SCHEDULE_ENTRIES];
+  int n_schedule;               /* 1 where accumulation is a number */
+  int64_t buckets[HR_PROGRAMS]; /* lengths of rows, ascending; the last is `length` */
+  int n_buckets;
+  bool lines; /* data.source: samples of different lengths, and steps that end with the epoch */
   bool eval;
 } hr_training_shape;
 hr_status hr__training_shape(const hr_recipe *recipe, hr_training_shape *out, hr_error *err);
+
+/* Whether one program, "step", does all of a step. Else "micro_first" writes gradients, "micro_next" (where
+ * accumulation_max > 1) adds to them and "update" applies them. With several buckets each has micro programs of its
+ * own: those of the longest keep the plain names, the others end in "@length". */
+bool hr__training_whole(const hr_training_shape *shape);
+/* Name of a program of a bucket. */
+enum { HR_PROGRAM_NAME = 48 };
+const char *hr__bucket_program(const hr_training_shape *shape, int bucket, const char *base, char out[HR_PROGRAM_NAME]);
 
 /* Kinds of values that may live below the device: memory.offload.<name>. */
 typedef enum hr_offload_kind {

@@ -1,4 +1,4 @@
-/* Text and synthetic data; see data.h. */
+/* Text, lines and synthetic data; see data.h. */
 #include "train/data.h"
 
 #include <errno.h>
@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "base/random.h"
+#include "train/lines.h"
 
 enum { BYTE_TOKENS = 256 };
 
@@ -20,6 +21,7 @@ struct hr_data {
   int fd;           /* -1: synthetic */
   uint64_t bytes;
   int64_t train_windows, eval_windows;
+  hr_lines *lines; /* NULL: text or synthetic */
   hr_random_key order, train_tokens, eval_tokens;
 };
 
@@ -39,10 +41,25 @@ static hr_status windows_split(hr_data *data, const hr_recipe *recipe, hr_error 
   return HR_OK;
 }
 
-static hr_status text_open(hr_data *data, const hr_recipe *recipe, hr_error *err) {
+static hr_status lines_open(hr_data *data, const hr_recipe *recipe, hr_error *err) {
+  hr_lines_source source = {.path = data->path,
+                            .fd = data->fd,
+                            .bytes = data->bytes,
+                            .batch = data->shape.batch,
+                            .buckets = data->shape.buckets,
+                            .n_buckets = data->shape.n_buckets,
+                            .seed = data->shape.seed,
+                            .held_out = data->shape.eval ? hr__recipe_float(recipe, "data.eval_fraction") : 0};
+  HR_TRY(hr__lines_open(&source, &data->lines, err));
+  data->train_windows = hr__lines_train(data->lines);
+  data->eval_windows = hr__lines_eval(data->lines);
+  return HR_OK;
+}
+
+static hr_status file_open(hr_data *data, const hr_recipe *recipe, bool lines, hr_error *err) {
   if (!hr__recipe_has(recipe, "data.path"))
     return hr__recipe_fail(recipe, "data.source", "give data.path, or use source: synthetic", err,
-                           "source text needs data.path");
+                           "source %s needs data.path", hr__recipe_text(recipe, "data.source"));
   if (data->shape.vocabulary < BYTE_TOKENS)
     return hr__recipe_fail(recipe, "data.source", "use a vocab_size of 256 or more", err,
                            "text has 256 byte tokens, but the model's vocabulary has only %" PRId64,
@@ -57,7 +74,7 @@ static hr_status text_open(hr_data *data, const hr_recipe *recipe, hr_error *err
     return hr__fail(err, HR_BAD_INPUT, data->path, "data.path must name a plain file", "%s",
                     S_ISDIR(facts.st_mode) ? "this is a folder" : "this is not a plain file");
   data->bytes = (uint64_t)facts.st_size;
-  return windows_split(data, recipe, err);
+  return lines ? lines_open(data, recipe, err) : windows_split(data, recipe, err);
 }
 
 hr_status hr__data_open(const hr_recipe *recipe, const hr_data_shape *shape, hr_data **out, hr_error *err) {
@@ -69,7 +86,8 @@ hr_status hr__data_open(const hr_recipe *recipe, const hr_data_shape *shape, hr_
   data->train_tokens = (hr_random_key){shape->seed, hr__random_stream("data.synthetic")};
   data->eval_tokens = (hr_random_key){shape->seed, hr__random_stream("data.synthetic.eval")};
   hr_status status = HR_OK;
-  if (strcmp(hr__recipe_text(recipe, "data.source"), "text") == 0) status = text_open(data, recipe, err);
+  const char *source = hr__recipe_text(recipe, "data.source");
+  if (strcmp(source, "synthetic") != 0) status = file_open(data, recipe, strcmp(source, "lines") == 0, err);
   if (status != HR_OK) {
     hr__data_close(data);
     return status;
@@ -80,6 +98,7 @@ hr_status hr__data_open(const hr_recipe *recipe, const hr_data_shape *shape, hr_
 
 void hr__data_close(hr_data *data) {
   if (!data) return;
+  hr__lines_close(data->lines);
   if (data->fd >= 0) close(data->fd);
   hr__free(data);
 }
@@ -90,6 +109,12 @@ int64_t hr__data_train_windows(const hr_data *data) {
 int64_t hr__data_eval_windows(const hr_data *data) {
   return data->eval_windows;
 }
+int64_t hr__data_cut(const hr_data *data) {
+  return data->lines ? hr__lines_cut(data->lines) : 0;
+}
+uint64_t hr__data_epoch_rows(const hr_data *data) {
+  return data->lines ? hr__lines_epoch_rows(data->lines) : (uint64_t)data->train_windows;
+}
 uint64_t hr__data_bytes(const hr_data *data) {
   return data->bytes;
 }
@@ -99,15 +124,14 @@ uint64_t hr__data_window(const hr_data *data, uint64_t sample) {
   return hr__random_permute(data->order, sample / n, sample % n, n);
 }
 
-static hr_status bytes_read(const hr_data *data, uint64_t at, unsigned char *to, size_t bytes, hr_error *err) {
+hr_status hr__data_read(const char *path, int fd, uint64_t at, void *to, size_t bytes, hr_error *err) {
   for (size_t got = 0; got < bytes;) {
-    ssize_t n = pread(data->fd, to + got, bytes - got, (off_t)(at + got));
+    ssize_t n = pread(fd, (char *)to + got, bytes - got, (off_t)(at + got));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return hr__fail_errno(err, data->path, "read", errno);
+    if (n < 0) return hr__fail_errno(err, path, "read", errno);
     if (n == 0)
-      return hr__fail(err, HR_BAD_INPUT, data->path, "restore the file and resume",
-                      "the file became shorter while training: no data at byte %" PRIu64 " of %" PRIu64, at + got,
-                      data->bytes);
+      return hr__fail(err, HR_BAD_INPUT, path, "restore the file and resume",
+                      "the file became shorter while training: no data at byte %" PRIu64, at + got);
     got += (size_t)n;
   }
   return HR_OK;
@@ -118,7 +142,7 @@ static hr_status bytes_read(const hr_data *data, uint64_t at, unsigned char *to,
 static hr_status window_row(const hr_data *data, uint64_t window, int32_t *tokens, int32_t *targets, hr_error *err) {
   size_t length = (size_t)data->shape.length;
   unsigned char *raw = (unsigned char *)targets + 3 * length - 1;
-  HR_TRY(bytes_read(data, window * (uint64_t)length, raw, length + 1, err));
+  HR_TRY(hr__data_read(data->path, data->fd, window * (uint64_t)length, raw, length + 1, err));
   for (size_t t = 0; t < length; t++) {
     int32_t here = raw[t], next = raw[t + 1];
     tokens[t] = here;
@@ -149,5 +173,25 @@ hr_status hr__data_eval_row(hr_data *data, uint64_t sample, int32_t *tokens, int
     return window_row(data, window, tokens, targets, err);
   }
   random_row(data, data->eval_tokens, sample, tokens, targets);
+  return HR_OK;
+}
+
+hr_micro hr__data_micro(const hr_data *data, uint64_t sample, bool eval) {
+  if (data->lines) return hr__lines_micro(data->lines, sample, eval);
+  int64_t rows = data->shape.batch;
+  return (hr_micro){
+      .length = data->shape.length, .rows = rows, .tokens = rows * data->shape.length, .eval = eval, .sample = sample};
+}
+
+hr_status hr__data_fill(hr_data *data, const hr_micro *micro, int32_t *tokens, int32_t *targets, hr_error *err) {
+  size_t width = (size_t)micro->length;
+  for (int64_t row = 0; row < data->shape.batch; row++) {
+    int32_t *row_tokens = tokens + (size_t)row * width, *row_targets = targets + (size_t)row * width;
+    if (data->lines)
+      HR_TRY(hr__lines_row(data->lines, micro, row, row_tokens, row_targets, err));
+    else
+      HR_TRY((micro->eval ? hr__data_eval_row : hr__data_train_row)(data, micro->sample + (uint64_t)row, row_tokens,
+                                                                    row_targets, err));
+  }
   return HR_OK;
 }

@@ -12,10 +12,10 @@ typedef struct setting_list {
   size_t count, capacity;
 } setting_list;
 
-static hr_status list_add(setting_list *list, const char *path, const char *value, hr_error *err) {
+static hr_status list_add(setting_list *list, const char *path, const char *value, bool fallback, hr_error *err) {
   if (hr__arena_grow(list->arena, (void **)&list->items, &list->capacity, list->count, sizeof *list->items) != 0)
     return hr__nomem(err);
-  hr_run_setting setting = {hr__arena_text(list->arena, path), hr__arena_text(list->arena, value)};
+  hr_run_setting setting = {hr__arena_text(list->arena, path), hr__arena_text(list->arena, value), fallback};
   list->items[list->count++] = setting;
   return setting.path && setting.value ? HR_OK : hr__nomem(err);
 }
@@ -23,18 +23,19 @@ static hr_status list_add(setting_list *list, const char *path, const char *valu
 static hr_status list_add_count(setting_list *list, const char *path, uint64_t count, hr_error *err) {
   char number[32];
   snprintf(number, sizeof number, "%" PRIu64, count);
-  return list_add(list, path, number, err);
+  return list_add(list, path, number, false, err);
 }
 
 /* Depth is that of the key tables, so recursion is shallow. */
-static hr_status list_flatten(setting_list *list, const char *prefix, json_t *value, hr_error *err) {
+static hr_status list_flatten(setting_list *list, const hr_recipe *recipe, const char *prefix, json_t *value,
+                              hr_error *err) {
   if (json_is_object(value)) {
     const char *key;
     json_t *child;
     json_object_foreach(value, key, child) {
       const char *path = prefix[0] ? hr__arena_format(list->arena, "%s.%s", prefix, key) : key;
       if (!path) return hr__nomem(err);
-      HR_TRY(list_flatten(list, path, child, err));
+      HR_TRY(list_flatten(list, recipe, path, child, err));
     }
     return HR_OK;
   }
@@ -42,17 +43,33 @@ static hr_status list_flatten(setting_list *list, const char *prefix, json_t *va
   size_t bytes;
   HR_TRY(hr__json_text(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15), list->arena,
                        &text, &bytes, err));
-  return list_add(list, prefix, text, err);
+  bool key = hr__recipe_has(recipe, prefix); /* else inside a tree, which is never there by default */
+  return list_add(list, prefix, text, key && !hr__recipe_given(recipe, prefix), err);
 }
 
-hr_status hr__identity_list(const hr_recipe *recipe, const hr_data *data, int64_t effective_batch, hr_arena *arena,
-                            hr_run_setting **out, size_t *count, hr_error *err) {
+/* Samples of a step: "16", or "0:16 4:8" by epoch. Lines are dealt into micro-batches, so there the batch counts too.
+ */
+static hr_status list_add_shape(setting_list *list, const hr_training_shape *shape, hr_error *err) {
+  const char *text = NULL;
+  for (int i = 0; i < shape->n_schedule; i++) {
+    int64_t samples = shape->batch * shape->schedule[i].accumulation;
+    text = shape->n_schedule == 1 ? hr__arena_format(list->arena, "%" PRId64, samples)
+                                  : hr__arena_format(list->arena, "%s%s%" PRId64 ":%" PRId64, i ? text : "",
+                                                     i ? " " : "", shape->schedule[i].epoch, samples);
+    if (!text) return hr__nomem(err);
+  }
+  HR_TRY(list_add(list, "run.samples_per_step", text, false, err));
+  return shape->lines ? list_add_count(list, "run.rows_per_batch", (uint64_t)shape->batch, err) : HR_OK;
+}
+
+hr_status hr__identity_list(const hr_recipe *recipe, const hr_data *data, const hr_training_shape *shape,
+                            hr_arena *arena, hr_run_setting **out, size_t *count, hr_error *err) {
   setting_list list = {.arena = arena};
   json_t *root = hr__recipe_json(recipe);
-  hr_status status = root ? list_flatten(&list, "", root, err) : hr__nomem(err);
+  hr_status status = root ? list_flatten(&list, recipe, "", root, err) : hr__nomem(err);
   json_decref(root);
   HR_TRY(status);
-  HR_TRY(list_add_count(&list, "run.samples_per_step", (uint64_t)effective_batch, err));
+  HR_TRY(list_add_shape(&list, shape, err));
   HR_TRY(list_add_count(&list, "run.data_bytes", hr__data_bytes(data), err));
   HR_TRY(list_add_count(&list, "run.data_windows", (uint64_t)hr__data_train_windows(data), err));
   *out = list.items;
@@ -66,8 +83,10 @@ static bool may_change(const char *path) {
       "training.log_every", "training.batch_size", "training.effective_batch", "training.gradient_accumulation",
       "data.path",          "model.path",          "data.eval_fraction", /* what it changes is run.data_windows */
   };
-  for (size_t i = 0; i < sizeof free_paths / sizeof free_paths[0]; i++)
-    if (strcmp(path, free_paths[i]) == 0) return true;
+  for (size_t i = 0; i < sizeof free_paths / sizeof free_paths[0]; i++) {
+    size_t length = strlen(free_paths[i]); /* of what may be a tree */
+    if (strncmp(path, free_paths[i], length) == 0 && (path[length] == 0 || path[length] == '.')) return true;
+  }
   return strncmp(path, "memory.", 7) == 0;
 }
 
@@ -97,7 +116,7 @@ hr_status hr__identity_check(const hr_manifest *saved, const hr_run_setting *now
     if (!may_change(was->path) && (!is || strcmp(is, was->value) != 0)) difference_note(&d, was->path, was->value, is);
   }
   for (size_t i = 0; i < count; i++)
-    if (!may_change(now[i].path) && !setting_find(saved->settings, saved->n_settings, now[i].path))
+    if (!may_change(now[i].path) && !now[i].fallback && !setting_find(saved->settings, saved->n_settings, now[i].path))
       difference_note(&d, now[i].path, NULL, now[i].value);
   if (d.count == 0) return HR_OK;
   return hr__fail(err, HR_USAGE, NULL, "put the settings back, or train into another --out",

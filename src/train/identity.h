@@ -2,14 +2,15 @@
 #ifndef HR_TRAIN_IDENTITY_H
 #define HR_TRAIN_IDENTITY_H
 
-#include "recipe/recipe.h"
+#include "pass/compile.h"
 #include "train/data.h"
 #include "train/manifest.h"
 
 /* The closed recipe as path and JSON value, with the facts that paths stand for (length of the data, samples per step).
- * Strings live in `arena`. */
-hr_status hr__identity_list(const hr_recipe *recipe, const hr_data *data, int64_t effective_batch, hr_arena *arena,
-                            hr_run_setting **out, size_t *count, hr_error *err);
+ * Strings live in `arena`. A setting that the saved run did not know may be there by default: defaults of new settings
+ * keep what was. */
+hr_status hr__identity_list(const hr_recipe *recipe, const hr_data *data, const hr_training_shape *shape,
+                            hr_arena *arena, hr_run_setting **out, size_t *count, hr_error *err);
 
 /* HR_USAGE with the first settings that differ, where they would change the training. Lengths, intervals, paths and
  * memory settings may change, and the micro-batch as long as the samples per step stay the same. */

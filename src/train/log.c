@@ -101,22 +101,31 @@ void hr__log_close(hr_log *log) {
   log->fd = -1;
 }
 
+static const char *number_text(double number, char out[32]) {
+  if (isfinite(number))
+    snprintf(out, 32, "%.9g", number);
+  else
+    snprintf(out, 32, "null");
+  return out;
+}
+
 hr_status hr__log_step(hr_log *log, const hr_log_step *s, hr_error *err) {
   if (log->fd < 0) return HR_OK;
-  char line[512];
-  int n = snprintf(line, sizeof line,
-                   "{\"step\":%" PRId64
-                   ",\"loss\":%.9g,\"lr\":%.9g,\"grad_norm\":%.9g,\"seconds\":%.6f,\"tokens\":%" PRId64 "}\n",
-                   s->step, s->loss, s->lr, s->grad_norm, s->seconds, s->tokens);
+  char line[512], scaling[96] = "", loss[32], norm[32];
+  if (s->loss_scale > 0)
+    snprintf(scaling, sizeof scaling, ",\"loss_scale\":%.9g%s", s->loss_scale, s->skipped ? ",\"skipped\":true" : "");
+  int n = snprintf(
+      line, sizeof line,
+      "{\"step\":%" PRId64 ",\"loss\":%s,\"lr\":%.9g,\"grad_norm\":%s,\"seconds\":%.6f,\"tokens\":%" PRId64 "%s}\n",
+      s->step, number_text(s->loss, loss), s->lr, number_text(s->grad_norm, norm), s->seconds, s->tokens, scaling);
   return hr__file_write_all(log->fd, log->path, line, (size_t)n, err);
 }
 
 hr_status hr__log_eval(hr_log *log, int64_t step, double loss, double seconds, hr_error *err) {
   if (log->fd < 0) return HR_OK;
-  char line[256], number[32] = "null";
-  if (isfinite(loss)) snprintf(number, sizeof number, "%.9g", loss);
-  int n =
-      snprintf(line, sizeof line, "{\"step\":%" PRId64 ",\"eval_loss\":%s,\"seconds\":%.6f}\n", step, number, seconds);
+  char line[256], number[32];
+  int n = snprintf(line, sizeof line, "{\"step\":%" PRId64 ",\"eval_loss\":%s,\"seconds\":%.6f}\n", step,
+                   number_text(loss, number), seconds);
   return hr__file_write_all(log->fd, log->path, line, (size_t)n, err);
 }
 

@@ -25,7 +25,9 @@ void hr__log_close(hr_log *log);
 typedef struct hr_log_step {
   int64_t step;
   double loss, lr, grad_norm, seconds;
-  int64_t tokens; /* of this step */
+  int64_t tokens;    /* of this step that have a target */
+  double loss_scale; /* 0: there is none */
+  bool skipped;      /* the gradients overflowed: nothing was changed */
 } hr_log_step;
 hr_status hr__log_step(hr_log *log, const hr_log_step *line, hr_error *err);
 hr_status hr__log_eval(hr_log *log, int64_t step, double loss, double seconds, hr_error *err);

@@ -1,6 +1,7 @@
 /* Writing and reading of manifests; see manifest.h. */
 #include "train/manifest.h"
 
+#include <float.h>
 #include <jansson.h>
 #include <string.h>
 
@@ -45,6 +46,13 @@ static json_t *manifest_json(const hr_manifest *m, const char *hash) {
        member_add(root, "seed", json_integer(m->seed)) &&
        member_add(root, "fingerprint", json_string(m->fingerprint)) &&
        member_add(root, "recipe_hash", json_string(m->recipe_hash));
+  const hr_scaler *scaler = &m->state.scaler;
+  if (m->state.known)
+    ok = ok && member_add(root, "sample", json_integer((json_int_t)m->state.sample)) &&
+         member_add(root, "loss_scale", json_real((double)scaler->scale)) &&
+         member_add(root, "good_steps", json_integer(scaler->good_steps)) &&
+         member_add(root, "applied_steps", json_integer(scaler->applied_steps)) &&
+         member_add(root, "skipped_in_a_row", json_integer(scaler->skipped_in_a_row));
   for (size_t i = 0; i < m->n_settings && ok; i++)
     ok = member_add(settings, m->settings[i].path, json_string(m->settings[i].value));
   for (int f = 0; f < HR_RUN_FILES && ok; f++) {
@@ -113,6 +121,24 @@ static hr_status settings_parse(const char *name, const hr_doc_node *map, hr_are
   return HR_OK;
 }
 
+/* Manifests of older runs do not have it. */
+static hr_status state_parse(const char *name, const hr_doc_node *root, hr_run_state *out, hr_error *err) {
+  out->known = hr__doc_get(root, "sample") != NULL;
+  if (!out->known) return HR_OK;
+  const hr_doc_node *scale = hr__doc_get(root, "loss_scale");
+  int64_t sample;
+  double number;
+  bool ok = member_int(root, "sample", &sample) && scale && scale->kind == HR_DOC_SCALAR &&
+            hr__doc_float(scale, &number) && number >= 0 && number <= (double)FLT_MAX &&
+            member_int(root, "good_steps", &out->scaler.good_steps) &&
+            member_int(root, "applied_steps", &out->scaler.applied_steps) &&
+            member_int(root, "skipped_in_a_row", &out->scaler.skipped_in_a_row);
+  if (!ok) return manifest_bad(name, err, "the position of the run is missing or malformed");
+  out->sample = (uint64_t)sample;
+  out->scaler.scale = (float)number;
+  return HR_OK;
+}
+
 hr_status hr__manifest_parse(const char *name, const char *text, size_t bytes, hr_arena *arena, hr_manifest *out,
                              hr_error *err) {
   *out = (hr_manifest){0};
@@ -127,6 +153,7 @@ hr_status hr__manifest_parse(const char *name, const char *text, size_t bytes, h
   if (!member_int(root, "step", &out->step) || !member_int(root, "seed", &out->seed) ||
       !member_hex(root, "fingerprint", out->fingerprint) || !member_hex(root, "recipe_hash", out->recipe_hash))
     return manifest_bad(name, err, "step, seed, fingerprint or recipe_hash is missing or malformed");
+  HR_TRY(state_parse(name, root, &out->state, err));
   HR_TRY(settings_parse(name, hr__doc_get(root, "settings"), arena, out, err));
   const hr_doc_node *files = hr__doc_get(root, "files");
   for (int f = 0; f < HR_RUN_FILES; f++) {

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "train/scaler.h"
 
 /* The files of a checkpoint beside the manifest, in the order in which they are listed. A run with adapters saves those
  * with their settings in place of the model. */
@@ -24,10 +25,19 @@ extern const char *const hr_run_file_names[HR_RUN_FILES];
 typedef struct hr_run_setting {
   const char *path;  /* "training.optimizer.lr" */
   const char *value; /* as JSON text */
+  bool fallback;     /* nobody gave it: it is the default; not part of a manifest */
 } hr_run_setting;
+
+/* Where a run stands beside its tensors. */
+typedef struct hr_run_state {
+  bool known;      /* false: a manifest from before there was such a state, which then follows from the step */
+  uint64_t sample; /* number of the next row of data */
+  hr_scaler scaler;
+} hr_run_state;
 
 typedef struct hr_manifest {
   int64_t step;
+  hr_run_state state;
   int64_t seed;
   char fingerprint[HR_XXH_HEX]; /* of the plan */
   char recipe_hash[HR_XXH_HEX]; /* of the settings below */

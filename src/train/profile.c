@@ -21,8 +21,10 @@ static hr_status profile_run(hr_session *s, int steps, hr_profile *profile, doub
   }
   for (size_t n = 0; node_seconds && n < graph->n_nodes; n++)
     node_seconds[n] = -hr__run_node_seconds(s->run, (hr_id)n);
+  int64_t tokens = 0;
   for (int i = 0; i < steps; i++) {
     HR_TRY(hr__session_step(s, i + 2, &result, err));
+    tokens += result.tokens;
     seconds[i] = result.seconds;
   }
   for (size_t n = 0; node_seconds && n < graph->n_nodes; n++)
@@ -30,7 +32,7 @@ static hr_status profile_run(hr_session *s, int steps, hr_profile *profile, doub
   qsort(seconds, (size_t)steps, sizeof seconds[0], ascending);
   profile->steps = steps;
   profile->step_seconds = 0.5 * (seconds[(steps - 1) / 2] + seconds[steps / 2]);
-  profile->tokens_per_second = (double)hr__session_step_tokens(s) / profile->step_seconds;
+  profile->tokens_per_second = (double)tokens / steps / profile->step_seconds;
   profile->loss = result.loss;
   profile->planned_bytes = hr__session_planned_bytes(s);
   for (int t = 0; t < HR_TIER_COUNT; t++)

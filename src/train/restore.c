@@ -118,6 +118,7 @@ static hr_status generations_search(hr_store *store, hr_tensors *tensors, const 
       if (err) *err = why;
       return status;
     }
+    store->state = manifest.state;
     HR_TRY(hr__identity_check(&manifest, settings, n_settings, err));
     HR_TRY(generation_load(store, tensors, &manifest, err));
     s->found = steps[i];

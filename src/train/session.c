@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/text.h"
@@ -26,16 +27,19 @@ static hr_driven driven_find(const hr_graph *graph, const char *name) {
 
 static hr_status programs_find(hr_session *s, hr_error *err) {
   const hr_graph *graph = s->options->plan->graph;
-  s->step = driven_find(graph, "step");
-  s->first = driven_find(graph, "micro_first");
-  s->next = driven_find(graph, "micro_next");
+  bool whole = hr__training_whole(&s->shape), there = true;
+  char name[HR_PROGRAM_NAME];
+  for (int b = 0; b < s->shape.n_buckets; b++) {
+    s->micro[b].first = driven_find(graph, whole ? "step" : hr__bucket_program(&s->shape, b, "micro_first", name));
+    s->micro[b].next = driven_find(graph, hr__bucket_program(&s->shape, b, "micro_next", name));
+    there = there && s->micro[b].first.loss != HR_NONE &&
+            (s->shape.accumulation_max == 1 || s->micro[b].next.loss != HR_NONE);
+  }
   s->update = driven_find(graph, "update");
   s->eval = driven_find(graph, "eval");
   s->control = hr__graph_find_value(graph, "control");
-  bool whole = s->shape.accumulation == 1 && s->step.loss != HR_NONE;
-  bool parts =
-      s->shape.accumulation > 1 && s->first.loss != HR_NONE && s->next.loss != HR_NONE && s->update.program != HR_NONE;
-  if (s->control == HR_NONE || !(whole || parts) || (s->shape.eval && s->eval.loss == HR_NONE))
+  there = there && s->control != HR_NONE && whole == (s->update.program == HR_NONE);
+  if (!there || (s->shape.eval && s->eval.loss == HR_NONE))
     return hr__fail(err, HR_FAILURE, NULL, NULL, "the plan does not hold the programs that this recipe trains with");
   return HR_OK;
 }
@@ -48,9 +52,18 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   s->eval_batches = hr__recipe_int(o->recipe, "training.eval_batches");
   hr__schedule_read(o->recipe, o->steps, &s->schedule);
   HR_TRY(programs_find(s, err));
-  hr_data_shape shape = {
-      .length = s->shape.length, .vocabulary = s->model->vocabulary(o->recipe), .seed = s->seed, .eval = s->shape.eval};
+  s->scales = strcmp(hr__recipe_text(o->recipe, "model.precision"), "16-mixed") == 0;
+  hr__scaling_read(o->recipe, &s->scaling);
+  s->scaler = hr__scaler_begin(&s->scaling);
+  hr_data_shape shape = {.length = s->shape.length,
+                         .vocabulary = s->model->vocabulary(o->recipe),
+                         .seed = s->seed,
+                         .eval = s->shape.eval,
+                         .batch = s->shape.batch,
+                         .buckets = s->shape.buckets,
+                         .n_buckets = s->shape.n_buckets};
   HR_TRY(hr__data_open(o->recipe, &shape, &s->data, err));
+  s->batches = (hr_batches){.shape = &s->shape, .epoch_rows = hr__data_epoch_rows(s->data)};
   hr_run_options options = {.check_numerics = o->check_numerics, .time_nodes = time_nodes};
   HR_TRY(hr__run_create(o->plan, o->device, &options, &s->run, err));
   HR_TRY(hr__tensors_create(s->run, &s->tensors, err));
@@ -76,18 +89,25 @@ void hr__session_destroy(hr_session *session) {
   *session = (hr_session){0};
 }
 
-int64_t hr__session_step_tokens(const hr_session *s) {
-  return s->shape.batch * s->shape.length * s->shape.accumulation;
+hr_run_state hr__session_state(const hr_session *s) {
+  return (hr_run_state){.known = true, .sample = s->sample, .scaler = s->scaler};
 }
 
-/* Fills one batch of a program: samples [sample, sample + batch). */
-static hr_status batch_fill(hr_session *s, const hr_driven *d, uint64_t sample, bool eval, hr_error *err) {
-  size_t length = (size_t)s->shape.length, rows = (size_t)s->shape.batch, bytes = rows * length * sizeof(int32_t);
+void hr__session_resume(hr_session *s, int64_t step, const hr_run_state *state) {
+  s->done = step;
+  s->sample = state->known ? state->sample : hr__batches_position(&s->batches, step);
+  if (state->known)
+    s->scaler = state->scaler;
+  else
+    s->scaler.applied_steps = step;
+}
+
+/* Fills one batch of a program. */
+static hr_status batch_fill(hr_session *s, const hr_driven *d, const hr_micro *micro, hr_error *err) {
+  size_t count = (size_t)(s->shape.batch * micro->length), bytes = count * sizeof(int32_t);
   int32_t *tokens = s->staging ? s->staging : hr__run_address(s->run, d->tokens);
-  int32_t *targets = s->staging ? s->staging + rows * length : hr__run_address(s->run, d->targets);
-  for (size_t row = 0; row < rows; row++)
-    HR_TRY((eval ? hr__data_eval_row : hr__data_train_row)(s->data, sample + row, tokens + row * length,
-                                                           targets + row * length, err));
+  int32_t *targets = s->staging ? s->staging + count : hr__run_address(s->run, d->targets);
+  HR_TRY(hr__data_fill(s->data, micro, tokens, targets, err));
   if (!s->staging) return HR_OK;
   HR_TRY(hr__run_write(s->run, d->tokens, 0, tokens, bytes, err));
   return hr__run_write(s->run, d->targets, 0, targets, bytes, err);
@@ -101,23 +121,26 @@ static hr_status scalar_read(hr_session *s, hr_id value, double *out, hr_error *
 }
 
 /* Fills, runs and reads the loss of one batch. */
-static hr_status batch_run(hr_session *s, const hr_driven *d, hr_control *control, bool eval, double *loss,
+static hr_status batch_run(hr_session *s, const hr_driven *d, const hr_micro *micro, hr_control *control, double *loss,
                            hr_error *err) {
-  HR_TRY(batch_fill(s, d, control->sample, eval, err));
+  control->sample = micro->sample;
+  control->valid_rows = (uint32_t)micro->rows;
+  HR_TRY(batch_fill(s, d, micro, err));
   HR_TRY(hr__run_write(s->run, s->control, 0, control, sizeof *control, err));
   HR_TRY(hr__run_program(s->run, d->program, err));
   return scalar_read(s, d->loss, loss, err);
 }
 
-static hr_control control_at(const hr_session *s, int64_t step, double lr, int64_t tokens) {
+/* Steps that were skipped do not count for the optimizer, so its corrections go by those that were applied. */
+static hr_control control_at(const hr_session *s, int64_t step, double lr, double tokens) {
+  double applied = s->scales ? (double)(s->scaler.applied_steps + 1) : (double)step;
   return (hr_control){.seed = s->seed,
                       .step = (uint64_t)step,
                       .learning_rate = (float)lr,
-                      .bias_correction1 = (float)(1 - pow(s->schedule.beta1, (double)step)),
-                      .bias_correction2 = (float)(1 - pow(s->schedule.beta2, (double)step)),
-                      .loss_weight = (float)(1 / (double)tokens),
-                      .loss_scale = 1,
-                      .valid_rows = (uint32_t)s->shape.batch};
+                      .bias_correction1 = (float)(1 - pow(s->schedule.beta1, applied)),
+                      .bias_correction2 = (float)(1 - pow(s->schedule.beta2, applied)),
+                      .loss_weight = (float)(1 / tokens),
+                      .loss_scale = s->scales ? s->scaler.scale : 1};
 }
 
 static hr_status numbers_check(int64_t step, const hr_step_result *r, hr_error *err) {
@@ -129,39 +152,71 @@ static hr_status numbers_check(int64_t step, const hr_step_result *r, hr_error *
                   loss ? "loss" : "gradient norm", step, isnan(loss ? r->loss : r->grad_norm) ? "NaN" : "infinite");
 }
 
+/* Micro-batches of a step one after the other, and its update. Where a loss is not finite its gradients are not
+ * either: an update of its own is not run then, and in one program the device has skipped it. */
+static hr_status step_run(hr_session *s, int64_t micros, hr_control *control, hr_step_result *result, hr_error *err) {
+  const hr_driven *last = NULL;
+  for (int64_t m = 0; m < micros; m++) {
+    double part;
+    hr_micro micro = hr__data_micro(s->data, s->sample + (uint64_t)(m * s->shape.batch), false);
+    last = m == 0 ? &s->micro[micro.bucket].first : &s->micro[micro.bucket].next;
+    HR_TRY(batch_run(s, last, &micro, control, &part, err));
+    result->loss += part;
+  }
+  bool apart = s->update.program != HR_NONE;
+  if (apart) last = &s->update;
+  if (apart && !isfinite(result->loss)) {
+    result->skipped = s->scales;
+    return HR_OK;
+  }
+  if (apart) HR_TRY(hr__run_program(s->run, last->program, err));
+  if (last->grad_norm != HR_NONE) HR_TRY(scalar_read(s, last->grad_norm, &result->grad_norm, err));
+  if (!s->scales) return HR_OK;
+  result->grad_norm /= (double)control->loss_scale;
+  HR_TRY(hr__run_read(s->run, s->control, 0, control, sizeof *control, err));
+  result->skipped = control->skip != 0;
+  return HR_OK;
+}
+
+static hr_status scale_fell(const hr_session *s, int64_t step, hr_error *err) {
+  char saved[64] = "nothing was saved before";
+  if (s->saved > 0) snprintf(saved, sizeof saved, "the newest checkpoint is that of step %" PRId64, s->saved);
+  return hr__fail(err, HR_FAILURE, NULL,
+                  "lower training.optimizer.lr, set training.clip_norm, or use model.precision: bf16-mixed; "
+                  "--check-numerics names the first node",
+                  "the gradients of step %" PRId64 " overflow, as those of %" PRId64
+                  " steps before it did, and the loss scale has fallen to %g: training stopped, %s",
+                  step, s->scaler.skipped_in_a_row - 1, (double)s->scaler.scale, saved);
+}
+
 hr_status hr__session_step(hr_session *s, int64_t step, hr_step_result *result, hr_error *err) {
   double begin = hr__seconds_now();
-  *result = (hr_step_result){.lr = hr__schedule_lr(&s->schedule, step)};
-  hr_control control = control_at(s, step, result->lr, hr__session_step_tokens(s));
-  uint64_t effective = (uint64_t)(s->shape.batch * s->shape.accumulation);
-  control.sample = (uint64_t)(step - 1) * effective;
-  const hr_driven *last = &s->step;
-  if (s->shape.accumulation == 1) {
-    HR_TRY(batch_run(s, &s->step, &control, false, &result->loss, err));
-  } else {
-    for (int64_t micro = 0; micro < s->shape.accumulation; micro++) {
-      double part;
-      HR_TRY(batch_run(s, micro == 0 ? &s->first : &s->next, &control, false, &part, err));
-      result->loss += part;
-      control.sample += (uint64_t)s->shape.batch;
-    }
-    last = &s->update;
-    if (isfinite(result->loss)) HR_TRY(hr__run_program(s->run, last->program, err));
-  }
-  if (isfinite(result->loss) && last->grad_norm != HR_NONE)
-    HR_TRY(scalar_read(s, last->grad_norm, &result->grad_norm, err));
+  *result = (hr_step_result){.lr = hr__schedule_lr(&s->schedule, step), .loss_scale = s->scales ? s->scaler.scale : 0};
+  if (s->done != step - 1) s->sample = hr__batches_position(&s->batches, step - 1);
+  int64_t micros = hr__batches_micros(&s->batches, s->sample);
+  for (int64_t m = 0; m < micros; m++)
+    result->tokens += hr__data_micro(s->data, s->sample + (uint64_t)(m * s->shape.batch), false).tokens;
+  hr_control control = control_at(s, step, result->lr, (double)result->tokens);
+  HR_TRY(step_run(s, micros, &control, result, err));
+  s->done = step;
+  s->sample += (uint64_t)(micros * s->shape.batch);
   result->seconds = hr__seconds_now() - begin;
-  return numbers_check(step, result, err);
+  if (!result->skipped) HR_TRY(numbers_check(step, result, err));
+  if (s->scales && !hr__scaler_note(&s->scaling, &s->scaler, result->skipped)) return scale_fell(s, step, err);
+  return HR_OK;
 }
 
 hr_status hr__session_eval(hr_session *s, int64_t step, double *loss, hr_error *err) {
-  hr_control control = control_at(s, step, 0, s->shape.batch * s->shape.length);
+  int64_t tokens = 0; /* of all batches: the loss is the mean over them, however they are spread */
+  for (int64_t b = 0; b < s->eval_batches; b++)
+    tokens += hr__data_micro(s->data, (uint64_t)(b * s->shape.batch), true).tokens;
+  hr_control control = control_at(s, step, 0, (double)tokens / (double)s->eval_batches);
   double sum = 0;
   for (int64_t b = 0; b < s->eval_batches; b++) {
     double part;
-    HR_TRY(batch_run(s, &s->eval, &control, true, &part, err));
+    hr_micro micro = hr__data_micro(s->data, (uint64_t)(b * s->shape.batch), true);
+    HR_TRY(batch_run(s, &s->eval, &micro, &control, &part, err));
     sum += part;
-    control.sample += (uint64_t)s->shape.batch;
   }
   *loss = sum / (double)s->eval_batches;
   return HR_OK;

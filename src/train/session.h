@@ -4,7 +4,9 @@
 
 #include "model/model.h"
 #include "pass/compile.h"
+#include "train/batches.h"
 #include "train/data.h"
+#include "train/manifest.h"
 #include "train/schedule.h"
 #include "train/tensors.h"
 #include "train/train.h"
@@ -20,14 +22,24 @@ typedef struct hr_session {
   const hr_train_options *options;
   const hr_model *model;
   hr_training_shape shape;
+  hr_batches batches;
   hr_schedule schedule;
+  bool scales; /* model.precision 16-mixed: the loss is scaled, and a step that overflows is skipped */
+  hr_scaling scaling;
+  hr_scaler scaler;
   uint64_t seed;
   int64_t eval_batches;
   hr_data *data;
   hr_run *run;
   hr_tensors tensors;
   hr_id control; /* value of the control block */
-  hr_driven step, first, next, update, eval;
+  struct {
+    hr_driven first, next; /* of a bucket; `first` is the program "step" where there is no program "update" */
+  } micro[HR_PROGRAMS];
+  hr_driven update, eval;
+  int64_t done;     /* steps up to `sample` */
+  uint64_t sample;  /* position in the data after them (batches.h) */
+  int64_t saved;    /* step of the newest checkpoint, for messages; 0: none */
   int32_t *staging; /* one batch of tokens and targets, where the host cannot reach the inputs */
 } hr_session;
 
@@ -42,18 +54,26 @@ hr_status hr__session_begin(hr_session *session, hr_error *err);
 hr_status hr__session_begin_frozen(hr_session *session, hr_error *err);
 
 typedef struct hr_step_result {
-  double loss;      /* mean over the tokens of the effective batch */
-  double grad_norm; /* before clipping */
+  double loss;      /* mean over the tokens of the effective batch; not scaled */
+  double grad_norm; /* before clipping; not scaled */
   double lr;
   double seconds;
+  int64_t tokens;    /* that have a target */
+  double loss_scale; /* that it was computed with; 0: there is none */
+  bool skipped; /* the gradients overflowed: weights and optimizer are as before, loss and norm need not be finite */
 } hr_step_result;
 
-/* One optimizer step, from 1: all micro-batches and the update. HR_FAILURE when the loss is not finite. */
+/* One optimizer step, from 1: all micro-batches and the update. HR_FAILURE when the loss is not finite, or, where the
+ * loss is scaled, when one step after the other overflows. Data and learning rate depend on the number of the step; the
+ * loss scale on the steps before it. */
 hr_status hr__session_step(hr_session *session, int64_t step, hr_step_result *result, hr_error *err);
 /* Mean loss over training.eval_batches batches of held-out data; it need not be finite. */
 hr_status hr__session_eval(hr_session *session, int64_t step, double *loss, hr_error *err);
 
-int64_t hr__session_step_tokens(const hr_session *session);
+/* Where the run stands after the steps done, and going on from there after `step` steps. */
+hr_run_state hr__session_state(const hr_session *session);
+void hr__session_resume(hr_session *session, int64_t step, const hr_run_state *state);
+
 /* Peak of the whole process by the plan: on the CPU all tiers in RAM, else the device's. */
 uint64_t hr__session_planned_bytes(const hr_session *session);
 /* HR_ABOVE_PLAN when asked for by the options and true. */

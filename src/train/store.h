@@ -16,8 +16,9 @@
 
 typedef struct hr_store {
   char out[PATH_MAX / 2];
-  int lock;     /* file descriptor; -1: not taken */
-  int64_t good; /* step of the generation that this process wrote or loaded last; 0: none */
+  int lock;           /* file descriptor; -1: not taken */
+  int64_t good;       /* step of the generation that this process wrote or loaded last; 0: none */
+  hr_run_state state; /* of the generation that was loaded */
   hr_message_fn message;
   void *message_user;
   const char *adapter_config; /* contents of adapter_config.json; NULL: a run without adapters */

@@ -35,8 +35,9 @@ typedef struct hr_train_options {
 typedef struct hr_train_result {
   int64_t steps;      /* last step done, counted from the beginning of the run */
   int64_t steps_here; /* steps done by this call */
-  double loss;        /* of the last step; 0 when none was done here */
+  double loss;        /* of the last step that was not skipped; 0 when none was done here */
   double eval_loss;   /* newest, need not be finite; negative when never evaluated here */
+  int64_t tokens;     /* trained on by this call */
   double seconds;     /* in steps, without saving and evaluation */
   double tokens_per_second;
   uint64_t planned_bytes;             /* peak of the whole process by the plan */

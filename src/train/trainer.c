@@ -51,8 +51,7 @@ static hr_status identity_make(trainer *t, hr_error *err) {
   hr_manifest *m = &t->manifest;
   m->seed = (int64_t)s->seed;
   memcpy(m->fingerprint, t->options->plan->fingerprint, sizeof m->fingerprint);
-  HR_TRY(hr__identity_list(t->options->recipe, s->data, s->shape.batch * s->shape.accumulation, &t->arena, &m->settings,
-                           &m->n_settings, err));
+  HR_TRY(hr__identity_list(t->options->recipe, s->data, &s->shape, &t->arena, &m->settings, &m->n_settings, err));
   HR_TRY(hr__settings_hash(m->settings, m->n_settings, m->recipe_hash, err));
   return config_make(t, err);
 }
@@ -66,7 +65,7 @@ static hr_status trainer_load(trainer *t, hr_error *err) {
     return hr__fail(err, HR_USAGE, t->store.out, "raise training.steps (--steps)",
                     "this run has done %" PRId64 " steps already, more than the %" PRId64 " asked for", t->step,
                     t->session.schedule.steps);
-  t->saved = t->step;
+  t->saved = t->session.saved = t->step;
   if (t->step == 0) return hr__session_begin(&t->session, err);
   if (t->session.tensors.frozen) HR_TRY(hr__session_begin_frozen(&t->session, err));
   hr__store_tell(&t->store, HR_MESSAGE_INFO, "resumed at step %" PRId64, t->step);
@@ -79,6 +78,10 @@ static hr_status trainer_open(trainer *t, hr_error *err) {
   HR_TRY(hr__session_create(o, false, &t->session, err));
   HR_TRY(identity_make(t, err));
   HR_TRY(trainer_load(t, err));
+  if (t->step > 0) hr__session_resume(&t->session, t->step, &t->store.state);
+  if (hr__data_cut(t->session.data) > 0)
+    hr__store_tell(&t->store, HR_MESSAGE_INFO, "%" PRId64 " lines are longer than data.sequence_length and were cut",
+                   hr__data_cut(t->session.data));
   t->save_every = interval_read(o->recipe, "training.save_every");
   t->eval_every = interval_read(o->recipe, "training.eval_every");
   t->log_every = interval_read(o->recipe, "training.log_every");
@@ -104,8 +107,9 @@ static hr_status trainer_save(trainer *t, hr_error *err) {
   hr__progress_clear(&t->progress); /* a message may come */
   HR_TRY(hr__log_sync(&t->log, err));
   t->manifest.step = t->step;
+  t->manifest.state = hr__session_state(&t->session);
   HR_TRY(hr__checkpoint_save(&t->store, &t->session.tensors, t->config, t->config_bytes, &t->manifest, err));
-  t->saved = t->step;
+  t->saved = t->session.saved = t->step;
   return HR_OK;
 }
 
@@ -114,8 +118,7 @@ static void trainer_draw(trainer *t, const hr_step_result *step, hr_train_result
   hr_progress_state state = {.step = t->step,
                              .steps = t->session.schedule.steps,
                              .loss = step->loss,
-                             .tokens_per_second = (double)hr__session_step_tokens(&t->session) *
-                                                  (double)result->steps_here / result->seconds};
+                             .tokens_per_second = (double)result->tokens / result->seconds};
   hr_error ignored;
   hr_device *device = t->options->device;
   if (device->facts.kind == HR_CPU)
@@ -141,11 +144,18 @@ static hr_status trainer_step(trainer *t, hr_train_result *result, bool *stop, h
   HR_TRY(hr__session_step(&t->session, t->step + 1, &step, err));
   t->step++;
   result->steps_here++;
-  result->loss = step.loss;
+  if (!step.skipped) result->loss = step.loss;
+  result->tokens += step.tokens;
   result->seconds += step.seconds;
   if (t->step % t->log_every == 0) {
-    hr_log_step line = {t->step,        step.loss,    step.lr,
-                        step.grad_norm, step.seconds, hr__session_step_tokens(&t->session)};
+    hr_log_step line = {.step = t->step,
+                        .loss = step.loss,
+                        .lr = step.lr,
+                        .grad_norm = step.grad_norm,
+                        .seconds = step.seconds,
+                        .tokens = step.tokens,
+                        .loss_scale = step.loss_scale,
+                        .skipped = step.skipped};
     HR_TRY(hr__log_step(&t->log, &line, err));
   }
   if (t->eval_every > 0 && t->step % t->eval_every == 0) HR_TRY(trainer_eval(t, result, err));
@@ -170,9 +180,7 @@ static hr_status result_fill(trainer *t, hr_train_result *result, hr_error *err)
   result->steps = t->step;
   result->planned_bytes = hr__session_planned_bytes(&t->session);
   result->arena_bytes = hr__run_arena_bytes(t->session.run, HR_TIER_DEVICE);
-  if (result->seconds > 0)
-    result->tokens_per_second =
-        (double)hr__session_step_tokens(&t->session) * (double)result->steps_here / result->seconds;
+  if (result->seconds > 0) result->tokens_per_second = (double)result->tokens / result->seconds;
   HR_TRY(hr__tensors_sha256(&t->session.tensors, result->weights_sha256, err));
   hr__run_resident(t->session.run, result->resident);
   return device->functions->process_bytes(device, &result->measured_bytes, err);

@@ -103,6 +103,38 @@ static void test_accumulation_has_three_programs_and_homes(void **state) {
   assert_int_equal(program_ops(g, "micro_next", "add"), program_ops(g, "eval", "add"));
 }
 
+/* Each bucket has micro programs of its own, over the same weights, gradients and moments; one update serves all. */
+static void test_buckets_share_what_lasts(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, NULL, "training.gradient_accumulation={0: 2, 3: 1}", "data.source=lines",
+                       "data.buckets=[2, 4, 8]", "training.eval_every=5"));
+  const hr_graph *g = c->graph;
+  static const char *const names[] = {"micro_first@2", "micro_next@2", "micro_first@4", "micro_next@4",
+                                      "micro_first",   "micro_next",   "eval",          "update"};
+  static const int64_t lengths[] = {2, 2, 4, 4, 8, 8, 8};
+  assert_int_equal(g->n_programs, 8);
+  for (int i = 0; i < 8; i++) {
+    hr_id p = hr__graph_find_program(g, names[i]);
+    assert_int_not_equal(p, HR_NONE);
+    assert_int_equal(program_ops(g, names[i], "adamw"), i == 7 ? PARAMETERS : 0);
+    if (i == 7) continue;
+    assert_int_equal(g->values[hr__program_input(g, p, "tokens")].desc.dim[1], lengths[i]);
+    assert_int_equal(program_ops(g, names[i], "linear_dw") > 0, i < 6);
+  }
+  assert_int_equal(role_count(g, HR_ROLE_PARAMETER, true), PARAMETERS);
+  assert_int_equal(role_count(g, HR_ROLE_GRADIENT, true), PARAMETERS);
+  assert_int_equal(role_count(g, HR_ROLE_OPTIMIZER, true), 2 * PARAMETERS);
+}
+
+/* Without accumulation there is nothing to add to. */
+static void test_buckets_without_accumulation(void **state) {
+  compiled *c = *state;
+  expect_ok(c, COMPILE(c, NULL, "data.source=lines", "data.buckets=[4, 8]"));
+  assert_int_equal(c->graph->n_programs, 3);
+  assert_int_not_equal(hr__graph_find_program(c->graph, "micro_first@4"), HR_NONE);
+  assert_int_equal(hr__graph_find_program(c->graph, "micro_next"), HR_NONE);
+}
+
 static void test_decay_is_for_matrices(void **state) {
   compiled *c = *state;
   expect_ok(c, COMPILE(c, NULL, "training.optimizer.weight_decay=0.25"));
@@ -168,6 +200,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_one_program_with_transient_gradients, setup, teardown),
       cmocka_unit_test_setup_teardown(test_accumulation_has_three_programs_and_homes, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_buckets_share_what_lasts, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_buckets_without_accumulation, setup, teardown),
       cmocka_unit_test_setup_teardown(test_decay_is_for_matrices, setup, teardown),
       cmocka_unit_test_setup_teardown(test_stages_stop_where_asked, setup, teardown),
       cmocka_unit_test_setup_teardown(test_grad_stage_keeps_both_heads, setup, teardown),

@@ -11,15 +11,21 @@
 #include "train/identity.h"
 #include "train/manifest.h"
 
-static hr_run_setting settings[] = {{"training.seed", "7"}, {"odd \"name\"\n", "\"\\u00e4\""}, {"memory.budget", "1"}};
+static hr_run_setting settings[] = {{.path = "training.seed", .value = "7"},
+                                    {.path = "odd \"name\"\n", .value = "\"\\u00e4\""},
+                                    {.path = "memory.budget", .value = "1"}};
 
 static hr_manifest sample(void) {
-  hr_manifest m = {.step = 40,
-                   .seed = 7,
-                   .fingerprint = "0123456789abcdef0123456789abcdef",
-                   .recipe_hash = "00000000000000000000000000000000",
-                   .settings = settings,
-                   .n_settings = 3};
+  hr_manifest m = {
+      .step = 40,
+      .state = {.known = true,
+                .sample = (uint64_t)1 << 52,
+                .scaler = {.scale = 49152.3f, .good_steps = 3, .applied_steps = 38, .skipped_in_a_row = 1}},
+      .seed = 7,
+      .fingerprint = "0123456789abcdef0123456789abcdef",
+      .recipe_hash = "00000000000000000000000000000000",
+      .settings = settings,
+      .n_settings = 3};
   for (int f = 0; f < HR_RUN_FILES; f++) {
     m.files[f].bytes = 100 + (uint64_t)f;
     memset(m.files[f].hash, 'a' + f, 32);
@@ -38,11 +44,29 @@ static void test_round_trip(void **state) {
   assert_int_equal(hr__manifest_parse("m", text, bytes, &arena, &again, &err), HR_OK);
   assert_int_equal(again.step, 40);
   assert_int_equal(again.files[HR_RUN_MODEL].bytes, 101);
+  assert_memory_equal(&again.state.scaler, &m.state.scaler, sizeof m.state.scaler);
+  assert_true(again.state.known && again.state.sample == m.state.sample);
   assert_string_equal(again.settings[1].path, settings[1].path);
   assert_string_equal(again.settings[1].value, settings[1].value);
   assert_int_equal(hr__manifest_text(&again, &arena, &second, &second_bytes, &err), HR_OK);
   assert_int_equal(second_bytes, bytes);
   assert_memory_equal(text, second, bytes);
+  hr__arena_fini(&arena);
+}
+
+/* What was written before the position of a run was part of it. */
+static void test_without_state(void **state) {
+  (void)state;
+  hr_arena arena = {0};
+  hr_error err = {0};
+  hr_manifest m = sample(), again;
+  m.state.known = false;
+  char *text;
+  size_t bytes;
+  assert_int_equal(hr__manifest_text(&m, &arena, &text, &bytes, &err), HR_OK);
+  assert_null(strstr(text, "sample"));
+  assert_int_equal(hr__manifest_parse("m", text, bytes, &arena, &again, &err), HR_OK);
+  assert_false(again.state.known);
   hr__arena_fini(&arena);
 }
 
@@ -79,7 +103,15 @@ static void test_identity(void **state) {
   (void)state;
   hr_error err = {0};
   hr_manifest m = sample();
-  hr_run_setting now[] = {{"training.seed", "7"}, {"odd \"name\"\n", "\"\\u00e4\""}, {"memory.budget", "999"}};
+  hr_run_setting now[] = {{.path = "training.seed", .value = "7"},
+                          {.path = "odd \"name\"\n", .value = "\"\\u00e4\""},
+                          {.path = "memory.budget", .value = "999"},
+                          {.path = "training.gradient_accumulation.4", .value = "2"},
+                          {.path = "training.new", .value = "1", .fallback = true}};
+  assert_int_equal(hr__identity_check(&m, now, 5, &err), HR_OK); /* a setting that is new, by default */
+  now[4].fallback = false;
+  assert_int_equal(hr__identity_check(&m, now, 5, &err), HR_USAGE);
+  assert_non_null(strstr(err.message, "training.new was not set, is 1"));
   assert_int_equal(hr__identity_check(&m, now, 3, &err), HR_OK); /* memory settings may change */
   now[0].value = "8";
   assert_int_equal(hr__identity_check(&m, now, 3, &err), HR_USAGE);
@@ -92,7 +124,7 @@ static void test_identity(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_every_bit_counts),
-                                     cmocka_unit_test(test_identity)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_without_state),
+                                     cmocka_unit_test(test_every_bit_counts), cmocka_unit_test(test_identity)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,19 @@
+/* A micro-batch of data, named but not yet read. */
+#ifndef HR_TRAIN_MICRO_H
+#define HR_TRAIN_MICRO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct hr_micro {
+  int bucket;     /* which of the lengths */
+  int64_t length; /* of a row */
+  int64_t rows;   /* that hold data */
+  int64_t tokens; /* that have a target */
+  bool eval;
+  uint64_t sample; /* number of its first row */
+  uint64_t epoch;  /* lines */
+  uint64_t first;  /* lines: number of its first row within its bucket */
+} hr_micro;
+
+#endif
