@@ -61,7 +61,7 @@ typedef struct hr_alias {
 enum { HR_OP_ALIASES = 4 };
 
 /* Axes of output 0 along which an op works independently, so that a region may be sliced there. All others couple.
- * Declared for slicing, which is to come; no stage reads it yet, test/op/test_axes.c holds the ops to it. */
+ * The split pass slices the first one; test/op/test_axes.c holds the ops to it. */
 typedef enum hr_axes {
   HR_AXES_NONE,  /* every axis couples: reductions, losses, norms over the whole tensor */
   HR_AXES_BATCH, /* the first axis only: attention */

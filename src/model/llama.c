@@ -396,8 +396,12 @@ static hr_id llama_forward(hr_builder *b, const hr_recipe *r, const hr_model_bat
   hr_id table_id = rope_table(b, r, &m, batch->length);
   for (int64_t layer = 0; layer < m.layers; layer++) {
     hr__block_begin(b, "model.layers.%" PRId64, layer);
+    hr__block_begin(b, "model.layers.%" PRId64 ".self_attn", layer);
     x = attention_half(b, &m, layer, x, table_id);
+    hr__block_end(b);
+    hr__block_begin(b, "model.layers.%" PRId64 ".mlp", layer);
     x = mlp_half(b, &m, layer, x);
+    hr__block_end(b);
     hr__block_end(b);
   }
   x = norm(b, &m, "model.norm", x);

@@ -73,6 +73,13 @@ static const hr_key keys[] = {
      .min = 1e-12,
      .max = 1e12,
      .meaning = "largest L2 norm over all gradients; none unless given"},
+    {.path = "memory.split",
+     .type = HR_KEY_CHOICE,
+     .fallback = "none",
+     .choices = "none|auto",
+     .tree = true,
+     .meaning =
+         "{block pattern: slices}: runs blocks slice by slice of the batch, and the loss head in as many chunks"},
     {.path = "training.eval_every",
      .type = HR_KEY_INT,
      .min = 1,

@@ -180,19 +180,25 @@ static void blocks(void **state) {
   hr_built *built = *state;
   build(built, TINY "}", 1, 4);
   const hr_graph *g = built->graph;
-  assert_int_equal(g->n_blocks, 2);
-  assert_string_equal(g->blocks[0].name, "model.layers.0");
-  assert_string_equal(g->blocks[1].name, "model.layers.1");
-  size_t inside[2] = {0}, outside = 0;
+  static const char *const names[] = {"model.layers.0", "model.layers.0.self_attn", "model.layers.0.mlp",
+                                      "model.layers.1", "model.layers.1.self_attn", "model.layers.1.mlp"};
+  assert_int_equal(g->n_blocks, 6);
+  for (hr_id k = 0; k < 6; k++) {
+    assert_string_equal(g->blocks[k].name, names[k]);
+    assert_int_equal(g->blocks[k].parent, k % 3 == 0 ? HR_NONE : k / 3 * 3);
+  }
+  size_t inside[6] = {0}, outside = 0;
   for (size_t i = 0; i < g->n_nodes; i++) {
     if (g->nodes[i].block == HR_NONE) {
       outside++;
     } else {
       inside[g->nodes[i].block]++;
-      assert_non_null(strstr(g->nodes[i].module, g->blocks[g->nodes[i].block].name));
+      assert_non_null(strstr(g->nodes[i].module, g->blocks[g->nodes[i].block / 3 * 3].name));
     }
   }
-  assert_int_equal(inside[0], inside[1]);
+  assert_int_equal(inside[0] + inside[3], 0); /* a layer is its two halves */
+  assert_int_equal(inside[1], inside[4]);
+  assert_int_equal(inside[2], inside[5]);
   assert_int_equal(outside, 4); /* embedding, rotary table, last norm, head */
 }
 

@@ -17,6 +17,7 @@
 #include "op/nf4.h"
 #include "op/rmsnorm.h"
 #include "op/rope.h"
+#include "op/slice.h"
 
 static int64_t elements(const hr_desc *desc) {
   return hr_desc_count(desc);
@@ -300,6 +301,21 @@ static void swiglu_bwd_reference(const reference_call *c) {
   }
 }
 
+static void slice_reference(const reference_call *c) {
+  const hr_slice_args *a = c->args;
+  int64_t row = elements(&c->in_desc[0]) / c->in_desc[0].dim[0];
+  memcpy(c->out[0], c->in[0] + a->first * row, (size_t)(a->count * row) * sizeof(double));
+}
+
+static void join_reference(const reference_call *c) {
+  const hr_join_args *a = c->args;
+  int64_t row = elements(&c->in_desc[0]) / c->in_desc[0].dim[0];
+  for (int64_t i = 0, count = elements(&c->out_desc[0]); i < count; i++)
+    c->out[0][i] = c->in[1] ? c->in[1][i] : 0.0;
+  for (int64_t i = 0, count = elements(&c->in_desc[0]); i < count; i++)
+    c->out[0][a->first * row + i] += c->in[0][i];
+}
+
 /* Loss over x [rows, H] and W [V, H]; dx and dw (NULL: not wanted) receive dloss times the gradient, added. */
 static double head_loss_sum(const reference_call *c, double dloss, double *dx, double *dw) {
   const double *x = c->in[0], *w = c->in[1], *targets = c->in[2];
@@ -416,6 +432,8 @@ static const reference references[] = {
     {.op = "attention_bwd", .run = attention_bwd_reference, .fill = attention_bwd_fill},
     {.op = "swiglu", .run = swiglu_reference, .differentiable = true},
     {.op = "swiglu_bwd", .run = swiglu_bwd_reference},
+    {.op = "slice", .run = slice_reference, .differentiable = true, .loose = 1u << 0},
+    {.op = "join", .run = join_reference, .differentiable = true, .loose = 1u << 0},
     {.op = "head_loss", .run = head_loss_reference, .fill = head_loss_fill, .differentiable = true, .loose = 1u << 1},
     {.op = "head_loss_bwd", .run = head_loss_bwd_reference, .fill = head_loss_fill, .loose = 1u << 1},
     {.op = "mse", .run = mse_reference, .differentiable = true},

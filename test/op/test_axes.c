@@ -1,6 +1,7 @@
 /* The axes along which an op says it works independently: a case cut in two along the first axis gives the same bits as
- * the whole. Which operands are cut follows from the shape rule: the fewest that make output 0 shorter there. Random
- * numbers are keyed by element, so of ops that draw any only the leading part is compared. */
+ * the whole. Which operands are cut follows from the shape rule: the fewest that make output 0 shorter there. An op
+ * that draws random numbers is told how many samples come before a part (hr_op.sample_at); of one that cannot be told
+ * only the leading part is compared. */
 #include <string.h>
 
 #include "part_case.h"
@@ -37,6 +38,17 @@ static uint32_t operands_cut(const op_case *c, int64_t rows, hr_desc *in, hr_des
 /* Runs rows [begin, begin + rows) alone and compares with what the whole case gave there. */
 static void part_compare(op_case *c, const run_result *whole, int64_t begin, int64_t rows) {
   op_case kept = *c;
+  hr_sample sample = *c->sample;
+  if (c->op->sample_at) {
+    char *args = hr__arena_alloc(&c->arena, c->op->args_bytes);
+    int64_t before;
+    memcpy(args, sample.args, c->op->args_bytes);
+    memcpy(&before, args + c->op->sample_at, sizeof before);
+    before += begin;
+    memcpy(args + c->op->sample_at, &before, sizeof before);
+    sample.args = args;
+    c->sample = &sample;
+  }
   hr_desc in[HR_OP_OPERANDS], out[HR_OP_OPERANDS];
   uint32_t cut = operands_cut(c, rows, in, out);
   for (int i = 0; i < c->sample->n_in; i++)
@@ -49,6 +61,7 @@ static void part_compare(op_case *c, const run_result *whole, int64_t begin, int
   memcpy(c->in, kept.in, sizeof kept.in);
   memcpy(c->out, kept.out, sizeof kept.out);
   memcpy(c->value, kept.value, sizeof kept.value);
+  c->sample = kept.sample;
   if (!same) case_fail(c, "rows %d to %d alone give other bits", (int)begin, (int)(begin + rows - 1));
 }
 
@@ -59,7 +72,7 @@ static void axes_visit(op_case *c) {
   if (c->op->axes == HR_AXES_NONE || rows < 2 || (c->op->axes == HR_AXES_ROWS && c->out[0].rank < 2)) return;
   run_result whole = case_run(c, (run_options){.threads = 2});
   part_compare(c, &whole, 0, rows / 2);
-  if (!c->op->random) part_compare(c, &whole, rows / 2, rows - rows / 2);
+  if (!c->op->random || c->op->sample_at) part_compare(c, &whole, rows / 2, rows - rows / 2);
   compared++;
 }
 
