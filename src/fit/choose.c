@@ -54,7 +54,7 @@ static uint64_t candidate_peak(const candidate *c) {
 }
 
 static bool candidate_fits(const hr_open *open, const candidate *c) {
-  return candidate_peak(c) <= open->budget_bytes;
+  return candidate_peak(c) <= open->budget_bytes && c->plan->tiers[HR_TIER_HOST].peak_bytes <= open->host_bytes;
 }
 
 /* Takes the place of what was found before. */
@@ -69,8 +69,8 @@ static void candidate_take(hr_chosen *out, candidate *c) {
 /* --- checkpointing --------------------------------------------------------------------------------------------------
  */
 
-/* Variants of a block, in this order. */
-static const hr_keep variants[] = {HR_KEEP_ALL, HR_KEEP_SELECTIVE, HR_KEEP_INPUT};
+/* Variants of a block, in this order; the last only where activations may be moved. */
+static const hr_keep variants[] = {HR_KEEP_ALL, HR_KEEP_SELECTIVE, HR_KEEP_INPUT, HR_KEEP_OFFLOADED};
 enum { VARIANTS = sizeof variants / sizeof variants[0] };
 
 typedef struct search {
@@ -97,7 +97,8 @@ static void keep_settle(search *s, candidate *c) {
 static hr_status frontier_solve(search *s, hr_blocks *blocks, hr_chain *chain, hr_error *err) {
   HR_TRY(hr__blocks_init(blocks, s->n_keep, &s->arena, err));
   HR_TRY(hr__blocks_read(blocks, s->out->plan, s->open->accumulation, err)); /* all kept */
-  for (int v = 1; v < VARIANTS; v++) {
+  int n_variants = VARIANTS - !s->out->open[HR_OFFLOAD_ACTIVATIONS];
+  for (int v = 1; v < n_variants; v++) {
     for (size_t i = 0; i < s->n_keep; i++)
       s->keep[i] = variants[v];
     candidate c;
@@ -183,9 +184,10 @@ static uint64_t kind_bytes(const hr_plan *plan, hr_offload_kind kind) {
 }
 
 /* Plans with `resident` bytes of a kind on the device, and takes the plan if it fits or is the smallest so far. */
-static hr_status resident_try(const hr_open *open, hr_chosen *out, hr_offload_kind kind, uint64_t resident, bool *fits,
-                              hr_error *err) {
+static hr_status resident_try(const hr_open *open, hr_chosen *out, hr_offload_kind kind, uint64_t resident,
+                              const hr_keep *keep, bool *fits, hr_error *err) {
   hr_choices choices = out->choices;
+  choices.keep = keep;
   choices.offload[kind].resident_bytes = resident;
   candidate c;
   HR_TRY(candidate_make(open, &choices, &c, err));
@@ -203,16 +205,19 @@ static hr_status resident_try(const hr_open *open, hr_chosen *out, hr_offload_ki
   return HR_OK;
 }
 
-/* The largest part of a kind that may stay, in steps of one of 256 of it; nothing of it if even that is too much. */
-static hr_status kind_stream(const hr_open *open, hr_chosen *out, hr_offload_kind kind, bool *fits, hr_error *err) {
+/* The largest part of a kind that may stay, in steps of one of 256 of it; nothing of it if even that is too much. What
+ * was the smallest way to keep blocks need not be so once a kind is gone: `input` is tried as well. */
+static hr_status kind_stream(const hr_open *open, hr_chosen *out, hr_offload_kind kind, const hr_keep *input,
+                             bool *fits, hr_error *err) {
   enum { STEPS = 256 };
   uint64_t all = kind_bytes(out->plan, kind);
-  HR_TRY(resident_try(open, out, kind, 0, fits, err));
+  HR_TRY(resident_try(open, out, kind, 0, out->choices.keep, fits, err));
+  if (!*fits && input && out->choices.keep != input) HR_TRY(resident_try(open, out, kind, 0, input, fits, err));
   if (!*fits) return HR_OK;
   for (uint64_t low = 0, high = STEPS; high - low > 1;) {
     uint64_t middle = low + (high - low) / 2;
     bool middle_fits;
-    HR_TRY(resident_try(open, out, kind, all / STEPS * middle, &middle_fits, err));
+    HR_TRY(resident_try(open, out, kind, all / STEPS * middle, out->choices.keep, &middle_fits, err));
     *(middle_fits ? &low : &high) = middle;
   }
   return HR_OK;
@@ -222,8 +227,15 @@ static hr_status offload_choose(const hr_open *open, hr_chosen *out, hr_error *e
   static const hr_offload_kind kinds[] = {HR_OFFLOAD_OPTIMIZER, HR_OFFLOAD_ACTIVATIONS, HR_OFFLOAD_GRADIENTS,
                                           HR_OFFLOAD_PARAMETERS};
   bool fits = candidate_fits(open, &(candidate){out->graph, out->plan});
+  hr_keep *input = NULL; /* of every block only what enters it */
+  if (!fits && out->choices.keep) {
+    input = hr__arena_array(&out->arena, out->choices.n_keep, sizeof *input);
+    if (!input) return hr__nomem(err);
+    for (size_t i = 0; i < out->choices.n_keep; i++)
+      input[i] = HR_KEEP_INPUT;
+  }
   for (int k = 0; k < HR_OFFLOAD_KINDS && !fits; k++)
-    if (out->open[kinds[k]]) HR_TRY(kind_stream(open, out, kinds[k], &fits, err));
+    if (out->open[kinds[k]]) HR_TRY(kind_stream(open, out, kinds[k], input, &fits, err));
   return HR_OK;
 }
 
