@@ -24,7 +24,7 @@ static const types all_types[] = {{HR_F32, HR_F32, HR_F32},   {HR_BF16, HR_BF16,
 static const int64_t shapes[][3] = {{1, 1, 1},      {1, 7, 300},   {5, 3, 2},      {17, 1, 64},     {64, 64, 64},
                                     {63, 65, 130},  {129, 70, 40}, {257, 30, 64},  {30, 300, 65},   {300, 520, 33},
                                     {40, 48, 2100}, {515, 17, 90}, {16, 1030, 24}, {260, 260, 1100}};
-enum { SHAPES = sizeof shapes / sizeof *shapes, TYPES = sizeof all_types / sizeof *all_types };
+enum { SHAPES = sizeof shapes / sizeof *shapes, TYPES = sizeof all_types / sizeof *all_types, TYPES_WHOLE = 4 };
 
 static double tolerance(const hr_gemm_spec *spec) {
   if (spec->c == HR_BF16 || (spec->a == HR_F32 && spec->b == HR_BF16)) return 3e-3; /* A may be rounded too */
@@ -36,6 +36,7 @@ static void test_values(void **state) {
   for (int shape = 0; shape < SHAPES; shape++)
     for (int type = 0; type < TYPES; type++)
       for (int variant = 0; variant < 8; variant++) {
+        if (type >= TYPES_WHOLE && (shape + variant) % 3 != 0) continue; /* a third of them: tiles are as for bf16 */
         const int64_t *d = shapes[shape];
         types t = all_types[type];
         gemm_case g;

@@ -1,0 +1,292 @@
+/* The kernels of attention; see op/attention_parts.h for the words.
+ *
+ * Forward: one task per (batch, group, panel); the softmax is online (running maximum and sum per row). Backward: one
+ * task per (batch, group), which owns dk and dv of the group and sums them in f32, panel after panel. Which task runs
+ * where changes no bit.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/simd_math.h"
+#include "op/attention_parts.h"
+
+enum { LANES = 16 }; /* elements of the widest vector */
+
+/* What one task works on. */
+typedef struct work {
+  const hr_attention_plan *plan;
+  int64_t batch, group;
+  int worker;
+  float *base; /* the worker's workspace */
+  bool failed;
+} work;
+
+typedef struct job {
+  const hr_call *call;
+  int failed; /* set by any task, never cleared */
+} job;
+
+static work work_of(const job *j, int64_t pair, int worker) {
+  const hr_attention_plan *plan = j->call->prepared;
+  return (work){.plan = plan,
+                .batch = pair / plan->cuts.groups,
+                .group = pair % plan->cuts.groups,
+                .worker = worker,
+                .base = (float *)j->call->workspace + (size_t)worker * plan->layout.floats};
+}
+
+static void multiply(work *w, int product, const hr_attention_panel *p, int64_t width, const float *a, const float *b,
+                     float *c) {
+  const hr_gemm *gemm = w->plan->products[product][p->last][hr__attention_width_kind(width)];
+  if (hr__gemm_run_here(gemm, w->worker, a, b, c, w->base + w->plan->layout.gemm) != HR_OK) w->failed = true;
+}
+
+/* Element offset of (batch, position, head) in a [B, T, heads * D] tensor. */
+HR_INLINE int64_t row_offset(const hr_attention_cuts *c, int64_t heads, int64_t batch, int64_t position, int64_t head) {
+  return ((batch * c->length + position) * heads + head) * c->dim;
+}
+
+/* Panel of q or dy, times `factor`. */
+HR_CLONES static void panel_load(const work *w, const hr_attention_panel *p, const hr_tensor *from, float factor,
+                                 float *to) {
+  const hr_attention_cuts *c = &w->plan->cuts;
+  for (int64_t h = 0; h < c->group_heads; h++)
+    for (int64_t t = 0; t < p->count; t++, to += c->dim) {
+      int64_t at = row_offset(c, c->heads, w->batch, p->first + t, w->group * c->group_heads + h);
+      const float *row = hr__load(from, at, c->dim, to);
+      for (int64_t i = 0; i < c->dim; i++)
+        to[i] = row[i] * factor;
+    }
+}
+
+/* Panel into y or dq, row r times factor[r] * scale (factor NULL: 1). */
+HR_CLONES static void panel_store(const work *w, const hr_attention_panel *p, float *from, const float *factor,
+                                  float scale, const hr_tensor *to) {
+  const hr_attention_cuts *c = &w->plan->cuts;
+  for (int64_t h = 0, r = 0; h < c->group_heads; h++)
+    for (int64_t t = 0; t < p->count; t++, r++, from += c->dim) {
+      int64_t at = row_offset(c, c->heads, w->batch, p->first + t, w->group * c->group_heads + h);
+      float *row = hr__target(to, at, from), by = factor ? factor[r] * scale : scale;
+      for (int64_t i = 0; i < c->dim; i++)
+        row[i] = from[i] * by;
+      hr__store(to, at, c->dim, row);
+    }
+}
+
+/* Keys or values of the group, positions [first, first + count). */
+HR_CLONES static void strip_load(const work *w, const hr_tensor *from, int64_t first, int64_t count, float *to) {
+  const hr_attention_cuts *c = &w->plan->cuts;
+  for (int64_t t = 0; t < count; t++, to += c->dim) {
+    const float *row = hr__load(from, row_offset(c, c->groups, w->batch, first + t, w->group), c->dim, to);
+    if (row != to) memcpy(to, row, (size_t)c->dim * sizeof *to);
+  }
+}
+
+HR_CLONES static void strip_store(const work *w, float *from, int64_t first, int64_t count, const hr_tensor *to) {
+  const hr_attention_cuts *c = &w->plan->cuts;
+  for (int64_t t = 0; t < count; t++, from += c->dim) {
+    int64_t at = row_offset(c, c->groups, w->batch, first + t, w->group);
+    float *row = hr__target(to, at, from);
+    if (row != from) memcpy(row, from, (size_t)c->dim * sizeof *row);
+    hr__store(to, at, c->dim, row);
+  }
+}
+
+/* Keys of the strip [key, key + width) that the query at `position` sees. */
+HR_INLINE int64_t visible(int64_t position, int64_t key, int64_t width) {
+  int64_t n = position - key + 1;
+  return n < 0 ? 0 : hr__min(n, width);
+}
+
+/* Rounds n up to whole vectors (rows of scores have room for them, but for an odd width at the end of T) and makes what
+ * lies between invisible: a scalar remainder in every row would take longer than the rest. */
+HR_INLINE int64_t row_round(float *row, int64_t n, int64_t width) {
+  int64_t rounded = hr__min(hr__chunks(n, LANES) * LANES, width);
+  for (int64_t i = n; i < rounded; i++)
+    row[i] = -INFINITY;
+  return rounded;
+}
+
+HR_INLINE float row_max(const float *x, int64_t n, float most) {
+  float lane[LANES];
+  int64_t i = 0;
+  for (int j = 0; j < LANES; j++)
+    lane[j] = most;
+  for (; i + LANES <= n; i += LANES)
+#pragma omp simd
+    for (int j = 0; j < LANES; j++)
+      lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
+  for (; i < n; i++)
+    lane[0] = x[i] > lane[0] ? x[i] : lane[0];
+  for (int half = LANES / 2; half > 0; half /= 2)
+    for (int j = 0; j < half; j++)
+      lane[j] = lane[j + half] > lane[j] ? lane[j + half] : lane[j];
+  return lane[0];
+}
+
+/* Scores of a strip become weights exp(score - maximum); sums and the result so far follow a raised maximum. */
+HR_CLONES static void softmax_step(const hr_attention_cuts *c, const hr_attention_panel *p, int64_t key, int64_t width,
+                                   float *scores, float *maximum, float *sum, float *out) {
+  for (int64_t r = 0; r < p->rows; r++) {
+    float *row = scores + r * width, *result = out + r * c->dim;
+    int64_t n = row_round(row, visible(p->first + r % p->count, key, width), width);
+    float most = row_max(row, n, maximum[r]), total = 0.0f;
+    float keep = hr__expf(maximum[r] - most);
+#pragma omp simd reduction(+ : total)
+    for (int64_t i = 0; i < n; i++) {
+      row[i] = hr__expf(row[i] - most);
+      total += row[i];
+    }
+    for (int64_t i = n; i < width; i++)
+      row[i] = 0.0f;
+    if (keep != 1.0f)
+      for (int64_t i = 0; i < c->dim; i++)
+        result[i] *= keep;
+    sum[r] = sum[r] * keep + total;
+    maximum[r] = most;
+  }
+}
+
+/* lse out; the sums become the factors 1 / sum. */
+static void lse_store(const work *w, const hr_attention_panel *p, const float *maximum, float *sum, float *lse) {
+  const hr_attention_cuts *c = &w->plan->cuts;
+  for (int64_t r = 0; r < p->rows; r++) {
+    int64_t head = w->group * c->group_heads + r / p->count;
+    lse[(w->batch * c->heads + head) * c->length + p->first + r % p->count] = maximum[r] + logf(sum[r]);
+    sum[r] = 1.0f / sum[r];
+  }
+}
+
+static void attention_task(void *arg, int64_t task, int worker) {
+  job *j = arg;
+  const hr_call *call = j->call;
+  const hr_attention_plan *plan = call->prepared;
+  const hr_attention_cuts *c = &plan->cuts;
+  const hr_attention_layout *l = &plan->layout;
+  work w = work_of(j, task % (c->batch * c->groups), worker);
+  /* The last panels see the most keys: they go first, so that the short ones level out the threads. */
+  hr_attention_panel p = hr__attention_panel(c, c->panels - 1 - task / (c->batch * c->groups));
+  float *maximum = w.base + l->row_a, *sum = w.base + l->row_b, *out = w.base + l->out, *scores = w.base + l->scores;
+
+  panel_load(&w, &p, &call->in[0], c->scale, w.base + l->panel);
+  memset(out, 0, (size_t)(p.rows * c->dim) * sizeof *out);
+  for (int64_t r = 0; r < p.rows; r++)
+    maximum[r] = -INFINITY, sum[r] = 0.0f;
+  for (int64_t key = 0; key < p.keys; key += HR_STRIP) {
+    int64_t width = hr__min(HR_STRIP, p.keys - key);
+    strip_load(&w, &call->in[1], key, width, w.base + l->strip_k);
+    strip_load(&w, &call->in[2], key, width, w.base + l->strip_v);
+    multiply(&w, HR_SCORES, &p, width, w.base + l->panel, w.base + l->strip_k, scores);
+    softmax_step(c, &p, key, width, scores, maximum, sum, out);
+    multiply(&w, HR_VALUES, &p, width, scores, w.base + l->strip_v, out);
+  }
+  lse_store(&w, &p, maximum, sum, call->out[1].data);
+  panel_store(&w, &p, out, sum, 1.0f, &call->out[0]);
+  if (w.failed) __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
+}
+
+static hr_status tasks_run(const hr_call *call, bool backward, hr_task task) {
+  const hr_attention_plan *plan = call->prepared;
+  int64_t tasks = hr__attention_tasks(&plan->cuts, backward);
+  job j = {call, 0};
+  hr__pool_run(call->device->pool, (int)hr__min(call->threads, tasks), tasks, task, &j);
+  return j.failed ? HR_FAILURE : HR_OK;
+}
+
+hr_status hr__attention_run(const hr_call *call) {
+  return tasks_run(call, false, attention_task);
+}
+
+/* Per row: lse, and delta = dy . y, which is what the softmax's gradient subtracts. */
+HR_CLONES static void rows_load(const work *w, const hr_attention_panel *p, const hr_tensor *y, const float *all_lse,
+                                const float *panel_dy, float *scratch, float *lse, float *delta) {
+  const hr_attention_cuts *c = &w->plan->cuts;
+  for (int64_t h = 0, r = 0; h < c->group_heads; h++) {
+    int64_t head = w->group * c->group_heads + h;
+    for (int64_t t = 0; t < p->count; t++, r++) {
+      const float *row = hr__load(y, row_offset(c, c->heads, w->batch, p->first + t, head), c->dim, scratch);
+      const float *dy = panel_dy + r * c->dim;
+      float dot = 0.0f;
+#pragma omp simd reduction(+ : dot)
+      for (int64_t i = 0; i < c->dim; i++)
+        dot += row[i] * dy[i];
+      delta[r] = dot;
+      lse[r] = all_lse[(w->batch * c->heads + head) * c->length + p->first + t];
+    }
+  }
+}
+
+/* scores -> weights; products of dy and v -> gradients of the scores. */
+HR_CLONES static void softmax_bwd_step(const hr_attention_panel *p, int64_t key, int64_t width, const float *lse,
+                                       const float *delta, float *scores, float *scores_d) {
+  for (int64_t r = 0; r < p->rows; r++) {
+    float *weight = scores + r * width, *gradient = scores_d + r * width;
+    int64_t n = row_round(weight, visible(p->first + r % p->count, key, width), width);
+    float shift = lse[r], mean = delta[r];
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+      weight[i] = hr__expf(weight[i] - shift);
+      gradient[i] = weight[i] * (gradient[i] - mean);
+    }
+    for (int64_t i = n; i < width; i++)
+      weight[i] = gradient[i] = 0.0f;
+  }
+}
+
+/* One panel's share of all three gradients. */
+static void panel_bwd(work *w, const hr_attention_panel *p, const hr_call *call) {
+  const hr_attention_cuts *c = &w->plan->cuts;
+  const hr_attention_layout *l = &w->plan->layout;
+  float *q = w->base + l->panel, *dy = w->base + l->panel_dy, *dq = w->base + l->out;
+  float *k = w->base + l->strip_k, *v = w->base + l->strip_v;
+  float *scores = w->base + l->scores, *scores_d = w->base + l->scores_d;
+  float *lse = w->base + l->row_a, *delta = w->base + l->row_b;
+
+  panel_load(w, p, &call->in[1], c->scale, q);
+  panel_load(w, p, &call->in[0], 1.0f, dy);
+  rows_load(w, p, &call->in[4], call->in[5].data, dy, dq, lse, delta);
+  memset(dq, 0, (size_t)(p->rows * c->dim) * sizeof *dq);
+  for (int64_t key = 0; key < p->keys; key += HR_STRIP) {
+    int64_t width = hr__min(HR_STRIP, p->keys - key);
+    strip_load(w, &call->in[2], key, width, k);
+    strip_load(w, &call->in[3], key, width, v);
+    multiply(w, HR_SCORES, p, width, q, k, scores);
+    multiply(w, HR_SCORES, p, width, dy, v, scores_d);
+    softmax_bwd_step(p, key, width, lse, delta, scores, scores_d);
+    multiply(w, HR_COLUMNS, p, width, dy, scores, w->base + l->dv + key * c->dim);
+    multiply(w, HR_COLUMNS, p, width, q, scores_d, w->base + l->dk + key * c->dim);
+    multiply(w, HR_VALUES, p, width, scores_d, k, dq);
+  }
+  panel_store(w, p, dq, NULL, c->scale, &call->out[0]);
+}
+
+/* The finished sums of dk or dv, transposed back through the buffer of a strip. */
+static void sums_store(const work *w, const float *sums, const hr_tensor *to) {
+  const hr_attention_cuts *c = &w->plan->cuts;
+  float *rows = w->base + w->plan->layout.strip_k;
+  for (int64_t key = 0; key < c->length; key += HR_STRIP) {
+    int64_t width = hr__min(HR_STRIP, c->length - key);
+    hr__f32_transpose(sums + key * c->dim, hr__attention_strip_ld(c), c->dim, width, rows, c->dim);
+    strip_store(w, rows, key, width, to);
+  }
+}
+
+static void attention_bwd_task(void *arg, int64_t task, int worker) {
+  job *j = arg;
+  const hr_attention_plan *plan = j->call->prepared;
+  const hr_attention_layout *l = &plan->layout;
+  work w = work_of(j, task, worker);
+
+  memset(w.base + l->dk, 0, (l->gemm - l->dk) * sizeof(float));
+  for (int64_t index = 0; index < plan->cuts.panels; index++) {
+    hr_attention_panel p = hr__attention_panel(&plan->cuts, index);
+    panel_bwd(&w, &p, j->call);
+  }
+  sums_store(&w, w.base + l->dk, &j->call->out[1]);
+  sums_store(&w, w.base + l->dv, &j->call->out[2]);
+  if (w.failed) __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
+}
+
+hr_status hr__attention_bwd_run(const hr_call *call) {
+  return tasks_run(call, true, attention_bwd_task);
+}
