@@ -12,6 +12,7 @@
 #define HR_BASE_DYNAMIC8_H
 
 #include <stdint.h>
+#include <string.h>
 
 enum { HR_DYNAMIC8_CODES = 256, HR_DYNAMIC8_ZERO = 127 /* index of 0 in the signed code */ };
 
@@ -21,5 +22,31 @@ const float *hr__dynamic8_unsigned(void);
 
 /* Nearest value of one of the two codes. */
 uint8_t hr__dynamic8_encode(const float *code, float x);
+
+/* The same for loops that must be vectorised, on sizes |x| of 0 to 1, as steps of the code above its 0. Sizes fall into
+ * bins by their upper 16 bits, from 2^-23 (all below is one bin) to 1; no bin has more than one midpoint, so one look
+ * into the bin and one comparison are exact. */
+enum { HR_DYNAMIC8_FIRST_BIN = 104 << 7, HR_DYNAMIC8_BINS = (23 << 7) + 1 };
+typedef struct hr_dynamic8_bins {
+  int32_t start[HR_DYNAMIC8_BINS];     /* steps of the smallest size in the bin */
+  float middle[HR_DYNAMIC8_CODES + 1]; /* between `steps` and `steps` + 1; beyond the last step infinite */
+} hr_dynamic8_bins;
+
+const hr_dynamic8_bins *hr__dynamic8_signed_bins(void);   /* up to 128 steps, of which 127 exist below 0 */
+const hr_dynamic8_bins *hr__dynamic8_unsigned_bins(void); /* up to 255 steps */
+
+static inline __attribute__((always_inline)) int32_t hr__dynamic8_bin(float size) {
+  uint32_t word;
+  memcpy(&word, &size, sizeof word);
+  int32_t bin = (int32_t)(word >> 16) - HR_DYNAMIC8_FIRST_BIN;
+  bin = bin < 0 ? 0 : bin;
+  return bin > HR_DYNAMIC8_BINS - 1 ? HR_DYNAMIC8_BINS - 1 : bin;
+}
+
+/* Whether a size is one step above its bin's start; `middle`: that of the start. `mirrored`: 1 for the size of a
+ * negative number, whose ties go to the value farther from 0. */
+static inline __attribute__((always_inline)) int32_t hr__dynamic8_above(float size, float middle, int32_t mirrored) {
+  return (size > middle) | (mirrored & (size == middle));
+}
 
 #endif
