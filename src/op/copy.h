@@ -7,7 +7,7 @@
 enum { HR_COPY_SAME = HR_DTYPE_COUNT }; /* in place of a type: that of x, whatever it becomes */
 
 typedef struct hr_copy_args {
-  hr_dtype dtype; /* of y: a float type or HR_COPY_SAME */
+  hr_dtype dtype; /* of y: f32, bf16, f16 or HR_COPY_SAME */
   float factor;   /* 1: a plain copy; not 0 */
 } hr_copy_args;
 
