@@ -4,7 +4,10 @@
 #include <string.h>
 
 #include "grad/grad.h"
+#include "pass/adapters.h"
+#include "pass/checkpoint.h"
 #include "pass/pass.h"
+#include "pass/update.h"
 
 static const hr_key keys[] = {
     {.path = "data.sequence_length",
@@ -57,6 +60,14 @@ static const hr_key keys[] = {
      .meaning = "steps between evaluations on held-out data; none unless given"},
 };
 const hr_key_table hr_compile_keys = {keys, sizeof keys / sizeof keys[0]};
+
+void hr__compile_tables(hr_key_table out[HR_COMPILE_TABLES]) {
+  const hr_key_table *const all[HR_COMPILE_TABLES] = {&hr_model_keys,      hr_model_llama.keys, &hr_compile_keys,
+                                                      &hr_adapter_keys,    &hr_quantize_keys,   &hr_update_keys,
+                                                      &hr_checkpoint_keys, &hr_offload_keys};
+  for (int i = 0; i < HR_COMPILE_TABLES; i++)
+    out[i] = *all[i];
+}
 
 /* One program with the model's forward pass; its loss is the output "loss". The name is copied. */
 static void forward_emit(hr_builder *b, const hr_model *model, const hr_recipe *recipe, const char *program,

@@ -18,13 +18,6 @@ static hr_status job_facts(hr_job *job, hr_error *err) {
   return HR_OK;
 }
 
-/* Without a setting, or with a share of it, the host is taken to have room. */
-static uint64_t host_budget(const hr_recipe *recipe) {
-  static const char path[] = "memory.host_budget";
-  if (!hr__recipe_has(recipe, path) || hr__recipe_is_word(recipe, path)) return UINT64_MAX;
-  return hr__recipe_size(recipe, path);
-}
-
 static hr_status job_stages(hr_job *job, hr_error *err) {
   HR_TRY(hr__training_shape(job->recipe, &job->shape, err));
   HR_TRY(job_facts(job, err));
@@ -36,7 +29,7 @@ static hr_status job_stages(hr_job *job, hr_error *err) {
                   .rates = &job->rates,
                   .accumulation = (int)job->shape.accumulation,
                   .budget_bytes = budget.budget_bytes - budget.margin_bytes,
-                  .host_bytes = host_budget(job->recipe)};
+                  .host_bytes = budget.host_bytes};
   HR_TRY(hr__choose(&open, &job->chosen, err));
   job->graph = job->chosen.graph;
   job->plan = job->chosen.plan;

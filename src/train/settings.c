@@ -5,11 +5,7 @@
 #include <sys/stat.h>
 
 #include "model/model.h"
-#include "pass/adapters.h"
-#include "pass/checkpoint.h"
 #include "pass/compile.h"
-#include "pass/offload.h"
-#include "pass/update.h"
 #include "plan/memory.h"
 
 static const hr_key keys[] = {
@@ -94,9 +90,9 @@ static const hr_key keys[] = {
 const hr_key_table hr_train_keys = {keys, sizeof keys / sizeof keys[0]};
 
 void hr__settings_tables(hr_key_table out[HR_SETTINGS_TABLES]) {
-  const hr_key_table *const all[HR_SETTINGS_TABLES] = {&hr_model_keys, hr_model_llama.keys, &hr_compile_keys, &hr_adapter_keys, &hr_quantize_keys, &hr_update_keys, &hr_checkpoint_keys, &hr_offload_keys, &hr_train_keys, &hr_memory_keys};
-  for (int i = 0; i < HR_SETTINGS_TABLES; i++)
-    out[i] = *all[i];
+  hr__compile_tables(out);
+  out[HR_COMPILE_TABLES] = hr_train_keys;
+  out[HR_COMPILE_TABLES + 1] = hr_memory_keys;
 }
 
 hr_status hr__settings_parse(const char *name, const char *folder, const char *text, size_t bytes,

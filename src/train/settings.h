@@ -2,12 +2,12 @@
 #ifndef HR_TRAIN_SETTINGS_H
 #define HR_TRAIN_SETTINGS_H
 
-#include "recipe/recipe.h"
+#include "pass/compile.h"
 
 extern const hr_key_table hr_train_keys; /* data.* and training.* that do not shape the graph */
 
 /* Every key table of the program, for help and docs. */
-enum { HR_SETTINGS_TABLES = 10 };
+enum { HR_SETTINGS_TABLES = HR_COMPILE_TABLES + 2 };
 void hr__settings_tables(hr_key_table out[HR_SETTINGS_TABLES]);
 
 /* A recipe file, or a folder with config.json (then model.path is that folder, on synthetic data of 1024 tokens a row,

@@ -25,15 +25,17 @@ static hr_status choose_body(void *arg, hr_error *err) {
 
 static void test_choosing_survives_lack_of_memory(void **state) {
   (void)state;
-  const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys, hr_checkpoint_keys};
+  hr_key_table tables[HR_COMPILE_TABLES];
+  hr__compile_tables(tables);
   hr_recipe *recipe;
   hr_error err = {0};
   hr_facts facts;
   hr_rates rates;
   hr__cpu_facts(&facts);
   hr__rates_default(&facts, &rates);
-  assert_int_equal(
-      hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, NULL, 0, tables, 4, &recipe, &err), HR_OK);
+  assert_int_equal(hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, NULL, 0, tables,
+                                    HR_COMPILE_TABLES, &recipe, &err),
+                   HR_OK);
   hr_open open = {.recipe = recipe, .facts = &facts, .rates = &rates, .accumulation = 1, .host_bytes = UINT64_MAX};
   uint64_t peaks[2];
   for (int i = 0; i < 2; i++) { /* the smallest and the largest plan */

@@ -155,7 +155,7 @@ static void test_techniques(void **state) {
     hr_technique techniques[HR_TECHNIQUES];
     int count;
     assert_int_equal(
-        hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables, 4, &recipe, &err),
+        hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables, 5, &recipe, &err),
         HR_OK);
     assert_int_equal(hr__techniques(recipe, 500, 2.0, plan_without, NULL, techniques, &count, &err), HR_OK);
     assert_int_equal(count, n);

@@ -30,10 +30,10 @@ typedef struct compiled {
 } compiled;
 
 static hr_status compile(compiled *c, const char *until, const char *const *overrides, size_t n) {
-  const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys, hr_adapter_keys,
-                                 hr_quantize_keys};
+  hr_key_table tables[HR_COMPILE_TABLES];
+  hr__compile_tables(tables);
   HR_TRY(hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables,
-                          sizeof tables / sizeof *tables, &c->recipe, &c->err));
+                          HR_COMPILE_TABLES, &c->recipe, &c->err));
   HR_TRY(hr__compile(c->recipe, NULL, until, &c->graph, &c->err));
   return hr__graph_verify(c->graph, &c->err);
 }

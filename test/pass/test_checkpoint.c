@@ -25,15 +25,16 @@ static const char recipe_text[] = "model:\n"
                                   "training: { batch_size: 2, gradient_accumulation: 2, eval_every: 5 }\n";
 
 static hr_graph *graph_of(const char *mode, const hr_choices *choices) {
-  const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys, hr_checkpoint_keys};
+  hr_key_table tables[HR_COMPILE_TABLES];
+  hr__compile_tables(tables);
   char override[64];
   const char *overrides[] = {override};
   snprintf(override, sizeof override, "memory.checkpoint=%s", mode);
   hr_recipe *recipe;
   hr_graph *graph;
   hr_error err = {0};
-  if (hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, 1, tables, 4, &recipe, &err) !=
-          HR_OK ||
+  if (hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, 1, tables, HR_COMPILE_TABLES,
+                       &recipe, &err) != HR_OK ||
       hr__compile(recipe, choices, NULL, &graph, &err) != HR_OK || hr__graph_verify(graph, &err) != HR_OK)
     fail_msg("%s: %s", err.place, err.message);
   hr__recipe_destroy(recipe);

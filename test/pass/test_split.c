@@ -30,12 +30,13 @@ typedef struct compiled {
 } compiled;
 
 static hr_status compile(compiled *c, const char *split, const char *more, const char *until) {
-  const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys};
+  hr_key_table tables[HR_COMPILE_TABLES];
+  hr__compile_tables(tables);
   char setting[256];
   snprintf(setting, sizeof setting, "memory.split=%s", split);
   const char *const overrides[] = {setting, more};
-  HR_TRY(hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, more ? 2 : 1, tables, 3,
-                          &c->recipe, &c->err));
+  HR_TRY(hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, more ? 2 : 1, tables,
+                          HR_COMPILE_TABLES, &c->recipe, &c->err));
   return hr__compile(c->recipe, NULL, until, &c->graph, &c->err);
 }
 

@@ -76,12 +76,13 @@ typedef struct compiled {
 } compiled;
 
 static hr_status compile(compiled *c, const char *const *overrides) {
-  const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys, hr_update_keys};
+  hr_key_table tables[HR_COMPILE_TABLES];
+  hr__compile_tables(tables);
   size_t n = 0;
   while (overrides[n])
     n++;
-  HR_TRY(hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables, 4, &c->recipe,
-                          &c->err));
+  HR_TRY(hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables,
+                          HR_COMPILE_TABLES, &c->recipe, &c->err));
   return hr__compile(c->recipe, NULL, NULL, &c->graph, &c->err);
 }
 

@@ -138,12 +138,13 @@ typedef struct model {
 } model;
 
 static void model_open(model *m, const char *const *overrides, size_t n) {
-  const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys, hr_update_keys};
+  hr_key_table tables[HR_COMPILE_TABLES];
+  hr__compile_tables(tables);
   hr_facts facts = test_facts();
   hr_error err = {0};
   *m = (model){0};
-  if (hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables, 4, &m->recipe, &err) !=
-          HR_OK ||
+  if (hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables, HR_COMPILE_TABLES,
+                       &m->recipe, &err) != HR_OK ||
       hr__compile(m->recipe, NULL, NULL, &m->graph, &err) != HR_OK)
     fail_msg("%s: %s", err.place, err.message);
   m->plan = test_plan(m->graph, &facts, 1);

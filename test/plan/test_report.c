@@ -31,9 +31,11 @@ static const char llama_small[] = "model:\n"
                                   "training: {batch_size: 2, gradient_accumulation: 4}\n";
 
 static hr_status recipe_parse(const char *text, const char *override, hr_recipe **recipe, hr_error *err) {
-  hr_key_table tables[] = {hr_model_keys,  *hr_model_llama.keys, hr_compile_keys,
-                           hr_update_keys, hr_memory_keys,       hr_offload_keys};
-  return hr__recipe_parse("test.yaml", "", text, strlen(text), &override, override != NULL, tables, 6, recipe, err);
+  hr_key_table tables[HR_COMPILE_TABLES + 1];
+  hr__compile_tables(tables);
+  tables[HR_COMPILE_TABLES] = hr_memory_keys;
+  return hr__recipe_parse("test.yaml", "", text, strlen(text), &override, override != NULL, tables,
+                          HR_COMPILE_TABLES + 1, recipe, err);
 }
 
 typedef struct planned {

@@ -74,7 +74,9 @@ static void gradients_read(outcome *o, hr_run *run, const hr_graph *g) {
 }
 
 static void outcome_make(outcome *o, const char *split, const char *precision) {
-  const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys, hr_memory_keys};
+  hr_key_table tables[HR_COMPILE_TABLES + 1];
+  hr__compile_tables(tables);
+  tables[HR_COMPILE_TABLES] = hr_memory_keys;
   char setting[2][128];
   snprintf(setting[0], sizeof setting[0], "memory.split=%s", split);
   snprintf(setting[1], sizeof setting[1], "model.precision=%s", precision);
@@ -87,7 +89,7 @@ static void outcome_make(outcome *o, const char *split, const char *precision) {
   hr_rates rates = {0};
   *o = (outcome){0};
   must(hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1,
-                        (const char *const[]){setting[0], setting[1]}, 2, tables, 4, &recipe, &err),
+                        (const char *const[]){setting[0], setting[1]}, 2, tables, HR_COMPILE_TABLES + 1, &recipe, &err),
        &err);
   must(hr__compile(recipe, NULL, NULL, &graph, &err), &err);
   must(hr__graph_verify(graph, &err), &err);
