@@ -12,7 +12,7 @@
 #include "model/model.h"
 #include "train/settings.h"
 
-enum { PIECES = 8, KEYS = 16, TABLES = 8 };
+enum { PIECES = 8, KEYS = 16, TABLES = HR_SETTINGS_TABLES };
 
 /* What extend_text hands over. */
 static struct {
@@ -36,7 +36,6 @@ static size_t tables_make(hr_key_table tables[TABLES]) {
   const size_t count = HR_SETTINGS_TABLES;
   hr_key_table real[HR_SETTINGS_TABLES];
   hr__settings_tables(real);
-  DEMAND(count <= TABLES);
   for (size_t t = 0; t < count; t++) {
     tables[t] = real[t];
     for (size_t k = 0; k < real[t].count; k++) {

@@ -145,10 +145,8 @@ def adam8_step(param, gradient, state, step):
     count = param.numel()
     m = SIGNED[state["m"].long()] * state["m_absmax"].repeat_interleave(256)[:count]
     v = UNSIGNED[state["v"].long()] * state["v_absmax"].repeat_interleave(256)[:count]
-    narrow = lambda x: torch.tensor(x, dtype=torch.float32)  # the betas are f32, and so is what is left of 1
-    keep1, keep2 = narrow(b1), narrow(b2)
-    v = keep2 * v + (1 - keep2) * gradient * gradient
-    m = keep1 * m + (1 - keep1) * gradient
+    v = b2 * v + (1 - b2) * gradient * gradient
+    m = b1 * m + (1 - b1) * gradient
     c1, c2 = 1 - b1 ** step, math.sqrt(1 - b2 ** step)
     m_absmax = blocks_of(m, 256).abs().max(dim=1).values
     v_absmax = blocks_of(v, 256).abs().max(dim=1).values
