@@ -51,7 +51,7 @@ typedef struct hr_division {
 } division;
 
 static division division_of(const hr_recipe *recipe, const hr_choices *choices, hr_offload_kind kind) {
-  const char *where = hr__recipe_text(recipe, keys[kind].path);
+  const char *where = hr__recipe_has(recipe, keys[kind].path) ? hr__recipe_text(recipe, keys[kind].path) : "device";
   if (strcmp(where, "host") == 0) return (division){HR_TIER_HOST, 0};
   if (strcmp(where, "disk") == 0) return (division){HR_TIER_DISK, 0};
   if (strcmp(where, "auto") == 0 && choices)

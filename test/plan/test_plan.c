@@ -278,10 +278,10 @@ static void the_verdict_names_the_owners(void **state) {
   hr_verdict verdict;
   hr_error err = {0};
   uint64_t peak = f->plan->tiers[HR_TIER_DEVICE].peak_bytes;
-  assert_int_equal(hr__verdict(f->plan, &(hr_budget){peak, 0}, &verdict, &err), HR_OK);
+  assert_int_equal(hr__verdict(f->plan, &(hr_budget){.budget_bytes = peak}, &verdict, &err), HR_OK);
   assert_true(verdict.fits);
   assert_int_equal(verdict.missing_bytes, 0);
-  assert_int_equal(hr__verdict(f->plan, &(hr_budget){peak, 1}, &verdict, &err), HR_OK);
+  assert_int_equal(hr__verdict(f->plan, &(hr_budget){.budget_bytes = peak, .margin_bytes = 1}, &verdict, &err), HR_OK);
   assert_false(verdict.fits);
   assert_int_equal(verdict.missing_bytes, 1);
   assert_string_equal(verdict.categories[0].name, "parameters");

@@ -111,6 +111,8 @@ static void test_six_times_the_device(void **state) {
                                      "model.config.intermediate_size=192",
                                      "model.config.num_hidden_layers=96",
                                      "model.config.vocab_size=256",
+                                     "data.sequence_length=8",
+                                     "training.batch_size=1",
                                      "training.steps=2",
                                      NULL};
   static const char *const host[] = {"memory.offload.optimizer=host", "memory.offload.parameters=host",
