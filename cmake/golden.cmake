@@ -1,9 +1,10 @@
 # The whole pipeline against files made by PyTorch (test/golden).
 if(TARGET hr_train)
+  file(GLOB golden_parts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/golden/part_*.c)
   file(GLOB golden_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/golden/test_*.c)
   foreach(source IN LISTS golden_tests)
     get_filename_component(name ${source} NAME_WE)
-    add_executable(golden_${name} ${source})
+    add_executable(golden_${name} ${source} ${golden_parts})
     target_link_libraries(golden_${name} PRIVATE hr_train PkgConfig::CMOCKA)
     target_compile_definitions(golden_${name} PRIVATE HR_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     add_test(NAME golden/${name} COMMAND golden_${name})
