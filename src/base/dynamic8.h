@@ -35,17 +35,18 @@ typedef struct hr_dynamic8_bins {
 const hr_dynamic8_bins *hr__dynamic8_signed_bins(void);   /* up to 128 steps, of which 127 exist below 0 */
 const hr_dynamic8_bins *hr__dynamic8_unsigned_bins(void); /* up to 255 steps */
 
-/* `mirrored`: 1 for the size of a negative number, whose ties go to the value farther from 0. */
-static inline __attribute__((always_inline)) int32_t hr__dynamic8_steps(const hr_dynamic8_bins *bins, float size,
-                                                                        int32_t mirrored) {
+static inline __attribute__((always_inline)) int32_t hr__dynamic8_bin(float size) {
   uint32_t word;
   memcpy(&word, &size, sizeof word);
   int32_t bin = (int32_t)(word >> 16) - HR_DYNAMIC8_FIRST_BIN;
   bin = bin < 0 ? 0 : bin;
-  bin = bin > HR_DYNAMIC8_BINS - 1 ? HR_DYNAMIC8_BINS - 1 : bin;
-  int32_t steps = bins->start[bin];
-  float middle = bins->middle[steps];
-  return steps + ((size > middle) | (mirrored & (size == middle)));
+  return bin > HR_DYNAMIC8_BINS - 1 ? HR_DYNAMIC8_BINS - 1 : bin;
+}
+
+/* Whether a size is one step above its bin's start; `middle`: that of the start. `mirrored`: 1 for the size of a
+ * negative number, whose ties go to the value farther from 0. */
+static inline __attribute__((always_inline)) int32_t hr__dynamic8_above(float size, float middle, int32_t mirrored) {
+  return (size > middle) | (mirrored & (size == middle));
 }
 
 #endif

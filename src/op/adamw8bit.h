@@ -8,7 +8,7 @@
  *   v = beta2 v + (1 - beta2) g g
  *   m = beta1 m + (1 - beta1) g
  *   absmax of m = max |m|, of v = max v
- *   p = p + -(lr c2 / c1) * (m / (sqrt(v) + c2 eps))     c1 = bias_correction1, c2 = sqrt(bias_correction2)
+ *   p = p - (lr c2 / c1) m / (sqrt(v) + c2 eps)          c1 = bias_correction1, c2 = sqrt(bias_correction2)
  *   p = p * (1 - lr weight_decay)                        after the step, unlike adamw
  *   m, v encoded as nearest of x / absmax; a negative m never as 0: where that is nearest, the code below it
  *
@@ -24,7 +24,7 @@
 enum { HR_ADAMW8BIT_BLOCK = 256 };
 
 typedef struct hr_adamw8bit_args {
-  float beta1, beta2;
+  double beta1, beta2; /* they and 1 - beta are rounded to f32 each */
   float eps;
   float weight_decay;
   float clip_norm; /* <= 0: no clipping; otherwise the norm must be given */

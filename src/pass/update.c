@@ -51,8 +51,8 @@ static rates rates_find(const hr_update_settings *s, const hr_value *parameter) 
 
 static void adamw_emit(const emission *e, hr_id parameter, hr_id gradient, rates own, hr_dtype state) {
   const hr_update_settings *s = e->settings;
-  hr_adamw_args args = {.beta1 = s->beta1,
-                        .beta2 = s->beta2,
+  hr_adamw_args args = {.beta1 = (float)s->beta1,
+                        .beta2 = (float)s->beta2,
                         .eps = s->eps,
                         .weight_decay = own.weight_decay,
                         .clip_norm = s->clip_norm,

@@ -18,7 +18,8 @@ typedef struct hr_update_group {
 /* All zero but for what is named: AdamW with moments in f32. */
 typedef struct hr_update_settings {
   hr_optimizer optimizer;
-  float beta1, beta2, eps;
+  double beta1, beta2;
+  float eps;
   float momentum; /* sgd; 0: it has no state */
   bool nesterov;
   float weight_decay; /* on matrices (rank >= 2) only, unless a group says otherwise */

@@ -96,7 +96,7 @@ static hr_status patterns_read(const group_reader *r, const hr_doc_node *node, h
     return hr__recipe_fail_at(r->recipe, KEY_GROUPS, node, "give at least one pattern", r->err, "match is empty");
   group->patterns = hr__arena_array(&r->graph->arena, count, sizeof *group->patterns);
   if (!group->patterns) return hr__nomem(r->err);
-  for (; group->n_patterns < count; first = first->next)
+  for (; first && group->n_patterns < count; first = first->next)
     HR_TRY(pattern_read(r, first, &group->patterns[group->n_patterns++]));
   return HR_OK;
 }
@@ -202,8 +202,8 @@ hr_status hr__update_read(const hr_recipe *recipe, hr_graph *graph, hr_update_se
       .optimizer = strcmp(kind, "sgd") == 0 ? HR_OPTIMIZER_SGD
                    : strstr(kind, "8bit")   ? HR_OPTIMIZER_ADAMW8BIT
                                             : HR_OPTIMIZER_ADAMW,
-      .beta1 = (float)betas[0],
-      .beta2 = (float)betas[1],
+      .beta1 = betas[0],
+      .beta2 = betas[1],
       .eps = (float)hr__recipe_float(recipe, "training.optimizer.eps"),
       .momentum = (float)hr__recipe_float(recipe, "training.optimizer.momentum"),
       .nesterov = hr__recipe_bool(recipe, "training.optimizer.nesterov"),

@@ -411,14 +411,14 @@ static void adamw8bit_reference(const reference_call *c) {
       float g = (float)c->in[1][i] * scale;
       float m_old = m_code[(int)c->in[2][i]] * (float)c->in[4][block];
       float v_old = v_code[(int)c->in[3][i]] * (float)c->in[5][block];
-      m[i - begin] = a->beta1 * m_old + (1.0f - a->beta1) * g;
-      v[i - begin] = a->beta2 * v_old + (1.0f - a->beta2) * g * g;
+      m[i - begin] = (float)a->beta1 * m_old + (float)(1.0 - a->beta1) * g;
+      v[i - begin] = (float)a->beta2 * v_old + (float)(1.0 - a->beta2) * g * g;
       m_largest = fmaxf(m_largest, fabsf(m[i - begin]));
       v_largest = fmaxf(v_largest, v[i - begin]);
     }
     for (int64_t i = begin; i < end; i++) {
       float mi = m[i - begin], vi = v[i - begin];
-      float p = (float)c->in[0][i] + -(lr * c2 / k->bias_correction1) * (mi / (sqrtf(vi) + c2 * a->eps));
+      float p = (float)c->in[0][i] - lr * c2 / k->bias_correction1 * mi / (sqrtf(vi) + c2 * a->eps);
       int code = hr__dynamic8_encode(m_code, mi / m_largest);
       if (!signbit(m_code[code]) != !signbit(mi)) code += mi > 0.0f ? 1 : -1;
       c->out[0][i] = (double)(p * (1.0f - lr * a->weight_decay));

@@ -231,7 +231,7 @@ static void test_adamw8bit_begins_at_zero(void **state) {
   c->value[GRAD][256] = -8.0; /* over loss_scale 4 */
   run_result got = case_run(c, (run_options){.threads = 1});
   assert_true(got.value[3][0] == 0.0 && got.value[4][0] == 0.0);
-  assert_true(got.value[3][1] == (double)((1.0f - 0.9f) * 2.0f));
+  assert_true(got.value[3][1] == (double)((float)(1.0 - 0.9) * 2.0f));
   assert_true(got.value[1][256] == 0.0 && got.value[2][256] == 255.0); /* no -1: -0.99296875; and 1 */
   for (int64_t i = 0; i < count; i++) {
     float decay = 1.0f - 0.01f * 0.1f;

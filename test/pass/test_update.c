@@ -10,7 +10,7 @@
 
 #include "grad/grad.h"
 #include "op/adamw.h"
-#include "op/adamw8bit.h"
+#include "op/found_inf.h"
 #include "op/linear.h"
 #include "op/mse.h"
 #include "op/sgd.h"
@@ -203,6 +203,28 @@ static void test_paged_states(void **state) {
   hr__graph_destroy(c.graph);
 }
 
+/* With loss scaling the steps read the control block that found_inf has written. */
+static void test_guarded_steps(void **state) {
+  (void)state;
+  hr_graph *graph;
+  hr_builder b;
+  hr_error err = {0};
+  hr_update_settings settings = {.optimizer = HR_OPTIMIZER_SGD, .clip_norm = 1, .guarded = true};
+  assert_int_equal(hr__graph_create(&graph, &err), HR_OK);
+  hr__builder_init(&b, graph, HR_F32);
+  program_emit(&b, "step", HR_GRAD_TRANSIENT);
+  assert_int_equal(hr__update_emit(&b, &settings, &err), HR_OK);
+  if (hr__graph_verify(graph, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
+  const hr_node *step = &graph->nodes[graph->n_nodes - 1], *found = step - 1, *norm = step - 2;
+  assert_ptr_equal(step->op, &hr_op_sgd);
+  assert_ptr_equal(found->op, &hr_op_found_inf);
+  assert_int_equal(step->in[2], found->out[0]);
+  assert_int_equal(step->in[3], norm->out[0]);
+  assert_int_equal(found->in[1], norm->out[0]);
+  assert_int_equal(graph->values[found->out[0]].buffer, graph->values[hr__control(&b)].buffer);
+  hr__graph_destroy(graph);
+}
+
 /* Every step directly behind the sums of squares, these behind the last node that needs parameter or gradient. */
 static void test_in_backward_places(void **state) {
   (void)state;
@@ -278,6 +300,7 @@ int main(void) {
       cmocka_unit_test(test_states),
       cmocka_unit_test(test_paged_states),
       cmocka_unit_test(test_in_backward_places),
+      cmocka_unit_test(test_guarded_steps),
       cmocka_unit_test(test_contradictions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
