@@ -203,6 +203,26 @@ static void test_activations(void **state) {
   compiled_close(&c);
 }
 
+/* Blocks chosen one by one: only what enters them goes down. */
+static void test_kept_inputs(void **state) {
+  (void)state;
+  compiled c;
+  static const hr_keep keep[] = {HR_KEEP_ALL, HR_KEEP_OFFLOADED, HR_KEEP_ALL, HR_KEEP_ALL, HR_KEEP_ALL, HR_KEEP_ALL};
+  hr_choices choices = {.keep = keep, .n_keep = sizeof keep / sizeof *keep};
+  compile(&c, &choices, SETTINGS("memory.offload.activations=auto", "data.sequence_length=128"));
+  const hr_graph *g = c.graph;
+  copies_check(g);
+  size_t stores = 0;
+  for (size_t n = 0; n < g->n_nodes; n++) {
+    if (g->nodes[n].op != &hr_op_store) continue;
+    stores++;
+    assert_null(strstr(g->nodes[n].module, "layers.1."));
+    assert_null(strstr(g->nodes[n].module, "layers.2."));
+  }
+  assert_true(stores > 0);
+  compiled_close(&c);
+}
+
 static void test_accumulated_gradients(void **state) {
   (void)state;
   compiled c;
@@ -220,6 +240,7 @@ int main(void) {
       cmocka_unit_test(test_parameters_come_block_by_block),
       cmocka_unit_test(test_choices),
       cmocka_unit_test(test_activations),
+      cmocka_unit_test(test_kept_inputs),
       cmocka_unit_test(test_accumulated_gradients),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
