@@ -13,6 +13,7 @@ static void owners_print(const hr_job *job, FILE *to) {
 
 void hr__fit_print(const hr_job *job, const hr_change *changes, int count, FILE *to) {
   owners_print(job, to);
+  if (job->verdict.tier != HR_TIER_DEVICE) return; /* the changes tried are about the device */
   if (count == 0) {
     fprintf(to, "\nno change of batch, recomputing, optimizer, precision or length alone would fit: try a smaller "
                 "model or a larger budget\n");

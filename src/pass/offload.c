@@ -40,7 +40,7 @@ static const hr_key keys[] = {
 };
 const hr_key_table hr_offload_keys = {keys, sizeof keys / sizeof keys[0]};
 
-enum { ACTIVATION_LEAST = 64 << 10 }; /* bytes: below that a copy costs more than it frees */
+enum { COPY_LEAST = 64 << 10 }; /* bytes: below that a copy costs more than it frees */
 
 /* --- homes -------------------------------------------------------------------------------------------------------- */
 
@@ -51,7 +51,7 @@ typedef struct hr_division {
 } division;
 
 static division division_of(const hr_recipe *recipe, const hr_choices *choices, hr_offload_kind kind) {
-  const char *where = hr__recipe_text(recipe, keys[kind].path);
+  const char *where = hr__recipe_has(recipe, keys[kind].path) ? hr__recipe_text(recipe, keys[kind].path) : "device";
   if (strcmp(where, "host") == 0) return (division){HR_TIER_HOST, 0};
   if (strcmp(where, "disk") == 0) return (division){HR_TIER_DISK, 0};
   if (strcmp(where, "auto") == 0 && choices)
@@ -73,8 +73,9 @@ static hr_tier division_take(division *d, uint64_t bytes) {
 static void homes_set(hr_graph *g, hr_role role, division d) {
   for (size_t i = 0; i < g->n_buffers; i++) {
     hr_buffer *buffer = &g->buffers[i];
-    if (!buffer->persistent || buffer->role != role || buffer->home != HR_TIER_DEVICE) continue;
-    buffer->home = division_take(&d, buffer->bytes);
+    if (!buffer->persistent || buffer->role != role) continue;
+    hr_tier home = division_take(&d, buffer->bytes);
+    if (home > buffer->home) buffer->home = home; /* what a pass has put below stays there */
   }
 }
 
@@ -114,7 +115,7 @@ static void activations_choose(hr_moves *m, division d, const bool *of) {
       const hr_node *producer = &g->nodes[g->values[in].producer];
       const hr_buffer *buffer = &g->buffers[g->values[in].buffer];
       if (producer->phase != HR_FORWARD || producer->op->fleeting || buffer->role != HR_ROLE_ACTIVATION) continue;
-      if (buffer->bytes < ACTIVATION_LEAST || (of && block_outermost(g, producer->block) == into)) continue;
+      if (buffer->bytes < COPY_LEAST || (of && block_outermost(g, producer->block) == into)) continue;
       m->chosen[in] = division_take(&d, buffer->bytes);
     }
   }
@@ -134,6 +135,25 @@ static hr_status kept_choose(hr_moves *m, const hr_choices *choices, hr_error *e
   hr_tier tier = choices->offload[HR_OFFLOAD_ACTIVATIONS].tier;
   activations_choose(m, (division){tier == HR_TIER_DEVICE ? HR_TIER_HOST : tier, 0}, of);
   return HR_OK;
+}
+
+/* What is made of parameters alone that live below the device (their copies in another type) goes where they are. */
+static void copies_choose(hr_moves *m) {
+  const hr_graph *g = m->b->graph;
+  for (uint32_t at = 0; at < m->count; at++) {
+    const hr_node *node = node_at(m, at);
+    hr_tier home = HR_TIER_COUNT;
+    for (int i = 0; i < node->n_in; i++) {
+      if (node->in[i] == HR_NONE) continue;
+      const hr_buffer *buffer = &g->buffers[g->values[node->in[i]].buffer];
+      hr_tier own = buffer->persistent && buffer->role == HR_ROLE_PARAMETER ? buffer->home : HR_TIER_DEVICE;
+      if (own < home) home = own;
+    }
+    if (home == HR_TIER_COUNT || home == HR_TIER_DEVICE || node->op->fleeting || node->op->effect) continue;
+    for (int j = 0; j < node->n_out; j++)
+      if (value_movable(g, node->out[j]) && g->buffers[g->values[node->out[j]].buffer].bytes >= COPY_LEAST)
+        m->chosen[node->out[j]] = home;
+  }
 }
 
 /* Gradients of parameters that live in this program alone, and the sums on their way. */
@@ -306,6 +326,7 @@ static hr_status program_rewrite(hr_moves *m, const hr_recipe *recipe, const hr_
   HR_TRY(tables_create(m, &read, err));
   activations_choose(m, division_of(recipe, choices, HR_OFFLOAD_ACTIVATIONS), NULL);
   if (choices && choices->keep) HR_TRY(kept_choose(m, choices, err));
+  copies_choose(m);
   gradients_choose(m, division_of(recipe, choices, HR_OFFLOAD_GRADIENTS));
   if (!program_concerned(m)) return HR_OK;
   hr__offload_mark_tiled(m, read);

@@ -109,8 +109,10 @@ static void test_six_times_the_device(void **state) {
   (void)state;
   static const char *const deep[] = {"model.config.hidden_size=64",
                                      "model.config.intermediate_size=192",
-                                     "model.config.num_hidden_layers=96",
+                                     "model.config.num_hidden_layers=40",
                                      "model.config.vocab_size=256",
+                                     "data.sequence_length=8",
+                                     "training.batch_size=1",
                                      "training.steps=2",
                                      NULL};
   static const char *const host[] = {"memory.offload.optimizer=host", "memory.offload.parameters=host",

@@ -1,0 +1,247 @@
+/* The offload pass: homes by settings and choices, who is served how, and how far ahead copies begin. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "op/adamw.h"
+#include "op/transfer.h"
+#include "pass/compile.h"
+#include "pass/update.h"
+
+/* Rows of 64 x 128 floats: 32 KiB in the residual stream, 128 KiB inside the feed-forward part. */
+static const char recipe_text[] = "model:\n"
+                                  "  family: llama\n"
+                                  "  config: { hidden_size: 128, num_hidden_layers: 6, num_attention_heads: 4,\n"
+                                  "            num_key_value_heads: 2, intermediate_size: 512, vocab_size: 4096 }\n"
+                                  "data: { sequence_length: 64 }\n"
+                                  "training: { batch_size: 2 }\n";
+
+typedef struct compiled {
+  hr_recipe *recipe;
+  hr_graph *graph;
+  hr_error err;
+} compiled;
+
+static void compile(compiled *c, const hr_choices *choices, const char *const *overrides) {
+  const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys, hr_update_keys, hr_offload_keys};
+  size_t n = 0;
+  while (overrides && overrides[n])
+    n++;
+  *c = (compiled){0};
+  hr_status status = hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables,
+                                      sizeof tables / sizeof *tables, &c->recipe, &c->err);
+  if (status == HR_OK) status = hr__compile(c->recipe, choices, NULL, &c->graph, &c->err);
+  if (status == HR_OK) status = hr__graph_verify(c->graph, &c->err);
+  if (status != HR_OK) fail_msg("%s: %s", c->err.place, c->err.message);
+}
+
+static void compiled_close(compiled *c) {
+  hr__graph_destroy(c->graph);
+  hr__recipe_destroy(c->recipe);
+}
+
+#define SETTINGS(...)                                                                                                  \
+  (const char *const[]) {                                                                                              \
+    __VA_ARGS__, NULL                                                                                                  \
+  }
+
+static size_t op_count(const hr_graph *g, const hr_op *op) {
+  size_t count = 0;
+  for (size_t n = 0; n < g->n_nodes; n++)
+    count += g->nodes[n].op == op;
+  return count;
+}
+
+static uint64_t home_bytes(const hr_graph *g, hr_role role, hr_tier tier) {
+  uint64_t bytes = 0;
+  for (size_t b = 0; b < g->n_buffers; b++)
+    if (g->buffers[b].persistent && g->buffers[b].role == role && g->buffers[b].home == tier)
+      bytes += g->buffers[b].bytes;
+  return bytes;
+}
+
+/* Every copy is waited for in its program, and nothing but copies touches what lies below the device. */
+static void copies_check(const hr_graph *g) {
+  size_t starts = op_count(g, &hr_op_fetch) + op_count(g, &hr_op_store);
+  assert_int_equal(op_count(g, &hr_op_wait), starts);
+  for (size_t n = 0; n < g->n_nodes; n++) {
+    const hr_node *node = &g->nodes[n];
+    if (node->op->transfer == HR_TRANSFER_WAIT)
+      assert_int_equal(g->nodes[g->values[node->in[0]].producer].op->transfer, HR_TRANSFER_START);
+    if (node->op->transfer) continue;
+    for (int i = 0; i < node->n_in + node->n_out; i++) {
+      hr_id value = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
+      if (value != HR_NONE && g->buffers[g->values[value].buffer].home != HR_TIER_DEVICE)
+        fail_msg("%s of %s touches %s, which is not on the device", node->op->name, node->module,
+                 g->values[value].name);
+    }
+  }
+}
+
+/* Most bytes of staging on the device at any node, by first and last touch. */
+static uint64_t staging_peak(const hr_graph *g, hr_id program) {
+  const hr_program *p = &g->programs[program];
+  uint64_t most = 0;
+  int64_t *come = hr__alloc_zero((size_t)p->count + 2, sizeof *come), live = 0;
+  for (size_t b = 0; b < g->n_buffers; b++) {
+    if (g->buffers[b].role != HR_ROLE_STAGING || g->buffers[b].home != HR_TIER_DEVICE) continue;
+    hr_id first = HR_NONE, last = 0;
+    for (hr_id at = 0; at < p->count; at++) {
+      const hr_node *node = &g->nodes[p->first + at];
+      for (int i = 0; i < node->n_in + node->n_out; i++) {
+        hr_id value = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
+        if (value == HR_NONE || g->values[value].buffer != b) continue;
+        if (first == HR_NONE) first = at;
+        last = at;
+      }
+    }
+    if (first == HR_NONE) continue;
+    come[first] += (int64_t)g->buffers[b].bytes;
+    come[last + 1] -= (int64_t)g->buffers[b].bytes;
+  }
+  for (hr_id at = 0; at < p->count; at++) {
+    live += come[at];
+    if ((uint64_t)live > most) most = (uint64_t)live;
+  }
+  hr__free(come);
+  return most;
+}
+
+static void test_nothing_to_do(void **state) {
+  (void)state;
+  compiled c;
+  compile(&c, NULL, SETTINGS("memory.offload.optimizer=auto", "memory.offload.activations=auto"));
+  assert_int_equal(op_count(c.graph, &hr_op_fetch) + op_count(c.graph, &hr_op_store), 0);
+  compiled_close(&c);
+}
+
+/* Tiles cover each parameter once, begin where the random numbers of rounding allow, and are staged three at a time. */
+static void test_state_in_tiles(void **state) {
+  (void)state;
+  compiled c;
+  compile(&c, NULL, SETTINGS("memory.offload.optimizer=host"));
+  const hr_graph *g = c.graph;
+  copies_check(g);
+  hr_id embedding = hr__graph_find_value(g, "model.embed_tokens.weight");
+  int64_t next = 0;
+  for (size_t n = 0; n < g->n_nodes; n++) {
+    const hr_node *node = &g->nodes[n];
+    if (node->op != &hr_op_adamw || g->values[node->in[0]].buffer != g->values[embedding].buffer) continue;
+    const hr_adamw_args *args = node->args;
+    assert_int_equal(args->first, next);
+    assert_int_equal(args->first % 16384, 0);
+    assert_int_equal(g->values[node->in[0]].offset, (size_t)next * 4);
+    next += hr_desc_count(&g->values[node->in[0]].desc);
+  }
+  assert_int_equal(next, 4096 * 128);
+  assert_int_equal(home_bytes(g, HR_ROLE_OPTIMIZER, HR_TIER_DEVICE), 0);
+  assert_true(staging_peak(g, 0) <= 3 * (2u << 20));
+  compiled_close(&c);
+}
+
+/* At most two blocks' parameters are staged at a time, beside the widest of the others. */
+static void test_parameters_come_block_by_block(void **state) {
+  (void)state;
+  compiled c;
+  compile(&c, NULL, SETTINGS("memory.offload.parameters=host", "training.eval_every=1"));
+  const hr_graph *g = c.graph;
+  copies_check(g);
+  uint64_t block = 0, widest = 0;
+  for (size_t b = 0; b < g->n_buffers; b++) {
+    const hr_buffer *buffer = &g->buffers[b];
+    if (!buffer->persistent || buffer->role != HR_ROLE_PARAMETER) continue;
+    assert_int_equal(buffer->home, HR_TIER_HOST);
+    if (strstr(buffer->name, "layers.0.")) block += buffer->bytes;
+    if (buffer->bytes > widest) widest = buffer->bytes;
+  }
+  for (hr_id p = 0; p < g->n_programs; p++)
+    assert_true(staging_peak(g, p) <= 3 * block + 2 * widest);
+  assert_int_equal(op_count(g, &hr_op_store) > 0, 1);
+  compiled_close(&c);
+}
+
+/* auto: the first bytes in order of declaration stay. */
+static void test_choices(void **state) {
+  (void)state;
+  compiled c;
+  hr_choices choices = {0};
+  choices.offload[HR_OFFLOAD_OPTIMIZER].tier = HR_TIER_DISK;
+  choices.offload[HR_OFFLOAD_OPTIMIZER].resident_bytes = 5u << 20;
+  compile(&c, &choices, SETTINGS("memory.offload.optimizer=auto"));
+  copies_check(c.graph);
+  uint64_t stays = home_bytes(c.graph, HR_ROLE_OPTIMIZER, HR_TIER_DEVICE);
+  assert_true(stays > 4u << 20 && stays <= 5u << 20);
+  assert_true(home_bytes(c.graph, HR_ROLE_OPTIMIZER, HR_TIER_DISK) > 0);
+  bool below = false;
+  for (size_t b = 0; b < c.graph->n_buffers; b++) {
+    if (!c.graph->buffers[b].persistent || c.graph->buffers[b].role != HR_ROLE_OPTIMIZER) continue;
+    assert_false(below && c.graph->buffers[b].home == HR_TIER_DEVICE);
+    below |= c.graph->buffers[b].home != HR_TIER_DEVICE;
+  }
+  compiled_close(&c);
+}
+
+/* What backward reads of far-away blocks goes down; the last block's results are needed at once and stay. */
+static void test_activations(void **state) {
+  (void)state;
+  compiled c;
+  compile(&c, NULL, SETTINGS("memory.offload.activations=host"));
+  const hr_graph *g = c.graph;
+  copies_check(g);
+  size_t early = 0, last = 0;
+  for (size_t n = 0; n < g->n_nodes; n++) {
+    if (g->nodes[n].op != &hr_op_store) continue;
+    early += strstr(g->nodes[n].module, "layers.0.") != NULL;
+    last += strstr(g->nodes[n].module, "layers.5.") != NULL;
+  }
+  assert_true(early > 0);
+  assert_int_equal(last, 0);
+  compiled_close(&c);
+}
+
+/* Blocks chosen one by one: only what enters them goes down. */
+static void test_kept_inputs(void **state) {
+  (void)state;
+  compiled c;
+  static const hr_keep keep[] = {HR_KEEP_ALL, HR_KEEP_OFFLOADED, HR_KEEP_ALL, HR_KEEP_ALL, HR_KEEP_ALL, HR_KEEP_ALL};
+  hr_choices choices = {.keep = keep, .n_keep = sizeof keep / sizeof *keep};
+  compile(&c, &choices, SETTINGS("memory.offload.activations=auto", "data.sequence_length=128"));
+  const hr_graph *g = c.graph;
+  copies_check(g);
+  size_t stores = 0;
+  for (size_t n = 0; n < g->n_nodes; n++) {
+    if (g->nodes[n].op != &hr_op_store) continue;
+    stores++;
+    assert_null(strstr(g->nodes[n].module, "layers.1."));
+    assert_null(strstr(g->nodes[n].module, "layers.2."));
+  }
+  assert_true(stores > 0);
+  compiled_close(&c);
+}
+
+static void test_accumulated_gradients(void **state) {
+  (void)state;
+  compiled c;
+  compile(&c, NULL, SETTINGS("memory.offload.gradients=disk", "training.gradient_accumulation=2"));
+  copies_check(c.graph);
+  assert_int_equal(home_bytes(c.graph, HR_ROLE_GRADIENT, HR_TIER_DEVICE), 0);
+  assert_true(home_bytes(c.graph, HR_ROLE_GRADIENT, HR_TIER_DISK) > 0);
+  compiled_close(&c);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_nothing_to_do),
+      cmocka_unit_test(test_state_in_tiles),
+      cmocka_unit_test(test_parameters_come_block_by_block),
+      cmocka_unit_test(test_choices),
+      cmocka_unit_test(test_activations),
+      cmocka_unit_test(test_kept_inputs),
+      cmocka_unit_test(test_accumulated_gradients),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,60 @@
+/* Simulated streams: copies hide behind computing as far as they fit there, and waits take the rest. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "graph/builder.h"
+#include "op/add.h"
+#include "op/transfer.h"
+#include "plan/simulate.h"
+
+enum { COUNT = 1000 };
+
+/* fetch a, fetch b, compute, wait a, wait b, store, compute, wait: bytes are COUNT floats each. */
+static void test_makespan(void **state) {
+  (void)state;
+  hr_graph *graph;
+  hr_builder b;
+  hr_error err = {0};
+  assert_int_equal(hr__graph_create(&graph, &err), HR_OK);
+  hr__builder_init(&b, graph, HR_F32);
+  hr__program_begin(&b, "step");
+  hr_init zero = {HR_INIT_ZERO, 0};
+  hr_id m = hr__persistent(&b, "m", HR_ROLE_OPTIMIZER, hr__desc1(HR_F32, COUNT), zero);
+  hr_id v = hr__persistent(&b, "v", HR_ROLE_OPTIMIZER, hr__desc1(HR_F32, COUNT), zero);
+  hr_id x = hr__input(&b, "x", hr__desc1(HR_F32, COUNT));
+  graph->buffers[graph->values[m].buffer].home = HR_TIER_HOST;
+  graph->buffers[graph->values[v].buffer].home = HR_TIER_DISK;
+  hr_id first = hr__fetch(&b, m, false), second = hr__fetch(&b, v, true);
+  hr_id y = hr__add(&b, x, x, 1.0f);
+  hr_id got = hr__wait(&b, first, m, HR_NONE);
+  hr__wait(&b, second, v, hr__node_out(&b, second, 1));
+  hr_id sum = hr__add(&b, y, got, 1.0f);
+  hr_id back = hr__store(&b, sum, m, false);
+  hr__add(&b, x, y, 1.0f);
+  hr__wait(&b, back, sum, HR_NONE);
+  assert_int_equal(hr__builder_status(&b, &err), HR_OK);
+
+  double bytes = 4.0 * COUNT;
+  hr_rates rates = {.copies = {.host_bytes_per_second = bytes / 2,
+                               .disk_read_bytes_per_second = bytes / 5,
+                               .disk_write_bytes_per_second = bytes,
+                               .overhead_seconds = 0.25}};
+  double seconds[9] = {[2] = 3, [5] = 1, [7] = 4}, done[9];
+  double all = hr__simulate(graph, 0, &rates, seconds, done);
+  /* m is there at 2.25, v at 2.25 + 0.25 + 2 + 5 = 9.5; compute ends at 3, then waits for v; the store takes 2.25 of
+   * the 4 s behind it. */
+  assert_true(fabs(done[0] - 2.25) < 1e-9 && fabs(done[1] - 9.5) < 1e-9);
+  assert_true(seconds[3] == 0 && fabs(seconds[4] - 6.5) < 1e-9);
+  assert_true(seconds[8] == 0 && fabs(all - 14.5) < 1e-9);
+  hr__graph_destroy(graph);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_makespan)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
