@@ -60,10 +60,11 @@ void hr__table_head(const hr_cli *cli, const hr_job *job, FILE *to) {
   hr_style style = hr__cli_style(cli, to);
   uint64_t all, trained;
   hr__report_parameters(job->graph, &all, &trained);
-  char count[HR_SIZE_TEXT];
+  char count[HR_SIZE_TEXT], part[HR_SIZE_TEXT + 16] = "";
+  if (trained != all) snprintf(part, sizeof part, " (%s trained)", count_text(trained, count));
   fprintf(to, "%s%s%s: %s, %s parameters%s, %s\n", style.bold, hr__recipe_name(job->recipe), style.end,
-          hr__recipe_text(job->recipe, "model.family"), count_text(all, count),
-          trained == all ? "" : " (not all trained)", hr__recipe_text(job->recipe, "model.precision"));
+          hr__recipe_text(job->recipe, "model.family"), count_text(all, count), part,
+          hr__recipe_text(job->recipe, "model.precision"));
   fprintf(to, "a step: %" PRId64 " x %" PRId64 " tokens", job->shape.batch, job->shape.length);
   if (job->shape.accumulation > 1) fprintf(to, ", accumulated %" PRId64 " times", job->shape.accumulation);
   if (job->shape.n_schedule > 1) fprintf(to, " at first");
@@ -120,9 +121,11 @@ void hr__table_plan(const hr_cli *cli, const hr_job *job, FILE *to) {
     fputc('\n', to);
   }
   fprintf(to, "  %s%-12s %12s%s\n", style.bold, "peak", hr__size_text(tier->peak_bytes, text), style.end);
-  for (int t = HR_TIER_HOST; t < HR_TIER_COUNT; t++)
-    if (job->plan->tiers[t].peak_bytes > 0)
-      fprintf(to, "  %-12s %12s\n", hr_tier_name((hr_tier)t), hr__size_text(job->plan->tiers[t].peak_bytes, text));
+  for (int t = HR_TIER_HOST; t < HR_TIER_COUNT; t++) {
+    if (job->plan->tiers[t].peak_bytes == 0) continue;
+    fprintf(to, "  on the %-5s %12s", hr_tier_name((hr_tier)t), hr__size_text(job->plan->tiers[t].peak_bytes, text));
+    fprintf(to, "  of a budget of %s\n", hr__size_text(job->verdict.below_bytes[t], text));
+  }
   fputc('\n', to);
   verdict_print(cli, job, to);
   choices_print(&job->chosen, to);

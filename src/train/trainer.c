@@ -102,13 +102,25 @@ static void trainer_close(trainer *t) {
   hr__arena_fini(&t->arena);
 }
 
+/* A run that ends because nothing can be written says what is left of it. */
+static hr_status save_failed(const trainer *t, hr_status status, hr_error *err) {
+  size_t used = strlen(err->remedy);
+  if (status == HR_IO && t->saved > 0)
+    snprintf(err->remedy + used, sizeof err->remedy - used,
+             "%sthe checkpoint of step %" PRId64 " is whole: go on from it with --resume", used > 0 ? "; " : "",
+             t->saved);
+  return status;
+}
+
 static hr_status trainer_save(trainer *t, hr_error *err) {
   if (!t->options->out || t->saved == t->step) return HR_OK;
   hr__progress_clear(&t->progress); /* a message may come */
-  HR_TRY(hr__log_sync(&t->log, err));
   t->manifest.step = t->step;
   t->manifest.state = hr__session_state(&t->session);
-  HR_TRY(hr__checkpoint_save(&t->store, &t->session.tensors, t->config, t->config_bytes, &t->manifest, err));
+  hr_status status = hr__log_sync(&t->log, err);
+  if (status == HR_OK)
+    status = hr__checkpoint_save(&t->store, &t->session.tensors, t->config, t->config_bytes, &t->manifest, err);
+  if (status != HR_OK) return save_failed(t, status, err);
   t->saved = t->session.saved = t->step;
   return HR_OK;
 }
@@ -156,7 +168,8 @@ static hr_status trainer_step(trainer *t, hr_train_result *result, bool *stop, h
                         .tokens = step.tokens,
                         .loss_scale = step.loss_scale,
                         .skipped = step.skipped};
-    HR_TRY(hr__log_step(&t->log, &line, err));
+    hr_status status = hr__log_step(&t->log, &line, err);
+    if (status != HR_OK) return save_failed(t, status, err);
   }
   if (t->eval_every > 0 && t->step % t->eval_every == 0) HR_TRY(trainer_eval(t, result, err));
   *stop = t->step == t->session.schedule.steps || t->step == t->options->stop_at ||
