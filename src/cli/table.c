@@ -175,10 +175,15 @@ void hr__table_measured(const hr_cli *cli, const hr_job *job, const hr_measured 
   for (int c = 0; c < HR_CAT_COUNT; c++)
     arena += measured->categories[c];
   measured_row("arena", tier->arena_bytes, arena, true, to);
-  bool known = arena > 0 && measured->process_bytes > arena;
-  measured_row("fixed", tier->fixed_bytes, known ? measured->process_bytes - arena : 0, true, to);
-  fputs(style.bold, to);
   uint64_t host = job->facts.kind == HR_CPU ? job->plan->tiers[HR_TIER_HOST].peak_bytes : 0; /* the same memory */
+  bool known = arena > 0 && measured->process_bytes > arena + host;
+  measured_row("fixed", tier->fixed_bytes, known ? measured->process_bytes - arena - host : 0, true, to);
+  for (int t = HR_TIER_HOST; t < HR_TIER_COUNT; t++) {
+    char name[32];
+    snprintf(name, sizeof name, "on the %s", hr_tier_name((hr_tier)t));
+    if (job->plan->tiers[t].peak_bytes > 0) measured_row(name, job->plan->tiers[t].peak_bytes, 0, false, to);
+  }
+  fputs(style.bold, to);
   measured_row("process", tier->peak_bytes + host, measured->process_bytes, true, to);
   fputs(style.end, to);
   if (measured->step_seconds > 0) {
