@@ -85,7 +85,7 @@ static void optimizer_add(listing *l) {
 static void split_add(listing *l) {
   static const char path[] = "memory.split";
   if (!hr__recipe_has(l->recipe, path)) return;
-  if (word_of(l->recipe, path)) return; /* none; else it is a map of blocks */
+  if (word_of(l->recipe, path)) return; /* none and auto leave blocks whole; else it is a map of them */
   override_add(active_add(l, "split"), "%s=none", path);
 }
 

@@ -51,11 +51,12 @@ static const hr_key keys[] = {
     {.path = "memory.split",
      .type = HR_KEY_CHOICE,
      .fallback = "none",
-     .choices = "none",
+     .choices = "none|auto",
      .tree = true,
      .example = "{ mlp: 4, lm_head: 8 }",
-     .meaning =
-         "{block pattern: slices}: runs blocks slice by slice of the batch, and the loss head in as many chunks"},
+     .meaning = "{block pattern: slices}: runs blocks slice by slice of the batch, and the loss head in as many "
+                "chunks; none and "
+                "auto: blocks whole, chunks by their size"},
     {.path = "training.eval_every",
      .type = HR_KEY_INT,
      .min = 1,
