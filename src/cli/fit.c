@@ -28,10 +28,10 @@ void hr__fit_print(const hr_job *job, const hr_change *changes, int count, FILE 
     char text[HR_SIZE_TEXT];
     fprintf(to, "  %12s  %.3g s a step", hr__size_text(planned->peak_bytes[HR_TIER_DEVICE], text),
             planned->step_seconds);
+    fprintf(to, "%s\n", changes[i].changes_results ? "; other results" : "");
     for (int t = HR_TIER_HOST; t < HR_TIER_COUNT; t++)
       if (planned->peak_bytes[t] > 0)
-        fprintf(to, ", %s on the %s", hr__size_text(planned->peak_bytes[t], text), hr_tier_name((hr_tier)t));
-    fprintf(to, "%s\n", changes[i].changes_results ? "; other results" : "");
+        fprintf(to, "  %12s  on the %s\n", hr__size_text(planned->peak_bytes[t], text), hr_tier_name((hr_tier)t));
     for (int o = 0; o < changes[i].n_overrides; o++)
       fprintf(to, "%16s--set %s\n", "", changes[i].override[o]);
   }

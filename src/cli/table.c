@@ -8,7 +8,7 @@
 
 #include "plan/report.h"
 
-enum { BAR = 30 };
+enum { BAR = 30, COLUMNS = 80, KEPT = 20 }; /* KEPT: columns of " 12 x selective,", and some */
 
 bool hr__table_utf8(void) {
   static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
@@ -92,11 +92,16 @@ static void verdict_print(const hr_cli *cli, const hr_job *job, FILE *to) {
 static void choices_print(const hr_chosen *chosen, FILE *to) {
   const hr_choices *choices = &chosen->choices;
   char text[HR_SIZE_TEXT];
+  int column = 0;
   for (size_t i = 0, end; choices->keep && i < choices->n_keep; i = end) {
     for (end = i; end < choices->n_keep && choices->keep[end] == choices->keep[i];)
       end++;
-    fprintf(to, "%s%zu x %s", i == 0 ? "kept of the blocks, in order: " : ", ", end - i,
-            hr__keep_name(choices->keep[i]));
+    if (i == 0) column = fprintf(to, "kept of the blocks, in order:");
+    if (column + KEPT > COLUMNS) {
+      fputc('\n', to);
+      column = fprintf(to, " ");
+    }
+    column += fprintf(to, " %zu x %s%s", end - i, hr__keep_name(choices->keep[i]), end < choices->n_keep ? "," : "");
     if (end == choices->n_keep) fputc('\n', to);
   }
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
