@@ -85,8 +85,9 @@ static void optimizer_add(listing *l) {
 static void split_add(listing *l) {
   static const char path[] = "memory.split";
   if (!hr__recipe_has(l->recipe, path)) return;
-  if (word_of(l->recipe, path)) return; /* none and auto leave blocks whole; else it is a map of them */
-  override_add(active_add(l, "split"), "%s=none", path);
+  const char *word = word_of(l->recipe, path); /* NULL: a map of blocks */
+  if (word && strcmp(word, "none") == 0) return;
+  override_add(active_add(l, "split%s%s", word ? ": " : "", word ? word : ""), "%s=none", path);
 }
 
 static void offload_add(listing *l) {

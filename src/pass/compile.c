@@ -54,9 +54,8 @@ static const hr_key keys[] = {
      .choices = "none|auto",
      .tree = true,
      .example = "{ mlp: 4, lm_head: 8 }",
-     .meaning = "{block pattern: slices}: runs blocks slice by slice of the batch, and the loss head in as many "
-                "chunks; none and "
-                "auto: blocks whole, chunks by their size"},
+     .meaning =
+         "{block pattern: slices}: runs blocks slice by slice of the batch, and the loss head in as many chunks"},
     {.path = "training.eval_every",
      .type = HR_KEY_INT,
      .min = 1,
