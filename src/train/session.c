@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/text.h"
+#include "pass/update.h"
 #include "plan/memory.h"
 
 double hr__seconds_now(void) {
@@ -53,7 +54,7 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   s->eval_batches = hr__recipe_int(o->recipe, "training.eval_batches");
   hr__schedule_read(o->recipe, o->steps, &s->schedule);
   HR_TRY(programs_find(s, err));
-  s->scales = strcmp(hr__recipe_text(o->recipe, "model.precision"), "16-mixed") == 0;
+  s->scales = hr__update_scaled(o->plan->graph);
   hr__scaling_read(o->recipe, &s->scaling);
   s->scaler = hr__scaler_begin(&s->scaling);
   hr_data_shape shape = {.length = s->shape.length,

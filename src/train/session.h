@@ -24,7 +24,7 @@ typedef struct hr_session {
   hr_training_shape shape;
   hr_batches batches;
   hr_schedule schedule;
-  bool scales; /* model.precision 16-mixed: the loss is scaled, and a step that overflows is skipped */
+  bool scales; /* 16-mixed, if only in parts: the loss is scaled, and a step that overflows is skipped */
   hr_scaling scaling;
   hr_scaler scaler;
   uint64_t seed;
