@@ -93,7 +93,9 @@ void hr__session_destroy(hr_session *session) {
 }
 
 hr_run_state hr__session_state(const hr_session *s) {
-  return (hr_run_state){.known = true, .sample = s->sample, .scaler = s->scaler};
+  hr_run_state state = {.known = true, .sample = s->sample, .scaler = s->scaler};
+  memcpy(state.base, s->base, sizeof state.base);
+  return state;
 }
 
 void hr__session_resume(hr_session *s, int64_t step, const hr_run_state *state) {

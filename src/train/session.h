@@ -32,7 +32,8 @@ typedef struct hr_session {
   hr_data *data;
   hr_run *run;
   hr_tensors tensors;
-  hr_id control; /* value of the control block */
+  char base[HR_XXH_HEX]; /* hash of the frozen weights that came from model.path; empty: none did */
+  hr_id control;         /* value of the control block */
   struct {
     hr_driven first, next; /* of a bucket; `first` is the program "step" where there is no program "update" */
   } micro[HR_PROGRAMS];
