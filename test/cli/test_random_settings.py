@@ -118,9 +118,30 @@ def neutral_draw(draw, settings):
     return neutral
 
 
+def sets(settings):
+    return [part for key, value in settings.items() for part in ('--set', f'{key}={value}')]
+
+
 def train(settings, out):
-    arguments = [part for key, value in settings.items() for part in ('--set', f'{key}={value}')]
-    return run('train', 'plain.yaml', '--out', out, '--json', *arguments, timeout=120)
+    return run('train', 'plain.yaml', '--out', out, '--json', *sets(settings), timeout=120)
+
+
+def peak_of(settings):
+    """Planned bytes on the device; None where the settings are refused."""
+    result = run('plan', 'plain.yaml', '--json', *sets(settings))
+    return result.json()['device']['peak_bytes'] if result.code == 0 else None
+
+
+def budget_draw(draw, settings, neutral):
+    """Where checkpointing is open: a budget between what keeping nothing and keeping everything takes."""
+    least = peak_of({**settings, **neutral, 'memory.checkpoint': 'every-layer'})
+    most = peak_of({**settings, **neutral, 'memory.checkpoint': 'none'})
+    if least is None or most is None:
+        return
+    neutral['memory.budget'] = draw.randint(min(least, most), max(least, most))
+    peak = peak_of({**settings, **neutral})
+    check(peak is not None and peak <= neutral['memory.budget'],
+          f'{settings} with {neutral}: a plan of {peak} bytes, between {least} and {most}')
 
 
 def refused(result, what):
@@ -146,6 +167,8 @@ def combination(name):
     data_draw(draw, settings)
     optimizer_draw(draw, settings)
     neutral = neutral_draw(draw, settings)
+    if neutral.get('memory.checkpoint') == 'auto':
+        budget_draw(draw, settings, neutral)
     plain = train(settings, f'{name}-plain')
     tested = train({**settings, **neutral}, f'{name}-tested')
     what = f'combination {name}: {settings} with {neutral}'
