@@ -88,7 +88,7 @@ static void verdict_print(const hr_cli *cli, const hr_job *job, FILE *to) {
           job->rates.measured ? "this machine's measured" : "default");
 }
 
-/* What `auto` checkpointing came to, equal neighbours together. */
+/* What `auto` settings came to; of blocks, equal neighbours together. */
 static void choices_print(const hr_chosen *chosen, FILE *to) {
   const hr_choices *choices = &chosen->choices;
   char text[HR_SIZE_TEXT];
@@ -104,6 +104,7 @@ static void choices_print(const hr_chosen *chosen, FILE *to) {
     column += fprintf(to, " %zu x %s%s", end - i, hr__keep_name(choices->keep[i]), end < choices->n_keep ? "," : "");
     if (end == choices->n_keep) fputc('\n', to);
   }
+  if (chosen->split && choices->slices > 1) fprintf(to, "blocks in %" PRId64 " slices of the batch\n", choices->slices);
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
     if (chosen->open[k] && choices->offload[k].resident_bytes != UINT64_MAX)
       fprintf(to, "%s on the device: %s, the rest on %s\n", hr__offload_name((hr_offload_kind)k),

@@ -55,7 +55,8 @@ static const hr_key keys[] = {
      .tree = true,
      .example = "{ mlp: 4, lm_head: 8 }",
      .meaning =
-         "{block pattern: slices}: runs blocks slice by slice of the batch, and the loss head in as many chunks"},
+         "{block pattern: slices}: runs blocks slice by slice of the batch, and the loss head in as many chunks; auto: "
+         "all blocks, where nothing else fits the budget"},
     {.path = "training.eval_every",
      .type = HR_KEY_INT,
      .min = 1,

@@ -198,6 +198,13 @@ static hr_status in_backward_check(const hr_recipe *recipe, const hr_graph *grap
   return why ? hr__recipe_fail(recipe, path, remedy, err, "in-backward is not possible: %s", why) : HR_OK;
 }
 
+bool hr__update_scaled(const hr_graph *graph) {
+  for (size_t n = 0; n < graph->n_nodes; n++)
+    for (int j = 0; j < graph->nodes[n].n_out; j++)
+      if (graph->values[graph->nodes[n].out[j]].desc.dtype == HR_F16) return true;
+  return false;
+}
+
 hr_status hr__update_read(const hr_recipe *recipe, hr_graph *graph, hr_update_settings *out, hr_error *err) {
   const double *betas = hr__recipe_floats(recipe, "training.optimizer.betas");
   const char *kind = hr__recipe_text(recipe, "training.optimizer.kind");
@@ -217,7 +224,7 @@ hr_status hr__update_read(const hr_recipe *recipe, hr_graph *graph, hr_update_se
       .state = strcmp(state, "bf16") == 0 ? HR_BF16 : HR_F32,
       .paged = strncmp(kind, "paged_", strlen("paged_")) == 0,
       .in_backward = strcmp(hr__recipe_text(recipe, "memory.update"), "in-backward") == 0,
-      .guarded = strcmp(hr__recipe_text(recipe, "model.precision"), "16-mixed") == 0,
+      .guarded = hr__update_scaled(graph),
   };
   HR_TRY(foreign_check(recipe, out, err));
   if (out->in_backward) HR_TRY(in_backward_check(recipe, graph, out, err));

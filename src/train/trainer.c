@@ -56,6 +56,17 @@ static hr_status identity_make(trainer *t, hr_error *err) {
   return config_make(t, err);
 }
 
+/* Frozen weights come again from where they came from at first, and must be the same ones. */
+static hr_status trainer_load_frozen(trainer *t, hr_error *err) {
+  const char *was = t->store.state.base, *is = t->session.base;
+  HR_TRY(hr__session_begin_frozen(&t->session, err));
+  if (strcmp(was, is) == 0) return HR_OK;
+  return hr__fail(err, HR_USAGE, t->store.out,
+                  "point model.path to the weights it was begun with, or train into another --out",
+                  "this run was begun with other frozen weights than %s",
+                  *is ? "those in model.path now" : "those of a fresh model");
+}
+
 /* Weights and state: from the newest good checkpoint where one is to be resumed, else from the beginning. */
 static hr_status trainer_load(trainer *t, hr_error *err) {
   if (t->options->out && t->options->resume)
@@ -67,7 +78,7 @@ static hr_status trainer_load(trainer *t, hr_error *err) {
                     t->session.schedule.steps);
   t->saved = t->session.saved = t->step;
   if (t->step == 0) return hr__session_begin(&t->session, err);
-  if (t->session.tensors.frozen) HR_TRY(hr__session_begin_frozen(&t->session, err));
+  if (t->session.tensors.frozen) HR_TRY(trainer_load_frozen(t, err));
   hr__store_tell(&t->store, HR_MESSAGE_INFO, "resumed at step %" PRId64, t->step);
   return HR_OK;
 }
