@@ -24,16 +24,17 @@ static int levels_fill(float *out, int first) {
 
 /* `value`: the code's values from 0 on, `count` of them. */
 static void bins_fill(hr_dynamic8_bins *bins, const float *value, int count) {
+  float middle[HR_DYNAMIC8_CODES];
   for (int k = 0; k < count; k++)
-    bins->middle[k] = k + 1 < count ? (value[k] + value[k + 1]) * 0.5f : INFINITY;
+    middle[k] = k + 1 < count ? (value[k] + value[k + 1]) * 0.5f : INFINITY;
   int32_t steps = 0;
   for (uint32_t bin = 0; bin < HR_DYNAMIC8_BINS; bin++) {
     uint32_t word = (HR_DYNAMIC8_FIRST_BIN + bin) << 16;
     float smallest;
     memcpy(&smallest, &word, sizeof smallest);
-    while (smallest > bins->middle[steps])
+    while (smallest > middle[steps])
       steps++;
-    bins->start[bin] = steps;
+    bins->entry[bin] = (hr_dynamic8_entry){steps, middle[steps]};
   }
 }
 

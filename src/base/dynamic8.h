@@ -27,9 +27,12 @@ uint8_t hr__dynamic8_encode(const float *code, float x);
  * bins by their upper 16 bits, from 2^-23 (all below is one bin) to 1; no bin has more than one midpoint, so one look
  * into the bin and one comparison are exact. */
 enum { HR_DYNAMIC8_FIRST_BIN = 104 << 7, HR_DYNAMIC8_BINS = (23 << 7) + 1 };
+typedef struct hr_dynamic8_entry {
+  int32_t start; /* steps of the smallest size in the bin */
+  float middle;  /* between them and one more; beyond the last step infinite */
+} hr_dynamic8_entry;
 typedef struct hr_dynamic8_bins {
-  int32_t start[HR_DYNAMIC8_BINS];     /* steps of the smallest size in the bin */
-  float middle[HR_DYNAMIC8_CODES + 1]; /* between `steps` and `steps` + 1; beyond the last step infinite */
+  hr_dynamic8_entry entry[HR_DYNAMIC8_BINS];
 } hr_dynamic8_bins;
 
 const hr_dynamic8_bins *hr__dynamic8_signed_bins(void);   /* up to 128 steps, of which 127 exist below 0 */

@@ -154,7 +154,7 @@ static const char *type_name(const hr_key *key) {
   case HR_KEY_TEXTS:
     return "names";
   case HR_KEY_TREE:
-    return "section";
+    return key->example && *key->example == '[' ? "list" : "section";
   }
   return "";
 }
@@ -184,6 +184,7 @@ static void keys_print(void) {
       } else {
         printf("%s", type_name(key));
       }
+      if (key->tree) fputs(" or section", stdout);
       if (key->fallback != NULL)
         printf(" | `%s` | ", key->fallback);
       else

@@ -13,17 +13,25 @@ static void owners_print(const hr_job *job, FILE *to) {
 
 void hr__fit_print(const hr_job *job, const hr_change *changes, int count, FILE *to) {
   owners_print(job, to);
-  if (job->verdict.tier != HR_TIER_DEVICE) return; /* the changes tried are about the device */
   if (count == 0) {
-    fprintf(to, "\nno change of batch, recomputing, optimizer, precision or length alone would fit: try a smaller "
-                "model or a larger budget\n");
+    bool device = job->verdict.tier == HR_TIER_DEVICE;
+    fprintf(to, "\n%s would fit:\ntry %s\n",
+            device ? "no change of batch, recomputing, update, optimizer, precision, offload\nor length alone"
+                   : "no other place for what is offloaded",
+            device ? "several of them, a smaller model or a larger budget"
+                   : "a larger budget of this tier, or a smaller model");
     return;
   }
   fprintf(to, "\nwhat would fit, fastest first:\n");
   for (int i = 0; i < count; i++) {
+    const hr_planned *planned = &changes[i].planned;
     char text[HR_SIZE_TEXT];
-    fprintf(to, "  %12s  %.3g s a step%s\n", hr__size_text(changes[i].peak_bytes, text), changes[i].step_seconds,
-            changes[i].changes_results ? "; other results" : "");
+    fprintf(to, "  %12s  %.3g s a step", hr__size_text(planned->peak_bytes[HR_TIER_DEVICE], text),
+            planned->step_seconds);
+    fprintf(to, "%s\n", changes[i].changes_results ? "; other results" : "");
+    for (int t = HR_TIER_HOST; t < HR_TIER_COUNT; t++)
+      if (planned->peak_bytes[t] > 0)
+        fprintf(to, "  %12s  on the %s\n", hr__size_text(planned->peak_bytes[t], text), hr_tier_name((hr_tier)t));
     for (int o = 0; o < changes[i].n_overrides; o++)
       fprintf(to, "%16s--set %s\n", "", changes[i].override[o]);
   }
@@ -41,7 +49,11 @@ static hr_status no_fit_json(const hr_job *job, const hr_change *changes, int co
 
 hr_status hr__fit_check(hr_cli *cli, const hr_job *job, const hr_job_source *source, hr_error *err) {
   hr_error no_fit = {0};
-  if (hr__job_check(job, &no_fit) == HR_OK) return HR_OK;
+  hr_status status = hr__job_check(job, &no_fit);
+  if (status != HR_NO_FIT) {
+    *err = no_fit;
+    return status;
+  }
   hr_change changes[HR_SUGGESTIONS];
   int count = 0;
   HR_TRY(hr__job_suggest(job, source, changes, &count, err));

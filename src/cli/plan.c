@@ -7,10 +7,10 @@
 #include "train/answer.h"
 
 static hr_status job_show(hr_cli *cli, const hr_job *job, const hr_job_source *source, hr_error *err) {
-  if (cli->quiet && !cli->json) return hr__fit_check(cli, job, source, err);
-  hr_change changes[HR_SUGGESTIONS];
-  int n_changes = 0;
   bool fits = job->verdict.fits;
+  if (cli->quiet && !cli->json) return fits ? HR_OK : hr__fit_check(cli, job, source, err);
+  hr_change changes[HR_SUGGESTIONS] = {0};
+  int n_changes = 0;
   if (!fits) HR_TRY(hr__job_suggest(job, source, changes, &n_changes, err));
   if (cli->json) {
     HR_TRY(hr__cli_put_json(hr__answer_plan(job, changes, n_changes), err));
@@ -22,6 +22,9 @@ static hr_status job_show(hr_cli *cli, const hr_job *job, const hr_job_source *s
     hr__table_techniques(cli, techniques, n_techniques, stdout);
     if (!fits) hr__fit_print(job, changes, n_changes, stdout);
     HR_TRY(hr__cli_flush(err));
+    hr_error folder = {0}; /* a plan may be for another machine: only a run needs the folder */
+    if (fits && hr__job_check(job, &folder) != HR_OK)
+      fprintf(stderr, "\nremark: %s; %s\n", folder.message, folder.remedy);
   }
   cli->answered = !fits; /* the table or the object has said it */
   return fits ? HR_OK : HR_NO_FIT;

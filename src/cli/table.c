@@ -8,7 +8,7 @@
 
 #include "plan/report.h"
 
-enum { BAR = 30 };
+enum { BAR = 30, COLUMNS = 80, KEPT = 20 }; /* KEPT: columns of " 12 x selective,", and some */
 
 bool hr__table_utf8(void) {
   static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
@@ -60,10 +60,11 @@ void hr__table_head(const hr_cli *cli, const hr_job *job, FILE *to) {
   hr_style style = hr__cli_style(cli, to);
   uint64_t all, trained;
   hr__report_parameters(job->graph, &all, &trained);
-  char count[HR_SIZE_TEXT];
+  char count[HR_SIZE_TEXT], part[HR_SIZE_TEXT + 16] = "";
+  if (trained != all) snprintf(part, sizeof part, " (%s trained)", count_text(trained, count));
   fprintf(to, "%s%s%s: %s, %s parameters%s, %s\n", style.bold, hr__recipe_name(job->recipe), style.end,
-          hr__recipe_text(job->recipe, "model.family"), count_text(all, count),
-          trained == all ? "" : " (not all trained)", hr__recipe_text(job->recipe, "model.precision"));
+          hr__recipe_text(job->recipe, "model.family"), count_text(all, count), part,
+          hr__recipe_text(job->recipe, "model.precision"));
   fprintf(to, "a step: %" PRId64 " x %" PRId64 " tokens", job->shape.batch, job->shape.length);
   if (job->shape.accumulation > 1) fprintf(to, ", accumulated %" PRId64 " times", job->shape.accumulation);
   if (job->shape.n_schedule > 1) fprintf(to, " at first");
@@ -87,17 +88,23 @@ static void verdict_print(const hr_cli *cli, const hr_job *job, FILE *to) {
           job->rates.measured ? "this machine's measured" : "default");
 }
 
-/* What `auto` checkpointing came to, equal neighbours together. */
+/* What `auto` settings came to; of blocks, equal neighbours together. */
 static void choices_print(const hr_chosen *chosen, FILE *to) {
   const hr_choices *choices = &chosen->choices;
   char text[HR_SIZE_TEXT];
+  int column = 0;
   for (size_t i = 0, end; choices->keep && i < choices->n_keep; i = end) {
     for (end = i; end < choices->n_keep && choices->keep[end] == choices->keep[i];)
       end++;
-    fprintf(to, "%s%zu x %s", i == 0 ? "kept of the blocks, in order: " : ", ", end - i,
-            hr__keep_name(choices->keep[i]));
+    if (i == 0) column = fprintf(to, "kept of the blocks, in order:");
+    if (column + KEPT > COLUMNS) {
+      fputc('\n', to);
+      column = fprintf(to, " ");
+    }
+    column += fprintf(to, " %zu x %s%s", end - i, hr__keep_name(choices->keep[i]), end < choices->n_keep ? "," : "");
     if (end == choices->n_keep) fputc('\n', to);
   }
+  if (chosen->split && choices->slices > 1) fprintf(to, "blocks in %" PRId64 " slices of the batch\n", choices->slices);
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
     if (chosen->open[k] && choices->offload[k].resident_bytes != UINT64_MAX)
       fprintf(to, "%s on the device: %s, the rest on %s\n", hr__offload_name((hr_offload_kind)k),
@@ -120,9 +127,11 @@ void hr__table_plan(const hr_cli *cli, const hr_job *job, FILE *to) {
     fputc('\n', to);
   }
   fprintf(to, "  %s%-12s %12s%s\n", style.bold, "peak", hr__size_text(tier->peak_bytes, text), style.end);
-  for (int t = HR_TIER_HOST; t < HR_TIER_COUNT; t++)
-    if (job->plan->tiers[t].peak_bytes > 0)
-      fprintf(to, "  %-12s %12s\n", hr_tier_name((hr_tier)t), hr__size_text(job->plan->tiers[t].peak_bytes, text));
+  for (int t = HR_TIER_HOST; t < HR_TIER_COUNT; t++) {
+    if (job->plan->tiers[t].peak_bytes == 0) continue;
+    fprintf(to, "  on the %-5s %12s", hr_tier_name((hr_tier)t), hr__size_text(job->plan->tiers[t].peak_bytes, text));
+    fprintf(to, "  of a budget of %s\n", hr__size_text(job->verdict.below_bytes[t], text));
+  }
   fputc('\n', to);
   verdict_print(cli, job, to);
   choices_print(&job->chosen, to);
@@ -172,10 +181,15 @@ void hr__table_measured(const hr_cli *cli, const hr_job *job, const hr_measured 
   for (int c = 0; c < HR_CAT_COUNT; c++)
     arena += measured->categories[c];
   measured_row("arena", tier->arena_bytes, arena, true, to);
-  bool known = arena > 0 && measured->process_bytes > arena;
-  measured_row("fixed", tier->fixed_bytes, known ? measured->process_bytes - arena : 0, true, to);
-  fputs(style.bold, to);
   uint64_t host = job->facts.kind == HR_CPU ? job->plan->tiers[HR_TIER_HOST].peak_bytes : 0; /* the same memory */
+  bool known = arena > 0 && measured->process_bytes > arena + host;
+  measured_row("fixed", tier->fixed_bytes, known ? measured->process_bytes - arena - host : 0, true, to);
+  for (int t = HR_TIER_HOST; t < HR_TIER_COUNT; t++) {
+    char name[32];
+    snprintf(name, sizeof name, "on the %s", hr_tier_name((hr_tier)t));
+    if (job->plan->tiers[t].peak_bytes > 0) measured_row(name, job->plan->tiers[t].peak_bytes, 0, false, to);
+  }
+  fputs(style.bold, to);
   measured_row("process", tier->peak_bytes + host, measured->process_bytes, true, to);
   fputs(style.end, to);
   if (measured->step_seconds > 0) {

@@ -23,7 +23,8 @@ const char *hr__offload_name(hr_offload_kind kind) {
 }
 
 static bool setting_is_auto(const hr_recipe *recipe, const char *path) {
-  return hr__recipe_has(recipe, path) && strcmp(hr__recipe_text(recipe, path), "auto") == 0;
+  return hr__recipe_has(recipe, path) && !hr__recipe_tree(recipe, path) &&
+         strcmp(hr__recipe_text(recipe, path), "auto") == 0;
 }
 
 /* --- candidates -----------------------------------------------------------------------------------------------------
@@ -249,14 +250,17 @@ static bool kind_is_auto(const hr_recipe *recipe, hr_offload_kind kind) {
 }
 
 bool hr__choose_any(const hr_recipe *recipe) {
-  bool any = setting_is_auto(recipe, "memory.checkpoint");
+  bool any = setting_is_auto(recipe, "memory.checkpoint") || setting_is_auto(recipe, "memory.split");
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
     any |= kind_is_auto(recipe, (hr_offload_kind)k);
   return any;
 }
 
-static hr_status choose(const hr_open *open, hr_chosen *out, hr_error *err) {
+/* All but the slices. */
+static hr_status choose_at(const hr_open *open, int64_t slices, hr_chosen *out, hr_error *err) {
   out->any = hr__choose_any(open->recipe);
+  out->split = setting_is_auto(open->recipe, "memory.split");
+  out->choices.slices = slices;
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
     out->open[k] = kind_is_auto(open->recipe, (hr_offload_kind)k);
     out->choices.offload[k].resident_bytes = UINT64_MAX;
@@ -270,6 +274,26 @@ static hr_status choose(const hr_open *open, hr_chosen *out, hr_error *err) {
     candidate_take(out, &c);
   }
   return offload_choose(open, out, err);
+}
+
+static hr_status choose(const hr_open *open, hr_chosen *out, hr_error *err) {
+  HR_TRY(choose_at(open, 1, out, err));
+  bool fits = candidate_fits(open, &(candidate){out->graph, out->plan});
+  int64_t rows = hr__recipe_int(open->recipe, "training.batch_size");
+  for (int64_t slices = 2; out->split && !fits && slices < 2 * rows; slices *= 2) {
+    hr_chosen next = {0};
+    hr_status status = choose_at(open, slices < rows ? slices : rows, &next, err);
+    fits = status == HR_OK && candidate_fits(open, &(candidate){next.graph, next.plan});
+    if (status == HR_OK && (fits || candidate_peak(&(candidate){next.graph, next.plan}) <
+                                        candidate_peak(&(candidate){out->graph, out->plan}))) {
+      hr_chosen before = *out;
+      *out = next;
+      next = before;
+    }
+    hr__chosen_fini(&next);
+    HR_TRY(status);
+  }
+  return HR_OK;
 }
 
 hr_status hr__choose(const hr_open *open, hr_chosen *out, hr_error *err) {

@@ -3,7 +3,8 @@
  * memory.checkpoint: plans with all blocks kept alike give the variants of every block, fit/chain the frontier, and the
  * fastest entry whose real, packed plan fits is taken. The frontier does not depend on the budget, so a larger budget
  * never gives a slower plan. memory.offload.*: where that does not fit, kinds go to lower tiers one after another, each
- * only as far as it must. What cannot fit is answered with the smallest plan.
+ * only as far as it must. memory.split: where that does not fit either, blocks are split into 2, 4, ... slices, up to
+ * one sample each. What cannot fit is answered with the smallest plan.
  */
 #ifndef HR_FIT_CHOOSE_H
 #define HR_FIT_CHOOSE_H
@@ -25,7 +26,8 @@ typedef struct hr_chosen {
   hr_arena arena;
   hr_choices choices; /* keep == NULL: checkpointing was not open */
   bool open[HR_OFFLOAD_KINDS];
-  bool any; /* something was open; else the choices are not used */
+  bool split; /* memory.split was open */
+  bool any;   /* something was open; else the choices are not used */
   hr_graph *graph;
   hr_plan *plan;
 } hr_chosen;

@@ -7,7 +7,6 @@
 
 typedef struct search {
   const hr_recipe *recipe;
-  uint64_t budget_bytes;
   hr_plan_changed plan;
   void *user;
   hr_training_shape shape;
@@ -56,6 +55,16 @@ static bool recompute(const search *s, int strength, hr_change *change) {
   return true;
 }
 
+static bool gradients_at_once(const search *s, int strength, hr_change *change) {
+  if (!word_is(s->recipe, "memory.update", "after-backward")) return false;
+  change_add(change, "memory.update=in-backward");
+  if (hr__recipe_has(s->recipe, "training.clip_norm")) {
+    change->changes_results = true;
+    change_add(change, "training.clip_norm=null");
+  }
+  return strength == 0 || recompute(s, strength - 1, change);
+}
+
 static bool small_moments(const search *s, int strength, hr_change *change) {
   if (!word_is(s->recipe, "training.optimizer.kind", "adamw")) return false;
   change->changes_results = true;
@@ -64,10 +73,45 @@ static bool small_moments(const search *s, int strength, hr_change *change) {
 }
 
 static bool half_precision(const search *s, int strength, hr_change *change) {
+  if (!word_is(s->recipe, "model.precision", "32-true")) return false;
   change->changes_results = true;
-  change_add(change, "model.precision=bf16-true");
-  if (strength == 0) return true;
-  return smaller_batch(s, strength - 1, change);
+  change_add(change, "model.precision=%s", strength == 0 ? "bf16-mixed" : "bf16-true");
+  return strength <= 1 || smaller_batch(s, strength - 2, change);
+}
+
+/* A kind of values that is on the device now. On the CPU the host is the same memory, so only the disk helps. */
+static void offload_add(const search *s, const char *kind, hr_change *change) {
+  char path[64];
+  snprintf(path, sizeof path, "memory.offload.%s", kind);
+  bool cuda = word_is(s->recipe, "memory.device", "cuda");
+  if (word_is(s->recipe, path, "device")) change_add(change, "%s=%s", path, cuda ? "auto" : "disk");
+}
+
+/* The state of the optimizer, then with recomputing, then with the rest of the state. */
+static bool offload(const search *s, int strength, hr_change *change) {
+  if (strength > 2) return false;
+  offload_add(s, "optimizer", change);
+  if (strength > 0) recompute(s, 0, change);
+  if (strength > 1) {
+    offload_add(s, "gradients", change);
+    offload_add(s, "parameters", change);
+  }
+  return change->n_overrides > 0;
+}
+
+/* Fine-tuning: adapters, then with recomputing, then on a base of 4 bits. Fresh weights are no base for them. */
+static bool adapters(const search *s, int strength, hr_change *change) {
+  bool given = hr__recipe_given(s->recipe, "model.adapters");
+  if (strength > 2 || hr__recipe_given(s->recipe, "model.quantize")) return false;
+  if (!given && !hr__recipe_given(s->recipe, "model.path")) return false;
+  change->changes_results = true;
+  if (!given) {
+    change_add(change, "model.adapters.kind=lora");
+    change_add(change, "model.adapters.targets=all-linear");
+  }
+  if (strength > 0) recompute(s, 0, change);
+  if (strength > 1 || given) change_add(change, "model.quantize.kind=nf4");
+  return true;
 }
 
 static bool shorter_sequence(const search *s, int strength, hr_change *change) {
@@ -77,6 +121,28 @@ static bool shorter_sequence(const search *s, int strength, hr_change *change) {
   change->changes_results = true;
   change_add(change, "data.sequence_length=%" PRId64, length);
   return true;
+}
+
+/* Of what is below the device and stays there: as much as there is room for comes back up. */
+static bool offload_less(const search *s, int strength, hr_change *change) {
+  static const char *const kinds[] = {"optimizer", "gradients", "parameters", "activations"};
+  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    char path[64];
+    snprintf(path, sizeof path, "memory.offload.%s", kinds[i]);
+    if (word_is(s->recipe, path, "host") || word_is(s->recipe, path, "disk")) change_add(change, "%s=auto", path);
+  }
+  if (strength > 0) recompute(s, 0, change);
+  return strength <= 1 && change->n_overrides > 0;
+}
+
+static bool host_to_disk(const search *s, int strength, hr_change *change) {
+  static const char *const kinds[] = {"optimizer", "gradients", "parameters", "activations"};
+  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    char path[64];
+    snprintf(path, sizeof path, "memory.offload.%s", kinds[i]);
+    if (word_is(s->recipe, path, "host")) change_add(change, "%s=disk", path);
+  }
+  return strength == 0 && change->n_overrides > 0;
 }
 
 typedef enum trial { TRIAL_TOO_LARGE, TRIAL_FITS, TRIAL_REFUSED } trial;
@@ -93,10 +159,9 @@ static hr_status member_try(const search *s, family_member member, int strength,
   for (int i = 0; i < change->n_overrides; i++)
     overrides[i] = change->override[i];
   hr_error why = {0};
-  hr_status status =
-      s->plan(s->user, overrides, (size_t)change->n_overrides, &change->peak_bytes, &change->step_seconds, &why);
+  hr_status status = s->plan(s->user, overrides, (size_t)change->n_overrides, &change->planned, &why);
   if (status == HR_NOMEM) return hr__nomem(err);
-  *out = status != HR_OK ? TRIAL_REFUSED : change->peak_bytes <= s->budget_bytes ? TRIAL_FITS : TRIAL_TOO_LARGE;
+  *out = status != HR_OK ? TRIAL_REFUSED : change->planned.fits ? TRIAL_FITS : TRIAL_TOO_LARGE;
   return HR_OK;
 }
 
@@ -135,21 +200,24 @@ static hr_status family_search(const search *s, family_member member, hr_change 
   return HR_OK;
 }
 
-hr_status hr__suggest(const hr_recipe *recipe, uint64_t budget_bytes, hr_plan_changed plan, void *user,
+hr_status hr__suggest(const hr_recipe *recipe, hr_tier tier, hr_plan_changed plan, void *user,
                       hr_change changes[HR_SUGGESTIONS], int *count, hr_error *err) {
-  search s = {.recipe = recipe, .budget_bytes = budget_bytes, .plan = plan, .user = user};
+  static const family_member families[HR_TIER_COUNT][HR_SUGGESTIONS] = {
+      [HR_TIER_DEVICE] = {recompute, smaller_batch, gradients_at_once, small_moments, half_precision, offload, adapters,
+                          shorter_sequence},
+      [HR_TIER_HOST] = {offload_less, host_to_disk},
+      [HR_TIER_DISK] = {offload_less},
+  };
+  search s = {.recipe = recipe, .plan = plan, .user = user};
   HR_TRY(hr__training_shape(recipe, &s.shape, err));
-  bool full = strcmp(hr__recipe_text(recipe, "model.precision"), "32-true") == 0;
-  const family_member families[] = {recompute, smaller_batch, small_moments, full ? half_precision : NULL,
-                                    shorter_sequence};
   *count = 0;
-  for (size_t f = 0; f < sizeof families / sizeof families[0]; f++) {
+  for (int f = 0; f < HR_SUGGESTIONS && families[tier][f]; f++) {
     bool fits = false;
     hr_change found;
-    if (families[f]) HR_TRY(family_search(&s, families[f], &found, &fits, err));
+    HR_TRY(family_search(&s, families[tier][f], &found, &fits, err));
     if (!fits) continue;
     int at = (*count)++;
-    for (; at > 0 && changes[at - 1].step_seconds > found.step_seconds; at--)
+    for (; at > 0 && changes[at - 1].planned.step_seconds > found.planned.step_seconds; at--)
       changes[at] = changes[at - 1];
     changes[at] = found;
   }

@@ -106,15 +106,14 @@ static hr_status active_measure(const active *item, uint64_t peak_bytes, double 
     overrides[i] = item->override[i];
   *out = (hr_technique){0};
   memcpy(out->name, item->name, sizeof out->name);
-  uint64_t peak;
-  double seconds;
+  hr_planned without;
   hr_error why = {0};
-  hr_status status = plan(user, overrides, item->n_overrides, &peak, &seconds, &why);
+  hr_status status = plan(user, overrides, item->n_overrides, &without, &why);
   if (status == HR_NOMEM) return hr__nomem(err);
   if (status != HR_OK) return HR_OK;
   out->known = true;
-  out->saves_bytes = (int64_t)peak - (int64_t)peak_bytes;
-  out->costs_seconds = step_seconds - seconds;
+  out->saves_bytes = (int64_t)without.peak_bytes[HR_TIER_DEVICE] - (int64_t)peak_bytes;
+  out->costs_seconds = step_seconds - without.step_seconds;
   return HR_OK;
 }
 

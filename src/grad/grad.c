@@ -13,8 +13,10 @@ static hr_id sum_copy(hr_builder *b, hr_id x) {
   return hr__copy(b, x, b->graph->values[x].desc.dtype);
 }
 
+/* A copy that scales has a gradient of its own. */
 static bool sum_converts(const hr_graph *g, const hr_node *node) {
-  return node->op == &hr_op_copy && g->values[node->in[0]].desc.dtype != g->values[node->out[0]].desc.dtype;
+  return node->op == &hr_op_copy && ((const hr_copy_args *)node->args)->factor == 1.0f &&
+         g->values[node->in[0]].desc.dtype != g->values[node->out[0]].desc.dtype;
 }
 
 static hr_status losses_seed(hr_builder *b, hr_adjoint *a, const hr_loss *losses, size_t n_losses, hr_error *err) {

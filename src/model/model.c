@@ -47,6 +47,7 @@ static const hr_key keys[] = {
      .meaning = "types of weights, gradients and activations; mixed: trained weights and their gradients stay f32"},
     {.path = "model.precision_overrides",
      .type = HR_KEY_TREE,
+     .example = "{ lm_head: 32-true }",
      .meaning = "precision of modules by name pattern: { pattern: precision }, the first that fits"},
 };
 const hr_key_table hr_model_keys = {keys, sizeof keys / sizeof *keys};

@@ -80,10 +80,10 @@ bool hr__targets_match(const char *const *targets, size_t count, const char *mod
 
 /* "q_proj, k_proj, ...": the last names of the modules of all linears, each once. */
 static void modules_list(const hr_graph *g, char *out, size_t capacity) {
-  size_t used = (size_t)snprintf(out, capacity, "linear modules: ");
+  size_t used = (size_t)snprintf(out, capacity, "all-linear, or some of this model's linear modules: ");
   size_t begin = used;
   for (size_t n = 0; n < g->n_nodes && used + 64 < capacity; n++) {
-    if (g->nodes[n].op != &hr_op_linear) continue;
+    if (g->nodes[n].op != &hr_op_linear || g->values[g->nodes[n].in[1]].wide) continue; /* not those of adapters */
     const char *dot = strrchr(g->nodes[n].module, '.'), *name = dot ? dot + 1 : g->nodes[n].module;
     const char *known = strstr(out + begin, name);
     if (known && (known[strlen(name)] == ',' || known[strlen(name)] == '\0')) continue;

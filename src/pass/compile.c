@@ -23,6 +23,7 @@ static const hr_key keys[] = {
      .meaning = "text: the bytes of a file are the tokens; lines: every line is a sample; synthetic: random tokens"},
     {.path = "data.buckets",
      .type = HR_KEY_TREE,
+     .example = "[64, 128, 256]",
      .meaning = "source lines: lengths to which samples are padded, ascending up to sequence_length; one unless given"},
     {.path = "training.batch_size",
      .type = HR_KEY_INT,
@@ -35,6 +36,7 @@ static const hr_key keys[] = {
      .min = 1,
      .max = 1 << 20,
      .tree = true,
+     .example = "{0: 4, 8: 2}",
      .meaning = "micro-batches per optimizer step; or a schedule by epoch: {0: 4, 8: 2}"},
     {.path = "training.effective_batch",
      .type = HR_KEY_INT,
@@ -51,8 +53,10 @@ static const hr_key keys[] = {
      .fallback = "none",
      .choices = "none|auto",
      .tree = true,
+     .example = "{ mlp: 4, lm_head: 8 }",
      .meaning =
-         "{block pattern: slices}: runs blocks slice by slice of the batch, and the loss head in as many chunks"},
+         "{block pattern: slices}: runs blocks slice by slice of the batch, and the loss head in as many chunks; auto: "
+         "all blocks, where nothing else fits the budget"},
     {.path = "training.eval_every",
      .type = HR_KEY_INT,
      .min = 1,

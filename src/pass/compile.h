@@ -55,7 +55,8 @@ typedef enum hr_keep {
   HR_KEEP_OFFLOADED  /* what enters it, on a lower tier */
 } hr_keep;
 
-/* What a recipe leaves to be chosen (`auto`), chosen. Without choices `auto` means: keep all, all on the device. */
+/* What a recipe leaves to be chosen (`auto`), chosen. Without choices `auto` means: keep all, all on the device, all
+ * blocks whole. */
 typedef struct hr_choices {
   const hr_keep *keep; /* per outermost block in order of execution, the same in every program; NULL: by the recipe */
   size_t n_keep;
@@ -64,6 +65,7 @@ typedef struct hr_choices {
     uint64_t resident_bytes;
     hr_tier tier;
   } offload[HR_OFFLOAD_KINDS];
+  int64_t slices; /* memory.split = auto: of every outermost block; below 2: they stay whole */
 } hr_choices;
 
 /* Compiles up to and including the stage named `until` ("model", "grad", a pass; NULL: all). */

@@ -92,6 +92,15 @@ static hr_status rules_read(splitter *s, const hr_doc_node *tree) {
   return HR_OK;
 }
 
+/* memory.split = auto: the outermost blocks, all alike. The head chooses its chunks itself. */
+static hr_status rules_make(splitter *s, int64_t slices) {
+  static const hr_doc_node any = {.kind = HR_DOC_SCALAR, .key = "*"};
+  s->rules = hr__arena_array(&s->b->graph->arena, 1, sizeof *s->rules);
+  if (!s->rules) return hr__nomem(s->err);
+  s->rules[s->n_rules++] = (split_rule){.node = &any, .slices = slices};
+  return HR_OK;
+}
+
 /* The first rule that fits a name; n_rules: none. */
 static size_t rule_find(const splitter *s, const char *name) {
   size_t r = 0;
@@ -474,15 +483,15 @@ static hr_status tables_create(splitter *s) {
 }
 
 hr_status hr__pass_split(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
-  (void)choices;
   const hr_doc_node *tree = hr__recipe_tree(recipe, KEY);
-  if (!tree) return HR_OK;
+  bool chosen = choices && choices->slices > 1;
+  if (!tree && !chosen) return HR_OK;
   splitter s = {.b = b, .recipe = recipe, .err = err};
-  HR_TRY(rules_read(&s, tree));
+  HR_TRY(chosen ? rules_make(&s, choices->slices) : rules_read(&s, tree));
   HR_TRY(tables_create(&s));
   regions_find(&s);
-  HR_TRY(heads_chunk(&s));
-  HR_TRY(rules_check_used(&s));
+  if (!chosen) HR_TRY(heads_chunk(&s));
+  if (!chosen) HR_TRY(rules_check_used(&s));
   if (s.n_regions == 0) return HR_OK;
   batch_follow(&s);
   HR_TRY(reads_find(&s));

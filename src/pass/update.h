@@ -34,6 +34,9 @@ typedef struct hr_update_settings {
 
 extern const hr_key_table hr_update_keys; /* training.optimizer.*, memory.update */
 
+/* Whether any node of the model computes in f16, so that the loss must be scaled and steps that overflow be skipped. */
+bool hr__update_scaled(const hr_graph *graph);
+
 /* Settings of a recipe, checked against each other and, for the patterns of groups, against the graph's parameters.
  * What they point to belongs to the graph. */
 hr_status hr__update_read(const hr_recipe *recipe, hr_graph *graph, hr_update_settings *out, hr_error *err);

@@ -55,6 +55,7 @@ static const hr_key keys[] = {
      .meaning = "adamw: type of the moments"},
     {.path = KEY_GROUPS,
      .type = HR_KEY_TREE,
+     .example = "[{match: embed_tokens, lr: 1e-4}]",
      .meaning = "list of {match: pattern or list of patterns, lr, weight_decay}: parameters with a rate or decay of "
                 "their own; the first that matches counts"},
     {.path = "memory.update",
@@ -76,12 +77,12 @@ typedef struct group_reader {
 static hr_status pattern_read(const group_reader *r, const hr_doc_node *node, const char **out) {
   if (node->kind != HR_DOC_SCALAR || hr__doc_is_null(node) || !*node->text)
     return hr__recipe_fail_at(r->recipe, KEY_GROUPS, node, "give a part of a name such as q_proj or layers.0.*", r->err,
-                              "this is no pattern of parameter names");
+                              "match of a group must be a pattern of parameter names, or a list of them");
   *out = node->text;
   for (size_t v = 0; v < r->graph->n_values; v++)
     if (r->graph->values[v].trained && hr__name_matches(r->graph->values[v].name, node->text)) return HR_OK;
-  return hr__recipe_fail_at(r->recipe, KEY_GROUPS, node, "`headroom dump` lists the parameters", r->err,
-                            "'%s' matches no trained parameter", node->text);
+  return hr__recipe_fail_at(r->recipe, KEY_GROUPS, node, "`headroom dump RECIPE --after model` lists the parameters",
+                            r->err, "'%s' matches no trained parameter", node->text);
 }
 
 static hr_status patterns_read(const group_reader *r, const hr_doc_node *node, hr_update_group *group) {
@@ -103,16 +104,16 @@ static hr_status patterns_read(const group_reader *r, const hr_doc_node *node, h
 
 static hr_status rate_read(const group_reader *r, const hr_doc_node *node, double *out) {
   if (hr__doc_float(node, out) && *out >= 0 && *out <= LARGEST_RATE) return HR_OK;
-  return hr__recipe_fail_at(r->recipe, KEY_GROUPS, node, "give a number from 0 to 1000", r->err,
-                            "%s of a group is no number in range", node->key);
+  return hr__recipe_fail_at(r->recipe, KEY_GROUPS, node, "write for example {match: embed_tokens, lr: 1e-4}", r->err,
+                            "%s of a group must be a number from 0 to 1000", node->key);
 }
 
 static hr_status group_read(const group_reader *r, const hr_doc_node *map, hr_update_group *group) {
   double rate, base = hr__recipe_float(r->recipe, "training.optimizer.lr");
   *group = (hr_update_group){.lr_scale = 1, .weight_decay = -1};
   if (map->kind != HR_DOC_MAP)
-    return hr__recipe_fail_at(r->recipe, KEY_GROUPS, map, "give {match: pattern, lr: number}", r->err,
-                              "a group is a map");
+    return hr__recipe_fail_at(r->recipe, KEY_GROUPS, map, "write for example {match: embed_tokens, lr: 1e-4}", r->err,
+                              "a group must be a section with match and lr or weight_decay");
   for (const hr_doc_node *field = map->child; field; field = field->next) {
     if (strcmp(field->key, "match") == 0) {
       HR_TRY(patterns_read(r, field, group));
@@ -132,15 +133,15 @@ static hr_status group_read(const group_reader *r, const hr_doc_node *map, hr_up
   }
   if (group->n_patterns > 0) return HR_OK;
   return hr__recipe_fail_at(r->recipe, KEY_GROUPS, map, "give match: a pattern of parameter names", r->err,
-                            "this group matches nothing");
+                            "this group does not say which parameters it is for");
 }
 
 static hr_status groups_read(const group_reader *r, hr_update_settings *out) {
   const hr_doc_node *list = hr__recipe_tree(r->recipe, KEY_GROUPS);
   if (!list) return HR_OK;
   if (list->kind != HR_DOC_LIST)
-    return hr__recipe_fail(r->recipe, KEY_GROUPS, "give a list: - {match: pattern, lr: number}", r->err,
-                           "groups are a list");
+    return hr__recipe_fail(r->recipe, KEY_GROUPS, "write for example \"groups: [{match: embed_tokens, lr: 1e-4}]\"",
+                           r->err, KEY_GROUPS " must be a list of groups");
   size_t count = 0;
   for (const hr_doc_node *at = list->child; at; at = at->next)
     count++;
@@ -167,7 +168,7 @@ static hr_status foreign_check(const hr_recipe *recipe, const hr_update_settings
   for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
     if (own[i].sgd != (s->optimizer == HR_OPTIMIZER_SGD) && hr__recipe_given(recipe, own[i].path))
       return hr__recipe_fail(recipe, own[i].path, "remove it or choose another training.optimizer.kind", err,
-                             "%s has no such setting", kind);
+                             "optimizer %s has no setting %s", kind, strrchr(own[i].path, '.') + 1);
   if (s->state != HR_F32 && s->optimizer != HR_OPTIMIZER_ADAMW)
     return hr__recipe_fail(recipe, "training.optimizer.state", "remove it, or choose adamw or paged_adamw", err,
                            "the type of the state cannot be chosen for %s", kind);
@@ -180,6 +181,7 @@ static hr_status foreign_check(const hr_recipe *recipe, const hr_update_settings
 static hr_status in_backward_check(const hr_recipe *recipe, const hr_graph *graph, const hr_update_settings *s,
                                    hr_error *err) {
   const char *path = "memory.update", *remedy = NULL, *why = NULL;
+  bool buckets = hr__recipe_has(recipe, "data.buckets") && hr__graph_find_program(graph, "micro_next") == HR_NONE;
   if (s->clip_norm > 0) {
     remedy = "remove training.clip_norm or choose after-backward";
     why = "clipping needs the norm over all gradients before the first update";
@@ -187,10 +189,20 @@ static hr_status in_backward_check(const hr_recipe *recipe, const hr_graph *grap
     remedy = "choose after-backward, or bf16-mixed, which needs no loss scaling";
     why = "16-mixed must know before the first update whether any gradient has overflowed";
   } else if (hr__graph_find_program(graph, "step") == HR_NONE) {
-    remedy = "use one micro-batch of one length per step (training.gradient_accumulation: 1), or after-backward";
-    why = "with gradient accumulation the gradients must outlive the backward pass";
+    remedy = buckets ? "remove data.buckets or choose after-backward"
+                     : "use one micro-batch per step (training.gradient_accumulation: 1, or batch_size as large as "
+                       "effective_batch), or choose after-backward";
+    why = buckets ? "with data.buckets the update is a program of its own behind that of each length"
+                  : "with gradient accumulation the gradients must outlive the backward pass";
   }
   return why ? hr__recipe_fail(recipe, path, remedy, err, "in-backward is not possible: %s", why) : HR_OK;
+}
+
+bool hr__update_scaled(const hr_graph *graph) {
+  for (size_t n = 0; n < graph->n_nodes; n++)
+    for (int j = 0; j < graph->nodes[n].n_out; j++)
+      if (graph->values[graph->nodes[n].out[j]].desc.dtype == HR_F16) return true;
+  return false;
 }
 
 hr_status hr__update_read(const hr_recipe *recipe, hr_graph *graph, hr_update_settings *out, hr_error *err) {
@@ -212,7 +224,7 @@ hr_status hr__update_read(const hr_recipe *recipe, hr_graph *graph, hr_update_se
       .state = strcmp(state, "bf16") == 0 ? HR_BF16 : HR_F32,
       .paged = strncmp(kind, "paged_", strlen("paged_")) == 0,
       .in_backward = strcmp(hr__recipe_text(recipe, "memory.update"), "in-backward") == 0,
-      .guarded = strcmp(hr__recipe_text(recipe, "model.precision"), "16-mixed") == 0,
+      .guarded = hr__update_scaled(graph),
   };
   HR_TRY(foreign_check(recipe, out, err));
   if (out->in_backward) HR_TRY(in_backward_check(recipe, graph, out, err));

@@ -1,8 +1,11 @@
 #include "plan/memory.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "base/limits.h"
 #include "base/text.h"
@@ -61,12 +64,32 @@ const char *hr__memory_folder(const hr_recipe *recipe) {
   return hr__recipe_has(recipe, "memory.offload_folder") ? hr__recipe_text(recipe, "memory.offload_folder") : NULL;
 }
 
-/* What is free where the file of the disk tier would be; all there is where nobody knows: the run finds out. */
-static uint64_t disk_free(const hr_recipe *recipe) {
+/* As run/ takes it. */
+static const char *folder_used(const hr_recipe *recipe) {
   const char *folder = hr__memory_folder(recipe), *temporary = getenv("TMPDIR");
   if (!folder) folder = temporary && *temporary ? temporary : "/tmp";
+  return folder;
+}
+
+hr_status hr__memory_folder_check(const hr_recipe *recipe, hr_error *err) {
+  const char *folder = folder_used(recipe);
+  struct stat facts;
+  int failure = 0;
+  if (stat(folder, &facts) != 0)
+    failure = errno;
+  else if (!S_ISDIR(facts.st_mode))
+    failure = ENOTDIR;
+  else if (access(folder, W_OK | X_OK) != 0)
+    failure = errno;
+  if (failure == 0) return HR_OK;
+  return hr__recipe_fail(recipe, "memory.offload_folder", "name a folder that exists and can be written", err,
+                         "nothing can be offloaded to the disk in %.200s: %s", folder, strerror(failure));
+}
+
+/* What is free where the file of the disk tier would be; all there is where nobody knows: the run finds out. */
+static uint64_t disk_free(const hr_recipe *recipe) {
   struct statvfs facts;
-  if (statvfs(folder, &facts) != 0) return UINT64_MAX;
+  if (statvfs(folder_used(recipe), &facts) != 0) return UINT64_MAX;
   return (uint64_t)facts.f_bavail * facts.f_frsize;
 }
 

@@ -17,6 +17,8 @@ hr_device_kind hr__memory_device(const hr_recipe *recipe);
 /* `auto` is all memory of the device, per cent are of that; a size may be larger than this machine's memory. */
 hr_status hr__memory_budget(const hr_recipe *recipe, const hr_facts *facts, hr_budget *out, hr_error *err);
 /* memory.offload_folder; NULL: not given. */
+/* Whether the disk tier's file can be made there, before anything else is. */
+hr_status hr__memory_folder_check(const hr_recipe *recipe, hr_error *err);
 const char *hr__memory_folder(const hr_recipe *recipe);
 
 #endif

@@ -162,13 +162,15 @@ static uint64_t effort_default(size_t count) {
 }
 
 /* With the default effort; and with more of it while the tier is over 1 % above its bound. That is rare (layouts of
- * training steps meet their bound) and then takes seconds at worst. */
-static hr_status pack_default(const hr_interval *intervals, size_t count, size_t persistent_bytes, size_t *offsets,
-                              hr_packing *packing, hr_error *err) {
+ * training steps meet their bound) and then takes seconds at worst. A layout within `taken_bytes`, which the programs
+ * before this one need anyway, is good enough. */
+static hr_status pack_default(const hr_interval *intervals, size_t count, size_t persistent_bytes, size_t taken_bytes,
+                              size_t *offsets, hr_packing *packing, hr_error *err) {
   static const uint64_t efforts[] = {1, 6, 12, 48};
   for (size_t i = 0; i < sizeof efforts / sizeof *efforts; i++) {
     HR_TRY(hr__pack(intervals, count, efforts[i] * effort_default(count), offsets, packing, err));
     size_t bound = persistent_bytes + packing->lower_bound_bytes;
+    if (packing->total_bytes <= taken_bytes) break;
     if (packing->total_bytes - packing->lower_bound_bytes <= bound / 100) break;
   }
   return HR_OK;
@@ -186,9 +188,11 @@ static hr_status tier_pack(building *b, size_t from, hr_tier tier, hr_program_pl
     if (slot->tier == tier && slot->bytes > 0) intervals[count++] = (hr_interval){slot->first, slot->last, slot->bytes};
   }
   hr_packing packing;
-  HR_TRY(b->pack_effort
-             ? hr__pack(intervals, count, b->pack_effort, offsets, &packing, b->err)
-             : pack_default(intervals, count, plan->tiers[tier].persistent_bytes, offsets, &packing, b->err));
+  size_t persistent = plan->tiers[tier].persistent_bytes, taken = 0;
+  for (const hr_program_plan *before = plan->programs; before < out; before++)
+    if (before->transient_bytes[tier] > taken) taken = before->transient_bytes[tier];
+  HR_TRY(b->pack_effort ? hr__pack(intervals, count, b->pack_effort, offsets, &packing, b->err)
+                        : pack_default(intervals, count, persistent, taken, offsets, &packing, b->err));
   out->transient_bytes[tier] = packing.total_bytes;
   out->lower_bound_bytes[tier] = packing.lower_bound_bytes;
   size_t bottom = plan->tiers[tier].persistent_bytes, top;

@@ -59,6 +59,21 @@ static json_t *device_json(const hr_plan *plan, const hr_verdict *verdict) {
   return NULL;
 }
 
+/* What is free now is no part of a plan: a budget that is `auto` is null. */
+static json_t *below_json(const hr_plan *plan, const hr_verdict *verdict, const hr_recipe *recipe, hr_tier tier) {
+  const char *path = tier == HR_TIER_HOST ? "memory.host_budget" : "memory.disk_budget";
+  bool given = recipe && hr__recipe_has(recipe, path) && !hr__recipe_is_word(recipe, path);
+  json_t *budget = given ? bytes_json(verdict->below_bytes[tier]) : json_null();
+  json_t *object = tier_json(&plan->tiers[tier]);
+  if (!object) {
+    json_decref(budget);
+    return NULL;
+  }
+  if (json_object_set_new(object, "budget_bytes", budget) == 0) return object;
+  json_decref(object);
+  return NULL;
+}
+
 static json_t *owners_json(const hr_owner *owners, int count) {
   json_t *list = json_array();
   int failed = list == NULL;
@@ -109,8 +124,9 @@ json_t *hr__report_json(const hr_plan *plan, const hr_verdict *verdict, const hr
   return json_pack("{s:i,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:[],s:f,s:o,s:o}", "schema", 1, "fits", verdict->fits,
                    "fingerprint", plan->fingerprint, "settings", recipe ? hr__recipe_json(recipe) : json_object(),
                    "model", model_json(plan, recipe), "device", device_json(plan, verdict), "host",
-                   tier_json(&plan->tiers[HR_TIER_HOST]), "disk", tier_json(&plan->tiers[HR_TIER_DISK]), "phases",
-                   phases_json(&plan->phases), "techniques", "step_seconds", plan->step_seconds, "largest_categories",
+                   below_json(plan, verdict, recipe, HR_TIER_HOST), "disk",
+                   below_json(plan, verdict, recipe, HR_TIER_DISK), "phases", phases_json(&plan->phases), "techniques",
+                   "step_seconds", plan->step_seconds, "largest_categories",
                    owners_json(verdict->categories, verdict->n_categories), "largest_buffers",
                    owners_json(verdict->buffers, verdict->n_buffers));
 }

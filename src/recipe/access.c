@@ -6,8 +6,14 @@
 
 #include "recipe/internal.h"
 
-/* The part of the tree at a path; NULL when absent or null. `*deepest`: the last part of the way that is there. */
-static const hr_doc_node *tree_find(const hr_recipe *recipe, const char *path, const hr_doc_node **deepest) {
+/* The last part of a way through the tree that is there, and the document it came from. */
+typedef struct way_end {
+  const hr_doc_node *node;
+  const char *origin;
+} way_end;
+
+/* The part of the tree at a path; NULL when absent or null. */
+static const hr_doc_node *tree_find(const hr_recipe *recipe, const char *path, way_end *deepest) {
   const hr_doc_node *node = recipe->root;
   while (*path) {
     char key[HR_KEY_PATH_TEXT];
@@ -16,7 +22,7 @@ static const hr_doc_node *tree_find(const hr_recipe *recipe, const char *path, c
     snprintf(key, sizeof key, "%.*s", (int)length, path);
     node = hr__doc_get(node, key);
     if (!node || hr__doc_is_null(node)) return NULL;
-    if (deepest) *deepest = node;
+    if (deepest) *deepest = (way_end){node, hr__origin_of(recipe, node, deepest->origin)};
     path += length + (path[length] == '.');
   }
   return node;
@@ -91,12 +97,12 @@ static hr_status fail_at(const hr_recipe *recipe, const char *path, const hr_doc
   char message[sizeof err->message], place[HR_DOC_PLACE];
   vsnprintf(message, sizeof message, format, list);
   const hr_setting *setting = hr__setting_find(recipe, path);
-  const hr_doc_node *node = NULL;
+  way_end end = {NULL, recipe->name};
   if (setting && setting->node) {
     hr__doc_place(setting->origin, inner ? inner : setting->node, inner != NULL, place);
   } else { /* the section it would be in */
-    tree_find(recipe, path, &node);
-    hr__doc_place(recipe->name, node ? node : &(hr_doc_node){0}, true, place);
+    tree_find(recipe, path, &end);
+    hr__doc_place(end.origin, end.node ? end.node : &(hr_doc_node){0}, true, place);
   }
   return hr__fail(err, HR_BAD_INPUT, place, remedy, "%s", message);
 }

@@ -54,6 +54,8 @@ hr_setting *hr__section_settings(const hr_recipe *recipe, const char *section, s
 bool hr__path_join(char out[HR_KEY_PATH_TEXT], const char *section, const char *key); /* false: no name of a key */
 hr_status hr__keys_index(hr_recipe *recipe, const hr_key_table *tables, size_t n_tables, hr_error *err);
 hr_status hr__keys_place(hr_recipe *recipe, hr_error *err);
+/* The document that `node` came from: an override's, else `outer`. */
+const char *hr__origin_of(const hr_recipe *recipe, const hr_doc_node *node, const char *outer);
 hr_status hr__key_unknown(const hr_recipe *recipe, const char *place, const char *section, const char *key,
                           hr_error *err);
 hr_status hr__section_wrong(const hr_recipe *recipe, const char *place, const char *section, const hr_doc_node *node,

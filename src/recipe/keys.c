@@ -148,7 +148,7 @@ hr_status hr__section_wrong(const hr_recipe *recipe, const char *place, const ch
                   *section ? section : "a recipe", found);
 }
 
-static const char *origin_of(const hr_recipe *recipe, const hr_doc_node *node, const char *outer) {
+const char *hr__origin_of(const hr_recipe *recipe, const hr_doc_node *node, const char *outer) {
   for (size_t i = recipe->n_origins; i-- > 0;) { /* the last override of a node counts */
     if (recipe->origins[i].node == node) return recipe->origins[i].name;
   }
@@ -162,7 +162,7 @@ static hr_status key_place(hr_recipe *recipe, const char *section, const hr_doc_
 static hr_status section_place(hr_recipe *recipe, const char *section, const hr_doc_node *map, const char *origin,
                                bool user, hr_error *err) {
   for (const hr_doc_node *child = map->child; child; child = child->next) {
-    const char *inner = user ? origin_of(recipe, child, origin) : origin;
+    const char *inner = user ? hr__origin_of(recipe, child, origin) : origin;
     HR_TRY(key_place(recipe, section, child, inner, user, err));
   }
   return HR_OK;

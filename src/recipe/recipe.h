@@ -35,6 +35,7 @@ typedef struct hr_key {
   const char *choices; /* "a|b|c" */
   int length;          /* HR_KEY_FLOATS */
   bool tree;           /* takes a map or list beside the type's own values, as HR_KEY_TREE does */
+  const char *example; /* of a map or list, for messages: one that begins with '[' is a list */
   const char *meaning; /* one line for help and docs */
   /* (optional, HR_KEY_PATH; one key at most) the file or folder at `path` holds further settings: called when the key
    * is given, before defaults are filled in, and hands them over with hr__recipe_merge. A folder in place of a recipe

@@ -65,6 +65,7 @@ static bool choices_near(const char *choices, const char *word, char *best, size
     char choice[64];
     snprintf(choice, sizeof choice, "%.*s", (int)strcspn(at, "|"), at);
     size_t distance = hr__text_distance(word, choice);
+    if (length > 0 && strncmp(choice, word, length) == 0) distance = limit; /* a beginning: "bf16" */
     if (distance < found && distance < strlen(choice)) {
       found = distance;
       snprintf(best, capacity, "%s", choice);
@@ -85,11 +86,18 @@ static void expected_text(const hr_key *key, char *out, size_t capacity) {
   const char *joint = !*words ? "" : key->type == HR_KEY_CHOICE ? " " : " or ";
   snprintf(out, capacity, "%s%s%s", kinds[key->type], joint, words);
   if (key->type == HR_KEY_FLOATS) snprintf(out, capacity, "a list of %d numbers%s%s", key->length, joint, words);
+  if (key->type == HR_KEY_TREE && key->example && *key->example == '[') snprintf(out, capacity, "a list");
+  size_t used = strlen(out);
+  if (key->tree && used < capacity) snprintf(out + used, capacity - used, ", or a section");
 }
 
 void hr__example_text(const hr_key *key, char *out, size_t capacity) {
   bool limited = key->min != 0 || key->max != 0;
   double low = limited ? key->min : 0, high = limited ? key->max : INFINITY;
+  if (key->example) {
+    snprintf(out, capacity, "%s", key->example);
+    return;
+  }
   if (key->fallback) {
     snprintf(out, capacity, "%s", key->fallback);
     return;

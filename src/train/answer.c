@@ -15,8 +15,10 @@ static json_t *change_json(const hr_change *change) {
     json_decref(list);
     return NULL;
   }
-  return json_pack("{s:o, s:I, s:f, s:b}", "set", list, "peak_bytes", (json_int_t)change->peak_bytes, "step_seconds",
-                   change->step_seconds, "changes_results", (int)change->changes_results);
+  const uint64_t *peaks = change->planned.peak_bytes;
+  return json_pack("{s:o, s:I, s:I, s:I, s:f, s:b}", "set", list, "peak_bytes", (json_int_t)peaks[HR_TIER_DEVICE],
+                   "host_bytes", (json_int_t)peaks[HR_TIER_HOST], "disk_bytes", (json_int_t)peaks[HR_TIER_DISK],
+                   "step_seconds", change->planned.step_seconds, "changes_results", (int)change->changes_results);
 }
 
 static json_t *technique_json(const hr_technique *technique) {
@@ -65,6 +67,7 @@ static json_t *choices_json(const hr_chosen *chosen) {
       failed = json_object_set_new(resident, hr__offload_name((hr_offload_kind)k),
                                    bytes == UINT64_MAX ? json_null() : json_integer((json_int_t)bytes));
   }
+  if (!failed && chosen->split) failed = json_object_set_new(object, "slices", json_integer(chosen->choices.slices));
   if (!failed) failed = json_object_set(object, "resident_bytes", resident);
   json_decref(resident);
   if (!failed) return object;

@@ -1,9 +1,11 @@
 /* The first values of a run: drawn from the seed, or read from the checkpoint of model.path. */
+#include <stdio.h>
+
 #include "model/weights.h"
 #include "train/session.h"
 
-/* One parameter from an open checkpoint, in pieces of a window. */
-static hr_status weight_load(hr_session *s, hr_weights *weights, hr_id parameter, hr_error *err) {
+/* One parameter from an open checkpoint, in pieces of a window. `hash` (optional) takes the bytes. */
+static hr_status weight_load(hr_session *s, hr_weights *weights, hr_id parameter, hr_hash *hash, hr_error *err) {
   const hr_desc *desc = &hr__run_graph(s->run)->values[parameter].desc;
   size_t element = hr_dtype_bytes(desc->dtype);
   int64_t all = hr_desc_count(desc), piece = (int64_t)(HR_WINDOW_BYTES / element);
@@ -11,7 +13,9 @@ static hr_status weight_load(hr_session *s, hr_weights *weights, hr_id parameter
   for (int64_t first = 0; first < all; first += piece) {
     int64_t count = all - first < piece ? all - first : piece;
     size_t at = (size_t)first * element;
-    HR_TRY(hr__weights_read(weights, parameter, first, count, address ? address + at : (char *)s->tensors.window, err));
+    char *to = address ? address + at : (char *)s->tensors.window;
+    HR_TRY(hr__weights_read(weights, parameter, first, count, to, err));
+    if (hash) HR_TRY(hr__hash_update(hash, to, (size_t)count * element, err));
     if (!address) HR_TRY(hr__run_write(s->run, parameter, at, s->tensors.window, (size_t)count * element, err));
   }
   return HR_OK;
@@ -20,23 +24,39 @@ static hr_status weight_load(hr_session *s, hr_weights *weights, hr_id parameter
 typedef struct packed_source {
   hr_weights *weights;
   size_t number;
+  hr_hash *hash;
 } packed_source;
 
 static hr_status packed_read(void *user, int64_t first, int64_t count, float *to, hr_error *err) {
   const packed_source *source = user;
-  return hr__weights_read_packed(source->weights, source->number, first, count, to, err);
+  HR_TRY(hr__weights_read_packed(source->weights, source->number, first, count, to, err));
+  return hr__hash_update(source->hash, to, (size_t)count * sizeof *to, err);
 }
 
-static hr_status weights_load(hr_session *s, hr_weights *weights, bool frozen_only, hr_error *err) {
+/* `hash` takes the frozen ones: a checkpoint does not hold them, but must be able to tell them from others. */
+static hr_status weights_load(hr_session *s, hr_weights *weights, bool frozen_only, hr_hash *hash, hr_error *err) {
   const hr_graph *graph = hr__run_graph(s->run);
-  for (hr_id v = 0; v < graph->n_values; v++)
-    if (hr__weights_has(weights, v) && !(frozen_only && graph->values[v].trained))
-      HR_TRY(weight_load(s, weights, v, err));
+  for (hr_id v = 0; v < graph->n_values; v++) {
+    bool trained = graph->values[v].trained;
+    if (!hr__weights_has(weights, v) || (frozen_only && trained)) continue;
+    HR_TRY(weight_load(s, weights, v, trained ? NULL : hash, err));
+  }
   for (size_t i = 0; i < graph->n_packed; i++) {
-    packed_source source = {weights, i};
+    packed_source source = {weights, i, hash};
     HR_TRY(hr__run_pack(s->run, &graph->packed[i], packed_read, &source, err));
   }
   return HR_OK;
+}
+
+static hr_status weights_load_hashed(hr_session *s, hr_weights *weights, bool frozen_only, hr_error *err) {
+  hr_hash *hash;
+  char hex[HR_SHA256_HEX];
+  HR_TRY(hr__hash_create(HR_HASH_XXH128, &hash, err));
+  hr_status status = weights_load(s, weights, frozen_only, hash, err);
+  if (status == HR_OK) status = hr__hash_hex(hash, hex, err);
+  if (status == HR_OK && s->tensors.frozen) snprintf(s->base, sizeof s->base, "%.32s", hex);
+  hr__hash_destroy(hash);
+  return status;
 }
 
 static hr_status values_begin(hr_session *s, bool frozen_only, hr_error *err) {
@@ -47,7 +67,7 @@ static hr_status values_begin(hr_session *s, bool frozen_only, hr_error *err) {
   hr_status status = HR_OK;
   if (!frozen_only) status = hr__run_init_half(s->run, HR_INIT_OTHERS, s->seed, err);
   if (status == HR_OK && !weights) status = hr__run_init_half(s->run, HR_INIT_FROZEN, s->seed, err);
-  if (status == HR_OK && weights) status = weights_load(s, weights, frozen_only, err);
+  if (status == HR_OK && weights) status = weights_load_hashed(s, weights, frozen_only, err);
   hr__weights_close(weights);
   return status;
 }

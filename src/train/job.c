@@ -73,7 +73,8 @@ void hr__job_close(hr_job *job) {
 
 hr_status hr__job_check(const hr_job *job, hr_error *err) {
   const hr_verdict *verdict = &job->verdict;
-  if (verdict->fits) return HR_OK;
+  bool disk = job->plan->tiers[HR_TIER_DISK].peak_bytes > 0;
+  if (verdict->fits) return disk ? hr__memory_folder_check(job->recipe, err) : HR_OK;
   bool device = verdict->tier == HR_TIER_DEVICE;
   static const char *const remedies[HR_TIER_COUNT] = {
       [HR_TIER_DEVICE] = "raise memory.budget, or take one of the changes that headroom plan names",
@@ -90,8 +91,7 @@ hr_status hr__job_check(const hr_job *job, hr_error *err) {
                   device && verdict->margin_bytes > 0 ? " allows with its margin" : "");
 }
 
-static hr_status changed_plan(void *user, const char *const *overrides, size_t count, uint64_t *peak_bytes,
-                              double *step_seconds, hr_error *err) {
+static hr_status changed_plan(void *user, const char *const *overrides, size_t count, hr_planned *out, hr_error *err) {
   const hr_job_source *source = user;
   hr_arena arena;
   hr__arena_init(&arena);
@@ -108,8 +108,9 @@ static hr_status changed_plan(void *user, const char *const *overrides, size_t c
   hr_job *job = NULL;
   hr_status status = hr__job_open(&changed, &job, err);
   if (status == HR_OK) {
-    *peak_bytes = job->plan->tiers[HR_TIER_DEVICE].peak_bytes;
-    *step_seconds = job->plan->step_seconds;
+    *out = (hr_planned){.step_seconds = job->plan->step_seconds, .fits = job->verdict.fits};
+    for (int t = 0; t < HR_TIER_COUNT; t++)
+      out->peak_bytes[t] = job->plan->tiers[t].peak_bytes;
   }
   hr__job_close(job);
   hr__arena_fini(&arena);
@@ -118,11 +119,8 @@ static hr_status changed_plan(void *user, const char *const *overrides, size_t c
 
 hr_status hr__job_suggest(const hr_job *job, const hr_job_source *source, hr_change changes[HR_SUGGESTIONS], int *count,
                           hr_error *err) {
-  *count = 0;
-  if (job->verdict.tier != HR_TIER_DEVICE) return HR_OK; /* the changes tried save memory of the device */
   hr_job_source borrowed = *source;
-  return hr__suggest(job->recipe, job->verdict.budget_bytes - job->verdict.margin_bytes, changed_plan, &borrowed,
-                     changes, count, err);
+  return hr__suggest(job->recipe, job->verdict.tier, changed_plan, &borrowed, changes, count, err);
 }
 
 hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHNIQUES], int *count, hr_error *err) {

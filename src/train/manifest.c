@@ -53,6 +53,7 @@ static json_t *manifest_json(const hr_manifest *m, const char *hash) {
          member_add(root, "good_steps", json_integer(scaler->good_steps)) &&
          member_add(root, "applied_steps", json_integer(scaler->applied_steps)) &&
          member_add(root, "skipped_in_a_row", json_integer(scaler->skipped_in_a_row));
+  if (m->state.known && m->state.base[0]) ok = ok && member_add(root, "base", json_string(m->state.base));
   for (size_t i = 0; i < m->n_settings && ok; i++)
     ok = member_add(settings, m->settings[i].path, json_string(m->settings[i].value));
   for (int f = 0; f < HR_RUN_FILES && ok; f++) {
@@ -132,7 +133,8 @@ static hr_status state_parse(const char *name, const hr_doc_node *root, hr_run_s
             hr__doc_float(scale, &number) && number >= 0 && number <= (double)FLT_MAX &&
             member_int(root, "good_steps", &out->scaler.good_steps) &&
             member_int(root, "applied_steps", &out->scaler.applied_steps) &&
-            member_int(root, "skipped_in_a_row", &out->scaler.skipped_in_a_row);
+            member_int(root, "skipped_in_a_row", &out->scaler.skipped_in_a_row) &&
+            (!hr__doc_get(root, "base") || member_hex(root, "base", out->base));
   if (!ok) return manifest_bad(name, err, "the position of the run is missing or malformed");
   out->sample = (uint64_t)sample;
   out->scaler.scale = (float)number;

@@ -33,6 +33,7 @@ typedef struct hr_run_state {
   bool known;      /* false: a manifest from before there was such a state, which then follows from the step */
   uint64_t sample; /* number of the next row of data */
   hr_scaler scaler;
+  char base[HR_XXH_HEX]; /* hash of the frozen weights of model.path; empty: there are none */
 } hr_run_state;
 
 typedef struct hr_manifest {

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/text.h"
+#include "pass/update.h"
 #include "plan/memory.h"
 
 double hr__seconds_now(void) {
@@ -53,7 +54,7 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   s->eval_batches = hr__recipe_int(o->recipe, "training.eval_batches");
   hr__schedule_read(o->recipe, o->steps, &s->schedule);
   HR_TRY(programs_find(s, err));
-  s->scales = strcmp(hr__recipe_text(o->recipe, "model.precision"), "16-mixed") == 0;
+  s->scales = hr__update_scaled(o->plan->graph);
   hr__scaling_read(o->recipe, &s->scaling);
   s->scaler = hr__scaler_begin(&s->scaling);
   hr_data_shape shape = {.length = s->shape.length,
@@ -92,7 +93,9 @@ void hr__session_destroy(hr_session *session) {
 }
 
 hr_run_state hr__session_state(const hr_session *s) {
-  return (hr_run_state){.known = true, .sample = s->sample, .scaler = s->scaler};
+  hr_run_state state = {.known = true, .sample = s->sample, .scaler = s->scaler};
+  memcpy(state.base, s->base, sizeof state.base);
+  return state;
 }
 
 void hr__session_resume(hr_session *s, int64_t step, const hr_run_state *state) {

@@ -24,7 +24,7 @@ typedef struct hr_session {
   hr_training_shape shape;
   hr_batches batches;
   hr_schedule schedule;
-  bool scales; /* model.precision 16-mixed: the loss is scaled, and a step that overflows is skipped */
+  bool scales; /* 16-mixed, if only in parts: the loss is scaled, and a step that overflows is skipped */
   hr_scaling scaling;
   hr_scaler scaler;
   uint64_t seed;
@@ -32,7 +32,8 @@ typedef struct hr_session {
   hr_data *data;
   hr_run *run;
   hr_tensors tensors;
-  hr_id control; /* value of the control block */
+  char base[HR_XXH_HEX]; /* hash of the frozen weights that came from model.path; empty: none did */
+  hr_id control;         /* value of the control block */
   struct {
     hr_driven first, next; /* of a bucket; `first` is the program "step" where there is no program "update" */
   } micro[HR_PROGRAMS];

@@ -56,6 +56,17 @@ static hr_status identity_make(trainer *t, hr_error *err) {
   return config_make(t, err);
 }
 
+/* Frozen weights come again from where they came from at first, and must be the same ones. */
+static hr_status trainer_load_frozen(trainer *t, hr_error *err) {
+  const char *was = t->store.state.base, *is = t->session.base;
+  HR_TRY(hr__session_begin_frozen(&t->session, err));
+  if (strcmp(was, is) == 0) return HR_OK;
+  return hr__fail(err, HR_USAGE, t->store.out,
+                  "point model.path to the weights it was begun with, or train into another --out",
+                  "this run was begun with other frozen weights than %s",
+                  *is ? "those in model.path now" : "those of a fresh model");
+}
+
 /* Weights and state: from the newest good checkpoint where one is to be resumed, else from the beginning. */
 static hr_status trainer_load(trainer *t, hr_error *err) {
   if (t->options->out && t->options->resume)
@@ -67,7 +78,7 @@ static hr_status trainer_load(trainer *t, hr_error *err) {
                     t->session.schedule.steps);
   t->saved = t->session.saved = t->step;
   if (t->step == 0) return hr__session_begin(&t->session, err);
-  if (t->session.tensors.frozen) HR_TRY(hr__session_begin_frozen(&t->session, err));
+  if (t->session.tensors.frozen) HR_TRY(trainer_load_frozen(t, err));
   hr__store_tell(&t->store, HR_MESSAGE_INFO, "resumed at step %" PRId64, t->step);
   return HR_OK;
 }
@@ -102,13 +113,25 @@ static void trainer_close(trainer *t) {
   hr__arena_fini(&t->arena);
 }
 
+/* A run that ends because nothing can be written says what is left of it. */
+static hr_status save_failed(const trainer *t, hr_status status, hr_error *err) {
+  size_t used = strlen(err->remedy);
+  if (status == HR_IO && t->saved > 0)
+    snprintf(err->remedy + used, sizeof err->remedy - used,
+             "%sthe checkpoint of step %" PRId64 " is whole: go on from it with --resume", used > 0 ? "; " : "",
+             t->saved);
+  return status;
+}
+
 static hr_status trainer_save(trainer *t, hr_error *err) {
   if (!t->options->out || t->saved == t->step) return HR_OK;
   hr__progress_clear(&t->progress); /* a message may come */
-  HR_TRY(hr__log_sync(&t->log, err));
   t->manifest.step = t->step;
   t->manifest.state = hr__session_state(&t->session);
-  HR_TRY(hr__checkpoint_save(&t->store, &t->session.tensors, t->config, t->config_bytes, &t->manifest, err));
+  hr_status status = hr__log_sync(&t->log, err);
+  if (status == HR_OK)
+    status = hr__checkpoint_save(&t->store, &t->session.tensors, t->config, t->config_bytes, &t->manifest, err);
+  if (status != HR_OK) return save_failed(t, status, err);
   t->saved = t->session.saved = t->step;
   return HR_OK;
 }
@@ -156,7 +179,8 @@ static hr_status trainer_step(trainer *t, hr_train_result *result, bool *stop, h
                         .tokens = step.tokens,
                         .loss_scale = step.loss_scale,
                         .skipped = step.skipped};
-    HR_TRY(hr__log_step(&t->log, &line, err));
+    hr_status status = hr__log_step(&t->log, &line, err);
+    if (status != HR_OK) return save_failed(t, status, err);
   }
   if (t->eval_every > 0 && t->step % t->eval_every == 0) HR_TRY(trainer_eval(t, result, err));
   *stop = t->step == t->session.schedule.steps || t->step == t->options->stop_at ||

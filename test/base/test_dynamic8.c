@@ -48,8 +48,8 @@ static void test_nearest(void **state) {
 
 /* Through bins: the same index for every size around every midpoint, and over all of them in small steps. */
 static int steps_of(const hr_dynamic8_bins *bins, float size, int mirrored) {
-  int start = bins->start[hr__dynamic8_bin(size)];
-  return start + hr__dynamic8_above(size, bins->middle[start], mirrored);
+  const hr_dynamic8_entry *entry = &bins->entry[hr__dynamic8_bin(size)];
+  return entry->start + hr__dynamic8_above(size, entry->middle, mirrored);
 }
 
 static void steps_compare(float size) {

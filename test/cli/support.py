@@ -1,7 +1,9 @@
 """What the tests of the program share: running it, a small recipe, and checks that say what they saw."""
 import json
 import os
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -59,10 +61,17 @@ class Result:
         return self
 
 
-def run(*arguments, cwd=None, env=None, timeout=300):
+def run(*arguments, cwd=None, env=None, timeout=300, limit_bytes=None):
+    """`limit_bytes`: no file can grow beyond that, as on a full disk."""
     command = [HEADROOM, *map(str, arguments)]
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
+
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd, timeout=timeout, text=True,
-                          errors='replace', env={**os.environ, **(env or {})}, check=False)
+                          errors='replace', env={**os.environ, **(env or {})}, check=False,
+                          preexec_fn=limit if limit_bytes else None)
     return Result(command, done)
 
 

@@ -69,9 +69,104 @@ RECIPES = [
 ]
 
 
+LORA = 'family: llama\n  adapters: { kind: lora, rank: 4, targets: [q_proj] }'
+LINES = 'source: lines, path: lines.txt'
+
+
+def model(text):
+    return changed('family: llama', 'family: llama\n  ' + text)
+
+
+def adapted(old, new, more=''):
+    assert old in LORA, old
+    return changed('family: llama', LORA.replace(old, new) + more)
+
+
+def training(text):
+    return TINY + '  ' + text + '\n'
+
+
+def lines(buckets='', more=''):
+    return changed('source: synthetic, sequence_length: 16', LINES + ', sequence_length: 16' + buckets) + more
+
+
+IN_BACKWARD = 'memory: { update: in-backward }\n'
+
+# The memory techniques: settings that contradict each other, or name what is not there.
+RECIPES += [
+    ('in-backward with clipping', training('clip_norm: 1.0') + IN_BACKWARD, ['in-backward', 'clip_norm', ':11:19']),
+    ('in-backward with accumulation', training('gradient_accumulation: 2') + IN_BACKWARD,
+     ['in-backward', 'gradient_accumulation', ':11:19']),
+    ('in-backward with an effective batch', training('effective_batch: 4') + IN_BACKWARD,
+     ['in-backward', 'effective_batch', ':11:19']),
+    ('in-backward with a schedule', lines() + '  gradient_accumulation: {0: 2, 3: 1}\n' + IN_BACKWARD,
+     ['in-backward', 'accumulation', ':11:19']),
+    ('in-backward with 16-mixed', model('precision: 16-mixed') + IN_BACKWARD,
+     ['in-backward', '16-mixed', 'bf16-mixed', ':11:19']),
+    ('in-backward with buckets', lines(', buckets: [8, 16]') + IN_BACKWARD, ['in-backward', 'data.buckets', ':10:19']),
+    ('unknown update', TINY + 'memory: { update: inbackward }\n', ['"update: in-backward"', ':10:19']),
+    ('target of nothing', adapted('[q_proj]', '[q_proj, qproj]'), ['"qproj"', 'q_proj, k_proj', ':3:']),
+    ('no targets', adapted('[q_proj]', '[]'), ['targets', ':3:45']),
+    ('rank 0', adapted('rank: 4', 'rank: 0'), ['rank', 'between 1', ':3:33']),
+    ('rank too large', adapted('rank: 4', 'rank: 33'), ['rank 33', 'q_proj', '32 x 32', ':3:33']),
+    ('dropout 1', adapted('rank: 4', 'dropout: 1'), ['dropout', 'between 0', ':3:36']),
+    ('negative dropout', adapted('rank: 4', 'dropout: -0.1'), ['dropout', ':3:36']),
+    ('unknown adapter', adapted('kind: lora', 'kind: loha'), ['loha', '"kind: lora"', ':3:21']),
+    ('adapters by a word', model('adapters: lora'), ['adapters', 'rank', ':3:13']),
+    ('name of another trainer', adapted('rank: 4', 'r: 4'), ['"r"', 'rank', ':3:27']),
+    ('NF4 on trained weights', model('quantize: { kind: nf4 }'), ['NF4', 'trained', 'model.adapters', ':3:3']),
+    ('NF4 without a kind', model('quantize: {}'), ['NF4', 'model.adapters', ':3:3']),
+    ('unknown quantization', adapted('lora', 'lora', '\n  quantize: { kind: int4 }'), ['int4', 'nf4', ':4:21']),
+    ('NF4 of nothing', adapted('lora', 'lora', '\n  quantize: { targets: [embed_tokens] }'),
+     ['embed_tokens', 'q_proj', ':4:24']),
+    ('schedule with an effective batch', lines() + '  gradient_accumulation: {0: 2, 3: 1}\n  effective_batch: 4\n',
+     ['effective_batch', 'schedule', ':11:20']),
+    ('schedule without epochs', training('gradient_accumulation: {0: 2, 3: 1}'), ['synthetic', 'epochs', ':10:26']),
+    ('schedule that begins late', lines() + '  gradient_accumulation: {2: 2}\n', ['epoch 2', 'epoch 0', ':10:']),
+    ('schedule that goes back', lines() + '  gradient_accumulation: {0: 2, 5: 1, 3: 1}\n', ['ascending', ':10:']),
+    ('schedule of a list', lines() + '  gradient_accumulation: [4, 2]\n', ['{0: 4, 8: 2}', ':10:']),
+    ('precision without its kind', model('precision: bf16'), ['bf16-mixed', 'bf16-true', 'did you mean', ':3:14']),
+    ('precision of another trainer', model('precision: fp16'), ['fp16', '16-mixed', ':3:14']),
+    ('override of no module', model('precision_overrides: { lm_haed: 32-true }'),
+     ['lm_haed', 'headroom dump', ':3:26']),
+    ('override to no precision', model('precision_overrides: { lm_head: 32 }'), ['"32"', '32-true', ':3:26']),
+    ('override without a map', model('precision_overrides: bf16-true'), ['{ lm_head: 32-true }', ':3:24']),
+    ('group with an unknown field', changed('lr: 1e-3', 'groups: [{match: q_proj, rate: 1}]'),
+     ['rate', 'weight_decay', ':9:']),
+    ('group of nothing', changed('lr: 1e-3', 'groups: [{match: qproj, lr: 1}]'), ['qproj', 'headroom dump', ':9:']),
+    ('group without a pattern', changed('lr: 1e-3', 'groups: [{lr: 1}]'), ['match', ':9:']),
+    ('group with a negative rate', changed('lr: 1e-3', 'groups: [{match: q_proj, lr: -1}]'), ['lr', ':9:']),
+    ('groups that are none', changed('lr: 1e-3', 'groups: q_proj'), ['groups', 'list', 'match', ':9:24']),
+    ('split of an unknown block', TINY + 'memory: { split: { mpl: 2 } }\n', ['mpl', 'layers.*.mlp', ':10:20']),
+    ('split into too many', TINY + 'memory: { split: { mlp: 3 } }\n', ['3 slices', '2 rows', ':10:20']),
+    ('split into none', TINY + 'memory: { split: { mlp: 0 } }\n', ['at least 1', ':10:20']),
+    ('split by a word', TINY + 'memory: { split: mlp }\n', ['{ mlp: 4', ':10:18']),
+    ('checkpoint with a typo', TINY + 'memory: { checkpoint: evry_layer }\n', ['"checkpoint: every-layer"', ':10:23']),
+    ('offload to nowhere', TINY + 'memory: { offload: { optimizer: ram } }\n', ['ram', 'host, disk', ':10:33']),
+    ('offload of an unknown kind', TINY + 'memory: { offload: { weights: host } }\n',
+     ['weights', 'parameters', ':10:22']),
+    ('offload by a word', TINY + 'memory: { offload: host }\n', ['offload', 'optimizer', ':10:20']),
+    ('buckets that fall', lines(', buckets: [16, 8]'), ['ascending', ':5:']),
+    ('buckets that repeat', lines(', buckets: [8, 8, 16]'), ['ascending', ':5:']),
+    ('buckets too long', lines(', buckets: [8, 32]'), ['32', 'sequence_length', ':5:']),
+    ('buckets too short', lines(', buckets: [4, 8]'), ['sequence_length', ':5:']),
+    ('buckets without lines', changed('sequence_length: 16', 'sequence_length: 16, buckets: [8, 16]'),
+     ['source: lines', ':5:']),
+    ('buckets by a number', lines(', buckets: 8'), ['list', '[64, 128, 256]', ':5:']),
+    ('state of sgd', changed('lr: 1e-3', 'kind: sgd, state: bf16'), ['sgd', 'adamw', ':9:34']),
+    ('state of 8 bits', changed('lr: 1e-3', 'kind: adamw8bit, state: bf16'), ['adamw8bit', ':9:40']),
+    ('betas of sgd', changed('lr: 1e-3', 'kind: sgd, betas: [0.9, 0.99]'), ['betas', 'sgd', ':9:']),
+    ('momentum of adamw', changed('lr: 1e-3', 'momentum: 0.5'), ['momentum', 'adamw', ':9:']),
+    ('unknown optimizer', changed('lr: 1e-3', 'kind: adam8bit'), ['"kind: adamw8bit"', ':9:22']),
+    ('scale of nothing', training('loss_scale: { init: 0 }'), ['loss_scale.init', ':10:']),
+    ('scale that grows by backing off', training('loss_scale: { backoff: 2 }'), ['backoff', ':10:']),
+]
+
+
 def one(name, text, parts):
     with Folder() as folder:
         folder.write('short.txt', 'ab')
+        folder.write('lines.txt', 'a line of text\nand another\n' * 8)
         recipe = folder.write('bad.yaml', text)
         before = folder.listing()
         for command in [('plan', recipe), ('train', recipe, '--out', os.path.join(folder.path, 'out'))]:
@@ -127,6 +222,55 @@ with Folder() as folder:
     run('train', recipe, '--set', small, '--out', out, '--json').expect(3, 'HR_NO_FIT')
     check(not os.path.exists(out), 'train without room writes nothing')
     run('plan', recipe, '--set', 'memory.budget=1').expect(3, 'does not fit')
+
+# Offload: budgets below the device, and folders that cannot be used. Nothing is written, and a plan says so too.
+with Folder() as folder:
+    recipe = folder.write('tiny.yaml', TINY)
+    file = folder.write('a file', 'x')
+    before = folder.listing()
+    out = os.path.join(folder.path, 'out')
+    for tier in ['host', 'disk']:
+        small = ['--set', f'memory.offload.optimizer={tier}', '--set', f'memory.{tier}_budget=1KiB']
+        run('plan', recipe, *small).expect(3, f'does not fit the {tier}', f'on the {tier}', 'largest owners',
+                                           'what would fit', 'memory.offload.optimizer=')
+        run('train', recipe, '--out', out, *small).expect(3, f'on the {tier}', f'memory.{tier}_budget')
+        run('profile', recipe, *small).expect(3, f'memory.{tier}_budget')
+        answer = run('plan', recipe, *small, '--json').expect(3).json()
+        check(answer[tier]['budget_bytes'] == 1024 < answer[tier]['peak_bytes'], f'{tier}: {answer[tier]}')
+        for change in answer['changes']:
+            sets = [word for item in change['set'] for word in ('--set', item)]
+            again = run('plan', recipe, *small, *sets, '--json').expect(0).json()
+            for key, where in [('peak_bytes', 'device'), ('host_bytes', 'host'), ('disk_bytes', 'disk')]:
+                check(again[where]['peak_bytes'] == change[key], f'{change}: {where} as promised')
+    disk = ['--set', 'memory.offload.optimizer=disk', '--set', 'memory.disk_budget=64MiB']
+    for place in [os.path.join(folder.path, 'absent'), file]:
+        where = [*disk, '--set', f'memory.offload_folder={place}']
+        for command in [('train', recipe, '--out', out), ('profile', recipe)]:
+            run(*command, *where).expect(5, 'memory.offload_folder', 'a folder that exists', place)
+        run('plan', recipe, *where).expect(0, 'remark', place)  # it may be there where the run will be
+        run('plan', recipe, *where, '--quiet').expect(0)
+    result = run('train', recipe, '--out', out, *disk, '--set', 'memory.offload_folder=/proc')
+    check(result.code in (1, 5) and 'memory.offload_folder' in result.err, f'/proc: {result.code} {result.err}')
+    check(folder.listing() == before, f'something was written: {set(folder.listing()) - set(before)}')
+
+# A disk that is full in mid-run (files cannot grow beyond a limit): a clear error, the checkpoint before it intact.
+with Folder() as folder:
+    recipe = folder.write('tiny.yaml', TINY.replace('steps: 8', 'steps: 8\n  save_every: 2'))
+    whole, out = os.path.join(folder.path, 'whole'), os.path.join(folder.path, 'out')
+    sha = run('train', recipe, '--out', whole, '--json').expect(0).json()['weights_sha256']
+    run('train', recipe, '--out', out, '--steps', '4', '--json').expect(0)
+    before = folder.listing()
+    for limit in [1000, 200000]:  # the weights do not fit; the optimizer's state does not
+        result = run('train', recipe, '--out', out, '--resume', limit_bytes=limit)
+        check(result.code == 1 and 'error: ' in result.err, f'full disk: {result.code} {result.err!r}')
+        for part in ['File too large', out, 'the checkpoint of step 4 is whole', '--resume']:
+            check(part in result.err, f'full disk: {part} is not in {result.err!r}')
+    limited = ['--set', 'memory.offload.optimizer=disk', '--set', f'memory.offload_folder={folder.path}']
+    run('train', recipe, '--out', out, '--resume', *limited, limit_bytes=300000).expect(
+        1, 'cannot take', 'of disk space', 'memory.offload_folder')
+    done = run('train', recipe, '--out', out, '--resume', '--json').expect(0).json()
+    check(done.get('weights_sha256') == sha, 'a run goes on from before the disk was full, with the same bits')
+    check(not [name for name in folder.listing() if name.endswith('.offload')], 'the file of the disk tier is gone')
 
 # Weights: truncated, hostile and wrong safetensors under model.path.
 CONFIG = json.dumps({'architectures': ['LlamaForCausalLM'], 'model_type': 'llama', 'hidden_size': 32,

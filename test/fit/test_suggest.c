@@ -20,9 +20,14 @@ static const char recipe_text[] = "model: { family: llama, config: { hidden_size
 
 /* peak = (1000 + 10 x batch x length) bytes, halved by bf16; recomputing makes 4 of the 10 and costs 0.3 s, the
  * 8-bit optimizer takes 100 off; seconds grow with the number of micro-batches. */
-static hr_status plan_formula(void *user, const char *const *overrides, size_t count, uint64_t *peak, double *seconds,
-                              hr_error *err) {
+typedef struct formula {
+  uint64_t budget;
+  int calls;
+} formula;
+
+static hr_status plan_formula(void *user, const char *const *overrides, size_t count, hr_planned *out, hr_error *err) {
   (void)err;
+  formula *f = user;
   int64_t batch = 12, length = 64, accumulation = 2, half = 0, again = 0, small = 0;
   for (size_t i = 0; i < count; i++) {
     sscanf(overrides[i], "training.batch_size=%ld", &batch);
@@ -33,10 +38,13 @@ static hr_status plan_formula(void *user, const char *const *overrides, size_t c
     small |= strcmp(overrides[i], "training.optimizer.kind=adamw8bit") == 0;
   }
   assert_int_equal(batch * accumulation, 24); /* the effective batch is kept */
-  *peak = (uint64_t)(1000 - 100 * small + (again ? 4 : 10) * batch * length) >> half;
-  *seconds =
+  *out = (hr_planned){
+      .peak_bytes = {(uint64_t)(1000 - 100 * small + (again ? 4 : 10) * batch * length) >> half},
+  };
+  out->step_seconds =
       1.0 + 0.3 * (double)again + 0.01 * (double)accumulation - 0.001 * (double)(64 - length) + 0.5 * (double)half;
-  ++*(int *)user;
+  out->fits = out->peak_bytes[HR_TIER_DEVICE] <= f->budget;
+  f->calls++;
   return HR_OK;
 }
 
@@ -48,7 +56,9 @@ static void suggest_with(size_t n_tables, uint64_t budget, hr_change changes[HR_
   if (hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, NULL, 0, tables, n_tables, &recipe, &err) !=
       HR_OK)
     fail_msg("%s", err.message);
-  assert_int_equal(hr__suggest(recipe, budget, plan_formula, calls, changes, count, &err), HR_OK);
+  formula f = {.budget = budget};
+  assert_int_equal(hr__suggest(recipe, HR_TIER_DEVICE, plan_formula, &f, changes, count, &err), HR_OK);
+  *calls = f.calls;
   hr__recipe_destroy(recipe);
 }
 
@@ -69,7 +79,7 @@ static void test_mildest_member_of_each_family_sorted_by_time(void **state) {
   assert_string_equal(changes[2].override[0], "model.precision=bf16-true");
   assert_int_equal(changes[2].n_overrides, 1);
   for (int i = 0; i < count; i++)
-    assert_true(changes[i].peak_bytes <= 4900);
+    assert_true(changes[i].planned.fits && changes[i].planned.peak_bytes[HR_TIER_DEVICE] <= 4900);
 }
 
 static void test_stronger_members_when_needed(void **state) {
@@ -108,7 +118,7 @@ static void test_nothing_helps(void **state) {
   int count, calls = 0;
   suggest(100, changes, &count, &calls);
   assert_int_equal(count, 0);
-  assert_true(calls <= 3 + 1 + 3 + 2); /* families of 3, 1, 4 and 2: the mildest, then halving */
+  assert_true(calls <= 3 + 1 + 1 + 4 + 2); /* families of 3, 1, 1, 5 and 2: the mildest, then halving */
 }
 
 static void test_recomputing_and_small_moments(void **state) {
@@ -116,31 +126,92 @@ static void test_recomputing_and_small_moments(void **state) {
   hr_change changes[HR_SUGGESTIONS];
   int count, calls = 0;
   suggest_with(5, 4100, changes, &count, &calls); /* unchanged 8680; recomputing 4072, batch 3: 2920, bf16: 4340 */
-  assert_int_equal(count, 5);
-  bool found[3] = {false};
+  assert_int_equal(count, 6);
+  bool found[4] = {false};
   for (int i = 0; i < count; i++) {
     bool again = strcmp(changes[i].override[0], "memory.checkpoint=auto") == 0;
     bool batch = strncmp(changes[i].override[0], "training.batch_size", 19) == 0;
     bool small = strcmp(changes[i].override[0], "training.optimizer.kind=adamw8bit") == 0;
     found[0] |= again;
     found[1] |= batch;
+    bool at_once = strcmp(changes[i].override[0], "memory.update=in-backward") == 0;
     found[2] |= small && strcmp(changes[i].override[1], "memory.checkpoint=auto") == 0;
-    assert_int_equal(changes[i].changes_results, !again && !batch);
+    found[3] |= at_once && strcmp(changes[i].override[1], "memory.checkpoint=auto") == 0;
+    assert_int_equal(changes[i].changes_results, !again && !batch && !at_once);
   }
-  assert_true(found[0] && found[1] && found[2]);
+  assert_true(found[0] && found[1] && found[2] && found[3]);
+}
+
+/* --- with offload, adapters and the tiers below ---------------------------------------------------------------------
+ */
+
+/* A plan fits that has all of the overrides of `user`. */
+static hr_status plan_needs(void *user, const char *const *overrides, size_t count, hr_planned *out, hr_error *err) {
+  (void)err;
+  const char *const *needs = user;
+  *out = (hr_planned){.step_seconds = (double)count, .fits = true};
+  for (size_t n = 0; needs[n]; n++) {
+    bool there = false;
+    for (size_t i = 0; i < count; i++)
+      there |= strcmp(overrides[i], needs[n]) == 0;
+    out->fits &= there;
+  }
+  return HR_OK;
+}
+
+/* What is suggested where only a plan with all of `needs` fits: the first overrides of the suggestions. */
+static int suggest_all(const char *const *given, size_t n_given, hr_tier tier, const char *const *needs,
+                       hr_change changes[HR_SUGGESTIONS]) {
+  hr_key_table tables[HR_COMPILE_TABLES];
+  hr__compile_tables(tables);
+  hr_recipe *recipe;
+  hr_error err = {0};
+  int count;
+  if (hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, given, n_given, tables, HR_COMPILE_TABLES,
+                       &recipe, &err) != HR_OK)
+    fail_msg("%s", err.message);
+  assert_int_equal(hr__suggest(recipe, tier, plan_needs, (void *)needs, changes, &count, &err), HR_OK);
+  hr__recipe_destroy(recipe);
+  return count;
+}
+
+static void test_offload_and_adapters(void **state) {
+  (void)state;
+  hr_change changes[HR_SUGGESTIONS];
+  const char *const state_down[] = {"memory.offload.optimizer=disk", "memory.offload.parameters=disk", NULL};
+  assert_int_equal(suggest_all(NULL, 0, HR_TIER_DEVICE, state_down, changes), 1);
+  assert_int_equal(changes[0].n_overrides, 4); /* with gradients, and recomputing */
+  assert_false(changes[0].changes_results);
+  const char *const lora[] = {"model.adapters.kind=lora", NULL}, *const four_bits[] = {"model.quantize.kind=nf4", NULL};
+  assert_int_equal(suggest_all(NULL, 0, HR_TIER_DEVICE, lora, changes), 0); /* no checkpoint to adapt */
+  const char *const adapted[] = {"model.adapters.kind=lora"};
+  assert_int_equal(suggest_all(adapted, 1, HR_TIER_DEVICE, four_bits, changes), 1);
+  assert_int_equal(changes[0].n_overrides, 1);
+  assert_true(changes[0].changes_results);
+}
+
+static void test_tiers_below(void **state) {
+  (void)state;
+  hr_change changes[HR_SUGGESTIONS];
+  const char *const given[] = {"memory.offload.optimizer=host", "memory.offload.activations=disk"};
+  const char *const back[] = {"memory.offload.optimizer=auto", "memory.offload.activations=auto", NULL};
+  const char *const down[] = {"memory.offload.optimizer=disk", NULL};
+  assert_int_equal(suggest_all(given, 2, HR_TIER_HOST, back, changes), 1);
+  assert_int_equal(suggest_all(given, 2, HR_TIER_HOST, down, changes), 1);
+  assert_int_equal(changes[0].n_overrides, 1);
+  assert_int_equal(suggest_all(given, 2, HR_TIER_DISK, back, changes), 1);
+  assert_int_equal(suggest_all(given, 2, HR_TIER_DISK, down, changes), 0);
 }
 
 /* --- techniques: the same recipe without each -----------------------------------------------------------------------
  */
 
-static hr_status plan_without(void *user, const char *const *overrides, size_t count, uint64_t *peak, double *seconds,
-                              hr_error *err) {
+static hr_status plan_without(void *user, const char *const *overrides, size_t count, hr_planned *out, hr_error *err) {
   (void)user;
   assert_int_equal(count, 1);
   if (strcmp(overrides[0], "model.precision=32-true") == 0) return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "no");
   assert_string_equal(overrides[0], "memory.checkpoint=none");
-  *peak = 700;
-  *seconds = 1.5;
+  *out = (hr_planned){{700}, 1.5, true};
   return HR_OK;
 }
 
@@ -178,6 +249,8 @@ int main(void) {
       cmocka_unit_test(test_halving_finds_the_mildest),
       cmocka_unit_test(test_nothing_helps),
       cmocka_unit_test(test_recomputing_and_small_moments),
+      cmocka_unit_test(test_offload_and_adapters),
+      cmocka_unit_test(test_tiers_below),
       cmocka_unit_test(test_techniques),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -230,8 +230,23 @@ static void test_frozen_parameter_narrowed_has_no_gradient(void **state) {
   assert_int_equal(f->graph->values[w1].gradient, HR_NONE);
 }
 
+/* A copy that converts is the parameter itself to its users; one that scales as well is not. */
+static void test_scaled_copies_are_no_parameters(void **state) {
+  fixture *f = *state;
+  hr_id w = weight(f, "w");
+  hr_copy_args args = {.dtype = HR_BF16, .factor = 2.0f};
+  hr_id scaled = hr__emit(&f->b, &hr_op_copy, &w, 1, &args);
+  hr_id y = hr__linear(&f->b, hr__copy(&f->b, f->x, HR_BF16), scaled, HR_NONE);
+  differentiate(f, hr__copy(&f->b, y, HR_F32), HR_GRAD_TRANSIENT);
+  const hr_node *last = &f->graph->nodes[f->graph->values[f->graph->values[w].gradient].producer];
+  assert_ptr_equal(last->op, &hr_op_copy);
+  assert_true(((const hr_copy_args *)last->args)->factor == 2.0f);
+  assert_int_equal(f->graph->values[last->in[0]].desc.dtype, HR_BF16);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_scaled_copies_are_no_parameters, setup, teardown),
       cmocka_unit_test_setup_teardown(test_chain, setup, teardown),
       cmocka_unit_test_setup_teardown(test_residual_gradients_are_summed_by_the_product, setup, teardown),
       cmocka_unit_test_setup_teardown(test_shared_parameter_accumulates, setup, teardown),

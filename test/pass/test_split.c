@@ -166,7 +166,7 @@ static void test_bad_settings(void **state) {
       {"[mlp]", "memory.split is a list", "mlp: 4"},
       {"{layers.*: 2, mlp: 2}", "memory.split.mlp names only blocks that another pattern takes", "outermost"},
       {"{mlp: 2, layers.1.mlp: 1}", "memory.split.layers.1.mlp names only blocks that another", "first pattern"},
-      {"most", "memory.split must be one of: none, auto", "none"},
+      {"most", "memory.split must be one of: none, auto, or a section", "split: { mlp"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     compiled c = {0};

@@ -72,7 +72,7 @@ static void test_resume_packed(void **state) {
   resume_everywhere(LIST(LORA, NF4));
 }
 
-/* The base comes again from model.path; without it there is no going on. */
+/* The base comes again from model.path; without it, or with another one, there is no going on. */
 static void test_resume_needs_the_base(void **state) {
   (void)state;
   const char *base = folder_make("adapter-base"), *out = folder_make("adapter-tuned");
@@ -88,6 +88,26 @@ static void test_resume_needs_the_base(void **state) {
     assert_string_equal(rest.weights_sha256, whole.weights_sha256);
     folder_remove(out);
   }
+  const char *other = folder_make("adapter-other");
+  train_ok(LIST("training.seed=8"), (hr_train_options){.out = other});
+  char set_other[4200];
+  snprintf(set_other, sizeof set_other, "model.path=%s", path_join(other, "generation-00000008"));
+  for (int packed = 0; packed < 2; packed++) {
+    const char *quantize = packed ? NF4 : "model.quantize=null";
+    train_ok(LIST(LORA, set, quantize), (hr_train_options){.out = out, .stop_at = 3});
+    hr_error err =
+        train_fails(LIST(LORA, set_other, quantize), (hr_train_options){.out = out, .resume = true}, HR_USAGE);
+    assert_non_null(strstr(err.message, "other frozen weights"));
+    train_fails(LIST(LORA, "model.path=null", quantize), (hr_train_options){.out = out, .resume = true}, HR_USAGE);
+    train_ok(LIST(LORA, set, quantize, "memory.offload.parameters=host"),
+             (hr_train_options){.out = out, .resume = true});
+    folder_remove(out);
+    train_ok(LIST(LORA, quantize), (hr_train_options){.out = out, .stop_at = 3}); /* and the other way round */
+    train_fails(LIST(LORA, set, quantize), (hr_train_options){.out = out, .resume = true}, HR_USAGE);
+    folder_remove(out);
+  }
+  folder_remove(other);
+  free((void *)(uintptr_t)other);
   train_ok(LIST(LORA, set), (hr_train_options){.out = out, .stop_at = 3});
   assert_int_equal(unlink(file), 0);
   train_fails(LIST(LORA, set), (hr_train_options){.out = out, .resume = true}, HR_BAD_INPUT);

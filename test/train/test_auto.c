@@ -20,14 +20,17 @@ static const char *recipe_path(void) {
 }
 
 /* 8 layers, long enough rows that activations matter. */
-static hr_job *job_open(const char *path, const char *mode, uint64_t budget, int accumulation) {
-  char sets[3][64];
+static hr_job *job_open_split(const char *path, const char *split, const char *mode, uint64_t budget,
+                              int accumulation) {
+  char sets[4][64];
   snprintf(sets[0], sizeof sets[0], "memory.checkpoint=%s", mode);
   snprintf(sets[1], sizeof sets[1], "memory.budget=%llu", (unsigned long long)budget);
   snprintf(sets[2], sizeof sets[2], "training.gradient_accumulation=%d", accumulation);
+  snprintf(sets[3], sizeof sets[3], "memory.split=%s", split);
   const char *const overrides[] = {sets[0],
                                    sets[1],
                                    sets[2],
+                                   sets[3],
                                    "model.config.num_hidden_layers=8",
                                    "model.config.hidden_size=64",
                                    "model.config.intermediate_size=160",
@@ -39,6 +42,10 @@ static hr_job *job_open(const char *path, const char *mode, uint64_t budget, int
   hr_job_source source = {path, overrides, sizeof overrides / sizeof overrides[0]};
   if (hr__job_open(&source, &job, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
   return job;
+}
+
+static hr_job *job_open(const char *path, const char *mode, uint64_t budget, int accumulation) {
+  return job_open_split(path, "none", mode, budget, accumulation);
 }
 
 static uint64_t peak_of(const char *path, const char *mode, uint64_t budget, int accumulation, double *seconds) {
@@ -106,7 +113,36 @@ static void test_same_bits(void **state) {
   unlink(path);
 }
 
+/* memory.split = auto: as many slices as it takes, those of the same number written out, and none where all fits. */
+static void test_slices(void **state) {
+  (void)state;
+  const char *path = recipe_path();
+  static const struct {
+    const char *split;
+    int64_t slices;
+  } cases[] = {{"none", 1}, {"{layers.*: 2}", 2}, {"{layers.*: 4}", 4}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char written[65], chosen[65];
+    hr_job *job = job_open_split(path, cases[i].split, "none", 1 << 30, 1);
+    uint64_t budget = job->plan->tiers[HR_TIER_DEVICE].peak_bytes;
+    trained_sha256(job, written);
+    hr__job_close(job);
+    job = job_open_split(path, "auto", "none", budget, 1);
+    assert_true(job->chosen.any && job->chosen.split);
+    assert_int_equal(job->chosen.choices.slices, cases[i].slices);
+    assert_int_equal(job->plan->tiers[HR_TIER_DEVICE].peak_bytes, budget);
+    trained_sha256(job, chosen);
+    assert_string_equal(written, chosen);
+    hr__job_close(job);
+    job = job_open_split(path, "auto", "none", budget - 4096, 1); /* one step further, or the smallest */
+    assert_int_equal(job->chosen.choices.slices, i == 2 ? 4 : 2 * cases[i].slices);
+    hr__job_close(job);
+  }
+  unlink(path);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_forty_budgets), cmocka_unit_test(test_same_bits)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_forty_budgets), cmocka_unit_test(test_same_bits),
+                                     cmocka_unit_test(test_slices)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

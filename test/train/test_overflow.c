@@ -37,15 +37,17 @@ static void state_hash(desk *d, char hex[HR_XXH_HEX]) {
   snprintf(hex, HR_XXH_HEX, "%.32s", all);
 }
 
-/* Overflow at each of the first steps in turn. */
-static void overflow_anywhere(const char *const *overrides) {
+enum { STEPS = 12 };
+
+/* Overflow at the steps whose bits are set (bit 0: step 1). Steps between them train as if those had not been. */
+static void overflow_at(const char *const *overrides, uint32_t spoilt) {
   desk d;
   hr_error err = {0};
   char before[HR_XXH_HEX], after[HR_XXH_HEX];
   desk_open(&d, "none", overrides);
   int64_t applied = 0;
-  for (int64_t step = 1; step <= 12; step++) {
-    bool spoil = step % 3 == 1;
+  for (int64_t step = 1; step <= STEPS; step++) {
+    bool spoil = (spoilt >> (step - 1)) & 1;
     d.session.scaler.scale = spoil ? 1e30f : 1024;
     state_hash(&d, before);
     hr_step_result result;
@@ -53,7 +55,7 @@ static void overflow_anywhere(const char *const *overrides) {
     if (status != HR_OK) fail_msg("%s", err.message);
     state_hash(&d, after);
     assert_true(result.skipped == spoil);
-    assert_true(isfinite(result.loss) && result.loss > 4 && result.loss < 7); /* never scaled */
+    assert_true(isfinite(result.loss) && result.loss > 3 && result.loss < 7); /* never scaled */
     if (spoil)
       assert_string_equal(before, after);
     else
@@ -66,12 +68,52 @@ static void overflow_anywhere(const char *const *overrides) {
   desk_close(&d);
 }
 
+/* The first step, the last one, each in between, some in a row, all but one. */
+static void overflow_anywhere(const char *const *overrides) {
+  for (int step = 0; step < STEPS; step++)
+    overflow_at(overrides, 1u << step);
+  static const uint32_t several[] = {0, 0x249, 0x007, 0xe00, 0x0f0, 0xfbf};
+  for (size_t i = 0; i < sizeof several / sizeof *several; i++)
+    overflow_at(overrides, several[i]);
+}
+
+#define SCALED      "model.precision=16-mixed", "training.schedule.warmup_steps=0"
+#define ACCUMULATED SCALED, "training.batch_size=1", "training.gradient_accumulation=2"
+
 static void test_overflow_anywhere(void **state) {
   (void)state;
-  const char *const *whole = OVERRIDES("model.precision=16-mixed", "training.schedule.warmup_steps=0");
-  overflow_anywhere(whole);
-  overflow_anywhere(OVERRIDES("model.precision=16-mixed", "training.schedule.warmup_steps=0", "training.batch_size=1",
-                              "training.gradient_accumulation=2"));
+  overflow_anywhere(OVERRIDES(SCALED));
+  overflow_anywhere(OVERRIDES(ACCUMULATED));
+  overflow_anywhere(OVERRIDES(SCALED, "training.optimizer.kind=adamw8bit"));
+  overflow_anywhere(OVERRIDES(ACCUMULATED, "training.optimizer.kind=adamw8bit", "training.clip_norm=null"));
+  overflow_at(OVERRIDES(SCALED, "training.optimizer.state=bf16"), 0x92d);
+  overflow_at(OVERRIDES(SCALED, "training.optimizer.kind=sgd", "training.optimizer.nesterov=true"), 0x92d);
+  overflow_at(OVERRIDES(SCALED, "training.optimizer.kind=adamw8bit", "memory.offload.optimizer=host"), 0x92d);
+  overflow_at(OVERRIDES(ACCUMULATED, "memory.offload.gradients=host", "memory.checkpoint=every-layer"), 0x92d);
+  overflow_at(OVERRIDES(SCALED, "model.adapters={kind: lora, rank: 2}"), 0x92d);
+}
+
+/* A part of the model in f16 is enough to need the scale. */
+static void test_overflow_of_a_part(void **state) {
+  (void)state;
+  overflow_at(OVERRIDES("training.schedule.warmup_steps=0", "model.precision=bf16-mixed",
+                        "model.precision_overrides={mlp: 16-mixed}"),
+              0x92d);
+  overflow_at(OVERRIDES("training.schedule.warmup_steps=0", "model.precision_overrides={down_proj: 16-mixed}",
+                        "training.batch_size=1", "training.gradient_accumulation=2"),
+              0x92d);
+  hr_train_result result;
+  hr_error err = {0};
+  assert_int_equal(tiny_train(OVERRIDES("model.precision_overrides={mlp: 16-mixed}", "training.clip_norm=null",
+                                        "memory.update=in-backward"),
+                              (hr_train_options){.steps = 1}, &result, &err),
+                   HR_BAD_INPUT);
+  assert_non_null(strstr(err.message, "overflowed"));
+  /* and where nothing is left in f16, there is none */
+  desk d;
+  desk_open(&d, "none", OVERRIDES("model.precision=16-mixed", "model.precision_overrides={\"*\": bf16-mixed}"));
+  assert_false(d.session.scales);
+  desk_close(&d);
 }
 
 static hr_status train(const char *const *overrides, hr_train_options options, hr_train_result *result, hr_error *err) {
@@ -132,7 +174,8 @@ static void test_never_recovers(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_overflow_anywhere), cmocka_unit_test(test_recovers),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_overflow_anywhere),
+                                     cmocka_unit_test(test_overflow_of_a_part), cmocka_unit_test(test_recovers),
                                      cmocka_unit_test(test_never_recovers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
