@@ -8,10 +8,10 @@
  *   16-mixed     f16                 f32                   f16
  *   bf16-true    bf16                bf16                  bf16
  *
- * Parameters marked `wide` are f32 always. What an op lists in `computes` (activations, matrices of products) is
- * brought into the node's type by a `copy`, one per value, type and program; vectors and embedding tables are read as
- * they are stored. Ops compute in f32 inside whatever the storage, and grad makes gradients of parameters in the
- * parameter's own type from 16-bit operands (graph/adjoint.h).
+ * Parameters marked `wide` are f32 always. What an op lists in `computes` (activations, all operands of products) is
+ * brought into the node's type by a `copy`, one per value, type and program; weights of norms and embedding tables are
+ * read as they are stored. Ops compute in f32 inside whatever the storage, and grad makes gradients of parameters in
+ * the parameter's own type from 16-bit operands (graph/adjoint.h).
  */
 #include <string.h>
 

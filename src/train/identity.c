@@ -90,6 +90,17 @@ static bool may_change(const char *path) {
   return strncmp(path, "memory.", 7) == 0;
 }
 
+/* "paged_" in front of an optimizer only says where its state lives. */
+static bool value_same(const char *path, const char *was, const char *is) {
+  static const char paged[] = "\"paged_";
+  size_t length = sizeof paged - 1;
+  if (strcmp(was, is) == 0) return true;
+  if (strcmp(path, "training.optimizer.kind") != 0) return false;
+  was += strncmp(was, paged, length) == 0 ? length : *was == '"';
+  is += strncmp(is, paged, length) == 0 ? length : *is == '"';
+  return strcmp(was, is) == 0;
+}
+
 static const char *setting_find(const hr_run_setting *settings, size_t count, const char *path) {
   for (size_t i = 0; i < count; i++)
     if (strcmp(settings[i].path, path) == 0) return settings[i].value;
@@ -113,7 +124,8 @@ hr_status hr__identity_check(const hr_manifest *saved, const hr_run_setting *now
   for (size_t i = 0; i < saved->n_settings; i++) {
     const hr_run_setting *was = &saved->settings[i];
     const char *is = setting_find(now, count, was->path);
-    if (!may_change(was->path) && (!is || strcmp(is, was->value) != 0)) difference_note(&d, was->path, was->value, is);
+    if (!may_change(was->path) && (!is || !value_same(was->path, was->value, is)))
+      difference_note(&d, was->path, was->value, is);
   }
   for (size_t i = 0; i < count; i++)
     if (!may_change(now[i].path) && !now[i].fallback && !setting_find(saved->settings, saved->n_settings, now[i].path))

@@ -89,6 +89,22 @@ static void test_in_backward_drops_gradients(void **state) {
   assert_true(part >= table && part <= table + layer);
 }
 
+/* Where the state lives may change from one call to the next. */
+static void test_pages_come_and_go(void **state) {
+  (void)state;
+  static const char *const kinds[] = {"training.optimizer.kind=adamw8bit", "training.optimizer.kind=paged_adamw8bit"};
+  hr_train_result whole = train_ok((const char *const[]){kinds[0], NULL}, (hr_train_options){0});
+  for (int first = 0; first < 2; first++) {
+    const char *out = folder_make("pages");
+    train_ok((const char *const[]){kinds[first], NULL}, (hr_train_options){.out = out, .stop_at = 3});
+    hr_train_result rest =
+        train_ok((const char *const[]){kinds[1 - first], NULL}, (hr_train_options){.out = out, .resume = true});
+    assert_string_equal(rest.weights_sha256, whole.weights_sha256);
+    folder_remove(out);
+    free((void *)(uintptr_t)out);
+  }
+}
+
 static void test_states_survive_a_stop(void **state) {
   static const char *const evaluated[] = {"training.steps=6", NULL};
   (void)state;
@@ -109,6 +125,7 @@ int main(void) {
       cmocka_unit_test(test_in_backward_changes_no_bit),
       cmocka_unit_test(test_in_backward_drops_gradients),
       cmocka_unit_test(test_states_survive_a_stop),
+      cmocka_unit_test(test_pages_come_and_go),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
