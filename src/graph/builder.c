@@ -231,7 +231,9 @@ hr_id hr__emit(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const 
         hr__fail(&b->error, HR_FAILURE, b->module, NULL, "%s takes %d operands, got %d", op->name, op->n_in, n_in);
     return HR_NONE;
   }
-  hr_desc *desc = hr__arena_array(&g->arena, (size_t)n_in + HR_OP_OPERANDS, sizeof *desc);
+  hr_desc few[2 * HR_OP_OPERANDS] = {0}; /* only variadic ops have more operands, and few nodes are of those */
+  hr_desc *desc =
+      n_in <= HR_OP_OPERANDS ? few : hr__arena_array(&g->arena, (size_t)n_in + HR_OP_OPERANDS, sizeof *desc);
   hr_id *ids = hr__arena_array(&g->arena, (size_t)n_in + (size_t)op->n_out, sizeof *ids);
   void *args_copy = op->args_bytes ? hr__arena_alloc(&g->arena, op->args_bytes) : NULL;
   if (!desc || !ids || (op->args_bytes && !args_copy)) return builder_nomem(b);
