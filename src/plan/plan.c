@@ -267,6 +267,14 @@ hr_id hr__plan_peak_program(const hr_plan *plan, hr_tier tier) {
   return peak;
 }
 
+/* Graph, plan and bound launches themselves: the device's fixed costs count those of a usual graph; one with many
+ * copies between tiers has more. */
+static uint64_t tables_bytes(const building *b) {
+  const uint64_t launch = 256, usual = (uint64_t)4 << 20;
+  uint64_t bytes = b->graph->arena.used_bytes + b->plan->arena.used_bytes + launch * b->graph->n_nodes;
+  return bytes > usual ? bytes - usual : 0;
+}
+
 static hr_status tier_finish(building *b, hr_tier tier) {
   hr_plan *plan = b->plan;
   hr_tier_plan *out = &plan->tiers[tier];
@@ -279,7 +287,8 @@ static hr_status tier_finish(building *b, hr_tier tier) {
   if (program != HR_NONE) HR_TRY(peak_find(b, program, tier, &position));
   out->arena_bytes = out->persistent_bytes + (program == HR_NONE ? 0 : plan->programs[program].transient_bytes[tier]);
   out->lower_bound_bytes = out->persistent_bytes + most_live;
-  out->fixed_bytes = tier == HR_TIER_DEVICE ? plan->facts.fixed_bytes : 0;
+  if (tier == HR_TIER_DEVICE)
+    out->fixed_bytes = plan->facts.fixed_bytes + (plan->facts.kind == HR_CPU ? tables_bytes(b) : 0);
   if (__builtin_add_overflow((uint64_t)out->arena_bytes, out->fixed_bytes, &out->peak_bytes))
     return size_refuse(b, hr_tier_name(tier));
 
