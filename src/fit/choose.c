@@ -54,7 +54,8 @@ static uint64_t candidate_peak(const candidate *c) {
 }
 
 static bool candidate_fits(const hr_open *open, const candidate *c) {
-  return candidate_peak(c) <= open->budget_bytes && c->plan->tiers[HR_TIER_HOST].peak_bytes <= open->host_bytes;
+  return candidate_peak(c) <= open->budget_bytes && c->plan->tiers[HR_TIER_HOST].peak_bytes <= open->host_bytes &&
+         c->plan->tiers[HR_TIER_DISK].peak_bytes <= open->disk_bytes;
 }
 
 /* Takes the place of what was found before. */

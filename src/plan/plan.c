@@ -267,13 +267,8 @@ hr_id hr__plan_peak_program(const hr_plan *plan, hr_tier tier) {
   return peak;
 }
 
-/* Graph, plan and bound launches themselves: the device's fixed costs count those of a usual graph; one with many
- * copies between tiers has more. */
-static uint64_t tables_bytes(const building *b) {
-  const uint64_t launch = 256, usual = (uint64_t)4 << 20;
-  uint64_t bytes = b->graph->arena.used_bytes + b->plan->arena.used_bytes + launch * b->graph->n_nodes;
-  return bytes > usual ? bytes - usual : 0;
-}
+/* What a node costs beside its operands' bytes: its part of the graph, the plan, and its bound launch. */
+enum { NODE_BYTES = 1500 };
 
 static hr_status tier_finish(building *b, hr_tier tier) {
   hr_plan *plan = b->plan;
@@ -288,7 +283,8 @@ static hr_status tier_finish(building *b, hr_tier tier) {
   out->arena_bytes = out->persistent_bytes + (program == HR_NONE ? 0 : plan->programs[program].transient_bytes[tier]);
   out->lower_bound_bytes = out->persistent_bytes + most_live;
   if (tier == HR_TIER_DEVICE)
-    out->fixed_bytes = plan->facts.fixed_bytes + (plan->facts.kind == HR_CPU ? tables_bytes(b) : 0);
+    out->fixed_bytes =
+        plan->facts.fixed_bytes + (plan->facts.kind == HR_CPU ? (uint64_t)NODE_BYTES * b->graph->n_nodes : 0);
   if (__builtin_add_overflow((uint64_t)out->arena_bytes, out->fixed_bytes, &out->peak_bytes))
     return size_refuse(b, hr_tier_name(tier));
 
@@ -324,6 +320,17 @@ static double step_seconds(const hr_plan *plan, int accumulation) {
 
 /* --- the whole -------------------------------------------------------------------------------------------------- */
 
+/* Room for one slot per buffer that something touches, and per workspace. */
+static hr_status slots_create(building *b) {
+  size_t most = 1;
+  for (size_t i = 0; i < b->graph->n_buffers; i++)
+    most += b->graph->buffers[i].persistent || b->lifetimes[i].used;
+  for (size_t n = 0; n < b->graph->n_nodes; n++)
+    most += b->graph->nodes[n].op->workspace != NULL;
+  b->plan->slots = hr__arena_array(&b->plan->arena, most, sizeof *b->plan->slots);
+  return b->plan->slots ? HR_OK : hr__nomem(b->err);
+}
+
 static hr_status tables_create(building *b, hr_desc **storage) {
   const hr_graph *graph = b->graph;
   hr_plan *plan = b->plan;
@@ -334,14 +341,13 @@ static hr_status tables_create(building *b, hr_desc **storage) {
   }
   *storage = hr__arena_array(&b->scratch, operands, sizeof **storage);
   b->lifetimes = hr__arena_array(&b->scratch, graph->n_buffers, sizeof *b->lifetimes);
-  plan->slots = hr__arena_array(&plan->arena, graph->n_buffers + graph->n_nodes, sizeof *plan->slots);
   plan->slot_of_buffer = hr__arena_array(&plan->arena, graph->n_buffers, sizeof *plan->slot_of_buffer);
   plan->workspace_of_node = hr__arena_array(&plan->arena, graph->n_nodes, sizeof *plan->workspace_of_node);
   plan->threads_of_node = hr__arena_array(&plan->arena, graph->n_nodes, sizeof *plan->threads_of_node);
   plan->seconds_of_node = hr__arena_array(&plan->arena, graph->n_nodes, sizeof *plan->seconds_of_node);
   plan->programs = hr__arena_array(&plan->arena, graph->n_programs, sizeof *plan->programs);
-  if (!*storage || !b->lifetimes || !plan->slots || !plan->slot_of_buffer || !plan->workspace_of_node ||
-      !plan->threads_of_node || !plan->seconds_of_node || !plan->programs)
+  if (!*storage || !b->lifetimes || !plan->slot_of_buffer || !plan->workspace_of_node || !plan->threads_of_node ||
+      !plan->seconds_of_node || !plan->programs)
     return hr__nomem(b->err);
   for (size_t i = 0; i < graph->n_buffers; i++)
     plan->slot_of_buffer[i] = HR_NONE;
@@ -352,6 +358,7 @@ static hr_status plan_make(building *b, const hr_plan_options *options) {
   hr_desc *storage;
   HR_TRY(tables_create(b, &storage));
   HR_TRY(hr__lifetimes(b->graph, b->lifetimes, b->err));
+  HR_TRY(slots_create(b));
   HR_TRY(persistent_plan(b));
   for (hr_id p = 0; p < b->graph->n_programs; p++) {
     HR_TRY(program_plan(b, p, storage));
