@@ -110,7 +110,7 @@ void hr__copier_destroy(hr_run *run) {
 hr_status hr__copier_start(hr_run *run, hr_id node, hr_error *err) {
   job *j = run->copier->job_of_node[node];
   if (!run->copier->courier) return job_copy(j, err);
-  hr__courier_send(run->copier->courier, j->lane, &j->errand);
+  hr__courier_send(run->copier->courier, (int)j->lane, &j->errand);
   return HR_OK;
 }
 
