@@ -80,12 +80,6 @@ static void homes_set(hr_graph *g, hr_role role, division d) {
   }
 }
 
-/* Whoever has put them below. */
-static void small_stay(hr_graph *g) {
-  for (size_t i = 0; i < g->n_buffers; i++)
-    if (g->buffers[i].persistent && g->buffers[i].bytes < COPY_LEAST) g->buffers[i].home = HR_TIER_DEVICE;
-}
-
 /* --- which transients go ------------------------------------------------------------------------------------------ */
 
 static const hr_node *node_at(const hr_moves *m, uint32_t position) {
@@ -369,7 +363,6 @@ hr_status hr__pass_offload(hr_builder *b, const hr_recipe *recipe, const hr_choi
   homes_set(b->graph, HR_ROLE_PARAMETER, division_of(recipe, choices, HR_OFFLOAD_PARAMETERS));
   homes_set(b->graph, HR_ROLE_GRADIENT, division_of(recipe, choices, HR_OFFLOAD_GRADIENTS));
   if (division_of(recipe, choices, HR_OFFLOAD_GRADIENTS).tier != HR_TIER_DEVICE) HR_TRY(hr__offload_norm(b, err));
-  small_stay(b->graph);
   hr__offload_small_state(b->graph);
   hr_arena scratch;
   hr__arena_init(&scratch);

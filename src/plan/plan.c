@@ -267,9 +267,6 @@ hr_id hr__plan_peak_program(const hr_plan *plan, hr_tier tier) {
   return peak;
 }
 
-/* What a node costs beside its operands' bytes: its part of the graph, the plan, and its bound launch. */
-enum { NODE_BYTES = 1500 };
-
 static hr_status tier_finish(building *b, hr_tier tier) {
   hr_plan *plan = b->plan;
   hr_tier_plan *out = &plan->tiers[tier];
@@ -284,7 +281,7 @@ static hr_status tier_finish(building *b, hr_tier tier) {
   out->lower_bound_bytes = out->persistent_bytes + most_live;
   if (tier == HR_TIER_DEVICE)
     out->fixed_bytes =
-        plan->facts.fixed_bytes + (plan->facts.kind == HR_CPU ? (uint64_t)NODE_BYTES * b->graph->n_nodes : 0);
+        plan->facts.fixed_bytes + (plan->facts.kind == HR_CPU ? (uint64_t)HR_NODE_BYTES * b->graph->n_nodes : 0);
   if (__builtin_add_overflow((uint64_t)out->arena_bytes, out->fixed_bytes, &out->peak_bytes))
     return size_refuse(b, hr_tier_name(tier));
 
