@@ -184,20 +184,22 @@ static uint64_t kind_bytes(const hr_plan *plan, hr_offload_kind kind) {
   return bytes;
 }
 
-/* Plans with `resident` bytes of a kind on the device, and takes the plan if it fits or is the smallest so far. */
+/* Plans with `resident` bytes of a kind on the device, the rest on the host if it has room, else on the disk, and takes
+ * the plan if it fits the device or is the smallest so far. */
 static hr_status resident_try(const hr_open *open, hr_chosen *out, hr_offload_kind kind, uint64_t resident,
                               const hr_keep *keep, bool *fits, hr_error *err) {
   hr_choices choices = out->choices;
   choices.keep = keep;
   choices.offload[kind].resident_bytes = resident;
+  choices.offload[kind].tier = HR_TIER_HOST;
   candidate c;
   HR_TRY(candidate_make(open, &choices, &c, err));
-  if (c.plan->tiers[HR_TIER_HOST].peak_bytes > open->host_bytes && choices.offload[kind].tier == HR_TIER_HOST) {
+  if (c.plan->tiers[HR_TIER_HOST].peak_bytes > open->host_bytes) {
     candidate_fini(&c);
     choices.offload[kind].tier = HR_TIER_DISK;
     HR_TRY(candidate_make(open, &choices, &c, err));
   }
-  *fits = candidate_fits(open, &c);
+  *fits = candidate_peak(&c) <= open->budget_bytes;
   if (*fits || candidate_peak(&c) < out->plan->tiers[HR_TIER_DEVICE].peak_bytes) {
     out->choices = choices;
     candidate_take(out, &c);
@@ -206,8 +208,9 @@ static hr_status resident_try(const hr_open *open, hr_chosen *out, hr_offload_ki
   return HR_OK;
 }
 
-/* The largest part of a kind that may stay, in steps of one of 256 of it; nothing of it if even that is too much. What
- * was the smallest way to keep blocks need not be so once a kind is gone: `input` is tried as well. */
+/* The largest part of a kind that may stay, in steps of one of 256 of it, which also takes least of the tiers below;
+ * nothing of it if even that is too much. What was the smallest way to keep blocks need not be so once a kind is gone:
+ * `input` is tried as well. */
 static hr_status kind_stream(const hr_open *open, hr_chosen *out, hr_offload_kind kind, const hr_keep *input,
                              bool *fits, hr_error *err) {
   enum { STEPS = 256 };
@@ -227,7 +230,7 @@ static hr_status kind_stream(const hr_open *open, hr_chosen *out, hr_offload_kin
 static hr_status offload_choose(const hr_open *open, hr_chosen *out, hr_error *err) {
   static const hr_offload_kind kinds[] = {HR_OFFLOAD_OPTIMIZER, HR_OFFLOAD_ACTIVATIONS, HR_OFFLOAD_GRADIENTS,
                                           HR_OFFLOAD_PARAMETERS};
-  bool fits = candidate_fits(open, &(candidate){out->graph, out->plan});
+  bool fits = out->plan->tiers[HR_TIER_DEVICE].peak_bytes <= open->budget_bytes;
   hr_keep *input = NULL; /* of every block only what enters it */
   if (!fits && out->choices.keep) {
     input = hr__arena_array(&out->arena, out->choices.n_keep, sizeof *input);

@@ -267,6 +267,13 @@ hr_id hr__plan_peak_program(const hr_plan *plan, hr_tier tier) {
   return peak;
 }
 
+static uint64_t nodes_bytes(const hr_graph *graph) {
+  uint64_t bytes = 0;
+  for (size_t n = 0; n < graph->n_nodes; n++)
+    bytes += graph->nodes[n].op->transfer ? HR_COPY_NODE_BYTES : HR_NODE_BYTES;
+  return bytes;
+}
+
 static hr_status tier_finish(building *b, hr_tier tier) {
   hr_plan *plan = b->plan;
   hr_tier_plan *out = &plan->tiers[tier];
@@ -277,11 +284,11 @@ static hr_status tier_finish(building *b, hr_tier tier) {
     if (plan->programs[p].lower_bound_bytes[tier] > most_live) most_live = plan->programs[p].lower_bound_bytes[tier];
   }
   if (program != HR_NONE) HR_TRY(peak_find(b, program, tier, &position));
+  out->peak_node = position;
   out->arena_bytes = out->persistent_bytes + (program == HR_NONE ? 0 : plan->programs[program].transient_bytes[tier]);
   out->lower_bound_bytes = out->persistent_bytes + most_live;
   if (tier == HR_TIER_DEVICE)
-    out->fixed_bytes =
-        plan->facts.fixed_bytes + (plan->facts.kind == HR_CPU ? (uint64_t)HR_NODE_BYTES * b->graph->n_nodes : 0);
+    out->fixed_bytes = plan->facts.fixed_bytes + (plan->facts.kind == HR_CPU ? nodes_bytes(b->graph) : 0);
   if (__builtin_add_overflow((uint64_t)out->arena_bytes, out->fixed_bytes, &out->peak_bytes))
     return size_refuse(b, hr_tier_name(tier));
 

@@ -11,9 +11,10 @@
 #include "plan/rates.h"
 
 /* Bytes that a node takes in the process beside its operands: its part of graph and plan, its bound launch. Measured as
- * the growth of a process from 200 to 13,000 nodes, by its arena and by this: 1620 (with adapters and recomputing) to
- * 1785 a node. Fixed costs on the CPU count it, where the process is what the budget binds. */
-enum { HR_NODE_BYTES = 1700 };
+ * the growth of a process, less its arenas, from 200 to 13,000 nodes: 1620 (with adapters and recomputing) to 1785 for
+ * each that computes, 800 for each of a copy between tiers, which has no launch. Fixed costs on the CPU count them,
+ * where the process is what the budget binds. */
+enum { HR_NODE_BYTES = 1700, HR_COPY_NODE_BYTES = 800 };
 
 /* Who owns the bytes at the peak. The names are those of `plan --json`. */
 #define HR_CATEGORY_MAP(X)                                                                                             \
@@ -72,6 +73,7 @@ typedef struct hr_tier_plan {
   uint64_t fixed_bytes;              /* of the device, and of the nodes */
   uint64_t peak_bytes;               /* arena + fixed */
   uint64_t categories[HR_CAT_COUNT]; /* at the peak; sum to peak_bytes */
+  uint32_t peak_node;                /* position where it peaks, in hr__plan_peak_program */
 } hr_tier_plan;
 
 /* Bytes on the device while the run is in that phase, fixed costs counted. */
