@@ -40,10 +40,11 @@ static void candidate_fini(candidate *c) {
   *c = (candidate){0};
 }
 
-static hr_status candidate_make(const hr_open *open, const hr_choices *choices, candidate *c, hr_error *err) {
+static hr_status candidate_make(const hr_open *open, const hr_choices *choices, bool draft, candidate *c,
+                                hr_error *err) {
   *c = (candidate){0};
   HR_TRY(hr__compile(open->recipe, choices, NULL, &c->graph, err));
-  hr_plan_options options = {.accumulation = open->accumulation};
+  hr_plan_options options = {.accumulation = open->accumulation, .draft = draft};
   hr_status status = hr__plan_build(c->graph, open->facts, open->rates, &options, &c->plan, err);
   if (status != HR_OK) candidate_fini(c);
   return status;
@@ -87,7 +88,7 @@ static hr_status keep_try(search *s, candidate *c, hr_error *err) {
   hr_choices choices = s->out->choices;
   choices.keep = s->keep;
   choices.n_keep = s->n_keep;
-  return candidate_make(s->open, &choices, c, err);
+  return candidate_make(s->open, &choices, false, c, err);
 }
 
 static void keep_settle(search *s, candidate *c) {
@@ -193,11 +194,11 @@ static hr_status resident_try(const hr_open *open, hr_chosen *out, hr_offload_ki
   choices.offload[kind].resident_bytes = resident;
   choices.offload[kind].tier = HR_TIER_HOST;
   candidate c;
-  HR_TRY(candidate_make(open, &choices, &c, err));
+  HR_TRY(candidate_make(open, &choices, true, &c, err));
   if (c.plan->tiers[HR_TIER_HOST].peak_bytes > open->host_bytes) {
     candidate_fini(&c);
     choices.offload[kind].tier = HR_TIER_DISK;
-    HR_TRY(candidate_make(open, &choices, &c, err));
+    HR_TRY(candidate_make(open, &choices, true, &c, err));
   }
   *fits = candidate_peak(&c) <= open->budget_bytes;
   if (*fits || candidate_peak(&c) < out->plan->tiers[HR_TIER_DEVICE].peak_bytes) {
@@ -238,8 +239,17 @@ static hr_status offload_choose(const hr_open *open, hr_chosen *out, hr_error *e
     for (size_t i = 0; i < out->choices.n_keep; i++)
       input[i] = HR_KEEP_INPUT;
   }
-  for (int k = 0; k < HR_OFFLOAD_KINDS && !fits; k++)
-    if (out->open[kinds[k]]) HR_TRY(kind_stream(open, out, kinds[k], input, &fits, err));
+  bool drafted = false;
+  for (int k = 0; k < HR_OFFLOAD_KINDS && !fits; k++) {
+    if (!out->open[kinds[k]]) continue;
+    HR_TRY(kind_stream(open, out, kinds[k], input, &fits, err));
+    drafted = true;
+  }
+  if (!drafted) return HR_OK;
+  candidate c; /* the drafted plan, laid out as well as it can be */
+  HR_TRY(candidate_make(open, &out->choices, false, &c, err));
+  if (candidate_peak(&c) <= out->plan->tiers[HR_TIER_DEVICE].peak_bytes) candidate_take(out, &c);
+  candidate_fini(&c);
   return HR_OK;
 }
 
@@ -270,7 +280,7 @@ static hr_status choose(const hr_open *open, hr_chosen *out, hr_error *err) {
     HR_TRY(checkpoint_choose(open, out, err));
   } else {
     candidate c;
-    HR_TRY(candidate_make(open, out->any ? &out->choices : NULL, &c, err));
+    HR_TRY(candidate_make(open, out->any ? &out->choices : NULL, false, &c, err));
     candidate_take(out, &c);
   }
   return offload_choose(open, out, err);

@@ -24,6 +24,7 @@ typedef struct building {
   const hr_graph *graph;
   const hr_rates *rates;
   uint64_t pack_effort;
+  bool draft;
   hr_arena scratch;
   hr_lifetime *lifetimes; /* per buffer */
   hr_error *err;
@@ -163,10 +164,10 @@ static uint64_t effort_default(size_t count) {
 
 /* With the default effort; and with more of it while the tier is over 1 % above its bound. That is rare (layouts of
  * training steps meet their bound) and then takes seconds at worst. */
-static hr_status pack_default(const hr_interval *intervals, size_t count, size_t persistent_bytes, size_t *offsets,
-                              hr_packing *packing, hr_error *err) {
+static hr_status pack_default(const hr_interval *intervals, size_t count, bool draft, size_t persistent_bytes,
+                              size_t *offsets, hr_packing *packing, hr_error *err) {
   static const uint64_t efforts[] = {1, 6, 12, 48};
-  for (size_t i = 0; i < sizeof efforts / sizeof *efforts; i++) {
+  for (size_t i = 0; i < (draft ? 1 : sizeof efforts / sizeof *efforts); i++) {
     HR_TRY(hr__pack(intervals, count, efforts[i] * effort_default(count), offsets, packing, err));
     size_t bound = persistent_bytes + packing->lower_bound_bytes;
     if (packing->total_bytes - packing->lower_bound_bytes <= bound / 100) break;
@@ -188,7 +189,7 @@ static hr_status tier_pack(building *b, size_t from, hr_tier tier, hr_program_pl
   hr_packing packing;
   HR_TRY(b->pack_effort
              ? hr__pack(intervals, count, b->pack_effort, offsets, &packing, b->err)
-             : pack_default(intervals, count, plan->tiers[tier].persistent_bytes, offsets, &packing, b->err));
+             : pack_default(intervals, count, b->draft, plan->tiers[tier].persistent_bytes, offsets, &packing, b->err));
   out->transient_bytes[tier] = packing.total_bytes;
   out->lower_bound_bytes[tier] = packing.lower_bound_bytes;
   size_t bottom = plan->tiers[tier].persistent_bytes, top;
@@ -383,7 +384,12 @@ hr_status hr__plan_build(const hr_graph *graph, const hr_facts *facts, const hr_
   hr__arena_init(&plan->arena);
   plan->graph = graph;
   plan->facts = *facts;
-  building b = {.plan = plan, .graph = graph, .rates = rates, .pack_effort = options->pack_effort, .err = err};
+  building b = {.plan = plan,
+                .graph = graph,
+                .rates = rates,
+                .pack_effort = options->pack_effort,
+                .draft = options->draft,
+                .err = err};
   hr__arena_init(&b.scratch);
   hr_status status = plan_make(&b, options);
   hr__arena_fini(&b.scratch);

@@ -101,6 +101,7 @@ typedef struct hr_plan {
 typedef struct hr_plan_options {
   int accumulation;     /* micro-batches per effective step, for step_seconds; >= 1 */
   uint64_t pack_effort; /* placements allowed for improving a layout that misses its bound; 0: default */
+  bool draft;           /* with the default effort: no more of it where a layout misses its bound by much */
 } hr_plan_options;
 
 hr_status hr__plan_build(const hr_graph *graph, const hr_facts *facts, const hr_rates *rates,
