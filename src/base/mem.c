@@ -1,6 +1,9 @@
 /* The allocator and the arenas: see base/mem.h. */
 #include "base/mem.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -58,6 +61,12 @@ void *hr__alloc_zero(size_t count, size_t size) {
 
 void hr__free(void *pointer) {
   if (pointer) allocator.realloc(allocator.user, pointer, 0);
+}
+
+void hr__alloc_trim(void) {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 uint64_t hr__alloc_count(void) {

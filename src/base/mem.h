@@ -26,6 +26,8 @@ void hr__free(void *pointer);
 
 /* Number of requests (alloc and realloc) so far in this process: the step loop asserts that it stands still. */
 uint64_t hr__alloc_count(void);
+/* Gives memory that was freed back to the system, as far as the C library can. */
+void hr__alloc_trim(void);
 
 /* An arena: bump allocation in chunks, released whole. Zero-initialised storage is a valid empty arena. */
 typedef struct hr_arena {

@@ -41,10 +41,11 @@ static void candidate_fini(candidate *c) {
   *c = (candidate){0};
 }
 
-static hr_status candidate_make(const hr_open *open, const hr_choices *choices, candidate *c, hr_error *err) {
+static hr_status candidate_make(const hr_open *open, const hr_choices *choices, bool draft, candidate *c,
+                                hr_error *err) {
   *c = (candidate){0};
   HR_TRY(hr__compile(open->recipe, choices, NULL, &c->graph, err));
-  hr_plan_options options = {.accumulation = open->accumulation};
+  hr_plan_options options = {.accumulation = open->accumulation, .draft = draft};
   hr_status status = hr__plan_build(c->graph, open->facts, open->rates, &options, &c->plan, err);
   if (status != HR_OK) candidate_fini(c);
   return status;
@@ -55,7 +56,8 @@ static uint64_t candidate_peak(const candidate *c) {
 }
 
 static bool candidate_fits(const hr_open *open, const candidate *c) {
-  return candidate_peak(c) <= open->budget_bytes && c->plan->tiers[HR_TIER_HOST].peak_bytes <= open->host_bytes;
+  return candidate_peak(c) <= open->budget_bytes && c->plan->tiers[HR_TIER_HOST].peak_bytes <= open->host_bytes &&
+         c->plan->tiers[HR_TIER_DISK].peak_bytes <= open->disk_bytes;
 }
 
 /* Takes the place of what was found before. */
@@ -87,7 +89,7 @@ static hr_status keep_try(search *s, candidate *c, hr_error *err) {
   hr_choices choices = s->out->choices;
   choices.keep = s->keep;
   choices.n_keep = s->n_keep;
-  return candidate_make(s->open, &choices, c, err);
+  return candidate_make(s->open, &choices, false, c, err);
 }
 
 static void keep_settle(search *s, candidate *c) {
@@ -184,20 +186,22 @@ static uint64_t kind_bytes(const hr_plan *plan, hr_offload_kind kind) {
   return bytes;
 }
 
-/* Plans with `resident` bytes of a kind on the device, and takes the plan if it fits or is the smallest so far. */
+/* Plans with `resident` bytes of a kind on the device, the rest on the host if it has room, else on the disk, and takes
+ * the plan if it fits the device or is the smallest so far. */
 static hr_status resident_try(const hr_open *open, hr_chosen *out, hr_offload_kind kind, uint64_t resident,
                               const hr_keep *keep, bool *fits, hr_error *err) {
   hr_choices choices = out->choices;
   choices.keep = keep;
   choices.offload[kind].resident_bytes = resident;
+  choices.offload[kind].tier = HR_TIER_HOST;
   candidate c;
-  HR_TRY(candidate_make(open, &choices, &c, err));
-  if (c.plan->tiers[HR_TIER_HOST].peak_bytes > open->host_bytes && choices.offload[kind].tier == HR_TIER_HOST) {
+  HR_TRY(candidate_make(open, &choices, true, &c, err));
+  if (c.plan->tiers[HR_TIER_HOST].peak_bytes > open->host_bytes) {
     candidate_fini(&c);
     choices.offload[kind].tier = HR_TIER_DISK;
-    HR_TRY(candidate_make(open, &choices, &c, err));
+    HR_TRY(candidate_make(open, &choices, true, &c, err));
   }
-  *fits = candidate_fits(open, &c);
+  *fits = candidate_peak(&c) <= open->budget_bytes;
   if (*fits || candidate_peak(&c) < out->plan->tiers[HR_TIER_DEVICE].peak_bytes) {
     out->choices = choices;
     candidate_take(out, &c);
@@ -206,8 +210,9 @@ static hr_status resident_try(const hr_open *open, hr_chosen *out, hr_offload_ki
   return HR_OK;
 }
 
-/* The largest part of a kind that may stay, in steps of one of 256 of it; nothing of it if even that is too much. What
- * was the smallest way to keep blocks need not be so once a kind is gone: `input` is tried as well. */
+/* The largest part of a kind that may stay, in steps of one of 256 of it, which also takes least of the tiers below;
+ * nothing of it if even that is too much. What was the smallest way to keep blocks need not be so once a kind is gone:
+ * `input` is tried as well. */
 static hr_status kind_stream(const hr_open *open, hr_chosen *out, hr_offload_kind kind, const hr_keep *input,
                              bool *fits, hr_error *err) {
   enum { STEPS = 256 };
@@ -227,7 +232,7 @@ static hr_status kind_stream(const hr_open *open, hr_chosen *out, hr_offload_kin
 static hr_status offload_choose(const hr_open *open, hr_chosen *out, hr_error *err) {
   static const hr_offload_kind kinds[] = {HR_OFFLOAD_OPTIMIZER, HR_OFFLOAD_ACTIVATIONS, HR_OFFLOAD_GRADIENTS,
                                           HR_OFFLOAD_PARAMETERS};
-  bool fits = candidate_fits(open, &(candidate){out->graph, out->plan});
+  bool fits = out->plan->tiers[HR_TIER_DEVICE].peak_bytes <= open->budget_bytes;
   hr_keep *input = NULL; /* of every block only what enters it */
   if (!fits && out->choices.keep) {
     input = hr__arena_array(&out->arena, out->choices.n_keep, sizeof *input);
@@ -235,8 +240,17 @@ static hr_status offload_choose(const hr_open *open, hr_chosen *out, hr_error *e
     for (size_t i = 0; i < out->choices.n_keep; i++)
       input[i] = HR_KEEP_INPUT;
   }
-  for (int k = 0; k < HR_OFFLOAD_KINDS && !fits; k++)
-    if (out->open[kinds[k]]) HR_TRY(kind_stream(open, out, kinds[k], input, &fits, err));
+  bool drafted = false;
+  for (int k = 0; k < HR_OFFLOAD_KINDS && !fits; k++) {
+    if (!out->open[kinds[k]]) continue;
+    HR_TRY(kind_stream(open, out, kinds[k], input, &fits, err));
+    drafted = true;
+  }
+  if (!drafted) return HR_OK;
+  candidate c; /* the drafted plan, laid out as well as it can be */
+  HR_TRY(candidate_make(open, &out->choices, false, &c, err));
+  if (candidate_peak(&c) <= out->plan->tiers[HR_TIER_DEVICE].peak_bytes) candidate_take(out, &c);
+  candidate_fini(&c);
   return HR_OK;
 }
 
@@ -270,7 +284,7 @@ static hr_status choose_at(const hr_open *open, int64_t slices, hr_chosen *out, 
     HR_TRY(checkpoint_choose(open, out, err));
   } else {
     candidate c;
-    HR_TRY(candidate_make(open, out->any ? &out->choices : NULL, &c, err));
+    HR_TRY(candidate_make(open, out->any ? &out->choices : NULL, false, &c, err));
     candidate_take(out, &c);
   }
   return offload_choose(open, out, err);

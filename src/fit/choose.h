@@ -19,6 +19,7 @@ typedef struct hr_open {
   int accumulation;
   uint64_t budget_bytes; /* on the device, fixed costs and all, margin taken off */
   uint64_t host_bytes;   /* budget of the host tier */
+  uint64_t disk_bytes;   /* of the disk tier */
 } hr_open;
 
 /* The recipe compiled and planned with what was chosen. */

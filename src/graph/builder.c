@@ -219,6 +219,28 @@ static hr_id output_place(const hr_builder *b, const hr_op *op, const hr_id *in,
   return HR_NONE;
 }
 
+/* Shapes of the operands into in_desc and of the results into out_desc; false after an error. */
+static bool shapes_find(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const void *args, hr_desc *in_desc,
+                        hr_desc *out_desc) {
+  const hr_graph *g = b->graph;
+  for (int i = 0; i < n_in; i++) {
+    if (in[i] != HR_NONE && in[i] >= g->n_values) {
+      b->status = hr__fail(&b->error, HR_FAILURE, b->module, NULL, "operand %d of %s is no value", i, op->name);
+      return false;
+    }
+    in_desc[i] = in[i] == HR_NONE ? (hr_desc){0} : g->values[in[i]].desc;
+    if (in[i] == HR_NONE && (op->variadic || !(op->optional & (1u << i)))) {
+      b->status = hr__fail(&b->error, HR_FAILURE, b->module, NULL, "%s needs operand %d", op->name, i);
+      return false;
+    }
+  }
+  hr_op_view view = {.in = in_desc, .out = out_desc, .n_in = n_in, .n_out = op->n_out, .args = args};
+  b->error = (hr_error){0};
+  hr_status status = op->shape(&view, out_desc, &b->error);
+  if (status != HR_OK) emit_failed(b, op, status);
+  return status == HR_OK;
+}
+
 hr_id hr__emit(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const void *args) {
   if (b->status != HR_OK) return HR_NONE;
   hr_graph *g = b->graph;
@@ -231,30 +253,18 @@ hr_id hr__emit(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const 
         hr__fail(&b->error, HR_FAILURE, b->module, NULL, "%s takes %d operands, got %d", op->name, op->n_in, n_in);
     return HR_NONE;
   }
-  hr_desc *desc = hr__arena_array(&g->arena, (size_t)n_in + HR_OP_OPERANDS, sizeof *desc);
   hr_id *ids = hr__arena_array(&g->arena, (size_t)n_in + (size_t)op->n_out, sizeof *ids);
   void *args_copy = op->args_bytes ? hr__arena_alloc(&g->arena, op->args_bytes) : NULL;
-  if (!desc || !ids || (op->args_bytes && !args_copy)) return builder_nomem(b);
+  if (!ids || (op->args_bytes && !args_copy)) return builder_nomem(b);
   if (args_copy) memcpy(args_copy, args, op->args_bytes);
+  if (n_in) memcpy(ids, in, (size_t)n_in * sizeof *ids);
 
-  for (int i = 0; i < n_in; i++) {
-    ids[i] = in[i];
-    if (in[i] != HR_NONE && in[i] >= g->n_values) {
-      b->status = hr__fail(&b->error, HR_FAILURE, b->module, NULL, "operand %d of %s is no value", i, op->name);
-      return HR_NONE;
-    }
-    if (in[i] != HR_NONE) {
-      desc[i] = g->values[in[i]].desc;
-    } else if (op->variadic || !(op->optional & (1u << i))) {
-      b->status = hr__fail(&b->error, HR_FAILURE, b->module, NULL, "%s needs operand %d", op->name, i);
-      return HR_NONE;
-    }
-  }
-  hr_desc *out = desc + n_in;
-  hr_op_view view = {.in = desc, .out = out, .n_in = n_in, .n_out = op->n_out, .args = args_copy};
-  b->error = (hr_error){0};
-  hr_status status = op->shape(&view, out, &b->error);
-  if (status != HR_OK) return emit_failed(b, op, status);
+  hr_desc few[HR_OP_OPERANDS], out[HR_OP_OPERANDS] = {0};
+  hr_desc *desc = n_in <= HR_OP_OPERANDS ? few : hr__alloc_zero((size_t)n_in, sizeof *desc);
+  if (!desc) return builder_nomem(b);
+  bool found = shapes_find(b, op, in, n_in, args_copy, desc, out);
+  if (desc != few) hr__free(desc);
+  if (!found) return HR_NONE;
 
   if (!TABLE_GROW(b, nodes, cap_nodes, n_nodes)) return builder_nomem(b);
   hr_id node = (hr_id)g->n_nodes;

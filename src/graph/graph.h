@@ -145,6 +145,10 @@ hr_status hr__graph_arrange(hr_graph *graph, const hr_id *order, size_t count, h
  * be NULL). Node ids change; values keep theirs, those of dropped nodes with HR_DROPPED as producer. */
 hr_status hr__graph_regroup(hr_graph *graph, const bool *keep, hr_error *err);
 
+/* Moves everything to storage of its own size, when passes are done: what they left behind is released. Ids stay,
+ * addresses change. After a failure the graph is as it was. */
+hr_status hr__graph_compact(hr_graph *graph, hr_error *err);
+
 /* Whether a value holds a part of a packed parameter. */
 bool hr__graph_is_packed(const hr_graph *graph, hr_id value);
 

@@ -188,7 +188,7 @@ static void attention_release(void *prepared) {
 }
 
 /* The products that some panel meets on some strip. */
-static hr_status plan_fill(hr_attention_plan *plan, bool backward, int threads, hr_error *err) {
+static hr_status plan_fill(hr_attention_plan *plan, bool backward, const hr_call *call, hr_error *err) {
   const hr_attention_cuts *c = &plan->cuts;
   for (int64_t index = 0; index < c->panels; index++) {
     hr_attention_panel p = hr__attention_panel(c, index);
@@ -197,7 +197,7 @@ static hr_status plan_fill(hr_attention_plan *plan, bool backward, int threads, 
       for (int product = 0; product < (backward ? HR_PRODUCTS : HR_COLUMNS); product++) {
         hr_gemm **gemm = &plan->products[product][p.last][hr__attention_width_kind(width)];
         hr_gemm_spec spec = product_spec(c, product, p.rows, width);
-        if (!*gemm) HR_TRY(hr__gemm_create(&spec, threads, gemm, err));
+        if (!*gemm) HR_TRY(hr__gemm_create(&spec, call->threads, call->device, gemm, err));
       }
     }
   }
@@ -211,7 +211,7 @@ static hr_status plan_create(const hr_call *call, bool backward, void **prepared
   if (!plan) return hr__nomem(err);
   plan->cuts = c;
   plan->layout = layout_of(&c, backward);
-  hr_status status = plan_fill(plan, backward, call->threads, err);
+  hr_status status = plan_fill(plan, backward, call, err);
   if (status != HR_OK) {
     attention_release(plan);
     return status;

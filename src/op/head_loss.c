@@ -269,22 +269,21 @@ static void head_release(void *prepared) {
   hr__free(plan);
 }
 
-static hr_status gemm_make(hr_gemm **gemm, hr_gemm_spec spec, int threads, hr_error *err) {
-  return hr__gemm_create(&spec, threads, gemm, err);
+static hr_status gemm_make(hr_gemm **gemm, hr_gemm_spec spec, const hr_call *call, hr_error *err) {
+  return hr__gemm_create(&spec, call->threads, call->device, gemm, err);
 }
 
 /* The single chunk of a short call is "last"; "whole" exists only with several chunks. */
-static hr_status plan_fill(head_plan *plan, int threads, hr_error *err) {
+static hr_status plan_fill(head_plan *plan, const hr_call *call, hr_error *err) {
   const head *h = &plan->head;
   for (int last = h->chunks > 1 ? 0 : 1; last < 2; last++) {
     int64_t rows = last ? h->last_rows : h->chunk_rows;
-    HR_TRY(gemm_make(&plan->logits[last], logits_spec(h, rows), threads, err));
-    if (h->want_dx) HR_TRY(gemm_make(&plan->dx[last], dx_spec(h, rows), threads, err));
+    HR_TRY(gemm_make(&plan->logits[last], logits_spec(h, rows), call, err));
+    if (h->want_dx) HR_TRY(gemm_make(&plan->dx[last], dx_spec(h, rows), call, err));
     bool add = h->add_dw || h->chunks > 1;
-    if (h->want_dw) HR_TRY(gemm_make(&plan->dw[last], dw_spec(h, rows, add), threads, err));
+    if (h->want_dw) HR_TRY(gemm_make(&plan->dw[last], dw_spec(h, rows, add), call, err));
   }
-  if (h->want_dw && h->chunks > 1)
-    HR_TRY(gemm_make(&plan->dw_first, dw_spec(h, h->chunk_rows, h->add_dw), threads, err));
+  if (h->want_dw && h->chunks > 1) HR_TRY(gemm_make(&plan->dw_first, dw_spec(h, h->chunk_rows, h->add_dw), call, err));
   return HR_OK;
 }
 
@@ -295,7 +294,7 @@ static hr_status head_prepare(const hr_call *call, head h, void **prepared, hr_e
   if (!plan) return hr__nomem(err);
   plan->head = h;
   plan->layout = layout;
-  hr_status status = plan_fill(plan, call->threads, err);
+  hr_status status = plan_fill(plan, call, err);
   if (status != HR_OK) {
     head_release(plan);
     return status;

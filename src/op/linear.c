@@ -214,7 +214,7 @@ static hr_status product_prepare(const hr_call *call, spec_rule rule, void **pre
   spec.c = call->out[0].desc.dtype;
   hr_gemm *gemm = NULL;
   HR_TRY(hr__workspace_check(call, hr__gemm_workspace(&spec, call->threads), err));
-  HR_TRY(hr__gemm_create(&spec, call->threads, &gemm, err));
+  HR_TRY(hr__gemm_create(&spec, call->threads, call->device, &gemm, err));
   *prepared = gemm;
   return HR_OK;
 }

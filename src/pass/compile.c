@@ -184,6 +184,7 @@ hr_status hr__compile(const hr_recipe *recipe, const hr_choices *choices, const 
   hr_builder b;
   hr__builder_init(&b, graph, HR_F32);
   hr_status status = stages_run(&b, model, recipe, choices, until, err);
+  if (status == HR_OK) status = hr__graph_compact(graph, err);
   if (status != HR_OK) {
     hr__graph_destroy(graph);
     return status;

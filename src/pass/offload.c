@@ -40,7 +40,8 @@ static const hr_key keys[] = {
 };
 const hr_key_table hr_offload_keys = {keys, sizeof keys / sizeof keys[0]};
 
-enum { COPY_LEAST = 64 << 10 }; /* bytes: below that a copy costs more than it frees */
+/* Bytes of a buffer below which it stays on the device: its copies, and their nodes, would cost more than it frees. */
+enum { COPY_LEAST = 64 << 10 };
 
 /* --- homes -------------------------------------------------------------------------------------------------------- */
 
@@ -73,7 +74,7 @@ static hr_tier division_take(division *d, uint64_t bytes) {
 static void homes_set(hr_graph *g, hr_role role, division d) {
   for (size_t i = 0; i < g->n_buffers; i++) {
     hr_buffer *buffer = &g->buffers[i];
-    if (!buffer->persistent || buffer->role != role) continue;
+    if (!buffer->persistent || buffer->role != role || buffer->bytes < COPY_LEAST) continue;
     hr_tier home = division_take(&d, buffer->bytes);
     if (home > buffer->home) buffer->home = home; /* what a pass has put below stays there */
   }
@@ -161,7 +162,8 @@ static void gradients_choose(hr_moves *m, division d) {
   const hr_graph *g = m->b->graph;
   for (hr_id v = 0; v < m->n_values; v++) {
     const hr_buffer *buffer = &g->buffers[g->values[v].buffer];
-    if (buffer->program == m->program && buffer->role == HR_ROLE_GRADIENT && value_movable(g, v))
+    if (buffer->program == m->program && buffer->role == HR_ROLE_GRADIENT && buffer->bytes >= COPY_LEAST &&
+        value_movable(g, v))
       m->chosen[v] = division_take(&d, buffer->bytes);
   }
 }

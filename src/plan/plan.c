@@ -24,6 +24,7 @@ typedef struct building {
   const hr_graph *graph;
   const hr_rates *rates;
   uint64_t pack_effort;
+  bool draft;
   hr_arena scratch;
   hr_lifetime *lifetimes; /* per buffer */
   hr_error *err;
@@ -163,11 +164,11 @@ static uint64_t effort_default(size_t count) {
 
 /* With the default effort; and with more of it while the tier is over 1 % above its bound. That is rare (layouts of
  * training steps meet their bound) and then takes seconds at worst. A layout within `taken_bytes`, which the programs
- * before this one need anyway, is good enough. */
-static hr_status pack_default(const hr_interval *intervals, size_t count, size_t persistent_bytes, size_t taken_bytes,
-                              size_t *offsets, hr_packing *packing, hr_error *err) {
+ * before this one need anyway, is good enough; so is the first one of a draft. */
+static hr_status pack_default(const hr_interval *intervals, size_t count, bool draft, size_t persistent_bytes,
+                              size_t taken_bytes, size_t *offsets, hr_packing *packing, hr_error *err) {
   static const uint64_t efforts[] = {1, 6, 12, 48};
-  for (size_t i = 0; i < sizeof efforts / sizeof *efforts; i++) {
+  for (size_t i = 0; i < (draft ? 1 : sizeof efforts / sizeof *efforts); i++) {
     HR_TRY(hr__pack(intervals, count, efforts[i] * effort_default(count), offsets, packing, err));
     size_t bound = persistent_bytes + packing->lower_bound_bytes;
     if (packing->total_bytes <= taken_bytes) break;
@@ -192,7 +193,7 @@ static hr_status tier_pack(building *b, size_t from, hr_tier tier, hr_program_pl
   for (const hr_program_plan *before = plan->programs; before < out; before++)
     if (before->transient_bytes[tier] > taken) taken = before->transient_bytes[tier];
   HR_TRY(b->pack_effort ? hr__pack(intervals, count, b->pack_effort, offsets, &packing, b->err)
-                        : pack_default(intervals, count, persistent, taken, offsets, &packing, b->err));
+                        : pack_default(intervals, count, b->draft, persistent, taken, offsets, &packing, b->err));
   out->transient_bytes[tier] = packing.total_bytes;
   out->lower_bound_bytes[tier] = packing.lower_bound_bytes;
   size_t bottom = plan->tiers[tier].persistent_bytes, top;
@@ -271,6 +272,13 @@ hr_id hr__plan_peak_program(const hr_plan *plan, hr_tier tier) {
   return peak;
 }
 
+static uint64_t nodes_bytes(const hr_graph *graph) {
+  uint64_t bytes = 0;
+  for (size_t n = 0; n < graph->n_nodes; n++)
+    bytes += graph->nodes[n].op->transfer ? HR_COPY_NODE_BYTES : HR_NODE_BYTES;
+  return bytes;
+}
+
 static hr_status tier_finish(building *b, hr_tier tier) {
   hr_plan *plan = b->plan;
   hr_tier_plan *out = &plan->tiers[tier];
@@ -281,9 +289,11 @@ static hr_status tier_finish(building *b, hr_tier tier) {
     if (plan->programs[p].lower_bound_bytes[tier] > most_live) most_live = plan->programs[p].lower_bound_bytes[tier];
   }
   if (program != HR_NONE) HR_TRY(peak_find(b, program, tier, &position));
+  out->peak_node = position;
   out->arena_bytes = out->persistent_bytes + (program == HR_NONE ? 0 : plan->programs[program].transient_bytes[tier]);
   out->lower_bound_bytes = out->persistent_bytes + most_live;
-  out->fixed_bytes = tier == HR_TIER_DEVICE ? plan->facts.fixed_bytes : 0;
+  if (tier == HR_TIER_DEVICE)
+    out->fixed_bytes = plan->facts.fixed_bytes + (plan->facts.kind == HR_CPU ? nodes_bytes(b->graph) : 0);
   if (__builtin_add_overflow((uint64_t)out->arena_bytes, out->fixed_bytes, &out->peak_bytes))
     return size_refuse(b, hr_tier_name(tier));
 
@@ -319,6 +329,17 @@ static double step_seconds(const hr_plan *plan, int accumulation) {
 
 /* --- the whole -------------------------------------------------------------------------------------------------- */
 
+/* Room for one slot per buffer that something touches, and per workspace. */
+static hr_status slots_create(building *b) {
+  size_t most = 1;
+  for (size_t i = 0; i < b->graph->n_buffers; i++)
+    most += b->graph->buffers[i].persistent || b->lifetimes[i].used;
+  for (size_t n = 0; n < b->graph->n_nodes; n++)
+    most += b->graph->nodes[n].op->workspace != NULL;
+  b->plan->slots = hr__arena_array(&b->plan->arena, most, sizeof *b->plan->slots);
+  return b->plan->slots ? HR_OK : hr__nomem(b->err);
+}
+
 static hr_status tables_create(building *b, hr_desc **storage) {
   const hr_graph *graph = b->graph;
   hr_plan *plan = b->plan;
@@ -329,14 +350,13 @@ static hr_status tables_create(building *b, hr_desc **storage) {
   }
   *storage = hr__arena_array(&b->scratch, operands, sizeof **storage);
   b->lifetimes = hr__arena_array(&b->scratch, graph->n_buffers, sizeof *b->lifetimes);
-  plan->slots = hr__arena_array(&plan->arena, graph->n_buffers + graph->n_nodes, sizeof *plan->slots);
   plan->slot_of_buffer = hr__arena_array(&plan->arena, graph->n_buffers, sizeof *plan->slot_of_buffer);
   plan->workspace_of_node = hr__arena_array(&plan->arena, graph->n_nodes, sizeof *plan->workspace_of_node);
   plan->threads_of_node = hr__arena_array(&plan->arena, graph->n_nodes, sizeof *plan->threads_of_node);
   plan->seconds_of_node = hr__arena_array(&plan->arena, graph->n_nodes, sizeof *plan->seconds_of_node);
   plan->programs = hr__arena_array(&plan->arena, graph->n_programs, sizeof *plan->programs);
-  if (!*storage || !b->lifetimes || !plan->slots || !plan->slot_of_buffer || !plan->workspace_of_node ||
-      !plan->threads_of_node || !plan->seconds_of_node || !plan->programs)
+  if (!*storage || !b->lifetimes || !plan->slot_of_buffer || !plan->workspace_of_node || !plan->threads_of_node ||
+      !plan->seconds_of_node || !plan->programs)
     return hr__nomem(b->err);
   for (size_t i = 0; i < graph->n_buffers; i++)
     plan->slot_of_buffer[i] = HR_NONE;
@@ -347,6 +367,7 @@ static hr_status plan_make(building *b, const hr_plan_options *options) {
   hr_desc *storage;
   HR_TRY(tables_create(b, &storage));
   HR_TRY(hr__lifetimes(b->graph, b->lifetimes, b->err));
+  HR_TRY(slots_create(b));
   HR_TRY(persistent_plan(b));
   for (hr_id p = 0; p < b->graph->n_programs; p++) {
     HR_TRY(program_plan(b, p, storage));
@@ -367,7 +388,12 @@ hr_status hr__plan_build(const hr_graph *graph, const hr_facts *facts, const hr_
   hr__arena_init(&plan->arena);
   plan->graph = graph;
   plan->facts = *facts;
-  building b = {.plan = plan, .graph = graph, .rates = rates, .pack_effort = options->pack_effort, .err = err};
+  building b = {.plan = plan,
+                .graph = graph,
+                .rates = rates,
+                .pack_effort = options->pack_effort,
+                .draft = options->draft,
+                .err = err};
   hr__arena_init(&b.scratch);
   hr_status status = plan_make(&b, options);
   hr__arena_fini(&b.scratch);

@@ -56,7 +56,7 @@ static bool slot_at_peak(const hr_slot *slot, hr_tier tier, hr_id program, uint3
 
 static hr_status buffers_rank(const hr_plan *plan, hr_verdict *out, hr_error *err) {
   hr_id program = hr__plan_peak_program(plan, out->tier);
-  uint32_t position = program == HR_NONE ? 0 : plan->programs[program].peak_node;
+  uint32_t position = plan->tiers[out->tier].peak_node;
   hr_owner *owners = hr__alloc_zero(plan->n_slots + 1, sizeof *owners);
   if (!owners) return hr__nomem(err);
   size_t count = 0;
@@ -82,7 +82,7 @@ static hr_status buffers_rank(const hr_plan *plan, hr_verdict *out, hr_error *er
 
 static void categories_rank(const hr_plan *plan, hr_verdict *out) {
   hr_id program = hr__plan_peak_program(plan, out->tier);
-  uint32_t position = program == HR_NONE ? 0 : plan->programs[program].peak_node;
+  uint32_t position = plan->tiers[out->tier].peak_node;
   for (int c = 0; c < HR_CAT_COUNT; c++) {
     hr_owner owner = {.bytes = plan->tiers[out->tier].categories[c]};
     strcpy(owner.name, hr_category_name((hr_category)c));

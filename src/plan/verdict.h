@@ -20,7 +20,7 @@ typedef struct hr_verdict {
   uint64_t budget_bytes, margin_bytes, peak_bytes; /* of the device */
   uint64_t below_bytes[HR_TIER_COUNT];             /* budgets of the tiers below it */
   uint64_t missing_bytes;                          /* by which the budget of `tier` is too small; 0 when it fits */
-  /* Largest first, of what the device holds at the peak: by category, and by buffers that differ only in a layer's
+  /* Largest first, of what `tier` holds at its peak: by category, and by buffers that differ only in a layer's
    * number ("model.layers.*.mlp.up_proj.weight"). */
   hr_owner categories[HR_OWNERS];
   hr_owner buffers[HR_OWNERS];

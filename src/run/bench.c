@@ -386,7 +386,7 @@ static hr_status product_timed(hr_device *device, const hr_gemm_spec *spec, int 
   run.b = operands[1];
   run.c = operands[2];
   run.workspace = block_take(memory, workspace);
-  HR_TRY(hr__gemm_create(spec, threads, &run.gemm, err));
+  HR_TRY(hr__gemm_create(spec, threads, NULL, &run.gemm, err));
   hr_status status = calls_time(product_call, &run, seconds);
   hr__gemm_destroy(run.gemm);
   return status == HR_OK ? HR_OK

@@ -36,8 +36,9 @@ static hr_status launch_bind(hr_run *run, hr_id id, hr_error *err) {
   hr_launch *launch = &run->launches[id];
   char place[HR_NODE_PLACE];
 
-  const hr_kernel *kernel = node->op->transfer ? NULL : kernel_of(run, node);
-  if (!node->op->transfer && (!kernel || !kernel->run))
+  if (node->op->transfer) return HR_OK; /* the copier's */
+  const hr_kernel *kernel = kernel_of(run, node);
+  if (!kernel || !kernel->run)
     return hr__fail(err, HR_UNSUPPORTED, hr__node_place(plan->graph, id, place), "choose another memory.device",
                     "there is no kernel for %s on %s", node->op->name, run->device->facts.name);
 
@@ -62,7 +63,6 @@ static hr_status launch_bind(hr_run *run, hr_id id, hr_error *err) {
     launch->call.workspace = (char *)run->base[slot->tier] + slot->offset;
     launch->call.workspace_bytes = slot->bytes;
   }
-  if (!kernel) return HR_OK; /* copies between tiers are the copier's */
   if (kernel->prepare) {
     hr_status status = kernel->prepare(&launch->call, &launch->call.prepared, err);
     if (status != HR_OK) return status;

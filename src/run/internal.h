@@ -62,6 +62,8 @@ void hr__poison_host(hr_run *run, hr_id value);                        /* the ho
 /* Before a launch: HR_FAILURE when an operand lies in a dead slot (libraries are not instrumented, so we look). */
 hr_status hr__poison_operands(hr_run *run, hr_id node, hr_error *err);
 
+/* Address of a value in the arena of its tier, which must not be the disk. */
+char *hr__run_place(const hr_run *run, hr_id value);
 /* Where a value of the disk tier lies in the file. */
 hr_disk_range hr__run_disk_range(const hr_run *run, hr_id value);
 

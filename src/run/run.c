@@ -18,6 +18,7 @@ static double seconds_now(void) {
 }
 
 static hr_status tiers_create(hr_run *run, hr_error *err) {
+  hr__alloc_trim(); /* what planning has given up goes back first: the plan counts on it */
   for (int t = 0; t < HR_TIER_COUNT; t++) {
     size_t bytes = run->plan->tiers[t].arena_bytes;
     if (bytes == 0) continue;
@@ -164,7 +165,7 @@ static hr_status range_check(const hr_run *run, hr_id value, size_t offset, size
   return HR_OK;
 }
 
-static char *value_address(const hr_run *run, hr_id value) {
+char *hr__run_place(const hr_run *run, hr_id value) {
   return (char *)run->base[hr__plan_value_tier(run->plan, value)] + hr__plan_value_offset(run->plan, value);
 }
 
@@ -191,7 +192,7 @@ hr_status hr__run_write(hr_run *run, hr_id value, size_t offset, const void *dat
     return hr__disk_write(&run->disk, &range, offset, data, bytes, err);
   }
   hr__poison_host(run, value);
-  char *to = value_address(run, value) + offset;
+  char *to = hr__run_place(run, value) + offset;
   if (!host_reaches(run, value))
     return run->device->functions->copy(run->device, HR_COPY_TO_DEVICE, to, data, bytes, err);
   memcpy(to, data, bytes);
@@ -204,7 +205,7 @@ hr_status hr__run_read(hr_run *run, hr_id value, size_t offset, void *data, size
     hr_disk_range range = hr__run_disk_range(run, value);
     return hr__disk_read(&run->disk, &range, offset, data, bytes, err);
   }
-  const char *from = value_address(run, value) + offset;
+  const char *from = hr__run_place(run, value) + offset;
   if (!host_reaches(run, value))
     return run->device->functions->copy(run->device, HR_COPY_FROM_DEVICE, data, from, bytes, err);
   memcpy(data, from, bytes);
@@ -214,7 +215,7 @@ hr_status hr__run_read(hr_run *run, hr_id value, size_t offset, void *data, size
 void *hr__run_address(hr_run *run, hr_id value) {
   if (!host_reaches(run, value)) return NULL;
   hr__poison_host(run, value);
-  return value_address(run, value);
+  return hr__run_place(run, value);
 }
 
 double hr__run_node_seconds(const hr_run *run, hr_id node) {

@@ -55,21 +55,19 @@ static void job_run(void *arg) {
 
 static void job_bind(hr_run *run, hr_id node, job *j) {
   const hr_node *n = &run->plan->graph->nodes[node];
-  const hr_call *call = &run->launches[node].call;
   bool fetch = n->op == &hr_op_fetch;
-  hr_id below = fetch ? n->in[0] : n->out[0];
-  const hr_tensor *above = fetch ? &call->out[0] : &call->in[0];
+  hr_id below = fetch ? n->in[0] : n->out[0], above = fetch ? n->out[0] : n->in[0];
+  bool disk = hr__plan_value_tier(run->plan, below) == HR_TIER_DISK;
   *j = (job){.run = run,
              .errand = {.run = job_run, .arg = j},
              .kind = fetch ? HR_COPY_TO_DEVICE : HR_COPY_FROM_DEVICE,
-             .lane = fetch ? LANE_IN : LANE_OUT,
-             .device = above->data,
-             .host = fetch ? call->in[0].data : call->out[0].data,
-             .bytes = hr_desc_bytes(&above->desc)};
-  if (hr__plan_value_tier(run->plan, below) != HR_TIER_DISK) return;
-  j->lane = LANE_DISK;
-  j->host = call->out[1].data;
-  j->range = hr__run_disk_range(run, below);
+             .lane = disk    ? LANE_DISK
+                     : fetch ? LANE_IN
+                             : LANE_OUT,
+             .device = hr__run_place(run, above),
+             .host = hr__run_place(run, disk ? n->out[1] : below),
+             .bytes = hr_desc_bytes(&run->plan->graph->values[above].desc)};
+  if (disk) j->range = hr__run_disk_range(run, below);
 }
 
 static void jobs_bind(hr_run *run, hr_copier *c) {
@@ -112,7 +110,7 @@ void hr__copier_destroy(hr_run *run) {
 hr_status hr__copier_start(hr_run *run, hr_id node, hr_error *err) {
   job *j = run->copier->job_of_node[node];
   if (!run->copier->courier) return job_copy(j, err);
-  hr__courier_send(run->copier->courier, j->lane, &j->errand);
+  hr__courier_send(run->copier->courier, (int)j->lane, &j->errand);
   return HR_OK;
 }
 

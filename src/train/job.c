@@ -29,7 +29,8 @@ static hr_status job_stages(hr_job *job, hr_error *err) {
                   .rates = &job->rates,
                   .accumulation = (int)job->shape.accumulation,
                   .budget_bytes = budget.budget_bytes - budget.margin_bytes,
-                  .host_bytes = budget.host_bytes};
+                  .host_bytes = budget.host_bytes,
+                  .disk_bytes = budget.disk_bytes};
   HR_TRY(hr__choose(&open, &job->chosen, err));
   job->graph = job->chosen.graph;
   job->plan = job->chosen.plan;

@@ -8,7 +8,7 @@ from support import Folder, check, finish, run
 RECIPE = """\
 model:
   family: llama
-  config: { hidden_size: 64, intermediate_size: 160, num_hidden_layers: 3, num_attention_heads: 4,
+  config: { hidden_size: 128, intermediate_size: 1024, num_hidden_layers: 2, num_attention_heads: 4,
             num_key_value_heads: 2, vocab_size: 256 }
 data: { source: text, path: text.txt, sequence_length: 24 }
 training:

@@ -107,7 +107,7 @@ void gemm_case_run(gemm_case *g, int threads) {
   memset(block + GUARD, 0xff, bytes); /* NaN wherever something unwritten is read */
   memcpy(g->result, g->c, g->c_bytes);
   assert_int_equal(hr__pool_create(workers, &pool, &err), HR_OK);
-  assert_int_equal(hr__gemm_create(&g->spec, workers, &gemm, &err), HR_OK);
+  assert_int_equal(hr__gemm_create(&g->spec, workers, NULL, &gemm, &err), HR_OK);
 
   uint64_t requests = hr__alloc_count();
   hr_status status = threads ? hr__gemm_run(gemm, pool, threads, g->a, g->b, g->result, block + GUARD)

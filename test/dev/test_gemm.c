@@ -90,7 +90,7 @@ static void test_workspace_caps(void **state) {
     types t = all_types[i % TYPES];
     hr_gemm_spec spec = gemm_spec_make(d[0], d[1], d[2], i & 3, i & 4, t.a, t.b, t.c, i % 7);
     hr_gemm *gemm = NULL;
-    if (hr__gemm_create(&spec, 1 + i % 3, &gemm, &err) != HR_OK)
+    if (hr__gemm_create(&spec, 1 + i % 3, NULL, &gemm, &err) != HR_OK)
       fail_msg("%d x %d x %d: %s", (int)d[0], (int)d[1], (int)d[2], err.message);
     assert_in_range(hr__gemm_workspace(&spec, 1), 1, 8 << 20);
     assert_true(hr__gemm_workspace(&spec, 4) <= 4 * hr__gemm_workspace(&spec, 1));
@@ -103,13 +103,13 @@ static void test_no_elements(void **state) {
   hr_error err = {0};
   hr_gemm *gemm = NULL;
   hr_gemm_spec spec = gemm_spec_make(0, 4, 4, 0, false, HR_F32, HR_F32, HR_F32, 4);
-  assert_int_equal(hr__gemm_create(&spec, 1, &gemm, &err), HR_FAILURE);
+  assert_int_equal(hr__gemm_create(&spec, 1, NULL, &gemm, &err), HR_FAILURE);
   assert_int_equal(hr__gemm_workspace(&spec, 1), 0);
   assert_null(gemm);
 }
 
-/* Products of one shape share code but no library object: two runs in one process may use the same worker numbers at
- * the same time. */
+/* Products of one shape share code but, with different users, no library object: two runs in one process may use the
+ * same worker numbers at the same time. */
 typedef struct rival {
   hr_gemm *gemm;
   float *a, *b, *c;
@@ -141,7 +141,7 @@ static void test_equal_products_of_two_runs_do_not_meet(void **state) {
     rivals[t].workspace = aligned_alloc(64, (hr__gemm_workspace(&spec, 1) + 63) / 64 * 64);
     for (int i = 0; i < RIVAL_SIDE * RIVAL_SIDE; i++)
       rivals[t].a[i] = (float)(t + 1), rivals[t].b[i] = (float)(t + 3);
-    assert_int_equal(hr__gemm_create(&spec, 1, &rivals[t].gemm, &err), HR_OK);
+    assert_int_equal(hr__gemm_create(&spec, 1, &rivals[t], &rivals[t].gemm, &err), HR_OK);
   }
   for (int t = 0; t < 2; t++)
     assert_int_equal(pthread_create(&threads[t], NULL, rival_main, &rivals[t]), 0);
@@ -152,6 +152,32 @@ static void test_equal_products_of_two_runs_do_not_meet(void **state) {
     hr__gemm_destroy(rivals[t].gemm);
     free(rivals[t].a), free(rivals[t].b), free(rivals[t].c), free(rivals[t].workspace);
   }
+}
+
+static void test_equal_products_of_one_user_are_one(void **state) {
+  (void)state;
+  hr_error err = {0};
+  hr_gemm_spec spec = gemm_spec_make(24, 24, 24, 0, false, HR_F32, HR_F32, HR_F32, 0), other = spec;
+  other.accumulate = true;
+  int users[2];
+  hr_dnn_product *p[6];
+  assert_int_equal(hr__dnn_create(&spec, 2, &users[0], &p[0], &err), HR_OK);
+  assert_int_equal(hr__dnn_create(&spec, 2, &users[0], &p[1], &err), HR_OK);
+  assert_int_equal(hr__dnn_create(&spec, 2, &users[1], &p[2], &err), HR_OK);
+  assert_int_equal(hr__dnn_create(&spec, 1, &users[0], &p[3], &err), HR_OK);
+  assert_int_equal(hr__dnn_create(&other, 2, &users[0], &p[4], &err), HR_OK);
+  assert_int_equal(hr__dnn_create(&spec, 2, NULL, &p[5], &err), HR_OK);
+  assert_ptr_equal(p[0], p[1]);
+  for (int i = 2; i < 6; i++)
+    for (int j = 0; j < i; j++)
+      assert_ptr_not_equal(p[i], p[j]);
+  hr__dnn_destroy(p[0]);
+  float a[24 * 24] = {0}, c[24 * 24];
+  void *scratch = aligned_alloc(64, hr__dnn_scratch_bytes(p[1]) / 64 * 64 + 64);
+  assert_int_equal(hr__dnn_run(p[1], 1, a, a, c, scratch), HR_OK); /* still there for the other */
+  free(scratch);
+  for (int i = 1; i < 6; i++)
+    hr__dnn_destroy(p[i]);
 }
 
 /* Fails every request from number `left` on. */
@@ -174,7 +200,7 @@ static void test_out_of_memory(void **state) {
     hr_error err = {0};
     hr_gemm *gemm = NULL;
     hr_allocator_set(&(hr_allocator){failing_realloc, &left});
-    status = hr__gemm_create(&spec, 2, &gemm, &err);
+    status = hr__gemm_create(&spec, 2, NULL, &gemm, &err);
     hr__gemm_destroy(gemm);
     hr_allocator_set(NULL);
   }
@@ -184,9 +210,13 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_values),         cmocka_unit_test(test_threads_change_no_bit),
-      cmocka_unit_test(test_workspace_caps), cmocka_unit_test(test_no_elements),
-      cmocka_unit_test(test_out_of_memory),  cmocka_unit_test(test_equal_products_of_two_runs_do_not_meet),
+      cmocka_unit_test(test_values),
+      cmocka_unit_test(test_threads_change_no_bit),
+      cmocka_unit_test(test_workspace_caps),
+      cmocka_unit_test(test_no_elements),
+      cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_equal_products_of_two_runs_do_not_meet),
+      cmocka_unit_test(test_equal_products_of_one_user_are_one),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,12 @@ static void test_choosing_survives_lack_of_memory(void **state) {
   assert_int_equal(hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, NULL, 0, tables,
                                     HR_COMPILE_TABLES, &recipe, &err),
                    HR_OK);
-  hr_open open = {.recipe = recipe, .facts = &facts, .rates = &rates, .accumulation = 1, .host_bytes = UINT64_MAX};
+  hr_open open = {.recipe = recipe,
+                  .facts = &facts,
+                  .rates = &rates,
+                  .accumulation = 1,
+                  .host_bytes = UINT64_MAX,
+                  .disk_bytes = UINT64_MAX};
   uint64_t peaks[2];
   for (int i = 0; i < 2; i++) { /* the smallest and the largest plan */
     open.budget_bytes = i == 0 ? 0 : UINT64_MAX;

@@ -23,6 +23,12 @@ static const char llama_1b[] = "model:\n"
                                "           vocab_size: 128256, tie_word_embeddings: true}\n"
                                "data: {sequence_length: 1024}\n"
                                "training: {batch_size: 1, clip_norm: 1.0, eval_every: 10}\n";
+static const char llama_deep[] = "model:\n"
+                                 "  family: llama\n"
+                                 "  config: {hidden_size: 128, intermediate_size: 512, num_hidden_layers: 8,\n"
+                                 "           num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 256}\n"
+                                 "data: {sequence_length: 64}\n"
+                                 "training: {batch_size: 4}\n";
 static const char llama_small[] = "model:\n"
                                   "  family: llama\n"
                                   "  config: {hidden_size: 64, intermediate_size: 128, num_hidden_layers: 2,\n"
@@ -103,6 +109,35 @@ static void budgets_are_sizes_shares_or_everything(void **state) {
   assert_int_equal(budget_status("memory.device=abacus"), HR_BAD_INPUT);
 }
 
+/* The owners named are those of the tier that does not fit, at the place where that tier is fullest. */
+static void owners_are_of_the_tier_at_its_peak(void **state) {
+  (void)state;
+  planned p;
+  planned_init(&p, llama_deep, "memory={host_budget: 4096, offload: {activations: host}}");
+  assert_false(p.verdict.fits);
+  assert_int_equal(p.verdict.tier, HR_TIER_HOST);
+  const hr_plan *plan = p.plan;
+  hr_id program = hr__plan_peak_program(plan, HR_TIER_HOST);
+  size_t most = 0, slots = 0;
+  for (uint32_t at = 0; at < p.graph->programs[program].count; at++) {
+    size_t bytes = 0, count = 0;
+    for (size_t s = 0; s < plan->n_slots; s++) {
+      if (plan->slots[s].tier != HR_TIER_HOST || plan->slots[s].bytes == 0) continue;
+      if (!hr__slot_alive(&plan->slots[s], program, at)) continue;
+      bytes += plan->slots[s].bytes;
+      count++;
+    }
+    if (bytes <= most) continue;
+    most = bytes;
+    slots = count;
+  }
+  assert_string_equal(p.verdict.categories[0].name, "activations");
+  assert_int_equal(p.verdict.categories[0].bytes, most);
+  assert_int_equal(p.verdict.categories[0].slots, slots);
+  assert_true(p.verdict.buffers[0].slots > 1);
+  planned_fini(&p);
+}
+
 static json_int_t number(const json_t *object, const char *key) {
   const json_t *value = json_object_get(object, key);
   if (!json_is_integer(value)) fail_msg("%s is not an integer", key);
@@ -129,7 +164,7 @@ static void plan_json_has_all_fields(void **state) {
   const json_t *device = json_object_get(root, "device"), *categories = json_object_get(device, "categories");
   assert_string_equal(json_string_value(json_object_get(device, "name")), p.facts.name);
   assert_int_equal(number(device, "budget_bytes"), 64 << 20);
-  assert_int_equal(number(device, "fixed_bytes"), 1000);
+  assert_int_equal(number(device, "fixed_bytes"), 1000 + HR_NODE_BYTES * (json_int_t)p.plan->graph->n_nodes);
   json_int_t sum = 0;
   for (int c = 0; c < HR_CAT_COUNT; c++)
     sum += number(categories, hr_category_name((hr_category)c));
@@ -228,8 +263,11 @@ static void a_billion_parameters_plan_quickly(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(budgets_are_sizes_shares_or_everything), cmocka_unit_test(plan_json_has_all_fields),
-      cmocka_unit_test(buffer_list_shows_a_valid_layout),       cmocka_unit_test(the_list_is_also_text),
+      cmocka_unit_test(budgets_are_sizes_shares_or_everything),
+      cmocka_unit_test(owners_are_of_the_tier_at_its_peak),
+      cmocka_unit_test(plan_json_has_all_fields),
+      cmocka_unit_test(buffer_list_shows_a_valid_layout),
+      cmocka_unit_test(the_list_is_also_text),
       cmocka_unit_test(a_billion_parameters_plan_quickly),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -141,8 +141,84 @@ static void test_slices(void **state) {
   unlink(path);
 }
 
+/* Many narrow layers with few tokens: parameters, gradients and state are most of it. */
+static hr_job *deep_open(const char *path, const char *offload, uint64_t budget, uint64_t host, uint64_t disk) {
+  char sets[4][128];
+  snprintf(sets[0], sizeof sets[0], "memory.offload={optimizer: %s, parameters: %s, gradients: %s, activations: %s}",
+           offload, offload, offload, offload);
+  snprintf(sets[1], sizeof sets[1], "memory.budget=%llu", (unsigned long long)budget);
+  snprintf(sets[2], sizeof sets[2], "memory.host_budget=%llu", (unsigned long long)host);
+  snprintf(sets[3], sizeof sets[3], "memory.disk_budget=%llu", (unsigned long long)disk);
+  const char *const overrides[] = {sets[0],
+                                   sets[1],
+                                   sets[2],
+                                   sets[3],
+                                   "memory.checkpoint=every-layer",
+                                   "model.config.num_hidden_layers=24",
+                                   "model.config.hidden_size=128",
+                                   "model.config.intermediate_size=384",
+                                   "data.sequence_length=8",
+                                   "training.batch_size=1",
+                                   "training.steps=2"};
+  hr_job *job;
+  hr_error err = {0};
+  hr_job_source source = {path, overrides, sizeof overrides / sizeof overrides[0]};
+  if (hr__job_open(&source, &job, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
+  return job;
+}
+
+static uint64_t tier_peak(const hr_job *job, hr_tier tier) {
+  return job->plan->tiers[tier].peak_bytes;
+}
+
+/* Budgets of all tiers bind what is chosen; the state is many times what the device holds, and no bit changes. */
+static void test_every_tier(void **state) {
+  (void)state;
+  const uint64_t large = (uint64_t)1 << 32;
+  const char *path = recipe_path();
+  char plain[65], moved[65];
+  hr_job *job = deep_open(path, "device", large, large, large);
+  uint64_t bytes = job->plan->tiers[HR_TIER_DEVICE].persistent_bytes;
+  trained_sha256(job, plain);
+  hr__job_close(job);
+
+  job = deep_open(path, "auto", 1, large, large); /* cannot fit: the smallest */
+  assert_false(job->verdict.fits);
+  uint64_t budget = tier_peak(job, HR_TIER_DEVICE) + (1 << 20);
+  assert_true(6 * job->plan->tiers[HR_TIER_DEVICE].arena_bytes < bytes);
+  hr__job_close(job);
+
+  job = deep_open(path, "auto", budget, large, large);
+  assert_true(job->verdict.fits && tier_peak(job, HR_TIER_DEVICE) <= budget);
+  uint64_t host = tier_peak(job, HR_TIER_HOST);
+  assert_true(host > bytes / 2 && tier_peak(job, HR_TIER_DISK) == 0);
+  trained_sha256(job, moved);
+  assert_string_equal(plain, moved);
+  hr__job_close(job);
+
+  /* exactly what the host needs, though the search also tries plans that need more: the disk stays out of it */
+  job = deep_open(path, "auto", budget, host, 0);
+  assert_true(job->verdict.fits && tier_peak(job, HR_TIER_HOST) == host && tier_peak(job, HR_TIER_DISK) == 0);
+  hr__job_close(job);
+
+  job = deep_open(path, "auto", budget, host / 2, large);
+  uint64_t disk = tier_peak(job, HR_TIER_DISK);
+  assert_true(job->verdict.fits && tier_peak(job, HR_TIER_HOST) <= host / 2 && disk > 0);
+  trained_sha256(job, moved);
+  assert_string_equal(plain, moved);
+  hr__job_close(job);
+
+  job = deep_open(path, "auto", budget, host / 2, disk / 2);
+  hr_error err = {0};
+  assert_int_equal(hr__job_check(job, &err), HR_NO_FIT);
+  assert_int_equal(job->verdict.tier, HR_TIER_DISK);
+  assert_non_null(strstr(err.remedy, "memory.disk_budget"));
+  hr__job_close(job);
+  unlink(path);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_forty_budgets), cmocka_unit_test(test_same_bits),
-                                     cmocka_unit_test(test_slices)};
+                                     cmocka_unit_test(test_slices), cmocka_unit_test(test_every_tier)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

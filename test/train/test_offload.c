@@ -15,10 +15,10 @@
 #include "part_tiny.h"
 
 /* A shape with several blocks, tiles (the embedding) and activations large enough to be worth a copy. */
-static const char *const shape[] = {"model.config.hidden_size=64",
-                                    "model.config.intermediate_size=128",
+static const char *const shape[] = {"model.config.hidden_size=128",
+                                    "model.config.intermediate_size=384",
                                     "model.config.num_hidden_layers=5",
-                                    "model.config.vocab_size=4608",
+                                    "model.config.vocab_size=2304",
                                     "data.sequence_length=64",
                                     "training.batch_size=4",
                                     "training.steps=4",
@@ -107,8 +107,8 @@ static void test_resume_elsewhere(void **state) {
 /* Many narrow layers: parameters and state are many times what the device holds. */
 static void test_six_times_the_device(void **state) {
   (void)state;
-  static const char *const deep[] = {"model.config.hidden_size=64",
-                                     "model.config.intermediate_size=192",
+  static const char *const deep[] = {"model.config.hidden_size=128",
+                                     "model.config.intermediate_size=384",
                                      "model.config.num_hidden_layers=40",
                                      "model.config.vocab_size=256",
                                      "data.sequence_length=8",
@@ -162,7 +162,7 @@ static void fault_met(int error, const char *message) {
   train_ok(&moved, (hr_train_options){.out = out, .stop_at = 2});
   real = hr__file_calls;
   fault_calls = 0;
-  fault_at = 200; /* after loading, which writes less often */
+  fault_at = 120; /* after loading, which writes less often */
   fault_error = error;
   hr__file_calls.pwrite = failing_pwrite;
   hr_status status = tiny_train(moved.list, (hr_train_options){.out = out, .resume = true}, &result, &err);

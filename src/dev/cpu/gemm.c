@@ -51,6 +51,7 @@ struct hr_gemm {
   hr_gemm_spec spec;
   layout layout;
   int threads;
+  const void *user;
   hr_dnn_product *products[KINDS]; /* NULL: this kind of tile does not occur */
 };
 
@@ -172,7 +173,7 @@ static int tile_kind(const hr_gemm *gemm, int64_t i, int64_t j, int64_t p) {
 static hr_status kind_create(hr_gemm *gemm, int kind, hr_error *err) {
   if (gemm->products[kind]) return HR_OK;
   hr_gemm_spec tile = tile_spec(&gemm->spec, &gemm->layout, kind);
-  HR_TRY(hr__dnn_create(&tile, gemm->threads, &gemm->products[kind], err));
+  HR_TRY(hr__dnn_create(&tile, gemm->threads, gemm->user, &gemm->products[kind], err));
   size_t bytes = hr__dnn_scratch_bytes(gemm->products[kind]);
   if (bytes > gemm->layout.slice.scratch_bytes)
     return hr__fail(err, HR_FAILURE, NULL, NULL,
@@ -193,13 +194,14 @@ static hr_status kinds_create(hr_gemm *gemm, hr_error *err) {
   return HR_OK;
 }
 
-hr_status hr__gemm_create(const hr_gemm_spec *spec, int threads, hr_gemm **out, hr_error *err) {
+hr_status hr__gemm_create(const hr_gemm_spec *spec, int threads, const void *user, hr_gemm **out, hr_error *err) {
   if (spec->m < 1 || spec->n < 1 || spec->k < 1)
     return hr__fail(err, HR_FAILURE, NULL, NULL, "a product of %lld x %lld x %lld has no elements", (long long)spec->m,
                     (long long)spec->n, (long long)spec->k);
   hr_gemm *gemm = hr__alloc_zero(1, sizeof *gemm);
   if (!gemm) return hr__nomem(err);
   gemm->spec = *spec;
+  gemm->user = user;
   gemm->layout = layout_of(spec, spec_narrow(spec) && hr__dnn_native(HR_BF16) ? HR_BF16 : HR_F32);
   gemm->threads = threads < 1 ? 1 : threads;
   hr_status status = kinds_create(gemm, err);

@@ -27,7 +27,9 @@ typedef struct hr_gemm hr_gemm; /* library objects for one spec; shared by equal
 /* Upper bound of the workspace for `threads` threads: plain arithmetic, no library. */
 size_t hr__gemm_workspace(const hr_gemm_spec *spec, int threads);
 
-hr_status hr__gemm_create(const hr_gemm_spec *spec, int threads, hr_gemm **out, hr_error *err);
+/* `user` (a device) runs its products one after another, so that equal ones may be one library object; NULL: it does
+ * not. */
+hr_status hr__gemm_create(const hr_gemm_spec *spec, int threads, const void *user, hr_gemm **out, hr_error *err);
 void hr__gemm_destroy(hr_gemm *gemm);
 
 /* On the pool with at most `threads` threads (as created). */

@@ -2,7 +2,7 @@
  *
  * oneDNN would start its own OpenMP threads. Ours do the parallel work, so every thread that creates or runs a product
  * first tells OpenMP to use one thread; that setting is per thread. One engine and the compiled code serve the process;
- * streams and memory objects are not thread-safe and belong to one product and one worker.
+ * streams and memory objects are not thread-safe and belong to one product of one user and one worker.
  */
 #include "dev/cpu/onednn.h"
 
@@ -76,6 +76,10 @@ typedef struct desk {
 } desk;
 
 struct hr_dnn_product {
+  hr_gemm_spec spec;
+  const void *user; /* NULL: shared with none */
+  int references;
+  struct hr_dnn_product *next;
   compiled *code;
   size_t scratch_bytes;
   int workers;
@@ -85,6 +89,7 @@ struct hr_dnn_product {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
 static dnnl_engine_t engine;
 static compiled *codes;
+static hr_dnn_product *products;
 
 static void (*openmp_threads)(int); /* omp_set_num_threads; NULL where oneDNN runs without OpenMP */
 
@@ -206,6 +211,12 @@ static dnnl_status_t desk_create(desk *w, const description *d, layout_ref scrat
 
 /* The lock is held. */
 static void product_destroy(hr_dnn_product *product) {
+  if (--product->references > 0) return;
+  for (hr_dnn_product **link = &products; *link; link = &(*link)->next) {
+    if (*link != product) continue;
+    *link = product->next;
+    break;
+  }
   for (int worker = 0; worker < product->workers; worker++) {
     desk *w = &product->desks[worker];
     for (int slot = 0; slot < SLOTS; slot++)
@@ -229,13 +240,30 @@ static hr_status product_fill(hr_dnn_product *product, const hr_gemm_spec *spec,
   return HR_OK;
 }
 
-static hr_status product_create(const hr_gemm_spec *spec, int workers, hr_dnn_product **out, hr_error *err) {
+/* The same product of the same user; the lock is held. */
+static hr_dnn_product *product_find(const hr_gemm_spec *spec, int workers, const void *user) {
+  hr_dnn_product *product = user ? products : NULL;
+  while (product && (product->user != user || product->workers != workers || !spec_equal(&product->spec, spec)))
+    product = product->next;
+  return product;
+}
+
+static hr_status product_create(const hr_gemm_spec *spec, int workers, const void *user, hr_dnn_product **out,
+                                hr_error *err) {
+  *out = product_find(spec, workers, user);
+  if (*out) {
+    (*out)->references++;
+    return HR_OK;
+  }
   HR_TRY(library_open(err));
   if (openmp_threads) openmp_threads(1);
   hr_dnn_product *product = hr__alloc(sizeof *product + (size_t)workers * sizeof(desk));
   if (!product) return hr__nomem(err);
   memset(product, 0, sizeof *product + (size_t)workers * sizeof(desk));
+  product->spec = *spec;
   product->workers = workers;
+  product->user = user;
+  product->references = 1;
   description d = {0};
   hr_status status = product_fill(product, spec, &d, err);
   description_fini(&d);
@@ -243,15 +271,16 @@ static hr_status product_create(const hr_gemm_spec *spec, int workers, hr_dnn_pr
     product_destroy(product);
     return status;
   }
-  *out = product;
+  product->next = products;
+  *out = products = product;
   return HR_OK;
 }
 
-hr_status hr__dnn_create(const hr_gemm_spec *spec, int workers, hr_dnn_product **out, hr_error *err) {
+hr_status hr__dnn_create(const hr_gemm_spec *spec, int workers, const void *user, hr_dnn_product **out, hr_error *err) {
   if (workers < 1 || workers > WORKERS)
     return hr__fail(err, HR_UNSUPPORTED, NULL, NULL, "%d threads (1 to %d are supported)", workers, WORKERS);
   pthread_mutex_lock(&lock);
-  hr_status status = product_create(spec, workers, out, err);
+  hr_status status = product_create(spec, workers, user, out, err);
   pthread_mutex_unlock(&lock);
   return status;
 }

@@ -1,8 +1,9 @@
 /* oneDNN behind four functions: a single-threaded matrix product with scratch given by the caller.
  *
- * Creating a product compiles machine code for its shape; equal shapes share the code (counted references). Every
- * product holds its own library objects for each worker: running it from several workers at once is safe as long as no
- * two of them use the same worker number, and products of different runs never meet.
+ * Creating a product compiles machine code for its shape; equal shapes share the code (counted references). A
+ * product holds library objects for each worker (2 KiB and more): running it from several workers at once is safe as
+ * long as no two of them use the same worker number. Equal products of one user, who runs one after another, are one
+ * object (counted references); those of different users never meet.
  */
 #ifndef HR_DEV_CPU_ONEDNN_H
 #define HR_DEV_CPU_ONEDNN_H
@@ -15,8 +16,9 @@ typedef struct hr_dnn_product hr_dnn_product;
 /* Whether this processor multiplies this type itself (f32: always; bf16: AVX-512 BF16 or AMX). */
 bool hr__dnn_native(hr_dtype dtype);
 
-/* The product of `spec` as one library call, for worker numbers below `workers`. */
-hr_status hr__dnn_create(const hr_gemm_spec *spec, int workers, hr_dnn_product **out, hr_error *err);
+/* The product of `spec` as one library call, for worker numbers below `workers`. `user` NULL: it is shared with none.
+ */
+hr_status hr__dnn_create(const hr_gemm_spec *spec, int workers, const void *user, hr_dnn_product **out, hr_error *err);
 void hr__dnn_destroy(hr_dnn_product *product);
 
 size_t hr__dnn_scratch_bytes(const hr_dnn_product *product);
