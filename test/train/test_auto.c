@@ -19,22 +19,26 @@ static const char *recipe_path(void) {
   return path;
 }
 
-/* 8 layers, long enough rows that activations matter. */
-static hr_job *job_open_split(const char *path, const char *split, const char *mode, uint64_t budget,
-                              int accumulation) {
-  char sets[4][64];
+/* `layers` of them on rows of `length` tokens. */
+static hr_job *job_open_split(const char *path, const char *split, const char *mode, uint64_t budget, int accumulation,
+                              int layers, int length) {
+  char sets[7][64];
   snprintf(sets[0], sizeof sets[0], "memory.checkpoint=%s", mode);
   snprintf(sets[1], sizeof sets[1], "memory.budget=%llu", (unsigned long long)budget);
   snprintf(sets[2], sizeof sets[2], "training.gradient_accumulation=%d", accumulation);
   snprintf(sets[3], sizeof sets[3], "memory.split=%s", split);
+  snprintf(sets[4], sizeof sets[4], "model.config.num_hidden_layers=%d", layers);
+  snprintf(sets[5], sizeof sets[5], "data.sequence_length=%d", length);
+  snprintf(sets[6], sizeof sets[6], "model.config.max_position_embeddings=%d", length);
   const char *const overrides[] = {sets[0],
                                    sets[1],
                                    sets[2],
                                    sets[3],
-                                   "model.config.num_hidden_layers=8",
+                                   sets[4],
+                                   sets[5],
+                                   sets[6],
                                    "model.config.hidden_size=64",
                                    "model.config.intermediate_size=160",
-                                   "data.sequence_length=64",
                                    "training.batch_size=4",
                                    "training.steps=3"};
   hr_job *job;
@@ -44,8 +48,14 @@ static hr_job *job_open_split(const char *path, const char *split, const char *m
   return job;
 }
 
+/* Long enough rows that activations matter. */
 static hr_job *job_open(const char *path, const char *mode, uint64_t budget, int accumulation) {
-  return job_open_split(path, "none", mode, budget, accumulation);
+  return job_open_split(path, "none", mode, budget, accumulation, 8, 64);
+}
+
+/* So long that a slice more saves more than its nodes cost. */
+static hr_job *job_open_long(const char *path, const char *split, uint64_t budget) {
+  return job_open_split(path, split, "none", budget, 1, 2, 512);
 }
 
 static uint64_t peak_of(const char *path, const char *mode, uint64_t budget, int accumulation, double *seconds) {
@@ -123,18 +133,18 @@ static void test_slices(void **state) {
   } cases[] = {{"none", 1}, {"{layers.*: 2}", 2}, {"{layers.*: 4}", 4}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char written[65], chosen[65];
-    hr_job *job = job_open_split(path, cases[i].split, "none", 1 << 30, 1);
+    hr_job *job = job_open_long(path, cases[i].split, 1 << 30);
     uint64_t budget = job->plan->tiers[HR_TIER_DEVICE].peak_bytes;
     trained_sha256(job, written);
     hr__job_close(job);
-    job = job_open_split(path, "auto", "none", budget, 1);
+    job = job_open_long(path, "auto", budget);
     assert_true(job->chosen.any && job->chosen.split);
     assert_int_equal(job->chosen.choices.slices, cases[i].slices);
     assert_int_equal(job->plan->tiers[HR_TIER_DEVICE].peak_bytes, budget);
     trained_sha256(job, chosen);
     assert_string_equal(written, chosen);
     hr__job_close(job);
-    job = job_open_split(path, "auto", "none", budget - 4096, 1); /* one step further, or the smallest */
+    job = job_open_long(path, "auto", budget - 4096); /* one step further, or the smallest */
     assert_int_equal(job->chosen.choices.slices, i == 2 ? 4 : 2 * cases[i].slices);
     hr__job_close(job);
   }
