@@ -223,9 +223,12 @@ with Folder() as folder:
     check(not os.path.exists(out), 'train without room writes nothing')
     run('plan', recipe, '--set', 'memory.budget=1').expect(3, 'does not fit')
 
+# Wide enough that its state is worth moving: 0.36 million parameters, 1.4 MB of weights and 2.9 MB of moments.
+WIDE = changed('hidden_size: 32, intermediate_size: 64', 'hidden_size: 128, intermediate_size: 256')
+
 # Offload: budgets below the device, and folders that cannot be used. Nothing is written, and a plan says so too.
 with Folder() as folder:
-    recipe = folder.write('tiny.yaml', TINY)
+    recipe = folder.write('wide.yaml', WIDE)
     file = folder.write('a file', 'x')
     before = folder.listing()
     out = os.path.join(folder.path, 'out')
@@ -255,18 +258,18 @@ with Folder() as folder:
 
 # A disk that is full in mid-run (files cannot grow beyond a limit): a clear error, the checkpoint before it intact.
 with Folder() as folder:
-    recipe = folder.write('tiny.yaml', TINY.replace('steps: 8', 'steps: 8\n  save_every: 2'))
+    recipe = folder.write('wide.yaml', WIDE.replace('steps: 8', 'steps: 8\n  save_every: 2'))
     whole, out = os.path.join(folder.path, 'whole'), os.path.join(folder.path, 'out')
     sha = run('train', recipe, '--out', whole, '--json').expect(0).json()['weights_sha256']
     run('train', recipe, '--out', out, '--steps', '4', '--json').expect(0)
     before = folder.listing()
-    for limit in [1000, 200000]:  # the weights do not fit; the optimizer's state does not
+    for limit in [1000, 2000000]:  # the weights do not fit; the optimizer's state does not
         result = run('train', recipe, '--out', out, '--resume', limit_bytes=limit)
         check(result.code == 1 and 'error: ' in result.err, f'full disk: {result.code} {result.err!r}')
         for part in ['File too large', out, 'the checkpoint of step 4 is whole', '--resume']:
             check(part in result.err, f'full disk: {part} is not in {result.err!r}')
     limited = ['--set', 'memory.offload.optimizer=disk', '--set', f'memory.offload_folder={folder.path}']
-    run('train', recipe, '--out', out, '--resume', *limited, limit_bytes=300000).expect(
+    run('train', recipe, '--out', out, '--resume', *limited, limit_bytes=2000000).expect(
         1, 'cannot take', 'of disk space', 'memory.offload_folder')
     done = run('train', recipe, '--out', out, '--resume', '--json').expect(0).json()
     check(done.get('weights_sha256') == sha, 'a run goes on from before the disk was full, with the same bits')
