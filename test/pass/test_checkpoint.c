@@ -31,7 +31,7 @@ static hr_graph *graph_of(const char *mode, const hr_choices *choices) {
   const char *overrides[] = {override};
   snprintf(override, sizeof override, "memory.checkpoint=%s", mode);
   hr_recipe *recipe;
-  hr_graph *graph;
+  hr_graph *graph = NULL;
   hr_error err = {0};
   if (hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, 1, tables, HR_COMPILE_TABLES,
                        &recipe, &err) != HR_OK ||
