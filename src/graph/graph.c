@@ -58,6 +58,18 @@ hr_id hr__graph_find_value(const hr_graph *graph, const char *name) {
   return HR_NONE;
 }
 
+hr_id hr__block_outermost(const hr_graph *graph, hr_id block) {
+  while (block != HR_NONE && graph->blocks[block].parent != HR_NONE)
+    block = graph->blocks[block].parent;
+  return block;
+}
+
+bool hr__block_within(const hr_graph *graph, hr_id block, hr_id outer) {
+  while (block != HR_NONE && block != outer)
+    block = graph->blocks[block].parent;
+  return block == outer;
+}
+
 hr_id hr__graph_find_program(const hr_graph *graph, const char *name) {
   for (size_t p = 0; p < graph->n_programs; p++)
     if (strcmp(graph->programs[p].name, name) == 0) return (hr_id)p;

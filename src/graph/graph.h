@@ -132,6 +132,9 @@ void hr__graph_destroy(hr_graph *graph);
 /* Shapes of a node's operands in the form op rules take; `storage` needs room for n_in + n_out descs. */
 hr_op_view hr__node_view(const hr_graph *graph, const hr_node *node, hr_desc *storage);
 
+hr_id hr__block_outermost(const hr_graph *graph, hr_id block);          /* HR_NONE for HR_NONE */
+bool hr__block_within(const hr_graph *graph, hr_id block, hr_id outer); /* it is `outer`, or lies in it */
+
 hr_id hr__graph_find_value(const hr_graph *graph, const char *name);   /* persistent or input, by name; HR_NONE */
 hr_id hr__graph_find_program(const hr_graph *graph, const char *name); /* HR_NONE */
 hr_id hr__program_output(const hr_graph *graph, hr_id program, const char *name); /* value, HR_NONE */

@@ -49,12 +49,6 @@ typedef struct remat {
   bool cloned;
 } remat;
 
-hr_id hr__block_outermost(const hr_graph *graph, hr_id block) {
-  while (block != HR_NONE && graph->blocks[block].parent != HR_NONE)
-    block = graph->blocks[block].parent;
-  return block;
-}
-
 size_t hr__checkpoint_blocks(const hr_graph *graph, hr_id program, hr_id *blocks) {
   const hr_program *p = &graph->programs[program];
   size_t count = 0;
@@ -73,14 +67,8 @@ size_t hr__checkpoint_blocks(const hr_graph *graph, hr_id program, hr_id *blocks
 /* --- what is needed, and within which block ------------------------------------------------------------------------
  */
 
-static bool block_within(const hr_graph *g, hr_id block, hr_id outer) {
-  while (block != HR_NONE && block != outer)
-    block = g->blocks[block].parent;
-  return block == outer;
-}
-
 static hr_id block_common(const hr_graph *g, hr_id a, hr_id b) {
-  while (a != HR_NONE && !block_within(g, b, a))
+  while (a != HR_NONE && !hr__block_within(g, b, a))
     a = g->blocks[a].parent;
   return a;
 }

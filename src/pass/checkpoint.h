@@ -10,6 +10,5 @@ extern const hr_key_table hr_checkpoint_keys; /* memory.checkpoint */
 /* Outermost blocks of a program in order of execution: what hr_choices.keep counts by. `blocks` has room for
  * graph->n_blocks; returns how many there are. */
 size_t hr__checkpoint_blocks(const hr_graph *graph, hr_id program, hr_id *blocks);
-hr_id hr__block_outermost(const hr_graph *graph, hr_id block); /* HR_NONE for HR_NONE */
 
 #endif

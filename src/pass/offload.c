@@ -46,7 +46,7 @@ enum { COPY_LEAST = 64 << 10 };
 /* --- homes -------------------------------------------------------------------------------------------------------- */
 
 /* How much of a kind stays, and where the rest goes. */
-typedef struct hr_division {
+typedef struct division {
   hr_tier tier;
   uint64_t resident_bytes;
 } division;
@@ -82,16 +82,6 @@ static void homes_set(hr_graph *g, hr_role role, division d) {
 
 /* --- which transients go ------------------------------------------------------------------------------------------ */
 
-static const hr_node *node_at(const hr_moves *m, uint32_t position) {
-  return &m->b->graph->nodes[m->first + position];
-}
-
-static hr_id block_outermost(const hr_graph *g, hr_id block) {
-  while (block != HR_NONE && g->blocks[block].parent != HR_NONE)
-    block = g->blocks[block].parent;
-  return block;
-}
-
 /* A transient that may leave the device: all of its own buffer, made by one node. */
 static bool value_movable(const hr_graph *g, hr_id value) {
   const hr_value *v = &g->values[value];
@@ -105,9 +95,9 @@ static bool value_movable(const hr_graph *g, hr_id value) {
 static void activations_choose(hr_moves *m, division d, const bool *of) {
   const hr_graph *g = m->b->graph;
   for (uint32_t at = 0; at < m->count; at++) {
-    const hr_node *node = node_at(m, at);
+    const hr_node *node = hr__moves_node(m, at);
     if (node->phase != HR_BACKWARD) continue;
-    hr_id into = block_outermost(g, node->block);
+    hr_id into = hr__block_outermost(g, node->block);
     if (of && (into == HR_NONE || !of[into])) continue;
     for (int i = 0; i < node->n_in; i++) {
       hr_id in = node->in[i];
@@ -116,7 +106,7 @@ static void activations_choose(hr_moves *m, division d, const bool *of) {
       const hr_node *producer = &g->nodes[g->values[in].producer];
       const hr_buffer *buffer = &g->buffers[g->values[in].buffer];
       if (producer->phase != HR_FORWARD || producer->op->fleeting || buffer->role != HR_ROLE_ACTIVATION) continue;
-      if (buffer->bytes < COPY_LEAST || (of && block_outermost(g, producer->block) == into)) continue;
+      if (buffer->bytes < COPY_LEAST || (of && hr__block_outermost(g, producer->block) == into)) continue;
       m->chosen[in] = division_take(&d, buffer->bytes);
     }
   }
@@ -142,7 +132,7 @@ static hr_status kept_choose(hr_moves *m, const hr_choices *choices, hr_error *e
 static void copies_choose(hr_moves *m) {
   const hr_graph *g = m->b->graph;
   for (uint32_t at = 0; at < m->count; at++) {
-    const hr_node *node = node_at(m, at);
+    const hr_node *node = hr__moves_node(m, at);
     hr_tier home = HR_TIER_COUNT;
     for (int i = 0; i < node->n_in; i++) {
       if (node->in[i] == HR_NONE) continue;
@@ -175,9 +165,9 @@ enum { LABEL_BETWEEN, LABEL_UPDATE, LABEL_BLOCKS, BETWEEN_MOST = 8 };
 
 /* What a node belongs to: a block in one direction, what lies between blocks, the update at the end. */
 static uint32_t label_of(const hr_moves *m, uint32_t at, uint32_t previous, uint32_t last_backward) {
-  const hr_node *node = node_at(m, at);
+  const hr_node *node = hr__moves_node(m, at);
   if (node->phase == HR_UPDATE) return at < last_backward ? previous : (uint32_t)LABEL_UPDATE;
-  hr_id block = block_outermost(m->b->graph, node->block);
+  hr_id block = hr__block_outermost(m->b->graph, node->block);
   return block == HR_NONE ? (uint32_t)LABEL_BETWEEN : LABEL_BLOCKS + 2 * block + (node->phase == HR_BACKWARD);
 }
 
@@ -201,7 +191,7 @@ static hr_status stretches_find(hr_moves *m, hr_error *err) {
   m->begin = hr__arena_array(m->scratch, (size_t)m->count + 2, sizeof *m->begin);
   if (!label || !m->stretch || !m->begin) return hr__nomem(err);
   for (uint32_t at = 0; at < m->count; at++)
-    if (node_at(m, at)->phase == HR_BACKWARD) last_backward = at;
+    if (hr__moves_node(m, at)->phase == HR_BACKWARD) last_backward = at;
   for (uint32_t at = 0; at < m->count; at++)
     label[at] = label_of(m, at, at ? label[at - 1] : (uint32_t)LABEL_BETWEEN, last_backward);
   labels_join(label, m->count);
@@ -315,8 +305,8 @@ static hr_status tables_create(hr_moves *m, bool **read, hr_error *err) {
   for (hr_id v = 0; v < g->n_values; v++)
     m->below[v] = HR_NONE;
   for (uint32_t at = 0; at < m->count; at++)
-    for (int i = 0; i < node_at(m, at)->n_in; i++)
-      if (node_at(m, at)->in[i] != HR_NONE) (*read)[node_at(m, at)->in[i]] = true;
+    for (int i = 0; i < hr__moves_node(m, at)->n_in; i++)
+      if (hr__moves_node(m, at)->in[i] != HR_NONE) (*read)[hr__moves_node(m, at)->in[i]] = true;
   const hr_program *program = &g->programs[m->program];
   for (int i = 0; i < program->n_outputs; i++)
     (*read)[program->output[i].value] = true;

@@ -32,6 +32,10 @@ typedef struct hr_moves {
   size_t n_inserted, cap_inserted;
 } hr_moves;
 
+static inline const hr_node *hr__moves_node(const hr_moves *m, uint32_t position) {
+  return &m->b->graph->nodes[m->first + position];
+}
+
 /* offload_regions.c: serves every reader and writer of what lies below the device, but tiled updates. */
 hr_status hr__offload_regions(hr_moves *m, hr_error *err);
 

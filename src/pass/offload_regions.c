@@ -19,16 +19,12 @@ typedef struct accesses {
   size_t *first;
 } accesses;
 
-static const hr_node *node_at(const hr_moves *m, uint32_t position) {
-  return &m->b->graph->nodes[m->first + position];
-}
-
 static hr_id buffer_of(const hr_moves *m, hr_id value) {
   return m->b->graph->values[value].buffer;
 }
 
 static hr_id access_value(const hr_moves *m, const access *a) {
-  const hr_node *node = node_at(m, a->position);
+  const hr_node *node = hr__moves_node(m, a->position);
   return a->in >= 0 ? node->in[a->in] : node->out[a->out];
 }
 
@@ -38,7 +34,7 @@ static hr_status accesses_list(const hr_moves *m, accesses *out, hr_error *err) 
   if (!out->first) return hr__nomem(err);
   for (int pass = 0; pass < 2; pass++) {
     for (uint32_t at = 0; at < m->count; at++) {
-      const hr_node *node = node_at(m, at);
+      const hr_node *node = hr__moves_node(m, at);
       for (int i = 0; i < node->n_in + node->n_out; i++) {
         hr_id value = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
         if (value == HR_NONE) continue;
@@ -91,7 +87,7 @@ static bool made_within(const hr_moves *m, hr_id value, uint32_t first, uint32_t
 
 static void module_set(hr_moves *m, const char *name, uint32_t position) {
   m->b->module = name;
-  m->b->phase = node_at(m, position)->phase;
+  m->b->phase = hr__moves_node(m, position)->phase;
   m->b->block = HR_NONE;
 }
 

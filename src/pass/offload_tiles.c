@@ -17,10 +17,6 @@ enum {
   ARGS_MOST = 256 /* bytes */
 };
 
-static const hr_node *node_at(const hr_moves *m, uint32_t position) {
-  return &m->b->graph->nodes[m->first + position];
-}
-
 static bool written_in_place(const hr_op *op, int in) {
   for (int a = 0; a < op->n_alias; a++)
     if (op->alias[a].in == in && op->alias[a].kind == HR_ALIAS_MUST) return true;
@@ -65,7 +61,7 @@ static hr_id operand_below(const hr_moves *m, hr_id value) {
 void hr__offload_mark_tiled(hr_moves *m, const bool *read) {
   const hr_graph *g = m->b->graph;
   for (uint32_t at = 0; at < m->count; at++) {
-    const hr_node *node = node_at(m, at);
+    const hr_node *node = hr__moves_node(m, at);
     bool cut = node->op->first_at != 0 && node->n_in <= OPERANDS && node->op->args_bytes <= ARGS_MOST, moves = false;
     for (int j = 0; j < node->n_out; j++)
       cut = cut && !read[node->out[j]];
@@ -100,7 +96,7 @@ typedef struct tile {
 /* Part of operand i that belongs to the tile, of `whole`. */
 static hr_id tile_view(hr_moves *m, const tile *t, int i, hr_id whole) {
   const hr_graph *g = m->b->graph;
-  const hr_node *node = node_at(m, t->position);
+  const hr_node *node = hr__moves_node(m, t->position);
   int64_t part = operand_part(g, node, i), all = hr_desc_count(&g->values[node->in[i]].desc);
   if (part == 0 || t->count == hr_desc_count(&g->values[node->in[0]].desc)) return whole;
   int64_t first = t->first / part, end = (t->first + t->count + part - 1) / part;
@@ -112,9 +108,9 @@ static void module_set(hr_moves *m, hr_id value) {
 }
 
 static void tile_fetch(hr_moves *m, tile *t) {
-  const hr_node *node = node_at(m, t->position);
+  const hr_node *node = hr__moves_node(m, t->position);
   for (int i = 0; i < node->n_in; i++) {
-    hr_id below = operand_below(m, node_at(m, t->position)->in[i]);
+    hr_id below = operand_below(m, hr__moves_node(m, t->position)->in[i]);
     t->below[i] = t->started[i] = t->stored[i] = HR_NONE;
     if (below == HR_NONE) continue;
     module_set(m, below);
@@ -125,27 +121,27 @@ static void tile_fetch(hr_moves *m, tile *t) {
 
 /* The update on the tile's part of every operand. Returns its node, HR_NONE after an error. */
 static hr_id tile_update(hr_moves *m, const tile *t) {
-  const hr_op *op = node_at(m, t->position)->op;
-  int n_in = node_at(m, t->position)->n_in;
+  const hr_op *op = hr__moves_node(m, t->position)->op;
+  int n_in = hr__moves_node(m, t->position)->n_in;
   hr_id in[OPERANDS];
   unsigned char args[ARGS_MOST];
   for (int i = 0; i < n_in; i++) {
-    hr_id operand = node_at(m, t->position)->in[i];
+    hr_id operand = hr__moves_node(m, t->position)->in[i];
     if (operand != HR_NONE) module_set(m, operand);
     if (operand == HR_NONE)
       in[i] = HR_NONE;
     else
       in[i] = t->started[i] != HR_NONE ? hr__moves_wait(m, t->started[i]) : tile_view(m, t, i, operand);
   }
-  memcpy(args, node_at(m, t->position)->args, op->args_bytes);
+  memcpy(args, hr__moves_node(m, t->position)->args, op->args_bytes);
   memcpy(args + op->first_at, &t->first, sizeof t->first);
-  m->b->module = node_at(m, t->position)->module;
+  m->b->module = hr__moves_node(m, t->position)->module;
   hr_id out = hr__emit(m->b, op, in, n_in, args);
   return out == HR_NONE ? HR_NONE : m->b->graph->values[out].producer;
 }
 
 static void tile_store(hr_moves *m, tile *t, hr_id updated) {
-  const hr_op *op = node_at(m, t->position)->op;
+  const hr_op *op = hr__moves_node(m, t->position)->op;
   for (int a = 0; a < op->n_alias && m->b->status == HR_OK; a++) {
     int in = op->alias[a].in;
     if (t->below[in] == HR_NONE) continue;
@@ -155,7 +151,7 @@ static void tile_store(hr_moves *m, tile *t, hr_id updated) {
 }
 
 static void tile_finish(hr_moves *m, const tile *t) {
-  for (int i = 0; i < node_at(m, t->position)->n_in; i++) {
+  for (int i = 0; i < hr__moves_node(m, t->position)->n_in; i++) {
     if (t->stored[i] == HR_NONE) continue;
     module_set(m, t->below[i]);
     hr__moves_wait(m, t->stored[i]);
@@ -167,8 +163,8 @@ static hr_status tiles_list(const hr_moves *m, uint32_t first, uint32_t end, til
   for (int pass = 0; pass < 2; pass++) {
     *count = 0;
     for (uint32_t at = first; at < end; at++) {
-      int64_t all = hr_desc_count(&m->b->graph->values[node_at(m, at)->in[0]].desc);
-      int64_t step = tile_elements(m, node_at(m, at));
+      int64_t all = hr_desc_count(&m->b->graph->values[hr__moves_node(m, at)->in[0]].desc);
+      int64_t step = tile_elements(m, hr__moves_node(m, at));
       for (int64_t begin = 0; begin < all; begin += step, ++*count)
         if (pass == 1)
           (*out)[*count] = (tile){.position = at, .first = begin, .count = all - begin < step ? all - begin : step};

@@ -108,13 +108,6 @@ static void test_selective_recomputes_no_product(void **state) {
   hr__graph_destroy(g);
 }
 
-/* Whether a block is another one or lies within it. */
-static bool block_within(const hr_graph *g, hr_id block, hr_id outer) {
-  while (block != HR_NONE && block != outer)
-    block = g->blocks[block].parent;
-  return block == outer;
-}
-
 static void test_choices_by_block(void **state) {
   (void)state;
   hr_keep keep[] = {HR_KEEP_INPUT, HR_KEEP_SELECTIVE, HR_KEEP_ALL};
@@ -126,8 +119,8 @@ static void test_choices_by_block(void **state) {
   for (hr_id n = p->first; n < p->first + p->count; n++) {
     const hr_node *node = &g->nodes[n];
     for (int i = 0; node->phase == HR_BACKWARD && i < 3; i++) {
-      clones[i][0] += block_within(g, node->block, blocks[i]) && strcmp(node->op->name, "linear") == 0;
-      clones[i][1] += block_within(g, node->block, blocks[i]) && strcmp(node->op->name, "rmsnorm") == 0;
+      clones[i][0] += hr__block_within(g, node->block, blocks[i]) && strcmp(node->op->name, "linear") == 0;
+      clones[i][1] += hr__block_within(g, node->block, blocks[i]) && strcmp(node->op->name, "rmsnorm") == 0;
     }
   }
   assert_memory_equal(clones, ((int[3][2]){{6, 2}, {0, 2}, {0, 0}}), sizeof clones);
