@@ -66,6 +66,8 @@ def layout(name, dump):
             bound = lower_bound(here, nodes)
             top = max((b['offset'] + b['bytes'] for b in here), default=0)
             check(top >= bound, f'{name}: {program["name"]}: {top} below the bound {bound}')
+            check(top <= max(1.01 * bound, highest),  # or within what the programs before it need anyway
+                  f'{name}: {program["name"]}: {top} is more than 1.01 x {bound}')
             highest, most = max(highest, top), max(most, bound)
         check(highest <= 1.01 * most, f'{name}: {highest} of {tier} is more than 1.01 x {most}')
         check(highest == arena, f'{name}: the arena of {tier} is {arena}, used {highest}')

@@ -108,7 +108,10 @@ static void test_eighty_blocks(void **state) {
     hr_chain chain;
     double took = seconds_solve(blocks, N, &arena, &chain);
     print_message("80 blocks%s: %zu answers in %.3f s\n", different ? ", all different" : "", chain.n_entries, took);
-    assert_true(took <= 0.2 * (different ? 2 : 1));
+#if defined(NDEBUG) && !defined(HR_ASAN)
+    assert_true(took <= 0.2);
+#endif
+    assert_true(took <= 0.4); /* with assertions and sanitizers too */
     assert_true(chain.n_entries > 100);
     uint64_t most = chain.entries[0].peak_bytes, least = chain.entries[chain.n_entries - 1].peak_bytes;
     double before = -1;

@@ -1,18 +1,12 @@
 /* The adapters and quantize passes: what they add, what they freeze, and what they refuse. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "op/dropout.h"
 #include "op/linear.h"
 #include "op/nf4.h"
+#include "part_compiled.h"
 #include "pass/adapters.h"
-#include "pass/compile.h"
 
 static const char recipe_text[] = "model:\n"
                                   "  family: llama\n"
@@ -22,42 +16,6 @@ static const char recipe_text[] = "model:\n"
                                   "data: { sequence_length: 8 }\n"
                                   "training: { batch_size: 2 }\n";
 enum { LAYERS = 2, LINEARS = 7 };
-
-typedef struct compiled {
-  hr_recipe *recipe;
-  hr_graph *graph;
-  hr_error err;
-} compiled;
-
-static hr_status compile(compiled *c, const char *until, const char *const *overrides, size_t n) {
-  hr_key_table tables[HR_COMPILE_TABLES];
-  hr__compile_tables(tables);
-  HR_TRY(hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables,
-                          HR_COMPILE_TABLES, &c->recipe, &c->err));
-  HR_TRY(hr__compile(c->recipe, NULL, until, &c->graph, &c->err));
-  return hr__graph_verify(c->graph, &c->err);
-}
-
-#define COMPILE(c, until, ...)                                                                                         \
-  compile((c), (until), (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL},                                        \
-          sizeof((const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL}) / sizeof(char *) - 1)
-
-static int setup(void **state) {
-  *state = hr__alloc_zero(1, sizeof(compiled));
-  return *state ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  compiled *c = *state;
-  hr__graph_destroy(c->graph);
-  hr__recipe_destroy(c->recipe);
-  hr__free(c);
-  return 0;
-}
-
-static void expect_ok(compiled *c, hr_status status) {
-  if (status != HR_OK) fail_msg("%s: %s", c->err.place, c->err.message);
-}
 
 static void expect_refused(compiled *c, hr_status status, const char *message, const char *remedy) {
   assert_int_equal(status, HR_BAD_INPUT);
@@ -240,7 +198,7 @@ static void test_nothing_to_pack(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, compiled_setup, compiled_teardown)
   const struct CMUnitTest tests[] = {
       TEST(test_nothing_without_the_setting),
       TEST(test_default_targets),

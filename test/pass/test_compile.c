@@ -1,15 +1,9 @@
 /* compile: programs by accumulation, gradients' homes, pruning, and settings that contradict each other. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "op/adamw.h"
-#include "pass/compile.h"
+#include "part_compiled.h"
 #include "pass/update.h"
 
 static const char recipe_text[] = "model:\n"
@@ -20,37 +14,6 @@ static const char recipe_text[] = "model:\n"
                                   "data: { sequence_length: 8 }\n"
                                   "training: { batch_size: 2 }\n";
 
-typedef struct compiled {
-  hr_recipe *recipe;
-  hr_graph *graph;
-  hr_error err;
-} compiled;
-
-static hr_status compile(compiled *c, const char *until, const char *const *overrides, size_t n) {
-  hr_key_table tables[HR_COMPILE_TABLES];
-  hr__compile_tables(tables);
-  HR_TRY(hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables,
-                          HR_COMPILE_TABLES, &c->recipe, &c->err));
-  return hr__compile(c->recipe, NULL, until, &c->graph, &c->err);
-}
-
-#define COMPILE(c, until, ...)                                                                                         \
-  compile((c), (until), (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL},                                        \
-          sizeof((const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL}) / sizeof(char *) - 1)
-
-static int setup(void **state) {
-  *state = hr__alloc_zero(1, sizeof(compiled));
-  return *state ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  compiled *c = *state;
-  hr__graph_destroy(c->graph);
-  hr__recipe_destroy(c->recipe);
-  hr__free(c);
-  return 0;
-}
-
 static int program_ops(const hr_graph *g, const char *program, const char *op) {
   hr_id p = hr__graph_find_program(g, program);
   assert_int_not_equal(p, HR_NONE);
@@ -58,11 +21,6 @@ static int program_ops(const hr_graph *g, const char *program, const char *op) {
   for (hr_id n = g->programs[p].first; n < g->programs[p].first + g->programs[p].count; n++)
     count += strcmp(g->nodes[n].op->name, op) == 0;
   return count;
-}
-
-static void expect_ok(compiled *c, hr_status status) {
-  if (status != HR_OK) fail_msg("%s: %s", c->err.place, c->err.message);
-  if (hr__graph_verify(c->graph, &c->err) != HR_OK) fail_msg("%s: %s", c->err.place, c->err.message);
 }
 
 static size_t role_count(const hr_graph *g, hr_role role, bool persistent) {
@@ -200,17 +158,18 @@ static void test_effective_batch_must_agree(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_one_program_with_transient_gradients, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_accumulation_has_three_programs_and_homes, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_buckets_share_what_lasts, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_buckets_without_accumulation, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_decay_is_for_matrices, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_stages_stop_where_asked, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_grad_stage_keeps_both_heads, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_bf16_reaches_weights_and_gradients, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_unknown_stage, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_effective_batch_must_divide, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_effective_batch_must_agree, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_one_program_with_transient_gradients, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_accumulation_has_three_programs_and_homes, compiled_setup,
+                                      compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_buckets_share_what_lasts, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_buckets_without_accumulation, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_decay_is_for_matrices, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_stages_stop_where_asked, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_grad_stage_keeps_both_heads, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_bf16_reaches_weights_and_gradients, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_unknown_stage, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_effective_batch_must_divide, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_effective_batch_must_agree, compiled_setup, compiled_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,13 @@
 /* The precision pass: types of parameters, nodes and gradients; where copies stand; settings it refuses. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "op/copy.h"
 #include "op/embedding.h"
 #include "op/head_loss.h"
 #include "op/linear.h"
 #include "op/rmsnorm.h"
-#include "pass/compile.h"
+#include "part_compiled.h"
 #include "pass/pass.h"
 
 static const char recipe_text[] = "model:\n"
@@ -23,46 +17,6 @@ static const char recipe_text[] = "model:\n"
                                   "            tie_word_embeddings: true, mlp_bias: true }\n"
                                   "data: { sequence_length: 8 }\n"
                                   "training: { batch_size: 2, eval_every: 1 }\n";
-
-typedef struct compiled {
-  hr_recipe *recipe;
-  hr_graph *graph;
-  hr_error err;
-} compiled;
-
-static hr_status compile(compiled *c, const char *until, const char *const *overrides, size_t n) {
-  hr_key_table tables[HR_COMPILE_TABLES];
-  hr__compile_tables(tables);
-  hr__graph_destroy(c->graph);
-  hr__recipe_destroy(c->recipe);
-  c->graph = NULL;
-  c->recipe = NULL;
-  HR_TRY(hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables,
-                          HR_COMPILE_TABLES, &c->recipe, &c->err));
-  return hr__compile(c->recipe, NULL, until, &c->graph, &c->err);
-}
-
-#define COMPILE(c, until, ...)                                                                                         \
-  compile((c), (until), (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL},                                        \
-          sizeof((const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL}) / sizeof(char *) - 1)
-
-static int setup(void **state) {
-  *state = hr__alloc_zero(1, sizeof(compiled));
-  return *state ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  compiled *c = *state;
-  hr__graph_destroy(c->graph);
-  hr__recipe_destroy(c->recipe);
-  hr__free(c);
-  return 0;
-}
-
-static void expect_ok(compiled *c, hr_status status) {
-  if (status != HR_OK) fail_msg("%s: %s", c->err.place, c->err.message);
-  if (hr__graph_verify(c->graph, &c->err) != HR_OK) fail_msg("%s: %s", c->err.place, c->err.message);
-}
 
 static hr_dtype dtype_of(const hr_graph *g, hr_id value) {
   return g->values[value].desc.dtype;
@@ -254,13 +208,13 @@ static void test_bad_overrides(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_mixed_keeps_masters, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_true_converts_nothing, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_partial_sums_are_wide, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_copies_stand_where_they_should, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_frozen_and_wide_parameters, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_overrides, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_bad_overrides, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_mixed_keeps_masters, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_true_converts_nothing, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_partial_sums_are_wide, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_copies_stand_where_they_should, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_frozen_and_wide_parameters, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_overrides, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_bad_overrides, compiled_setup, compiled_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,14 @@
 /* split: which nodes are repeated, sliced, joined and shared; chunks of the loss head; settings that cannot be. What
  * the split graph computes is held against the whole one in test/run/test_split.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "op/add.h"
 #include "op/head_loss.h"
 #include "op/linear.h"
 #include "op/mse.h"
 #include "op/slice.h"
+#include "part_compiled.h"
 #include "pass/pass.h"
 
 static const char recipe_text[] = "model:\n"
@@ -23,39 +18,11 @@ static const char recipe_text[] = "model:\n"
                                   "data: { sequence_length: 8 }\n"
                                   "training: { batch_size: 2 }\n";
 
-typedef struct compiled {
-  hr_recipe *recipe;
-  hr_graph *graph;
-  hr_error err;
-} compiled;
-
 static hr_status compile(compiled *c, const char *split, const char *more, const char *until) {
-  hr_key_table tables[HR_COMPILE_TABLES];
-  hr__compile_tables(tables);
   char setting[256];
   snprintf(setting, sizeof setting, "memory.split=%s", split);
   const char *const overrides[] = {setting, more};
-  HR_TRY(hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, more ? 2 : 1, tables,
-                          HR_COMPILE_TABLES, &c->recipe, &c->err));
-  return hr__compile(c->recipe, NULL, until, &c->graph, &c->err);
-}
-
-static int setup(void **state) {
-  *state = hr__alloc_zero(1, sizeof(compiled));
-  return *state ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  compiled *c = *state;
-  hr__graph_destroy(c->graph);
-  hr__recipe_destroy(c->recipe);
-  hr__free(c);
-  return 0;
-}
-
-static void expect_ok(compiled *c, hr_status status) {
-  if (status != HR_OK) fail_msg("%s: %s", c->err.place, c->err.message);
-  if (hr__graph_verify(c->graph, &c->err) != HR_OK) fail_msg("%s: %s", c->err.place, c->err.message);
+  return compiled_make(c, recipe_text, until, overrides, more ? 2 : 1);
 }
 
 static bool inside(const hr_graph *g, hr_id block, const char *name) {
@@ -276,16 +243,17 @@ static void test_outputs_of_the_program_are_joined(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_a_block_is_repeated_for_every_slice, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_inner_blocks_stay_nested, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_every_program_is_split, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_the_head_takes_chunks, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_none_and_auto_change_nothing, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_a_block_is_repeated_for_every_slice, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_inner_blocks_stay_nested, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_every_program_is_split, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_the_head_takes_chunks, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_none_and_auto_change_nothing, compiled_setup, compiled_teardown),
       cmocka_unit_test(test_bad_settings),
-      cmocka_unit_test_setup_teardown(test_random_ops_know_their_samples, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_random_ops_that_know_no_sample_are_refused, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_ops_that_couple_the_batch_are_refused, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_outputs_of_the_program_are_joined, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_random_ops_know_their_samples, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_random_ops_that_know_no_sample_are_refused, compiled_setup,
+                                      compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_ops_that_couple_the_batch_are_refused, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_outputs_of_the_program_are_joined, compiled_setup, compiled_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

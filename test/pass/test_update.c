@@ -1,12 +1,6 @@
 /* The update: which parameters get a step, with which settings and states, and where; settings that contradict each
  * other. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "grad/grad.h"
 #include "op/adamw.h"
@@ -14,7 +8,7 @@
 #include "op/linear.h"
 #include "op/mse.h"
 #include "op/sgd.h"
-#include "pass/compile.h"
+#include "part_compiled.h"
 #include "pass/update.h"
 
 static void program_emit(hr_builder *b, const char *name, hr_grad_mode mode) {
@@ -69,27 +63,11 @@ static const char recipe_text[] = "model:\n"
                                   "training: { batch_size: 2 }\n";
 enum { PARAMETERS = 2 * 9 + 2, VECTORS = 2 * 2 + 1 };
 
-typedef struct compiled {
-  hr_recipe *recipe;
-  hr_graph *graph;
-  hr_error err;
-} compiled;
-
 static hr_status compile(compiled *c, const char *const *overrides) {
-  hr_key_table tables[HR_COMPILE_TABLES];
-  hr__compile_tables(tables);
   size_t n = 0;
   while (overrides[n])
     n++;
-  HR_TRY(hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables,
-                          HR_COMPILE_TABLES, &c->recipe, &c->err));
-  return hr__compile(c->recipe, NULL, NULL, &c->graph, &c->err);
-}
-
-static void compiled_close(compiled *c) {
-  hr__graph_destroy(c->graph);
-  hr__recipe_destroy(c->recipe);
-  *c = (compiled){0};
+  return compiled_make(c, recipe_text, NULL, overrides, n);
 }
 
 #define OVERRIDES(...)                                                                                                 \

@@ -2,10 +2,14 @@
 #include "part_tiny.h"
 
 #include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "pass/compile.h"
 #include "train/settings.h"
@@ -117,4 +121,21 @@ char *file_get(const char *path, size_t *bytes) {
   data[used] = 0;
   *bytes = used;
   return data;
+}
+
+hr_train_result train_ok(const char *const *overrides, hr_train_options options) {
+  hr_train_result result;
+  hr_error err = {0};
+  hr_status status = tiny_train(overrides, options, &result, &err);
+  if (status != HR_OK) fail_msg("%s: %s: %s", hr_status_name(status), err.place, err.message);
+  return result;
+}
+
+hr_error train_fails(const char *const *overrides, hr_train_options options, hr_status expected) {
+  hr_train_result result;
+  hr_error err = {0};
+  hr_status status = tiny_train(overrides, options, &result, &err);
+  if (status != expected)
+    fail_msg("%s instead of %s: %s", hr_status_name(status), hr_status_name(expected), err.message);
+  return err;
 }

@@ -22,6 +22,10 @@ void tiny_close(tiny *t);
 /* Opens, trains with `options` (recipe, plan and device are set here), closes. */
 hr_status tiny_train(const char *const *overrides, hr_train_options options, hr_train_result *result, hr_error *err);
 
+/* The same where only one outcome is right; the test fails on any other. */
+hr_train_result train_ok(const char *const *overrides, hr_train_options options);
+hr_error train_fails(const char *const *overrides, hr_train_options options, hr_status expected);
+
 /* A fresh empty folder that is unique to the process; and its removal with all below it. */
 const char *folder_make(const char *name);
 void folder_remove(const char *path);

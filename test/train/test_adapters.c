@@ -26,23 +26,6 @@
 #define DROPS "model.adapters={rank: 4, alpha: 8, targets: all-linear, dropout: 0.25}"
 #define NF4   "model.quantize.kind=nf4"
 
-static hr_train_result train_ok(const char *const *overrides, hr_train_options options) {
-  hr_train_result result;
-  hr_error err = {0};
-  hr_status status = tiny_train(overrides, options, &result, &err);
-  if (status != HR_OK) fail_msg("%s: %s: %s", hr_status_name(status), err.place, err.message);
-  return result;
-}
-
-static hr_error train_fails(const char *const *overrides, hr_train_options options, hr_status expected) {
-  hr_train_result result;
-  hr_error err = {0};
-  hr_status status = tiny_train(overrides, options, &result, &err);
-  if (status != expected)
-    fail_msg("%s instead of %s: %s", hr_status_name(status), hr_status_name(expected), err.message);
-  return err;
-}
-
 static void resume_everywhere(const char *const *overrides) {
   hr_train_result whole = train_ok(overrides, (hr_train_options){0});
   for (int64_t stop = 1; stop < 8; stop += 3) {

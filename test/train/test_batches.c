@@ -80,14 +80,6 @@ static int group_teardown(void **state) {
   return unlink(data_set + strlen("data.path="));
 }
 
-static hr_train_result train_ok(const char *const *overrides, hr_train_options options) {
-  hr_train_result result;
-  hr_error err = {0};
-  hr_status status = tiny_train(overrides, options, &result, &err);
-  if (status != HR_OK) fail_msg("%s: %s: %s", hr_status_name(status), err.place, err.message);
-  return result;
-}
-
 /* Writes the manifest of a generation again as it was before it held the position. */
 static void state_remove(const char *out, int64_t step) {
   char name[64];

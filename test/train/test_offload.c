@@ -38,14 +38,6 @@ static overrides with(const char *const *first, const char *const *second) {
   return all;
 }
 
-static hr_train_result train_ok(const overrides *all, hr_train_options options) {
-  hr_train_result result;
-  hr_error err = {0};
-  hr_status status = tiny_train(all->list, options, &result, &err);
-  if (status != HR_OK) fail_msg("%s: %s: %s", hr_status_name(status), err.place, err.message);
-  return result;
-}
-
 static const char *const tiers[][5] = {
     {"memory.offload.optimizer=host"},
     {"memory.offload.optimizer=disk"},
@@ -61,10 +53,10 @@ static const char *const tiers[][5] = {
 
 static void tiers_agree(const char *const *variant) {
   overrides base = with(shape, variant);
-  hr_train_result resident = train_ok(&base, (hr_train_options){0});
+  hr_train_result resident = train_ok(base.list, (hr_train_options){0});
   for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++) {
     overrides moved = with(base.list, tiers[i]);
-    hr_train_result result = train_ok(&moved, (hr_train_options){0});
+    hr_train_result result = train_ok(moved.list, (hr_train_options){0});
     if (strcmp(result.weights_sha256, resident.weights_sha256) != 0)
       fail_msg("%s%s changes the weights", tiers[i][0], tiers[i][1] ? ", ..." : "");
     assert_true(result.loss == resident.loss);
@@ -92,11 +84,11 @@ static void test_accumulation(void **state) {
 static void test_resume_elsewhere(void **state) {
   (void)state;
   overrides resident = with(shape, NULL), moved = with(shape, tiers[8]);
-  hr_train_result whole = train_ok(&resident, (hr_train_options){0});
+  hr_train_result whole = train_ok(resident.list, (hr_train_options){0});
   for (int way = 0; way < 2; way++) {
     const char *out = folder_make("offload-resume");
-    train_ok(way ? &moved : &resident, (hr_train_options){.out = out, .stop_at = 2});
-    hr_train_result rest = train_ok(way ? &resident : &moved, (hr_train_options){.out = out, .resume = true});
+    train_ok(way ? moved.list : resident.list, (hr_train_options){.out = out, .stop_at = 2});
+    hr_train_result rest = train_ok(way ? resident.list : moved.list, (hr_train_options){.out = out, .resume = true});
     assert_int_equal(rest.steps_here, 2);
     assert_string_equal(rest.weights_sha256, whole.weights_sha256);
     folder_remove(out);
@@ -129,7 +121,8 @@ static void test_six_times_the_device(void **state) {
     fail_msg("%llu bytes of state, arena of %llu", (unsigned long long)state_bytes, (unsigned long long)arena);
   tiny_close(&t);
   overrides plain = with(deep, (const char *const[]){"training.clip_norm=null", NULL});
-  hr_train_result resident = train_ok(&plain, (hr_train_options){0}), moved = train_ok(&all, (hr_train_options){0});
+  hr_train_result resident = train_ok(plain.list, (hr_train_options){0}),
+                  moved = train_ok(all.list, (hr_train_options){0});
   assert_string_equal(resident.weights_sha256, moved.weights_sha256);
 }
 
@@ -159,7 +152,7 @@ static void fault_met(int error, const char *message) {
   const char *out = folder_make("offload-fault");
   hr_train_result result;
   hr_error err = {0};
-  train_ok(&moved, (hr_train_options){.out = out, .stop_at = 2});
+  train_ok(moved.list, (hr_train_options){.out = out, .stop_at = 2});
   real = hr__file_calls;
   fault_calls = 0;
   fault_at = 120; /* after loading, which writes less often */
@@ -169,9 +162,9 @@ static void fault_met(int error, const char *message) {
   hr__file_calls = real;
   assert_int_equal(status, HR_IO);
   if (!strstr(err.message, message) || !strstr(err.message, "adam.")) fail_msg("%s", err.message);
-  hr_train_result rest = train_ok(&moved, (hr_train_options){.out = out, .resume = true});
+  hr_train_result rest = train_ok(moved.list, (hr_train_options){.out = out, .resume = true});
   overrides resident = with(shape, NULL);
-  assert_string_equal(rest.weights_sha256, train_ok(&resident, (hr_train_options){0}).weights_sha256);
+  assert_string_equal(rest.weights_sha256, train_ok(resident.list, (hr_train_options){0}).weights_sha256);
   folder_remove(out);
   free((void *)(uintptr_t)out);
 }

@@ -26,14 +26,6 @@ static const char *const *joined(const char *const *a, const char *const *b) {
   return all;
 }
 
-static hr_train_result train_ok(const char *const *overrides, hr_train_options options) {
-  hr_train_result result;
-  hr_error err = {0};
-  hr_status status = tiny_train(overrides, options, &result, &err);
-  if (status != HR_OK) fail_msg("%s: %s: %s", hr_status_name(status), err.place, err.message);
-  return result;
-}
-
 /* What differs between optimizers; the vocabulary of 256 x 16 is stored in 8 bits, all else is smaller. */
 static const char *const optimizers[][SETTINGS] = {
     {"training.optimizer.kind=adamw"},

@@ -20,23 +20,6 @@
     __VA_ARGS__, NULL                                                                                                  \
   }
 
-static hr_train_result train_ok(const char *const *overrides, hr_train_options options) {
-  hr_train_result result;
-  hr_error err = {0};
-  hr_status status = tiny_train(overrides, options, &result, &err);
-  if (status != HR_OK) fail_msg("%s: %s: %s", hr_status_name(status), err.place, err.message);
-  return result;
-}
-
-static hr_error train_fails(const char *const *overrides, hr_train_options options, hr_status expected) {
-  hr_train_result result;
-  hr_error err = {0};
-  hr_status status = tiny_train(overrides, options, &result, &err);
-  if (status != expected)
-    fail_msg("%s instead of %s: %s", hr_status_name(status), hr_status_name(expected), err.message);
-  return err;
-}
-
 static void test_loss_falls(void **state) {
   (void)state;
   hr_train_result first = train_ok(OVERRIDES("training.steps=1"), (hr_train_options){0});
