@@ -89,14 +89,30 @@ static hr_status device_launch(hr_device *device, const hr_launch *launch) {
   return launch->kernel->run(&launch->call);
 }
 
+static const hr_cuda_launcher *launcher_of(const hr_kernel *kernel) {
+  return (const hr_cuda_launcher *)kernel; /* its first member, and kernels come from no other place */
+}
+
+/* Runs launches[i] and those of its neighbours that go together with it; *i moves on behind them. */
+static hr_status launches_run(const hr_launch *launches, size_t count, size_t *i) {
+  const hr_launch *first = &launches[*i];
+  const hr_cuda_launcher *launcher = launcher_of(first->kernel);
+  size_t many = 1;
+  while (launcher->run_many && *i + many < count && first[many].kernel == first->kernel)
+    many++;
+  hr_status status = many > 1 ? launcher->run_many(first, many) : first->kernel->run(&first->call);
+  if (status == HR_OK) *i += many;
+  return status;
+}
+
 /* Runs all launches into a stream under capture. On failure *failed is the launch that was refused. */
 static cudaError_t launches_capture(hr_cuda_state *state, const hr_launch *launches, size_t count, cudaGraph_t *graph,
                                     size_t *failed) {
   cudaError_t error = cudaStreamBeginCapture(state->stream, cudaStreamCaptureModeRelaxed);
   if (error != cudaSuccess) return error;
   size_t i = 0;
-  while (i < count && launches[i].kernel->run(&launches[i].call) == HR_OK)
-    i++;
+  while (i < count && launches_run(launches, count, &i) == HR_OK)
+    continue;
   *failed = i;
   error = cudaStreamEndCapture(state->stream, graph);
   if (i < count && error == cudaSuccess) {
@@ -181,8 +197,9 @@ static const hr_device_functions functions = {arena_create,       arena_destroy,
 static cudaError_t functions_load(void) {
   for (const auto &entry : launchers)
     for (const void *function : entry.launcher->functions) {
+      if (!function) break;
       cudaFuncAttributes attributes;
-      cudaError_t error = function ? cudaFuncGetAttributes(&attributes, function) : cudaSuccess;
+      cudaError_t error = cudaFuncGetAttributes(&attributes, function);
       if (error != cudaSuccess) return error;
     }
   return cudaSuccess;

@@ -4,6 +4,7 @@
 #define HR_DEV_CUDA_LAUNCH_CUH
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #define _Static_assert static_assert
@@ -22,10 +23,14 @@ struct hr_cuda_state {
 
 /* An op's kernel with all device functions it may launch. They are loaded when the device is opened: loading takes
  * device memory, and the step may take none. */
-enum { HR_CUDA_FUNCTIONS = 8 };
+enum { HR_CUDA_FUNCTIONS = 48 };
 struct hr_cuda_launcher {
   hr_kernel kernel;
-  const void *functions[HR_CUDA_FUNCTIONS];
+  const void *functions[HR_CUDA_FUNCTIONS]; /* ended by NULL where there are fewer */
+  /* (optional) does launches[0..count), neighbours in a recording that all have this kernel, in fewer launches of the
+   * device than one each: optimizers and casts over many small tensors. No launch may read what another one of them
+   * writes, and the results are those of one after another. */
+  hr_status (*run_many)(const hr_launch *launches, size_t count) = nullptr;
 };
 
 static inline hr_cuda_state *device_state(const hr_call *call) {
@@ -54,13 +59,17 @@ static inline int64_t desc_rows(const hr_desc &desc) {
   return columns > 0 ? desc_count(desc) / columns : 0;
 }
 
-/* bf16 is storage only: all arithmetic is f32. */
+/* bf16 and f16 are storage only: all arithmetic outside products is f32. */
 typedef __nv_bfloat16 bf16;
+typedef __half f16;
 __device__ inline float to_float(float x) {
   return x;
 }
 __device__ inline float to_float(bf16 x) {
   return __bfloat162float(x);
+}
+__device__ inline float to_float(f16 x) {
+  return __half2float(x);
 }
 template <typename T> __device__ inline T from_float(float x);
 template <> __device__ inline float from_float<float>(float x) {
@@ -68,6 +77,17 @@ template <> __device__ inline float from_float<float>(float x) {
 }
 template <> __device__ inline bf16 from_float<bf16>(float x) {
   return __float2bfloat16_rn(x);
+}
+template <> __device__ inline f16 from_float<f16>(float x) {
+  return __float2half_rn(x);
+}
+
+/* Calls `function` with a value of the C++ type that a float dtype stands for: by_dtype(dtype, [&](auto t) { using T =
+ * decltype(t); ... }). */
+template <typename F> static hr_status by_dtype(hr_dtype dtype, const F &function) {
+  if (dtype == HR_BF16) return function(bf16());
+  if (dtype == HR_F16) return function(f16());
+  return function(float());
 }
 
 /* N neighbouring elements, moved in pieces of up to 16 bytes. */
