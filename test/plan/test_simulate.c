@@ -29,7 +29,7 @@ static void test_makespan(void **state) {
   hr_id x = hr__input(&b, "x", hr__desc1(HR_F32, COUNT));
   graph->buffers[graph->values[m].buffer].home = HR_TIER_HOST;
   graph->buffers[graph->values[v].buffer].home = HR_TIER_DISK;
-  hr_id first = hr__fetch(&b, m, false), second = hr__fetch(&b, v, true);
+  hr_id first = hr__fetch(&b, m, HR_NONE, false), second = hr__fetch(&b, v, HR_NONE, true);
   hr_id y = hr__add(&b, x, x, 1.0f);
   hr_id got = hr__wait(&b, first, m, HR_NONE);
   hr__wait(&b, second, v, hr__node_out(&b, second, 1));
