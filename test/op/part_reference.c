@@ -198,6 +198,7 @@ static void rope_reference(const reference_call *c) {
         int64_t left = row * C + head + i, right = left + half;
         double cosine = c->in[1][row % T * half + i], sine = c->in[1][(T + row % T) * half + i];
         if (a->inverse) sine = -sine;
+        if (a->heads && head >= a->heads * a->head_dim) cosine = 1.0, sine = 0.0;
         c->out[0][left] = c->in[0][left] * cosine - c->in[0][right] * sine;
         c->out[0][right] = c->in[0][right] * cosine + c->in[0][left] * sine;
       }
@@ -290,16 +291,27 @@ static double sigmoid(double x) {
   return 1.0 / (1.0 + exp(-x));
 }
 
+/* Packed, gate and up of element i of y (with `columns` of its own) lie in one row of twice as many. */
+static int64_t packed_gate(int64_t i, int64_t columns) {
+  return i / columns * 2 * columns + i % columns;
+}
+
 static void swiglu_reference(const reference_call *c) {
-  for (int64_t i = 0, count = elements(&c->in_desc[0]); i < count; i++)
-    c->out[0][i] = c->in[0][i] * sigmoid(c->in[0][i]) * c->in[1][i];
+  int64_t I = hr_desc_columns(&c->out_desc[0]);
+  for (int64_t i = 0, count = elements(&c->out_desc[0]); i < count; i++) {
+    int64_t at = c->in[1] ? i : packed_gate(i, I);
+    double g = c->in[0][at], u = c->in[1] ? c->in[1][i] : c->in[0][at + I];
+    c->out[0][i] = g * sigmoid(g) * u;
+  }
 }
 
 static void swiglu_bwd_reference(const reference_call *c) {
+  int64_t I = hr_desc_columns(&c->in_desc[0]);
   for (int64_t i = 0, count = elements(&c->in_desc[0]); i < count; i++) {
-    double dy = c->in[0][i], g = c->in[1][i], u = c->in[2][i], s = sigmoid(g);
-    c->out[0][i] = dy * u * (s + g * s * (1.0 - s));
-    c->out[1][i] = dy * g * s;
+    int64_t at = c->in[2] ? i : packed_gate(i, I);
+    double dy = c->in[0][i], g = c->in[1][at], u = c->in[2] ? c->in[2][i] : c->in[1][at + I], s = sigmoid(g);
+    c->out[0][at] = dy * u * (s + g * s * (1.0 - s));
+    *(c->in[2] ? &c->out[1][i] : &c->out[0][at + I]) = dy * g * s;
   }
 }
 
