@@ -14,6 +14,7 @@
 #include "op/dropout.h"
 #include "op/embedding.h"
 #include "op/head_loss.h"
+#include "op/lora_up.h"
 #include "op/loss_seed.h"
 #include "op/nf4.h"
 #include "op/rmsnorm.h"
@@ -83,6 +84,50 @@ static void linear_db_reference(const reference_call *c) {
       sum += c->in[0][r * O + o];
     c->out[0][o] = sum;
   }
+}
+
+/* Column `column` of y: its group and row of B, or -1. */
+static int lora_group(const hr_lora_up_args *a, int64_t column, int64_t *row) {
+  int64_t before = 0;
+  for (int g = 0; g < a->groups; g++) {
+    *row = before + column - a->first[g];
+    if (column >= a->first[g] && column < a->first[g] + a->rows[g]) return g;
+    before += a->rows[g];
+  }
+  return -1;
+}
+
+/* h [rows, groups * rank], B [sum of rows, rank], add? [rows, columns] */
+static void lora_up_reference(const reference_call *c) {
+  const hr_lora_up_args *a = c->args;
+  int64_t rows = hr_desc_rows(&c->in_desc[0]), row;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t o = 0; o < a->columns; o++) {
+      int g = lora_group(a, o, &row);
+      double sum = 0.0;
+      for (int64_t k = 0; g >= 0 && k < a->rank; k++)
+        sum += c->in[0][(r * a->groups + g) * a->rank + k] * c->in[1][row * a->rank + k];
+      c->out[0][r * a->columns + o] = (double)a->scale * sum + (c->in[2] ? c->in[2][r * a->columns + o] : 0.0);
+    }
+}
+
+/* dy, h, B, partial? -> dh, dB */
+static void lora_up_bwd_reference(const reference_call *c) {
+  const hr_lora_up_args *a = &((const hr_lora_up_bwd_args *)c->args)->up;
+  int64_t rows = hr_desc_rows(&c->in_desc[0]), row;
+  for (int64_t i = 0; i < elements(&c->out_desc[0]); i++)
+    c->out[0][i] = 0.0;
+  for (int64_t i = 0; i < elements(&c->out_desc[1]); i++)
+    c->out[1][i] = c->in[3] ? c->in[3][i] : 0.0;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t o = 0; o < a->columns; o++) {
+      int g = lora_group(a, o, &row);
+      double dy = (double)a->scale * c->in[0][r * a->columns + o];
+      for (int64_t k = 0; g >= 0 && k < a->rank; k++) {
+        c->out[0][(r * a->groups + g) * a->rank + k] += dy * c->in[2][row * a->rank + k];
+        c->out[1][row * a->rank + k] += dy * c->in[1][(r * a->groups + g) * a->rank + k];
+      }
+    }
 }
 
 static void dropout_reference(const reference_call *c) {
@@ -538,6 +583,8 @@ static const reference references[] = {
     {.op = "linear_dx", .run = linear_dx_reference},
     {.op = "linear_dw", .run = linear_dw_reference},
     {.op = "linear_db", .run = linear_db_reference, .loose = 1u << 0},
+    {.op = "lora_up", .run = lora_up_reference, .differentiable = true},
+    {.op = "lora_up_bwd", .run = lora_up_bwd_reference},
     {.op = "dropout", .run = dropout_reference, .differentiable = true},
     {.op = "nf4_unpack", .run = nf4_unpack_reference},
     {.op = "embedding", .run = embedding_reference, .differentiable = true, .loose = 1u << 1},
