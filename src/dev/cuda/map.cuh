@@ -7,7 +7,7 @@
 
 #include "dev/cuda/launch.cuh"
 
-enum { MAP_WIDTH = 4, MAP_THREADS = 256, MAP_BLOCKS = 4096 };
+enum { MAP_WIDTH = WIDE, MAP_THREADS = 256, MAP_BLOCKS = 4096 };
 
 template <typename T, int N> struct pointers { T *at[N]; };
 
@@ -57,11 +57,11 @@ static hr_status map_run(const hr_call *call, const F &function) {
   bool packed = true;
   for (int t = 0; t < IN; t++) {
     in.at[t] = (const From *)call->in[t].data;
-    packed = packed && aligned(in.at[t], sizeof(pack<From, MAP_WIDTH>));
+    packed = packed && wide(in.at[t]);
   }
   for (int t = 0; t < OUT; t++) {
     out.at[t] = (To *)call->out[t].data;
-    packed = packed && aligned(out.at[t], sizeof(pack<To, MAP_WIDTH>));
+    packed = packed && wide(out.at[t]);
   }
   int64_t count = desc_count(call->out[0].desc), packs = packed ? count / MAP_WIDTH : 0;
   int64_t pieces = packs + (count - packs * MAP_WIDTH), blocks = (pieces + MAP_THREADS - 1) / MAP_THREADS;
