@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "graph/adjoint.h"
+#include "op/lora_up_cuda.h"
 #include "op/product.h"
 #include "op/shapes.h"
 #include "op/stream.h"
@@ -207,7 +208,7 @@ static size_t lora_up_workspace(const hr_op_view *view, hr_device_kind kind, int
 
 static size_t lora_up_bwd_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
   lora l = lora_bwd_of(&view->in[1], view->args, view->in[3].rank != 0);
-  return kind == HR_CPU ? layout_of(&l, threads).bytes : 0;
+  return kind == HR_CPU ? layout_of(&l, threads).bytes : hr__lora_cuda_of(l.rows, l.dtype, &l.args).bytes;
 }
 
 typedef struct lora_plan {
@@ -386,7 +387,7 @@ const hr_op hr_op_lora_up = {
     .alias = {{2, 0, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,
     .axes = HR_AXES_ROWS,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = lora_up_shape,
     .grad = lora_up_grad,
     .cost = lora_up_cost,
@@ -405,7 +406,7 @@ const hr_op hr_op_lora_up_bwd = {
     .alias = {{3, 1, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,
     .axes = HR_AXES_NONE,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = lora_up_bwd_shape,
     .cost = lora_up_bwd_cost,
     .workspace = lora_up_bwd_workspace,
