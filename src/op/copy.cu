@@ -89,6 +89,24 @@ static void group_add(copy_group *group, const hr_call *call) {
   group->first[t + 1] = group->first[t] + (int32_t)divide_up(count, COPY_CHUNK);
 }
 
+static bool overlap(const void *a, int64_t a_bytes, const void *b, int64_t b_bytes) {
+  return (const char *)a < (const char *)b + b_bytes && (const char *)b < (const char *)a + a_bytes;
+}
+
+/* Whether a call of the group's types touches what the group writes, or writes what it reads: the plan gives memory on
+ * as soon as its last reader is through, so a later copy may well lie on the operand of an earlier one. */
+static bool group_meets(const copy_group &group, const hr_call *call, int64_t from_size, int64_t to_size) {
+  const void *from = call->in[0].data, *to = call->out[0].data;
+  int64_t count = desc_count(call->in[0].desc);
+  for (int32_t t = 0; t < group.tensors; t++) {
+    int64_t read = group.count[t] * from_size, written = group.count[t] * to_size;
+    if (overlap(to, count * to_size, group.from[t], read) || overlap(to, count * to_size, group.to[t], written) ||
+        overlap(from, count * from_size, group.to[t], written))
+      return true;
+  }
+  return false;
+}
+
 /* A group has one pair of types. */
 static hr_status copy_run_many(const hr_launch *launches, size_t count) {
   copy_group group = {};
@@ -96,7 +114,8 @@ static hr_status copy_run_many(const hr_launch *launches, size_t count) {
   cudaStream_t stream = call_stream(&launches[0].call);
   for (size_t i = 0; i < count; i++) {
     const hr_call *call = &launches[i].call;
-    bool fits = call->in[0].desc.dtype == from && call->out[0].desc.dtype == to && group.tensors < COPY_TENSORS;
+    bool fits = call->in[0].desc.dtype == from && call->out[0].desc.dtype == to && group.tensors < COPY_TENSORS &&
+                !group_meets(group, call, from == HR_F32 ? 4 : 2, to == HR_F32 ? 4 : 2);
     if (!fits) {
       hr_status status = group_run(&group, from, to, stream);
       if (status != HR_OK) return status;

@@ -139,7 +139,7 @@ static __global__ void __launch_bounds__(ROW_THREADS)
                         int64_t columns, bool packed) {
   int64_t begin = blockIdx.x, token = (int64_t)(sorted[begin] >> 32);
   if (token >= rows || (begin > 0 && (int64_t)(sorted[begin - 1] >> 32) == token)) return;
-  for (int64_t at = threadIdx.x * WIDE; at < columns; at += ROW_THREADS * WIDE) {
+  for (int64_t at = threadIdx.x * WIDE; at < columns; at += blockDim.x * WIDE) {
     float sum[WIDE] = {};
     if (partial) row_read(partial + token * columns, at, columns, packed, sum);
     for (int64_t s = begin; s < count && (int64_t)(sorted[s] >> 32) == token; s += DW_ROWS) {

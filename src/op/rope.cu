@@ -1,7 +1,7 @@
 /* Rotary positions on CUDA.
  *
  * rope: threads of a block stand for (row, lane of heads, pack of pairs). A thread keeps cosines and sines of its pairs
- * and turns them in every lanes-th head, ROPE_HEADS heads in flight. N pairs to a thread: WIDE, or one where head_dim
+ * and turns them in every lanes-th head. N pairs to a thread: WIDE, or one where head_dim
  * or addresses are odd.
  */
 #include "dev/cuda/launch.cuh"
@@ -9,7 +9,7 @@ extern "C" {
 #include "op/rope.h"
 }
 
-enum { ROPE_THREADS = 256, ROPE_HEADS = 2, ROPE_HEADS_EACH = 4, TABLE_PAIRS = 256 };
+enum { ROPE_THREADS = 256, ROPE_HEADS_EACH = 4, TABLE_PAIRS = 256 };
 
 /* Frequencies are computed on the host, by the same function as for the CPU: an error of one bit grows with the
  * position. */
@@ -55,36 +55,22 @@ struct rope_shape {
   float sign;       /* of sines */
 };
 
-/* Turns ROPE_HEADS heads, `lanes` apart from `head` on, at pack `at` of each. All is read before anything is written:
- * y may lie on x. */
+/* Turns N pairs and writes them; the right half of a head lies `half` elements behind the left one. */
 template <typename T, int N>
-__device__ inline void heads_turn(const T *x, T *y, const rope_shape &s, int64_t head, int64_t at, const float *c,
-                                  const float *sine) {
-  int64_t half = s.head_dim / 2;
-  pack<T, N> left[ROPE_HEADS], right[ROPE_HEADS];
+__device__ inline void pairs_turn(const pack<T, N> &left, const pack<T, N> &right, const float *cosine,
+                                  const float *sine, T *to, int64_t half) {
+  pack<T, N> a, b;
 #pragma unroll
-  for (int k = 0; k < ROPE_HEADS; k++) {
-    int64_t from = (head + k * s.lanes) * s.head_dim + at * N;
-    if (head + k * s.lanes >= s.heads) break;
-    left[k] = pack_load<N>(x + from);
-    right[k] = pack_load<N>(x + from + half);
+  for (int e = 0; e < N; e++) {
+    float l = to_float(left.value[e]), r = to_float(right.value[e]);
+    a.value[e] = from_float<T>(l * cosine[e] - r * sine[e]);
+    b.value[e] = from_float<T>(r * cosine[e] + l * sine[e]);
   }
-#pragma unroll
-  for (int k = 0; k < ROPE_HEADS; k++) {
-    int64_t to = (head + k * s.lanes) * s.head_dim + at * N;
-    if (head + k * s.lanes >= s.heads) break;
-    float a[N], b[N];
-#pragma unroll
-    for (int e = 0; e < N; e++) {
-      float l = to_float(left[k].value[e]), r = to_float(right[k].value[e]);
-      a[e] = l * c[e] - r * sine[e];
-      b[e] = r * c[e] + l * sine[e];
-    }
-    pack_write<N>(y + to, a);
-    pack_write<N>(y + to + half, b);
-  }
+  pack_store<N>(to, a);
+  pack_store<N>(to + half, b);
 }
 
+/* Two heads at a time. A thread reads both before it writes: y may lie on x. */
 template <typename T, int N>
 static __global__ void __launch_bounds__(ROPE_THREADS)
     rope_kernel(const T *x, const float *cosines, const float *sines, T *y, rope_shape s) {
@@ -92,23 +78,32 @@ static __global__ void __launch_bounds__(ROPE_THREADS)
   int lane = group % s.lanes;
   int64_t row = (int64_t)blockIdx.x * s.block_rows + group / s.lanes;
   if (row >= s.rows) return;
-  int64_t half = s.head_dim / 2, angles = row % s.positions * half;
+  int64_t half = s.head_dim / 2, angles = row % s.positions * half, step = s.lanes * s.head_dim;
   x += row * s.columns;
   y += row * s.columns;
   for (int64_t at = pack_thread; at < s.packs; at += s.pack_threads) {
-    float c[N], sine[N];
-    pack_read<N>(cosines + angles + at * N, c);
+    float cosine[N], sine[N];
+    pack_read<N>(cosines + angles + at * N, cosine);
     pack_read<N>(sines + angles + at * N, sine);
 #pragma unroll
     for (int e = 0; e < N; e++)
       sine[e] *= s.sign;
-    for (int64_t head = lane; head < s.heads; head += ROPE_HEADS * s.lanes)
-      heads_turn<T, N>(x, y, s, head, at, c, sine);
+    int64_t offset = lane * s.head_dim + at * N;
+    for (int64_t head = lane; head < s.heads; head += 2 * s.lanes, offset += 2 * step) {
+      bool second = head + s.lanes < s.heads;
+      pack<T, N> left = pack_load<N>(x + offset), right = pack_load<N>(x + offset + half), left2, right2;
+      if (second) {
+        left2 = pack_load<N>(x + offset + step);
+        right2 = pack_load<N>(x + offset + step + half);
+      }
+      pairs_turn<T, N>(left, right, cosine, sine, y + offset, half);
+      if (second) pairs_turn<T, N>(left2, right2, cosine, sine, y + offset + step, half);
+    }
   }
   if (x == y) return;
-  int64_t turned = s.heads * s.head_dim;
-  for (int64_t i = turned + (lane * s.pack_threads + pack_thread) * N; i < s.columns; i += s.lanes * s.pack_threads * N)
-    *(pack<T, N> *)(y + i) = pack_load<N>(x + i);
+  int64_t others = (int64_t)s.lanes * s.pack_threads * N;
+  for (int64_t i = s.heads * s.head_dim + (lane * s.pack_threads + pack_thread) * N; i < s.columns; i += others)
+    pack_store<N>(y + i, pack_load<N>(x + i));
 }
 
 template <typename T, int N> static hr_status rope_launch(const hr_call *call) {

@@ -62,7 +62,7 @@ static __global__ void __launch_bounds__(SLICE_THREADS) join_kernel(const T *par
       else
         result.value[e] = sum ? before.value[e] : from_float<T>(-0.0f);
     }
-    *(pack<T, N> *)(y + i) = result;
+    pack_store<N>(y + i, result);
   }
 }
 

@@ -7,6 +7,8 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include <string.h>
+
 #define _Static_assert static_assert
 extern "C" {
 #include "dev/cuda/limits.h"
@@ -99,6 +101,18 @@ enum { WIDE = 8 };
 template <int N, typename T> __device__ inline pack<T, N> pack_load(const T *from) {
   return *(const pack<T, N> *)from;
 }
+/* The compiler would take a pack apart and store its elements one by one: 16 bytes go as such. */
+template <int N, typename T> __device__ inline void pack_store(T *to, const pack<T, N> &block) {
+  if constexpr (sizeof block % sizeof(uint4) == 0) {
+    uint4 words[sizeof block / sizeof(uint4)];
+    memcpy(words, &block, sizeof block);
+#pragma unroll
+    for (size_t i = 0; i < sizeof block / sizeof(uint4); i++)
+      __stwb((uint4 *)to + i, words[i]);
+  } else {
+    *(pack<T, N> *)to = block;
+  }
+}
 template <int N, typename T> __device__ inline void pack_read(const T *from, float *to) {
   pack<T, N> block = pack_load<N>(from);
 #pragma unroll
@@ -110,7 +124,7 @@ template <int N, typename T> __device__ inline void pack_write(T *to, const floa
 #pragma unroll
   for (int e = 0; e < N; e++)
     block.value[e] = from_float<T>(from[e]);
-  *(pack<T, N> *)to = block;
+  pack_store<N>(to, block);
 }
 
 /* Absent operands (NULL) do not stand in the way. */

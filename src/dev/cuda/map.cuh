@@ -35,7 +35,7 @@ __global__ void map_kernel(pointers<const From, IN> in, pointers<To, OUT> out, i
     }
 #pragma unroll
     for (int t = 0; t < OUT; t++)
-      ((pack<To, MAP_WIDTH> *)out.at[t])[i] = to[t];
+      pack_store<MAP_WIDTH>(out.at[t] + i * MAP_WIDTH, to[t]);
   }
   for (int64_t i = packs * MAP_WIDTH + thread; i < count; i += stride) {
     float x[IN], y[OUT];
