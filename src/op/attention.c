@@ -3,6 +3,7 @@
 #include "op/attention.h"
 
 #include "base/mem.h"
+#include "dev/cuda/limits.h"
 #include "graph/adjoint.h"
 #include "op/attention_parts.h"
 #include "op/product.h"
@@ -186,14 +187,21 @@ static size_t workspace_bytes(const hr_attention_cuts *c, bool backward, int thr
   return (size_t)(workers < 1 ? 1 : workers) * layout_of(c, backward).floats * sizeof(float);
 }
 
+/* On CUDA: what cuDNN may take, or two floats for every query in the backward kernels of our own. */
+static size_t cuda_workspace(const hr_attention_cuts *c, bool backward) {
+  size_t cap = hr__cudnn_attention_cap(c->batch, c->length, c->heads, c->groups, c->dim, backward);
+  size_t own = backward ? (size_t)c->batch * (size_t)c->heads * (size_t)c->length * 2 * sizeof(float) : 0;
+  return own > cap ? own : cap;
+}
+
 static size_t attention_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
   hr_attention_cuts c = view_cuts(view);
-  return kind == HR_CPU ? workspace_bytes(&c, false, threads) : 0;
+  return kind == HR_CPU ? workspace_bytes(&c, false, threads) : cuda_workspace(&c, false);
 }
 
 static size_t attention_bwd_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
   hr_attention_cuts c = view_cuts(view);
-  return kind == HR_CPU ? workspace_bytes(&c, true, threads) : 0;
+  return kind == HR_CPU ? workspace_bytes(&c, true, threads) : cuda_workspace(&c, true);
 }
 
 static void attention_release(void *prepared) {
@@ -309,7 +317,7 @@ const hr_op hr_op_attention = {
     .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1) | HR_SAVE_IN(2) | HR_SAVE_OUT(0) | HR_SAVE_OUT(1),
     .computes = 1u << 0 | 1u << 1 | 1u << 2,
     .axes = HR_AXES_BATCH,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = attention_shape,
     .grad = attention_grad,
     .cost = attention_cost,
@@ -326,7 +334,7 @@ const hr_op hr_op_attention_bwd = {
     .optional = 1u << 2 | 1u << 3,
     .args_bytes = sizeof(hr_attention_args),
     .axes = HR_AXES_BATCH,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = attention_bwd_shape,
     .cost = attention_bwd_cost,
     .workspace = attention_bwd_workspace,
