@@ -187,21 +187,25 @@ static size_t workspace_bytes(const hr_attention_cuts *c, bool backward, int thr
   return (size_t)(workers < 1 ? 1 : workers) * layout_of(c, backward).floats * sizeof(float);
 }
 
-/* On CUDA: what cuDNN may take, or two floats for every query in the backward kernels of our own. */
-static size_t cuda_workspace(const hr_attention_cuts *c, bool backward) {
-  size_t cap = hr__cudnn_attention_cap(c->batch, c->length, c->heads, c->groups, c->dim, backward);
+/* On CUDA: two floats for every query in the backward kernels of our own; 16-bit types may go through cuDNN. */
+static size_t cuda_workspace(const hr_attention_cuts *c, hr_dtype dtype, bool backward) {
   size_t own = backward ? (size_t)c->batch * (size_t)c->heads * (size_t)c->length * 2 * sizeof(float) : 0;
+  if (dtype == HR_F32) return own;
+  size_t cap = hr__cudnn_attention_cap(c->batch, c->length, c->heads, c->groups, c->dim, backward);
   return own > cap ? own : cap;
 }
 
-static size_t attention_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
+static size_t any_workspace(const hr_op_view *view, bool backward, hr_device_kind kind, int threads) {
   hr_attention_cuts c = view_cuts(view);
-  return kind == HR_CPU ? workspace_bytes(&c, false, threads) : cuda_workspace(&c, false);
+  return kind == HR_CPU ? workspace_bytes(&c, backward, threads) : cuda_workspace(&c, view->in[0].dtype, backward);
+}
+
+static size_t attention_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
+  return any_workspace(view, false, kind, threads);
 }
 
 static size_t attention_bwd_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
-  hr_attention_cuts c = view_cuts(view);
-  return kind == HR_CPU ? workspace_bytes(&c, true, threads) : cuda_workspace(&c, true);
+  return any_workspace(view, true, kind, threads);
 }
 
 static void attention_release(void *prepared) {

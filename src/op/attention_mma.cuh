@@ -18,13 +18,15 @@
 #include "op/attention_rows.cuh"
 
 /* How the work is cut for a head size; every number fits registers and shared memory of all GPUs from sm_80 on.
- * A warp owns 16 x ..._M rows: queries in forward and dq, keys in dkdv; ..._N: columns of a tile of scores. */
+ * A warp owns 16 x ..._M rows: queries in forward and dq, keys in dkdv; ..._N: columns of a tile of scores. What is read
+ * from shared memory feeds M products: with M = 1 reading takes longer than multiplying. dkdv stays at 1, since short
+ * sequences with few key/value heads would give too few blocks. */
 template <int DIM> struct mma_shape;
 template <> struct mma_shape<32> {
   static constexpr int FORWARD_M = 2, FORWARD_N = 64, DQ_M = 1, DQ_N = 64, DKDV_M = 1, DKDV_N = 64;
 };
 template <> struct mma_shape<64> {
-  static constexpr int FORWARD_M = 2, FORWARD_N = 64, DQ_M = 1, DQ_N = 64, DKDV_M = 1, DKDV_N = 64;
+  static constexpr int FORWARD_M = 2, FORWARD_N = 64, DQ_M = 2, DQ_N = 32, DKDV_M = 1, DKDV_N = 64;
 };
 template <> struct mma_shape<128> {
   static constexpr int FORWARD_M = 1, FORWARD_N = 64, DQ_M = 1, DQ_N = 32, DKDV_M = 1, DKDV_N = 32;
@@ -150,8 +152,8 @@ static __device__ inline void fragment_b(uint32_t (&b)[4], const T *tile, int ro
   matrices_load_transposed(b, shared_address(tile + row * mma_pitch<DIM> + column));
 }
 
-/* The A of all of a warp's rows, 16 M of them from `row` of a tile on: held in registers for the whole kernel where
- * there are few of them, else read again for every tile. */
+/* The A of all of a warp's rows, 16 M of them from `row` of a tile on: HELD in registers for the whole kernel where there
+ * is room, else read again for every tile. */
 template <typename T, int DIM, int M, bool HELD> struct owned_rows {
   const T *tile;
   int row;
@@ -396,7 +398,8 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dq(backward_
   copies_wait();
   __syncthreads();
 
-  owned_rows<T, DIM, M, DIM * M <= 128> q_rows, dy_rows;
+  owned_rows<T, DIM, M, DIM * M <= 128> q_rows;
+  owned_rows<T, DIM, M, DIM * M <= 64> dy_rows; /* registers for both would not do */
   q_rows.begin(q_tile, own);
   dy_rows.begin(dy_tile, own);
   mma_tiles<M, DIM / 8> sums;
