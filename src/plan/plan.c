@@ -298,6 +298,7 @@ static hr_status tier_finish(building *b, hr_tier tier) {
   out->arena_bytes = out->persistent_bytes + (program == HR_NONE ? 0 : plan->programs[program].transient_bytes[tier]);
   out->lower_bound_bytes = out->persistent_bytes + most_live;
   if (tier == HR_TIER_DEVICE) out->fixed_bytes = plan->facts.fixed_bytes + nodes_bytes(b->graph, plan->facts.kind);
+  if (tier == HR_TIER_HOST && plan->facts.kind == HR_CUDA) out->fixed_bytes = HR_CUDA_HOST_BYTES;
   if (__builtin_add_overflow((uint64_t)out->arena_bytes, out->fixed_bytes, &out->peak_bytes))
     return size_refuse(b, hr_tier_name(tier));
 

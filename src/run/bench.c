@@ -207,7 +207,8 @@ static hr_status recorded_time(const hr_bench_ring *ring, const hr_launch *launc
                                hr_error *err) {
   hr_device *device = ring->device;
   hr_recording *recording = NULL;
-  HR_TRY(device->functions->record(device, launches, count, &recording, err));
+  size_t failed;
+  HR_TRY(device->functions->record(device, launches, count, &recording, &failed, err));
   hr_status status = recording_time(device, recording, ring->sample_seconds, seconds, err);
   device->functions->recording_destroy(device, recording);
   if (status == HR_OK) *seconds /= (double)count;
