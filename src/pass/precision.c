@@ -109,9 +109,14 @@ static bool dtype_is_float(hr_dtype dtype) {
   return (HR_DTYPE_BIT(dtype) & HR_FLOATS) != 0;
 }
 
-/* Values of a model are dense and alone in their buffers. */
+/* Values of a model are dense and alone in their buffers, but for the members of stacked ones. */
 static void value_retype(hr_graph *g, hr_id value, hr_dtype dtype) {
-  g->values[value].desc.dtype = dtype;
+  size_t was = hr_dtype_bytes(g->values[value].desc.dtype);
+  for (hr_id i = 0; i <= g->values[value].members; i++) {
+    hr_value *v = &g->values[value + i];
+    v->desc.dtype = dtype;
+    v->offset = v->offset / was * hr_dtype_bytes(dtype);
+  }
   g->buffers[g->values[value].buffer].bytes = hr_desc_bytes(&g->values[value].desc);
 }
 
@@ -121,6 +126,7 @@ static hr_status parameters_retype(typing *t, hr_error *err) {
     const hr_value *value = &g->values[v];
     const hr_buffer *buffer = &g->buffers[value->buffer];
     if (!buffer->persistent || buffer->role != HR_ROLE_PARAMETER || value->producer != HR_NONE) continue;
+    if (value->base != HR_NONE) continue; /* a member: it follows */
     if (value->wide || !dtype_is_float(value->desc.dtype)) continue;
     const precision *p = t->general;
     HR_TRY(parameter_precision(t, value->name, &p, err));

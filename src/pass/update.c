@@ -19,13 +19,7 @@ typedef struct emission {
 /* A state of a parameter that begins as zero: <kind>.<parameter>. */
 static hr_id state_declare(const emission *e, const char *kind, hr_id parameter, hr_desc desc, bool paged) {
   hr_builder *b = e->b;
-  if (b->status != HR_OK) return HR_NONE;
-  const char *name = hr__arena_format(&b->graph->arena, "%s.%s", kind, b->graph->values[parameter].name);
-  if (!name) {
-    b->status = hr__nomem(&b->error);
-    return HR_NONE;
-  }
-  hr_id state = hr__persistent(b, name, HR_ROLE_OPTIMIZER, desc, (hr_init){HR_INIT_ZERO, 0});
+  hr_id state = hr__beside(b, parameter, kind, HR_ROLE_OPTIMIZER, desc, (hr_init){HR_INIT_ZERO, 0});
   if (state != HR_NONE && paged && hr_desc_count(&desc) >= HR_UPDATE_PAGED)
     b->graph->buffers[b->graph->values[state].buffer].home = HR_TIER_HOST;
   return state;
