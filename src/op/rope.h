@@ -1,5 +1,5 @@
-/* Rotary positions: rope_table makes cosines and sines, rope turns the pairs (i, i + head_dim/2) of every head by them.
- */
+/* Rotary positions: rope_table makes cosines and sines, rope turns the pairs (i, i + head_dim/2) of heads by them: of
+ * all, or of the leading ones where q, k and v lie side by side. */
 #ifndef HR_OP_ROPE_H
 #define HR_OP_ROPE_H
 
@@ -19,7 +19,8 @@ typedef struct hr_rope_table_args {
 
 typedef struct hr_rope_args {
   int64_t head_dim;
-  bool inverse; /* turns back: the gradient */
+  int64_t heads; /* leading heads that turn, the columns behind them stay; 0: all */
+  bool inverse;  /* turns back: the gradient */
 } hr_rope_args;
 
 extern const hr_op hr_op_rope_table;
@@ -28,6 +29,7 @@ extern const hr_op hr_op_rope;
 hr_id hr__rope_table(hr_builder *b, const hr_rope_table_args *args); /* f32 [2, length, head_dim/2]: cos, then sin */
 
 /* x [B, T, heads * head_dim], table [2, T, head_dim/2] -> the shape of x */
-hr_id hr__rope(hr_builder *b, hr_id x, hr_id table, int64_t head_dim);
+hr_id hr__rope(hr_builder *b, hr_id x, hr_id table, int64_t head_dim); /* all heads */
+hr_id hr__rope_heads(hr_builder *b, hr_id x, hr_id table, int64_t head_dim, int64_t heads);
 
 #endif
