@@ -94,6 +94,16 @@ static void sgd_emit(const emission *e, hr_id parameter, hr_id gradient, rates o
   hr__sgd_momentum(e->b, parameter, gradient, sum, e->control, e->norm, &args);
 }
 
+/* Of a parameter, or of the smallest member of a stacked one. */
+static int64_t least_elements(const hr_graph *g, hr_id parameter) {
+  int64_t least = hr_desc_count(&g->values[parameter].desc);
+  for (hr_id i = 1; i <= g->values[parameter].members; i++) {
+    int64_t own = hr_desc_count(&g->values[parameter + i].desc);
+    if (own < least) least = own;
+  }
+  return least;
+}
+
 static void step_emit(const emission *e, hr_id parameter) {
   hr_value value = e->b->graph->values[parameter]; /* the table grows */
   rates own = rates_find(e->settings, &value);
@@ -102,7 +112,7 @@ static void step_emit(const emission *e, hr_id parameter) {
     sgd_emit(e, parameter, value.gradient, own);
   else if (e->settings->optimizer == HR_OPTIMIZER_ADAMW)
     adamw_emit(e, parameter, value.gradient, own, e->settings->state);
-  else if (hr_desc_count(&value.desc) >= HR_UPDATE_8BIT)
+  else if (least_elements(e->b->graph, parameter) >= HR_ADAMW8BIT_LEAST)
     adamw8bit_emit(e, parameter, value.gradient, own);
   else
     adamw_emit(e, parameter, value.gradient, own, HR_F32);
