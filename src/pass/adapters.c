@@ -1,11 +1,12 @@
 /* The adapters pass (LoRA): every linear that a target names gets a second way of rank r around its frozen weight,
  *
- *   h = dropout(x) At;  t = add + scale * h Bt;  y = t + x Wt (+ bias)      A [r, in], B [out, r]
+ *   y = x Wt (+ bias) (+ residual);  h = dropout(x) At;  y = y + scale * h Bt      A [r, in], B [out, r]
  *
- * on top of what the linear adds to (a residual, or nothing). The adapters of a stacked linear's modules are stacked as
- * well, A [modules * r, in] and B [their rows, r], so that they take three nodes and not three each; they drop the same
- * elements of x. A and B are shared by all programs and stay f32 in every precision; all other parameters are frozen,
- * so that nothing of theirs is kept, summed or updated. Programs that only evaluate do not drop.
+ * summed in place. Adapters stand behind their linear, so that in backward their gradients, which need x, are done
+ * before the gradient of x by the linear, as large as x, is made. The adapters of a stacked linear's modules are
+ * stacked as well, A [modules * r, in] and B [their rows, r], so that they take three nodes and not three each; they
+ * drop the same elements of x. A and B are shared by all programs and stay f32 in every precision; all other parameters
+ * are frozen, so that nothing of theirs is kept, summed or updated. Programs that only evaluate do not drop.
  */
 #include "pass/adapters.h"
 
@@ -221,30 +222,42 @@ static hr_id adapters_emit(hr_builder *b, const hr_lora *lora, const adapted *se
   return hr__lora_up(b, h, b_matrix, add, &args);
 }
 
-/* Puts adapters before a linear, which then adds to what they make. */
+/* A copy of a list of operands with one of them replaced. */
+static const hr_id *operand_replaced(hr_builder *b, const hr_id *list, int count, int at, hr_id value) {
+  hr_id *copy = hr__arena_array(&b->graph->arena, (size_t)count, sizeof *copy);
+  if (!copy) {
+    b->status = hr__nomem(&b->error);
+    return list;
+  }
+  memcpy(copy, list, (size_t)count * sizeof *copy);
+  copy[at] = value;
+  return copy;
+}
+
+/* Puts adapters behind a linear. Whoever read its result reads theirs: the two values change places. */
 static hr_status linear_adapt(hr_builder *b, const hr_recipe *recipe, const hr_lora *lora, hr_id n, hr_error *err) {
-  enum { ADD = 3 };
+  enum { ADD = 2 };
   hr_graph *g = b->graph;
   const hr_node node = g->nodes[n];
   adapted set;
   HR_TRY(adapted_find(g, recipe, lora, &node, &set, err));
   if (set.count == 0) return HR_OK;
-  hr_id add = node.in[ADD];
-  if (adapted_join(recipe, lora, &set, g->values[node.in[1]].desc.dim[1])) {
-    add = adapters_emit(b, lora, &set, &node, add);
-  } else {
-    for (int i = 0; i < set.count; i++) {
-      adapted one = {1, {set.module[i]}, {set.first[i]}, {set.rows[i]}};
-      add = adapters_emit(b, lora, &one, &node, add);
-    }
+  hr_id y = node.out[0], sum = y, first = HR_NONE;
+  bool join = adapted_join(recipe, lora, &set, g->values[node.in[1]].desc.dim[1]);
+  for (int i = 0; i < (join ? 1 : set.count); i++) {
+    adapted one = {1, {set.module[i]}, {set.first[i]}, {set.rows[i]}};
+    sum = adapters_emit(b, lora, join ? &set : &one, &node, sum);
+    HR_TRY(hr__builder_status(b, err));
+    if (first == HR_NONE) first = g->values[sum].producer;
   }
-  HR_TRY(hr__builder_status(b, err));
-  hr_id *in = hr__arena_array(&g->arena, (size_t)node.n_in, sizeof *in);
-  if (!in) return hr__nomem(err);
-  memcpy(in, node.in, (size_t)node.n_in * sizeof *in);
-  in[ADD] = add;
-  g->nodes[n].in = in;
-  return HR_OK;
+  hr_node *linear = &g->nodes[n], *begin = &g->nodes[first], *end = &g->nodes[g->values[sum].producer];
+  linear->out = operand_replaced(b, linear->out, linear->n_out, 0, sum);
+  begin->in = operand_replaced(b, begin->in, begin->n_in, ADD, sum);
+  end->out = operand_replaced(b, end->out, end->n_out, 0, y);
+  const char *name = g->values[y].name;
+  g->values[y].name = g->values[sum].name;
+  g->values[sum].name = name;
+  return hr__builder_status(b, err);
 }
 
 static hr_status linears_adapt(hr_builder *b, const hr_recipe *recipe, const hr_lora *lora, hr_error *err) {
@@ -255,10 +268,10 @@ static hr_status linears_adapt(hr_builder *b, const hr_recipe *recipe, const hr_
   if (!order) return hr__nomem(err);
   for (hr_id n = 0; n < n_nodes; n++) {
     hr_id added = (hr_id)g->n_nodes;
+    order[count++] = n;
     if (g->nodes[n].op == &hr_op_linear) HR_TRY(linear_adapt(b, recipe, lora, n, err));
     for (; added < g->n_nodes; added++)
       order[count++] = added;
-    order[count++] = n;
   }
   return hr__graph_arrange(g, order, count, err);
 }
