@@ -25,6 +25,10 @@ typedef struct hr_facts {
   char name[96];         /* "Intel Xeon ... (2 threads)", "NVIDIA H200" */
   uint64_t memory_bytes; /* all memory of the device */
   uint64_t fixed_bytes;  /* program, context, library handles: held by the process before the arena */
+  uint64_t margin_bytes; /* of that, what the catalogue adds to be on the safe side; 0 where it was measured */
+  bool absent;           /* not on this machine: out of the catalogue (dev/gpus.h) */
+  int capability;        /* CUDA: compute capability, 10 x major + minor */
+  char version[32];      /* CUDA: driver and libraries; rates measured with others are not believed */
   size_t alignment;      /* of every buffer in an arena; a power of two */
   int threads;           /* CPU: pool size; elsewhere 1 */
 } hr_facts;

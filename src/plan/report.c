@@ -11,8 +11,7 @@ void hr__report_parameters(const hr_graph *graph, uint64_t *parameters, uint64_t
   *parameters = *trainable = 0;
   for (size_t v = 0; v < graph->n_values; v++) {
     const hr_value *value = &graph->values[v];
-    if (value->producer != HR_NONE || value->base != HR_NONE || graph->buffers[value->buffer].role != HR_ROLE_PARAMETER)
-      continue;
+    if (!hr__graph_is_tensor(graph, (hr_id)v) || graph->buffers[value->buffer].role != HR_ROLE_PARAMETER) continue;
     uint64_t count = (uint64_t)hr_desc_count(&value->desc);
     if (!hr__graph_is_packed(graph, (hr_id)v)) *parameters += count;
     if (value->trained) *trainable += count;
@@ -25,7 +24,7 @@ void hr__report_parameters(const hr_graph *graph, uint64_t *parameters, uint64_t
 static json_t *adapters_json(const hr_graph *graph) {
   json_int_t matrices = 0;
   for (size_t v = 0; v < graph->n_values; v++)
-    matrices += graph->values[v].producer == HR_NONE && graph->values[v].wide;
+    matrices += graph->values[v].wide && hr__graph_is_tensor(graph, (hr_id)v);
   return matrices ? json_integer(matrices / 2) : json_null();
 }
 
@@ -54,6 +53,8 @@ static json_t *device_json(const hr_plan *plan, const hr_verdict *verdict) {
   failed |= json_object_set_new(object, "kind", json_string(hr_device_kind_name(plan->facts.kind)));
   failed |= json_object_set_new(object, "budget_bytes", bytes_json(verdict->budget_bytes));
   failed |= json_object_set_new(object, "margin_bytes", bytes_json(verdict->margin_bytes));
+  failed |= json_object_set_new(object, "present", json_boolean(!plan->facts.absent));
+  failed |= json_object_set_new(object, "fixed_margin_bytes", bytes_json(plan->facts.margin_bytes));
   if (!failed) return object;
   json_decref(object);
   return NULL;

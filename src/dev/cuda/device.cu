@@ -204,6 +204,13 @@ static hr_status gpu_find(const hr_cuda_host *host, hr_error *err) {
   return HR_OK;
 }
 
+static void facts_version(hr_facts *facts, int capability) {
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  facts->capability = capability;
+  snprintf(facts->version, sizeof facts->version, "driver %d, CUDA %d", driver, CUDART_VERSION);
+}
+
 enum { STACK_BYTES = 256 }; /* before it is known what kernels need */
 
 /* Context, streams and library handle; notes what others hold on the GPU before there is a context. */
@@ -235,6 +242,7 @@ static hr_status gpu_start(hr_device *device, hr_error *err) {
   if (error != cudaSuccess) return hr__cuda_fail(state, err, "cannot start on GPU 0", error);
   snprintf(device->facts.name, sizeof device->facts.name, "%.*s", (int)sizeof device->facts.name - 1, properties.name);
   device->facts.memory_bytes = properties.totalGlobalMem;
+  facts_version(&device->facts, properties.major * 10 + properties.minor);
   return hr__lt_create(state, err);
 }
 
