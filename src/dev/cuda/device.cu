@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "dev/cuda/cublaslt.h"
+#include "dev/cuda/cudnn.h"
 #include "dev/cuda/launch.cuh"
 #include "dev/cuda/nvml.h"
 
@@ -183,6 +184,7 @@ static hr_status process_bytes(hr_device *device, uint64_t *bytes, hr_error *err
 static void device_destroy(hr_device *device) {
   hr_cuda_state *state = state_of(device);
   void (*release)(void *) = state->host.free;
+  hr__cudnn_destroy(state);
   hr__lt_destroy(state);
   if (state->stream) cudaStreamDestroy(state->stream);
   release(state);

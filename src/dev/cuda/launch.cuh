@@ -18,6 +18,7 @@ struct hr_cuda_state {
   hr_cuda_host host;
   cudaStream_t stream; /* everything is ordered on it */
   void *products;      /* cuBLASLt handle */
+  void *attention;     /* of dev/cuda/cudnn.cu */
   uint64_t peak_bytes; /* largest answer of process_bytes */
 };
 
