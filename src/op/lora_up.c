@@ -338,7 +338,8 @@ static hr_status lora_up_bwd_run(const hr_call *call) {
   return HR_OK;
 }
 
-/* One group over all columns; two with a gap between; three, unlike, with gaps at both ends. */
+/* One group over all columns; two with a gap between; three, unlike, with gaps at both ends; more columns than a block
+ * of CUDA takes. */
 #define ARGS_WHOLE                                                                                                     \
   { .scale = 2.0f, .rank = 8, .groups = 1, .rows = {48}, .columns = 48 }
 #define ARGS_GAP                                                                                                       \
@@ -347,6 +348,9 @@ static hr_status lora_up_bwd_run(const hr_call *call) {
   { .scale = 1.7f, .rank = 5, .groups = 3, .first = {3, 10, 70}, .rows = {7, 33, 20}, .columns = 91 }
 #define ARGS_WIDE                                                                                                      \
   { .scale = 2.0f, .rank = 16, .groups = 2, .first = {0, 264}, .rows = {264, 72}, .columns = 336 }
+
+#define ARGS_LONG                                                                                                      \
+  { .scale = 2.0f, .rank = 8, .groups = 2, .first = {8, 1048}, .rows = {1032, 24}, .columns = 1080 }
 
 static const hr_sample lora_up_samples[] = {
     {.n_in = 3,
@@ -359,6 +363,9 @@ static const hr_sample lora_up_samples[] = {
     {.n_in = 3,
      .in = {{HR_F32, 3, {3, 67, 32}}, {HR_F32, 2, {336, 16}}, {HR_F32, 3, {3, 67, 336}}},
      .args = &(const hr_lora_up_args)ARGS_WIDE},
+    {.n_in = 3,
+     .in = {{HR_F32, 2, {21, 16}}, {HR_F32, 2, {1056, 8}}, {HR_F32, 2, {21, 1080}}},
+     .args = &(const hr_lora_up_args)ARGS_LONG},
 };
 
 static const hr_sample lora_up_bwd_samples[] = {
@@ -374,6 +381,9 @@ static const hr_sample lora_up_bwd_samples[] = {
     {.n_in = 4,
      .in = {{HR_F32, 3, {3, 67, 336}}, {HR_F32, 3, {3, 67, 32}}, {HR_F32, 2, {336, 16}}, {HR_F32, 2, {336, 16}}},
      .args = &(const hr_lora_up_bwd_args){ARGS_WIDE, HR_F32}},
+    {.n_in = 4,
+     .in = {{HR_F32, 2, {21, 1080}}, {HR_F32, 2, {21, 16}}, {HR_F32, 2, {1056, 8}}},
+     .args = &(const hr_lora_up_bwd_args){ARGS_LONG, HR_F32}},
 };
 
 const hr_op hr_op_lora_up = {

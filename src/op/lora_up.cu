@@ -43,7 +43,8 @@ enum { UP_THREADS = 128, UP_ROWS = 32, UP_AHEAD = 4, LOOP_ROWS = 16, LOOP_RANK =
  */
 template <typename T, int RANK, int W>
 static __global__ void __launch_bounds__(UP_THREADS)
-    up_kernel(const T *h, const T *weight, const T *add, T *y, int64_t rows, int64_t column_blocks, hr_lora_up_args a) {
+    up_kernel(const T *h, const T *weight, const T *add, T *y, int64_t rows, int64_t column_blocks,
+              const __grid_constant__ hr_lora_up_args a) {
   __shared__ alignas(16) float scaled[UP_ROWS * HR_LORA_GROUPS * RANK]; /* scale h of these rows */
   int64_t first_row = (int64_t)blockIdx.x / column_blocks * UP_ROWS;
   int64_t column = ((int64_t)blockIdx.x % column_blocks * UP_THREADS + threadIdx.x) * W;
@@ -101,7 +102,7 @@ static __global__ void __launch_bounds__(UP_THREADS)
 /* Any shape: a thread has one column and LOOP_ROWS rows. */
 template <typename T>
 static __global__ void up_loop_kernel(const T *h, const T *weight, const T *add, T *y, int64_t rows,
-                                      int64_t column_blocks, hr_lora_up_args a) {
+                                      int64_t column_blocks, const __grid_constant__ hr_lora_up_args a) {
   int64_t first_row = (int64_t)blockIdx.x / column_blocks * LOOP_ROWS;
   int64_t column = (int64_t)blockIdx.x % column_blocks * UP_THREADS + threadIdx.x, width = a.groups * a.rank;
   if (column >= a.columns) return;
@@ -241,7 +242,7 @@ __device__ inline tile_place place_of_tile(const hr_lora_up_args &a, int64_t til
 template <typename T, int RANK>
 static __global__ void __launch_bounds__(BWD_THREADS)
     bwd_kernel(const T *dy, const T *h, const T *weight, float *dh_sums, float *db_sums, int64_t rows, hr_lora_cuda l,
-               hr_lora_up_args a) {
+               const __grid_constant__ hr_lora_up_args a) {
   __shared__ float parts[2][BWD_WARPS][HR_LORA_ROWS * RANK];
   int64_t tile = (int64_t)blockIdx.x % l.tiles, row_block = (int64_t)blockIdx.x / l.tiles;
   tile_place place = place_of_tile(a, tile);
@@ -364,7 +365,7 @@ static __global__ void __launch_bounds__(BWD_THREADS)
 /* Completes the sums: elements of dh first, then those of dB. */
 template <typename T, typename P>
 static __global__ void bwd_finish_kernel(const float *dh_sums, const float *db_sums, const P *partial, T *dh, P *db,
-                                         int64_t rows, hr_lora_cuda l, hr_lora_up_args a) {
+                                         int64_t rows, hr_lora_cuda l, const __grid_constant__ hr_lora_up_args a) {
   int64_t width = a.groups * a.rank, dh_count = rows * width, db_count = l.weight_rows * a.rank;
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   float sum = 0.0f;
@@ -393,7 +394,7 @@ enum { LOOP_THREADS = 256, DB_COLUMNS = 32, DB_LANES = LOOP_THREADS / DB_COLUMNS
 /* A warp for LOOP_RANK neighbours in one row and group of dh. pieces: of the rank. */
 template <typename T>
 static __global__ void dh_loop_kernel(const T *dy, const T *weight, T *dh, int64_t rows, int64_t pieces,
-                                      hr_lora_up_args a) {
+                                      const __grid_constant__ hr_lora_up_args a) {
   int64_t item = ((int64_t)blockIdx.x * LOOP_THREADS + threadIdx.x) / 32;
   int lane = threadIdx.x % 32;
   if (item >= rows * a.groups * pieces) return; /* whole warps */
@@ -420,7 +421,7 @@ static __global__ void dh_loop_kernel(const T *dy, const T *weight, T *dh, int64
 /* A block for DB_COLUMNS rows of dB and LOOP_RANK of the rank: DB_LANES rows of dy at a time. */
 template <typename T, typename P>
 static __global__ void db_loop_kernel(const T *dy, const T *h, const P *partial, P *db, int64_t rows,
-                                      int64_t weight_rows, int64_t pieces, hr_lora_up_args a) {
+                                      int64_t weight_rows, int64_t pieces, const __grid_constant__ hr_lora_up_args a) {
   __shared__ float sums[DB_LANES][DB_COLUMNS][LOOP_RANK + 1];
   int x = threadIdx.x % DB_COLUMNS, lane = threadIdx.x / DB_COLUMNS;
   int64_t k0 = (int64_t)blockIdx.x % pieces * LOOP_RANK, weight = (int64_t)blockIdx.x / pieces * DB_COLUMNS + x;

@@ -15,7 +15,8 @@
 
 enum {
   HR_LORA_TILE = 512,  /* columns */
-  HR_LORA_ROWS = 16,   /* rows of a block are a multiple */
+  HR_LORA_ROWS = 16,   /* rows of a block are a multiple ... */
+  HR_LORA_LEAST = 64,  /* ... and no fewer */
   HR_LORA_BLOCKS = 264 /* wanted at least: two for each multiprocessor of a large GPU */
 };
 
@@ -44,6 +45,7 @@ static inline hr_lora_cuda hr__lora_cuda_of(int64_t rows, hr_dtype dtype, const 
   }
   int64_t blocks = hr__lora_cuda_up(HR_LORA_BLOCKS, l.tiles);
   l.block_rows = hr__lora_cuda_up(hr__lora_cuda_up(rows, blocks), HR_LORA_ROWS) * HR_LORA_ROWS;
+  if (l.block_rows < HR_LORA_LEAST) l.block_rows = HR_LORA_LEAST;
   l.row_blocks = hr__lora_cuda_up(rows, l.block_rows);
   l.db_sums = (size_t)hr__lora_cuda_up(l.tiles * rows * a->rank * 4, 256) * 256;
   l.bytes = l.db_sums + (size_t)(l.row_blocks * l.weight_rows * a->rank) * 4;

@@ -102,7 +102,8 @@ template <typename Op> static hr_status update_run_many(const hr_launch *launche
 }
 
 template <typename Op> static hr_status update_run(const hr_call *call) {
-  hr_launch one = {nullptr, *call};
+  hr_launch one = {};
+  one.call = *call;
   return update_run_many<Op>(&one, 1);
 }
 

@@ -168,7 +168,7 @@ static void case_run_on_gpu(const op_case *c, const block_layout *l, const unsig
 
   for (int s = 0; s < SIDES; s++)
     check(f->copy(gpu, HR_COPY_TO_DEVICE, (char *)base + (size_t)s * l->bytes, before, l->bytes, &err), &err);
-  check(f->record(gpu, launches, SIDES, &recording, &err), &err);
+  check(f->record(gpu, launches, SIDES, &recording, &failed, &err), &err);
   if (f->replay(gpu, recording, &failed) != HR_OK) case_fail(c, "the replay failed");
   check(f->synchronize(gpu, &err), &err);
   for (int s = 0; s < SIDES; s++) {

@@ -21,6 +21,7 @@ struct hr_cudnn_attention {
 /* Makes or finds the plan of a shape. False: not available for this shape, on this device, or within the call's
  * workspace. A new plan runs once, on zeros, inside the call's workspace and outputs, which are zero afterwards. */
 bool hr__cudnn_attention_prepare(const hr_call *call, const hr_cudnn_attention *shape, void **plan);
+/* The plan stays with the device: recordings may still hold its code, and the next program asks for it again. */
 void hr__cudnn_attention_release(void *plan);
 
 /* lse f32 [batch, heads, length]: natural logarithm of the sum of exponentials of the scaled scores. */
