@@ -37,7 +37,6 @@ double hr__simulate(const hr_graph *graph, hr_id program, const hr_rates *rates,
       now += seconds_of_node[n];
     } else if (node->place == HR_ON_HOST && rates->kind != HR_CPU) {
       done[n] = stream_run(&free_at[STREAM_HOST], now, seconds_of_node[n]);
-      seconds_of_node[n] = 0;
     } else {
       now += seconds_of_node[n];
     }
