@@ -115,6 +115,8 @@ def neutral_draw(draw, settings):
     kind = settings['training.optimizer.kind']
     if kind != 'sgd' and some(draw, 0.25):
         neutral['training.optimizer.kind'] = 'paged_' + kind
+    if some(draw, 0.4):
+        neutral['memory.offload.update'] = 'host'
     return neutral
 
 

@@ -33,6 +33,8 @@ CASES = [
      [f'memory.offload.{kind}=disk' for kind in KINDS]),
     ('8-bit state, paged', CLIPPED + ['training.optimizer.kind=adamw8bit'],
      ['training.optimizer.kind=paged_adamw8bit']),
+    ('8-bit state, paged, updated on the host', CLIPPED + ['training.optimizer.kind=adamw8bit'],
+     ['training.optimizer.kind=paged_adamw8bit', 'memory.offload.update=host']),
     ('momentum on the host', CLIPPED + ['training.optimizer.kind=sgd', 'training.optimizer.momentum=0.9'],
      ['memory.offload.optimizer=host']),
     ('lora, every-layer, activations on the host',
