@@ -80,6 +80,11 @@ static bool product_known(const hr_rates *rates, const hr_product *p, int thread
   return false;
 }
 
+/* What a GPU has no kernel or no room for is left to the rates that there are. */
+static bool left_out(const bench *b, hr_status status) {
+  return b->device->facts.kind != HR_CPU && (status == HR_UNSUPPORTED || status == HR_NOMEM);
+}
+
 /* One shape on one thread and on all. */
 static hr_status product_measure(bench *b, const hr_product *product, hr_error *err) {
   int counts[2] = {1, b->rates->threads};
@@ -87,7 +92,9 @@ static hr_status product_measure(bench *b, const hr_product *product, hr_error *
     if (product_known(b->rates, product, counts[i])) continue;
     hr_product_rate measured = {.product = *product, .threads = counts[i]};
     measured.product.times = 1;
-    HR_TRY(product_time(b, product, counts[i], &measured.seconds, err));
+    hr_status status = product_time(b, product, counts[i], &measured.seconds, err);
+    if (left_out(b, status)) continue;
+    HR_TRY(status);
     HR_TRY(hr__rates_add(b->rates, &measured, err));
   }
   return HR_OK;
@@ -226,7 +233,6 @@ static hr_status kinds_collect(kinds *k, hr_device *device, const hr_graph *grap
   return HR_OK;
 }
 
-/* A node that a GPU has no room for is left to its class. */
 static hr_status kinds_time(kinds *k, bench *b, const hr_graph *graph, hr_error *err) {
   double begin = seconds_now();
   for (int round = 0; round < ROUNDS; round++)
@@ -235,10 +241,9 @@ static hr_status kinds_time(kinds *k, bench *b, const hr_graph *graph, hr_error 
       hr_op_view view = hr__node_view(graph, &graph->nodes[item->node], k->storage);
       hr_status status = hr__bench_node(&b->ring, item->rate.op, &view, item->dead, item->rate.threads,
                                         &item->times[item->count], err);
-      if (status == HR_OK)
-        item->count++;
-      else if (status != HR_NOMEM || b->device->facts.kind == HR_CPU)
-        return status;
+      if (left_out(b, status)) continue;
+      HR_TRY(status);
+      item->count++;
     }
   return HR_OK;
 }
@@ -361,7 +366,8 @@ static hr_status class_calibrate(bench *b, hr_op_class op_class, bool narrow, in
   sums s = {0};
   for (size_t i = 0; i < count; i++) {
     bool fits = cases[i].op_class == op_class && (!two || (cases[i].in[0].dtype != HR_F32) == narrow);
-    if (fits && hr__bench_kernel(b->device, cases[i].op)) HR_TRY(case_add(b, &cases[i], rate, threads, &s, err));
+    hr_status status = fits ? case_add(b, &cases[i], rate, threads, &s, err) : HR_OK;
+    if (!left_out(b, status)) HR_TRY(status);
   }
   if (s.measured <= 0) return HR_OK;
   double factor = s.planned / s.measured;
