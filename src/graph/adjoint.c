@@ -136,12 +136,7 @@ static hr_id home_get(hr_adjoint *a, hr_id value) {
   hr_graph *g = a->b->graph;
   if (a->homes == HR_HOMES_NONE || !g->values[value].trained) return HR_NONE;
   if (a->home[value] != HR_NONE) return a->home[value];
-  const char *name = hr__arena_format(&g->arena, "grad.%s", g->values[value].name);
-  if (!name) {
-    a->b->status = hr__nomem(&a->b->error);
-    return HR_NONE;
-  }
-  a->home[value] = hr__persistent(a->b, name, HR_ROLE_GRADIENT, g->values[value].desc, (hr_init){HR_INIT_ZERO, 0});
+  a->home[value] = hr__beside(a->b, value, "grad", HR_ROLE_GRADIENT, g->values[value].desc, (hr_init){HR_INIT_ZERO, 0});
   return a->home[value];
 }
 

@@ -154,10 +154,75 @@ hr_id hr__persistent(hr_builder *b, const char *name, hr_role role, hr_desc desc
   return id;
 }
 
+/* A member of `whole` from row `first` on. */
+static void member_create(hr_builder *b, hr_id whole, const hr_member *member, int64_t first) {
+  const hr_value from = b->graph->values[whole];
+  const char *name = hr__arena_text(&b->graph->arena, member->name);
+  if (!name) {
+    builder_nomem(b);
+    return;
+  }
+  hr_desc desc = from.desc;
+  desc.dim[0] = member->rows;
+  hr_id id = value_create(b, name, desc, HR_ROLE_ACTIVATION, true, from.buffer);
+  if (id == HR_NONE) return;
+  hr_value *v = &b->graph->values[id];
+  v->offset = (size_t)(first * from.stride[0]) * hr_dtype_bytes(desc.dtype);
+  v->base = whole;
+  v->init = member->init;
+  b->graph->values[whole].members++;
+}
+
+hr_id hr__stacked(hr_builder *b, const char *name, hr_role role, hr_desc desc, const hr_member *members, int count) {
+  if (b->status != HR_OK) return HR_NONE;
+  if (count == 1) return hr__persistent(b, members[0].name, role, desc, members[0].init);
+  int64_t rows = 0;
+  for (int i = 0; i < count; i++)
+    rows += members[i].rows;
+  if (desc.rank < 1 || rows != desc.dim[0]) {
+    b->status = hr__fail(&b->error, HR_FAILURE, name, NULL, "the rows of its members are not those of the whole");
+    return HR_NONE;
+  }
+  hr_id id = hr__persistent(b, name, role, desc, (hr_init){HR_INIT_ZERO, 0});
+  if (id == HR_NONE || b->graph->values[id].members > 0) return id;
+  int64_t first = 0;
+  for (int i = 0; i < count && b->status == HR_OK; i++) {
+    member_create(b, id, &members[i], first);
+    first += members[i].rows;
+  }
+  return b->status == HR_OK ? id : HR_NONE;
+}
+
+hr_id hr__beside(hr_builder *b, hr_id value, const char *kind, hr_role role, hr_desc desc, hr_init init) {
+  if (b->status != HR_OK) return HR_NONE;
+  hr_arena *arena = &b->graph->arena;
+  hr_id count = b->graph->values[value].members;
+  int64_t rows = count ? b->graph->values[value].desc.dim[0] : 1;
+  const char *name = hr__arena_format(arena, "%s.%s", kind, b->graph->values[value].name);
+  hr_member *members = hr__arena_array(arena, (size_t)count + 1, sizeof *members);
+  if (!name || !members) return builder_nomem(b);
+  members[0] = (hr_member){name, desc.dim[0], init};
+  for (hr_id i = 0; i < count; i++) {
+    const hr_value *member = &b->graph->values[value + 1 + i];
+    members[i] = (hr_member){hr__arena_format(arena, "%s.%s", kind, member->name), 0, init};
+    if (!members[i].name) return builder_nomem(b);
+    members[i].rows = member->desc.dim[0] * desc.dim[0] / rows;
+  }
+  return hr__stacked(b, name, role, desc, members, count ? (int)count : 1);
+}
+
 hr_id hr__parameter(hr_builder *b, const char *name, hr_desc desc, hr_init init) {
   desc.dtype = b->dtype;
   hr_id id = hr__persistent(b, name, HR_ROLE_PARAMETER, desc, init);
   if (id != HR_NONE) b->graph->values[id].trained = true;
+  return id;
+}
+
+hr_id hr__parameter_stacked(hr_builder *b, const char *name, hr_desc desc, const hr_member *members, int count) {
+  desc.dtype = b->dtype;
+  hr_id id = hr__stacked(b, name, HR_ROLE_PARAMETER, desc, members, count);
+  for (hr_id i = 0; id != HR_NONE && i <= b->graph->values[id].members; i++)
+    b->graph->values[id + i].trained = true;
   return id;
 }
 

@@ -33,6 +33,20 @@ void hr__block_end(hr_builder *b);
 hr_id hr__persistent(hr_builder *b, const char *name, hr_role role, hr_desc desc, hr_init init);
 /* A parameter of the model, trained, in the builder's dtype. */
 hr_id hr__parameter(hr_builder *b, const char *name, hr_desc desc, hr_init init);
+/* Tensors stacked into one persistent value by their first dimension, `desc.dim[0]` in all; the same name gives the
+ * same value again. One tensor alone is an ordinary persistent value of its own name. */
+typedef struct hr_member {
+  const char *name;
+  int64_t rows;
+  hr_init init;
+} hr_member;
+hr_id hr__stacked(hr_builder *b, const char *name, hr_role role, hr_desc desc, const hr_member *members, int count);
+enum { HR_MEMBERS = 4 }; /* at most */
+/* The same of parameters of the model, trained, in the builder's dtype. */
+hr_id hr__parameter_stacked(hr_builder *b, const char *name, hr_desc desc, const hr_member *members, int count);
+/* A persistent value that belongs to another: "<kind>.<name>". Beside a stacked one it is stacked alike, with members
+ * "<kind>.<member>" whose first dimensions divide desc.dim[0] as those of the members do. */
+hr_id hr__beside(hr_builder *b, hr_id value, const char *kind, hr_role role, hr_desc desc, hr_init init);
 /* A batch tensor of the current program, written by the host before it runs. */
 hr_id hr__input(hr_builder *b, const char *name, hr_desc desc);
 /* Elements [first, first + count) of a dense value as a value of its own, rank 1, over the same storage. It has the

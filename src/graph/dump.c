@@ -60,7 +60,8 @@ hr_status hr__graph_dump_text(const hr_graph *graph, FILE *to, hr_error *err) {
     if (v->producer != HR_NONE || !b->persistent) continue;
     char shape[128];
     shape_text(&v->desc, shape);
-    fprintf(to, "  %-10s %s %s\n", hr_role_name(b->role), v->name, shape);
+    bool member = v->base != HR_NONE && hr__graph_is_tensor(graph, (hr_id)i);
+    fprintf(to, "  %-10s %s %s\n", member ? "- member" : hr_role_name(b->role), v->name, shape);
   }
   for (size_t p = 0; p < graph->n_programs; p++)
     dump_program(graph, to, &graph->programs[p]);

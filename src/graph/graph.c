@@ -102,10 +102,35 @@ bool hr__graph_is_packed(const hr_graph *graph, hr_id value) {
   return false;
 }
 
+bool hr__graph_is_tensor(const hr_graph *graph, hr_id value) {
+  const hr_value *v = &graph->values[value];
+  if (v->producer != HR_NONE || v->members > 0 || !graph->buffers[v->buffer].persistent) return false;
+  return v->base == HR_NONE || (value > v->base && value - v->base <= graph->values[v->base].members);
+}
+
+bool hr__module_member(const char *module, int i, char out[HR_MODULE_PATH]) {
+  const char *plus = strchr(module, '+'), *begin = plus, *end = plus;
+  if (!plus) {
+    if (i == 0) snprintf(out, HR_MODULE_PATH, "%s", module);
+    return i == 0;
+  }
+  while (begin > module && begin[-1] != '.')
+    begin--;
+  int head = (int)(begin - module);
+  end = begin + strcspn(begin, ".");
+  for (; i > 0 && begin < end; i--)
+    begin += strcspn(begin, "+.") + 1;
+  if (begin >= end) return false;
+  snprintf(out, HR_MODULE_PATH, "%.*s%.*s%s", head, module, (int)strcspn(begin, "+."), begin, end);
+  return true;
+}
+
 size_t hr__graph_untrained(const hr_graph *graph, hr_id *values, size_t capacity) {
   size_t count = 0;
   for (hr_id v = 0; v < graph->n_values; v++) {
-    if (!graph->values[v].trained || graph->values[v].gradient != HR_NONE) continue;
+    if (!graph->values[v].trained || !hr__graph_is_tensor(graph, v)) continue;
+    hr_id whole = graph->values[v].base == HR_NONE ? v : graph->values[v].base;
+    if (graph->values[whole].gradient != HR_NONE) continue;
     if (count < capacity) values[count] = v;
     count++;
   }

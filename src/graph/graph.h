@@ -4,6 +4,9 @@
  *   programs; any other belongs to one program.
  * - A value is a typed view of a buffer (offset + strides) with one producer. In-place results are new values of the
  *   same buffer; reading a value after its buffer was overwritten is a verifier error.
+ * - A stacked value holds the rows of several tensors one below the other, so that one product serves them all: nodes
+ *   read the whole, and its members, views that lie right behind it in the table of values, are what files, settings
+ *   and messages know by name.
  * - A node applies an op to values. Nodes are kept in execution order, grouped by program.
  * - A block is a region marked by the model builder; blocks nest.
  * - A program is a run of nodes that executes as a whole: step, micro_first, micro_next, update, eval.
@@ -63,7 +66,8 @@ typedef struct hr_value {
   hr_init init;   /* persistent values only */
   bool trained;   /* parameter that receives a gradient */
   bool wide;      /* parameter that is f32 in every precision (adapters) */
-  hr_id base;     /* value that this one is a view of (hr__view); HR_NONE */
+  hr_id base;     /* value that this one is a view of (hr__view) or a member of (hr__stacked); HR_NONE */
+  hr_id members;  /* of a stacked value: how many values right behind this one are its members; 0 */
   hr_id gradient; /* of a trained parameter, set by grad; HR_NONE: no path leads from it to a loss */
 } hr_value;
 
@@ -79,7 +83,9 @@ typedef struct hr_node {
   const hr_id *out;
   int n_in, n_out;
   const void *args;
-  const char *module; /* path of the module that asked for it, as in the public checkpoints */
+  /* Path of the module that asked for it, as in the public checkpoints. A part of it may name several modules, joined
+   * by '+' (hr__module_member): "model.layers.0.self_attn.q_proj+k_proj+v_proj". */
+  const char *module;
   hr_id program;
   hr_id block; /* innermost, or HR_NONE */
   hr_phase phase;
@@ -139,6 +145,13 @@ hr_id hr__graph_find_value(const hr_graph *graph, const char *name);   /* persis
 hr_id hr__graph_find_program(const hr_graph *graph, const char *name); /* HR_NONE */
 hr_id hr__program_output(const hr_graph *graph, hr_id program, const char *name); /* value, HR_NONE */
 hr_id hr__program_input(const hr_graph *graph, hr_id program, const char *name);  /* value, HR_NONE */
+
+/* Whether a value is a persistent tensor as the world outside knows it: alone, or a member of a stacked value; neither
+ * the stacked whole nor a view. Whoever reads, writes, counts or names tensors goes by this. */
+bool hr__graph_is_tensor(const hr_graph *graph, hr_id value);
+/* Number `i` of the modules that a path names, in the order of rows; false: it names no more. */
+enum { HR_MODULE_PATH = 512 };
+bool hr__module_member(const char *module, int i, char out[HR_MODULE_PATH]);
 
 /* Puts nodes into a new order: order[0..count) names those that stay, program by program; others are dropped. Passes
  * append nodes through the builder and then arrange them. Node ids change as with hr__graph_regroup. */

@@ -14,7 +14,7 @@
 #include "base/checked.h"
 #include "format/json.h"
 #include "model/model.h"
-#include "op/add.h"
+#include "model/stack.h"
 #include "op/attention.h"
 #include "op/embedding.h"
 #include "op/head_loss.h"
@@ -313,19 +313,60 @@ static hr_status llama_check(const hr_recipe *r, hr_error *err) {
   return HR_OK;
 }
 
-/* x [B, T, in] -> [B, T, out] by the parameters PATH.weight [out, in] and, where the family has it, PATH.bias [out]. */
-static hr_id projection(hr_builder *b, const llama *m, const char *path, hr_id x, int64_t in, int64_t out,
-                        bool biased) {
-  char name[160];
-  hr__module(b, "%s", path);
-  snprintf(name, sizeof name, "%s.weight", path);
-  hr_id weight = hr__parameter(b, name, hr__desc2(b->dtype, out, in), (hr_init){HR_INIT_NORMAL, m->std});
-  hr_id bias = HR_NONE;
-  if (biased) {
-    snprintf(name, sizeof name, "%s.bias", path);
-    bias = hr__parameter(b, name, hr__desc1(b->dtype, out), (hr_init){.kind = HR_INIT_ZERO});
+/* Linear modules of a layer that read the same x: one, or several side by side. */
+typedef struct projections {
+  const char *part; /* of the layer: "self_attn" */
+  int count;
+  const char *name[HR_MEMBERS]; /* "q_proj" */
+  int64_t rows[HR_MEMBERS];     /* columns of its result */
+  int64_t in;
+  bool biased;
+} projections;
+
+/* Whether they may be one product. */
+static bool projections_join(const hr_recipe *r, const projections *p) {
+  int64_t weights[HR_MEMBERS];
+  for (int i = 0; i < p->count; i++)
+    weights[i] = p->rows[i] * p->in;
+  return hr__stackable(r, weights, p->count) && (!p->biased || hr__stackable(r, p->rows, p->count));
+}
+
+/* The parameters of one kind, stacked: "PATH.NAME+NAME.weight", with a column of `in` or without. */
+static hr_id projections_declare(hr_builder *b, const projections *p, int64_t layer, const char *kind, int64_t in,
+                                 hr_init init) {
+  char whole[192], name[HR_MEMBERS][192];
+  hr_member members[HR_MEMBERS];
+  int64_t rows = 0;
+  for (int i = 0; i < p->count; i++) {
+    snprintf(name[i], sizeof name[i], "model.layers.%" PRId64 ".%s.%s.%s", layer, p->part, p->name[i], kind);
+    members[i] = (hr_member){name[i], p->rows[i], init};
+    rows += p->rows[i];
   }
-  return hr__linear(b, x, weight, bias);
+  snprintf(whole, sizeof whole, "%s.%s", b->module, kind);
+  hr_desc desc = in > 0 ? hr__desc2(b->dtype, rows, in) : hr__desc1(b->dtype, rows);
+  return hr__parameter_stacked(b, whole, desc, members, p->count);
+}
+
+/* x [B, T, in] -> [B, T, all rows], on top of `add`, by the parameters NAME.weight [rows, in] and, where the family has
+ * it, NAME.bias [rows]. */
+static hr_id projections_emit(hr_builder *b, const llama *m, int64_t layer, const projections *p, hr_id x, hr_id add) {
+  char joined[128] = "";
+  size_t used = 0;
+  for (int i = 0; i < p->count; i++)
+    used += (size_t)snprintf(joined + used, sizeof joined - used, "%s%s", i ? "+" : "", p->name[i]);
+  hr__module(b, "model.layers.%" PRId64 ".%s.%s", layer, p->part, joined);
+  hr_id weight = projections_declare(b, p, layer, "weight", p->in, (hr_init){HR_INIT_NORMAL, m->std});
+  hr_id bias = HR_NONE;
+  if (p->biased) bias = projections_declare(b, p, layer, "bias", 0, (hr_init){.kind = HR_INIT_ZERO});
+  return hr__linear_add(b, x, weight, bias, add);
+}
+
+/* One of them by itself. */
+static hr_id projection_emit(hr_builder *b, const llama *m, int64_t layer, const projections *p, int i, hr_id x) {
+  projections one = {.part = p->part, .count = 1, .in = p->in, .biased = p->biased};
+  one.name[0] = p->name[i];
+  one.rows[0] = p->rows[i];
+  return projections_emit(b, m, layer, &one, x, HR_NONE);
 }
 
 static hr_id norm(hr_builder *b, const llama *m, const char *path, hr_id x) {
@@ -342,35 +383,57 @@ static const char *layer_path(char out[128], int64_t layer, const char *part) {
 }
 
 /* x + attention(norm(x)), [B, T, H]. */
-static hr_id attention_half(hr_builder *b, const llama *m, int64_t layer, hr_id x, hr_id table_id) {
+static hr_id attention_half(hr_builder *b, const hr_recipe *r, const llama *m, int64_t layer, hr_id x, hr_id table_id) {
   char path[128];
   int64_t q_width = m->heads * m->head_dim, kv_width = m->kv_heads * m->head_dim;
-  hr_id y = norm(b, m, layer_path(path, layer, "input_layernorm"), x);
-  hr_id q = projection(b, m, layer_path(path, layer, "self_attn.q_proj"), y, m->hidden, q_width, m->attention_bias);
-  q = hr__rope(b, q, table_id, m->head_dim);
-  hr_id k = projection(b, m, layer_path(path, layer, "self_attn.k_proj"), y, m->hidden, kv_width, m->attention_bias);
-  k = hr__rope(b, k, table_id, m->head_dim);
-  hr_id v = projection(b, m, layer_path(path, layer, "self_attn.v_proj"), y, m->hidden, kv_width, m->attention_bias);
+  projections in = {.part = "self_attn",
+                    .count = 3,
+                    .name = {"q_proj", "k_proj", "v_proj"},
+                    .rows = {q_width, kv_width, kv_width},
+                    .in = m->hidden,
+                    .biased = m->attention_bias};
+  projections out = {.part = "self_attn",
+                     .count = 1,
+                     .name = {"o_proj"},
+                     .rows = {m->hidden},
+                     .in = q_width,
+                     .biased = m->attention_bias};
+  hr_id y = norm(b, m, layer_path(path, layer, "input_layernorm"), x), q, k = HR_NONE, v = HR_NONE;
+  if (projections_join(r, &in)) { /* q, k and v side by side */
+    q = projections_emit(b, m, layer, &in, y, HR_NONE);
+    q = hr__rope_heads(b, q, table_id, m->head_dim, m->heads + m->kv_heads);
+  } else {
+    q = hr__rope(b, projection_emit(b, m, layer, &in, 0, y), table_id, m->head_dim);
+    k = hr__rope(b, projection_emit(b, m, layer, &in, 1, y), table_id, m->head_dim);
+    v = projection_emit(b, m, layer, &in, 2, y);
+  }
   hr__module(b, "%s", layer_path(path, layer, "self_attn"));
   float scale = (float)(1.0 / sqrt((double)m->head_dim));
   hr_attention_args args = {.heads = m->heads, .kv_heads = m->kv_heads, .head_dim = m->head_dim, .scale = scale};
   y = hr__attention(b, q, k, v, &args);
-  y = projection(b, m, layer_path(path, layer, "self_attn.o_proj"), y, q_width, m->hidden, m->attention_bias);
-  hr__module(b, "%s", layer_path(path, layer, "self_attn"));
-  return hr__add(b, x, y, 1.0f);
+  return projections_emit(b, m, layer, &out, y, x);
 }
 
 /* x + mlp(norm(x)), [B, T, H]. */
-static hr_id mlp_half(hr_builder *b, const llama *m, int64_t layer, hr_id x) {
+static hr_id mlp_half(hr_builder *b, const hr_recipe *r, const llama *m, int64_t layer, hr_id x) {
   char path[128];
-  hr_id y = norm(b, m, layer_path(path, layer, "post_attention_layernorm"), x);
-  hr_id gate = projection(b, m, layer_path(path, layer, "mlp.gate_proj"), y, m->hidden, m->inner, m->mlp_bias);
-  hr_id up = projection(b, m, layer_path(path, layer, "mlp.up_proj"), y, m->hidden, m->inner, m->mlp_bias);
+  projections in = {.part = "mlp",
+                    .count = 2,
+                    .name = {"gate_proj", "up_proj"},
+                    .rows = {m->inner, m->inner},
+                    .in = m->hidden,
+                    .biased = m->mlp_bias};
+  projections out = {
+      .part = "mlp", .count = 1, .name = {"down_proj"}, .rows = {m->hidden}, .in = m->inner, .biased = m->mlp_bias};
+  hr_id y = norm(b, m, layer_path(path, layer, "post_attention_layernorm"), x), gate, up = HR_NONE;
+  if (projections_join(r, &in)) { /* gate and up side by side */
+    gate = projections_emit(b, m, layer, &in, y, HR_NONE);
+  } else {
+    gate = projection_emit(b, m, layer, &in, 0, y);
+    up = projection_emit(b, m, layer, &in, 1, y);
+  }
   hr__module(b, "%s", layer_path(path, layer, "mlp"));
-  y = hr__swiglu(b, gate, up);
-  y = projection(b, m, layer_path(path, layer, "mlp.down_proj"), y, m->inner, m->hidden, m->mlp_bias);
-  hr__module(b, "%s", layer_path(path, layer, "mlp"));
-  return hr__add(b, x, y, 1.0f);
+  return projections_emit(b, m, layer, &out, hr__swiglu(b, gate, up), x);
 }
 
 static hr_id rope_table(hr_builder *b, const hr_recipe *r, const llama *m, int64_t length) {
@@ -397,10 +460,10 @@ static hr_id llama_forward(hr_builder *b, const hr_recipe *r, const hr_model_bat
   for (int64_t layer = 0; layer < m.layers; layer++) {
     hr__block_begin(b, "model.layers.%" PRId64, layer);
     hr__block_begin(b, "model.layers.%" PRId64 ".self_attn", layer);
-    x = attention_half(b, &m, layer, x, table_id);
+    x = attention_half(b, r, &m, layer, x, table_id);
     hr__block_end(b);
     hr__block_begin(b, "model.layers.%" PRId64 ".mlp", layer);
-    x = mlp_half(b, &m, layer, x);
+    x = mlp_half(b, r, &m, layer, x);
     hr__block_end(b);
     hr__block_end(b);
   }

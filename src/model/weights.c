@@ -42,7 +42,7 @@ static void name_add(name_list *list, const char *name) {
 /* Parameters of the model itself: adapters come from elsewhere, parts of packed parameters have other names. */
 static bool value_is_parameter(const hr_graph *g, hr_id value) {
   const hr_value *v = &g->values[value];
-  return v->producer == HR_NONE && v->base == HR_NONE && g->buffers[v->buffer].role == HR_ROLE_PARAMETER && !v->wide &&
+  return hr__graph_is_tensor(g, value) && g->buffers[v->buffer].role == HR_ROLE_PARAMETER && !v->wide &&
          !hr__graph_is_packed(g, value);
 }
 

@@ -21,7 +21,7 @@
 
 #include "graph/builder.h"
 
-enum { HR_ADAMW8BIT_BLOCK = 256 };
+enum { HR_ADAMW8BIT_BLOCK = 256, HR_ADAMW8BIT_LEAST = 4096 /* elements; tensors below have states in f32 */ };
 
 typedef struct hr_adamw8bit_args {
   double beta1, beta2; /* they and 1 - beta are rounded to f32 each */

@@ -3,6 +3,7 @@
 #include "op/attention.h"
 
 #include "base/mem.h"
+#include "dev/cuda/limits.h"
 #include "graph/adjoint.h"
 #include "op/attention_parts.h"
 #include "op/product.h"
@@ -37,31 +38,42 @@ static hr_status args_check(const hr_attention_args *args, hr_error *err) {
                   (long long)args->heads, (long long)args->kv_heads, (long long)args->head_dim);
 }
 
+/* Whether operand `q` of the view holds k and v as well; operands q + 1 and q + 2 are then both absent. */
+static bool is_packed(const hr_op_view *view, int q) {
+  return view->in[q + 1].rank == 0 && view->in[q + 2].rank == 0;
+}
+
+/* Operands q, q + 1 and q + 2, packed or not. */
+static hr_status qkv_check(const hr_op_view *view, int q, hr_error *err) {
+  const hr_attention_args *args = view->args;
+  if (is_packed(view, q)) return heads_check(view, q, args->heads + 2 * args->kv_heads, err);
+  HR_TRY(heads_check(view, q, args->heads, err));
+  HR_TRY(heads_check(view, q + 1, args->kv_heads, err));
+  return heads_check(view, q + 2, args->kv_heads, err);
+}
+
 static hr_status attention_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   const hr_attention_args *args = view->args;
-  HR_TRY(hr__shape_operands(view, 3, 0, err));
+  HR_TRY(hr__shape_operands(view, 3, hr_op_attention.optional, err));
   HR_TRY(args_check(args, err));
-  HR_TRY(heads_check(view, 0, args->heads, err));
-  HR_TRY(heads_check(view, 1, args->kv_heads, err));
-  HR_TRY(heads_check(view, 2, args->kv_heads, err));
+  HR_TRY(qkv_check(view, 0, err));
   out[0] = view->in[0];
+  out[0].dim[2] = args->heads * args->head_dim;
   out[1] = hr__desc3(HR_F32, view->in[0].dim[0], args->heads, view->in[0].dim[1]);
   return HR_OK;
 }
 
 static hr_status attention_bwd_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   const hr_attention_args *args = view->args;
-  HR_TRY(hr__shape_operands(view, 6, 0, err));
+  HR_TRY(hr__shape_operands(view, 6, hr_op_attention_bwd.optional, err));
   HR_TRY(args_check(args, err));
   HR_TRY(heads_check(view, 0, args->heads, err));
-  HR_TRY(heads_check(view, 1, args->heads, err));
-  HR_TRY(heads_check(view, 2, args->kv_heads, err));
-  HR_TRY(heads_check(view, 3, args->kv_heads, err));
+  HR_TRY(qkv_check(view, 1, err));
   HR_TRY(heads_check(view, 4, args->heads, err));
   hr_desc lse = hr__desc3(HR_F32, view->in[0].dim[0], args->heads, view->in[0].dim[1]);
   HR_TRY(hr__shape_like(view, 5, &lse, err));
   for (int i = 0; i < 3; i++)
-    out[i] = view->in[1 + i];
+    out[i] = view->in[1 + i].rank > 0 ? view->in[1 + i] : hr__desc1(view->in[1].dtype, 0);
   return HR_OK;
 }
 
@@ -76,13 +88,15 @@ static void attention_grad(hr_adjoint *a, const hr_node *node) {
     if (hr__wants_grad(a, i)) hr__grad_add(a, i, hr__node_out(b, dq, i));
 }
 
-static hr_attention_cuts cuts_of(const hr_desc *q, const hr_attention_args *args) {
-  hr_attention_cuts c = {.batch = q->dim[0],
-                         .length = q->dim[1],
+/* `rows` is any operand [B, T, ...]. */
+static hr_attention_cuts cuts_of(const hr_desc *rows, bool packed, const hr_attention_args *args) {
+  hr_attention_cuts c = {.batch = rows->dim[0],
+                         .length = rows->dim[1],
                          .heads = args->heads,
                          .groups = args->kv_heads,
                          .dim = args->head_dim,
                          .group_heads = args->heads / args->kv_heads,
+                         .packed = packed,
                          .scale = args->scale};
   c.positions = (c.length < LONG ? PANEL_ROWS : PANEL_ROWS_LONG) / c.group_heads;
   if (c.positions < PANEL_LEAST) c.positions = PANEL_LEAST;
@@ -91,8 +105,13 @@ static hr_attention_cuts cuts_of(const hr_desc *q, const hr_attention_args *args
   return c;
 }
 
+/* Forward has three operands, backward six. */
+static hr_attention_cuts view_cuts(const hr_op_view *view) {
+  return cuts_of(&view->in[0], is_packed(view, view->n_in == 3 ? 0 : 1), view->args);
+}
+
 static void attention_work(const hr_op_view *view, double products, hr_cost *cost) {
-  hr_attention_cuts c = cuts_of(&view->in[0], view->args);
+  hr_attention_cuts c = view_cuts(view);
   double scores = (double)c.batch * (double)c.heads * (double)c.length * (double)(c.length + 1) / 2;
   hr__cost_stream(view, scores * (2.0 * products * (double)c.dim + 12.0), cost);
   cost->op_class = HR_CLASS_ATTENTION;
@@ -168,14 +187,25 @@ static size_t workspace_bytes(const hr_attention_cuts *c, bool backward, int thr
   return (size_t)(workers < 1 ? 1 : workers) * layout_of(c, backward).floats * sizeof(float);
 }
 
+/* On CUDA: two floats for every query in the backward kernels of our own; 16-bit types may go through cuDNN. */
+static size_t cuda_workspace(const hr_attention_cuts *c, hr_dtype dtype, bool backward) {
+  size_t own = backward ? (size_t)c->batch * (size_t)c->heads * (size_t)c->length * 2 * sizeof(float) : 0;
+  if (dtype == HR_F32) return own;
+  size_t cap = hr__cudnn_attention_cap(c->batch, c->length, c->heads, c->groups, c->dim, backward);
+  return own > cap ? own : cap;
+}
+
+static size_t any_workspace(const hr_op_view *view, bool backward, hr_device_kind kind, int threads) {
+  hr_attention_cuts c = view_cuts(view);
+  return kind == HR_CPU ? workspace_bytes(&c, backward, threads) : cuda_workspace(&c, view->in[0].dtype, backward);
+}
+
 static size_t attention_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
-  hr_attention_cuts c = cuts_of(&view->in[0], view->args);
-  return kind == HR_CPU ? workspace_bytes(&c, false, threads) : 0;
+  return any_workspace(view, false, kind, threads);
 }
 
 static size_t attention_bwd_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
-  hr_attention_cuts c = cuts_of(&view->in[0], view->args);
-  return kind == HR_CPU ? workspace_bytes(&c, true, threads) : 0;
+  return any_workspace(view, true, kind, threads);
 }
 
 static void attention_release(void *prepared) {
@@ -205,7 +235,7 @@ static hr_status plan_fill(hr_attention_plan *plan, bool backward, const hr_call
 }
 
 static hr_status plan_create(const hr_call *call, bool backward, void **prepared, hr_error *err) {
-  hr_attention_cuts c = cuts_of(&call->in[0].desc, call->args);
+  hr_attention_cuts c = cuts_of(&call->in[0].desc, call->in[backward ? 2 : 1].data == NULL, call->args);
   HR_TRY(hr__workspace_check(call, workspace_bytes(&c, backward, call->threads), err));
   hr_attention_plan *plan = hr__alloc_zero(1, sizeof *plan);
   if (!plan) return hr__nomem(err);
@@ -228,7 +258,7 @@ static hr_status attention_bwd_prepare(const hr_call *call, void **prepared, hr_
   return plan_create(call, true, prepared, err);
 }
 
-static const hr_attention_args sample_args[] = {{4, 2, 8, 0.35f}, {2, 2, 16, 0.25f}, {1, 1, 4, 0.5f}};
+static const hr_attention_args sample_args[] = {{4, 2, 8, 0.35f}, {2, 2, 16, 0.25f}, {1, 1, 4, 0.5f}, {4, 2, 32, 0.2f}};
 static const hr_sample attention_samples[] = {
     {.n_in = 3,
      .in = {{HR_F32, 3, {2, 7, 32}}, {HR_F32, 3, {2, 7, 16}}, {HR_F32, 3, {2, 7, 16}}},
@@ -239,6 +269,9 @@ static const hr_sample attention_samples[] = {
     {.n_in = 3,
      .in = {{HR_F32, 3, {1, 330, 4}}, {HR_F32, 3, {1, 330, 4}}, {HR_F32, 3, {1, 330, 4}}},
      .args = &sample_args[2]},
+    {.n_in = 3, .in = {{HR_F32, 3, {2, 7, 64}}}, .args = &sample_args[0]},
+    {.n_in = 3, .in = {{HR_F32, 3, {1, 330, 12}}}, .args = &sample_args[2]},
+    {.n_in = 3, .in = {{HR_F32, 3, {2, 70, 256}}}, .args = &sample_args[3]},
 };
 static const hr_sample attention_bwd_samples[] = {
     {.n_in = 6,
@@ -257,17 +290,38 @@ static const hr_sample attention_bwd_samples[] = {
             {HR_F32, 3, {1, 330, 4}},
             {HR_F32, 3, {1, 1, 330}}},
      .args = &sample_args[2]},
+    {.n_in = 6,
+     .in =
+         {{HR_F32, 3, {2, 7, 32}}, {HR_F32, 3, {2, 7, 64}}, {0}, {0}, {HR_F32, 3, {2, 7, 32}}, {HR_F32, 3, {2, 4, 7}}},
+     .args = &sample_args[0]},
+    {.n_in = 6,
+     .in = {{HR_F32, 3, {1, 330, 4}},
+            {HR_F32, 3, {1, 330, 12}},
+            {0},
+            {0},
+            {HR_F32, 3, {1, 330, 4}},
+            {HR_F32, 3, {1, 1, 330}}},
+     .args = &sample_args[2]},
+    {.n_in = 6,
+     .in = {{HR_F32, 3, {2, 70, 128}},
+            {HR_F32, 3, {2, 70, 256}},
+            {0},
+            {0},
+            {HR_F32, 3, {2, 70, 128}},
+            {HR_F32, 3, {2, 4, 70}}},
+     .args = &sample_args[3]},
 };
 
 const hr_op hr_op_attention = {
     .name = "attention",
     .n_in = 3,
     .n_out = 2,
+    .optional = 1u << 1 | 1u << 2,
     .args_bytes = sizeof(hr_attention_args),
     .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1) | HR_SAVE_IN(2) | HR_SAVE_OUT(0) | HR_SAVE_OUT(1),
     .computes = 1u << 0 | 1u << 1 | 1u << 2,
     .axes = HR_AXES_BATCH,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = attention_shape,
     .grad = attention_grad,
     .cost = attention_cost,
@@ -281,9 +335,10 @@ const hr_op hr_op_attention_bwd = {
     .name = "attention_bwd",
     .n_in = 6,
     .n_out = 3,
+    .optional = 1u << 2 | 1u << 3,
     .args_bytes = sizeof(hr_attention_args),
     .axes = HR_AXES_BATCH,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = attention_bwd_shape,
     .cost = attention_bwd_cost,
     .workspace = attention_bwd_workspace,

@@ -4,6 +4,9 @@
  *   lse = log-sum-exp of the scaled scores, kept for the backward op
  *
  * Query head h uses key/value head h / (heads / kv_heads).
+ *
+ * q, k and v may be one operand, packed by columns: q | k | v, as one product makes them; their gradient is then packed
+ * the same way. Both forms give the same bits.
  */
 #ifndef HR_OP_ATTENTION_H
 #define HR_OP_ATTENTION_H
@@ -15,11 +18,14 @@ typedef struct hr_attention_args {
   float scale;
 } hr_attention_args;
 
-/* q [B,T,heads*D], k, v [B,T,kv_heads*D]     -> y [B,T,heads*D], lse f32 [B,heads,T] */
+/* q [B,T,heads*D], k?, v? [B,T,kv_heads*D]   -> y [B,T,heads*D], lse f32 [B,heads,T]
+ * Without k and v, q is packed: [B,T,(heads+2*kv_heads)*D]. */
 extern const hr_op hr_op_attention;
-/* dy, q, k, v, y, lse                        -> dq, dk, dv */
+/* dy, q, k?, v?, y, lse                      -> dq, dk, dv, of the shapes of q, k and v; without k and v, dk and dv are
+ * [0] */
 extern const hr_op hr_op_attention_bwd;
 
+/* k and v may be HR_NONE. */
 hr_id hr__attention(hr_builder *b, hr_id q, hr_id k, hr_id v, const hr_attention_args *args);
 
 #endif

@@ -41,19 +41,25 @@ static void multiply(work *w, int product, const hr_attention_panel *p, int64_t 
   if (hr__gemm_run_here(gemm, w->worker, a, b, c, w->base + w->plan->layout.gemm) != HR_OK) w->failed = true;
 }
 
-/* Element offset of (batch, position, head) in a [B, T, heads * D] tensor. */
-HR_INLINE int64_t row_offset(const hr_attention_cuts *c, int64_t heads, int64_t batch, int64_t position, int64_t head) {
-  return ((batch * c->length + position) * heads + head) * c->dim;
+/* Element offset of (batch, position, head) in the tensor that the heads lie in. */
+HR_INLINE int64_t row_offset(const hr_attention_cuts *c, hr_attention_heads in, int64_t batch, int64_t position,
+                             int64_t head) {
+  return (batch * c->length + position) * in.tensor->desc.dim[2] + in.first + head * c->dim;
+}
+
+/* A tensor that holds nothing but heads: y and dy. */
+HR_INLINE hr_attention_heads heads_alone(const hr_tensor *tensor) {
+  return (hr_attention_heads){tensor, 0};
 }
 
 /* Panel of q or dy, times `factor`. */
-HR_CLONES static void panel_load(const work *w, const hr_attention_panel *p, const hr_tensor *from, float factor,
+HR_CLONES static void panel_load(const work *w, const hr_attention_panel *p, hr_attention_heads from, float factor,
                                  float *to) {
   const hr_attention_cuts *c = &w->plan->cuts;
   for (int64_t h = 0; h < c->group_heads; h++)
     for (int64_t t = 0; t < p->count; t++, to += c->dim) {
-      int64_t at = row_offset(c, c->heads, w->batch, p->first + t, w->group * c->group_heads + h);
-      const float *row = hr__load(from, at, c->dim, to);
+      int64_t at = row_offset(c, from, w->batch, p->first + t, w->group * c->group_heads + h);
+      const float *row = hr__load(from.tensor, at, c->dim, to);
       for (int64_t i = 0; i < c->dim; i++)
         to[i] = row[i] * factor;
     }
@@ -61,34 +67,34 @@ HR_CLONES static void panel_load(const work *w, const hr_attention_panel *p, con
 
 /* Panel into y or dq, row r times factor[r] * scale (factor NULL: 1). */
 HR_CLONES static void panel_store(const work *w, const hr_attention_panel *p, float *from, const float *factor,
-                                  float scale, const hr_tensor *to) {
+                                  float scale, hr_attention_heads to) {
   const hr_attention_cuts *c = &w->plan->cuts;
   for (int64_t h = 0, r = 0; h < c->group_heads; h++)
     for (int64_t t = 0; t < p->count; t++, r++, from += c->dim) {
-      int64_t at = row_offset(c, c->heads, w->batch, p->first + t, w->group * c->group_heads + h);
-      float *row = hr__target(to, at, from), by = factor ? factor[r] * scale : scale;
+      int64_t at = row_offset(c, to, w->batch, p->first + t, w->group * c->group_heads + h);
+      float *row = hr__target(to.tensor, at, from), by = factor ? factor[r] * scale : scale;
       for (int64_t i = 0; i < c->dim; i++)
         row[i] = from[i] * by;
-      hr__store(to, at, c->dim, row);
+      hr__store(to.tensor, at, c->dim, row);
     }
 }
 
 /* Keys or values of the group, positions [first, first + count). */
-HR_CLONES static void strip_load(const work *w, const hr_tensor *from, int64_t first, int64_t count, float *to) {
+HR_CLONES static void strip_load(const work *w, hr_attention_heads from, int64_t first, int64_t count, float *to) {
   const hr_attention_cuts *c = &w->plan->cuts;
   for (int64_t t = 0; t < count; t++, to += c->dim) {
-    const float *row = hr__load(from, row_offset(c, c->groups, w->batch, first + t, w->group), c->dim, to);
+    const float *row = hr__load(from.tensor, row_offset(c, from, w->batch, first + t, w->group), c->dim, to);
     if (row != to) memcpy(to, row, (size_t)c->dim * sizeof *to);
   }
 }
 
-HR_CLONES static void strip_store(const work *w, float *from, int64_t first, int64_t count, const hr_tensor *to) {
+HR_CLONES static void strip_store(const work *w, float *from, int64_t first, int64_t count, hr_attention_heads to) {
   const hr_attention_cuts *c = &w->plan->cuts;
   for (int64_t t = 0; t < count; t++, from += c->dim) {
-    int64_t at = row_offset(c, c->groups, w->batch, first + t, w->group);
-    float *row = hr__target(to, at, from);
+    int64_t at = row_offset(c, to, w->batch, first + t, w->group);
+    float *row = hr__target(to.tensor, at, from);
     if (row != from) memcpy(row, from, (size_t)c->dim * sizeof *row);
-    hr__store(to, at, c->dim, row);
+    hr__store(to.tensor, at, c->dim, row);
   }
 }
 
@@ -167,21 +173,23 @@ static void attention_task(void *arg, int64_t task, int worker) {
   /* The last panels see the most keys: they go first, so that the short ones level out the threads. */
   hr_attention_panel p = hr__attention_panel(c, c->panels - 1 - task / (c->batch * c->groups));
   float *maximum = w.base + l->row_a, *sum = w.base + l->row_b, *out = w.base + l->out, *scores = w.base + l->scores;
+  hr_attention_heads in[3]; /* q, k, v */
 
-  panel_load(&w, &p, &call->in[0], c->scale, w.base + l->panel);
+  hr__attention_unpack(c, call->in, in);
+  panel_load(&w, &p, in[0], c->scale, w.base + l->panel);
   memset(out, 0, (size_t)(p.rows * c->dim) * sizeof *out);
   for (int64_t r = 0; r < p.rows; r++)
     maximum[r] = -INFINITY, sum[r] = 0.0f;
   for (int64_t key = 0; key < p.keys; key += HR_STRIP) {
     int64_t width = hr__min(HR_STRIP, p.keys - key);
-    strip_load(&w, &call->in[1], key, width, w.base + l->strip_k);
-    strip_load(&w, &call->in[2], key, width, w.base + l->strip_v);
+    strip_load(&w, in[1], key, width, w.base + l->strip_k);
+    strip_load(&w, in[2], key, width, w.base + l->strip_v);
     multiply(&w, HR_SCORES, &p, width, w.base + l->panel, w.base + l->strip_k, scores);
     softmax_step(c, &p, key, width, scores, maximum, sum, out);
     multiply(&w, HR_VALUES, &p, width, scores, w.base + l->strip_v, out);
   }
   lse_store(&w, &p, maximum, sum, call->out[1].data);
-  panel_store(&w, &p, out, sum, 1.0f, &call->out[0]);
+  panel_store(&w, &p, out, sum, 1.0f, heads_alone(&call->out[0]));
   if (w.failed) __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
 }
 
@@ -204,7 +212,7 @@ HR_CLONES static void rows_load(const work *w, const hr_attention_panel *p, cons
   for (int64_t h = 0, r = 0; h < c->group_heads; h++) {
     int64_t head = w->group * c->group_heads + h;
     for (int64_t t = 0; t < p->count; t++, r++) {
-      const float *row = hr__load(y, row_offset(c, c->heads, w->batch, p->first + t, head), c->dim, scratch);
+      const float *row = hr__load(y, row_offset(c, heads_alone(y), w->batch, p->first + t, head), c->dim, scratch);
       const float *dy = panel_dy + r * c->dim;
       float dot = 0.0f;
 #pragma omp simd reduction(+ : dot)
@@ -241,15 +249,18 @@ static void panel_bwd(work *w, const hr_attention_panel *p, const hr_call *call)
   float *k = w->base + l->strip_k, *v = w->base + l->strip_v;
   float *scores = w->base + l->scores, *scores_d = w->base + l->scores_d;
   float *lse = w->base + l->row_a, *delta = w->base + l->row_b;
+  hr_attention_heads in[3], out[3]; /* q, k, v and their gradients */
 
-  panel_load(w, p, &call->in[1], c->scale, q);
-  panel_load(w, p, &call->in[0], 1.0f, dy);
+  hr__attention_unpack(c, call->in + 1, in);
+  hr__attention_unpack(c, call->out, out);
+  panel_load(w, p, in[0], c->scale, q);
+  panel_load(w, p, heads_alone(&call->in[0]), 1.0f, dy);
   rows_load(w, p, &call->in[4], call->in[5].data, dy, dq, lse, delta);
   memset(dq, 0, (size_t)(p->rows * c->dim) * sizeof *dq);
   for (int64_t key = 0; key < p->keys; key += HR_STRIP) {
     int64_t width = hr__min(HR_STRIP, p->keys - key);
-    strip_load(w, &call->in[2], key, width, k);
-    strip_load(w, &call->in[3], key, width, v);
+    strip_load(w, in[1], key, width, k);
+    strip_load(w, in[2], key, width, v);
     multiply(w, HR_SCORES, p, width, q, k, scores);
     multiply(w, HR_SCORES, p, width, dy, v, scores_d);
     softmax_bwd_step(p, key, width, lse, delta, scores, scores_d);
@@ -257,11 +268,11 @@ static void panel_bwd(work *w, const hr_attention_panel *p, const hr_call *call)
     multiply(w, HR_COLUMNS, p, width, q, scores_d, w->base + l->dk + key * c->dim);
     multiply(w, HR_VALUES, p, width, scores_d, k, dq);
   }
-  panel_store(w, p, dq, NULL, c->scale, &call->out[0]);
+  panel_store(w, p, dq, NULL, c->scale, out[0]);
 }
 
 /* The finished sums of dk or dv, transposed back through the buffer of a strip. */
-static void sums_store(const work *w, const float *sums, const hr_tensor *to) {
+static void sums_store(const work *w, const float *sums, hr_attention_heads to) {
   const hr_attention_cuts *c = &w->plan->cuts;
   float *rows = w->base + w->plan->layout.strip_k;
   for (int64_t key = 0; key < c->length; key += HR_STRIP) {
@@ -276,14 +287,16 @@ static void attention_bwd_task(void *arg, int64_t task, int worker) {
   const hr_attention_plan *plan = j->call->prepared;
   const hr_attention_layout *l = &plan->layout;
   work w = work_of(j, task, worker);
+  hr_attention_heads out[3]; /* dq, dk, dv */
 
+  hr__attention_unpack(&plan->cuts, j->call->out, out);
   memset(w.base + l->dk, 0, (l->gemm - l->dk) * sizeof(float));
   for (int64_t index = 0; index < plan->cuts.panels; index++) {
     hr_attention_panel p = hr__attention_panel(&plan->cuts, index);
     panel_bwd(&w, &p, j->call);
   }
-  sums_store(&w, w.base + l->dk, &j->call->out[1]);
-  sums_store(&w, w.base + l->dv, &j->call->out[2]);
+  sums_store(&w, w.base + l->dk, out[1]);
+  sums_store(&w, w.base + l->dv, out[2]);
   if (w.failed) __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
 }
 

@@ -24,6 +24,7 @@ typedef struct hr_attention_cuts {
   int64_t group_heads; /* query heads of a group */
   int64_t positions;   /* of a panel; the last panel may have fewer */
   int64_t panels;      /* of one group */
+  bool packed;         /* q, k and v lie in one operand, and so do their gradients */
   float scale;
 } hr_attention_cuts;
 
@@ -77,6 +78,22 @@ static inline int hr__attention_width_kind(int64_t width) {
 
 static inline int64_t hr__attention_tasks(const hr_attention_cuts *c, bool backward) {
   return c->batch * c->groups * (backward ? 1 : c->panels);
+}
+
+/* Neighbouring heads of a tensor [B, T, columns], from column `first` on: an operand of its own, or part of a packed
+ * one. A head's elements lie together; from one position to the next are as many elements as the tensor has columns. */
+typedef struct hr_attention_heads {
+  const hr_tensor *tensor;
+  int64_t first;
+} hr_attention_heads;
+
+/* q, k and v, or their gradients: operands[0..3), or all of them in operands[0] where the others hold nothing. */
+static inline void hr__attention_unpack(const hr_attention_cuts *c, const hr_tensor *operands,
+                                        hr_attention_heads to[3]) {
+  bool packed = c->packed;
+  to[0] = (hr_attention_heads){&operands[0], 0};
+  to[1] = (hr_attention_heads){&operands[packed ? 0 : 1], packed ? c->heads * c->dim : 0};
+  to[2] = (hr_attention_heads){&operands[packed ? 0 : 2], packed ? (c->heads + c->groups) * c->dim : 0};
 }
 
 /* Kernels. */

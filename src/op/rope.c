@@ -2,12 +2,11 @@
 #include "op/rope.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "graph/adjoint.h"
 #include "op/shapes.h"
 #include "op/stream.h"
-
-static const double TWO_PI = 6.283185307179586476925286766559;
 
 hr_id hr__rope_table(hr_builder *b, const hr_rope_table_args *args) {
   return hr__emit(b, &hr_op_rope_table, NULL, 0, args);
@@ -32,26 +31,13 @@ static void rope_table_cost(const hr_op_view *view, hr_cost *cost) {
   hr__cost_stream(view, 20.0 * (double)hr_desc_count(&view->out[0]), cost);
 }
 
-/* Frequency of pair i in f32, step by step as the public models compute it, so that tables agree to the last bits. */
-static float rope_frequency(const hr_rope_table_args *args, int64_t i) {
-  float f = 1.0f / powf((float)args->theta, (float)(2 * i) / (float)args->head_dim);
-  if (!args->scaled) return f;
-  float wavelength = (float)TWO_PI / f;
-  float length = (float)args->original_length, low = (float)args->low, high = (float)args->high;
-  float stretched = f / (float)args->factor;
-  if (wavelength < length / high) return f;
-  if (wavelength > length / low) return stretched;
-  float blend = (length / wavelength - low) / (high - low);
-  return (1.0f - blend) * stretched + blend * f;
-}
-
 /* One task per pair: its frequency is the costly part and serves every position. */
 static void rope_table_task(void *arg, int64_t task, int worker) {
   const hr_call *call = arg;
   const hr_rope_table_args *args = call->args;
   int64_t half = args->head_dim / 2;
   float *cosines = call->out[0].data, *sines = cosines + args->length * half;
-  float f = rope_frequency(args, task);
+  float f = hr__rope_frequency(args, task);
   (void)worker;
 
   for (int64_t t = 0; t < args->length; t++) {
@@ -74,7 +60,16 @@ static hr_id rope_emit(hr_builder *b, hr_id x, hr_id table, hr_rope_args args) {
 }
 
 hr_id hr__rope(hr_builder *b, hr_id x, hr_id table, int64_t head_dim) {
-  return rope_emit(b, x, table, (hr_rope_args){.head_dim = head_dim});
+  return hr__rope_heads(b, x, table, head_dim, 0);
+}
+
+hr_id hr__rope_heads(hr_builder *b, hr_id x, hr_id table, int64_t head_dim, int64_t heads) {
+  return rope_emit(b, x, table, (hr_rope_args){.head_dim = head_dim, .heads = heads});
+}
+
+/* Columns that turn; those behind them stay. */
+static int64_t rope_turned(const hr_rope_args *args, int64_t columns) {
+  return args->heads ? args->heads * args->head_dim : columns;
 }
 
 static hr_status rope_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
@@ -86,6 +81,9 @@ static hr_status rope_shape(const hr_op_view *view, hr_desc *out, hr_error *err)
   if (args->head_dim < 2 || args->head_dim % 2 != 0 || x->dim[2] % args->head_dim != 0)
     return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "head_dim %lld must be even and divide %lld",
                     (long long)args->head_dim, (long long)x->dim[2]);
+  if (args->heads < 0 || args->heads > x->dim[2] / args->head_dim)
+    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "%lld of %lld heads cannot turn", (long long)args->heads,
+                    (long long)(x->dim[2] / args->head_dim));
   hr_desc table = hr__desc3(HR_F32, 2, x->dim[1], args->head_dim / 2);
   HR_TRY(hr__shape_like(view, 1, &table, err));
   out[0] = *x;
@@ -101,8 +99,12 @@ static void rope_grad(hr_adjoint *a, const hr_node *node) {
   hr__grad_add(a, 0, rope_emit(hr__adjoint_builder(a), dy, hr__saved_in(a, 1), args));
 }
 
+/* What does not turn costs nothing in place, where it nearly always is. */
 static void rope_cost(const hr_op_view *view, hr_cost *cost) {
-  hr__cost_stream(view, 3.0 * (double)hr_desc_count(&view->in[0]), cost);
+  const hr_desc *x = &view->in[0];
+  double turned = (double)rope_turned(view->args, x->dim[2]) / (double)x->dim[2];
+  hr__cost_stream(view, 3.0 * turned * (double)hr_desc_count(x), cost);
+  cost->bytes = 2.0 * turned * (double)hr_desc_bytes(x) + (double)hr_desc_bytes(&view->in[1]);
 }
 
 static int64_t rope_rows_per_task(int64_t columns) {
@@ -135,6 +137,9 @@ HR_CLONES static void rope_task(void *arg, int64_t task, int worker) {
   const hr_rope_args *args = call->args;
   const hr_desc *x = &call->in[0].desc;
   int64_t positions = x->dim[1], columns = x->dim[2], half = args->head_dim / 2;
+  int64_t turned = rope_turned(args, columns), bytes = (int64_t)hr_dtype_bytes(x->dtype);
+  const char *from = call->in[0].data;
+  char *to = call->out[0].data;
   const float *cosines = call->in[1].data, *sines = cosines + positions * half;
   float sign = args->inverse ? -1.0f : 1.0f;
   hr_range rows = hr__chunk(hr_desc_rows(x), rope_rows_per_task(columns), task);
@@ -142,8 +147,10 @@ HR_CLONES static void rope_task(void *arg, int64_t task, int worker) {
 
   for (int64_t row = rows.first; row < rows.end; row++) {
     int64_t angles = row % positions * half;
-    for (int64_t column = 0; column < columns; column += args->head_dim)
+    for (int64_t column = 0; column < turned; column += args->head_dim)
       rope_head(call, row * columns + column, half, cosines + angles, sines + angles, sign);
+    int64_t rest = (row * columns + turned) * bytes;
+    if (from != to) memcpy(to + rest, from + rest, (size_t)((columns - turned) * bytes));
   }
 }
 
@@ -177,6 +184,12 @@ static const hr_sample rope_samples[] = {
     {.n_in = 2,
      .in = {{HR_F32, 3, {2, 5, 4380}}, {HR_F32, 3, {2, 5, 1095}}},
      .args = &(const hr_rope_args){.head_dim = 2190}},
+    {.n_in = 2,
+     .in = {{HR_F32, 3, {2, 9, 192}}, {HR_F32, 3, {2, 9, 16}}},
+     .args = &(const hr_rope_args){.head_dim = 32, .heads = 5}},
+    {.n_in = 2,
+     .in = {{HR_F32, 3, {3, 7, 50}}, {HR_F32, 3, {2, 7, 5}}},
+     .args = &(const hr_rope_args){.head_dim = 10, .heads = 2, .inverse = true}},
 };
 
 const hr_op hr_op_rope_table = {
@@ -185,7 +198,7 @@ const hr_op hr_op_rope_table = {
     .n_out = 1,
     .args_bytes = sizeof(hr_rope_table_args),
     .axes = HR_AXES_NONE,
-    .dtypes = {[HR_CPU] = HR_DTYPE_BIT(HR_F32)},
+    .dtypes = {[HR_CPU] = HR_DTYPE_BIT(HR_F32), [HR_CUDA] = HR_DTYPE_BIT(HR_F32)},
     .shape = rope_table_shape,
     .cost = rope_table_cost,
     .cpu = {.run = rope_table_run},
@@ -203,7 +216,7 @@ const hr_op hr_op_rope = {
     .alias = {{0, 0, HR_ALIAS_MAY}},
     .n_alias = 1,
     .axes = HR_AXES_BATCH,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = rope_shape,
     .grad = rope_grad,
     .cost = rope_cost,

@@ -1,7 +1,9 @@
-/* Rotary positions: rope_table makes cosines and sines, rope turns the pairs (i, i + head_dim/2) of every head by them.
- */
+/* Rotary positions: rope_table makes cosines and sines, rope turns the pairs (i, i + head_dim/2) of heads by them: of
+ * all, or of the leading ones where q, k and v lie side by side. */
 #ifndef HR_OP_ROPE_H
 #define HR_OP_ROPE_H
+
+#include <math.h>
 
 #include "graph/builder.h"
 
@@ -19,8 +21,23 @@ typedef struct hr_rope_table_args {
 
 typedef struct hr_rope_args {
   int64_t head_dim;
-  bool inverse; /* turns back: the gradient */
+  int64_t heads; /* leading heads that turn, the columns behind them stay; 0: all */
+  bool inverse;  /* turns back: the gradient */
 } hr_rope_args;
+
+/* Frequency of pair i in f32, step by step as the public models compute it, so that tables agree to the last bits.
+ * Here because the host computes it for every device. */
+static inline float hr__rope_frequency(const hr_rope_table_args *args, int64_t i) {
+  float f = 1.0f / powf((float)args->theta, (float)(2 * i) / (float)args->head_dim);
+  if (!args->scaled) return f;
+  float wavelength = 6.283185307179586f / f;
+  float length = (float)args->original_length, low = (float)args->low, high = (float)args->high;
+  float stretched = f / (float)args->factor;
+  if (wavelength < length / high) return f;
+  if (wavelength > length / low) return stretched;
+  float blend = (length / wavelength - low) / (high - low);
+  return (1.0f - blend) * stretched + blend * f;
+}
 
 extern const hr_op hr_op_rope_table;
 extern const hr_op hr_op_rope;
@@ -28,6 +45,7 @@ extern const hr_op hr_op_rope;
 hr_id hr__rope_table(hr_builder *b, const hr_rope_table_args *args); /* f32 [2, length, head_dim/2]: cos, then sin */
 
 /* x [B, T, heads * head_dim], table [2, T, head_dim/2] -> the shape of x */
-hr_id hr__rope(hr_builder *b, hr_id x, hr_id table, int64_t head_dim);
+hr_id hr__rope(hr_builder *b, hr_id x, hr_id table, int64_t head_dim); /* all heads */
+hr_id hr__rope_heads(hr_builder *b, hr_id x, hr_id table, int64_t head_dim, int64_t heads);
 
 #endif

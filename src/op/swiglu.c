@@ -6,15 +6,22 @@
 #include "op/shapes.h"
 #include "op/stream.h"
 
+enum { UP = 1, BWD_UP = 2 }; /* operand numbers */
+
 hr_id hr__swiglu(hr_builder *b, hr_id gate, hr_id up) {
   return hr__emit(b, &hr_op_swiglu, (hr_id[]){gate, up}, 2, NULL);
 }
 
 static hr_status swiglu_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
-  HR_TRY(hr__shape_operands(view, 2, 0, err));
+  HR_TRY(hr__shape_operands(view, 2, 1u << UP, err));
   HR_TRY(hr__shape_float(view, 0, err));
-  HR_TRY(hr__shape_like(view, 1, &view->in[0], err));
+  HR_TRY(hr__shape_like(view, UP, &view->in[0], err));
   out[0] = view->in[0];
+  if (view->in[UP].rank) return HR_OK;
+  int64_t columns = hr_desc_columns(&view->in[0]);
+  if (columns % 2 != 0)
+    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "%lld columns are not as many gates as ups", (long long)columns);
+  out[0].dim[out[0].rank - 1] = columns / 2;
   return HR_OK;
 }
 
@@ -23,26 +30,43 @@ static void swiglu_grad(hr_adjoint *a, const hr_node *node) {
   hr_id dy = hr__out_grad(a, 0);
   (void)node;
   if (dy == HR_NONE) return;
-  hr_id in[] = {dy, hr__saved_in(a, 0), hr__saved_in(a, 1)};
+  hr_id in[] = {dy, hr__saved_in(a, 0), hr__saved_in(a, UP)};
   hr_id dg = hr__emit(b, &hr_op_swiglu_bwd, in, 3, NULL);
   hr__grad_add(a, 0, dg);
-  hr__grad_add(a, 1, hr__node_out(b, dg, 1));
+  hr__grad_add(a, UP, hr__node_out(b, dg, 1));
 }
 
 static void swiglu_cost(const hr_op_view *view, hr_cost *cost) {
-  hr__cost_stream(view, 20.0 * (double)hr_desc_count(&view->in[0]), cost);
+  hr__cost_stream(view, 20.0 * (double)hr_desc_count(&view->out[0]), cost);
+}
+
+/* Where gate and up of neighbouring elements of y lie. */
+typedef struct pair_view {
+  const hr_tensor *gate, *up; /* one tensor when packed */
+  int64_t gate_at, up_at;
+  int64_t n; /* elements of y in one block: those of one row when packed */
+} pair_view;
+
+/* The block of y, a tensor with `columns`, that begins at element `at` and ends at `end` or before. */
+HR_INLINE pair_view pair_of(const hr_tensor *gate, const hr_tensor *up, int64_t columns, int64_t at, int64_t end) {
+  int64_t n = hr__min(HR_BLOCK, end - at);
+  if (up->data) return (pair_view){gate, up, at, at, n};
+  int64_t row = at / columns, column = at % columns, gate_at = 2 * row * columns + column;
+  return (pair_view){gate, gate, gate_at, gate_at + columns, hr__min(n, columns - column)};
 }
 
 HR_CLONES static void swiglu_task(void *arg, int64_t task, int worker) {
   const hr_call *call = arg;
-  hr_range chunk = hr__chunk(hr_desc_count(&call->in[0].desc), HR_CHUNK, task);
+  const hr_desc *whole = &call->out[0].desc;
+  hr_range chunk = hr__chunk(hr_desc_count(whole), HR_CHUNK, task);
   float gate_block[HR_BLOCK], up_block[HR_BLOCK];
   (void)worker;
 
-  for (int64_t at = chunk.first; at < chunk.end; at += HR_BLOCK) {
-    int64_t n = hr__min(HR_BLOCK, chunk.end - at);
-    const float *gate = hr__load(&call->in[0], at, n, gate_block);
-    const float *up = hr__load(&call->in[1], at, n, up_block);
+  for (int64_t at = chunk.first, n; at < chunk.end; at += n) {
+    pair_view pair = pair_of(&call->in[0], &call->in[UP], hr_desc_columns(whole), at, chunk.end);
+    n = pair.n;
+    const float *gate = hr__load(pair.gate, pair.gate_at, n, gate_block);
+    const float *up = hr__load(pair.up, pair.up_at, n, up_block);
     float *y = hr__target(&call->out[0], at, gate_block);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
@@ -52,20 +76,24 @@ HR_CLONES static void swiglu_task(void *arg, int64_t task, int worker) {
 }
 
 static hr_status swiglu_run(const hr_call *call) {
-  hr__run_chunks(call, hr_desc_count(&call->in[0].desc), swiglu_task);
+  hr__run_chunks(call, hr_desc_count(&call->out[0].desc), swiglu_task);
   return HR_OK;
 }
 
-/* ---- swiglu_bwd: dy, gate, up -> dgate, dup
+/* ---- swiglu_bwd: dy, gate, up? -> dgate, dup
  *
  * With s = 1 / (1 + exp(-gate)):  dup = dy * gate * s,  dgate = dy * up * s * (1 + gate * (1 - s)). */
 
 static hr_status swiglu_bwd_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
-  HR_TRY(hr__shape_operands(view, 3, 0, err));
+  HR_TRY(hr__shape_operands(view, 3, 1u << BWD_UP, err));
   HR_TRY(hr__shape_float(view, 0, err));
-  HR_TRY(hr__shape_like(view, 1, &view->in[0], err));
-  HR_TRY(hr__shape_like(view, 2, &view->in[0], err));
-  out[0] = out[1] = view->in[0];
+  bool packed = view->in[BWD_UP].rank == 0;
+  hr_desc gate = view->in[0];
+  if (packed) gate.dim[gate.rank - 1] *= 2;
+  HR_TRY(hr__shape_like(view, 1, &gate, err));
+  HR_TRY(hr__shape_like(view, BWD_UP, &gate, err));
+  out[0] = gate;
+  out[1] = packed ? hr__desc1(gate.dtype, 0) : gate;
   return HR_OK;
 }
 
@@ -75,16 +103,19 @@ static void swiglu_bwd_cost(const hr_op_view *view, hr_cost *cost) {
 
 HR_CLONES static void swiglu_bwd_task(void *arg, int64_t task, int worker) {
   const hr_call *call = arg;
-  hr_range chunk = hr__chunk(hr_desc_count(&call->in[0].desc), HR_CHUNK, task);
+  const hr_desc *whole = &call->in[0].desc;
+  const hr_tensor *to_gate = &call->out[0], *to_up = call->in[BWD_UP].data ? &call->out[1] : to_gate;
+  hr_range chunk = hr__chunk(hr_desc_count(whole), HR_CHUNK, task);
   float dy_block[HR_BLOCK], gate_block[HR_BLOCK], up_block[HR_BLOCK];
   (void)worker;
 
-  for (int64_t at = chunk.first; at < chunk.end; at += HR_BLOCK) {
-    int64_t n = hr__min(HR_BLOCK, chunk.end - at);
+  for (int64_t at = chunk.first, n; at < chunk.end; at += n) {
+    pair_view pair = pair_of(&call->in[1], &call->in[BWD_UP], hr_desc_columns(whole), at, chunk.end);
+    n = pair.n;
     const float *dy = hr__load(&call->in[0], at, n, dy_block);
-    const float *gate = hr__load(&call->in[1], at, n, gate_block);
-    const float *up = hr__load(&call->in[2], at, n, up_block);
-    float *dgate = hr__target(&call->out[0], at, gate_block), *dup = hr__target(&call->out[1], at, up_block);
+    const float *gate = hr__load(pair.gate, pair.gate_at, n, gate_block);
+    const float *up = hr__load(pair.up, pair.up_at, n, up_block);
+    float *dgate = hr__target(to_gate, pair.gate_at, gate_block), *dup = hr__target(to_up, pair.up_at, up_block);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
       float d = dy[i], g = gate[i], u = up[i];
@@ -92,8 +123,8 @@ HR_CLONES static void swiglu_bwd_task(void *arg, int64_t task, int worker) {
       dgate[i] = d * u * s * (1.0f + g * (1.0f - s));
       dup[i] = d * g * s;
     }
-    hr__store(&call->out[0], at, n, dgate);
-    hr__store(&call->out[1], at, n, dup);
+    hr__store(to_gate, pair.gate_at, n, dgate);
+    hr__store(to_up, pair.up_at, n, dup);
   }
 }
 
@@ -106,24 +137,29 @@ static const hr_sample swiglu_samples[] = {
     {.n_in = 2, .in = {{HR_F32, 3, {2, 16, 96}}, {HR_F32, 3, {2, 16, 96}}}},
     {.n_in = 2, .in = {{HR_F32, 2, {5, 19}}, {HR_F32, 2, {5, 19}}}},
     {.n_in = 2, .in = {{HR_F32, 2, {67, 1031}}, {HR_F32, 2, {67, 1031}}}},
+    {.n_in = 2, .in = {{HR_F32, 3, {2, 16, 192}}}},
+    {.n_in = 2, .in = {{HR_F32, 2, {37, 2 * 1031}}}},
 };
 
 static const hr_sample swiglu_bwd_samples[] = {
     {.n_in = 3, .in = {{HR_F32, 3, {2, 16, 96}}, {HR_F32, 3, {2, 16, 96}}, {HR_F32, 3, {2, 16, 96}}}},
     {.n_in = 3, .in = {{HR_F32, 2, {5, 19}}, {HR_F32, 2, {5, 19}}, {HR_F32, 2, {5, 19}}}},
     {.n_in = 3, .in = {{HR_F32, 2, {67, 1031}}, {HR_F32, 2, {67, 1031}}, {HR_F32, 2, {67, 1031}}}},
+    {.n_in = 3, .in = {{HR_F32, 3, {2, 16, 96}}, {HR_F32, 3, {2, 16, 192}}}},
+    {.n_in = 3, .in = {{HR_F32, 2, {37, 1031}}, {HR_F32, 2, {37, 2 * 1031}}}},
 };
 
 const hr_op hr_op_swiglu = {
     .name = "swiglu",
     .n_in = 2,
     .n_out = 1,
-    .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1),
-    .computes = 1u << 0 | 1u << 1,
+    .optional = 1u << UP,
+    .saves = HR_SAVE_IN(0) | HR_SAVE_IN(UP),
+    .computes = 1u << 0 | 1u << UP,
     .alias = {{0, 0, HR_ALIAS_MAY}, {1, 0, HR_ALIAS_MAY}},
     .n_alias = 2,
-    .axes = HR_AXES_ALL,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
+    .axes = HR_AXES_ROWS, /* packed, columns belong together */
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = swiglu_shape,
     .grad = swiglu_grad,
     .cost = swiglu_cost,
@@ -136,10 +172,11 @@ const hr_op hr_op_swiglu_bwd = {
     .name = "swiglu_bwd",
     .n_in = 3,
     .n_out = 2,
+    .optional = 1u << BWD_UP,
     .alias = {{1, 0, HR_ALIAS_MAY}, {2, 1, HR_ALIAS_MAY}, {0, 0, HR_ALIAS_MAY}},
     .n_alias = 3,
-    .axes = HR_AXES_ALL,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
+    .axes = HR_AXES_ROWS, /* packed, columns belong together */
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = swiglu_bwd_shape,
     .cost = swiglu_bwd_cost,
     .cpu = {.run = swiglu_bwd_run},

@@ -1,9 +1,12 @@
 /* The adapters pass (LoRA): every linear that a target names gets a second way of rank r around its frozen weight,
  *
- *   y = x Wt (+ bias);  y = y + scale * dropout(x) At Bt      A [r, in], B [out, r]
+ *   y = x Wt (+ bias) (+ residual);  h = dropout(x) At;  y = y + scale * h Bt      A [r, in], B [out, r]
  *
- * summed in place. A and B are shared by all programs and stay f32 in every precision; all other parameters are frozen,
- * so that nothing of theirs is kept, summed or updated. Programs that only evaluate do not drop.
+ * summed in place. Adapters stand behind their linear, so that in backward their gradients, which need x, are done
+ * before the gradient of x by the linear, as large as x, is made. The adapters of a stacked linear's modules are
+ * stacked as well, A [modules * r, in] and B [their rows, r], so that they take three nodes and not three each; they
+ * drop the same elements of x. A and B are shared by all programs and stay f32 in every precision; all other parameters
+ * are frozen, so that nothing of theirs is kept, summed or updated. Programs that only evaluate do not drop.
  */
 #include "pass/adapters.h"
 
@@ -12,9 +15,10 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "op/copy.h"
+#include "model/stack.h"
 #include "op/dropout.h"
 #include "op/linear.h"
+#include "op/lora_up.h"
 #include "pass/pass.h"
 
 #define SECTION "model.adapters"
@@ -82,12 +86,15 @@ bool hr__targets_match(const char *const *targets, size_t count, const char *mod
 static void modules_list(const hr_graph *g, char *out, size_t capacity) {
   size_t used = (size_t)snprintf(out, capacity, "all-linear, or some of this model's linear modules: ");
   size_t begin = used;
-  for (size_t n = 0; n < g->n_nodes && used + 64 < capacity; n++) {
+  char module[HR_MODULE_PATH];
+  for (size_t n = 0; n < g->n_nodes; n++) {
     if (g->nodes[n].op != &hr_op_linear || g->values[g->nodes[n].in[1]].wide) continue; /* not those of adapters */
-    const char *dot = strrchr(g->nodes[n].module, '.'), *name = dot ? dot + 1 : g->nodes[n].module;
-    const char *known = strstr(out + begin, name);
-    if (known && (known[strlen(name)] == ',' || known[strlen(name)] == '\0')) continue;
-    used += (size_t)snprintf(out + used, capacity - used, "%s%.50s", used > begin ? ", " : "", name);
+    for (int i = 0; used + 64 < capacity && hr__module_member(g->nodes[n].module, i, module); i++) {
+      const char *dot = strrchr(module, '.'), *name = dot ? dot + 1 : module;
+      const char *known = strstr(out + begin, name);
+      if (known && (known[strlen(name)] == ',' || known[strlen(name)] == '\0')) continue;
+      used += (size_t)snprintf(out + used, capacity - used, "%s%.50s", used > begin ? ", " : "", name);
+    }
   }
 }
 
@@ -97,99 +104,175 @@ hr_status hr__targets_check(const hr_graph *g, const hr_recipe *recipe, const ch
   modules_list(g, modules, sizeof modules);
   for (size_t t = 0; t < count; t++) {
     bool matched = false;
+    char module[HR_MODULE_PATH];
     for (size_t n = 0; n < g->n_nodes && !matched; n++)
-      matched = g->nodes[n].op == &hr_op_linear && target_matches(targets[t], g->nodes[n].module);
+      for (int i = 0; g->nodes[n].op == &hr_op_linear && hr__module_member(g->nodes[n].module, i, module); i++)
+        matched |= target_matches(targets[t], module);
     if (!matched)
       return hr__recipe_fail(recipe, path, modules, err, "the target \"%.100s\" matches no linear module", targets[t]);
   }
   return HR_OK;
 }
 
-static hr_id matrix_declare(hr_builder *b, const char *module, const char *which, int64_t rows, int64_t columns,
-                            hr_init init) {
-  const char *name = hr__arena_format(&b->graph->arena, "%s.%s.weight", module, which);
-  if (!name) {
-    b->status = hr__nomem(&b->error);
-    return HR_NONE;
+/* Modules of one linear that have adapters, in the order of its rows. */
+typedef struct adapted {
+  int count;
+  const char *module[HR_MEMBERS];
+  int64_t first[HR_MEMBERS], rows[HR_MEMBERS]; /* of the linear's weight */
+} adapted;
+
+static hr_status rank_check(const hr_recipe *recipe, const hr_lora *lora, const char *module, int64_t out, int64_t in,
+                            hr_error *err) {
+  if (lora->rank <= (out < in ? out : in)) return HR_OK;
+  return hr__recipe_fail(recipe, SECTION ".rank", "take a smaller rank, or other targets", err,
+                         "rank %" PRId64 " is more than %s has (%" PRId64 " x %" PRId64 ")", lora->rank, module, out,
+                         in);
+}
+
+static hr_status adapted_find(hr_graph *g, const hr_recipe *recipe, const hr_lora *lora, const hr_node *node,
+                              adapted *out, hr_error *err) {
+  *out = (adapted){0};
+  const hr_value *weight = &g->values[node->in[1]];
+  int64_t first = 0;
+  char module[HR_MODULE_PATH];
+  for (int i = 0; hr__module_member(node->module, i, module); i++) {
+    int64_t rows = weight->members ? weight[1 + i].desc.dim[0] : weight->desc.dim[0];
+    if (hr__targets_match(lora->targets, lora->n_targets, module)) {
+      HR_TRY(rank_check(recipe, lora, module, rows, weight->desc.dim[1], err));
+      out->module[out->count] = hr__arena_text(&g->arena, module);
+      if (!out->module[out->count]) return hr__nomem(err);
+      out->first[out->count] = first;
+      out->rows[out->count++] = rows;
+    }
+    first += rows;
   }
-  hr_id id = hr__persistent(b, name, HR_ROLE_PARAMETER, hr__desc2(HR_F32, rows, columns), init);
-  if (id != HR_NONE) b->graph->values[id].trained = b->graph->values[id].wide = true;
+  return HR_OK;
+}
+
+/* Whether their matrices may be stacked. */
+static bool adapted_join(const hr_recipe *recipe, const hr_lora *lora, const adapted *set, int64_t in) {
+  int64_t a_elements[HR_MEMBERS], b_elements[HR_MEMBERS];
+  for (int i = 0; i < set->count; i++) {
+    a_elements[i] = lora->rank * in;
+    b_elements[i] = lora->rank * set->rows[i];
+  }
+  return hr__stackable(recipe, a_elements, set->count) && hr__stackable(recipe, b_elements, set->count);
+}
+
+/* "PATH.NAME+NAME": the path of all of them. "": out of memory, which the builder tells. */
+static const char *adapted_path(hr_builder *b, const adapted *set) {
+  const char *path = set->module[0];
+  for (int i = 1; i < set->count && path; i++)
+    path = hr__arena_format(&b->graph->arena, "%s+%s", path, strrchr(set->module[i], '.') + 1);
+  if (!path) b->status = hr__nomem(&b->error);
+  return path ? path : "";
+}
+
+/* The matrices of one kind, stacked: rows[i] each. */
+static hr_id matrices_declare(hr_builder *b, const adapted *set, const char *path, const char *which,
+                              const int64_t *rows, int64_t columns, hr_init init) {
+  hr_arena *arena = &b->graph->arena;
+  hr_member members[HR_MEMBERS];
+  int64_t all = 0;
+  const char *whole = hr__arena_format(arena, "%s.%s.weight", path, which);
+  bool full = !whole;
+  for (int i = 0; i < set->count; i++) {
+    members[i] = (hr_member){hr__arena_format(arena, "%s.%s.weight", set->module[i], which), rows[i], init};
+    full = full || !members[i].name;
+    all += rows[i];
+  }
+  if (b->status == HR_OK && full) b->status = hr__nomem(&b->error);
+  hr_desc desc = hr__desc2(HR_F32, all, columns);
+  hr_id id = hr__stacked(b, whole, HR_ROLE_PARAMETER, desc, members, set->count);
+  for (hr_id i = 0; id != HR_NONE && i <= b->graph->values[id].members; i++)
+    b->graph->values[id + i].trained = b->graph->values[id + i].wide = true;
   return id;
 }
 
-/* The adapter of one linear node, whose result is `y`; returns the sum. */
-static hr_id adapter_emit(hr_builder *b, const hr_lora *lora, const hr_node *node, hr_id y) {
+/* add + scale * dropout(x) At Bt in the columns of the given modules. */
+static hr_id adapters_emit(hr_builder *b, const hr_lora *lora, const adapted *set, const hr_node *node, hr_id add) {
   const hr_desc *weight = &b->graph->values[node->in[1]].desc;
-  int64_t out = weight->dim[0], in = weight->dim[1];
+  int64_t columns = weight->dim[0], in = weight->dim[1], ranks[HR_MEMBERS];
+  hr_lora_up_args args;
+  memset(&args, 0, sizeof args); /* arguments are compared as bytes */
+  args.scale = (float)lora->scale;
+  args.rank = lora->rank;
+  args.groups = set->count;
+  args.columns = columns;
+  for (int i = 0; i < set->count; i++) {
+    ranks[i] = lora->rank;
+    args.first[i] = set->first[i];
+    args.rows[i] = set->rows[i];
+  }
+  const char *path = adapted_path(b, set);
   hr_init uniform = {HR_INIT_UNIFORM, (float)(1.0 / sqrt((double)in))};
-  hr_id a_matrix = matrix_declare(b, node->module, "lora_A", lora->rank, in, uniform);
-  hr_id b_matrix = matrix_declare(b, node->module, "lora_B", out, lora->rank, (hr_init){HR_INIT_ZERO, 0});
+  hr_id a_matrix = matrices_declare(b, set, path, "lora_A", ranks, in, uniform);
+  hr_id b_matrix = matrices_declare(b, set, path, "lora_B", set->rows, lora->rank, (hr_init){HR_INIT_ZERO, 0});
   hr_id x = node->in[0];
   b->program = node->program;
   b->block = node->block;
   b->phase = node->phase;
   if (lora->dropout > 0 && strcmp(b->graph->programs[node->program].name, "eval") != 0) {
-    hr__module(b, "%s.lora_dropout", node->module);
+    hr__module(b, "%s.lora_dropout", path);
     x = hr__dropout(b, x, (float)lora->dropout);
   }
-  hr__module(b, "%s.lora_A", node->module);
+  hr__module(b, "%s.lora_A", path);
   hr_id h = hr__linear(b, x, a_matrix, HR_NONE);
-  if (lora->scale != 1.0) h = hr__scale(b, h, (float)lora->scale);
-  hr__module(b, "%s.lora_B", node->module);
-  return hr__linear_add(b, h, b_matrix, HR_NONE, y);
+  hr__module(b, "%s.lora_B", path);
+  return hr__lora_up(b, h, b_matrix, add, &args);
 }
 
-static hr_status rank_check(const hr_graph *g, const hr_recipe *recipe, const hr_lora *lora, const hr_node *node,
-                            hr_error *err) {
-  const hr_desc *weight = &g->values[node->in[1]].desc;
-  int64_t least = weight->dim[0] < weight->dim[1] ? weight->dim[0] : weight->dim[1];
-  if (lora->rank <= least) return HR_OK;
-  return hr__recipe_fail(recipe, SECTION ".rank", "take a smaller rank, or other targets", err,
-                         "rank %" PRId64 " is more than %s has (%" PRId64 " x %" PRId64 ")", lora->rank, node->module,
-                         weight->dim[0], weight->dim[1]);
+/* A copy of a list of operands with one of them replaced. */
+static const hr_id *operand_replaced(hr_builder *b, const hr_id *list, int count, int at, hr_id value) {
+  hr_id *copy = hr__arena_array(&b->graph->arena, (size_t)count, sizeof *copy);
+  if (!copy) {
+    b->status = hr__nomem(&b->error);
+    return list;
+  }
+  memcpy(copy, list, (size_t)count * sizeof *copy);
+  copy[at] = value;
+  return copy;
 }
 
-/* Lets node `n` read what its operands have become. */
-static hr_status node_follow(hr_graph *g, hr_id n, const hr_id *became, size_t n_values, hr_error *err) {
-  hr_node *node = &g->nodes[n];
-  bool moved = false;
-  for (int i = 0; i < node->n_in; i++)
-    moved |= node->in[i] < n_values && became[node->in[i]] != HR_NONE;
-  if (!moved) return HR_OK;
-  hr_id *in = hr__arena_array(&g->arena, (size_t)node->n_in, sizeof *in);
-  if (!in) return hr__nomem(err);
-  for (int i = 0; i < node->n_in; i++)
-    in[i] = node->in[i] < n_values && became[node->in[i]] != HR_NONE ? became[node->in[i]] : node->in[i];
-  node->in = in;
-  return HR_OK;
+/* Puts adapters behind a linear. Whoever read its result reads theirs: the two values change places. */
+static hr_status linear_adapt(hr_builder *b, const hr_recipe *recipe, const hr_lora *lora, hr_id n, hr_error *err) {
+  enum { ADD = 2 };
+  hr_graph *g = b->graph;
+  const hr_node node = g->nodes[n];
+  adapted set;
+  HR_TRY(adapted_find(g, recipe, lora, &node, &set, err));
+  if (set.count == 0) return HR_OK;
+  hr_id y = node.out[0], sum = y, first = HR_NONE;
+  bool join = adapted_join(recipe, lora, &set, g->values[node.in[1]].desc.dim[1]);
+  for (int i = 0; i < (join ? 1 : set.count); i++) {
+    adapted one = {1, {set.module[i]}, {set.first[i]}, {set.rows[i]}};
+    sum = adapters_emit(b, lora, join ? &set : &one, &node, sum);
+    HR_TRY(hr__builder_status(b, err));
+    if (first == HR_NONE) first = g->values[sum].producer;
+  }
+  hr_node *linear = &g->nodes[n], *begin = &g->nodes[first], *end = &g->nodes[g->values[sum].producer];
+  linear->out = operand_replaced(b, linear->out, linear->n_out, 0, sum);
+  begin->in = operand_replaced(b, begin->in, begin->n_in, ADD, sum);
+  end->out = operand_replaced(b, end->out, end->n_out, 0, y);
+  const char *name = g->values[y].name;
+  g->values[y].name = g->values[sum].name;
+  g->values[sum].name = name;
+  return hr__builder_status(b, err);
 }
 
 static hr_status linears_adapt(hr_builder *b, const hr_recipe *recipe, const hr_lora *lora, hr_error *err) {
-  enum { NEW_NODES = 4 }; /* of one adapter at most */
+  enum { NEW_NODES = 3 * HR_MEMBERS }; /* of one linear at most */
   hr_graph *g = b->graph;
-  size_t n_nodes = g->n_nodes, n_values = g->n_values, count = 0;
+  size_t n_nodes = g->n_nodes, count = 0;
   hr_id *order = hr__arena_array(&g->arena, n_nodes * (1 + NEW_NODES), sizeof *order);
-  hr_id *became = hr__arena_array(&g->arena, n_values, sizeof *became); /* per value: what readers take; HR_NONE: it */
-  if (!order || !became) return hr__nomem(err);
-  for (size_t v = 0; v < n_values; v++)
-    became[v] = HR_NONE;
+  if (!order) return hr__nomem(err);
   for (hr_id n = 0; n < n_nodes; n++) {
-    HR_TRY(node_follow(g, n, became, n_values, err));
+    hr_id added = (hr_id)g->n_nodes;
     order[count++] = n;
-    const hr_node node = g->nodes[n];
-    if (node.op != &hr_op_linear || !hr__targets_match(lora->targets, lora->n_targets, node.module)) continue;
-    HR_TRY(rank_check(g, recipe, lora, &node, err));
-    hr_id first = (hr_id)g->n_nodes;
-    became[node.out[0]] = adapter_emit(b, lora, &node, node.out[0]);
-    HR_TRY(hr__builder_status(b, err));
-    for (hr_id added = first; added < g->n_nodes; added++)
+    if (g->nodes[n].op == &hr_op_linear) HR_TRY(linear_adapt(b, recipe, lora, n, err));
+    for (; added < g->n_nodes; added++)
       order[count++] = added;
   }
-  for (size_t p = 0; p < g->n_programs; p++)
-    for (int i = 0; i < g->programs[p].n_outputs; i++) {
-      hr_id *value = &g->programs[p].output[i].value;
-      if (became[*value] != HR_NONE) *value = became[*value];
-    }
   return hr__graph_arrange(g, order, count, err);
 }
 

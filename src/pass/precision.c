@@ -109,9 +109,14 @@ static bool dtype_is_float(hr_dtype dtype) {
   return (HR_DTYPE_BIT(dtype) & HR_FLOATS) != 0;
 }
 
-/* Values of a model are dense and alone in their buffers. */
+/* Values of a model are dense and alone in their buffers, but for the members of stacked ones. */
 static void value_retype(hr_graph *g, hr_id value, hr_dtype dtype) {
-  g->values[value].desc.dtype = dtype;
+  size_t was = hr_dtype_bytes(g->values[value].desc.dtype);
+  for (hr_id i = 0; i <= g->values[value].members; i++) {
+    hr_value *v = &g->values[value + i];
+    v->desc.dtype = dtype;
+    v->offset = v->offset / was * hr_dtype_bytes(dtype);
+  }
   g->buffers[g->values[value].buffer].bytes = hr_desc_bytes(&g->values[value].desc);
 }
 
@@ -121,6 +126,7 @@ static hr_status parameters_retype(typing *t, hr_error *err) {
     const hr_value *value = &g->values[v];
     const hr_buffer *buffer = &g->buffers[value->buffer];
     if (!buffer->persistent || buffer->role != HR_ROLE_PARAMETER || value->producer != HR_NONE) continue;
+    if (value->base != HR_NONE) continue; /* a member: it follows */
     if (value->wide || !dtype_is_float(value->desc.dtype)) continue;
     const precision *p = t->general;
     HR_TRY(parameter_precision(t, value->name, &p, err));
@@ -144,18 +150,20 @@ static hr_id block_around(const hr_graph *g, hr_id block) {
 }
 
 /* The value in another type. A copy that narrows an activation stands behind its producer, so that the wide form dies
- * there; any other right before its first use. */
+ * there. Copies of `wide` parameters, which are small, stand side by side at the beginning of the program, outside of
+ * blocks, so that one launch makes them and they stay. Any other stands right before its first use. */
 static hr_id value_convert(typing *t, hr_id value, hr_dtype dtype, hr_id user) {
   hr_graph *g = t->b->graph;
   hr_id *copy = &t->copies[(size_t)dtype * t->n_values + value];
   if (*copy != HR_NONE) return *copy;
   hr_id producer = g->values[value].producer;
   bool behind = producer != HR_NONE && hr_dtype_bytes(dtype) < hr_dtype_bytes(g->values[value].desc.dtype);
-  hr_id anchor = behind ? producer : user;
+  bool early = g->values[value].wide;
+  hr_id anchor = behind ? producer : early ? g->programs[g->nodes[user].program].first : user;
   t->b->program = g->nodes[user].program;
   t->b->phase = g->nodes[anchor].phase;
-  t->b->block = behind ? g->nodes[anchor].block : block_around(g, g->nodes[anchor].block);
-  t->b->module = g->nodes[anchor].module;
+  t->b->block = behind ? g->nodes[anchor].block : early ? HR_NONE : block_around(g, g->nodes[anchor].block);
+  t->b->module = g->nodes[behind ? anchor : user].module;
   *copy = hr__copy(t->b, value, dtype);
   if (*copy == HR_NONE) return HR_NONE;
   chain_append(t, behind ? &t->chains[anchor].behind : &t->chains[anchor].before, g->values[*copy].producer);

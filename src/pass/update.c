@@ -19,13 +19,7 @@ typedef struct emission {
 /* A state of a parameter that begins as zero: <kind>.<parameter>. */
 static hr_id state_declare(const emission *e, const char *kind, hr_id parameter, hr_desc desc, bool paged) {
   hr_builder *b = e->b;
-  if (b->status != HR_OK) return HR_NONE;
-  const char *name = hr__arena_format(&b->graph->arena, "%s.%s", kind, b->graph->values[parameter].name);
-  if (!name) {
-    b->status = hr__nomem(&b->error);
-    return HR_NONE;
-  }
-  hr_id state = hr__persistent(b, name, HR_ROLE_OPTIMIZER, desc, (hr_init){HR_INIT_ZERO, 0});
+  hr_id state = hr__beside(b, parameter, kind, HR_ROLE_OPTIMIZER, desc, (hr_init){HR_INIT_ZERO, 0});
   if (state != HR_NONE && paged && hr_desc_count(&desc) >= HR_UPDATE_PAGED)
     b->graph->buffers[b->graph->values[state].buffer].home = HR_TIER_HOST;
   return state;
@@ -100,6 +94,16 @@ static void sgd_emit(const emission *e, hr_id parameter, hr_id gradient, rates o
   hr__sgd_momentum(e->b, parameter, gradient, sum, e->control, e->norm, &args);
 }
 
+/* Of a parameter, or of the smallest member of a stacked one. */
+static int64_t least_elements(const hr_graph *g, hr_id parameter) {
+  int64_t least = hr_desc_count(&g->values[parameter].desc);
+  for (hr_id i = 1; i <= g->values[parameter].members; i++) {
+    int64_t own = hr_desc_count(&g->values[parameter + i].desc);
+    if (own < least) least = own;
+  }
+  return least;
+}
+
 static void step_emit(const emission *e, hr_id parameter) {
   hr_value value = e->b->graph->values[parameter]; /* the table grows */
   rates own = rates_find(e->settings, &value);
@@ -108,7 +112,7 @@ static void step_emit(const emission *e, hr_id parameter) {
     sgd_emit(e, parameter, value.gradient, own);
   else if (e->settings->optimizer == HR_OPTIMIZER_ADAMW)
     adamw_emit(e, parameter, value.gradient, own, e->settings->state);
-  else if (hr_desc_count(&value.desc) >= HR_UPDATE_8BIT)
+  else if (least_elements(e->b->graph, parameter) >= HR_ADAMW8BIT_LEAST)
     adamw8bit_emit(e, parameter, value.gradient, own);
   else
     adamw_emit(e, parameter, value.gradient, own, HR_F32);

@@ -43,12 +43,12 @@ hr_status hr__update_read(const hr_recipe *recipe, hr_graph *graph, hr_update_se
 
 /* Appends to the builder's current program; its output "grad_norm" is the L2 norm over all gradients. Parameters
  * without a gradient are left alone. States are persistent: adam.m.<parameter> and adam.v.<parameter>; with 8 bits, for
- * parameters of HR_UPDATE_8BIT elements or more, adam8.{m, v, m_absmax, v_absmax}.<parameter>;
+ * parameters of HR_ADAMW8BIT_LEAST elements or more, adam8.{m, v, m_absmax, v_absmax}.<parameter>;
  * sgd.momentum.<parameter>. With `in_backward` too they are all at the end: the pass then puts them where they belong.
  */
 hr_status hr__update_emit(hr_builder *b, const hr_update_settings *settings, hr_error *err);
 
-/* Elements from which on states are stored in 8 bits, and live on the host tier where they are paged. */
-enum { HR_UPDATE_8BIT = 4096, HR_UPDATE_PAGED = 100000 };
+/* Elements from which on states live on the host tier where they are paged. */
+enum { HR_UPDATE_PAGED = 100000 };
 
 #endif

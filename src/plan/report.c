@@ -11,8 +11,7 @@ void hr__report_parameters(const hr_graph *graph, uint64_t *parameters, uint64_t
   *parameters = *trainable = 0;
   for (size_t v = 0; v < graph->n_values; v++) {
     const hr_value *value = &graph->values[v];
-    if (value->producer != HR_NONE || value->base != HR_NONE || graph->buffers[value->buffer].role != HR_ROLE_PARAMETER)
-      continue;
+    if (!hr__graph_is_tensor(graph, (hr_id)v) || graph->buffers[value->buffer].role != HR_ROLE_PARAMETER) continue;
     uint64_t count = (uint64_t)hr_desc_count(&value->desc);
     if (!hr__graph_is_packed(graph, (hr_id)v)) *parameters += count;
     if (value->trained) *trainable += count;
@@ -25,7 +24,7 @@ void hr__report_parameters(const hr_graph *graph, uint64_t *parameters, uint64_t
 static json_t *adapters_json(const hr_graph *graph) {
   json_int_t matrices = 0;
   for (size_t v = 0; v < graph->n_values; v++)
-    matrices += graph->values[v].producer == HR_NONE && graph->values[v].wide;
+    matrices += graph->values[v].wide && hr__graph_is_tensor(graph, (hr_id)v);
   return matrices ? json_integer(matrices / 2) : json_null();
 }
 

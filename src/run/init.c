@@ -118,7 +118,7 @@ static hr_status packed_init(hr_run *run, const hr_packed *packed, uint64_t seed
 static bool value_in_half(const hr_graph *graph, hr_id id, hr_init_half half) {
   const hr_value *value = &graph->values[id];
   const hr_buffer *buffer = &graph->buffers[value->buffer];
-  if (value->producer != HR_NONE || value->base != HR_NONE || !buffer->persistent) return false;
+  if (!hr__graph_is_tensor(graph, id)) return false;
   bool frozen = buffer->role == HR_ROLE_PARAMETER && !value->trained;
   return (half & (frozen ? HR_INIT_FROZEN : HR_INIT_OTHERS)) && !(frozen && hr__graph_is_packed(graph, id));
 }

@@ -11,9 +11,10 @@
 static const char A_ENDING[] = ".lora_A.weight";
 
 /* The module of an adapter, by its A; NULL: the value is none. */
-static const char *adapter_module(const hr_value *v, hr_arena *arena) {
+static const char *adapter_module(const hr_graph *g, hr_id value, hr_arena *arena) {
+  const hr_value *v = &g->values[value];
   size_t length = strlen(v->name), tail = sizeof A_ENDING - 1;
-  if (v->producer != HR_NONE || !v->wide || length <= tail || strcmp(v->name + length - tail, A_ENDING) != 0)
+  if (!v->wide || !hr__graph_is_tensor(g, value) || length <= tail || strcmp(v->name + length - tail, A_ENDING) != 0)
     return NULL;
   return hr__arena_format(arena, "%.*s", (int)(length - tail), v->name);
 }
@@ -25,10 +26,11 @@ static const char *last_name(const char *module) {
 
 /* Whether every linear of that last name has an adapter, so that the name alone stands for all of them. */
 static bool name_is_enough(const hr_graph *g, const hr_lora *lora, const char *name) {
+  char module[HR_MODULE_PATH];
   for (size_t n = 0; n < g->n_nodes; n++)
-    if (g->nodes[n].op == &hr_op_linear && strcmp(last_name(g->nodes[n].module), name) == 0 &&
-        !hr__targets_match(lora->targets, lora->n_targets, g->nodes[n].module))
-      return false;
+    for (int i = 0; g->nodes[n].op == &hr_op_linear && hr__module_member(g->nodes[n].module, i, module); i++)
+      if (strcmp(last_name(module), name) == 0 && !hr__targets_match(lora->targets, lora->n_targets, module))
+        return false;
   return true;
 }
 
@@ -36,8 +38,8 @@ static bool name_is_enough(const hr_graph *g, const hr_lora *lora, const char *n
 static json_t *targets_json(const hr_graph *g, const hr_lora *lora, hr_arena *arena) {
   json_t *list = json_array();
   bool ok = list != NULL;
-  for (size_t v = 0; ok && v < g->n_values; v++) {
-    const char *module = adapter_module(&g->values[v], arena);
+  for (hr_id v = 0; ok && v < g->n_values; v++) {
+    const char *module = adapter_module(g, v, arena);
     if (!module) continue;
     const char *target = name_is_enough(g, lora, last_name(module)) ? last_name(module) : module;
     bool known = false;

@@ -29,7 +29,7 @@ static hr_status role_list(hr_tensors *t, const hr_graph *graph, hr_role role, h
   for (hr_id v = 0; v < graph->n_values; v++) {
     const hr_buffer *buffer = &graph->buffers[graph->values[v].buffer];
     const hr_value *value = &graph->values[v];
-    if (value->producer != HR_NONE || value->base != HR_NONE || !buffer->persistent || buffer->role != role) continue;
+    if (!hr__graph_is_tensor(graph, v) || buffer->role != role) continue;
     if (role == HR_ROLE_PARAMETER && !value->trained) {
       t->frozen = true;
       continue;

@@ -36,7 +36,7 @@ static void build(hr_built *built, const char *text, int64_t batch, int64_t leng
 }
 
 static bool is_parameter(const hr_graph *g, size_t i) {
-  return g->values[i].producer == HR_NONE && g->buffers[g->values[i].buffer].role == HR_ROLE_PARAMETER;
+  return hr__graph_is_tensor(g, (hr_id)i) && g->buffers[g->values[i].buffer].role == HR_ROLE_PARAMETER;
 }
 
 static int64_t parameters(const hr_graph *g) {

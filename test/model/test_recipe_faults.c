@@ -88,7 +88,7 @@ static hr_status zeros_write(const hr_graph *g, hr_error *err) {
   size_t count = 0;
   for (size_t i = 0; i < g->n_values; i++) {
     const hr_value *v = &g->values[i];
-    if (v->producer != HR_NONE || g->buffers[v->buffer].role != HR_ROLE_PARAMETER) continue;
+    if (!hr__graph_is_tensor(g, (hr_id)i) || g->buffers[v->buffer].role != HR_ROLE_PARAMETER) continue;
     hr_safetensor *t = &tensors[count++];
     *t = (hr_safetensor){.name = v->name, .dtype = "BF16", .rank = v->desc.rank};
     memcpy(t->dim, v->desc.dim, (size_t)v->desc.rank * sizeof *t->dim);

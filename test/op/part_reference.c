@@ -14,6 +14,7 @@
 #include "op/dropout.h"
 #include "op/embedding.h"
 #include "op/head_loss.h"
+#include "op/lora_up.h"
 #include "op/loss_seed.h"
 #include "op/nf4.h"
 #include "op/rmsnorm.h"
@@ -83,6 +84,50 @@ static void linear_db_reference(const reference_call *c) {
       sum += c->in[0][r * O + o];
     c->out[0][o] = sum;
   }
+}
+
+/* Column `column` of y: its group and row of B, or -1. */
+static int lora_group(const hr_lora_up_args *a, int64_t column, int64_t *row) {
+  int64_t before = 0;
+  for (int g = 0; g < a->groups; g++) {
+    *row = before + column - a->first[g];
+    if (column >= a->first[g] && column < a->first[g] + a->rows[g]) return g;
+    before += a->rows[g];
+  }
+  return -1;
+}
+
+/* h [rows, groups * rank], B [sum of rows, rank], add? [rows, columns] */
+static void lora_up_reference(const reference_call *c) {
+  const hr_lora_up_args *a = c->args;
+  int64_t rows = hr_desc_rows(&c->in_desc[0]), row;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t o = 0; o < a->columns; o++) {
+      int g = lora_group(a, o, &row);
+      double sum = 0.0;
+      for (int64_t k = 0; g >= 0 && k < a->rank; k++)
+        sum += c->in[0][(r * a->groups + g) * a->rank + k] * c->in[1][row * a->rank + k];
+      c->out[0][r * a->columns + o] = (double)a->scale * sum + (c->in[2] ? c->in[2][r * a->columns + o] : 0.0);
+    }
+}
+
+/* dy, h, B, partial? -> dh, dB */
+static void lora_up_bwd_reference(const reference_call *c) {
+  const hr_lora_up_args *a = &((const hr_lora_up_bwd_args *)c->args)->up;
+  int64_t rows = hr_desc_rows(&c->in_desc[0]), row;
+  for (int64_t i = 0; i < elements(&c->out_desc[0]); i++)
+    c->out[0][i] = 0.0;
+  for (int64_t i = 0; i < elements(&c->out_desc[1]); i++)
+    c->out[1][i] = c->in[3] ? c->in[3][i] : 0.0;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t o = 0; o < a->columns; o++) {
+      int g = lora_group(a, o, &row);
+      double dy = (double)a->scale * c->in[0][r * a->columns + o];
+      for (int64_t k = 0; g >= 0 && k < a->rank; k++) {
+        c->out[0][(r * a->groups + g) * a->rank + k] += dy * c->in[2][row * a->rank + k];
+        c->out[1][row * a->rank + k] += dy * c->in[1][(r * a->groups + g) * a->rank + k];
+      }
+    }
 }
 
 static void dropout_reference(const reference_call *c) {
@@ -198,6 +243,7 @@ static void rope_reference(const reference_call *c) {
         int64_t left = row * C + head + i, right = left + half;
         double cosine = c->in[1][row % T * half + i], sine = c->in[1][(T + row % T) * half + i];
         if (a->inverse) sine = -sine;
+        if (a->heads && head >= a->heads * a->head_dim) cosine = 1.0, sine = 0.0;
         c->out[0][left] = c->in[0][left] * cosine - c->in[0][right] * sine;
         c->out[0][right] = c->in[0][right] * cosine + c->in[0][left] * sine;
       }
@@ -205,17 +251,23 @@ static void rope_reference(const reference_call *c) {
 
 /* One head of one sequence: where its rows lie in q, y ([B, T, Hq * D]) and in k, v ([B, T, Hk * D]). */
 typedef struct head_view {
-  int64_t T, D, q_first, q_step, k_first, k_step, lse_first;
+  int64_t T, D, q_first, q_step, k_first, v_first, k_step, y_first, y_step, lse_first;
 } head_view;
 
-static head_view head_of(const hr_attention_args *a, const hr_desc *q, int64_t batch, int64_t head) {
+/* Without k, q is packed: its columns are q | k | v. y and dy are [B, T, heads * D] in both forms. */
+static head_view head_of(const hr_attention_args *a, const hr_desc *q, const double *k, int64_t batch, int64_t head) {
   int64_t T = q->dim[1], D = a->head_dim, kv_head = head / (a->heads / a->kv_heads);
+  int64_t columns = q->dim[2], kv_columns = k ? a->kv_heads * D : columns, y_columns = a->heads * D;
+  int64_t before_k = k ? 0 : a->heads * D, before_v = k ? 0 : (a->heads + a->kv_heads) * D;
   return (head_view){.T = T,
                      .D = D,
-                     .q_first = batch * T * a->heads * D + head * D,
-                     .q_step = a->heads * D,
-                     .k_first = batch * T * a->kv_heads * D + kv_head * D,
-                     .k_step = a->kv_heads * D,
+                     .q_first = batch * T * columns + head * D,
+                     .q_step = columns,
+                     .k_first = batch * T * kv_columns + before_k + kv_head * D,
+                     .v_first = batch * T * kv_columns + before_v + kv_head * D,
+                     .k_step = kv_columns,
+                     .y_first = batch * T * y_columns + head * D,
+                     .y_step = y_columns,
                      .lse_first = (batch * a->heads + head) * T};
 }
 
@@ -230,13 +282,13 @@ static void attention_head(const hr_attention_args *a, head_view v, const double
                            const double *value, double *y, double *lse) {
   for (int64_t t = 0; t < v.T; t++) {
     const double *row = q + v.q_first + t * v.q_step;
-    double *to = y + v.q_first + t * v.q_step, total = 0.0;
+    double *to = y + v.y_first + t * v.y_step, total = 0.0;
     memset(to, 0, (size_t)v.D * sizeof *to);
     for (int64_t s = 0; s <= t; s++) {
       double weight = exp((double)a->scale * dot(row, k + v.k_first + s * v.k_step, v.D));
       total += weight;
       for (int64_t d = 0; d < v.D; d++)
-        to[d] += weight * value[v.k_first + s * v.k_step + d];
+        to[d] += weight * value[v.v_first + s * v.k_step + d];
     }
     for (int64_t d = 0; d < v.D; d++)
       to[d] /= total;
@@ -246,32 +298,35 @@ static void attention_head(const hr_attention_args *a, head_view v, const double
 
 static void attention_reference(const reference_call *c) {
   const hr_attention_args *a = c->args;
+  const double *q = c->in[0], *k = c->in[1] ? c->in[1] : q, *value = c->in[1] ? c->in[2] : q;
   for (int64_t batch = 0; batch < c->in_desc[0].dim[0]; batch++)
     for (int64_t head = 0; head < a->heads; head++)
-      attention_head(a, head_of(a, &c->in_desc[0], batch, head), c->in[0], c->in[1], c->in[2], c->out[0], c->out[1]);
+      attention_head(a, head_of(a, &c->in_desc[0], c->in[1], batch, head), q, k, value, c->out[0], c->out[1]);
 }
 
 /* dy, q, k, v, y, lse -> dq, dk, dv */
 static void attention_bwd_reference(const reference_call *c) {
   const hr_attention_args *a = c->args;
-  const double *dy = c->in[0], *q = c->in[1], *k = c->in[2], *value = c->in[3], *y = c->in[4], *lse = c->in[5];
+  const double *dy = c->in[0], *q = c->in[1], *y = c->in[4], *lse = c->in[5];
+  const double *k = c->in[2] ? c->in[2] : q, *value = c->in[2] ? c->in[3] : q;
+  double *dq = c->out[0], *dk = c->in[2] ? c->out[1] : dq, *dv = c->in[2] ? c->out[2] : dq;
   double scale = (double)a->scale;
   for (int j = 0; j < 3; j++)
     memset(c->out[j], 0, (size_t)elements(&c->out_desc[j]) * sizeof(double));
   for (int64_t batch = 0; batch < c->in_desc[0].dim[0]; batch++)
     for (int64_t head = 0; head < a->heads; head++) {
-      head_view v = head_of(a, &c->in_desc[1], batch, head);
+      head_view v = head_of(a, &c->in_desc[1], c->in[2], batch, head);
       for (int64_t t = 0; t < v.T; t++) {
-        int64_t at = v.q_first + t * v.q_step;
-        double pull = dot(dy + at, y + at, v.D);
+        int64_t at = v.q_first + t * v.q_step, y_at = v.y_first + t * v.y_step;
+        double pull = dot(dy + y_at, y + y_at, v.D);
         for (int64_t s = 0; s <= t; s++) {
-          int64_t from = v.k_first + s * v.k_step;
+          int64_t from = v.k_first + s * v.k_step, v_from = v.v_first + s * v.k_step;
           double p = exp(scale * dot(q + at, k + from, v.D) - lse[v.lse_first + t]);
-          double ds = p * (dot(dy + at, value + from, v.D) - pull) * scale;
+          double ds = p * (dot(dy + y_at, value + v_from, v.D) - pull) * scale;
           for (int64_t d = 0; d < v.D; d++) {
-            c->out[0][at + d] += ds * k[from + d];
-            c->out[1][from + d] += ds * q[at + d];
-            c->out[2][from + d] += p * dy[at + d];
+            dq[at + d] += ds * k[from + d];
+            dk[from + d] += ds * q[at + d];
+            dv[v_from + d] += p * dy[y_at + d];
           }
         }
       }
@@ -281,25 +336,37 @@ static void attention_bwd_reference(const reference_call *c) {
 /* y and log-sum-exp as the forward op leaves them. */
 static void attention_bwd_fill(double *const *in, const hr_desc *desc, const void *args) {
   const hr_attention_args *a = args;
+  const double *q = in[1], *k = in[2] ? in[2] : q, *value = in[2] ? in[3] : q;
   for (int64_t batch = 0; batch < desc[1].dim[0]; batch++)
     for (int64_t head = 0; head < a->heads; head++)
-      attention_head(a, head_of(a, &desc[1], batch, head), in[1], in[2], in[3], in[4], in[5]);
+      attention_head(a, head_of(a, &desc[1], in[2], batch, head), q, k, value, in[4], in[5]);
 }
 
 static double sigmoid(double x) {
   return 1.0 / (1.0 + exp(-x));
 }
 
+/* Packed, gate and up of element i of y (with `columns` of its own) lie in one row of twice as many. */
+static int64_t packed_gate(int64_t i, int64_t columns) {
+  return i / columns * 2 * columns + i % columns;
+}
+
 static void swiglu_reference(const reference_call *c) {
-  for (int64_t i = 0, count = elements(&c->in_desc[0]); i < count; i++)
-    c->out[0][i] = c->in[0][i] * sigmoid(c->in[0][i]) * c->in[1][i];
+  int64_t I = hr_desc_columns(&c->out_desc[0]);
+  for (int64_t i = 0, count = elements(&c->out_desc[0]); i < count; i++) {
+    int64_t at = c->in[1] ? i : packed_gate(i, I);
+    double g = c->in[0][at], u = c->in[1] ? c->in[1][i] : c->in[0][at + I];
+    c->out[0][i] = g * sigmoid(g) * u;
+  }
 }
 
 static void swiglu_bwd_reference(const reference_call *c) {
+  int64_t I = hr_desc_columns(&c->in_desc[0]);
   for (int64_t i = 0, count = elements(&c->in_desc[0]); i < count; i++) {
-    double dy = c->in[0][i], g = c->in[1][i], u = c->in[2][i], s = sigmoid(g);
-    c->out[0][i] = dy * u * (s + g * s * (1.0 - s));
-    c->out[1][i] = dy * g * s;
+    int64_t at = c->in[2] ? i : packed_gate(i, I);
+    double dy = c->in[0][i], g = c->in[1][at], u = c->in[2] ? c->in[2][i] : c->in[1][at + I], s = sigmoid(g);
+    c->out[0][at] = dy * u * (s + g * s * (1.0 - s));
+    *(c->in[2] ? &c->out[1][i] : &c->out[0][at + I]) = dy * g * s;
   }
 }
 
@@ -538,6 +605,8 @@ static const reference references[] = {
     {.op = "linear_dx", .run = linear_dx_reference},
     {.op = "linear_dw", .run = linear_dw_reference},
     {.op = "linear_db", .run = linear_db_reference, .loose = 1u << 0},
+    {.op = "lora_up", .run = lora_up_reference, .differentiable = true},
+    {.op = "lora_up_bwd", .run = lora_up_bwd_reference},
     {.op = "dropout", .run = dropout_reference, .differentiable = true},
     {.op = "nf4_unpack", .run = nf4_unpack_reference},
     {.op = "embedding", .run = embedding_reference, .differentiable = true, .loose = 1u << 1},

@@ -4,6 +4,7 @@
 
 #include "op/dropout.h"
 #include "op/linear.h"
+#include "op/lora_up.h"
 #include "op/nf4.h"
 #include "part_compiled.h"
 #include "pass/adapters.h"
@@ -15,7 +16,7 @@ static const char recipe_text[] = "model:\n"
                                   "            tie_word_embeddings: true, attention_bias: true }\n"
                                   "data: { sequence_length: 8 }\n"
                                   "training: { batch_size: 2 }\n";
-enum { LAYERS = 2, LINEARS = 7 };
+enum { LAYERS = 2, LINEARS = 7, PRODUCTS = 4 /* q, k and v; o; gate and up; down */ };
 
 static void expect_refused(compiled *c, hr_status status, const char *message, const char *remedy) {
   assert_int_equal(status, HR_BAD_INPUT);
@@ -44,14 +45,14 @@ static int forward_unpacked(const hr_graph *g, const char *program) {
 static size_t trained_count(const hr_graph *g) {
   size_t count = 0;
   for (size_t v = 0; v < g->n_values; v++)
-    count += g->values[v].trained;
+    count += g->values[v].trained && hr__graph_is_tensor(g, (hr_id)v);
   return count;
 }
 
 static void test_nothing_without_the_setting(void **state) {
   compiled *c = *state;
   expect_ok(c, COMPILE(c, "quantize"));
-  assert_int_equal(program_ops(c->graph, "step", &hr_op_linear), LAYERS * LINEARS);
+  assert_int_equal(program_ops(c->graph, "step", &hr_op_linear), LAYERS * PRODUCTS);
   assert_int_equal(program_ops(c->graph, "step", &hr_op_nf4_unpack), 0);
   assert_int_equal(hr__graph_find_value(c->graph, "model.layers.0.self_attn.q_proj.lora_A.weight"), HR_NONE);
 }
@@ -79,7 +80,8 @@ static void test_base_is_frozen(void **state) {
   expect_ok(c, COMPILE(c, NULL, "model.adapters.targets=[q_proj, down_proj]", "model.adapters.alpha=16"));
   const hr_graph *g = c->graph;
   assert_int_equal(trained_count(g), 2 * 2 * LAYERS);
-  assert_int_equal(program_ops(g, "step", &hr_op_linear_dw), 2 * 2 * LAYERS);
+  assert_int_equal(program_ops(g, "step", &hr_op_linear_dw), 2 * LAYERS);
+  assert_int_equal(program_ops(g, "step", &hr_op_lora_up_bwd), 2 * LAYERS);
   assert_int_equal(program_ops(g, "step", &hr_op_linear_db), 0);
   for (size_t n = 0; n < g->n_nodes; n++)
     if (g->nodes[n].op == &hr_op_linear_dw && !strstr(g->nodes[n].module, ".lora_"))
@@ -98,10 +100,12 @@ static void test_programs_share(void **state) {
   const hr_graph *g = c->graph;
   assert_int_equal(trained_count(g), 2 * LAYERS * LINEARS);
   static const char *const programs[] = {"micro_first", "micro_next", "eval"};
-  for (int p = 0; p < 3; p++)
-    assert_int_equal(program_ops(g, programs[p], &hr_op_linear), 3 * LAYERS * LINEARS);
+  for (int p = 0; p < 3; p++) {
+    assert_int_equal(program_ops(g, programs[p], &hr_op_linear), 2 * LAYERS * PRODUCTS);
+    assert_int_equal(program_ops(g, programs[p], &hr_op_lora_up), LAYERS * PRODUCTS);
+  }
   /* Forward and backward; layer 0 reads the frozen embedding, where nothing flows back to from q, k and v. */
-  assert_int_equal(program_ops(g, "micro_first", &hr_op_dropout), 2 * LAYERS * LINEARS - 3);
+  assert_int_equal(program_ops(g, "micro_first", &hr_op_dropout), 2 * LAYERS * PRODUCTS - 1);
   assert_int_equal(program_ops(g, "eval", &hr_op_dropout), 0);
 }
 
@@ -113,11 +117,13 @@ static void test_sum_is_what_others_read(void **state) {
   size_t sums = 0;
   for (size_t n = 0; n < g->n_nodes; n++) {
     const hr_node *node = &g->nodes[n];
-    if (node->op != &hr_op_linear || node->in[3] == HR_NONE) continue;
+    if (node->op != &hr_op_lora_up) continue;
     sums++;
-    hr_id base = node->in[3];
+    hr_id base = node->in[2];
+    const hr_lora_up_args *args = node->args;
+    assert_true(args->groups == 1 && args->first[0] == 16 + 8 && args->rows[0] == 8); /* q, k, v: 16, 8, 8 columns */
     assert_string_equal(node->module, "model.layers.0.self_attn.v_proj.lora_B");
-    assert_string_equal(g->nodes[g->values[base].producer].module, "model.layers.0.self_attn.v_proj");
+    assert_string_equal(g->nodes[g->values[base].producer].module, "model.layers.0.self_attn.q_proj+k_proj+v_proj");
     assert_int_equal(node->block, g->nodes[g->values[base].producer].block);
     for (size_t m = 0; m < g->n_nodes; m++)
       for (int i = 0; i < g->nodes[m].n_in; i++)

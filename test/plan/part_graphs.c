@@ -257,7 +257,7 @@ static void replay_node(replay *r, hr_id id) {
 static bool value_given(const hr_graph *graph, hr_id value, hr_id program) {
   const hr_value *v = &graph->values[value];
   const hr_buffer *buffer = &graph->buffers[v->buffer];
-  return v->producer == HR_NONE && (buffer->persistent || buffer->program == program);
+  return v->producer == HR_NONE && v->base == HR_NONE && (buffer->persistent || buffer->program == program);
 }
 
 static void replay_program(replay *r, hr_id id) {

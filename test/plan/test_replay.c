@@ -104,7 +104,8 @@ static void program_replay(replay *r, hr_id program) {
   memset(r->stamp, 0, r->plan->tiers[HR_TIER_DEVICE].arena_bytes * sizeof *r->stamp);
   for (hr_id v = 0; v < graph->n_values; v++) { /* what is there before: persistent values, and the host's inputs */
     const hr_buffer *buffer = &graph->buffers[graph->values[v].buffer];
-    if (graph->values[v].producer == HR_NONE && (buffer->persistent || buffer->program == program))
+    if (graph->values[v].producer == HR_NONE && graph->values[v].base == HR_NONE &&
+        (buffer->persistent || buffer->program == program))
       stamp_put(r, value_range(r, v), value_stamp(v));
   }
   for (hr_id n = p->first; n < p->first + p->count; n++)

@@ -76,7 +76,7 @@ static double gradients_distance(model *a, double factor, model *b, const char *
   int compared = 0;
   for (hr_id v = 0; v < a->t.graph->n_values; v++) {
     const hr_value *value = &a->t.graph->values[v];
-    if (!value->trained) continue;
+    if (!value->trained || value->base != HR_NONE) continue; /* members lie in their whole */
     hr_id other = b->t.graph->values[hr__graph_find_value(b->t.graph, value->name)].gradient;
     assert_int_equal(a->t.graph->values[value->gradient].desc.dtype, HR_F32);
     assert_int_equal(b->t.graph->values[other].desc.dtype, HR_F32);
@@ -100,7 +100,7 @@ static double gradients_distance(model *a, double factor, model *b, const char *
     }
     compared++;
   }
-  assert_true(compared > 20);
+  assert_true(compared > 10);
   return most;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "dev/cuda/cublaslt.h"
+#include "dev/cuda/cudnn.h"
 #include "dev/cuda/device.cuh"
 #include "dev/cuda/nvml.h"
 
@@ -139,6 +140,7 @@ static void device_destroy(hr_device *device) {
   hr_cuda_state *state = state_of(device);
   void (*release)(void *) = state->host.free;
   if (state->stream) cudaStreamSynchronize(state->stream); /* an event or a piece may still be in use */
+  hr__cudnn_destroy(state);
   hr__lt_destroy(state);
   hr__staging_destroy(state);
   if (state->fork) cudaEventDestroy(state->fork);
