@@ -121,6 +121,7 @@ static void choices_print(const hr_chosen *chosen, FILE *to) {
     if (end == choices->n_keep) fputc('\n', to);
   }
   if (chosen->split && choices->slices > 1) fprintf(to, "blocks in %" PRId64 " slices of the batch\n", choices->slices);
+  if (choices->update_on_host) fputs("parameters are updated on the host\n", to);
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
     if (chosen->open[k] && choices->offload[k].resident_bytes != UINT64_MAX)
       fprintf(to, "%s on the device: %s, the rest on %s\n", hr__offload_name((hr_offload_kind)k),

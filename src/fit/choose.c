@@ -254,6 +254,33 @@ static hr_status offload_choose(const hr_open *open, hr_chosen *out, hr_error *e
   return HR_OK;
 }
 
+/* --- where updates are done -----------------------------------------------------------------------------------------
+ */
+
+static bool state_on_host(const hr_graph *g) {
+  for (size_t b = 0; b < g->n_buffers; b++)
+    if (g->buffers[b].persistent && g->buffers[b].role == HR_ROLE_OPTIMIZER && g->buffers[b].home == HR_TIER_HOST)
+      return true;
+  return false;
+}
+
+/* Beside a GPU the processor updates what lives in its memory where the plan says that this is faster. */
+static hr_status update_choose(const hr_open *open, hr_chosen *out, hr_error *err) {
+  if (open->facts->kind == HR_CPU || !setting_is_auto(open->recipe, "memory.offload.update")) return HR_OK;
+  if (!state_on_host(out->graph)) return HR_OK;
+  hr_choices choices = out->choices;
+  choices.update_on_host = true;
+  candidate now = {out->graph, out->plan}, c;
+  HR_TRY(candidate_make(open, &choices, false, &c, err));
+  bool fits = candidate_fits(open, &c) || (!candidate_fits(open, &now) && candidate_peak(&c) <= candidate_peak(&now));
+  if (fits && c.plan->step_seconds < out->plan->step_seconds) {
+    out->choices.update_on_host = out->any = true;
+    candidate_take(out, &c);
+  }
+  candidate_fini(&c);
+  return HR_OK;
+}
+
 /* --- the whole ------------------------------------------------------------------------------------------------------
  */
 
@@ -307,7 +334,7 @@ static hr_status choose(const hr_open *open, hr_chosen *out, hr_error *err) {
     hr__chosen_fini(&next);
     HR_TRY(status);
   }
-  return HR_OK;
+  return update_choose(open, out, err);
 }
 
 hr_status hr__choose(const hr_open *open, hr_chosen *out, hr_error *err) {

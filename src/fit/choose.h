@@ -4,7 +4,8 @@
  * fastest entry whose real, packed plan fits is taken. The frontier does not depend on the budget, so a larger budget
  * never gives a slower plan. memory.offload.*: where that does not fit, kinds go to lower tiers one after another, each
  * only as far as it must. memory.split: where that does not fit either, blocks are split into 2, 4, ... slices, up to
- * one sample each. What cannot fit is answered with the smallest plan.
+ * one sample each. memory.offload.update: on the side that is faster. What cannot fit is answered with the smallest
+ * plan.
  */
 #ifndef HR_FIT_CHOOSE_H
 #define HR_FIT_CHOOSE_H

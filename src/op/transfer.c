@@ -8,9 +8,9 @@
 
 #define ALL_DTYPES ((1u << HR_DTYPE_COUNT) - 1)
 
-hr_id hr__fetch(hr_builder *b, hr_id x, bool staged) {
+hr_id hr__fetch(hr_builder *b, hr_id x, hr_id to, bool staged) {
   hr_transfer_args args = {staged};
-  return hr__emit(b, &hr_op_fetch, &x, 1, &args);
+  return hr__emit(b, &hr_op_fetch, (hr_id[]){x, to}, 2, &args);
 }
 
 hr_id hr__store(hr_builder *b, hr_id x, hr_id to, bool staged) {
@@ -28,13 +28,7 @@ static void transfer_shape(const hr_op_view *view, hr_desc *out) {
   out[1] = hr__desc1(HR_U8, args->staged ? (int64_t)hr_desc_bytes(&view->in[0]) : 0);
 }
 
-static hr_status fetch_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
-  HR_TRY(hr__shape_operands(view, 1, 0, err));
-  transfer_shape(view, out);
-  return HR_OK;
-}
-
-static hr_status store_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
+static hr_status start_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   HR_TRY(hr__shape_operands(view, 2, 1u << 1, err));
   HR_TRY(hr__shape_like(view, 1, &view->in[0], err));
   transfer_shape(view, out);
@@ -67,14 +61,10 @@ static hr_status wait_run(const hr_call *call) {
 
 static const hr_transfer_args sample_direct = {false}, sample_staged = {true};
 
-static const hr_sample fetch_samples[] = {
-    {.n_in = 1, .in = {{HR_F32, 2, {64, 48}}}, .args = &sample_direct},
-    {.n_in = 1, .in = {{HR_F32, 1, {1031}}}, .args = &sample_direct},
-    {.n_in = 1, .in = {{HR_U8, 1, {41}}}, .args = &sample_staged},
-};
-static const hr_sample store_samples[] = {
+static const hr_sample start_samples[] = {
     {.n_in = 2, .in = {{HR_F32, 2, {64, 48}}, {HR_F32, 2, {64, 48}}}, .args = &sample_direct},
     {.n_in = 2, .in = {{HR_F32, 2, {7, 13}}}, .args = &sample_direct},
+    {.n_in = 2, .in = {{HR_F32, 1, {1031}}}, .args = &sample_direct},
     {.n_in = 2, .in = {{HR_U8, 1, {41}}, {HR_U8, 1, {41}}}, .args = &sample_staged},
 };
 static const hr_sample wait_samples[] = {
@@ -84,17 +74,21 @@ static const hr_sample wait_samples[] = {
 
 const hr_op hr_op_fetch = {
     .name = "fetch",
-    .n_in = 1,
+    .n_in = 2,
     .n_out = 2,
+    .optional = 1u << 1,
+    .effect = true,
     .args_bytes = sizeof(hr_transfer_args),
     .transfer = HR_TRANSFER_START,
+    .alias = {{1, 0, HR_ALIAS_MUST}},
+    .n_alias = 1,
     .axes = HR_AXES_NONE,
     .dtypes = {[HR_CPU] = ALL_DTYPES},
-    .shape = fetch_shape,
+    .shape = start_shape,
     .cost = transfer_cost,
     .cpu = {.run = transfer_run},
-    .samples = fetch_samples,
-    .n_samples = sizeof fetch_samples / sizeof *fetch_samples,
+    .samples = start_samples,
+    .n_samples = sizeof start_samples / sizeof *start_samples,
 };
 
 const hr_op hr_op_store = {
@@ -109,11 +103,11 @@ const hr_op hr_op_store = {
     .n_alias = 1,
     .axes = HR_AXES_NONE,
     .dtypes = {[HR_CPU] = ALL_DTYPES},
-    .shape = store_shape,
+    .shape = start_shape,
     .cost = transfer_cost,
     .cpu = {.run = transfer_run},
-    .samples = store_samples,
-    .n_samples = sizeof store_samples / sizeof *store_samples,
+    .samples = start_samples,
+    .n_samples = sizeof start_samples / sizeof *start_samples,
 };
 
 const hr_op hr_op_wait = {

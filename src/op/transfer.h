@@ -15,8 +15,9 @@ typedef struct hr_transfer_args {
 
 extern const hr_op hr_op_fetch, hr_op_store, hr_op_wait;
 
-/* A copy of x, which lives below the device, on the device; output 1 is the room on the host. */
-hr_id hr__fetch(hr_builder *b, hr_id x, bool staged);
+/* x, which lives below the device, goes to `to` in place (a value on the device), or to storage of its own there when
+ * `to` is HR_NONE. Output 1 is the room on the host. */
+hr_id hr__fetch(hr_builder *b, hr_id x, hr_id to, bool staged);
 /* x, which lives on the device, goes to `to` in place (a value below the device), or to storage of its own when `to` is
  * HR_NONE (the caller gives its buffer a home). Output 1 is the room on the host. */
 hr_id hr__store(hr_builder *b, hr_id x, hr_id to, bool staged);

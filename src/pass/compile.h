@@ -65,7 +65,8 @@ typedef struct hr_choices {
     uint64_t resident_bytes;
     hr_tier tier;
   } offload[HR_OFFLOAD_KINDS];
-  int64_t slices; /* memory.split = auto: of every outermost block; below 2: they stay whole */
+  bool update_on_host; /* memory.offload.update = auto */
+  int64_t slices;      /* memory.split = auto: of every outermost block; below 2: they stay whole */
 } hr_choices;
 
 /* Compiles up to and including the stage named `until` ("model", "grad", a pass; NULL: all). */

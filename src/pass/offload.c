@@ -15,7 +15,8 @@
 
 #include "op/transfer.h"
 
-#define WHERE "device|host|disk|auto"
+#define WHERE  "device|host|disk|auto"
+#define UPDATE "memory.offload.update"
 static const hr_key keys[] = {
     {.path = "memory.offload.optimizer",
      .type = HR_KEY_CHOICE,
@@ -37,6 +38,11 @@ static const hr_key keys[] = {
      .fallback = "device",
      .choices = WHERE,
      .meaning = "where results of the forward pass wait for the backward pass"},
+    {.path = UPDATE,
+     .type = HR_KEY_CHOICE,
+     .fallback = "auto",
+     .choices = "auto|device|host",
+     .meaning = "where parameters are updated whose optimizer state lives on the host; auto: where it is faster"},
 };
 const hr_key_table hr_offload_keys = {keys, sizeof keys / sizeof keys[0]};
 
@@ -221,11 +227,12 @@ static void room_place(hr_graph *g, hr_id node) {
   room->home = HR_TIER_HOST;
 }
 
-hr_id hr__moves_fetch(hr_moves *m, hr_id source) {
+hr_id hr__moves_fetch(hr_moves *m, hr_id source, hr_id to) {
   hr_graph *g = m->b->graph;
-  hr_id out = hr__fetch(m->b, source, value_tier(g, source) == HR_TIER_DISK);
+  hr_id out = hr__fetch(m->b, source, to, value_tier(g, source) == HR_TIER_DISK);
   if (out == HR_NONE) return HR_NONE;
   room_place(g, g->values[out].producer);
+  if (to != HR_NONE) return out;
   g->buffers[g->values[out].buffer].role = HR_ROLE_STAGING;
   return out;
 }
@@ -327,6 +334,18 @@ static hr_status program_rewrite(hr_moves *m, const hr_recipe *recipe, const hr_
   return hr__offload_tiles(m, err);
 }
 
+/* A copy of a GPU's has some microseconds of its own, which a larger tile hides. */
+enum { TILE_BYTES_CPU = 2 << 20, TILE_BYTES_CUDA = 8 << 20 };
+
+static bool update_on_host(const hr_recipe *recipe, const hr_choices *choices) {
+  const char *where = hr__recipe_has(recipe, UPDATE) ? hr__recipe_text(recipe, UPDATE) : "auto";
+  return strcmp(where, "auto") == 0 ? choices && choices->update_on_host : strcmp(where, "host") == 0;
+}
+
+static bool device_is_cuda(const hr_recipe *recipe) {
+  return hr__recipe_has(recipe, "memory.device") && strcmp(hr__recipe_text(recipe, "memory.device"), "cuda") == 0;
+}
+
 static hr_status programs_rewrite(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_arena *scratch,
                                   hr_error *err) {
   hr_graph *g = b->graph;
@@ -336,8 +355,13 @@ static hr_status programs_rewrite(hr_builder *b, const hr_recipe *recipe, const 
   memcpy(programs, g->programs, g->n_programs * sizeof *programs);
   for (hr_id p = 0; p < g->n_programs; p++) {
     b->program = p;
-    moves[p] =
-        (hr_moves){.b = b, .scratch = scratch, .program = p, .first = programs[p].first, .count = programs[p].count};
+    moves[p] = (hr_moves){.b = b,
+                          .scratch = scratch,
+                          .program = p,
+                          .first = programs[p].first,
+                          .count = programs[p].count,
+                          .update_on_host = update_on_host(recipe, choices),
+                          .tile_bytes = device_is_cuda(recipe) ? TILE_BYTES_CUDA : TILE_BYTES_CPU};
     HR_TRY(program_rewrite(&moves[p], recipe, choices, err));
   }
   if (g->n_nodes == n_nodes) return HR_OK;

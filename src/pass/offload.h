@@ -25,6 +25,8 @@ typedef struct hr_moves {
   uint32_t n_stretches;
   bool *dropped;          /* per position: replaced by tiles */
   bool *tiled;            /* per position: an update that is cut into tiles */
+  bool update_on_host;    /* tiles are updated there, where all that lies below the device is on the host */
+  size_t tile_bytes;      /* that a tile moves, at least one step */
   hr_tier *chosen;        /* per value, as many as there were: tier that a transient is to go to */
   hr_id *below;           /* per value: where a chosen one lies below the device; HR_NONE: it stays */
   size_t n_values;        /* as many as there were */
@@ -51,7 +53,7 @@ hr_status hr__offload_norm(hr_builder *b, hr_error *err);
 hr_status hr__moves_insert(hr_moves *m, hr_id from, uint32_t position, hr_spot spot, hr_error *err);
 
 /* Emits a copy to the device of `source`, which lies below it. */
-hr_id hr__moves_fetch(hr_moves *m, hr_id source);
+hr_id hr__moves_fetch(hr_moves *m, hr_id source, hr_id to); /* to: HR_NONE, or where it goes on the device */
 /* Emits a copy of `value` to `to`, or to new storage on `tier` when that is HR_NONE. */
 hr_id hr__moves_store(hr_moves *m, hr_id value, hr_id to, hr_tier tier);
 /* Emits the wait for either. */

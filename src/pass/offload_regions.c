@@ -96,7 +96,7 @@ static hr_status copy_in(hr_moves *m, hr_id below, uint32_t position, hr_id *sta
   hr_id from = (hr_id)m->b->graph->n_nodes;
   uint32_t s = m->stretch[position];
   module_set(m, m->b->graph->values[below].name, position);
-  hr_id started = hr__moves_fetch(m, below);
+  hr_id started = hr__moves_fetch(m, below, HR_NONE);
   HR_TRY(hr__builder_status(m->b, err));
   HR_TRY(hr__moves_insert(m, from, m->begin[s > 0 ? s - 1 : 0], HR_SPOT_FETCH, err));
   from = (hr_id)m->b->graph->n_nodes;

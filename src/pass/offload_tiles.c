@@ -4,15 +4,18 @@
  *
  * so three tiles are on the device at a time, one on its way in, one in work, one on its way out. Tiles of neighbouring
  * updates form one row. What lives on the device is updated in place through views.
+ *
+ * On the host it is the other way round: what lives there is updated in place by the processor, and what lives on the
+ * device (gradient, parameter) goes down before and the parameter up again behind. The arithmetic is the same, so are
+ * the bits where the device is the CPU.
  */
 #include <string.h>
 
 #include "pass/offload.h"
 
 enum {
-  TILE_STEP = 16384,    /* elements: tiles begin at multiples, which are whole units of the disk for any type */
-  TILE_BYTES = 2 << 20, /* that a tile moves, at least one step */
-  PART_MOST = 4,        /* elements of a parameter for one of its state, above which the state is small */
+  TILE_STEP = 16384, /* elements: tiles begin at multiples, which are whole units of the disk for any type */
+  PART_MOST = 4,     /* elements of a parameter for one of its state, above which the state is small */
   OPERANDS = HR_OP_OPERANDS,
   ARGS_MOST = 256 /* bytes */
 };
@@ -74,13 +77,28 @@ void hr__offload_mark_tiled(hr_moves *m, const bool *read) {
   }
 }
 
-/* Elements of one tile of an update: as many as move TILE_BYTES. */
+/* Whether an update is done on the host: all of its state that lies below the device is there. */
+static bool is_host_update(const hr_moves *m, const hr_node *node) {
+  const hr_graph *g = m->b->graph;
+  bool state = false;
+  for (int i = 0; i < node->n_in; i++) {
+    hr_id below = operand_below(m, node->in[i]);
+    if (below == HR_NONE) continue;
+    if (g->buffers[g->values[below].buffer].home != HR_TIER_HOST) return false;
+    state |= g->buffers[g->values[below].buffer].role == HR_ROLE_OPTIMIZER;
+  }
+  return m->update_on_host && state;
+}
+
+/* Elements of one tile of an update: as many as move tile_bytes. */
 static int64_t tile_elements(const hr_moves *m, const hr_node *node) {
   const hr_graph *g = m->b->graph;
   size_t bytes = 0;
+  bool host = is_host_update(m, node);
   for (int i = 0; i < node->n_in; i++)
-    if (operand_below(m, node->in[i]) != HR_NONE) bytes += hr_dtype_bytes(g->values[node->in[i]].desc.dtype);
-  int64_t elements = bytes ? (int64_t)(TILE_BYTES / bytes) / TILE_STEP * TILE_STEP : TILE_STEP;
+    if (node->in[i] != HR_NONE && operand_part(g, node, i) != 0 && (operand_below(m, node->in[i]) == HR_NONE) == host)
+      bytes += hr_dtype_bytes(g->values[node->in[i]].desc.dtype);
+  int64_t elements = bytes ? (int64_t)(m->tile_bytes / bytes) / TILE_STEP * TILE_STEP : TILE_STEP;
   return elements < TILE_STEP ? TILE_STEP : elements;
 }
 
@@ -89,7 +107,7 @@ typedef struct tile {
   uint32_t position; /* of the update */
   int64_t first, count;
   hr_id below[OPERANDS];   /* part of an operand that lies below; HR_NONE: it does not */
-  hr_id started[OPERANDS]; /* its copy to the device, under way */
+  hr_id started[OPERANDS]; /* copy to where the update is, under way */
   hr_id stored[OPERANDS];  /* its copy back, under way */
 } tile;
 
@@ -115,16 +133,26 @@ static void tile_fetch(hr_moves *m, tile *t) {
     if (below == HR_NONE) continue;
     module_set(m, below);
     t->below[i] = tile_view(m, t, i, below);
-    t->started[i] = t->below[i] == HR_NONE ? HR_NONE : hr__moves_fetch(m, t->below[i]);
+    t->started[i] = t->below[i] == HR_NONE ? HR_NONE : hr__moves_fetch(m, t->below[i], HR_NONE);
   }
 }
 
-/* The update on the tile's part of every operand. Returns its node, HR_NONE after an error. */
+/* The update on in[]. Returns its node, HR_NONE after an error. */
+static hr_id update_emit(hr_moves *m, const tile *t, const hr_id *in) {
+  const hr_node *node = hr__moves_node(m, t->position);
+  const hr_op *op = node->op;
+  unsigned char args[ARGS_MOST];
+  memcpy(args, node->args, op->args_bytes);
+  memcpy(args + op->first_at, &t->first, sizeof t->first);
+  m->b->module = node->module;
+  hr_id out = hr__emit(m->b, op, in, node->n_in, args);
+  return out == HR_NONE ? HR_NONE : m->b->graph->values[out].producer;
+}
+
+/* The update on the tile's part of every operand. */
 static hr_id tile_update(hr_moves *m, const tile *t) {
-  const hr_op *op = hr__moves_node(m, t->position)->op;
   int n_in = hr__moves_node(m, t->position)->n_in;
   hr_id in[OPERANDS];
-  unsigned char args[ARGS_MOST];
   for (int i = 0; i < n_in; i++) {
     hr_id operand = hr__moves_node(m, t->position)->in[i];
     if (operand != HR_NONE) module_set(m, operand);
@@ -133,11 +161,7 @@ static hr_id tile_update(hr_moves *m, const tile *t) {
     else
       in[i] = t->started[i] != HR_NONE ? hr__moves_wait(m, t->started[i]) : tile_view(m, t, i, operand);
   }
-  memcpy(args, hr__moves_node(m, t->position)->args, op->args_bytes);
-  memcpy(args + op->first_at, &t->first, sizeof t->first);
-  m->b->module = hr__moves_node(m, t->position)->module;
-  hr_id out = hr__emit(m->b, op, in, n_in, args);
-  return out == HR_NONE ? HR_NONE : m->b->graph->values[out].producer;
+  return update_emit(m, t, in);
 }
 
 static void tile_store(hr_moves *m, tile *t, hr_id updated) {
@@ -153,10 +177,81 @@ static void tile_store(hr_moves *m, tile *t, hr_id updated) {
 static void tile_finish(hr_moves *m, const tile *t) {
   for (int i = 0; i < hr__moves_node(m, t->position)->n_in; i++) {
     if (t->stored[i] == HR_NONE) continue;
-    module_set(m, t->below[i]);
+    module_set(m, hr__moves_node(m, t->position)->in[i]);
     hr__moves_wait(m, t->stored[i]);
   }
 }
+
+/* --- on the host -------------------------------------------------------------------------------------------------- */
+
+/* Copies of what is not a matter of elements (control block, norm), made once for a row. */
+typedef struct small_copies {
+  hr_id of[OPERANDS], copy[OPERANDS];
+  int count;
+} small_copies;
+
+/* A copy on the host of a value on the device, under way. */
+static hr_id copy_down(hr_moves *m, hr_id value) {
+  hr_graph *g = m->b->graph;
+  hr_id started = value == HR_NONE ? HR_NONE : hr__moves_store(m, value, HR_NONE, HR_TIER_HOST);
+  if (started != HR_NONE) g->buffers[g->values[started].buffer].role = HR_ROLE_STAGING;
+  return started;
+}
+
+static hr_id small_copy(hr_moves *m, small_copies *small, hr_id value) {
+  for (int i = 0; i < small->count; i++)
+    if (small->of[i] == value) return small->copy[i];
+  hr_id copy = hr__moves_wait(m, copy_down(m, value));
+  if (small->count < OPERANDS) {
+    small->of[small->count] = value;
+    small->copy[small->count++] = copy;
+  }
+  return copy;
+}
+
+static void tile_down(hr_moves *m, tile *t) {
+  int n_in = hr__moves_node(m, t->position)->n_in;
+  for (int i = 0; i < n_in; i++) {
+    hr_id operand = hr__moves_node(m, t->position)->in[i], below = operand_below(m, operand);
+    t->below[i] = t->started[i] = t->stored[i] = HR_NONE;
+    if (operand == HR_NONE || operand_part(m->b->graph, hr__moves_node(m, t->position), i) == 0) continue;
+    module_set(m, operand);
+    if (below != HR_NONE)
+      t->below[i] = tile_view(m, t, i, below);
+    else
+      t->started[i] = copy_down(m, tile_view(m, t, i, operand));
+  }
+}
+
+static hr_id tile_update_host(hr_moves *m, const tile *t, small_copies *small) {
+  int n_in = hr__moves_node(m, t->position)->n_in;
+  hr_id in[OPERANDS];
+  for (int i = 0; i < n_in; i++) {
+    hr_id operand = hr__moves_node(m, t->position)->in[i];
+    in[i] = t->below[i];
+    if (operand == HR_NONE || in[i] != HR_NONE) continue;
+    module_set(m, operand);
+    in[i] = t->started[i] != HR_NONE ? hr__moves_wait(m, t->started[i]) : small_copy(m, small, operand);
+  }
+  hr_id updated = update_emit(m, t, in);
+  if (updated != HR_NONE) m->b->graph->nodes[updated].place = HR_ON_HOST;
+  return updated;
+}
+
+/* What came down and was changed goes back to its place on the device. */
+static void tile_up(hr_moves *m, tile *t, hr_id updated) {
+  const hr_op *op = hr__moves_node(m, t->position)->op;
+  for (int a = 0; a < op->n_alias && m->b->status == HR_OK; a++) {
+    int in = op->alias[a].in;
+    if (t->started[in] == HR_NONE) continue;
+    hr_id operand = hr__moves_node(m, t->position)->in[in];
+    module_set(m, operand);
+    hr_id to = tile_view(m, t, in, operand);
+    t->stored[in] = hr__moves_fetch(m, m->b->graph->nodes[updated].out[op->alias[a].out], to);
+  }
+}
+
+/* --- rows --------------------------------------------------------------------------------------------------------- */
 
 /* All tiles of the updates at [first, end). */
 static hr_status tiles_list(const hr_moves *m, uint32_t first, uint32_t end, tile **out, size_t *count, hr_error *err) {
@@ -177,16 +272,20 @@ static hr_status tiles_list(const hr_moves *m, uint32_t first, uint32_t end, til
 static hr_status row_emit(hr_moves *m, uint32_t first, uint32_t end, hr_error *err) {
   tile *tiles;
   size_t count;
+  small_copies small = {.count = 0};
+  bool host = is_host_update(m, hr__moves_node(m, first));
   hr_id from = (hr_id)m->b->graph->n_nodes;
   HR_TRY(tiles_list(m, first, end, &tiles, &count, err));
   m->b->phase = HR_UPDATE;
   m->b->block = HR_NONE;
-  tile_fetch(m, &tiles[0]);
+  void (*fetch)(hr_moves *, tile *) = host ? tile_down : tile_fetch;
+  void (*store)(hr_moves *, tile *, hr_id) = host ? tile_up : tile_store;
+  fetch(m, &tiles[0]);
   for (size_t k = 0; k < count && m->b->status == HR_OK; k++) {
-    if (k + 1 < count) tile_fetch(m, &tiles[k + 1]);
-    hr_id updated = tile_update(m, &tiles[k]);
+    if (k + 1 < count) fetch(m, &tiles[k + 1]);
+    hr_id updated = host ? tile_update_host(m, &tiles[k], &small) : tile_update(m, &tiles[k]);
     if (k > 0) tile_finish(m, &tiles[k - 1]);
-    tile_store(m, &tiles[k], updated);
+    store(m, &tiles[k], updated);
   }
   if (count > 0) tile_finish(m, &tiles[count - 1]);
   HR_TRY(hr__builder_status(m->b, err));
@@ -195,7 +294,8 @@ static hr_status row_emit(hr_moves *m, uint32_t first, uint32_t end, hr_error *e
 
 hr_status hr__offload_tiles(hr_moves *m, hr_error *err) {
   for (uint32_t first = 0, end; first < m->count; first = end) {
-    for (end = first; end < m->count && m->tiled[end]; end++)
+    bool host = is_host_update(m, hr__moves_node(m, first));
+    for (end = first; end < m->count && m->tiled[end] && is_host_update(m, hr__moves_node(m, end)) == host; end++)
       m->dropped[end] = true;
     if (end == first) {
       end++;

@@ -1,6 +1,6 @@
 #include "plan/simulate.h"
 
-enum { STREAM_IN, STREAM_OUT, STREAMS };
+enum { STREAM_IN, STREAM_OUT, STREAM_HOST, STREAMS };
 
 /* Seconds of a copy, and its stream. */
 static double copy_seconds(const hr_graph *graph, const hr_node *node, const hr_rates *rates, int *stream) {
@@ -14,6 +14,12 @@ static double copy_seconds(const hr_graph *graph, const hr_node *node, const hr_
   return seconds;
 }
 
+/* What follows `seconds` of work on a stream that begins no earlier than at `from`. */
+static double stream_run(double *free_at, double from, double seconds) {
+  if (*free_at < from) *free_at = from;
+  return *free_at += seconds;
+}
+
 double hr__simulate(const hr_graph *graph, hr_id program, const hr_rates *rates, double *seconds_of_node,
                     double *done) {
   const hr_program *p = &graph->programs[program];
@@ -22,17 +28,18 @@ double hr__simulate(const hr_graph *graph, hr_id program, const hr_rates *rates,
     const hr_node *node = &graph->nodes[n];
     if (node->op->transfer == HR_TRANSFER_START) {
       int stream;
-      double seconds = copy_seconds(graph, node, rates, &stream);
-      if (free_at[stream] < now) free_at[stream] = now;
-      done[n] = free_at[stream] += seconds;
+      double seconds = copy_seconds(graph, node, rates, &stream), host = free_at[STREAM_HOST];
+      done[n] = stream_run(&free_at[stream], host > now ? host : now, seconds);
       seconds_of_node[n] = 0;
     } else if (node->op->transfer == HR_TRANSFER_WAIT) {
       double until = done[graph->values[node->in[0]].producer];
       seconds_of_node[n] = until > now ? until - now : 0;
       now += seconds_of_node[n];
+    } else if (node->place == HR_ON_HOST && rates->kind != HR_CPU) {
+      done[n] = stream_run(&free_at[STREAM_HOST], now, seconds_of_node[n]);
     } else {
       now += seconds_of_node[n];
     }
   }
-  return now;
+  return free_at[STREAM_HOST] > now ? free_at[STREAM_HOST] : now;
 }

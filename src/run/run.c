@@ -151,7 +151,11 @@ hr_status hr__run_program(hr_run *run, hr_id program, hr_error *err) {
     HR_TRY(status);
   }
   hr_status status = run->device->functions->synchronize(run->device, err);
-  if (run->device->failed) return launch_failed(run, (hr_id)(run->device->failed - run->launches), status, err);
+  if (run->device->failed) {
+    hr_id node = (hr_id)(run->device->failed - run->launches);
+    run->device->failed = NULL;
+    return launch_failed(run, node, status, err);
+  }
   HR_TRY(status);
   assert(hr__alloc_count() == requests && "nothing allocates while a program runs");
   (void)requests;

@@ -68,6 +68,7 @@ static json_t *choices_json(const hr_chosen *chosen) {
       failed = json_object_set_new(resident, hr__offload_name((hr_offload_kind)k),
                                    bytes == UINT64_MAX ? json_null() : json_integer((json_int_t)bytes));
   }
+  if (!failed && chosen->choices.update_on_host) failed = json_object_set_new(object, "update", json_string("host"));
   if (!failed && chosen->split) failed = json_object_set_new(object, "slices", json_integer(chosen->choices.slices));
   if (!failed) failed = json_object_set(object, "resident_bytes", resident);
   json_decref(resident);

@@ -104,7 +104,8 @@ static void test_small_values_stay(void **state) {
   compiled_close(&c);
 }
 
-/* Every copy is waited for in its program, and nothing but copies touches what lies below the device. */
+/* Every copy is waited for in its program; all others touch only what is on the device, or nodes on the host what is
+ * there. */
 static void copies_check(const hr_graph *g) {
   size_t starts = op_count(g, &hr_op_fetch) + op_count(g, &hr_op_store);
   assert_int_equal(op_count(g, &hr_op_wait), starts);
@@ -113,11 +114,12 @@ static void copies_check(const hr_graph *g) {
     if (node->op->transfer == HR_TRANSFER_WAIT)
       assert_int_equal(g->nodes[g->values[node->in[0]].producer].op->transfer, HR_TRANSFER_START);
     if (node->op->transfer) continue;
+    hr_tier own = node->place == HR_ON_HOST ? HR_TIER_HOST : HR_TIER_DEVICE;
     for (int i = 0; i < node->n_in + node->n_out; i++) {
       hr_id value = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
-      if (value != HR_NONE && g->buffers[g->values[value].buffer].home != HR_TIER_DEVICE)
-        fail_msg("%s of %s touches %s, which is not on the device", node->op->name, node->module,
-                 g->values[value].name);
+      if (value != HR_NONE && g->buffers[g->values[value].buffer].home != own)
+        fail_msg("%s of %s touches %s, which is not on the %s", node->op->name, node->module, g->values[value].name,
+                 hr_tier_name(own));
     }
   }
 }
@@ -180,6 +182,25 @@ static void test_state_in_tiles(void **state) {
   assert_int_equal(next, 4096 * 128);
   small_stay_check(g, HR_ROLE_OPTIMIZER, HR_TIER_HOST);
   assert_true(staging_peak(g, 0) <= 3 * (2u << 20));
+  compiled_close(&c);
+}
+
+/* Updates on the host: every operand lies there, nothing is staged on the device, and what came down goes back. */
+static void test_update_on_host(void **state) {
+  (void)state;
+  compiled c;
+  compile(&c, NULL, SETTINGS("memory.offload.optimizer=host", "memory.offload.update=host"));
+  const hr_graph *g = c.graph;
+  copies_check(g);
+  size_t updates = 0, back = 0;
+  for (size_t n = 0; n < g->n_nodes; n++) {
+    const hr_node *node = &g->nodes[n];
+    back += node->op == &hr_op_fetch && node->in[1] != HR_NONE;
+    updates += node->place == HR_ON_HOST;
+  }
+  assert_true(updates > 0);
+  assert_int_equal(back, updates);
+  assert_int_equal(staging_peak(g, 0), 0);
   compiled_close(&c);
 }
 
@@ -275,13 +296,10 @@ static void test_accumulated_gradients(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_nothing_to_do),
-      cmocka_unit_test(test_state_in_tiles),
-      cmocka_unit_test(test_parameters_come_block_by_block),
-      cmocka_unit_test(test_choices),
-      cmocka_unit_test(test_activations),
-      cmocka_unit_test(test_kept_inputs),
-      cmocka_unit_test(test_accumulated_gradients),
+      cmocka_unit_test(test_nothing_to_do),     cmocka_unit_test(test_state_in_tiles),
+      cmocka_unit_test(test_update_on_host),    cmocka_unit_test(test_parameters_come_block_by_block),
+      cmocka_unit_test(test_choices),           cmocka_unit_test(test_activations),
+      cmocka_unit_test(test_kept_inputs),       cmocka_unit_test(test_accumulated_gradients),
       cmocka_unit_test(test_small_values_stay),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,7 @@ static void test_makespan(void **state) {
   hr_id x = hr__input(&b, "x", hr__desc1(HR_F32, COUNT));
   graph->buffers[graph->values[m].buffer].home = HR_TIER_HOST;
   graph->buffers[graph->values[v].buffer].home = HR_TIER_DISK;
-  hr_id first = hr__fetch(&b, m, false), second = hr__fetch(&b, v, true);
+  hr_id first = hr__fetch(&b, m, HR_NONE, false), second = hr__fetch(&b, v, HR_NONE, true);
   hr_id y = hr__add(&b, x, x, 1.0f);
   hr_id got = hr__wait(&b, first, m, HR_NONE);
   hr__wait(&b, second, v, hr__node_out(&b, second, 1));
@@ -54,7 +54,41 @@ static void test_makespan(void **state) {
   hr__graph_destroy(graph);
 }
 
+/* store x, wait, compute on the host, compute, fetch what the host made, wait. Beside a GPU the host computes while the
+ * device does; the CPU has one after the other. */
+static void test_host_beside(void **state) {
+  (void)state;
+  hr_graph *graph;
+  hr_builder b;
+  hr_error err = {0};
+  assert_int_equal(hr__graph_create(&graph, &err), HR_OK);
+  hr__builder_init(&b, graph, HR_F32);
+  hr__program_begin(&b, "step");
+  hr_id x = hr__input(&b, "x", hr__desc1(HR_F32, COUNT));
+  hr_id down = hr__store(&b, x, HR_NONE, false);
+  graph->buffers[graph->values[down].buffer].home = HR_TIER_HOST;
+  hr_id below = hr__wait(&b, down, x, HR_NONE);
+  hr_id made = hr__add(&b, below, below, 1.0f);
+  graph->buffers[graph->values[made].buffer].home = HR_TIER_HOST;
+  graph->nodes[graph->values[made].producer].place = HR_ON_HOST;
+  hr__add(&b, x, x, 1.0f);
+  hr_id up = hr__fetch(&b, made, HR_NONE, false);
+  hr__wait(&b, up, made, HR_NONE);
+  assert_int_equal(hr__builder_status(&b, &err), HR_OK);
+
+  double bytes = 4.0 * COUNT;
+  for (int gpu = 0; gpu < 2; gpu++) {
+    hr_rates rates = {.kind = gpu ? HR_CUDA : HR_CPU, .copies = {.host_bytes_per_second = bytes}};
+    double seconds[6] = {[2] = 5, [3] = 3}, done[6];
+    double all = hr__simulate(graph, 0, &rates, seconds, done);
+    /* down until 1, on the host until 6, up until 7; on the CPU the device's 3 s come in between. */
+    assert_true(fabs(all - (gpu ? 7 : 10)) < 1e-9);
+    assert_true(fabs(seconds[5] - (gpu ? 3 : 1)) < 1e-9);
+  }
+  hr__graph_destroy(graph);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_makespan)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_makespan), cmocka_unit_test(test_host_beside)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

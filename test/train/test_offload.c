@@ -49,6 +49,9 @@ static const char *const tiers[][5] = {
     {"memory.offload.activations=disk"},
     {"memory.offload.optimizer=disk", "memory.offload.parameters=host", "memory.offload.gradients=disk",
      "memory.offload.activations=host"},
+    {"memory.offload.optimizer=host", "memory.offload.update=host"},
+    {"memory.offload.optimizer=host", "memory.offload.update=host", "memory.offload.gradients=host",
+     "memory.offload.parameters=host"},
 };
 
 static void tiers_agree(const char *const *variant) {
