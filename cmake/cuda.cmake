@@ -10,9 +10,14 @@ set_source_files_properties(${CMAKE_SOURCE_DIR}/src/dev/cuda/loader.c PROPERTIES
 # The tests are plain C and build everywhere; without plug-in or GPU they are skipped.
 if(TARGET hr_run)
   file(GLOB cuda_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/cuda/test_*.c)
+  set(op_parts ${CMAKE_SOURCE_DIR}/test/op/part_case.c ${CMAKE_SOURCE_DIR}/test/op/part_reference.c
+               ${CMAKE_SOURCE_DIR}/test/cuda/part_samples.c)
   foreach(source IN LISTS cuda_tests)
     get_filename_component(name ${source} NAME_WE)
     add_executable(cuda_${name} ${source})
+    if(name STREQUAL "test_ops_cuda")
+      target_sources(cuda_${name} PRIVATE ${op_parts})
+    endif()
     target_link_libraries(cuda_${name} PRIVATE hr_run PkgConfig::CMOCKA)
     add_test(NAME cuda/${name} COMMAND cuda_${name})
     set_tests_properties(cuda/${name} PROPERTIES SKIP_RETURN_CODE 77 LABELS gpu)
@@ -66,5 +71,16 @@ target_compile_options(headroom_cuda PRIVATE -lineinfo -Xcompiler=-Wall,-Wextra,
 target_compile_definitions(headroom_cuda PRIVATE HR_OPS_SHA256="${ops_sha256}")
 target_include_directories(headroom_cuda PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated)
 target_link_libraries(headroom_cuda PRIVATE CUDA::cublasLt ${CMAKE_DL_LIBS})
-# Only the entry is visible, also against symbols of the static runtime.
-target_link_options(headroom_cuda PRIVATE -Wl,--exclude-libs,ALL)
+# Only the entry is visible, also against symbols of the static runtime; a missing symbol is found here, not at loading.
+target_link_options(headroom_cuda PRIVATE -Wl,--exclude-libs,ALL -Wl,-z,defs)
+
+# Attention through cuDNN: its headers, and cudnn_frontend's (header-only) as tools/setup fetches them. The library is
+# opened at run time.
+find_path(HR_CUDNN_INCLUDE cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+find_path(HR_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h HINTS ${CMAKE_SOURCE_DIR}/.deps/cudnn-frontend/include)
+if(HR_CUDNN_INCLUDE AND HR_CUDNN_FRONTEND_INCLUDE)
+  target_include_directories(headroom_cuda SYSTEM PRIVATE ${HR_CUDNN_FRONTEND_INCLUDE} ${HR_CUDNN_INCLUDE})
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/dev/cuda/cudnn.cu PROPERTIES COMPILE_DEFINITIONS HR_CUDNN=1)
+else()
+  message(STATUS "attention through cuDNN is not built: tools/setup fetches what it needs where cuDNN is installed")
+endif()

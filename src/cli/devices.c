@@ -2,8 +2,10 @@
 #include <inttypes.h>
 
 #include "cli/cli.h"
+#include "dev/gpus.h"
 #include "format/json.h"
 #include "pass/compile.h"
+#include "plan/memory.h"
 #include "plan/rates.h"
 #include "run/measure.h"
 #include "train/settings.h"
@@ -42,10 +44,9 @@ static void device_print(const hr_facts *facts, const hr_rates *rates, const cha
   if (rates->measured)
     printf("  rates measured, with %zu products and %zu nodes of a recipe, in %s\n", rates->n_products, rates->n_ops,
            cache != NULL ? cache : "memory");
-  else if (facts->kind == HR_CPU)
-    printf("  rates are defaults: headroom devices --measure finds this machine's own\n");
   else
-    printf("  rates are defaults: only those of the CPU can be measured\n");
+    printf("  rates are %s: headroom devices --measure finds this machine's own\n",
+           facts->kind == HR_CUDA && hr__gpu_find(facts->name) ? "the catalogue's" : "defaults");
   printf("  %-10s %8s %12s %12s %12s\n", "class", "threads", "GFLOP/s", "GB/s", "overhead");
   for (int c = 0; c < HR_CLASS_COUNT; c++)
     for (int all = 0; all < (rates->threads > 1 ? 2 : 1); all++) {
@@ -56,28 +57,47 @@ static void device_print(const hr_facts *facts, const hr_rates *rates, const cha
     }
 }
 
-/* Measures, and keeps the result in the cache file. With a recipe every node of its programs is measured too. */
-static hr_status device_measure(const hr_cli *cli, hr_device *device, hr_rates *rates, hr_error *err) {
-  hr_recipe *recipe = NULL;
-  hr_graph *graph = NULL;
-  hr_status status = HR_OK;
-  if (cli->n_arguments > 0) {
-    HR_TRY(hr__settings_load(cli->arguments[0], cli->overrides, cli->n_overrides, &recipe, err));
-    status = hr__compile(recipe, NULL, NULL, &graph, err);
-  }
-  if (!cli->quiet) fprintf(stderr, "measuring %s ...\n", device->facts.name);
-  if (status == HR_OK) status = hr__measure_rates(device, graph, rates, err);
-  if (status == HR_OK) status = hr__rates_save(&device->facts, rates, err);
-  hr__graph_destroy(graph);
-  hr__recipe_destroy(recipe);
-  return status;
+/* What is to be measured: with a recipe the device that it names, and every node of its programs. */
+typedef struct measuring {
+  bool wanted, quick; /* quick: only a GPU, for a second or two */
+  hr_recipe *recipe;  /* NULL: every device */
+  hr_graph *graph;    /* of the recipe */
+} measuring;
+
+static hr_status measuring_begin(const hr_cli *cli, measuring *m, hr_error *err) {
+  m->quick = hr__cli_flag(cli, "quick");
+  m->wanted = hr__cli_flag(cli, "measure") || m->quick;
+  if (cli->n_arguments == 0) return HR_OK;
+  if (!m->wanted)
+    return hr__fail(err, HR_USAGE, NULL, "add --measure to measure the nodes of a recipe",
+                    "a recipe is only of use when measuring");
+  HR_TRY(hr__settings_load(cli->arguments[0], cli->overrides, cli->n_overrides, &m->recipe, err));
+  return hr__compile(m->recipe, NULL, NULL, &m->graph, err);
 }
 
-static hr_status device_show(hr_cli *cli, hr_device *device, json_t *list, hr_error *err) {
+static void measuring_end(measuring *m) {
+  hr__graph_destroy(m->graph);
+  hr__recipe_destroy(m->recipe);
+}
+
+static bool device_is_meant(const measuring *m, hr_device_kind kind) {
+  if (m->recipe) return hr__memory_device(m->recipe) == kind;
+  return m->wanted && (kind == HR_CUDA || !m->quick);
+}
+
+/* Measures, and keeps the result in the cache file. */
+static hr_status device_measure(const hr_cli *cli, hr_device *device, const measuring *m, hr_rates *rates,
+                                hr_error *err) {
+  if (!cli->quiet) fprintf(stderr, "measuring %s ...\n", device->facts.name);
+  HR_TRY(m->quick ? hr__measure_quick(device, rates, err) : hr__measure_rates(device, m->graph, rates, err));
+  return hr__rates_save(&device->facts, rates, err);
+}
+
+static hr_status device_show(hr_cli *cli, hr_device *device, const measuring *m, json_t *list, hr_error *err) {
   hr_rates rates = {0};
   hr_status status;
-  if (hr__cli_flag(cli, "measure") && device->facts.kind == HR_CPU)
-    status = device_measure(cli, device, &rates, err);
+  if (device_is_meant(m, device->facts.kind))
+    status = device_measure(cli, device, m, &rates, err);
   else
     status = hr__rates_load(&device->facts, &rates, err);
   if (status == HR_OK) {
@@ -92,30 +112,76 @@ static hr_status device_show(hr_cli *cli, hr_device *device, json_t *list, hr_er
   return status;
 }
 
-static hr_status devices_list(hr_cli *cli, json_t *list, hr_error *err) {
+static hr_status devices_list(hr_cli *cli, const measuring *m, json_t *list, hr_error *err) {
   hr_device *device = NULL;
   HR_TRY(hr__cpu_open(&device, err));
-  hr_status status = device_show(cli, device, list, err);
+  hr_status status = device_show(cli, device, m, list, err);
   hr__device_close(device);
   if (status != HR_OK) return status;
 
   hr_error why = {0};
-  if (hr__cuda_open(&device, &why) != HR_OK) {
+  status = hr__cuda_open(&device, &why);
+  if (status != HR_OK) {
+    if (m->recipe && device_is_meant(m, HR_CUDA)) {
+      *err = why;
+      return status;
+    }
     if (!cli->json && !cli->quiet) printf("cuda  none: %s\n", why.message);
     return HR_OK;
   }
-  status = device_show(cli, device, list, err);
+  status = device_show(cli, device, m, list, err);
   hr__device_close(device);
   return status;
 }
 
+static json_t *gpu_json(const hr_gpu *gpu) {
+  hr_facts facts;
+  hr__gpu_facts(gpu, &facts);
+  return json_pack(
+      "{s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "name", gpu->name, "label", gpu->label,
+      "memory_bytes", (json_int_t)gpu->memory_bytes, "usable_bytes", (json_int_t)gpu->usable_bytes, "fixed_bytes",
+      (json_int_t)facts.fixed_bytes, "fixed_margin_bytes", (json_int_t)facts.margin_bytes, "compute_capability",
+      gpu->capability / 10.0, "memory_bytes_per_second", gpu->memory_bytes_per_second, "f32_flops_per_second",
+      gpu->f32_flops_per_second, "bf16_flops_per_second", gpu->bf16_flops_per_second, "f16_flops_per_second",
+      gpu->f16_flops_per_second, "host_bytes_per_second", gpu->host_bytes_per_second, "source", gpu->source);
+}
+
+static void gpu_print(const hr_gpu *gpu) {
+  char bf16[16] = "-";
+  if (gpu->bf16_flops_per_second > 0) snprintf(bf16, sizeof bf16, "%.0f", gpu->bf16_flops_per_second / 1e12);
+  printf("%-16s %11.0f %6d.%d %9.0f %7.1f %7s %7.0f %7.0f\n", gpu->label, (double)gpu->memory_bytes / (1 << 20),
+         gpu->capability / 10, gpu->capability % 10, gpu->memory_bytes_per_second / 1e9,
+         gpu->f32_flops_per_second / 1e12, bf16, gpu->f16_flops_per_second / 1e12, gpu->host_bytes_per_second / 1e9);
+}
+
+/* The catalogue: what plan --gpu takes. */
+static hr_status gpus_list(const hr_cli *cli, hr_error *err) {
+  size_t count;
+  const hr_gpu *gpus = hr__gpus(&count);
+  json_t *list = json_array();
+  int failed = list == NULL;
+  if (!cli->json && !cli->quiet)
+    printf("%-16s %11s %8s %9s %7s %7s %7s %7s\n", "GPU", "memory MiB", "compute", "GB/s", "f32", "bf16", "f16",
+           "PCIe");
+  for (size_t i = 0; i < count && !failed; i++) {
+    failed = json_array_append_new(list, gpu_json(&gpus[i]));
+    if (!cli->json && !cli->quiet) gpu_print(&gpus[i]);
+  }
+  if (!cli->json && !cli->quiet)
+    printf("products: dense TFLOP/s as the vendor gives them; PCIe: GB/s of pinned copies\n");
+  if (!failed && cli->json) return hr__cli_put_json(json_pack("{s:o}", "gpus", list), err);
+  json_decref(list);
+  return failed ? hr__nomem(err) : hr__cli_flush(err);
+}
+
 static hr_status devices_run(hr_cli *cli, hr_error *err) {
-  if (cli->n_arguments > 0 && !hr__cli_flag(cli, "measure"))
-    return hr__fail(err, HR_USAGE, NULL, "add --measure to measure the nodes of a recipe",
-                    "a recipe is only of use when measuring");
+  if (hr__cli_flag(cli, "gpus")) return gpus_list(cli, err);
   json_t *list = json_array();
   if (list == NULL) return hr__nomem(err);
-  hr_status status = devices_list(cli, list, err);
+  measuring m = {0};
+  hr_status status = measuring_begin(cli, &m, err);
+  if (status == HR_OK) status = devices_list(cli, &m, list, err);
+  measuring_end(&m);
   if (status == HR_OK && cli->json) return hr__cli_put_json(json_pack("{s:o}", "devices", list), err);
   json_decref(list);
   HR_TRY(status);
@@ -123,14 +189,16 @@ static hr_status devices_run(hr_cli *cli, hr_error *err) {
 }
 
 static const hr_cli_option options[] = {
-    {"measure", NULL, "runs kernels to find the CPU's rates (about half a minute) and keeps them"},
+    {"measure", NULL, "runs kernels to find the rates (about half a minute each) and keeps them"},
+    {"gpus", NULL, "the catalogue: GPUs that plan --gpu knows"},
+    {"quick", NULL, NULL}, /* only a GPU's, roughly: what plan, train and profile start where nothing was measured */
 };
 
 const hr_cli_command hr_cli_devices = {
     .name = "devices",
     .usage = "[RECIPE]",
     .summary = "devices of this machine, their memory and their rates",
-    .details = "With --measure and a recipe, every kind of node of that recipe is measured as well.",
+    .details = "With --measure and a recipe the device it names is measured, with every kind of its nodes.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .max_arguments = 1,

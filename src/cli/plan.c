@@ -1,9 +1,12 @@
 /* headroom plan: what will use how much memory, how long a step takes, whether it fits, and what would. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/fit.h"
+#include "cli/jobs.h"
 #include "cli/table.h"
+#include "dev/gpus.h"
 #include "train/answer.h"
 
 static hr_status job_show(hr_cli *cli, const hr_job *job, const hr_job_source *source, hr_error *err) {
@@ -43,11 +46,31 @@ static hr_status size_override(hr_cli *cli, const char *option, const char *path
   return hr__cli_override(cli, err, "%s=%s", path, value);
 }
 
+/* A GPU of the catalogue, by any name that it goes by. */
+static hr_status gpu_override(hr_cli *cli, hr_error *err) {
+  const char *name = hr__cli_value(cli, "gpu");
+  if (name == NULL) return HR_OK;
+  const hr_gpu *gpu = hr__gpu_find(name);
+  bool any = strcmp(name, "any") == 0;
+  if (gpu == NULL && !any) {
+    char labels[HR_GPU_LABELS], remedy[HR_GPU_LABELS + 96];
+    snprintf(remedy, sizeof remedy, "name one of %s; or any, with --gpu-memory SIZE", hr__gpu_labels(labels));
+    return hr__fail(err, HR_USAGE, "--gpu", remedy, "'%s' names no GPU of the catalogue, or not one alone", name);
+  }
+  if (any && hr__cli_value(cli, "gpu-memory") == NULL)
+    return hr__fail(err, HR_USAGE, "--gpu", "add --gpu-memory SIZE", "how much memory any GPU has is not known");
+  bool budgeted = hr__cli_value(cli, "gpu-memory") != NULL;
+  for (size_t i = 0; i < cli->n_overrides; i++)
+    budgeted |= strncmp(cli->overrides[i], "memory.budget=", strlen("memory.budget=")) == 0;
+  /* the recipe's own budget is that of the device it was written for */
+  if (!budgeted) HR_TRY(hr__cli_override(cli, err, "memory.budget=auto"));
+  HR_TRY(hr__cli_override(cli, err, "memory.device=cuda"));
+  return hr__cli_override(cli, err, "memory.gpu=%s", any ? name : gpu->name);
+}
+
 /* The options of this command are settings under a shorter name. */
 static hr_status overrides_add(hr_cli *cli, hr_error *err) {
-  if (hr__cli_value(cli, "gpu") != NULL)
-    return hr__fail(err, HR_USAGE, "--gpu", "--gpu-memory SIZE plans for another budget",
-                    "a plan is made with the facts of a device that this machine has: memory.device names it");
+  HR_TRY(gpu_override(cli, err));
   HR_TRY(size_override(cli, "gpu-memory", "memory.budget", err));
   HR_TRY(size_override(cli, "margin", "memory.margin", err));
   int64_t samples;
@@ -61,17 +84,17 @@ static hr_status plan_run(hr_cli *cli, hr_error *err) {
   HR_TRY(overrides_add(cli, err));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
-  HR_TRY(hr__job_open(&source, &job, err));
+  HR_TRY(hr__cli_job_open(&source, &job, err));
   hr_status status = job_show(cli, job, &source, err);
   hr__job_close(job);
   return status;
 }
 
 static const hr_cli_option options[] = {
+    {"gpu", "NAME", "for a GPU that need not be here (headroom devices --gpus)"},
     {"gpu-memory", "SIZE", "instead of memory.budget, on whatever device"},
     {"margin", "SIZE", "instead of memory.margin"},
     {"target-effective-batch", "N", "instead of training.effective_batch"},
-    {"gpu", "NAME", NULL}, /* refused; not taken for an abbreviation of --gpu-memory either */
 };
 
 const hr_cli_command hr_cli_plan = {

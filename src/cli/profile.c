@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/fit.h"
+#include "cli/jobs.h"
 #include "cli/table.h"
 #include "train/answer.h"
 #include "train/train.h"
@@ -28,6 +29,7 @@ static double program_runs(const hr_job *job, const char *name) {
   return strcmp(name, "eval") == 0 ? 0 : 1;
 }
 
+/* node_seconds: on the CPU of a whole step, on a GPU of one run of the node. */
 static size_t op_times(const hr_job *job, const double *node_seconds, op_time *times) {
   size_t count = 0;
   for (size_t p = 0; p < job->graph->n_programs; p++) {
@@ -39,7 +41,7 @@ static size_t op_times(const hr_job *job, const double *node_seconds, op_time *t
         i++;
       if (i == count) times[count++] = (op_time){.op = job->graph->nodes[n].op};
       times[i].planned += runs * job->plan->seconds_of_node[n];
-      times[i].measured += node_seconds[n];
+      times[i].measured += (job->facts.kind == HR_CPU ? 1 : runs) * node_seconds[n];
     }
   }
   qsort(times, count, sizeof *times, op_time_order);
@@ -117,7 +119,7 @@ static hr_status profile_run(hr_cli *cli, hr_error *err) {
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
   hr_device *device = NULL;
-  HR_TRY(hr__job_open(&source, &job, err));
+  HR_TRY(hr__cli_job_open(&source, &job, err));
   hr_status status = hr__fit_check(cli, job, &source, err);
   if (status == HR_OK) status = hr__job_device(job, &device, err);
   if (status == HR_OK) {
@@ -130,7 +132,7 @@ static hr_status profile_run(hr_cli *cli, hr_error *err) {
 
 static const hr_cli_option options[] = {
     {"steps", "N", "measured steps, after one that warms up (default 5, most 64)"},
-    {"ops", NULL, "also the time of every op; nodes then run singly"},
+    {"ops", NULL, "also the time of every op; nodes then run singly, on a GPU after the steps"},
 };
 
 const hr_cli_command hr_cli_profile = {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dev/gpus.h"
 #include "plan/report.h"
 
 enum { BAR = 30, COLUMNS = 80, KEPT = 20 }; /* KEPT: columns of " 12 x selective,", and some */
@@ -56,6 +57,18 @@ static const char *seconds_text(double seconds, char out[HR_SIZE_TEXT]) {
   return out;
 }
 
+/* What is to be known of a GPU that is not here. */
+static void absent_print(const hr_facts *facts, FILE *to) {
+  char memory[HR_SIZE_TEXT], margin[HR_SIZE_TEXT];
+  fprintf(to, "not here: facts and rates are the catalogue's; %s usable,\n",
+          hr__size_text(facts->memory_bytes, memory));
+  fprintf(to, "fixed costs with a margin of %s\n", hr__size_text(facts->margin_bytes, margin));
+  if (facts->capability >= HR_GPU_CAPABILITY) return;
+  fprintf(to, "remark: its compute capability is %d.%d, and headroom runs from %d.%d on: this is a\n",
+          facts->capability / 10, facts->capability % 10, HR_GPU_CAPABILITY / 10, HR_GPU_CAPABILITY % 10);
+  fprintf(to, "plan only; bf16 has no matrix units there and is counted at the rate of f32\n");
+}
+
 void hr__table_head(const hr_cli *cli, const hr_job *job, FILE *to) {
   hr_style style = hr__cli_style(cli, to);
   uint64_t all, trained;
@@ -69,6 +82,7 @@ void hr__table_head(const hr_cli *cli, const hr_job *job, FILE *to) {
   if (job->shape.accumulation > 1) fprintf(to, ", accumulated %" PRId64 " times", job->shape.accumulation);
   if (job->shape.n_schedule > 1) fprintf(to, " at first");
   fprintf(to, "\n%s\n", job->facts.name);
+  if (job->facts.absent) absent_print(&job->facts, to);
 }
 
 static void verdict_print(const hr_cli *cli, const hr_job *job, FILE *to) {
@@ -85,7 +99,9 @@ static void verdict_print(const hr_cli *cli, const hr_job *job, FILE *to) {
             hr_tier_name(verdict->tier), hr__size_text(verdict->missing_bytes, rest), budget,
             device && verdict->margin_bytes > 0 ? " with its margin" : "");
   fprintf(to, "a step takes about %s by %s rates\n", seconds_text(job->plan->step_seconds, step),
-          job->rates.measured ? "this machine's measured" : "default");
+          job->rates.measured                                           ? "this machine's measured"
+          : job->facts.kind == HR_CUDA && hr__gpu_find(job->facts.name) ? "the catalogue's"
+                                                                        : "default");
 }
 
 /* What `auto` settings came to; of blocks, equal neighbours together. */
@@ -182,6 +198,7 @@ void hr__table_measured(const hr_cli *cli, const hr_job *job, const hr_measured 
     arena += measured->categories[c];
   measured_row("arena", tier->arena_bytes, arena, true, to);
   uint64_t host = job->facts.kind == HR_CPU ? job->plan->tiers[HR_TIER_HOST].peak_bytes : 0; /* the same memory */
+  if (job->facts.kind != HR_CPU) arena = tier->arena_bytes; /* taken at once, as a whole */
   bool known = arena > 0 && measured->process_bytes > arena + host;
   measured_row("fixed", tier->fixed_bytes, known ? measured->process_bytes - arena - host : 0, true, to);
   for (int t = HR_TIER_HOST; t < HR_TIER_COUNT; t++) {

@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/fit.h"
+#include "cli/jobs.h"
 #include "cli/table.h"
 #include "train/answer.h"
 
@@ -102,7 +103,7 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, hr_error *err) {
 static hr_status train_run(hr_cli *cli, hr_error *err) {
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
-  HR_TRY(hr__job_open(&source, &job, err));
+  HR_TRY(hr__cli_job_open(&source, &job, err));
   hr_status status = hr__fit_check(cli, job, &source, err);
   if (status == HR_OK) status = job_train(cli, job, err);
   hr__job_close(job);

@@ -13,5 +13,7 @@ const char *hr_device_kind_name(hr_device_kind kind) {
 }
 
 void hr__device_close(hr_device *device) {
-  if (device) device->functions->destroy(device);
+  if (!device) return;
+  hr__pool_destroy(device->pool);
+  device->functions->destroy(device);
 }

@@ -55,9 +55,30 @@ typedef struct hr_kernel {
   hr_status (*run)(const hr_call *call);
 } hr_kernel;
 
+/* What one step of a program is to the device. Copies are launches only where the device makes them
+ * (hr_device_functions.copies). */
+typedef enum hr_launch_kind {
+  HR_LAUNCH_KERNEL, /* the call, on the device */
+  HR_LAUNCH_HOST,   /* the call, on threads of the CPU; all its operands lie in memory of the host tier */
+  HR_LAUNCH_COPY,   /* begins a copy between host tier and device tier, which runs beside the launches behind it */
+  HR_LAUNCH_WAIT    /* the end of such a copy: launches behind it come after it */
+} hr_launch_kind;
+
+typedef struct hr_moving {
+  void *to;
+  const void *from;
+  size_t bytes;
+  bool to_device;
+} hr_moving;
+
 typedef struct hr_launch {
-  const hr_kernel *kernel;
-  hr_call call;
+  hr_launch_kind kind;
+  const hr_kernel *kernel; /* NULL: a copy or a wait */
+  union {
+    hr_call call;
+    hr_moving copy;
+    const struct hr_launch *begun; /* wait: for which copy */
+  };
 } hr_launch;
 
 #endif

@@ -46,6 +46,7 @@ typedef struct hr_cost {
   double bytes; /* memory read and written outside the products */
   hr_product products[HR_COST_PRODUCTS];
   int n_products;
+  bool narrow; /* computes on 16-bit floats */
 } hr_cost;
 
 /* Whether an output may, or must, take over the storage of an input. */

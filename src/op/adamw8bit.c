@@ -227,7 +227,7 @@ const hr_op hr_op_adamw8bit = {
               {V_ABSMAX, 4, HR_ALIAS_MUST}},
     .n_alias = 5,
     .axes = HR_AXES_NONE, /* blocks run across rows */
-    .dtypes = {[HR_CPU] = HR_UPDATED},
+    .dtypes = {[HR_CPU] = HR_UPDATED, [HR_CUDA] = HR_UPDATED},
     .shape = adamw8bit_shape,
     .cost = adamw8bit_cost,
     .cpu = {.run = adamw8bit_run},

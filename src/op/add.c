@@ -77,7 +77,7 @@ const hr_op hr_op_add = {
     .alias = {{0, 0, HR_ALIAS_MAY}, {1, 0, HR_ALIAS_MAY}},
     .n_alias = 2,
     .axes = HR_AXES_ALL,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = add_shape,
     .grad = add_grad,
     .cost = add_cost,

@@ -11,10 +11,10 @@ struct add_map {
 
 static hr_status add_run(const hr_call *call) {
   add_map map = {((const hr_add_args *)call->args)->alpha};
-  return call->out[0].desc.dtype == HR_F32 ? map_run<float, float, 2, 1>(call, map)
-                                           : map_run<bf16, bf16, 2, 1>(call, map);
+  return by_dtype(call->out[0].desc.dtype, [&](auto t) { return map_run<decltype(t), decltype(t), 2, 1>(call, map); });
 }
 
-extern "C" const hr_cuda_launcher hr_cuda_add = {
-    {nullptr, nullptr, add_run},
-    {(const void *)map_kernel<float, float, 2, 1, add_map>, (const void *)map_kernel<bf16, bf16, 2, 1, add_map>}};
+extern "C" const hr_cuda_launcher hr_cuda_add = {{nullptr, nullptr, add_run},
+                                                 {(const void *)map_kernel<float, float, 2, 1, add_map>,
+                                                  (const void *)map_kernel<bf16, bf16, 2, 1, add_map>,
+                                                  (const void *)map_kernel<f16, f16, 2, 1, add_map>}};

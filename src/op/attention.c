@@ -3,6 +3,7 @@
 #include "op/attention.h"
 
 #include "base/mem.h"
+#include "dev/cuda/limits.h"
 #include "graph/adjoint.h"
 #include "op/attention_parts.h"
 #include "op/product.h"
@@ -186,14 +187,25 @@ static size_t workspace_bytes(const hr_attention_cuts *c, bool backward, int thr
   return (size_t)(workers < 1 ? 1 : workers) * layout_of(c, backward).floats * sizeof(float);
 }
 
-static size_t attention_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
+/* On CUDA: two floats for every query in the backward kernels of our own; 16-bit types may go through cuDNN. */
+static size_t cuda_workspace(const hr_attention_cuts *c, hr_dtype dtype, bool backward) {
+  size_t own = backward ? (size_t)c->batch * (size_t)c->heads * (size_t)c->length * 2 * sizeof(float) : 0;
+  if (dtype == HR_F32) return own;
+  size_t cap = hr__cudnn_attention_cap(c->batch, c->length, c->heads, c->groups, c->dim, backward);
+  return own > cap ? own : cap;
+}
+
+static size_t any_workspace(const hr_op_view *view, bool backward, hr_device_kind kind, int threads) {
   hr_attention_cuts c = view_cuts(view);
-  return kind == HR_CPU ? workspace_bytes(&c, false, threads) : 0;
+  return kind == HR_CPU ? workspace_bytes(&c, backward, threads) : cuda_workspace(&c, view->in[0].dtype, backward);
+}
+
+static size_t attention_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
+  return any_workspace(view, false, kind, threads);
 }
 
 static size_t attention_bwd_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
-  hr_attention_cuts c = view_cuts(view);
-  return kind == HR_CPU ? workspace_bytes(&c, true, threads) : 0;
+  return any_workspace(view, true, kind, threads);
 }
 
 static void attention_release(void *prepared) {
@@ -309,7 +321,7 @@ const hr_op hr_op_attention = {
     .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1) | HR_SAVE_IN(2) | HR_SAVE_OUT(0) | HR_SAVE_OUT(1),
     .computes = 1u << 0 | 1u << 1 | 1u << 2,
     .axes = HR_AXES_BATCH,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = attention_shape,
     .grad = attention_grad,
     .cost = attention_cost,
@@ -326,7 +338,7 @@ const hr_op hr_op_attention_bwd = {
     .optional = 1u << 2 | 1u << 3,
     .args_bytes = sizeof(hr_attention_args),
     .axes = HR_AXES_BATCH,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = attention_bwd_shape,
     .cost = attention_bwd_cost,
     .workspace = attention_bwd_workspace,

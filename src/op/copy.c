@@ -95,7 +95,7 @@ const hr_op hr_op_copy = {
     .alias = {{0, 0, HR_ALIAS_MAY}},
     .n_alias = 1,
     .axes = HR_AXES_ALL,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = copy_shape,
     .grad = copy_grad,
     .cost = copy_cost,

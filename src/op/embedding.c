@@ -112,7 +112,8 @@ typedef struct token_groups {
 
 static size_t embedding_dw_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
   const hr_embedding_dw_args *args = view->args;
-  (void)kind, (void)threads;
+  (void)threads;
+  if (kind == HR_CUDA) return hr__embedding_sort_bytes(hr_desc_count(&view->in[0]));
   return (size_t)(args->rows + 1 + hr_desc_count(&view->in[0])) * sizeof(int32_t);
 }
 
@@ -215,7 +216,7 @@ const hr_op hr_op_embedding = {
     .saves = HR_SAVE_IN(0),
     .axes = HR_AXES_ROWS,
     .typed_by = 1,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = embedding_shape,
     .grad = embedding_grad,
     .cost = embedding_cost,
@@ -234,7 +235,7 @@ const hr_op hr_op_embedding_dw = {
     .n_alias = 1,
     .axes = HR_AXES_NONE,
     .typed_by = 1,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = embedding_dw_shape,
     .cost = embedding_dw_cost,
     .workspace = embedding_dw_workspace,

@@ -9,6 +9,11 @@ typedef struct hr_embedding_dw_args {
   hr_dtype dtype; /* of dW */
 } hr_embedding_dw_args;
 
+/* Workspace of embedding_dw on CUDA: tokens with their positions, sorted from one array into another. */
+static inline size_t hr__embedding_sort_bytes(int64_t tokens) {
+  return 2 * (size_t)tokens * sizeof(uint64_t);
+}
+
 extern const hr_op hr_op_embedding;
 extern const hr_op hr_op_embedding_dw;
 

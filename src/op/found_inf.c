@@ -49,7 +49,7 @@ const hr_op hr_op_found_inf = {
     .n_alias = 1,
     .axes = HR_AXES_NONE,
     .typed_by = NORM,
-    .dtypes = {[HR_CPU] = HR_DTYPE_BIT(HR_F32)},
+    .dtypes = {[HR_CPU] = HR_DTYPE_BIT(HR_F32), [HR_CUDA] = HR_DTYPE_BIT(HR_F32)},
     .shape = found_inf_shape,
     .cost = found_inf_cost,
     .cpu = {.run = found_inf_run},

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "dev/cuda/limits.h"
 #include "op/shapes.h"
 #include "op/stream.h"
 
@@ -29,10 +30,10 @@ static void grad_squares_cost(const hr_op_view *view, hr_cost *cost) {
 
 /* One sum per chunk of every gradient. */
 static size_t grad_squares_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
-  int64_t chunks = 0;
-  (void)kind, (void)threads;
+  int64_t chunks = 0, size = kind == HR_CUDA ? HR_CUDA_SUM_CHUNK : HR_CHUNK;
+  (void)threads;
   for (int i = 0; i < view->n_in; i++)
-    chunks += hr__chunks(hr_desc_count(&view->in[i]), HR_CHUNK);
+    chunks += hr__chunks(hr_desc_count(&view->in[i]), size);
   return (size_t)chunks * sizeof(double);
 }
 

@@ -2,7 +2,7 @@
  * parameters. */
 #include "dev/cuda/sum.cuh"
 
-enum { NORM_TENSORS = 64 };
+enum { NORM_TENSORS = 192 };
 
 struct norm_group {
   const void *data[NORM_TENSORS];
@@ -10,21 +10,69 @@ struct norm_group {
   int32_t first[NORM_TENSORS + 1]; /* first chunk of each tensor within the group; [tensors]: number of chunks */
   int32_t tensors;
 };
+static_assert(sizeof(norm_group) + sizeof(double *) * 2 <= 4096, "a kernel takes no more parameters");
 
-template <typename T> __device__ double chunk_squares(const T *data, int64_t first, int64_t end) {
+/* Index of the last entry of first[0..entries) that is not above `at`. */
+__device__ inline int find_entry(const int32_t *first, int32_t entries, int32_t at) {
+  int low = 0, high = entries - 1;
+  while (low < high) {
+    int middle = (low + high + 1) / 2;
+    if (first[middle] <= at)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+/* Sum of the squares of 16 bytes of elements: in f32, where that neither overflows nor loses small ones, else in f64.
+ * f64 for each of them would take longer than reading them does. */
+template <typename T, int N> __device__ inline double pack_squares(const pack<T, N> &block) {
+  float x[N], sum = 0.0f;
+#pragma unroll
+  for (int e = 0; e < N; e++)
+    x[e] = to_float(block.value[e]);
+#pragma unroll
+  for (int e = 0; e < N; e++)
+    sum = fmaf(x[e], x[e], sum);
+  if (sum > 1e-30f && sum < 1e38f) return (double)sum;
+  double exact = 0.0;
+#pragma unroll
+  for (int e = 0; e < N; e++)
+    exact += (double)x[e] * (double)x[e];
+  return exact;
+}
+
+/* A thread's part of a chunk's sum. Order and grouping are the same whether elements are aligned for packs or not. */
+template <typename T> __device__ inline double chunk_squares(const T *data, int64_t first, int64_t end) {
+  constexpr int WIDTH = 16 / sizeof(T), ROW = SUM_THREADS * WIDTH, ROWS = 4;
+  bool packed = ((uintptr_t)data & 15) == 0;
   double sum = 0.0;
-  for (int64_t i = first + threadIdx.x; i < end; i += SUM_THREADS) {
-    double x = (double)to_float(data[i]);
-    sum += x * x;
+  for (int64_t row = first + (int64_t)threadIdx.x * WIDTH; row < end; row += ROWS * ROW) {
+    pack<T, WIDTH> block[ROWS]; /* loaded before the first is used */
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+      int64_t at = row + r * ROW;
+      if (packed && at + WIDTH <= end) {
+        block[r] = *(const pack<T, WIDTH> *)(data + at);
+      } else {
+#pragma unroll
+        for (int e = 0; e < WIDTH; e++)
+          block[r].value[e] = at + e < end ? data[at + e] : from_float<T>(0.0f);
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+      sum += pack_squares(block[r]);
   }
   return sum;
 }
 
 /* Block c: sum of squares of the group's chunk c. */
-template <typename T> static __global__ void norm_kernel(__grid_constant__ const norm_group group, double *partials) {
-  int chunk = (int)blockIdx.x, t = 0;
-  while (t + 1 < group.tensors && chunk >= group.first[t + 1])
-    t++;
+template <typename T>
+static __global__ void __launch_bounds__(SUM_THREADS)
+    norm_kernel(__grid_constant__ const norm_group group, double *partials) {
+  int chunk = (int)blockIdx.x, t = find_entry(group.first, group.tensors, chunk);
   int64_t first = (chunk - group.first[t]) * HR_CUDA_SUM_CHUNK, end = min(group.count[t], first + HR_CUDA_SUM_CHUNK);
   double sum = block_sum(chunk_squares((const T *)group.data[t], first, end));
   if (threadIdx.x == 0) partials[chunk] = sum;
@@ -64,10 +112,10 @@ static hr_status squares_run(const hr_call *call) {
       group.first[t + 1] = group.first[t] + (int32_t)sum_chunks(group.count[t]);
     }
     int32_t chunks = group.first[group.tensors];
-    if (dtype == HR_F32)
-      norm_kernel<float><<<(unsigned)chunks, SUM_THREADS, 0, stream>>>(group, partials);
-    else
-      norm_kernel<bf16><<<(unsigned)chunks, SUM_THREADS, 0, stream>>>(group, partials);
+    by_dtype(dtype, [&](auto t) {
+      norm_kernel<decltype(t)><<<(unsigned)chunks, SUM_THREADS, 0, stream>>>(group, partials);
+      return HR_OK;
+    });
     squares_finish_kernel<<<(unsigned)group.tensors, SUM_THREADS, 0, stream>>>(group, partials, sums + first);
     partials += chunks;
   }
@@ -76,23 +124,37 @@ static hr_status squares_run(const hr_call *call) {
 
 extern "C" const hr_cuda_launcher hr_cuda_grad_squares = {
     {squares_prepare, nullptr, squares_run},
-    {(const void *)norm_kernel<float>, (const void *)norm_kernel<bf16>, (const void *)squares_finish_kernel}};
+    {(const void *)norm_kernel<float>, (const void *)norm_kernel<bf16>, (const void *)norm_kernel<f16>,
+     (const void *)squares_finish_kernel}};
 
 struct squares_group {
   const double *data[NORM_TENSORS];
-  int32_t count[NORM_TENSORS];
+  int32_t first[NORM_TENSORS + 1]; /* number of each vector's first entry; [vectors]: number of entries */
   int32_t vectors;
-  bool first, last; /* of the groups of a call */
+  bool begins, ends; /* the groups of a call */
 };
 
-/* One thread, since the order is fixed and there are few numbers; *total lives from group to group. */
+/* One block: all its threads fetch, since latencies of reads one by one would add up; the first one sums, in order.
+ * *total lives from group to group. */
 static __global__ void root_kernel(__grid_constant__ const squares_group group, double *total, float *norm) {
-  double sum = group.first ? 0.0 : *total;
-  for (int v = 0; v < group.vectors; v++)
-    for (int i = 0; i < group.count[v]; i++)
-      sum += group.data[v][i];
+  __shared__ double entries[SUM_THREADS];
+  int32_t count = group.first[group.vectors];
+  double sum = group.begins ? 0.0 : *total;
+  for (int32_t base = 0; base < count; base += SUM_THREADS) {
+    int32_t own = base + (int32_t)threadIdx.x, many = min((int32_t)SUM_THREADS, count - base);
+    if (own < count) {
+      int v = find_entry(group.first, group.vectors, own);
+      entries[threadIdx.x] = group.data[v][own - group.first[v]];
+    }
+    __syncthreads();
+    if (threadIdx.x == 0)
+      for (int32_t i = 0; i < many; i++)
+        sum += entries[i];
+    __syncthreads();
+  }
+  if (threadIdx.x != 0) return;
   *total = sum;
-  if (group.last) *norm = (float)sqrt(sum);
+  if (group.ends) *norm = (float)sqrt(sum);
 }
 
 static hr_status norm_prepare(const hr_call *call, void **prepared, hr_error *err) {
@@ -103,13 +165,14 @@ static hr_status norm_prepare(const hr_call *call, void **prepared, hr_error *er
 static hr_status norm_run(const hr_call *call) {
   for (int i = 0; i < call->n_in;) {
     squares_group group = {};
-    group.first = i == 0;
+    group.begins = i == 0;
     for (; i < call->n_in && group.vectors < NORM_TENSORS; i++) {
-      group.data[group.vectors] = (const double *)call->in[i].data;
-      group.count[group.vectors++] = (int32_t)desc_count(call->in[i].desc);
+      int32_t v = group.vectors++;
+      group.data[v] = (const double *)call->in[i].data;
+      group.first[v + 1] = group.first[v] + (int32_t)desc_count(call->in[i].desc);
     }
-    group.last = i == call->n_in;
-    root_kernel<<<1, 1, 0, call_stream(call)>>>(group, (double *)call->workspace, (float *)call->out[0].data);
+    group.ends = i == call->n_in;
+    root_kernel<<<1, SUM_THREADS, 0, call_stream(call)>>>(group, (double *)call->workspace, (float *)call->out[0].data);
   }
   return launched();
 }

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/simd_math.h"
 #include "graph/adjoint.h"
+#include "op/head_loss_cuda.h"
 #include "op/product.h"
 #include "op/shapes.h"
 #include "op/stream.h"
@@ -240,14 +241,22 @@ static head_layout layout_of(const head *h, int threads) {
   return l;
 }
 
+/* CUDA cuts rows in its own way: see op/head_loss_cuda.h. */
+static size_t cuda_bytes(const head *h, int64_t wanted) {
+  return hr__head_cuda_of(h->rows, h->width, h->vocabulary, wanted, h->dtype, h->want_dx, h->want_dw, h->dw_dtype)
+      .bytes;
+}
+
 static size_t head_loss_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
   head h = view_head(view);
-  return kind == HR_CPU ? layout_of(&h, threads).bytes : 0;
+  return kind == HR_CPU ? layout_of(&h, threads).bytes
+                        : cuda_bytes(&h, ((const hr_head_loss_args *)view->args)->chunk_rows);
 }
 
 static size_t head_loss_bwd_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
   head h = view_head_bwd(view);
-  return kind == HR_CPU ? layout_of(&h, threads).bytes : 0;
+  return kind == HR_CPU ? layout_of(&h, threads).bytes
+                        : cuda_bytes(&h, ((const hr_head_loss_bwd_args *)view->args)->chunk_rows);
 }
 
 /* Products by [whole or last chunk]; the first chunk may write dW where the others add. */
@@ -478,6 +487,14 @@ static const hr_sample head_loss_bwd_samples[] = {
             {HR_F32, 1, {1}}},
      .args = &(const hr_head_loss_bwd_args){8, true, false, HR_F32},
      .index_below = 70},
+    {.n_in = 7,
+     .in = {{HR_F32, 2, {5, 16}},
+            {HR_F32, 2, {9001, 16}},
+            {HR_I32, 1, {5}},
+            {HR_U8, 1, {sizeof(hr_control)}},
+            {HR_F32, 1, {1}}},
+     .args = &(const hr_head_loss_bwd_args){3, true, true, HR_F32},
+     .index_below = 9001},
 };
 
 const hr_op hr_op_head_loss = {
@@ -488,7 +505,7 @@ const hr_op hr_op_head_loss = {
     .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1) | HR_SAVE_IN(2) | HR_SAVE_IN(3),
     .computes = 1u << 0 | 1u << 1,
     .axes = HR_AXES_NONE,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = head_loss_shape,
     .grad = head_loss_grad,
     .cost = head_loss_cost,
@@ -507,7 +524,7 @@ const hr_op hr_op_head_loss_bwd = {
     .alias = {{5, 1, HR_ALIAS_ACCUMULATE}, {6, 2, HR_ALIAS_ACCUMULATE}},
     .n_alias = 2,
     .axes = HR_AXES_NONE,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = head_loss_bwd_shape,
     .cost = head_loss_bwd_cost,
     .workspace = head_loss_bwd_workspace,

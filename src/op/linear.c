@@ -193,7 +193,7 @@ static void linear_db_cost(const hr_op_view *view, hr_cost *cost) {
 
 static size_t product_workspace(const hr_op_view *view, spec_rule rule, hr_device_kind kind, int threads) {
   hr_gemm_spec spec = view_spec(view, rule);
-  return kind == HR_CPU ? hr__gemm_workspace(&spec, threads) : HR_CUBLASLT_WORKSPACE;
+  return kind == HR_CPU ? hr__gemm_workspace(&spec, threads) : hr__lt_bytes(spec.m, spec.n, spec.a, spec.c);
 }
 
 static size_t linear_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
@@ -333,6 +333,7 @@ static const hr_sample linear_samples[] = {
 static const hr_sample linear_dx_samples[] = {
     {.n_in = 3, .in = {{HR_F32, 3, {2, 16, 48}}, {HR_F32, 2, {48, 32}}}},
     {.n_in = 3, .in = {{HR_F32, 2, {7, 5}}, {HR_F32, 2, {5, 19}}, {HR_F32, 2, {7, 19}}}},
+    {.n_in = 3, .in = {{HR_F32, 2, {256, 128}}, {HR_F32, 2, {128, 512}}, {HR_F32, 2, {256, 512}}}},
 };
 static const hr_sample linear_dw_samples[] = {
     {.n_in = 3,
@@ -360,7 +361,7 @@ const hr_op hr_op_linear = {
     .alias = {{3, 0, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,
     .axes = HR_AXES_ROWS,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = linear_shape,
     .grad = linear_grad,
     .cost = linear_cost,
@@ -378,7 +379,7 @@ const hr_op hr_op_linear_dx = {
     .alias = {{2, 0, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,
     .axes = HR_AXES_ROWS,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = linear_dx_shape,
     .cost = linear_dx_cost,
     .workspace = linear_dx_workspace,
@@ -396,7 +397,7 @@ const hr_op hr_op_linear_dw = {
     .alias = {{2, 0, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,
     .axes = HR_AXES_NONE,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = linear_dw_shape,
     .cost = linear_dw_cost,
     .workspace = linear_dw_workspace,
@@ -414,7 +415,7 @@ const hr_op hr_op_linear_db = {
     .alias = {{1, 0, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,
     .axes = HR_AXES_NONE,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = linear_db_shape,
     .cost = linear_db_cost,
     .cpu = {.run = linear_db_run},

@@ -2,97 +2,128 @@
 #include "dev/cuda/cublaslt.h"
 #include "dev/cuda/launch.cuh"
 
-static const hr_tensor *operand(const hr_call *call, int in) {
-  return in < call->n_in && call->in[in].data ? &call->in[in] : nullptr;
+/* A product over operands 0 and 1 of a call into output 0, with operands `bias` and `add` (-1: the op has none). */
+struct linear_product {
+  hr_lt_shape shape;
+  hr_lt_operands at;
+};
+
+static const void *operand(const hr_call *call, int in) {
+  return in >= 0 && in < call->n_in ? call->in[in].data : nullptr;
+}
+
+static linear_product product_of(const hr_call *call, int64_t m, int64_t n, int64_t k, int bias, int add) {
+  linear_product p = {};
+  p.shape.m = m;
+  p.shape.n = p.shape.ldd = n;
+  p.shape.k = k;
+  p.shape.lda = desc_columns(call->in[0].desc);
+  p.shape.ldb = desc_columns(call->in[1].desc);
+  p.shape.in = call->in[0].desc.dtype;
+  p.shape.out = call->out[0].desc.dtype;
+  p.at = {call->in[0].data, call->in[1].data, operand(call, add), operand(call, bias), call->out[0].data};
+  p.shape.add = p.at.c != nullptr;
+  p.shape.bias = p.at.bias != nullptr;
+  return p;
 }
 
 /* y [R, O] = x [R, I] Wt (+ bias) (+ add) */
-static hr_status linear_prepare(const hr_call *call, void **prepared, hr_error *err) {
-  hr_lt_product product = {};
-  product.a = &call->in[0];
-  product.b = &call->in[1];
-  product.transpose_b = true;
-  product.bias = operand(call, 2);
-  product.c = operand(call, 3);
-  product.d = &call->out[0];
-  product.m = desc_rows(call->in[0].desc);
-  product.n = call->in[1].desc.dim[0];
-  product.k = call->in[1].desc.dim[1];
-  return hr__lt_prepare(call, &product, prepared, err);
+static linear_product linear_of(const hr_call *call) {
+  const hr_desc &x = call->in[0].desc, &w = call->in[1].desc;
+  linear_product p = product_of(call, desc_rows(x), w.dim[0], w.dim[1], 2, 3);
+  p.shape.transpose_b = true;
+  return p;
 }
 
 /* dx [R, I] = dy [R, O] W (+ partial) */
-static hr_status linear_dx_prepare(const hr_call *call, void **prepared, hr_error *err) {
-  hr_lt_product product = {};
-  product.a = &call->in[0];
-  product.b = &call->in[1];
-  product.c = operand(call, 2);
-  product.d = &call->out[0];
-  product.m = desc_rows(call->in[0].desc);
-  product.n = call->in[1].desc.dim[1];
-  product.k = call->in[1].desc.dim[0];
-  return hr__lt_prepare(call, &product, prepared, err);
+static linear_product linear_dx_of(const hr_call *call) {
+  const hr_desc &dy = call->in[0].desc, &w = call->in[1].desc;
+  return product_of(call, desc_rows(dy), w.dim[1], w.dim[0], -1, 2);
 }
 
 /* dW [O, I] = dyt x (+ partial) */
-static hr_status linear_dw_prepare(const hr_call *call, void **prepared, hr_error *err) {
-  hr_lt_product product = {};
-  product.a = &call->in[0];
-  product.transpose_a = true;
-  product.b = &call->in[1];
-  product.c = operand(call, 2);
-  product.d = &call->out[0];
-  product.m = desc_columns(call->in[0].desc);
-  product.n = desc_columns(call->in[1].desc);
-  product.k = desc_rows(call->in[0].desc);
-  return hr__lt_prepare(call, &product, prepared, err);
+static linear_product linear_dw_of(const hr_call *call) {
+  const hr_desc &dy = call->in[0].desc, &x = call->in[1].desc;
+  linear_product p = product_of(call, desc_columns(dy), desc_columns(x), desc_rows(dy), -1, 2);
+  p.shape.transpose_a = true;
+  return p;
 }
 
-static hr_status linear_run(const hr_call *call) {
-  return hr__lt_run(call, call->prepared);
+template <linear_product (*OF)(const hr_call *)>
+static hr_status product_prepare(const hr_call *call, void **prepared, hr_error *err) {
+  linear_product p = OF(call);
+  const hr_lt_product *product = nullptr;
+  hr_status status = hr__lt_prepare(call, &p.shape, &p.at, call->workspace, call->workspace_bytes, &product, err);
+  *prepared = (void *)product; /* the device's: there is nothing to release */
+  return status;
 }
 
-/* A block sums DB_COLUMNS columns of dy [rows, columns]: DB_LANES rows at a time, then over the lanes in a fixed tree.
- */
-enum { DB_COLUMNS = 32, DB_LANES = 32 };
-template <typename T, typename P>
+template <linear_product (*OF)(const hr_call *)> static hr_status product_run(const hr_call *call) {
+  linear_product p = OF(call);
+  return hr__lt_run(call, (const hr_lt_product *)call->prepared, &p.at, call->workspace);
+}
+
+/* A block sums DB_PACKS packs of W columns of dy [rows, columns]: DB_LANES rows at a time, then over the lanes in a
+ * fixed tree. W > 1: columns are a multiple of it and rows aligned for packs. */
+enum { DB_PACKS = 4, DB_LANES = 64 };
+template <typename T, typename P, int W>
 static __global__ void linear_db_kernel(const T *dy, const P *partial, P *db, int64_t rows, int64_t columns) {
-  __shared__ float sums[DB_LANES][DB_COLUMNS + 1];
-  int64_t column = (int64_t)blockIdx.x * DB_COLUMNS + threadIdx.x;
-  float sum = 0.0f;
+  __shared__ float sums[DB_LANES][DB_PACKS * W + 1];
+  int64_t column = ((int64_t)blockIdx.x * DB_PACKS + threadIdx.x) * W;
+  float sum[W];
+#pragma unroll
+  for (int i = 0; i < W; i++)
+    sum[i] = 0.0f;
   if (column < columns)
-    for (int64_t row = threadIdx.y; row < rows; row += DB_LANES)
-      sum += to_float(dy[row * columns + column]);
-  sums[threadIdx.y][threadIdx.x] = sum;
+    for (int64_t row = threadIdx.y; row < rows; row += DB_LANES) {
+      pack<T, W> from = *(const pack<T, W> *)(dy + row * columns + column);
+#pragma unroll
+      for (int i = 0; i < W; i++)
+        sum[i] += to_float(from.value[i]);
+    }
+#pragma unroll
+  for (int i = 0; i < W; i++)
+    sums[threadIdx.y][threadIdx.x * W + i] = sum[i];
   for (unsigned lanes = DB_LANES / 2; lanes > 0; lanes /= 2) {
     __syncthreads();
-    if (threadIdx.y < lanes) sums[threadIdx.y][threadIdx.x] += sums[threadIdx.y + lanes][threadIdx.x];
+    if (threadIdx.y < lanes)
+      for (int i = 0; i < W; i++)
+        sums[threadIdx.y][threadIdx.x * W + i] += sums[threadIdx.y + lanes][threadIdx.x * W + i];
   }
   if (threadIdx.y == 0 && column < columns)
-    db[column] = from_float<P>(sums[0][threadIdx.x] + (partial ? to_float(partial[column]) : 0.0f));
+    for (int i = 0; i < W; i++)
+      db[column + i] = from_float<P>(sums[0][threadIdx.x * W + i] + (partial ? to_float(partial[column + i]) : 0.0f));
 }
 
-template <typename T, typename P> static hr_status linear_db_launch(const hr_call *call) {
-  const hr_tensor *partial = operand(call, 1);
+template <typename T, typename P, int W> static hr_status linear_db_launch(const hr_call *call) {
   int64_t rows = desc_rows(call->in[0].desc), columns = desc_columns(call->in[0].desc);
-  linear_db_kernel<T, P>
-      <<<(unsigned)((columns + DB_COLUMNS - 1) / DB_COLUMNS), dim3(DB_COLUMNS, DB_LANES), 0, call_stream(call)>>>(
-          (const T *)call->in[0].data, partial ? (const P *)partial->data : nullptr, (P *)call->out[0].data, rows,
-          columns);
+  int64_t blocks = (columns + DB_PACKS * W - 1) / (DB_PACKS * W);
+  linear_db_kernel<T, P, W><<<(unsigned)blocks, dim3(DB_PACKS, DB_LANES), 0, call_stream(call)>>>(
+      (const T *)call->in[0].data, (const P *)operand(call, 1), (P *)call->out[0].data, rows, columns);
   return launched();
 }
 
+template <typename T> constexpr int DB_WIDE = 16 / (int)sizeof(T);
+
 static hr_status linear_db_run(const hr_call *call) {
-  bool wide = call->out[0].desc.dtype == HR_F32;
-  if (call->in[0].desc.dtype == HR_F32)
-    return wide ? linear_db_launch<float, float>(call) : linear_db_launch<float, bf16>(call);
-  return wide ? linear_db_launch<bf16, float>(call) : linear_db_launch<bf16, bf16>(call);
+  return by_dtype(call->in[0].desc.dtype, [&](auto t) {
+    return by_dtype(call->out[0].desc.dtype, [&](auto p) {
+      using T = decltype(t);
+      using P = decltype(p);
+      bool wide = desc_columns(call->in[0].desc) % DB_WIDE<T> == 0 && aligned(call->in[0].data, 16);
+      return wide ? linear_db_launch<T, P, DB_WIDE<T>>(call) : linear_db_launch<T, P, 1>(call);
+    });
+  });
 }
 
-extern "C" const hr_cuda_launcher hr_cuda_linear = {{linear_prepare, hr__lt_release, linear_run}, {}};
-extern "C" const hr_cuda_launcher hr_cuda_linear_dx = {{linear_dx_prepare, hr__lt_release, linear_run}, {}};
-extern "C" const hr_cuda_launcher hr_cuda_linear_dw = {{linear_dw_prepare, hr__lt_release, linear_run}, {}};
+#define LINEAR_DB(T, P) (const void *)linear_db_kernel<T, P, DB_WIDE<T>>, (const void *)linear_db_kernel<T, P, 1>
+
+extern "C" const hr_cuda_launcher hr_cuda_linear = {{product_prepare<linear_of>, nullptr, product_run<linear_of>}, {}};
+extern "C" const hr_cuda_launcher hr_cuda_linear_dx = {
+    {product_prepare<linear_dx_of>, nullptr, product_run<linear_dx_of>}, {}};
+extern "C" const hr_cuda_launcher hr_cuda_linear_dw = {
+    {product_prepare<linear_dw_of>, nullptr, product_run<linear_dw_of>}, {}};
 extern "C" const hr_cuda_launcher hr_cuda_linear_db = {
     {nullptr, nullptr, linear_db_run},
-    {(const void *)linear_db_kernel<float, float>, (const void *)linear_db_kernel<float, bf16>,
-     (const void *)linear_db_kernel<bf16, float>, (const void *)linear_db_kernel<bf16, bf16>}};
+    {LINEAR_DB(float, float), LINEAR_DB(float, bf16), LINEAR_DB(float, f16), LINEAR_DB(bf16, float),
+     LINEAR_DB(bf16, bf16), LINEAR_DB(bf16, f16), LINEAR_DB(f16, float), LINEAR_DB(f16, bf16), LINEAR_DB(f16, f16)}};

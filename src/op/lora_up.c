@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "graph/adjoint.h"
+#include "op/lora_up_cuda.h"
 #include "op/product.h"
 #include "op/shapes.h"
 #include "op/stream.h"
@@ -207,7 +208,7 @@ static size_t lora_up_workspace(const hr_op_view *view, hr_device_kind kind, int
 
 static size_t lora_up_bwd_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
   lora l = lora_bwd_of(&view->in[1], view->args, view->in[3].rank != 0);
-  return kind == HR_CPU ? layout_of(&l, threads).bytes : 0;
+  return kind == HR_CPU ? layout_of(&l, threads).bytes : hr__lora_cuda_of(l.rows, l.dtype, &l.args).bytes;
 }
 
 typedef struct lora_plan {
@@ -337,7 +338,8 @@ static hr_status lora_up_bwd_run(const hr_call *call) {
   return HR_OK;
 }
 
-/* One group over all columns; two with a gap between; three, unlike, with gaps at both ends. */
+/* One group over all columns; two with a gap between; three, unlike, with gaps at both ends; more columns than a block
+ * of CUDA takes. */
 #define ARGS_WHOLE                                                                                                     \
   { .scale = 2.0f, .rank = 8, .groups = 1, .rows = {48}, .columns = 48 }
 #define ARGS_GAP                                                                                                       \
@@ -346,6 +348,9 @@ static hr_status lora_up_bwd_run(const hr_call *call) {
   { .scale = 1.7f, .rank = 5, .groups = 3, .first = {3, 10, 70}, .rows = {7, 33, 20}, .columns = 91 }
 #define ARGS_WIDE                                                                                                      \
   { .scale = 2.0f, .rank = 16, .groups = 2, .first = {0, 264}, .rows = {264, 72}, .columns = 336 }
+
+#define ARGS_LONG                                                                                                      \
+  { .scale = 2.0f, .rank = 8, .groups = 2, .first = {8, 1048}, .rows = {1032, 24}, .columns = 1080 }
 
 static const hr_sample lora_up_samples[] = {
     {.n_in = 3,
@@ -358,6 +363,9 @@ static const hr_sample lora_up_samples[] = {
     {.n_in = 3,
      .in = {{HR_F32, 3, {3, 67, 32}}, {HR_F32, 2, {336, 16}}, {HR_F32, 3, {3, 67, 336}}},
      .args = &(const hr_lora_up_args)ARGS_WIDE},
+    {.n_in = 3,
+     .in = {{HR_F32, 2, {21, 16}}, {HR_F32, 2, {1056, 8}}, {HR_F32, 2, {21, 1080}}},
+     .args = &(const hr_lora_up_args)ARGS_LONG},
 };
 
 static const hr_sample lora_up_bwd_samples[] = {
@@ -373,6 +381,9 @@ static const hr_sample lora_up_bwd_samples[] = {
     {.n_in = 4,
      .in = {{HR_F32, 3, {3, 67, 336}}, {HR_F32, 3, {3, 67, 32}}, {HR_F32, 2, {336, 16}}, {HR_F32, 2, {336, 16}}},
      .args = &(const hr_lora_up_bwd_args){ARGS_WIDE, HR_F32}},
+    {.n_in = 4,
+     .in = {{HR_F32, 2, {21, 1080}}, {HR_F32, 2, {21, 16}}, {HR_F32, 2, {1056, 8}}},
+     .args = &(const hr_lora_up_bwd_args){ARGS_LONG, HR_F32}},
 };
 
 const hr_op hr_op_lora_up = {
@@ -386,7 +397,7 @@ const hr_op hr_op_lora_up = {
     .alias = {{2, 0, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,
     .axes = HR_AXES_ROWS,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = lora_up_shape,
     .grad = lora_up_grad,
     .cost = lora_up_cost,
@@ -405,7 +416,7 @@ const hr_op hr_op_lora_up_bwd = {
     .alias = {{3, 1, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,
     .axes = HR_AXES_NONE,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = lora_up_bwd_shape,
     .cost = lora_up_bwd_cost,
     .workspace = lora_up_bwd_workspace,

@@ -127,7 +127,7 @@ const hr_op hr_op_mse = {
     .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1),
     .computes = 1u << 0 | 1u << 1,
     .axes = HR_AXES_NONE,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = mse_shape,
     .grad = mse_grad,
     .cost = mse_cost,
@@ -144,7 +144,7 @@ const hr_op hr_op_mse_bwd = {
     .alias = {{0, 0, HR_ALIAS_MAY}},
     .n_alias = 1,
     .axes = HR_AXES_NONE, /* the mean is over all elements */
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = mse_bwd_shape,
     .cost = mse_bwd_cost,
     .cpu = {.run = mse_bwd_run},

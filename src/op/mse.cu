@@ -29,10 +29,11 @@ static hr_status mse_run(const hr_call *call) {
   double *partials = (double *)call->workspace;
   const void *y = call->in[0].data, *t = call->in[1].data;
   cudaStream_t stream = call_stream(call);
-  if (call->in[0].desc.dtype == HR_F32)
-    mse_kernel<<<(unsigned)chunks, SUM_THREADS, 0, stream>>>((const float *)y, (const float *)t, count, partials);
-  else
-    mse_kernel<<<(unsigned)chunks, SUM_THREADS, 0, stream>>>((const bf16 *)y, (const bf16 *)t, count, partials);
+  by_dtype(call->in[0].desc.dtype, [&](auto e) {
+    using T = decltype(e);
+    mse_kernel<<<(unsigned)chunks, SUM_THREADS, 0, stream>>>((const T *)y, (const T *)t, count, partials);
+    return HR_OK;
+  });
   sum_finish_kernel<<<1, SUM_THREADS, 0, stream>>>(partials, chunks, (float *)call->out[0].data, mean{(double)count});
   return launched();
 }
@@ -46,14 +47,15 @@ struct mse_bwd_map {
 
 static hr_status mse_bwd_run(const hr_call *call) {
   mse_bwd_map map = {(const float *)call->in[2].data, 2.0f / (float)desc_count(call->in[0].desc)};
-  return call->out[0].desc.dtype == HR_F32 ? map_run<float, float, 2, 1>(call, map)
-                                           : map_run<bf16, bf16, 2, 1>(call, map);
+  return by_dtype(call->out[0].desc.dtype, [&](auto t) { return map_run<decltype(t), decltype(t), 2, 1>(call, map); });
 }
 
-extern "C" const hr_cuda_launcher hr_cuda_mse = {
-    {mse_prepare, nullptr, mse_run},
-    {(const void *)mse_kernel<float>, (const void *)mse_kernel<bf16>, (const void *)sum_finish_kernel<mean>}};
+extern "C" const hr_cuda_launcher hr_cuda_mse = {{mse_prepare, nullptr, mse_run},
+                                                 {(const void *)mse_kernel<float>, (const void *)mse_kernel<bf16>,
+                                                  (const void *)mse_kernel<f16>,
+                                                  (const void *)sum_finish_kernel<mean>}};
 
 extern "C" const hr_cuda_launcher hr_cuda_mse_bwd = {{nullptr, nullptr, mse_bwd_run},
                                                      {(const void *)map_kernel<float, float, 2, 1, mse_bwd_map>,
-                                                      (const void *)map_kernel<bf16, bf16, 2, 1, mse_bwd_map>}};
+                                                      (const void *)map_kernel<bf16, bf16, 2, 1, mse_bwd_map>,
+                                                      (const void *)map_kernel<f16, f16, 2, 1, mse_bwd_map>}};

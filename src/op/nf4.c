@@ -9,24 +9,7 @@
 
 enum { ZERO = 7 }; /* code of the level 0 */
 
-const float hr_nf4_levels[16] = {
-    -1.0f,
-    -0.6961928009986877f,
-    -0.5250730514526367f,
-    -0.39491748809814453f,
-    -0.28444138169288635f,
-    -0.18477343022823334f,
-    -0.09105003625154495f,
-    0.0f,
-    0.07958029955625534f,
-    0.16093020141124725f,
-    0.24611230194568634f,
-    0.33791524171829224f,
-    0.44070982933044434f,
-    0.5626170039176941f,
-    0.7229568362236023f,
-    1.0f,
-};
+const float hr_nf4_levels[16] = HR_NF4_LEVELS;
 
 static const float thresholds[15] = {
     -0.8480964004993439f,  -0.6106329262256622f,   -0.4599952697753906f, -0.33967943489551544f, -0.23460740596055984f,
@@ -167,7 +150,7 @@ const hr_op hr_op_nf4_unpack = {
     .args_bytes = sizeof(hr_nf4_args),
     .fleeting = true,
     .axes = HR_AXES_NONE,
-    .dtypes = {[HR_CPU] = HR_DTYPE_BIT(HR_U8)},
+    .dtypes = {[HR_CPU] = HR_DTYPE_BIT(HR_U8), [HR_CUDA] = HR_DTYPE_BIT(HR_U8)},
     .shape = nf4_unpack_shape,
     .cost = nf4_unpack_cost,
     .cpu = {.run = nf4_unpack_run},

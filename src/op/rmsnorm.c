@@ -142,12 +142,13 @@ static int64_t bwd_chunk_rows(int64_t rows) {
   return even > BWD_CHUNK_ROWS_MIN ? even : BWD_CHUNK_ROWS_MIN;
 }
 
-/* dw of every chunk, f32 [chunks, columns]. */
+/* dw of every chunk, or block of rows, f32 [chunks, columns]. */
 static size_t rmsnorm_bwd_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
   int64_t rows = hr_desc_rows(&view->in[BWD_X]);
-  (void)kind, (void)threads;
+  int64_t rows_each = kind == HR_CUDA ? hr__rmsnorm_sum_rows(rows) : bwd_chunk_rows(rows);
+  (void)threads;
   if (!((const hr_rmsnorm_bwd_args *)view->args)->want_dw) return 0;
-  return (size_t)(hr__chunks(rows, bwd_chunk_rows(rows)) * hr_desc_columns(&view->in[BWD_X])) * sizeof(float);
+  return (size_t)(hr__chunks(rows, rows_each) * hr_desc_columns(&view->in[BWD_X])) * sizeof(float);
 }
 
 /* sum over a row of dy * w * x */
@@ -291,7 +292,7 @@ const hr_op hr_op_rmsnorm = {
     .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1) | HR_SAVE_OUT(1),
     .computes = 1u << 0,
     .axes = HR_AXES_ROWS,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = rmsnorm_shape,
     .grad = rmsnorm_grad,
     .cost = rmsnorm_cost,
@@ -311,7 +312,7 @@ const hr_op hr_op_rmsnorm_bwd = {
               {BWD_DY, 0, HR_ALIAS_MAY}},
     .n_alias = 3,
     .axes = HR_AXES_NONE,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = rmsnorm_bwd_shape,
     .cost = rmsnorm_bwd_cost,
     .workspace = rmsnorm_bwd_workspace,

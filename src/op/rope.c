@@ -8,8 +8,6 @@
 #include "op/shapes.h"
 #include "op/stream.h"
 
-static const double TWO_PI = 6.283185307179586476925286766559;
-
 hr_id hr__rope_table(hr_builder *b, const hr_rope_table_args *args) {
   return hr__emit(b, &hr_op_rope_table, NULL, 0, args);
 }
@@ -33,26 +31,13 @@ static void rope_table_cost(const hr_op_view *view, hr_cost *cost) {
   hr__cost_stream(view, 20.0 * (double)hr_desc_count(&view->out[0]), cost);
 }
 
-/* Frequency of pair i in f32, step by step as the public models compute it, so that tables agree to the last bits. */
-static float rope_frequency(const hr_rope_table_args *args, int64_t i) {
-  float f = 1.0f / powf((float)args->theta, (float)(2 * i) / (float)args->head_dim);
-  if (!args->scaled) return f;
-  float wavelength = (float)TWO_PI / f;
-  float length = (float)args->original_length, low = (float)args->low, high = (float)args->high;
-  float stretched = f / (float)args->factor;
-  if (wavelength < length / high) return f;
-  if (wavelength > length / low) return stretched;
-  float blend = (length / wavelength - low) / (high - low);
-  return (1.0f - blend) * stretched + blend * f;
-}
-
 /* One task per pair: its frequency is the costly part and serves every position. */
 static void rope_table_task(void *arg, int64_t task, int worker) {
   const hr_call *call = arg;
   const hr_rope_table_args *args = call->args;
   int64_t half = args->head_dim / 2;
   float *cosines = call->out[0].data, *sines = cosines + args->length * half;
-  float f = rope_frequency(args, task);
+  float f = hr__rope_frequency(args, task);
   (void)worker;
 
   for (int64_t t = 0; t < args->length; t++) {
@@ -213,7 +198,7 @@ const hr_op hr_op_rope_table = {
     .n_out = 1,
     .args_bytes = sizeof(hr_rope_table_args),
     .axes = HR_AXES_NONE,
-    .dtypes = {[HR_CPU] = HR_DTYPE_BIT(HR_F32)},
+    .dtypes = {[HR_CPU] = HR_DTYPE_BIT(HR_F32), [HR_CUDA] = HR_DTYPE_BIT(HR_F32)},
     .shape = rope_table_shape,
     .cost = rope_table_cost,
     .cpu = {.run = rope_table_run},
@@ -231,7 +216,7 @@ const hr_op hr_op_rope = {
     .alias = {{0, 0, HR_ALIAS_MAY}},
     .n_alias = 1,
     .axes = HR_AXES_BATCH,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = rope_shape,
     .grad = rope_grad,
     .cost = rope_cost,

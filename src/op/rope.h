@@ -3,6 +3,8 @@
 #ifndef HR_OP_ROPE_H
 #define HR_OP_ROPE_H
 
+#include <math.h>
+
 #include "graph/builder.h"
 
 /* Frequencies are theta^(-2i/head_dim). `scaled` stretches the slow ones as Llama 3 does: wavelengths above
@@ -22,6 +24,20 @@ typedef struct hr_rope_args {
   int64_t heads; /* leading heads that turn, the columns behind them stay; 0: all */
   bool inverse;  /* turns back: the gradient */
 } hr_rope_args;
+
+/* Frequency of pair i in f32, step by step as the public models compute it, so that tables agree to the last bits.
+ * Here because the host computes it for every device. */
+static inline float hr__rope_frequency(const hr_rope_table_args *args, int64_t i) {
+  float f = 1.0f / powf((float)args->theta, (float)(2 * i) / (float)args->head_dim);
+  if (!args->scaled) return f;
+  float wavelength = 6.283185307179586f / f;
+  float length = (float)args->original_length, low = (float)args->low, high = (float)args->high;
+  float stretched = f / (float)args->factor;
+  if (wavelength < length / high) return f;
+  if (wavelength > length / low) return stretched;
+  float blend = (length / wavelength - low) / (high - low);
+  return (1.0f - blend) * stretched + blend * f;
+}
 
 extern const hr_op hr_op_rope_table;
 extern const hr_op hr_op_rope;

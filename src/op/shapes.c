@@ -60,7 +60,7 @@ static double desc_traffic(const hr_desc *desc) {
 void hr__cost_stream(const hr_op_view *view, double flops, hr_cost *cost) {
   hr_dtype first = (view->n_in > 0 ? view->in[0] : view->out[0]).dtype;
   bool narrow = first == HR_BF16 || first == HR_F16;
-  *cost = (hr_cost){.op_class = narrow ? HR_CLASS_STREAM_16 : HR_CLASS_STREAM, .flops = flops};
+  *cost = (hr_cost){.op_class = narrow ? HR_CLASS_STREAM_16 : HR_CLASS_STREAM, .flops = flops, .narrow = narrow};
   for (int i = 0; i < view->n_in; i++)
     cost->bytes += desc_traffic(&view->in[i]);
   for (int j = 0; j < view->n_out; j++)

@@ -159,7 +159,7 @@ const hr_op hr_op_swiglu = {
     .alias = {{0, 0, HR_ALIAS_MAY}, {1, 0, HR_ALIAS_MAY}},
     .n_alias = 2,
     .axes = HR_AXES_ROWS, /* packed, columns belong together */
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = swiglu_shape,
     .grad = swiglu_grad,
     .cost = swiglu_cost,
@@ -176,7 +176,7 @@ const hr_op hr_op_swiglu_bwd = {
     .alias = {{1, 0, HR_ALIAS_MAY}, {2, 1, HR_ALIAS_MAY}, {0, 0, HR_ALIAS_MAY}},
     .n_alias = 3,
     .axes = HR_AXES_ROWS, /* packed, columns belong together */
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS_NO_F16},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = swiglu_bwd_shape,
     .cost = swiglu_bwd_cost,
     .cpu = {.run = swiglu_bwd_run},

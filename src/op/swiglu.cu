@@ -1,34 +1,115 @@
-/* swiglu and its backward op on CUDA. */
-#include "dev/cuda/map.cuh"
+/* swiglu and its backward op on CUDA, with gate and up apart or packed in one operand.
+ *
+ * Both are seen as rows: packed, those of the result; apart, one row of all elements. Where rows are a multiple of WIDE
+ * elements a thread takes WIDE neighbours (N), else one.
+ */
+#include "dev/cuda/launch.cuh"
 
-/* g, u -> silu(g) u */
-struct swiglu_map {
-  __device__ void operator()(const float *x, float *y) const { y[0] = x[0] / (1.0f + expf(-x[0])) * x[1]; }
+enum { SWIGLU_THREADS = 256 };
+static const int64_t GRID_ROWS = 65535; /* blockIdx.y goes no further */
+
+/* Where things lie: rows of `columns` elements; those of gate, up and their gradients begin every `stride`. */
+struct swiglu_rows {
+  int64_t rows, columns, stride;
 };
 
-/* dy, g, u -> dg, du */
-struct swiglu_bwd_map {
-  __device__ void operator()(const float *x, float *y) const {
-    float sigmoid = 1.0f / (1.0f + expf(-x[1]));
-    y[0] = x[0] * x[2] * sigmoid * (1.0f + x[1] * (1.0f - sigmoid));
-    y[1] = x[0] * x[1] * sigmoid;
+/* 1 / (1 + exp(-g)): for 16-bit results what the hardware has is near enough. */
+template <typename T> __device__ inline float sigmoid(float g) {
+  return __fdividef(1.0f, 1.0f + __expf(-g));
+}
+template <> __device__ inline float sigmoid<float>(float g) {
+  return 1.0f / (1.0f + expf(-g));
+}
+
+template <typename T, int N>
+static __global__ void __launch_bounds__(SWIGLU_THREADS)
+    swiglu_kernel(const T *gate, const T *up, T *y, swiglu_rows r) {
+  int64_t column = ((int64_t)blockIdx.x * SWIGLU_THREADS + threadIdx.x) * N;
+  if (column >= r.columns) return;
+  for (int64_t row = blockIdx.y; row < r.rows; row += gridDim.y) {
+    float g[N], u[N];
+    pack_read<N>(gate + row * r.stride + column, g);
+    pack_read<N>(up + row * r.stride + column, u);
+#pragma unroll
+    for (int e = 0; e < N; e++)
+      u[e] *= g[e] * sigmoid<T>(g[e]);
+    pack_write<N>(y + row * r.columns + column, u);
   }
-};
+}
+
+/* A thread reads all it needs before it writes: dgate may lie on gate or dy, dup on up. */
+template <typename T, int N>
+static __global__ void __launch_bounds__(SWIGLU_THREADS)
+    swiglu_bwd_kernel(const T *dy, const T *gate, const T *up, T *dgate, T *dup, swiglu_rows r) {
+  int64_t column = ((int64_t)blockIdx.x * SWIGLU_THREADS + threadIdx.x) * N;
+  if (column >= r.columns) return;
+  for (int64_t row = blockIdx.y; row < r.rows; row += gridDim.y) {
+    float d[N], g[N], u[N];
+    pack_read<N>(dy + row * r.columns + column, d);
+    pack_read<N>(gate + row * r.stride + column, g);
+    pack_read<N>(up + row * r.stride + column, u);
+#pragma unroll
+    for (int e = 0; e < N; e++) {
+      float s = sigmoid<T>(g[e]);
+      u[e] = d[e] * u[e] * s * (1.0f + g[e] * (1.0f - s));
+      d[e] = d[e] * g[e] * s;
+    }
+    pack_write<N>(dgate + row * r.stride + column, u);
+    pack_write<N>(dup + row * r.stride + column, d);
+  }
+}
+
+/* `y` is the operand of the result's shape. */
+static swiglu_rows rows_of(const hr_desc &y, bool packed) {
+  if (!packed) return {1, desc_count(y), desc_count(y)};
+  return {desc_rows(y), desc_columns(y), 2 * desc_columns(y)};
+}
+
+static dim3 grid_of(const swiglu_rows &r, int width) {
+  int64_t rows = r.rows < GRID_ROWS ? r.rows : GRID_ROWS;
+  return dim3((unsigned)divide_up(r.columns, SWIGLU_THREADS * width), (unsigned)rows);
+}
 
 static hr_status swiglu_run(const hr_call *call) {
-  return call->out[0].desc.dtype == HR_F32 ? map_run<float, float, 2, 1>(call, swiglu_map())
-                                           : map_run<bf16, bf16, 2, 1>(call, swiglu_map());
+  bool packed = !call->in[1].data;
+  swiglu_rows r = rows_of(call->out[0].desc, packed);
+  return by_dtype(call->out[0].desc.dtype, [&](auto t) {
+    using T = decltype(t);
+    const T *gate = (const T *)call->in[0].data, *up = packed ? gate + r.columns : (const T *)call->in[1].data;
+    T *y = (T *)call->out[0].data;
+    if (r.columns % WIDE == 0 && wide(gate, up, y))
+      swiglu_kernel<T, WIDE><<<grid_of(r, WIDE), SWIGLU_THREADS, 0, call_stream(call)>>>(gate, up, y, r);
+    else
+      swiglu_kernel<T, 1><<<grid_of(r, 1), SWIGLU_THREADS, 0, call_stream(call)>>>(gate, up, y, r);
+    return launched();
+  });
 }
 
 static hr_status swiglu_bwd_run(const hr_call *call) {
-  return call->out[0].desc.dtype == HR_F32 ? map_run<float, float, 3, 2>(call, swiglu_bwd_map())
-                                           : map_run<bf16, bf16, 3, 2>(call, swiglu_bwd_map());
+  bool packed = !call->in[2].data;
+  swiglu_rows r = rows_of(call->in[0].desc, packed);
+  return by_dtype(call->out[0].desc.dtype, [&](auto t) {
+    using T = decltype(t);
+    const T *dy = (const T *)call->in[0].data, *gate = (const T *)call->in[1].data;
+    const T *up = packed ? gate + r.columns : (const T *)call->in[2].data;
+    T *dgate = (T *)call->out[0].data, *dup = packed ? dgate + r.columns : (T *)call->out[1].data;
+    if (r.columns % WIDE == 0 && wide(dy, gate, up, dgate, dup))
+      swiglu_bwd_kernel<T, WIDE>
+          <<<grid_of(r, WIDE), SWIGLU_THREADS, 0, call_stream(call)>>>(dy, gate, up, dgate, dup, r);
+    else
+      swiglu_bwd_kernel<T, 1><<<grid_of(r, 1), SWIGLU_THREADS, 0, call_stream(call)>>>(dy, gate, up, dgate, dup, r);
+    return launched();
+  });
 }
 
 extern "C" const hr_cuda_launcher hr_cuda_swiglu = {
     {nullptr, nullptr, swiglu_run},
-    {(const void *)map_kernel<float, float, 2, 1, swiglu_map>, (const void *)map_kernel<bf16, bf16, 2, 1, swiglu_map>}};
+    {(const void *)swiglu_kernel<float, WIDE>, (const void *)swiglu_kernel<float, 1>,
+     (const void *)swiglu_kernel<bf16, WIDE>, (const void *)swiglu_kernel<bf16, 1>,
+     (const void *)swiglu_kernel<f16, WIDE>, (const void *)swiglu_kernel<f16, 1>}};
 
-extern "C" const hr_cuda_launcher hr_cuda_swiglu_bwd = {{nullptr, nullptr, swiglu_bwd_run},
-                                                        {(const void *)map_kernel<float, float, 3, 2, swiglu_bwd_map>,
-                                                         (const void *)map_kernel<bf16, bf16, 3, 2, swiglu_bwd_map>}};
+extern "C" const hr_cuda_launcher hr_cuda_swiglu_bwd = {
+    {nullptr, nullptr, swiglu_bwd_run},
+    {(const void *)swiglu_bwd_kernel<float, WIDE>, (const void *)swiglu_bwd_kernel<float, 1>,
+     (const void *)swiglu_bwd_kernel<bf16, WIDE>, (const void *)swiglu_bwd_kernel<bf16, 1>,
+     (const void *)swiglu_bwd_kernel<f16, WIDE>, (const void *)swiglu_bwd_kernel<f16, 1>}};

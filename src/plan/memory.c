@@ -1,6 +1,7 @@
 #include "plan/memory.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,6 +10,7 @@
 
 #include "base/limits.h"
 #include "base/text.h"
+#include "dev/gpus.h"
 
 static const hr_key keys[] = {
     {.path = "memory.device",
@@ -16,6 +18,9 @@ static const hr_key keys[] = {
      .fallback = "cpu",
      .choices = "cpu|cuda",
      .meaning = "where the run computes"},
+    {.path = "memory.gpu",
+     .type = HR_KEY_TEXT,
+     .meaning = "plans for this GPU of the catalogue (`headroom devices --gpus`), or for `any` of memory.budget"},
     {.path = "memory.budget",
      .type = HR_KEY_SIZE,
      .fallback = "auto",
@@ -40,6 +45,32 @@ const hr_key_table hr_memory_keys = {keys, sizeof keys / sizeof keys[0]};
 
 hr_device_kind hr__memory_device(const hr_recipe *recipe) {
   return strcmp(hr__recipe_text(recipe, "memory.device"), "cuda") == 0 ? HR_CUDA : HR_CPU;
+}
+
+bool hr__memory_gpu(const hr_recipe *recipe) {
+  return hr__recipe_has(recipe, "memory.gpu");
+}
+
+hr_status hr__memory_gpu_facts(const hr_recipe *recipe, hr_facts *facts, hr_error *err) {
+  static const char path[] = "memory.gpu";
+  const char *name = hr__recipe_text(recipe, path);
+  if (hr__memory_device(recipe) != HR_CUDA)
+    return hr__recipe_fail(recipe, path, "set memory.device: cuda as well", err, "the device is not a GPU");
+  if (strcmp(name, "any") == 0) {
+    if (hr__recipe_is_word(recipe, "memory.budget"))
+      return hr__recipe_fail(recipe, path, "give memory.budget (--gpu-memory) as a size", err,
+                             "how much memory any GPU has is not known");
+    hr__gpu_facts_generic(hr__recipe_size(recipe, "memory.budget"), facts);
+    return HR_OK;
+  }
+  const hr_gpu *gpu = hr__gpu_find(name);
+  if (gpu) {
+    hr__gpu_facts(gpu, facts);
+    return HR_OK;
+  }
+  char remedy[HR_GPU_LABELS + 32], labels[HR_GPU_LABELS];
+  snprintf(remedy, sizeof remedy, "name one of %s, or any", hr__gpu_labels(labels));
+  return hr__recipe_fail(recipe, path, remedy, err, "'%s' names no GPU, or not one alone", name);
 }
 
 /* Bytes of a budget that is a size, per cent of `all`, or auto: all. */

@@ -5,7 +5,7 @@
 #include "dev/device.h"
 #include "recipe/recipe.h"
 
-extern const hr_key_table hr_memory_keys; /* memory.device, budgets and margin, memory.offload_folder */
+extern const hr_key_table hr_memory_keys; /* memory.device, memory.gpu, budgets and margin, memory.offload_folder */
 
 typedef struct hr_budget {
   uint64_t budget_bytes;
@@ -14,6 +14,9 @@ typedef struct hr_budget {
 } hr_budget;
 
 hr_device_kind hr__memory_device(const hr_recipe *recipe);
+/* Whether the recipe names a GPU of the catalogue; such a plan cannot be run. Its facts. */
+bool hr__memory_gpu(const hr_recipe *recipe);
+hr_status hr__memory_gpu_facts(const hr_recipe *recipe, hr_facts *facts, hr_error *err);
 /* `auto` is all memory of the device, per cent are of that; a size may be larger than this machine's memory. */
 hr_status hr__memory_budget(const hr_recipe *recipe, const hr_facts *facts, hr_budget *out, hr_error *err);
 /* memory.offload_folder; NULL: not given. */

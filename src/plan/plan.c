@@ -62,7 +62,10 @@ static hr_status node_plan(building *b, hr_id id, uint32_t position, hr_desc *st
   hr_device_kind kind = node->place == HR_ON_HOST ? HR_CPU : plan->facts.kind;
   if (!node->op->transfer) HR_TRY(kernel_check(b, node, &view, kind));
 
-  int threads = hr__rates_node(b->rates, node->op, &view, plan->facts.threads, &plan->seconds_of_node[id]);
+  bool aside = kind == HR_CPU && b->rates->host; /* left to the CPU of a machine with a GPU */
+  const hr_rates *rates = aside ? b->rates->host : b->rates;
+  int available = aside ? rates->threads : plan->facts.threads;
+  int threads = hr__rates_node(rates, node->op, &view, available, &plan->seconds_of_node[id]);
   plan->threads_of_node[id] = threads;
 
   plan->workspace_of_node[id] = HR_NONE;
@@ -218,7 +221,7 @@ static hr_status program_plan(building *b, hr_id id, hr_desc *storage) {
   }
   double *done = hr__arena_array(&b->scratch, b->graph->n_nodes + 1, sizeof *done);
   if (!done) return hr__nomem(b->err);
-  out->seconds = hr__simulate(b->graph, id, b->rates, plan->seconds_of_node, done);
+  out->seconds = hr__simulate(b->graph, id, b->rates, plan->seconds_of_node, done) + b->rates->gpu.program_seconds;
   for (int t = 0; t < HR_TIER_COUNT; t++)
     HR_TRY(tier_pack(b, from, (hr_tier)t, out));
   return HR_OK;
@@ -272,7 +275,9 @@ hr_id hr__plan_peak_program(const hr_plan *plan, hr_tier tier) {
   return peak;
 }
 
-static uint64_t nodes_bytes(const hr_graph *graph) {
+/* Fixed costs that grow with the graph. */
+static uint64_t nodes_bytes(const hr_graph *graph, hr_device_kind kind) {
+  if (kind == HR_CUDA) return HR_CUDA_LIBRARY_BYTES + (uint64_t)graph->n_nodes * HR_CUDA_NODE_BYTES;
   uint64_t bytes = 0;
   for (size_t n = 0; n < graph->n_nodes; n++)
     bytes += graph->nodes[n].op->transfer ? HR_COPY_NODE_BYTES : HR_NODE_BYTES;
@@ -292,8 +297,8 @@ static hr_status tier_finish(building *b, hr_tier tier) {
   out->peak_node = position;
   out->arena_bytes = out->persistent_bytes + (program == HR_NONE ? 0 : plan->programs[program].transient_bytes[tier]);
   out->lower_bound_bytes = out->persistent_bytes + most_live;
-  if (tier == HR_TIER_DEVICE)
-    out->fixed_bytes = plan->facts.fixed_bytes + (plan->facts.kind == HR_CPU ? nodes_bytes(b->graph) : 0);
+  if (tier == HR_TIER_DEVICE) out->fixed_bytes = plan->facts.fixed_bytes + nodes_bytes(b->graph, plan->facts.kind);
+  if (tier == HR_TIER_HOST && plan->facts.kind == HR_CUDA) out->fixed_bytes = HR_CUDA_HOST_BYTES;
   if (__builtin_add_overflow((uint64_t)out->arena_bytes, out->fixed_bytes, &out->peak_bytes))
     return size_refuse(b, hr_tier_name(tier));
 

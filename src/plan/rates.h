@@ -1,5 +1,5 @@
 /* Rates of a device: what turns an op's cost into seconds. Measured by `headroom devices --measure` (run/measure.c) and
- * kept in the user's cache folder; sound defaults otherwise. */
+ * kept in the user's cache folder; sound defaults otherwise, of a GPU those of the catalogue (dev/gpus.h). */
 #ifndef HR_PLAN_RATES_H
 #define HR_PLAN_RATES_H
 
@@ -36,14 +36,24 @@ typedef struct hr_copy_rates {
   double overhead_seconds; /* per copy */
 } hr_copy_rates;
 
+/* What a GPU has beside that. */
+typedef struct hr_gpu_rates {
+  double product_flops[HR_DTYPE_COUNT]; /* per second, of a large product, by the type of its operands */
+  hr_class_rate attention_16;           /* of 16-bit floats; the class's own is that of f32 */
+  double program_seconds;               /* of a program beside its nodes: starting it, its inputs, reading its loss */
+} hr_gpu_rates;
+
 typedef struct hr_rates {
+  hr_device_kind kind;
   hr_class_rate classes[HR_CLASS_COUNT][2]; /* [class][0: one thread, 1: all threads] */
   hr_product_rate *products;                /* looked up exactly, else interpolated in the logarithms; any order */
   size_t n_products, cap_products;
   hr_op_rate *ops; /* looked up exactly, and preferred to everything else */
   size_t n_ops, cap_ops;
   hr_copy_rates copies;
-  int threads; /* all threads: what [1] was measured with */
+  hr_gpu_rates gpu;            /* zero on the CPU */
+  const struct hr_rates *host; /* (optional, borrowed) of the CPU, for nodes that a GPU's program leaves to it */
+  int threads;                 /* all threads: what [1] was measured with */
   bool measured;
   hr_arena arena;
 } hr_rates;

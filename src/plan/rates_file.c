@@ -68,15 +68,18 @@ static bool bool_read(const hr_doc_node *map, const char *key, bool *out) {
   return node && hr__doc_bool(node, out);
 }
 
+static bool rate_read(const hr_doc_node *map, hr_class_rate *out) {
+  return map && positive_read(map, "flops_per_second", &out->flops_per_second) &&
+         positive_read(map, "bytes_per_second", &out->bytes_per_second) &&
+         positive_read(map, "overhead_seconds", &out->overhead_seconds);
+}
+
 static bool class_read(const hr_doc_node *classes, hr_op_class op_class, hr_class_rate out[2]) {
   const hr_doc_node *list = hr__doc_get(classes, hr_op_class_name(op_class));
   if (!list || list->kind != HR_DOC_LIST) return false;
   const hr_doc_node *entry = list->child;
   for (int i = 0; i < 2; i++, entry = entry->next) {
-    if (!entry || !positive_read(entry, "flops_per_second", &out[i].flops_per_second) ||
-        !positive_read(entry, "bytes_per_second", &out[i].bytes_per_second) ||
-        !positive_read(entry, "overhead_seconds", &out[i].overhead_seconds))
-      return false;
+    if (!entry || !rate_read(entry, &out[i])) return false;
   }
   return entry == NULL;
 }
@@ -86,6 +89,18 @@ static bool copies_read(const hr_doc_node *map, hr_copy_rates *out) {
          positive_read(map, "disk_read_bytes_per_second", &out->disk_read_bytes_per_second) &&
          positive_read(map, "disk_write_bytes_per_second", &out->disk_write_bytes_per_second) &&
          positive_read(map, "overhead_seconds", &out->overhead_seconds);
+}
+
+/* With another driver or other libraries a GPU has other rates. */
+static bool gpu_read(const hr_facts *facts, const hr_doc_node *map, hr_gpu_rates *out) {
+  const hr_doc_node *version = map ? hr__doc_get(map, "version") : NULL;
+  if (!version || version->kind != HR_DOC_SCALAR || strcmp(version->text, facts->version) != 0) return false;
+  const hr_doc_node *products = hr__doc_get(map, "product_flops");
+  return products && positive_read(products, "f32", &out->product_flops[HR_F32]) &&
+         positive_read(products, "bf16", &out->product_flops[HR_BF16]) &&
+         positive_read(products, "f16", &out->product_flops[HR_F16]) &&
+         rate_read(hr__doc_get(map, "attention_16"), &out->attention_16) &&
+         positive_read(map, "program_seconds", &out->program_seconds);
 }
 
 static bool dtype_read(const hr_doc_node *map, hr_dtype *out) {
@@ -152,6 +167,7 @@ static hr_status rates_read(const hr_facts *facts, const hr_doc_node *root, hr_r
     if (!class_read(classes, (hr_op_class)c, rates->classes[c])) return HR_BAD_INPUT;
   const hr_doc_node *copies = hr__doc_get(root, "copies");
   if (copies && !copies_read(copies, &rates->copies)) return HR_BAD_INPUT; /* older files have none: defaults */
+  if (facts->kind == HR_CUDA && !gpu_read(facts, hr__doc_get(root, "gpu"), &rates->gpu)) return HR_BAD_INPUT;
   size_t count = 0;
   for (const hr_doc_node *entry = products->child; entry; entry = entry->next) {
     hr_product_rate rate = {0};
@@ -189,11 +205,16 @@ hr_status hr__rates_load(const hr_facts *facts, hr_rates *rates, hr_error *err) 
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
-static json_t *class_json(const hr_class_rate rate[2]) {
-  return json_pack("[{s:f,s:f,s:f},{s:f,s:f,s:f}]", "flops_per_second", rate[0].flops_per_second, "bytes_per_second",
-                   rate[0].bytes_per_second, "overhead_seconds", rate[0].overhead_seconds, "flops_per_second",
-                   rate[1].flops_per_second, "bytes_per_second", rate[1].bytes_per_second, "overhead_seconds",
-                   rate[1].overhead_seconds);
+static json_t *rate_json(const hr_class_rate *rate) {
+  return json_pack("{s:f,s:f,s:f}", "flops_per_second", rate->flops_per_second, "bytes_per_second",
+                   rate->bytes_per_second, "overhead_seconds", rate->overhead_seconds);
+}
+
+static json_t *gpu_json(const hr_facts *facts, const hr_gpu_rates *rates) {
+  return json_pack("{s:s,s:{s:f,s:f,s:f},s:o,s:f}", "version", facts->version, "product_flops", "f32",
+                   rates->product_flops[HR_F32], "bf16", rates->product_flops[HR_BF16], "f16",
+                   rates->product_flops[HR_F16], "attention_16", rate_json(&rates->attention_16), "program_seconds",
+                   rates->program_seconds);
 }
 
 static json_t *product_json(const hr_product_rate *rate) {
@@ -220,10 +241,13 @@ static json_t *rates_json(const hr_facts *facts, const hr_rates *rates) {
                            rates->threads, "classes", "products", "ops");
   if (!root) return NULL;
   int failed = json_object_set_new(root, "copies", copies_json(&rates->copies));
+  if (facts->kind == HR_CUDA) failed |= json_object_set_new(root, "gpu", gpu_json(facts, &rates->gpu));
   json_t *classes = json_object_get(root, "classes"), *products = json_object_get(root, "products");
   json_t *ops = json_object_get(root, "ops");
   for (int c = 0; c < HR_CLASS_COUNT; c++)
-    failed |= json_object_set_new(classes, hr_op_class_name((hr_op_class)c), class_json(rates->classes[c]));
+    failed |=
+        json_object_set_new(classes, hr_op_class_name((hr_op_class)c),
+                            json_pack("[o,o]", rate_json(&rates->classes[c][0]), rate_json(&rates->classes[c][1])));
   for (size_t i = 0; i < rates->n_products; i++)
     failed |= json_array_append_new(products, product_json(&rates->products[i]));
   for (size_t i = 0; i < rates->n_ops; i++)

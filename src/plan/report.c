@@ -53,6 +53,8 @@ static json_t *device_json(const hr_plan *plan, const hr_verdict *verdict) {
   failed |= json_object_set_new(object, "kind", json_string(hr_device_kind_name(plan->facts.kind)));
   failed |= json_object_set_new(object, "budget_bytes", bytes_json(verdict->budget_bytes));
   failed |= json_object_set_new(object, "margin_bytes", bytes_json(verdict->margin_bytes));
+  failed |= json_object_set_new(object, "present", json_boolean(!plan->facts.absent));
+  failed |= json_object_set_new(object, "fixed_margin_bytes", bytes_json(plan->facts.margin_bytes));
   if (!failed) return object;
   json_decref(object);
   return NULL;

@@ -9,102 +9,10 @@
 
 #include "base/checked.h"
 #include "base/mem.h"
-#include "op/adamw.h"
-#include "op/add.h"
-#include "op/attention.h"
-#include "op/embedding.h"
-#include "op/head_loss.h"
-#include "op/rmsnorm.h"
-#include "op/rope.h"
-#include "op/swiglu.h"
 
-enum { CALLS_MOST = 15, CALLS_LEAST = 3, LINE = 64 };
-enum { RING_BYTES = 96 << 20, RING_POSITIONS = CALLS_MOST + 1 };
+enum { CALLS_MOST = 15, CALLS_LEAST = 3, LINE = 256 };
+enum { RING_BYTES = 96 << 20, GPU_RING_BYTES = 512 << 20, RING_POSITIONS = CALLS_MOST + 1 };
 static const double enough_seconds = 0.02, most_seconds = 0.25;
-
-/* Shapes of a small transformer: 2 x 512 rows of width 512. */
-enum { B = 2, T = 512, H = 512, HEADS = 8, WIDTH = 1408, VOCABULARY = 8192 };
-#define F    HR_F32
-#define HALF HR_BF16
-#define ROWS(dtype, width)                                                                                             \
-  {                                                                                                                    \
-    dtype, 3, {                                                                                                        \
-      B, T, width                                                                                                      \
-    }                                                                                                                  \
-  }
-#define MATRIX(dtype)                                                                                                  \
-  {                                                                                                                    \
-    dtype, 2, {                                                                                                        \
-      WIDTH, H                                                                                                         \
-    }                                                                                                                  \
-  }
-#define CONTROL                                                                                                        \
-  {                                                                                                                    \
-    HR_U8, 1, {                                                                                                        \
-      sizeof(hr_control)                                                                                               \
-    }                                                                                                                  \
-  }
-
-static const hr_add_args add_args = {.alpha = 1};
-static const hr_rmsnorm_args rmsnorm_args = {.eps = 1e-5f};
-static const hr_rmsnorm_bwd_args rmsnorm_bwd_args = {.want_dx = true, .want_dw = true};
-static const hr_rope_args rope_args = {.head_dim = H / HEADS};
-static const hr_adamw_args adamw_args = {.beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .lr_scale = 1};
-static const hr_attention_args attention_args = {
-    .heads = HEADS, .kv_heads = HEADS / 2, .head_dim = H / HEADS, .scale = 0.125f};
-static const hr_embedding_dw_args embedding_dw_args = {.rows = VOCABULARY, .dtype = HR_F32};
-static const hr_head_loss_bwd_args head_args = {.want_dx = true, .want_dw = true, .dw_dtype = HR_F32};
-
-static const hr_bench_case cases[] = {
-    {&hr_op_add, HR_CLASS_STREAM, 2, {ROWS(F, H), ROWS(F, H)}, &add_args},
-    {&hr_op_rmsnorm, HR_CLASS_STREAM, 2, {ROWS(F, H), {F, 1, {H}}}, &rmsnorm_args},
-    {&hr_op_rmsnorm_bwd,
-     HR_CLASS_STREAM,
-     6,
-     {ROWS(F, H), ROWS(F, H), {F, 1, {H}}, {F, 1, {B * T}}, {0}, {0}},
-     &rmsnorm_bwd_args},
-    {&hr_op_swiglu, HR_CLASS_STREAM, 2, {ROWS(F, WIDTH), ROWS(F, WIDTH)}, NULL},
-    {&hr_op_swiglu_bwd, HR_CLASS_STREAM, 3, {ROWS(F, WIDTH), ROWS(F, WIDTH), ROWS(F, WIDTH)}, NULL},
-    {&hr_op_rope, HR_CLASS_STREAM, 2, {ROWS(F, H), {F, 3, {2, T, H / HEADS / 2}}}, &rope_args},
-    {&hr_op_adamw, HR_CLASS_STREAM, 6, {MATRIX(F), MATRIX(F), MATRIX(F), MATRIX(F), CONTROL, {0}}, &adamw_args},
-    {&hr_op_add, HR_CLASS_STREAM_16, 2, {ROWS(HALF, H), ROWS(HALF, H)}, &add_args},
-    {&hr_op_rmsnorm, HR_CLASS_STREAM_16, 2, {ROWS(HALF, H), {HALF, 1, {H}}}, &rmsnorm_args},
-    {&hr_op_swiglu_bwd, HR_CLASS_STREAM_16, 3, {ROWS(HALF, WIDTH), ROWS(HALF, WIDTH), ROWS(HALF, WIDTH)}, NULL},
-    {&hr_op_adamw,
-     HR_CLASS_STREAM_16,
-     6,
-     {MATRIX(HALF), MATRIX(HALF), MATRIX(F), MATRIX(F), CONTROL, {0}},
-     &adamw_args},
-    {&hr_op_embedding, HR_CLASS_GATHER, 2, {{HR_I32, 2, {B, T}}, {F, 2, {VOCABULARY, H}}}, NULL},
-    {&hr_op_embedding_dw, HR_CLASS_GATHER, 3, {{HR_I32, 2, {B, T}}, ROWS(F, H), {0}}, &embedding_dw_args},
-    {&hr_op_attention,
-     HR_CLASS_ATTENTION,
-     3,
-     {ROWS(F, H), {F, 3, {B, T, H / 2}}, {F, 3, {B, T, H / 2}}},
-     &attention_args},
-    {&hr_op_attention_bwd,
-     HR_CLASS_ATTENTION,
-     6,
-     {ROWS(F, H), ROWS(F, H), {F, 3, {B, T, H / 2}}, {F, 3, {B, T, H / 2}}, ROWS(F, H), {F, 3, {B, HEADS, T}}},
-     &attention_args},
-    {&hr_op_head_loss_bwd,
-     HR_CLASS_PRODUCT,
-     7,
-     {ROWS(F, H), {F, 2, {VOCABULARY, H}}, {HR_I32, 2, {B, T}}, CONTROL, {F, 1, {1}}, {0}, {0}},
-     &head_args},
-};
-
-static const hr_bench_case empty_case = {
-    &hr_op_rmsnorm, HR_CLASS_STREAM, 2, {{F, 2, {4, 16}}, {F, 1, {16}}}, &rmsnorm_args};
-
-const hr_bench_case *hr__bench_cases(size_t *count) {
-  *count = sizeof cases / sizeof cases[0];
-  return cases;
-}
-
-const hr_bench_case *hr__bench_empty(void) {
-  return &empty_case;
-}
 
 static double seconds_now(void) {
   struct timespec now;
@@ -194,27 +102,117 @@ static void *block_take_filled(block *b, hr_dtype dtype, int64_t count) {
 /* --- the ring ----------------------------------------------------------------------------------------------------- */
 
 static hr_status ring_map(hr_bench_ring *ring, size_t bytes, hr_error *err) {
-  block memory = {0};
-  HR_TRY(block_create(&memory, bytes, err));
-  *ring = (hr_bench_ring){memory.base, memory.bytes};
+  if (ring->device->facts.kind == HR_CPU) {
+    block memory = {0};
+    HR_TRY(block_create(&memory, bytes, err));
+    ring->base = memory.base;
+  } else {
+    void *base = NULL;
+    HR_TRY(ring->device->functions->arena_create(ring->device, HR_TIER_DEVICE, bytes, &base, err));
+    ring->base = base;
+  }
+  ring->bytes = bytes;
   return HR_OK;
 }
 
-hr_status hr__bench_ring_create(hr_bench_ring *ring, hr_error *err) {
-  *ring = (hr_bench_ring){0};
-  return ring_map(ring, RING_BYTES, err);
+static void ring_unmap(hr_bench_ring *ring) {
+  if (ring->base && ring->device->facts.kind == HR_CPU)
+    munmap(ring->base, ring->bytes);
+  else if (ring->base)
+    ring->device->functions->arena_destroy(ring->device, HR_TIER_DEVICE, ring->base, ring->bytes);
+  ring->base = NULL;
+  ring->bytes = 0;
+}
+
+/* Two bf16, or one f32, of either sign and about 0.01 in each word: products of equal numbers draw less power than
+ * those of a step, and so run faster. */
+static void pattern_make(uint32_t *words, size_t count) {
+  uint32_t state = 1;
+  for (size_t i = 0; i < count; i++) {
+    state ^= state << 13;
+    state ^= state >> 17;
+    state ^= state << 5;
+    words[i] = (state & 0x807f807fu) | 0x3c003c00u;
+  }
+}
+
+hr_status hr__bench_ring_create(hr_device *device, hr_bench_ring *ring, hr_error *err) {
+  *ring = (hr_bench_ring){.device = device, .sample_seconds = 10e-3};
+  if (device->facts.kind == HR_CPU) return ring_map(ring, RING_BYTES, err);
+  void *pattern = NULL;
+  HR_TRY(device->functions->arena_create(device, HR_TIER_HOST, HR_BENCH_PATTERN, &pattern, err));
+  ring->pattern = pattern;
+  pattern_make(pattern, HR_BENCH_PATTERN / sizeof(uint32_t));
+  hr_status status = ring_map(ring, GPU_RING_BYTES, err);
+  if (status != HR_OK) hr__bench_ring_destroy(ring);
+  return status;
 }
 
 void hr__bench_ring_destroy(hr_bench_ring *ring) {
-  if (ring->base) munmap(ring->base, ring->bytes);
+  ring_unmap(ring);
+  if (ring->pattern)
+    ring->device->functions->arena_destroy(ring->device, HR_TIER_HOST, ring->pattern, HR_BENCH_PATTERN);
   *ring = (hr_bench_ring){0};
 }
 
-/* Words that are 0.01 as one f32 and as two bf16. Walking over it all also puts what was there out of the caches. */
-static void ring_fill(const hr_bench_ring *ring) {
-  uint32_t *words = (uint32_t *)(void *)ring->base;
-  for (size_t i = 0; i < ring->bytes / sizeof *words; i++)
-    words[i] = 0x3c243c24u;
+/* The first `bytes`. On the CPU words that are 0.01 as one f32 and as two bf16, and all of it: walking over it also
+ * puts what was there out of the caches. */
+static hr_status ring_fill(const hr_bench_ring *ring, size_t bytes, hr_error *err) {
+  if (!ring->pattern) {
+    uint32_t *words = (uint32_t *)(void *)ring->base;
+    for (size_t i = 0; i < ring->bytes / sizeof *words; i++)
+      words[i] = 0x3c243c24u;
+    return HR_OK;
+  }
+  for (size_t at = 0; at < bytes; at += HR_BENCH_PATTERN) {
+    size_t part = bytes - at < HR_BENCH_PATTERN ? bytes - at : HR_BENCH_PATTERN;
+    HR_TRY(ring->device->functions->copy(ring->device, HR_COPY_TO_DEVICE, ring->base + at, ring->pattern, part, err));
+  }
+  return HR_OK;
+}
+
+/* --- recordings --------------------------------------------------------------------------------------------------- */
+
+enum { SAMPLES = 5, REPLAYS = 512 };
+
+static hr_status replays_time(hr_device *device, hr_recording *recording, int replays, double *seconds, hr_error *err) {
+  double begin = seconds_now();
+  for (int i = 0; i < replays; i++) {
+    size_t failed;
+    hr_status status = device->functions->replay(device, recording, &failed);
+    if (status != HR_OK) return hr__fail(err, status, NULL, NULL, "a recording failed while it was timed");
+  }
+  HR_TRY(device->functions->synchronize(device, err));
+  *seconds = (seconds_now() - begin) / replays;
+  return HR_OK;
+}
+
+/* A sample is long beside the wait at its end, and a GPU that is busy for long has the clocks that it can keep. */
+static hr_status recording_time(hr_device *device, hr_recording *recording, double sample_seconds, double *seconds,
+                                hr_error *err) {
+  double times[SAMPLES];
+  HR_TRY(replays_time(device, recording, 1, &times[0], err)); /* warms up */
+  HR_TRY(replays_time(device, recording, 1, &times[0], err));
+  double fill = sample_seconds / times[0];
+  int replays = fill < 1 ? 1 : fill > REPLAYS ? REPLAYS : (int)fill;
+  int samples = times[0] < most_seconds / SAMPLES ? SAMPLES : 1;
+  for (int i = 0; i < samples; i++)
+    HR_TRY(replays_time(device, recording, replays, &times[i], err));
+  qsort(times, (size_t)samples, sizeof times[0], ascending);
+  *seconds = times[samples / 2];
+  return HR_OK;
+}
+
+static hr_status recorded_time(const hr_bench_ring *ring, const hr_launch *launches, size_t count, double *seconds,
+                               hr_error *err) {
+  hr_device *device = ring->device;
+  hr_recording *recording = NULL;
+  size_t failed;
+  HR_TRY(device->functions->record(device, launches, count, &recording, &failed, err));
+  hr_status status = recording_time(device, recording, ring->sample_seconds, seconds, err);
+  device->functions->recording_destroy(device, recording);
+  if (status == HR_OK) *seconds /= (double)count;
+  return status;
 }
 
 /* --- nodes -------------------------------------------------------------------------------------------------------- */
@@ -252,20 +250,29 @@ static int64_t index_below(const hr_op_view *view) {
   return below == INT32_MAX ? 1 : below;
 }
 
+static hr_status indices_fill(hr_device *device, void *data, int64_t count, int64_t below, hr_error *err) {
+  int32_t *indices = hr__alloc_zero((size_t)count, sizeof *indices);
+  if (!indices) return hr__nomem(err);
+  for (int64_t i = 0; i < count; i++)
+    indices[i] = (int32_t)((i * 7919) % below);
+  hr_status status = device->functions->copy(device, HR_COPY_TO_DEVICE, data, indices, (size_t)count * 4, err);
+  hr__free(indices);
+  return status;
+}
+
 /* Numbers where the ring's words are none. */
-static void operand_fill(void *data, const hr_desc *desc, int64_t below) {
+static hr_status operand_fill(hr_device *device, void *data, const hr_desc *desc, int64_t below, hr_error *err) {
+  static const hr_control control = {.step = 1,
+                                     .learning_rate = 1e-6f,
+                                     .bias_correction1 = 0.1f,
+                                     .bias_correction2 = 0.001f,
+                                     .loss_weight = 1e-3f,
+                                     .loss_scale = 1};
   int64_t count = hr_desc_count(desc);
-  for (int64_t i = 0; desc->dtype == HR_I32 && i < count; i++)
-    ((int32_t *)data)[i] = (int32_t)((i * 7919) % below);
-  if (desc->dtype == HR_U8 && count == (int64_t)sizeof(hr_control)) {
-    hr_control control = {.step = 1,
-                          .learning_rate = 1e-6f,
-                          .bias_correction1 = 0.1f,
-                          .bias_correction2 = 0.001f,
-                          .loss_weight = 1e-3f,
-                          .loss_scale = 1};
-    memcpy(data, &control, sizeof control);
-  }
+  if (desc->dtype == HR_I32 && count > 0) return indices_fill(device, data, count, below, err);
+  if (desc->dtype == HR_U8 && count == (int64_t)sizeof control)
+    return device->functions->copy(device, HR_COPY_TO_DEVICE, data, &control, sizeof control, err);
+  return HR_OK;
 }
 
 static void tensor_set(hr_tensor *tensor, void *data, const hr_desc *desc) {
@@ -285,13 +292,13 @@ static hr_status launch_bind(hr_device *device, const hr_op *op, const hr_op_vie
   for (int i = 0; i < view->n_in; i++) {
     if (view->in[i].rank == 0) continue;
     tensor_set(&in[i], block_take(memory, hr_desc_bytes(&view->in[i])), &view->in[i]);
-    operand_fill(in[i].data, &view->in[i], below);
+    HR_TRY(operand_fill(device, in[i].data, &view->in[i], below, err));
   }
   for (int j = 0; j < view->n_out; j++) {
     int over = result_over(op, view, dead, j);
     tensor_set(&out[j], over >= 0 ? in[over].data : block_take(memory, hr_desc_bytes(&view->out[j])), &view->out[j]);
   }
-  size_t workspace = op->workspace ? op->workspace(view, HR_CPU, threads) : 0;
+  size_t workspace = op->workspace ? op->workspace(view, device->facts.kind, threads) : 0;
   launch->call = (hr_call){.in = in,
                            .out = out,
                            .n_in = view->n_in,
@@ -301,63 +308,70 @@ static hr_status launch_bind(hr_device *device, const hr_op *op, const hr_op_vie
                            .workspace_bytes = workspace,
                            .threads = threads,
                            .device = device};
-  if (op->cpu.prepare) HR_TRY(op->cpu.prepare(&launch->call, &launch->call.prepared, err));
-  launch->kernel = &op->cpu;
-  return HR_OK;
+  launch->kernel = hr__bench_kernel(device, op);
+  return launch->kernel->prepare ? launch->kernel->prepare(&launch->call, &launch->call.prepared, err) : HR_OK;
 }
 
-bool hr__bench_bytes(const hr_op *op, const hr_op_view *view, int threads, size_t *bytes) {
+const hr_kernel *hr__bench_kernel(hr_device *device, const hr_op *op) {
+  const hr_kernel *kernel = device->functions->kernel ? device->functions->kernel(device, op->name) : &op->cpu;
+  return kernel && kernel->run ? kernel : NULL;
+}
+
+bool hr__bench_bytes(const hr_device *device, const hr_op *op, const hr_op_view *view, int threads, size_t *bytes) {
   *bytes = LINE * ((size_t)(view->n_in + view->n_out) + 2);
   for (int i = 0; i < view->n_in; i++)
     if (view->in[i].rank > 0 && !hr__add_size(*bytes, hr_desc_bytes(&view->in[i]), bytes)) return false;
   for (int j = 0; j < view->n_out; j++)
     if (!hr__add_size(*bytes, hr_desc_bytes(&view->out[j]), bytes)) return false;
-  return !op->workspace || hr__add_size(*bytes, op->workspace(view, HR_CPU, threads), bytes);
+  return !op->workspace || hr__add_size(*bytes, op->workspace(view, device->facts.kind, threads), bytes);
 }
 
 /* Binds all positions before the first call: then calls follow each other as in a step, with the threads awake. */
-static hr_status bound_time(hr_device *device, const hr_bench_ring *ring, const hr_op *op, const hr_op_view *view,
-                            uint32_t dead, int threads, hr_tensor *tensors, int positions, bound *b, double *seconds,
-                            hr_error *err) {
+static hr_status bound_time(const hr_bench_ring *ring, const hr_op *op, const hr_op_view *view, uint32_t dead,
+                            int threads, hr_tensor *tensors, int positions, bound *b, double *seconds, hr_error *err) {
   size_t each = ring->bytes / (size_t)positions / LINE * LINE;
   for (int p = 0; p < positions; p++, b->count++) {
     block memory = {ring->base + (size_t)p * each, 0, each};
-    HR_TRY(launch_bind(device, op, view, dead, threads, &memory, tensors + p * (view->n_in + view->n_out),
+    HR_TRY(launch_bind(ring->device, op, view, dead, threads, &memory, tensors + p * (view->n_in + view->n_out),
                        &b->launches[p], err));
   }
+  if (ring->device->facts.kind != HR_CPU) return recorded_time(ring, b->launches, (size_t)b->count, seconds, err);
   hr_status status = calls_time(bound_call, b, seconds);
   return status == HR_OK ? HR_OK : hr__fail(err, status, op->name, NULL, "the kernel failed while it was timed");
 }
 
-hr_status hr__bench_node(hr_device *device, hr_bench_ring *ring, const hr_op *op, const hr_op_view *view, uint32_t dead,
-                         int threads, double *seconds, hr_error *err) {
+hr_status hr__bench_node(hr_bench_ring *ring, const hr_op *op, const hr_op_view *view, uint32_t dead, int threads,
+                         double *seconds, hr_error *err) {
   size_t bytes;
-  if (!hr__bench_bytes(op, view, threads, &bytes)) return hr__nomem(err);
+  const hr_kernel *kernel = hr__bench_kernel(ring->device, op);
+  if (!kernel)
+    return hr__fail(err, HR_UNSUPPORTED, op->name, NULL, "there is no kernel of it for %s", ring->device->facts.name);
+  if (!hr__bench_bytes(ring->device, op, view, threads, &bytes)) return hr__nomem(err);
   if (bytes > ring->bytes) {
-    hr__bench_ring_destroy(ring);
+    ring_unmap(ring);
     HR_TRY(ring_map(ring, bytes, err));
   }
   size_t room = ring->bytes / bytes;
   int positions = room < RING_POSITIONS ? (int)room : RING_POSITIONS;
   hr_tensor *tensors = hr__alloc_zero((size_t)(positions * (view->n_in + view->n_out)), sizeof *tensors);
   if (!tensors) return hr__nomem(err);
-  ring_fill(ring);
   bound b = {0};
-  hr_status status = bound_time(device, ring, op, view, dead, threads, tensors, positions, &b, seconds, err);
+  hr_status status = ring_fill(ring, (size_t)positions * bytes, err);
+  if (status == HR_OK) status = bound_time(ring, op, view, dead, threads, tensors, positions, &b, seconds, err);
   for (int p = 0; p < b.count; p++)
-    if (op->cpu.release && b.launches[p].call.prepared) op->cpu.release(b.launches[p].call.prepared);
+    if (kernel->release && b.launches[p].call.prepared) kernel->release(b.launches[p].call.prepared);
   hr__free(tensors);
   return status;
 }
 
-hr_status hr__bench_op(hr_device *device, hr_bench_ring *ring, const hr_bench_case *what, int threads, double *seconds,
-                       hr_cost *cost, hr_error *err) {
+hr_status hr__bench_op(hr_bench_ring *ring, const hr_bench_case *what, int threads, double *seconds, hr_cost *cost,
+                       hr_error *err) {
   hr_desc out[HR_OP_OPERANDS] = {0};
   hr_op_view view = {.in = what->in, .out = out, .n_in = what->n_in, .n_out = what->op->n_out, .args = what->args};
   HR_TRY(what->op->shape(&view, out, err));
   *cost = (hr_cost){0};
   what->op->cost(&view, cost);
-  return hr__bench_node(device, ring, what->op, &view, 0, threads, seconds, err);
+  return hr__bench_node(ring, what->op, &view, 0, threads, seconds, err);
 }
 
 /* --- products ----------------------------------------------------------------------------------------------------- */

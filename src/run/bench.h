@@ -1,7 +1,9 @@
 /* Timing of single kernels, outside of any plan: what measuring rates is made of.
  *
- * Kernels run on operands out of a ring: a stretch of memory larger than a processor's share of the last cache. Every
- * call takes the next position, so that what it reads is as cold as in a training step.
+ * Kernels run on operands out of a ring: a stretch of the device's memory larger than a processor's share of the last
+ * cache, or than a GPU's. Every call takes the next position, so that what it reads is as cold as in a training step.
+ * On the CPU calls are timed one by one; on a GPU they are recorded as a step is and replayed, so that a node's time
+ * has the gap to the next one in it.
  */
 #ifndef HR_RUN_BENCH_H
 #define HR_RUN_BENCH_H
@@ -10,11 +12,15 @@
 #include "graph/op.h"
 
 typedef struct hr_bench_ring {
+  hr_device *device;
   char *base;
   size_t bytes;
+  char *pattern;         /* on a GPU: HR_BENCH_PATTERN bytes of the host's, pinned */
+  double sample_seconds; /* on a GPU: length of one of the samples that a median is taken of */
 } hr_bench_ring;
+enum { HR_BENCH_PATTERN = 32 << 20 };
 
-hr_status hr__bench_ring_create(hr_bench_ring *ring, hr_error *err);
+hr_status hr__bench_ring_create(hr_device *device, hr_bench_ring *ring, hr_error *err);
 void hr__bench_ring_destroy(hr_bench_ring *ring);
 
 /* One op at one shape. */
@@ -26,20 +32,25 @@ typedef struct hr_bench_case {
   const void *args;
 } hr_bench_case;
 
-const hr_bench_case *hr__bench_cases(size_t *count); /* ops of a training step, of every class */
-const hr_bench_case *hr__bench_empty(void);          /* an op that has next to nothing to do */
+/* Ops of a training step, of every class, as large as a kind of device needs them. */
+const hr_bench_case *hr__bench_cases(hr_device_kind kind, size_t *count);
+const hr_bench_case *hr__bench_empty(void); /* an op that has next to nothing to do */
 
-/* Median seconds of one call on a CPU device, and the op's cost. */
-hr_status hr__bench_op(hr_device *device, hr_bench_ring *ring, const hr_bench_case *what, int threads, double *seconds,
-                       hr_cost *cost, hr_error *err);
+/* The device's kernel of an op; NULL: it has none. */
+const hr_kernel *hr__bench_kernel(hr_device *device, const hr_op *op);
+
+/* Median seconds of one call, and the op's cost. */
+hr_status hr__bench_op(hr_bench_ring *ring, const hr_bench_case *what, int threads, double *seconds, hr_cost *cost,
+                       hr_error *err);
 /* The same for any operands; the ring grows where it is smaller than they are. `dead` has bit i where nothing reads
  * operand i afterwards, so that a result may take it over. */
-hr_status hr__bench_node(hr_device *device, hr_bench_ring *ring, const hr_op *op, const hr_op_view *view, uint32_t dead,
-                         int threads, double *seconds, hr_error *err);
+hr_status hr__bench_node(hr_bench_ring *ring, const hr_op *op, const hr_op_view *view, uint32_t dead, int threads,
+                         double *seconds, hr_error *err);
 /* Bytes of all operands and results, and of the scratch. False: more than a size can hold. */
-bool hr__bench_bytes(const hr_op *op, const hr_op_view *view, int threads, size_t *bytes);
+bool hr__bench_bytes(const hr_device *device, const hr_op *op, const hr_op_view *view, int threads, size_t *bytes);
 /* Seconds to wake `threads` threads of the pool and to see them done, with nothing to do. */
 double hr__bench_dispatch(hr_device *device, int threads);
+/* A matrix product of the library that the CPU device has. */
 hr_status hr__bench_product(hr_device *device, const hr_gemm_spec *spec, int threads, double *seconds, hr_error *err);
 
 #endif

@@ -1,7 +1,9 @@
 /* Binding: every node of the plan becomes one launch whose addresses never change again.
  *
  * Kernels come from the device where it has its own table (CUDA), else from the op. Library objects are made here, once
- * per node, and each device segment is recorded, so that executing a program is nothing but replaying.
+ * per node, and each segment between copies that the device does not make is recorded, so that executing a program is
+ * nothing but replaying: on CUDA one segment per program, cut only where something comes from the disk or goes there;
+ * on the CPU it is cut at every copy.
  */
 #include <string.h>
 
@@ -30,13 +32,32 @@ static const hr_kernel *kernel_of(const hr_run *run, const hr_node *node) {
   return &node->op->cpu;
 }
 
+/* A copy between host and device, or the end of one, that the device makes. */
+static void transfer_bind(hr_run *run, hr_id id, hr_launch *launch) {
+  const hr_graph *graph = run->plan->graph;
+  const hr_node *node = &graph->nodes[id];
+  if (node->op->transfer == HR_TRANSFER_WAIT) {
+    launch->kind = HR_LAUNCH_WAIT;
+    launch->begun = &run->launches[graph->values[node->in[0]].producer];
+    return;
+  }
+  launch->kind = HR_LAUNCH_COPY;
+  launch->copy = (hr_moving){.to = hr__run_place(run, node->out[0]),
+                             .from = hr__run_place(run, node->in[0]),
+                             .bytes = hr_desc_bytes(&graph->values[node->in[0]].desc),
+                             .to_device = hr__plan_value_tier(run->plan, node->out[0]) == HR_TIER_DEVICE};
+}
+
 static hr_status launch_bind(hr_run *run, hr_id id, hr_error *err) {
   const hr_plan *plan = run->plan;
   const hr_node *node = &plan->graph->nodes[id];
   hr_launch *launch = &run->launches[id];
   char place[HR_NODE_PLACE];
 
-  if (node->op->transfer) return HR_OK; /* the copier's */
+  if (node->op->transfer) {
+    if (!hr__copier_takes(run, id)) transfer_bind(run, id, launch);
+    return HR_OK;
+  }
   const hr_kernel *kernel = kernel_of(run, node);
   if (!kernel || !kernel->run)
     return hr__fail(err, HR_UNSUPPORTED, hr__node_place(plan->graph, id, place), "choose another memory.device",
@@ -67,6 +88,7 @@ static hr_status launch_bind(hr_run *run, hr_id id, hr_error *err) {
     hr_status status = kernel->prepare(&launch->call, &launch->call.prepared, err);
     if (status != HR_OK) return status;
   }
+  launch->kind = node->place == HR_ON_HOST ? HR_LAUNCH_HOST : HR_LAUNCH_KERNEL;
   launch->kernel = kernel; /* last: hr__unbind releases what has a kernel */
   return HR_OK;
 }
@@ -74,30 +96,36 @@ static hr_status launch_bind(hr_run *run, hr_id id, hr_error *err) {
 static hr_status segment_add(hr_run *run, run_program *program, const run_segment *segment, hr_error *err) {
   run_segment *added = &program->segments[program->n_segments++];
   *added = *segment;
-  if (added->place == HR_ON_HOST || added->copies || run->node_by_node) return HR_OK;
-  return run->device->functions->record(run->device, &run->launches[added->first], added->count, &added->recording,
-                                        err);
+  if (added->copies || run->node_by_node) return HR_OK;
+  size_t failed = added->count;
+  hr_error inner = {0};
+  hr_status status = run->device->functions->record(run->device, &run->launches[added->first], added->count,
+                                                    &added->recording, &failed, &inner);
+  if (status == HR_OK) return HR_OK;
+  char place[HR_NODE_PLACE];
+  hr_id node = added->first + (hr_id)failed;
+  return hr__fail(err, status, failed < added->count ? hr__node_place(run->plan->graph, node, place) : inner.place,
+                  inner.remedy, "%s", inner.message);
 }
 
-/* The plan's segments, cut at every copy and wait. */
+/* Whether two neighbours lie in different segments: the copier's nodes stand alone. */
+static bool segment_ends(const hr_run *run, hr_id before, hr_id behind) {
+  return hr__copier_takes(run, before) || hr__copier_takes(run, behind);
+}
+
 static hr_status program_bind(hr_run *run, hr_id id, hr_error *err) {
-  const hr_program_plan *plan = &run->plan->programs[id];
-  const hr_node *nodes = run->plan->graph->nodes;
+  const hr_program *of = &run->plan->graph->programs[id];
   run_program *program = &run->programs[id];
-  size_t most = plan->n_segments + 1;
-  for (hr_id n = 0; n < run->plan->graph->programs[id].count; n++)
-    most += nodes[run->plan->graph->programs[id].first + n].op->transfer ? 2 : 0;
+  size_t most = 1;
+  for (hr_id n = of->first; n + 1 < of->first + of->count; n++)
+    most += segment_ends(run, n, n + 1);
   program->segments = hr__arena_array(&run->arena, most, sizeof *program->segments);
   if (!program->segments) return hr__nomem(err);
-  for (size_t s = 0; s < plan->n_segments; s++) {
-    hr_id end = plan->segments[s].first + plan->segments[s].count;
-    for (hr_id first = plan->segments[s].first, n = first; n < end; first = n) {
-      bool copies = nodes[n++].op->transfer != HR_TRANSFER_NONE;
-      while (!copies && n < end && !nodes[n].op->transfer)
-        n++;
-      run_segment segment = {.place = plan->segments[s].place, .first = first, .count = n - first, .copies = copies};
-      HR_TRY(segment_add(run, program, &segment, err));
-    }
+  for (hr_id first = of->first, n = first; n < of->first + of->count; first = n) {
+    for (n++; n < of->first + of->count && !segment_ends(run, n - 1, n);)
+      n++;
+    run_segment segment = {.first = first, .count = n - first, .copies = hr__copier_takes(run, first)};
+    HR_TRY(segment_add(run, program, &segment, err));
   }
   return HR_OK;
 }

@@ -7,13 +7,12 @@
 
 typedef struct hr_copier hr_copier;
 
-/* A segment of a program, recorded once and replayed; a copy between tiers, or the wait for one, is a segment of its
- * own. */
+/* A segment of a program, recorded once and replayed; a copy between tiers that the copier makes, or the wait for one,
+ * is a segment of its own. */
 typedef struct run_segment {
-  hr_place place;
   hr_id first, count;      /* nodes of the graph */
   bool copies;             /* one node, for the copier */
-  hr_recording *recording; /* device segments; NULL where nodes are launched singly */
+  hr_recording *recording; /* NULL where nodes are launched singly */
 } run_segment;
 
 typedef struct run_program {
@@ -28,7 +27,7 @@ struct hr_run {
   hr_run_options options;
   void *base[HR_TIER_COUNT]; /* one block per tier; NULL when the tier is empty, and for the disk */
   hr_disk disk;              /* the file of the disk tier */
-  hr_copier *copier;         /* NULL when the plan moves nothing between tiers */
+  hr_copier *copier;         /* NULL when it has nothing to do */
   hr_launch *launches;       /* per graph node: final for the whole run */
   run_program *programs;     /* per graph program */
   double *node_seconds;      /* with time_nodes: per graph node */
@@ -41,7 +40,8 @@ struct hr_run {
 hr_status hr__bind(hr_run *run, hr_error *err);
 void hr__unbind(hr_run *run); /* also after a bind that failed half-way */
 
-/* transfer.c: copies between tiers, beside the computing. */
+/* transfer.c: copies between tiers, beside the computing, that the device does not make itself. */
+bool hr__copier_takes(const hr_run *run, hr_id node); /* the start of such a copy, or its end */
 hr_status hr__copier_create(hr_run *run, hr_error *err);
 void hr__copier_destroy(hr_run *run); /* what is under way is finished first */
 hr_status hr__copier_start(hr_run *run, hr_id node, hr_error *err);

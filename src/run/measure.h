@@ -5,12 +5,16 @@
 #include "graph/graph.h"
 #include "plan/rates.h"
 
-/* Rates of every op class (one thread and all threads) and of matrix products: a grid of shapes in all transposes, f32
- * and bf16, which takes about 20 s. With a graph also every distinct node of it, on one thread and on all, for at most
- * about 15 s more; nodes that are left out for lack of time or for their size are planned by class. `out` is
- * initialised here and belongs to the caller (hr__rates_fini). */
+/* Rates of every op class (on the CPU on one thread and on all) and of matrix products: a grid of shapes in all
+ * transposes, f32 and bf16, which takes about 20 s. With a graph also every distinct node of it, on one thread and on
+ * all, for at most about 15 s more; nodes that are left out for lack of time or for their size are planned by class.
+ * `out` is initialised here and belongs to the caller (hr__rates_fini). */
 hr_status hr__measure_rates(hr_device *device, const hr_graph *graph, hr_rates *out, hr_error *err);
+/* The same of a GPU without a graph, and of products only a few: about a second. */
+hr_status hr__measure_quick(hr_device *device, hr_rates *out, hr_error *err);
 /* Only the nodes of a graph; adds to `rates`. */
 hr_status hr__measure_nodes(hr_device *device, const hr_graph *graph, hr_rates *rates, hr_error *err);
+/* The same as seconds of every node, 0 where it was not measured. */
+hr_status hr__measure_each(hr_device *device, const hr_graph *graph, double *seconds, hr_error *err);
 
 #endif

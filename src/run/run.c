@@ -101,11 +101,11 @@ static hr_status launch_failed(const hr_run *run, hr_id node, hr_status status, 
   char place[HR_NODE_PLACE];
   if (node == HR_NONE)
     return hr__fail(err, status, NULL, NULL, "a recorded segment failed on %s", run->device->facts.name);
-  return hr__fail(err, status, hr__node_place(graph, node, place), NULL, "the kernel failed in module %s",
-                  graph->nodes[node].module);
+  return hr__fail(err, status, hr__node_place(graph, node, place), NULL, "the %s failed in module %s",
+                  graph->nodes[node].op->transfer ? "copy" : "kernel", graph->nodes[node].module);
 }
 
-static hr_status node_execute(hr_run *run, hr_id program, hr_id node, hr_place place, hr_error *err) {
+static hr_status node_execute(hr_run *run, hr_id program, hr_id node, hr_error *err) {
   uint32_t position = node - run->plan->graph->programs[program].first;
   hr__poison_before(run, program, position);
   if (run->poisoned) HR_TRY(hr__poison_operands(run, node, err));
@@ -113,15 +113,14 @@ static hr_status node_execute(hr_run *run, hr_id program, hr_id node, hr_place p
   const hr_launch *launch = &run->launches[node];
   hr_transfer transfer = run->plan->graph->nodes[node].op->transfer;
   double begin = run->options.time_nodes ? seconds_now() : 0;
-  if (transfer) {
+  if (hr__copier_takes(run, node)) {
     HR_TRY(transfer == HR_TRANSFER_START ? hr__copier_start(run, node, err) : hr__copier_wait(run, node, err));
   } else {
-    hr_status status =
-        place == HR_ON_HOST ? launch->kernel->run(&launch->call) : run->device->functions->launch(run->device, launch);
+    hr_status status = run->device->functions->launch(run->device, launch);
     if (status != HR_OK) return launch_failed(run, node, status, err);
   }
   if (run->options.time_nodes) {
-    if (place == HR_ON_DEVICE) HR_TRY(run->device->functions->synchronize(run->device, err));
+    HR_TRY(run->device->functions->synchronize(run->device, err));
     run->node_seconds[node] += seconds_now() - begin;
   }
   if (run->options.check_numerics && !transfer) HR_TRY(hr__check_node(run, node, err));
@@ -138,7 +137,7 @@ static hr_status segment_execute(hr_run *run, hr_id program, const run_segment *
     return HR_OK;
   }
   for (hr_id n = segment->first; n < segment->first + segment->count; n++)
-    HR_TRY(node_execute(run, program, n, segment->place, err));
+    HR_TRY(node_execute(run, program, n, err));
   return HR_OK;
 }
 
@@ -151,7 +150,9 @@ hr_status hr__run_program(hr_run *run, hr_id program, hr_error *err) {
     if (status != HR_OK) hr__copier_drain(run);
     HR_TRY(status);
   }
-  HR_TRY(run->device->functions->synchronize(run->device, err));
+  hr_status status = run->device->functions->synchronize(run->device, err);
+  if (run->device->failed) return launch_failed(run, (hr_id)(run->device->failed - run->launches), status, err);
+  HR_TRY(status);
   assert(hr__alloc_count() == requests && "nothing allocates while a program runs");
   (void)requests;
   return HR_OK;

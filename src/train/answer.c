@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "dev/gpus.h"
 #include "format/json.h"
 #include "plan/report.h"
 
@@ -75,6 +76,12 @@ static json_t *choices_json(const hr_chosen *chosen) {
   return NULL;
 }
 
+/* Where the seconds come from. */
+static const char *rates_word(const hr_job *job) {
+  if (job->rates.measured) return "measured";
+  return job->facts.kind == HR_CUDA && hr__gpu_find(job->facts.name) ? "catalogue" : "default";
+}
+
 json_t *hr__answer_plan(const hr_job *job, const hr_change *changes, int n_changes) {
   json_t *answer = hr__report_json(job->plan, &job->verdict, job->recipe);
   json_t *list = json_array();
@@ -83,6 +90,7 @@ json_t *hr__answer_plan(const hr_job *job, const hr_change *changes, int n_chang
     failed = json_array_append_new(list, change_json(&changes[i]));
   if (!failed) failed = json_object_set(answer, "changes", list);
   if (!failed) failed = json_object_set_new(answer, "techniques", techniques_json(job));
+  if (!failed) failed = json_object_set_new(json_object_get(answer, "device"), "rates", json_string(rates_word(job)));
   if (!failed) failed = json_object_set_new(answer, "choices", choices_json(&job->chosen));
   json_decref(list);
   if (!failed) return answer;

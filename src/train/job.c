@@ -1,20 +1,47 @@
 /* job: see job.h. */
 #include "train/job.h"
 
+#include <stdio.h>
+
 #include "base/text.h"
 #include "plan/memory.h"
 #include "train/settings.h"
 
-/* Facts of the CPU need no open device; those of a GPU come from the plug-in. */
+/* A GPU that is not here can still be planned for. */
+static hr_status cuda_open(hr_device **out, hr_error *err) {
+  hr_status status = hr__cuda_open(out, err);
+  if (status != HR_UNSUPPORTED || !err) return status;
+  hr_error why = *err;
+  char remedy[sizeof why.remedy + 96];
+  snprintf(remedy, sizeof remedy, "%s%sheadroom plan --gpu NAME plans for a GPU that is not here", why.remedy,
+           *why.remedy ? "; " : "");
+  return hr__fail(err, status, why.place, remedy, "%s", why.message);
+}
+
+/* Facts of the CPU and of the catalogue need no open device; those of a GPU that is here come from the plug-in. */
 static hr_status job_facts(hr_job *job, hr_error *err) {
+  if (hr__memory_gpu(job->recipe)) return hr__memory_gpu_facts(job->recipe, &job->facts, err);
   if (hr__memory_device(job->recipe) == HR_CPU) {
     hr__cpu_facts(&job->facts);
     return HR_OK;
   }
   hr_device *device;
-  HR_TRY(hr__cuda_open(&device, err));
+  HR_TRY(cuda_open(&device, err));
   job->facts = device->facts;
   hr__device_close(device);
+  return HR_OK;
+}
+
+static hr_status job_rates(hr_job *job, hr_error *err) {
+  if (job->facts.absent)
+    hr__rates_default(&job->facts, &job->rates);
+  else
+    HR_TRY(hr__rates_load(&job->facts, &job->rates, err));
+  if (job->facts.kind == HR_CPU) return HR_OK;
+  hr_facts host;
+  hr__cpu_facts(&host);
+  HR_TRY(hr__rates_load(&host, &job->host_rates, err));
+  job->rates.host = &job->host_rates;
   return HR_OK;
 }
 
@@ -23,7 +50,7 @@ static hr_status job_stages(hr_job *job, hr_error *err) {
   HR_TRY(job_facts(job, err));
   hr_budget budget;
   HR_TRY(hr__memory_budget(job->recipe, &job->facts, &budget, err));
-  HR_TRY(hr__rates_load(&job->facts, &job->rates, err));
+  HR_TRY(job_rates(job, err));
   hr_open open = {.recipe = job->recipe,
                   .facts = &job->facts,
                   .rates = &job->rates,
@@ -67,6 +94,7 @@ void hr__job_close(hr_job *job) {
   if (!job) return;
   hr__chosen_fini(&job->chosen);
   hr__rates_fini(&job->rates);
+  hr__rates_fini(&job->host_rates);
   hr__recipe_destroy(job->recipe);
   hr__arena_fini(&job->arena);
   hr__free(job);
@@ -131,5 +159,8 @@ hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHN
 }
 
 hr_status hr__job_device(const hr_job *job, hr_device **out, hr_error *err) {
-  return hr__memory_device(job->recipe) == HR_CUDA ? hr__cuda_open(out, err) : hr__cpu_open(out, err);
+  if (job->facts.absent)
+    return hr__recipe_fail(job->recipe, "memory.gpu", "remove memory.gpu to run on the GPU of this machine", err,
+                           "a plan for a GPU of the catalogue cannot be run");
+  return job->facts.kind == HR_CUDA ? cuda_open(out, err) : hr__cpu_open(out, err);
 }

@@ -20,7 +20,8 @@ struct hr_job {
   hr_recipe *recipe;
   hr_facts facts;
   hr_rates rates;
-  hr_chosen chosen; /* what `auto` settings came to; owns graph and plan */
+  hr_rates host_rates; /* with a GPU: of the CPU beside it */
+  hr_chosen chosen;    /* what `auto` settings came to; owns graph and plan */
   const hr_graph *graph;
   const hr_plan *plan;
   hr_training_shape shape;
@@ -42,7 +43,7 @@ hr_status hr__job_suggest(const hr_job *job, const hr_job_source *source, hr_cha
 /* What each memory technique of the recipe saves and costs, by planning it once more without each. */
 hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHNIQUES], int *count, hr_error *err);
 
-/* Opens the device the recipe names. */
+/* Opens the device the recipe names; one of the catalogue cannot be. */
 hr_status hr__job_device(const hr_job *job, hr_device **out, hr_error *err);
 
 #endif

@@ -1,6 +1,7 @@
 /* Profiling: a few real steps, planned beside measured. */
 #include <stdlib.h>
 
+#include "run/measure.h"
 #include "train/session.h"
 #include "train/train.h"
 
@@ -49,8 +50,13 @@ hr_status hr__profile(const hr_train_options *options, int steps, hr_profile *pr
   if (steps < 1 || steps > HR_PROFILE_STEPS)
     return hr__fail(err, HR_USAGE, "steps", NULL, "%d is not a number of steps from 1 to %d", steps, HR_PROFILE_STEPS);
   hr_session session;
-  HR_TRY(hr__session_create(options, node_seconds != NULL, &session, err));
-  hr_status status = profile_run(&session, steps, profile, node_seconds, err);
+  bool apart = options->device->facts.kind != HR_CPU;
+  HR_TRY(hr__session_create(options, node_seconds != NULL && !apart, &session, err));
+  hr_status status = profile_run(&session, steps, profile, apart ? NULL : node_seconds, err);
   hr__session_destroy(&session);
+  /* A GPU's nodes are not timed while the step runs: a wait behind every one would be what is measured. They are run
+   * apart instead, when the run has given its memory back. */
+  if (status == HR_OK && node_seconds && apart)
+    status = hr__measure_each(options->device, options->plan->graph, node_seconds, err);
   return status;
 }

@@ -65,7 +65,8 @@ typedef struct hr_profile {
 } hr_profile;
 
 /* A few real steps on real data; nothing is written. `node_seconds` (optional, one per graph node) receives the time of
- * each node in one effective step, mean over the measured steps; nodes then run singly. HR_ABOVE_PLAN as above;
+ * each node in one effective step, mean over the measured steps; nodes then run singly. On a GPU it is the time of one
+ * run of the node, apart from the steps. HR_ABOVE_PLAN as above;
  * HR_USAGE unless 1 <= steps <= HR_PROFILE_STEPS. */
 hr_status hr__profile(const hr_train_options *options, int steps, hr_profile *profile, double *node_seconds,
                       hr_error *err);

@@ -1,26 +1,30 @@
 #!/usr/bin/env bash
-# The GPU tests on a machine that has a GPU but not the libraries of the build.
+# Tests and benchmarks on a machine that has a GPU but not the libraries of the build.
 #
-#   test/cuda/run_on_gpu.sh pack   where nvcc is: builds into build-cuda and packs tests, plug-in and libraries into
-#                                  build-cuda/carry/gpu.tar.gz
-#   test/cuda/run_on_gpu.sh run    where the GPU is: unpacks that file and runs the tests; a skipped test is a failure.
-#                                  Needs CUDA's libcublasLt; OUT names a folder for the log.
+#   test/cuda/run_on_gpu.sh pack          where nvcc is: builds into build-cuda and packs program, tests, plug-in and
+#                                         libraries into build-cuda/carry/gpu.tar.gz. ARCHITECTURES: as CMake takes them
+#   test/cuda/run_on_gpu.sh test          where the GPU is: unpacks that file and runs the tests; a skipped one fails
+#   test/cuda/run_on_gpu.sh check         the ops' tests under compute-sanitizer, memcheck and racecheck
+#   test/cuda/run_on_gpu.sh with COMMAND  unpacks, and runs COMMAND with HEADROOM naming the program
+#
+# Where the GPU is, CUDA's libcublasLt is needed (and libcudnn, where it is there); OUT names a folder for logs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build="build-cuda"
 tests="cuda_test_ops_cuda cuda_test_perceptron"
 
 pack() {
-  cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DHR_CUDA=ON
+  cmake -G Ninja -S . -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DHR_CUDA=ON \
+    ${ARCHITECTURES:+-DCMAKE_CUDA_ARCHITECTURES="$ARCHITECTURES"} > "$build.log"
   # shellcheck disable=SC2086
-  cmake --build "$build" --parallel "$(nproc)" --target headroom_cuda $tests
+  cmake --build "$build" --parallel "$(nproc)" --target headroom headroom_cuda $tests
   stage=$build/carry/gpu
   rm -rf "$stage" && mkdir -p "$stage"
-  for file in $tests libheadroom_cuda.so; do
+  for file in headroom $tests libheadroom_cuda.so; do
     strip -o "$stage/$file" "$build/$file"
   done
   # Libraries of the C side; the C and C++ runtimes and cuBLASLt are the other machine's.
-  for file in $tests; do
+  for file in headroom $tests; do
     ldd "$build/$file"
   done | awk '$3 ~ /^\// { print $3 }' | sort -u |
     grep -Ev '/(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|ld-linux[^/]*)\.so' |
@@ -31,36 +35,50 @@ pack() {
   ls -l "$build/carry/gpu.tar.gz"
 }
 
-run() {
+# Unpacks into $folder and lets the libraries be found.
+unpack() {
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT
   tar -C "$folder" -xzf "$build/carry/gpu.tar.gz"
-  cublas=$(find /usr/local/cuda*/ /usr/lib /opt -name 'libcublasLt.so.13' -print -quit 2> /dev/null || true)
-  [ -n "$cublas" ] || { echo "libcublasLt.so.13 was not found" >&2; exit 1; }
-  LD_LIBRARY_PATH="$folder:$(dirname "$cublas")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  for library in libcublasLt.so.13 libcudnn.so.9; do
+    found=$(find /usr/local/cuda*/ /usr/lib /opt -name "$library" -print -quit 2> /dev/null || true)
+    [ -n "$found" ] || echo "$library was not found" >&2
+    LD_LIBRARY_PATH="$folder${found:+:$(dirname "$found")}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  done
   export LD_LIBRARY_PATH
+  export HEADROOM="$folder/headroom"
   nvidia-smi --query-gpu=name,driver_version,memory.total,memory.used --format=csv || true
   log=${OUT:-$folder}/gpu_tests.log
   failed=0
-  for name in $tests; do
-    attempt "$name" "$folder/$name"
-  done
-  if command -v compute-sanitizer > /dev/null; then
-    attempt "memory check" compute-sanitizer --tool memcheck --error-exitcode 9 "$folder/cuda_test_ops_cuda"
-  fi
-  exit "$failed"
 }
 
-# attempt NAME COMMAND...: runs it for at most 3 minutes; output also to the log.
+# attempt NAME COMMAND...: runs it for at most LIMIT seconds; output also to the log.
 attempt() {
   status=0
-  timeout 180 "${@:2}" 2>&1 | tee -a "$log" || status=${PIPESTATUS[0]}
+  timeout "${LIMIT:-180}" "${@:2}" 2>&1 | tee -a "$log" || status=${PIPESTATUS[0]}
   echo "$1: exit $status" | tee -a "$log"
   [ "$status" = 0 ] || failed=1
 }
 
 case "${1:-}" in
   pack) pack ;;
-  run) run ;;
-  *) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  test)
+    unpack
+    for name in $tests; do
+      attempt "$name" "$folder/$name"
+    done
+    exit "$failed"
+    ;;
+  check)
+    unpack
+    for tool in memcheck racecheck; do
+      HEADROOM_CASES=few attempt "$tool" compute-sanitizer --tool "$tool" --error-exitcode 9 "$folder/cuda_test_ops_cuda"
+    done
+    exit "$failed"
+    ;;
+  with)
+    unpack
+    "${@:2}"
+    ;;
+  *) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

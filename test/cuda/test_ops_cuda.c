@@ -1,238 +1,285 @@
-/* Every op that has a CUDA kernel, over its own samples: the GPU's result against the CPU's, in every declared float
- * type, out of place and in every place the op allows, twice with the same bits. Skipped (77) without a GPU. */
+/* Every op on the GPU against the CPU's kernel: its own samples, larger ones of the shapes that training has, and
+ * random ones, in every accepted mix of float types, in every place the op allows. A call runs by itself and, twice
+ * side by side, out of a recording; all three must have the same bits. Every operand lies between guards, results and
+ * scratch begin as garbage, operands that no result takes over must come back unchanged. Skipped (77) without a GPU.
+ *
+ * HEADROOM_CASES=few leaves out all but the ops' own samples (for slow checkers); HEADROOM_OPS=name,name only those
+ * ops.
+ */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "../op/part_case.h"
 #include "base/random.h"
-#include "graph/op.h"
+#include "part_samples.h"
 
-enum { OPERANDS = HR_OP_OPERANDS, OUTPUTS = HR_OP_OPERANDS, ALIGNMENT = 256, NOT_ALIASED = -1 };
+enum { GUARD_BYTES = 256, SIDES = 2, RANDOM_SHAPES = 6, RANDOM_TRIES = 200, LARGEST = 1 << 21 };
+static const unsigned char GUARD = 0xa5, GARBAGE = 0xff;
+
+static hr_device *gpu; /* opened once by main */
+static struct {
+  int cases, runs;
+  double worst; /* difference by tolerance, of the op at hand */
+} seen;
 
 static void check(hr_status status, const hr_error *err) {
   if (status != HR_OK) fail_msg("%s: %s (%s)", err->place, err->message, err->remedy);
 }
 
-/* One op, one sample, one type: shapes, inputs, and where outputs lie. */
-typedef struct trial {
-  const hr_op *op;
-  const hr_sample *sample;
-  int n_in;
-  hr_desc in[OPERANDS], out[OUTPUTS];
-  int home[OUTPUTS]; /* input whose storage the output takes over, or NOT_ALIASED */
-  void *input[OPERANDS];
-} trial;
+/* Where everything lies in one block of device memory; each part has a guard behind it. */
+typedef struct block_layout {
+  size_t in[HR_OP_OPERANDS], out[HR_OP_OPERANDS], workspace, workspace_bytes, bytes;
+  int home[HR_OP_OPERANDS]; /* input whose storage an output takes over, or -1 */
+} block_layout;
 
-/* Scalars (a loss, a norm) keep their type; other floats are of the type under test. False: the op has no such form. */
-static bool trial_shape(trial *t, hr_dtype dtype) {
-  hr_error err;
-  t->n_in = t->sample->n_in;
-  for (int i = 0; i < t->n_in; i++) {
-    t->in[i] = t->sample->in[i];
-    if (t->in[i].dtype == HR_F32 && t->in[i].rank > 0 && hr_desc_count(&t->in[i]) > 1) t->in[i].dtype = dtype;
-  }
-  hr_op_view view = {.in = t->in, .n_in = t->n_in, .n_out = t->op->n_out, .args = t->sample->args};
-  return t->op->shape(&view, t->out, &err) == HR_OK;
-}
-
-static void operand_fill(const trial *t, int i) {
-  hr_random_key key = {.seed = 5, .stream = hr__random_stream(t->op->name)};
-  int64_t count = hr_desc_count(&t->in[i]);
-  for (int64_t e = 0; e < count; e++) {
-    float value = hr__random_normal(key, (uint64_t)i, (uint64_t)e);
-    /* Second moments and norms are not negative: no operand of an update but the parameter needs a sign. */
-    if (t->op->effect && i > 1) value = fabsf(value);
-    if (t->in[i].dtype == HR_F32) ((float *)t->input[i])[e] = value;
-    if (t->in[i].dtype == HR_F64) ((double *)t->input[i])[e] = (double)value * (double)value; /* sums of squares */
-    if (t->in[i].dtype == HR_BF16) ((uint16_t *)t->input[i])[e] = hr__f32_to_bf16(value);
-    if (t->in[i].dtype == HR_I32)
-      ((int32_t *)t->input[i])[e] =
-          (int32_t)hr__random_below(key, (uint64_t)i, (uint64_t)e, (uint64_t)t->sample->index_below);
-  }
-  if (t->in[i].dtype == HR_U8 && hr_desc_bytes(&t->in[i]) == sizeof(hr_control))
-    *(hr_control *)t->input[i] = (hr_control){.seed = 9,
-                                              .step = 3,
-                                              .learning_rate = 1e-2f,
-                                              .bias_correction1 = 0.271f,
-                                              .bias_correction2 = 0.142625f,
-                                              .loss_weight = 0.125f,
-                                              .loss_scale = 2.0f};
-}
-
-/* Where everything lies in one block: inputs, outputs with storage of their own, workspace. */
-typedef struct layout {
-  size_t in[OPERANDS], out[OUTPUTS], workspace, workspace_bytes, bytes;
-} layout;
-
-static size_t take(size_t *used, size_t bytes) {
+static size_t part_take(size_t *used, size_t bytes) {
   size_t at = *used;
-  *used = (at + bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  *used = (at + bytes + GUARD_BYTES + 255) / 256 * 256;
   return at;
 }
 
-static layout trial_layout(const trial *t, const hr_facts *facts) {
-  layout l = {0};
-  for (int i = 0; i < t->n_in; i++)
-    l.in[i] = take(&l.bytes, t->in[i].rank ? hr_desc_bytes(&t->in[i]) : 0);
-  for (int j = 0; j < t->op->n_out; j++)
-    l.out[j] = t->home[j] == NOT_ALIASED ? take(&l.bytes, hr_desc_bytes(&t->out[j])) : l.in[t->home[j]];
-  hr_op_view view = {.in = t->in, .out = t->out, .n_in = t->n_in, .n_out = t->op->n_out, .args = t->sample->args};
-  if (t->op->workspace) l.workspace_bytes = t->op->workspace(&view, facts->kind, facts->threads);
-  l.workspace = take(&l.bytes, l.workspace_bytes);
+static block_layout layout_make(const op_case *c, uint32_t in_place) {
+  block_layout l = {0};
+  part_take(&l.bytes, 0); /* a guard before everything */
+  for (int i = 0; i < c->sample->n_in; i++)
+    if (c->in[i].rank) l.in[i] = part_take(&l.bytes, hr_desc_bytes(&c->in[i]));
+  uint32_t taken = 0;
+  for (int j = 0; j < c->op->n_out; j++) {
+    l.home[j] = -1;
+    for (int a = 0; a < c->op->n_alias; a++) {
+      const hr_alias *alias = &c->op->alias[a];
+      bool wanted = alias->out == j && (in_place & (1u << a)) && alias->in < c->sample->n_in && c->in[alias->in].rank &&
+                    !(taken & (1u << alias->in));
+      if (wanted && hr_desc_bytes(&c->in[alias->in]) == hr_desc_bytes(&c->out[j]) && hr_desc_count(&c->out[j]) > 0)
+        l.home[j] = alias->in;
+    }
+    if (l.home[j] >= 0) taken |= 1u << l.home[j];
+    l.out[j] = l.home[j] >= 0 ? l.in[l.home[j]] : part_take(&l.bytes, hr_desc_bytes(&c->out[j]));
+  }
+  hr_op_view view = case_view(c);
+  l.workspace_bytes = c->op->workspace ? c->op->workspace(&view, HR_CUDA, 1) : 0;
+  l.workspace = part_take(&l.bytes, l.workspace_bytes);
   return l;
 }
 
-/* Runs the op on a device; results[j] receives output j as it is stored. */
-static void trial_run(const trial *t, hr_device *device, void *const *results) {
-  hr_error err;
-  const hr_device_functions *f = device->functions;
-  layout l = trial_layout(t, &device->facts);
+/* The block as it is before the op runs. */
+static unsigned char *image_make(const op_case *c, const block_layout *l) {
+  unsigned char *image = malloc(l->bytes);
+  if (!image) fail_msg("out of memory");
+  memset(image, GUARD, l->bytes);
+  for (int j = 0; j < c->op->n_out; j++)
+    if (l->home[j] < 0) memset(image + l->out[j], GARBAGE, hr_desc_bytes(&c->out[j]));
+  memset(image + l->workspace, GARBAGE, l->workspace_bytes);
+  for (int i = 0; i < c->sample->n_in; i++)
+    for (int64_t e = 0; c->in[i].rank && e < hr_desc_count(&c->in[i]); e++)
+      element_write(c->in[i].dtype, image + l->in[i], e, c->value[i][e]);
+  return image;
+}
+
+/* What lies outside of results and scratch must be as it was. */
+static void image_check(const op_case *c, const block_layout *l, const unsigned char *before, unsigned char *after) {
+  unsigned char *free_to_change = calloc(1, l->bytes);
+  if (!free_to_change) fail_msg("out of memory");
+  for (int j = 0; j < c->op->n_out; j++)
+    memset(free_to_change + l->out[j], 1, hr_desc_bytes(&c->out[j]));
+  memset(free_to_change + l->workspace, 1, l->workspace_bytes);
+  for (size_t at = 0; at < l->bytes; at++)
+    if (!free_to_change[at] && before[at] != after[at]) case_fail(c, "changed byte %zu, which is no result", at);
+  free(free_to_change);
+}
+
+/* One call bound to a block. */
+typedef struct side {
+  hr_tensor in[HR_OP_OPERANDS], out[HR_OP_OPERANDS];
+} side;
+
+static hr_launch side_bind(const op_case *c, const block_layout *l, char *base, side *s) {
+  for (int i = 0; i < c->sample->n_in; i++)
+    s->in[i] = c->in[i].rank ? tensor_make(&c->in[i], base + l->in[i]) : (hr_tensor){0};
+  for (int j = 0; j < c->op->n_out; j++)
+    s->out[j] = tensor_make(&c->out[j], base + l->out[j]);
+  hr_launch launch = {.kernel = gpu->functions->kernel(gpu, c->op->name),
+                      .call = {.in = s->in,
+                               .out = s->out,
+                               .n_in = c->sample->n_in,
+                               .n_out = c->op->n_out,
+                               .args = c->sample->args,
+                               .workspace = l->workspace_bytes ? base + l->workspace : NULL,
+                               .workspace_bytes = l->workspace_bytes,
+                               .stream_key = CASE_STREAM,
+                               .threads = 1,
+                               .device = gpu}};
+  hr_error err = {0};
+  if (launch.kernel->prepare && launch.kernel->prepare(&launch.call, &launch.call.prepared, &err) != HR_OK)
+    case_fail(c, "prepare: %s", err.message);
+  return launch;
+}
+
+static void results_compare(const op_case *c, const block_layout *l, const unsigned char *image,
+                            const run_result *expected) {
+  for (int j = 0; j < c->op->n_out; j++) {
+    int64_t count = hr_desc_count(&c->out[j]);
+    hr_dtype dtype = c->out[j].dtype;
+    double narrowest = case_has(c, HR_BF16) ? 0x1p-7 : case_has(c, HR_F16) ? 0x1p-9 : 1e-5;
+    double tolerance = fmax(narrowest, c->reference->tolerance);
+    double largest = 0, worst = 0, norm = 0, error = 0;
+    int64_t at = 0;
+    for (int64_t e = 0; e < count; e++) {
+      double got = element_read(dtype, image + l->out[j], e), want = expected->value[j][e], off = fabs(got - want);
+      if (isnan(want) && isnan(got)) continue;
+      if (!(off <= 1e300)) case_fail(c, "output %d, element %lld is %g, on the CPU %g", j, (long long)e, got, want);
+      largest = fmax(largest, fabs(want));
+      norm += want * want;
+      error += off * off;
+      if (off > worst) worst = off, at = e;
+    }
+    if (worst > tolerance * largest || sqrt(error) > tolerance * sqrt(norm))
+      case_fail(c, "output %d [%lld of %lld] is %.9g, on the CPU %.9g; L2 %.2e of %.2e", j, (long long)at,
+                (long long)count, element_read(dtype, image + l->out[j], at), expected->value[j][at], sqrt(error),
+                sqrt(norm));
+    if (norm > 0) seen.worst = fmax(seen.worst, sqrt(error / norm) / tolerance);
+  }
+}
+
+/* By itself into image 0, then out of a recording into images 0 and 1. */
+static void case_run_on_gpu(const op_case *c, const block_layout *l, const unsigned char *before,
+                            const run_result *expected) {
+  const hr_device_functions *f = gpu->functions;
+  hr_error err = {0};
   void *base;
-  hr_tensor in[OPERANDS] = {0}, out[OUTPUTS] = {0};
-  check(f->arena_create(device, HR_TIER_DEVICE, l.bytes, &base, &err), &err);
-  for (int i = 0; i < t->n_in; i++) {
-    if (t->in[i].rank == 0) continue;
-    in[i] = (hr_tensor){.data = (char *)base + l.in[i], .desc = t->in[i]};
-    check(f->copy(device, HR_COPY_TO_DEVICE, in[i].data, t->input[i], hr_desc_bytes(&t->in[i]), &err), &err);
+  side sides[SIDES];
+  hr_launch launches[SIDES];
+  hr_recording *recording = NULL;
+  size_t failed = 0;
+  unsigned char *first = malloc(l->bytes), *again = malloc(l->bytes);
+  if (!first || !again) fail_msg("out of memory");
+  check(f->arena_create(gpu, HR_TIER_DEVICE, SIDES * l->bytes, &base, &err), &err);
+  for (int s = 0; s < SIDES; s++)
+    launches[s] = side_bind(c, l, (char *)base + (size_t)s * l->bytes, &sides[s]);
+
+  check(f->copy(gpu, HR_COPY_TO_DEVICE, base, before, l->bytes, &err), &err);
+  if (f->launch(gpu, &launches[0]) != HR_OK) case_fail(c, "the launch was refused");
+  check(f->synchronize(gpu, &err), &err);
+  check(f->copy(gpu, HR_COPY_FROM_DEVICE, first, base, l->bytes, &err), &err);
+  image_check(c, l, before, first);
+  results_compare(c, l, first, expected);
+
+  for (int s = 0; s < SIDES; s++)
+    check(f->copy(gpu, HR_COPY_TO_DEVICE, (char *)base + (size_t)s * l->bytes, before, l->bytes, &err), &err);
+  check(f->record(gpu, launches, SIDES, &recording, &failed, &err), &err);
+  if (f->replay(gpu, recording, &failed) != HR_OK) case_fail(c, "the replay failed");
+  check(f->synchronize(gpu, &err), &err);
+  for (int s = 0; s < SIDES; s++) {
+    check(f->copy(gpu, HR_COPY_FROM_DEVICE, again, (char *)base + (size_t)s * l->bytes, l->bytes, &err), &err);
+    image_check(c, l, before, again);
+    for (int j = 0; j < c->op->n_out; j++)
+      if (memcmp(first + l->out[j], again + l->out[j], hr_desc_bytes(&c->out[j])) != 0)
+        case_fail(c, "output %d has other bits out of a recording (side %d)", j, s);
   }
-  for (int j = 0; j < t->op->n_out; j++)
-    out[j] = (hr_tensor){.data = (char *)base + l.out[j], .desc = t->out[j]};
-
-  hr_launch launch = {.kernel = f->kernel ? f->kernel(device, t->op->name) : &t->op->cpu};
-  launch.call = (hr_call){.in = in,
-                          .out = out,
-                          .n_in = t->n_in,
-                          .n_out = t->op->n_out,
-                          .args = t->sample->args,
-                          .workspace = l.workspace_bytes ? (char *)base + l.workspace : NULL,
-                          .workspace_bytes = l.workspace_bytes,
-                          .stream_key = hr__random_stream("a.module"),
-                          .threads = device->facts.threads,
-                          .device = device};
-  if (launch.kernel->prepare) check(launch.kernel->prepare(&launch.call, &launch.call.prepared, &err), &err);
-  assert_int_equal(f->launch(device, &launch), HR_OK);
-  check(f->synchronize(device, &err), &err);
-  if (launch.kernel->release && launch.call.prepared) launch.kernel->release(launch.call.prepared);
-  for (int j = 0; j < t->op->n_out; j++)
-    check(f->copy(device, HR_COPY_FROM_DEVICE, results[j], out[j].data, hr_desc_bytes(&t->out[j]), &err), &err);
-  f->arena_destroy(device, HR_TIER_DEVICE, base, l.bytes);
+  f->recording_destroy(gpu, recording);
+  for (int s = 0; s < SIDES; s++)
+    if (launches[s].kernel->release && launches[s].call.prepared)
+      launches[s].kernel->release(launches[s].call.prepared);
+  f->arena_destroy(gpu, HR_TIER_DEVICE, base, SIDES * l->bytes);
+  free(first);
+  free(again);
+  seen.runs++;
 }
 
-static double element(const hr_desc *desc, const void *data, int64_t i) {
-  if (desc->dtype == HR_F64) return ((const double *)data)[i];
-  return (double)(desc->dtype == HR_F32 ? ((const float *)data)[i] : hr__bf16_to_f32(((const uint16_t *)data)[i]));
-}
-
-static double difference(const hr_desc *desc, const void *got, const void *expected) {
-  double squares = 0, size = 0;
-  for (int64_t i = 0; i < hr_desc_count(desc); i++) {
-    double e = element(desc, expected, i);
-    squares += pow(element(desc, got, i) - e, 2);
-    size += e * e;
+static void case_visit(op_case *c) {
+  const hr_desc *typed = c->sample->n_in && c->in[c->op->typed_by].rank ? &c->in[c->op->typed_by] : &c->out[0];
+  if (!(c->op->dtypes[HR_CUDA] & HR_DTYPE_BIT(typed->dtype))) case_fail(c, "the GPU lacks a type that the CPU has");
+  uint32_t must = 0;
+  for (int a = 0; a < c->op->n_alias; a++)
+    if (c->op->alias[a].kind == HR_ALIAS_MUST) must |= 1u << a;
+  run_result expected = case_run(c, (run_options){.threads = 1});
+  seen.cases++;
+  uint32_t all = (1u << c->op->n_alias) - 1;
+  for (uint32_t in_place = must;; in_place = ((in_place | must) + 1) & all) {
+    in_place |= must;
+    block_layout l = layout_make(c, in_place);
+    unsigned char *before = image_make(c, &l);
+    case_run_on_gpu(c, &l, before, &expected);
+    free(before);
+    if (in_place == all) break;
   }
-  return size > 0 ? sqrt(squares / size) : sqrt(squares);
 }
 
-static void outputs_alloc(const trial *t, void **results) {
-  for (int j = 0; j < t->op->n_out; j++)
-    assert_non_null(results[j] = calloc(1, hr_desc_bytes(&t->out[j])));
-}
-
-static void outputs_free(const trial *t, void **results) {
-  for (int j = 0; j < t->op->n_out; j++)
-    free(results[j]);
-}
-
-/* CPU out of place (but for what must be in place) against the GPU in the trial's places. */
-static void trial_compare(trial *t, const trial *plain, hr_device *cpu, hr_device *gpu, double *worst) {
-  void *expected[OUTPUTS], *got[OUTPUTS], *again[OUTPUTS];
-  outputs_alloc(t, expected);
-  outputs_alloc(t, got);
-  outputs_alloc(t, again);
-  trial_run(plain, cpu, expected);
-  trial_run(t, gpu, got);
-  trial_run(t, gpu, again);
-  for (int j = 0; j < t->op->n_out; j++) {
-    double error = difference(&t->out[j], got[j], expected[j]), limit = t->out[j].dtype == HR_BF16 ? 4e-3 : 1e-5;
-    /* A sum of bf16 products that is stored as f32 has seen the same roundings on both sides. */
-    if (!(error <= limit))
-      fail_msg("%s, sample %d, output %d (%s) differs by %.2e", t->op->name, (int)(t->sample - t->op->samples), j,
-               hr_dtype_name(t->out[j].dtype), error);
-    if (memcmp(got[j], again[j], hr_desc_bytes(&t->out[j])) != 0)
-      fail_msg("%s, sample %d, output %d: two runs differ", t->op->name, (int)(t->sample - t->op->samples), j);
-    *worst = fmax(*worst, error);
-  }
-  outputs_free(t, expected);
-  outputs_free(t, got);
-  outputs_free(t, again);
-}
-
-static int sample_check(trial *t, hr_device *cpu, hr_device *gpu, double *worst) {
-  int runs = 0;
-  for (int i = 0; i < t->n_in; i++) {
-    t->input[i] = calloc(1, t->in[i].rank ? hr_desc_bytes(&t->in[i]) : 1);
-    assert_non_null(t->input[i]);
-    if (t->in[i].rank) operand_fill(t, i);
-  }
-  for (int j = 0; j < OUTPUTS; j++)
-    t->home[j] = NOT_ALIASED;
-  for (int a = 0; a < t->op->n_alias; a++)
-    if (t->op->alias[a].kind == HR_ALIAS_MUST) t->home[t->op->alias[a].out] = t->op->alias[a].in;
-  trial plain = *t;
-  trial_compare(t, &plain, cpu, gpu, worst);
-  runs++;
-  for (int a = 0; a < t->op->n_alias; a++) {
-    const hr_alias *alias = &t->op->alias[a];
-    if (alias->kind == HR_ALIAS_MUST || alias->in >= t->n_in || t->in[alias->in].rank == 0 ||
-        hr_desc_bytes(&t->in[alias->in]) != hr_desc_bytes(&t->out[alias->out]))
-      continue;
-    trial in_place = plain;
-    in_place.home[alias->out] = alias->in;
-    trial_compare(&in_place, &plain, cpu, gpu, worst);
-    runs++;
-  }
-  for (int i = 0; i < t->n_in; i++)
-    free(t->input[i]);
-  return runs;
-}
-
-static hr_device *gpu; /* opened once by main */
-
-static void test_ops(void **state) {
-  (void)state;
-  static const hr_dtype dtypes[] = {HR_F32, HR_BF16, HR_F64, HR_U8 /* of the control block alone */};
-  hr_error err;
-  hr_device *cpu;
-  check(hr__cpu_open(&cpu, &err), &err);
-  size_t ops = 0;
-  for (size_t o = 0; o < hr_op_count; o++) {
-    const hr_op *op = hr_ops[o];
-    bool has_kernel = gpu->functions->kernel(gpu, op->name) != NULL;
-    if (has_kernel != (op->dtypes[HR_CUDA] != 0))
-      fail_msg("%s: the plug-in has %s kernel, the descriptor says otherwise", op->name, has_kernel ? "a" : "no");
-    if (!has_kernel) continue;
-    ops++;
-    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
-      if (!(op->dtypes[HR_CUDA] & HR_DTYPE_BIT(dtypes[d]))) continue;
-      double worst = 0;
-      int runs = 0;
-      for (int s = 0; s < op->n_samples; s++) {
-        trial t = {.op = op, .sample = &op->samples[s]};
-        if (trial_shape(&t, dtypes[d])) runs += sample_check(&t, cpu, gpu, &worst);
+/* A sample with some of its extents replaced, equal ones alike; false: the op refuses it, or it is too large. */
+static bool sample_vary(const hr_op *op, const hr_sample *from, uint64_t number, hr_sample *to) {
+  static const int64_t extents[] = {1,   2,   3,   5,   8,   16,  24,  31,  33,   64,  96,
+                                    127, 128, 130, 200, 256, 257, 512, 777, 1024, 2048};
+  enum { EXTENTS = sizeof extents / sizeof *extents };
+  hr_random_key key = {.seed = 77, .stream = hr__random_stream(op->name)};
+  int64_t old[64], new[64];
+  int known = 0;
+  *to = *from;
+  for (int i = 0; i < to->n_in; i++)
+    for (int d = 0; d < to->in[i].rank && to->in[i].dtype != HR_U8; d++) {
+      int at = 0;
+      while (at < known && old[at] != to->in[i].dim[d])
+        at++;
+      if (at == known) {
+        old[known] = to->in[i].dim[d];
+        bool keep = old[known] == from->index_below || hr__random_below(key, number, (uint64_t)(2 * known), 2) == 0;
+        new[known] = keep ? old[known] : extents[hr__random_below(key, number, (uint64_t)(2 * known + 1), EXTENTS)];
+        known++;
       }
-      print_message("%-12s %-4s %2d runs, GPU within %.1e of the CPU\n", op->name, hr_dtype_name(dtypes[d]), runs,
-                    worst);
-      assert_true(runs > 0);
+      to->in[i].dim[d] = new[at];
+    }
+  hr_desc out[HR_OP_OPERANDS];
+  hr_error err;
+  hr_op_view view = {.in = to->in, .out = out, .n_in = to->n_in, .n_out = op->n_out, .args = to->args};
+  int64_t elements = 0;
+  bool same = true;
+  for (int i = 0; i < to->n_in; i++) {
+    elements += to->in[i].rank ? hr_desc_count(&to->in[i]) : 0;
+    same = same && memcmp(&to->in[i], &from->in[i], sizeof(hr_desc)) == 0;
+  }
+  if (same || elements > LARGEST || op->shape(&view, out, &err) != HR_OK) return false;
+  hr_cost cost = {0};
+  view.out = out;
+  op->cost(&view, &cost);
+  return cost.flops < 2e8;
+}
+
+static bool op_wanted(const hr_op *op) {
+  const char *only = getenv("HEADROOM_OPS");
+  if (!only || !*only) return true;
+  size_t length = strlen(op->name);
+  for (const char *at = only; (at = strstr(at, op->name)); at += length)
+    if ((at == only || at[-1] == ',') && (at[length] == 0 || at[length] == ',')) return true;
+  return false;
+}
+
+static void op_check(const hr_op *op) {
+  const char *cases = getenv("HEADROOM_CASES");
+  bool few = cases && strcmp(cases, "few") == 0;
+  memset(&seen, 0, sizeof seen);
+  for (int s = 0; s < op->n_samples; s++)
+    sample_visit(op, &op->samples[s], s, case_visit);
+  size_t n_large;
+  const large_sample *large = large_samples(&n_large);
+  for (size_t i = 0; !few && i < n_large; i++)
+    if (strcmp(large[i].op, op->name) == 0) sample_visit(op, &large[i].sample, 100 + (int)i, case_visit);
+  for (int s = 0; !few && s < op->n_samples; s++) {
+    int found = 0;
+    for (uint64_t tried = 0; found < RANDOM_SHAPES && tried < RANDOM_TRIES; tried++) {
+      hr_sample varied;
+      if (!sample_vary(op, &op->samples[s], tried + 1000 * (uint64_t)s, &varied)) continue;
+      sample_visit(op, &varied, 1000 * (s + 1) + (int)tried, case_visit);
+      found++;
     }
   }
-  print_message("%zu ops have a CUDA kernel\n", ops);
-  assert_true(ops > 0);
-  hr__device_close(cpu);
+  print_message("%-14s %4d cases, %4d runs, worst %.2f of its tolerance\n", op->name, seen.cases, seen.runs,
+                seen.worst);
+  fflush(stdout);
+}
+
+static void op_test(void **state) {
+  op_check(*state);
 }
 
 int main(void) {
@@ -246,8 +293,23 @@ int main(void) {
     print_error("%s: %s\n", err.place, err.message);
     return 1;
   }
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_ops)};
-  int failed = cmocka_run_group_tests_name("ops on CPU and GPU", tests, NULL, NULL);
+  struct CMUnitTest *tests = calloc(hr_op_count, sizeof *tests);
+  size_t count = 0;
+  if (!tests) return 1;
+  for (size_t o = 0; o < hr_op_count; o++) {
+    const hr_op *op = hr_ops[o];
+    if (op->transfer || !op_wanted(op)) continue; /* copies between tiers are the run's */
+    bool has_kernel = gpu->functions->kernel(gpu, op->name) != NULL;
+    if (!has_kernel || op->dtypes[HR_CUDA] == 0) {
+      print_error("%s has %s kernel, its descriptor says %s\n", op->name, has_kernel ? "a" : "no",
+                  op->dtypes[HR_CUDA] ? "one" : "none");
+      return 1;
+    }
+    tests[count++] =
+        (struct CMUnitTest){.name = op->name, .test_func = op_test, .initial_state = (void *)(uintptr_t)op};
+  }
+  int failed = _cmocka_run_group_tests("ops on CPU and GPU", tests, count, device_setup, device_teardown);
+  free(tests);
   hr__device_close(gpu);
   return failed;
 }

@@ -97,12 +97,13 @@ static void test_recording(void **state) {
   list seen = {0};
   hr_launch launches[4];
   for (int i = 0; i < 4; i++)
-    launches[i] = (hr_launch){&kernel, {.args = &numbers[i], .workspace = &seen, .device = device, .threads = 1}};
+    launches[i] = (hr_launch){.kernel = &kernel,
+                              .call = {.args = &numbers[i], .workspace = &seen, .device = device, .threads = 1}};
   hr_error err = {0};
   hr_recording *good = NULL, *bad = NULL;
   size_t failed = 0;
-  assert_int_equal(device->functions->record(device, launches, 2, &good, &err), HR_OK);
-  assert_int_equal(device->functions->record(device, launches, 4, &bad, &err), HR_OK);
+  assert_int_equal(device->functions->record(device, launches, 2, &good, &failed, &err), HR_OK);
+  assert_int_equal(device->functions->record(device, launches, 4, &bad, &failed, &err), HR_OK);
   assert_int_equal(device->functions->replay(device, good, &failed), HR_OK);
   assert_int_equal(device->functions->replay(device, good, &failed), HR_OK);
   assert_int_equal(device->functions->replay(device, bad, &failed), HR_FAILURE);

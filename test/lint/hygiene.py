@@ -6,7 +6,7 @@ import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SKIP = {'.git'}
+SKIP = {'.git', '.deps'}
 TEXT = ('.c', '.h', '.cu', '.cuh', '.def', '.py', '.md', '.cmake', '.txt', '.yaml', '.json', '.yml', '.sh')
 
 UNFINISHED = re.compile(r'\b(TO' r'DO|FIX' r'ME|XX' r'X|HA' r'CK)\b')

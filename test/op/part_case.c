@@ -153,10 +153,9 @@ static void operand_draw(op_case *c, int i) {
                                               : (double)hr__random_below(key, which, (uint64_t)e, 256);
 }
 
-static bool case_create_as(op_case *c, const hr_op *op, int sample, uint32_t narrow, hr_dtype dtype) {
+bool case_create_as(op_case *c, const hr_op *op, const hr_sample *sample, int number, uint32_t narrow, hr_dtype dtype) {
   hr_error err;
-  *c = (op_case){
-      .op = op, .reference = reference_find(op->name), .sample = &op->samples[sample], .sample_number = sample};
+  *c = (op_case){.op = op, .reference = reference_find(op->name), .sample = sample, .sample_number = number};
   case_control(&c->control);
   for (int i = 0; i < c->sample->n_in; i++) {
     c->in[i] = c->sample->in[i];
@@ -184,7 +183,7 @@ static bool case_create_as(op_case *c, const hr_op *op, int sample, uint32_t nar
 }
 
 bool case_create(op_case *c, const hr_op *op, int sample, uint32_t bf16) {
-  return case_create_as(c, op, sample, bf16, HR_BF16);
+  return case_create_as(c, op, &op->samples[sample], sample, bf16, HR_BF16);
 }
 
 void case_destroy(op_case *c) {
@@ -192,28 +191,32 @@ void case_destroy(op_case *c) {
 }
 
 /* All subsets of the float operands in one 16-bit type; the empty one (as the sample is, mostly all f32) with bf16. */
-static void sample_visit(const hr_op *op, int sample, hr_dtype dtype, void (*visit)(op_case *c)) {
+static void sample_visit_as(const hr_op *op, const hr_sample *sample, int number, hr_dtype dtype,
+                            void (*visit)(op_case *c)) {
   uint32_t floats = 0, narrow = 0;
-  for (int i = 0; i < op->samples[sample].n_in; i++)
-    if (operand_is_float(&op->samples[sample].in[i])) floats |= 1u << i;
+  for (int i = 0; i < sample->n_in; i++)
+    if (operand_is_float(&sample->in[i])) floats |= 1u << i;
   do {
     op_case c;
-    if ((narrow != 0 || dtype == HR_BF16) && case_create_as(&c, op, sample, narrow, dtype)) {
+    if ((narrow != 0 || dtype == HR_BF16) && case_create_as(&c, op, sample, number, narrow, dtype)) {
       visit(&c);
       case_destroy(&c);
     } else if (narrow == 0 && dtype == HR_BF16) {
-      fail_msg("%s refuses its sample %d", op->name, sample);
+      fail_msg("%s refuses its sample %d", op->name, number);
     }
     narrow = (narrow - floats) & floats;
   } while (narrow != 0);
 }
 
+void sample_visit(const hr_op *op, const hr_sample *sample, int number, void (*visit)(op_case *c)) {
+  sample_visit_as(op, sample, number, HR_BF16, visit);
+  sample_visit_as(op, sample, number, HR_F16, visit);
+}
+
 void cases_visit(void (*visit)(op_case *c)) {
   for (size_t o = 0; o < hr_op_count; o++)
-    for (int s = 0; s < hr_ops[o]->n_samples; s++) {
-      sample_visit(hr_ops[o], s, HR_BF16, visit);
-      sample_visit(hr_ops[o], s, HR_F16, visit);
-    }
+    for (int s = 0; s < hr_ops[o]->n_samples; s++)
+      sample_visit(hr_ops[o], &hr_ops[o]->samples[s], s, visit);
 }
 
 /* ---- running ---- */
@@ -235,7 +238,7 @@ static void guards_check(const op_case *c, const char *what, int number, const v
       case_fail(c, "wrote outside of %s %d", what, number);
 }
 
-static hr_tensor tensor_make(const hr_desc *desc, void *data) {
+hr_tensor tensor_make(const hr_desc *desc, void *data) {
   hr_tensor tensor = {.data = data, .desc = *desc};
   int64_t step = 1;
   for (int i = desc->rank - 1; i >= 0; i--) {

@@ -30,8 +30,13 @@ typedef struct op_case {
 /* Calls `visit` with every case: op x sample x accepted float types. Absent operands stay as the sample has them. */
 void cases_visit(void (*visit)(op_case *c));
 
+/* The same for one sample, which need not be the op's own; `number` is for messages and draws other operands. */
+void sample_visit(const hr_op *op, const hr_sample *sample, int number, void (*visit)(op_case *c));
+
 /* The case of one sample with the float operands of `bf16` (bit i) in bf16; false when the op refuses it. */
 bool case_create(op_case *c, const hr_op *op, int sample, uint32_t bf16);
+/* The same for any sample, with the operands of `narrow` in any type. */
+bool case_create_as(op_case *c, const hr_op *op, const hr_sample *sample, int number, uint32_t narrow, hr_dtype dtype);
 void case_destroy(op_case *c);
 hr_op_view case_view(const op_case *c);
 bool case_has(const op_case *c, hr_dtype dtype); /* among operands and results */
@@ -59,6 +64,9 @@ run_result case_reference(op_case *c); /* values only */
 int device_setup(void **state);
 int device_teardown(void **state);
 hr_device *device_get(void);
+
+/* A dense operand. */
+hr_tensor tensor_make(const hr_desc *desc, void *data);
 
 /* Element i of a dense array, and back with rounding. */
 double element_read(hr_dtype dtype, const void *data, int64_t i);

@@ -221,6 +221,51 @@ static void the_fingerprint_tells_plans_apart(void **state) {
   hr__plan_destroy(plan);
 }
 
+/* On a GPU fixed costs are what the driver reports, library code, and the recorded graph; a program takes time of its
+ * own beside its nodes. */
+static void a_gpu_has_fixed_costs_of_its_own(void **state) {
+  fixture *f = *state;
+  f->facts.kind = HR_CUDA;
+  f->facts.threads = 1;
+  f->facts.fixed_bytes = (uint64_t)500 << 20;
+  strcpy(f->facts.name, "NVIDIA H200");
+  hr_id x = input(f, "x", 4, 16), a = hr__add(&f->b, x, x, 1);
+  hr__program_set_output(&f->b, "a", a);
+  plan_it(f);
+  const hr_tier_plan *tier = &f->plan->tiers[HR_TIER_DEVICE];
+  assert_true(tier->fixed_bytes == f->facts.fixed_bytes + HR_CUDA_LIBRARY_BYTES + HR_CUDA_NODE_BYTES);
+  assert_true(tier->peak_bytes == tier->arena_bytes + tier->fixed_bytes);
+  hr_rates rates;
+  hr__rates_default(&f->facts, &rates);
+  assert_true(f->plan->programs[0].seconds == f->plan->seconds_of_node[0] + rates.gpu.program_seconds);
+  assert_true(f->plan->seconds_of_node[0] > 0);
+  hr__rates_fini(&rates);
+}
+
+/* What a GPU's program leaves to the CPU takes the CPU's time and threads. */
+static void nodes_on_the_host_take_its_rates(void **state) {
+  fixture *f = *state;
+  hr_facts gpu = f->facts;
+  gpu.kind = HR_CUDA;
+  gpu.threads = 1;
+  hr_id x = input(f, "x", 1024, 4096), a = hr__add(&f->b, x, x, 1);
+  hr__program_set_output(&f->b, "a", a);
+  plan_it(f);
+  f->graph->nodes[0].place = HR_ON_HOST;
+  hr_rates rates, host;
+  hr_error err = {0};
+  hr__rates_default(&gpu, &rates);
+  hr__rates_default(&f->facts, &host);
+  rates.host = &host;
+  hr_plan *plan = NULL;
+  assert_int_equal(hr__plan_build(f->graph, &gpu, &rates, &(hr_plan_options){.accumulation = 1}, &plan, &err), HR_OK);
+  assert_true(plan->seconds_of_node[0] == f->plan->seconds_of_node[0]);
+  assert_int_equal(plan->threads_of_node[0], f->plan->threads_of_node[0]);
+  hr__plan_destroy(plan);
+  hr__rates_fini(&rates);
+  hr__rates_fini(&host);
+}
+
 static void alignment_is_kept(void **state) {
   fixture *f = *state;
   f->facts.alignment = 256;
@@ -305,6 +350,8 @@ int main(void) {
       PLAN_TEST(programs_share_the_room_above),
       PLAN_TEST(the_fingerprint_tells_plans_apart),
       PLAN_TEST(alignment_is_kept),
+      PLAN_TEST(a_gpu_has_fixed_costs_of_its_own),
+      PLAN_TEST(nodes_on_the_host_take_its_rates),
       PLAN_TEST(a_missing_kernel_is_named),
       PLAN_TEST(the_verdict_names_the_owners),
   };

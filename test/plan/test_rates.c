@@ -105,6 +105,86 @@ static void shapes_between_are_interpolated(void **state) {
   hr__rates_fini(&rates);
 }
 
+/* --- GPUs ------------------------------------------------------------------------------------------------------- */
+
+static hr_facts gpu_facts(const char *name) {
+  hr_facts facts = {.kind = HR_CUDA, .alignment = 256, .threads = 1, .version = "driver 1, CUDA 2"};
+  strcpy(facts.name, name);
+  return facts;
+}
+
+static double gpu_seconds(const hr_rates *rates, int64_t m, int64_t n, int64_t k, hr_dtype dtype) {
+  hr_cost cost = product_cost(m, n, k);
+  cost.products[0].dtype = dtype;
+  return hr__rates_seconds(rates, &cost, 1);
+}
+
+/* Figures of the H200: 790 TFLOP/s in large bf16 products, and a layer of 4096 x 2048 x 2048 at 675. */
+static void a_gpu_has_rates_by_type(void **state) {
+  (void)state;
+  hr_facts facts = gpu_facts("NVIDIA H200");
+  hr_rates rates;
+  hr__rates_default(&facts, &rates);
+  assert_int_equal(rates.threads, 1);
+  double large = gpu_seconds(&rates, 8192, 8192, 8192, HR_BF16), flops = 2.0 * 8192 * 8192 * 8192;
+  assert_true(flops / large > 700e12 && flops / large < 800e12);
+  double layer = 2.0 * 4096 * 2048 * 2048 / gpu_seconds(&rates, 4096, 2048, 2048, HR_BF16);
+  assert_true(layer > 550e12 && layer < 720e12);
+  assert_true(gpu_seconds(&rates, 4096, 4096, 4096, HR_F32) > 8 * gpu_seconds(&rates, 4096, 4096, 4096, HR_BF16));
+  assert_near(gpu_seconds(&rates, 4096, 4096, 4096, HR_F16), gpu_seconds(&rates, 4096, 4096, 4096, HR_BF16));
+  /* thin ones take as long as their matrices take to be moved */
+  assert_true(gpu_seconds(&rates, 4096, 16384, 8, HR_BF16) > 4096.0 * 16384 * 2 / 4.8e12);
+  assert_true(gpu_seconds(&rates, 4096, 16384, 8, HR_BF16) < 60e-6);
+
+  hr_cost attention = {.op_class = HR_CLASS_ATTENTION, .flops = 1e12};
+  double wide = hr__rates_seconds(&rates, &attention, 1);
+  attention.narrow = true;
+  assert_true(wide > 5 * hr__rates_seconds(&rates, &attention, 1));
+  assert_true(rates.gpu.program_seconds > 0 && rates.gpu.program_seconds < 1e-3);
+  hr__rates_fini(&rates);
+}
+
+/* Measured bf16 products say nothing of f32, and all of f16. */
+static void measured_types_stay_apart(void **state) {
+  (void)state;
+  hr_facts facts = gpu_facts("NVIDIA H200");
+  hr_rates rates;
+  hr_error err = {0};
+  hr__rates_default(&facts, &rates);
+  double f32 = gpu_seconds(&rates, 1024, 1024, 1024, HR_F32),
+         launch = rates.classes[HR_CLASS_PRODUCT][0].overhead_seconds;
+  hr_product_rate rate = {product_cost(1024, 1024, 1024).products[0], 0.5, 1};
+  rate.product.dtype = HR_BF16;
+  assert_int_equal(hr__rates_add(&rates, &rate, &err), HR_OK);
+  assert_near(gpu_seconds(&rates, 1024, 1024, 1024, HR_BF16), 0.5 + launch);
+  assert_near(gpu_seconds(&rates, 1024, 1024, 1024, HR_F16), 0.5 + launch);
+  assert_near(gpu_seconds(&rates, 1024, 1024, 1024, HR_F32), f32);
+  hr__rates_fini(&rates);
+}
+
+static void faster_gpus_are_faster(void **state) {
+  (void)state;
+  static const char *const order[] = {"NVIDIA GeForce RTX 3060", "NVIDIA GeForce RTX 3090", "NVIDIA A100-SXM4-80GB",
+                                      "NVIDIA H200"};
+  double product = 1, stream = 1;
+  for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+    hr_facts facts = gpu_facts(order[i]);
+    hr_rates rates;
+    hr__rates_default(&facts, &rates);
+    hr_cost cost = {.op_class = HR_CLASS_STREAM_16, .bytes = 1 << 28};
+    assert_true(gpu_seconds(&rates, 4096, 4096, 4096, HR_BF16) < product);
+    assert_true(hr__rates_seconds(&rates, &cost, 1) < stream);
+    product = gpu_seconds(&rates, 4096, 4096, 4096, HR_BF16);
+    stream = hr__rates_seconds(&rates, &cost, 1);
+    hr__rates_fini(&rates);
+  }
+  hr_facts unknown = gpu_facts("NVIDIA Something New");
+  hr_rates rates;
+  hr__rates_default(&unknown, &rates);
+  assert_true(gpu_seconds(&rates, 4096, 4096, 4096, HR_BF16) > 0 && rates.copies.host_bytes_per_second > 1e9);
+  hr__rates_fini(&rates);
+}
+
 /* --- the cache file --------------------------------------------------------------------------------------------- */
 
 static char folder[] = "/tmp/headroom-rates-XXXXXX";
@@ -157,6 +237,38 @@ static void saved_rates_come_back(void **state) {
   assert_false(loaded.measured);
   hr__rates_fini(&loaded);
   hr__rates_fini(&rates);
+}
+
+/* Rates of a GPU come back with the same driver and libraries, and not with others. */
+static void rates_of_a_gpu_come_back(void **state) {
+  (void)state;
+  hr_facts facts = gpu_facts("NVIDIA H200");
+  hr_rates rates, loaded;
+  hr_error err = {0};
+  hr_arena arena = {0};
+  hr__rates_default(&facts, &rates);
+  rates.gpu.product_flops[HR_BF16] = 1.25e14;
+  rates.gpu.attention_16.flops_per_second = 2.5e14;
+  rates.gpu.program_seconds = 3e-5;
+  assert_int_equal(hr__rates_save(&facts, &rates, &err), HR_OK);
+  assert_int_equal(hr__rates_load(&facts, &loaded, &err), HR_OK);
+  assert_true(loaded.measured);
+  assert_memory_equal(&loaded.gpu, &rates.gpu, sizeof rates.gpu);
+  hr__rates_fini(&loaded);
+  hr_facts other = facts;
+  strcpy(other.version, "driver 2, CUDA 2");
+  assert_int_equal(hr__rates_load(&other, &loaded, &err), HR_OK);
+  assert_false(loaded.measured);
+  hr__rates_fini(&loaded);
+  rates.gpu.program_seconds = -1;
+  assert_int_equal(hr__rates_save(&facts, &rates, &err), HR_OK);
+  assert_int_equal(hr__rates_load(&facts, &loaded, &err), HR_OK);
+  assert_false(loaded.measured);
+  assert_true(loaded.gpu.program_seconds > 0);
+  hr__rates_fini(&loaded);
+  assert_int_equal(remove(hr__rates_path(&facts, &arena)), 0);
+  hr__rates_fini(&rates);
+  hr__arena_fini(&arena);
 }
 
 static void file_write(const char *path, const char *text, size_t bytes) {
@@ -239,6 +351,10 @@ int main(void) {
       cmocka_unit_test(more_threads_pay_more_on_larger_machines),
       cmocka_unit_test(measured_products_count_exactly),
       cmocka_unit_test(shapes_between_are_interpolated),
+      cmocka_unit_test(a_gpu_has_rates_by_type),
+      cmocka_unit_test(measured_types_stay_apart),
+      cmocka_unit_test(faster_gpus_are_faster),
+      cmocka_unit_test_setup_teardown(rates_of_a_gpu_come_back, cache_setup, cache_teardown),
       cmocka_unit_test_setup_teardown(saved_rates_come_back, cache_setup, cache_teardown),
       cmocka_unit_test_setup_teardown(a_damaged_file_means_defaults, cache_setup, cache_teardown),
       cmocka_unit_test(without_a_home_there_are_defaults),

@@ -22,14 +22,14 @@ static void test_cases(void **state) {
   hr_error err = {0};
   assert_int_equal(hr__cpu_open(&device, &err), HR_OK);
   hr_bench_ring ring;
-  assert_int_equal(hr__bench_ring_create(&ring, &err), HR_OK);
+  assert_int_equal(hr__bench_ring_create(device, &ring, &err), HR_OK);
   size_t count;
-  const hr_bench_case *cases = hr__bench_cases(&count);
+  const hr_bench_case *cases = hr__bench_cases(HR_CPU, &count);
   bool classes[HR_CLASS_COUNT] = {false};
   for (size_t i = 0; i < count; i++) {
     double seconds = 0;
     hr_cost cost;
-    hr_status status = hr__bench_op(device, &ring, &cases[i], device->facts.threads, &seconds, &cost, &err);
+    hr_status status = hr__bench_op(&ring, &cases[i], device->facts.threads, &seconds, &cost, &err);
     if (status != HR_OK) fail_msg("%s: %s", cases[i].op->name, err.message);
     if (!(seconds > 0 && seconds < 30)) fail_msg("%s took %g s", cases[i].op->name, seconds);
     assert_int_equal(cost.op_class, cases[i].op_class);
@@ -138,6 +138,53 @@ static void test_nodes(void **state) {
   }
 }
 
+/* --- as on a GPU -------------------------------------------------------------------------------------------------- */
+
+/* The CPU in the clothes of a GPU: kernels by name, memory through arenas, time through recordings. */
+static const hr_kernel *named_kernel(hr_device *device, const char *name) {
+  (void)device;
+  const hr_op *op = hr__op_find(name);
+  return op ? &op->cpu : NULL;
+}
+
+static void test_recorded_nodes(void **state) {
+  (void)state;
+  net n;
+  hr_error err = {0};
+  net_open(&n, HR_F32);
+  hr_device_functions functions = *n.device->functions;
+  functions.kernel = named_kernel;
+  hr_device gpu = *n.device;
+  gpu.functions = &functions;
+  gpu.facts.kind = HR_CUDA;
+  gpu.facts.threads = 1;
+  gpu.facts.memory_bytes = (uint64_t)1 << 30;
+  strcpy(gpu.facts.name, "NVIDIA H200");
+  hr_rates rates;
+  hr__rates_default(&gpu.facts, &rates);
+  assert_int_equal(hr__measure_nodes(&gpu, n.graph, &rates, &err), HR_OK);
+  assert_int_equal(rates.n_ops, 3);
+  for (size_t i = 0; i < rates.n_ops; i++)
+    assert_true(rates.ops[i].seconds > 0 && rates.ops[i].seconds < 1);
+  hr__rates_fini(&rates);
+
+  /* all that is too large for the memory is left out */
+  gpu.facts.memory_bytes = 1000;
+  hr__rates_default(&gpu.facts, &rates);
+  assert_int_equal(hr__measure_nodes(&gpu, n.graph, &rates, &err), HR_OK);
+  assert_int_equal(rates.n_ops, 0);
+  hr__rates_fini(&rates);
+
+  if (getenv("HR_TEST_MEASURE")) { /* a layer of 1 B parameters takes the CPU a while */
+    gpu.facts.memory_bytes = (uint64_t)8 << 30;
+    assert_int_equal(hr__measure_quick(&gpu, &rates, &err), HR_OK);
+    assert_true(rates.measured && rates.n_products == 12 && rates.gpu.product_flops[HR_BF16] < 10e12);
+    assert_true(rates.copies.host_bytes_per_second > 1e8 && rates.gpu.program_seconds < 1);
+    hr__rates_fini(&rates);
+  }
+  net_close(&n);
+}
+
 /* A file with one wrong entry is not believed at all. */
 static void test_damaged_file(void **state) {
   (void)state;
@@ -216,8 +263,9 @@ static void test_whole(void **state) {
 
 int main(void) {
   hr_test_faults_install();
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases),       cmocka_unit_test(test_products),
-                                     cmocka_unit_test(test_nodes),       cmocka_unit_test(test_damaged_file),
-                                     cmocka_unit_test(test_file_faults), cmocka_unit_test(test_whole)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases),          cmocka_unit_test(test_products),
+                                     cmocka_unit_test(test_nodes),          cmocka_unit_test(test_damaged_file),
+                                     cmocka_unit_test(test_recorded_nodes), cmocka_unit_test(test_file_faults),
+                                     cmocka_unit_test(test_whole)};
   return cmocka_run_group_tests(tests, cache_open, cache_close);
 }

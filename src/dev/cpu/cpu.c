@@ -82,8 +82,7 @@ static void touch_task(void *arg, int64_t task, int worker) {
     *(volatile char *)(t->base + at) = 0;
 }
 
-static hr_status cpu_arena_create(hr_device *device, hr_tier tier, size_t bytes, void **base, hr_error *err) {
-  (void)tier;
+hr_status hr__host_memory_create(hr_pool *pool, size_t bytes, void **base, hr_error *err) {
   *base = NULL;
   if (bytes == 0) return HR_OK;
   /* Touching more than there is would end the process without a word. */
@@ -97,14 +96,23 @@ static hr_status cpu_arena_create(hr_device *device, hr_tier tier, size_t bytes,
   madvise(mapping, bytes, MADV_HUGEPAGE); /* a hint: kernels without huge pages refuse it */
   touch t = {mapping, bytes};
   int64_t tasks = (int64_t)((bytes - 1) / TOUCH_BYTES) + 1;
-  hr__pool_run(device->pool, device->facts.threads, tasks, touch_task, &t);
+  hr__pool_run(pool, hr__pool_threads(pool), tasks, touch_task, &t);
   *base = mapping;
   return HR_OK;
 }
 
+void hr__host_memory_destroy(void *base, size_t bytes) {
+  if (base) munmap(base, bytes);
+}
+
+static hr_status cpu_arena_create(hr_device *device, hr_tier tier, size_t bytes, void **base, hr_error *err) {
+  (void)tier;
+  return hr__host_memory_create(device->pool, bytes, base, err);
+}
+
 static void cpu_arena_destroy(hr_device *device, hr_tier tier, void *base, size_t bytes) {
   (void)device, (void)tier;
-  if (base) munmap(base, bytes);
+  hr__host_memory_destroy(base, bytes);
 }
 
 static hr_status cpu_copy(hr_device *device, hr_copy kind, void *to, const void *from, size_t bytes, hr_error *err) {
@@ -124,8 +132,9 @@ struct hr_recording {
 };
 
 static hr_status cpu_record(hr_device *device, const hr_launch *launches, size_t count, hr_recording **out,
-                            hr_error *err) {
+                            size_t *failed, hr_error *err) {
   (void)device;
+  *failed = count;
   hr_recording *recording = hr__alloc(sizeof *recording);
   if (!recording) return hr__nomem(err);
   *recording = (hr_recording){launches, count};
@@ -162,7 +171,6 @@ static hr_status cpu_process_bytes(hr_device *device, uint64_t *bytes, hr_error 
 }
 
 static void cpu_destroy(hr_device *device) {
-  hr__pool_destroy(device->pool);
   hr__free(device);
 }
 

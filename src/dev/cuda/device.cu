@@ -1,9 +1,11 @@
-/* The CUDA device: one GPU, one stream, one arena per tier, recordings as CUDA graphs. */
+/* The CUDA device: one GPU, one arena per tier; launches and recordings are in recording.cu, copies from and to memory
+ * that is not pinned in staging.cu. */
 #include <stdio.h>
 #include <string.h>
 
 #include "dev/cuda/cublaslt.h"
-#include "dev/cuda/launch.cuh"
+#include "dev/cuda/cudnn.h"
+#include "dev/cuda/device.cuh"
 #include "dev/cuda/nvml.h"
 
 /* launchers.inc is generated: one HR_LAUNCHER(op) for every op of ops.def whose source has a .cu file. */
@@ -20,61 +22,61 @@ static const struct {
 #undef HR_LAUNCHER
 };
 
-struct hr_recording {
-  cudaGraphExec_t graph;
-  size_t count; /* launches inside */
-};
-
-static hr_cuda_state *state_of(hr_device *device) {
-  return (hr_cuda_state *)device->state;
-}
-
-static hr_status cuda_fail(const hr_cuda_state *state, hr_error *err, const char *what, cudaError_t error) {
+hr_status hr__cuda_fail(const hr_cuda_state *state, hr_error *err, const char *what, cudaError_t error) {
   cudaGetLastError(); /* errors that do not stick end here */
   return state->host.fail(err, error == cudaErrorMemoryAllocation ? HR_NOMEM : HR_FAILURE, "CUDA", NULL, "%s: %s", what,
                           cudaGetErrorString(error));
 }
 
-static hr_status arena_create(hr_device *device, hr_tier tier, size_t bytes, void **base, hr_error *err) {
+/* The host tier: taken, touched and refused as on the CPU device, then pinned. */
+static hr_status host_arena_create(hr_device *device, size_t bytes, void **base, hr_error *err) {
   hr_cuda_state *state = state_of(device);
-  bool host = tier == HR_TIER_HOST;
+  hr_status status = state->host.memory_create(device->pool, bytes, base, err);
+  if (status != HR_OK) return status;
+  cudaError_t error = cudaHostRegister(*base, bytes, cudaHostRegisterDefault);
+  if (error == cudaSuccess) return HR_OK;
+  state->host.memory_destroy(*base, bytes);
   *base = nullptr;
-  if (tier == HR_TIER_DISK) return state->host.fail(err, HR_UNSUPPORTED, NULL, NULL, "the disk tier has no arena");
-  if (bytes == 0) return HR_OK;
-  cudaError_t error = host ? cudaHostAlloc(base, bytes, cudaHostAllocDefault) : cudaMalloc(base, bytes);
+  cudaGetLastError();
+  return state->host.fail(err, HR_NO_FIT, NULL, "keep less on the host: lower memory.host_budget",
+                          "cannot pin %zu bytes of host memory for copies to the GPU: %s", bytes,
+                          cudaGetErrorString(error));
+}
+
+static hr_status device_arena_create(hr_device *device, size_t bytes, void **base, hr_error *err) {
+  hr_cuda_state *state = state_of(device);
+  cudaError_t error = cudaMalloc(base, bytes);
   if (error != cudaSuccess) {
     cudaGetLastError();
-    return state->host.fail(err, HR_NOMEM, NULL, "free memory on the GPU or lower memory.budget",
-                            "cannot take %zu bytes of %s memory: %s", bytes, host ? "pinned host" : "GPU",
-                            cudaGetErrorString(error));
-  }
-  if (host) {
-    memset(*base, 0, bytes);
-    return HR_OK;
+    *base = nullptr;
+    return state->host.fail(err, HR_NO_FIT, NULL, "free memory on the GPU or lower memory.budget",
+                            "cannot take %zu bytes of GPU memory: %s", bytes, cudaGetErrorString(error));
   }
   error = cudaMemsetAsync(*base, 0, bytes, state->stream);
   if (error == cudaSuccess) error = cudaStreamSynchronize(state->stream);
   if (error == cudaSuccess) return HR_OK;
   cudaFree(*base);
   *base = nullptr;
-  return cuda_fail(state, err, "cannot clear the arena", error);
+  return hr__cuda_fail(state, err, "cannot clear the arena", error);
+}
+
+static hr_status arena_create(hr_device *device, hr_tier tier, size_t bytes, void **base, hr_error *err) {
+  *base = nullptr;
+  if (tier == HR_TIER_DISK)
+    return state_of(device)->host.fail(err, HR_UNSUPPORTED, NULL, NULL, "the disk tier has no arena");
+  if (bytes == 0) return HR_OK;
+  return tier == HR_TIER_HOST ? host_arena_create(device, bytes, base, err)
+                              : device_arena_create(device, bytes, base, err);
 }
 
 static void arena_destroy(hr_device *device, hr_tier tier, void *base, size_t bytes) {
-  (void)bytes;
   cudaStreamSynchronize(state_of(device)->stream);
-  if (tier == HR_TIER_HOST)
-    cudaFreeHost(base);
-  else
+  if (tier == HR_TIER_HOST) {
+    cudaHostUnregister(base);
+    state_of(device)->host.memory_destroy(base, bytes);
+  } else {
     cudaFree(base);
-}
-
-static hr_status device_copy(hr_device *device, hr_copy kind, void *to, const void *from, size_t bytes, hr_error *err) {
-  hr_cuda_state *state = state_of(device);
-  cudaMemcpyKind direction = kind == HR_COPY_TO_DEVICE ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
-  cudaError_t error = cudaMemcpyAsync(to, from, bytes, direction, state->stream);
-  if (error == cudaSuccess) error = cudaStreamSynchronize(state->stream);
-  return error == cudaSuccess ? HR_OK : cuda_fail(state, err, "copy failed", error);
+  }
 }
 
 static const hr_kernel *device_kernel(hr_device *device, const char *op_name) {
@@ -84,90 +86,44 @@ static const hr_kernel *device_kernel(hr_device *device, const char *op_name) {
   return nullptr;
 }
 
-static hr_status device_launch(hr_device *device, const hr_launch *launch) {
-  state_of(device)->counts.launches++;
-  return launch->kernel->run(&launch->call);
-}
-
-static const hr_cuda_launcher *launcher_of(const hr_kernel *kernel) {
-  return (const hr_cuda_launcher *)kernel; /* its first member, and kernels come from no other place */
-}
-
-/* Runs launches[i] and those of its neighbours that go together with it; *i moves on behind them. */
-static hr_status launches_run(const hr_launch *launches, size_t count, size_t *i) {
-  const hr_launch *first = &launches[*i];
-  const hr_cuda_launcher *launcher = launcher_of(first->kernel);
-  size_t many = 1;
-  while (launcher->run_many && *i + many < count && first[many].kernel == first->kernel)
-    many++;
-  hr_status status = many > 1 ? launcher->run_many(first, many) : first->kernel->run(&first->call);
-  if (status == HR_OK) *i += many;
-  return status;
-}
-
-/* Runs all launches into a stream under capture. On failure *failed is the launch that was refused. */
-static cudaError_t launches_capture(hr_cuda_state *state, const hr_launch *launches, size_t count, cudaGraph_t *graph,
-                                    size_t *failed) {
-  cudaError_t error = cudaStreamBeginCapture(state->stream, cudaStreamCaptureModeRelaxed);
-  if (error != cudaSuccess) return error;
-  size_t i = 0;
-  while (i < count && launches_run(launches, count, &i) == HR_OK)
-    continue;
-  *failed = i;
-  error = cudaStreamEndCapture(state->stream, graph);
-  if (i < count && error == cudaSuccess) {
-    cudaGraphDestroy(*graph);
-    return cudaErrorLaunchFailure;
-  }
-  return error;
-}
-
-static hr_status device_record(hr_device *device, const hr_launch *launches, size_t count, hr_recording **out,
-                               hr_error *err) {
+static hr_status device_synchronize(hr_device *device, hr_error *err) {
   hr_cuda_state *state = state_of(device);
-  hr_recording *recording = (hr_recording *)state->host.alloc(sizeof *recording);
-  if (!recording) return state->host.fail(err, HR_NOMEM, NULL, NULL, "out of memory");
-  *recording = hr_recording{nullptr, count};
-
-  cudaGraph_t graph = nullptr;
-  size_t failed = count;
-  cudaError_t error = launches_capture(state, launches, count, &graph, &failed);
-  if (error == cudaSuccess) {
-    error = cudaGraphInstantiate(&recording->graph, graph, 0);
-    cudaGraphDestroy(graph);
-  }
-  /* What a graph needs on the device is taken now, not at the first replay. */
-  if (error == cudaSuccess) error = cudaGraphUpload(recording->graph, state->stream);
-  if (error == cudaSuccess) error = cudaStreamSynchronize(state->stream);
-  if (error != cudaSuccess) {
-    if (recording->graph) cudaGraphExecDestroy(recording->graph);
-    state->host.free(recording);
-    cudaGetLastError();
-    return state->host.fail(err, HR_FAILURE, "CUDA", NULL, "cannot record launch %zu of %zu: %s", failed, count,
-                            cudaGetErrorString(error));
-  }
-  state->counts.graphs++;
-  *out = recording;
+  cudaError_t error = cudaStreamSynchronize(state->stream);
+  if (error != cudaSuccess) return hr__cuda_fail(state, err, "the GPU reported", error);
+  if (device->failed) return state->host.fail(err, HR_FAILURE, NULL, NULL, "a kernel on the host failed");
   return HR_OK;
 }
 
-/* A graph fails as a whole: which launch it was is not known. */
-static hr_status device_replay(hr_device *device, hr_recording *recording, size_t *failed) {
+/* Of courier threads: on streams that are used for nothing else while programs run. Nothing is ordered with launches;
+ * see mark and reach for what has to be. */
+static hr_status copy_beside(hr_device *device, hr_copy kind, void *to, const void *from, size_t bytes, hr_error *err) {
   hr_cuda_state *state = state_of(device);
-  *failed = recording->count;
-  state->counts.graph_launches++;
-  return cudaGraphLaunch(recording->graph, state->stream) == cudaSuccess ? HR_OK : HR_FAILURE;
+  bool in = kind == HR_COPY_TO_DEVICE;
+  cudaStream_t stream = in ? state->copy_in : state->copy_out;
+  cudaError_t error = cudaMemcpyAsync(to, from, bytes, in ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, stream);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+  return error == cudaSuccess ? HR_OK : hr__cuda_fail(state, err, "copy failed", error);
 }
 
-static void recording_destroy(hr_device *device, hr_recording *recording) {
-  cudaStreamSynchronize(state_of(device)->stream);
-  cudaGraphExecDestroy(recording->graph);
-  state_of(device)->host.free(recording);
+/* A mark is an event. Threads that wait for it sleep: they have time. */
+static hr_status device_mark(hr_device *device, hr_mark **mark, hr_error *err) {
+  hr_cuda_state *state = state_of(device);
+  cudaEvent_t event = (cudaEvent_t)*mark;
+  cudaError_t error = cudaSuccess;
+  if (!event) error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync);
+  *mark = (hr_mark *)event;
+  if (error == cudaSuccess) error = cudaEventRecord(event, state->stream);
+  return error == cudaSuccess ? HR_OK : hr__cuda_fail(state, err, "cannot mark a place", error);
 }
 
-static hr_status device_synchronize(hr_device *device, hr_error *err) {
-  cudaError_t error = cudaStreamSynchronize(state_of(device)->stream);
-  return error == cudaSuccess ? HR_OK : cuda_fail(state_of(device), err, "the GPU reported", error);
+static hr_status device_reach(hr_device *device, hr_mark *mark, hr_error *err) {
+  cudaError_t error = cudaEventSynchronize((cudaEvent_t)mark);
+  return error == cudaSuccess ? HR_OK : hr__cuda_fail(state_of(device), err, "the GPU reported", error);
+}
+
+static void mark_destroy(hr_device *device, hr_mark *mark) {
+  (void)device;
+  cudaEventDestroy((cudaEvent_t)mark);
 }
 
 static hr_status process_bytes(hr_device *device, uint64_t *bytes, hr_error *err) {
@@ -183,26 +139,53 @@ static hr_status process_bytes(hr_device *device, uint64_t *bytes, hr_error *err
 static void device_destroy(hr_device *device) {
   hr_cuda_state *state = state_of(device);
   void (*release)(void *) = state->host.free;
+  if (state->stream) cudaStreamSynchronize(state->stream); /* an event or a piece may still be in use */
+  hr__cudnn_destroy(state);
   hr__lt_destroy(state);
-  if (state->stream) cudaStreamDestroy(state->stream);
+  hr__staging_destroy(state);
+  if (state->fork) cudaEventDestroy(state->fork);
+  for (cudaStream_t stream : {state->on_host, state->copy_out, state->copy_in, state->stream})
+    if (stream) cudaStreamDestroy(stream);
   release(state);
   release(device);
 }
 
-static const hr_device_functions functions = {arena_create,       arena_destroy, device_copy,    device_kernel,
-                                              device_launch,      device_record, device_replay,  recording_destroy,
-                                              device_synchronize, process_bytes, device_destroy, nullptr};
+static const hr_device_functions functions = {
+    arena_create,       arena_destroy,   hr__cuda_copy,   device_kernel,
+    hr__cuda_launch,    hr__cuda_record, hr__cuda_replay, hr__cuda_recording_destroy,
+    device_synchronize, process_bytes,   device_destroy,  copy_beside,
+    device_mark,        device_reach,    mark_destroy,    true};
 
-/* Lazily loaded code takes device memory at its first use: asking for its attributes loads it now. */
-static cudaError_t functions_load(void) {
+/* Lazily loaded code takes device memory at its first use: asking for its attributes loads it now. *local_bytes: the
+ * most that a thread of any of it has outside of registers. */
+static cudaError_t functions_load(size_t *local_bytes) {
+  *local_bytes = 0;
   for (const auto &entry : launchers)
     for (const void *function : entry.launcher->functions) {
       if (!function) break;
       cudaFuncAttributes attributes;
       cudaError_t error = cudaFuncGetAttributes(&attributes, function);
       if (error != cudaSuccess) return error;
+      if (attributes.localSizeBytes > *local_bytes) *local_bytes = attributes.localSizeBytes;
     }
   return cudaSuccess;
+}
+
+/* What the context sets aside for every thread the GPU can hold, and for printing and allocating in kernels, which ours
+ * do not do. The driver rounds up to what it needs; that it may refuse a limit does no harm. */
+static void limits_set(size_t stack_bytes) {
+  cudaDeviceSetLimit(cudaLimitStackSize, stack_bytes);
+  cudaDeviceSetLimit(cudaLimitMallocHeapSize, 1 << 16);
+  cudaDeviceSetLimit(cudaLimitPrintfFifoSize, 1 << 16);
+  cudaGetLastError();
+}
+
+static cudaError_t streams_create(hr_cuda_state *state) {
+  cudaError_t error = cudaSuccess;
+  for (cudaStream_t *stream : {&state->stream, &state->copy_in, &state->copy_out, &state->on_host})
+    if (error == cudaSuccess) error = cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking);
+  if (error == cudaSuccess) error = cudaEventCreateWithFlags(&state->fork, cudaEventDisableTiming);
+  return error == cudaSuccess ? hr__staging_create(state) : error;
 }
 
 static hr_status gpu_find(const hr_cuda_host *host, hr_error *err) {
@@ -223,28 +206,45 @@ static hr_status gpu_find(const hr_cuda_host *host, hr_error *err) {
   return HR_OK;
 }
 
-/* Context, stream and library handle; notes what others hold on the GPU before there is a context. */
+static void facts_version(hr_facts *facts, int capability) {
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  facts->capability = capability;
+  snprintf(facts->version, sizeof facts->version, "driver %d, CUDA %d", driver, CUDART_VERSION);
+}
+
+enum { STACK_BYTES = 256 }; /* before it is known what kernels need */
+
+/* Context, streams and library handle; notes what others hold on the GPU before there is a context. */
 static hr_status gpu_start(hr_device *device, hr_error *err) {
   hr_cuda_state *state = state_of(device);
   char bus[32];
   cudaError_t error = cudaDeviceGetPCIBusId(bus, sizeof bus, 0);
   if (error == cudaSuccess) {
     hr__nvml_begin(bus);
+    cudaSetDeviceFlags(cudaDeviceScheduleSpin); /* waiting is all there is to do; refused when there is a context */
+    cudaGetLastError();
     error = cudaSetDevice(0);
   }
-  if (error == cudaSuccess) error = cudaFree(nullptr);
+  if (error == cudaSuccess) {
+    limits_set(STACK_BYTES);
+    error = cudaFree(nullptr);
+  }
   cudaDeviceProp properties;
   if (error == cudaSuccess) error = cudaGetDeviceProperties(&properties, 0);
-  if (error != cudaSuccess) return cuda_fail(state, err, "cannot open GPU 0", error);
+  if (error != cudaSuccess) return hr__cuda_fail(state, err, "cannot open GPU 0", error);
   if (properties.major < 8)
     return state->host.fail(err, HR_UNSUPPORTED, NULL, "use memory.device: cpu",
                             "%s has compute capability %d.%d; 8.0 is the least that is supported", properties.name,
                             properties.major, properties.minor);
-  error = cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking);
-  if (error == cudaSuccess) error = functions_load();
-  if (error != cudaSuccess) return cuda_fail(state, err, "cannot start on GPU 0", error);
+  error = streams_create(state);
+  size_t local_bytes = 0;
+  if (error == cudaSuccess) error = functions_load(&local_bytes);
+  if (local_bytes > STACK_BYTES) limits_set(local_bytes);
+  if (error != cudaSuccess) return hr__cuda_fail(state, err, "cannot start on GPU 0", error);
   snprintf(device->facts.name, sizeof device->facts.name, "%.*s", (int)sizeof device->facts.name - 1, properties.name);
   device->facts.memory_bytes = properties.totalGlobalMem;
+  facts_version(&device->facts, properties.major * 10 + properties.minor);
   return hr__lt_create(state, err);
 }
 

@@ -7,6 +7,8 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include <string.h>
+
 #define _Static_assert static_assert
 extern "C" {
 #include "dev/cuda/limits.h"
@@ -16,8 +18,14 @@ extern "C" {
 struct hr_cuda_state {
   hr_cuda_counts counts; /* first: see plugin.h */
   hr_cuda_host host;
-  cudaStream_t stream; /* everything is ordered on it */
+  cudaStream_t stream; /* all kernels are ordered on it */
+  cudaStream_t copy_in, copy_out, on_host; /* beside it: see recording.cu */
+  cudaEvent_t fork;                        /* while recording: one stream behind another */
+  char *pieces;                            /* see staging.cu */
+  cudaEvent_t piece_free[HR_CUDA_PIECES];
+  size_t piece_next;
   void *products;      /* cuBLASLt handle */
+  void *attention;     /* of dev/cuda/cudnn.cu */
   uint64_t peak_bytes; /* largest answer of process_bytes */
 };
 
@@ -93,8 +101,50 @@ template <typename F> static hr_status by_dtype(hr_dtype dtype, const F &functio
 /* N neighbouring elements, moved in pieces of up to 16 bytes. */
 template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) pack { T value[N]; };
 
+/* Elements a thread moves at once where sizes and addresses allow it: 16 bytes of a 16-bit type, twice 16 of f32. */
+enum { WIDE = 8 };
+
+template <int N, typename T> __device__ inline pack<T, N> pack_load(const T *from) {
+  return *(const pack<T, N> *)from;
+}
+/* The compiler would take a pack apart and store its elements one by one: 16 bytes go as such. */
+template <int N, typename T> __device__ inline void pack_store(T *to, const pack<T, N> &block) {
+  if constexpr (sizeof block % sizeof(uint4) == 0) {
+    uint4 words[sizeof block / sizeof(uint4)];
+    memcpy(words, &block, sizeof block);
+#pragma unroll
+    for (size_t i = 0; i < sizeof block / sizeof(uint4); i++)
+      __stwb((uint4 *)to + i, words[i]);
+  } else {
+    *(pack<T, N> *)to = block;
+  }
+}
+template <int N, typename T> __device__ inline void pack_read(const T *from, float *to) {
+  pack<T, N> block = pack_load<N>(from);
+#pragma unroll
+  for (int e = 0; e < N; e++)
+    to[e] = to_float(block.value[e]);
+}
+template <int N, typename T> __device__ inline void pack_write(T *to, const float *from) {
+  pack<T, N> block;
+#pragma unroll
+  for (int e = 0; e < N; e++)
+    block.value[e] = from_float<T>(from[e]);
+  pack_store<N>(to, block);
+}
+
+/* Absent operands (NULL) do not stand in the way. */
 static inline bool aligned(const void *pointer, size_t bytes) {
   return (uintptr_t)pointer % bytes == 0;
+}
+
+/* Whether packs of WIDE elements can be taken from each of these addresses on. */
+template <typename... Pointers> static bool wide(Pointers... pointers) {
+  return (aligned(pointers, 16) && ...);
+}
+
+static inline int64_t divide_up(int64_t count, int64_t by) {
+  return (count + by - 1) / by;
 }
 
 #endif

@@ -43,8 +43,13 @@ static hr_status plugin_find(char path[PATH_MAX], hr_error *err) {
 }
 
 hr_status hr__cuda_open(hr_device **out, hr_error *err) {
-  static const hr_cuda_host host = {
-      .layout = HR_CUDA_LAYOUT, .ops = HR_OPS_SHA256, .fail = hr__fail, .alloc = hr__alloc, .free = hr__free};
+  static const hr_cuda_host host = {.layout = HR_CUDA_LAYOUT,
+                                    .ops = HR_OPS_SHA256,
+                                    .fail = hr__fail,
+                                    .alloc = hr__alloc,
+                                    .free = hr__free,
+                                    .memory_create = hr__host_memory_create,
+                                    .memory_destroy = hr__host_memory_destroy};
   char path[PATH_MAX];
   HR_TRY(plugin_find(path, err));
 
@@ -59,5 +64,14 @@ hr_status hr__cuda_open(hr_device **out, hr_error *err) {
     return hr__fail(err, HR_UNSUPPORTED, path, "build plug-in and program from one tree", "not a plug-in of headroom");
   hr_cuda_open *open_device;
   memcpy(&open_device, &symbol, sizeof open_device); /* ISO C has no cast from object to function pointer */
-  return open_device(&host, out, err);
+  HR_TRY(open_device(&host, out, err));
+
+  /* Threads of the CPU: for kernels on the host, for drawing and packing first values. */
+  hr_facts cpu;
+  hr__cpu_facts(&cpu);
+  hr_status status = hr__pool_create(cpu.threads, &(*out)->pool, err);
+  if (status == HR_OK) return HR_OK;
+  hr__device_close(*out);
+  *out = NULL;
+  return status;
 }

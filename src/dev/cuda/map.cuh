@@ -7,7 +7,7 @@
 
 #include "dev/cuda/launch.cuh"
 
-enum { MAP_WIDTH = 4, MAP_THREADS = 256, MAP_BLOCKS = 4096 };
+enum { MAP_WIDTH = WIDE, MAP_THREADS = 256, MAP_BLOCKS = 4096 };
 
 template <typename T, int N> struct pointers { T *at[N]; };
 
@@ -35,7 +35,7 @@ __global__ void map_kernel(pointers<const From, IN> in, pointers<To, OUT> out, i
     }
 #pragma unroll
     for (int t = 0; t < OUT; t++)
-      ((pack<To, MAP_WIDTH> *)out.at[t])[i] = to[t];
+      pack_store<MAP_WIDTH>(out.at[t] + i * MAP_WIDTH, to[t]);
   }
   for (int64_t i = packs * MAP_WIDTH + thread; i < count; i += stride) {
     float x[IN], y[OUT];
@@ -57,11 +57,11 @@ static hr_status map_run(const hr_call *call, const F &function) {
   bool packed = true;
   for (int t = 0; t < IN; t++) {
     in.at[t] = (const From *)call->in[t].data;
-    packed = packed && aligned(in.at[t], sizeof(pack<From, MAP_WIDTH>));
+    packed = packed && wide(in.at[t]);
   }
   for (int t = 0; t < OUT; t++) {
     out.at[t] = (To *)call->out[t].data;
-    packed = packed && aligned(out.at[t], sizeof(pack<To, MAP_WIDTH>));
+    packed = packed && wide(out.at[t]);
   }
   int64_t count = desc_count(call->out[0].desc), packs = packed ? count / MAP_WIDTH : 0;
   int64_t pieces = packs + (count - packs * MAP_WIDTH), blocks = (pieces + MAP_THREADS - 1) / MAP_THREADS;

@@ -9,7 +9,7 @@
 #include "dev/control.h"
 #include "dev/device.h"
 
-enum { HR_CUDA_ABI = 1 };
+enum { HR_CUDA_ABI = 2 };
 #define HR_CUDA_ENTRY "hr_cuda_plugin_open"
 
 /* Sizes of the structs that cross the border. */
@@ -29,6 +29,8 @@ typedef struct hr_cuda_host {
   hr_status (*fail)(hr_error *err, hr_status status, const char *place, const char *remedy, const char *format, ...);
   void *(*alloc)(size_t bytes);
   void (*free)(void *pointer);
+  hr_status (*memory_create)(hr_pool *pool, size_t bytes, void **base, hr_error *err);
+  void (*memory_destroy)(void *base, size_t bytes);
 } hr_cuda_host;
 
 typedef hr_status hr_cuda_open(const hr_cuda_host *host, hr_device **out, hr_error *err);
@@ -38,6 +40,8 @@ typedef struct hr_cuda_counts {
   uint64_t graphs;         /* recordings made */
   uint64_t graph_launches; /* replays of recordings, each one cudaGraphLaunch */
   uint64_t launches;       /* single launches outside recordings */
+  uint64_t recorded;       /* launches inside recordings */
+  uint64_t graph_bytes;    /* of device memory that became less free while recordings were made */
 } hr_cuda_counts;
 
 #endif

@@ -1,0 +1,42 @@
+/* The catalogue of GPUs: facts and rates for planning on a machine that does not have the GPU. */
+#ifndef HR_DEV_GPUS_H
+#define HR_DEV_GPUS_H
+
+#include "dev/device.h"
+
+/* Rates are the vendor's; what programs reach of them is for those who use them to say (plan/rates.c). */
+typedef struct hr_gpu {
+  const char *name;      /* as the driver calls it */
+  const char *label;     /* short, for people */
+  const char *also;      /* further words that may stand in a name */
+  uint64_t memory_bytes; /* as nvidia-smi shows it */
+  uint64_t usable_bytes; /* of that, what programs can have */
+  int multiprocessors;
+  int capability;                 /* 10 x major + minor */
+  double memory_bytes_per_second; /* of the device's own memory */
+  double f32_flops_per_second;    /* dense matrix products, without TF32 */
+  double bf16_flops_per_second;   /* 0: no matrix units for it */
+  double f16_flops_per_second;    /* with f32 sums */
+  double host_bytes_per_second;   /* pinned copies, one direction */
+  const char *source;             /* of the vendor's figures */
+} hr_gpu;
+
+enum { HR_GPU_CAPABILITY = 80 }; /* the least that the plug-in runs on */
+
+const hr_gpu *hr__gpus(size_t *count);
+
+/* The one that a name stands for: "4090", "rtx 4090" and "NVIDIA GeForce RTX 4090" are the same. NULL: none, or the
+ * name leaves open which of several. */
+const hr_gpu *hr__gpu_find(const char *name);
+
+/* "RTX 3060, RTX 3070, ...": what a name can be. */
+enum { HR_GPU_LABELS = 256 };
+const char *hr__gpu_labels(char out[HR_GPU_LABELS]);
+
+/* Facts of a GPU that is not here. Fixed costs are those of a context for its number of multiprocessors (on the H200 a
+ * bare one takes 527 MiB for 132) and a margin, which facts->margin_bytes states. */
+void hr__gpu_facts(const hr_gpu *gpu, hr_facts *facts);
+/* The same of no particular one: a middling GPU with so much memory. */
+void hr__gpu_facts_generic(uint64_t memory_bytes, hr_facts *facts);
+
+#endif

@@ -1,0 +1,89 @@
+/* dropout on CUDA, with the mask that op/dropout.c draws: a block of random words serves 4 neighbouring elements of one
+ * sample, keyed by (seed, stream, step) and counted by (sample, element / 4). */
+#include "dev/cuda/launch.cuh"
+extern "C" {
+#include "base/philox.h"
+#include "op/dropout.h"
+}
+
+enum { LANES = 4, DROPOUT_THREADS = 256 };
+static const int64_t DROPOUT_BLOCKS = 2048, GRID_ROWS = 65535;
+
+struct dropout_call {
+  int64_t samples, each; /* elements of a sample */
+  int64_t first;         /* of the batch: number of the sample in row 0 */
+  uint64_t stream_key;
+  uint32_t limit; /* words below it are dropped */
+  float scale;
+  bool packed; /* whole packs at aligned addresses */
+};
+
+/* hr__dropout_key: the step has a place of its own in the key. */
+__device__ inline uint64_t dropout_key(uint64_t seed, uint64_t stream, uint64_t step) {
+  uint32_t word[LANES];
+  hr__philox(seed ^ stream, step, ~0ull, word);
+  return (uint64_t)word[1] << 32 | word[0];
+}
+
+/* Packs of WIDE elements of a sample along x, samples along y. */
+template <typename T>
+static __global__ void __launch_bounds__(DROPOUT_THREADS)
+    dropout_kernel(const T *x, const hr_control *control, T *y, dropout_call c) {
+  uint64_t key = dropout_key(control->seed, c.stream_key, control->step);
+  int64_t packs = (c.each + WIDE - 1) / WIDE, stride = (int64_t)gridDim.x * DROPOUT_THREADS;
+  for (int64_t row = blockIdx.y; row < c.samples; row += gridDim.y) {
+    uint64_t sample = control->sample + (uint64_t)(c.first + row);
+    for (int64_t p = (int64_t)blockIdx.x * DROPOUT_THREADS + threadIdx.x; p < packs; p += stride) {
+      int64_t at = row * c.each + p * WIDE;
+      int n = (int)min((int64_t)WIDE, c.each - p * WIDE);
+      float value[WIDE];
+      uint32_t word[WIDE];
+      if (c.packed) {
+        pack_read<WIDE>(x + at, value);
+      } else {
+#pragma unroll
+        for (int e = 0; e < WIDE; e++)
+          value[e] = e < n ? to_float(x[at + e]) : 0.0f;
+      }
+#pragma unroll
+      for (int k = 0; k < WIDE / LANES; k++)
+        hr__philox(key, sample, (uint64_t)(p * (WIDE / LANES) + k), word + k * LANES);
+#pragma unroll
+      for (int e = 0; e < WIDE; e++)
+        value[e] = word[e] >= c.limit ? value[e] * c.scale : 0.0f;
+      if (c.packed) {
+        pack_write<WIDE>(y + at, value);
+      } else {
+#pragma unroll
+        for (int e = 0; e < WIDE; e++)
+          if (e < n) y[at + e] = from_float<T>(value[e]);
+      }
+    }
+  }
+}
+
+static hr_status dropout_run(const hr_call *call) {
+  const hr_dropout_args *args = (const hr_dropout_args *)call->args;
+  const hr_desc &x = call->in[0].desc;
+  dropout_call c = {};
+  c.samples = x.dim[0];
+  c.each = desc_count(x) / c.samples;
+  c.first = args->first;
+  c.stream_key = call->stream_key;
+  c.limit = (uint32_t)((double)args->p * 0x1p32);
+  c.scale = 1.0f / (1.0f - args->p);
+  c.packed = c.each % WIDE == 0 && wide(call->in[0].data, call->out[0].data);
+  int64_t blocks = divide_up(divide_up(c.each, WIDE), DROPOUT_THREADS);
+  dim3 grid((unsigned)(blocks < DROPOUT_BLOCKS ? blocks : DROPOUT_BLOCKS),
+            (unsigned)(c.samples < GRID_ROWS ? c.samples : GRID_ROWS));
+  return by_dtype(x.dtype, [&](auto t) {
+    using T = decltype(t);
+    dropout_kernel<T><<<grid, DROPOUT_THREADS, 0, call_stream(call)>>>(
+        (const T *)call->in[0].data, (const hr_control *)call->in[1].data, (T *)call->out[0].data, c);
+    return launched();
+  });
+}
+
+extern "C" const hr_cuda_launcher hr_cuda_dropout = {
+    {nullptr, nullptr, dropout_run},
+    {(const void *)dropout_kernel<float>, (const void *)dropout_kernel<bf16>, (const void *)dropout_kernel<f16>}};

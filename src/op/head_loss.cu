@@ -1,0 +1,325 @@
+/* head_loss on CUDA: per chunk of rows the logits by cuBLASLt, one kernel that takes them to losses and to their own
+ * gradient, and dx and dW by cuBLASLt. op/head_loss_cuda.h says where things lie.
+ *
+ * Logits stay f32, as on the CPU: a 16-bit logit of size 16 is off by up to 1/16, which a probability shows at once.
+ * Their gradient is rounded to the type of x, which the products need.
+ */
+#include <float.h>
+
+#include "dev/cuda/cublaslt.h"
+#include "dev/cuda/sum.cuh"
+extern "C" {
+#include "op/head_loss.h"
+#include "op/head_loss_cuda.h"
+}
+
+enum { HEAD_THREADS = 512, HEAD_WIDTH = 4, HEAD_PARTS = 2, HEAD_TILE = HEAD_THREADS * HEAD_WIDTH * HEAD_PARTS };
+
+/* Largest number seen, and the sum of exp(x - largest). */
+struct running {
+  float most, sum;
+};
+
+__device__ inline running running_join(running a, running b) {
+  float most = fmaxf(a.most, b.most);
+  return {most, a.sum * expf(a.most - most) + b.sum * expf(b.most - most)};
+}
+
+/* Elements of the tile at `base` that are this thread's: HEAD_PARTS packs, one block's width apart; -inf past the end.
+ * Rows are padded to whole packs. */
+__device__ inline void tile_load(const float *row, int64_t base, int64_t columns, float (&x)[HEAD_PARTS][HEAD_WIDTH]) {
+#pragma unroll
+  for (int p = 0; p < HEAD_PARTS; p++) {
+    int64_t i = base + (p * HEAD_THREADS + (int)threadIdx.x) * HEAD_WIDTH;
+    pack<float, HEAD_WIDTH> from = {};
+    if (i < columns) from = *(const pack<float, HEAD_WIDTH> *)(row + i);
+#pragma unroll
+    for (int e = 0; e < HEAD_WIDTH; e++)
+      x[p][e] = i + e < columns ? from.value[e] : -INFINITY;
+  }
+}
+
+/* The same result in every thread, in one order: lanes, then warps. */
+__device__ inline running block_join(running mine) {
+  __shared__ running warps[HEAD_THREADS / 32];
+  for (int distance = 16; distance > 0; distance /= 2) {
+    running other = {__shfl_down_sync(~0u, mine.most, distance), __shfl_down_sync(~0u, mine.sum, distance)};
+    mine = running_join(mine, other);
+  }
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = mine;
+  __syncthreads();
+  running all = warps[0];
+  for (int w = 1; w < HEAD_THREADS / 32; w++)
+    all = running_join(all, warps[w]);
+  return all;
+}
+
+/* One block for each row of logits [rows, ld]: its loss and, going backward, its gradient in the row's place.
+ *
+ * An element of the gradient may lie on logits of lower numbers. Tiles go upwards and are read whole before they are
+ * written, so that those have been read. */
+template <typename G, bool BACKWARD>
+static __global__ void softmax_kernel(float *logits, int64_t ld, int64_t columns, const int32_t *targets,
+                                      const float *dloss, const hr_control *control, double *losses) {
+  float *row = logits + (int64_t)blockIdx.x * ld;
+  G *gradient = (G *)row;
+  int64_t target = targets[blockIdx.x];
+  float x[HEAD_PARTS][HEAD_WIDTH];
+  bool counts = target >= 0 && target < columns; /* the same in all threads */
+  float most = 0.0f, scale = 0.0f, factor = 0.0f;
+
+  if (counts) {
+    running mine = {-FLT_MAX, 0.0f};
+    for (int64_t base = 0; base < columns; base += HEAD_TILE) {
+      tile_load(row, base, columns, x);
+      float largest = mine.most, sum = 0.0f;
+#pragma unroll
+      for (int p = 0; p < HEAD_PARTS; p++)
+#pragma unroll
+        for (int e = 0; e < HEAD_WIDTH; e++)
+          largest = fmaxf(largest, x[p][e]);
+#pragma unroll
+      for (int p = 0; p < HEAD_PARTS; p++)
+#pragma unroll
+        for (int e = 0; e < HEAD_WIDTH; e++)
+          sum += expf(x[p][e] - largest);
+      mine = {largest, mine.sum * expf(mine.most - largest) + sum};
+    }
+    running all = block_join(mine);
+    most = all.most;
+    if (BACKWARD) {
+      scale = *dloss * control->loss_weight;
+      factor = (float)((double)scale / (double)all.sum);
+    }
+    if (threadIdx.x == 0) losses[blockIdx.x] = log((double)all.sum) + (double)all.most - (double)row[target];
+  } else if (threadIdx.x == 0) {
+    losses[blockIdx.x] = 0.0;
+  }
+  if constexpr (BACKWARD) {
+    for (int64_t base = 0; base < columns; base += HEAD_TILE) {
+      tile_load(row, base, columns, x);
+      __syncthreads();
+#pragma unroll
+      for (int p = 0; p < HEAD_PARTS; p++) {
+        int64_t i = base + (p * HEAD_THREADS + (int)threadIdx.x) * HEAD_WIDTH;
+        pack<G, HEAD_WIDTH> to;
+#pragma unroll
+        for (int e = 0; e < HEAD_WIDTH; e++) {
+          float g = counts ? expf(x[p][e] - most) * factor : 0.0f;
+          to.value[e] = from_float<G>(counts && i + e == target ? g - scale : g);
+        }
+        if (i < columns) *(pack<G, HEAD_WIDTH> *)(gradient + i) = to;
+      }
+    }
+  }
+}
+
+struct weighted {
+  const hr_control *control;
+  __device__ float operator()(double sum) const { return (float)(sum * (double)control->loss_weight); }
+};
+
+/* One call. Operands: x, W, targets, control; backward also dloss, dx_partial?, dw_partial?. */
+struct head_call {
+  hr_head_cuda layout;
+  hr_dtype dtype, dw_dtype;
+  bool backward, want_dx, want_dw;
+};
+
+static head_call head_of(const hr_call *call) {
+  head_call h = {};
+  const hr_desc &x = call->in[0].desc, &w = call->in[1].desc;
+  int64_t wanted;
+  h.dtype = h.dw_dtype = x.dtype;
+  h.backward = call->n_out > 1;
+  if (h.backward) {
+    const hr_head_loss_bwd_args *args = (const hr_head_loss_bwd_args *)call->args;
+    wanted = args->chunk_rows;
+    h.want_dx = args->want_dx;
+    h.want_dw = args->want_dw;
+    h.dw_dtype = args->dw_dtype;
+  } else {
+    wanted = ((const hr_head_loss_args *)call->args)->chunk_rows;
+  }
+  h.layout = hr__head_cuda_of(desc_rows(x), w.dim[1], w.dim[0], wanted, x.dtype, h.want_dx, h.want_dw, h.dw_dtype);
+  return h;
+}
+
+/* A product of a chunk. */
+struct head_product {
+  hr_lt_shape shape;
+  hr_lt_operands at;
+};
+
+static size_t element_bytes(hr_dtype dtype) {
+  return dtype == HR_F32 ? 4 : 2;
+}
+
+static int64_t chunk_size(const head_call *h, int64_t chunk) {
+  int64_t left = h->layout.rows - chunk * h->layout.chunk_rows;
+  return left < h->layout.chunk_rows ? left : h->layout.chunk_rows;
+}
+
+/* Rows of a chunk in a tensor like x. */
+static char *chunk_rows(const head_call *h, const hr_tensor *tensor, int64_t chunk) {
+  return (char *)tensor->data + (size_t)(chunk * h->layout.chunk_rows * h->layout.width) * element_bytes(h->dtype);
+}
+
+/* logits [C, V] = x Wt */
+static head_product logits_of(const hr_call *call, const head_call *h, int64_t chunk) {
+  head_product p = {};
+  p.shape.m = chunk_size(h, chunk);
+  p.shape.n = h->layout.vocabulary;
+  p.shape.k = p.shape.lda = p.shape.ldb = h->layout.width;
+  p.shape.ldd = h->layout.ld;
+  p.shape.transpose_b = true;
+  p.shape.in = h->dtype;
+  p.shape.out = HR_F32;
+  p.at = {chunk_rows(h, &call->in[0], chunk), call->in[1].data, nullptr, nullptr, call->workspace};
+  return p;
+}
+
+/* Elements between rows of the logits' gradient. */
+static int64_t gradient_ld(const head_call *h) {
+  return h->layout.ld * 4 / (int64_t)element_bytes(h->dtype);
+}
+
+/* dx [C, H] = dlogits W (+ partial) */
+static head_product dx_of(const hr_call *call, const head_call *h, int64_t chunk) {
+  head_product p = {};
+  p.shape.m = chunk_size(h, chunk);
+  p.shape.n = p.shape.ldb = p.shape.ldd = h->layout.width;
+  p.shape.k = h->layout.vocabulary;
+  p.shape.lda = gradient_ld(h);
+  p.shape.in = p.shape.out = h->dtype;
+  p.shape.add = call->in[5].data != nullptr;
+  p.at = {call->workspace, call->in[1].data, p.shape.add ? chunk_rows(h, &call->in[5], chunk) : nullptr, nullptr,
+          chunk_rows(h, &call->out[1], chunk)};
+  return p;
+}
+
+/* dW [V, H] = dlogitst x (+ partial, or what the chunks before gave) */
+static head_product dw_of(const hr_call *call, const head_call *h, int64_t chunk) {
+  head_product p = {};
+  p.shape.m = h->layout.vocabulary;
+  p.shape.n = p.shape.ldb = p.shape.ldd = h->layout.width;
+  p.shape.k = chunk_size(h, chunk);
+  p.shape.lda = gradient_ld(h);
+  p.shape.transpose_a = true;
+  p.shape.in = h->dtype;
+  p.shape.out = h->dw_dtype;
+  const void *before = chunk > 0 ? call->out[2].data : call->in[6].data;
+  p.shape.add = before != nullptr;
+  p.at = {call->workspace, chunk_rows(h, &call->in[0], chunk), before, nullptr, call->out[2].data};
+  return p;
+}
+
+/* The products of one chunk; those that are not wanted are NULL. */
+struct head_step {
+  const hr_lt_product *logits, *dx, *dw;
+};
+
+struct head_plan {
+  void (*free)(void *);
+  head_step *steps; /* behind this struct, one for each chunk */
+};
+
+static void head_release(void *prepared) {
+  head_plan *plan = (head_plan *)prepared;
+  if (plan) plan->free(plan);
+}
+
+static void *head_scratch(const hr_call *call, const head_call *h) {
+  return (char *)call->workspace + h->layout.scratch;
+}
+
+static hr_status product_prepare(const hr_call *call, const head_call *h, const head_product &p,
+                                 const hr_lt_product **product, hr_error *err) {
+  return hr__lt_prepare(call, &p.shape, &p.at, head_scratch(call, h), call->workspace_bytes - h->layout.scratch,
+                        product, err);
+}
+
+static hr_status step_prepare(const hr_call *call, const head_call *h, int64_t chunk, head_step *step, hr_error *err) {
+  hr_status status = product_prepare(call, h, logits_of(call, h, chunk), &step->logits, err);
+  if (status == HR_OK && h->want_dx) status = product_prepare(call, h, dx_of(call, h, chunk), &step->dx, err);
+  if (status == HR_OK && h->want_dw) status = product_prepare(call, h, dw_of(call, h, chunk), &step->dw, err);
+  return status;
+}
+
+static hr_status head_prepare(const hr_call *call, void **prepared, hr_error *err) {
+  hr_cuda_state *state = device_state(call);
+  head_call h = head_of(call);
+  if (call->workspace_bytes < h.layout.bytes)
+    return state->host.fail(err, HR_FAILURE, NULL, NULL, "%zu bytes of workspace were planned, %zu are needed",
+                            call->workspace_bytes, h.layout.bytes);
+  size_t steps = (size_t)h.layout.chunks * sizeof(head_step);
+  head_plan *plan = (head_plan *)state->host.alloc(sizeof *plan + steps);
+  if (!plan) return state->host.fail(err, HR_NOMEM, NULL, NULL, "out of memory");
+  plan->free = state->host.free;
+  plan->steps = (head_step *)(plan + 1);
+  hr_status status = HR_OK;
+  for (int64_t chunk = 0; chunk < h.layout.chunks && status == HR_OK; chunk++) {
+    plan->steps[chunk] = head_step();
+    status = step_prepare(call, &h, chunk, &plan->steps[chunk], err);
+  }
+  if (status != HR_OK) {
+    head_release(plan);
+    return status;
+  }
+  *prepared = plan;
+  return HR_OK;
+}
+
+static hr_status softmax_run(const hr_call *call, const head_call *h, int64_t chunk, double *losses) {
+  int64_t first = chunk * h->layout.chunk_rows;
+  unsigned rows = (unsigned)chunk_size(h, chunk);
+  float *logits = (float *)call->workspace;
+  const int32_t *targets = (const int32_t *)call->in[2].data + first;
+  const hr_control *control = (const hr_control *)call->in[3].data;
+  cudaStream_t stream = call_stream(call);
+  int64_t ld = h->layout.ld, columns = h->layout.vocabulary;
+  if (!h->backward) {
+    softmax_kernel<float, false>
+        <<<rows, HEAD_THREADS, 0, stream>>>(logits, ld, columns, targets, nullptr, control, losses + first);
+    return launched();
+  }
+  const float *dloss = (const float *)call->in[4].data;
+  return by_dtype(h->dtype, [&](auto g) {
+    softmax_kernel<decltype(g), true>
+        <<<rows, HEAD_THREADS, 0, stream>>>(logits, ld, columns, targets, dloss, control, losses + first);
+    return launched();
+  });
+}
+
+static hr_status head_run(const hr_call *call) {
+  const head_plan *plan = (const head_plan *)call->prepared;
+  head_call h = head_of(call);
+  void *scratch = head_scratch(call, &h);
+  double *losses = (double *)((char *)call->workspace + h.layout.losses);
+  for (int64_t chunk = 0; chunk < h.layout.chunks; chunk++) {
+    const head_step &step = plan->steps[chunk];
+    hr_lt_operands at = logits_of(call, &h, chunk).at;
+    hr_status status = hr__lt_run(call, step.logits, &at, scratch);
+    if (status == HR_OK) status = softmax_run(call, &h, chunk, losses);
+    if (status == HR_OK && step.dx) {
+      at = dx_of(call, &h, chunk).at;
+      status = hr__lt_run(call, step.dx, &at, scratch);
+    }
+    if (status == HR_OK && step.dw) {
+      at = dw_of(call, &h, chunk).at;
+      status = hr__lt_run(call, step.dw, &at, scratch);
+    }
+    if (status != HR_OK) return status;
+  }
+  sum_finish_kernel<<<1, SUM_THREADS, 0, call_stream(call)>>>(losses, h.layout.rows, (float *)call->out[0].data,
+                                                              weighted{(const hr_control *)call->in[3].data});
+  return launched();
+}
+
+extern "C" const hr_cuda_launcher hr_cuda_head_loss = {
+    {head_prepare, head_release, head_run},
+    {(const void *)softmax_kernel<float, false>, (const void *)sum_finish_kernel<weighted>}};
+extern "C" const hr_cuda_launcher hr_cuda_head_loss_bwd = {
+    {head_prepare, head_release, head_run},
+    {(const void *)softmax_kernel<float, true>, (const void *)softmax_kernel<bf16, true>,
+     (const void *)softmax_kernel<f16, true>, (const void *)sum_finish_kernel<weighted>}};

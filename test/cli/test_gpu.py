@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Planning for a GPU that is not here: facts and rates out of the catalogue, said plainly; running there is refused."""
+from support import RECIPES, TINY, Folder, check, finish, run
+
+MIB = 1 << 20
+NOWHERE = {'HEADROOM_CUDA_PLUGIN': '/nonexistent/libheadroom_cuda.so'}
+
+catalogue = {gpu['label']: gpu for gpu in run('devices', '--gpus', '--json').expect(0).json()['gpus']}
+check(len(catalogue) >= 15, f'GPUs of the catalogue: {list(catalogue)}')
+for label in ['RTX 3060', 'RTX 3070', 'RTX 3080', 'RTX 3090', 'RTX 4080', 'RTX 4090', 'Quadro RTX 6000', 'V100 32',
+              'A10', 'L4', 'L40S', 'A100 40', 'A100 80', 'H100', 'H200']:
+    check(label in catalogue, f'{label} is in the catalogue')
+listing = run('devices', '--gpus').expect(0, 'RTX 4090', '24564').out
+check(all(len(line) <= 80 for line in listing.splitlines()), 'the catalogue fits 80 columns')
+check(run('devices', '--gpus', '--quiet').expect(0).out == '', '--quiet')
+
+with Folder() as folder:
+    recipe = folder.write('tiny.yaml', TINY)
+    for name, label in [('4090', 'RTX 4090'), ('rtx 4090', 'RTX 4090'), ('NVIDIA GeForce RTX 4090', 'RTX 4090'),
+                        ('h200', 'H200'), ('A100-80GB', 'A100 80')]:
+        plan = run('plan', recipe, '--gpu', name, '--json', env=NOWHERE).expect(0).json()
+        device, gpu = plan['device'], catalogue[label]
+        check(device['name'] == gpu['name'] and device['kind'] == 'cuda' and not device['present'], f'{name}: {device}')
+        check(device['rates'] == 'catalogue', f'{name}: rates {device["rates"]}')
+        check(device['budget_bytes'] == gpu['usable_bytes'] < gpu['memory_bytes'], f'{name}: {device["budget_bytes"]}')
+        check(device['fixed_bytes'] >= gpu['fixed_bytes'], f'{name}: fixed {device["fixed_bytes"]}')
+        check(device['fixed_margin_bytes'] == gpu['fixed_margin_bytes'] >= 32 * MIB, f'{name}: margin')
+        check(sum(device['categories'].values()) == device['peak_bytes'], f'{name}: categories sum to the peak')
+        check(plan['settings']['memory']['gpu'] == gpu['name'], f'{name}: {plan["settings"]["memory"]}')
+        check(plan['step_seconds'] > 0, f'{name}: seconds')
+    text = run('plan', recipe, '--gpu', '4090', env=NOWHERE).expect(0, 'RTX 4090', 'not here', 'catalogue', 'margin').out
+    check(all(len(line) <= 80 for line in text.splitlines()), f'80 columns: {text}')
+    check('remark' not in text, 'nothing to remark on a GPU that headroom runs on')
+    for old in ['v100', 'quadro rtx 6000']:
+        text = run('plan', recipe, '--gpu', old, env=NOWHERE).expect(0, 'plan only', 'bf16').out
+        check(all(len(line) <= 80 for line in text.splitlines()), f'80 columns: {text}')
+
+    # A budget of one's own, and a GPU of no particular kind.
+    plan = run('plan', recipe, '--gpu', 'L4', '--gpu-memory', '4GiB', '--json', env=NOWHERE).expect(0).json()
+    check(plan['device']['budget_bytes'] == 4 << 30, f'{plan["device"]}')
+    plan = run('plan', recipe, '--gpu', 'any', '--gpu-memory', '16GiB', '--json', env=NOWHERE).expect(0).json()
+    check(plan['device']['budget_bytes'] == 16 << 30 and plan['device']['rates'] == 'default', f'{plan["device"]}')
+    run('plan', recipe, '--gpu', 'any').expect(2, '--gpu-memory')
+
+    # Names that say too little, or nothing.
+    for name in ['80', 'a100', '3080 ti', '', 'gtx 480']:
+        run('plan', recipe, '--gpu', name).expect(2, '--gpu', 'RTX 3060', 'H200')
+    run('plan', recipe, '--set', 'memory.gpu=H200').expect(5, 'memory.device: cuda')
+    cuda = ['--set', 'memory.device=cuda']
+    run('plan', recipe, *cuda, '--set', 'memory.gpu=nothing').expect(5, 'RTX 3060', 'H200')
+    run('plan', recipe, *cuda, '--set', 'memory.gpu=any').expect(5, 'memory.budget')
+
+    # Without a GPU a plan needs a name, and nothing can be run.
+    run('plan', recipe, *cuda, env=NOWHERE).expect(1, '--gpu NAME')
+    before = folder.listing()
+    for command in ['train', 'profile']:
+        run(command, recipe, *cuda, env=NOWHERE).expect(1, 'HEADROOM_CUDA_PLUGIN')
+        run(command, recipe, *cuda, '--set', 'memory.gpu=H200', cwd=folder.path, env=NOWHERE).expect(5, 'cannot be run')
+    check(folder.listing() == before, 'nothing was written')
+    run('dump', recipe, *cuda, '--set', 'memory.gpu=H200', env=NOWHERE).expect(0, 'plan ')
+
+# Larger and faster GPUs.
+big = RECIPES + '/llama-3.2-1b.yaml'
+small = run('plan', big, '--gpu', '3070', '--json', env=NOWHERE).expect(3).json()
+check(not small['fits'] and small['device']['peak_bytes'] > catalogue['RTX 3070']['usable_bytes'], 'too large for 8 GB')
+seconds = [run('plan', big, '--gpu', name, '--json', env=NOWHERE).expect(0).json()['step_seconds']
+           for name in ['A100 80', 'H100', 'H200']]
+check(seconds == sorted(seconds, reverse=True), f'seconds of A100, H100 and H200: {seconds}')
+finish()

@@ -1,0 +1,120 @@
+#include "part_samples.h"
+
+#include "op/adamw.h"
+#include "op/adamw8bit.h"
+#include "op/attention.h"
+#include "op/embedding.h"
+#include "op/head_loss.h"
+#include "op/linear.h"
+#include "op/lora_up.h"
+#include "op/nf4.h"
+#include "op/rmsnorm.h"
+#include "op/rope.h"
+
+#define F(...)                                                                                                         \
+  {                                                                                                                    \
+    HR_F32, sizeof((int[]){__VA_ARGS__}) / sizeof(int), {                                                              \
+      __VA_ARGS__                                                                                                      \
+    }                                                                                                                  \
+  }
+#define I(...)                                                                                                         \
+  {                                                                                                                    \
+    HR_I32, sizeof((int[]){__VA_ARGS__}) / sizeof(int), {                                                              \
+      __VA_ARGS__                                                                                                      \
+    }                                                                                                                  \
+  }
+#define BYTES(n)                                                                                                       \
+  {                                                                                                                    \
+    HR_U8, 1, {                                                                                                        \
+      n                                                                                                                \
+    }                                                                                                                  \
+  }
+#define CONTROL BYTES(sizeof(hr_control))
+
+static const hr_attention_args heads64 = {.heads = 8, .kv_heads = 2, .head_dim = 64, .scale = 0.125f};
+static const hr_attention_args heads128 = {.heads = 2, .kv_heads = 1, .head_dim = 128, .scale = 0.088f};
+static const hr_attention_args heads80 = {.heads = 3, .kv_heads = 3, .head_dim = 80, .scale = 0.1f};
+static const hr_rope_args rope64 = {.head_dim = 64, .heads = 10},
+                          rope64_back = {.head_dim = 64, .inverse = true, .heads = 10};
+static const hr_rmsnorm_args eps = {1e-5f};
+static const hr_rmsnorm_bwd_args both = {true, true}, only_dx = {true, false};
+static const hr_head_loss_args auto_chunks = {0};
+static const hr_head_loss_bwd_args head_both = {0, true, true, HR_F32}, head_narrow = {64, true, true, HR_BF16},
+                                   head_dx = {0, true, false, HR_F32};
+static const hr_linear_gradient_args wide = {HR_F32};
+static const hr_embedding_dw_args table = {3000, HR_F32};
+static const hr_adamw_args adam = {.beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .lr_scale = 1};
+static const hr_adamw8bit_args adam8 = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8f, .weight_decay = 0.1f, .lr_scale = 1};
+static const hr_nf4_args nf4 = {{HR_F32, 2, {512, 1024}}};
+static const hr_lora_up_args lora8 = {
+    .scale = 2, .rank = 8, .groups = 3, .first = {0, 2048, 2560}, .rows = {2048, 512, 512}, .columns = 3072};
+static const hr_lora_up_args lora8_one = {
+    .scale = 2, .rank = 8, .groups = 1, .first = {0}, .rows = {2048}, .columns = 2048};
+static const hr_lora_up_args lora16 = {
+    .scale = 0.5f, .rank = 16, .groups = 2, .first = {0, 2560}, .rows = {2048, 512}, .columns = 3072};
+static const hr_lora_up_args lora64 = {
+    .scale = 1, .rank = 64, .groups = 1, .first = {0}, .rows = {1024}, .columns = 1024};
+static const hr_lora_up_bwd_args lora8_bwd = {
+    .up = {.scale = 2, .rank = 8, .groups = 3, .first = {0, 2048, 2560}, .rows = {2048, 512, 512}, .columns = 3072},
+    .dtype = HR_F32};
+
+static const large_sample samples[] = {
+    {"rmsnorm", {.n_in = 2, .in = {F(300, 2048), F(2048)}, .args = &eps}},
+    {"rmsnorm", {.n_in = 2, .in = {F(40, 8192), F(8192)}, .args = &eps}},
+    {"rmsnorm_bwd",
+     {.n_in = 6, .in = {F(300, 2048), F(300, 2048), F(2048), F(300), F(300, 2048), F(2048)}, .args = &both}},
+    {"rmsnorm_bwd", {.n_in = 6, .in = {F(300, 2048), F(300, 2048), F(2048), F(300), F(300, 2048)}, .args = &only_dx}},
+    {"swiglu", {.n_in = 2, .in = {F(64, 2048), F(64, 2048)}}},
+    {"swiglu", {.n_in = 2, .in = {F(33, 16384)}}},
+    {"swiglu_bwd", {.n_in = 3, .in = {F(33, 8192), F(33, 16384)}}},
+    {"rope", {.n_in = 2, .in = {F(2, 100, 768), F(2, 100, 32)}, .args = &rope64}},
+    {"rope", {.n_in = 2, .in = {F(2, 100, 768), F(2, 100, 32)}, .args = &rope64_back}},
+    {"attention", {.n_in = 3, .in = {F(2, 200, 768)}, .args = &heads64}},
+    {"attention", {.n_in = 3, .in = {F(1, 257, 512), F(1, 257, 128), F(1, 257, 128)}, .args = &heads64}},
+    {"attention", {.n_in = 3, .in = {F(2, 130, 512)}, .args = &heads128}},
+    {"attention", {.n_in = 3, .in = {F(1, 100, 720)}, .args = &heads80}},
+    {"attention_bwd",
+     {.n_in = 6, .in = {F(2, 200, 512), F(2, 200, 768), {0}, {0}, F(2, 200, 512), F(2, 8, 200)}, .args = &heads64}},
+    {"attention_bwd",
+     {.n_in = 6,
+      .in = {F(1, 257, 512), F(1, 257, 512), F(1, 257, 128), F(1, 257, 128), F(1, 257, 512), F(1, 8, 257)},
+      .args = &heads64}},
+    {"attention_bwd",
+     {.n_in = 6, .in = {F(2, 130, 256), F(2, 130, 512), {0}, {0}, F(2, 130, 256), F(2, 2, 130)}, .args = &heads128}},
+    {"attention_bwd",
+     {.n_in = 6, .in = {F(1, 100, 240), F(1, 100, 720), {0}, {0}, F(1, 100, 240), F(1, 3, 100)}, .args = &heads80}},
+    {"head_loss",
+     {.n_in = 4, .in = {F(300, 256), F(5000, 256), I(300), CONTROL}, .args = &auto_chunks, .index_below = 5000}},
+    {"head_loss_bwd",
+     {.n_in = 7, .in = {F(300, 256), F(5000, 256), I(300), CONTROL, F(1)}, .args = &head_both, .index_below = 5000}},
+    {"head_loss_bwd",
+     {.n_in = 7, .in = {F(300, 256), F(5001, 256), I(300), CONTROL, F(1)}, .args = &head_dx, .index_below = 5001}},
+    {"head_loss_bwd",
+     {.n_in = 7,
+      .in = {F(300, 256), F(5000, 256), I(300), CONTROL, F(1), F(300, 256), {HR_BF16, 2, {5000, 256}}},
+      .args = &head_narrow,
+      .index_below = 5000}},
+    {"linear", {.n_in = 4, .in = {F(384, 512), F(768, 512), {0}, F(384, 768)}}},
+    {"linear_dx", {.n_in = 3, .in = {F(384, 768), F(768, 512), F(384, 512)}}},
+    {"linear_dw", {.n_in = 3, .in = {F(384, 768), F(384, 512), F(768, 512)}, .args = &wide}},
+    {"linear_db", {.n_in = 2, .in = {F(2100, 768), F(768)}, .args = &wide}},
+    {"embedding", {.n_in = 2, .in = {I(4, 128), F(3000, 1024)}, .index_below = 3000}},
+    {"embedding_dw", {.n_in = 3, .in = {I(4, 128), F(4, 128, 256), F(3000, 256)}, .args = &table, .index_below = 3000}},
+    {"embedding_dw", {.n_in = 3, .in = {I(4, 500), F(4, 500, 64)}, .args = &table, .index_below = 40}},
+    {"adamw", {.n_in = 6, .in = {F(517, 1024), F(517, 1024), F(517, 1024), F(517, 1024), CONTROL}, .args = &adam}},
+    {"adamw8bit",
+     {.n_in = 8,
+      .in = {F(512, 1024), F(512, 1024), {HR_U8, 2, {512, 1024}}, {HR_U8, 2, {512, 1024}}, F(2048), F(2048), CONTROL},
+      .args = &adam8}},
+    {"nf4_unpack", {.n_in = 4, .in = {BYTES(512 * 512), BYTES(8192), F(32), F(1)}, .args = &nf4}},
+    {"lora_up", {.n_in = 3, .in = {F(160, 24), F(3072, 8), F(160, 3072)}, .args = &lora8}},
+    {"lora_up", {.n_in = 3, .in = {F(130, 8), F(2048, 8)}, .args = &lora8_one}},
+    {"lora_up", {.n_in = 3, .in = {F(130, 32), F(2560, 16), F(130, 3072)}, .args = &lora16}},
+    {"lora_up", {.n_in = 3, .in = {F(130, 64), F(1024, 64), F(130, 1024)}, .args = &lora64}},
+    {"lora_up_bwd", {.n_in = 4, .in = {F(530, 3072), F(530, 24), F(3072, 8), F(3072, 8)}, .args = &lora8_bwd}},
+};
+
+const large_sample *large_samples(size_t *count) {
+  *count = sizeof samples / sizeof *samples;
+  return samples;
+}
