@@ -80,7 +80,8 @@ find_path(HR_CUDNN_INCLUDE cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_path(HR_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h HINTS ${CMAKE_SOURCE_DIR}/.deps/cudnn-frontend/include)
 if(HR_CUDNN_INCLUDE AND HR_CUDNN_FRONTEND_INCLUDE)
   target_include_directories(headroom_cuda SYSTEM PRIVATE ${HR_CUDNN_FRONTEND_INCLUDE} ${HR_CUDNN_INCLUDE})
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/dev/cuda/cudnn.cu PROPERTIES COMPILE_DEFINITIONS HR_CUDNN=1)
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/dev/cuda/cudnn.cu PROPERTIES COMPILE_DEFINITIONS HR_CUDNN=1
+                              COMPILE_OPTIONS -Xcompiler=-O1,-g0) # big headers, and nothing in it is hot
 else()
   message(STATUS "attention through cuDNN is not built: tools/setup fetches what it needs where cuDNN is installed")
 endif()

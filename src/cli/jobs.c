@@ -24,10 +24,15 @@ static bool measure_apart(void) {
   return started && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* A GPU that is here, without rates, and with a place to keep them. */
+static bool wants_rates(hr_job *job) {
+  bool here = job->facts.kind == HR_CUDA && !job->facts.absent;
+  return here && !job->rates.measured && hr__rates_path(&job->facts, &job->arena) != NULL;
+}
+
 hr_status hr__cli_job_open(const hr_job_source *source, hr_job **out, hr_error *err) {
   HR_TRY(hr__job_open(source, out, err));
-  const hr_job *job = *out;
-  if (job->facts.kind == HR_CPU || job->facts.absent || job->rates.measured || !measure_apart()) return HR_OK;
+  if (!wants_rates(*out) || !measure_apart()) return HR_OK;
   hr__job_close(*out);
   *out = NULL;
   return hr__job_open(source, out, err);

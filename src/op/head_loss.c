@@ -488,13 +488,13 @@ static const hr_sample head_loss_bwd_samples[] = {
      .args = &(const hr_head_loss_bwd_args){8, true, false, HR_F32},
      .index_below = 70},
     {.n_in = 7,
-     .in = {{HR_F32, 2, {5, 16}},
-            {HR_F32, 2, {9001, 16}},
+     .in = {{HR_F32, 2, {5, 8}},
+            {HR_F32, 2, {5003, 8}},
             {HR_I32, 1, {5}},
             {HR_U8, 1, {sizeof(hr_control)}},
             {HR_F32, 1, {1}}},
      .args = &(const hr_head_loss_bwd_args){3, true, true, HR_F32},
-     .index_below = 9001},
+     .index_below = 5003},
 };
 
 const hr_op hr_op_head_loss = {

@@ -333,7 +333,6 @@ static const hr_sample linear_samples[] = {
 static const hr_sample linear_dx_samples[] = {
     {.n_in = 3, .in = {{HR_F32, 3, {2, 16, 48}}, {HR_F32, 2, {48, 32}}}},
     {.n_in = 3, .in = {{HR_F32, 2, {7, 5}}, {HR_F32, 2, {5, 19}}, {HR_F32, 2, {7, 19}}}},
-    {.n_in = 3, .in = {{HR_F32, 2, {256, 128}}, {HR_F32, 2, {128, 512}}, {HR_F32, 2, {256, 512}}}},
 };
 static const hr_sample linear_dw_samples[] = {
     {.n_in = 3,

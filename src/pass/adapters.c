@@ -114,6 +114,8 @@ hr_status hr__targets_check(const hr_graph *g, const hr_recipe *recipe, const ch
   return HR_OK;
 }
 
+_Static_assert((int)HR_MEMBERS <= (int)HR_LORA_GROUPS, "one node serves the adapters of all modules of a linear");
+
 /* Modules of one linear that have adapters, in the order of its rows. */
 typedef struct adapted {
   int count;
@@ -162,8 +164,10 @@ static bool adapted_join(const hr_recipe *recipe, const hr_lora *lora, const ada
 /* "PATH.NAME+NAME": the path of all of them. "": out of memory, which the builder tells. */
 static const char *adapted_path(hr_builder *b, const adapted *set) {
   const char *path = set->module[0];
-  for (int i = 1; i < set->count && path; i++)
-    path = hr__arena_format(&b->graph->arena, "%s+%s", path, strrchr(set->module[i], '.') + 1);
+  for (int i = 1; i < set->count && path; i++) {
+    const char *dot = strrchr(set->module[i], '.');
+    path = hr__arena_format(&b->graph->arena, "%s+%s", path, dot ? dot + 1 : set->module[i]);
+  }
   if (!path) b->status = hr__nomem(&b->error);
   return path ? path : "";
 }

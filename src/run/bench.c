@@ -11,7 +11,8 @@
 #include "base/mem.h"
 
 enum { CALLS_MOST = 15, CALLS_LEAST = 3, LINE = 256 };
-enum { RING_BYTES = 96 << 20, GPU_RING_BYTES = 512 << 20, RING_POSITIONS = CALLS_MOST + 1 };
+enum { RING_BYTES = 96 << 20, RING_POSITIONS = CALLS_MOST + 1 };
+enum { GPU_RING_BYTES = 512 << 20, GPU_COLD_BYTES = 192 << 20 }; /* the second is larger than any cache */
 static const double enough_seconds = 0.02, most_seconds = 0.25;
 
 static double seconds_now(void) {
@@ -340,19 +341,31 @@ static hr_status bound_time(const hr_bench_ring *ring, const hr_op *op, const hr
   return status == HR_OK ? HR_OK : hr__fail(err, status, op->name, NULL, "the kernel failed while it was timed");
 }
 
+/* On a GPU no more than make what is read cold: there each one may try library algorithms before it is bound. */
+static int positions_of(const hr_bench_ring *ring, size_t bytes) {
+  size_t room = ring->bytes / bytes, cold = GPU_COLD_BYTES / bytes + 1;
+  if (ring->pattern && cold < room) room = cold;
+  return room < RING_POSITIONS ? (int)room : RING_POSITIONS;
+}
+
+static bool dtype_is_known(hr_device_kind kind, const hr_op *op, const hr_op_view *view) {
+  bool by_input = op->typed_by < view->n_in && view->in[op->typed_by].rank > 0;
+  hr_dtype dtype = by_input ? view->in[op->typed_by].dtype : view->out[0].dtype;
+  return op->dtypes[kind] & HR_DTYPE_BIT(dtype);
+}
+
 hr_status hr__bench_node(hr_bench_ring *ring, const hr_op *op, const hr_op_view *view, uint32_t dead, int threads,
                          double *seconds, hr_error *err) {
   size_t bytes;
   const hr_kernel *kernel = hr__bench_kernel(ring->device, op);
-  if (!kernel)
+  if (!kernel || !dtype_is_known(ring->device->facts.kind, op, view))
     return hr__fail(err, HR_UNSUPPORTED, op->name, NULL, "there is no kernel of it for %s", ring->device->facts.name);
   if (!hr__bench_bytes(ring->device, op, view, threads, &bytes)) return hr__nomem(err);
   if (bytes > ring->bytes) {
     ring_unmap(ring);
     HR_TRY(ring_map(ring, bytes, err));
   }
-  size_t room = ring->bytes / bytes;
-  int positions = room < RING_POSITIONS ? (int)room : RING_POSITIONS;
+  int positions = positions_of(ring, bytes);
   hr_tensor *tensors = hr__alloc_zero((size_t)(positions * (view->n_in + view->n_out)), sizeof *tensors);
   if (!tensors) return hr__nomem(err);
   bound b = {0};

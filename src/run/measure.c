@@ -23,6 +23,7 @@ typedef struct bench {
   hr_device *device;
   hr_bench_ring ring;
   hr_rates *rates;
+  double until; /* nothing more is begun after that; 0: there is time */
 } bench;
 
 static double seconds_now(void) {
@@ -80,14 +81,25 @@ static bool product_known(const hr_rates *rates, const hr_product *p, int thread
   return false;
 }
 
+static bool time_is_up(const bench *b) {
+  return b->until > 0 && seconds_now() > b->until;
+}
+
+/* What a GPU has no kernel or no room for is left to the rates that there are. */
+static bool left_out(const bench *b, hr_status status) {
+  return b->device->facts.kind != HR_CPU && (status == HR_UNSUPPORTED || status == HR_NOMEM);
+}
+
 /* One shape on one thread and on all. */
 static hr_status product_measure(bench *b, const hr_product *product, hr_error *err) {
   int counts[2] = {1, b->rates->threads};
   for (int i = 0; i < (counts[1] > 1 ? 2 : 1); i++) {
-    if (product_known(b->rates, product, counts[i])) continue;
+    if (time_is_up(b) || product_known(b->rates, product, counts[i])) continue;
     hr_product_rate measured = {.product = *product, .threads = counts[i]};
     measured.product.times = 1;
-    HR_TRY(product_time(b, product, counts[i], &measured.seconds, err));
+    hr_status status = product_time(b, product, counts[i], &measured.seconds, err);
+    if (left_out(b, status)) continue;
+    HR_TRY(status);
     HR_TRY(hr__rates_add(b->rates, &measured, err));
   }
   return HR_OK;
@@ -226,7 +238,6 @@ static hr_status kinds_collect(kinds *k, hr_device *device, const hr_graph *grap
   return HR_OK;
 }
 
-/* A node that a GPU has no room for is left to its class. */
 static hr_status kinds_time(kinds *k, bench *b, const hr_graph *graph, hr_error *err) {
   double begin = seconds_now();
   for (int round = 0; round < ROUNDS; round++)
@@ -235,10 +246,9 @@ static hr_status kinds_time(kinds *k, bench *b, const hr_graph *graph, hr_error 
       hr_op_view view = hr__node_view(graph, &graph->nodes[item->node], k->storage);
       hr_status status = hr__bench_node(&b->ring, item->rate.op, &view, item->dead, item->rate.threads,
                                         &item->times[item->count], err);
-      if (status == HR_OK)
-        item->count++;
-      else if (status != HR_NOMEM || b->device->facts.kind == HR_CPU)
-        return status;
+      if (left_out(b, status)) continue;
+      HR_TRY(status);
+      item->count++;
     }
   return HR_OK;
 }
@@ -360,8 +370,9 @@ static hr_status class_calibrate(bench *b, hr_op_class op_class, bool narrow, in
   bool two = b->device->facts.kind != HR_CPU && op_class == HR_CLASS_ATTENTION;
   sums s = {0};
   for (size_t i = 0; i < count; i++) {
-    bool fits = cases[i].op_class == op_class && (!two || (cases[i].in[0].dtype != HR_F32) == narrow);
-    if (fits && hr__bench_kernel(b->device, cases[i].op)) HR_TRY(case_add(b, &cases[i], rate, threads, &s, err));
+    bool fits = !time_is_up(b) && cases[i].op_class == op_class && (!two || (cases[i].in[0].dtype != HR_F32) == narrow);
+    hr_status status = fits ? case_add(b, &cases[i], rate, threads, &s, err) : HR_OK;
+    if (!left_out(b, status)) HR_TRY(status);
   }
   if (s.measured <= 0) return HR_OK;
   double factor = s.planned / s.measured;
@@ -536,15 +547,20 @@ static hr_status cpu_measure(bench *b, const hr_graph *graph, hr_error *err) {
   return graph ? nodes_measure(b, graph, NULL, err) : HR_OK;
 }
 
+static const double quick_seconds = 1.2;
+
 static hr_status gpu_measure(bench *b, const hr_graph *graph, bool quick, hr_error *err) {
-  if (quick) b->ring.sample_seconds = 1.5e-3;
+  if (quick) {
+    b->ring.sample_seconds = 1.5e-3;
+    b->until = seconds_now() + quick_seconds;
+  }
   HR_TRY(overhead_measure(b, 1, err));
   HR_TRY(program_measure(b, err));
   HR_TRY(gpu_copy_measure(b, err));
   HR_TRY(quick ? gpu_products_few(b, err) : gpu_products(b, err));
   gpu_product_set(b->rates);
-  HR_TRY(classes_measure(b, err));
   HR_TRY(class_calibrate(b, HR_CLASS_ATTENTION, true, 1, &b->rates->gpu.attention_16, err));
+  HR_TRY(classes_measure(b, err));
   for (int c = 0; c < HR_CLASS_COUNT; c++)
     b->rates->classes[c][1] = b->rates->classes[c][0]; /* threads are nothing to a GPU */
   if (!quick) disk_copy_measure(b->ring.pattern, b->rates);

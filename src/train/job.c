@@ -18,8 +18,13 @@ static hr_status cuda_open(hr_device **out, hr_error *err) {
   return hr__fail(err, status, why.place, remedy, "%s", why.message);
 }
 
-/* Facts of the CPU and of the catalogue need no open device; those of a GPU that is here come from the plug-in. */
-static hr_status job_facts(hr_job *job, hr_error *err) {
+/* Facts of the CPU and of the catalogue need no open device; those of a GPU that is here come from the plug-in, unless
+ * they are `known` (NULL: not): what it holds before a run is to be the same for a recipe and for changes of it. */
+static hr_status job_facts(hr_job *job, const hr_facts *known, hr_error *err) {
+  if (known && known->kind == hr__memory_device(job->recipe)) {
+    job->facts = *known;
+    return HR_OK;
+  }
   if (hr__memory_gpu(job->recipe)) return hr__memory_gpu_facts(job->recipe, &job->facts, err);
   if (hr__memory_device(job->recipe) == HR_CPU) {
     hr__cpu_facts(&job->facts);
@@ -45,9 +50,9 @@ static hr_status job_rates(hr_job *job, hr_error *err) {
   return HR_OK;
 }
 
-static hr_status job_stages(hr_job *job, hr_error *err) {
+static hr_status job_stages(hr_job *job, const hr_facts *known, hr_error *err) {
   HR_TRY(hr__training_shape(job->recipe, &job->shape, err));
-  HR_TRY(job_facts(job, err));
+  HR_TRY(job_facts(job, known, err));
   hr_budget budget;
   HR_TRY(hr__memory_budget(job->recipe, &job->facts, &budget, err));
   HR_TRY(job_rates(job, err));
@@ -75,19 +80,23 @@ static hr_status source_copy(hr_job *job, const hr_job_source *source, hr_error 
   return HR_OK;
 }
 
-hr_status hr__job_open(const hr_job_source *source, hr_job **out, hr_error *err) {
+static hr_status job_open(const hr_job_source *source, const hr_facts *known, hr_job **out, hr_error *err) {
   hr_job *job = hr__alloc_zero(1, sizeof *job);
   if (!job) return hr__nomem(err);
   hr_status status = source_copy(job, source, err);
   if (status == HR_OK)
     status = hr__settings_load(source->path, source->overrides, source->n_overrides, &job->recipe, err);
-  if (status == HR_OK) status = job_stages(job, err);
+  if (status == HR_OK) status = job_stages(job, known, err);
   if (status != HR_OK) {
     hr__job_close(job);
     return status;
   }
   *out = job;
   return HR_OK;
+}
+
+hr_status hr__job_open(const hr_job_source *source, hr_job **out, hr_error *err) {
+  return job_open(source, NULL, out, err);
 }
 
 void hr__job_close(hr_job *job) {
@@ -120,8 +129,14 @@ hr_status hr__job_check(const hr_job *job, hr_error *err) {
                   device && verdict->margin_bytes > 0 ? " allows with its margin" : "");
 }
 
+/* What changes of a job begin with. */
+typedef struct changing {
+  const hr_job_source *source;
+  const hr_facts *facts;
+} changing;
+
 static hr_status changed_plan(void *user, const char *const *overrides, size_t count, hr_planned *out, hr_error *err) {
-  const hr_job_source *source = user;
+  const hr_job_source *source = ((const changing *)user)->source;
   hr_arena arena;
   hr__arena_init(&arena);
   const char **all = hr__arena_array(&arena, source->n_overrides + count + 1, sizeof *all);
@@ -135,7 +150,7 @@ static hr_status changed_plan(void *user, const char *const *overrides, size_t c
     all[source->n_overrides + i] = overrides[i];
   hr_job_source changed = {source->path, all, source->n_overrides + count};
   hr_job *job = NULL;
-  hr_status status = hr__job_open(&changed, &job, err);
+  hr_status status = job_open(&changed, ((const changing *)user)->facts, &job, err);
   if (status == HR_OK) {
     *out = (hr_planned){.step_seconds = job->plan->step_seconds, .fits = job->verdict.fits};
     for (int t = 0; t < HR_TIER_COUNT; t++)
@@ -148,14 +163,14 @@ static hr_status changed_plan(void *user, const char *const *overrides, size_t c
 
 hr_status hr__job_suggest(const hr_job *job, const hr_job_source *source, hr_change changes[HR_SUGGESTIONS], int *count,
                           hr_error *err) {
-  hr_job_source borrowed = *source;
-  return hr__suggest(job->recipe, job->verdict.tier, changed_plan, &borrowed, changes, count, err);
+  changing from = {source, &job->facts};
+  return hr__suggest(job->recipe, job->verdict.tier, changed_plan, &from, changes, count, err);
 }
 
 hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHNIQUES], int *count, hr_error *err) {
-  hr_job_source source = job->source;
-  return hr__techniques(job->recipe, job->verdict.peak_bytes, job->plan->step_seconds, changed_plan, &source,
-                        techniques, count, err);
+  changing from = {&job->source, &job->facts};
+  return hr__techniques(job->recipe, job->verdict.peak_bytes, job->plan->step_seconds, changed_plan, &from, techniques,
+                        count, err);
 }
 
 hr_status hr__job_device(const hr_job *job, hr_device **out, hr_error *err) {

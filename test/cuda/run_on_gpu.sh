@@ -41,8 +41,9 @@ unpack() {
   trap 'rm -rf "$folder"' EXIT
   tar -C "$folder" -xzf "$build/carry/gpu.tar.gz"
   for library in libcublasLt.so.13 libcudnn.so.9; do
-    found=$(find /usr/local/cuda*/ /usr/lib /opt -name "$library" -print -quit 2> /dev/null || true)
-    [ -n "$found" ] || echo "$library was not found" >&2
+    # Beside PyTorch first: its cuDNN is newer than a system's often is.
+    found=$(find /opt /usr/local/cuda*/ /usr/lib -name "$library" -print -quit 2> /dev/null || true)
+    echo "$library: ${found:-not found}"
     LD_LIBRARY_PATH="$folder${found:+:$(dirname "$found")}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
   done
   export LD_LIBRARY_PATH

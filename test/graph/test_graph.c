@@ -299,6 +299,52 @@ static void test_dump_is_stable(void **state) {
   json_decref(json);
 }
 
+static void test_stacked(void **state) {
+  fixture *f = *state;
+  hr_init one = {HR_INIT_ONE, 0}, zero = {HR_INIT_ZERO, 0};
+  const hr_member members[] = {{"q", 4, one}, {"k", 2, zero}};
+  hr_id whole = hr__parameter_stacked(&f->b, "q+k", hr__desc2(HR_F32, 6, 3), members, 2);
+  assert_int_equal(hr__parameter_stacked(&f->b, "q+k", hr__desc2(HR_F32, 6, 3), members, 2), whole);
+  hr_id q = hr__graph_find_value(f->graph, "q"), k = hr__graph_find_value(f->graph, "k");
+  const hr_value *v = f->graph->values;
+  assert_true(q == whole + 1 && k == whole + 2 && v[whole].members == 2);
+  assert_true(v[k].base == whole && v[k].buffer == v[whole].buffer && v[k].offset == 4 * 3 * sizeof(float));
+  assert_true(v[k].desc.dim[0] == 2 && v[k].desc.dim[1] == 3 && v[q].init.kind == HR_INIT_ONE && v[k].trained);
+  assert_true(!hr__graph_is_tensor(f->graph, whole) && hr__graph_is_tensor(f->graph, q));
+  assert_int_equal(hr__graph_untrained(f->graph, NULL, 0), 2); /* by their own names */
+  /* a value with a third of the rows is divided as they are */
+  hr_id beside = hr__beside(&f->b, whole, "scale", HR_ROLE_OPTIMIZER, hr__desc1(HR_F32, 3), zero);
+  hr_id part = hr__graph_find_value(f->graph, "scale.q");
+  assert_int_equal(f->graph->values[beside].members, 2);
+  assert_int_equal(f->graph->values[part].desc.dim[0], 2);
+  hr_id view = hr__view(&f->b, whole, 0, 4);
+  assert_false(hr__graph_is_tensor(f->graph, view));
+  /* one alone is what it always was */
+  hr_id alone = hr__parameter_stacked(&f->b, "unused", hr__desc2(HR_F32, 5, 3), &(hr_member){"v", 5, one}, 1);
+  assert_string_equal(f->graph->values[alone].name, "v");
+  assert_int_equal(f->graph->values[alone].members, 0);
+  assert_int_equal(hr__graph_verify(f->graph, &f->err), HR_OK);
+  assert_int_equal(hr__parameter_stacked(&f->b, "bad", hr__desc2(HR_F32, 7, 3), members, 2), HR_NONE);
+  assert_int_equal(hr__builder_status(&f->b, &f->err), HR_FAILURE);
+}
+
+static void test_module_members(void **state) {
+  (void)state;
+  char out[HR_MODULE_PATH];
+  static const char *const expected[] = {"a.q.lora_A", "a.k.lora_A", "a.v.lora_A"};
+  for (int i = 0; i < 3; i++) {
+    assert_true(hr__module_member("a.q+k+v.lora_A", i, out));
+    assert_string_equal(out, expected[i]);
+  }
+  assert_false(hr__module_member("a.q+k+v.lora_A", 3, out));
+  assert_true(hr__module_member("q+k", 1, out));
+  assert_string_equal(out, "k");
+  assert_false(hr__module_member("q+k", 2, out));
+  assert_true(hr__module_member("a.b", 0, out));
+  assert_string_equal(out, "a.b");
+  assert_false(hr__module_member("a.b", 1, out));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_shapes_and_storage, setup, teardown),
@@ -315,6 +361,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_parameters_are_only_written_by_effects, setup, teardown),
       cmocka_unit_test_setup_teardown(test_regroup_keeps_order_and_drops, setup, teardown),
       cmocka_unit_test_setup_teardown(test_dump_is_stable, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_stacked, setup, teardown),
+      cmocka_unit_test(test_module_members),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -178,7 +178,7 @@ static void test_recorded_nodes(void **state) {
   if (getenv("HR_TEST_MEASURE")) { /* a layer of 1 B parameters takes the CPU a while */
     gpu.facts.memory_bytes = (uint64_t)8 << 30;
     assert_int_equal(hr__measure_quick(&gpu, &rates, &err), HR_OK);
-    assert_true(rates.measured && rates.n_products == 12 && rates.gpu.product_flops[HR_BF16] < 10e12);
+    assert_true(rates.measured && rates.n_products >= 1 && rates.gpu.product_flops[HR_BF16] < 10e12);
     assert_true(rates.copies.host_bytes_per_second > 1e8 && rates.gpu.program_seconds < 1);
     hr__rates_fini(&rates);
   }

@@ -276,19 +276,20 @@ static cublasStatus_t proposals_get(const hr_call *call, const hr_lt_product *pr
   return status;
 }
 
-/* Whether a proposal can be taken: C need not be D, and sums do not go through the result or depend on an order. */
+/* Whether a proposal can be taken: C need not be D, and sums do not go through the result. An algorithm that does not
+ * know of a question keeps to what it was asked for. */
 static bool proposal_allowed(const cublasLtMatmulHeuristicResult_t *proposal, bool add, size_t scratch_bytes) {
   int32_t apart = 1;
   uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_NONE;
   size_t written;
   if (proposal->state != CUBLAS_STATUS_SUCCESS || proposal->workspaceSize > scratch_bytes) return false;
-  if (add && cublasLtMatmulAlgoCapGetAttribute(&proposal->algo, CUBLASLT_ALGO_CAP_OUT_OF_PLACE_RESULT_SUPPORT, &apart,
-                                               sizeof apart, &written) != CUBLAS_STATUS_SUCCESS)
-    return false;
+  if (cublasLtMatmulAlgoCapGetAttribute(&proposal->algo, CUBLASLT_ALGO_CAP_OUT_OF_PLACE_RESULT_SUPPORT, &apart,
+                                        sizeof apart, &written) != CUBLAS_STATUS_SUCCESS)
+    apart = 1;
   if (cublasLtMatmulAlgoConfigGetAttribute(&proposal->algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme,
                                            sizeof scheme, &written) != CUBLAS_STATUS_SUCCESS)
-    return false;
-  return apart && (scheme & ~(uint32_t)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) == 0;
+    scheme = CUBLASLT_REDUCTION_SCHEME_NONE;
+  return (apart || !add) && (scheme & ~(uint32_t)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) == 0;
 }
 
 static cublasStatus_t matrix_fill(const hr_call *call, hr_dtype dtype, const void *x, int64_t rows, int64_t columns,

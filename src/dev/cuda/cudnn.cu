@@ -12,6 +12,7 @@
 #include <cudnn_frontend.h>
 #include <dlfcn.h>
 
+#include <initializer_list>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -216,19 +217,44 @@ static bool operands_aligned(const operand_map &map) {
   return true;
 }
 
-static hr_status plan_run(const hr_call *call, attention_plan *plan, operand_map &map) {
+static hr_status plan_run(const hr_call *call, void *prepared,
+                          std::initializer_list<operand_map::value_type> operands) {
+  attention_plan *plan = (attention_plan *)prepared;
   try {
+    operand_map map(operands);
     return plan->graph.execute(attention_of(call)->handle, map, call->workspace).is_good() ? HR_OK : HR_FAILURE;
   } catch (...) {
     return HR_FAILURE;
   }
 }
 
+hr_status hr__cudnn_attention_forward(const hr_call *call, void *prepared, const void *q, const void *k, const void *v,
+                                      void *y, float *lse) {
+  return plan_run(call, prepared, {{Q, (void *)q}, {K, (void *)k}, {V, (void *)v}, {Y, y}, {LSE, lse}});
+}
+
+hr_status hr__cudnn_attention_backward(const hr_call *call, void *prepared, const void *q, const void *k, const void *v,
+                                       const void *y, const float *lse, const void *dy, void *dq, void *dk, void *dv) {
+  return plan_run(call, prepared,
+                  {{Q, (void *)q},
+                   {K, (void *)k},
+                   {V, (void *)v},
+                   {Y, (void *)y},
+                   {LSE, (void *)lse},
+                   {DY, (void *)dy},
+                   {DQ, dq},
+                   {DK, dk},
+                   {DV, dv}});
+}
+
 /* Runs a new plan, so that its code is loaded, and clears what it wrote: other calls are tried on zeros too. */
 static bool plan_try(const hr_call *call, attention_plan *plan) {
   cudaStream_t stream = call_stream(call);
-  operand_map map = operands_of(call, plan->shape);
-  bool good = plan_run(call, plan, map) == HR_OK;
+  operand_map m = operands_of(call, plan->shape);
+  float *lse = (float *)m[LSE];
+  hr_status status = plan->shape.backward ? hr__cudnn_attention_backward(call, plan, m[Q], m[K], m[V], m[Y], lse, m[DY],
+                                                                         m[DQ], m[DK], m[DV])
+                                          : hr__cudnn_attention_forward(call, plan, m[Q], m[K], m[V], m[Y], lse);
   cudaError_t error = cudaSuccess;
   for (int i = 0; i < call->n_out && error == cudaSuccess; i++) {
     const hr_desc &desc = call->out[i].desc;
@@ -238,7 +264,7 @@ static bool plan_try(const hr_call *call, attention_plan *plan) {
   if (error == cudaSuccess && call->workspace_bytes > 0)
     error = cudaMemsetAsync(call->workspace, 0, call->workspace_bytes, stream);
   if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
-  return good && error == cudaSuccess;
+  return status == HR_OK && error == cudaSuccess;
 }
 
 static attention_plan *plan_find(const hr_call *call, const hr_cudnn_attention &shape) {
@@ -265,19 +291,6 @@ bool hr__cudnn_attention_prepare(const hr_call *call, const hr_cudnn_attention *
   }
   if (!*prepared) cudaGetLastError(); /* a refusal is no error of ours */
   return *prepared != nullptr;
-}
-
-hr_status hr__cudnn_attention_forward(const hr_call *call, void *prepared, const void *q, const void *k, const void *v,
-                                      void *y, float *lse) {
-  operand_map map = {{Q, (void *)q}, {K, (void *)k}, {V, (void *)v}, {Y, y}, {LSE, lse}};
-  return plan_run(call, (attention_plan *)prepared, map);
-}
-
-hr_status hr__cudnn_attention_backward(const hr_call *call, void *prepared, const void *q, const void *k, const void *v,
-                                       const void *y, const float *lse, const void *dy, void *dq, void *dk, void *dv) {
-  operand_map map = {{Q, (void *)q},   {K, (void *)k}, {V, (void *)v}, {Y, (void *)y}, {LSE, (void *)lse},
-                     {DY, (void *)dy}, {DQ, dq},       {DK, dk},       {DV, dv}};
-  return plan_run(call, (attention_plan *)prepared, map);
 }
 
 #else

@@ -16,16 +16,17 @@ static const size_t HR_CUBLASLT_WORKSPACE = (size_t)32 << 20;
 static const int64_t HR_CUDA_SUM_CHUNK = 32 * 1024;
 
 /* Scratch of cuDNN's causal attention (dev/cuda/cudnn.h); what asks for more is not used. Backward in a fixed order
- * keeps the gradients of all scores in 16 bits, which pays while they are few; beyond, f32 sums of dq take their place.
- * Grouped heads have dk and dv of every query head before these are summed. */
+ * keeps the gradients of all scores in 16 bits; 0: they are too many for that to be wanted. Grouped heads have dk and
+ * dv of every query head before these are summed. */
 static inline size_t hr__cudnn_attention_cap(int64_t batch, int64_t length, int64_t heads, int64_t kv_heads,
                                              int64_t head_dim, bool backward) {
-  const size_t slack = (size_t)4 << 20, scores_limit = (size_t)512 << 20;
+  const size_t slack = (size_t)16 << 20, scores_limit = (size_t)512 << 20;
   if (!backward) return slack;
   size_t padded = (size_t)(length + 127) / 128 * 128, rows = (size_t)batch * (size_t)heads * padded;
-  size_t scores = rows * padded * 2, sums = rows * (size_t)head_dim * sizeof(float);
-  size_t bytes = slack + rows * 2 * sizeof(float) + (scores <= scores_limit ? scores : sums);
-  return kv_heads < heads ? bytes + 2 * rows * (size_t)head_dim * 2 : bytes;
+  size_t scores = rows * padded * 2;
+  if (scores > scores_limit) return 0;
+  size_t bytes = slack + scores + rows * 2 * sizeof(float);
+  return kv_heads < heads ? bytes + 2 * rows * (size_t)head_dim * sizeof(float) : bytes;
 }
 
 /* cuBLASLt gives f32 sums of any operands, and 16-bit results in the type of 16-bit operands. Any other result is
