@@ -114,7 +114,7 @@ hr_status hr__targets_check(const hr_graph *g, const hr_recipe *recipe, const ch
   return HR_OK;
 }
 
-_Static_assert(HR_MEMBERS <= HR_LORA_GROUPS, "one node serves the adapters of all modules of a linear");
+_Static_assert((int)HR_MEMBERS <= (int)HR_LORA_GROUPS, "one node serves the adapters of all modules of a linear");
 
 /* Modules of one linear that have adapters, in the order of its rows. */
 typedef struct adapted {
