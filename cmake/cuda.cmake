@@ -76,12 +76,20 @@ target_link_options(headroom_cuda PRIVATE -Wl,--exclude-libs,ALL -Wl,-z,defs)
 
 # Attention through cuDNN: its headers, and cudnn_frontend's (header-only) as tools/setup fetches them. The library is
 # opened at run time.
+# No code of the device is in it, so that the host's compiler has it once; and nothing in it is hot.
+enable_language(CXX)
+add_library(headroom_cudnn OBJECT ${CMAKE_SOURCE_DIR}/src/dev/cuda/cudnn.cpp)
+set_target_properties(headroom_cudnn PROPERTIES CXX_STANDARD 17 CXX_VISIBILITY_PRESET hidden
+                      POSITION_INDEPENDENT_CODE ON COMPILE_OPTIONS "")
+target_compile_options(headroom_cudnn PRIVATE -Wall -Wextra -Werror -Wno-unused-function -Wno-unknown-pragmas -O0 -g0)
+target_include_directories(headroom_cudnn PRIVATE ${CMAKE_SOURCE_DIR}/src)
+target_include_directories(headroom_cudnn SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+target_link_libraries(headroom_cuda PRIVATE headroom_cudnn)
 find_path(HR_CUDNN_INCLUDE cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_path(HR_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h HINTS ${CMAKE_SOURCE_DIR}/.deps/cudnn-frontend/include)
 if(HR_CUDNN_INCLUDE AND HR_CUDNN_FRONTEND_INCLUDE)
-  target_include_directories(headroom_cuda SYSTEM PRIVATE ${HR_CUDNN_FRONTEND_INCLUDE} ${HR_CUDNN_INCLUDE})
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/dev/cuda/cudnn.cu PROPERTIES COMPILE_DEFINITIONS HR_CUDNN=1
-                              COMPILE_OPTIONS -Xcompiler=-O1,-g0) # big headers, and nothing in it is hot
+  target_include_directories(headroom_cudnn SYSTEM PRIVATE ${HR_CUDNN_FRONTEND_INCLUDE} ${HR_CUDNN_INCLUDE})
+  target_compile_definitions(headroom_cudnn PRIVATE HR_CUDNN=1)
 else()
   message(STATUS "attention through cuDNN is not built: tools/setup fetches what it needs where cuDNN is installed")
 endif()

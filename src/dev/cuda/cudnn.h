@@ -1,4 +1,4 @@
-/* Causal grouped-query attention in 16-bit types through cuDNN. dev/cuda/cudnn.cu is the only file that calls it.
+/* Causal grouped-query attention in 16-bit types through cuDNN. dev/cuda/cudnn.cpp is the only file that calls it.
  *
  * The library is loaded at run time and may be missing, and it may refuse a shape: then prepare says so and the caller
  * has kernels of its own. One plan of the library serves all calls of one shape.

@@ -25,7 +25,7 @@ struct hr_cuda_state {
   cudaEvent_t piece_free[HR_CUDA_PIECES];
   size_t piece_next;
   void *products;      /* cuBLASLt handle */
-  void *attention;     /* of dev/cuda/cudnn.cu */
+  void *attention;     /* of dev/cuda/cudnn.cpp */
   uint64_t peak_bytes; /* largest answer of process_bytes */
 };
 
