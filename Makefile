@@ -1,10 +1,13 @@
-# A thin front to CMake: every target is one line. `make` leaves the program at build/headroom.
+# A thin front to CMake: every target is one line. `make` leaves the program at build/headroom, and where nvcc is the CUDA
+# plug-in beside it.
 JOBS ?= $(shell nproc)
+PLUGIN := $(if $(shell command -v nvcc 2>/dev/null),headroom_cuda)
 
 .PHONY: all setup demo test bench format fuzz install clean
 
 all: build/build.ninja
-	@cmake --build build -j $(JOBS) --target headroom
+	@$(if $(PLUGIN),grep -q '^HR_CUDA:BOOL=ON' build/CMakeCache.txt || cmake -DHR_CUDA=ON build >/dev/null)
+	@cmake --build build -j $(JOBS) --target headroom $(PLUGIN)
 
 build/build.ninja: | CMakePresets.json
 	@command -v cmake >/dev/null && command -v ninja >/dev/null || { echo "cmake or ninja is missing: run tools/setup"; exit 1; }

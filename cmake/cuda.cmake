@@ -66,6 +66,7 @@ file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/launchers.inc CONTENT "${lau
 add_library(headroom_cuda MODULE ${device_sources} ${op_sources})
 set_target_properties(headroom_cuda PROPERTIES CUDA_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON
                       COMPILE_OPTIONS "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+install(TARGETS headroom_cuda LIBRARY DESTINATION lib OPTIONAL) # where the program looks for it
 target_compile_options(headroom_cuda PRIVATE -lineinfo -Xcompiler=-Wall,-Wextra,-Wno-unused-function
                        --Werror=all-warnings -Xfatbin=-compress-all)
 target_compile_definitions(headroom_cuda PRIVATE HR_OPS_SHA256="${ops_sha256}")
