@@ -3,11 +3,15 @@
 JOBS ?= $(shell nproc)
 PLUGIN := $(if $(shell command -v nvcc 2>/dev/null),headroom_cuda)
 
-.PHONY: all setup demo test bench format fuzz install clean
+.PHONY: all program setup demo test bench format fuzz install clean
 
 all: build/build.ninja
 	@$(if $(PLUGIN),grep -q '^HR_CUDA:BOOL=ON' build/CMakeCache.txt || cmake -DHR_CUDA=ON build >/dev/null)
 	@cmake --build build -j $(JOBS) --target headroom $(PLUGIN)
+
+# The program alone: what the demo and the CPU's benchmarks need.
+program: build/build.ninja
+	@cmake --build build -j $(JOBS) --target headroom
 
 build/build.ninja: | CMakePresets.json
 	@command -v cmake >/dev/null && command -v ninja >/dev/null || { echo "cmake or ninja is missing: run tools/setup"; exit 1; }
@@ -17,14 +21,14 @@ setup:
 	@tools/setup
 
 demo: setup
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory program
 	@tools/demo
 
 test: setup
 	@tools/test
 
 bench: setup
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory program
 	@cmake --build build -j $(JOBS) --target bench_products
 	@bench/run
 
