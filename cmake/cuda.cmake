@@ -77,12 +77,12 @@ target_link_options(headroom_cuda PRIVATE -Wl,--exclude-libs,ALL -Wl,-z,defs)
 
 # Attention through cuDNN: its headers, and cudnn_frontend's (header-only) as tools/setup fetches them. The library is
 # opened at run time.
-# No code of the device is in it, so that the host's compiler has it once; and nothing in it is hot.
+# No code of the device is in it, so that the host's compiler has it once; nothing in it is hot, but without optimizing it would want functions that nobody calls.
 enable_language(CXX)
 add_library(headroom_cudnn OBJECT ${CMAKE_SOURCE_DIR}/src/dev/cuda/cudnn.cpp)
 set_target_properties(headroom_cudnn PROPERTIES CXX_STANDARD 17 CXX_VISIBILITY_PRESET hidden
                       POSITION_INDEPENDENT_CODE ON COMPILE_OPTIONS "")
-target_compile_options(headroom_cudnn PRIVATE -Wall -Wextra -Werror -Wno-unused-function -Wno-unknown-pragmas -O0 -g0)
+target_compile_options(headroom_cudnn PRIVATE -Wall -Wextra -Werror -Wno-unused-function -Wno-unknown-pragmas -O1 -g0)
 target_include_directories(headroom_cudnn PRIVATE ${CMAKE_SOURCE_DIR}/src)
 target_include_directories(headroom_cudnn SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(headroom_cuda PRIVATE headroom_cudnn)
