@@ -28,14 +28,21 @@ uint64_t hr__random_below(hr_random_key key, uint64_t high, uint64_t low, uint64
   return (uint64_t)((unsigned __int128)block_word64(&block, 0) * n >> 64);
 }
 
-float hr__random_normal(hr_random_key key, uint64_t high, uint64_t index) {
-  hr_random_block block = hr__random_at(key, high, index / 2);
+void hr__random_normals(hr_random_key key, uint64_t high, uint64_t pair, float out[2]) {
+  hr_random_block block = hr__random_at(key, high, pair);
   /* 53 bits each; the radius takes (0, 1] so that the logarithm is finite. */
   double radius_uniform = (double)((block_word64(&block, 0) >> 11) + 1) * 0x1p-53;
   double angle_uniform = (double)(block_word64(&block, 1) >> 11) * 0x1p-53;
   double radius = sqrt(-2.0 * log(radius_uniform));
   double angle = 6.283185307179586476925286766559 * angle_uniform;
-  return (float)(radius * (index & 1 ? sin(angle) : cos(angle)));
+  out[0] = (float)(radius * cos(angle));
+  out[1] = (float)(radius * sin(angle));
+}
+
+float hr__random_normal(hr_random_key key, uint64_t high, uint64_t index) {
+  float pair[2];
+  hr__random_normals(key, high, index / 2, pair);
+  return pair[index & 1];
 }
 
 /* One pass of a Feistel network over 2 x half_bits bits: a bijection whatever the round function is. */

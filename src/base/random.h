@@ -27,6 +27,8 @@ uint64_t hr__random_below(hr_random_key key, uint64_t high, uint64_t low, uint64
 
 /* Element `index` of a standard normal sequence (Box-Muller over one block per two elements). */
 float hr__random_normal(hr_random_key key, uint64_t high, uint64_t index);
+/* Elements 2 pair and 2 pair + 1 of it, for hardly more than one of them. */
+void hr__random_normals(hr_random_key key, uint64_t high, uint64_t pair, float out[2]);
 
 /* Position `index` of a pseudo-random permutation of [0, n) (Feistel network with cycle walking): a shuffled order that
  * needs no memory and can start anywhere. `epoch` selects the permutation. */

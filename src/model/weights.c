@@ -21,7 +21,7 @@ struct hr_weights {
   hr_arena arena;
   weight *weights; /* by value */
   weight *packed;  /* by number of the packed parameter */
-  void *window;    /* HR_WEIGHTS_WINDOW bytes */
+  hr_pool *pool;   /* NULL: the calling thread reads alone */
 };
 
 /* The first few names of a list that may be long. */
@@ -163,8 +163,7 @@ static hr_status folder_open(hr_weights *w, const char *folder, hr_error *err) {
 static hr_status weights_fill(hr_weights *w, const char *folder, hr_error *err) {
   w->weights = hr__arena_array(&w->arena, w->graph->n_values, sizeof *w->weights);
   w->packed = hr__arena_array(&w->arena, w->graph->n_packed + 1, sizeof *w->packed);
-  w->window = hr__alloc(HR_WEIGHTS_WINDOW);
-  if (!w->weights || !w->packed || !w->window) return hr__nomem(err);
+  if (!w->weights || !w->packed) return hr__nomem(err);
   HR_TRY(folder_open(w, folder, err));
   return names_match(w, folder, err);
 }
@@ -187,7 +186,6 @@ hr_status hr__weights_open(const char *folder, const hr_graph *graph, hr_weights
 void hr__weights_close(hr_weights *w) {
   if (!w) return;
   if (w->file) hr__safetensors_close(w->file);
-  hr__free(w->window);
   hr__arena_fini(&w->arena);
   hr__free(w);
 }
@@ -227,40 +225,78 @@ static void convert(hr_dtype to_type, void *to, hr_dtype from_type, const void *
   if (to_type == HR_F16 && from_type == HR_BF16) f16_from_bf16(to, from, count);
 }
 
-static hr_status source_read(hr_weights *w, const weight *source, hr_dtype dtype, int64_t first, int64_t count,
-                             void *to, hr_error *err) {
-  assert(source->tensor && first >= 0 && count >= 0);
-  assert(dtype == HR_F32 || dtype == HR_BF16 || dtype == HR_F16);
-  size_t stored_bytes = hr_dtype_bytes(source->stored), bytes = hr_dtype_bytes(dtype);
+enum {
+  PIECE = 1 << 14, /* elements that one thread reads at a time */
+  WINDOW = 1 << 13 /* elements that are converted at a time, on the stack */
+};
+
+/* Elements [first, first + count) of a tensor, read by several threads. */
+typedef struct reading {
+  const hr_weights *weights;
+  const weight *source;
+  hr_dtype dtype; /* that they become */
+  int64_t first, count;
+  char *to;
+  int failed; /* set by the first thread that fails, which also says how */
+  hr_status status;
+  hr_error err;
+} reading;
+
+static hr_status piece_read(const reading *r, int64_t first, int64_t count, char *to, hr_error *err) {
+  size_t stored_bytes = hr_dtype_bytes(r->source->stored), bytes = hr_dtype_bytes(r->dtype);
   uint64_t offset = (uint64_t)first * stored_bytes;
   size_t left = (size_t)count;
-  if (source->stored == dtype) {
-    return hr__safetensors_read(w->file, source->tensor, offset, to, left * bytes, err);
-  }
-  char *at = to;
+  if (r->source->stored == r->dtype)
+    return hr__safetensors_read(r->weights->file, r->source->tensor, offset, to, left * bytes, err);
+  float window[WINDOW]; /* as large as the largest type that is stored */
   while (left > 0) {
-    size_t piece = HR_WEIGHTS_WINDOW / stored_bytes;
-    if (piece > left) piece = left;
-    HR_TRY(hr__safetensors_read(w->file, source->tensor, offset, w->window, piece * stored_bytes, err));
-    convert(dtype, at, source->stored, w->window, piece);
-    at += piece * bytes;
+    size_t piece = left < WINDOW ? left : WINDOW;
+    HR_TRY(hr__safetensors_read(r->weights->file, r->source->tensor, offset, window, piece * stored_bytes, err));
+    convert(r->dtype, to, r->source->stored, window, piece);
+    to += piece * bytes;
     offset += piece * stored_bytes;
     left -= piece;
   }
   return HR_OK;
 }
 
+static void piece_task(void *arg, int64_t task, int worker) {
+  reading *r = arg;
+  (void)worker;
+  int64_t at = task * PIECE, count = r->count - at < PIECE ? r->count - at : PIECE;
+  hr_error err = {0};
+  hr_status status = piece_read(r, r->first + at, count, r->to + (size_t)at * hr_dtype_bytes(r->dtype), &err);
+  if (status == HR_OK || __atomic_exchange_n(&r->failed, 1, __ATOMIC_RELAXED)) return;
+  r->status = status;
+  r->err = err;
+}
+
+static hr_status source_read(const hr_weights *w, const weight *source, hr_dtype dtype, int64_t first, int64_t count,
+                             void *to, hr_error *err) {
+  assert(source->tensor && first >= 0 && count >= 0);
+  assert(dtype == HR_F32 || dtype == HR_BF16 || dtype == HR_F16);
+  reading r = {.weights = w, .source = source, .dtype = dtype, .first = first, .count = count, .to = to};
+  hr__pool_run(w->pool, w->pool ? hr__pool_threads(w->pool) : 1, (count + PIECE - 1) / PIECE, piece_task, &r);
+  if (r.failed && err) *err = r.err;
+  return r.status;
+}
+
+void hr__weights_share(hr_weights *w, hr_pool *pool) {
+  w->pool = pool;
+}
+
 bool hr__weights_has(const hr_weights *w, hr_id parameter) {
   return w->weights[parameter].tensor != NULL;
 }
 
-hr_status hr__weights_read(hr_weights *w, hr_id parameter, int64_t first, int64_t count, void *to, hr_error *err) {
+hr_status hr__weights_read(const hr_weights *w, hr_id parameter, int64_t first, int64_t count, void *to,
+                           hr_error *err) {
   const hr_desc *desc = &w->graph->values[parameter].desc;
   assert(first + count <= hr_desc_count(desc));
   return source_read(w, &w->weights[parameter], desc->dtype, first, count, to, err);
 }
 
-hr_status hr__weights_read_packed(hr_weights *w, size_t packed, int64_t first, int64_t count, float *to,
+hr_status hr__weights_read_packed(const hr_weights *w, size_t packed, int64_t first, int64_t count, float *to,
                                   hr_error *err) {
   assert(packed < w->graph->n_packed && first + count <= hr_desc_count(&w->graph->packed[packed].desc));
   return source_read(w, &w->packed[packed], HR_F32, first, count, to, err);

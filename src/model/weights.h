@@ -2,14 +2,13 @@
  * the parameters of a graph by name.
  *
  * Opening compares names, shapes and types only. Reading converts F32, BF16 and F16 to the parameter's type (to
- * nearest even) through one small window, so that no second copy of a tensor ever exists.
+ * nearest even) through small windows, so that no second copy of a tensor ever exists.
  */
 #ifndef HR_MODEL_WEIGHTS_H
 #define HR_MODEL_WEIGHTS_H
 
+#include "base/threads.h"
 #include "graph/graph.h"
-
-enum { HR_WEIGHTS_WINDOW = 256 << 10 }; /* bytes */
 
 typedef struct hr_weights hr_weights;
 
@@ -19,12 +18,16 @@ typedef struct hr_weights hr_weights;
 hr_status hr__weights_open(const char *folder, const hr_graph *graph, hr_weights **out, hr_error *err);
 void hr__weights_close(hr_weights *weights);
 
+/* Later reads are shared among the threads of a pool. */
+void hr__weights_share(hr_weights *weights, hr_pool *pool);
+
 bool hr__weights_has(const hr_weights *weights, hr_id parameter); /* false: an adapter, or no parameter */
 
 /* Elements [first, first + count) of a parameter (a value of the graph), in the parameter's own type. */
-hr_status hr__weights_read(hr_weights *weights, hr_id parameter, int64_t first, int64_t count, void *to, hr_error *err);
+hr_status hr__weights_read(const hr_weights *weights, hr_id parameter, int64_t first, int64_t count, void *to,
+                           hr_error *err);
 /* The same of a packed parameter, by its number in the graph, as floats. */
-hr_status hr__weights_read_packed(hr_weights *weights, size_t packed, int64_t first, int64_t count, float *to,
+hr_status hr__weights_read_packed(const hr_weights *weights, size_t packed, int64_t first, int64_t count, float *to,
                                   hr_error *err);
 
 #endif

@@ -95,31 +95,64 @@ static hr_status nf4_unpack_run(const hr_call *call) {
   return HR_OK;
 }
 
-void hr__nf4_scales(const float *w, int64_t count, float *absmax) {
-  for (int64_t first = 0; first < count; first += HR_NF4_BLOCK) {
-    int64_t end = hr__min(count, first + HR_NF4_BLOCK);
-    float largest = 0.0f;
-    for (int64_t i = first; i < end; i++)
-      largest = fmaxf(largest, fabsf(w[i]));
-    absmax[first / HR_NF4_BLOCK] = largest;
+/* The largest magnitude of n elements. Magnitudes are compared as integers, which order them alike and which the
+ * compiler may take in any order; what is no number counts as 0. */
+static inline __attribute__((always_inline)) float largest_of(const float *w, int64_t n) {
+  int32_t largest = 0;
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < n; i++) {
+    int32_t word;
+    memcpy(&word, &w[i], sizeof word);
+    word &= 0x7fffffff;
+    word = word > 0x7f800000 ? 0 : word;
+    largest = word > largest ? word : largest;
+  }
+  float value;
+  memcpy(&value, &largest, sizeof value);
+  return value;
+}
+
+HR_CLONES void hr__nf4_scales(const float *w, int64_t count, float *absmax) {
+  int64_t whole = count / HR_NF4_BLOCK;
+  for (int64_t b = 0; b < whole; b++)
+    absmax[b] = largest_of(w + b * HR_NF4_BLOCK, HR_NF4_BLOCK);
+  if (whole * HR_NF4_BLOCK < count) absmax[whole] = largest_of(w + whole * HR_NF4_BLOCK, count % HR_NF4_BLOCK);
+}
+
+/* Codes of one block, a byte each. 0 times infinity, where a scale is too small to have a reciprocal, is no number; it
+ * stands for 0. All thresholds are looked at, so that many elements go side by side. */
+static inline __attribute__((always_inline)) void block_codes(const float *w, float scale, uint8_t code[HR_NF4_BLOCK]) {
+  float inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
+#pragma omp simd
+  for (int i = 0; i < HR_NF4_BLOCK; i++) {
+    float x = w[i] * inverse;
+    int32_t below = 0;
+#pragma GCC unroll 15
+    for (int t = 0; t < 15; t++)
+      below += x > thresholds[t];
+    code[i] = (uint8_t)(x == x ? below : ZERO);
   }
 }
 
-/* 0 times infinity, where a scale is too small to have a reciprocal, is no number; it stands for 0. */
-static unsigned code_of(float x) {
-  unsigned code = 0;
-  for (int t = 0; t < 15; t++)
-    code += x > thresholds[t];
-  return isnan(x) ? ZERO : code;
+static inline __attribute__((always_inline)) void pairs_put(const uint8_t code[HR_NF4_BLOCK], int64_t bytes,
+                                                            uint8_t *to) {
+#pragma omp simd
+  for (int64_t i = 0; i < bytes; i++)
+    to[i] = (uint8_t)(code[2 * i] << 4 | code[2 * i + 1]);
 }
 
-void hr__nf4_codes(const float *w, int64_t count, const float *absmax, uint8_t *codes) {
-  for (int64_t i = 0; i < count; i += 2) { /* a block has an even number of elements: both are in the same */
-    float scale = absmax[i / HR_NF4_BLOCK];
-    float inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
-    unsigned first = code_of(w[i] * inverse), second = i + 1 < count ? code_of(w[i + 1] * inverse) : ZERO;
-    codes[i / 2] = (uint8_t)(first << 4 | second);
+HR_CLONES void hr__nf4_codes(const float *w, int64_t count, const float *absmax, uint8_t *codes) {
+  int64_t whole = count / HR_NF4_BLOCK, left = count % HR_NF4_BLOCK;
+  uint8_t code[HR_NF4_BLOCK];
+  for (int64_t b = 0; b < whole; b++) {
+    block_codes(w + b * HR_NF4_BLOCK, absmax[b], code);
+    pairs_put(code, HR_NF4_BLOCK / 2, codes + b * (HR_NF4_BLOCK / 2));
   }
+  if (left == 0) return;
+  float rest[HR_NF4_BLOCK] = {0}; /* an element beyond the end, in the last byte, is 0 */
+  memcpy(rest, w + whole * HR_NF4_BLOCK, (size_t)left * sizeof *rest);
+  block_codes(rest, absmax[whole], code);
+  pairs_put(code, (left + 1) / 2, codes + whole * (HR_NF4_BLOCK / 2));
 }
 
 void hr__nf4_nest(const float *absmax, int64_t count, float offset, uint8_t *codes, float *nested_absmax) {

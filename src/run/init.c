@@ -19,42 +19,53 @@ typedef struct fill {
   int64_t base, count; /* elements [base, base + count) of the value */
 } fill;
 
-static void element_put(const fill *f, int64_t index, float value) {
-  uint16_t half;
-  double wide;
-  switch (f->dtype) {
-  case HR_BF16:
-    half = hr__f32_to_bf16(value);
-    memcpy(f->data + 2 * index, &half, 2);
-    break;
-  case HR_F16:
-    half = hr__f32_to_f16(value);
-    memcpy(f->data + 2 * index, &half, 2);
-    break;
-  case HR_F64:
-    wide = (double)value;
-    memcpy(f->data + 8 * index, &wide, 8);
-    break;
-  default:
-    memcpy(f->data + 4 * index, &value, 4);
-    break;
+enum { DRAWN = 512 }; /* elements that are drawn before they are converted */
+
+static void elements_draw(const fill *f, uint64_t first, int64_t count, float *to) {
+  if (f->init.kind == HR_INIT_ONE || f->init.kind == HR_INIT_ZERO) {
+    for (int64_t i = 0; i < count; i++)
+      to[i] = f->init.kind == HR_INIT_ONE ? 1.0f : 0.0f;
+  } else if (f->init.kind == HR_INIT_NORMAL) {
+    float pair[2];
+    for (int64_t i = 0; i < count; i++) {
+      uint64_t index = first + (uint64_t)i;
+      if (i == 0 || index % 2 == 0) hr__random_normals(f->key, 0, index / 2, pair);
+      to[i] = f->init.std * pair[index % 2];
+    }
+  } else { /* uniform: 24 bits, one word an element */
+    for (int64_t i = 0; i < count; i++) {
+      uint64_t index = first + (uint64_t)i;
+      hr_random_block block = hr__random_at(f->key, 0, index / 4);
+      to[i] = f->init.std * ((float)(block.word[index % 4] >> 8) * 0x1p-23f - 1.0f);
+    }
   }
 }
 
-static float element_draw(const fill *f, uint64_t index) {
-  if (f->init.kind == HR_INIT_NORMAL) return f->init.std * hr__random_normal(f->key, 0, index);
-  if (f->init.kind == HR_INIT_ONE) return 1.0f;
-  if (f->init.kind == HR_INIT_ZERO) return 0.0f;
-  hr_random_block block = hr__random_at(f->key, 0, index / 4); /* uniform: 24 bits, one word an element */
-  return f->init.std * ((float)(block.word[index % 4] >> 8) * 0x1p-23f - 1.0f);
+static void elements_put(const fill *f, int64_t first, int64_t count, const float *from) {
+  void *to = f->data + (size_t)first * hr_dtype_bytes(f->dtype);
+  if (f->dtype == HR_BF16)
+    for (int64_t i = 0; i < count; i++)
+      ((uint16_t *)to)[i] = hr__f32_to_bf16(from[i]);
+  else if (f->dtype == HR_F16)
+    for (int64_t i = 0; i < count; i++)
+      ((uint16_t *)to)[i] = hr__f32_to_f16(from[i]);
+  else if (f->dtype == HR_F64)
+    for (int64_t i = 0; i < count; i++)
+      ((double *)to)[i] = (double)from[i];
+  else
+    memcpy(to, from, (size_t)count * sizeof *from);
 }
 
 static void fill_piece(void *arg, int64_t task, int worker) {
   (void)worker;
   const fill *f = arg;
   int64_t begin = task * PIECE, end = begin + PIECE < f->count ? begin + PIECE : f->count;
-  for (int64_t i = begin; i < end; i++)
-    element_put(f, i, element_draw(f, (uint64_t)(f->base + i)));
+  float drawn[DRAWN];
+  for (int64_t i = begin; i < end; i += DRAWN) {
+    int64_t count = end - i < DRAWN ? end - i : DRAWN;
+    elements_draw(f, (uint64_t)(f->base + i), count, drawn);
+    elements_put(f, i, count, drawn);
+  }
 }
 
 static void fill_run(hr_device *device, fill *f) {
@@ -114,17 +125,25 @@ static hr_status packed_init(hr_run *run, const hr_packed *packed, uint64_t seed
   return hr__run_pack(run, packed, packed_draw, &d, err);
 }
 
-/* Whether a value is filled here by its own init rule, with the given half. */
-static bool value_in_half(const hr_graph *graph, hr_id id, hr_init_half half) {
+/* Whether a value is filled here by its own init rule, with the given parts. */
+static bool value_in_part(const hr_graph *graph, hr_id id, hr_init_part parts) {
   const hr_value *value = &graph->values[id];
-  const hr_buffer *buffer = &graph->buffers[value->buffer];
   if (!hr__graph_is_tensor(graph, id)) return false;
-  bool frozen = buffer->role == HR_ROLE_PARAMETER && !value->trained;
-  return (half & (frozen ? HR_INIT_FROZEN : HR_INIT_OTHERS)) && !(frozen && hr__graph_is_packed(graph, id));
+  bool parameter = graph->buffers[value->buffer].role == HR_ROLE_PARAMETER;
+  if (parameter && !value->trained) return (parts & HR_INIT_FROZEN) && !hr__graph_is_packed(graph, id);
+  return parts & (parameter && !value->wide ? HR_INIT_TRAINED : HR_INIT_OTHERS);
 }
 
-hr_status hr__run_init_half(hr_run *run, hr_init_half half, uint64_t seed, hr_error *err) {
+/* State of the optimizer that begins as zeros, as its arena did. Other values may have been tried on while the run was
+ * made; the file of the disk tier has to be written anyway. */
+static bool value_is_zero(const hr_run *run, hr_id id) {
+  return hr__run_is_state(run, id) && run->plan->graph->values[id].init.kind == HR_INIT_ZERO &&
+         hr__plan_value_tier(run->plan, id) != HR_TIER_DISK;
+}
+
+hr_status hr__run_init_parts(hr_run *run, hr_init_part parts, uint64_t seed, hr_error *err) {
   const hr_graph *graph = run->plan->graph;
+  bool fresh = run->state_fresh;
   size_t window_bytes = (size_t)1 << 20; /* only where the host cannot reach the values */
   unsigned char *window = NULL;
   if ((run->device->facts.kind != HR_CPU || run->plan->tiers[HR_TIER_DISK].arena_bytes > 0) &&
@@ -132,13 +151,14 @@ hr_status hr__run_init_half(hr_run *run, hr_init_half half, uint64_t seed, hr_er
     return hr__nomem(err);
   hr_status status = HR_OK;
   for (hr_id v = 0; v < graph->n_values && status == HR_OK; v++)
-    if (value_in_half(graph, v, half)) status = value_init(run, v, seed, window, window_bytes, err);
-  for (size_t i = 0; i < graph->n_packed && (half & HR_INIT_FROZEN) && status == HR_OK; i++)
+    if (value_in_part(graph, v, parts) && !(fresh && value_is_zero(run, v)))
+      status = value_init(run, v, seed, window, window_bytes, err);
+  for (size_t i = 0; i < graph->n_packed && (parts & HR_INIT_FROZEN) && status == HR_OK; i++)
     status = packed_init(run, &graph->packed[i], seed, err);
   hr__free(window);
   return status;
 }
 
 hr_status hr__run_init_values(hr_run *run, uint64_t seed, hr_error *err) {
-  return hr__run_init_half(run, (hr_init_half)(HR_INIT_OTHERS | HR_INIT_FROZEN), seed, err);
+  return hr__run_init_parts(run, HR_INIT_ALL, seed, err);
 }

@@ -34,6 +34,7 @@ struct hr_run {
   size_t *slot_bytes;        /* per slot: bytes in use, without the rounding (poisoning leaves the rest dead) */
   bool node_by_node;         /* launches are issued one at a time and looked at in between */
   bool poisoned;             /* dead slots are poisoned */
+  bool state_fresh;          /* nobody has written state of the optimizer: it is zeros, as arenas begin */
 };
 
 /* bind.c: launches with final addresses, prepared kernels, recorded segments. */
@@ -64,6 +65,8 @@ hr_status hr__poison_operands(hr_run *run, hr_id node, hr_error *err);
 
 /* Address of a value in the arena of its tier, which must not be the disk. */
 char *hr__run_place(const hr_run *run, hr_id value);
+/* Whether a value is state of the optimizer. */
+bool hr__run_is_state(const hr_run *run, hr_id value);
 /* Where a value of the disk tier lies in the file. */
 hr_disk_range hr__run_disk_range(const hr_run *run, hr_id value);
 

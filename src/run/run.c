@@ -54,6 +54,7 @@ static hr_status run_build(hr_run *run, hr_error *err) {
   HR_TRY(hr__bind(run, err));
   HR_TRY(hr__copier_create(run, err));
   hr__poison_create(run);
+  run->state_fresh = true;
   return HR_OK;
 }
 
@@ -144,6 +145,7 @@ static hr_status segment_execute(hr_run *run, hr_id program, const run_segment *
 hr_status hr__run_program(hr_run *run, hr_id program, hr_error *err) {
   uint64_t requests = hr__alloc_count();
   const run_program *bound = &run->programs[program];
+  run->state_fresh = false;
   hr__poison_begin(run, program);
   for (size_t s = 0; s < bound->n_segments; s++) {
     hr_status status = segment_execute(run, program, &bound->segments[s], err);
@@ -181,6 +183,17 @@ hr_disk_range hr__run_disk_range(const hr_run *run, hr_id value) {
   return (hr_disk_range){buffer->name, begin, begin - graph->values[value].offset + buffer->bytes};
 }
 
+bool hr__run_is_state(const hr_run *run, hr_id value) {
+  const hr_graph *graph = run->plan->graph;
+  return graph->buffers[graph->values[value].buffer].role == HR_ROLE_OPTIMIZER;
+}
+
+/* The host may write a value from now on. */
+static void host_writes(hr_run *run, hr_id value) {
+  if (hr__run_is_state(run, value)) run->state_fresh = false;
+  hr__poison_host(run, value);
+}
+
 static bool on_disk(const hr_run *run, hr_id value) {
   return hr__plan_value_tier(run->plan, value) == HR_TIER_DISK;
 }
@@ -196,7 +209,7 @@ hr_status hr__run_write(hr_run *run, hr_id value, size_t offset, const void *dat
     hr_disk_range range = hr__run_disk_range(run, value);
     return hr__disk_write(&run->disk, &range, offset, data, bytes, err);
   }
-  hr__poison_host(run, value);
+  host_writes(run, value);
   char *to = hr__run_place(run, value) + offset;
   if (!host_reaches(run, value))
     return run->device->functions->copy(run->device, HR_COPY_TO_DEVICE, to, data, bytes, err);
@@ -219,7 +232,7 @@ hr_status hr__run_read(hr_run *run, hr_id value, size_t offset, void *data, size
 
 void *hr__run_address(hr_run *run, hr_id value) {
   if (!host_reaches(run, value)) return NULL;
-  hr__poison_host(run, value);
+  host_writes(run, value);
   return hr__run_place(run, value);
 }
 

@@ -19,9 +19,9 @@ void hr__run_destroy(hr_run *run);
 
 /* Fills parameters and state from their init rules, keyed by (seed, name): same bits on every device. */
 hr_status hr__run_init_values(hr_run *run, uint64_t seed, hr_error *err);
-/* Only one half of them: frozen parameters (packed ones too), or all others. */
-typedef enum hr_init_half { HR_INIT_OTHERS = 1, HR_INIT_FROZEN = 2 } hr_init_half;
-hr_status hr__run_init_half(hr_run *run, hr_init_half half, uint64_t seed, hr_error *err);
+/* Only some of them: parameters of the model, trained or frozen (packed ones too), or all others (adapters, state). */
+typedef enum hr_init_part { HR_INIT_OTHERS = 1, HR_INIT_TRAINED = 2, HR_INIT_FROZEN = 4, HR_INIT_ALL = 7 } hr_init_part;
+hr_status hr__run_init_parts(hr_run *run, hr_init_part parts, uint64_t seed, hr_error *err);
 
 /* Elements [first, first + count) of a parameter as floats. */
 typedef hr_status (*hr_float_source)(void *user, int64_t first, int64_t count, float *to, hr_error *err);

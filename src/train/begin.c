@@ -64,10 +64,14 @@ static hr_status values_begin(hr_session *s, bool frozen_only, hr_error *err) {
   hr_weights *weights = NULL;
   if (hr__recipe_has(recipe, "model.path"))
     HR_TRY(hr__weights_open(hr__recipe_text(recipe, "model.path"), s->options->plan->graph, &weights, err));
-  hr_status status = HR_OK;
-  if (!frozen_only) status = hr__run_init_half(s->run, HR_INIT_OTHERS, s->seed, err);
-  if (status == HR_OK && !weights) status = hr__run_init_half(s->run, HR_INIT_FROZEN, s->seed, err);
-  if (status == HR_OK && weights) status = weights_load_hashed(s, weights, frozen_only, err);
+  /* The file has all parameters of the model, and nothing else. */
+  int parts = (weights ? 0 : HR_INIT_FROZEN) | (frozen_only ? 0 : HR_INIT_OTHERS) |
+              (weights || frozen_only ? 0 : HR_INIT_TRAINED);
+  hr_status status = hr__run_init_parts(s->run, (hr_init_part)parts, s->seed, err);
+  if (status == HR_OK && weights) {
+    hr__weights_share(weights, s->options->device->pool);
+    status = weights_load_hashed(s, weights, frozen_only, err);
+  }
   hr__weights_close(weights);
   return status;
 }

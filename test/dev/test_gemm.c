@@ -154,6 +154,8 @@ static void test_equal_products_of_two_runs_do_not_meet(void **state) {
   }
 }
 
+enum { MANY = 1 << 20 }; /* bytes of scratch: enough for the library's first choice */
+
 static void test_equal_products_of_one_user_are_one(void **state) {
   (void)state;
   hr_error err = {0};
@@ -161,12 +163,12 @@ static void test_equal_products_of_one_user_are_one(void **state) {
   other.accumulate = true;
   int users[2];
   hr_dnn_product *p[6];
-  assert_int_equal(hr__dnn_create(&spec, 2, &users[0], &p[0], &err), HR_OK);
-  assert_int_equal(hr__dnn_create(&spec, 2, &users[0], &p[1], &err), HR_OK);
-  assert_int_equal(hr__dnn_create(&spec, 2, &users[1], &p[2], &err), HR_OK);
-  assert_int_equal(hr__dnn_create(&spec, 1, &users[0], &p[3], &err), HR_OK);
-  assert_int_equal(hr__dnn_create(&other, 2, &users[0], &p[4], &err), HR_OK);
-  assert_int_equal(hr__dnn_create(&spec, 2, NULL, &p[5], &err), HR_OK);
+  assert_int_equal(hr__dnn_create(&spec, MANY, 2, &users[0], &p[0], &err), HR_OK);
+  assert_int_equal(hr__dnn_create(&spec, MANY, 2, &users[0], &p[1], &err), HR_OK);
+  assert_int_equal(hr__dnn_create(&spec, MANY, 2, &users[1], &p[2], &err), HR_OK);
+  assert_int_equal(hr__dnn_create(&spec, MANY, 1, &users[0], &p[3], &err), HR_OK);
+  assert_int_equal(hr__dnn_create(&other, MANY, 2, &users[0], &p[4], &err), HR_OK);
+  assert_int_equal(hr__dnn_create(&spec, MANY, 2, NULL, &p[5], &err), HR_OK);
   assert_ptr_equal(p[0], p[1]);
   for (int i = 2; i < 6; i++)
     for (int j = 0; j < i; j++)
@@ -178,6 +180,41 @@ static void test_equal_products_of_one_user_are_one(void **state) {
   free(scratch);
   for (int i = 1; i < 6; i++)
     hr__dnn_destroy(p[i]);
+}
+
+/* With less scratch than its first choice wants, the library takes another way: in f32 always, with the same product up
+ * to rounding; in bf16 it may refuse. A product made with more scratch is not taken for one that has less. */
+static void test_little_scratch(void **state) {
+  (void)state;
+  enum { M = 100, N = 96, K = 70 };
+  hr_error err = {0};
+  static float a[M * K], b[N * K], c[2][M * N];
+  for (int i = 0; i < M * K; i++)
+    a[i] = (float)(i % 13) - 6.0f;
+  for (int i = 0; i < N * K; i++)
+    b[i] = (float)(i % 7) - 3.0f;
+  for (int accumulate = 0; accumulate < 2; accumulate++) {
+    hr_gemm_spec spec = gemm_spec_make(M, N, K, 2, accumulate, HR_F32, HR_F32, HR_F32, 0);
+    hr_dnn_product *products[2];
+    for (int little = 0; little < 2; little++) {
+      assert_int_equal(hr__dnn_create(&spec, little ? 0 : MANY, 1, &spec, &products[little], &err), HR_OK);
+      size_t bytes = hr__dnn_scratch_bytes(products[little]);
+      assert_true(bytes <= (little ? 0 : MANY));
+      void *scratch = aligned_alloc(64, bytes / 64 * 64 + 64);
+      for (int i = 0; i < M * N; i++)
+        c[little][i] = 1.0f;
+      assert_int_equal(hr__dnn_run(products[little], 0, a, b, c[little], scratch), HR_OK);
+      free(scratch);
+    }
+    hr__dnn_destroy(products[0]), hr__dnn_destroy(products[1]);
+    for (int i = 0; i < M * N; i++)
+      assert_true(c[0][i] == c[1][i]); /* integers: exact in any order */
+  }
+  hr_gemm_spec narrow = gemm_spec_make(M, N, K, 2, false, HR_BF16, HR_BF16, HR_F32, 0);
+  hr_dnn_product *product = NULL;
+  hr_status status = hr__dnn_create(&narrow, 0, 1, NULL, &product, &err);
+  assert_true(status == HR_OK ? hr__dnn_scratch_bytes(product) == 0 : status == HR_UNSUPPORTED && !product);
+  hr__dnn_destroy(product);
 }
 
 /* Fails every request from number `left` on. */
@@ -217,6 +254,7 @@ int main(void) {
       cmocka_unit_test(test_out_of_memory),
       cmocka_unit_test(test_equal_products_of_two_runs_do_not_meet),
       cmocka_unit_test(test_equal_products_of_one_user_are_one),
+      cmocka_unit_test(test_little_scratch),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

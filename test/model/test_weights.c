@@ -143,6 +143,8 @@ static void every_type(void **state) {
   fixture *f = *state;
   static const char *const stored[] = {"F32", "BF16", "F16"};
   static const hr_dtype wanted[] = {HR_F32, HR_BF16, HR_F16};
+  hr_pool *pool;
+  assert_int_equal(hr__pool_create(3, &pool, &f->err), HR_OK);
   for (int i = 0; i < 9; i++) {
     const char *dtype = stored[i % 3];
     hr__weights_close(f->weights); /* before the graph it is open for */
@@ -151,13 +153,17 @@ static void every_type(void **state) {
     spec specs[] = {{"a", dtype, 2, {2, 3}}, {"b", "F32", 1, {4}}, {"large", dtype, 1, {LARGE}}};
     file_write(f->folder, "model.safetensors", specs, 3);
     if (open_folder(f) != HR_OK) fail_msg("%s: %s", f->err.place, f->err.message);
-    read_check(f, f->a, 0, 6);
-    read_check(f, f->a, 2, 3);
-    read_check(f, f->b, 0, 4);
-    read_check(f, f->large, 0, LARGE);
-    read_check(f, f->large, 65535, 70001);
-    read_check(f, f->large, LARGE, 0);
+    for (int shared = 0; shared < 2; shared++) {
+      hr__weights_share(f->weights, shared ? pool : NULL);
+      read_check(f, f->a, 0, 6);
+      read_check(f, f->a, 2, 3);
+      read_check(f, f->b, 0, 4);
+      read_check(f, f->large, 0, LARGE);
+      read_check(f, f->large, 65535, 70001);
+      read_check(f, f->large, LARGE, 0);
+    }
   }
+  hr__pool_destroy(pool);
 }
 
 static void rounding(void **state) {
@@ -289,9 +295,17 @@ static void truncated_later(void **state) {
   assert_int_equal(truncate(path, 1000), 0);
   float *data = malloc(LARGE * sizeof *data);
   assert_non_null(data);
-  hr_status status = hr__weights_read(f->weights, f->large, 0, LARGE, data, &f->err);
+  hr_pool *pool;
+  assert_int_equal(hr__pool_create(3, &pool, &f->err), HR_OK);
+  hr_status alone = hr__weights_read(f->weights, f->large, 0, LARGE, data, &f->err);
+  hr__weights_share(f->weights, pool);
+  f->err = (hr_error){0};
+  hr_status shared = hr__weights_read(f->weights, f->large, 0, LARGE, data, &f->err);
+  hr__pool_destroy(pool);
   free(data);
-  assert_int_equal(status, HR_BAD_INPUT);
+  assert_int_equal(alone, HR_BAD_INPUT);
+  assert_int_equal(shared, HR_BAD_INPUT);
+  assert_non_null(strstr(f->err.message, "the file ends at byte"));
 }
 
 int main(void) {

@@ -102,6 +102,65 @@ static void test_first_values(void **state) {
   net_close(&half);
 }
 
+/* Filling again brings back what filling a fresh run gave, also where that was nothing but the zeros of the arena. */
+static void test_first_values_again(void **state) {
+  (void)state;
+  net n;
+  hr_error err = {0};
+  net_open(&n, HR_F32);
+  for (int way = 0; way < 2; way++) { /* written through the run, or by address */
+    hr_run *run = net_run(&n, (hr_run_options){0});
+    hr_id zeros = hr__graph_find_value(n.graph, "zeros");
+    float before[128], after[128], three[3];
+    assert_int_equal(hr__run_read(run, n.first, 0, before, sizeof before, &err), HR_OK);
+    assert_int_equal(hr__run_read(run, zeros, 0, three, sizeof three, &err), HR_OK);
+    const float other[3] = {5, 6, 7};
+    for (int i = 0; i < 3; i++)
+      assert_true(three[i] == 0.0f);
+    if (way == 0)
+      assert_int_equal(hr__run_write(run, zeros, 0, other, sizeof other, &err), HR_OK);
+    else
+      memcpy(hr__run_address(run, zeros), other, sizeof other);
+    assert_int_equal(hr__run_write(run, n.first, 0, other, sizeof other, &err), HR_OK);
+    assert_int_equal(hr__run_init_values(run, 11, &err), HR_OK);
+    assert_int_equal(hr__run_read(run, n.first, 0, after, sizeof after, &err), HR_OK);
+    assert_int_equal(hr__run_read(run, zeros, 0, three, sizeof three, &err), HR_OK);
+    assert_memory_equal(before, after, sizeof before);
+    for (int i = 0; i < 3; i++)
+      assert_true(three[i] == 0.0f);
+    hr__run_destroy(run);
+  }
+  net_close(&n);
+}
+
+/* Parameters that are read from a file are not drawn. */
+static void test_first_values_in_part(void **state) {
+  (void)state;
+  net n;
+  hr_error err = {0};
+  net_open(&n, HR_F32);
+  n.graph->values[n.second].trained = false;
+  hr_run *run = NULL;
+  assert_int_equal(hr__run_create(n.plan, n.device, &(hr_run_options){0}, &run, &err), HR_OK);
+  static const struct {
+    hr_init_part part;
+    bool drawn[3]; /* the trained parameter, the frozen one, state */
+  } cases[] = {{HR_INIT_OTHERS, {false, false, true}},
+               {HR_INIT_TRAINED, {true, false, true}},
+               {HR_INIT_FROZEN, {true, true, true}}};
+  const hr_id values[3] = {n.first, n.second, hr__graph_find_value(n.graph, "ones")};
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    assert_int_equal(hr__run_init_parts(run, cases[c].part, 11, &err), HR_OK);
+    for (int i = 0; i < 3; i++) {
+      float value;
+      assert_int_equal(hr__run_read(run, values[i], 0, &value, sizeof value, &err), HR_OK);
+      assert_int_equal(value != 0.0f, cases[c].drawn[i]);
+    }
+  }
+  hr__run_destroy(run);
+  net_close(&n);
+}
+
 static void numerics_named(hr_dtype dtype, float planted) {
   net n;
   net_open(&n, dtype);
@@ -151,7 +210,11 @@ static void test_ranges(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_program), cmocka_unit_test(test_first_values),
-                                     cmocka_unit_test(test_numerics), cmocka_unit_test(test_ranges)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_program),
+                                     cmocka_unit_test(test_first_values),
+                                     cmocka_unit_test(test_first_values_again),
+                                     cmocka_unit_test(test_first_values_in_part),
+                                     cmocka_unit_test(test_numerics),
+                                     cmocka_unit_test(test_ranges)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

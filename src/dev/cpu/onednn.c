@@ -15,6 +15,9 @@
 
 enum { WORKERS = 1024 }; /* largest worker count */
 
+static dnnl_engine_t engine; /* guarded by the lock below, like all objects of the library */
+
+/* matmul_describe: the library has several ways to compute a product; `number` counts them from its first choice on. */
 #if DNNL_VERSION_MAJOR >= 3
 typedef const_dnnl_memory_desc_t layout_ref;
 
@@ -31,9 +34,12 @@ static layout_ref layout_get(const dnnl_memory_desc_t *layout) {
 static dnnl_status_t sum_append(dnnl_post_ops_t post_ops) {
   return dnnl_post_ops_append_sum(post_ops, 1.0f, 0, dnnl_data_type_undef);
 }
-static dnnl_status_t matmul_describe(dnnl_primitive_desc_t *out, dnnl_engine_t engine, layout_ref a, layout_ref b,
-                                     layout_ref c, dnnl_primitive_attr_t attr) {
-  return dnnl_matmul_primitive_desc_create(out, engine, a, b, NULL, c, attr);
+static dnnl_status_t matmul_describe(dnnl_primitive_desc_t *out, layout_ref a, layout_ref b, layout_ref c,
+                                     dnnl_primitive_attr_t attr, int number) {
+  dnnl_status_t status = dnnl_matmul_primitive_desc_create(out, engine, a, b, NULL, c, attr);
+  for (int i = 0; i < number && status == dnnl_success; i++)
+    status = dnnl_primitive_desc_next_impl(*out);
+  return status;
 }
 #else
 typedef const dnnl_memory_desc_t *layout_ref;
@@ -51,11 +57,17 @@ static layout_ref layout_get(const dnnl_memory_desc_t *layout) {
 static dnnl_status_t sum_append(dnnl_post_ops_t post_ops) {
   return dnnl_post_ops_append_sum(post_ops, 1.0f);
 }
-static dnnl_status_t matmul_describe(dnnl_primitive_desc_t *out, dnnl_engine_t engine, layout_ref a, layout_ref b,
-                                     layout_ref c, dnnl_primitive_attr_t attr) {
+static dnnl_status_t matmul_describe(dnnl_primitive_desc_t *out, layout_ref a, layout_ref b, layout_ref c,
+                                     dnnl_primitive_attr_t attr, int number) {
   dnnl_matmul_desc_t matmul;
+  dnnl_primitive_desc_iterator_t ways = NULL;
   dnnl_status_t status = dnnl_matmul_desc_init(&matmul, a, b, NULL, c);
-  return status == dnnl_success ? dnnl_primitive_desc_create(out, &matmul, attr, engine, NULL) : status;
+  if (status == dnnl_success) status = dnnl_primitive_desc_iterator_create(&ways, &matmul, attr, engine, NULL);
+  for (int i = 0; i < number && status == dnnl_success; i++)
+    status = dnnl_primitive_desc_iterator_next(ways);
+  if (status == dnnl_success && !(*out = dnnl_primitive_desc_iterator_fetch(ways))) status = dnnl_out_of_memory;
+  if (ways) dnnl_primitive_desc_iterator_destroy(ways);
+  return status;
 }
 #endif
 
@@ -64,6 +76,7 @@ enum { SLOT_A, SLOT_B, SLOT_C, SLOT_SCRATCH, SLOTS };
 /* Machine code for one shape, shared by all products of that shape. */
 typedef struct compiled {
   hr_gemm_spec spec;
+  size_t scratch_most;
   int references;
   struct compiled *next;
   dnnl_primitive_t primitive;
@@ -77,6 +90,7 @@ typedef struct desk {
 
 struct hr_dnn_product {
   hr_gemm_spec spec;
+  size_t scratch_most;
   const void *user; /* NULL: shared with none */
   int references;
   struct hr_dnn_product *next;
@@ -87,7 +101,6 @@ struct hr_dnn_product {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
-static dnnl_engine_t engine;
 static compiled *codes;
 static hr_dnn_product *products;
 
@@ -150,7 +163,31 @@ static dnnl_status_t description_layout(description *d, int64_t rows, int64_t co
   return status;
 }
 
-static dnnl_status_t description_init(description *d, const hr_gemm_spec *s) {
+static size_t description_scratch(const description *d) {
+  return dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(d->primitive, dnnl_query_scratchpad_md, 0));
+}
+
+/* The plain loops of the library are only for f32, where there is nothing else to turn to. */
+static bool description_allowed(const description *d, const hr_gemm_spec *s, size_t scratch_most) {
+  const char *way = "";
+  dnnl_primitive_desc_query(d->primitive, dnnl_query_impl_info_str, 0, &way);
+  return description_scratch(d) <= scratch_most && (s->a == HR_F32 || strncmp(way, "ref", 3) != 0);
+}
+
+/* The library's first choice whose scratch is small enough; dnnl_unimplemented: there is none. */
+static dnnl_status_t description_choose(description *d, const hr_gemm_spec *s, size_t scratch_most) {
+  for (int number = 0;; number++) {
+    dnnl_status_t status =
+        matmul_describe(&d->primitive, layout_get(&d->layout[SLOT_A]), layout_get(&d->layout[SLOT_B]),
+                        layout_get(&d->layout[SLOT_C]), d->attr, number);
+    if (status != dnnl_success) return number > 0 && status != dnnl_out_of_memory ? dnnl_unimplemented : status;
+    if (description_allowed(d, s, scratch_most)) return dnnl_success;
+    dnnl_primitive_desc_destroy(d->primitive);
+    d->primitive = NULL;
+  }
+}
+
+static dnnl_status_t description_init(description *d, const hr_gemm_spec *s, size_t scratch_most) {
   dnnl_status_t status = description_layout(d, s->m, s->k, s->lda, s->transpose_a, s->a);
   if (status == dnnl_success) status = description_layout(d, s->k, s->n, s->ldb, s->transpose_b, s->b);
   if (status == dnnl_success) status = description_layout(d, s->m, s->n, s->ldc, false, s->c);
@@ -161,15 +198,14 @@ static dnnl_status_t description_init(description *d, const hr_gemm_spec *s) {
     if (status == dnnl_success) status = sum_append(d->post_ops);
     if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(d->attr, d->post_ops);
   }
-  if (status != dnnl_success) return status;
-  return matmul_describe(&d->primitive, engine, layout_get(&d->layout[SLOT_A]), layout_get(&d->layout[SLOT_B]),
-                         layout_get(&d->layout[SLOT_C]), d->attr);
+  return status == dnnl_success ? description_choose(d, s, scratch_most) : status;
 }
 
 /* The code for a description, from the cache or compiled now; the lock is held. */
-static hr_status code_get(const hr_gemm_spec *spec, const description *d, compiled **out, hr_error *err) {
+static hr_status code_get(const hr_gemm_spec *spec, size_t scratch_most, const description *d, compiled **out,
+                          hr_error *err) {
   compiled *code = codes;
-  while (code && !spec_equal(&code->spec, spec))
+  while (code && (code->scratch_most != scratch_most || !spec_equal(&code->spec, spec)))
     code = code->next;
   if (!code) {
     code = hr__alloc_zero(1, sizeof *code);
@@ -180,6 +216,7 @@ static hr_status code_get(const hr_gemm_spec *spec, const description *d, compil
       return fail(err, "compile a matrix product", status);
     }
     code->spec = *spec;
+    code->scratch_most = scratch_most;
     code->next = codes;
     codes = code;
   }
@@ -228,11 +265,16 @@ static void product_destroy(hr_dnn_product *product) {
 }
 
 static hr_status product_fill(hr_dnn_product *product, const hr_gemm_spec *spec, description *d, hr_error *err) {
-  dnnl_status_t status = description_init(d, spec);
+  dnnl_status_t status = description_init(d, spec, product->scratch_most);
+  if (status == dnnl_unimplemented)
+    return hr__fail(err, HR_UNSUPPORTED, NULL, NULL,
+                    "oneDNN has no product of %lld x %lld x %lld in %s with at most %zu bytes of scratch",
+                    (long long)spec->m, (long long)spec->n, (long long)spec->k, hr_dtype_name(spec->a),
+                    product->scratch_most);
   if (status != dnnl_success) return fail(err, "describe a matrix product", status);
-  HR_TRY(code_get(spec, d, &product->code, err));
+  HR_TRY(code_get(spec, product->scratch_most, d, &product->code, err));
   layout_ref scratch = dnnl_primitive_desc_query_md(d->primitive, dnnl_query_scratchpad_md, 0);
-  product->scratch_bytes = dnnl_memory_desc_get_size(scratch);
+  product->scratch_bytes = description_scratch(d);
   for (int worker = 0; worker < product->workers; worker++) {
     status = desk_create(&product->desks[worker], d, scratch);
     if (status != dnnl_success) return fail(err, "prepare a matrix product", status);
@@ -241,16 +283,17 @@ static hr_status product_fill(hr_dnn_product *product, const hr_gemm_spec *spec,
 }
 
 /* The same product of the same user; the lock is held. */
-static hr_dnn_product *product_find(const hr_gemm_spec *spec, int workers, const void *user) {
+static hr_dnn_product *product_find(const hr_gemm_spec *spec, size_t scratch_most, int workers, const void *user) {
   hr_dnn_product *product = user ? products : NULL;
-  while (product && (product->user != user || product->workers != workers || !spec_equal(&product->spec, spec)))
+  while (product && (product->user != user || product->workers != workers || product->scratch_most != scratch_most ||
+                     !spec_equal(&product->spec, spec)))
     product = product->next;
   return product;
 }
 
-static hr_status product_create(const hr_gemm_spec *spec, int workers, const void *user, hr_dnn_product **out,
-                                hr_error *err) {
-  *out = product_find(spec, workers, user);
+static hr_status product_create(const hr_gemm_spec *spec, size_t scratch_most, int workers, const void *user,
+                                hr_dnn_product **out, hr_error *err) {
+  *out = product_find(spec, scratch_most, workers, user);
   if (*out) {
     (*out)->references++;
     return HR_OK;
@@ -261,6 +304,7 @@ static hr_status product_create(const hr_gemm_spec *spec, int workers, const voi
   if (!product) return hr__nomem(err);
   memset(product, 0, sizeof *product + (size_t)workers * sizeof(desk));
   product->spec = *spec;
+  product->scratch_most = scratch_most;
   product->workers = workers;
   product->user = user;
   product->references = 1;
@@ -276,11 +320,12 @@ static hr_status product_create(const hr_gemm_spec *spec, int workers, const voi
   return HR_OK;
 }
 
-hr_status hr__dnn_create(const hr_gemm_spec *spec, int workers, const void *user, hr_dnn_product **out, hr_error *err) {
+hr_status hr__dnn_create(const hr_gemm_spec *spec, size_t scratch_most, int workers, const void *user,
+                         hr_dnn_product **out, hr_error *err) {
   if (workers < 1 || workers > WORKERS)
     return hr__fail(err, HR_UNSUPPORTED, NULL, NULL, "%d threads (1 to %d are supported)", workers, WORKERS);
   pthread_mutex_lock(&lock);
-  hr_status status = product_create(spec, workers, user, out, err);
+  hr_status status = product_create(spec, scratch_most, workers, user, out, err);
   pthread_mutex_unlock(&lock);
   return status;
 }

@@ -17,8 +17,10 @@ typedef struct hr_dnn_product hr_dnn_product;
 bool hr__dnn_native(hr_dtype dtype);
 
 /* The product of `spec` as one library call, for worker numbers below `workers`. `user` NULL: it is shared with none.
- */
-hr_status hr__dnn_create(const hr_gemm_spec *spec, int workers, const void *user, hr_dnn_product **out, hr_error *err);
+ * Takes the library's first way to compute it with at most `scratch_most` bytes of scratch: in f32 there always is one,
+ * in bf16 HR_UNSUPPORTED says that there is none, or only one that is slower than f32. */
+hr_status hr__dnn_create(const hr_gemm_spec *spec, size_t scratch_most, int workers, const void *user,
+                         hr_dnn_product **out, hr_error *err);
 void hr__dnn_destroy(hr_dnn_product *product);
 
 size_t hr__dnn_scratch_bytes(const hr_dnn_product *product);
