@@ -2,6 +2,7 @@
 import json
 import os
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -40,7 +41,7 @@ def check(condition, what):
 
 class Result:
     def __init__(self, command, done):
-        self.command = ' '.join(command[1:])
+        self.command = shlex.join(command[1:])
         self.code = done.returncode
         self.out = done.stdout
         self.err = done.stderr

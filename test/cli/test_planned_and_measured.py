@@ -55,22 +55,27 @@ def profile(recipe, settings):
     return answer['device']['peak_bytes'] + answer['host']['peak_bytes'], answer['measured']['process_bytes']
 
 
-with Folder() as folder:
-    recipe = folder.write('small.yaml', RECIPE + f'memory: {{ offload_folder: {folder.path} }}\n')
-    plain = profile(recipe, [])
-    worst = saved = 0.0
-    for settings in combinations(int(os.environ.get('HR_TEST_COMBINATIONS', '60'))):
-        both = profile(recipe, settings)
-        if not both:
-            continue
-        planned, measured = both
-        room = max(0.02 * planned, 16 << 20)
-        check(abs(measured - planned) <= room,
-              f'{settings}: planned {planned / 2**20:.1f} MiB, process {measured / 2**20:.1f} MiB')
-        off = abs((plain[0] - planned) - (plain[1] - measured))
-        check(off <= max(0.02 * max(plain[0], planned), 16 << 20),
-              f'{settings}: saves {(plain[0] - planned) / 2**20:.1f} MiB in the plan, {(plain[1] - measured) / 2**20:.1f} measured')
-        worst, saved = max(worst, abs(measured - planned) / 2**20), max(saved, off / 2**20)
-    print(f'plain: planned {plain[0] / 2**20:.1f} MiB, process {plain[1] / 2**20:.1f} MiB; '
-          f'largest difference {worst:.1f} MiB, of savings {saved:.1f} MiB')
-finish()
+def main():
+    with Folder() as folder:
+        recipe = folder.write('small.yaml', RECIPE + f'memory: {{ offload_folder: {folder.path} }}\n')
+        plain = profile(recipe, [])
+        worst = saved = 0.0
+        for settings in combinations(int(os.environ.get('HR_TEST_COMBINATIONS', '60'))):
+            both = profile(recipe, settings)
+            if not both:
+                continue
+            planned, measured = both
+            room = max(0.02 * planned, 16 << 20)
+            check(abs(measured - planned) <= room,
+                  f'{settings}: planned {planned / 2**20:.1f} MiB, process {measured / 2**20:.1f} MiB')
+            off = abs((plain[0] - planned) - (plain[1] - measured))
+            check(off <= max(0.02 * max(plain[0], planned), 16 << 20),
+                  f'{settings}: saves {(plain[0] - planned) / 2**20:.1f} MiB in the plan, {(plain[1] - measured) / 2**20:.1f} measured')
+            worst, saved = max(worst, abs(measured - planned) / 2**20), max(saved, off / 2**20)
+        print(f'plain: planned {plain[0] / 2**20:.1f} MiB, process {plain[1] / 2**20:.1f} MiB; '
+              f'largest difference {worst:.1f} MiB, of savings {saved:.1f} MiB')
+
+
+if __name__ == '__main__':
+    main()
+    finish()

@@ -52,15 +52,20 @@ def train(recipe, out, steps, settings, resume=False):
     return result.json().get('weights_sha256') if result.code == 0 else None
 
 
-with Folder() as folder:
-    words = ' '.join(str(n * n) for n in range(1, 260))
-    text = '\n'.join(words[i:i + 7 + i % 29] for i in range(0, len(words), 31))
-    folder.write('text.txt', text)
-    recipe = folder.write('tiny.yaml', RECIPE + f'memory: {{ offload_folder: {folder.path} }}\n')
-    for number, settings in enumerate(combinations(int(os.environ.get('HR_TEST_COMBINATIONS', '48')))):
-        whole = train(recipe, os.path.join(folder.path, f'whole{number}'), STEPS, settings)
-        out = os.path.join(folder.path, f'parts{number}')
-        for i, stop in enumerate(STOPS + (STEPS,)):
-            got = train(recipe, out, stop, settings, resume=i > 0)
-        check(got is not None and got == whole, f'{settings}: stopped at {STOPS}, the weights differ')
-finish()
+def main():
+    with Folder() as folder:
+        words = ' '.join(str(n * n) for n in range(1, 260))
+        text = '\n'.join(words[i:i + 7 + i % 29] for i in range(0, len(words), 31))
+        folder.write('text.txt', text)
+        recipe = folder.write('tiny.yaml', RECIPE + f'memory: {{ offload_folder: {folder.path} }}\n')
+        for number, settings in enumerate(combinations(int(os.environ.get('HR_TEST_COMBINATIONS', '48')))):
+            whole = train(recipe, os.path.join(folder.path, f'whole{number}'), STEPS, settings)
+            out = os.path.join(folder.path, f'parts{number}')
+            for i, stop in enumerate(STOPS + (STEPS,)):
+                got = train(recipe, out, stop, settings, resume=i > 0)
+            check(got is not None and got == whole, f'{settings}: stopped at {STOPS}, the weights differ')
+
+
+if __name__ == '__main__':
+    main()
+    finish()

@@ -66,17 +66,22 @@ def weights(recipe, precision, settings):
     return result.json().get('weights_sha256') if result.code == 0 else None
 
 
-with Folder() as folder:
-    os.chdir(folder.path)
-    recipe = folder.write('tiny.yaml', RECIPE + f'memory: {{ offload_folder: {folder.path} }}\n')
-    for precision in PRECISIONS:
-        plain = {}
-        for name, common, tested in CASES + (IN_BACKWARD if precision != '16-mixed' else []):
-            key = tuple(common)
-            if key not in plain:
-                plain[key] = weights(recipe, precision, common)
-            got = weights(recipe, precision, common + tested)
-            check(got is not None and got == plain[key], f'{precision}: {name}: other weights than the plain run')
-    left = [path for path in folder.listing() if not path.endswith('tiny.yaml')]
-    check(not any('offload' in os.path.basename(path) for path in left), f'left behind: {left}')
-finish()
+def main():
+    with Folder() as folder:
+        os.chdir(folder.path)
+        recipe = folder.write('tiny.yaml', RECIPE + f'memory: {{ offload_folder: {folder.path} }}\n')
+        for precision in PRECISIONS:
+            plain = {}
+            for name, common, tested in CASES + (IN_BACKWARD if precision != '16-mixed' else []):
+                key = tuple(common)
+                if key not in plain:
+                    plain[key] = weights(recipe, precision, common)
+                got = weights(recipe, precision, common + tested)
+                check(got is not None and got == plain[key], f'{precision}: {name}: other weights than the plain run')
+        left = [path for path in folder.listing() if not path.endswith('tiny.yaml')]
+        check(not any('offload' in os.path.basename(path) for path in left), f'left behind: {left}')
+
+
+if __name__ == '__main__':
+    main()
+    finish()

@@ -5,6 +5,7 @@
 #                                         libraries into build-cuda/carry/gpu.tar.gz. ARCHITECTURES: as CMake takes them
 #   test/cuda/run_on_gpu.sh test          where the GPU is: unpacks that file and runs the tests; a skipped one fails
 #   test/cuda/run_on_gpu.sh check         the ops' tests under compute-sanitizer, memcheck and racecheck
+#   test/cuda/run_on_gpu.sh suite [PART]  the program on the GPU: same bits, planned memory, resume, refusals (suite.py)
 #   test/cuda/run_on_gpu.sh with COMMAND  unpacks, and runs COMMAND with HEADROOM naming the program
 #
 # Where the GPU is, CUDA's libcublasLt is needed (and libcudnn, where it is there); OUT names a folder for logs.
@@ -77,9 +78,13 @@ case "${1:-}" in
     done
     exit "$failed"
     ;;
+  suite)
+    unpack
+    python3 test/cuda/suite.py --out "${OUT:-$folder}" "${@:2}"
+    ;;
   with)
     unpack
     "${@:2}"
     ;;
-  *) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
