@@ -170,11 +170,16 @@ static void ring_fill(const hr_bench_ring *ring) {
     words[i] = 0x3c243c24u;
 }
 
-/* On a GPU by operands, when they are bound: trying algorithms has left zeros in some, which draw less power. */
+/* On a GPU by operands, when they are bound: trying algorithms has left zeros in some, which draw less power. Straight
+ * out of pinned memory: copies in the order of launches go through another of the host's, which takes several times as
+ * long. */
 static hr_status pattern_fill(const hr_bench_ring *ring, char *data, size_t bytes, hr_error *err) {
+  const hr_device_functions *functions = ring->device->functions;
+  hr_status (*copy)(hr_device *, hr_copy, void *, const void *, size_t, hr_error *) =
+      functions->copy_beside ? functions->copy_beside : functions->copy;
   for (size_t at = 0; at < bytes; at += HR_BENCH_PATTERN) {
     size_t part = bytes - at < HR_BENCH_PATTERN ? bytes - at : HR_BENCH_PATTERN;
-    HR_TRY(ring->device->functions->copy(ring->device, HR_COPY_TO_DEVICE, data + at, ring->pattern, part, err));
+    HR_TRY(copy(ring->device, HR_COPY_TO_DEVICE, data + at, ring->pattern, part, err));
   }
   return HR_OK;
 }
@@ -404,6 +409,7 @@ static hr_status launch_bind(hr_device *device, const hr_op *op, const hr_op_vie
 static hr_status launch_fill(const hr_bench_ring *ring, const hr_launch *launch, const hr_op_view *view,
                              hr_error *err) {
   int64_t below = index_below(view);
+  if (ring->pattern) HR_TRY(ring->device->functions->synchronize(ring->device, err)); /* what binding has begun */
   for (int i = 0; i < view->n_in; i++) {
     if (view->in[i].rank == 0) continue;
     char *data = launch->call.in[i].data;

@@ -453,7 +453,7 @@ static void disk_copy_measure(char *memory, hr_rates *rates) {
 typedef struct crossing {
   const bench *b;
   hr_copy kind;
-  bool beside; /* on a thread of its own, beside the other direction */
+  bool beside; /* by copy_beside */
   double seconds;
   hr_status status;
   hr_error error;
@@ -478,18 +478,19 @@ static void crossing_run(void *arg) {
 
 /* The slower direction, and where both can go at once the slower of them then. */
 static hr_status gpu_copy_measure(bench *b, hr_error *err) {
-  crossing ways[2] = {{.b = b, .kind = HR_COPY_TO_DEVICE}, {.b = b, .kind = HR_COPY_FROM_DEVICE}};
+  bool beside = b->device->functions->copy_beside != NULL; /* as a step's copies go: out of pinned memory, at once */
+  crossing ways[2] = {{.b = b, .kind = HR_COPY_TO_DEVICE, .beside = beside},
+                      {.b = b, .kind = HR_COPY_FROM_DEVICE, .beside = beside}};
   double slowest = 0;
   for (int i = 0; i < 2; i++) {
     crossing_run(&ways[i]);
     slowest = fmax(slowest, ways[i].seconds);
   }
-  if (b->device->functions->copy_beside && ways[0].status == HR_OK && ways[1].status == HR_OK) {
+  if (beside && ways[0].status == HR_OK && ways[1].status == HR_OK) {
     hr_courier *courier;
     HR_TRY(hr__courier_create((int[]){1, 1}, 2, 1, &courier, err));
     hr_errand errands[2];
     for (int i = 0; i < 2; i++) {
-      ways[i].beside = true;
       errands[i] = (hr_errand){.run = crossing_run, .arg = &ways[i]};
       hr__courier_send(courier, i, &errands[i]);
     }
