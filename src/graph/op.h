@@ -18,6 +18,9 @@ typedef struct hr_op_view {
   const hr_desc *out;
   int n_in, n_out;
   const void *args;
+  /* For its time only: the device that `cost` is asked for, and whether the node before it is of the same op. */
+  hr_device_kind kind;
+  bool follows;
 } hr_op_view;
 
 /* What an op's time depends on. Rates are measured per class; products also per shape. */
@@ -115,6 +118,7 @@ typedef struct hr_op {
   hr_transfer transfer;
   hr_alias alias[HR_OP_ALIASES];
   int n_alias;
+  bool grouped; /* on a GPU neighbours in a program run as one launch (hr_cuda_launcher.run_many) */
   hr_axes axes;
   int typed_by;                          /* operand whose dtype selects the kernel */
   uint32_t dtypes[HR_DEVICE_KIND_COUNT]; /* supported dtypes of that operand, per device; 0: no kernel */
@@ -123,6 +127,7 @@ typedef struct hr_op {
   hr_status (*shape)(const hr_op_view *view, hr_desc *out, hr_error *err);
   /* (optional) emits the ops of the backward pass through graph/adjoint.h. Without it nothing flows back. */
   void (*grad)(struct hr_adjoint *adjoint, const struct hr_node *node);
+  /* Work and traffic on a device of view->kind. */
   void (*cost)(const hr_op_view *view, hr_cost *cost);
   /* (optional) cap of the scratch this op takes on a device with that many threads; pure arithmetic. */
   size_t (*workspace)(const hr_op_view *view, hr_device_kind kind, int threads);

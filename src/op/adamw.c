@@ -133,6 +133,7 @@ const hr_op hr_op_adamw = {
     .first_at = offsetof(hr_adamw_args, first),
     .alias = {{PARAM, 0, HR_ALIAS_MUST}, {M, 1, HR_ALIAS_MUST}, {V, 2, HR_ALIAS_MUST}},
     .n_alias = 3,
+    .grouped = true,
     .axes = HR_AXES_ALL,
     .dtypes = {[HR_CPU] = HR_UPDATED, [HR_CUDA] = HR_UPDATED},
     .shape = adamw_shape,

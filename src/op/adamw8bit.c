@@ -32,11 +32,12 @@ static hr_status adamw8bit_shape(const hr_op_view *view, hr_desc *out, hr_error 
   return HR_OK;
 }
 
-/* Four look-ups in tables per element take most of the time: each about as long as 18 bytes from memory. */
+/* On the CPU four look-ups in tables per element take most of the time: each about as long as 18 bytes from memory. A
+ * GPU has the tables in shared memory. */
 static void adamw8bit_cost(const hr_op_view *view, hr_cost *cost) {
   double count = (double)hr_desc_count(&view->in[PARAM]);
   hr__cost_stream(view, 40.0 * count, cost);
-  cost->bytes += 4.0 * 18.0 * count;
+  if (view->kind == HR_CPU) cost->bytes += 4.0 * 18.0 * count;
 }
 
 static const float LARGEST = 3.40282347e38f; /* beyond it, and for NaN, a gradient counts as not finite */
@@ -226,6 +227,7 @@ const hr_op hr_op_adamw8bit = {
               {M_ABSMAX, 3, HR_ALIAS_MUST},
               {V_ABSMAX, 4, HR_ALIAS_MUST}},
     .n_alias = 5,
+    .grouped = true,
     .axes = HR_AXES_NONE, /* blocks run across rows */
     .dtypes = {[HR_CPU] = HR_UPDATED, [HR_CUDA] = HR_UPDATED},
     .shape = adamw8bit_shape,

@@ -94,6 +94,7 @@ const hr_op hr_op_copy = {
     .args_bytes = sizeof(hr_copy_args),
     .alias = {{0, 0, HR_ALIAS_MAY}},
     .n_alias = 1,
+    .grouped = true,
     .axes = HR_AXES_ALL,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = copy_shape,

@@ -203,14 +203,23 @@ static void head_cost(const head *h, hr_cost *cost) {
   if (h->want_dw) cost_add(cost, h, dw_spec(h, h->chunk_rows, h->add_dw || h->chunks > 1));
 }
 
+/* CUDA cuts rows in its own way: see op/head_loss_cuda.h. */
+static void head_cost_on(head *h, int64_t wanted, hr_device_kind kind, hr_cost *cost) {
+  if (kind == HR_CUDA) {
+    h->chunk_rows = hr__head_cuda_chunk(h->rows, hr__head_cuda_up(h->vocabulary, HR_HEAD_CUDA_LINE), wanted);
+    h->chunks = hr__chunks(h->rows, h->chunk_rows);
+  }
+  head_cost(h, cost);
+}
+
 static void head_loss_cost(const hr_op_view *view, hr_cost *cost) {
   head h = view_head(view);
-  head_cost(&h, cost);
+  head_cost_on(&h, ((const hr_head_loss_args *)view->args)->chunk_rows, view->kind, cost);
 }
 
 static void head_loss_bwd_cost(const hr_op_view *view, hr_cost *cost) {
   head h = view_head_bwd(view);
-  head_cost(&h, cost);
+  head_cost_on(&h, ((const hr_head_loss_bwd_args *)view->args)->chunk_rows, view->kind, cost);
 }
 
 /* Where the workspace keeps things, in bytes from its start. */
@@ -241,7 +250,6 @@ static head_layout layout_of(const head *h, int threads) {
   return l;
 }
 
-/* CUDA cuts rows in its own way: see op/head_loss_cuda.h. */
 static size_t cuda_bytes(const head *h, int64_t wanted) {
   return hr__head_cuda_of(h->rows, h->width, h->vocabulary, wanted, h->dtype, h->want_dx, h->want_dw, h->dw_dtype)
       .bytes;

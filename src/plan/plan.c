@@ -62,6 +62,8 @@ static hr_status node_plan(building *b, hr_id id, uint32_t position, hr_desc *st
   hr_device_kind kind = node->place == HR_ON_HOST ? HR_CPU : plan->facts.kind;
   if (!node->op->transfer) HR_TRY(kernel_check(b, node, &view, kind));
 
+  const hr_node *before = position > 0 ? node - 1 : NULL;
+  view.follows = before && before->op == node->op && before->place == node->place;
   bool aside = kind == HR_CPU && b->rates->host; /* left to the CPU of a machine with a GPU */
   const hr_rates *rates = aside ? b->rates->host : b->rates;
   int available = aside ? rates->threads : plan->facts.threads;

@@ -18,7 +18,7 @@ enum { HR_NODE_BYTES = 1700, HR_COPY_NODE_BYTES = 800 };
 
 /* What a run takes of a GPU beside its arena and what the driver reports after opening: library code that is loaded
  * when the first product or attention of its kind is prepared, and the recorded graphs, by nodes. */
-static const uint64_t HR_CUDA_LIBRARY_BYTES = (uint64_t)48 << 20;
+static const uint64_t HR_CUDA_LIBRARY_BYTES = (uint64_t)28 << 20;
 enum { HR_CUDA_NODE_BYTES = 640 };
 
 /* Who owns the bytes at the peak. The names are those of `plan --json`. */

@@ -152,7 +152,9 @@ static void key_fold_product(char key[HR_XXH_HEX], const hr_product *p) {
 
 void hr__rates_key(const hr_op *op, const hr_op_view *view, char key[HR_XXH_HEX]) {
   hr_cost cost = {0};
-  op->cost(view, &cost);
+  hr_op_view anywhere = *view; /* a key says what a node is, not where it runs */
+  anywhere.kind = HR_CPU;
+  op->cost(&anywhere, &cost);
   hr__xxh128_hex(op->name, strlen(op->name), key);
   int64_t counts[] = {view->n_in, view->n_out, cost.n_products};
   key_fold(key, counts, sizeof counts);
@@ -316,9 +318,14 @@ int hr__rates_node(const hr_rates *rates, const hr_op *op, const hr_op_view *vie
   }
   if (!one || !all) {
     hr_cost cost = {0};
-    op->cost(view, &cost);
+    hr_op_view here = *view;
+    here.kind = rates->kind;
+    op->cost(&here, &cost);
     int threads = hr__rates_threads(rates, &cost, available);
     *seconds = hr__rates_seconds(rates, &cost, threads);
+    /* Measured ones have their share of a launch in them. */
+    if (rates->kind == HR_CUDA && op->grouped && view->follows)
+      *seconds -= class_rate(rates, &cost, false)->overhead_seconds;
     return threads;
   }
   *seconds = one->seconds;

@@ -79,7 +79,8 @@ const char *hr__rates_path(const hr_facts *facts, hr_arena *arena);
 double hr__rates_seconds(const hr_rates *rates, const hr_cost *cost, int threads);
 /* How many threads a call is worth: more only where the measured rates say it pays. */
 int hr__rates_threads(const hr_rates *rates, const hr_cost *cost, int available);
-/* The same for a node, with its seconds: as measured for that very node, else by the functions above. */
+/* The same for a node, with its seconds: as measured for that very node, else by the functions above. The launch of a
+ * GPU's group counts with its first node (view->follows). */
 int hr__rates_node(const hr_rates *rates, const hr_op *op, const hr_op_view *view, int available, double *seconds);
 
 #endif

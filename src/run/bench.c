@@ -9,11 +9,15 @@
 
 #include "base/checked.h"
 #include "base/mem.h"
+#include "op/linear.h"
 
 enum { CALLS_MOST = 15, CALLS_LEAST = 3, LINE = 256 };
-enum { RING_BYTES = 96 << 20, RING_POSITIONS = CALLS_MOST + 1 };
+enum { RING_BYTES = 96 << 20, RING_POSITIONS = CALLS_MOST + 1, GPU_LAUNCHES = 4 };
 enum { GPU_RING_BYTES = 512 << 20, GPU_COLD_BYTES = 192 << 20 }; /* the second is larger than any cache */
 static const double enough_seconds = 0.02, most_seconds = 0.25;
+
+static hr_status clock_create(hr_bench_ring *ring, hr_error *err);
+static void clock_destroy(hr_bench_ring *ring);
 
 static double seconds_now(void) {
   struct timespec now;
@@ -138,87 +142,173 @@ static void pattern_make(uint32_t *words, size_t count) {
 }
 
 hr_status hr__bench_ring_create(hr_device *device, hr_bench_ring *ring, hr_error *err) {
-  *ring = (hr_bench_ring){.device = device, .sample_seconds = 10e-3};
+  *ring = (hr_bench_ring){.device = device, .sample_seconds = 4e-3};
   if (device->facts.kind == HR_CPU) return ring_map(ring, RING_BYTES, err);
   void *pattern = NULL;
   HR_TRY(device->functions->arena_create(device, HR_TIER_HOST, HR_BENCH_PATTERN, &pattern, err));
   ring->pattern = pattern;
   pattern_make(pattern, HR_BENCH_PATTERN / sizeof(uint32_t));
   hr_status status = ring_map(ring, GPU_RING_BYTES, err);
+  if (status == HR_OK && device->functions->mark) status = clock_create(ring, err);
   if (status != HR_OK) hr__bench_ring_destroy(ring);
   return status;
 }
 
 void hr__bench_ring_destroy(hr_bench_ring *ring) {
+  if (ring->clock) clock_destroy(ring);
   ring_unmap(ring);
   if (ring->pattern)
     ring->device->functions->arena_destroy(ring->device, HR_TIER_HOST, ring->pattern, HR_BENCH_PATTERN);
   *ring = (hr_bench_ring){0};
 }
 
-/* The first `bytes`. On the CPU words that are 0.01 as one f32 and as two bf16, and all of it: walking over it also
- * puts what was there out of the caches. */
-static hr_status ring_fill(const hr_bench_ring *ring, size_t bytes, hr_error *err) {
-  if (!ring->pattern) {
-    uint32_t *words = (uint32_t *)(void *)ring->base;
-    for (size_t i = 0; i < ring->bytes / sizeof *words; i++)
-      words[i] = 0x3c243c24u;
-    return HR_OK;
-  }
+/* On the CPU all of it, with words that are 0.01 as one f32 and as two bf16: walking over it also puts what was there
+ * out of the caches. */
+static void ring_fill(const hr_bench_ring *ring) {
+  uint32_t *words = (uint32_t *)(void *)ring->base;
+  for (size_t i = 0; i < ring->bytes / sizeof *words; i++)
+    words[i] = 0x3c243c24u;
+}
+
+/* On a GPU by operands, when they are bound: trying algorithms has left zeros in some, which draw less power. Straight
+ * out of pinned memory: copies in the order of launches go through another of the host's, which takes several times as
+ * long. */
+static hr_status pattern_fill(const hr_bench_ring *ring, char *data, size_t bytes, hr_error *err) {
+  const hr_device_functions *functions = ring->device->functions;
+  hr_status (*copy)(hr_device *, hr_copy, void *, const void *, size_t, hr_error *) =
+      functions->copy_beside ? functions->copy_beside : functions->copy;
   for (size_t at = 0; at < bytes; at += HR_BENCH_PATTERN) {
     size_t part = bytes - at < HR_BENCH_PATTERN ? bytes - at : HR_BENCH_PATTERN;
-    HR_TRY(ring->device->functions->copy(ring->device, HR_COPY_TO_DEVICE, ring->base + at, ring->pattern, part, err));
+    HR_TRY(copy(ring->device, HR_COPY_TO_DEVICE, data + at, ring->pattern, part, err));
   }
   return HR_OK;
 }
 
 /* --- recordings --------------------------------------------------------------------------------------------------- */
 
-enum { SAMPLES = 5, REPLAYS = 512 };
+enum { SAMPLES = 3, REPLAYS = 128 };
 
-static hr_status replays_time(hr_device *device, hr_recording *recording, int replays, double *seconds, hr_error *err) {
-  double begin = seconds_now();
+static hr_status replays_start(hr_device *device, hr_recording *recording, int replays, hr_error *err) {
   for (int i = 0; i < replays; i++) {
     size_t failed;
     hr_status status = device->functions->replay(device, recording, &failed);
     if (status != HR_OK) return hr__fail(err, status, NULL, NULL, "a recording failed while it was timed");
   }
+  return HR_OK;
+}
+
+static hr_status replays_time(hr_device *device, hr_recording *recording, int replays, double *seconds, hr_error *err) {
+  double begin = seconds_now();
+  HR_TRY(replays_start(device, recording, replays, err));
   HR_TRY(device->functions->synchronize(device, err));
   *seconds = (seconds_now() - begin) / replays;
   return HR_OK;
 }
 
-/* A sample is long beside the wait at its end, and a GPU that is busy for long has the clocks that it can keep. */
-static hr_status recording_time(hr_device *device, hr_recording *recording, double sample_seconds, double *seconds,
-                                hr_error *err) {
-  double times[SAMPLES];
-  HR_TRY(replays_time(device, recording, 1, &times[0], err)); /* warms up */
-  HR_TRY(replays_time(device, recording, 1, &times[0], err));
-  double fill = sample_seconds / times[0];
-  int replays = fill < 1 ? 1 : fill > REPLAYS ? REPLAYS : (int)fill;
-  int samples = times[0] < most_seconds / SAMPLES ? SAMPLES : 1;
-  for (int i = 0; i < samples; i++)
-    HR_TRY(replays_time(device, recording, replays, &times[i], err));
-  qsort(times, (size_t)samples, sizeof times[0], ascending);
-  *seconds = times[samples / 2];
+/* A part of a sequence of replays. */
+typedef struct stretch {
+  hr_recording *recording;
+  int replays;
+  double seconds; /* of one replay */
+} stretch;
+enum { STRETCHES = SAMPLES + 2 };
+
+/* The product that goes along, on memory of its own. */
+struct hr_bench_clock {
+  char *memory;
+  size_t bytes;
+  hr_tensor tensors[5];
+  hr_launch launches[4];
+  void *prepared;
+  hr_recording *recording;
+  double settled; /* seconds of a replay when it has run for long */
+  hr_mark *marks[STRETCHES + 1];
+};
+
+/* Stretches one after another, without a pause: all of it is on its way before the first mark is waited for. */
+static hr_status stretches_time(hr_bench_ring *ring, stretch *stretches, int count, hr_error *err) {
+  hr_device *device = ring->device;
+  hr_mark **marks = ring->clock->marks;
+  double last = 0;
+  HR_TRY(device->functions->mark(device, &marks[0], err));
+  for (int i = 0; i < count; i++) {
+    HR_TRY(replays_start(device, stretches[i].recording, stretches[i].replays, err));
+    HR_TRY(device->functions->mark(device, &marks[i + 1], err));
+  }
+  for (int i = 0; i <= count; i++) {
+    HR_TRY(device->functions->reach(device, marks[i], err));
+    double now = seconds_now();
+    if (i > 0) stretches[i - 1].seconds = (now - last) / stretches[i - 1].replays;
+    last = now;
+  }
   return HR_OK;
 }
 
-static hr_status recorded_time(const hr_bench_ring *ring, const hr_launch *launches, size_t count, double *seconds,
-                               hr_error *err) {
+static int replays_for(double seconds, double once) {
+  double fill = seconds / once;
+  return fill < 1 ? 1 : fill > REPLAYS ? REPLAYS : (int)fill;
+}
+
+static double samples_median(double *times, int count) {
+  qsort(times, (size_t)count, sizeof times[0], ascending);
+  return times[count / 2];
+}
+
+/* Samples between two stretches of the clock; *slower: what a node that follows clocks takes longer in the long run. */
+static hr_status clocked_time(hr_bench_ring *ring, hr_recording *recording, int replays, double *seconds,
+                              double *slower, hr_error *err) {
+  const hr_bench_clock *clock = ring->clock;
+  stretch all[STRETCHES];
+  int clocks = replays_for(ring->sample_seconds, clock->settled);
+  for (int i = 0; i < STRETCHES; i++)
+    all[i] = (stretch){.recording = recording, .replays = replays};
+  all[0] = all[STRETCHES - 1] = (stretch){.recording = clock->recording, .replays = clocks};
+  HR_TRY(stretches_time(ring, all, STRETCHES, err));
+  double times[SAMPLES];
+  for (int i = 0; i < SAMPLES; i++)
+    times[i] = all[i + 1].seconds;
+  *seconds = samples_median(times, SAMPLES);
+  *slower = clock->settled / (0.5 * (all[0].seconds + all[STRETCHES - 1].seconds));
+  return HR_OK;
+}
+
+static hr_status plain_time(hr_bench_ring *ring, hr_recording *recording, int replays, double *seconds, hr_error *err) {
+  double times[SAMPLES];
+  for (int i = 0; i < SAMPLES; i++)
+    HR_TRY(replays_time(ring->device, recording, replays, &times[i], err));
+  *seconds = samples_median(times, SAMPLES);
+  return HR_OK;
+}
+
+/* Records and runs once to warm up; *once: seconds of the second replay. */
+static hr_status recording_make(hr_device *device, const hr_launch *launches, size_t count, hr_recording **out,
+                                double *once, hr_error *err) {
+  size_t failed;
+  HR_TRY(device->functions->record(device, launches, count, out, &failed, err));
+  hr_status status = replays_time(device, *out, 1, once, err);
+  if (status == HR_OK) status = replays_time(device, *out, 1, once, err);
+  if (status != HR_OK) device->functions->recording_destroy(device, *out);
+  return status;
+}
+
+/* Seconds of a launch out of `count`, which go round. */
+static hr_status recorded_time(hr_bench_ring *ring, const hr_launch *launches, size_t count, bool follows_clocks,
+                               double *seconds, hr_error *err) {
   hr_device *device = ring->device;
   hr_recording *recording = NULL;
-  size_t failed;
-  HR_TRY(device->functions->record(device, launches, count, &recording, &failed, err));
-  hr_status status = recording_time(device, recording, ring->sample_seconds, seconds, err);
+  double once, slower = 1;
+  HR_TRY(recording_make(device, launches, count, &recording, &once, err));
+  int replays = replays_for(ring->sample_seconds, once);
+  hr_status status = ring->clock ? clocked_time(ring, recording, replays, seconds, &slower, err)
+                                 : plain_time(ring, recording, replays, seconds, err);
   device->functions->recording_destroy(device, recording);
-  if (status == HR_OK) *seconds /= (double)count;
+  if (status == HR_OK) *seconds *= (follows_clocks ? slower : 1) / (double)count;
   return status;
 }
 
 /* --- nodes -------------------------------------------------------------------------------------------------------- */
 
-/* A node bound at a few positions of the ring. */
+/* A node bound at a few positions of the ring, on a GPU several times around. */
 typedef struct bound {
   hr_launch launches[RING_POSITIONS];
   int count;
@@ -285,15 +375,18 @@ static void tensor_set(hr_tensor *tensor, void *data, const hr_desc *desc) {
   }
 }
 
-/* One launch with its operands one after another in `memory`. */
+/* One launch with its operands one after another in `memory`. What all nodes of a step share (the control block, a
+ * norm) is that of `first`, the launch at position 0, where that is given: groups are of nodes that do. */
 static hr_status launch_bind(hr_device *device, const hr_op *op, const hr_op_view *view, uint32_t dead, int threads,
-                             block *memory, hr_tensor *tensors, hr_launch *launch, hr_error *err) {
+                             block *memory, const hr_launch *first, hr_tensor *tensors, hr_launch *launch,
+                             hr_error *err) {
   hr_tensor *in = tensors, *out = tensors + view->n_in;
-  int64_t below = index_below(view);
   for (int i = 0; i < view->n_in; i++) {
     if (view->in[i].rank == 0) continue;
-    tensor_set(&in[i], block_take(memory, hr_desc_bytes(&view->in[i])), &view->in[i]);
-    HR_TRY(operand_fill(device, in[i].data, &view->in[i], below, err));
+    size_t bytes = hr_desc_bytes(&view->in[i]);
+    bool control = view->in[i].dtype == HR_U8 && bytes == sizeof(hr_control);
+    bool shared = first && op->grouped && (control || hr_desc_count(&view->in[i]) == 1);
+    tensor_set(&in[i], shared ? first->call.in[i].data : block_take(memory, bytes), &view->in[i]);
   }
   for (int j = 0; j < view->n_out; j++) {
     int over = result_over(op, view, dead, j);
@@ -313,6 +406,85 @@ static hr_status launch_bind(hr_device *device, const hr_op *op, const hr_op_vie
   return launch->kernel->prepare ? launch->kernel->prepare(&launch->call, &launch->call.prepared, err) : HR_OK;
 }
 
+static hr_status launch_fill(const hr_bench_ring *ring, const hr_launch *launch, const hr_op_view *view,
+                             hr_error *err) {
+  int64_t below = index_below(view);
+  if (ring->pattern) HR_TRY(ring->device->functions->synchronize(ring->device, err)); /* what binding has begun */
+  for (int i = 0; i < view->n_in; i++) {
+    if (view->in[i].rank == 0) continue;
+    char *data = launch->call.in[i].data;
+    if (ring->pattern) HR_TRY(pattern_fill(ring, data, hr_desc_bytes(&view->in[i]), err));
+    HR_TRY(operand_fill(ring->device, data, &view->in[i], below, err));
+  }
+  return HR_OK;
+}
+
+/* --- the clock ---------------------------------------------------------------------------------------------------- */
+
+static const double settle_seconds = 0.3;
+
+/* Its recording is four products of 4096^3, less than a millisecond on a GPU of a data centre; of 512^3 where memory is
+ * scarce. */
+static hr_status clock_bind(hr_bench_ring *ring, hr_bench_clock *clock, hr_error *err) {
+  int64_t side = ring->device->facts.memory_bytes >> 32 ? 4096 : 512;
+  hr_desc matrix = {HR_BF16, 2, {side, side}}, in[4] = {matrix, matrix};
+  hr_op_view view = {.in = in, .out = &matrix, .n_in = 4, .n_out = 1};
+  if (!hr__bench_bytes(ring->device, &hr_op_linear, &view, 1, &clock->bytes)) return hr__nomem(err);
+  void *base = NULL;
+  HR_TRY(ring->device->functions->arena_create(ring->device, HR_TIER_DEVICE, clock->bytes, &base, err));
+  clock->memory = base;
+  block memory = {clock->memory, 0, clock->bytes};
+  HR_TRY(
+      launch_bind(ring->device, &hr_op_linear, &view, 0, 1, &memory, NULL, clock->tensors, &clock->launches[0], err));
+  clock->prepared = clock->launches[0].call.prepared;
+  for (size_t i = 1; i < sizeof clock->launches / sizeof clock->launches[0]; i++)
+    clock->launches[i] = clock->launches[0];
+  return launch_fill(ring, &clock->launches[0], &view, err);
+}
+
+/* Runs for long; the last part is timed. */
+static hr_status clock_settle(hr_bench_ring *ring, double once, hr_error *err) {
+  hr_bench_clock *clock = ring->clock;
+  stretch parts[STRETCHES];
+  for (int i = 0; i < STRETCHES; i++)
+    parts[i] = (stretch){.recording = clock->recording, .replays = replays_for(settle_seconds / STRETCHES, once)};
+  HR_TRY(stretches_time(ring, parts, STRETCHES, err));
+  clock->settled = parts[STRETCHES - 1].seconds;
+  return HR_OK;
+}
+
+static void clock_destroy(hr_bench_ring *ring) {
+  const hr_device_functions *functions = ring->device->functions;
+  hr_bench_clock *clock = ring->clock;
+  if (clock->recording) functions->recording_destroy(ring->device, clock->recording);
+  for (int i = 0; i <= STRETCHES; i++)
+    if (clock->marks[i]) functions->mark_destroy(ring->device, clock->marks[i]);
+  const hr_kernel *kernel = clock->launches[0].kernel;
+  if (clock->prepared && kernel->release) kernel->release(clock->prepared);
+  if (clock->memory) functions->arena_destroy(ring->device, HR_TIER_DEVICE, clock->memory, clock->bytes);
+  hr__free(clock);
+  ring->clock = NULL;
+}
+
+/* A GPU that cannot make that product has no clock, and is measured as it is. */
+static hr_status clock_create(hr_bench_ring *ring, hr_error *err) {
+  if (!hr__bench_kernel(ring->device, &hr_op_linear)) return HR_OK;
+  hr_bench_clock *clock = hr__alloc_zero(1, sizeof *clock);
+  if (!clock) return hr__nomem(err);
+  ring->clock = clock;
+  double once = 0;
+  hr_status status = clock_bind(ring, clock, err);
+  if (status == HR_OK)
+    status = recording_make(ring->device, clock->launches, sizeof clock->launches / sizeof clock->launches[0],
+                            &clock->recording, &once, err);
+  if (status == HR_OK) return clock_settle(ring, once, err);
+  clock->recording = NULL;
+  clock_destroy(ring);
+  return status == HR_UNSUPPORTED ? HR_OK : status;
+}
+
+/* --- one node ----------------------------------------------------------------------------------------------------- */
+
 const hr_kernel *hr__bench_kernel(hr_device *device, const hr_op *op) {
   const hr_kernel *kernel = device->functions->kernel ? device->functions->kernel(device, op->name) : &op->cpu;
   return kernel && kernel->run ? kernel : NULL;
@@ -327,18 +499,36 @@ bool hr__bench_bytes(const hr_device *device, const hr_op *op, const hr_op_view 
   return !op->workspace || hr__add_size(*bytes, op->workspace(view, device->facts.kind, threads), bytes);
 }
 
-/* Binds all positions before the first call: then calls follow each other as in a step, with the threads awake. */
-static hr_status bound_time(const hr_bench_ring *ring, const hr_op *op, const hr_op_view *view, uint32_t dead,
-                            int threads, hr_tensor *tensors, int positions, bound *b, double *seconds, hr_error *err) {
+/* Where time goes into arithmetic: below so many operations on a byte a GPU waits for its memory. */
+static bool node_follows_clocks(const hr_device *device, const hr_op *op, const hr_op_view *view) {
+  static const double flops_per_byte = 100;
+  size_t bytes;
+  hr_cost cost = {0};
+  op->cost(view, &cost);
+  return hr__bench_bytes(device, op, view, 1, &bytes) && cost.flops > flops_per_byte * (double)bytes;
+}
+
+/* Binds all positions before the first call: then calls follow each other as in a step, with the threads awake. Where
+ * few positions fill the ring, a recording goes round more than once, so that the gap between two recordings, longer
+ * than that between two nodes, counts little; not with groups, which would have the same tensor twice. */
+static hr_status bound_time(hr_bench_ring *ring, const hr_op *op, const hr_op_view *view, uint32_t dead, int threads,
+                            hr_tensor *tensors, int positions, bound *b, double *seconds, hr_error *err) {
   size_t each = ring->bytes / (size_t)positions / LINE * LINE;
   for (int p = 0; p < positions; p++, b->count++) {
     block memory = {ring->base + (size_t)p * each, 0, each};
-    HR_TRY(launch_bind(ring->device, op, view, dead, threads, &memory, tensors + p * (view->n_in + view->n_out),
-                       &b->launches[p], err));
+    HR_TRY(launch_bind(ring->device, op, view, dead, threads, &memory, p > 0 ? &b->launches[0] : NULL,
+                       tensors + p * (view->n_in + view->n_out), &b->launches[p], err));
   }
-  if (ring->device->facts.kind != HR_CPU) return recorded_time(ring, b->launches, (size_t)b->count, seconds, err);
-  hr_status status = calls_time(bound_call, b, seconds);
-  return status == HR_OK ? HR_OK : hr__fail(err, status, op->name, NULL, "the kernel failed while it was timed");
+  for (int p = 0; p < positions; p++)
+    HR_TRY(launch_fill(ring, &b->launches[p], view, err));
+  if (ring->device->facts.kind == HR_CPU) {
+    hr_status status = calls_time(bound_call, b, seconds);
+    return status == HR_OK ? HR_OK : hr__fail(err, status, op->name, NULL, "the kernel failed while it was timed");
+  }
+  int launches = positions;
+  for (; launches < GPU_LAUNCHES && !op->grouped; launches++)
+    b->launches[launches] = b->launches[launches - positions];
+  return recorded_time(ring, b->launches, (size_t)launches, node_follows_clocks(ring->device, op, view), seconds, err);
 }
 
 /* On a GPU no more than make what is read cold: there each one may try library algorithms before it is bound. */
@@ -369,8 +559,8 @@ hr_status hr__bench_node(hr_bench_ring *ring, const hr_op *op, const hr_op_view 
   hr_tensor *tensors = hr__alloc_zero((size_t)(positions * (view->n_in + view->n_out)), sizeof *tensors);
   if (!tensors) return hr__nomem(err);
   bound b = {0};
-  hr_status status = ring_fill(ring, (size_t)positions * bytes, err);
-  if (status == HR_OK) status = bound_time(ring, op, view, dead, threads, tensors, positions, &b, seconds, err);
+  if (!ring->pattern) ring_fill(ring);
+  hr_status status = bound_time(ring, op, view, dead, threads, tensors, positions, &b, seconds, err);
   for (int p = 0; p < b.count; p++)
     if (kernel->release && b.launches[p].call.prepared) kernel->release(b.launches[p].call.prepared);
   hr__free(tensors);
@@ -383,6 +573,7 @@ hr_status hr__bench_op(hr_bench_ring *ring, const hr_bench_case *what, int threa
   hr_op_view view = {.in = what->in, .out = out, .n_in = what->n_in, .n_out = what->op->n_out, .args = what->args};
   HR_TRY(what->op->shape(&view, out, err));
   *cost = (hr_cost){0};
+  view.kind = ring->device->facts.kind;
   what->op->cost(&view, cost);
   return hr__bench_node(ring, what->op, &view, 0, threads, seconds, err);
 }

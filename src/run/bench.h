@@ -4,6 +4,13 @@
  * cache, or than a GPU's. Every call takes the next position, so that what it reads is as cold as in a training step.
  * On the CPU calls are timed one by one; on a GPU they are recorded as a step is and replayed, so that a node's time
  * has the gap to the next one in it.
+ *
+ * A training step holds a GPU at its power limit, and there its clocks are lower than in the moments after a pause: by
+ * a seventh on an H200, reached within some tenths of a second. To heat up before every measurement would take minutes,
+ * and one factor for all would have to know how far clocks have sunk in each. So a large product goes along as a clock:
+ * what it takes when it has run for long is found once, and it runs right before and right after all that is measured.
+ * Products and attention, which follow the clocks, are then given the time that they take when it takes its long-run
+ * time; what waits for memory, whose clock stays, is left as it is.
  */
 #ifndef HR_RUN_BENCH_H
 #define HR_RUN_BENCH_H
@@ -11,8 +18,10 @@
 #include "dev/cpu/gemm.h"
 #include "graph/op.h"
 
+typedef struct hr_bench_clock hr_bench_clock;
 typedef struct hr_bench_ring {
   hr_device *device;
+  hr_bench_clock *clock; /* NULL on devices without marks, whose clocks are as they are */
   char *base;
   size_t bytes;
   char *pattern;         /* on a GPU: HR_BENCH_PATTERN bytes of the host's, pinned */
@@ -39,7 +48,7 @@ const hr_bench_case *hr__bench_empty(void); /* an op that has next to nothing to
 /* The device's kernel of an op; NULL: it has none. */
 const hr_kernel *hr__bench_kernel(hr_device *device, const hr_op *op);
 
-/* Median seconds of one call, and the op's cost. */
+/* Median seconds of one call, as in a step, and the op's cost. */
 hr_status hr__bench_op(hr_bench_ring *ring, const hr_bench_case *what, int threads, double *seconds, hr_cost *cost,
                        hr_error *err);
 /* The same for any operands; the ring grows where it is smaller than they are. `dead` has bit i where nothing reads

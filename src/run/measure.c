@@ -3,7 +3,8 @@
  * Products are timed shape by shape, on one thread and on all; nodes of a graph as they are, each kind once, in rounds
  * over all of them. For the other classes a few ops of a training step are timed, and the class's rates are scaled so
  * that hr__rates_seconds gives the sum of the measured times: what is calibrated is exactly what planning computes.
- * Times are medians, so that a disturbance does not count.
+ * Times are medians, so that a disturbance does not count. Those of a GPU are as in a step that has gone on for long:
+ * see bench.h.
  */
 #include "run/measure.h"
 
@@ -58,7 +59,7 @@ static hr_status linear_product(bench *b, const hr_product *product, double *sec
                    {product->dtype, 2, {product->transpose_b ? n : k, product->transpose_b ? k : n}}};
   hr_desc out = {product->dtype, 2, {m, n}};
   hr_linear_gradient_args args = {product->dtype};
-  hr_op_view view = {in, &out, op->n_in, 1, op->args_bytes ? &args : NULL};
+  hr_op_view view = {.in = in, .out = &out, .n_in = op->n_in, .n_out = 1, .args = op->args_bytes ? &args : NULL};
   HR_TRY(hr__bench_node(&b->ring, op, &view, 0, 1, seconds, err));
   double overhead = b->rates->classes[HR_CLASS_PRODUCT][0].overhead_seconds;
   *seconds = fmax(*seconds - overhead, 0.1 * *seconds);
@@ -140,11 +141,12 @@ static hr_status cpu_products(bench *b, hr_error *err) {
   return grid_measure(b, &(grid){rows, sides, 2, 4, HR_BF16, (int64_t)1 << 32}, err);
 }
 
-/* The roughest picture of a GPU's products: a layer, and the wide ones of its block. */
+/* The roughest picture of a GPU's products: a layer, the wide ones of its block, and an adapter's. */
 static hr_status gpu_products_few(bench *b, hr_error *err) {
   HR_TRY(layer_measure(b, 4096, 2048, 2048, HR_BF16, err));
   HR_TRY(layer_measure(b, 4096, 2048, 8192, HR_BF16, err));
   HR_TRY(layer_measure(b, 4096, 8192, 2048, HR_BF16, err));
+  HR_TRY(layer_measure(b, 4096, 2048, 16, HR_BF16, err));
   return layer_measure(b, 1024, 2048, 2048, HR_F32, err);
 }
 
@@ -162,7 +164,8 @@ static const double node_share = 0.4; /* of the memory: larger ones are not meas
 enum { ROUNDS = 3 };
 static const double nodes_seconds = 15; /* no further node is begun after that */
 
-/* Nodes of one key on one number of threads. Rounds lie seconds apart: what disturbs one leaves the others alone. */
+/* Nodes of one key on one number of threads. Rounds lie seconds apart: what disturbs one leaves the others alone. A GPU
+ * is ours alone, and one round is enough. */
 typedef struct kind {
   hr_id node; /* the first of them */
   uint32_t dead;
@@ -240,7 +243,7 @@ static hr_status kinds_collect(kinds *k, hr_device *device, const hr_graph *grap
 
 static hr_status kinds_time(kinds *k, bench *b, const hr_graph *graph, hr_error *err) {
   double begin = seconds_now();
-  for (int round = 0; round < ROUNDS; round++)
+  for (int round = 0; round < (b->device->facts.kind == HR_CPU ? ROUNDS : 1); round++)
     for (size_t i = 0; i < k->count && seconds_now() - begin < nodes_seconds; i++) {
       kind *item = &k->items[i];
       hr_op_view view = hr__node_view(graph, &graph->nodes[item->node], k->storage);
@@ -450,7 +453,7 @@ static void disk_copy_measure(char *memory, hr_rates *rates) {
 typedef struct crossing {
   const bench *b;
   hr_copy kind;
-  bool beside; /* on a thread of its own, beside the other direction */
+  bool beside; /* by copy_beside */
   double seconds;
   hr_status status;
   hr_error error;
@@ -475,18 +478,19 @@ static void crossing_run(void *arg) {
 
 /* The slower direction, and where both can go at once the slower of them then. */
 static hr_status gpu_copy_measure(bench *b, hr_error *err) {
-  crossing ways[2] = {{.b = b, .kind = HR_COPY_TO_DEVICE}, {.b = b, .kind = HR_COPY_FROM_DEVICE}};
+  bool beside = b->device->functions->copy_beside != NULL; /* as a step's copies go: out of pinned memory, at once */
+  crossing ways[2] = {{.b = b, .kind = HR_COPY_TO_DEVICE, .beside = beside},
+                      {.b = b, .kind = HR_COPY_FROM_DEVICE, .beside = beside}};
   double slowest = 0;
   for (int i = 0; i < 2; i++) {
     crossing_run(&ways[i]);
     slowest = fmax(slowest, ways[i].seconds);
   }
-  if (b->device->functions->copy_beside && ways[0].status == HR_OK && ways[1].status == HR_OK) {
+  if (beside && ways[0].status == HR_OK && ways[1].status == HR_OK) {
     hr_courier *courier;
     HR_TRY(hr__courier_create((int[]){1, 1}, 2, 1, &courier, err));
     hr_errand errands[2];
     for (int i = 0; i < 2; i++) {
-      ways[i].beside = true;
       errands[i] = (hr_errand){.run = crossing_run, .arg = &ways[i]};
       hr__courier_send(courier, i, &errands[i]);
     }
@@ -547,18 +551,19 @@ static hr_status cpu_measure(bench *b, const hr_graph *graph, hr_error *err) {
   return graph ? nodes_measure(b, graph, NULL, err) : HR_OK;
 }
 
-static const double quick_seconds = 1.2;
+/* From the beginning, with the clock of the bench settled; and for the grid of products, of which a graph's own nodes
+ * need none. */
+static const double quick_seconds = 1.3, grid_seconds = 10;
 
-static hr_status gpu_measure(bench *b, const hr_graph *graph, bool quick, hr_error *err) {
-  if (quick) {
-    b->ring.sample_seconds = 1.5e-3;
-    b->until = seconds_now() + quick_seconds;
-  }
+static hr_status gpu_measure(bench *b, const hr_graph *graph, bool quick, double begin, hr_error *err) {
+  if (quick) b->ring.sample_seconds = 1.5e-3;
+  b->until = begin + (quick ? quick_seconds : grid_seconds);
   HR_TRY(overhead_measure(b, 1, err));
   HR_TRY(program_measure(b, err));
   HR_TRY(gpu_copy_measure(b, err));
   HR_TRY(quick ? gpu_products_few(b, err) : gpu_products(b, err));
   gpu_product_set(b->rates);
+  if (!quick) b->until = 0;
   HR_TRY(class_calibrate(b, HR_CLASS_ATTENTION, true, 1, &b->rates->gpu.attention_16, err));
   HR_TRY(classes_measure(b, err));
   for (int c = 0; c < HR_CLASS_COUNT; c++)
@@ -570,9 +575,10 @@ static hr_status gpu_measure(bench *b, const hr_graph *graph, bool quick, hr_err
 static hr_status rates_measure(hr_device *device, const hr_graph *graph, bool quick, hr_rates *out, hr_error *err) {
   hr__rates_default(&device->facts, out);
   bench b = {.device = device, .rates = out};
+  double begin = seconds_now();
   hr_status status = hr__bench_ring_create(device, &b.ring, err);
   if (status == HR_OK)
-    status = device->facts.kind == HR_CPU ? cpu_measure(&b, graph, err) : gpu_measure(&b, graph, quick, err);
+    status = device->facts.kind == HR_CPU ? cpu_measure(&b, graph, err) : gpu_measure(&b, graph, quick, begin, err);
   hr__bench_ring_destroy(&b.ring);
   out->measured = status == HR_OK;
   if (status != HR_OK) hr__rates_fini(out);

@@ -6,9 +6,9 @@
 #include "plan/rates.h"
 
 /* Rates of every op class (on the CPU on one thread and on all) and of matrix products: a grid of shapes in all
- * transposes, f32 and bf16, which takes about 20 s. With a graph also every distinct node of it, on one thread and on
- * all, for at most about 15 s more; nodes that are left out for lack of time or for their size are planned by class.
- * `out` is initialised here and belongs to the caller (hr__rates_fini). */
+ * transposes, f32 and bf16, which takes about 20 s (a GPU: at most about 15). With a graph also every distinct node of
+ * it, on one thread and on all, for at most about 15 s more; nodes that are left out for lack of time or for their size
+ * are planned by class. `out` is initialised here and belongs to the caller (hr__rates_fini). */
 hr_status hr__measure_rates(hr_device *device, const hr_graph *graph, hr_rates *out, hr_error *err);
 /* The same of a GPU without a graph, and of products only a few: about a second. */
 hr_status hr__measure_quick(hr_device *device, hr_rates *out, hr_error *err);

@@ -1,4 +1,5 @@
 /* The plan of hand-made graphs: who shares storage with whom, offsets to the byte, peak, time, verdict. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -242,6 +243,28 @@ static void a_gpu_has_fixed_costs_of_its_own(void **state) {
   hr__rates_fini(&rates);
 }
 
+/* Neighbours that a GPU runs as one launch pay for one. */
+static void a_launch_of_a_group_counts_once(void **state) {
+  fixture *f = *state;
+  f->facts.kind = HR_CUDA;
+  f->facts.threads = 1;
+  strcpy(f->facts.name, "NVIDIA H200");
+  hr_id x = input(f, "x", 4, 16), narrow[2];
+  for (int i = 0; i < 2; i++)
+    narrow[i] = hr__copy(&f->b, x, HR_BF16);
+  hr_id first = hr__add(&f->b, x, x, 1), second = hr__add(&f->b, first, x, 1);
+  hr__program_set_output(&f->b, "a", narrow[0]);
+  hr__program_set_output(&f->b, "b", narrow[1]);
+  hr__program_set_output(&f->b, "c", second);
+  plan_it(f);
+  hr_rates rates;
+  hr__rates_default(&f->facts, &rates);
+  double launch = rates.classes[HR_CLASS_STREAM][0].overhead_seconds, *seconds = f->plan->seconds_of_node;
+  assert_true(fabs(seconds[1] - seconds[0] + launch) < 1e-12);
+  assert_true(seconds[2] > launch && seconds[3] >= launch);
+  hr__rates_fini(&rates);
+}
+
 /* What a GPU's program leaves to the CPU takes the CPU's time and threads. */
 static void nodes_on_the_host_take_its_rates(void **state) {
   fixture *f = *state;
@@ -351,6 +374,7 @@ int main(void) {
       PLAN_TEST(the_fingerprint_tells_plans_apart),
       PLAN_TEST(alignment_is_kept),
       PLAN_TEST(a_gpu_has_fixed_costs_of_its_own),
+      PLAN_TEST(a_launch_of_a_group_counts_once),
       PLAN_TEST(nodes_on_the_host_take_its_rates),
       PLAN_TEST(a_missing_kernel_is_named),
       PLAN_TEST(the_verdict_names_the_owners),

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "op/adamw8bit.h"
+#include "op/head_loss.h"
 #include "plan/part_graphs.h"
 
 static hr_cost product_cost(int64_t m, int64_t n, int64_t k) {
@@ -160,6 +162,35 @@ static void measured_types_stay_apart(void **state) {
   assert_near(gpu_seconds(&rates, 1024, 1024, 1024, HR_F16), 0.5 + launch);
   assert_near(gpu_seconds(&rates, 1024, 1024, 1024, HR_F32), f32);
   hr__rates_fini(&rates);
+}
+
+/* head_loss cuts its rows on each device as its kernels there do; 8-bit states have their tables on a GPU's
+ * chip, so that only traffic counts. */
+static void costs_know_the_device(void **state) {
+  (void)state;
+  hr_desc x = {HR_BF16, 3, {4, 1024, 2048}}, w = {HR_BF16, 2, {128256, 2048}}, ids = {HR_I32, 2, {4, 1024}};
+  hr_desc in[7] = {x, w, ids, {HR_U8, 1, {sizeof(hr_control)}}, {HR_F32, 1, {1}}}, out[3] = {{0}};
+  hr_head_loss_bwd_args args = {.want_dx = true, .dw_dtype = HR_BF16};
+  hr_op_view view = {.in = in, .out = out, .n_in = 7, .n_out = 3, .args = &args};
+  hr_cost cpu = {0}, gpu = {0};
+  hr_op_head_loss_bwd.cost(&view, &cpu);
+  view.kind = HR_CUDA;
+  hr_op_head_loss_bwd.cost(&view, &gpu);
+  assert_int_equal(gpu.n_products, 2);
+  int64_t rows = gpu.products[0].m;
+  assert_true(rows * 128256 * 4 <= 256 << 20 && rows > 256 && rows % 128 == 0);
+  assert_true(gpu.products[0].times * rows >= 4096 && (gpu.products[0].times - 1) * rows < 4096);
+  assert_true(cpu.products[0].times * cpu.products[0].m >= 4096 && cpu.flops == gpu.flops);
+
+  hr_desc p = {HR_BF16, 2, {2048, 2048}}, code = {HR_U8, 2, {2048, 2048}}, largest = {HR_F32, 1, {16384}};
+  hr_desc state8[8] = {p, p, code, code, largest, largest, {HR_U8, 1, {sizeof(hr_control)}}};
+  hr_desc new8[5] = {p, code, code, largest, largest};
+  view = (hr_op_view){.in = state8, .out = new8, .n_in = 8, .n_out = 5};
+  hr_op_adamw8bit.cost(&view, &cpu);
+  view.kind = HR_CUDA;
+  hr_op_adamw8bit.cost(&view, &gpu);
+  double count = 2048.0 * 2048.0;
+  assert_true(gpu.bytes < 11 * count && cpu.bytes > 70 * count);
 }
 
 static void faster_gpus_are_faster(void **state) {
@@ -353,6 +384,7 @@ int main(void) {
       cmocka_unit_test(shapes_between_are_interpolated),
       cmocka_unit_test(a_gpu_has_rates_by_type),
       cmocka_unit_test(measured_types_stay_apart),
+      cmocka_unit_test(costs_know_the_device),
       cmocka_unit_test(faster_gpus_are_faster),
       cmocka_unit_test_setup_teardown(rates_of_a_gpu_come_back, cache_setup, cache_teardown),
       cmocka_unit_test_setup_teardown(saved_rates_come_back, cache_setup, cache_teardown),

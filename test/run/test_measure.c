@@ -147,13 +147,78 @@ static const hr_kernel *named_kernel(hr_device *device, const char *name) {
   return op ? &op->cpu : NULL;
 }
 
-static void test_recorded_nodes(void **state) {
-  (void)state;
+/* As a GPU it lags behind its callers: replays wait in a queue until a mark behind them is to be reached. */
+enum { QUEUE = 4096 };
+static struct queue {
+  const hr_device_functions *cpu;
+  hr_recording *items[QUEUE]; /* NULL: a mark */
+  size_t count, done, marks;
+} queue;
+
+static hr_status lagging_replay(hr_device *device, hr_recording *recording, size_t *failed) {
+  (void)device;
+  *failed = 0;
+  assert_true(queue.count < QUEUE);
+  queue.items[queue.count++] = recording;
+  return HR_OK;
+}
+
+static hr_status queue_run(hr_device *device, size_t until) {
+  for (; queue.done < until; queue.done++) {
+    size_t failed;
+    if (queue.items[queue.done]) HR_TRY(queue.cpu->replay(device, queue.items[queue.done], &failed));
+  }
+  return HR_OK;
+}
+
+static hr_status lagging_synchronize(hr_device *device, hr_error *err) {
+  (void)err;
+  HR_TRY(queue_run(device, queue.count));
+  queue.count = queue.done = 0;
+  return HR_OK;
+}
+
+static hr_status lagging_mark(hr_device *device, hr_mark **mark, hr_error *err) {
+  (void)device, (void)err;
+  if (!*mark) {
+    *mark = malloc(sizeof(size_t));
+    queue.marks++;
+  }
+  assert_true(queue.count < QUEUE);
+  queue.items[queue.count++] = NULL;
+  memcpy(*mark, &queue.count, sizeof(size_t));
+  return HR_OK;
+}
+
+static hr_status lagging_reach(hr_device *device, hr_mark *mark, hr_error *err) {
+  (void)err;
+  size_t until;
+  memcpy(&until, mark, sizeof until);
+  return queue_run(device, until);
+}
+
+static void lagging_mark_destroy(hr_device *device, hr_mark *mark) {
+  (void)device;
+  free(mark);
+  queue.marks--;
+}
+
+static void lag_behind(hr_device_functions *functions, const hr_device *device) {
+  queue = (struct queue){.cpu = device->functions};
+  functions->replay = lagging_replay;
+  functions->synchronize = lagging_synchronize;
+  functions->mark = lagging_mark;
+  functions->reach = lagging_reach;
+  functions->mark_destroy = lagging_mark_destroy;
+}
+
+static void recorded_nodes(bool lags) {
   net n;
   hr_error err = {0};
   net_open(&n, HR_F32);
   hr_device_functions functions = *n.device->functions;
   functions.kernel = named_kernel;
+  if (lags) lag_behind(&functions, n.device);
   hr_device gpu = *n.device;
   gpu.functions = &functions;
   gpu.facts.kind = HR_CUDA;
@@ -174,6 +239,7 @@ static void test_recorded_nodes(void **state) {
   assert_int_equal(hr__measure_nodes(&gpu, n.graph, &rates, &err), HR_OK);
   assert_int_equal(rates.n_ops, 0);
   hr__rates_fini(&rates);
+  assert_int_equal(queue.marks, 0);
 
   if (getenv("HR_TEST_MEASURE")) { /* a layer of 1 B parameters takes the CPU a while */
     gpu.facts.memory_bytes = (uint64_t)8 << 30;
@@ -183,6 +249,16 @@ static void test_recorded_nodes(void **state) {
     hr__rates_fini(&rates);
   }
   net_close(&n);
+}
+
+static void test_recorded_nodes(void **state) {
+  (void)state;
+  recorded_nodes(false);
+}
+
+static void test_recorded_nodes_with_a_clock(void **state) {
+  (void)state;
+  recorded_nodes(true);
 }
 
 /* A file with one wrong entry is not believed at all. */
@@ -263,9 +339,10 @@ static void test_whole(void **state) {
 
 int main(void) {
   hr_test_faults_install();
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases),          cmocka_unit_test(test_products),
-                                     cmocka_unit_test(test_nodes),          cmocka_unit_test(test_damaged_file),
-                                     cmocka_unit_test(test_recorded_nodes), cmocka_unit_test(test_file_faults),
-                                     cmocka_unit_test(test_whole)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_cases),          cmocka_unit_test(test_products),
+      cmocka_unit_test(test_nodes),          cmocka_unit_test(test_damaged_file),
+      cmocka_unit_test(test_recorded_nodes), cmocka_unit_test(test_recorded_nodes_with_a_clock),
+      cmocka_unit_test(test_file_faults),    cmocka_unit_test(test_whole)};
   return cmocka_run_group_tests(tests, cache_open, cache_close);
 }
