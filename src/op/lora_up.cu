@@ -68,41 +68,41 @@ static __global__ void __launch_bounds__(SLAB_THREADS, SLAB_BLOCKS)
     up_slab_kernel(const T *h, const T *weight, const T *add, T *y, int64_t rows, int64_t column_blocks,
                    int64_t block_rows, const __grid_constant__ hr_lora_up_args a) {
   int warp = threadIdx.x / 32, q = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-  int64_t begin = (int64_t)blockIdx.x / column_blocks * block_rows;
-  int64_t end = begin + block_rows < rows ? begin + block_rows : rows, width = a.groups * RANK;
-  int64_t column[SLABS];
+  int64_t begin = (int64_t)blockIdx.x / column_blocks * block_rows, width = a.groups * RANK;
+  int64_t column = ((int64_t)blockIdx.x % column_blocks * SLAB_WARPS + warp) * SLABS * SLAB; /* of the first slab */
+  int64_t at = (begin + q) * a.columns + column + 8 * t;
+  int n = (int)(rows - begin < block_rows ? rows - begin : block_rows);
   bool inside[SLABS], grouped[SLABS];
   const T *h_at[SLABS];
   uint32_t b[SLABS][4][2];
 #pragma unroll
   for (int s = 0; s < SLABS; s++) {
-    int64_t slab = (((int64_t)blockIdx.x % column_blocks * SLAB_WARPS + warp) * SLABS + s) * SLAB;
-    lora_place place = place_of_column(a, slab);
-    inside[s] = slab < a.columns;
+    lora_place place = place_of_column(a, column + s * SLAB);
+    inside[s] = column + s * SLAB < a.columns;
     grouped[s] = place.group >= 0;
-    column[s] = slab + 8 * t;
-    h_at[s] = h + (grouped[s] ? place.group * RANK : 0) + 2 * t;
+    h_at[s] = h + (begin + q) * width + (grouped[s] ? place.group * RANK : 0) + 2 * t;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-      const T *at = weight + (place.weight + 8 * (q / 2) + 2 * i + q % 2) * RANK + 2 * t;
-      b[s][i][0] = grouped[s] ? *(const uint32_t *)at : 0;
-      b[s][i][1] = RANK == 16 && grouped[s] ? *(const uint32_t *)(at + 8) : 0;
+      const T *from = weight + (place.weight + 8 * (q / 2) + 2 * i + q % 2) * RANK + 2 * t;
+      b[s][i][0] = grouped[s] ? *(const uint32_t *)from : 0;
+      b[s][i][1] = RANK == 16 && grouped[s] ? *(const uint32_t *)(from + 8) : 0;
     }
   }
-  for (int64_t first = begin; first < end; first += SLAB_STEP) {
+  for (int first = 0; first < n; first += SLAB_STEP) {
     pack<T, 8> from[SLABS][2];
     uint32_t x[SLABS][4];
 #pragma unroll
-    for (int s = 0; s < SLABS; s++)
+    for (int s = 0; s < SLABS; s++) {
 #pragma unroll
       for (int half = 0; half < 2; half++) {
-        int64_t row = first + q + 8 * half;
-        bool has = inside[s] && row < end;
+        bool has = inside[s] && first + q + 8 * half < n;
         from[s][half] = {};
-        if (add && has) from[s][half] = pack_load<8>(add + row * a.columns + column[s]);
-        x[s][half] = has && grouped[s] ? *(const uint32_t *)(h_at[s] + row * width) : 0;
-        x[s][2 + half] = RANK == 16 && has && grouped[s] ? *(const uint32_t *)(h_at[s] + row * width + 8) : 0;
+        if (add && has) from[s][half] = pack_load<8>(add + at + half * 8 * a.columns + s * SLAB);
+        x[s][half] = has && grouped[s] ? *(const uint32_t *)(h_at[s] + half * 8 * width) : 0;
+        x[s][2 + half] = RANK == 16 && has && grouped[s] ? *(const uint32_t *)(h_at[s] + half * 8 * width + 8) : 0;
       }
+      h_at[s] += SLAB_STEP * width;
+    }
 #pragma unroll
     for (int s = 0; s < SLABS; s++) {
       float sum[4][4] = {};
@@ -111,14 +111,14 @@ static __global__ void __launch_bounds__(SLAB_THREADS, SLAB_BLOCKS)
         multiply<T>(sum[i], x[s], b[s][i]);
 #pragma unroll
       for (int half = 0; half < 2; half++) {
-        int64_t row = first + q + 8 * half;
         float to[8];
 #pragma unroll
         for (int e = 0; e < 8; e++)
           to[e] = to_float(from[s][half].value[e]) + a.scale * sum[e / 2][2 * half + e % 2];
-        if (inside[s] && row < end) pack_write<8>(y + row * a.columns + column[s], to);
+        if (inside[s] && first + q + 8 * half < n) pack_write<8>(y + at + half * 8 * a.columns + s * SLAB, to);
       }
     }
+    at += SLAB_STEP * a.columns;
   }
 }
 
