@@ -339,7 +339,7 @@ static hr_status lora_up_bwd_run(const hr_call *call) {
 }
 
 /* One group over all columns; two with a gap between; three, unlike, with gaps at both ends; more columns than a block
- * of CUDA takes. */
+ * of CUDA takes, also in slabs. */
 #define ARGS_WHOLE                                                                                                     \
   { .scale = 2.0f, .rank = 8, .groups = 1, .rows = {48}, .columns = 48 }
 #define ARGS_GAP                                                                                                       \
@@ -351,6 +351,9 @@ static hr_status lora_up_bwd_run(const hr_call *call) {
 
 #define ARGS_LONG                                                                                                      \
   { .scale = 2.0f, .rank = 8, .groups = 2, .first = {8, 1048}, .rows = {1032, 24}, .columns = 1080 }
+
+#define ARGS_SLABS                                                                                                     \
+  { .scale = 0.7f, .rank = 16, .groups = 2, .first = {32, 608}, .rows = {544, 64}, .columns = 704 }
 
 static const hr_sample lora_up_samples[] = {
     {.n_in = 3,
@@ -366,6 +369,9 @@ static const hr_sample lora_up_samples[] = {
     {.n_in = 3,
      .in = {{HR_F32, 2, {21, 16}}, {HR_F32, 2, {1056, 8}}, {HR_F32, 2, {21, 1080}}},
      .args = &(const hr_lora_up_args)ARGS_LONG},
+    {.n_in = 3,
+     .in = {{HR_F32, 3, {2, 41, 32}}, {HR_F32, 2, {608, 16}}, {HR_F32, 3, {2, 41, 704}}},
+     .args = &(const hr_lora_up_args)ARGS_SLABS},
 };
 
 static const hr_sample lora_up_bwd_samples[] = {

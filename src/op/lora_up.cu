@@ -1,7 +1,7 @@
 /* lora_up on CUDA: one pass over y, and one over dy for both gradients.
  *
- * Forward: a thread keeps the rows of B that belong to its columns in registers and walks down the rows. Backward in 16
- * bits: tensor cores, from one set of registers with dy. All other shapes take plain loops.
+ * What belongs to a thread's columns of B stays in registers while it walks down the rows. In 16 bits tensor cores
+ * multiply, backward from one set of registers with dy. All other shapes take plain loops.
  */
 #include "dev/cuda/launch.cuh"
 extern "C" {
@@ -33,6 +33,115 @@ __device__ inline int group_of_weight(const hr_lora_up_args &a, int64_t weight, 
   while (g + 1 < a.groups && weight >= *before + a.rows[g])
     *before += a.rows[g++];
   return g;
+}
+
+/* --- tensor cores ------------------------------------------------------------------------------------------------ */
+
+/* d += a b, with a [16, 16], b [16, 8] and d [16, 8] spread over the warp. Lane 4 q + t holds
+ *   a: (q, 2t), (q + 8, 2t), (q, 2t + 8), (q + 8, 2t + 8), each with its right neighbour;
+ *   b: (2t, q), (2t + 8, q), each with the one below;
+ *   d: (q, 2t), (q, 2t + 1), (q + 8, 2t), (q + 8, 2t + 1). */
+template <typename T> __device__ inline void multiply(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
+template <> __device__ inline void multiply<bf16>(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+               "{%0,%1,%2,%3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+template <> __device__ inline void multiply<f16>(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+               "{%0,%1,%2,%3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/* --- forward, slabs ---------------------------------------------------------------------------------------------- */
+
+enum { SLAB = 32, SLABS = 2, SLAB_WARPS = 8, SLAB_THREADS = SLAB_WARPS * 32, SLAB_BLOCKS = 3, SLAB_STEP = 16 };
+
+/* A block: SLAB_WARPS x SLABS slabs of SLAB columns, block_rows rows, a multiple of SLAB_STEP. Columns and groups are
+ * multiples of SLAB: a slab belongs to one group or to none. Lane 4 q + t has columns [8 t, 8 t + 8) of a slab in rows
+ * q and q + 8 of a step: result (q, 2 t + e) of product i is column 8 t + 2 i + e, so that column 2 (q / 2) + q % 2 of
+ * its second operand, which this lane has a part of, is row 8 (q / 2) + 2 i + q % 2 of B. */
+template <typename T, int RANK>
+static __global__ void __launch_bounds__(SLAB_THREADS, SLAB_BLOCKS)
+    up_slab_kernel(const T *h, const T *weight, const T *add, T *y, int64_t rows, int64_t column_blocks,
+                   int64_t block_rows, const __grid_constant__ hr_lora_up_args a) {
+  int warp = threadIdx.x / 32, q = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+  int64_t begin = (int64_t)blockIdx.x / column_blocks * block_rows, width = a.groups * RANK;
+  int64_t column = ((int64_t)blockIdx.x % column_blocks * SLAB_WARPS + warp) * SLABS * SLAB; /* of the first slab */
+  int64_t at = (begin + q) * a.columns + column + 8 * t;
+  int n = (int)(rows - begin < block_rows ? rows - begin : block_rows);
+  bool inside[SLABS], grouped[SLABS];
+  const T *h_at[SLABS];
+  uint32_t b[SLABS][4][2];
+#pragma unroll
+  for (int s = 0; s < SLABS; s++) {
+    lora_place place = place_of_column(a, column + s * SLAB);
+    inside[s] = column + s * SLAB < a.columns;
+    grouped[s] = place.group >= 0;
+    h_at[s] = h + (begin + q) * width + (grouped[s] ? place.group * RANK : 0) + 2 * t;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const T *from = weight + (place.weight + 8 * (q / 2) + 2 * i + q % 2) * RANK + 2 * t;
+      b[s][i][0] = grouped[s] ? *(const uint32_t *)from : 0;
+      b[s][i][1] = RANK == 16 && grouped[s] ? *(const uint32_t *)(from + 8) : 0;
+    }
+  }
+  for (int first = 0; first < n; first += SLAB_STEP) {
+    pack<T, 8> from[SLABS][2];
+    uint32_t x[SLABS][4];
+#pragma unroll
+    for (int s = 0; s < SLABS; s++) {
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        bool has = inside[s] && first + q + 8 * half < n;
+        from[s][half] = {};
+        if (add && has) from[s][half] = pack_load<8>(add + at + half * 8 * a.columns + s * SLAB);
+        x[s][half] = has && grouped[s] ? *(const uint32_t *)(h_at[s] + half * 8 * width) : 0;
+        x[s][2 + half] = RANK == 16 && has && grouped[s] ? *(const uint32_t *)(h_at[s] + half * 8 * width + 8) : 0;
+      }
+      h_at[s] += SLAB_STEP * width;
+    }
+#pragma unroll
+    for (int s = 0; s < SLABS; s++) {
+      float sum[4][4] = {};
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        multiply<T>(sum[i], x[s], b[s][i]);
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        float to[8];
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+          to[e] = to_float(from[s][half].value[e]) + a.scale * sum[e / 2][2 * half + e % 2];
+        if (inside[s] && first + q + 8 * half < n) pack_write<8>(y + at + half * 8 * a.columns + s * SLAB, to);
+      }
+    }
+    at += SLAB_STEP * a.columns;
+  }
+}
+
+/* Whether y goes by slabs. */
+static bool slabs_fit(const hr_call *call, const hr_lora_up_args &a) {
+  bool fit = a.columns % SLAB == 0 && aligned(call->in[0].data, 4) && aligned(call->in[1].data, 4) &&
+             wide(call->in[2].data, call->out[0].data);
+  for (int g = 0; g < a.groups; g++)
+    fit = fit && a.first[g] % SLAB == 0 && a.rows[g] % SLAB == 0;
+  return fit;
+}
+
+/* Many rows to a block save reads of B, few make enough blocks. */
+template <typename T, int RANK> static hr_status up_slab_launch(const hr_call *call, const hr_lora_up_args &a) {
+  enum { ROWS_FEW = 2 * SLAB_STEP, ROWS_MANY = 4 * SLAB_STEP, BLOCKS_ENOUGH = 1024 };
+  int64_t rows = desc_rows(call->out[0].desc);
+  int64_t column_blocks = divide_up(a.columns, SLAB_WARPS * SLABS * SLAB), block_rows = ROWS_MANY;
+  if (column_blocks * divide_up(rows, block_rows) < BLOCKS_ENOUGH) block_rows = ROWS_FEW;
+  int64_t blocks = column_blocks * divide_up(rows, block_rows);
+  up_slab_kernel<T, RANK><<<(unsigned)blocks, SLAB_THREADS, 0, call_stream(call)>>>(
+      (const T *)call->in[0].data, (const T *)call->in[1].data, (const T *)call->in[2].data, (T *)call->out[0].data,
+      rows, column_blocks, block_rows, a);
+  return launched();
 }
 
 /* --- forward ----------------------------------------------------------------------------------------------------- */
@@ -169,6 +278,10 @@ static hr_status lora_up_run(const hr_call *call) {
   return by_dtype(call->in[0].desc.dtype, [&](auto t) {
     using T = decltype(t);
     constexpr int W8 = UP_WIDTH<T, 8>, W16 = UP_WIDTH<T, 16>;
+    if constexpr (sizeof(T) == 2) {
+      if (a.rank == 8 && slabs_fit(call, a)) return up_slab_launch<T, 8>(call, a);
+      if (a.rank == 16 && slabs_fit(call, a)) return up_slab_launch<T, 16>(call, a);
+    }
     if (a.rank == 8 && packs_fit<T, W8>(call, a)) return up_launch<T, 8, W8>(call, a);
     if (a.rank == 16 && packs_fit<T, W16>(call, a)) return up_launch<T, 16, W16>(call, a);
     return up_loop_launch<T>(call, a);
@@ -178,24 +291,6 @@ static hr_status lora_up_run(const hr_call *call) {
 /* --- backward, tiled --------------------------------------------------------------------------------------------- */
 
 enum { BWD_WARPS = 8, BWD_THREADS = BWD_WARPS * 32, BWD_SLABS = HR_LORA_TILE / BWD_WARPS / 32 };
-
-/* d += a b, with a [16, 16], b [16, 8] and d [16, 8] spread over the warp. Lane 4 q + t holds
- *   a: (q, 2t), (q + 8, 2t), (q, 2t + 8), (q + 8, 2t + 8), each with its right neighbour;
- *   b: (2t, q), (2t + 8, q), each with the one below;
- *   d: (q, 2t), (q, 2t + 1), (q + 8, 2t), (q + 8, 2t + 1). */
-template <typename T> __device__ inline void multiply(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
-template <> __device__ inline void multiply<bf16>(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-               "{%0,%1,%2,%3};"
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-template <> __device__ inline void multiply<f16>(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-               "{%0,%1,%2,%3};"
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
 
 /* An 8 x 8 matrix of 16-bit numbers over the warp, lane 4 q + t with (q, 2t) and (q, 2t + 1), transposed. */
 __device__ inline uint32_t transposed(uint32_t x) {
@@ -376,11 +471,13 @@ static __global__ void bwd_finish_kernel(const float *dh_sums, const float *db_s
       tile += tiles;
       tiles = (a.rows[g] + HR_LORA_TILE - 1) / HR_LORA_TILE;
     }
+#pragma unroll 8
     for (int64_t n = 0; n < tiles; n++)
       sum += dh_sums[((tile + n) * rows + row) * a.rank + k];
     dh[i] = from_float<T>(a.scale * sum);
   } else if (i < dh_count + db_count) {
     int64_t at = i - dh_count;
+#pragma unroll 16
     for (int64_t n = 0; n < l.row_blocks; n++)
       sum += db_sums[n * db_count + at];
     db[at] = from_float<P>(a.scale * sum + (partial ? to_float(partial[at]) : 0.0f));
@@ -511,6 +608,7 @@ static hr_status lora_up_bwd_run(const hr_call *call) {
 #define UP_FUNCTIONS(T)                                                                                                \
   (const void *)up_kernel<T, 8, UP_WIDTH<T, 8>>, (const void *)up_kernel<T, 16, UP_WIDTH<T, 16>>,                      \
       (const void *)up_loop_kernel<T>
+#define SLAB_FUNCTIONS(T) (const void *)up_slab_kernel<T, 8>, (const void *)up_slab_kernel<T, 16>
 #define LOOP_FUNCTIONS(T)                                                                                              \
   (const void *)dh_loop_kernel<T>, (const void *)db_loop_kernel<T, float>, (const void *)db_loop_kernel<T, bf16>,      \
       (const void *)db_loop_kernel<T, f16>
@@ -518,8 +616,9 @@ static hr_status lora_up_bwd_run(const hr_call *call) {
   (const void *)bwd_kernel<T, 8>, (const void *)bwd_kernel<T, 16>, (const void *)bwd_finish_kernel<T, float>,          \
       (const void *)bwd_finish_kernel<T, bf16>, (const void *)bwd_finish_kernel<T, f16>
 
-extern "C" const hr_cuda_launcher hr_cuda_lora_up = {{nullptr, nullptr, lora_up_run},
-                                                     {UP_FUNCTIONS(float), UP_FUNCTIONS(bf16), UP_FUNCTIONS(f16)}};
+extern "C" const hr_cuda_launcher hr_cuda_lora_up = {
+    {nullptr, nullptr, lora_up_run},
+    {UP_FUNCTIONS(float), UP_FUNCTIONS(bf16), UP_FUNCTIONS(f16), SLAB_FUNCTIONS(bf16), SLAB_FUNCTIONS(f16)}};
 extern "C" const hr_cuda_launcher hr_cuda_lora_up_bwd = {
     {lora_up_bwd_prepare, nullptr, lora_up_bwd_run},
     {LOOP_FUNCTIONS(float), LOOP_FUNCTIONS(bf16), LOOP_FUNCTIONS(f16), TILE_FUNCTIONS(bf16), TILE_FUNCTIONS(f16)}};

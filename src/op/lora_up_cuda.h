@@ -17,7 +17,7 @@ enum {
   HR_LORA_TILE = 512,  /* columns */
   HR_LORA_ROWS = 16,   /* rows of a block are a multiple ... */
   HR_LORA_LEAST = 64,  /* ... and no fewer */
-  HR_LORA_BLOCKS = 264 /* wanted at least: two for each multiprocessor of a large GPU */
+  HR_LORA_BLOCKS = 264 /* wanted, and hardly more: two for each multiprocessor of a large GPU, which run at once */
 };
 
 typedef struct hr_lora_cuda {
@@ -43,7 +43,7 @@ static inline hr_lora_cuda hr__lora_cuda_of(int64_t rows, hr_dtype dtype, const 
     l.weight_rows += a->rows[g];
     l.tiles += hr__lora_cuda_up(a->rows[g], HR_LORA_TILE);
   }
-  int64_t blocks = hr__lora_cuda_up(HR_LORA_BLOCKS, l.tiles);
+  int64_t blocks = l.tiles < HR_LORA_BLOCKS ? HR_LORA_BLOCKS / l.tiles : 1;
   l.block_rows = hr__lora_cuda_up(hr__lora_cuda_up(rows, blocks), HR_LORA_ROWS) * HR_LORA_ROWS;
   if (l.block_rows < HR_LORA_LEAST) l.block_rows = HR_LORA_LEAST;
   l.row_blocks = hr__lora_cuda_up(rows, l.block_rows);
