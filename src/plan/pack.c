@@ -8,8 +8,9 @@
 #include "plan/layout.h"
 
 enum {
-  PACK_PROVED = 8, /* sets up to this size are packed best, whatever the effort */
-  PACK_ROUNDS = 16 /* of sampling and climbing, between which the effort is shared */
+  PACK_PROVED = 8,  /* sets up to this size are packed best, whatever the effort */
+  PACK_ROUNDS = 16, /* of sampling and climbing, between which the effort is shared */
+  PACK_CRUMB = 1024 /* what is smaller than the bound by this factor can be packed apart */
 };
 
 typedef struct sorted_item {
@@ -39,6 +40,16 @@ static hr_status bound_compute(const hr_interval *intervals, size_t count, const
     live += intervals[starts[i].item].bytes;
     if (live > *bound) *bound = live;
   }
+  return HR_OK;
+}
+
+static hr_status starts_sort(const hr_interval *intervals, size_t count, hr_arena *arena, sorted_item **starts,
+                             hr_error *err) {
+  *starts = hr__arena_array(arena, count, sizeof **starts);
+  if (!*starts) return hr__nomem(err);
+  for (size_t i = 0; i < count; i++)
+    (*starts)[i] = (sorted_item){intervals[i].first, (uint32_t)i};
+  qsort(*starts, count, sizeof **starts, sorted_compare);
   return HR_OK;
 }
 
@@ -88,16 +99,14 @@ static hr_status part_run(const hr_interval *intervals, const sorted_item *start
 
 static hr_status parts_run(const hr_interval *intervals, size_t count, uint64_t effort, hr_arena *scratch,
                            size_t *offsets, hr_packing *result, hr_error *err) {
-  sorted_item *starts = hr__arena_array(scratch, count, sizeof *starts);
-  if (!starts) return hr__nomem(err);
   size_t sum = 0;
   for (size_t i = 0; i < count; i++) {
-    starts[i] = (sorted_item){intervals[i].first, (uint32_t)i};
     if (!hr__add_size(sum, intervals[i].bytes, &sum) || sum > SIZE_MAX / 4)
       return hr__fail(err, HR_BAD_INPUT, NULL, "make the model or the batch smaller",
                       "the buffers of one program are larger in sum than the address space");
   }
-  qsort(starts, count, sizeof *starts, sorted_compare);
+  sorted_item *starts;
+  HR_TRY(starts_sort(intervals, count, scratch, &starts, err));
   HR_TRY(bound_compute(intervals, count, starts, scratch, &result->lower_bound_bytes, err));
   for (size_t begin = 0, end; begin < count; begin = end) {
     uint32_t last = intervals[starts[begin].item].last;
@@ -116,6 +125,51 @@ hr_status hr__pack(const hr_interval *intervals, size_t count, uint64_t effort, 
   hr__arena_init(&scratch);
   *result = (hr_packing){0};
   hr_status status = parts_run(intervals, count, effort, &scratch, offsets, result, err);
+  hr__arena_fini(&scratch);
+  return status;
+}
+
+/* Moves the crumbs behind all others, both in their order; returns the number of the others. */
+static size_t crumbs_part(const hr_interval *intervals, size_t count, size_t crumb, hr_interval *parted,
+                          uint32_t *from) {
+  size_t n = 0;
+  for (int crumbs = 0; crumbs < 2; crumbs++) {
+    for (size_t i = 0; i < count; i++)
+      if ((intervals[i].bytes <= crumb) == crumbs) from[n++] = (uint32_t)i;
+  }
+  size_t large = 0;
+  for (size_t i = 0; i < count; i++) {
+    parted[i] = intervals[from[i]];
+    large += parted[i].bytes > crumb;
+  }
+  return large;
+}
+
+static hr_status apart_run(const hr_interval *intervals, size_t count, uint64_t effort, hr_arena *scratch,
+                           size_t *offsets, hr_packing *result, hr_error *err) {
+  hr_interval *parted = hr__arena_array(scratch, count, sizeof *parted);
+  uint32_t *from = hr__arena_array(scratch, count, sizeof *from);
+  size_t *parted_offsets = hr__arena_array(scratch, count, sizeof *parted_offsets);
+  if (!parted || !from || !parted_offsets) return hr__nomem(err);
+  sorted_item *starts;
+  HR_TRY(starts_sort(intervals, count, scratch, &starts, err));
+  HR_TRY(bound_compute(intervals, count, starts, scratch, &result->lower_bound_bytes, err));
+  size_t n_large = crumbs_part(intervals, count, result->lower_bound_bytes / PACK_CRUMB, parted, from);
+  hr_packing large, crumbs;
+  HR_TRY(hr__pack(parted, n_large, effort, parted_offsets, &large, err));
+  HR_TRY(hr__pack(parted + n_large, count - n_large, 0, parted_offsets + n_large, &crumbs, err));
+  for (size_t i = 0; i < count; i++)
+    offsets[from[i]] = parted_offsets[i] + (i < n_large ? 0 : large.total_bytes);
+  result->total_bytes = large.total_bytes + crumbs.total_bytes;
+  return HR_OK;
+}
+
+hr_status hr__pack_apart(const hr_interval *intervals, size_t count, uint64_t effort, size_t *offsets,
+                         hr_packing *result, hr_error *err) {
+  hr_arena scratch;
+  hr__arena_init(&scratch);
+  *result = (hr_packing){0};
+  hr_status status = apart_run(intervals, count, effort, &scratch, offsets, result, err);
   hr__arena_fini(&scratch);
   return status;
 }

@@ -167,17 +167,30 @@ static uint64_t effort_default(size_t count) {
   return 90000000 / (count + 100);
 }
 
-/* With the default effort; and with more of it while the tier is over 1 % above its bound. That is rare (layouts of
- * training steps meet their bound) and then takes seconds at worst. A layout within `taken_bytes`, which the programs
- * before this one need anyway, is good enough; so is the first one of a draft. */
+/* With the default effort; and with more of it while the tier is over 1 % above its bound, each time also with crumbs
+ * apart, which costs a little where the plain way meets the bound: the best of all. That is rare (layouts of training
+ * steps meet their bound) and then takes seconds at worst. A layout within `taken_bytes`, which the programs before
+ * this one need anyway, is good enough; so is the first one of a draft. */
 static hr_status pack_default(const hr_interval *intervals, size_t count, bool draft, size_t persistent_bytes,
-                              size_t taken_bytes, size_t *offsets, hr_packing *packing, hr_error *err) {
-  static const uint64_t efforts[] = {1, 6, 12, 48};
-  for (size_t i = 0; i < (draft ? 1 : sizeof efforts / sizeof *efforts); i++) {
-    HR_TRY(hr__pack(intervals, count, efforts[i] * effort_default(count), offsets, packing, err));
-    size_t bound = persistent_bytes + packing->lower_bound_bytes;
-    if (packing->total_bytes <= taken_bytes) break;
-    if (packing->total_bytes - packing->lower_bound_bytes <= bound / 100) break;
+                              size_t taken_bytes, hr_arena *scratch, size_t *offsets, hr_packing *packing,
+                              hr_error *err) {
+  static const struct {
+    uint64_t effort;
+    bool apart;
+  } attempts[] = {{6, false}, {6, true}, {12, false}, {12, true}, {48, false}, {48, true}};
+  HR_TRY(hr__pack(intervals, count, effort_default(count), offsets, packing, err));
+  if (draft) return HR_OK;
+  size_t enough = packing->lower_bound_bytes + (persistent_bytes + packing->lower_bound_bytes) / 100;
+  if (enough < taken_bytes) enough = taken_bytes;
+  size_t *tried = hr__arena_array(scratch, count, sizeof *tried);
+  if (!tried) return hr__nomem(err);
+  for (size_t i = 0; packing->total_bytes > enough && i < sizeof attempts / sizeof *attempts; i++) {
+    hr_packing trial;
+    uint64_t effort = attempts[i].effort * effort_default(count);
+    HR_TRY((attempts[i].apart ? hr__pack_apart : hr__pack)(intervals, count, effort, tried, &trial, err));
+    if (trial.total_bytes >= packing->total_bytes) continue;
+    *packing = trial;
+    memcpy(offsets, tried, count * sizeof *tried);
   }
   return HR_OK;
 }
@@ -197,8 +210,9 @@ static hr_status tier_pack(building *b, size_t from, hr_tier tier, hr_program_pl
   size_t persistent = plan->tiers[tier].persistent_bytes, taken = 0;
   for (const hr_program_plan *before = plan->programs; before < out; before++)
     if (before->transient_bytes[tier] > taken) taken = before->transient_bytes[tier];
-  HR_TRY(b->pack_effort ? hr__pack(intervals, count, b->pack_effort, offsets, &packing, b->err)
-                        : pack_default(intervals, count, b->draft, persistent, taken, offsets, &packing, b->err));
+  HR_TRY(b->pack_effort
+             ? hr__pack(intervals, count, b->pack_effort, offsets, &packing, b->err)
+             : pack_default(intervals, count, b->draft, persistent, taken, &b->scratch, offsets, &packing, b->err));
   out->transient_bytes[tier] = packing.total_bytes;
   out->lower_bound_bytes[tier] = packing.lower_bound_bytes;
   size_t bottom = plan->tiers[tier].persistent_bytes, top;

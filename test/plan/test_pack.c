@@ -34,11 +34,8 @@ static size_t live_bound(const hr_interval *items, size_t count) {
   return most;
 }
 
-/* Packs, and checks from outside: nothing overlaps, the totals are what they say. */
-static size_t pack_checked(const hr_interval *items, size_t count, size_t *offsets) {
-  hr_packing packing;
-  hr_error err = {0};
-  assert_int_equal(hr__pack(items, count, effort, offsets, &packing, &err), HR_OK);
+/* Checks from outside: nothing overlaps, the totals are what they say. */
+static void packing_check(const hr_interval *items, size_t count, const size_t *offsets, hr_packing packing) {
   size_t top = 0;
   for (size_t i = 0; i < count; i++) {
     if (offsets[i] + items[i].bytes > top) top = offsets[i] + items[i].bytes;
@@ -49,7 +46,14 @@ static size_t pack_checked(const hr_interval *items, size_t count, size_t *offse
   }
   assert_int_equal(packing.total_bytes, top);
   assert_int_equal(packing.lower_bound_bytes, live_bound(items, count));
-  return top;
+}
+
+static size_t pack_checked(const hr_interval *items, size_t count, size_t *offsets) {
+  hr_packing packing;
+  hr_error err = {0};
+  assert_int_equal(hr__pack(items, count, effort, offsets, &packing, &err), HR_OK);
+  packing_check(items, count, offsets, packing);
+  return packing.total_bytes;
 }
 
 static void hand_drawn_offsets(void **state) {
@@ -203,6 +207,27 @@ static void shapeless_sets_are_packed(void **state) {
   }
 }
 
+/* Crumbs of 64 bytes among blocks of a thousand times as much: they lie above all blocks, and reuse each other's
+ * bytes. Without crumbs the layout is the plain one. */
+static void crumbs_lie_apart(void **state) {
+  (void)state;
+  hr_interval items[] = {{0, 3, 64}, {0, 1, 65536}, {1, 2, 131072}, {2, 3, 65536},
+                         {4, 5, 64}, {4, 4, 65536}, {3, 5, 64}};
+  enum { COUNT = sizeof items / sizeof *items };
+  size_t offsets[COUNT], plain[COUNT];
+  hr_packing packing;
+  hr_error err = {0};
+  assert_int_equal(hr__pack_apart(items, COUNT, effort, offsets, &packing, &err), HR_OK);
+  packing_check(items, COUNT, offsets, packing);
+  assert_int_equal(packing.total_bytes, 65536 + 131072 + 2 * 64);
+  for (size_t i = 0; i < COUNT; i++)
+    assert_int_equal(offsets[i] >= 65536 + 131072, items[i].bytes == 64);
+
+  assert_int_equal(hr__pack_apart(items + 1, 3, effort, offsets, &packing, &err), HR_OK);
+  assert_int_equal(packing.total_bytes, pack_checked(items + 1, 3, plain));
+  assert_memory_equal(offsets, plain, 3 * sizeof *plain);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(hand_drawn_offsets),
@@ -211,6 +236,7 @@ int main(void) {
       cmocka_unit_test(small_sets_equal_brute_force),
       cmocka_unit_test(large_sets_meet_the_bound_quickly),
       cmocka_unit_test(shapeless_sets_are_packed),
+      cmocka_unit_test(crumbs_lie_apart),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
