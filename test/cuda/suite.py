@@ -163,6 +163,8 @@ def part_bits(suite):
     for precision in PRECISIONS:
         more = bits_cases.IN_BACKWARD if precision != '16-mixed' else []
         for name, common, tested in bits_cases.CASES + more:
+            if suite.device == 'cuda' and 'memory.offload.update=host' in tested:
+                continue  # the CPU rounds a quotient otherwise than the GPU does: part near
             if precision == 'bf16-mixed' and name.split()[0] in KINDS:
                 continue  # one kind by itself, as in the other precisions
             common = [setting for setting in common if 'steps' not in setting]
@@ -259,7 +261,7 @@ def part_memory(suite):
 def part_against(suite):
     small = ['training.batch_size=2', 'data.sequence_length=128', 'training.steps=10', 'training.schedule=null']
     cases = [(recipe, [f'model.precision={precision}', *small]) for recipe in ('demo', 'lora') for precision in PRECISIONS]
-    cases += [('qlora', ['model.precision=32-true', *small]), ('qlora', small + ['model.precision=bf16-true']),
+    cases += [('qlora', small + ['model.precision=bf16-true']),
               ('demo', ['model.precision=bf16-true', 'training.optimizer.state=bf16', 'training.optimizer.betas=null',
                         *small]),
               ('demo', ['training.optimizer={kind: adamw8bit, lr: 2e-3}', *small]),

@@ -1,7 +1,8 @@
 /* Every op on the GPU against the CPU's kernel: its own samples, larger ones of the shapes that training has, and
  * random ones, in every accepted mix of float types, in every place the op allows. A call runs by itself and, twice
- * side by side, out of a recording; all three must have the same bits. Every operand lies between guards, results and
- * scratch begin as garbage, operands that no result takes over must come back unchanged. Skipped (77) without a GPU.
+ * side by side, out of a recording; all three must have the same bits, and so must all places. Every operand lies
+ * between guards, results and scratch begin as garbage, operands that no result takes over must come back unchanged.
+ * Skipped (77) without a GPU.
  *
  * HEADROOM_CASES=few leaves out all but the ops' own samples (for slow checkers); HEADROOM_OPS=name,name only those
  * ops.
@@ -143,9 +144,22 @@ static void results_compare(const op_case *c, const block_layout *l, const unsig
   }
 }
 
+/* Results of the first place a case ran in: the plan's choice of places must not change a bit. */
+static void places_compare(const op_case *c, const block_layout *l, const unsigned char *image, void **first) {
+  for (int j = 0; j < c->op->n_out; j++) {
+    size_t bytes = hr_desc_bytes(&c->out[j]);
+    if (!first[j]) {
+      if (!(first[j] = malloc(bytes + 1))) fail_msg("out of memory");
+      memcpy(first[j], image + l->out[j], bytes);
+    } else if (memcmp(first[j], image + l->out[j], bytes) != 0) {
+      case_fail(c, "output %d has other bits in place (of operand %d)", j, l->home[j]);
+    }
+  }
+}
+
 /* By itself into image 0, then out of a recording into images 0 and 1. */
 static void case_run_on_gpu(const op_case *c, const block_layout *l, const unsigned char *before,
-                            const run_result *expected) {
+                            const run_result *expected, void **places) {
   const hr_device_functions *f = gpu->functions;
   hr_error err = {0};
   void *base;
@@ -165,6 +179,7 @@ static void case_run_on_gpu(const op_case *c, const block_layout *l, const unsig
   check(f->copy(gpu, HR_COPY_FROM_DEVICE, first, base, l->bytes, &err), &err);
   image_check(c, l, before, first);
   results_compare(c, l, first, expected);
+  places_compare(c, l, first, places);
 
   for (int s = 0; s < SIDES; s++)
     check(f->copy(gpu, HR_COPY_TO_DEVICE, (char *)base + (size_t)s * l->bytes, before, l->bytes, &err), &err);
@@ -196,15 +211,18 @@ static void case_visit(op_case *c) {
     if (c->op->alias[a].kind == HR_ALIAS_MUST) must |= 1u << a;
   run_result expected = case_run(c, (run_options){.threads = 1});
   seen.cases++;
+  void *places[HR_OP_OPERANDS] = {0};
   uint32_t all = (1u << c->op->n_alias) - 1;
   for (uint32_t in_place = must;; in_place = ((in_place | must) + 1) & all) {
     in_place |= must;
     block_layout l = layout_make(c, in_place);
     unsigned char *before = image_make(c, &l);
-    case_run_on_gpu(c, &l, before, &expected);
+    case_run_on_gpu(c, &l, before, &expected, places);
     free(before);
     if (in_place == all) break;
   }
+  for (int j = 0; j < HR_OP_OPERANDS; j++)
+    free(places[j]);
 }
 
 /* A sample with some of its extents replaced, equal ones alike; false: the op refuses it, or it is too large. */

@@ -414,17 +414,20 @@ static cublasStatus_t algorithm_choose(const hr_call *call, hr_lt_product *produ
   bool timed = s.m * s.n >= LT_WORTH / s.k;
   cublasLtMatmulHeuristicResult_t found[LT_TRIES] = {};
   int count = 0;
-  lt_trial t = {call, product, library_shape(s), at, library_operands(product, at, scratch), scratch, 0, nullptr};
+  /* Tried in place wherever the addend lies: nodes of one shape share the algorithm, and whether the plan adds in place
+   * must not change it. */
+  hr_lt_operands tried = *at, seen = library_operands(product, at, scratch);
+  if (s.add) tried.c = tried.d;
+  lt_trial t = {call,    product, library_shape(s), &tried, library_operands(product, &tried, scratch),
+                scratch, 0,       nullptr};
   t.scratch_bytes = scratch_bytes - LT_TAIL;
   t.sum = (unsigned long long *)((char *)scratch + t.scratch_bytes);
-  cublasStatus_t status = proposals_get(call, product, &t.at, t.scratch_bytes, LT_TRIES, found, &count);
+  cublasStatus_t status = proposals_get(call, product, &seen, t.scratch_bytes, LT_TRIES, found, &count);
   if (status == CUBLAS_STATUS_SUCCESS) status = operands_fill(call, &s, at, 1.0f);
   if (status == CUBLAS_STATUS_SUCCESS) status = proposals_compare(&t, found, count, timed);
   /* Back to zeros: what was touched, and the scratch. */
   cublasStatus_t cleared = operands_fill(call, &s, at, 0.0f);
   if (cleared == CUBLAS_STATUS_SUCCESS) cleared = result_fill(call, &t.shape, &t.at, 0.0f);
-  if (cleared == CUBLAS_STATUS_SUCCESS && t.at.c != t.at.d)
-    cleared = matrix_fill(call, t.shape.out, t.at.d, s.m, s.n, t.shape.ldd, 0, 0.0f);
   if (cleared == CUBLAS_STATUS_SUCCESS)
     cleared = as_status(cudaMemsetAsync(scratch, 0, scratch_bytes, call_stream(call)));
   if (cleared == CUBLAS_STATUS_SUCCESS) cleared = as_status(cudaStreamSynchronize(call_stream(call)));
