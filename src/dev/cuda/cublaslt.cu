@@ -30,9 +30,14 @@ struct hr_lt_product {
   size_t stage_at;      /* where in the scratch a staged result lies */
 };
 
+/* alpha, or beta where something is added. The library adds a 16-bit result in place by another way than one out of
+ * place, with other roundings, when it sees that beta is 1: read from the device, it cannot. */
+static __device__ float lt_one = 1.0f;
+
 /* All products of a device. */
 struct lt_state {
   cublasLtHandle_t handle;
+  const float *one; /* address of lt_one */
   cudaEvent_t begin, end;
   hr_lt_product *products;
 };
@@ -110,6 +115,7 @@ hr_status hr__lt_create(hr_cuda_state *state, hr_error *err) {
   *lt = lt_state();
   state->products = lt;
   cublasStatus_t status = cublasLtCreate(&lt->handle);
+  if (status == CUBLAS_STATUS_SUCCESS) status = as_status(cudaGetSymbolAddress((void **)&lt->one, lt_one));
   if (status == CUBLAS_STATUS_SUCCESS) status = as_status(cudaEventCreate(&lt->begin));
   if (status == CUBLAS_STATUS_SUCCESS) status = as_status(cudaEventCreate(&lt->end));
   for (const void *function : lt_functions) {
@@ -168,6 +174,10 @@ static cublasStatus_t objects_create(hr_lt_product *product) {
     status = cublasLtMatmulDescSetAttribute(product->operation, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
   if (status == CUBLAS_STATUS_SUCCESS)
     status = cublasLtMatmulDescSetAttribute(product->operation, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
+  if (status == CUBLAS_STATUS_SUCCESS && s.add) {
+    int32_t mode = CUBLASLT_POINTER_MODE_DEVICE;
+    status = cublasLtMatmulDescSetAttribute(product->operation, CUBLASLT_MATMUL_DESC_POINTER_MODE, &mode, sizeof mode);
+  }
   if (status == CUBLAS_STATUS_SUCCESS && s.bias) {
     cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     status =
@@ -192,12 +202,12 @@ static cublasStatus_t library_run(const hr_call *call, const hr_lt_product *prod
                                   const cublasLtMatmulAlgo_t *algorithm, void *scratch, size_t scratch_bytes) {
   const hr_cuda_state *state = device_state(call);
   bool staged = hr__lt_staged(product->shape.in, product->shape.out), add = product->shape.add && !staged;
-  float alpha = 1.0f, beta = add ? 1.0f : 0.0f;
+  const float one = 1.0f, zero = 0.0f, *alpha = add ? lt_of(state)->one : &one, *beta = add ? alpha : &zero;
   void *d = staged ? (char *)scratch + product->stage_at : at->d;
   cublasStatus_t status = product->shape.bias ? bias_point(product, at->bias) : CUBLAS_STATUS_SUCCESS;
   if (status != CUBLAS_STATUS_SUCCESS) return status;
-  return cublasLtMatmul(lt_of(state)->handle, product->operation, &alpha, at->b, product->first, at->a, product->second,
-                        &beta, add ? at->c : d, product->result, d, product->result, algorithm, scratch, scratch_bytes,
+  return cublasLtMatmul(lt_of(state)->handle, product->operation, alpha, at->b, product->first, at->a, product->second,
+                        beta, add ? at->c : d, product->result, d, product->result, algorithm, scratch, scratch_bytes,
                         state->stream);
 }
 
