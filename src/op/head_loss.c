@@ -206,7 +206,8 @@ static void head_cost(const head *h, hr_cost *cost) {
 /* CUDA cuts rows in its own way: see op/head_loss_cuda.h. */
 static void head_cost_on(head *h, int64_t wanted, hr_device_kind kind, hr_cost *cost) {
   if (kind == HR_CUDA) {
-    h->chunk_rows = hr__head_cuda_chunk(h->rows, hr__head_cuda_up(h->vocabulary, HR_HEAD_CUDA_LINE), wanted);
+    h->chunk_rows =
+        hr__head_cuda_chunk(h->rows, hr__head_cuda_up(h->vocabulary, HR_HEAD_CUDA_LINE), h->want_dw, wanted);
     h->chunks = hr__chunks(h->rows, h->chunk_rows);
   }
   head_cost(h, cost);

@@ -18,7 +18,7 @@ typedef struct hr_head_cuda {
 } hr_head_cuda;
 
 enum {
-  HR_HEAD_CUDA_LOGITS = 256 << 20, /* bytes of a chunk's logits */
+  HR_HEAD_CUDA_LOGITS = 256 << 20, /* bytes of a chunk's logits; twice that where every chunk also passes over dW */
   HR_HEAD_CUDA_GRAIN = 128,        /* rows: chunks are multiples, and no smaller */
   HR_HEAD_CUDA_LINE = 64           /* floats: rows of logits begin at multiples */
 };
@@ -32,8 +32,9 @@ static inline size_t hr__head_cuda_larger(size_t a, size_t b) {
 }
 
 /* As few chunks as the bytes allow, of about the same size. wanted: rows of a chunk, 0 to choose. */
-static inline int64_t hr__head_cuda_chunk(int64_t rows, int64_t ld, int64_t wanted) {
-  int64_t most = HR_HEAD_CUDA_LOGITS / 4 / ld / HR_HEAD_CUDA_GRAIN * HR_HEAD_CUDA_GRAIN;
+static inline int64_t hr__head_cuda_chunk(int64_t rows, int64_t ld, bool want_dw, int64_t wanted) {
+  int64_t bytes = (int64_t)HR_HEAD_CUDA_LOGITS * (want_dw ? 2 : 1);
+  int64_t most = bytes / 4 / ld / HR_HEAD_CUDA_GRAIN * HR_HEAD_CUDA_GRAIN;
   if (most < HR_HEAD_CUDA_GRAIN) most = HR_HEAD_CUDA_GRAIN;
   int64_t chunks = (rows + most - 1) / most;
   int64_t chunk = wanted > 0 ? wanted : hr__head_cuda_up((rows + chunks - 1) / chunks, HR_HEAD_CUDA_GRAIN);
@@ -48,7 +49,7 @@ static inline hr_head_cuda hr__head_cuda_of(int64_t rows, int64_t width, int64_t
   h.width = width;
   h.vocabulary = vocabulary;
   h.ld = hr__head_cuda_up(vocabulary, HR_HEAD_CUDA_LINE);
-  h.chunk_rows = hr__head_cuda_chunk(rows, h.ld, wanted);
+  h.chunk_rows = hr__head_cuda_chunk(rows, h.ld, want_dw, wanted);
   h.chunks = (rows + h.chunk_rows - 1) / h.chunk_rows;
   size_t scratch = hr__lt_bytes(h.chunk_rows, vocabulary, dtype, HR_F32);
   if (want_dx) scratch = hr__head_cuda_larger(scratch, hr__lt_bytes(h.chunk_rows, width, dtype, dtype));

@@ -205,6 +205,11 @@ static hr_status replays_time(hr_device *device, hr_recording *recording, int re
   return HR_OK;
 }
 
+/* What is bound by arithmetic takes longer inside a step than over and over by itself: caches hold what other nodes
+ * left, and a step lasts longer than a measurement, so that the card is warmer. Steps of a model of 1.2 billion
+ * parameters on an H200 took 5 to 6 % longer than their nodes together, with every way of training. */
+static const double step_factor = 1.05;
+
 /* A part of a sequence of replays. */
 typedef struct stretch {
   hr_recording *recording;
@@ -302,7 +307,7 @@ static hr_status recorded_time(hr_bench_ring *ring, const hr_launch *launches, s
   hr_status status = ring->clock ? clocked_time(ring, recording, replays, seconds, &slower, err)
                                  : plain_time(ring, recording, replays, seconds, err);
   device->functions->recording_destroy(device, recording);
-  if (status == HR_OK) *seconds *= (follows_clocks ? slower : 1) / (double)count;
+  if (status == HR_OK) *seconds *= (follows_clocks && ring->clock ? slower * step_factor : 1) / (double)count;
   return status;
 }
 
