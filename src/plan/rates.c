@@ -28,7 +28,7 @@ static const hr_class_rate cpu_defaults[HR_CLASS_COUNT] = {
     [HR_CLASS_ATTENTION] = {60e9, 10e9, 2e-6},
 };
 /* One thread's copy in memory; a solid-state disk. */
-static const hr_copy_rates copy_defaults = {6e9, 1.5e9, 1e9, 10e-6};
+static const hr_copy_rates copy_defaults = {6e9, 6e9, 1.5e9, 1e9, 10e-6};
 
 /* What programs reach of a vendor's figures, as measured on the H200: products 790 of 989 TFLOP/s in bf16, copies 4.0
  * to 4.3 of 4.8 TB/s, attention forward and backward 230 of 989. A node of a recorded graph starts about 2 us after the
@@ -66,7 +66,7 @@ static void gpu_default(const hr_facts *facts, hr_rates *rates) {
   rates->gpu.product_flops[HR_F16] = product_share * f16;
   rates->gpu.attention_16 = (hr_class_rate){attention_16_share * fmax(bf16, f16), bytes, launch_seconds};
   rates->gpu.program_seconds = program_seconds;
-  rates->copies.host_bytes_per_second = gpu->host_bytes_per_second;
+  rates->copies.host_bytes_per_second = rates->copies.host_alone_bytes_per_second = gpu->host_bytes_per_second;
   rates->copies.overhead_seconds = copy_seconds;
 }
 

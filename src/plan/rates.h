@@ -31,7 +31,8 @@ enum { HR_RATES_OPS = 4096 }; /* most of them */
 
 /* Copies between tiers; what goes to or comes from the disk passes over the host as well. */
 typedef struct hr_copy_rates {
-  double host_bytes_per_second;
+  double host_bytes_per_second;       /* in each direction, while copies go in and out at once */
+  double host_alone_bytes_per_second; /* in one direction, while none goes the other way */
   double disk_read_bytes_per_second, disk_write_bytes_per_second;
   double overhead_seconds; /* per copy */
 } hr_copy_rates;

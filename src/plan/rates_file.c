@@ -85,7 +85,10 @@ static bool class_read(const hr_doc_node *classes, hr_op_class op_class, hr_clas
 }
 
 static bool copies_read(const hr_doc_node *map, hr_copy_rates *out) {
-  return positive_read(map, "host_bytes_per_second", &out->host_bytes_per_second) &&
+  if (!positive_read(map, "host_bytes_per_second", &out->host_bytes_per_second)) return false;
+  const char *alone = "host_alone_bytes_per_second"; /* older files have one rate for both */
+  out->host_alone_bytes_per_second = out->host_bytes_per_second;
+  return (!hr__doc_get(map, alone) || positive_read(map, alone, &out->host_alone_bytes_per_second)) &&
          positive_read(map, "disk_read_bytes_per_second", &out->disk_read_bytes_per_second) &&
          positive_read(map, "disk_write_bytes_per_second", &out->disk_write_bytes_per_second) &&
          positive_read(map, "overhead_seconds", &out->overhead_seconds);
@@ -230,9 +233,10 @@ static json_t *op_json(const hr_op_rate *rate) {
 }
 
 static json_t *copies_json(const hr_copy_rates *rates) {
-  return json_pack("{s:f,s:f,s:f,s:f}", "host_bytes_per_second", rates->host_bytes_per_second,
-                   "disk_read_bytes_per_second", rates->disk_read_bytes_per_second, "disk_write_bytes_per_second",
-                   rates->disk_write_bytes_per_second, "overhead_seconds", rates->overhead_seconds);
+  return json_pack("{s:f,s:f,s:f,s:f,s:f}", "host_bytes_per_second", rates->host_bytes_per_second,
+                   "host_alone_bytes_per_second", rates->host_alone_bytes_per_second, "disk_read_bytes_per_second",
+                   rates->disk_read_bytes_per_second, "disk_write_bytes_per_second", rates->disk_write_bytes_per_second,
+                   "overhead_seconds", rates->overhead_seconds);
 }
 
 /* NULL: out of memory. */

@@ -7,9 +7,9 @@
 
 /* Runs the nodes of a program on four streams: computing in order, copies in and copies out each in the order of their
  * start, and, beside a GPU, nodes on the host, which begin behind the computing before them; a copy begins behind
- * both. A start takes no time of its own; a wait takes what is left of its copy, which is written to its place in
- * seconds_of_node (per graph node; those of all other nodes are given). done[]: room for one number per graph node.
- * Returns the seconds until all is done. */
+ * both, and moves at the lower rate while the other direction is busy too. A start takes no time of its own; a wait
+ * takes what is left of its copy, which is written to its place in seconds_of_node (per graph node; those of all other
+ * nodes are given). done[]: room for one number per graph node. Returns the seconds until all is done. */
 double hr__simulate(const hr_graph *graph, hr_id program, const hr_rates *rates, double *seconds_of_node, double *done);
 
 #endif

@@ -428,7 +428,7 @@ static void host_copy_measure(hr_device *device, const hr_bench_ring *ring, hr_r
   for (size_t i = 0; i < COPY_ROUNDS; i++)
     (void)device->functions->copy(device, HR_COPY_TO_DEVICE, ring->base + (2 * i + 1) % places * COPY_BYTES,
                                   ring->base + 2 * i % places * COPY_BYTES, COPY_BYTES, NULL); /* memory cannot fail */
-  rates->copies.host_bytes_per_second = copies_rate(begin);
+  rates->copies.host_bytes_per_second = rates->copies.host_alone_bytes_per_second = copies_rate(begin);
 }
 
 /* A file in the system's folder for such, hashes included. A machine without room there keeps the defaults. */
@@ -476,16 +476,17 @@ static void crossing_run(void *arg) {
   c->seconds = (seconds_now() - begin) / (CROSSINGS - 1);
 }
 
-/* The slower direction, and where both can go at once the slower of them then. */
+/* The slower direction alone, and where both can go at once the slower of them then. */
 static hr_status gpu_copy_measure(bench *b, hr_error *err) {
   bool beside = b->device->functions->copy_beside != NULL; /* as a step's copies go: out of pinned memory, at once */
   crossing ways[2] = {{.b = b, .kind = HR_COPY_TO_DEVICE, .beside = beside},
                       {.b = b, .kind = HR_COPY_FROM_DEVICE, .beside = beside}};
-  double slowest = 0;
+  double alone = 0;
   for (int i = 0; i < 2; i++) {
     crossing_run(&ways[i]);
-    slowest = fmax(slowest, ways[i].seconds);
+    alone = fmax(alone, ways[i].seconds);
   }
+  double slowest = alone;
   if (beside && ways[0].status == HR_OK && ways[1].status == HR_OK) {
     hr_courier *courier;
     HR_TRY(hr__courier_create((int[]){1, 1}, 2, 1, &courier, err));
@@ -504,6 +505,7 @@ static hr_status gpu_copy_measure(bench *b, hr_error *err) {
     *err = ways[i].error;
     return ways[i].status;
   }
+  b->rates->copies.host_alone_bytes_per_second = CROSSING_BYTES / alone;
   b->rates->copies.host_bytes_per_second = CROSSING_BYTES / slowest;
   return HR_OK;
 }

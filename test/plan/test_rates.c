@@ -213,6 +213,7 @@ static void faster_gpus_are_faster(void **state) {
   hr_rates rates;
   hr__rates_default(&unknown, &rates);
   assert_true(gpu_seconds(&rates, 4096, 4096, 4096, HR_BF16) > 0 && rates.copies.host_bytes_per_second > 1e9);
+  assert_true(rates.copies.host_alone_bytes_per_second == rates.copies.host_bytes_per_second);
   hr__rates_fini(&rates);
 }
 
@@ -281,10 +282,12 @@ static void rates_of_a_gpu_come_back(void **state) {
   rates.gpu.product_flops[HR_BF16] = 1.25e14;
   rates.gpu.attention_16.flops_per_second = 2.5e14;
   rates.gpu.program_seconds = 3e-5;
+  rates.copies.host_alone_bytes_per_second = 1.25 * rates.copies.host_bytes_per_second;
   assert_int_equal(hr__rates_save(&facts, &rates, &err), HR_OK);
   assert_int_equal(hr__rates_load(&facts, &loaded, &err), HR_OK);
   assert_true(loaded.measured);
   assert_memory_equal(&loaded.gpu, &rates.gpu, sizeof rates.gpu);
+  assert_memory_equal(&loaded.copies, &rates.copies, sizeof rates.copies);
   hr__rates_fini(&loaded);
   hr_facts other = facts;
   strcpy(other.version, "driver 2, CUDA 2");
@@ -339,6 +342,7 @@ static void a_damaged_file_means_defaults(void **state) {
       {"\"seconds\": 0.5", "\"seconds\": 0.0"},
       {"\"m\": 10", "\"m\": -1"},
       {"\"schema\": ", "\"schema\": -"},
+      {"\"host_alone_bytes_per_second\": ", "\"host_alone_bytes_per_second\": -"},
       {"\"dtype\": \"f32\"", "\"dtype\": \"f3x\""},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -355,6 +359,35 @@ static void a_damaged_file_means_defaults(void **state) {
     assert_false(loaded.measured);
     hr__rates_fini(&loaded);
   }
+  hr__rates_fini(&rates);
+  hr__arena_fini(&arena);
+}
+
+/* A file from before copies of one direction alone had a rate of their own. */
+static void an_older_file_has_one_rate_of_copies(void **state) {
+  (void)state;
+  hr_facts facts = test_facts();
+  hr_rates rates, loaded;
+  hr_error err = {0};
+  hr_arena arena = {0};
+  hr__rates_default(&facts, &rates);
+  assert_true(rates.copies.host_alone_bytes_per_second == rates.copies.host_bytes_per_second);
+  rates.copies.host_bytes_per_second = 3e9;
+  assert_int_equal(hr__rates_save(&facts, &rates, &err), HR_OK);
+  const char *path = hr__rates_path(&facts, &arena);
+  char text[8192] = {0};
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  size_t bytes = fread(text, 1, sizeof text - 1, file);
+  fclose(file);
+  char *field = strstr(text, "host_alone_bytes_per_second");
+  assert_non_null(field);
+  memcpy(field, "of_no_meaning", strlen("of_no_meaning"));
+  file_write(path, text, bytes);
+  assert_int_equal(hr__rates_load(&facts, &loaded, &err), HR_OK);
+  assert_true(loaded.measured);
+  assert_true(loaded.copies.host_bytes_per_second == 3e9 && loaded.copies.host_alone_bytes_per_second == 3e9);
+  hr__rates_fini(&loaded);
   hr__rates_fini(&rates);
   hr__arena_fini(&arena);
 }
@@ -389,6 +422,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(rates_of_a_gpu_come_back, cache_setup, cache_teardown),
       cmocka_unit_test_setup_teardown(saved_rates_come_back, cache_setup, cache_teardown),
       cmocka_unit_test_setup_teardown(a_damaged_file_means_defaults, cache_setup, cache_teardown),
+      cmocka_unit_test_setup_teardown(an_older_file_has_one_rate_of_copies, cache_setup, cache_teardown),
       cmocka_unit_test(without_a_home_there_are_defaults),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

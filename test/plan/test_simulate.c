@@ -41,6 +41,7 @@ static void test_makespan(void **state) {
 
   double bytes = 4.0 * COUNT;
   hr_rates rates = {.copies = {.host_bytes_per_second = bytes / 2,
+                               .host_alone_bytes_per_second = bytes / 2,
                                .disk_read_bytes_per_second = bytes / 5,
                                .disk_write_bytes_per_second = bytes,
                                .overhead_seconds = 0.25}};
@@ -78,7 +79,8 @@ static void test_host_beside(void **state) {
 
   double bytes = 4.0 * COUNT;
   for (int gpu = 0; gpu < 2; gpu++) {
-    hr_rates rates = {.kind = gpu ? HR_CUDA : HR_CPU, .copies = {.host_bytes_per_second = bytes}};
+    hr_rates rates = {.kind = gpu ? HR_CUDA : HR_CPU,
+                      .copies = {.host_bytes_per_second = bytes, .host_alone_bytes_per_second = bytes}};
     double seconds[6] = {[2] = 5, [3] = 3}, done[6];
     double all = hr__simulate(graph, 0, &rates, seconds, done);
     /* down until 1, on the host until 6, up until 7; on the CPU the device's 3 s come in between. */
@@ -88,7 +90,63 @@ static void test_host_beside(void **state) {
   hr__graph_destroy(graph);
 }
 
+/* fetch m, compute, store x, fetch v, compute, store x again: alone a copy takes 2 s, beside another 4 s. */
+static void test_directions_share(void **state) {
+  (void)state;
+  hr_graph *graph;
+  hr_builder b;
+  hr_error err = {0};
+  assert_int_equal(hr__graph_create(&graph, &err), HR_OK);
+  hr__builder_init(&b, graph, HR_F32);
+  hr__program_begin(&b, "step");
+  hr_init zero = {HR_INIT_ZERO, 0};
+  hr_id m = hr__persistent(&b, "m", HR_ROLE_OPTIMIZER, hr__desc1(HR_F32, COUNT), zero);
+  hr_id v = hr__persistent(&b, "v", HR_ROLE_OPTIMIZER, hr__desc1(HR_F32, COUNT), zero);
+  hr_id x = hr__input(&b, "x", hr__desc1(HR_F32, COUNT));
+  graph->buffers[graph->values[m].buffer].home = HR_TIER_HOST;
+  graph->buffers[graph->values[v].buffer].home = HR_TIER_HOST;
+  hr__fetch(&b, m, HR_NONE, false);
+  hr__add(&b, x, x, 1.0f);
+  hr_id down = hr__store(&b, x, HR_NONE, false);
+  hr_id second = hr__fetch(&b, v, HR_NONE, false);
+  hr__add(&b, x, x, 1.0f);
+  hr_id again = hr__store(&b, x, HR_NONE, false);
+  hr__wait(&b, again, x, HR_NONE);
+  hr__wait(&b, second, v, HR_NONE);
+  graph->buffers[graph->values[down].buffer].home = HR_TIER_HOST;
+  graph->buffers[graph->values[again].buffer].home = HR_TIER_HOST;
+  assert_int_equal(hr__builder_status(&b, &err), HR_OK);
+
+  double bytes = 4.0 * COUNT;
+  hr_rates rates = {.kind = HR_CUDA,
+                    .copies = {.host_bytes_per_second = bytes / 4, .host_alone_bytes_per_second = bytes / 2}};
+  double seconds[8] = {[1] = 1, [4] = 9}, done[8];
+  double all = hr__simulate(graph, 0, &rates, seconds, done);
+  /* m comes alone until 2; x goes out beside it from 1 to 2, a quarter of it, and the rest alone until 3.5; v comes
+   * beside that from 2 on, three eighths of it, and the rest alone until 4.75. The second x has the way to itself. */
+  assert_true(fabs(done[0] - 2) < 1e-9 && fabs(done[2] - 3.5) < 1e-9 && fabs(done[3] - 4.75) < 1e-9);
+  assert_true(fabs(done[5] - 12) < 1e-9 && fabs(seconds[6] - 2) < 1e-9);
+  assert_true(seconds[7] == 0 && fabs(all - 12) < 1e-9);
+
+  seconds[1] = 0.5, seconds[4] = 0;
+  rates.copies.host_bytes_per_second = bytes / 2.5, rates.copies.overhead_seconds = 1;
+  hr__simulate(graph, 0, &rates, seconds, done);
+  /* m until 3; x from 0.5, crossing from 1.5 on: 1.5 s of that beside m, which is 0.6 of it, the rest 0.8 s. */
+  assert_true(fabs(done[0] - 3) < 1e-9 && fabs(done[2] - 3.8) < 1e-9);
+  rates.copies.host_bytes_per_second = bytes / 2; /* one rate: nothing depends on the other direction */
+  hr__simulate(graph, 0, &rates, seconds, done);
+  assert_true(done[0] == 3 && done[2] == 3.5 && done[3] == 6 && done[5] == 6.5);
+
+  /* m takes 10 s from the disk: all of x goes out at the lower rate beside it. */
+  graph->buffers[graph->values[m].buffer].home = HR_TIER_DISK;
+  rates.copies = (hr_copy_rates){bytes / 4, bytes / 2, bytes / 10, bytes, 0};
+  hr__simulate(graph, 0, &rates, seconds, done);
+  assert_true(fabs(done[0] - 12) < 1e-9 && fabs(done[2] - 4.5) < 1e-9);
+  hr__graph_destroy(graph);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_makespan), cmocka_unit_test(test_host_beside)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_makespan), cmocka_unit_test(test_host_beside),
+                                     cmocka_unit_test(test_directions_share)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
