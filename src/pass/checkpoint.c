@@ -215,21 +215,14 @@ static hr_status order_add(remat *r, hr_id node, hr_error *err) {
 
 static hr_status value_again(remat *r, hr_id value, hr_id *out, hr_error *err);
 
-static bool operand_remade(const remat *r, hr_id value) {
-  return value != HR_NONE && value < r->n_values && made_in_forward(r, value) && r->fates[value] != FATE_KEPT;
-}
-
-/* The operands of a node that runs in backward, each kept or made again, what is fleeting last: it lives no longer than
- * the node. NULL in *out: they are those it has. */
+/* The operands of a node that runs in backward, each kept or made again; NULL in *out: they are those it has. */
 static hr_status operands_again(remat *r, const hr_node *node, const hr_id **out, hr_error *err) {
   *out = NULL;
   hr_id *in = NULL;
-  for (int i = 0; i < 2 * node->n_in; i++) {
-    int at = i % node->n_in;
-    hr_id from = node->in[at], to = from;
-    if (!operand_remade(r, from)) continue;
-    if (r->g->nodes[r->g->values[from].producer].op->fleeting != (i >= node->n_in)) continue;
-    for (int k = 0; in && k < at && to == from; k++) /* an operand that was named before */
+  for (int i = 0; i < node->n_in; i++) {
+    hr_id from = node->in[i], to = from;
+    if (from == HR_NONE || from >= r->n_values || !made_in_forward(r, from) || r->fates[from] == FATE_KEPT) continue;
+    for (int k = 0; in && k < i && to == from; k++) /* an operand that was named before */
       if (node->in[k] == from) to = in[k];
     if (to == from) HR_TRY(value_again(r, from, &to, err));
     if (!in) {
@@ -237,7 +230,7 @@ static hr_status operands_again(remat *r, const hr_node *node, const hr_id **out
       if (!in) return hr__nomem(err);
       memcpy(in, node->in, (size_t)node->n_in * sizeof *in);
     }
-    in[at] = to;
+    in[i] = to;
   }
   *out = in;
   return HR_OK;
