@@ -122,26 +122,29 @@ static void test_directions_share(void **state) {
                     .copies = {.host_bytes_per_second = bytes / 4, .host_alone_bytes_per_second = bytes / 2}};
   double seconds[8] = {[1] = 1, [4] = 9}, done[8];
   double all = hr__simulate(graph, 0, &rates, seconds, done);
-  /* m comes alone until 2; x goes out beside it from 1 to 2, a quarter of it, and the rest alone until 3.5; v comes
-   * beside that from 2 on, three eighths of it, and the rest alone until 4.75. The second x has the way to itself. */
-  assert_true(fabs(done[0] - 2) < 1e-9 && fabs(done[2] - 3.5) < 1e-9 && fabs(done[3] - 4.75) < 1e-9);
+  /* m comes alone until 1, and its other half beside the first of x until 3; v comes beside the second half of x until
+   * 5, and its own second half alone. The second x has the way to itself. */
+  assert_true(fabs(done[0] - 3) < 1e-9 && fabs(done[2] - 5) < 1e-9 && fabs(done[3] - 6) < 1e-9);
   assert_true(fabs(done[5] - 12) < 1e-9 && fabs(seconds[6] - 2) < 1e-9);
   assert_true(seconds[7] == 0 && fabs(all - 12) < 1e-9);
 
+  /* m crosses from 1 on, x from 1.5 on; three quarters of each go at once in 1.875 s, and the last one of x alone while
+   * v is being started. */
   seconds[1] = 0.5, seconds[4] = 0;
   rates.copies.host_bytes_per_second = bytes / 2.5, rates.copies.overhead_seconds = 1;
   hr__simulate(graph, 0, &rates, seconds, done);
-  /* m until 3; x from 0.5, crossing from 1.5 on: 1.5 s of that beside m, which is 0.6 of it, the rest 0.8 s. */
-  assert_true(fabs(done[0] - 3) < 1e-9 && fabs(done[2] - 3.8) < 1e-9);
+  assert_true(fabs(done[0] - 3.375) < 1e-9 && fabs(done[2] - 3.875) < 1e-9);
   rates.copies.host_bytes_per_second = bytes / 2; /* one rate: nothing depends on the other direction */
   hr__simulate(graph, 0, &rates, seconds, done);
-  assert_true(done[0] == 3 && done[2] == 3.5 && done[3] == 6 && done[5] == 6.5);
+  assert_true(fabs(done[0] - 3) < 1e-9 && fabs(done[2] - 3.5) < 1e-9);
+  assert_true(fabs(done[3] - 6) < 1e-9 && fabs(done[5] - 6.5) < 1e-9);
 
-  /* m takes 10 s from the disk: all of x goes out at the lower rate beside it. */
+  /* While m is read from the disk, for 10 s, both x go out as if alone. */
   graph->buffers[graph->values[m].buffer].home = HR_TIER_DISK;
   rates.copies = (hr_copy_rates){bytes / 4, bytes / 2, bytes / 10, bytes, 0};
   hr__simulate(graph, 0, &rates, seconds, done);
-  assert_true(fabs(done[0] - 12) < 1e-9 && fabs(done[2] - 4.5) < 1e-9);
+  assert_true(fabs(done[0] - 12) < 1e-9 && fabs(done[2] - 2.5) < 1e-9);
+  assert_true(fabs(done[3] - 14) < 1e-9 && fabs(done[5] - 4.5) < 1e-9);
   hr__graph_destroy(graph);
 }
 
