@@ -14,21 +14,33 @@
 
 enum { COUNT = 1000 };
 
+static hr_graph *program_open(hr_builder *b) {
+  hr_graph *graph;
+  hr_error err = {0};
+  assert_int_equal(hr__graph_create(&graph, &err), HR_OK);
+  hr__builder_init(b, graph, HR_F32);
+  hr__program_begin(b, "step");
+  return graph;
+}
+
+static void home_set(hr_graph *graph, hr_id value, hr_tier tier) {
+  graph->buffers[graph->values[value].buffer].home = tier;
+}
+
+static hr_id state_declare(hr_builder *b, const char *name, hr_tier tier) {
+  hr_init zero = {HR_INIT_ZERO, 0};
+  hr_id value = hr__persistent(b, name, HR_ROLE_OPTIMIZER, hr__desc1(HR_F32, COUNT), zero);
+  home_set(b->graph, value, tier);
+  return value;
+}
+
 /* fetch a, fetch b, compute, wait a, wait b, store, compute, wait: bytes are COUNT floats each. */
 static void test_makespan(void **state) {
   (void)state;
-  hr_graph *graph;
   hr_builder b;
-  hr_error err = {0};
-  assert_int_equal(hr__graph_create(&graph, &err), HR_OK);
-  hr__builder_init(&b, graph, HR_F32);
-  hr__program_begin(&b, "step");
-  hr_init zero = {HR_INIT_ZERO, 0};
-  hr_id m = hr__persistent(&b, "m", HR_ROLE_OPTIMIZER, hr__desc1(HR_F32, COUNT), zero);
-  hr_id v = hr__persistent(&b, "v", HR_ROLE_OPTIMIZER, hr__desc1(HR_F32, COUNT), zero);
+  hr_graph *graph = program_open(&b);
+  hr_id m = state_declare(&b, "m", HR_TIER_HOST), v = state_declare(&b, "v", HR_TIER_DISK);
   hr_id x = hr__input(&b, "x", hr__desc1(HR_F32, COUNT));
-  graph->buffers[graph->values[m].buffer].home = HR_TIER_HOST;
-  graph->buffers[graph->values[v].buffer].home = HR_TIER_DISK;
   hr_id first = hr__fetch(&b, m, HR_NONE, false), second = hr__fetch(&b, v, HR_NONE, true);
   hr_id y = hr__add(&b, x, x, 1.0f);
   hr_id got = hr__wait(&b, first, m, HR_NONE);
@@ -37,7 +49,7 @@ static void test_makespan(void **state) {
   hr_id back = hr__store(&b, sum, m, false);
   hr__add(&b, x, y, 1.0f);
   hr__wait(&b, back, sum, HR_NONE);
-  assert_int_equal(hr__builder_status(&b, &err), HR_OK);
+  assert_int_equal(hr__builder_status(&b, NULL), HR_OK);
 
   double bytes = 4.0 * COUNT;
   hr_rates rates = {.copies = {.host_bytes_per_second = bytes / 2,
@@ -59,23 +71,19 @@ static void test_makespan(void **state) {
  * device does; the CPU has one after the other. */
 static void test_host_beside(void **state) {
   (void)state;
-  hr_graph *graph;
   hr_builder b;
-  hr_error err = {0};
-  assert_int_equal(hr__graph_create(&graph, &err), HR_OK);
-  hr__builder_init(&b, graph, HR_F32);
-  hr__program_begin(&b, "step");
+  hr_graph *graph = program_open(&b);
   hr_id x = hr__input(&b, "x", hr__desc1(HR_F32, COUNT));
   hr_id down = hr__store(&b, x, HR_NONE, false);
-  graph->buffers[graph->values[down].buffer].home = HR_TIER_HOST;
+  home_set(graph, down, HR_TIER_HOST);
   hr_id below = hr__wait(&b, down, x, HR_NONE);
   hr_id made = hr__add(&b, below, below, 1.0f);
-  graph->buffers[graph->values[made].buffer].home = HR_TIER_HOST;
+  home_set(graph, made, HR_TIER_HOST);
   graph->nodes[graph->values[made].producer].place = HR_ON_HOST;
   hr__add(&b, x, x, 1.0f);
   hr_id up = hr__fetch(&b, made, HR_NONE, false);
   hr__wait(&b, up, made, HR_NONE);
-  assert_int_equal(hr__builder_status(&b, &err), HR_OK);
+  assert_int_equal(hr__builder_status(&b, NULL), HR_OK);
 
   double bytes = 4.0 * COUNT;
   for (int gpu = 0; gpu < 2; gpu++) {
@@ -93,18 +101,10 @@ static void test_host_beside(void **state) {
 /* fetch m, compute, store x, fetch v, compute, store x again: alone a copy takes 2 s, beside another 4 s. */
 static void test_directions_share(void **state) {
   (void)state;
-  hr_graph *graph;
   hr_builder b;
-  hr_error err = {0};
-  assert_int_equal(hr__graph_create(&graph, &err), HR_OK);
-  hr__builder_init(&b, graph, HR_F32);
-  hr__program_begin(&b, "step");
-  hr_init zero = {HR_INIT_ZERO, 0};
-  hr_id m = hr__persistent(&b, "m", HR_ROLE_OPTIMIZER, hr__desc1(HR_F32, COUNT), zero);
-  hr_id v = hr__persistent(&b, "v", HR_ROLE_OPTIMIZER, hr__desc1(HR_F32, COUNT), zero);
+  hr_graph *graph = program_open(&b);
+  hr_id m = state_declare(&b, "m", HR_TIER_HOST), v = state_declare(&b, "v", HR_TIER_HOST);
   hr_id x = hr__input(&b, "x", hr__desc1(HR_F32, COUNT));
-  graph->buffers[graph->values[m].buffer].home = HR_TIER_HOST;
-  graph->buffers[graph->values[v].buffer].home = HR_TIER_HOST;
   hr__fetch(&b, m, HR_NONE, false);
   hr__add(&b, x, x, 1.0f);
   hr_id down = hr__store(&b, x, HR_NONE, false);
@@ -113,9 +113,9 @@ static void test_directions_share(void **state) {
   hr_id again = hr__store(&b, x, HR_NONE, false);
   hr__wait(&b, again, x, HR_NONE);
   hr__wait(&b, second, v, HR_NONE);
-  graph->buffers[graph->values[down].buffer].home = HR_TIER_HOST;
-  graph->buffers[graph->values[again].buffer].home = HR_TIER_HOST;
-  assert_int_equal(hr__builder_status(&b, &err), HR_OK);
+  home_set(graph, down, HR_TIER_HOST);
+  home_set(graph, again, HR_TIER_HOST);
+  assert_int_equal(hr__builder_status(&b, NULL), HR_OK);
 
   double bytes = 4.0 * COUNT;
   hr_rates rates = {.kind = HR_CUDA,
@@ -140,7 +140,7 @@ static void test_directions_share(void **state) {
   assert_true(fabs(done[3] - 6) < 1e-9 && fabs(done[5] - 6.5) < 1e-9);
 
   /* While m is read from the disk, for 10 s, both x go out as if alone. */
-  graph->buffers[graph->values[m].buffer].home = HR_TIER_DISK;
+  home_set(graph, m, HR_TIER_DISK);
   rates.copies = (hr_copy_rates){bytes / 4, bytes / 2, bytes / 10, bytes, 0};
   hr__simulate(graph, 0, &rates, seconds, done);
   assert_true(fabs(done[0] - 12) < 1e-9 && fabs(done[2] - 2.5) < 1e-9);
