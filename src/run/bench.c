@@ -206,8 +206,9 @@ static hr_status replays_time(hr_device *device, hr_recording *recording, int re
 }
 
 /* What is bound by arithmetic takes longer inside a step than over and over by itself: caches hold what other nodes
- * left, and a step lasts longer than a measurement, so that the card is warmer. Steps of a model of 1.2 billion
- * parameters on an H200 took 5 to 6 % longer than their nodes together, with every way of training. */
+ * left, and a step lasts longer than a measurement, so that the card is warmer. Two sessions on an H200
+ * (docs/performance.md): without this factor predictions were 6 and 10 % below the step, with it seven settings lay
+ * between -1 and +6 %. */
 static const double step_factor = 1.05;
 
 /* A part of a sequence of replays. */
