@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/checkpoint_flags.h"
 #include "cli/cli.h"
 #include "cli/fit.h"
 #include "cli/jobs.h"
@@ -72,6 +73,7 @@ static hr_status gpu_override(hr_cli *cli, hr_error *err) {
 static hr_status overrides_add(hr_cli *cli, hr_error *err) {
   HR_TRY(gpu_override(cli, err));
   HR_TRY(size_override(cli, "gpu-memory", "memory.budget", err));
+  HR_TRY(hr__checkpoint_flags(cli, err));
   HR_TRY(size_override(cli, "margin", "memory.margin", err));
   int64_t samples;
   HR_TRY(hr__cli_int(cli, "target-effective-batch", 1, 0, &samples, err));
@@ -91,6 +93,7 @@ static hr_status plan_run(hr_cli *cli, hr_error *err) {
 }
 
 static const hr_cli_option options[] = {
+    HR_CHECKPOINT_OPTIONS,
     {"gpu", "NAME", "for a GPU that need not be here (headroom devices --gpus)"},
     {"gpu-memory", "SIZE", "instead of memory.budget, on whatever device"},
     {"margin", "SIZE", "instead of memory.margin"},

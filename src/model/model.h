@@ -14,7 +14,9 @@ typedef struct hr_model_batch {
 
 typedef struct hr_model {
   const char *family;
-  const hr_key_table *keys; /* settings under model.config */
+  const hr_key_table *keys; /* settings under model.config; families may share them */
+  const char *defaults;     /* (optional) of this family, as a YAML map; they go before those of the keys */
+  const char *task;         /* (optional) what the names of its architectures end with: "ForCausalLM" */
   /* Checks the settings that depend on each other (before anything is built). */
   hr_status (*check)(const hr_recipe *recipe, hr_error *err);
   /* Emits the forward pass in f32 (the precision pass gives the types) into the builder's current program; returns the
@@ -25,7 +27,7 @@ typedef struct hr_model {
   json_t *(*config_json)(const hr_recipe *recipe);
 } hr_model;
 
-extern const hr_model hr_model_llama;
+extern const hr_model hr_model_llama, hr_model_mistral, hr_model_qwen2, hr_model_qwen3;
 extern const hr_key_table hr_model_keys; /* model.family, model.path, model.precision... */
 
 /* The family a recipe names; HR_BAD_INPUT with the list of families otherwise. */
