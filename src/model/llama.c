@@ -410,7 +410,7 @@ static hr_id attention_half(hr_builder *b, const hr_recipe *r, const llama *m, i
   hr__module(b, "%s", layer_path(path, layer, "self_attn"));
   float scale = (float)(1.0 / sqrt((double)m->head_dim));
   hr_attention_args args = {.heads = m->heads, .kv_heads = m->kv_heads, .head_dim = m->head_dim, .scale = scale};
-  y = hr__attention(b, q, k, v, &args);
+  y = hr__attention(b, q, k, v, HR_NONE, &args);
   return projections_emit(b, m, layer, &out, y, x);
 }
 

@@ -157,6 +157,10 @@ static cudaError_t own_prepare(const hr_call *call, bool backward, attention_pre
 
 static hr_status any_prepare(const hr_call *call, bool backward, void **prepared, hr_error *err) {
   const hr_cuda_host &host = device_state(call)->host;
+  const hr_attention_args *args = args_of(call);
+  if (args->bidirectional || args->window > 0 || call->in[call->n_in - 1].data)
+    return host.fail(err, HR_UNSUPPORTED, NULL, "train on the CPU",
+                     "attention on CUDA is causal, without window and lengths");
   attention_prepared *p = (attention_prepared *)host.alloc(sizeof *p);
   if (!p) return host.fail(err, HR_NOMEM, NULL, NULL, "no memory for the kernels of attention");
   memset(p, 0, sizeof *p);
@@ -207,7 +211,7 @@ template <typename T> static hr_status forward_run(const hr_call *call, const at
   return own_launch(call, p->kernel[0], o.size.heads, o);
 }
 
-/* dy, q, k?, v?, y, lse -> dq, dk, dv */
+/* dy, q, k?, v?, y, lse, lengths? -> dq, dk, dv */
 template <typename T> static hr_status backward_run(const hr_call *call, const attention_prepared *p) {
   bool packed = call->in[2].data == nullptr;
   const T *dy = (const T *)call->in[0].data, *y = (const T *)call->in[4].data;

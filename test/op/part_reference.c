@@ -349,21 +349,29 @@ static double dot(const double *a, const double *b, int64_t n) {
   return sum;
 }
 
-static void attention_head(const hr_attention_args *a, head_view v, const double *q, const double *k,
-                           const double *value, double *y, double *lse) {
+/* Whether position t sees s, in a sequence of which `end` positions are there. */
+static bool attention_sees(const hr_attention_args *a, double end, int64_t t, int64_t s) {
+  return (double)t < end && (double)s < end && (a->bidirectional || s <= t) && (a->window == 0 || s > t - a->window);
+}
+
+/* `lengths` may be NULL. */
+static void attention_head(const hr_attention_args *a, head_view v, const double *lengths, int64_t batch,
+                           const double *q, const double *k, const double *value, double *y, double *lse) {
+  double end = lengths ? lengths[batch] : (double)v.T;
   for (int64_t t = 0; t < v.T; t++) {
     const double *row = q + v.q_first + t * v.q_step;
     double *to = y + v.y_first + t * v.y_step, total = 0.0;
     memset(to, 0, (size_t)v.D * sizeof *to);
-    for (int64_t s = 0; s <= t; s++) {
+    for (int64_t s = 0; s < v.T; s++) {
+      if (!attention_sees(a, end, t, s)) continue;
       double weight = exp((double)a->scale * dot(row, k + v.k_first + s * v.k_step, v.D));
       total += weight;
       for (int64_t d = 0; d < v.D; d++)
         to[d] += weight * value[v.v_first + s * v.k_step + d];
     }
     for (int64_t d = 0; d < v.D; d++)
-      to[d] /= total;
-    lse[v.lse_first + t] = log(total);
+      to[d] /= total > 0.0 ? total : 1.0;
+    lse[v.lse_first + t] = total > 0.0 ? log(total) : 0.0;
   }
 }
 
@@ -372,10 +380,11 @@ static void attention_reference(const reference_call *c) {
   const double *q = c->in[0], *k = c->in[1] ? c->in[1] : q, *value = c->in[1] ? c->in[2] : q;
   for (int64_t batch = 0; batch < c->in_desc[0].dim[0]; batch++)
     for (int64_t head = 0; head < a->heads; head++)
-      attention_head(a, head_of(a, &c->in_desc[0], c->in[1], batch, head), q, k, value, c->out[0], c->out[1]);
+      attention_head(a, head_of(a, &c->in_desc[0], c->in[1], batch, head), c->in[3], batch, q, k, value, c->out[0],
+                     c->out[1]);
 }
 
-/* dy, q, k, v, y, lse -> dq, dk, dv */
+/* dy, q, k, v, y, lse, lengths? -> dq, dk, dv */
 static void attention_bwd_reference(const reference_call *c) {
   const hr_attention_args *a = c->args;
   const double *dy = c->in[0], *q = c->in[1], *y = c->in[4], *lse = c->in[5];
@@ -390,7 +399,8 @@ static void attention_bwd_reference(const reference_call *c) {
       for (int64_t t = 0; t < v.T; t++) {
         int64_t at = v.q_first + t * v.q_step, y_at = v.y_first + t * v.y_step;
         double pull = dot(dy + y_at, y + y_at, v.D);
-        for (int64_t s = 0; s <= t; s++) {
+        for (int64_t s = 0; s < v.T; s++) {
+          if (!attention_sees(a, c->in[6] ? c->in[6][batch] : (double)v.T, t, s)) continue;
           int64_t from = v.k_first + s * v.k_step, v_from = v.v_first + s * v.k_step;
           double p = exp(scale * dot(q + at, k + from, v.D) - lse[v.lse_first + t]);
           double ds = p * (dot(dy + y_at, value + v_from, v.D) - pull) * scale;
@@ -410,7 +420,7 @@ static void attention_bwd_fill(double *const *in, const hr_desc *desc, const voi
   const double *q = in[1], *k = in[2] ? in[2] : q, *value = in[2] ? in[3] : q;
   for (int64_t batch = 0; batch < desc[1].dim[0]; batch++)
     for (int64_t head = 0; head < a->heads; head++)
-      attention_head(a, head_of(a, &desc[1], in[2], batch, head), q, k, value, in[4], in[5]);
+      attention_head(a, head_of(a, &desc[1], in[2], batch, head), in[6], batch, q, k, value, in[4], in[5]);
 }
 
 static double sigmoid(double x) {

@@ -370,6 +370,7 @@ static void packed_compare(const char *op, int alone_sample, int packed_sample, 
   int64_t rows = hr_desc_rows(&alone.in[q]), all = hr_desc_columns(&packed.in[q]), first = 0;
   for (int i = 0; i < alone.sample->n_in; i++) {
     bool one_of_three = i >= q && i < q + 3;
+    if (alone.in[i].rank == 0) continue;
     int64_t columns = hr_desc_columns(&alone.in[i]);
     if (one_of_three)
       columns_move(packed.value[q], alone.value[i], sizeof(double), rows, all, first, columns, false), first += columns;
