@@ -97,9 +97,8 @@ static const hr_key keys[] = {
      .meaning = "width of a head, even (default: hidden_size / num_attention_heads)"},
     {.path = CONFIG "hidden_act",
      .type = HR_KEY_CHOICE,
-     .fallback = "silu",
-     .choices = "silu",
-     .meaning = "gate of the MLP"},
+     .choices = "silu|gelu|gelu_new|gelu_pytorch_tanh",
+     .meaning = "gate of the MLP: silu; of bert gelu and its forms by tanh (default: silu, bert: gelu)"},
     {.path = CONFIG "max_position_embeddings",
      .type = HR_KEY_INT,
      .fallback = "2048",
@@ -120,8 +119,7 @@ static const hr_key keys[] = {
      .meaning = "added to the mean square in norms"},
     {.path = CONFIG "tie_word_embeddings",
      .type = HR_KEY_BOOL,
-     .fallback = "false",
-     .meaning = "the head uses the embedding's weight"},
+     .meaning = "the head uses the embedding's weight (default: false, bert: true)"},
     {.path = CONFIG "attention_bias",
      .type = HR_KEY_BOOL,
      .fallback = "false",
@@ -193,7 +191,7 @@ static llama llama_read(const hr_recipe *r) {
       .positions = hr__recipe_int(r, CONFIG "max_position_embeddings"),
       .std = (float)hr__recipe_float(r, CONFIG "initializer_range"),
       .eps = (float)hr__recipe_float(r, CONFIG "rms_norm_eps"),
-      .tied = hr__recipe_bool(r, CONFIG "tie_word_embeddings"),
+      .tied = hr__recipe_has(r, CONFIG "tie_word_embeddings") && hr__recipe_bool(r, CONFIG "tie_word_embeddings"),
       .attention_bias = hr__recipe_bool(r, CONFIG "attention_bias"),
       .mlp_bias = hr__recipe_bool(r, CONFIG "mlp_bias"),
       .theta = hr__recipe_float(r, CONFIG "rope_theta"),
@@ -293,6 +291,10 @@ static hr_status llama_check(const hr_recipe *r, hr_error *err) {
   llama m = llama_read(r);
   HR_TRY(heads_check(r, &m, err));
   HR_TRY(rope_check(r, &m, err));
+  if (hr__recipe_has(r, CONFIG "hidden_act") && strcmp(hr__recipe_text(r, CONFIG "hidden_act"), "silu") != 0) {
+    return hr__recipe_fail(r, CONFIG "hidden_act", "family llama has the gate silu", err,
+                           "hidden_act \"%s\" is not supported", hr__recipe_text(r, CONFIG "hidden_act"));
+  }
   if (hr__recipe_float(r, CONFIG "attention_dropout") > 0) {
     return hr__recipe_fail(r, CONFIG "attention_dropout", "give --set model.config.attention_dropout=0", err,
                            "dropout in attention is not supported");

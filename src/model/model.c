@@ -7,7 +7,7 @@
 
 #include "format/file.h"
 
-static const hr_model *const families[] = {&hr_model_llama};
+static const hr_model *const families[] = {&hr_model_llama, &hr_model_bert};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 /* model.path: a checkpoint's folder. Its config.json may be absent when the recipe gives the model's settings itself.
@@ -35,7 +35,7 @@ static const hr_key keys[] = {
     {.path = "model.family",
      .type = HR_KEY_TEXT,
      .required = true,
-     .meaning = "kind of model: llama; with model.path it comes from config.json"},
+     .meaning = "kind of model: llama, bert; with model.path it comes from config.json"},
     {.path = "model.path",
      .type = HR_KEY_PATH,
      .meaning = "folder of a checkpoint: config.json and *.safetensors",
