@@ -84,7 +84,7 @@ static hr_status plan_run(hr_cli *cli, hr_error *err) {
   HR_TRY(overrides_add(cli, err));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
-  HR_TRY(hr__cli_job_open(&source, &job, err));
+  HR_TRY(hr__cli_job_open(&source, HR_CLI_RATES_NODES, &job, err));
   hr_status status = job_show(cli, job, &source, err);
   hr__job_close(job);
   return status;

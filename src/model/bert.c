@@ -31,8 +31,8 @@
 enum { NAME = 192 };
 static const int64_t PARAMETERS_MAX = INT64_C(10000000000000); /* 10^13 */
 
-/* Keys that only this family has; what it shares with others is in their table. Defaults are in bert_read: a recipe of
- * another family has no settings of this one. */
+/* Keys that only this family has; what it shares with others is in their table. They have no defaults there, so that
+ * recipes of other families have no such settings. */
 static const hr_key keys[] = {
     {.path = CONFIG "type_vocab_size",
      .type = HR_KEY_INT,
@@ -61,22 +61,20 @@ static const hr_key keys[] = {
 };
 static const hr_key_table table = {keys, sizeof keys / sizeof *keys};
 
+/* bert-base, but for dropout inside of attention. */
+static const char defaults[] =
+    "{vocab_size: 30522, hidden_size: 768, intermediate_size: 3072, num_hidden_layers: 12, num_attention_heads: 12,"
+    " max_position_embeddings: 512, hidden_act: gelu, tie_word_embeddings: true, type_vocab_size: 2,"
+    " layer_norm_eps: 1e-12, hidden_dropout_prob: 0.1, attention_probs_dropout_prob: 0,"
+    " position_embedding_type: absolute, is_decoder: false}";
+
 typedef struct bert {
   int64_t hidden, inner, layers, heads, vocab, positions, types;
   float std, eps, dropout;
   bool tanh;
 } bert;
 
-static double float_or(const hr_recipe *r, const char *path, double fallback) {
-  return hr__recipe_has(r, path) ? hr__recipe_float(r, path) : fallback;
-}
-
-static const char *activation(const hr_recipe *r) {
-  return hr__recipe_has(r, CONFIG "hidden_act") ? hr__recipe_text(r, CONFIG "hidden_act") : "gelu";
-}
-
 static bert bert_read(const hr_recipe *r) {
-  bool typed = hr__recipe_has(r, CONFIG "type_vocab_size");
   return (bert){
       .hidden = hr__recipe_int(r, CONFIG "hidden_size"),
       .inner = hr__recipe_int(r, CONFIG "intermediate_size"),
@@ -84,11 +82,11 @@ static bert bert_read(const hr_recipe *r) {
       .heads = hr__recipe_int(r, CONFIG "num_attention_heads"),
       .vocab = hr__recipe_int(r, CONFIG "vocab_size"),
       .positions = hr__recipe_int(r, CONFIG "max_position_embeddings"),
-      .types = typed ? hr__recipe_int(r, CONFIG "type_vocab_size") : 2,
+      .types = hr__recipe_int(r, CONFIG "type_vocab_size"),
       .std = (float)hr__recipe_float(r, CONFIG "initializer_range"),
-      .eps = (float)float_or(r, CONFIG "layer_norm_eps", 1e-12),
-      .dropout = (float)float_or(r, CONFIG "hidden_dropout_prob", 0.1),
-      .tanh = strcmp(activation(r), "gelu") != 0,
+      .eps = (float)hr__recipe_float(r, CONFIG "layer_norm_eps"),
+      .dropout = (float)hr__recipe_float(r, CONFIG "hidden_dropout_prob"),
+      .tanh = strcmp(hr__recipe_text(r, CONFIG "hidden_act"), "gelu") != 0,
   };
 }
 
@@ -104,46 +102,31 @@ static bool parameter_count(const bert *m, int64_t *count) {
   return *count <= PARAMETERS_MAX;
 }
 
-/* A recipe that gives the model's sizes itself gives all of them: those of other families would be no default. */
-static hr_status sizes_check(const hr_recipe *r, hr_error *err) {
-  static const char *const sizes[] = {CONFIG "vocab_size",          CONFIG "hidden_size",
-                                      CONFIG "intermediate_size",   CONFIG "num_hidden_layers",
-                                      CONFIG "num_attention_heads", CONFIG "max_position_embeddings"};
-  if (hr__recipe_given(r, "model.path")) return HR_OK;
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-    if (!hr__recipe_given(r, sizes[i]))
-      return hr__recipe_fail(r, sizes[i],
-                             "bert-base has vocab_size 30522, hidden_size 768, intermediate_size 3072, "
-                             "num_hidden_layers 12, num_attention_heads 12, max_position_embeddings 512",
-                             err, "%s is missing, which family bert needs", sizes[i]);
-  return HR_OK;
-}
-
 /* Schemes that change what the model computes and that are not there: better refused than ignored. */
 static hr_status schemes_check(const hr_recipe *r, hr_error *err) {
-  const char *act = activation(r), *place = CONFIG "position_embedding_type";
-  if (strncmp(act, "gelu", 4) != 0)
-    return hr__recipe_fail(r, CONFIG "hidden_act", "family bert takes gelu, gelu_new and gelu_pytorch_tanh", err,
-                           "hidden_act \"%s\" is not supported", act);
-  if (float_or(r, CONFIG "attention_probs_dropout_prob", 0) > 0)
-    return hr__recipe_fail(r, CONFIG "attention_probs_dropout_prob",
-                           "give --set model.config.attention_probs_dropout_prob=0", err,
-                           "attention_probs_dropout_prob: dropout inside of attention is not supported");
-  if (hr__recipe_has(r, place) && strcmp(hr__recipe_text(r, place), "absolute") != 0)
-    return hr__recipe_fail(r, place, "take a checkpoint with absolute positions", err,
-                           "position_embedding_type \"%.40s\" is not supported", hr__recipe_text(r, place));
-  if (hr__recipe_has(r, CONFIG "is_decoder") && hr__recipe_bool(r, CONFIG "is_decoder"))
-    return hr__recipe_fail(r, CONFIG "is_decoder", "give --set model.config.is_decoder=false", err,
-                           "is_decoder: family bert looks to both sides only");
-  if (hr__recipe_has(r, CONFIG "tie_word_embeddings") && !hr__recipe_bool(r, CONFIG "tie_word_embeddings"))
-    return hr__recipe_fail(r, CONFIG "tie_word_embeddings", "give --set model.config.tie_word_embeddings=true", err,
-                           "tie_word_embeddings: the head of family bert shares the embedding's weight");
+  static const char act[] = CONFIG "hidden_act", attention[] = CONFIG "attention_probs_dropout_prob",
+                    positions[] = CONFIG "position_embedding_type", decoder[] = CONFIG "is_decoder",
+                    tied[] = CONFIG "tie_word_embeddings";
+  if (strncmp(hr__recipe_text(r, act), "gelu", 4) != 0)
+    return hr__recipe_fail(r, act, "family bert takes gelu, gelu_new and gelu_pytorch_tanh", err,
+                           "bert with %s %s is not supported", act, hr__recipe_text(r, act));
+  if (hr__recipe_float(r, attention) > 0)
+    return hr__recipe_fail(r, attention, "give --set model.config.attention_probs_dropout_prob=0", err,
+                           "%s: dropout inside of attention is not supported, only 0", attention);
+  if (strcmp(hr__recipe_text(r, positions), "absolute") != 0)
+    return hr__recipe_fail(r, positions, "take a checkpoint with absolute positions", err,
+                           "%s \"%.40s\" is not supported", positions, hr__recipe_text(r, positions));
+  if (hr__recipe_bool(r, decoder))
+    return hr__recipe_fail(r, decoder, "give --set model.config.is_decoder=false", err,
+                           "%s: family bert looks to both sides only", decoder);
+  if (!hr__recipe_bool(r, tied))
+    return hr__recipe_fail(r, tied, "give --set model.config.tie_word_embeddings=true", err,
+                           "%s: the head of family bert shares the embedding's weight", tied);
   return HR_OK;
 }
 
 static hr_status bert_check(const hr_recipe *r, hr_error *err) {
   static const char length_key[] = "data.sequence_length";
-  HR_TRY(sizes_check(r, err));
   HR_TRY(schemes_check(r, err));
   bert m = bert_read(r);
   if (m.hidden % m.heads != 0)
@@ -323,14 +306,14 @@ static json_t *bert_config_json(const hr_recipe *r) {
   bool narrow = strcmp(hr__recipe_text(r, "model.precision"), "bf16-true") == 0; /* else there are f32 masters */
   hr__json_init();
   return json_pack("{s:[s], s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:s, s:b}",
-                   "architectures", "BertForMaskedLM", "model_type", "bert", "hidden_act", activation(r), "torch_dtype",
-                   narrow ? "bfloat16" : "float32", "vocab_size", (json_int_t)m.vocab, "hidden_size",
-                   (json_int_t)m.hidden, "intermediate_size", (json_int_t)m.inner, "num_hidden_layers",
-                   (json_int_t)m.layers, "num_attention_heads", (json_int_t)m.heads, "max_position_embeddings",
-                   (json_int_t)m.positions, "type_vocab_size", (json_int_t)m.types, "initializer_range",
-                   hr__recipe_float(r, CONFIG "initializer_range"), "layer_norm_eps",
-                   float_or(r, CONFIG "layer_norm_eps", 1e-12), "hidden_dropout_prob",
-                   float_or(r, CONFIG "hidden_dropout_prob", 0.1), "attention_probs_dropout_prob", 0.0,
+                   "architectures", "BertForMaskedLM", "model_type", "bert", "hidden_act",
+                   hr__recipe_text(r, CONFIG "hidden_act"), "torch_dtype", narrow ? "bfloat16" : "float32",
+                   "vocab_size", (json_int_t)m.vocab, "hidden_size", (json_int_t)m.hidden, "intermediate_size",
+                   (json_int_t)m.inner, "num_hidden_layers", (json_int_t)m.layers, "num_attention_heads",
+                   (json_int_t)m.heads, "max_position_embeddings", (json_int_t)m.positions, "type_vocab_size",
+                   (json_int_t)m.types, "initializer_range", hr__recipe_float(r, CONFIG "initializer_range"),
+                   "layer_norm_eps", hr__recipe_float(r, CONFIG "layer_norm_eps"), "hidden_dropout_prob",
+                   hr__recipe_float(r, CONFIG "hidden_dropout_prob"), "attention_probs_dropout_prob", 0.0,
                    "position_embedding_type", "absolute", "tie_word_embeddings", 1);
 }
 
@@ -363,6 +346,8 @@ static const char *const targets[] = {"query", "key", "value", "dense"};
 const hr_model hr_model_bert = {
     .family = "bert",
     .keys = &table,
+    .defaults = defaults,
+    .task = "ForMaskedLM",
     .masked = true,
     .targets = targets,
     .n_targets = sizeof targets / sizeof *targets,

@@ -15,10 +15,13 @@ typedef struct hr_model_batch {
 
 typedef struct hr_model {
   const char *family;
-  const hr_key_table *keys; /* settings under model.config */
-  bool masked; /* fills in tokens that are hidden from it, and looks to both sides; else it predicts the next token */
-  const char *const
-      *targets; /* linear modules that adapters go to unless the recipe names some; NULL: q, k, v, o_proj */
+  const hr_key_table *keys; /* settings under model.config; families may share them */
+  const char *defaults;     /* (optional) of this family, as a YAML map; they go before those of the keys */
+  const char *task;         /* (optional) what the names of its architectures end with: "ForCausalLM" */
+  /* Fills in tokens that are hidden from it, looking to both sides; else it predicts the next token. */
+  bool masked;
+  /* Linear modules that adapters go to where the recipe names none; NULL: q, k, v and o_proj. */
+  const char *const *targets;
   size_t n_targets;
   /* Checks the settings that depend on each other (before anything is built). */
   hr_status (*check)(const hr_recipe *recipe, hr_error *err);
@@ -30,7 +33,7 @@ typedef struct hr_model {
   json_t *(*config_json)(const hr_recipe *recipe);
 } hr_model;
 
-extern const hr_model hr_model_llama, hr_model_bert;
+extern const hr_model hr_model_llama, hr_model_mistral, hr_model_qwen2, hr_model_qwen3, hr_model_bert;
 extern const hr_key_table hr_model_keys; /* model.family, model.path, model.precision... */
 
 /* The family a recipe names; HR_BAD_INPUT with the list of families otherwise. */

@@ -209,7 +209,7 @@ static hr_status replays_time(hr_device *device, hr_recording *recording, int re
  * left, and a step lasts longer than a measurement, so that the card is warmer. Two sessions on an H200
  * (docs/performance.md): without this factor predictions were 6 and 10 % below the step, with it seven settings lay
  * between -1 and +6 %. */
-static const double step_factor = 1.05;
+static const double step_factor = 1.0;
 
 /* A part of a sequence of replays. */
 typedef struct stretch {
@@ -231,21 +231,21 @@ struct hr_bench_clock {
   hr_mark *marks[STRETCHES + 1];
 };
 
-/* Stretches one after another, without a pause: all of it is on its way before the first mark is waited for. */
+/* Stretches one after another, without a pause, by the device's own clock: it may be through with the first of them
+ * before the caller has sent the last. */
 static hr_status stretches_time(hr_bench_ring *ring, stretch *stretches, int count, hr_error *err) {
   hr_device *device = ring->device;
   hr_mark **marks = ring->clock->marks;
-  double last = 0;
   HR_TRY(device->functions->mark(device, &marks[0], err));
   for (int i = 0; i < count; i++) {
     HR_TRY(replays_start(device, stretches[i].recording, stretches[i].replays, err));
     HR_TRY(device->functions->mark(device, &marks[i + 1], err));
   }
-  for (int i = 0; i <= count; i++) {
-    HR_TRY(device->functions->reach(device, marks[i], err));
-    double now = seconds_now();
-    if (i > 0) stretches[i - 1].seconds = (now - last) / stretches[i - 1].replays;
-    last = now;
+  HR_TRY(device->functions->reach(device, marks[count], err));
+  for (int i = 0; i < count; i++) {
+    double seconds;
+    HR_TRY(device->functions->between(device, marks[i], marks[i + 1], &seconds, err));
+    stretches[i].seconds = seconds / stretches[i].replays;
   }
   return HR_OK;
 }
@@ -327,10 +327,11 @@ static hr_status bound_call(void *arg, int index) {
 }
 
 /* Which input a result is written over, or -1. */
-static int result_over(const hr_op *op, const hr_op_view *view, uint32_t dead, int out) {
+static int result_over(hr_device_kind kind, const hr_op *op, const hr_op_view *view, uint32_t dead, int out) {
   for (int a = 0; a < op->n_alias; a++) {
     const hr_alias *alias = &op->alias[a];
     if (alias->out != out || alias->in >= view->n_in || view->in[alias->in].rank == 0) continue;
+    if (!hr__op_takes(op, alias, kind, view->out[0].dtype)) continue;
     bool same = hr_desc_bytes(&view->in[alias->in]) == hr_desc_bytes(&view->out[out]);
     if (alias->kind != HR_ALIAS_MAY || (same && (dead >> alias->in & 1))) return alias->in;
   }
@@ -395,7 +396,7 @@ static hr_status launch_bind(hr_device *device, const hr_op *op, const hr_op_vie
     tensor_set(&in[i], shared ? first->call.in[i].data : block_take(memory, bytes), &view->in[i]);
   }
   for (int j = 0; j < view->n_out; j++) {
-    int over = result_over(op, view, dead, j);
+    int over = result_over(device->facts.kind, op, view, dead, j);
     tensor_set(&out[j], over >= 0 ? in[over].data : block_take(memory, hr_desc_bytes(&view->out[j])), &view->out[j]);
   }
   size_t workspace = op->workspace ? op->workspace(view, device->facts.kind, threads) : 0;

@@ -173,7 +173,7 @@ static void embedding_dw_reference(const reference_call *c) {
 
 static void rmsnorm_reference(const reference_call *c) {
   double eps = (double)((const hr_rmsnorm_args *)c->args)->eps;
-  int64_t rows = hr_desc_rows(&c->in_desc[0]), H = hr_desc_columns(&c->in_desc[0]);
+  int64_t H = c->in_desc[1].dim[0], rows = elements(&c->in_desc[0]) / H;
   for (int64_t r = 0; r < rows; r++) {
     const double *x = c->in[0] + r * H;
     double squares = 0.0;
@@ -189,7 +189,7 @@ static void rmsnorm_reference(const reference_call *c) {
 /* dy, x, w, rstd, dx_partial?, dw_partial? -> dx, dw */
 static void rmsnorm_bwd_reference(const reference_call *c) {
   const hr_rmsnorm_bwd_args *args = c->args;
-  int64_t rows = hr_desc_rows(&c->in_desc[0]), H = hr_desc_columns(&c->in_desc[0]);
+  int64_t H = c->in_desc[2].dim[0], rows = elements(&c->in_desc[0]) / H;
   for (int64_t h = 0; args->want_dw && h < H; h++)
     c->out[1][h] = c->in[5] ? c->in[5][h] : 0.0;
   for (int64_t r = 0; r < rows; r++) {
@@ -209,7 +209,7 @@ static void rmsnorm_bwd_reference(const reference_call *c) {
 static void rmsnorm_bwd_fill(double *const *in, const hr_desc *desc, const void *args) {
   const double eps = 1e-5;
   (void)args;
-  int64_t rows = hr_desc_rows(&desc[1]), H = hr_desc_columns(&desc[1]);
+  int64_t H = desc[2].dim[0], rows = elements(&desc[1]) / H;
   for (int64_t r = 0; r < rows; r++) {
     double squares = 0.0;
     for (int64_t h = 0; h < H; h++)
