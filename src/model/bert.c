@@ -102,6 +102,21 @@ static bool parameter_count(const bert *m, int64_t *count) {
   return *count <= PARAMETERS_MAX;
 }
 
+/* Settings of the other families, which a recipe of this one does not give. */
+static hr_status keys_check(const hr_recipe *r, hr_error *err) {
+  static const char *const other[] = {
+      CONFIG "num_key_value_heads", CONFIG "head_dim",           CONFIG "rms_norm_eps",
+      CONFIG "attention_bias",      CONFIG "mlp_bias",           CONFIG "attention_dropout",
+      CONFIG "sliding_window",      CONFIG "use_sliding_window", CONFIG "max_window_layers",
+      CONFIG "layer_types",         CONFIG "rope_theta",         CONFIG "rope_scaling",
+      CONFIG "rope_parameters"};
+  for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+    if (hr__recipe_given(r, other[i]))
+      return hr__recipe_fail(r, other[i], "remove it, or name another family", err,
+                             "models of the family bert have no %s", other[i]);
+  return HR_OK;
+}
+
 /* Schemes that change what the model computes and that are not there: better refused than ignored. */
 static hr_status schemes_check(const hr_recipe *r, hr_error *err) {
   static const char act[] = CONFIG "hidden_act", attention[] = CONFIG "attention_probs_dropout_prob",
@@ -127,10 +142,11 @@ static hr_status schemes_check(const hr_recipe *r, hr_error *err) {
 
 static hr_status bert_check(const hr_recipe *r, hr_error *err) {
   static const char length_key[] = "data.sequence_length";
+  HR_TRY(keys_check(r, err));
   HR_TRY(schemes_check(r, err));
   bert m = bert_read(r);
   if (m.hidden % m.heads != 0)
-    return hr__recipe_fail(r, CONFIG "hidden_size", "change one of them", err,
+    return hr__recipe_fail(r, CONFIG "num_attention_heads", "change one of them", err,
                            CONFIG "hidden_size (%" PRId64 ") is no multiple of num_attention_heads (%" PRId64 ")",
                            m.hidden, m.heads);
   if (!hr__recipe_is_word(r, length_key) && hr__recipe_int(r, length_key) > m.positions)

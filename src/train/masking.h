@@ -26,6 +26,9 @@ extern const hr_key_table hr_masking_keys; /* data.masking.* */
 hr_status hr__masking_read(const hr_recipe *recipe, bool masked, int64_t vocabulary, uint64_t seed, hr_masking *out,
                            hr_error *err);
 
+/* The same of a recipe by itself, for its errors only. */
+hr_status hr__masking_check(const hr_recipe *recipe, hr_error *err);
+
 /* Positions asked for in a row with that many tokens. */
 int64_t hr__masking_count(const hr_masking *masking, int64_t tokens);
 /* Masks tokens [0, count) of a row in place; targets [0, width) become the answers, -1 elsewhere. */
