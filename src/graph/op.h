@@ -10,7 +10,7 @@
 #include "dev/device.h"
 #include "dev/kernel.h"
 
-enum { HR_OP_OPERANDS = 8 }; /* operands of a non-variadic op, and of a sample */
+enum { HR_OP_OPERANDS = 9 }; /* operands of a non-variadic op, and of a sample */
 
 /* A node as its op's rules see it: shapes only. Absent optional operands have rank 0. */
 typedef struct hr_op_view {

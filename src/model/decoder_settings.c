@@ -88,6 +88,10 @@ static hr_status keys_check(const hr_recipe *r, const hr_decoder_family *family,
       {CONFIG "use_sliding_window", layers},
       {CONFIG "max_window_layers", layers},
       {CONFIG "layer_types", layers},
+      {CONFIG "type_vocab_size", false}, /* bert's, from here on */
+      {CONFIG "layer_norm_eps", false},
+      {CONFIG "hidden_dropout_prob", false},
+      {CONFIG "attention_probs_dropout_prob", false},
   };
   for (size_t i = 0; i < sizeof some / sizeof *some; i++)
     if (!some[i].had && hr__recipe_given(r, some[i].path))

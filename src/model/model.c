@@ -7,7 +7,8 @@
 
 #include "format/file.h"
 
-static const hr_model *const families[] = {&hr_model_llama, &hr_model_mistral, &hr_model_qwen2, &hr_model_qwen3};
+static const hr_model *const families[] = {&hr_model_llama, &hr_model_mistral, &hr_model_qwen2, &hr_model_qwen3,
+                                           &hr_model_bert};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 /* model.path: a checkpoint's folder. Its config.json may be absent when the recipe gives the model's settings itself.
@@ -54,7 +55,7 @@ static const hr_key keys[] = {
     {.path = "model.family",
      .type = HR_KEY_TEXT,
      .required = true,
-     .meaning = "kind of model: llama, mistral, qwen2, qwen3; with model.path it comes from config.json",
+     .meaning = "kind of model: llama, mistral, qwen2, qwen3, bert; with model.path it comes from config.json",
      .extend = family_extend},
     {.path = "model.path",
      .type = HR_KEY_PATH,

@@ -25,7 +25,7 @@ static void logits_match(const char *name) {
   hr__builder_init(&b, g.graph, HR_F32);
   hr__program_begin(&b, "eval");
   hr_desc desc = hr__desc2(HR_I32, g.batch, g.length);
-  hr_model_batch batch = {.batch = g.batch, .length = g.length};
+  hr_model_batch batch = {.batch = g.batch, .length = g.length, .lengths = HR_NONE};
   batch.tokens = hr__input(&b, "tokens", desc);
   batch.targets = hr__input(&b, "targets", desc);
   hr_id loss = model->forward(&b, g.recipe, &batch);

@@ -40,6 +40,59 @@ static void test_swiglu_at_large_gates(void **state) {
   case_destroy(c);
 }
 
+/* gelu tends to 0 on the left and to its argument on the right; its slope to 0 and 1. */
+static void test_gelu_far_out(void **state) {
+  static const double x[] = {1e4, -1e4, 12.0, -12.0, -38.0, 0x1p60, -0x1p60};
+  enum { POINTS = sizeof x / sizeof *x };
+  (void)state;
+  for (int form = 0; form < 2; form++) {
+    op_case *c = case_of("gelu", 2 + form, 0);
+    memcpy(c->value[0], x, sizeof x);
+    double *y = case_run(c, (run_options){.threads = 1}).value[0];
+    for (int i = 0; i < POINTS; i++)
+      if (fabs(y[i] - fmax(x[i], 0.0)) > (fabs(x[i]) > 13.0 ? 1e-30 : 1e-5)) fail_msg("gelu(%g) is %g", x[i], y[i]);
+    case_destroy(c);
+    c = case_of("gelu_bwd", 2 + form, 0);
+    memcpy(c->value[1], x, sizeof x);
+    for (int i = 0; i < POINTS; i++)
+      c->value[0][i] = 1.0;
+    y = case_run(c, (run_options){.threads = 1}).value[0];
+    for (int i = 0; i < POINTS; i++)
+      if (fabs(y[i] - (x[i] > 0)) > 1e-6) fail_msg("the slope at %g is %g", x[i], y[i]);
+    case_destroy(c);
+  }
+}
+
+/* The exact form keeps its relative precision in the tail, where 1 + erf would lose it. */
+static void test_gelu_in_the_tail(void **state) {
+  op_case *c = case_of("gelu", 2, 0);
+  (void)state;
+  enum { POINTS = 1200 };
+  for (int i = 0; i < POINTS; i++)
+    c->value[0][i] = (double)(float)(-0.01 * i);
+  double *y = case_run(c, (run_options){.threads = 1}).value[0];
+  for (int i = 1; i < POINTS; i++) {
+    double x = c->value[0][i], want = x * erfc(-x / sqrt(2.0)) / 2.0;
+    if (fabs(y[i] - want) > 1e-5 * fabs(want)) fail_msg("gelu(%g) is %g, expected %g", x, y[i], want);
+  }
+  case_destroy(c);
+}
+
+/* A row far from 0 has the variance of its differences, not what squares leave of it. */
+static void test_layernorm_far_from_zero(void **state) {
+  op_case *c = case_of("layernorm", 0, 0);
+  int64_t columns = hr_desc_columns(&c->in[0]);
+  (void)state;
+  for (int64_t i = 0; i < columns; i++)
+    c->value[0][i] = 4096.0 + (i % 2 ? 0.5 : -0.5);
+  double *y = case_run(c, (run_options){.threads = 1}).value[0];
+  for (int64_t i = 0; i < columns; i++) {
+    double want = (i % 2 ? 1.0 : -1.0) / sqrt(1.0 + 4e-5) * c->value[1][i] + c->value[2][i];
+    assert_true(fabs(y[i] - want) < 1e-5 * (1.0 + fabs(want)));
+  }
+  case_destroy(c);
+}
+
 static void test_tokens_outside_of_the_table(void **state) {
   op_case *c = case_of("embedding", 1, 0);
   int64_t columns = c->in[1].dim[1];
@@ -355,6 +408,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_exp_is_close),
       cmocka_unit_test(test_swiglu_at_large_gates),
+      cmocka_unit_test(test_gelu_far_out),
+      cmocka_unit_test(test_gelu_in_the_tail),
+      cmocka_unit_test(test_layernorm_far_from_zero),
       cmocka_unit_test(test_tokens_outside_of_the_table),
       cmocka_unit_test(test_rmsnorm_rounds_before_the_weight),
       cmocka_unit_test(test_adamw_rounds_by_its_key),
