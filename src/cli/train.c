@@ -39,7 +39,7 @@ static const char *folder_default(hr_cli *cli) {
 
 static void result_print(const hr_cli *cli, const hr_job *job, const hr_train_result *result, const char *folder) {
   hr_measured measured = {.process_bytes = result->measured_bytes};
-  memcpy(measured.categories, result->resident, sizeof measured.categories);
+  memcpy(measured.resident, result->resident, sizeof measured.resident);
   if (result->steps_here > 0) measured.step_seconds = result->seconds / (double)result->steps_here;
   hr__table_head(cli, job, stdout);
   fputc('\n', stdout);
@@ -122,6 +122,7 @@ const hr_cli_command hr_cli_train = {
     .usage = "RECIPE",
     .summary = "plans, then trains inside the plan",
     .details = "DIR/log.jsonl gets a line per step. Ctrl-C saves and exits with 130.",
+    .examples = "train recipes/demo.yaml --steps 4 --out out/example",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 1,

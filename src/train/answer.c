@@ -5,6 +5,7 @@
 
 #include "dev/gpus.h"
 #include "format/json.h"
+#include "plan/owners.h"
 #include "plan/report.h"
 
 static json_t *change_json(const hr_change *change) {
@@ -77,10 +78,72 @@ static json_t *choices_json(const hr_chosen *chosen) {
   return NULL;
 }
 
-/* Where the seconds come from. */
-static const char *rates_word(const hr_job *job) {
+const char *hr__answer_rates(const hr_job *job) {
   if (job->rates.measured) return "measured";
   return job->facts.kind == HR_CUDA && hr__gpu_find(job->facts.name) ? "catalogue" : "default";
+}
+
+double hr__answer_samples_per_second(const hr_job *job) {
+  return (double)(job->shape.batch * job->shape.accumulation) / job->plan->step_seconds;
+}
+
+/* Only what is not zero. */
+static json_t *owner_json(const hr_module_owner *owner) {
+  json_t *categories = json_object();
+  int failed = categories == NULL;
+  for (int c = 0; c < HR_CAT_COUNT && !failed; c++)
+    if (owner->categories[c] > 0)
+      failed = json_object_set_new(categories, hr_category_name((hr_category)c),
+                                   json_integer((json_int_t)owner->categories[c]));
+  if (!failed)
+    return json_pack("{s:o, s:I, s:I, s:o}", "module", hr__json_string(owner->name), "bytes", (json_int_t)owner->bytes,
+                     "tensors", (json_int_t)owner->tensors, "categories", categories);
+  json_decref(categories);
+  return NULL;
+}
+
+static json_t *owners_json(const hr_job *job) {
+  hr_arena arena;
+  hr__arena_init(&arena);
+  hr_module_owner *owners;
+  size_t count = 0;
+  hr_error err; /* can only be lack of memory */
+  json_t *list = json_array();
+  int failed = list == NULL || hr__owners(job->plan, job->verdict.tier, &arena, &owners, &count, &err) != HR_OK;
+  for (size_t i = 0; i < count && !failed; i++)
+    failed = json_array_append_new(list, owner_json(&owners[i]));
+  hr__arena_fini(&arena);
+  if (!failed) return list;
+  json_decref(list);
+  return NULL;
+}
+
+/* {"cheaper", "faster"}, each null where there is none; null for a plan that does not fit: its changes say more. */
+static json_t *ladder_json(const hr_job *job) {
+  hr_ladder ladder;
+  hr_error err; /* can only be lack of memory */
+  if (!job->verdict.fits) return json_null();
+  if (hr__job_ladder(job, &ladder, &err) != HR_OK) return NULL;
+  return json_pack("{s:o, s:o}", "cheaper", ladder.has_cheaper ? change_json(&ladder.cheaper) : json_null(), "faster",
+                   ladder.has_faster ? change_json(&ladder.faster) : json_null());
+}
+
+/* What this command adds to the report of the plan. */
+static int answer_extend(json_t *answer, const hr_job *job) {
+  json_t *device = json_object_get(answer, "device");
+  const hr_verdict *verdict = &job->verdict;
+  double samples = hr__answer_samples_per_second(job);
+  json_int_t left =
+      (json_int_t)verdict->budget_bytes - (json_int_t)verdict->margin_bytes - (json_int_t)verdict->peak_bytes;
+  int failed = json_object_set_new(device, "rates", json_string(hr__answer_rates(job)));
+  failed |= json_object_set_new(device, "left_bytes", json_integer(left));
+  failed |= json_object_set_new(answer, "samples_per_second", json_real(samples));
+  failed |= json_object_set_new(answer, "tokens_per_second", json_real(samples * (double)job->shape.length));
+  failed |= json_object_set_new(answer, "techniques", techniques_json(job));
+  failed |= json_object_set_new(answer, "owners", owners_json(job));
+  failed |= json_object_set_new(answer, "ladder", ladder_json(job));
+  failed |= json_object_set_new(answer, "choices", choices_json(&job->chosen));
+  return failed;
 }
 
 json_t *hr__answer_plan(const hr_job *job, const hr_change *changes, int n_changes) {
@@ -90,9 +153,7 @@ json_t *hr__answer_plan(const hr_job *job, const hr_change *changes, int n_chang
   for (int i = 0; i < n_changes && !failed; i++)
     failed = json_array_append_new(list, change_json(&changes[i]));
   if (!failed) failed = json_object_set(answer, "changes", list);
-  if (!failed) failed = json_object_set_new(answer, "techniques", techniques_json(job));
-  if (!failed) failed = json_object_set_new(json_object_get(answer, "device"), "rates", json_string(rates_word(job)));
-  if (!failed) failed = json_object_set_new(answer, "choices", choices_json(&job->chosen));
+  if (!failed) failed = answer_extend(answer, job);
   json_decref(list);
   if (!failed) return answer;
   json_decref(answer);
@@ -115,23 +176,59 @@ json_t *hr__answer_train(const hr_job *job, const hr_train_result *result, hr_st
                    evaluated ? json_real(result->eval_loss) : json_null(), "seconds", result->seconds,
                    "tokens_per_second", result->tokens_per_second, "planned", "peak_bytes",
                    (json_int_t)result->planned_bytes, "step_seconds", job->plan->step_seconds, "measured",
-                   "arena_bytes", (json_int_t)result->arena_bytes, "resident_bytes", resident_sum(result->resident),
-                   "peak_bytes", (json_int_t)result->measured_bytes, "step_seconds", step_seconds, "weights_sha256",
-                   result->weights_sha256, "fingerprint", job->plan->fingerprint, "out",
-                   out ? hr__json_string(out) : json_null());
+                   "arena_bytes", (json_int_t)result->arena_bytes, "resident_bytes",
+                   resident_sum(result->resident[HR_TIER_DEVICE]), "peak_bytes", (json_int_t)result->measured_bytes,
+                   "step_seconds", step_seconds, "weights_sha256", result->weights_sha256, "fingerprint",
+                   job->plan->fingerprint, "out", out ? hr__json_string(out) : json_null());
 }
 
-json_t *hr__answer_profile(const hr_job *job, const hr_profile *profile) {
-  json_t *answer = hr__answer_plan(job, NULL, 0);
-  json_t *measured = json_pack(
-      "{s:I, s:I, s:I, s:f, s:f, s:i}", "arena_bytes", (json_int_t)profile->arena_bytes[HR_TIER_DEVICE],
-      "resident_bytes", resident_sum(profile->resident), "process_bytes", (json_int_t)profile->process_bytes,
-      "step_seconds", profile->step_seconds, "tokens_per_second", profile->tokens_per_second, "steps", profile->steps);
-  if (answer != NULL && measured != NULL && json_object_set(answer, "measured", measured) == 0) {
-    json_decref(measured);
-    return answer;
+/* {"device": {"arena_bytes", "resident_bytes", "categories"}, ...}: what was taken, and what is held of it. */
+static json_t *tiers_json(const hr_profile *profile) {
+  json_t *tiers = json_object();
+  int failed = tiers == NULL;
+  for (int t = 0; t < HR_TIER_COUNT && !failed; t++) {
+    json_t *categories = json_object();
+    failed = categories == NULL;
+    for (int c = 0; c < HR_CAT_FIXED && !failed; c++)
+      failed = json_object_set_new(categories, hr_category_name((hr_category)c),
+                                   json_integer((json_int_t)profile->resident[t][c]));
+    if (failed)
+      json_decref(categories);
+    else
+      failed = json_object_set_new(tiers, hr_tier_name((hr_tier)t),
+                                   json_pack("{s:I, s:I, s:o}", "arena_bytes", (json_int_t)profile->arena_bytes[t],
+                                             "resident_bytes", resident_sum(profile->resident[t]), "categories",
+                                             categories));
   }
+  if (!failed) return tiers;
+  json_decref(tiers);
+  return NULL;
+}
+
+/* [{"op" or "class", "planned_seconds", "measured_seconds"}] */
+static json_t *times_json(const char *word, const hr_time *times, size_t count) {
+  json_t *list = json_array();
+  int failed = list == NULL;
+  for (size_t i = 0; i < count && !failed; i++)
+    failed = json_array_append_new(list, json_pack("{s:s, s:f, s:f}", word, times[i].name, "planned_seconds",
+                                                   times[i].planned, "measured_seconds", times[i].measured));
+  if (!failed) return list;
+  json_decref(list);
+  return NULL;
+}
+
+json_t *hr__answer_profile(const hr_job *job, const hr_profile *profile, const hr_times *times) {
+  json_t *answer = hr__answer_plan(job, NULL, 0);
+  json_t *measured =
+      json_pack("{s:I, s:I, s:I, s:f, s:f, s:i, s:o}", "arena_bytes", (json_int_t)profile->arena_bytes[HR_TIER_DEVICE],
+                "resident_bytes", resident_sum(profile->resident[HR_TIER_DEVICE]), "process_bytes",
+                (json_int_t)profile->process_bytes, "step_seconds", profile->step_seconds, "tokens_per_second",
+                profile->tokens_per_second, "steps", profile->steps, "tiers", tiers_json(profile));
+  int failed = answer == NULL || measured == NULL || json_object_set(answer, "measured", measured) != 0;
   json_decref(measured);
+  if (!failed) failed = json_object_set_new(answer, "classes", times_json("class", times->classes, times->n_classes));
+  if (!failed) failed = json_object_set_new(answer, "ops", times_json("op", times->ops, times->n_ops));
+  if (!failed) return answer;
   json_decref(answer);
   return NULL;
 }

@@ -1,0 +1,105 @@
+/* What stands below the plan's table: who owns the peak, what techniques save and cost, and the ladder. See table.h. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "cli/figures.h"
+#include "cli/table.h"
+
+enum { MODULES = 8, NAME = 24, CELL = 8 }; /* rows shown; columns of a module's name, of a size */
+
+/* Three digits are enough here, and leave room for all columns. */
+static void cell_print(uint64_t bytes, FILE *to) {
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = (double)bytes;
+  size_t unit = 0;
+  for (; value >= 999.5 && unit + 1 < sizeof units / sizeof units[0]; unit++)
+    value /= 1024;
+  char text[HR_SIZE_TEXT] = "-";
+  int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  if (bytes > 0) snprintf(text, sizeof text, "%.*f %s", unit == 0 ? 0 : decimals, value, units[unit]);
+  fprintf(to, " %*s", CELL, text);
+}
+
+/* The end of a name says more than its beginning. */
+static void name_print(const char *name, FILE *to) {
+  const char *end = name;
+  while (strlen(end) > NAME && strchr(end, '.') != NULL)
+    end = strchr(end, '.') + 1;
+  fprintf(to, "  %-*.*s", NAME, NAME, end);
+}
+
+static void owner_print(const hr_module_owner *owner, FILE *to) {
+  static const hr_category columns[] = {HR_CAT_PARAMETERS, HR_CAT_GRADIENTS, HR_CAT_OPTIMIZER, HR_CAT_ACTIVATIONS};
+  uint64_t other = owner->bytes;
+  name_print(owner->name, to);
+  cell_print(owner->bytes, to);
+  for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+    cell_print(owner->categories[columns[i]], to);
+    other -= owner->categories[columns[i]];
+  }
+  cell_print(other, to); /* workspace, staging, inputs; gaps and fixed costs */
+  fputc('\n', to);
+}
+
+void hr__table_owners(const hr_cli *cli, const hr_tier_plan *tier, const hr_module_owner *owners, size_t count,
+                      FILE *to) {
+  static const char *const heads[] = {"all", "weights", "gradient", "optimiz.", "activat.", "other"};
+  hr_style style = hr__cli_style(cli, to);
+  fprintf(to, "\n%s  %-*s", style.bold, NAME, "who owns the peak");
+  for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
+    fprintf(to, " %*s", CELL, heads[i]);
+  fprintf(to, "%s\n", style.end);
+  uint64_t rest = tier->peak_bytes;
+  for (size_t i = 0; i < count && i < MODULES && owners[i].bytes > tier->peak_bytes / 1000; i++) {
+    owner_print(&owners[i], to);
+    rest -= owners[i].bytes;
+  }
+  if (rest == 0) return;
+  name_print("others", to);
+  cell_print(rest, to);
+  fputc('\n', to);
+}
+
+static const char *signed_seconds(double seconds, char out[HR_SIZE_TEXT]) {
+  char text[HR_SIZE_TEXT];
+  hr__seconds_text(fabs(seconds), text);
+  snprintf(out, HR_SIZE_TEXT, "%s%.*s", seconds < 0 ? "-" : "", HR_SIZE_TEXT - 2, text);
+  return out;
+}
+
+void hr__table_techniques(const hr_cli *cli, const hr_technique *techniques, int count, FILE *to) {
+  if (count == 0) return;
+  hr_style style = hr__cli_style(cli, to);
+  fprintf(to, "\n%s  %-28s %12s %14s%s\n", style.bold, "against the same without", "saves", "costs a step", style.end);
+  for (int i = 0; i < count; i++) {
+    const hr_technique *t = &techniques[i];
+    char saves[HR_SIZE_TEXT], costs[HR_SIZE_TEXT];
+    if (t->known)
+      fprintf(to, "  %-28s %12s %14s\n", t->name, hr__difference_text(t->saves_bytes, saves),
+              signed_seconds(t->costs_seconds, costs));
+    else
+      fprintf(to, "  %-28s %12s %14s\n", t->name, "-", "-");
+  }
+}
+
+static void rung_print(const char *name, const hr_change *change, FILE *to) {
+  char peak[HR_SIZE_TEXT], step[HR_SIZE_TEXT];
+  fprintf(to, "  %-8s %12s %12s", name, hr__size_text(change->planned.peak_bytes[HR_TIER_DEVICE], peak),
+          hr__seconds_text(change->planned.step_seconds, step));
+  for (int o = 0; o < change->n_overrides; o++)
+    fprintf(to, "%s--set %s", o == 0 ? "  " : "\n                                      ", change->override[o]);
+  if (!change->planned.fits) fprintf(to, "\n                                      is over the budget");
+  fputc('\n', to);
+}
+
+void hr__table_ladder(const hr_cli *cli, const hr_job *job, const hr_ladder *ladder, FILE *to) {
+  if (!ladder->has_cheaper && !ladder->has_faster) return;
+  hr_style style = hr__cli_style(cli, to);
+  char peak[HR_SIZE_TEXT], step[HR_SIZE_TEXT];
+  fprintf(to, "\n%s  %-8s %12s %12s  %s%s\n", style.bold, "ladder", "peak", "a step", "same result with", style.end);
+  if (ladder->has_cheaper) rung_print("cheaper", &ladder->cheaper, to);
+  fprintf(to, "  %-8s %12s %12s\n", "this", hr__size_text(job->verdict.peak_bytes, peak),
+          hr__seconds_text(job->plan->step_seconds, step));
+  if (ladder->has_faster) rung_print("faster", &ladder->faster, to);
+}

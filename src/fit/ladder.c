@@ -1,0 +1,150 @@
+/* ladder: see ladder.h. */
+#include "fit/ladder.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "fit/choose.h"
+
+enum { NEIGHBOURS = 12 };
+
+/* Nearer than this is the same rung: a layout's rounding, or noise of rates. */
+static const double least_step = 0.01;
+
+typedef struct neighbours {
+  hr_change list[NEIGHBOURS];
+  int count;
+} neighbours;
+
+__attribute__((format(printf, 2, 3))) static void override_add(hr_change *change, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  vsnprintf(change->override[change->n_overrides++], sizeof change->override[0], format, list);
+  va_end(list);
+}
+
+static bool word_is(const hr_recipe *recipe, const char *path, const char *word) {
+  if (!hr__recipe_has(recipe, path) || hr__recipe_tree(recipe, path)) return false;
+  return strcmp(hr__recipe_text(recipe, path), word) == 0;
+}
+
+static void checkpoint_add(const hr_recipe *recipe, neighbours *n) {
+  static const char *const words[] = {"none", "selective", "every-layer"};
+  if (!hr__recipe_has(recipe, "memory.checkpoint")) return;
+  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+    if (!word_is(recipe, "memory.checkpoint", words[i]))
+      override_add(&n->list[n->count++], "memory.checkpoint=%s", words[i]);
+}
+
+static void batch_set(const hr_recipe *recipe, neighbours *n, int64_t batch, int64_t accumulation) {
+  hr_change *change = &n->list[n->count++];
+  override_add(change, "training.batch_size=%" PRId64, batch);
+  if (!hr__recipe_given(recipe, "training.effective_batch"))
+    override_add(change, "training.gradient_accumulation=%" PRId64, accumulation);
+}
+
+/* The next smaller and the next larger micro-batch of the same effective one. */
+static hr_status batch_add(const hr_recipe *recipe, neighbours *n, hr_error *err) {
+  hr_training_shape shape;
+  HR_TRY(hr__training_shape(recipe, &shape, err));
+  if (shape.n_schedule > 1) return HR_OK; /* one number cannot stand for a schedule */
+  int64_t all = shape.batch * shape.accumulation;
+  for (int64_t batch = shape.batch - 1; batch >= 1; batch--)
+    if (all % batch == 0) {
+      batch_set(recipe, n, batch, all / batch);
+      break;
+    }
+  for (int64_t accumulation = shape.accumulation - 1; accumulation >= 1; accumulation--)
+    if (all % accumulation == 0) {
+      batch_set(recipe, n, all / accumulation, accumulation);
+      break;
+    }
+  return HR_OK;
+}
+
+static void update_add(const hr_recipe *recipe, neighbours *n) {
+  if (word_is(recipe, "memory.update", "after-backward"))
+    override_add(&n->list[n->count++], "memory.update=in-backward");
+  else if (word_is(recipe, "memory.update", "in-backward"))
+    override_add(&n->list[n->count++], "memory.update=after-backward");
+}
+
+/* Each kind that is below the device comes up; the optimizer's goes down, where the host is another memory. */
+static void offload_add(const hr_recipe *recipe, neighbours *n) {
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
+    char path[64];
+    snprintf(path, sizeof path, "memory.offload.%s", hr__offload_name((hr_offload_kind)k));
+    if (!hr__recipe_has(recipe, path)) continue;
+    bool above = word_is(recipe, path, "device");
+    if (!above)
+      override_add(&n->list[n->count++], "%s=device", path);
+    else if (k == HR_OFFLOAD_OPTIMIZER && word_is(recipe, "memory.device", "cuda"))
+      override_add(&n->list[n->count++], "%s=auto", path);
+  }
+}
+
+/* Plans all of them and drops those that the recipe refuses. Only lack of memory is an error. */
+static hr_status neighbours_plan(neighbours *n, hr_plan_changed plan, void *user, hr_error *err) {
+  int kept = 0;
+  for (int i = 0; i < n->count; i++) {
+    hr_change *change = &n->list[i];
+    const char *overrides[HR_CHANGE_OVERRIDES];
+    for (int o = 0; o < change->n_overrides; o++)
+      overrides[o] = change->override[o];
+    hr_error why = {0};
+    hr_status status = plan(user, overrides, (size_t)change->n_overrides, &change->planned, &why);
+    if (status == HR_NOMEM) return hr__nomem(err);
+    if (status == HR_OK) n->list[kept++] = *change;
+  }
+  n->count = kept;
+  return HR_OK;
+}
+
+static double device_bytes(const hr_planned *planned) {
+  return (double)planned->peak_bytes[HR_TIER_DEVICE];
+}
+
+/* The fastest of the smaller ones, so that no other neighbour saves memory at a lower price. */
+static void cheaper_find(const neighbours *n, const hr_planned *here, hr_ladder *out) {
+  const double below = (1 - least_step) * device_bytes(here);
+  for (int i = 0; i < n->count; i++) {
+    const hr_planned *planned = &n->list[i].planned;
+    if (!planned->fits || device_bytes(planned) > below) continue;
+    const hr_planned *best = &out->cheaper.planned;
+    bool better = !out->has_cheaper || planned->step_seconds < best->step_seconds ||
+                  (planned->step_seconds == best->step_seconds && device_bytes(planned) < device_bytes(best));
+    if (!better) continue;
+    out->cheaper = n->list[i];
+    out->has_cheaper = true;
+  }
+}
+
+/* The smallest of the faster ones that take more. */
+static void faster_find(const neighbours *n, const hr_planned *here, hr_ladder *out) {
+  const double less = (1 - least_step) * here->step_seconds;
+  for (int i = 0; i < n->count; i++) {
+    const hr_planned *planned = &n->list[i].planned;
+    if (planned->step_seconds > less || device_bytes(planned) <= device_bytes(here)) continue;
+    const hr_planned *best = &out->faster.planned;
+    bool better = !out->has_faster || device_bytes(planned) < device_bytes(best) ||
+                  (device_bytes(planned) == device_bytes(best) && planned->step_seconds < best->step_seconds);
+    if (!better) continue;
+    out->faster = n->list[i];
+    out->has_faster = true;
+  }
+}
+
+hr_status hr__ladder(const hr_recipe *recipe, const hr_planned *here, hr_plan_changed plan, void *user, hr_ladder *out,
+                     hr_error *err) {
+  *out = (hr_ladder){0};
+  neighbours n = {0};
+  checkpoint_add(recipe, &n);
+  HR_TRY(batch_add(recipe, &n, err));
+  update_add(recipe, &n);
+  offload_add(recipe, &n);
+  HR_TRY(neighbours_plan(&n, plan, user, err));
+  cheaper_find(&n, here, out);
+  faster_find(&n, here, out);
+  return HR_OK;
+}
