@@ -5,6 +5,7 @@
 #include "cli/figures.h"
 #include "cli/jobs.h"
 #include "cli/plan.h"
+#include "format/json.h"
 #include "train/answer.h"
 
 enum { NAME = 32, CELL = 14 };
@@ -71,13 +72,14 @@ static const char *setting_text(const char *key, const json_t *value, char out[H
   if (value == NULL || json_is_null(value)) return "-";
   if (json_is_integer(value) && strncmp(key, "memory.", strlen("memory.")) == 0)
     return hr__size_text((uint64_t)json_integer_value(value), out);
-  if (json_is_string(value)) {
-    snprintf(out, CELL + 1, "%s", json_string_value(value));
+  char text[4 * CELL];
+  size_t bytes = json_is_string(value) ? json_string_length(value) : 0;
+  if (bytes > 0) {
+    hr__text_escape(json_string_value(value), bytes, out, CELL + 1);
     return out;
   }
-  char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(6));
-  snprintf(out, CELL + 1, "%s", text != NULL ? text : "?");
-  free(text);
+  bytes = json_dumpb(value, text, sizeof text, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(6));
+  hr__text_escape(text, bytes < sizeof text ? bytes : sizeof text, out, CELL + 1);
   return out;
 }
 
@@ -117,7 +119,10 @@ static hr_status pair_print(const pair *p, hr_error *err) {
   hr_style style = hr__cli_style(p->cli, stdout);
   const hr_job *here = p->jobs[0], *there = p->jobs[1];
   char left[HR_SIZE_TEXT], right[HR_SIZE_TEXT], change[HR_SIZE_TEXT];
-  printf("this:  %s\nother: %s\n\n%s", p->names[0], p->names[1], style.bold);
+  char names[2][256];
+  for (int i = 0; i < 2; i++)
+    hr__text_escape(p->names[i], strlen(p->names[i]), names[i], sizeof names[i]);
+  printf("this:  %s\nother: %s\n\n%s", names[0], names[1], style.bold);
   cells_print("", "this", "other", "change");
   fputs(style.end, stdout);
   cells_print("verdict", here->verdict.fits ? "fits" : "does not fit", there->verdict.fits ? "fits" : "does not fit",
@@ -150,8 +155,9 @@ static hr_status pair_json(const pair *p, hr_error *err) {
     json_decref(list);
     return status;
   }
-  return hr__cli_put_json(json_pack("{s:i, s:[s, s], s:[o, o], s:o}", "schema", 1, "compare", p->names[0], p->names[1],
-                                    "plans", hr__answer_plan(p->jobs[0], NULL, 0), hr__answer_plan(p->jobs[1], NULL, 0),
+  return hr__cli_put_json(json_pack("{s:i, s:[o, o], s:[o, o], s:o}", "schema", 1, "compare",
+                                    hr__json_string(p->names[0]), hr__json_string(p->names[1]), "plans",
+                                    hr__answer_plan(p->jobs[0], NULL, 0), hr__answer_plan(p->jobs[1], NULL, 0),
                                     "differences", list),
                           err);
 }

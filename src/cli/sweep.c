@@ -5,7 +5,10 @@
 #include "cli/figures.h"
 #include "cli/jobs.h"
 #include "cli/plan.h"
+#include "format/json.h"
 #include "train/answer.h"
+
+enum { VALUE = 48 }; /* bytes of a value as it is shown */
 
 typedef struct sweep {
   hr_cli *cli;
@@ -45,7 +48,7 @@ static int64_t left_bytes(const hr_job *job) {
 static json_t *entry_json(const hr_job *job, const char *value) {
   double samples = hr__answer_samples_per_second(job);
   const hr_tier_plan *tiers = job->plan->tiers;
-  return json_pack("{s:o, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "value", json_string(value), "fits",
+  return json_pack("{s:o, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "value", hr__json_string(value), "fits",
                    (int)job->verdict.fits, "fingerprint", job->plan->fingerprint, "budget_bytes",
                    (json_int_t)job->verdict.budget_bytes, "peak_bytes", (json_int_t)tiers[HR_TIER_DEVICE].peak_bytes,
                    "left_bytes", (json_int_t)left_bytes(job), "host_bytes", (json_int_t)tiers[HR_TIER_HOST].peak_bytes,
@@ -53,13 +56,18 @@ static json_t *entry_json(const hr_job *job, const char *value) {
                    "tokens_per_second", samples * (double)job->shape.length, "samples_per_second", samples);
 }
 
+static const char *value_text(const char *value, char out[VALUE]) {
+  hr__text_escape(value, strlen(value), out, VALUE);
+  return out;
+}
+
 static void entry_print(const sweep *s, const hr_job *job, const char *value) {
   hr_style style = hr__cli_style(s->cli, stdout);
-  char peak[HR_SIZE_TEXT], left[HR_SIZE_TEXT], step[HR_SIZE_TEXT], tokens[HR_SIZE_TEXT];
+  char shown[VALUE], peak[HR_SIZE_TEXT], left[HR_SIZE_TEXT], step[HR_SIZE_TEXT], tokens[HR_SIZE_TEXT];
   bool fits = job->verdict.fits;
-  printf("  %-20s %s%-4s%s %12s %13s %11s %10s\n", value, fits ? style.green : style.red, fits ? "yes" : "no",
-         style.end, hr__size_text(job->verdict.peak_bytes, peak), hr__difference_text(left_bytes(job), left),
-         hr__seconds_text(job->plan->step_seconds, step),
+  printf("  %-20s %s%-4s%s %12s %13s %11s %10s\n", value_text(value, shown), fits ? style.green : style.red,
+         fits ? "yes" : "no", style.end, hr__size_text(job->verdict.peak_bytes, peak),
+         hr__difference_text(left_bytes(job), left), hr__seconds_text(job->plan->step_seconds, step),
          hr__rate_text(hr__answer_samples_per_second(job) * (double)job->shape.length, tokens));
 }
 
@@ -76,7 +84,7 @@ static hr_status refused_show(sweep *s, const hr_error *why, const char *value, 
   if (s->first.status == HR_OK) s->first = *why;
   if (s->entries) {
     json_t *entry = hr__cli_error_json(why);
-    if (entry != NULL && json_object_set_new(entry, "value", json_string(value)) == 0 &&
+    if (entry != NULL && json_object_set_new(entry, "value", hr__json_string(value)) == 0 &&
         json_array_append(s->entries, entry) == 0) {
       json_decref(entry);
       return HR_OK;
@@ -84,7 +92,8 @@ static hr_status refused_show(sweep *s, const hr_error *why, const char *value, 
     json_decref(entry);
     return hr__nomem(err);
   }
-  if (!s->cli->quiet) printf("  %-20s %s\n", value, why->message);
+  char shown[VALUE];
+  if (!s->cli->quiet) printf("  %-20s %s\n", value_text(value, shown), why->message);
   return HR_OK;
 }
 
@@ -102,15 +111,16 @@ static hr_status value_show(sweep *s, const char *value, hr_error *err) {
 static hr_status values_show(sweep *s, const char *values, hr_error *err) {
   if (!s->cli->json && !s->cli->quiet) {
     hr_style style = hr__cli_style(s->cli, stdout);
-    printf("%s  %-20s %-4s %12s %13s %11s %10s%s\n", style.bold, s->key, "fits", "peak", "left", "a step", "tokens/s",
-           style.end);
+    char shown[VALUE];
+    printf("%s  %-20s %-4s %12s %13s %11s %10s%s\n", style.bold, value_text(s->key, shown), "fits", "peak", "left",
+           "a step", "tokens/s", style.end);
   }
   bool failed;
   for (const char *value; (value = hr__part_next(&s->cli->arena, &values, &failed)) != NULL;)
     HR_TRY(value_show(s, value, err));
   if (failed) return hr__nomem(err);
   if (!s->cli->json) return hr__cli_flush(err);
-  json_t *answer = json_pack("{s:i, s:s, s:O}", "schema", 1, "sweep", s->key, "entries", s->entries);
+  json_t *answer = json_pack("{s:i, s:o, s:O}", "schema", 1, "sweep", hr__json_string(s->key), "entries", s->entries);
   return hr__cli_put_json(answer, err);
 }
 

@@ -24,6 +24,13 @@ static void absent_print(const hr_facts *facts, int indent, FILE *to) {
   fprintf(to, "plan only; bf16 has no matrix units there and is counted at the rate of f32\n");
 }
 
+/* Names of files are anybody's text. */
+static const char *name_text(const hr_job *job, char out[256]) {
+  const char *name = hr__recipe_name(job->recipe);
+  hr__text_escape(name, strlen(name), out, 256);
+  return out;
+}
+
 static void model_print(const hr_job *job, FILE *to) {
   uint64_t all, trained;
   hr__report_parameters(job->graph, &all, &trained);
@@ -40,7 +47,8 @@ static void batch_print(const hr_job *job, FILE *to) {
 
 void hr__table_head(const hr_cli *cli, const hr_job *job, FILE *to) {
   hr_style style = hr__cli_style(cli, to);
-  fprintf(to, "%s%s%s: ", style.bold, hr__recipe_name(job->recipe), style.end);
+  char name[256];
+  fprintf(to, "%s%s%s: ", style.bold, name_text(job, name), style.end);
   model_print(job, to);
   fprintf(to, ", %s\na step: ", hr__recipe_text(job->recipe, "model.precision"));
   batch_print(job, to);
@@ -171,7 +179,8 @@ static void choices_print(const hr_chosen *chosen, FILE *to) {
 }
 
 static void settings_print(const hr_job *job, FILE *to) {
-  fprintf(to, "  %-*s%s\n  %-*s", LABEL, "recipe", hr__recipe_name(job->recipe), LABEL, "model");
+  char name[256];
+  fprintf(to, "  %-*s%s\n  %-*s", LABEL, "recipe", name_text(job, name), LABEL, "model");
   model_print(job, to);
   fprintf(to, "\n  %-*s%s\n  %-*s", LABEL, "precision", hr__recipe_text(job->recipe, "model.precision"), LABEL,
           "batch");
