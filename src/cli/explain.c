@@ -6,7 +6,12 @@
 #include "cli/figures.h"
 #include "cli/table.h"
 
-enum { MODULES = 8, NAME = 24, CELL = 8 }; /* rows shown; columns of a module's name, of a size */
+enum {
+  MODULES = 8,
+  NAME = 24,
+  CELL = 8,
+  SETTINGS = 38
+}; /* rows shown; columns of names and sizes, before a rung's settings */
 
 /* Three digits are enough here, and leave room for all columns. */
 static void cell_print(uint64_t bytes, FILE *to) {
@@ -83,23 +88,24 @@ void hr__table_techniques(const hr_cli *cli, const hr_technique *techniques, int
   }
 }
 
-static void rung_print(const char *name, const hr_change *change, FILE *to) {
+static void rung_print(const char *name, const hr_rung *rung, FILE *to) {
   char peak[HR_SIZE_TEXT], step[HR_SIZE_TEXT];
-  fprintf(to, "  %-8s %12s %12s", name, hr__size_text(change->planned.peak_bytes[HR_TIER_DEVICE], peak),
-          hr__seconds_text(change->planned.step_seconds, step));
-  for (int o = 0; o < change->n_overrides; o++)
-    fprintf(to, "%s--set %s", o == 0 ? "  " : "\n                                      ", change->override[o]);
-  if (!change->planned.fits) fprintf(to, "\n                                      is over the budget");
-  fputc('\n', to);
+  if (rung->n_overrides == 0) return;
+  fprintf(to, "  %-8s %12s %12s  ", name, hr__size_text(rung->planned.peak_bytes[HR_TIER_DEVICE], peak),
+          hr__seconds_text(rung->planned.step_seconds, step));
+  for (size_t o = 0; o < rung->n_overrides; o++)
+    fprintf(to, "%*s--set %s\n", o == 0 ? 0 : SETTINGS, "", rung->overrides[o]);
+  if (!rung->planned.fits) fprintf(to, "%*sis over the budget\n", SETTINGS, "");
+  if (rung->changes_results) fprintf(to, "%*schanges the result\n", SETTINGS, "");
 }
 
 void hr__table_ladder(const hr_cli *cli, const hr_job *job, const hr_ladder *ladder, FILE *to) {
-  if (!ladder->has_cheaper && !ladder->has_faster) return;
+  if (ladder->cheaper.n_overrides == 0 && ladder->faster.n_overrides == 0) return;
   hr_style style = hr__cli_style(cli, to);
   char peak[HR_SIZE_TEXT], step[HR_SIZE_TEXT];
-  fprintf(to, "\n%s  %-8s %12s %12s  %s%s\n", style.bold, "ladder", "peak", "a step", "same result with", style.end);
-  if (ladder->has_cheaper) rung_print("cheaper", &ladder->cheaper, to);
+  fprintf(to, "\n%s  %-8s %12s %12s  with%s\n", style.bold, "ladder", "peak", "a step", style.end);
+  rung_print("cheaper", &ladder->cheaper, to);
   fprintf(to, "  %-8s %12s %12s\n", "this", hr__size_text(job->verdict.peak_bytes, peak),
           hr__seconds_text(job->plan->step_seconds, step));
-  if (ladder->has_faster) rung_print("faster", &ladder->faster, to);
+  rung_print("faster", &ladder->faster, to);
 }

@@ -24,7 +24,7 @@ static hr_status job_print(const hr_cli *cli, const hr_job *job, const hr_change
   size_t n_owners;
   HR_TRY(hr__job_techniques(job, techniques, &n_techniques, err));
   HR_TRY(hr__owners(job->plan, job->verdict.tier, arena, &owners, &n_owners, err));
-  if (fits) HR_TRY(hr__job_ladder(job, &ladder, err));
+  if (fits) HR_TRY(hr__job_ladder(job, arena, &ladder, err));
   hr__table_plan(cli, job, hr__fit_cheapest(changes, n_changes), stdout);
   hr__table_owners(cli, tier, owners, n_owners, stdout);
   hr__fit_owners(job, stdout);

@@ -106,37 +106,47 @@ static double device_bytes(const hr_planned *planned) {
 }
 
 /* The fastest of the smaller ones, so that no other neighbour saves memory at a lower price. */
-static void cheaper_find(const neighbours *n, const hr_planned *here, hr_ladder *out) {
+static const hr_change *cheaper_find(const neighbours *n, const hr_planned *here) {
   const double below = (1 - least_step) * device_bytes(here);
+  const hr_change *best = NULL;
   for (int i = 0; i < n->count; i++) {
     const hr_planned *planned = &n->list[i].planned;
     if (!planned->fits || device_bytes(planned) > below) continue;
-    const hr_planned *best = &out->cheaper.planned;
-    bool better = !out->has_cheaper || planned->step_seconds < best->step_seconds ||
-                  (planned->step_seconds == best->step_seconds && device_bytes(planned) < device_bytes(best));
-    if (!better) continue;
-    out->cheaper = n->list[i];
-    out->has_cheaper = true;
+    if (!best || planned->step_seconds < best->planned.step_seconds ||
+        (planned->step_seconds == best->planned.step_seconds && device_bytes(planned) < device_bytes(&best->planned)))
+      best = &n->list[i];
   }
+  return best;
 }
 
 /* The smallest of the faster ones that take more. */
-static void faster_find(const neighbours *n, const hr_planned *here, hr_ladder *out) {
+static const hr_change *faster_find(const neighbours *n, const hr_planned *here) {
   const double less = (1 - least_step) * here->step_seconds;
+  const hr_change *best = NULL;
   for (int i = 0; i < n->count; i++) {
     const hr_planned *planned = &n->list[i].planned;
     if (planned->step_seconds > less || device_bytes(planned) <= device_bytes(here)) continue;
-    const hr_planned *best = &out->faster.planned;
-    bool better = !out->has_faster || device_bytes(planned) < device_bytes(best) ||
-                  (device_bytes(planned) == device_bytes(best) && planned->step_seconds < best->step_seconds);
-    if (!better) continue;
-    out->faster = n->list[i];
-    out->has_faster = true;
+    if (!best || device_bytes(planned) < device_bytes(&best->planned) ||
+        (device_bytes(planned) == device_bytes(&best->planned) && planned->step_seconds < best->planned.step_seconds))
+      best = &n->list[i];
   }
+  return best;
 }
 
-hr_status hr__ladder(const hr_recipe *recipe, const hr_planned *here, hr_plan_changed plan, void *user, hr_ladder *out,
-                     hr_error *err) {
+static hr_status rung_set(const hr_change *change, hr_arena *arena, hr_rung *out, hr_error *err) {
+  if (!change) return HR_OK;
+  const char **overrides = hr__arena_array(arena, (size_t)change->n_overrides, sizeof *overrides);
+  if (!overrides) return hr__nomem(err);
+  for (int o = 0; o < change->n_overrides; o++) {
+    overrides[o] = hr__arena_text(arena, change->override[o]);
+    if (!overrides[o]) return hr__nomem(err);
+  }
+  *out = (hr_rung){overrides, (size_t)change->n_overrides, change->planned, change->changes_results};
+  return HR_OK;
+}
+
+hr_status hr__ladder(const hr_recipe *recipe, const hr_planned *here, hr_plan_changed plan, void *user, hr_arena *arena,
+                     hr_ladder *out, hr_error *err) {
   *out = (hr_ladder){0};
   neighbours n = {0};
   checkpoint_add(recipe, &n);
@@ -144,7 +154,6 @@ hr_status hr__ladder(const hr_recipe *recipe, const hr_planned *here, hr_plan_ch
   update_add(recipe, &n);
   offload_add(recipe, &n);
   HR_TRY(neighbours_plan(&n, plan, user, err));
-  cheaper_find(&n, here, out);
-  faster_find(&n, here, out);
-  return HR_OK;
+  HR_TRY(rung_set(cheaper_find(&n, here), arena, &out->cheaper, err));
+  return rung_set(faster_find(&n, here), arena, &out->faster, err);
 }

@@ -10,14 +10,20 @@
 
 #include "fit/suggest.h"
 
+typedef struct hr_rung {
+  const char *const *overrides; /* what is to be set, as --set takes it; n_overrides == 0: there is no such rung */
+  size_t n_overrides;
+  hr_planned planned;
+  bool changes_results;
+} hr_rung;
+
 typedef struct hr_ladder {
-  bool has_cheaper, has_faster;
-  hr_change cheaper; /* fits, with less on the device */
-  hr_change faster;  /* with less seconds and more on the device; may not fit (planned.fits) */
+  hr_rung cheaper; /* fits, with less on the device */
+  hr_rung faster;  /* with less seconds and more on the device; may not fit (planned.fits) */
 } hr_ladder;
 
-/* `here` is what the recipe's own plan comes to. */
-hr_status hr__ladder(const hr_recipe *recipe, const hr_planned *here, hr_plan_changed plan, void *user, hr_ladder *out,
-                     hr_error *err);
+/* `here` is what the recipe's own plan comes to. Texts are the arena's. */
+hr_status hr__ladder(const hr_recipe *recipe, const hr_planned *here, hr_plan_changed plan, void *user, hr_arena *arena,
+                     hr_ladder *out, hr_error *err);
 
 #endif

@@ -8,19 +8,34 @@
 #include "plan/owners.h"
 #include "plan/report.h"
 
+static json_t *settings_json(json_t *set, const hr_planned *planned, bool changes_results) {
+  const uint64_t *peaks = planned->peak_bytes;
+  return json_pack("{s:o, s:I, s:I, s:I, s:f, s:b, s:b}", "set", set, "peak_bytes", (json_int_t)peaks[HR_TIER_DEVICE],
+                   "host_bytes", (json_int_t)peaks[HR_TIER_HOST], "disk_bytes", (json_int_t)peaks[HR_TIER_DISK],
+                   "step_seconds", planned->step_seconds, "fits", (int)planned->fits, "changes_results",
+                   (int)changes_results);
+}
+
 static json_t *change_json(const hr_change *change) {
   json_t *list = json_array();
   int failed = list == NULL;
   for (int i = 0; i < change->n_overrides && !failed; i++)
     failed = json_array_append_new(list, json_string(change->override[i]));
-  if (failed) {
-    json_decref(list);
-    return NULL;
-  }
-  const uint64_t *peaks = change->planned.peak_bytes;
-  return json_pack("{s:o, s:I, s:I, s:I, s:f, s:b}", "set", list, "peak_bytes", (json_int_t)peaks[HR_TIER_DEVICE],
-                   "host_bytes", (json_int_t)peaks[HR_TIER_HOST], "disk_bytes", (json_int_t)peaks[HR_TIER_DISK],
-                   "step_seconds", change->planned.step_seconds, "changes_results", (int)change->changes_results);
+  if (!failed) return settings_json(list, &change->planned, change->changes_results);
+  json_decref(list);
+  return NULL;
+}
+
+/* null where there is no such rung. */
+static json_t *rung_json(const hr_rung *rung) {
+  if (rung->n_overrides == 0) return json_null();
+  json_t *list = json_array();
+  int failed = list == NULL;
+  for (size_t i = 0; i < rung->n_overrides && !failed; i++)
+    failed = json_array_append_new(list, hr__json_string(rung->overrides[i]));
+  if (!failed) return settings_json(list, &rung->planned, rung->changes_results);
+  json_decref(list);
+  return NULL;
 }
 
 static json_t *technique_json(const hr_technique *technique) {
@@ -120,12 +135,16 @@ static json_t *owners_json(const hr_job *job) {
 
 /* {"cheaper", "faster"}, each null where there is none; null for a plan that does not fit: its changes say more. */
 static json_t *ladder_json(const hr_job *job) {
+  hr_arena arena;
   hr_ladder ladder;
   hr_error err; /* can only be lack of memory */
   if (!job->verdict.fits) return json_null();
-  if (hr__job_ladder(job, &ladder, &err) != HR_OK) return NULL;
-  return json_pack("{s:o, s:o}", "cheaper", ladder.has_cheaper ? change_json(&ladder.cheaper) : json_null(), "faster",
-                   ladder.has_faster ? change_json(&ladder.faster) : json_null());
+  hr__arena_init(&arena);
+  json_t *object = NULL;
+  if (hr__job_ladder(job, &arena, &ladder, &err) == HR_OK)
+    object = json_pack("{s:o, s:o}", "cheaper", rung_json(&ladder.cheaper), "faster", rung_json(&ladder.faster));
+  hr__arena_fini(&arena);
+  return object;
 }
 
 /* What this command adds to the report of the plan. */
