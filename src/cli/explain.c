@@ -73,12 +73,21 @@ static const char *signed_seconds(double seconds, char out[HR_SIZE_TEXT]) {
   return out;
 }
 
+/* Not so where a setting is `auto` and was not needed. */
+static bool technique_tells(const hr_technique *technique) {
+  return !technique->known || technique->saves_bytes != 0 || technique->costs_seconds != 0;
+}
+
 void hr__table_techniques(const hr_cli *cli, const hr_technique *techniques, int count, FILE *to) {
-  if (count == 0) return;
+  int shown = 0;
+  for (int i = 0; i < count; i++)
+    shown += technique_tells(&techniques[i]);
+  if (shown == 0) return;
   hr_style style = hr__cli_style(cli, to);
   fprintf(to, "\n%s  %-28s %12s %14s%s\n", style.bold, "against the same without", "saves", "costs a step", style.end);
   for (int i = 0; i < count; i++) {
     const hr_technique *t = &techniques[i];
+    if (!technique_tells(t)) continue;
     char saves[HR_SIZE_TEXT], costs[HR_SIZE_TEXT];
     if (t->known)
       fprintf(to, "  %-28s %12s %14s\n", t->name, hr__difference_text(t->saves_bytes, saves),

@@ -30,10 +30,14 @@ static bool wants_rates(hr_job *job) {
   return here && !job->rates.measured && hr__rates_path(&job->facts, &job->arena) != NULL;
 }
 
-hr_status hr__cli_job_open(const hr_job_source *source, hr_job **out, hr_error *err) {
-  HR_TRY(hr__job_open(source, out, err));
+static hr_status job_open(const hr_cli *cli, const hr_job_source *source, hr_job **out, hr_error *err) {
+  return hr__cli_flag(cli, "auto") ? hr__job_open_all(source, out, err) : hr__job_open(source, out, err);
+}
+
+hr_status hr__cli_job_open(const hr_cli *cli, const hr_job_source *source, hr_job **out, hr_error *err) {
+  HR_TRY(job_open(cli, source, out, err));
   if (!wants_rates(*out) || !measure_apart()) return HR_OK;
   hr__job_close(*out);
   *out = NULL;
-  return hr__job_open(source, out, err);
+  return job_open(cli, source, out, err);
 }

@@ -113,7 +113,7 @@ static hr_status plan_run(hr_cli *cli, hr_error *err) {
   if (hr__cli_value(cli, "compare")) return hr__compare(cli, err);
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
-  HR_TRY(hr__cli_job_open(&source, &job, err));
+  HR_TRY(hr__cli_job_open(cli, &source, &job, err));
   hr_status status = job_show(cli, job, &source, err);
   hr__job_close(job);
   return status;
@@ -124,6 +124,7 @@ static const hr_cli_option options[] = {
     {"gpu-memory", "SIZE", "instead of memory.budget, on whatever device: 24GiB"},
     {"margin", "SIZE", "instead of memory.margin"},
     {"target-effective-batch", "N", "instead of training.effective_batch"},
+    {"auto", NULL, "opens all settings that the recipe does not write, for the fastest that fit"},
     {"compare", "OTHER", "side by side with another recipe, or with KEY=VALUE[,KEY=VALUE] set"},
     {"sweep", "KEY=V1,V2,..", "one line per value of a setting, or of gpu, gpu-memory, seq, batch"},
 };
@@ -135,6 +136,7 @@ const hr_cli_command hr_cli_plan = {
     .details = "RECIPE is a recipe file or a folder with config.json; weights and a GPU are not needed.\n"
                "Exit code 3: does not fit; the output says why, and what is cheapest to change.",
     .examples = "plan recipes/llama-3.2-1b.yaml --gpu 4090\n"
+                "plan recipes/demo.yaml --gpu-memory 120MiB --auto\n"
                 "plan recipes/demo.yaml --compare memory.checkpoint=every-layer\n"
                 "plan recipes/llama-3.2-1b.yaml --gpu H100 --sweep data.sequence_length=1024,4096,16384",
     .options = options,

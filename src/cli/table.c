@@ -111,7 +111,7 @@ static const char *word_of(const hr_recipe *recipe, const char *path) {
   return hr__recipe_tree(recipe, path) ? "by block" : hr__recipe_text(recipe, path);
 }
 
-/* Memory settings that are not at their plain value, and checkpointing in any case. */
+/* Memory settings that are not at their plain value, and checkpointing in any case. Of `auto` the choices tell. */
 static void memory_print(const hr_recipe *recipe, FILE *to) {
   static const struct {
     const char *path, *label, *plain;
@@ -125,7 +125,7 @@ static void memory_print(const hr_recipe *recipe, FILE *to) {
   int column = fprintf(to, "  %-*s", LABEL, "memory"), items = 0;
   for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
     const char *word = word_of(recipe, settings[i].path);
-    if (!word || strcmp(word, settings[i].plain) == 0) continue;
+    if (!word || strcmp(word, settings[i].plain) == 0 || (i > 0 && strcmp(word, "auto") == 0)) continue;
     int width = (int)(strlen(settings[i].label) + strlen(word)) + 3;
     if (items++ > 0) column += fprintf(to, ",");
     if (column + width > COLUMNS) {
@@ -178,6 +178,36 @@ static void choices_print(const hr_chosen *chosen, FILE *to) {
               hr__size_text(choices->offload[k].resident_bytes, text), hr_tier_name(choices->offload[k].tier));
 }
 
+/* Items of a list, within the columns; *column 0: nothing printed yet. */
+static void item_print(const char *label, const char *item, int *column, FILE *to) {
+  bool first = *column == 0;
+  if (!first) *column += fprintf(to, ",");
+  if (first || *column + 1 + (int)strlen(item) > COLUMNS) {
+    if (!first) fputc('\n', to);
+    *column = fprintf(to, "  %-*s%s", LABEL, first ? label : "", item);
+  } else {
+    *column += fprintf(to, " %s", item);
+  }
+}
+
+/* What was open and is now closed: all that was opened by hand, and of the rest what is not as it was. */
+static void search_print(const hr_search *search, FILE *to) {
+  if (search->n_knobs == 0) return;
+  int column = 0;
+  for (int changes = 0; changes < 2; changes++) {
+    column = 0;
+    for (size_t k = 0; k < search->n_knobs; k++) {
+      const char *text = search->chosen.overrides[k], *value = strchr(text, '=') + 1;
+      bool moved = strcmp(value, search->knobs[k].choices[0]) != 0;
+      if ((search->knobs[k].by_hand || moved) && search->chosen.changes[k] == changes)
+        item_print(changes ? "new result" : "chosen", text, &column, to);
+    }
+    if (column > 0) fputc('\n', to);
+  }
+  fprintf(to, "  %-*sof %zu settings: %zu planned, %zu ruled out, %zu contradict themselves\n", LABEL, "",
+          search->n_settings, search->n_planned, search->n_pruned, search->n_refused);
+}
+
 static void settings_print(const hr_job *job, FILE *to) {
   char name[256];
   fprintf(to, "  %-*s%s\n  %-*s", LABEL, "recipe", name_text(job, name), LABEL, "model");
@@ -190,6 +220,7 @@ static void settings_print(const hr_job *job, FILE *to) {
   optimizer_print(job->recipe, to);
   memory_print(job->recipe, to);
   choices_print(&job->chosen, to);
+  search_print(&job->search, to);
   fprintf(to, "  %-*s%s\n", LABEL, "device", job->facts.name);
   if (job->facts.absent) absent_print(&job->facts, LABEL + 2, to);
 }

@@ -103,7 +103,7 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, hr_error *err) {
 static hr_status train_run(hr_cli *cli, hr_error *err) {
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
-  HR_TRY(hr__cli_job_open(&source, &job, err));
+  HR_TRY(hr__cli_job_open(cli, &source, &job, err));
   hr_status status = hr__fit_check(cli, job, &source, err);
   if (status == HR_OK) status = job_train(cli, job, err);
   hr__job_close(job);
@@ -111,6 +111,7 @@ static hr_status train_run(hr_cli *cli, hr_error *err) {
 }
 
 static const hr_cli_option options[] = {
+    {"auto", NULL, "opens all settings that the recipe does not write, for the fastest that fit"},
     {"out", "DIR", "folder of the run (default: out/ and the recipe's name)"},
     {"steps", "N", "instead of training.steps"},
     {"resume", NULL, "go on from the newest good checkpoint, or start fresh where there is none"},

@@ -145,15 +145,41 @@ static hr_status rung_set(const hr_change *change, hr_arena *arena, hr_rung *out
   return HR_OK;
 }
 
-hr_status hr__ladder(const hr_recipe *recipe, const hr_planned *here, hr_plan_changed plan, void *user, hr_arena *arena,
-                     hr_ladder *out, hr_error *err) {
+/* A setting of the frontier: what it has otherwise than the chosen one. */
+static hr_status rung_found(const hr_search *search, size_t at, hr_arena *arena, hr_rung *out, hr_error *err) {
+  const hr_found *found = &search->frontier[at];
+  const char **overrides = hr__arena_array(arena, found->n_overrides + 1, sizeof *overrides);
+  if (!overrides) return hr__nomem(err);
+  *out = (hr_rung){.overrides = overrides, .changes_results = found->changes_results};
+  for (size_t i = 0; i < found->n_overrides; i++)
+    if (strcmp(found->overrides[i], search->chosen.overrides[i]) != 0)
+      overrides[out->n_overrides++] = hr__arena_text(arena, found->overrides[i]);
+  for (size_t i = 0; i < out->n_overrides; i++)
+    if (!overrides[i]) return hr__nomem(err);
+  out->planned = (hr_planned){.step_seconds = found->step_seconds, .fits = found->fits};
+  memcpy(out->planned.peak_bytes, found->peak_bytes, sizeof out->planned.peak_bytes);
+  return HR_OK;
+}
+
+static hr_status frontier_climb(const hr_search *search, hr_arena *arena, hr_ladder *out, hr_error *err) {
+  if (search->n_frontier == 0) return HR_OK;
+  if (search->at > 0) HR_TRY(rung_found(search, search->at - 1, arena, &out->faster, err));
+  for (size_t i = search->at + 1; i < search->n_frontier; i++)
+    if (search->frontier[i].fits) return rung_found(search, i, arena, &out->cheaper, err);
+  return HR_OK;
+}
+
+hr_status hr__ladder(const hr_recipe *recipe, const hr_search *search, const hr_planned *here, hr_plan_changed plan,
+                     void *user, hr_arena *arena, hr_ladder *out, hr_error *err) {
   *out = (hr_ladder){0};
+  HR_TRY(frontier_climb(search, arena, out, err));
+  if (out->cheaper.n_overrides > 0 && out->faster.n_overrides > 0) return HR_OK;
   neighbours n = {0};
   checkpoint_add(recipe, &n);
   HR_TRY(batch_add(recipe, &n, err));
   update_add(recipe, &n);
   offload_add(recipe, &n);
   HR_TRY(neighbours_plan(&n, plan, user, err));
-  HR_TRY(rung_set(cheaper_find(&n, here), arena, &out->cheaper, err));
-  return rung_set(faster_find(&n, here), arena, &out->faster, err);
+  if (out->cheaper.n_overrides == 0) HR_TRY(rung_set(cheaper_find(&n, here), arena, &out->cheaper, err));
+  return out->faster.n_overrides > 0 ? HR_OK : rung_set(faster_find(&n, here), arena, &out->faster, err);
 }

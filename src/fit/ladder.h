@@ -1,13 +1,15 @@
-/* ladder: the settings next to a recipe's own that give the same result: the next that needs less memory, and the next
- * that is faster.
+/* ladder: the settings next to a recipe's own: the next that needs less memory, and the next that is faster.
  *
- * Neighbours differ in one technique: what is recomputed, the micro-batch at a kept effective batch, when parameters
- * are updated, what is offloaded. Of those that no other neighbour beats in both memory and time, the nearest on either
- * side is a rung. Only computes: planning a changed recipe is the caller's function, called a few times.
+ * Where settings were open, the frontier of the search has them (fit/search.h). Otherwise, and where it ends, they are
+ * neighbours that give the same result. Neighbours differ in one technique: what is recomputed, the micro-batch at a
+ * kept effective batch, when parameters are updated, what is offloaded. Of those that no other neighbour beats in both
+ * memory and time, the nearest on either side is a rung. Only computes: planning a changed recipe is the caller's
+ * function, called a few times.
  */
 #ifndef HR_FIT_LADDER_H
 #define HR_FIT_LADDER_H
 
+#include "fit/search.h"
 #include "fit/suggest.h"
 
 typedef struct hr_rung {
@@ -22,8 +24,8 @@ typedef struct hr_ladder {
   hr_rung faster;  /* with less seconds and more on the device; may not fit (planned.fits) */
 } hr_ladder;
 
-/* `here` is what the recipe's own plan comes to. Texts are the arena's. */
-hr_status hr__ladder(const hr_recipe *recipe, const hr_planned *here, hr_plan_changed plan, void *user, hr_arena *arena,
-                     hr_ladder *out, hr_error *err);
+/* `recipe` is the closed one, `here` what its plan comes to. Texts are the arena's. */
+hr_status hr__ladder(const hr_recipe *recipe, const hr_search *search, const hr_planned *here, hr_plan_changed plan,
+                     void *user, hr_arena *arena, hr_ladder *out, hr_error *err);
 
 #endif

@@ -2,11 +2,22 @@
 #include "train/answer.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "dev/gpus.h"
 #include "format/json.h"
 #include "plan/owners.h"
 #include "plan/report.h"
+
+static json_t *texts_json(const char *const *texts, size_t count) {
+  json_t *list = json_array();
+  int failed = list == NULL;
+  for (size_t i = 0; i < count && !failed; i++)
+    failed = json_array_append_new(list, hr__json_string(texts[i]));
+  if (!failed) return list;
+  json_decref(list);
+  return NULL;
+}
 
 static json_t *settings_json(json_t *set, const hr_planned *planned, bool changes_results) {
   const uint64_t *peaks = planned->peak_bytes;
@@ -29,13 +40,7 @@ static json_t *change_json(const hr_change *change) {
 /* null where there is no such rung. */
 static json_t *rung_json(const hr_rung *rung) {
   if (rung->n_overrides == 0) return json_null();
-  json_t *list = json_array();
-  int failed = list == NULL;
-  for (size_t i = 0; i < rung->n_overrides && !failed; i++)
-    failed = json_array_append_new(list, hr__json_string(rung->overrides[i]));
-  if (!failed) return settings_json(list, &rung->planned, rung->changes_results);
-  json_decref(list);
-  return NULL;
+  return settings_json(texts_json(rung->overrides, rung->n_overrides), &rung->planned, rung->changes_results);
 }
 
 static json_t *technique_json(const hr_technique *technique) {
@@ -147,6 +152,38 @@ static json_t *ladder_json(const hr_job *job) {
   return object;
 }
 
+static json_t *knob_json(const hr_search *search, size_t k) {
+  const hr_knob *knob = &search->knobs[k];
+  return json_pack("{s:s, s:o, s:o, s:b, s:b}", "key", knob->path, "choices",
+                   texts_json(knob->choices, knob->n_choices), "chosen",
+                   hr__json_string(strchr(search->chosen.overrides[k], '=') + 1), "by_hand", (int)knob->by_hand,
+                   "changes_results", (int)search->chosen.changes[k]);
+}
+
+static json_t *found_json(const hr_found *found) {
+  hr_planned planned = {.step_seconds = found->step_seconds, .fits = found->fits};
+  memcpy(planned.peak_bytes, found->peak_bytes, sizeof planned.peak_bytes);
+  return settings_json(texts_json(found->overrides, found->n_overrides), &planned, found->changes_results);
+}
+
+/* What was open, what became of it, and the settings that nothing beats in both memory and time; null: nothing was. */
+static json_t *search_json(const hr_search *search) {
+  if (search->n_knobs == 0) return json_null();
+  json_t *open = json_array(), *frontier = json_array();
+  int failed = open == NULL || frontier == NULL;
+  for (size_t k = 0; k < search->n_knobs && !failed; k++)
+    failed = json_array_append_new(open, knob_json(search, k));
+  for (size_t i = 0; i < search->n_frontier && !failed; i++)
+    failed = json_array_append_new(frontier, found_json(&search->frontier[i]));
+  if (!failed)
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:o}", "open", open, "settings", (json_int_t)search->n_settings,
+                     "planned", (json_int_t)search->n_planned, "pruned", (json_int_t)search->n_pruned, "refused",
+                     (json_int_t)search->n_refused, "frontier", frontier);
+  json_decref(open);
+  json_decref(frontier);
+  return NULL;
+}
+
 /* What this command adds to the report of the plan. */
 static int answer_extend(json_t *answer, const hr_job *job) {
   json_t *device = json_object_get(answer, "device");
@@ -161,6 +198,7 @@ static int answer_extend(json_t *answer, const hr_job *job) {
   failed |= json_object_set_new(answer, "techniques", techniques_json(job));
   failed |= json_object_set_new(answer, "owners", owners_json(job));
   failed |= json_object_set_new(answer, "ladder", ladder_json(job));
+  failed |= json_object_set_new(answer, "search", search_json(&job->search));
   failed |= json_object_set_new(answer, "choices", choices_json(&job->chosen));
   return failed;
 }

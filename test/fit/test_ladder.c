@@ -24,6 +24,7 @@ typedef struct formula {
   uint64_t budget;
   double seconds_each; /* per micro-batch */
   bool refuse_batch, out_of_memory;
+  hr_search search; /* empty: nothing was open */
 } formula;
 
 static hr_status plan_formula(void *user, const char *const *overrides, size_t count, hr_planned *out, hr_error *err) {
@@ -58,7 +59,7 @@ static hr_status climb(formula *f, hr_arena *arena, hr_ladder *ladder) {
   own.out_of_memory = false;
   assert_int_equal(plan_formula(&own, NULL, 0, &here, &err), HR_OK);
   hr__arena_init(arena);
-  hr_status status = hr__ladder(recipe, &here, plan_formula, f, arena, ladder, &err);
+  hr_status status = hr__ladder(recipe, &f->search, &here, plan_formula, f, arena, ladder, &err);
   hr__recipe_destroy(recipe);
   return status;
 }
@@ -107,6 +108,39 @@ static void test_refused_neighbours_are_none(void **state) {
   hr__arena_fini(&arena);
 }
 
+/* What was open has a frontier: its rungs, where it has some, come before neighbours. */
+static void test_frontier(void **state) {
+  (void)state;
+  static const char *const texts[4][2] = {{"training.batch_size=12", "model.precision=bf16-true"},
+                                          {"training.batch_size=12", "model.precision=bf16-mixed"},
+                                          {"training.batch_size=6", "model.precision=bf16-mixed"},
+                                          {"training.batch_size=3", "model.precision=bf16-mixed"}};
+  hr_found frontier[4];
+  for (int i = 0; i < 4; i++)
+    frontier[i] = (hr_found){.overrides = texts[i],
+                             .n_overrides = 2,
+                             .changes_results = i == 0,
+                             .fits = i == 1 || i == 3, /* i == 2: less on the device, too much on the host */
+                             .peak_bytes = {(uint64_t)(9000 - 1000 * i)},
+                             .step_seconds = 1 + i};
+  formula f = {.budget = 8200, .seconds_each = 0.01};
+  f.search = (hr_search){.frontier = frontier, .n_frontier = 4, .at = 1, .chosen = frontier[1]};
+  hr_arena arena;
+  hr_ladder ladder;
+  assert_int_equal(climb(&f, &arena, &ladder), HR_OK);
+  assert_int_equal(ladder.cheaper.n_overrides, 1);
+  assert_string_equal(ladder.cheaper.overrides[0], "training.batch_size=3");
+  assert_int_equal(ladder.cheaper.planned.peak_bytes[HR_TIER_DEVICE], 6000);
+  assert_string_equal(ladder.faster.overrides[0], "model.precision=bf16-true");
+  assert_true(ladder.faster.changes_results && !ladder.faster.planned.fits);
+  hr__arena_fini(&arena);
+  f.search.n_frontier = 2; /* nothing behind the chosen one: a neighbour */
+  assert_int_equal(climb(&f, &arena, &ladder), HR_OK);
+  assert_string_equal(ladder.cheaper.overrides[0], "training.batch_size=8");
+  assert_string_equal(ladder.faster.overrides[0], "model.precision=bf16-true");
+  hr__arena_fini(&arena);
+}
+
 static void test_lack_of_memory_is_told(void **state) {
   (void)state;
   hr_arena arena;
@@ -118,9 +152,8 @@ static void test_lack_of_memory_is_told(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_nearest_on_both_sides),
-      cmocka_unit_test(test_price_decides),
-      cmocka_unit_test(test_refused_neighbours_are_none),
+      cmocka_unit_test(test_nearest_on_both_sides),       cmocka_unit_test(test_price_decides),
+      cmocka_unit_test(test_refused_neighbours_are_none), cmocka_unit_test(test_frontier),
       cmocka_unit_test(test_lack_of_memory_is_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
