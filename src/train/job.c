@@ -224,6 +224,14 @@ hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHN
                         count, err);
 }
 
+hr_status hr__job_ladder(const hr_job *job, hr_arena *arena, hr_ladder *out, hr_error *err) {
+  changing from = {&job->source, &job->facts};
+  hr_planned here = {.step_seconds = job->plan->step_seconds, .fits = job->verdict.fits};
+  for (int t = 0; t < HR_TIER_COUNT; t++)
+    here.peak_bytes[t] = job->plan->tiers[t].peak_bytes;
+  return hr__ladder(job->recipe, &job->search, &here, changed_plan, &from, arena, out, err);
+}
+
 hr_status hr__job_device(const hr_job *job, hr_device **out, hr_error *err) {
   if (job->facts.absent)
     return hr__recipe_fail(job->recipe, "memory.gpu", "remove memory.gpu to run on the GPU of this machine", err,
