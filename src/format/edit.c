@@ -123,8 +123,13 @@ static hr_status place_value(const hr_config *config, hr_edit *edit, hr_arena *a
     edit->begin = colon_end(config, node);
     before = " ";
   } else if (node->begin == node->end) {
-    /* An empty value lies behind its colon, or in a flow map where the colon would be. */
-    before = node->begin > 0 && config->text[node->begin - 1] == ':' ? " " : ": ";
+    /* An empty value goes behind its colon; in a flow map that may be missing too. */
+    size_t colon = node->begin;
+    while (colon > 0 && strchr(" \t\r\n", config->text[colon - 1]))
+      colon--;
+    bool has = colon > 0 && config->text[colon - 1] == ':';
+    edit->begin = edit->end = has ? colon : node->begin;
+    before = has ? " " : ": ";
   }
   edit->splice = hr__arena_format(arena, "%s%s", before, edit->now);
   return edit->splice ? HR_OK : hr__nomem(err);
@@ -201,7 +206,8 @@ static const char *flow_splice(const hr_config *config, hr_edit *edit, const hr_
   while (from > 0 && strchr(" \t\r\n", config->text[from - 1]))
     from--;
   int space = (int)(last->key_begin - from);
-  return hr__arena_format(arena, ",%.*s%s: %s", space, config->text + from, name, edit->now);
+  bool only = last == map->child && space == 0;
+  return hr__arena_format(arena, ",%.*s%s: %s", only ? 1 : space, only ? " " : config->text + from, name, edit->now);
 }
 
 /* Into a map by indentation: a line of its own behind the last key where that is one line, else before the first. */

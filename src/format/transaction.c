@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -17,12 +18,12 @@
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
 static hr_status real_path(const char *path, hr_arena *arena, const char **out, hr_error *err) {
-  char *real = realpath(path, NULL);
+  char buffer[PATH_MAX];
+  const char *real = realpath(path, buffer);
   if (!real && (errno == ENOENT || errno == ENOTDIR))
     return hr__fail(err, HR_BAD_INPUT, path, "check the path", "there is no such file");
   if (!real) return hr__fail_errno(err, path, "find", errno);
   *out = hr__arena_text(arena, real);
-  free(real);
   return *out ? HR_OK : hr__nomem(err);
 }
 
