@@ -69,6 +69,7 @@ case "${1:-}" in
     for name in $tests; do
       attempt "$name" "$folder/$name"
     done
+    HEADROOM_ATTENTION=own HEADROOM_OPS=attention,attention_bwd attempt own_attention "$folder/cuda_test_ops_cuda"
     exit "$failed"
     ;;
   check)
