@@ -85,6 +85,7 @@ case "${1:-}" in
     for name in cuda_test_perceptron cuda_test_streams_cuda; do
       attempt "$name" "$folder/$name"
     done
+    HEADROOM_ATTENTION=own HEADROOM_OPS=attention,attention_bwd attempt own_attention "$folder/cuda_test_ops_cuda"
     exit "$failed"
     ;;
   check)
