@@ -209,6 +209,7 @@ const hr_cli_command hr_cli_devices = {
     .usage = "[RECIPE]",
     .summary = "devices of this machine, their memory and their rates",
     .details = "With --measure and a recipe the device it names is measured, with every kind of its nodes.",
+    .examples = "devices --gpus\ndevices",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .max_arguments = 1,

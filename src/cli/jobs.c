@@ -58,10 +58,15 @@ static bool wants_rates(hr_job *job, hr_cli_rates wanted) {
   return lacks;
 }
 
-hr_status hr__cli_job_open(const hr_job_source *source, hr_cli_rates wanted, hr_job **out, hr_error *err) {
-  HR_TRY(hr__job_open(source, out, err));
-  if (!wants_rates(*out, wanted) || !measure_apart(source, &(*out)->arena)) return HR_OK;
+static hr_status job_open(const hr_cli *cli, const hr_job_source *source, hr_job **out, hr_error *err) {
+  return hr__cli_flag(cli, "auto") ? hr__job_open_all(source, out, err) : hr__job_open(source, out, err);
+}
+
+hr_status hr__cli_job_open(const hr_cli *cli, const hr_job_source *source, hr_cli_rates wanted, hr_job **out,
+                           hr_error *err) {
+  HR_TRY(job_open(cli, source, out, err));
+  if (!wants_rates(*out, wanted) || !measure_apart(&(*out)->source, &(*out)->arena)) return HR_OK;
   hr__job_close(*out);
   *out = NULL;
-  return hr__job_open(source, out, err);
+  return job_open(cli, source, out, err);
 }

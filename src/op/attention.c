@@ -329,8 +329,8 @@ static const hr_sample attention_samples[] = {
     FORWARD(NARROW_WINDOW, 41, ROWS(3, 40, 32), ROWS(3, 40, 16), ROWS(3, 40, 16), LENGTHS(3)),
     FORWARD(WINDOW, 0, ROWS(1, 390, 12)),
     FORWARD(BOTH_WAYS, 0, ROWS(2, 7, 32), ROWS(2, 7, 16), ROWS(2, 7, 16)),
-    FORWARD(BOTH_WAYS, 71, ROWS(3, 70, 64), NONE, NONE, LENGTHS(3)),
-    FORWARD(BOTH_WAYS_LONG, 331, ROWS(2, 330, 12), NONE, NONE, LENGTHS(2)),
+    FORWARD(BOTH_WAYS, 41, ROWS(3, 40, 64), NONE, NONE, LENGTHS(3)),
+    FORWARD(BOTH_WAYS_LONG, 0, ROWS(1, 270, 12)),
 };
 static const hr_sample attention_bwd_samples[] = {
     BACKWARD(CAUSAL, 0, ROWS(2, 7, 32), ROWS(2, 7, 32), ROWS(2, 7, 16), ROWS(2, 7, 16), ROWS(2, 7, 32), ROWS(2, 4, 7)),
@@ -347,9 +347,8 @@ static const hr_sample attention_bwd_samples[] = {
     BACKWARD(WINDOW, 0, ROWS(1, 390, 4), ROWS(1, 390, 12), NONE, NONE, ROWS(1, 390, 4), ROWS(1, 1, 390)),
     BACKWARD(BOTH_WAYS, 0, ROWS(2, 7, 32), ROWS(2, 7, 32), ROWS(2, 7, 16), ROWS(2, 7, 16), ROWS(2, 7, 32),
              ROWS(2, 4, 7)),
-    BACKWARD(BOTH_WAYS, 71, ROWS(3, 70, 32), ROWS(3, 70, 64), NONE, NONE, ROWS(3, 70, 32), ROWS(3, 4, 70), LENGTHS(3)),
-    BACKWARD(BOTH_WAYS_LONG, 331, ROWS(2, 330, 4), ROWS(2, 330, 12), NONE, NONE, ROWS(2, 330, 4), ROWS(2, 1, 330),
-             LENGTHS(2)),
+    BACKWARD(BOTH_WAYS, 41, ROWS(3, 40, 32), ROWS(3, 40, 64), NONE, NONE, ROWS(3, 40, 32), ROWS(3, 4, 40), LENGTHS(3)),
+    BACKWARD(BOTH_WAYS_LONG, 0, ROWS(1, 270, 4), ROWS(1, 270, 12), NONE, NONE, ROWS(1, 270, 4), ROWS(1, 1, 270)),
 };
 
 const hr_op hr_op_attention = {

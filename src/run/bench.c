@@ -205,12 +205,6 @@ static hr_status replays_time(hr_device *device, hr_recording *recording, int re
   return HR_OK;
 }
 
-/* What is bound by arithmetic takes longer inside a step than over and over by itself: caches hold what other nodes
- * left, and a step lasts longer than a measurement, so that the card is warmer. Two sessions on an H200
- * (docs/performance.md): without this factor predictions were 6 and 10 % below the step, with it seven settings lay
- * between -1 and +6 %. */
-static const double step_factor = 1.0;
-
 /* A part of a sequence of replays. */
 typedef struct stretch {
   hr_recording *recording;
@@ -308,7 +302,7 @@ static hr_status recorded_time(hr_bench_ring *ring, const hr_launch *launches, s
   hr_status status = ring->clock ? clocked_time(ring, recording, replays, seconds, &slower, err)
                                  : plain_time(ring, recording, replays, seconds, err);
   device->functions->recording_destroy(device, recording);
-  if (status == HR_OK) *seconds *= (follows_clocks && ring->clock ? slower * step_factor : 1) / (double)count;
+  if (status == HR_OK) *seconds *= (follows_clocks && ring->clock ? slower : 1) / (double)count;
   return status;
 }
 
@@ -506,13 +500,16 @@ bool hr__bench_bytes(const hr_device *device, const hr_op *op, const hr_op_view 
   return !op->workspace || hr__add_size(*bytes, op->workspace(view, device->facts.kind, threads), bytes);
 }
 
-/* Where time goes into arithmetic: below so many operations on a byte a GPU waits for its memory. */
+/* Where time goes into 16-bit arithmetic, which takes a card to its power limit: below so many operations on a byte a
+ * GPU waits for its memory, and f32 leaves the clocks as they are (an H200's f32 step was 14 % below a prediction that
+ * had them follow). */
 static bool node_follows_clocks(const hr_device *device, const hr_op *op, const hr_op_view *view) {
   static const double flops_per_byte = 100;
   size_t bytes;
   hr_cost cost = {0};
   op->cost(view, &cost);
-  return hr__bench_bytes(device, op, view, 1, &bytes) && cost.flops > flops_per_byte * (double)bytes;
+  bool narrow = cost.narrow || (cost.n_products > 0 && cost.products[0].dtype != HR_F32);
+  return narrow && hr__bench_bytes(device, op, view, 1, &bytes) && cost.flops > flops_per_byte * (double)bytes;
 }
 
 /* Binds all positions before the first call: then calls follow each other as in a step, with the threads awake. Where

@@ -230,7 +230,7 @@ with Folder() as folder:
         'sequence_length: 16', 'sequence_length: 256'))
     peak = run('plan', recipe, '--json').expect(0).json()['device']['peak_bytes']
     small = f'memory.budget={int(peak * 0.7)}'
-    run('plan', recipe, '--set', small).expect(3, 'does not fit', 'largest owners', '--set training.batch_size=')
+    run('plan', recipe, '--set', small).expect(3, 'does not fit', 'largest tensors', '--set training.batch_size=')
     answer = run('plan', recipe, '--set', small, '--json').expect(3).json()
     check(answer.get('fits') is False, 'fits is false')
     check(len(answer.get('largest_buffers', [])) == 3, 'three owners')
@@ -256,7 +256,7 @@ with Folder() as folder:
     out = os.path.join(folder.path, 'out')
     for tier in ['host', 'disk']:
         small = ['--set', f'memory.offload.optimizer={tier}', '--set', f'memory.{tier}_budget=1KiB']
-        run('plan', recipe, *small).expect(3, f'does not fit the {tier}', f'on the {tier}', 'largest owners',
+        run('plan', recipe, *small).expect(3, f'does not fit the {tier}', f'optimizer on {tier}', 'largest tensors',
                                            'what would fit', 'memory.offload.optimizer=')
         run('train', recipe, '--out', out, *small).expect(3, f'on the {tier}', f'memory.{tier}_budget')
         run('profile', recipe, *small).expect(3, f'memory.{tier}_budget')

@@ -37,6 +37,16 @@
 static const hr_attention_args heads64 = {.heads = 8, .kv_heads = 2, .head_dim = 64, .scale = 0.125f};
 static const hr_attention_args heads128 = {.heads = 2, .kv_heads = 1, .head_dim = 128, .scale = 0.088f};
 static const hr_attention_args heads80 = {.heads = 3, .kv_heads = 3, .head_dim = 80, .scale = 0.1f};
+static const hr_attention_args window32 = {.heads = 2, .kv_heads = 1, .head_dim = 32, .scale = 0.2f, .window = 100};
+static const hr_attention_args window64 = {.heads = 2, .kv_heads = 1, .head_dim = 64, .scale = 0.125f, .window = 33};
+static const hr_attention_args window128 = {.heads = 2, .kv_heads = 1, .head_dim = 128, .scale = 0.088f, .window = 64};
+static const hr_attention_args both32 = {
+    .heads = 2, .kv_heads = 1, .head_dim = 32, .scale = 0.2f, .bidirectional = true};
+static const hr_attention_args both64 = {
+    .heads = 4, .kv_heads = 4, .head_dim = 64, .scale = 0.125f, .bidirectional = true};
+static const hr_attention_args both128 = {
+    .heads = 2, .kv_heads = 1, .head_dim = 128, .scale = 0.088f, .bidirectional = true};
+static const hr_attention_args window200 = {.heads = 1, .kv_heads = 1, .head_dim = 200, .scale = 0.07f, .window = 20};
 static const hr_rope_args rope64 = {.head_dim = 64, .heads = 10},
                           rope64_back = {.head_dim = 64, .inverse = true, .heads = 10};
 static const hr_rmsnorm_args eps = {1e-5f};
@@ -113,6 +123,55 @@ static const large_sample samples[] = {
      {.n_in = 7, .in = {F(2, 130, 256), F(2, 130, 512), {0}, {0}, F(2, 130, 256), F(2, 2, 130)}, .args = &heads128}},
     {"attention_bwd",
      {.n_in = 7, .in = {F(1, 100, 240), F(1, 100, 720), {0}, {0}, F(1, 100, 240), F(1, 3, 100)}, .args = &heads80}},
+    {"attention", {.n_in = 4, .in = {F(2, 390, 128)}, .args = &window32}},
+    {"attention", {.n_in = 4, .in = {F(1, 384, 256)}, .args = &window64}},
+    {"attention", {.n_in = 4, .in = {F(4, 260, 256), {0}, {0}, I(4)}, .args = &window64, .index_below = 261}},
+    {"attention", {.n_in = 4, .in = {F(3, 200, 512), {0}, {0}, I(3)}, .args = &window128, .index_below = 201}},
+    {"attention", {.n_in = 4, .in = {F(4, 150, 600), {0}, {0}, I(4)}, .args = &window200, .index_below = 151}},
+    {"attention", {.n_in = 4, .in = {F(4, 190, 768), {0}, {0}, I(4)}, .args = &heads64, .index_below = 191}},
+    {"attention", {.n_in = 4, .in = {F(4, 150, 128), {0}, {0}, I(4)}, .args = &both32, .index_below = 151}},
+    {"attention", {.n_in = 4, .in = {F(2, 128, 768)}, .args = &both64}},
+    {"attention",
+     {.n_in = 4, .in = {F(5, 200, 256), F(5, 200, 256), F(5, 200, 256), I(5)}, .args = &both64, .index_below = 201}},
+    {"attention", {.n_in = 4, .in = {F(2, 130, 512)}, .args = &both128}},
+    {"attention_bwd",
+     {.n_in = 7, .in = {F(2, 390, 64), F(2, 390, 128), {0}, {0}, F(2, 390, 64), F(2, 2, 390)}, .args = &window32}},
+    {"attention_bwd",
+     {.n_in = 7, .in = {F(1, 384, 128), F(1, 384, 256), {0}, {0}, F(1, 384, 128), F(1, 2, 384)}, .args = &window64}},
+    {"attention_bwd",
+     {.n_in = 7,
+      .in = {F(4, 260, 128), F(4, 260, 256), {0}, {0}, F(4, 260, 128), F(4, 2, 260), I(4)},
+      .args = &window64,
+      .index_below = 261}},
+    {"attention_bwd",
+     {.n_in = 7,
+      .in = {F(3, 200, 256), F(3, 200, 512), {0}, {0}, F(3, 200, 256), F(3, 2, 200), I(3)},
+      .args = &window128,
+      .index_below = 201}},
+    {"attention_bwd",
+     {.n_in = 7,
+      .in = {F(4, 150, 200), F(4, 150, 600), {0}, {0}, F(4, 150, 200), F(4, 1, 150), I(4)},
+      .args = &window200,
+      .index_below = 151}},
+    {"attention_bwd",
+     {.n_in = 7,
+      .in = {F(4, 190, 512), F(4, 190, 768), {0}, {0}, F(4, 190, 512), F(4, 8, 190), I(4)},
+      .args = &heads64,
+      .index_below = 191}},
+    {"attention_bwd",
+     {.n_in = 7,
+      .in = {F(4, 150, 64), F(4, 150, 128), {0}, {0}, F(4, 150, 64), F(4, 2, 150), I(4)},
+      .args = &both32,
+      .index_below = 151}},
+    {"attention_bwd",
+     {.n_in = 7, .in = {F(2, 128, 256), F(2, 128, 768), {0}, {0}, F(2, 128, 256), F(2, 4, 128)}, .args = &both64}},
+    {"attention_bwd",
+     {.n_in = 7,
+      .in = {F(5, 200, 256), F(5, 200, 256), F(5, 200, 256), F(5, 200, 256), F(5, 200, 256), F(5, 4, 200), I(5)},
+      .args = &both64,
+      .index_below = 201}},
+    {"attention_bwd",
+     {.n_in = 7, .in = {F(2, 130, 256), F(2, 130, 512), {0}, {0}, F(2, 130, 256), F(2, 2, 130)}, .args = &both128}},
     {"head_loss",
      {.n_in = 5, .in = {F(300, 256), F(5000, 256), I(300), CONTROL}, .args = &auto_chunks, .index_below = 5000}},
     {"head_loss",

@@ -349,21 +349,25 @@ static double dot(const double *a, const double *b, int64_t n) {
   return sum;
 }
 
-/* Whether position t sees s, in a sequence of which `end` positions are there. */
-static bool attention_sees(const hr_attention_args *a, double end, int64_t t, int64_t s) {
-  return (double)t < end && (double)s < end && (a->bidirectional || s <= t) && (a->window == 0 || s > t - a->window);
+/* Positions [first, end) that position t of a sequence sees. `lengths` may be NULL. */
+typedef struct seen_keys {
+  int64_t first, end;
+} seen_keys;
+static seen_keys attention_sees(const hr_attention_args *a, const double *lengths, int64_t batch, int64_t T,
+                                int64_t t) {
+  int64_t there = lengths && lengths[batch] < (double)T ? (int64_t)lengths[batch] : T;
+  seen_keys seen = {a->window > 0 && t >= a->window ? t - a->window + 1 : 0, a->bidirectional ? there : t + 1};
+  return t < there ? seen : (seen_keys){0, 0};
 }
 
-/* `lengths` may be NULL. */
 static void attention_head(const hr_attention_args *a, head_view v, const double *lengths, int64_t batch,
                            const double *q, const double *k, const double *value, double *y, double *lse) {
-  double end = lengths ? lengths[batch] : (double)v.T;
   for (int64_t t = 0; t < v.T; t++) {
     const double *row = q + v.q_first + t * v.q_step;
     double *to = y + v.y_first + t * v.y_step, total = 0.0;
+    seen_keys seen = attention_sees(a, lengths, batch, v.T, t);
     memset(to, 0, (size_t)v.D * sizeof *to);
-    for (int64_t s = 0; s < v.T; s++) {
-      if (!attention_sees(a, end, t, s)) continue;
+    for (int64_t s = seen.first; s < seen.end; s++) {
       double weight = exp((double)a->scale * dot(row, k + v.k_first + s * v.k_step, v.D));
       total += weight;
       for (int64_t d = 0; d < v.D; d++)
@@ -399,8 +403,8 @@ static void attention_bwd_reference(const reference_call *c) {
       for (int64_t t = 0; t < v.T; t++) {
         int64_t at = v.q_first + t * v.q_step, y_at = v.y_first + t * v.y_step;
         double pull = dot(dy + y_at, y + y_at, v.D);
-        for (int64_t s = 0; s < v.T; s++) {
-          if (!attention_sees(a, c->in[6] ? c->in[6][batch] : (double)v.T, t, s)) continue;
+        seen_keys seen = attention_sees(a, c->in[6], batch, v.T, t);
+        for (int64_t s = seen.first; s < seen.end; s++) {
           int64_t from = v.k_first + s * v.k_step, v_from = v.v_first + s * v.k_step;
           double p = exp(scale * dot(q + at, k + from, v.D) - lse[v.lse_first + t]);
           double ds = p * (dot(dy + y_at, value + v_from, v.D) - pull) * scale;

@@ -404,62 +404,6 @@ static void test_found_inf(void **state) {
   }
 }
 
-/* Copies between [rows, columns] and the columns of a packed [rows, all] from `first` on. */
-static void columns_move(void *packed, void *alone, size_t element, int64_t rows, int64_t all, int64_t first,
-                         int64_t columns, bool unpack) {
-  for (int64_t r = 0; r < rows; r++) {
-    char *in_packed = (char *)packed + (size_t)(r * all + first) * element;
-    char *in_alone = (char *)alone + (size_t)(r * columns) * element;
-    memcpy(unpack ? in_alone : in_packed, unpack ? in_packed : in_alone, (size_t)columns * element);
-  }
-}
-
-/* attention of q, k and v in one operand, and its gradient, have the bits of the form with three. The samples of both
- * forms have the same sizes; q is operand `q`. */
-static void packed_compare(const char *op, int alone_sample, int packed_sample, int q, uint32_t bf16) {
-  op_case alone, packed;
-  assert_true(case_create(&alone, hr__op_find(op), alone_sample, bf16));
-  assert_true(case_create(&packed, hr__op_find(op), packed_sample, bf16 & ~(3u << (q + 1))));
-  int64_t rows = hr_desc_rows(&alone.in[q]), all = hr_desc_columns(&packed.in[q]), first = 0;
-  for (int i = 0; i < alone.sample->n_in; i++) {
-    bool one_of_three = i >= q && i < q + 3;
-    if (alone.in[i].rank == 0) continue;
-    int64_t columns = hr_desc_columns(&alone.in[i]);
-    if (one_of_three)
-      columns_move(packed.value[q], alone.value[i], sizeof(double), rows, all, first, columns, false), first += columns;
-    else
-      memcpy(packed.value[i], alone.value[i], (size_t)hr_desc_count(&alone.in[i]) * sizeof(double));
-  }
-  assert_int_equal(first, all);
-  run_result three = case_run(&alone, (run_options){.threads = 2}),
-             one = case_run(&packed, (run_options){.threads = 2});
-  bool backward = q == 1;
-  first = 0;
-  for (int j = 0; j < alone.op->n_out; j++) {
-    int64_t columns = hr_desc_columns(&alone.out[j]);
-    size_t bytes = hr_desc_bytes(&alone.out[j]);
-    void *part = malloc(bytes);
-    assert_non_null(part);
-    if (backward)
-      columns_move(one.data[0], part, hr_dtype_bytes(alone.out[j].dtype), rows, all, first, columns, true);
-    else
-      memcpy(part, one.data[j], bytes);
-    assert_memory_equal(part, three.data[j], bytes);
-    free(part);
-    first += columns;
-  }
-  case_destroy(&alone);
-  case_destroy(&packed);
-}
-
-static void test_packed_attention_has_the_same_bits(void **state) {
-  (void)state;
-  packed_compare("attention", 0, 3, 0, 0);
-  packed_compare("attention", 2, 4, 0, 7);
-  packed_compare("attention_bwd", 0, 2, 1, 0);
-  packed_compare("attention_bwd", 1, 3, 1, 31);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_exp_is_close),
@@ -481,7 +425,6 @@ int main(void) {
       cmocka_unit_test(test_parts_of_a_parameter_give_the_same_bits),
       cmocka_unit_test(test_parts_begin_at_tiles),
       cmocka_unit_test(test_found_inf),
-      cmocka_unit_test(test_packed_attention_has_the_same_bits),
   };
   return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }
