@@ -189,7 +189,7 @@ static hr_status devices_run(hr_cli *cli, hr_error *err) {
 }
 
 static const hr_cli_option options[] = {
-    {"measure", NULL, "runs kernels to find the rates (about half a minute each) and keeps them"},
+    {"measure", NULL, "runs kernels to find the rates (half a minute each) and keeps them"},
     {"gpus", NULL, "the catalogue: GPUs that plan --gpu knows"},
     {"quick", NULL, NULL}, /* only a GPU's, roughly: what plan, train and profile start where nothing was measured */
 };
