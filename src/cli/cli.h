@@ -13,7 +13,7 @@
 
 typedef struct hr_cli_option {
   const char *name;     /* long name without dashes */
-  const char *argument; /* what help calls the value; NULL: a flag */
+  const char *argument; /* what help calls the value; NULL: a flag; ending in "...": all words up to the next option */
   const char *meaning;  /* NULL: not shown in help */
 } hr_cli_option;
 
@@ -48,9 +48,12 @@ struct hr_cli {
   const char *arguments[2];
   int n_arguments;
   const char *values[HR_CLI_OPTIONS]; /* by position in the command's options; "" for a flag that was given */
+  const char **listed;                /* words of the one option that takes several, each time it was given, in order */
+  size_t n_listed, cap_listed;
 };
 
-extern const hr_cli_command hr_cli_plan, hr_cli_train, hr_cli_profile, hr_cli_dump, hr_cli_devices, hr_cli_env;
+extern const hr_cli_command hr_cli_plan, hr_cli_train, hr_cli_profile, hr_cli_apply, hr_cli_dump, hr_cli_devices,
+    hr_cli_env;
 extern const hr_cli_command *const hr_cli_commands[]; /* ends with NULL */
 
 /* Fills `cli` from the arguments. HR_USAGE names the nearest thing that exists. */

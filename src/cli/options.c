@@ -113,6 +113,25 @@ static hr_status option_refuse(const struct option *known, size_t count, const c
   return hr__fail(err, HR_USAGE, NULL, nearest != NULL ? remedy : NULL, "unknown option '%s'", typed);
 }
 
+static hr_status listed_add(hr_cli *cli, const char *word, hr_error *err) {
+  if (hr__arena_grow(&cli->arena, (void **)&cli->listed, &cli->cap_listed, cli->n_listed, sizeof *cli->listed) != 0)
+    return hr__nomem(err);
+  cli->listed[cli->n_listed++] = word;
+  return HR_OK;
+}
+
+/* A value of the command's own option; one that takes several words gets all that follow, up to the next option. */
+static hr_status own_take(hr_cli *cli, int index, int argc, char **argv, hr_error *err) {
+  const char *argument = cli->command->options[index].argument;
+  cli->values[index] = optarg != NULL ? optarg : "";
+  size_t length = argument != NULL ? strlen(argument) : 0;
+  if (length < 3 || strcmp(argument + length - 3, "...") != 0) return HR_OK;
+  HR_TRY(listed_add(cli, optarg, err));
+  while (optind < argc && argv[optind][0] != '-')
+    HR_TRY(listed_add(cli, argv[optind++], err));
+  return HR_OK;
+}
+
 /* Takes options up to the first argument that is none (without a command) or all of them (with one). */
 static hr_status options_take(hr_cli *cli, int argc, char **argv, hr_error *err) {
   struct option known[GLOBAL_OPTIONS + HR_CLI_OPTIONS + 1] = {0};
@@ -138,7 +157,7 @@ static hr_status options_take(hr_cli *cli, int argc, char **argv, hr_error *err)
       return option_refuse(known, count, is_short ? letter : argv[optind - 1], code == ':', err);
     }
     if (code >= FIRST_OWN)
-      cli->values[code - FIRST_OWN] = optarg != NULL ? optarg : "";
+      HR_TRY(own_take(cli, code - FIRST_OWN, argc, argv, err));
     else
       HR_TRY(global_take(cli, code - FIRST_GLOBAL, optarg, err));
   }

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/checkpoint_flags.h"
 #include "cli/cli.h"
 #include "cli/fit.h"
 #include "cli/jobs.h"
@@ -99,6 +100,7 @@ static hr_status gpu_override(hr_cli *cli, hr_error *err) {
 hr_status hr__plan_overrides(hr_cli *cli, hr_error *err) {
   HR_TRY(gpu_override(cli, err));
   HR_TRY(size_override(cli, "gpu-memory", "memory.budget", err));
+  HR_TRY(hr__checkpoint_flags(cli, err));
   HR_TRY(size_override(cli, "margin", "memory.margin", err));
   int64_t samples;
   HR_TRY(hr__cli_int(cli, "target-effective-batch", 1, 0, &samples, err));
@@ -113,13 +115,14 @@ static hr_status plan_run(hr_cli *cli, hr_error *err) {
   if (hr__cli_value(cli, "compare")) return hr__compare(cli, err);
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
-  HR_TRY(hr__cli_job_open(cli, &source, &job, err));
+  HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &job, err));
   hr_status status = job_show(cli, job, &source, err);
   hr__job_close(job);
   return status;
 }
 
 static const hr_cli_option options[] = {
+    HR_CHECKPOINT_OPTIONS,
     {"gpu", "NAME", "for a GPU that need not be here (headroom devices --gpus)"},
     {"gpu-memory", "SIZE", "instead of memory.budget, on whatever device: 24GiB"},
     {"margin", "SIZE", "instead of memory.margin"},

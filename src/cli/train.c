@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/checkpoint_flags.h"
 #include "cli/cli.h"
 #include "cli/fit.h"
 #include "cli/jobs.h"
@@ -101,9 +102,10 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, hr_error *err) {
 }
 
 static hr_status train_run(hr_cli *cli, hr_error *err) {
+  HR_TRY(hr__checkpoint_flags(cli, err));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
-  HR_TRY(hr__cli_job_open(cli, &source, &job, err));
+  HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_DEVICE, &job, err));
   hr_status status = hr__fit_check(cli, job, &source, err);
   if (status == HR_OK) status = job_train(cli, job, err);
   hr__job_close(job);
@@ -111,6 +113,7 @@ static hr_status train_run(hr_cli *cli, hr_error *err) {
 }
 
 static const hr_cli_option options[] = {
+    HR_CHECKPOINT_OPTIONS,
     {"auto", NULL, "opens what the recipe leaves out, for the fastest settings that fit"},
     {"out", "DIR", "folder of the run (default: out/ and the recipe's name)"},
     {"steps", "N", "instead of training.steps"},

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "plan/memory.h"
+#include "train/masking.h"
 #include "train/settings.h"
 
 /* A GPU that is not here can still be planned for. */
@@ -129,6 +130,7 @@ static hr_status job_open(const hr_job_source *source, bool all, const hr_facts 
   hr_status status = source_copy(job, source, NULL, 0, err);
   if (status == HR_OK)
     status = hr__settings_load(source->path, source->overrides, source->n_overrides, &job->recipe, err);
+  if (status == HR_OK) status = hr__masking_check(job->recipe, err);
   if (status == HR_OK) status = job_stages(job, known, err);
   if (status != HR_OK) {
     hr__job_close(job);

@@ -65,7 +65,8 @@ with Folder() as folder:
     check(refused['entries'][0]['error']['exit_code'] == 5, f'{refused}')
     for bad in ['batch', '=1', 'batch=', '']:
         run('plan', recipe, '--sweep', bad).expect(2, '--sweep', 'gpu-memory=8GiB')
-    run('plan', recipe, '--sweep', 'compare=a').expect(2, 'no setting')
+    for word in ['compare', 'sweep', 'auto']:
+        run('plan', recipe, '--sweep', f'{word}=a').expect(2, 'no setting')
     run('plan', recipe, '--sweep', 'batch=1', '--compare', EIGHT).expect(2, 'two tables')
     # Values are anybody's text.
     check('\033' not in run('plan', recipe, '--sweep', 'batch=\033]0;x\007,2').out, 'control bytes of a value')
