@@ -272,7 +272,6 @@ const hr_cli_command hr_cli_apply = {
         "Comments, order and layout stay; FILE.backup is the file before. ${...} and values that an anchor shares are\n"
         "left alone and reported. A plan that does not fit is not written (exit code 3). Kinds of files: headroom,\n"
         "lightning (and Hydra), huggingface, torchtune, axolotl, llama-factory, deepspeed.",
-    .examples = "apply recipes/demo.yaml --set training.batch_size=2 --to recipes/demo.yaml --dry-run",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 0,
