@@ -71,6 +71,7 @@ const hr_cli_command hr_cli_dump = {
     .name = "dump",
     .usage = "RECIPE",
     .summary = "the graph or the layout after a stage",
+    .examples = "dump recipes/demo.yaml --after grad\ndump recipes/demo.yaml --after plan --json",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 1,

@@ -33,6 +33,8 @@ typedef struct hr_file_calls {
   long (*pread)(int fd, void *data, size_t bytes, int64_t offset);
   long (*pwrite)(int fd, const void *data, size_t bytes, int64_t offset);
   int (*allocate)(int fd, int64_t bytes); /* posix_fallocate from the start: an error number, 0 when done */
+  int (*fchmod)(int fd, unsigned mode);
+  int (*fchown)(int fd, unsigned owner, unsigned group);
 } hr_file_calls;
 extern hr_file_calls hr__file_calls; /* the system's calls unless a test replaces them */
 

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "format/doc.h"
 
 typedef struct parse {
   hr_arena *arena;
@@ -182,6 +181,7 @@ hr_status hr__json_parse(const char *name, const char *text, size_t bytes, hr_ar
   }
   conversion c = {.name = name, .arena = arena};
   if (status == HR_OK) status = convert(&c, root, 1, out, err);
+  if (status == HR_OK) hr__json_places(text, bytes, *out);
   hr__arena_fini(&work);
   return status;
 }

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "format/doc.h"
 
 /* Makes jansson allocate through hr__alloc; call before any other use of jansson (cheap to repeat, thread-safe). */
 void hr__json_init(void);
@@ -24,5 +25,8 @@ hr_status hr__json_text(const json_t *value, size_t flags, hr_arena *arena, char
 /* A JSON string of any text. Names of files need not be UTF-8, JSON has to be: text that is not is escaped (\xNN).
  * NULL: out of memory. */
 json_t *hr__json_string(const char *text);
+
+/* Fills in lines, columns and byte ranges of a tree made from `text`, which jansson has accepted. */
+void hr__json_places(const char *text, size_t bytes, hr_doc_node *root);
 
 #endif

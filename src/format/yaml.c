@@ -1,8 +1,9 @@
 /* YAML by libyaml's events, turned into the document tree of format/doc.h.
  *
  * What libyaml would accept and a recipe must not hold is refused here: repeated keys, anchors, aliases, tags, keys
- * that are not scalars, several documents, control characters. Positions: libyaml counts characters; `cursor` turns
- * them into bytes, lines and columns as editors count them (a line ends with LF, CR LF or CR only).
+ * that are not scalars, several documents, control characters. A document of others' (hr__yaml_parse_any) may have
+ * anchors, aliases and tags: they are kept in the tree. Positions: libyaml counts characters, format/cursor.h turns
+ * them into bytes, lines and columns.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,22 +11,22 @@
 #include <yaml.h>
 
 #include "base/sort.h"
+#include "format/cursor.h"
 #include "format/doc.h"
-
-/* A place in the source: `index` characters before it. */
-typedef struct cursor {
-  size_t index, byte;
-  int line, column; /* from 1 */
-} cursor;
 
 typedef struct level { /* a map or list that is being filled */
   hr_doc_node *node;
   hr_doc_node **tail; /* where its next child is linked */
   const char *key;    /* map: key read, value expected */
-  cursor key_at;
+  hr_cursor key_at;
   size_t count; /* children */
   bool flow;    /* written with brackets */
 } level;
+
+typedef struct named { /* an anchor */
+  const char *name;
+  hr_doc_node *node;
+} named;
 
 typedef struct reader {
   const char *name;
@@ -33,44 +34,31 @@ typedef struct reader {
   size_t bytes;
   size_t shift; /* bytes of the byte order mark */
   hr_arena *arena;
-  cursor at;
+  hr_cursor at;
   yaml_parser_t parser;
   level levels[HR_DOC_MAX_DEPTH];
   int depth; /* levels in use */
   size_t nodes;
   hr_doc_node *root;
+  bool any; /* anchors, aliases and tags are kept */
+  named anchors[HR_DOC_MAX_ANCHORS];
+  size_t n_anchors;
   hr_error *err;
 } reader;
 
-static bool continuation(const reader *r, size_t byte) {
-  return byte < r->bytes && ((unsigned char)r->text[byte] & 0xc0) == 0x80;
-}
-
-static void cursor_step(const reader *r, cursor *at) {
-  char c = r->text[at->byte++];
-  while (continuation(r, at->byte))
-    at->byte++;
-  at->index++;
-  bool breaks = c == '\n' || (c == '\r' && !(at->byte < r->bytes && r->text[at->byte] == '\n'));
-  at->line += breaks;
-  at->column = breaks ? 1 : at->column + 1;
-}
-
 /* Moves to a libyaml mark. Marks of events come nearly in order, so this is linear in all. */
-static cursor cursor_seek(reader *r, size_t index) {
-  if (index < r->at.index) r->at = (cursor){.line = 1, .column = 1};
-  while (r->at.index < index && r->at.byte < r->bytes)
-    cursor_step(r, &r->at);
+static hr_cursor cursor_seek(reader *r, size_t index) {
+  hr__cursor_to_index(&r->at, index);
   return r->at;
 }
 
-static void cursor_byte(reader *r, cursor *at, size_t byte) {
-  *at = (cursor){.line = 1, .column = 1};
-  while (at->byte < byte)
-    cursor_step(r, at);
+static hr_cursor cursor_byte(const reader *r, size_t byte) {
+  hr_cursor at = hr__cursor(r->text, r->bytes);
+  hr__cursor_to_byte(&at, byte);
+  return at;
 }
 
-__attribute__((format(printf, 4, 5))) static hr_status refuse(reader *r, cursor at, const char *remedy,
+__attribute__((format(printf, 4, 5))) static hr_status refuse(reader *r, hr_cursor at, const char *remedy,
                                                               const char *format, ...) {
   char place[HR_DOC_PLACE], message[384];
   snprintf(place, sizeof place, "%.200s:%d:%d", r->name, at.line, at.column);
@@ -83,17 +71,16 @@ __attribute__((format(printf, 4, 5))) static hr_status refuse(reader *r, cursor 
 
 /* Encoding and control characters, checked before libyaml so that the place is exact. */
 static hr_status text_check(reader *r) {
-  cursor at;
   size_t bad = hr__utf8_check(r->text, r->bytes);
   if (bad < r->bytes) {
-    cursor_byte(r, &at, bad);
-    return refuse(r, at, "save the file as UTF-8", "byte 0x%02x is not valid UTF-8", (unsigned char)r->text[bad]);
+    return refuse(r, cursor_byte(r, bad), "save the file as UTF-8", "byte 0x%02x is not valid UTF-8",
+                  (unsigned char)r->text[bad]);
   }
   for (size_t i = 0; i < r->bytes; i++) {
     unsigned char c = (unsigned char)r->text[i];
     if ((c >= 0x20 && c != 0x7f) || c == '\n' || c == '\r' || c == '\t') continue;
-    cursor_byte(r, &at, i);
-    return refuse(r, at, "remove it or write it as an escape in a quoted string", "control character 0x%02x", c);
+    return refuse(r, cursor_byte(r, i), "remove it or write it as an escape in a quoted string",
+                  "control character 0x%02x", c);
   }
   return HR_OK;
 }
@@ -101,9 +88,9 @@ static hr_status text_check(reader *r) {
 static hr_status parser_failed(reader *r) {
   yaml_parser_t *parser = &r->parser;
   if (parser->error == YAML_MEMORY_ERROR) return hr__nomem(r->err);
-  cursor at;
+  hr_cursor at;
   if (parser->error == YAML_READER_ERROR)
-    cursor_byte(r, &at, parser->problem_offset < r->bytes ? parser->problem_offset : r->bytes);
+    at = cursor_byte(r, parser->problem_offset);
   else
     at = cursor_seek(r, parser->problem_mark.index);
   const char *problem = parser->problem ? parser->problem : "not valid YAML";
@@ -130,7 +117,7 @@ static hr_status keys_check(reader *r, const level *map) {
     for (size_t i = 1; i < count && status == HR_OK; i++) {
       const hr_doc_node *first = keys[i - 1], *again = keys[i];
       if (strcmp(first->key, again->key) != 0) continue;
-      cursor at = {.line = again->key_line, .column = again->key_column};
+      hr_cursor at = {.line = again->key_line, .column = again->key_column};
       status = refuse(r, at, "keep one of them", "key \"%.100s\" is repeated (first at line %d)", again->key,
                       first->key_line);
     }
@@ -140,12 +127,12 @@ static hr_status keys_check(reader *r, const level *map) {
 }
 
 /* A new node, linked into its parent. */
-static hr_status node_add(reader *r, hr_doc_kind kind, cursor at, hr_doc_node **out) {
+static hr_status node_add(reader *r, hr_doc_kind kind, hr_cursor at, hr_doc_node **out) {
   if (++r->nodes > HR_DOC_MAX_NODES) return refuse(r, at, NULL, "more than %d values", HR_DOC_MAX_NODES);
   hr_doc_node *node = hr__arena_alloc(r->arena, sizeof *node);
   if (!node) return hr__nomem(r->err);
   *node = (hr_doc_node){.kind = kind, .line = at.line, .column = at.column, .begin = at.byte + r->shift};
-  node->end = node->begin;
+  node->end = node->key_begin = node->begin;
   node->key_line = node->line;
   node->key_column = node->column;
   if (r->depth) {
@@ -154,6 +141,7 @@ static hr_status node_add(reader *r, hr_doc_kind kind, cursor at, hr_doc_node **
       node->key = parent->key;
       node->key_line = parent->key_at.line;
       node->key_column = parent->key_at.column;
+      node->key_begin = parent->key_at.byte + r->shift;
       parent->key = NULL;
     }
     *parent->tail = node;
@@ -166,16 +154,59 @@ static hr_status node_add(reader *r, hr_doc_kind kind, cursor at, hr_doc_node **
   return HR_OK;
 }
 
+static hr_status text_copy(reader *r, const yaml_char_t *text, const char **out) {
+  *out = text ? hr__arena_text(r->arena, (const char *)text) : NULL;
+  return text && !*out ? hr__nomem(r->err) : HR_OK;
+}
+
+/* Anchor and tag of a new node. Of two anchors with one name aliases mean the later. */
+static hr_status properties_read(reader *r, hr_doc_node *node, const yaml_char_t *anchor, const yaml_char_t *tag,
+                                 hr_cursor at) {
+  HR_TRY(text_copy(r, anchor, &node->anchor));
+  HR_TRY(text_copy(r, tag, &node->tag));
+  if (!anchor) return HR_OK;
+  if (r->n_anchors == HR_DOC_MAX_ANCHORS) return refuse(r, at, NULL, "more than %d anchors", HR_DOC_MAX_ANCHORS);
+  r->anchors[r->n_anchors++] = (named){node->anchor, node};
+  return HR_OK;
+}
+
+static bool blank(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* An event's range begins with anchor and tag, in either order; the value follows behind blanks and comments. */
+static size_t properties_skip(const reader *r, size_t byte, size_t end) {
+  while (byte < end && (r->text[byte] == '&' || r->text[byte] == '!')) {
+    while (byte < end && !blank(r->text[byte]))
+      byte++;
+    for (bool comment = false; byte < end && (comment || blank(r->text[byte]) || r->text[byte] == '#'); byte++)
+      comment = r->text[byte] == '#' || (comment && r->text[byte] != '\n' && r->text[byte] != '\r');
+  }
+  return byte;
+}
+
+static hr_doc_style scalar_style(yaml_scalar_style_t style) {
+  return style == YAML_PLAIN_SCALAR_STYLE           ? HR_DOC_PLAIN
+         : style == YAML_SINGLE_QUOTED_SCALAR_STYLE ? HR_DOC_SINGLE
+         : style == YAML_DOUBLE_QUOTED_SCALAR_STYLE ? HR_DOC_DOUBLE
+                                                    : HR_DOC_BLOCK;
+}
+
+static bool key_expected(const reader *r) {
+  const level *parent = r->depth ? &r->levels[r->depth - 1] : NULL;
+  return parent && parent->node->kind == HR_DOC_MAP && !parent->key;
+}
+
 static hr_status scalar_read(reader *r, const yaml_event_t *event) {
   const char *value = (const char *)event->data.scalar.value;
   size_t length = event->data.scalar.length;
-  cursor at = cursor_seek(r, event->start_mark.index);
+  hr_cursor at = cursor_seek(r, event->start_mark.index);
   if (memchr(value, 0, length)) return refuse(r, at, NULL, "a string holds a NUL character");
   char *text = hr__arena_alloc(r->arena, length + 1);
   if (!text) return hr__nomem(r->err);
   memcpy(text, value, length);
-  level *parent = r->depth ? &r->levels[r->depth - 1] : NULL;
-  if (parent && parent->node->kind == HR_DOC_MAP && !parent->key) {
+  if (key_expected(r)) {
+    level *parent = &r->levels[r->depth - 1];
     parent->key = text;
     parent->key_at = at;
     return HR_OK;
@@ -184,19 +215,48 @@ static hr_status scalar_read(reader *r, const yaml_event_t *event) {
   HR_TRY(node_add(r, HR_DOC_SCALAR, at, &node));
   node->text = text;
   node->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+  node->style = scalar_style(event->data.scalar.style);
+  size_t end = cursor_seek(r, event->end_mark.index).byte;
+  node->end = end + r->shift;
+  const yaml_char_t *anchor = event->data.scalar.anchor, *tag = event->data.scalar.tag;
+  if (anchor || tag) node->begin = properties_skip(r, at.byte, end) + r->shift;
+  return properties_read(r, node, anchor, tag, at);
+}
+
+static hr_status alias_read(reader *r, const yaml_event_t *event) {
+  hr_cursor at = cursor_seek(r, event->start_mark.index);
+  if (key_expected(r)) return refuse(r, at, NULL, "a key must be a plain or quoted string");
+  const char *name = (const char *)event->data.alias.anchor;
+  hr_doc_node *target = NULL;
+  for (size_t i = r->n_anchors; i > 0 && !target; i--)
+    if (strcmp(r->anchors[i - 1].name, name) == 0) target = r->anchors[i - 1].node;
+  if (!target) return refuse(r, at, NULL, "no value with the anchor &%.100s stands before", name);
+  for (int i = 0; i < r->depth; i++)
+    if (r->levels[i].node == target) return refuse(r, at, NULL, "*%.100s stands inside of itself", name);
+  hr_doc_node *node = NULL;
+  HR_TRY(node_add(r, target->kind, at, &node));
   node->end = cursor_seek(r, event->end_mark.index).byte + r->shift;
+  node->text = target->text;
+  node->quoted = target->quoted;
+  node->style = target->style;
+  node->tag = target->tag;
+  node->child = target->child;
+  node->target = target;
+  target->aliases++;
   return HR_OK;
 }
 
 static hr_status level_open(reader *r, const yaml_event_t *event, hr_doc_kind kind, bool flow) {
-  cursor at = cursor_seek(r, event->start_mark.index);
-  if (r->depth && r->levels[r->depth - 1].node->kind == HR_DOC_MAP && !r->levels[r->depth - 1].key)
-    return refuse(r, at, NULL, "a key must be a plain or quoted string");
+  hr_cursor at = cursor_seek(r, event->start_mark.index);
+  if (key_expected(r)) return refuse(r, at, NULL, "a key must be a plain or quoted string");
   if (r->depth == HR_DOC_MAX_DEPTH) return refuse(r, at, NULL, "nested more than %d deep", HR_DOC_MAX_DEPTH);
   hr_doc_node *node = NULL;
   HR_TRY(node_add(r, kind, at, &node));
+  node->style = flow ? HR_DOC_FLOW : HR_DOC_BLOCK;
   r->levels[r->depth++] = (level){.node = node, .tail = &node->child, .flow = flow};
-  return HR_OK;
+  bool map = kind == HR_DOC_MAP;
+  return properties_read(r, node, map ? event->data.mapping_start.anchor : event->data.sequence_start.anchor,
+                         map ? event->data.mapping_start.tag : event->data.sequence_start.tag, at);
 }
 
 /* The end mark of a collection without closing bracket lies behind the comments that follow it, so its last child tells
@@ -212,7 +272,8 @@ static hr_status level_close(reader *r, const yaml_event_t *event) {
   return node->kind == HR_DOC_MAP ? keys_check(r, closed) : HR_OK;
 }
 
-static hr_status event_read(reader *r, const yaml_event_t *event, bool *done) {
+/* What a recipe must not hold. */
+static hr_status event_check(reader *r, const yaml_event_t *event) {
   const yaml_char_t *anchor = NULL, *tag = NULL;
   if (event->type == YAML_SCALAR_EVENT) anchor = event->data.scalar.anchor, tag = event->data.scalar.tag;
   if (event->type == YAML_SEQUENCE_START_EVENT)
@@ -222,7 +283,17 @@ static hr_status event_read(reader *r, const yaml_event_t *event, bool *done) {
   if (anchor || tag || event->type == YAML_ALIAS_EVENT)
     return refuse(r, cursor_seek(r, event->start_mark.index), "write the value out",
                   tag && !anchor ? "tags (!...) are not allowed" : "anchors (&) and aliases (*) are not allowed");
+  if (event->type == YAML_DOCUMENT_START_EVENT &&
+      event->data.document_start.tag_directives.start != event->data.document_start.tag_directives.end)
+    return refuse(r, cursor_seek(r, event->start_mark.index), "remove the directive", "%%TAG is not allowed");
+  return HR_OK;
+}
+
+static hr_status event_read(reader *r, const yaml_event_t *event, bool *done) {
+  if (!r->any) HR_TRY(event_check(r, event));
   switch (event->type) {
+  case YAML_ALIAS_EVENT:
+    return alias_read(r, event);
   case YAML_SCALAR_EVENT:
     return scalar_read(r, event);
   case YAML_SEQUENCE_START_EVENT:
@@ -235,8 +306,6 @@ static hr_status event_read(reader *r, const yaml_event_t *event, bool *done) {
   case YAML_DOCUMENT_START_EVENT:
     if (r->root)
       return refuse(r, cursor_seek(r, event->start_mark.index), "keep one document", "several documents in one file");
-    if (event->data.document_start.tag_directives.start != event->data.document_start.tag_directives.end)
-      return refuse(r, cursor_seek(r, event->start_mark.index), "remove the directive", "%%TAG is not allowed");
     return HR_OK;
   case YAML_STREAM_END_EVENT:
     *done = true;
@@ -257,8 +326,8 @@ static hr_status events_read(reader *r) {
   return HR_OK;
 }
 
-hr_status hr__yaml_parse(const char *name, const char *text, size_t bytes, hr_arena *arena, hr_doc_node **out,
-                         hr_error *err) {
+static hr_status parse(const char *name, const char *text, size_t bytes, bool any, hr_arena *arena, hr_doc_node **out,
+                       hr_error *err) {
   if (bytes > HR_DOC_MAX_BYTES)
     return hr__fail(err, HR_BAD_INPUT, name, NULL, "more than %d bytes of YAML", HR_DOC_MAX_BYTES);
   reader *r = hr__alloc_zero(1, sizeof *r);
@@ -269,8 +338,9 @@ hr_status hr__yaml_parse(const char *name, const char *text, size_t bytes, hr_ar
   r->bytes = bytes - shift;
   r->shift = shift;
   r->arena = arena;
+  r->any = any;
   r->err = err;
-  r->at = (cursor){.line = 1, .column = 1};
+  r->at = hr__cursor(r->text, r->bytes);
   hr_status status = text_check(r);
   if (status == HR_OK && !yaml_parser_initialize(&r->parser)) status = hr__nomem(err);
   if (status == HR_OK) {
@@ -282,11 +352,23 @@ hr_status hr__yaml_parse(const char *name, const char *text, size_t bytes, hr_ar
   bool empty = !r->root || (r->root->kind == HR_DOC_SCALAR && !r->root->quoted && !*r->root->text);
   if (status == HR_OK && empty) {
     hr_doc_node *root = hr__arena_alloc(arena, sizeof *root);
-    if (root) *root = (hr_doc_node){.kind = HR_DOC_MAP, .line = 1, .column = 1, .key_line = 1, .key_column = 1};
+    if (root)
+      *root = (hr_doc_node){
+          .kind = HR_DOC_MAP, .line = 1, .column = 1, .key_line = 1, .key_column = 1, .style = HR_DOC_BLOCK};
     r->root = root;
     if (!root) status = hr__nomem(err);
   }
   if (status == HR_OK) *out = r->root;
   hr__free(r);
   return status;
+}
+
+hr_status hr__yaml_parse(const char *name, const char *text, size_t bytes, hr_arena *arena, hr_doc_node **out,
+                         hr_error *err) {
+  return parse(name, text, bytes, false, arena, out, err);
+}
+
+hr_status hr__yaml_parse_any(const char *name, const char *text, size_t bytes, hr_arena *arena, hr_doc_node **out,
+                             hr_error *err) {
+  return parse(name, text, bytes, true, arena, out, err);
 }

@@ -417,7 +417,7 @@ static hr_status tables_create(building *b, hr_desc **storage) {
 static hr_status plan_make(building *b, const hr_plan_options *options) {
   hr_desc *storage;
   HR_TRY(tables_create(b, &storage));
-  HR_TRY(hr__lifetimes(b->graph, b->lifetimes, b->err));
+  HR_TRY(hr__lifetimes(b->graph, b->plan->facts.kind, b->lifetimes, b->err));
   HR_TRY(slots_create(b));
   HR_TRY(persistent_plan(b));
   for (hr_id p = 0; p < b->graph->n_programs; p++) {

@@ -37,10 +37,11 @@ typedef struct hr_key {
   bool tree;           /* takes a map or list beside the type's own values, as HR_KEY_TREE does */
   const char *example; /* of a map or list, for messages: one that begins with '[' is a list */
   const char *meaning; /* one line for help and docs */
-  /* (optional, HR_KEY_PATH; one key at most) the file or folder at `path` holds further settings: called when the key
-   * is given, before defaults are filled in, and hands them over with hr__recipe_merge. A folder in place of a recipe
-   * file stands for a recipe that gives only this key. */
-  hr_status (*extend)(hr_recipe *recipe, const char *path, hr_error *err);
+  /* (optional, HR_KEY_PATH and HR_KEY_TEXT) the value stands for further settings: called when the key is given, before
+   * defaults are filled in, and hands them over with hr__recipe_merge. What one key hands over may give a key whose
+   * path sorts before it, which then hands over its own; what is there already stays. A folder in place of a recipe
+   * file stands for a recipe that gives only the HR_KEY_PATH with this (one at most). */
+  hr_status (*extend)(hr_recipe *recipe, const char *value, hr_error *err);
 } hr_key;
 
 typedef struct hr_key_table {

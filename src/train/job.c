@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "plan/memory.h"
+#include "train/masking.h"
 #include "train/settings.h"
 
 /* A GPU that is not here can still be planned for. */
@@ -129,6 +130,7 @@ static hr_status job_open(const hr_job_source *source, bool all, const hr_facts 
   hr_status status = source_copy(job, source, NULL, 0, err);
   if (status == HR_OK)
     status = hr__settings_load(source->path, source->overrides, source->n_overrides, &job->recipe, err);
+  if (status == HR_OK) status = hr__masking_check(job->recipe, err);
   if (status == HR_OK) status = job_stages(job, known, err);
   if (status != HR_OK) {
     hr__job_close(job);
@@ -220,6 +222,14 @@ hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHN
   changing from = {&job->source, &job->facts};
   return hr__techniques(job->recipe, job->verdict.peak_bytes, job->plan->step_seconds, changed_plan, &from, techniques,
                         count, err);
+}
+
+hr_status hr__job_ladder(const hr_job *job, hr_arena *arena, hr_ladder *out, hr_error *err) {
+  changing from = {&job->source, &job->facts};
+  hr_planned here = {.step_seconds = job->plan->step_seconds, .fits = job->verdict.fits};
+  for (int t = 0; t < HR_TIER_COUNT; t++)
+    here.peak_bytes[t] = job->plan->tiers[t].peak_bytes;
+  return hr__ladder(job->recipe, &job->search, &here, changed_plan, &from, arena, out, err);
 }
 
 hr_status hr__job_device(const hr_job *job, hr_device **out, hr_error *err) {

@@ -3,6 +3,7 @@
 #ifndef HR_TRAIN_JOB_H
 #define HR_TRAIN_JOB_H
 
+#include "fit/ladder.h"
 #include "fit/search.h"
 #include "fit/techniques.h"
 #include "plan/verdict.h"
@@ -46,6 +47,9 @@ hr_status hr__job_suggest(const hr_job *job, const hr_job_source *source, hr_cha
 
 /* What each memory technique of the recipe saves and costs, by planning it once more without each. */
 hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHNIQUES], int *count, hr_error *err);
+
+/* The settings next to the recipe's own, for a plan that fits. Texts are the arena's. */
+hr_status hr__job_ladder(const hr_job *job, hr_arena *arena, hr_ladder *out, hr_error *err);
 
 /* Opens the device the recipe names; one of the catalogue cannot be. */
 hr_status hr__job_device(const hr_job *job, hr_device **out, hr_error *err);

@@ -256,7 +256,15 @@ static void json_tree(void **state) {
   assert_string_equal(hr__doc_get(hr__doc_get(root, "a"), "\xc3\xa4")->text, "\t");
   int64_t number;
   assert_true(hr__doc_int(hr__doc_get(root, "i"), &number) && number == INT64_MAX);
-  assert_int_equal(root->line, 0);
+  /* where they stand, though jansson does not tell */
+  item = hr__doc_get(hr__doc_get(root, "a"), "\xc3\xa4");
+  assert_int_equal(root->line, 1);
+  assert_int_equal(root->end, strlen(text));
+  assert_int_equal(item->line, 2);
+  assert_int_equal(item->column, 18);
+  assert_int_equal(item->key_column, 8);
+  assert_memory_equal(text + item->begin, "\"\\t\"", 4);
+  assert_int_equal(item->end - item->begin, 4);
 }
 
 static void json_refusals(void **state) {

@@ -96,6 +96,12 @@ static long fault_pwrite(int fd, const void *data, size_t bytes, int64_t offset)
 static int fault_allocate(int fd, int64_t bytes) {
   return file_call_fails(false) ? errno : hr_test_files.real.allocate(fd, bytes);
 }
+static int fault_fchmod(int fd, unsigned mode) {
+  return file_call_fails(false) ? -1 : hr_test_files.real.fchmod(fd, mode);
+}
+static int fault_fchown(int fd, unsigned owner, unsigned group) {
+  return file_call_fails(false) ? -1 : hr_test_files.real.fchown(fd, owner, group);
+}
 
 static inline void hr_test_file_faults_arm(hr_test_file_fault kind, size_t nth, bool lasting) {
   if (!hr_test_files.real.open) hr_test_files.real = hr__file_calls;
@@ -104,9 +110,9 @@ static inline void hr_test_file_faults_arm(hr_test_file_fault kind, size_t nth, 
   hr_test_files.failing = nth;
   hr_test_files.lasting = lasting;
   hr_test_files.fired = false;
-  hr__file_calls =
-      (hr_file_calls){fault_open,  fault_write,  fault_fdatasync, fault_fsync, fault_close,  fault_rename,
-                      fault_mkdir, fault_unlink, fault_rmdir,     fault_pread, fault_pwrite, fault_allocate};
+  hr__file_calls = (hr_file_calls){fault_open,   fault_write,    fault_fdatasync, fault_fsync, fault_close,
+                                   fault_rename, fault_mkdir,    fault_unlink,    fault_rmdir, fault_pread,
+                                   fault_pwrite, fault_allocate, fault_fchmod,    fault_fchown};
 }
 
 static inline bool hr_test_file_faults_disarm(void) {

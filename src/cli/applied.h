@@ -1,0 +1,44 @@
+/* What apply writes: the settings of a closed recipe as values, and the edits of each file that follow from its map. */
+#ifndef HR_CLI_APPLIED_H
+#define HR_CLI_APPLIED_H
+
+#include "format/transaction.h"
+#include "recipe/maps.h"
+#include "train/job.h"
+
+typedef struct hr_applied_file {
+  hr_config config;
+  const hr_map *map; /* that its keys are read by */
+  hr_edit *edits;
+  size_t count, capacity;
+  const char *text; /* with the edits in it */
+  size_t bytes;
+  bool changed;
+} hr_applied_file;
+
+/* A setting that no file has a place for. */
+typedef struct hr_applied_note {
+  const char *setting, *value, *key;
+  const char *reason;
+} hr_applied_note;
+
+typedef struct hr_applied {
+  const hr_job *job;
+  hr_arena *arena;
+  bool insert;            /* missing keys are put in where their section is */
+  const json_t *settings; /* of the closed recipe */
+  hr_applied_file files[HR_TRANSACTION_FILES];
+  size_t n_files;
+  hr_applied_note *notes;
+  size_t n_notes, cap_notes;
+} hr_applied;
+
+/* The value of a setting in the closed recipe, as a config of `map` has it. False: it has none, or none that is to be
+ * written: a default, or a word that is still open. */
+bool hr__applied_value(const hr_applied *a, const hr_map_key *key, bool own_recipe, hr_literal *out);
+
+/* Parses the files, finds their maps (`map`, where the user named one) and makes their new texts. `a` comes with job,
+ * arena, insert and settings. */
+hr_status hr__applied_plan(hr_applied *a, const hr_transaction *transaction, const hr_map *map, hr_error *err);
+
+#endif

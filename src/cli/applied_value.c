@@ -1,0 +1,117 @@
+/* Settings of a closed recipe as values for a config: see cli/applied.h. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/applied.h"
+#include "format/json.h"
+
+static bool is(const char *setting, const char *name) {
+  return strcmp(setting, name) == 0;
+}
+
+static bool text_literal(const char *text, hr_literal_kind kind, hr_literal *out) {
+  *out = (hr_literal){kind, text};
+  return text != NULL;
+}
+
+static bool number_literal(const hr_applied *a, int64_t number, hr_literal *out) {
+  return text_literal(hr__arena_format(a->arena, "%" PRId64, number), HR_LITERAL_NUMBER, out);
+}
+
+/* The fewest digits that give the number back. */
+static const char *real_text(double number, hr_arena *arena) {
+  char digits[40];
+  for (int precision = 6; precision <= 17; precision++) {
+    snprintf(digits, sizeof digits, "%.*g", precision, number);
+    if (!(strtod(digits, NULL) < number) && !(strtod(digits, NULL) > number)) break;
+  }
+  return hr__arena_text(arena, digits);
+}
+
+static bool json_literal(const hr_applied *a, const json_t *value, hr_literal *out) {
+  char *text;
+  size_t bytes;
+  switch (json_typeof(value)) {
+  case JSON_STRING:
+    return text_literal(hr__arena_text(a->arena, json_string_value(value)), HR_LITERAL_TEXT, out);
+  case JSON_INTEGER:
+    return number_literal(a, json_integer_value(value), out);
+  case JSON_REAL:
+    return text_literal(real_text(json_real_value(value), a->arena), HR_LITERAL_NUMBER, out);
+  case JSON_TRUE:
+  case JSON_FALSE:
+    return text_literal(json_is_true(value) ? "true" : "false", HR_LITERAL_BOOL, out);
+  case JSON_NULL:
+    return false;
+  case JSON_OBJECT:
+  case JSON_ARRAY:
+    break;
+  }
+  if (hr__json_text(value, 0, a->arena, &text, &bytes, NULL) != HR_OK) return false;
+  return text_literal(text, HR_LITERAL_FLOW, out);
+}
+
+/* The setting as the closed recipe has it; NULL: not at all. */
+static const json_t *setting_json(const hr_applied *a, const char *setting) {
+  const json_t *at = a->settings;
+  char part[HR_MAP_PATH];
+  for (size_t length; at; setting += length + 1) {
+    length = strcspn(setting, ".");
+    snprintf(part, sizeof part, "%.*s", (int)length, setting);
+    at = json_object_get(at, part);
+    if (!setting[length]) break;
+  }
+  return at;
+}
+
+/* What memory.checkpoint = auto came to, for a trainer that can only switch it on or off. */
+static const char *checkpoint_word(const hr_choices *choices) {
+  const char *word = "none";
+  for (size_t i = 0; i < choices->n_keep; i++) {
+    if (choices->keep[i] == HR_KEEP_SELECTIVE && is(word, "none")) word = "selective";
+    if (choices->keep[i] == HR_KEEP_INPUT || choices->keep[i] == HR_KEEP_OFFLOADED) word = "every-layer";
+  }
+  return word;
+}
+
+/* Where `auto` came to a word that other trainers understand; NULL: it did not. */
+static const char *chosen_word(const hr_job *job, const char *setting) {
+  static const char offload[] = "memory.offload.";
+  const hr_chosen *chosen = &job->chosen;
+  if (is(setting, "memory.checkpoint") && chosen->choices.keep) return checkpoint_word(&chosen->choices);
+  if (strncmp(setting, offload, sizeof offload - 1) != 0) return NULL;
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
+    if (!chosen->open[k] || !is(setting + sizeof offload - 1, hr__offload_name((hr_offload_kind)k))) continue;
+    bool stays = chosen->choices.offload[k].resident_bytes == UINT64_MAX;
+    return stays ? hr_tier_name(HR_TIER_DEVICE) : hr_tier_name(chosen->choices.offload[k].tier);
+  }
+  return NULL;
+}
+
+/* Batch and accumulation say together what a step is, so both are always written; a recipe of headroom's own may leave
+ * one of them to the effective batch. */
+static bool batch_value(const hr_applied *a, const char *setting, hr_literal *out) {
+  const hr_training_shape *shape = &a->job->shape;
+  if (is(setting, "training.batch_size")) return number_literal(a, shape->batch, out);
+  if (shape->n_schedule > 1) return json_literal(a, setting_json(a, "training.gradient_accumulation"), out);
+  bool step = is(setting, "training.effective_batch");
+  return number_literal(a, step ? shape->batch * shape->accumulation : shape->accumulation, out);
+}
+
+bool hr__applied_value(const hr_applied *a, const hr_map_key *key, bool own_recipe, hr_literal *out) {
+  const char *setting = key->setting;
+  const hr_recipe *recipe = a->job->recipe;
+  bool given = hr__recipe_given(recipe, setting);
+  if (!given && own_recipe && !is(setting, "training.batch_size")) return false;
+  if (is(setting, "training.batch_size") || is(setting, "training.gradient_accumulation") ||
+      is(setting, "training.effective_batch"))
+    return batch_value(a, setting, out);
+  if (!given && !key->asked) return false;
+  const json_t *value = setting_json(a, setting);
+  if (!value || !json_literal(a, value, out)) return false;
+  if (!is(out->text, "auto")) return true;
+  const char *word = own_recipe ? NULL : chosen_word(a->job, setting);
+  return word && text_literal(word, HR_LITERAL_TEXT, out);
+}

@@ -1,0 +1,280 @@
+/* headroom apply: writes the settings of a plan into the user's own config files, and takes them back. */
+#include <string.h>
+
+#include "cli/applied.h"
+#include "cli/cli.h"
+#include "cli/fit.h"
+#include "cli/jobs.h"
+#include "format/diff.h"
+#include "format/file.h"
+#include "format/json.h"
+
+/* --- what was done ------------------------------------------------------------------------------------------------ */
+
+static const char *outcome_name(hr_edit_outcome outcome) {
+  static const char *const names[] = {[HR_EDIT_SAME] = "same",
+                                      [HR_EDIT_WRITTEN] = "written",
+                                      [HR_EDIT_INSERTED] = "inserted",
+                                      [HR_EDIT_MISSING] = "missing",
+                                      [HR_EDIT_LEFT] = "left"};
+  return names[outcome];
+}
+
+/* Appends to a list; takes the reference. */
+static int put(json_t *list, json_t *item) {
+  return json_array_append_new(list, item);
+}
+
+static json_t *edit_json(const hr_edit *edit) {
+  return json_pack("{s:s*, s:s, s:s, s:i, s:o*, s:o*, s:o*}", "setting", edit->label, "key", edit->path, "outcome",
+                   outcome_name(edit->outcome), "line", edit->line, "old",
+                   edit->old ? hr__json_string(edit->old) : NULL, "new", edit->now ? hr__json_string(edit->now) : NULL,
+                   "reason", edit->reason ? hr__json_string(edit->reason) : NULL);
+}
+
+static json_t *file_json(const hr_applied_file *file) {
+  json_t *edits = json_array();
+  int failed = !edits;
+  for (size_t i = 0; i < file->count && !failed; i++)
+    failed = put(edits, edit_json(&file->edits[i]));
+  if (failed) {
+    json_decref(edits);
+    return NULL;
+  }
+  return json_pack("{s:o, s:o, s:b, s:o}", "path", hr__json_string(file->config.name), "map",
+                   hr__json_string(file->map->name), "changed", file->changed, "keys", edits);
+}
+
+static json_t *answer_json(const hr_applied *a, bool dry_run, const char *diff) {
+  json_t *files = json_array(), *notes = json_array();
+  int failed = !files || !notes;
+  for (size_t f = 0; f < a->n_files && !failed; f++)
+    failed = put(files, file_json(&a->files[f]));
+  for (size_t i = 0; i < a->n_notes && !failed; i++)
+    failed = put(notes, json_pack("{s:s*, s:s, s:s, s:s}", "setting", a->notes[i].setting, "value", a->notes[i].value,
+                                  "key", a->notes[i].key, "reason", a->notes[i].reason));
+  if (failed) {
+    json_decref(files);
+    json_decref(notes);
+    return NULL;
+  }
+  return json_pack("{s:i, s:b, s:o, s:o, s:o*}", "schema", 1, "dry_run", dry_run, "files", files, "not_written", notes,
+                   "diff", diff ? hr__json_string(diff) : NULL);
+}
+
+static void edit_print(const hr_edit *edit, hr_style style, FILE *to) {
+  switch (edit->outcome) {
+  case HR_EDIT_WRITTEN:
+  case HR_EDIT_INSERTED:
+    fprintf(to, "%6d  %-44s %s%s -> %s%s\n", edit->line, edit->path, style.bold, edit->old[0] ? edit->old : "(none)",
+            edit->now, style.end);
+    break;
+  case HR_EDIT_SAME:
+    fprintf(to, "%6d  %-44s %s already\n", edit->line, edit->path, edit->old);
+    break;
+  case HR_EDIT_MISSING:
+  case HR_EDIT_LEFT:
+    fprintf(to, "%6d  %-44s %sleft alone%s: %s (would be %s)\n", edit->line, edit->path, style.yellow, style.end,
+            edit->reason, edit->value.text);
+    break;
+  }
+}
+
+/* A step has as many samples as batch and accumulation say together: one without the other changes it. */
+static bool half_written(const hr_applied *a) {
+  bool wrote = false, left = false;
+  for (size_t f = 0; f < a->n_files; f++)
+    for (size_t i = 0; i < a->files[f].count; i++) {
+      const hr_edit *edit = &a->files[f].edits[i];
+      if (!edit->label || (strcmp(edit->label, "training.batch_size") != 0 &&
+                           strcmp(edit->label, "training.gradient_accumulation") != 0))
+        continue;
+      wrote |= edit->outcome == HR_EDIT_WRITTEN || edit->outcome == HR_EDIT_INSERTED;
+      left |= edit->outcome == HR_EDIT_LEFT;
+    }
+  for (size_t i = 0; i < a->n_notes; i++)
+    left |= a->notes[i].setting && (strcmp(a->notes[i].setting, "training.batch_size") == 0 ||
+                                    strcmp(a->notes[i].setting, "training.gradient_accumulation") == 0);
+  return wrote && left;
+}
+
+static void answer_print(const hr_cli *cli, const hr_applied *a, FILE *to) {
+  hr_style style = hr__cli_style(cli, to);
+  for (size_t f = 0; f < a->n_files; f++) {
+    fprintf(to, "%s%s%s (%s)\n", style.bold, a->files[f].config.name, style.end, a->files[f].map->name);
+    for (size_t i = 0; i < a->files[f].count; i++)
+      edit_print(&a->files[f].edits[i], style, to);
+  }
+  for (size_t i = 0; i < a->n_notes; i++) {
+    const hr_applied_note *note = &a->notes[i];
+    fprintf(to, "%snot written%s: %s = %s; %s %s\n", style.yellow, style.end, note->setting ? note->setting : note->key,
+            note->value, note->key, note->reason);
+  }
+  if (half_written(a))
+    fprintf(to,
+            "%swarning%s: only one of batch size and accumulation was written: set the other by hand, or a step has "
+            "another number of samples\n",
+            style.red, style.end);
+}
+
+/* --- applying ----------------------------------------------------------------------------------------------------- */
+
+/* The diff of all files, one after the other; NULL: out of memory. */
+static hr_status diff_all(const hr_applied *a, const char **out, hr_error *err) {
+  char *all = hr__arena_text(a->arena, "");
+  for (size_t f = 0; f < a->n_files && all; f++) {
+    const hr_applied_file *file = &a->files[f];
+    const char *text;
+    size_t bytes;
+    HR_TRY(hr__diff(file->config.name, file->config.text, file->config.bytes, file->config.name, file->text,
+                    file->bytes, a->arena, &text, &bytes, err));
+    all = hr__arena_format(a->arena, "%s%.*s", all, (int)bytes, text);
+  }
+  *out = all;
+  return all ? HR_OK : hr__nomem(err);
+}
+
+static hr_status files_apply(hr_cli *cli, hr_applied *a, hr_transaction *transaction, const hr_map *map, bool dry_run,
+                             hr_error *err) {
+  HR_TRY(hr__applied_plan(a, transaction, map, err));
+  size_t changed = 0;
+  for (size_t f = 0; f < a->n_files; f++) {
+    if (!a->files[f].changed) continue;
+    changed++;
+    transaction->files[f].now = a->files[f].text;
+    transaction->files[f].now_bytes = a->files[f].bytes;
+  }
+  const char *diff = NULL;
+  if (dry_run)
+    HR_TRY(diff_all(a, &diff, err));
+  else
+    HR_TRY(hr__transaction_commit(transaction, err));
+  if (cli->json) return hr__cli_put_json(answer_json(a, dry_run, diff), err);
+  if (diff) fputs(diff, stdout); /* alone on stdout, as patch would read it */
+  if (!cli->quiet) {
+    FILE *to = dry_run ? stderr : stdout;
+    answer_print(cli, a, to);
+    if (dry_run || changed == 0)
+      fprintf(to, "nothing is written%s\n", dry_run ? " (--dry-run)" : ": all is as it should be or left alone");
+    else
+      fprintf(to, "%zu file%s written, the old one%s beside as .backup; headroom apply --revert takes it back\n",
+              changed, changed > 1 ? "s" : "", changed > 1 ? "s" : "");
+  }
+  return hr__cli_flush(err);
+}
+
+/* A name of a built-in map, or a file. */
+static hr_status map_find(hr_cli *cli, const hr_map **out, hr_error *err) {
+  const char *name = hr__cli_value(cli, "map");
+  *out = name ? hr__map_named(name) : NULL;
+  if (!name || *out) return HR_OK;
+  char *text;
+  size_t bytes;
+  hr_error why = {0};
+  hr_status status = hr__file_read(name, HR_DOC_MAX_BYTES, &cli->arena, &text, &bytes, &why);
+  if (status == HR_BAD_INPUT)
+    return hr__fail(err, HR_USAGE, "--map",
+                    "headroom, lightning, huggingface, torchtune, axolotl, llama-factory, deepspeed, or a file",
+                    "'%s' is no map that is built in, and no file: %s", name, why.message);
+  if (status != HR_OK) {
+    *err = why;
+    return status;
+  }
+  hr_map *own;
+  HR_TRY(hr__map_parse(name, text, bytes, &cli->arena, &own, err));
+  *out = own;
+  return HR_OK;
+}
+
+static hr_status job_apply(hr_cli *cli, const hr_job *job, bool dry_run, hr_error *err) {
+  const hr_map *map;
+  HR_TRY(map_find(cli, &map, err));
+  hr_applied *a = hr__arena_alloc(&cli->arena, sizeof *a);
+  if (!a) return hr__nomem(err);
+  json_t *settings = hr__recipe_json(job->recipe);
+  if (!settings) return hr__nomem(err);
+  a->job = job;
+  a->arena = &cli->arena;
+  a->insert = hr__cli_flag(cli, "insert");
+  a->settings = settings;
+  hr_transaction *transaction = NULL;
+  hr_status status = hr__transaction_open(cli->listed, cli->n_listed, dry_run, &transaction, err);
+  if (status == HR_OK && transaction->finished && !cli->quiet)
+    fprintf(stderr, "remark: an earlier headroom apply that was cut off has been finished first\n");
+  if (status == HR_OK) status = files_apply(cli, a, transaction, map, dry_run, err);
+  hr__transaction_close(transaction);
+  json_decref(settings);
+  return status;
+}
+
+/* --- taking back -------------------------------------------------------------------------------------------------- */
+
+static hr_status files_revert(hr_cli *cli, hr_transaction *transaction, bool dry_run, hr_error *err) {
+  json_t *list = json_array();
+  hr_status status = list ? HR_OK : hr__nomem(err);
+  for (size_t f = 0; f < transaction->count && status == HR_OK; f++) {
+    const hr_transaction_file *file = &transaction->files[f];
+    const char *backup, *text;
+    size_t backup_bytes, bytes;
+    status = hr__transaction_backup(transaction, f, &backup, &backup_bytes, err);
+    if (status == HR_OK && put(list, hr__json_string(file->path)) != 0) status = hr__nomem(err);
+    if (status != HR_OK || !dry_run || cli->json) continue;
+    status = hr__diff(file->path, file->text, file->bytes, file->path, backup, backup_bytes, &cli->arena, &text, &bytes,
+                      err);
+    if (status == HR_OK) fwrite(text, 1, bytes, stdout);
+  }
+  if (status == HR_OK && !dry_run) status = hr__transaction_revert(transaction, err);
+  if (status == HR_OK && cli->json)
+    return hr__cli_put_json(json_pack("{s:i, s:b, s:o}", "schema", 1, "dry_run", dry_run, "reverted", list), err);
+  for (size_t f = 0; f < transaction->count && status == HR_OK && !dry_run && !cli->quiet; f++)
+    printf("%s is as it was before\n", transaction->files[f].path);
+  json_decref(list);
+  return status == HR_OK ? hr__cli_flush(err) : status;
+}
+
+static hr_status revert(hr_cli *cli, bool dry_run, hr_error *err) {
+  hr_transaction *transaction = NULL;
+  HR_TRY(hr__transaction_open(cli->listed, cli->n_listed, dry_run, &transaction, err));
+  hr_status status = files_revert(cli, transaction, dry_run, err);
+  hr__transaction_close(transaction);
+  return status;
+}
+
+static hr_status apply_run(hr_cli *cli, hr_error *err) {
+  bool dry_run = hr__cli_flag(cli, "dry-run");
+  if (cli->n_listed == 0)
+    return hr__fail(err, HR_USAGE, "--to", "headroom apply RECIPE --to conf/config.yaml",
+                    "no config file is named to write to");
+  if (hr__cli_flag(cli, "revert")) return revert(cli, dry_run, err);
+  if (cli->n_arguments == 0)
+    return hr__fail(err, HR_USAGE, NULL, "headroom apply RECIPE --to FILE...", "headroom apply needs a recipe");
+  hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
+  hr_job *job = NULL;
+  HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &job, err));
+  hr_status status = job->verdict.fits ? job_apply(cli, job, dry_run, err) : hr__fit_check(cli, job, &source, err);
+  hr__job_close(job);
+  return status;
+}
+
+static const hr_cli_option options[] = {
+    {"to", "FILE...", "YAML or JSON configs, written together or not at all"},
+    {"map", "KIND|FILE", "what kind the files are (see above), or a map of your own; else by what they hold"},
+    {"dry-run", NULL, "writes nothing; a unified diff on stdout"},
+    {"insert", NULL, "puts missing keys in, where their section is"},
+    {"revert", NULL, "puts FILE.backup back, byte for byte; needs no recipe"},
+};
+
+const hr_cli_command hr_cli_apply = {
+    .name = "apply",
+    .usage = "RECIPE --to FILE...",
+    .summary = "writes the plan's settings into your own config, changing only the bytes of the values",
+    .details =
+        "Comments, order and layout stay; FILE.backup is the file before. ${...} and values that an anchor shares are\n"
+        "left alone and reported. A plan that does not fit is not written (exit code 3). Kinds of files: headroom,\n"
+        "lightning (and Hydra), huggingface, torchtune, axolotl, llama-factory, deepspeed.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .min_arguments = 0,
+    .max_arguments = 1,
+    .run = apply_run,
+};

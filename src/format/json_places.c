@@ -1,0 +1,72 @@
+/* Where the values of a JSON text stand: jansson does not say.
+ *
+ * The text is one that jansson has accepted and the tree is made from it, so its shape is known to be right: the walk
+ * only has to follow it. The tree's depth is capped (format/doc.h), and so is the recursion.
+ */
+#include <stdbool.h>
+#include <string.h>
+
+#include "format/cursor.h"
+#include "format/json.h"
+
+static bool among(const hr_cursor *at, const char *set) {
+  return at->byte < at->bytes && at->text[at->byte] && strchr(set, at->text[at->byte]);
+}
+
+/* Moves over what is in `set`, or up to it. */
+static void skip(hr_cursor *at, const char *set, bool inside) {
+  while (at->byte < at->bytes && among(at, set) == inside)
+    hr__cursor_step(at);
+}
+
+static void step(hr_cursor *at) {
+  if (at->byte < at->bytes) hr__cursor_step(at);
+}
+
+static void string_skip(hr_cursor *at) {
+  for (step(at); at->byte < at->bytes && !among(at, "\""); step(at))
+    if (among(at, "\\")) step(at);
+  step(at);
+}
+
+static const char space[] = " \t\r\n", between[] = ", \t\r\n", behind_key[] = ": \t\r\n";
+
+static void place(hr_cursor *at, hr_doc_node *node) {
+  node->line = at->line;
+  node->column = at->column;
+  node->begin = at->byte;
+  bool map = node->kind == HR_DOC_MAP;
+  if (node->kind != HR_DOC_SCALAR) {
+    node->style = HR_DOC_FLOW;
+    step(at);
+    for (hr_doc_node *child = node->child; child; child = child->next) {
+      skip(at, between, true);
+      hr_cursor key = *at;
+      if (map) {
+        string_skip(at);
+        skip(at, behind_key, true);
+      }
+      place(at, child);
+      child->key_begin = key.byte;
+      child->key_line = key.line;
+      child->key_column = key.column;
+    }
+    skip(at, space, true);
+    step(at);
+  } else if (node->quoted) {
+    node->style = HR_DOC_DOUBLE;
+    string_skip(at);
+  } else {
+    skip(at, ",]} \t\r\n", false);
+  }
+  node->end = at->byte;
+}
+
+void hr__json_places(const char *text, size_t bytes, hr_doc_node *root) {
+  hr_cursor at = hr__cursor(text, bytes);
+  skip(&at, space, true);
+  root->key_line = at.line;
+  root->key_column = at.column;
+  root->key_begin = at.byte;
+  place(&at, root);
+}

@@ -1,0 +1,254 @@
+/* Transactions: see format/transaction.h. */
+#include "format/transaction.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "format/doc.h"
+#include "format/file.h"
+#include "format/journal.h"
+
+/* --- opening ------------------------------------------------------------------------------------------------------ */
+
+static hr_status real_path(const char *path, hr_arena *arena, const char **out, hr_error *err) {
+  char buffer[PATH_MAX];
+  const char *real = realpath(path, buffer);
+  if (!real && (errno == ENOENT || errno == ENOTDIR))
+    return hr__fail(err, HR_BAD_INPUT, path, "check the path", "there is no such file");
+  if (!real) return hr__fail_errno(err, path, "find", errno);
+  *out = hr__arena_text(arena, real);
+  return *out ? HR_OK : hr__nomem(err);
+}
+
+static bool same_file(const struct stat *a, const struct stat *b) {
+  return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Opens and locks; the lock counts only if the file under that name is still the one that was opened. */
+static hr_status file_lock(hr_transaction_file *file, hr_error *err) {
+  uint64_t length;
+  HR_TRY(hr__file_open(file->real, &file->fd, &length, err));
+  struct stat named;
+  if (flock(file->fd, LOCK_EX | LOCK_NB) != 0 || fstat(file->fd, &file->facts) != 0 || stat(file->real, &named) != 0 ||
+      !same_file(&named, &file->facts))
+    return hr__fail(err, HR_FAILURE, file->path, "try again when it is done",
+                    "another process is at work on this file");
+  return HR_OK;
+}
+
+static void file_unlock(hr_transaction_file *file) {
+  if (file->fd >= 0) close(file->fd);
+  file->fd = -1;
+}
+
+static hr_status file_open(hr_transaction *t, hr_transaction_file *file, bool look, hr_error *err) {
+  HR_TRY(real_path(file->path, &t->arena, &file->real, err));
+  for (const hr_transaction_file *other = t->files; other < file; other++)
+    if (strcmp(other->real, file->real) == 0)
+      return hr__fail(err, HR_USAGE, file->path, "name each file once", "this is the same file as %s", other->path);
+  HR_TRY(file_lock(file, err));
+  if (look && hr__journal_stands(file->real))
+    return hr__fail(err, HR_FAILURE, file->path, "headroom apply without --dry-run finishes it first",
+                    "an earlier headroom apply on this file was cut off");
+  if (!look) {
+    bool finished = false;
+    HR_TRY(hr__journal_recover(file->real, &finished, err));
+    t->finished |= finished;
+    if (finished) { /* the file is another one now */
+      file_unlock(file);
+      HR_TRY(file_lock(file, err));
+    }
+  }
+  if (file->facts.st_size > HR_DOC_MAX_BYTES)
+    return hr__fail(err, HR_BAD_INPUT, file->path, "check that this is the right file",
+                    "this file is larger than any config (%d MiB)", HR_DOC_MAX_BYTES >> 20);
+  file->bytes = (size_t)file->facts.st_size;
+  char *text = hr__arena_alloc(&t->arena, file->bytes + 1);
+  if (!text) return hr__nomem(err);
+  file->text = text;
+  return hr__file_read_at(file->fd, file->path, 0, text, file->bytes, err);
+}
+
+hr_status hr__transaction_open(const char *const *paths, size_t count, bool look, hr_transaction **out, hr_error *err) {
+  if (count > HR_TRANSACTION_FILES)
+    return hr__fail(err, HR_USAGE, NULL, NULL, "more than %d files at once", HR_TRANSACTION_FILES);
+  hr_transaction *t = hr__alloc_zero(1, sizeof *t);
+  if (!t) return hr__nomem(err);
+  hr_status status = HR_OK;
+  for (size_t i = 0; i < count && status == HR_OK; i++) {
+    hr_transaction_file *file = &t->files[t->count++];
+    *file = (hr_transaction_file){.path = paths[i], .fd = -1};
+    status = file_open(t, file, look, err);
+  }
+  if (status == HR_OK)
+    *out = t;
+  else
+    hr__transaction_close(t);
+  return status;
+}
+
+void hr__transaction_close(hr_transaction *t) {
+  if (!t) return;
+  for (size_t i = 0; i < t->count; i++)
+    file_unlock(&t->files[i]);
+  hr__arena_fini(&t->arena);
+  hr__free(t);
+}
+
+/* --- writing ------------------------------------------------------------------------------------------------------ */
+
+/* Owner before mode: a new owner takes the set-user bit away. */
+static hr_status owner_keep(int fd, const char *path, const struct stat *like, hr_error *err) {
+  struct stat now;
+  if (fstat(fd, &now) != 0) return hr__fail_errno(err, path, "examine", errno);
+  bool other = now.st_uid != like->st_uid || now.st_gid != like->st_gid;
+  if (other && hr__file_calls.fchown(fd, like->st_uid, like->st_gid) != 0)
+    return hr__fail_errno(err, path, "keep the owner", errno);
+  if (hr__file_calls.fchmod(fd, like->st_mode & 07777) != 0) return hr__fail_errno(err, path, "keep the mode", errno);
+  return HR_OK;
+}
+
+/* A file beside another one, on the disk with all it has. `stamp` (NULL: none) gives the nanoseconds of its time. */
+static hr_status aside_write(const char *path, const char *text, size_t bytes, const struct stat *like,
+                             const struct timespec *stamp, hr_error *err) {
+  int fd = hr__file_calls.open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) return hr__fail_errno(err, path, "create", errno);
+  hr_status status = hr__file_write_all(fd, path, text, bytes, err);
+  if (status == HR_OK) status = owner_keep(fd, path, like, err);
+  if (status == HR_OK && stamp) {
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = time(NULL), .tv_nsec = stamp->tv_nsec}};
+    if (futimens(fd, times) != 0) status = hr__fail_errno(err, path, "set the time of", errno);
+  }
+  if (status == HR_OK && hr__file_calls.fdatasync(fd) != 0) status = hr__fail_errno(err, path, "make durable", errno);
+  if (hr__file_calls.close(fd) != 0 && status == HR_OK && errno != EINTR)
+    status = hr__fail_errno(err, path, "close", errno);
+  return status;
+}
+
+/* The backup stays where nothing but transactions has written the file since it was made. */
+static bool backup_stays(const hr_transaction_file *file, const char *backup, struct timespec *stamp) {
+  struct stat facts;
+  if (lstat(backup, &facts) != 0 || !S_ISREG(facts.st_mode)) return false;
+  *stamp = facts.st_mtim;
+  return stamp->tv_nsec != 0 && stamp->tv_nsec == file->facts.st_mtim.tv_nsec;
+}
+
+static hr_status file_prepare(hr_transaction *t, const hr_transaction_file *file, hr_error *err) {
+  const char *from[HR_JOURNAL_RENAMES], *to[HR_JOURNAL_RENAMES];
+  if (hr__journal_renames(HR_JOURNAL_REPLACE, file->real, &t->arena, from, to) == 0) return hr__nomem(err);
+  struct timespec stamp = {0};
+  if (!backup_stays(file, to[0], &stamp)) {
+    HR_TRY(aside_write(from[0], file->text, file->bytes, &file->facts, NULL, err));
+    struct stat facts;
+    if (stat(from[0], &facts) != 0) return hr__fail_errno(err, from[0], "examine", errno);
+    stamp = facts.st_mtim;
+  }
+  return aside_write(from[1], file->now, file->now_bytes, &file->facts, &stamp, err);
+}
+
+/* Nobody has written the file since it was read. */
+static hr_status file_unchanged(const hr_transaction_file *file, hr_error *err) {
+  struct stat now;
+  if (stat(file->real, &now) != 0) return hr__fail_errno(err, file->path, "examine", errno);
+  const struct timespec *a = &now.st_mtim, *b = &file->facts.st_mtim;
+  if (same_file(&now, &file->facts) && now.st_size == file->facts.st_size && a->tv_sec == b->tv_sec &&
+      a->tv_nsec == b->tv_nsec)
+    return HR_OK;
+  return hr__fail(err, HR_FAILURE, file->path, "run the command again", "this file was changed meanwhile");
+}
+
+static void aside_remove(hr_transaction *t, const hr_journal *journal) {
+  const char *from[HR_JOURNAL_RENAMES], *to[HR_JOURNAL_RENAMES];
+  for (size_t i = 0; i < journal->count; i++)
+    for (size_t k = hr__journal_renames(HR_JOURNAL_REPLACE, journal->files[i], &t->arena, from, to); k-- > 0;)
+      hr__file_calls.unlink(from[k]);
+}
+
+static hr_status hash_text(hr_hash *hash, const char *text, size_t bytes, hr_error *err) {
+  HR_TRY(hr__hash_update(hash, &bytes, sizeof bytes, err));
+  return hr__hash_update(hash, text, bytes, err);
+}
+
+/* The id says what the transaction does: two that have the same one do the same. */
+static hr_status journal_name_it(const hr_transaction *t, hr_journal *journal, hr_error *err) {
+  hr_hash *hash;
+  HR_TRY(hr__hash_create(HR_HASH_SHA256, &hash, err));
+  hr_status status = hr__hash_update(hash, &journal->kind, sizeof journal->kind, err);
+  for (size_t i = 0; i < t->count && status == HR_OK; i++) {
+    const hr_transaction_file *file = &t->files[i];
+    status = hash_text(hash, file->real, strlen(file->real), err);
+    if (status == HR_OK) status = hash_text(hash, file->text, file->bytes, err);
+    if (status == HR_OK && file->now) status = hash_text(hash, file->now, file->now_bytes, err);
+  }
+  if (status == HR_OK) status = hr__hash_hex(hash, journal->id, err);
+  hr__hash_destroy(hash);
+  return status;
+}
+
+/* From here on it is done, by this process or by the next one. */
+static hr_status decided(const hr_journal *journal, hr_error *err) {
+  hr_error why = {0};
+  hr_status status = hr__journal_finish(journal, &why);
+  if (status == HR_OK || !err) return status;
+  if (journal->count < 2 || status == HR_NOMEM) {
+    *err = why;
+    return status;
+  }
+  return hr__fail(err, status, why.place, "the next headroom apply on any of these files finishes it", "%s",
+                  why.message);
+}
+
+hr_status hr__transaction_commit(hr_transaction *t, hr_error *err) {
+  hr_journal journal = {.kind = HR_JOURNAL_REPLACE};
+  hr_status status = HR_OK;
+  for (size_t i = 0; i < t->count && status == HR_OK; i++) {
+    if (!t->files[i].now) continue;
+    journal.files[journal.count++] = t->files[i].real;
+    status = file_prepare(t, &t->files[i], err);
+  }
+  if (journal.count == 0) return HR_OK;
+  if (status == HR_OK) status = journal_name_it(t, &journal, err);
+  for (size_t i = 0; i < t->count && status == HR_OK; i++)
+    if (t->files[i].now) status = file_unchanged(&t->files[i], err);
+  bool stands = false;
+  if (status == HR_OK && journal.count > 1) status = hr__journal_write(&journal, &stands, err);
+  if (status == HR_OK) return decided(&journal, err);
+  if (!stands) aside_remove(t, &journal);
+  return status;
+}
+
+/* --- putting back ------------------------------------------------------------------------------------------------- */
+
+hr_status hr__transaction_backup(hr_transaction *t, size_t file, const char **text, size_t *bytes, hr_error *err) {
+  const char *name = hr__arena_format(&t->arena, "%s.backup", t->files[file].real);
+  if (!name) return hr__nomem(err);
+  if (access(name, F_OK) != 0)
+    return hr__fail(err, HR_BAD_INPUT, t->files[file].path, "nothing was applied, or it was reverted before",
+                    "this file has no backup (%s)", name);
+  char *read = NULL;
+  HR_TRY(hr__file_read(name, HR_DOC_MAX_BYTES, &t->arena, &read, bytes, err));
+  *text = read;
+  return HR_OK;
+}
+
+hr_status hr__transaction_revert(hr_transaction *t, hr_error *err) {
+  hr_journal journal = {.kind = HR_JOURNAL_REVERT};
+  for (size_t i = 0; i < t->count; i++) {
+    const char *text;
+    size_t bytes;
+    HR_TRY(hr__transaction_backup(t, i, &text, &bytes, err));
+    journal.files[journal.count++] = t->files[i].real;
+  }
+  if (journal.count == 0) return HR_OK;
+  HR_TRY(journal_name_it(t, &journal, err));
+  bool stands;
+  if (journal.count > 1) HR_TRY(hr__journal_write(&journal, &stands, err));
+  return decided(&journal, err);
+}

@@ -1,0 +1,57 @@
+/* Several files of the user's replaced at once, with backups, and put back.
+ *
+ * Of one file: its new text is written aside and renamed over it, so that at any moment it is the old or the new one.
+ * Of several: the new texts and a journal beside each file are written first; the journal of the first file, written
+ * last, decides. A process that ends before leaves all files old, and the next transaction on any of them clears away
+ * what it left; one that ends behind it is finished by the next transaction on any of them, which renames what is still
+ * aside. Mode and owner are those of the file before; symbolic links are followed, and stay.
+ *
+ * FILE.backup is the file before. Transactions in a row, with nothing else written to the file between, keep the first
+ * one's: the new file gets the nanoseconds of its backup's time stamp, by which it is known again.
+ */
+#ifndef HR_FORMAT_TRANSACTION_H
+#define HR_FORMAT_TRANSACTION_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+
+enum { HR_TRANSACTION_FILES = 256 };
+
+typedef struct hr_transaction_file {
+  const char *path; /* as it was named */
+  const char *real; /* without symbolic links; the names of backup and journal begin with it */
+  const char *text; /* as read */
+  size_t bytes;
+  const char *now; /* what it shall hold; NULL: it stays */
+  size_t now_bytes;
+  struct stat facts; /* when it was read */
+  int fd;            /* keeps the lock */
+} hr_transaction_file;
+
+typedef struct hr_transaction {
+  hr_arena arena;
+  hr_transaction_file files[HR_TRANSACTION_FILES];
+  size_t count;
+  bool finished; /* an earlier one that was cut off behind its decision has been finished */
+} hr_transaction;
+
+/* Locks and reads the files. With `look` nothing is cleared away or finished: a transaction that was cut off is then an
+ * error. Files named twice, and files that another process works on, are errors. */
+hr_status hr__transaction_open(const char *const *paths, size_t count, bool look, hr_transaction **out, hr_error *err);
+
+/* Makes `now` the text of every file that has one. A file that changed since it was read is an error. Any error before
+ * the decision leaves all files as they were. */
+hr_status hr__transaction_commit(hr_transaction *transaction, hr_error *err);
+
+/* FILE.backup, read into the transaction's arena; a file without one is HR_BAD_INPUT. */
+hr_status hr__transaction_backup(hr_transaction *transaction, size_t file, const char **text, size_t *bytes,
+                                 hr_error *err);
+/* Renames every backup over its file. */
+hr_status hr__transaction_revert(hr_transaction *transaction, hr_error *err);
+
+void hr__transaction_close(hr_transaction *transaction);
+
+#endif

@@ -1,0 +1,144 @@
+/* Reading key maps and telling configs apart: see recipe/maps.h. */
+#include "recipe/maps.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The next part of a list of parts that `mark` separates, cut to fit; false: no more. */
+static bool part_next(const char *list, char mark, const char **last, char *out, size_t capacity) {
+  const char *begin = *last ? strchr(*last, mark) : list;
+  if (!begin) return false;
+  if (*last) begin++;
+  const char *end = strchr(begin, mark);
+  snprintf(out, capacity, "%.*s", end ? (int)(end - begin) : (int)strlen(begin), begin);
+  *last = begin;
+  return true;
+}
+
+bool hr__map_spelling(const hr_map_key *key, const char **last, char out[HR_MAP_PATH]) {
+  return part_next(key->keys, '|', last, out, HR_MAP_PATH);
+}
+
+const hr_map *hr__map_named(const char *name) {
+  for (const hr_map *map = hr_maps; map->name; map++) {
+    char other[64];
+    if (strcmp(map->name, name) == 0) return map;
+    for (const char *last = NULL; part_next(map->others, ',', &last, other, sizeof other);)
+      if (*other && strcmp(other, name) == 0) return map;
+  }
+  return NULL;
+}
+
+bool hr__map_word(const hr_map_key *key, const char *value, hr_arena *arena, const char **word, const char **same) {
+  *word = value;
+  *same = NULL;
+  char line[HR_MAP_PATH];
+  size_t length = strlen(value);
+  for (const char *last = NULL; key->words && part_next(key->words, '|', &last, line, sizeof line);) {
+    if (strncmp(line, value, length) != 0 || line[length] != '=') continue;
+    char *first = hr__arena_text(arena, line + length + 1);
+    char *comma = first ? strchr(first, ',') : NULL;
+    *word = first;
+    if (comma) {
+      *comma = '\0';
+      *same = comma + 1;
+    }
+    return true;
+  }
+  return key->words == NULL;
+}
+
+/* --- Hydra's packages --------------------------------------------------------------------------------------------- */
+
+/* The package that a config names itself in a comment at its top: "# @package a.b". False: none. */
+static bool package_given(const hr_config *config, char out[HR_MAP_PATH]) {
+  static const char word[] = "@package";
+  for (size_t at = 0; at < config->bytes;) {
+    const char *line = config->text + at;
+    const char *end = memchr(line, '\n', config->bytes - at);
+    size_t length = end ? (size_t)(end - line) : config->bytes - at;
+    const char *found = memmem(line, length, word, sizeof word - 1);
+    size_t space = 0;
+    while (space < length && strchr(" \t\r\xef\xbb\xbf", line[space]))
+      space++;
+    if (space < length && line[space] != '#') return false; /* comments at the top end here */
+    if (found) {
+      size_t rest = length - (size_t)(found - line) - (sizeof word - 1);
+      char text[HR_MAP_PATH];
+      snprintf(text, sizeof text, "%.*s", (int)rest, found + sizeof word - 1);
+      return sscanf(text, " %255s", out) == 1;
+    }
+    at += length + 1;
+  }
+  return false;
+}
+
+/* Whether `package` is a whole section at the front of `key`; *rest is what follows. */
+static bool package_fits(const char *package, size_t length, const char *key, const char **rest) {
+  if (length == 0 || strncmp(key, package, length) != 0 || key[length] != '.') return false;
+  *rest = key + length + 1;
+  return true;
+}
+
+/* The part of `key` that a config in a folder of this name would hold: "batch_size" of "data_loader.batch_size" in
+ * conf/data_loader/small.yaml. */
+static bool in_folder(const hr_config *config, const char *key, const char **rest) {
+  char package[HR_MAP_PATH];
+  if (package_given(config, package)) return package_fits(package, strlen(package), key, rest);
+  char folders[HR_MAP_PATH];
+  const char *path = config->real ? config->real : config->name, *slash = strrchr(path, '/');
+  size_t length = slash ? (size_t)(slash - path) : 0;
+  const char *tail = length < sizeof folders ? path : slash - sizeof folders + 1; /* a package is short */
+  snprintf(folders, sizeof folders, "%.*s", (int)(length < sizeof folders ? length : sizeof folders - 1), tail);
+  for (char *c = folders; *c; c++)
+    if (*c == '/') *c = '.';
+  /* of conf.training.trainer: training.trainer before trainer */
+  for (const char *from = folders; from; from = strchr(from, '.')) {
+    from += *from == '.';
+    if (package_fits(from, strlen(from), key, rest)) return true;
+  }
+  return false;
+}
+
+bool hr__map_locate(const hr_map *map, const hr_config *config, const char *key, char out[HR_MAP_PATH]) {
+  const char *rest = key;
+  bool there = hr__config_find(config, key) != NULL;
+  if (!there && map->folders && in_folder(config, key, &rest)) there = hr__config_find(config, rest) != NULL;
+  if (there) snprintf(out, HR_MAP_PATH, "%s", rest);
+  return there;
+}
+
+/* --- telling configs apart ---------------------------------------------------------------------------------------- */
+
+int hr__map_score(const hr_map *map, const hr_config *config) {
+  int score = 0;
+  char name[HR_MAP_PATH], at[HR_MAP_PATH];
+  for (const char *last = NULL; map->marks && part_next(map->marks, '|', &last, name, sizeof name);)
+    score += 2 * (hr__config_find(config, name) != NULL);
+  for (size_t i = 0; i < map->count; i++)
+    for (const char *last = NULL; hr__map_spelling(&map->keys[i], &last, name);)
+      score += hr__map_locate(map, config, name, at);
+  return score;
+}
+
+/* TrainingArguments are the base of what these read. */
+static bool in_family(const hr_map *map, const hr_map *family) {
+  static const char *const readers[] = {"torchtune", "axolotl", "llama-factory"};
+  if (!family || map == family) return true;
+  for (size_t i = 0; strcmp(family->name, "huggingface") == 0 && i < sizeof readers / sizeof readers[0]; i++)
+    if (strcmp(map->name, readers[i]) == 0) return true;
+  return false;
+}
+
+const hr_map *hr__map_guess(const hr_config *config, const hr_map *family) {
+  const hr_map *best = NULL;
+  int most = 0;
+  for (const hr_map *map = hr_maps; map->name; map++) {
+    int score = in_family(map, family) ? hr__map_score(map, config) : 0;
+    if (score > most) {
+      most = score;
+      best = map;
+    }
+  }
+  return best;
+}

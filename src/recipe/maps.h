@@ -1,0 +1,54 @@
+/* Key maps: which key of somebody else's config says what a setting of a recipe says, and in which words.
+ *
+ * The built-in ones are data (recipe/maps.def); a file of the user's (recipe/maps_file.c) can add to one of them or
+ * stand alone.
+ */
+#ifndef HR_RECIPE_MAPS_H
+#define HR_RECIPE_MAPS_H
+
+#include "format/edit.h"
+
+typedef struct hr_map_key {
+  const char *setting; /* key of a recipe; NULL: `value` is written as it stands */
+  const char *keys;    /* of the config, spellings separated by '|', the usual one first */
+  const char *words;   /* "value=word,also|value=word"; NULL: the value as it stands */
+  const char *absent;  /* what a config without the key means, in its words; NULL: not known */
+  bool asked;          /* from the user's own map: written whether or not the recipe gives the setting */
+  hr_literal value;    /* where there is no setting */
+} hr_map_key;
+
+typedef struct hr_map {
+  const char *name;
+  const char *others; /* further names, separated by ',' */
+  const char *marks;  /* keys that tell a config of this kind, separated by '|' */
+  const hr_map_key *keys;
+  size_t count;
+  bool folders; /* Hydra: a config in folder `a/b` may hold the keys of the section a.b or b without that prefix */
+  bool lists;   /* a list in place of a value is one of choices, which may be replaced */
+} hr_map;
+
+extern const hr_map hr_maps[]; /* ends with a map without name */
+
+const hr_map *hr__map_named(const char *name); /* by its name or another one; NULL: none */
+
+/* The user's own map; `text` need not outlive the call. */
+hr_status hr__map_parse(const char *name, const char *text, size_t bytes, hr_arena *arena, hr_map **out, hr_error *err);
+
+/* How well a config fits a map: marks and keys that it has; 0: not at all. */
+int hr__map_score(const hr_map *map, const hr_config *config);
+
+/* The map that a config is most likely written for, among all of them or, where `family` (may be NULL) is one that
+ * others build on, among these. NULL: it has nothing of any. */
+const hr_map *hr__map_guess(const hr_config *config, const hr_map *family);
+
+/* Where the config has a key of the map: its path there, in `out`; false: it has not. */
+enum { HR_MAP_PATH = 256 };
+bool hr__map_locate(const hr_map *map, const hr_config *config, const char *key, char out[HR_MAP_PATH]);
+
+/* The first or, after `last`, the next of the spellings of a key; false: no more. `*last` begins as NULL. */
+bool hr__map_spelling(const hr_map_key *key, const char **last, char out[HR_MAP_PATH]);
+
+/* The word for a setting's value as text, and the words that mean the same (NULL: none). False: there is none. */
+bool hr__map_word(const hr_map_key *key, const char *value, hr_arena *arena, const char **word, const char **same);
+
+#endif

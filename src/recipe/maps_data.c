@@ -1,0 +1,180 @@
+/* How others write what a recipe says: the built-in key maps. The order of maps decides between equally good guesses.
+ *
+ * KEY(setting, keys, words, absent): the setting's value belongs into each of `keys` that the config has (spellings,
+ * separated by |; the first is the usual one). `words` turn the value into the config's word, "value=word" separated by
+ * |; further words behind commas mean the same and are left. A value without a word cannot be said there. `absent` is
+ * what a config without the key means.
+ */
+#include "recipe/maps.h"
+
+#define KEY(s, k, w, a)                                                                                                \
+  { .setting = (s), .keys = (k), .words = (w), .absent = (a) }
+
+/* headroom's own recipe. A word that is still `auto` stays. */
+static const hr_map_key headroom[] = {
+    KEY("training.batch_size", "training.batch_size", NULL, "1"),
+    KEY("training.gradient_accumulation", "training.gradient_accumulation", NULL, NULL),
+    KEY("training.effective_batch", "training.effective_batch", NULL, NULL),
+    KEY("training.optimizer.kind", "training.optimizer.kind", NULL, "adamw"),
+    KEY("training.optimizer.state", "training.optimizer.state", NULL, "f32"),
+    KEY("data.sequence_length", "data.sequence_length", NULL, NULL),
+    KEY("model.precision", "model.precision", NULL, "32-true"),
+    KEY("model.adapters.rank", "model.adapters.rank", NULL, NULL),
+    KEY("model.adapters.alpha", "model.adapters.alpha", NULL, NULL),
+    KEY("model.adapters.dropout", "model.adapters.dropout", NULL, NULL),
+    KEY("model.quantize.kind", "model.quantize.kind", NULL, NULL),
+    KEY("memory.checkpoint", "memory.checkpoint", NULL, "none"),
+    KEY("memory.split", "memory.split", NULL, "none"),
+    KEY("memory.update", "memory.update", NULL, "after-backward"),
+    KEY("memory.offload.optimizer", "memory.offload.optimizer", NULL, "device"),
+    KEY("memory.offload.parameters", "memory.offload.parameters", NULL, "device"),
+    KEY("memory.offload.gradients", "memory.offload.gradients", NULL, "device"),
+    KEY("memory.offload.activations", "memory.offload.activations", NULL, "device"),
+    KEY("memory.offload.update", "memory.offload.update", NULL, "auto"),
+};
+
+/* Lightning, with LightningCLI or Hydra. */
+static const hr_map_key lightning[] = {
+    KEY("training.batch_size",
+        "data_loader.batch_size|data.batch_size|data.init_args.batch_size|datamodule.batch_size|"
+        "datamodule.init_args.batch_size|dataloader.batch_size|data.dataloader.batch_size|training.batch_size|batch_"
+        "size",
+        NULL, NULL),
+    KEY("training.gradient_accumulation",
+        "training.trainer.accumulate_grad_batches|trainer.accumulate_grad_batches|training.accumulate_grad_batches|"
+        "training.gradient_accumulation_steps|accumulate_grad_batches",
+        NULL, "1"),
+    KEY("model.precision", "training.trainer.precision|trainer.precision|training.precision|precision",
+        "32-true=32-true,32|bf16-mixed=bf16-mixed,bf16|16-mixed=16-mixed,16|bf16-true=bf16-true", "32-true"),
+    KEY("memory.checkpoint",
+        "model.gradient_checkpointing|model.use_gradient_checkpointing|model.init_args.gradient_checkpointing|"
+        "model.llm.use_gradient_checkpointing|training.gradient_checkpointing|training.use_gradient_checkpointing|"
+        "model.use_checkpoint|gradient_checkpointing",
+        "none=false|selective=true|every-layer=true", "false"),
+    KEY("data.sequence_length",
+        "data_loader.tokenization.max_length|data.max_length|data.max_seq_length|data.init_args.max_length|"
+        "data.init_args.max_seq_length|data.sequence_length|max_seq_length|max_length",
+        NULL, NULL),
+    KEY("model.adapters.rank",
+        "model.lora.r|model.lora.rank|model.lora_r|model.lora_rank|model.init_args.lora_r|lora.r|lora.rank|lora_r|lora_"
+        "rank",
+        NULL, NULL),
+    KEY("model.adapters.alpha",
+        "model.lora.alpha|model.lora.lora_alpha|model.lora_alpha|model.init_args.lora_alpha|lora.alpha|lora_alpha",
+        NULL, NULL),
+    KEY("model.adapters.dropout",
+        "model.lora.dropout|model.lora.lora_dropout|model.lora_dropout|model.init_args.lora_dropout|lora.dropout|"
+        "lora_dropout",
+        NULL, NULL),
+};
+
+/* Hugging Face TrainingArguments, as YAML or JSON, and those who read them beside keys of their own. */
+static const hr_map_key huggingface[] = {
+    KEY("training.batch_size", "per_device_train_batch_size", NULL, "8"),
+    KEY("training.gradient_accumulation", "gradient_accumulation_steps", NULL, "1"),
+    KEY("model.precision", "bf16", "32-true=false|bf16-mixed=true|16-mixed=false", "false"),
+    KEY("model.precision", "fp16", "32-true=false|bf16-mixed=false|16-mixed=true", "false"),
+    KEY("memory.checkpoint", "gradient_checkpointing", "none=false|selective=true|every-layer=true", "false"),
+    KEY("training.optimizer.kind", "optim",
+        "adamw=adamw_torch,adamw_torch_fused,adamw_hf,adamw_apex_fused|adamw8bit=adamw_bnb_8bit,adamw_8bit|"
+        "paged_adamw=paged_adamw_32bit,paged_adamw|paged_adamw8bit=paged_adamw_8bit|sgd=sgd",
+        "adamw_torch"),
+    KEY("data.sequence_length", "max_seq_length|max_length|model_max_length", NULL, NULL),
+    KEY("model.adapters.rank", "lora_r|lora_rank|lora.r", NULL, NULL),
+    KEY("model.adapters.alpha", "lora_alpha|lora.lora_alpha", NULL, NULL),
+    KEY("model.adapters.dropout", "lora_dropout|lora.lora_dropout", NULL, NULL),
+    KEY("model.quantize.kind", "load_in_4bit", "nf4=true|none=false", "false"),
+};
+
+static const hr_map_key torchtune[] = {
+    KEY("training.batch_size", "batch_size", NULL, NULL),
+    KEY("training.gradient_accumulation", "gradient_accumulation_steps", NULL, "1"),
+    KEY("model.precision", "dtype", "32-true=fp32|bf16-true=bf16", NULL),
+    KEY("memory.checkpoint", "enable_activation_checkpointing", "none=false|selective=true|every-layer=true", "false"),
+    KEY("memory.offload.activations", "enable_activation_offloading", "device=false|host=true", "false"),
+    KEY("memory.update", "optimizer_in_bwd", "after-backward=false|in-backward=true", "false"),
+    KEY("training.optimizer.kind", "optimizer._component_",
+        "adamw=torch.optim.AdamW|adamw8bit=bitsandbytes.optim.AdamW8bit|paged_adamw=bitsandbytes.optim.PagedAdamW|"
+        "paged_adamw8bit=bitsandbytes.optim.PagedAdamW8bit|sgd=torch.optim.SGD",
+        NULL),
+    KEY("data.sequence_length", "tokenizer.max_seq_len", NULL, NULL),
+    KEY("model.adapters.rank", "model.lora_rank", NULL, NULL),
+    KEY("model.adapters.alpha", "model.lora_alpha", NULL, NULL),
+    KEY("model.adapters.dropout", "model.lora_dropout", NULL, NULL),
+    KEY("model.quantize.kind", "model.quantize_base", "nf4=true|none=false", "false"),
+};
+
+static const hr_map_key axolotl[] = {
+    KEY("training.batch_size", "micro_batch_size", NULL, NULL),
+    KEY("training.gradient_accumulation", "gradient_accumulation_steps", NULL, "1"),
+    KEY("model.precision", "bf16", "32-true=false|bf16-mixed=true,auto|16-mixed=false|bf16-true=full", NULL),
+    KEY("model.precision", "fp16", "32-true=false|bf16-mixed=false|16-mixed=true|bf16-true=false", "false"),
+    KEY("memory.checkpoint", "gradient_checkpointing",
+        "none=false|selective=true,offload,unsloth|every-layer=true,offload,unsloth", "false"),
+    KEY("training.optimizer.kind", "optimizer",
+        "adamw=adamw_torch,adamw_torch_fused,adamw_hf|adamw8bit=adamw_bnb_8bit,adamw_8bit|"
+        "paged_adamw=paged_adamw_32bit,paged_adamw|paged_adamw8bit=paged_adamw_8bit|sgd=sgd",
+        NULL),
+    KEY("data.sequence_length", "sequence_len", NULL, NULL),
+    KEY("model.adapters.rank", "lora_r", NULL, NULL),
+    KEY("model.adapters.alpha", "lora_alpha", NULL, NULL),
+    KEY("model.adapters.dropout", "lora_dropout", NULL, NULL),
+    KEY("model.quantize.kind", "load_in_4bit", "nf4=true|none=false", "false"),
+};
+
+static const hr_map_key llama_factory[] = {
+    KEY("training.batch_size", "per_device_train_batch_size", NULL, "8"),
+    KEY("training.gradient_accumulation", "gradient_accumulation_steps", NULL, "1"),
+    KEY("model.precision", "bf16", "32-true=false|bf16-mixed=true|16-mixed=false", "false"),
+    KEY("model.precision", "fp16", "32-true=false|bf16-mixed=false|16-mixed=true|bf16-true=false", "false"),
+    KEY("model.precision", "pure_bf16", "32-true=false|bf16-mixed=false|16-mixed=false|bf16-true=true", "false"),
+    KEY("memory.checkpoint", "disable_gradient_checkpointing", "none=true|selective=false|every-layer=false", "false"),
+    KEY("training.optimizer.kind", "optim",
+        "adamw=adamw_torch,adamw_torch_fused,adamw_hf|adamw8bit=adamw_bnb_8bit,adamw_8bit|"
+        "paged_adamw=paged_adamw_32bit,paged_adamw|paged_adamw8bit=paged_adamw_8bit|sgd=sgd",
+        "adamw_torch"),
+    KEY("data.sequence_length", "cutoff_len", NULL, "2048"),
+    KEY("model.adapters.rank", "lora_rank", NULL, "8"),
+    KEY("model.adapters.alpha", "lora_alpha", NULL, NULL),
+    KEY("model.adapters.dropout", "lora_dropout", NULL, "0"),
+    KEY("model.quantize.kind", "quantization_bit", "nf4=4", NULL),
+};
+
+/* ds_config.json. Batches per step count all ranks there; a plan is for one. */
+static const hr_map_key deepspeed[] = {
+    KEY("training.batch_size", "train_micro_batch_size_per_gpu", NULL, NULL),
+    KEY("training.gradient_accumulation", "gradient_accumulation_steps", NULL, "1"),
+    KEY("training.effective_batch", "train_batch_size", NULL, NULL),
+    KEY("model.precision", "bf16.enabled", "32-true=false|bf16-mixed=true|16-mixed=false", "false"),
+    KEY("model.precision", "fp16.enabled", "32-true=false|bf16-mixed=false|16-mixed=true", "false"),
+    KEY("memory.offload.optimizer", "zero_optimization.offload_optimizer.device", "device=none|host=cpu|disk=nvme",
+        "none"),
+    KEY("memory.offload.parameters", "zero_optimization.offload_param.device", "device=none|host=cpu|disk=nvme",
+        "none"),
+    KEY("training.optimizer.kind", "optimizer.type", "adamw=AdamW|sgd=SGD", NULL),
+};
+
+#define MAP(n, o, m, k) .name = (n), .others = (o), .marks = (m), .keys = (k), .count = sizeof(k) / sizeof(k)[0]
+
+const hr_map hr_maps[] = {
+    {MAP("headroom", "recipe", "model.family|model.config|memory.device|data.source", headroom), .lists = true},
+    {MAP("lightning", "hydra,pytorch-lightning",
+         "trainer|training.trainer|data_loader|datamodule|defaults|accumulate_grad_batches|seed_everything", lightning),
+     .folders = true},
+    {MAP("huggingface", "hf,transformers,trl,training-arguments",
+         "per_device_train_batch_size|per_device_eval_batch_size|num_train_epochs|output_dir|lr_scheduler_type",
+         huggingface)},
+    {MAP("torchtune", "tune",
+         "enable_activation_checkpointing|enable_activation_offloading|tokenizer._component_|checkpointer._component_|"
+         "model._component_|optimizer._component_",
+         torchtune)},
+    {MAP("axolotl", "", "base_model|micro_batch_size|sequence_len|val_set_size|adapter|datasets|sample_packing",
+         axolotl)},
+    {MAP("llama-factory", "llamafactory,llama_factory",
+         "finetuning_type|cutoff_len|template|lora_target|stage|quantization_bit|lora_rank|plot_loss", llama_factory)},
+    {MAP("deepspeed", "ds,ds_config",
+         "zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|steps_per_print|wall_clock_breakdown|"
+         "bf16.enabled|fp16.enabled",
+         deepspeed)},
+    {.name = NULL},
+};
