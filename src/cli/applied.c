@@ -84,6 +84,7 @@ static hr_status key_apply(hr_applied *a, const hr_map *map, const hr_map_key *k
   } else if (edit.value.kind == HR_LITERAL_FLOW && !own && !key->asked) {
     return note_add(a, key, value, "takes one value, not several", err);
   }
+  edit.empty = absent_means(key, &edit);
   bool found = false;
   char name[HR_MAP_PATH], path[HR_MAP_PATH];
   for (size_t f = 0; f < a->n_files; f++)
@@ -92,7 +93,7 @@ static hr_status key_apply(hr_applied *a, const hr_map *map, const hr_map_key *k
       found = true;
       HR_TRY(edit_add(a, &a->files[f], edit, path, err));
     }
-  if (found || absent_means(key, &edit)) return HR_OK;
+  if (found || edit.empty) return HR_OK;
   if (a->insert) HR_TRY(insert_somewhere(a, map, key, edit, &found, err));
   if (found) return HR_OK;
   const char *missing = a->insert ? "is not there, nor is its section" : "is not there (--insert puts it in)";
