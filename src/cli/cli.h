@@ -26,6 +26,9 @@ typedef struct hr_cli_command {
   const char *usage;   /* positional arguments as help shows them */
   const char *summary; /* one line */
   const char *details; /* (optional) further lines of help */
+  /* Calls that work as they are in the root of the source tree, one a line, without the program's name. Tests run them.
+   */
+  const char *examples;
   const hr_cli_option *options;
   size_t n_options;
   int min_arguments, max_arguments;
@@ -34,6 +37,7 @@ typedef struct hr_cli_command {
 
 struct hr_cli {
   hr_arena arena;
+  const char *program;           /* as it was called where that was by a path, else "headroom" */
   const hr_cli_command *command; /* NULL until known */
   bool json, help, version;
   bool quiet;    /* no tables, progress or remarks: only errors, JSON, and the text of dump */
@@ -55,6 +59,8 @@ extern const hr_cli_command *const hr_cli_commands[]; /* ends with NULL */
 /* Fills `cli` from the arguments. HR_USAGE names the nearest thing that exists. */
 hr_status hr__cli_parse(hr_cli *cli, int argc, char **argv, hr_error *err);
 bool hr__cli_flag(const hr_cli *cli, const char *name);
+/* Number of an option of the command in `values`; -1: it has none of that name. */
+int hr__cli_option_index(const hr_cli *cli, const char *name);
 const char *hr__cli_value(const hr_cli *cli, const char *name); /* NULL when not given */
 /* A whole number >= `least`; `fallback` when the option was not given. */
 hr_status hr__cli_int(const hr_cli *cli, const char *name, int64_t least, int64_t fallback, int64_t *out,
@@ -63,8 +69,8 @@ hr_status hr__cli_int(const hr_cli *cli, const char *name, int64_t least, int64_
 /* An override from an option of the command's own, after those of --set. */
 __attribute__((format(printf, 3, 4))) hr_status hr__cli_override(hr_cli *cli, hr_error *err, const char *format, ...);
 
-/* Help on `command`, or on the program when NULL. */
-void hr__cli_help(const hr_cli_command *command, FILE *to);
+/* Help on the command, or on the program where none was given. One screen: 40 lines of 100 columns. */
+void hr__cli_help(const hr_cli *cli, FILE *to);
 
 /* The nearest of `count` names to what was typed, or NULL when none is near. */
 const char *hr__cli_nearest(const char *typed, const char *const *names, size_t count);
@@ -74,6 +80,9 @@ void hr__cli_show_error(const hr_cli *cli, const hr_error *err);
 
 /* {"error": {...}}; NULL: out of memory. */
 json_t *hr__cli_error_json(const hr_error *err);
+/* What `message` of a wrong call is followed by: the help that shows how it is called. */
+enum { HR_CLI_HINT = 64 };
+const char *hr__cli_hint(const hr_cli *cli, char out[HR_CLI_HINT]);
 /* Writes `object` to stdout and releases it. NULL counts as out of memory. */
 hr_status hr__cli_put_json(json_t *object, hr_error *err);
 /* stdout was written completely; a full disk or closed pipe is an error as any other. */

@@ -59,7 +59,7 @@ static void device_print(const hr_facts *facts, const hr_rates *rates, const cha
 
 /* What is to be measured: with a recipe the device that it names, and every node of its programs. */
 typedef struct measuring {
-  bool wanted, quick; /* quick: only a GPU, for a second or two */
+  bool wanted, quick; /* quick: only a GPU, for a few seconds, and only what was not measured yet */
   hr_recipe *recipe;  /* NULL: every device */
   hr_graph *graph;    /* of the recipe */
 } measuring;
@@ -85,11 +85,21 @@ static bool device_is_meant(const measuring *m, hr_device_kind kind) {
   return m->wanted && (kind == HR_CUDA || !m->quick);
 }
 
+/* What is missing: the device's rates, and a recipe's nodes. */
+static hr_status rates_complete(hr_device *device, const measuring *m, hr_rates *rates, hr_error *err) {
+  HR_TRY(hr__rates_load(&device->facts, rates, err));
+  if (!rates->measured) {
+    hr__rates_fini(rates);
+    HR_TRY(hr__measure_quick(device, rates, err));
+  }
+  return m->graph ? hr__measure_missing(device, m->graph, rates, err) : HR_OK;
+}
+
 /* Measures, and keeps the result in the cache file. */
 static hr_status device_measure(const hr_cli *cli, hr_device *device, const measuring *m, hr_rates *rates,
                                 hr_error *err) {
   if (!cli->quiet) fprintf(stderr, "measuring %s ...\n", device->facts.name);
-  HR_TRY(m->quick ? hr__measure_quick(device, rates, err) : hr__measure_rates(device, m->graph, rates, err));
+  HR_TRY(m->quick ? rates_complete(device, m, rates, err) : hr__measure_rates(device, m->graph, rates, err));
   return hr__rates_save(&device->facts, rates, err);
 }
 
@@ -191,7 +201,7 @@ static hr_status devices_run(hr_cli *cli, hr_error *err) {
 static const hr_cli_option options[] = {
     {"measure", NULL, "runs kernels to find the rates (about half a minute each) and keeps them"},
     {"gpus", NULL, "the catalogue: GPUs that plan --gpu knows"},
-    {"quick", NULL, NULL}, /* only a GPU's, roughly: what plan, train and profile start where nothing was measured */
+    {"quick", NULL, NULL}, /* what plan, train and profile start where something was not measured: cli/jobs.h */
 };
 
 const hr_cli_command hr_cli_devices = {
@@ -199,6 +209,7 @@ const hr_cli_command hr_cli_devices = {
     .usage = "[RECIPE]",
     .summary = "devices of this machine, their memory and their rates",
     .details = "With --measure and a recipe the device it names is measured, with every kind of its nodes.",
+    .examples = "devices --gpus\ndevices",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .max_arguments = 1,

@@ -41,8 +41,9 @@ static hr_status graph_dump(const hr_cli *cli, const hr_job_source *source, cons
   hr_graph *graph = NULL;
   HR_TRY(hr__settings_load(source->path, source->overrides, source->n_overrides, &recipe, err));
   hr_job *job = NULL; /* only where something is left to be chosen */
-  hr_status status = hr__choose_any(recipe) ? hr__job_open(source, &job, err) : HR_OK;
-  if (status == HR_OK) status = hr__compile(recipe, job ? &job->chosen.choices : NULL, stage, &graph, err);
+  hr_status status = hr__choose_any(recipe) || hr__knobs_any(recipe) ? hr__job_open(source, &job, err) : HR_OK;
+  if (status == HR_OK)
+    status = hr__compile(job ? job->recipe : recipe, job ? &job->chosen.choices : NULL, stage, &graph, err);
   if (status == HR_OK && cli->json)
     status = hr__cli_put_json(hr__graph_json(graph), err);
   else if (status == HR_OK)
@@ -70,6 +71,7 @@ const hr_cli_command hr_cli_dump = {
     .name = "dump",
     .usage = "RECIPE",
     .summary = "the graph or the layout after a stage",
+    .examples = "dump recipes/demo.yaml --after grad\ndump recipes/demo.yaml --after plan --json",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 1,

@@ -215,6 +215,7 @@ const hr_cli_command hr_cli_env = {
     .name = "env",
     .usage = "",
     .summary = "facts for a bug report: versions, processor, memory, variables",
+    .examples = "env\nenv --keys",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .max_arguments = 0,

@@ -1,18 +1,24 @@
 /* See fit.h. */
 #include "cli/fit.h"
 
+#include "cli/figures.h"
 #include "train/answer.h"
 
-static void owners_print(const hr_job *job, FILE *to) {
+const hr_change *hr__fit_cheapest(const hr_change *changes, int count) {
+  for (int i = 0; i < count; i++)
+    if (!changes[i].changes_results) return &changes[i];
+  return count > 0 ? &changes[0] : NULL;
+}
+
+void hr__fit_owners(const hr_job *job, FILE *to) {
   const hr_verdict *verdict = &job->verdict;
   char text[HR_SIZE_TEXT];
-  fprintf(to, "\nlargest owners of the peak:\n");
+  fprintf(to, "\nlargest tensors at the peak:\n");
   for (int i = 0; i < verdict->n_buffers; i++)
     fprintf(to, "  %12s  %s\n", hr__size_text(verdict->buffers[i].bytes, text), verdict->buffers[i].name);
 }
 
-void hr__fit_print(const hr_job *job, const hr_change *changes, int count, FILE *to) {
-  owners_print(job, to);
+void hr__fit_changes(const hr_job *job, const hr_change *changes, int count, FILE *to) {
   if (count == 0) {
     bool device = job->verdict.tier == HR_TIER_DEVICE;
     fprintf(to, "\n%s would fit:\ntry %s\n",
@@ -26,9 +32,9 @@ void hr__fit_print(const hr_job *job, const hr_change *changes, int count, FILE 
   for (int i = 0; i < count; i++) {
     const hr_planned *planned = &changes[i].planned;
     char text[HR_SIZE_TEXT];
-    fprintf(to, "  %12s  %.3g s a step", hr__size_text(planned->peak_bytes[HR_TIER_DEVICE], text),
-            planned->step_seconds);
-    fprintf(to, "%s\n", changes[i].changes_results ? "; other results" : "");
+    fprintf(to, "  %12s", hr__size_text(planned->peak_bytes[HR_TIER_DEVICE], text));
+    fprintf(to, "  %s a step%s\n", hr__seconds_text(planned->step_seconds, text),
+            changes[i].changes_results ? "; changes the result" : "");
     for (int t = HR_TIER_HOST; t < HR_TIER_COUNT; t++)
       if (planned->peak_bytes[t] > 0)
         fprintf(to, "  %12s  on the %s\n", hr__size_text(planned->peak_bytes[t], text), hr_tier_name((hr_tier)t));
@@ -61,7 +67,8 @@ hr_status hr__fit_check(hr_cli *cli, const hr_job *job, const hr_job_source *sou
     HR_TRY(no_fit_json(job, changes, count, &no_fit, err));
   } else {
     hr__cli_show_error(cli, &no_fit);
-    hr__fit_print(job, changes, count, stderr);
+    hr__fit_owners(job, stderr);
+    hr__fit_changes(job, changes, count, stderr);
   }
   cli->answered = true;
   return HR_NO_FIT;

@@ -5,8 +5,12 @@
 #include "cli/cli.h"
 #include "train/job.h"
 
-/* The largest owners of the peak and the cheapest changes that would fit. */
-void hr__fit_print(const hr_job *job, const hr_change *changes, int count, FILE *to);
+/* The largest tensors at the peak. */
+void hr__fit_owners(const hr_job *job, FILE *to);
+/* The changes that would fit, fastest first. */
+void hr__fit_changes(const hr_job *job, const hr_change *changes, int count, FILE *to);
+/* The fastest change that keeps the result, or else the fastest of all; NULL: there is none. */
+const hr_change *hr__fit_cheapest(const hr_change *changes, int count);
 
 /* HR_OK when the job fits. Else HR_NO_FIT, shown in full already: on stderr, or as {"error", "plan"} with --json. */
 hr_status hr__fit_check(hr_cli *cli, const hr_job *job, const hr_job_source *source, hr_error *err);

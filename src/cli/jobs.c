@@ -6,11 +6,32 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
+#include "run/measure.h"
+
 extern char **environ;
 
-/* This program again, as `headroom devices --quick`, without a word. */
-static bool measure_apart(void) {
-  char *arguments[] = {"headroom", "devices", "--quick", "--quiet", NULL};
+/* `headroom devices --quick RECIPE --set ...`; NULL: out of memory. */
+static char **arguments_make(const hr_job_source *source, hr_arena *arena) {
+  static const char *const always[] = {"headroom", "devices", "--quick", "--quiet", "--"};
+  enum { ALWAYS = sizeof always / sizeof always[0] };
+  const char **arguments = hr__arena_array(arena, ALWAYS + 2 * source->n_overrides + 2, sizeof *arguments);
+  if (!arguments) return NULL;
+  size_t count = 0;
+  for (; count < ALWAYS - 1; count++)
+    arguments[count] = always[count];
+  for (size_t i = 0; i < source->n_overrides; i++) {
+    arguments[count++] = "--set";
+    arguments[count++] = source->overrides[i];
+  }
+  arguments[count++] = always[ALWAYS - 1];
+  arguments[count] = source->path;
+  return (char **)arguments;
+}
+
+/* This program again, without a word. */
+static bool measure_apart(const hr_job_source *source, hr_arena *arena) {
+  char **arguments = arguments_make(source, arena);
+  if (!arguments) return false;
   posix_spawn_file_actions_t actions;
   if (posix_spawn_file_actions_init(&actions) != 0) return false;
   pid_t child;
@@ -24,16 +45,28 @@ static bool measure_apart(void) {
   return started && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* A GPU that is here, without rates, and with a place to keep them. */
-static bool wants_rates(hr_job *job) {
+/* A GPU that is here, of which something is not known, and a place to keep it. */
+static bool wants_rates(hr_job *job, hr_cli_rates wanted) {
   bool here = job->facts.kind == HR_CUDA && !job->facts.absent;
-  return here && !job->rates.measured && hr__rates_path(&job->facts, &job->arena) != NULL;
+  if (!here || hr__rates_path(&job->facts, &job->arena) == NULL) return false;
+  hr_graph *graph = NULL; /* as the other process has it: with what is open left as it is */
+  hr_error ignored = {0};
+  bool lacks = !job->rates.measured;
+  if (!lacks && wanted == HR_CLI_RATES_NODES && hr__compile(job->recipe, NULL, NULL, &graph, &ignored) == HR_OK)
+    (void)hr__measure_lacks(graph, &job->rates, &lacks, &ignored);
+  hr__graph_destroy(graph);
+  return lacks;
 }
 
-hr_status hr__cli_job_open(const hr_job_source *source, hr_job **out, hr_error *err) {
-  HR_TRY(hr__job_open(source, out, err));
-  if (!wants_rates(*out) || !measure_apart()) return HR_OK;
+static hr_status job_open(const hr_cli *cli, const hr_job_source *source, hr_job **out, hr_error *err) {
+  return hr__cli_flag(cli, "auto") ? hr__job_open_all(source, out, err) : hr__job_open(source, out, err);
+}
+
+hr_status hr__cli_job_open(const hr_cli *cli, const hr_job_source *source, hr_cli_rates wanted, hr_job **out,
+                           hr_error *err) {
+  HR_TRY(job_open(cli, source, out, err));
+  if (!wants_rates(*out, wanted) || !measure_apart(&(*out)->source, &(*out)->arena)) return HR_OK;
   hr__job_close(*out);
   *out = NULL;
-  return hr__job_open(source, out, err);
+  return job_open(cli, source, out, err);
 }

@@ -5,9 +5,16 @@
 #include "cli/cli.h"
 #include "train/job.h"
 
-/* hr__job_open. On a GPU of this machine whose rates nobody has measured yet they are measured first, once, in a
- * process of its own: library code that is loaded for it would count as this process's memory. Where that fails the
- * catalogue's are used. */
-hr_status hr__cli_job_open(const hr_job_source *source, hr_job **out, hr_error *err);
+/* What of a GPU is measured before a job is opened. */
+typedef enum hr_cli_rates {
+  HR_CLI_RATES_DEVICE, /* the rates of the device: to begin a run soon */
+  HR_CLI_RATES_NODES   /* and every kind of node of the recipe: to say how long a step takes */
+} hr_cli_rates;
+
+/* hr__job_open, or with --auto hr__job_open_all. On a GPU of this machine what nobody has measured yet is measured
+ * first, once, in a process of its own: library code that is loaded for it would count as this process's memory. Where
+ * that fails the catalogue's rates are used. */
+hr_status hr__cli_job_open(const hr_cli *cli, const hr_job_source *source, hr_cli_rates wanted, hr_job **out,
+                           hr_error *err);
 
 #endif

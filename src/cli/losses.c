@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/figures.h"
 #include "cli/table.h"
 #include "format/doc.h"
 #include "format/file.h"
@@ -68,7 +69,7 @@ static void log_read(curve *c, const char *path) {
 static void curve_print(curve *c, FILE *to) {
   static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   static const char steps[] = "_.-~=+*#";
-  bool utf8 = hr__table_utf8();
+  bool utf8 = hr__utf8();
   double least = INFINITY, most = -INFINITY;
   for (size_t i = 0; i < c->columns; i++) {
     c->sum[i] /= (double)(i + 1 < c->columns ? c->width : c->in_last);

@@ -16,7 +16,7 @@ static hr_status run(hr_cli *cli, int argc, char **argv, hr_error *err) {
     return hr__cli_flush(err);
   }
   if (cli->help) {
-    hr__cli_help(cli->command, stdout);
+    hr__cli_help(cli, stdout);
     return hr__cli_flush(err);
   }
   return cli->command->run(cli, err);

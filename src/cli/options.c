@@ -92,12 +92,9 @@ static hr_status global_take(hr_cli *cli, int index, const char *value, hr_error
 }
 
 /* What getopt refused, as a message with the nearest option that exists. */
-static hr_status option_refuse(const hr_cli *cli, const struct option *known, size_t count, const char *typed,
-                               bool no_value, hr_error *err) {
-  const char *command = cli->command != NULL ? cli->command->name : "";
-  char remedy[160];
-  snprintf(remedy, sizeof remedy, "headroom %s%s--help lists the options", command, command[0] != '\0' ? " " : "");
-  if (no_value) return hr__fail(err, HR_USAGE, NULL, remedy, "option '%s' needs a value", typed);
+static hr_status option_refuse(const struct option *known, size_t count, const char *typed, bool no_value,
+                               hr_error *err) {
+  if (no_value) return hr__fail(err, HR_USAGE, NULL, NULL, "option '%s' needs a value", typed);
 
   char name[64];
   snprintf(name, sizeof name, "%s", typed + strspn(typed, "-"));
@@ -109,10 +106,11 @@ static hr_status option_refuse(const hr_cli *cli, const struct option *known, si
     names[i] = known[i].name;
     if (strcmp(known[i].name, name) == 0 && known[i].has_arg == no_argument) takes_none = true;
   }
-  if (takes_none) return hr__fail(err, HR_USAGE, NULL, remedy, "option '--%s' takes no value", name);
+  if (takes_none) return hr__fail(err, HR_USAGE, NULL, NULL, "option '--%s' takes no value", name);
   const char *nearest = hr__cli_nearest(name, names, count);
+  char remedy[96];
   if (nearest != NULL) snprintf(remedy, sizeof remedy, "did you mean --%s?", nearest);
-  return hr__fail(err, HR_USAGE, NULL, remedy, "unknown option '%s'", typed);
+  return hr__fail(err, HR_USAGE, NULL, nearest != NULL ? remedy : NULL, "unknown option '%s'", typed);
 }
 
 static hr_status listed_add(hr_cli *cli, const char *word, hr_error *err) {
@@ -156,7 +154,7 @@ static hr_status options_take(hr_cli *cli, int argc, char **argv, hr_error *err)
       /* A short option has its letter in optopt; a long one is the last word that was looked at. */
       char letter[3] = {'-', (char)optopt, '\0'};
       bool is_short = optopt > 0 && optopt < FIRST_GLOBAL;
-      return option_refuse(cli, known, count, is_short ? letter : argv[optind - 1], code == ':', err);
+      return option_refuse(known, count, is_short ? letter : argv[optind - 1], code == ':', err);
     }
     if (code >= FIRST_OWN)
       HR_TRY(own_take(cli, code - FIRST_OWN, argc, argv, err));
@@ -177,11 +175,8 @@ static hr_status command_find(hr_cli *cli, const char *name, hr_error *err) {
   }
   const char *nearest = hr__cli_nearest(name, names, count);
   char remedy[96];
-  if (nearest != NULL)
-    snprintf(remedy, sizeof remedy, "did you mean 'headroom %s'?", nearest);
-  else
-    snprintf(remedy, sizeof remedy, "headroom --help lists the commands");
-  return hr__fail(err, HR_USAGE, NULL, remedy, "unknown command '%s'", name);
+  if (nearest != NULL) snprintf(remedy, sizeof remedy, "did you mean 'headroom %s'?", nearest);
+  return hr__fail(err, HR_USAGE, NULL, nearest != NULL ? remedy : NULL, "unknown command '%s'", name);
 }
 
 /* --json decides how errors are shown, so it is looked for before anything can fail. */
@@ -193,11 +188,12 @@ static bool json_asked(int argc, char **argv) {
 
 hr_status hr__cli_parse(hr_cli *cli, int argc, char **argv, hr_error *err) {
   cli->json = json_asked(argc, argv);
+  cli->program = argc > 0 && strchr(argv[0], '/') != NULL ? argv[0] : "headroom";
   optind = 1;
   HR_TRY(options_take(cli, argc, argv, err));
   if (optind >= argc) {
     if (cli->help || cli->version) return HR_OK;
-    return hr__fail(err, HR_USAGE, NULL, "headroom --help lists the commands", "no command given");
+    return hr__fail(err, HR_USAGE, NULL, "headroom plan recipes/demo.yaml", "no command given");
   }
   if (strcmp(argv[optind], "help") == 0) {
     cli->help = true;
@@ -223,18 +219,19 @@ hr_status hr__cli_parse(hr_cli *cli, int argc, char **argv, hr_error *err) {
   return HR_OK;
 }
 
-static size_t option_index(const hr_cli *cli, const char *name) {
+int hr__cli_option_index(const hr_cli *cli, const char *name) {
   for (size_t i = 0; i < cli->command->n_options; i++)
-    if (strcmp(cli->command->options[i].name, name) == 0) return i;
-  return HR_CLI_OPTIONS - 1; /* never filled: no command has that many options */
+    if (strcmp(cli->command->options[i].name, name) == 0) return (int)i;
+  return -1;
 }
 
 bool hr__cli_flag(const hr_cli *cli, const char *name) {
-  return cli->values[option_index(cli, name)] != NULL;
+  return hr__cli_value(cli, name) != NULL;
 }
 
 const char *hr__cli_value(const hr_cli *cli, const char *name) {
-  return cli->values[option_index(cli, name)];
+  int index = hr__cli_option_index(cli, name);
+  return index >= 0 ? cli->values[index] : NULL;
 }
 
 hr_status hr__cli_int(const hr_cli *cli, const char *name, int64_t least, int64_t fallback, int64_t *out,
@@ -261,12 +258,23 @@ static void option_print(const hr_cli_option *option, FILE *to) {
   fprintf(to, "  %-27s %s\n", head, option->meaning);
 }
 
-void hr__cli_help(const hr_cli_command *command, FILE *to) {
+static void examples_print(const char *program, const char *examples, FILE *to) {
+  if (examples == NULL) return;
+  fprintf(to, "\nexamples:\n");
+  for (const char *line = examples; *line != '\0';) {
+    size_t length = strcspn(line, "\n");
+    fprintf(to, "  %s %.*s\n", program, (int)length, line);
+    line += length + (line[length] != '\0');
+  }
+}
+
+void hr__cli_help(const hr_cli *cli, FILE *to) {
+  const hr_cli_command *command = cli->command;
   if (command == NULL) {
     fprintf(to, "headroom trains neural networks inside a memory budget that it names beforehand, to the byte.\n\n"
                 "usage: headroom COMMAND [OPTIONS] [RECIPE]\n\ncommands:\n");
     for (const hr_cli_command *const *c = hr_cli_commands; *c != NULL; c++)
-      fprintf(to, "  %-22s %s\n", (*c)->name, (*c)->summary);
+      fprintf(to, "  %-10s %s\n", (*c)->name, (*c)->summary);
     fprintf(to, "\noptions of every command:\n");
   } else {
     fprintf(to, "usage: headroom %s [OPTIONS] %s\n\n%s\n", command->name, command->usage, command->summary);
@@ -277,7 +285,7 @@ void hr__cli_help(const hr_cli_command *command, FILE *to) {
   }
   for (size_t i = 0; i < GLOBAL_OPTIONS; i++)
     option_print(&global_options[i], to);
+  examples_print(cli->program, command == NULL ? "plan recipes/demo.yaml\nplan --help" : command->examples, to);
   fprintf(to, "\nexit codes: 0 ok, 1 failure, 2 usage, 3 does not fit, 4 measured peak above the plan,\n"
               "  5 bad or damaged input, 130/143 stopped by a signal after saving\n");
-  if (command == NULL) fprintf(to, "\nstart here: headroom plan recipes/demo.yaml\n");
 }

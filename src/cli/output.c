@@ -15,10 +15,19 @@ json_t *hr__cli_error_json(const hr_error *err) {
                    err->remedy);
 }
 
+const char *hr__cli_hint(const hr_cli *cli, char out[HR_CLI_HINT]) {
+  snprintf(out, HR_CLI_HINT, "headroom %s%s--help", cli->command != NULL ? cli->command->name : "",
+           cli->command != NULL ? " " : "");
+  return out;
+}
+
 void hr__cli_show_error(const hr_cli *cli, const hr_error *err) {
   hr_error ignored = {0};
   if (cli->json) {
+    char hint[HR_CLI_HINT];
     json_t *object = hr__cli_error_json(err);
+    if (object != NULL && err->status == HR_USAGE)
+      json_object_set_new(json_object_get(object, "error"), "help", json_string(hr__cli_hint(cli, hint)));
     if (object != NULL && hr__cli_put_json(object, &ignored) == HR_OK) return;
   }
   const char *message = err->message[0] != '\0' ? err->message : hr_status_text(err->status);
@@ -26,6 +35,8 @@ void hr__cli_show_error(const hr_cli *cli, const hr_error *err) {
   fprintf(stderr, "%s%serror:%s %s\n", style.bold, style.red, style.end, message);
   if (err->place[0] != '\0') fprintf(stderr, "  at %s\n", err->place);
   if (err->remedy[0] != '\0') fprintf(stderr, "  try: %s\n", err->remedy);
+  char hint[HR_CLI_HINT];
+  if (err->status == HR_USAGE) fprintf(stderr, "  help: %s\n", hr__cli_hint(cli, hint));
 }
 
 static hr_status output_failed(hr_error *err) {

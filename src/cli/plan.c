@@ -2,12 +2,40 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/checkpoint_flags.h"
 #include "cli/cli.h"
 #include "cli/fit.h"
 #include "cli/jobs.h"
+#include "cli/plan.h"
 #include "cli/table.h"
 #include "dev/gpus.h"
 #include "train/answer.h"
+
+enum { BYTES_LEAST = 1 << 20 }; /* a budget below this is a number that lacks its unit */
+
+/* All of the text: the table, then what explains it. */
+static hr_status job_print(const hr_cli *cli, const hr_job *job, const hr_change *changes, int n_changes,
+                           hr_arena *arena, hr_error *err) {
+  bool fits = job->verdict.fits;
+  const hr_tier_plan *tier = &job->plan->tiers[job->verdict.tier];
+  hr_technique techniques[HR_TECHNIQUES];
+  hr_module_owner *owners;
+  hr_ladder ladder = {0};
+  int n_techniques;
+  size_t n_owners;
+  HR_TRY(hr__job_techniques(job, techniques, &n_techniques, err));
+  HR_TRY(hr__owners(job->plan, job->verdict.tier, arena, &owners, &n_owners, err));
+  if (fits) HR_TRY(hr__job_ladder(job, arena, &ladder, err));
+  hr__table_plan(cli, job, hr__fit_cheapest(changes, n_changes), stdout);
+  hr__table_owners(cli, tier, owners, n_owners, stdout);
+  hr__fit_owners(job, stdout);
+  hr__table_techniques(cli, techniques, n_techniques, stdout);
+  if (fits)
+    hr__table_ladder(cli, job, &ladder, stdout);
+  else
+    hr__fit_changes(job, changes, n_changes, stdout);
+  return hr__cli_flush(err);
+}
 
 static hr_status job_show(hr_cli *cli, const hr_job *job, const hr_job_source *source, hr_error *err) {
   bool fits = job->verdict.fits;
@@ -18,13 +46,7 @@ static hr_status job_show(hr_cli *cli, const hr_job *job, const hr_job_source *s
   if (cli->json) {
     HR_TRY(hr__cli_put_json(hr__answer_plan(job, changes, n_changes), err));
   } else {
-    hr_technique techniques[HR_TECHNIQUES];
-    int n_techniques;
-    HR_TRY(hr__job_techniques(job, techniques, &n_techniques, err));
-    hr__table_plan(cli, job, stdout);
-    hr__table_techniques(cli, techniques, n_techniques, stdout);
-    if (!fits) hr__fit_print(job, changes, n_changes, stdout);
-    HR_TRY(hr__cli_flush(err));
+    HR_TRY(job_print(cli, job, changes, n_changes, &cli->arena, err));
     hr_error folder = {0}; /* a plan may be for another machine: only a run needs the folder */
     if (fits && hr__job_check(job, &folder) != HR_OK)
       fprintf(stderr, "\nremark: %s; %s\n", folder.message, folder.remedy);
@@ -42,6 +64,12 @@ static hr_status size_override(hr_cli *cli, const char *option, const char *path
     char place[64];
     snprintf(place, sizeof place, "--%s", option);
     return hr__fail(err, HR_USAGE, place, "write it as 512MiB, 24GB or plain bytes", "'%s' is not a size", value);
+  }
+  if (bytes < BYTES_LEAST && value[strspn(value, "0123456789")] == '\0') {
+    char place[64], remedy[128];
+    snprintf(place, sizeof place, "--%s", option);
+    snprintf(remedy, sizeof remedy, "write the unit: --%s %.40sGiB", option, value);
+    return hr__fail(err, HR_USAGE, place, remedy, "%s bytes are too few for anything", value);
   }
   return hr__cli_override(cli, err, "%s=%s", path, value);
 }
@@ -69,9 +97,10 @@ static hr_status gpu_override(hr_cli *cli, hr_error *err) {
 }
 
 /* The options of this command are settings under a shorter name. */
-static hr_status overrides_add(hr_cli *cli, hr_error *err) {
+hr_status hr__plan_overrides(hr_cli *cli, hr_error *err) {
   HR_TRY(gpu_override(cli, err));
   HR_TRY(size_override(cli, "gpu-memory", "memory.budget", err));
+  HR_TRY(hr__checkpoint_flags(cli, err));
   HR_TRY(size_override(cli, "margin", "memory.margin", err));
   int64_t samples;
   HR_TRY(hr__cli_int(cli, "target-effective-batch", 1, 0, &samples, err));
@@ -81,28 +110,38 @@ static hr_status overrides_add(hr_cli *cli, hr_error *err) {
 }
 
 static hr_status plan_run(hr_cli *cli, hr_error *err) {
-  HR_TRY(overrides_add(cli, err));
+  if (hr__cli_value(cli, "sweep")) return hr__sweep(cli, err);
+  HR_TRY(hr__plan_overrides(cli, err));
+  if (hr__cli_value(cli, "compare")) return hr__compare(cli, err);
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
-  HR_TRY(hr__cli_job_open(&source, &job, err));
+  HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &job, err));
   hr_status status = job_show(cli, job, &source, err);
   hr__job_close(job);
   return status;
 }
 
 static const hr_cli_option options[] = {
+    HR_CHECKPOINT_OPTIONS,
     {"gpu", "NAME", "for a GPU that need not be here (headroom devices --gpus)"},
-    {"gpu-memory", "SIZE", "instead of memory.budget, on whatever device"},
+    {"gpu-memory", "SIZE", "instead of memory.budget, on whatever device: 24GiB"},
     {"margin", "SIZE", "instead of memory.margin"},
     {"target-effective-batch", "N", "instead of training.effective_batch"},
+    {"auto", NULL, "opens all settings that the recipe does not write, for the fastest that fit"},
+    {"compare", "OTHER", "side by side with another recipe, or with KEY=VALUE[,KEY=VALUE] set"},
+    {"sweep", "KEY=V1,V2,..", "one line per value of a setting, or of gpu, gpu-memory, seq, batch"},
 };
 
 const hr_cli_command hr_cli_plan = {
     .name = "plan",
     .usage = "RECIPE",
-    .summary = "memory by owner, seconds per step, and whether it fits the budget",
-    .details =
-        "RECIPE is a recipe file or a folder with config.json; weights are not needed. Exit code 3: does not fit.",
+    .summary = "whether it fits, memory by owner, seconds per step, and what to change",
+    .details = "RECIPE is a recipe file or a folder with config.json; weights and a GPU are not needed.\n"
+               "Exit code 3: does not fit; the output says why, and what is cheapest to change.",
+    .examples = "plan recipes/llama-3.2-1b.yaml --gpu 4090\n"
+                "plan recipes/demo.yaml --gpu-memory 120MiB --auto\n"
+                "plan recipes/demo.yaml --compare memory.checkpoint=every-layer\n"
+                "plan recipes/llama-3.2-1b.yaml --gpu H100 --sweep data.sequence_length=1024,4096,16384",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 1,

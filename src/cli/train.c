@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/checkpoint_flags.h"
 #include "cli/cli.h"
 #include "cli/fit.h"
 #include "cli/jobs.h"
@@ -39,7 +40,7 @@ static const char *folder_default(hr_cli *cli) {
 
 static void result_print(const hr_cli *cli, const hr_job *job, const hr_train_result *result, const char *folder) {
   hr_measured measured = {.process_bytes = result->measured_bytes};
-  memcpy(measured.categories, result->resident, sizeof measured.categories);
+  memcpy(measured.resident, result->resident, sizeof measured.resident);
   if (result->steps_here > 0) measured.step_seconds = result->seconds / (double)result->steps_here;
   hr__table_head(cli, job, stdout);
   fputc('\n', stdout);
@@ -101,9 +102,10 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, hr_error *err) {
 }
 
 static hr_status train_run(hr_cli *cli, hr_error *err) {
+  HR_TRY(hr__checkpoint_flags(cli, err));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
-  HR_TRY(hr__cli_job_open(&source, &job, err));
+  HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_DEVICE, &job, err));
   hr_status status = hr__fit_check(cli, job, &source, err);
   if (status == HR_OK) status = job_train(cli, job, err);
   hr__job_close(job);
@@ -111,6 +113,8 @@ static hr_status train_run(hr_cli *cli, hr_error *err) {
 }
 
 static const hr_cli_option options[] = {
+    HR_CHECKPOINT_OPTIONS,
+    {"auto", NULL, "opens all settings that the recipe does not write, for the fastest that fit"},
     {"out", "DIR", "folder of the run (default: out/ and the recipe's name)"},
     {"steps", "N", "instead of training.steps"},
     {"resume", NULL, "go on from the newest good checkpoint, or start fresh where there is none"},
@@ -122,6 +126,7 @@ const hr_cli_command hr_cli_train = {
     .usage = "RECIPE",
     .summary = "plans, then trains inside the plan",
     .details = "DIR/log.jsonl gets a line per step. Ctrl-C saves and exits with 130.",
+    .examples = "train recipes/demo.yaml --steps 4 --out out/example",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 1,

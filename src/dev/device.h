@@ -65,9 +65,11 @@ typedef struct hr_device_functions {
    * the host tier. */
   hr_status (*copy_beside)(hr_device *device, hr_copy kind, void *to, const void *from, size_t bytes, hr_error *err);
   /* (optional) A place in the order of launches, for devices that lag behind their callers: `mark` puts *mark, which it
-   * makes where it is NULL, behind all launches so far; `reach` blocks any thread until the device has come there. */
+   * makes where it is NULL, behind all launches so far; `reach` blocks any thread until the device has come there;
+   * `between` says how long it took from one to another that it has come to, by its own clock. */
   hr_status (*mark)(hr_device *device, hr_mark **mark, hr_error *err);
   hr_status (*reach)(hr_device *device, hr_mark *mark, hr_error *err);
+  hr_status (*between)(hr_device *device, hr_mark *from, hr_mark *to, double *seconds, hr_error *err);
   void (*mark_destroy)(hr_device *device, hr_mark *mark);
   /* Launches may be copies and waits. Without it copies between tiers are the caller's, by copy_beside. */
   bool copies;

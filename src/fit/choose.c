@@ -45,7 +45,7 @@ static hr_status candidate_make(const hr_open *open, const hr_choices *choices, 
                                 hr_error *err) {
   *c = (candidate){0};
   HR_TRY(hr__compile(open->recipe, choices, NULL, &c->graph, err));
-  hr_plan_options options = {.accumulation = open->accumulation, .draft = draft};
+  hr_plan_options options = {.accumulation = open->accumulation, .draft = draft, .budget_bytes = open->budget_bytes};
   hr_status status = hr__plan_build(c->graph, open->facts, open->rates, &options, &c->plan, err);
   if (status != HR_OK) candidate_fini(c);
   return status;
@@ -297,11 +297,10 @@ bool hr__choose_any(const hr_recipe *recipe) {
   return any;
 }
 
-/* All but the slices. */
-static hr_status choose_at(const hr_open *open, int64_t slices, hr_chosen *out, hr_error *err) {
+static hr_status choose(const hr_open *open, hr_chosen *out, hr_error *err) {
   out->any = hr__choose_any(open->recipe);
   out->split = setting_is_auto(open->recipe, "memory.split");
-  out->choices.slices = slices;
+  out->choices.slices = out->split && open->slices > 1 ? open->slices : 1;
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
     out->open[k] = kind_is_auto(open->recipe, (hr_offload_kind)k);
     out->choices.offload[k].resident_bytes = UINT64_MAX;
@@ -314,26 +313,7 @@ static hr_status choose_at(const hr_open *open, int64_t slices, hr_chosen *out, 
     HR_TRY(candidate_make(open, out->any ? &out->choices : NULL, false, &c, err));
     candidate_take(out, &c);
   }
-  return offload_choose(open, out, err);
-}
-
-static hr_status choose(const hr_open *open, hr_chosen *out, hr_error *err) {
-  HR_TRY(choose_at(open, 1, out, err));
-  bool fits = candidate_fits(open, &(candidate){out->graph, out->plan});
-  int64_t rows = hr__recipe_int(open->recipe, "training.batch_size");
-  for (int64_t slices = 2; out->split && !fits && slices < 2 * rows; slices *= 2) {
-    hr_chosen next = {0};
-    hr_status status = choose_at(open, slices < rows ? slices : rows, &next, err);
-    fits = status == HR_OK && candidate_fits(open, &(candidate){next.graph, next.plan});
-    if (status == HR_OK && (fits || candidate_peak(&(candidate){next.graph, next.plan}) <
-                                        candidate_peak(&(candidate){out->graph, out->plan}))) {
-      hr_chosen before = *out;
-      *out = next;
-      next = before;
-    }
-    hr__chosen_fini(&next);
-    HR_TRY(status);
-  }
+  HR_TRY(offload_choose(open, out, err));
   return update_choose(open, out, err);
 }
 

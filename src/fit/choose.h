@@ -21,6 +21,7 @@ typedef struct hr_open {
   uint64_t budget_bytes; /* on the device, fixed costs and all, margin taken off */
   uint64_t host_bytes;   /* budget of the host tier */
   uint64_t disk_bytes;   /* of the disk tier */
+  int64_t slices;        /* of every outermost block where memory.split = auto; below 2: they stay whole */
 } hr_open;
 
 /* The recipe compiled and planned with what was chosen. */

@@ -10,7 +10,7 @@
 #include "dev/device.h"
 #include "dev/kernel.h"
 
-enum { HR_OP_OPERANDS = 8 }; /* operands of a non-variadic op, and of a sample */
+enum { HR_OP_OPERANDS = 9 }; /* operands of a non-variadic op, and of a sample */
 
 /* A node as its op's rules see it: shapes only. Absent optional operands have rank 0. */
 typedef struct hr_op_view {
@@ -79,7 +79,7 @@ typedef enum hr_axes {
 
 #define HR_DTYPE_BIT(dtype) (1u << (dtype))
 #define HR_FLOATS           (HR_DTYPE_BIT(HR_F32) | HR_DTYPE_BIT(HR_BF16) | HR_DTYPE_BIT(HR_F16)) /* of streams on the CPU */
-#define HR_FLOATS_NO_F16    (HR_DTYPE_BIT(HR_F32) | HR_DTYPE_BIT(HR_BF16)) /* of CUDA kernels, and of state */
+#define HR_FLOATS_16        (HR_DTYPE_BIT(HR_BF16) | HR_DTYPE_BIT(HR_F16))
 
 /* Copies between tiers run beside the computing; see hr_op.transfer. */
 typedef enum hr_transfer {
@@ -118,6 +118,9 @@ typedef struct hr_op {
   hr_transfer transfer;
   hr_alias alias[HR_OP_ALIASES];
   int n_alias;
+  /* Types of output 0 for which a device's result does not keep its bits when it is written over the operand, so that
+   * it is not (HR_ALIAS_MUST aside). */
+  uint32_t apart[HR_DEVICE_KIND_COUNT];
   bool grouped; /* on a GPU neighbours in a program run as one launch (hr_cuda_launcher.run_many) */
   hr_axes axes;
   int typed_by;                          /* operand whose dtype selects the kernel */
@@ -136,6 +139,11 @@ typedef struct hr_op {
   const hr_sample *samples;
   int n_samples;
 } hr_op;
+
+/* Whether an output may lie where an alias has its operand; `result` is the type of output 0. */
+static inline bool hr__op_takes(const hr_op *op, const hr_alias *alias, hr_device_kind kind, hr_dtype result) {
+  return alias->kind == HR_ALIAS_MUST || !(op->apart[kind] & HR_DTYPE_BIT(result));
+}
 
 /* All ops, in the order of ops.def. Defined in op/. */
 extern const hr_op *const hr_ops[];

@@ -10,11 +10,19 @@ typedef struct hr_model_batch {
   int64_t batch, length;
   hr_id tokens;  /* i32 [batch, length] */
   hr_id targets; /* i32 [batch, length]; negative: no loss there */
+  hr_id lengths; /* i32 [batch]: positions of a row that hold data; HR_NONE: all of them. Of masked models only */
 } hr_model_batch;
 
 typedef struct hr_model {
   const char *family;
-  const hr_key_table *keys; /* settings under model.config */
+  const hr_key_table *keys; /* settings under model.config; families may share them */
+  const char *defaults;     /* (optional) of this family, as a YAML map; they go before those of the keys */
+  const char *task;         /* (optional) what the names of its architectures end with: "ForCausalLM" */
+  /* Fills in tokens that are hidden from it, looking to both sides; else it predicts the next token. */
+  bool masked;
+  /* Linear modules that adapters go to where the recipe names none; NULL: q, k, v and o_proj. */
+  const char *const *targets;
+  size_t n_targets;
   /* Checks the settings that depend on each other (before anything is built). */
   hr_status (*check)(const hr_recipe *recipe, hr_error *err);
   /* Emits the forward pass in f32 (the precision pass gives the types) into the builder's current program; returns the
@@ -25,7 +33,7 @@ typedef struct hr_model {
   json_t *(*config_json)(const hr_recipe *recipe);
 } hr_model;
 
-extern const hr_model hr_model_llama;
+extern const hr_model hr_model_llama, hr_model_mistral, hr_model_qwen2, hr_model_qwen3, hr_model_bert;
 extern const hr_key_table hr_model_keys; /* model.family, model.path, model.precision... */
 
 /* The family a recipe names; HR_BAD_INPUT with the list of families otherwise. */

@@ -9,6 +9,7 @@
 
 #include "base/clones.h"
 #include "format/safetensors.h"
+#include "model/bert.h"
 
 typedef struct weight {
   const hr_safetensor *tensor; /* NULL: this value is not in the file */
@@ -88,13 +89,15 @@ static bool name_ends(const char *name, const char *ending) {
 
 /* In the file and rightly unused: tables the model computes itself, and the second copy of a tied head. */
 static bool tensor_ignored(const char *name) {
-  return name_ends(name, "rotary_emb.inv_freq") || strcmp(name, "lm_head.weight") == 0;
+  return name_ends(name, "rotary_emb.inv_freq") || strcmp(name, "lm_head.weight") == 0 || hr__bert_leaves(name);
 }
 
 /* Looks for one parameter in the file; *found stays without a tensor where it is missing. */
 static hr_status weight_find(hr_weights *w, const char *folder, const char *name, const hr_desc *desc, weight *found,
                              hr_error *err) {
+  char other[HR_BERT_NAME];
   const hr_safetensor *tensor = hr__safetensors_find(w->file, name);
+  if (!tensor && hr__bert_old_name(name, other)) tensor = hr__safetensors_find(w->file, other);
   if (!tensor) return HR_OK;
   found->tensor = tensor;
   HR_TRY(dtype_match(folder, tensor, &found->stored, err));

@@ -1,4 +1,4 @@
-/* attention: softmax(q kt scale) v with a causal mask, and its backward op; see op/attention.h, and
+/* attention: softmax(q kt scale) v over the keys that a query sees, and its backward op; see op/attention.h, and
  * op/attention_parts.h for how a call is cut. */
 #include "op/attention.h"
 
@@ -16,8 +16,10 @@ enum {
   PANEL_LEAST = 16
 };
 
-hr_id hr__attention(hr_builder *b, hr_id q, hr_id k, hr_id v, const hr_attention_args *args) {
-  return hr__emit(b, &hr_op_attention, (hr_id[]){q, k, v}, 3, args);
+enum { FORWARD_OPERANDS = 4, BACKWARD_OPERANDS = 7 }; /* the last one: lengths */
+
+hr_id hr__attention(hr_builder *b, hr_id q, hr_id k, hr_id v, hr_id lengths, const hr_attention_args *args) {
+  return hr__emit(b, &hr_op_attention, (hr_id[]){q, k, v, lengths}, FORWARD_OPERANDS, args);
 }
 
 static hr_status heads_check(const hr_op_view *view, int in, int64_t heads, hr_error *err) {
@@ -33,9 +35,13 @@ static hr_status heads_check(const hr_op_view *view, int in, int64_t heads, hr_e
 }
 
 static hr_status args_check(const hr_attention_args *args, hr_error *err) {
-  if (args->heads >= 1 && args->kv_heads >= 1 && args->head_dim >= 1 && args->heads % args->kv_heads == 0) return HR_OK;
-  return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "%lld heads do not form %lld groups of head size %lld",
-                  (long long)args->heads, (long long)args->kv_heads, (long long)args->head_dim);
+  if (args->heads < 1 || args->kv_heads < 1 || args->head_dim < 1 || args->heads % args->kv_heads != 0)
+    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "%lld heads do not form %lld groups of head size %lld",
+                    (long long)args->heads, (long long)args->kv_heads, (long long)args->head_dim);
+  if (args->window < 0 || (args->window > 0 && args->bidirectional))
+    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "a window of %lld keys%s has no meaning", (long long)args->window,
+                    args->bidirectional ? " with a bidirectional mask" : "");
+  return HR_OK;
 }
 
 /* Whether operand `q` of the view holds k and v as well; operands q + 1 and q + 2 are then both absent. */
@@ -52,11 +58,18 @@ static hr_status qkv_check(const hr_op_view *view, int q, hr_error *err) {
   return heads_check(view, q + 2, args->kv_heads, err);
 }
 
+/* The last operand. */
+static hr_status lengths_check(const hr_op_view *view, hr_error *err) {
+  hr_desc lengths = hr__desc1(HR_I32, view->in[0].dim[0]);
+  return hr__shape_like(view, view->n_in - 1, &lengths, err);
+}
+
 static hr_status attention_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   const hr_attention_args *args = view->args;
-  HR_TRY(hr__shape_operands(view, 3, hr_op_attention.optional, err));
+  HR_TRY(hr__shape_operands(view, FORWARD_OPERANDS, hr_op_attention.optional, err));
   HR_TRY(args_check(args, err));
   HR_TRY(qkv_check(view, 0, err));
+  HR_TRY(lengths_check(view, err));
   out[0] = view->in[0];
   out[0].dim[2] = args->heads * args->head_dim;
   out[1] = hr__desc3(HR_F32, view->in[0].dim[0], args->heads, view->in[0].dim[1]);
@@ -65,13 +78,14 @@ static hr_status attention_shape(const hr_op_view *view, hr_desc *out, hr_error 
 
 static hr_status attention_bwd_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   const hr_attention_args *args = view->args;
-  HR_TRY(hr__shape_operands(view, 6, hr_op_attention_bwd.optional, err));
+  HR_TRY(hr__shape_operands(view, BACKWARD_OPERANDS, hr_op_attention_bwd.optional, err));
   HR_TRY(args_check(args, err));
   HR_TRY(heads_check(view, 0, args->heads, err));
   HR_TRY(qkv_check(view, 1, err));
   HR_TRY(heads_check(view, 4, args->heads, err));
   hr_desc lse = hr__desc3(HR_F32, view->in[0].dim[0], args->heads, view->in[0].dim[1]);
   HR_TRY(hr__shape_like(view, 5, &lse, err));
+  HR_TRY(lengths_check(view, err));
   for (int i = 0; i < 3; i++)
     out[i] = view->in[1 + i].rank > 0 ? view->in[1 + i] : hr__desc1(view->in[1].dtype, 0);
   return HR_OK;
@@ -81,9 +95,14 @@ static void attention_grad(hr_adjoint *a, const hr_node *node) {
   hr_builder *b = hr__adjoint_builder(a);
   hr_id dy = hr__out_grad(a, 0);
   if (dy == HR_NONE) return;
-  hr_id in[] = {
-      dy, hr__saved_in(a, 0), hr__saved_in(a, 1), hr__saved_in(a, 2), hr__saved_out(a, 0), hr__saved_out(a, 1)};
-  hr_id dq = hr__emit(b, &hr_op_attention_bwd, in, 6, node->args);
+  hr_id in[BACKWARD_OPERANDS] = {dy,
+                                 hr__saved_in(a, 0),
+                                 hr__saved_in(a, 1),
+                                 hr__saved_in(a, 2),
+                                 hr__saved_out(a, 0),
+                                 hr__saved_out(a, 1),
+                                 hr__saved_in(a, 3)};
+  hr_id dq = hr__emit(b, &hr_op_attention_bwd, in, BACKWARD_OPERANDS, node->args);
   for (int i = 0; i < 3; i++)
     if (hr__wants_grad(a, i)) hr__grad_add(a, i, hr__node_out(b, dq, i));
 }
@@ -96,6 +115,8 @@ static hr_attention_cuts cuts_of(const hr_desc *rows, bool packed, const hr_atte
                          .groups = args->kv_heads,
                          .dim = args->head_dim,
                          .group_heads = args->heads / args->kv_heads,
+                         .window = args->window < rows->dim[1] ? args->window : 0,
+                         .bidirectional = args->bidirectional,
                          .packed = packed,
                          .scale = args->scale};
   c.positions = (c.length < LONG ? PANEL_ROWS : PANEL_ROWS_LONG) / c.group_heads;
@@ -105,14 +126,20 @@ static hr_attention_cuts cuts_of(const hr_desc *rows, bool packed, const hr_atte
   return c;
 }
 
-/* Forward has three operands, backward six. */
 static hr_attention_cuts view_cuts(const hr_op_view *view) {
-  return cuts_of(&view->in[0], is_packed(view, view->n_in == 3 ? 0 : 1), view->args);
+  return cuts_of(&view->in[0], is_packed(view, view->n_in == FORWARD_OPERANDS ? 0 : 1), view->args);
+}
+
+/* Of one head; lengths are not known here, so every position counts. */
+static double visible_scores(const hr_attention_cuts *c) {
+  double length = (double)c->length, window = c->window > 0 ? (double)c->window : length;
+  if (c->bidirectional) return length * length;
+  return window * (window + 1) / 2 + (length - window) * window;
 }
 
 static void attention_work(const hr_op_view *view, double products, hr_cost *cost) {
   hr_attention_cuts c = view_cuts(view);
-  double scores = (double)c.batch * (double)c.heads * (double)c.length * (double)(c.length + 1) / 2;
+  double scores = (double)c.batch * (double)c.heads * visible_scores(&c);
   hr__cost_stream(view, scores * (2.0 * products * (double)c.dim + 12.0), cost);
   cost->op_class = HR_CLASS_ATTENTION;
 }
@@ -222,7 +249,7 @@ static hr_status plan_fill(hr_attention_plan *plan, bool backward, const hr_call
   const hr_attention_cuts *c = &plan->cuts;
   for (int64_t index = 0; index < c->panels; index++) {
     hr_attention_panel p = hr__attention_panel(c, index);
-    for (int64_t key = 0; key < p.keys; key += HR_STRIP) {
+    for (int64_t key = p.first_key; key < p.keys; key += HR_STRIP) {
       int64_t width = hr__min(HR_STRIP, p.keys - key);
       for (int product = 0; product < (backward ? HR_PRODUCTS : HR_COLUMNS); product++) {
         hr_gemm **gemm = &plan->products[product][p.last][hr__attention_width_kind(width)];
@@ -258,67 +285,79 @@ static hr_status attention_bwd_prepare(const hr_call *call, void **prepared, hr_
   return plan_create(call, true, prepared, err);
 }
 
-static const hr_attention_args sample_args[] = {{4, 2, 8, 0.35f}, {2, 2, 16, 0.25f}, {1, 1, 4, 0.5f}, {4, 2, 32, 0.2f}};
+enum { CAUSAL, WHOLE_HEADS, ONE_HEAD, WIDE_HEADS, NARROW_WINDOW, WINDOW, BOTH_WAYS, BOTH_WAYS_LONG };
+static const hr_attention_args sample_args[] = {
+    [CAUSAL] = {.heads = 4, .kv_heads = 2, .head_dim = 8, .scale = 0.35f},
+    [WHOLE_HEADS] = {.heads = 2, .kv_heads = 2, .head_dim = 16, .scale = 0.25f},
+    [ONE_HEAD] = {.heads = 1, .kv_heads = 1, .head_dim = 4, .scale = 0.5f},
+    [WIDE_HEADS] = {.heads = 4, .kv_heads = 2, .head_dim = 32, .scale = 0.2f},
+    [NARROW_WINDOW] = {.heads = 4, .kv_heads = 2, .head_dim = 8, .scale = 0.35f, .window = 3},
+    [WINDOW] = {.heads = 1, .kv_heads = 1, .head_dim = 4, .scale = 0.5f, .window = 70},
+    [BOTH_WAYS] = {.heads = 4, .kv_heads = 2, .head_dim = 8, .scale = 0.35f, .bidirectional = true},
+    [BOTH_WAYS_LONG] = {.heads = 1, .kv_heads = 1, .head_dim = 4, .scale = 0.5f, .bidirectional = true},
+};
+
+/* q, k and v apart, and packed; b sequences of t positions, with lengths or without. */
+#define ROWS(b, t, columns)                                                                                            \
+  {                                                                                                                    \
+    HR_F32, 3, {                                                                                                       \
+      b, t, columns                                                                                                    \
+    }                                                                                                                  \
+  }
+#define LENGTHS(b)                                                                                                     \
+  {                                                                                                                    \
+    HR_I32, 1, {                                                                                                       \
+      b                                                                                                                \
+    }                                                                                                                  \
+  }
+#define NONE                                                                                                           \
+  { 0 }
+#define FORWARD(which, below, ...)                                                                                     \
+  { .n_in = FORWARD_OPERANDS, .in = {__VA_ARGS__}, .args = &sample_args[which], .index_below = below }
+#define BACKWARD(which, below, ...)                                                                                    \
+  { .n_in = BACKWARD_OPERANDS, .in = {__VA_ARGS__}, .args = &sample_args[which], .index_below = below }
+
 static const hr_sample attention_samples[] = {
-    {.n_in = 3,
-     .in = {{HR_F32, 3, {2, 7, 32}}, {HR_F32, 3, {2, 7, 16}}, {HR_F32, 3, {2, 7, 16}}},
-     .args = &sample_args[0]},
-    {.n_in = 3,
-     .in = {{HR_F32, 3, {1, 70, 32}}, {HR_F32, 3, {1, 70, 32}}, {HR_F32, 3, {1, 70, 32}}},
-     .args = &sample_args[1]},
-    {.n_in = 3,
-     .in = {{HR_F32, 3, {1, 330, 4}}, {HR_F32, 3, {1, 330, 4}}, {HR_F32, 3, {1, 330, 4}}},
-     .args = &sample_args[2]},
-    {.n_in = 3, .in = {{HR_F32, 3, {2, 7, 64}}}, .args = &sample_args[0]},
-    {.n_in = 3, .in = {{HR_F32, 3, {1, 330, 12}}}, .args = &sample_args[2]},
-    {.n_in = 3, .in = {{HR_F32, 3, {2, 70, 256}}}, .args = &sample_args[3]},
+    FORWARD(CAUSAL, 0, ROWS(2, 7, 32), ROWS(2, 7, 16), ROWS(2, 7, 16)),
+    FORWARD(WHOLE_HEADS, 0, ROWS(1, 70, 32), ROWS(1, 70, 32), ROWS(1, 70, 32)),
+    FORWARD(ONE_HEAD, 0, ROWS(1, 330, 4), ROWS(1, 330, 4), ROWS(1, 330, 4)),
+    FORWARD(CAUSAL, 0, ROWS(2, 7, 64)),
+    FORWARD(ONE_HEAD, 0, ROWS(1, 330, 12)),
+    FORWARD(WIDE_HEADS, 0, ROWS(2, 70, 256)),
+    FORWARD(CAUSAL, 8, ROWS(3, 7, 64), NONE, NONE, LENGTHS(3)),
+    FORWARD(NARROW_WINDOW, 0, ROWS(2, 7, 32), ROWS(2, 7, 16), ROWS(2, 7, 16)),
+    FORWARD(NARROW_WINDOW, 41, ROWS(3, 40, 32), ROWS(3, 40, 16), ROWS(3, 40, 16), LENGTHS(3)),
+    FORWARD(WINDOW, 0, ROWS(1, 390, 12)),
+    FORWARD(BOTH_WAYS, 0, ROWS(2, 7, 32), ROWS(2, 7, 16), ROWS(2, 7, 16)),
+    FORWARD(BOTH_WAYS, 41, ROWS(3, 40, 64), NONE, NONE, LENGTHS(3)),
+    FORWARD(BOTH_WAYS_LONG, 0, ROWS(1, 270, 12)),
 };
 static const hr_sample attention_bwd_samples[] = {
-    {.n_in = 6,
-     .in = {{HR_F32, 3, {2, 7, 32}},
-            {HR_F32, 3, {2, 7, 32}},
-            {HR_F32, 3, {2, 7, 16}},
-            {HR_F32, 3, {2, 7, 16}},
-            {HR_F32, 3, {2, 7, 32}},
-            {HR_F32, 3, {2, 4, 7}}},
-     .args = &sample_args[0]},
-    {.n_in = 6,
-     .in = {{HR_F32, 3, {1, 330, 4}},
-            {HR_F32, 3, {1, 330, 4}},
-            {HR_F32, 3, {1, 330, 4}},
-            {HR_F32, 3, {1, 330, 4}},
-            {HR_F32, 3, {1, 330, 4}},
-            {HR_F32, 3, {1, 1, 330}}},
-     .args = &sample_args[2]},
-    {.n_in = 6,
-     .in =
-         {{HR_F32, 3, {2, 7, 32}}, {HR_F32, 3, {2, 7, 64}}, {0}, {0}, {HR_F32, 3, {2, 7, 32}}, {HR_F32, 3, {2, 4, 7}}},
-     .args = &sample_args[0]},
-    {.n_in = 6,
-     .in = {{HR_F32, 3, {1, 330, 4}},
-            {HR_F32, 3, {1, 330, 12}},
-            {0},
-            {0},
-            {HR_F32, 3, {1, 330, 4}},
-            {HR_F32, 3, {1, 1, 330}}},
-     .args = &sample_args[2]},
-    {.n_in = 6,
-     .in = {{HR_F32, 3, {2, 70, 128}},
-            {HR_F32, 3, {2, 70, 256}},
-            {0},
-            {0},
-            {HR_F32, 3, {2, 70, 128}},
-            {HR_F32, 3, {2, 4, 70}}},
-     .args = &sample_args[3]},
+    BACKWARD(CAUSAL, 0, ROWS(2, 7, 32), ROWS(2, 7, 32), ROWS(2, 7, 16), ROWS(2, 7, 16), ROWS(2, 7, 32), ROWS(2, 4, 7)),
+    BACKWARD(ONE_HEAD, 0, ROWS(1, 330, 4), ROWS(1, 330, 4), ROWS(1, 330, 4), ROWS(1, 330, 4), ROWS(1, 330, 4),
+             ROWS(1, 1, 330)),
+    BACKWARD(CAUSAL, 0, ROWS(2, 7, 32), ROWS(2, 7, 64), NONE, NONE, ROWS(2, 7, 32), ROWS(2, 4, 7)),
+    BACKWARD(ONE_HEAD, 0, ROWS(1, 330, 4), ROWS(1, 330, 12), NONE, NONE, ROWS(1, 330, 4), ROWS(1, 1, 330)),
+    BACKWARD(WIDE_HEADS, 0, ROWS(2, 70, 128), ROWS(2, 70, 256), NONE, NONE, ROWS(2, 70, 128), ROWS(2, 4, 70)),
+    BACKWARD(CAUSAL, 8, ROWS(3, 7, 32), ROWS(3, 7, 64), NONE, NONE, ROWS(3, 7, 32), ROWS(3, 4, 7), LENGTHS(3)),
+    BACKWARD(NARROW_WINDOW, 0, ROWS(2, 7, 32), ROWS(2, 7, 32), ROWS(2, 7, 16), ROWS(2, 7, 16), ROWS(2, 7, 32),
+             ROWS(2, 4, 7)),
+    BACKWARD(NARROW_WINDOW, 41, ROWS(3, 40, 32), ROWS(3, 40, 32), ROWS(3, 40, 16), ROWS(3, 40, 16), ROWS(3, 40, 32),
+             ROWS(3, 4, 40), LENGTHS(3)),
+    BACKWARD(WINDOW, 0, ROWS(1, 390, 4), ROWS(1, 390, 12), NONE, NONE, ROWS(1, 390, 4), ROWS(1, 1, 390)),
+    BACKWARD(BOTH_WAYS, 0, ROWS(2, 7, 32), ROWS(2, 7, 32), ROWS(2, 7, 16), ROWS(2, 7, 16), ROWS(2, 7, 32),
+             ROWS(2, 4, 7)),
+    BACKWARD(BOTH_WAYS, 41, ROWS(3, 40, 32), ROWS(3, 40, 64), NONE, NONE, ROWS(3, 40, 32), ROWS(3, 4, 40), LENGTHS(3)),
+    BACKWARD(BOTH_WAYS_LONG, 0, ROWS(1, 270, 4), ROWS(1, 270, 12), NONE, NONE, ROWS(1, 270, 4), ROWS(1, 1, 270)),
 };
 
 const hr_op hr_op_attention = {
     .name = "attention",
-    .n_in = 3,
+    .n_in = FORWARD_OPERANDS,
     .n_out = 2,
-    .optional = 1u << 1 | 1u << 2,
+    .optional = 1u << 1 | 1u << 2 | 1u << 3,
     .args_bytes = sizeof(hr_attention_args),
-    .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1) | HR_SAVE_IN(2) | HR_SAVE_OUT(0) | HR_SAVE_OUT(1),
+    .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1) | HR_SAVE_IN(2) | HR_SAVE_IN(3) | HR_SAVE_OUT(0) | HR_SAVE_OUT(1),
     .computes = 1u << 0 | 1u << 1 | 1u << 2,
     .axes = HR_AXES_BATCH,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
@@ -333,9 +372,9 @@ const hr_op hr_op_attention = {
 
 const hr_op hr_op_attention_bwd = {
     .name = "attention_bwd",
-    .n_in = 6,
+    .n_in = BACKWARD_OPERANDS,
     .n_out = 3,
-    .optional = 1u << 2 | 1u << 3,
+    .optional = 1u << 2 | 1u << 3 | 1u << 6,
     .args_bytes = sizeof(hr_attention_args),
     .axes = HR_AXES_BATCH,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},

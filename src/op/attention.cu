@@ -1,6 +1,6 @@
 /* attention and attention_bwd on CUDA: which kernels take a call.
  *
- *   library   cuDNN, for 16-bit types and the shapes it accepts
+ *   library   cuDNN, for 16-bit types without lengths and the shapes it accepts
  *   mma       16-bit types with a head size that is a multiple of 8, up to 128 (op/attention_mma.cuh)
  *   fma       everything else with a head size up to 256 (op/attention_fma.cuh)
  *
@@ -34,14 +34,18 @@ struct attention_prepared {
   own_kernel kernel[2]; /* forward; or dkdv and dq */
 };
 
-template <typename T, int DIM> static own_kernel mma_kernel(int which) {
+template <typename T, int DIM, typename S> static own_kernel mma_kernel_of(int which) {
   using shape = mma_shape<DIM>;
   if (which == 0)
-    return {(const void *)attention_mma_forward<T, DIM>, mma_forward_bytes<DIM>, 16 * MMA_WARPS * shape::FORWARD_M,
+    return {(const void *)attention_mma_forward<T, DIM, S>, mma_forward_bytes<DIM>, 16 * MMA_WARPS * shape::FORWARD_M,
             MMA_THREADS};
   if (which == 1)
-    return {(const void *)attention_mma_dkdv<T, DIM>, mma_dkdv_bytes<DIM>, 16 * MMA_WARPS * shape::DKDV_M, MMA_THREADS};
-  return {(const void *)attention_mma_dq<T, DIM>, mma_dq_bytes<DIM>, 16 * MMA_WARPS * shape::DQ_M, MMA_THREADS};
+    return {(const void *)attention_mma_dkdv<T, DIM, S>, mma_dkdv_bytes<DIM>, 16 * MMA_WARPS * shape::DKDV_M,
+            MMA_THREADS};
+  return {(const void *)attention_mma_dq<T, DIM, S>, mma_dq_bytes<DIM>, 16 * MMA_WARPS * shape::DQ_M, MMA_THREADS};
+}
+template <typename T, int DIM> static own_kernel mma_kernel(int which, bool causal) {
+  return causal ? mma_kernel_of<T, DIM, causal_sight>(which) : mma_kernel_of<T, DIM, sight>(which);
 }
 
 template <typename T, int DIM> static own_kernel fma_kernel(int which) {
@@ -51,12 +55,12 @@ template <typename T, int DIM> static own_kernel fma_kernel(int which) {
   return {(const void *)attention_fma_dq<T, DIM>, shape::BACKWARD_BYTES, shape::N, FMA_THREADS};
 }
 
-/* `which`: 0 forward, 1 dkdv, 2 dq. */
-template <typename T> static own_kernel choose(bool mma, int64_t dim, int which) {
+/* `which`: 0 forward, 1 dkdv, 2 dq. `causal`: and nothing else is hidden. */
+template <typename T> static own_kernel choose(bool mma, bool causal, int64_t dim, int which) {
   if constexpr (sizeof(T) == 2) {
-    if (mma && dim <= 32) return mma_kernel<T, 32>(which);
-    if (mma && dim <= 64) return mma_kernel<T, 64>(which);
-    if (mma) return mma_kernel<T, 128>(which);
+    if (mma && dim <= 32) return mma_kernel<T, 32>(which, causal);
+    if (mma && dim <= 64) return mma_kernel<T, 64>(which, causal);
+    if (mma) return mma_kernel<T, 128>(which, causal);
   }
   if (dim <= 64) return fma_kernel<T, 64>(which);
   return dim <= 128 ? fma_kernel<T, 128>(which) : fma_kernel<T, 256>(which);
@@ -75,10 +79,25 @@ static head_rows<T> rows_of(const hr_call *call, const hr_tensor *operands, bool
   return {(T *)tensor.data + before * args->head_dim, tensor.desc.dim[2]};
 }
 
+/* The last operand, or NULL. */
+static const int *lengths_of(const hr_call *call) {
+  return (const int *)call->in[call->n_in - 1].data;
+}
+
 static attention_sizes sizes_of(const hr_call *call) {
   const hr_attention_args *args = args_of(call);
   const hr_desc &rows = call->in[0].desc;
-  return {(int)rows.dim[0], (int)rows.dim[1], (int)args->heads, (int)args->kv_heads, (int)args->head_dim, args->scale};
+  attention_sizes size = {};
+  size.batch = (int)rows.dim[0];
+  size.length = (int)rows.dim[1];
+  size.heads = (int)args->heads;
+  size.kv_heads = (int)args->kv_heads;
+  size.head_dim = (int)args->head_dim;
+  size.scale = args->scale;
+  size.ahead = args->bidirectional ? FAR_AWAY : 0;
+  size.behind = args->window > 0 && args->window < FAR_AWAY ? (int)args->window : FAR_AWAY;
+  size.lengths = lengths_of(call);
+  return size;
 }
 
 /* Matrix instructions take rows in pieces of 16 bytes. A scale above 0 lets forward compare products, not scores. */
@@ -86,7 +105,7 @@ static bool mma_takes(const hr_call *call) {
   const hr_attention_args *args = args_of(call);
   bool takes = call->in[0].desc.dtype != HR_F32 && args->head_dim % 8 == 0 && args->head_dim <= MMA_DIM_MOST &&
                args->scale > 0.0f;
-  for (int i = 0; i < call->n_in; i++)
+  for (int i = 0; i < call->n_in - 1; i++)
     takes = takes && aligned(call->in[i].data, 16);
   for (int j = 0; j < call->n_out; j++)
     takes = takes && (desc_count(call->out[j].desc) == 0 || aligned(call->out[j].data, 16));
@@ -96,7 +115,7 @@ static bool mma_takes(const hr_call *call) {
 static bool library_takes(const hr_call *call, bool backward, void **plan) {
   const hr_attention_args *args = args_of(call);
   const char *choice = getenv("HEADROOM_ATTENTION");
-  if (call->in[0].desc.dtype == HR_F32 || (choice && strcmp(choice, "own") == 0)) return false;
+  if (call->in[0].desc.dtype == HR_F32 || lengths_of(call) || (choice && strcmp(choice, "own") == 0)) return false;
   const hr_tensor *operands = call->in + (backward ? 1 : 0);
   bool packed = operands[1].data == nullptr;
   hr_cudnn_attention shape = {};
@@ -105,6 +124,8 @@ static bool library_takes(const hr_call *call, bool backward, void **plan) {
   shape.heads = args->heads;
   shape.kv_heads = args->kv_heads;
   shape.head_dim = args->head_dim;
+  shape.window = args->window < shape.length ? args->window : 0;
+  shape.bidirectional = args->bidirectional;
   shape.scale = args->scale;
   shape.dtype = call->in[0].desc.dtype;
   shape.q_stride = rows_of<char>(call, operands, packed, 0).stride;
@@ -123,7 +144,7 @@ static hr_status sizes_check(const hr_call *call, bool backward, hr_error *err) 
     return host.fail(err, HR_UNSUPPORTED, NULL, "train on the CPU", "attention on CUDA has heads of up to %d, not %lld",
                      FMA_DIM_MOST, (long long)args->head_dim);
   int64_t heads = batch * args->heads;
-  if (heads > INT_MAX || length > INT_MAX / 2 || heads > INT_MAX / (length / LEAST_ROWS + 1))
+  if (heads > INT_MAX || length > FAR_AWAY || heads > INT_MAX / (length / LEAST_ROWS + 1))
     return host.fail(err, HR_UNSUPPORTED, NULL, "use a smaller batch",
                      "%lld heads of length %lld are too many for one launch", (long long)heads, (long long)length);
   if (backward && call->workspace_bytes < (size_t)(heads * length) * sizeof(query_facts))
@@ -141,11 +162,12 @@ static void attention_release(void *prepared) {
 /* The kernels of our own for a call, allowed as much shared memory as they take. */
 static cudaError_t own_prepare(const hr_call *call, bool backward, attention_prepared *p) {
   int64_t dim = args_of(call)->head_dim;
-  bool mma = mma_takes(call);
+  attention_sizes size = sizes_of(call);
+  bool mma = mma_takes(call), causal = size.ahead == 0 && size.behind >= size.length && !size.lengths;
   cudaError_t error = cudaSuccess;
   for (int i = 0; i < (backward ? 2 : 1); i++) {
     by_dtype(call->in[0].desc.dtype, [&](auto t) {
-      p->kernel[i] = choose<decltype(t)>(mma, dim, backward ? 1 + i : 0);
+      p->kernel[i] = choose<decltype(t)>(mma, causal, dim, backward ? 1 + i : 0);
       return HR_OK;
     });
     if (error == cudaSuccess)
@@ -207,7 +229,7 @@ template <typename T> static hr_status forward_run(const hr_call *call, const at
   return own_launch(call, p->kernel[0], o.size.heads, o);
 }
 
-/* dy, q, k?, v?, y, lse -> dq, dk, dv */
+/* dy, q, k?, v?, y, lse, lengths? -> dq, dk, dv */
 template <typename T> static hr_status backward_run(const hr_call *call, const attention_prepared *p) {
   bool packed = call->in[2].data == nullptr;
   const T *dy = (const T *)call->in[0].data, *y = (const T *)call->in[4].data;
@@ -243,9 +265,10 @@ static hr_status attention_bwd_run(const hr_call *call) {
   return by_dtype(call->in[0].desc.dtype, [&](auto t) { return backward_run<decltype(t)>(call, p); });
 }
 
-#define MMA_FUNCTIONS(kernel)                                                                                          \
-  (const void *)kernel<bf16, 32>, (const void *)kernel<bf16, 64>, (const void *)kernel<bf16, 128>,                     \
-      (const void *)kernel<f16, 32>, (const void *)kernel<f16, 64>, (const void *)kernel<f16, 128>
+#define MMA_FUNCTIONS_OF(kernel, S)                                                                                    \
+  (const void *)kernel<bf16, 32, S>, (const void *)kernel<bf16, 64, S>, (const void *)kernel<bf16, 128, S>,            \
+      (const void *)kernel<f16, 32, S>, (const void *)kernel<f16, 64, S>, (const void *)kernel<f16, 128, S>
+#define MMA_FUNCTIONS(kernel) MMA_FUNCTIONS_OF(kernel, sight), MMA_FUNCTIONS_OF(kernel, causal_sight)
 #define FMA_FUNCTIONS(kernel)                                                                                          \
   (const void *)kernel<float, 64>, (const void *)kernel<float, 128>, (const void *)kernel<float, 256>,                 \
       (const void *)kernel<bf16, 64>, (const void *)kernel<bf16, 128>, (const void *)kernel<bf16, 256>,                \

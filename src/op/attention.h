@@ -1,9 +1,16 @@
-/* attention: causal, grouped-query, block by block; the T x T scores never exist.
+/* attention: grouped-query, block by block; the T x T scores never exist.
  *
- *   y = softmax(q kt scale) v    per batch and head, over keys at or before the query
+ *   y = softmax(q kt scale) v    per batch and head, over the keys that the query sees
  *   lse = log-sum-exp of the scaled scores, kept for the backward op
  *
- * Query head h uses key/value head h / (heads / kv_heads).
+ * Query head h uses key/value head h / (heads / kv_heads). The query at position i sees the keys j with
+ *
+ *   j <= i                 unless the mask is bidirectional
+ *   j > i - window         where there is a window
+ *   j < lengths[batch]     where there are lengths; a length above T counts as T, one below 0 as 0
+ *
+ * Positions at or beyond their length are not there: nothing is read from them (they may hold anything), their rows of
+ * y and lse are zero, and so are their gradients.
  *
  * q, k and v may be one operand, packed by columns: q | k | v, as one product makes them; their gradient is then packed
  * the same way. Both forms give the same bits.
@@ -15,17 +22,18 @@
 
 typedef struct hr_attention_args {
   int64_t heads, kv_heads, head_dim;
+  int64_t window; /* keys that a query sees at most, its own position included; 0: no limit. Causal only */
   float scale;
+  bool bidirectional; /* keys after the query are seen too */
 } hr_attention_args;
 
-/* q [B,T,heads*D], k?, v? [B,T,kv_heads*D]   -> y [B,T,heads*D], lse f32 [B,heads,T]
+/* q [B,T,heads*D], k?, v? [B,T,kv_heads*D], lengths? i32 [B]   -> y [B,T,heads*D], lse f32 [B,heads,T]
  * Without k and v, q is packed: [B,T,(heads+2*kv_heads)*D]. */
 extern const hr_op hr_op_attention;
-/* dy, q, k?, v?, y, lse                      -> dq, dk, dv, of the shapes of q, k and v; without k and v, dk and dv are
- * [0] */
+/* dy, q, k?, v?, y, lse, lengths?   -> dq, dk, dv, of the shapes of q, k and v; without k and v, dk and dv are [0] */
 extern const hr_op hr_op_attention_bwd;
 
-/* k and v may be HR_NONE. */
-hr_id hr__attention(hr_builder *b, hr_id q, hr_id k, hr_id v, const hr_attention_args *args);
+/* k and v may be HR_NONE, and so may lengths. */
+hr_id hr__attention(hr_builder *b, hr_id q, hr_id k, hr_id v, hr_id lengths, const hr_attention_args *args);
 
 #endif

@@ -16,6 +16,7 @@ enum { FMA_THREADS = 256, FMA_LANES = 16 };
 /* DIM: head size, rounded up to 64, 128 or 256. */
 template <int DIM> struct fma_shape {
   static constexpr int N = DIM == 64 ? 64 : DIM == 128 ? 32 : 16; /* what fits shared memory on every GPU */
+  static constexpr int DKDV_BLOCKS = DIM == 64 ? 2 : 3; /* of a multiprocessor, as far as registers go */
   static constexpr int R = N / FMA_LANES, C = DIM / 64;
   static constexpr int PITCH = DIM + 4, SCORES_PITCH = N + 4;
   static constexpr int TILE = N * PITCH, SCORES = N * SCORES_PITCH; /* floats */
@@ -23,13 +24,13 @@ template <int DIM> struct fma_shape {
   static constexpr size_t BACKWARD_BYTES = (3 * TILE + SCORES) * sizeof(float);
 };
 
-/* Rows [first, first + N) of a head; what lies behind `length` or behind the head is zero. */
+/* Rows [first, first + N) of a head; what lies behind `end` or behind the head is zero. */
 template <int DIM, typename T>
-static __device__ inline void fma_fill(float *to, const T *from, int64_t stride, int first, int length, int dim) {
+static __device__ inline void fma_fill(float *to, const T *from, int64_t stride, int first, int end, int dim) {
   using shape = fma_shape<DIM>;
   for (int i = (int)threadIdx.x; i < shape::N * DIM; i += FMA_THREADS) {
     int r = i / DIM, d = i % DIM;
-    bool there = first + r < length && d < dim;
+    bool there = first + r < end && d < dim;
     to[r * shape::PITCH + d] = there ? to_float(from[(int64_t)(first + r) * stride + d]) : 0.0f;
   }
 }
@@ -144,8 +145,10 @@ static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_forward(forw
   int kv_head = at.head / (o.size.heads / o.size.kv_heads), first = at.tile * N;
   int x = (int)threadIdx.x % FMA_LANES, y = (int)threadIdx.x / FMA_LANES;
   const T *k = head_start(o.k, o.size, at.batch, kv_head), *v = head_start(o.v, o.size, at.batch, kv_head);
+  sight sees(o.size, at.batch);
+  int seen = sees.keys_end(first, first + N);
 
-  fma_fill<DIM>(queries, head_start(o.q, o.size, at.batch, at.head), o.q.stride, first, length, dim);
+  fma_fill<DIM>(queries, head_start(o.q, o.size, at.batch, at.head), o.q.stride, first, sees.end, dim);
   fma_sums<DIM> sums;
   fma_clear(sums);
   float most[R], total[R];
@@ -153,9 +156,9 @@ static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_forward(forw
   for (int i = 0; i < R; i++)
     most[i] = -INFINITY, total[i] = 0.0f;
 
-  for (int key = 0; key <= first; key += N) {
+  for (int key = sees.keys_begin(first) / N * N; key < seen; key += N) {
     float s[R][R];
-    fma_fill<DIM>(keys, k, o.k.stride, key, length, dim);
+    fma_fill<DIM>(keys, k, o.k.stride, key, sees.end, dim);
     __syncthreads();
     fma_scores<DIM>(s, queries, keys, dim);
 #pragma unroll
@@ -164,16 +167,17 @@ static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_forward(forw
       float high = most[i];
 #pragma unroll
       for (int j = 0; j < R; j++) {
-        s[i][j] = key + x + FMA_LANES * j <= row ? s[i][j] * o.size.scale : -INFINITY;
+        s[i][j] = sees.has(row, key + x + FMA_LANES * j) ? s[i][j] * o.size.scale : -INFINITY;
         high = fmaxf(high, s[i][j]);
       }
 #pragma unroll
       for (int distance = FMA_LANES / 2; distance > 0; distance /= 2)
         high = fmaxf(high, __shfl_xor_sync(~0u, high, distance));
-      float keep = expf(most[i] - high), sum = 0.0f;
+      float base = high == -INFINITY ? 0.0f : high; /* blind so far: all weights are 0 */
+      float keep = expf(most[i] - base), sum = 0.0f;
 #pragma unroll
       for (int j = 0; j < R; j++) {
-        s[i][j] = expf(s[i][j] - high);
+        s[i][j] = expf(s[i][j] - base);
         sum += s[i][j];
       }
 #pragma unroll
@@ -189,7 +193,7 @@ static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_forward(forw
     }
     fma_scores_store<DIM>(scores, s);
     __syncthreads(); /* all have read the keys: the values take their place */
-    fma_fill<DIM>(keys, v, o.v.stride, key, length, dim);
+    fma_fill<DIM>(keys, v, o.v.stride, key, sees.end, dim);
     __syncthreads();
     fma_add<DIM>(sums, scores, keys);
     __syncthreads();
@@ -199,9 +203,10 @@ static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_forward(forw
 #pragma unroll
   for (int i = 0; i < R; i++) {
     int row = first + y * R + i;
-    factor[i] = 1.0f / total[i];
+    bool there = row < sees.end;
+    factor[i] = there ? 1.0f / total[i] : 0.0f;
     if (x == 0 && row < length)
-      o.lse[((int64_t)at.batch * o.size.heads + at.head) * length + row] = most[i] + logf(total[i]);
+      o.lse[((int64_t)at.batch * o.size.heads + at.head) * length + row] = there ? most[i] + logf(total[i]) : 0.0f;
   }
   fma_store<DIM>(sums, factor, head_start(o.y, o.size, at.batch, at.head), o.y.stride, first, length, dim);
 }
@@ -220,30 +225,32 @@ static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_dq(backward_
   float scale2 = o.size.scale * LOG2_E;
   const T *k = head_start(o.k, o.size, at.batch, kv_head), *v = head_start(o.v, o.size, at.batch, kv_head);
   const query_facts *facts = o.facts + ((int64_t)at.batch * o.size.heads + at.head) * length;
+  sight sees(o.size, at.batch);
+  int seen = sees.keys_end(first, first + N);
 
-  fma_fill<DIM>(q, head_start(o.q, o.size, at.batch, at.head), o.q.stride, first, length, dim);
-  fma_fill<DIM>(dy, head_start(o.dy, o.size, at.batch, at.head), o.dy.stride, first, length, dim);
+  fma_fill<DIM>(q, head_start(o.q, o.size, at.batch, at.head), o.q.stride, first, sees.end, dim);
+  fma_fill<DIM>(dy, head_start(o.dy, o.size, at.batch, at.head), o.dy.stride, first, sees.end, dim);
   fma_sums<DIM> sums;
   fma_clear(sums);
   query_facts fact[R];
 #pragma unroll
   for (int i = 0; i < R; i++)
-    fact[i] = first + y * R + i < length ? facts[first + y * R + i] : query_facts{0.0f, 0.0f};
+    fact[i] = first + y * R + i < sees.end ? facts[first + y * R + i] : query_facts{0.0f, 0.0f};
 
-  for (int key = 0; key <= first; key += N) {
+  for (int key = sees.keys_begin(first) / N * N; key < seen; key += N) {
     float s[R][R], ds[R][R];
-    fma_fill<DIM>(keys, v, o.v.stride, key, length, dim);
+    fma_fill<DIM>(keys, v, o.v.stride, key, sees.end, dim);
     __syncthreads();
     fma_scores<DIM>(ds, dy, keys, dim);
     __syncthreads();
-    fma_fill<DIM>(keys, k, o.k.stride, key, length, dim);
+    fma_fill<DIM>(keys, k, o.k.stride, key, sees.end, dim);
     __syncthreads();
     fma_scores<DIM>(s, q, keys, dim);
 #pragma unroll
     for (int i = 0; i < R; i++)
 #pragma unroll
       for (int j = 0; j < R; j++) {
-        bool visible = key + x + FMA_LANES * j <= first + y * R + i;
+        bool visible = sees.has(first + y * R + i, key + x + FMA_LANES * j);
         float p = visible ? exp2f(s[i][j] * scale2 - fact[i].lse2) : 0.0f;
         ds[i][j] = p * (ds[i][j] - fact[i].delta);
       }
@@ -262,7 +269,8 @@ static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_dq(backward_
 /* dk and dv. A block: one key/value head, N keys; it sums over the query heads of the group in order. Scores are
  * transposed: rows are keys, columns are queries. */
 template <typename T, int DIM>
-static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_dkdv(backward_operands<T> o) {
+static __global__ void __launch_bounds__(FMA_THREADS, fma_shape<DIM>::DKDV_BLOCKS)
+    attention_fma_dkdv(backward_operands<T> o) {
   using shape = fma_shape<DIM>;
   constexpr int N = shape::N, R = shape::R;
   extern __shared__ __align__(16) unsigned char shared[];
@@ -272,9 +280,11 @@ static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_dkdv(backwar
   int first = at.tile * N;
   int x = (int)threadIdx.x % FMA_LANES, y = (int)threadIdx.x / FMA_LANES;
   float scale2 = o.size.scale * LOG2_E;
+  sight sees(o.size, at.batch);
+  int seen = sees.queries_end(first, first + N);
 
-  fma_fill<DIM>(k, head_start(o.k, o.size, at.batch, at.head), o.k.stride, first, length, dim);
-  fma_fill<DIM>(v, head_start(o.v, o.size, at.batch, at.head), o.v.stride, first, length, dim);
+  fma_fill<DIM>(k, head_start(o.k, o.size, at.batch, at.head), o.k.stride, first, sees.end, dim);
+  fma_fill<DIM>(v, head_start(o.v, o.size, at.batch, at.head), o.v.stride, first, sees.end, dim);
   fma_sums<DIM> dk, dv;
   fma_clear(dk);
   fma_clear(dv);
@@ -283,23 +293,22 @@ static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_dkdv(backwar
     int head = at.head * group + member;
     const T *q = head_start(o.q, o.size, at.batch, head), *dy = head_start(o.dy, o.size, at.batch, head);
     const query_facts *facts = o.facts + ((int64_t)at.batch * o.size.heads + head) * length;
-    for (int query = first; query < length; query += N) {
+    for (int query = sees.queries_begin(first) / N * N; query < seen; query += N) {
       float s[R][R], ds[R][R];
-      fma_fill<DIM>(queries, q, o.q.stride, query, length, dim);
+      fma_fill<DIM>(queries, q, o.q.stride, query, sees.end, dim);
       __syncthreads();
       fma_scores<DIM>(s, k, queries, dim);
       __syncthreads();
-      fma_fill<DIM>(queries, dy, o.dy.stride, query, length, dim);
+      fma_fill<DIM>(queries, dy, o.dy.stride, query, sees.end, dim);
       __syncthreads();
       fma_scores<DIM>(ds, v, queries, dim);
 #pragma unroll
       for (int j = 0; j < R; j++) {
         int column = query + x + FMA_LANES * j;
-        query_facts fact = column < length ? facts[column] : query_facts{0.0f, 0.0f};
+        query_facts fact = column < sees.end ? facts[column] : query_facts{0.0f, 0.0f};
 #pragma unroll
         for (int i = 0; i < R; i++) {
-          bool visible = column >= first + y * R + i && column < length;
-          s[i][j] = visible ? exp2f(s[i][j] * scale2 - fact.lse2) : 0.0f;
+          s[i][j] = sees.has(column, first + y * R + i) ? exp2f(s[i][j] * scale2 - fact.lse2) : 0.0f;
           ds[i][j] = s[i][j] * (ds[i][j] - fact.delta);
         }
       }
@@ -307,7 +316,7 @@ static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_dkdv(backwar
       __syncthreads();
       fma_add<DIM>(dv, scores, queries);
       __syncthreads();
-      fma_fill<DIM>(queries, q, o.q.stride, query, length, dim);
+      fma_fill<DIM>(queries, q, o.q.stride, query, sees.end, dim);
       fma_scores_store<DIM>(scores, ds);
       __syncthreads();
       fma_add<DIM>(dk, scores, queries);

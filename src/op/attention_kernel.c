@@ -16,6 +16,7 @@ enum { LANES = 16 }; /* elements of the widest vector */
 typedef struct work {
   const hr_attention_plan *plan;
   int64_t batch, group;
+  int64_t end; /* positions of the sequence that are there */
   int worker;
   float *base; /* the worker's workspace */
   bool failed;
@@ -26,11 +27,19 @@ typedef struct job {
   int failed; /* set by any task, never cleared */
 } job;
 
+/* Lengths are the last operand. */
+static int64_t sequence_end(const hr_call *call, int64_t length, int64_t batch) {
+  const int32_t *lengths = call->in[call->n_in - 1].data;
+  if (!lengths) return length;
+  return lengths[batch] < 0 ? 0 : hr__min(lengths[batch], length);
+}
+
 static work work_of(const job *j, int64_t pair, int worker) {
   const hr_attention_plan *plan = j->call->prepared;
   return (work){.plan = plan,
                 .batch = pair / plan->cuts.groups,
                 .group = pair % plan->cuts.groups,
+                .end = sequence_end(j->call, plan->cuts.length, pair / plan->cuts.groups),
                 .worker = worker,
                 .base = (float *)j->call->workspace + (size_t)worker * plan->layout.floats};
 }
@@ -52,12 +61,16 @@ HR_INLINE hr_attention_heads heads_alone(const hr_tensor *tensor) {
   return (hr_attention_heads){tensor, 0};
 }
 
-/* Panel of q or dy, times `factor`. */
+/* Panel of q or dy, times `factor`; zeros for positions that are not there. */
 HR_CLONES static void panel_load(const work *w, const hr_attention_panel *p, hr_attention_heads from, float factor,
                                  float *to) {
   const hr_attention_cuts *c = &w->plan->cuts;
   for (int64_t h = 0; h < c->group_heads; h++)
     for (int64_t t = 0; t < p->count; t++, to += c->dim) {
+      if (p->first + t >= w->end) {
+        memset(to, 0, (size_t)c->dim * sizeof *to);
+        continue;
+      }
       int64_t at = row_offset(c, from, w->batch, p->first + t, w->group * c->group_heads + h);
       const float *row = hr__load(from.tensor, at, c->dim, to);
       for (int64_t i = 0; i < c->dim; i++)
@@ -79,10 +92,14 @@ HR_CLONES static void panel_store(const work *w, const hr_attention_panel *p, fl
     }
 }
 
-/* Keys or values of the group, positions [first, first + count). */
+/* Keys or values of the group, positions [first, first + count); zeros for those that are not there. */
 HR_CLONES static void strip_load(const work *w, hr_attention_heads from, int64_t first, int64_t count, float *to) {
   const hr_attention_cuts *c = &w->plan->cuts;
   for (int64_t t = 0; t < count; t++, to += c->dim) {
+    if (first + t >= w->end) {
+      memset(to, 0, (size_t)c->dim * sizeof *to);
+      continue;
+    }
     const float *row = hr__load(from.tensor, row_offset(c, from, w->batch, first + t, w->group), c->dim, to);
     if (row != to) memcpy(to, row, (size_t)c->dim * sizeof *to);
   }
@@ -98,17 +115,29 @@ HR_CLONES static void strip_store(const work *w, float *from, int64_t first, int
   }
 }
 
-/* Keys of the strip [key, key + width) that the query at `position` sees. */
-HR_INLINE int64_t visible(int64_t position, int64_t key, int64_t width) {
-  int64_t n = position - key + 1;
-  return n < 0 ? 0 : hr__min(n, width);
+/* Where the keys end that some query of a panel sees. */
+HR_INLINE int64_t keys_end(const work *w, const hr_attention_panel *p) {
+  return p->first < w->end ? hr__min(p->keys, w->end) : 0;
 }
 
-/* Rounds n up to whole vectors (rows of scores have room for them, but for an odd width at the end of T) and makes what
- * lies between invisible: a scalar remainder in every row would take longer than the rest. */
-HR_INLINE int64_t row_round(float *row, int64_t n, int64_t width) {
-  int64_t rounded = hr__min(hr__chunks(n, LANES) * LANES, width);
-  for (int64_t i = n; i < rounded; i++)
+/* Keys of the strip [key, key + width) that the query at `position` sees, counted from `key`; end is 0 where it sees
+ * none. */
+HR_INLINE hr_range visible(const work *w, int64_t position, int64_t key, int64_t width) {
+  const hr_attention_cuts *c = &w->plan->cuts;
+  int64_t first = c->window > 0 ? position + 1 - c->window - key : 0;
+  int64_t end = hr__min((c->bidirectional ? w->end : position + 1) - key, width);
+  if (first < 0) first = 0;
+  return position < w->end && first < end ? (hr_range){first, end} : (hr_range){0, 0};
+}
+
+/* Makes keys before the visible ones invisible, and those behind up to whole vectors (rows of scores have room for
+ * them, but for an odd width at the end of T): a scalar remainder in every row would take longer than the rest. Where
+ * they end now. */
+HR_INLINE int64_t row_mask(float *row, hr_range seen, int64_t width) {
+  int64_t rounded = hr__min(hr__chunks(seen.end, LANES) * LANES, width);
+  for (int64_t i = 0; i < seen.first; i++)
+    row[i] = -INFINITY;
+  for (int64_t i = seen.end; i < rounded; i++)
     row[i] = -INFINITY;
   return rounded;
 }
@@ -131,11 +160,17 @@ HR_INLINE float row_max(const float *x, int64_t n, float most) {
 }
 
 /* Scores of a strip become weights exp(score - maximum); sums and the result so far follow a raised maximum. */
-HR_CLONES static void softmax_step(const hr_attention_cuts *c, const hr_attention_panel *p, int64_t key, int64_t width,
+HR_CLONES static void softmax_step(const work *w, const hr_attention_panel *p, int64_t key, int64_t width,
                                    float *scores, float *maximum, float *sum, float *out) {
+  const hr_attention_cuts *c = &w->plan->cuts;
   for (int64_t r = 0; r < p->rows; r++) {
     float *row = scores + r * width, *result = out + r * c->dim;
-    int64_t n = row_round(row, visible(p->first + r % p->count, key, width), width);
+    hr_range seen = visible(w, p->first + r % p->count, key, width);
+    int64_t n = row_mask(row, seen, width);
+    if (seen.end == 0) { /* there may be no maximum yet */
+      memset(row, 0, (size_t)width * sizeof *row);
+      continue;
+    }
     float most = row_max(row, n, maximum[r]), total = 0.0f;
     float keep = hr__expf(maximum[r] - most);
 #pragma omp simd reduction(+ : total)
@@ -153,13 +188,14 @@ HR_CLONES static void softmax_step(const hr_attention_cuts *c, const hr_attentio
   }
 }
 
-/* lse out; the sums become the factors 1 / sum. */
+/* lse out; the sums become the factors 1 / sum. A row that is not there has no sum, and zeros in both. */
 static void lse_store(const work *w, const hr_attention_panel *p, const float *maximum, float *sum, float *lse) {
   const hr_attention_cuts *c = &w->plan->cuts;
   for (int64_t r = 0; r < p->rows; r++) {
     int64_t head = w->group * c->group_heads + r / p->count;
-    lse[(w->batch * c->heads + head) * c->length + p->first + r % p->count] = maximum[r] + logf(sum[r]);
-    sum[r] = 1.0f / sum[r];
+    bool there = p->first + r % p->count < w->end;
+    lse[(w->batch * c->heads + head) * c->length + p->first + r % p->count] = there ? maximum[r] + logf(sum[r]) : 0.0f;
+    sum[r] = there ? 1.0f / sum[r] : 0.0f;
   }
 }
 
@@ -180,12 +216,12 @@ static void attention_task(void *arg, int64_t task, int worker) {
   memset(out, 0, (size_t)(p.rows * c->dim) * sizeof *out);
   for (int64_t r = 0; r < p.rows; r++)
     maximum[r] = -INFINITY, sum[r] = 0.0f;
-  for (int64_t key = 0; key < p.keys; key += HR_STRIP) {
+  for (int64_t key = p.first_key, end = keys_end(&w, &p); key < end; key += HR_STRIP) {
     int64_t width = hr__min(HR_STRIP, p.keys - key);
     strip_load(&w, in[1], key, width, w.base + l->strip_k);
     strip_load(&w, in[2], key, width, w.base + l->strip_v);
     multiply(&w, HR_SCORES, &p, width, w.base + l->panel, w.base + l->strip_k, scores);
-    softmax_step(c, &p, key, width, scores, maximum, sum, out);
+    softmax_step(&w, &p, key, width, scores, maximum, sum, out);
     multiply(&w, HR_VALUES, &p, width, scores, w.base + l->strip_v, out);
   }
   lse_store(&w, &p, maximum, sum, call->out[1].data);
@@ -225,11 +261,11 @@ HR_CLONES static void rows_load(const work *w, const hr_attention_panel *p, cons
 }
 
 /* scores -> weights; products of dy and v -> gradients of the scores. */
-HR_CLONES static void softmax_bwd_step(const hr_attention_panel *p, int64_t key, int64_t width, const float *lse,
-                                       const float *delta, float *scores, float *scores_d) {
+HR_CLONES static void softmax_bwd_step(const work *w, const hr_attention_panel *p, int64_t key, int64_t width,
+                                       const float *lse, const float *delta, float *scores, float *scores_d) {
   for (int64_t r = 0; r < p->rows; r++) {
     float *weight = scores + r * width, *gradient = scores_d + r * width;
-    int64_t n = row_round(weight, visible(p->first + r % p->count, key, width), width);
+    int64_t n = row_mask(weight, visible(w, p->first + r % p->count, key, width), width);
     float shift = lse[r], mean = delta[r];
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
@@ -257,13 +293,13 @@ static void panel_bwd(work *w, const hr_attention_panel *p, const hr_call *call)
   panel_load(w, p, heads_alone(&call->in[0]), 1.0f, dy);
   rows_load(w, p, &call->in[4], call->in[5].data, dy, dq, lse, delta);
   memset(dq, 0, (size_t)(p->rows * c->dim) * sizeof *dq);
-  for (int64_t key = 0; key < p->keys; key += HR_STRIP) {
+  for (int64_t key = p->first_key, end = keys_end(w, p); key < end; key += HR_STRIP) {
     int64_t width = hr__min(HR_STRIP, p->keys - key);
     strip_load(w, in[1], key, width, k);
     strip_load(w, in[2], key, width, v);
     multiply(w, HR_SCORES, p, width, q, k, scores);
     multiply(w, HR_SCORES, p, width, dy, v, scores_d);
-    softmax_bwd_step(p, key, width, lse, delta, scores, scores_d);
+    softmax_bwd_step(w, p, key, width, lse, delta, scores, scores_d);
     multiply(w, HR_COLUMNS, p, width, dy, scores, w->base + l->dv + key * c->dim);
     multiply(w, HR_COLUMNS, p, width, q, scores_d, w->base + l->dk + key * c->dim);
     multiply(w, HR_VALUES, p, width, scores_d, k, dq);

@@ -112,16 +112,16 @@ static __device__ inline float power_of_two(float x) {
 
 /* ---- tiles and fragments ---- */
 
-/* Rows [first, first + ROWS) of a head into a tile; what lies behind `length` or behind the head is zero. head_dim is a
+/* Rows [first, first + ROWS) of a head into a tile; what lies behind `end` or behind the head is zero. head_dim is a
  * multiple of 8, and rows begin at multiples of 16 bytes. */
 template <int DIM, int ROWS, typename T>
-static __device__ inline void tile_start(T *tile, const T *from, int64_t stride, int first, int length, int dim) {
+static __device__ inline void tile_start(T *tile, const T *from, int64_t stride, int first, int end, int dim) {
   constexpr int PIECES = DIM / 8;
   static_assert(ROWS * PIECES % MMA_THREADS == 0, "every thread copies as many pieces");
 #pragma unroll
   for (int i = (int)threadIdx.x; i < ROWS * PIECES; i += MMA_THREADS) {
     int r = i / PIECES, d = i % PIECES * 8;
-    bool there = first + r < length && d < dim;
+    bool there = first + r < end && d < dim;
     copy_start<16>(tile + r * mma_pitch<DIM> + d, there ? from + (int64_t)(first + r) * stride + d : from, there);
   }
 }
@@ -217,6 +217,20 @@ static __device__ inline void scores_make(mma_tiles<M, N> &s, const owned_rows<T
   }
 }
 
+/* Scores that are not visible become -inf, which is a weight of 0 in base 2 whatever is subtracted. Row 0 of the warp's
+ * scores is at position `row`, column 0 at `column`; visible(row, column) says what is. */
+template <int M, int N, typename F>
+static __device__ inline void scores_hide(mma_tiles<M, N> &s, int row, int column, const F &visible) {
+  int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
+#pragma unroll
+  for (int m = 0; m < M; m++)
+#pragma unroll
+    for (int n = 0; n < N; n++)
+#pragma unroll
+      for (int e = 0; e < 4; e++)
+        if (!visible(row + g + 16 * m + 8 * (e / 2), column + 2 * t + 8 * n + e % 2)) s[m][n][e] = -INFINITY;
+}
+
 /* sums [16 M, DIM] += s [16 M, 8 N], rounded to T, times a tile [8 N, DIM] */
 template <typename T, int DIM, int M, int N>
 static __device__ inline void sums_add(mma_tiles<M, DIM / 8> &sums, const mma_tiles<M, N> &s, const T *tile) {
@@ -268,10 +282,10 @@ static __device__ inline void sums_store(const mma_tiles<M, DIM / 8> &sums, cons
   }
 }
 
-/* ---- kernels ---- */
+/* ---- kernels; S: sight or causal_sight ---- */
 
 /* A block: one head, 64 M queries, M x 16 of them a warp's. */
-template <typename T, int DIM>
+template <typename T, int DIM, typename S>
 static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_forward(forward_operands<T> o) {
   constexpr int M = mma_shape<DIM>::FORWARD_M, KEYS = mma_shape<DIM>::FORWARD_N, N = KEYS / 8;
   constexpr int QUERIES = 16 * M * MMA_WARPS, STAGE = KEYS * mma_pitch<DIM>;
@@ -283,11 +297,12 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_forward(forw
   int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
   int own = 16 * M * warp; /* the warp's first row of the tile */
   const T *k = head_start(o.k, o.size, at.batch, kv_head), *v = head_start(o.v, o.size, at.batch, kv_head);
-  int seen = min(length, first + QUERIES); /* keys before this one are seen by some query of the block */
+  S sees(o.size, at.batch);
+  int begin = sees.keys_begin(first) / KEYS * KEYS, seen = sees.keys_end(first, first + QUERIES);
 
-  tile_start<DIM, QUERIES>(q_tile, head_start(o.q, o.size, at.batch, at.head), o.q.stride, first, length, dim);
-  tile_start<DIM, KEYS>(k_tiles, k, o.k.stride, 0, length, dim);
-  tile_start<DIM, KEYS>(v_tiles, v, o.v.stride, 0, length, dim);
+  tile_start<DIM, QUERIES>(q_tile, head_start(o.q, o.size, at.batch, at.head), o.q.stride, first, sees.end, dim);
+  tile_start<DIM, KEYS>(k_tiles, k, o.k.stride, begin, sees.end, dim);
+  tile_start<DIM, KEYS>(v_tiles, v, o.v.stride, begin, sees.end, dim);
   copies_wait();
   __syncthreads();
 
@@ -302,23 +317,17 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_forward(forw
     for (int half = 0; half < 2; half++)
       most[m][half] = -INFINITY, total[m][half] = 0.0f;
 
-  for (int key = 0, stage = 0; key < seen; key += KEYS, stage ^= 1) {
+  int row = first + own;
+  for (int key = begin, stage = 0; key < seen; key += KEYS, stage ^= 1) {
     if (key + KEYS < seen) { /* the other stage was read before the last barrier */
-      tile_start<DIM, KEYS>(k_tiles + (stage ^ 1) * STAGE, k, o.k.stride, key + KEYS, length, dim);
-      tile_start<DIM, KEYS>(v_tiles + (stage ^ 1) * STAGE, v, o.v.stride, key + KEYS, length, dim);
+      tile_start<DIM, KEYS>(k_tiles + (stage ^ 1) * STAGE, k, o.k.stride, key + KEYS, sees.end, dim);
+      tile_start<DIM, KEYS>(v_tiles + (stage ^ 1) * STAGE, v, o.v.stride, key + KEYS, sees.end, dim);
     }
-    if (key < first + own + 16 * M) { /* else no query of the warp sees a key of the tile */
+    if (!sees.none(row, row + 16 * M, key, key + KEYS)) {
       mma_tiles<M, N> s;
       scores_make<T, DIM, M, N>(s, rows, k_tiles + stage * STAGE);
-      if (key + KEYS - 1 > first + own) { /* else every query sees every key */
-#pragma unroll
-        for (int m = 0; m < M; m++)
-#pragma unroll
-          for (int n = 0; n < N; n++)
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-              if (key + 8 * n + 2 * t + e % 2 > first + own + 16 * m + g + 8 * (e / 2)) s[m][n][e] = -INFINITY;
-      }
+      if (!sees.all(row, row + 16 * M, key, key + KEYS))
+        scores_hide<M, N>(s, row, key, [&](int i, int j) { return sees.has(i, j); });
 #pragma unroll
       for (int m = 0; m < M; m++)
 #pragma unroll
@@ -329,7 +338,8 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_forward(forw
             high = fmaxf(high, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
           high = fmaxf(high, __shfl_xor_sync(~0u, high, 1));
           high = fmaxf(high, __shfl_xor_sync(~0u, high, 2));
-          float keep = power_of_two((most[m][half] - high) * scale2), base = high * scale2, sum = 0.0f;
+          float shift = S::MAY_BE_BLIND && high == -INFINITY ? 0.0f : high; /* blind so far: all weights are 0 */
+          float keep = power_of_two((most[m][half] - shift) * scale2), base = shift * scale2, sum = 0.0f;
 #pragma unroll
           for (int n = 0; n < N; n++)
 #pragma unroll
@@ -355,20 +365,22 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_forward(forw
   for (int m = 0; m < M; m++)
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      int row = first + own + 16 * m + g + 8 * half;
+      int query = row + 16 * m + g + 8 * half;
+      bool there = query < sees.end;
       float sum = total[m][half];
       sum += __shfl_xor_sync(~0u, sum, 1);
       sum += __shfl_xor_sync(~0u, sum, 2);
-      if (t == 0 && row < length)
-        o.lse[((int64_t)at.batch * o.size.heads + at.head) * length + row] = most[m][half] * o.size.scale + logf(sum);
-      total[m][half] = 1.0f / sum;
+      if (t == 0 && query < length)
+        o.lse[((int64_t)at.batch * o.size.heads + at.head) * length + query] =
+            there ? most[m][half] * o.size.scale + logf(sum) : 0.0f;
+      total[m][half] = there ? 1.0f / sum : 0.0f;
     }
   sums_store<T, DIM, M>(sums, total, q_tile + own * mma_pitch<DIM>, head_start(o.y, o.size, at.batch, at.head),
-                        o.y.stride, first + own, length, dim);
+                        o.y.stride, row, length, dim);
 }
 
 /* dq. A block: one head, 64 M queries. */
-template <typename T, int DIM>
+template <typename T, int DIM, typename S>
 static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dq(backward_operands<T> o) {
   constexpr int M = mma_shape<DIM>::DQ_M, KEYS = mma_shape<DIM>::DQ_N, N = KEYS / 8;
   constexpr int QUERIES = 16 * M * MMA_WARPS, OWNED = QUERIES * mma_pitch<DIM>, STAGE = KEYS * mma_pitch<DIM>;
@@ -377,23 +389,24 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dq(backward_
   int length = o.size.length, dim = o.size.head_dim;
   block_place at = place_of_block(o.size, o.size.heads, (length + QUERIES - 1) / QUERIES, true);
   int kv_head = at.head / (o.size.heads / o.size.kv_heads), first = at.tile * QUERIES;
-  int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4;
   int own = 16 * M * warp;
   const T *k = head_start(o.k, o.size, at.batch, kv_head), *v = head_start(o.v, o.size, at.batch, kv_head);
   const query_facts *facts = o.facts + ((int64_t)at.batch * o.size.heads + at.head) * length;
-  int seen = min(length, first + QUERIES);
+  S sees(o.size, at.batch);
+  int begin = sees.keys_begin(first) / KEYS * KEYS, seen = sees.keys_end(first, first + QUERIES);
 
-  tile_start<DIM, QUERIES>(q_tile, head_start(o.q, o.size, at.batch, at.head), o.q.stride, first, length, dim);
-  tile_start<DIM, QUERIES>(dy_tile, head_start(o.dy, o.size, at.batch, at.head), o.dy.stride, first, length, dim);
-  tile_start<DIM, KEYS>(k_tiles, k, o.k.stride, 0, length, dim);
-  tile_start<DIM, KEYS>(v_tiles, v, o.v.stride, 0, length, dim);
+  tile_start<DIM, QUERIES>(q_tile, head_start(o.q, o.size, at.batch, at.head), o.q.stride, first, sees.end, dim);
+  tile_start<DIM, QUERIES>(dy_tile, head_start(o.dy, o.size, at.batch, at.head), o.dy.stride, first, sees.end, dim);
+  tile_start<DIM, KEYS>(k_tiles, k, o.k.stride, begin, sees.end, dim);
+  tile_start<DIM, KEYS>(v_tiles, v, o.v.stride, begin, sees.end, dim);
   query_facts fact[M][2];
 #pragma unroll
   for (int m = 0; m < M; m++)
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      int row = first + own + 16 * m + g + 8 * half;
-      fact[m][half] = row < length ? facts[row] : query_facts{0.0f, 0.0f};
+      int query = first + own + 16 * m + g + 8 * half;
+      fact[m][half] = query < sees.end ? facts[query] : query_facts{0.0f, 0.0f};
     }
   copies_wait();
   __syncthreads();
@@ -406,16 +419,18 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dq(backward_
   tiles_clear<M, DIM / 8>(sums);
   float scale2 = o.size.scale * LOG2_E;
 
-  for (int key = 0, stage = 0; key < seen; key += KEYS, stage ^= 1) {
+  int row = first + own;
+  for (int key = begin, stage = 0; key < seen; key += KEYS, stage ^= 1) {
     if (key + KEYS < seen) {
-      tile_start<DIM, KEYS>(k_tiles + (stage ^ 1) * STAGE, k, o.k.stride, key + KEYS, length, dim);
-      tile_start<DIM, KEYS>(v_tiles + (stage ^ 1) * STAGE, v, o.v.stride, key + KEYS, length, dim);
+      tile_start<DIM, KEYS>(k_tiles + (stage ^ 1) * STAGE, k, o.k.stride, key + KEYS, sees.end, dim);
+      tile_start<DIM, KEYS>(v_tiles + (stage ^ 1) * STAGE, v, o.v.stride, key + KEYS, sees.end, dim);
     }
-    if (key < first + own + 16 * M) {
+    if (!sees.none(row, row + 16 * M, key, key + KEYS)) {
       mma_tiles<M, N> s, ds;
       scores_make<T, DIM, M, N>(s, q_rows, k_tiles + stage * STAGE);
       scores_make<T, DIM, M, N>(ds, dy_rows, v_tiles + stage * STAGE);
-      bool diagonal = key + KEYS - 1 > first + own;
+      if (!sees.all(row, row + 16 * M, key, key + KEYS))
+        scores_hide<M, N>(s, row, key, [&](int i, int j) { return sees.has(i, j); });
 #pragma unroll
       for (int m = 0; m < M; m++)
 #pragma unroll
@@ -423,7 +438,6 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dq(backward_
 #pragma unroll
           for (int e = 0; e < 4; e++) {
             float p = power_of_two(fmaf(s[m][n][e], scale2, -fact[m][e / 2].lse2));
-            if (diagonal && key + 8 * n + 2 * t + e % 2 > first + own + 16 * m + g + 8 * (e / 2)) p = 0.0f;
             ds[m][n][e] = p * (ds[m][n][e] - fact[m][e / 2].delta);
           }
       sums_add<T, DIM, M, N>(sums, ds, k_tiles + stage * STAGE);
@@ -437,13 +451,13 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dq(backward_
   for (int m = 0; m < M; m++)
     factor[m][0] = factor[m][1] = o.size.scale;
   sums_store<T, DIM, M>(sums, factor, q_tile + own * mma_pitch<DIM>, head_start(o.dq, o.size, at.batch, at.head),
-                        o.dq.stride, first + own, length, dim);
+                        o.dq.stride, row, length, dim);
 }
 
 /* dk and dv. A block: one key/value head, 64 M keys; it sums over the query heads of the group in order, for each over
- * the tiles of queries from the diagonal on. Scores are transposed (rows are keys, columns are queries), so that they
+ * the tiles of queries that see its keys. Scores are transposed (rows are keys, columns are queries), so that they
  * are the left side of both products. */
-template <typename T, int DIM>
+template <typename T, int DIM, typename S>
 static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dkdv(backward_operands<T> o) {
   constexpr int M = mma_shape<DIM>::DKDV_M, QUERIES = mma_shape<DIM>::DKDV_N, N = QUERIES / 8;
   constexpr int KEYS = 16 * M * MMA_WARPS, OWNED = KEYS * mma_pitch<DIM>, STAGE = QUERIES * mma_pitch<DIM>;
@@ -455,24 +469,27 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dkdv(backwar
   int length = o.size.length, dim = o.size.head_dim, group = o.size.heads / o.size.kv_heads;
   block_place at = place_of_block(o.size, o.size.kv_heads, (length + KEYS - 1) / KEYS, false);
   int first = at.tile * KEYS;
-  int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  int warp = (int)threadIdx.x / 32, t = (int)threadIdx.x % 4;
   int own = 16 * M * warp;
+  S sees(o.size, at.batch);
+  int begin = sees.queries_begin(first) / QUERIES * QUERIES, seen = sees.queries_end(first, first + KEYS);
 
   auto queries_start = [&](int member, int query, int stage) {
     int head = at.head * group + member;
     tile_start<DIM, QUERIES>(q_tiles + stage * STAGE, head_start(o.q, o.size, at.batch, head), o.q.stride, query,
-                             length, dim);
+                             sees.end, dim);
     tile_start<DIM, QUERIES>(dy_tiles + stage * STAGE, head_start(o.dy, o.size, at.batch, head), o.dy.stride, query,
-                             length, dim);
+                             sees.end, dim);
     int i = (int)threadIdx.x;
     const query_facts *facts = o.facts + ((int64_t)at.batch * o.size.heads + head) * length;
     if (i < QUERIES)
-      copy_start<8>(fact_tiles + stage * QUERIES + i, facts + (query + i < length ? query + i : 0), query + i < length);
+      copy_start<8>(fact_tiles + stage * QUERIES + i, facts + (query + i < sees.end ? query + i : 0),
+                    query + i < sees.end);
   };
 
-  tile_start<DIM, KEYS>(k_tile, head_start(o.k, o.size, at.batch, at.head), o.k.stride, first, length, dim);
-  tile_start<DIM, KEYS>(v_tile, head_start(o.v, o.size, at.batch, at.head), o.v.stride, first, length, dim);
-  queries_start(0, first, 0);
+  tile_start<DIM, KEYS>(k_tile, head_start(o.k, o.size, at.batch, at.head), o.k.stride, first, sees.end, dim);
+  tile_start<DIM, KEYS>(v_tile, head_start(o.v, o.size, at.batch, at.head), o.v.stride, first, sees.end, dim);
+  queries_start(0, begin, 0);
   copies_wait();
   __syncthreads();
 
@@ -484,17 +501,19 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dkdv(backwar
   tiles_clear<M, DIM / 8>(dv);
   float scale2 = o.size.scale * LOG2_E;
 
-  for (int member = 0, query = first, stage = 0; member < group; stage ^= 1) {
-    int next_member = query + QUERIES < length ? member : member + 1;
-    int next_query = query + QUERIES < length ? query + QUERIES : first;
+  int row = first + own;
+  for (int member = begin < seen ? 0 : group, query = begin, stage = 0; member < group; stage ^= 1) {
+    int next_member = query + QUERIES < seen ? member : member + 1;
+    int next_query = query + QUERIES < seen ? query + QUERIES : begin;
     if (next_member < group) queries_start(next_member, next_query, stage ^ 1);
-    if (query + QUERIES > first + own) { /* else no key of the warp is seen by a query of the tile */
+    if (!sees.none(query, query + QUERIES, row, row + 16 * M)) {
       const T *q_tile = q_tiles + stage * STAGE, *dy_tile = dy_tiles + stage * STAGE;
       const query_facts *facts = fact_tiles + stage * QUERIES;
       mma_tiles<M, N> s, ds;
       scores_make<T, DIM, M, N>(s, k_rows, q_tile);
       scores_make<T, DIM, M, N>(ds, v_rows, dy_tile);
-      bool diagonal = query < first + own + 16 * M - 1;
+      if (!sees.all(query, query + QUERIES, row, row + 16 * M))
+        scores_hide<M, N>(s, row, query, [&](int i, int j) { return sees.has(j, i); });
 #pragma unroll
       for (int n = 0; n < N; n++) {
         float4 fact = *(const float4 *)(facts + 8 * n + 2 * t); /* lse2 and delta of two queries */
@@ -503,7 +522,6 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dkdv(backwar
 #pragma unroll
           for (int e = 0; e < 4; e++) {
             float p = power_of_two(fmaf(s[m][n][e], scale2, e % 2 ? -fact.z : -fact.x));
-            if (diagonal && query + 8 * n + 2 * t + e % 2 < first + own + 16 * m + g + 8 * (e / 2)) p = 0.0f;
             s[m][n][e] = p;
             ds[m][n][e] = p * (ds[m][n][e] - (e % 2 ? fact.w : fact.y));
           }
@@ -522,9 +540,9 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dkdv(backwar
   for (int m = 0; m < M; m++)
     one[m][0] = one[m][1] = 1.0f, factor[m][0] = factor[m][1] = o.size.scale;
   sums_store<T, DIM, M>(dk, factor, k_tile + own * mma_pitch<DIM>, head_start(o.dk, o.size, at.batch, at.head),
-                        o.dk.stride, first + own, length, dim);
+                        o.dk.stride, row, length, dim);
   sums_store<T, DIM, M>(dv, one, v_tile + own * mma_pitch<DIM>, head_start(o.dv, o.size, at.batch, at.head),
-                        o.dv.stride, first + own, length, dim);
+                        o.dv.stride, row, length, dim);
 }
 
 #endif

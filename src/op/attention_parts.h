@@ -24,7 +24,9 @@ typedef struct hr_attention_cuts {
   int64_t group_heads; /* query heads of a group */
   int64_t positions;   /* of a panel; the last panel may have fewer */
   int64_t panels;      /* of one group */
-  bool packed;         /* q, k and v lie in one operand, and so do their gradients */
+  int64_t window;      /* keys that a query sees at most; 0: no limit */
+  bool bidirectional;
+  bool packed; /* q, k and v lie in one operand, and so do their gradients */
   float scale;
 } hr_attention_cuts;
 
@@ -57,9 +59,10 @@ typedef struct hr_attention_plan {
   hr_gemm *products[HR_PRODUCTS][2][HR_WIDTHS]; /* [product][whole or last panel][kind of strip] */
 } hr_attention_plan;
 
-/* A panel: positions [first, first + count), and the keys it sees, [0, end) rounded up to HR_GRAIN. */
+/* A panel: positions [first, first + count), and the keys [first_key, keys) that hold all it sees: from the beginning
+ * of a strip to a multiple of HR_GRAIN, or T. */
 typedef struct hr_attention_panel {
-  int64_t first, count, rows, keys;
+  int64_t first, count, rows, first_key, keys;
   int last; /* whether it is the shorter one at the end */
 } hr_attention_panel;
 
@@ -67,7 +70,8 @@ static inline hr_attention_panel hr__attention_panel(const hr_attention_cuts *c,
   hr_attention_panel p = {.first = index * c->positions};
   p.count = hr__min(c->positions, c->length - p.first);
   p.rows = p.count * c->group_heads;
-  p.keys = hr__min(c->length, hr__chunks(p.first + p.count, HR_GRAIN) * HR_GRAIN);
+  p.keys = c->bidirectional ? c->length : hr__min(c->length, hr__chunks(p.first + p.count, HR_GRAIN) * HR_GRAIN);
+  if (c->window > 0 && p.first >= c->window) p.first_key = (p.first - c->window + 1) / HR_STRIP * HR_STRIP;
   p.last = p.count < c->positions;
   return p;
 }

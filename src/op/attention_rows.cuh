@@ -1,4 +1,5 @@
-/* What the CUDA kernels of attention share: where rows lie, and the two numbers per query that backward needs.
+/* What the CUDA kernels of attention share: where rows lie, what a query sees, and the two numbers per query that
+ * backward needs.
  *
  * A row is one head at one position: head_dim neighbouring elements. From one position to the next are `stride`
  * elements, so that heads of a packed operand are read where they lie. Positions and heads are ints (attention.cu sees
@@ -7,6 +8,8 @@
 #ifndef HR_OP_ATTENTION_ROWS_CUH
 #define HR_OP_ATTENTION_ROWS_CUH
 
+#include <limits.h>
+
 #include "dev/cuda/launch.cuh"
 
 template <typename T> struct head_rows {
@@ -14,9 +17,14 @@ template <typename T> struct head_rows {
   int64_t stride;
 };
 
+/* Farther than any position; two of them together still fit an int. */
+enum { FAR_AWAY = INT_MAX / 4 };
+
 struct attention_sizes {
   int batch, length, heads, kv_heads, head_dim;
   float scale;
+  int ahead, behind;  /* the query at i sees the keys j with i - behind < j <= i + ahead */
+  const int *lengths; /* [B]; NULL: all of `length` */
 };
 
 template <typename T> struct forward_operands {
@@ -45,6 +53,72 @@ template <typename T>
 static __device__ inline T *head_start(head_rows<T> rows, const attention_sizes &size, int batch, int head) {
   return rows.data + (int64_t)batch * size.length * rows.stride + (int64_t)head * size.head_dim;
 }
+
+/* Which keys the queries of one sequence see. Positions from `end` on are not there: rows of them that a kernel loads
+ * are zero, and what it computes for such queries is not used. Ranges are [begin, end). */
+struct sight {
+  static constexpr bool MAY_BE_BLIND = true; /* a query may see no key of a tile before it sees any */
+  int end, ahead, behind;
+
+  __device__ inline sight(const attention_sizes &size, int batch)
+      : end(size.lengths ? max(0, min(size.lengths[batch], size.length)) : size.length), ahead(size.ahead),
+        behind(size.behind) {}
+
+  /* query - behind < key <= query + ahead, in one comparison */
+  __device__ inline bool has(int query, int key) const {
+    return key < end && (unsigned)(key - query + behind - 1) < (unsigned)(ahead + behind);
+  }
+  /* Whether no query of a range sees a key of the other, and whether every one sees all of them. */
+  __device__ inline bool none(int query, int query_end, int key, int key_end) const {
+    return query >= end || key >= end || key >= query_end + ahead || key_end <= query - behind + 1;
+  }
+  __device__ inline bool all(int query, int query_end, int key, int key_end) const {
+    return key_end <= end && key_end <= query + ahead + 1 && key >= query_end - behind;
+  }
+  /* What holds all keys that queries of a range see, and all queries that see keys of a range. */
+  __device__ inline int keys_begin(int query) const {
+    return max(0, query - behind + 1);
+  }
+  __device__ inline int keys_end(int query, int query_end) const {
+    return query < end ? min(end, query_end + ahead) : 0;
+  }
+  __device__ inline int queries_begin(int key) const {
+    return max(0, key - ahead);
+  }
+  __device__ inline int queries_end(int key, int key_end) const {
+    return key < end ? min(end, key_end - 1 + behind) : 0;
+  }
+};
+
+/* The same of causal attention over whole sequences, which is nearly all there is: kernels that are short of registers
+ * are compiled for it once more. */
+struct causal_sight {
+  static constexpr bool MAY_BE_BLIND = false;
+  int end;
+
+  __device__ inline causal_sight(const attention_sizes &size, int) : end(size.length) {}
+  __device__ inline bool has(int query, int key) const {
+    return key <= query;
+  }
+  __device__ inline bool none(int, int query_end, int key, int) const {
+    return key >= query_end;
+  }
+  __device__ inline bool all(int query, int, int, int key_end) const {
+    return key_end <= query + 1;
+  }
+  __device__ inline int keys_begin(int) const {
+    return 0;
+  }
+  __device__ inline int keys_end(int, int query_end) const {
+    return min(end, query_end);
+  }
+  __device__ inline int queries_begin(int key) const {
+    return key;
+  }
+  __device__ inline int queries_end(int, int) const {
+    return end;
+  }
+};
 
 /* The block's place in a grid of heads x tiles: tiles with the most work (that is, the most visible keys or queries)
  * come first, so that the short ones level out the end. `heads` counts heads of all batches together. */

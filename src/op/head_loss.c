@@ -2,10 +2,11 @@
  *
  * The backward op computes the loss as well (its rule puts it in place of the forward op's). Per chunk of C rows:
  *
- *   logits  [C, V] = x Wt                         f32, in the workspace
+ *   logits  [C, V] = x Wt (+ bias)                f32, in the workspace
  *   dlogits [C, V] = (softmax - onehot) * scale   in place; scale = dloss * loss_weight; 0 for ignored rows
  *   dx      [C, H] = dlogits W
  *   dW      [V, H] += dlogitst x                  in its own type: 16-bit is rounded once per chunk
+ *   db      [V]    += sum of dlogits over rows    the same
  *
  * Every chunk passes over the whole of W and dW, so chunks must be large enough for arithmetic to outweigh that
  * traffic: see chunk_rows_of.
@@ -27,16 +28,27 @@ enum {
   CHUNK_GRAIN = 16,      /* chunks are multiples of this many rows */
   WEIGHT_SHARE = 8,      /* ... or this part of the weight's f32 size, where that is more */
   ROW_TASK = 16384,      /* logits in one task of the softmax */
-  LANES = 32             /* maxima side by side */
+  LANES = 32,            /* maxima side by side */
+  DB_COLUMNS = 256       /* columns of one task that sums db */
 };
 
+/* Operands from the fifth on; those before are x, W, targets and control in both ops. */
+enum { FWD_BIAS = 4, FWD_COUNT };
+enum { BWD_DLOSS = 4, BWD_DX_PARTIAL, BWD_DW_PARTIAL, BWD_BIAS, BWD_DB_PARTIAL, BWD_COUNT };
+enum { BWD_OPTIONAL = 1u << BWD_DX_PARTIAL | 1u << BWD_DW_PARTIAL | 1u << BWD_BIAS | 1u << BWD_DB_PARTIAL };
+
 hr_id hr__head_loss(hr_builder *b, hr_id x, hr_id weight, hr_id targets) {
+  return hr__head_loss_biased(b, x, weight, HR_NONE, targets);
+}
+
+hr_id hr__head_loss_biased(hr_builder *b, hr_id x, hr_id weight, hr_id bias, hr_id targets) {
   hr_head_loss_args args = {0};
-  return hr__emit(b, &hr_op_head_loss, (hr_id[]){x, weight, targets, hr__control(b)}, 4, &args);
+  hr_id in[FWD_COUNT] = {x, weight, targets, hr__control(b), bias};
+  return hr__emit(b, &hr_op_head_loss, in, FWD_COUNT, &args);
 }
 
 /* What both ops check alike. */
-static hr_status head_check(const hr_op_view *view, int64_t chunk_rows, hr_error *err) {
+static hr_status head_check(const hr_op_view *view, int bias_in, int64_t chunk_rows, hr_error *err) {
   HR_TRY(hr__shape_float(view, 0, err));
   HR_TRY(hr__shape_float(view, 1, err));
   const hr_desc *x = &view->in[0], *w = &view->in[1], *control = &view->in[3];
@@ -53,50 +65,55 @@ static hr_status head_check(const hr_op_view *view, int64_t chunk_rows, hr_error
   if (control->dtype != HR_U8 || hr_desc_bytes(control) != sizeof(hr_control))
     return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "operand 3 is not a control block");
   if (chunk_rows < 0) return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "chunk_rows is negative");
-  return HR_OK;
+  hr_desc bias = hr__desc1(HR_F32, w->dim[0]);
+  return hr__shape_like_float(view, bias_in, &bias, err);
 }
 
 static hr_status head_loss_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   const hr_head_loss_args *args = view->args;
-  HR_TRY(hr__shape_operands(view, 4, 0, err));
-  HR_TRY(head_check(view, args->chunk_rows, err));
+  HR_TRY(hr__shape_operands(view, FWD_COUNT, 1u << FWD_BIAS, err));
+  HR_TRY(head_check(view, FWD_BIAS, args->chunk_rows, err));
   out[0] = hr__desc1(HR_F32, 1);
   return HR_OK;
 }
 
 static hr_status head_loss_bwd_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   const hr_head_loss_bwd_args *args = view->args;
-  HR_TRY(hr__shape_operands(view, 7, 1u << 5 | 1u << 6, err));
-  HR_TRY(head_check(view, args->chunk_rows, err));
+  HR_TRY(hr__shape_operands(view, BWD_COUNT, BWD_OPTIONAL, err));
+  HR_TRY(head_check(view, BWD_BIAS, args->chunk_rows, err));
   hr_desc scalar = hr__desc1(HR_F32, 1);
-  HR_TRY(hr__shape_like(view, 4, &scalar, err));
+  HR_TRY(hr__shape_like(view, BWD_DLOSS, &scalar, err));
   out[0] = scalar;
   out[1] = args->want_dx ? view->in[0] : hr__desc1(view->in[0].dtype, 0);
-  if (!(HR_DTYPE_BIT(args->dw_dtype) & HR_FLOATS))
-    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "a gradient of type %s", hr_dtype_name(args->dw_dtype));
+  if (!(HR_DTYPE_BIT(args->dw_dtype) & HR_FLOATS) || !(HR_DTYPE_BIT(args->db_dtype) & HR_FLOATS))
+    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "gradients of types %s and %s", hr_dtype_name(args->dw_dtype),
+                    hr_dtype_name(args->db_dtype));
   out[2] = args->want_dw ? view->in[1] : hr__desc1(HR_F32, 0);
   out[2].dtype = args->dw_dtype;
-  HR_TRY(hr__shape_like(view, 5, &out[1], err));
-  return hr__shape_like(view, 6, &out[2], err);
+  out[3] = hr__desc1(args->db_dtype, args->want_db ? view->in[1].dim[0] : 0);
+  HR_TRY(hr__shape_like(view, BWD_DX_PARTIAL, &out[1], err));
+  HR_TRY(hr__shape_like(view, BWD_DW_PARTIAL, &out[2], err));
+  return hr__shape_like(view, BWD_DB_PARTIAL, &out[3], err);
 }
 
 static void head_loss_grad(hr_adjoint *a, const hr_node *node) {
   hr_builder *b = hr__adjoint_builder(a);
   hr_id dloss = hr__out_grad(a, 0);
-  bool want_dx = hr__wants_grad(a, 0), want_dw = hr__wants_grad(a, 1);
-  if (dloss == HR_NONE || !(want_dx || want_dw)) return;
-  hr_head_loss_bwd_args args = {((const hr_head_loss_args *)node->args)->chunk_rows, want_dx, want_dw,
-                                hr__grad_dtype(a, 1)};
-  hr_id in[] = {hr__saved_in(a, 0),
-                hr__saved_in(a, 1),
-                hr__saved_in(a, 2),
-                hr__saved_in(a, 3),
-                dloss,
-                want_dx ? hr__grad_partial(a, 0) : HR_NONE,
-                want_dw ? hr__grad_partial(a, 1) : HR_NONE};
-  hr_id loss = hr__emit(b, &hr_op_head_loss_bwd, in, 7, &args);
-  if (want_dx) hr__grad_set(a, 0, hr__node_out(b, loss, 1));
-  if (want_dw) hr__grad_set(a, 1, hr__node_out(b, loss, 2));
+  hr_head_loss_bwd_args args = {.chunk_rows = ((const hr_head_loss_args *)node->args)->chunk_rows,
+                                .want_dx = hr__wants_grad(a, 0),
+                                .want_dw = hr__wants_grad(a, 1),
+                                .dw_dtype = hr__grad_dtype(a, 1),
+                                .want_db = hr__wants_grad(a, FWD_BIAS),
+                                .db_dtype = HR_F32};
+  if (dloss == HR_NONE || !(args.want_dx || args.want_dw || args.want_db)) return;
+  if (args.want_db) args.db_dtype = hr__grad_dtype(a, FWD_BIAS);
+  hr_id in[BWD_COUNT] = {
+      hr__saved_in(a, 0),     hr__saved_in(a, 1),     hr__saved_in(a, 2),        hr__saved_in(a, 3),           dloss,
+      hr__grad_partial(a, 0), hr__grad_partial(a, 1), hr__saved_in(a, FWD_BIAS), hr__grad_partial(a, FWD_BIAS)};
+  hr_id loss = hr__emit(b, &hr_op_head_loss_bwd, in, BWD_COUNT, &args);
+  if (args.want_dx) hr__grad_set(a, 0, hr__node_out(b, loss, 1));
+  if (args.want_dw) hr__grad_set(a, 1, hr__node_out(b, loss, 2));
+  if (args.want_db) hr__grad_set(a, FWD_BIAS, hr__node_out(b, loss, 3));
   hr__replace_out(a, 0, loss);
 }
 
@@ -117,7 +134,7 @@ typedef struct head {
   int64_t rows, width, vocabulary;
   int64_t chunk_rows, chunks, last_rows;
   hr_dtype dtype, dw_dtype;
-  bool want_dx, want_dw;
+  bool want_dx, want_dw, want_db;
   bool add_dx, add_dw; /* something is in the result already */
 } head;
 
@@ -134,6 +151,7 @@ static head head_bwd_of(const hr_desc *x, const hr_desc *w, const hr_head_loss_b
   head h = head_of(x, w, args->chunk_rows);
   h.want_dx = args->want_dx;
   h.want_dw = args->want_dw;
+  h.want_db = args->want_db;
   h.dw_dtype = args->dw_dtype;
   h.add_dx = add_dx;
   h.add_dw = add_dw;
@@ -145,7 +163,8 @@ static head view_head(const hr_op_view *view) {
 }
 
 static head view_head_bwd(const hr_op_view *view) {
-  return head_bwd_of(&view->in[0], &view->in[1], view->args, view->in[5].rank != 0, view->in[6].rank != 0);
+  return head_bwd_of(&view->in[0], &view->in[1], view->args, view->in[BWD_DX_PARTIAL].rank != 0,
+                     view->in[BWD_DW_PARTIAL].rank != 0);
 }
 
 static hr_gemm_spec logits_spec(const head *h, int64_t rows) {
@@ -327,14 +346,15 @@ static hr_status head_loss_prepare(const hr_call *call, void **prepared, hr_erro
 }
 
 static hr_status head_loss_bwd_prepare(const hr_call *call, void **prepared, hr_error *err) {
-  head h =
-      head_bwd_of(&call->in[0].desc, &call->in[1].desc, call->args, call->in[5].data != NULL, call->in[6].data != NULL);
+  head h = head_bwd_of(&call->in[0].desc, &call->in[1].desc, call->args, call->in[BWD_DX_PARTIAL].data != NULL,
+                       call->in[BWD_DW_PARTIAL].data != NULL);
   return head_prepare(call, h, prepared, err);
 }
 
 /* The softmax of one chunk. */
 typedef struct softmax_job {
   float *logits;
+  const hr_tensor *bias; /* added to every row; data is NULL where there is none */
   const int32_t *targets;
   double *losses;
   int64_t rows, columns, task_rows;
@@ -357,6 +377,17 @@ HR_INLINE float row_max(const float *x, int64_t n) {
     for (int j = 0; j < half; j++)
       lane[j] = lane[j + half] > lane[j] ? lane[j + half] : lane[j];
   return lane[0];
+}
+
+HR_INLINE void row_add(float *x, const hr_tensor *bias, int64_t n) {
+  float block[HR_BLOCK];
+  for (int64_t first = 0; first < n; first += HR_BLOCK) {
+    int64_t count = hr__min(HR_BLOCK, n - first);
+    const float *add = hr__load(bias, first, count, block);
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+      x[first + i] += add[i];
+  }
 }
 
 /* x becomes exp(x - most); returns the sum. */
@@ -388,6 +419,7 @@ HR_CLONES static void softmax_task(void *arg, int64_t task, int worker) {
       if (job->backward) memset(x, 0, (size_t)n * sizeof *x);
       continue;
     }
+    if (job->bias->data) row_add(x, job->bias, n);
     float most = row_max(x, n), chosen = x[target];
     double sum = row_exp(x, n, most);
     job->losses[row] = log(sum) + (double)most - (double)chosen;
@@ -398,6 +430,36 @@ HR_CLONES static void softmax_task(void *arg, int64_t task, int worker) {
       x[i] *= factor;
     x[target] -= job->scale;
   }
+}
+
+/* db (+)= the sum over rows of a chunk's dlogits, for one block of columns. */
+typedef struct db_job {
+  const float *dlogits; /* [rows, columns] */
+  int64_t rows, columns;
+  const hr_tensor *before; /* data is NULL: nothing to add to */
+  const hr_tensor *db;
+} db_job;
+
+HR_CLONES static void db_task(void *arg, int64_t task, int worker) {
+  const db_job *job = arg;
+  hr_range range = hr__chunk(job->columns, DB_COLUMNS, task);
+  int64_t n = range.end - range.first;
+  double total[DB_COLUMNS];
+  float block[DB_COLUMNS];
+  (void)worker;
+  const float *before = job->before->data ? hr__load(job->before, range.first, n, block) : NULL;
+  for (int64_t i = 0; i < n; i++)
+    total[i] = before ? (double)before[i] : 0.0;
+  for (int64_t row = 0; row < job->rows; row++) {
+    const float *from = job->dlogits + row * job->columns + range.first;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+      total[i] += (double)from[i];
+  }
+  float *to = hr__target(job->db, range.first, block);
+  for (int64_t i = 0; i < n; i++)
+    to[i] = (float)total[i];
+  hr__store(job->db, range.first, n, to);
 }
 
 static const void *row_at(const hr_tensor *tensor, int64_t row, int64_t width) {
@@ -418,10 +480,15 @@ static hr_status chunk_run(const hr_call *call, int64_t chunk, bool backward, fl
   const void *x = row_at(&call->in[0], first, h->width), *w = call->in[1].data;
 
   HR_TRY(hr__gemm_run(plan->logits[last], pool, call->threads, x, w, logits, scratch));
-  softmax_job job = {logits,        (const int32_t *)call->in[2].data + first,
-                     losses,        rows,
-                     h->vocabulary, 1 + ROW_TASK / h->vocabulary,
-                     backward,      scale};
+  softmax_job job = {.logits = logits,
+                     .bias = &call->in[backward ? BWD_BIAS : FWD_BIAS],
+                     .targets = (const int32_t *)call->in[2].data + first,
+                     .losses = losses,
+                     .rows = rows,
+                     .columns = h->vocabulary,
+                     .task_rows = 1 + ROW_TASK / h->vocabulary,
+                     .backward = backward,
+                     .scale = scale};
   hr__pool_run(pool, call->threads, hr__chunks(rows, job.task_rows), softmax_task, &job);
   for (int64_t row = 0; row < rows; row++)
     *loss += losses[row];
@@ -434,13 +501,18 @@ static hr_status chunk_run(const hr_call *call, int64_t chunk, bool backward, fl
     const hr_gemm *dw = chunk == 0 && !last ? plan->dw_first : plan->dw[last];
     HR_TRY(hr__gemm_run(dw, pool, call->threads, logits, x, call->out[2].data, scratch));
   }
+  if (backward && h->want_db) {
+    const hr_tensor *db = &call->out[3];
+    db_job sums = {logits, rows, h->vocabulary, chunk > 0 ? db : &call->in[BWD_DB_PARTIAL], db};
+    hr__pool_run(pool, call->threads, hr__chunks(h->vocabulary, DB_COLUMNS), db_task, &sums);
+  }
   return HR_OK;
 }
 
 static hr_status head_run(const hr_call *call, bool backward) {
   const head_plan *plan = call->prepared;
   const hr_control *control = call->in[3].data;
-  float scale = backward ? *(const float *)call->in[4].data * control->loss_weight : 0.0f;
+  float scale = backward ? *(const float *)call->in[BWD_DLOSS].data * control->loss_weight : 0.0f;
   double loss = 0.0;
   for (int64_t chunk = 0; chunk < plan->head.chunks; chunk++)
     HR_TRY(chunk_run(call, chunk, backward, scale, &loss));
@@ -454,31 +526,39 @@ static hr_status head_loss_run(const hr_call *call) {
 
 static hr_status head_loss_bwd_run(const hr_call *call) {
   const head *h = &((const head_plan *)call->prepared)->head;
-  if (h->add_dx) hr__sum_begin(call, &call->in[5], &call->out[1]);
-  if (h->add_dw) hr__sum_begin(call, &call->in[6], &call->out[2]);
+  if (h->add_dx) hr__sum_begin(call, &call->in[BWD_DX_PARTIAL], &call->out[1]);
+  if (h->add_dw) hr__sum_begin(call, &call->in[BWD_DW_PARTIAL], &call->out[2]);
   return head_run(call, true);
 }
 
 static const hr_sample head_loss_samples[] = {
-    {.n_in = 4,
+    {.n_in = FWD_COUNT,
      .in = {{HR_F32, 3, {2, 9, 16}}, {HR_F32, 2, {37, 16}}, {HR_I32, 2, {2, 9}}, {HR_U8, 1, {sizeof(hr_control)}}},
      .args = &(const hr_head_loss_args){0},
      .index_below = 37},
-    {.n_in = 4,
+    {.n_in = FWD_COUNT,
      .in = {{HR_F32, 2, {21, 24}}, {HR_F32, 2, {70, 24}}, {HR_I32, 1, {21}}, {HR_U8, 1, {sizeof(hr_control)}}},
+     .args = &(const hr_head_loss_args){8},
+     .index_below = 70},
+    {.n_in = FWD_COUNT,
+     .in = {{HR_F32, 2, {21, 24}},
+            {HR_F32, 2, {70, 24}},
+            {HR_I32, 1, {21}},
+            {HR_U8, 1, {sizeof(hr_control)}},
+            {HR_F32, 1, {70}}},
      .args = &(const hr_head_loss_args){8},
      .index_below = 70},
 };
 static const hr_sample head_loss_bwd_samples[] = {
-    {.n_in = 7,
+    {.n_in = BWD_COUNT,
      .in = {{HR_F32, 3, {2, 9, 16}},
             {HR_F32, 2, {37, 16}},
             {HR_I32, 2, {2, 9}},
             {HR_U8, 1, {sizeof(hr_control)}},
             {HR_F32, 1, {1}}},
-     .args = &(const hr_head_loss_bwd_args){0, true, true, HR_F32},
+     .args = &(const hr_head_loss_bwd_args){0, true, true, HR_F32, false, HR_F32},
      .index_below = 37},
-    {.n_in = 7,
+    {.n_in = BWD_COUNT,
      .in = {{HR_F32, 2, {21, 24}},
             {HR_F32, 2, {70, 24}},
             {HR_I32, 1, {21}},
@@ -486,32 +566,56 @@ static const hr_sample head_loss_bwd_samples[] = {
             {HR_F32, 1, {1}},
             {HR_F32, 2, {21, 24}},
             {HR_BF16, 2, {70, 24}}},
-     .args = &(const hr_head_loss_bwd_args){8, true, true, HR_BF16},
+     .args = &(const hr_head_loss_bwd_args){8, true, true, HR_BF16, false, HR_F32},
      .index_below = 70},
-    {.n_in = 7,
+    {.n_in = BWD_COUNT,
      .in = {{HR_F32, 2, {21, 24}},
             {HR_F32, 2, {70, 24}},
             {HR_I32, 1, {21}},
             {HR_U8, 1, {sizeof(hr_control)}},
             {HR_F32, 1, {1}}},
-     .args = &(const hr_head_loss_bwd_args){8, true, false, HR_F32},
+     .args = &(const hr_head_loss_bwd_args){8, true, false, HR_F32, false, HR_F32},
      .index_below = 70},
-    {.n_in = 7,
+    {.n_in = BWD_COUNT,
      .in = {{HR_F32, 2, {5, 8}},
             {HR_F32, 2, {5003, 8}},
             {HR_I32, 1, {5}},
             {HR_U8, 1, {sizeof(hr_control)}},
             {HR_F32, 1, {1}}},
-     .args = &(const hr_head_loss_bwd_args){3, true, true, HR_F32},
+     .args = &(const hr_head_loss_bwd_args){3, true, true, HR_F32, false, HR_F32},
      .index_below = 5003},
+    {.n_in = BWD_COUNT,
+     .in = {{HR_F32, 2, {21, 24}},
+            {HR_F32, 2, {70, 24}},
+            {HR_I32, 1, {21}},
+            {HR_U8, 1, {sizeof(hr_control)}},
+            {HR_F32, 1, {1}},
+            {0},
+            {0},
+            {HR_F32, 1, {70}},
+            {HR_BF16, 1, {70}}},
+     .args = &(const hr_head_loss_bwd_args){8, true, true, HR_F32, true, HR_BF16},
+     .index_below = 70},
+    {.n_in = BWD_COUNT,
+     .in = {{HR_F32, 2, {5, 8}},
+            {HR_F32, 2, {1301, 8}},
+            {HR_I32, 1, {5}},
+            {HR_U8, 1, {sizeof(hr_control)}},
+            {HR_F32, 1, {1}},
+            {0},
+            {0},
+            {HR_F32, 1, {1301}}},
+     .args = &(const hr_head_loss_bwd_args){3, true, false, HR_F32, true, HR_F32},
+     .index_below = 1301},
 };
 
 const hr_op hr_op_head_loss = {
     .name = "head_loss",
-    .n_in = 4,
+    .n_in = FWD_COUNT,
     .n_out = 1,
+    .optional = 1u << FWD_BIAS,
     .args_bytes = sizeof(hr_head_loss_args),
-    .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1) | HR_SAVE_IN(2) | HR_SAVE_IN(3),
+    .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1) | HR_SAVE_IN(2) | HR_SAVE_IN(3) | HR_SAVE_IN(FWD_BIAS),
     .computes = 1u << 0 | 1u << 1,
     .axes = HR_AXES_NONE,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
@@ -526,12 +630,14 @@ const hr_op hr_op_head_loss = {
 
 const hr_op hr_op_head_loss_bwd = {
     .name = "head_loss_bwd",
-    .n_in = 7,
-    .n_out = 3,
-    .optional = 1u << 5 | 1u << 6,
+    .n_in = BWD_COUNT,
+    .n_out = 4,
+    .optional = BWD_OPTIONAL,
     .args_bytes = sizeof(hr_head_loss_bwd_args),
-    .alias = {{5, 1, HR_ALIAS_ACCUMULATE}, {6, 2, HR_ALIAS_ACCUMULATE}},
-    .n_alias = 2,
+    .alias = {{BWD_DX_PARTIAL, 1, HR_ALIAS_ACCUMULATE},
+              {BWD_DW_PARTIAL, 2, HR_ALIAS_ACCUMULATE},
+              {BWD_DB_PARTIAL, 3, HR_ALIAS_ACCUMULATE}},
+    .n_alias = 3,
     .axes = HR_AXES_NONE,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = head_loss_bwd_shape,

@@ -1,11 +1,12 @@
 /* head_loss on CUDA: per chunk of rows the logits by cuBLASLt, one kernel that takes them to losses and to their own
- * gradient, and dx and dW by cuBLASLt. op/head_loss_cuda.h says where things lie.
+ * gradient, dx and dW by cuBLASLt, and db as a sum of columns. op/head_loss_cuda.h says where things lie.
  *
  * Logits stay f32, as on the CPU: a 16-bit logit of size 16 is off by up to 1/16, which a probability shows at once.
  * Their gradient is rounded to the type of x, which the products need.
  */
 #include <float.h>
 
+#include "dev/cuda/columns.cuh"
 #include "dev/cuda/cublaslt.h"
 #include "dev/cuda/sum.cuh"
 extern "C" {
@@ -14,6 +15,22 @@ extern "C" {
 }
 
 enum { HEAD_THREADS = 512, HEAD_WIDTH = 4, HEAD_PARTS = 2, HEAD_TILE = HEAD_THREADS * HEAD_WIDTH * HEAD_PARTS };
+
+/* Operands from the fifth on, as in op/head_loss.c. */
+enum { FWD_BIAS = 4, BWD_DLOSS = 4, BWD_DX_PARTIAL, BWD_DW_PARTIAL, BWD_BIAS, BWD_DB_PARTIAL };
+
+/* What is added to every row of logits; data is NULL where there is nothing. */
+struct head_bias {
+  const void *data;
+  hr_dtype dtype;
+};
+
+__device__ inline float bias_at(const head_bias &bias, int64_t i) {
+  if (!bias.data) return 0.0f;
+  if (bias.dtype == HR_BF16) return to_float(((const bf16 *)bias.data)[i]);
+  if (bias.dtype == HR_F16) return to_float(((const f16 *)bias.data)[i]);
+  return ((const float *)bias.data)[i];
+}
 
 /* Largest number seen, and the sum of exp(x - largest). */
 struct running {
@@ -25,9 +42,10 @@ __device__ inline running running_join(running a, running b) {
   return {most, a.sum * expf(a.most - most) + b.sum * expf(b.most - most)};
 }
 
-/* Elements of the tile at `base` that are this thread's: HEAD_PARTS packs, one block's width apart; -inf past the end.
- * Rows are padded to whole packs. */
-__device__ inline void tile_load(const float *row, int64_t base, int64_t columns, float (&x)[HEAD_PARTS][HEAD_WIDTH]) {
+/* Elements of the tile at `base` that are this thread's, with their bias: HEAD_PARTS packs, one block's width apart;
+ * -inf past the end. Rows are padded to whole packs, the bias is not. */
+__device__ inline void tile_load(const float *row, const head_bias &bias, int64_t base, int64_t columns,
+                                 float (&x)[HEAD_PARTS][HEAD_WIDTH]) {
 #pragma unroll
   for (int p = 0; p < HEAD_PARTS; p++) {
     int64_t i = base + (p * HEAD_THREADS + (int)threadIdx.x) * HEAD_WIDTH;
@@ -35,7 +53,7 @@ __device__ inline void tile_load(const float *row, int64_t base, int64_t columns
     if (i < columns) from = *(const pack<float, HEAD_WIDTH> *)(row + i);
 #pragma unroll
     for (int e = 0; e < HEAD_WIDTH; e++)
-      x[p][e] = i + e < columns ? from.value[e] : -INFINITY;
+      x[p][e] = i + e < columns ? from.value[e] + bias_at(bias, i + e) : -INFINITY;
   }
 }
 
@@ -59,8 +77,9 @@ __device__ inline running block_join(running mine) {
  * An element of the gradient may lie on logits of lower numbers. Tiles go upwards and are read whole before they are
  * written, so that those have been read. */
 template <typename G, bool BACKWARD>
-static __global__ void softmax_kernel(float *logits, int64_t ld, int64_t columns, const int32_t *targets,
-                                      const float *dloss, const hr_control *control, double *losses) {
+static __global__ void softmax_kernel(float *logits, int64_t ld, int64_t columns, head_bias bias,
+                                      const int32_t *targets, const float *dloss, const hr_control *control,
+                                      double *losses) {
   float *row = logits + (int64_t)blockIdx.x * ld;
   G *gradient = (G *)row;
   int64_t target = targets[blockIdx.x];
@@ -71,7 +90,7 @@ static __global__ void softmax_kernel(float *logits, int64_t ld, int64_t columns
   if (counts) {
     running mine = {-FLT_MAX, 0.0f};
     for (int64_t base = 0; base < columns; base += HEAD_TILE) {
-      tile_load(row, base, columns, x);
+      tile_load(row, bias, base, columns, x);
       float largest = mine.most, sum = 0.0f;
 #pragma unroll
       for (int p = 0; p < HEAD_PARTS; p++)
@@ -91,13 +110,14 @@ static __global__ void softmax_kernel(float *logits, int64_t ld, int64_t columns
       scale = *dloss * control->loss_weight;
       factor = (float)((double)scale / (double)all.sum);
     }
-    if (threadIdx.x == 0) losses[blockIdx.x] = log((double)all.sum) + (double)all.most - (double)row[target];
+    if (threadIdx.x == 0)
+      losses[blockIdx.x] = log((double)all.sum) + (double)all.most - (double)(row[target] + bias_at(bias, target));
   } else if (threadIdx.x == 0) {
     losses[blockIdx.x] = 0.0;
   }
   if constexpr (BACKWARD) {
     for (int64_t base = 0; base < columns; base += HEAD_TILE) {
-      tile_load(row, base, columns, x);
+      tile_load(row, bias, base, columns, x);
       __syncthreads();
 #pragma unroll
       for (int p = 0; p < HEAD_PARTS; p++) {
@@ -119,11 +139,12 @@ struct weighted {
   __device__ float operator()(double sum) const { return (float)(sum * (double)control->loss_weight); }
 };
 
-/* One call. Operands: x, W, targets, control; backward also dloss, dx_partial?, dw_partial?. */
+/* One call. Operands: x, W, targets, control, bias?; backward: x, W, targets, control, dloss, dx_partial?, dw_partial?,
+ * bias?, db_partial?. */
 struct head_call {
   hr_head_cuda layout;
   hr_dtype dtype, dw_dtype;
-  bool backward, want_dx, want_dw;
+  bool backward, want_dx, want_dw, want_db;
 };
 
 static head_call head_of(const hr_call *call) {
@@ -137,6 +158,7 @@ static head_call head_of(const hr_call *call) {
     wanted = args->chunk_rows;
     h.want_dx = args->want_dx;
     h.want_dw = args->want_dw;
+    h.want_db = args->want_db;
     h.dw_dtype = args->dw_dtype;
   } else {
     wanted = ((const hr_head_loss_args *)call->args)->chunk_rows;
@@ -192,9 +214,9 @@ static head_product dx_of(const hr_call *call, const head_call *h, int64_t chunk
   p.shape.k = h->layout.vocabulary;
   p.shape.lda = gradient_ld(h);
   p.shape.in = p.shape.out = h->dtype;
-  p.shape.add = call->in[5].data != nullptr;
-  p.at = {call->workspace, call->in[1].data, p.shape.add ? chunk_rows(h, &call->in[5], chunk) : nullptr, nullptr,
-          chunk_rows(h, &call->out[1], chunk)};
+  p.shape.add = call->in[BWD_DX_PARTIAL].data != nullptr;
+  p.at = {call->workspace, call->in[1].data, p.shape.add ? chunk_rows(h, &call->in[BWD_DX_PARTIAL], chunk) : nullptr,
+          nullptr, chunk_rows(h, &call->out[1], chunk)};
   return p;
 }
 
@@ -208,7 +230,7 @@ static head_product dw_of(const hr_call *call, const head_call *h, int64_t chunk
   p.shape.transpose_a = true;
   p.shape.in = h->dtype;
   p.shape.out = h->dw_dtype;
-  const void *before = chunk > 0 ? call->out[2].data : call->in[6].data;
+  const void *before = chunk > 0 ? call->out[2].data : call->in[BWD_DW_PARTIAL].data;
   p.shape.add = before != nullptr;
   p.at = {call->workspace, chunk_rows(h, &call->in[0], chunk), before, nullptr, call->out[2].data};
   return p;
@@ -278,16 +300,35 @@ static hr_status softmax_run(const hr_call *call, const head_call *h, int64_t ch
   const hr_control *control = (const hr_control *)call->in[3].data;
   cudaStream_t stream = call_stream(call);
   int64_t ld = h->layout.ld, columns = h->layout.vocabulary;
+  const hr_tensor &added = call->in[h->backward ? BWD_BIAS : FWD_BIAS];
+  head_bias bias = {added.data, added.desc.dtype};
   if (!h->backward) {
     softmax_kernel<float, false>
-        <<<rows, HEAD_THREADS, 0, stream>>>(logits, ld, columns, targets, nullptr, control, losses + first);
+        <<<rows, HEAD_THREADS, 0, stream>>>(logits, ld, columns, bias, targets, nullptr, control, losses + first);
     return launched();
   }
-  const float *dloss = (const float *)call->in[4].data;
+  const float *dloss = (const float *)call->in[BWD_DLOSS].data;
   return by_dtype(h->dtype, [&](auto g) {
     softmax_kernel<decltype(g), true>
-        <<<rows, HEAD_THREADS, 0, stream>>>(logits, ld, columns, targets, dloss, control, losses + first);
+        <<<rows, HEAD_THREADS, 0, stream>>>(logits, ld, columns, bias, targets, dloss, control, losses + first);
     return launched();
+  });
+}
+
+/* db [V] = the sum over a chunk's rows of dlogits (+ partial, or what the chunks before gave) */
+static hr_status db_run(const hr_call *call, const head_call *h, int64_t chunk) {
+  columns_shape s = {};
+  s.rows = chunk_size(h, chunk);
+  s.columns = h->layout.vocabulary;
+  s.groups = s.used = 1;
+  s.row = gradient_ld(h);
+  const void *before = chunk > 0 ? call->out[3].data : call->in[BWD_DB_PARTIAL].data;
+  return by_dtype(h->dtype, [&](auto g) {
+    return by_dtype(call->out[3].desc.dtype, [&](auto p) {
+      using G = decltype(g);
+      using P = decltype(p);
+      return columns_run<G, P>(call, (const G *)call->workspace, (const P *)before, (P *)call->out[3].data, s);
+    });
   });
 }
 
@@ -309,6 +350,7 @@ static hr_status head_run(const hr_call *call) {
       at = dw_of(call, &h, chunk).at;
       status = hr__lt_run(call, step.dw, &at, scratch);
     }
+    if (status == HR_OK && h.want_db) status = db_run(call, &h, chunk);
     if (status != HR_OK) return status;
   }
   sum_finish_kernel<<<1, SUM_THREADS, 0, call_stream(call)>>>(losses, h.layout.rows, (float *)call->out[0].data,
@@ -322,4 +364,4 @@ extern "C" const hr_cuda_launcher hr_cuda_head_loss = {
 extern "C" const hr_cuda_launcher hr_cuda_head_loss_bwd = {
     {head_prepare, head_release, head_run},
     {(const void *)softmax_kernel<float, true>, (const void *)softmax_kernel<bf16, true>,
-     (const void *)softmax_kernel<f16, true>, (const void *)sum_finish_kernel<weighted>}};
+     (const void *)softmax_kernel<f16, true>, (const void *)sum_finish_kernel<weighted>, COLUMNS_FUNCTIONS}};

@@ -27,18 +27,26 @@ static linear_product product_of(const hr_call *call, int64_t m, int64_t n, int6
   return p;
 }
 
+/* Of linear and linear_dx, as hr_op.apart of both says. */
+static bool added_apart(const hr_lt_shape *shape) {
+  return shape->add && shape->out != HR_F32;
+}
+
 /* y [R, O] = x [R, I] Wt (+ bias) (+ add) */
 static linear_product linear_of(const hr_call *call) {
   const hr_desc &x = call->in[0].desc, &w = call->in[1].desc;
   linear_product p = product_of(call, desc_rows(x), w.dim[0], w.dim[1], 2, 3);
   p.shape.transpose_b = true;
+  p.shape.apart = added_apart(&p.shape);
   return p;
 }
 
 /* dx [R, I] = dy [R, O] W (+ partial) */
 static linear_product linear_dx_of(const hr_call *call) {
   const hr_desc &dy = call->in[0].desc, &w = call->in[1].desc;
-  return product_of(call, desc_rows(dy), w.dim[1], w.dim[0], -1, 2);
+  linear_product p = product_of(call, desc_rows(dy), w.dim[1], w.dim[0], -1, 2);
+  p.shape.apart = added_apart(&p.shape);
+  return p;
 }
 
 /* dW [O, I] = dyt x (+ partial) */

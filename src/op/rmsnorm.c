@@ -1,4 +1,4 @@
-/* rmsnorm over the last axis and its gradient, in f32 whatever the storage. */
+/* rmsnorm over rows as long as the weight and its gradient, in f32 whatever the storage. */
 #include "op/rmsnorm.h"
 
 #include <math.h>
@@ -16,13 +16,21 @@ hr_id hr__rmsnorm(hr_builder *b, hr_id x, hr_id weight, float eps) {
   return hr__emit(b, &hr_op_rmsnorm, (hr_id[]){x, weight}, 2, &args);
 }
 
+/* Operand `in` is a weight that divides the last axis of x. */
+static hr_status weight_shape(const hr_op_view *view, int in, const hr_desc *x, hr_error *err) {
+  const hr_desc *weight = &view->in[in];
+  int64_t columns = hr_desc_columns(x);
+  bool divides = weight->rank == 1 && weight->dim[0] > 0 && columns % weight->dim[0] == 0;
+  hr_desc expected = hr__desc1(HR_F32, divides ? weight->dim[0] : columns);
+  return hr__shape_like_float(view, in, &expected, err);
+}
+
 static hr_status rmsnorm_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   HR_TRY(hr__shape_operands(view, 2, 0, err));
   HR_TRY(hr__shape_float(view, 0, err));
-  hr_desc weight = hr__desc1(HR_F32, hr_desc_columns(&view->in[0]));
-  HR_TRY(hr__shape_like_float(view, 1, &weight, err));
+  HR_TRY(weight_shape(view, 1, &view->in[0], err));
   out[0] = view->in[0];
-  out[1] = hr__desc1(HR_F32, hr_desc_rows(&view->in[0]));
+  out[1] = hr__desc1(HR_F32, hr__rmsnorm_rows(&view->in[0], &view->in[1]));
   return HR_OK;
 }
 
@@ -72,8 +80,8 @@ HR_CLONES static void rmsnorm_task(void *arg, int64_t task, int worker) {
   const hr_call *call = arg;
   const hr_tensor *x = &call->in[0], *weight = &call->in[1], *y = &call->out[0];
   const hr_rmsnorm_args *args = call->args;
-  int64_t columns = hr_desc_columns(&x->desc);
-  hr_range rows = hr__chunk(hr_desc_rows(&x->desc), rmsnorm_rows_per_task(columns), task);
+  int64_t columns = weight->desc.dim[0];
+  hr_range rows = hr__chunk(hr__rmsnorm_rows(&x->desc, &weight->desc), rmsnorm_rows_per_task(columns), task);
   float x_block[HR_BLOCK], w_block[HR_BLOCK];
   (void)worker;
 
@@ -105,8 +113,8 @@ HR_CLONES static void rmsnorm_task(void *arg, int64_t task, int worker) {
 }
 
 static hr_status rmsnorm_run(const hr_call *call) {
-  const hr_desc *x = &call->in[0].desc;
-  int64_t tasks = hr__chunks(hr_desc_rows(x), rmsnorm_rows_per_task(hr_desc_columns(x)));
+  const hr_desc *x = &call->in[0].desc, *weight = &call->in[1].desc;
+  int64_t tasks = hr__chunks(hr__rmsnorm_rows(x, weight), rmsnorm_rows_per_task(weight->dim[0]));
   hr__pool_run(call->device->pool, call->threads, tasks, rmsnorm_task, (void *)(uintptr_t)call);
   return HR_OK;
 }
@@ -123,9 +131,9 @@ static hr_status rmsnorm_bwd_shape(const hr_op_view *view, hr_desc *out, hr_erro
   HR_TRY(hr__shape_operands(view, BWD_COUNT, 1u << BWD_DX_PARTIAL | 1u << BWD_DW_PARTIAL, err));
   HR_TRY(hr__shape_float(view, BWD_DY, err));
   const hr_desc *dy = &view->in[BWD_DY];
-  hr_desc weight = hr__desc1(HR_F32, hr_desc_columns(dy)), rstd = hr__desc1(HR_F32, hr_desc_rows(dy));
   HR_TRY(hr__shape_like(view, BWD_X, dy, err));
-  HR_TRY(hr__shape_like_float(view, BWD_W, &weight, err));
+  HR_TRY(weight_shape(view, BWD_W, dy, err));
+  hr_desc rstd = hr__desc1(HR_F32, hr__rmsnorm_rows(dy, &view->in[BWD_W]));
   HR_TRY(hr__shape_like(view, BWD_RSTD, &rstd, err));
   out[0] = args->want_dx ? *dy : hr__desc1(dy->dtype, 0);
   out[1] = args->want_dw ? view->in[BWD_W] : hr__desc1(view->in[BWD_W].dtype, 0);
@@ -144,11 +152,11 @@ static int64_t bwd_chunk_rows(int64_t rows) {
 
 /* dw of every chunk, or block of rows, f32 [chunks, columns]. */
 static size_t rmsnorm_bwd_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
-  int64_t rows = hr_desc_rows(&view->in[BWD_X]);
+  int64_t rows = hr__rmsnorm_rows(&view->in[BWD_X], &view->in[BWD_W]);
   int64_t rows_each = kind == HR_CUDA ? hr__rmsnorm_sum_rows(rows) : bwd_chunk_rows(rows);
   (void)threads;
   if (!((const hr_rmsnorm_bwd_args *)view->args)->want_dw) return 0;
-  return (size_t)(hr__chunks(rows, rows_each) * hr_desc_columns(&view->in[BWD_X])) * sizeof(float);
+  return (size_t)(hr__chunks(rows, rows_each) * view->in[BWD_W].dim[0]) * sizeof(float);
 }
 
 /* sum over a row of dy * w * x */
@@ -180,8 +188,8 @@ HR_CLONES static void rmsnorm_bwd_task(void *arg, int64_t task, int worker) {
   const hr_call *call = arg;
   const hr_rmsnorm_bwd_args *args = call->args;
   const hr_tensor *dx = &call->out[0], *partial = &call->in[BWD_DX_PARTIAL];
-  const hr_desc *whole = &call->in[BWD_X].desc;
-  int64_t columns = hr_desc_columns(whole), row_count = hr_desc_rows(whole);
+  const hr_desc *weight = &call->in[BWD_W].desc;
+  int64_t columns = weight->dim[0], row_count = hr__rmsnorm_rows(&call->in[BWD_X].desc, weight);
   hr_range rows = hr__chunk(row_count, bwd_chunk_rows(row_count), task);
   float *dw_sums = args->want_dw ? (float *)call->workspace + task * columns : NULL;
   float dy_block[HR_BLOCK], x_block[HR_BLOCK], w_block[HR_BLOCK], partial_block[HR_BLOCK];
@@ -219,7 +227,7 @@ HR_CLONES static void rmsnorm_bwd_task(void *arg, int64_t task, int worker) {
 HR_CLONES static void rmsnorm_bwd_reduce(void *arg, int64_t task, int worker) {
   const hr_call *call = arg;
   const hr_tensor *dw = &call->out[1], *partial = &call->in[BWD_DW_PARTIAL];
-  int64_t columns = hr_desc_columns(&dw->desc), rows = hr_desc_rows(&call->in[BWD_X].desc);
+  int64_t columns = hr_desc_columns(&dw->desc), rows = hr__rmsnorm_rows(&call->in[BWD_X].desc, &dw->desc);
   int64_t chunks = hr__chunks(rows, bwd_chunk_rows(rows));
   int64_t at = task * HR_BLOCK, n = hr__min(HR_BLOCK, columns - at);
   float total[HR_BLOCK] = {0}, block[HR_BLOCK];
@@ -240,13 +248,13 @@ HR_CLONES static void rmsnorm_bwd_reduce(void *arg, int64_t task, int worker) {
 }
 
 static hr_status rmsnorm_bwd_run(const hr_call *call) {
-  const hr_desc *x = &call->in[BWD_X].desc;
+  const hr_desc *weight = &call->in[BWD_W].desc;
   const hr_rmsnorm_bwd_args *args = call->args;
-  int64_t rows = hr_desc_rows(x);
+  int64_t rows = hr__rmsnorm_rows(&call->in[BWD_X].desc, weight);
   void *arg = (void *)(uintptr_t)call;
   hr__pool_run(call->device->pool, call->threads, hr__chunks(rows, bwd_chunk_rows(rows)), rmsnorm_bwd_task, arg);
   if (args->want_dw)
-    hr__pool_run(call->device->pool, call->threads, hr__chunks(hr_desc_columns(x), HR_BLOCK), rmsnorm_bwd_reduce, arg);
+    hr__pool_run(call->device->pool, call->threads, hr__chunks(weight->dim[0], HR_BLOCK), rmsnorm_bwd_reduce, arg);
   return HR_OK;
 }
 
@@ -256,6 +264,7 @@ static const hr_rmsnorm_bwd_args both_wanted = {true, true}, frozen_weight = {tr
 static const hr_sample rmsnorm_samples[] = {
     {.n_in = 2, .in = {{HR_F32, 3, {2, 16, 64}}, {HR_F32, 1, {64}}}, .args = &sample_args},
     {.n_in = 2, .in = {{HR_F32, 3, {3, 5, 37}}, {HR_F32, 1, {37}}}, .args = &sample_args},
+    {.n_in = 2, .in = {{HR_F32, 3, {2, 7, 48}}, {HR_F32, 1, {16}}}, .args = &sample_args}, /* three to a row */
     {.n_in = 2, .in = {{HR_F32, 2, {71, 1061}}, {HR_F32, 1, {1061}}}, .args = &sample_args},
 };
 
@@ -275,6 +284,14 @@ static const hr_sample rmsnorm_bwd_samples[] = {
             {HR_F32, 1, {301}},
             {HR_F32, 2, {301, 1061}},
             {HR_F32, 1, {1061}}},
+     .args = &both_wanted},
+    {.n_in = BWD_COUNT,
+     .in = {{HR_F32, 3, {2, 7, 48}},
+            {HR_F32, 3, {2, 7, 48}},
+            {HR_F32, 1, {16}},
+            {HR_F32, 1, {42}},
+            {HR_F32, 3, {2, 7, 48}},
+            {HR_F32, 1, {16}}},
      .args = &both_wanted},
     {.n_in = BWD_COUNT,
      .in = {{HR_F32, 2, {19, 37}}, {HR_F32, 2, {19, 37}}, {HR_F32, 1, {37}}, {HR_F32, 1, {19}}},

@@ -1,4 +1,4 @@
-/* rmsnorm and its backward op on CUDA: a block for each row.
+/* rmsnorm and its backward op on CUDA: a block for each row, or a warp where rows are heads of a wider axis.
  *
  * Rows of up to ROW_MOST elements, a multiple of WIDE, are held in registers, WIDE elements to a thread (N = WIDE), and
  * memory is passed over once. Others (N = 1) are read again for each of the two looks at a row. The sum over a row is
@@ -10,13 +10,20 @@ extern "C" {
 }
 
 enum { WARP = 32, ROW_THREADS = 1024, ROW_MOST = ROW_THREADS * WIDE, ANY_THREADS = 256 };
+enum { HEAD_WARPS = 16, HEAD_MOST = WARP * WIDE };
 enum { BWD_DY, BWD_X, BWD_W, BWD_RSTD, BWD_DX_PARTIAL, BWD_DW_PARTIAL };
 
-/* The sum over the block of each thread's value, in every thread. warps is of this sum alone until the next barrier. */
-__device__ inline float row_sum(float value, float *warps) {
+/* The sum over the warp of each thread's value, in every thread. */
+__device__ inline float warp_sum(float value) {
 #pragma unroll
   for (int distance = WARP / 2; distance > 0; distance /= 2)
     value += __shfl_xor_sync(~0u, value, distance);
+  return value;
+}
+
+/* The sum over the block of each thread's value, in every thread. warps is of this sum alone until the next barrier. */
+__device__ inline float row_sum(float value, float *warps) {
+  value = warp_sum(value);
   if (threadIdx.x % WARP == 0) warps[threadIdx.x / WARP] = value;
   __syncthreads();
   float sum = 0.0f;
@@ -31,6 +38,11 @@ static bool row_fits(int64_t columns) {
 }
 static unsigned row_threads(int64_t columns) {
   return (unsigned)(divide_up(columns / WIDE, WARP) * WARP);
+}
+
+/* Rows that are parts of the last axis: many and short. HEAD_WARPS of them to a block. */
+static bool row_is_head(const hr_desc &x, int64_t columns) {
+  return columns < desc_columns(x) && columns % WIDE == 0 && columns <= HEAD_MOST;
 }
 
 /* x -> w * round(x * rstd), rounded to the type of x as the public models do. */
@@ -79,8 +91,33 @@ static __global__ void __launch_bounds__(ANY_THREADS)
     to[i] = from_float<T>(normal<T>(to_float(from[i]), rstd, to_float(weight[i])));
 }
 
+template <typename T, typename W>
+static __global__ void __launch_bounds__(WARP *HEAD_WARPS)
+    rmsnorm_head_kernel(const T *x, const W *weight, T *y, float *rstds, int64_t rows, int64_t columns, float eps) {
+  int64_t row = (int64_t)blockIdx.x * HEAD_WARPS + threadIdx.y;
+  if (row >= rows) return;
+  int64_t at = row * columns + threadIdx.x * WIDE;
+  bool inside = threadIdx.x * WIDE < columns;
+  float v[WIDE] = {}, w[WIDE];
+  if (inside) {
+    pack_read<WIDE>(x + at, v);
+    pack_read<WIDE>(weight + threadIdx.x * WIDE, w);
+  }
+  float squares = 0.0f;
+#pragma unroll
+  for (int e = 0; e < WIDE; e++)
+    squares += v[e] * v[e];
+  float rstd = 1.0f / sqrtf(warp_sum(squares) / (float)columns + eps);
+  if (threadIdx.x == 0) rstds[row] = rstd;
+  if (!inside) return;
+#pragma unroll
+  for (int e = 0; e < WIDE; e++)
+    v[e] = normal<T>(v[e], rstd, w[e]);
+  pack_write<WIDE>(y + at, v);
+}
+
 static hr_status rmsnorm_run(const hr_call *call) {
-  int64_t rows = desc_rows(call->in[0].desc), columns = desc_columns(call->in[0].desc);
+  int64_t columns = desc_columns(call->in[1].desc), rows = desc_count(call->in[0].desc) / columns;
   float eps = ((const hr_rmsnorm_args *)call->args)->eps, *rstds = (float *)call->out[1].data;
   cudaStream_t stream = call_stream(call);
   return by_dtype(call->in[0].desc.dtype, [&](auto t) {
@@ -90,7 +127,10 @@ static hr_status rmsnorm_run(const hr_call *call) {
       const T *x = (const T *)call->in[0].data;
       const W *w = (const W *)call->in[1].data;
       T *y = (T *)call->out[0].data;
-      if (row_fits(columns) && wide(x, w, y))
+      if (row_is_head(call->in[0].desc, columns) && wide(x, w, y))
+        rmsnorm_head_kernel<T, W><<<(unsigned)divide_up(rows, HEAD_WARPS), dim3(WARP, HEAD_WARPS), 0, stream>>>(
+            x, w, y, rstds, rows, columns, eps);
+      else if (row_fits(columns) && wide(x, w, y))
         rmsnorm_row_kernel<T, W><<<(unsigned)rows, row_threads(columns), 0, stream>>>(x, w, y, rstds, columns, eps);
       else
         rmsnorm_any_kernel<T, W><<<(unsigned)rows, ANY_THREADS, 0, stream>>>(x, w, y, rstds, columns, eps);
@@ -174,6 +214,51 @@ static __global__ void __launch_bounds__(ANY_THREADS) rmsnorm_bwd_any_kernel(bwd
   }
 }
 
+/* Each warp takes every HEAD_WARPS-th row of the block's; their sums of dw are added in the order of the warps. */
+template <typename T, typename W>
+static __global__ void __launch_bounds__(WARP *HEAD_WARPS) rmsnorm_bwd_head_kernel(bwd_call<T, W> c) {
+  __shared__ float sums[HEAD_WARPS][HEAD_MOST];
+  int64_t first = blockIdx.x * c.rows_each, end = min(c.rows, first + c.rows_each);
+  int64_t column = threadIdx.x * WIDE;
+  bool inside = column < c.columns;
+  float w[WIDE] = {}, dw[WIDE] = {};
+  if (inside) pack_read<WIDE>(c.w + column, w);
+  for (int64_t row = first + threadIdx.y; row < end; row += HEAD_WARPS) {
+    int64_t at = row * c.columns + column;
+    float dy[WIDE] = {}, x[WIDE] = {}, before[WIDE] = {}, dot = 0.0f, rstd = c.rstd[row];
+    if (inside) {
+      pack_read<WIDE>(c.dy + at, dy);
+      pack_read<WIDE>(c.x + at, x);
+      if (c.partial) pack_read<WIDE>(c.partial + at, before);
+    }
+#pragma unroll
+    for (int e = 0; e < WIDE; e++) {
+      dot += dy[e] * w[e] * x[e];
+      dw[e] += dy[e] * (x[e] * rstd);
+    }
+    if (!c.dx) continue;
+    float pull = pull_of(warp_sum(dot), rstd, c.columns);
+    if (!inside) continue;
+#pragma unroll
+    for (int e = 0; e < WIDE; e++)
+      before[e] += rstd * dy[e] * w[e] - pull * x[e];
+    pack_write<WIDE>(c.dx + at, before);
+  }
+  if (!c.dw_sums) return;
+  if (inside)
+#pragma unroll
+    for (int e = 0; e < WIDE; e++)
+      sums[threadIdx.y][column + e] = dw[e];
+  __syncthreads();
+  unsigned own = threadIdx.y * WARP + threadIdx.x;
+  if (own >= c.columns) return;
+  float sum = 0.0f;
+#pragma unroll
+  for (int warp = 0; warp < HEAD_WARPS; warp++)
+    sum += sums[warp][own];
+  c.dw_sums[blockIdx.x * c.columns + own] = sum;
+}
+
 /* dw = (partial +) the sum over blocks: 32 columns to a block, 32 lanes that take every 32nd row, then a fixed tree. */
 template <typename W>
 static __global__ void __launch_bounds__(WARP *WARP)
@@ -201,21 +286,22 @@ template <typename T, typename W> static hr_status rmsnorm_bwd_launch(const hr_c
   c.x = (const T *)call->in[BWD_X].data;
   c.w = (const W *)call->in[BWD_W].data;
   c.rstd = (const float *)call->in[BWD_RSTD].data;
-  c.rows = desc_rows(call->in[BWD_X].desc);
-  c.columns = desc_columns(call->in[BWD_X].desc);
-  c.rows_each = 1;
+  c.columns = desc_columns(call->in[BWD_W].desc);
+  c.rows = desc_count(call->in[BWD_X].desc) / c.columns;
   if (args->want_dx) {
     c.dx = (T *)call->out[0].data;
     c.partial = (const T *)call->in[BWD_DX_PARTIAL].data;
   }
-  if (args->want_dw) {
-    c.dw_sums = (float *)call->workspace;
-    c.rows_each = hr__rmsnorm_sum_rows(c.rows);
-  }
+  if (args->want_dw) c.dw_sums = (float *)call->workspace;
   if (!c.dx && !c.dw_sums) return HR_OK;
+  bool packs = wide(c.dy, c.x, c.partial, c.w, c.dx, c.dw_sums);
+  bool heads = packs && row_is_head(call->in[BWD_X].desc, c.columns);
+  c.rows_each = args->want_dw ? hr__rmsnorm_sum_rows(c.rows) : heads ? HEAD_WARPS : 1;
   int64_t blocks = divide_up(c.rows, c.rows_each);
   cudaStream_t stream = call_stream(call);
-  if (row_fits(c.columns) && wide(c.dy, c.x, c.partial, c.w, c.dx, c.dw_sums))
+  if (heads)
+    rmsnorm_bwd_head_kernel<T, W><<<(unsigned)blocks, dim3(WARP, HEAD_WARPS), 0, stream>>>(c);
+  else if (packs && row_fits(c.columns))
     rmsnorm_bwd_row_kernel<T, W><<<(unsigned)blocks, row_threads(c.columns), 0, stream>>>(c);
   else
     rmsnorm_bwd_any_kernel<T, W><<<(unsigned)blocks, ANY_THREADS, 0, stream>>>(c);
@@ -233,7 +319,7 @@ static hr_status rmsnorm_bwd_run(const hr_call *call) {
 }
 
 static hr_status rmsnorm_bwd_prepare(const hr_call *call, void **prepared, hr_error *err) {
-  int64_t rows = desc_rows(call->in[BWD_X].desc), columns = desc_columns(call->in[BWD_X].desc);
+  int64_t columns = desc_columns(call->in[BWD_W].desc), rows = desc_count(call->in[BWD_X].desc) / columns;
   size_t bytes = (size_t)(divide_up(rows, hr__rmsnorm_sum_rows(rows)) * columns) * sizeof(float);
   *prepared = nullptr;
   if (!((const hr_rmsnorm_bwd_args *)call->args)->want_dw || call->workspace_bytes >= bytes) return HR_OK;
@@ -246,10 +332,12 @@ static hr_status rmsnorm_bwd_prepare(const hr_call *call, void **prepared, hr_er
       (const void *)kernel<bf16, float>, (const void *)kernel<bf16, bf16>, (const void *)kernel<bf16, f16>,            \
       (const void *)kernel<f16, float>, (const void *)kernel<f16, bf16>, (const void *)kernel<f16, f16>
 
-extern "C" const hr_cuda_launcher hr_cuda_rmsnorm = {{nullptr, nullptr, rmsnorm_run},
-                                                     {EVERY_PAIR(rmsnorm_row_kernel), EVERY_PAIR(rmsnorm_any_kernel)}};
+extern "C" const hr_cuda_launcher hr_cuda_rmsnorm = {
+    {nullptr, nullptr, rmsnorm_run},
+    {EVERY_PAIR(rmsnorm_row_kernel), EVERY_PAIR(rmsnorm_any_kernel), EVERY_PAIR(rmsnorm_head_kernel)}};
 
 extern "C" const hr_cuda_launcher hr_cuda_rmsnorm_bwd = {
     {rmsnorm_bwd_prepare, nullptr, rmsnorm_bwd_run},
-    {EVERY_PAIR(rmsnorm_bwd_row_kernel), EVERY_PAIR(rmsnorm_bwd_any_kernel), (const void *)rmsnorm_dw_kernel<float>,
-     (const void *)rmsnorm_dw_kernel<bf16>, (const void *)rmsnorm_dw_kernel<f16>}};
+    {EVERY_PAIR(rmsnorm_bwd_row_kernel), EVERY_PAIR(rmsnorm_bwd_any_kernel), EVERY_PAIR(rmsnorm_bwd_head_kernel),
+     (const void *)rmsnorm_dw_kernel<float>, (const void *)rmsnorm_dw_kernel<bf16>,
+     (const void *)rmsnorm_dw_kernel<f16>}};

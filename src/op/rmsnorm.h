@@ -1,4 +1,5 @@
-/* rmsnorm: y = w * (x / rms(x)) over the last axis, where rms(x) = sqrt(mean(x^2) + eps). */
+/* rmsnorm: y = w * (x / rms(x)) where rms(x) = sqrt(mean(x^2) + eps), over the last axis, or over pieces of it as long
+ * as the weight (one for each head, where heads lie side by side). Rows are these pieces. */
 #ifndef HR_OP_RMSNORM_H
 #define HR_OP_RMSNORM_H
 
@@ -13,8 +14,12 @@ typedef struct hr_rmsnorm_bwd_args {
 } hr_rmsnorm_bwd_args;
 
 extern const hr_op hr_op_rmsnorm;
-/* dy, x [..., H], w [H], 1/rms f32 [rows], dx_partial?, dw_partial?  -> dx as x, dw as w */
+/* dy, x [..., n H], w [H], 1/rms f32 [rows], dx_partial?, dw_partial?  -> dx as x, dw as w */
 extern const hr_op hr_op_rmsnorm_bwd;
+
+static inline int64_t hr__rmsnorm_rows(const hr_desc *x, const hr_desc *weight) {
+  return hr_desc_count(x) / weight->dim[0];
+}
 
 /* On CUDA dw is summed over blocks of that many rows first, HR_RMSNORM_SUMS blocks or fewer; from the shape alone. */
 enum { HR_RMSNORM_SUMS = 512 };
@@ -22,7 +27,7 @@ static inline int64_t hr__rmsnorm_sum_rows(int64_t rows) {
   return (rows + HR_RMSNORM_SUMS - 1) / HR_RMSNORM_SUMS;
 }
 
-/* x [..., H], weight [H] in any float type -> y as x; output 1 is 1 / rms, f32 [rows]. */
+/* x [..., n H], weight [H] in any float type -> y as x; output 1 is 1 / rms, f32 [rows]. */
 hr_id hr__rmsnorm(hr_builder *b, hr_id x, hr_id weight, float eps);
 
 #endif

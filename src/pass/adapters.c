@@ -32,7 +32,8 @@ static const hr_key keys[] = {
      .type = HR_KEY_INT,
      .min = 1,
      .max = 1 << 16,
-     .meaning = "width between the two matrices (default: 8)"},
+     .choices = "auto",
+     .meaning = "width between the two matrices (default: 8); auto: of 8 to 64 the fastest that fits"},
     {.path = SECTION ".alpha",
      .type = HR_KEY_FLOAT,
      .min = 1e-6,
@@ -45,8 +46,8 @@ static const hr_key keys[] = {
      .meaning = "part of the adapter's input that is dropped in training (default: 0)"},
     {.path = SECTION ".targets",
      .type = HR_KEY_TEXTS,
-     .meaning =
-         "names of linear modules, * for any text; all-linear: every one but the head (default: q, k, v and o_proj)"},
+     .meaning = "names of linear modules, * for any text; all-linear: every one but the head (default: q, k, v and "
+                "o_proj; bert: query, key, value and dense)"},
     {.path = SECTION ".rank_stabilised",
      .type = HR_KEY_BOOL,
      .meaning = "alpha / sqrt(rank) instead of alpha / rank (default: false)"},
@@ -61,6 +62,9 @@ bool hr__lora_given(const hr_recipe *recipe) {
 hr_lora hr__lora_read(const hr_recipe *r) {
   static const char *const attention[] = {"q_proj", "k_proj", "v_proj", "o_proj"};
   hr_lora lora = {.rank = 8, .targets = attention, .n_targets = sizeof attention / sizeof *attention};
+  const hr_model *model;
+  if (hr__model_find(r, &model, NULL) == HR_OK && model->targets)
+    lora.targets = model->targets, lora.n_targets = model->n_targets;
   if (hr__recipe_has(r, SECTION ".rank")) lora.rank = hr__recipe_int(r, SECTION ".rank");
   if (hr__recipe_has(r, SECTION ".dropout")) lora.dropout = hr__recipe_float(r, SECTION ".dropout");
   if (hr__recipe_has(r, SECTION ".targets")) lora.targets = hr__recipe_texts(r, SECTION ".targets", &lora.n_targets);

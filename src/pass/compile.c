@@ -15,7 +15,10 @@ static const hr_key keys[] = {
      .required = true,
      .min = 1,
      .max = 1 << 24,
-     .meaning = "tokens per sample; longer ones are cut"},
+     .choices = "auto",
+     .meaning =
+         "tokens per sample; longer ones are cut; auto: the power of two up to the model's longest with the most "
+         "tokens per second"},
     {.path = "data.source",
      .type = HR_KEY_CHOICE,
      .fallback = "text",
@@ -30,14 +33,16 @@ static const hr_key keys[] = {
      .fallback = "1",
      .min = 1,
      .max = 1 << 24,
-     .meaning = "samples per micro-batch"},
+     .choices = "auto",
+     .meaning = "samples per micro-batch; auto: the fastest that fits and divides effective_batch"},
     {.path = "training.gradient_accumulation",
      .type = HR_KEY_INT,
      .min = 1,
      .max = 1 << 20,
+     .choices = "auto",
      .tree = true,
      .example = "{0: 4, 8: 2}",
-     .meaning = "micro-batches per optimizer step; or a schedule by epoch: {0: 4, 8: 2}"},
+     .meaning = "micro-batches per optimizer step; or a schedule by epoch: {0: 4, 8: 2}; auto: by effective_batch"},
     {.path = "training.effective_batch",
      .type = HR_KEY_INT,
      .min = 1,
@@ -66,39 +71,40 @@ static const hr_key keys[] = {
 const hr_key_table hr_compile_keys = {keys, sizeof keys / sizeof keys[0]};
 
 void hr__compile_tables(hr_key_table out[HR_COMPILE_TABLES]) {
-  const hr_key_table *const all[HR_COMPILE_TABLES] = {&hr_model_keys,      hr_model_llama.keys, &hr_compile_keys,
-                                                      &hr_adapter_keys,    &hr_quantize_keys,   &hr_update_keys,
-                                                      &hr_checkpoint_keys, &hr_offload_keys};
+  const hr_key_table *const all[HR_COMPILE_TABLES] = {&hr_model_keys,   hr_model_llama.keys, hr_model_bert.keys,
+                                                      &hr_compile_keys, &hr_adapter_keys,    &hr_quantize_keys,
+                                                      &hr_update_keys,  &hr_checkpoint_keys, &hr_offload_keys};
   for (int i = 0; i < HR_COMPILE_TABLES; i++)
     out[i] = *all[i];
 }
 
 /* One program with the model's forward pass; its loss is the output "loss". The name is copied. */
 static void forward_emit(hr_builder *b, const hr_model *model, const hr_recipe *recipe, const char *program,
-                         int64_t rows, int64_t length) {
+                         const hr_training_shape *shape, int64_t length) {
   const char *name = hr__arena_text(&b->graph->arena, program);
   if (!name) {
     b->status = hr__nomem(&b->error);
     return;
   }
   hr__program_begin(b, name);
-  hr_desc desc = hr__desc2(HR_I32, rows, length);
-  hr_model_batch batch = {.batch = rows, .length = length};
+  hr_desc desc = hr__desc2(HR_I32, shape->batch, length);
+  hr_model_batch batch = {.batch = shape->batch, .length = length, .lengths = HR_NONE};
   batch.tokens = hr__input(b, "tokens", desc);
   batch.targets = hr__input(b, "targets", desc);
+  if (model->masked && shape->lines) batch.lengths = hr__input(b, "lengths", hr__desc1(HR_I32, shape->batch));
   hr_id loss = model->forward(b, recipe, &batch);
   if (loss != HR_NONE) hr__program_set_output(b, "loss", loss);
 }
 
 static void model_stage(hr_builder *b, const hr_model *model, const hr_recipe *recipe, const hr_training_shape *shape) {
   char name[HR_PROGRAM_NAME];
-  if (hr__training_whole(shape)) forward_emit(b, model, recipe, "step", shape->batch, shape->length);
+  if (hr__training_whole(shape)) forward_emit(b, model, recipe, "step", shape, shape->length);
   for (int i = 0; i < shape->n_buckets && !hr__training_whole(shape); i++) {
-    forward_emit(b, model, recipe, hr__bucket_program(shape, i, "micro_first", name), shape->batch, shape->buckets[i]);
+    forward_emit(b, model, recipe, hr__bucket_program(shape, i, "micro_first", name), shape, shape->buckets[i]);
     if (shape->accumulation_max == 1) continue;
-    forward_emit(b, model, recipe, hr__bucket_program(shape, i, "micro_next", name), shape->batch, shape->buckets[i]);
+    forward_emit(b, model, recipe, hr__bucket_program(shape, i, "micro_next", name), shape, shape->buckets[i]);
   }
-  if (shape->eval) forward_emit(b, model, recipe, "eval", shape->batch, shape->length);
+  if (shape->eval) forward_emit(b, model, recipe, "eval", shape, shape->length);
 }
 
 /* What a program does with gradients, by its name up to '@'; false: it has none. */

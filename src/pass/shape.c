@@ -134,7 +134,18 @@ static hr_status buckets_read(const hr_recipe *recipe, hr_training_shape *out, h
   return HR_OK;
 }
 
+/* Numbers that may be `auto` are closed by fit/search before anything is shaped. */
+static hr_status numbers_check(const hr_recipe *recipe, hr_error *err) {
+  static const char *const paths[] = {"training.batch_size", "data.sequence_length", ACCUMULATION};
+  for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+    if (hr__recipe_word_is(recipe, paths[i], "auto"))
+      return hr__recipe_fail(recipe, paths[i], "write a number, or auto alone", err,
+                             "%s: auto cannot be one of several choices", paths[i]);
+  return HR_OK;
+}
+
 hr_status hr__training_shape(const hr_recipe *recipe, hr_training_shape *out, hr_error *err) {
+  HR_TRY(numbers_check(recipe, err));
   *out = (hr_training_shape){.batch = hr__recipe_int(recipe, "training.batch_size"),
                              .length = hr__recipe_int(recipe, "data.sequence_length"),
                              .accumulation = 1,

@@ -4,6 +4,7 @@
 
 typedef struct merge {
   const hr_graph *graph;
+  hr_device_kind kind;
   hr_lifetime *lifetimes;
   uint32_t *taken; /* per home: position + 1 of the last node with a result in it that is in place; 0: none */
 } merge;
@@ -59,6 +60,7 @@ static bool value_is_whole(const hr_graph *graph, hr_id id) {
 static bool takeover_allowed(const merge *m, const hr_node *node, uint32_t position, const hr_alias *alias) {
   const hr_graph *graph = m->graph;
   if (alias->in >= node->n_in || node->in[alias->in] == HR_NONE) return false;
+  if (!hr__op_takes(node->op, alias, m->kind, graph->values[node->out[0]].desc.dtype)) return false;
   hr_id in = node->in[alias->in], out = node->out[alias->out];
   hr_id in_buffer = graph->values[in].buffer, out_buffer = graph->values[out].buffer;
   const hr_buffer *from = &graph->buffers[in_buffer], *to = &graph->buffers[out_buffer];
@@ -109,8 +111,8 @@ static void node_merge(merge *m, const hr_node *node, uint32_t position) {
   }
 }
 
-hr_status hr__lifetimes(const hr_graph *graph, hr_lifetime *lifetimes, hr_error *err) {
-  merge m = {.graph = graph, .lifetimes = lifetimes};
+hr_status hr__lifetimes(const hr_graph *graph, hr_device_kind kind, hr_lifetime *lifetimes, hr_error *err) {
+  merge m = {.graph = graph, .kind = kind, .lifetimes = lifetimes};
   m.taken = hr__alloc_zero(graph->n_buffers + 1, sizeof *m.taken);
   if (!m.taken) return hr__nomem(err);
   for (hr_id b = 0; b < graph->n_buffers; b++)

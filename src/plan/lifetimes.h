@@ -2,9 +2,9 @@
  *
  * Time is the position of a node in its program. A buffer is alive from the node that first writes it (an input: from
  * the start) to the node that last touches it (an output: to the end). A result takes over the storage of an operand
- * where its op allows that, nothing needs the operand later and no other operand reads the same storage; the two
- * buffers then form one home with one lifetime. At the node where that happens the home passes from the operand to the
- * result.
+ * where its op allows that on this kind of device, nothing needs the operand later and no other operand reads the same
+ * storage; the two buffers then form one home with one lifetime. At the node where that happens the home passes from
+ * the operand to the result.
  */
 #ifndef HR_PLAN_LIFETIMES_H
 #define HR_PLAN_LIFETIMES_H
@@ -29,6 +29,6 @@ static inline bool hr__lifetime_holds(const hr_lifetime *life, uint32_t position
 /* lifetimes[] has one entry per buffer of the graph; persistent ones are their own homes and otherwise left alone.
  * Buffers share storage only if they have the same size: a
  * conversion in place would overwrite what it has yet to read. */
-hr_status hr__lifetimes(const hr_graph *graph, hr_lifetime *lifetimes, hr_error *err);
+hr_status hr__lifetimes(const hr_graph *graph, hr_device_kind kind, hr_lifetime *lifetimes, hr_error *err);
 
 #endif

@@ -24,7 +24,8 @@ typedef struct building {
   const hr_graph *graph;
   const hr_rates *rates;
   uint64_t pack_effort;
-  bool draft;
+  bool draft, sketch;
+  uint64_t budget_bytes;
   hr_arena scratch;
   hr_lifetime *lifetimes; /* per buffer */
   hr_error *err;
@@ -195,6 +196,25 @@ static hr_status pack_default(const hr_interval *intervals, size_t count, bool d
   return HR_OK;
 }
 
+/* The largest sum of live bytes in place of a layout. */
+static hr_status tier_bound(building *b, size_t from, hr_tier tier, hr_program_plan *out) {
+  const hr_plan *plan = b->plan;
+  uint32_t count = b->graph->programs[out - plan->programs].count;
+  size_t *change = hr__arena_array(&b->scratch, (size_t)count + 2, sizeof *change), live = 0;
+  if (!change) return hr__nomem(b->err);
+  for (size_t s = from; s < plan->n_slots; s++) {
+    if (plan->slots[s].tier != tier) continue;
+    change[plan->slots[s].first] += plan->slots[s].bytes;
+    change[plan->slots[s].last + 1] -= plan->slots[s].bytes;
+  }
+  for (uint32_t i = 0; i < count; i++) { /* sums wrap around on the way, and are right */
+    live += change[i];
+    if (live > out->lower_bound_bytes[tier]) out->lower_bound_bytes[tier] = live;
+  }
+  out->transient_bytes[tier] = out->lower_bound_bytes[tier];
+  return HR_OK;
+}
+
 /* Lays out slots[from..n_slots) of one tier above the persistent part. */
 static hr_status tier_pack(building *b, size_t from, hr_tier tier, hr_program_plan *out) {
   hr_plan *plan = b->plan;
@@ -239,7 +259,7 @@ static hr_status program_plan(building *b, hr_id id, hr_desc *storage) {
   if (!done) return hr__nomem(b->err);
   out->seconds = hr__simulate(b->graph, id, b->rates, plan->seconds_of_node, done) + b->rates->gpu.program_seconds;
   for (int t = 0; t < HR_TIER_COUNT; t++)
-    HR_TRY(tier_pack(b, from, (hr_tier)t, out));
+    HR_TRY((b->sketch ? tier_bound : tier_pack)(b, from, (hr_tier)t, out));
   return HR_OK;
 }
 
@@ -387,7 +407,7 @@ static hr_status tables_create(building *b, hr_desc **storage) {
 static hr_status plan_make(building *b, const hr_plan_options *options) {
   hr_desc *storage;
   HR_TRY(tables_create(b, &storage));
-  HR_TRY(hr__lifetimes(b->graph, b->lifetimes, b->err));
+  HR_TRY(hr__lifetimes(b->graph, b->plan->facts.kind, b->lifetimes, b->err));
   HR_TRY(slots_create(b));
   HR_TRY(persistent_plan(b));
   for (hr_id p = 0; p < b->graph->n_programs; p++) {
@@ -399,6 +419,7 @@ static hr_status plan_make(building *b, const hr_plan_options *options) {
     HR_TRY(tier_finish(b, (hr_tier)t));
   phases_finish(b->plan);
   b->plan->step_seconds = step_seconds(b->plan, options->accumulation);
+  if (b->sketch) return HR_OK;
   return hr__plan_fingerprint(b->plan, b->plan->fingerprint, b->err);
 }
 
@@ -414,6 +435,8 @@ hr_status hr__plan_build(const hr_graph *graph, const hr_facts *facts, const hr_
                 .rates = rates,
                 .pack_effort = options->pack_effort,
                 .draft = options->draft,
+                .sketch = options->sketch,
+                .budget_bytes = options->budget_bytes,
                 .err = err};
   hr__arena_init(&b.scratch);
   hr_status status = plan_make(&b, options);

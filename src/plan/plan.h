@@ -107,6 +107,12 @@ typedef struct hr_plan_options {
   int accumulation;     /* micro-batches per effective step, for step_seconds; >= 1 */
   uint64_t pack_effort; /* placements allowed for improving a layout that misses its bound; 0: default */
   bool draft;           /* with the default effort: no more of it where a layout misses its bound by much */
+  /* No layout at all: seconds are those of the whole plan, peaks are lower bounds of its peaks (the largest sum of live
+   * bytes), offsets and fingerprint mean nothing. A fraction of the work where a plan is only to be judged. */
+  bool sketch;
+  /* On the device; 0: none. A plan that cannot fit by its bound is laid out as a draft; one that misses the budget
+   * only by its layout gets all the effort there is. */
+  uint64_t budget_bytes;
 } hr_plan_options;
 
 hr_status hr__plan_build(const hr_graph *graph, const hr_facts *facts, const hr_rates *rates,

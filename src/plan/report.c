@@ -170,11 +170,12 @@ static json_t *entries_json(const hr_plan *plan, const hr_lifetime *lifetimes) {
   return NULL;
 }
 
-/* Lifetimes are a pure function of graph and alignment, so the list finds them anew. */
+/* Lifetimes are a pure function of the graph and the kind of device, so the list finds them anew. */
 static json_t *buffers_json(const hr_plan *plan) {
   hr_lifetime *lifetimes = hr__alloc_zero(plan->graph->n_buffers + 1, sizeof *lifetimes);
   json_t *list = NULL;
-  if (lifetimes && hr__lifetimes(plan->graph, lifetimes, NULL) == HR_OK) list = entries_json(plan, lifetimes);
+  if (lifetimes && hr__lifetimes(plan->graph, plan->facts.kind, lifetimes, NULL) == HR_OK)
+    list = entries_json(plan, lifetimes);
   hr__free(lifetimes);
   return list;
 }

@@ -54,6 +54,11 @@ bool hr__recipe_is_word(const hr_recipe *recipe, const char *path) {
   return setting_get(recipe, path)->word;
 }
 
+bool hr__recipe_word_is(const hr_recipe *recipe, const char *path, const char *word) {
+  const hr_setting *setting = hr__setting_find(recipe, path);
+  return setting && setting->has && setting->text && strcmp(setting->text, word) == 0;
+}
+
 int64_t hr__recipe_int(const hr_recipe *recipe, const char *path) {
   return setting_typed(recipe, path, HR_KEY_INT)->integer;
 }

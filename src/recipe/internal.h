@@ -1,8 +1,8 @@
 /* Inside the recipe engine.
  *
  * The way of a recipe: text -> tree (format/) -> overrides edit the tree (override.c) -> keys are placed on settings
- * (keys.c) -> settings from further files (hr_key.extend) -> defaults and values by type (value.c). Access and JSON
- * (access.c, json.c) read the settings only.
+ * (keys.c) -> settings from further files (hr_key.extend) -> defaults and values by type (value.c). Access, open
+ * settings and JSON (access.c, open.c, json.c) read the settings only.
  *
  * `null` in the tree is kept to the end: it removes what a further file would give.
  */
@@ -29,6 +29,7 @@ typedef struct hr_setting {
   const char *const *texts;
   size_t n_texts;
   const hr_doc_node *tree;
+  const hr_doc_node *open; /* the list of choices it was given as; the values above are those of the first */
 } hr_setting;
 
 /* A part of the tree that an override put there. */
@@ -68,6 +69,8 @@ hr_status hr__override_apply(hr_recipe *recipe, const char *override, hr_error *
 void hr__found_text(const hr_doc_node *node, char *out, size_t capacity); /* "the text \"abc\"", "a list of 3" */
 void hr__example_text(const hr_key *key, char *out, size_t capacity);     /* a value the key would take */
 hr_status hr__setting_read(hr_recipe *recipe, hr_setting *setting, hr_error *err); /* from its node */
+/* A node's value as an override takes it; NULL: out of memory. */
+const char *hr__node_text(hr_arena *arena, const hr_doc_node *node);
 hr_status hr__setting_default(hr_recipe *recipe, hr_setting *setting, hr_error *err);
 
 #endif

@@ -51,7 +51,19 @@ static json_t *tree_json(const hr_doc_node *node) {
   return all;
 }
 
+const char *hr__node_text(hr_arena *arena, const hr_doc_node *node) {
+  if (node->kind == HR_DOC_SCALAR && !node->quoted) return hr__arena_text(arena, node->text);
+  hr__json_init();
+  json_t *value = node->kind == HR_DOC_SCALAR ? hr__json_string(node->text) : tree_json(node);
+  char *text;
+  size_t bytes;
+  hr_status status = hr__json_text(value, JSON_COMPACT | JSON_ENCODE_ANY, arena, &text, &bytes, NULL);
+  json_decref(value);
+  return status == HR_OK ? text : NULL;
+}
+
 static json_t *setting_json(const hr_setting *setting) {
+  if (setting->open) return tree_json(setting->open);
   if (setting->word) return hr__json_string(setting->text);
   if (setting->tree) return tree_json(setting->tree);
   switch (setting->key->type) {

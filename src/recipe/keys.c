@@ -175,7 +175,7 @@ static hr_status key_place(hr_recipe *recipe, const char *section, const hr_doc_
   hr_setting *setting = fits ? hr__setting_find(recipe, path) : NULL;
   bool null = hr__doc_is_null(node);
   if (setting) {
-    if (user) setting->removed = null;
+    if (user || null) setting->removed = null; /* later documents give way to a null as well */
     if (null || setting->node || (!user && setting->removed)) return HR_OK;
     setting->node = node;
     setting->origin = origin;

@@ -19,9 +19,10 @@ static hr_status recipe_create(const char *name, const char *folder, const hr_ke
   return hr__keys_index(recipe, tables, n_tables, err);
 }
 
-/* A file that holds further settings, named by a key of the recipe. */
+/* Further settings that a key's value stands for. Backwards, so that a file may give a key whose value does so too:
+ * model.path comes before model.family. */
 static hr_status settings_extend(hr_recipe *recipe, hr_error *err) {
-  for (size_t i = 0; i < recipe->count; i++) {
+  for (size_t i = recipe->count; i-- > 0;) {
     hr_setting *setting = &recipe->settings[i];
     if (!setting->key->extend || !setting->node) continue;
     HR_TRY(hr__setting_read(recipe, setting, err));
@@ -78,7 +79,7 @@ static hr_status recipe_from_folder(hr_recipe *recipe, const char *path, const c
                                     size_t n_overrides, hr_error *err) {
   const hr_key *key = NULL;
   for (size_t i = 0; i < recipe->count && !key; i++) {
-    if (recipe->settings[i].key->extend) key = recipe->settings[i].key;
+    if (recipe->settings[i].key->extend && recipe->settings[i].key->type == HR_KEY_PATH) key = recipe->settings[i].key;
   }
   if (!key) return hr__fail(err, HR_BAD_INPUT, path, "give a recipe file", "this is a folder, not a recipe");
   recipe->root = hr__arena_alloc(&recipe->arena, sizeof *recipe->root);

@@ -37,10 +37,11 @@ typedef struct hr_key {
   bool tree;           /* takes a map or list beside the type's own values, as HR_KEY_TREE does */
   const char *example; /* of a map or list, for messages: one that begins with '[' is a list */
   const char *meaning; /* one line for help and docs */
-  /* (optional, HR_KEY_PATH; one key at most) the file or folder at `path` holds further settings: called when the key
-   * is given, before defaults are filled in, and hands them over with hr__recipe_merge. A folder in place of a recipe
-   * file stands for a recipe that gives only this key. */
-  hr_status (*extend)(hr_recipe *recipe, const char *path, hr_error *err);
+  /* (optional, HR_KEY_PATH and HR_KEY_TEXT) the value stands for further settings: called when the key is given, before
+   * defaults are filled in, and hands them over with hr__recipe_merge. What one key hands over may give a key whose
+   * path sorts before it, which then hands over its own; what is there already stays. A folder in place of a recipe
+   * file stands for a recipe that gives only the HR_KEY_PATH with this (one at most). */
+  hr_status (*extend)(hr_recipe *recipe, const char *value, hr_error *err);
 } hr_key;
 
 typedef struct hr_key_table {
@@ -57,6 +58,19 @@ hr_status hr__recipe_parse(const char *name, const char *folder, const char *tex
                            size_t n_tables, hr_recipe **out, hr_error *err);
 void hr__recipe_destroy(hr_recipe *recipe);
 
+/* Open settings. A setting may be given as a list of choices, each of them a value that the key takes: `precision:
+ * [bf16-true, bf16-mixed]`; where values are lists themselves, as a list of lists. It then reads as its first choice;
+ * fit/search closes it by an override. Words such as `auto` that leave a value to fit are the keys' own. */
+typedef struct hr_recipe_open {
+  const char *path;
+  const char *const *choices; /* as an override takes them: "bf16-true" */
+  size_t n_choices;
+} hr_recipe_open;
+bool hr__recipe_is_open(const hr_recipe *recipe); /* whether any is */
+/* All of them, by path, in `arena`. */
+hr_status hr__recipe_open(const hr_recipe *recipe, hr_arena *arena, const hr_recipe_open **out, size_t *count,
+                          hr_error *err);
+
 /* For hr_key.extend. Settings from another document, as if written in the section `section` ("model.config"; "" is the
  * top); what the recipe itself gives or sets to null stays. Keys that no table has are ignored. `name` stands for the
  * document in error places. Both must live as long as the recipe (hr__recipe_arena). */
@@ -68,6 +82,7 @@ bool hr__recipe_has(const hr_recipe *recipe, const char *path);   /* given or de
 bool hr__recipe_given(const hr_recipe *recipe, const char *path); /* written by the user; also true for sections */
 /* Whether the value is one of the words beside the type's own values ("auto", "50%"); hr__recipe_text gives it. */
 bool hr__recipe_is_word(const hr_recipe *recipe, const char *path);
+bool hr__recipe_word_is(const hr_recipe *recipe, const char *path, const char *word); /* a word or text: that one */
 /* Typed access; asking for a key that no table has, or without value, or of another type, is a bug (assert). */
 int64_t hr__recipe_int(const hr_recipe *recipe, const char *path);
 double hr__recipe_float(const hr_recipe *recipe, const char *path);

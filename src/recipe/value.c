@@ -272,7 +272,36 @@ static bool node_is_word(const hr_key *key, const hr_doc_node *node) {
   return strcmp(node->text, "%") != 0 && choices_have(key->choices, node->text);
 }
 
+/* Whether a list is one of choices: where values may be lists themselves, only a list of lists is. */
+static bool node_is_open(const hr_key *key, const hr_doc_node *node) {
+  if (node->kind != HR_DOC_LIST || !node->child || key->extend) return false;
+  bool lists = key->type == HR_KEY_FLOATS || key->type == HR_KEY_TEXTS ||
+               (key->type == HR_KEY_TREE && key->example && *key->example == '[');
+  return !lists || node->child->kind == HR_DOC_LIST;
+}
+
+static hr_status value_read(hr_recipe *recipe, hr_setting *setting, hr_error *err);
+
+/* Every choice is checked as a value of its own; the first one counts until the setting is closed. */
+static hr_status open_read(hr_recipe *recipe, hr_setting *setting, hr_error *err) {
+  const hr_doc_node *list = setting->node;
+  hr_setting first = {0};
+  for (const hr_doc_node *choice = list->child; choice; choice = choice->next) {
+    hr_setting one = {.key = setting->key, .node = choice, .origin = setting->origin};
+    HR_TRY(value_read(recipe, &one, err));
+    if (choice == list->child) first = one;
+  }
+  *setting = first;
+  setting->node = list;
+  setting->open = list;
+  return HR_OK;
+}
+
 hr_status hr__setting_read(hr_recipe *recipe, hr_setting *setting, hr_error *err) {
+  return (node_is_open(setting->key, setting->node) ? open_read : value_read)(recipe, setting, err);
+}
+
+static hr_status value_read(hr_recipe *recipe, hr_setting *setting, hr_error *err) {
   const hr_doc_node *node = setting->node;
   setting->has = true;
   if (node_is_word(setting->key, node)) {

@@ -205,12 +205,6 @@ static hr_status replays_time(hr_device *device, hr_recording *recording, int re
   return HR_OK;
 }
 
-/* What is bound by arithmetic takes longer inside a step than over and over by itself: caches hold what other nodes
- * left, and a step lasts longer than a measurement, so that the card is warmer. Two sessions on an H200
- * (docs/performance.md): without this factor predictions were 6 and 10 % below the step, with it seven settings lay
- * between -1 and +6 %. */
-static const double step_factor = 1.05;
-
 /* A part of a sequence of replays. */
 typedef struct stretch {
   hr_recording *recording;
@@ -231,21 +225,21 @@ struct hr_bench_clock {
   hr_mark *marks[STRETCHES + 1];
 };
 
-/* Stretches one after another, without a pause: all of it is on its way before the first mark is waited for. */
+/* Stretches one after another, without a pause, by the device's own clock: it may be through with the first of them
+ * before the caller has sent the last. */
 static hr_status stretches_time(hr_bench_ring *ring, stretch *stretches, int count, hr_error *err) {
   hr_device *device = ring->device;
   hr_mark **marks = ring->clock->marks;
-  double last = 0;
   HR_TRY(device->functions->mark(device, &marks[0], err));
   for (int i = 0; i < count; i++) {
     HR_TRY(replays_start(device, stretches[i].recording, stretches[i].replays, err));
     HR_TRY(device->functions->mark(device, &marks[i + 1], err));
   }
-  for (int i = 0; i <= count; i++) {
-    HR_TRY(device->functions->reach(device, marks[i], err));
-    double now = seconds_now();
-    if (i > 0) stretches[i - 1].seconds = (now - last) / stretches[i - 1].replays;
-    last = now;
+  HR_TRY(device->functions->reach(device, marks[count], err));
+  for (int i = 0; i < count; i++) {
+    double seconds;
+    HR_TRY(device->functions->between(device, marks[i], marks[i + 1], &seconds, err));
+    stretches[i].seconds = seconds / stretches[i].replays;
   }
   return HR_OK;
 }
@@ -308,7 +302,7 @@ static hr_status recorded_time(hr_bench_ring *ring, const hr_launch *launches, s
   hr_status status = ring->clock ? clocked_time(ring, recording, replays, seconds, &slower, err)
                                  : plain_time(ring, recording, replays, seconds, err);
   device->functions->recording_destroy(device, recording);
-  if (status == HR_OK) *seconds *= (follows_clocks && ring->clock ? slower * step_factor : 1) / (double)count;
+  if (status == HR_OK) *seconds *= (follows_clocks && ring->clock ? slower : 1) / (double)count;
   return status;
 }
 
@@ -327,10 +321,11 @@ static hr_status bound_call(void *arg, int index) {
 }
 
 /* Which input a result is written over, or -1. */
-static int result_over(const hr_op *op, const hr_op_view *view, uint32_t dead, int out) {
+static int result_over(hr_device_kind kind, const hr_op *op, const hr_op_view *view, uint32_t dead, int out) {
   for (int a = 0; a < op->n_alias; a++) {
     const hr_alias *alias = &op->alias[a];
     if (alias->out != out || alias->in >= view->n_in || view->in[alias->in].rank == 0) continue;
+    if (!hr__op_takes(op, alias, kind, view->out[0].dtype)) continue;
     bool same = hr_desc_bytes(&view->in[alias->in]) == hr_desc_bytes(&view->out[out]);
     if (alias->kind != HR_ALIAS_MAY || (same && (dead >> alias->in & 1))) return alias->in;
   }
@@ -395,7 +390,7 @@ static hr_status launch_bind(hr_device *device, const hr_op *op, const hr_op_vie
     tensor_set(&in[i], shared ? first->call.in[i].data : block_take(memory, bytes), &view->in[i]);
   }
   for (int j = 0; j < view->n_out; j++) {
-    int over = result_over(op, view, dead, j);
+    int over = result_over(device->facts.kind, op, view, dead, j);
     tensor_set(&out[j], over >= 0 ? in[over].data : block_take(memory, hr_desc_bytes(&view->out[j])), &view->out[j]);
   }
   size_t workspace = op->workspace ? op->workspace(view, device->facts.kind, threads) : 0;
@@ -505,13 +500,16 @@ bool hr__bench_bytes(const hr_device *device, const hr_op *op, const hr_op_view 
   return !op->workspace || hr__add_size(*bytes, op->workspace(view, device->facts.kind, threads), bytes);
 }
 
-/* Where time goes into arithmetic: below so many operations on a byte a GPU waits for its memory. */
+/* Where time goes into 16-bit arithmetic, which takes a card to its power limit: below so many operations on a byte a
+ * GPU waits for its memory, and f32 leaves the clocks as they are (an H200's f32 step was 14 % below a prediction that
+ * had them follow). */
 static bool node_follows_clocks(const hr_device *device, const hr_op *op, const hr_op_view *view) {
   static const double flops_per_byte = 100;
   size_t bytes;
   hr_cost cost = {0};
   op->cost(view, &cost);
-  return hr__bench_bytes(device, op, view, 1, &bytes) && cost.flops > flops_per_byte * (double)bytes;
+  bool narrow = cost.narrow || (cost.n_products > 0 && cost.products[0].dtype != HR_F32);
+  return narrow && hr__bench_bytes(device, op, view, 1, &bytes) && cost.flops > flops_per_byte * (double)bytes;
 }
 
 /* Binds all positions before the first call: then calls follow each other as in a step, with the threads awake. Where

@@ -177,7 +177,8 @@ typedef struct kind {
 typedef struct kinds {
   kind *items;
   size_t count, capacity;
-  hr_desc *storage; /* room for the shapes of any node */
+  hr_desc *storage;      /* room for the shapes of any node */
+  const hr_rates *known; /* (optional) nodes that are there already are passed over */
   hr_arena arena;
 } kinds;
 
@@ -214,14 +215,19 @@ static size_t node_most(const hr_device *device) {
   return device->facts.kind == HR_CPU ? (size_t)1 << 30 : (size_t)(node_share * (double)device->facts.memory_bytes);
 }
 
-static hr_status kinds_collect(kinds *k, hr_device *device, const hr_graph *graph, int threads, hr_error *err) {
-  size_t operands = 1, bytes, most = node_most(device);
+static hr_status kinds_init(kinds *k, const hr_graph *graph, hr_error *err) {
+  size_t operands = 1;
   for (size_t n = 0; n < graph->n_nodes; n++) {
     size_t has = (size_t)(graph->nodes[n].n_in + graph->nodes[n].n_out);
     if (has > operands) operands = has;
   }
   k->storage = hr__arena_array(&k->arena, operands, sizeof *k->storage);
-  if (!k->storage) return hr__nomem(err);
+  return k->storage ? HR_OK : hr__nomem(err);
+}
+
+static hr_status kinds_collect(kinds *k, hr_device *device, const hr_graph *graph, int threads, hr_error *err) {
+  size_t bytes, most = node_most(device);
+  HR_TRY(kinds_init(k, graph, err));
   for (hr_id n = 0; n < graph->n_nodes; n++) {
     const hr_node *node = &graph->nodes[n];
     hr_op_view view = hr__node_view(graph, node, k->storage);
@@ -229,6 +235,7 @@ static hr_status kinds_collect(kinds *k, hr_device *device, const hr_graph *grap
     hr__rates_key(node->op, &view, found.rate.key);
     bool ours = hr__bench_kernel(device, node->op) && (device->facts.kind == HR_CPU || node->place == HR_ON_DEVICE);
     if (!ours || node->op->transfer || kind_known(k, found.rate.key)) continue;
+    if (k->known && hr__rates_find_op(k->known, found.rate.key, 1)) continue;
     if (!hr__bench_bytes(device, node->op, &view, threads, &bytes) || bytes > most) continue;
     found.dead = dead_inputs(graph, n);
     for (int i = 0; i < (threads > 1 ? 2 : 1); i++) {
@@ -256,13 +263,26 @@ static hr_status kinds_time(kinds *k, bench *b, const hr_graph *graph, hr_error 
   return HR_OK;
 }
 
-static hr_status kinds_keep(kinds *k, hr_rates *rates, hr_error *err) {
+/* A node of a GPU that is a product and nothing else also says something of products near to it. */
+static hr_status product_keep(const hr_op_rate *rate, const hr_op_view *view, hr_rates *rates, hr_error *err) {
+  hr_cost cost = {0};
+  rate->op->cost(view, &cost);
+  if (rates->kind == HR_CPU || cost.n_products != 1 || cost.products[0].times != 1 || cost.bytes > 0) return HR_OK;
+  double overhead = rates->classes[HR_CLASS_PRODUCT][0].overhead_seconds;
+  hr_product_rate product = {cost.products[0], fmax(rate->seconds - overhead, 0.1 * rate->seconds), 1};
+  return hr__rates_add(rates, &product, err);
+}
+
+static hr_status kinds_keep(kinds *k, const hr_graph *graph, hr_rates *rates, hr_error *err) {
   for (size_t i = 0; i < k->count; i++) {
     kind *item = &k->items[i];
     if (item->count == 0) continue;
     qsort(item->times, (size_t)item->count, sizeof item->times[0], ascending);
     item->rate.seconds = item->times[(item->count - 1) / 2];
     HR_TRY(hr__rates_add_op(rates, &item->rate, err));
+    hr_op_view view = hr__node_view(graph, &graph->nodes[item->node], k->storage);
+    view.kind = rates->kind;
+    HR_TRY(product_keep(&item->rate, &view, rates, err));
   }
   return HR_OK;
 }
@@ -278,34 +298,81 @@ static void nodes_spread(const kinds *k, const hr_graph *graph, const hr_rates *
 }
 
 /* `seconds` (optional): of every node. */
-static hr_status nodes_measure(bench *b, const hr_graph *graph, double *seconds, hr_error *err) {
-  kinds k = {0};
+static hr_status nodes_measure(bench *b, const hr_graph *graph, bool missing, double *seconds, hr_error *err) {
+  kinds k = {.known = missing ? b->rates : NULL};
   hr__arena_init(&k.arena);
   hr_status status = kinds_collect(&k, b->device, graph, b->rates->threads, err);
   if (status == HR_OK) status = kinds_time(&k, b, graph, err);
-  if (status == HR_OK) status = kinds_keep(&k, b->rates, err);
+  if (status == HR_OK) status = kinds_keep(&k, graph, b->rates, err);
   if (status == HR_OK && seconds) nodes_spread(&k, graph, b->rates, seconds);
   hr__arena_fini(&k.arena);
   return status;
 }
 
-static hr_status nodes_alone(hr_device *device, const hr_graph *graph, hr_rates *rates, double *seconds,
+static hr_status nodes_alone(hr_device *device, const hr_graph *graph, bool missing, hr_rates *rates, double *seconds,
                              hr_error *err) {
   bench b = {.device = device, .rates = rates};
   HR_TRY(hr__bench_ring_create(device, &b.ring, err));
-  hr_status status = nodes_measure(&b, graph, seconds, err);
+  hr_status status = nodes_measure(&b, graph, missing, seconds, err);
   hr__bench_ring_destroy(&b.ring);
   return status;
 }
 
 hr_status hr__measure_nodes(hr_device *device, const hr_graph *graph, hr_rates *rates, hr_error *err) {
-  return nodes_alone(device, graph, rates, NULL, err);
+  return nodes_alone(device, graph, false, rates, NULL, err);
+}
+
+/* --- nodes that were not measured yet ------------------------------------------------------------------------------
+ */
+
+/* The next node at or behind *at that a GPU runs and that was not measured. */
+static bool missing_find(const kinds *k, const hr_graph *graph, const hr_rates *rates, hr_id *at, hr_op_rate *rate) {
+  for (; *at < graph->n_nodes && rates->n_ops < HR_RATES_OPS; ++*at) {
+    const hr_node *node = &graph->nodes[*at];
+    if (node->place != HR_ON_DEVICE || node->op->transfer) continue;
+    *rate = (hr_op_rate){.op = node->op, .threads = 1};
+    hr_op_view view = hr__node_view(graph, node, k->storage);
+    hr__rates_key(node->op, &view, rate->key);
+    if (!hr__rates_find_op(rates, rate->key, 1)) return true;
+  }
+  return false;
+}
+
+hr_status hr__measure_lacks(const hr_graph *graph, const hr_rates *rates, bool *lacks, hr_error *err) {
+  kinds k = {0};
+  hr_op_rate ignored;
+  hr__arena_init(&k.arena);
+  hr_status status = kinds_init(&k, graph, err);
+  *lacks = status == HR_OK && missing_find(&k, graph, rates, &(hr_id){0}, &ignored);
+  hr__arena_fini(&k.arena);
+  return status;
+}
+
+/* What is still missing, as it is planned. */
+static hr_status missing_fill(kinds *k, const hr_graph *graph, hr_rates *rates, hr_error *err) {
+  hr_op_rate rate;
+  for (hr_id n = 0; missing_find(k, graph, rates, &n, &rate); n++) {
+    hr_op_view view = hr__node_view(graph, &graph->nodes[n], k->storage);
+    hr__rates_node(rates, rate.op, &view, 1, &rate.seconds);
+    HR_TRY(hr__rates_add_op(rates, &rate, err));
+  }
+  return HR_OK;
+}
+
+hr_status hr__measure_missing(hr_device *device, const hr_graph *graph, hr_rates *rates, hr_error *err) {
+  HR_TRY(nodes_alone(device, graph, true, rates, NULL, err));
+  kinds k = {0};
+  hr__arena_init(&k.arena);
+  hr_status status = kinds_init(&k, graph, err);
+  if (status == HR_OK) status = missing_fill(&k, graph, rates, err);
+  hr__arena_fini(&k.arena);
+  return status;
 }
 
 hr_status hr__measure_each(hr_device *device, const hr_graph *graph, double *seconds, hr_error *err) {
   hr_rates rates;
   hr__rates_default(&device->facts, &rates);
-  hr_status status = nodes_alone(device, graph, &rates, seconds, err);
+  hr_status status = nodes_alone(device, graph, false, &rates, seconds, err);
   hr__rates_fini(&rates);
   return status;
 }
@@ -449,7 +516,8 @@ static void disk_copy_measure(char *memory, hr_rates *rates) {
   hr__disk_close(&disk);
 }
 
-/* Copies in one direction, one after another, from or to its own half of the pinned memory. */
+/* Copies in one direction, one after another, from or to its own half of the pinned memory, in rounds: a link that has
+ * slept takes a while to reach its speed. */
 typedef struct crossing {
   const bench *b;
   hr_copy kind;
@@ -458,7 +526,7 @@ typedef struct crossing {
   hr_status status;
   hr_error error;
 } crossing;
-enum { CROSSING_BYTES = HR_BENCH_PATTERN / 2, CROSSINGS = 16 };
+enum { CROSSING_BYTES = HR_BENCH_PATTERN / 2, CROSSINGS = 16, CROSSING_ROUNDS = 9, WAKING = 4 };
 
 static void crossing_run(void *arg) {
   crossing *c = arg;
@@ -468,12 +536,15 @@ static void crossing_run(void *arg) {
   bool in = c->kind == HR_COPY_TO_DEVICE;
   char *host = c->b->ring.pattern + (in ? 0 : CROSSING_BYTES), *device = c->b->ring.base + (in ? 0 : CROSSING_BYTES);
   c->status = HR_OK;
-  double begin = 0;
-  for (int i = 0; i < CROSSINGS && c->status == HR_OK; i++) {
-    if (i == 1) begin = seconds_now(); /* the first one warms up */
-    c->status = copy(c->b->device, c->kind, in ? device : host, in ? host : device, CROSSING_BYTES, &c->error);
+  double times[CROSSING_ROUNDS] = {0};
+  for (int r = -WAKING; r < CROSSING_ROUNDS; r++) {
+    double begin = seconds_now();
+    for (int i = 0; i < CROSSINGS && c->status == HR_OK; i++)
+      c->status = copy(c->b->device, c->kind, in ? device : host, in ? host : device, CROSSING_BYTES, &c->error);
+    if (r >= 0) times[r] = (seconds_now() - begin) / CROSSINGS;
   }
-  c->seconds = (seconds_now() - begin) / (CROSSINGS - 1);
+  qsort(times, CROSSING_ROUNDS, sizeof times[0], ascending);
+  c->seconds = times[CROSSING_ROUNDS / 2];
 }
 
 /* The slower direction alone, and where both can go at once the slower of them then. */
@@ -550,12 +621,12 @@ static hr_status cpu_measure(bench *b, const hr_graph *graph, hr_error *err) {
   HR_TRY(classes_measure(b, err));
   host_copy_measure(b->device, &b->ring, b->rates);
   disk_copy_measure(b->ring.base, b->rates);
-  return graph ? nodes_measure(b, graph, NULL, err) : HR_OK;
+  return graph ? nodes_measure(b, graph, false, NULL, err) : HR_OK;
 }
 
 /* From the beginning, with the clock of the bench settled; and for the grid of products, of which a graph's own nodes
  * need none. */
-static const double quick_seconds = 1.3, grid_seconds = 10;
+static const double quick_seconds = 4, grid_seconds = 10;
 
 static hr_status gpu_measure(bench *b, const hr_graph *graph, bool quick, double begin, hr_error *err) {
   if (quick) b->ring.sample_seconds = 1.5e-3;
@@ -571,7 +642,7 @@ static hr_status gpu_measure(bench *b, const hr_graph *graph, bool quick, double
   for (int c = 0; c < HR_CLASS_COUNT; c++)
     b->rates->classes[c][1] = b->rates->classes[c][0]; /* threads are nothing to a GPU */
   if (!quick) disk_copy_measure(b->ring.pattern, b->rates);
-  return graph ? nodes_measure(b, graph, NULL, err) : HR_OK;
+  return graph ? nodes_measure(b, graph, false, NULL, err) : HR_OK;
 }
 
 static hr_status rates_measure(hr_device *device, const hr_graph *graph, bool quick, hr_rates *out, hr_error *err) {

@@ -1,5 +1,7 @@
-/* What of the arena the operating system really holds in memory, by category: the measured side of the plan's table. */
+/* What of the arenas the operating system really holds in memory, by category: the measured side of the plan's table.
+ */
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "run/internal.h"
@@ -22,22 +24,39 @@ static uint64_t range_resident(uintptr_t begin, uintptr_t end) {
   return bytes;
 }
 
-void hr__run_resident(const hr_run *run, uint64_t categories[HR_CAT_COUNT]) {
-  for (int c = 0; c < HR_CAT_COUNT; c++)
-    categories[c] = 0;
-  uintptr_t base = (uintptr_t)run->base[HR_TIER_DEVICE];
-  if (run->device->facts.kind != HR_CPU || base == 0) return;
+/* Of a tier in memory the pages are asked for; the disk's file has taken all its space at the start, or tells nothing.
+ */
+static uint64_t slot_resident(uintptr_t base, size_t offset, size_t bytes) {
+  return base != 0 ? range_resident(base + offset, base + offset + bytes) : bytes;
+}
+
+static bool disk_is_taken(const hr_run *run, uint64_t bytes) {
+  struct stat facts;
+  return run->disk.fd >= 0 && fstat(run->disk.fd, &facts) == 0 && (uint64_t)facts.st_blocks * 512 >= bytes;
+}
+
+static void tier_resident(const hr_run *run, hr_tier tier, uint64_t categories[HR_CAT_COUNT]) {
   const hr_plan *plan = run->plan;
-  hr_id program = hr__plan_peak_program(plan, HR_TIER_DEVICE);
-  uint32_t peak = program == HR_NONE ? 0 : plan->programs[program].peak_node;
-  uint64_t owned = 0;
+  uint64_t arena = hr__run_arena_bytes(run, tier), owned = 0;
+  uintptr_t base = (uintptr_t)run->base[tier]; /* 0: on the disk */
+  if (arena == 0 || (tier == HR_TIER_DISK ? !disk_is_taken(run, arena) : base == 0)) return;
+  hr_id program = hr__plan_peak_program(plan, tier);
   for (size_t s = 0; s < plan->n_slots; s++) {
     const hr_slot *slot = &plan->slots[s];
-    if (slot->tier != HR_TIER_DEVICE || slot->bytes == 0 || !hr__slot_alive(slot, program, peak)) continue;
-    uint64_t bytes = range_resident(base + slot->offset, base + slot->offset + slot->bytes);
+    bool alive = hr__slot_alive(slot, program, plan->tiers[tier].peak_node);
+    if (slot->tier != tier || slot->bytes == 0 || !alive) continue;
+    uint64_t bytes = slot_resident(base, slot->offset, slot->bytes);
     categories[slot->category] += bytes;
     owned += bytes;
   }
-  uint64_t all = range_resident(base, base + hr__run_arena_bytes(run, HR_TIER_DEVICE));
+  uint64_t all = slot_resident(base, 0, arena);
   categories[HR_CAT_GAPS] = all > owned ? all - owned : 0;
+}
+
+void hr__run_resident(const hr_run *run, uint64_t categories[HR_TIER_COUNT][HR_CAT_COUNT]) {
+  for (int t = 0; t < HR_TIER_COUNT; t++)
+    for (int c = 0; c < HR_CAT_COUNT; c++)
+      categories[t][c] = 0;
+  for (int t = 0; t < HR_TIER_COUNT; t++)
+    if (t != HR_TIER_DEVICE || run->device->facts.kind == HR_CPU) tier_resident(run, (hr_tier)t, categories[t]);
 }

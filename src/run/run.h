@@ -42,9 +42,10 @@ hr_status hr__run_program(hr_run *run, hr_id program, hr_error *err);
 double hr__run_node_seconds(const hr_run *run, hr_id node);
 
 size_t hr__run_arena_bytes(const hr_run *run, hr_tier tier);
-/* Bytes of the device tier's arena that the operating system holds in memory now, in the ranges of what is alive at the
- * planned peak, by category; their sum is the resident part of the arena. All zero where the device does not tell. */
-void hr__run_resident(const hr_run *run, uint64_t categories[HR_CAT_COUNT]);
+/* Bytes of each tier's arena that the operating system holds now, in memory or on the disk, in the ranges of what is
+ * alive at the planned peak, by category; their sum is the resident part of the arena. All zero for a tier that nobody
+ * tells of: the memory of a GPU. */
+void hr__run_resident(const hr_run *run, uint64_t categories[HR_TIER_COUNT][HR_CAT_COUNT]);
 const hr_graph *hr__run_graph(const hr_run *run);
 
 #endif

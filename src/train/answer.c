@@ -2,24 +2,45 @@
 #include "train/answer.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "dev/gpus.h"
 #include "format/json.h"
+#include "plan/owners.h"
 #include "plan/report.h"
+
+static json_t *texts_json(const char *const *texts, size_t count) {
+  json_t *list = json_array();
+  int failed = list == NULL;
+  for (size_t i = 0; i < count && !failed; i++)
+    failed = json_array_append_new(list, hr__json_string(texts[i]));
+  if (!failed) return list;
+  json_decref(list);
+  return NULL;
+}
+
+static json_t *settings_json(json_t *set, const hr_planned *planned, bool changes_results) {
+  const uint64_t *peaks = planned->peak_bytes;
+  return json_pack("{s:o, s:I, s:I, s:I, s:f, s:b, s:b}", "set", set, "peak_bytes", (json_int_t)peaks[HR_TIER_DEVICE],
+                   "host_bytes", (json_int_t)peaks[HR_TIER_HOST], "disk_bytes", (json_int_t)peaks[HR_TIER_DISK],
+                   "step_seconds", planned->step_seconds, "fits", (int)planned->fits, "changes_results",
+                   (int)changes_results);
+}
 
 static json_t *change_json(const hr_change *change) {
   json_t *list = json_array();
   int failed = list == NULL;
   for (int i = 0; i < change->n_overrides && !failed; i++)
     failed = json_array_append_new(list, json_string(change->override[i]));
-  if (failed) {
-    json_decref(list);
-    return NULL;
-  }
-  const uint64_t *peaks = change->planned.peak_bytes;
-  return json_pack("{s:o, s:I, s:I, s:I, s:f, s:b}", "set", list, "peak_bytes", (json_int_t)peaks[HR_TIER_DEVICE],
-                   "host_bytes", (json_int_t)peaks[HR_TIER_HOST], "disk_bytes", (json_int_t)peaks[HR_TIER_DISK],
-                   "step_seconds", change->planned.step_seconds, "changes_results", (int)change->changes_results);
+  if (!failed) return settings_json(list, &change->planned, change->changes_results);
+  json_decref(list);
+  return NULL;
+}
+
+/* null where there is no such rung. */
+static json_t *rung_json(const hr_rung *rung) {
+  if (rung->n_overrides == 0) return json_null();
+  return settings_json(texts_json(rung->overrides, rung->n_overrides), &rung->planned, rung->changes_results);
 }
 
 static json_t *technique_json(const hr_technique *technique) {
@@ -77,10 +98,109 @@ static json_t *choices_json(const hr_chosen *chosen) {
   return NULL;
 }
 
-/* Where the seconds come from. */
-static const char *rates_word(const hr_job *job) {
+const char *hr__answer_rates(const hr_job *job) {
   if (job->rates.measured) return "measured";
   return job->facts.kind == HR_CUDA && hr__gpu_find(job->facts.name) ? "catalogue" : "default";
+}
+
+double hr__answer_samples_per_second(const hr_job *job) {
+  return (double)(job->shape.batch * job->shape.accumulation) / job->plan->step_seconds;
+}
+
+/* Only what is not zero. */
+static json_t *owner_json(const hr_module_owner *owner) {
+  json_t *categories = json_object();
+  int failed = categories == NULL;
+  for (int c = 0; c < HR_CAT_COUNT && !failed; c++)
+    if (owner->categories[c] > 0)
+      failed = json_object_set_new(categories, hr_category_name((hr_category)c),
+                                   json_integer((json_int_t)owner->categories[c]));
+  if (!failed)
+    return json_pack("{s:o, s:I, s:I, s:o}", "module", hr__json_string(owner->name), "bytes", (json_int_t)owner->bytes,
+                     "tensors", (json_int_t)owner->tensors, "categories", categories);
+  json_decref(categories);
+  return NULL;
+}
+
+static json_t *owners_json(const hr_job *job) {
+  hr_arena arena;
+  hr__arena_init(&arena);
+  hr_module_owner *owners;
+  size_t count = 0;
+  hr_error err; /* can only be lack of memory */
+  json_t *list = json_array();
+  int failed = list == NULL || hr__owners(job->plan, job->verdict.tier, &arena, &owners, &count, &err) != HR_OK;
+  for (size_t i = 0; i < count && !failed; i++)
+    failed = json_array_append_new(list, owner_json(&owners[i]));
+  hr__arena_fini(&arena);
+  if (!failed) return list;
+  json_decref(list);
+  return NULL;
+}
+
+/* {"cheaper", "faster"}, each null where there is none; null for a plan that does not fit: its changes say more. */
+static json_t *ladder_json(const hr_job *job) {
+  hr_arena arena;
+  hr_ladder ladder;
+  hr_error err; /* can only be lack of memory */
+  if (!job->verdict.fits) return json_null();
+  hr__arena_init(&arena);
+  json_t *object = NULL;
+  if (hr__job_ladder(job, &arena, &ladder, &err) == HR_OK)
+    object = json_pack("{s:o, s:o}", "cheaper", rung_json(&ladder.cheaper), "faster", rung_json(&ladder.faster));
+  hr__arena_fini(&arena);
+  return object;
+}
+
+static json_t *knob_json(const hr_search *search, size_t k) {
+  const hr_knob *knob = &search->knobs[k];
+  return json_pack("{s:s, s:o, s:o, s:b, s:b}", "key", knob->path, "choices",
+                   texts_json(knob->choices, knob->n_choices), "chosen",
+                   hr__json_string(strchr(search->chosen.overrides[k], '=') + 1), "by_hand", (int)knob->by_hand,
+                   "changes_results", (int)search->chosen.changes[k]);
+}
+
+static json_t *found_json(const hr_found *found) {
+  hr_planned planned = {.step_seconds = found->step_seconds, .fits = found->fits};
+  memcpy(planned.peak_bytes, found->peak_bytes, sizeof planned.peak_bytes);
+  return settings_json(texts_json(found->overrides, found->n_overrides), &planned, found->changes_results);
+}
+
+/* What was open, what became of it, and the settings that nothing beats in both memory and time; null: nothing was. */
+static json_t *search_json(const hr_search *search) {
+  if (search->n_knobs == 0) return json_null();
+  json_t *open = json_array(), *frontier = json_array();
+  int failed = open == NULL || frontier == NULL;
+  for (size_t k = 0; k < search->n_knobs && !failed; k++)
+    failed = json_array_append_new(open, knob_json(search, k));
+  for (size_t i = 0; i < search->n_frontier && !failed; i++)
+    failed = json_array_append_new(frontier, found_json(&search->frontier[i]));
+  if (!failed)
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:o}", "open", open, "settings", (json_int_t)search->n_settings,
+                     "planned", (json_int_t)search->n_planned, "pruned", (json_int_t)search->n_pruned, "refused",
+                     (json_int_t)search->n_refused, "frontier", frontier);
+  json_decref(open);
+  json_decref(frontier);
+  return NULL;
+}
+
+/* What this command adds to the report of the plan. */
+static int answer_extend(json_t *answer, const hr_job *job) {
+  json_t *device = json_object_get(answer, "device");
+  const hr_verdict *verdict = &job->verdict;
+  double samples = hr__answer_samples_per_second(job);
+  json_int_t left =
+      (json_int_t)verdict->budget_bytes - (json_int_t)verdict->margin_bytes - (json_int_t)verdict->peak_bytes;
+  int failed = json_object_set_new(device, "rates", json_string(hr__answer_rates(job)));
+  failed |= json_object_set_new(device, "left_bytes", json_integer(left));
+  failed |= json_object_set_new(answer, "samples_per_second", json_real(samples));
+  failed |= json_object_set_new(answer, "tokens_per_second", json_real(samples * (double)job->shape.length));
+  failed |= json_object_set_new(answer, "techniques", techniques_json(job));
+  failed |= json_object_set_new(answer, "owners", owners_json(job));
+  failed |= json_object_set_new(answer, "ladder", ladder_json(job));
+  failed |= json_object_set_new(answer, "search", search_json(&job->search));
+  failed |= json_object_set_new(answer, "choices", choices_json(&job->chosen));
+  return failed;
 }
 
 json_t *hr__answer_plan(const hr_job *job, const hr_change *changes, int n_changes) {
@@ -90,9 +210,7 @@ json_t *hr__answer_plan(const hr_job *job, const hr_change *changes, int n_chang
   for (int i = 0; i < n_changes && !failed; i++)
     failed = json_array_append_new(list, change_json(&changes[i]));
   if (!failed) failed = json_object_set(answer, "changes", list);
-  if (!failed) failed = json_object_set_new(answer, "techniques", techniques_json(job));
-  if (!failed) failed = json_object_set_new(json_object_get(answer, "device"), "rates", json_string(rates_word(job)));
-  if (!failed) failed = json_object_set_new(answer, "choices", choices_json(&job->chosen));
+  if (!failed) failed = answer_extend(answer, job);
   json_decref(list);
   if (!failed) return answer;
   json_decref(answer);
@@ -115,23 +233,59 @@ json_t *hr__answer_train(const hr_job *job, const hr_train_result *result, hr_st
                    evaluated ? json_real(result->eval_loss) : json_null(), "seconds", result->seconds,
                    "tokens_per_second", result->tokens_per_second, "planned", "peak_bytes",
                    (json_int_t)result->planned_bytes, "step_seconds", job->plan->step_seconds, "measured",
-                   "arena_bytes", (json_int_t)result->arena_bytes, "resident_bytes", resident_sum(result->resident),
-                   "peak_bytes", (json_int_t)result->measured_bytes, "step_seconds", step_seconds, "weights_sha256",
-                   result->weights_sha256, "fingerprint", job->plan->fingerprint, "out",
-                   out ? hr__json_string(out) : json_null());
+                   "arena_bytes", (json_int_t)result->arena_bytes, "resident_bytes",
+                   resident_sum(result->resident[HR_TIER_DEVICE]), "peak_bytes", (json_int_t)result->measured_bytes,
+                   "step_seconds", step_seconds, "weights_sha256", result->weights_sha256, "fingerprint",
+                   job->plan->fingerprint, "out", out ? hr__json_string(out) : json_null());
 }
 
-json_t *hr__answer_profile(const hr_job *job, const hr_profile *profile) {
-  json_t *answer = hr__answer_plan(job, NULL, 0);
-  json_t *measured = json_pack(
-      "{s:I, s:I, s:I, s:f, s:f, s:i}", "arena_bytes", (json_int_t)profile->arena_bytes[HR_TIER_DEVICE],
-      "resident_bytes", resident_sum(profile->resident), "process_bytes", (json_int_t)profile->process_bytes,
-      "step_seconds", profile->step_seconds, "tokens_per_second", profile->tokens_per_second, "steps", profile->steps);
-  if (answer != NULL && measured != NULL && json_object_set(answer, "measured", measured) == 0) {
-    json_decref(measured);
-    return answer;
+/* {"device": {"arena_bytes", "resident_bytes", "categories"}, ...}: what was taken, and what is held of it. */
+static json_t *tiers_json(const hr_profile *profile) {
+  json_t *tiers = json_object();
+  int failed = tiers == NULL;
+  for (int t = 0; t < HR_TIER_COUNT && !failed; t++) {
+    json_t *categories = json_object();
+    failed = categories == NULL;
+    for (int c = 0; c < HR_CAT_FIXED && !failed; c++)
+      failed = json_object_set_new(categories, hr_category_name((hr_category)c),
+                                   json_integer((json_int_t)profile->resident[t][c]));
+    if (failed)
+      json_decref(categories);
+    else
+      failed = json_object_set_new(tiers, hr_tier_name((hr_tier)t),
+                                   json_pack("{s:I, s:I, s:o}", "arena_bytes", (json_int_t)profile->arena_bytes[t],
+                                             "resident_bytes", resident_sum(profile->resident[t]), "categories",
+                                             categories));
   }
+  if (!failed) return tiers;
+  json_decref(tiers);
+  return NULL;
+}
+
+/* [{"op" or "class", "planned_seconds", "measured_seconds"}] */
+static json_t *times_json(const char *word, const hr_time *times, size_t count) {
+  json_t *list = json_array();
+  int failed = list == NULL;
+  for (size_t i = 0; i < count && !failed; i++)
+    failed = json_array_append_new(list, json_pack("{s:s, s:f, s:f}", word, times[i].name, "planned_seconds",
+                                                   times[i].planned, "measured_seconds", times[i].measured));
+  if (!failed) return list;
+  json_decref(list);
+  return NULL;
+}
+
+json_t *hr__answer_profile(const hr_job *job, const hr_profile *profile, const hr_times *times) {
+  json_t *answer = hr__answer_plan(job, NULL, 0);
+  json_t *measured =
+      json_pack("{s:I, s:I, s:I, s:f, s:f, s:i, s:o}", "arena_bytes", (json_int_t)profile->arena_bytes[HR_TIER_DEVICE],
+                "resident_bytes", resident_sum(profile->resident[HR_TIER_DEVICE]), "process_bytes",
+                (json_int_t)profile->process_bytes, "step_seconds", profile->step_seconds, "tokens_per_second",
+                profile->tokens_per_second, "steps", profile->steps, "tiers", tiers_json(profile));
+  int failed = answer == NULL || measured == NULL || json_object_set(answer, "measured", measured) != 0;
   json_decref(measured);
+  if (!failed) failed = json_object_set_new(answer, "classes", times_json("class", times->classes, times->n_classes));
+  if (!failed) failed = json_object_set_new(answer, "ops", times_json("op", times->ops, times->n_ops));
+  if (!failed) return answer;
   json_decref(answer);
   return NULL;
 }

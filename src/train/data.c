@@ -176,14 +176,26 @@ hr_status hr__data_eval_row(hr_data *data, uint64_t sample, int32_t *tokens, int
   return HR_OK;
 }
 
-hr_micro hr__data_micro(const hr_data *data, uint64_t sample, bool eval) {
-  if (data->lines) return hr__lines_micro(data->lines, sample, eval);
-  int64_t rows = data->shape.batch;
-  return (hr_micro){
-      .length = data->shape.length, .rows = rows, .tokens = rows * data->shape.length, .eval = eval, .sample = sample};
+/* Tokens of a row that are data. */
+static int64_t row_length(const hr_data *data, const hr_micro *micro, int64_t row) {
+  return data->lines ? hr__lines_length(data->lines, micro, row) : micro->length;
 }
 
-hr_status hr__data_fill(hr_data *data, const hr_micro *micro, int32_t *tokens, int32_t *targets, hr_error *err) {
+hr_micro hr__data_micro(const hr_data *data, uint64_t sample, bool eval) {
+  int64_t rows = data->shape.batch, tokens = rows * data->shape.length;
+  hr_micro micro = {
+      .length = data->shape.length, .rows = rows, .tokens = tokens, .targets = tokens, .eval = eval, .sample = sample};
+  if (data->lines) micro = hr__lines_micro(data->lines, sample, eval);
+  if (data->shape.masking.part > 0) {
+    micro.targets = 0;
+    for (int64_t row = 0; row < micro.rows; row++)
+      micro.targets += hr__masking_count(&data->shape.masking, row_length(data, &micro, row));
+  }
+  return micro;
+}
+
+hr_status hr__data_fill(hr_data *data, const hr_micro *micro, int32_t *tokens, int32_t *targets, int32_t *lengths,
+                        hr_error *err) {
   size_t width = (size_t)micro->length;
   for (int64_t row = 0; row < data->shape.batch; row++) {
     int32_t *row_tokens = tokens + (size_t)row * width, *row_targets = targets + (size_t)row * width;
@@ -192,6 +204,11 @@ hr_status hr__data_fill(hr_data *data, const hr_micro *micro, int32_t *tokens, i
     else
       HR_TRY((micro->eval ? hr__data_eval_row : hr__data_train_row)(data, micro->sample + (uint64_t)row, row_tokens,
                                                                     row_targets, err));
+    int64_t count = row_length(data, micro, row);
+    if (lengths) lengths[row] = (int32_t)count;
+    if (data->shape.masking.part > 0)
+      hr__masking_apply(&data->shape.masking, micro->eval, micro->sample + (uint64_t)row, count, micro->length,
+                        row_tokens, row_targets);
   }
   return HR_OK;
 }

@@ -12,6 +12,7 @@
 #define HR_TRAIN_DATA_H
 
 #include "recipe/recipe.h"
+#include "train/masking.h"
 #include "train/micro.h"
 
 typedef struct hr_data hr_data;
@@ -24,6 +25,7 @@ typedef struct hr_data_shape {
   int64_t batch;          /* rows of a micro-batch */
   const int64_t *buckets; /* lines: lengths, ascending, the last is `length`; copied */
   int n_buckets;
+  hr_masking masking;
 } hr_data_shape;
 
 hr_status hr__data_open(const hr_recipe *recipe, const hr_data_shape *shape, hr_data **out, hr_error *err);
@@ -39,8 +41,10 @@ uint64_t hr__data_bytes(const hr_data *data);      /* of the file; 0 for synthet
 
 /* The micro-batch that begins at row `sample`; for lines a multiple of batch. */
 hr_micro hr__data_micro(const hr_data *data, uint64_t sample, bool eval);
-/* Writes it: [batch, length of its bucket] each. Positions without data have token 0 and target -1. */
-hr_status hr__data_fill(hr_data *data, const hr_micro *micro, int32_t *tokens, int32_t *targets, hr_error *err);
+/* Writes it: [batch, length of its bucket] each, masked where the data is to be. Positions without data have token 0
+ * and target -1. lengths (optional) [batch]: how many positions of a row hold data. */
+hr_status hr__data_fill(hr_data *data, const hr_micro *micro, int32_t *tokens, int32_t *targets, int32_t *lengths,
+                        hr_error *err);
 
 /* Text and synthetic data: writes one row: tokens[t] and targets[t] = tokens[t + 1]; each has room for `length`
  * numbers. Reads the file straight into `targets` and spreads it from there. */

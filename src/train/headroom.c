@@ -105,8 +105,14 @@ hr_result hr_job_profile(const hr_job *job, int steps, char **json, hr_error *er
   if (status != HR_OK) return hr__api_result(status);
   hr_train_options train = {.recipe = job->recipe, .plan = job->plan, .device = device};
   hr_profile profile = {0};
-  status = hr__profile(&train, steps, &profile, NULL, error);
-  if (status == HR_OK) status = hr__api_text(hr__answer_profile(job, &profile), json, error);
+  hr_times times = {0};
+  hr_arena arena;
+  hr__arena_init(&arena);
+  double *node_seconds = hr__arena_array(&arena, job->graph->n_nodes + 1, sizeof *node_seconds);
+  status = node_seconds ? hr__profile(&train, steps, &profile, node_seconds, error) : hr__nomem(error);
+  if (status == HR_OK) status = hr__times(job, node_seconds, &arena, &times, error);
+  if (status == HR_OK) status = hr__api_text(hr__answer_profile(job, &profile, &times), json, error);
+  hr__arena_fini(&arena);
   hr__device_close(device);
   return hr__api_result(status);
 }

@@ -2,9 +2,11 @@
 #include "train/job.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "plan/memory.h"
+#include "train/masking.h"
 #include "train/settings.h"
 
 /* A GPU that is not here can still be planned for. */
@@ -50,42 +52,85 @@ static hr_status job_rates(hr_job *job, hr_error *err) {
   return HR_OK;
 }
 
-static hr_status job_stages(hr_job *job, const hr_facts *known, hr_error *err) {
-  HR_TRY(hr__training_shape(job->recipe, &job->shape, err));
-  HR_TRY(job_facts(job, known, err));
-  hr_budget budget;
-  HR_TRY(hr__memory_budget(job->recipe, &job->facts, &budget, err));
-  HR_TRY(job_rates(job, err));
-  hr_open open = {.recipe = job->recipe,
-                  .facts = &job->facts,
-                  .rates = &job->rates,
-                  .accumulation = (int)job->shape.accumulation,
-                  .budget_bytes = budget.budget_bytes - budget.margin_bytes,
-                  .host_bytes = budget.host_bytes,
-                  .disk_bytes = budget.disk_bytes};
-  HR_TRY(hr__choose(&open, &job->chosen, err));
-  job->graph = job->chosen.graph;
-  job->plan = job->chosen.plan;
-  return hr__verdict(job->plan, &budget, &job->verdict, err);
-}
-
-static hr_status source_copy(hr_job *job, const hr_job_source *source, hr_error *err) {
-  const char **overrides = hr__arena_array(&job->arena, source->n_overrides, sizeof *overrides);
-  job->source = (hr_job_source){hr__arena_text(&job->arena, source->path), overrides, source->n_overrides};
-  if (!job->source.path || !overrides) return hr__nomem(err);
-  for (size_t i = 0; i < source->n_overrides; i++) {
-    overrides[i] = hr__arena_text(&job->arena, source->overrides[i]);
+/* With `more` overrides behind its own. */
+static hr_status source_copy(hr_job *job, const hr_job_source *source, const char *const *more, size_t n_more,
+                             hr_error *err) {
+  size_t count = source->n_overrides + n_more;
+  const char **overrides = hr__arena_array(&job->arena, count, sizeof *overrides);
+  const char *path = hr__arena_text(&job->arena, source->path);
+  if (!path || !overrides) return hr__nomem(err);
+  for (size_t i = 0; i < count; i++) {
+    const char *text = i < source->n_overrides ? source->overrides[i] : more[i - source->n_overrides];
+    overrides[i] = hr__arena_text(&job->arena, text);
     if (!overrides[i]) return hr__nomem(err);
   }
+  job->source = (hr_job_source){path, overrides, count};
   return HR_OK;
 }
 
-static hr_status job_open(const hr_job_source *source, const hr_facts *known, hr_job **out, hr_error *err) {
+/* Loads a setting of the space that the recipe leaves open. Job and source are only read: several threads do this. */
+static hr_status setting_load(void *user, const char *const *overrides, size_t count, hr_recipe **recipe, hr_open *open,
+                              hr_error *err) {
+  const hr_job *job = user;
+  const hr_job_source *source = &job->source;
+  hr_arena arena;
+  hr__arena_init(&arena);
+  const char **all = hr__arena_array(&arena, source->n_overrides + count + 1, sizeof *all);
+  hr_status status = all ? HR_OK : hr__nomem(err);
+  if (status == HR_OK) {
+    memcpy(all, source->overrides, source->n_overrides * sizeof *all);
+    memcpy(all + source->n_overrides, overrides, count * sizeof *all);
+    status = hr__settings_load(source->path, all, source->n_overrides + count, recipe, err);
+  }
+  hr__arena_fini(&arena);
+  HR_TRY(status);
+  hr_training_shape shape;
+  hr_budget budget;
+  HR_TRY(hr__training_shape(*recipe, &shape, err));
+  HR_TRY(hr__memory_budget(*recipe, &job->facts, &budget, err));
+  *open = (hr_open){.recipe = *recipe,
+                    .facts = &job->facts,
+                    .rates = &job->rates,
+                    .accumulation = (int)shape.accumulation,
+                    .budget_bytes = budget.budget_bytes - budget.margin_bytes,
+                    .host_bytes = budget.host_bytes,
+                    .disk_bytes = budget.disk_bytes};
+  return HR_OK;
+}
+
+/* Threads for planning: more do not help spaces of common sizes. */
+static int planning_threads(void) {
+  hr_facts host;
+  hr__cpu_facts(&host);
+  return host.threads < 4 ? host.threads : 4;
+}
+
+static hr_status job_stages(hr_job *job, const hr_facts *known, hr_error *err) {
+  HR_TRY(job_facts(job, known, err));
+  HR_TRY(job_rates(job, err));
+  hr_space space = {
+      .recipe = job->recipe, .all = job->open_all, .threads = planning_threads(), .user = job, .load = setting_load};
+  hr_recipe *closed;
+  HR_TRY(hr__search(&space, &job->search, &closed, &job->chosen, err));
+  hr__recipe_destroy(job->recipe);
+  job->recipe = closed;
+  HR_TRY(source_copy(job, &job->source, job->search.chosen.overrides, job->search.chosen.n_overrides, err));
+  job->graph = job->chosen.graph;
+  job->plan = job->chosen.plan;
+  hr_budget budget;
+  HR_TRY(hr__training_shape(job->recipe, &job->shape, err));
+  HR_TRY(hr__memory_budget(job->recipe, &job->facts, &budget, err));
+  return hr__verdict(job->plan, &budget, &job->verdict, err);
+}
+
+static hr_status job_open(const hr_job_source *source, bool all, const hr_facts *known, hr_job **out, hr_error *err) {
   hr_job *job = hr__alloc_zero(1, sizeof *job);
   if (!job) return hr__nomem(err);
-  hr_status status = source_copy(job, source, err);
+  job->open_all = all;
+  hr_status status = source_copy(job, source, NULL, 0, err);
   if (status == HR_OK)
     status = hr__settings_load(source->path, source->overrides, source->n_overrides, &job->recipe, err);
+  if (status == HR_OK) status = hr__masking_check(job->recipe, err);
   if (status == HR_OK) status = job_stages(job, known, err);
   if (status != HR_OK) {
     hr__job_close(job);
@@ -96,12 +141,17 @@ static hr_status job_open(const hr_job_source *source, const hr_facts *known, hr
 }
 
 hr_status hr__job_open(const hr_job_source *source, hr_job **out, hr_error *err) {
-  return job_open(source, NULL, out, err);
+  return job_open(source, false, NULL, out, err);
+}
+
+hr_status hr__job_open_all(const hr_job_source *source, hr_job **out, hr_error *err) {
+  return job_open(source, true, NULL, out, err);
 }
 
 void hr__job_close(hr_job *job) {
   if (!job) return;
   hr__chosen_fini(&job->chosen);
+  hr__search_fini(&job->search);
   hr__rates_fini(&job->rates);
   hr__rates_fini(&job->host_rates);
   hr__recipe_destroy(job->recipe);
@@ -150,7 +200,7 @@ static hr_status changed_plan(void *user, const char *const *overrides, size_t c
     all[source->n_overrides + i] = overrides[i];
   hr_job_source changed = {source->path, all, source->n_overrides + count};
   hr_job *job = NULL;
-  hr_status status = job_open(&changed, ((const changing *)user)->facts, &job, err);
+  hr_status status = job_open(&changed, false, ((const changing *)user)->facts, &job, err);
   if (status == HR_OK) {
     *out = (hr_planned){.step_seconds = job->plan->step_seconds, .fits = job->verdict.fits};
     for (int t = 0; t < HR_TIER_COUNT; t++)
@@ -163,7 +213,8 @@ static hr_status changed_plan(void *user, const char *const *overrides, size_t c
 
 hr_status hr__job_suggest(const hr_job *job, const hr_job_source *source, hr_change changes[HR_SUGGESTIONS], int *count,
                           hr_error *err) {
-  changing from = {source, &job->facts};
+  (void)source; /* the job has it, closed */
+  changing from = {&job->source, &job->facts};
   return hr__suggest(job->recipe, job->verdict.tier, changed_plan, &from, changes, count, err);
 }
 
@@ -171,6 +222,14 @@ hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHN
   changing from = {&job->source, &job->facts};
   return hr__techniques(job->recipe, job->verdict.peak_bytes, job->plan->step_seconds, changed_plan, &from, techniques,
                         count, err);
+}
+
+hr_status hr__job_ladder(const hr_job *job, hr_arena *arena, hr_ladder *out, hr_error *err) {
+  changing from = {&job->source, &job->facts};
+  hr_planned here = {.step_seconds = job->plan->step_seconds, .fits = job->verdict.fits};
+  for (int t = 0; t < HR_TIER_COUNT; t++)
+    here.peak_bytes[t] = job->plan->tiers[t].peak_bytes;
+  return hr__ladder(job->recipe, &job->search, &here, changed_plan, &from, arena, out, err);
 }
 
 hr_status hr__job_device(const hr_job *job, hr_device **out, hr_error *err) {

@@ -3,7 +3,8 @@
 #ifndef HR_TRAIN_JOB_H
 #define HR_TRAIN_JOB_H
 
-#include "fit/choose.h"
+#include "fit/ladder.h"
+#include "fit/search.h"
 #include "fit/techniques.h"
 #include "plan/verdict.h"
 
@@ -16,11 +17,13 @@ typedef struct hr_job_source {
 
 struct hr_job {
   hr_arena arena;
-  hr_job_source source; /* a copy, in the arena */
-  hr_recipe *recipe;
+  hr_job_source source; /* a copy, in the arena, with the overrides that close what was open */
+  bool open_all;        /* by hr__job_open_all */
+  hr_recipe *recipe;    /* closed: what was open has the values chosen, but for what `chosen` says of memory.* = auto */
   hr_facts facts;
   hr_rates rates;
   hr_rates host_rates; /* with a GPU: of the CPU beside it */
+  hr_search search;    /* what was open, and what was chosen; its frontier */
   hr_chosen chosen;    /* what `auto` settings came to; owns graph and plan */
   const hr_graph *graph;
   const hr_plan *plan;
@@ -31,6 +34,8 @@ typedef struct hr_job hr_job;
 
 /* Loads, compiles and plans. A plan over its budget is HR_OK: see `verdict` and hr__job_check. */
 hr_status hr__job_open(const hr_job_source *source, hr_job **out, hr_error *err);
+/* The same with all settings open that the recipe and the overrides do not write (--auto; fit/search.h). */
+hr_status hr__job_open_all(const hr_job_source *source, hr_job **out, hr_error *err);
 void hr__job_close(hr_job *job);
 
 /* HR_NO_FIT with the shortfall when the plan is over its budget. */
@@ -42,6 +47,9 @@ hr_status hr__job_suggest(const hr_job *job, const hr_job_source *source, hr_cha
 
 /* What each memory technique of the recipe saves and costs, by planning it once more without each. */
 hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHNIQUES], int *count, hr_error *err);
+
+/* The settings next to the recipe's own, for a plan that fits. Texts are the arena's. */
+hr_status hr__job_ladder(const hr_job *job, hr_arena *arena, hr_ladder *out, hr_error *err);
 
 /* Opens the device the recipe names; one of the catalogue cannot be. */
 hr_status hr__job_device(const hr_job *job, hr_device **out, hr_error *err);

@@ -199,8 +199,13 @@ hr_micro hr__lines_micro(const hr_lines *l, uint64_t sample, bool eval) {
   }
   m.length = l->buckets[m.bucket];
   for (int64_t row = 0; row < m.rows; row++)
-    m.tokens += (int64_t)entry_bytes(entry_of(l, &m, row));
+    m.tokens += hr__lines_length(l, &m, row);
+  m.targets = m.tokens;
   return m;
+}
+
+int64_t hr__lines_length(const hr_lines *l, const hr_micro *m, int64_t row) {
+  return row < m->rows ? (int64_t)entry_bytes(entry_of(l, m, row)) : 0;
 }
 
 /* As with text (data.c) the bytes go to the end of the targets row and are spread upwards from its beginning. */

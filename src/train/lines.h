@@ -41,6 +41,8 @@ uint64_t hr__lines_epoch_rows(const hr_lines *lines);
 /* The micro-batch that begins at row `sample`, a multiple of batch. Held-out lines come in the order of the file, again
  * and again, in the longest bucket. */
 hr_micro hr__lines_micro(const hr_lines *lines, uint64_t sample, bool eval);
+/* Tokens of row `row` of it; 0: the row holds no data. */
+int64_t hr__lines_length(const hr_lines *lines, const hr_micro *micro, int64_t row);
 /* Row `row` of it, right-padded to the length of its bucket: token 0, target -1. A row without data is all padding. */
 hr_status hr__lines_row(const hr_lines *lines, const hr_micro *micro, int64_t row, int32_t *tokens, int32_t *targets,
                         hr_error *err);

@@ -6,10 +6,11 @@
 #include <stdint.h>
 
 typedef struct hr_micro {
-  int bucket;     /* which of the lengths */
-  int64_t length; /* of a row */
-  int64_t rows;   /* that hold data */
-  int64_t tokens; /* that have a target */
+  int bucket;      /* which of the lengths */
+  int64_t length;  /* of a row */
+  int64_t rows;    /* that hold data */
+  int64_t tokens;  /* that are data */
+  int64_t targets; /* positions that have one */
   bool eval;
   uint64_t sample; /* number of its first row */
   uint64_t epoch;  /* lines */

@@ -56,7 +56,12 @@ hr_status hr__profile(const hr_train_options *options, int steps, hr_profile *pr
   hr__session_destroy(&session);
   /* A GPU's nodes are not timed while the step runs: a wait behind every one would be what is measured. They are run
    * apart instead, when the run has given its memory back. */
-  if (status == HR_OK && node_seconds && apart)
-    status = hr__measure_each(options->device, options->plan->graph, node_seconds, err);
+  if ((status == HR_OK || status == HR_ABOVE_PLAN) && node_seconds && apart) {
+    hr_error why = {0};
+    hr_status timed = hr__measure_each(options->device, options->plan->graph, node_seconds, &why);
+    if (timed == HR_OK) return status;
+    if (err) *err = why;
+    return timed;
+  }
   return status;
 }

@@ -17,11 +17,12 @@ double hr__seconds_now(void) {
 }
 
 static hr_driven driven_find(const hr_graph *graph, const char *name) {
-  hr_driven d = {HR_NONE, HR_NONE, HR_NONE, HR_NONE, HR_NONE};
+  hr_driven d = {HR_NONE, HR_NONE, HR_NONE, HR_NONE, HR_NONE, HR_NONE};
   d.program = hr__graph_find_program(graph, name);
   if (d.program == HR_NONE) return d;
   d.tokens = hr__program_input(graph, d.program, "tokens");
   d.targets = hr__program_input(graph, d.program, "targets");
+  d.lengths = hr__program_input(graph, d.program, "lengths");
   d.loss = hr__program_output(graph, d.program, "loss");
   d.grad_norm = hr__program_output(graph, d.program, "grad_norm");
   return d;
@@ -64,6 +65,7 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
                          .batch = s->shape.batch,
                          .buckets = s->shape.buckets,
                          .n_buckets = s->shape.n_buckets};
+  HR_TRY(hr__masking_read(o->recipe, s->model->masked, shape.vocabulary, s->seed, &shape.masking, err));
   HR_TRY(hr__data_open(o->recipe, &shape, &s->data, err));
   s->batches = (hr_batches){.shape = &s->shape, .epoch_rows = hr__data_epoch_rows(s->data)};
   hr_run_options options = {
@@ -71,7 +73,7 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   HR_TRY(hr__run_create(o->plan, o->device, &options, &s->run, err));
   HR_TRY(hr__tensors_create(s->run, &s->tensors, err));
   if (o->device->facts.kind != HR_CPU) {
-    s->staging = hr__alloc_zero(2 * (size_t)(s->shape.batch * s->shape.length), sizeof *s->staging);
+    s->staging = hr__alloc_zero((size_t)(s->shape.batch * (2 * s->shape.length + 1)), sizeof *s->staging);
     if (!s->staging) return hr__nomem(err);
   }
   return HR_OK;
@@ -112,9 +114,12 @@ static hr_status batch_fill(hr_session *s, const hr_driven *d, const hr_micro *m
   size_t count = (size_t)(s->shape.batch * micro->length), bytes = count * sizeof(int32_t);
   int32_t *tokens = s->staging ? s->staging : hr__run_address(s->run, d->tokens);
   int32_t *targets = s->staging ? s->staging + count : hr__run_address(s->run, d->targets);
-  HR_TRY(hr__data_fill(s->data, micro, tokens, targets, err));
+  int32_t *lengths = NULL;
+  if (d->lengths != HR_NONE) lengths = s->staging ? s->staging + 2 * count : hr__run_address(s->run, d->lengths);
+  HR_TRY(hr__data_fill(s->data, micro, tokens, targets, lengths, err));
   if (!s->staging) return HR_OK;
   HR_TRY(hr__run_write(s->run, d->tokens, 0, tokens, bytes, err));
+  if (lengths) HR_TRY(hr__run_write(s->run, d->lengths, 0, lengths, (size_t)s->shape.batch * sizeof *lengths, err));
   return hr__run_write(s->run, d->targets, 0, targets, bytes, err);
 }
 
@@ -137,14 +142,14 @@ static hr_status batch_run(hr_session *s, const hr_driven *d, const hr_micro *mi
 }
 
 /* Steps that were skipped do not count for the optimizer, so its corrections go by those that were applied. */
-static hr_control control_at(const hr_session *s, int64_t step, double lr, double tokens) {
+static hr_control control_at(const hr_session *s, int64_t step, double lr, double targets) {
   double applied = s->scales ? (double)(s->scaler.applied_steps + 1) : (double)step;
   return (hr_control){.seed = s->seed,
                       .step = (uint64_t)step,
                       .learning_rate = (float)lr,
                       .bias_correction1 = (float)(1 - pow(s->schedule.beta1, applied)),
                       .bias_correction2 = (float)(1 - pow(s->schedule.beta2, applied)),
-                      .loss_weight = (float)(1 / tokens),
+                      .loss_weight = (float)(1 / targets),
                       .loss_scale = s->scales ? s->scaler.scale : 1};
 }
 
@@ -199,9 +204,13 @@ hr_status hr__session_step(hr_session *s, int64_t step, hr_step_result *result, 
   *result = (hr_step_result){.lr = hr__schedule_lr(&s->schedule, step), .loss_scale = s->scales ? s->scaler.scale : 0};
   if (s->done != step - 1) s->sample = hr__batches_position(&s->batches, step - 1);
   int64_t micros = hr__batches_micros(&s->batches, s->sample);
-  for (int64_t m = 0; m < micros; m++)
-    result->tokens += hr__data_micro(s->data, s->sample + (uint64_t)(m * s->shape.batch), false).tokens;
-  hr_control control = control_at(s, step, result->lr, (double)result->tokens);
+  int64_t targets = 0;
+  for (int64_t m = 0; m < micros; m++) {
+    hr_micro micro = hr__data_micro(s->data, s->sample + (uint64_t)(m * s->shape.batch), false);
+    result->tokens += micro.tokens;
+    targets += micro.targets;
+  }
+  hr_control control = control_at(s, step, result->lr, (double)targets);
   HR_TRY(step_run(s, micros, &control, result, err));
   s->done = step;
   s->sample += (uint64_t)(micros * s->shape.batch);
@@ -212,10 +221,10 @@ hr_status hr__session_step(hr_session *s, int64_t step, hr_step_result *result, 
 }
 
 hr_status hr__session_eval(hr_session *s, int64_t step, double *loss, hr_error *err) {
-  int64_t tokens = 0; /* of all batches: the loss is the mean over them, however they are spread */
+  int64_t targets = 0; /* of all batches: the loss is the mean over them, however they are spread */
   for (int64_t b = 0; b < s->eval_batches; b++)
-    tokens += hr__data_micro(s->data, (uint64_t)(b * s->shape.batch), true).tokens;
-  hr_control control = control_at(s, step, 0, (double)tokens / (double)s->eval_batches);
+    targets += hr__data_micro(s->data, (uint64_t)(b * s->shape.batch), true).targets;
+  hr_control control = control_at(s, step, 0, (double)targets / (double)s->eval_batches);
   double sum = 0;
   for (int64_t b = 0; b < s->eval_batches; b++) {
     double part;

@@ -14,7 +14,7 @@
 /* A program as the trainer drives it. HR_NONE where the program has no such value. */
 typedef struct hr_driven {
   hr_id program; /* HR_NONE: not in this plan */
-  hr_id tokens, targets;
+  hr_id tokens, targets, lengths;
   hr_id loss, grad_norm;
 } hr_driven;
 
@@ -41,7 +41,7 @@ typedef struct hr_session {
   int64_t done;     /* steps up to `sample` */
   uint64_t sample;  /* position in the data after them (batches.h) */
   int64_t saved;    /* step of the newest checkpoint, for messages; 0: none */
-  int32_t *staging; /* one batch of tokens and targets, where the host cannot reach the inputs */
+  int32_t *staging; /* one batch of tokens, targets and lengths, where the host cannot reach the inputs */
 } hr_session;
 
 /* Checks settings, opens the data, takes the arenas. Weights are not there yet. */
@@ -55,11 +55,11 @@ hr_status hr__session_begin(hr_session *session, hr_error *err);
 hr_status hr__session_begin_frozen(hr_session *session, hr_error *err);
 
 typedef struct hr_step_result {
-  double loss;      /* mean over the tokens of the effective batch; not scaled */
+  double loss;      /* mean over the targets of the effective batch; not scaled */
   double grad_norm; /* before clipping; not scaled */
   double lr;
   double seconds;
-  int64_t tokens;    /* that have a target */
+  int64_t tokens;    /* that are data */
   double loss_scale; /* that it was computed with; 0: there is none */
   bool skipped; /* the gradients overflowed: weights and optimizer are as before, loss and norm need not be finite */
 } hr_step_result;

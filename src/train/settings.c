@@ -7,6 +7,7 @@
 #include "model/model.h"
 #include "pass/compile.h"
 #include "plan/memory.h"
+#include "train/masking.h"
 
 static const hr_key keys[] = {
     {.path = "data.path", .type = HR_KEY_PATH, .meaning = "file of source text or lines"},
@@ -93,6 +94,7 @@ void hr__settings_tables(hr_key_table out[HR_SETTINGS_TABLES]) {
   hr__compile_tables(out);
   out[HR_COMPILE_TABLES] = hr_train_keys;
   out[HR_COMPILE_TABLES + 1] = hr_memory_keys;
+  out[HR_COMPILE_TABLES + 2] = hr_masking_keys;
 }
 
 hr_status hr__settings_parse(const char *name, const char *folder, const char *text, size_t bytes,

@@ -40,11 +40,11 @@ typedef struct hr_train_result {
   int64_t tokens;     /* trained on by this call */
   double seconds;     /* in steps, without saving and evaluation */
   double tokens_per_second;
-  uint64_t planned_bytes;             /* peak of the whole process by the plan */
-  uint64_t measured_bytes;            /* as the operating system or the driver counts it */
-  uint64_t arena_bytes;               /* device tier */
-  uint64_t resident[HR_CAT_COUNT];    /* what the operating system holds of the arena, by category (hr__run_resident) */
-  char weights_sha256[HR_SHA256_HEX]; /* trained parameters in order of name, bytes as stored */
+  uint64_t planned_bytes;                         /* peak of the whole process by the plan */
+  uint64_t measured_bytes;                        /* as the operating system or the driver counts it */
+  uint64_t arena_bytes;                           /* device tier */
+  uint64_t resident[HR_TIER_COUNT][HR_CAT_COUNT]; /* what is held of the arenas, by category (hr__run_resident) */
+  char weights_sha256[HR_SHA256_HEX];             /* trained parameters in order of name, bytes as stored */
 } hr_train_result;
 
 /* Statuses beside failures: HR_INTERRUPTED and HR_TERMINATED (stopped by a signal, saved), HR_ABOVE_PLAN (trained and
@@ -60,8 +60,8 @@ typedef struct hr_profile {
   uint64_t planned_bytes; /* peak of the whole process by the plan */
   uint64_t process_bytes; /* as the operating system or the driver counts it */
   uint64_t arena_bytes[HR_TIER_COUNT];
-  uint64_t resident[HR_CAT_COUNT]; /* as above */
-  double loss;                     /* of the last step */
+  uint64_t resident[HR_TIER_COUNT][HR_CAT_COUNT]; /* as above */
+  double loss;                                    /* of the last step */
 } hr_profile;
 
 /* A few real steps on real data; nothing is written. `node_seconds` (optional, one per graph node) receives the time of

@@ -92,6 +92,28 @@ def lines(buckets='', more=''):
 
 IN_BACKWARD = 'memory: { update: in-backward }\n'
 
+BERT = changed('family: llama', 'family: bert').replace('num_key_value_heads: 2, vocab_size: 256',
+                                                        'vocab_size: 300, max_position_embeddings: 16')
+
+# Masked tokens.
+RECIPES += [
+    ('masking where the next token is learnt', changed('source: synthetic', 'source: synthetic, masking: { part: 0.2 }'),
+     ['data.masking', 'next token', ':5:']),
+    ('mask token outside of the vocabulary', BERT.replace('vocab_size: 300', 'vocab_size: 256'),
+     ['mask token 256', 'data.masking.token']),
+    ('masking all in two ways', BERT.replace('source: synthetic', 'source: synthetic, masking: { random: 1, keep: 1 }'),
+     ['data.masking', 'more than 1', ':5:']),
+    ('masking nothing', BERT.replace('source: synthetic', 'source: synthetic, masking: { part: 0 }'),
+     ['data.masking.part', ':5:']),
+    ('dropout in attention', BERT.replace('vocab_size: 300', 'vocab_size: 300, attention_probs_dropout_prob: 0.1'),
+     ['attention_probs_dropout_prob', ':4:']),
+    ('longer than there are positions', BERT.replace('sequence_length: 16', 'sequence_length: 17'),
+     ['sequence_length', 'max_position_embeddings 16', ':5:']),
+    ('a setting of bert', changed('vocab_size: 256', 'vocab_size: 256, type_vocab_size: 2'), ['type_vocab_size', ':4:']),
+    ('a setting of decoders', BERT.replace('vocab_size: 300', 'vocab_size: 300, rope_theta: 1e4'),
+     ['rope_theta', 'bert', ':4:']),
+]
+
 # The memory techniques: settings that contradict each other, or name what is not there.
 RECIPES += [
     ('in-backward with clipping', training('clip_norm: 1.0') + IN_BACKWARD, ['in-backward', 'clip_norm', ':11:19']),
@@ -208,7 +230,7 @@ with Folder() as folder:
         'sequence_length: 16', 'sequence_length: 256'))
     peak = run('plan', recipe, '--json').expect(0).json()['device']['peak_bytes']
     small = f'memory.budget={int(peak * 0.7)}'
-    run('plan', recipe, '--set', small).expect(3, 'does not fit', 'largest owners', '--set training.batch_size=')
+    run('plan', recipe, '--set', small).expect(3, 'does not fit', 'largest tensors', '--set training.batch_size=')
     answer = run('plan', recipe, '--set', small, '--json').expect(3).json()
     check(answer.get('fits') is False, 'fits is false')
     check(len(answer.get('largest_buffers', [])) == 3, 'three owners')
@@ -234,7 +256,7 @@ with Folder() as folder:
     out = os.path.join(folder.path, 'out')
     for tier in ['host', 'disk']:
         small = ['--set', f'memory.offload.optimizer={tier}', '--set', f'memory.{tier}_budget=1KiB']
-        run('plan', recipe, *small).expect(3, f'does not fit the {tier}', f'on the {tier}', 'largest owners',
+        run('plan', recipe, *small).expect(3, f'does not fit the {tier}', f'optimizer on {tier}', 'largest tensors',
                                            'what would fit', 'memory.offload.optimizer=')
         run('train', recipe, '--out', out, *small).expect(3, f'on the {tier}', f'memory.{tier}_budget')
         run('profile', recipe, *small).expect(3, f'memory.{tier}_budget')

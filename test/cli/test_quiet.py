@@ -21,10 +21,10 @@ with Folder() as folder:
     out = os.path.join(folder.path, 'never')
     for command in ['plan', 'train', 'profile']:
         where = ('--out', out) if command == 'train' else ()
-        quiet = run(command, recipe, *small, *where, '--quiet').expect(3, 'error:', 'largest owners')
+        quiet = run(command, recipe, *small, *where, '--quiet').expect(3, 'error:', 'largest tensors')
         check(quiet.out == '', f'{command} --quiet: {quiet.out!r}')
-        shown = run(command, recipe, *small, *where).expect(3, 'largest owners', 'what would fit', '--set training.')
-        owners = (shown.out + shown.err).split('largest owners of the peak:\n')[1].split('\n\n')[0].splitlines()
+        shown = run(command, recipe, *small, *where).expect(3, 'largest tensors', 'what would fit', '--set training.')
+        owners = (shown.out + shown.err).split('largest tensors at the peak:\n')[1].split('\n\n')[0].splitlines()
         check(len(owners) == 3, f'{command}: three owners: {owners}')
         answer = run(command, recipe, *small, *where, '--json').expect(3).json()
         plan = answer if command == 'plan' else answer.get('plan', {})

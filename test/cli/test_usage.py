@@ -59,7 +59,7 @@ with Folder() as folder:
     run('plan', recipe, '--target-effective-batch', '0').expect(2, 'whole number')
     run('plan', recipe, '--target-effective-batch', '3').expect(5, 'batch')
     run('plan', recipe, '--gpu', '80').expect(2, '--gpu-memory')
-    run('plan', recipe, '--auto').expect(2, "unknown option '--auto'")
+    run('plan', recipe, '--gpu-memory', '24').expect(2, 'the unit', '--gpu-memory 24GiB')
     run('profile', recipe, '--steps', '65').expect(2, 'from 1 to 64')
     # A full disk is told, not ignored.
     import subprocess

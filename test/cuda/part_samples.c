@@ -2,9 +2,12 @@
 
 #include "op/adamw.h"
 #include "op/adamw8bit.h"
+#include "op/add_rows.h"
 #include "op/attention.h"
 #include "op/embedding.h"
+#include "op/gelu.h"
 #include "op/head_loss.h"
+#include "op/layernorm.h"
 #include "op/linear.h"
 #include "op/lora_up.h"
 #include "op/nf4.h"
@@ -34,13 +37,31 @@
 static const hr_attention_args heads64 = {.heads = 8, .kv_heads = 2, .head_dim = 64, .scale = 0.125f};
 static const hr_attention_args heads128 = {.heads = 2, .kv_heads = 1, .head_dim = 128, .scale = 0.088f};
 static const hr_attention_args heads80 = {.heads = 3, .kv_heads = 3, .head_dim = 80, .scale = 0.1f};
+static const hr_attention_args window32 = {.heads = 2, .kv_heads = 1, .head_dim = 32, .scale = 0.2f, .window = 100};
+static const hr_attention_args window64 = {.heads = 2, .kv_heads = 1, .head_dim = 64, .scale = 0.125f, .window = 33};
+static const hr_attention_args window128 = {.heads = 2, .kv_heads = 1, .head_dim = 128, .scale = 0.088f, .window = 64};
+static const hr_attention_args both32 = {
+    .heads = 2, .kv_heads = 1, .head_dim = 32, .scale = 0.2f, .bidirectional = true};
+static const hr_attention_args both64 = {
+    .heads = 4, .kv_heads = 4, .head_dim = 64, .scale = 0.125f, .bidirectional = true};
+static const hr_attention_args both128 = {
+    .heads = 2, .kv_heads = 1, .head_dim = 128, .scale = 0.088f, .bidirectional = true};
+static const hr_attention_args window200 = {.heads = 1, .kv_heads = 1, .head_dim = 200, .scale = 0.07f, .window = 20};
 static const hr_rope_args rope64 = {.head_dim = 64, .heads = 10},
                           rope64_back = {.head_dim = 64, .inverse = true, .heads = 10};
 static const hr_rmsnorm_args eps = {1e-5f};
 static const hr_rmsnorm_bwd_args both = {true, true}, only_dx = {true, false};
 static const hr_head_loss_args auto_chunks = {0};
-static const hr_head_loss_bwd_args head_both = {0, true, true, HR_F32}, head_narrow = {64, true, true, HR_BF16},
-                                   head_dx = {0, true, false, HR_F32};
+static const hr_head_loss_bwd_args head_both = {.want_dx = true, .want_dw = true},
+                                   head_narrow = {64, true, true, HR_BF16, false, HR_F32}, head_dx = {.want_dx = true},
+                                   head_biased = {128, true, true, HR_F32, true, HR_F32},
+                                   head_bias_narrow = {128, true, false, HR_F32, true, HR_BF16};
+static const hr_layernorm_args layer_eps = {1e-5f};
+static const hr_layernorm_bwd_args layer_all = {true, true, true}, layer_dx = {true, false, false};
+static const hr_gelu_args by_erf = {false}, by_tanh = {true};
+static const hr_add_rows_args positions = {.period = 130}, one_row = {.period = 1};
+static const hr_add_rows_dw_args positions_dw = {.period = 130, .rows = 160, .dtype = HR_F32},
+                                 one_row_dw = {.period = 1, .rows = 2, .dtype = HR_F32};
 static const hr_linear_gradient_args wide = {HR_F32};
 static const hr_embedding_dw_args table = {3000, HR_F32};
 static const hr_adamw_args adam = {.beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .lr_scale = 1};
@@ -64,36 +85,119 @@ static const large_sample samples[] = {
     {"rmsnorm_bwd",
      {.n_in = 6, .in = {F(300, 2048), F(300, 2048), F(2048), F(300), F(300, 2048), F(2048)}, .args = &both}},
     {"rmsnorm_bwd", {.n_in = 6, .in = {F(300, 2048), F(300, 2048), F(2048), F(300), F(300, 2048)}, .args = &only_dx}},
+    {"rmsnorm", {.n_in = 2, .in = {F(2, 101, 1024), F(128)}, .args = &eps}},
+    {"rmsnorm_bwd",
+     {.n_in = 6, .in = {F(5, 333, 256), F(5, 333, 256), F(64), F(6660), F(5, 333, 256), F(64)}, .args = &both}},
+    {"rmsnorm_bwd", {.n_in = 6, .in = {F(2, 101, 1024), F(2, 101, 1024), F(128), F(1616)}, .args = &both}},
+    {"rmsnorm_bwd", {.n_in = 6, .in = {F(2, 101, 1024), F(2, 101, 1024), F(128), F(1616)}, .args = &only_dx}},
+    {"layernorm", {.n_in = 3, .in = {F(300, 768), F(768), F(768)}, .args = &layer_eps}},
+    {"layernorm", {.n_in = 3, .in = {F(40, 8192), F(8192), F(8192)}, .args = &layer_eps}},
+    {"layernorm_bwd",
+     {.n_in = 7, .in = {F(700, 768), F(700, 768), F(768), F(700, 2), F(700, 768), F(768), F(768)}, .args = &layer_all}},
+    {"layernorm_bwd",
+     {.n_in = 7, .in = {F(300, 2048), F(300, 2048), F(2048), F(300, 2), F(300, 2048)}, .args = &layer_dx}},
+    {"gelu", {.n_in = 1, .in = {F(64, 3072)}, .args = &by_erf}},
+    {"gelu", {.n_in = 1, .in = {F(64, 3072)}, .args = &by_tanh}},
+    {"gelu_bwd", {.n_in = 2, .in = {F(64, 3072), F(64, 3072)}, .args = &by_erf}},
+    {"gelu_bwd", {.n_in = 2, .in = {F(64, 3072), F(64, 3072)}, .args = &by_tanh}},
+    {"add_rows", {.n_in = 2, .in = {F(4, 130, 768), F(160, 768)}, .args = &positions}},
+    {"add_rows", {.n_in = 2, .in = {F(4, 130, 768), F(2, 768)}, .args = &one_row}},
+    {"add_rows_dw", {.n_in = 2, .in = {F(4, 130, 768), F(160, 768)}, .args = &positions_dw}},
+    {"add_rows_dw", {.n_in = 2, .in = {F(4, 700, 768)}, .args = &one_row_dw}},
     {"swiglu", {.n_in = 2, .in = {F(64, 2048), F(64, 2048)}}},
     {"swiglu", {.n_in = 2, .in = {F(33, 16384)}}},
     {"swiglu_bwd", {.n_in = 3, .in = {F(33, 8192), F(33, 16384)}}},
     {"rope", {.n_in = 2, .in = {F(2, 100, 768), F(2, 100, 32)}, .args = &rope64}},
     {"rope", {.n_in = 2, .in = {F(2, 100, 768), F(2, 100, 32)}, .args = &rope64_back}},
-    {"attention", {.n_in = 3, .in = {F(2, 200, 768)}, .args = &heads64}},
-    {"attention", {.n_in = 3, .in = {F(1, 257, 512), F(1, 257, 128), F(1, 257, 128)}, .args = &heads64}},
-    {"attention", {.n_in = 3, .in = {F(2, 130, 512)}, .args = &heads128}},
-    {"attention", {.n_in = 3, .in = {F(1, 100, 720)}, .args = &heads80}},
+    {"attention", {.n_in = 4, .in = {F(2, 200, 768)}, .args = &heads64}},
+    {"attention", {.n_in = 4, .in = {F(1, 257, 512), F(1, 257, 128), F(1, 257, 128)}, .args = &heads64}},
+    {"attention", {.n_in = 4, .in = {F(2, 130, 512)}, .args = &heads128}},
+    {"attention", {.n_in = 4, .in = {F(1, 100, 720)}, .args = &heads80}},
     {"attention_bwd",
-     {.n_in = 6, .in = {F(2, 200, 512), F(2, 200, 768), {0}, {0}, F(2, 200, 512), F(2, 8, 200)}, .args = &heads64}},
+     {.n_in = 7, .in = {F(2, 200, 512), F(2, 200, 768), {0}, {0}, F(2, 200, 512), F(2, 8, 200)}, .args = &heads64}},
     {"attention_bwd",
-     {.n_in = 6,
+     {.n_in = 7,
       .in = {F(1, 257, 512), F(1, 257, 512), F(1, 257, 128), F(1, 257, 128), F(1, 257, 512), F(1, 8, 257)},
       .args = &heads64}},
     {"attention_bwd",
-     {.n_in = 6, .in = {F(2, 130, 256), F(2, 130, 512), {0}, {0}, F(2, 130, 256), F(2, 2, 130)}, .args = &heads128}},
+     {.n_in = 7, .in = {F(2, 130, 256), F(2, 130, 512), {0}, {0}, F(2, 130, 256), F(2, 2, 130)}, .args = &heads128}},
     {"attention_bwd",
-     {.n_in = 6, .in = {F(1, 100, 240), F(1, 100, 720), {0}, {0}, F(1, 100, 240), F(1, 3, 100)}, .args = &heads80}},
-    {"head_loss",
-     {.n_in = 4, .in = {F(300, 256), F(5000, 256), I(300), CONTROL}, .args = &auto_chunks, .index_below = 5000}},
-    {"head_loss_bwd",
-     {.n_in = 7, .in = {F(300, 256), F(5000, 256), I(300), CONTROL, F(1)}, .args = &head_both, .index_below = 5000}},
-    {"head_loss_bwd",
-     {.n_in = 7, .in = {F(300, 256), F(5001, 256), I(300), CONTROL, F(1)}, .args = &head_dx, .index_below = 5001}},
-    {"head_loss_bwd",
+     {.n_in = 7, .in = {F(1, 100, 240), F(1, 100, 720), {0}, {0}, F(1, 100, 240), F(1, 3, 100)}, .args = &heads80}},
+    {"attention", {.n_in = 4, .in = {F(2, 390, 128)}, .args = &window32}},
+    {"attention", {.n_in = 4, .in = {F(1, 384, 256)}, .args = &window64}},
+    {"attention", {.n_in = 4, .in = {F(4, 260, 256), {0}, {0}, I(4)}, .args = &window64, .index_below = 261}},
+    {"attention", {.n_in = 4, .in = {F(3, 200, 512), {0}, {0}, I(3)}, .args = &window128, .index_below = 201}},
+    {"attention", {.n_in = 4, .in = {F(4, 150, 600), {0}, {0}, I(4)}, .args = &window200, .index_below = 151}},
+    {"attention", {.n_in = 4, .in = {F(4, 190, 768), {0}, {0}, I(4)}, .args = &heads64, .index_below = 191}},
+    {"attention", {.n_in = 4, .in = {F(4, 150, 128), {0}, {0}, I(4)}, .args = &both32, .index_below = 151}},
+    {"attention", {.n_in = 4, .in = {F(2, 128, 768)}, .args = &both64}},
+    {"attention",
+     {.n_in = 4, .in = {F(5, 200, 256), F(5, 200, 256), F(5, 200, 256), I(5)}, .args = &both64, .index_below = 201}},
+    {"attention", {.n_in = 4, .in = {F(2, 130, 512)}, .args = &both128}},
+    {"attention_bwd",
+     {.n_in = 7, .in = {F(2, 390, 64), F(2, 390, 128), {0}, {0}, F(2, 390, 64), F(2, 2, 390)}, .args = &window32}},
+    {"attention_bwd",
+     {.n_in = 7, .in = {F(1, 384, 128), F(1, 384, 256), {0}, {0}, F(1, 384, 128), F(1, 2, 384)}, .args = &window64}},
+    {"attention_bwd",
      {.n_in = 7,
+      .in = {F(4, 260, 128), F(4, 260, 256), {0}, {0}, F(4, 260, 128), F(4, 2, 260), I(4)},
+      .args = &window64,
+      .index_below = 261}},
+    {"attention_bwd",
+     {.n_in = 7,
+      .in = {F(3, 200, 256), F(3, 200, 512), {0}, {0}, F(3, 200, 256), F(3, 2, 200), I(3)},
+      .args = &window128,
+      .index_below = 201}},
+    {"attention_bwd",
+     {.n_in = 7,
+      .in = {F(4, 150, 200), F(4, 150, 600), {0}, {0}, F(4, 150, 200), F(4, 1, 150), I(4)},
+      .args = &window200,
+      .index_below = 151}},
+    {"attention_bwd",
+     {.n_in = 7,
+      .in = {F(4, 190, 512), F(4, 190, 768), {0}, {0}, F(4, 190, 512), F(4, 8, 190), I(4)},
+      .args = &heads64,
+      .index_below = 191}},
+    {"attention_bwd",
+     {.n_in = 7,
+      .in = {F(4, 150, 64), F(4, 150, 128), {0}, {0}, F(4, 150, 64), F(4, 2, 150), I(4)},
+      .args = &both32,
+      .index_below = 151}},
+    {"attention_bwd",
+     {.n_in = 7, .in = {F(2, 128, 256), F(2, 128, 768), {0}, {0}, F(2, 128, 256), F(2, 4, 128)}, .args = &both64}},
+    {"attention_bwd",
+     {.n_in = 7,
+      .in = {F(5, 200, 256), F(5, 200, 256), F(5, 200, 256), F(5, 200, 256), F(5, 200, 256), F(5, 4, 200), I(5)},
+      .args = &both64,
+      .index_below = 201}},
+    {"attention_bwd",
+     {.n_in = 7, .in = {F(2, 130, 256), F(2, 130, 512), {0}, {0}, F(2, 130, 256), F(2, 2, 130)}, .args = &both128}},
+    {"head_loss",
+     {.n_in = 5, .in = {F(300, 256), F(5000, 256), I(300), CONTROL}, .args = &auto_chunks, .index_below = 5000}},
+    {"head_loss",
+     {.n_in = 5,
+      .in = {F(300, 256), F(5001, 256), I(300), CONTROL, F(5001)},
+      .args = &auto_chunks,
+      .index_below = 5001}},
+    {"head_loss_bwd",
+     {.n_in = 9, .in = {F(300, 256), F(5000, 256), I(300), CONTROL, F(1)}, .args = &head_both, .index_below = 5000}},
+    {"head_loss_bwd",
+     {.n_in = 9, .in = {F(300, 256), F(5001, 256), I(300), CONTROL, F(1)}, .args = &head_dx, .index_below = 5001}},
+    {"head_loss_bwd",
+     {.n_in = 9,
       .in = {F(300, 256), F(5000, 256), I(300), CONTROL, F(1), F(300, 256), {HR_BF16, 2, {5000, 256}}},
       .args = &head_narrow,
       .index_below = 5000}},
+    {"head_loss_bwd",
+     {.n_in = 9,
+      .in = {F(300, 256), F(5000, 256), I(300), CONTROL, F(1), {0}, {0}, F(5000), F(5000)},
+      .args = &head_biased,
+      .index_below = 5000}},
+    {"head_loss_bwd",
+     {.n_in = 9,
+      .in = {F(300, 256), F(5001, 256), I(300), CONTROL, F(1), {0}, {0}, F(5001)},
+      .args = &head_bias_narrow,
+      .index_below = 5001}},
     {"linear", {.n_in = 4, .in = {F(384, 512), F(768, 512), {0}, F(384, 768)}}},
     {"linear_dx", {.n_in = 3, .in = {F(384, 768), F(768, 512), F(384, 512)}}},
     {"linear_dw", {.n_in = 3, .in = {F(384, 768), F(384, 512), F(768, 512)}, .args = &wide}},

@@ -384,7 +384,7 @@ def part_bad(suite):
     if plan:
         device = plan['device']
         small = f'memory.budget={device["fixed_bytes"] + int(0.7 * (device["peak_bytes"] - device["fixed_bytes"]))}'
-        suite.expect(suite.run(*suite.arguments('plan', 'planned', [small])), 3, 'does not fit', 'largest owners', '--set ')
+        suite.expect(suite.run(*suite.arguments('plan', 'planned', [small])), 3, 'does not fit', 'largest tensors', '--set ')
         refused = suite.train('planned', [small])
         suite.expect(refused, 3, 'HR_NO_FIT', 'largest_buffers')
         plan = suite.run(*suite.arguments('plan', 'planned', [small], '--json'))

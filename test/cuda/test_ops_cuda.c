@@ -51,8 +51,8 @@ static block_layout layout_make(const op_case *c, uint32_t in_place) {
     l.home[j] = -1;
     for (int a = 0; a < c->op->n_alias; a++) {
       const hr_alias *alias = &c->op->alias[a];
-      bool wanted = alias->out == j && (in_place & (1u << a)) && alias->in < c->sample->n_in && c->in[alias->in].rank &&
-                    !(taken & (1u << alias->in));
+      bool wanted = alias->out == j && (in_place & (1u << a)) && hr__op_takes(c->op, alias, HR_CUDA, c->out[0].dtype) &&
+                    alias->in < c->sample->n_in && c->in[alias->in].rank && !(taken & (1u << alias->in));
       if (wanted && hr_desc_bytes(&c->in[alias->in]) == hr_desc_bytes(&c->out[j]) && hr_desc_count(&c->out[j]) > 0)
         l.home[j] = alias->in;
     }

@@ -11,7 +11,7 @@ The tar holds, per case, llama/<case>/:
     steps.json          losses and gradient norms of AdamW steps, step i on batch i, and the settings that made them
 
 Every case is run a second time with its products in f64 (transformers keeps norms and softmax in f32); the script
-writes the files, then fails when f32 is not well inside the tolerances of test_llama.c: a miss there must be headroom's
+writes the files, then fails when f32 is not well inside the tolerances of test_decoders.c: a miss there must be headroom's
 and not rounding in the reference.
 """
 

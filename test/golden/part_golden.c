@@ -31,7 +31,7 @@ void golden_open(golden *g, const char *name, int accumulation, const char *cons
   char path[600], text[1536];
   *g = (golden){0};
   hr__arena_init(&g->arena);
-  snprintf(g->folder, sizeof g->folder, "%s/test/golden/llama/%s", HR_SOURCE_DIR, name);
+  snprintf(g->folder, sizeof g->folder, "%s/test/golden/%s", HR_SOURCE_DIR, name);
   snprintf(path, sizeof path, "%s/io.safetensors", g->folder);
   check(hr__safetensors_open(path, &g->io, &err), &err);
   const hr_safetensor *tokens = hr__safetensors_find(g->io, "tokens");

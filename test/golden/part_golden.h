@@ -1,4 +1,4 @@
-/* What the golden tests share: a llama case from its files, as a recipe with further settings, running on the CPU with
+/* What the golden tests share: a case from its files, as a recipe with further settings, running on the CPU with
  * the golden weights. */
 #ifndef HR_TEST_GOLDEN_H
 #define HR_TEST_GOLDEN_H
@@ -32,7 +32,7 @@ void check(hr_status status, const hr_error *err);
 /* A tensor of a file, in the case's arena; `count` (optional): elements. */
 void *golden_tensor(golden *g, hr_safetensors *file, const char *name, const char *dtype, size_t element,
                     size_t *count);
-/* The files and the recipe; `overrides` as --set takes them. */
+/* The files in the folder `name` and the recipe; `overrides` as --set takes them. */
 void golden_open(golden *g, const char *name, int accumulation, const char *const *overrides, size_t n_overrides);
 /* Plans and binds g->graph, and loads the weights. */
 void golden_start(golden *g, int accumulation);

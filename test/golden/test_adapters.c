@@ -100,7 +100,9 @@ static void adapted_open(golden *g, const char *name, bool packed, int accumulat
   static const char *const overrides[] = {"model.adapters.rank=4", "model.adapters.alpha=8",
                                           "model.adapters.targets=all-linear", "model.quantize.kind=nf4"};
   hr_error err;
-  golden_open(g, name, accumulation, overrides, packed ? 4 : 3);
+  char folder[64];
+  snprintf(folder, sizeof folder, "llama/%s", name);
+  golden_open(g, folder, accumulation, overrides, packed ? 4 : 3);
   check(hr__compile(g->recipe, NULL, NULL, &g->graph, &err), &err);
   golden_start(g, accumulation);
   *file = techniques_open(packed ? "qlora-%s.safetensors" : "lora-%s.safetensors", name);

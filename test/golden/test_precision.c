@@ -31,7 +31,9 @@ static void steps_match(const char *name, const char *precision, double toleranc
   char set[64], what[128];
   snprintf(set, sizeof set, "model.precision=%s", precision);
   const char *overrides[] = {set};
-  golden_open(&g, name, 1, overrides, 1);
+  char folder[64];
+  snprintf(folder, sizeof folder, "llama/%s", name);
+  golden_open(&g, folder, 1, overrides, 1);
   check(hr__compile(g.recipe, NULL, NULL, &g.graph, &err), &err);
   golden_start(&g, 1);
   const hr_doc_node *document = document_of(&g), *loss = list_of(document, name, precision);

@@ -120,11 +120,24 @@ static void refused(void **state) {
   static const struct {
     const char *config, *message, *remedy;
   } cases[] = {
-      {"{\"model_type\": \"mistral\"}", "model_type \"mistral\" is not supported", "families: llama"},
+      {"{\"model_type\": \"mixtral\"}", "model_type \"mixtral\" is not supported",
+       "families: llama, mistral, qwen2, qwen3"},
+      {"{\"model_type\": \"llama\", \"architectures\": [\"LlamaForSequenceClassification\"]}",
+       "architectures: LlamaForSequenceClassification", "ends with ForCausalLM"},
+      {"{\"model_type\": \"qwen3\", \"num_hidden_layers\": 2, \"layer_types\": [\"full_attention\", "
+       "\"linear_attention\"]}",
+       "layer 1 is of the type \"linear_attention\"", "full_attention, sliding_attention"},
+      {"{\"model_type\": \"qwen2\", \"num_hidden_layers\": 2, \"layer_types\": [\"full_attention\", "
+       "\"sliding_attention\"]}",
+       "layer 1 has sliding_attention", "use_sliding_window: true"},
+      {"{\"model_type\": \"qwen2\", \"num_hidden_layers\": 3, \"layer_types\": [\"full_attention\"]}",
+       "layer_types names 1 layers, but there are 3", "max_window_layers"},
+      {"{\"model_type\": \"qwen2\", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0}}", "rope_scaling.rope_type",
+       ""},
       {"{\"hidden_size\": 64}", "model_type is missing", "families: llama"},
       {"{\"model_type\": [\"llama\"]}", "model_type is missing", ""},
       {"[1, 2]", "model_type is missing", ""},
-      {"{\"model_type\": \"llama\", \"hidden_act\": \"gelu\"}", "hidden_act must be one of: silu", ""},
+      {"{\"model_type\": \"llama\", \"hidden_act\": \"gelu\"}", "hidden_act gelu is not supported", ""},
       {"{\"model_type\": \"llama\", \"attention_dropout\": 0.1}", "dropout in attention", "attention_dropout=0"},
       {"{\"model_type\": \"llama\", \"quantization_config\": {\"bits\": 4}}", "quantized", "unquantized"},
       {"{\"model_type\": \"llama\", \"partial_rotary_factor\": 0.5}", "partial_rotary_factor", ""},

@@ -189,6 +189,31 @@ static void rounding(void **state) {
   assert_int_equal(out[3], 0xbf80);
 }
 
+/* Norms under the names of older checkpoints of BERT, and what such files hold beside the model. */
+static void old_names(void **state) {
+  fixture *f = *state;
+  hr_builder b;
+  hr__graph_destroy(f->graph);
+  f->graph = NULL;
+  assert_int_equal(hr__graph_create(&f->graph, &f->err), HR_OK);
+  hr__builder_init(&b, f->graph, HR_F32);
+  f->a = hr__parameter(&b, "bert.x.LayerNorm.weight", hr__desc2(HR_F32, 2, 3), (hr_init){0});
+  f->b = hr__parameter(&b, "bert.x.LayerNorm.bias", hr__desc1(HR_F32, 4), (hr_init){0});
+  spec specs[] = {{"bert.x.LayerNorm.gamma", "F32", 2, {2, 3}},
+                  {"bert.x.LayerNorm.beta", "F32", 1, {4}},
+                  {"bert.pooler.dense.weight", "F32", 1, {4}},
+                  {"bert.embeddings.position_ids", "I64", 1, {5}},
+                  {"cls.seq_relationship.bias", "F32", 1, {2}}};
+  file_write(f->folder, "model.safetensors", specs, 5);
+  if (open_folder(f) != HR_OK) fail_msg("%s: %s", f->err.place, f->err.message);
+  read_check(f, f->a, 0, 6);
+  read_check(f, f->b, 0, 4);
+  specs[1].name = "bert.x.LayerNorm.betta";
+  file_write(f->folder, "model.safetensors", specs, 5);
+  assert_int_equal(open_folder(f), HR_BAD_INPUT);
+  assert_non_null(strstr(f->err.message, "bert.x.LayerNorm.bias"));
+}
+
 static void shards(void **state) {
   fixture *f = *state;
   spec first[] = {{"a", "F32", 2, {2, 3}}, {"large", "F16", 1, {LARGE}}}, second[] = {{"b", "BF16", 1, {4}}};
@@ -311,7 +336,8 @@ static void truncated_later(void **state) {
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
-      CASE(every_type),          CASE(rounding), CASE(shards),          CASE(ignored), CASE(mismatches),
+      CASE(every_type),          CASE(rounding), CASE(shards),
+      CASE(old_names),           CASE(ignored),  CASE(mismatches),
       CASE(untied_without_head), CASE(no_file),  CASE(truncated_later),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

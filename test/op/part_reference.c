@@ -9,11 +9,14 @@
 #include "op/adamw.h"
 #include "op/adamw8bit.h"
 #include "op/add.h"
+#include "op/add_rows.h"
 #include "op/attention.h"
 #include "op/copy.h"
 #include "op/dropout.h"
 #include "op/embedding.h"
+#include "op/gelu.h"
 #include "op/head_loss.h"
+#include "op/layernorm.h"
 #include "op/lora_up.h"
 #include "op/loss_seed.h"
 #include "op/nf4.h"
@@ -170,7 +173,7 @@ static void embedding_dw_reference(const reference_call *c) {
 
 static void rmsnorm_reference(const reference_call *c) {
   double eps = (double)((const hr_rmsnorm_args *)c->args)->eps;
-  int64_t rows = hr_desc_rows(&c->in_desc[0]), H = hr_desc_columns(&c->in_desc[0]);
+  int64_t H = c->in_desc[1].dim[0], rows = elements(&c->in_desc[0]) / H;
   for (int64_t r = 0; r < rows; r++) {
     const double *x = c->in[0] + r * H;
     double squares = 0.0;
@@ -186,7 +189,7 @@ static void rmsnorm_reference(const reference_call *c) {
 /* dy, x, w, rstd, dx_partial?, dw_partial? -> dx, dw */
 static void rmsnorm_bwd_reference(const reference_call *c) {
   const hr_rmsnorm_bwd_args *args = c->args;
-  int64_t rows = hr_desc_rows(&c->in_desc[0]), H = hr_desc_columns(&c->in_desc[0]);
+  int64_t H = c->in_desc[2].dim[0], rows = elements(&c->in_desc[0]) / H;
   for (int64_t h = 0; args->want_dw && h < H; h++)
     c->out[1][h] = c->in[5] ? c->in[5][h] : 0.0;
   for (int64_t r = 0; r < rows; r++) {
@@ -206,13 +209,81 @@ static void rmsnorm_bwd_reference(const reference_call *c) {
 static void rmsnorm_bwd_fill(double *const *in, const hr_desc *desc, const void *args) {
   const double eps = 1e-5;
   (void)args;
-  int64_t rows = hr_desc_rows(&desc[1]), H = hr_desc_columns(&desc[1]);
+  int64_t H = desc[2].dim[0], rows = elements(&desc[1]) / H;
   for (int64_t r = 0; r < rows; r++) {
     double squares = 0.0;
     for (int64_t h = 0; h < H; h++)
       squares += in[1][r * H + h] * in[1][r * H + h];
     in[3][r] = 1.0 / sqrt(squares / (double)H + eps);
   }
+}
+
+/* Mean and 1 / sqrt(variance + eps) of a row. */
+static void row_statistics(const double *x, int64_t H, double eps, double *mean, double *rstd) {
+  double sum = 0.0, squares = 0.0;
+  for (int64_t h = 0; h < H; h++)
+    sum += x[h];
+  *mean = sum / (double)H;
+  for (int64_t h = 0; h < H; h++)
+    squares += (x[h] - *mean) * (x[h] - *mean);
+  *rstd = 1.0 / sqrt(squares / (double)H + eps);
+}
+
+static void layernorm_reference(const reference_call *c) {
+  double eps = (double)((const hr_layernorm_args *)c->args)->eps;
+  int64_t rows = hr_desc_rows(&c->in_desc[0]), H = hr_desc_columns(&c->in_desc[0]);
+  for (int64_t r = 0; r < rows; r++) {
+    double *statistics = c->out[1] + 2 * r;
+    row_statistics(c->in[0] + r * H, H, eps, &statistics[0], &statistics[1]);
+    for (int64_t h = 0; h < H; h++)
+      c->out[0][r * H + h] = (c->in[0][r * H + h] - statistics[0]) * statistics[1] * c->in[1][h] + c->in[2][h];
+  }
+}
+
+/* dy, x, w, statistics, dx_partial?, dw_partial?, db_partial? -> dx, dw, db */
+static void layernorm_bwd_reference(const reference_call *c) {
+  const hr_layernorm_bwd_args *args = c->args;
+  int64_t rows = hr_desc_rows(&c->in_desc[0]), H = hr_desc_columns(&c->in_desc[0]);
+  for (int64_t h = 0; h < H; h++) {
+    if (args->want_dw) c->out[1][h] = c->in[5] ? c->in[5][h] : 0.0;
+    if (args->want_db) c->out[2][h] = c->in[6] ? c->in[6][h] : 0.0;
+  }
+  for (int64_t r = 0; r < rows; r++) {
+    const double *dy = c->in[0] + r * H, *x = c->in[1] + r * H, *w = c->in[2];
+    double mean = c->in[3][2 * r], rstd = c->in[3][2 * r + 1], g_mean = 0.0, gn_mean = 0.0;
+    for (int64_t h = 0; h < H; h++) {
+      g_mean += dy[h] * w[h] / (double)H;
+      gn_mean += dy[h] * w[h] * (x[h] - mean) * rstd / (double)H;
+    }
+    for (int64_t h = 0; h < H; h++) {
+      double before = c->in[4] ? c->in[4][r * H + h] : 0.0, n = (x[h] - mean) * rstd;
+      if (args->want_dx) c->out[0][r * H + h] = before + rstd * (dy[h] * w[h] - g_mean - n * gn_mean);
+      if (args->want_dw) c->out[1][h] += dy[h] * n;
+      if (args->want_db) c->out[2][h] += dy[h];
+    }
+  }
+}
+
+/* Statistics as the forward op leaves them for this x. */
+static void layernorm_bwd_fill(double *const *in, const hr_desc *desc, const void *args) {
+  int64_t rows = hr_desc_rows(&desc[1]), H = hr_desc_columns(&desc[1]);
+  (void)args;
+  for (int64_t r = 0; r < rows; r++)
+    row_statistics(in[1] + r * H, H, 1e-5, &in[3][2 * r], &in[3][2 * r + 1]);
+}
+
+static void add_rows_reference(const reference_call *c) {
+  int64_t period = ((const hr_add_rows_args *)c->args)->period, H = hr_desc_columns(&c->in_desc[0]);
+  for (int64_t i = 0, count = elements(&c->in_desc[0]); i < count; i++)
+    c->out[0][i] = c->in[0][i] + c->in[1][i / H % period * H + i % H];
+}
+
+static void add_rows_dw_reference(const reference_call *c) {
+  int64_t period = ((const hr_add_rows_dw_args *)c->args)->period, H = hr_desc_columns(&c->in_desc[0]);
+  for (int64_t i = 0, count = elements(&c->out_desc[0]); i < count; i++)
+    c->out[0][i] = c->in[1] ? c->in[1][i] : 0.0;
+  for (int64_t i = 0, count = elements(&c->in_desc[0]); i < count; i++)
+    c->out[0][i / H % period * H + i % H] += c->in[0][i];
 }
 
 static void rope_table_reference(const reference_call *c) {
@@ -278,21 +349,33 @@ static double dot(const double *a, const double *b, int64_t n) {
   return sum;
 }
 
-static void attention_head(const hr_attention_args *a, head_view v, const double *q, const double *k,
-                           const double *value, double *y, double *lse) {
+/* Positions [first, end) that position t of a sequence sees. `lengths` may be NULL. */
+typedef struct seen_keys {
+  int64_t first, end;
+} seen_keys;
+static seen_keys attention_sees(const hr_attention_args *a, const double *lengths, int64_t batch, int64_t T,
+                                int64_t t) {
+  int64_t there = lengths && lengths[batch] < (double)T ? (int64_t)lengths[batch] : T;
+  seen_keys seen = {a->window > 0 && t >= a->window ? t - a->window + 1 : 0, a->bidirectional ? there : t + 1};
+  return t < there ? seen : (seen_keys){0, 0};
+}
+
+static void attention_head(const hr_attention_args *a, head_view v, const double *lengths, int64_t batch,
+                           const double *q, const double *k, const double *value, double *y, double *lse) {
   for (int64_t t = 0; t < v.T; t++) {
     const double *row = q + v.q_first + t * v.q_step;
     double *to = y + v.y_first + t * v.y_step, total = 0.0;
+    seen_keys seen = attention_sees(a, lengths, batch, v.T, t);
     memset(to, 0, (size_t)v.D * sizeof *to);
-    for (int64_t s = 0; s <= t; s++) {
+    for (int64_t s = seen.first; s < seen.end; s++) {
       double weight = exp((double)a->scale * dot(row, k + v.k_first + s * v.k_step, v.D));
       total += weight;
       for (int64_t d = 0; d < v.D; d++)
         to[d] += weight * value[v.v_first + s * v.k_step + d];
     }
     for (int64_t d = 0; d < v.D; d++)
-      to[d] /= total;
-    lse[v.lse_first + t] = log(total);
+      to[d] /= total > 0.0 ? total : 1.0;
+    lse[v.lse_first + t] = total > 0.0 ? log(total) : 0.0;
   }
 }
 
@@ -301,10 +384,11 @@ static void attention_reference(const reference_call *c) {
   const double *q = c->in[0], *k = c->in[1] ? c->in[1] : q, *value = c->in[1] ? c->in[2] : q;
   for (int64_t batch = 0; batch < c->in_desc[0].dim[0]; batch++)
     for (int64_t head = 0; head < a->heads; head++)
-      attention_head(a, head_of(a, &c->in_desc[0], c->in[1], batch, head), q, k, value, c->out[0], c->out[1]);
+      attention_head(a, head_of(a, &c->in_desc[0], c->in[1], batch, head), c->in[3], batch, q, k, value, c->out[0],
+                     c->out[1]);
 }
 
-/* dy, q, k, v, y, lse -> dq, dk, dv */
+/* dy, q, k, v, y, lse, lengths? -> dq, dk, dv */
 static void attention_bwd_reference(const reference_call *c) {
   const hr_attention_args *a = c->args;
   const double *dy = c->in[0], *q = c->in[1], *y = c->in[4], *lse = c->in[5];
@@ -319,7 +403,8 @@ static void attention_bwd_reference(const reference_call *c) {
       for (int64_t t = 0; t < v.T; t++) {
         int64_t at = v.q_first + t * v.q_step, y_at = v.y_first + t * v.y_step;
         double pull = dot(dy + y_at, y + y_at, v.D);
-        for (int64_t s = 0; s <= t; s++) {
+        seen_keys seen = attention_sees(a, c->in[6], batch, v.T, t);
+        for (int64_t s = seen.first; s < seen.end; s++) {
           int64_t from = v.k_first + s * v.k_step, v_from = v.v_first + s * v.k_step;
           double p = exp(scale * dot(q + at, k + from, v.D) - lse[v.lse_first + t]);
           double ds = p * (dot(dy + y_at, value + v_from, v.D) - pull) * scale;
@@ -339,7 +424,7 @@ static void attention_bwd_fill(double *const *in, const hr_desc *desc, const voi
   const double *q = in[1], *k = in[2] ? in[2] : q, *value = in[2] ? in[3] : q;
   for (int64_t batch = 0; batch < desc[1].dim[0]; batch++)
     for (int64_t head = 0; head < a->heads; head++)
-      attention_head(a, head_of(a, &desc[1], in[2], batch, head), q, k, value, in[4], in[5]);
+      attention_head(a, head_of(a, &desc[1], in[2], batch, head), in[6], batch, q, k, value, in[4], in[5]);
 }
 
 static double sigmoid(double x) {
@@ -370,6 +455,27 @@ static void swiglu_bwd_reference(const reference_call *c) {
   }
 }
 
+static double gelu_part(double x, bool by_tanh) {
+  double u = sqrt(2.0 / 3.14159265358979323846) * (x + 0.044715 * x * x * x);
+  return by_tanh ? (1.0 + tanh(u)) / 2.0 : erfc(-x / sqrt(2.0)) / 2.0;
+}
+
+static void gelu_reference(const reference_call *c) {
+  bool by_tanh = ((const hr_gelu_args *)c->args)->tanh;
+  for (int64_t i = 0, count = elements(&c->in_desc[0]); i < count; i++)
+    c->out[0][i] = c->in[0][i] * gelu_part(c->in[0][i], by_tanh);
+}
+
+static void gelu_bwd_reference(const reference_call *c) {
+  const double pi = 3.14159265358979323846;
+  bool by_tanh = ((const hr_gelu_args *)c->args)->tanh;
+  for (int64_t i = 0, count = elements(&c->in_desc[0]); i < count; i++) {
+    double x = c->in[1][i], part = gelu_part(x, by_tanh), slope = exp(-x * x / 2.0) / sqrt(2.0 * pi);
+    if (by_tanh) slope = 2.0 * part * (1.0 - part) * sqrt(2.0 / pi) * (1.0 + 3.0 * 0.044715 * x * x);
+    c->out[0][i] = c->in[0][i] * (part + x * slope);
+  }
+}
+
 static void slice_reference(const reference_call *c) {
   const hr_slice_args *a = c->args;
   int64_t row = elements(&c->in_desc[0]) / c->in_desc[0].dim[0];
@@ -385,8 +491,10 @@ static void join_reference(const reference_call *c) {
     c->out[0][a->first * row + i] += c->in[0][i];
 }
 
-/* Loss over x [rows, H] and W [V, H]; dx and dw (NULL: not wanted) receive dloss times the gradient, added. */
-static double head_loss_sum(const reference_call *c, double dloss, double *dx, double *dw) {
+/* Loss over x [rows, H], W [V, H] and bias [V] (NULL: none); dx, dw and db (NULL: not wanted) receive dloss times the
+ * gradient, added. */
+static double head_loss_sum(const reference_call *c, const double *bias, double dloss, double *dx, double *dw,
+                            double *db) {
   const double *x = c->in[0], *w = c->in[1], *targets = c->in[2];
   int64_t rows = hr_desc_rows(&c->in_desc[0]), H = hr_desc_columns(&c->in_desc[0]), V = c->in_desc[1].dim[0];
   double weight = (double)c->control->loss_weight, loss = 0.0;
@@ -396,10 +504,11 @@ static double head_loss_sum(const reference_call *c, double dloss, double *dx, d
     double total = 0.0;
     if (target < 0) continue;
     for (int64_t v = 0; v < V; v++)
-      total += p[v] = exp(dot(x + r * H, w + v * H, H));
+      total += p[v] = exp(dot(x + r * H, w + v * H, H) + (bias ? bias[v] : 0.0));
     loss += weight * (log(total) - log(p[target]));
     for (int64_t v = 0; v < V; v++) {
       double g = dloss * weight * (p[v] / total - (v == target ? 1.0 : 0.0));
+      if (db) db[v] += g;
       for (int64_t h = 0; h < H; h++) {
         if (dx) dx[r * H + h] += g * w[v * H + h];
         if (dw) dw[v * H + h] += g * x[r * H + h];
@@ -411,20 +520,21 @@ static double head_loss_sum(const reference_call *c, double dloss, double *dx, d
 }
 
 static void head_loss_reference(const reference_call *c) {
-  c->out[0][0] = head_loss_sum(c, 0.0, NULL, NULL);
+  c->out[0][0] = head_loss_sum(c, c->in[4], 0.0, NULL, NULL, NULL);
 }
 
-/* x, W, targets, control, dloss, dx_partial?, dw_partial? -> loss, dx, dW */
+/* x, W, targets, control, dloss, dx_partial?, dw_partial?, bias?, db_partial? -> loss, dx, dW, db */
 static void head_loss_bwd_reference(const reference_call *c) {
-  double *gradient[2] = {NULL, NULL};
-  for (int j = 0; j < 2; j++) {
+  static const int partial[] = {5, 6, 8};
+  double *gradient[3] = {NULL, NULL, NULL};
+  for (int j = 0; j < 3; j++) {
     int64_t count = elements(&c->out_desc[1 + j]);
     if (count == 0) continue;
     gradient[j] = c->out[1 + j];
     for (int64_t i = 0; i < count; i++)
-      gradient[j][i] = c->in[5 + j] ? c->in[5 + j][i] : 0.0;
+      gradient[j][i] = c->in[partial[j]] ? c->in[partial[j]][i] : 0.0;
   }
-  c->out[0][0] = head_loss_sum(c, c->in[4][0], gradient[0], gradient[1]);
+  c->out[0][0] = head_loss_sum(c, c->in[7], c->in[4][0], gradient[0], gradient[1], gradient[2]);
 }
 
 /* Every fifth row is padding. */
@@ -613,6 +723,10 @@ static const reference references[] = {
     {.op = "embedding_dw", .run = embedding_dw_reference},
     {.op = "rmsnorm", .run = rmsnorm_reference, .differentiable = true},
     {.op = "rmsnorm_bwd", .run = rmsnorm_bwd_reference, .fill = rmsnorm_bwd_fill},
+    {.op = "layernorm", .run = layernorm_reference, .differentiable = true},
+    {.op = "layernorm_bwd", .run = layernorm_bwd_reference, .fill = layernorm_bwd_fill},
+    {.op = "add_rows", .run = add_rows_reference, .differentiable = true, .loose = 1u << 1},
+    {.op = "add_rows_dw", .run = add_rows_dw_reference, .loose = 1u << 0},
     /* f32 frequencies times positions: the angle is off by some roundings of the largest position */
     {.op = "rope_table", .run = rope_table_reference, .tolerance = 1e-4},
     {.op = "rope", .run = rope_reference, .differentiable = true, .constants = 1u << 1},
@@ -620,6 +734,8 @@ static const reference references[] = {
     {.op = "attention_bwd", .run = attention_bwd_reference, .fill = attention_bwd_fill},
     {.op = "swiglu", .run = swiglu_reference, .differentiable = true},
     {.op = "swiglu_bwd", .run = swiglu_bwd_reference},
+    {.op = "gelu", .run = gelu_reference, .differentiable = true},
+    {.op = "gelu_bwd", .run = gelu_bwd_reference},
     {.op = "slice", .run = slice_reference, .differentiable = true, .loose = 1u << 0},
     {.op = "join", .run = join_reference, .differentiable = true, .loose = 1u << 0},
     {.op = "head_loss", .run = head_loss_reference, .fill = head_loss_fill, .differentiable = true, .loose = 1u << 1},

@@ -61,7 +61,7 @@ static hr_id emit(fixture *f, const hr_op *op, hr_id in) {
 static void find(fixture *f) {
   assert_int_equal(hr__builder_status(&f->b, &f->err), HR_OK);
   assert_true(f->graph->n_buffers <= 16);
-  assert_int_equal(hr__lifetimes(f->graph, f->life, &f->err), HR_OK);
+  assert_int_equal(hr__lifetimes(f->graph, HR_CPU, f->life, &f->err), HR_OK);
 }
 
 static const hr_lifetime *life_of(const fixture *f, hr_id value) {
@@ -104,11 +104,35 @@ static void test_an_operand_that_lives_on_is_left_alone(void **state) {
   assert_int_not_equal(life_of(f, b)->home, life_of(f, a)->home);
 }
 
+/* On one kind of device only, and by the type of the result. */
+static void test_results_that_lie_apart(void **state) {
+  fixture *f = *state;
+  static const hr_op apart = {.name = "toy_apart",
+                              .n_in = 1,
+                              .n_out = 1,
+                              .shape = same_shape,
+                              .n_alias = 1,
+                              .alias = {{0, 0, HR_ALIAS_ACCUMULATE}},
+                              .apart = {[HR_CUDA] = HR_DTYPE_BIT(HR_BF16)}};
+  hr_id y[2];
+  hr_id narrow = hr__input(&f->b, "narrow", hr__desc1(HR_BF16, 64));
+  hr_id a[] = {emit(f, &copy, f->x), emit(f, &copy, narrow)};
+  for (int i = 0; i < 2; i++)
+    hr__program_set_output(&f->b, i ? "u" : "v", emit(f, &copy, y[i] = emit(f, &apart, a[i])));
+  find(f);
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(life_of(f, y[i])->home, life_of(f, a[i])->home);
+  assert_int_equal(hr__lifetimes(f->graph, HR_CUDA, f->life, &f->err), HR_OK);
+  assert_int_equal(life_of(f, y[0])->home, life_of(f, a[0])->home);
+  assert_int_not_equal(life_of(f, y[1])->home, life_of(f, a[1])->home);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_one_result_per_operand, setup, teardown),
       cmocka_unit_test_setup_teardown(test_a_home_is_passed_on, setup, teardown),
       cmocka_unit_test_setup_teardown(test_an_operand_that_lives_on_is_left_alone, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_results_that_lie_apart, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

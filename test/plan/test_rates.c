@@ -169,9 +169,9 @@ static void measured_types_stay_apart(void **state) {
 static void costs_know_the_device(void **state) {
   (void)state;
   hr_desc x = {HR_BF16, 3, {4, 1024, 2048}}, w = {HR_BF16, 2, {128256, 2048}}, ids = {HR_I32, 2, {4, 1024}};
-  hr_desc in[7] = {x, w, ids, {HR_U8, 1, {sizeof(hr_control)}}, {HR_F32, 1, {1}}}, out[3] = {{0}};
+  hr_desc in[9] = {x, w, ids, {HR_U8, 1, {sizeof(hr_control)}}, {HR_F32, 1, {1}}}, out[4] = {{0}};
   hr_head_loss_bwd_args args = {.want_dx = true, .dw_dtype = HR_BF16};
-  hr_op_view view = {.in = in, .out = out, .n_in = 7, .n_out = 3, .args = &args};
+  hr_op_view view = {.in = in, .out = out, .n_in = 9, .n_out = 4, .args = &args};
   hr_cost cpu = {0}, gpu = {0};
   hr_op_head_loss_bwd.cost(&view, &cpu);
   view.kind = HR_CUDA;

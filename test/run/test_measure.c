@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -147,11 +148,22 @@ static const hr_kernel *named_kernel(hr_device *device, const char *name) {
   return op ? &op->cpu : NULL;
 }
 
+static double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 /* As a GPU it lags behind its callers: replays wait in a queue until a mark behind them is to be reached. */
 enum { QUEUE = 4096 };
+typedef struct lagging {
+  size_t place;   /* of a mark in the queue */
+  double reached; /* when the device came there */
+} lagging;
 static struct queue {
   const hr_device_functions *cpu;
   hr_recording *items[QUEUE]; /* NULL: a mark */
+  lagging *at[QUEUE];         /* the mark */
   size_t count, done, marks;
 } queue;
 
@@ -166,7 +178,10 @@ static hr_status lagging_replay(hr_device *device, hr_recording *recording, size
 static hr_status queue_run(hr_device *device, size_t until) {
   for (; queue.done < until; queue.done++) {
     size_t failed;
-    if (queue.items[queue.done]) HR_TRY(queue.cpu->replay(device, queue.items[queue.done], &failed));
+    if (queue.items[queue.done])
+      HR_TRY(queue.cpu->replay(device, queue.items[queue.done], &failed));
+    else
+      queue.at[queue.done]->reached = seconds_now();
   }
   return HR_OK;
 }
@@ -181,20 +196,27 @@ static hr_status lagging_synchronize(hr_device *device, hr_error *err) {
 static hr_status lagging_mark(hr_device *device, hr_mark **mark, hr_error *err) {
   (void)device, (void)err;
   if (!*mark) {
-    *mark = malloc(sizeof(size_t));
+    *mark = malloc(sizeof(lagging));
     queue.marks++;
   }
   assert_true(queue.count < QUEUE);
+  queue.at[queue.count] = (lagging *)(void *)*mark;
   queue.items[queue.count++] = NULL;
-  memcpy(*mark, &queue.count, sizeof(size_t));
+  *(lagging *)(void *)*mark = (lagging){.place = queue.count};
   return HR_OK;
 }
 
 static hr_status lagging_reach(hr_device *device, hr_mark *mark, hr_error *err) {
   (void)err;
-  size_t until;
-  memcpy(&until, mark, sizeof until);
-  return queue_run(device, until);
+  return queue_run(device, ((const lagging *)(const void *)mark)->place);
+}
+
+static hr_status lagging_between(hr_device *device, hr_mark *from, hr_mark *to, double *seconds, hr_error *err) {
+  (void)device, (void)err;
+  const lagging *begin = (const void *)from, *end = (const void *)to;
+  assert_true(begin->place <= end->place && end->place <= queue.done);
+  *seconds = end->reached - begin->reached;
+  return HR_OK;
 }
 
 static void lagging_mark_destroy(hr_device *device, hr_mark *mark) {
@@ -209,6 +231,7 @@ static void lag_behind(hr_device_functions *functions, const hr_device *device) 
   functions->synchronize = lagging_synchronize;
   functions->mark = lagging_mark;
   functions->reach = lagging_reach;
+  functions->between = lagging_between;
   functions->mark_destroy = lagging_mark_destroy;
 }
 
@@ -239,6 +262,23 @@ static void recorded_nodes(bool lags) {
   assert_int_equal(hr__measure_nodes(&gpu, n.graph, &rates, &err), HR_OK);
   assert_int_equal(rates.n_ops, 0);
   hr__rates_fini(&rates);
+
+  /* only what is missing, and what cannot be measured as it is planned: nothing is missing afterwards */
+  for (int large = 0; large < 2; large++) {
+    bool lacks = false;
+    gpu.facts.memory_bytes = large ? 1000 : (uint64_t)1 << 30;
+    hr__rates_default(&gpu.facts, &rates);
+    assert_int_equal(hr__measure_lacks(n.graph, &rates, &lacks, &err), HR_OK);
+    assert_true(lacks);
+    assert_int_equal(hr__measure_missing(&gpu, n.graph, &rates, &err), HR_OK);
+    assert_int_equal(rates.n_ops, 3);
+    assert_int_equal(hr__measure_lacks(n.graph, &rates, &lacks, &err), HR_OK);
+    assert_false(lacks);
+    rates.ops[1].seconds = 17; /* stays: it is known */
+    assert_int_equal(hr__measure_missing(&gpu, n.graph, &rates, &err), HR_OK);
+    assert_true(rates.n_ops == 3 && rates.ops[1].seconds == 17);
+    hr__rates_fini(&rates);
+  }
   assert_int_equal(queue.marks, 0);
 
   if (getenv("HR_TEST_MEASURE")) { /* a layer of 1 B parameters takes the CPU a while */

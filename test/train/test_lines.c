@@ -82,7 +82,7 @@ static void test_rows_are_padded(void **state) {
   assert_int_equal(micro.rows, 4);
   assert_int_equal(micro.tokens, 3 + 1 + 16 + 3);
   int32_t tokens[BATCH][LENGTH], targets[BATCH][LENGTH];
-  assert_int_equal(hr__data_fill(f.data, &micro, tokens[0], targets[0], &err), HR_OK);
+  assert_int_equal(hr__data_fill(f.data, &micro, tokens[0], targets[0], NULL, &err), HR_OK);
   static const struct {
     const char *tokens, *targets;
   } expected[] = {{"abc", "bc\n"}, {"x", "\n"}, {"0123456789abcdef", "123456789abcdefg"}, {"end", "nd\n"}};
@@ -113,7 +113,7 @@ static void test_epochs(void **state) {
     for (uint64_t sample = 0; sample < rows; sample += BATCH) {
       hr_micro micro = hr__data_micro(f.data, epoch * rows + sample, false);
       int32_t tokens[BATCH * LENGTH], targets[BATCH * LENGTH];
-      assert_int_equal(hr__data_fill(f.data, &micro, tokens, targets, &err), HR_OK);
+      assert_int_equal(hr__data_fill(f.data, &micro, tokens, targets, NULL, &err), HR_OK);
       assert_int_equal(micro.length, buckets[micro.bucket]);
       int64_t valid = 0;
       for (int64_t row = 0; row < BATCH; row++) {
@@ -154,8 +154,8 @@ static void test_same_again(void **state) {
     fixture_open(&g, 3, false); /* opened anew and asked at once */
     hr_micro a = hr__data_micro(f.data, sample, false), b = hr__data_micro(g.data, sample, false);
     int32_t rows[4][BATCH * LENGTH] = {{0}};
-    assert_int_equal(hr__data_fill(f.data, &a, rows[0], rows[1], &err), HR_OK);
-    assert_int_equal(hr__data_fill(g.data, &b, rows[2], rows[3], &err), HR_OK);
+    assert_int_equal(hr__data_fill(f.data, &a, rows[0], rows[1], NULL, &err), HR_OK);
+    assert_int_equal(hr__data_fill(g.data, &b, rows[2], rows[3], NULL, &err), HR_OK);
     assert_memory_equal(rows[0], rows[2], 2 * sizeof rows[0]);
     fixture_close(&g);
     char text[LINES * 24]; /* the other one removed the file */
@@ -174,7 +174,7 @@ static void test_held_out(void **state) {
   hr_micro micro = hr__data_micro(f.data, BATCH, true); /* the fifth, then the first again */
   int32_t tokens[BATCH][LENGTH], targets[BATCH][LENGTH];
   assert_int_equal(micro.length, LENGTH);
-  assert_int_equal(hr__data_fill(f.data, &micro, tokens[0], targets[0], &err), HR_OK);
+  assert_int_equal(hr__data_fill(f.data, &micro, tokens[0], targets[0], NULL, &err), HR_OK);
   assert_int_equal((unsigned char)tokens[0][0], 100 + LINES - 1);
   assert_int_equal((unsigned char)tokens[1][0], 100 + LINES - 5);
   fixture_close(&f);
@@ -196,7 +196,7 @@ static void test_bad_files(void **state) {
   hr_micro micro = hr__data_micro(f.data, 0, false);
   int32_t tokens[BATCH * LENGTH], targets[BATCH * LENGTH];
   assert_int_equal(truncate(f.path, 1), 0);
-  assert_int_equal(hr__data_fill(f.data, &micro, tokens, targets, &err), HR_BAD_INPUT);
+  assert_int_equal(hr__data_fill(f.data, &micro, tokens, targets, NULL, &err), HR_BAD_INPUT);
   assert_non_null(strstr(err.message, "shorter"));
   fixture_close(&f);
 }
@@ -218,7 +218,7 @@ static void test_long_lines(void **state) {
   assert_int_equal(hr__data_cut(f.data), 2);
   hr_micro micro = hr__data_micro(f.data, 0, false);
   int32_t tokens[BATCH][LENGTH], targets[BATCH][LENGTH];
-  assert_int_equal(hr__data_fill(f.data, &micro, tokens[0], targets[0], &err), HR_OK);
+  assert_int_equal(hr__data_fill(f.data, &micro, tokens[0], targets[0], NULL, &err), HR_OK);
   assert_int_equal(tokens[0][0] + tokens[1][0], 'a' + 'b');
   assert_int_equal(targets[0][LENGTH - 1], 'a');
   fixture_close(&f);

@@ -30,8 +30,7 @@ struct hr_lt_product {
   size_t stage_at;      /* where in the scratch a staged result lies */
 };
 
-/* alpha, or beta where something is added. The library adds a 16-bit result in place by another way than one out of
- * place, with other roundings, when it sees that beta is 1: read from the device, it cannot. */
+/* alpha and beta of products that may add in place: cublaslt.h */
 static __device__ float lt_one = 1.0f;
 
 /* All products of a device. */
@@ -174,7 +173,7 @@ static cublasStatus_t objects_create(hr_lt_product *product) {
     status = cublasLtMatmulDescSetAttribute(product->operation, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
   if (status == CUBLAS_STATUS_SUCCESS)
     status = cublasLtMatmulDescSetAttribute(product->operation, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
-  if (status == CUBLAS_STATUS_SUCCESS && s.add) {
+  if (status == CUBLAS_STATUS_SUCCESS && s.add && !s.apart) {
     int32_t mode = CUBLASLT_POINTER_MODE_DEVICE;
     status = cublasLtMatmulDescSetAttribute(product->operation, CUBLASLT_MATMUL_DESC_POINTER_MODE, &mode, sizeof mode);
   }
@@ -202,7 +201,8 @@ static cublasStatus_t library_run(const hr_call *call, const hr_lt_product *prod
                                   const cublasLtMatmulAlgo_t *algorithm, void *scratch, size_t scratch_bytes) {
   const hr_cuda_state *state = device_state(call);
   bool staged = hr__lt_staged(product->shape.in, product->shape.out), add = product->shape.add && !staged;
-  const float one = 1.0f, zero = 0.0f, *alpha = add ? lt_of(state)->one : &one, *beta = add ? alpha : &zero;
+  const float one = 1.0f, zero = 0.0f;
+  const float *alpha = add && !product->shape.apart ? lt_of(state)->one : &one, *beta = add ? alpha : &zero;
   void *d = staged ? (char *)scratch + product->stage_at : at->d;
   cublasStatus_t status = product->shape.bias ? bias_point(product, at->bias) : CUBLAS_STATUS_SUCCESS;
   if (status != CUBLAS_STATUS_SUCCESS) return status;
@@ -424,10 +424,10 @@ static cublasStatus_t algorithm_choose(const hr_call *call, hr_lt_product *produ
   bool timed = s.m * s.n >= LT_WORTH / s.k;
   cublasLtMatmulHeuristicResult_t found[LT_TRIES] = {};
   int count = 0;
-  /* Tried in place wherever the addend lies: nodes of one shape share the algorithm, and whether the plan adds in place
-   * must not change it. */
+  /* Where the addend may be the result, tried so wherever it lies: nodes of one shape share the algorithm, and whether
+   * the plan adds in place must not change it. */
   hr_lt_operands tried = *at, seen = library_operands(product, at, scratch);
-  if (s.add) tried.c = tried.d;
+  if (s.add && !s.apart) tried.c = tried.d;
   lt_trial t = {call,    product, library_shape(s), &tried, library_operands(product, &tried, scratch),
                 scratch, 0,       nullptr};
   t.scratch_bytes = scratch_bytes - LT_TAIL;
@@ -438,6 +438,8 @@ static cublasStatus_t algorithm_choose(const hr_call *call, hr_lt_product *produ
   /* Back to zeros: what was touched, and the scratch. */
   cublasStatus_t cleared = operands_fill(call, &s, at, 0.0f);
   if (cleared == CUBLAS_STATUS_SUCCESS) cleared = result_fill(call, &t.shape, &t.at, 0.0f);
+  if (cleared == CUBLAS_STATUS_SUCCESS && t.at.c != t.at.d)
+    cleared = matrix_fill(call, t.shape.out, t.at.d, t.shape.m, t.shape.n, t.shape.ldd, 4, 0.0f);
   if (cleared == CUBLAS_STATUS_SUCCESS)
     cleared = as_status(cudaMemsetAsync(scratch, 0, scratch_bytes, call_stream(call)));
   if (cleared == CUBLAS_STATUS_SUCCESS) cleared = as_status(cudaStreamSynchronize(call_stream(call)));
@@ -446,7 +448,7 @@ static cublasStatus_t algorithm_choose(const hr_call *call, hr_lt_product *produ
 
 /* Everything that proposals depend on. */
 static void key_make(const hr_lt_shape *s, const hr_lt_operands *at, size_t scratch_bytes, int64_t *key) {
-  int64_t flags = s->transpose_a | s->transpose_b << 1 | s->add << 2 | s->bias << 3;
+  int64_t flags = s->transpose_a | s->transpose_b << 1 | s->add << 2 | s->bias << 3 | s->apart << 4;
   const int64_t words[LT_KEY] = {s->m,
                                  s->n,
                                  s->k,
@@ -484,6 +486,8 @@ hr_status hr__lt_prepare(const hr_call *call, const hr_lt_shape *shape, const hr
   if (scratch_bytes < needed)
     return state->host.fail(err, HR_FAILURE, NULL, NULL, "%zu bytes of workspace were planned, %zu are needed",
                             scratch_bytes, needed);
+  if (shape->apart && at->c == at->d)
+    return state->host.fail(err, HR_FAILURE, NULL, NULL, "a product that is to be added apart was planned in place");
   int64_t key[LT_KEY];
   key_make(shape, at, needed, key);
   *out = product_find(lt, key);

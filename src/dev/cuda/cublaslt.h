@@ -6,6 +6,11 @@
  * The algorithm is chosen in prepare, once for each kind of product: the library's first choice says what the bits of
  * the result are, and of all its proposals that give the same bits the fastest is taken. So speed never changes
  * results, and a choice by the clock is as good as a fixed one.
+
+ *
+ * The library adds to a 16-bit result in place by another way than out of place, with other roundings, when it sees
+ * that beta is 1. So products whose C may be D read it from the device, where it cannot see it, and have one way; those
+ * that are declared apart (hr_op.apart) show it and have the other, which is the faster one.
  */
 #ifndef HR_DEV_CUDA_CUBLASLT_H
 #define HR_DEV_CUDA_CUBLASLT_H
@@ -18,6 +23,7 @@ struct hr_lt_shape {
   bool transpose_a;      /* A is stored [k,m] */
   bool transpose_b;      /* B is stored [n,k] */
   bool add, bias;        /* there is a C, a bias */
+  bool apart;            /* C is never D; set, the product may be faster */
   hr_dtype in, out;      /* of A and B; of D, C and bias */
 };
 

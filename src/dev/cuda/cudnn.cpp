@@ -12,6 +12,7 @@
 #include <cudnn_frontend.h>
 #include <dlfcn.h>
 
+#include <climits>
 #include <initializer_list>
 #include <memory>
 #include <unordered_map>
@@ -115,8 +116,9 @@ void hr__cudnn_destroy(hr_cuda_state *state) {
 
 static bool same_shape(const hr_cudnn_attention &a, const hr_cudnn_attention &b) {
   return a.batch == b.batch && a.length == b.length && a.heads == b.heads && a.kv_heads == b.kv_heads &&
-         a.head_dim == b.head_dim && a.scale == b.scale && a.dtype == b.dtype && a.q_stride == b.q_stride &&
-         a.k_stride == b.k_stride && a.v_stride == b.v_stride && a.y_stride == b.y_stride && a.backward == b.backward;
+         a.head_dim == b.head_dim && a.window == b.window && a.bidirectional == b.bidirectional &&
+         a.scale == b.scale && a.dtype == b.dtype && a.q_stride == b.q_stride && a.k_stride == b.k_stride &&
+         a.v_stride == b.v_stride && a.y_stride == b.y_stride && a.backward == b.backward;
 }
 
 /* What is asked of the library at all. The headers put [batch, heads, length] floats at the start of the workspace and
@@ -125,7 +127,7 @@ static bool shape_fits(const hr_cudnn_attention &s) {
   bool strides = s.q_stride % 8 == 0 && s.k_stride % 8 == 0 && s.v_stride % 8 == 0 && s.y_stride % 8 == 0;
   return (s.dtype == HR_BF16 || s.dtype == HR_F16) && s.batch > 0 && s.length > 0 && s.kv_heads > 0 &&
          s.heads % s.kv_heads == 0 && s.head_dim > 0 && s.head_dim % 8 == 0 && s.head_dim <= 128 && strides &&
-         (!s.backward || s.batch * s.heads * s.length % 32 == 0);
+         s.window <= INT_MAX && (!s.backward || s.batch * s.heads * s.length % 32 == 0);
 }
 
 /* The library's order is [batch, heads, length, head_dim], with any strides. */
@@ -150,6 +152,12 @@ static void output_as(const std::shared_ptr<fe::graph::Tensor_attributes> &outpu
   if (like.get_data_type() != fe::DataType_t::NOT_SET) output->set_data_type(like.get_data_type());
 }
 
+/* What a query sees. A left bound of n keeps the keys j > i - n. */
+template <typename Attributes> static void mask_describe(Attributes &attributes, const hr_cudnn_attention &s) {
+  attributes.set_attn_scale(s.scale).set_causal_mask(!s.bidirectional);
+  if (s.window > 0) attributes.set_diagonal_band_left_bound((int)s.window);
+}
+
 static void graph_describe(fe::graph::Graph &graph, const hr_cudnn_attention &s) {
   graph.set_io_data_type(s.dtype == HR_BF16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF)
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
@@ -158,8 +166,9 @@ static void graph_describe(fe::graph::Graph &graph, const hr_cudnn_attention &s)
   auto k = graph.tensor(rows_of(s, K, s.kv_heads, s.k_stride));
   auto v = graph.tensor(rows_of(s, V, s.kv_heads, s.v_stride));
   if (!s.backward) {
-    auto attributes = fe::graph::SDPA_attributes().set_name("attention").set_causal_mask(true).set_attn_scale(s.scale);
-    auto results = graph.sdpa(q, k, v, attributes.set_generate_stats(true));
+    auto attributes = fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(true);
+    mask_describe(attributes, s);
+    auto results = graph.sdpa(q, k, v, attributes);
     output_as(results[0], rows_of(s, Y, s.heads, s.y_stride));
     output_as(results[1], lse_of(s));
     return;
@@ -167,11 +176,8 @@ static void graph_describe(fe::graph::Graph &graph, const hr_cudnn_attention &s)
   auto y = graph.tensor(rows_of(s, Y, s.heads, s.y_stride));
   auto dy = graph.tensor(rows_of(s, DY, s.heads, s.y_stride));
   auto lse = graph.tensor(lse_of(s));
-  auto attributes = fe::graph::SDPA_backward_attributes()
-                        .set_name("attention_bwd")
-                        .set_causal_mask(true)
-                        .set_attn_scale(s.scale)
-                        .set_deterministic_algorithm(true);
+  auto attributes = fe::graph::SDPA_backward_attributes().set_name("attention_bwd").set_deterministic_algorithm(true);
+  mask_describe(attributes, s);
   auto results = graph.sdpa_backward(q, k, v, y, dy, lse, attributes);
   output_as(results[0], rows_of(s, DQ, s.heads, s.q_stride));
   output_as(results[1], rows_of(s, DK, s.kv_heads, s.k_stride));
@@ -192,7 +198,7 @@ static bool plan_build(attention_plan *plan, cudnnHandle_t handle) {
 }
 
 /* The operands of a call of op attention (q, k?, v? -> y, lse) or attention_bwd (dy, q, k?, v?, y, lse -> dq, dk?,
- * dv?); without k and v the columns of q, and of dq, are q | k | v. */
+ * dv?), both without lengths; without k and v the columns of q, and of dq, are q | k | v. */
 static operand_map operands_of(const hr_call *call, const hr_cudnn_attention &s) {
   size_t q_bytes = (size_t)(s.heads * s.head_dim) * 2, k_bytes = (size_t)(s.kv_heads * s.head_dim) * 2;
   const hr_tensor *q = &call->in[s.backward ? 1 : 0], *out = call->out;

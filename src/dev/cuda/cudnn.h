@@ -1,4 +1,5 @@
-/* Causal grouped-query attention in 16-bit types through cuDNN. dev/cuda/cudnn.cpp is the only file that calls it.
+/* Grouped-query attention, causal (in a window, or not) or over both directions, in 16-bit types through cuDNN.
+ * dev/cuda/cudnn.cpp is the only file that calls it.
  *
  * The library is loaded at run time and may be missing, and it may refuse a shape: then prepare says so and the caller
  * has kernels of its own. One plan of the library serves all calls of one shape.
@@ -12,6 +13,8 @@
  * inside a row. dq, dk, dv have the strides of q, k, v, and dy that of y. */
 struct hr_cudnn_attention {
   int64_t batch, length, heads, kv_heads, head_dim;
+  int64_t window; /* keys that a query sees at most; 0: no limit */
+  bool bidirectional;
   float scale;
   hr_dtype dtype;
   int64_t q_stride, k_stride, v_stride, y_stride;

@@ -110,7 +110,7 @@ static hr_status device_mark(hr_device *device, hr_mark **mark, hr_error *err) {
   hr_cuda_state *state = state_of(device);
   cudaEvent_t event = (cudaEvent_t)*mark;
   cudaError_t error = cudaSuccess;
-  if (!event) error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync);
+  if (!event) error = cudaEventCreateWithFlags(&event, cudaEventBlockingSync);
   *mark = (hr_mark *)event;
   if (error == cudaSuccess) error = cudaEventRecord(event, state->stream);
   return error == cudaSuccess ? HR_OK : hr__cuda_fail(state, err, "cannot mark a place", error);
@@ -119,6 +119,13 @@ static hr_status device_mark(hr_device *device, hr_mark **mark, hr_error *err) {
 static hr_status device_reach(hr_device *device, hr_mark *mark, hr_error *err) {
   cudaError_t error = cudaEventSynchronize((cudaEvent_t)mark);
   return error == cudaSuccess ? HR_OK : hr__cuda_fail(state_of(device), err, "the GPU reported", error);
+}
+
+static hr_status device_between(hr_device *device, hr_mark *from, hr_mark *to, double *seconds, hr_error *err) {
+  float milliseconds = 0.0f;
+  cudaError_t error = cudaEventElapsedTime(&milliseconds, (cudaEvent_t)from, (cudaEvent_t)to);
+  *seconds = 1e-3 * milliseconds;
+  return error == cudaSuccess ? HR_OK : hr__cuda_fail(state_of(device), err, "cannot tell a time", error);
 }
 
 static void mark_destroy(hr_device *device, hr_mark *mark) {
@@ -150,11 +157,23 @@ static void device_destroy(hr_device *device) {
   release(device);
 }
 
-static const hr_device_functions functions = {
-    arena_create,       arena_destroy,   hr__cuda_copy,   device_kernel,
-    hr__cuda_launch,    hr__cuda_record, hr__cuda_replay, hr__cuda_recording_destroy,
-    device_synchronize, process_bytes,   device_destroy,  copy_beside,
-    device_mark,        device_reach,    mark_destroy,    true};
+static const hr_device_functions functions = {arena_create,
+                                              arena_destroy,
+                                              hr__cuda_copy,
+                                              device_kernel,
+                                              hr__cuda_launch,
+                                              hr__cuda_record,
+                                              hr__cuda_replay,
+                                              hr__cuda_recording_destroy,
+                                              device_synchronize,
+                                              process_bytes,
+                                              device_destroy,
+                                              copy_beside,
+                                              device_mark,
+                                              device_reach,
+                                              device_between,
+                                              mark_destroy,
+                                              true};
 
 /* Lazily loaded code takes device memory at its first use: asking for its attributes loads it now. *local_bytes: the
  * most that a thread of any of it has outside of registers. */

@@ -15,7 +15,7 @@ static const size_t HR_CUBLASLT_WORKSPACE = (size_t)32 << 20;
 /* Sums over whole tensors: one f64 partial for every so many elements of a tensor (the rest counts as one more). */
 static const int64_t HR_CUDA_SUM_CHUNK = 32 * 1024;
 
-/* Scratch of cuDNN's causal attention (dev/cuda/cudnn.h); what asks for more is not used. Backward in a fixed order
+/* Scratch of cuDNN's attention (dev/cuda/cudnn.h); what asks for more is not used. Backward in a fixed order
  * keeps the gradients of all scores in 16 bits; 0: they are too many for that to be wanted. Grouped heads have dk and
  * dv of every query head before these are summed. */
 static inline size_t hr__cudnn_attention_cap(int64_t batch, int64_t length, int64_t heads, int64_t kv_heads,

@@ -1,5 +1,6 @@
-/* Llama against PyTorch: logits, loss, every gradient, and the losses of ten AdamW steps, from the files that
- * make_llama.py wrote. The model is loaded the way a user loads a checkpoint: a recipe with model.path. */
+/* Decoders against PyTorch: logits, loss, every gradient, and the losses of ten AdamW steps, from the files that
+ * make_llama.py and make_families.py wrote. The model is loaded the way a user loads a checkpoint: a recipe with
+ * model.path. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static void logits_match(const char *name) {
   hr__builder_init(&b, g.graph, HR_F32);
   hr__program_begin(&b, "eval");
   hr_desc desc = hr__desc2(HR_I32, g.batch, g.length);
-  hr_model_batch batch = {.batch = g.batch, .length = g.length};
+  hr_model_batch batch = {.batch = g.batch, .length = g.length, .lengths = HR_NONE};
   batch.tokens = hr__input(&b, "tokens", desc);
   batch.targets = hr__input(&b, "targets", desc);
   hr_id loss = model->forward(&b, g.recipe, &batch);
@@ -136,7 +137,11 @@ static void test_steps(void **state) {
 }
 
 int main(void) {
-  static char *const names[] = {"grouped-tied", "grouped-untied-rope", "odd-untied", "odd-tied-bias-rope"};
+  static char *const names[] = {"llama/grouped-tied", "llama/grouped-untied-rope",
+                                "llama/odd-untied",   "llama/odd-tied-bias-rope",
+                                "mistral/window",     "mistral/plain",
+                                "qwen2/tied",         "qwen2/window",
+                                "qwen3/untied",       "qwen3/window-bias"};
   enum { NAMES = sizeof names / sizeof *names, KINDS = 3 };
   static const struct {
     const char *name;
@@ -149,5 +154,5 @@ int main(void) {
     tests[i] = (struct CMUnitTest){
         .name = titles[i], .test_func = kinds[i % KINDS].function, .initial_state = names[i / KINDS]};
   }
-  return cmocka_run_group_tests_name("llama against PyTorch", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("decoders against PyTorch", tests, NULL, NULL);
 }

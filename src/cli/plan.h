@@ -1,0 +1,20 @@
+/* The forms that `headroom plan` takes beside the plain one. */
+#ifndef HR_CLI_PLAN_H
+#define HR_CLI_PLAN_H
+
+#include "cli/cli.h"
+
+/* The options of the command that are settings under a shorter name, as overrides behind those of --set. */
+hr_status hr__plan_overrides(hr_cli *cli, hr_error *err);
+
+/* plan --compare OTHER: two plans side by side. The overrides are those of both. HR_NO_FIT when neither fits. */
+hr_status hr__compare(hr_cli *cli, hr_error *err);
+
+/* plan --sweep KEY=V1,V2,...: one line per value. HR_NO_FIT when none fits. */
+hr_status hr__sweep(hr_cli *cli, hr_error *err);
+
+/* The next of the parts of `text` that commas divide, outside of brackets and quotes; a copy in the arena, NULL with
+ * *failed false at the end. */
+const char *hr__part_next(hr_arena *arena, const char **text, bool *failed);
+
+#endif

@@ -1,0 +1,107 @@
+/* bound: see bound.h. */
+#include "fit/bound.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What a setting leaves to fit/choose. */
+typedef struct freedom {
+  bool moved[HR_OFFLOAD_KINDS]; /* a kind may leave the device, or has its home below it */
+  bool any_moved;
+} freedom;
+
+static freedom freedom_of(const hr_recipe *recipe) {
+  freedom f = {.any_moved = false};
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
+    char path[64];
+    snprintf(path, sizeof path, "memory.offload.%s", hr__offload_name((hr_offload_kind)k));
+    f.moved[k] = hr__recipe_has(recipe, path) && !hr__recipe_word_is(recipe, path, "device");
+    f.any_moved |= f.moved[k];
+  }
+  return f;
+}
+
+/* How often a step runs a program. */
+static double program_runs(const char *name, int accumulation) {
+  if (strcmp(name, "micro_next") == 0) return accumulation - 1;
+  return strcmp(name, "step") == 0 || strcmp(name, "micro_first") == 0 || strcmp(name, "update") == 0;
+}
+
+/* Nodes that run on the device whatever is chosen. */
+static bool node_stays(const hr_graph *g, const freedom *f, const hr_node *node) {
+  if (node->op->transfer != HR_TRANSFER_NONE || node->place == HR_ON_HOST) return false;
+  if (node->phase != HR_UPDATE) return true;
+  for (int i = 0; i < node->n_in; i++)
+    if (node->in[i] != HR_NONE && g->buffers[g->values[node->in[i]].buffer].home != HR_TIER_DEVICE) return false;
+  return !f->any_moved;
+}
+
+static double seconds_sum(const hr_open *open, const hr_plan *plan, const freedom *f) {
+  const hr_graph *g = plan->graph;
+  double seconds = 0;
+  for (hr_id p = 0; p < g->n_programs; p++) {
+    double own = open->rates->gpu.program_seconds;
+    for (hr_id n = g->programs[p].first; n < g->programs[p].first + g->programs[p].count; n++)
+      if (node_stays(g, f, &g->nodes[n])) own += plan->seconds_of_node[n];
+    seconds += program_runs(g->programs[p].name, open->accumulation) * own;
+  }
+  return seconds;
+}
+
+static bool buffer_fixed(const hr_buffer *buffer, const freedom *f) {
+  static const hr_role roles[] = {[HR_OFFLOAD_OPTIMIZER] = HR_ROLE_OPTIMIZER,
+                                  [HR_OFFLOAD_PARAMETERS] = HR_ROLE_PARAMETER,
+                                  [HR_OFFLOAD_GRADIENTS] = HR_ROLE_GRADIENT,
+                                  [HR_OFFLOAD_ACTIVATIONS] = HR_ROLE_ACTIVATION};
+  if (!buffer->persistent || buffer->home != HR_TIER_DEVICE) return false;
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+    if (f->moved[k] && buffer->role == roles[k]) return false;
+  return true;
+}
+
+/* Bytes of operands beyond what is counted anyway, each buffer once. */
+static uint64_t operands_bytes(const hr_graph *g, const freedom *f, const hr_id *values, int count) {
+  uint64_t bytes = 0;
+  for (int i = 0; i < count; i++) {
+    if (values[i] == HR_NONE) continue;
+    hr_id buffer = g->values[values[i]].buffer;
+    bool seen = buffer_fixed(&g->buffers[buffer], f) || g->buffers[buffer].home != HR_TIER_DEVICE;
+    for (int k = 0; k < i && !seen; k++)
+      seen = values[k] != HR_NONE && g->values[values[k]].buffer == buffer;
+    if (!seen) bytes += g->buffers[buffer].bytes;
+  }
+  return bytes;
+}
+
+static uint64_t bytes_least(const hr_graph *g, const freedom *f) {
+  uint64_t fixed = 0, most = 0;
+  for (size_t b = 0; b < g->n_buffers; b++)
+    if (buffer_fixed(&g->buffers[b], f)) fixed += g->buffers[b].bytes;
+  for (size_t n = 0; n < g->n_nodes; n++) {
+    const hr_node *node = &g->nodes[n];
+    if (!node_stays(g, f, node)) continue;
+    uint64_t in = operands_bytes(g, f, node->in, node->n_in), out = operands_bytes(g, f, node->out, node->n_out);
+    if (in > most) most = in;
+    if (out > most) most = out;
+  }
+  return fixed + most;
+}
+
+hr_status hr__bound(const hr_open *open, hr_bound *out, hr_error *err) {
+  freedom f = freedom_of(open->recipe);
+  hr_choices choices = {.slices = open->slices};
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+    choices.offload[k].resident_bytes = UINT64_MAX;
+  hr_graph *graph;
+  hr_plan *plan;
+  HR_TRY(hr__compile(open->recipe, &choices, NULL, &graph, err));
+  hr_plan_options options = {.accumulation = open->accumulation, .sketch = true};
+  hr_status status = hr__plan_build(graph, open->facts, open->rates, &options, &plan, err);
+  if (status == HR_OK) {
+    out->step_seconds = seconds_sum(open, plan, &f);
+    out->device_bytes = open->facts->fixed_bytes + bytes_least(graph, &f);
+    hr__plan_destroy(plan);
+  }
+  hr__graph_destroy(graph);
+  return status;
+}

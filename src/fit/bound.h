@@ -1,0 +1,15 @@
+/* bound: what no choice of fit/choose gets below, for one closed setting (see search.h for why). */
+#ifndef HR_FIT_BOUND_H
+#define HR_FIT_BOUND_H
+
+#include "fit/choose.h"
+
+typedef struct hr_bound {
+  double step_seconds;
+  uint64_t device_bytes; /* fixed costs counted */
+} hr_bound;
+
+/* Compiles the setting with everything kept and everything on the device. */
+hr_status hr__bound(const hr_open *open, hr_bound *out, hr_error *err);
+
+#endif

@@ -1,0 +1,243 @@
+/* knobs: see knobs.h. */
+#include "fit/knobs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BATCH        "training.batch_size"
+#define ACCUMULATION "training.gradient_accumulation"
+#define EFFECTIVE    "training.effective_batch"
+#define LENGTH       "data.sequence_length"
+#define LONGEST      "model.config.max_position_embeddings"
+#define KIND         "training.optimizer.kind"
+#define SPLIT        "memory.split"
+
+enum { CHOICES = 64, LENGTH_LEAST = 128, LENGTH_MOST = 8192, BATCH_MOST = 512 };
+
+typedef struct finding {
+  const hr_recipe *recipe;
+  bool all;
+  hr_arena *arena;
+  hr_knob *knobs;
+  size_t count, capacity;
+  hr_error *err;
+} finding;
+
+/* --- what changes results ----------------------------------------------------------------------------------------- */
+
+static const char *kind_plain(const char *kind) {
+  return strncmp(kind, "paged_", 6) == 0 ? kind + 6 : kind;
+}
+
+static bool choice_changes(const finding *f, const hr_knob *knob, size_t k) {
+  if (strncmp(knob->path, "memory.", 7) == 0) return false;
+  if (strcmp(knob->choices[k], knob->choices[0]) == 0) return false;
+  if (strcmp(knob->path, KIND) == 0) return strcmp(kind_plain(knob->choices[k]), kind_plain(knob->choices[0])) != 0;
+  bool samples = strcmp(knob->path, BATCH) == 0 || strcmp(knob->path, ACCUMULATION) == 0;
+  return !samples || !hr__recipe_has(f->recipe, EFFECTIVE);
+}
+
+static hr_status knob_add(finding *f, hr_knob knob) {
+  if (hr__arena_grow(f->arena, (void **)&f->knobs, &f->capacity, f->count, sizeof *f->knobs) != 0)
+    return hr__nomem(f->err);
+  bool *changes = hr__arena_array(f->arena, knob.n_choices, sizeof *changes);
+  if (!changes) return hr__nomem(f->err);
+  for (size_t k = 0; k < knob.n_choices; k++) {
+    changes[k] = choice_changes(f, &knob, k);
+    knob.changes_results |= changes[k];
+  }
+  knob.changes = changes;
+  f->knobs[f->count++] = knob;
+  return HR_OK;
+}
+
+/* --- choices of auto ---------------------------------------------------------------------------------------------- */
+
+static hr_status words_add(finding *f, const char *path, bool by_hand, const char *const *words, size_t count) {
+  return knob_add(f, (hr_knob){.path = path, .choices = words, .n_choices = count, .by_hand = by_hand});
+}
+
+static hr_status numbers_add(finding *f, const char *path, bool by_hand, const int64_t *numbers, size_t count) {
+  const char **texts = hr__arena_array(f->arena, count, sizeof *texts);
+  if (!texts) return hr__nomem(f->err);
+  for (size_t i = 0; i < count; i++)
+    if (!(texts[i] = hr__arena_format(f->arena, "%" PRId64, numbers[i]))) return hr__nomem(f->err);
+  return words_add(f, path, by_hand, texts, count);
+}
+
+/* Largest first: of equal seconds the one with fewer micro-batches. */
+static hr_status batch_add(finding *f, bool by_hand) {
+  int64_t numbers[CHOICES];
+  size_t count = 0;
+  if (!hr__recipe_has(f->recipe, EFFECTIVE)) {
+    for (int64_t batch = 1; batch <= BATCH_MOST; batch *= 2)
+      numbers[count++] = batch;
+    return numbers_add(f, BATCH, by_hand, numbers, count);
+  }
+  int64_t effective = hr__recipe_int(f->recipe, EFFECTIVE);
+  for (int64_t parts = 1; parts <= effective && count < CHOICES; parts++)
+    if (effective % parts == 0) numbers[count++] = effective / parts;
+  return numbers_add(f, BATCH, by_hand, numbers, count);
+}
+
+/* Follows from the others: without a value of its own it is what effective_batch leaves. */
+static hr_status accumulation_add(finding *f, bool by_hand) {
+  static const char *const none[] = {"null"};
+  if (hr__recipe_has(f->recipe, EFFECTIVE)) return words_add(f, ACCUMULATION, by_hand, none, 1);
+  return hr__recipe_fail(f->recipe, ACCUMULATION, "add training.effective_batch, or write a number", f->err,
+                         "gradient_accumulation: auto has a meaning only beside training.effective_batch");
+}
+
+static hr_status length_add(finding *f, bool by_hand) {
+  int64_t numbers[CHOICES], longest = LENGTH_MOST;
+  size_t count = 0;
+  if (hr__recipe_has(f->recipe, LONGEST) && hr__recipe_int(f->recipe, LONGEST) < longest)
+    longest = hr__recipe_int(f->recipe, LONGEST);
+  int64_t length = LENGTH_LEAST;
+  while (2 * length <= longest)
+    length *= 2;
+  for (; length >= LENGTH_LEAST && length <= longest; length /= 2)
+    numbers[count++] = length;
+  if (count == 0) numbers[count++] = longest;
+  return numbers_add(f, LENGTH, by_hand, numbers, count);
+}
+
+/* As many slices as the largest batch has samples; a setting with fewer samples refuses those it cannot have. */
+static hr_status split_add(finding *f, bool by_hand) {
+  int64_t samples = 1;
+  for (size_t i = 0; i < f->count; i++)
+    for (size_t k = 0; strcmp(f->knobs[i].path, BATCH) == 0 && k < f->knobs[i].n_choices; k++) {
+      int64_t batch = 0;
+      if (sscanf(f->knobs[i].choices[k], "%" SCNd64, &batch) == 1 && batch > samples) samples = batch;
+    }
+  if (!hr__recipe_word_is(f->recipe, BATCH, "auto") && hr__recipe_int(f->recipe, BATCH) > samples)
+    samples = hr__recipe_int(f->recipe, BATCH);
+  static const char *const words[CHOICES] = {
+      "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto",
+      "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto",
+  };
+  size_t count = 1;
+  while (((int64_t)1 << (count - 1)) < samples)
+    count++;
+  return knob_add(f,
+                  (hr_knob){.path = SPLIT, .choices = words, .n_choices = count, .by_hand = by_hand, .slices = true});
+}
+
+static hr_status rank_add(finding *f, bool by_hand) {
+  static const int64_t ranks[] = {8, 16, 32, 64};
+  return numbers_add(f, "model.adapters.rank", by_hand, ranks, sizeof ranks / sizeof *ranks);
+}
+
+/* The recipe's own value first, where there is one. */
+static hr_status ranked_add(finding *f, const char *path, bool by_hand, const char *const *words, size_t count) {
+  const char **ordered = hr__arena_array(f->arena, count, sizeof *ordered);
+  if (!ordered) return hr__nomem(f->err);
+  size_t n = 0;
+  for (int own = 1; own >= 0; own--)
+    for (size_t i = 0; i < count; i++)
+      if (hr__recipe_word_is(f->recipe, path, words[i]) == own) ordered[n++] = words[i];
+  return words_add(f, path, by_hand, ordered, count);
+}
+
+static hr_status precision_add(finding *f, bool by_hand) {
+  static const char *const words[] = {"bf16-mixed", "bf16-true", "32-true"};
+  return ranked_add(f, "model.precision", by_hand, words, 3);
+}
+
+static hr_status kind_add(finding *f, bool by_hand) {
+  static const char *const words[] = {"adamw", "paged_adamw", "adamw8bit", "paged_adamw8bit"};
+  return ranked_add(f, KIND, by_hand, words, 4);
+}
+
+static hr_status state_add(finding *f, bool by_hand) {
+  static const char *const words[] = {"f32", "bf16"};
+  return ranked_add(f, "training.optimizer.state", by_hand, words, 2);
+}
+
+static hr_status update_add(finding *f, bool by_hand) {
+  static const char *const words[] = {"after-backward", "in-backward"};
+  return ranked_add(f, "memory.update", by_hand, words, 2);
+}
+
+/* Closed by fit/choose: the word itself is the only choice, and needed only where the recipe does not have it. */
+static const char *const inner[] = {"memory.checkpoint", "memory.offload.optimizer", "memory.offload.parameters",
+                                    "memory.offload.gradients", "memory.offload.activations"};
+
+/* Keys whose auto is closed here; batch before split, which asks for it. */
+static const struct {
+  const char *path;
+  hr_status (*add)(finding *f, bool by_hand);
+} outer[] = {
+    {BATCH, batch_add},
+    {ACCUMULATION, accumulation_add},
+    {LENGTH, length_add},
+    {"model.precision", precision_add},
+    {"model.adapters.rank", rank_add},
+    {KIND, kind_add},
+    {"training.optimizer.state", state_add},
+    {"memory.update", update_add},
+    {SPLIT, split_add},
+};
+
+/* --- what `all` opens --------------------------------------------------------------------------------------------- */
+
+/* Lengths are the data's, a rank is part of the model asked for, and samples are opened only where their number per
+ * step is fixed. */
+static bool opened_by_all(const finding *f, const char *path) {
+  if (!f->all || hr__recipe_given(f->recipe, path)) return false;
+  if (strcmp(path, LENGTH) == 0 || strcmp(path, "model.adapters.rank") == 0 || strcmp(path, ACCUMULATION) == 0)
+    return false;
+  if (strcmp(path, BATCH) == 0)
+    return hr__recipe_has(f->recipe, EFFECTIVE) && !hr__recipe_given(f->recipe, ACCUMULATION);
+  return true;
+}
+
+static hr_status inner_add(finding *f) {
+  static const char *const words[] = {"auto"};
+  for (size_t i = 0; i < sizeof inner / sizeof *inner; i++)
+    if (f->all && !hr__recipe_given(f->recipe, inner[i])) HR_TRY(words_add(f, inner[i], false, words, 1));
+  return HR_OK;
+}
+
+static hr_status lists_add(finding *f) {
+  const hr_recipe_open *lists;
+  size_t count;
+  HR_TRY(hr__recipe_open(f->recipe, f->arena, &lists, &count, f->err));
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(lists[i].path, "memory.device") == 0 || strcmp(lists[i].path, "memory.gpu") == 0)
+      return hr__recipe_fail(f->recipe, lists[i].path, "plan once for each: plan --sweep, or --compare", f->err,
+                             "%s cannot be left open: times on different devices are not compared", lists[i].path);
+    HR_TRY(knob_add(
+        f, (hr_knob){
+               .path = lists[i].path, .choices = lists[i].choices, .n_choices = lists[i].n_choices, .by_hand = true}));
+  }
+  return HR_OK;
+}
+
+static bool is_listed(const finding *f, const char *path) {
+  for (size_t i = 0; i < f->count; i++)
+    if (strcmp(f->knobs[i].path, path) == 0) return true;
+  return false;
+}
+
+bool hr__knobs_any(const hr_recipe *recipe) {
+  for (size_t i = 0; i < sizeof outer / sizeof *outer; i++)
+    if (hr__recipe_word_is(recipe, outer[i].path, "auto")) return true;
+  return hr__recipe_is_open(recipe);
+}
+
+hr_status hr__knobs_find(const hr_recipe *recipe, bool all, hr_arena *arena, const hr_knob **out, size_t *count,
+                         hr_error *err) {
+  finding f = {.recipe = recipe, .all = all, .arena = arena, .err = err};
+  HR_TRY(lists_add(&f));
+  for (size_t i = 0; i < sizeof outer / sizeof *outer; i++) {
+    if (is_listed(&f, outer[i].path)) continue;
+    bool by_hand = hr__recipe_word_is(recipe, outer[i].path, "auto");
+    if (by_hand || opened_by_all(&f, outer[i].path)) HR_TRY(outer[i].add(&f, by_hand));
+  }
+  HR_TRY(inner_add(&f));
+  *out = f.knobs;
+  *count = f.count;
+  return HR_OK;
+}

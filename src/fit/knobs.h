@@ -1,0 +1,40 @@
+/* knobs: the settings of a recipe that are open, each with its choices.
+ *
+ * By hand: a list of choices, or the word `auto` of a key that fit/choose does not close itself. Choices of `auto`:
+ *   training.batch_size             divisors of effective_batch (without one: powers of two, which changes results)
+ *   training.gradient_accumulation  what effective_batch leaves
+ *   data.sequence_length            powers of two up to the model's longest, at most 8192
+ *   model.precision                 bf16-mixed, bf16-true, 32-true
+ *   model.adapters.rank             8, 16, 32, 64
+ *   training.optimizer.kind         adamw, adamw8bit, paged_adamw, paged_adamw8bit
+ *   training.optimizer.state        f32, bf16
+ *   memory.update                   after-backward, in-backward
+ *   memory.split                    none; 2, 4, ... slices up to one sample each
+ * `all` opens the same keys, and those that fit/choose closes, where the recipe does not write them and their owner has
+ * a use for them: the first choice is then what the recipe has without being opened.
+ *
+ * A choice changes results when other weights come out than with the first one, beyond the order of sums. Batch and
+ * accumulation at a kept effective batch do not, nor does anything of memory.*, nor paged moments.
+ */
+#ifndef HR_FIT_KNOBS_H
+#define HR_FIT_KNOBS_H
+
+#include "pass/compile.h"
+
+typedef struct hr_knob {
+  const char *path;
+  const char *const *choices; /* values as overrides take them */
+  const bool *changes;        /* per choice: other results than with the first */
+  size_t n_choices;
+  bool changes_results; /* any of its choices */
+  bool by_hand;         /* opened in the recipe, not by `all` */
+  bool slices;          /* memory.split: choice k is 2^k slices, the last one at most a sample each */
+} hr_knob;
+
+/* All of them, in `arena`. An `auto` that the rest of the recipe leaves without meaning is HR_BAD_INPUT. */
+hr_status hr__knobs_find(const hr_recipe *recipe, bool all, hr_arena *arena, const hr_knob **out, size_t *count,
+                         hr_error *err);
+/* Whether there is any without `all`, beyond what fit/choose closes. */
+bool hr__knobs_any(const hr_recipe *recipe);
+
+#endif

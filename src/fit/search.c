@@ -1,0 +1,350 @@
+/* search: see search.h. */
+#include "fit/search.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/threads.h"
+#include "fit/bound.h"
+
+enum { SETTINGS_MOST = 1 << 14, TOGETHER = 2 };
+
+typedef struct setting {
+  size_t number; /* in the order of the choices */
+  bool refused;  /* contradicts itself, or has no kernel */
+  hr_bound bound;
+  double token_seconds; /* of the bound */
+  bool pruned;
+} setting;
+
+/* One that was planned. */
+typedef struct outcome {
+  hr_status status;
+  hr_error error;
+  hr_recipe *recipe;
+  hr_chosen chosen;
+  hr_found found;
+} outcome;
+
+typedef struct searching {
+  const hr_space *space;
+  hr_search *out;
+  setting *settings;
+  size_t n_settings;
+  hr_pool *pool;
+  hr_error *errors; /* per setting of a batch on threads */
+  hr_status *statuses;
+  /* those that were planned */
+  hr_found *planned;
+  size_t cap_planned;
+  bool any, last_resort;
+  outcome best;
+  size_t best_number;
+  hr_error first_error; /* of a setting that was refused */
+  hr_status first_status;
+} searching;
+
+/* --- settings of the space ---------------------------------------------------------------------------------------- */
+
+static size_t choice_of(const searching *s, size_t number, size_t knob) {
+  for (size_t k = s->out->n_knobs; k-- > knob + 1;)
+    number /= s->out->knobs[k].n_choices;
+  return number % s->out->knobs[knob].n_choices;
+}
+
+/* Opened by nobody's hand, and with other results. */
+static bool setting_is_last_resort(const searching *s, size_t number) {
+  for (size_t k = 0; k < s->out->n_knobs; k++) {
+    const hr_knob *knob = &s->out->knobs[k];
+    if (!knob->by_hand && knob->changes[choice_of(s, number, k)]) return true;
+  }
+  return false;
+}
+
+static hr_status found_describe(searching *s, size_t number, hr_arena *arena, hr_found *out, hr_error *err) {
+  size_t count = s->out->n_knobs;
+  const char **overrides = hr__arena_array(arena, count, sizeof *overrides);
+  bool *changes = hr__arena_array(arena, count, sizeof *changes);
+  if (!overrides || !changes) return hr__nomem(err);
+  *out = (hr_found){.overrides = overrides, .changes = changes, .n_overrides = count};
+  for (size_t k = 0; k < count; k++) {
+    const hr_knob *knob = &s->out->knobs[k];
+    size_t choice = choice_of(s, number, k);
+    overrides[k] = hr__arena_format(arena, "%s=%s", knob->path, knob->choices[choice]);
+    if (!overrides[k]) return hr__nomem(err);
+    changes[k] = knob->changes[choice];
+    out->changes_results |= changes[k];
+  }
+  return HR_OK;
+}
+
+static int64_t slices_of(const searching *s, size_t number) {
+  for (size_t k = 0; k < s->out->n_knobs; k++)
+    if (s->out->knobs[k].slices) return (int64_t)1 << choice_of(s, number, k);
+  return 1;
+}
+
+/* A recipe that is closed but for what fit/choose closes. As many slices as there are samples are the most. */
+static hr_status setting_load(searching *s, size_t number, const hr_found *found, hr_recipe **recipe, hr_open *open,
+                              hr_error *err) {
+  *recipe = NULL;
+  HR_TRY(s->space->load(s->space->user, found->overrides, found->n_overrides, recipe, open, err));
+  int64_t slices = slices_of(s, number), samples = hr__recipe_int(*recipe, "training.batch_size");
+  open->slices = slices < samples ? slices : samples;
+  if (slices < 2 * samples) return HR_OK;
+  return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "%" PRId64 " samples cannot be cut into %" PRId64 " slices", samples,
+                  slices);
+}
+
+static double tokens_of(const hr_recipe *recipe, int accumulation) {
+  return (double)hr__recipe_int(recipe, "training.batch_size") * accumulation *
+         (double)hr__recipe_int(recipe, "data.sequence_length");
+}
+
+/* --- bounds ------------------------------------------------------------------------------------------------------- */
+
+static hr_status setting_bound(searching *s, setting *it, hr_arena *arena, hr_error *err) {
+  hr_found found;
+  hr_recipe *recipe;
+  hr_open open = {0};
+  HR_TRY(found_describe(s, it->number, arena, &found, err));
+  hr_status status = setting_load(s, it->number, &found, &recipe, &open, err);
+  if (status == HR_OK) status = hr__bound(&open, &it->bound, err);
+  if (status == HR_OK) {
+    it->token_seconds = it->bound.step_seconds / tokens_of(recipe, open.accumulation);
+    it->pruned = it->bound.device_bytes > open.budget_bytes;
+  }
+  hr__recipe_destroy(recipe);
+  return status;
+}
+
+static void bound_task(void *arg, int64_t task, int worker) {
+  (void)worker;
+  searching *s = arg;
+  hr_arena arena;
+  hr__arena_init(&arena);
+  s->statuses[task] = setting_bound(s, &s->settings[task], &arena, &s->errors[task]);
+  hr__arena_fini(&arena);
+}
+
+/* Only lack of memory ends the search: any other error means that the setting is none. */
+static hr_status bounds_find(searching *s, hr_error *err) {
+  hr_arena *arena = &s->out->arena;
+  s->errors = hr__arena_array(arena, s->n_settings, sizeof *s->errors);
+  s->statuses = hr__arena_array(arena, s->n_settings, sizeof *s->statuses);
+  if (!s->errors || !s->statuses) return hr__nomem(err);
+  hr__pool_run(s->pool, s->space->threads, (int64_t)s->n_settings, bound_task, s);
+  for (size_t i = 0; i < s->n_settings; i++) {
+    if (s->statuses[i] == HR_NOMEM) return hr__nomem(err);
+    s->settings[i].refused = s->statuses[i] != HR_OK;
+    if (!s->settings[i].refused || s->first_status != HR_OK) continue;
+    s->first_status = s->statuses[i];
+    s->first_error = s->errors[i];
+  }
+  return HR_OK;
+}
+
+static int setting_compare(const void *a, const void *b) {
+  const setting *x = a, *y = b;
+  if (x->refused != y->refused) return x->refused ? 1 : -1;
+  if (x->token_seconds != y->token_seconds) return x->token_seconds < y->token_seconds ? -1 : 1;
+  return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* --- plans -------------------------------------------------------------------------------------------------------- */
+
+static void outcome_fini(outcome *o) {
+  hr__chosen_fini(&o->chosen);
+  hr__recipe_destroy(o->recipe);
+  *o = (outcome){0};
+}
+
+typedef struct pair {
+  searching *s;
+  const setting *settings[TOGETHER];
+  outcome outcomes[TOGETHER];
+} pair;
+
+static hr_status setting_plan(searching *s, const setting *it, outcome *o, hr_error *err) {
+  hr_open open = {0};
+  HR_TRY(setting_load(s, it->number, &o->found, &o->recipe, &open, err));
+  HR_TRY(hr__choose(&open, &o->chosen, err));
+  const hr_plan *plan = o->chosen.plan;
+  o->found.step_seconds = plan->step_seconds;
+  o->found.token_seconds = plan->step_seconds / tokens_of(o->recipe, open.accumulation);
+  for (int t = 0; t < HR_TIER_COUNT; t++)
+    o->found.peak_bytes[t] = plan->tiers[t].peak_bytes;
+  o->found.fits = plan->tiers[HR_TIER_DEVICE].peak_bytes <= open.budget_bytes &&
+                  plan->tiers[HR_TIER_HOST].peak_bytes <= open.host_bytes &&
+                  plan->tiers[HR_TIER_DISK].peak_bytes <= open.disk_bytes;
+  return HR_OK;
+}
+
+static void plan_task(void *arg, int64_t task, int worker) {
+  (void)worker;
+  pair *p = arg;
+  outcome *o = &p->outcomes[task];
+  o->status = setting_plan(p->s, p->settings[task], o, &o->error);
+}
+
+/* Whether a is to be taken instead of b. */
+static bool found_better(const hr_found *a, size_t a_number, const hr_found *b, size_t b_number) {
+  if (a->fits != b->fits) return a->fits;
+  uint64_t a_peak = a->peak_bytes[HR_TIER_DEVICE], b_peak = b->peak_bytes[HR_TIER_DEVICE];
+  if (!a->fits && a_peak != b_peak) return a_peak < b_peak;
+  if (a->token_seconds != b->token_seconds) return a->token_seconds < b->token_seconds;
+  if (a->changes_results != b->changes_results) return b->changes_results;
+  if (a_peak != b_peak) return a_peak < b_peak;
+  return a_number < b_number;
+}
+
+static hr_status outcome_take(searching *s, const setting *it, outcome *o, hr_error *err) {
+  if (o->status == HR_NOMEM) return hr__nomem(err);
+  if (o->status != HR_OK) { /* what a bound did not meet: a layout larger than the address space */
+    s->out->n_refused++;
+    if (s->first_status == HR_OK) {
+      s->first_status = o->status;
+      s->first_error = o->error;
+    }
+    return HR_OK;
+  }
+  if (hr__arena_grow(&s->out->arena, (void **)&s->planned, &s->cap_planned, s->out->n_planned, sizeof *s->planned) != 0)
+    return hr__nomem(err);
+  s->planned[s->out->n_planned++] = o->found;
+  bool useless = s->last_resort && !o->found.fits; /* without a change of results that is worth something */
+  if (s->any && (useless || !found_better(&o->found, it->number, &s->best.found, s->best_number))) return HR_OK;
+  outcome_fini(&s->best);
+  s->best = *o;
+  *o = (outcome){0};
+  s->best_number = it->number;
+  s->any = true;
+  return HR_OK;
+}
+
+/* Whether planning a setting can still change the answer. */
+static bool setting_hopeless(const searching *s, const setting *it) {
+  if (!s->any || !s->best.found.fits) return false;
+  return it->pruned || it->token_seconds > s->best.found.token_seconds;
+}
+
+static hr_status pair_run(searching *s, pair *p, int count, hr_error *err) {
+  hr_status status = HR_OK;
+  for (int i = 0; i < count && status == HR_OK; i++)
+    status = found_describe(s, p->settings[i]->number, &s->out->arena, &p->outcomes[i].found, err);
+  if (status == HR_OK) hr__pool_run(s->pool, s->space->threads, count, plan_task, p);
+  for (int i = 0; i < count; i++) {
+    if (status == HR_OK) status = outcome_take(s, p->settings[i], &p->outcomes[i], err);
+    outcome_fini(&p->outcomes[i]);
+  }
+  return status;
+}
+
+/* Settings that are over the budget by their bound come last, and only where nothing fits: for the smallest plan. */
+static hr_status settings_plan(searching *s, hr_error *err) {
+  for (int over = 0; over < 2; over++) {
+    for (size_t i = 0; i < s->n_settings && !s->settings[i].refused;) {
+      pair p = {.s = s};
+      int count = 0;
+      for (; count < TOGETHER && i < s->n_settings && !s->settings[i].refused; i++) {
+        if (s->settings[i].pruned != over) continue;
+        if (setting_hopeless(s, &s->settings[i]))
+          s->out->n_pruned++;
+        else
+          p.settings[count++] = &s->settings[i];
+      }
+      HR_TRY(pair_run(s, &p, count, err));
+    }
+  }
+  return HR_OK;
+}
+
+/* --- the frontier ------------------------------------------------------------------------------------------------- */
+
+static int found_compare(const void *a, const void *b) {
+  const hr_found *x = a, *y = b;
+  if (x->token_seconds != y->token_seconds) return x->token_seconds < y->token_seconds ? -1 : 1;
+  uint64_t x_peak = x->peak_bytes[HR_TIER_DEVICE], y_peak = y->peak_bytes[HR_TIER_DEVICE];
+  return x_peak < y_peak ? -1 : x_peak > y_peak;
+}
+
+static void frontier_make(searching *s) {
+  hr_search *out = s->out;
+  qsort(s->planned, out->n_planned, sizeof *s->planned, found_compare);
+  for (size_t i = 0; i < out->n_planned; i++) {
+    bool beaten = out->n_frontier > 0 && s->planned[out->n_frontier - 1].peak_bytes[HR_TIER_DEVICE] <=
+                                             s->planned[i].peak_bytes[HR_TIER_DEVICE];
+    bool chosen = s->planned[i].overrides == out->chosen.overrides;
+    if (beaten && !chosen) continue;
+    if (chosen) out->at = out->n_frontier;
+    s->planned[out->n_frontier++] = s->planned[i];
+  }
+  out->frontier = s->planned;
+}
+
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
+
+static hr_status space_size(const hr_space *space, const hr_search *out, size_t *count, hr_error *err) {
+  *count = 1;
+  for (size_t k = 0; k < out->n_knobs; k++) {
+    *count *= out->knobs[k].n_choices;
+    if (*count > SETTINGS_MOST)
+      return hr__fail(err, HR_BAD_INPUT, hr__recipe_name(space->recipe), "open fewer settings, or with fewer choices",
+                      "more than %d settings are left open at once", SETTINGS_MOST);
+  }
+  return HR_OK;
+}
+
+/* One round: the settings that are (or are not) a last resort. */
+static hr_status round_run(searching *s, size_t total, bool last_resort, hr_error *err) {
+  s->settings = hr__arena_array(&s->out->arena, total, sizeof *s->settings);
+  if (!s->settings) return hr__nomem(err);
+  s->n_settings = 0;
+  s->last_resort = last_resort;
+  for (size_t number = 0; number < total; number++)
+    if (setting_is_last_resort(s, number) == last_resort) s->settings[s->n_settings++].number = number;
+  s->out->n_settings += s->n_settings;
+  if (total > 1) HR_TRY(bounds_find(s, err)); /* a single setting has nothing to be compared with */
+  qsort(s->settings, s->n_settings, sizeof *s->settings, setting_compare);
+  for (size_t i = 0; i < s->n_settings; i++)
+    s->out->n_refused += s->settings[i].refused;
+  return settings_plan(s, err);
+}
+
+static hr_status search(searching *s, hr_error *err) {
+  hr_search *out = s->out;
+  size_t total;
+  HR_TRY(hr__knobs_find(s->space->recipe, s->space->all, &out->arena, &out->knobs, &out->n_knobs, err));
+  HR_TRY(space_size(s->space, out, &total, err));
+  if (total > 1 && s->space->threads > 1) HR_TRY(hr__pool_create(s->space->threads, &s->pool, err));
+  HR_TRY(round_run(s, total, false, err));
+  if (!s->any || !s->best.found.fits) HR_TRY(round_run(s, total, true, err));
+  if (!s->any) {
+    if (err) *err = s->first_error;
+    return s->first_status;
+  }
+  out->chosen = s->best.found;
+  frontier_make(s);
+  return HR_OK;
+}
+
+hr_status hr__search(const hr_space *space, hr_search *out, hr_recipe **recipe, hr_chosen *chosen, hr_error *err) {
+  *out = (hr_search){0};
+  hr__arena_init(&out->arena);
+  searching s = {.space = space, .out = out};
+  hr_status status = search(&s, err);
+  hr__pool_destroy(s.pool);
+  if (status == HR_OK) {
+    *recipe = s.best.recipe;
+    *chosen = s.best.chosen;
+    return HR_OK;
+  }
+  outcome_fini(&s.best);
+  hr__search_fini(out);
+  return status;
+}
+
+void hr__search_fini(hr_search *search) {
+  hr__arena_fini(&search->arena);
+  *search = (hr_search){0};
+}

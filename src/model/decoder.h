@@ -1,0 +1,62 @@
+/* Decoders: RMSNorm, grouped-query attention with rotary positions, SiLU-gated MLP; tied or untied head. One core
+ * (decoder.c); what distinguishes the families is data (hr_decoder_family).
+ *
+ * Settings and parameter names are those of the public checkpoints (config.json, model.safetensors). Shapes in
+ * comments: B batch, T length, H hidden, D head_dim, Q query heads, K key-value heads, I intermediate, V vocabulary.
+ */
+#ifndef HR_MODEL_DECODER_H
+#define HR_MODEL_DECODER_H
+
+#include "model/model.h"
+#include "op/rope.h"
+
+#define HR_MODEL_CONFIG "model.config."
+
+/* Which layers see only a window of keys. */
+typedef enum hr_decoder_windows {
+  HR_WINDOWS_NONE,
+  HR_WINDOWS_ALL,   /* every layer, where sliding_window is a number */
+  HR_WINDOWS_LAYERS /* with use_sliding_window: those that layer_types names, or all from max_window_layers on */
+} hr_decoder_windows;
+
+typedef struct hr_decoder_family {
+  const char *name, *architecture;
+  bool input_biases;       /* q, k and v have biases, whatever the settings */
+  bool attention_bias_key; /* the setting gives biases to q, k, v and o */
+  bool mlp_bias_key;       /* the setting gives biases to the MLP */
+  bool head_norms;         /* q and k are normed head by head, before they are turned */
+  hr_decoder_windows windows;
+} hr_decoder_family;
+
+/* A decoder's settings as its recipe has them. */
+typedef struct hr_decoder {
+  const hr_decoder_family *family;
+  int64_t hidden, inner, layers, heads, kv_heads, head_dim, vocab, positions;
+  float std, eps;
+  bool tied, input_biases, output_bias, mlp_bias;
+  int64_t window;                 /* 0: no layer has one */
+  int64_t first_windowed;         /* layer, where layer_types are not given */
+  const char *const *layer_types; /* NULL: not given */
+  size_t n_layer_types;
+  double theta;
+  const char *rope; /* section that holds the stretching; NULL: plain */
+} hr_decoder;
+
+extern const hr_key_table hr_decoder_keys;
+/* By the name of a recipe whose hr_model is a decoder. */
+const hr_decoder_family *hr__decoder_family(const char *name);
+hr_decoder hr__decoder_read(const hr_recipe *recipe);
+hr_status hr__decoder_check(const hr_recipe *recipe, hr_error *err);
+hr_id hr__decoder_forward(hr_builder *b, const hr_recipe *recipe, const hr_model_batch *batch);
+int64_t hr__decoder_window(const hr_decoder *m, int64_t layer); /* 0: none */
+/* config.json of the public checkpoints. NULL: out of memory. */
+json_t *hr__decoder_json(const hr_recipe *recipe);
+
+/* decoder_rope.c. Rotary settings come in two forms: rope_theta with rope_scaling (older files) and rope_parameters,
+ * which holds both. A recipe gives one of them; what it gives overrules the file of model.path. */
+void hr__rope_read(const hr_recipe *recipe, hr_decoder *m);
+hr_status hr__rope_check(const hr_recipe *recipe, const hr_decoder *m, hr_error *err);
+hr_rope_table_args hr__rope_args(const hr_recipe *recipe, const hr_decoder *m, int64_t length);
+json_t *hr__rope_json(const hr_recipe *recipe, const hr_decoder *m); /* null where positions are not stretched */
+
+#endif

@@ -1,0 +1,100 @@
+/* Rotary positions: reading, checking and writing their settings. See decoder.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/decoder.h"
+
+#define CONFIG HR_MODEL_CONFIG
+
+static const char *path_in(const char *section, const char *key, char out[128]) {
+  snprintf(out, 128, "%s.%s", section, key);
+  return out;
+}
+
+static const char *const rope_numbers[] = {"factor", "low_freq_factor", "high_freq_factor",
+                                           "original_max_position_embeddings"};
+enum { ROPE_NUMBERS = sizeof rope_numbers / sizeof *rope_numbers };
+
+static bool rope_any(const hr_recipe *r, const char *section) {
+  char path[128];
+  bool any = hr__recipe_has(r, path_in(section, "rope_type", path));
+  for (int i = 0; i < ROPE_NUMBERS; i++)
+    any = any || hr__recipe_has(r, path_in(section, rope_numbers[i], path));
+  return any;
+}
+
+/* The form of rotary settings that counts; NULL when neither is there. */
+static const char *rope_section(const hr_recipe *r) {
+  static const char scaling[] = CONFIG "rope_scaling", parameters[] = CONFIG "rope_parameters";
+  if (hr__recipe_given(r, scaling)) return scaling;
+  if (hr__recipe_given(r, parameters)) return parameters;
+  if (rope_any(r, parameters)) return parameters;
+  return rope_any(r, scaling) ? scaling : NULL;
+}
+
+void hr__rope_read(const hr_recipe *r, hr_decoder *m) {
+  char path[128];
+  const char *rope = rope_section(r);
+  m->theta = hr__recipe_float(r, CONFIG "rope_theta");
+  if (hr__recipe_has(r, CONFIG "rope_parameters.rope_theta") && !hr__recipe_given(r, CONFIG "rope_theta")) {
+    m->theta = hr__recipe_float(r, CONFIG "rope_parameters.rope_theta");
+  }
+  bool typed = rope && hr__recipe_has(r, path_in(rope, "rope_type", path));
+  m->rope = typed && strcmp(hr__recipe_text(r, path), "llama3") == 0 ? rope : NULL;
+}
+
+/* The llama3 form needs all four of its numbers. */
+hr_status hr__rope_check(const hr_recipe *r, const hr_decoder *m, hr_error *err) {
+  char path[128];
+  const char *section = rope_section(r);
+  if (hr__recipe_given(r, CONFIG "rope_scaling") && hr__recipe_given(r, CONFIG "rope_parameters")) {
+    return hr__recipe_fail(r, CONFIG "rope_parameters", "keep rope_parameters, which holds rope_theta too", err,
+                           CONFIG "rope_scaling and rope_parameters say the same thing twice");
+  }
+  if (hr__recipe_given(r, CONFIG "rope_theta") && hr__recipe_given(r, CONFIG "rope_parameters.rope_theta")) {
+    return hr__recipe_fail(r, CONFIG "rope_parameters.rope_theta", "keep one of them", err,
+                           CONFIG "rope_theta is given twice, also in rope_parameters");
+  }
+  for (int i = 0; i < ROPE_NUMBERS; i++) {
+    bool there = section && hr__recipe_has(r, path_in(section, rope_numbers[i], path));
+    if (m->rope && !there) {
+      return hr__recipe_fail(r, path,
+                             "rope_type llama3 needs factor, low_freq_factor, high_freq_factor and "
+                             "original_max_position_embeddings",
+                             err, "%s is missing", path);
+    }
+    if (there && !hr__recipe_has(r, path_in(section, "rope_type", path))) {
+      return hr__recipe_fail(r, path, "add \"rope_type: llama3\", or remove the section", err,
+                             "%s is missing, so %s has no effect", path, rope_numbers[i]);
+    }
+  }
+  if (!m->rope) return HR_OK;
+  double low = hr__recipe_float(r, path_in(m->rope, "low_freq_factor", path));
+  double high = hr__recipe_float(r, path_in(m->rope, "high_freq_factor", path));
+  if (low < high) return HR_OK;
+  return hr__recipe_fail(r, path, "Llama 3 uses low_freq_factor 1 and high_freq_factor 4", err,
+                         "%s must be larger than low_freq_factor (%g), but it is %g", path, low, high);
+}
+
+hr_rope_table_args hr__rope_args(const hr_recipe *r, const hr_decoder *m, int64_t length) {
+  hr_rope_table_args args = {.length = length, .head_dim = m->head_dim, .theta = m->theta};
+  if (!m->rope) return args;
+  char path[128];
+  args.scaled = true;
+  args.factor = hr__recipe_float(r, path_in(m->rope, "factor", path));
+  args.low = hr__recipe_float(r, path_in(m->rope, "low_freq_factor", path));
+  args.high = hr__recipe_float(r, path_in(m->rope, "high_freq_factor", path));
+  args.original_length = hr__recipe_int(r, path_in(m->rope, "original_max_position_embeddings", path));
+  return args;
+}
+
+json_t *hr__rope_json(const hr_recipe *r, const hr_decoder *m) {
+  char path[4][128];
+  if (!m->rope) return json_null();
+  return json_pack("{s:s, s:f, s:f, s:f, s:I}", "rope_type", "llama3", "factor",
+                   hr__recipe_float(r, path_in(m->rope, "factor", path[0])), "low_freq_factor",
+                   hr__recipe_float(r, path_in(m->rope, "low_freq_factor", path[1])), "high_freq_factor",
+                   hr__recipe_float(r, path_in(m->rope, "high_freq_factor", path[2])),
+                   "original_max_position_embeddings",
+                   (json_int_t)hr__recipe_int(r, path_in(m->rope, "original_max_position_embeddings", path[3])));
+}

@@ -1,0 +1,96 @@
+/* The families of decoders: what distinguishes them, their defaults, and the config.json that a run saves. */
+#include <assert.h>
+#include <string.h>
+
+#include "format/json.h"
+#include "model/decoder.h"
+
+#define CONFIG HR_MODEL_CONFIG
+
+static const hr_decoder_family families[] = {
+    {.name = "llama", .architecture = "LlamaForCausalLM", .attention_bias_key = true, .mlp_bias_key = true},
+    {.name = "mistral", .architecture = "MistralForCausalLM", .windows = HR_WINDOWS_ALL},
+    {.name = "qwen2", .architecture = "Qwen2ForCausalLM", .input_biases = true, .windows = HR_WINDOWS_LAYERS},
+    {.name = "qwen3",
+     .architecture = "Qwen3ForCausalLM",
+     .attention_bias_key = true,
+     .head_norms = true,
+     .windows = HR_WINDOWS_LAYERS},
+};
+
+const hr_decoder_family *hr__decoder_family(const char *name) {
+  size_t i = 0, count = sizeof families / sizeof *families;
+  while (i < count && strcmp(families[i].name, name) != 0)
+    i++;
+  assert(i < count);
+  return &families[i];
+}
+
+static int64_t vocabulary(const hr_recipe *r) {
+  return hr__recipe_int(r, CONFIG "vocab_size");
+}
+
+static json_t *layer_types_json(const hr_decoder *m) {
+  json_t *list = json_array();
+  for (int64_t i = 0; i < m->layers; i++)
+    json_array_append_new(list, json_string(m->layer_types[i]));
+  return list;
+}
+
+/* Numbers keep the recipe's double: a float would turn 1e-6 into 9.99999997e-07. Token numbers are not known here: null
+ * keeps readers of the file from assuming their own. */
+static json_t *common_json(const hr_recipe *r, const hr_decoder *m) {
+  bool narrow = strcmp(hr__recipe_text(r, "model.precision"), "bf16-true") == 0; /* else there are f32 masters */
+  return json_pack("{s:[s], s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:f, s:f, s:o, s:n, "
+                   "s:n, s:n, s:b}",
+                   "architectures", m->family->architecture, "model_type", m->family->name, "hidden_act", "silu",
+                   "torch_dtype", narrow ? "bfloat16" : "float32", "vocab_size", (json_int_t)m->vocab, "hidden_size",
+                   (json_int_t)m->hidden, "intermediate_size", (json_int_t)m->inner, "num_hidden_layers",
+                   (json_int_t)m->layers, "num_attention_heads", (json_int_t)m->heads, "num_key_value_heads",
+                   (json_int_t)m->kv_heads, "head_dim", (json_int_t)m->head_dim, "max_position_embeddings",
+                   (json_int_t)m->positions, "initializer_range", hr__recipe_float(r, CONFIG "initializer_range"),
+                   "rms_norm_eps", hr__recipe_float(r, CONFIG "rms_norm_eps"), "tie_word_embeddings", (int)m->tied,
+                   "attention_dropout", 0.0, "rope_theta", m->theta, "rope_scaling", hr__rope_json(r, m),
+                   "bos_token_id", "eos_token_id", "pad_token_id", "use_cache", 1);
+}
+
+json_t *hr__decoder_json(const hr_recipe *r) {
+  hr_decoder m = hr__decoder_read(r);
+  const hr_decoder_family *family = m.family;
+  hr__json_init();
+  json_t *config = common_json(r, &m);
+  if (!config) return NULL;
+  int failed = 0;
+  if (family->attention_bias_key) failed |= json_object_set_new(config, "attention_bias", json_boolean(m.output_bias));
+  if (family->mlp_bias_key) failed |= json_object_set_new(config, "mlp_bias", json_boolean(m.mlp_bias));
+  if (family->windows != HR_WINDOWS_NONE)
+    failed |= json_object_set_new(config, "sliding_window", m.window > 0 ? json_integer(m.window) : json_null());
+  if (family->windows == HR_WINDOWS_LAYERS) {
+    failed |= json_object_set_new(config, "use_sliding_window", json_boolean(m.window > 0));
+    failed |= json_object_set_new(config, "max_window_layers", json_integer(m.first_windowed));
+    if (m.layer_types) failed |= json_object_set_new(config, "layer_types", layer_types_json(&m));
+  }
+  if (failed == 0) return config;
+  json_decref(config);
+  return NULL;
+}
+
+#define DECODER(NAME, DEFAULTS)                                                                                        \
+  const hr_model hr_model_##NAME = {                                                                                   \
+      .family = #NAME,                                                                                                 \
+      .keys = &hr_decoder_keys,                                                                                        \
+      .defaults = DEFAULTS,                                                                                            \
+      .task = "ForCausalLM",                                                                                           \
+      .check = hr__decoder_check,                                                                                      \
+      .forward = hr__decoder_forward,                                                                                  \
+      .vocabulary = vocabulary,                                                                                        \
+      .config_json = hr__decoder_json,                                                                                 \
+  }
+
+DECODER(llama, NULL);
+DECODER(mistral, "{intermediate_size: 14336, num_key_value_heads: 8, max_position_embeddings: 131072,"
+                 " sliding_window: 4096}");
+DECODER(qwen2, "{vocab_size: 151936, intermediate_size: 22016, max_position_embeddings: 32768,"
+               " use_sliding_window: false, sliding_window: 4096, max_window_layers: 28}");
+DECODER(qwen3, "{vocab_size: 151936, intermediate_size: 22016, max_position_embeddings: 32768, head_dim: 128,"
+               " use_sliding_window: false, sliding_window: 4096, max_window_layers: 28}");

@@ -1,0 +1,209 @@
+/* BERT against PyTorch: logits, loss, every gradient, and the losses of ten AdamW steps, from the files that
+ * make_bert.py wrote. The model is loaded the way a user loads a checkpoint: a recipe with model.path. Rows of
+ * different lengths are data of the source "lines". */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "format/file.h"
+#include "format/json.h"
+#include "op/head_loss.h"
+#include "op/linear.h"
+#include "part_golden.h"
+
+static const double LOGITS = 1e-5, LOSS = 1e-6, GRADIENT = 1e-4, NOTHING = 1e-5, STEPS = 1e-5;
+
+/* A case with the lengths of its rows, i32 [steps, batch]; NULL: all rows are full. */
+typedef struct encoder {
+  golden g;
+  int32_t *lengths;
+} encoder;
+
+static void encoder_open(encoder *e, const char *name, int accumulation) {
+  static const char *const lines[] = {"data.source=lines"};
+  golden_open(&e->g, name, accumulation, lines, strstr(name, "padded") ? 1 : 0);
+  bool padded = hr__safetensors_find(e->g.io, "lengths") != NULL;
+  assert_true(padded == (strstr(name, "padded") != NULL));
+  e->lengths = padded ? golden_tensor(&e->g, e->g.io, "lengths", "I32", sizeof(int32_t), NULL) : NULL;
+}
+
+static double encoder_run(encoder *e, const char *name, int64_t number) {
+  hr_error err;
+  golden *g = &e->g;
+  hr_id program = hr__graph_find_program(g->graph, name);
+  assert_int_not_equal(program, HR_NONE);
+  hr_id lengths = hr__program_input(g->graph, program, "lengths");
+  assert_true((lengths != HR_NONE) == (e->lengths != NULL));
+  size_t bytes = (size_t)g->batch * sizeof *e->lengths;
+  if (e->lengths) check(hr__run_write(g->run, lengths, 0, e->lengths + number * g->batch, bytes, &err), &err);
+  return golden_run(g, name, number, 1.0f);
+}
+
+/* Logits exist only here: the step itself never has them. Also the loss of the forward pass alone. */
+static void test_logits(void **state) {
+  encoder e;
+  golden *g = &e.g;
+  hr_error err;
+  encoder_open(&e, *state, 1);
+  const hr_model *model;
+  check(hr__model_find(g->recipe, &model, &err), &err);
+  check(model->check(g->recipe, &err), &err);
+  check(hr__graph_create(&g->graph, &err), &err);
+  hr_builder b;
+  hr__builder_init(&b, g->graph, HR_F32);
+  hr__program_begin(&b, "eval");
+  hr_desc desc = hr__desc2(HR_I32, g->batch, g->length);
+  hr_model_batch batch = {.batch = g->batch, .length = g->length, .lengths = HR_NONE};
+  batch.tokens = hr__input(&b, "tokens", desc);
+  batch.targets = hr__input(&b, "targets", desc);
+  if (e.lengths) batch.lengths = hr__input(&b, "lengths", hr__desc1(HR_I32, g->batch));
+  hr_id loss = model->forward(&b, g->recipe, &batch);
+  check(hr__builder_status(&b, &err), &err);
+  const hr_node *head = &g->graph->nodes[g->graph->values[loss].producer];
+  assert_ptr_equal(head->op, &hr_op_head_loss);
+  assert_int_not_equal(head->in[4], HR_NONE);
+  hr_id logits = hr__linear(&b, head->in[0], head->in[1], head->in[4]);
+  hr__program_set_output(&b, "loss", loss);
+  hr__program_set_output(&b, "logits", logits);
+  check(hr__builder_status(&b, &err), &err);
+  golden_start(g, 1);
+
+  size_t count;
+  const float *expected_loss = golden_tensor(g, g->io, "loss", "F32", sizeof(float), NULL);
+  const float *expected = golden_tensor(g, g->io, "logits", "F32", sizeof(float), &count);
+  expect_near(encoder_run(&e, "eval", 0), (double)*expected_loss, LOSS, "loss of the forward pass");
+  float *got = hr__arena_array(&g->arena, count, sizeof *got);
+  check(hr__run_read(g->run, logits, 0, got, count * sizeof *got, &err), &err);
+  int64_t vocabulary = (int64_t)count / (g->batch * g->length);
+  double largest = 0, error = 0;
+  for (int64_t i = 0; i < (int64_t)count; i++) {
+    int64_t row = i / vocabulary / g->length, position = i / vocabulary % g->length;
+    if (!isfinite(got[i])) fail_msg("logit %d is not finite", (int)i);
+    if (e.lengths && position >= e.lengths[row]) continue; /* nobody asks for them */
+    largest = fmax(largest, fabs((double)expected[i]));
+    error = fmax(error, fabs((double)got[i] - (double)expected[i]));
+  }
+  print_message("%s: logits within %.1e of PyTorch\n", (char *)*state, error / largest);
+  if (error / largest > LOGITS) fail_msg("logits are off by %.2e", error / largest);
+  golden_close(g);
+}
+
+static bool is_key_bias(const char *name) {
+  return strstr(name, ".self.key.bias") != NULL;
+}
+
+/* A key's bias shifts all scores of a query alike: in its gradient there is rounding and nothing else. */
+static void key_bias_is_nothing(encoder *e, const char *parameter, double largest) {
+  char name[256];
+  snprintf(name, sizeof name, "grad.%s", parameter);
+  hr_id gradient = hr__graph_find_value(e->g.graph, name);
+  assert_int_not_equal(gradient, HR_NONE);
+  size_t count = (size_t)hr_desc_count(&e->g.graph->values[gradient].desc);
+  float *got = hr__arena_array(&e->g.arena, count, sizeof *got);
+  hr_error err;
+  check(hr__run_read(e->g.run, gradient, 0, got, count * sizeof *got, &err), &err);
+  double size = 0;
+  for (size_t i = 0; i < count; i++)
+    size += pow((double)got[i], 2);
+  if (!(sqrt(size) <= NOTHING * largest)) fail_msg("%s is %.2e, the largest %.2e", name, sqrt(size), largest);
+}
+
+/* With accumulation the gradients stay in memory after the program: grad.<parameter>. */
+static void test_gradients(void **state) {
+  encoder e;
+  golden *g = &e.g;
+  hr_error err;
+  encoder_open(&e, *state, 2);
+  check(hr__compile(g->recipe, NULL, NULL, &g->graph, &err), &err);
+  golden_start(g, 2);
+  const float *expected_loss = golden_tensor(g, g->io, "loss", "F32", sizeof(float), NULL);
+  double loss = encoder_run(&e, "micro_first", 0);
+  expect_near(loss, (double)*expected_loss, LOSS, "loss");
+
+  size_t compared = 0;
+  double worst = 0, largest = 0;
+  for (size_t t = 0; t < hr__safetensors_count(g->io); t++) {
+    const hr_safetensor *tensor = hr__safetensors_at(g->io, t);
+    if (strncmp(tensor->name, "grad.", 5) != 0) continue;
+    size_t count;
+    const float *expected = golden_tensor(g, g->io, tensor->name, "F32", sizeof(float), &count);
+    double size = 0;
+    for (size_t i = 0; i < count; i++)
+      size += pow((double)expected[i], 2);
+    largest = fmax(largest, sqrt(size));
+    if (hr__graph_find_value(g->graph, tensor->name + 5) == HR_NONE)
+      fail_msg("the model has no parameter %s", tensor->name + 5);
+    hr_id gradient = hr__graph_find_value(g->graph, tensor->name);
+    if (gradient == HR_NONE) fail_msg("%s has no gradient", tensor->name + 5);
+    double error = golden_distance(g, gradient, expected, count);
+    if (!(error <= GRADIENT)) fail_msg("%s is off by %.2e (relative L2)", tensor->name, error);
+    worst = fmax(worst, error);
+    compared++;
+  }
+  size_t parameters = 0;
+  for (hr_id v = 0; v < g->graph->n_values; v++) {
+    const hr_value *value = &g->graph->values[v];
+    if (!value->trained || !hr__graph_is_tensor(g->graph, v)) continue;
+    if (is_key_bias(value->name))
+      key_bias_is_nothing(&e, value->name, largest);
+    else
+      parameters++;
+  }
+  assert_int_equal(compared, parameters);
+  print_message("%s: loss within %.1e, %zu gradients within %.1e of PyTorch\n", (char *)*state,
+                fabs(loss - (double)*expected_loss) / (double)*expected_loss, compared, worst);
+  golden_close(g);
+}
+
+static void test_steps(void **state) {
+  encoder e;
+  golden *g = &e.g;
+  hr_error err;
+  encoder_open(&e, *state, 1);
+  check(hr__compile(g->recipe, NULL, NULL, &g->graph, &err), &err);
+  golden_start(g, 1);
+
+  char path[600], *text;
+  size_t bytes;
+  hr_doc_node *document;
+  snprintf(path, sizeof path, "%s/steps.json", g->folder);
+  check(hr__file_read(path, 1 << 20, &g->arena, &text, &bytes, &err), &err);
+  check(hr__json_parse(path, text, bytes, &g->arena, &document, &err), &err);
+  hr_doc_node *losses = hr__doc_get(document, "losses"), *norms = hr__doc_get(document, "norms");
+  assert_non_null(losses);
+  assert_non_null(norms);
+  const hr_doc_node *loss = losses->child, *norm = norms->child;
+  hr_id norm_value = hr__program_output(g->graph, hr__graph_find_program(g->graph, "step"), "grad_norm");
+  double worst = 0;
+  for (int64_t step = 0; step < g->steps; step++, loss = loss->next, norm = norm->next) {
+    double expected = 0, expected_norm = 0;
+    assert_true(loss && hr__doc_float(loss, &expected) && norm && hr__doc_float(norm, &expected_norm));
+    double got = encoder_run(&e, "step", step);
+    char what[64];
+    snprintf(what, sizeof what, "loss of step %d", (int)step + 1);
+    expect_near(got, expected, STEPS, what);
+    worst = fmax(worst, fabs(got - expected) / expected);
+    float got_norm;
+    check(hr__run_read(g->run, norm_value, 0, &got_norm, sizeof got_norm, &err), &err);
+    expect_near((double)got_norm, expected_norm, GRADIENT, "gradient norm");
+  }
+  print_message("%s: %d AdamW losses within %.1e of PyTorch\n", (char *)*state, (int)g->steps, worst);
+  golden_close(g);
+}
+
+int main(void) {
+  static char *const names[] = {"bert/plain", "bert/tanh", "bert/padded"};
+  enum { NAMES = sizeof names / sizeof *names, KINDS = 3 };
+  static const struct {
+    const char *name;
+    CMUnitTestFunction function;
+  } kinds[KINDS] = {{"logits", test_logits}, {"gradients", test_gradients}, {"steps", test_steps}};
+  struct CMUnitTest tests[NAMES * KINDS];
+  char titles[NAMES * KINDS][64];
+  for (size_t i = 0; i < NAMES * KINDS; i++) {
+    snprintf(titles[i], sizeof titles[i], "%s %s", names[i / KINDS], kinds[i % KINDS].name);
+    tests[i] = (struct CMUnitTest){
+        .name = titles[i], .test_func = kinds[i % KINDS].function, .initial_state = names[i / KINDS]};
+  }
+  return cmocka_run_group_tests_name("bert against PyTorch", tests, NULL, NULL);
+}
