@@ -2,9 +2,11 @@
 #include <string.h>
 
 #include "cli/applied.h"
+#include "cli/checkpoint_flags.h"
 #include "cli/cli.h"
 #include "cli/fit.h"
 #include "cli/jobs.h"
+#include "cli/plan.h"
 #include "format/diff.h"
 #include "format/file.h"
 #include "format/json.h"
@@ -248,9 +250,10 @@ static hr_status apply_run(hr_cli *cli, hr_error *err) {
   if (hr__cli_flag(cli, "revert")) return revert(cli, dry_run, err);
   if (cli->n_arguments == 0)
     return hr__fail(err, HR_USAGE, NULL, "headroom apply RECIPE --to FILE...", "headroom apply needs a recipe");
+  HR_TRY(hr__plan_overrides(cli, err));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
-  HR_TRY(hr__cli_job_open(&source, &job, err));
+  HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &job, err));
   hr_status status = job->verdict.fits ? job_apply(cli, job, dry_run, err) : hr__fit_check(cli, job, &source, err);
   hr__job_close(job);
   return status;
@@ -258,20 +261,26 @@ static hr_status apply_run(hr_cli *cli, hr_error *err) {
 
 static const hr_cli_option options[] = {
     {"to", "FILE...", "YAML or JSON configs, written together or not at all"},
-    {"map", "KIND|FILE", "what kind the files are (see above), or a map of your own; else by what they hold"},
+    {"map", "KIND|FILE", "kind of the files, or a map (docs/apply.md); else by what they hold"},
     {"dry-run", NULL, "writes nothing; a unified diff on stdout"},
-    {"insert", NULL, "puts missing keys in, where their section is"},
+    {"insert", NULL, "puts missing keys in"},
     {"revert", NULL, "puts FILE.backup back, byte for byte; needs no recipe"},
+    HR_CHECKPOINT_OPTIONS,
+    {"gpu", "NAME", "plans for a GPU that need not be here (headroom devices --gpus)"},
+    {"gpu-memory", "SIZE", "instead of memory.budget: 24GiB"},
+    {"margin", "SIZE", "instead of memory.margin"},
+    {"target-effective-batch", "N", "instead of training.effective_batch"},
+    {"auto", NULL, "opens all settings that the recipe does not write, for the fastest that fit"},
 };
 
 const hr_cli_command hr_cli_apply = {
     .name = "apply",
     .usage = "RECIPE --to FILE...",
     .summary = "writes the plan's settings into your own config, changing only the bytes of the values",
-    .details =
-        "Comments, order and layout stay; FILE.backup is the file before. ${...} and values that an anchor shares are\n"
-        "left alone and reported. A plan that does not fit is not written (exit code 3). Kinds of files: headroom,\n"
-        "lightning (and Hydra), huggingface, torchtune, axolotl, llama-factory, deepspeed.",
+    .details = "Comments and layout stay; FILE.backup is the file before; ${...} is left alone and reported. Kinds:\n"
+               "headroom, lightning (Hydra), huggingface, torchtune, axolotl, llama-factory, deepspeed.",
+    .examples = "apply recipes/lora.yaml --to recipes/configs/lightning.yml --dry-run\n"
+                "apply recipes/demo.yaml --auto --insert --to recipes/demo.yaml --dry-run",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 0,

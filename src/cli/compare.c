@@ -180,14 +180,14 @@ static hr_status other_open(hr_cli *cli, const char *other, hr_job **job, hr_err
     if (failed) return hr__nomem(err);
   }
   hr_job_source source = {path, cli->overrides, cli->n_overrides};
-  return hr__cli_job_open(cli, &source, job, err);
+  return hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, job, err);
 }
 
 hr_status hr__compare(hr_cli *cli, hr_error *err) {
   const char *other = hr__cli_value(cli, "compare");
   pair p = {.cli = cli, .names = {cli->arguments[0], other}};
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
-  HR_TRY(hr__cli_job_open(cli, &source, &p.jobs[0], err));
+  HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &p.jobs[0], err));
   hr_status status = other_open(cli, other, &p.jobs[1], err);
   bool fits = status == HR_OK && (p.jobs[0]->verdict.fits || p.jobs[1]->verdict.fits);
   if (status == HR_OK && cli->json)

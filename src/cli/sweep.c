@@ -37,7 +37,7 @@ static hr_status value_open(sweep *s, const char *value, hr_job **job, hr_error 
   HR_TRY(hr__plan_overrides(cli, err));
   if (s->option < 0) HR_TRY(hr__cli_override(cli, err, "%s=%s", key_path(s->key), value));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
-  return hr__cli_job_open(cli, &source, job, err);
+  return hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, job, err);
 }
 
 static int64_t left_bytes(const hr_job *job) {

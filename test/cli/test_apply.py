@@ -162,6 +162,31 @@ training.gradient_accumulation: { key: TRAINING.accumulate, absent: 1 }
     hub = folder.write('hub.yaml', 'optim: lion\nper_device_train_batch_size: 1\ngradient_checkpointing: true\n')
     run('apply', silent, '--to', hub).expect(0)
     check(read(hub) == b'optim: lion\nper_device_train_batch_size: 4\ngradient_checkpointing: true\n', read(hub))
+    # Missing keys with their sections, in YAML and JSON; a section that is something else is left.
+    bare = folder.write('bare.yaml', 'model: {family: llama}\nmemory:   # later\ntraining:\n  steps: 3\n')
+    run('apply', recipe, '--insert', '--to', bare).expect(0)
+    check(read(bare) == b"""data: {sequence_length: 64}
+model: {family: llama, precision: bf16-mixed, adapters: {rank: 4, alpha: 8, dropout: 0.05}}
+memory: {checkpoint: every-layer, offload: {optimizer: host}}   # later
+training:
+  steps: 3
+  batch_size: 4
+  effective_batch: 32
+  optimizer: {kind: adamw8bit}
+""", read(bare).decode())
+    bare = folder.write('bare.json', '{"zero_optimization": {}, "bf16": 3}')
+    run('apply', recipe, '--insert', '--to', bare).expect(0, 'bf16.enabled has no place')
+    check(read(bare) == b'{"zero_optimization": {"offload_optimizer": {"device": "cpu"}}, "bf16": 3, '
+          b'"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}', read(bare))
+    # --auto closes what is open, and the closed recipe then plans the same without it.
+    small = ['--gpu-memory', '20MiB']
+    recipe_open = folder.write('open.yaml', RECIPE.split('memory:')[0])
+    target = folder.write('closed.yaml', RECIPE.split('memory:')[0])
+    wanted = run('plan', recipe_open, '--auto', '--json', *small).expect(0).json()
+    run('apply', recipe_open, '--auto', *small, '--insert', '--to', target).expect(0)
+    got = run('plan', target, '--json', *small).expect(0).json()
+    check(got['device']['peak_bytes'] == wanted['device']['peak_bytes'] and got['settings']['training'].get('batch_size') ==
+          wanted['settings']['training'].get('batch_size'), f'{got["settings"]} {wanted["settings"]}')
     # A folder without permission to write; as root there is none.
     if os.geteuid() != 0:
         locked = folder.write('locked/a.yaml', 'trainer: {precision: 32}\n')
