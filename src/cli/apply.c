@@ -270,7 +270,7 @@ static const hr_cli_option options[] = {
     {"gpu-memory", "SIZE", "instead of memory.budget: 24GiB"},
     {"margin", "SIZE", "instead of memory.margin"},
     {"target-effective-batch", "N", "instead of training.effective_batch"},
-    {"auto", NULL, "opens all settings that the recipe does not write, for the fastest that fit"},
+    {"auto", NULL, "opens what the recipe does not write, for the fastest that fits"},
 };
 
 const hr_cli_command hr_cli_apply = {
