@@ -58,6 +58,7 @@ static void config_check(const char *name, const char *text, size_t bytes) {
   static const hr_literal values[] = {
       {HR_LITERAL_NUMBER, "8675309"}, {HR_LITERAL_TEXT, "bf16-mixed"}, {HR_LITERAL_TEXT, "it's \"no\": #\\"},
       {HR_LITERAL_BOOL, "true"},      {HR_LITERAL_BOOL, "false"},      {HR_LITERAL_FLOW, "{\"a\": [1, \"x\"]}"}};
+  enum { VALUES = sizeof values / sizeof values[0] };
   hr_arena arena = {0};
   hr_config config;
   hr_error err = {0};
@@ -65,14 +66,14 @@ static void config_check(const char *name, const char *text, size_t bytes) {
   DEMAND(found);
   if (hr__config_parse(name, text, bytes, &arena, &config, &err) == HR_OK) {
     paths_find(config.root, "", 0, found);
+    /* one value for each key, another one for every input that differs in length */
     for (size_t i = 0; i < found->count; i++)
-      for (size_t k = 0; k < sizeof values / sizeof values[0]; k++)
-        edit_check(&config, found->path[i], values[k], false, &arena);
-    edit_check(&config, "a-key-that-is-not-there", values[0], true, &arena);
-    for (size_t i = 0; i < found->count; i++) {
+      edit_check(&config, found->path[i], values[(i + bytes) % VALUES], false, &arena);
+    edit_check(&config, "a-key-that-is-not-there", values[bytes % VALUES], true, &arena);
+    if (found->count > 0) {
       char path[PATH_BYTES + 32];
-      snprintf(path, sizeof path, "%s.not-there", found->path[i]);
-      edit_check(&config, path, values[1], true, &arena);
+      snprintf(path, sizeof path, "%s.not-there", found->path[bytes % found->count]);
+      edit_check(&config, path, values[bytes % VALUES], true, &arena);
     }
   }
   free(found);

@@ -96,6 +96,16 @@ static hr_status insert_with_section(hr_applied *a, const hr_map *map, const hr_
   return HR_OK;
 }
 
+/* Whether it matters that a value cannot be said: a file has the key, or needs it. */
+static bool spoken(const hr_applied *a, const hr_map *map, const hr_map_key *key) {
+  char name[HR_MAP_PATH], path[HR_MAP_PATH];
+  bool found = !key->absent || strcmp(key->absent, "*") != 0;
+  for (size_t f = 0; f < a->n_files; f++)
+    for (const char *last = NULL; a->files[f].map == map && hr__map_spelling(key, &last, name);)
+      found |= hr__map_locate(map, &a->files[f].config, name, path);
+  return found;
+}
+
 /* One key of a map, in every file that is read by it. */
 static hr_status key_apply(hr_applied *a, const hr_map *map, const hr_map_key *key, hr_error *err) {
   bool own = map->lists;
@@ -106,7 +116,7 @@ static hr_status key_apply(hr_applied *a, const hr_map *map, const hr_map_key *k
   if (key->words) {
     const char *word;
     if (!hr__map_word(key, value, a->arena, &word, &edit.same))
-      return note_add(a, key, value, "has no word for this value", err);
+      return spoken(a, map, key) ? note_add(a, key, value, "has no word for this value", err) : HR_OK;
     if (!word) return hr__nomem(err);
     edit.value = word_literal(word);
   } else if (edit.value.kind == HR_LITERAL_FLOW && !own && !key->asked) {

@@ -65,19 +65,21 @@ static json_t *answer_json(const hr_applied *a, bool dry_run, const char *diff) 
 }
 
 static void edit_print(const hr_edit *edit, hr_style style, FILE *to) {
+  char old[64], now[64]; /* text of the file: hostile, and may be long */
+  hr__text_escape(edit->old ? edit->old : "", edit->old ? strlen(edit->old) : 0, old, sizeof old);
+  hr__text_escape(edit->now ? edit->now : "", edit->now ? strlen(edit->now) : 0, now, sizeof now);
+  fprintf(to, "%6d  %-44s ", edit->line, edit->path);
   switch (edit->outcome) {
   case HR_EDIT_WRITTEN:
   case HR_EDIT_INSERTED:
-    fprintf(to, "%6d  %-44s %s%s -> %s%s\n", edit->line, edit->path, style.bold, edit->old[0] ? edit->old : "(none)",
-            edit->now, style.end);
+    fprintf(to, "%s%s -> %s%s\n", style.bold, old[0] ? old : "(none)", now, style.end);
     break;
   case HR_EDIT_SAME:
-    fprintf(to, "%6d  %-44s %s already\n", edit->line, edit->path, edit->old);
+    fprintf(to, "%s already\n", old);
     break;
   case HR_EDIT_MISSING:
   case HR_EDIT_LEFT:
-    fprintf(to, "%6d  %-44s %sleft alone%s: %s (would be %s)\n", edit->line, edit->path, style.yellow, style.end,
-            edit->reason, edit->value.text);
+    fprintf(to, "%sleft alone%s: %s (would be %s)\n", style.yellow, style.end, edit->reason, edit->value.text);
     break;
   }
 }

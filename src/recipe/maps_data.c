@@ -119,6 +119,7 @@ static const hr_map_key axolotl[] = {
     KEY("model.adapters.rank", "lora_r", NULL, NULL),
     KEY("model.adapters.alpha", "lora_alpha", NULL, NULL),
     KEY("model.adapters.dropout", "lora_dropout", NULL, NULL),
+    KEY("model.quantize.kind", "adapter", "nf4=qlora|none=lora", "*"),
     KEY("model.quantize.kind", "load_in_4bit", "nf4=true|none=false", "false"),
 };
 
@@ -137,7 +138,7 @@ static const hr_map_key llama_factory[] = {
     KEY("model.adapters.rank", "lora_rank", NULL, "8"),
     KEY("model.adapters.alpha", "lora_alpha", NULL, NULL),
     KEY("model.adapters.dropout", "lora_dropout", NULL, "0"),
-    KEY("model.quantize.kind", "quantization_bit", "nf4=4", NULL),
+    KEY("model.quantize.kind", "quantization_bit", "nf4=4", "*"),
 };
 
 /* ds_config.json. Batches per step count all ranks there; a plan is for one. */

@@ -187,6 +187,22 @@ training:
     got = run('plan', target, '--json', *small).expect(0).json()
     check(got['device']['peak_bytes'] == wanted['device']['peak_bytes'] and got['settings']['training'].get('batch_size') ==
           wanted['settings']['training'].get('batch_size'), f'{got["settings"]} {wanted["settings"]}')
+    # QLoRA: a plan from flags alone.
+    tune = folder.write('qlora.yml', 'base_model: x\nadapter: lora\nload_in_4bit: false\nmicro_batch_size: 1\nlora_r: 8\n')
+    run('apply', recipe, '--method', 'qlora', '--rank', '2', '--seq', '32', '--to', tune).expect(0)
+    check(read(tune) == b'base_model: x\nadapter: qlora\nload_in_4bit: true\nmicro_batch_size: 4\nlora_r: 2\n', read(tune))
+    # The owner stays; only root can give files to others.
+    if os.geteuid() == 0:
+        owned = folder.write('owned.yaml', 'trainer: {precision: 32}\n')
+        os.chown(owned, 1234, 2345)
+        os.chmod(owned, 0o604)
+        run('apply', recipe, '--to', owned).expect(0)
+        for name in [owned, owned + '.backup']:
+            facts = os.stat(name)
+            check((facts.st_uid, facts.st_gid, stat.S_IMODE(facts.st_mode)) == (1234, 2345, 0o604), f'{name}: {facts}')
+        run('apply', '--revert', '--to', owned).expect(0)
+        facts = os.stat(owned)
+        check((facts.st_uid, facts.st_gid, stat.S_IMODE(facts.st_mode)) == (1234, 2345, 0o604), f'reverted: {facts}')
     # A folder without permission to write; as root there is none.
     if os.geteuid() != 0:
         locked = folder.write('locked/a.yaml', 'trainer: {precision: 32}\n')
