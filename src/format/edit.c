@@ -162,7 +162,7 @@ static hr_status replace(const hr_config *config, hr_edit *edit, const found *f,
   edit->old = hr__arena_format(arena, "%.*s", (int)(node->end - node->begin), config->text + node->begin);
   edit->now = hr__literal_text(&edit->value, node, config->json, arena);
   if (!edit->old || !edit->now) return hr__nomem(err);
-  if (hr__literal_means(&edit->value, edit->same, node)) {
+  if (hr__literal_means(&edit->value, edit->same, node) || (edit->empty && hr__doc_is_null(node))) {
     edit->outcome = HR_EDIT_SAME;
     return HR_OK;
   }
