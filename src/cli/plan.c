@@ -127,7 +127,7 @@ static const hr_cli_option options[] = {
     {"gpu-memory", "SIZE", "instead of memory.budget, on whatever device: 24GiB"},
     {"margin", "SIZE", "instead of memory.margin"},
     {"target-effective-batch", "N", "instead of training.effective_batch"},
-    {"auto", NULL, "opens all settings that the recipe does not write, for the fastest that fit"},
+    {"auto", NULL, "opens what the recipe leaves out, for the fastest settings that fit"},
     {"compare", "OTHER", "side by side with another recipe, or with KEY=VALUE[,KEY=VALUE] set"},
     {"sweep", "KEY=V1,V2,..", "one line per value of a setting, or of gpu, gpu-memory, seq, batch"},
 };
@@ -141,7 +141,7 @@ const hr_cli_command hr_cli_plan = {
     .examples = "plan recipes/llama-3.2-1b.yaml --gpu 4090\n"
                 "plan recipes/demo.yaml --gpu-memory 120MiB --auto\n"
                 "plan recipes/demo.yaml --compare memory.checkpoint=every-layer\n"
-                "plan recipes/llama-3.2-1b.yaml --gpu H100 --sweep data.sequence_length=1024,4096,16384",
+                "plan recipes/llama-3.2-1b.yaml --gpu H100 --sweep seq=1024,4096,16384",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 1,

@@ -21,6 +21,8 @@ typedef struct hr_open {
   uint64_t budget_bytes; /* on the device, fixed costs and all, margin taken off */
   uint64_t host_bytes;   /* budget of the host tier */
   uint64_t disk_bytes;   /* of the disk tier */
+  bool quick;            /* one of many: layouts get little effort, and one that misses a budget is given up */
+  double limit_seconds;  /* of a step, above which a plan is of no use; 0: none */
   int64_t slices;        /* of every outermost block where memory.split = auto; below 2: they stay whole */
 } hr_open;
 
@@ -38,6 +40,7 @@ typedef struct hr_chosen {
 /* Whether a recipe leaves anything to be chosen. */
 bool hr__choose_any(const hr_recipe *recipe);
 
+/* With limit_seconds, no plan (NULL) where none fits within it. */
 hr_status hr__choose(const hr_open *open, hr_chosen *out, hr_error *err);
 void hr__chosen_fini(hr_chosen *chosen);
 

@@ -53,13 +53,19 @@ static size_t choice_of(const searching *s, size_t number, size_t knob) {
   return number % s->out->knobs[knob].n_choices;
 }
 
-/* Opened by nobody's hand, and with other results. */
-static bool setting_is_last_resort(const searching *s, size_t number) {
+/* Rounds, each only when nothing fits in those before it: as it is; cut into slices; with other results that nobody's
+ * hand has opened; both. */
+enum { ROUND_SLICES = 1, ROUND_RESULTS = 2, ROUNDS = 4 };
+
+static int round_of(const searching *s, size_t number) {
+  int own = 0;
   for (size_t k = 0; k < s->out->n_knobs; k++) {
     const hr_knob *knob = &s->out->knobs[k];
-    if (!knob->by_hand && knob->changes[choice_of(s, number, k)]) return true;
+    size_t choice = choice_of(s, number, k);
+    if (knob->slices && choice > 0) own |= ROUND_SLICES;
+    if (!knob->by_hand && knob->changes[choice]) own |= ROUND_RESULTS;
   }
-  return false;
+  return own;
 }
 
 static hr_status found_describe(searching *s, size_t number, hr_arena *arena, hr_found *out, hr_error *err) {
@@ -169,8 +175,12 @@ typedef struct pair {
 static hr_status setting_plan(searching *s, const setting *it, outcome *o, hr_error *err) {
   hr_open open = {0};
   HR_TRY(setting_load(s, it->number, &o->found, &o->recipe, &open, err));
+  open.quick = s->out->n_settings > 1;
+  if (s->any && s->best.found.fits)
+    open.limit_seconds = s->best.found.token_seconds * tokens_of(o->recipe, open.accumulation);
   HR_TRY(hr__choose(&open, &o->chosen, err));
   const hr_plan *plan = o->chosen.plan;
+  if (!plan) return HR_OK; /* nothing that is as fast as the best */
   o->found.step_seconds = plan->step_seconds;
   o->found.token_seconds = plan->step_seconds / tokens_of(o->recipe, open.accumulation);
   for (int t = 0; t < HR_TIER_COUNT; t++)
@@ -207,6 +217,10 @@ static hr_status outcome_take(searching *s, const setting *it, outcome *o, hr_er
       s->first_status = o->status;
       s->first_error = o->error;
     }
+    return HR_OK;
+  }
+  if (!o->chosen.plan) {
+    s->out->n_pruned++;
     return HR_OK;
   }
   if (hr__arena_grow(&s->out->arena, (void **)&s->planned, &s->cap_planned, s->out->n_planned, sizeof *s->planned) != 0)
@@ -295,14 +309,13 @@ static hr_status space_size(const hr_space *space, const hr_search *out, size_t 
   return HR_OK;
 }
 
-/* One round: the settings that are (or are not) a last resort. */
-static hr_status round_run(searching *s, size_t total, bool last_resort, hr_error *err) {
+static hr_status round_run(searching *s, size_t total, int round, hr_error *err) {
   s->settings = hr__arena_array(&s->out->arena, total, sizeof *s->settings);
   if (!s->settings) return hr__nomem(err);
   s->n_settings = 0;
-  s->last_resort = last_resort;
+  s->last_resort = round & ROUND_RESULTS;
   for (size_t number = 0; number < total; number++)
-    if (setting_is_last_resort(s, number) == last_resort) s->settings[s->n_settings++].number = number;
+    if (round_of(s, number) == round) s->settings[s->n_settings++].number = number;
   s->out->n_settings += s->n_settings;
   if (total > 1) HR_TRY(bounds_find(s, err)); /* a single setting has nothing to be compared with */
   qsort(s->settings, s->n_settings, sizeof *s->settings, setting_compare);
@@ -317,8 +330,8 @@ static hr_status search(searching *s, hr_error *err) {
   HR_TRY(hr__knobs_find(s->space->recipe, s->space->all, &out->arena, &out->knobs, &out->n_knobs, err));
   HR_TRY(space_size(s->space, out, &total, err));
   if (total > 1 && s->space->threads > 1) HR_TRY(hr__pool_create(s->space->threads, &s->pool, err));
-  HR_TRY(round_run(s, total, false, err));
-  if (!s->any || !s->best.found.fits) HR_TRY(round_run(s, total, true, err));
+  for (int round = 0; round < ROUNDS && !(s->any && s->best.found.fits); round++)
+    HR_TRY(round_run(s, total, round, err));
   if (!s->any) {
     if (err) *err = s->first_error;
     return s->first_status;

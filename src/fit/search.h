@@ -7,9 +7,9 @@
  *
  * What wins. Of the settings whose plan fits, the one with the least seconds per token of an effective batch (the
  * effective batch is kept, so this is the time of a step wherever length and samples are closed). Equal ones: the one
- * that changes no result, then the smaller peak, then the order of the choices. What changes results and was opened
- * only by `all` is looked at only when nothing else fits. Where nothing fits at all the answer is the smallest plan
- * without such changes.
+ * that changes no result, then the smaller peak, then the order of the choices. Slices (memory.split = auto) are looked
+ * at only when nothing fits without, and what changes results and was opened only by `all` only when nothing else fits.
+ * Where nothing fits at all the answer is the smallest plan without such changes.
  *
  * How. Every setting is compiled once, without layout, for two bounds (fit/bound.h):
  *   seconds  no choice of fit/choose makes forward and backward of a setting faster than all its nodes on the device,
@@ -19,7 +19,8 @@
  *            backward runs, all its operands or all its results.
  * Neither looks at lifetimes or layouts, so neither can be too large. Settings over a budget by the second bound are
  * dropped; the rest are planned in rising order of the first, and the search ends when that is above the best time
- * found: nothing behind it can win. The answer is that of planning every setting (test/fit/test_search.c compares).
+ * found: nothing behind it can win. Inside of a setting the best time of all others is a limit as well. The answer is
+ * that of planning every setting (test/fit/test_search.c compares).
  *
  * Bounds are computed on several threads, each by itself; planning goes on in a fixed order, in pairs. The same input
  * gives the same answer on every machine and with any number of threads.

@@ -306,6 +306,17 @@ static bool shapes_find(hr_builder *b, const hr_op *op, const hr_id *in, int n_i
   return status == HR_OK;
 }
 
+/* "module:op". Most names are made here, one for every node of large graphs. */
+static const char *name_join(hr_arena *arena, const char *module, const char *op) {
+  size_t length = strlen(module), more = strlen(op);
+  char *name = hr__arena_alloc(arena, length + more + 2);
+  if (!name) return NULL;
+  memcpy(name, module, length);
+  name[length] = ':';
+  memcpy(name + length + 1, op, more + 1);
+  return name;
+}
+
 hr_id hr__emit(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const void *args) {
   if (b->status != HR_OK) return HR_NONE;
   hr_graph *g = b->graph;
@@ -335,7 +346,7 @@ hr_id hr__emit(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const 
   hr_id node = (hr_id)g->n_nodes;
   for (int j = 0; j < op->n_out; j++) {
     hr_id place = output_place(b, op, in, n_in, j);
-    const char *name = op->n_out == 1 ? hr__arena_format(&g->arena, "%s:%s", b->module, op->name)
+    const char *name = op->n_out == 1 ? name_join(&g->arena, b->module, op->name)
                                       : hr__arena_format(&g->arena, "%s:%s.%d", b->module, op->name, j);
     if (!name) return builder_nomem(b);
     hr_id buffer = place == HR_NONE ? HR_NONE : g->values[place].buffer;

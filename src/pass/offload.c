@@ -334,16 +334,32 @@ static hr_status program_rewrite(hr_moves *m, const hr_recipe *recipe, const hr_
   return hr__offload_tiles(m, err);
 }
 
-/* A copy of a GPU's has some microseconds of its own, which a larger tile hides. */
-enum { TILE_BYTES_CPU = 2 << 20, TILE_BYTES_CUDA = 8 << 20 };
+static bool device_is_cuda(const hr_recipe *recipe) {
+  return hr__recipe_has(recipe, "memory.device") && strcmp(hr__recipe_text(recipe, "memory.device"), "cuda") == 0;
+}
+
+/* A copy of a GPU's has some microseconds of its own, which a larger tile hides. Of much state tiles are larger, so
+ * that their number, and that of the nodes, stays bounded: about TILES_FEW of them, with TILES_MOST where those would
+ * be larger than TILE_BYTES_LARGE. */
+enum { TILE_BYTES_CPU = 2 << 20, TILE_BYTES_CUDA = 8 << 20, TILE_BYTES_LARGE = 16 << 20 };
+enum { TILES_FEW = 256, TILES_MOST = 4096 };
+
+static size_t larger(size_t a, size_t b) {
+  return a > b ? a : b;
+}
+
+static size_t tile_bytes(const hr_graph *g, bool cuda) {
+  if (!cuda) return TILE_BYTES_CPU;
+  size_t state = 0;
+  for (size_t b = 0; b < g->n_buffers; b++)
+    if (g->buffers[b].role == HR_ROLE_OPTIMIZER && g->buffers[b].home != HR_TIER_DEVICE) state += g->buffers[b].bytes;
+  size_t few = state / TILES_FEW < TILE_BYTES_LARGE ? state / TILES_FEW : TILE_BYTES_LARGE;
+  return larger(larger(few, TILE_BYTES_CUDA), state / TILES_MOST);
+}
 
 static bool update_on_host(const hr_recipe *recipe, const hr_choices *choices) {
   const char *where = hr__recipe_has(recipe, UPDATE) ? hr__recipe_text(recipe, UPDATE) : "auto";
   return strcmp(where, "auto") == 0 ? choices && choices->update_on_host : strcmp(where, "host") == 0;
-}
-
-static bool device_is_cuda(const hr_recipe *recipe) {
-  return hr__recipe_has(recipe, "memory.device") && strcmp(hr__recipe_text(recipe, "memory.device"), "cuda") == 0;
 }
 
 static hr_status programs_rewrite(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_arena *scratch,
@@ -361,7 +377,7 @@ static hr_status programs_rewrite(hr_builder *b, const hr_recipe *recipe, const 
                           .first = programs[p].first,
                           .count = programs[p].count,
                           .update_on_host = update_on_host(recipe, choices),
-                          .tile_bytes = device_is_cuda(recipe) ? TILE_BYTES_CUDA : TILE_BYTES_CPU};
+                          .tile_bytes = tile_bytes(g, device_is_cuda(recipe))};
     HR_TRY(program_rewrite(&moves[p], recipe, choices, err));
   }
   if (g->n_nodes == n_nodes) return HR_OK;

@@ -90,7 +90,8 @@ static bool is_host_update(const hr_moves *m, const hr_node *node) {
   return m->update_on_host && state;
 }
 
-/* Elements of one tile of an update: as many as move tile_bytes. */
+/* Elements of one tile of an update: as many as move tile_bytes; all where nothing moves, on the host with all that the
+ * update takes. */
 static int64_t tile_elements(const hr_moves *m, const hr_node *node) {
   const hr_graph *g = m->b->graph;
   size_t bytes = 0;
@@ -98,7 +99,8 @@ static int64_t tile_elements(const hr_moves *m, const hr_node *node) {
   for (int i = 0; i < node->n_in; i++)
     if (node->in[i] != HR_NONE && operand_part(g, node, i) != 0 && (operand_below(m, node->in[i]) == HR_NONE) == host)
       bytes += hr_dtype_bytes(g->values[node->in[i]].desc.dtype);
-  int64_t elements = bytes ? (int64_t)(m->tile_bytes / bytes) / TILE_STEP * TILE_STEP : TILE_STEP;
+  if (bytes == 0) return hr_desc_count(&g->values[node->in[0]].desc);
+  int64_t elements = (int64_t)(m->tile_bytes / bytes) / TILE_STEP * TILE_STEP;
   return elements < TILE_STEP ? TILE_STEP : elements;
 }
 

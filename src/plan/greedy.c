@@ -185,18 +185,59 @@ static void random_run(greedy *g) {
   g->round++;
 }
 
-/* The live sum rises only where an interval starts, so those moments are enough. */
-static void contention_compute(hr_pack_problem *problem) {
-  const hr_interval *items = problem->items;
-  for (size_t s = 0; s < problem->count; s++) {
-    uint32_t moment = items[s].first;
-    size_t live = 0;
-    for (size_t i = 0; i < problem->count; i++)
-      if (items[i].first <= moment && moment <= items[i].last) live += items[i].bytes;
-    for (size_t i = 0; i < problem->count; i++)
-      if (items[i].first <= moment && moment <= items[i].last && live > problem->contention[i])
-        problem->contention[i] = live;
+static size_t larger(size_t a, size_t b) {
+  return a > b ? a : b;
+}
+
+/* Sorted by their ends. */
+static int end_compare(const void *a, const void *b) {
+  const order_key *x = a, *y = b;
+  return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* First item, in the order of starts, that starts after `moment`. */
+static size_t starts_end(const hr_pack_problem *problem, uint32_t moment) {
+  size_t low = 0, high = problem->count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (problem->items[middle].first <= moment)
+      low = middle + 1;
+    else
+      high = middle;
   }
+  return low;
+}
+
+/* The live sum rises only where an interval starts, so those moments are enough; items are in the order of their
+ * starts. live[n..2n) are the sums there, live[1..n) the larger of two below: the largest of a range is that of few. */
+static hr_status contention_compute(greedy *g, hr_error *err) {
+  hr_pack_problem *problem = g->problem;
+  const hr_interval *items = problem->items;
+  size_t n = problem->count, now = 0, gone = 0;
+  size_t *live = hr__arena_array(&g->scratch, 2 * n, sizeof *live);
+  if (!live) return hr__nomem(err);
+  for (size_t i = 0; i < n; i++)
+    g->keys[i] = (order_key){.first = items[i].last, .bytes = items[i].bytes};
+  qsort(g->keys, n, sizeof *g->keys, end_compare);
+  for (size_t i = 0, end; i < n; i = end) {
+    for (; gone < n && g->keys[gone].first < items[i].first; gone++)
+      now -= g->keys[gone].bytes;
+    for (end = i; end < n && items[end].first == items[i].first; end++)
+      now += items[end].bytes;
+    for (size_t k = i; k < end; k++)
+      live[n + k] = now;
+  }
+  for (size_t k = n; k-- > 1;)
+    live[k] = larger(live[2 * k], live[2 * k + 1]);
+  for (size_t i = 0; i < n; i++) {
+    size_t most = live[n + i];
+    for (size_t low = n + i, high = n + starts_end(problem, items[i].last); low < high; low /= 2, high /= 2) {
+      if (low % 2) most = larger(most, live[low++]);
+      if (high % 2) most = larger(most, live[--high]);
+    }
+    problem->contention[i] = most;
+  }
+  return HR_OK;
 }
 
 static hr_status greedy_init(greedy *g, hr_pack_problem *problem, hr_error *err) {
@@ -222,12 +263,13 @@ hr_status hr__pack_greedy(hr_pack_problem *problem, hr_error *err) {
   style plain = {.rule = by_size};
   order_make(&g, &plain);
   style_run(&g, &plain); /* whatever the effort, so that there is a layout */
+  hr_status status = HR_OK;
   if (!target_met(&g)) {
-    contention_compute(problem);
-    fixed_run(&g);
+    status = contention_compute(&g, err);
+    if (status == HR_OK) fixed_run(&g);
   }
   hr__arena_fini(&g.scratch);
-  return HR_OK;
+  return status;
 }
 
 hr_status hr__pack_sample(hr_pack_problem *problem, uint64_t effort, hr_error *err) {

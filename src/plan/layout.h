@@ -29,7 +29,7 @@ typedef struct hr_layout {
 } hr_layout;
 
 typedef struct hr_pack_problem {
-  const hr_interval *items;
+  const hr_interval *items; /* in the order of their starts */
   size_t count;
   size_t target_bytes;
   uint64_t effort;    /* placements left for improving */

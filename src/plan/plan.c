@@ -74,7 +74,8 @@ static hr_status node_plan(building *b, hr_id id, uint32_t position, hr_desc *st
   plan->workspace_of_node[id] = HR_NONE;
   size_t bytes = node->op->workspace ? node->op->workspace(&view, kind, threads) : 0;
   if (bytes == 0) return HR_OK;
-  hr_slot slot = {.name = hr__arena_format(&plan->arena, "%s:%s:workspace", node->module, node->op->name),
+  hr_slot slot = {.name = b->sketch ? node->module
+                                    : hr__arena_format(&plan->arena, "%s:%s:workspace", node->module, node->op->name),
                   .tier = node->place == HR_ON_HOST ? HR_TIER_HOST : HR_TIER_DEVICE,
                   .category = HR_CAT_WORKSPACE,
                   .program = node->program,
@@ -161,6 +162,15 @@ static hr_status transients_plan(building *b, hr_id program) {
   return HR_OK;
 }
 
+/* Fixed costs that grow with the graph. */
+static uint64_t nodes_bytes(const hr_graph *graph, hr_device_kind kind) {
+  if (kind == HR_CUDA) return HR_CUDA_LIBRARY_BYTES + (uint64_t)graph->n_nodes * HR_CUDA_NODE_BYTES;
+  uint64_t bytes = 0;
+  for (size_t n = 0; n < graph->n_nodes; n++)
+    bytes += graph->nodes[n].op->transfer ? HR_COPY_NODE_BYTES : HR_NODE_BYTES;
+  return bytes;
+}
+
 /* --- offsets ---------------------------------------------------------------------------------------------------- */
 
 /* Enough for thousands of new layouts of a small program, for ten of a large one: 0.1 s at most. */
@@ -168,21 +178,17 @@ static uint64_t effort_default(size_t count) {
   return 90000000 / (count + 100);
 }
 
-/* With the default effort; and with more of it while the tier is over 1 % above its bound, each time also with crumbs
- * apart, which costs a little where the plain way meets the bound: the best of all. That is rare (layouts of training
- * steps meet their bound) and then takes seconds at worst. A layout within `taken_bytes`, which the programs before
- * this one need anyway, is good enough; so is the first one of a draft. */
-static hr_status pack_default(const hr_interval *intervals, size_t count, bool draft, size_t persistent_bytes,
-                              size_t taken_bytes, hr_arena *scratch, size_t *offsets, hr_packing *packing,
-                              hr_error *err) {
+/* With the default effort; and with more of it while the total is above `enough` and the bound is not, each time also
+ * with crumbs apart, which costs a little where the plain way meets the bound: the best of all. That is rare (layouts
+ * of training steps meet their bound) and then takes seconds at worst. The first layout of a draft is good enough. */
+static hr_status pack_default(const hr_interval *intervals, size_t count, bool draft, size_t enough, hr_arena *scratch,
+                              size_t *offsets, hr_packing *packing, hr_error *err) {
   static const struct {
     uint64_t effort;
     bool apart;
   } attempts[] = {{6, false}, {6, true}, {12, false}, {12, true}, {48, false}, {48, true}};
   HR_TRY(hr__pack(intervals, count, effort_default(count), offsets, packing, err));
-  if (draft) return HR_OK;
-  size_t enough = packing->lower_bound_bytes + (persistent_bytes + packing->lower_bound_bytes) / 100;
-  if (enough < taken_bytes) enough = taken_bytes;
+  if (draft || packing->lower_bound_bytes > enough) return HR_OK;
   size_t *tried = hr__arena_array(scratch, count, sizeof *tried);
   if (!tried) return hr__nomem(err);
   for (size_t i = 0; packing->total_bytes > enough && i < sizeof attempts / sizeof *attempts; i++) {
@@ -215,6 +221,20 @@ static hr_status tier_bound(building *b, size_t from, hr_tier tier, hr_program_p
   return HR_OK;
 }
 
+/* A program's transients that are worth no more effort: what programs before this one need anyway, and on the device
+ * what the budget leaves; without a budget, 1 % above the bound. */
+static size_t bytes_enough(const building *b, hr_tier tier, const hr_program_plan *program) {
+  const hr_plan *plan = b->plan;
+  size_t persistent = plan->tiers[tier].persistent_bytes, bound = program->lower_bound_bytes[tier];
+  size_t enough = bound + (persistent + bound) / 100;
+  for (const hr_program_plan *before = plan->programs; before < program; before++)
+    if (before->transient_bytes[tier] > enough) enough = before->transient_bytes[tier];
+  if (b->budget_bytes == 0 || tier != HR_TIER_DEVICE) return enough;
+  uint64_t taken = persistent + plan->facts.fixed_bytes + nodes_bytes(b->graph, plan->facts.kind);
+  uint64_t left = taken < b->budget_bytes ? b->budget_bytes - taken : 0;
+  return left < bound || left > enough ? (size_t)left : enough;
+}
+
 /* Lays out slots[from..n_slots) of one tier above the persistent part. */
 static hr_status tier_pack(building *b, size_t from, hr_tier tier, hr_program_plan *out) {
   hr_plan *plan = b->plan;
@@ -227,12 +247,9 @@ static hr_status tier_pack(building *b, size_t from, hr_tier tier, hr_program_pl
     if (slot->tier == tier && slot->bytes > 0) intervals[count++] = (hr_interval){slot->first, slot->last, slot->bytes};
   }
   hr_packing packing;
-  size_t persistent = plan->tiers[tier].persistent_bytes, taken = 0;
-  for (const hr_program_plan *before = plan->programs; before < out; before++)
-    if (before->transient_bytes[tier] > taken) taken = before->transient_bytes[tier];
-  HR_TRY(b->pack_effort
-             ? hr__pack(intervals, count, b->pack_effort, offsets, &packing, b->err)
-             : pack_default(intervals, count, b->draft, persistent, taken, &b->scratch, offsets, &packing, b->err));
+  HR_TRY(b->pack_effort ? hr__pack(intervals, count, b->pack_effort, offsets, &packing, b->err)
+                        : pack_default(intervals, count, b->draft, bytes_enough(b, tier, out), &b->scratch, offsets,
+                                       &packing, b->err));
   out->transient_bytes[tier] = packing.total_bytes;
   out->lower_bound_bytes[tier] = packing.lower_bound_bytes;
   size_t bottom = plan->tiers[tier].persistent_bytes, top;
@@ -259,7 +276,9 @@ static hr_status program_plan(building *b, hr_id id, hr_desc *storage) {
   if (!done) return hr__nomem(b->err);
   out->seconds = hr__simulate(b->graph, id, b->rates, plan->seconds_of_node, done) + b->rates->gpu.program_seconds;
   for (int t = 0; t < HR_TIER_COUNT; t++)
-    HR_TRY((b->sketch ? tier_bound : tier_pack)(b, from, (hr_tier)t, out));
+    HR_TRY(tier_bound(b, from, (hr_tier)t, out));
+  for (int t = 0; t < HR_TIER_COUNT && !b->sketch; t++)
+    HR_TRY(tier_pack(b, from, (hr_tier)t, out));
   return HR_OK;
 }
 
@@ -309,15 +328,6 @@ hr_id hr__plan_peak_program(const hr_plan *plan, hr_tier tier) {
       peak = p;
   }
   return peak;
-}
-
-/* Fixed costs that grow with the graph. */
-static uint64_t nodes_bytes(const hr_graph *graph, hr_device_kind kind) {
-  if (kind == HR_CUDA) return HR_CUDA_LIBRARY_BYTES + (uint64_t)graph->n_nodes * HR_CUDA_NODE_BYTES;
-  uint64_t bytes = 0;
-  for (size_t n = 0; n < graph->n_nodes; n++)
-    bytes += graph->nodes[n].op->transfer ? HR_COPY_NODE_BYTES : HR_NODE_BYTES;
-  return bytes;
 }
 
 static hr_status tier_finish(building *b, hr_tier tier) {

@@ -1,0 +1,82 @@
+/* candidate: see candidate.h. */
+#include "fit/candidate.h"
+
+#include <string.h>
+
+void hr__candidate_fini(hr_candidate *c) {
+  hr__plan_destroy(c->plan);
+  hr__graph_destroy(c->graph);
+  hr__free(c->keep);
+  *c = (hr_candidate){0};
+}
+
+hr_status hr__candidate_sketch(const hr_choosing *s, const hr_choices *choices, hr_candidate *c, hr_error *err) {
+  *c = (hr_candidate){.choices = *choices};
+  if (choices->keep) {
+    c->keep = hr__alloc(choices->n_keep * sizeof *c->keep);
+    if (!c->keep) return hr__nomem(err);
+    memcpy(c->keep, choices->keep, choices->n_keep * sizeof *c->keep);
+    c->choices.keep = c->keep;
+  }
+  hr_plan_options options = {.accumulation = s->open->accumulation, .sketch = true};
+  hr_status status = hr__compile(s->open->recipe, s->out->any ? &c->choices : NULL, NULL, &c->graph, err);
+  if (status == HR_OK) status = hr__plan_build(c->graph, s->open->facts, s->open->rates, &options, &c->plan, err);
+  if (status != HR_OK) hr__candidate_fini(c);
+  return status;
+}
+
+/* A sketch becomes a plan. */
+static hr_status candidate_lay(const hr_choosing *s, hr_candidate *c, hr_error *err) {
+  hr_plan_options options = {
+      .accumulation = s->open->accumulation, .draft = s->open->quick, .budget_bytes = s->open->budget_bytes};
+  hr__plan_destroy(c->plan);
+  c->plan = NULL;
+  return hr__plan_build(c->graph, s->open->facts, s->open->rates, &options, &c->plan, err);
+}
+
+uint64_t hr__candidate_peak(const hr_candidate *c) {
+  return c->plan->tiers[HR_TIER_DEVICE].peak_bytes;
+}
+
+bool hr__candidate_fits(const hr_open *open, const hr_candidate *c) {
+  const hr_tier_plan *tiers = c->plan->tiers;
+  return tiers[HR_TIER_DEVICE].peak_bytes <= open->budget_bytes && tiers[HR_TIER_HOST].peak_bytes <= open->host_bytes &&
+         tiers[HR_TIER_DISK].peak_bytes <= open->disk_bytes;
+}
+
+bool hr__candidate_slow(const hr_choosing *s, double seconds) {
+  if (s->open->limit_seconds > 0 && seconds > s->open->limit_seconds) return true;
+  return s->best.graph && seconds >= s->best.plan->step_seconds;
+}
+
+static void candidate_keep(hr_candidate *place, hr_candidate *c) {
+  hr__candidate_fini(place);
+  *place = *c;
+  *c = (hr_candidate){0};
+}
+
+/* Over a budget: of those the smallest is remembered, of equal ones the fastest. */
+static void candidate_miss(hr_choosing *s, hr_candidate *c) {
+  const hr_candidate *least = &s->least;
+  uint64_t peak = hr__candidate_peak(c), known = least->graph ? hr__candidate_peak(least) : UINT64_MAX;
+  if (!least->graph || peak < known || (peak == known && c->plan->step_seconds < least->plan->step_seconds))
+    candidate_keep(&s->least, c);
+}
+
+hr_status hr__candidate_offer(hr_choosing *s, hr_candidate *c, uint64_t *over, hr_error *err) {
+  hr_status status = HR_OK;
+  *over = 0;
+  if (!hr__candidate_fits(s->open, c)) {
+    candidate_miss(s, c);
+  } else if (!hr__candidate_slow(s, c->plan->step_seconds)) {
+    status = candidate_lay(s, c, err);
+    if (status == HR_OK && hr__candidate_fits(s->open, c)) {
+      candidate_keep(&s->best, c);
+    } else if (status == HR_OK) {
+      if (hr__candidate_peak(c) > s->open->budget_bytes) *over = hr__candidate_peak(c) - s->open->budget_bytes;
+      candidate_miss(s, c);
+    }
+  }
+  hr__candidate_fini(c);
+  return status;
+}

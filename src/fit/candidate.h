@@ -1,0 +1,50 @@
+/* Inside fit/choose: one closed setting of a recipe being planned in many ways, of which the fastest that fits is kept.
+ *
+ * A candidate is compiled and timed without a layout (a sketch); its peaks are then lower bounds. Only one that may fit
+ * and is faster than the best so far is laid out.
+ */
+#ifndef HR_FIT_CANDIDATE_H
+#define HR_FIT_CANDIDATE_H
+
+#include "fit/choose.h"
+
+typedef struct hr_candidate {
+  hr_graph *graph;
+  hr_plan *plan;
+  hr_choices choices;
+  hr_keep *keep; /* what choices.keep is, its own; NULL: by the recipe */
+} hr_candidate;
+
+/* Ways to keep blocks that are tried alike for all of them, in this order; the last only where activations may move. */
+enum { HR_ALIKE = HR_KEEP_OFFLOADED + 1 };
+
+typedef struct hr_choosing {
+  const hr_open *open;
+  hr_chosen *out;
+  hr_arena arena;
+  bool keeps;                             /* memory.checkpoint is open, and there are blocks */
+  size_t n_keep;                          /* blocks */
+  int n_alike;                            /* ways that are tried; 1 where memory.checkpoint is closed */
+  double pure[HR_ALIKE];                  /* seconds of a step with all blocks kept that way and nothing moved */
+  hr_candidate best;                      /* the fastest that fits, laid out; graph == NULL: none */
+  hr_candidate least;                     /* the smallest that does not fit; without best it is the answer */
+  uint64_t whole_bytes[HR_OFFLOAD_KINDS]; /* of each kind, all together */
+} hr_choosing;
+
+hr_status hr__candidate_sketch(const hr_choosing *s, const hr_choices *choices, hr_candidate *c, hr_error *err);
+void hr__candidate_fini(hr_candidate *c);
+uint64_t hr__candidate_peak(const hr_candidate *c);
+bool hr__candidate_fits(const hr_open *open, const hr_candidate *c); /* of a sketch: whether it may */
+/* Whether a plan that takes at least `seconds` comes too late. */
+bool hr__candidate_slow(const hr_choosing *s, double seconds);
+/* Takes over a sketch. *over: by how many bytes its layout misses the device's budget; 0 where it was not laid out. */
+hr_status hr__candidate_offer(hr_choosing *s, hr_candidate *c, uint64_t *over, hr_error *err);
+
+/* With all blocks kept one way, where that is open. */
+hr_status hr__keep_alike(hr_choosing *s, const hr_choices *base, int way, hr_candidate *c, hr_error *err);
+/* keep.c: everything on the device. All ways alike, then the fastest mix of them that fits. */
+hr_status hr__keep_choose(hr_choosing *s, hr_error *err);
+/* move.c: kinds that may leave the device, each only as far as it must. */
+hr_status hr__move_choose(hr_choosing *s, hr_error *err);
+
+#endif

@@ -1,0 +1,103 @@
+/* Checkpointing: what to keep of every block while everything stays on the device. */
+#include "fit/blocks.h"
+#include "fit/candidate.h"
+
+/* *late: it takes longer than is of use, as all behind it do. */
+static hr_status mix_try(hr_choosing *s, const hr_choices *base, const hr_chain *chain, size_t entry, uint64_t *over,
+                         bool *late, hr_error *err) {
+  uint8_t *ways = hr__arena_array(&s->arena, s->n_keep, sizeof *ways);
+  hr_keep *keep = hr__arena_array(&s->arena, s->n_keep, sizeof *keep);
+  if (!ways || !keep) return hr__nomem(err);
+  hr__chain_choice(chain, entry, ways);
+  for (size_t i = 0; i < s->n_keep; i++)
+    keep[i] = (hr_keep)ways[i];
+  hr_choices choices = *base;
+  choices.keep = keep;
+  choices.n_keep = s->n_keep;
+  hr_candidate c;
+  HR_TRY(hr__candidate_sketch(s, &choices, &c, err));
+  *late = hr__candidate_slow(s, c.plan->step_seconds);
+  return hr__candidate_offer(s, &c, over, err);
+}
+
+/* Mixes, fastest first, until one fits. Those that cannot by what is alive at once are passed over, and behind one
+ * whose layout misses the budget those that hold hardly less. */
+static hr_status mixes_try(hr_choosing *s, const hr_choices *base, const hr_blocks *blocks, hr_error *err) {
+  hr_chain chain;
+  HR_TRY(hr__chain_solve(blocks->blocks, s->n_keep, blocks->tail_bytes, &s->arena, &chain, err));
+  const hr_graph *before = s->best.graph;
+  uint64_t most = s->open->budget_bytes, over;
+  bool late = false;
+  for (size_t e = 0; e < chain.n_entries && !late; e++) {
+    uint64_t inside = blocks->base_bytes + chain.entries[e].peak_bytes;
+    uint64_t alive = inside > blocks->outside_bytes ? inside : blocks->outside_bytes;
+    if (alive + s->open->facts->fixed_bytes > most) continue;
+    HR_TRY(mix_try(s, base, &chain, e, &over, &late, err));
+    if (s->best.graph != before) return HR_OK;
+    most = alive + s->open->facts->fixed_bytes - (over / 2 < alive ? over / 2 : alive);
+  }
+  if (s->best.graph || late) return HR_OK;
+  return mix_try(s, base, &chain, chain.n_entries - 1, &over, &late, err); /* the smallest, as fast as it can be */
+}
+
+hr_status hr__keep_alike(hr_choosing *s, const hr_choices *base, int way, hr_candidate *c, hr_error *err) {
+  hr_choices choices = *base;
+  if (s->keeps) {
+    hr_keep *keep = hr__arena_array(&s->arena, s->n_keep, sizeof *keep);
+    if (!keep) return hr__nomem(err);
+    for (size_t i = 0; i < s->n_keep; i++)
+      keep[i] = (hr_keep)way;
+    choices.keep = keep;
+    choices.n_keep = s->n_keep;
+  }
+  return hr__candidate_sketch(s, &choices, c, err);
+}
+
+/* How many blocks there are shows only in the graph, which is then the one with all of them kept. */
+static hr_status all_kept(hr_choosing *s, const hr_choices *base, hr_candidate *c, hr_error *err) {
+  HR_TRY(hr__candidate_sketch(s, base, c, err));
+  hr_status status = s->keeps ? hr__blocks_count(c->graph, &s->arena, &s->n_keep, err) : HR_OK;
+  s->keeps = s->keeps && s->n_keep > 0;
+  if (status == HR_OK && s->keeps) {
+    c->keep = hr__alloc_zero(s->n_keep, sizeof *c->keep); /* zero: all */
+    c->choices.keep = c->keep;
+    c->choices.n_keep = s->n_keep;
+    if (!c->keep) status = hr__nomem(err);
+  }
+  if (status != HR_OK) hr__candidate_fini(c);
+  return status;
+}
+
+/* Bytes of a kind when all of it is on the device. */
+static uint64_t kind_bytes(const hr_graph *g, hr_offload_kind kind) {
+  static const hr_role roles[] = {[HR_OFFLOAD_OPTIMIZER] = HR_ROLE_OPTIMIZER,
+                                  [HR_OFFLOAD_PARAMETERS] = HR_ROLE_PARAMETER,
+                                  [HR_OFFLOAD_GRADIENTS] = HR_ROLE_GRADIENT,
+                                  [HR_OFFLOAD_ACTIVATIONS] = HR_ROLE_ACTIVATION};
+  uint64_t bytes = 0;
+  for (size_t b = 0; b < g->n_buffers; b++)
+    if (g->buffers[b].role == roles[kind] && g->buffers[b].home == HR_TIER_DEVICE) bytes += g->buffers[b].bytes;
+  return bytes;
+}
+
+hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
+  const hr_choices base = s->out->choices;
+  hr_candidate c;
+  hr_blocks blocks;
+  uint64_t over;
+  HR_TRY(all_kept(s, &base, &c, err));
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+    s->whole_bytes[k] = kind_bytes(c.graph, (hr_offload_kind)k);
+  s->n_alike = s->keeps ? HR_ALIKE - !s->out->open[HR_OFFLOAD_ACTIVATIONS] : 1;
+  hr_status status = hr__blocks_init(&blocks, s->keeps ? s->n_keep : 0, &s->arena, err);
+  for (int way = 0; way < s->n_alike && status == HR_OK; way++) {
+    if (way > 0) status = hr__keep_alike(s, &base, way, &c, err);
+    if (status == HR_OK) s->pure[way] = c.plan->step_seconds;
+    if (status == HR_OK) status = hr__blocks_read(&blocks, c.plan, s->open->accumulation, err);
+    if (status == HR_OK) status = hr__candidate_offer(s, &c, &over, err);
+    if (way == 0 && (s->best.graph || hr__candidate_slow(s, s->pure[0]))) return status; /* nothing can be faster */
+  }
+  hr__candidate_fini(&c);
+  HR_TRY(status);
+  return s->keeps ? mixes_try(s, &base, &blocks, err) : HR_OK;
+}

@@ -1,0 +1,186 @@
+/* Offload: which kinds leave the device, and how far.
+ *
+ * For every way to keep blocks all open kinds are first moved down whole, which shows whether that way can fit. Then
+ * they come back, the one with the most traffic for a byte first (a parameter is read twice for every micro-batch, a
+ * gradient is written and read, state moves once for a step): whole while that fits, the first that does not as far as
+ * the budget goes. A way whose computing alone takes longer than the best plan so far is not looked at.
+ */
+#include "fit/candidate.h"
+
+static const hr_offload_kind back[] = {HR_OFFLOAD_PARAMETERS, HR_OFFLOAD_GRADIENTS, HR_OFFLOAD_OPTIMIZER};
+enum { BACK = sizeof back / sizeof *back, TRIES = 3, SHARES = 256 };
+
+static bool device_fits(const hr_choosing *s, const hr_candidate *c) {
+  return hr__candidate_peak(c) <= s->open->budget_bytes;
+}
+
+static hr_status all_down(hr_choosing *s, int way, hr_choices *choices, hr_candidate *c, hr_error *err) {
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+    if (s->out->open[k] && k != HR_OFFLOAD_ACTIVATIONS) choices->offload[k].resident_bytes = 0;
+  return hr__keep_alike(s, choices, way, c, err);
+}
+
+/* What the host has no room for goes on to the disk, the kind with the least traffic first. */
+static hr_status host_relieve(hr_choosing *s, int way, hr_choices *choices, hr_candidate *c, hr_error *err) {
+  static const hr_offload_kind kinds[] = {HR_OFFLOAD_OPTIMIZER, HR_OFFLOAD_GRADIENTS, HR_OFFLOAD_PARAMETERS,
+                                          HR_OFFLOAD_ACTIVATIONS};
+  for (int i = 0; i < HR_OFFLOAD_KINDS && c->plan->tiers[HR_TIER_HOST].peak_bytes > s->open->host_bytes; i++) {
+    if (!s->out->open[kinds[i]] || choices->offload[kinds[i]].resident_bytes == UINT64_MAX) continue;
+    choices->offload[kinds[i]].tier = HR_TIER_DISK;
+    hr__candidate_fini(c);
+    HR_TRY(hr__keep_alike(s, choices, way, c, err));
+  }
+  return HR_OK;
+}
+
+/* Replaces *c by what other choices give, if that fits the device as well. */
+static hr_status improve(hr_choosing *s, int way, hr_choices *choices, const hr_choices *to, hr_candidate *c,
+                         bool *fits, uint64_t *over, hr_error *err) {
+  hr_candidate next;
+  HR_TRY(hr__keep_alike(s, to, way, &next, err));
+  *fits = device_fits(s, &next);
+  *over = *fits ? 0 : hr__candidate_peak(&next) - s->open->budget_bytes;
+  if (*fits) {
+    hr__candidate_fini(c);
+    *c = next;
+    *choices = *to;
+  } else {
+    hr__candidate_fini(&next);
+  }
+  return HR_OK;
+}
+
+/* The part of a kind that may stay: what is free is filled, and what is then too much taken off again. */
+static hr_status kind_part(hr_choosing *s, int way, hr_offload_kind kind, hr_choices *choices, hr_candidate *c,
+                           hr_error *err) {
+  uint64_t step = s->whole_bytes[kind] / SHARES + 1;
+  uint64_t resident = s->open->budget_bytes - hr__candidate_peak(c), over;
+  for (int i = 0; i < TRIES && resident >= step; i++) {
+    hr_choices to = *choices;
+    bool fits;
+    to.offload[kind].resident_bytes = resident;
+    HR_TRY(improve(s, way, choices, &to, c, &fits, &over, err));
+    uint64_t room = fits ? s->open->budget_bytes - hr__candidate_peak(c) : 0;
+    if (fits && room < step) return HR_OK;
+    if (fits)
+      resident += room;
+    else
+      resident = over + step < resident ? resident - over - step : 0;
+  }
+  return HR_OK;
+}
+
+static hr_status kinds_back(hr_choosing *s, int way, hr_choices *choices, hr_candidate *c, int *part, hr_error *err) {
+  *part = -1;
+  for (int i = 0; i < BACK; i++) {
+    if (!s->out->open[back[i]]) continue;
+    hr_choices to = *choices;
+    bool fits;
+    uint64_t over;
+    to.offload[back[i]].resident_bytes = UINT64_MAX;
+    /* of what is staged at the peak no more than all can be saved */
+    uint64_t saved = c->plan->tiers[HR_TIER_DEVICE].categories[HR_CAT_STAGING];
+    fits = hr__candidate_peak(c) + s->whole_bytes[back[i]] <= s->open->budget_bytes + saved;
+    if (fits) HR_TRY(improve(s, way, choices, &to, c, &fits, &over, err));
+    if (fits) continue;
+    *part = (int)back[i];
+    return kind_part(s, way, back[i], choices, c, err);
+  }
+  return HR_OK;
+}
+
+static bool state_on_host(const hr_graph *g) {
+  for (size_t b = 0; b < g->n_buffers; b++)
+    if (g->buffers[b].persistent && g->buffers[b].role == HR_ROLE_OPTIMIZER && g->buffers[b].home == HR_TIER_HOST)
+      return true;
+  return false;
+}
+
+/* Beside a GPU the processor updates what lives in its memory where that is faster. */
+static hr_status update_place(hr_choosing *s, int way, hr_choices *choices, hr_candidate *c, hr_error *err) {
+  if (s->open->facts->kind == HR_CPU || !hr__recipe_word_is(s->open->recipe, "memory.offload.update", "auto") ||
+      !state_on_host(c->graph))
+    return HR_OK;
+  hr_choices to = *choices;
+  to.update_on_host = true;
+  hr_candidate next;
+  HR_TRY(hr__keep_alike(s, &to, way, &next, err));
+  bool better = next.plan->step_seconds < c->plan->step_seconds && (device_fits(s, &next) || !device_fits(s, c));
+  if (better) {
+    hr_candidate before = *c;
+    *c = next;
+    next = before;
+    *choices = to;
+  }
+  hr__candidate_fini(&next);
+  return HR_OK;
+}
+
+/* A layout that misses the budget takes off what it is over of the kind that stays in part. */
+static hr_status way_offer(hr_choosing *s, int way, hr_choices *choices, hr_candidate *c, int part, hr_error *err) {
+  for (int i = 0;; i++) {
+    uint64_t over;
+    HR_TRY(hr__candidate_offer(s, c, &over, err));
+    if (over == 0 || part < 0 || i == TRIES) return HR_OK;
+    uint64_t *resident = &choices->offload[part].resident_bytes;
+    *resident = *resident > over ? *resident - over : 0;
+    HR_TRY(hr__keep_alike(s, choices, way, c, err));
+  }
+}
+
+static hr_status way_try(hr_choosing *s, int way, hr_error *err) {
+  hr_choices choices = s->out->choices;
+  hr_candidate c;
+  int part = -1;
+  HR_TRY(all_down(s, way, &choices, &c, err));
+  hr_status status = HR_OK;
+  if (device_fits(s, &c)) status = kinds_back(s, way, &choices, &c, &part, err);
+  if (status == HR_OK) status = host_relieve(s, way, &choices, &c, err);
+  if (status == HR_OK) status = update_place(s, way, &choices, &c, err);
+  if (status == HR_OK) status = way_offer(s, way, &choices, &c, part, err);
+  hr__candidate_fini(&c);
+  return status;
+}
+
+/* Where nothing fits, activations go down as well. */
+static hr_status activations_down(hr_choosing *s, hr_error *err) {
+  int way = s->keeps ? HR_KEEP_INPUT : 0;
+  hr_choices choices = s->out->choices;
+  choices.offload[HR_OFFLOAD_ACTIVATIONS].resident_bytes = 0;
+  hr_candidate c;
+  uint64_t over;
+  HR_TRY(all_down(s, way, &choices, &c, err));
+  HR_TRY(host_relieve(s, way, &choices, &c, err));
+  return hr__candidate_offer(s, &c, &over, err);
+}
+
+/* The update alone may have two places, with what is below the device by the recipe's own word. */
+static hr_status closed_update(hr_choosing *s, hr_error *err) {
+  hr_candidate *from = s->best.graph ? &s->best : &s->least;
+  hr_choices choices = from->choices;
+  if (s->open->facts->kind == HR_CPU || !hr__recipe_word_is(s->open->recipe, "memory.offload.update", "auto") ||
+      !state_on_host(from->graph))
+    return HR_OK;
+  bool any = s->out->any;
+  choices.update_on_host = s->out->any = true;
+  hr_candidate c;
+  uint64_t over;
+  HR_TRY(hr__candidate_sketch(s, &choices, &c, err));
+  if (c.plan->step_seconds < from->plan->step_seconds)
+    HR_TRY(hr__candidate_offer(s, &c, &over, err));
+  else
+    hr__candidate_fini(&c);
+  s->out->any = any || (s->best.graph ? &s->best : &s->least)->choices.update_on_host;
+  return HR_OK;
+}
+
+hr_status hr__move_choose(hr_choosing *s, hr_error *err) {
+  bool any = false;
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+    any |= s->out->open[k] && k != HR_OFFLOAD_ACTIVATIONS;
+  if (!any && !s->out->open[HR_OFFLOAD_ACTIVATIONS]) return closed_update(s, err);
+  for (int way = 0; any && way < s->n_alike; way++)
+    if (!hr__candidate_slow(s, s->pure[way])) HR_TRY(way_try(s, way, err));
+  if (!s->best.graph && s->out->open[HR_OFFLOAD_ACTIVATIONS]) HR_TRY(activations_down(s, err));
+  return HR_OK;
+}

@@ -1,0 +1,274 @@
+/* The search against planning every setting: 200 random spaces, the same answer; the same again on several threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "fit/search.h"
+#include "plan/memory.h"
+#include "support/faults.h"
+
+static const char recipe_text[] = "model: { family: llama, config: { hidden_size: 16, num_hidden_layers: 2,\n"
+                                  "         num_attention_heads: 4, intermediate_size: 40, vocab_size: 64 } }\n"
+                                  "data: { source: synthetic, sequence_length: 32 }\n"
+                                  "training: { effective_batch: 4 }\n";
+
+/* What may be open, and with which choices; a bit of a space's mask each. */
+static const char *const lists[] = {
+    "training.batch_size=auto",
+    "model.precision=[bf16-true, 32-true]",
+    "training.optimizer.kind=[adamw, sgd]",
+    "memory.checkpoint=[every-layer, none]",
+    "memory.checkpoint=auto",
+    "memory.update=auto",
+    "memory.offload.optimizer=auto",
+    "memory.offload.parameters=[device, host]",
+    "data.sequence_length=[32, 16]",
+    "memory.split=auto",
+};
+enum { LISTS = sizeof lists / sizeof *lists, OPEN_MOST = 4 };
+
+typedef struct world {
+  const char *overrides[LISTS + 1];
+  size_t n_overrides;
+  hr_facts facts;
+  hr_rates rates;
+  uint64_t budget_bytes, host_bytes;
+} world;
+
+static hr_status world_load(void *user, const char *const *more, size_t count, hr_recipe **recipe, hr_open *open,
+                            hr_error *err) {
+  const world *w = user;
+  hr_key_table tables[HR_COMPILE_TABLES + 1];
+  hr__compile_tables(tables);
+  tables[HR_COMPILE_TABLES] = hr_memory_keys;
+  const char *all[64];
+  size_t n = 0;
+  for (size_t i = 0; i < w->n_overrides; i++)
+    all[n++] = w->overrides[i];
+  for (size_t i = 0; i < count; i++)
+    all[n++] = more[i];
+  HR_TRY(hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, all, n, tables, HR_COMPILE_TABLES + 1,
+                          recipe, err));
+  if (!open) return HR_OK;
+  hr_training_shape shape;
+  HR_TRY(hr__training_shape(*recipe, &shape, err));
+  *open = (hr_open){.recipe = *recipe,
+                    .facts = &w->facts,
+                    .rates = &w->rates,
+                    .accumulation = (int)shape.accumulation,
+                    .budget_bytes = w->budget_bytes,
+                    .host_bytes = w->host_bytes};
+  return HR_OK;
+}
+
+/* --- every setting, one by one -------------------------------------------------------------------------------------
+ */
+
+typedef struct answer {
+  bool any, fits, changes;
+  double seconds; /* per token */
+  uint64_t peak;
+  char overrides[512];
+} answer;
+
+static bool answer_better(const answer *a, const answer *b) {
+  if (!b->any) return true;
+  if (a->fits != b->fits) return a->fits;
+  if (!a->fits && a->peak != b->peak) return a->peak < b->peak;
+  if (a->seconds != b->seconds) return a->seconds < b->seconds;
+  if (a->changes != b->changes) return b->changes;
+  return a->peak < b->peak;
+}
+
+/* Knobs as digits, the last one fastest: settings come in the order of the choices. */
+static bool digits_next(size_t *digits, const hr_knob *knobs, size_t count) {
+  for (size_t k = count; k-- > 0;) {
+    if (++digits[k] < knobs[k].n_choices) return true;
+    digits[k] = 0;
+  }
+  return false;
+}
+
+static void setting_try(world *w, const hr_knob *knobs, size_t n_knobs, const size_t *digits, bool sliced, bool quick,
+                        answer *best) {
+  char texts[16][96];
+  const char *overrides[16];
+  answer a = {.any = true};
+  int64_t slices = 1;
+  for (size_t k = 0; k < n_knobs; k++) {
+    snprintf(texts[k], sizeof texts[k], "%s=%s", knobs[k].path, knobs[k].choices[digits[k]]);
+    overrides[k] = texts[k];
+    strncat(a.overrides, texts[k], sizeof a.overrides - strlen(a.overrides) - 2);
+    strcat(a.overrides, " ");
+    a.changes |= knobs[k].changes[digits[k]];
+    if (knobs[k].slices) slices = (int64_t)1 << digits[k];
+  }
+  hr_recipe *recipe = NULL;
+  hr_open open;
+  hr_chosen chosen = {0};
+  if ((slices > 1) != sliced) return;
+  if (world_load(w, overrides, n_knobs, &recipe, &open, NULL) == HR_OK) {
+    int64_t samples = hr__recipe_int(recipe, "training.batch_size");
+    open.slices = slices < samples ? slices : samples;
+    open.quick = quick;
+    if (slices < 2 * samples && hr__choose(&open, &chosen, NULL) == HR_OK) {
+      const hr_tier_plan *tiers = chosen.plan->tiers;
+      a.fits = tiers[HR_TIER_DEVICE].peak_bytes <= w->budget_bytes && tiers[HR_TIER_HOST].peak_bytes <= w->host_bytes;
+      a.peak = tiers[HR_TIER_DEVICE].peak_bytes;
+      a.seconds = chosen.plan->step_seconds /
+                  ((double)samples * open.accumulation * (double)hr__recipe_int(recipe, "data.sequence_length"));
+      if (answer_better(&a, best)) *best = a;
+    }
+  }
+  hr__chosen_fini(&chosen);
+  hr__recipe_destroy(recipe);
+}
+
+static answer exhaustive(world *w, const hr_knob *knobs, size_t n_knobs) {
+  answer best = {0};
+  size_t settings = 1, whole = 0;
+  for (size_t k = 0; k < n_knobs; k++)
+    settings *= knobs[k].n_choices;
+  for (size_t k = 0; k < n_knobs; k++)
+    if (knobs[k].slices) whole = settings / knobs[k].n_choices;
+  bool many = (whole ? whole : settings) > 1;
+  for (int sliced = 0; sliced < 2 && !best.fits; sliced++) {
+    size_t digits[16] = {0};
+    do
+      setting_try(w, knobs, n_knobs, digits, sliced, many || sliced, &best);
+    while (digits_next(digits, knobs, n_knobs));
+  }
+  return best;
+}
+
+/* --- the test ------------------------------------------------------------------------------------------------------
+ */
+
+static uint64_t draw(uint64_t space, uint64_t number, uint64_t below) {
+  return hr__random_below((hr_random_key){5, 0x736561726368}, space, number, below);
+}
+
+/* Some of the lists, at most one per key, and a budget from below the smallest plan to above the largest. */
+static void world_draw(world *w, uint64_t space) {
+  w->n_overrides = 0;
+  bool checkpoint = false;
+  for (size_t i = 0; i < LISTS && w->n_overrides < OPEN_MOST; i++) {
+    bool own = strncmp(lists[i], "memory.checkpoint", 17) == 0;
+    if (draw(space, i, 100) >= 35 || (own && checkpoint)) continue;
+    checkpoint |= own;
+    w->overrides[w->n_overrides++] = lists[i];
+  }
+  w->budget_bytes = w->facts.fixed_bytes + 200000 + draw(space, 40, 700000);
+  w->host_bytes = draw(space, 41, 4) == 0 ? 20000 : UINT64_MAX;
+}
+
+static void answers_compare(world *w, uint64_t space, int threads, size_t *pruned, size_t *fitting) {
+  hr_recipe *open = NULL, *closed = NULL;
+  hr_error err = {0};
+  hr_search search;
+  hr_chosen chosen = {0};
+  if (world_load(w, NULL, 0, &open, NULL, &err) != HR_OK) fail_msg("%s", err.message);
+  hr_space s = {.recipe = open, .threads = threads, .user = w, .load = world_load};
+  if (hr__search(&s, &search, &closed, &chosen, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
+  answer best = exhaustive(w, search.knobs, search.n_knobs);
+  char found[512] = "";
+  for (size_t k = 0; k < search.chosen.n_overrides; k++) {
+    strcat(found, search.chosen.overrides[k]);
+    strcat(found, " ");
+  }
+  if (strcmp(found, best.overrides) != 0 || search.chosen.token_seconds != best.seconds)
+    fail_msg("space %d: found %s(%g, %d), best %s(%g, %d)", (int)space, found, search.chosen.token_seconds,
+             search.chosen.fits, best.overrides, best.seconds, best.fits);
+  assert_int_equal(search.chosen.fits, best.fits);
+  assert_int_equal(search.chosen.changes_results, best.changes);
+  assert_ptr_equal(search.frontier[search.at].overrides, search.chosen.overrides);
+  *pruned += search.n_pruned;
+  *fitting += search.chosen.fits;
+  hr__search_fini(&search);
+  hr__chosen_fini(&chosen);
+  hr__recipe_destroy(open);
+  hr__recipe_destroy(closed);
+}
+
+static void test_equals_planning_every_setting(void **state) {
+  (void)state;
+  world w = {0};
+  hr__cpu_facts(&w.facts);
+  w.facts.threads = 1;
+  hr__rates_default(&w.facts, &w.rates);
+  size_t pruned = 0, fitting = 0;
+  for (uint64_t space = 0; space < 200; space++) {
+    world_draw(&w, space);
+    answers_compare(&w, space, space % 4 == 0 ? 3 : 1, &pruned, &fitting);
+  }
+  printf("%zu settings pruned, %zu spaces with a plan that fits\n", pruned, fitting);
+  assert_true(pruned > 100 && fitting > 80 && fitting < 200);
+  hr__rates_fini(&w.rates);
+}
+
+static hr_status search_body(void *arg, hr_error *err) {
+  hr_recipe *open = NULL, *closed = NULL;
+  hr_search search;
+  hr_chosen chosen;
+  hr_status status = world_load(arg, NULL, 0, &open, NULL, err);
+  hr_space s = {.recipe = open, .threads = 1, .user = arg, .load = world_load};
+  if (status == HR_OK) status = hr__search(&s, &search, &closed, &chosen, err);
+  if (status == HR_OK) {
+    hr__search_fini(&search);
+    hr__chosen_fini(&chosen);
+    hr__recipe_destroy(closed);
+  }
+  hr__recipe_destroy(open);
+  return status;
+}
+
+static void test_search_survives_lack_of_memory(void **state) {
+  (void)state;
+  world w = {.overrides = {"memory.update=auto", "model.config.num_hidden_layers=1"}, .n_overrides = 2};
+  hr__cpu_facts(&w.facts);
+  hr__rates_default(&w.facts, &w.rates);
+  w.budget_bytes = w.host_bytes = UINT64_MAX;
+  assert_true(hr_test_each_fault(search_body, &w) > 100);
+  hr__rates_fini(&w.rates);
+}
+
+/* Words and lists that mean nothing are told, at their place. */
+static void test_open_settings_that_mean_nothing(void **state) {
+  (void)state;
+  static const struct {
+    const char *override, *message;
+  } cases[] = {
+      {"training.gradient_accumulation=auto", "only beside training.effective_batch"},
+      {"training.batch_size=[auto, 2]", "cannot be one of several choices"},
+      {"memory.gpu=[H100, H200]", "cannot be left open"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    world w = {.overrides = {"training.effective_batch=null", cases[i].override}, .n_overrides = 2};
+    hr__cpu_facts(&w.facts);
+    hr__rates_default(&w.facts, &w.rates);
+    w.budget_bytes = w.host_bytes = UINT64_MAX;
+    hr_error err = {0};
+    hr_status status = search_body(&w, &err);
+    if (i == 1) { /* the other choice stands */
+      assert_int_equal(status, HR_OK);
+    } else {
+      assert_int_equal(status, HR_BAD_INPUT);
+      if (!strstr(err.message, cases[i].message)) fail_msg("%s", err.message);
+    }
+    hr__rates_fini(&w.rates);
+  }
+}
+
+int main(void) {
+  hr_test_faults_install();
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_equals_planning_every_setting),
+                                     cmocka_unit_test(test_search_survives_lack_of_memory),
+                                     cmocka_unit_test(test_open_settings_that_mean_nothing)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
