@@ -5,6 +5,7 @@ import stat
 import subprocess
 
 from configs import RECIPE, by_hand, generated
+from schema import conforms
 from support import HEADROOM, Folder, check, finish, run
 
 
@@ -45,6 +46,7 @@ with Folder() as folder:
         answer = run('apply', recipe, '--json', '--map', kind, '--to', path).expect(0).json()
         now = read(path)
         check(now == after, f'{name} ({kind}):\n{show(before)}\nbecame\n{show(now)}\ninstead of\n{show(after)}')
+        conforms(answer, 'apply', f'apply on {name}')
         told = [key['outcome'] for file in answer.get('files', []) for key in file['keys']]
         check(told.count('left') == left, f'{name}: {told}, {left} were to be left alone\n{show(before)}')
         if before != after:
@@ -124,11 +126,12 @@ training.gradient_accumulation: { key: TRAINING.accumulate, absent: 1 }
     check(read(path) == b'TRAINING:\n  dtype: bfloat16\n  bs: 4\n  lr: 0.001\n', read(path))
     run('apply', recipe, '--map', own, '--to', path, '--insert').expect(0)
     check(read(path) == b'TRAINING:\n  dtype: bfloat16\n  bs: 4\n  lr: 0.001\n  accumulate: 8\n', read(path))
-    run('apply', '--revert', '--to', path).expect(0)
+    conforms(run('apply', '--revert', '--json', '--to', path).expect(0).json(), 'revert', 'apply --revert')
     check(read(path) == b'TRAINING:\n  dtype: float32\n  bs: 1\n  lr: 1\n', read(path))
     answer = run('apply', recipe, '--map', own, '--to', path, '--json', '--dry-run').expect(0).json()
     check(answer['dry_run'] and answer['not_written'][0]['key'] == 'TRAINING.accumulate', answer)
     check(answer['diff'].startswith('--- '), answer)
+    conforms(answer, 'apply', 'apply --dry-run')
     for text, part in [('', 'empty'), ('keys: 3\n', 'section'), ('map: nothing\n', 'no built-in map'),
                        ('training.batch_size: {}\n', 'missing'), ('training.batch_size: [[a]]\n', 'expected'),
                        ('training.batch_size: {key: a, colour: 1}\n', "unknown key 'colour'"), ('a: "x|y"\n', 'no word'),
@@ -137,6 +140,7 @@ training.gradient_accumulation: { key: TRAINING.accumulate, absent: 1 }
     run('apply', recipe, '--map', 'nonsense', '--to', path).expect(2, '--map', 'lightning')
     before = read(path)
     run('apply', recipe, '--set', 'memory.budget=1MiB', '--to', path, '--map', own).expect(3)
+    conforms(run('apply', recipe, '--set', 'memory.budget=1MiB', '--to', path, '--json').expect(3).json(), 'failure', 'no fit')
     check(read(path) == before, 'what does not fit is not written')
     run('apply', recipe).expect(2, '--to')
     run('apply', '--to', path).expect(2, 'needs a recipe')
