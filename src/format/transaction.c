@@ -124,7 +124,7 @@ static hr_status aside_write(const char *path, const char *text, size_t bytes, c
   if (fd < 0) return hr__fail_errno(err, path, "create", errno);
   hr_status status = hr__file_write_all(fd, path, text, bytes, err);
   if (status == HR_OK) status = owner_keep(fd, path, like, err);
-  if (status == HR_OK && stamp) { /* where that fails the next transaction makes a new backup, which is no harm */
+  if (status == HR_OK && stamp) { /* where that fails, the next one makes a backup of its own */
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = time(NULL), .tv_nsec = stamp->tv_nsec}};
     (void)futimens(fd, times);
   }
