@@ -202,7 +202,7 @@ static void further_file_null(void **state) {
   assert_false(hr__recipe_has(f->recipe, "net.rope.theta"));
   extra_text = "{\"name\": \"file\", \"width\": \"wide\"}";
   assert_int_equal(parse_with(f, "net: { from: dir }", NULL, 0), HR_BAD_INPUT);
-  assert_string_equal(f->err.place, "extra.json");
+  assert_string_equal(f->err.place, "extra.json:1:27");
   assert_non_null(strstr(f->err.message, "net.width must be a whole number"));
   extra_text = "{\"name\": \"file\", \"rope\": 3}";
   assert_int_equal(parse_with(f, "net: { from: dir }", NULL, 0), HR_BAD_INPUT);
