@@ -31,7 +31,8 @@ def example(line, folder, where):
 
 
 def tree(folder):
-    os.symlink(os.path.join(ROOT, 'recipes'), os.path.join(folder, 'recipes'))
+    for name in ['recipes', 'test']:
+        os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
     os.mkdir(os.path.join(folder, 'build'))
     os.symlink(HEADROOM, os.path.join(folder, 'build', 'headroom'))
 
