@@ -133,7 +133,7 @@ static hr_id value_create(hr_builder *b, const char *name, hr_desc desc, hr_role
   *v = (hr_value){
       .name = name, .desc = desc, .buffer = buffer, .producer = HR_NONE, .gradient = HR_NONE, .base = HR_NONE};
   strides_dense(&desc, v->stride);
-  return id;
+  return hr__graph_name_value(g, id) ? id : builder_nomem(b);
 }
 
 hr_id hr__persistent(hr_builder *b, const char *name, hr_role role, hr_desc desc, hr_init init) {

@@ -1,0 +1,54 @@
+/* Values by name. Large models declare tens of thousands of parameters, gradients and moments, each looked up once when
+ * it is declared: that takes a table. A compacted graph has none, and is searched. */
+#include <string.h>
+
+#include "base/hash.h"
+#include "graph/graph.h"
+
+enum { FIRST_NAMES = 256 }; /* a power of two, as all later sizes */
+
+static size_t name_slot(const hr_graph *graph, const char *name) {
+  return (size_t)hr__xxh128(name, strlen(name)).low & (graph->cap_names - 1);
+}
+
+/* Values of one name lie in the order of their ids on the way from its slot. */
+static void name_put(hr_graph *graph, hr_id value) {
+  size_t at = name_slot(graph, graph->values[value].name);
+  while (graph->names[at] != HR_NONE)
+    at = (at + 1) & (graph->cap_names - 1);
+  graph->names[at] = value;
+}
+
+bool hr__graph_name_value(hr_graph *graph, hr_id value) {
+  const size_t room = 2 * ((size_t)value + 1); /* all values are in the table, and half of it stays free */
+  if (room > graph->cap_names) {
+    size_t capacity = FIRST_NAMES;
+    while (capacity < room)
+      capacity *= 2;
+    hr_id *names = hr__arena_array(&graph->arena, capacity, sizeof *names);
+    if (!names) return false;
+    for (size_t i = 0; i < capacity; i++)
+      names[i] = HR_NONE;
+    graph->names = names;
+    graph->cap_names = capacity;
+    for (hr_id v = 0; v < value; v++)
+      name_put(graph, v);
+  }
+  name_put(graph, value);
+  return true;
+}
+
+static bool is_named(const hr_graph *graph, hr_id value, const char *name) {
+  return graph->values[value].producer == HR_NONE && strcmp(graph->values[value].name, name) == 0;
+}
+
+hr_id hr__graph_find_value(const hr_graph *graph, const char *name) {
+  if (!graph->names) {
+    for (size_t v = 0; v < graph->n_values; v++)
+      if (is_named(graph, (hr_id)v, name)) return (hr_id)v;
+    return HR_NONE;
+  }
+  for (size_t at = name_slot(graph, name); graph->names[at] != HR_NONE; at = (at + 1) & (graph->cap_names - 1))
+    if (is_named(graph, graph->names[at], name)) return graph->names[at];
+  return HR_NONE;
+}
