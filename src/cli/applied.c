@@ -46,10 +46,9 @@ static bool absent_means(const hr_map_key *key, const hr_edit *edit) {
 }
 
 /* Puts the key into the first file of the map that has the section of one of its spellings. */
-static hr_status insert_somewhere(hr_applied *a, const hr_map *map, const hr_map_key *key, hr_edit edit, bool *done,
-                                  hr_error *err) {
+static hr_status insert_into_section(hr_applied *a, const hr_map *map, const hr_map_key *key, hr_edit edit, bool *done,
+                                     hr_error *err) {
   char path[HR_MAP_PATH];
-  edit.insert = true;
   for (size_t f = 0; f < a->n_files; f++) {
     if (a->files[f].map != map) continue;
     for (const char *last = NULL; hr__map_spelling(key, &last, path);) {
@@ -68,6 +67,45 @@ static hr_status insert_somewhere(hr_applied *a, const hr_map *map, const hr_map
   return HR_OK;
 }
 
+/* Puts the key, by its usual spelling, with its section into the first file of the map. */
+static hr_status insert_with_section(hr_applied *a, const hr_map *map, const hr_map_key *key, hr_edit edit, bool *done,
+                                     hr_error *err) {
+  char path[HR_MAP_PATH];
+  const char *last = NULL;
+  hr__map_spelling(key, &last, path);
+  hr_applied_file *file = a->files;
+  while (file->map != map)
+    file++;
+  if (file->config.root->kind != HR_DOC_MAP) return HR_OK;
+  for (char *dot = strchr(path, '.'); dot; dot = strchr(dot + 1, '.')) {
+    *dot = '\0';
+    const hr_doc_node *section = hr__config_find(&file->config, path);
+    bool open = !section || hr__doc_is_null(section);
+    if (open) {
+      if (hr__arena_grow(a->arena, (void **)&file->new, &file->cap_new, file->n_new, sizeof *file->new) != 0)
+        return hr__nomem(err);
+      hr_applied_new *entry = &file->new[file->n_new++];
+      *entry =
+          (hr_applied_new){hr__arena_text(a->arena, path), hr__arena_text(a->arena, dot + 1), key->setting, edit.value};
+      *done = true;
+      return entry->section && entry->rest ? HR_OK : hr__nomem(err);
+    }
+    *dot = '.';
+    if (section->kind != HR_DOC_MAP) return HR_OK; /* something else stands there */
+  }
+  return HR_OK;
+}
+
+/* Whether it matters that a value cannot be said: a file has the key, or needs it. */
+static bool spoken(const hr_applied *a, const hr_map *map, const hr_map_key *key) {
+  char name[HR_MAP_PATH], path[HR_MAP_PATH];
+  bool found = !key->absent || strcmp(key->absent, "*") != 0;
+  for (size_t f = 0; f < a->n_files; f++)
+    for (const char *last = NULL; a->files[f].map == map && hr__map_spelling(key, &last, name);)
+      found |= hr__map_locate(map, &a->files[f].config, name, path);
+  return found;
+}
+
 /* One key of a map, in every file that is read by it. */
 static hr_status key_apply(hr_applied *a, const hr_map *map, const hr_map_key *key, hr_error *err) {
   bool own = map->lists;
@@ -78,12 +116,13 @@ static hr_status key_apply(hr_applied *a, const hr_map *map, const hr_map_key *k
   if (key->words) {
     const char *word;
     if (!hr__map_word(key, value, a->arena, &word, &edit.same))
-      return note_add(a, key, value, "has no word for this value", err);
+      return spoken(a, map, key) ? note_add(a, key, value, "has no word for this value", err) : HR_OK;
     if (!word) return hr__nomem(err);
     edit.value = word_literal(word);
   } else if (edit.value.kind == HR_LITERAL_FLOW && !own && !key->asked) {
     return note_add(a, key, value, "takes one value, not several", err);
   }
+  edit.empty = absent_means(key, &edit);
   bool found = false;
   char name[HR_MAP_PATH], path[HR_MAP_PATH];
   for (size_t f = 0; f < a->n_files; f++)
@@ -92,10 +131,12 @@ static hr_status key_apply(hr_applied *a, const hr_map *map, const hr_map_key *k
       found = true;
       HR_TRY(edit_add(a, &a->files[f], edit, path, err));
     }
-  if (found || absent_means(key, &edit)) return HR_OK;
-  if (a->insert) HR_TRY(insert_somewhere(a, map, key, edit, &found, err));
+  if (found || edit.empty || (key->absent && strcmp(key->absent, "*") == 0)) return HR_OK;
+  edit.insert = a->insert;
+  if (a->insert) HR_TRY(insert_into_section(a, map, key, edit, &found, err));
+  if (a->insert && !found) HR_TRY(insert_with_section(a, map, key, edit, &found, err));
   if (found) return HR_OK;
-  const char *missing = a->insert ? "is not there, nor is its section" : "is not there (--insert puts it in)";
+  const char *missing = a->insert ? "has no place: something else stands there" : "is not there (--insert puts it in)";
   return note_add(a, key, value, missing, err);
 }
 
@@ -127,6 +168,46 @@ static hr_status maps_find(hr_applied *a, const hr_map *named, hr_error *err) {
   return HR_OK;
 }
 
+/* --- new sections ------------------------------------------------------------------------------------------------- */
+
+/* The entries of `new` from `from` on whose path begins with `prefix` (of `skip` characters), as a flow map. Each is
+ * taken once: its `rest` becomes NULL. NULL: out of memory. */
+static const char *section_text(const hr_applied_file *file, const char *section, const char *prefix, hr_arena *arena) {
+  bool json = file->config.json;
+  const char *text = "{";
+  size_t skip = strlen(prefix);
+  for (size_t i = 0; i < file->n_new && text; i++) {
+    hr_applied_new *entry = &file->new[i];
+    if (!entry->rest || strcmp(entry->section, section) != 0 || strncmp(entry->rest, prefix, skip) != 0) continue;
+    const char *rest = entry->rest + skip, *dot = strchr(rest, '.'), *value;
+    char name[HR_MAP_PATH];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(rest, "."), rest);
+    if (dot) {
+      const char *deeper = hr__arena_format(arena, "%s%s.", prefix, name);
+      value = deeper ? section_text(file, section, deeper, arena) : NULL;
+    } else {
+      value = hr__literal_text(&entry->value, NULL, json, arena);
+      entry->rest = NULL;
+    }
+    const char *key = hr__literal_key(name, json, arena);
+    if (!key || !value) return NULL;
+    text = hr__arena_format(arena, "%s%s%s: %s", text, text[1] ? ", " : "", key, value);
+  }
+  return text ? hr__arena_format(arena, "%s}", text) : NULL;
+}
+
+static hr_status sections_add(hr_applied *a, hr_applied_file *file, hr_error *err) {
+  for (size_t i = 0; i < file->n_new; i++) {
+    hr_applied_new *entry = &file->new[i];
+    if (!entry->rest) continue; /* in a section before */
+    hr_edit edit = {.label = entry->setting, .insert = true, .value = {.kind = HR_LITERAL_FLOW}};
+    edit.value.text = section_text(file, entry->section, "", a->arena);
+    if (!edit.value.text) return hr__nomem(err);
+    HR_TRY(edit_add(a, file, edit, entry->section, err));
+  }
+  return HR_OK;
+}
+
 hr_status hr__applied_plan(hr_applied *a, const hr_transaction *transaction, const hr_map *map, hr_error *err) {
   for (size_t f = 0; f < transaction->count; f++) {
     const hr_transaction_file *file = &transaction->files[f];
@@ -144,6 +225,7 @@ hr_status hr__applied_plan(hr_applied *a, const hr_transaction *transaction, con
   }
   for (size_t f = 0; f < a->n_files; f++) {
     hr_applied_file *file = &a->files[f];
+    HR_TRY(sections_add(a, file, err));
     HR_TRY(hr__config_edit(&file->config, file->edits, file->count, a->arena, &file->text, &file->bytes, err));
     file->changed = file->text != file->config.text;
   }

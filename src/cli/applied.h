@@ -6,11 +6,21 @@
 #include "recipe/maps.h"
 #include "train/job.h"
 
+/* A key that is put into a section which is not there either. */
+typedef struct hr_applied_new {
+  const char *section; /* the part of its path that is missing first: a new key */
+  const char *rest;    /* of the path, in that section */
+  const char *setting;
+  hr_literal value;
+} hr_applied_new;
+
 typedef struct hr_applied_file {
   hr_config config;
   const hr_map *map; /* that its keys are read by */
   hr_edit *edits;
   size_t count, capacity;
+  hr_applied_new *new;
+  size_t n_new, cap_new;
   const char *text; /* with the edits in it */
   size_t bytes;
   bool changed;
@@ -34,7 +44,7 @@ typedef struct hr_applied {
 } hr_applied;
 
 /* The value of a setting in the closed recipe, as a config of `map` has it. False: it has none, or none that is to be
- * written: a default, or a word that is still open. */
+ * written: a default, or a word that was not closed. */
 bool hr__applied_value(const hr_applied *a, const hr_map_key *key, bool own_recipe, hr_literal *out);
 
 /* Parses the files, finds their maps (`map`, where the user named one) and makes their new texts. `a` comes with job,

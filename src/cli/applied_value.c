@@ -108,10 +108,13 @@ bool hr__applied_value(const hr_applied *a, const hr_map_key *key, bool own_reci
   if (is(setting, "training.batch_size") || is(setting, "training.gradient_accumulation") ||
       is(setting, "training.effective_batch"))
     return batch_value(a, setting, out);
+  /* who adapts weights has said whether they are quantized */
+  if (is(setting, "model.quantize.kind") && !given && hr__recipe_given(recipe, "model.adapters"))
+    return text_literal("none", HR_LITERAL_TEXT, out);
   if (!given && !key->asked) return false;
   const json_t *value = setting_json(a, setting);
   if (!value || !json_literal(a, value, out)) return false;
-  if (!is(out->text, "auto")) return true;
-  const char *word = own_recipe ? NULL : chosen_word(a->job, setting);
+  if (own_recipe || !is(out->text, "auto")) return true; /* an `auto` of our own means the same there */
+  const char *word = chosen_word(a->job, setting);
   return word && text_literal(word, HR_LITERAL_TEXT, out);
 }

@@ -2,9 +2,11 @@
 #include <string.h>
 
 #include "cli/applied.h"
+#include "cli/checkpoint_flags.h"
 #include "cli/cli.h"
 #include "cli/fit.h"
 #include "cli/jobs.h"
+#include "cli/plan.h"
 #include "format/diff.h"
 #include "format/file.h"
 #include "format/json.h"
@@ -63,19 +65,21 @@ static json_t *answer_json(const hr_applied *a, bool dry_run, const char *diff) 
 }
 
 static void edit_print(const hr_edit *edit, hr_style style, FILE *to) {
+  char old[64], now[64]; /* text of the file: hostile, and may be long */
+  hr__text_escape(edit->old ? edit->old : "", edit->old ? strlen(edit->old) : 0, old, sizeof old);
+  hr__text_escape(edit->now ? edit->now : "", edit->now ? strlen(edit->now) : 0, now, sizeof now);
+  fprintf(to, "%6d  %-44s ", edit->line, edit->path);
   switch (edit->outcome) {
   case HR_EDIT_WRITTEN:
   case HR_EDIT_INSERTED:
-    fprintf(to, "%6d  %-44s %s%s -> %s%s\n", edit->line, edit->path, style.bold, edit->old[0] ? edit->old : "(none)",
-            edit->now, style.end);
+    fprintf(to, "%s%s -> %s%s\n", style.bold, old[0] ? old : "(none)", now, style.end);
     break;
   case HR_EDIT_SAME:
-    fprintf(to, "%6d  %-44s %s already\n", edit->line, edit->path, edit->old);
+    fprintf(to, "%s already\n", old);
     break;
   case HR_EDIT_MISSING:
   case HR_EDIT_LEFT:
-    fprintf(to, "%6d  %-44s %sleft alone%s: %s (would be %s)\n", edit->line, edit->path, style.yellow, style.end,
-            edit->reason, edit->value.text);
+    fprintf(to, "%sleft alone%s: %s (would be %s)\n", style.yellow, style.end, edit->reason, edit->value.text);
     break;
   }
 }
@@ -248,6 +252,7 @@ static hr_status apply_run(hr_cli *cli, hr_error *err) {
   if (hr__cli_flag(cli, "revert")) return revert(cli, dry_run, err);
   if (cli->n_arguments == 0)
     return hr__fail(err, HR_USAGE, NULL, "headroom apply RECIPE --to FILE...", "headroom apply needs a recipe");
+  HR_TRY(hr__plan_overrides(cli, err));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
   HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &job, err));
@@ -258,20 +263,26 @@ static hr_status apply_run(hr_cli *cli, hr_error *err) {
 
 static const hr_cli_option options[] = {
     {"to", "FILE...", "YAML or JSON configs, written together or not at all"},
-    {"map", "KIND|FILE", "what kind the files are (see above), or a map of your own; else by what they hold"},
+    {"map", "KIND|FILE", "kind of the files, or a map (docs/apply.md); else by what they hold"},
     {"dry-run", NULL, "writes nothing; a unified diff on stdout"},
-    {"insert", NULL, "puts missing keys in, where their section is"},
+    {"insert", NULL, "puts missing keys in"},
     {"revert", NULL, "puts FILE.backup back, byte for byte; needs no recipe"},
+    HR_CHECKPOINT_OPTIONS,
+    {"gpu", "NAME", "plans for a GPU that need not be here (headroom devices --gpus)"},
+    {"gpu-memory", "SIZE", "instead of memory.budget: 24GiB"},
+    {"margin", "SIZE", "instead of memory.margin"},
+    {"target-effective-batch", "N", "instead of training.effective_batch"},
+    {"auto", NULL, "opens what the recipe does not write, for the fastest that fits"},
 };
 
 const hr_cli_command hr_cli_apply = {
     .name = "apply",
     .usage = "RECIPE --to FILE...",
     .summary = "writes the plan's settings into your own config, changing only the bytes of the values",
-    .details =
-        "Comments, order and layout stay; FILE.backup is the file before. ${...} and values that an anchor shares are\n"
-        "left alone and reported. A plan that does not fit is not written (exit code 3). Kinds of files: headroom,\n"
-        "lightning (and Hydra), huggingface, torchtune, axolotl, llama-factory, deepspeed.",
+    .details = "Comments and layout stay; FILE.backup is the file before; ${...} is left alone and reported. Kinds:\n"
+               "headroom, lightning (Hydra), huggingface, torchtune, axolotl, llama-factory, deepspeed.",
+    .examples = "apply recipes/lora.yaml --to recipes/configs/lightning.yml --dry-run\n"
+                "apply recipes/demo.yaml --auto --insert --to recipes/demo.yaml --dry-run",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 0,

@@ -5,6 +5,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "format/doc.h"
+#include "format/file.h"
+
 typedef struct choice {
   const char *key, *value;
 } choice;
@@ -60,13 +63,38 @@ static hr_status choices_add(hr_cli *cli, size_t by_hand, const choice choices[C
   return HR_OK;
 }
 
+/* Public files ask for dropout inside of attention, which is not there: --method leaves it out, and says so. */
+static hr_status dropout_drop(hr_cli *cli, size_t by_hand, const char *folder, hr_error *err) {
+  static const char *const names[] = {"attention_dropout", "attention_probs_dropout_prob"};
+  const char *path = hr__arena_format(&cli->arena, "%s/config.json", folder);
+  char *text;
+  size_t bytes;
+  hr_doc_node *config;
+  hr_error unread; /* the model's own reading says what is wrong with the file */
+  if (path == NULL) return hr__nomem(err);
+  if (hr__file_read(path, HR_DOC_MAX_BYTES, &cli->arena, &text, &bytes, &unread) != HR_OK) return HR_OK;
+  if (hr__json_parse(path, text, bytes, &cli->arena, &config, &unread) != HR_OK) return HR_OK;
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    char key[64];
+    double part;
+    const hr_doc_node *given = hr__doc_get(config, names[i]);
+    snprintf(key, sizeof key, "model.config.%s", names[i]);
+    if (!given || !hr__doc_float(given, &part) || part <= 0 || given_by_hand(cli, by_hand, key)) continue;
+    HR_TRY(hr__cli_override(cli, err, "%s=0", key));
+    if (!cli->quiet && !cli->json) fprintf(stderr, "remark: %s of config.json (%g) is taken as 0\n", names[i], part);
+  }
+  return HR_OK;
+}
+
 static hr_status method_add(hr_cli *cli, size_t by_hand, const char *name, hr_error *err) {
   const char *names[METHODS];
   for (size_t i = 0; i < METHODS; i++) {
     names[i] = methods[i].name;
     if (strcmp(methods[i].name, name) != 0) continue;
     HR_TRY(choices_add(cli, by_hand, methods[i].always, err));
-    return is_folder(cli->arguments[0]) ? choices_add(cli, by_hand, methods[i].folder, err) : HR_OK;
+    if (!is_folder(cli->arguments[0])) return HR_OK;
+    HR_TRY(choices_add(cli, by_hand, methods[i].folder, err));
+    return dropout_drop(cli, by_hand, cli->arguments[0], err);
   }
   const char *nearest = hr__cli_nearest(name, names, METHODS);
   char remedy[64];

@@ -199,7 +199,7 @@ static hr_status devices_run(hr_cli *cli, hr_error *err) {
 }
 
 static const hr_cli_option options[] = {
-    {"measure", NULL, "runs kernels to find the rates (about half a minute each) and keeps them"},
+    {"measure", NULL, "runs kernels to find the rates (half a minute each) and keeps them"},
     {"gpus", NULL, "the catalogue: GPUs that plan --gpu knows"},
     {"quick", NULL, NULL}, /* what plan, train and profile start where something was not measured: cli/jobs.h */
 };

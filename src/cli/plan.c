@@ -127,7 +127,7 @@ static const hr_cli_option options[] = {
     {"gpu-memory", "SIZE", "instead of memory.budget, on whatever device: 24GiB"},
     {"margin", "SIZE", "instead of memory.margin"},
     {"target-effective-batch", "N", "instead of training.effective_batch"},
-    {"auto", NULL, "opens all settings that the recipe does not write, for the fastest that fit"},
+    {"auto", NULL, "opens what the recipe leaves out, for the fastest settings that fit"},
     {"compare", "OTHER", "side by side with another recipe, or with KEY=VALUE[,KEY=VALUE] set"},
     {"sweep", "KEY=V1,V2,..", "one line per value of a setting, or of gpu, gpu-memory, seq, batch"},
 };
@@ -139,9 +139,10 @@ const hr_cli_command hr_cli_plan = {
     .details = "RECIPE is a recipe file or a folder with config.json; weights and a GPU are not needed.\n"
                "Exit code 3: does not fit; the output says why, and what is cheapest to change.",
     .examples = "plan recipes/llama-3.2-1b.yaml --gpu 4090\n"
+                "plan test/model/configs/Llama-3.1-8B --method qlora --seq 2048 --gpu 4090\n"
                 "plan recipes/demo.yaml --gpu-memory 120MiB --auto\n"
                 "plan recipes/demo.yaml --compare memory.checkpoint=every-layer\n"
-                "plan recipes/llama-3.2-1b.yaml --gpu H100 --sweep data.sequence_length=1024,4096,16384",
+                "plan recipes/llama-3.2-1b.yaml --gpu H100 --sweep seq=1024,4096,16384",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 1,

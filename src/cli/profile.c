@@ -70,7 +70,7 @@ static hr_status profile_run(hr_cli *cli, hr_error *err) {
 }
 
 static const hr_cli_option options[] = {
-    {"auto", NULL, "opens all settings that the recipe does not write, for the fastest that fit"},
+    {"auto", NULL, "opens what the recipe leaves out, for the fastest settings that fit"},
     {"steps", "N", "measured steps, after one that warms up (default 5, most 64)"},
     {"ops", NULL, "also the time of every op"},
 };
@@ -81,7 +81,7 @@ const hr_cli_command hr_cli_profile = {
     .summary = "some real steps: planned beside measured, in bytes and in seconds; nothing is written",
     .details = "Bytes by tier and category, seconds by class of op. On a GPU ops are timed apart, after the steps.\n"
                "Exit code 4: the process held more than planned (by 2 % or 16 MiB, whichever is larger).",
-    .examples = "profile recipes/demo.yaml --steps 2 --ops",
+    .examples = "profile recipes/demo.yaml --steps 1",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 1,

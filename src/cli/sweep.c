@@ -20,22 +20,12 @@ typedef struct sweep {
   hr_error first;   /* error */
 } sweep;
 
-/* Shorter words for settings that people sweep over; options of the command count as well. */
-static const char *key_path(const char *key) {
-  static const struct {
-    const char *word, *path;
-  } words[] = {{"seq", "data.sequence_length"}, {"batch", "training.batch_size"}};
-  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-    if (strcmp(key, words[i].word) == 0) return words[i].path;
-  return key;
-}
-
 static hr_status value_open(sweep *s, const char *value, hr_job **job, hr_error *err) {
   hr_cli *cli = s->cli;
   cli->n_overrides = s->own;
   if (s->option >= 0) cli->values[s->option] = value;
   HR_TRY(hr__plan_overrides(cli, err));
-  if (s->option < 0) HR_TRY(hr__cli_override(cli, err, "%s=%s", key_path(s->key), value));
+  if (s->option < 0) HR_TRY(hr__cli_override(cli, err, "%s=%s", s->key, value));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   return hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, job, err);
 }
@@ -135,7 +125,8 @@ hr_status hr__sweep(hr_cli *cli, hr_error *err) {
   s.key = hr__arena_format(&cli->arena, "%.*s", (int)(equals - text), text);
   if (s.key == NULL) return hr__nomem(err);
   s.option = hr__cli_option_index(cli, s.key);
-  if (s.option >= 0 && (strcmp(s.key, "compare") == 0 || strcmp(s.key, "sweep") == 0))
+  bool table = strcmp(s.key, "compare") == 0 || strcmp(s.key, "sweep") == 0;
+  if (table || (s.option >= 0 && cli->command->options[s.option].argument == NULL))
     return hr__fail(err, HR_USAGE, "--sweep", NULL, "'%s' is no setting", s.key);
   if (cli->json && (s.entries = json_array()) == NULL) return hr__nomem(err);
   hr_status status = values_show(&s, equals + 1, err);

@@ -199,6 +199,7 @@ static void search_print(const hr_search *search, FILE *to) {
     for (size_t k = 0; k < search->n_knobs; k++) {
       const char *text = search->chosen.overrides[k], *value = strchr(text, '=') + 1;
       bool moved = strcmp(value, search->knobs[k].choices[0]) != 0;
+      if (search->knobs[k].slices) continue; /* stands among the choices */
       if ((search->knobs[k].by_hand || moved) && search->chosen.changes[k] == changes)
         item_print(changes ? "new result" : "chosen", text, &column, to);
     }

@@ -114,10 +114,10 @@ static hr_status train_run(hr_cli *cli, hr_error *err) {
 
 static const hr_cli_option options[] = {
     HR_CHECKPOINT_OPTIONS,
-    {"auto", NULL, "opens all settings that the recipe does not write, for the fastest that fit"},
+    {"auto", NULL, "opens what the recipe leaves out, for the fastest settings that fit"},
     {"out", "DIR", "folder of the run (default: out/ and the recipe's name)"},
     {"steps", "N", "instead of training.steps"},
-    {"resume", NULL, "go on from the newest good checkpoint, or start fresh where there is none"},
+    {"resume", NULL, "go on from the newest good checkpoint, or start fresh without one"},
     {"check-numerics", NULL, "stop at the first node that gives a non-finite value, and name it"},
 };
 
@@ -126,7 +126,7 @@ const hr_cli_command hr_cli_train = {
     .usage = "RECIPE",
     .summary = "plans, then trains inside the plan",
     .details = "DIR/log.jsonl gets a line per step. Ctrl-C saves and exits with 130.",
-    .examples = "train recipes/demo.yaml --steps 4 --out out/example",
+    .examples = "train recipes/demo.yaml --steps 2 --out out/example",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 1,

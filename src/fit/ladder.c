@@ -176,9 +176,11 @@ hr_status hr__ladder(const hr_recipe *recipe, const hr_search *search, const hr_
   if (out->cheaper.n_overrides > 0 && out->faster.n_overrides > 0) return HR_OK;
   neighbours n = {0};
   checkpoint_add(recipe, &n);
-  HR_TRY(batch_add(recipe, &n, err));
-  update_add(recipe, &n);
-  offload_add(recipe, &n);
+  if (!hr__choose_any(recipe)) { /* others would be chosen for anew, and have the best mix for the budget already */
+    HR_TRY(batch_add(recipe, &n, err));
+    update_add(recipe, &n);
+    offload_add(recipe, &n);
+  }
   HR_TRY(neighbours_plan(&n, plan, user, err));
   if (out->cheaper.n_overrides == 0) HR_TRY(rung_set(cheaper_find(&n, here), arena, &out->cheaper, err));
   return out->faster.n_overrides > 0 ? HR_OK : rung_set(faster_find(&n, here), arena, &out->faster, err);

@@ -136,18 +136,17 @@ static hr_status place_value(const hr_config *config, hr_edit *edit, hr_arena *a
 }
 
 /* Why a value is not replaced, *name (may be NULL) added; NULL: it may be. */
-static const char *obstacle(const hr_config *config, const hr_edit *edit, const found *f, const char **name) {
+static const char *obstacle(const hr_edit *edit, const found *f, const char **name) {
   const hr_doc_node *node = f->node;
   *name = f->shared;
   if (f->shared) return "it would change in other keys too, through the anchor &";
+  *name = NULL;
+  if (node->kind == HR_DOC_SCALAR && (strstr(node->text, "${") || strstr(node->text, "{{")))
+    return "it is an interpolation: change what it refers to";
   if (node->target) return NULL; /* an alias as value: only its own bytes are replaced */
   *name = node->tag;
   if (node->tag) return "it carries the tag ";
   *name = NULL;
-  size_t length = node->end - node->begin;
-  const char *source = config->text + node->begin;
-  if (memmem(source, length, "${", 2) || memmem(source, length, "{{", 2))
-    return "it is an interpolation: change what it refers to";
   if (node->kind == HR_DOC_MAP) return "it is a section";
   if (node->kind == HR_DOC_LIST && !edit->lists) return "it is a list";
   if (node->kind == HR_DOC_SCALAR && node->style == HR_DOC_BLOCK) return "it is a block of text";
@@ -162,11 +161,11 @@ static hr_status replace(const hr_config *config, hr_edit *edit, const found *f,
   edit->old = hr__arena_format(arena, "%.*s", (int)(node->end - node->begin), config->text + node->begin);
   edit->now = hr__literal_text(&edit->value, node, config->json, arena);
   if (!edit->old || !edit->now) return hr__nomem(err);
-  if (hr__literal_means(&edit->value, edit->same, node)) {
+  if (hr__literal_means(&edit->value, edit->same, node) || (edit->empty && hr__doc_is_null(node))) {
     edit->outcome = HR_EDIT_SAME;
     return HR_OK;
   }
-  const char *name = NULL, *why = obstacle(config, edit, f, &name);
+  const char *name = NULL, *why = obstacle(edit, f, &name);
   if (why) return leave(edit, arena, err, why, name);
   edit->outcome = HR_EDIT_WRITTEN;
   return place_value(config, edit, arena, err);

@@ -52,6 +52,7 @@ typedef struct hr_edit {
   const char *label; /* what the value is, for a person; not read here */
   hr_literal value;
   const char *same; /* words, separated by commas, that mean the value as well; may be NULL */
+  bool empty;       /* an empty value or null means it too */
   bool insert;      /* a missing key is put into its map, where that is there */
   bool lists;       /* a list (of choices) may be replaced */
   /* answered */

@@ -54,6 +54,7 @@ typedef struct comparison {
   hr_arena arena;
   size_t nodes;                 /* compared so far: aliases could make a small file endless */
   const hr_doc_node *different; /* in the old tree */
+  bool no_memory;
 } comparison;
 
 static const hr_edit *edit_at(const comparison *c, const hr_doc_node *node) {
@@ -88,6 +89,7 @@ static bool value_meant(comparison *c, const hr_edit *edit, const hr_doc_node *n
   const char *text = edit->value.text;
   hr_status status = c->config->json ? hr__json_parse("value", text, strlen(text), &c->arena, &alone, &ignored)
                                      : hr__yaml_parse("value", text, strlen(text), &c->arena, &alone, &ignored);
+  c->no_memory |= status == HR_NOMEM;
   if (status != HR_OK) return false;
   alone->key = node->key;
   return compare(c, alone, node, true);
@@ -142,6 +144,10 @@ hr_status hr__splice_check(const hr_config *config, const hr_edit *edits, size_t
   } else if (status != HR_OK) {
     status = hr__fail(err, status, why.place, why.remedy, "%s", why.message);
   } else if (!compare(&c, config->root, again.root, false)) {
+    if (c.no_memory) {
+      hr__arena_fini(&c.arena);
+      return hr__nomem(err);
+    }
     char place[HR_DOC_PLACE];
     status =
         hr__fail(err, HR_FAILURE, hr__doc_place(config->name, c.different ? c.different : config->root, true, place),

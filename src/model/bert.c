@@ -92,14 +92,22 @@ static bert bert_read(const hr_recipe *r) {
 
 /* Elements of all parameters; false when they are more than any machine could hold. */
 static bool parameter_count(const bert *m, int64_t *count) {
-  int64_t attention, mlp, layers,
-      tables; /* norms and biases are the smaller part, but with them no step may overflow */
+  int64_t attention, mlp, layers, tables; /* each with its biases and norms */
   if (!hr__mul_i64(m->hidden + 1, 4 * m->hidden, &attention)) return false;
   if (!hr__mul_i64(2 * m->hidden + 1, m->inner, &mlp) || !hr__add_i64(attention, mlp, &layers)) return false;
   if (!hr__add_i64(layers, 5 * m->hidden, &layers) || !hr__mul_i64(layers, m->layers, &layers)) return false;
   if (!hr__mul_i64(m->vocab + m->positions + m->types + m->hidden + 5, m->hidden, &tables)) return false;
   if (!hr__add_i64(layers, tables, count) || !hr__add_i64(*count, m->vocab, count)) return false;
   return *count <= PARAMETERS_MAX;
+}
+
+/* A null takes a setting of this family away, and the default of the family with it. */
+static hr_status values_check(const hr_recipe *r, hr_error *err) {
+  for (size_t i = 0; i < table.count; i++)
+    if (!hr__recipe_has(r, keys[i].path))
+      return hr__recipe_fail(r, keys[i].path, "leave it out instead of writing null: it has a default", err,
+                             "%s has no value", keys[i].path);
+  return HR_OK;
 }
 
 /* Settings of the other families, which a recipe of this one does not give. */
@@ -142,6 +150,7 @@ static hr_status schemes_check(const hr_recipe *r, hr_error *err) {
 
 static hr_status bert_check(const hr_recipe *r, hr_error *err) {
   static const char length_key[] = "data.sequence_length";
+  HR_TRY(values_check(r, err));
   HR_TRY(keys_check(r, err));
   HR_TRY(schemes_check(r, err));
   bert m = bert_read(r);

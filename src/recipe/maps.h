@@ -12,7 +12,7 @@ typedef struct hr_map_key {
   const char *setting; /* key of a recipe; NULL: `value` is written as it stands */
   const char *keys;    /* of the config, spellings separated by '|', the usual one first */
   const char *words;   /* "value=word,also|value=word"; NULL: the value as it stands */
-  const char *absent;  /* what a config without the key means, in its words; NULL: not known */
+  const char *absent;  /* what a config without the key means, in its words; "*": any value; NULL: not known */
   bool asked;          /* from the user's own map: written whether or not the recipe gives the setting */
   hr_literal value;    /* where there is no setting */
 } hr_map_key;

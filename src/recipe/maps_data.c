@@ -3,7 +3,7 @@
  * KEY(setting, keys, words, absent): the setting's value belongs into each of `keys` that the config has (spellings,
  * separated by |; the first is the usual one). `words` turn the value into the config's word, "value=word" separated by
  * |; further words behind commas mean the same and are left. A value without a word cannot be said there. `absent` is
- * what a config without the key means.
+ * what a config without the key means, "*" that the value is then found elsewhere.
  */
 #include "recipe/maps.h"
 
@@ -94,7 +94,8 @@ static const hr_map_key torchtune[] = {
     KEY("memory.offload.activations", "enable_activation_offloading", "device=false|host=true", "false"),
     KEY("memory.update", "optimizer_in_bwd", "after-backward=false|in-backward=true", "false"),
     KEY("training.optimizer.kind", "optimizer._component_",
-        "adamw=torch.optim.AdamW|adamw8bit=bitsandbytes.optim.AdamW8bit|paged_adamw=bitsandbytes.optim.PagedAdamW|"
+        "adamw=torch.optim.AdamW|adamw8bit=bitsandbytes.optim.AdamW8bit,torchao.optim.AdamW8bit|paged_adamw="
+        "bitsandbytes.optim.PagedAdamW|"
         "paged_adamw8bit=bitsandbytes.optim.PagedAdamW8bit|sgd=torch.optim.SGD",
         NULL),
     KEY("data.sequence_length", "tokenizer.max_seq_len", NULL, NULL),
@@ -119,6 +120,7 @@ static const hr_map_key axolotl[] = {
     KEY("model.adapters.rank", "lora_r", NULL, NULL),
     KEY("model.adapters.alpha", "lora_alpha", NULL, NULL),
     KEY("model.adapters.dropout", "lora_dropout", NULL, NULL),
+    KEY("model.quantize.kind", "adapter", "nf4=qlora|none=lora", "*"),
     KEY("model.quantize.kind", "load_in_4bit", "nf4=true|none=false", "false"),
 };
 
@@ -137,21 +139,21 @@ static const hr_map_key llama_factory[] = {
     KEY("model.adapters.rank", "lora_rank", NULL, "8"),
     KEY("model.adapters.alpha", "lora_alpha", NULL, NULL),
     KEY("model.adapters.dropout", "lora_dropout", NULL, "0"),
-    KEY("model.quantize.kind", "quantization_bit", "nf4=4", NULL),
+    KEY("model.quantize.kind", "quantization_bit", "nf4=4", "*"),
 };
 
 /* ds_config.json. Batches per step count all ranks there; a plan is for one. */
 static const hr_map_key deepspeed[] = {
     KEY("training.batch_size", "train_micro_batch_size_per_gpu", NULL, NULL),
     KEY("training.gradient_accumulation", "gradient_accumulation_steps", NULL, "1"),
-    KEY("training.effective_batch", "train_batch_size", NULL, NULL),
+    KEY("training.effective_batch", "train_batch_size", NULL, "*"),
     KEY("model.precision", "bf16.enabled", "32-true=false|bf16-mixed=true|16-mixed=false", "false"),
     KEY("model.precision", "fp16.enabled", "32-true=false|bf16-mixed=false|16-mixed=true", "false"),
     KEY("memory.offload.optimizer", "zero_optimization.offload_optimizer.device", "device=none|host=cpu|disk=nvme",
         "none"),
     KEY("memory.offload.parameters", "zero_optimization.offload_param.device", "device=none|host=cpu|disk=nvme",
         "none"),
-    KEY("training.optimizer.kind", "optimizer.type", "adamw=AdamW|sgd=SGD", NULL),
+    KEY("training.optimizer.kind", "optimizer.type", "adamw=AdamW|sgd=SGD", "*"),
 };
 
 #define MAP(n, o, m, k) .name = (n), .others = (o), .marks = (m), .keys = (k), .count = sizeof(k) / sizeof(k)[0]

@@ -332,21 +332,23 @@ static int result_over(hr_device_kind kind, const hr_op *op, const hr_op_view *v
   return -1;
 }
 
-/* Integer operands are rows of a table: below the rows of the smallest matrix there is. */
+/* Integer operands are rows of a table, below the rows of the smallest matrix there is. Without one they are lengths of
+ * samples [batch, length, ...], all of them full: minus that length. */
 static int64_t index_below(const hr_op_view *view) {
   int64_t below = INT32_MAX;
   for (int i = 0; i < view->n_in + view->n_out; i++) {
     const hr_desc *desc = i < view->n_in ? &view->in[i] : &view->out[i - view->n_in];
     if (desc->rank == 2 && desc->dtype != HR_I32 && desc->dim[0] > 0 && desc->dim[0] < below) below = desc->dim[0];
   }
-  return below == INT32_MAX ? 1 : below;
+  if (below < INT32_MAX) return below;
+  return view->n_in > 0 && view->in[0].rank == 3 ? -view->in[0].dim[1] : 1;
 }
 
 static hr_status indices_fill(hr_device *device, void *data, int64_t count, int64_t below, hr_error *err) {
   int32_t *indices = hr__alloc_zero((size_t)count, sizeof *indices);
   if (!indices) return hr__nomem(err);
   for (int64_t i = 0; i < count; i++)
-    indices[i] = (int32_t)((i * 7919) % below);
+    indices[i] = (int32_t)(below < 0 ? -below : (i * 7919) % below);
   hr_status status = device->functions->copy(device, HR_COPY_TO_DEVICE, data, indices, (size_t)count * 4, err);
   hr__free(indices);
   return status;

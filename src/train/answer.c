@@ -152,12 +152,24 @@ static json_t *ladder_json(const hr_job *job) {
   return object;
 }
 
-static json_t *knob_json(const hr_search *search, size_t k) {
-  const hr_knob *knob = &search->knobs[k];
-  return json_pack("{s:s, s:o, s:o, s:b, s:b}", "key", knob->path, "choices",
-                   texts_json(knob->choices, knob->n_choices), "chosen",
-                   hr__json_string(strchr(search->chosen.overrides[k], '=') + 1), "by_hand", (int)knob->by_hand,
-                   "changes_results", (int)search->chosen.changes[k]);
+/* Choices of memory.split are numbers of slices, each twice the one before. */
+static json_t *slices_json(size_t count) {
+  json_t *list = json_array();
+  int failed = list == NULL;
+  for (size_t i = 0; i < count && !failed; i++)
+    failed = json_array_append_new(list, json_sprintf("%lld", 1LL << i));
+  if (!failed) return list;
+  json_decref(list);
+  return NULL;
+}
+
+static json_t *knob_json(const hr_job *job, size_t k) {
+  const hr_knob *knob = &job->search.knobs[k];
+  const char *chosen = strchr(job->search.chosen.overrides[k], '=') + 1;
+  json_t *choices = knob->slices ? slices_json(knob->n_choices) : texts_json(knob->choices, knob->n_choices);
+  json_t *value = knob->slices ? json_sprintf("%lld", (long long)job->chosen.choices.slices) : hr__json_string(chosen);
+  return json_pack("{s:s, s:o, s:o, s:b, s:b}", "key", knob->path, "choices", choices, "chosen", value, "by_hand",
+                   (int)knob->by_hand, "changes_results", (int)job->search.chosen.changes[k]);
 }
 
 static json_t *found_json(const hr_found *found) {
@@ -167,12 +179,13 @@ static json_t *found_json(const hr_found *found) {
 }
 
 /* What was open, what became of it, and the settings that nothing beats in both memory and time; null: nothing was. */
-static json_t *search_json(const hr_search *search) {
+static json_t *search_json(const hr_job *job) {
+  const hr_search *search = &job->search;
   if (search->n_knobs == 0) return json_null();
   json_t *open = json_array(), *frontier = json_array();
   int failed = open == NULL || frontier == NULL;
   for (size_t k = 0; k < search->n_knobs && !failed; k++)
-    failed = json_array_append_new(open, knob_json(search, k));
+    failed = json_array_append_new(open, knob_json(job, k));
   for (size_t i = 0; i < search->n_frontier && !failed; i++)
     failed = json_array_append_new(frontier, found_json(&search->frontier[i]));
   if (!failed)
@@ -198,7 +211,7 @@ static int answer_extend(json_t *answer, const hr_job *job) {
   failed |= json_object_set_new(answer, "techniques", techniques_json(job));
   failed |= json_object_set_new(answer, "owners", owners_json(job));
   failed |= json_object_set_new(answer, "ladder", ladder_json(job));
-  failed |= json_object_set_new(answer, "search", search_json(&job->search));
+  failed |= json_object_set_new(answer, "search", search_json(job));
   failed |= json_object_set_new(answer, "choices", choices_json(&job->chosen));
   return failed;
 }

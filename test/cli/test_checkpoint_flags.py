@@ -6,8 +6,8 @@ import os
 from support import Folder, ROOT, check, finish, run
 
 SMALL = {'hidden_size': 32, 'intermediate_size': 64, 'num_hidden_layers': 2, 'num_attention_heads': 4,
-         'num_key_value_heads': 2, 'vocab_size': 256, 'max_position_embeddings': 128}
-FAMILIES = ('llama', 'mistral', 'qwen2', 'qwen3')
+         'num_key_value_heads': 2, 'vocab_size': 320, 'max_position_embeddings': 128}
+FAMILIES = ('llama', 'mistral', 'qwen2', 'qwen3', 'bert')
 
 
 def plan(*arguments, code=0):
@@ -22,6 +22,19 @@ def setting(answer, path):
 
 
 with Folder() as folder:
+    # A fresh model of every family, trained a little, is the checkpoint of the next run.
+    for family in FAMILIES:
+        shape = json.dumps(dict(SMALL, num_key_value_heads=None, attention_probs_dropout_prob=0) if family == 'bert' else
+                           SMALL)
+        out = os.path.join(folder.path, f'{family}-run')
+        recipe = folder.write(f'{family}.yaml', f'model: {{ family: {family}, config: {shape} }}\n'
+                              'data: { source: synthetic, sequence_length: 16 }\ntraining: { steps: 2 }\n')
+        run('train', recipe, '--out', out, '--quiet').expect(0)
+        saved = os.path.join(out, 'generation-00000002')
+        for method in ('full', 'lora', 'qlora'):
+            answer = run('train', saved, '--method', method, '--seq', 16, '--batch', 2, '--steps', 1, '--out',
+                         f'{out}-{method}', '--json').expect(0).json()
+            check(answer.get('steps') == 1, f'{family}: {method} from saved weights')
     for family in FAMILIES:
         folder.write(f'{family}/config.json', json.dumps(dict(SMALL, model_type=family)))
         path = os.path.join(folder.path, family)
@@ -41,11 +54,19 @@ with Folder() as folder:
         answer = plan(path, '--method', 'lora', '--rank', 4, '--batch', 3, '--seq', 32)
         check(setting(answer, 'model.adapters.rank') == 4, f'{family}: --rank')
         check(setting(answer, 'training.batch_size') == 3, f'{family}: --batch')
+        target = 'query' if family == 'bert' else 'q_proj'
         answer = plan(path, '--method', 'lora', '--set', 'model.precision=32-true', '--set',
-                      'model.adapters={kind: lora, targets: [q_proj]}')
+                      f'model.adapters={{kind: lora, targets: [{target}]}}')
         check(setting(answer, 'model.precision') == '32-true', f'{family}: --set goes before --method')
-        check(setting(answer, 'model.adapters.targets') == ['q_proj'], f'{family}: a section of --set stays whole')
+        check(setting(answer, 'model.adapters.targets') == [target], f'{family}: a section of --set stays whole')
         check(setting(answer, 'model.adapters.rank') is None, f'{family}: also what it leaves out')
+
+    folder.write('bert/config.json', json.dumps(dict(SMALL, model_type='bert', attention_probs_dropout_prob=0.1)))
+    bert = os.path.join(folder.path, 'bert')
+    run('plan', bert, '--method', 'lora', '--seq', 32).expect(0, 'attention_probs_dropout_prob of config.json (0.1)')
+    run('plan', bert, '--seq', 32).expect(5, 'attention_probs_dropout_prob', 'config.json')
+    run('plan', bert, '--method', 'lora', '--seq', 32, '--set', 'model.config.attention_probs_dropout_prob=0.2').expect(
+        5, 'attention_probs_dropout_prob')
 
     small = os.path.join(folder.path, 'qwen3')
     run('train', small, '--method', 'full', '--seq', 16, '--steps', 2, '--out', os.path.join(folder.path, 'run'),

@@ -60,12 +60,14 @@ with Folder() as folder:
     check(run('plan', recipe, '--sweep', 'batch=1,2', '--quiet').expect(0).out == '', '--quiet')
     # What cannot be planned: a line among others, an error where it is all there is.
     run('plan', recipe, '--sweep', 'batch=none,2').expect(0, 'whole number')
-    run('plan', recipe, '--sweep', 'batch=none').expect(5, 'whole number', 'error:')
-    refused = run('plan', recipe, '--sweep', 'batch=none', '--json').expect(5).json()
+    run('plan', recipe, '--sweep', 'batch=none').expect(2, 'whole number', 'error:')
+    run('plan', recipe, '--sweep', 'training.batch_size=none').expect(5, 'whole number', 'error:')
+    refused = run('plan', recipe, '--sweep', 'training.batch_size=none', '--json').expect(5).json()
     check(refused['entries'][0]['error']['exit_code'] == 5, f'{refused}')
     for bad in ['batch', '=1', 'batch=', '']:
         run('plan', recipe, '--sweep', bad).expect(2, '--sweep', 'gpu-memory=8GiB')
-    run('plan', recipe, '--sweep', 'compare=a').expect(2, 'no setting')
+    for word in ['compare', 'sweep', 'auto']:
+        run('plan', recipe, '--sweep', f'{word}=a').expect(2, 'no setting')
     run('plan', recipe, '--sweep', 'batch=1', '--compare', EIGHT).expect(2, 'two tables')
     # Values are anybody's text.
     check('\033' not in run('plan', recipe, '--sweep', 'batch=\033]0;x\007,2').out, 'control bytes of a value')

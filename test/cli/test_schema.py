@@ -19,6 +19,9 @@ def variants(folder, recipe):
     yield 'gpu', ('plan', recipe, '--gpu', '4090')
     yield 'accumulated', ('plan', recipe, '--set', 'training.gradient_accumulation=4', '--margin', '1MiB')
     yield 'does not fit', ('plan', recipe, '--set', 'memory.budget=20MiB', '--set', 'training.batch_size=512')
+    yield 'open', ('plan', recipe, '--set', 'training.effective_batch=8', '--set', 'training.batch_size=auto', '--set',
+                   'model.precision=[32-true, bf16-mixed]')
+    yield 'all open', ('plan', recipe, '--auto')
     yield 'shipped', ('plan', RECIPES + '/qlora.yaml')
 
 
@@ -37,9 +40,22 @@ with Folder() as folder:
         device = plan['device']
         left = device['budget_bytes'] - device['margin_bytes'] - device['peak_bytes']
         check(device['left_bytes'] == left and (left >= 0) == plan['fits'], f'{name}: {left} left, fits {plan["fits"]}')
+        check((plan['search'] is not None) == (name in ('auto', 'open', 'all open')), f'{name}: search {plan["search"]}')
         check((plan['ladder'] is not None) == plan['fits'], f'{name}: ladder {plan["ladder"]}')
         check(abs(plan['tokens_per_second'] * plan['step_seconds'] - plan['samples_per_second'] * plan['step_seconds'] * 16)
               < 1e-3 or name == 'shipped', f'{name}: tokens per second')
+
+    # What was open: every key with its choices, closed in the settings, and written above the table.
+    opened = ('--set', 'training.effective_batch=8', '--set', 'training.batch_size=auto')
+    search = run('plan', recipe, '--json', *opened).json()
+    knobs = {knob['key']: knob for knob in search['search']['open']}
+    batch = knobs['training.batch_size']
+    check(batch['by_hand'] and sorted(map(int, batch['choices'])) == [1, 2, 4, 8], f'{batch}')
+    check(str(search['settings']['training']['batch_size']) == batch['chosen'], f'{batch}: {search["settings"]["training"]}')
+    counts = search['search']
+    check(counts['planned'] + counts['pruned'] + counts['refused'] == counts['settings'] == 4, f'{counts}')
+    check(any(f'training.batch_size={batch["chosen"]}' in entry['set'] for entry in counts['frontier']), f'{counts}')
+    run('plan', recipe, *opened).expect(0, f'chosen        training.batch_size={batch["chosen"]}', 'of 4 settings')
 
     conforms(run('plan', recipe, '--json', '--sweep', 'batch=1,2,none').expect(0).json(), 'sweep', 'plan --sweep')
     conforms(run('plan', recipe, '--json', '--compare', 'training.batch_size=8').json(), 'compare', 'plan --compare')

@@ -42,6 +42,18 @@ training:
   steps: 10
   optimizer: { lr: 1e-3 }
 """
+# Samples of different lengths, seen from both sides, with dropout.
+ENCODER = """\
+model:
+  family: bert
+  config: { vocab_size: 300, hidden_size: 256, intermediate_size: 512, num_hidden_layers: 3, num_attention_heads: 4,
+            max_position_embeddings: 128 }
+data: { source: lines, path: kjv.txt, sequence_length: 128, buckets: [64, 128] }
+training:
+  batch_size: 4
+  steps: 10
+  optimizer: { lr: 1e-3 }
+"""
 
 
 def tolerance(settings):
@@ -58,7 +70,7 @@ class Suite:
         self.numbers = itertools.count()
         self.alone = True
         os.symlink(os.path.join(RECIPES, 'kjv.txt'), os.path.join(folder.path, 'kjv.txt'))
-        for name, text in [('bits', bits_cases.RECIPE), ('resume', resume_cases.RECIPE), ('wide', WIDE),
+        for name, text in [('bits', bits_cases.RECIPE), ('resume', resume_cases.RECIPE), ('wide', WIDE), ('encoder', ENCODER),
                            ('planned', planned_cases.RECIPE), ('tiny', TINY)]:
             folder.write(name + '.yaml', text)
         words = ' '.join(str(n * n) for n in range(1, 260))
@@ -206,6 +218,8 @@ def part_near(suite):
     for precision in PRECISIONS:
         common = [f'model.precision={precision}']
         pair(f'{precision}: split', 'wide', common, common + ['memory.split={layers.*: 2, lm_head: 3}'])
+        pair(f'{precision}: split of an encoder', 'encoder', common,
+             common + ['memory.split={layer.*: 2, cls.predictions: 3}'])
         pair(f'{precision}: accumulation', 'wide', common,
              common + ['training.batch_size=2', 'training.gradient_accumulation=2'])
         for kind in ['adamw', 'adamw8bit', 'sgd']:
@@ -236,7 +250,7 @@ def part_memory(suite):
         ['memory.offload.optimizer=host', 'memory.offload.update=host'],
         [true, 'memory.offload.parameters=disk', 'memory.offload.optimizer=disk'],
         [true, LORA, 'memory.checkpoint=selective'], [true, 'memory.split={mlp: 4, lm_head: 4}']]]
-    cases += [('demo', ['training.eval_every=2']), ('qlora', []), ('lora', [mixed])]
+    cases += [('encoder', [mixed, 'training.eval_every=2']), ('demo', ['training.eval_every=2']), ('qlora', []), ('lora', [mixed])]
     if suite.device == 'cuda':
         large = ['model.config.hidden_size=1024', 'model.config.intermediate_size=2816', 'data.sequence_length=1024']
         cases += [('planned', large + [true]), ('planned', large + ['memory.checkpoint=every-layer', *ALL_ON['host']])]
@@ -266,6 +280,8 @@ def part_against(suite):
                         *small]),
               ('demo', ['training.optimizer={kind: adamw8bit, lr: 2e-3}', *small]),
               ('demo', ['training.optimizer={kind: sgd, lr: 0.1, momentum: 0.9, nesterov: true}', *small])]
+    cases += [('encoder', [f'model.precision={precision}']) for precision in PRECISIONS]
+    cases += [('encoder', ['data.source=text', 'data.buckets=null', 'model.config.hidden_act=gelu_new'])]
     runs = [(f'{recipe} on the CPU', suite.later(suite.train, recipe, settings, device='cpu'),
              suite.later(suite.train, recipe, settings),
              tolerance(settings) * (5 if recipe == 'qlora' else 1))  # its learning rate is five times the demo's

@@ -136,6 +136,8 @@ static void results_compare(const op_case *c, const block_layout *l, const unsig
       error += off * off;
       if (off > worst) worst = off, at = e;
     }
+    /* a softmax over one key, a norm over two columns: the rounding of what cancels is all there is */
+    if (c->reference->cancels && largest < 1e-3 && worst < tolerance) continue;
     if (worst > tolerance * largest || sqrt(error) > tolerance * sqrt(norm))
       case_fail(c, "output %d [%lld of %lld] is %.9g, on the CPU %.9g; L2 %.2e of %.2e", j, (long long)at,
                 (long long)count, element_read(dtype, image + l->out[j], at), expected->value[j][at], sqrt(error),

@@ -151,6 +151,8 @@ static void yaml_values(void **state) {
       {"a: \"${oc.env:BATCH,8}\"\n", "a", NUMBER("8"), NULL, "interpolation"},
       {"a: 'x-${b}-y'\n", "a", TEXT("z"), NULL, "interpolation"},
       {"a: \"{{ batch }}\"\n", "a", NUMBER("8"), NULL, "interpolation"},
+      {"x: &x ${y}\na: *x\n", "a", NUMBER("8"), NULL, "interpolation"},
+      {"a: \"$\\x7by}\"\n", "a", NUMBER("8"), NULL, "interpolation"},
       {"a: &x 1\nb: *x\n", "a", NUMBER("8"), NULL, "anchor &x"},
       {"d: &d {k: 1}\nt:\n  <<: *d\n", "d.k", NUMBER("8"), NULL, "anchor &d"},
       {"d: &d {k: 1}\nt: *d\n", "t.k", NUMBER("8"), NULL, "anchor &d"},

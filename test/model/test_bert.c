@@ -181,6 +181,8 @@ static void refused(void **state) {
       {", max_position_embeddings: 3", "longer than the model is made for"},
       {", intermediate_size: 16777216, num_hidden_layers: 1024, hidden_size: 16777200", "parameters"},
       {", type_vocab_size: 0", "type_vocab_size"},
+      {", type_vocab_size: null", "type_vocab_size has no value"},
+      {", position_embedding_type: null", "position_embedding_type has no value"},
       {", num_key_value_heads: 1", "family bert have no model.config.num_key_value_heads"},
       {", rope_parameters: { rope_theta: 3 }", "family bert have no model.config.rope_parameters"},
   };

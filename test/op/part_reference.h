@@ -29,6 +29,7 @@ typedef struct reference {
   uint32_t any_type;   /* bit i: input i may have any type */
   uint32_t loose;      /* bit i: any size of input i is right and leaves the results' shapes alone */
   double tolerance;    /* relative, in f32; 0: the usual one */
+  bool cancels;        /* terms of size 1 may leave next to nothing, by which no difference can be measured */
 } reference;
 
 const reference *reference_find(const char *op); /* NULL: none */

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "op/attention.h"
 #include "part_net.h"
 #include "run/bench.h"
 #include "run/measure.h"
@@ -38,6 +39,28 @@ static void test_cases(void **state) {
   }
   for (int c = 0; c < HR_CLASS_COUNT; c++)
     assert_true(classes[c]);
+  hr__bench_ring_destroy(&ring);
+  hr__device_close(device);
+}
+
+/* Attention to samples with lengths is timed with all positions there, not with none. */
+static void test_lengths_are_full(void **state) {
+  (void)state;
+  hr_device *device;
+  hr_error err = {0};
+  assert_int_equal(hr__cpu_open(&device, &err), HR_OK);
+  hr_bench_ring ring;
+  assert_int_equal(hr__bench_ring_create(device, &ring, &err), HR_OK);
+  static const hr_attention_args args = {
+      .heads = 4, .kv_heads = 4, .head_dim = 32, .scale = 0.2f, .bidirectional = true};
+  hr_bench_case cases[2] = {{.op = &hr_op_attention, .n_in = 4, .in = {{HR_F32, 3, {2, 256, 3 * 128}}}, .args = &args}};
+  cases[1] = cases[0];
+  cases[1].in[3] = (hr_desc){HR_I32, 1, {2}};
+  double seconds[2];
+  hr_cost cost;
+  for (int i = 0; i < 2; i++)
+    if (hr__bench_op(&ring, &cases[i], 1, &seconds[i], &cost, &err) != HR_OK) fail_msg("%s", err.message);
+  if (seconds[1] < seconds[0] / 4) fail_msg("%g s with lengths, %g s without", seconds[1], seconds[0]);
   hr__bench_ring_destroy(&ring);
   hr__device_close(device);
 }
@@ -381,10 +404,14 @@ static void test_whole(void **state) {
 
 int main(void) {
   hr_test_faults_install();
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cases),          cmocka_unit_test(test_products),
-      cmocka_unit_test(test_nodes),          cmocka_unit_test(test_damaged_file),
-      cmocka_unit_test(test_recorded_nodes), cmocka_unit_test(test_recorded_nodes_with_a_clock),
-      cmocka_unit_test(test_file_faults),    cmocka_unit_test(test_whole)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases),
+                                     cmocka_unit_test(test_lengths_are_full),
+                                     cmocka_unit_test(test_products),
+                                     cmocka_unit_test(test_nodes),
+                                     cmocka_unit_test(test_damaged_file),
+                                     cmocka_unit_test(test_recorded_nodes),
+                                     cmocka_unit_test(test_recorded_nodes_with_a_clock),
+                                     cmocka_unit_test(test_file_faults),
+                                     cmocka_unit_test(test_whole)};
   return cmocka_run_group_tests(tests, cache_open, cache_close);
 }

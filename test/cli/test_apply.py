@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""apply on hundreds of configs: only the intended bytes differ, and --revert gives every byte back."""
+import os
+import stat
+import subprocess
+
+from configs import RECIPE, by_hand, generated
+from schema import conforms
+from support import HEADROOM, Folder, check, finish, run
+
+
+def read(path):
+    with open(path, 'rb') as file:
+        return file.read()
+
+
+def show(text):
+    return text.decode(errors='replace')
+
+
+files = 0
+with Folder() as folder:
+    recipe = folder.write('recipe.yaml', RECIPE)
+    # By hand, all layouts of one config at once; the kind is found by what is in the file.
+    groups = {}
+    for name, kind, before, after in by_hand():
+        groups.setdefault((kind, name.split('-', 1)[1] if name.split('-')[0] in
+                           ('crlf', 'bom', 'cut', 'all', 'head', 'doc') else name), []).append((name, before, after))
+    for (kind, _), members in groups.items():
+        paths = [folder.write(name, before) for name, before, _ in members]
+        answer = run('apply', recipe, '--json', '--to', *paths).expect(0).json()
+        for path, (name, before, after), told in zip(paths, members, answer.get('files', [])):
+            files += 1
+            check(told['map'] == kind, f'{name}: taken for {told["map"]}')
+            now = read(path)
+            check(now == after, f'{name}: became\n{show(now)}\ninstead of\n{show(after)}\n{told}')
+            check(read(path + '.backup') == before, f'{name}: backup')
+        run('apply', '--revert', '--to', *paths).expect(0)
+        for path, (name, before, _) in zip(paths, members):
+            check(read(path) == before, f'{name}: reverted')
+            check(not os.path.exists(path + '.backup'), f'{name}: the backup is the file again')
+    # By the generator, one at a time, the kind named.
+    for name, kind, before, after, left in generated(140):
+        files += 1
+        path = folder.write(name, before)
+        answer = run('apply', recipe, '--json', '--map', kind, '--to', path).expect(0).json()
+        now = read(path)
+        check(now == after, f'{name} ({kind}):\n{show(before)}\nbecame\n{show(now)}\ninstead of\n{show(after)}')
+        conforms(answer, 'apply', f'apply on {name}')
+        told = [key['outcome'] for file in answer.get('files', []) for key in file['keys']]
+        check(told.count('left') == left, f'{name}: {told}, {left} were to be left alone\n{show(before)}')
+        if before != after:
+            run('apply', '--revert', '--quiet', '--to', path).expect(0)
+        check(read(path) == before, f'{name}: reverted')
+    print(files, 'files')
+    check(files >= 300, f'{files} files')
+    check(not [name for name in folder.listing() if '.apply-' in name or name.endswith('.backup')], 'nothing is left behind')
+
+# What a person sees, and what a script does with it.
+CONFIG = """\
+# conf/config.yaml
+data_loader:
+  batch_size: 45   # per GPU
+  eval_batch: ${data_loader.batch_size}
+training:
+  trainer:
+    precision: "16-mixed"
+    accumulate_grad_batches: 5
+"""
+with Folder() as folder:
+    recipe = folder.write('recipe.yaml', RECIPE)
+    path = folder.write('conf/config.yaml', CONFIG)
+    os.chmod(path, 0o640)
+    dry = run('apply', recipe, '--to', path, '--dry-run').expect(0)
+    check(read(path) == CONFIG.encode() and not os.path.exists(path + '.backup'), '--dry-run writes nothing')
+    check(dry.out.startswith('--- ') and '-  batch_size: 45   # per GPU\n+  batch_size: 4   # per GPU\n' in dry.out, dry.out)
+    check('nothing is written' in dry.err, dry.err)
+    done = run('apply', recipe, '--to', path).expect(0, '45 -> 4', '.backup', '--revert')
+    check(stat.S_IMODE(os.stat(path).st_mode) == 0o640, 'the mode stays')
+    check(stat.S_IMODE(os.stat(path + '.backup').st_mode) == 0o640, 'the mode of the backup')
+    again = run('apply', recipe, '--to', path).expect(0, '4 already', 'nothing is written')
+    applied = read(path)
+    back = run('apply', '--revert', '--dry-run', '--to', path).expect(0)
+    check('+  batch_size: 45   # per GPU' in back.out and read(path) == applied, 'a dry run of the way back')
+    # Twice in a row with other values: one --revert takes both back.
+    run('apply', recipe, '--set', 'training.batch_size=2', '--to', path).expect(0)
+    check(read(path + '.backup') == CONFIG.encode(), 'applied twice, the backup is the first one')
+    run('apply', '--revert', '--to', path).expect(0, 'as it was')
+    check(read(path) == CONFIG.encode(), 'reverted')
+    check(stat.S_IMODE(os.stat(path).st_mode) == 0o640, 'the mode stays')
+    run('apply', '--revert', '--to', path).expect(5, 'no backup')
+    # patch understands the diff.
+    if subprocess.run(['patch', '--version'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0:
+        subprocess.run(['patch', '-s', path], input=dry.out.encode(), check=True)
+        check(read(path) == applied, 'the diff applied by patch')
+
+# Hydra: a section in a file of its own, stage files, and a map that adds what headroom does not know.
+with Folder() as folder:
+    recipe = folder.write('recipe.yaml', RECIPE)
+    main = folder.write('conf/config.yaml', 'defaults: [_self_, data_loader: small]\ntraining:\n  trainer: {precision: 32}\n')
+    loader = folder.write('conf/data_loader/small.yaml', 'batch_size: 45\nnum_workers: 4\n')
+    trainer = folder.write('conf/training/trainer/one.yaml', '# @package training.trainer\naccumulate_grad_batches: 5\n')
+    stages = [folder.write(f'conf/text_curriculum/0{i}_stage.yaml', f'name: 0{i}_stage\n\nn_positives: 32\nn_negatives: 24')
+              for i in range(1, 6)]
+    own = folder.write('map.yaml', 'map: lightning\nvalues: { n_negatives: 16 }\n')
+    run('apply', recipe, '--map', own, '--to', main, loader, trainer, *stages).expect(0)
+    check(read(main).endswith(b'{precision: bf16-mixed}\n'), read(main))
+    check(read(loader) == b'batch_size: 4\nnum_workers: 4\n', read(loader))
+    check(read(trainer) == b'# @package training.trainer\naccumulate_grad_batches: 8\n', read(trainer))
+    for stage in stages:
+        check(read(stage).endswith(b'n_positives: 32\nn_negatives: 16'), read(stage))
+    run('apply', '--revert', '--to', main, loader, trainer, *stages).expect(0)
+    check(read(stages[0]).endswith(b'n_negatives: 24'), read(stages[0]))
+
+# Maps of the user's own; missing keys; a plan that does not fit; wrong calls.
+with Folder() as folder:
+    recipe = folder.write('recipe.yaml', RECIPE)
+    path = folder.write('odd.yaml', 'TRAINING:\n  dtype: float32\n  bs: 1\n  lr: 1\n')
+    own = folder.write('map.yaml', """\
+training.batch_size: TRAINING.bs
+model.precision: { key: TRAINING.dtype, values: { bf16-mixed: bfloat16, 32-true: float32 } }
+training.optimizer.lr: TRAINING.lr
+training.gradient_accumulation: { key: TRAINING.accumulate, absent: 1 }
+""")
+    run('apply', recipe, '--map', own, '--to', path).expect(0, 'not written', 'TRAINING.accumulate', 'warning')
+    check(read(path) == b'TRAINING:\n  dtype: bfloat16\n  bs: 4\n  lr: 0.001\n', read(path))
+    run('apply', recipe, '--map', own, '--to', path, '--insert').expect(0)
+    check(read(path) == b'TRAINING:\n  dtype: bfloat16\n  bs: 4\n  lr: 0.001\n  accumulate: 8\n', read(path))
+    conforms(run('apply', '--revert', '--json', '--to', path).expect(0).json(), 'revert', 'apply --revert')
+    check(read(path) == b'TRAINING:\n  dtype: float32\n  bs: 1\n  lr: 1\n', read(path))
+    answer = run('apply', recipe, '--map', own, '--to', path, '--json', '--dry-run').expect(0).json()
+    check(answer['dry_run'] and answer['not_written'][0]['key'] == 'TRAINING.accumulate', answer)
+    check(answer['diff'].startswith('--- '), answer)
+    conforms(answer, 'apply', 'apply --dry-run')
+    for text, part in [('', 'empty'), ('keys: 3\n', 'section'), ('map: nothing\n', 'no built-in map'),
+                       ('training.batch_size: {}\n', 'missing'), ('training.batch_size: [[a]]\n', 'expected'),
+                       ('training.batch_size: {key: a, colour: 1}\n', "unknown key 'colour'"), ('a: "x|y"\n', 'no word'),
+                       ('values: {a: [1]}\n', 'expected')]:
+        run('apply', recipe, '--map', folder.write('bad.yaml', text), '--to', path).expect(5, 'bad.yaml:', part)
+    run('apply', recipe, '--map', 'nonsense', '--to', path).expect(2, '--map', 'lightning')
+    before = read(path)
+    run('apply', recipe, '--set', 'memory.budget=1MiB', '--to', path, '--map', own).expect(3)
+    conforms(run('apply', recipe, '--set', 'memory.budget=1MiB', '--to', path, '--json').expect(3).json(), 'failure', 'no fit')
+    check(read(path) == before, 'what does not fit is not written')
+    run('apply', recipe).expect(2, '--to')
+    run('apply', '--to', path).expect(2, 'needs a recipe')
+    run('apply', recipe, '--to').expect(2, 'needs a value')
+    run('apply', recipe, '--to', path, path, '--map', own).expect(2, 'same file')
+    run('apply', recipe, '--to', folder.path + '/absent.yaml').expect(5, 'no such file')
+    run('apply', recipe, '--to', folder.path).expect(5, 'folder')
+    nothing = folder.write('nothing.yaml', 'a: 1\n')
+    run('apply', recipe, '--to', nothing).expect(5, 'no key of this file', '--map')
+    for text, part in [('batch_size: 1\nbatch_size: 2\n', 'repeated'), ('batch_size: [\n', 'flow'), ('a: 1\n---\nb: 1\n', 'several')]:
+        bad = folder.write('bad-config.yaml', text)
+        good = folder.write('good.yaml', 'trainer: {precision: 32}\n')
+        run('apply', recipe, '--to', good, bad, '--map', 'lightning').expect(5, 'bad-config.yaml:', part)
+        check(read(good) == b'trainer: {precision: 32}\n' and read(bad) == text.encode(), 'all files or none')
+    # A word that a kind of config has no way to say, and one that means the same already.
+    tune = folder.write('tune.yaml', 'batch_size: 4\ndtype: bf16\noptimizer: {_component_: torch.optim.AdamW}\n')
+    run('apply', recipe, '--map', 'torchtune', '--to', tune).expect(0, 'model.precision = bf16-mixed', 'no word')
+    hub = folder.write('hub.yaml', 'optim: adamw_8bit\nper_device_train_batch_size: 4\noutput_dir: x\n')
+    answer = run('apply', recipe, '--json', '--to', hub).expect(0).json()
+    check([key['outcome'] for key in answer['files'][0]['keys'] if key['key'] == 'optim'] == ['same'], answer)
+    # Defaults of a recipe that says nothing are not written into other people's files.
+    silent = folder.write('silent.yaml', RECIPE.split('memory:')[0].replace('kind: adamw8bit, ', ''))
+    hub = folder.write('hub.yaml', 'optim: lion\nper_device_train_batch_size: 1\ngradient_checkpointing: true\n')
+    run('apply', silent, '--to', hub).expect(0)
+    check(read(hub) == b'optim: lion\nper_device_train_batch_size: 4\ngradient_checkpointing: true\n', read(hub))
+    # Missing keys with their sections, in YAML and JSON; a section that is something else is left.
+    bare = folder.write('bare.yaml', 'model: {family: llama}\nmemory:   # later\ntraining:\n  steps: 3\n')
+    run('apply', recipe, '--insert', '--to', bare).expect(0)
+    check(read(bare) == b"""data: {sequence_length: 64}
+model: {family: llama, precision: bf16-mixed, adapters: {rank: 4, alpha: 8, dropout: 0.05}}
+memory: {checkpoint: every-layer, offload: {optimizer: host}}   # later
+training:
+  steps: 3
+  batch_size: 4
+  effective_batch: 32
+  optimizer: {kind: adamw8bit}
+""", read(bare).decode())
+    bare = folder.write('bare.json', '{"zero_optimization": {}, "bf16": 3}')
+    run('apply', recipe, '--insert', '--to', bare).expect(0, 'bf16.enabled has no place')
+    check(read(bare) == b'{"zero_optimization": {"offload_optimizer": {"device": "cpu"}}, "bf16": 3, '
+          b'"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}', read(bare))
+    # --auto closes what is open, and the closed recipe then plans the same without it.
+    small = ['--gpu-memory', '20MiB']
+    recipe_open = folder.write('open.yaml', RECIPE.split('memory:')[0])
+    target = folder.write('closed.yaml', RECIPE.split('memory:')[0])
+    wanted = run('plan', recipe_open, '--auto', '--json', *small).expect(0).json()
+    run('apply', recipe_open, '--auto', *small, '--insert', '--to', target).expect(0)
+    got = run('plan', target, '--json', *small).expect(0).json()
+    check(got['device']['peak_bytes'] == wanted['device']['peak_bytes'] and got['settings']['training'].get('batch_size') ==
+          wanted['settings']['training'].get('batch_size'), f'{got["settings"]} {wanted["settings"]}')
+    # QLoRA: a plan from flags alone.
+    tune = folder.write('qlora.yml', 'base_model: x\nadapter: lora\nload_in_4bit: false\nmicro_batch_size: 1\nlora_r: 8\n')
+    run('apply', recipe, '--method', 'qlora', '--rank', '2', '--seq', '32', '--to', tune).expect(0)
+    check(read(tune) == b'base_model: x\nadapter: qlora\nload_in_4bit: true\nmicro_batch_size: 4\nlora_r: 2\n', read(tune))
+    # The owner stays; only root can give files to others.
+    if os.geteuid() == 0:
+        owned = folder.write('owned.yaml', 'trainer: {precision: 32}\n')
+        os.chown(owned, 1234, 2345)
+        os.chmod(owned, 0o604)
+        run('apply', recipe, '--to', owned).expect(0)
+        for name in [owned, owned + '.backup']:
+            facts = os.stat(name)
+            check((facts.st_uid, facts.st_gid, stat.S_IMODE(facts.st_mode)) == (1234, 2345, 0o604), f'{name}: {facts}')
+        run('apply', '--revert', '--to', owned).expect(0)
+        facts = os.stat(owned)
+        check((facts.st_uid, facts.st_gid, stat.S_IMODE(facts.st_mode)) == (1234, 2345, 0o604), f'reverted: {facts}')
+    # A folder without permission to write; as root there is none.
+    if os.geteuid() != 0:
+        locked = folder.write('locked/a.yaml', 'trainer: {precision: 32}\n')
+        os.chmod(os.path.dirname(locked), 0o500)
+        run('apply', recipe, '--to', locked).expect(1, 'ermission')
+        os.chmod(os.path.dirname(locked), 0o700)
+        check(read(locked) == b'trainer: {precision: 32}\n', 'unchanged')
+    # A full disk.
+    full = folder.write('full.yaml', 'trainer: {precision: 32}\n' + '# pad\n' * 400)
+    before = read(full)
+    run('apply', recipe, '--to', full, limit_bytes=1000).expect(1)
+    check(read(full) == before and not os.path.exists(full + '.backup'), 'a full disk leaves the file')
+    check(not [name for name in folder.listing() if '.apply-' in name], 'nothing is left behind')
+finish()

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""SIGKILL at every system call of apply and of --revert: every file is old or new, never half; what was decided is
+finished by the next run on any of the files, what was not is all old. Of the calls before the first one that changes
+anything in the folders only some are tried, unless HR_TEST_KILL_ALL is set."""
+import ctypes
+import os
+import signal
+import sys
+import tempfile
+
+from configs import RECIPE, sides
+from support import HEADROOM, Folder, check, finish, run
+
+TRACEME, SYSCALL = 0, 24
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+libc.ptrace.restype = ctypes.c_long
+
+FILES = {'conf/config.yaml': 'trainer:\n  precision: "⟦16-mixed|bf16-mixed⟧"  # é\n  accumulate_grad_batches: ⟦2|8⟧\n',
+         'conf/data/small.yaml': 'batch_size: ⟦45|4⟧\n',
+         'ds_config.json': '{"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": ⟦"auto"|4⟧}'}
+ENDS = ['.apply-new', '.apply-backup', '.apply-journal', '.apply-journal.tmp']
+
+
+def killed_at(arguments, cwd, number):
+    """Runs the program and kills it when it enters its system call `number`; whether it came to its end before."""
+    child = os.fork()
+    if child == 0:
+        null = os.open('/dev/null', os.O_RDWR)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        os.chdir(cwd)
+        if libc.ptrace(TRACEME, 0, None, None) != 0:
+            os._exit(77)
+        os.execv(HEADROOM, [HEADROOM, *arguments])
+    calls, inside = 0, False
+    while True:
+        _, status = os.waitpid(child, 0)
+        if os.WIFEXITED(status) or os.WIFSIGNALED(status):
+            if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 77:
+                print('ptrace is not allowed here')
+                sys.exit(77)
+            return True, calls
+        if os.WSTOPSIG(status) == signal.SIGTRAP:
+            inside = not inside
+            if inside:
+                if calls == number:
+                    os.kill(child, signal.SIGKILL)
+                    os.waitpid(child, 0)
+                    return False, calls
+                calls += 1
+        libc.ptrace(SYSCALL, child, None, None)
+
+
+def read(path):
+    try:
+        with open(path, 'rb') as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def state_check(paths, before, after, what, back):
+    """The files right after the kill; whether the change was decided."""
+    now = [read(path) for path in paths]
+    for path, text, old, new in zip(paths, now, before, after):
+        check(text in (old, new), f'{what}: {path} is neither old nor new: {text}')
+        if text == new and not back:
+            check(read(path + '.backup') == old, f'{what}: {path} is new without its backup')
+    changed = [text == new for text, new in zip(now, after)]
+    decided = os.path.exists(paths[0] + '.apply-journal')
+    check(decided or all(changed) or not any(changed), f'{what}: mixed without a journal: {changed}')
+    return decided or all(changed)
+
+
+def every_call(folder, recipe, back):
+    paths = [os.path.join(folder.path, name) for name in FILES]
+    old, new = zip(*(sides(text) for text in FILES.values()))
+    arguments = ['apply', '--revert', '--to', *paths] if back else ['apply', recipe, '--to', *paths]
+    before, after = (new, old) if back else (old, new)
+
+    def reset():
+        for path, text, backup in zip(paths, before, after):
+            for end in ENDS + ['.backup']:
+                if os.path.exists(path + end):
+                    os.remove(path + end)
+            name = os.path.relpath(path, folder.path)
+            folder.write(name, text)
+            if back:
+                folder.write(name + '.backup', backup)
+
+    def settled():
+        return not any(os.path.exists(path + end) for path in paths for end in ENDS)
+
+    def touches(number):
+        """Whether something in the folders has changed when call `number` is entered."""
+        reset()
+        listing = folder.listing()
+        killed_at(arguments, folder.path, number)
+        return folder.listing() != listing
+
+    reset()
+    _, total = killed_at(arguments, folder.path, -1)
+    check([read(path) for path in paths] == list(after) and settled(), 'untouched, it comes to its end')
+    first, last = 0, total
+    while first < last:
+        middle = (first + last) // 2
+        first, last = (first, middle) if touches(middle) else (middle + 1, last)
+    step = 1 if os.environ.get('HR_TEST_KILL_ALL') else 16
+    kills, behind, number = 0, 0, 0
+    while True:
+        reset()
+        ended, _ = killed_at(arguments, folder.path, number)
+        if ended:
+            break
+        kills += 1
+        what = f'{"revert" if back else "apply"} killed at call {number} of {total}'
+        if state_check(paths, before, after, what, back):
+            behind += 1
+            one = paths[number % len(paths)]
+            if back:
+                run('apply', '--revert', '--to', one).expect(5, 'no backup')
+            else:
+                run('apply', recipe, '--quiet', '--to', one).expect(0)
+            check([read(path) for path in paths] == list(after), f'{what}: not finished by the next run on {one}')
+            if not back:
+                run('apply', recipe, '--quiet', '--to', *paths).expect(0)
+        else:
+            run(*arguments, '--quiet').expect(0)
+            check([read(path) for path in paths] == list(after), f'{what}: not done by the next run')
+        check(back or settled(), f'{what}: something is left behind')
+        number += 1 if number + step > first else step
+    check(behind > 3 and kills - behind > 20, f'{behind} of {kills} kills behind the decision')
+    print(f'{"revert" if back else "apply"}: {total} system calls, {kills} kills, {behind} behind the decision')
+
+
+# Kills lose nothing that was written, so waiting for a disk would only slow the test down.
+if os.access('/dev/shm', os.W_OK):
+    tempfile.tempdir = '/dev/shm'
+with Folder() as folder:
+    every_call(folder, folder.write('recipe.yaml', RECIPE), False)
+with Folder() as folder:
+    every_call(folder, folder.write('recipe.yaml', RECIPE), True)
+finish()
