@@ -139,6 +139,7 @@ const hr_cli_command hr_cli_plan = {
     .details = "RECIPE is a recipe file or a folder with config.json; weights and a GPU are not needed.\n"
                "Exit code 3: does not fit; the output says why, and what is cheapest to change.",
     .examples = "plan recipes/llama-3.2-1b.yaml --gpu 4090\n"
+                "plan test/model/configs/Llama-3.1-8B --method qlora --seq 2048 --gpu 4090\n"
                 "plan recipes/demo.yaml --gpu-memory 120MiB --auto\n"
                 "plan recipes/demo.yaml --compare memory.checkpoint=every-layer\n"
                 "plan recipes/llama-3.2-1b.yaml --gpu H100 --sweep seq=1024,4096,16384",
