@@ -31,7 +31,7 @@ def example(line, folder, where):
 
 
 def tree(folder):
-    for name in ['recipes', 'test']:
+    for name in ('recipes', 'test'):
         os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
     os.mkdir(os.path.join(folder, 'build'))
     os.symlink(HEADROOM, os.path.join(folder, 'build', 'headroom'))
