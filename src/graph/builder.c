@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "graph/names.h"
 
 void hr__builder_init(hr_builder *b, hr_graph *graph, hr_dtype dtype) {
   *b = (hr_builder){.graph = graph, .program = HR_NONE, .block = HR_NONE, .module = "", .dtype = dtype};
@@ -138,7 +139,8 @@ static hr_id value_create(hr_builder *b, const char *name, hr_desc desc, hr_role
 
 hr_id hr__persistent(hr_builder *b, const char *name, hr_role role, hr_desc desc, hr_init init) {
   if (b->status != HR_OK) return HR_NONE;
-  hr_id found = hr__graph_find_value(b->graph, name);
+  hr_id found;
+  if (!hr__names_find(b->graph, name, &found)) return builder_nomem(b);
   if (found != HR_NONE) {
     const hr_desc *has = &b->graph->values[found].desc;
     const hr_buffer *buffer = &b->graph->buffers[b->graph->values[found].buffer];

@@ -130,6 +130,8 @@ typedef struct hr_graph {
   hr_packed *packed;
   size_t n_buffers, n_values, n_nodes, n_blocks, n_programs, n_packed;
   size_t cap_buffers, cap_values, cap_nodes, cap_blocks, cap_programs, cap_packed;
+  hr_id *names; /* graph/names.h: a table of names_mask + 1 places, in which the first n_named values are entered */
+  size_t names_mask, n_named;
 } hr_graph;
 
 hr_status hr__graph_create(hr_graph **out, hr_error *err);
