@@ -39,12 +39,21 @@ bool hr__choose_any(const hr_recipe *recipe) {
   return any;
 }
 
-/* The fastest plan that fits; without one the smallest, laid out. */
+/* Whether no layout can fit. */
+static bool bound_misses(const hr_open *open, const hr_plan *plan) {
+  const uint64_t budgets[HR_TIER_COUNT] = {
+      [HR_TIER_DEVICE] = open->budget_bytes, [HR_TIER_HOST] = open->host_bytes, [HR_TIER_DISK] = open->disk_bytes};
+  for (int t = 0; t < HR_TIER_COUNT; t++)
+    if (plan->tiers[t].lower_bound_bytes + plan->tiers[t].fixed_bytes > budgets[t]) return true;
+  return false;
+}
+
+/* The fastest plan that fits; without one the smallest, laid out with effort only where it may fit after all. */
 static hr_status chosen_take(hr_choosing *s, hr_error *err) {
   hr_candidate *c = s->best.graph ? &s->best : &s->least;
   hr_chosen *out = s->out;
   if (c == &s->least && s->open->limit_seconds > 0) return HR_OK;
-  if (c == &s->least) HR_TRY(hr__candidate_lay(s, c, false, err));
+  if (c == &s->least) HR_TRY(hr__candidate_lay(s, c, bound_misses(s->open, c->plan), err));
   out->choices = c->choices;
   if (c->keep) {
     hr_keep *keep = hr__arena_array(&out->arena, c->choices.n_keep, sizeof *keep);

@@ -187,15 +187,16 @@ typedef struct wanted {
  * apart, which costs a little where the plain way meets the bound: the best of all. That is rare (layouts of training
  * steps meet their bound) and then takes seconds at worst, the most of them only where a budget hangs on it. The first
  * layout of a draft is good enough, and so is that of a set whose bound is too much. */
-static hr_status pack_default(const hr_interval *intervals, size_t count, bool draft, wanted want, hr_arena *scratch,
-                              size_t *offsets, hr_packing *packing, hr_error *err) {
+static hr_status pack_default(const hr_interval *intervals, size_t count, bool draft, size_t bound_bytes, wanted want,
+                              hr_arena *scratch, size_t *offsets, hr_packing *packing, hr_error *err) {
   static const struct {
     uint64_t effort;
     bool apart;
   } attempts[] = {{6, false}, {6, true}, {12, false}, {12, true}, {48, false}, {48, true}};
-  enum { USUAL = 4 };
-  HR_TRY(hr__pack(intervals, count, effort_default(count), offsets, packing, err));
-  if (draft || packing->lower_bound_bytes > want.most) return HR_OK;
+  enum { USUAL = 4, LARGE = 4096 };
+  uint64_t first = count > LARGE && bound_bytes > want.most ? 0 : effort_default(count); /* 0: one layout */
+  HR_TRY(hr__pack(intervals, count, first, offsets, packing, err));
+  if (draft || bound_bytes > want.most) return HR_OK;
   size_t *tried = hr__arena_array(scratch, count, sizeof *tried);
   if (!tried) return hr__nomem(err);
   for (size_t i = 0; packing->total_bytes > want.enough && i < sizeof attempts / sizeof *attempts; i++) {
@@ -258,8 +259,8 @@ static hr_status tier_pack(building *b, size_t from, hr_tier tier, hr_program_pl
   }
   hr_packing packing;
   HR_TRY(b->pack_effort ? hr__pack(intervals, count, b->pack_effort, offsets, &packing, b->err)
-                        : pack_default(intervals, count, b->draft, transients_wanted(b, tier, out), &b->scratch,
-                                       offsets, &packing, b->err));
+                        : pack_default(intervals, count, b->draft, out->lower_bound_bytes[tier],
+                                       transients_wanted(b, tier, out), &b->scratch, offsets, &packing, b->err));
   out->transient_bytes[tier] = packing.total_bytes;
   out->lower_bound_bytes[tier] = packing.lower_bound_bytes;
   size_t bottom = plan->tiers[tier].persistent_bytes, top;
