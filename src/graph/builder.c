@@ -306,14 +306,18 @@ static bool shapes_find(hr_builder *b, const hr_op *op, const hr_id *in, int n_i
   return status == HR_OK;
 }
 
-/* "module:op". Most names are made here, one for every node of large graphs. */
-static const char *name_join(hr_arena *arena, const char *module, const char *op) {
-  size_t length = strlen(module), more = strlen(op);
-  char *name = hr__arena_alloc(arena, length + more + 2);
+/* "module:op", or "module:op.1" of several outputs. Large graphs have one for every node: no formats. */
+static const char *name_join(hr_arena *arena, const char *module, const hr_op *op, int output) {
+  size_t length = strlen(module), more = strlen(op->name);
+  char *name = hr__arena_alloc(arena, length + more + 4); /* zeroed */
   if (!name) return NULL;
   memcpy(name, module, length);
   name[length] = ':';
-  memcpy(name + length + 1, op, more + 1);
+  memcpy(name + length + 1, op->name, more);
+  if (op->n_out > 1) {
+    name[length + more + 1] = '.';
+    name[length + more + 2] = (char)('0' + output);
+  }
   return name;
 }
 
@@ -346,8 +350,7 @@ hr_id hr__emit(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const 
   hr_id node = (hr_id)g->n_nodes;
   for (int j = 0; j < op->n_out; j++) {
     hr_id place = output_place(b, op, in, n_in, j);
-    const char *name = op->n_out == 1 ? name_join(&g->arena, b->module, op->name)
-                                      : hr__arena_format(&g->arena, "%s:%s.%d", b->module, op->name, j);
+    const char *name = name_join(&g->arena, b->module, op, j);
     if (!name) return builder_nomem(b);
     hr_id buffer = place == HR_NONE ? HR_NONE : g->values[place].buffer;
     hr_id value = value_create(b, name, out[j], HR_ROLE_ACTIVATION, false, buffer);
