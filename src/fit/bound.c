@@ -94,7 +94,7 @@ hr_status hr__bound(const hr_open *open, hr_bound *out, hr_error *err) {
     choices.offload[k].resident_bytes = UINT64_MAX;
   hr_graph *graph;
   hr_plan *plan;
-  HR_TRY(hr__compile(open->recipe, &choices, NULL, &graph, err));
+  HR_TRY(hr__compile_loose(open->recipe, &choices, &graph, err));
   hr_plan_options options = {.accumulation = open->accumulation, .sketch = true};
   hr_status status = hr__plan_build(graph, open->facts, open->rates, &options, &plan, err);
   if (status == HR_OK) {

@@ -19,18 +19,19 @@ hr_status hr__candidate_sketch(const hr_choosing *s, const hr_choices *choices, 
     c->choices.keep = c->keep;
   }
   hr_plan_options options = {.accumulation = s->open->accumulation, .sketch = true};
-  hr_status status = hr__compile(s->open->recipe, s->out->any ? &c->choices : NULL, NULL, &c->graph, err);
+  hr_status status = hr__compile_loose(s->open->recipe, s->out->any ? &c->choices : NULL, &c->graph, err);
   if (status == HR_OK) status = hr__plan_build(c->graph, s->open->facts, s->open->rates, &options, &c->plan, err);
   if (status != HR_OK) hr__candidate_fini(c);
   return status;
 }
 
 /* A sketch becomes a plan. */
-static hr_status candidate_lay(const hr_choosing *s, hr_candidate *c, hr_error *err) {
+hr_status hr__candidate_lay(const hr_choosing *s, hr_candidate *c, bool draft, hr_error *err) {
   hr_plan_options options = {
-      .accumulation = s->open->accumulation, .draft = s->open->quick, .budget_bytes = s->open->budget_bytes};
+      .accumulation = s->open->accumulation, .draft = draft, .budget_bytes = s->open->budget_bytes};
   hr__plan_destroy(c->plan);
   c->plan = NULL;
+  HR_TRY(hr__graph_compact(c->graph, err));
   return hr__plan_build(c->graph, s->open->facts, s->open->rates, &options, &c->plan, err);
 }
 
@@ -69,7 +70,7 @@ hr_status hr__candidate_offer(hr_choosing *s, hr_candidate *c, uint64_t *over, h
   if (!hr__candidate_fits(s->open, c)) {
     candidate_miss(s, c);
   } else if (!hr__candidate_slow(s, c->plan->step_seconds)) {
-    status = candidate_lay(s, c, err);
+    status = hr__candidate_lay(s, c, s->open->quick, err);
     if (status == HR_OK && hr__candidate_fits(s->open, c)) {
       candidate_keep(&s->best, c);
     } else if (status == HR_OK) {

@@ -28,10 +28,11 @@ typedef struct hr_choosing {
   double pure[HR_ALIKE];                  /* seconds of a step with all blocks kept that way and nothing moved */
   hr_candidate best;                      /* the fastest that fits, laid out; graph == NULL: none */
   hr_candidate least;                     /* the smallest that does not fit; without best it is the answer */
-  uint64_t whole_bytes[HR_OFFLOAD_KINDS]; /* of each kind, all together */
+  uint64_t whole_bytes[HR_OFFLOAD_KINDS]; /* of each kind, all that is persistent */
 } hr_choosing;
 
 hr_status hr__candidate_sketch(const hr_choosing *s, const hr_choices *choices, hr_candidate *c, hr_error *err);
+hr_status hr__candidate_lay(const hr_choosing *s, hr_candidate *c, bool draft, hr_error *err); /* makes it a plan */
 void hr__candidate_fini(hr_candidate *c);
 uint64_t hr__candidate_peak(const hr_candidate *c);
 bool hr__candidate_fits(const hr_open *open, const hr_candidate *c); /* of a sketch: whether it may */

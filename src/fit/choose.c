@@ -44,12 +44,7 @@ static hr_status chosen_take(hr_choosing *s, hr_error *err) {
   hr_candidate *c = s->best.graph ? &s->best : &s->least;
   hr_chosen *out = s->out;
   if (c == &s->least && s->open->limit_seconds > 0) return HR_OK;
-  if (c == &s->least) {
-    hr_plan_options options = {.accumulation = s->open->accumulation, .budget_bytes = s->open->budget_bytes};
-    hr__plan_destroy(c->plan);
-    c->plan = NULL;
-    HR_TRY(hr__plan_build(c->graph, s->open->facts, s->open->rates, &options, &c->plan, err));
-  }
+  if (c == &s->least) HR_TRY(hr__candidate_lay(s, c, false, err));
   out->choices = c->choices;
   if (c->keep) {
     hr_keep *keep = hr__arena_array(&out->arena, c->choices.n_keep, sizeof *keep);

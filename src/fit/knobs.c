@@ -146,8 +146,10 @@ static hr_status precision_add(finding *f, bool by_hand) {
 }
 
 static hr_status kind_add(finding *f, bool by_hand) {
-  static const char *const words[] = {"adamw", "paged_adamw", "adamw8bit", "paged_adamw8bit"};
-  return ranked_add(f, KIND, by_hand, words, 4);
+  static const char *const words[] = {"adamw", "adamw8bit", "paged_adamw", "paged_adamw8bit"};
+  static const char place[] = "memory.offload.optimizer"; /* open, it has all that paged moments are */
+  bool open = hr__recipe_word_is(f->recipe, place, "auto") || (f->all && !hr__recipe_given(f->recipe, place));
+  return ranked_add(f, KIND, by_hand, words, open ? 2 : 4);
 }
 
 static hr_status state_add(finding *f, bool by_hand) {

@@ -6,9 +6,8 @@
  *   data.sequence_length            powers of two up to the model's longest, at most 8192
  *   model.precision                 bf16-mixed, bf16-true, 32-true
  *   model.adapters.rank             8, 16, 32, 64
- *   training.optimizer.kind         adamw, adamw8bit, paged_adamw, paged_adamw8bit
- *   training.optimizer.state        f32, bf16
- *   memory.update                   after-backward, in-backward
+ *   training.optimizer.kind         adamw, adamw8bit; paged_adamw, paged_adamw8bit where memory.offload.optimizer is
+ * closed training.optimizer.state        f32, bf16 memory.update                   after-backward, in-backward
  *   memory.split                    none; 2, 4, ... slices up to one sample each
  * `all` opens the same keys, and those that fit/choose closes, where the recipe does not write them and their owner has
  * a use for them: the first choice is then what the recipe has without being opened.

@@ -1,9 +1,10 @@
 /* Offload: which kinds leave the device, and how far.
  *
- * For every way to keep blocks all open kinds are first moved down whole, which shows whether that way can fit. Then
- * they come back, the one with the most traffic for a byte first (a parameter is read twice for every micro-batch, a
- * gradient is written and read, state moves once for a step): whole while that fits, the first that does not as far as
- * the budget goes. A way whose computing alone takes longer than the best plan so far is not looked at.
+ * For every way to keep blocks all open kinds are first moved down whole, which shows whether that way can fit. In the
+ * two ways that promise most they come back, the one with the most traffic for a byte first (a parameter is read twice
+ * for every micro-batch, a gradient is written and read, state moves once for a step): those that can whole, of the
+ * first that cannot as much as the budget allows. A way whose plan takes longer than the best so far even with nothing
+ * moved is not looked at.
  */
 #include "fit/candidate.h"
 
@@ -70,23 +71,21 @@ static hr_status kind_part(hr_choosing *s, int way, hr_offload_kind kind, hr_cho
   return HR_OK;
 }
 
+/* Those that can come back whole do; of the first that cannot, a part. */
 static hr_status kinds_back(hr_choosing *s, int way, hr_choices *choices, hr_candidate *c, int *part, hr_error *err) {
   *part = -1;
   for (int i = 0; i < BACK; i++) {
     if (!s->out->open[back[i]]) continue;
     hr_choices to = *choices;
-    bool fits;
     uint64_t over;
     to.offload[back[i]].resident_bytes = UINT64_MAX;
     /* of what is staged at the peak no more than all can be saved */
     uint64_t saved = c->plan->tiers[HR_TIER_DEVICE].categories[HR_CAT_STAGING];
-    fits = hr__candidate_peak(c) + s->whole_bytes[back[i]] <= s->open->budget_bytes + saved;
+    bool fits = hr__candidate_peak(c) + s->whole_bytes[back[i]] <= s->open->budget_bytes + saved;
     if (fits) HR_TRY(improve(s, way, choices, &to, c, &fits, &over, err));
-    if (fits) continue;
-    *part = (int)back[i];
-    return kind_part(s, way, back[i], choices, c, err);
+    if (!fits && *part < 0) *part = (int)back[i];
   }
-  return HR_OK;
+  return *part < 0 ? HR_OK : kind_part(s, way, (hr_offload_kind)*part, choices, c, err);
 }
 
 static bool state_on_host(const hr_graph *g) {
@@ -128,18 +127,49 @@ static hr_status way_offer(hr_choosing *s, int way, hr_choices *choices, hr_cand
   }
 }
 
-static hr_status way_try(hr_choosing *s, int way, hr_error *err) {
-  hr_choices choices = s->out->choices;
+/* A way to keep blocks with everything moved down, and about how long it takes once what can has come back. */
+typedef struct way_down {
+  int way;
+  hr_choices choices;
   hr_candidate c;
+  double estimate;
+} way_down;
+
+static hr_status way_refine(hr_choosing *s, way_down *d, hr_error *err) {
   int part = -1;
-  HR_TRY(all_down(s, way, &choices, &c, err));
-  hr_status status = HR_OK;
-  if (device_fits(s, &c)) status = kinds_back(s, way, &choices, &c, &part, err);
-  if (status == HR_OK) status = host_relieve(s, way, &choices, &c, err);
-  if (status == HR_OK) status = update_place(s, way, &choices, &c, err);
-  if (status == HR_OK) status = way_offer(s, way, &choices, &c, part, err);
-  hr__candidate_fini(&c);
-  return status;
+  if (device_fits(s, &d->c)) HR_TRY(kinds_back(s, d->way, &d->choices, &d->c, &part, err));
+  HR_TRY(host_relieve(s, d->way, &d->choices, &d->c, err));
+  HR_TRY(update_place(s, d->way, &d->choices, &d->c, err));
+  return way_offer(s, d->way, &d->choices, &d->c, part, err);
+}
+
+/* As if time fell evenly from all moved to nothing moved. Ways that do not fit the device come last. */
+static double way_estimate(const hr_choosing *s, int way, const hr_candidate *c) {
+  double moved = 1, seconds = c->plan->step_seconds;
+  for (int i = 0; i < BACK; i++)
+    if (s->out->open[back[i]]) moved += (double)s->whole_bytes[back[i]];
+  if (!device_fits(s, c)) return 1e30 + (double)hr__candidate_peak(c);
+  double share = (double)(s->open->budget_bytes - hr__candidate_peak(c)) / moved;
+  return seconds - (seconds - s->pure[way]) * (share < 1 ? share : 1);
+}
+
+/* The most promising ways are gone into. */
+static hr_status ways_try(hr_choosing *s, way_down downs[HR_ALIKE], hr_error *err) {
+  enum { REFINED = 2 };
+  int count = 0;
+  for (int way = 0; way < s->n_alike; way++) {
+    if (hr__candidate_slow(s, s->pure[way])) continue;
+    way_down d = {.way = way, .choices = s->out->choices};
+    HR_TRY(all_down(s, way, &d.choices, &d.c, err));
+    d.estimate = way_estimate(s, way, &d.c);
+    int at = count++;
+    for (; at > 0 && downs[at - 1].estimate > d.estimate; at--)
+      downs[at] = downs[at - 1];
+    downs[at] = d;
+  }
+  for (int i = 0; i < count && i < REFINED; i++)
+    HR_TRY(way_refine(s, &downs[i], err));
+  return HR_OK;
 }
 
 /* Where nothing fits, activations go down as well. */
@@ -179,8 +209,11 @@ hr_status hr__move_choose(hr_choosing *s, hr_error *err) {
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
     any |= s->out->open[k] && k != HR_OFFLOAD_ACTIVATIONS;
   if (!any && !s->out->open[HR_OFFLOAD_ACTIVATIONS]) return closed_update(s, err);
-  for (int way = 0; any && way < s->n_alike; way++)
-    if (!hr__candidate_slow(s, s->pure[way])) HR_TRY(way_try(s, way, err));
+  way_down downs[HR_ALIKE] = {0};
+  hr_status status = any ? ways_try(s, downs, err) : HR_OK;
+  for (int i = 0; i < HR_ALIKE; i++)
+    hr__candidate_fini(&downs[i].c);
+  HR_TRY(status);
   if (!s->best.graph && s->out->open[HR_OFFLOAD_ACTIVATIONS]) HR_TRY(activations_down(s, err));
   return HR_OK;
 }

@@ -36,8 +36,8 @@ static hr_status file_lock(hr_transaction_file *file, hr_error *err) {
   uint64_t length;
   HR_TRY(hr__file_open(file->real, &file->fd, &length, err));
   struct stat named;
-  if (flock(file->fd, LOCK_EX | LOCK_NB) != 0 || fstat(file->fd, &file->facts) != 0 || stat(file->real, &named) != 0 ||
-      !same_file(&named, &file->facts))
+  bool taken = flock(file->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* some file systems have no locks */
+  if (taken || fstat(file->fd, &file->facts) != 0 || stat(file->real, &named) != 0 || !same_file(&named, &file->facts))
     return hr__fail(err, HR_FAILURE, file->path, "try again when it is done",
                     "another process is at work on this file");
   return HR_OK;
@@ -111,7 +111,9 @@ static hr_status owner_keep(int fd, const char *path, const struct stat *like, h
   bool other = now.st_uid != like->st_uid || now.st_gid != like->st_gid;
   if (other && hr__file_calls.fchown(fd, like->st_uid, like->st_gid) != 0)
     return hr__fail_errno(err, path, "keep the owner", errno);
-  if (hr__file_calls.fchmod(fd, like->st_mode & 07777) != 0) return hr__fail_errno(err, path, "keep the mode", errno);
+  bool mode = ((now.st_mode ^ like->st_mode) & 07777) != 0;
+  if ((other || mode) && hr__file_calls.fchmod(fd, like->st_mode & 07777) != 0)
+    return hr__fail_errno(err, path, "keep the mode", errno);
   return HR_OK;
 }
 
@@ -122,9 +124,9 @@ static hr_status aside_write(const char *path, const char *text, size_t bytes, c
   if (fd < 0) return hr__fail_errno(err, path, "create", errno);
   hr_status status = hr__file_write_all(fd, path, text, bytes, err);
   if (status == HR_OK) status = owner_keep(fd, path, like, err);
-  if (status == HR_OK && stamp) {
+  if (status == HR_OK && stamp) { /* where that fails, the next one makes a backup of its own */
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = time(NULL), .tv_nsec = stamp->tv_nsec}};
-    if (futimens(fd, times) != 0) status = hr__fail_errno(err, path, "set the time of", errno);
+    (void)futimens(fd, times);
   }
   if (status == HR_OK && hr__file_calls.fdatasync(fd) != 0) status = hr__fail_errno(err, path, "make durable", errno);
   if (hr__file_calls.close(fd) != 0 && status == HR_OK && errno != EINTR)

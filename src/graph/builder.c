@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "graph/names.h"
 
 void hr__builder_init(hr_builder *b, hr_graph *graph, hr_dtype dtype) {
   *b = (hr_builder){.graph = graph, .program = HR_NONE, .block = HR_NONE, .module = "", .dtype = dtype};
@@ -134,13 +133,12 @@ static hr_id value_create(hr_builder *b, const char *name, hr_desc desc, hr_role
   *v = (hr_value){
       .name = name, .desc = desc, .buffer = buffer, .producer = HR_NONE, .gradient = HR_NONE, .base = HR_NONE};
   strides_dense(&desc, v->stride);
-  return id;
+  return hr__graph_name_value(g, id) ? id : builder_nomem(b);
 }
 
 hr_id hr__persistent(hr_builder *b, const char *name, hr_role role, hr_desc desc, hr_init init) {
   if (b->status != HR_OK) return HR_NONE;
-  hr_id found;
-  if (!hr__names_find(b->graph, name, &found)) return builder_nomem(b);
+  hr_id found = hr__graph_find_value(b->graph, name);
   if (found != HR_NONE) {
     const hr_desc *has = &b->graph->values[found].desc;
     const hr_buffer *buffer = &b->graph->buffers[b->graph->values[found].buffer];
@@ -308,14 +306,18 @@ static bool shapes_find(hr_builder *b, const hr_op *op, const hr_id *in, int n_i
   return status == HR_OK;
 }
 
-/* "module:op". Most names are made here, one for every node of large graphs. */
-static const char *name_join(hr_arena *arena, const char *module, const char *op) {
-  size_t length = strlen(module), more = strlen(op);
-  char *name = hr__arena_alloc(arena, length + more + 2);
+/* "module:op", or "module:op.1" of several outputs. Large graphs have one for every node: no formats. */
+static const char *name_join(hr_arena *arena, const char *module, const hr_op *op, int output) {
+  size_t length = strlen(module), more = strlen(op->name);
+  char *name = hr__arena_alloc(arena, length + more + 4); /* zeroed */
   if (!name) return NULL;
   memcpy(name, module, length);
   name[length] = ':';
-  memcpy(name + length + 1, op, more + 1);
+  memcpy(name + length + 1, op->name, more);
+  if (op->n_out > 1) {
+    name[length + more + 1] = '.';
+    name[length + more + 2] = (char)('0' + output);
+  }
   return name;
 }
 
@@ -348,8 +350,7 @@ hr_id hr__emit(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const 
   hr_id node = (hr_id)g->n_nodes;
   for (int j = 0; j < op->n_out; j++) {
     hr_id place = output_place(b, op, in, n_in, j);
-    const char *name = op->n_out == 1 ? name_join(&g->arena, b->module, op->name)
-                                      : hr__arena_format(&g->arena, "%s:%s.%d", b->module, op->name, j);
+    const char *name = name_join(&g->arena, b->module, op, j);
     if (!name) return builder_nomem(b);
     hr_id buffer = place == HR_NONE ? HR_NONE : g->values[place].buffer;
     hr_id value = value_create(b, name, out[j], HR_ROLE_ACTIVATION, false, buffer);

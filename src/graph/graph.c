@@ -52,12 +52,6 @@ hr_op_view hr__node_view(const hr_graph *graph, const hr_node *node, hr_desc *st
   return (hr_op_view){.in = in, .out = out, .n_in = node->n_in, .n_out = node->n_out, .args = node->args};
 }
 
-hr_id hr__graph_find_value(const hr_graph *graph, const char *name) {
-  for (size_t v = 0; v < graph->n_values; v++)
-    if (graph->values[v].producer == HR_NONE && strcmp(graph->values[v].name, name) == 0) return (hr_id)v;
-  return HR_NONE;
-}
-
 hr_id hr__block_outermost(const hr_graph *graph, hr_id block) {
   while (block != HR_NONE && graph->blocks[block].parent != HR_NONE)
     block = graph->blocks[block].parent;

@@ -130,8 +130,9 @@ typedef struct hr_graph {
   hr_packed *packed;
   size_t n_buffers, n_values, n_nodes, n_blocks, n_programs, n_packed;
   size_t cap_buffers, cap_values, cap_nodes, cap_blocks, cap_programs, cap_packed;
-  hr_id *names; /* graph/names.h: a table of names_mask + 1 places, in which the first n_named values are entered */
-  size_t names_mask, n_named;
+  hr_id
+      *names; /* hash table of values by name while the graph is built (names.c); HR_NONE: free; NULL: there is none */
+  size_t cap_names;
 } hr_graph;
 
 hr_status hr__graph_create(hr_graph **out, hr_error *err);
@@ -143,8 +144,9 @@ hr_op_view hr__node_view(const hr_graph *graph, const hr_node *node, hr_desc *st
 hr_id hr__block_outermost(const hr_graph *graph, hr_id block);          /* HR_NONE for HR_NONE */
 bool hr__block_within(const hr_graph *graph, hr_id block, hr_id outer); /* it is `outer`, or lies in it */
 
-hr_id hr__graph_find_value(const hr_graph *graph, const char *name);   /* persistent or input, by name; HR_NONE */
-hr_id hr__graph_find_program(const hr_graph *graph, const char *name); /* HR_NONE */
+hr_id hr__graph_find_value(const hr_graph *graph, const char *name); /* persistent or input, by name; HR_NONE */
+bool hr__graph_name_value(hr_graph *graph, hr_id value); /* a new value can be found; false: out of memory */
+hr_id hr__graph_find_program(const hr_graph *graph, const char *name);            /* HR_NONE */
 hr_id hr__program_output(const hr_graph *graph, hr_id program, const char *name); /* value, HR_NONE */
 hr_id hr__program_input(const hr_graph *graph, hr_id program, const char *name);  /* value, HR_NONE */
 

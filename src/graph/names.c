@@ -1,48 +1,54 @@
-/* See names.h. A hash table with open addressing: for every name the first value that nothing produces. Values are only
- * ever added, so that a look-up enters those that came since the one before. */
-#include "graph/names.h"
-
+/* Values by name. Large models declare tens of thousands of parameters, gradients and moments, each looked up once when
+ * it is declared: that takes a table. A compacted graph has none, and is searched. */
 #include <string.h>
 
 #include "base/hash.h"
+#include "graph/graph.h"
 
-static bool is_found(const hr_graph *g, hr_id value, const char *name) {
-  return g->values[value].producer == HR_NONE && strcmp(g->values[value].name, name) == 0;
+enum { FIRST_NAMES = 256 }; /* a power of two, as all later sizes */
+
+static size_t name_slot(const hr_graph *graph, const char *name) {
+  return (size_t)hr__xxh128(name, strlen(name)).low & (graph->cap_names - 1);
 }
 
-/* The place of a name: free (HR_NONE), or held by a value of that name. */
-static size_t place_of(const hr_graph *g, const char *name) {
-  size_t at = (size_t)hr__xxh128(name, strlen(name)).low & g->names_mask;
-  while (g->names[at] != HR_NONE && strcmp(g->values[g->names[at]].name, name) != 0)
-    at = (at + 1) & g->names_mask;
-  return at;
+/* Values of one name lie in the order of their ids on the way from its slot. */
+static void name_put(hr_graph *graph, hr_id value) {
+  size_t at = name_slot(graph, graph->values[value].name);
+  while (graph->names[at] != HR_NONE)
+    at = (at + 1) & (graph->cap_names - 1);
+  graph->names[at] = value;
 }
 
-static bool table_grow(hr_graph *g, size_t least) {
-  size_t size = 64;
-  while (size < 2 * least)
-    size *= 2;
-  hr_id *names = hr__arena_array(&g->arena, size, sizeof *names);
-  if (!names) return false;
-  for (size_t i = 0; i < size; i++)
-    names[i] = HR_NONE;
-  g->names = names;
-  g->names_mask = size - 1;
-  g->n_named = 0; /* all are entered anew */
-  return true;
-}
-
-bool hr__names_find(hr_graph *g, const char *name, hr_id *out) {
-  bool full = !g->names || g->names_mask < g->n_values;
-  if (full && !table_grow(g, 2 * g->n_values + 1)) return false;
-  for (; g->n_named < g->n_values; g->n_named++) {
-    const hr_value *value = &g->values[g->n_named];
-    if (value->producer != HR_NONE) continue;
-    size_t at = place_of(g, value->name);
-    if (g->names[at] == HR_NONE) g->names[at] = (hr_id)g->n_named;
+bool hr__graph_name_value(hr_graph *graph, hr_id value) {
+  const size_t room = 2 * ((size_t)value + 1); /* all values are in the table, and half of it stays free */
+  if (room > graph->cap_names) {
+    size_t capacity = FIRST_NAMES;
+    while (capacity < room)
+      capacity *= 2;
+    hr_id *names = hr__arena_array(&graph->arena, capacity, sizeof *names);
+    if (!names) return false;
+    for (size_t i = 0; i < capacity; i++)
+      names[i] = HR_NONE;
+    graph->names = names;
+    graph->cap_names = capacity;
+    for (hr_id v = 0; v < value; v++)
+      name_put(graph, v);
   }
-  hr_id value = g->names[place_of(g, name)];
-  /* one that was given up since has perhaps a successor of its name */
-  *out = value == HR_NONE || is_found(g, value, name) ? value : hr__graph_find_value(g, name);
+  name_put(graph, value);
   return true;
+}
+
+static bool is_named(const hr_graph *graph, hr_id value, const char *name) {
+  return graph->values[value].producer == HR_NONE && strcmp(graph->values[value].name, name) == 0;
+}
+
+hr_id hr__graph_find_value(const hr_graph *graph, const char *name) {
+  if (!graph->names) {
+    for (size_t v = 0; v < graph->n_values; v++)
+      if (is_named(graph, (hr_id)v, name)) return (hr_id)v;
+    return HR_NONE;
+  }
+  for (size_t at = name_slot(graph, name); graph->names[at] != HR_NONE; at = (at + 1) & (graph->cap_names - 1))
+    if (is_named(graph, graph->names[at], name)) return graph->names[at];
+  return HR_NONE;
 }

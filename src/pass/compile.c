@@ -180,8 +180,8 @@ static hr_status stages_run(hr_builder *b, const hr_model *model, const hr_recip
   return HR_OK;
 }
 
-hr_status hr__compile(const hr_recipe *recipe, const hr_choices *choices, const char *until, hr_graph **out,
-                      hr_error *err) {
+static hr_status compile(const hr_recipe *recipe, const hr_choices *choices, const char *until, bool compact,
+                         hr_graph **out, hr_error *err) {
   const hr_model *model;
   HR_TRY(hr__model_find(recipe, &model, err));
   HR_TRY(model->check(recipe, err));
@@ -190,11 +190,20 @@ hr_status hr__compile(const hr_recipe *recipe, const hr_choices *choices, const 
   hr_builder b;
   hr__builder_init(&b, graph, HR_F32);
   hr_status status = stages_run(&b, model, recipe, choices, until, err);
-  if (status == HR_OK) status = hr__graph_compact(graph, err);
+  if (status == HR_OK && compact) status = hr__graph_compact(graph, err);
   if (status != HR_OK) {
     hr__graph_destroy(graph);
     return status;
   }
   *out = graph;
   return HR_OK;
+}
+
+hr_status hr__compile(const hr_recipe *recipe, const hr_choices *choices, const char *until, hr_graph **out,
+                      hr_error *err) {
+  return compile(recipe, choices, until, true, out, err);
+}
+
+hr_status hr__compile_loose(const hr_recipe *recipe, const hr_choices *choices, hr_graph **out, hr_error *err) {
+  return compile(recipe, choices, NULL, false, out, err);
 }

@@ -72,5 +72,8 @@ typedef struct hr_choices {
 /* Compiles up to and including the stage named `until` ("model", "grad", a pass; NULL: all). */
 hr_status hr__compile(const hr_recipe *recipe, const hr_choices *choices, const char *until, hr_graph **out,
                       hr_error *err);
+/* All stages, left in the storage of the passes: for a graph that is only looked at. hr__graph_compact makes it what
+ * hr__compile gives. */
+hr_status hr__compile_loose(const hr_recipe *recipe, const hr_choices *choices, hr_graph **out, hr_error *err);
 
 #endif

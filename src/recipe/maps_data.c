@@ -94,7 +94,8 @@ static const hr_map_key torchtune[] = {
     KEY("memory.offload.activations", "enable_activation_offloading", "device=false|host=true", "false"),
     KEY("memory.update", "optimizer_in_bwd", "after-backward=false|in-backward=true", "false"),
     KEY("training.optimizer.kind", "optimizer._component_",
-        "adamw=torch.optim.AdamW|adamw8bit=bitsandbytes.optim.AdamW8bit|paged_adamw=bitsandbytes.optim.PagedAdamW|"
+        "adamw=torch.optim.AdamW|adamw8bit=bitsandbytes.optim.AdamW8bit,torchao.optim.AdamW8bit|paged_adamw="
+        "bitsandbytes.optim.PagedAdamW|"
         "paged_adamw8bit=bitsandbytes.optim.PagedAdamW8bit|sgd=torch.optim.SGD",
         NULL),
     KEY("data.sequence_length", "tokenizer.max_seq_len", NULL, NULL),

@@ -71,6 +71,9 @@ with Folder() as folder:
     usage = run('plan', recipe, '--jsno', '--json').expect(2).json()
     conforms(usage, 'failure', 'a wrong call')
     check(usage['error']['help'] == 'headroom plan --help', f'a wrong call points to the help: {usage}')
+    config = folder.write('config.yaml', TINY)
+    for arguments in [('--dry-run',), ('--set', 'training.batch_size=4'), ('--revert',)]:
+        conforms(run('apply', recipe, '--to', config, '--json', *arguments).expect(0).json(), 'apply', f'apply {arguments}')
     conforms(run('devices', '--json').expect(0).json(), 'devices', 'devices')
     conforms(run('devices', '--gpus', '--json').expect(0).json(), 'gpus', 'devices --gpus')
     conforms(run('env', '--json').expect(0).json(), 'env', 'env')
