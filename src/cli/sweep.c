@@ -35,15 +35,27 @@ static int64_t left_bytes(const hr_job *job) {
   return (int64_t)v->budget_bytes - (int64_t)v->margin_bytes - (int64_t)v->peak_bytes;
 }
 
+/* What was open and is closed otherwise for each value. */
+static json_t *chosen_json(const hr_found *chosen) {
+  json_t *list = json_array();
+  int failed = list == NULL;
+  for (size_t i = 0; i < chosen->n_overrides && !failed; i++)
+    failed = json_array_append_new(list, hr__json_string(chosen->overrides[i]));
+  if (!failed) return list;
+  json_decref(list);
+  return NULL;
+}
+
 static json_t *entry_json(const hr_job *job, const char *value) {
   double samples = hr__answer_samples_per_second(job);
   const hr_tier_plan *tiers = job->plan->tiers;
-  return json_pack("{s:o, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "value", hr__json_string(value), "fits",
-                   (int)job->verdict.fits, "fingerprint", job->plan->fingerprint, "budget_bytes",
+  return json_pack("{s:o, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:o}", "value", hr__json_string(value),
+                   "fits", (int)job->verdict.fits, "fingerprint", job->plan->fingerprint, "budget_bytes",
                    (json_int_t)job->verdict.budget_bytes, "peak_bytes", (json_int_t)tiers[HR_TIER_DEVICE].peak_bytes,
                    "left_bytes", (json_int_t)left_bytes(job), "host_bytes", (json_int_t)tiers[HR_TIER_HOST].peak_bytes,
                    "disk_bytes", (json_int_t)tiers[HR_TIER_DISK].peak_bytes, "step_seconds", job->plan->step_seconds,
-                   "tokens_per_second", samples * (double)job->shape.length, "samples_per_second", samples);
+                   "tokens_per_second", samples * (double)job->shape.length, "samples_per_second", samples, "chosen",
+                   chosen_json(&job->search.chosen));
 }
 
 static const char *value_text(const char *value, char out[VALUE]) {
@@ -51,14 +63,27 @@ static const char *value_text(const char *value, char out[VALUE]) {
   return out;
 }
 
+/* "batch_size=8": the last part of the key, for what is not as it was. */
+static void chosen_print(const hr_search *search) {
+  for (size_t k = 0; k < search->n_knobs; k++) {
+    const char *text = search->chosen.overrides[k], *value = strchr(text, '=') + 1, *word = text;
+    bool moved = strcmp(value, search->knobs[k].choices[0]) != 0;
+    for (const char *c = text; *c != '='; c++)
+      if (*c == '.') word = c + 1;
+    if ((search->knobs[k].by_hand || moved) && !search->knobs[k].slices) printf("  %s", word);
+  }
+}
+
 static void entry_print(const sweep *s, const hr_job *job, const char *value) {
   hr_style style = hr__cli_style(s->cli, stdout);
   char shown[VALUE], peak[HR_SIZE_TEXT], left[HR_SIZE_TEXT], step[HR_SIZE_TEXT], tokens[HR_SIZE_TEXT];
   bool fits = job->verdict.fits;
-  printf("  %-20s %s%-4s%s %12s %13s %11s %10s\n", value_text(value, shown), fits ? style.green : style.red,
+  printf("  %-20s %s%-4s%s %12s %13s %11s %10s", value_text(value, shown), fits ? style.green : style.red,
          fits ? "yes" : "no", style.end, hr__size_text(job->verdict.peak_bytes, peak),
          hr__difference_text(left_bytes(job), left), hr__seconds_text(job->plan->step_seconds, step),
          hr__rate_text(hr__answer_samples_per_second(job) * (double)job->shape.length, tokens));
+  chosen_print(&job->search);
+  fputc('\n', stdout);
 }
 
 static hr_status planned_show(sweep *s, const hr_job *job, const char *value, hr_error *err) {

@@ -205,7 +205,7 @@ static void search_print(const hr_search *search, FILE *to) {
     }
     if (column > 0) fputc('\n', to);
   }
-  fprintf(to, "  %-*sof %zu settings: %zu planned, %zu ruled out, %zu contradict themselves\n", LABEL, "",
+  fprintf(to, "  %-*sof %zu settings: %zu planned, %zu ruled out, %zu contradict themselves\n", LABEL, "search",
           search->n_settings, search->n_planned, search->n_pruned, search->n_refused);
 }
 

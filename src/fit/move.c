@@ -9,7 +9,7 @@
 #include "fit/candidate.h"
 
 static const hr_offload_kind back[] = {HR_OFFLOAD_PARAMETERS, HR_OFFLOAD_GRADIENTS, HR_OFFLOAD_OPTIMIZER};
-enum { BACK = sizeof back / sizeof *back, TRIES = 3, SHARES = 256 };
+enum { BACK = sizeof back / sizeof *back, TRIES = 3, SHARES = 256, REFINED = 2 };
 
 static bool device_fits(const hr_choosing *s, const hr_candidate *c) {
   return hr__candidate_peak(c) <= s->open->budget_bytes;
@@ -34,14 +34,14 @@ static hr_status host_relieve(hr_choosing *s, int way, hr_choices *choices, hr_c
   return HR_OK;
 }
 
-/* Replaces *c by what other choices give, if that fits the device as well. */
+/* Replaces *c by what other choices give, if that fits the device as well and is faster. */
 static hr_status improve(hr_choosing *s, int way, hr_choices *choices, const hr_choices *to, hr_candidate *c,
                          bool *fits, uint64_t *over, hr_error *err) {
   hr_candidate next;
   HR_TRY(hr__keep_alike(s, to, way, &next, err));
   *fits = device_fits(s, &next);
   *over = *fits ? 0 : hr__candidate_peak(&next) - s->open->budget_bytes;
-  if (*fits) {
+  if (*fits && next.plan->step_seconds < c->plan->step_seconds) {
     hr__candidate_fini(c);
     *c = next;
     *choices = *to;
@@ -61,8 +61,9 @@ static hr_status kind_part(hr_choosing *s, int way, hr_offload_kind kind, hr_cho
     bool fits;
     to.offload[kind].resident_bytes = resident;
     HR_TRY(improve(s, way, choices, &to, c, &fits, &over, err));
-    uint64_t room = fits ? s->open->budget_bytes - hr__candidate_peak(c) : 0;
-    if (fits && room < step) return HR_OK;
+    bool taken = choices->offload[kind].resident_bytes == resident;
+    uint64_t room = s->open->budget_bytes - hr__candidate_peak(c);
+    if (fits && (!taken || room < step)) return HR_OK;
     if (fits)
       resident += room;
     else
@@ -154,20 +155,23 @@ static double way_estimate(const hr_choosing *s, int way, const hr_candidate *c)
 }
 
 /* The most promising ways are gone into. */
-static hr_status ways_try(hr_choosing *s, way_down downs[HR_ALIKE], hr_error *err) {
-  enum { REFINED = 2 };
+static hr_status ways_try(hr_choosing *s, way_down downs[REFINED + 1], hr_error *err) {
   int count = 0;
   for (int way = 0; way < s->n_alike; way++) {
     if (hr__candidate_slow(s, s->pure[way])) continue;
     way_down d = {.way = way, .choices = s->out->choices};
     HR_TRY(all_down(s, way, &d.choices, &d.c, err));
     d.estimate = way_estimate(s, way, &d.c);
-    int at = count++;
+    int at = count;
     for (; at > 0 && downs[at - 1].estimate > d.estimate; at--)
       downs[at] = downs[at - 1];
     downs[at] = d;
+    if (count < REFINED)
+      count++;
+    else
+      hr__candidate_fini(&downs[REFINED].c);
   }
-  for (int i = 0; i < count && i < REFINED; i++)
+  for (int i = 0; i < count; i++)
     HR_TRY(way_refine(s, &downs[i], err));
   return HR_OK;
 }
@@ -209,9 +213,9 @@ hr_status hr__move_choose(hr_choosing *s, hr_error *err) {
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
     any |= s->out->open[k] && k != HR_OFFLOAD_ACTIVATIONS;
   if (!any && !s->out->open[HR_OFFLOAD_ACTIVATIONS]) return closed_update(s, err);
-  way_down downs[HR_ALIKE] = {0};
+  way_down downs[REFINED + 1] = {0};
   hr_status status = any ? ways_try(s, downs, err) : HR_OK;
-  for (int i = 0; i < HR_ALIKE; i++)
+  for (int i = 0; i < REFINED; i++)
     hr__candidate_fini(&downs[i].c);
   HR_TRY(status);
   if (!s->best.graph && s->out->open[HR_OFFLOAD_ACTIVATIONS]) HR_TRY(activations_down(s, err));

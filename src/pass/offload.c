@@ -46,8 +46,9 @@ static const hr_key keys[] = {
 };
 const hr_key_table hr_offload_keys = {keys, sizeof keys / sizeof keys[0]};
 
-/* Bytes of a buffer below which it stays on the device: its copies, and their nodes, would cost more than it frees. */
-enum { COPY_LEAST = 64 << 10 };
+/* Bytes of a buffer below which it stays on the device: its copies, and their nodes, would cost more than it frees.
+ * Where it is ours to choose, on a GPU, that is what takes as long to begin to be copied as to cross. */
+enum { COPY_LEAST = 64 << 10, COPY_LEAST_CHOSEN = 1 << 20 };
 
 /* --- homes -------------------------------------------------------------------------------------------------------- */
 
@@ -55,32 +56,33 @@ enum { COPY_LEAST = 64 << 10 };
 typedef struct division {
   hr_tier tier;
   uint64_t resident_bytes;
+  bool chosen; /* memory.offload.* = auto */
 } division;
 
 static division division_of(const hr_recipe *recipe, const hr_choices *choices, hr_offload_kind kind) {
   const char *where = hr__recipe_has(recipe, keys[kind].path) ? hr__recipe_text(recipe, keys[kind].path) : "device";
-  if (strcmp(where, "host") == 0) return (division){HR_TIER_HOST, 0};
-  if (strcmp(where, "disk") == 0) return (division){HR_TIER_DISK, 0};
+  if (strcmp(where, "host") == 0) return (division){HR_TIER_HOST, 0, false};
+  if (strcmp(where, "disk") == 0) return (division){HR_TIER_DISK, 0, false};
   if (strcmp(where, "auto") == 0 && choices)
-    return (division){choices->offload[kind].tier, choices->offload[kind].resident_bytes};
-  return (division){HR_TIER_DEVICE, 0};
+    return (division){choices->offload[kind].tier, choices->offload[kind].resident_bytes, true};
+  return (division){HR_TIER_DEVICE, 0, false};
 }
 
-/* The home of the next `bytes` of a kind, in order of declaration. */
+/* The home of the next `bytes` of a kind, in order of declaration: the device while there is room for them. */
 static hr_tier division_take(division *d, uint64_t bytes) {
   if (d->tier == HR_TIER_DEVICE) return HR_TIER_DEVICE;
   if (bytes <= d->resident_bytes) {
     d->resident_bytes -= bytes;
     return HR_TIER_DEVICE;
   }
-  d->resident_bytes = 0;
   return d->tier;
 }
 
-static void homes_set(hr_graph *g, hr_role role, division d) {
+static void homes_set(hr_graph *g, hr_role role, division d, bool cuda) {
+  size_t least = d.chosen && cuda ? COPY_LEAST_CHOSEN : COPY_LEAST;
   for (size_t i = 0; i < g->n_buffers; i++) {
     hr_buffer *buffer = &g->buffers[i];
-    if (!buffer->persistent || buffer->role != role || buffer->bytes < COPY_LEAST) continue;
+    if (!buffer->persistent || buffer->role != role || buffer->bytes < least) continue;
     hr_tier home = division_take(&d, buffer->bytes);
     if (home > buffer->home) buffer->home = home; /* what a pass has put below stays there */
   }
@@ -130,7 +132,7 @@ static hr_status kept_choose(hr_moves *m, const hr_choices *choices, hr_error *e
     number++;
   }
   hr_tier tier = choices->offload[HR_OFFLOAD_ACTIVATIONS].tier;
-  activations_choose(m, (division){tier == HR_TIER_DEVICE ? HR_TIER_HOST : tier, 0}, of);
+  activations_choose(m, (division){tier == HR_TIER_DEVICE ? HR_TIER_HOST : tier, 0, true}, of);
   return HR_OK;
 }
 
@@ -389,9 +391,10 @@ static hr_status programs_rewrite(hr_builder *b, const hr_recipe *recipe, const 
 }
 
 hr_status hr__pass_offload(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
-  homes_set(b->graph, HR_ROLE_OPTIMIZER, division_of(recipe, choices, HR_OFFLOAD_OPTIMIZER));
-  homes_set(b->graph, HR_ROLE_PARAMETER, division_of(recipe, choices, HR_OFFLOAD_PARAMETERS));
-  homes_set(b->graph, HR_ROLE_GRADIENT, division_of(recipe, choices, HR_OFFLOAD_GRADIENTS));
+  bool cuda = device_is_cuda(recipe);
+  homes_set(b->graph, HR_ROLE_OPTIMIZER, division_of(recipe, choices, HR_OFFLOAD_OPTIMIZER), cuda);
+  homes_set(b->graph, HR_ROLE_PARAMETER, division_of(recipe, choices, HR_OFFLOAD_PARAMETERS), cuda);
+  homes_set(b->graph, HR_ROLE_GRADIENT, division_of(recipe, choices, HR_OFFLOAD_GRADIENTS), cuda);
   if (division_of(recipe, choices, HR_OFFLOAD_GRADIENTS).tier != HR_TIER_DEVICE) HR_TRY(hr__offload_norm(b, err));
   hr__offload_small_state(b->graph);
   hr_arena scratch;

@@ -29,8 +29,9 @@ static hr_status entry_read(const hr_recipe *recipe, const hr_doc_node *node, hr
   if (node->kind != HR_DOC_SCALAR || !hr__doc_int(node, &accumulation) || accumulation < 1 ||
       accumulation > ACCUMULATION_MAX)
     return hr__recipe_fail_at(recipe, ACCUMULATION, node, example, err,
-                              "epoch %" PRId64 " must have a whole number of micro-batches between 1 and %d", epoch,
-                              ACCUMULATION_MAX);
+                              "gradient_accumulation: epoch %" PRId64
+                              " must have a whole number of micro-batches between 1 and %d",
+                              epoch, ACCUMULATION_MAX);
   if (out->n_schedule == 0 && epoch != 0)
     return hr__recipe_fail_at(recipe, ACCUMULATION, node, "begin with the entry for epoch 0", err,
                               "the schedule begins at epoch %" PRId64 ", so the epochs before it have no value", epoch);

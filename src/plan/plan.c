@@ -178,20 +178,28 @@ static uint64_t effort_default(size_t count) {
   return 90000000 / (count + 100);
 }
 
-/* With the default effort; and with more of it while the total is above `enough` and the bound is not, each time also
- * with crumbs apart, which costs a little where the plain way meets the bound: the best of all. That is rare (layouts
- * of training steps meet their bound) and then takes seconds at worst. The first layout of a draft is good enough. */
-static hr_status pack_default(const hr_interval *intervals, size_t count, bool draft, size_t enough, hr_arena *scratch,
+/* What a layout is wanted for: one of at most `enough` is worth no more effort, one above `most` is of no use. */
+typedef struct wanted {
+  size_t enough, most;
+} wanted;
+
+/* With the default effort; and with more of it while the total is above what is wanted, each time also with crumbs
+ * apart, which costs a little where the plain way meets the bound: the best of all. That is rare (layouts of training
+ * steps meet their bound) and then takes seconds at worst, the most of them only where a budget hangs on it. The first
+ * layout of a draft is good enough, and so is that of a set whose bound is too much. */
+static hr_status pack_default(const hr_interval *intervals, size_t count, bool draft, wanted want, hr_arena *scratch,
                               size_t *offsets, hr_packing *packing, hr_error *err) {
   static const struct {
     uint64_t effort;
     bool apart;
   } attempts[] = {{6, false}, {6, true}, {12, false}, {12, true}, {48, false}, {48, true}};
+  enum { USUAL = 4 };
   HR_TRY(hr__pack(intervals, count, effort_default(count), offsets, packing, err));
-  if (draft || packing->lower_bound_bytes > enough) return HR_OK;
+  if (draft || packing->lower_bound_bytes > want.most) return HR_OK;
   size_t *tried = hr__arena_array(scratch, count, sizeof *tried);
   if (!tried) return hr__nomem(err);
-  for (size_t i = 0; packing->total_bytes > enough && i < sizeof attempts / sizeof *attempts; i++) {
+  for (size_t i = 0; packing->total_bytes > want.enough && i < sizeof attempts / sizeof *attempts; i++) {
+    if (i >= USUAL && packing->total_bytes <= want.most) break;
     hr_packing trial;
     uint64_t effort = attempts[i].effort * effort_default(count);
     HR_TRY((attempts[i].apart ? hr__pack_apart : hr__pack)(intervals, count, effort, tried, &trial, err));
@@ -221,18 +229,20 @@ static hr_status tier_bound(building *b, size_t from, hr_tier tier, hr_program_p
   return HR_OK;
 }
 
-/* A program's transients that are worth no more effort: what programs before this one need anyway, and on the device
- * what the budget leaves; without a budget, 1 % above the bound. */
-static size_t bytes_enough(const building *b, hr_tier tier, const hr_program_plan *program) {
+/* Of a program's transients: 1 % above the bound, or what programs before this one need anyway; and no more than the
+ * budget of the device leaves. Without a budget all the effort goes into the first. */
+static wanted transients_wanted(const building *b, hr_tier tier, const hr_program_plan *program) {
   const hr_plan *plan = b->plan;
   size_t persistent = plan->tiers[tier].persistent_bytes, bound = program->lower_bound_bytes[tier];
-  size_t enough = bound + (persistent + bound) / 100;
+  wanted want = {.enough = bound + (persistent + bound) / 100};
   for (const hr_program_plan *before = plan->programs; before < program; before++)
-    if (before->transient_bytes[tier] > enough) enough = before->transient_bytes[tier];
-  if (b->budget_bytes == 0 || tier != HR_TIER_DEVICE) return enough;
+    if (before->transient_bytes[tier] > want.enough) want.enough = before->transient_bytes[tier];
+  want.most = want.enough;
+  if (b->budget_bytes == 0 || tier != HR_TIER_DEVICE) return want;
   uint64_t taken = persistent + plan->facts.fixed_bytes + nodes_bytes(b->graph, plan->facts.kind);
-  uint64_t left = taken < b->budget_bytes ? b->budget_bytes - taken : 0;
-  return left < bound || left > enough ? (size_t)left : enough;
+  want.most = taken < b->budget_bytes ? b->budget_bytes - taken : 0;
+  if (want.most < want.enough) want.enough = want.most;
+  return want;
 }
 
 /* Lays out slots[from..n_slots) of one tier above the persistent part. */
@@ -248,8 +258,8 @@ static hr_status tier_pack(building *b, size_t from, hr_tier tier, hr_program_pl
   }
   hr_packing packing;
   HR_TRY(b->pack_effort ? hr__pack(intervals, count, b->pack_effort, offsets, &packing, b->err)
-                        : pack_default(intervals, count, b->draft, bytes_enough(b, tier, out), &b->scratch, offsets,
-                                       &packing, b->err));
+                        : pack_default(intervals, count, b->draft, transients_wanted(b, tier, out), &b->scratch,
+                                       offsets, &packing, b->err));
   out->transient_bytes[tier] = packing.total_bytes;
   out->lower_bound_bytes[tier] = packing.lower_bound_bytes;
   size_t bottom = plan->tiers[tier].persistent_bytes, top;

@@ -146,7 +146,7 @@ RECIPES += [
     ('schedule without epochs', training('gradient_accumulation: {0: 2, 3: 1}'), ['synthetic', 'epochs', ':10:26']),
     ('schedule that begins late', lines() + '  gradient_accumulation: {2: 2}\n', ['epoch 2', 'epoch 0', ':10:']),
     ('schedule that goes back', lines() + '  gradient_accumulation: {0: 2, 5: 1, 3: 1}\n', ['ascending', ':10:']),
-    ('schedule of a list', lines() + '  gradient_accumulation: {0: [4, 2]}\n', ['gradient_accumulation', ':10:']),
+    ('schedule of a list', lines() + '  gradient_accumulation: {0: [4, 2]}\n', ['{0: 4, 8: 2}', ':10:']),
     ('precision without its kind', model('precision: bf16'), ['bf16-mixed', 'bf16-true', 'did you mean', ':3:14']),
     ('precision of another trainer', model('precision: fp16'), ['fp16', '16-mixed', ':3:14']),
     ('override of no module', model('precision_overrides: { lm_haed: 32-true }'),

@@ -58,6 +58,14 @@ with Folder() as folder:
         check(len({entry['budget_bytes'] for entry in entries}) == 2, f'{name}: {entries}')
     run('plan', recipe, '--sweep', 'gpu-memory=1MiB,2MiB').expect(3)
     check(run('plan', recipe, '--sweep', 'batch=1,2', '--quiet').expect(0).out == '', '--quiet')
+    # Open settings are closed for each value.
+    opened = ('--set', 'training.effective_batch=8', '--set', 'training.batch_size=auto')
+    entries = run('plan', recipe, '--sweep', 'seq=16,32', *opened, '--json').expect(0).json()['entries']
+    for entry in entries:
+        one = run('plan', recipe, '--set', f'data.sequence_length={entry["value"]}', *opened, '--json').json()
+        check(entry['chosen'] == [f'{knob["key"]}={knob["chosen"]}' for knob in one['search']['open']], f'{entry}')
+        check(entry['fingerprint'] == one['fingerprint'], f'{entry}')
+    run('plan', recipe, '--sweep', 'seq=16,32', *opened).expect(0, '  batch_size=')
     # What cannot be planned: a line among others, an error where it is all there is.
     run('plan', recipe, '--sweep', 'batch=none,2').expect(0, 'whole number')
     run('plan', recipe, '--sweep', 'batch=none').expect(2, 'whole number', 'error:')

@@ -196,7 +196,7 @@ static void test_bad_overrides(void **state) {
       {"model.precision_overrides={lm_head: {a: 1}}", "\"a map or list\" is no precision"},
       {"model.precision_overrides={no_such: 32-true}", "no module is left for the pattern \"no_such\""},
       {"model.precision_overrides={mlp: 32-true, layers.0.mlp: bf16-true}", "the pattern \"layers.0.mlp\""},
-      {"model.precision_overrides=[lm_head]", "must be a map"},
+      {"model.precision_overrides=[lm_head]", "must be a section"},
       {"model.precision_overrides=32-true", "model.precision_overrides"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

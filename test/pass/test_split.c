@@ -130,7 +130,7 @@ static void test_bad_settings(void **state) {
       {"{mlp: many}", "memory.split.mlp must be a number of slices", "mlp: 4"},
       {"{mlp: {up: 2}}", "memory.split.mlp must be a number of slices", "mlp: 4"},
       {"{mlp: 1.5}", "memory.split.mlp must be a number of slices", "mlp: 4"},
-      {"[mlp]", "memory.split is a list", "mlp: 4"},
+      {"[mlp]", "memory.split must be one of: none, auto, or a section", "mlp: 4"},
       {"{layers.*: 2, mlp: 2}", "memory.split.mlp names only blocks that another pattern takes", "outermost"},
       {"{mlp: 2, layers.1.mlp: 1}", "memory.split.layers.1.mlp names only blocks that another", "first pattern"},
       {"most", "memory.split must be one of: none, auto, or a section", "split: { mlp"},
