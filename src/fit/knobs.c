@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fit/coupling.h"
+
 #define BATCH        "training.batch_size"
 #define ACCUMULATION "training.gradient_accumulation"
 #define EFFECTIVE    "training.effective_batch"
@@ -184,14 +186,24 @@ static const struct {
 
 /* --- what `all` opens --------------------------------------------------------------------------------------------- */
 
+/* Whether micro-batches of another size may be taken unasked. What cannot be built has its own error later. */
+static bool samples_apart(const finding *f) {
+  hr_graph *graph;
+  bool coupled = true;
+  if (hr__compile(f->recipe, NULL, "model", &graph, NULL) != HR_OK) return false;
+  hr_status status = hr__samples_coupled(graph, &coupled, NULL);
+  hr__graph_destroy(graph);
+  return status == HR_OK && !coupled;
+}
+
 /* Lengths are the data's, a rank is part of the model asked for, and samples are opened only where their number per
- * step is fixed. */
+ * step is fixed and none meets another. */
 static bool opened_by_all(const finding *f, const char *path) {
   if (!f->all || hr__recipe_given(f->recipe, path)) return false;
   if (strcmp(path, LENGTH) == 0 || strcmp(path, "model.adapters.rank") == 0 || strcmp(path, ACCUMULATION) == 0)
     return false;
   if (strcmp(path, BATCH) == 0)
-    return hr__recipe_has(f->recipe, EFFECTIVE) && !hr__recipe_given(f->recipe, ACCUMULATION);
+    return hr__recipe_has(f->recipe, EFFECTIVE) && !hr__recipe_given(f->recipe, ACCUMULATION) && samples_apart(f);
   return true;
 }
 

@@ -10,7 +10,8 @@
  * closed training.optimizer.state        f32, bf16 memory.update                   after-backward, in-backward
  *   memory.split                    none; 2, 4, ... slices up to one sample each
  * `all` opens the same keys, and those that fit/choose closes, where the recipe does not write them and their owner has
- * a use for them: the first choice is then what the recipe has without being opened.
+ * a use for them: the first choice is then what the recipe has without being opened. It opens the batch only beside an
+ * effective one and where no op couples samples (fit/coupling.h).
  *
  * A choice changes results when other weights come out than with the first one, beyond the order of sums. Batch and
  * accumulation at a kept effective batch do not, nor does anything of memory.*, nor paged moments.

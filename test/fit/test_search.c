@@ -9,7 +9,11 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "fit/coupling.h"
 #include "fit/search.h"
+#include "graph/builder.h"
+#include "op/add.h"
+#include "op/mse.h"
 #include "plan/memory.h"
 #include "support/faults.h"
 
@@ -265,10 +269,68 @@ static void test_open_settings_that_mean_nothing(void **state) {
   }
 }
 
+/* --auto: what is not written is open, what changes results only as a last resort, and written settings stay. */
+static void test_all_is_opened(void **state) {
+  (void)state;
+  world w = {.overrides = {"memory.checkpoint=none"}, .n_overrides = 1};
+  hr__cpu_facts(&w.facts);
+  hr__rates_default(&w.facts, &w.rates);
+  w.host_bytes = UINT64_MAX;
+  hr_recipe *open = NULL;
+  hr_error err = {0};
+  assert_int_equal(world_load(&w, NULL, 0, &open, NULL, &err), HR_OK);
+  hr_space s = {.recipe = open, .all = true, .threads = 1, .user = &w, .load = world_load};
+  uint64_t small = w.facts.fixed_bytes + 600000;
+  for (int i = 0; i < 2; i++) {
+    hr_recipe *closed;
+    hr_search search;
+    hr_chosen chosen;
+    w.budget_bytes = i == 0 ? UINT64_MAX : small;
+    if (hr__search(&s, &search, &closed, &chosen, &err) != HR_OK) fail_msg("%s", err.message);
+    bool batch = false;
+    for (size_t k = 0; k < search.n_knobs; k++) {
+      assert_false(search.knobs[k].by_hand);
+      assert_string_not_equal(search.knobs[k].path, "memory.checkpoint");
+      batch |= strcmp(search.knobs[k].path, "training.batch_size") == 0;
+    }
+    assert_true(batch);
+    if (!search.chosen.fits) fail_msg("%d: %llu bytes", i, (unsigned long long)search.chosen.peak_bytes[0]);
+    if (i == 0) assert_false(search.chosen.changes_results);
+    assert_true(hr__recipe_word_is(closed, "memory.checkpoint", "none"));
+    hr__search_fini(&search);
+    hr__chosen_fini(&chosen);
+    hr__recipe_destroy(closed);
+  }
+  hr__recipe_destroy(open);
+  hr__rates_fini(&w.rates);
+}
+
+/* A mean over the batch that goes into what is computed next couples samples; the same at the end does not. */
+static void test_coupled_samples(void **state) {
+  (void)state;
+  for (int further = 0; further < 2; further++) {
+    hr_graph *graph;
+    hr_builder b;
+    hr_error err = {0};
+    assert_int_equal(hr__graph_create(&graph, &err), HR_OK);
+    hr__builder_init(&b, graph, HR_F32);
+    hr__program_begin(&b, "step");
+    hr_id x = hr__input(&b, "x", hr__desc2(HR_F32, 4, 8)), y = hr__input(&b, "y", hr__desc2(HR_F32, 4, 8));
+    hr_id mean = hr__mse(&b, x, y);
+    if (further) hr__add(&b, mean, mean, 1.0f);
+    assert_int_equal(hr__builder_status(&b, &err), HR_OK);
+    bool coupled;
+    assert_int_equal(hr__samples_coupled(graph, &coupled, &err), HR_OK);
+    assert_int_equal(coupled, further);
+    hr__graph_destroy(graph);
+  }
+}
+
 int main(void) {
   hr_test_faults_install();
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_equals_planning_every_setting),
                                      cmocka_unit_test(test_search_survives_lack_of_memory),
-                                     cmocka_unit_test(test_open_settings_that_mean_nothing)};
+                                     cmocka_unit_test(test_open_settings_that_mean_nothing),
+                                     cmocka_unit_test(test_all_is_opened), cmocka_unit_test(test_coupled_samples)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
