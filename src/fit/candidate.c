@@ -27,8 +27,9 @@ hr_status hr__candidate_sketch(const hr_choosing *s, const hr_choices *choices, 
 
 /* A sketch becomes a plan. */
 hr_status hr__candidate_lay(const hr_choosing *s, hr_candidate *c, bool draft, hr_error *err) {
-  hr_plan_options options = {
-      .accumulation = s->open->accumulation, .draft = draft, .budget_bytes = s->open->budget_bytes};
+  /* a closed recipe has one plan for all budgets: as small as layouts get */
+  uint64_t budget = hr__choose_any(s->open->recipe) ? s->open->budget_bytes : 0;
+  hr_plan_options options = {.accumulation = s->open->accumulation, .draft = draft, .budget_bytes = budget};
   hr__plan_destroy(c->plan);
   c->plan = NULL;
   HR_TRY(hr__graph_compact(c->graph, err));
