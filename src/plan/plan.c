@@ -193,7 +193,7 @@ static hr_status pack_default(const hr_interval *intervals, size_t count, bool d
     uint64_t effort;
     bool apart;
   } attempts[] = {{6, false}, {6, true}, {12, false}, {12, true}, {48, false}, {48, true}};
-  enum { USUAL = 4, LARGE = 4096 };
+  enum { USUAL = 2, LARGE = 4096 };
   uint64_t first = count > LARGE && bound_bytes > want.most ? 0 : effort_default(count); /* 0: one layout */
   HR_TRY(hr__pack(intervals, count, first, offsets, packing, err));
   if (draft || bound_bytes > want.most) return HR_OK;
