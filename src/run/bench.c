@@ -142,7 +142,7 @@ static void pattern_make(uint32_t *words, size_t count) {
 }
 
 hr_status hr__bench_ring_create(hr_device *device, hr_bench_ring *ring, hr_error *err) {
-  *ring = (hr_bench_ring){.device = device, .sample_seconds = 4e-3};
+  *ring = (hr_bench_ring){.device = device, .sample_seconds = 2e-3};
   if (device->facts.kind == HR_CPU) return ring_map(ring, RING_BYTES, err);
   void *pattern = NULL;
   HR_TRY(device->functions->arena_create(device, HR_TIER_HOST, HR_BENCH_PATTERN, &pattern, err));
