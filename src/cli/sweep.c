@@ -131,8 +131,11 @@ static hr_status values_show(sweep *s, const char *values, hr_error *err) {
            "a step", "tokens/s", style.end);
   }
   bool failed;
-  for (const char *value; (value = hr__part_next(&s->cli->arena, &values, &failed)) != NULL;)
+  for (const char *value; (value = hr__part_next(&s->cli->arena, &values, &failed)) != NULL;) {
+    if (value[0] == '\0')
+      return hr__fail(err, HR_USAGE, "--sweep", "write --sweep gpu-memory=8GiB,16GiB,24GiB", "a value is empty");
     HR_TRY(value_show(s, value, err));
+  }
   if (failed) return hr__nomem(err);
   if (!s->cli->json) return hr__cli_flush(err);
   json_t *answer = json_pack("{s:i, s:o, s:O}", "schema", 1, "sweep", hr__json_string(s->key), "entries", s->entries);

@@ -7,6 +7,7 @@
 
 #include "cli/figures.h"
 #include "dev/gpus.h"
+#include "pass/adapters.h"
 #include "plan/report.h"
 #include "train/answer.h"
 
@@ -139,8 +140,7 @@ static void memory_print(const hr_recipe *recipe, FILE *to) {
 
 static void adapters_print(const hr_recipe *recipe, FILE *to) {
   if (!hr__recipe_given(recipe, "model.adapters")) return;
-  fprintf(to, "  %-*s%s, rank %" PRId64, LABEL, "adapters", hr__recipe_text(recipe, "model.adapters.kind"),
-          hr__recipe_int(recipe, "model.adapters.rank"));
+  fprintf(to, "  %-*slora, rank %" PRId64, LABEL, "adapters", hr__lora_read(recipe).rank);
   if (hr__recipe_given(recipe, "model.quantize"))
     fprintf(to, " on weights in %s", hr__recipe_text(recipe, "model.quantize.kind"));
   fputc('\n', to);

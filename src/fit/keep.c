@@ -96,7 +96,10 @@ hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
     if (status == HR_OK) s->pure[way] = c.plan->step_seconds;
     if (status == HR_OK) status = hr__blocks_read(&blocks, c.plan, s->open->accumulation, err);
     if (status == HR_OK) status = hr__candidate_offer(s, &c, &over, err);
-    if (way == 0 && (s->best.graph || hr__candidate_slow(s, s->pure[0]))) return status; /* nothing can be faster */
+    if (way == 0 && (s->best.graph || hr__candidate_slow(s, s->pure[0]))) { /* nothing can be faster */
+      hr__candidate_fini(&c);
+      return status;
+    }
   }
   hr__candidate_fini(&c);
   HR_TRY(status);
