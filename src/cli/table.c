@@ -61,7 +61,7 @@ void hr__table_head(const hr_cli *cli, const hr_job *job, FILE *to) {
 
 static void fits_print(const hr_verdict *verdict, const hr_style *style, FILE *to) {
   char peak[HR_SIZE_TEXT], budget[HR_SIZE_TEXT], rest[HR_SIZE_TEXT];
-  uint64_t left = verdict->budget_bytes - verdict->margin_bytes - verdict->peak_bytes;
+  uint64_t left = (uint64_t)hr__verdict_left(verdict);
   fprintf(to, "%s%sfits%s: %s of %s, %s left (%.1f %%)", style->bold, style->green, style->end,
           hr__size_text(verdict->peak_bytes, peak), hr__size_text(verdict->budget_bytes, budget),
           hr__size_text(left, rest), 100 * (double)left / (double)verdict->budget_bytes);
