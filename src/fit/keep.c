@@ -81,6 +81,24 @@ static uint64_t kind_bytes(const hr_graph *g, hr_offload_kind kind) {
   return bytes;
 }
 
+/* Whether the state alone is too much: what may not leave the device for that, or all of it for all tiers. */
+static bool state_misses(const hr_choosing *s, const hr_plan *plan) {
+  const hr_open *open = s->open;
+  const hr_graph *g = plan->graph;
+  uint64_t stays = open->facts->fixed_bytes, all = open->facts->fixed_bytes;
+  for (size_t b = 0; b < g->n_buffers; b++) {
+    if (!g->buffers[b].persistent) continue;
+    all += g->buffers[b].bytes;
+    if (g->buffers[b].home == HR_TIER_DEVICE) stays += g->buffers[b].bytes;
+  }
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+    if (s->out->open[k]) stays -= s->whole_bytes[k];
+  uint64_t room = open->budget_bytes;
+  if (__builtin_add_overflow(room, open->host_bytes, &room) || __builtin_add_overflow(room, open->disk_bytes, &room))
+    room = UINT64_MAX;
+  return stays > open->budget_bytes || all > room;
+}
+
 hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
   const hr_choices base = s->out->choices;
   hr_candidate c;
@@ -90,6 +108,10 @@ hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
     s->whole_bytes[k] = kind_bytes(c.graph, (hr_offload_kind)k);
   s->n_alike = s->keeps ? HR_ALIKE - !s->out->open[HR_OFFLOAD_ACTIVATIONS] : 1;
+  uint64_t sure = hr__candidate_sure_bytes(s->open, c.plan);
+  s->fill_bytes = sure > 0 ? sure : s->open->budget_bytes;
+  s->hopeless = s->open->wish == HR_WISH_VERDICT && state_misses(s, c.plan);
+  if (s->hopeless) return hr__candidate_offer(s, &c, &over, err);
   hr_status status = hr__blocks_init(&blocks, s->keeps ? s->n_keep : 0, &s->arena, err);
   for (int way = 0; way < s->n_alike && status == HR_OK; way++) {
     if (way > 0) status = hr__keep_alike(s, &base, way, &c, err);
