@@ -126,7 +126,7 @@ training.gradient_accumulation: { key: TRAINING.accumulate, absent: 1 }
     check(read(path) == b'TRAINING:\n  dtype: bfloat16\n  bs: 4\n  lr: 0.001\n', read(path))
     run('apply', recipe, '--map', own, '--to', path, '--insert').expect(0)
     check(read(path) == b'TRAINING:\n  dtype: bfloat16\n  bs: 4\n  lr: 0.001\n  accumulate: 8\n', read(path))
-    conforms(run('apply', '--revert', '--json', '--to', path).expect(0).json(), 'revert', 'apply --revert')
+    conforms(run('apply', '--revert', '--json', '--to', path).expect(0).json(), 'apply', 'apply --revert')
     check(read(path) == b'TRAINING:\n  dtype: float32\n  bs: 1\n  lr: 1\n', read(path))
     answer = run('apply', recipe, '--map', own, '--to', path, '--json', '--dry-run').expect(0).json()
     check(answer['dry_run'] and answer['not_written'][0]['key'] == 'TRAINING.accumulate', answer)
