@@ -54,7 +54,7 @@ with Folder() as folder:
         check(read(path) == before, f'{name}: reverted')
     print(files, 'files')
     check(files >= 300, f'{files} files')
-    check(not [name for name in folder.listing() if '.apply-' in name or name.endswith('.backup')], 'nothing is left behind')
+    check(not [name for name in folder.listing() if '.apply-' in name or '.backup' in name], 'nothing is left behind')
 
 # What a person sees, and what a script does with it.
 CONFIG = """\
@@ -89,6 +89,12 @@ with Folder() as folder:
     check(read(path) == CONFIG.encode(), 'reverted')
     check(stat.S_IMODE(os.stat(path).st_mode) == 0o640, 'the mode stays')
     run('apply', '--revert', '--to', path).expect(5, 'no backup')
+    # A backup of the user's own.
+    folder.write('conf/config.yaml.backup', 'mine\n')
+    run('apply', recipe, '--to', path).expect(5, 'config.yaml.backup', 'has not made it', 'move it away')
+    run('apply', '--revert', '--to', path).expect(5, 'none that headroom apply has made')
+    check(read(path) == CONFIG.encode() and read(path + '.backup') == b'mine\n', "somebody else's backup stays")
+    os.remove(path + '.backup')
     # patch understands the diff.
     if subprocess.run(['patch', '--version'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0:
         subprocess.run(['patch', '-s', path], input=dry.out.encode(), check=True)
