@@ -30,13 +30,17 @@ size_t hr__journal_renames(hr_journal_kind kind, const char *real, hr_arena *are
   if (kind == HR_JOURNAL_REPLACE) {
     from[count] = hr__arena_format(arena, "%s.apply-backup", real);
     to[count++] = backup;
+    from[count] = hr__arena_format(arena, "%s.apply-record", real);
+    to[count++] = hr__arena_format(arena, "%s.backup.record", real);
     from[count] = hr__arena_format(arena, "%s.apply-new", real);
     to[count++] = real;
   } else {
     from[count] = backup;
     to[count++] = real;
   }
-  return backup && from[0] && from[count - 1] ? count : 0;
+  for (size_t i = 0; i < count; i++)
+    if (!from[i] || !to[i]) return 0;
+  return count;
 }
 
 static const char *journal_name(const char *real, hr_arena *arena) {
@@ -102,9 +106,10 @@ bool hr__journal_stands(const char *real) {
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */
 
-static hr_status journal_remove(const char *real, hr_error *err) {
+/* Removes the file `real` + `end`, if there is one. */
+static hr_status beside_remove(const char *real, const char *end, hr_error *err) {
   hr_arena arena = {0};
-  const char *name = journal_name(real, &arena);
+  const char *name = hr__arena_format(&arena, "%s%s", real, end);
   hr_status status = HR_OK;
   if (!name)
     status = hr__nomem(err);
@@ -112,6 +117,10 @@ static hr_status journal_remove(const char *real, hr_error *err) {
     status = hr__fail_errno(err, name, "remove", errno);
   hr__arena_fini(&arena);
   return status;
+}
+
+static hr_status journal_remove(const char *real, hr_error *err) {
+  return beside_remove(real, ".apply-journal", err);
 }
 
 /* As long as the first one stands the transaction is decided: it goes first to take that back, last when all is done.
@@ -167,7 +176,7 @@ static hr_status file_finish(hr_journal_kind kind, const char *real, hr_arena *a
     if (done) return hr__fail_errno(err, to[i], "rename", done);
     HR_TRY(hr__file_sync_folder(folder, err));
   }
-  return HR_OK;
+  return kind == HR_JOURNAL_REVERT ? beside_remove(real, ".backup.record", err) : HR_OK;
 }
 
 hr_status hr__journal_finish(const hr_journal *journal, hr_error *err) {
@@ -185,14 +194,18 @@ hr_status hr__journal_finish(const hr_journal *journal, hr_error *err) {
 
 /* What a transaction that was not decided left beside a file. */
 static hr_status leftovers_remove(const char *real, hr_arena *arena, hr_error *err) {
-  static const char *const ends[] = {".apply-new", ".apply-backup", ".apply-journal.tmp", ".apply-journal"};
+  static const char *const ends[] = {".apply-new", ".apply-backup", ".apply-record", ".apply-journal.tmp",
+                                     ".apply-journal"};
   for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
     const char *name = hr__arena_format(arena, "%s%s", real, ends[i]);
     if (!name) return hr__nomem(err);
-    if (access(name, F_OK) != 0) continue;
-    if (hr__file_calls.unlink(name) != 0 && errno != ENOENT) return hr__fail_errno(err, name, "remove", errno);
+    if (access(name, F_OK) == 0) HR_TRY(beside_remove(real, ends[i], err));
   }
-  return HR_OK;
+  const char *backup = hr__arena_format(arena, "%s.backup", real);
+  const char *record = hr__arena_format(arena, "%s.backup.record", real);
+  if (!backup || !record) return hr__nomem(err);
+  bool alone = access(record, F_OK) == 0 && access(backup, F_OK) != 0 && errno == ENOENT; /* of a revert that ended */
+  return alone ? beside_remove(real, ".backup.record", err) : HR_OK;
 }
 
 hr_status hr__journal_recover(const char *real, bool *finished, hr_error *err) {

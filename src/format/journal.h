@@ -28,7 +28,7 @@ bool hr__journal_stands(const char *real);
 hr_status hr__journal_recover(const char *real, bool *finished, hr_error *err);
 
 /* The file's renames, in order: from[i] over to[i]; names in `arena`. Returns their number, 0: out of memory. */
-enum { HR_JOURNAL_RENAMES = 2 };
+enum { HR_JOURNAL_RENAMES = 3 };
 size_t hr__journal_renames(hr_journal_kind kind, const char *real, hr_arena *arena, const char *from[],
                            const char *to[]);
 const char *hr__journal_folder(const char *real, hr_arena *arena); /* NULL: out of memory */

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/hash.h"
 #include "format/doc.h"
 #include "format/file.h"
 #include "format/journal.h"
+#include "format/record.h"
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
@@ -117,42 +117,37 @@ static hr_status owner_keep(int fd, const char *path, const struct stat *like, h
   return HR_OK;
 }
 
-/* A file beside another one, on the disk with all it has. `stamp` (NULL: none) gives the nanoseconds of its time. */
-static hr_status aside_write(const char *path, const char *text, size_t bytes, const struct stat *like,
-                             const struct timespec *stamp, hr_error *err) {
+/* A file beside another one, on the disk with all it has. */
+static hr_status aside_write(const char *path, const char *text, size_t bytes, const struct stat *like, hr_error *err) {
   int fd = hr__file_calls.open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return hr__fail_errno(err, path, "create", errno);
   hr_status status = hr__file_write_all(fd, path, text, bytes, err);
   if (status == HR_OK) status = owner_keep(fd, path, like, err);
-  if (status == HR_OK && stamp) { /* where that fails, the next one makes a backup of its own */
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = time(NULL), .tv_nsec = stamp->tv_nsec}};
-    (void)futimens(fd, times);
-  }
   if (status == HR_OK && hr__file_calls.fdatasync(fd) != 0) status = hr__fail_errno(err, path, "make durable", errno);
   if (hr__file_calls.close(fd) != 0 && status == HR_OK && errno != EINTR)
     status = hr__fail_errno(err, path, "close", errno);
   return status;
 }
 
-/* The backup stays where nothing but transactions has written the file since it was made. */
-static bool backup_stays(const hr_transaction_file *file, const char *backup, struct timespec *stamp) {
-  struct stat facts;
-  if (lstat(backup, &facts) != 0 || !S_ISREG(facts.st_mode)) return false;
-  *stamp = facts.st_mtim;
-  return stamp->tv_nsec != 0 && stamp->tv_nsec == file->facts.st_mtim.tv_nsec;
-}
-
 static hr_status file_prepare(hr_transaction *t, const hr_transaction_file *file, hr_error *err) {
   const char *from[HR_JOURNAL_RENAMES], *to[HR_JOURNAL_RENAMES];
   if (hr__journal_renames(HR_JOURNAL_REPLACE, file->real, &t->arena, from, to) == 0) return hr__nomem(err);
-  struct timespec stamp = {0};
-  if (!backup_stays(file, to[0], &stamp)) {
-    HR_TRY(aside_write(from[0], file->text, file->bytes, &file->facts, NULL, err));
-    struct stat facts;
-    if (stat(from[0], &facts) != 0) return hr__fail_errno(err, from[0], "examine", errno);
-    stamp = facts.st_mtim;
+  hr_backup kind;
+  const char *backup, *record;
+  size_t bytes = 0;
+  HR_TRY(hr__backup_examine(file->real, file->text, file->bytes, &t->arena, &kind, &backup, &bytes, err));
+  bool same = backup && bytes == file->bytes && memcmp(backup, file->text, bytes) == 0; /* nothing is lost with it */
+  if (kind == HR_BACKUP_FOREIGN && !same)
+    return hr__fail(err, HR_BAD_INPUT, to[0], "move it away, then run the command again",
+                    "this file stands where the backup of %s belongs, and headroom apply has not made it", file->path);
+  if (kind != HR_BACKUP_FIRST) {
+    backup = file->text;
+    bytes = file->bytes;
+    HR_TRY(aside_write(from[0], backup, bytes, &file->facts, err));
   }
-  return aside_write(from[1], file->now, file->now_bytes, &file->facts, &stamp, err);
+  HR_TRY(hr__record_text(backup, bytes, file->text, file->bytes, file->now, file->now_bytes, &t->arena, &record, err));
+  HR_TRY(aside_write(from[1], record, strlen(record), &file->facts, err));
+  return aside_write(from[2], file->now, file->now_bytes, &file->facts, err);
 }
 
 /* Nobody has written the file since it was read. */
@@ -228,15 +223,16 @@ hr_status hr__transaction_commit(hr_transaction *t, hr_error *err) {
 
 /* --- putting back ------------------------------------------------------------------------------------------------- */
 
-hr_status hr__transaction_backup(hr_transaction *t, size_t file, const char **text, size_t *bytes, hr_error *err) {
-  const char *name = hr__arena_format(&t->arena, "%s.backup", t->files[file].real);
-  if (!name) return hr__nomem(err);
-  if (access(name, F_OK) != 0)
-    return hr__fail(err, HR_BAD_INPUT, t->files[file].path, "nothing was applied, or it was reverted before",
-                    "this file has no backup (%s)", name);
-  char *read = NULL;
-  HR_TRY(hr__file_read(name, HR_DOC_MAX_BYTES, &t->arena, &read, bytes, err));
-  *text = read;
+hr_status hr__transaction_backup(hr_transaction *t, size_t index, const char **text, size_t *bytes, hr_error *err) {
+  const hr_transaction_file *file = &t->files[index];
+  hr_backup kind;
+  HR_TRY(hr__backup_examine(file->real, file->text, file->bytes, &t->arena, &kind, text, bytes, err));
+  if (kind == HR_BACKUP_NONE)
+    return hr__fail(err, HR_BAD_INPUT, file->path, "nothing was applied, or it was reverted before",
+                    "this file has no backup (%s.backup)", file->real);
+  if (kind == HR_BACKUP_FOREIGN)
+    return hr__fail(err, HR_BAD_INPUT, file->path, "put it back by hand if it is the one you want",
+                    "%s.backup is none that headroom apply has made, or it was changed since", file->real);
   return HR_OK;
 }
 

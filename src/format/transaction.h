@@ -6,8 +6,9 @@
  * what it left; one that ends behind it is finished by the next transaction on any of them, which renames what is still
  * aside. Mode and owner are those of the file before; symbolic links are followed, and stay.
  *
- * FILE.backup is the file before. Transactions in a row, with nothing else written to the file between, keep the first
- * one's: the new file gets the nanoseconds of its backup's time stamp, by which it is known again.
+ * FILE.backup is the file before, and FILE.backup.record proves it (format/record.h): a backup without that proof is
+ * somebody else's and is neither replaced nor put back. Transactions in a row, with nothing else written to the file
+ * between, keep the first one's backup.
  */
 #ifndef HR_FORMAT_TRANSACTION_H
 #define HR_FORMAT_TRANSACTION_H
@@ -42,11 +43,11 @@ typedef struct hr_transaction {
  * error. Files named twice, and files that another process works on, are errors. */
 hr_status hr__transaction_open(const char *const *paths, size_t count, bool look, hr_transaction **out, hr_error *err);
 
-/* Makes `now` the text of every file that has one. A file that changed since it was read is an error. Any error before
- * the decision leaves all files as they were. */
+/* Makes `now` the text of every file that has one. A file that changed since it was read is an error, and so is a
+ * backup that no transaction made. Any error before the decision leaves all files as they were. */
 hr_status hr__transaction_commit(hr_transaction *transaction, hr_error *err);
 
-/* FILE.backup, read into the transaction's arena; a file without one is HR_BAD_INPUT. */
+/* FILE.backup, read into the transaction's arena; a file without one that a transaction made is HR_BAD_INPUT. */
 hr_status hr__transaction_backup(hr_transaction *transaction, size_t file, const char **text, size_t *bytes,
                                  hr_error *err);
 /* Renames every backup over its file. */

@@ -54,7 +54,7 @@ with Folder() as folder:
         check(read(path) == before, f'{name}: reverted')
     print(files, 'files')
     check(files >= 300, f'{files} files')
-    check(not [name for name in folder.listing() if '.apply-' in name or name.endswith('.backup')], 'nothing is left behind')
+    check(not [name for name in folder.listing() if '.apply-' in name or '.backup' in name], 'nothing is left behind')
 
 # What a person sees, and what a script does with it.
 CONFIG = """\
@@ -89,6 +89,12 @@ with Folder() as folder:
     check(read(path) == CONFIG.encode(), 'reverted')
     check(stat.S_IMODE(os.stat(path).st_mode) == 0o640, 'the mode stays')
     run('apply', '--revert', '--to', path).expect(5, 'no backup')
+    # A backup of the user's own.
+    folder.write('conf/config.yaml.backup', 'mine\n')
+    run('apply', recipe, '--to', path).expect(5, 'config.yaml.backup', 'has not made it', 'move it away')
+    run('apply', '--revert', '--to', path).expect(5, 'none that headroom apply has made')
+    check(read(path) == CONFIG.encode() and read(path + '.backup') == b'mine\n', "somebody else's backup stays")
+    os.remove(path + '.backup')
     # patch understands the diff.
     if subprocess.run(['patch', '--version'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0:
         subprocess.run(['patch', '-s', path], input=dry.out.encode(), check=True)
@@ -126,7 +132,7 @@ training.gradient_accumulation: { key: TRAINING.accumulate, absent: 1 }
     check(read(path) == b'TRAINING:\n  dtype: bfloat16\n  bs: 4\n  lr: 0.001\n', read(path))
     run('apply', recipe, '--map', own, '--to', path, '--insert').expect(0)
     check(read(path) == b'TRAINING:\n  dtype: bfloat16\n  bs: 4\n  lr: 0.001\n  accumulate: 8\n', read(path))
-    conforms(run('apply', '--revert', '--json', '--to', path).expect(0).json(), 'revert', 'apply --revert')
+    conforms(run('apply', '--revert', '--json', '--to', path).expect(0).json(), 'apply', 'apply --revert')
     check(read(path) == b'TRAINING:\n  dtype: float32\n  bs: 1\n  lr: 1\n', read(path))
     answer = run('apply', recipe, '--map', own, '--to', path, '--json', '--dry-run').expect(0).json()
     check(answer['dry_run'] and answer['not_written'][0]['key'] == 'TRAINING.accumulate', answer)

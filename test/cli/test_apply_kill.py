@@ -3,6 +3,7 @@
 finished by the next run on any of the files, what was not is all old. Of the calls before the first one that changes
 anything in the folders only some are tried, unless HR_TEST_KILL_ALL is set."""
 import ctypes
+import hashlib
 import os
 import signal
 import sys
@@ -19,7 +20,7 @@ libc.ptrace.restype = ctypes.c_long
 FILES = {'conf/config.yaml': 'trainer:\n  precision: "⟦16-mixed|bf16-mixed⟧"  # é\n  accumulate_grad_batches: ⟦2|8⟧\n',
          'conf/data/small.yaml': 'batch_size: ⟦45|4⟧\n',
          'ds_config.json': '{"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": ⟦"auto"|4⟧}'}
-ENDS = ['.apply-new', '.apply-backup', '.apply-journal', '.apply-journal.tmp']
+ENDS = ['.apply-new', '.apply-backup', '.apply-record', '.apply-journal', '.apply-journal.tmp']
 
 
 def killed_at(arguments, cwd, number):
@@ -81,13 +82,15 @@ def every_call(folder, recipe, back):
 
     def reset():
         for path, text, backup in zip(paths, before, after):
-            for end in ENDS + ['.backup']:
+            for end in ENDS + ['.backup', '.backup.record']:
                 if os.path.exists(path + end):
                     os.remove(path + end)
             name = os.path.relpath(path, folder.path)
             folder.write(name, text)
             if back:
                 folder.write(name + '.backup', backup)
+                sums = [hashlib.sha256(text).hexdigest() for text in (backup, backup, text)]
+                folder.write(name + '.backup.record', '\n'.join(['headroom apply backup 1', *sums, '']))
 
     def settled():
         return not any(os.path.exists(path + end) for path in paths for end in ENDS)
@@ -120,6 +123,7 @@ def every_call(folder, recipe, back):
             one = paths[number % len(paths)]
             if back:
                 run('apply', '--revert', '--to', one).expect(5, 'no backup')
+                check(not [name for name in folder.listing() if '.backup' in name], f'{what}: backups are left')
             else:
                 run('apply', recipe, '--quiet', '--to', one).expect(0)
             check([read(path) for path in paths] == list(after), f'{what}: not finished by the next run on {one}')

@@ -33,8 +33,14 @@ static const char *const *paths_all(void) {
 }
 
 static void remove_all(void) {
-  static const char *const ends[] = {
-      "", ".backup", ".apply-new", ".apply-backup", ".apply-journal", ".apply-journal.tmp"};
+  static const char *const ends[] = {"",
+                                     ".backup",
+                                     ".backup.record",
+                                     ".apply-new",
+                                     ".apply-backup",
+                                     ".apply-record",
+                                     ".apply-journal",
+                                     ".apply-journal.tmp"};
   for (size_t i = 0; i < FILES; i++)
     for (size_t k = 0; k < sizeof ends / sizeof ends[0]; k++) {
       char name[64];
@@ -95,7 +101,7 @@ static void there_and_back(void **state) {
       snprintf(backup, sizeof backup, "%s.backup", names[i]);
       assert_true(holds(names[i], new_text) && holds(backup, old_text));
     }
-    assert_int_equal(folder_count(), FILES + count); /* nothing else is left */
+    assert_int_equal(folder_count(), FILES + 2 * count); /* backups and records */
     assert_int_equal(revert(count, &err), HR_OK);
     assert_int_equal(stat(folder_path(names[0]), &facts), 0);
     assert_int_equal(facts.st_mode & 07777, 0640);
@@ -120,6 +126,67 @@ static void backups(void **state) {
   assert_true(holds("a.yaml.backup", "hand: 4\n"));
   assert_int_equal(revert(1, &err), HR_OK);
   assert_true(holds("a.yaml", "hand: 4\n"));
+}
+
+/* A file system whose time stamps say nothing: all of them are the same. */
+static void stamps_level(void) {
+  static const char *const ends[] = {"a.yaml", "a.yaml.backup"};
+  const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+  for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+    assert_int_equal(utimensat(AT_FDCWD, folder_path(ends[i]), times, 0), 0);
+}
+
+/* The first backup is known by what files hold, not by time stamps; one that is cut off keeps it too. */
+static void backups_known(void **state) {
+  (void)state;
+  hr_error err = {0};
+  write_all(old_text);
+  assert_int_equal(replace(1, new_text, &err), HR_OK);
+  stamps_level();
+  assert_int_equal(replace(1, "newer: 3\n", &err), HR_OK);
+  assert_true(holds("a.yaml.backup", old_text));
+  folder_write("a.yaml", new_text, strlen(new_text)); /* as if it had ended before the last rename */
+  assert_int_equal(replace(1, "newest: 4\n", &err), HR_OK);
+  assert_true(holds("a.yaml.backup", old_text));
+  assert_int_equal(revert(1, &err), HR_OK);
+  assert_true(holds("a.yaml", old_text));
+  assert_int_equal(folder_count(), FILES);
+}
+
+/* A backup that no transaction made is neither replaced nor put back, whatever its time stamp says. */
+static void backups_foreign(void **state) {
+  (void)state;
+  hr_error err = {0};
+  for (int recorded = 0; recorded < 2; recorded++)
+    for (size_t count = 1; count <= FILES; count += 2) {
+      write_all(old_text);
+      if (recorded) assert_int_equal(replace(1, new_text, &err), HR_OK);
+      const char *have = recorded ? new_text : old_text;
+      folder_write("a.yaml.backup", "mine\n", 5);
+      stamps_level();
+      assert_int_equal(replace(count, "newer: 3\n", &err), HR_BAD_INPUT);
+      assert_non_null(strstr(err.place, "a.yaml.backup"));
+      assert_non_null(strstr(err.remedy, "move it away"));
+      assert_int_equal(revert(1, &err), HR_BAD_INPUT);
+      assert_non_null(strstr(err.message, "none that headroom apply has made"));
+      assert_true(holds("a.yaml", have) && holds("a.yaml.backup", "mine\n"));
+      assert_int_equal(folder_count(), FILES + 1 + (size_t)recorded);
+    }
+  /* a link is no backup, not even to the right text */
+  write_all(old_text);
+  assert_int_equal(replace(1, new_text, &err), HR_OK);
+  assert_int_equal(rename(folder_path("a.yaml.backup"), folder_path("b.json")), 0);
+  assert_int_equal(symlink("b.json", folder_path("a.yaml.backup")), 0);
+  assert_int_equal(revert(1, &err), HR_BAD_INPUT);
+  assert_int_equal(replace(1, "newer: 3\n", &err), HR_BAD_INPUT);
+  assert_true(holds("a.yaml", new_text) && holds("b.json", old_text));
+  /* one that is the file itself is no loss: so ends who was cut off behind the first rename */
+  write_all(old_text);
+  folder_write("a.yaml.backup", old_text, strlen(old_text));
+  assert_int_equal(replace(1, new_text, &err), HR_OK);
+  assert_int_equal(revert(1, &err), HR_OK);
+  assert_true(holds("a.yaml", old_text));
+  remove_all();
 }
 
 static void links(void **state) {
@@ -314,9 +381,10 @@ int main(void) {
   hr__file_calls.fdatasync = sync_nothing;
   hr__file_calls.fsync = sync_nothing;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(there_and_back), cmocka_unit_test(backups),       cmocka_unit_test(links),
-      cmocka_unit_test(refusals),       cmocka_unit_test(cut_off),       cmocka_unit_test(planted),
-      cmocka_unit_test(file_faults),    cmocka_unit_test(memory_faults),
+      cmocka_unit_test(there_and_back),  cmocka_unit_test(backups), cmocka_unit_test(backups_known),
+      cmocka_unit_test(backups_foreign), cmocka_unit_test(links),   cmocka_unit_test(refusals),
+      cmocka_unit_test(cut_off),         cmocka_unit_test(planted), cmocka_unit_test(file_faults),
+      cmocka_unit_test(memory_faults),
   };
   return cmocka_run_group_tests(tests, folder_setup, folder_teardown);
 }
