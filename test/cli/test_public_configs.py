@@ -1,23 +1,25 @@
 #!/usr/bin/env python3
-"""Public checkpoints' config.json files, BERT and 1 to 72 billion parameters: each is planned from flags alone, quickly, in
-little memory, on a GPU where it fits. Other tests run beside this one: the time is the processor's where that is less, the
-smallest of some, and half as much again is allowed as the second that a machine of its own has to keep to. HR_PLAN_SECONDS
-loosens it for slow machines and builds."""
+"""Public checkpoints' config.json files, BERT and 1 to 72 billion parameters: each is planned from flags alone, with every
+method, on a small GPU and a large one, whether it fits or not: in a second and 200 MiB. Other tests run beside this one:
+the time is the processor's where that is less, the smallest of some, and a fifth more is allowed. HR_PLAN_SECONDS loosens
+it for slow machines and builds."""
 import json
 import os
 import subprocess
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from support import HEADROOM, ROOT, check, finish
 
 CONFIGS = os.path.join(ROOT, 'test', 'model', 'configs')
-LIMIT = 3 * float(os.environ.get('HR_PLAN_SECONDS', '0.5'))
+LIMIT = 2.4 * float(os.environ.get('HR_PLAN_SECONDS', '0.5'))
+BYTES = 200 << 20
 ROUNDS = 5
 
 
 def plan(name, method, gpu):
-    """The answer, seconds and resident bytes."""
+    """Exit code, answer, seconds and resident bytes."""
     folder = os.path.join(CONFIGS, name)
     with open(os.path.join(folder, 'config.json'), encoding='utf-8') as file:
         length = min(2048, json.load(file)['max_position_embeddings'])
@@ -31,19 +33,29 @@ def plan(name, method, gpu):
         return os.waitstatus_to_exitcode(status), json.load(out), seconds, usage.ru_maxrss * 1024
 
 
-names = sorted(os.listdir(CONFIGS))
-check(len(names) >= 12, 'a dozen of them')
-for name in names:
+def best(case):
+    """The same, of the quickest of some rounds; more than one only where that is too slow."""
     seconds, resident = float('inf'), 0
     for _ in range(ROUNDS):
-        code, answer, took, held = plan(name, 'qlora', 'H200')
+        code, answer, took, held = plan(*case)
         seconds, resident = min(seconds, took), max(resident, held)
         if seconds <= LIMIT:
             break
-    if not check(code == 0 and answer.get('fits'), f'{name}: exit {code}, {str(answer)[:300]}'):
+    return code, answer, seconds, resident
+
+
+names = sorted(os.listdir(CONFIGS))
+check(len(names) >= 12, 'a dozen of them')
+cases = [(name, method, gpu) for name in names for method in ('qlora', 'lora', 'full') for gpu in ('4090', 'H200')]
+with ThreadPoolExecutor(2) as pool:
+    results = list(pool.map(best, cases))
+for case, (code, answer, seconds, resident) in zip(cases, results):
+    text = ' '.join(case)
+    if not check(code == (0 if answer.get('fits') else 3), f'{text}: exit {code}, {str(answer)[:300]}'):
         continue
-    print(f'{name:20} {answer["device"]["peak_bytes"] / 2**30:7.2f} GiB, {seconds:.3f} s, {resident / 2**20:.0f} MiB',
+    check(case[1:] != ('qlora', 'H200') or code == 0, f'{text}: does not fit')
+    print(f'{text:32} {answer["device"]["peak_bytes"] / 2**30:7.2f} GiB, {seconds:.3f} s, {resident / 2**20:.0f} MiB',
           flush=True)
-    check(seconds <= LIMIT, f'{name}: {seconds:.3f} s to plan, allowed {LIMIT}')
-    check(resident <= 200 << 20, f'{name}: {resident} bytes to plan')
+    check(seconds <= LIMIT, f'{text}: {seconds:.3f} s to plan, allowed {LIMIT}')
+    check(resident <= BYTES, f'{text}: {resident} bytes to plan')
 finish()
