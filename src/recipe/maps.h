@@ -1,6 +1,6 @@
 /* Key maps: which key of somebody else's config says what a setting of a recipe says, and in which words.
  *
- * The built-in ones are data (recipe/maps.def); a file of the user's (recipe/maps_file.c) can add to one of them or
+ * The built-in ones are data (recipe/maps_data.c); a file of the user's (recipe/maps_file.c) can add to one of them or
  * stand alone.
  */
 #ifndef HR_RECIPE_MAPS_H
@@ -14,6 +14,7 @@ typedef struct hr_map_key {
   const char *words;   /* "value=word,also|value=word"; NULL: the value as it stands */
   const char *absent;  /* what a config without the key means, in its words; "*": any value; NULL: not known */
   bool asked;          /* from the user's own map: written whether or not the recipe gives the setting */
+  bool ranks;          /* counts the samples of all ranks, of which a plan knows one: their number stays */
   hr_literal value;    /* where there is no setting */
 } hr_map_key;
 
