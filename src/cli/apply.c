@@ -10,6 +10,7 @@
 #include "format/diff.h"
 #include "format/file.h"
 #include "format/json.h"
+#include "train/settings.h"
 
 /* --- what was done ------------------------------------------------------------------------------------------------ */
 
@@ -203,7 +204,9 @@ static hr_status map_find(hr_cli *cli, const hr_map **out, hr_error *err) {
     return status;
   }
   hr_map *own;
-  HR_TRY(hr__map_parse(name, text, bytes, &cli->arena, &own, err));
+  hr_key_table tables[HR_SETTINGS_TABLES];
+  hr__settings_tables(tables);
+  HR_TRY(hr__map_parse(name, text, bytes, tables, HR_SETTINGS_TABLES, &cli->arena, &own, err));
   *out = own;
   return HR_OK;
 }

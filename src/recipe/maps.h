@@ -7,6 +7,7 @@
 #define HR_RECIPE_MAPS_H
 
 #include "format/edit.h"
+#include "recipe/recipe.h"
 
 typedef struct hr_map_key {
   const char *setting; /* key of a recipe; NULL: `value` is written as it stands */
@@ -32,8 +33,9 @@ extern const hr_map hr_maps[]; /* ends with a map without name */
 
 const hr_map *hr__map_named(const char *name); /* by its name or another one; NULL: none */
 
-/* The user's own map; `text` need not outlive the call. */
-hr_status hr__map_parse(const char *name, const char *text, size_t bytes, hr_arena *arena, hr_map **out, hr_error *err);
+/* The user's own map, whose settings must be keys of the tables; `text` need not outlive the call. */
+hr_status hr__map_parse(const char *name, const char *text, size_t bytes, const hr_key_table *tables, size_t n_tables,
+                        hr_arena *arena, hr_map **out, hr_error *err);
 
 /* How well a config fits a map: marks and keys that it has; 0: not at all. */
 int hr__map_score(const hr_map *map, const hr_config *config);

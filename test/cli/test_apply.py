@@ -140,7 +140,8 @@ training.gradient_accumulation: { key: TRAINING.accumulate, absent: 1 }
     conforms(answer, 'apply', 'apply --dry-run')
     for text, part in [('', 'empty'), ('keys: 3\n', 'section'), ('map: nothing\n', 'no built-in map'),
                        ('training.batch_size: {}\n', 'missing'), ('training.batch_size: [[a]]\n', 'expected'),
-                       ('training.batch_size: {key: a, colour: 1}\n', "unknown key 'colour'"), ('a: "x|y"\n', 'no word'),
+                       ('training.batch_size: {key: a, colour: 1}\n', "unknown key 'colour'"), ('training.batch_size: "x|y"\n', 'no word'),
+                       ('training.batchsize: a\n', 'did you mean training.batch_size'),
                        ('values: {a: [1]}\n', 'expected')]:
         run('apply', recipe, '--map', folder.write('bad.yaml', text), '--to', path).expect(5, 'bad.yaml:', part)
     run('apply', recipe, '--map', 'nonsense', '--to', path).expect(2, '--map', 'lightning')
