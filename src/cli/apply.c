@@ -275,7 +275,7 @@ static hr_status apply_run(hr_cli *cli, hr_error *err) {
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
   HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &job, err));
-  hr_status status = job->verdict.fits ? job_apply(cli, job, dry_run, err) : hr__fit_check(cli, job, &source, err);
+  hr_status status = job->verdict.fits ? job_apply(cli, job, dry_run, err) : hr__fit_check(cli, job, err);
   hr__job_close(job);
   return status;
 }

@@ -110,9 +110,9 @@ static void tier_print(const pair *p, int tier) {
   bytes_print(name, (int64_t)here->peak_bytes, (int64_t)there->peak_bytes);
 }
 
-static int64_t left_bytes(const hr_job *job) {
-  const hr_verdict *v = &job->verdict;
-  return (int64_t)v->budget_bytes - (int64_t)v->margin_bytes - (int64_t)v->peak_bytes;
+static const char *verdict_text(const hr_verdict *v) {
+  static const char *const over[HR_TIER_COUNT] = {"does not fit", "not on the host", "not on the disk"};
+  return v->fits ? "fits" : over[v->tier];
 }
 
 static hr_status pair_print(const pair *p, hr_error *err) {
@@ -125,13 +125,12 @@ static hr_status pair_print(const pair *p, hr_error *err) {
   printf("this:  %s\nother: %s\n\n%s", names[0], names[1], style.bold);
   cells_print("", "this", "other", "change");
   fputs(style.end, stdout);
-  cells_print("verdict", here->verdict.fits ? "fits" : "does not fit", there->verdict.fits ? "fits" : "does not fit",
-              "");
+  cells_print("verdict", verdict_text(&here->verdict), verdict_text(&there->verdict), "");
   HR_TRY(settings_differ(p, setting_print, NULL, err));
   for (int t = 0; t < HR_TIER_COUNT; t++)
     tier_print(p, t);
   bytes_print("budget", (int64_t)here->verdict.budget_bytes, (int64_t)there->verdict.budget_bytes);
-  bytes_print("left", left_bytes(here), left_bytes(there));
+  bytes_print("left", hr__verdict_left(&here->verdict), hr__verdict_left(&there->verdict));
   cells_print("a step", hr__seconds_text(here->plan->step_seconds, left),
               hr__seconds_text(there->plan->step_seconds, right),
               hr__change_text(here->plan->step_seconds, there->plan->step_seconds, change));

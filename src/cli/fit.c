@@ -53,7 +53,7 @@ static hr_status no_fit_json(const hr_job *job, const hr_change *changes, int co
   return hr__cli_put_json(answer, err);
 }
 
-hr_status hr__fit_check(hr_cli *cli, const hr_job *job, const hr_job_source *source, hr_error *err) {
+hr_status hr__fit_check(hr_cli *cli, const hr_job *job, hr_error *err) {
   hr_error no_fit = {0};
   hr_status status = hr__job_check(job, &no_fit);
   if (status != HR_NO_FIT) {
@@ -62,7 +62,7 @@ hr_status hr__fit_check(hr_cli *cli, const hr_job *job, const hr_job_source *sou
   }
   hr_change changes[HR_SUGGESTIONS];
   int count = 0;
-  HR_TRY(hr__job_suggest(job, source, changes, &count, err));
+  HR_TRY(hr__job_suggest(job, changes, &count, err));
   if (cli->json) {
     HR_TRY(no_fit_json(job, changes, count, &no_fit, err));
   } else {

@@ -13,6 +13,6 @@ void hr__fit_changes(const hr_job *job, const hr_change *changes, int count, FIL
 const hr_change *hr__fit_cheapest(const hr_change *changes, int count);
 
 /* HR_OK when the job fits. Else HR_NO_FIT, shown in full already: on stderr, or as {"error", "plan"} with --json. */
-hr_status hr__fit_check(hr_cli *cli, const hr_job *job, const hr_job_source *source, hr_error *err);
+hr_status hr__fit_check(hr_cli *cli, const hr_job *job, hr_error *err);
 
 #endif

@@ -43,15 +43,15 @@ static hr_status override_add(hr_cli *cli, const char *text, hr_error *err) {
 }
 
 hr_status hr__cli_override(hr_cli *cli, hr_error *err, const char *format, ...) {
-  char text[256];
-  va_list list;
+  va_list list, again;
   va_start(list, format);
-  int length = vsnprintf(text, sizeof text, format, list);
+  va_copy(again, list);
+  int length = vsnprintf(NULL, 0, format, list);
   va_end(list);
-  if (length < 0 || (size_t)length >= sizeof text)
-    return hr__fail(err, HR_USAGE, NULL, NULL, "a value has more than %zu characters", sizeof text);
-  const char *copy = hr__arena_text(&cli->arena, text);
-  return copy != NULL ? override_add(cli, copy, err) : hr__nomem(err);
+  char *text = length < 0 ? NULL : hr__arena_array(&cli->arena, (size_t)length + 1, 1);
+  if (text != NULL) vsnprintf(text, (size_t)length + 1, format, again);
+  va_end(again);
+  return text != NULL ? override_add(cli, text, err) : hr__nomem(err);
 }
 
 static hr_status set_take(hr_cli *cli, const char *text, hr_error *err) {

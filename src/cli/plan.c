@@ -37,12 +37,12 @@ static hr_status job_print(const hr_cli *cli, const hr_job *job, const hr_change
   return hr__cli_flush(err);
 }
 
-static hr_status job_show(hr_cli *cli, const hr_job *job, const hr_job_source *source, hr_error *err) {
+static hr_status job_show(hr_cli *cli, const hr_job *job, hr_error *err) {
   bool fits = job->verdict.fits;
-  if (cli->quiet && !cli->json) return fits ? HR_OK : hr__fit_check(cli, job, source, err);
+  if (cli->quiet && !cli->json) return fits ? HR_OK : hr__fit_check(cli, job, err);
   hr_change changes[HR_SUGGESTIONS] = {0};
   int n_changes = 0;
-  if (!fits) HR_TRY(hr__job_suggest(job, source, changes, &n_changes, err));
+  if (!fits) HR_TRY(hr__job_suggest(job, changes, &n_changes, err));
   if (cli->json) {
     HR_TRY(hr__cli_put_json(hr__answer_plan(job, changes, n_changes), err));
   } else {
@@ -116,7 +116,7 @@ static hr_status plan_run(hr_cli *cli, hr_error *err) {
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
   HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &job, err));
-  hr_status status = job_show(cli, job, &source, err);
+  hr_status status = job_show(cli, job, err);
   hr__job_close(job);
   return status;
 }

@@ -59,7 +59,7 @@ static hr_status profile_run(hr_cli *cli, hr_error *err) {
   hr_job *job = NULL;
   hr_device *device = NULL;
   HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &job, err));
-  hr_status status = hr__fit_check(cli, job, &source, err);
+  hr_status status = hr__fit_check(cli, job, err);
   if (status == HR_OK) status = hr__job_device(job, &device, err);
   if (status == HR_OK) {
     status = job_profile(cli, job, device, err);

@@ -30,11 +30,6 @@ static hr_status value_open(sweep *s, const char *value, hr_job **job, hr_error 
   return hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, job, err);
 }
 
-static int64_t left_bytes(const hr_job *job) {
-  const hr_verdict *v = &job->verdict;
-  return (int64_t)v->budget_bytes - (int64_t)v->margin_bytes - (int64_t)v->peak_bytes;
-}
-
 /* What was open and is closed otherwise for each value. */
 static json_t *chosen_json(const hr_found *chosen) {
   json_t *list = json_array();
@@ -52,10 +47,10 @@ static json_t *entry_json(const hr_job *job, const char *value) {
   return json_pack("{s:o, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:o}", "value", hr__json_string(value),
                    "fits", (int)job->verdict.fits, "fingerprint", job->plan->fingerprint, "budget_bytes",
                    (json_int_t)job->verdict.budget_bytes, "peak_bytes", (json_int_t)tiers[HR_TIER_DEVICE].peak_bytes,
-                   "left_bytes", (json_int_t)left_bytes(job), "host_bytes", (json_int_t)tiers[HR_TIER_HOST].peak_bytes,
-                   "disk_bytes", (json_int_t)tiers[HR_TIER_DISK].peak_bytes, "step_seconds", job->plan->step_seconds,
-                   "tokens_per_second", samples * (double)job->shape.length, "samples_per_second", samples, "chosen",
-                   chosen_json(&job->search.chosen));
+                   "left_bytes", (json_int_t)hr__verdict_left(&job->verdict), "host_bytes",
+                   (json_int_t)tiers[HR_TIER_HOST].peak_bytes, "disk_bytes", (json_int_t)tiers[HR_TIER_DISK].peak_bytes,
+                   "step_seconds", job->plan->step_seconds, "tokens_per_second", samples * (double)job->shape.length,
+                   "samples_per_second", samples, "chosen", chosen_json(&job->search.chosen));
 }
 
 static const char *value_text(const char *value, char out[VALUE]) {
@@ -80,9 +75,11 @@ static void entry_print(const sweep *s, const hr_job *job, const char *value) {
   bool fits = job->verdict.fits;
   printf("  %-20s %s%-4s%s %12s %13s %11s %10s", value_text(value, shown), fits ? style.green : style.red,
          fits ? "yes" : "no", style.end, hr__size_text(job->verdict.peak_bytes, peak),
-         hr__difference_text(left_bytes(job), left), hr__seconds_text(job->plan->step_seconds, step),
+         hr__difference_text(hr__verdict_left(&job->verdict), left), hr__seconds_text(job->plan->step_seconds, step),
          hr__rate_text(hr__answer_samples_per_second(job) * (double)job->shape.length, tokens));
   chosen_print(&job->search);
+  if (!fits && job->verdict.tier != HR_TIER_DEVICE)
+    printf("  %s more on the %s", hr__size_text(job->verdict.missing_bytes, left), hr_tier_name(job->verdict.tier));
   fputc('\n', stdout);
 }
 
@@ -131,8 +128,11 @@ static hr_status values_show(sweep *s, const char *values, hr_error *err) {
            "a step", "tokens/s", style.end);
   }
   bool failed;
-  for (const char *value; (value = hr__part_next(&s->cli->arena, &values, &failed)) != NULL;)
+  for (const char *value; (value = hr__part_next(&s->cli->arena, &values, &failed)) != NULL;) {
+    if (value[0] == '\0')
+      return hr__fail(err, HR_USAGE, "--sweep", "write --sweep gpu-memory=8GiB,16GiB,24GiB", "a value is empty");
     HR_TRY(value_show(s, value, err));
+  }
   if (failed) return hr__nomem(err);
   if (!s->cli->json) return hr__cli_flush(err);
   json_t *answer = json_pack("{s:i, s:o, s:O}", "schema", 1, "sweep", hr__json_string(s->key), "entries", s->entries);

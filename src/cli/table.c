@@ -7,6 +7,7 @@
 
 #include "cli/figures.h"
 #include "dev/gpus.h"
+#include "pass/adapters.h"
 #include "plan/report.h"
 #include "train/answer.h"
 
@@ -60,7 +61,7 @@ void hr__table_head(const hr_cli *cli, const hr_job *job, FILE *to) {
 
 static void fits_print(const hr_verdict *verdict, const hr_style *style, FILE *to) {
   char peak[HR_SIZE_TEXT], budget[HR_SIZE_TEXT], rest[HR_SIZE_TEXT];
-  uint64_t left = verdict->budget_bytes - verdict->margin_bytes - verdict->peak_bytes;
+  uint64_t left = (uint64_t)hr__verdict_left(verdict);
   fprintf(to, "%s%sfits%s: %s of %s, %s left (%.1f %%)", style->bold, style->green, style->end,
           hr__size_text(verdict->peak_bytes, peak), hr__size_text(verdict->budget_bytes, budget),
           hr__size_text(left, rest), 100 * (double)left / (double)verdict->budget_bytes);
@@ -139,8 +140,7 @@ static void memory_print(const hr_recipe *recipe, FILE *to) {
 
 static void adapters_print(const hr_recipe *recipe, FILE *to) {
   if (!hr__recipe_given(recipe, "model.adapters")) return;
-  fprintf(to, "  %-*s%s, rank %" PRId64, LABEL, "adapters", hr__recipe_text(recipe, "model.adapters.kind"),
-          hr__recipe_int(recipe, "model.adapters.rank"));
+  fprintf(to, "  %-*slora, rank %" PRId64, LABEL, "adapters", hr__lora_read(recipe).rank);
   if (hr__recipe_given(recipe, "model.quantize"))
     fprintf(to, " on weights in %s", hr__recipe_text(recipe, "model.quantize.kind"));
   fputc('\n', to);

@@ -28,8 +28,10 @@ hr_status hr__candidate_sketch(const hr_choosing *s, const hr_choices *choices, 
 /* A sketch becomes a plan. */
 hr_status hr__candidate_lay(const hr_choosing *s, hr_candidate *c, bool draft, hr_error *err) {
   /* a closed recipe has one plan for all budgets: as small as layouts get */
-  uint64_t budget = hr__choose_any(s->open->recipe) ? s->open->budget_bytes : 0;
-  hr_plan_options options = {.accumulation = s->open->accumulation, .draft = draft, .budget_bytes = budget};
+  bool judged = s->open->wish != HR_WISH_RUN;
+  uint64_t budget = judged || hr__choose_any(s->open->recipe) ? s->open->budget_bytes : 0;
+  hr_plan_options options = {
+      .accumulation = s->open->accumulation, .glance = judged, .draft = draft, .budget_bytes = budget};
   hr__plan_destroy(c->plan);
   c->plan = NULL;
   HR_TRY(hr__graph_compact(c->graph, err));
@@ -44,6 +46,11 @@ bool hr__candidate_fits(const hr_open *open, const hr_candidate *c) {
   const hr_tier_plan *tiers = c->plan->tiers;
   return tiers[HR_TIER_DEVICE].peak_bytes <= open->budget_bytes && tiers[HR_TIER_HOST].peak_bytes <= open->host_bytes &&
          tiers[HR_TIER_DISK].peak_bytes <= open->disk_bytes;
+}
+
+uint64_t hr__candidate_sure_bytes(const hr_open *open, const hr_plan *plan) {
+  enum { LARGE = 4096 }; /* slots: the layout of fewer takes no time */
+  return open->wish == HR_WISH_RUN || plan->n_slots <= LARGE ? 0 : open->budget_bytes - open->budget_bytes / 100;
 }
 
 bool hr__candidate_slow(const hr_choosing *s, double seconds) {
@@ -71,7 +78,8 @@ hr_status hr__candidate_offer(hr_choosing *s, hr_candidate *c, uint64_t *over, h
   if (!hr__candidate_fits(s->open, c)) {
     candidate_miss(s, c);
   } else if (!hr__candidate_slow(s, c->plan->step_seconds)) {
-    status = hr__candidate_lay(s, c, s->open->quick, err);
+    bool sure = hr__candidate_peak(c) <= hr__candidate_sure_bytes(s->open, c->plan);
+    if (!sure) status = hr__candidate_lay(s, c, s->open->quick, err);
     if (status == HR_OK && hr__candidate_fits(s->open, c)) {
       candidate_keep(&s->best, c);
     } else if (status == HR_OK) {

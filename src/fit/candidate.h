@@ -25,9 +25,11 @@ typedef struct hr_choosing {
   bool keeps;                             /* memory.checkpoint is open, and there are blocks */
   size_t n_keep;                          /* blocks */
   int n_alike;                            /* ways that are tried; 1 where memory.checkpoint is closed */
+  bool hopeless;                          /* nothing fits, and that was all to be known */
   double pure[HR_ALIKE];                  /* seconds of a step with all blocks kept that way and nothing moved */
   hr_candidate best;                      /* the fastest that fits, laid out; graph == NULL: none */
   hr_candidate least;                     /* the smallest that does not fit; without best it is the answer */
+  uint64_t fill_bytes;                    /* of the device's budget: what is filled with mixes and what comes back */
   uint64_t whole_bytes[HR_OFFLOAD_KINDS]; /* of each kind, all that is persistent */
 } hr_choosing;
 
@@ -36,6 +38,9 @@ hr_status hr__candidate_lay(const hr_choosing *s, hr_candidate *c, bool draft, h
 void hr__candidate_fini(hr_candidate *c);
 uint64_t hr__candidate_peak(const hr_candidate *c);
 bool hr__candidate_fits(const hr_open *open, const hr_candidate *c); /* of a sketch: whether it may */
+/* The part of the device's budget within which a sketch will do: none, but for a large plan that is only to be judged
+ * all save the 1 % that layouts of training steps are above their bound at most. */
+uint64_t hr__candidate_sure_bytes(const hr_open *open, const hr_plan *plan);
 /* Whether a plan that takes at least `seconds` comes too late. */
 bool hr__candidate_slow(const hr_choosing *s, double seconds);
 /* Takes over a sketch. *over: by how many bytes its layout misses the device's budget; 0 where it was not laid out. */

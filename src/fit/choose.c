@@ -53,7 +53,8 @@ static hr_status chosen_take(hr_choosing *s, hr_error *err) {
   hr_candidate *c = s->best.graph ? &s->best : &s->least;
   hr_chosen *out = s->out;
   if (c == &s->least && s->open->limit_seconds > 0) return HR_OK;
-  if (c == &s->least) HR_TRY(hr__candidate_lay(s, c, bound_misses(s->open, c->plan), err));
+  if (c == &s->least && s->open->wish == HR_WISH_RUN)
+    HR_TRY(hr__candidate_lay(s, c, bound_misses(s->open, c->plan), err));
   out->choices = c->choices;
   if (c->keep) {
     hr_keep *keep = hr__arena_array(&out->arena, c->choices.n_keep, sizeof *keep);
@@ -80,8 +81,9 @@ static hr_status choose(hr_choosing *s, hr_error *err) {
     out->choices.offload[k].tier = HR_TIER_HOST;
   }
   s->keeps = setting_is_auto(open->recipe, "memory.checkpoint");
+  out->choices.few_tiles = open->wish != HR_WISH_RUN;
   HR_TRY(hr__keep_choose(s, err));
-  HR_TRY(hr__move_choose(s, err));
+  if (!s->hopeless) HR_TRY(hr__move_choose(s, err));
   return chosen_take(s, err);
 }
 

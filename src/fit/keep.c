@@ -26,7 +26,7 @@ static hr_status mixes_try(hr_choosing *s, const hr_choices *base, const hr_bloc
   hr_chain chain;
   HR_TRY(hr__chain_solve(blocks->blocks, s->n_keep, blocks->tail_bytes, &s->arena, &chain, err));
   const hr_graph *before = s->best.graph;
-  uint64_t most = s->open->budget_bytes, over;
+  uint64_t most = s->fill_bytes, over;
   bool late = false;
   for (size_t e = 0; e < chain.n_entries && !late; e++) {
     uint64_t inside = blocks->base_bytes + chain.entries[e].peak_bytes;
@@ -81,24 +81,53 @@ static uint64_t kind_bytes(const hr_graph *g, hr_offload_kind kind) {
   return bytes;
 }
 
+/* Whether the state alone is too much: what may not leave the device for that, or all of it for all tiers. *above: what
+ * the device holds of it as long as nothing is moved. */
+static bool state_misses(const hr_choosing *s, const hr_plan *plan, uint64_t *above) {
+  const hr_open *open = s->open;
+  const hr_graph *g = plan->graph;
+  uint64_t stays = open->facts->fixed_bytes, all = open->facts->fixed_bytes;
+  for (size_t b = 0; b < g->n_buffers; b++) {
+    if (!g->buffers[b].persistent) continue;
+    all += g->buffers[b].bytes;
+    if (g->buffers[b].home == HR_TIER_DEVICE) stays += g->buffers[b].bytes;
+  }
+  *above = stays;
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+    if (s->out->open[k]) stays -= s->whole_bytes[k];
+  uint64_t room = open->budget_bytes;
+  if (__builtin_add_overflow(room, open->host_bytes, &room) || __builtin_add_overflow(room, open->disk_bytes, &room))
+    room = UINT64_MAX;
+  return stays > open->budget_bytes || all > room;
+}
+
 hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
   const hr_choices base = s->out->choices;
   hr_candidate c;
   hr_blocks blocks;
-  uint64_t over;
+  uint64_t over, above;
   HR_TRY(all_kept(s, &base, &c, err));
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
     s->whole_bytes[k] = kind_bytes(c.graph, (hr_offload_kind)k);
   s->n_alike = s->keeps ? HR_ALIKE - !s->out->open[HR_OFFLOAD_ACTIVATIONS] : 1;
+  uint64_t sure = hr__candidate_sure_bytes(s->open, c.plan);
+  s->fill_bytes = sure > 0 ? sure : s->open->budget_bytes;
+  bool misses = state_misses(s, c.plan, &above), verdict = s->open->wish == HR_WISH_VERDICT;
+  s->hopeless = verdict && misses;
+  if (s->hopeless) return hr__candidate_offer(s, &c, &over, err);
   hr_status status = hr__blocks_init(&blocks, s->keeps ? s->n_keep : 0, &s->arena, err);
   for (int way = 0; way < s->n_alike && status == HR_OK; way++) {
     if (way > 0) status = hr__keep_alike(s, &base, way, &c, err);
     if (status == HR_OK) s->pure[way] = c.plan->step_seconds;
     if (status == HR_OK) status = hr__blocks_read(&blocks, c.plan, s->open->accumulation, err);
     if (status == HR_OK) status = hr__candidate_offer(s, &c, &over, err);
-    if (way == 0 && (s->best.graph || hr__candidate_slow(s, s->pure[0]))) return status; /* nothing can be faster */
+    if (way == 0 && (s->best.graph || hr__candidate_slow(s, s->pure[0]))) { /* nothing can be faster */
+      hr__candidate_fini(&c);
+      return status;
+    }
   }
   hr__candidate_fini(&c);
   HR_TRY(status);
+  if (verdict && above > s->open->budget_bytes) return HR_OK; /* then only moving helps, which knows no mixes */
   return s->keeps ? mixes_try(s, &base, &blocks, err) : HR_OK;
 }

@@ -68,18 +68,29 @@ static hr_status numbers_add(finding *f, const char *path, bool by_hand, const i
   return words_add(f, path, by_hand, texts, count);
 }
 
-/* Largest first: of equal seconds the one with fewer micro-batches. */
+/* All divisors of the effective batch, largest first: of equal seconds the one with fewer micro-batches. They come in
+ * pairs, the smaller one of each at most the root. */
+static hr_status divisors_add(finding *f, int64_t effective, bool by_hand) {
+  size_t small = 0, count = 0;
+  for (int64_t d = 1; d * d <= effective; d++)
+    small += effective % d == 0;
+  int64_t *numbers = hr__arena_array(f->arena, 2 * small, sizeof *numbers);
+  if (!numbers) return hr__nomem(f->err);
+  for (int64_t d = 1; d * d <= effective; d++)
+    if (effective % d == 0) numbers[count++] = effective / d;
+  for (size_t i = small; i-- > 0;) {
+    int64_t d = effective / numbers[i];
+    if (d != numbers[i]) numbers[count++] = d;
+  }
+  return numbers_add(f, BATCH, by_hand, numbers, count);
+}
+
 static hr_status batch_add(finding *f, bool by_hand) {
+  if (hr__recipe_has(f->recipe, EFFECTIVE)) return divisors_add(f, hr__recipe_int(f->recipe, EFFECTIVE), by_hand);
   int64_t numbers[CHOICES];
   size_t count = 0;
-  if (!hr__recipe_has(f->recipe, EFFECTIVE)) {
-    for (int64_t batch = 1; batch <= BATCH_MOST; batch *= 2)
-      numbers[count++] = batch;
-    return numbers_add(f, BATCH, by_hand, numbers, count);
-  }
-  int64_t effective = hr__recipe_int(f->recipe, EFFECTIVE);
-  for (int64_t parts = 1; parts <= effective && count < CHOICES; parts++)
-    if (effective % parts == 0) numbers[count++] = effective / parts;
+  for (int64_t batch = 1; batch <= BATCH_MOST; batch *= 2)
+    numbers[count++] = batch;
   return numbers_add(f, BATCH, by_hand, numbers, count);
 }
 
@@ -115,13 +126,13 @@ static hr_status split_add(finding *f, bool by_hand) {
     }
   if (!hr__recipe_word_is(f->recipe, BATCH, "auto") && hr__recipe_int(f->recipe, BATCH) > samples)
     samples = hr__recipe_int(f->recipe, BATCH);
-  static const char *const words[CHOICES] = {
-      "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto",
-      "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto", "auto",
-  };
   size_t count = 1;
   while (((int64_t)1 << (count - 1)) < samples)
     count++;
+  const char **words = hr__arena_array(f->arena, count, sizeof *words);
+  if (!words) return hr__nomem(f->err);
+  for (size_t i = 0; i < count; i++)
+    words[i] = "auto";
   return knob_add(f,
                   (hr_knob){.path = SPLIT, .choices = words, .n_choices = count, .by_hand = by_hand, .slices = true});
 }

@@ -1,10 +1,10 @@
 /* Offload: which kinds leave the device, and how far.
  *
  * For every way to keep blocks all open kinds are first moved down whole, which shows whether that way can fit. In the
- * two ways that promise most they come back, the one with the most traffic for a byte first (a parameter is read twice
- * for every micro-batch, a gradient is written and read, state moves once for a step): those that can whole, of the
- * first that cannot as much as the budget allows. A way whose plan takes longer than the best so far even with nothing
- * moved is not looked at.
+ * two ways that promise most (for a plan that is only to be judged: in the first that fits) they come back, the one
+ * with the most traffic for a byte first (a parameter is read twice for every micro-batch, a gradient is written and
+ * read, state moves once for a step): those that can whole, of the first that cannot as much as the budget allows. A
+ * way whose plan takes longer than the best so far even with nothing moved is not looked at.
  */
 #include "fit/candidate.h"
 
@@ -12,7 +12,7 @@ static const hr_offload_kind back[] = {HR_OFFLOAD_PARAMETERS, HR_OFFLOAD_GRADIEN
 enum { BACK = sizeof back / sizeof *back, TRIES = 3, SHARES = 256, REFINED = 2 };
 
 static bool device_fits(const hr_choosing *s, const hr_candidate *c) {
-  return hr__candidate_peak(c) <= s->open->budget_bytes;
+  return hr__candidate_peak(c) <= s->fill_bytes;
 }
 
 static hr_status all_down(hr_choosing *s, int way, hr_choices *choices, hr_candidate *c, hr_error *err) {
@@ -40,7 +40,7 @@ static hr_status improve(hr_choosing *s, int way, hr_choices *choices, const hr_
   hr_candidate next;
   HR_TRY(hr__keep_alike(s, to, way, &next, err));
   *fits = device_fits(s, &next);
-  *over = *fits ? 0 : hr__candidate_peak(&next) - s->open->budget_bytes;
+  *over = *fits ? 0 : hr__candidate_peak(&next) - s->fill_bytes;
   if (*fits && next.plan->step_seconds < c->plan->step_seconds) {
     hr__candidate_fini(c);
     *c = next;
@@ -55,14 +55,14 @@ static hr_status improve(hr_choosing *s, int way, hr_choices *choices, const hr_
 static hr_status kind_part(hr_choosing *s, int way, hr_offload_kind kind, hr_choices *choices, hr_candidate *c,
                            hr_error *err) {
   uint64_t step = s->whole_bytes[kind] / SHARES + 1;
-  uint64_t resident = s->open->budget_bytes - hr__candidate_peak(c), over;
+  uint64_t resident = s->fill_bytes - hr__candidate_peak(c), over;
   for (int i = 0; i < TRIES && resident >= step; i++) {
     hr_choices to = *choices;
     bool fits;
     to.offload[kind].resident_bytes = resident;
     HR_TRY(improve(s, way, choices, &to, c, &fits, &over, err));
     bool taken = choices->offload[kind].resident_bytes == resident;
-    uint64_t room = s->open->budget_bytes - hr__candidate_peak(c);
+    uint64_t room = s->fill_bytes - hr__candidate_peak(c);
     if (fits && (!taken || room < step)) return HR_OK;
     if (fits)
       resident += room;
@@ -82,7 +82,7 @@ static hr_status kinds_back(hr_choosing *s, int way, hr_choices *choices, hr_can
     to.offload[back[i]].resident_bytes = UINT64_MAX;
     /* of what is staged at the peak no more than all can be saved */
     uint64_t saved = c->plan->tiers[HR_TIER_DEVICE].categories[HR_CAT_STAGING];
-    bool fits = hr__candidate_peak(c) + s->whole_bytes[back[i]] <= s->open->budget_bytes + saved;
+    bool fits = hr__candidate_peak(c) + s->whole_bytes[back[i]] <= s->fill_bytes + saved;
     if (fits) HR_TRY(improve(s, way, choices, &to, c, &fits, &over, err));
     if (!fits && *part < 0) *part = (int)back[i];
   }
@@ -138,6 +138,7 @@ typedef struct way_down {
 
 static hr_status way_refine(hr_choosing *s, way_down *d, hr_error *err) {
   int part = -1;
+  if (!d->c.graph) HR_TRY(hr__keep_alike(s, &d->choices, d->way, &d->c, err));
   if (device_fits(s, &d->c)) HR_TRY(kinds_back(s, d->way, &d->choices, &d->c, &part, err));
   HR_TRY(host_relieve(s, d->way, &d->choices, &d->c, err));
   HR_TRY(update_place(s, d->way, &d->choices, &d->c, err));
@@ -150,7 +151,7 @@ static double way_estimate(const hr_choosing *s, int way, const hr_candidate *c)
   for (int i = 0; i < BACK; i++)
     if (s->out->open[back[i]]) moved += (double)s->whole_bytes[back[i]];
   if (!device_fits(s, c)) return 1e30 + (double)hr__candidate_peak(c);
-  double share = (double)(s->open->budget_bytes - hr__candidate_peak(c)) / moved;
+  double share = (double)(s->fill_bytes - hr__candidate_peak(c)) / moved;
   return seconds - (seconds - s->pure[way]) * (share < 1 ? share : 1);
 }
 
@@ -166,12 +167,12 @@ static hr_status ways_try(hr_choosing *s, way_down downs[REFINED + 1], hr_error 
     for (; at > 0 && downs[at - 1].estimate > d.estimate; at--)
       downs[at] = downs[at - 1];
     downs[at] = d;
-    if (count < REFINED)
-      count++;
-    else
-      hr__candidate_fini(&downs[REFINED].c);
+    if (count < REFINED) count++;
+    for (int i = 1; i <= REFINED; i++) /* one graph at a time: another that is gone into is made again */
+      hr__candidate_fini(&downs[i].c);
   }
-  for (int i = 0; i < count; i++)
+  bool judged = s->open->wish != HR_WISH_RUN; /* one that fits is enough */
+  for (int i = 0; i < count && !(judged && s->best.graph); i++)
     HR_TRY(way_refine(s, &downs[i], err));
   return HR_OK;
 }

@@ -175,7 +175,8 @@ typedef struct pair {
 static hr_status setting_plan(searching *s, const setting *it, outcome *o, hr_error *err) {
   hr_open open = {0};
   HR_TRY(setting_load(s, it->number, &o->found, &o->recipe, &open, err));
-  open.quick = s->out->n_settings > 1;
+  open.wish = s->space->wish;
+  open.quick = s->out->n_settings > 1 || open.wish != HR_WISH_RUN;
   if (s->any && s->best.found.fits)
     open.limit_seconds = s->best.found.token_seconds * tokens_of(o->recipe, open.accumulation);
   HR_TRY(hr__choose(&open, &o->chosen, err));
@@ -183,8 +184,11 @@ static hr_status setting_plan(searching *s, const setting *it, outcome *o, hr_er
   if (!plan) return HR_OK; /* nothing that is as fast as the best */
   o->found.step_seconds = plan->step_seconds;
   o->found.token_seconds = plan->step_seconds / tokens_of(o->recipe, open.accumulation);
-  for (int t = 0; t < HR_TIER_COUNT; t++)
-    o->found.peak_bytes[t] = plan->tiers[t].peak_bytes;
+  for (int t = 0; t < HR_TIER_COUNT; t++) {
+    const hr_tier_plan *tier = &plan->tiers[t];
+    bool laid = open.wish == HR_WISH_RUN;
+    o->found.peak_bytes[t] = laid ? tier->peak_bytes : tier->lower_bound_bytes + tier->fixed_bytes;
+  }
   o->found.fits = plan->tiers[HR_TIER_DEVICE].peak_bytes <= open.budget_bytes &&
                   plan->tiers[HR_TIER_HOST].peak_bytes <= open.host_bytes &&
                   plan->tiers[HR_TIER_DISK].peak_bytes <= open.disk_bytes;

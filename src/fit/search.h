@@ -63,6 +63,7 @@ typedef struct hr_search {
 typedef struct hr_space {
   const hr_recipe *recipe; /* as given, with what is open */
   bool all;                /* opens what the recipe does not write */
+  hr_wish wish; /* with others than HR_WISH_RUN the plan chosen may be a sketch; `chosen` says what it comes to */
   int threads;
   void *user;
   /* The recipe with further overrides, in which nothing but what fit/choose closes is open, and its budgets. Called

@@ -147,12 +147,24 @@ static bool host_to_disk(const search *s, int strength, hr_change *change) {
 
 typedef enum trial { TRIAL_TOO_LARGE, TRIAL_FITS, TRIAL_REFUSED } trial;
 
-/* Plans one member. Only lack of memory is an error: any other means that the recipe refuses the change. */
-static hr_status member_try(const search *s, family_member member, int strength, hr_change *change, trial *out,
-                            hr_error *err) {
+static bool same_change(const hr_change *a, const hr_change *b) {
+  bool same = a->n_overrides == b->n_overrides;
+  for (int i = 0; same && i < a->n_overrides; i++)
+    same = strcmp(a->override[i], b->override[i]) == 0;
+  return same;
+}
+
+/* Plans one member; `large` (NULL: none) is known to be too large. Only lack of memory is an error: any other means
+ * that the recipe refuses the change. */
+static hr_status member_try(const search *s, family_member member, int strength, const hr_change *large,
+                            hr_change *change, trial *out, hr_error *err) {
   *change = (hr_change){0};
   if (!member(s, strength, change)) {
     *out = TRIAL_REFUSED;
+    return HR_OK;
+  }
+  if (large && same_change(change, large)) {
+    *out = TRIAL_TOO_LARGE;
     return HR_OK;
   }
   const char *overrides[HR_CHANGE_OVERRIDES];
@@ -176,18 +188,18 @@ static int family_size(const search *s, family_member member) {
  * so it can be smaller than the next. From there on peaks fall with strength, and halving the range takes few plans. A
  * member that the recipe refuses ends the family before it. */
 static hr_status family_search(const search *s, family_member member, hr_change *found, bool *fits, hr_error *err) {
-  hr_change change;
+  hr_change first, change;
   trial result;
   *fits = false;
-  HR_TRY(member_try(s, member, 0, &change, &result, err));
+  HR_TRY(member_try(s, member, 0, NULL, &first, &result, err));
   if (result == TRIAL_FITS) {
-    *found = change;
+    *found = first;
     *fits = true;
   }
   if (result != TRIAL_TOO_LARGE) return HR_OK;
   for (int below = 1, end = family_size(s, member); below < end;) {
     int strength = below + (end - below) / 2;
-    HR_TRY(member_try(s, member, strength, &change, &result, err));
+    HR_TRY(member_try(s, member, strength, &first, &change, &result, err));
     if (result == TRIAL_TOO_LARGE) {
       below = strength + 1;
       continue;

@@ -92,6 +92,8 @@ static hr_status keys_check(const hr_recipe *r, const hr_decoder_family *family,
       {CONFIG "layer_norm_eps", false},
       {CONFIG "hidden_dropout_prob", false},
       {CONFIG "attention_probs_dropout_prob", false},
+      {CONFIG "position_embedding_type", false},
+      {CONFIG "is_decoder", false},
   };
   for (size_t i = 0; i < sizeof some / sizeof *some; i++)
     if (!some[i].had && hr__recipe_given(r, some[i].path))

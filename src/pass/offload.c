@@ -344,19 +344,19 @@ static bool device_is_cuda(const hr_recipe *recipe) {
  * that their number, and that of the nodes, stays bounded: about TILES_FEW of them, with TILES_MOST where those would
  * be larger than TILE_BYTES_LARGE. */
 enum { TILE_BYTES_CPU = 2 << 20, TILE_BYTES_CUDA = 8 << 20, TILE_BYTES_LARGE = 16 << 20 };
-enum { TILES_FEW = 256, TILES_MOST = 4096 };
+enum { TILES_FEW = 256, TILES_JUDGED = 1024, TILES_MOST = 4096 };
 
 static size_t larger(size_t a, size_t b) {
   return a > b ? a : b;
 }
 
-static size_t tile_bytes(const hr_graph *g, bool cuda) {
+static size_t tile_bytes(const hr_graph *g, bool cuda, const hr_choices *choices) {
   if (!cuda) return TILE_BYTES_CPU;
   size_t state = 0;
   for (size_t b = 0; b < g->n_buffers; b++)
     if (g->buffers[b].role == HR_ROLE_OPTIMIZER && g->buffers[b].home != HR_TIER_DEVICE) state += g->buffers[b].bytes;
   size_t few = state / TILES_FEW < TILE_BYTES_LARGE ? state / TILES_FEW : TILE_BYTES_LARGE;
-  return larger(larger(few, TILE_BYTES_CUDA), state / TILES_MOST);
+  return larger(larger(few, TILE_BYTES_CUDA), state / (choices && choices->few_tiles ? TILES_JUDGED : TILES_MOST));
 }
 
 static bool update_on_host(const hr_recipe *recipe, const hr_choices *choices) {
@@ -379,7 +379,7 @@ static hr_status programs_rewrite(hr_builder *b, const hr_recipe *recipe, const 
                           .first = programs[p].first,
                           .count = programs[p].count,
                           .update_on_host = update_on_host(recipe, choices),
-                          .tile_bytes = tile_bytes(g, device_is_cuda(recipe))};
+                          .tile_bytes = tile_bytes(g, device_is_cuda(recipe), choices)};
     HR_TRY(program_rewrite(&moves[p], recipe, choices, err));
   }
   if (g->n_nodes == n_nodes) return HR_OK;

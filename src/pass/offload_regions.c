@@ -169,14 +169,19 @@ static size_t accesses_untiled(const hr_moves *m, access *list, size_t n, uint32
   return kept;
 }
 
-static hr_id buffer_root(const hr_graph *g, hr_id buffer, size_t n_values) {
-  for (hr_id v = 0; v < n_values; v++)
-    if (g->values[v].buffer == buffer && g->values[v].producer == HR_NONE && g->values[v].base == HR_NONE) return v;
-  return HR_NONE;
+/* Per buffer: the value that is all of it from the beginning; HR_NONE: there is none. */
+static hr_id *buffer_roots(const hr_moves *m) {
+  const hr_graph *g = m->b->graph;
+  hr_id *roots = hr__arena_array(m->scratch, g->n_buffers + 1, sizeof *roots);
+  for (size_t b = 0; roots && b < g->n_buffers; b++)
+    roots[b] = HR_NONE;
+  for (hr_id v = (hr_id)m->n_values; roots && v-- > 0;)
+    if (g->values[v].producer == HR_NONE && g->values[v].base == HR_NONE) roots[g->values[v].buffer] = v;
+  return roots;
 }
 
-static hr_status persistent_serve(hr_moves *m, hr_id buffer, access *list, size_t n, hr_error *err) {
-  hr_id below = buffer_root(m->b->graph, buffer, m->n_values);
+static hr_status persistent_serve(hr_moves *m, hr_id root, access *list, size_t n, hr_error *err) {
+  hr_id below = root;
   uint32_t tile;
   n = accesses_untiled(m, list, n, &tile);
   for (size_t at = 0, length; at < n; at += length) {
@@ -209,10 +214,12 @@ hr_status hr__offload_regions(hr_moves *m, hr_error *err) {
   accesses all;
   size_t n_buffers = g->n_buffers;
   HR_TRY(accesses_list(m, &all, err));
+  const hr_id *roots = buffer_roots(m);
+  if (!roots) return hr__nomem(err);
   for (hr_id b = 0; b < n_buffers; b++) {
     size_t n = all.first[b + 1] - all.first[b];
     if (n > 0 && g->buffers[b].persistent && g->buffers[b].home != HR_TIER_DEVICE)
-      HR_TRY(persistent_serve(m, b, all.list + all.first[b], n, err));
+      HR_TRY(persistent_serve(m, roots[b], all.list + all.first[b], n, err));
   }
   for (hr_id v = 0; v < m->n_values; v++) {
     hr_id b = g->values[v].buffer;

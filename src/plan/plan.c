@@ -24,7 +24,7 @@ typedef struct building {
   const hr_graph *graph;
   const hr_rates *rates;
   uint64_t pack_effort;
-  bool draft, sketch;
+  bool glance, draft, sketch;
   uint64_t budget_bytes;
   hr_arena scratch;
   hr_lifetime *lifetimes; /* per buffer */
@@ -183,6 +183,10 @@ typedef struct wanted {
   size_t enough, most;
 } wanted;
 
+enum {
+  LARGE = 4096
+}; /* intervals: the default effort for as many is one or two layouts, each of a tenth of a second */
+
 /* With the default effort; and with more of it while the total is above what is wanted, each time also with crumbs
  * apart, which costs a little where the plain way meets the bound: the best of all. That is rare (layouts of training
  * steps meet their bound) and then takes seconds at worst, the most of them only where a budget hangs on it. The first
@@ -193,7 +197,7 @@ static hr_status pack_default(const hr_interval *intervals, size_t count, bool d
     uint64_t effort;
     bool apart;
   } attempts[] = {{6, false}, {6, true}, {12, false}, {12, true}, {48, false}, {48, true}};
-  enum { USUAL = 2, LARGE = 4096 };
+  enum { USUAL = 2 };
   uint64_t first = count > LARGE && bound_bytes > want.most ? 0 : effort_default(count); /* 0: one layout */
   HR_TRY(hr__pack(intervals, count, first, offsets, packing, err));
   if (draft || bound_bytes > want.most) return HR_OK;
@@ -209,6 +213,14 @@ static hr_status pack_default(const hr_interval *intervals, size_t count, bool d
     memcpy(offsets, tried, count * sizeof *tried);
   }
   return HR_OK;
+}
+
+/* One layout, and only where that is above what is wanted, and quick to do, those of the default effort. */
+static hr_status pack_glance(const hr_interval *intervals, size_t count, size_t most, size_t *offsets,
+                             hr_packing *packing, hr_error *err) {
+  HR_TRY(hr__pack(intervals, count, 0, offsets, packing, err));
+  if (packing->total_bytes <= most || packing->lower_bound_bytes > most || count > LARGE) return HR_OK;
+  return hr__pack(intervals, count, effort_default(count), offsets, packing, err);
 }
 
 /* The largest sum of live bytes in place of a layout. */
@@ -258,9 +270,14 @@ static hr_status tier_pack(building *b, size_t from, hr_tier tier, hr_program_pl
     if (slot->tier == tier && slot->bytes > 0) intervals[count++] = (hr_interval){slot->first, slot->last, slot->bytes};
   }
   hr_packing packing;
-  HR_TRY(b->pack_effort ? hr__pack(intervals, count, b->pack_effort, offsets, &packing, b->err)
-                        : pack_default(intervals, count, b->draft, out->lower_bound_bytes[tier],
-                                       transients_wanted(b, tier, out), &b->scratch, offsets, &packing, b->err));
+  wanted want = transients_wanted(b, tier, out);
+  if (b->pack_effort)
+    HR_TRY(hr__pack(intervals, count, b->pack_effort, offsets, &packing, b->err));
+  else if (b->glance)
+    HR_TRY(pack_glance(intervals, count, want.most, offsets, &packing, b->err));
+  else
+    HR_TRY(pack_default(intervals, count, b->draft, out->lower_bound_bytes[tier], want, &b->scratch, offsets, &packing,
+                        b->err));
   out->transient_bytes[tier] = packing.total_bytes;
   out->lower_bound_bytes[tier] = packing.lower_bound_bytes;
   size_t bottom = plan->tiers[tier].persistent_bytes, top;
@@ -455,6 +472,7 @@ hr_status hr__plan_build(const hr_graph *graph, const hr_facts *facts, const hr_
                 .graph = graph,
                 .rates = rates,
                 .pack_effort = options->pack_effort,
+                .glance = options->glance,
                 .draft = options->draft,
                 .sketch = options->sketch,
                 .budget_bytes = options->budget_bytes,

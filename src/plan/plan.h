@@ -106,6 +106,7 @@ typedef struct hr_plan {
 typedef struct hr_plan_options {
   int accumulation;     /* micro-batches per effective step, for step_seconds; >= 1 */
   uint64_t pack_effort; /* placements allowed for improving a layout that misses its bound; 0: default */
+  bool glance;          /* whether there is a layout within budget_bytes: the first that is ends the effort */
   bool draft;           /* with the default effort: no more of it where a layout misses its bound by much */
   /* No layout at all: seconds are those of the whole plan, peaks are lower bounds of its peaks (the largest sum of live
    * bytes), offsets and fingerprint mean nothing. A fraction of the work where a plan is only to be judged. */

@@ -27,6 +27,11 @@ typedef struct hr_verdict {
   int n_categories, n_buffers;
 } hr_verdict;
 
+/* What stays free on the device below budget and margin; negative where they are too small. */
+static inline int64_t hr__verdict_left(const hr_verdict *v) {
+  return (int64_t)v->budget_bytes - (int64_t)v->margin_bytes - (int64_t)v->peak_bytes;
+}
+
 hr_status hr__verdict(const hr_plan *plan, const hr_budget *budget, hr_verdict *out, hr_error *err);
 
 #endif

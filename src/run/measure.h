@@ -12,14 +12,12 @@
 hr_status hr__measure_rates(hr_device *device, const hr_graph *graph, hr_rates *out, hr_error *err);
 /* The same of a GPU without a graph, and of products only a few: about a second. */
 hr_status hr__measure_quick(hr_device *device, hr_rates *out, hr_error *err);
-/* Only the nodes of a graph; adds to `rates`. */
-hr_status hr__measure_nodes(hr_device *device, const hr_graph *graph, hr_rates *rates, hr_error *err);
-/* The same, of nodes that `rates` does not have. Those that cannot be measured get what they are planned with now, so
- * that no node is asked for twice. */
+/* Only nodes of a graph, and of these only those that `rates` does not have; adds to them. Those that cannot be
+ * measured get what they are planned with now, so that no node is asked for twice. */
 hr_status hr__measure_missing(hr_device *device, const hr_graph *graph, hr_rates *rates, hr_error *err);
 /* Whether there are any such nodes, of a GPU. */
 hr_status hr__measure_lacks(const hr_graph *graph, const hr_rates *rates, bool *lacks, hr_error *err);
-/* The same as seconds of every node, 0 where it was not measured. */
+/* All nodes as seconds of each, 0 where it was not measured. */
 hr_status hr__measure_each(hr_device *device, const hr_graph *graph, double *seconds, hr_error *err);
 
 #endif

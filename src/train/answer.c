@@ -200,12 +200,9 @@ static json_t *search_json(const hr_job *job) {
 /* What this command adds to the report of the plan. */
 static int answer_extend(json_t *answer, const hr_job *job) {
   json_t *device = json_object_get(answer, "device");
-  const hr_verdict *verdict = &job->verdict;
   double samples = hr__answer_samples_per_second(job);
-  json_int_t left =
-      (json_int_t)verdict->budget_bytes - (json_int_t)verdict->margin_bytes - (json_int_t)verdict->peak_bytes;
   int failed = json_object_set_new(device, "rates", json_string(hr__answer_rates(job)));
-  failed |= json_object_set_new(device, "left_bytes", json_integer(left));
+  failed |= json_object_set_new(device, "left_bytes", json_integer(hr__verdict_left(&job->verdict)));
   failed |= json_object_set_new(answer, "samples_per_second", json_real(samples));
   failed |= json_object_set_new(answer, "tokens_per_second", json_real(samples * (double)job->shape.length));
   failed |= json_object_set_new(answer, "techniques", techniques_json(job));

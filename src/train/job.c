@@ -105,11 +105,15 @@ static int planning_threads(void) {
   return host.threads < 4 ? host.threads : 4;
 }
 
-static hr_status job_stages(hr_job *job, const hr_facts *known, hr_error *err) {
+static hr_status job_stages(hr_job *job, hr_wish wish, const hr_facts *known, hr_error *err) {
   HR_TRY(job_facts(job, known, err));
   HR_TRY(job_rates(job, err));
-  hr_space space = {
-      .recipe = job->recipe, .all = job->open_all, .threads = planning_threads(), .user = job, .load = setting_load};
+  hr_space space = {.recipe = job->recipe,
+                    .all = job->open_all,
+                    .wish = wish,
+                    .threads = planning_threads(),
+                    .user = job,
+                    .load = setting_load};
   hr_recipe *closed;
   HR_TRY(hr__search(&space, &job->search, &closed, &job->chosen, err));
   hr__recipe_destroy(job->recipe);
@@ -117,13 +121,15 @@ static hr_status job_stages(hr_job *job, const hr_facts *known, hr_error *err) {
   HR_TRY(source_copy(job, &job->source, job->search.chosen.overrides, job->search.chosen.n_overrides, err));
   job->graph = job->chosen.graph;
   job->plan = job->chosen.plan;
+  if (wish != HR_WISH_RUN) return HR_OK; /* job->search.chosen has it */
   hr_budget budget;
   HR_TRY(hr__training_shape(job->recipe, &job->shape, err));
   HR_TRY(hr__memory_budget(job->recipe, &job->facts, &budget, err));
   return hr__verdict(job->plan, &budget, &job->verdict, err);
 }
 
-static hr_status job_open(const hr_job_source *source, bool all, const hr_facts *known, hr_job **out, hr_error *err) {
+static hr_status job_open(const hr_job_source *source, bool all, hr_wish wish, const hr_facts *known, hr_job **out,
+                          hr_error *err) {
   hr_job *job = hr__alloc_zero(1, sizeof *job);
   if (!job) return hr__nomem(err);
   job->open_all = all;
@@ -131,7 +137,7 @@ static hr_status job_open(const hr_job_source *source, bool all, const hr_facts 
   if (status == HR_OK)
     status = hr__settings_load(source->path, source->overrides, source->n_overrides, &job->recipe, err);
   if (status == HR_OK) status = hr__masking_check(job->recipe, err);
-  if (status == HR_OK) status = job_stages(job, known, err);
+  if (status == HR_OK) status = job_stages(job, wish, known, err);
   if (status != HR_OK) {
     hr__job_close(job);
     return status;
@@ -141,11 +147,11 @@ static hr_status job_open(const hr_job_source *source, bool all, const hr_facts 
 }
 
 hr_status hr__job_open(const hr_job_source *source, hr_job **out, hr_error *err) {
-  return job_open(source, false, NULL, out, err);
+  return job_open(source, false, HR_WISH_RUN, NULL, out, err);
 }
 
 hr_status hr__job_open_all(const hr_job_source *source, hr_job **out, hr_error *err) {
-  return job_open(source, true, NULL, out, err);
+  return job_open(source, true, HR_WISH_RUN, NULL, out, err);
 }
 
 void hr__job_close(hr_job *job) {
@@ -179,14 +185,15 @@ hr_status hr__job_check(const hr_job *job, hr_error *err) {
                   device && verdict->margin_bytes > 0 ? " allows with its margin" : "");
 }
 
-/* What changes of a job begin with. */
+/* What changes of a job begin with, and what is to be known of them. */
 typedef struct changing {
-  const hr_job_source *source;
-  const hr_facts *facts;
+  const hr_job *job;
+  hr_wish wish;
 } changing;
 
 static hr_status changed_plan(void *user, const char *const *overrides, size_t count, hr_planned *out, hr_error *err) {
-  const hr_job_source *source = ((const changing *)user)->source;
+  const changing *from = user;
+  const hr_job_source *source = &from->job->source;
   hr_arena arena;
   hr__arena_init(&arena);
   const char **all = hr__arena_array(&arena, source->n_overrides + count + 1, sizeof *all);
@@ -200,35 +207,40 @@ static hr_status changed_plan(void *user, const char *const *overrides, size_t c
     all[source->n_overrides + i] = overrides[i];
   hr_job_source changed = {source->path, all, source->n_overrides + count};
   hr_job *job = NULL;
-  hr_status status = job_open(&changed, false, ((const changing *)user)->facts, &job, err);
+  hr_status status = job_open(&changed, false, from->wish, &from->job->facts, &job, err);
   if (status == HR_OK) {
-    *out = (hr_planned){.step_seconds = job->plan->step_seconds, .fits = job->verdict.fits};
-    for (int t = 0; t < HR_TIER_COUNT; t++)
-      out->peak_bytes[t] = job->plan->tiers[t].peak_bytes;
+    const hr_found *found = &job->search.chosen;
+    *out = (hr_planned){.step_seconds = found->step_seconds, .fits = found->fits};
+    memcpy(out->peak_bytes, found->peak_bytes, sizeof out->peak_bytes);
   }
   hr__job_close(job);
   hr__arena_fini(&arena);
   return status;
 }
 
-hr_status hr__job_suggest(const hr_job *job, const hr_job_source *source, hr_change changes[HR_SUGGESTIONS], int *count,
-                          hr_error *err) {
-  (void)source; /* the job has it, closed */
-  changing from = {&job->source, &job->facts};
+hr_status hr__job_suggest(const hr_job *job, hr_change changes[HR_SUGGESTIONS], int *count, hr_error *err) {
+  changing from = {job, HR_WISH_VERDICT};
   return hr__suggest(job->recipe, job->verdict.tier, changed_plan, &from, changes, count, err);
 }
 
+/* The job's own plan in terms of what changes of it come to: peaks are lower bounds. */
+static hr_planned job_costs(const hr_job *job) {
+  hr_planned here = {.step_seconds = job->plan->step_seconds, .fits = job->verdict.fits};
+  for (int t = 0; t < HR_TIER_COUNT; t++)
+    here.peak_bytes[t] = job->plan->tiers[t].lower_bound_bytes + job->plan->tiers[t].fixed_bytes;
+  return here;
+}
+
 hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHNIQUES], int *count, hr_error *err) {
-  changing from = {&job->source, &job->facts};
-  return hr__techniques(job->recipe, job->verdict.peak_bytes, job->plan->step_seconds, changed_plan, &from, techniques,
-                        count, err);
+  changing from = {job, HR_WISH_COSTS};
+  hr_planned here = job_costs(job);
+  return hr__techniques(job->recipe, here.peak_bytes[HR_TIER_DEVICE], here.step_seconds, changed_plan, &from,
+                        techniques, count, err);
 }
 
 hr_status hr__job_ladder(const hr_job *job, hr_arena *arena, hr_ladder *out, hr_error *err) {
-  changing from = {&job->source, &job->facts};
-  hr_planned here = {.step_seconds = job->plan->step_seconds, .fits = job->verdict.fits};
-  for (int t = 0; t < HR_TIER_COUNT; t++)
-    here.peak_bytes[t] = job->plan->tiers[t].peak_bytes;
+  changing from = {job, HR_WISH_COSTS};
+  hr_planned here = job_costs(job);
   return hr__ladder(job->recipe, &job->search, &here, changed_plan, &from, arena, out, err);
 }
 

@@ -42,8 +42,7 @@ void hr__job_close(hr_job *job);
 hr_status hr__job_check(const hr_job *job, hr_error *err);
 
 /* The cheapest changes that would fit, by planning the recipe again with each. */
-hr_status hr__job_suggest(const hr_job *job, const hr_job_source *source, hr_change changes[HR_SUGGESTIONS], int *count,
-                          hr_error *err);
+hr_status hr__job_suggest(const hr_job *job, hr_change changes[HR_SUGGESTIONS], int *count, hr_error *err);
 
 /* What each memory technique of the recipe saves and costs, by planning it once more without each. */
 hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHNIQUES], int *count, hr_error *err);

@@ -79,6 +79,18 @@ with Folder() as folder:
     check(more['settings']['training']['batch_size'] == 16, 'settings show what was set')
     check(more['fingerprint'] != base['fingerprint'], 'another plan, another fingerprint')
     run('plan', recipe, '--set', 'memory.budget=500TiB').expect(0, 'fits')
+    # Every divisor of the effective batch is a choice, however many there are, and large ones are found quickly.
+    small = run('plan', recipe, '--json', '--set', 'training.batch_size=1').json()['device']['peak_bytes'] + (1 << 20)
+    chosen = run('plan', recipe, '--json', '--batch', 'auto', '--target-effective-batch', '27720',
+                 '--gpu-memory', str(small)).expect(0).json()
+    check(chosen['search']['settings'] == 96 and 27720 % chosen['settings']['training']['batch_size'] == 0,
+          f'of 27720 samples: {chosen["search"]}')
+    run('plan', recipe, '--batch', 'auto', '--target-effective-batch', '10007').expect(0)
+    run('plan', recipe, '--rank', '8').expect(0, 'lora, rank 8')
+    run('plan', recipe, '--sweep', 'training.batch_size=1,,2').expect(2, 'empty')
+    names = ','.join(f'a_module_with_a_long_name_{n}' for n in range(12))
+    run('plan', recipe, '--compare', f'model.adapters.targets=[{names}]').expect(5, 'a_module_with_a_long_name_0')
+    run('plan', recipe, '--set', 'model.config.is_decoder=true').expect(5, 'is_decoder')
     # A folder with config.json is a recipe as well.
     folder.write('model/config.json', '{"model_type": "llama", "architectures": ["LlamaForCausalLM"], '
                  '"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, '
