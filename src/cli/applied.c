@@ -1,6 +1,7 @@
 /* The edits of apply: see cli/applied.h. */
 #include "cli/applied.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -96,21 +97,76 @@ static hr_status insert_with_section(hr_applied *a, const hr_map *map, const hr_
   return HR_OK;
 }
 
-/* Whether it matters that a value cannot be said: a file has the key, or needs it. */
-static bool spoken(const hr_applied *a, const hr_map *map, const hr_map_key *key) {
+/* Whether a file that is read by the map has the key. */
+static bool is_there(const hr_applied *a, const hr_map *map, const hr_map_key *key) {
   char name[HR_MAP_PATH], path[HR_MAP_PATH];
-  bool found = !key->absent || strcmp(key->absent, "*") != 0;
+  bool found = false;
   for (size_t f = 0; f < a->n_files; f++)
     for (const char *last = NULL; a->files[f].map == map && hr__map_spelling(key, &last, name);)
       found |= hr__map_locate(map, &a->files[f].config, name, path);
   return found;
 }
 
+/* Whether it matters that a value cannot be said: a file has the key, or needs it. */
+static bool spoken(const hr_applied *a, const hr_map *map, const hr_map_key *key) {
+  return !key->absent || strcmp(key->absent, "*") != 0 || is_there(a, map, key);
+}
+
+/* In a recipe, accumulation and effective batch say the same beside the batch size: whether it has the other one. */
+static bool said_otherwise(const hr_applied *a, const hr_map *map, const hr_map_key *key) {
+  bool said = false;
+  for (size_t i = 0; i < map->count; i++) {
+    const hr_map_key *other = &map->keys[i];
+    if (other->setting && other->setting != key->setting && strcmp(other->setting, "training.batch_size") != 0)
+      said |= hr__applied_is_step(other->setting) && is_there(a, map, other);
+  }
+  return said;
+}
+
+/* The whole number that a file has for a setting. */
+static bool number_there(const hr_applied_file *file, const char *setting, int64_t *out) {
+  char name[HR_MAP_PATH], path[HR_MAP_PATH];
+  for (size_t i = 0; i < file->map->count; i++) {
+    const hr_map_key *key = &file->map->keys[i];
+    if (!key->setting || strcmp(key->setting, setting) != 0) continue;
+    for (const char *last = NULL; hr__map_spelling(key, &last, name);)
+      if (hr__map_locate(file->map, &file->config, name, path))
+        return hr__doc_int(hr__config_find(&file->config, path), out) && *out > 0 && *out < INT32_MAX;
+  }
+  return false;
+}
+
+/* The samples of all ranks, where the file says by its three numbers how many ranks there are. */
+static bool ranks_value(const hr_applied *a, const hr_applied_file *file, hr_literal *out, hr_error *err) {
+  const hr_training_shape *shape = &a->job->shape;
+  int64_t all, batch, accumulation, now;
+  if (!number_there(file, "training.effective_batch", &all) || !number_there(file, "training.batch_size", &batch) ||
+      !number_there(file, "training.gradient_accumulation", &accumulation) || all % (batch * accumulation) != 0 ||
+      __builtin_mul_overflow(all / (batch * accumulation), shape->batch * shape->accumulation, &now))
+    return false;
+  *out = (hr_literal){HR_LITERAL_NUMBER, hr__arena_format(a->arena, "%" PRId64, now)};
+  if (!out->text) hr__nomem(err);
+  return true;
+}
+
+/* The edit of a key at its place in a file. */
+static hr_status edit_there(hr_applied *a, hr_applied_file *file, const hr_map_key *key, hr_edit edit, const char *path,
+                            hr_error *err) {
+  const hr_doc_node *node = hr__config_find(&file->config, path);
+  if (!key->ranks) return edit_add(a, file, edit, path, err);
+  if (node->kind == HR_DOC_SCALAR && strcmp(node->text, "auto") == 0) return HR_OK; /* follows from the others */
+  if (!ranks_value(a, file, &edit.value, err))
+    return note_add(a, key, edit.value.text,
+                    "counts all ranks, and how many there are does not follow from the file: set it by hand", err);
+  return edit.value.text ? edit_add(a, file, edit, path, err) : HR_NOMEM;
+}
+
 /* One key of a map, in every file that is read by it. */
 static hr_status key_apply(hr_applied *a, const hr_map *map, const hr_map_key *key, hr_error *err) {
   bool own = map->lists;
   hr_edit edit = {.label = key->setting, .value = key->value};
-  if (key->setting && !hr__applied_value(a, key, own, &edit.value))
+  bool there = is_there(a, map, key);
+  if (key->setting && !hr__applied_value(a, key, own, there, &edit.value))
     return key->asked ? note_add(a, key, "none", "has nothing to hold: the recipe gives no such value", err) : HR_OK;
   const char *value = edit.value.text;
   if (key->words) {
@@ -119,7 +175,8 @@ static hr_status key_apply(hr_applied *a, const hr_map *map, const hr_map_key *k
       return spoken(a, map, key) ? note_add(a, key, value, "has no word for this value", err) : HR_OK;
     if (!word) return hr__nomem(err);
     edit.value = word_literal(word);
-  } else if (edit.value.kind == HR_LITERAL_FLOW && !own && !key->asked) {
+  } else if (edit.value.kind == HR_LITERAL_FLOW && !key->asked &&
+             (!own || strcmp(key->setting, "training.effective_batch") == 0)) {
     return note_add(a, key, value, "takes one value, not several", err);
   }
   edit.empty = absent_means(key, &edit);
@@ -129,9 +186,12 @@ static hr_status key_apply(hr_applied *a, const hr_map *map, const hr_map_key *k
     for (const char *last = NULL; a->files[f].map == map && hr__map_spelling(key, &last, name);) {
       if (!hr__map_locate(map, &a->files[f].config, name, path)) continue;
       found = true;
-      HR_TRY(edit_add(a, &a->files[f], edit, path, err));
+      HR_TRY(edit_there(a, &a->files[f], key, edit, path, err));
     }
   if (found || edit.empty || (key->absent && strcmp(key->absent, "*") == 0)) return HR_OK;
+  if (own && key->setting && !key->asked && strcmp(key->setting, "training.batch_size") != 0 &&
+      hr__applied_is_step(key->setting) && said_otherwise(a, map, key))
+    return HR_OK;
   edit.insert = a->insert;
   if (a->insert) HR_TRY(insert_into_section(a, map, key, edit, &found, err));
   if (a->insert && !found) HR_TRY(insert_with_section(a, map, key, edit, &found, err));

@@ -43,9 +43,16 @@ typedef struct hr_applied {
   size_t n_notes, cap_notes;
 } hr_applied;
 
-/* The value of a setting in the closed recipe, as a config of `map` has it. False: it has none, or none that is to be
- * written: a default, or a word that was not closed. */
-bool hr__applied_value(const hr_applied *a, const hr_map_key *key, bool own_recipe, hr_literal *out);
+/* The value of a setting in the closed recipe, as a config has it that is a recipe itself (`own_recipe`) or not, and
+ * that has the key (`there`) or not. False: it has none, or none that is to be written: a default, or a word that was
+ * not closed. */
+bool hr__applied_value(const hr_applied *a, const hr_map_key *key, bool own_recipe, bool there, hr_literal *out);
+
+/* What says how many samples a step has: batch size, accumulation, effective batch. */
+bool hr__applied_is_step(const char *setting);
+
+/* Whether one of these could not be brought to its value: the configs then train other steps than was planned. */
+bool hr__applied_step_differs(const hr_applied *a);
 
 /* Parses the files, finds their maps (`map`, where the user named one) and makes their new texts. `a` comes with job,
  * arena, insert and settings. */

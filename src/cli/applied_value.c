@@ -90,8 +90,8 @@ static const char *chosen_word(const hr_job *job, const char *setting) {
   return NULL;
 }
 
-/* Batch and accumulation say together what a step is, so both are always written; a recipe of headroom's own may leave
- * one of them to the effective batch. */
+/* Batch and accumulation say together what a step is, so both are always written; a recipe of headroom's own needs only
+ * the batch and those of the others that it has: a stale one would say another step. */
 static bool batch_value(const hr_applied *a, const char *setting, hr_literal *out) {
   const hr_training_shape *shape = &a->job->shape;
   if (is(setting, "training.batch_size")) return number_literal(a, shape->batch, out);
@@ -100,14 +100,31 @@ static bool batch_value(const hr_applied *a, const char *setting, hr_literal *ou
   return number_literal(a, step ? shape->batch * shape->accumulation : shape->accumulation, out);
 }
 
-bool hr__applied_value(const hr_applied *a, const hr_map_key *key, bool own_recipe, hr_literal *out) {
+bool hr__applied_is_step(const char *setting) {
+  return is(setting, "training.batch_size") || is(setting, "training.gradient_accumulation") ||
+         is(setting, "training.effective_batch");
+}
+
+bool hr__applied_step_differs(const hr_applied *a) {
+  bool differs = false;
+  for (size_t f = 0; f < a->n_files; f++)
+    for (size_t i = 0; i < a->files[f].count; i++) {
+      const hr_edit *edit = &a->files[f].edits[i];
+      bool left = edit->outcome == HR_EDIT_LEFT || edit->outcome == HR_EDIT_MISSING;
+      differs |= left && edit->label && hr__applied_is_step(edit->label);
+    }
+  for (size_t i = 0; i < a->n_notes; i++)
+    differs |= a->notes[i].setting && hr__applied_is_step(a->notes[i].setting);
+  return differs;
+}
+
+bool hr__applied_value(const hr_applied *a, const hr_map_key *key, bool own_recipe, bool there, hr_literal *out) {
   const char *setting = key->setting;
   const hr_recipe *recipe = a->job->recipe;
   bool given = hr__recipe_given(recipe, setting);
-  if (!given && own_recipe && !is(setting, "training.batch_size")) return false;
-  if (is(setting, "training.batch_size") || is(setting, "training.gradient_accumulation") ||
-      is(setting, "training.effective_batch"))
-    return batch_value(a, setting, out);
+  bool step = hr__applied_is_step(setting) && (there || is(setting, "training.batch_size"));
+  if (!given && own_recipe && !step) return false;
+  if (hr__applied_is_step(setting)) return batch_value(a, setting, out);
   /* who adapts weights has said whether they are quantized */
   if (is(setting, "model.quantize.kind") && !given && hr__recipe_given(recipe, "model.adapters"))
     return text_literal("none", HR_LITERAL_TEXT, out);

@@ -10,6 +10,7 @@
 #include "format/diff.h"
 #include "format/file.h"
 #include "format/json.h"
+#include "train/settings.h"
 
 /* --- what was done ------------------------------------------------------------------------------------------------ */
 
@@ -22,14 +23,18 @@ static const char *outcome_name(hr_edit_outcome outcome) {
   return names[outcome];
 }
 
+static const char step_warning[] =
+    "batch size and accumulation are not both as planned: set what is left by hand, or a "
+    "step has another number of samples";
+
 /* Appends to a list; takes the reference. */
 static int put(json_t *list, json_t *item) {
   return json_array_append_new(list, item);
 }
 
 static json_t *edit_json(const hr_edit *edit) {
-  return json_pack("{s:s*, s:s, s:s, s:i, s:o*, s:o*, s:o*}", "setting", edit->label, "key", edit->path, "outcome",
-                   outcome_name(edit->outcome), "line", edit->line, "old",
+  return json_pack("{s:s*, s:o, s:s, s:i, s:o*, s:o*, s:o*}", "setting", edit->label, "key",
+                   hr__json_string(edit->path), "outcome", outcome_name(edit->outcome), "line", edit->line, "old",
                    edit->old ? hr__json_string(edit->old) : NULL, "new", edit->now ? hr__json_string(edit->now) : NULL,
                    "reason", edit->reason ? hr__json_string(edit->reason) : NULL);
 }
@@ -53,72 +58,86 @@ static json_t *answer_json(const hr_applied *a, bool dry_run, const char *diff) 
   for (size_t f = 0; f < a->n_files && !failed; f++)
     failed = put(files, file_json(&a->files[f]));
   for (size_t i = 0; i < a->n_notes && !failed; i++)
-    failed = put(notes, json_pack("{s:s*, s:s, s:s, s:s}", "setting", a->notes[i].setting, "value", a->notes[i].value,
-                                  "key", a->notes[i].key, "reason", a->notes[i].reason));
+    failed = put(notes, json_pack("{s:s*, s:o, s:o, s:s}", "setting", a->notes[i].setting, "value",
+                                  hr__json_string(a->notes[i].value), "key", hr__json_string(a->notes[i].key), "reason",
+                                  a->notes[i].reason));
   if (failed) {
     json_decref(files);
     json_decref(notes);
     return NULL;
   }
-  return json_pack("{s:i, s:b, s:o, s:o, s:o*}", "schema", 1, "dry_run", dry_run, "files", files, "not_written", notes,
-                   "diff", diff ? hr__json_string(diff) : NULL);
+  return json_pack("{s:i, s:b, s:o, s:o, s:s*, s:o*}", "schema", 1, "dry_run", dry_run, "files", files, "not_written",
+                   notes, "warning", hr__applied_step_differs(a) ? step_warning : NULL, "diff",
+                   diff ? hr__json_string(diff) : NULL);
+}
+
+/* Prints what may come from a file: hostile, and may be long. At most `most` characters. */
+static void print_escaped(const char *text, size_t most, FILE *to) {
+  char shown[512];
+  hr__text_escape(text, strlen(text), shown, most < sizeof shown ? most : sizeof shown);
+  fputs(shown, to);
 }
 
 static void edit_print(const hr_edit *edit, hr_style style, FILE *to) {
-  char old[64], now[64]; /* text of the file: hostile, and may be long */
-  hr__text_escape(edit->old ? edit->old : "", edit->old ? strlen(edit->old) : 0, old, sizeof old);
-  hr__text_escape(edit->now ? edit->now : "", edit->now ? strlen(edit->now) : 0, now, sizeof now);
-  fprintf(to, "%6d  %-44s ", edit->line, edit->path);
+  enum { VALUE = 64, LINE = 400 };
+  char path[LINE];
+  hr__text_escape(edit->path, strlen(edit->path), path, sizeof path);
+  fprintf(to, "%6d  %-44s ", edit->line, path);
   switch (edit->outcome) {
   case HR_EDIT_WRITTEN:
   case HR_EDIT_INSERTED:
-    fprintf(to, "%s%s -> %s%s\n", style.bold, old[0] ? old : "(none)", now, style.end);
+    fputs(style.bold, to);
+    print_escaped(edit->old && *edit->old ? edit->old : "(none)", VALUE, to);
+    fputs(" -> ", to);
+    print_escaped(edit->now ? edit->now : "", VALUE, to);
+    fprintf(to, "%s\n", style.end);
     break;
   case HR_EDIT_SAME:
-    fprintf(to, "%s already\n", old);
+    print_escaped(edit->old ? edit->old : "", VALUE, to);
+    fputs(" already\n", to);
     break;
   case HR_EDIT_MISSING:
   case HR_EDIT_LEFT:
-    fprintf(to, "%sleft alone%s: %s (would be %s)\n", style.yellow, style.end, edit->reason, edit->value.text);
+    fprintf(to, "%sleft alone%s: ", style.yellow, style.end);
+    print_escaped(edit->reason, LINE, to);
+    fputs(" (would be ", to);
+    print_escaped(edit->value.text, VALUE, to);
+    fputs(")\n", to);
     break;
   }
-}
-
-/* A step has as many samples as batch and accumulation say together: one without the other changes it. */
-static bool half_written(const hr_applied *a) {
-  bool wrote = false, left = false;
-  for (size_t f = 0; f < a->n_files; f++)
-    for (size_t i = 0; i < a->files[f].count; i++) {
-      const hr_edit *edit = &a->files[f].edits[i];
-      if (!edit->label || (strcmp(edit->label, "training.batch_size") != 0 &&
-                           strcmp(edit->label, "training.gradient_accumulation") != 0))
-        continue;
-      wrote |= edit->outcome == HR_EDIT_WRITTEN || edit->outcome == HR_EDIT_INSERTED;
-      left |= edit->outcome == HR_EDIT_LEFT;
-    }
-  for (size_t i = 0; i < a->n_notes; i++)
-    left |= a->notes[i].setting && (strcmp(a->notes[i].setting, "training.batch_size") == 0 ||
-                                    strcmp(a->notes[i].setting, "training.gradient_accumulation") == 0);
-  return wrote && left;
 }
 
 static void answer_print(const hr_cli *cli, const hr_applied *a, FILE *to) {
   hr_style style = hr__cli_style(cli, to);
   for (size_t f = 0; f < a->n_files; f++) {
-    fprintf(to, "%s%s%s (%s)\n", style.bold, a->files[f].config.name, style.end, a->files[f].map->name);
+    fputs(style.bold, to);
+    print_escaped(a->files[f].config.name, SIZE_MAX, to);
+    fprintf(to, "%s (", style.end);
+    print_escaped(a->files[f].map->name, SIZE_MAX, to);
+    fputs(")\n", to);
     for (size_t i = 0; i < a->files[f].count; i++)
       edit_print(&a->files[f].edits[i], style, to);
   }
   for (size_t i = 0; i < a->n_notes; i++) {
     const hr_applied_note *note = &a->notes[i];
-    fprintf(to, "%snot written%s: %s = %s; %s %s\n", style.yellow, style.end, note->setting ? note->setting : note->key,
-            note->value, note->key, note->reason);
+    fprintf(to, "%snot written%s: ", style.yellow, style.end);
+    print_escaped(note->setting ? note->setting : note->key, HR_MAP_PATH, to);
+    fputs(" = ", to);
+    print_escaped(note->value, HR_MAP_PATH, to);
+    fputs("; ", to);
+    print_escaped(note->key, HR_MAP_PATH, to);
+    fprintf(to, " %s\n", note->reason);
   }
-  if (half_written(a))
-    fprintf(to,
-            "%swarning%s: only one of batch size and accumulation was written: set the other by hand, or a step has "
-            "another number of samples\n",
-            style.red, style.end);
+  if (hr__applied_step_differs(a)) fprintf(to, "%swarning%s: %s\n", style.red, style.end, step_warning);
+}
+
+/* --- opening ------------------------------------------------------------------------------------------------------ */
+
+static hr_status files_open(const hr_cli *cli, bool dry_run, hr_transaction **out, hr_error *err) {
+  HR_TRY(hr__transaction_open(cli->listed, cli->n_listed, dry_run, out, err));
+  if ((*out)->finished && !cli->quiet)
+    fprintf(stderr, "remark: an earlier headroom apply that was cut off has been finished first\n");
+  return HR_OK;
 }
 
 /* --- applying ----------------------------------------------------------------------------------------------------- */
@@ -185,7 +204,9 @@ static hr_status map_find(hr_cli *cli, const hr_map **out, hr_error *err) {
     return status;
   }
   hr_map *own;
-  HR_TRY(hr__map_parse(name, text, bytes, &cli->arena, &own, err));
+  hr_key_table tables[HR_SETTINGS_TABLES];
+  hr__settings_tables(tables);
+  HR_TRY(hr__map_parse(name, text, bytes, tables, HR_SETTINGS_TABLES, &cli->arena, &own, err));
   *out = own;
   return HR_OK;
 }
@@ -202,9 +223,7 @@ static hr_status job_apply(hr_cli *cli, const hr_job *job, bool dry_run, hr_erro
   a->insert = hr__cli_flag(cli, "insert");
   a->settings = settings;
   hr_transaction *transaction = NULL;
-  hr_status status = hr__transaction_open(cli->listed, cli->n_listed, dry_run, &transaction, err);
-  if (status == HR_OK && transaction->finished && !cli->quiet)
-    fprintf(stderr, "remark: an earlier headroom apply that was cut off has been finished first\n");
+  hr_status status = files_open(cli, dry_run, &transaction, err);
   if (status == HR_OK) status = files_apply(cli, a, transaction, map, dry_run, err);
   hr__transaction_close(transaction);
   json_decref(settings);
@@ -238,7 +257,7 @@ static hr_status files_revert(hr_cli *cli, hr_transaction *transaction, bool dry
 
 static hr_status revert(hr_cli *cli, bool dry_run, hr_error *err) {
   hr_transaction *transaction = NULL;
-  HR_TRY(hr__transaction_open(cli->listed, cli->n_listed, dry_run, &transaction, err));
+  HR_TRY(files_open(cli, dry_run, &transaction, err));
   hr_status status = files_revert(cli, transaction, dry_run, err);
   hr__transaction_close(transaction);
   return status;

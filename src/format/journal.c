@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "format/file.h"
@@ -208,6 +209,35 @@ static hr_status leftovers_remove(const char *real, hr_arena *arena, hr_error *e
   return alone ? beside_remove(real, ".backup.record", err) : HR_OK;
 }
 
+/* Locks the other files that have their part still before them, so that nobody else finishes or reads them meanwhile;
+ * *fds (-1: none) keep the locks. A file that was removed needs none. */
+static hr_status others_lock(const hr_journal *journal, const char *real, int fds[HR_TRANSACTION_FILES],
+                             hr_arena *arena, hr_error *err) {
+  for (size_t i = 0; i < journal->count; i++) {
+    bool part;
+    HR_TRY(takes_part(journal, journal->files[i], arena, &part, err));
+    if (!part || strcmp(journal->files[i], real) == 0) continue;
+    fds[i] = open(journal->files[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fds[i] < 0 && errno == ENOENT) continue;
+    if (fds[i] < 0) return hr__fail_errno(err, journal->files[i], "open", errno);
+    if (flock(fds[i], LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+      return hr__fail(err, HR_FAILURE, journal->files[i], "try again when it is done",
+                      "another process is at work on this file, which an earlier headroom apply was cut off with");
+  }
+  return HR_OK;
+}
+
+static hr_status finish_locked(const hr_journal *journal, const char *real, hr_arena *arena, hr_error *err) {
+  int fds[HR_TRANSACTION_FILES];
+  for (size_t i = 0; i < journal->count; i++)
+    fds[i] = -1;
+  hr_status status = others_lock(journal, real, fds, arena, err);
+  if (status == HR_OK) status = hr__journal_finish(journal, err);
+  for (size_t i = 0; i < journal->count; i++)
+    if (fds[i] >= 0) close(fds[i]);
+  return status;
+}
+
 hr_status hr__journal_recover(const char *real, bool *finished, hr_error *err) {
   hr_arena arena = {0};
   hr_journal *journal = hr__arena_alloc(&arena, sizeof *journal);
@@ -215,7 +245,7 @@ hr_status hr__journal_recover(const char *real, bool *finished, hr_error *err) {
   hr_status status = journal ? journal_read(real, &arena, journal, &there, err) : hr__nomem(err);
   if (status == HR_OK && there) status = takes_part(journal, journal->files[0], &arena, &decided, err);
   if (status == HR_OK && decided) {
-    status = hr__journal_finish(journal, err);
+    status = finish_locked(journal, real, &arena, err);
     *finished = status == HR_OK;
   } else if (status == HR_OK) {
     status = leftovers_remove(real, &arena, err);

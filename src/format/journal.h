@@ -24,7 +24,8 @@ hr_status hr__journal_finish(const hr_journal *journal, hr_error *err);
 /* Whether a journal stands beside `real`. */
 bool hr__journal_stands(const char *real);
 
-/* What an ended process left beside `real` is finished (*finished = true) or cleared away. */
+/* What an ended process left beside `real`, which the caller has locked, is finished (*finished = true) or cleared
+ * away. Another process at work on a file that is to be finished is an error. */
 hr_status hr__journal_recover(const char *real, bool *finished, hr_error *err);
 
 /* The file's renames, in order: from[i] over to[i]; names in `arena`. Returns their number, 0: out of memory. */

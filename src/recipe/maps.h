@@ -1,12 +1,13 @@
 /* Key maps: which key of somebody else's config says what a setting of a recipe says, and in which words.
  *
- * The built-in ones are data (recipe/maps.def); a file of the user's (recipe/maps_file.c) can add to one of them or
+ * The built-in ones are data (recipe/maps_data.c); a file of the user's (recipe/maps_file.c) can add to one of them or
  * stand alone.
  */
 #ifndef HR_RECIPE_MAPS_H
 #define HR_RECIPE_MAPS_H
 
 #include "format/edit.h"
+#include "recipe/recipe.h"
 
 typedef struct hr_map_key {
   const char *setting; /* key of a recipe; NULL: `value` is written as it stands */
@@ -14,6 +15,7 @@ typedef struct hr_map_key {
   const char *words;   /* "value=word,also|value=word"; NULL: the value as it stands */
   const char *absent;  /* what a config without the key means, in its words; "*": any value; NULL: not known */
   bool asked;          /* from the user's own map: written whether or not the recipe gives the setting */
+  bool ranks;          /* counts the samples of all ranks, of which a plan knows one: their number stays */
   hr_literal value;    /* where there is no setting */
 } hr_map_key;
 
@@ -31,8 +33,9 @@ extern const hr_map hr_maps[]; /* ends with a map without name */
 
 const hr_map *hr__map_named(const char *name); /* by its name or another one; NULL: none */
 
-/* The user's own map; `text` need not outlive the call. */
-hr_status hr__map_parse(const char *name, const char *text, size_t bytes, hr_arena *arena, hr_map **out, hr_error *err);
+/* The user's own map, whose settings must be keys of the tables; `text` need not outlive the call. */
+hr_status hr__map_parse(const char *name, const char *text, size_t bytes, const hr_key_table *tables, size_t n_tables,
+                        hr_arena *arena, hr_map **out, hr_error *err);
 
 /* How well a config fits a map: marks and keys that it has; 0: not at all. */
 int hr__map_score(const hr_map *map, const hr_config *config);

@@ -142,11 +142,11 @@ static const hr_map_key llama_factory[] = {
     KEY("model.quantize.kind", "quantization_bit", "nf4=4", "*"),
 };
 
-/* ds_config.json. Batches per step count all ranks there; a plan is for one. */
+/* ds_config.json. */
 static const hr_map_key deepspeed[] = {
     KEY("training.batch_size", "train_micro_batch_size_per_gpu", NULL, NULL),
     KEY("training.gradient_accumulation", "gradient_accumulation_steps", NULL, "1"),
-    KEY("training.effective_batch", "train_batch_size", NULL, "*"),
+    {.setting = "training.effective_batch", .keys = "train_batch_size", .absent = "*", .ranks = true},
     KEY("model.precision", "bf16.enabled", "32-true=false|bf16-mixed=true|16-mixed=false", "false"),
     KEY("model.precision", "fp16.enabled", "32-true=false|bf16-mixed=false|16-mixed=true", "false"),
     KEY("memory.offload.optimizer", "zero_optimization.offload_optimizer.device", "device=none|host=cpu|disk=nvme",

@@ -13,10 +13,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "recipe/maps.h"
 
 typedef struct reader {
   const char *name;
+  const hr_key_table *tables;
+  size_t n_tables;
   hr_arena *arena;
   hr_map_key *keys;
   size_t count, capacity;
@@ -71,7 +74,35 @@ static hr_status words_read(reader *r, const hr_doc_node *node, const char **out
   return HR_OK;
 }
 
+static const char *path_leaf(const char *path) {
+  const char *dot = strrchr(path, '.');
+  return dot ? dot + 1 : path;
+}
+
+/* A key of a recipe. Without one of its name, what comes near is the closest path or, where none is close, the first of
+ * the same last part: training.batch_size for batch_size. */
+static hr_status setting_check(reader *r, const hr_doc_node *node) {
+  const char *near = NULL, *alike = NULL;
+  size_t found = strlen(node->key) / 3 + 1;
+  for (size_t t = 0; t < r->n_tables; t++)
+    for (size_t i = 0; i < r->tables[t].count; i++) {
+      const char *path = r->tables[t].keys[i].path;
+      if (strcmp(path, node->key) == 0) return HR_OK;
+      size_t distance = hr__text_distance(node->key, path);
+      if (distance < found) {
+        found = distance;
+        near = path;
+      }
+      if (!alike && strcmp(path_leaf(path), path_leaf(node->key)) == 0) alike = path;
+    }
+  if (!near) near = alike;
+  char remedy[HR_MAP_PATH + 32] = "headroom env --keys lists them";
+  if (near) snprintf(remedy, sizeof remedy, "did you mean %s?", near);
+  return refuse(r, node, remedy, "'%.100s' is no key of a recipe", node->key);
+}
+
 static hr_status setting_read(reader *r, const hr_doc_node *node) {
+  HR_TRY(setting_check(r, node));
   hr_map_key key = {.setting = node->key, .asked = true};
   if (node->kind != HR_DOC_MAP) {
     HR_TRY(spellings_read(r, node, &key.keys));
@@ -143,9 +174,9 @@ static hr_status map_read(reader *r, const hr_doc_node *root, hr_map *map) {
   return HR_OK;
 }
 
-hr_status hr__map_parse(const char *name, const char *text, size_t bytes, hr_arena *arena, hr_map **out,
-                        hr_error *err) {
-  reader r = {.name = name, .arena = arena, .err = err};
+hr_status hr__map_parse(const char *name, const char *text, size_t bytes, const hr_key_table *tables, size_t n_tables,
+                        hr_arena *arena, hr_map **out, hr_error *err) {
+  reader r = {.name = name, .tables = tables, .n_tables = n_tables, .arena = arena, .err = err};
   hr_doc_node *root;
   HR_TRY(hr__yaml_parse(name, text, bytes, arena, &root, err));
   hr_map *map = hr__arena_alloc(arena, sizeof *map);

@@ -65,7 +65,7 @@ KINDS = {
                       ('cutoff_len', NUMBER, '2048', '64'), ('lora_rank', NUMBER, '8', '4'), ('bf16', BOOL, False, True),
                       ('disable_gradient_checkpointing', BOOL, True, False)],
     'deepspeed': [('train_micro_batch_size_per_gpu', NUMBER, '1', '4'), ('gradient_accumulation_steps', NUMBER, '16', '8'),
-                  ('train_batch_size', NUMBER, '16', '32'), ('bf16.enabled', BOOL, False, True),
+                  ('bf16.enabled', BOOL, False, True),
                   ('fp16.enabled', BOOL, True, False),
                   ('zero_optimization.offload_optimizer.device', TEXT, 'none', 'cpu')],
     'headroom': [('training.batch_size', NUMBER, '1', '4'), ('training.effective_batch', NUMBER, '16', '32'),

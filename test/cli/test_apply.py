@@ -140,7 +140,8 @@ training.gradient_accumulation: { key: TRAINING.accumulate, absent: 1 }
     conforms(answer, 'apply', 'apply --dry-run')
     for text, part in [('', 'empty'), ('keys: 3\n', 'section'), ('map: nothing\n', 'no built-in map'),
                        ('training.batch_size: {}\n', 'missing'), ('training.batch_size: [[a]]\n', 'expected'),
-                       ('training.batch_size: {key: a, colour: 1}\n', "unknown key 'colour'"), ('a: "x|y"\n', 'no word'),
+                       ('training.batch_size: {key: a, colour: 1}\n', "unknown key 'colour'"), ('training.batch_size: "x|y"\n', 'no word'),
+                       ('training.batchsize: a\n', 'did you mean training.batch_size'),
                        ('values: {a: [1]}\n', 'expected')]:
         run('apply', recipe, '--map', folder.write('bad.yaml', text), '--to', path).expect(5, 'bad.yaml:', part)
     run('apply', recipe, '--map', 'nonsense', '--to', path).expect(2, '--map', 'lightning')
@@ -197,6 +198,57 @@ training:
     got = run('plan', target, '--json', *small).expect(0).json()
     check(got['device']['peak_bytes'] == wanted['device']['peak_bytes'] and got['settings']['training'].get('batch_size') ==
           wanted['settings']['training'].get('batch_size'), f'{got["settings"]} {wanted["settings"]}')
+    # A recipe that has accumulation or effective batch of its own: a step is what was planned, and nothing is missing.
+    plain = RECIPE.replace('  effective_batch: 32\n', '')
+    for source, head in [(folder.write('plain.yaml', plain), 1), (recipe, 8)]:
+        for keys in [['gradient_accumulation'], ['effective_batch'], ['gradient_accumulation', 'effective_batch']]:
+            lines = ''.join(f'  {key}: 64\n' for key in keys)
+            values = {'gradient_accumulation': head, 'effective_batch': 4 * head}
+            target = folder.write('target.yaml', plain.replace('  batch_size: 4\n', '  batch_size: 1\n' + lines))
+            answer = run('apply', source, '--json', '--to', target).expect(0).json()
+            wanted = plain.replace('  batch_size: 4\n', '  batch_size: 4\n' + ''.join(f'  {key}: {values[key]}\n' for key in keys))
+            check(read(target) == wanted.encode(), f'{keys}: {show(read(target))}')
+            check(not answer['not_written'] and 'warning' not in answer, f'{keys}: {answer}')
+    # Batch or accumulation that is not what was planned: a warning, whether or not the other one had to be written.
+    for text, warned in [('batch_size: 4\naccumulate_grad_batches: ${x}\n', True), ('batch_size: ${x}\naccumulate_grad_batches: 8\n', True),
+                         ('batch_size: ${x}\naccumulate_grad_batches: 4\n', True), ('batch_size: 2\n', True),
+                         ('batch_size: 4\n', True), ('accumulate_grad_batches: 8\n', True),
+                         ('batch_size: 2\naccumulate_grad_batches: 8\n', False), ('batch_size: 4\naccumulate_grad_batches: 8\n', False)]:
+        target = folder.write('warn.yaml', text)
+        answer = run('apply', recipe, '--map', 'lightning', '--json', '--dry-run', '--to', target).expect(0).json()
+        conforms(answer, 'apply', text)
+        told = run('apply', recipe, '--map', 'lightning', '--dry-run', '--to', target).expect(0).err
+        check(('warning' in answer, 'warning: ' in told) == (warned, warned), f'{text}: {answer} {told}')
+    # DeepSpeed's train_batch_size counts all ranks: how many there are stays, or it is left with a note.
+    for numbers, after in [((1, 16, 128), '256'), ((2, 2, 4), '32'), ((2, 2, 6), None), ((0, 2, 6), None), ((2, '"auto"', 8), None),
+                           (('"2"', 2, 8), None), ((2, 2, '"${x}"'), None), ((2, 2, '"auto"'), '"auto"'), ((2, 2, 1.5), None)]:
+        text = '{"train_micro_batch_size_per_gpu": %s, "gradient_accumulation_steps": %s, "train_batch_size": %s}'
+        target = folder.write('ds.json', text % numbers)
+        answer = run('apply', recipe, '--json', '--to', target).expect(0).json()
+        now = read(target).decode()
+        first = '"4"' if numbers[0] == '"2"' else '4'
+        check(now == text % (first, 8, after or numbers[2]), f'{numbers}: {now}')
+        noted = [note['key'] for note in answer['not_written'] if 'batch' in note['key']]
+        check(noted == ([] if after else ['train_batch_size']) and ('warning' in answer) == (not after), f'{numbers}: {answer}')
+    # What a file says does not reach the terminal as it is.
+    hostile = folder.write('hostile.yaml', 'batch_size: 1\naccumulate_grad_batches: "${\\e[31m}"\n')
+    own = folder.write('hostile-map.yaml', 'training.batch_size: "batch\\e[31m"\ntraining.gradient_accumulation: accumulate_grad_batches\n')
+    odd = folder.write('odd-key.yaml', '"batch\\e[31m": ${x}\naccumulate_grad_batches: 2\n')
+    for target in [hostile, odd]:
+        done = run('apply', recipe, '--map', own, '--dry-run', '--to', target)
+        check('\x1b' not in done.err and 'left alone' in done.err, repr(done.err))
+    # One that was cut off behind its decision is finished by --revert too, which says so.
+    pair = [os.path.realpath(folder.write(f'cut-{i}.yaml', 'batch_size: 1\n')) for i in range(2)]
+    run('apply', recipe, '--map', 'lightning', '--to', *pair).expect(0)
+    for path in pair:
+        os.rename(path, path + '.apply-new')
+        os.rename(path + '.backup', path + '.apply-backup')
+        os.rename(path + '.backup.record', path + '.apply-record')
+        folder.write(path, 'batch_size: 1\n')
+        folder.write(path + '.apply-journal', '\0'.join(['headroom apply 1', 'replace', 'a' * 64, *pair, '']))
+    done = run('apply', '--revert', '--to', pair[1]).expect(0, 'cut off has been finished', 'as it was')
+    check([read(path) for path in pair] == [b'batch_size: 4\n', b'batch_size: 1\n'], 'finished, then one put back')
+    run('apply', '--revert', '--to', pair[0]).expect(0)
     # QLoRA: a plan from flags alone.
     tune = folder.write('qlora.yml', 'base_model: x\nadapter: lora\nload_in_4bit: false\nmicro_batch_size: 1\nlora_r: 8\n')
     run('apply', recipe, '--method', 'qlora', '--rank', '2', '--seq', '32', '--to', tune).expect(0)

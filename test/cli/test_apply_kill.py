@@ -138,6 +138,43 @@ def every_call(folder, recipe, back):
     print(f'{"revert" if back else "apply"}: {total} system calls, {kills} kills, {behind} behind the decision')
 
 
+def again(folder, recipe, hand):
+    """One file, applied to before; with `hand` it was changed by hand since. Its original is never lost: it stays the backup
+    until the text that was changed by hand is the backup."""
+    path = os.path.join(folder.path, 'one.yaml')
+    original, applied, after = (b'trainer: {x: 1}\nbatch_size: %d\n' % size for size in (45, 4, 2))
+    before = applied.replace(b'x: 1', b'x: 2') if hand else applied
+    after = after.replace(b'x: 1', b'x: 2') if hand else after
+    kept = before if hand else original
+    arguments = ['apply', recipe, '--set', 'training.batch_size=2', '--to', path]
+    total, number, kills = None, -1, 0
+    while True:
+        for end in ENDS:
+            if os.path.exists(path + end):
+                os.remove(path + end)
+        folder.write(path, before)
+        folder.write(path + '.backup', original)
+        sums = [hashlib.sha256(text).hexdigest() for text in (original, original, applied)]
+        folder.write(path + '.backup.record', '\n'.join(['headroom apply backup 1', *sums, '']))
+        ended, calls = killed_at(arguments, folder.path, number)
+        what = f'{"changed by hand" if hand else "applied before"}, killed at call {number} of {total}'
+        if total is None:
+            total, number = calls, calls - 70
+            check((read(path), read(path + '.backup')) == (after, kept), what)
+            continue
+        if ended:
+            break
+        kills += 1
+        now = read(path), read(path + '.backup')
+        check(now in ((before, original), (before, kept), (after, kept)), f'{what}: {now}')
+        run(*arguments, '--quiet').expect(0)
+        check((read(path), read(path + '.backup')) == (after, kept), f'{what}: not done by the next run')
+        run('apply', '--revert', '--quiet', '--to', path).expect(0)
+        check(read(path) == kept and folder.listing() == listing, f'{what}: not put back, or something is left: {folder.listing()}')
+        number += 1
+    print(f'{what}: {kills} kills')
+
+
 # Kills lose nothing that was written, so waiting for a disk would only slow the test down.
 if os.access('/dev/shm', os.W_OK):
     tempfile.tempdir = '/dev/shm'
@@ -145,4 +182,10 @@ with Folder() as folder:
     every_call(folder, folder.write('recipe.yaml', RECIPE), False)
 with Folder() as folder:
     every_call(folder, folder.write('recipe.yaml', RECIPE), True)
+for hand in [False, True]:
+    with Folder() as folder:
+        recipe = folder.write('recipe.yaml', RECIPE)
+        folder.write('one.yaml', '')
+        listing = folder.listing()
+        again(folder, recipe, hand)
 finish()

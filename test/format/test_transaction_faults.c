@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -233,25 +234,55 @@ static void refusals(void **state) {
   assert_int_equal(folder_count(), FILES);
 }
 
+/* All that a process leaves which ends right behind the decision. */
+static void leave_decided(void) {
+  hr_error err = {0};
+  write_all(old_text);
+  hr_journal journal = {.kind = HR_JOURNAL_REPLACE, .count = FILES};
+  memset(journal.id, 'a', sizeof journal.id - 1);
+  bool stands;
+  for (size_t i = 0; i < FILES; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "%s.apply-new", names[i]);
+    folder_write(name, new_text, strlen(new_text));
+    snprintf(name, sizeof name, "%s.apply-backup", names[i]);
+    folder_write(name, old_text, strlen(old_text));
+    journal.files[i] = paths_all()[i];
+  }
+  assert_int_equal(hr__journal_write(&journal, &stands, &err), HR_OK);
+}
+
+/* Nothing is finished while somebody else has one of the files. */
+static void cut_off_and_taken(void **state) {
+  (void)state;
+  for (size_t taken = 0; taken < FILES; taken++) {
+    hr_error err = {0};
+    hr_transaction *t = NULL;
+    leave_decided();
+    int fd = open(paths_all()[taken], O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+    const char *one[] = {paths_all()[(taken + 1) % FILES]};
+    assert_int_equal(hr__transaction_open(one, 1, false, &t, &err), HR_FAILURE);
+    assert_non_null(strstr(err.message, "another process"));
+    assert_non_null(strstr(err.place, names[taken]));
+    for (size_t i = 0; i < FILES; i++)
+      assert_true(holds(names[i], old_text));
+    close(fd);
+    assert_int_equal(hr__transaction_open(one, 1, false, &t, &err), HR_OK);
+    hr__transaction_close(t);
+    for (size_t i = 0; i < FILES; i++)
+      assert_true(holds(names[i], new_text));
+  }
+}
+
 /* What a process leaves that ends before or behind the decision, as seen from each of the files. */
 static void cut_off(void **state) {
   (void)state;
   hr_error err = {0};
   for (int decided = 0; decided < 2; decided++)
     for (size_t seen = 0; seen < FILES; seen++) {
-      write_all(old_text);
-      hr_journal journal = {.kind = HR_JOURNAL_REPLACE, .count = FILES};
-      memset(journal.id, 'a', sizeof journal.id - 1);
-      bool stands;
-      for (size_t i = 0; i < FILES; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "%s.apply-new", names[i]);
-        folder_write(name, new_text, strlen(new_text));
-        snprintf(name, sizeof name, "%s.apply-backup", names[i]);
-        folder_write(name, old_text, strlen(old_text));
-        journal.files[i] = paths_all()[i];
-      }
-      assert_int_equal(hr__journal_write(&journal, &stands, &err), HR_OK);
+      leave_decided();
       if (!decided) unlink(folder_path("a.yaml.apply-journal"));
       const char *one[] = {paths_all()[seen]};
       hr_transaction *t = NULL;
@@ -381,9 +412,11 @@ int main(void) {
   hr__file_calls.fdatasync = sync_nothing;
   hr__file_calls.fsync = sync_nothing;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(there_and_back),  cmocka_unit_test(backups), cmocka_unit_test(backups_known),
-      cmocka_unit_test(backups_foreign), cmocka_unit_test(links),   cmocka_unit_test(refusals),
-      cmocka_unit_test(cut_off),         cmocka_unit_test(planted), cmocka_unit_test(file_faults),
+      cmocka_unit_test(there_and_back), cmocka_unit_test(backups),
+      cmocka_unit_test(backups_known),  cmocka_unit_test(backups_foreign),
+      cmocka_unit_test(links),          cmocka_unit_test(refusals),
+      cmocka_unit_test(cut_off),        cmocka_unit_test(cut_off_and_taken),
+      cmocka_unit_test(planted),        cmocka_unit_test(file_faults),
       cmocka_unit_test(memory_faults),
   };
   return cmocka_run_group_tests(tests, folder_setup, folder_teardown);

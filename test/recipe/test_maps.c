@@ -138,6 +138,9 @@ static void packages(void **state) {
   }
 }
 
+static const hr_key keys[] = {{.path = "training.batch_size"}, {.path = "model.precision"}};
+static const hr_key_table table = {keys, sizeof keys / sizeof keys[0]};
+
 static void own_map(void **state) {
   (void)state;
   static const char text[] = "map: lightning\n"
@@ -147,7 +150,7 @@ static void own_map(void **state) {
                              "values: {n: 16, flag: true, word: x}\n";
   hr_map *map;
   hr_error err = {0};
-  assert_int_equal(hr__map_parse("m.yaml", text, strlen(text), &arena, &map, &err), HR_OK);
+  assert_int_equal(hr__map_parse("m.yaml", text, strlen(text), &table, 1, &arena, &map, &err), HR_OK);
   assert_true(map->folders && !map->lists);
   assert_string_equal(map->keys[0].keys, "a.b|c");
   assert_true(map->keys[0].asked);
@@ -168,11 +171,31 @@ static void own_map(void **state) {
   assert_int_equal(accumulation, 1);
 }
 
+/* A setting that no recipe has would never be written: it is an error, with what was meant. */
+static void own_map_unknown(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *place, *remedy;
+  } cases[] = {{"training.batchsize: a\n", "m.yaml:1", "did you mean training.batch_size?"},
+               {"map: lightning\nkeys:\n  batch_size: a\n", "m.yaml:3", "did you mean training.batch_size?"},
+               {"model.precision: a\nx: b\n", "m.yaml:2", "env --keys"}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    hr_map *map;
+    hr_error err = {0};
+    const char *text = cases[i].text;
+    assert_int_equal(hr__map_parse("m.yaml", text, strlen(text), &table, 1, &arena, &map, &err), HR_BAD_INPUT);
+    assert_non_null(strstr(err.message, "is no key of a recipe"));
+    assert_non_null(strstr(err.place, cases[i].place));
+    assert_non_null(strstr(err.remedy, cases[i].remedy));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_teardown(data_is_sound, arena_free), cmocka_unit_test_teardown(by_name, arena_free),
-      cmocka_unit_test_teardown(words, arena_free),         cmocka_unit_test_teardown(guessed, arena_free),
-      cmocka_unit_test_teardown(packages, arena_free),      cmocka_unit_test_teardown(own_map, arena_free),
+      cmocka_unit_test_teardown(own_map_unknown, arena_free), cmocka_unit_test_teardown(data_is_sound, arena_free),
+      cmocka_unit_test_teardown(by_name, arena_free),         cmocka_unit_test_teardown(words, arena_free),
+      cmocka_unit_test_teardown(guessed, arena_free),         cmocka_unit_test_teardown(packages, arena_free),
+      cmocka_unit_test_teardown(own_map, arena_free),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

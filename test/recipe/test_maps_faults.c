@@ -11,6 +11,9 @@
 #include "recipe/maps.h"
 #include "support/faults.h"
 
+static const hr_key keys[] = {{.path = "training.batch_size"}, {.path = "model.precision"}};
+static const hr_key_table table = {keys, sizeof keys / sizeof keys[0]};
+
 static const char map_text[] = "map: lightning\n"
                                "keys: {training.batch_size: [a, b.c], model.precision: {key: d, values: {x: y}}}\n"
                                "values: {n: 16}\n";
@@ -39,7 +42,7 @@ static hr_status body(void *arg, hr_error *err) {
   (void)arg;
   hr_arena arena = {0};
   hr_map *map;
-  hr_status status = hr__map_parse("m.yaml", map_text, strlen(map_text), &arena, &map, err);
+  hr_status status = hr__map_parse("m.yaml", map_text, strlen(map_text), &table, 1, &arena, &map, err);
   if (status == HR_OK) status = edits_do("t.yaml", yaml_text, &arena, err);
   if (status == HR_OK) status = edits_do("t.json", json_text, &arena, err);
   hr__arena_fini(&arena);
