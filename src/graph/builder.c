@@ -133,7 +133,14 @@ static hr_id value_create(hr_builder *b, const char *name, hr_desc desc, hr_role
   *v = (hr_value){
       .name = name, .desc = desc, .buffer = buffer, .producer = HR_NONE, .gradient = HR_NONE, .base = HR_NONE};
   strides_dense(&desc, v->stride);
-  return hr__graph_name_value(g, id) ? id : builder_nomem(b);
+  return id;
+}
+
+/* One that is looked for by its name: those that nodes make, thousands of them with the same, never are. */
+static hr_id value_create_named(hr_builder *b, const char *name, hr_desc desc, hr_role role, bool persistent,
+                                hr_id buffer) {
+  hr_id id = value_create(b, name, desc, role, persistent, buffer);
+  return id == HR_NONE || hr__graph_name_value(b->graph, id) ? id : builder_nomem(b);
 }
 
 hr_id hr__persistent(hr_builder *b, const char *name, hr_role role, hr_desc desc, hr_init init) {
@@ -149,7 +156,7 @@ hr_id hr__persistent(hr_builder *b, const char *name, hr_role role, hr_desc desc
   }
   const char *copy = hr__arena_text(&b->graph->arena, name);
   if (!copy) return builder_nomem(b);
-  hr_id id = value_create(b, copy, desc, role, true, HR_NONE);
+  hr_id id = value_create_named(b, copy, desc, role, true, HR_NONE);
   if (id != HR_NONE) b->graph->values[id].init = init;
   return id;
 }
@@ -164,7 +171,7 @@ static void member_create(hr_builder *b, hr_id whole, const hr_member *member, i
   }
   hr_desc desc = from.desc;
   desc.dim[0] = member->rows;
-  hr_id id = value_create(b, name, desc, HR_ROLE_ACTIVATION, true, from.buffer);
+  hr_id id = value_create_named(b, name, desc, HR_ROLE_ACTIVATION, true, from.buffer);
   if (id == HR_NONE) return;
   hr_value *v = &b->graph->values[id];
   v->offset = (size_t)(first * from.stride[0]) * hr_dtype_bytes(desc.dtype);
@@ -230,7 +237,7 @@ hr_id hr__input(hr_builder *b, const char *name, hr_desc desc) {
   if (b->status != HR_OK) return HR_NONE;
   const char *copy = hr__arena_text(&b->graph->arena, name);
   if (!copy) return builder_nomem(b);
-  return value_create(b, copy, desc, HR_ROLE_INPUT, false, HR_NONE);
+  return value_create_named(b, copy, desc, HR_ROLE_INPUT, false, HR_NONE);
 }
 
 hr_id hr__view(hr_builder *b, hr_id value, int64_t first, int64_t count) {

@@ -1,5 +1,6 @@
 /* Values by name. Large models declare tens of thousands of parameters, gradients and moments, each looked up once when
- * it is declared: that takes a table. A compacted graph has none, and is searched. */
+ * it is declared: that takes a table. Results of nodes and views are not in it. A compacted graph has none, and is
+ * searched. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -19,21 +20,31 @@ static void name_put(hr_graph *graph, hr_id value) {
   graph->names[at] = value;
 }
 
-bool hr__graph_name_value(hr_graph *graph, hr_id value) {
-  const size_t room = 2 * ((size_t)value + 1); /* all values are in the table, and half of it stays free */
-  if (room > graph->cap_names) {
-    size_t capacity = FIRST_NAMES;
-    while (capacity < room)
-      capacity *= 2;
-    hr_id *names = hr__arena_array(&graph->arena, capacity, sizeof *names);
-    if (!names) return false;
-    for (size_t i = 0; i < capacity; i++)
-      names[i] = HR_NONE;
-    graph->names = names;
-    graph->cap_names = capacity;
-    for (hr_id v = 0; v < value; v++)
-      name_put(graph, v);
+/* All that is in the table, in one of twice the room or more. Read from a free place on, values of one name keep their
+ * order. */
+static bool names_grow(hr_graph *graph, size_t room) {
+  hr_id *old = graph->names;
+  size_t old_capacity = graph->cap_names, capacity = FIRST_NAMES, begin = 0;
+  while (capacity < room)
+    capacity *= 2;
+  hr_id *names = hr__arena_array(&graph->arena, capacity, sizeof *names);
+  if (!names) return false;
+  for (size_t i = 0; i < capacity; i++)
+    names[i] = HR_NONE;
+  graph->names = names;
+  graph->cap_names = capacity;
+  while (begin < old_capacity && old[begin] != HR_NONE)
+    begin++;
+  for (size_t i = 0; i < old_capacity; i++) {
+    hr_id value = old[(begin + i) & (old_capacity - 1)];
+    if (value != HR_NONE) name_put(graph, value);
   }
+  return true;
+}
+
+bool hr__graph_name_value(hr_graph *graph, hr_id value) {
+  const size_t room = 2 * ((size_t)value + 1); /* no more values are named than there are: half of it stays free */
+  if (room > graph->cap_names && !names_grow(graph, room)) return false;
   name_put(graph, value);
   return true;
 }
