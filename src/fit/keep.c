@@ -101,6 +101,12 @@ static bool state_misses(const hr_choosing *s, const hr_plan *plan, uint64_t *ab
   return stays > open->budget_bytes || all > room;
 }
 
+/* Whether the tiers below the device have room. */
+static bool fits_below(const hr_open *open, const hr_plan *plan) {
+  return plan->tiers[HR_TIER_HOST].peak_bytes <= open->host_bytes &&
+         plan->tiers[HR_TIER_DISK].peak_bytes <= open->disk_bytes;
+}
+
 hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
   const hr_choices base = s->out->choices;
   hr_candidate c;
@@ -115,10 +121,12 @@ hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
   bool misses = state_misses(s, c.plan, &above), verdict = s->open->wish == HR_WISH_VERDICT;
   s->hopeless = verdict && misses;
   if (s->hopeless) return hr__candidate_offer(s, &c, &over, err);
+  bool below = false; /* some way: a mix holds no less there than the least of them */
   hr_status status = hr__blocks_init(&blocks, s->keeps ? s->n_keep : 0, &s->arena, err);
   for (int way = 0; way < s->n_alike && status == HR_OK; way++) {
     if (way > 0) status = hr__keep_alike(s, &base, way, &c, err);
     if (status == HR_OK) s->pure[way] = c.plan->step_seconds;
+    below = below || (status == HR_OK && fits_below(s->open, c.plan));
     if (status == HR_OK) status = hr__blocks_read(&blocks, c.plan, s->open->accumulation, err);
     if (status == HR_OK) status = hr__candidate_offer(s, &c, &over, err);
     if (way == 0 && (s->best.graph || hr__candidate_slow(s, s->pure[0]))) { /* nothing can be faster */
@@ -128,6 +136,7 @@ hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
   }
   hr__candidate_fini(&c);
   HR_TRY(status);
+  if (!below) return HR_OK;
   if (verdict && above > s->open->budget_bytes) return HR_OK; /* then only moving helps, which knows no mixes */
   return s->keeps ? mixes_try(s, &base, &blocks, err) : HR_OK;
 }

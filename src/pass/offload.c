@@ -351,12 +351,12 @@ static size_t larger(size_t a, size_t b) {
 }
 
 static size_t tile_bytes(const hr_graph *g, bool cuda, const hr_choices *choices) {
-  if (!cuda) return TILE_BYTES_CPU;
   size_t state = 0;
   for (size_t b = 0; b < g->n_buffers; b++)
     if (g->buffers[b].role == HR_ROLE_OPTIMIZER && g->buffers[b].home != HR_TIER_DEVICE) state += g->buffers[b].bytes;
   size_t few = state / TILES_FEW < TILE_BYTES_LARGE ? state / TILES_FEW : TILE_BYTES_LARGE;
-  return larger(larger(few, TILE_BYTES_CUDA), state / (choices && choices->few_tiles ? TILES_JUDGED : TILES_MOST));
+  size_t least = cuda ? larger(few, TILE_BYTES_CUDA) : TILE_BYTES_CPU;
+  return larger(least, state / (choices && choices->few_tiles ? TILES_JUDGED : TILES_MOST));
 }
 
 static bool update_on_host(const hr_recipe *recipe, const hr_choices *choices) {

@@ -23,7 +23,8 @@ def plan(name, method, gpu):
     folder = os.path.join(CONFIGS, name)
     with open(os.path.join(folder, 'config.json'), encoding='utf-8') as file:
         length = min(2048, json.load(file)['max_position_embeddings'])
-    command = [HEADROOM, 'plan', folder, '--method', method, '--seq', str(length), '--gpu', gpu, '--json']
+    where = ['--gpu', gpu] if gpu != 'cpu' else ['--set', 'memory.device=cpu', '--gpu-memory', '16GiB']
+    command = [HEADROOM, 'plan', folder, '--method', method, '--seq', str(length), *where, '--json']
     with tempfile.TemporaryFile() as out:
         start = time.monotonic()
         child = subprocess.Popen(command, stdout=out)
@@ -47,6 +48,7 @@ def best(case):
 names = sorted(os.listdir(CONFIGS))
 check(len(names) >= 12, 'a dozen of them')
 cases = [(name, method, gpu) for name in names for method in ('qlora', 'lora', 'full') for gpu in ('4090', 'H200')]
+cases += [(name, 'full', 'cpu') for name in names]  # a laptop
 with ThreadPoolExecutor(2) as pool:
     results = list(pool.map(best, cases))
 for case, (code, answer, seconds, resident) in zip(cases, results):
