@@ -23,4 +23,7 @@ if(TARGET headroom)
       set_tests_properties(cli/${name} PROPERTIES LABELS "cli;slow" RUN_SERIAL ON)
     endif()
   endforeach()
+  if(TEST cli/test_public_configs)
+    set_tests_properties(cli/test_public_configs PROPERTIES RUN_SERIAL ON) # it measures seconds of the processor
+  endif()
 endif()
