@@ -49,13 +49,9 @@ static double seconds_sum(const hr_open *open, const hr_plan *plan, const freedo
 }
 
 static bool buffer_fixed(const hr_buffer *buffer, const freedom *f) {
-  static const hr_role roles[] = {[HR_OFFLOAD_OPTIMIZER] = HR_ROLE_OPTIMIZER,
-                                  [HR_OFFLOAD_PARAMETERS] = HR_ROLE_PARAMETER,
-                                  [HR_OFFLOAD_GRADIENTS] = HR_ROLE_GRADIENT,
-                                  [HR_OFFLOAD_ACTIVATIONS] = HR_ROLE_ACTIVATION};
   if (!buffer->persistent || buffer->home != HR_TIER_DEVICE) return false;
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
-    if (f->moved[k] && buffer->role == roles[k]) return false;
+    if (f->moved[k] && buffer->role == hr__offload_role((hr_offload_kind)k)) return false;
   return true;
 }
 

@@ -22,6 +22,14 @@ const char *hr__offload_name(hr_offload_kind kind) {
   return names[kind];
 }
 
+hr_role hr__offload_role(hr_offload_kind kind) {
+  static const hr_role roles[] = {[HR_OFFLOAD_OPTIMIZER] = HR_ROLE_OPTIMIZER,
+                                  [HR_OFFLOAD_PARAMETERS] = HR_ROLE_PARAMETER,
+                                  [HR_OFFLOAD_GRADIENTS] = HR_ROLE_GRADIENT,
+                                  [HR_OFFLOAD_ACTIVATIONS] = HR_ROLE_ACTIVATION};
+  return roles[kind];
+}
+
 static bool setting_is_auto(const hr_recipe *recipe, const char *path) {
   return hr__recipe_word_is(recipe, path, "auto");
 }

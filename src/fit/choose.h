@@ -56,5 +56,6 @@ void hr__chosen_fini(hr_chosen *chosen);
 
 const char *hr__keep_name(hr_keep keep);
 const char *hr__offload_name(hr_offload_kind kind); /* as in memory.offload.<name> */
+hr_role hr__offload_role(hr_offload_kind kind);     /* of the buffers that a kind is made of */
 
 #endif

@@ -70,13 +70,10 @@ static hr_status all_kept(hr_choosing *s, const hr_choices *base, hr_candidate *
 
 /* Bytes of a kind that are on the device for the whole step when all of it is. */
 static uint64_t kind_bytes(const hr_graph *g, hr_offload_kind kind) {
-  static const hr_role roles[] = {[HR_OFFLOAD_OPTIMIZER] = HR_ROLE_OPTIMIZER,
-                                  [HR_OFFLOAD_PARAMETERS] = HR_ROLE_PARAMETER,
-                                  [HR_OFFLOAD_GRADIENTS] = HR_ROLE_GRADIENT,
-                                  [HR_OFFLOAD_ACTIVATIONS] = HR_ROLE_ACTIVATION};
   uint64_t bytes = 0;
   for (size_t b = 0; b < g->n_buffers; b++)
-    if (g->buffers[b].persistent && g->buffers[b].role == roles[kind] && g->buffers[b].home == HR_TIER_DEVICE)
+    if (g->buffers[b].persistent && g->buffers[b].role == hr__offload_role(kind) &&
+        g->buffers[b].home == HR_TIER_DEVICE)
       bytes += g->buffers[b].bytes;
   return bytes;
 }

@@ -24,16 +24,11 @@ __attribute__((format(printf, 2, 3))) static void override_add(hr_change *change
   va_end(list);
 }
 
-static bool word_is(const hr_recipe *recipe, const char *path, const char *word) {
-  if (!hr__recipe_has(recipe, path) || hr__recipe_tree(recipe, path)) return false;
-  return strcmp(hr__recipe_text(recipe, path), word) == 0;
-}
-
 static void checkpoint_add(const hr_recipe *recipe, neighbours *n) {
   static const char *const words[] = {"none", "selective", "every-layer"};
   if (!hr__recipe_has(recipe, "memory.checkpoint")) return;
   for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-    if (!word_is(recipe, "memory.checkpoint", words[i]))
+    if (!hr__recipe_word_is(recipe, "memory.checkpoint", words[i]))
       override_add(&n->list[n->count++], "memory.checkpoint=%s", words[i]);
 }
 
@@ -64,9 +59,9 @@ static hr_status batch_add(const hr_recipe *recipe, neighbours *n, hr_error *err
 }
 
 static void update_add(const hr_recipe *recipe, neighbours *n) {
-  if (word_is(recipe, "memory.update", "after-backward"))
+  if (hr__recipe_word_is(recipe, "memory.update", "after-backward"))
     override_add(&n->list[n->count++], "memory.update=in-backward");
-  else if (word_is(recipe, "memory.update", "in-backward"))
+  else if (hr__recipe_word_is(recipe, "memory.update", "in-backward"))
     override_add(&n->list[n->count++], "memory.update=after-backward");
 }
 
@@ -76,10 +71,10 @@ static void offload_add(const hr_recipe *recipe, neighbours *n) {
     char path[64];
     snprintf(path, sizeof path, "memory.offload.%s", hr__offload_name((hr_offload_kind)k));
     if (!hr__recipe_has(recipe, path)) continue;
-    bool above = word_is(recipe, path, "device");
+    bool above = hr__recipe_word_is(recipe, path, "device");
     if (!above)
       override_add(&n->list[n->count++], "%s=device", path);
-    else if (k == HR_OFFLOAD_OPTIMIZER && word_is(recipe, "memory.device", "cuda"))
+    else if (k == HR_OFFLOAD_OPTIMIZER && hr__recipe_word_is(recipe, "memory.device", "cuda"))
       override_add(&n->list[n->count++], "%s=auto", path);
   }
 }

@@ -43,20 +43,17 @@ static bool smaller_batch(const search *s, int strength, hr_change *change) {
   return true;
 }
 
-static bool word_is(const hr_recipe *recipe, const char *path, const char *word) {
-  return hr__recipe_has(recipe, path) && strcmp(hr__recipe_text(recipe, path), word) == 0;
-}
-
 /* The fastest mix that fits, so there are no milder or stronger ones. */
 static bool recompute(const search *s, int strength, hr_change *change) {
-  bool open = hr__recipe_has(s->recipe, "memory.checkpoint") && !word_is(s->recipe, "memory.checkpoint", "auto");
+  bool open =
+      hr__recipe_has(s->recipe, "memory.checkpoint") && !hr__recipe_word_is(s->recipe, "memory.checkpoint", "auto");
   if (!open || strength > 0) return false;
   change_add(change, "memory.checkpoint=auto");
   return true;
 }
 
 static bool gradients_at_once(const search *s, int strength, hr_change *change) {
-  if (!word_is(s->recipe, "memory.update", "after-backward")) return false;
+  if (!hr__recipe_word_is(s->recipe, "memory.update", "after-backward")) return false;
   change_add(change, "memory.update=in-backward");
   if (hr__recipe_has(s->recipe, "training.clip_norm")) {
     change->changes_results = true;
@@ -66,14 +63,14 @@ static bool gradients_at_once(const search *s, int strength, hr_change *change) 
 }
 
 static bool small_moments(const search *s, int strength, hr_change *change) {
-  if (!word_is(s->recipe, "training.optimizer.kind", "adamw")) return false;
+  if (!hr__recipe_word_is(s->recipe, "training.optimizer.kind", "adamw")) return false;
   change->changes_results = true;
   change_add(change, "training.optimizer.kind=adamw8bit");
   return strength == 0 || recompute(s, strength - 1, change);
 }
 
 static bool half_precision(const search *s, int strength, hr_change *change) {
-  if (!word_is(s->recipe, "model.precision", "32-true")) return false;
+  if (!hr__recipe_word_is(s->recipe, "model.precision", "32-true")) return false;
   change->changes_results = true;
   change_add(change, "model.precision=%s", strength == 0 ? "bf16-mixed" : "bf16-true");
   return strength <= 1 || smaller_batch(s, strength - 2, change);
@@ -83,8 +80,8 @@ static bool half_precision(const search *s, int strength, hr_change *change) {
 static void offload_add(const search *s, const char *kind, hr_change *change) {
   char path[64];
   snprintf(path, sizeof path, "memory.offload.%s", kind);
-  bool cuda = word_is(s->recipe, "memory.device", "cuda");
-  if (word_is(s->recipe, path, "device")) change_add(change, "%s=%s", path, cuda ? "auto" : "disk");
+  bool cuda = hr__recipe_word_is(s->recipe, "memory.device", "cuda");
+  if (hr__recipe_word_is(s->recipe, path, "device")) change_add(change, "%s=%s", path, cuda ? "auto" : "disk");
 }
 
 /* The state of the optimizer, then with recomputing, then with the rest of the state. */
@@ -129,7 +126,8 @@ static bool offload_less(const search *s, int strength, hr_change *change) {
   for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
     char path[64];
     snprintf(path, sizeof path, "memory.offload.%s", kinds[i]);
-    if (word_is(s->recipe, path, "host") || word_is(s->recipe, path, "disk")) change_add(change, "%s=auto", path);
+    if (hr__recipe_word_is(s->recipe, path, "host") || hr__recipe_word_is(s->recipe, path, "disk"))
+      change_add(change, "%s=auto", path);
   }
   if (strength > 0) recompute(s, 0, change);
   return strength <= 1 && change->n_overrides > 0;
@@ -140,7 +138,7 @@ static bool host_to_disk(const search *s, int strength, hr_change *change) {
   for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
     char path[64];
     snprintf(path, sizeof path, "memory.offload.%s", kinds[i]);
-    if (word_is(s->recipe, path, "host")) change_add(change, "%s=disk", path);
+    if (hr__recipe_word_is(s->recipe, path, "host")) change_add(change, "%s=disk", path);
   }
   return strength == 0 && change->n_overrides > 0;
 }

@@ -11,7 +11,7 @@ static bool spliced(const hr_edit *edit) {
   return edit->outcome == HR_EDIT_WRITTEN || edit->outcome == HR_EDIT_INSERTED;
 }
 
-/* The first edit that begins at or behind `from` and was not taken before; of several at one place in their order. */
+/* The first edit behind `last` (NULL: of all); of several at one place in their order. */
 static const hr_edit *next_edit(const hr_edit *edits, size_t count, const hr_edit *last) {
   const hr_edit *best = NULL;
   for (size_t i = 0; i < count; i++) {

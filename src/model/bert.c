@@ -29,7 +29,6 @@
 #define CONFIG "model.config."
 
 enum { NAME = 192 };
-static const int64_t PARAMETERS_MAX = INT64_C(10000000000000); /* 10^13 */
 
 /* Keys that only this family has; what it shares with others is in their table. They have no defaults there, so that
  * recipes of other families have no such settings. */
@@ -98,7 +97,7 @@ static bool parameter_count(const bert *m, int64_t *count) {
   if (!hr__add_i64(layers, 5 * m->hidden, &layers) || !hr__mul_i64(layers, m->layers, &layers)) return false;
   if (!hr__mul_i64(m->vocab + m->positions + m->types + m->hidden + 5, m->hidden, &tables)) return false;
   if (!hr__add_i64(layers, tables, count) || !hr__add_i64(*count, m->vocab, count)) return false;
-  return *count <= PARAMETERS_MAX;
+  return *count <= HR_PARAMETERS_MAX;
 }
 
 /* A null takes a setting of this family away, and the default of the family with it. */
@@ -166,7 +165,7 @@ static hr_status bert_check(const hr_recipe *r, hr_error *err) {
   int64_t count;
   if (!parameter_count(&m, &count))
     return hr__recipe_fail(r, CONFIG "hidden_size", "use smaller sizes", err,
-                           "the model would have more than %" PRId64 " parameters", PARAMETERS_MAX);
+                           "the model would have more than %" PRId64 " parameters", HR_PARAMETERS_MAX);
   return HR_OK;
 }
 

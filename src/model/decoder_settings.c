@@ -8,8 +8,6 @@
 
 #define CONFIG HR_MODEL_CONFIG
 
-static const int64_t PARAMETERS_MAX = INT64_C(10000000000000); /* 10^13 */
-
 static void windows_read(const hr_recipe *r, hr_decoder *m) {
   bool sized = hr__recipe_has(r, CONFIG "sliding_window");
   bool used = m->family->windows == HR_WINDOWS_ALL;
@@ -71,7 +69,7 @@ static bool parameter_count(const hr_decoder *m, int64_t *count) {
   if (!hr__mul_i64(layer, m->layers, &layers) || !hr__mul_i64(m->vocab, m->hidden, &table_size)) return false;
   if (!m->tied && !hr__mul_i64(table_size, 2, &table_size)) return false;
   if (!hr__add_i64(layers, table_size, count) || !hr__add_i64(*count, m->hidden, count)) return false;
-  return *count <= PARAMETERS_MAX;
+  return *count <= HR_PARAMETERS_MAX;
 }
 
 /* Settings that the family does not have may stand in a file, where other programs pass over them too, but whoever
@@ -177,7 +175,7 @@ hr_status hr__decoder_check(const hr_recipe *r, hr_error *err) {
   int64_t count;
   if (!parameter_count(&m, &count)) {
     return hr__recipe_fail(r, CONFIG "hidden_size", "use smaller sizes", err,
-                           "the model would have more than %" PRId64 " parameters", PARAMETERS_MAX);
+                           "the model would have more than %" PRId64 " parameters", HR_PARAMETERS_MAX);
   }
   return HR_OK;
 }

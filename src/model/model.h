@@ -5,6 +5,9 @@
 #include "graph/builder.h"
 #include "recipe/recipe.h"
 
+/* Elements of all parameters of a model, at most: more than any machine could hold. */
+static const int64_t HR_PARAMETERS_MAX = INT64_C(10000000000000); /* 10^13 */
+
 /* One batch of token sequences as a model takes it. */
 typedef struct hr_model_batch {
   int64_t batch, length;

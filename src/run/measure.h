@@ -10,7 +10,7 @@
  * it, on one thread and on all, for at most about 15 s more; nodes that are left out for lack of time or for their size
  * are planned by class. `out` is initialised here and belongs to the caller (hr__rates_fini). */
 hr_status hr__measure_rates(hr_device *device, const hr_graph *graph, hr_rates *out, hr_error *err);
-/* The same of a GPU without a graph, and of products only a few: about a second. */
+/* The same of a GPU without a graph, and of products only a few: some seconds at most. */
 hr_status hr__measure_quick(hr_device *device, hr_rates *out, hr_error *err);
 /* Only nodes of a graph, and of these only those that `rates` does not have; adds to them. Those that cannot be
  * measured get what they are planned with now, so that no node is asked for twice. */
