@@ -252,7 +252,7 @@ template <typename W> static __global__ void __launch_bounds__(WARP *WARP) layer
 }
 
 template <typename T, typename W> static hr_status layernorm_bwd_launch(const hr_call *call) {
-  const hr_layernorm_bwd_args *args = (const hr_layernorm_bwd_args *)call->args;
+  const hr_norm_bwd_args *args = (const hr_norm_bwd_args *)call->args;
   bwd_call<T, W> c = {};
   c.dy = (const T *)call->in[BWD_DY].data;
   c.x = (const T *)call->in[BWD_X].data;
@@ -267,7 +267,7 @@ template <typename T, typename W> static hr_status layernorm_bwd_launch(const hr
   }
   if (args->want_dw || args->want_db) {
     c.sums = (float *)call->workspace;
-    c.rows_each = hr__layernorm_sum_rows(c.rows);
+    c.rows_each = hr__norm_sum_rows(c.rows);
   }
   if (!c.dx && !c.sums) return HR_OK;
   int64_t blocks = divide_up(c.rows, c.rows_each);
@@ -299,9 +299,9 @@ static hr_status layernorm_bwd_run(const hr_call *call) {
 }
 
 static hr_status layernorm_bwd_prepare(const hr_call *call, void **prepared, hr_error *err) {
-  const hr_layernorm_bwd_args *args = (const hr_layernorm_bwd_args *)call->args;
+  const hr_norm_bwd_args *args = (const hr_norm_bwd_args *)call->args;
   int64_t rows = desc_rows(call->in[BWD_X].desc), columns = desc_columns(call->in[BWD_X].desc);
-  size_t bytes = (size_t)(divide_up(rows, hr__layernorm_sum_rows(rows)) * 2 * columns) * sizeof(float);
+  size_t bytes = (size_t)(divide_up(rows, hr__norm_sum_rows(rows)) * 2 * columns) * sizeof(float);
   *prepared = nullptr;
   if (!(args->want_dw || args->want_db) || call->workspace_bytes >= bytes) return HR_OK;
   return device_state(call)->host.fail(err, HR_FAILURE, NULL, NULL, "workspace of %zu bytes, %zu are needed",

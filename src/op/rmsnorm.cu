@@ -280,7 +280,7 @@ static __global__ void __launch_bounds__(WARP *WARP)
 }
 
 template <typename T, typename W> static hr_status rmsnorm_bwd_launch(const hr_call *call) {
-  const hr_rmsnorm_bwd_args *args = (const hr_rmsnorm_bwd_args *)call->args;
+  const hr_norm_bwd_args *args = (const hr_norm_bwd_args *)call->args;
   bwd_call<T, W> c = {};
   c.dy = (const T *)call->in[BWD_DY].data;
   c.x = (const T *)call->in[BWD_X].data;
@@ -296,7 +296,7 @@ template <typename T, typename W> static hr_status rmsnorm_bwd_launch(const hr_c
   if (!c.dx && !c.dw_sums) return HR_OK;
   bool packs = wide(c.dy, c.x, c.partial, c.w, c.dx, c.dw_sums);
   bool heads = packs && row_is_head(call->in[BWD_X].desc, c.columns);
-  c.rows_each = args->want_dw ? hr__rmsnorm_sum_rows(c.rows) : heads ? HEAD_WARPS : 1;
+  c.rows_each = args->want_dw ? hr__norm_sum_rows(c.rows) : heads ? HEAD_WARPS : 1;
   int64_t blocks = divide_up(c.rows, c.rows_each);
   cudaStream_t stream = call_stream(call);
   if (heads)
@@ -320,9 +320,9 @@ static hr_status rmsnorm_bwd_run(const hr_call *call) {
 
 static hr_status rmsnorm_bwd_prepare(const hr_call *call, void **prepared, hr_error *err) {
   int64_t columns = desc_columns(call->in[BWD_W].desc), rows = desc_count(call->in[BWD_X].desc) / columns;
-  size_t bytes = (size_t)(divide_up(rows, hr__rmsnorm_sum_rows(rows)) * columns) * sizeof(float);
+  size_t bytes = (size_t)(divide_up(rows, hr__norm_sum_rows(rows)) * columns) * sizeof(float);
   *prepared = nullptr;
-  if (!((const hr_rmsnorm_bwd_args *)call->args)->want_dw || call->workspace_bytes >= bytes) return HR_OK;
+  if (!((const hr_norm_bwd_args *)call->args)->want_dw || call->workspace_bytes >= bytes) return HR_OK;
   return device_state(call)->host.fail(err, HR_FAILURE, NULL, NULL, "workspace of %zu bytes, %zu are needed",
                                        call->workspace_bytes, bytes);
 }

@@ -188,7 +188,7 @@ static void rmsnorm_reference(const reference_call *c) {
 
 /* dy, x, w, rstd, dx_partial?, dw_partial? -> dx, dw */
 static void rmsnorm_bwd_reference(const reference_call *c) {
-  const hr_rmsnorm_bwd_args *args = c->args;
+  const hr_norm_bwd_args *args = c->args;
   int64_t H = c->in_desc[2].dim[0], rows = elements(&c->in_desc[0]) / H;
   for (int64_t h = 0; args->want_dw && h < H; h++)
     c->out[1][h] = c->in[5] ? c->in[5][h] : 0.0;
@@ -242,7 +242,7 @@ static void layernorm_reference(const reference_call *c) {
 
 /* dy, x, w, statistics, dx_partial?, dw_partial?, db_partial? -> dx, dw, db */
 static void layernorm_bwd_reference(const reference_call *c) {
-  const hr_layernorm_bwd_args *args = c->args;
+  const hr_norm_bwd_args *args = c->args;
   int64_t rows = hr_desc_rows(&c->in_desc[0]), H = hr_desc_columns(&c->in_desc[0]);
   for (int64_t h = 0; h < H; h++) {
     if (args->want_dw) c->out[1][h] = c->in[5] ? c->in[5][h] : 0.0;
