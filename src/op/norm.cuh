@@ -102,8 +102,7 @@ template <typename W, int N> struct norm_sums {
   const W *partial[N]; /* NULL where there is none */
   W *to[N];            /* NULL: not wanted */
 };
-template <typename W, int N>
-static __global__ void __launch_bounds__(WARP *WARP) norm_sums_kernel(norm_sums<W, N> c) {
+template <typename W, int N> static __global__ void __launch_bounds__(WARP *WARP) norm_sums_kernel(norm_sums<W, N> c) {
   __shared__ float sums[WARP][WARP + 1];
   int64_t column = (int64_t)blockIdx.x * WARP + threadIdx.x;
   unsigned weight = N > 1 ? blockIdx.y : 0;
