@@ -1,5 +1,6 @@
 /* How head_loss cuts its rows, what a chunk multiplies, and where it keeps things. */
 #include "op/head_loss_parts.h"
+#include "op/product.h"
 #include "op/stream.h"
 
 enum {
@@ -80,19 +81,14 @@ hr_gemm_spec hr__head_dw(const hr_head *h, int64_t rows, bool add) {
                         .c = h->dw_dtype};
 }
 
-static void cap_raise(size_t *cap, hr_gemm_spec spec, int threads) {
-  size_t bytes = hr__gemm_workspace(&spec, threads);
-  if (bytes > *cap) *cap = bytes;
-}
-
 hr_head_layout hr__head_layout_of(const hr_head *h, int threads) {
   const size_t line = 64;
   size_t cap = 0;
   for (int last = 0; last < 2; last++) {
     int64_t rows = last ? h->last_rows : h->chunk_rows;
-    cap_raise(&cap, hr__head_logits(h, rows), threads);
-    if (h->want_dx) cap_raise(&cap, hr__head_dx(h, rows), threads);
-    if (h->want_dw) cap_raise(&cap, hr__head_dw(h, rows, true), threads);
+    hr__product_cap(&cap, hr__head_logits(h, rows), threads);
+    if (h->want_dx) hr__product_cap(&cap, hr__head_dx(h, rows), threads);
+    if (h->want_dw) hr__product_cap(&cap, hr__head_dw(h, rows, true), threads);
   }
   hr_head_layout l = {.losses =
                           ((size_t)h->chunk_rows * (size_t)h->vocabulary * sizeof(float) + line - 1) / line * line};

@@ -22,22 +22,18 @@ void hr__head_release(void *prepared) {
   hr__free(plan);
 }
 
-static hr_status gemm_make(hr_gemm **gemm, hr_gemm_spec spec, const hr_call *call, hr_error *err) {
-  return hr__gemm_create(&spec, call->threads, call->device, gemm, err);
-}
-
 /* The single chunk of a short call is "last"; "whole" exists only with several chunks. */
 static hr_status plan_fill(head_plan *plan, const hr_call *call, hr_error *err) {
   const hr_head *h = &plan->head;
   for (int last = h->chunks > 1 ? 0 : 1; last < 2; last++) {
     int64_t rows = last ? h->last_rows : h->chunk_rows;
-    HR_TRY(gemm_make(&plan->logits[last], hr__head_logits(h, rows), call, err));
-    if (h->want_dx) HR_TRY(gemm_make(&plan->dx[last], hr__head_dx(h, rows), call, err));
+    HR_TRY(hr__product_make(&plan->logits[last], hr__head_logits(h, rows), call, err));
+    if (h->want_dx) HR_TRY(hr__product_make(&plan->dx[last], hr__head_dx(h, rows), call, err));
     bool add = h->add_dw || h->chunks > 1;
-    if (h->want_dw) HR_TRY(gemm_make(&plan->dw[last], hr__head_dw(h, rows, add), call, err));
+    if (h->want_dw) HR_TRY(hr__product_make(&plan->dw[last], hr__head_dw(h, rows, add), call, err));
   }
   if (h->want_dw && h->chunks > 1)
-    HR_TRY(gemm_make(&plan->dw_first, hr__head_dw(h, h->chunk_rows, h->add_dw), call, err));
+    HR_TRY(hr__product_make(&plan->dw_first, hr__head_dw(h, h->chunk_rows, h->add_dw), call, err));
   return HR_OK;
 }
 
