@@ -372,6 +372,7 @@ const hr_model hr_model_bert = {
     .keys = &table,
     .defaults = defaults,
     .task = "ForMaskedLM",
+    .other_task = "ForPreTraining", /* with a head for the next sentence, which is left */
     .masked = true,
     .targets = targets,
     .n_targets = sizeof targets / sizeof *targets,

@@ -6,6 +6,47 @@
 
 #define CONFIG HR_MODEL_CONFIG
 
+/* A factor other than 1 leaves a part of each head unturned. */
+static hr_status partial_check(const hr_doc_node *section, const char *name, hr_error *err) {
+  char place[HR_DOC_PLACE];
+  double part;
+  const hr_doc_node *rotary = hr__doc_get(section, "partial_rotary_factor");
+  if (!rotary || !hr__doc_float(rotary, &part) || part == 1.0) return HR_OK;
+  return hr__fail(err, HR_BAD_INPUT, hr__doc_place(name, rotary, true, place), NULL,
+                  "partial_rotary_factor %.20s is not supported", rotary->text);
+}
+
+/* rope_parameters may have sections by the types of layers. */
+static hr_status alike_check(const hr_doc_node *section, const char *name, hr_error *err) {
+  char place[HR_DOC_PLACE];
+  for (const hr_doc_node *node = section ? section->child : NULL; node; node = node->next)
+    if (node->kind == HR_DOC_MAP)
+      return hr__fail(err, HR_BAD_INPUT, hr__doc_place(name, node, true, place), NULL,
+                      "rope_parameters: rotary positions that differ between layers (%.60s) are not supported",
+                      node->key);
+  return HR_OK;
+}
+
+/* Old files call rope_type just "type". */
+static void rope_type_rename(hr_doc_node *section) {
+  if (!section || hr__doc_get(section, "rope_type")) return;
+  hr_doc_node *type = hr__doc_get(section, "type");
+  if (type) type->key = "rope_type";
+}
+
+hr_status hr__rope_config(hr_doc_node *config, const char *name, hr_error *err) {
+  hr_doc_node *scaling = hr__doc_get(config, "rope_scaling"), *parameters = hr__doc_get(config, "rope_parameters");
+  HR_TRY(partial_check(config, name, err));
+  HR_TRY(partial_check(scaling, name, err));
+  HR_TRY(partial_check(parameters, name, err));
+  HR_TRY(alike_check(parameters, name, err));
+  rope_type_rename(scaling);
+  rope_type_rename(parameters);
+  /* Files of the time when one form became the other: the new one under the old one's name. */
+  if (hr__doc_get(scaling, "rope_theta") && !parameters) scaling->key = "rope_parameters";
+  return HR_OK;
+}
+
 static const char *path_in(const char *section, const char *key, char out[128]) {
   snprintf(out, 128, "%s.%s", section, key);
   return out;
@@ -39,11 +80,27 @@ void hr__rope_read(const hr_recipe *r, hr_decoder *m) {
   if (hr__recipe_has(r, CONFIG "rope_parameters.rope_theta") && !hr__recipe_given(r, CONFIG "rope_theta")) {
     m->theta = hr__recipe_float(r, CONFIG "rope_parameters.rope_theta");
   }
-  bool typed = rope && hr__recipe_has(r, path_in(rope, "rope_type", path));
-  m->rope = typed && strcmp(hr__recipe_text(r, path), "llama3") == 0 ? rope : NULL;
+  if (!rope || !hr__recipe_has(r, path_in(rope, "rope_type", path))) return;
+  const char *type = hr__recipe_text(r, path);
+  m->rope_linear = strcmp(type, "linear") == 0;
+  if (strcmp(type, "default") != 0) m->rope = rope;
 }
 
-/* The llama3 form needs all four of its numbers. */
+static hr_status type_check(const hr_recipe *r, const char *section, hr_error *err) {
+  static const char *const known[] = {"default", "linear", "llama3"};
+  char path[128], remedy[256];
+  if (!section || !hr__recipe_has(r, path_in(section, "rope_type", path))) return HR_OK;
+  const char *type = hr__recipe_text(r, path);
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (strcmp(type, known[i]) == 0) return HR_OK;
+  snprintf(remedy, sizeof remedy,
+           "supported: default, linear, llama3; --set %s=null plans with plain positions: the same memory and time, "
+           "other results",
+           section);
+  return hr__recipe_fail(r, path, remedy, err, "%s \"%.60s\" is not supported", path, type);
+}
+
+/* The llama3 form needs all four of its numbers, the linear one the first. */
 hr_status hr__rope_check(const hr_recipe *r, const hr_decoder *m, hr_error *err) {
   char path[128];
   const char *section = rope_section(r);
@@ -55,12 +112,14 @@ hr_status hr__rope_check(const hr_recipe *r, const hr_decoder *m, hr_error *err)
     return hr__recipe_fail(r, CONFIG "rope_parameters.rope_theta", "keep one of them", err,
                            CONFIG "rope_theta is given twice, also in rope_parameters");
   }
+  HR_TRY(type_check(r, section, err));
   for (int i = 0; i < ROPE_NUMBERS; i++) {
     bool there = section && hr__recipe_has(r, path_in(section, rope_numbers[i], path));
-    if (m->rope && !there) {
+    if (m->rope && !there && (i == 0 || !m->rope_linear)) {
       return hr__recipe_fail(r, path,
-                             "rope_type llama3 needs factor, low_freq_factor, high_freq_factor and "
-                             "original_max_position_embeddings",
+                             m->rope_linear ? "rope_type linear needs factor"
+                                            : "rope_type llama3 needs factor, low_freq_factor, high_freq_factor and "
+                                              "original_max_position_embeddings",
                              err, "%s is missing", path);
     }
     if (there && !hr__recipe_has(r, path_in(section, "rope_type", path))) {
@@ -68,7 +127,7 @@ hr_status hr__rope_check(const hr_recipe *r, const hr_decoder *m, hr_error *err)
                              "%s is missing, so %s has no effect", path, rope_numbers[i]);
     }
   }
-  if (!m->rope) return HR_OK;
+  if (!m->rope || m->rope_linear) return HR_OK;
   double low = hr__recipe_float(r, path_in(m->rope, "low_freq_factor", path));
   double high = hr__recipe_float(r, path_in(m->rope, "high_freq_factor", path));
   if (low < high) return HR_OK;
@@ -82,6 +141,12 @@ hr_rope_table_args hr__rope_args(const hr_recipe *r, const hr_decoder *m, int64_
   char path[128];
   args.scaled = true;
   args.factor = hr__recipe_float(r, path_in(m->rope, "factor", path));
+  if (m->rope_linear) { /* every wave is longer than 1/low: all are stretched fully */
+    args.low = 1e30;
+    args.high = 2e30;
+    args.original_length = 1;
+    return args;
+  }
   args.low = hr__recipe_float(r, path_in(m->rope, "low_freq_factor", path));
   args.high = hr__recipe_float(r, path_in(m->rope, "high_freq_factor", path));
   args.original_length = hr__recipe_int(r, path_in(m->rope, "original_max_position_embeddings", path));
@@ -91,6 +156,9 @@ hr_rope_table_args hr__rope_args(const hr_recipe *r, const hr_decoder *m, int64_
 json_t *hr__rope_json(const hr_recipe *r, const hr_decoder *m) {
   char path[4][128];
   if (!m->rope) return json_null();
+  if (m->rope_linear)
+    return json_pack("{s:s, s:f}", "rope_type", "linear", "factor",
+                     hr__recipe_float(r, path_in(m->rope, "factor", path[0])));
   return json_pack("{s:s, s:f, s:f, s:f, s:I}", "rope_type", "llama3", "factor",
                    hr__recipe_float(r, path_in(m->rope, "factor", path[0])), "low_freq_factor",
                    hr__recipe_float(r, path_in(m->rope, "low_freq_factor", path[1])), "high_freq_factor",
