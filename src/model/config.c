@@ -63,9 +63,9 @@ static hr_status schemes_check(const hr_doc_node *config, const char *name, hr_e
 }
 
 /* Files of before 2020 do not say what they are; then the recipe must. */
-static hr_status family_missing(const hr_recipe *recipe, const char *name, hr_error *err) {
+static hr_status family_missing(const hr_recipe *recipe, const hr_doc_node *config, const char *name, hr_error *err) {
   char list[128], remedy[192];
-  if (hr__recipe_given(recipe, "model.family")) return HR_OK;
+  if (config->kind == HR_DOC_MAP && hr__recipe_given(recipe, "model.family")) return HR_OK;
   hr__model_families(list, sizeof list);
   snprintf(remedy, sizeof remedy, "say which it is, for example with --set model.family=bert (families: %s)", list);
   return hr__fail(err, HR_BAD_INPUT, name, remedy, "model_type is missing: it names the family of the model");
@@ -75,7 +75,7 @@ static hr_status family_missing(const hr_recipe *recipe, const char *name, hr_er
 static hr_status family_merge(hr_recipe *recipe, const hr_doc_node *config, const char *name, hr_error *err) {
   hr_arena *arena = hr__recipe_arena(recipe);
   const hr_doc_node *type = hr__doc_get(config, "model_type");
-  if (!type || type->kind != HR_DOC_SCALAR) return family_missing(recipe, name, err);
+  if (!type || type->kind != HR_DOC_SCALAR) return family_missing(recipe, config, name, err);
   const hr_model *model = hr__model_named(type->text);
   if (!model) {
     char list[128], remedy[160], place[HR_DOC_PLACE];

@@ -55,7 +55,8 @@ json_t *hr__decoder_json(const hr_recipe *recipe);
 
 /* decoder_rope.c. Rotary settings come in two forms: rope_theta with rope_scaling (older files) and rope_parameters,
  * which holds both. A recipe gives one of them; what it gives overrules the file of model.path. */
-/* Brings what config.json says of them into these forms, before it is merged; what headroom has not is HR_BAD_INPUT. */
+/* Brings what config.json says of them into these forms, before it is merged; what headroom has not is HR_BAD_INPUT.
+ * (config_rope.c) */
 hr_status hr__rope_config(hr_doc_node *config, const char *name, hr_error *err);
 void hr__rope_read(const hr_recipe *recipe, hr_decoder *m);
 hr_status hr__rope_check(const hr_recipe *recipe, const hr_decoder *m, hr_error *err);

@@ -32,6 +32,12 @@ static const char new_form[] =
     " \"low_freq_factor\": 1.0, \"original_max_position_embeddings\": 32, \"rope_theta\": 1234.0,"
     " \"rope_type\": \"llama3\"}}";
 
+/* Of one stretching, the numbers in one form and the base in the other. */
+#define STRETCH                                                                                                        \
+  "{\"factor\": 8.0, \"high_freq_factor\": 4.0, \"low_freq_factor\": 1.0, \"original_max_position_embeddings\": 32,"   \
+  " \"type\": \"llama3\"}"
+#define BASE "{\"rope_theta\": 4321.0, \"rope_type\": \"default\"}"
+
 typedef struct fixture {
   hr_built built;
   char folder[64];
@@ -164,6 +170,8 @@ static void refused(void **state) {
        "rope_type \"dynamic\" is not supported", "default, linear, llama3"},
       {"{\"model_type\": \"llama\", \"rope_scaling\": {\"factor\": 2}}", "rope_type is missing", ""},
       {"{\"model_type\": \"llama\", \"rope_scaling\": 2}", "rope_scaling must be a section", ""},
+      {"{\"model_type\": \"llama\", \"rope_parameters\": [{\"rope_type\": \"llama3\"}]}",
+       "rope_parameters must be a section", ""},
       {"{\"model_type\": \"llama\", \"hidden_size\": \"64\"}", "hidden_size must be a whole number", ""},
       {"{\"model_type\": \"llama\", \"hidden_size\": 0}", "hidden_size is 0", ""},
       {"{\"model_type\": \"llama\", \"hidden_size\": 1e2}", "hidden_size must be a whole number", ""},
@@ -209,6 +217,7 @@ static void taken(void **state) {
   assert_int_equal(load(f, "{\"num_hidden_layers\": 2}", false, "model.family=bert", NULL), HR_OK);
   assert_string_equal(f->built.model->family, "bert");
   assert_int_equal(hr__recipe_int(f->built.recipe, "model.config.num_hidden_layers"), 2);
+  assert_int_equal(load(f, "[1, 2]", false, "model.family=bert", NULL), HR_BAD_INPUT);
   assert_int_equal(load(f, "{\"model_type\": \"qwen2\", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0}}",
                         false, "model.config.rope_scaling=null", NULL),
                    HR_OK);
@@ -220,6 +229,15 @@ static void taken(void **state) {
                         false, NULL, NULL),
                    HR_OK);
   assert_true(theta(&f->built) == 1234);
+  /* Both, neither of them whole: in either order. */
+  static const char *const both[] = {
+      "{\"model_type\": \"llama\", \"rope_scaling\": " STRETCH ", \"hidden_size\": 64, \"rope_parameters\": " BASE "}",
+      "{\"model_type\": \"llama\", \"rope_parameters\": " BASE ", \"hidden_size\": 64, \"rope_scaling\": " STRETCH "}"};
+  for (size_t i = 0; i < 2; i++) {
+    if (load(f, both[i], false, NULL, NULL) != HR_OK) fail_msg("%s: %s", both[i], f->built.err.message);
+    assert_true(theta(&f->built) == 4321 && stretched(&f->built));
+    assert_int_equal(hr__recipe_int(f->built.recipe, "model.config.hidden_size"), 64);
+  }
 }
 
 /* Linear stretching: position 4p turns as p did before, to the last bit. */
