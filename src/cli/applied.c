@@ -218,12 +218,10 @@ static hr_status maps_find(hr_applied *a, const hr_map *named, hr_error *err) {
   for (size_t f = 0; f < a->n_files; f++) {
     hr_applied_file *file = &a->files[f];
     if (!file->map) file->map = most ? most : hr__map_guess(&file->config, NULL);
-    if (!file->map)
-      return hr__fail(
-          err, HR_BAD_INPUT, file->config.name,
-          "name a map: --map headroom, lightning, huggingface, torchtune, axolotl, llama-factory, deepspeed, "
-          "or a file of your own",
-          "no key of this file is one that headroom knows");
+    if (file->map) continue;
+    const char *remedy = hr__arena_format(a->arena, "name a map: --map %sor a file of your own", hr_map_names);
+    if (!remedy) return hr__nomem(err);
+    return hr__fail(err, HR_BAD_INPUT, file->config.name, remedy, "no key of this file is one that headroom knows");
   }
   return HR_OK;
 }

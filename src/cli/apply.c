@@ -195,10 +195,12 @@ static hr_status map_find(hr_cli *cli, const hr_map **out, hr_error *err) {
   size_t bytes;
   hr_error why = {0};
   hr_status status = hr__file_read(name, HR_DOC_MAX_BYTES, &cli->arena, &text, &bytes, &why);
-  if (status == HR_BAD_INPUT)
-    return hr__fail(err, HR_USAGE, "--map",
-                    "headroom, lightning, huggingface, torchtune, axolotl, llama-factory, deepspeed, or a file",
-                    "'%s' is no map that is built in, and no file: %s", name, why.message);
+  if (status == HR_BAD_INPUT) {
+    const char *remedy = hr__arena_format(&cli->arena, "%sor a file", hr_map_names);
+    if (!remedy) return hr__nomem(err);
+    return hr__fail(err, HR_USAGE, "--map", remedy, "'%s' is no map that is built in, and no file: %s", name,
+                    why.message);
+  }
   if (status != HR_OK) {
     *err = why;
     return status;
@@ -299,7 +301,10 @@ const hr_cli_command hr_cli_apply = {
     .usage = "RECIPE --to FILE...",
     .summary = "writes the plan's settings into your own config, changing only the bytes of the values",
     .details = "Comments and layout stay; FILE.backup is the file before; ${...} is left alone and reported. Kinds:\n"
-               "headroom, lightning (Hydra), huggingface, torchtune, axolotl, llama-factory, deepspeed.",
+#define HR_MAP(name, ...) name ", "
+#include "recipe/maps.def"
+#undef HR_MAP
+               "or --map FILE.",
     .examples = "apply recipes/lora.yaml --to recipes/configs/lightning.yml --dry-run\n"
                 "apply recipes/demo.yaml --auto --insert --to recipes/demo.yaml --dry-run",
     .options = options,

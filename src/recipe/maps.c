@@ -121,13 +121,8 @@ int hr__map_score(const hr_map *map, const hr_config *config) {
   return score;
 }
 
-/* TrainingArguments are the base of what these read. */
 static bool in_family(const hr_map *map, const hr_map *family) {
-  static const char *const readers[] = {"torchtune", "axolotl", "llama-factory"};
-  if (!family || map == family) return true;
-  for (size_t i = 0; strcmp(family->name, "huggingface") == 0 && i < sizeof readers / sizeof readers[0]; i++)
-    if (strcmp(map->name, readers[i]) == 0) return true;
-  return false;
+  return !family || map == family || (map->base && strcmp(map->base, family->name) == 0);
 }
 
 const hr_map *hr__map_guess(const hr_config *config, const hr_map *family) {

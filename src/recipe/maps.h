@@ -1,7 +1,7 @@
 /* Key maps: which key of somebody else's config says what a setting of a recipe says, and in which words.
  *
- * The built-in ones are data (recipe/maps_data.c); a file of the user's (recipe/maps_file.c) can add to one of them or
- * stand alone.
+ * The built-in ones are data (recipe/maps.def, maps_data.c); a file of the user's (recipe/maps_file.c) can add to one
+ * of them or stand alone.
  */
 #ifndef HR_RECIPE_MAPS_H
 #define HR_RECIPE_MAPS_H
@@ -25,11 +25,13 @@ typedef struct hr_map {
   const char *marks;  /* keys that tell a config of this kind, separated by '|' */
   const hr_map_key *keys;
   size_t count;
-  bool folders; /* Hydra: a config in folder `a/b` may hold the keys of the section a.b or b without that prefix */
-  bool lists;   /* a list in place of a value is one of choices, which may be replaced */
+  const char *base; /* a map that it builds on: --map of that one stands for this one too; NULL: none */
+  bool folders;     /* Hydra: a config in folder `a/b` may hold the keys of the section a.b or b without that prefix */
+  bool lists;       /* a list in place of a value is one of choices, which may be replaced */
 } hr_map;
 
-extern const hr_map hr_maps[]; /* ends with a map without name */
+extern const hr_map hr_maps[];    /* ends with a map without name */
+extern const char hr_map_names[]; /* "headroom, lightning, ": of all of them, for messages that go on behind it */
 
 const hr_map *hr__map_named(const char *name); /* by its name or another one; NULL: none */
 

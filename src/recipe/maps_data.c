@@ -1,4 +1,4 @@
-/* How others write what a recipe says: the built-in key maps. The order of maps decides between equally good guesses.
+/* How others write what a recipe says: the keys of the built-in maps (recipe/maps.def).
  *
  * KEY(setting, keys, words, absent): the setting's value belongs into each of `keys` that the config has (spellings,
  * separated by |; the first is the usual one). `words` turn the value into the config's word, "value=word" separated by
@@ -156,27 +156,16 @@ static const hr_map_key deepspeed[] = {
     KEY("training.optimizer.kind", "optimizer.type", "adamw=AdamW|sgd=SGD", "*"),
 };
 
-#define MAP(n, o, m, k) .name = (n), .others = (o), .marks = (m), .keys = (k), .count = sizeof(k) / sizeof(k)[0]
-
+#define HR_MAP(n, o, k, m, ...)                                                                                        \
+  {.name = n, .others = o, .keys = k, .count = sizeof k / sizeof k[0], .marks = m, __VA_ARGS__},
 const hr_map hr_maps[] = {
-    {MAP("headroom", "recipe", "model.family|model.config|memory.device|data.source", headroom), .lists = true},
-    {MAP("lightning", "hydra,pytorch-lightning",
-         "trainer|training.trainer|data_loader|datamodule|defaults|accumulate_grad_batches|seed_everything", lightning),
-     .folders = true},
-    {MAP("huggingface", "hf,transformers,trl,training-arguments",
-         "per_device_train_batch_size|per_device_eval_batch_size|num_train_epochs|output_dir|lr_scheduler_type",
-         huggingface)},
-    {MAP("torchtune", "tune",
-         "enable_activation_checkpointing|enable_activation_offloading|tokenizer._component_|checkpointer._component_|"
-         "model._component_|optimizer._component_",
-         torchtune)},
-    {MAP("axolotl", "", "base_model|micro_batch_size|sequence_len|val_set_size|adapter|datasets|sample_packing",
-         axolotl)},
-    {MAP("llama-factory", "llamafactory,llama_factory",
-         "finetuning_type|cutoff_len|template|lora_target|stage|quantization_bit|lora_rank|plot_loss", llama_factory)},
-    {MAP("deepspeed", "ds,ds_config",
-         "zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|steps_per_print|wall_clock_breakdown|"
-         "bf16.enabled|fp16.enabled",
-         deepspeed)},
+#include "recipe/maps.def"
     {.name = NULL},
 };
+#undef HR_MAP
+
+#define HR_MAP(n, ...) n ", "
+const char hr_map_names[] =
+#include "recipe/maps.def"
+    ;
+#undef HR_MAP

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """apply on hundreds of configs: only the intended bytes differ, and --revert gives every byte back."""
 import os
+import re
 import stat
 import subprocess
 
 from configs import RECIPE, by_hand, generated
 from schema import conforms
-from support import HEADROOM, Folder, check, finish, run
+from support import ROOT, Folder, check, finish, run
 
 
 def read(path):
@@ -55,6 +56,19 @@ with Folder() as folder:
     print(files, 'files')
     check(files >= 300, f'{files} files')
     check(not [name for name in folder.listing() if '.apply-' in name or '.backup' in name], 'nothing is left behind')
+
+# Every kind and all its names in the docs; every kind where the program names them.
+with open(os.path.join(ROOT, 'src/recipe/maps.def'), encoding='utf-8') as text:
+    kinds = {name: [other for other in others.split(',') if other]
+             for name, others in re.findall(r'^HR_MAP\("(.*?)", "(.*?)",', text.read(), flags=re.M)}
+with open(os.path.join(ROOT, 'docs/apply.md'), encoding='utf-8') as text:
+    rows = re.findall(r'^\| `(\S+)` \| (.*?)\|', text.read(), flags=re.M)
+check({name: re.findall(r'`(.*?)`', others) for name, others in rows} == kinds, f'docs/apply.md: {rows}\nmaps.def: {kinds}')
+with Folder() as folder:
+    recipe, nothing = folder.write('recipe.yaml', RECIPE), folder.write('nothing.yaml', 'a: 1\n')
+    run('apply', '--help').expect(0, ', '.join(kinds))
+    run('apply', recipe, '--to', nothing).expect(5, 'no key of this file', ', '.join(kinds))
+    run('apply', recipe, '--map', 'x', '--to', nothing).expect(2, '--map', ', '.join(kinds))
 
 # What a person sees, and what a script does with it.
 CONFIG = """\
@@ -155,8 +169,6 @@ training.gradient_accumulation: { key: TRAINING.accumulate, absent: 1 }
     run('apply', recipe, '--to', path, path, '--map', own).expect(2, 'same file')
     run('apply', recipe, '--to', folder.path + '/absent.yaml').expect(5, 'no such file')
     run('apply', recipe, '--to', folder.path).expect(5, 'folder')
-    nothing = folder.write('nothing.yaml', 'a: 1\n')
-    run('apply', recipe, '--to', nothing).expect(5, 'no key of this file', '--map')
     for text, part in [('batch_size: 1\nbatch_size: 2\n', 'repeated'), ('batch_size: [\n', 'flow'), ('a: 1\n---\nb: 1\n', 'several')]:
         bad = folder.write('bad-config.yaml', text)
         good = folder.write('good.yaml', 'trainer: {precision: 32}\n')
