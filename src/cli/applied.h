@@ -2,6 +2,7 @@
 #ifndef HR_CLI_APPLIED_H
 #define HR_CLI_APPLIED_H
 
+#include "cli/cli.h"
 #include "format/transaction.h"
 #include "recipe/maps.h"
 #include "train/job.h"
@@ -41,6 +42,7 @@ typedef struct hr_applied {
   size_t n_files;
   hr_applied_note *notes;
   size_t n_notes, cap_notes;
+  const char *refusal; /* of a dry run: why the same without would write nothing; NULL: it would */
 } hr_applied;
 
 /* The value of a setting in the closed recipe, as a config has it that is a recipe itself (`own_recipe`) or not, and
@@ -57,5 +59,9 @@ bool hr__applied_step_differs(const hr_applied *a);
 /* Parses the files, finds their maps (`map`, where the user named one) and makes their new texts. `a` comes with job,
  * arena, insert and settings. */
 hr_status hr__applied_plan(hr_applied *a, const hr_transaction *transaction, const hr_map *map, hr_error *err);
+
+/* What was done, or would be; `diff` may be NULL. NULL: out of memory. */
+json_t *hr__applied_json(const hr_applied *a, bool dry_run, const char *diff);
+void hr__applied_print(const hr_cli *cli, const hr_applied *a, FILE *to);
 
 #endif

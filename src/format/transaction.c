@@ -131,17 +131,37 @@ static hr_status aside_write(const char *path, const char *text, size_t bytes, c
   return status;
 }
 
+/* The file's backup as it is; one that a transaction would have to replace and has not made is an error. */
+static hr_status backup_check(hr_transaction *t, const hr_transaction_file *file, hr_backup *kind, const char **backup,
+                              size_t *bytes, hr_error *err) {
+  *bytes = 0;
+  HR_TRY(hr__backup_examine(file->real, file->text, file->bytes, &t->arena, kind, backup, bytes, err));
+  bool same =
+      *backup && *bytes == file->bytes && memcmp(*backup, file->text, *bytes) == 0; /* nothing is lost with it */
+  if (*kind != HR_BACKUP_FOREIGN || same) return HR_OK;
+  const char *name = hr__arena_format(&t->arena, "%s.backup", file->real);
+  if (!name) return hr__nomem(err);
+  return hr__fail(err, HR_BAD_INPUT, name, "move it away, then run the command again",
+                  "this file stands where the backup of %s belongs, and headroom apply has not made it", file->path);
+}
+
+hr_status hr__transaction_check(hr_transaction *t, hr_error *err) {
+  for (size_t i = 0; i < t->count; i++) {
+    hr_backup kind;
+    const char *backup;
+    size_t bytes;
+    if (t->files[i].now) HR_TRY(backup_check(t, &t->files[i], &kind, &backup, &bytes, err));
+  }
+  return HR_OK;
+}
+
 static hr_status file_prepare(hr_transaction *t, const hr_transaction_file *file, hr_error *err) {
   const char *from[HR_JOURNAL_RENAMES], *to[HR_JOURNAL_RENAMES];
   if (hr__journal_renames(HR_JOURNAL_REPLACE, file->real, &t->arena, from, to) == 0) return hr__nomem(err);
   hr_backup kind;
   const char *backup, *record;
-  size_t bytes = 0;
-  HR_TRY(hr__backup_examine(file->real, file->text, file->bytes, &t->arena, &kind, &backup, &bytes, err));
-  bool same = backup && bytes == file->bytes && memcmp(backup, file->text, bytes) == 0; /* nothing is lost with it */
-  if (kind == HR_BACKUP_FOREIGN && !same)
-    return hr__fail(err, HR_BAD_INPUT, to[0], "move it away, then run the command again",
-                    "this file stands where the backup of %s belongs, and headroom apply has not made it", file->path);
+  size_t bytes;
+  HR_TRY(backup_check(t, file, &kind, &backup, &bytes, err));
   if (kind != HR_BACKUP_FIRST) {
     backup = file->text;
     bytes = file->bytes;

@@ -48,6 +48,9 @@ hr_status hr__transaction_open(const char *const *paths, size_t count, bool look
  * backup that no transaction made. Any error before the decision leaves all files as they were. */
 hr_status hr__transaction_commit(hr_transaction *transaction, hr_error *err);
 
+/* The error that `commit` would end with because of a backup, without writing anything. */
+hr_status hr__transaction_check(hr_transaction *transaction, hr_error *err);
+
 /* FILE.backup, read into the transaction's arena; a file without one that a transaction made is HR_BAD_INPUT. */
 hr_status hr__transaction_backup(hr_transaction *transaction, size_t file, const char **text, size_t *bytes,
                                  hr_error *err);
