@@ -1,6 +1,4 @@
 /* headroom apply: writes the settings of a plan into the user's own config files, and takes them back. */
-#include <string.h>
-
 #include "cli/applied.h"
 #include "cli/checkpoint_flags.h"
 #include "cli/cli.h"

@@ -163,6 +163,21 @@ training.gradient_accumulation: { key: TRAINING.accumulate, absent: 1 }
                        ('training.batchsize: a\n', 'did you mean training.batch_size'),
                        ('values: {a: [1]}\n', 'expected')]:
         run('apply', recipe, '--map', folder.write('bad.yaml', text), '--to', path).expect(5, 'bad.yaml:', part)
+    # Numbers as every reader of YAML and JSON takes them for numbers: 1e-05 is a word to many, 0.90000000000000002 to nobody.
+    own = folder.write('map.yaml', """\
+training.optimizer.lr: lr
+training.optimizer.betas: betas
+training.optimizer.weight_decay: decay
+training.optimizer.groups: groups
+""")
+    group = 'training.optimizer.groups=[{match: "*.lora_B*", lr: 2.5e-7, weight_decay: 0}]'
+    for name in ['numbers.yaml', 'numbers.json']:
+        quote = '"' if name.endswith('json') else ''
+        text = '{%slr%s: 3, %sbetas%s: null, %sdecay%s: null, %sgroups%s: null}' % ((quote,) * 8)
+        target = folder.write(name, text)
+        run('apply', recipe, '--map', own, '--to', target, '--set', 'training.optimizer.lr=1e-5', '--set', group).expect(0)
+        check(read(target).decode() == text.replace('3', '1.0e-05', 1).replace('null', '[0.9, 0.999]', 1).replace('null', '0.01', 1).replace(
+            'null', '[{"match": "*.lora_B*", "lr": 2.5e-07, "weight_decay": 0}]'), read(target))
     run('apply', recipe, '--map', 'nonsense', '--to', path).expect(2, '--map', 'lightning')
     before = read(path)
     run('apply', recipe, '--set', 'memory.budget=1MiB', '--to', path, '--map', own).expect(3)
