@@ -56,6 +56,16 @@ bool hr__applied_is_step(const char *setting);
 /* Whether one of these could not be brought to its value: the configs then train other steps than was planned. */
 bool hr__applied_step_differs(const hr_applied *a);
 
+/* Adds an edit to a file, once for each setting and path. */
+hr_status hr__applied_edit(hr_applied *a, hr_applied_file *file, hr_edit edit, const char *path, hr_error *err);
+
+/* Puts a key that no file of the map has into one of them; *done stays false where something else stands in its place.
+ */
+hr_status hr__applied_insert(hr_applied *a, const hr_map *map, const hr_map_key *key, hr_edit edit, bool *done,
+                             hr_error *err);
+/* The edits for sections that are not there, with all the keys that were put into them. */
+hr_status hr__applied_sections(hr_applied *a, hr_applied_file *file, hr_error *err);
+
 /* Parses the files, finds their maps (`map`, where the user named one) and makes their new texts. `a` comes with job,
  * arena, insert and settings. */
 hr_status hr__applied_plan(hr_applied *a, const hr_transaction *transaction, const hr_map *map, hr_error *err);

@@ -68,6 +68,9 @@ static const hr_map_key lightning[] = {
         NULL, NULL),
 };
 
+/* Excludes 4 bits; without these it is the user's, of which a recipe knows nothing. */
+#define EIGHT_BITS "nf4=false|none=false,true,True"
+
 /* Hugging Face TrainingArguments, as YAML or JSON, and those who read them beside keys of their own. */
 static const hr_map_key huggingface[] = {
     KEY("training.batch_size", "per_device_train_batch_size", NULL, "8"),
@@ -84,6 +87,7 @@ static const hr_map_key huggingface[] = {
     KEY("model.adapters.alpha", "lora_alpha|lora.lora_alpha", NULL, NULL),
     KEY("model.adapters.dropout", "lora_dropout|lora.lora_dropout", NULL, NULL),
     KEY("model.quantize.kind", "load_in_4bit", "nf4=true|none=false", "false"),
+    KEY("model.quantize.kind", "load_in_8bit", EIGHT_BITS, "*"),
 };
 
 static const hr_map_key torchtune[] = {
@@ -98,16 +102,23 @@ static const hr_map_key torchtune[] = {
         "bitsandbytes.optim.PagedAdamW|"
         "paged_adamw8bit=bitsandbytes.optim.PagedAdamW8bit|sgd=torch.optim.SGD",
         NULL),
+    KEY("training.optimizer.kind", "optimizer.fused", "adamw=true,false,False|sgd=true,false,False", "*"),
     KEY("data.sequence_length", "tokenizer.max_seq_len", NULL, NULL),
     KEY("model.adapters.rank", "model.lora_rank", NULL, NULL),
     KEY("model.adapters.alpha", "model.lora_alpha", NULL, NULL),
     KEY("model.adapters.dropout", "model.lora_dropout", NULL, NULL),
+    {.setting = "model.quantize.kind",
+     .keys = "model._component_",
+     .words = "nf4=.qlora_,.lora_|none=.lora_",
+     .absent = "*",
+     .part = true},
     KEY("model.quantize.kind", "model.quantize_base", "nf4=true|none=false", "false"),
 };
 
 static const hr_map_key axolotl[] = {
     KEY("training.batch_size", "micro_batch_size", NULL, NULL),
     KEY("training.gradient_accumulation", "gradient_accumulation_steps", NULL, "1"),
+    KEY("training.effective_batch", "batch_size", NULL, "*"),
     KEY("model.precision", "bf16", "32-true=false|bf16-mixed=true,auto|16-mixed=false|bf16-true=full", NULL),
     KEY("model.precision", "fp16", "32-true=false|bf16-mixed=false|16-mixed=true|bf16-true=false", "false"),
     KEY("memory.checkpoint", "gradient_checkpointing",
@@ -122,6 +133,7 @@ static const hr_map_key axolotl[] = {
     KEY("model.adapters.dropout", "lora_dropout", NULL, NULL),
     KEY("model.quantize.kind", "adapter", "nf4=qlora|none=lora", "*"),
     KEY("model.quantize.kind", "load_in_4bit", "nf4=true|none=false", "false"),
+    KEY("model.quantize.kind", "load_in_8bit", EIGHT_BITS, "*"),
 };
 
 static const hr_map_key llama_factory[] = {
@@ -131,6 +143,7 @@ static const hr_map_key llama_factory[] = {
     KEY("model.precision", "fp16", "32-true=false|bf16-mixed=false|16-mixed=true|bf16-true=false", "false"),
     KEY("model.precision", "pure_bf16", "32-true=false|bf16-mixed=false|16-mixed=false|bf16-true=true", "false"),
     KEY("memory.checkpoint", "disable_gradient_checkpointing", "none=true|selective=false|every-layer=false", "false"),
+    KEY("memory.checkpoint", "gradient_checkpointing", "none=false|selective=true|every-layer=true", "*"),
     KEY("training.optimizer.kind", "optim",
         "adamw=adamw_torch,adamw_torch_fused,adamw_hf|adamw8bit=adamw_bnb_8bit,adamw_8bit|"
         "paged_adamw=paged_adamw_32bit,paged_adamw|paged_adamw8bit=paged_adamw_8bit|sgd=sgd",
@@ -153,7 +166,10 @@ static const hr_map_key deepspeed[] = {
         "none"),
     KEY("memory.offload.parameters", "zero_optimization.offload_param.device", "device=none|host=cpu|disk=nvme",
         "none"),
-    KEY("training.optimizer.kind", "optimizer.type", "adamw=AdamW|sgd=SGD", "*"),
+    KEY("memory.offload.optimizer", "zero_optimization.cpu_offload", "device=false|host=true", "*"),
+    KEY("memory.offload.parameters", "zero_optimization.cpu_offload_params", "device=false|host=true", "*"),
+    KEY("training.optimizer.kind", "optimizer.type", "adamw=AdamW,Adam|sgd=SGD",
+        "*"), /* its Adam decouples decay too */
 };
 
 #define HR_MAP(n, o, k, m, ...)                                                                                        \

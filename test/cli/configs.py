@@ -80,7 +80,7 @@ class Writer:
 
     def __init__(self, seed, kind, json):
         self.random = random.Random(seed)
-        self.json = json
+        self.kind, self.json = kind, json
         self.before, self.after = [], []
         self.left = 0
         self.tree = {}
@@ -112,7 +112,8 @@ class Writer:
             self.put(space + '"${somewhere.else}"')
             return
         if kind == NUMBER:
-            forms = [(old, new), (f'"{old}"', f'"{new}"'), ('"auto"', new), ('null', new)]
+            follows = self.kind == 'deepspeed'  # its auto is what the trainer's arguments say
+            forms = [(old, new), (f'"{old}"', f'"{new}"'), ('"auto"', '"auto"' if follows else new), ('null', new)]
             if not self.json:
                 forms += [(f"'{old}'", f"'{new}'"), ('~', new), ('auto', new), (f'&own {old}', f'&own {new}')]
         elif kind == BOOL:

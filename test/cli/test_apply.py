@@ -259,9 +259,47 @@ training:
         answer = run('apply', recipe, '--json', '--to', target).expect(0).json()
         now = read(target).decode()
         first = '"4"' if numbers[0] == '"2"' else '4'
-        check(now == text % (first, 8, after or numbers[2]), f'{numbers}: {now}')
+        second = numbers[1] if numbers[1] == '"auto"' else 8
+        check(now == text % (first, second, after or numbers[2]), f'{numbers}: {now}')
         noted = [note['key'] for note in answer['not_written'] if 'batch' in note['key']]
         check(noted == ([] if after else ['train_batch_size']) and ('warning' in answer) == (not after), f'{numbers}: {answer}')
+    # Its `auto` is what the trainer's arguments say: with their file in the call it is right as it is, alone it is reported.
+    text = '{"train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto", "bf16": {"enabled": "auto"}}'
+    target = folder.write('ds.json', text)
+    args = folder.write('args.yaml', 'output_dir: x\nper_device_train_batch_size: 1\ngradient_accumulation_steps: 1\nbf16: false\n')
+    answer = run('apply', recipe, '--json', '--to', target).expect(0).json()
+    check(read(target).decode() == text and not answer['files'][0]['changed'], answer)
+    check(len([note for note in answer['not_written'] if 'is auto' in note['reason']]) == 3 and 'warning' in answer, answer)
+    answer = run('apply', recipe, '--json', '--to', args, target).expect(0).json()
+    check(read(target).decode() == text and 'warning' not in answer, answer)
+    check([key['outcome'] for key in answer['files'][1]['keys']] == ['same'] * 3, answer)
+    check(read(args) == b'output_dir: x\nper_device_train_batch_size: 4\ngradient_accumulation_steps: 8\nbf16: true\n', read(args))
+    # What a torchtune builder is called says whether it quantizes, and one optimizer's own arguments stay behind with another.
+    for method, before, after, part in [
+            ('qlora', 'qlora_llama3_8b', 'qlora_llama3_8b', None), ('qlora', 'lora_llama3_8b', 'lora_llama3_8b', 'quantize_base'),
+            ('lora', 'qlora_llama3_8b', 'lora_llama3_8b', None), ('lora', 'lora_llama3_8b', 'lora_llama3_8b', None),
+            ('lora', '"my.own"', '"my.own"', None)]:
+        name = before if before.startswith('"') else 'torchtune.models.llama3.' + before
+        text = f'batch_size: 4\nmodel:\n  _component_: {name}\noptimizer: {{_component_: torch.optim.AdamW, fused: True}}\n'
+        target = folder.write('tune.yaml', text)
+        answer = run('apply', recipe, '--json', '--method', method, '--set', 'training.optimizer.kind=adamw', '--to', target).expect(0).json()
+        check(read(target).decode() == text.replace(before, after), f'{method} {before}: {read(target)}')
+        noted = [note['key'] for note in answer['not_written'] if note['setting'] == 'model.quantize.kind']
+        check(noted == (['model.quantize_base'] if part else []), f'{method} {before}: {answer}')
+        run('apply', recipe, '--to', target, '--dry-run').expect(0, 'optimizer.fused has no word')
+    # The older way of axolotl: samples per step instead of accumulation; 8 bits make way for 4, else they stay.
+    text = 'base_model: x\nadapter: lora\nload_in_8bit: True\nbatch_size: 64\nmicro_batch_size: 1\n'
+    target = folder.write('axolotl.yml', text)
+    answer = run('apply', recipe, '--json', '--to', target).expect(0).json()
+    check(read(target).decode() == text.replace('64', '32').replace(': 1', ': 4'), read(target))
+    check('warning' not in answer, answer)
+    run('apply', recipe, '--method', 'qlora', '--to', target).expect(0)
+    check(b'load_in_8bit: False\n' in read(target) and b'adapter: qlora' in read(target), read(target))
+    # LLaMA-Factory knows both keys for checkpointing.
+    text = 'stage: sft\nfinetuning_type: lora\nper_device_train_batch_size: 4\ngradient_checkpointing: true\n'
+    target = folder.write('factory.yaml', text)
+    run('apply', recipe, '--set', 'memory.checkpoint=none', '--to', target).expect(0)
+    check(read(target).decode() == text.replace('true', 'false'), read(target))
     # What a file says does not reach the terminal as it is.
     hostile = folder.write('hostile.yaml', 'batch_size: 1\naccumulate_grad_batches: "${\\e[31m}"\n')
     own = folder.write('hostile-map.yaml', 'training.batch_size: "batch\\e[31m"\ntraining.gradient_accumulation: accumulate_grad_batches\n')

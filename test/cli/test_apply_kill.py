@@ -13,7 +13,7 @@ from traced import stopped_at
 
 FILES = {'conf/config.yaml': 'trainer:\n  precision: "⟦16-mixed|bf16-mixed⟧"  # é\n  accumulate_grad_batches: ⟦2|8⟧\n',
          'conf/data/small.yaml': 'batch_size: ⟦45|4⟧\n',
-         'ds_config.json': '{"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": ⟦"auto"|4⟧}'}
+         'ds_config.json': '{"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": ⟦2|4⟧}'}
 ENDS = ['.apply-new', '.apply-backup', '.apply-record', '.apply-journal', '.apply-journal.tmp']
 
 
