@@ -5,25 +5,40 @@
 #include "cli/applied.h"
 #include "format/literal.h"
 
-/* Puts the key into the first file of the map that has the section of one of its spellings. */
+/* Whether the file has a key of its map in the section of `path` itself. */
+static bool section_used(const hr_applied_file *file, const char *path) {
+  char name[HR_MAP_PATH], at[HR_MAP_PATH];
+  const char *dot = strrchr(path, '.');
+  size_t length = dot ? (size_t)(dot - path) + 1 : 0;
+  for (size_t i = 0; i < file->map->count; i++)
+    for (const char *last = NULL; hr__map_spelling(&file->map->keys[i], &last, name);)
+      if (hr__map_locate(file->map, &file->config, name, at) && strncmp(at, path, length) == 0 &&
+          !strchr(at + length, '.'))
+        return true;
+  return false;
+}
+
+/* Puts the key into the first file of the map that has the section of one of its spellings: first of all one where
+ * other keys of the map are. */
 static hr_status insert_into_section(hr_applied *a, const hr_map *map, const hr_map_key *key, hr_edit edit, bool *done,
                                      hr_error *err) {
   char path[HR_MAP_PATH];
-  for (size_t f = 0; f < a->n_files; f++) {
-    if (a->files[f].map != map) continue;
-    for (const char *last = NULL; hr__map_spelling(key, &last, path);) {
-      char *dot = strrchr(path, '.');
-      const hr_doc_node *section = a->files[f].config.root;
-      if (dot) {
-        *dot = '\0';
-        section = hr__config_find(&a->files[f].config, path);
-        *dot = '.';
+  for (int used = 1; used >= 0; used--)
+    for (size_t f = 0; f < a->n_files; f++) {
+      if (a->files[f].map != map) continue;
+      for (const char *last = NULL; hr__map_spelling(key, &last, path);) {
+        char *dot = strrchr(path, '.');
+        const hr_doc_node *section = a->files[f].config.root;
+        if (dot) {
+          *dot = '\0';
+          section = hr__config_find(&a->files[f].config, path);
+          *dot = '.';
+        }
+        if (!section || section->kind != HR_DOC_MAP || (used && !section_used(&a->files[f], path))) continue;
+        *done = true;
+        return hr__applied_edit(a, &a->files[f], edit, path, err);
       }
-      if (!section || section->kind != HR_DOC_MAP) continue;
-      *done = true;
-      return hr__applied_edit(a, &a->files[f], edit, path, err);
     }
-  }
   return HR_OK;
 }
 

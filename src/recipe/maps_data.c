@@ -37,12 +37,12 @@ static const hr_map_key headroom[] = {
 static const hr_map_key lightning[] = {
     KEY("training.batch_size",
         "data_loader.batch_size|data.batch_size|data.init_args.batch_size|datamodule.batch_size|"
-        "datamodule.init_args.batch_size|dataloader.batch_size|data.dataloader.batch_size|training.batch_size|batch_"
-        "size",
+        "datamodule.init_args.batch_size|dataloader.batch_size|data.dataloader.batch_size|training.batch_size|"
+        "training.micro_batch_size|batch_size",
         NULL, NULL),
     KEY("training.gradient_accumulation",
         "training.trainer.accumulate_grad_batches|trainer.accumulate_grad_batches|training.accumulate_grad_batches|"
-        "training.gradient_accumulation_steps|accumulate_grad_batches",
+        "training.gradient_accumulation_steps|training.grad_accumulation_steps|accumulate_grad_batches",
         NULL, "1"),
     KEY("model.precision", "training.trainer.precision|trainer.precision|training.precision|precision",
         "32-true=32-true,32|bf16-mixed=bf16-mixed,bf16|16-mixed=16-mixed,16|bf16-true=bf16-true", "32-true"),
@@ -53,7 +53,8 @@ static const hr_map_key lightning[] = {
         "none=false|selective=true|every-layer=true", "false"),
     KEY("data.sequence_length",
         "data_loader.tokenization.max_length|data.max_length|data.max_seq_length|data.init_args.max_length|"
-        "data.init_args.max_seq_length|data.sequence_length|max_seq_length|max_length",
+        "data.init_args.max_seq_length|data.sequence_length|training.max_length|training.max_seq_length|"
+        "training.max_seq_len|max_seq_length|max_length",
         NULL, NULL),
     KEY("model.adapters.rank",
         "model.lora.r|model.lora.rank|model.lora_r|model.lora_rank|model.init_args.lora_r|lora.r|lora.rank|lora_r|lora_"
@@ -71,23 +72,38 @@ static const hr_map_key lightning[] = {
 /* Excludes 4 bits; without these it is the user's, of which a recipe knows nothing. */
 #define EIGHT_BITS "nf4=false|none=false,true,True"
 
+/* Arguments of a trainer, of adapters and of quantization stand at the top, or in sections that scripts hand on. */
+#define TRAINING(k) k "|training." k "|training_args." k "|training_arguments." k "|train." k "|trainer." k
+#define ADAPTER(k)  "lora." k "|lora_config." k "|peft." k "|peft_config." k "|qlora." k
+#define BITS(k)     k "|model." k "|quantization." k "|quantization_config." k "|bnb." k "|bnb_config." k
+#define LENGTH(k)   k "|training." k "|training_args." k "|data." k "|model." k "|dataset." k
+
 /* Hugging Face TrainingArguments, as YAML or JSON, and those who read them beside keys of their own. */
 static const hr_map_key huggingface[] = {
-    KEY("training.batch_size", "per_device_train_batch_size", NULL, "8"),
-    KEY("training.gradient_accumulation", "gradient_accumulation_steps", NULL, "1"),
-    KEY("model.precision", "bf16", "32-true=false|bf16-mixed=true|16-mixed=false", "false"),
-    KEY("model.precision", "fp16", "32-true=false|bf16-mixed=false|16-mixed=true", "false"),
-    KEY("memory.checkpoint", "gradient_checkpointing", "none=false|selective=true|every-layer=true", "false"),
-    KEY("training.optimizer.kind", "optim",
-        "adamw=adamw_torch,adamw_torch_fused,adamw_hf,adamw_apex_fused|adamw8bit=adamw_bnb_8bit,adamw_8bit|"
+    KEY("training.batch_size",
+        TRAINING("per_device_train_batch_size") "|training.per_device_batch_size|training.batch_size|"
+                                                "training.micro_batch_size|train.batch_size",
+        NULL, "8"),
+    KEY("training.gradient_accumulation", TRAINING("gradient_accumulation_steps") "|training.grad_accumulation_steps",
+        NULL, "1"),
+    KEY("training.effective_batch", TRAINING("effective_batch_size"), NULL, "*"),
+    KEY("model.precision", TRAINING("bf16"), "32-true=false|bf16-mixed=true|16-mixed=false", "false"),
+    KEY("model.precision", TRAINING("fp16"), "32-true=false|bf16-mixed=false|16-mixed=true", "false"),
+    KEY("memory.checkpoint", TRAINING("gradient_checkpointing"),
+        "none=false|selective=true,unsloth|every-layer=true,unsloth", "false"),
+    KEY("training.optimizer.kind", TRAINING("optim") "|training.optimizer",
+        "adamw=adamw_torch,adamw_torch_fused,adamw_hf,adamw_apex_fused,adamw,AdamW|"
+        "adamw8bit=adamw_bnb_8bit,adamw_8bit|"
         "paged_adamw=paged_adamw_32bit,paged_adamw|paged_adamw8bit=paged_adamw_8bit|sgd=sgd",
         "adamw_torch"),
-    KEY("data.sequence_length", "max_seq_length|max_length|model_max_length", NULL, NULL),
-    KEY("model.adapters.rank", "lora_r|lora_rank|lora.r", NULL, NULL),
-    KEY("model.adapters.alpha", "lora_alpha|lora.lora_alpha", NULL, NULL),
-    KEY("model.adapters.dropout", "lora_dropout|lora.lora_dropout", NULL, NULL),
-    KEY("model.quantize.kind", "load_in_4bit", "nf4=true|none=false", "false"),
-    KEY("model.quantize.kind", "load_in_8bit", EIGHT_BITS, "*"),
+    KEY("data.sequence_length",
+        LENGTH("max_seq_length") "|" LENGTH("max_length") "|" LENGTH("max_seq_len") "|" LENGTH("model_max_length"),
+        NULL, NULL),
+    KEY("model.adapters.rank", "lora_r|lora_rank|" ADAPTER("r") "|" ADAPTER("rank"), NULL, NULL),
+    KEY("model.adapters.alpha", "lora_alpha|" ADAPTER("lora_alpha") "|" ADAPTER("alpha"), NULL, NULL),
+    KEY("model.adapters.dropout", "lora_dropout|" ADAPTER("lora_dropout") "|" ADAPTER("dropout"), NULL, NULL),
+    KEY("model.quantize.kind", BITS("load_in_4bit"), "nf4=true|none=false", "false"),
+    KEY("model.quantize.kind", BITS("load_in_8bit"), EIGHT_BITS, "*"),
 };
 
 static const hr_map_key torchtune[] = {
@@ -170,6 +186,15 @@ static const hr_map_key deepspeed[] = {
     KEY("memory.offload.parameters", "zero_optimization.cpu_offload_params", "device=false|host=true", "*"),
     KEY("training.optimizer.kind", "optimizer.type", "adamw=AdamW,Adam|sgd=SGD",
         "*"), /* its Adam decouples decay too */
+};
+
+/* Files of accelerate, which say nothing of the batch. */
+static const hr_map_key accelerate[] = {
+    KEY("training.gradient_accumulation", "deepspeed_config.gradient_accumulation_steps", NULL, "*"),
+    KEY("model.precision", "mixed_precision", "32-true=no|bf16-mixed=bf16|16-mixed=fp16", "*"),
+    KEY("memory.offload.optimizer", "deepspeed_config.offload_optimizer_device", "device=none|host=cpu|disk=nvme",
+        "none"),
+    KEY("memory.offload.parameters", "deepspeed_config.offload_param_device", "device=none|host=cpu|disk=nvme", "none"),
 };
 
 #define HR_MAP(n, o, k, m, ...)                                                                                        \

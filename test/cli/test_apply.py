@@ -217,6 +217,13 @@ training:
   effective_batch: 32
   optimizer: {kind: adamw8bit}
 """, read(bare).decode())
+    # What is put in goes where the others of its kind are.
+    text = 'model: {name: x}\nlora: {r: 4}\ntraining:\n  per_device_train_batch_size: 4\n  seed: 1\n'
+    bare = folder.write('sections.yaml', text)
+    run('apply', recipe, '--insert', '--to', bare).expect(0)
+    check(read(bare).decode() == text.replace('r: 4', 'r: 4, lora_alpha: 8, lora_dropout: 0.05') +
+          '  gradient_accumulation_steps: 8\n  bf16: true\n  gradient_checkpointing: true\n  optim: adamw_bnb_8bit\n'
+          '  max_seq_length: 64\n', read(bare).decode())
     bare = folder.write('bare.json', '{"zero_optimization": {}, "bf16": 3}')
     run('apply', recipe, '--insert', '--to', bare).expect(0, 'bf16.enabled has no place')
     check(read(bare) == b'{"zero_optimization": {"offload_optimizer": {"device": "cpu"}}, "bf16": 3, '
