@@ -140,15 +140,18 @@ static hr_status rung_set(const hr_change *change, hr_arena *arena, hr_rung *out
   return HR_OK;
 }
 
-/* A setting of the frontier: what it has otherwise than the chosen one. */
+/* A setting of the frontier: what it has otherwise than the chosen one, and whether other weights come out than from
+ * that, which may have changed the result itself. */
 static hr_status rung_found(const hr_search *search, size_t at, hr_arena *arena, hr_rung *out, hr_error *err) {
   const hr_found *found = &search->frontier[at];
   const char **overrides = hr__arena_array(arena, found->n_overrides + 1, sizeof *overrides);
   if (!overrides) return hr__nomem(err);
-  *out = (hr_rung){.overrides = overrides, .changes_results = found->changes_results};
-  for (size_t i = 0; i < found->n_overrides; i++)
-    if (strcmp(found->overrides[i], search->chosen.overrides[i]) != 0)
-      overrides[out->n_overrides++] = hr__arena_text(arena, found->overrides[i]);
+  *out = (hr_rung){.overrides = overrides};
+  for (size_t i = 0; i < found->n_overrides; i++) {
+    if (strcmp(found->overrides[i], search->chosen.overrides[i]) == 0) continue;
+    overrides[out->n_overrides++] = hr__arena_text(arena, found->overrides[i]);
+    out->changes_results |= found->changes[i] || search->chosen.changes[i];
+  }
   for (size_t i = 0; i < out->n_overrides; i++)
     if (!overrides[i]) return hr__nomem(err);
   out->planned = (hr_planned){.step_seconds = found->step_seconds, .fits = found->fits};
@@ -158,9 +161,16 @@ static hr_status rung_found(const hr_search *search, size_t at, hr_arena *arena,
 
 static hr_status frontier_climb(const hr_search *search, hr_arena *arena, hr_ladder *out, hr_error *err) {
   if (search->n_frontier == 0) return HR_OK;
-  if (search->at > 0) HR_TRY(rung_found(search, search->at - 1, arena, &out->faster, err));
+  const hr_found *frontier = search->frontier, *here = &frontier[search->at];
+  for (size_t i = search->at; i-- > 0;)
+    if (frontier[i].step_seconds <= (1 - least_step) * here->step_seconds) {
+      HR_TRY(rung_found(search, i, arena, &out->faster, err));
+      break;
+    }
+  const double below = (1 - least_step) * (double)here->peak_bytes[HR_TIER_DEVICE];
   for (size_t i = search->at + 1; i < search->n_frontier; i++)
-    if (search->frontier[i].fits) return rung_found(search, i, arena, &out->cheaper, err);
+    if (frontier[i].fits && (double)frontier[i].peak_bytes[HR_TIER_DEVICE] <= below)
+      return rung_found(search, i, arena, &out->cheaper, err);
   return HR_OK;
 }
 

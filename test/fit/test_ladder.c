@@ -108,33 +108,41 @@ static void test_refused_neighbours_are_none(void **state) {
   hr__arena_fini(&arena);
 }
 
-/* What was open has a frontier: its rungs, where it has some, come before neighbours. */
+/* What was open has a frontier: its rungs, where it has some, come before neighbours. Those nearer than a hundredth are
+ * none, and a result is other than that of the chosen setting, not than that of the recipe. */
 static void test_frontier(void **state) {
   (void)state;
-  static const char *const texts[4][2] = {{"training.batch_size=12", "model.precision=bf16-true"},
+  static const char *const texts[6][2] = {{"training.batch_size=12", "model.precision=bf16-true"},
+                                          {"training.batch_size=24", "model.precision=bf16-mixed"},
                                           {"training.batch_size=12", "model.precision=bf16-mixed"},
+                                          {"training.batch_size=8", "model.precision=bf16-mixed"},
                                           {"training.batch_size=6", "model.precision=bf16-mixed"},
                                           {"training.batch_size=3", "model.precision=bf16-mixed"}};
-  hr_found frontier[4];
-  for (int i = 0; i < 4; i++)
+  static const bool kept[2] = {false, false}, mixed[2] = {false, true};
+  static const uint64_t peaks[6] = {9000, 8050, 8000, 7950, 7000, 6000};
+  static const double seconds[6] = {1, 1.995, 2, 2.5, 3, 4};
+  hr_found frontier[6];
+  for (int i = 0; i < 6; i++)
     frontier[i] = (hr_found){.overrides = texts[i],
+                             .changes = i == 0 ? kept : mixed,
                              .n_overrides = 2,
-                             .changes_results = i == 0,
-                             .fits = i == 1 || i == 3, /* i == 2: less on the device, too much on the host */
-                             .peak_bytes = {(uint64_t)(9000 - 1000 * i)},
-                             .step_seconds = 1 + i};
-  formula f = {.budget = 8200, .seconds_each = 0.01};
-  f.search = (hr_search){.frontier = frontier, .n_frontier = 4, .at = 1, .chosen = frontier[1]};
+                             .changes_results = i > 0,
+                             .fits = i > 1 && i != 4, /* i == 4: less on the device, too much on the host */
+                             .peak_bytes = {peaks[i]},
+                             .step_seconds = seconds[i]};
+  formula f = {.budget = 8000, .seconds_each = 0.01};
+  f.search = (hr_search){.frontier = frontier, .n_frontier = 6, .at = 2, .chosen = frontier[2]};
   hr_arena arena;
   hr_ladder ladder;
   assert_int_equal(climb(&f, &arena, &ladder), HR_OK);
   assert_int_equal(ladder.cheaper.n_overrides, 1);
   assert_string_equal(ladder.cheaper.overrides[0], "training.batch_size=3");
   assert_int_equal(ladder.cheaper.planned.peak_bytes[HR_TIER_DEVICE], 6000);
+  assert_false(ladder.cheaper.changes_results);
   assert_string_equal(ladder.faster.overrides[0], "model.precision=bf16-true");
   assert_true(ladder.faster.changes_results && !ladder.faster.planned.fits);
   hr__arena_fini(&arena);
-  f.search.n_frontier = 2; /* nothing behind the chosen one: a neighbour */
+  f.search.n_frontier = 4; /* nothing behind the chosen one: a neighbour */
   assert_int_equal(climb(&f, &arena, &ladder), HR_OK);
   assert_string_equal(ladder.cheaper.overrides[0], "training.batch_size=8");
   assert_string_equal(ladder.faster.overrides[0], "model.precision=bf16-true");
