@@ -271,7 +271,7 @@ static void test_open_settings_that_mean_nothing(void **state) {
     const char *override, *message;
   } cases[] = {
       {"training.gradient_accumulation=auto", "only beside training.effective_batch"},
-      {"training.batch_size=[auto, 2]", "cannot be one of several choices"},
+      {"memory.split=[{'*': 2}, auto]", "cannot be one of several choices"},
       {"memory.gpu=[H100, H200]", "cannot be left open"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -280,14 +280,49 @@ static void test_open_settings_that_mean_nothing(void **state) {
     hr__rates_default(&w.facts, &w.rates);
     w.budget_bytes = w.host_bytes = UINT64_MAX;
     hr_error err = {0};
-    hr_status status = search_body(&w, &err);
-    if (i == 1) { /* the other choice stands */
-      assert_int_equal(status, HR_OK);
-    } else {
-      assert_int_equal(status, HR_BAD_INPUT);
-      if (!strstr(err.message, cases[i].message)) fail_msg("%s", err.message);
-    }
+    assert_int_equal(search_body(&w, &err), HR_BAD_INPUT);
+    if (!strstr(err.message, cases[i].message)) fail_msg("%s", err.message);
     hr__rates_fini(&w.rates);
+  }
+}
+
+/* `auto` in a list is what it would try alone, in its place and without what the list names; the first choice tells
+ * which of the others change results. */
+static void test_auto_among_choices(void **state) {
+  (void)state;
+  static const struct {
+    const char *override, *choices;
+    bool changes;
+  } cases[] = {
+      {"training.batch_size=[1, auto]", "1 4 2", false},
+      {"training.batch_size=[auto, 1, 3]", "4 2 1 3", false},
+      {"data.sequence_length=[96, auto, auto]", "96 2048 1024 512 256 128", true},
+      {"model.precision=[16-mixed, auto]", "16-mixed bf16-mixed bf16-true 32-true", true},
+      {"model.precision=[auto, 32-true]", "bf16-mixed bf16-true 32-true", true},
+      {"training.optimizer.kind=[sgd, auto]", "sgd adamw adamw8bit paged_adamw paged_adamw8bit", true},
+      {"training.optimizer.state=[bf16, auto]", "bf16 f32", true},
+      {"memory.update=[auto]", "after-backward in-backward", false},
+      {"memory.split=[none, auto]", "auto", false}, /* one sample: no slices */
+      {"memory.checkpoint=[none, auto]", "none auto", false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    world w = {.overrides = {cases[i].override}, .n_overrides = 1, .budget_bytes = UINT64_MAX};
+    hr_recipe *recipe = NULL;
+    hr_arena arena = {0};
+    const hr_knob *knobs;
+    size_t count;
+    hr_error err = {0};
+    assert_int_equal(world_load(&w, NULL, 0, &recipe, NULL, &err), HR_OK);
+    if (hr__knobs_find(recipe, false, &arena, &knobs, &count, &err) != HR_OK) fail_msg("%s", err.message);
+    assert_int_equal(count, 1);
+    char all[256] = "";
+    for (size_t k = 0, at = 0; k < knobs->n_choices; k++)
+      at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", k ? " " : "", knobs->choices[k]);
+    assert_string_equal(all, cases[i].choices);
+    assert_int_equal(knobs->changes_results, cases[i].changes);
+    assert_true(knobs->by_hand);
+    hr__arena_fini(&arena);
+    hr__recipe_destroy(recipe);
   }
 }
 
@@ -354,6 +389,7 @@ int main(void) {
                                      cmocka_unit_test(test_equals_planning_every_setting_of_a_gpu),
                                      cmocka_unit_test(test_search_survives_lack_of_memory),
                                      cmocka_unit_test(test_open_settings_that_mean_nothing),
+                                     cmocka_unit_test(test_auto_among_choices),
                                      cmocka_unit_test(test_all_is_opened),
                                      cmocka_unit_test(test_coupled_samples)};
   return cmocka_run_group_tests(tests, NULL, NULL);
