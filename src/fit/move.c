@@ -174,8 +174,8 @@ static hr_status ways_try(hr_choosing *s, way_down downs[REFINED + 1], hr_error 
     for (int i = 1; i <= REFINED; i++) /* one graph at a time: another that is gone into is made again */
       hr__candidate_fini(&downs[i].c);
   }
-  bool judged = s->open->wish != HR_WISH_RUN; /* one that fits is enough */
-  for (int i = 0; i < count && !(judged && s->best.graph); i++)
+  bool judged = s->open->wish != HR_WISH_RUN; /* one that fits is enough, unless the disk makes it slow */
+  for (int i = 0; i < count && !(judged && s->best.graph && s->best.plan->tiers[HR_TIER_DISK].peak_bytes == 0); i++)
     HR_TRY(way_refine(s, &downs[i], err));
   return HR_OK;
 }
