@@ -22,6 +22,7 @@ typedef struct hr_choosing {
   const hr_open *open;
   hr_chosen *out;
   hr_arena arena;
+  hr_trunk *trunk;                        /* of all candidates: they have the same slices; made with the first */
   bool keeps;                             /* memory.checkpoint is open, and there are blocks */
   size_t n_keep;                          /* blocks */
   int n_alike;                            /* ways that are tried; 1 where memory.checkpoint is closed */
@@ -34,7 +35,7 @@ typedef struct hr_choosing {
   uint64_t whole_bytes[HR_OFFLOAD_KINDS]; /* of each kind, all that is persistent */
 } hr_choosing;
 
-hr_status hr__candidate_sketch(const hr_choosing *s, const hr_choices *choices, hr_candidate *c, hr_error *err);
+hr_status hr__candidate_sketch(hr_choosing *s, const hr_choices *choices, hr_candidate *c, hr_error *err);
 hr_status hr__candidate_lay(const hr_choosing *s, hr_candidate *c, bool draft, hr_error *err); /* makes it a plan */
 void hr__candidate_fini(hr_candidate *c);
 uint64_t hr__candidate_peak(const hr_candidate *c);

@@ -75,6 +75,10 @@ static hr_status chosen_take(hr_choosing *s, hr_error *err) {
   out->plan = c->plan;
   c->graph = NULL;
   c->plan = NULL;
+  if (s->open->wish != HR_WISH_RUN) { /* then it may not be laid out, and is no more than a branch */
+    out->trunk = s->trunk;
+    s->trunk = NULL;
+  }
   return HR_OK;
 }
 
@@ -102,6 +106,7 @@ hr_status hr__choose(const hr_open *open, hr_chosen *out, hr_error *err) {
   hr_status status = choose(&s, err);
   hr__candidate_fini(&s.best);
   hr__candidate_fini(&s.least);
+  hr__trunk_destroy(s.trunk);
   hr__arena_fini(&s.arena);
   if (status != HR_OK) hr__chosen_fini(out);
   return status;
@@ -110,6 +115,7 @@ hr_status hr__choose(const hr_open *open, hr_chosen *out, hr_error *err) {
 void hr__chosen_fini(hr_chosen *chosen) {
   hr__plan_destroy(chosen->plan);
   hr__graph_destroy(chosen->graph);
+  hr__trunk_destroy(chosen->trunk);
   hr__arena_fini(&chosen->arena);
   *chosen = (hr_chosen){0};
 }
