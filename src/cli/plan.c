@@ -84,9 +84,9 @@ static hr_status gpu_override(hr_cli *cli, hr_error *err) {
   const hr_gpu *gpu = hr__gpu_find(name);
   bool any = strcmp(name, "any") == 0;
   if (gpu == NULL && !any) {
-    char labels[HR_GPU_LABELS], remedy[HR_GPU_LABELS + 96];
-    snprintf(remedy, sizeof remedy, "name one of %s; or any, with --gpu-memory SIZE", hr__gpu_labels(labels));
-    return hr__fail(err, HR_USAGE, "--gpu", remedy, "'%s' names no GPU of the catalogue, or not one alone", name);
+    char known[HR_GPU_REMEDY], remedy[HR_GPU_REMEDY + 96];
+    snprintf(remedy, sizeof remedy, "%s; for any other: --gpu any --gpu-memory SIZE", hr__gpu_remedy(name, known));
+    return hr__fail(err, HR_USAGE, "--gpu", remedy, "'%s' names no GPU of the catalogue, or more than one", name);
   }
   if (any && hr__cli_value(cli, "gpu-memory") == NULL)
     return hr__fail(err, HR_USAGE, "--gpu", "add --gpu-memory SIZE", "how much memory any GPU has is not known");
