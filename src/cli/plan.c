@@ -16,6 +16,12 @@
 
 enum { BYTES_LEAST = 1 << 20 }; /* a budget below this is a number that lacks its unit */
 
+void hr__plan_remark(const hr_cli *cli, const hr_job *job) {
+  if (cli->quiet || cli->json || job->facts.kind != HR_CPU) return;
+  if (!hr__cli_value(cli, "gpu-memory") || hr__recipe_given(job->recipe, "memory.device")) return;
+  fprintf(stderr, "\nremark: planned for this machine's processor; --gpu NAME or --gpu any is for a GPU\n");
+}
+
 /* All of the text: the table, then what explains it. */
 static hr_status job_print(const hr_cli *cli, const hr_job *job, const hr_change *changes, int n_changes,
                            hr_arena *arena, hr_error *err) {
@@ -53,6 +59,7 @@ static hr_status job_show(hr_cli *cli, const hr_job *job, hr_error *err) {
     hr_error folder = {0}; /* a plan may be for another machine: only a run needs the folder */
     if (fits && hr__job_check(job, &folder) != HR_OK)
       fprintf(stderr, "\nremark: %s; %s\n", folder.message, folder.remedy);
+    hr__plan_remark(cli, job);
   }
   cli->answered = !fits; /* the table or the object has said it */
   return fits ? HR_OK : HR_NO_FIT;

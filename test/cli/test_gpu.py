@@ -42,6 +42,20 @@ with Folder() as folder:
     check(plan['device']['budget_bytes'] == 16 << 30 and plan['device']['rates'] == 'default', f'{plan["device"]}')
     run('plan', recipe, '--gpu', 'any').expect(2, '--gpu-memory')
 
+    # Memory of a GPU without a GPU, unless the recipe says that the processor is meant; a host that is another one.
+    remark = '--gpu NAME or --gpu any is for a GPU'
+    for sweep in [['--gpu-memory', '16GiB'], ['--sweep', 'gpu-memory=8GiB,16GiB']]:
+        check(run('plan', recipe, *sweep).expect(0).err.count(remark) == 1, f'{sweep}: a remark')
+        for more in [['--gpu', '4090'], ['--set', 'memory.device=cpu'], ['--json'], ['--quiet']]:
+            check(remark not in run('plan', recipe, *sweep, *more).expect(0).err, f'{sweep} {more}: no remark')
+    check(remark not in run('plan', recipe, '--set', 'memory.budget=16GiB').expect(0).err, 'a budget of this machine')
+    host = 'memory.host_budget=SIZE plans with another'
+    small = ['--gpu', '4090', '--gpu-memory', '600MiB']
+    check(host in run('plan', recipe, *small).expect(3).out, 'whose host it is')
+    check(host not in run('plan', recipe, *small, '--set', 'memory.host_budget=64GiB').expect(3).out, 'a host that is given')
+    check('several of them (--auto)' in run('plan', recipe, *small).out, 'what to try')
+    check('of what is open' in run('plan', recipe, *small, '--auto').expect(3).out, 'all was tried')
+
     # Names that say too little, or nothing.
     for name in ['80', '', 'gtx 480', '4080 ti', 'a100', '4060ti']:
         run('plan', recipe, '--gpu', name).expect(2, '--gpu', '--gpu any --gpu-memory SIZE')
