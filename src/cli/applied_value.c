@@ -1,11 +1,10 @@
 /* Settings of a closed recipe as values for a config: see cli/applied.h. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/applied.h"
-#include "format/json.h"
+#include "format/flow.h"
 
 static bool is(const char *setting, const char *name) {
   return strcmp(setting, name) == 0;
@@ -20,26 +19,14 @@ static bool number_literal(const hr_applied *a, int64_t number, hr_literal *out)
   return text_literal(hr__arena_format(a->arena, "%" PRId64, number), HR_LITERAL_NUMBER, out);
 }
 
-/* The fewest digits that give the number back. */
-static const char *real_text(double number, hr_arena *arena) {
-  char digits[40];
-  for (int precision = 6; precision <= 17; precision++) {
-    snprintf(digits, sizeof digits, "%.*g", precision, number);
-    if (!(strtod(digits, NULL) < number) && !(strtod(digits, NULL) > number)) break;
-  }
-  return hr__arena_text(arena, digits);
-}
-
 static bool json_literal(const hr_applied *a, const json_t *value, hr_literal *out) {
-  char *text;
-  size_t bytes;
   switch (json_typeof(value)) {
   case JSON_STRING:
     return text_literal(hr__arena_text(a->arena, json_string_value(value)), HR_LITERAL_TEXT, out);
   case JSON_INTEGER:
     return number_literal(a, json_integer_value(value), out);
   case JSON_REAL:
-    return text_literal(real_text(json_real_value(value), a->arena), HR_LITERAL_NUMBER, out);
+    return text_literal(hr__real_text(json_real_value(value), a->arena), HR_LITERAL_NUMBER, out);
   case JSON_TRUE:
   case JSON_FALSE:
     return text_literal(json_is_true(value) ? "true" : "false", HR_LITERAL_BOOL, out);
@@ -49,8 +36,7 @@ static bool json_literal(const hr_applied *a, const json_t *value, hr_literal *o
   case JSON_ARRAY:
     break;
   }
-  if (hr__json_text(value, 0, a->arena, &text, &bytes, NULL) != HR_OK) return false;
-  return text_literal(text, HR_LITERAL_FLOW, out);
+  return text_literal(hr__flow_text(value, " ", a->arena), HR_LITERAL_FLOW, out);
 }
 
 /* The setting as the closed recipe has it; NULL: not at all. */

@@ -45,6 +45,7 @@ typedef struct hr_chosen {
   bool any;   /* something was open; else the choices are not used */
   hr_graph *graph;
   hr_plan *plan;
+  hr_trunk *trunk; /* what the graph may lie in; NULL: it is its own */
 } hr_chosen;
 
 /* Whether a recipe leaves anything to be chosen. */

@@ -148,7 +148,7 @@ static void views_follow(hr_graph *graph) {
 }
 
 hr_status hr__graph_arrange(hr_graph *graph, const hr_id *order, size_t count, hr_error *err) {
-  hr_node *nodes = hr__arena_array(&graph->arena, graph->n_nodes + 1, sizeof *nodes);
+  hr_node *nodes = hr__arena_room(&graph->arena, graph->n_nodes + 1, sizeof *nodes);
   if (!nodes) return hr__nomem(err);
   for (size_t b = 0; b < graph->n_buffers; b++)
     graph->buffers[b].programs = 0;
@@ -172,7 +172,7 @@ hr_status hr__graph_arrange(hr_graph *graph, const hr_id *order, size_t count, h
 }
 
 hr_status hr__graph_regroup(hr_graph *graph, const bool *keep, hr_error *err) {
-  hr_id *order = hr__arena_array(&graph->arena, graph->n_nodes + 1, sizeof *order);
+  hr_id *order = hr__arena_room(&graph->arena, graph->n_nodes + 1, sizeof *order);
   if (!order) return hr__nomem(err);
   size_t count = 0;
   for (hr_id p = 0; p < graph->n_programs; p++)

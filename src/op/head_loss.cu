@@ -16,9 +16,6 @@ extern "C" {
 
 enum { HEAD_THREADS = 512, HEAD_WIDTH = 4, HEAD_PARTS = 2, HEAD_TILE = HEAD_THREADS * HEAD_WIDTH * HEAD_PARTS };
 
-/* Operands from the fifth on, as in op/head_loss.c. */
-enum { FWD_BIAS = 4, BWD_DLOSS = 4, BWD_DX_PARTIAL, BWD_DW_PARTIAL, BWD_BIAS, BWD_DB_PARTIAL };
-
 /* What is added to every row of logits; data is NULL where there is nothing. */
 struct head_bias {
   const void *data;
@@ -214,9 +211,10 @@ static head_product dx_of(const hr_call *call, const head_call *h, int64_t chunk
   p.shape.k = h->layout.vocabulary;
   p.shape.lda = gradient_ld(h);
   p.shape.in = p.shape.out = h->dtype;
-  p.shape.add = call->in[BWD_DX_PARTIAL].data != nullptr;
-  p.at = {call->workspace, call->in[1].data, p.shape.add ? chunk_rows(h, &call->in[BWD_DX_PARTIAL], chunk) : nullptr,
-          nullptr, chunk_rows(h, &call->out[1], chunk)};
+  p.shape.add = call->in[HR_HEAD_BWD_DX_PARTIAL].data != nullptr;
+  p.at = {call->workspace, call->in[1].data,
+          p.shape.add ? chunk_rows(h, &call->in[HR_HEAD_BWD_DX_PARTIAL], chunk) : nullptr, nullptr,
+          chunk_rows(h, &call->out[1], chunk)};
   return p;
 }
 
@@ -230,7 +228,7 @@ static head_product dw_of(const hr_call *call, const head_call *h, int64_t chunk
   p.shape.transpose_a = true;
   p.shape.in = h->dtype;
   p.shape.out = h->dw_dtype;
-  const void *before = chunk > 0 ? call->out[2].data : call->in[BWD_DW_PARTIAL].data;
+  const void *before = chunk > 0 ? call->out[2].data : call->in[HR_HEAD_BWD_DW_PARTIAL].data;
   p.shape.add = before != nullptr;
   p.at = {call->workspace, chunk_rows(h, &call->in[0], chunk), before, nullptr, call->out[2].data};
   return p;
@@ -300,14 +298,14 @@ static hr_status softmax_run(const hr_call *call, const head_call *h, int64_t ch
   const hr_control *control = (const hr_control *)call->in[3].data;
   cudaStream_t stream = call_stream(call);
   int64_t ld = h->layout.ld, columns = h->layout.vocabulary;
-  const hr_tensor &added = call->in[h->backward ? BWD_BIAS : FWD_BIAS];
+  const hr_tensor &added = call->in[h->backward ? HR_HEAD_BWD_BIAS : HR_HEAD_BIAS];
   head_bias bias = {added.data, added.desc.dtype};
   if (!h->backward) {
     softmax_kernel<float, false>
         <<<rows, HEAD_THREADS, 0, stream>>>(logits, ld, columns, bias, targets, nullptr, control, losses + first);
     return launched();
   }
-  const float *dloss = (const float *)call->in[BWD_DLOSS].data;
+  const float *dloss = (const float *)call->in[HR_HEAD_BWD_DLOSS].data;
   return by_dtype(h->dtype, [&](auto g) {
     softmax_kernel<decltype(g), true>
         <<<rows, HEAD_THREADS, 0, stream>>>(logits, ld, columns, bias, targets, dloss, control, losses + first);
@@ -322,7 +320,7 @@ static hr_status db_run(const hr_call *call, const head_call *h, int64_t chunk) 
   s.columns = h->layout.vocabulary;
   s.groups = s.used = 1;
   s.row = gradient_ld(h);
-  const void *before = chunk > 0 ? call->out[3].data : call->in[BWD_DB_PARTIAL].data;
+  const void *before = chunk > 0 ? call->out[3].data : call->in[HR_HEAD_BWD_DB_PARTIAL].data;
   return by_dtype(h->dtype, [&](auto g) {
     return by_dtype(call->out[3].desc.dtype, [&](auto p) {
       using G = decltype(g);
