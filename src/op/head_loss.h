@@ -22,8 +22,9 @@ typedef struct hr_head_loss_bwd_args {
 } hr_head_loss_bwd_args;
 
 /* Operands from the fifth on; those before are x, W, targets and control in both ops. */
-enum { HR_HEAD_BIAS = 4, HR_HEAD_OPERANDS };
 enum {
+  HR_HEAD_BIAS = 4,
+  HR_HEAD_OPERANDS,
   HR_HEAD_BWD_DLOSS = 4,
   HR_HEAD_BWD_DX_PARTIAL,
   HR_HEAD_BWD_DW_PARTIAL,

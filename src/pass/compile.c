@@ -129,7 +129,7 @@ static hr_status grad_stage(hr_builder *b, hr_error *err) {
     b->program = (hr_id)p;
     hr_loss loss = {.value = hr__program_output(b->graph, b->program, "loss"), .weight = 1.0f};
     HR_TRY(hr__grad(b, &loss, 1, mode, err));
-    HR_TRY(hr__graph_regroup(b->graph, NULL, err));
+    HR_TRY(hr__graph_regroup(b->graph, err));
   }
   return HR_OK;
 }

@@ -65,11 +65,14 @@ static void published_sizes(void **state) {
     const char *folder;
     int64_t count;
   } cases[] = {
-      {"Llama-3.2-1B", 1235814400},      {"TinyLlama-1.1B", 1100048384},     {"Llama-3.1-8B", 8030261248},
-      {"Llama-2-13B", 13015864320},      {"Llama-3.1-70B", 70553706496},     {"Mistral-7B-v0.1", 7241732096},
-      {"Mistral-Nemo-12B", 12247782400}, {"Mistral-Small-24B", 23572403200}, {"Qwen2.5-1.5B", 1543714304},
-      {"Qwen2.5-7B", 7615616512},        {"Qwen2.5-72B", 72706203648},       {"Qwen3-1.7B", 1720574976},
-      {"Qwen3-8B", 8190735360},          {"Qwen3-32B", 32762123264},
+      {"Llama-3.2-1B", 1235814400},      {"TinyLlama-1.1B", 1100048384},
+      {"Llama-3.1-8B", 8030261248},      {"Llama-2-13B", 13015864320},
+      {"Llama-3.1-70B", 70553706496},    {"Mistral-7B-v0.1", 7241732096},
+      {"Mistral-Nemo-12B", 12247782400}, {"Mistral-Small-24B", 23572403200},
+      {"Qwen2.5-1.5B", 1543714304},      {"Qwen2.5-1.5B-Instruct", 1543714304},
+      {"Qwen2.5-7B", 7615616512},        {"Qwen2.5-72B", 72706203648},
+      {"Qwen3-1.7B", 1720574976},        {"Qwen3-8B", 8190735360},
+      {"Qwen3-32B", 32762123264},
   };
   hr_built *built = *state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
