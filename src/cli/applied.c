@@ -232,6 +232,7 @@ hr_status hr__applied_plan(hr_applied *a, const hr_transaction *transaction, con
     for (size_t i = 0; i < a->files[f].map->count && !before; i++)
       HR_TRY(key_apply(a, a->files[f].map, &a->files[f].map->keys[i], err));
   }
+  HR_TRY(hr__applied_unsaid(a, err));
   for (size_t f = 0; f < a->n_files; f++) {
     hr_applied_file *file = &a->files[f];
     HR_TRY(hr__applied_sections(a, file, err));

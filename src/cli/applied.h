@@ -29,7 +29,8 @@ typedef struct hr_applied_file {
 
 /* A setting that no file has a place for. */
 typedef struct hr_applied_note {
-  const char *setting, *value, *key;
+  const char *setting, *value;
+  const char *key; /* empty: no map has one */
   const char *reason;
 } hr_applied_note;
 
@@ -72,6 +73,9 @@ hr_status hr__applied_insert(hr_applied *a, const hr_map *map, const hr_map_key 
                              hr_error *err);
 /* The edits for sections that are not there, with all the keys that were put into them. */
 hr_status hr__applied_sections(hr_applied *a, hr_applied_file *file, hr_error *err);
+
+/* Notes the parts of the plan that save memory and that no map has a key for. */
+hr_status hr__applied_unsaid(hr_applied *a, hr_error *err);
 
 /* Parses the files, finds their maps (`map`, where the user named one) and makes their new texts. `a` comes with job,
  * arena, insert and settings. */

@@ -68,6 +68,22 @@ with Folder() as folder:
     check('micro_batch_size: 1\n' in text and 'accumulation_steps: 5\n' in text, text)
     check('rank' not in applied(AXOLOTL, '--method', 'full')[2].err, 'full training has no rank')
 
+    # What is part of the plan and has no key in any of the files is told.
+    for setting in ['memory.offload.optimizer=host', 'memory.update=in-backward']:
+        name, value = setting.split('=')
+        told = f'not written: {name} = {value}; no file has a key for it'
+        one = AXOLOTL.replace('steps: 6', 'steps: 1')
+        check(told in applied(one, '--method', 'full', '--set', setting)[2].out, f'{setting}: told')
+        check('no file has a key' not in applied(one, '--method', 'full')[2].out, 'nothing to tell')
+    job, zero = folder.write('job.yml', AXOLOTL), folder.write('ds.json', '{"zero_optimization": {"offload_optimizer": '
+                                                               '{"device": "none"}}, "train_micro_batch_size_per_gpu": 2}')
+    both = run('apply', model, '--method', 'full', '--set', 'memory.offload.optimizer=host', '--to', job, zero).expect(0)
+    check('no file has a key' not in both.out and '"cpu"' in read(zero), f'the other file has it: {both.out}')
+    for name in ['job.yml', 'ds.json']:
+        for more in ['.backup', '.backup.record']:
+            if os.path.exists(os.path.join(folder.path, name + more)):
+                os.remove(os.path.join(folder.path, name + more))
+
     # Nothing is taken from what says nothing, and what a recipe gives is the recipe's.
     check('remark' not in applied('micro_batch_size: auto\nsequence_len: ${len}\nadapter: lora\n', *qlora)[2].err, 'no remark')
     recipe = folder.write('recipe.yaml', f'model: {{ path: {model} }}\ndata: {{ source: synthetic, sequence_length: 16 }}\n')
