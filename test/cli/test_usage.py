@@ -79,8 +79,6 @@ with Folder() as folder:
     run('plan', recipe, '--gpu-memory', '24').expect(2, 'the unit', '--gpu-memory 24GiB')
     run('profile', recipe, '--steps', '65').expect(2, 'from 1 to 64')
     # A full disk is told, not ignored.
-    import subprocess
-    from support import HEADROOM
     with open('/dev/full', 'w') as full:
         done = subprocess.run([HEADROOM, 'plan', recipe], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
         check(done.returncode == 1 and 'error:' in done.stderr, f'/dev/full: {done.returncode} {done.stderr}')
