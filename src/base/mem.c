@@ -103,7 +103,7 @@ static void *chunk_take(struct hr_arena_chunk *chunk, size_t stride, size_t byte
   void *object = chunk_data(chunk) + chunk->used;
   chunk->used += stride;
   UNPOISON(object, bytes);
-  return memset(object, 0, bytes);
+  return object;
 }
 
 void hr__arena_init(hr_arena *arena) {
@@ -119,7 +119,7 @@ void hr__arena_fini(hr_arena *arena) {
   *arena = (hr_arena){0};
 }
 
-void *hr__arena_alloc(hr_arena *arena, size_t bytes) {
+static void *arena_take(hr_arena *arena, size_t bytes) {
   size_t stride;
 #ifdef ARENA_POISONED
   if (!hr__add_size(bytes, ARENA_GAP, &stride) || !hr__round_up(stride, ARENA_ALIGN, &stride)) return NULL;
@@ -145,14 +145,24 @@ void *hr__arena_alloc(hr_arena *arena, size_t bytes) {
   return chunk_take(newest, stride, bytes);
 }
 
+void *hr__arena_alloc(hr_arena *arena, size_t bytes) {
+  void *object = arena_take(arena, bytes);
+  return object ? memset(object, 0, bytes) : NULL;
+}
+
 void *hr__arena_array(hr_arena *arena, size_t count, size_t size) {
   size_t bytes;
   return hr__mul_size(count, size, &bytes) ? hr__arena_alloc(arena, bytes) : NULL;
 }
 
+void *hr__arena_room(hr_arena *arena, size_t count, size_t size) {
+  size_t bytes;
+  return hr__mul_size(count, size, &bytes) ? arena_take(arena, bytes) : NULL;
+}
+
 char *hr__arena_text(hr_arena *arena, const char *text) {
   size_t bytes = strlen(text) + 1;
-  char *copy = hr__arena_alloc(arena, bytes);
+  char *copy = arena_take(arena, bytes);
   return copy ? memcpy(copy, text, bytes) : NULL;
 }
 
@@ -172,7 +182,7 @@ int hr__arena_grow(hr_arena *arena, void **items, size_t *capacity, size_t count
   if (count < *capacity) return 0;
   size_t larger;
   if (!hr__mul_size(*capacity ? *capacity : 4, 2, &larger)) return -1;
-  void *grown = hr__arena_array(arena, larger, item_bytes);
+  void *grown = hr__arena_room(arena, larger, item_bytes);
   if (!grown) return -1;
   if (count) memcpy(grown, *items, count * item_bytes);
   *items = grown;

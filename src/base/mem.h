@@ -39,11 +39,13 @@ void hr__arena_init(hr_arena *arena);
 void hr__arena_fini(hr_arena *arena);
 void *hr__arena_alloc(hr_arena *arena, size_t bytes); /* 16-byte aligned, zeroed; NULL when out of memory */
 void *hr__arena_array(hr_arena *arena, size_t count, size_t size); /* checked product, zeroed */
-char *hr__arena_text(hr_arena *arena, const char *text);           /* a copy */
+void *hr__arena_room(hr_arena *arena, size_t count,
+                     size_t size);                       /* the same, holding anything: for what is filled whole */
+char *hr__arena_text(hr_arena *arena, const char *text); /* a copy */
 __attribute__((format(printf, 2, 3))) char *hr__arena_format(hr_arena *arena, const char *format, ...);
 
-/* Makes room for one more element in an arena-backed growing array (doubling; the old storage stays in the arena).
- * Returns 0, or -1 when out of memory. */
+/* Makes room for one more element in an arena-backed growing array (doubling; the old storage stays in the arena). The
+ * room holds anything. Returns 0, or -1 when out of memory. */
 int hr__arena_grow(hr_arena *arena, void **items, size_t *capacity, size_t count, size_t item_bytes);
 
 #endif

@@ -70,7 +70,7 @@ static const char *chosen_word(const hr_job *job, const char *setting) {
   if (strncmp(setting, offload, sizeof offload - 1) != 0) return NULL;
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
     if (!chosen->open[k] || !is(setting + sizeof offload - 1, hr__offload_name((hr_offload_kind)k))) continue;
-    bool stays = chosen->choices.offload[k].resident_bytes == UINT64_MAX;
+    bool stays = !hr__chosen_offloads(chosen, (hr_offload_kind)k);
     return stays ? hr_tier_name(HR_TIER_DEVICE) : hr_tier_name(chosen->choices.offload[k].tier);
   }
   return NULL;

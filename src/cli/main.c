@@ -2,7 +2,7 @@
  */
 #include <signal.h>
 
-#include "cli/cli.h"
+#include "cli/argument.h"
 #include "format/json.h"
 #include "headroom.h"
 
@@ -19,7 +19,8 @@ static hr_status run(hr_cli *cli, int argc, char **argv, hr_error *err) {
     hr__cli_help(cli, stdout);
     return hr__cli_flush(err);
   }
-  return cli->command->run(cli, err);
+  hr_status status = cli->command->run(cli, err);
+  return cli->answered ? status : hr__cli_argument_explain(cli, status, err);
 }
 
 int main(int argc, char **argv) {

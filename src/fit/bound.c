@@ -88,16 +88,19 @@ hr_status hr__bound(const hr_open *open, hr_bound *out, hr_error *err) {
   hr_choices choices = {.slices = open->slices};
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
     choices.offload[k].resident_bytes = UINT64_MAX;
-  hr_graph *graph;
+  hr_trunk *trunk;
+  hr_graph *graph = NULL;
   hr_plan *plan;
-  HR_TRY(hr__compile_loose(open->recipe, &choices, &graph, err));
+  HR_TRY(hr__trunk_grow(open->recipe, open->slices, &trunk, err));
   hr_plan_options options = {.accumulation = open->accumulation, .sketch = true};
-  hr_status status = hr__plan_build(graph, open->facts, open->rates, &options, &plan, err);
+  hr_status status = hr__trunk_branch(trunk, &choices, &graph, err);
+  if (status == HR_OK) status = hr__plan_build(graph, open->facts, open->rates, &options, &plan, err);
   if (status == HR_OK) {
     out->step_seconds = seconds_sum(open, plan, &f);
     out->device_bytes = open->facts->fixed_bytes + bytes_least(graph, &f);
     hr__plan_destroy(plan);
   }
   hr__graph_destroy(graph);
+  hr__trunk_destroy(trunk);
   return status;
 }

@@ -10,7 +10,7 @@ void hr__candidate_fini(hr_candidate *c) {
   *c = (hr_candidate){0};
 }
 
-hr_status hr__candidate_sketch(const hr_choosing *s, const hr_choices *choices, hr_candidate *c, hr_error *err) {
+hr_status hr__candidate_sketch(hr_choosing *s, const hr_choices *choices, hr_candidate *c, hr_error *err) {
   *c = (hr_candidate){.choices = *choices};
   if (choices->keep) {
     c->keep = hr__alloc(choices->n_keep * sizeof *c->keep);
@@ -19,7 +19,8 @@ hr_status hr__candidate_sketch(const hr_choosing *s, const hr_choices *choices, 
     c->choices.keep = c->keep;
   }
   hr_plan_options options = {.accumulation = s->open->accumulation, .sketch = true};
-  hr_status status = hr__compile_loose(s->open->recipe, s->out->any ? &c->choices : NULL, &c->graph, err);
+  hr_status status = s->trunk ? HR_OK : hr__trunk_grow(s->open->recipe, choices->slices, &s->trunk, err);
+  if (status == HR_OK) status = hr__trunk_branch(s->trunk, s->out->any ? &c->choices : NULL, &c->graph, err);
   if (status == HR_OK) status = hr__plan_build(c->graph, s->open->facts, s->open->rates, &options, &c->plan, err);
   if (status != HR_OK) hr__candidate_fini(c);
   return status;
@@ -54,7 +55,7 @@ uint64_t hr__candidate_sure_bytes(const hr_open *open, const hr_plan *plan) {
 }
 
 bool hr__candidate_slow(const hr_choosing *s, double seconds) {
-  if (s->open->limit_seconds > 0 && seconds > s->open->limit_seconds) return true;
+  if (s->limit_seconds > 0 && seconds > s->limit_seconds) return true;
   return s->best.graph && seconds >= s->best.plan->step_seconds;
 }
 

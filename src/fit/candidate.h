@@ -22,10 +22,12 @@ typedef struct hr_choosing {
   const hr_open *open;
   hr_chosen *out;
   hr_arena arena;
+  hr_trunk *trunk;                        /* of all candidates: they have the same slices; made with the first */
   bool keeps;                             /* memory.checkpoint is open, and there are blocks */
   size_t n_keep;                          /* blocks */
   int n_alike;                            /* ways that are tried; 1 where memory.checkpoint is closed */
   bool hopeless;                          /* nothing fits, and that was all to be known */
+  double limit_seconds;                   /* the caller's, 0 where a step may still become faster in the end */
   double pure[HR_ALIKE];                  /* seconds of a step with all blocks kept that way and nothing moved */
   hr_candidate best;                      /* the fastest that fits, laid out; graph == NULL: none */
   hr_candidate least;                     /* the smallest that does not fit; without best it is the answer */
@@ -33,7 +35,7 @@ typedef struct hr_choosing {
   uint64_t whole_bytes[HR_OFFLOAD_KINDS]; /* of each kind, all that is persistent */
 } hr_choosing;
 
-hr_status hr__candidate_sketch(const hr_choosing *s, const hr_choices *choices, hr_candidate *c, hr_error *err);
+hr_status hr__candidate_sketch(hr_choosing *s, const hr_choices *choices, hr_candidate *c, hr_error *err);
 hr_status hr__candidate_lay(const hr_choosing *s, hr_candidate *c, bool draft, hr_error *err); /* makes it a plan */
 void hr__candidate_fini(hr_candidate *c);
 uint64_t hr__candidate_peak(const hr_candidate *c);
@@ -50,6 +52,8 @@ hr_status hr__candidate_offer(hr_choosing *s, hr_candidate *c, uint64_t *over, h
 hr_status hr__keep_alike(hr_choosing *s, const hr_choices *base, int way, hr_candidate *c, hr_error *err);
 /* keep.c: everything on the device. All ways alike, then the fastest mix of them that fits. */
 hr_status hr__keep_choose(hr_choosing *s, hr_error *err);
+/* move.c: whether what lives on the host may be updated there or on the device. */
+bool hr__update_has_places(const hr_choosing *s, const hr_graph *g);
 /* move.c: kinds that may leave the device, each only as far as it must. */
 hr_status hr__move_choose(hr_choosing *s, hr_error *err);
 

@@ -45,6 +45,7 @@ typedef struct hr_chosen {
   bool any;   /* something was open; else the choices are not used */
   hr_graph *graph;
   hr_plan *plan;
+  hr_trunk *trunk; /* what the graph may lie in; NULL: it is its own */
 } hr_chosen;
 
 /* Whether a recipe leaves anything to be chosen. */
@@ -53,6 +54,11 @@ bool hr__choose_any(const hr_recipe *recipe);
 /* With limit_seconds, no plan (NULL) where none fits within it. */
 hr_status hr__choose(const hr_open *open, hr_chosen *out, hr_error *err);
 void hr__chosen_fini(hr_chosen *chosen);
+
+/* What open settings came to in the graph. A kind may have been let go without any of it leaving the device: small
+ * tensors stay. */
+bool hr__chosen_offloads(const hr_chosen *chosen, hr_offload_kind kind);
+bool hr__chosen_recomputes(const hr_chosen *chosen);
 
 const char *hr__keep_name(hr_keep keep);
 const char *hr__offload_name(hr_offload_kind kind); /* as in memory.offload.<name> */

@@ -96,11 +96,14 @@ static bool state_on_host(const hr_graph *g) {
   return false;
 }
 
+bool hr__update_has_places(const hr_choosing *s, const hr_graph *g) {
+  return s->open->facts->kind != HR_CPU && hr__recipe_word_is(s->open->recipe, "memory.offload.update", "auto") &&
+         state_on_host(g);
+}
+
 /* Beside a GPU the processor updates what lives in its memory where that is faster. */
 static hr_status update_place(hr_choosing *s, int way, hr_choices *choices, hr_candidate *c, hr_error *err) {
-  if (s->open->facts->kind == HR_CPU || !hr__recipe_word_is(s->open->recipe, "memory.offload.update", "auto") ||
-      !state_on_host(c->graph))
-    return HR_OK;
+  if (!hr__update_has_places(s, c->graph)) return HR_OK;
   hr_choices to = *choices;
   to.update_on_host = true;
   hr_candidate next;
@@ -171,8 +174,8 @@ static hr_status ways_try(hr_choosing *s, way_down downs[REFINED + 1], hr_error 
     for (int i = 1; i <= REFINED; i++) /* one graph at a time: another that is gone into is made again */
       hr__candidate_fini(&downs[i].c);
   }
-  bool judged = s->open->wish != HR_WISH_RUN; /* one that fits is enough */
-  for (int i = 0; i < count && !(judged && s->best.graph); i++)
+  bool judged = s->open->wish != HR_WISH_RUN; /* one that fits is enough, unless the disk makes it slow */
+  for (int i = 0; i < count && !(judged && s->best.graph && s->best.plan->tiers[HR_TIER_DISK].peak_bytes == 0); i++)
     HR_TRY(way_refine(s, &downs[i], err));
   return HR_OK;
 }
@@ -193,9 +196,7 @@ static hr_status activations_down(hr_choosing *s, hr_error *err) {
 static hr_status closed_update(hr_choosing *s, hr_error *err) {
   hr_candidate *from = s->best.graph ? &s->best : &s->least;
   hr_choices choices = from->choices;
-  if (s->open->facts->kind == HR_CPU || !hr__recipe_word_is(s->open->recipe, "memory.offload.update", "auto") ||
-      !state_on_host(from->graph))
-    return HR_OK;
+  if (!from->graph || !hr__update_has_places(s, from->graph)) return HR_OK;
   bool any = s->out->any;
   choices.update_on_host = s->out->any = true;
   hr_candidate c;

@@ -148,11 +148,11 @@ static void views_follow(hr_graph *graph) {
 }
 
 hr_status hr__graph_arrange(hr_graph *graph, const hr_id *order, size_t count, hr_error *err) {
-  hr_node *nodes = hr__arena_array(&graph->arena, graph->n_nodes + 1, sizeof *nodes);
+  hr_node *nodes = hr__arena_room(&graph->arena, graph->n_nodes + 1, sizeof *nodes);
   if (!nodes) return hr__nomem(err);
   for (size_t b = 0; b < graph->n_buffers; b++)
     graph->buffers[b].programs = 0;
-  for (size_t n = 0; n < graph->n_nodes; n++)
+  for (size_t n = 0; n < graph->n_nodes && count < graph->n_nodes; n++) /* where some are dropped */
     for (int j = 0; j < graph->nodes[n].n_out; j++)
       graph->values[graph->nodes[n].out[j]].producer = HR_DROPPED;
   for (hr_id p = 0; p < graph->n_programs; p++)
@@ -171,12 +171,12 @@ hr_status hr__graph_arrange(hr_graph *graph, const hr_id *order, size_t count, h
   return HR_OK;
 }
 
-hr_status hr__graph_regroup(hr_graph *graph, const bool *keep, hr_error *err) {
-  hr_id *order = hr__arena_array(&graph->arena, graph->n_nodes + 1, sizeof *order);
+hr_status hr__graph_regroup(hr_graph *graph, hr_error *err) {
+  hr_id *order = hr__arena_room(&graph->arena, graph->n_nodes + 1, sizeof *order);
   if (!order) return hr__nomem(err);
   size_t count = 0;
   for (hr_id p = 0; p < graph->n_programs; p++)
     for (hr_id n = 0; n < graph->n_nodes; n++)
-      if (graph->nodes[n].program == p && (!keep || keep[n])) order[count++] = n;
+      if (graph->nodes[n].program == p) order[count++] = n;
   return hr__graph_arrange(graph, order, count, err);
 }

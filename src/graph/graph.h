@@ -158,16 +158,20 @@ enum { HR_MODULE_PATH = 512 };
 bool hr__module_member(const char *module, int i, char out[HR_MODULE_PATH]);
 
 /* Puts nodes into a new order: order[0..count) names those that stay, program by program; others are dropped. Passes
- * append nodes through the builder and then arrange them. Node ids change as with hr__graph_regroup. */
+ * append nodes through the builder and then arrange them. Node ids change; values keep theirs, those of dropped nodes
+ * with HR_DROPPED as producer. */
 hr_status hr__graph_arrange(hr_graph *graph, const hr_id *order, size_t count, hr_error *err);
 
-/* Brings nodes that a stage appended into their programs (stable), and drops those with keep[node] == false (`keep` may
- * be NULL). Node ids change; values keep theirs, those of dropped nodes with HR_DROPPED as producer. */
-hr_status hr__graph_regroup(hr_graph *graph, const bool *keep, hr_error *err);
+/* Brings nodes that a stage appended into their programs (stable). */
+hr_status hr__graph_regroup(hr_graph *graph, hr_error *err);
 
 /* Moves everything to storage of its own size, when passes are done: what they left behind is released. Ids stay,
  * addresses change. After a failure the graph is as it was. */
 hr_status hr__graph_compact(hr_graph *graph, hr_error *err);
+
+/* The same graph once more, for passes to go on from. Until it is compacted it reads texts, arguments and operands in
+ * the storage of `graph`, which must be there as long. */
+hr_status hr__graph_copy(const hr_graph *graph, hr_graph **out, hr_error *err);
 
 /* Whether a value holds a part of a packed parameter. */
 bool hr__graph_is_packed(const hr_graph *graph, hr_id value);

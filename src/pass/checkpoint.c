@@ -12,6 +12,7 @@
 
 #include "pass/cut.h"
 #include "pass/pass.h"
+#include "pass/prune.h"
 
 static const hr_key keys[] = {
     {.path = "memory.checkpoint",
@@ -328,7 +329,10 @@ static hr_status programs_remat(remat *r, const hr_recipe *recipe, const hr_choi
     for (hr_id n = program->first; n < program->first + program->count; n++)
       HR_TRY(order_add(r, n, err));
   }
-  return r->cloned ? hr__graph_arrange(r->g, r->order, r->n_order, err) : HR_OK;
+  if (!r->cloned) return HR_OK;
+  /* forward nodes that only served backward have lost their readers */
+  HR_TRY(hr__prune_order(r->g, r->order, &r->n_order, &r->arena, err));
+  return hr__graph_arrange(r->g, r->order, r->n_order, err);
 }
 
 hr_status hr__pass_checkpoint(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
@@ -341,6 +345,5 @@ hr_status hr__pass_checkpoint(hr_builder *b, const hr_recipe *recipe, const hr_c
   b->block = before.block;
   b->phase = before.phase;
   b->module = before.module;
-  /* forward nodes that only served backward have lost their readers */
-  return status == HR_OK && r.cloned ? hr__pass_prune(b, recipe, choices, err) : status;
+  return status;
 }

@@ -129,7 +129,7 @@ static hr_status grad_stage(hr_builder *b, hr_error *err) {
     b->program = (hr_id)p;
     hr_loss loss = {.value = hr__program_output(b->graph, b->program, "loss"), .weight = 1.0f};
     HR_TRY(hr__grad(b, &loss, 1, mode, err));
-    HR_TRY(hr__graph_regroup(b->graph, NULL, err));
+    HR_TRY(hr__graph_regroup(b->graph, err));
   }
   return HR_OK;
 }
@@ -145,15 +145,15 @@ static hr_status stage_verify(const hr_graph *graph, hr_error *err) {
 }
 
 static const hr_pass passes[] = {
-#define HR_PASS(name, half) {#name, half, hr__pass_##name},
+#define HR_PASS(name, part) {#name, part, hr__pass_##name},
 #include "pass/passes.def"
 #undef HR_PASS
 };
 
-static hr_status passes_run(hr_builder *b, const hr_recipe *recipe, hr_pass_half half, const hr_choices *choices,
+static hr_status passes_run(hr_builder *b, const hr_recipe *recipe, hr_pass_part part, const hr_choices *choices,
                             const char *until, bool *done, hr_error *err) {
   for (size_t i = 0; i < sizeof passes / sizeof passes[0] && !*done; i++) {
-    if (passes[i].half != half) continue;
+    if (passes[i].part != part) continue;
     HR_TRY(passes[i].run(b, recipe, choices, err));
     HR_TRY(stage_verify(b->graph, err));
     *done = until && strcmp(until, passes[i].name) == 0;
@@ -161,36 +161,48 @@ static hr_status passes_run(hr_builder *b, const hr_recipe *recipe, hr_pass_half
   return HR_OK;
 }
 
-static hr_status stages_run(hr_builder *b, const hr_model *model, const hr_recipe *recipe, const hr_choices *choices,
-                            const char *until, hr_error *err) {
+/* All stages before the passes that go by choices. */
+static hr_status trunk_run(hr_builder *b, const hr_model *model, const hr_recipe *recipe, const hr_choices *choices,
+                           const char *until, bool *done, hr_error *err) {
   hr_training_shape shape;
   HR_TRY(hr__training_shape(recipe, &shape, err));
   model_stage(b, model, recipe, &shape);
   HR_TRY(hr__builder_status(b, err));
   HR_TRY(stage_verify(b->graph, err));
-  bool done = until && strcmp(until, "model") == 0;
-  HR_TRY(passes_run(b, recipe, HR_BEFORE_GRAD, choices, until, &done, err));
-  if (done) return HR_OK;
+  *done = until && strcmp(until, "model") == 0;
+  HR_TRY(passes_run(b, recipe, HR_BEFORE_GRAD, choices, until, done, err));
+  if (*done) return HR_OK;
   HR_TRY(grad_stage(b, err));
   HR_TRY(stage_verify(b->graph, err));
-  done = until && strcmp(until, "grad") == 0;
-  HR_TRY(passes_run(b, recipe, HR_AFTER_GRAD, choices, until, &done, err));
+  *done = until && strcmp(until, "grad") == 0;
+  return passes_run(b, recipe, HR_AFTER_GRAD, choices, until, done, err);
+}
+
+static hr_status stages_run(hr_builder *b, const hr_model *model, const hr_recipe *recipe, const hr_choices *choices,
+                            const char *until, hr_error *err) {
+  bool done = false;
+  HR_TRY(trunk_run(b, model, recipe, choices, until, &done, err));
+  HR_TRY(passes_run(b, recipe, HR_BY_CHOICE, choices, until, &done, err));
   if (until && !done)
     return hr__fail(err, HR_USAGE, NULL, "use model, grad, a pass of pass/passes.def, or plan", "no stage '%s'", until);
   return HR_OK;
 }
 
-static hr_status compile(const hr_recipe *recipe, const hr_choices *choices, const char *until, bool compact,
-                         hr_graph **out, hr_error *err) {
+static hr_status model_checked(const hr_recipe *recipe, const hr_model **model, hr_error *err) {
+  HR_TRY(hr__model_find(recipe, model, err));
+  return (*model)->check(recipe, err);
+}
+
+hr_status hr__compile(const hr_recipe *recipe, const hr_choices *choices, const char *until, hr_graph **out,
+                      hr_error *err) {
   const hr_model *model;
-  HR_TRY(hr__model_find(recipe, &model, err));
-  HR_TRY(model->check(recipe, err));
+  HR_TRY(model_checked(recipe, &model, err));
   hr_graph *graph;
   HR_TRY(hr__graph_create(&graph, err));
   hr_builder b;
   hr__builder_init(&b, graph, HR_F32);
   hr_status status = stages_run(&b, model, recipe, choices, until, err);
-  if (status == HR_OK && compact) status = hr__graph_compact(graph, err);
+  if (status == HR_OK) status = hr__graph_compact(graph, err);
   if (status != HR_OK) {
     hr__graph_destroy(graph);
     return status;
@@ -199,11 +211,48 @@ static hr_status compile(const hr_recipe *recipe, const hr_choices *choices, con
   return HR_OK;
 }
 
-hr_status hr__compile(const hr_recipe *recipe, const hr_choices *choices, const char *until, hr_graph **out,
-                      hr_error *err) {
-  return compile(recipe, choices, until, true, out, err);
+/* --- many graphs of one recipe ----------------------------------------------------------------------------------- */
+
+struct hr_trunk {
+  const hr_recipe *recipe;
+  hr_builder builder; /* behind the last pass that it has gone through, with its graph */
+};
+
+void hr__trunk_destroy(hr_trunk *trunk) {
+  if (!trunk) return;
+  hr__graph_destroy(trunk->builder.graph);
+  hr__free(trunk);
 }
 
-hr_status hr__compile_loose(const hr_recipe *recipe, const hr_choices *choices, hr_graph **out, hr_error *err) {
-  return compile(recipe, choices, NULL, false, out, err);
+hr_status hr__trunk_grow(const hr_recipe *recipe, int64_t slices, hr_trunk **out, hr_error *err) {
+  const hr_model *model;
+  HR_TRY(model_checked(recipe, &model, err));
+  hr_trunk *trunk = hr__alloc_zero(1, sizeof *trunk);
+  if (!trunk) return hr__nomem(err);
+  trunk->recipe = recipe;
+  hr_graph *graph = NULL;
+  const hr_choices choices = {.slices = slices};
+  bool done = false;
+  hr_status status = hr__graph_create(&graph, err);
+  hr__builder_init(&trunk->builder, graph, HR_F32);
+  if (status == HR_OK) status = trunk_run(&trunk->builder, model, recipe, &choices, NULL, &done, err);
+  if (status != HR_OK) {
+    hr__trunk_destroy(trunk);
+    return status;
+  }
+  *out = trunk;
+  return HR_OK;
+}
+
+hr_status hr__trunk_branch(const hr_trunk *trunk, const hr_choices *choices, hr_graph **out, hr_error *err) {
+  hr_builder b = trunk->builder;
+  HR_TRY(hr__graph_copy(trunk->builder.graph, &b.graph, err));
+  bool done = false;
+  hr_status status = passes_run(&b, trunk->recipe, HR_BY_CHOICE, choices, NULL, &done, err);
+  if (status != HR_OK) {
+    hr__graph_destroy(b.graph);
+    return status;
+  }
+  *out = b.graph;
+  return HR_OK;
 }

@@ -1,5 +1,5 @@
 /* compile: recipe -> the whole training graph, through model, the passes before grad, grad, and the passes after it.
- * pass/passes.def lists the passes of both halves in order. */
+ * pass/passes.def lists the passes in order. */
 #ifndef HR_PASS_COMPILE_H
 #define HR_PASS_COMPILE_H
 
@@ -73,8 +73,15 @@ typedef struct hr_choices {
 /* Compiles up to and including the stage named `until` ("model", "grad", a pass; NULL: all). */
 hr_status hr__compile(const hr_recipe *recipe, const hr_choices *choices, const char *until, hr_graph **out,
                       hr_error *err);
-/* All stages, left in the storage of the passes: for a graph that is only looked at. hr__graph_compact makes it what
- * hr__compile gives. */
-hr_status hr__compile_loose(const hr_recipe *recipe, const hr_choices *choices, hr_graph **out, hr_error *err);
+
+/* A trunk is a recipe compiled as far as only choices->slices matters of the choices; what other choices make of it are
+ * its branches. A recipe that is to be judged in many ways is built once that way. */
+typedef struct hr_trunk hr_trunk;
+/* The recipe must be there as long as the trunk. */
+hr_status hr__trunk_grow(const hr_recipe *recipe, int64_t slices, hr_trunk **out, hr_error *err);
+/* All stages, with the trunk's slices. The graph lies in part in the storage of the trunk, which must be there as long,
+ * and in that of the passes; hr__graph_compact makes it what hr__compile gives, and its own. */
+hr_status hr__trunk_branch(const hr_trunk *trunk, const hr_choices *choices, hr_graph **out, hr_error *err);
+void hr__trunk_destroy(hr_trunk *trunk); /* or NULL */
 
 #endif

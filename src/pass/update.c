@@ -220,5 +220,5 @@ hr_status hr__pass_update(hr_builder *b, const hr_recipe *recipe, const hr_choic
   hr_id first = (hr_id)b->graph->n_nodes, program = b->program;
   HR_TRY(hr__update_emit(b, &settings, err));
   if (settings.in_backward) return in_backward_arrange(b->graph, program, first, err);
-  return hr__graph_regroup(b->graph, NULL, err);
+  return hr__graph_regroup(b->graph, err);
 }

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #include "base/random.h"
-#include "plan/layout.h"
+#include "plan/bins.h"
 
 enum { SPLITS = 8 }; /* of the time axis, for the fixed styles */
 
@@ -65,7 +65,7 @@ static int order_compare(const void *a, const void *b) {
 
 typedef struct greedy {
   hr_pack_problem *problem;
-  hr_layout layout;
+  hr_bins bins;
   order_key *keys;
   uint32_t begin, end; /* first and last moment of the set */
   uint64_t round;
@@ -98,12 +98,11 @@ static bool item_hangs(const hr_interval *item, const style *s) {
 /* Lays out in the order of the keys; gives up when it gets no better than where climbing would start. */
 static void style_run(greedy *g, const style *s) {
   hr_pack_problem *problem = g->problem;
-  hr_layout *layout = &g->layout;
-  layout->count = 0;
-  layout->total_bytes = 0;
+  const hr_layout *layout = &g->bins.layout;
+  hr__bins_clear(&g->bins);
   for (size_t i = 0; i < problem->count && layout->total_bytes < problem->start_bytes; i++) {
     const hr_interval *item = &problem->items[g->keys[i].item];
-    hr__layout_place(layout, problem->items, g->keys[i].item, s->gap, item_hangs(item, s));
+    hr__bins_place(&g->bins, g->keys[i].item, s->gap, item_hangs(item, s));
   }
   if (layout->total_bytes >= problem->start_bytes) return;
   problem->start_bytes = layout->total_bytes;
@@ -126,7 +125,7 @@ static void effort_spend(greedy *g, size_t placements) {
 static void style_try(greedy *g, const style *s) {
   if (target_met(g) || g->problem->effort == 0) return;
   style_run(g, s);
-  effort_spend(g, g->layout.count);
+  effort_spend(g, g->bins.layout.count);
 }
 
 static void resting_run(greedy *g, style s) {
@@ -181,7 +180,7 @@ static void random_run(greedy *g) {
   style s = style_draw(g);
   order_make(g, &s);
   style_run(g, &s);
-  effort_spend(g, g->layout.count + g->problem->count / 4);
+  effort_spend(g, g->bins.layout.count + g->problem->count / 4);
   g->round++;
 }
 
@@ -244,11 +243,12 @@ static hr_status greedy_init(greedy *g, hr_pack_problem *problem, hr_error *err)
   *g = (greedy){.problem = problem, .begin = UINT32_MAX};
   hr__arena_init(&g->scratch);
   g->keys = hr__arena_array(&g->scratch, problem->count, sizeof *g->keys);
-  g->layout.placed = hr__arena_array(&g->scratch, problem->count, sizeof *g->layout.placed);
-  g->layout.ceiling_bytes = problem->target_bytes;
-  if (!g->keys || !g->layout.placed) {
+  hr_status status =
+      g->keys ? hr__bins_init(&g->bins, problem->items, problem->count, problem->target_bytes, &g->scratch, err)
+              : hr__nomem(err);
+  if (status != HR_OK) {
     hr__arena_fini(&g->scratch);
-    return hr__nomem(err);
+    return status;
   }
   for (size_t i = 0; i < problem->count; i++) {
     if (problem->items[i].first < g->begin) g->begin = problem->items[i].first;

@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-/* Where an interval goes among those placed: walks the ones alive together with it from below, looking at the gaps. */
-static size_t layout_offset(const hr_layout *layout, const hr_interval *interval, hr_gap_rule rule, bool hang) {
+size_t hr__layout_offset(const hr_layout *layout, const hr_interval *interval, hr_gap_rule rule, bool hang) {
   size_t floor = 0, best_gap = SIZE_MAX, best_offset = 0;
   for (size_t i = 0; i < layout->count; i++) {
     const hr_placed *other = &layout->placed[i];
@@ -23,21 +22,25 @@ static size_t layout_offset(const hr_layout *layout, const hr_interval *interval
   return best_gap == SIZE_MAX ? floor : best_offset;
 }
 
-void hr__layout_place(hr_layout *layout, const hr_interval *items, uint32_t item, hr_gap_rule rule, bool hang) {
-  const hr_interval *interval = &items[item];
-  size_t offset = layout_offset(layout, interval, rule, hang), top = offset + interval->bytes;
-  size_t low = 0, high = layout->count; /* goes behind the last one at or below `offset` */
+void hr__placed_insert(hr_placed *list, size_t count, const hr_placed *placed) {
+  size_t low = 0, high = count; /* goes behind the last one at or below its offset */
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (layout->placed[middle].offset <= offset) {
+    if (list[middle].offset <= placed->offset) {
       low = middle + 1;
     } else {
       high = middle;
     }
   }
-  memmove(&layout->placed[low + 1], &layout->placed[low], (layout->count - low) * sizeof(hr_placed));
-  layout->placed[low] = (hr_placed){offset, top, interval->first, interval->last, item};
-  layout->count++;
+  memmove(&list[low + 1], &list[low], (count - low) * sizeof *list);
+  list[low] = *placed;
+}
+
+void hr__layout_place(hr_layout *layout, const hr_interval *items, uint32_t item, hr_gap_rule rule, bool hang) {
+  const hr_interval *interval = &items[item];
+  size_t offset = hr__layout_offset(layout, interval, rule, hang), top = offset + interval->bytes;
+  const hr_placed placed = {offset, top, interval->first, interval->last, item};
+  hr__placed_insert(layout->placed, layout->count++, &placed);
   if (top > layout->total_bytes) layout->total_bytes = top;
 }
 

@@ -48,6 +48,10 @@ static inline bool hr__intervals_meet(const hr_interval *a, const hr_interval *b
   return a->first <= b->last && b->first <= a->last;
 }
 
+/* Where an interval goes among those placed: walks the ones alive together with it from below, looking at the gaps. */
+size_t hr__layout_offset(const hr_layout *layout, const hr_interval *interval, hr_gap_rule rule, bool hang);
+/* Puts one more into a list by rising offset, which has room for it. */
+void hr__placed_insert(hr_placed *list, size_t count, const hr_placed *placed);
 /* Puts one item into the layout: at the bottom of its gap, or hanging from the top of it. */
 void hr__layout_place(hr_layout *layout, const hr_interval *items, uint32_t item, hr_gap_rule rule, bool hang);
 

@@ -57,6 +57,8 @@ with Folder() as folder:
         entries = run('plan', recipe, '--sweep', name, *more, '--json').expect(0).json()['entries']
         check(len({entry['budget_bytes'] for entry in entries}) == 2, f'{name}: {entries}')
     run('plan', recipe, '--sweep', 'gpu-memory=1MiB,2MiB').expect(3)
+    lines = run('plan', recipe, '--sweep', 'training.optimizer.kind=adamw,adamw8bit').expect(0).out.splitlines()
+    check(len({line.find(word) for line, word in zip(lines, ['fits', 'yes', 'yes'])}) == 1, f'columns: {lines}')
     check(run('plan', recipe, '--sweep', 'batch=1,2', '--quiet').expect(0).out == '', '--quiet')
     # Open settings are closed for each value.
     opened = ('--set', 'training.effective_batch=8', '--set', 'training.batch_size=auto')

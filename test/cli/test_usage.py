@@ -26,6 +26,10 @@ run('plan', '--color', 'pink', 'a.yaml').expect(2, 'auto, always or never')
 run('plan', '--json=1', 'a.yaml').expect(2, 'takes no value')
 run('train', '--steps', 'many', 'a.yaml').expect(5)  # the recipe comes first: it does not exist
 run('devices', 'a.yaml').expect(2, '--measure')
+run('plan', 'a.yaml', '--sweep', 'seq=1,2', '--sweep', 'batch=1,2').expect(2, "'--sweep' is given twice")
+run('plan', 'a.yaml', '--gpu=4090', '--gpu', '3090').expect(2, "'--gpu' is given twice")
+run('train', 'a.yaml', '--gpu', '4090').expect(2, "unknown option '--gpu'", 'it is an option of plan, apply')
+run('plan', 'a.yaml', '--resume').expect(2, 'it is an option of train')
 
 with Folder() as folder:
     recipe = folder.write('tiny.yaml', TINY)

@@ -234,7 +234,7 @@ static void test_parameters_are_only_written_by_effects(void **state) {
   expect_refused(f, "overwrites the parameter w");
 }
 
-static void test_regroup_keeps_order_and_drops(void **state) {
+static void test_regroup_keeps_order_and_arrange_drops(void **state) {
   fixture *f = *state;
   hr_id one = hr__program_begin(&f->b, "one");
   hr_id x = hr__input(&f->b, "x", hr__desc1(HR_F32, 4));
@@ -244,13 +244,13 @@ static void test_regroup_keeps_order_and_drops(void **state) {
   hr_id c = emit2(f, &toy_sum, z, z);
   f->b.program = one;
   hr_id d = emit2(f, &toy_sum, a, x), e = emit2(f, &toy_sum, a, x);
-  assert_int_equal(hr__graph_regroup(f->graph, NULL, &f->err), HR_OK);
+  assert_int_equal(hr__graph_regroup(f->graph, &f->err), HR_OK);
   assert_int_equal(hr__graph_verify(f->graph, &f->err), HR_OK);
   assert_int_equal(f->graph->programs[0].count, 3);
   assert_int_equal(f->graph->values[d].producer, 1);
   assert_int_equal(f->graph->values[c].producer, 3);
-  const bool keep[] = {true, false, true, true};
-  assert_int_equal(hr__graph_regroup(f->graph, keep, &f->err), HR_OK);
+  const hr_id order[] = {0, 2, 3};
+  assert_int_equal(hr__graph_arrange(f->graph, order, 3, &f->err), HR_OK);
   assert_int_equal(hr__graph_verify(f->graph, &f->err), HR_OK);
   assert_int_equal(f->graph->n_nodes, 3);
   assert_int_equal(f->graph->values[e].producer, 1);
@@ -359,7 +359,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_verifier_finds_planted_faults, setup, teardown),
       cmocka_unit_test_setup_teardown(test_values_stay_in_their_program, setup, teardown),
       cmocka_unit_test_setup_teardown(test_parameters_are_only_written_by_effects, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_regroup_keeps_order_and_drops, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_regroup_keeps_order_and_arrange_drops, setup, teardown),
       cmocka_unit_test_setup_teardown(test_dump_is_stable, setup, teardown),
       cmocka_unit_test_setup_teardown(test_stacked, setup, teardown),
       cmocka_unit_test(test_module_members),

@@ -100,7 +100,8 @@ static const struct {
      "one of: 32-true, bf16-mixed, 16-mixed, bf16-true", "did you mean \"precision: bf16-true\"?"},
     {LLAMA "hidden_act: gelu }\n", 0, 5, "r.yaml:3:66", "hidden_act gelu is not supported", "only silu"},
     {LLAMA "hidden_act: swish }\n", 0, 5, "r.yaml:3:66", "one of: silu", ""},
-    {LLAMA "rope_scaling: { rope_type: yarn, factor: 2 } }\n", 0, 5, "r.yaml:3:81", "one of: default, llama3", ""},
+    {LLAMA "rope_scaling: { rope_type: yarn, factor: 2 } }\n", 0, 5, "r.yaml:3:81",
+     "rope_type \"yarn\" is not supported", "default, linear, llama3"},
     /* what is missing */
     {"", 0, 5, "r.yaml", "model.family is missing", "--set model.family=NAME (kind of model: llama,"},
     {"training: {}\n", 0, 5, "r.yaml", "model.family is missing", ""},
