@@ -170,7 +170,7 @@ static hr_status key_apply(hr_applied *a, const hr_map *map, const hr_map_key *k
     edit.value = word_literal(word);
   } else if (edit.value.kind == HR_LITERAL_FLOW && !key->asked &&
              (!own || strcmp(key->setting, "training.effective_batch") == 0)) {
-    return note_add(a, key, value, "takes one value, not several", err);
+    return spoken(a, map, key) ? note_add(a, key, value, "takes one value, not several", err) : HR_OK;
   }
   edit.empty = absent_means(key, &edit);
   bool found = false;

@@ -296,6 +296,15 @@ training:
         noted = [note['key'] for note in answer['not_written'] if note['setting'] == 'model.quantize.kind']
         check(noted == (['model.quantize_base'] if part else []), f'{method} {before}: {answer}')
         run('apply', recipe, '--to', target, '--dry-run').expect(0, 'optimizer.fused has no word')
+    # A schedule of accumulation has no place in one number; keys that are not there are not asked for it either.
+    corpus = folder.write('corpus.txt', 'text of a corpus\n' * 1000)
+    schedule = folder.write('schedule.yaml', RECIPE.replace('effective_batch: 32', 'gradient_accumulation: {0: 4, 8: 2}').replace(
+        'source: synthetic', f'source: text, path: {corpus}'))
+    for text in ['output_dir: x\nper_device_train_batch_size: 4\ngradient_accumulation_steps: 2\n',
+                 'base_model: x\nmicro_batch_size: 4\ngradient_accumulation_steps: 2\n']:
+        answer = run('apply', schedule, '--json', '--to', folder.write('schedule-to.yaml', text)).expect(0).json()
+        noted = [note['key'] for note in answer['not_written'] if 'one value' in note['reason']]
+        check(noted == ['gradient_accumulation_steps'] and 'warning' in answer, answer)
     # The older way of axolotl: samples per step instead of accumulation; 8 bits make way for 4, else they stay.
     text = 'base_model: x\nadapter: lora\nload_in_8bit: True\nbatch_size: 64\nmicro_batch_size: 1\n'
     target = folder.write('axolotl.yml', text)
