@@ -10,8 +10,8 @@ set_source_files_properties(${CMAKE_SOURCE_DIR}/src/dev/cuda/loader.c PROPERTIES
 # The tests are plain C and build everywhere; without plug-in or GPU they are skipped.
 if(TARGET hr_run)
   file(GLOB cuda_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/cuda/test_*.c)
-  set(op_parts ${CMAKE_SOURCE_DIR}/test/op/part_case.c ${CMAKE_SOURCE_DIR}/test/op/part_reference.c
-               ${CMAKE_SOURCE_DIR}/test/cuda/part_samples.c)
+  file(GLOB op_parts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/op/part_case.c
+       ${CMAKE_SOURCE_DIR}/test/op/part_reference*.c ${CMAKE_SOURCE_DIR}/test/cuda/part_samples.c)
   foreach(source IN LISTS cuda_tests)
     get_filename_component(name ${source} NAME_WE)
     add_executable(cuda_${name} ${source})

@@ -18,7 +18,7 @@ static hr_status note_add(hr_applied *a, const hr_map_key *key, const char *valu
   return note->key && reason ? HR_OK : hr__nomem(err);
 }
 
-static hr_status edit_add(hr_applied *a, hr_applied_file *file, hr_edit edit, const char *path, hr_error *err) {
+hr_status hr__applied_edit(hr_applied *a, hr_applied_file *file, hr_edit edit, const char *path, hr_error *err) {
   for (size_t i = 0; i < file->count; i++) /* two spellings that are one key in this file */
     if (file->edits[i].label == edit.label && strcmp(file->edits[i].path, path) == 0) return HR_OK;
   if (hr__arena_grow(a->arena, (void **)&file->edits, &file->capacity, file->count, sizeof *file->edits) != 0)
@@ -46,57 +46,6 @@ static bool absent_means(const hr_map_key *key, const hr_edit *edit) {
   return key->absent && hr__literal_means(&edit->value, edit->same, &absent);
 }
 
-/* Puts the key into the first file of the map that has the section of one of its spellings. */
-static hr_status insert_into_section(hr_applied *a, const hr_map *map, const hr_map_key *key, hr_edit edit, bool *done,
-                                     hr_error *err) {
-  char path[HR_MAP_PATH];
-  for (size_t f = 0; f < a->n_files; f++) {
-    if (a->files[f].map != map) continue;
-    for (const char *last = NULL; hr__map_spelling(key, &last, path);) {
-      char *dot = strrchr(path, '.');
-      const hr_doc_node *section = a->files[f].config.root;
-      if (dot) {
-        *dot = '\0';
-        section = hr__config_find(&a->files[f].config, path);
-        *dot = '.';
-      }
-      if (!section || section->kind != HR_DOC_MAP) continue;
-      *done = true;
-      return edit_add(a, &a->files[f], edit, path, err);
-    }
-  }
-  return HR_OK;
-}
-
-/* Puts the key, by its usual spelling, with its section into the first file of the map. */
-static hr_status insert_with_section(hr_applied *a, const hr_map *map, const hr_map_key *key, hr_edit edit, bool *done,
-                                     hr_error *err) {
-  char path[HR_MAP_PATH];
-  const char *last = NULL;
-  hr__map_spelling(key, &last, path);
-  hr_applied_file *file = a->files;
-  while (file->map != map)
-    file++;
-  if (file->config.root->kind != HR_DOC_MAP) return HR_OK;
-  for (char *dot = strchr(path, '.'); dot; dot = strchr(dot + 1, '.')) {
-    *dot = '\0';
-    const hr_doc_node *section = hr__config_find(&file->config, path);
-    bool open = !section || hr__doc_is_null(section);
-    if (open) {
-      if (hr__arena_grow(a->arena, (void **)&file->new, &file->cap_new, file->n_new, sizeof *file->new) != 0)
-        return hr__nomem(err);
-      hr_applied_new *entry = &file->new[file->n_new++];
-      *entry =
-          (hr_applied_new){hr__arena_text(a->arena, path), hr__arena_text(a->arena, dot + 1), key->setting, edit.value};
-      *done = true;
-      return entry->section && entry->rest ? HR_OK : hr__nomem(err);
-    }
-    *dot = '.';
-    if (section->kind != HR_DOC_MAP) return HR_OK; /* something else stands there */
-  }
-  return HR_OK;
-}
-
 /* Whether a file that is read by the map has the key. */
 static bool is_there(const hr_applied *a, const hr_map *map, const hr_map_key *key) {
   char name[HR_MAP_PATH], path[HR_MAP_PATH];
@@ -112,19 +61,49 @@ static bool spoken(const hr_applied *a, const hr_map *map, const hr_map_key *key
   return !key->absent || strcmp(key->absent, "*") != 0 || is_there(a, map, key);
 }
 
-/* In a recipe, accumulation and effective batch say the same beside the batch size: whether it has the other one. */
+static bool is_rest_of_step(const hr_map_key *key) {
+  return key->setting && !key->ranks && strcmp(key->setting, "training.batch_size") != 0 &&
+         hr__applied_is_step(key->setting);
+}
+
+/* Accumulation and effective batch say the same beside the batch size: whether a file has the other one. */
 static bool said_otherwise(const hr_applied *a, const hr_map *map, const hr_map_key *key) {
   bool said = false;
   for (size_t i = 0; i < map->count; i++) {
     const hr_map_key *other = &map->keys[i];
-    if (other->setting && other->setting != key->setting && strcmp(other->setting, "training.batch_size") != 0)
-      said |= hr__applied_is_step(other->setting) && is_there(a, map, other);
+    if (is_rest_of_step(other) && strcmp(other->setting, key->setting) != 0) said |= is_there(a, map, other);
   }
   return said;
 }
 
-/* The whole number that a file has for a setting. */
-static bool number_there(const hr_applied_file *file, const char *setting, int64_t *out) {
+/* Whether a file says the value in a part of another key's value, so that this key need not. */
+static bool said_in_part(const hr_applied *a, const hr_map *map, const hr_map_key *key, const char *value) {
+  bool said = false;
+  for (size_t i = 0; i < map->count; i++) {
+    const hr_map_key *other = &map->keys[i];
+    const char *word, *same;
+    if (!other->part || other == key || strcmp(other->setting, key->setting) != 0) continue;
+    if (!hr__map_word(other, value, a->arena, &word, &same) || !word) continue;
+    char path[HR_MAP_PATH];
+    for (size_t f = 0; f < a->n_files; f++) {
+      const hr_config *config = &a->files[f].config;
+      if (a->files[f].map != map || !hr__map_locate(map, config, other->keys, path)) continue;
+      const hr_doc_node *node = hr__config_find(config, path);
+      said |= node->kind == HR_DOC_SCALAR && strstr(node->text, word);
+    }
+  }
+  return said;
+}
+
+/* Whether a file of the call holds the arguments that `auto` of this map stands for. */
+static bool arguments_there(const hr_applied *a) {
+  const hr_map *arguments = hr__map_named("huggingface");
+  for (size_t f = 0; f < a->n_files; f++)
+    if (hr__map_builds_on(a->files[f].map, arguments)) return true;
+  return false;
+}
+
+bool hr__applied_number(const hr_applied_file *file, const char *setting, int64_t *out) {
   char name[HR_MAP_PATH], path[HR_MAP_PATH];
   for (size_t i = 0; i < file->map->count; i++) {
     const hr_map_key *key = &file->map->keys[i];
@@ -140,8 +119,9 @@ static bool number_there(const hr_applied_file *file, const char *setting, int64
 static bool ranks_value(const hr_applied *a, const hr_applied_file *file, hr_literal *out, hr_error *err) {
   const hr_training_shape *shape = &a->job->shape;
   int64_t all, batch, accumulation, now;
-  if (!number_there(file, "training.effective_batch", &all) || !number_there(file, "training.batch_size", &batch) ||
-      !number_there(file, "training.gradient_accumulation", &accumulation) || all % (batch * accumulation) != 0 ||
+  if (!hr__applied_number(file, "training.effective_batch", &all) ||
+      !hr__applied_number(file, "training.batch_size", &batch) ||
+      !hr__applied_number(file, "training.gradient_accumulation", &accumulation) || all % (batch * accumulation) != 0 ||
       __builtin_mul_overflow(all / (batch * accumulation), shape->batch * shape->accumulation, &now))
     return false;
   *out = (hr_literal){HR_LITERAL_NUMBER, hr__arena_format(a->arena, "%" PRId64, now)};
@@ -150,15 +130,28 @@ static bool ranks_value(const hr_applied *a, const hr_applied_file *file, hr_lit
 }
 
 /* The edit of a key at its place in a file. */
-static hr_status edit_there(hr_applied *a, hr_applied_file *file, const hr_map_key *key, hr_edit edit, const char *path,
-                            hr_error *err) {
+static hr_status edit_there(hr_applied *a, hr_applied_file *file, const hr_map_key *key, hr_edit edit,
+                            const char *value, const char *path, hr_error *err) {
   const hr_doc_node *node = hr__config_find(&file->config, path);
-  if (!key->ranks) return edit_add(a, file, edit, path, err);
-  if (node->kind == HR_DOC_SCALAR && strcmp(node->text, "auto") == 0) return HR_OK; /* follows from the others */
+  bool scalar = node->kind == HR_DOC_SCALAR;
+  if (key->part) {
+    bool no_memory = false;
+    edit.value = (hr_literal){HR_LITERAL_TEXT, NULL};
+    if (scalar) edit.value.text = hr__map_part(key, value, node->text, a->arena, &no_memory);
+    if (no_memory) return hr__nomem(err);
+    return edit.value.text ? hr__applied_edit(a, file, edit, path, err) : HR_OK;
+  }
+  if (scalar && strcmp(node->text, "auto") == 0 && file->map->follows) {
+    if (key->ranks) return HR_OK; /* follows from the others */
+    edit.same = "auto";
+    if (arguments_there(a)) return hr__applied_edit(a, file, edit, path, err);
+    return note_add(a, key, value, "is auto, as the trainer's arguments say: name their file beside this one", err);
+  }
+  if (!key->ranks) return hr__applied_edit(a, file, edit, path, err);
   if (!ranks_value(a, file, &edit.value, err))
     return note_add(a, key, edit.value.text,
                     "counts all ranks, and how many there are does not follow from the file: set it by hand", err);
-  return edit.value.text ? edit_add(a, file, edit, path, err) : HR_NOMEM;
+  return edit.value.text ? hr__applied_edit(a, file, edit, path, err) : HR_NOMEM;
 }
 
 /* One key of a map, in every file that is read by it. */
@@ -177,7 +170,7 @@ static hr_status key_apply(hr_applied *a, const hr_map *map, const hr_map_key *k
     edit.value = word_literal(word);
   } else if (edit.value.kind == HR_LITERAL_FLOW && !key->asked &&
              (!own || strcmp(key->setting, "training.effective_batch") == 0)) {
-    return note_add(a, key, value, "takes one value, not several", err);
+    return spoken(a, map, key) ? note_add(a, key, value, "takes one value, not several", err) : HR_OK;
   }
   edit.empty = absent_means(key, &edit);
   bool found = false;
@@ -186,15 +179,13 @@ static hr_status key_apply(hr_applied *a, const hr_map *map, const hr_map_key *k
     for (const char *last = NULL; a->files[f].map == map && hr__map_spelling(key, &last, name);) {
       if (!hr__map_locate(map, &a->files[f].config, name, path)) continue;
       found = true;
-      HR_TRY(edit_there(a, &a->files[f], key, edit, path, err));
+      HR_TRY(edit_there(a, &a->files[f], key, edit, value, path, err));
     }
   if (found || edit.empty || (key->absent && strcmp(key->absent, "*") == 0)) return HR_OK;
-  if (own && key->setting && !key->asked && strcmp(key->setting, "training.batch_size") != 0 &&
-      hr__applied_is_step(key->setting) && said_otherwise(a, map, key))
-    return HR_OK;
+  if (!key->asked && is_rest_of_step(key) && said_otherwise(a, map, key)) return HR_OK;
+  if (key->setting && said_in_part(a, map, key, value)) return HR_OK;
   edit.insert = a->insert;
-  if (a->insert) HR_TRY(insert_into_section(a, map, key, edit, &found, err));
-  if (a->insert && !found) HR_TRY(insert_with_section(a, map, key, edit, &found, err));
+  if (a->insert) HR_TRY(hr__applied_insert(a, map, key, edit, &found, err));
   if (found) return HR_OK;
   const char *missing = a->insert ? "has no place: something else stands there" : "is not there (--insert puts it in)";
   return note_add(a, key, value, missing, err);
@@ -218,63 +209,38 @@ static hr_status maps_find(hr_applied *a, const hr_map *named, hr_error *err) {
   for (size_t f = 0; f < a->n_files; f++) {
     hr_applied_file *file = &a->files[f];
     if (!file->map) file->map = most ? most : hr__map_guess(&file->config, NULL);
-    if (!file->map)
-      return hr__fail(
-          err, HR_BAD_INPUT, file->config.name,
-          "name a map: --map headroom, lightning, huggingface, torchtune, axolotl, llama-factory, deepspeed, "
-          "or a file of your own",
-          "no key of this file is one that headroom knows");
+    if (file->map) continue;
+    const char *remedy = hr__arena_format(a->arena, "name a map: --map %sor a file of your own", hr_map_names);
+    if (!remedy) return hr__nomem(err);
+    return hr__fail(err, HR_BAD_INPUT, file->config.name, remedy, "no key of this file is one that headroom knows");
   }
   return HR_OK;
 }
 
-/* --- new sections ------------------------------------------------------------------------------------------------- */
-
-/* The entries of `new` from `from` on whose path begins with `prefix` (of `skip` characters), as a flow map. Each is
- * taken once: its `rest` becomes NULL. NULL: out of memory. */
-static const char *section_text(const hr_applied_file *file, const char *section, const char *prefix, hr_arena *arena) {
-  bool json = file->config.json;
-  const char *text = "{";
-  size_t skip = strlen(prefix);
-  for (size_t i = 0; i < file->n_new && text; i++) {
-    hr_applied_new *entry = &file->new[i];
-    if (!entry->rest || strcmp(entry->section, section) != 0 || strncmp(entry->rest, prefix, skip) != 0) continue;
-    const char *rest = entry->rest + skip, *dot = strchr(rest, '.'), *value;
-    char name[HR_MAP_PATH];
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(rest, "."), rest);
-    if (dot) {
-      const char *deeper = hr__arena_format(arena, "%s%s.", prefix, name);
-      value = deeper ? section_text(file, section, deeper, arena) : NULL;
-    } else {
-      value = hr__literal_text(&entry->value, NULL, json, arena);
-      entry->rest = NULL;
-    }
-    const char *key = hr__literal_key(name, json, arena);
-    if (!key || !value) return NULL;
-    text = hr__arena_format(arena, "%s%s%s: %s", text, text[1] ? ", " : "", key, value);
-  }
-  return text ? hr__arena_format(arena, "%s}", text) : NULL;
+static bool ends_with(const char *text, const char *end) {
+  size_t length = strlen(text), of_end = strlen(end);
+  return length >= of_end && strcmp(text + length - of_end, end) == 0;
 }
 
-static hr_status sections_add(hr_applied *a, hr_applied_file *file, hr_error *err) {
-  for (size_t i = 0; i < file->n_new; i++) {
-    hr_applied_new *entry = &file->new[i];
-    if (!entry->rest) continue; /* in a section before */
-    hr_edit edit = {.label = entry->setting, .insert = true, .value = {.kind = HR_LITERAL_FLOW}};
-    edit.value.text = section_text(file, entry->section, "", a->arena);
-    if (!edit.value.text) return hr__nomem(err);
-    HR_TRY(edit_add(a, file, edit, entry->section, err));
-  }
-  return HR_OK;
+/* Parses a file. One that is no config, and is not called one either, says so rather than where its first line fails.
+ */
+static hr_status file_parse(hr_applied *a, const hr_transaction_file *file, hr_config *config, hr_error *err) {
+  hr_error why = {0};
+  hr_status status = hr__config_parse(file->path, file->text, file->bytes, a->arena, config, &why);
+  config->real = file->real;
+  bool named = ends_with(file->real, ".yaml") || ends_with(file->real, ".yml") || ends_with(file->real, ".json");
+  bool keys = status == HR_OK && (config->root->kind == HR_DOC_MAP || hr__doc_is_null(config->root));
+  if (!keys && !named && (status == HR_OK || status == HR_BAD_INPUT))
+    return hr__fail(err, HR_BAD_INPUT, file->path, "headroom plan shows the settings, to be copied by hand",
+                    "this is no config in YAML or JSON, which are what headroom apply writes");
+  if (status != HR_OK && err) *err = why;
+  return status;
 }
 
 hr_status hr__applied_plan(hr_applied *a, const hr_transaction *transaction, const hr_map *map, hr_error *err) {
-  for (size_t f = 0; f < transaction->count; f++) {
-    const hr_transaction_file *file = &transaction->files[f];
-    hr_config *config = &a->files[a->n_files++].config;
-    HR_TRY(hr__config_parse(file->path, file->text, file->bytes, a->arena, config, err));
-    config->real = file->real;
-  }
+  a->n_files = transaction->count;
+  for (size_t f = 0; f < a->n_files; f++)
+    HR_TRY(file_parse(a, &transaction->files[f], &a->files[f].config, err));
   HR_TRY(maps_find(a, map, err));
   for (size_t f = 0; f < a->n_files; f++) {
     bool before = false;
@@ -283,9 +249,10 @@ hr_status hr__applied_plan(hr_applied *a, const hr_transaction *transaction, con
     for (size_t i = 0; i < a->files[f].map->count && !before; i++)
       HR_TRY(key_apply(a, a->files[f].map, &a->files[f].map->keys[i], err));
   }
+  HR_TRY(hr__applied_unsaid(a, err));
   for (size_t f = 0; f < a->n_files; f++) {
     hr_applied_file *file = &a->files[f];
-    HR_TRY(sections_add(a, file, err));
+    HR_TRY(hr__applied_sections(a, file, err));
     HR_TRY(hr__config_edit(&file->config, file->edits, file->count, a->arena, &file->text, &file->bytes, err));
     file->changed = file->text != file->config.text;
   }

@@ -2,6 +2,7 @@
 #ifndef HR_CLI_APPLIED_H
 #define HR_CLI_APPLIED_H
 
+#include "cli/cli.h"
 #include "format/transaction.h"
 #include "recipe/maps.h"
 #include "train/job.h"
@@ -28,7 +29,8 @@ typedef struct hr_applied_file {
 
 /* A setting that no file has a place for. */
 typedef struct hr_applied_note {
-  const char *setting, *value, *key;
+  const char *setting, *value;
+  const char *key; /* empty: no map has one */
   const char *reason;
 } hr_applied_note;
 
@@ -41,6 +43,7 @@ typedef struct hr_applied {
   size_t n_files;
   hr_applied_note *notes;
   size_t n_notes, cap_notes;
+  const char *refusal; /* of a dry run: why the same without would write nothing; NULL: it would */
 } hr_applied;
 
 /* The value of a setting in the closed recipe, as a config has it that is a recipe itself (`own_recipe`) or not, and
@@ -48,14 +51,38 @@ typedef struct hr_applied {
  * not closed. */
 bool hr__applied_value(const hr_applied *a, const hr_map_key *key, bool own_recipe, bool there, hr_literal *out);
 
+/* The whole number that a file has for a setting; false: it has none. */
+bool hr__applied_number(const hr_applied_file *file, const char *setting, int64_t *out);
+
+/* With a folder in place of a recipe, what its configs say of sequence length, samples of a step and rank, and no flag
+ * gives, is what is planned: as overrides, with a remark. `map`: the one that the user named, or NULL. */
+hr_status hr__applied_take(hr_cli *cli, const hr_map *map, hr_error *err);
+
 /* What says how many samples a step has: batch size, accumulation, effective batch. */
 bool hr__applied_is_step(const char *setting);
 
 /* Whether one of these could not be brought to its value: the configs then train other steps than was planned. */
 bool hr__applied_step_differs(const hr_applied *a);
 
+/* Adds an edit to a file, once for each setting and path. */
+hr_status hr__applied_edit(hr_applied *a, hr_applied_file *file, hr_edit edit, const char *path, hr_error *err);
+
+/* Puts a key that no file of the map has into one of them; *done stays false where something else stands in its place.
+ */
+hr_status hr__applied_insert(hr_applied *a, const hr_map *map, const hr_map_key *key, hr_edit edit, bool *done,
+                             hr_error *err);
+/* The edits for sections that are not there, with all the keys that were put into them. */
+hr_status hr__applied_sections(hr_applied *a, hr_applied_file *file, hr_error *err);
+
+/* Notes the parts of the plan that save memory and that no map has a key for. */
+hr_status hr__applied_unsaid(hr_applied *a, hr_error *err);
+
 /* Parses the files, finds their maps (`map`, where the user named one) and makes their new texts. `a` comes with job,
  * arena, insert and settings. */
 hr_status hr__applied_plan(hr_applied *a, const hr_transaction *transaction, const hr_map *map, hr_error *err);
+
+/* What was done, or would be; `diff` may be NULL. NULL: out of memory. */
+json_t *hr__applied_json(const hr_applied *a, bool dry_run, const char *diff);
+void hr__applied_print(const hr_cli *cli, const hr_applied *a, FILE *to);
 
 #endif

@@ -1,11 +1,10 @@
 /* Settings of a closed recipe as values for a config: see cli/applied.h. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/applied.h"
-#include "format/json.h"
+#include "format/flow.h"
 
 static bool is(const char *setting, const char *name) {
   return strcmp(setting, name) == 0;
@@ -20,26 +19,14 @@ static bool number_literal(const hr_applied *a, int64_t number, hr_literal *out)
   return text_literal(hr__arena_format(a->arena, "%" PRId64, number), HR_LITERAL_NUMBER, out);
 }
 
-/* The fewest digits that give the number back. */
-static const char *real_text(double number, hr_arena *arena) {
-  char digits[40];
-  for (int precision = 6; precision <= 17; precision++) {
-    snprintf(digits, sizeof digits, "%.*g", precision, number);
-    if (!(strtod(digits, NULL) < number) && !(strtod(digits, NULL) > number)) break;
-  }
-  return hr__arena_text(arena, digits);
-}
-
 static bool json_literal(const hr_applied *a, const json_t *value, hr_literal *out) {
-  char *text;
-  size_t bytes;
   switch (json_typeof(value)) {
   case JSON_STRING:
     return text_literal(hr__arena_text(a->arena, json_string_value(value)), HR_LITERAL_TEXT, out);
   case JSON_INTEGER:
     return number_literal(a, json_integer_value(value), out);
   case JSON_REAL:
-    return text_literal(real_text(json_real_value(value), a->arena), HR_LITERAL_NUMBER, out);
+    return text_literal(hr__real_text(json_real_value(value), a->arena), HR_LITERAL_NUMBER, out);
   case JSON_TRUE:
   case JSON_FALSE:
     return text_literal(json_is_true(value) ? "true" : "false", HR_LITERAL_BOOL, out);
@@ -49,8 +36,7 @@ static bool json_literal(const hr_applied *a, const json_t *value, hr_literal *o
   case JSON_ARRAY:
     break;
   }
-  if (hr__json_text(value, 0, a->arena, &text, &bytes, NULL) != HR_OK) return false;
-  return text_literal(text, HR_LITERAL_FLOW, out);
+  return text_literal(hr__flow_text(value, " ", a->arena), HR_LITERAL_FLOW, out);
 }
 
 /* The setting as the closed recipe has it; NULL: not at all. */
@@ -84,7 +70,7 @@ static const char *chosen_word(const hr_job *job, const char *setting) {
   if (strncmp(setting, offload, sizeof offload - 1) != 0) return NULL;
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
     if (!chosen->open[k] || !is(setting + sizeof offload - 1, hr__offload_name((hr_offload_kind)k))) continue;
-    bool stays = chosen->choices.offload[k].resident_bytes == UINT64_MAX;
+    bool stays = !hr__chosen_offloads(chosen, (hr_offload_kind)k);
     return stays ? hr_tier_name(HR_TIER_DEVICE) : hr_tier_name(chosen->choices.offload[k].tier);
   }
   return NULL;
@@ -118,10 +104,22 @@ bool hr__applied_step_differs(const hr_applied *a) {
   return differs;
 }
 
+/* What --auto opened and left as it was, where another choice would train other weights, is nobody's wish. */
+static bool stays_default(const hr_job *job, const char *setting) {
+  const hr_search *search = &job->search;
+  for (size_t k = 0; k < search->n_knobs; k++) {
+    const hr_knob *knob = &search->knobs[k];
+    if (is(knob->path, setting))
+      return knob->changes_results && !knob->by_hand &&
+             is(strchr(search->chosen.overrides[k], '=') + 1, knob->choices[0]);
+  }
+  return false;
+}
+
 bool hr__applied_value(const hr_applied *a, const hr_map_key *key, bool own_recipe, bool there, hr_literal *out) {
   const char *setting = key->setting;
   const hr_recipe *recipe = a->job->recipe;
-  bool given = hr__recipe_given(recipe, setting);
+  bool given = hr__recipe_given(recipe, setting) && !stays_default(a->job, setting);
   bool step = hr__applied_is_step(setting) && (there || is(setting, "training.batch_size"));
   if (!given && own_recipe && !step) return false;
   if (hr__applied_is_step(setting)) return batch_value(a, setting, out);

@@ -1,6 +1,4 @@
 /* headroom apply: writes the settings of a plan into the user's own config files, and takes them back. */
-#include <string.h>
-
 #include "cli/applied.h"
 #include "cli/checkpoint_flags.h"
 #include "cli/cli.h"
@@ -11,125 +9,6 @@
 #include "format/file.h"
 #include "format/json.h"
 #include "train/settings.h"
-
-/* --- what was done ------------------------------------------------------------------------------------------------ */
-
-static const char *outcome_name(hr_edit_outcome outcome) {
-  static const char *const names[] = {[HR_EDIT_SAME] = "same",
-                                      [HR_EDIT_WRITTEN] = "written",
-                                      [HR_EDIT_INSERTED] = "inserted",
-                                      [HR_EDIT_MISSING] = "missing",
-                                      [HR_EDIT_LEFT] = "left"};
-  return names[outcome];
-}
-
-static const char step_warning[] =
-    "batch size and accumulation are not both as planned: set what is left by hand, or a "
-    "step has another number of samples";
-
-/* Appends to a list; takes the reference. */
-static int put(json_t *list, json_t *item) {
-  return json_array_append_new(list, item);
-}
-
-static json_t *edit_json(const hr_edit *edit) {
-  return json_pack("{s:s*, s:o, s:s, s:i, s:o*, s:o*, s:o*}", "setting", edit->label, "key",
-                   hr__json_string(edit->path), "outcome", outcome_name(edit->outcome), "line", edit->line, "old",
-                   edit->old ? hr__json_string(edit->old) : NULL, "new", edit->now ? hr__json_string(edit->now) : NULL,
-                   "reason", edit->reason ? hr__json_string(edit->reason) : NULL);
-}
-
-static json_t *file_json(const hr_applied_file *file) {
-  json_t *edits = json_array();
-  int failed = !edits;
-  for (size_t i = 0; i < file->count && !failed; i++)
-    failed = put(edits, edit_json(&file->edits[i]));
-  if (failed) {
-    json_decref(edits);
-    return NULL;
-  }
-  return json_pack("{s:o, s:o, s:b, s:o}", "path", hr__json_string(file->config.name), "map",
-                   hr__json_string(file->map->name), "changed", file->changed, "keys", edits);
-}
-
-static json_t *answer_json(const hr_applied *a, bool dry_run, const char *diff) {
-  json_t *files = json_array(), *notes = json_array();
-  int failed = !files || !notes;
-  for (size_t f = 0; f < a->n_files && !failed; f++)
-    failed = put(files, file_json(&a->files[f]));
-  for (size_t i = 0; i < a->n_notes && !failed; i++)
-    failed = put(notes, json_pack("{s:s*, s:o, s:o, s:s}", "setting", a->notes[i].setting, "value",
-                                  hr__json_string(a->notes[i].value), "key", hr__json_string(a->notes[i].key), "reason",
-                                  a->notes[i].reason));
-  if (failed) {
-    json_decref(files);
-    json_decref(notes);
-    return NULL;
-  }
-  return json_pack("{s:i, s:b, s:o, s:o, s:s*, s:o*}", "schema", 1, "dry_run", dry_run, "files", files, "not_written",
-                   notes, "warning", hr__applied_step_differs(a) ? step_warning : NULL, "diff",
-                   diff ? hr__json_string(diff) : NULL);
-}
-
-/* Prints what may come from a file: hostile, and may be long. At most `most` characters. */
-static void print_escaped(const char *text, size_t most, FILE *to) {
-  char shown[512];
-  hr__text_escape(text, strlen(text), shown, most < sizeof shown ? most : sizeof shown);
-  fputs(shown, to);
-}
-
-static void edit_print(const hr_edit *edit, hr_style style, FILE *to) {
-  enum { VALUE = 64, LINE = 400 };
-  char path[LINE];
-  hr__text_escape(edit->path, strlen(edit->path), path, sizeof path);
-  fprintf(to, "%6d  %-44s ", edit->line, path);
-  switch (edit->outcome) {
-  case HR_EDIT_WRITTEN:
-  case HR_EDIT_INSERTED:
-    fputs(style.bold, to);
-    print_escaped(edit->old && *edit->old ? edit->old : "(none)", VALUE, to);
-    fputs(" -> ", to);
-    print_escaped(edit->now ? edit->now : "", VALUE, to);
-    fprintf(to, "%s\n", style.end);
-    break;
-  case HR_EDIT_SAME:
-    print_escaped(edit->old ? edit->old : "", VALUE, to);
-    fputs(" already\n", to);
-    break;
-  case HR_EDIT_MISSING:
-  case HR_EDIT_LEFT:
-    fprintf(to, "%sleft alone%s: ", style.yellow, style.end);
-    print_escaped(edit->reason, LINE, to);
-    fputs(" (would be ", to);
-    print_escaped(edit->value.text, VALUE, to);
-    fputs(")\n", to);
-    break;
-  }
-}
-
-static void answer_print(const hr_cli *cli, const hr_applied *a, FILE *to) {
-  hr_style style = hr__cli_style(cli, to);
-  for (size_t f = 0; f < a->n_files; f++) {
-    fputs(style.bold, to);
-    print_escaped(a->files[f].config.name, SIZE_MAX, to);
-    fprintf(to, "%s (", style.end);
-    print_escaped(a->files[f].map->name, SIZE_MAX, to);
-    fputs(")\n", to);
-    for (size_t i = 0; i < a->files[f].count; i++)
-      edit_print(&a->files[f].edits[i], style, to);
-  }
-  for (size_t i = 0; i < a->n_notes; i++) {
-    const hr_applied_note *note = &a->notes[i];
-    fprintf(to, "%snot written%s: ", style.yellow, style.end);
-    print_escaped(note->setting ? note->setting : note->key, HR_MAP_PATH, to);
-    fputs(" = ", to);
-    print_escaped(note->value, HR_MAP_PATH, to);
-    fputs("; ", to);
-    print_escaped(note->key, HR_MAP_PATH, to);
-    fprintf(to, " %s\n", note->reason);
-  }
-  if (hr__applied_step_differs(a)) fprintf(to, "%swarning%s: %s\n", style.red, style.end, step_warning);
-}
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
@@ -157,6 +36,17 @@ static hr_status diff_all(const hr_applied *a, const char **out, hr_error *err) 
   return all ? HR_OK : hr__nomem(err);
 }
 
+static hr_status refusal_find(hr_applied *a, hr_transaction *transaction, hr_error *err) {
+  hr_error why = {0};
+  hr_status status = hr__transaction_check(transaction, &why);
+  if (status == HR_BAD_INPUT) {
+    a->refusal = hr__arena_format(a->arena, "%s: %s; %s", why.place, why.message, why.remedy);
+    return a->refusal ? HR_OK : hr__nomem(err);
+  }
+  if (status != HR_OK && err) *err = why;
+  return status;
+}
+
 static hr_status files_apply(hr_cli *cli, hr_applied *a, hr_transaction *transaction, const hr_map *map, bool dry_run,
                              hr_error *err) {
   HR_TRY(hr__applied_plan(a, transaction, map, err));
@@ -168,15 +58,17 @@ static hr_status files_apply(hr_cli *cli, hr_applied *a, hr_transaction *transac
     transaction->files[f].now_bytes = a->files[f].bytes;
   }
   const char *diff = NULL;
-  if (dry_run)
+  if (dry_run) {
+    HR_TRY(refusal_find(a, transaction, err));
     HR_TRY(diff_all(a, &diff, err));
-  else
+  } else {
     HR_TRY(hr__transaction_commit(transaction, err));
-  if (cli->json) return hr__cli_put_json(answer_json(a, dry_run, diff), err);
+  }
+  if (cli->json) return hr__cli_put_json(hr__applied_json(a, dry_run, diff), err);
   if (diff) fputs(diff, stdout); /* alone on stdout, as patch would read it */
   if (!cli->quiet) {
     FILE *to = dry_run ? stderr : stdout;
-    answer_print(cli, a, to);
+    hr__applied_print(cli, a, to);
     if (dry_run || changed == 0)
       fprintf(to, "nothing is written%s\n", dry_run ? " (--dry-run)" : ": all is as it should be or left alone");
     else
@@ -195,10 +87,12 @@ static hr_status map_find(hr_cli *cli, const hr_map **out, hr_error *err) {
   size_t bytes;
   hr_error why = {0};
   hr_status status = hr__file_read(name, HR_DOC_MAX_BYTES, &cli->arena, &text, &bytes, &why);
-  if (status == HR_BAD_INPUT)
-    return hr__fail(err, HR_USAGE, "--map",
-                    "headroom, lightning, huggingface, torchtune, axolotl, llama-factory, deepspeed, or a file",
-                    "'%s' is no map that is built in, and no file: %s", name, why.message);
+  if (status == HR_BAD_INPUT) {
+    const char *remedy = hr__arena_format(&cli->arena, "%sor a file", hr_map_names);
+    if (!remedy) return hr__nomem(err);
+    return hr__fail(err, HR_USAGE, "--map", remedy, "'%s' is no map that is built in, and no file: %s", name,
+                    why.message);
+  }
   if (status != HR_OK) {
     *err = why;
     return status;
@@ -211,9 +105,7 @@ static hr_status map_find(hr_cli *cli, const hr_map **out, hr_error *err) {
   return HR_OK;
 }
 
-static hr_status job_apply(hr_cli *cli, const hr_job *job, bool dry_run, hr_error *err) {
-  const hr_map *map;
-  HR_TRY(map_find(cli, &map, err));
+static hr_status job_apply(hr_cli *cli, const hr_job *job, const hr_map *map, bool dry_run, hr_error *err) {
   hr_applied *a = hr__arena_alloc(&cli->arena, sizeof *a);
   if (!a) return hr__nomem(err);
   json_t *settings = hr__recipe_json(job->recipe);
@@ -240,7 +132,7 @@ static hr_status files_revert(hr_cli *cli, hr_transaction *transaction, bool dry
     const char *backup, *text;
     size_t backup_bytes, bytes;
     status = hr__transaction_backup(transaction, f, &backup, &backup_bytes, err);
-    if (status == HR_OK && put(list, hr__json_string(file->path)) != 0) status = hr__nomem(err);
+    if (status == HR_OK && json_array_append_new(list, hr__json_string(file->path)) != 0) status = hr__nomem(err);
     if (status != HR_OK || !dry_run || cli->json) continue;
     status = hr__diff(file->path, file->text, file->bytes, file->path, backup, backup_bytes, &cli->arena, &text, &bytes,
                       err);
@@ -265,17 +157,22 @@ static hr_status revert(hr_cli *cli, bool dry_run, hr_error *err) {
 
 static hr_status apply_run(hr_cli *cli, hr_error *err) {
   bool dry_run = hr__cli_flag(cli, "dry-run");
+  bool back = hr__cli_flag(cli, "revert");
   if (cli->n_listed == 0)
-    return hr__fail(err, HR_USAGE, "--to", "headroom apply RECIPE --to conf/config.yaml",
+    return hr__fail(err, HR_USAGE, "--to",
+                    back ? "headroom apply --revert --to FILE..." : "headroom apply RECIPE --to conf/config.yaml",
                     "no config file is named to write to");
-  if (hr__cli_flag(cli, "revert")) return revert(cli, dry_run, err);
+  if (back) return revert(cli, dry_run, err);
   if (cli->n_arguments == 0)
     return hr__fail(err, HR_USAGE, NULL, "headroom apply RECIPE --to FILE...", "headroom apply needs a recipe");
+  const hr_map *map;
+  HR_TRY(map_find(cli, &map, err));
+  HR_TRY(hr__applied_take(cli, map, err));
   HR_TRY(hr__plan_overrides(cli, err));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
   HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &job, err));
-  hr_status status = job->verdict.fits ? job_apply(cli, job, dry_run, err) : hr__fit_check(cli, job, err);
+  hr_status status = job->verdict.fits ? job_apply(cli, job, map, dry_run, err) : hr__fit_check(cli, job, err);
   hr__job_close(job);
   return status;
 }
@@ -299,7 +196,10 @@ const hr_cli_command hr_cli_apply = {
     .usage = "RECIPE --to FILE...",
     .summary = "writes the plan's settings into your own config, changing only the bytes of the values",
     .details = "Comments and layout stay; FILE.backup is the file before; ${...} is left alone and reported. Kinds:\n"
-               "headroom, lightning (Hydra), huggingface, torchtune, axolotl, llama-factory, deepspeed.",
+#define HR_MAP(name, ...) name ", "
+#include "recipe/maps.def"
+#undef HR_MAP
+               "or --map FILE.",
     .examples = "apply recipes/lora.yaml --to recipes/configs/lightning.yml --dry-run\n"
                 "apply recipes/demo.yaml --auto --insert --to recipes/demo.yaml --dry-run",
     .options = options,

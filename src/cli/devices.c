@@ -159,7 +159,7 @@ static json_t *gpu_json(const hr_gpu *gpu) {
 static void gpu_print(const hr_gpu *gpu) {
   char bf16[16] = "-";
   if (gpu->bf16_flops_per_second > 0) snprintf(bf16, sizeof bf16, "%.0f", gpu->bf16_flops_per_second / 1e12);
-  printf("%-16s %11.0f %6d.%d %9.0f %7.1f %7s %7.0f %7.0f\n", gpu->label, (double)gpu->memory_bytes / (1 << 20),
+  printf("%-17s %10.0f %6d.%d %9.0f %7.1f %7s %7.0f %7.0f\n", gpu->label, (double)gpu->memory_bytes / (1 << 20),
          gpu->capability / 10, gpu->capability % 10, gpu->memory_bytes_per_second / 1e9,
          gpu->f32_flops_per_second / 1e12, bf16, gpu->f16_flops_per_second / 1e12, gpu->host_bytes_per_second / 1e9);
 }
@@ -171,7 +171,7 @@ static hr_status gpus_list(const hr_cli *cli, hr_error *err) {
   json_t *list = json_array();
   int failed = list == NULL;
   if (!cli->json && !cli->quiet)
-    printf("%-16s %11s %8s %9s %7s %7s %7s %7s\n", "GPU", "memory MiB", "compute", "GB/s", "f32", "bf16", "f16",
+    printf("%-17s %10s %8s %9s %7s %7s %7s %7s\n", "GPU", "memory MiB", "compute", "GB/s", "f32", "bf16", "f16",
            "PCIe");
   for (size_t i = 0; i < count && !failed; i++) {
     failed = json_array_append_new(list, gpu_json(&gpus[i]));

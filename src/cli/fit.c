@@ -18,14 +18,25 @@ void hr__fit_owners(const hr_job *job, FILE *to) {
     fprintf(to, "  %12s  %s\n", hr__size_text(verdict->buffers[i].bytes, text), verdict->buffers[i].name);
 }
 
+/* Beside a GPU that is not here the host is not the one that it will run with. */
+static void host_print(const hr_job *job, FILE *to) {
+  char text[HR_SIZE_TEXT];
+  if (!job->facts.absent || hr__recipe_given(job->recipe, "memory.host_budget")) return;
+  fprintf(to, "the host is taken to be this one (%s);\n--set memory.host_budget=SIZE plans with another\n",
+          hr__size_text(job->verdict.below_bytes[HR_TIER_HOST], text));
+}
+
 void hr__fit_changes(const hr_job *job, const hr_change *changes, int count, FILE *to) {
   if (count == 0) {
     bool device = job->verdict.tier == HR_TIER_DEVICE;
     fprintf(to, "\n%s would fit:\ntry %s\n",
-            device ? "no change of batch, recomputing, update, optimizer, precision, offload\nor length alone"
-                   : "no other place for what is offloaded",
-            device ? "several of them, a smaller model or a larger budget"
-                   : "a larger budget of this tier, or a smaller model");
+            !device         ? "no other place for what is offloaded"
+            : job->open_all ? "no settings of what is open, and no other change,"
+                            : "no change of batch, recomputing, update, optimizer, precision, offload\nor length alone",
+            !device         ? "a larger budget of this tier, or a smaller model"
+            : job->open_all ? "a smaller model, shorter sequences or a larger budget"
+                            : "several of them (--auto), a smaller model or a larger budget");
+    host_print(job, to);
     return;
   }
   fprintf(to, "\nwhat would fit, fastest first:\n");
@@ -41,6 +52,7 @@ void hr__fit_changes(const hr_job *job, const hr_change *changes, int count, FIL
     for (int o = 0; o < changes[i].n_overrides; o++)
       fprintf(to, "%16s--set %s\n", "", changes[i].override[o]);
   }
+  host_print(job, to);
 }
 
 static hr_status no_fit_json(const hr_job *job, const hr_change *changes, int count, const hr_error *no_fit,

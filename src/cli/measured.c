@@ -49,5 +49,6 @@ void hr__table_measured(const hr_cli *cli, const hr_job *job, const hr_measured 
     fprintf(to, "  %-*s %12s %12s %10s\n", NAME, "a step", hr__seconds_text(job->plan->step_seconds, left),
             hr__seconds_text(measured->step_seconds, right),
             hr__change_text(job->plan->step_seconds, measured->step_seconds, change));
+    if (!job->rates.measured) fprintf(to, "  by default rates; headroom devices --measure finds this machine's own\n");
   }
 }

@@ -91,6 +91,17 @@ static hr_status global_take(hr_cli *cli, int index, const char *value, hr_error
   }
 }
 
+/* "it is an option of plan, apply": the commands that have it; false: none does. */
+static bool others_have(const char *name, char out[96]) {
+  size_t length = 0;
+  for (const hr_cli_command *const *c = hr_cli_commands; *c != NULL; c++)
+    for (size_t i = 0; i < (*c)->n_options && length < 96; i++)
+      if (strcmp((*c)->options[i].name, name) == 0)
+        length +=
+            (size_t)snprintf(out + length, 96 - length, "%s%s", length > 0 ? ", " : "it is an option of ", (*c)->name);
+  return length > 0;
+}
+
 /* What getopt refused, as a message with the nearest option that exists. */
 static hr_status option_refuse(const struct option *known, size_t count, const char *typed, bool no_value,
                                hr_error *err) {
@@ -107,8 +118,9 @@ static hr_status option_refuse(const struct option *known, size_t count, const c
     if (strcmp(known[i].name, name) == 0 && known[i].has_arg == no_argument) takes_none = true;
   }
   if (takes_none) return hr__fail(err, HR_USAGE, NULL, NULL, "option '--%s' takes no value", name);
-  const char *nearest = hr__cli_nearest(name, names, count);
   char remedy[96];
+  if (others_have(name, remedy)) return hr__fail(err, HR_USAGE, NULL, remedy, "unknown option '%s'", typed);
+  const char *nearest = hr__cli_nearest(name, names, count);
   if (nearest != NULL) snprintf(remedy, sizeof remedy, "did you mean --%s?", nearest);
   return hr__fail(err, HR_USAGE, NULL, nearest != NULL ? remedy : NULL, "unknown option '%s'", typed);
 }
@@ -123,9 +135,13 @@ static hr_status listed_add(hr_cli *cli, const char *word, hr_error *err) {
 /* A value of the command's own option; one that takes several words gets all that follow, up to the next option. */
 static hr_status own_take(hr_cli *cli, int index, int argc, char **argv, hr_error *err) {
   const char *argument = cli->command->options[index].argument;
-  cli->values[index] = optarg != NULL ? optarg : "";
   size_t length = argument != NULL ? strlen(argument) : 0;
-  if (length < 3 || strcmp(argument + length - 3, "...") != 0) return HR_OK;
+  bool several = length >= 3 && strcmp(argument + length - 3, "...") == 0;
+  if (argument != NULL && !several && cli->values[index] != NULL) /* neither of the two would be dropped on purpose */
+    return hr__fail(err, HR_USAGE, NULL, "give it once", "option '--%s' is given twice",
+                    cli->command->options[index].name);
+  cli->values[index] = optarg != NULL ? optarg : "";
+  if (!several) return HR_OK;
   HR_TRY(listed_add(cli, optarg, err));
   while (optind < argc && argv[optind][0] != '-')
     HR_TRY(listed_add(cli, argv[optind++], err));

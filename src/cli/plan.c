@@ -16,6 +16,12 @@
 
 enum { BYTES_LEAST = 1 << 20 }; /* a budget below this is a number that lacks its unit */
 
+void hr__plan_remark(const hr_cli *cli, const hr_job *job) {
+  if (cli->quiet || cli->json || job->facts.kind != HR_CPU) return;
+  if (!hr__cli_value(cli, "gpu-memory") || hr__recipe_given(job->recipe, "memory.device")) return;
+  fprintf(stderr, "\nremark: planned for this machine's processor; --gpu NAME or --gpu any is for a GPU\n");
+}
+
 /* All of the text: the table, then what explains it. */
 static hr_status job_print(const hr_cli *cli, const hr_job *job, const hr_change *changes, int n_changes,
                            hr_arena *arena, hr_error *err) {
@@ -53,6 +59,7 @@ static hr_status job_show(hr_cli *cli, const hr_job *job, hr_error *err) {
     hr_error folder = {0}; /* a plan may be for another machine: only a run needs the folder */
     if (fits && hr__job_check(job, &folder) != HR_OK)
       fprintf(stderr, "\nremark: %s; %s\n", folder.message, folder.remedy);
+    hr__plan_remark(cli, job);
   }
   cli->answered = !fits; /* the table or the object has said it */
   return fits ? HR_OK : HR_NO_FIT;
@@ -84,9 +91,9 @@ static hr_status gpu_override(hr_cli *cli, hr_error *err) {
   const hr_gpu *gpu = hr__gpu_find(name);
   bool any = strcmp(name, "any") == 0;
   if (gpu == NULL && !any) {
-    char labels[HR_GPU_LABELS], remedy[HR_GPU_LABELS + 96];
-    snprintf(remedy, sizeof remedy, "name one of %s; or any, with --gpu-memory SIZE", hr__gpu_labels(labels));
-    return hr__fail(err, HR_USAGE, "--gpu", remedy, "'%s' names no GPU of the catalogue, or not one alone", name);
+    char known[HR_GPU_REMEDY], remedy[HR_GPU_REMEDY + 96];
+    snprintf(remedy, sizeof remedy, "%s; for any other: --gpu any --gpu-memory SIZE", hr__gpu_remedy(name, known));
+    return hr__fail(err, HR_USAGE, "--gpu", remedy, "'%s' names no GPU of the catalogue, or more than one", name);
   }
   if (any && hr__cli_value(cli, "gpu-memory") == NULL)
     return hr__fail(err, HR_USAGE, "--gpu", "add --gpu-memory SIZE", "how much memory any GPU has is not known");

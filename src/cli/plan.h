@@ -3,9 +3,14 @@
 #define HR_CLI_PLAN_H
 
 #include "cli/cli.h"
+#include "train/job.h"
 
 /* The options of the command that are settings under a shorter name, as overrides behind those of --set. */
 hr_status hr__plan_overrides(hr_cli *cli, hr_error *err);
+
+/* --gpu-memory without a GPU plans this machine's processor, which few people mean: a remark on stderr where the recipe
+ * does not name it either. */
+void hr__plan_remark(const hr_cli *cli, const hr_job *job);
 
 /* plan --compare OTHER: two plans side by side. The overrides are those of both. HR_NO_FIT when neither fits. */
 hr_status hr__compare(hr_cli *cli, hr_error *err);

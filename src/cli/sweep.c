@@ -8,12 +8,13 @@
 #include "format/json.h"
 #include "train/answer.h"
 
-enum { VALUE = 48 }; /* bytes of a value as it is shown */
+enum { VALUE = 48, COLUMN = 20 }; /* bytes of a value as it is shown; the least width of their column */
 
 typedef struct sweep {
   hr_cli *cli;
   const char *key;
   int option;       /* of the command, under that name; -1: the key of a setting */
+  int column;       /* width of the values */
   size_t own;       /* overrides of --set */
   json_t *entries;  /* NULL without --json */
   int fit, planned; /* values of that kind so far */
@@ -73,7 +74,7 @@ static void entry_print(const sweep *s, const hr_job *job, const char *value) {
   hr_style style = hr__cli_style(s->cli, stdout);
   char shown[VALUE], peak[HR_SIZE_TEXT], left[HR_SIZE_TEXT], step[HR_SIZE_TEXT], tokens[HR_SIZE_TEXT];
   bool fits = job->verdict.fits;
-  printf("  %-20s %s%-4s%s %12s %13s %11s %10s", value_text(value, shown), fits ? style.green : style.red,
+  printf("  %-*s %s%-4s%s %12s %13s %11s %10s", s->column, value_text(value, shown), fits ? style.green : style.red,
          fits ? "yes" : "no", style.end, hr__size_text(job->verdict.peak_bytes, peak),
          hr__difference_text(hr__verdict_left(&job->verdict), left), hr__seconds_text(job->plan->step_seconds, step),
          hr__rate_text(hr__answer_samples_per_second(job) * (double)job->shape.length, tokens));
@@ -84,7 +85,7 @@ static void entry_print(const sweep *s, const hr_job *job, const char *value) {
 }
 
 static hr_status planned_show(sweep *s, const hr_job *job, const char *value, hr_error *err) {
-  s->planned++;
+  if (s->planned++ == 0) hr__plan_remark(s->cli, job);
   s->fit += job->verdict.fits;
   if (s->entries) return json_array_append_new(s->entries, entry_json(job, value)) == 0 ? HR_OK : hr__nomem(err);
   if (!s->cli->quiet) entry_print(s, job, value);
@@ -105,7 +106,7 @@ static hr_status refused_show(sweep *s, const hr_error *why, const char *value, 
     return hr__nomem(err);
   }
   char shown[VALUE];
-  if (!s->cli->quiet) printf("  %-20s %s\n", value_text(value, shown), why->message);
+  if (!s->cli->quiet) printf("  %-*s %s\n", s->column, value_text(value, shown), why->message);
   return HR_OK;
 }
 
@@ -124,8 +125,8 @@ static hr_status values_show(sweep *s, const char *values, hr_error *err) {
   if (!s->cli->json && !s->cli->quiet) {
     hr_style style = hr__cli_style(s->cli, stdout);
     char shown[VALUE];
-    printf("%s  %-20s %-4s %12s %13s %11s %10s%s\n", style.bold, value_text(s->key, shown), "fits", "peak", "left",
-           "a step", "tokens/s", style.end);
+    printf("%s  %-*s %-4s %12s %13s %11s %10s%s\n", style.bold, s->column, value_text(s->key, shown), "fits", "peak",
+           "left", "a step", "tokens/s", style.end);
   }
   bool failed;
   for (const char *value; (value = hr__part_next(&s->cli->arena, &values, &failed)) != NULL;) {
@@ -149,6 +150,7 @@ hr_status hr__sweep(hr_cli *cli, hr_error *err) {
   sweep s = {.cli = cli, .own = cli->n_overrides};
   s.key = hr__arena_format(&cli->arena, "%.*s", (int)(equals - text), text);
   if (s.key == NULL) return hr__nomem(err);
+  s.column = equals - text > COLUMN ? (int)(equals - text) : COLUMN;
   s.option = hr__cli_option_index(cli, s.key);
   bool table = strcmp(s.key, "compare") == 0 || strcmp(s.key, "sweep") == 0;
   if (table || (s.option >= 0 && cli->command->options[s.option].argument == NULL))

@@ -173,9 +173,12 @@ static void choices_print(const hr_chosen *chosen, FILE *to) {
     fprintf(to, "  %-*sblocks in %" PRId64 " slices of the batch\n", LABEL, "", choices->slices);
   if (choices->update_on_host) fprintf(to, "  %-*sparameters are updated on the host\n", LABEL, "");
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
-    if (chosen->open[k] && choices->offload[k].resident_bytes != UINT64_MAX)
-      fprintf(to, "  %-*s%s on the device: %s, the rest on %s\n", LABEL, "", hr__offload_name((hr_offload_kind)k),
-              hr__size_text(choices->offload[k].resident_bytes, text), hr_tier_name(choices->offload[k].tier));
+    if (hr__chosen_offloads(chosen, (hr_offload_kind)k)) {
+      uint64_t stays = choices->offload[k].resident_bytes;
+      fprintf(to, "  %-*s%s on ", LABEL, "", hr__offload_name((hr_offload_kind)k));
+      if (stays > 0) fprintf(to, "the device: %s, the rest on ", hr__size_text(stays, text));
+      fprintf(to, "the %s\n", hr_tier_name(choices->offload[k].tier));
+    }
 }
 
 /* Items of a list, within the columns; *column 0: nothing printed yet. */

@@ -67,10 +67,11 @@ static bool words_have(const char *words, const word *wanted) {
   return false;
 }
 
+static const char idle[] = "nvidia geforce quadro tesla gpu rtx"; /* words that say nothing */
+
 /* Every word of `name` is one of the GPU's or says nothing; every word of the label is there, but for those that say
  * nothing and for a second number, the memory, which need not be told where there is only one. */
 static bool gpu_named(const hr_gpu *gpu, const char *name) {
-  static const char idle[] = "nvidia geforce quadro tesla gpu rtx";
   word part;
   int numbers = 0;
   for (const char *at = name; word_next(&at, &part);)
@@ -92,10 +93,23 @@ const hr_gpu *hr__gpu_find(const char *name) {
   return found;
 }
 
-const char *hr__gpu_labels(char out[HR_GPU_LABELS]) {
+/* Whether the name has what the GPU is called by, up to its number. */
+static bool gpu_near(const hr_gpu *gpu, const char *name) {
+  word part;
+  for (const char *at = gpu->label; word_next(&at, &part);) {
+    bool named = words_have(name, &part);
+    if (isdigit((unsigned char)*part.text) || !(named || words_have(idle, &part))) return named;
+  }
+  return false;
+}
+
+const char *hr__gpu_remedy(const char *name, char out[HR_GPU_REMEDY]) {
   size_t length = 0;
-  for (size_t i = 0; i < GPUS && length < HR_GPU_LABELS; i++)
-    length += (size_t)snprintf(out + length, HR_GPU_LABELS - length, "%s%s", i ? ", " : "", gpus[i].label);
+  for (size_t i = 0; i < GPUS && length < HR_GPU_REMEDY; i++)
+    if (gpu_near(&gpus[i], name))
+      length +=
+          (size_t)snprintf(out + length, HR_GPU_REMEDY - length, "%s%s", length ? ", " : "name one of ", gpus[i].label);
+  if (length == 0) snprintf(out, HR_GPU_REMEDY, "name one that headroom devices --gpus lists");
   return out;
 }
 

@@ -29,9 +29,10 @@ const hr_gpu *hr__gpus(size_t *count);
  * name leaves open which of several. */
 const hr_gpu *hr__gpu_find(const char *name);
 
-/* "RTX 3060, RTX 3070, ...": what a name can be. */
-enum { HR_GPU_LABELS = 256 };
-const char *hr__gpu_labels(char out[HR_GPU_LABELS]);
+/* What to do about a name that finds none: "name one of A100 40, A100 80", those that have a number of it, or where all
+ * of them are listed. */
+enum { HR_GPU_REMEDY = 256 };
+const char *hr__gpu_remedy(const char *name, char out[HR_GPU_REMEDY]);
 
 /* Facts of a GPU that is not here. Fixed costs are those of a context for its number of multiprocessors (on the H200 a
  * bare one takes 527 MiB for 132) and a margin, which facts->margin_bytes states. */

@@ -55,7 +55,7 @@ uint64_t hr__candidate_sure_bytes(const hr_open *open, const hr_plan *plan) {
 }
 
 bool hr__candidate_slow(const hr_choosing *s, double seconds) {
-  if (s->open->limit_seconds > 0 && seconds > s->open->limit_seconds) return true;
+  if (s->limit_seconds > 0 && seconds > s->limit_seconds) return true;
   return s->best.graph && seconds >= s->best.plan->step_seconds;
 }
 

@@ -27,6 +27,7 @@ typedef struct hr_choosing {
   size_t n_keep;                          /* blocks */
   int n_alike;                            /* ways that are tried; 1 where memory.checkpoint is closed */
   bool hopeless;                          /* nothing fits, and that was all to be known */
+  double limit_seconds;                   /* the caller's, 0 where a step may still become faster in the end */
   double pure[HR_ALIKE];                  /* seconds of a step with all blocks kept that way and nothing moved */
   hr_candidate best;                      /* the fastest that fits, laid out; graph == NULL: none */
   hr_candidate least;                     /* the smallest that does not fit; without best it is the answer */
@@ -51,6 +52,8 @@ hr_status hr__candidate_offer(hr_choosing *s, hr_candidate *c, uint64_t *over, h
 hr_status hr__keep_alike(hr_choosing *s, const hr_choices *base, int way, hr_candidate *c, hr_error *err);
 /* keep.c: everything on the device. All ways alike, then the fastest mix of them that fits. */
 hr_status hr__keep_choose(hr_choosing *s, hr_error *err);
+/* move.c: whether what lives on the host may be updated there or on the device. */
+bool hr__update_has_places(const hr_choosing *s, const hr_graph *g);
 /* move.c: kinds that may leave the device, each only as far as it must. */
 hr_status hr__move_choose(hr_choosing *s, hr_error *err);
 

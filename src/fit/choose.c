@@ -60,7 +60,8 @@ static bool bound_misses(const hr_open *open, const hr_plan *plan) {
 static hr_status chosen_take(hr_choosing *s, hr_error *err) {
   hr_candidate *c = s->best.graph ? &s->best : &s->least;
   hr_chosen *out = s->out;
-  if (c == &s->least && s->open->limit_seconds > 0) return HR_OK;
+  double limit = s->open->limit_seconds;
+  if (limit > 0 && (c == &s->least || c->plan->step_seconds > limit)) return HR_OK;
   if (c == &s->least && s->open->wish == HR_WISH_RUN)
     HR_TRY(hr__candidate_lay(s, c, bound_misses(s->open, c->plan), err));
   out->choices = c->choices;
@@ -101,7 +102,7 @@ static hr_status choose(hr_choosing *s, hr_error *err) {
 
 hr_status hr__choose(const hr_open *open, hr_chosen *out, hr_error *err) {
   *out = (hr_chosen){0};
-  hr_choosing s = {.open = open, .out = out};
+  hr_choosing s = {.open = open, .out = out, .limit_seconds = open->limit_seconds};
   hr_status status = choose(&s, err);
   hr__candidate_fini(&s.best);
   hr__candidate_fini(&s.least);

@@ -55,6 +55,11 @@ bool hr__choose_any(const hr_recipe *recipe);
 hr_status hr__choose(const hr_open *open, hr_chosen *out, hr_error *err);
 void hr__chosen_fini(hr_chosen *chosen);
 
+/* What open settings came to in the graph. A kind may have been let go without any of it leaving the device: small
+ * tensors stay. */
+bool hr__chosen_offloads(const hr_chosen *chosen, hr_offload_kind kind);
+bool hr__chosen_recomputes(const hr_chosen *chosen);
+
 const char *hr__keep_name(hr_keep keep);
 const char *hr__offload_name(hr_offload_kind kind); /* as in memory.offload.<name> */
 hr_role hr__offload_role(hr_offload_kind kind);     /* of the buffers that a kind is made of */

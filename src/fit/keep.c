@@ -110,6 +110,7 @@ hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
   hr_blocks blocks;
   uint64_t over, above;
   HR_TRY(all_kept(s, &base, &c, err));
+  if (hr__update_has_places(s, c.graph)) s->limit_seconds = 0; /* hr__move_choose looks at the other one */
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
     s->whole_bytes[k] = kind_bytes(c.graph, (hr_offload_kind)k);
   s->n_alike = s->keeps ? HR_ALIKE - !s->out->open[HR_OFFLOAD_ACTIVATIONS] : 1;

@@ -240,10 +240,49 @@ static hr_status lists_add(finding *f) {
   return HR_OK;
 }
 
-static bool is_listed(const finding *f, const char *path) {
+/* The knob of a key that a list has opened; NULL: none has. */
+static const hr_knob *listed(const finding *f, const char *path) {
   for (size_t i = 0; i < f->count; i++)
-    if (strcmp(f->knobs[i].path, path) == 0) return true;
+    if (strcmp(f->knobs[i].path, path) == 0) return &f->knobs[i];
+  return NULL;
+}
+
+static bool knob_has(const hr_knob *knob, const char *choice) {
+  for (size_t k = 0; k < knob->n_choices; k++)
+    if (strcmp(knob->choices[k], choice) == 0) return true;
   return false;
+}
+
+/* Slices of blocks are no values that could stand beside others: none is the first of them, all else excludes auto. */
+static hr_status slices_alone(const finding *f, const hr_knob *list) {
+  for (size_t k = 0; k < list->n_choices; k++)
+    if (strcmp(list->choices[k], "none") != 0 && strcmp(list->choices[k], "auto") != 0)
+      return hr__recipe_fail(f->recipe, list->path, "write auto, or a list without it", f->err,
+                             "%s: auto cannot be one of several choices beside slices of your own", list->path);
+  return HR_OK;
+}
+
+/* A list in which a choice is `auto`: what that would try alone stands in its place. */
+static hr_status list_extend(finding *f, size_t place, hr_status (*add)(finding *f, bool by_hand)) {
+  HR_TRY(add(f, true));
+  hr_knob list = f->knobs[place], alone = f->knobs[--f->count];
+  if (alone.slices) {
+    f->knobs[place] = alone;
+    return slices_alone(f, &list);
+  }
+  const char **words = hr__arena_array(f->arena, list.n_choices + alone.n_choices, sizeof *words);
+  if (!words) return hr__nomem(f->err);
+  hr_knob both = {.path = list.path, .choices = words, .by_hand = true};
+  for (size_t k = 0; k < list.n_choices; k++) {
+    bool word = strcmp(list.choices[k], "auto") == 0;
+    for (size_t i = 0; i < (word ? alone.n_choices : 1); i++) {
+      const char *choice = word ? alone.choices[i] : list.choices[k];
+      if (!knob_has(&both, choice)) words[both.n_choices++] = choice;
+    }
+  }
+  HR_TRY(knob_add(f, both));
+  f->knobs[place] = f->knobs[--f->count];
+  return HR_OK;
 }
 
 bool hr__knobs_any(const hr_recipe *recipe) {
@@ -257,7 +296,9 @@ hr_status hr__knobs_find(const hr_recipe *recipe, bool all, hr_arena *arena, con
   finding f = {.recipe = recipe, .all = all, .arena = arena, .err = err};
   HR_TRY(lists_add(&f));
   for (size_t i = 0; i < sizeof outer / sizeof *outer; i++) {
-    if (is_listed(&f, outer[i].path)) continue;
+    const hr_knob *list = listed(&f, outer[i].path);
+    if (list && knob_has(list, "auto")) HR_TRY(list_extend(&f, (size_t)(list - f.knobs), outer[i].add));
+    if (list) continue;
     bool by_hand = hr__recipe_word_is(recipe, outer[i].path, "auto");
     if (by_hand || opened_by_all(&f, outer[i].path)) HR_TRY(outer[i].add(&f, by_hand));
   }

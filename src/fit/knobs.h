@@ -1,6 +1,7 @@
 /* knobs: the settings of a recipe that are open, each with its choices.
  *
- * By hand: a list of choices, or the word `auto` of a key that fit/choose does not close itself. Choices of `auto`:
+ * By hand: a list of choices, or the word `auto` of a key that fit/choose does not close itself; in a list it stands
+ * for its choices that the list does not name. Choices of `auto`:
  *   training.batch_size             divisors of effective_batch (without one: powers of two, which changes results)
  *   training.gradient_accumulation  what effective_batch leaves
  *   data.sequence_length            powers of two up to the model's longest, at most 8192

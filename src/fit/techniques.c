@@ -16,6 +16,7 @@ typedef struct active {
 
 typedef struct listing {
   const hr_recipe *recipe;
+  const hr_chosen *chosen;
   active items[HR_TECHNIQUES];
   int count;
 } listing;
@@ -87,6 +88,7 @@ static void split_add(listing *l) {
   if (!hr__recipe_has(l->recipe, path)) return;
   const char *word = word_of(l->recipe, path); /* NULL: a map of blocks */
   if (word && strcmp(word, "none") == 0) return;
+  if (word && strcmp(word, "auto") == 0 && l->chosen && l->chosen->choices.slices < 2) return;
   override_add(active_add(l, "split%s%s", word ? ": " : "", word ? word : ""), "%s=none", path);
 }
 
@@ -95,6 +97,7 @@ static void offload_add(listing *l) {
     char path[64], label[48];
     snprintf(path, sizeof path, "memory.offload.%s", hr__offload_name((hr_offload_kind)k));
     snprintf(label, sizeof label, "offload %s", hr__offload_name((hr_offload_kind)k));
+    if (l->chosen && l->chosen->open[k] && !hr__chosen_offloads(l->chosen, (hr_offload_kind)k)) continue;
     word_add(l, path, label, "device");
   }
 }
@@ -117,13 +120,14 @@ static hr_status active_measure(const active *item, uint64_t peak_bytes, double 
   return HR_OK;
 }
 
-hr_status hr__techniques(const hr_recipe *recipe, uint64_t peak_bytes, double step_seconds, hr_plan_changed plan,
-                         void *user, hr_technique out[HR_TECHNIQUES], int *count, hr_error *err) {
-  listing l = {.recipe = recipe};
+hr_status hr__techniques(const hr_recipe *recipe, const hr_chosen *chosen, uint64_t peak_bytes, double step_seconds,
+                         hr_plan_changed plan, void *user, hr_technique out[HR_TECHNIQUES], int *count, hr_error *err) {
+  listing l = {.recipe = recipe, .chosen = chosen};
   precision_add(&l);
   adapters_add(&l);
   optimizer_add(&l);
-  word_add(&l, "memory.checkpoint", "checkpoint", "none");
+  if (!chosen || !chosen->choices.keep || hr__chosen_recomputes(chosen))
+    word_add(&l, "memory.checkpoint", "checkpoint", "none");
   split_add(&l);
   word_add(&l, "memory.update", "update", "after-backward");
   offload_add(&l);

@@ -6,6 +6,7 @@
 #ifndef HR_FIT_TECHNIQUES_H
 #define HR_FIT_TECHNIQUES_H
 
+#include "fit/choose.h"
 #include "fit/suggest.h"
 
 enum { HR_TECHNIQUES = 16, HR_TECHNIQUE_NAME = 48 };
@@ -17,8 +18,9 @@ typedef struct hr_technique {
   double costs_seconds;         /* per effective step; may be negative */
 } hr_technique;
 
-/* `peak_bytes` and `step_seconds` are the recipe's own. */
-hr_status hr__techniques(const hr_recipe *recipe, uint64_t peak_bytes, double step_seconds, hr_plan_changed plan,
-                         void *user, hr_technique out[HR_TECHNIQUES], int *count, hr_error *err);
+/* `peak_bytes` and `step_seconds` are the recipe's own. A setting that is `auto` and came to nothing in `chosen` (NULL:
+ * that is not known) is no technique of its plan. */
+hr_status hr__techniques(const hr_recipe *recipe, const hr_chosen *chosen, uint64_t peak_bytes, double step_seconds,
+                         hr_plan_changed plan, void *user, hr_technique out[HR_TECHNIQUES], int *count, hr_error *err);
 
 #endif

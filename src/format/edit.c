@@ -26,7 +26,9 @@ hr_status hr__config_parse(const char *name, const char *text, size_t bytes, hr_
   out->json = length >= 5 && strcmp(name + length - 5, ".json") == 0;
   if (!out->json) return hr__yaml_parse_any(name, text, bytes, arena, &out->root, err);
   size_t skip = bytes >= MARK_BYTES && memcmp(text, mark, MARK_BYTES) == 0 ? MARK_BYTES : 0;
-  HR_TRY(hr__json_parse(name, text + skip, bytes - skip, arena, &out->root, err));
+  const char *strict = bytes <= HR_DOC_MAX_BYTES ? hr__json_strict(text + skip, bytes - skip, arena) : text + skip;
+  if (!strict) return hr__nomem(err);
+  HR_TRY(hr__json_parse(name, strict, bytes - skip, arena, &out->root, err));
   if (skip) shift(out->root, skip);
   return HR_OK;
 }

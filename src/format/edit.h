@@ -19,7 +19,8 @@ typedef struct hr_config {
   hr_doc_node *root;
 } hr_config;
 
-/* `text` must live as long as the config. JSON where the name ends in ".json". */
+/* `text` must live as long as the config. JSON where the name ends in ".json"; it may have comments, and commas before
+ * closing brackets, as lenient readers allow. */
 hr_status hr__config_parse(const char *name, const char *text, size_t bytes, hr_arena *arena, hr_config *out,
                            hr_error *err);
 

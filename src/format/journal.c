@@ -166,11 +166,25 @@ hr_status hr__journal_write(const hr_journal *journal, bool *stands, hr_error *e
 
 /* --- doing -------------------------------------------------------------------------------------------------------- */
 
-static hr_status file_finish(hr_journal_kind kind, const char *real, hr_arena *arena, hr_error *err) {
+static void locks_drop(const int *fds, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (fds[i] >= 0) close(fds[i]);
+}
+
+/* Locks what is about to get the name of a locked file, or who comes then would find a file that nobody is at work on.
+ * -1: it has its name already. */
+static int heir_lock(const char *path) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  if (fd >= 0) flock(fd, LOCK_EX | LOCK_NB); /* nobody else knows it; some file systems have no locks */
+  return fd;
+}
+
+static hr_status file_finish(hr_journal_kind kind, const char *real, int *lock, hr_arena *arena, hr_error *err) {
   const char *from[HR_JOURNAL_RENAMES], *to[HR_JOURNAL_RENAMES];
   size_t count = hr__journal_renames(kind, real, arena, from, to);
   const char *folder = hr__journal_folder(real, arena);
   if (count == 0 || !folder) return hr__nomem(err);
+  *lock = heir_lock(from[count - 1]);
   for (size_t i = 0; i < count; i++) { /* the backup is safe before the file changes */
     int done = hr__file_calls.rename(from[i], to[i]) == 0 ? 0 : errno;
     if (done == ENOENT) continue; /* done before, or not part of it */
@@ -182,15 +196,20 @@ static hr_status file_finish(hr_journal_kind kind, const char *real, hr_arena *a
 
 hr_status hr__journal_finish(const hr_journal *journal, hr_error *err) {
   hr_arena arena = {0};
+  int locks[HR_TRANSACTION_FILES]; /* until the last trace is removed */
+  size_t n_locks = 0;
   bool several = journal->count > 1;
   hr_status status = HR_OK;
   for (size_t i = 0; i < journal->count && status == HR_OK; i++) {
     bool part = true;
+    locks[n_locks++] = -1;
     if (several) status = takes_part(journal, journal->files[i], &arena, &part, err);
-    if (status == HR_OK && part) status = file_finish(journal->kind, journal->files[i], &arena, err);
+    if (status == HR_OK && part) status = file_finish(journal->kind, journal->files[i], &locks[i], &arena, err);
   }
   hr__arena_fini(&arena);
-  return status == HR_OK && several ? journals_remove(journal, false, err) : status;
+  if (status == HR_OK && several) status = journals_remove(journal, false, err);
+  locks_drop(locks, n_locks);
+  return status;
 }
 
 /* What a transaction that was not decided left beside a file. */
@@ -233,8 +252,7 @@ static hr_status finish_locked(const hr_journal *journal, const char *real, hr_a
     fds[i] = -1;
   hr_status status = others_lock(journal, real, fds, arena, err);
   if (status == HR_OK) status = hr__journal_finish(journal, err);
-  for (size_t i = 0; i < journal->count; i++)
-    if (fds[i] >= 0) close(fds[i]);
+  locks_drop(fds, journal->count);
   return status;
 }
 

@@ -26,6 +26,10 @@ hr_status hr__json_text(const json_t *value, size_t flags, hr_arena *arena, char
  * NULL: out of memory. */
 json_t *hr__json_string(const char *text);
 
+/* The text of a config without its comments (//, #, and between slash and star) and without commas before a closing
+ * bracket, all of which become spaces: places stay the same. NULL: out of memory. */
+const char *hr__json_strict(const char *text, size_t bytes, hr_arena *arena);
+
 /* Fills in lines, columns and byte ranges of a tree made from `text`, which jansson has accepted. */
 void hr__json_places(const char *text, size_t bytes, hr_doc_node *root);
 

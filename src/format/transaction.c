@@ -31,12 +31,14 @@ static bool same_file(const struct stat *a, const struct stat *b) {
   return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Opens and locks; the lock counts only if the file under that name is still the one that was opened. */
-static hr_status file_lock(hr_transaction_file *file, hr_error *err) {
+/* Opens and locks, against all or, only to `look`, against those who write; the lock counts only if the file under that
+ * name is still the one that was opened. */
+static hr_status file_lock(hr_transaction_file *file, bool look, hr_error *err) {
   uint64_t length;
   HR_TRY(hr__file_open(file->real, &file->fd, &length, err));
   struct stat named;
-  bool taken = flock(file->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* some file systems have no locks */
+  int kind = look ? LOCK_SH : LOCK_EX; /* some file systems have none */
+  bool taken = flock(file->fd, kind | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (taken || fstat(file->fd, &file->facts) != 0 || stat(file->real, &named) != 0 || !same_file(&named, &file->facts))
     return hr__fail(err, HR_FAILURE, file->path, "try again when it is done",
                     "another process is at work on this file");
@@ -53,7 +55,7 @@ static hr_status file_open(hr_transaction *t, hr_transaction_file *file, bool lo
   for (const hr_transaction_file *other = t->files; other < file; other++)
     if (strcmp(other->real, file->real) == 0)
       return hr__fail(err, HR_USAGE, file->path, "name each file once", "this is the same file as %s", other->path);
-  HR_TRY(file_lock(file, err));
+  HR_TRY(file_lock(file, look, err));
   if (look && hr__journal_stands(file->real))
     return hr__fail(err, HR_FAILURE, file->path, "headroom apply without --dry-run finishes it first",
                     "an earlier headroom apply on this file was cut off");
@@ -63,7 +65,7 @@ static hr_status file_open(hr_transaction *t, hr_transaction_file *file, bool lo
     t->finished |= finished;
     if (finished) { /* the file is another one now */
       file_unlock(file);
-      HR_TRY(file_lock(file, err));
+      HR_TRY(file_lock(file, look, err));
     }
   }
   if (file->facts.st_size > HR_DOC_MAX_BYTES)
@@ -129,17 +131,37 @@ static hr_status aside_write(const char *path, const char *text, size_t bytes, c
   return status;
 }
 
+/* The file's backup as it is; one that a transaction would have to replace and has not made is an error. */
+static hr_status backup_check(hr_transaction *t, const hr_transaction_file *file, hr_backup *kind, const char **backup,
+                              size_t *bytes, hr_error *err) {
+  *bytes = 0;
+  HR_TRY(hr__backup_examine(file->real, file->text, file->bytes, &t->arena, kind, backup, bytes, err));
+  bool same =
+      *backup && *bytes == file->bytes && memcmp(*backup, file->text, *bytes) == 0; /* nothing is lost with it */
+  if (*kind != HR_BACKUP_FOREIGN || same) return HR_OK;
+  const char *name = hr__arena_format(&t->arena, "%s.backup", file->real);
+  if (!name) return hr__nomem(err);
+  return hr__fail(err, HR_BAD_INPUT, name, "move it away, then run the command again",
+                  "this file stands where the backup of %s belongs, and headroom apply has not made it", file->path);
+}
+
+hr_status hr__transaction_check(hr_transaction *t, hr_error *err) {
+  for (size_t i = 0; i < t->count; i++) {
+    hr_backup kind;
+    const char *backup;
+    size_t bytes;
+    if (t->files[i].now) HR_TRY(backup_check(t, &t->files[i], &kind, &backup, &bytes, err));
+  }
+  return HR_OK;
+}
+
 static hr_status file_prepare(hr_transaction *t, const hr_transaction_file *file, hr_error *err) {
   const char *from[HR_JOURNAL_RENAMES], *to[HR_JOURNAL_RENAMES];
   if (hr__journal_renames(HR_JOURNAL_REPLACE, file->real, &t->arena, from, to) == 0) return hr__nomem(err);
   hr_backup kind;
   const char *backup, *record;
-  size_t bytes = 0;
-  HR_TRY(hr__backup_examine(file->real, file->text, file->bytes, &t->arena, &kind, &backup, &bytes, err));
-  bool same = backup && bytes == file->bytes && memcmp(backup, file->text, bytes) == 0; /* nothing is lost with it */
-  if (kind == HR_BACKUP_FOREIGN && !same)
-    return hr__fail(err, HR_BAD_INPUT, to[0], "move it away, then run the command again",
-                    "this file stands where the backup of %s belongs, and headroom apply has not made it", file->path);
+  size_t bytes;
+  HR_TRY(backup_check(t, file, &kind, &backup, &bytes, err));
   if (kind != HR_BACKUP_FIRST) {
     backup = file->text;
     bytes = file->bytes;

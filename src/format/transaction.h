@@ -4,7 +4,8 @@
  * Of several: the new texts and a journal beside each file are written first; the journal of the first file, written
  * last, decides. A process that ends before leaves all files old, and the next transaction on any of them clears away
  * what it left; one that ends behind it is finished by the next transaction on any of them, which renames what is still
- * aside. Mode and owner are those of the file before; symbolic links are followed, and stay.
+ * aside. The lock on a file goes over to what gets its name, until the last trace of the transaction is removed. Mode
+ * and owner are those of the file before; symbolic links are followed, and stay.
  *
  * FILE.backup is the file before, and FILE.backup.record proves it (format/record.h): a backup without that proof is
  * somebody else's and is neither replaced nor put back. Transactions in a row, with nothing else written to the file
@@ -40,12 +41,15 @@ typedef struct hr_transaction {
 } hr_transaction;
 
 /* Locks and reads the files. With `look` nothing is cleared away or finished: a transaction that was cut off is then an
- * error. Files named twice, and files that another process works on, are errors. */
+ * error. Files named twice, and files that another process works on, are errors; several may look at once. */
 hr_status hr__transaction_open(const char *const *paths, size_t count, bool look, hr_transaction **out, hr_error *err);
 
 /* Makes `now` the text of every file that has one. A file that changed since it was read is an error, and so is a
  * backup that no transaction made. Any error before the decision leaves all files as they were. */
 hr_status hr__transaction_commit(hr_transaction *transaction, hr_error *err);
+
+/* The error that `commit` would end with because of a backup, without writing anything. */
+hr_status hr__transaction_check(hr_transaction *transaction, hr_error *err);
 
 /* FILE.backup, read into the transaction's arena; a file without one that a transaction made is HR_BAD_INPUT. */
 hr_status hr__transaction_backup(hr_transaction *transaction, size_t file, const char **text, size_t *bytes,

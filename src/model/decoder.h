@@ -40,6 +40,7 @@ typedef struct hr_decoder {
   size_t n_layer_types;
   double theta;
   const char *rope; /* section that holds the stretching; NULL: plain */
+  bool rope_linear; /* all frequencies are stretched alike; else as Llama 3 does */
 } hr_decoder;
 
 extern const hr_key_table hr_decoder_keys;
@@ -54,6 +55,9 @@ json_t *hr__decoder_json(const hr_recipe *recipe);
 
 /* decoder_rope.c. Rotary settings come in two forms: rope_theta with rope_scaling (older files) and rope_parameters,
  * which holds both. A recipe gives one of them; what it gives overrules the file of model.path. */
+/* Brings what config.json says of them into these forms, before it is merged; what headroom has not is HR_BAD_INPUT.
+ * (config_rope.c) */
+hr_status hr__rope_config(hr_doc_node *config, const char *name, hr_error *err);
 void hr__rope_read(const hr_recipe *recipe, hr_decoder *m);
 hr_status hr__rope_check(const hr_recipe *recipe, const hr_decoder *m, hr_error *err);
 hr_rope_table_args hr__rope_args(const hr_recipe *recipe, const hr_decoder *m, int64_t length);

@@ -1,20 +1,18 @@
 /* The settings of decoders under model.config. Defaults are Llama's; those of the other families are in decoders.c. */
 #include "model/decoder.h"
 
-#define ROPE_CHOICES "default|llama3"
-
 enum { LAYERS_MAX = 1024, HEADS_MAX = 1 << 16, WIDTH_MAX = 1 << 24, POSITIONS_MAX = 1 << 30 };
 
 #define ROPE_KEYS(section)                                                                                             \
   {.path = section ".rope_type",                                                                                       \
-   .type = HR_KEY_CHOICE,                                                                                              \
-   .choices = ROPE_CHOICES,                                                                                            \
-   .meaning = "default: plain rotary positions; llama3: slow frequencies stretched"},                                  \
+   .type = HR_KEY_TEXT,                                                                                                \
+   .example = "llama3",                                                                                                \
+   .meaning = "default: plain rotary positions; linear: all stretched; llama3: slow frequencies stretched"},           \
       {.path = section ".factor",                                                                                      \
        .type = HR_KEY_FLOAT,                                                                                           \
        .min = 1,                                                                                                       \
        .max = 1e6,                                                                                                     \
-       .meaning = "llama3: how far to stretch"},                                                                       \
+       .meaning = "linear, llama3: how far to stretch"},                                                               \
       {.path = section ".low_freq_factor",                                                                             \
        .type = HR_KEY_FLOAT,                                                                                           \
        .min = 1e-6,                                                                                                    \

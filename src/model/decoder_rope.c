@@ -39,11 +39,27 @@ void hr__rope_read(const hr_recipe *r, hr_decoder *m) {
   if (hr__recipe_has(r, CONFIG "rope_parameters.rope_theta") && !hr__recipe_given(r, CONFIG "rope_theta")) {
     m->theta = hr__recipe_float(r, CONFIG "rope_parameters.rope_theta");
   }
-  bool typed = rope && hr__recipe_has(r, path_in(rope, "rope_type", path));
-  m->rope = typed && strcmp(hr__recipe_text(r, path), "llama3") == 0 ? rope : NULL;
+  if (!rope || !hr__recipe_has(r, path_in(rope, "rope_type", path))) return;
+  const char *type = hr__recipe_text(r, path);
+  m->rope_linear = strcmp(type, "linear") == 0;
+  if (strcmp(type, "default") != 0) m->rope = rope;
 }
 
-/* The llama3 form needs all four of its numbers. */
+static hr_status type_check(const hr_recipe *r, const char *section, hr_error *err) {
+  static const char *const known[] = {"default", "linear", "llama3"};
+  char path[128], remedy[256];
+  if (!section || !hr__recipe_has(r, path_in(section, "rope_type", path))) return HR_OK;
+  const char *type = hr__recipe_text(r, path);
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (strcmp(type, known[i]) == 0) return HR_OK;
+  snprintf(remedy, sizeof remedy,
+           "supported: default, linear, llama3; --set %s=null plans with plain positions: the same memory and time, "
+           "other results",
+           section);
+  return hr__recipe_fail(r, path, remedy, err, "%s \"%.60s\" is not supported", path, type);
+}
+
+/* The llama3 form needs all four of its numbers, the linear one the first. */
 hr_status hr__rope_check(const hr_recipe *r, const hr_decoder *m, hr_error *err) {
   char path[128];
   const char *section = rope_section(r);
@@ -55,12 +71,14 @@ hr_status hr__rope_check(const hr_recipe *r, const hr_decoder *m, hr_error *err)
     return hr__recipe_fail(r, CONFIG "rope_parameters.rope_theta", "keep one of them", err,
                            CONFIG "rope_theta is given twice, also in rope_parameters");
   }
+  HR_TRY(type_check(r, section, err));
   for (int i = 0; i < ROPE_NUMBERS; i++) {
     bool there = section && hr__recipe_has(r, path_in(section, rope_numbers[i], path));
-    if (m->rope && !there) {
+    if (m->rope && !there && (i == 0 || !m->rope_linear)) {
       return hr__recipe_fail(r, path,
-                             "rope_type llama3 needs factor, low_freq_factor, high_freq_factor and "
-                             "original_max_position_embeddings",
+                             m->rope_linear ? "rope_type linear needs factor"
+                                            : "rope_type llama3 needs factor, low_freq_factor, high_freq_factor and "
+                                              "original_max_position_embeddings",
                              err, "%s is missing", path);
     }
     if (there && !hr__recipe_has(r, path_in(section, "rope_type", path))) {
@@ -68,7 +86,7 @@ hr_status hr__rope_check(const hr_recipe *r, const hr_decoder *m, hr_error *err)
                              "%s is missing, so %s has no effect", path, rope_numbers[i]);
     }
   }
-  if (!m->rope) return HR_OK;
+  if (!m->rope || m->rope_linear) return HR_OK;
   double low = hr__recipe_float(r, path_in(m->rope, "low_freq_factor", path));
   double high = hr__recipe_float(r, path_in(m->rope, "high_freq_factor", path));
   if (low < high) return HR_OK;
@@ -82,6 +100,12 @@ hr_rope_table_args hr__rope_args(const hr_recipe *r, const hr_decoder *m, int64_
   char path[128];
   args.scaled = true;
   args.factor = hr__recipe_float(r, path_in(m->rope, "factor", path));
+  if (m->rope_linear) { /* every wave is longer than 1/low: all are stretched fully */
+    args.low = 1e30;
+    args.high = 2e30;
+    args.original_length = 1;
+    return args;
+  }
   args.low = hr__recipe_float(r, path_in(m->rope, "low_freq_factor", path));
   args.high = hr__recipe_float(r, path_in(m->rope, "high_freq_factor", path));
   args.original_length = hr__recipe_int(r, path_in(m->rope, "original_max_position_embeddings", path));
@@ -91,6 +115,9 @@ hr_rope_table_args hr__rope_args(const hr_recipe *r, const hr_decoder *m, int64_
 json_t *hr__rope_json(const hr_recipe *r, const hr_decoder *m) {
   char path[4][128];
   if (!m->rope) return json_null();
+  if (m->rope_linear)
+    return json_pack("{s:s, s:f}", "rope_type", "linear", "factor",
+                     hr__recipe_float(r, path_in(m->rope, "factor", path[0])));
   return json_pack("{s:s, s:f, s:f, s:f, s:I}", "rope_type", "llama3", "factor",
                    hr__recipe_float(r, path_in(m->rope, "factor", path[0])), "low_freq_factor",
                    hr__recipe_float(r, path_in(m->rope, "low_freq_factor", path[1])), "high_freq_factor",

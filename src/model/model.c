@@ -32,7 +32,7 @@ static hr_status path_extend(hr_recipe *recipe, const char *path, hr_error *err)
   return hr__model_config_merge(recipe, name, text, bytes, err);
 }
 
-static const hr_model *family_find(const char *name) {
+const hr_model *hr__model_named(const char *name) {
   for (size_t i = 0; i < FAMILIES; i++) {
     if (strcmp(families[i]->family, name) == 0) return families[i];
   }
@@ -41,7 +41,7 @@ static const hr_model *family_find(const char *name) {
 
 /* The family's own defaults. A name that is unknown is found out later. */
 static hr_status family_extend(hr_recipe *recipe, const char *name, hr_error *err) {
-  const hr_model *model = family_find(name);
+  const hr_model *model = hr__model_named(name);
   if (!model || !model->defaults) return HR_OK;
   hr_arena *arena = hr__recipe_arena(recipe);
   hr_doc_node *defaults;
@@ -73,80 +73,18 @@ static const hr_key keys[] = {
 };
 const hr_key_table hr_model_keys = {keys, sizeof keys / sizeof *keys};
 
-static void families_list(char *out, size_t capacity) {
-  size_t used = (size_t)snprintf(out, capacity, "families: ");
-  for (size_t i = 0; i < FAMILIES && used < capacity; i++) {
+void hr__model_families(char *out, size_t capacity) {
+  size_t used = 0;
+  for (size_t i = 0; i < FAMILIES && used < capacity; i++)
     used += (size_t)snprintf(out + used, capacity - used, "%s%s", i ? ", " : "", families[i]->family);
-  }
 }
 
 hr_status hr__model_find(const hr_recipe *recipe, const hr_model **out, hr_error *err) {
-  char list[128];
+  char list[128], remedy[160];
   const char *name = hr__recipe_text(recipe, "model.family");
-  *out = family_find(name);
+  *out = hr__model_named(name);
   if (*out) return HR_OK;
-  families_list(list, sizeof list);
-  return hr__recipe_fail(recipe, "model.family", list, err, "there is no model family \"%.100s\"", name);
-}
-
-/* "LlamaForSequenceClassification": a checkpoint for another task has another head. */
-static hr_status task_supported(const hr_doc_node *config, const hr_model *model, const char *name, hr_error *err) {
-  const hr_doc_node *list = hr__doc_get(config, "architectures");
-  const hr_doc_node *first = list && list->kind == HR_DOC_LIST ? list->child : NULL;
-  const char *task = first && first->kind == HR_DOC_SCALAR ? strstr(first->text, "For") : NULL;
-  if (!model->task || !task || strcmp(task, model->task) == 0) return HR_OK;
-  char remedy[128];
-  snprintf(remedy, sizeof remedy, "take a checkpoint of the family %s whose architecture ends with %s", model->family,
-           model->task);
-  return hr__fail(err, HR_BAD_INPUT, name, remedy, "architectures: %.100s is not supported", first->text);
-}
-
-/* Schemes that change what a checkpoint computes and that headroom does not have: better refused than ignored. */
-static hr_status config_supported(const hr_doc_node *config, const hr_model *model, const char *name, hr_error *err) {
-  HR_TRY(task_supported(config, model, name, err));
-  const hr_doc_node *quantized = hr__doc_get(config, "quantization_config");
-  if (quantized && !hr__doc_is_null(quantized)) {
-    return hr__fail(err, HR_BAD_INPUT, name, "take the checkpoint with unquantized weights",
-                    "quantization_config: weights that are stored quantized are not supported");
-  }
-  double part;
-  const hr_doc_node *rotary = hr__doc_get(config, "partial_rotary_factor");
-  if (rotary && hr__doc_float(rotary, &part) && part != 1.0) {
-    return hr__fail(err, HR_BAD_INPUT, name, NULL, "partial_rotary_factor %.20s is not supported", rotary->text);
-  }
-  return HR_OK;
-}
-
-/* Old files call rope_type just "type". */
-static void rope_type_rename(hr_doc_node *section) {
-  if (!section || hr__doc_get(section, "rope_type")) return;
-  hr_doc_node *type = hr__doc_get(section, "type");
-  if (type) type->key = "rope_type";
-}
-
-hr_status hr__model_config_merge(hr_recipe *recipe, const char *name, const char *text, size_t bytes, hr_error *err) {
-  hr_arena *arena = hr__recipe_arena(recipe);
-  hr_doc_node *config;
-  HR_TRY(hr__json_parse(name, text, bytes, arena, &config, err));
-  const hr_doc_node *type = hr__doc_get(config, "model_type");
-  char list[128];
-  families_list(list, sizeof list);
-  if (!type || type->kind != HR_DOC_SCALAR) {
-    return hr__fail(err, HR_BAD_INPUT, name, list, "model_type is missing: it names the family of the model");
-  }
-  if (!family_find(type->text)) {
-    return hr__fail(err, HR_BAD_INPUT, name, list, "model_type \"%.100s\" is not supported", type->text);
-  }
-  HR_TRY(config_supported(config, family_find(type->text), name, err));
-  rope_type_rename(hr__doc_get(config, "rope_scaling"));
-  rope_type_rename(hr__doc_get(config, "rope_parameters"));
-
-  hr_doc_node *model = hr__arena_alloc(arena, sizeof *model), *family = hr__arena_alloc(arena, sizeof *family);
-  if (!model || !family) return hr__nomem(err);
-  *family = *type;
-  family->key = "family";
-  family->next = NULL;
-  *model = (hr_doc_node){.kind = HR_DOC_MAP, .child = family};
-  HR_TRY(hr__recipe_merge(recipe, "model", model, name, err));
-  return hr__recipe_merge(recipe, "model.config", config, name, err);
+  hr__model_families(list, sizeof list);
+  snprintf(remedy, sizeof remedy, "families: %s", list);
+  return hr__recipe_fail(recipe, "model.family", remedy, err, "there is no model family \"%.100s\"", name);
 }

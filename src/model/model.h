@@ -20,7 +20,8 @@ typedef struct hr_model {
   const char *family;
   const hr_key_table *keys; /* settings under model.config; families may share them */
   const char *defaults;     /* (optional) of this family, as a YAML map; they go before those of the keys */
-  const char *task;         /* (optional) what the names of its architectures end with: "ForCausalLM" */
+  const char *task;         /* what the names of its architectures end with: "ForCausalLM" */
+  const char *other_task;   /* (optional) a head that has this one in it: "ForPreTraining" */
   /* Fills in tokens that are hidden from it, looking to both sides; else it predicts the next token. */
   bool masked;
   /* Linear modules that adapters go to where the recipe names none; NULL: q, k, v and o_proj. */
@@ -42,9 +43,12 @@ extern const hr_key_table hr_model_keys; /* model.family, model.path, model.prec
 /* The family a recipe names; HR_BAD_INPUT with the list of families otherwise. */
 hr_status hr__model_find(const hr_recipe *recipe, const hr_model **out, hr_error *err);
 
+const hr_model *hr__model_named(const char *family); /* NULL: there is none */
+void hr__model_families(char *out, size_t capacity); /* "llama, mistral, ..." */
+
 /* Hands a checkpoint's config.json, given as text, to the recipe: what model.path does with FOLDER/config.json. `name`
  * stands for the file. Keys that do not concern training are ignored; a family or a scheme that is not supported is
- * HR_BAD_INPUT. */
+ * HR_BAD_INPUT. (config.c) */
 hr_status hr__model_config_merge(hr_recipe *recipe, const char *name, const char *text, size_t bytes, hr_error *err);
 
 #endif

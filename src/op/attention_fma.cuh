@@ -16,7 +16,7 @@ enum { FMA_THREADS = 256, FMA_LANES = 16 };
 /* DIM: head size, rounded up to 64, 128 or 256. */
 template <int DIM> struct fma_shape {
   static constexpr int N = DIM == 64 ? 64 : DIM == 128 ? 32 : 16; /* what fits shared memory on every GPU */
-  static constexpr int DKDV_BLOCKS = DIM == 64 ? 2 : 3; /* of a multiprocessor, as far as registers go */
+  static constexpr int DKDV_BLOCKS = DIM == 64 ? 2 : 3;           /* of a multiprocessor, as far as registers go */
   static constexpr int R = N / FMA_LANES, C = DIM / 64;
   static constexpr int PITCH = DIM + 4, SCORES_PITCH = N + 4;
   static constexpr int TILE = N * PITCH, SCORES = N * SCORES_PITCH; /* floats */
@@ -74,9 +74,7 @@ static __device__ inline void fma_scores_store(float *to, const float (&s)[fma_s
 }
 
 /* The part of the results [N, DIM] that a thread sums. */
-template <int DIM> struct fma_sums {
-  float value[fma_shape<DIM>::R][fma_shape<DIM>::C][4];
-};
+template <int DIM> struct fma_sums { float value[fma_shape<DIM>::R][fma_shape<DIM>::C][4]; };
 
 template <int DIM> static __device__ inline void fma_clear(fma_sums<DIM> &sums) {
 #pragma unroll

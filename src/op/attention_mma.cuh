@@ -16,11 +16,12 @@
 #define HR_OP_ATTENTION_MMA_CUH
 
 #include "op/attention_rows.cuh"
+#include "op/mma.cuh"
 
 /* How the work is cut for a head size; every number fits registers and shared memory of all GPUs from sm_80 on.
- * A warp owns 16 x ..._M rows: queries in forward and dq, keys in dkdv; ..._N: columns of a tile of scores. What is read
- * from shared memory feeds M products: with M = 1 reading takes longer than multiplying. dkdv stays at 1, since short
- * sequences with few key/value heads would give too few blocks. */
+ * A warp owns 16 x ..._M rows: queries in forward and dq, keys in dkdv; ..._N: columns of a tile of scores. What is
+ * read from shared memory feeds M products: with M = 1 reading takes longer than multiplying. dkdv stays at 1, since
+ * short sequences with few key/value heads would give too few blocks. */
 template <int DIM> struct mma_shape;
 template <> struct mma_shape<32> {
   static constexpr int FORWARD_M = 2, FORWARD_N = 64, DQ_M = 1, DQ_N = 64, DKDV_M = 1, DKDV_N = 64;
@@ -81,19 +82,6 @@ static __device__ inline void matrices_load_transposed(uint32_t (&to)[4], uint32
                : "memory");
 }
 
-static __device__ inline void multiply_add(bf16, float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-               "{%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-static __device__ inline void multiply_add(f16, float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-               "{%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
 /* Two floats as neighbours in memory: the first one in the low half. */
 static __device__ inline uint32_t pair_of(bf16, float low, float high) {
   __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
@@ -152,8 +140,8 @@ static __device__ inline void fragment_b(uint32_t (&b)[4], const T *tile, int ro
   matrices_load_transposed(b, shared_address(tile + row * mma_pitch<DIM> + column));
 }
 
-/* The A of all of a warp's rows, 16 M of them from `row` of a tile on: HELD in registers for the whole kernel where there
- * is room, else read again for every tile. */
+/* The A of all of a warp's rows, 16 M of them from `row` of a tile on: HELD in registers for the whole kernel where
+ * there is room, else read again for every tile. */
 template <typename T, int DIM, int M, bool HELD> struct owned_rows {
   const T *tile;
   int row;
@@ -210,8 +198,8 @@ static __device__ inline void scores_make(mma_tiles<M, N> &s, const owned_rows<T
       fragment_b_of_rows<DIM>(b, tile, 8 * n, 16 * k);
 #pragma unroll
       for (int m = 0; m < M; m++) {
-        multiply_add(T(), s[m][n], a[m], b[0], b[1]);
-        multiply_add(T(), s[m][n + 1], a[m], b[2], b[3]);
+        multiply<T>(s[m][n], a[m], b[0], b[1]);
+        multiply<T>(s[m][n + 1], a[m], b[2], b[3]);
       }
     }
   }
@@ -250,8 +238,8 @@ static __device__ inline void sums_add(mma_tiles<M, DIM / 8> &sums, const mma_ti
       fragment_b<DIM>(b, tile, 8 * k, 8 * n);
 #pragma unroll
       for (int m = 0; m < M; m++) {
-        multiply_add(T(), sums[m][n], a[m], b[0], b[1]);
-        multiply_add(T(), sums[m][n + 1], a[m], b[2], b[3]);
+        multiply<T>(sums[m][n], a[m], b[0], b[1]);
+        multiply<T>(sums[m][n + 1], a[m], b[2], b[3]);
       }
     }
   }
@@ -310,7 +298,8 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_forward(forw
   rows.begin(q_tile, own);
   mma_tiles<M, DIM / 8> sums;
   tiles_clear<M, DIM / 8>(sums);
-  float most[M][2], total[M][2], scale2 = o.size.scale * LOG2_E; /* scale > 0: the largest product is the largest score */
+  float most[M][2], total[M][2],
+      scale2 = o.size.scale * LOG2_E; /* scale > 0: the largest product is the largest score */
 #pragma unroll
   for (int m = 0; m < M; m++)
 #pragma unroll

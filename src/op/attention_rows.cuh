@@ -76,15 +76,11 @@ struct sight {
     return key_end <= end && key_end <= query + ahead + 1 && key >= query_end - behind;
   }
   /* What holds all keys that queries of a range see, and all queries that see keys of a range. */
-  __device__ inline int keys_begin(int query) const {
-    return max(0, query - behind + 1);
-  }
+  __device__ inline int keys_begin(int query) const { return max(0, query - behind + 1); }
   __device__ inline int keys_end(int query, int query_end) const {
     return query < end ? min(end, query_end + ahead) : 0;
   }
-  __device__ inline int queries_begin(int key) const {
-    return max(0, key - ahead);
-  }
+  __device__ inline int queries_begin(int key) const { return max(0, key - ahead); }
   __device__ inline int queries_end(int key, int key_end) const {
     return key < end ? min(end, key_end - 1 + behind) : 0;
   }
@@ -97,27 +93,13 @@ struct causal_sight {
   int end;
 
   __device__ inline causal_sight(const attention_sizes &size, int) : end(size.length) {}
-  __device__ inline bool has(int query, int key) const {
-    return key <= query;
-  }
-  __device__ inline bool none(int, int query_end, int key, int) const {
-    return key >= query_end;
-  }
-  __device__ inline bool all(int query, int, int, int key_end) const {
-    return key_end <= query + 1;
-  }
-  __device__ inline int keys_begin(int) const {
-    return 0;
-  }
-  __device__ inline int keys_end(int, int query_end) const {
-    return min(end, query_end);
-  }
-  __device__ inline int queries_begin(int key) const {
-    return key;
-  }
-  __device__ inline int queries_end(int, int) const {
-    return end;
-  }
+  __device__ inline bool has(int query, int key) const { return key <= query; }
+  __device__ inline bool none(int, int query_end, int key, int) const { return key >= query_end; }
+  __device__ inline bool all(int query, int, int, int key_end) const { return key_end <= query + 1; }
+  __device__ inline int keys_begin(int) const { return 0; }
+  __device__ inline int keys_end(int, int query_end) const { return min(end, query_end); }
+  __device__ inline int queries_begin(int key) const { return key; }
+  __device__ inline int queries_end(int, int) const { return end; }
 };
 
 /* The block's place in a grid of heads x tiles: tiles with the most work (that is, the most visible keys or queries)
@@ -127,7 +109,8 @@ struct block_place {
 };
 static __device__ inline block_place place_of_block(const attention_sizes &size, int heads, int tiles,
                                                     bool last_is_heavy) {
-  int pairs = size.batch * heads, pair = (int)(blockIdx.x % (unsigned)pairs), tile = (int)(blockIdx.x / (unsigned)pairs);
+  int pairs = size.batch * heads, pair = (int)(blockIdx.x % (unsigned)pairs),
+      tile = (int)(blockIdx.x / (unsigned)pairs);
   return {pair / heads, pair % heads, last_is_heavy ? tiles - 1 - tile : tile};
 }
 

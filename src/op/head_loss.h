@@ -21,6 +21,18 @@ typedef struct hr_head_loss_bwd_args {
   hr_dtype db_dtype; /* of the bias's gradient and of its partial sum */
 } hr_head_loss_bwd_args;
 
+/* Operands from the fifth on; those before are x, W, targets and control in both ops. */
+enum {
+  HR_HEAD_BIAS = 4,
+  HR_HEAD_OPERANDS,
+  HR_HEAD_BWD_DLOSS = 4,
+  HR_HEAD_BWD_DX_PARTIAL,
+  HR_HEAD_BWD_DW_PARTIAL,
+  HR_HEAD_BWD_BIAS,
+  HR_HEAD_BWD_DB_PARTIAL,
+  HR_HEAD_BWD_OPERANDS
+};
+
 /* x [..., H], W [V, H], targets i32 [...], control, bias? [V] in any float type       -> loss f32 [1] */
 extern const hr_op hr_op_head_loss;
 /* x, W, targets, control, dloss f32 [1], dx_partial? [..., H], dw_partial? [V, H], bias?, db_partial? [V]

@@ -1,55 +1,10 @@
-/* layernorm and its backward op on CUDA: a block for each row.
- *
- * Rows of up to ROW_MOST elements, a multiple of WIDE, are held in registers, WIDE elements to a thread, and memory is
- * passed over once. Others are read again for each look at a row. The sums over a row are made by threads, warps and
- * block in this order, whatever the device.
- */
-#include "dev/cuda/launch.cuh"
+/* layernorm and its backward op on CUDA: a block for each row. op/norm.cuh says how it holds one. */
+#include "op/norm.cuh"
 extern "C" {
 #include "op/layernorm.h"
 }
 
-enum { WARP = 32, ROW_THREADS = 1024, ROW_MOST = ROW_THREADS * WIDE, ANY_THREADS = 256 };
-enum { BWD_DY, BWD_X, BWD_W, BWD_STATISTICS, BWD_DX_PARTIAL, BWD_DW_PARTIAL, BWD_DB_PARTIAL };
-
-/* Sums over the block of each thread's two values, in every thread. warps is of this sum alone until the next barrier.
- */
-__device__ inline float2 row_sums(float2 value, float2 *warps) {
-#pragma unroll
-  for (int distance = WARP / 2; distance > 0; distance /= 2) {
-    value.x += __shfl_xor_sync(~0u, value.x, distance);
-    value.y += __shfl_xor_sync(~0u, value.y, distance);
-  }
-  if (threadIdx.x % WARP == 0) warps[threadIdx.x / WARP] = value;
-  __syncthreads();
-  float2 sum = {0.0f, 0.0f};
-  for (unsigned i = 0; i < blockDim.x / WARP; i++) {
-    sum.x += warps[i].x;
-    sum.y += warps[i].y;
-  }
-  return sum;
-}
-
-/* The same of one value. */
-__device__ inline float row_sum(float value, float *warps) {
-#pragma unroll
-  for (int distance = WARP / 2; distance > 0; distance /= 2)
-    value += __shfl_xor_sync(~0u, value, distance);
-  if (threadIdx.x % WARP == 0) warps[threadIdx.x / WARP] = value;
-  __syncthreads();
-  float sum = 0.0f;
-  for (unsigned i = 0; i < blockDim.x / WARP; i++)
-    sum += warps[i];
-  return sum;
-}
-
-/* As many threads as a row has packs, in whole warps; or ANY_THREADS that walk over it. */
-static bool row_fits(int64_t columns) {
-  return columns % WIDE == 0 && columns <= ROW_MOST;
-}
-static unsigned row_threads(int64_t columns) {
-  return (unsigned)(divide_up(columns / WIDE, WARP) * WARP);
-}
+enum { WEIGHTS = 2 };
 
 template <typename T, typename W> struct forward_call {
   const T *x;
@@ -137,23 +92,10 @@ static hr_status layernorm_run(const hr_call *call) {
   });
 }
 
-/* ---- layernorm_bwd
- *
- * A block goes over rows_each rows (one where neither dw nor db is wanted) and leaves its sums of dw and db in the
- * workspace, f32 [blocks, 2, columns]; a second kernel adds these up. dx may lie on dy or on the partial sum: a thread
- * writes only what it has read, and after the whole row was read once. */
-
-template <typename T, typename W> struct bwd_call {
-  const T *dy, *x, *partial; /* partial: NULL where there is none */
-  const W *w;
-  const float *statistics;
-  T *dx;       /* NULL: not wanted */
-  float *sums; /* NULL: neither dw nor db is wanted */
-  int64_t rows, columns, rows_each;
-};
+/* ---- layernorm_bwd ---- */
 
 template <typename T, typename W>
-static __global__ void __launch_bounds__(ROW_THREADS) layernorm_bwd_row_kernel(bwd_call<T, W> c) {
+static __global__ void __launch_bounds__(ROW_THREADS) layernorm_bwd_row_kernel(norm_bwd<T, W> c) {
   __shared__ float2 warps[2][ROW_THREADS / WARP]; /* by turns: one barrier a row is enough */
   int64_t first = blockIdx.x * c.rows_each, end = min(c.rows, first + c.rows_each);
   int64_t column = threadIdx.x * WIDE;
@@ -179,7 +121,7 @@ static __global__ void __launch_bounds__(ROW_THREADS) layernorm_bwd_row_kernel(b
       }
     }
     if (!c.dx) continue;
-    float2 sums = row_sums(dots, warps[row % 2]);
+    float2 sums = row_sum(dots, warps[row % 2]);
     if (!inside) continue;
     float g_mean = sums.x / (float)c.columns, gn_mean = sums.y / (float)c.columns;
 #pragma unroll
@@ -195,7 +137,7 @@ static __global__ void __launch_bounds__(ROW_THREADS) layernorm_bwd_row_kernel(b
 }
 
 template <typename T, typename W>
-static __global__ void __launch_bounds__(ANY_THREADS) layernorm_bwd_any_kernel(bwd_call<T, W> c) {
+static __global__ void __launch_bounds__(ANY_THREADS) layernorm_bwd_any_kernel(norm_bwd<T, W> c) {
   __shared__ float2 warps[2][ANY_THREADS / WARP];
   int64_t first = blockIdx.x * c.rows_each, end = min(c.rows, first + c.rows_each);
   float *dw = c.sums ? c.sums + 2 * blockIdx.x * c.columns : nullptr; /* each column belongs to one thread */
@@ -212,7 +154,7 @@ static __global__ void __launch_bounds__(ANY_THREADS) layernorm_bwd_any_kernel(b
       dw[c.columns + i] = (row == first ? 0.0f : dw[c.columns + i]) + d;
     }
     if (!c.dx) continue;
-    float2 sums = row_sums(dots, warps[row % 2]);
+    float2 sums = row_sum(dots, warps[row % 2]);
     float g_mean = sums.x / (float)c.columns, gn_mean = sums.y / (float)c.columns;
     for (int64_t i = threadIdx.x; i < c.columns; i += ANY_THREADS) {
       float before = c.partial ? to_float(c.partial[row * c.columns + i]) : 0.0f;
@@ -223,101 +165,29 @@ static __global__ void __launch_bounds__(ANY_THREADS) layernorm_bwd_any_kernel(b
   }
 }
 
-/* dw and db, what blockIdx.y says: (partial +) the sum over blocks. 32 columns to a block, 32 lanes that take every
- * 32nd row, then a fixed tree. */
-template <typename W> struct sums_call {
-  const float *sums;
-  int64_t blocks, columns;
-  const W *partial[2]; /* NULL where there is none */
-  W *to[2];            /* NULL: not wanted */
-};
-template <typename W> static __global__ void __launch_bounds__(WARP *WARP) layernorm_sums_kernel(sums_call<W> c) {
-  __shared__ float sums[WARP][WARP + 1];
-  int64_t column = (int64_t)blockIdx.x * WARP + threadIdx.x;
-  W *to = blockIdx.y ? c.to[1] : c.to[0];
-  const W *partial = blockIdx.y ? c.partial[1] : c.partial[0];
-  if (!to) return; /* the whole block */
-  float sum = 0.0f;
-  if (column < c.columns)
-#pragma unroll 8
-    for (int64_t block = threadIdx.y; block < c.blocks; block += WARP)
-      sum += c.sums[(2 * block + blockIdx.y) * c.columns + column];
-  sums[threadIdx.y][threadIdx.x] = sum;
-  for (unsigned lanes = WARP / 2; lanes > 0; lanes /= 2) {
-    __syncthreads();
-    if (threadIdx.y < lanes) sums[threadIdx.y][threadIdx.x] += sums[threadIdx.y + lanes][threadIdx.x];
-  }
-  if (threadIdx.y == 0 && column < c.columns)
-    to[column] = from_float<W>((partial ? to_float(partial[column]) : 0.0f) + sums[0][threadIdx.x]);
-}
-
 template <typename T, typename W> static hr_status layernorm_bwd_launch(const hr_call *call) {
-  const hr_layernorm_bwd_args *args = (const hr_layernorm_bwd_args *)call->args;
-  bwd_call<T, W> c = {};
-  c.dy = (const T *)call->in[BWD_DY].data;
-  c.x = (const T *)call->in[BWD_X].data;
-  c.w = (const W *)call->in[BWD_W].data;
-  c.statistics = (const float *)call->in[BWD_STATISTICS].data;
-  c.rows = desc_rows(call->in[BWD_X].desc);
-  c.columns = desc_columns(call->in[BWD_X].desc);
-  c.rows_each = 1;
-  if (args->want_dx) {
-    c.dx = (T *)call->out[0].data;
-    c.partial = (const T *)call->in[BWD_DX_PARTIAL].data;
-  }
-  if (args->want_dw || args->want_db) {
-    c.sums = (float *)call->workspace;
-    c.rows_each = hr__layernorm_sum_rows(c.rows);
-  }
+  norm_bwd<T, W> c = norm_bwd_of<T, W>(call);
   if (!c.dx && !c.sums) return HR_OK;
-  int64_t blocks = divide_up(c.rows, c.rows_each);
+  unsigned blocks = (unsigned)divide_up(c.rows, c.rows_each);
   cudaStream_t stream = call_stream(call);
-  if (row_fits(c.columns) && wide(c.dy, c.x, c.partial, c.w, c.dx, c.sums))
-    layernorm_bwd_row_kernel<T, W><<<(unsigned)blocks, row_threads(c.columns), 0, stream>>>(c);
+  if (row_fits(c.columns) && norm_bwd_packs(c))
+    layernorm_bwd_row_kernel<T, W><<<blocks, row_threads(c.columns), 0, stream>>>(c);
   else
-    layernorm_bwd_any_kernel<T, W><<<(unsigned)blocks, ANY_THREADS, 0, stream>>>(c);
-  if (c.sums) {
-    sums_call<W> s = {};
-    s.sums = c.sums;
-    s.blocks = blocks;
-    s.columns = c.columns;
-    if (args->want_dw) s.to[0] = (W *)call->out[1].data;
-    if (args->want_db) s.to[1] = (W *)call->out[2].data;
-    s.partial[0] = (const W *)call->in[BWD_DW_PARTIAL].data;
-    s.partial[1] = (const W *)call->in[BWD_DB_PARTIAL].data;
-    dim3 grid((unsigned)divide_up(c.columns, WARP), 2);
-    layernorm_sums_kernel<W><<<grid, dim3(WARP, WARP), 0, stream>>>(s);
-  }
+    layernorm_bwd_any_kernel<T, W><<<blocks, ANY_THREADS, 0, stream>>>(c);
+  if (c.sums) norm_sums_launch<WEIGHTS>(call, c);
   return launched();
 }
 
 static hr_status layernorm_bwd_run(const hr_call *call) {
-  return by_dtype(call->in[BWD_X].desc.dtype, [&](auto t) {
-    return by_dtype(call->in[BWD_W].desc.dtype,
+  return by_dtype(call->in[HR_NORM_X].desc.dtype, [&](auto t) {
+    return by_dtype(call->in[HR_NORM_W].desc.dtype,
                     [&](auto u) { return layernorm_bwd_launch<decltype(t), decltype(u)>(call); });
   });
 }
 
-static hr_status layernorm_bwd_prepare(const hr_call *call, void **prepared, hr_error *err) {
-  const hr_layernorm_bwd_args *args = (const hr_layernorm_bwd_args *)call->args;
-  int64_t rows = desc_rows(call->in[BWD_X].desc), columns = desc_columns(call->in[BWD_X].desc);
-  size_t bytes = (size_t)(divide_up(rows, hr__layernorm_sum_rows(rows)) * 2 * columns) * sizeof(float);
-  *prepared = nullptr;
-  if (!(args->want_dw || args->want_db) || call->workspace_bytes >= bytes) return HR_OK;
-  return device_state(call)->host.fail(err, HR_FAILURE, NULL, NULL, "workspace of %zu bytes, %zu are needed",
-                                       call->workspace_bytes, bytes);
-}
-
-#define EVERY_PAIR(kernel)                                                                                             \
-  (const void *)kernel<float, float>, (const void *)kernel<float, bf16>, (const void *)kernel<float, f16>,             \
-      (const void *)kernel<bf16, float>, (const void *)kernel<bf16, bf16>, (const void *)kernel<bf16, f16>,            \
-      (const void *)kernel<f16, float>, (const void *)kernel<f16, bf16>, (const void *)kernel<f16, f16>
-
 extern "C" const hr_cuda_launcher hr_cuda_layernorm = {
-    {nullptr, nullptr, layernorm_run}, {EVERY_PAIR(layernorm_row_kernel), EVERY_PAIR(layernorm_any_kernel)}};
+    {nullptr, nullptr, layernorm_run}, {NORM_PAIRS(layernorm_row_kernel), NORM_PAIRS(layernorm_any_kernel)}};
 
 extern "C" const hr_cuda_launcher hr_cuda_layernorm_bwd = {
-    {layernorm_bwd_prepare, nullptr, layernorm_bwd_run},
-    {EVERY_PAIR(layernorm_bwd_row_kernel), EVERY_PAIR(layernorm_bwd_any_kernel),
-     (const void *)layernorm_sums_kernel<float>, (const void *)layernorm_sums_kernel<bf16>,
-     (const void *)layernorm_sums_kernel<f16>}};
+    {norm_bwd_prepare, nullptr, layernorm_bwd_run},
+    {NORM_PAIRS(layernorm_bwd_row_kernel), NORM_PAIRS(layernorm_bwd_any_kernel), NORM_SUMS(WEIGHTS)}};

@@ -3,25 +3,15 @@
 #define HR_OP_LAYERNORM_H
 
 #include "graph/builder.h"
+#include "op/norm.h"
 
 typedef struct hr_layernorm_args {
   float eps;
 } hr_layernorm_args;
 
-typedef struct hr_layernorm_bwd_args {
-  bool want_dx, want_dw, want_db; /* an unwanted result has shape [0] */
-} hr_layernorm_bwd_args;
-
 extern const hr_op hr_op_layernorm;
 /* dy, x [..., H], w [H], statistics f32 [rows, 2], dx_partial?, dw_partial?, db_partial?  -> dx as x, dw and db as w */
 extern const hr_op hr_op_layernorm_bwd;
-
-/* On CUDA dw and db are summed over blocks of that many rows first, HR_LAYERNORM_SUMS blocks or fewer; from the shape
- * alone. */
-enum { HR_LAYERNORM_SUMS = 512 };
-static inline int64_t hr__layernorm_sum_rows(int64_t rows) {
-  return (rows + HR_LAYERNORM_SUMS - 1) / HR_LAYERNORM_SUMS;
-}
 
 /* x [..., H], weight and bias [H], both in one float type -> y as x; output 1 has mean and 1 / sqrt(variance + eps) of
  * every row, f32 [rows, 2]. */

@@ -29,8 +29,8 @@ template <int OPERANDS> struct update_tensor {
 /* Constants: floats that all tensors of a group have in common, clip_norm among them. */
 template <int OPERANDS_, typename Constants> struct update_group {
   static constexpr int OPERANDS = OPERANDS_;
-  static constexpr int ROOM = (int)((UPDATE_PARAMETER_BYTES - 64 - sizeof(Constants)) /
-                                    (sizeof(update_tensor<OPERANDS>) + sizeof(int32_t)));
+  static constexpr int ROOM =
+      (int)((UPDATE_PARAMETER_BYTES - 64 - sizeof(Constants)) / (sizeof(update_tensor<OPERANDS>) + sizeof(int32_t)));
   const hr_control *control;
   const float *norm; /* NULL: no clipping */
   Constants constants;
@@ -194,8 +194,7 @@ __device__ inline span<T> span_load(const T *from, int64_t at, int n, bool packe
   return block;
 }
 
-template <typename T>
-__device__ inline void span_store(T *to, int64_t at, int n, bool packed, const span<T> &block) {
+template <typename T> __device__ inline void span_store(T *to, int64_t at, int n, bool packed, const span<T> &block) {
   typedef typename stored<sizeof(T)>::type bits;
   if (packed && n == UPDATE_WIDTH) {
     *(span<T> *)(to + at) = block;
@@ -203,12 +202,12 @@ __device__ inline void span_store(T *to, int64_t at, int n, bool packed, const s
   }
 #pragma unroll
   for (int e = 0; e < UPDATE_WIDTH; e++)
-    if (e < n)
-      ((bits *)to)[at + e] = (bits)(block.word[e / span<T>::PER_WORD] >> e % span<T>::PER_WORD * 16);
+    if (e < n) ((bits *)to)[at + e] = (bits)(block.word[e / span<T>::PER_WORD] >> e % span<T>::PER_WORD * 16);
 }
 
 /* Where a thread's random bits come from. The number of its elements within the parameter by 8 is kept in halves: slots
- * differ in the upper one, which all threads of a block have in common, and share what Philox makes of the lower one. */
+ * differ in the upper one, which all threads of a block have in common, and share what Philox makes of the lower one.
+ */
 struct update_random {
   uint64_t key, step;
   uint32_t lower, upper;

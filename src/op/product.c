@@ -32,6 +32,15 @@ hr_status hr__workspace_check(const hr_call *call, size_t bytes, hr_error *err) 
                   call->workspace_bytes, bytes);
 }
 
+void hr__product_cap(size_t *cap, hr_gemm_spec spec, int threads) {
+  size_t bytes = hr__gemm_workspace(&spec, threads);
+  if (bytes > *cap) *cap = bytes;
+}
+
+hr_status hr__product_make(hr_gemm **gemm, hr_gemm_spec spec, const hr_call *call, hr_error *err) {
+  return hr__gemm_create(&spec, call->threads, call->device, gemm, err);
+}
+
 hr_product hr__product_of(const hr_gemm_spec *spec) {
   return (hr_product){.m = spec->m,
                       .n = spec->n,

@@ -1,44 +1,11 @@
-/* rmsnorm and its backward op on CUDA: a block for each row, or a warp where rows are heads of a wider axis.
- *
- * Rows of up to ROW_MOST elements, a multiple of WIDE, are held in registers, WIDE elements to a thread (N = WIDE), and
- * memory is passed over once. Others (N = 1) are read again for each of the two looks at a row. The sum over a row is
- * made by threads, warps and block in this order, whatever the device.
- */
-#include "dev/cuda/launch.cuh"
+/* rmsnorm and its backward op on CUDA: a block for each row, as op/norm.cuh holds one, or a warp where rows are heads
+ * of a wider axis. */
+#include "op/norm.cuh"
 extern "C" {
 #include "op/rmsnorm.h"
 }
 
-enum { WARP = 32, ROW_THREADS = 1024, ROW_MOST = ROW_THREADS * WIDE, ANY_THREADS = 256 };
-enum { HEAD_WARPS = 16, HEAD_MOST = WARP * WIDE };
-enum { BWD_DY, BWD_X, BWD_W, BWD_RSTD, BWD_DX_PARTIAL, BWD_DW_PARTIAL };
-
-/* The sum over the warp of each thread's value, in every thread. */
-__device__ inline float warp_sum(float value) {
-#pragma unroll
-  for (int distance = WARP / 2; distance > 0; distance /= 2)
-    value += __shfl_xor_sync(~0u, value, distance);
-  return value;
-}
-
-/* The sum over the block of each thread's value, in every thread. warps is of this sum alone until the next barrier. */
-__device__ inline float row_sum(float value, float *warps) {
-  value = warp_sum(value);
-  if (threadIdx.x % WARP == 0) warps[threadIdx.x / WARP] = value;
-  __syncthreads();
-  float sum = 0.0f;
-  for (unsigned i = 0; i < blockDim.x / WARP; i++)
-    sum += warps[i];
-  return sum;
-}
-
-/* As many threads as a row has packs, in whole warps; or ANY_THREADS that walk over it. */
-static bool row_fits(int64_t columns) {
-  return columns % WIDE == 0 && columns <= ROW_MOST;
-}
-static unsigned row_threads(int64_t columns) {
-  return (unsigned)(divide_up(columns / WIDE, WARP) * WARP);
-}
+enum { WEIGHTS = 1, HEAD_WARPS = 16, HEAD_MOST = WARP * WIDE };
 
 /* Rows that are parts of the last axis: many and short. HEAD_WARPS of them to a block. */
 static bool row_is_head(const hr_desc &x, int64_t columns) {
@@ -139,20 +106,7 @@ static hr_status rmsnorm_run(const hr_call *call) {
   });
 }
 
-/* ---- rmsnorm_bwd
- *
- * A block goes over rows_each rows (one where dw is not wanted) and leaves its sum of dw in the workspace,
- * f32 [blocks, columns]; a second kernel adds these up. dx may lie on dy or on the partial sum: a thread writes only
- * what it has read, and after the whole row was read once. */
-
-template <typename T, typename W> struct bwd_call {
-  const T *dy, *x, *partial; /* partial: NULL where there is none */
-  const W *w;
-  const float *rstd;
-  T *dx;          /* NULL: not wanted */
-  float *dw_sums; /* NULL: not wanted */
-  int64_t rows, columns, rows_each;
-};
+/* ---- rmsnorm_bwd ---- */
 
 /* What x is multiplied by in dx: with g = dy * w and n = x * rstd, rstd * rstd * mean(g * n). */
 __device__ inline float pull_of(float dot, float rstd, int64_t columns) {
@@ -160,7 +114,7 @@ __device__ inline float pull_of(float dot, float rstd, int64_t columns) {
 }
 
 template <typename T, typename W>
-static __global__ void __launch_bounds__(ROW_THREADS) rmsnorm_bwd_row_kernel(bwd_call<T, W> c) {
+static __global__ void __launch_bounds__(ROW_THREADS) rmsnorm_bwd_row_kernel(norm_bwd<T, W> c) {
   __shared__ float warps[2][ROW_THREADS / WARP]; /* by turns: one barrier a row is enough */
   int64_t first = blockIdx.x * c.rows_each, end = min(c.rows, first + c.rows_each);
   int64_t column = threadIdx.x * WIDE;
@@ -169,7 +123,7 @@ static __global__ void __launch_bounds__(ROW_THREADS) rmsnorm_bwd_row_kernel(bwd
   if (inside) pack_read<WIDE>(c.w + column, w);
   for (int64_t row = first; row < end; row++) {
     int64_t at = row * c.columns + column;
-    float dy[WIDE] = {}, x[WIDE] = {}, before[WIDE] = {}, dot = 0.0f, rstd = c.rstd[row];
+    float dy[WIDE] = {}, x[WIDE] = {}, before[WIDE] = {}, dot = 0.0f, rstd = c.statistics[row];
     if (inside) {
       pack_read<WIDE>(c.dy + at, dy);
       pack_read<WIDE>(c.x + at, x);
@@ -188,17 +142,17 @@ static __global__ void __launch_bounds__(ROW_THREADS) rmsnorm_bwd_row_kernel(bwd
       before[e] += rstd * dy[e] * w[e] - pull * x[e];
     pack_write<WIDE>(c.dx + at, before);
   }
-  if (c.dw_sums && inside) pack_write<WIDE>(c.dw_sums + blockIdx.x * c.columns + column, dw);
+  if (c.sums && inside) pack_write<WIDE>(c.sums + blockIdx.x * c.columns + column, dw);
 }
 
 template <typename T, typename W>
-static __global__ void __launch_bounds__(ANY_THREADS) rmsnorm_bwd_any_kernel(bwd_call<T, W> c) {
+static __global__ void __launch_bounds__(ANY_THREADS) rmsnorm_bwd_any_kernel(norm_bwd<T, W> c) {
   __shared__ float warps[2][ANY_THREADS / WARP];
   int64_t first = blockIdx.x * c.rows_each, end = min(c.rows, first + c.rows_each);
-  float *dw = c.dw_sums ? c.dw_sums + blockIdx.x * c.columns : nullptr; /* each column belongs to one thread */
+  float *dw = c.sums ? c.sums + blockIdx.x * c.columns : nullptr; /* each column belongs to one thread */
   for (int64_t row = first; row < end; row++) {
     const T *dy = c.dy + row * c.columns, *x = c.x + row * c.columns;
-    float dot = 0.0f, rstd = c.rstd[row];
+    float dot = 0.0f, rstd = c.statistics[row];
     for (int64_t i = threadIdx.x; i < c.columns; i += ANY_THREADS) {
       float d = to_float(dy[i]), v = to_float(x[i]);
       dot += d * to_float(c.w[i]) * v;
@@ -216,7 +170,7 @@ static __global__ void __launch_bounds__(ANY_THREADS) rmsnorm_bwd_any_kernel(bwd
 
 /* Each warp takes every HEAD_WARPS-th row of the block's; their sums of dw are added in the order of the warps. */
 template <typename T, typename W>
-static __global__ void __launch_bounds__(WARP *HEAD_WARPS) rmsnorm_bwd_head_kernel(bwd_call<T, W> c) {
+static __global__ void __launch_bounds__(WARP *HEAD_WARPS) rmsnorm_bwd_head_kernel(norm_bwd<T, W> c) {
   __shared__ float sums[HEAD_WARPS][HEAD_MOST];
   int64_t first = blockIdx.x * c.rows_each, end = min(c.rows, first + c.rows_each);
   int64_t column = threadIdx.x * WIDE;
@@ -225,7 +179,7 @@ static __global__ void __launch_bounds__(WARP *HEAD_WARPS) rmsnorm_bwd_head_kern
   if (inside) pack_read<WIDE>(c.w + column, w);
   for (int64_t row = first + threadIdx.y; row < end; row += HEAD_WARPS) {
     int64_t at = row * c.columns + column;
-    float dy[WIDE] = {}, x[WIDE] = {}, before[WIDE] = {}, dot = 0.0f, rstd = c.rstd[row];
+    float dy[WIDE] = {}, x[WIDE] = {}, before[WIDE] = {}, dot = 0.0f, rstd = c.statistics[row];
     if (inside) {
       pack_read<WIDE>(c.dy + at, dy);
       pack_read<WIDE>(c.x + at, x);
@@ -244,7 +198,7 @@ static __global__ void __launch_bounds__(WARP *HEAD_WARPS) rmsnorm_bwd_head_kern
       before[e] += rstd * dy[e] * w[e] - pull * x[e];
     pack_write<WIDE>(c.dx + at, before);
   }
-  if (!c.dw_sums) return;
+  if (!c.sums) return;
   if (inside)
 #pragma unroll
     for (int e = 0; e < WIDE; e++)
@@ -256,88 +210,38 @@ static __global__ void __launch_bounds__(WARP *HEAD_WARPS) rmsnorm_bwd_head_kern
 #pragma unroll
   for (int warp = 0; warp < HEAD_WARPS; warp++)
     sum += sums[warp][own];
-  c.dw_sums[blockIdx.x * c.columns + own] = sum;
-}
-
-/* dw = (partial +) the sum over blocks: 32 columns to a block, 32 lanes that take every 32nd row, then a fixed tree. */
-template <typename W>
-static __global__ void __launch_bounds__(WARP *WARP)
-    rmsnorm_dw_kernel(const float *dw_sums, int64_t blocks, int64_t columns, const W *partial, W *dw) {
-  __shared__ float sums[WARP][WARP + 1];
-  int64_t column = (int64_t)blockIdx.x * WARP + threadIdx.x;
-  float sum = 0.0f;
-  if (column < columns)
-#pragma unroll 8
-    for (int64_t block = threadIdx.y; block < blocks; block += WARP)
-      sum += dw_sums[block * columns + column];
-  sums[threadIdx.y][threadIdx.x] = sum;
-  for (unsigned lanes = WARP / 2; lanes > 0; lanes /= 2) {
-    __syncthreads();
-    if (threadIdx.y < lanes) sums[threadIdx.y][threadIdx.x] += sums[threadIdx.y + lanes][threadIdx.x];
-  }
-  if (threadIdx.y == 0 && column < columns)
-    dw[column] = from_float<W>((partial ? to_float(partial[column]) : 0.0f) + sums[0][threadIdx.x]);
+  c.sums[blockIdx.x * c.columns + own] = sum;
 }
 
 template <typename T, typename W> static hr_status rmsnorm_bwd_launch(const hr_call *call) {
-  const hr_rmsnorm_bwd_args *args = (const hr_rmsnorm_bwd_args *)call->args;
-  bwd_call<T, W> c = {};
-  c.dy = (const T *)call->in[BWD_DY].data;
-  c.x = (const T *)call->in[BWD_X].data;
-  c.w = (const W *)call->in[BWD_W].data;
-  c.rstd = (const float *)call->in[BWD_RSTD].data;
-  c.columns = desc_columns(call->in[BWD_W].desc);
-  c.rows = desc_count(call->in[BWD_X].desc) / c.columns;
-  if (args->want_dx) {
-    c.dx = (T *)call->out[0].data;
-    c.partial = (const T *)call->in[BWD_DX_PARTIAL].data;
-  }
-  if (args->want_dw) c.dw_sums = (float *)call->workspace;
-  if (!c.dx && !c.dw_sums) return HR_OK;
-  bool packs = wide(c.dy, c.x, c.partial, c.w, c.dx, c.dw_sums);
-  bool heads = packs && row_is_head(call->in[BWD_X].desc, c.columns);
-  c.rows_each = args->want_dw ? hr__rmsnorm_sum_rows(c.rows) : heads ? HEAD_WARPS : 1;
-  int64_t blocks = divide_up(c.rows, c.rows_each);
+  norm_bwd<T, W> c = norm_bwd_of<T, W>(call);
+  if (!c.dx && !c.sums) return HR_OK;
+  bool packs = norm_bwd_packs(c), heads = packs && row_is_head(call->in[HR_NORM_X].desc, c.columns);
+  if (heads && !c.sums) c.rows_each = HEAD_WARPS;
+  unsigned blocks = (unsigned)divide_up(c.rows, c.rows_each);
   cudaStream_t stream = call_stream(call);
   if (heads)
-    rmsnorm_bwd_head_kernel<T, W><<<(unsigned)blocks, dim3(WARP, HEAD_WARPS), 0, stream>>>(c);
+    rmsnorm_bwd_head_kernel<T, W><<<blocks, dim3(WARP, HEAD_WARPS), 0, stream>>>(c);
   else if (packs && row_fits(c.columns))
-    rmsnorm_bwd_row_kernel<T, W><<<(unsigned)blocks, row_threads(c.columns), 0, stream>>>(c);
+    rmsnorm_bwd_row_kernel<T, W><<<blocks, row_threads(c.columns), 0, stream>>>(c);
   else
-    rmsnorm_bwd_any_kernel<T, W><<<(unsigned)blocks, ANY_THREADS, 0, stream>>>(c);
-  if (args->want_dw)
-    rmsnorm_dw_kernel<W><<<(unsigned)divide_up(c.columns, WARP), dim3(WARP, WARP), 0, stream>>>(
-        c.dw_sums, blocks, c.columns, (const W *)call->in[BWD_DW_PARTIAL].data, (W *)call->out[1].data);
+    rmsnorm_bwd_any_kernel<T, W><<<blocks, ANY_THREADS, 0, stream>>>(c);
+  if (c.sums) norm_sums_launch<WEIGHTS>(call, c);
   return launched();
 }
 
 static hr_status rmsnorm_bwd_run(const hr_call *call) {
-  return by_dtype(call->in[BWD_X].desc.dtype, [&](auto t) {
-    return by_dtype(call->in[BWD_W].desc.dtype,
+  return by_dtype(call->in[HR_NORM_X].desc.dtype, [&](auto t) {
+    return by_dtype(call->in[HR_NORM_W].desc.dtype,
                     [&](auto u) { return rmsnorm_bwd_launch<decltype(t), decltype(u)>(call); });
   });
 }
 
-static hr_status rmsnorm_bwd_prepare(const hr_call *call, void **prepared, hr_error *err) {
-  int64_t columns = desc_columns(call->in[BWD_W].desc), rows = desc_count(call->in[BWD_X].desc) / columns;
-  size_t bytes = (size_t)(divide_up(rows, hr__rmsnorm_sum_rows(rows)) * columns) * sizeof(float);
-  *prepared = nullptr;
-  if (!((const hr_rmsnorm_bwd_args *)call->args)->want_dw || call->workspace_bytes >= bytes) return HR_OK;
-  return device_state(call)->host.fail(err, HR_FAILURE, NULL, NULL, "workspace of %zu bytes, %zu are needed",
-                                       call->workspace_bytes, bytes);
-}
-
-#define EVERY_PAIR(kernel)                                                                                             \
-  (const void *)kernel<float, float>, (const void *)kernel<float, bf16>, (const void *)kernel<float, f16>,             \
-      (const void *)kernel<bf16, float>, (const void *)kernel<bf16, bf16>, (const void *)kernel<bf16, f16>,            \
-      (const void *)kernel<f16, float>, (const void *)kernel<f16, bf16>, (const void *)kernel<f16, f16>
-
 extern "C" const hr_cuda_launcher hr_cuda_rmsnorm = {
     {nullptr, nullptr, rmsnorm_run},
-    {EVERY_PAIR(rmsnorm_row_kernel), EVERY_PAIR(rmsnorm_any_kernel), EVERY_PAIR(rmsnorm_head_kernel)}};
+    {NORM_PAIRS(rmsnorm_row_kernel), NORM_PAIRS(rmsnorm_any_kernel), NORM_PAIRS(rmsnorm_head_kernel)}};
 
-extern "C" const hr_cuda_launcher hr_cuda_rmsnorm_bwd = {
-    {rmsnorm_bwd_prepare, nullptr, rmsnorm_bwd_run},
-    {EVERY_PAIR(rmsnorm_bwd_row_kernel), EVERY_PAIR(rmsnorm_bwd_any_kernel), EVERY_PAIR(rmsnorm_bwd_head_kernel),
-     (const void *)rmsnorm_dw_kernel<float>, (const void *)rmsnorm_dw_kernel<bf16>,
-     (const void *)rmsnorm_dw_kernel<f16>}};
+extern "C" const hr_cuda_launcher hr_cuda_rmsnorm_bwd = {{norm_bwd_prepare, nullptr, rmsnorm_bwd_run},
+                                                         {NORM_PAIRS(rmsnorm_bwd_row_kernel),
+                                                          NORM_PAIRS(rmsnorm_bwd_any_kernel),
+                                                          NORM_PAIRS(rmsnorm_bwd_head_kernel), NORM_SUMS(WEIGHTS)}};

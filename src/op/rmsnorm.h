@@ -4,28 +4,15 @@
 #define HR_OP_RMSNORM_H
 
 #include "graph/builder.h"
+#include "op/norm.h"
 
 typedef struct hr_rmsnorm_args {
   float eps;
 } hr_rmsnorm_args;
 
-typedef struct hr_rmsnorm_bwd_args {
-  bool want_dx, want_dw; /* an unwanted result has shape [0] */
-} hr_rmsnorm_bwd_args;
-
 extern const hr_op hr_op_rmsnorm;
 /* dy, x [..., n H], w [H], 1/rms f32 [rows], dx_partial?, dw_partial?  -> dx as x, dw as w */
 extern const hr_op hr_op_rmsnorm_bwd;
-
-static inline int64_t hr__rmsnorm_rows(const hr_desc *x, const hr_desc *weight) {
-  return hr_desc_count(x) / weight->dim[0];
-}
-
-/* On CUDA dw is summed over blocks of that many rows first, HR_RMSNORM_SUMS blocks or fewer; from the shape alone. */
-enum { HR_RMSNORM_SUMS = 512 };
-static inline int64_t hr__rmsnorm_sum_rows(int64_t rows) {
-  return (rows + HR_RMSNORM_SUMS - 1) / HR_RMSNORM_SUMS;
-}
 
 /* x [..., n H], weight [H] in any float type -> y as x; output 1 is 1 / rms, f32 [rows]. */
 hr_id hr__rmsnorm(hr_builder *b, hr_id x, hr_id weight, float eps);

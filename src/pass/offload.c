@@ -62,7 +62,7 @@ static division division_of(const hr_recipe *recipe, const hr_choices *choices, 
   const char *where = hr__recipe_has(recipe, keys[kind].path) ? hr__recipe_text(recipe, keys[kind].path) : "device";
   if (strcmp(where, "host") == 0) return (division){HR_TIER_HOST, 0, false};
   if (strcmp(where, "disk") == 0) return (division){HR_TIER_DISK, 0, false};
-  if (strcmp(where, "auto") == 0 && choices)
+  if (strcmp(where, "auto") == 0 && choices && choices->offload[kind].resident_bytes < UINT64_MAX)
     return (division){choices->offload[kind].tier, choices->offload[kind].resident_bytes, true};
   return (division){HR_TIER_DEVICE, 0, false};
 }

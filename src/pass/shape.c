@@ -140,8 +140,7 @@ static hr_status numbers_check(const hr_recipe *recipe, hr_error *err) {
   static const char *const paths[] = {"training.batch_size", "data.sequence_length", ACCUMULATION};
   for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
     if (hr__recipe_word_is(recipe, paths[i], "auto"))
-      return hr__recipe_fail(recipe, paths[i], "write a number, or auto alone", err,
-                             "%s: auto cannot be one of several choices", paths[i]);
+      return hr__recipe_fail(recipe, paths[i], "write a number", err, "%s: auto is still open here", paths[i]);
   return HR_OK;
 }
 

@@ -68,9 +68,9 @@ hr_status hr__memory_gpu_facts(const hr_recipe *recipe, hr_facts *facts, hr_erro
     hr__gpu_facts(gpu, facts);
     return HR_OK;
   }
-  char remedy[HR_GPU_LABELS + 32], labels[HR_GPU_LABELS];
-  snprintf(remedy, sizeof remedy, "name one of %s, or any", hr__gpu_labels(labels));
-  return hr__recipe_fail(recipe, path, remedy, err, "'%s' names no GPU, or not one alone", name);
+  char remedy[HR_GPU_REMEDY + 32], known[HR_GPU_REMEDY];
+  snprintf(remedy, sizeof remedy, "%s, or any", hr__gpu_remedy(name, known));
+  return hr__recipe_fail(recipe, path, remedy, err, "'%s' names no GPU of the catalogue, or more than one", name);
 }
 
 /* Bytes of a budget that is a size, per cent of `all`, or auto: all. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "format/flow.h"
 #include "format/json.h"
 #include "recipe/internal.h"
 
@@ -55,11 +56,9 @@ const char *hr__node_text(hr_arena *arena, const hr_doc_node *node) {
   if (node->kind == HR_DOC_SCALAR && !node->quoted) return hr__arena_text(arena, node->text);
   hr__json_init();
   json_t *value = node->kind == HR_DOC_SCALAR ? hr__json_string(node->text) : tree_json(node);
-  char *text;
-  size_t bytes;
-  hr_status status = hr__json_text(value, JSON_COMPACT | JSON_ENCODE_ANY, arena, &text, &bytes, NULL);
+  const char *text = hr__flow_text(value, "", arena);
   json_decref(value);
-  return status == HR_OK ? text : NULL;
+  return text;
 }
 
 static json_t *setting_json(const hr_setting *setting) {

@@ -48,6 +48,30 @@ bool hr__map_word(const hr_map_key *key, const char *value, hr_arena *arena, con
   return key->words == NULL;
 }
 
+const char *hr__map_part(const hr_map_key *key, const char *value, const char *text, hr_arena *arena, bool *no_memory) {
+  const char *word, *same, *made = NULL;
+  char line[HR_MAP_PATH], other[HR_MAP_PATH];
+  *no_memory = false;
+  if (!hr__map_word(key, value, arena, &word, &same)) return NULL;
+  if (!word) {
+    *no_memory = true;
+    return NULL;
+  }
+  if (strstr(text, word)) return text;
+  for (const char *last = NULL; same && part_next(same, ',', &last, other, sizeof other);)
+    if (strstr(text, other)) return text;
+  for (const char *last = NULL; !made && part_next(key->words, '|', &last, line, sizeof line);) {
+    snprintf(other, sizeof other, "%s", strchr(line, '=') + 1);
+    other[strcspn(other, ",")] = '\0';
+    const char *at = strstr(text, other);
+    if (!at) continue;
+    made = hr__arena_format(arena, "%.*s%s%s", (int)(at - text), text, word, at + strlen(other));
+    *no_memory = !made;
+    break;
+  }
+  return made;
+}
+
 /* --- Hydra's packages --------------------------------------------------------------------------------------------- */
 
 /* The package that a config names itself in a comment at its top: "# @package a.b". False: none. */
@@ -121,20 +145,15 @@ int hr__map_score(const hr_map *map, const hr_config *config) {
   return score;
 }
 
-/* TrainingArguments are the base of what these read. */
-static bool in_family(const hr_map *map, const hr_map *family) {
-  static const char *const readers[] = {"torchtune", "axolotl", "llama-factory"};
-  if (!family || map == family) return true;
-  for (size_t i = 0; strcmp(family->name, "huggingface") == 0 && i < sizeof readers / sizeof readers[0]; i++)
-    if (strcmp(map->name, readers[i]) == 0) return true;
-  return false;
+bool hr__map_builds_on(const hr_map *map, const hr_map *base) {
+  return map == base || (map->base && strcmp(map->base, base->name) == 0);
 }
 
 const hr_map *hr__map_guess(const hr_config *config, const hr_map *family) {
   const hr_map *best = NULL;
   int most = 0;
   for (const hr_map *map = hr_maps; map->name; map++) {
-    int score = in_family(map, family) ? hr__map_score(map, config) : 0;
+    int score = !family || hr__map_builds_on(map, family) ? hr__map_score(map, config) : 0;
     if (score > most) {
       most = score;
       best = map;

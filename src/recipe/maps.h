@@ -1,7 +1,7 @@
 /* Key maps: which key of somebody else's config says what a setting of a recipe says, and in which words.
  *
- * The built-in ones are data (recipe/maps_data.c); a file of the user's (recipe/maps_file.c) can add to one of them or
- * stand alone.
+ * The built-in ones are data (recipe/maps.def, maps_data.c); a file of the user's (recipe/maps_file.c) can add to one
+ * of them or stand alone.
  */
 #ifndef HR_RECIPE_MAPS_H
 #define HR_RECIPE_MAPS_H
@@ -15,6 +15,7 @@ typedef struct hr_map_key {
   const char *words;   /* "value=word,also|value=word"; NULL: the value as it stands */
   const char *absent;  /* what a config without the key means, in its words; "*": any value; NULL: not known */
   bool asked;          /* from the user's own map: written whether or not the recipe gives the setting */
+  bool part;           /* words are parts of the value: only the part is changed, and only from one word to another */
   bool ranks;          /* counts the samples of all ranks, of which a plan knows one: their number stays */
   hr_literal value;    /* where there is no setting */
 } hr_map_key;
@@ -25,17 +26,23 @@ typedef struct hr_map {
   const char *marks;  /* keys that tell a config of this kind, separated by '|' */
   const hr_map_key *keys;
   size_t count;
-  bool folders; /* Hydra: a config in folder `a/b` may hold the keys of the section a.b or b without that prefix */
-  bool lists;   /* a list in place of a value is one of choices, which may be replaced */
+  const char *base; /* a map that it builds on: --map of that one stands for this one too; NULL: none */
+  bool folders;     /* Hydra: a config in folder `a/b` may hold the keys of the section a.b or b without that prefix */
+  bool follows;     /* `auto` stands for what TrainingArguments say */
+  bool lists;       /* a list in place of a value is one of choices, which may be replaced */
 } hr_map;
 
-extern const hr_map hr_maps[]; /* ends with a map without name */
+extern const hr_map hr_maps[];    /* ends with a map without name */
+extern const char hr_map_names[]; /* "headroom, lightning, ": of all of them, for messages that go on behind it */
 
 const hr_map *hr__map_named(const char *name); /* by its name or another one; NULL: none */
 
 /* The user's own map, whose settings must be keys of the tables; `text` need not outlive the call. */
 hr_status hr__map_parse(const char *name, const char *text, size_t bytes, const hr_key_table *tables, size_t n_tables,
                         hr_arena *arena, hr_map **out, hr_error *err);
+
+/* Whether a map is `base` or builds on it. */
+bool hr__map_builds_on(const hr_map *map, const hr_map *base);
 
 /* How well a config fits a map: marks and keys that it has; 0: not at all. */
 int hr__map_score(const hr_map *map, const hr_config *config);
@@ -50,6 +57,10 @@ bool hr__map_locate(const hr_map *map, const hr_config *config, const char *key,
 
 /* The first or, after `last`, the next of the spellings of a key; false: no more. `*last` begins as NULL. */
 bool hr__map_spelling(const hr_map_key *key, const char **last, char out[HR_MAP_PATH]);
+
+/* For a key whose words are parts: the config's `text` with the value's own word in it, in `arena`. NULL: it has no
+ * word of the key, or there is no memory (*no_memory). */
+const char *hr__map_part(const hr_map_key *key, const char *value, const char *text, hr_arena *arena, bool *no_memory);
 
 /* The word for a setting's value as text, and the words that mean the same (NULL: none). False: there is none. */
 bool hr__map_word(const hr_map_key *key, const char *value, hr_arena *arena, const char **word, const char **same);

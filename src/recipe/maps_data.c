@@ -1,4 +1,4 @@
-/* How others write what a recipe says: the built-in key maps. The order of maps decides between equally good guesses.
+/* How others write what a recipe says: the keys of the built-in maps (recipe/maps.def).
  *
  * KEY(setting, keys, words, absent): the setting's value belongs into each of `keys` that the config has (spellings,
  * separated by |; the first is the usual one). `words` turn the value into the config's word, "value=word" separated by
@@ -37,12 +37,12 @@ static const hr_map_key headroom[] = {
 static const hr_map_key lightning[] = {
     KEY("training.batch_size",
         "data_loader.batch_size|data.batch_size|data.init_args.batch_size|datamodule.batch_size|"
-        "datamodule.init_args.batch_size|dataloader.batch_size|data.dataloader.batch_size|training.batch_size|batch_"
-        "size",
+        "datamodule.init_args.batch_size|dataloader.batch_size|data.dataloader.batch_size|training.batch_size|"
+        "training.micro_batch_size|batch_size",
         NULL, NULL),
     KEY("training.gradient_accumulation",
         "training.trainer.accumulate_grad_batches|trainer.accumulate_grad_batches|training.accumulate_grad_batches|"
-        "training.gradient_accumulation_steps|accumulate_grad_batches",
+        "training.gradient_accumulation_steps|training.grad_accumulation_steps|accumulate_grad_batches",
         NULL, "1"),
     KEY("model.precision", "training.trainer.precision|trainer.precision|training.precision|precision",
         "32-true=32-true,32|bf16-mixed=bf16-mixed,bf16|16-mixed=16-mixed,16|bf16-true=bf16-true", "32-true"),
@@ -53,7 +53,8 @@ static const hr_map_key lightning[] = {
         "none=false|selective=true|every-layer=true", "false"),
     KEY("data.sequence_length",
         "data_loader.tokenization.max_length|data.max_length|data.max_seq_length|data.init_args.max_length|"
-        "data.init_args.max_seq_length|data.sequence_length|max_seq_length|max_length",
+        "data.init_args.max_seq_length|data.sequence_length|training.max_length|training.max_seq_length|"
+        "training.max_seq_len|max_seq_length|max_length",
         NULL, NULL),
     KEY("model.adapters.rank",
         "model.lora.r|model.lora.rank|model.lora_r|model.lora_rank|model.init_args.lora_r|lora.r|lora.rank|lora_r|lora_"
@@ -68,22 +69,43 @@ static const hr_map_key lightning[] = {
         NULL, NULL),
 };
 
+/* Excludes 4 bits; without these it is the user's, of which a recipe knows nothing. */
+#define EIGHT_BITS "nf4=false|none=false,true,True"
+
+/* Arguments of a trainer, of adapters and of quantization stand at the top, or in sections that scripts hand on. */
+#define TRAINING(k) k "|training." k "|training_args." k "|training_arguments." k "|train." k "|trainer." k
+#define ADAPTER(k)  "lora." k "|lora_config." k "|peft." k "|peft_config." k "|qlora." k
+#define BITS(k)     k "|model." k "|quantization." k "|quantization_config." k "|bnb." k "|bnb_config." k
+#define LENGTH(k)   k "|training." k "|training_args." k "|data." k "|model." k "|dataset." k
+
 /* Hugging Face TrainingArguments, as YAML or JSON, and those who read them beside keys of their own. */
 static const hr_map_key huggingface[] = {
-    KEY("training.batch_size", "per_device_train_batch_size", NULL, "8"),
-    KEY("training.gradient_accumulation", "gradient_accumulation_steps", NULL, "1"),
-    KEY("model.precision", "bf16", "32-true=false|bf16-mixed=true|16-mixed=false", "false"),
-    KEY("model.precision", "fp16", "32-true=false|bf16-mixed=false|16-mixed=true", "false"),
-    KEY("memory.checkpoint", "gradient_checkpointing", "none=false|selective=true|every-layer=true", "false"),
-    KEY("training.optimizer.kind", "optim",
-        "adamw=adamw_torch,adamw_torch_fused,adamw_hf,adamw_apex_fused|adamw8bit=adamw_bnb_8bit,adamw_8bit|"
+    KEY("training.batch_size",
+        TRAINING("per_device_train_batch_size") "|training.per_device_batch_size|training.batch_size|"
+                                                "training.micro_batch_size|train.batch_size",
+        NULL, "8"),
+    KEY("training.gradient_accumulation", TRAINING("gradient_accumulation_steps") "|training.grad_accumulation_steps",
+        NULL, "1"),
+    KEY("training.effective_batch", TRAINING("effective_batch_size"), NULL, "*"),
+    KEY("model.precision", TRAINING("bf16"), "32-true=false|bf16-mixed=true|16-mixed=false", "false"),
+    KEY("model.precision", TRAINING("fp16"), "32-true=false|bf16-mixed=false|16-mixed=true", "false"),
+    KEY("memory.checkpoint", TRAINING("gradient_checkpointing"),
+        "none=false|selective=true,unsloth|every-layer=true,unsloth", "false"),
+    KEY("training.optimizer.kind", TRAINING("optim") "|training.optimizer",
+        "adamw=adamw_torch,adamw_torch_fused,adamw_hf,adamw_apex_fused,adamw,AdamW|"
+        "adamw8bit=adamw_bnb_8bit,adamw_8bit|"
         "paged_adamw=paged_adamw_32bit,paged_adamw|paged_adamw8bit=paged_adamw_8bit|sgd=sgd",
         "adamw_torch"),
-    KEY("data.sequence_length", "max_seq_length|max_length|model_max_length", NULL, NULL),
-    KEY("model.adapters.rank", "lora_r|lora_rank|lora.r", NULL, NULL),
-    KEY("model.adapters.alpha", "lora_alpha|lora.lora_alpha", NULL, NULL),
-    KEY("model.adapters.dropout", "lora_dropout|lora.lora_dropout", NULL, NULL),
-    KEY("model.quantize.kind", "load_in_4bit", "nf4=true|none=false", "false"),
+    KEY("data.sequence_length",
+        LENGTH("max_seq_length") "|" LENGTH("max_length") "|" LENGTH("max_seq_len") "|" LENGTH("model_max_length"),
+        NULL, NULL),
+    KEY("model.adapters.kind", "use_peft|use_lora|model.use_lora|training.use_lora|" ADAPTER("enabled"), "lora=true",
+        "*"),
+    KEY("model.adapters.rank", "lora_r|lora_rank|" ADAPTER("r") "|" ADAPTER("rank"), NULL, NULL),
+    KEY("model.adapters.alpha", "lora_alpha|" ADAPTER("lora_alpha") "|" ADAPTER("alpha"), NULL, NULL),
+    KEY("model.adapters.dropout", "lora_dropout|" ADAPTER("lora_dropout") "|" ADAPTER("dropout"), NULL, NULL),
+    KEY("model.quantize.kind", BITS("load_in_4bit"), "nf4=true|none=false", "false"),
+    KEY("model.quantize.kind", BITS("load_in_8bit"), EIGHT_BITS, "*"),
 };
 
 static const hr_map_key torchtune[] = {
@@ -98,16 +120,23 @@ static const hr_map_key torchtune[] = {
         "bitsandbytes.optim.PagedAdamW|"
         "paged_adamw8bit=bitsandbytes.optim.PagedAdamW8bit|sgd=torch.optim.SGD",
         NULL),
+    KEY("training.optimizer.kind", "optimizer.fused", "adamw=true,false,False|sgd=true,false,False", "*"),
     KEY("data.sequence_length", "tokenizer.max_seq_len", NULL, NULL),
     KEY("model.adapters.rank", "model.lora_rank", NULL, NULL),
     KEY("model.adapters.alpha", "model.lora_alpha", NULL, NULL),
     KEY("model.adapters.dropout", "model.lora_dropout", NULL, NULL),
+    {.setting = "model.quantize.kind",
+     .keys = "model._component_",
+     .words = "nf4=.qlora_,.lora_|none=.lora_",
+     .absent = "*",
+     .part = true},
     KEY("model.quantize.kind", "model.quantize_base", "nf4=true|none=false", "false"),
 };
 
 static const hr_map_key axolotl[] = {
     KEY("training.batch_size", "micro_batch_size", NULL, NULL),
     KEY("training.gradient_accumulation", "gradient_accumulation_steps", NULL, "1"),
+    KEY("training.effective_batch", "batch_size", NULL, "*"),
     KEY("model.precision", "bf16", "32-true=false|bf16-mixed=true,auto|16-mixed=false|bf16-true=full", NULL),
     KEY("model.precision", "fp16", "32-true=false|bf16-mixed=false|16-mixed=true|bf16-true=false", "false"),
     KEY("memory.checkpoint", "gradient_checkpointing",
@@ -122,6 +151,7 @@ static const hr_map_key axolotl[] = {
     KEY("model.adapters.dropout", "lora_dropout", NULL, NULL),
     KEY("model.quantize.kind", "adapter", "nf4=qlora|none=lora", "*"),
     KEY("model.quantize.kind", "load_in_4bit", "nf4=true|none=false", "false"),
+    KEY("model.quantize.kind", "load_in_8bit", EIGHT_BITS, "*"),
 };
 
 static const hr_map_key llama_factory[] = {
@@ -131,11 +161,13 @@ static const hr_map_key llama_factory[] = {
     KEY("model.precision", "fp16", "32-true=false|bf16-mixed=false|16-mixed=true|bf16-true=false", "false"),
     KEY("model.precision", "pure_bf16", "32-true=false|bf16-mixed=false|16-mixed=false|bf16-true=true", "false"),
     KEY("memory.checkpoint", "disable_gradient_checkpointing", "none=true|selective=false|every-layer=false", "false"),
+    KEY("memory.checkpoint", "gradient_checkpointing", "none=false|selective=true|every-layer=true", "*"),
     KEY("training.optimizer.kind", "optim",
         "adamw=adamw_torch,adamw_torch_fused,adamw_hf|adamw8bit=adamw_bnb_8bit,adamw_8bit|"
         "paged_adamw=paged_adamw_32bit,paged_adamw|paged_adamw8bit=paged_adamw_8bit|sgd=sgd",
         "adamw_torch"),
     KEY("data.sequence_length", "cutoff_len", NULL, "2048"),
+    KEY("model.adapters.kind", "finetuning_type", "lora=lora", "lora"),
     KEY("model.adapters.rank", "lora_rank", NULL, "8"),
     KEY("model.adapters.alpha", "lora_alpha", NULL, NULL),
     KEY("model.adapters.dropout", "lora_dropout", NULL, "0"),
@@ -153,30 +185,31 @@ static const hr_map_key deepspeed[] = {
         "none"),
     KEY("memory.offload.parameters", "zero_optimization.offload_param.device", "device=none|host=cpu|disk=nvme",
         "none"),
-    KEY("training.optimizer.kind", "optimizer.type", "adamw=AdamW|sgd=SGD", "*"),
+    KEY("memory.offload.optimizer", "zero_optimization.cpu_offload", "device=false|host=true", "*"),
+    KEY("memory.offload.parameters", "zero_optimization.cpu_offload_params", "device=false|host=true", "*"),
+    KEY("training.optimizer.kind", "optimizer.type", "adamw=AdamW,Adam|sgd=SGD",
+        "*"), /* its Adam decouples decay too */
 };
 
-#define MAP(n, o, m, k) .name = (n), .others = (o), .marks = (m), .keys = (k), .count = sizeof(k) / sizeof(k)[0]
+/* Files of accelerate, which say nothing of the batch. */
+static const hr_map_key accelerate[] = {
+    KEY("training.gradient_accumulation", "deepspeed_config.gradient_accumulation_steps", NULL, "*"),
+    KEY("model.precision", "mixed_precision", "32-true=no|bf16-mixed=bf16|16-mixed=fp16", "*"),
+    KEY("memory.offload.optimizer", "deepspeed_config.offload_optimizer_device", "device=none|host=cpu|disk=nvme",
+        "none"),
+    KEY("memory.offload.parameters", "deepspeed_config.offload_param_device", "device=none|host=cpu|disk=nvme", "none"),
+};
 
+#define HR_MAP(n, o, k, m, ...)                                                                                        \
+  {.name = n, .others = o, .keys = k, .count = sizeof k / sizeof k[0], .marks = m, __VA_ARGS__},
 const hr_map hr_maps[] = {
-    {MAP("headroom", "recipe", "model.family|model.config|memory.device|data.source", headroom), .lists = true},
-    {MAP("lightning", "hydra,pytorch-lightning",
-         "trainer|training.trainer|data_loader|datamodule|defaults|accumulate_grad_batches|seed_everything", lightning),
-     .folders = true},
-    {MAP("huggingface", "hf,transformers,trl,training-arguments",
-         "per_device_train_batch_size|per_device_eval_batch_size|num_train_epochs|output_dir|lr_scheduler_type",
-         huggingface)},
-    {MAP("torchtune", "tune",
-         "enable_activation_checkpointing|enable_activation_offloading|tokenizer._component_|checkpointer._component_|"
-         "model._component_|optimizer._component_",
-         torchtune)},
-    {MAP("axolotl", "", "base_model|micro_batch_size|sequence_len|val_set_size|adapter|datasets|sample_packing",
-         axolotl)},
-    {MAP("llama-factory", "llamafactory,llama_factory",
-         "finetuning_type|cutoff_len|template|lora_target|stage|quantization_bit|lora_rank|plot_loss", llama_factory)},
-    {MAP("deepspeed", "ds,ds_config",
-         "zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|steps_per_print|wall_clock_breakdown|"
-         "bf16.enabled|fp16.enabled",
-         deepspeed)},
+#include "recipe/maps.def"
     {.name = NULL},
 };
+#undef HR_MAP
+
+#define HR_MAP(n, ...) n ", "
+const char hr_map_names[] =
+#include "recipe/maps.def"
+    ;
+#undef HR_MAP

@@ -23,6 +23,21 @@ static bool path_known(const hr_recipe *recipe, const char *path, char section[H
   }
 }
 
+/* "memory.split.model=2": a path that goes on behind a key. Where the key's value may be a map, that is what was meant.
+ */
+static hr_status path_too_long(const hr_key *key, const char *place, const char *override, hr_error *err) {
+  const char *rest = override + strlen(key->path) + 1, *equals = strchr(rest, '=');
+  char remedy[HR_REMEDY_TEXT], example[128];
+  hr__example_text(key, example, sizeof example);
+  bool map = (key->type == HR_KEY_TREE || key->tree) && *example != '[';
+  if (map)
+    snprintf(remedy, sizeof remedy, "write --set '%s={%.*s: %.100s}'", key->path, (int)(equals - rest), rest,
+             equals + 1);
+  else
+    snprintf(remedy, sizeof remedy, "write --set '%s=%s'", key->path, example);
+  return hr__fail(err, HR_BAD_INPUT, place, remedy, "%s is a setting, not a section with keys of its own", key->path);
+}
+
 /* The child of that name, made when it is not there. */
 static hr_doc_node *child_get(hr_recipe *recipe, hr_doc_node *map, const char *key) {
   hr_doc_node **link = &map->child;
@@ -64,8 +79,12 @@ hr_status hr__override_apply(hr_recipe *recipe, const char *override, hr_error *
   }
   char *path = hr__arena_format(&recipe->arena, "%.*s", (int)(equals - override), override);
   if (!path) return hr__nomem(err);
-  char section[HR_KEY_PATH_TEXT], unknown[HR_KEY_PATH_TEXT];
-  if (!path_known(recipe, path, section, unknown)) return hr__key_unknown(recipe, name, section, unknown, err);
+  char section[HR_KEY_PATH_TEXT], unknown[HR_KEY_PATH_TEXT], joined[HR_KEY_PATH_TEXT];
+  if (!path_known(recipe, path, section, unknown)) {
+    const hr_setting *setting = hr__path_join(joined, section, unknown) ? hr__setting_find(recipe, joined) : NULL;
+    if (setting) return path_too_long(setting->key, name, override, err);
+    return hr__key_unknown(recipe, name, section, unknown, err);
+  }
 
   hr_doc_node *value;
   HR_TRY(value_parse(recipe, name, equals + 1, &value, err));

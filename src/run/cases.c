@@ -26,7 +26,7 @@
 
 static const hr_add_args add_args = {.alpha = 1};
 static const hr_rmsnorm_args rmsnorm_args = {.eps = 1e-5f};
-static const hr_rmsnorm_bwd_args rmsnorm_bwd_args = {.want_dx = true, .want_dw = true};
+static const hr_norm_bwd_args rmsnorm_bwd_args = {.want_dx = true, .want_dw = true};
 static const hr_adamw_args adamw_args = {.beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .lr_scale = 1};
 
 /* On the CPU a small transformer: 2 x 512 rows of width 512. */

@@ -234,8 +234,8 @@ static hr_planned job_costs(const hr_job *job) {
 hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHNIQUES], int *count, hr_error *err) {
   changing from = {job, HR_WISH_COSTS};
   hr_planned here = job_costs(job);
-  return hr__techniques(job->recipe, here.peak_bytes[HR_TIER_DEVICE], here.step_seconds, changed_plan, &from,
-                        techniques, count, err);
+  return hr__techniques(job->recipe, &job->chosen, here.peak_bytes[HR_TIER_DEVICE], here.step_seconds, changed_plan,
+                        &from, techniques, count, err);
 }
 
 hr_status hr__job_ladder(const hr_job *job, hr_arena *arena, hr_ladder *out, hr_error *err) {

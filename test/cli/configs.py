@@ -68,6 +68,8 @@ KINDS = {
                   ('bf16.enabled', BOOL, False, True),
                   ('fp16.enabled', BOOL, True, False),
                   ('zero_optimization.offload_optimizer.device', TEXT, 'none', 'cpu')],
+    'accelerate': [('deepspeed_config.gradient_accumulation_steps', NUMBER, '1', '8'), ('mixed_precision', TEXT, 'fp16', 'bf16'),
+                   ('deepspeed_config.offload_optimizer_device', TEXT, 'none', 'cpu')],
     'headroom': [('training.batch_size', NUMBER, '1', '4'), ('training.effective_batch', NUMBER, '16', '32'),
                  ('model.precision', TEXT, '32-true', 'bf16-mixed'), ('data.sequence_length', NUMBER, '8', '64'),
                  ('training.optimizer.kind', TEXT, 'adamw', 'adamw8bit'), ('memory.checkpoint', TEXT, 'none', 'every-layer')],
@@ -80,7 +82,7 @@ class Writer:
 
     def __init__(self, seed, kind, json):
         self.random = random.Random(seed)
-        self.json = json
+        self.kind, self.json = kind, json
         self.before, self.after = [], []
         self.left = 0
         self.tree = {}
@@ -112,9 +114,10 @@ class Writer:
             self.put(space + '"${somewhere.else}"')
             return
         if kind == NUMBER:
-            forms = [(old, new), (f'"{old}"', f'"{new}"'), ('"auto"', new), ('null', new)]
+            follows = self.kind in ('deepspeed', 'accelerate')  # its auto is what the trainer's arguments say
+            forms = [(old, new), (f'"{old}"', f'"{new}"'), ('"auto"', '"auto"' if follows else new), ('null', new)]
             if not self.json:
-                forms += [(f"'{old}'", f"'{new}'"), ('~', new), ('auto', new), (f'&own {old}', f'&own {new}')]
+                forms += [(f"'{old}'", f"'{new}'"), ('~', new), ('auto', 'auto' if follows else new), (f'&own {old}', f'&own {new}')]
         elif kind == BOOL:
             words = [('false', 'true')]
             if not self.json:

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """apply on hundreds of configs: only the intended bytes differ, and --revert gives every byte back."""
 import os
+import re
 import stat
 import subprocess
 
 from configs import RECIPE, by_hand, generated
 from schema import conforms
-from support import HEADROOM, Folder, check, finish, run
+from support import ROOT, Folder, check, finish, run
 
 
 def read(path):
@@ -56,6 +57,19 @@ with Folder() as folder:
     check(files >= 300, f'{files} files')
     check(not [name for name in folder.listing() if '.apply-' in name or '.backup' in name], 'nothing is left behind')
 
+# Every kind and all its names in the docs; every kind where the program names them.
+with open(os.path.join(ROOT, 'src/recipe/maps.def'), encoding='utf-8') as text:
+    kinds = {name: [other for other in others.split(',') if other]
+             for name, others in re.findall(r'^HR_MAP\("(.*?)", "(.*?)",', text.read(), flags=re.M)}
+with open(os.path.join(ROOT, 'docs/apply.md'), encoding='utf-8') as text:
+    rows = re.findall(r'^\| `(\S+)` \| (.*?)\|', text.read(), flags=re.M)
+check({name: re.findall(r'`(.*?)`', others) for name, others in rows} == kinds, f'docs/apply.md: {rows}\nmaps.def: {kinds}')
+with Folder() as folder:
+    recipe, nothing = folder.write('recipe.yaml', RECIPE), folder.write('nothing.yaml', 'a: 1\n')
+    run('apply', '--help').expect(0, ', '.join(kinds))
+    run('apply', recipe, '--to', nothing).expect(5, 'no key of this file', ', '.join(kinds))
+    run('apply', recipe, '--map', 'x', '--to', nothing).expect(2, '--map', ', '.join(kinds))
+
 # What a person sees, and what a script does with it.
 CONFIG = """\
 # conf/config.yaml
@@ -74,7 +88,7 @@ with Folder() as folder:
     dry = run('apply', recipe, '--to', path, '--dry-run').expect(0)
     check(read(path) == CONFIG.encode() and not os.path.exists(path + '.backup'), '--dry-run writes nothing')
     check(dry.out.startswith('--- ') and '-  batch_size: 45   # per GPU\n+  batch_size: 4   # per GPU\n' in dry.out, dry.out)
-    check('nothing is written' in dry.err, dry.err)
+    check('nothing is written' in dry.err and 'refused' not in dry.err, dry.err)
     done = run('apply', recipe, '--to', path).expect(0, '45 -> 4', '.backup', '--revert')
     check(stat.S_IMODE(os.stat(path).st_mode) == 0o640, 'the mode stays')
     check(stat.S_IMODE(os.stat(path + '.backup').st_mode) == 0o640, 'the mode of the backup')
@@ -92,6 +106,11 @@ with Folder() as folder:
     # A backup of the user's own.
     folder.write('conf/config.yaml.backup', 'mine\n')
     run('apply', recipe, '--to', path).expect(5, 'config.yaml.backup', 'has not made it', 'move it away')
+    look = run('apply', recipe, '--to', path, '--dry-run').expect(0, 'would be refused', 'config.yaml.backup', 'move it away')
+    check(look.out == dry.out, 'the diff all the same')
+    answer = run('apply', recipe, '--to', path, '--dry-run', '--json').expect(0).json()
+    conforms(answer, 'apply', 'a refusal')
+    check('has not made it' in answer.get('refusal', ''), answer)
     run('apply', '--revert', '--to', path).expect(5, 'none that headroom apply has made')
     check(read(path) == CONFIG.encode() and read(path + '.backup') == b'mine\n', "somebody else's backup stays")
     os.remove(path + '.backup')
@@ -144,6 +163,21 @@ training.gradient_accumulation: { key: TRAINING.accumulate, absent: 1 }
                        ('training.batchsize: a\n', 'did you mean training.batch_size'),
                        ('values: {a: [1]}\n', 'expected')]:
         run('apply', recipe, '--map', folder.write('bad.yaml', text), '--to', path).expect(5, 'bad.yaml:', part)
+    # Numbers as every reader of YAML and JSON takes them for numbers: 1e-05 is a word to many, 0.90000000000000002 to nobody.
+    own = folder.write('map.yaml', """\
+training.optimizer.lr: lr
+training.optimizer.betas: betas
+training.optimizer.weight_decay: decay
+training.optimizer.groups: groups
+""")
+    group = 'training.optimizer.groups=[{match: "*.lora_B*", lr: 2.5e-7, weight_decay: 0}]'
+    for name in ['numbers.yaml', 'numbers.json']:
+        quote = '"' if name.endswith('json') else ''
+        text = '{%slr%s: 3, %sbetas%s: null, %sdecay%s: null, %sgroups%s: null}' % ((quote,) * 8)
+        target = folder.write(name, text)
+        run('apply', recipe, '--map', own, '--to', target, '--set', 'training.optimizer.lr=1e-5', '--set', group).expect(0)
+        check(read(target).decode() == text.replace('3', '1.0e-05', 1).replace('null', '[0.9, 0.999]', 1).replace('null', '0.01', 1).replace(
+            'null', '[{"match": "*.lora_B*", "lr": 2.5e-07, "weight_decay": 0}]'), read(target))
     run('apply', recipe, '--map', 'nonsense', '--to', path).expect(2, '--map', 'lightning')
     before = read(path)
     run('apply', recipe, '--set', 'memory.budget=1MiB', '--to', path, '--map', own).expect(3)
@@ -155,8 +189,8 @@ training.gradient_accumulation: { key: TRAINING.accumulate, absent: 1 }
     run('apply', recipe, '--to', path, path, '--map', own).expect(2, 'same file')
     run('apply', recipe, '--to', folder.path + '/absent.yaml').expect(5, 'no such file')
     run('apply', recipe, '--to', folder.path).expect(5, 'folder')
-    nothing = folder.write('nothing.yaml', 'a: 1\n')
-    run('apply', recipe, '--to', nothing).expect(5, 'no key of this file', '--map')
+    for name, text in [('train.sh', 'python train.py --bf16 true\n'), ('c.toml', '[training]\nbatch_size = 3\n'), ('c.ini', 'a = 3\n')]:
+        run('apply', recipe, '--to', folder.write(name, text)).expect(5, name, 'no config in YAML or JSON')
     for text, part in [('batch_size: 1\nbatch_size: 2\n', 'repeated'), ('batch_size: [\n', 'flow'), ('a: 1\n---\nb: 1\n', 'several')]:
         bad = folder.write('bad-config.yaml', text)
         good = folder.write('good.yaml', 'trainer: {precision: 32}\n')
@@ -185,6 +219,13 @@ training:
   effective_batch: 32
   optimizer: {kind: adamw8bit}
 """, read(bare).decode())
+    # What is put in goes where the others of its kind are.
+    text = 'model: {name: x}\nlora: {r: 4}\ntraining:\n  per_device_train_batch_size: 4\n  seed: 1\n'
+    bare = folder.write('sections.yaml', text)
+    run('apply', recipe, '--insert', '--to', bare).expect(0)
+    check(read(bare).decode() == text.replace('r: 4', 'r: 4, lora_alpha: 8, lora_dropout: 0.05') +
+          '  gradient_accumulation_steps: 8\n  bf16: true\n  gradient_checkpointing: true\n  optim: adamw_bnb_8bit\n'
+          '  max_seq_length: 64\n', read(bare).decode())
     bare = folder.write('bare.json', '{"zero_optimization": {}, "bf16": 3}')
     run('apply', recipe, '--insert', '--to', bare).expect(0, 'bf16.enabled has no place')
     check(read(bare) == b'{"zero_optimization": {"offload_optimizer": {"device": "cpu"}}, "bf16": 3, '
@@ -227,9 +268,56 @@ training:
         answer = run('apply', recipe, '--json', '--to', target).expect(0).json()
         now = read(target).decode()
         first = '"4"' if numbers[0] == '"2"' else '4'
-        check(now == text % (first, 8, after or numbers[2]), f'{numbers}: {now}')
+        second = numbers[1] if numbers[1] == '"auto"' else 8
+        check(now == text % (first, second, after or numbers[2]), f'{numbers}: {now}')
         noted = [note['key'] for note in answer['not_written'] if 'batch' in note['key']]
         check(noted == ([] if after else ['train_batch_size']) and ('warning' in answer) == (not after), f'{numbers}: {answer}')
+    # Its `auto` is what the trainer's arguments say: with their file in the call it is right as it is, alone it is reported.
+    text = '{"train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto", "bf16": {"enabled": "auto"}}'
+    target = folder.write('ds.json', text)
+    args = folder.write('args.yaml', 'output_dir: x\nper_device_train_batch_size: 1\ngradient_accumulation_steps: 1\nbf16: false\n')
+    answer = run('apply', recipe, '--json', '--to', target).expect(0).json()
+    check(read(target).decode() == text and not answer['files'][0]['changed'], answer)
+    check(len([note for note in answer['not_written'] if 'is auto' in note['reason']]) == 3 and 'warning' in answer, answer)
+    answer = run('apply', recipe, '--json', '--to', args, target).expect(0).json()
+    check(read(target).decode() == text and 'warning' not in answer, answer)
+    check([key['outcome'] for key in answer['files'][1]['keys']] == ['same'] * 3, answer)
+    check(read(args) == b'output_dir: x\nper_device_train_batch_size: 4\ngradient_accumulation_steps: 8\nbf16: true\n', read(args))
+    # What a torchtune builder is called says whether it quantizes, and one optimizer's own arguments stay behind with another.
+    for method, before, after, part in [
+            ('qlora', 'qlora_llama3_8b', 'qlora_llama3_8b', None), ('qlora', 'lora_llama3_8b', 'lora_llama3_8b', 'quantize_base'),
+            ('lora', 'qlora_llama3_8b', 'lora_llama3_8b', None), ('lora', 'lora_llama3_8b', 'lora_llama3_8b', None),
+            ('lora', '"my.own"', '"my.own"', None)]:
+        name = before if before.startswith('"') else 'torchtune.models.llama3.' + before
+        text = f'batch_size: 4\nmodel:\n  _component_: {name}\noptimizer: {{_component_: torch.optim.AdamW, fused: True}}\n'
+        target = folder.write('tune.yaml', text)
+        answer = run('apply', recipe, '--json', '--method', method, '--set', 'training.optimizer.kind=adamw', '--to', target).expect(0).json()
+        check(read(target).decode() == text.replace(before, after), f'{method} {before}: {read(target)}')
+        noted = [note['key'] for note in answer['not_written'] if note['setting'] == 'model.quantize.kind']
+        check(noted == (['model.quantize_base'] if part else []), f'{method} {before}: {answer}')
+        run('apply', recipe, '--to', target, '--dry-run').expect(0, 'optimizer.fused has no word')
+    # A schedule of accumulation has no place in one number; keys that are not there are not asked for it either.
+    corpus = folder.write('corpus.txt', 'text of a corpus\n' * 1000)
+    schedule = folder.write('schedule.yaml', RECIPE.replace('effective_batch: 32', 'gradient_accumulation: {0: 4, 8: 2}').replace(
+        'source: synthetic', f'source: text, path: {corpus}'))
+    for text in ['output_dir: x\nper_device_train_batch_size: 4\ngradient_accumulation_steps: 2\n',
+                 'base_model: x\nmicro_batch_size: 4\ngradient_accumulation_steps: 2\n']:
+        answer = run('apply', schedule, '--json', '--to', folder.write('schedule-to.yaml', text)).expect(0).json()
+        noted = [note['key'] for note in answer['not_written'] if 'one value' in note['reason']]
+        check(noted == ['gradient_accumulation_steps'] and 'warning' in answer, answer)
+    # The older way of axolotl: samples per step instead of accumulation; 8 bits make way for 4, else they stay.
+    text = 'base_model: x\nadapter: lora\nload_in_8bit: True\nbatch_size: 64\nmicro_batch_size: 1\n'
+    target = folder.write('axolotl.yml', text)
+    answer = run('apply', recipe, '--json', '--to', target).expect(0).json()
+    check(read(target).decode() == text.replace('64', '32').replace(': 1', ': 4'), read(target))
+    check('warning' not in answer, answer)
+    run('apply', recipe, '--method', 'qlora', '--to', target).expect(0)
+    check(b'load_in_8bit: False\n' in read(target) and b'adapter: qlora' in read(target), read(target))
+    # LLaMA-Factory knows both keys for checkpointing.
+    text = 'stage: sft\nfinetuning_type: lora\nper_device_train_batch_size: 4\ngradient_checkpointing: true\n'
+    target = folder.write('factory.yaml', text)
+    run('apply', recipe, '--set', 'memory.checkpoint=none', '--to', target).expect(0)
+    check(read(target).decode() == text.replace('true', 'false'), read(target))
     # What a file says does not reach the terminal as it is.
     hostile = folder.write('hostile.yaml', 'batch_size: 1\naccumulate_grad_batches: "${\\e[31m}"\n')
     own = folder.write('hostile-map.yaml', 'training.batch_size: "batch\\e[31m"\ntraining.gradient_accumulation: accumulate_grad_batches\n')

@@ -25,6 +25,8 @@ with Folder() as folder:
     found = {entry['key']: entry['values'] for entry in answer['differences']}
     check(found.get('model.adapters.kind') == [None, 'lora'], f'only there: {found}')
     check(found.get('model.adapters.targets') == [None, ['q_proj', 'v_proj']], f'a list: {found}')
+    for targets, shown in [('[q_proj, v_proj, o_proj]', '3 values'), ('[q_proj]', '["q_proj"]')]:
+        run('plan', recipe, '--compare', f'model.adapters={{kind: lora, targets: {targets}}}').expect(0, shown)
     back = run('plan', recipe, '--set', 'training.clip_norm=1.0', '--compare', 'training.clip_norm=null', '--json').json()
     check(back['differences'] == [{'key': 'training.clip_norm', 'values': [1.0, None]}], f'{back["differences"]}')
     # Options count for both; a before that does not fit beside an after that does is a success.
@@ -57,6 +59,8 @@ with Folder() as folder:
         entries = run('plan', recipe, '--sweep', name, *more, '--json').expect(0).json()['entries']
         check(len({entry['budget_bytes'] for entry in entries}) == 2, f'{name}: {entries}')
     run('plan', recipe, '--sweep', 'gpu-memory=1MiB,2MiB').expect(3)
+    lines = run('plan', recipe, '--sweep', 'training.optimizer.kind=adamw,adamw8bit').expect(0).out.splitlines()
+    check(len({line.find(word) for line, word in zip(lines, ['fits', 'yes', 'yes'])}) == 1, f'columns: {lines}')
     check(run('plan', recipe, '--sweep', 'batch=1,2', '--quiet').expect(0).out == '', '--quiet')
     # Open settings are closed for each value.
     opened = ('--set', 'training.effective_batch=8', '--set', 'training.batch_size=auto')

@@ -6,9 +6,9 @@ MIB = 1 << 20
 NOWHERE = {'HEADROOM_CUDA_PLUGIN': '/nonexistent/libheadroom_cuda.so'}
 
 catalogue = {gpu['label']: gpu for gpu in run('devices', '--gpus', '--json').expect(0).json()['gpus']}
-check(len(catalogue) >= 15, f'GPUs of the catalogue: {list(catalogue)}')
+check(len(catalogue) >= 38, f'GPUs of the catalogue: {list(catalogue)}')
 for label in ['RTX 3060', 'RTX 3070', 'RTX 3080', 'RTX 3090', 'RTX 4080', 'RTX 4090', 'Quadro RTX 6000', 'V100 32',
-              'A10', 'L4', 'L40S', 'A100 40', 'A100 80', 'H100', 'H200']:
+              'A10', 'L4', 'L40S', 'A100 40', 'A100 80', 'H100', 'H200', 'RTX 4070', 'RTX 5090', 'T4', 'RTX A6000']:
     check(label in catalogue, f'{label} is in the catalogue')
 listing = run('devices', '--gpus').expect(0, 'RTX 4090', '24564').out
 check(all(len(line) <= 80 for line in listing.splitlines()), 'the catalogue fits 80 columns')
@@ -42,12 +42,28 @@ with Folder() as folder:
     check(plan['device']['budget_bytes'] == 16 << 30 and plan['device']['rates'] == 'default', f'{plan["device"]}')
     run('plan', recipe, '--gpu', 'any').expect(2, '--gpu-memory')
 
+    # Memory of a GPU without a GPU, unless the recipe says that the processor is meant; a host that is another one.
+    remark = '--gpu NAME or --gpu any is for a GPU'
+    for sweep in [['--gpu-memory', '16GiB'], ['--sweep', 'gpu-memory=8GiB,16GiB']]:
+        check(run('plan', recipe, *sweep).expect(0).err.count(remark) == 1, f'{sweep}: a remark')
+        for more in [['--gpu', '4090'], ['--set', 'memory.device=cpu'], ['--json'], ['--quiet']]:
+            check(remark not in run('plan', recipe, *sweep, *more).expect(0).err, f'{sweep} {more}: no remark')
+    check(remark not in run('plan', recipe, '--set', 'memory.budget=16GiB').expect(0).err, 'a budget of this machine')
+    host = 'memory.host_budget=SIZE plans with another'
+    small = ['--gpu', '4090', '--gpu-memory', '600MiB']
+    check(host in run('plan', recipe, *small).expect(3).out, 'whose host it is')
+    check(host not in run('plan', recipe, *small, '--set', 'memory.host_budget=64GiB').expect(3).out, 'a host that is given')
+    check('several of them (--auto)' in run('plan', recipe, *small).out, 'what to try')
+    check('of what is open' in run('plan', recipe, *small, '--auto').expect(3).out, 'all was tried')
+
     # Names that say too little, or nothing.
-    for name in ['80', 'a100', '3080 ti', '', 'gtx 480']:
-        run('plan', recipe, '--gpu', name).expect(2, '--gpu', 'RTX 3060', 'H200')
+    for name in ['80', '', 'gtx 480', '4080 ti', 'a100', '4060ti']:
+        run('plan', recipe, '--gpu', name).expect(2, '--gpu', '--gpu any --gpu-memory SIZE')
+    run('plan', recipe, '--gpu', 'a100').expect(2, 'A100 40, A100 80')
+    run('plan', recipe, '--gpu', 'gtx 480').expect(2, 'headroom devices --gpus')
     run('plan', recipe, '--set', 'memory.gpu=H200').expect(5, 'memory.device: cuda')
     cuda = ['--set', 'memory.device=cuda']
-    run('plan', recipe, *cuda, '--set', 'memory.gpu=nothing').expect(5, 'RTX 3060', 'H200')
+    run('plan', recipe, *cuda, '--set', 'memory.gpu=nothing').expect(5, 'headroom devices --gpus')
     run('plan', recipe, *cuda, '--set', 'memory.gpu=any').expect(5, 'memory.budget')
 
     # Without a GPU a plan needs a name, and nothing can be run.

@@ -50,14 +50,14 @@ static const hr_attention_args window200 = {.heads = 1, .kv_heads = 1, .head_dim
 static const hr_rope_args rope64 = {.head_dim = 64, .heads = 10},
                           rope64_back = {.head_dim = 64, .inverse = true, .heads = 10};
 static const hr_rmsnorm_args eps = {1e-5f};
-static const hr_rmsnorm_bwd_args both = {true, true}, only_dx = {true, false};
+static const hr_norm_bwd_args both = {.want_dx = true, .want_dw = true}, only_dx = {.want_dx = true};
 static const hr_head_loss_args auto_chunks = {0};
 static const hr_head_loss_bwd_args head_both = {.want_dx = true, .want_dw = true},
                                    head_narrow = {64, true, true, HR_BF16, false, HR_F32}, head_dx = {.want_dx = true},
                                    head_biased = {128, true, true, HR_F32, true, HR_F32},
                                    head_bias_narrow = {128, true, false, HR_F32, true, HR_BF16};
 static const hr_layernorm_args layer_eps = {1e-5f};
-static const hr_layernorm_bwd_args layer_all = {true, true, true}, layer_dx = {true, false, false};
+static const hr_norm_bwd_args layer_all = {true, true, true}, layer_dx = {true, false, false};
 static const hr_gelu_args by_erf = {false}, by_tanh = {true};
 static const hr_add_rows_args positions = {.period = 130}, one_row = {.period = 1};
 static const hr_add_rows_dw_args positions_dw = {.period = 130, .rows = 160, .dtype = HR_F32},

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "dev/gpus.h"
 #include "fit/coupling.h"
 #include "fit/search.h"
 #include "graph/builder.h"
@@ -21,6 +22,10 @@ static const char recipe_text[] = "model: { family: llama, config: { hidden_size
                                   "         num_attention_heads: 4, intermediate_size: 40, vocab_size: 64 } }\n"
                                   "data: { source: synthetic, sequence_length: 32 }\n"
                                   "training: { effective_batch: 4 }\n";
+/* What makes it large enough for tensors to be moved off a GPU. */
+static const char *const large[] = {"model.config.hidden_size=256", "model.config.intermediate_size=640",
+                                    "model.config.vocab_size=2048"};
+enum { LARGE = sizeof large / sizeof *large };
 
 /* What may be open, and with which choices; a bit of a space's mask each. */
 static const char *const lists[] = {
@@ -30,15 +35,17 @@ static const char *const lists[] = {
     "memory.checkpoint=[every-layer, none]",
     "memory.checkpoint=auto",
     "memory.update=auto",
+    "memory.offload.optimizer=[device, host]",
     "memory.offload.optimizer=auto",
     "memory.offload.parameters=[device, host]",
+    "memory.offload.gradients=auto",
     "data.sequence_length=[32, 16]",
     "memory.split=auto",
 };
 enum { LISTS = sizeof lists / sizeof *lists, OPEN_MOST = 4 };
 
 typedef struct world {
-  const char *overrides[LISTS + 1];
+  const char *overrides[LISTS + LARGE];
   size_t n_overrides;
   hr_facts facts;
   hr_rates rates;
@@ -161,15 +168,17 @@ static uint64_t draw(uint64_t space, uint64_t number, uint64_t below) {
 /* Some of the lists, at most one per key, and a budget from below the smallest plan to above the largest. */
 static void world_draw(world *w, uint64_t space) {
   w->n_overrides = 0;
-  bool checkpoint = false;
   for (size_t i = 0; i < LISTS && w->n_overrides < OPEN_MOST; i++) {
-    bool own = strncmp(lists[i], "memory.checkpoint", 17) == 0;
-    if (draw(space, i, 100) >= 35 || (own && checkpoint)) continue;
-    checkpoint |= own;
-    w->overrides[w->n_overrides++] = lists[i];
+    const char *last = w->n_overrides > 0 ? w->overrides[w->n_overrides - 1] : "=";
+    bool again = strncmp(lists[i], last, strcspn(last, "=") + 1) == 0;
+    if (draw(space, i, 100) < 35 && !again) w->overrides[w->n_overrides++] = lists[i];
   }
-  w->budget_bytes = w->facts.fixed_bytes + 200000 + draw(space, 40, 700000);
-  w->host_bytes = draw(space, 41, 4) == 0 ? 20000 : UINT64_MAX;
+  bool gpu = w->facts.kind == HR_CUDA;
+  for (size_t i = 0; gpu && i < LARGE; i++)
+    w->overrides[w->n_overrides++] = large[i];
+  w->budget_bytes =
+      w->facts.fixed_bytes + (gpu ? 40000000 + draw(space, 40, 90000000) : 200000 + draw(space, 40, 700000));
+  w->host_bytes = draw(space, 41, 4) > 0 ? UINT64_MAX : gpu ? 40000000 : 20000;
 }
 
 static void answers_compare(world *w, uint64_t space, int threads, size_t *pruned, size_t *fitting) {
@@ -200,10 +209,12 @@ static void answers_compare(world *w, uint64_t space, int threads, size_t *prune
   hr__recipe_destroy(closed);
 }
 
-static void test_equals_planning_every_setting(void **state) {
-  (void)state;
+static void spaces_compare(const char *gpu) {
   world w = {0};
-  hr__cpu_facts(&w.facts);
+  if (gpu)
+    hr__gpu_facts(hr__gpu_find(gpu), &w.facts);
+  else
+    hr__cpu_facts(&w.facts);
   w.facts.threads = 1;
   hr__rates_default(&w.facts, &w.rates);
   size_t pruned = 0, fitting = 0;
@@ -214,6 +225,17 @@ static void test_equals_planning_every_setting(void **state) {
   printf("%zu settings pruned, %zu spaces with a plan that fits\n", pruned, fitting);
   assert_true(pruned > 100 && fitting > 80 && fitting < 200);
   hr__rates_fini(&w.rates);
+}
+
+static void test_equals_planning_every_setting(void **state) {
+  (void)state;
+  spaces_compare(NULL);
+}
+
+/* Where what is below the device may be updated in two places. */
+static void test_equals_planning_every_setting_of_a_gpu(void **state) {
+  (void)state;
+  spaces_compare("RTX 4090");
 }
 
 static hr_status search_body(void *arg, hr_error *err) {
@@ -249,7 +271,7 @@ static void test_open_settings_that_mean_nothing(void **state) {
     const char *override, *message;
   } cases[] = {
       {"training.gradient_accumulation=auto", "only beside training.effective_batch"},
-      {"training.batch_size=[auto, 2]", "cannot be one of several choices"},
+      {"memory.split=[{'*': 2}, auto]", "cannot be one of several choices"},
       {"memory.gpu=[H100, H200]", "cannot be left open"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -258,14 +280,49 @@ static void test_open_settings_that_mean_nothing(void **state) {
     hr__rates_default(&w.facts, &w.rates);
     w.budget_bytes = w.host_bytes = UINT64_MAX;
     hr_error err = {0};
-    hr_status status = search_body(&w, &err);
-    if (i == 1) { /* the other choice stands */
-      assert_int_equal(status, HR_OK);
-    } else {
-      assert_int_equal(status, HR_BAD_INPUT);
-      if (!strstr(err.message, cases[i].message)) fail_msg("%s", err.message);
-    }
+    assert_int_equal(search_body(&w, &err), HR_BAD_INPUT);
+    if (!strstr(err.message, cases[i].message)) fail_msg("%s", err.message);
     hr__rates_fini(&w.rates);
+  }
+}
+
+/* `auto` in a list is what it would try alone, in its place and without what the list names; the first choice tells
+ * which of the others change results. */
+static void test_auto_among_choices(void **state) {
+  (void)state;
+  static const struct {
+    const char *override, *choices;
+    bool changes;
+  } cases[] = {
+      {"training.batch_size=[1, auto]", "1 4 2", false},
+      {"training.batch_size=[auto, 1, 3]", "4 2 1 3", false},
+      {"data.sequence_length=[96, auto, auto]", "96 2048 1024 512 256 128", true},
+      {"model.precision=[16-mixed, auto]", "16-mixed bf16-mixed bf16-true 32-true", true},
+      {"model.precision=[auto, 32-true]", "bf16-mixed bf16-true 32-true", true},
+      {"training.optimizer.kind=[sgd, auto]", "sgd adamw adamw8bit paged_adamw paged_adamw8bit", true},
+      {"training.optimizer.state=[bf16, auto]", "bf16 f32", true},
+      {"memory.update=[auto]", "after-backward in-backward", false},
+      {"memory.split=[none, auto]", "auto", false}, /* one sample: no slices */
+      {"memory.checkpoint=[none, auto]", "none auto", false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    world w = {.overrides = {cases[i].override}, .n_overrides = 1, .budget_bytes = UINT64_MAX};
+    hr_recipe *recipe = NULL;
+    hr_arena arena = {0};
+    const hr_knob *knobs;
+    size_t count;
+    hr_error err = {0};
+    assert_int_equal(world_load(&w, NULL, 0, &recipe, NULL, &err), HR_OK);
+    if (hr__knobs_find(recipe, false, &arena, &knobs, &count, &err) != HR_OK) fail_msg("%s", err.message);
+    assert_int_equal(count, 1);
+    char all[256] = "";
+    for (size_t k = 0, at = 0; k < knobs->n_choices; k++)
+      at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", k ? " " : "", knobs->choices[k]);
+    assert_string_equal(all, cases[i].choices);
+    assert_int_equal(knobs->changes_results, cases[i].changes);
+    assert_true(knobs->by_hand);
+    hr__arena_fini(&arena);
+    hr__recipe_destroy(recipe);
   }
 }
 
@@ -329,8 +386,11 @@ static void test_coupled_samples(void **state) {
 int main(void) {
   hr_test_faults_install();
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_equals_planning_every_setting),
+                                     cmocka_unit_test(test_equals_planning_every_setting_of_a_gpu),
                                      cmocka_unit_test(test_search_survives_lack_of_memory),
                                      cmocka_unit_test(test_open_settings_that_mean_nothing),
-                                     cmocka_unit_test(test_all_is_opened), cmocka_unit_test(test_coupled_samples)};
+                                     cmocka_unit_test(test_auto_among_choices),
+                                     cmocka_unit_test(test_all_is_opened),
+                                     cmocka_unit_test(test_coupled_samples)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

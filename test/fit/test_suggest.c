@@ -228,7 +228,7 @@ static void test_techniques(void **state) {
     assert_int_equal(
         hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables, 5, &recipe, &err),
         HR_OK);
-    assert_int_equal(hr__techniques(recipe, 500, 2.0, plan_without, NULL, techniques, &count, &err), HR_OK);
+    assert_int_equal(hr__techniques(recipe, NULL, 500, 2.0, plan_without, NULL, techniques, &count, &err), HR_OK);
     assert_int_equal(count, n);
     for (int i = 0; i < count; i++) {
       bool precision = strcmp(techniques[i].name, "precision: bf16-true") == 0;

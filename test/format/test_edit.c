@@ -196,6 +196,12 @@ static void json_values(void **state) {
       {"{\"a\": \"auto\"}", "a", BOOL("false"), "{\"a\": false}", NULL},
       {"{\"a\": \"True\"}", "a", BOOL("false"), "{\"a\": \"False\"}", NULL},
       {"\xef\xbb\xbf{\"a\": 1}\r\n", "a", NUMBER("8"), "\xef\xbb\xbf{\"a\": 8}\r\n", NULL},
+      {"// \"a\": 7, \xc3\xa9\r\n{\"a\": 1, // {[\r\n}\r\n// \"", "a", NUMBER("8"),
+       "// \"a\": 7, \xc3\xa9\r\n{\"a\": 8, // {[\r\n}\r\n// \"", NULL},
+      {"{\"x\": \"// # /* , }\", /* \"a\": 7,\n\n} */ \"a\":/**/1/* , */, # end\n}", "a", NUMBER("8"),
+       "{\"x\": \"// # /* , }\", /* \"a\": 7,\n\n} */ \"a\":/**/8/* , */, # end\n}", NULL},
+      {"{\"b\": [1, 2, ], \"c\": \"\\\\\", \"a\": \"\\\",}\" , }", "a", TEXT("x"),
+       "{\"b\": [1, 2, ], \"c\": \"\\\\\", \"a\": \"x\" , }", NULL},
       {"{\"a\": 8.0}", "a", NUMBER("8"), NULL, NULL},
       {"{\"a\": \"${b}\"}", "a", NUMBER("8"), NULL, "interpolation"},
       {"{\"a\": {}}", "a", NUMBER("8"), NULL, "section"},
@@ -227,6 +233,8 @@ static void missing_keys_put_in(void **state) {
       {"{\"b\": {\n    \"c\": 1\n  }\n}\n", "b.a", TEXT("x"), "{\"b\": {\n    \"c\": 1,\n    \"a\": \"x\"\n  }\n}\n",
        NULL},
       {"{}", "a", NUMBER("8"), "{\"a\": 8}", NULL},
+      {"{ // none\n}", "a", NUMBER("8"), "{ // none\n\"a\": 8}", NULL},
+      {"{\n  // b\n  \"b\": 1, // one\n}\n", "a", NUMBER("8"), "{\n  // b\n  \"b\": 1,\n  \"a\": 8, // one\n}\n", NULL},
   };
   CASES("t.json", json, true);
   static const edit_case shared = {"d: &d {k: 1}\nt: *d\n", "d.n", NUMBER("8"), NULL, "shared"};

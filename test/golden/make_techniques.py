@@ -17,24 +17,19 @@ Reads the weights and batches of test/golden/llama. The tar holds techniques/:
                          bf16 weights with stochastic rounding; ten steps of the adapters
 """
 
-import io
 import json
 import math
 import sys
-import tarfile
 from pathlib import Path
 
+import reference
 import torch
-import transformers
+from reference import CLIP_NORM, OPTIMIZER, STEPS, adamw
 from safetensors.torch import load_file, save
-from torch.nn.functional import cross_entropy, linear
+from torch.nn.functional import linear
 from transformers import LlamaConfig, LlamaForCausalLM
 
 HERE = Path(__file__).resolve().parent
-STEPS = 10
-OPTIMIZER = {"lr": 1e-3, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1}
-CLIP_NORM = 1.0
-IGNORE = -100
 RANK, ALPHA = 4, 8.0
 
 NF4 = [-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
@@ -195,8 +190,7 @@ def case_read(name):
         rope = config.pop("rope_scaling") or {"rope_type": "default"}
         config["rope_parameters"] = {**rope, "rope_theta": config.pop("rope_theta")}
     config = LlamaConfig(**{k: v for k, v in config.items() if k not in ("architectures", "model_type", "dtype")})
-    config._attn_implementation = "eager"
-    model = LlamaForCausalLM(config).float().train()
+    model = reference.built(LlamaForCausalLM, config)
     model.load_state_dict(load_file(folder / "model.safetensors"), strict=False)
     model.tie_weights()
     data = load_file(folder / "io.safetensors")
@@ -204,22 +198,14 @@ def case_read(name):
 
 
 def loss_of(model, tokens, targets):
-    logits = model(input_ids=tokens).logits
-    return cross_entropy(logits.float().reshape(-1, logits.shape[-1]), targets.reshape(-1), ignore_index=IGNORE)
-
-
-def optimizer_of(parameters):
-    groups = [{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": OPTIMIZER["weight_decay"]},
-              {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}]
-    return torch.optim.AdamW([g for g in groups if g["params"]], lr=OPTIMIZER["lr"], betas=tuple(OPTIMIZER["betas"]),
-                             eps=OPTIMIZER["eps"], foreach=False, fused=False)
+    return reference.loss_of(reference.decoder_logits(model, tokens).float(), targets)
 
 
 def train(name, dtype, device):
     """Losses of ten steps under autocast (dtype None: plain f32), with loss scaling for f16."""
     model, tokens, targets = case_read(name)
     model, tokens, targets = model.to(device), tokens.to(device), targets.to(device)
-    optimizer = optimizer_of(list(model.parameters()))
+    optimizer = adamw(list(model.parameters()))
     scaler = torch.amp.GradScaler(device, enabled=dtype == torch.float16)
     losses, scales = [], []
     for step in range(STEPS):
@@ -248,7 +234,7 @@ def train_true(name, seed):
     model = model.bfloat16()
     generator = torch.Generator().manual_seed(seed)
     masters = [p.detach().float() for p in model.parameters()]
-    optimizer = optimizer_of(masters)
+    optimizer = adamw(masters)
     losses = []
     for step in range(STEPS):
         model.zero_grad(set_to_none=True)
@@ -303,7 +289,7 @@ def adapter_files(name, quantized):
     loss.backward()
     out.update({f"grad.{key}": p.grad.detach().clone() for key, p in adapters.items()})
     out["loss"] = loss.detach().reshape(1)
-    optimizer = optimizer_of(list(adapters.values()))
+    optimizer = adamw(list(adapters.values()))
     losses = []
     for step in range(STEPS):
         optimizer.zero_grad(set_to_none=True)
@@ -316,15 +302,12 @@ def adapter_files(name, quantized):
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    torch.set_num_threads(1)
+    out = reference.folder_asked(__doc__)
     assert torch.cuda.is_available(), "f16 autocast needs a GPU"
     files = {**nf4_files(), **adam8_files()}
     cases = sorted(p.name for p in (HERE / "llama").iterdir())
     losses = {"optimizer": OPTIMIZER, "clip_norm": CLIP_NORM, "rank": RANK, "alpha": ALPHA,
-              "made_by": {"torch": torch.__version__, "transformers": transformers.__version__,
-                          "gpu": torch.cuda.get_device_name()}}
+              "made_by": {**reference.made_by(), "gpu": torch.cuda.get_device_name()}}
     for number, case in enumerate(cases):
         plain, _ = train(case, None, "cpu")
         bf16, _ = train(case, torch.bfloat16, "cuda")
@@ -339,18 +322,9 @@ def main():
             worst = max(abs(a - b) / b for a, b in zip(losses[case][precision], plain))
             print(f"{case} {precision}: within {worst:.1e} of f32")
     files["losses.json"] = (json.dumps(losses, indent=1) + "\n").encode()
-    out = Path(sys.argv[1])
-    out.mkdir(parents=True, exist_ok=True)
-    total = sum(len(data) for data in files.values())
-    with tarfile.open(out / "techniques.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
-        for name, data in files.items():
-            entry = tarfile.TarInfo(f"techniques/{name}")
-            entry.size = len(data)
-            entry.mode = 0o644
-            tar.addfile(entry, io.BytesIO(data))
-    print(f"{out / 'techniques.tar'}: {total} bytes in {len(files)} files")
-    if total >= 4 << 20:
-        sys.exit("the files are too large to be kept in the tree")
+    faults = reference.write_tar(out / "techniques.tar", {f"techniques/{name}": data for name, data in files.items()})
+    if faults:
+        sys.exit("\n".join(faults))
 
 
 if __name__ == "__main__":

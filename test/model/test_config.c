@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "model/decoder.h"
 #include "model/part_build.h"
 
 /* The shape of Llama-3.2-1B's file, old form. */
@@ -30,6 +31,12 @@ static const char new_form[] =
     "4.0,"
     " \"low_freq_factor\": 1.0, \"original_max_position_embeddings\": 32, \"rope_theta\": 1234.0,"
     " \"rope_type\": \"llama3\"}}";
+
+/* Of one stretching, the numbers in one form and the base in the other. */
+#define STRETCH                                                                                                        \
+  "{\"factor\": 8.0, \"high_freq_factor\": 4.0, \"low_freq_factor\": 1.0, \"original_max_position_embeddings\": 32,"   \
+  " \"type\": \"llama3\"}"
+#define BASE "{\"rope_theta\": 4321.0, \"rope_type\": \"default\"}"
 
 typedef struct fixture {
   hr_built built;
@@ -132,21 +139,39 @@ static void refused(void **state) {
        "layer 1 has sliding_attention", "use_sliding_window: true"},
       {"{\"model_type\": \"qwen2\", \"num_hidden_layers\": 3, \"layer_types\": [\"full_attention\"]}",
        "layer_types names 1 layers, but there are 3", "max_window_layers"},
-      {"{\"model_type\": \"qwen2\", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0}}", "rope_scaling.rope_type",
-       ""},
-      {"{\"hidden_size\": 64}", "model_type is missing", "families: llama"},
+      {"{\"model_type\": \"qwen2\", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0}}",
+       "rope_scaling.rope_type \"yarn\" is not supported", "--set model.config.rope_scaling=null"},
+      {"{\"model_type\": \"qwen3\", \"rope_parameters\": {\"full_attention\": {\"rope_type\": \"default\"}}}",
+       "differ between layers (full_attention)", ""},
+      {"{\"hidden_size\": 64}", "model_type is missing", "--set model.family=bert (families: llama"},
       {"{\"model_type\": [\"llama\"]}", "model_type is missing", ""},
       {"[1, 2]", "model_type is missing", ""},
       {"{\"model_type\": \"llama\", \"hidden_act\": \"gelu\"}", "hidden_act gelu is not supported", ""},
       {"{\"model_type\": \"llama\", \"attention_dropout\": 0.1}", "dropout in attention", "attention_dropout=0"},
       {"{\"model_type\": \"llama\", \"quantization_config\": {\"bits\": 4}}", "quantized", "unquantized"},
       {"{\"model_type\": \"llama\", \"partial_rotary_factor\": 0.5}", "partial_rotary_factor", ""},
-      {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}", "rope_scaling.rope_type",
+      {"{\"model_type\": \"llama\", \"rope_parameters\": {\"rope_type\": \"default\", \"partial_rotary_factor\": 0.5}}",
+       "partial_rotary_factor 0.5", ""},
+      {"{\"model_type\": \"llama\", \"rope_interleaved\": true}", "rope_interleaved", ""},
+      {"{\"model_type\": \"llama\", \"per_layer_config\": {\"1\": {\"intermediate_size\": 64}}}", "per_layer_config",
        ""},
+      {"{\"model_type\": \"bert\", \"pruned_heads\": {\"0\": [1]}}", "pruned_heads", ""},
+      {"{\"model_type\": \"bert\", \"alibi_starting_size\": 512}", "alibi_starting_size", "absolute positions"},
+      {"{\"model_type\": \"bert\", \"architectures\": [\"JinaBertForMaskedLM\"]}",
+       "JinaBertForMaskedLM is another model than model_type says", "family bert"},
+      {"{\"model_type\": \"llama\", \"architectures\": [\"LlamaMoEForCausalLM\"]}",
+       "LlamaMoEForCausalLM is not supported", ""},
+      {"{\"model_type\": \"llama\", \"architectures\": [\"LlamaForCausalLMEagle3\"]}", "LlamaForCausalLMEagle3", ""},
+      {"{\"model_type\": \"mistral\", \"architectures\": [\"LlamaForCausalLM\"]}", "another model than model_type says",
+       ""},
+      {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"linear\"}}", "rope_scaling.factor is missing",
+       "linear needs factor"},
       {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}}",
-       "one of: default, llama3", ""},
+       "rope_type \"dynamic\" is not supported", "default, linear, llama3"},
       {"{\"model_type\": \"llama\", \"rope_scaling\": {\"factor\": 2}}", "rope_type is missing", ""},
       {"{\"model_type\": \"llama\", \"rope_scaling\": 2}", "rope_scaling must be a section", ""},
+      {"{\"model_type\": \"llama\", \"rope_parameters\": [{\"rope_type\": \"llama3\"}]}",
+       "rope_parameters must be a section", ""},
       {"{\"model_type\": \"llama\", \"hidden_size\": \"64\"}", "hidden_size must be a whole number", ""},
       {"{\"model_type\": \"llama\", \"hidden_size\": 0}", "hidden_size is 0", ""},
       {"{\"model_type\": \"llama\", \"hidden_size\": 1e2}", "hidden_size must be a whole number", ""},
@@ -167,6 +192,72 @@ static void refused(void **state) {
       fail_msg("%s: %d, %s: %s (%s)", cases[i].config, (int)status, err->place, err->message, err->remedy);
     }
   }
+}
+
+/* As people's files have it: what asks for nothing, forms of many years, heads that have this one in them. */
+static void taken(void **state) {
+  static const char *const cases[] = {
+      "{\"model_type\": \"llama\", \"quantization_config\": null, \"pruned_heads\": {}, \"per_layer_config\": {},"
+      " \"rope_interleaved\": false, \"alibi_starting_size\": 0, \"partial_rotary_factor\": 1.0}",
+      "{\"model_type\": \"llama\", \"architectures\": [\"LLaMAForCausalLM\"], \"max_sequence_length\": 2048}",
+      "{\"model_type\": \"llama\", \"architectures\": null, \"rope_scaling\": {}}",
+      "{\"model_type\": \"mistral\", \"architectures\": [\"MistralModel\"], \"sliding_window\": null}",
+      "{\"model_type\": \"qwen2\", \"architectures\": [], \"use_mrope\": false, \"max_window_layers\": 70,"
+      " \"dual_chunk_attention_config\": {\"chunk_size\": 262144}}",
+      "{\"model_type\": \"qwen3\", \"num_hidden_layers\": 1, \"layer_types\": [\"full_attention\"],"
+      " \"sliding_window\": null, \"rope_parameters\": {\"rope_theta\": 1000000, \"rope_type\": \"default\"}}",
+      "{\"model_type\": \"bert\", \"architectures\": [\"BertForPreTraining\"], \"directionality\": \"bidi\"}",
+      "{\"model_type\": \"bert\", \"architectures\": [\"BertModel\"], \"classifier_dropout\": null}",
+  };
+  fixture *f = *state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    if (load(f, cases[i], false, NULL, NULL) != HR_OK)
+      fail_msg("%s: %s (%s)", cases[i], f->built.err.message, f->built.err.remedy);
+  /* What the file does not say, or says of a scheme that is not there, the recipe may. */
+  assert_int_equal(load(f, "{\"num_hidden_layers\": 2}", false, "model.family=bert", NULL), HR_OK);
+  assert_string_equal(f->built.model->family, "bert");
+  assert_int_equal(hr__recipe_int(f->built.recipe, "model.config.num_hidden_layers"), 2);
+  assert_int_equal(load(f, "[1, 2]", false, "model.family=bert", NULL), HR_BAD_INPUT);
+  assert_int_equal(load(f, "{\"model_type\": \"qwen2\", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0}}",
+                        false, "model.config.rope_scaling=null", NULL),
+                   HR_OK);
+  assert_false(stretched(&f->built));
+  /* The newer form under the older one's name. */
+  assert_int_equal(load(f,
+                        "{\"model_type\": \"llama\", \"rope_scaling\": {\"rope_theta\": 1234.0, \"rope_type\": "
+                        "\"default\"}}",
+                        false, NULL, NULL),
+                   HR_OK);
+  assert_true(theta(&f->built) == 1234);
+  /* Both, neither of them whole: in either order. */
+  static const char *const both[] = {
+      "{\"model_type\": \"llama\", \"rope_scaling\": " STRETCH ", \"hidden_size\": 64, \"rope_parameters\": " BASE "}",
+      "{\"model_type\": \"llama\", \"rope_parameters\": " BASE ", \"hidden_size\": 64, \"rope_scaling\": " STRETCH "}"};
+  for (size_t i = 0; i < 2; i++) {
+    if (load(f, both[i], false, NULL, NULL) != HR_OK) fail_msg("%s: %s", both[i], f->built.err.message);
+    assert_true(theta(&f->built) == 4321 && stretched(&f->built));
+    assert_int_equal(hr__recipe_int(f->built.recipe, "model.config.hidden_size"), 64);
+  }
+}
+
+/* Linear stretching: position 4p turns as p did before, to the last bit. */
+static void linear(void **state) {
+  fixture *f = *state;
+  assert_int_equal(load(f, "{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 4.0}}",
+                        false, NULL, NULL),
+                   HR_OK);
+  hr_decoder m = hr__decoder_read(f->built.recipe);
+  hr_rope_table_args args = hr__rope_args(f->built.recipe, &m, 16);
+  hr_rope_table_args plain = {.length = 16, .head_dim = args.head_dim, .theta = args.theta};
+  for (int64_t i = 0; i < args.head_dim / 2; i++)
+    assert_true(4.0f * hr__rope_frequency(&args, i) == hr__rope_frequency(&plain, i));
+  assert_int_equal(hr__built_graph(&f->built, 1, 4), HR_OK); /* the op takes it */
+  json_t *config = f->built.model->config_json(f->built.recipe);
+  const json_t *saved = json_object_get(config, "rope_scaling");
+  assert_string_equal(json_string_value(json_object_get(saved, "rope_type")), "linear");
+  assert_true(json_real_value(json_object_get(saved, "factor")) == 4.0);
+  assert_int_equal(json_object_size(saved), 2);
+  json_decref(config);
 }
 
 static void folders(void **state) {
@@ -192,6 +283,6 @@ static void folders(void **state) {
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {CASE(old_files), CASE(new_files), CASE(recipe_overrules), CASE(refused),
-                                     CASE(folders)};
+                                     CASE(taken),     CASE(linear),    CASE(folders)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* The families of decoders: what distinguishes them in names, shapes, windows and defaults, and the published sizes. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,17 +51,28 @@ static bool has(const hr_built *built, const char *name) {
   return hr__graph_find_value(built->graph, name) != HR_NONE;
 }
 
+static void count_is(const hr_built *built, const char *name, int64_t expected) {
+  int64_t count = 0;
+  for (size_t v = 0; v < built->graph->n_values; v++)
+    if (is_parameter(built->graph, v)) count += hr_desc_count(&built->graph->values[v].desc);
+  if (count != expected) print_error("%s\n", name);
+  assert_int_equal(count, expected);
+}
+
 /* As the checkpoints' own files count them. */
 static void published_sizes(void **state) {
   static const struct {
     const char *folder;
     int64_t count;
   } cases[] = {
-      {"Llama-3.2-1B", 1235814400},      {"TinyLlama-1.1B", 1100048384},     {"Llama-3.1-8B", 8030261248},
-      {"Llama-2-13B", 13015864320},      {"Llama-3.1-70B", 70553706496},     {"Mistral-7B-v0.1", 7241732096},
-      {"Mistral-Nemo-12B", 12247782400}, {"Mistral-Small-24B", 23572403200}, {"Qwen2.5-1.5B", 1543714304},
-      {"Qwen2.5-7B", 7615616512},        {"Qwen2.5-72B", 72706203648},       {"Qwen3-1.7B", 1720574976},
-      {"Qwen3-8B", 8190735360},          {"Qwen3-32B", 32762123264},
+      {"Llama-3.2-1B", 1235814400},      {"TinyLlama-1.1B", 1100048384},
+      {"Llama-3.1-8B", 8030261248},      {"Llama-2-13B", 13015864320},
+      {"Llama-3.1-70B", 70553706496},    {"Mistral-7B-v0.1", 7241732096},
+      {"Mistral-Nemo-12B", 12247782400}, {"Mistral-Small-24B", 23572403200},
+      {"Qwen2.5-1.5B", 1543714304},      {"Qwen2.5-1.5B-Instruct", 1543714304},
+      {"Qwen2.5-7B", 7615616512},        {"Qwen2.5-72B", 72706203648},
+      {"Qwen3-1.7B", 1720574976},        {"Qwen3-8B", 8190735360},
+      {"Qwen3-32B", 32762123264},
   };
   hr_built *built = *state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -70,11 +82,49 @@ static void published_sizes(void **state) {
     hr_status status = hr__built_recipe(built, path, NULL, NULL, 0);
     if (status == HR_OK) status = hr__built_graph(built, 1, 16);
     if (status != HR_OK) fail_msg("%s: %s (%s)", built->err.place, built->err.message, built->err.remedy);
-    int64_t count = 0;
-    for (size_t v = 0; v < built->graph->n_values; v++)
-      if (is_parameter(built->graph, v)) count += hr_desc_count(&built->graph->values[v].desc);
-    if (count != cases[i].count) print_error("%s\n", cases[i].folder);
-    assert_int_equal(count, cases[i].count);
+    count_is(built, cases[i].folder, cases[i].count);
+  }
+}
+
+/* Further ones of the same families, by their sizes alone. */
+static void published_shapes(void **state) {
+  static const struct {
+    const char *name, *family;
+    int64_t hidden, inner, layers, heads, kv_heads, head_dim, vocab;
+    bool tied;
+    int64_t count;
+  } cases[] = {
+      {"Llama-2-7B", "llama", 4096, 11008, 32, 32, 32, 128, 32000, false, 6738415616},
+      {"Llama-3.2-3B", "llama", 3072, 8192, 28, 24, 8, 128, 128256, true, 3212749824},
+      {"CodeLlama-34B", "llama", 8192, 22016, 48, 64, 8, 128, 32000, false, 33743970304},
+      {"Yi-1.5-6B", "llama", 4096, 11008, 32, 32, 4, 128, 64000, false, 6061035520},
+      {"Yi-1.5-34B", "llama", 7168, 20480, 60, 56, 8, 128, 64000, false, 34388917248},
+      {"deepseek-llm-7b", "llama", 4096, 11008, 30, 32, 32, 128, 102400, false, 6910365696},
+      {"SmolLM2-135M", "llama", 576, 1536, 30, 9, 3, 64, 49152, true, 134515008},
+      {"Mistral-7B-v0.3", "mistral", 4096, 14336, 32, 32, 8, 128, 32768, false, 7248023552},
+      {"Ministral-8B", "mistral", 4096, 12288, 36, 32, 8, 128, 131072, false, 8019808256},
+      {"Qwen1.5-110B", "qwen2", 8192, 49152, 80, 64, 8, 128, 152064, false, 111209914368},
+      {"Qwen2-0.5B", "qwen2", 896, 4864, 24, 14, 2, 64, 151936, true, 494032768},
+      {"Qwen2.5-14B", "qwen2", 5120, 13824, 48, 40, 8, 128, 152064, false, 14770033664},
+      {"Qwen2.5-32B", "qwen2", 5120, 27648, 64, 40, 8, 128, 152064, false, 32763876352},
+      {"Qwen3-0.6B", "qwen3", 1024, 3072, 28, 16, 8, 128, 151936, true, 596049920},
+      {"Qwen3-4B", "qwen3", 2560, 9728, 36, 32, 8, 128, 151936, true, 4022468096},
+      {"Qwen3-14B", "qwen3", 5120, 17408, 40, 40, 8, 128, 151936, false, 14768307200},
+  };
+  hr_built *built = *state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[512];
+    hr__built_free(built);
+    snprintf(text, sizeof text,
+             "model: { family: %s, config: { hidden_size: %" PRId64 ", intermediate_size: %" PRId64
+             ", num_hidden_layers: %" PRId64 ", num_attention_heads: %" PRId64 ", num_key_value_heads: %" PRId64
+             ", head_dim: %" PRId64 ", vocab_size: %" PRId64 ", tie_word_embeddings: %s } }\n",
+             cases[i].family, cases[i].hidden, cases[i].inner, cases[i].layers, cases[i].heads, cases[i].kv_heads,
+             cases[i].head_dim, cases[i].vocab, cases[i].tied ? "true" : "false");
+    hr_status status = hr__built_recipe(built, "r.yaml", text, NULL, 0);
+    if (status == HR_OK) status = hr__built_graph(built, 1, 16);
+    if (status != HR_OK) fail_msg("%s: %s (%s)", cases[i].name, built->err.message, built->err.remedy);
+    count_is(built, cases[i].name, cases[i].count);
   }
 }
 
@@ -242,8 +292,8 @@ static void config_json(void **state) {
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
-      CASE(published_sizes), CASE(biases),      CASE(head_norms),        CASE(windows),
-      CASE(defaults),        CASE(config_json), CASE(not_of_the_family),
+      CASE(published_sizes), CASE(published_shapes), CASE(biases),      CASE(head_norms),
+      CASE(windows),         CASE(defaults),         CASE(config_json), CASE(not_of_the_family),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

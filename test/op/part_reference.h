@@ -32,6 +32,21 @@ typedef struct reference {
   bool cancels;        /* terms of size 1 may leave next to nothing, by which no difference can be measured */
 } reference;
 
+/* What a file of references has. */
+typedef struct reference_family {
+  const reference *ops;
+  size_t count;
+} reference_family;
+extern const reference_family references_of_products, references_of_rows, references_of_attention,
+    references_of_elements, references_of_losses, references_of_updates;
+
 const reference *reference_find(const char *op); /* NULL: none */
+
+static inline double reference_dot(const double *a, const double *b, int64_t n) {
+  double sum = 0.0;
+  for (int64_t i = 0; i < n; i++)
+    sum += a[i] * b[i];
+  return sum;
+}
 
 #endif

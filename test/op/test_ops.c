@@ -1,6 +1,6 @@
 /* Conformance of every op in ops.def: one set of properties, held against each op's own samples in every combination of
  * float types that its shape rule accepts. An op is covered by being listed; only its reference is written here
- * (part_reference.c). */
+ * (part_reference_*.c). */
 #include <math.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ static void test_descriptors(void **state) {
     const hr_op *op = hr_ops[o];
     bool odd = false;
     if (hr__op_find(op->name) != op) fail_msg("%s: not found by its name", op->name);
-    if (!reference_find(op->name)) fail_msg("%s: no reference in part_reference.c", op->name);
+    if (!reference_find(op->name)) fail_msg("%s: no reference in part_reference_*.c", op->name);
     if (reference_find(op->name)->differentiable != (op->grad != NULL)) fail_msg("%s: gradient rule or not?", op->name);
     if (!op->shape || !op->cost || !op->cpu.run) fail_msg("%s: shape, cost or kernel is missing", op->name);
     if (op->dtypes[HR_CPU] == 0) fail_msg("%s: no type on the CPU", op->name);

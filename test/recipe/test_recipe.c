@@ -39,6 +39,8 @@ static const hr_key run_keys[] = {
     {.path = "run.steps", .type = HR_KEY_INT, .min = 1, .max = INFINITY, .choices = "auto", .fallback = "auto"},
     {.path = "run.budget", .type = HR_KEY_SIZE, .choices = "auto|%", .fallback = "1GiB"},
     {.path = "run.log", .type = HR_KEY_PATH},
+    {.path = "run.split", .type = HR_KEY_CHOICE, .choices = "none|auto", .tree = true},
+    {.path = "run.groups", .type = HR_KEY_TREE, .example = "[{ match: a }]"},
 };
 static const hr_key_table tables[] = {{net_keys, sizeof net_keys / sizeof *net_keys},
                                       {run_keys, sizeof run_keys / sizeof *run_keys}};
@@ -178,6 +180,23 @@ static void overrides(void **state) {
   assert_string_equal(hr__recipe_text(f->recipe, "run.kind"), "adamw");
 }
 
+/* A path that goes on behind a key: what was meant, not the key's own name again. */
+static void overrides_too_long(void **state) {
+  fixture *f = *state;
+  static const char *const cases[][3] = {
+      {"run.split.net.0=2", "run.split is a setting", "write --set 'run.split={net.0: 2}'"},
+      {"run.groups.a=1", "run.groups is a setting", "write --set 'run.groups=[{ match: a }]'"},
+      {"run.steps.x.y=3", "run.steps is a setting", "write --set 'run.steps=auto'"},
+      {"net.rope.theta.x=", "net.rope.theta is a setting", "write --set 'net.rope.theta=1'"},
+      {"run.spilt.a=1", "unknown key \"spilt\" in section run", "did you mean \"split\"?"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    assert_int_equal(parse_with(f, "net: {name: a}", &cases[i][0], 1), HR_BAD_INPUT);
+    if (!strstr(f->err.message, cases[i][1])) fail_msg("%s", f->err.message);
+    assert_string_equal(f->err.remedy, cases[i][2]);
+  }
+}
+
 /* A file named by a key: gives way to the recipe, and to null in the recipe; its unknown keys do not matter. */
 static void further_file(void **state) {
   fixture *f = *state;
@@ -298,9 +317,13 @@ static void hostile_keys(void **state) {
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
-      CASE(defaults),          CASE(values),           CASE(floats_without_dot), CASE(words), CASE(overrides),
-      CASE(further_file_null), CASE(folder_as_recipe), CASE(file_as_recipe),     CASE(json),  CASE(fail_places),
-      CASE(hostile_keys),      CASE(further_file),
+      CASE(defaults),           CASE(values),
+      CASE(floats_without_dot), CASE(words),
+      CASE(overrides),          CASE(overrides_too_long),
+      CASE(further_file_null),  CASE(folder_as_recipe),
+      CASE(file_as_recipe),     CASE(json),
+      CASE(fail_places),        CASE(hostile_keys),
+      CASE(further_file),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* The dynamic 8-bit code on the device: its values and, for encoding, its bins in one word each. base/dynamic8.h has the
- * definition, base/dynamic8.c the same arithmetic; here the compiler does it.
+/* The dynamic 8-bit code on the device: its values and, for encoding, its bins in one word each. base/dynamic8.h has
+ * the definition, base/dynamic8.c the same arithmetic; here the compiler does it.
  */
 #ifndef HR_DEV_CUDA_DYNAMIC8_CUH
 #define HR_DEV_CUDA_DYNAMIC8_CUH

@@ -18,7 +18,7 @@ extern "C" {
 struct hr_cuda_state {
   hr_cuda_counts counts; /* first: see plugin.h */
   hr_cuda_host host;
-  cudaStream_t stream; /* all kernels are ordered on it */
+  cudaStream_t stream;                     /* all kernels are ordered on it */
   cudaStream_t copy_in, copy_out, on_host; /* beside it: see recording.cu */
   cudaEvent_t fork;                        /* while recording: one stream behind another */
   char *pieces;                            /* see staging.cu */

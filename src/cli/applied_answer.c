@@ -1,0 +1,127 @@
+/* What apply has done or would do, as JSON and for a person: see cli/applied.h. */
+#include <string.h>
+
+#include "cli/applied.h"
+#include "format/json.h"
+
+static const char *outcome_name(hr_edit_outcome outcome) {
+  static const char *const names[] = {[HR_EDIT_SAME] = "same",
+                                      [HR_EDIT_WRITTEN] = "written",
+                                      [HR_EDIT_INSERTED] = "inserted",
+                                      [HR_EDIT_MISSING] = "missing",
+                                      [HR_EDIT_LEFT] = "left"};
+  return names[outcome];
+}
+
+static const char step_warning[] =
+    "batch size and accumulation are not both as planned: set what is left by hand, or a "
+    "step has another number of samples";
+
+/* Appends to a list; takes the reference. */
+static int put(json_t *list, json_t *item) {
+  return json_array_append_new(list, item);
+}
+
+static json_t *edit_json(const hr_edit *edit) {
+  return json_pack("{s:s*, s:o, s:s, s:i, s:o*, s:o*, s:o*}", "setting", edit->label, "key",
+                   hr__json_string(edit->path), "outcome", outcome_name(edit->outcome), "line", edit->line, "old",
+                   edit->old ? hr__json_string(edit->old) : NULL, "new", edit->now ? hr__json_string(edit->now) : NULL,
+                   "reason", edit->reason ? hr__json_string(edit->reason) : NULL);
+}
+
+static json_t *file_json(const hr_applied_file *file) {
+  json_t *edits = json_array();
+  int failed = !edits;
+  for (size_t i = 0; i < file->count && !failed; i++)
+    failed = put(edits, edit_json(&file->edits[i]));
+  if (failed) {
+    json_decref(edits);
+    return NULL;
+  }
+  return json_pack("{s:o, s:o, s:b, s:o}", "path", hr__json_string(file->config.name), "map",
+                   hr__json_string(file->map->name), "changed", file->changed, "keys", edits);
+}
+
+json_t *hr__applied_json(const hr_applied *a, bool dry_run, const char *diff) {
+  json_t *files = json_array(), *notes = json_array();
+  int failed = !files || !notes;
+  for (size_t f = 0; f < a->n_files && !failed; f++)
+    failed = put(files, file_json(&a->files[f]));
+  for (size_t i = 0; i < a->n_notes && !failed; i++)
+    failed = put(notes, json_pack("{s:s*, s:o, s:o, s:s}", "setting", a->notes[i].setting, "value",
+                                  hr__json_string(a->notes[i].value), "key", hr__json_string(a->notes[i].key), "reason",
+                                  a->notes[i].reason));
+  if (failed) {
+    json_decref(files);
+    json_decref(notes);
+    return NULL;
+  }
+  return json_pack("{s:i, s:b, s:o, s:o, s:s*, s:o*, s:o*}", "schema", 1, "dry_run", dry_run, "files", files,
+                   "not_written", notes, "warning", hr__applied_step_differs(a) ? step_warning : NULL, "refusal",
+                   a->refusal ? hr__json_string(a->refusal) : NULL, "diff", diff ? hr__json_string(diff) : NULL);
+}
+
+/* Prints what may come from a file: hostile, and may be long. At most `most` characters. */
+static void print_escaped(const char *text, size_t most, FILE *to) {
+  char shown[512];
+  hr__text_escape(text, strlen(text), shown, most < sizeof shown ? most : sizeof shown);
+  fputs(shown, to);
+}
+
+static void edit_print(const hr_edit *edit, hr_style style, FILE *to) {
+  enum { VALUE = 64, LINE = 400 };
+  char path[LINE];
+  hr__text_escape(edit->path, strlen(edit->path), path, sizeof path);
+  fprintf(to, "%6d  %-44s ", edit->line, path);
+  switch (edit->outcome) {
+  case HR_EDIT_WRITTEN:
+  case HR_EDIT_INSERTED:
+    fputs(style.bold, to);
+    print_escaped(edit->old && *edit->old ? edit->old : "(none)", VALUE, to);
+    fputs(" -> ", to);
+    print_escaped(edit->now ? edit->now : "", VALUE, to);
+    fprintf(to, "%s\n", style.end);
+    break;
+  case HR_EDIT_SAME:
+    print_escaped(edit->old ? edit->old : "", VALUE, to);
+    fputs(" already\n", to);
+    break;
+  case HR_EDIT_MISSING:
+  case HR_EDIT_LEFT:
+    fprintf(to, "%sleft alone%s: ", style.yellow, style.end);
+    print_escaped(edit->reason, LINE, to);
+    fputs(" (would be ", to);
+    print_escaped(edit->value.text, VALUE, to);
+    fputs(")\n", to);
+    break;
+  }
+}
+
+void hr__applied_print(const hr_cli *cli, const hr_applied *a, FILE *to) {
+  hr_style style = hr__cli_style(cli, to);
+  for (size_t f = 0; f < a->n_files; f++) {
+    fputs(style.bold, to);
+    print_escaped(a->files[f].config.name, SIZE_MAX, to);
+    fprintf(to, "%s (", style.end);
+    print_escaped(a->files[f].map->name, SIZE_MAX, to);
+    fputs(")\n", to);
+    for (size_t i = 0; i < a->files[f].count; i++)
+      edit_print(&a->files[f].edits[i], style, to);
+  }
+  for (size_t i = 0; i < a->n_notes; i++) {
+    const hr_applied_note *note = &a->notes[i];
+    fprintf(to, "%snot written%s: ", style.yellow, style.end);
+    print_escaped(note->setting ? note->setting : note->key, HR_MAP_PATH, to);
+    fputs(" = ", to);
+    print_escaped(note->value, HR_MAP_PATH, to);
+    fputs("; ", to);
+    print_escaped(note->key, HR_MAP_PATH, to);
+    fprintf(to, "%s%s\n", *note->key ? " " : "", note->reason);
+  }
+  if (hr__applied_step_differs(a)) fprintf(to, "%swarning%s: %s\n", style.red, style.end, step_warning);
+  if (a->refusal) {
+    fprintf(to, "%swarning%s: without --dry-run this would be refused: ", style.red, style.end);
+    print_escaped(a->refusal, SIZE_MAX, to);
+    fputc('\n', to);
+  }
+}

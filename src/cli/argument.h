@@ -1,0 +1,12 @@
+/* What a command was given in place of a recipe. */
+#ifndef HR_CLI_ARGUMENT_H
+#define HR_CLI_ARGUMENT_H
+
+#include "cli/cli.h"
+
+/* For a command that failed: where its argument is no recipe at all (a name of a hub, a folder without a checkpoint, a
+ * checkpoint's config.json, the config of another trainer) the error becomes one that says so, and what to give
+ * instead. */
+hr_status hr__cli_argument_explain(hr_cli *cli, hr_status status, hr_error *err);
+
+#endif

@@ -1,0 +1,104 @@
+/* config.json of the public checkpoints: what a recipe takes over from it, and what is refused because it changes what
+ * the model computes. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "model/decoder.h"
+#include "model/model.h"
+
+/* Keys that name schemes headroom does not have. Null, false, 0 and empty sections ask for nothing. */
+static const struct {
+  const char *key, *what, *remedy;
+} schemes[] = {
+    {"quantization_config", "weights that are stored quantized are not supported",
+     "take the checkpoint with unquantized weights"},
+    {"per_layer_config", "layers that differ from each other in size are not supported", NULL},
+    {"pruned_heads", "layers that lack some of their heads are not supported", NULL},
+    {"rope_interleaved", "rotary positions that turn neighbouring elements are not supported", NULL},
+    {"alibi_starting_size", "positions as a slope of the attention's scores are not supported",
+     "take a checkpoint with absolute positions"},
+};
+
+static bool asks_for_nothing(const hr_doc_node *node) {
+  bool yes;
+  double number;
+  if (node->kind != HR_DOC_SCALAR) return node->child == NULL;
+  return hr__doc_is_null(node) || (hr__doc_bool(node, &yes) && !yes) || (hr__doc_float(node, &number) && number == 0);
+}
+
+/* Whether an architecture is this family's, with the head that headroom gives it or without any ("LlamaModel"). */
+static bool architecture_fits(const char *name, const hr_model *model) {
+  size_t length = strlen(model->family);
+  if (strncasecmp(name, model->family, length) != 0) return false;
+  const char *const tasks[] = {model->task, model->other_task, "Model", "LMHeadModel"};
+  for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++)
+    if (tasks[i] && strcmp(name + length, tasks[i]) == 0) return true;
+  return false;
+}
+
+/* "LlamaForSequenceClassification": a checkpoint for another task has another head. "JinaBertForMaskedLM": a model of
+ * somebody's own. */
+static hr_status architecture_check(const hr_doc_node *config, const hr_model *model, const char *name, hr_error *err) {
+  char place[HR_DOC_PLACE], remedy[128];
+  const hr_doc_node *list = hr__doc_get(config, "architectures");
+  const hr_doc_node *first = list && list->kind == HR_DOC_LIST ? list->child : NULL;
+  if (!first || first->kind != HR_DOC_SCALAR || architecture_fits(first->text, model)) return HR_OK;
+  bool of_family = strncasecmp(first->text, model->family, strlen(model->family)) == 0;
+  snprintf(remedy, sizeof remedy, "take a checkpoint of the family %s whose architecture ends with %s", model->family,
+           model->task);
+  return hr__fail(err, HR_BAD_INPUT, hr__doc_place(name, first, false, place), remedy, "architectures: %.100s is %s",
+                  first->text, of_family ? "not supported" : "another model than model_type says");
+}
+
+static hr_status schemes_check(const hr_doc_node *config, const char *name, hr_error *err) {
+  char place[HR_DOC_PLACE];
+  for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+    const hr_doc_node *node = hr__doc_get(config, schemes[i].key);
+    if (node && !asks_for_nothing(node))
+      return hr__fail(err, HR_BAD_INPUT, hr__doc_place(name, node, true, place), schemes[i].remedy, "%s: %s",
+                      schemes[i].key, schemes[i].what);
+  }
+  return HR_OK;
+}
+
+/* Files of before 2020 do not say what they are; then the recipe must. */
+static hr_status family_missing(const hr_recipe *recipe, const hr_doc_node *config, const char *name, hr_error *err) {
+  char list[128], remedy[192];
+  if (config->kind == HR_DOC_MAP && hr__recipe_given(recipe, "model.family")) return HR_OK;
+  hr__model_families(list, sizeof list);
+  snprintf(remedy, sizeof remedy, "say which it is, for example with --set model.family=bert (families: %s)", list);
+  return hr__fail(err, HR_BAD_INPUT, name, remedy, "model_type is missing: it names the family of the model");
+}
+
+/* The file's model_type as the recipe's model.family. */
+static hr_status family_merge(hr_recipe *recipe, const hr_doc_node *config, const char *name, hr_error *err) {
+  hr_arena *arena = hr__recipe_arena(recipe);
+  const hr_doc_node *type = hr__doc_get(config, "model_type");
+  if (!type || type->kind != HR_DOC_SCALAR) return family_missing(recipe, config, name, err);
+  const hr_model *model = hr__model_named(type->text);
+  if (!model) {
+    char list[128], remedy[160], place[HR_DOC_PLACE];
+    hr__model_families(list, sizeof list);
+    snprintf(remedy, sizeof remedy, "families: %s", list);
+    return hr__fail(err, HR_BAD_INPUT, hr__doc_place(name, type, false, place), remedy,
+                    "model_type \"%.100s\" is not supported", type->text);
+  }
+  HR_TRY(architecture_check(config, model, name, err));
+  hr_doc_node *section = hr__arena_alloc(arena, sizeof *section), *family = hr__arena_alloc(arena, sizeof *family);
+  if (!section || !family) return hr__nomem(err);
+  *family = *type;
+  family->key = "family";
+  family->next = NULL;
+  *section = (hr_doc_node){.kind = HR_DOC_MAP, .child = family};
+  return hr__recipe_merge(recipe, "model", section, name, err);
+}
+
+hr_status hr__model_config_merge(hr_recipe *recipe, const char *name, const char *text, size_t bytes, hr_error *err) {
+  hr_doc_node *config;
+  HR_TRY(hr__json_parse(name, text, bytes, hr__recipe_arena(recipe), &config, err));
+  HR_TRY(family_merge(recipe, config, name, err));
+  HR_TRY(schemes_check(config, name, err));
+  HR_TRY(hr__rope_config(config, name, err));
+  return hr__recipe_merge(recipe, "model.config", config, name, err);
+}

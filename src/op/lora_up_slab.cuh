@@ -1,0 +1,98 @@
+/* lora_up on tensor cores, for 16-bit types with rank 8 or 16: one pass over y by slabs of columns. What belongs to a
+ * warp's columns of B stays in registers while it walks down the rows. */
+#ifndef HR_OP_LORA_UP_SLAB_CUH
+#define HR_OP_LORA_UP_SLAB_CUH
+
+#include "op/lora_up_place.cuh"
+#include "op/mma.cuh"
+
+enum { SLAB = 32, SLABS = 2, SLAB_WARPS = 8, SLAB_THREADS = SLAB_WARPS * 32, SLAB_BLOCKS = 3, SLAB_STEP = 16 };
+
+/* A block: SLAB_WARPS x SLABS slabs of SLAB columns, block_rows rows, a multiple of SLAB_STEP. Columns and groups are
+ * multiples of SLAB: a slab belongs to one group or to none. Lane 4 q + t has columns [8 t, 8 t + 8) of a slab in rows
+ * q and q + 8 of a step: result (q, 2 t + e) of product i is column 8 t + 2 i + e, so that column 2 (q / 2) + q % 2 of
+ * its second operand, which this lane has a part of, is row 8 (q / 2) + 2 i + q % 2 of B. */
+template <typename T, int RANK>
+static __global__ void __launch_bounds__(SLAB_THREADS, SLAB_BLOCKS)
+    up_slab_kernel(const T *h, const T *weight, const T *add, T *y, int64_t rows, int64_t column_blocks,
+                   int64_t block_rows, const __grid_constant__ hr_lora_up_args a) {
+  int warp = threadIdx.x / 32, q = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+  int64_t begin = (int64_t)blockIdx.x / column_blocks * block_rows, width = a.groups * RANK;
+  int64_t column = ((int64_t)blockIdx.x % column_blocks * SLAB_WARPS + warp) * SLABS * SLAB; /* of the first slab */
+  int64_t at = (begin + q) * a.columns + column + 8 * t;
+  int n = (int)(rows - begin < block_rows ? rows - begin : block_rows);
+  bool inside[SLABS], grouped[SLABS];
+  const T *h_at[SLABS];
+  uint32_t b[SLABS][4][2];
+#pragma unroll
+  for (int s = 0; s < SLABS; s++) {
+    lora_place place = place_of_column(a, column + s * SLAB);
+    inside[s] = column + s * SLAB < a.columns;
+    grouped[s] = place.group >= 0;
+    h_at[s] = h + (begin + q) * width + (grouped[s] ? place.group * RANK : 0) + 2 * t;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const T *from = weight + (place.weight + 8 * (q / 2) + 2 * i + q % 2) * RANK + 2 * t;
+      b[s][i][0] = grouped[s] ? *(const uint32_t *)from : 0;
+      b[s][i][1] = RANK == 16 && grouped[s] ? *(const uint32_t *)(from + 8) : 0;
+    }
+  }
+  for (int first = 0; first < n; first += SLAB_STEP) {
+    pack<T, 8> from[SLABS][2];
+    uint32_t x[SLABS][4];
+#pragma unroll
+    for (int s = 0; s < SLABS; s++) {
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        bool has = inside[s] && first + q + 8 * half < n;
+        from[s][half] = {};
+        if (add && has) from[s][half] = pack_load<8>(add + at + half * 8 * a.columns + s * SLAB);
+        x[s][half] = has && grouped[s] ? *(const uint32_t *)(h_at[s] + half * 8 * width) : 0;
+        x[s][2 + half] = RANK == 16 && has && grouped[s] ? *(const uint32_t *)(h_at[s] + half * 8 * width + 8) : 0;
+      }
+      h_at[s] += SLAB_STEP * width;
+    }
+#pragma unroll
+    for (int s = 0; s < SLABS; s++) {
+      float sum[4][4] = {};
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        multiply<T>(sum[i], x[s], b[s][i][0], b[s][i][1]);
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        float to[8];
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+          to[e] = to_float(from[s][half].value[e]) + a.scale * sum[e / 2][2 * half + e % 2];
+        if (inside[s] && first + q + 8 * half < n) pack_write<8>(y + at + half * 8 * a.columns + s * SLAB, to);
+      }
+    }
+    at += SLAB_STEP * a.columns;
+  }
+}
+
+/* Whether y goes by slabs. */
+static bool slabs_fit(const hr_call *call, const hr_lora_up_args &a) {
+  bool fit = a.columns % SLAB == 0 && aligned(call->in[0].data, 4) && aligned(call->in[1].data, 4) &&
+             wide(call->in[2].data, call->out[0].data);
+  for (int g = 0; g < a.groups; g++)
+    fit = fit && a.first[g] % SLAB == 0 && a.rows[g] % SLAB == 0;
+  return fit;
+}
+
+/* Many rows to a block save reads of B, few make enough blocks. */
+template <typename T, int RANK> static hr_status up_slab_launch(const hr_call *call, const hr_lora_up_args &a) {
+  enum { ROWS_FEW = 2 * SLAB_STEP, ROWS_MANY = 4 * SLAB_STEP, BLOCKS_ENOUGH = 1024 };
+  int64_t rows = desc_rows(call->out[0].desc);
+  int64_t column_blocks = divide_up(a.columns, SLAB_WARPS * SLABS * SLAB), block_rows = ROWS_MANY;
+  if (column_blocks * divide_up(rows, block_rows) < BLOCKS_ENOUGH) block_rows = ROWS_FEW;
+  int64_t blocks = column_blocks * divide_up(rows, block_rows);
+  up_slab_kernel<T, RANK><<<(unsigned)blocks, SLAB_THREADS, 0, call_stream(call)>>>(
+      (const T *)call->in[0].data, (const T *)call->in[1].data, (const T *)call->in[2].data, (T *)call->out[0].data,
+      rows, column_blocks, block_rows, a);
+  return launched();
+}
+
+#define SLAB_FUNCTIONS(T) (const void *)up_slab_kernel<T, 8>, (const void *)up_slab_kernel<T, 16>
+
+#endif

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""What `auto` came to is told as it is: what is said to be offloaded is, and what is said to fit takes as long when planned."""
+import os
+
+from support import Folder, ROOT, check, finish, run
+
+CONFIGS = os.path.join(ROOT, 'test', 'model', 'configs')
+DS_CONFIG = '''{ "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
+  "zero_optimization": { "offload_optimizer": { "device": "none" }, "offload_param": { "device": "none" } } }
+'''
+
+# The moments of adapters are small tensors: they stay on the device whatever was opened, and only weights move.
+OPEN = ['memory.split=auto'] + [f'memory.offload.{kind}=auto' for kind in ['optimizer', 'parameters', 'gradients']]
+qlora = [os.path.join(CONFIGS, 'TinyLlama-1.1B'), '--method', 'qlora', '--gpu', '4090', '--gpu-memory', '1600MiB',
+         '--seq', '1024', '--batch', '4', '--set', 'training.gradient_accumulation=4',
+         '--set', 'model.config.num_hidden_layers=6', '--set', 'memory.host_budget=24GiB']
+qlora += [word for setting in OPEN for word in ['--set', setting]]
+plan = run('plan', *qlora, '--json').expect(0).json()
+resident = plan['choices']['resident_bytes']
+for kind in ['optimizer', 'parameters', 'gradients']:
+    below = plan['host']['categories'][kind] + plan['disk']['categories'][kind]
+    check((resident[kind] is not None) == (below > 0), f'{kind}: {resident[kind]} to stay, {below} bytes below the device')
+check(resident['parameters'] is not None, f'nothing is offloaded: {resident}')
+told = [technique['name'] for technique in plan['techniques']]
+check([name for name in told if name.endswith(': auto')] == ['checkpoint: auto', 'offload parameters: auto'],
+      f'techniques are {told}')
+text = run('plan', *qlora).out
+check('parameters on the device: ' in text, text[:1500])
+check('optimizer on' not in text and 'gradients on' not in text, text[:1500])
+
+with Folder() as folder:
+    path = folder.write('ds_config.json', DS_CONFIG)
+    result = run('apply', *qlora, '--to', path).expect(0)
+    with open(path, encoding='utf-8') as file:
+        written = file.read()
+    check('"offload_optimizer": { "device": "none" }' in written, written)
+    check('"offload_param": { "device": "cpu" }' in written, written)
+
+# With a small host the first way to keep blocks goes to the disk; a change that is proposed takes what it says.
+large = [os.path.join(CONFIGS, 'Llama-3.1-70B'), '--method', 'qlora', '--gpu', '4090', '--gpu-memory', '6GiB', '--seq',
+         '1024', '--set', 'model.config.num_hidden_layers=12', '--set', 'memory.host_budget=3GiB']
+changes = run('plan', *large, '--json').expect(3).json()['changes']
+check(len(changes) > 0, 'nothing would fit')
+for change in changes:
+    settings = [word for setting in change['set'] for word in ['--set', setting]]
+    seconds = run('plan', *large, *settings, '--json').expect(0).json()['step_seconds']
+    check(0.9 * change['step_seconds'] < seconds < 1.1 * change['step_seconds'],
+          f'{settings}: {change["step_seconds"]} s are promised, {seconds} s planned')
+
+finish()

@@ -1,0 +1,128 @@
+/* References of what goes element by element, and what moves them. */
+#include "part_reference.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "op/add.h"
+#include "op/copy.h"
+#include "op/dropout.h"
+#include "op/gelu.h"
+#include "op/slice.h"
+
+static void copy_reference(const reference_call *c) {
+  double factor = (double)((const hr_copy_args *)c->args)->factor;
+  for (int64_t i = 0, count = hr_desc_count(&c->in_desc[0]); i < count; i++)
+    c->out[0][i] = factor * c->in[0][i];
+}
+
+static void add_reference(const reference_call *c) {
+  double alpha = (double)((const hr_add_args *)c->args)->alpha;
+  for (int64_t i = 0, count = hr_desc_count(&c->in_desc[0]); i < count; i++)
+    c->out[0][i] = c->in[0][i] + alpha * c->in[1][i];
+}
+
+static void dropout_reference(const reference_call *c) {
+  const hr_dropout_args *a = c->args;
+  const hr_control *k = c->control;
+  int64_t samples = c->in_desc[0].dim[0], each = hr_desc_count(&c->in_desc[0]) / samples;
+  uint64_t key = hr__dropout_key(k->seed, CASE_STREAM, k->step);
+  for (int64_t s = 0; s < samples; s++)
+    for (int64_t e = 0; e < each; e++) {
+      bool kept = hr__dropout_keeps(key, k->sample + (uint64_t)(a->first + s), e, a->p);
+      c->out[0][s * each + e] = kept ? c->in[0][s * each + e] / (1.0 - (double)a->p) : 0.0;
+    }
+}
+
+static double sigmoid(double x) {
+  return 1.0 / (1.0 + exp(-x));
+}
+
+/* Packed, gate and up of element i of y (with `columns` of its own) lie in one row of twice as many. */
+static int64_t packed_gate(int64_t i, int64_t columns) {
+  return i / columns * 2 * columns + i % columns;
+}
+
+static void swiglu_reference(const reference_call *c) {
+  int64_t I = hr_desc_columns(&c->out_desc[0]);
+  for (int64_t i = 0, count = hr_desc_count(&c->out_desc[0]); i < count; i++) {
+    int64_t at = c->in[1] ? i : packed_gate(i, I);
+    double g = c->in[0][at], u = c->in[1] ? c->in[1][i] : c->in[0][at + I];
+    c->out[0][i] = g * sigmoid(g) * u;
+  }
+}
+
+static void swiglu_bwd_reference(const reference_call *c) {
+  int64_t I = hr_desc_columns(&c->in_desc[0]);
+  for (int64_t i = 0, count = hr_desc_count(&c->in_desc[0]); i < count; i++) {
+    int64_t at = c->in[2] ? i : packed_gate(i, I);
+    double dy = c->in[0][i], g = c->in[1][at], u = c->in[2] ? c->in[2][i] : c->in[1][at + I], s = sigmoid(g);
+    c->out[0][at] = dy * u * (s + g * s * (1.0 - s));
+    *(c->in[2] ? &c->out[1][i] : &c->out[0][at + I]) = dy * g * s;
+  }
+}
+
+static double gelu_part(double x, bool by_tanh) {
+  double u = sqrt(2.0 / 3.14159265358979323846) * (x + 0.044715 * x * x * x);
+  return by_tanh ? (1.0 + tanh(u)) / 2.0 : erfc(-x / sqrt(2.0)) / 2.0;
+}
+
+static void gelu_reference(const reference_call *c) {
+  bool by_tanh = ((const hr_gelu_args *)c->args)->tanh;
+  for (int64_t i = 0, count = hr_desc_count(&c->in_desc[0]); i < count; i++)
+    c->out[0][i] = c->in[0][i] * gelu_part(c->in[0][i], by_tanh);
+}
+
+static void gelu_bwd_reference(const reference_call *c) {
+  const double pi = 3.14159265358979323846;
+  bool by_tanh = ((const hr_gelu_args *)c->args)->tanh;
+  for (int64_t i = 0, count = hr_desc_count(&c->in_desc[0]); i < count; i++) {
+    double x = c->in[1][i], part = gelu_part(x, by_tanh), slope = exp(-x * x / 2.0) / sqrt(2.0 * pi);
+    if (by_tanh) slope = 2.0 * part * (1.0 - part) * sqrt(2.0 / pi) * (1.0 + 3.0 * 0.044715 * x * x);
+    c->out[0][i] = c->in[0][i] * (part + x * slope);
+  }
+}
+
+static void slice_reference(const reference_call *c) {
+  const hr_slice_args *a = c->args;
+  int64_t row = hr_desc_count(&c->in_desc[0]) / c->in_desc[0].dim[0];
+  memcpy(c->out[0], c->in[0] + a->first * row, (size_t)(a->count * row) * sizeof(double));
+}
+
+static void join_reference(const reference_call *c) {
+  const hr_join_args *a = c->args;
+  int64_t row = hr_desc_count(&c->in_desc[0]) / c->in_desc[0].dim[0];
+  for (int64_t i = 0, count = hr_desc_count(&c->out_desc[0]); i < count; i++)
+    c->out[0][i] = c->in[1] ? c->in[1][i] : 0.0;
+  for (int64_t i = 0, count = hr_desc_count(&c->in_desc[0]); i < count; i++)
+    c->out[0][a->first * row + i] += c->in[0][i];
+}
+
+/* Bytes are bytes: the room on the host, where there is one, holds those of a u8 operand. */
+static void transfer_reference(const reference_call *c) {
+  for (int64_t i = 0; i < hr_desc_count(&c->in_desc[0]); i++)
+    c->out[0][i] = c->in[0][i];
+  for (int64_t i = 0; i < hr_desc_count(&c->out_desc[1]); i++)
+    c->out[1][i] = c->in[0][i];
+}
+
+static void wait_reference(const reference_call *c) {
+  for (int64_t i = 0; i < hr_desc_count(&c->in_desc[0]); i++)
+    c->out[0][i] = c->in[0][i];
+}
+
+static const reference ops[] = {
+    {.op = "copy", .run = copy_reference, .differentiable = true},
+    {.op = "add", .run = add_reference, .differentiable = true},
+    {.op = "dropout", .run = dropout_reference, .differentiable = true},
+    {.op = "swiglu", .run = swiglu_reference, .differentiable = true},
+    {.op = "swiglu_bwd", .run = swiglu_bwd_reference},
+    {.op = "gelu", .run = gelu_reference, .differentiable = true},
+    {.op = "gelu_bwd", .run = gelu_bwd_reference},
+    {.op = "slice", .run = slice_reference, .differentiable = true, .loose = 1u << 0},
+    {.op = "join", .run = join_reference, .differentiable = true, .loose = 1u << 0},
+    {.op = "fetch", .run = transfer_reference, .any_type = 1},
+    {.op = "store", .run = transfer_reference, .any_type = 1},
+    {.op = "wait", .run = wait_reference, .any_type = 7, .loose = 6},
+};
+const reference_family references_of_elements = {ops, sizeof ops / sizeof *ops};

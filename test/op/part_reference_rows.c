@@ -1,0 +1,171 @@
+/* References of norms, sums with rows, and rotations. */
+#include "part_reference.h"
+
+#include <math.h>
+
+#include "op/add_rows.h"
+#include "op/layernorm.h"
+#include "op/rmsnorm.h"
+#include "op/rope.h"
+
+static void rmsnorm_reference(const reference_call *c) {
+  double eps = (double)((const hr_rmsnorm_args *)c->args)->eps;
+  int64_t H = c->in_desc[1].dim[0], rows = hr_desc_count(&c->in_desc[0]) / H;
+  for (int64_t r = 0; r < rows; r++) {
+    const double *x = c->in[0] + r * H;
+    double squares = 0.0;
+    for (int64_t h = 0; h < H; h++)
+      squares += x[h] * x[h];
+    double rstd = 1.0 / sqrt(squares / (double)H + eps);
+    for (int64_t h = 0; h < H; h++)
+      c->out[0][r * H + h] = x[h] * rstd * c->in[1][h];
+    c->out[1][r] = rstd;
+  }
+}
+
+/* dy, x, w, rstd, dx_partial?, dw_partial? -> dx, dw */
+static void rmsnorm_bwd_reference(const reference_call *c) {
+  const hr_norm_bwd_args *args = c->args;
+  int64_t H = c->in_desc[2].dim[0], rows = hr_desc_count(&c->in_desc[0]) / H;
+  for (int64_t h = 0; args->want_dw && h < H; h++)
+    c->out[1][h] = c->in[5] ? c->in[5][h] : 0.0;
+  for (int64_t r = 0; r < rows; r++) {
+    const double *dy = c->in[0] + r * H, *x = c->in[1] + r * H, *w = c->in[2];
+    double rstd = c->in[3][r], mean = 0.0;
+    for (int64_t h = 0; h < H; h++)
+      mean += dy[h] * w[h] * x[h] * rstd / (double)H;
+    for (int64_t h = 0; h < H; h++) {
+      double before = c->in[4] ? c->in[4][r * H + h] : 0.0;
+      if (args->want_dx) c->out[0][r * H + h] = before + rstd * (dy[h] * w[h] - x[h] * rstd * mean);
+      if (args->want_dw) c->out[1][h] += dy[h] * x[h] * rstd;
+    }
+  }
+}
+
+/* 1/rms as the forward op leaves it for this x. */
+static void rmsnorm_bwd_fill(double *const *in, const hr_desc *desc, const void *args) {
+  const double eps = 1e-5;
+  (void)args;
+  int64_t H = desc[2].dim[0], rows = hr_desc_count(&desc[1]) / H;
+  for (int64_t r = 0; r < rows; r++) {
+    double squares = 0.0;
+    for (int64_t h = 0; h < H; h++)
+      squares += in[1][r * H + h] * in[1][r * H + h];
+    in[3][r] = 1.0 / sqrt(squares / (double)H + eps);
+  }
+}
+
+/* Mean and 1 / sqrt(variance + eps) of a row. */
+static void row_statistics(const double *x, int64_t H, double eps, double *mean, double *rstd) {
+  double sum = 0.0, squares = 0.0;
+  for (int64_t h = 0; h < H; h++)
+    sum += x[h];
+  *mean = sum / (double)H;
+  for (int64_t h = 0; h < H; h++)
+    squares += (x[h] - *mean) * (x[h] - *mean);
+  *rstd = 1.0 / sqrt(squares / (double)H + eps);
+}
+
+static void layernorm_reference(const reference_call *c) {
+  double eps = (double)((const hr_layernorm_args *)c->args)->eps;
+  int64_t rows = hr_desc_rows(&c->in_desc[0]), H = hr_desc_columns(&c->in_desc[0]);
+  for (int64_t r = 0; r < rows; r++) {
+    double *statistics = c->out[1] + 2 * r;
+    row_statistics(c->in[0] + r * H, H, eps, &statistics[0], &statistics[1]);
+    for (int64_t h = 0; h < H; h++)
+      c->out[0][r * H + h] = (c->in[0][r * H + h] - statistics[0]) * statistics[1] * c->in[1][h] + c->in[2][h];
+  }
+}
+
+/* dy, x, w, statistics, dx_partial?, dw_partial?, db_partial? -> dx, dw, db */
+static void layernorm_bwd_reference(const reference_call *c) {
+  const hr_norm_bwd_args *args = c->args;
+  int64_t rows = hr_desc_rows(&c->in_desc[0]), H = hr_desc_columns(&c->in_desc[0]);
+  for (int64_t h = 0; h < H; h++) {
+    if (args->want_dw) c->out[1][h] = c->in[5] ? c->in[5][h] : 0.0;
+    if (args->want_db) c->out[2][h] = c->in[6] ? c->in[6][h] : 0.0;
+  }
+  for (int64_t r = 0; r < rows; r++) {
+    const double *dy = c->in[0] + r * H, *x = c->in[1] + r * H, *w = c->in[2];
+    double mean = c->in[3][2 * r], rstd = c->in[3][2 * r + 1], g_mean = 0.0, gn_mean = 0.0;
+    for (int64_t h = 0; h < H; h++) {
+      g_mean += dy[h] * w[h] / (double)H;
+      gn_mean += dy[h] * w[h] * (x[h] - mean) * rstd / (double)H;
+    }
+    for (int64_t h = 0; h < H; h++) {
+      double before = c->in[4] ? c->in[4][r * H + h] : 0.0, n = (x[h] - mean) * rstd;
+      if (args->want_dx) c->out[0][r * H + h] = before + rstd * (dy[h] * w[h] - g_mean - n * gn_mean);
+      if (args->want_dw) c->out[1][h] += dy[h] * n;
+      if (args->want_db) c->out[2][h] += dy[h];
+    }
+  }
+}
+
+/* Statistics as the forward op leaves them for this x. */
+static void layernorm_bwd_fill(double *const *in, const hr_desc *desc, const void *args) {
+  int64_t rows = hr_desc_rows(&desc[1]), H = hr_desc_columns(&desc[1]);
+  (void)args;
+  for (int64_t r = 0; r < rows; r++)
+    row_statistics(in[1] + r * H, H, 1e-5, &in[3][2 * r], &in[3][2 * r + 1]);
+}
+
+static void add_rows_reference(const reference_call *c) {
+  int64_t period = ((const hr_add_rows_args *)c->args)->period, H = hr_desc_columns(&c->in_desc[0]);
+  for (int64_t i = 0, count = hr_desc_count(&c->in_desc[0]); i < count; i++)
+    c->out[0][i] = c->in[0][i] + c->in[1][i / H % period * H + i % H];
+}
+
+static void add_rows_dw_reference(const reference_call *c) {
+  int64_t period = ((const hr_add_rows_dw_args *)c->args)->period, H = hr_desc_columns(&c->in_desc[0]);
+  for (int64_t i = 0, count = hr_desc_count(&c->out_desc[0]); i < count; i++)
+    c->out[0][i] = c->in[1] ? c->in[1][i] : 0.0;
+  for (int64_t i = 0, count = hr_desc_count(&c->in_desc[0]); i < count; i++)
+    c->out[0][i / H % period * H + i % H] += c->in[0][i];
+}
+
+static void rope_table_reference(const reference_call *c) {
+  const hr_rope_table_args *a = c->args;
+  int64_t half = a->head_dim / 2;
+  for (int64_t i = 0; i < half; i++) {
+    double f = pow(a->theta, -2.0 * (double)i / (double)a->head_dim), wavelength = 2.0 * 3.14159265358979323846 / f;
+    double length = (double)a->original_length;
+    if (a->scaled && wavelength > length / a->low) {
+      f = f / a->factor;
+    } else if (a->scaled && wavelength >= length / a->high) {
+      double blend = (length / wavelength - a->low) / (a->high - a->low);
+      f = (1.0 - blend) * f / a->factor + blend * f;
+    }
+    for (int64_t t = 0; t < a->length; t++) {
+      c->out[0][t * half + i] = cos((double)t * f);
+      c->out[0][(a->length + t) * half + i] = sin((double)t * f);
+    }
+  }
+}
+
+static void rope_reference(const reference_call *c) {
+  const hr_rope_args *a = c->args;
+  int64_t T = c->in_desc[0].dim[1], C = c->in_desc[0].dim[2], half = a->head_dim / 2;
+  for (int64_t row = 0; row < c->in_desc[0].dim[0] * T; row++)
+    for (int64_t head = 0; head < C; head += a->head_dim)
+      for (int64_t i = 0; i < half; i++) {
+        int64_t left = row * C + head + i, right = left + half;
+        double cosine = c->in[1][row % T * half + i], sine = c->in[1][(T + row % T) * half + i];
+        if (a->inverse) sine = -sine;
+        if (a->heads && head >= a->heads * a->head_dim) cosine = 1.0, sine = 0.0;
+        c->out[0][left] = c->in[0][left] * cosine - c->in[0][right] * sine;
+        c->out[0][right] = c->in[0][right] * cosine + c->in[0][left] * sine;
+      }
+}
+
+static const reference ops[] = {
+    {.op = "rmsnorm", .run = rmsnorm_reference, .differentiable = true},
+    {.op = "rmsnorm_bwd", .run = rmsnorm_bwd_reference, .fill = rmsnorm_bwd_fill},
+    {.op = "layernorm", .run = layernorm_reference, .differentiable = true},
+    {.op = "layernorm_bwd", .run = layernorm_bwd_reference, .fill = layernorm_bwd_fill, .cancels = true},
+    {.op = "add_rows", .run = add_rows_reference, .differentiable = true, .loose = 1u << 1},
+    {.op = "add_rows_dw", .run = add_rows_dw_reference, .loose = 1u << 0},
+    /* f32 frequencies times positions: the angle is off by some roundings of the largest position */
+    {.op = "rope_table", .run = rope_table_reference, .tolerance = 1e-4},
+    {.op = "rope", .run = rope_reference, .differentiable = true, .constants = 1u << 1},
+};
+const reference_family references_of_rows = {ops, sizeof ops / sizeof *ops};
