@@ -18,6 +18,7 @@ typedef struct reading {
   uint64_t *live; /* per position: bytes of the device's transients */
   uint64_t *over; /* per position: bytes that are alive here and at the next one */
   hr_id *blocks;
+  uint32_t *number; /* per block of the graph: which of `blocks` it is; UNSET */
   span *spans;
   size_t n_blocks;
   hr_arena arena;
@@ -60,6 +61,11 @@ static void live_find(reading *r) {
   }
 }
 
+static uint32_t block_number(const reading *r, const hr_node *node) {
+  hr_id block = hr__block_outermost(r->plan->graph, node->block);
+  return block == HR_NONE ? UNSET : r->number[block];
+}
+
 static void spans_find(reading *r) {
   const hr_graph *g = r->plan->graph;
   const hr_program *p = &g->programs[r->program];
@@ -67,14 +73,12 @@ static void spans_find(reading *r) {
     r->spans[i] = (span){UNSET, UNSET, UNSET, UNSET};
   for (uint32_t t = 0; t < r->count; t++) {
     const hr_node *node = &g->nodes[p->first + t];
-    hr_id block = hr__block_outermost(g, node->block);
-    for (size_t i = 0; block != HR_NONE && i < r->n_blocks; i++) {
-      if (r->blocks[i] != block) continue;
-      bool forward = node->phase == HR_FORWARD;
-      uint32_t *first = forward ? &r->spans[i].forward_first : &r->spans[i].backward_first;
-      if (*first == UNSET) *first = t;
-      *(forward ? &r->spans[i].forward_last : &r->spans[i].backward_last) = t;
-    }
+    uint32_t i = block_number(r, node);
+    if (i == UNSET) continue;
+    bool forward = node->phase == HR_FORWARD;
+    uint32_t *first = forward ? &r->spans[i].forward_first : &r->spans[i].backward_first;
+    if (*first == UNSET) *first = t;
+    *(forward ? &r->spans[i].forward_last : &r->spans[i].backward_last) = t;
   }
 }
 
@@ -133,9 +137,8 @@ static void seconds_add(hr_blocks *out, const reading *r, int variant, double ru
   const hr_graph *g = r->plan->graph;
   const hr_program *p = &g->programs[r->program];
   for (hr_id n = p->first; n < p->first + p->count; n++) {
-    hr_id block = hr__block_outermost(g, g->nodes[n].block);
-    for (size_t i = 0; block != HR_NONE && i < r->n_blocks; i++)
-      if (r->blocks[i] == block) out->blocks[i].variants[variant].seconds += runs * r->plan->seconds_of_node[n];
+    uint32_t i = block_number(r, &g->nodes[n]);
+    if (i != UNSET) out->blocks[i].variants[variant].seconds += runs * r->plan->seconds_of_node[n];
   }
 }
 
@@ -145,14 +148,19 @@ static hr_status program_read(hr_blocks *out, reading *r, int variant, int accum
   r->live = hr__arena_array(&r->arena, (size_t)r->count + 1, sizeof *r->live);
   r->over = hr__arena_array(&r->arena, (size_t)r->count + 1, sizeof *r->over);
   r->blocks = hr__arena_array(&r->arena, g->n_blocks, sizeof *r->blocks);
+  r->number = hr__arena_array(&r->arena, g->n_blocks, sizeof *r->number);
   r->spans = hr__arena_array(&r->arena, g->n_blocks, sizeof *r->spans);
-  if (!r->live || !r->over || !r->blocks || !r->spans) return hr__nomem(err);
+  if (!r->live || !r->over || !r->blocks || !r->number || !r->spans) return hr__nomem(err);
   live_find(r);
   r->n_blocks = program_trains(g, r->program) ? hr__checkpoint_blocks(g, r->program, r->blocks) : 0;
   if (r->n_blocks == 0 || r->n_blocks != out->n_blocks) {
     raise_to(&out->outside_bytes, r->plan->tiers[HR_TIER_DEVICE].persistent_bytes + most_live(r, 0, r->count));
     return HR_OK;
   }
+  for (size_t block = 0; block < g->n_blocks; block++)
+    r->number[block] = UNSET;
+  for (uint32_t i = 0; i < r->n_blocks; i++)
+    r->number[r->blocks[i]] = i;
   spans_find(r);
   blocks_fill(out, r, variant);
   seconds_add(out, r, variant, hr__program_runs(g->programs[r->program].name, accumulation));

@@ -42,7 +42,7 @@ typedef struct remat {
   hr_id *again;    /* per value: its clone, or HR_NONE */
   hr_id *vertex;   /* per value: number in the cut of its block, or HR_NONE */
   hr_id *blocks;   /* outermost, in order */
-  hr_keep *keep;   /* of each */
+  hr_keep *keep;   /* per block of the graph: of these */
   size_t n_blocks;
   hr_desc *descs; /* room for the operands of any node */
   hr_id *order;   /* of all programs */
@@ -109,12 +109,6 @@ static bool node_repeats(const hr_graph *g, const hr_node *node) {
   return true;
 }
 
-static hr_keep block_keep(const remat *r, hr_id block) {
-  for (size_t i = 0; i < r->n_blocks; i++)
-    if (r->blocks[i] == block) return r->keep[i];
-  return HR_KEEP_ALL;
-}
-
 static fate value_fate(const remat *r, hr_id value) {
   const hr_graph *g = r->g;
   const hr_node *node = &g->nodes[g->values[value].producer];
@@ -124,7 +118,7 @@ static fate value_fate(const remat *r, hr_id value) {
   if (scope == HR_NONE) return FATE_KEPT;
   for (hr_id block = scope; block != HR_NONE; block = g->blocks[block].parent)
     if (g->blocks[block].recompute) return FATE_AGAIN;
-  switch (block_keep(r, hr__block_outermost(g, scope))) {
+  switch (r->keep[hr__block_outermost(g, scope)]) {
   case HR_KEEP_ALL:
     return FATE_KEPT;
   case HR_KEEP_SELECTIVE:
@@ -200,7 +194,7 @@ static hr_status fates_decide(remat *r, hr_error *err) {
   for (hr_id v = 0; v < r->n_values; v++)
     if (made_in_forward(r, v)) r->fates[v] = value_fate(r, v);
   for (size_t i = 0; i < r->n_blocks; i++)
-    if (r->keep[i] == HR_KEEP_SELECTIVE) HR_TRY(block_cut(r, r->blocks[i], err));
+    if (r->keep[r->blocks[i]] == HR_KEEP_SELECTIVE) HR_TRY(block_cut(r, r->blocks[i], err));
   return HR_OK;
 }
 
@@ -310,7 +304,7 @@ static hr_status program_remat(remat *r, const hr_recipe *recipe, const hr_choic
   r->n_blocks = hr__checkpoint_blocks(g, r->program, r->blocks);
   bool chosen = choices && choices->keep;
   for (size_t i = 0; i < r->n_blocks; i++)
-    r->keep[i] = !chosen ? recipe_keep(recipe) : i < choices->n_keep ? choices->keep[i] : HR_KEEP_ALL;
+    r->keep[r->blocks[i]] = !chosen ? recipe_keep(recipe) : i < choices->n_keep ? choices->keep[i] : HR_KEEP_ALL;
   scopes_find(r);
   HR_TRY(fates_decide(r, err));
   r->b->program = r->program;
