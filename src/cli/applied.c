@@ -103,8 +103,7 @@ static bool arguments_there(const hr_applied *a) {
   return false;
 }
 
-/* The whole number that a file has for a setting. */
-static bool number_there(const hr_applied_file *file, const char *setting, int64_t *out) {
+bool hr__applied_number(const hr_applied_file *file, const char *setting, int64_t *out) {
   char name[HR_MAP_PATH], path[HR_MAP_PATH];
   for (size_t i = 0; i < file->map->count; i++) {
     const hr_map_key *key = &file->map->keys[i];
@@ -120,8 +119,9 @@ static bool number_there(const hr_applied_file *file, const char *setting, int64
 static bool ranks_value(const hr_applied *a, const hr_applied_file *file, hr_literal *out, hr_error *err) {
   const hr_training_shape *shape = &a->job->shape;
   int64_t all, batch, accumulation, now;
-  if (!number_there(file, "training.effective_batch", &all) || !number_there(file, "training.batch_size", &batch) ||
-      !number_there(file, "training.gradient_accumulation", &accumulation) || all % (batch * accumulation) != 0 ||
+  if (!hr__applied_number(file, "training.effective_batch", &all) ||
+      !hr__applied_number(file, "training.batch_size", &batch) ||
+      !hr__applied_number(file, "training.gradient_accumulation", &accumulation) || all % (batch * accumulation) != 0 ||
       __builtin_mul_overflow(all / (batch * accumulation), shape->batch * shape->accumulation, &now))
     return false;
   *out = (hr_literal){HR_LITERAL_NUMBER, hr__arena_format(a->arena, "%" PRId64, now)};
@@ -249,6 +249,7 @@ hr_status hr__applied_plan(hr_applied *a, const hr_transaction *transaction, con
     for (size_t i = 0; i < a->files[f].map->count && !before; i++)
       HR_TRY(key_apply(a, a->files[f].map, &a->files[f].map->keys[i], err));
   }
+  HR_TRY(hr__applied_unsaid(a, err));
   for (size_t f = 0; f < a->n_files; f++) {
     hr_applied_file *file = &a->files[f];
     HR_TRY(hr__applied_sections(a, file, err));

@@ -29,7 +29,8 @@ typedef struct hr_applied_file {
 
 /* A setting that no file has a place for. */
 typedef struct hr_applied_note {
-  const char *setting, *value, *key;
+  const char *setting, *value;
+  const char *key; /* empty: no map has one */
   const char *reason;
 } hr_applied_note;
 
@@ -50,6 +51,13 @@ typedef struct hr_applied {
  * not closed. */
 bool hr__applied_value(const hr_applied *a, const hr_map_key *key, bool own_recipe, bool there, hr_literal *out);
 
+/* The whole number that a file has for a setting; false: it has none. */
+bool hr__applied_number(const hr_applied_file *file, const char *setting, int64_t *out);
+
+/* With a folder in place of a recipe, what its configs say of sequence length, samples of a step and rank, and no flag
+ * gives, is what is planned: as overrides, with a remark. `map`: the one that the user named, or NULL. */
+hr_status hr__applied_take(hr_cli *cli, const hr_map *map, hr_error *err);
+
 /* What says how many samples a step has: batch size, accumulation, effective batch. */
 bool hr__applied_is_step(const char *setting);
 
@@ -65,6 +73,9 @@ hr_status hr__applied_insert(hr_applied *a, const hr_map *map, const hr_map_key 
                              hr_error *err);
 /* The edits for sections that are not there, with all the keys that were put into them. */
 hr_status hr__applied_sections(hr_applied *a, hr_applied_file *file, hr_error *err);
+
+/* Notes the parts of the plan that save memory and that no map has a key for. */
+hr_status hr__applied_unsaid(hr_applied *a, hr_error *err);
 
 /* Parses the files, finds their maps (`map`, where the user named one) and makes their new texts. `a` comes with job,
  * arena, insert and settings. */

@@ -116,7 +116,7 @@ void hr__applied_print(const hr_cli *cli, const hr_applied *a, FILE *to) {
     print_escaped(note->value, HR_MAP_PATH, to);
     fputs("; ", to);
     print_escaped(note->key, HR_MAP_PATH, to);
-    fprintf(to, " %s\n", note->reason);
+    fprintf(to, "%s%s\n", *note->key ? " " : "", note->reason);
   }
   if (hr__applied_step_differs(a)) fprintf(to, "%swarning%s: %s\n", style.red, style.end, step_warning);
   if (a->refusal) {

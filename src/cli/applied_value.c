@@ -104,10 +104,22 @@ bool hr__applied_step_differs(const hr_applied *a) {
   return differs;
 }
 
+/* What --auto opened and left as it was, where another choice would train other weights, is nobody's wish. */
+static bool stays_default(const hr_job *job, const char *setting) {
+  const hr_search *search = &job->search;
+  for (size_t k = 0; k < search->n_knobs; k++) {
+    const hr_knob *knob = &search->knobs[k];
+    if (is(knob->path, setting))
+      return knob->changes_results && !knob->by_hand &&
+             is(strchr(search->chosen.overrides[k], '=') + 1, knob->choices[0]);
+  }
+  return false;
+}
+
 bool hr__applied_value(const hr_applied *a, const hr_map_key *key, bool own_recipe, bool there, hr_literal *out) {
   const char *setting = key->setting;
   const hr_recipe *recipe = a->job->recipe;
-  bool given = hr__recipe_given(recipe, setting);
+  bool given = hr__recipe_given(recipe, setting) && !stays_default(a->job, setting);
   bool step = hr__applied_is_step(setting) && (there || is(setting, "training.batch_size"));
   if (!given && own_recipe && !step) return false;
   if (hr__applied_is_step(setting)) return batch_value(a, setting, out);

@@ -105,9 +105,7 @@ static hr_status map_find(hr_cli *cli, const hr_map **out, hr_error *err) {
   return HR_OK;
 }
 
-static hr_status job_apply(hr_cli *cli, const hr_job *job, bool dry_run, hr_error *err) {
-  const hr_map *map;
-  HR_TRY(map_find(cli, &map, err));
+static hr_status job_apply(hr_cli *cli, const hr_job *job, const hr_map *map, bool dry_run, hr_error *err) {
   hr_applied *a = hr__arena_alloc(&cli->arena, sizeof *a);
   if (!a) return hr__nomem(err);
   json_t *settings = hr__recipe_json(job->recipe);
@@ -159,17 +157,22 @@ static hr_status revert(hr_cli *cli, bool dry_run, hr_error *err) {
 
 static hr_status apply_run(hr_cli *cli, hr_error *err) {
   bool dry_run = hr__cli_flag(cli, "dry-run");
+  bool back = hr__cli_flag(cli, "revert");
   if (cli->n_listed == 0)
-    return hr__fail(err, HR_USAGE, "--to", "headroom apply RECIPE --to conf/config.yaml",
+    return hr__fail(err, HR_USAGE, "--to",
+                    back ? "headroom apply --revert --to FILE..." : "headroom apply RECIPE --to conf/config.yaml",
                     "no config file is named to write to");
-  if (hr__cli_flag(cli, "revert")) return revert(cli, dry_run, err);
+  if (back) return revert(cli, dry_run, err);
   if (cli->n_arguments == 0)
     return hr__fail(err, HR_USAGE, NULL, "headroom apply RECIPE --to FILE...", "headroom apply needs a recipe");
+  const hr_map *map;
+  HR_TRY(map_find(cli, &map, err));
+  HR_TRY(hr__applied_take(cli, map, err));
   HR_TRY(hr__plan_overrides(cli, err));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
   HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &job, err));
-  hr_status status = job->verdict.fits ? job_apply(cli, job, dry_run, err) : hr__fit_check(cli, job, err);
+  hr_status status = job->verdict.fits ? job_apply(cli, job, map, dry_run, err) : hr__fit_check(cli, job, err);
   hr__job_close(job);
   return status;
 }

@@ -67,7 +67,8 @@ static void cells_print(const char *name, const char *here, const char *there, c
   fputc('\n', stdout);
 }
 
-/* A setting's value in one cell; long ones keep their beginning. Numbers of the section `memory` are sizes. */
+/* A setting's value in one cell; of long lists their number, of other long ones the beginning. Numbers of the section
+ * `memory` are sizes. */
 static const char *setting_text(const char *key, const json_t *value, char out[HR_SIZE_TEXT]) {
   if (value == NULL || json_is_null(value)) return "-";
   if (json_is_integer(value) && strncmp(key, "memory.", strlen("memory.")) == 0)
@@ -79,6 +80,8 @@ static const char *setting_text(const char *key, const json_t *value, char out[H
     return out;
   }
   bytes = json_dumpb(value, text, sizeof text, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(6));
+  if (json_is_array(value) && bytes > CELL)
+    bytes = (size_t)snprintf(text, sizeof text, "%zu values", json_array_size(value));
   hr__text_escape(text, bytes < sizeof text ? bytes : sizeof text, out, CELL + 1);
   return out;
 }

@@ -1,6 +1,8 @@
 /* headroom: the program. Finds the command, runs it, shows its error, and leaves with the code that the status maps to.
  */
+#include <poll.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "cli/argument.h"
 #include "format/json.h"
@@ -23,15 +25,21 @@ static hr_status run(hr_cli *cli, int argc, char **argv, hr_error *err) {
   return cli->answered ? status : hr__cli_argument_explain(cli, status, err);
 }
 
+/* Whoever read standard output has seen enough (headroom dump ... | head): nothing that a person needs to be told. */
+static bool reader_gone(void) {
+  struct pollfd out = {.fd = STDOUT_FILENO};
+  return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 int main(int argc, char **argv) {
   hr__json_init();
-  signal(SIGPIPE, SIG_IGN); /* a closed pipe is then a write error with a message */
+  signal(SIGPIPE, SIG_IGN); /* a closed pipe is then a write error: a run still saves */
 
   hr_cli cli = {0};
   hr_error err = {0};
   hr__arena_init(&cli.arena);
   hr_status status = run(&cli, argc, argv, &err);
-  if (status != HR_OK && !cli.answered) {
+  if (status != HR_OK && !cli.answered && !(status == HR_IO && reader_gone())) {
     err.status = status;
     hr__cli_show_error(&cli, &err);
   }

@@ -25,6 +25,8 @@ with Folder() as folder:
     found = {entry['key']: entry['values'] for entry in answer['differences']}
     check(found.get('model.adapters.kind') == [None, 'lora'], f'only there: {found}')
     check(found.get('model.adapters.targets') == [None, ['q_proj', 'v_proj']], f'a list: {found}')
+    for targets, shown in [('[q_proj, v_proj, o_proj]', '3 values'), ('[q_proj]', '["q_proj"]')]:
+        run('plan', recipe, '--compare', f'model.adapters={{kind: lora, targets: {targets}}}').expect(0, shown)
     back = run('plan', recipe, '--set', 'training.clip_norm=1.0', '--compare', 'training.clip_norm=null', '--json').json()
     check(back['differences'] == [{'key': 'training.clip_norm', 'values': [1.0, None]}], f'{back["differences"]}')
     # Options count for both; a before that does not fit beside an after that does is a success.

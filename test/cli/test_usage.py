@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """The command line itself: help, versions, unknown words, and how errors look as text and as JSON."""
-from support import Folder, TINY, check, finish, run
+import os
+import subprocess
+
+from support import HEADROOM, Folder, TINY, check, finish, run
 
 COMMANDS = ['plan', 'train', 'profile', 'dump', 'devices', 'env']
 
@@ -33,6 +36,16 @@ run('plan', 'a.yaml', '--resume').expect(2, 'it is an option of train')
 
 with Folder() as folder:
     recipe = folder.write('tiny.yaml', TINY)
+    # A reader that has seen enough is no error to tell of; a full disk is one.
+    for arguments in [['dump', recipe], ['dump', recipe, '--after', 'grad'], ['dump', recipe, '--json'], ['--help']]:
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([HEADROOM, *arguments], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+        os.close(writer)
+        check(done.returncode == 1 and done.stderr == '', f'{arguments}: {done}')
+        with open('/dev/full', 'w', encoding='utf-8') as full:
+            done = subprocess.run([HEADROOM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+            check(done.returncode == 1 and 'error: ' in done.stderr, f'{arguments}: {done}')
     for bad in ['many', '0', '-3', '1.5', '99999999999999999999', '']:
         run('train', '--steps', bad, recipe, '--out', folder.path + '/out').expect(2, '--steps', 'whole number')
     run('dump', recipe, '--after', 'nothing').expect(2, "no stage 'nothing'", 'grad', 'plan')
@@ -66,8 +79,6 @@ with Folder() as folder:
     run('plan', recipe, '--gpu-memory', '24').expect(2, 'the unit', '--gpu-memory 24GiB')
     run('profile', recipe, '--steps', '65').expect(2, 'from 1 to 64')
     # A full disk is told, not ignored.
-    import subprocess
-    from support import HEADROOM
     with open('/dev/full', 'w') as full:
         done = subprocess.run([HEADROOM, 'plan', recipe], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
         check(done.returncode == 1 and 'error:' in done.stderr, f'/dev/full: {done.returncode} {done.stderr}')
