@@ -1,8 +1,6 @@
 /* blocks: see blocks.h. */
 #include "fit/blocks.h"
 
-#include <string.h>
-
 #include "pass/checkpoint.h"
 
 enum { UNSET = UINT32_MAX };
@@ -131,12 +129,6 @@ static void blocks_fill(hr_blocks *out, const reading *r, int variant) {
   if (done > 0) raise_to(&out->outside_bytes, persistent + most_live(r, done, r->count));
 }
 
-/* How often a step runs a program, by its name as plan/plan.c has it; others do not count. */
-static double program_runs(const char *name, int accumulation) {
-  if (strcmp(name, "micro_next") == 0) return accumulation - 1;
-  return strcmp(name, "step") == 0 || strcmp(name, "micro_first") == 0;
-}
-
 static void seconds_add(hr_blocks *out, const reading *r, int variant, double runs) {
   const hr_graph *g = r->plan->graph;
   const hr_program *p = &g->programs[r->program];
@@ -163,7 +155,7 @@ static hr_status program_read(hr_blocks *out, reading *r, int variant, int accum
   }
   spans_find(r);
   blocks_fill(out, r, variant);
-  seconds_add(out, r, variant, program_runs(g->programs[r->program].name, accumulation));
+  seconds_add(out, r, variant, hr__program_runs(g->programs[r->program].name, accumulation));
   return HR_OK;
 }
 

@@ -2,7 +2,6 @@
 #include "fit/bound.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* What a setting leaves to fit/choose. */
 typedef struct freedom {
@@ -21,12 +20,6 @@ static freedom freedom_of(const hr_recipe *recipe) {
   return f;
 }
 
-/* How often a step runs a program. */
-static double program_runs(const char *name, int accumulation) {
-  if (strcmp(name, "micro_next") == 0) return accumulation - 1;
-  return strcmp(name, "step") == 0 || strcmp(name, "micro_first") == 0 || strcmp(name, "update") == 0;
-}
-
 /* Nodes that run on the device whatever is chosen. */
 static bool node_stays(const hr_graph *g, const freedom *f, const hr_node *node) {
   if (node->op->transfer != HR_TRANSFER_NONE || node->place == HR_ON_HOST) return false;
@@ -43,7 +36,7 @@ static double seconds_sum(const hr_open *open, const hr_plan *plan, const freedo
     double own = open->rates->gpu.program_seconds;
     for (hr_id n = g->programs[p].first; n < g->programs[p].first + g->programs[p].count; n++)
       if (node_stays(g, f, &g->nodes[n])) own += plan->seconds_of_node[n];
-    seconds += program_runs(g->programs[p].name, open->accumulation) * own;
+    seconds += hr__program_runs(g->programs[p].name, open->accumulation) * own;
   }
   return seconds;
 }

@@ -340,7 +340,7 @@ static bool device_is_cuda(const hr_recipe *recipe) {
 
 /* A copy of a GPU's has some microseconds of its own, which a larger tile hides. Of much state tiles are larger, so
  * that their number, and that of the nodes, stays bounded: about TILES_FEW of them, with TILES_MOST where those would
- * be larger than TILE_BYTES_LARGE. */
+ * be larger than TILE_BYTES_LARGE. Where more parameters than state lie below, they are what is cut. */
 enum { TILE_BYTES_CPU = 2 << 20, TILE_BYTES_CUDA = 8 << 20, TILE_BYTES_LARGE = 16 << 20 };
 enum { TILES_FEW = 256, TILES_JUDGED = 1024, TILES_MOST = 4096 };
 
@@ -348,13 +348,18 @@ static size_t larger(size_t a, size_t b) {
   return a > b ? a : b;
 }
 
-static size_t tile_bytes(const hr_graph *g, bool cuda, const hr_choices *choices) {
-  size_t state = 0;
+static size_t bytes_below(const hr_graph *g, hr_role role) {
+  size_t bytes = 0;
   for (size_t b = 0; b < g->n_buffers; b++)
-    if (g->buffers[b].role == HR_ROLE_OPTIMIZER && g->buffers[b].home != HR_TIER_DEVICE) state += g->buffers[b].bytes;
+    if (g->buffers[b].role == role && g->buffers[b].home != HR_TIER_DEVICE) bytes += g->buffers[b].bytes;
+  return bytes;
+}
+
+static size_t tile_bytes(const hr_graph *g, bool cuda, const hr_choices *choices) {
+  size_t state = bytes_below(g, HR_ROLE_OPTIMIZER), most = larger(state, bytes_below(g, HR_ROLE_PARAMETER));
   size_t few = state / TILES_FEW < TILE_BYTES_LARGE ? state / TILES_FEW : TILE_BYTES_LARGE;
   size_t least = cuda ? larger(few, TILE_BYTES_CUDA) : TILE_BYTES_CPU;
-  return larger(least, state / (choices && choices->few_tiles ? TILES_JUDGED : TILES_MOST));
+  return larger(least, most / (choices && choices->few_tiles ? TILES_JUDGED : TILES_MOST));
 }
 
 static bool update_on_host(const hr_recipe *recipe, const hr_choices *choices) {

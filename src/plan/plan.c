@@ -1,6 +1,8 @@
 /* Building a plan: lifetimes -> slots -> offsets -> peak and seconds. */
 #include "plan/plan.h"
 
+#include <string.h>
+
 #include "plan/building.h"
 #include "plan/fingerprint.h"
 #include "plan/simulate.h"
@@ -96,14 +98,16 @@ static void phases_finish(hr_plan *plan) {
   plan->phases = (hr_phases){all, all, all, all, all, all};
 }
 
-static double program_seconds(const hr_plan *plan, const char *name) {
-  hr_id program = hr__graph_find_program(plan->graph, name);
-  return program == HR_NONE ? 0 : plan->programs[program].seconds;
+double hr__program_runs(const char *name, int64_t accumulation) {
+  if (strcmp(name, "micro_next") == 0) return (double)(accumulation - 1);
+  return strcmp(name, "step") == 0 || strcmp(name, "micro_first") == 0 || strcmp(name, "update") == 0;
 }
 
 static double step_seconds(const hr_plan *plan, int accumulation) {
-  return program_seconds(plan, "step") + program_seconds(plan, "micro_first") +
-         (accumulation - 1) * program_seconds(plan, "micro_next") + program_seconds(plan, "update");
+  double seconds = 0;
+  for (size_t p = 0; p < plan->graph->n_programs; p++)
+    seconds += hr__program_runs(plan->graph->programs[p].name, accumulation) * plan->programs[p].seconds;
+  return seconds;
 }
 
 /* --- the whole -------------------------------------------------------------------------------------------------- */

@@ -10,14 +10,6 @@ static int longest_first(const void *a, const void *b) {
   return strcmp(x->name, y->name);
 }
 
-/* How often a program runs in one effective step; the plan's step takes the longest rows, so the programs of shorter
- * ones (name@length) do not count. Evaluation is no part of a step. */
-static double program_runs(const hr_job *job, const char *name) {
-  if (strchr(name, '@')) return 0;
-  if (strcmp(name, "micro_next") == 0) return (double)(job->shape.accumulation - 1);
-  return strcmp(name, "eval") == 0 ? 0 : 1;
-}
-
 static size_t node_class(const hr_job *job, const hr_node *node, hr_desc *storage) {
   if (node->op->transfer) return HR_CLASS_COUNT;
   hr_op_view view = hr__node_view(job->graph, node, storage);
@@ -47,7 +39,7 @@ hr_status hr__times(const hr_job *job, const double *node_seconds, hr_arena *are
   if (!storage || !out->ops) return hr__nomem(err);
   for (size_t p = 0; p < job->graph->n_programs; p++) {
     const hr_program *program = &job->graph->programs[p];
-    double runs = program_runs(job, program->name);
+    double runs = hr__program_runs(program->name, job->shape.accumulation);
     for (hr_id n = program->first; runs > 0 && n < program->first + program->count; n++) {
       const hr_node *node = &job->graph->nodes[n];
       size_t kind = node_class(job, node, storage);

@@ -185,6 +185,22 @@ static void test_state_in_tiles(void **state) {
   compiled_close(&c);
 }
 
+/* However much lies below, state or parameters alone: about a thousand tiles for a plan that is only judged. */
+static void test_tiles_are_bounded(void **state) {
+  (void)state;
+  static const char *const kinds[] = {"memory.offload.optimizer=host", "memory.offload.parameters=host"};
+  for (int k = 0; k < 2; k++) {
+    compiled c; /* 27e9 parameters */
+    const hr_choices judged = {.few_tiles = true};
+    compile(&c, &judged,
+            SETTINGS(kinds[k], "model.config.hidden_size=8192", "model.config.intermediate_size=262144",
+                     "model.config.num_hidden_layers=4"));
+    size_t updates = op_count(c.graph, &hr_op_adamw);
+    assert_in_range(updates, 1000, 1300);
+    compiled_close(&c);
+  }
+}
+
 /* Updates on the host: every operand lies there, nothing is staged on the device, and what came down goes back. */
 static void test_update_on_host(void **state) {
   (void)state;
@@ -301,7 +317,7 @@ int main(void) {
       cmocka_unit_test(test_update_on_host),    cmocka_unit_test(test_parameters_come_block_by_block),
       cmocka_unit_test(test_choices),           cmocka_unit_test(test_activations),
       cmocka_unit_test(test_kept_inputs),       cmocka_unit_test(test_accumulated_gradients),
-      cmocka_unit_test(test_small_values_stay),
+      cmocka_unit_test(test_small_values_stay), cmocka_unit_test(test_tiles_are_bounded),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
