@@ -170,7 +170,7 @@ static hr_status key_apply(hr_applied *a, const hr_map *map, const hr_map_key *k
     edit.value = word_literal(word);
   } else if (edit.value.kind == HR_LITERAL_FLOW && !key->asked &&
              (!own || strcmp(key->setting, "training.effective_batch") == 0)) {
-    return note_add(a, key, value, "takes one value, not several", err);
+    return spoken(a, map, key) ? note_add(a, key, value, "takes one value, not several", err) : HR_OK;
   }
   edit.empty = absent_means(key, &edit);
   bool found = false;
@@ -217,13 +217,30 @@ static hr_status maps_find(hr_applied *a, const hr_map *named, hr_error *err) {
   return HR_OK;
 }
 
+static bool ends_with(const char *text, const char *end) {
+  size_t length = strlen(text), of_end = strlen(end);
+  return length >= of_end && strcmp(text + length - of_end, end) == 0;
+}
+
+/* Parses a file. One that is no config, and is not called one either, says so rather than where its first line fails.
+ */
+static hr_status file_parse(hr_applied *a, const hr_transaction_file *file, hr_config *config, hr_error *err) {
+  hr_error why = {0};
+  hr_status status = hr__config_parse(file->path, file->text, file->bytes, a->arena, config, &why);
+  config->real = file->real;
+  bool named = ends_with(file->real, ".yaml") || ends_with(file->real, ".yml") || ends_with(file->real, ".json");
+  bool keys = status == HR_OK && (config->root->kind == HR_DOC_MAP || hr__doc_is_null(config->root));
+  if (!keys && !named && (status == HR_OK || status == HR_BAD_INPUT))
+    return hr__fail(err, HR_BAD_INPUT, file->path, "headroom plan shows the settings, to be copied by hand",
+                    "this is no config in YAML or JSON, which are what headroom apply writes");
+  if (status != HR_OK && err) *err = why;
+  return status;
+}
+
 hr_status hr__applied_plan(hr_applied *a, const hr_transaction *transaction, const hr_map *map, hr_error *err) {
-  for (size_t f = 0; f < transaction->count; f++) {
-    const hr_transaction_file *file = &transaction->files[f];
-    hr_config *config = &a->files[a->n_files++].config;
-    HR_TRY(hr__config_parse(file->path, file->text, file->bytes, a->arena, config, err));
-    config->real = file->real;
-  }
+  a->n_files = transaction->count;
+  for (size_t f = 0; f < a->n_files; f++)
+    HR_TRY(file_parse(a, &transaction->files[f], &a->files[f].config, err));
   HR_TRY(maps_find(a, map, err));
   for (size_t f = 0; f < a->n_files; f++) {
     bool before = false;

@@ -1,10 +1,11 @@
 /* Offload: which kinds leave the device, and how far.
  *
- * For every way to keep blocks all open kinds are first moved down whole, which shows whether that way can fit. In the
- * two ways that promise most (for a plan that is only to be judged: in the first that fits) they come back, the one
- * with the most traffic for a byte first (a parameter is read twice for every micro-batch, a gradient is written and
- * read, state moves once for a step): those that can whole, of the first that cannot as much as the budget allows. A
- * way whose plan takes longer than the best so far even with nothing moved is not looked at.
+ * For every way to keep blocks, with what it keeps on the device and, where activations are open, all of it below, the
+ * other open kinds are first moved down whole, which shows whether that way can fit. In the two ways that promise most
+ * (for a plan that is only to be judged: in the first that fits without the disk) they come back, the one with the most
+ * traffic for a byte first (a parameter is read twice for every micro-batch, a gradient is written and read, state
+ * moves once for a step): those that can whole, of the first that cannot as much as the budget allows. A way whose plan
+ * takes longer than the best so far even with nothing moved is not looked at.
  */
 #include "fit/candidate.h"
 
@@ -34,14 +35,15 @@ static hr_status host_relieve(hr_choosing *s, int way, hr_choices *choices, hr_c
   return HR_OK;
 }
 
-/* Replaces *c by what other choices give, if that fits the device as well and is faster. */
+/* Replaces *c by what other choices give, if that fits the device as well and is no slower: of tensors too small to be
+ * moved none went down, and their kind is back for nothing. */
 static hr_status improve(hr_choosing *s, int way, hr_choices *choices, const hr_choices *to, hr_candidate *c,
                          bool *fits, uint64_t *over, hr_error *err) {
   hr_candidate next;
   HR_TRY(hr__keep_alike(s, to, way, &next, err));
   *fits = device_fits(s, &next);
   *over = *fits ? 0 : hr__candidate_peak(&next) - s->fill_bytes;
-  if (*fits && next.plan->step_seconds < c->plan->step_seconds) {
+  if (*fits && next.plan->step_seconds <= c->plan->step_seconds) {
     hr__candidate_fini(c);
     *c = next;
     *choices = *to;
@@ -148,35 +150,57 @@ static hr_status way_refine(hr_choosing *s, way_down *d, hr_error *err) {
   return way_offer(s, d->way, &d->choices, &d->c, part, err);
 }
 
-/* As if time fell evenly from all moved to nothing moved. Ways that do not fit the device come last. */
-static double way_estimate(const hr_choosing *s, int way, const hr_candidate *c) {
+/* As if time fell evenly from all moved to what a way takes with nothing but its activations moved. Ways that do not
+ * fit the device come last. */
+static double way_estimate(const hr_choosing *s, const hr_candidate *c, double pure) {
   double moved = 1, seconds = c->plan->step_seconds;
   for (int i = 0; i < BACK; i++)
     if (s->out->open[back[i]]) moved += (double)s->whole_bytes[back[i]];
   if (!device_fits(s, c)) return 1e30 + (double)hr__candidate_peak(c);
   double share = (double)(s->fill_bytes - hr__candidate_peak(c)) / moved;
-  return seconds - (seconds - s->pure[way]) * (share < 1 ? share : 1);
+  return seconds - (seconds - pure) * (share < 1 ? share : 1);
+}
+
+/* Moves everything down; with activations too, what they alone take is not known yet. */
+static hr_status way_lower(hr_choosing *s, way_down *d, bool activations, hr_error *err) {
+  double pure = s->pure[d->way];
+  if (activations) {
+    hr_candidate alone;
+    d->choices.offload[HR_OFFLOAD_ACTIVATIONS].resident_bytes = 0;
+    HR_TRY(hr__keep_alike(s, &d->choices, d->way, &alone, err));
+    pure = alone.plan->step_seconds;
+    hr__candidate_fini(&alone);
+  }
+  HR_TRY(all_down(s, d->way, &d->choices, &d->c, err));
+  d->estimate = way_estimate(s, &d->c, pure);
+  return HR_OK;
+}
+
+static void way_insert(way_down downs[REFINED + 1], int *count, const way_down *d) {
+  int at = *count;
+  for (; at > 0 && downs[at - 1].estimate > d->estimate; at--)
+    downs[at] = downs[at - 1];
+  downs[at] = *d;
+  if (*count < REFINED) (*count)++;
+  for (int i = 1; i <= REFINED; i++) /* one graph at a time: another that is gone into is made again */
+    hr__candidate_fini(&downs[i].c);
 }
 
 /* The most promising ways are gone into. */
 static hr_status ways_try(hr_choosing *s, way_down downs[REFINED + 1], hr_error *err) {
   int count = 0;
-  for (int way = 0; way < s->n_alike; way++) {
-    if (hr__candidate_slow(s, s->pure[way])) continue;
-    way_down d = {.way = way, .choices = s->out->choices};
-    HR_TRY(all_down(s, way, &d.choices, &d.c, err));
-    d.estimate = way_estimate(s, way, &d.c);
-    int at = count;
-    for (; at > 0 && downs[at - 1].estimate > d.estimate; at--)
-      downs[at] = downs[at - 1];
-    downs[at] = d;
-    if (count < REFINED) count++;
-    for (int i = 1; i <= REFINED; i++) /* one graph at a time: another that is gone into is made again */
-      hr__candidate_fini(&downs[i].c);
+  bool judged = s->open->wish != HR_WISH_RUN, lower = s->out->open[HR_OFFLOAD_ACTIVATIONS] && !judged;
+  for (int way = 0; way < s->n_alike; way++)
+    for (int activations = 0; activations <= lower; activations++) {
+      if (hr__candidate_slow(s, s->pure[way])) continue;
+      way_down d = {.way = way, .choices = s->out->choices};
+      HR_TRY(way_lower(s, &d, activations, err));
+      way_insert(downs, &count, &d);
+    }
+  for (int i = 0; i < count; i++) { /* for a plan to be judged one that fits is enough, unless the disk makes it slow */
+    bool enough = judged && s->best.graph && s->best.plan->tiers[HR_TIER_DISK].peak_bytes == 0;
+    if (!enough) HR_TRY(way_refine(s, &downs[i], err));
   }
-  bool judged = s->open->wish != HR_WISH_RUN; /* one that fits is enough, unless the disk makes it slow */
-  for (int i = 0; i < count && !(judged && s->best.graph && s->best.plan->tiers[HR_TIER_DISK].peak_bytes == 0); i++)
-    HR_TRY(way_refine(s, &downs[i], err));
   return HR_OK;
 }
 

@@ -85,6 +85,13 @@ static hr_status text_check(reader *r) {
   return HR_OK;
 }
 
+/* What people mostly have done where libyaml gives up; NULL: not known. */
+static const char *parser_remedy(const hr_cursor *at, const char *problem) {
+  if (at->byte < at->bytes && at->text[at->byte] == '\t') return "indent with spaces: YAML takes no tabs";
+  if (strstr(problem, "mapping values")) return "put text that holds \": \" in quotes";
+  return strstr(problem, "cannot start any token") ? "put text that begins so in quotes" : NULL;
+}
+
 static hr_status parser_failed(reader *r) {
   yaml_parser_t *parser = &r->parser;
   if (parser->error == YAML_MEMORY_ERROR) return hr__nomem(r->err);
@@ -94,8 +101,9 @@ static hr_status parser_failed(reader *r) {
   else
     at = cursor_seek(r, parser->problem_mark.index);
   const char *problem = parser->problem ? parser->problem : "not valid YAML";
-  if (parser->context) return refuse(r, at, NULL, "%s %s", problem, parser->context);
-  return refuse(r, at, NULL, "%s", problem);
+  const char *remedy = parser_remedy(&at, problem);
+  if (parser->context) return refuse(r, at, remedy, "%s %s", problem, parser->context);
+  return refuse(r, at, remedy, "%s", problem);
 }
 
 static int key_order(const void *a, const void *b) {

@@ -56,19 +56,20 @@ typedef struct hr_buffer {
   uint32_t programs; /* bit p: program p touches it; 0: storage given up (its value moved to another buffer) */
 } hr_buffer;
 
+/* What is looked at most comes first, side by side: large graphs are walked many times. */
 typedef struct hr_value {
   const char *name;
-  hr_desc desc;
-  int64_t stride[HR_RANK]; /* elements */
   hr_id buffer;
-  size_t offset;  /* bytes into the buffer */
   hr_id producer; /* node; HR_NONE for persistent values and inputs; HR_DROPPED */
-  hr_init init;   /* persistent values only */
-  bool trained;   /* parameter that receives a gradient */
-  bool wide;      /* parameter that is f32 in every precision (adapters) */
   hr_id base;     /* value that this one is a view of (hr__view) or a member of (hr__stacked); HR_NONE */
   hr_id members;  /* of a stacked value: how many values right behind this one are its members; 0 */
-  hr_id gradient; /* of a trained parameter, set by grad; HR_NONE: no path leads from it to a loss */
+  size_t offset;  /* bytes into the buffer */
+  hr_desc desc;
+  int64_t stride[HR_RANK]; /* elements */
+  hr_init init;            /* persistent values only */
+  hr_id gradient;          /* of a trained parameter, set by grad; HR_NONE: no path leads from it to a loss */
+  bool trained;            /* parameter that receives a gradient */
+  bool wide;               /* parameter that is f32 in every precision (adapters) */
 } hr_value;
 
 typedef enum hr_phase { HR_FORWARD, HR_BACKWARD, HR_UPDATE } hr_phase;

@@ -35,6 +35,8 @@ hr_status hr__norm_bwd_begin(const hr_op_view *view, int weights, hr_error *err)
 hr_status hr__norm_bwd_results(const hr_op_view *view, int weights, hr_desc *out, hr_error *err) {
   const hr_norm_bwd_args *args = view->args;
   const hr_desc *dy = &view->in[HR_NORM_DY], *w = &view->in[HR_NORM_W];
+  if (args->want_db && weights < 2)
+    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "the gradient of a bias is wanted, and there is none");
   out[0] = args->want_dx ? *dy : hr__desc1(dy->dtype, 0);
   out[1] = args->want_dw ? *w : hr__desc1(w->dtype, 0);
   if (weights == 2) out[2] = args->want_db ? *w : hr__desc1(w->dtype, 0);

@@ -10,7 +10,6 @@
  */
 #include "pass/offload.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "op/transfer.h"
@@ -63,7 +62,7 @@ static division division_of(const hr_recipe *recipe, const hr_choices *choices, 
   const char *where = hr__recipe_has(recipe, keys[kind].path) ? hr__recipe_text(recipe, keys[kind].path) : "device";
   if (strcmp(where, "host") == 0) return (division){HR_TIER_HOST, 0, false};
   if (strcmp(where, "disk") == 0) return (division){HR_TIER_DISK, 0, false};
-  if (strcmp(where, "auto") == 0 && choices)
+  if (strcmp(where, "auto") == 0 && choices && choices->offload[kind].resident_bytes < UINT64_MAX)
     return (division){choices->offload[kind].tier, choices->offload[kind].resident_bytes, true};
   return (division){HR_TIER_DEVICE, 0, false};
 }
@@ -263,8 +262,7 @@ hr_status hr__moves_insert(hr_moves *m, hr_id from, uint32_t position, hr_spot s
   for (hr_id node = from; node < m->b->graph->n_nodes; node++) {
     if (hr__arena_grow(m->scratch, (void **)&m->inserted, &m->cap_inserted, m->n_inserted, sizeof *m->inserted) != 0)
       return hr__nomem(err);
-    m->inserted[m->n_inserted] = (hr_insertion){(uint64_t)position * HR_SPOTS + spot, node, (uint32_t)m->n_inserted};
-    m->n_inserted++;
+    m->inserted[m->n_inserted++] = (hr_insertion){(size_t)position * HR_SPOTS + spot, node};
   }
   return HR_OK;
 }
@@ -272,24 +270,24 @@ hr_status hr__moves_insert(hr_moves *m, hr_id from, uint32_t position, hr_spot s
 /* --- the pass
  * --------------------------------------------------------------------------------------------------------- */
 
-static int insertion_compare(const void *a, const void *b) {
-  const hr_insertion *x = a, *y = b;
-  if (x->key != y->key) return x->key < y->key ? -1 : 1;
-  return x->number < y->number ? -1 : x->number > y->number;
-}
-
 /* The program's nodes with the inserted ones in their places, behind order[*n). */
-static void program_order(hr_moves *m, hr_id *order, size_t *n) {
-  if (m->n_inserted) qsort(m->inserted, m->n_inserted, sizeof *m->inserted, insertion_compare);
-  size_t next = 0;
-  for (uint32_t at = 0; at < m->count; at++) {
-    uint64_t key = (uint64_t)at * HR_SPOTS + HR_SPOT_NODE;
-    while (next < m->n_inserted && m->inserted[next].key <= key)
-      order[(*n)++] = m->inserted[next++].node;
-    if (!m->dropped[at]) order[(*n)++] = m->first + at;
+static hr_status program_order(const hr_moves *m, hr_id *order, size_t *n, hr_error *err) {
+  size_t places = (size_t)m->count * HR_SPOTS;
+  uint32_t *first = hr__arena_room(m->scratch, places, sizeof *first);      /* insertion at a place; UINT32_MAX: none */
+  uint32_t *next = hr__arena_room(m->scratch, m->n_inserted, sizeof *next); /* the one behind it at the same place */
+  if (!first || !next) return hr__nomem(err);
+  memset(first, 0xff, places * sizeof *first);
+  for (size_t i = m->n_inserted; i-- > 0;) {
+    next[i] = first[m->inserted[i].place];
+    first[m->inserted[i].place] = (uint32_t)i;
   }
-  while (next < m->n_inserted)
-    order[(*n)++] = m->inserted[next++].node;
+  for (size_t place = 0; place < places; place++) {
+    for (uint32_t i = first[place]; i != UINT32_MAX; i = next[i])
+      order[(*n)++] = m->inserted[i].node;
+    if (place % HR_SPOTS == HR_SPOT_NODE && !m->dropped[place / HR_SPOTS])
+      order[(*n)++] = m->first + (hr_id)(place / HR_SPOTS);
+  }
+  return HR_OK;
 }
 
 static bool program_concerned(const hr_moves *m) {
@@ -386,7 +384,7 @@ static hr_status programs_rewrite(hr_builder *b, const hr_recipe *recipe, const 
   hr_id *order = hr__arena_array(scratch, g->n_nodes + 1, sizeof *order);
   if (!order) return hr__nomem(err);
   for (hr_id p = 0; p < g->n_programs; p++)
-    program_order(&moves[p], order, &n);
+    HR_TRY(program_order(&moves[p], order, &n, err));
   return hr__graph_arrange(g, order, n, err);
 }
 

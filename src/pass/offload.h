@@ -9,9 +9,8 @@
 typedef enum hr_spot { HR_SPOT_FETCH, HR_SPOT_WAIT, HR_SPOT_NODE, HR_SPOT_STORE, HR_SPOT_END, HR_SPOTS } hr_spot;
 
 typedef struct hr_insertion {
-  uint64_t key; /* position * HR_SPOTS + spot */
+  size_t place; /* position * HR_SPOTS + spot */
   hr_id node;
-  uint32_t number; /* among the insertions */
 } hr_insertion;
 
 /* One program while it is rewritten. Positions count the program's nodes as they were. */

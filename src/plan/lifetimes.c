@@ -102,6 +102,10 @@ static void node_mark_taken(merge *m, const hr_node *node, uint32_t position) {
 /* Sums go first: adding in place also saves the copy of the partial sum. */
 static void node_merge(merge *m, const hr_node *node, uint32_t position) {
   static const hr_alias_kind kinds[] = {HR_ALIAS_ACCUMULATE, HR_ALIAS_MAY};
+  bool open = false;
+  for (int a = 0; a < node->op->n_alias; a++)
+    open |= node->op->alias[a].kind != HR_ALIAS_MUST;
+  if (!open) return;
   node_mark_taken(m, node, position);
   for (int k = 0; k < 2; k++) {
     for (int a = 0; a < node->op->n_alias; a++) {

@@ -189,6 +189,8 @@ training.optimizer.groups: groups
     run('apply', recipe, '--to', path, path, '--map', own).expect(2, 'same file')
     run('apply', recipe, '--to', folder.path + '/absent.yaml').expect(5, 'no such file')
     run('apply', recipe, '--to', folder.path).expect(5, 'folder')
+    for name, text in [('train.sh', 'python train.py --bf16 true\n'), ('c.toml', '[training]\nbatch_size = 3\n'), ('c.ini', 'a = 3\n')]:
+        run('apply', recipe, '--to', folder.write(name, text)).expect(5, name, 'no config in YAML or JSON')
     for text, part in [('batch_size: 1\nbatch_size: 2\n', 'repeated'), ('batch_size: [\n', 'flow'), ('a: 1\n---\nb: 1\n', 'several')]:
         bad = folder.write('bad-config.yaml', text)
         good = folder.write('good.yaml', 'trainer: {precision: 32}\n')
@@ -294,6 +296,15 @@ training:
         noted = [note['key'] for note in answer['not_written'] if note['setting'] == 'model.quantize.kind']
         check(noted == (['model.quantize_base'] if part else []), f'{method} {before}: {answer}')
         run('apply', recipe, '--to', target, '--dry-run').expect(0, 'optimizer.fused has no word')
+    # A schedule of accumulation has no place in one number; keys that are not there are not asked for it either.
+    corpus = folder.write('corpus.txt', 'text of a corpus\n' * 1000)
+    schedule = folder.write('schedule.yaml', RECIPE.replace('effective_batch: 32', 'gradient_accumulation: {0: 4, 8: 2}').replace(
+        'source: synthetic', f'source: text, path: {corpus}'))
+    for text in ['output_dir: x\nper_device_train_batch_size: 4\ngradient_accumulation_steps: 2\n',
+                 'base_model: x\nmicro_batch_size: 4\ngradient_accumulation_steps: 2\n']:
+        answer = run('apply', schedule, '--json', '--to', folder.write('schedule-to.yaml', text)).expect(0).json()
+        noted = [note['key'] for note in answer['not_written'] if 'one value' in note['reason']]
+        check(noted == ['gradient_accumulation_steps'] and 'warning' in answer, answer)
     # The older way of axolotl: samples per step instead of accumulation; 8 bits make way for 4, else they stay.
     text = 'base_model: x\nadapter: lora\nload_in_8bit: True\nbatch_size: 64\nmicro_batch_size: 1\n'
     target = folder.write('axolotl.yml', text)

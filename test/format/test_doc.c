@@ -186,6 +186,19 @@ static void yaml_refusals(void **state) {
   }
 }
 
+/* Where libyaml gives up, what people mostly have done. */
+static void yaml_remedies(void **state) {
+  (void)state;
+  static const char *const cases[][2] = {
+      {"a:\n\tb: 1\n", "spaces"}, {"a: b: c\n", "in quotes"}, {"a: @x\n", "begins so"}, {"a: [1, 2\n", NULL}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    hr_doc_node *root = NULL;
+    hr_error err = {0};
+    assert_int_equal(hr__yaml_parse("t.yaml", cases[i][0], strlen(cases[i][0]), &arena, &root, &err), HR_BAD_INPUT);
+    if (cases[i][1] ? !strstr(err.remedy, cases[i][1]) : *err.remedy) fail_msg("%s: %s", cases[i][0], err.remedy);
+  }
+}
+
 static hr_status parse_free(bool json, char *text, hr_error *err) {
   hr_doc_node *root;
   hr_status status = (json ? hr__json_parse : hr__yaml_parse)("big", text, strlen(text), &arena, &root, err);
@@ -378,10 +391,15 @@ static void scalars(void **state) {
 int main(void) {
   hr_test_faults_install();
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_teardown(yaml_tree, arena_teardown),  cmocka_unit_test_teardown(yaml_spans, arena_teardown),
-      cmocka_unit_test_teardown(yaml_empty, arena_teardown), cmocka_unit_test_teardown(yaml_refusals, arena_teardown),
-      cmocka_unit_test_teardown(caps, arena_teardown),       cmocka_unit_test_teardown(many_keys, arena_teardown),
-      cmocka_unit_test_teardown(json_tree, arena_teardown),  cmocka_unit_test_teardown(json_refusals, arena_teardown),
+      cmocka_unit_test_teardown(yaml_tree, arena_teardown),
+      cmocka_unit_test_teardown(yaml_spans, arena_teardown),
+      cmocka_unit_test_teardown(yaml_empty, arena_teardown),
+      cmocka_unit_test_teardown(yaml_refusals, arena_teardown),
+      cmocka_unit_test_teardown(yaml_remedies, arena_teardown),
+      cmocka_unit_test_teardown(caps, arena_teardown),
+      cmocka_unit_test_teardown(many_keys, arena_teardown),
+      cmocka_unit_test_teardown(json_tree, arena_teardown),
+      cmocka_unit_test_teardown(json_refusals, arena_teardown),
       cmocka_unit_test_teardown(scalars, arena_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -223,6 +223,23 @@ static void refusals(void **state) {
   assert_int_equal(hr__transaction_open(paths_all(), 1, false, &t, &err), HR_OK);
   assert_int_equal(hr__transaction_open(paths_all(), FILES, false, &other, &err), HR_FAILURE);
   assert_non_null(strstr(err.message, "another process"));
+  assert_int_equal(hr__transaction_open(paths_all(), FILES, true, &other, &err), HR_FAILURE);
+  hr__transaction_close(t);
+  /* several may look, and nobody writes meanwhile */
+  assert_int_equal(hr__transaction_open(paths_all(), 1, true, &t, &err), HR_OK);
+  assert_int_equal(hr__transaction_open(paths_all(), FILES, true, &other, &err), HR_OK);
+  hr__transaction_close(other);
+  assert_int_equal(hr__transaction_open(paths_all(), FILES, false, &other, &err), HR_FAILURE);
+  hr__transaction_close(t);
+  assert_int_equal(hr__transaction_open(paths_all(), 1, false, &t, &err), HR_OK);
+  /* a backup of somebody else's: told before anything is written */
+  t->files[0].now = new_text;
+  t->files[0].now_bytes = strlen(new_text);
+  folder_write("a.yaml.backup", "mine\n", 5);
+  assert_int_equal(hr__transaction_check(t, &err), HR_BAD_INPUT);
+  assert_non_null(strstr(err.message, "has not made it"));
+  unlink(folder_path("a.yaml.backup"));
+  assert_int_equal(hr__transaction_check(t, &err), HR_OK);
   /* changed behind its back */
   t->files[0].now = new_text;
   t->files[0].now_bytes = strlen(new_text);

@@ -7,6 +7,7 @@
 #include "base/simd_math.h"
 #include "op/adamw.h"
 #include "op/adamw8bit.h"
+#include "op/rmsnorm.h"
 #include "op/sgd.h"
 #include "part_case.h"
 
@@ -115,6 +116,19 @@ static void test_tokens_outside_of_the_table(void **state) {
     assert_true(fabs(before[i] - after[i] - lost) < 1e-5);
   }
   case_destroy(c);
+}
+
+/* Both norms share their arguments; one of them has no bias. */
+static void test_rmsnorm_has_no_bias(void **state) {
+  (void)state;
+  const hr_sample *sample = &hr_op_rmsnorm_bwd.samples[0];
+  hr_norm_bwd_args args = {.want_dx = true, .want_dw = true};
+  hr_op_view view = {.in = sample->in, .n_in = sample->n_in, .n_out = hr_op_rmsnorm_bwd.n_out, .args = &args};
+  hr_desc out[HR_OP_OPERANDS];
+  hr_error err = {0};
+  assert_int_equal(hr_op_rmsnorm_bwd.shape(&view, out, &err), HR_OK);
+  args.want_db = true;
+  assert_int_equal(hr_op_rmsnorm_bwd.shape(&view, out, &err), HR_BAD_INPUT);
 }
 
 /* Normalised, rounded to bf16, multiplied by the weight, rounded: bit for bit where f32 leaves no doubt. */
@@ -412,6 +426,7 @@ int main(void) {
       cmocka_unit_test(test_gelu_in_the_tail),
       cmocka_unit_test(test_layernorm_far_from_zero),
       cmocka_unit_test(test_tokens_outside_of_the_table),
+      cmocka_unit_test(test_rmsnorm_has_no_bias),
       cmocka_unit_test(test_rmsnorm_rounds_before_the_weight),
       cmocka_unit_test(test_adamw_rounds_by_its_key),
       cmocka_unit_test(test_adamw_rounding_is_unbiased),

@@ -56,11 +56,13 @@ static void test_lengths_are_full(void **state) {
   hr_bench_case cases[2] = {{.op = &hr_op_attention, .n_in = 4, .in = {{HR_F32, 3, {2, 256, 3 * 128}}}, .args = &args}};
   cases[1] = cases[0];
   cases[1].in[3] = (hr_desc){HR_I32, 1, {2}};
-  double seconds[2];
+  double least[2] = {1e9, 1e9}, seconds; /* of three, by turns: another program may be in the way of one */
   hr_cost cost;
-  for (int i = 0; i < 2; i++)
-    if (hr__bench_op(&ring, &cases[i], 1, &seconds[i], &cost, &err) != HR_OK) fail_msg("%s", err.message);
-  if (seconds[1] < seconds[0] / 4) fail_msg("%g s with lengths, %g s without", seconds[1], seconds[0]);
+  for (int i = 0; i < 6; i++) {
+    if (hr__bench_op(&ring, &cases[i % 2], 1, &seconds, &cost, &err) != HR_OK) fail_msg("%s", err.message);
+    if (seconds < least[i % 2]) least[i % 2] = seconds;
+  }
+  if (least[1] < least[0] / 4) fail_msg("%g s with lengths, %g s without", least[1], least[0]);
   hr__bench_ring_destroy(&ring);
   hr__device_close(device);
 }
