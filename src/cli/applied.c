@@ -29,8 +29,7 @@ hr_status hr__applied_edit(hr_applied *a, hr_applied_file *file, hr_edit edit, c
   return edit.path ? HR_OK : hr__nomem(err);
 }
 
-/* A word of a map as a value: true, false and numbers are what they look like. */
-static hr_literal word_literal(const char *word) {
+hr_literal hr__applied_word(const char *word) {
   hr_doc_node plain = {.kind = HR_DOC_SCALAR, .text = word};
   double number;
   bool yes;
@@ -167,7 +166,7 @@ static hr_status key_apply(hr_applied *a, const hr_map *map, const hr_map_key *k
     if (!hr__map_word(key, value, a->arena, &word, &edit.same))
       return spoken(a, map, key) ? note_add(a, key, value, "has no word for this value", err) : HR_OK;
     if (!word) return hr__nomem(err);
-    edit.value = word_literal(word);
+    edit.value = hr__applied_word(word);
   } else if (edit.value.kind == HR_LITERAL_FLOW && !key->asked &&
              (!own || strcmp(key->setting, "training.effective_batch") == 0)) {
     return spoken(a, map, key) ? note_add(a, key, value, "takes one value, not several", err) : HR_OK;

@@ -54,8 +54,11 @@ bool hr__applied_value(const hr_applied *a, const hr_map_key *key, bool own_reci
 /* The whole number that a file has for a setting; false: it has none. */
 bool hr__applied_number(const hr_applied_file *file, const char *setting, int64_t *out);
 
-/* With a folder in place of a recipe, what its configs say of sequence length, samples of a step and rank, and no flag
- * gives, is what is planned: as overrides, with a remark. `map`: the one that the user named, or NULL. */
+/* A word of a map as a value: true, false and numbers are what they look like. */
+hr_literal hr__applied_word(const char *word);
+
+/* With a folder in place of a recipe, what its configs say of sequence length, samples of a step, precision and rank,
+ * and no flag gives, is what is planned: as overrides, with a remark. `map`: the one that the user named, or NULL. */
 hr_status hr__applied_take(hr_cli *cli, const hr_map *map, hr_error *err);
 
 /* What says how many samples a step has: batch size, accumulation, effective batch. */

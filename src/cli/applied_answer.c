@@ -72,7 +72,10 @@ static void edit_print(const hr_edit *edit, hr_style style, FILE *to) {
   enum { VALUE = 64, LINE = 400 };
   char path[LINE];
   hr__text_escape(edit->path, strlen(edit->path), path, sizeof path);
-  fprintf(to, "%6d  %-44s ", edit->line, path);
+  if (edit->line > 0)
+    fprintf(to, "%6d  %-44s ", edit->line, path);
+  else
+    fprintf(to, "%6s  %-44s ", "-", path);
   switch (edit->outcome) {
   case HR_EDIT_WRITTEN:
   case HR_EDIT_INSERTED:

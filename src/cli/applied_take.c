@@ -7,6 +7,7 @@
 
 #include "cli/applied.h"
 #include "format/file.h"
+#include "format/literal.h"
 
 typedef struct taking {
   hr_cli *cli;
@@ -53,10 +54,48 @@ static bool given(const hr_cli *cli, const char *option, const char *setting) {
   return found;
 }
 
-static hr_status take(taking *t, const char *setting, int64_t number, hr_error *err) {
-  t->said = hr__arena_format(&t->cli->arena, "%s%s%s=%" PRId64, t->said, *t->said ? ", " : "", setting, number);
+static hr_status word_take(taking *t, const char *setting, const char *word, hr_error *err) {
+  t->said = hr__arena_format(&t->cli->arena, "%s%s%s=%s", t->said, *t->said ? ", " : "", setting, word);
   if (!t->said) return hr__nomem(err);
-  return hr__cli_override(t->cli, err, "%s=%" PRId64, setting, number);
+  return hr__cli_override(t->cli, err, "%s=%s", setting, word);
+}
+
+static hr_status take(taking *t, const char *setting, int64_t number, hr_error *err) {
+  char text[24];
+  snprintf(text, sizeof text, "%" PRId64, number);
+  return word_take(t, setting, text, err);
+}
+
+/* Whether a file says a value of a setting with all keys that it has for it, and with those that it lacks. */
+static bool means(const taking *t, const hr_applied_file *file, const char *setting, const char *value) {
+  bool any = false;
+  for (size_t i = 0; i < file->map->count; i++) {
+    const hr_map_key *key = &file->map->keys[i];
+    char name[HR_MAP_PATH], path[HR_MAP_PATH];
+    const char *word, *same;
+    if (!key->setting || strcmp(key->setting, setting) != 0) continue;
+    if (!hr__map_word(key, value, &t->cli->arena, &word, &same) || !word) return false;
+    hr_literal literal = hr__applied_word(word);
+    const hr_doc_node *node = NULL;
+    for (const char *last = NULL; !node && hr__map_spelling(key, &last, name);)
+      if (hr__map_locate(file->map, &file->config, name, path)) node = hr__config_find(&file->config, path);
+    hr_doc_node absent = {.kind = HR_DOC_SCALAR, .text = key->absent};
+    bool silent = !node && (!key->absent || strcmp(key->absent, "*") == 0);
+    if (!silent && !hr__literal_means(&literal, same, node ? node : &absent)) return false;
+    any |= node != NULL;
+  }
+  return any;
+}
+
+/* --method has one that it takes where nothing is written; a config that says another is not overruled by it. */
+static hr_status precision_take(taking *t, hr_error *err) {
+  static const char *const words[] = {"bf16-mixed", "16-mixed", "bf16-true", "32-true"};
+  if (!hr__cli_value(t->cli, "method") || given(t->cli, NULL, "model.precision")) return HR_OK;
+  for (size_t w = 0; w < sizeof words / sizeof *words; w++)
+    for (size_t f = 0; f < t->n_files; f++)
+      if (means(t, &t->files[f], "model.precision", words[w]))
+        return w == 0 ? HR_OK : word_take(t, "model.precision", words[w], err);
+  return HR_OK;
 }
 
 /* A step stays what it is, but for what is given of it. With --auto only that: how it is cut into micro-batches is for
@@ -90,6 +129,7 @@ hr_status hr__applied_take(hr_cli *cli, const hr_map *map, hr_error *err) {
   if (!given(cli, "seq", "data.sequence_length") && said(&t, "data.sequence_length", &number))
     HR_TRY(take(&t, "data.sequence_length", number, err));
   HR_TRY(step_take(&t, err));
+  HR_TRY(precision_take(&t, err));
   if (method && strcmp(method, "full") != 0 && !given(cli, "rank", "model.adapters.rank") &&
       said(&t, "model.adapters.rank", &number))
     HR_TRY(take(&t, "model.adapters.rank", number, err));

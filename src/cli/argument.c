@@ -66,10 +66,26 @@ static hr_status file_fail(hr_cli *cli, const char *path, hr_status status, hr_e
   return map && map != hr__map_named("headroom") ? trainer_fail(path, map->name, err) : status;
 }
 
+/* A setting that stands for an option is named by that: people look for what they wrote. */
+static void place_translate(const hr_cli *cli, hr_error *err) {
+  static const char *const pairs[][2] = {
+      {"data.sequence_length", "seq"}, {"training.batch_size", "batch"},
+      {"model.adapters.rank", "rank"}, {"memory.budget", "gpu-memory"},
+      {"memory.margin", "margin"},     {"training.effective_batch", "target-effective-batch"}};
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    const char *value = hr__cli_value(cli, pairs[i][1]);
+    char wanted[sizeof err->place];
+    if (!value) continue;
+    snprintf(wanted, sizeof wanted, "--set %s=%s", pairs[i][0], value);
+    if (strcmp(err->place, wanted) == 0) snprintf(err->place, sizeof err->place, "--%s %.200s", pairs[i][1], value);
+  }
+}
+
 hr_status hr__cli_argument_explain(hr_cli *cli, hr_status status, hr_error *err) {
   const char *path = cli->n_arguments > 0 ? cli->arguments[0] : NULL;
   struct stat facts;
   if (status != HR_BAD_INPUT || !path) return status;
+  place_translate(cli, err);
   if (stat(path, &facts) != 0) return errno == ENOENT ? absent_fail(path, err) : status;
   if (S_ISDIR(facts.st_mode)) return folder_fail(cli, path, status, err);
   return S_ISREG(facts.st_mode) ? file_fail(cli, path, status, err) : status;

@@ -6,7 +6,7 @@
 
 /* For a command that failed: where its argument is no recipe at all (a name of a hub, a folder without a checkpoint, a
  * checkpoint's config.json, the config of another trainer) the error becomes one that says so, and what to give
- * instead. */
+ * instead. A place that is a setting by --set is the option that it came from. */
 hr_status hr__cli_argument_explain(hr_cli *cli, hr_status status, hr_error *err);
 
 #endif

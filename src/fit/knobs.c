@@ -14,6 +14,7 @@
 #define LONGEST      "model.config.max_position_embeddings"
 #define KIND         "training.optimizer.kind"
 #define SPLIT        "memory.split"
+#define OFFLOAD      "memory.offload."
 
 enum { CHOICES = 64, LENGTH_LEAST = 128, LENGTH_MOST = 8192, BATCH_MOST = 512 };
 
@@ -218,10 +219,16 @@ static bool opened_by_all(const finding *f, const char *path) {
   return true;
 }
 
+/* On the CPU the host is the same memory: what goes there unasked would only look as if it fitted. */
 static hr_status inner_add(finding *f) {
   static const char *const words[] = {"auto"};
-  for (size_t i = 0; i < sizeof inner / sizeof *inner; i++)
-    if (f->all && !hr__recipe_given(f->recipe, inner[i])) HR_TRY(words_add(f, inner[i], false, words, 1));
+  bool below = hr__recipe_word_is(f->recipe, "memory.device", "cuda");
+  for (size_t i = 0; i < sizeof inner / sizeof *inner; i++) {
+    if (!f->all || hr__recipe_given(f->recipe, inner[i]) ||
+        (strncmp(inner[i], OFFLOAD, strlen(OFFLOAD)) == 0 && !below))
+      continue;
+    HR_TRY(words_add(f, inner[i], false, words, 1));
+  }
   return HR_OK;
 }
 

@@ -52,8 +52,10 @@ static void file_unlock(hr_transaction_file *file) {
 
 static hr_status file_open(hr_transaction *t, hr_transaction_file *file, bool look, hr_error *err) {
   HR_TRY(real_path(file->path, &t->arena, &file->real, err));
+  struct stat named;
+  bool there = stat(file->real, &named) == 0;
   for (const hr_transaction_file *other = t->files; other < file; other++)
-    if (strcmp(other->real, file->real) == 0)
+    if (strcmp(other->real, file->real) == 0 || (there && same_file(&named, &other->facts))) /* or a hard link */
       return hr__fail(err, HR_USAGE, file->path, "name each file once", "this is the same file as %s", other->path);
   HR_TRY(file_lock(file, look, err));
   if (look && hr__journal_stands(file->real))

@@ -227,7 +227,7 @@ training:
           '  gradient_accumulation_steps: 8\n  bf16: true\n  gradient_checkpointing: true\n  optim: adamw_bnb_8bit\n'
           '  max_seq_length: 64\n', read(bare).decode())
     bare = folder.write('bare.json', '{"zero_optimization": {}, "bf16": 3}')
-    run('apply', recipe, '--insert', '--to', bare).expect(0, 'bf16.enabled has no place')
+    run('apply', recipe, '--insert', '--to', bare).expect(0, 'bf16.enabled has no place', '     -  gradient_accumulation_steps')
     check(read(bare) == b'{"zero_optimization": {"offload_optimizer": {"device": "cpu"}}, "bf16": 3, '
           b'"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}', read(bare))
     # --auto closes what is open, and the closed recipe then plans the same without it.

@@ -54,6 +54,17 @@ with Folder() as folder:
     check(changed <= {'micro_batch_size', 'gradient_accumulation_steps', 'gradient_checkpointing'}, f'{changed}: {text}')
     check('training.effective_batch=12' in result.err, f'{result.err}')
 
+    # The precision that --method takes where nothing is written is not put over another one.
+    for before, precision in [('bf16: auto', None), ('bf16: false\nfp16: true', '16-mixed'), ('fp16: true', '16-mixed'),
+                              ('bf16: full', 'bf16-true'), ('bf16: false', '32-true'), ('bf16: no\nfp16: no', '32-true'),
+                              ('bf16: maybe', None)]:
+        text = AXOLOTL.replace('bf16: true', before)
+        changed, after, result = applied(text, *qlora, '--set', 'memory.checkpoint=every-layer')
+        check((f'model.precision={precision}' in result.err) == (precision is not None), f'{before}: {result.err}')
+        check(changed == ({'bf16'} if 'maybe' in before else set()), f'{before}: {changed} {after}')
+    _, text, _ = applied(AXOLOTL.replace('bf16: true', 'fp16: true\nbf16: false'), *qlora, '--set', 'model.precision=bf16-mixed')
+    check('fp16: false\nbf16: true\n' in text, f'--set goes before: {text}')
+
     # Flags and --set go before the file, each for itself.
     changed, text, _ = applied(AXOLOTL, *qlora, '--seq', '64', '--set', 'model.adapters.rank=2')
     check('sequence_len: 64  # short' in text and 'lora_r: 2\n' in text, text)

@@ -2,7 +2,7 @@
 """What people give in place of a recipe is named for what it is, with what to give instead; faults of recipes stay faults."""
 import json
 
-from support import Folder, TINY, finish, run
+from support import Folder, TINY, check, finish, run
 
 CHECKPOINT = json.dumps({'architectures': ['LlamaForCausalLM'], 'model_type': 'llama', 'hidden_size': 64})
 TRAINERS = {
@@ -26,6 +26,13 @@ with Folder() as folder:
         path = folder.write('job.json' if text[0] == '{' else 'job.yaml', text)
         for command in ['plan', 'profile']:
             run(command, path).expect(5, f'this is a config of {kind}', f'headroom apply DIR --method lora --to {path}')
+
+    # What an option stands for is named by the option.
+    path = folder.write('recipe.yaml', TINY + 'memory: { budget: 1GiB }\n')
+    for option, value, key in [('--target-effective-batch', '3', 'training.effective_batch'), ('--margin', '2GiB', 'memory.margin'),
+                               ('--batch', '99999999', 'training.batch_size')]:
+        check(f'  at {option} {value}\n' in run('plan', path, option, value).expect(5).err, f'{option}: the place')
+        run('plan', path, '--set', f'{key}={value}').expect(5, f'at --set {key}={value}')
 
     # A recipe with a fault is none of these, and neither is a sound one beside something else that is wrong.
     path = folder.write('recipe.yaml', TINY.replace('training:', 'trainig:'))

@@ -47,4 +47,17 @@ for change in changes:
     check(0.9 * change['step_seconds'] < seconds < 1.1 * change['step_seconds'],
           f'{settings}: {change["step_seconds"]} s are promised, {seconds} s planned')
 
+# On the CPU the host is the same memory: --auto does not hide there what a budget has no room for, unless asked to.
+demo = [os.path.join(ROOT, 'recipes', 'demo.yaml'), '--auto', '--json']
+for budget in ['80MiB', '120MiB']:
+    plan = run('plan', *demo, '--gpu-memory', budget).json()
+    keys = [knob['key'] for knob in plan['search']['open']]
+    check('memory.checkpoint' in keys and not any('offload' in key for key in keys), f'{budget}: open are {keys}')
+    check(plan['host']['peak_bytes'] == 0, f'{budget}: {plan["host"]["peak_bytes"]} bytes on the host')
+asked = run('plan', *demo, '--gpu-memory', '120MiB', '--set', 'memory.offload.optimizer=auto').expect(0).json()
+check(asked['host']['peak_bytes'] > 0, 'a host that was asked for')
+rung = run('plan', *demo, '--gpu-memory', '120MiB').expect(0).json()
+check(not rung['ladder']['cheaper'] or rung['ladder']['cheaper']['step_seconds'] >= rung['step_seconds'],
+      f'a cheaper rung that is faster too: {rung["ladder"]}')
+
 finish()

@@ -208,6 +208,11 @@ static void links(void **state) {
   assert_int_equal(lstat(folder_path("b.json"), &facts), 0);
   assert_true(S_ISLNK(facts.st_mode));
   assert_true(holds("c.yaml", new_text) && holds("c.yaml.backup", old_text));
+  /* a second name of the same file */
+  unlink(folder_path("b.json"));
+  assert_int_equal(link(folder_path("c.yaml"), folder_path("b.json")), 0);
+  assert_int_equal(hr__transaction_open(one, 2, false, &t, &err), HR_USAGE);
+  assert_non_null(strstr(err.message, "same file"));
   remove_all();
 }
 
