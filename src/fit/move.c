@@ -1,9 +1,9 @@
 /* Offload: which kinds leave the device, and how far.
  *
- * For every way to keep blocks, with what it keeps on the device and, where activations are open, all of it below, the
- * other open kinds are first moved down whole, which shows whether that way can fit. In the two ways that promise most
- * (for a plan that is only to be judged: in the first that fits without the disk) they come back, the one with the most
- * traffic for a byte first (a parameter is read twice for every micro-batch, a gradient is written and read, state
+ * For every way to keep blocks, and where activations are open for the first with all that it keeps below the device,
+ * the other open kinds are first moved down whole, which shows whether that way can fit. In the two ways that promise
+ * most (for a plan that is only to be judged: in the first that fits without the disk) they come back, the one with the
+ * most traffic for a byte first (a parameter is read twice for every micro-batch, a gradient is written and read, state
  * moves once for a step): those that can whole, of the first that cannot as much as the budget allows. A way whose plan
  * takes longer than the best so far even with nothing moved is not looked at.
  */
@@ -191,13 +191,13 @@ static void way_insert(way_down downs[REFINED + 1], int *count, const way_down *
 static hr_status ways_try(hr_choosing *s, way_down downs[REFINED + 1], hr_error *err) {
   int count = 0;
   bool judged = s->open->wish != HR_WISH_RUN, lower = s->out->open[HR_OFFLOAD_ACTIVATIONS] && !judged;
-  for (int way = 0; way < s->n_alike; way++)
-    for (int activations = 0; activations <= lower; activations++) {
-      if (hr__candidate_slow(s, s->pure[way])) continue;
-      way_down d = {.way = way, .choices = s->out->choices};
-      HR_TRY(way_lower(s, &d, activations, err));
-      way_insert(downs, &count, &d);
-    }
+  for (int i = -lower; i < s->n_alike; i++) { /* recomputing what is then moved as well would save little */
+    int way = i < 0 ? 0 : i;
+    if (hr__candidate_slow(s, s->pure[way])) continue;
+    way_down d = {.way = way, .choices = s->out->choices};
+    HR_TRY(way_lower(s, &d, i < 0, err));
+    way_insert(downs, &count, &d);
+  }
   for (int i = 0; i < count; i++) { /* for a plan to be judged one that fits is enough, unless the disk makes it slow */
     bool enough = judged && s->best.graph && s->best.plan->tiers[HR_TIER_DISK].peak_bytes == 0;
     if (!enough) HR_TRY(way_refine(s, &downs[i], err));
