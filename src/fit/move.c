@@ -150,15 +150,16 @@ static hr_status way_refine(hr_choosing *s, way_down *d, hr_error *err) {
   return way_offer(s, d->way, &d->choices, &d->c, part, err);
 }
 
-/* As if time fell evenly from all moved to what a way takes with nothing but its activations moved. Ways that do not
- * fit the device come last. */
+/* As if time fell evenly from all moved to what a way takes with nothing but its activations moved. Ways that need the
+ * disk, whatever comes back, come behind all others, and those that do not fit the device last. */
 static double way_estimate(const hr_choosing *s, const hr_candidate *c, double pure) {
   double moved = 1, seconds = c->plan->step_seconds;
   for (int i = 0; i < BACK; i++)
     if (s->out->open[back[i]]) moved += (double)s->whole_bytes[back[i]];
   if (!device_fits(s, c)) return 1e30 + (double)hr__candidate_peak(c);
-  double share = (double)(s->fill_bytes - hr__candidate_peak(c)) / moved;
-  return seconds - (seconds - pure) * (share < 1 ? share : 1);
+  uint64_t room = s->fill_bytes - hr__candidate_peak(c), host = c->plan->tiers[HR_TIER_HOST].peak_bytes;
+  double share = (double)room / moved, behind = host > room && host - room > s->open->host_bytes ? 1e9 : 0;
+  return behind + seconds - (seconds - pure) * (share < 1 ? share : 1);
 }
 
 /* Moves everything down; with activations too, what they alone take is not known yet. */
