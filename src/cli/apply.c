@@ -199,7 +199,7 @@ const hr_cli_command hr_cli_apply = {
 #define HR_MAP(name, ...) name ", "
 #include "recipe/maps.def"
 #undef HR_MAP
-               "or --map FILE.",
+               "\nor --map FILE.",
     .examples = "apply recipes/lora.yaml --to recipes/configs/lightning.yml --dry-run\n"
                 "apply recipes/demo.yaml --auto --insert --to recipes/demo.yaml --dry-run",
     .options = options,

@@ -340,7 +340,7 @@ static bool device_is_cuda(const hr_recipe *recipe) {
 
 /* A copy of a GPU's has some microseconds of its own, which a larger tile hides. Of much state tiles are larger, so
  * that their number, and that of the nodes, stays bounded: about TILES_FEW of them, with TILES_MOST where those would
- * be larger than TILE_BYTES_LARGE. Where more parameters than state lie below, they are what is cut. */
+ * be larger than TILE_BYTES_LARGE, of all that a tile may have below the device. */
 enum { TILE_BYTES_CPU = 2 << 20, TILE_BYTES_CUDA = 8 << 20, TILE_BYTES_LARGE = 16 << 20 };
 enum { TILES_FEW = 256, TILES_JUDGED = 1024, TILES_MOST = 4096 };
 
@@ -356,10 +356,11 @@ static size_t bytes_below(const hr_graph *g, hr_role role) {
 }
 
 static size_t tile_bytes(const hr_graph *g, bool cuda, const hr_choices *choices) {
-  size_t state = bytes_below(g, HR_ROLE_OPTIMIZER), most = larger(state, bytes_below(g, HR_ROLE_PARAMETER));
+  size_t state = bytes_below(g, HR_ROLE_OPTIMIZER);
+  size_t all = state + bytes_below(g, HR_ROLE_PARAMETER) + bytes_below(g, HR_ROLE_GRADIENT); /* a tile has of each */
   size_t few = state / TILES_FEW < TILE_BYTES_LARGE ? state / TILES_FEW : TILE_BYTES_LARGE;
   size_t least = cuda ? larger(few, TILE_BYTES_CUDA) : TILE_BYTES_CPU;
-  return larger(least, most / (choices && choices->few_tiles ? TILES_JUDGED : TILES_MOST));
+  return larger(least, all / (choices && choices->few_tiles ? TILES_JUDGED : TILES_MOST));
 }
 
 static bool update_on_host(const hr_recipe *recipe, const hr_choices *choices) {

@@ -94,13 +94,15 @@ static bool is_host_update(const hr_moves *m, const hr_node *node) {
  * update takes. */
 static int64_t tile_elements(const hr_moves *m, const hr_node *node) {
   const hr_graph *g = m->b->graph;
-  size_t bytes = 0;
+  double bytes = 0; /* of one element; scales of a block have little of it */
   bool host = is_host_update(m, node);
-  for (int i = 0; i < node->n_in; i++)
-    if (node->in[i] != HR_NONE && operand_part(g, node, i) != 0 && (operand_below(m, node->in[i]) == HR_NONE) == host)
-      bytes += hr_dtype_bytes(g->values[node->in[i]].desc.dtype);
+  for (int i = 0; i < node->n_in; i++) {
+    int64_t part = node->in[i] == HR_NONE ? 0 : operand_part(g, node, i);
+    if (part != 0 && (operand_below(m, node->in[i]) == HR_NONE) == host)
+      bytes += (double)hr_dtype_bytes(g->values[node->in[i]].desc.dtype) / (double)part;
+  }
   if (bytes == 0) return hr_desc_count(&g->values[node->in[0]].desc);
-  int64_t elements = (int64_t)(m->tile_bytes / bytes) / TILE_STEP * TILE_STEP;
+  int64_t elements = (int64_t)((double)m->tile_bytes / bytes) / TILE_STEP * TILE_STEP;
   return elements < TILE_STEP ? TILE_STEP : elements;
 }
 

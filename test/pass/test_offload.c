@@ -3,11 +3,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "op/adamw.h"
+#include "op/adamw8bit.h"
 #include "op/transfer.h"
 #include "pass/compile.h"
 #include "pass/update.h"
@@ -185,17 +187,25 @@ static void test_state_in_tiles(void **state) {
   compiled_close(&c);
 }
 
-/* However much lies below, state or parameters alone: about a thousand tiles for a plan that is only judged. */
+/* However much lies below, state or parameters alone or both, also of 8 bits with the scales of their blocks: about a
+ * thousand tiles for a plan that is only judged. */
 static void test_tiles_are_bounded(void **state) {
   (void)state;
-  static const char *const kinds[] = {"memory.offload.optimizer=host", "memory.offload.parameters=host"};
-  for (int k = 0; k < 2; k++) {
+  static const struct {
+    const char *kind, *offload;
+  } cases[] = {{"adamw", "memory.offload.optimizer=host"},
+               {"adamw", "memory.offload.parameters=host"},
+               {"adamw8bit", "memory.offload.optimizer=host"},
+               {"adamw8bit", "memory.offload={optimizer: host, parameters: host}"}};
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
     compiled c; /* 27e9 parameters */
     const hr_choices judged = {.few_tiles = true};
+    char kind[64];
+    snprintf(kind, sizeof kind, "training.optimizer.kind=%s", cases[k].kind);
     compile(&c, &judged,
-            SETTINGS(kinds[k], "model.config.hidden_size=8192", "model.config.intermediate_size=262144",
+            SETTINGS(kind, cases[k].offload, "model.config.hidden_size=8192", "model.config.intermediate_size=262144",
                      "model.config.num_hidden_layers=4"));
-    size_t updates = op_count(c.graph, &hr_op_adamw);
+    size_t updates = op_count(c.graph, &hr_op_adamw) + op_count(c.graph, &hr_op_adamw8bit);
     assert_in_range(updates, 1000, 1300);
     compiled_close(&c);
   }
