@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/text.h"
 #include "recipe/internal.h"
@@ -58,8 +59,37 @@ static bool choices_have(const char *choices, const char *word) {
   return false;
 }
 
+/* What other programs call a choice of ours. */
+static const char *choices_called(const char *choices, const char *word) {
+  static const char *const names[][2] = {{"gpu", "cuda"},
+                                         {"nvidia", "cuda"},
+                                         {"fp32", "32-true"},
+                                         {"float32", "32-true"},
+                                         {"fp16", "16-mixed"},
+                                         {"float16", "16-mixed"},
+                                         {"half", "16-mixed"},
+                                         {"bfloat16", "bf16-mixed"},
+                                         {"cpu", "host"},
+                                         {"ram", "host"},
+                                         {"nvme", "disk"},
+                                         {"ssd", "disk"},
+                                         {"full", "every-layer"},
+                                         {"true", "every-layer"},
+                                         {"false", "none"},
+                                         {"adamw_torch", "adamw"},
+                                         {"adamw_bnb_8bit", "adamw8bit"}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcasecmp(word, names[i][0]) == 0 && choices_have(choices, names[i][1])) return names[i][1];
+  return NULL;
+}
+
 static bool choices_near(const char *choices, const char *word, char *best, size_t capacity) {
   size_t length = strlen(word), limit = length / 3 + 1, found = limit + 1;
+  const char *called = choices_called(choices, word);
+  if (called) {
+    snprintf(best, capacity, "%s", called);
+    return true;
+  }
   for (const char *at = choices; at && length < 64; at = strchr(at, '|')) {
     at += *at == '|';
     char choice[64];

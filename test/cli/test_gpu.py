@@ -62,6 +62,9 @@ with Folder() as folder:
     run('plan', recipe, '--gpu', 'a100').expect(2, 'A100 40, A100 80')
     run('plan', recipe, '--gpu', 'gtx 480').expect(2, 'headroom devices --gpus')
     run('plan', recipe, '--set', 'memory.gpu=H200').expect(5, 'memory.device: cuda')
+    for written, meant in [('memory.device=gpu', 'device: cuda'), ('memory.offload.optimizer=CPU', 'optimizer: host'),
+                           ('memory.checkpoint=true', 'checkpoint: every-layer')]:
+        run('plan', recipe, '--set', written).expect(5, f'did you mean "{meant}"?')
     cuda = ['--set', 'memory.device=cuda']
     run('plan', recipe, *cuda, '--set', 'memory.gpu=nothing').expect(5, 'headroom devices --gpus')
     run('plan', recipe, *cuda, '--set', 'memory.gpu=any').expect(5, 'memory.budget')

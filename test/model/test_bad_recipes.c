@@ -142,6 +142,8 @@ static const struct {
     {TINY, "training.batchsize=4", 5, "--set training.batchsize=4", "unknown key \"batchsize\" in section training",
      "did you mean \"batch_size\"?"},
     {TINY, "trainer.batch_size=4", 5, "--set trainer.batch_size=4", "unknown key \"trainer\" at the top", ""},
+    {TINY, "model.precision=fp16", 5, "--set model.precision=fp16", "must be one of",
+     "did you mean \"precision: 16-mixed\"?"},
     {TINY, "model.family.x=4", 5, "--set model.family.x=4",
      "model.family is a setting, not a section with keys of its own", "write --set 'model.family=NAME'"},
     {TINY, "training.batch_size", 2, "--set training.batch_size", "joined by \"=\"", "--set key.path=value"},
