@@ -45,10 +45,19 @@ static bool measure_apart(const hr_job_source *source, hr_arena *arena) {
   return started && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* Whether another plan might be made by other rates: something was chosen, or copies go along with the step. */
+static bool rates_decide(const hr_job *job) {
+  bool copies = false;
+  for (size_t n = 0; n < job->graph->n_nodes && !copies; n++)
+    copies = job->graph->nodes[n].op->transfer != HR_TRANSFER_NONE;
+  return copies || job->chosen.any || job->search.n_knobs > 0;
+}
+
 /* A GPU that is here, of which something is not known, and a place to keep it. */
 static bool wants_rates(hr_job *job, hr_cli_rates wanted) {
   bool here = job->facts.kind == HR_CUDA && !job->facts.absent;
   if (!here || hr__rates_path(&job->facts, &job->arena) == NULL) return false;
+  if (wanted == HR_CLI_RATES_PLAN && !rates_decide(job)) return false;
   hr_graph *graph = NULL; /* as the other process has it: with what is open left as it is */
   hr_error ignored = {0};
   bool lacks = !job->rates.measured;

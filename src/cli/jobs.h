@@ -7,8 +7,8 @@
 
 /* What of a GPU is measured before a job is opened. */
 typedef enum hr_cli_rates {
-  HR_CLI_RATES_DEVICE, /* the rates of the device: to begin a run soon */
-  HR_CLI_RATES_NODES   /* and every kind of node of the recipe: to say how long a step takes */
+  HR_CLI_RATES_PLAN, /* the rates of the device, where the plan depends on them: to begin a run soon */
+  HR_CLI_RATES_NODES /* and every kind of node of the recipe: to say how long a step takes */
 } hr_cli_rates;
 
 /* hr__job_open, or with --auto hr__job_open_all. On a GPU of this machine what nobody has measured yet is measured

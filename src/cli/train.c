@@ -105,7 +105,7 @@ static hr_status train_run(hr_cli *cli, hr_error *err) {
   HR_TRY(hr__checkpoint_flags(cli, err));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
-  HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_DEVICE, &job, err));
+  HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_PLAN, &job, err));
   hr_status status = hr__fit_check(cli, job, err);
   if (status == HR_OK) status = job_train(cli, job, err);
   hr__job_close(job);
