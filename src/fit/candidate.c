@@ -80,7 +80,7 @@ hr_status hr__candidate_offer(hr_choosing *s, hr_candidate *c, uint64_t *over, h
     candidate_miss(s, c);
   } else if (!hr__candidate_slow(s, c->plan->step_seconds)) {
     bool sure = hr__candidate_peak(c) <= hr__candidate_sure_bytes(s->open, c->plan);
-    if (!sure) status = hr__candidate_lay(s, c, s->open->quick, err);
+    if (!sure) status = hr__candidate_lay(s, c, s->open->quick || s->draft, err);
     if (status == HR_OK && hr__candidate_fits(s->open, c)) {
       candidate_keep(&s->best, c);
     } else if (status == HR_OK) {

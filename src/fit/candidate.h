@@ -28,6 +28,7 @@ typedef struct hr_choosing {
   int n_alike;                            /* ways that are tried; 1 where memory.checkpoint is closed */
   bool hopeless;                          /* nothing fits, and that was all to be known */
   double limit_seconds;                   /* the caller's, 0 where a step may still become faster in the end */
+  bool draft;                             /* the first layout will do: what it is over can be taken off */
   double pure[HR_ALIKE];                  /* seconds of a step with all blocks kept that way and nothing moved */
   hr_candidate best;                      /* the fastest that fits, laid out; graph == NULL: none */
   hr_candidate least;                     /* the smallest that does not fit; without best it is the answer */

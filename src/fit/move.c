@@ -121,13 +121,15 @@ static hr_status update_place(hr_choosing *s, int way, hr_choices *choices, hr_c
   return HR_OK;
 }
 
-/* A layout that misses the budget takes off what it is over of the kind that stays in part. */
+/* A layout that misses the budget takes off what it is over of the kind that stays in part. That costs less than more
+ * effort for the layout, which the last one gets. */
 static hr_status way_offer(hr_choosing *s, int way, hr_choices *choices, hr_candidate *c, int part, hr_error *err) {
   for (int i = 0;; i++) {
-    uint64_t over;
-    HR_TRY(hr__candidate_offer(s, c, &over, err));
-    if (over == 0 || part < 0 || i == TRIES) return HR_OK;
-    uint64_t *resident = &choices->offload[part].resident_bytes;
+    uint64_t over, *resident = part < 0 ? NULL : &choices->offload[part].resident_bytes;
+    s->draft = resident && *resident > 0 && i < TRIES;
+    hr_status status = hr__candidate_offer(s, c, &over, err);
+    s->draft = false;
+    if (status != HR_OK || over == 0 || part < 0 || i == TRIES) return status;
     *resident = *resident > over ? *resident - over : 0;
     HR_TRY(hr__keep_alike(s, choices, way, c, err));
   }
