@@ -173,7 +173,7 @@ static void choices_print(const hr_chosen *chosen, FILE *to) {
     fprintf(to, "  %-*sblocks in %" PRId64 " slices of the batch\n", LABEL, "", choices->slices);
   if (choices->update_on_host) fprintf(to, "  %-*sparameters are updated on the host\n", LABEL, "");
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
-    if (hr__chosen_offloads(chosen, (hr_offload_kind)k)) {
+    if (hr__chosen_divides(chosen, (hr_offload_kind)k)) {
       uint64_t stays = choices->offload[k].resident_bytes;
       fprintf(to, "  %-*s%s on ", LABEL, "", hr__offload_name((hr_offload_kind)k));
       if (stays > 0) fprintf(to, "the device: %s, the rest on ", hr__size_text(stays, text));

@@ -18,7 +18,7 @@ typedef enum hr_wish {
   HR_WISH_RUN,    /* to be run: laid out with effort */
   HR_WISH_COSTS,  /* its peaks and seconds. Nothing is laid out with effort: peaks are lower bounds, which layouts
                      meet but for 1 %, and what fits has a layout that does, or, where it is large, 1 % to spare. Updates
-                     below the device have  fewer, larger tiles. */
+                     below the device have fewer, larger tiles. */
   HR_WISH_VERDICT /* the same where it fits; else whatever was found to be too large first */
 } hr_wish;
 
@@ -55,8 +55,10 @@ bool hr__choose_any(const hr_recipe *recipe);
 hr_status hr__choose(const hr_open *open, hr_chosen *out, hr_error *err);
 void hr__chosen_fini(hr_chosen *chosen);
 
-/* What open settings came to in the graph. A kind may have been let go without any of it leaving the device: small
- * tensors stay. */
+/* What open settings came to in the graph: whether all but resident_bytes of a kind is below the device. A kind may
+ * have been let go without any of it leaving: small tensors stay. */
+bool hr__chosen_divides(const hr_chosen *chosen, hr_offload_kind kind);
+/* The same, or, of activations, inputs of blocks that are kept there. */
 bool hr__chosen_offloads(const hr_chosen *chosen, hr_offload_kind kind);
 bool hr__chosen_recomputes(const hr_chosen *chosen);
 

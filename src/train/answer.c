@@ -87,8 +87,8 @@ static json_t *choices_json(const hr_chosen *chosen) {
     uint64_t bytes = chosen->choices.offload[k].resident_bytes;
     if (chosen->open[k])
       failed = json_object_set_new(resident, hr__offload_name((hr_offload_kind)k),
-                                   hr__chosen_offloads(chosen, (hr_offload_kind)k) ? json_integer((json_int_t)bytes)
-                                                                                   : json_null());
+                                   hr__chosen_divides(chosen, (hr_offload_kind)k) ? json_integer((json_int_t)bytes)
+                                                                                  : json_null());
   }
   if (!failed && chosen->choices.update_on_host) failed = json_object_set_new(object, "update", json_string("host"));
   if (!failed && chosen->split) failed = json_object_set_new(object, "slices", json_integer(chosen->choices.slices));

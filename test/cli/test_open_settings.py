@@ -36,6 +36,19 @@ with Folder() as folder:
     check('"offload_optimizer": { "device": "none" }' in written, written)
     check('"offload_param": { "device": "cpu" }' in written, written)
 
+# Inputs of blocks that are kept below the device are offloaded activations too: a technique, and told of by apply.
+inputs = [os.path.join(ROOT, 'bench', 'llama-1b.yaml'), '--gpu', 'H200', '--gpu-memory', '3GiB', '--set', 'training.batch_size=16',
+          '--set', 'memory.update=in-backward', '--set', 'memory.host_budget=24GiB', '--set', 'memory.checkpoint=auto']
+inputs += [word for kind in ['optimizer', 'parameters', 'activations'] for word in ['--set', f'memory.offload.{kind}=auto']]
+plan = run('plan', *inputs, '--json').expect(0).json()
+check(any('offloaded input' in kept for kept in plan['choices']['checkpoint']), str(plan['choices']))
+check(plan['choices']['resident_bytes']['activations'] is None, str(plan['choices']))
+check('offload activations: auto' in [technique['name'] for technique in plan['techniques']], str(plan['techniques']))
+with Folder() as folder:
+    path = folder.write('ds_config.json', DS_CONFIG)
+    unsaid = run('apply', *inputs, '--to', path, '--dry-run').expect(0).err
+    check('not written: memory.offload.activations = host' in unsaid, unsaid)
+
 # With a small host the first way to keep blocks goes to the disk; a change that is proposed takes what it says.
 large = [os.path.join(CONFIGS, 'Llama-3.1-70B'), '--method', 'qlora', '--gpu', '4090', '--gpu-memory', '6GiB', '--seq',
          '1024', '--set', 'model.config.num_hidden_layers=12', '--set', 'memory.host_budget=3GiB']
