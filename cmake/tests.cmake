@@ -16,3 +16,6 @@ foreach(layer IN LISTS HR_LAYERS)
     endforeach()
   endif()
 endforeach()
+if(TEST fit/test_closed)
+  set_tests_properties(fit/test_closed PROPERTIES LABELS "unit;slow") # hundreds of searches
+endif()

@@ -34,6 +34,7 @@ typedef struct hr_choosing {
   hr_candidate least;                     /* the smallest that does not fit; without best it is the answer */
   uint64_t fill_bytes;                    /* of the device's budget: what is filled with mixes and what comes back */
   uint64_t whole_bytes[HR_OFFLOAD_KINDS]; /* of each kind, all that is persistent */
+  struct hr_prospects *prospects;         /* fit/placement.h */
 } hr_choosing;
 
 hr_status hr__candidate_sketch(hr_choosing *s, const hr_choices *choices, hr_candidate *c, hr_error *err);
@@ -53,9 +54,12 @@ hr_status hr__candidate_offer(hr_choosing *s, hr_candidate *c, uint64_t *over, h
 hr_status hr__keep_alike(hr_choosing *s, const hr_choices *base, int way, hr_candidate *c, hr_error *err);
 /* keep.c: everything on the device. All ways alike, then the fastest mix of them that fits. */
 hr_status hr__keep_choose(hr_choosing *s, hr_error *err);
+/* keep.c: the fastest mix that fits with everything where `base` has it. *seconds: of the first whose sketch fits,
+ * which is not laid out then; NULL: mixes are offered. */
+hr_status hr__keep_mixes(hr_choosing *s, const hr_choices *base, double *seconds, hr_error *err);
 /* move.c: whether what lives on the host may be updated there or on the device. */
 bool hr__update_has_places(const hr_choosing *s, const hr_graph *g);
-/* move.c: kinds that may leave the device, each only as far as it must. */
+/* move.c: ways to keep blocks together with kinds that may leave the device. */
 hr_status hr__move_choose(hr_choosing *s, hr_error *err);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fit/candidate.h"
+#include "fit/placement.h"
 
 const char *hr__keep_name(hr_keep keep) {
   static const char *const names[] = {[HR_KEEP_ALL] = "all",
@@ -102,7 +102,9 @@ static hr_status choose(hr_choosing *s, hr_error *err) {
 
 hr_status hr__choose(const hr_open *open, hr_chosen *out, hr_error *err) {
   *out = (hr_chosen){0};
-  hr_choosing s = {.open = open, .out = out, .limit_seconds = open->limit_seconds};
+  hr_prospects prospects = {.count = 0};
+  hr_choosing s = {.open = open, .out = out, .limit_seconds = open->limit_seconds, .prospects = &prospects};
+  prospects.choosing = &s;
   hr_status status = choose(&s, err);
   hr__candidate_fini(&s.best);
   hr__candidate_fini(&s.least);

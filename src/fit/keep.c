@@ -1,10 +1,10 @@
-/* Checkpointing: what to keep of every block while everything stays on the device. */
+/* Checkpointing: what to keep of every block while everything else stays where it is. */
 #include "fit/blocks.h"
-#include "fit/candidate.h"
+#include "fit/placement.h"
 
-/* *late: it takes longer than is of use, as all behind it do. */
+/* *late: it takes longer than is of use, as all behind it do. `seconds`: see hr__keep_mixes. */
 static hr_status mix_try(hr_choosing *s, const hr_choices *base, const hr_chain *chain, size_t entry, uint64_t *over,
-                         bool *late, hr_error *err) {
+                         bool *late, double *seconds, hr_error *err) {
   uint8_t *ways = hr__arena_array(&s->arena, s->n_keep, sizeof *ways);
   hr_keep *keep = hr__arena_array(&s->arena, s->n_keep, sizeof *keep);
   if (!ways || !keep) return hr__nomem(err);
@@ -17,12 +17,17 @@ static hr_status mix_try(hr_choosing *s, const hr_choices *base, const hr_chain 
   hr_candidate c;
   HR_TRY(hr__candidate_sketch(s, &choices, &c, err));
   *late = hr__candidate_slow(s, c.plan->step_seconds);
-  return hr__candidate_offer(s, &c, over, err);
+  if (!seconds) return hr__candidate_offer(s, &c, over, err);
+  *over = 0;
+  if (hr__candidate_fits(s->open, &c)) *seconds = c.plan->step_seconds;
+  hr__candidate_fini(&c);
+  return HR_OK;
 }
 
 /* Mixes, fastest first, until one fits. Those that cannot by what is alive at once are passed over, and behind one
  * whose layout misses the budget those that hold hardly less. */
-static hr_status mixes_try(hr_choosing *s, const hr_choices *base, const hr_blocks *blocks, hr_error *err) {
+static hr_status mixes_try(hr_choosing *s, const hr_choices *base, const hr_blocks *blocks, double *seconds,
+                           hr_error *err) {
   hr_chain chain;
   HR_TRY(hr__chain_solve(blocks->blocks, s->n_keep, blocks->tail_bytes, &s->arena, &chain, err));
   const hr_graph *before = s->best.graph;
@@ -32,12 +37,26 @@ static hr_status mixes_try(hr_choosing *s, const hr_choices *base, const hr_bloc
     uint64_t inside = blocks->base_bytes + chain.entries[e].peak_bytes;
     uint64_t alive = inside > blocks->outside_bytes ? inside : blocks->outside_bytes;
     if (alive + s->open->facts->fixed_bytes > most) continue;
-    HR_TRY(mix_try(s, base, &chain, e, &over, &late, err));
-    if (s->best.graph != before) return HR_OK;
+    HR_TRY(mix_try(s, base, &chain, e, &over, &late, seconds, err));
+    if (s->best.graph != before || (seconds && *seconds > 0)) return HR_OK;
     most = alive + s->open->facts->fixed_bytes - (over / 2 < alive ? over / 2 : alive);
   }
-  if (s->best.graph || late) return HR_OK;
-  return mix_try(s, base, &chain, chain.n_entries - 1, &over, &late, err); /* the smallest, as fast as it can be */
+  if (s->best.graph || late || seconds) return HR_OK;
+  return mix_try(s, base, &chain, chain.n_entries - 1, &over, &late, NULL, err); /* the smallest, as fast as can be */
+}
+
+hr_status hr__keep_mixes(hr_choosing *s, const hr_choices *base, double *seconds, hr_error *err) {
+  hr_blocks blocks;
+  if (seconds) *seconds = 0;
+  HR_TRY(hr__blocks_init(&blocks, s->n_keep, &s->arena, err));
+  for (int way = 0; way < s->n_alike; way++) {
+    hr_candidate c;
+    HR_TRY(hr__keep_alike(s, base, way, &c, err));
+    hr_status status = hr__blocks_read(&blocks, c.plan, s->open->accumulation, err);
+    hr__candidate_fini(&c);
+    HR_TRY(status);
+  }
+  return mixes_try(s, base, &blocks, seconds, err);
 }
 
 hr_status hr__keep_alike(hr_choosing *s, const hr_choices *base, int way, hr_candidate *c, hr_error *err) {
@@ -123,7 +142,10 @@ hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
   hr_status status = hr__blocks_init(&blocks, s->keeps ? s->n_keep : 0, &s->arena, err);
   for (int way = 0; way < s->n_alike && status == HR_OK; way++) {
     if (way > 0) status = hr__keep_alike(s, &base, way, &c, err);
-    if (status == HR_OK) s->pure[way] = c.plan->step_seconds;
+    if (status == HR_OK) {
+      s->pure[way] = c.plan->step_seconds;
+      hr__figures_resting(&s->prospects->ways[way], s, c.plan);
+    }
     below = below || (status == HR_OK && fits_below(s->open, c.plan));
     if (status == HR_OK) status = hr__blocks_read(&blocks, c.plan, s->open->accumulation, err);
     if (status == HR_OK) status = hr__candidate_offer(s, &c, &over, err);
@@ -135,6 +157,6 @@ hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
   hr__candidate_fini(&c);
   HR_TRY(status);
   if (!below) return HR_OK;
-  if (verdict && above > s->open->budget_bytes) return HR_OK; /* then only moving helps, which knows no mixes */
-  return s->keeps ? mixes_try(s, &base, &blocks, err) : HR_OK;
+  if (verdict && above > s->open->budget_bytes) return HR_OK; /* then only moving helps */
+  return s->keeps ? mixes_try(s, &base, &blocks, NULL, err) : HR_OK;
 }

@@ -1,95 +1,238 @@
-/* Offload: which kinds leave the device, and how far.
+/* Offload: which kinds leave the device, and how far, together with what is kept of the blocks and where the update is.
  *
- * For every way to keep blocks, and where activations are open for the first with all that it keeps below the device,
- * the other open kinds are first moved down whole, which shows whether that way can fit. In the two ways that promise
- * most (for a plan that is only to be judged: in the first that fits without the disk) they come back, the one with the
- * most traffic for a byte first (a parameter is read twice for every micro-batch, a gradient is written and read, state
- * moves once for a step): those that can whole, of the first that cannot as much as the budget allows. A way whose plan
- * takes longer than the best so far even with nothing moved is not looked at.
+ * Placements (fit/placement.h) are looked at in rising order of their bounds until these pass what was found, each by
+ * sketches with few tiles. Of the kind that may stay in part, what is free is filled, and what is then too much taken
+ * off again. For a plan to be run, those that come close to the best of them are then planned as they would be run, the
+ * most promising first.
  */
-#include "fit/candidate.h"
+#include <stdlib.h>
 
-static const hr_offload_kind back[] = {HR_OFFLOAD_PARAMETERS, HR_OFFLOAD_GRADIENTS, HR_OFFLOAD_OPTIMIZER};
-enum { BACK = sizeof back / sizeof *back, TRIES = 3, SHARES = 256, REFINED = 2 };
+#include "fit/placement.h"
+
+enum { TRIES = 3, SHARES = 256, LOOKS_RUN = 96, LOOKS_JUDGED = 12, PLANS = 6 };
+
+/* Figures put together from other sketches are right but for that much, */
+static const double bounds_error = 0.03;
+/* differences between sketches with few tiles for that much, */
+static const double looks_error = 0.01;
+/* and few tiles take longer than many by at most that much. */
+static const double tiles_error = 0.10;
+/* A plan that is only to be judged may be slower than the best by that much. */
+static const double judged_error = 0.10;
 
 static bool device_fits(const hr_choosing *s, const hr_candidate *c) {
   return hr__candidate_peak(c) <= s->fill_bytes;
 }
 
-static hr_status all_down(hr_choosing *s, int way, hr_choices *choices, hr_candidate *c, hr_error *err) {
-  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
-    if (s->out->open[k] && k != HR_OFFLOAD_ACTIVATIONS) choices->offload[k].resident_bytes = 0;
-  return hr__keep_alike(s, choices, way, c, err);
-}
-
-/* What the host has no room for goes on to the disk, the kind with the least traffic first. */
-static hr_status host_relieve(hr_choosing *s, int way, hr_choices *choices, hr_candidate *c, hr_error *err) {
-  static const hr_offload_kind kinds[] = {HR_OFFLOAD_OPTIMIZER, HR_OFFLOAD_GRADIENTS, HR_OFFLOAD_PARAMETERS,
-                                          HR_OFFLOAD_ACTIVATIONS};
-  for (int i = 0; i < HR_OFFLOAD_KINDS && c->plan->tiers[HR_TIER_HOST].peak_bytes > s->open->host_bytes; i++) {
-    if (!s->out->open[kinds[i]] || choices->offload[kinds[i]].resident_bytes == UINT64_MAX) continue;
-    choices->offload[kinds[i]].tier = HR_TIER_DISK;
-    hr__candidate_fini(c);
-    HR_TRY(hr__keep_alike(s, choices, way, c, err));
+static hr_choices placement_choices(const hr_choosing *s, const hr_placement *it, uint64_t resident, bool few_tiles) {
+  hr_choices choices = s->out->choices;
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
+    if (!s->out->open[k] || it->tier[k] == HR_TIER_DEVICE) continue;
+    choices.offload[k].tier = it->tier[k];
+    choices.offload[k].resident_bytes = it->part == k ? resident : 0;
   }
-  return HR_OK;
+  choices.update_on_host = it->update_on_host;
+  choices.few_tiles |= few_tiles;
+  return choices;
 }
 
-/* Replaces *c by what other choices give, if that fits the device as well and is no slower: of tensors too small to be
- * moved none went down, and their kind is back for nothing. */
-static hr_status improve(hr_choosing *s, int way, hr_choices *choices, const hr_choices *to, hr_candidate *c,
-                         bool *fits, uint64_t *over, hr_error *err) {
-  hr_candidate next;
-  HR_TRY(hr__keep_alike(s, to, way, &next, err));
-  *fits = device_fits(s, &next);
-  *over = *fits ? 0 : hr__candidate_peak(&next) - s->fill_bytes;
-  if (*fits && next.plan->step_seconds <= c->plan->step_seconds) {
-    hr__candidate_fini(c);
-    *c = next;
-    *choices = *to;
-  } else {
-    hr__candidate_fini(&next);
-  }
-  return HR_OK;
+static hr_status placement_sketch(hr_choosing *s, const hr_placement *it, uint64_t resident, bool few_tiles,
+                                  hr_candidate *c, hr_error *err) {
+  hr_choices choices = placement_choices(s, it, resident, few_tiles);
+  return hr__keep_alike(s, &choices, it->way, c, err);
 }
 
-/* The part of a kind that may stay: what is free is filled, and what is then too much taken off again. */
-static hr_status kind_part(hr_choosing *s, int way, hr_offload_kind kind, hr_choices *choices, hr_candidate *c,
+/* Fills what is free on the device with the kind that may stay in part, from *resident bytes of it on. *c, which fits
+ * the device, becomes the fastest sketch that does. */
+static hr_status part_fill(hr_choosing *s, const hr_placement *it, bool few_tiles, uint64_t *resident, hr_candidate *c,
                            hr_error *err) {
-  uint64_t step = s->whole_bytes[kind] / SHARES + 1;
-  uint64_t resident = s->fill_bytes - hr__candidate_peak(c), over;
-  for (int i = 0; i < TRIES && resident >= step; i++) {
-    hr_choices to = *choices;
-    bool fits;
-    to.offload[kind].resident_bytes = resident;
-    HR_TRY(improve(s, way, choices, &to, c, &fits, &over, err));
-    bool taken = choices->offload[kind].resident_bytes == resident;
-    uint64_t room = s->fill_bytes - hr__candidate_peak(c);
-    if (fits && (!taken || room < step)) return HR_OK;
-    if (fits)
-      resident += room;
-    else
-      resident = over + step < resident ? resident - over - step : 0;
+  uint64_t step = s->whole_bytes[it->part] / SHARES + 1;
+  uint64_t to = *resident + (s->fill_bytes - hr__candidate_peak(c));
+  for (int i = 0; i < TRIES && to >= *resident + step; i++) {
+    hr_candidate next;
+    HR_TRY(placement_sketch(s, it, to, few_tiles, &next, err));
+    uint64_t peak = hr__candidate_peak(&next);
+    bool fits = peak <= s->fill_bytes;
+    if (fits && next.plan->step_seconds <= c->plan->step_seconds) {
+      hr__candidate_fini(c);
+      *c = next;
+      *resident = to;
+      to += s->fill_bytes - peak;
+      continue;
+    }
+    hr__candidate_fini(&next);
+    if (fits) return HR_OK;
+    uint64_t off = peak - s->fill_bytes + step;
+    to = off < to ? to - off : 0;
   }
   return HR_OK;
 }
 
-/* Those that can come back whole do; of the first that cannot, a part. */
-static hr_status kinds_back(hr_choosing *s, int way, hr_choices *choices, hr_candidate *c, int *part, hr_error *err) {
-  *part = -1;
-  for (int i = 0; i < BACK; i++) {
-    if (!s->out->open[back[i]]) continue;
-    hr_choices to = *choices;
-    uint64_t over;
-    to.offload[back[i]].resident_bytes = UINT64_MAX;
-    /* of what is staged at the peak no more than all can be saved */
-    uint64_t saved = c->plan->tiers[HR_TIER_DEVICE].categories[HR_CAT_STAGING];
-    bool fits = hr__candidate_peak(c) + s->whole_bytes[back[i]] <= s->fill_bytes + saved;
-    if (fits) HR_TRY(improve(s, way, choices, &to, c, &fits, &over, err));
-    if (!fits && *part < 0) *part = (int)back[i];
-  }
-  return *part < 0 ? HR_OK : kind_part(s, way, (hr_offload_kind)*part, choices, c, err);
+/* --- looking ------------------------------------------------------------------------------------------------------ */
+
+/* A placement that fits by a sketch with few tiles. */
+typedef struct look {
+  hr_placement it;
+  uint64_t resident;
+  double seconds;
+} look;
+
+enum { SETS = 1 << HR_OFFLOAD_KINDS };
+typedef struct looking {
+  hr_choosing *s;
+  bool large[HR_ALIKE][SETS]; /* per way and set of kinds that are moved whole: it is too much for the device even so */
+  look *list;                 /* in the arena of s */
+  size_t count, capacity;
+  double best; /* seconds of the fastest; 0: there is none */
+} looking;
+
+static hr_status look_add(looking *l, const hr_placement *it, uint64_t resident, double seconds, hr_error *err) {
+  if (hr__arena_grow(&l->s->arena, (void **)&l->list, &l->capacity, l->count, sizeof *l->list) != 0)
+    return hr__nomem(err);
+  l->list[l->count++] = (look){*it, resident, seconds};
+  if (l->best == 0 || seconds < l->best) l->best = seconds;
+  return HR_OK;
 }
+
+static int moved_set(const hr_placement *it) {
+  int set = 0;
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+    set |= (it->tier[k] != HR_TIER_DEVICE) << k;
+  return set;
+}
+
+static hr_status mix_look(looking *l, const hr_placement *it, hr_error *err) {
+  hr_choosing *s = l->s;
+  bool judged = s->open->wish != HR_WISH_RUN;
+  hr_choices base = placement_choices(s, it, 0, true);
+  double seconds;
+  HR_TRY(hr__keep_mixes(s, &base, judged ? NULL : &seconds, err));
+  if (judged) {
+    if (s->best.graph && (l->best == 0 || s->best.plan->step_seconds < l->best)) l->best = s->best.plan->step_seconds;
+    return HR_OK;
+  }
+  return seconds > 0 ? look_add(l, it, 0, seconds, err) : HR_OK;
+}
+
+static hr_status placement_look(looking *l, const hr_placement *it, hr_error *err) {
+  hr_choosing *s = l->s;
+  if (it->way == HR_WAY_MIX) return mix_look(l, it, err);
+  hr_candidate c;
+  uint64_t resident = 0, over;
+  HR_TRY(placement_sketch(s, it, 0, true, &c, err));
+  if (!device_fits(s, &c)) l->large[it->way][moved_set(it)] = true;
+  if (it->part >= 0 && device_fits(s, &c)) {
+    hr_status status = part_fill(s, it, true, &resident, &c, err);
+    if (status != HR_OK) {
+      hr__candidate_fini(&c);
+      return status;
+    }
+  }
+  double seconds = c.plan->step_seconds;
+  bool fits = device_fits(s, &c) && hr__candidate_fits(s->open, &c);
+  if (s->open->wish != HR_WISH_RUN)
+    HR_TRY(hr__candidate_offer(s, &c, &over, err));
+  else
+    hr__candidate_fini(&c);
+  return fits ? look_add(l, it, resident, seconds, err) : HR_OK;
+}
+
+/* Whether nothing from this bound on is worth a look. */
+static bool look_late(const looking *l, double bound) {
+  const hr_choosing *s = l->s;
+  bool judged = s->open->wish != HR_WISH_RUN;
+  if (hr__candidate_slow(s, bound * (1 - (judged ? bounds_error : bounds_error + tiles_error)))) return true;
+  return l->best > 0 && bound * (judged ? 1 + judged_error : 1 - bounds_error) >= l->best;
+}
+
+/* Whether as much or more was moved, and that was too much for the device. */
+static bool look_large(const looking *l, const hr_placement *it) {
+  int own = moved_set(it);
+  for (int set = 0; it->way != HR_WAY_MIX && set < SETS; set++)
+    if (l->large[it->way][set] && (own & ~set) == 0) return true;
+  return false;
+}
+
+/* Whether one that fits is the same but for kinds that lie further up below the device: nothing is faster further
+ * down, and nothing more stays on the device. */
+static bool look_beaten(const looking *l, const hr_placement *it) {
+  for (size_t i = 0; i < l->count; i++) {
+    const hr_placement *other = &l->list[i].it;
+    bool beats = other->way == it->way && other->part == it->part && other->update_on_host == it->update_on_host;
+    for (int k = 0; beats && k < HR_OFFLOAD_KINDS; k++)
+      beats = (other->tier[k] == HR_TIER_DEVICE) == (it->tier[k] == HR_TIER_DEVICE) && other->tier[k] <= it->tier[k];
+    if (beats) return true;
+  }
+  return false;
+}
+
+/* --- plans to be run ---------------------------------------------------------------------------------------------- */
+
+/* A layout that misses the budget takes off what it is over of the kind that stays in part. That costs less than more
+ * effort for the layout, which the last one gets. */
+static hr_status look_offer(hr_choosing *s, const look *it, uint64_t resident, hr_candidate *c, hr_error *err) {
+  for (int i = 0;; i++) {
+    uint64_t over;
+    s->draft = resident > 0 && i < TRIES;
+    hr_status status = hr__candidate_offer(s, c, &over, err);
+    s->draft = false;
+    if (status != HR_OK || over == 0 || resident == 0 || i == TRIES) return status;
+    resident = resident > over ? resident - over : 0;
+    HR_TRY(placement_sketch(s, &it->it, resident, false, c, err));
+  }
+}
+
+static hr_status look_plan(hr_choosing *s, const look *it, hr_error *err) {
+  hr_choices base = placement_choices(s, &it->it, 0, false);
+  if (it->it.way == HR_WAY_MIX) return hr__keep_mixes(s, &base, NULL, err);
+  hr_candidate c;
+  uint64_t resident = it->resident;
+  HR_TRY(placement_sketch(s, &it->it, resident, false, &c, err));
+  if (!device_fits(s, &c) && resident > 0) {
+    hr__candidate_fini(&c);
+    resident = 0;
+    HR_TRY(placement_sketch(s, &it->it, resident, false, &c, err));
+  }
+  hr_status status = HR_OK;
+  if (it->it.part >= 0 && device_fits(s, &c)) status = part_fill(s, &it->it, false, &resident, &c, err);
+  if (status == HR_OK) return look_offer(s, it, it->it.part >= 0 ? resident : 0, &c, err);
+  hr__candidate_fini(&c);
+  return status;
+}
+
+static int look_compare(const void *a, const void *b) {
+  const look *x = a, *y = b;
+  return x->seconds < y->seconds ? -1 : x->seconds > y->seconds;
+}
+
+/* The most promising first; what the first of them takes less than with few tiles the others do as well. */
+static hr_status looks_plan(looking *l, hr_error *err) {
+  hr_choosing *s = l->s;
+  double ratio = 1 - tiles_error;
+  if (l->count > 0) qsort(l->list, l->count, sizeof *l->list, look_compare);
+  for (size_t i = 0; i < l->count && !hr__candidate_slow(s, l->list[i].seconds * ratio * (1 - looks_error)); i++) {
+    if (i >= PLANS && s->best.graph) break;
+    const hr_graph *before = s->best.graph;
+    HR_TRY(look_plan(s, &l->list[i], err));
+    if (s->best.graph != before && i == 0) ratio = s->best.plan->step_seconds / l->list[i].seconds;
+  }
+  return HR_OK;
+}
+
+static hr_status placements_try(hr_choosing *s, hr_error *err) {
+  const hr_prospects *p = s->prospects;
+  looking l = {.s = s};
+  bool judged = s->open->wish != HR_WISH_RUN;
+  size_t most = judged ? LOOKS_JUDGED : LOOKS_RUN;
+  for (size_t i = 0, looks = 0; i < p->count && looks < most && !look_late(&l, p->list[i].seconds); i++) {
+    if (look_large(&l, &p->list[i]) || look_beaten(&l, &p->list[i])) continue;
+    HR_TRY(placement_look(&l, &p->list[i], err));
+    looks++;
+  }
+  return judged ? HR_OK : looks_plan(&l, err);
+}
+
+/* --- figures of the ways ------------------------------------------------------------------------------------------ */
 
 static bool state_on_host(const hr_graph *g) {
   for (size_t b = 0; b < g->n_buffers; b++)
@@ -99,154 +242,68 @@ static bool state_on_host(const hr_graph *g) {
 }
 
 bool hr__update_has_places(const hr_choosing *s, const hr_graph *g) {
-  return s->open->facts->kind != HR_CPU && hr__recipe_word_is(s->open->recipe, "memory.offload.update", "auto") &&
-         state_on_host(g);
+  return hr__recipe_word_is(s->open->recipe, "memory.offload.update", "auto") && state_on_host(g);
 }
 
-/* Beside a GPU the processor updates what lives in its memory where that is faster. */
-static hr_status update_place(hr_choosing *s, int way, hr_choices *choices, hr_candidate *c, hr_error *err) {
-  if (!hr__update_has_places(s, c->graph)) return HR_OK;
-  hr_choices to = *choices;
-  to.update_on_host = true;
-  hr_candidate next;
-  HR_TRY(hr__keep_alike(s, &to, way, &next, err));
-  bool better = next.plan->step_seconds < c->plan->step_seconds && (device_fits(s, &next) || !device_fits(s, c));
-  if (better) {
-    hr_candidate before = *c;
-    *c = next;
-    next = before;
-    *choices = to;
-  }
-  hr__candidate_fini(&next);
-  return HR_OK;
+/* Everything that is open on the host, activations only where they are to be. */
+static hr_placement all_down(int way, bool activations) {
+  hr_placement it = {.way = way, .part = -1};
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+    it.tier[k] = k != HR_OFFLOAD_ACTIVATIONS || activations ? HR_TIER_HOST : HR_TIER_DEVICE;
+  return it;
 }
 
-/* A layout that misses the budget takes off what it is over of the kind that stays in part. That costs less than more
- * effort for the layout, which the last one gets. */
-static hr_status way_offer(hr_choosing *s, int way, hr_choices *choices, hr_candidate *c, int part, hr_error *err) {
-  for (int i = 0;; i++) {
-    uint64_t over, *resident = part < 0 ? NULL : &choices->offload[part].resident_bytes;
-    s->draft = resident && *resident > 0 && i < TRIES;
-    hr_status status = hr__candidate_offer(s, c, &over, err);
-    s->draft = false;
-    if (status != HR_OK || over == 0 || part < 0 || i == TRIES) return status;
-    *resident = *resident > over ? *resident - over : 0;
-    HR_TRY(hr__keep_alike(s, choices, way, c, err));
-  }
-}
-
-/* A way to keep blocks with everything moved down, and about how long it takes once what can has come back. */
-typedef struct way_down {
-  int way;
-  hr_choices choices;
-  hr_candidate c;
-  double estimate;
-} way_down;
-
-static hr_status way_refine(hr_choosing *s, way_down *d, hr_error *err) {
-  int part = -1;
-  if (!d->c.graph) HR_TRY(hr__keep_alike(s, &d->choices, d->way, &d->c, err));
-  if (device_fits(s, &d->c)) HR_TRY(kinds_back(s, d->way, &d->choices, &d->c, &part, err));
-  HR_TRY(host_relieve(s, d->way, &d->choices, &d->c, err));
-  HR_TRY(update_place(s, d->way, &d->choices, &d->c, err));
-  return way_offer(s, d->way, &d->choices, &d->c, part, err);
-}
-
-/* As if time fell evenly from all moved to what a way takes with nothing but its activations moved. Ways that need the
- * disk, whatever comes back, come behind all others, and those that do not fit the device last. */
-static double way_estimate(const hr_choosing *s, const hr_candidate *c, double pure) {
-  double moved = 1, seconds = c->plan->step_seconds;
-  for (int i = 0; i < BACK; i++)
-    if (s->out->open[back[i]]) moved += (double)s->whole_bytes[back[i]];
-  if (!device_fits(s, c)) return 1e30 + (double)hr__candidate_peak(c);
-  uint64_t room = s->fill_bytes - hr__candidate_peak(c), host = c->plan->tiers[HR_TIER_HOST].peak_bytes;
-  double share = (double)room / moved, behind = host > room && host - room > s->open->host_bytes ? 1e9 : 0;
-  return behind + seconds - (seconds - pure) * (share < 1 ? share : 1);
-}
-
-/* Moves everything down; with activations too, what they alone take is not known yet. */
-static hr_status way_lower(hr_choosing *s, way_down *d, bool activations, hr_error *err) {
-  double pure = s->pure[d->way];
-  if (activations) {
-    hr_candidate alone;
-    d->choices.offload[HR_OFFLOAD_ACTIVATIONS].resident_bytes = 0;
-    HR_TRY(hr__keep_alike(s, &d->choices, d->way, &alone, err));
-    pure = alone.plan->step_seconds;
-    hr__candidate_fini(&alone);
-  }
-  HR_TRY(all_down(s, d->way, &d->choices, &d->c, err));
-  d->estimate = way_estimate(s, &d->c, pure);
-  return HR_OK;
-}
-
-static void way_insert(way_down downs[REFINED + 1], int *count, const way_down *d) {
-  int at = *count;
-  for (; at > 0 && downs[at - 1].estimate > d->estimate; at--)
-    downs[at] = downs[at - 1];
-  downs[at] = *d;
-  if (*count < REFINED) (*count)++;
-  for (int i = 1; i <= REFINED; i++) /* one graph at a time: another that is gone into is made again */
-    hr__candidate_fini(&downs[i].c);
-}
-
-/* The most promising ways are gone into. */
-static hr_status ways_try(hr_choosing *s, way_down downs[REFINED + 1], hr_error *err) {
-  int count = 0;
-  bool judged = s->open->wish != HR_WISH_RUN, lower = s->out->open[HR_OFFLOAD_ACTIVATIONS] && !judged;
-  for (int i = -lower; i < s->n_alike; i++) { /* recomputing what is then moved as well would save little */
-    int way = i < 0 ? 0 : i;
-    if (hr__candidate_slow(s, s->pure[way])) continue;
-    way_down d = {.way = way, .choices = s->out->choices};
-    HR_TRY(way_lower(s, &d, i < 0, err));
-    way_insert(downs, &count, &d);
-  }
-  for (int i = 0; i < count; i++) { /* for a plan to be judged one that fits is enough, unless the disk makes it slow */
-    bool enough = judged && s->best.graph && s->best.plan->tiers[HR_TIER_DISK].peak_bytes == 0;
-    if (!enough) HR_TRY(way_refine(s, &downs[i], err));
+static hr_status way_figures(hr_choosing *s, int way, hr_error *err) {
+  hr_prospects *p = s->prospects;
+  bool moves = s->out->open[HR_OFFLOAD_ACTIVATIONS] && way != HR_KEEP_OFFLOADED;
+  for (int activations = 0; activations <= moves; activations++) {
+    hr_placement it = all_down(way, activations);
+    hr_candidate c;
+    HR_TRY(placement_sketch(s, &it, 0, true, &c, err));
+    hr__figures_moved(&p->ways[way], s, c.plan, activations);
+    bool places = !p->update_places && hr__update_has_places(s, c.graph);
+    hr__candidate_fini(&c);
+    if (!places) continue;
+    p->update_places = it.update_on_host = true;
+    HR_TRY(placement_sketch(s, &it, 0, true, &c, err));
+    hr__traffic_read(c.plan, s->open->accumulation, s->out->open, activations, &p->host_update);
+    hr__candidate_fini(&c);
   }
   return HR_OK;
 }
 
-/* Where nothing fits, activations go down as well. */
-static hr_status activations_down(hr_choosing *s, hr_error *err) {
-  int way = s->keeps ? HR_KEEP_INPUT : 0;
-  hr_choices choices = s->out->choices;
-  choices.offload[HR_OFFLOAD_ACTIVATIONS].resident_bytes = 0;
+/* Where nothing fits: everything as far down as the budgets below the device allow. */
+static hr_status least_offer(hr_choosing *s, hr_error *err) {
+  static const hr_offload_kind kinds[] = {HR_OFFLOAD_OPTIMIZER, HR_OFFLOAD_GRADIENTS, HR_OFFLOAD_PARAMETERS,
+                                          HR_OFFLOAD_ACTIVATIONS};
+  hr_placement it = all_down(s->keeps ? HR_KEEP_INPUT : 0, true);
   hr_candidate c;
   uint64_t over;
-  HR_TRY(all_down(s, way, &choices, &c, err));
-  HR_TRY(host_relieve(s, way, &choices, &c, err));
+  HR_TRY(placement_sketch(s, &it, 0, false, &c, err));
+  for (int i = 0; i < HR_OFFLOAD_KINDS && c.plan->tiers[HR_TIER_HOST].peak_bytes > s->open->host_bytes; i++) {
+    if (!s->out->open[kinds[i]]) continue;
+    it.tier[kinds[i]] = HR_TIER_DISK;
+    hr__candidate_fini(&c);
+    HR_TRY(placement_sketch(s, &it, 0, false, &c, err));
+  }
   return hr__candidate_offer(s, &c, &over, err);
 }
 
-/* The update alone may have two places, with what is below the device by the recipe's own word. */
-static hr_status closed_update(hr_choosing *s, hr_error *err) {
-  hr_candidate *from = s->best.graph ? &s->best : &s->least;
-  hr_choices choices = from->choices;
-  if (!from->graph || !hr__update_has_places(s, from->graph)) return HR_OK;
-  bool any = s->out->any;
-  choices.update_on_host = s->out->any = true;
-  hr_candidate c;
-  uint64_t over;
-  HR_TRY(hr__candidate_sketch(s, &choices, &c, err));
-  if (c.plan->step_seconds < from->plan->step_seconds)
-    HR_TRY(hr__candidate_offer(s, &c, &over, err));
-  else
-    hr__candidate_fini(&c);
-  s->out->any = any || (s->best.graph ? &s->best : &s->least)->choices.update_on_host;
-  return HR_OK;
+static const hr_candidate *candidate_first(const hr_choosing *s) {
+  return s->best.graph ? &s->best : &s->least;
 }
 
 hr_status hr__move_choose(hr_choosing *s, hr_error *err) {
-  bool any = false;
+  bool any = false, before = s->out->any;
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
-    any |= s->out->open[k] && k != HR_OFFLOAD_ACTIVATIONS;
-  if (!any && !s->out->open[HR_OFFLOAD_ACTIVATIONS]) return closed_update(s, err);
-  way_down downs[REFINED + 1] = {0};
-  hr_status status = any ? ways_try(s, downs, err) : HR_OK;
-  for (int i = 0; i < REFINED; i++)
-    hr__candidate_fini(&downs[i].c);
-  HR_TRY(status);
-  if (!s->best.graph && s->out->open[HR_OFFLOAD_ACTIVATIONS]) HR_TRY(activations_down(s, err));
+    any |= s->out->open[k];
+  if (!any && (!candidate_first(s)->graph || !hr__update_has_places(s, candidate_first(s)->graph))) return HR_OK;
+  s->out->any = true; /* the place of the update at least */
+  for (int way = 0; way < s->n_alike; way++)
+    if (!hr__candidate_slow(s, s->pure[way])) HR_TRY(way_figures(s, way, err));
+  HR_TRY(hr__placements_list(s->prospects, err));
+  HR_TRY(placements_try(s, err));
+  if (!s->best.graph && any) HR_TRY(least_offer(s, err));
+  s->out->any = before || candidate_first(s)->choices.update_on_host;
   return HR_OK;
 }

@@ -38,6 +38,7 @@ typedef struct searching {
   /* those that were planned */
   hr_found *planned;
   size_t cap_planned;
+  double *whole_seconds; /* per number of a setting, of the bound with all blocks whole; 0: not known */
   bool any, last_resort;
   outcome best;
   size_t best_number;
@@ -53,8 +54,8 @@ static size_t choice_of(const searching *s, size_t number, size_t knob) {
   return number % s->out->knobs[knob].n_choices;
 }
 
-/* Rounds, each only when nothing fits in those before it: as it is; cut into slices; with other results that nobody's
- * hand has opened; both. */
+/* Rounds: as it is; cut into slices, which always recomputes, and so only of settings that might still be faster than
+ * what was found; with other results that nobody's hand has opened, and both, only when nothing fits before. */
 enum { ROUND_SLICES = 1, ROUND_RESULTS = 2, ROUNDS = 4 };
 
 static int round_of(const searching *s, size_t number) {
@@ -258,13 +259,28 @@ static hr_status pair_run(searching *s, pair *p, int count, hr_error *err) {
   return status;
 }
 
+/* Of settings whose bounds are about the same the one that memory is least short of goes first, and alone: how fast it
+ * is cuts planning of all others short. */
+static void first_settle(searching *s) {
+  size_t first = 0;
+  for (size_t i = 0; i < s->n_settings && !s->settings[i].refused; i++) {
+    const setting *it = &s->settings[i], *best = &s->settings[first];
+    bool near = it->token_seconds <= 1.02 * s->settings[0].token_seconds;
+    if (near && it->pruned == best->pruned && it->bound.resting_bytes < best->bound.resting_bytes) first = i;
+  }
+  setting taken = s->settings[first];
+  memmove(s->settings + 1, s->settings, first * sizeof taken);
+  s->settings[0] = taken;
+}
+
 /* Settings that are over the budget by their bound come last, and only where nothing fits: for the smallest plan. */
 static hr_status settings_plan(searching *s, hr_error *err) {
+  if (s->n_settings > 0) first_settle(s);
   for (int over = 0; over < 2; over++) {
     for (size_t i = 0; i < s->n_settings && !s->settings[i].refused;) {
       pair p = {.s = s};
-      int count = 0;
-      for (; count < TOGETHER && i < s->n_settings && !s->settings[i].refused; i++) {
+      int count = 0, together = i == 0 ? 1 : TOGETHER;
+      for (; count < together && i < s->n_settings && !s->settings[i].refused; i++) {
         if (s->settings[i].pruned != over) continue;
         if (setting_hopeless(s, &s->settings[i]))
           s->out->n_pruned++;
@@ -313,15 +329,32 @@ static hr_status space_size(const hr_space *space, const hr_search *out, size_t 
   return HR_OK;
 }
 
+/* The same setting with all blocks whole. */
+static size_t number_whole(const searching *s, size_t number) {
+  size_t unit = 1;
+  for (size_t k = s->out->n_knobs; k-- > 0; unit *= s->out->knobs[k].n_choices)
+    if (s->out->knobs[k].slices) return number - choice_of(s, number, k) * unit;
+  return number;
+}
+
+/* Whether slices may help: not where even the whole blocks' bound is above the best time. */
+static bool slices_hopeful(const searching *s, size_t number) {
+  if (!s->any || !s->best.found.fits) return true;
+  return s->whole_seconds[number_whole(s, number)] < s->best.found.token_seconds;
+}
+
 static hr_status round_run(searching *s, size_t total, int round, hr_error *err) {
   s->settings = hr__arena_array(&s->out->arena, total, sizeof *s->settings);
   if (!s->settings) return hr__nomem(err);
   s->n_settings = 0;
   s->last_resort = round & ROUND_RESULTS;
   for (size_t number = 0; number < total; number++)
-    if (round_of(s, number) == round) s->settings[s->n_settings++].number = number;
+    if (round_of(s, number) == round && (!(round & ROUND_SLICES) || slices_hopeful(s, number)))
+      s->settings[s->n_settings++].number = number;
   s->out->n_settings += s->n_settings;
   if (total > 1) HR_TRY(bounds_find(s, err)); /* a single setting has nothing to be compared with */
+  for (size_t i = 0; i < s->n_settings && !(round & ROUND_SLICES); i++)
+    s->whole_seconds[s->settings[i].number] = s->settings[i].refused ? 0 : s->settings[i].token_seconds;
   qsort(s->settings, s->n_settings, sizeof *s->settings, setting_compare);
   for (size_t i = 0; i < s->n_settings; i++)
     s->out->n_refused += s->settings[i].refused;
@@ -334,8 +367,10 @@ static hr_status search(searching *s, hr_error *err) {
   HR_TRY(hr__knobs_find(s->space->recipe, s->space->all, &out->arena, &out->knobs, &out->n_knobs, err));
   HR_TRY(space_size(s->space, out, &total, err));
   if (total > 1 && s->space->threads > 1) HR_TRY(hr__pool_create(s->space->threads, &s->pool, err));
-  for (int round = 0; round < ROUNDS && !(s->any && s->best.found.fits); round++)
-    HR_TRY(round_run(s, total, round, err));
+  s->whole_seconds = hr__arena_array(&out->arena, total, sizeof *s->whole_seconds);
+  if (!s->whole_seconds) return hr__nomem(err);
+  for (int round = 0; round < ROUNDS; round++)
+    if (round <= ROUND_SLICES || !(s->any && s->best.found.fits)) HR_TRY(round_run(s, total, round, err));
   if (!s->any) {
     if (err) *err = s->first_error;
     return s->first_status;

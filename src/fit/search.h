@@ -7,9 +7,10 @@
  *
  * What wins. Of the settings whose plan fits, the one with the least seconds per token of an effective batch (the
  * effective batch is kept, so this is the time of a step wherever length and samples are closed). Equal ones: the one
- * that changes no result, then the smaller peak, then the order of the choices. Slices (memory.split = auto) are looked
- * at only when nothing fits without, and what changes results and was opened only by `all` only when nothing else fits.
- * Where nothing fits at all the answer is the smallest plan without such changes.
+ * that changes no result, then the smaller peak, then the order of the choices. Slices (memory.split = auto) always
+ * recompute, and are looked at only where that may still be faster than what fits without. What changes results and was
+ * opened only by `all` is looked at only when nothing else fits. Where nothing fits at all the answer is the smallest
+ * plan without such changes.
  *
  * How. Every setting is compiled once, without layout, for two bounds (fit/bound.h):
  *   seconds  no choice of fit/choose makes forward and backward of a setting faster than all its nodes on the device,

@@ -46,8 +46,8 @@ static const hr_key keys[] = {
 const hr_key_table hr_offload_keys = {keys, sizeof keys / sizeof keys[0]};
 
 /* Bytes of a buffer below which it stays on the device: its copies, and their nodes, would cost more than it frees.
- * Where it is ours to choose, on a GPU, that is what takes as long to begin to be copied as to cross. */
-enum { COPY_LEAST = 64 << 10, COPY_LEAST_CHOSEN = 1 << 20 };
+ * Where some of a kind stays anyway, on a GPU, that is what takes as long to begin to be copied as to cross. */
+enum { COPY_LEAST = 64 << 10, COPY_LEAST_PART = 1 << 20 };
 
 /* --- homes -------------------------------------------------------------------------------------------------------- */
 
@@ -55,15 +55,17 @@ enum { COPY_LEAST = 64 << 10, COPY_LEAST_CHOSEN = 1 << 20 };
 typedef struct division {
   hr_tier tier;
   uint64_t resident_bytes;
-  bool chosen; /* memory.offload.* = auto */
+  bool part; /* memory.offload.* = auto, and some of it stays */
 } division;
 
 static division division_of(const hr_recipe *recipe, const hr_choices *choices, hr_offload_kind kind) {
   const char *where = hr__recipe_has(recipe, keys[kind].path) ? hr__recipe_text(recipe, keys[kind].path) : "device";
   if (strcmp(where, "host") == 0) return (division){HR_TIER_HOST, 0, false};
   if (strcmp(where, "disk") == 0) return (division){HR_TIER_DISK, 0, false};
-  if (strcmp(where, "auto") == 0 && choices && choices->offload[kind].resident_bytes < UINT64_MAX)
-    return (division){choices->offload[kind].tier, choices->offload[kind].resident_bytes, true};
+  if (strcmp(where, "auto") == 0 && choices && choices->offload[kind].resident_bytes < UINT64_MAX) {
+    uint64_t resident = choices->offload[kind].resident_bytes;
+    return (division){choices->offload[kind].tier, resident, resident > 0};
+  }
   return (division){HR_TIER_DEVICE, 0, false};
 }
 
@@ -78,7 +80,7 @@ static hr_tier division_take(division *d, uint64_t bytes) {
 }
 
 static void homes_set(hr_graph *g, hr_role role, division d, bool cuda) {
-  size_t least = d.chosen && cuda ? COPY_LEAST_CHOSEN : COPY_LEAST;
+  size_t least = d.part && cuda ? COPY_LEAST_PART : COPY_LEAST;
   for (size_t i = 0; i < g->n_buffers; i++) {
     hr_buffer *buffer = &g->buffers[i];
     if (!buffer->persistent || buffer->role != role || buffer->bytes < least) continue;

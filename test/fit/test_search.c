@@ -9,23 +9,12 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "dev/gpus.h"
 #include "fit/coupling.h"
-#include "fit/search.h"
+#include "fit/part_world.h"
 #include "graph/builder.h"
 #include "op/add.h"
 #include "op/mse.h"
-#include "plan/memory.h"
 #include "support/faults.h"
-
-static const char recipe_text[] = "model: { family: llama, config: { hidden_size: 16, num_hidden_layers: 2,\n"
-                                  "         num_attention_heads: 4, intermediate_size: 40, vocab_size: 64 } }\n"
-                                  "data: { source: synthetic, sequence_length: 32 }\n"
-                                  "training: { effective_batch: 4 }\n";
-/* What makes it large enough for tensors to be moved off a GPU. */
-static const char *const large[] = {"model.config.hidden_size=256", "model.config.intermediate_size=640",
-                                    "model.config.vocab_size=2048"};
-enum { LARGE = sizeof large / sizeof *large };
 
 /* What may be open, and with which choices; a bit of a space's mask each. */
 static const char *const lists[] = {
@@ -43,40 +32,6 @@ static const char *const lists[] = {
     "memory.split=auto",
 };
 enum { LISTS = sizeof lists / sizeof *lists, OPEN_MOST = 4 };
-
-typedef struct world {
-  const char *overrides[LISTS + LARGE];
-  size_t n_overrides;
-  hr_facts facts;
-  hr_rates rates;
-  uint64_t budget_bytes, host_bytes;
-} world;
-
-static hr_status world_load(void *user, const char *const *more, size_t count, hr_recipe **recipe, hr_open *open,
-                            hr_error *err) {
-  const world *w = user;
-  hr_key_table tables[HR_COMPILE_TABLES + 1];
-  hr__compile_tables(tables);
-  tables[HR_COMPILE_TABLES] = hr_memory_keys;
-  const char *all[64];
-  size_t n = 0;
-  for (size_t i = 0; i < w->n_overrides; i++)
-    all[n++] = w->overrides[i];
-  for (size_t i = 0; i < count; i++)
-    all[n++] = more[i];
-  HR_TRY(hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, all, n, tables, HR_COMPILE_TABLES + 1,
-                          recipe, err));
-  if (!open) return HR_OK;
-  hr_training_shape shape;
-  HR_TRY(hr__training_shape(*recipe, &shape, err));
-  *open = (hr_open){.recipe = *recipe,
-                    .facts = &w->facts,
-                    .rates = &w->rates,
-                    .accumulation = (int)shape.accumulation,
-                    .budget_bytes = w->budget_bytes,
-                    .host_bytes = w->host_bytes};
-  return HR_OK;
-}
 
 /* --- every setting, one by one -------------------------------------------------------------------------------------
  */
@@ -149,7 +104,7 @@ static answer exhaustive(world *w, const hr_knob *knobs, size_t n_knobs) {
   for (size_t k = 0; k < n_knobs; k++)
     if (knobs[k].slices) whole = settings / knobs[k].n_choices;
   bool many = (whole ? whole : settings) > 1;
-  for (int sliced = 0; sliced < 2 && !best.fits; sliced++) {
+  for (int sliced = 0; sliced < 2; sliced++) {
     size_t digits[16] = {0};
     do
       setting_try(w, knobs, n_knobs, digits, sliced, many || sliced, &best);
@@ -174,8 +129,7 @@ static void world_draw(world *w, uint64_t space) {
     if (draw(space, i, 100) < 35 && !again) w->overrides[w->n_overrides++] = lists[i];
   }
   bool gpu = w->facts.kind == HR_CUDA;
-  for (size_t i = 0; gpu && i < LARGE; i++)
-    w->overrides[w->n_overrides++] = large[i];
+  if (gpu) world_enlarge(w);
   w->budget_bytes =
       w->facts.fixed_bytes + (gpu ? 40000000 + draw(space, 40, 90000000) : 200000 + draw(space, 40, 700000));
   w->host_bytes = draw(space, 41, 4) > 0 ? UINT64_MAX : gpu ? 40000000 : 20000;
@@ -211,12 +165,7 @@ static void answers_compare(world *w, uint64_t space, int threads, size_t *prune
 
 static void spaces_compare(const char *gpu) {
   world w = {0};
-  if (gpu)
-    hr__gpu_facts(hr__gpu_find(gpu), &w.facts);
-  else
-    hr__cpu_facts(&w.facts);
-  w.facts.threads = 1;
-  hr__rates_default(&w.facts, &w.rates);
+  world_device(&w, gpu);
   size_t pruned = 0, fitting = 0;
   for (uint64_t space = 0; space < 200; space++) {
     world_draw(&w, space);

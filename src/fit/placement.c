@@ -1,0 +1,208 @@
+/* placement: see placement.h. */
+#include "fit/placement.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static uint64_t less(uint64_t bytes, uint64_t by) {
+  return bytes > by ? bytes - by : 0;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) {
+  return a > b ? a : b;
+}
+
+void hr__figures_resting(hr_way_figures *f, const hr_choosing *s, const hr_plan *plan) {
+  const hr_tier_plan *device = &plan->tiers[HR_TIER_DEVICE];
+  for (int t = 0; t < HR_TIER_COUNT; t++)
+    f->closed_bytes[t] = plan->tiers[t].persistent_bytes;
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+    if (s->out->open[k]) f->closed_bytes[HR_TIER_DEVICE] -= s->whole_bytes[k];
+  uint64_t gradients = s->out->open[HR_OFFLOAD_GRADIENTS] ? s->whole_bytes[HR_OFFLOAD_GRADIENTS] : 0;
+  f->gradient_bytes = less(device->categories[HR_CAT_GRADIENTS], gradients);
+  f->working_bytes = device->categories[HR_CAT_ACTIVATIONS] + device->categories[HR_CAT_WORKSPACE];
+}
+
+void hr__figures_moved(hr_way_figures *f, const hr_choosing *s, const hr_plan *plan, bool activations) {
+  const hr_tier_plan *device = &plan->tiers[HR_TIER_DEVICE];
+  f->known[activations] = true;
+  hr__traffic_read(plan, s->open->accumulation, s->out->open, activations, &f->traffic[activations]);
+  f->transient_bytes[activations] =
+      less(device->lower_bound_bytes, device->persistent_bytes + device->categories[HR_CAT_STAGING]);
+  uint64_t waiting = 0;
+  for (int t = HR_TIER_HOST; t < HR_TIER_COUNT; t++)
+    waiting += plan->tiers[t].categories[HR_CAT_ACTIVATIONS];
+  if (!activations)
+    f->copies_bytes = waiting;
+  else
+    f->activation_bytes = less(waiting, f->copies_bytes);
+  if (!activations) return;
+  for (int way = 0; way < HR_TRAFFIC_WAYS; way++) { /* what went with the parameters goes with them still */
+    hr_carried *all = &f->traffic[1].pass[HR_OFFLOAD_ACTIVATIONS], *own = &f->traffic[1].pass[HR_OFFLOAD_PARAMETERS];
+    double bytes = f->traffic[0].pass[HR_OFFLOAD_PARAMETERS].bytes[way] - own->bytes[way];
+    double copies = f->traffic[0].pass[HR_OFFLOAD_PARAMETERS].copies[way] - own->copies[way];
+    own->bytes[way] += bytes, own->copies[way] += copies;
+    all->bytes[way] = fmax(all->bytes[way] - bytes, 0), all->copies[way] = fmax(all->copies[way] - copies, 0);
+  }
+}
+
+/* --- bounds of one placement -------------------------------------------------------------------------------------- */
+
+/* Bytes of a kind that may lie below the device: what is persistent, and gradients that live in one program. */
+static uint64_t kind_bytes(const hr_prospects *p, const hr_way_figures *f, int kind) {
+  uint64_t own = kind == HR_OFFLOAD_GRADIENTS ? f->gradient_bytes : 0;
+  return p->choosing->whole_bytes[kind] + own;
+}
+
+/* Bytes that are on the device at once whatever is on its way, without the part that may stay of one kind. */
+static uint64_t device_least(const hr_prospects *p, const hr_way_figures *f, const hr_placement *it) {
+  const hr_choosing *s = p->choosing;
+  bool moved = it->tier[HR_OFFLOAD_ACTIVATIONS] != HR_TIER_DEVICE;
+  bool gradients = it->tier[HR_OFFLOAD_GRADIENTS] == HR_TIER_DEVICE;
+  uint64_t transients = f->transient_bytes[moved], state = f->closed_bytes[HR_TIER_DEVICE];
+  if (gradients) transients = larger(transients, f->gradient_bytes);
+  if (!moved && it->tier[HR_OFFLOAD_PARAMETERS] == HR_TIER_DEVICE)
+    transients = larger(transients, f->working_bytes + (gradients ? f->gradient_bytes : 0));
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+    if (s->out->open[k] && it->tier[k] == HR_TIER_DEVICE) state += s->whole_bytes[k];
+  return s->open->facts->fixed_bytes + state + transients;
+}
+
+/* Bytes of a lower tier; `resident`: the most that stays on the device of the kind that may in part. */
+static uint64_t below_least(const hr_prospects *p, const hr_way_figures *f, const hr_placement *it, hr_tier tier,
+                            uint64_t resident) {
+  uint64_t bytes = f->closed_bytes[tier], waiting = 0;
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
+    if (it->tier[k] != tier) continue;
+    bytes += less(p->choosing->whole_bytes[k], it->part == k ? resident : 0);
+    if (k == HR_OFFLOAD_PARAMETERS && it->part != k) waiting += f->copies_bytes;
+    if (k == HR_OFFLOAD_GRADIENTS) waiting += less(f->gradient_bytes, it->part == k ? resident : 0);
+    if (k == HR_OFFLOAD_ACTIVATIONS) waiting += f->activation_bytes;
+  }
+  return bytes + waiting - waiting / 10; /* what waits is not all there at once */
+}
+
+/* Tensors that stay may be those with the most traffic for a byte. */
+static const double traffic_uneven = 1.25;
+
+static double seconds_least(const hr_prospects *p, const hr_way_figures *f, const hr_placement *it, uint64_t resident) {
+  const hr_choosing *s = p->choosing;
+  const hr_copy_rates *rates = &s->open->rates->copies;
+  const hr_traffic *traffic = &f->traffic[it->tier[HR_OFFLOAD_ACTIVATIONS] != HR_TIER_DEVICE];
+  double share[HR_OFFLOAD_KINDS];
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
+    double bytes = (double)kind_bytes(p, f, k) + 1;
+    share[k] = it->part == k ? fmax(1 - traffic_uneven * (double)resident / bytes, 0) : 1;
+  }
+  double pass = fmax(f->traffic[0].pass_seconds, hr__traffic_seconds(traffic->pass, it->tier, share, rates));
+  const hr_traffic *updates = it->update_on_host ? &p->host_update : traffic;
+  double update = hr__traffic_seconds(updates->update, it->tier, share, rates);
+  if (it->update_on_host) update = fmax(update, share[HR_OFFLOAD_OPTIMIZER] * p->host_update.host_seconds);
+  bool between = hr__recipe_word_is(s->open->recipe, "memory.update", "in-backward");
+  return between ? fmax(pass, update) : pass + update;
+}
+
+/* --- the list ----------------------------------------------------------------------------------------------------- */
+
+/* The best that any way has, for mixes of them. */
+static hr_way_figures mixes_figures(const hr_prospects *p) {
+  hr_way_figures best = p->ways[0];
+  for (int way = 1; way < p->choosing->n_alike; way++) {
+    const hr_way_figures *f = &p->ways[way];
+    if (!best.known[0]) best = *f;
+    if (f->transient_bytes[0] < best.transient_bytes[0]) best.transient_bytes[0] = f->transient_bytes[0];
+    if (f->working_bytes < best.working_bytes) best.working_bytes = f->working_bytes;
+    if (f->copies_bytes < best.copies_bytes) best.copies_bytes = f->copies_bytes;
+  }
+  return best;
+}
+
+static hr_status placement_add(hr_prospects *p, const hr_way_figures *f, hr_placement it, hr_error *err) {
+  const hr_choosing *s = p->choosing;
+  uint64_t least = device_least(p, f, &it);
+  if (least > s->fill_bytes) return HR_OK;
+  uint64_t room = s->fill_bytes - least;
+  if (below_least(p, f, &it, HR_TIER_HOST, room) > s->open->host_bytes ||
+      below_least(p, f, &it, HR_TIER_DISK, room) > s->open->disk_bytes)
+    return HR_OK;
+  it.seconds = seconds_least(p, f, &it, room);
+  if (hr__arena_grow((hr_arena *)&s->arena, (void **)&p->list, &p->capacity, p->count, sizeof *p->list) != 0)
+    return hr__nomem(err);
+  p->list[p->count++] = it;
+  return HR_OK;
+}
+
+static bool update_may_be_on_host(const hr_prospects *p, const hr_placement *it) {
+  if (!p->update_places) return false;
+  return !p->choosing->out->open[HR_OFFLOAD_OPTIMIZER] || it->tier[HR_OFFLOAD_OPTIMIZER] == HR_TIER_HOST;
+}
+
+/* A place for every kind, one of them in part, which begins with all of it moved; whole where none can be, and of
+ * mixes, which take what room there is themselves. The update in each place it has. */
+static hr_status parts_add(hr_prospects *p, const hr_way_figures *f, hr_placement it, hr_error *err) {
+  bool parts = false;
+  for (int k = 0; k < HR_OFFLOAD_ACTIVATIONS; k++)
+    parts |= it.way != HR_WAY_MIX && it.tier[k] != HR_TIER_DEVICE;
+  for (it.part = parts ? 0 : -1; it.part < (parts ? HR_OFFLOAD_ACTIVATIONS : 0); it.part++) {
+    if (parts && it.tier[it.part] == HR_TIER_DEVICE) continue;
+    for (int host = 0; host <= update_may_be_on_host(p, &it); host++) {
+      bool moved = host;
+      for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+        moved |= it.tier[k] != HR_TIER_DEVICE;
+      it.update_on_host = host;
+      if (moved) HR_TRY(placement_add(p, f, it, err));
+    }
+  }
+  return HR_OK;
+}
+
+/* Whether a kind has anything to be moved. */
+static bool kind_moves(const hr_prospects *p, const hr_way_figures *f, int kind) {
+  if (!p->choosing->out->open[kind]) return false;
+  const hr_traffic *traffic = &f->traffic[kind == HR_OFFLOAD_ACTIVATIONS];
+  if (kind == HR_OFFLOAD_ACTIVATIONS && !f->known[1]) return false;
+  double copies = 0;
+  for (int way = 0; way < HR_TRAFFIC_WAYS; way++)
+    copies += traffic->pass[kind].copies[way] + traffic->update[kind].copies[way];
+  return copies > 0;
+}
+
+static hr_status way_add(hr_prospects *p, int way, const hr_way_figures *f, hr_error *err) {
+  int places[HR_OFFLOAD_KINDS], total = 1;
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
+    bool stays = way == HR_WAY_MIX && k == HR_OFFLOAD_ACTIVATIONS;
+    total *= places[k] = kind_moves(p, f, k) && !stays ? HR_TIER_COUNT : 1;
+  }
+  for (int number = 0; number < total; number++) {
+    hr_placement it = {.way = way};
+    for (int k = 0, rest = number; k < HR_OFFLOAD_KINDS; rest /= places[k++])
+      it.tier[k] = (hr_tier)(rest % places[k]);
+    HR_TRY(parts_add(p, f, it, err));
+  }
+  return HR_OK;
+}
+
+static int placement_compare(const void *a, const void *b) {
+  const hr_placement *x = a, *y = b;
+  if (x->seconds != y->seconds) return x->seconds < y->seconds ? -1 : 1;
+  if (x->way != y->way) return x->way - y->way;
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+    if (x->tier[k] != y->tier[k]) return (int)x->tier[k] - (int)y->tier[k];
+  if (x->part != y->part) return x->part - y->part;
+  return (int)x->update_on_host - (int)y->update_on_host;
+}
+
+hr_status hr__placements_list(hr_prospects *p, hr_error *err) {
+  p->count = 0;
+  bool any = false;
+  for (int way = 0; way < p->choosing->n_alike; way++) {
+    any |= p->ways[way].known[0];
+    if (p->ways[way].known[0]) HR_TRY(way_add(p, way, &p->ways[way], err));
+  }
+  if (any && p->choosing->keeps) {
+    hr_way_figures mixes = mixes_figures(p);
+    HR_TRY(way_add(p, HR_WAY_MIX, &mixes, err));
+  }
+  if (p->count > 0) qsort(p->list, p->count, sizeof *p->list, placement_compare);
+  return HR_OK;
+}

@@ -1,0 +1,56 @@
+/* placement: one way to keep blocks together with a place for every open kind, and the place of the update.
+ *
+ * All of a setting's placements are listed with bounds that are read off a few sketches: of each way to keep blocks one
+ * with nothing moved and one with everything moved. Placements that no budget has room for are left out; the others
+ * come in rising order of seconds, so that looking at them can end where the bound passes the best plan found.
+ *
+ * A kind is closed by a recipe to the device, the host or the disk. These places are all in the list with just the
+ * meaning that they have there, whatever else is open: so closing a setting only takes placements away from the list,
+ * and can never give a faster plan than leaving it open.
+ */
+#ifndef HR_FIT_PLACEMENT_H
+#define HR_FIT_PLACEMENT_H
+
+#include "fit/candidate.h"
+#include "fit/traffic.h"
+
+/* Blocks kept differently: the fastest mix of the ways. */
+enum { HR_WAY_MIX = HR_ALIKE };
+
+typedef struct hr_placement {
+  int way;                        /* an hr_keep that all blocks have, or HR_WAY_MIX */
+  hr_tier tier[HR_OFFLOAD_KINDS]; /* of an open kind; the device: it stays there */
+  int part;                       /* kind of which as much stays on the device as there is room for; -1: none */
+  bool update_on_host;
+  double seconds; /* of a step, at least */
+} hr_placement;
+
+/* What bounds are made of, for one way to keep blocks; [1]: with activations moved. */
+typedef struct hr_way_figures {
+  bool known[2];
+  hr_traffic traffic[2];
+  uint64_t transient_bytes[2];          /* on the device with everything moved, without what is on its way */
+  uint64_t gradient_bytes;              /* of gradients that live in one program alone, on the device */
+  uint64_t working_bytes;               /* of everything else that lives so, with nothing moved */
+  uint64_t copies_bytes;                /* that parameters below the device have there beside them */
+  uint64_t activation_bytes;            /* of activations below the device */
+  uint64_t closed_bytes[HR_TIER_COUNT]; /* persistent, where the recipe wants them */
+} hr_way_figures;
+
+typedef struct hr_prospects {
+  const hr_choosing *choosing;
+  hr_way_figures ways[HR_ALIKE];
+  hr_traffic host_update; /* with the processor updating all that is on the host */
+  bool update_places;     /* the update has two places */
+  hr_placement *list;     /* in the arena of `choosing` */
+  size_t count, capacity;
+} hr_prospects;
+
+/* Lists all placements but those with nothing moved, of the ways whose figures are there. */
+hr_status hr__placements_list(hr_prospects *p, hr_error *err);
+
+/* Reads the figures of a way: of the sketch with nothing moved, of the one with everything moved. */
+void hr__figures_resting(hr_way_figures *f, const hr_choosing *s, const hr_plan *plan);
+void hr__figures_moved(hr_way_figures *f, const hr_choosing *s, const hr_plan *plan, bool activations);
+
+#endif

@@ -1,0 +1,64 @@
+/* traffic: see traffic.h. */
+#include "fit/traffic.h"
+
+#include <math.h>
+
+/* The kind that a copy's storage below the device belongs to; what is only on its way there (operands of an update that
+ * the processor does) goes with the optimizer's state, because of which it travels. */
+static int kind_of(const hr_buffer *below, const bool open[HR_OFFLOAD_KINDS], bool activations) {
+  int kind = HR_OFFLOAD_OPTIMIZER;
+  if (below->role == HR_ROLE_PARAMETER || (below->role == HR_ROLE_ACTIVATION && !activations))
+    kind = HR_OFFLOAD_PARAMETERS;
+  else if (below->role == HR_ROLE_ACTIVATION)
+    kind = HR_OFFLOAD_ACTIVATIONS;
+  else if (below->role == HR_ROLE_GRADIENT)
+    kind = HR_OFFLOAD_GRADIENTS;
+  return open[kind] ? kind : HR_TRAFFIC_CLOSED;
+}
+
+static void copy_count(const hr_graph *g, const hr_node *node, double runs, const bool open[HR_OFFLOAD_KINDS],
+                       bool activations, hr_carried carried[HR_TRAFFIC_KINDS]) {
+  const hr_buffer *from = &g->buffers[g->values[node->in[0]].buffer], *to = &g->buffers[g->values[node->out[0]].buffer];
+  int way = to->home == HR_TIER_DEVICE ? HR_TRAFFIC_IN : HR_TRAFFIC_OUT;
+  hr_carried *own = &carried[kind_of(way == HR_TRAFFIC_IN ? from : to, open, activations)];
+  own->bytes[way] += runs * (double)hr_desc_bytes(&g->values[node->in[0]].desc);
+  own->copies[way] += runs;
+}
+
+void hr__traffic_read(const hr_plan *plan, int accumulation, const bool open[HR_OFFLOAD_KINDS], bool activations,
+                      hr_traffic *out) {
+  const hr_graph *g = plan->graph;
+  *out = (hr_traffic){0};
+  for (hr_id p = 0; p < g->n_programs; p++) {
+    const hr_program *program = &g->programs[p];
+    double runs = hr__program_runs(program->name, accumulation);
+    for (hr_id n = program->first; runs > 0 && n < program->first + program->count; n++) {
+      const hr_node *node = &g->nodes[n];
+      bool update = node->phase == HR_UPDATE;
+      if (node->op->transfer == HR_TRANSFER_START)
+        copy_count(g, node, runs, open, activations, update ? out->update : out->pass);
+      else if (node->op->transfer == HR_TRANSFER_NONE && node->place == HR_ON_HOST)
+        out->host_seconds += runs * plan->seconds_of_node[n];
+      else if (node->op->transfer == HR_TRANSFER_NONE && !update)
+        out->pass_seconds += runs * plan->seconds_of_node[n];
+    }
+  }
+}
+
+double hr__traffic_seconds(const hr_carried carried[HR_TRAFFIC_KINDS], const hr_tier tier[HR_OFFLOAD_KINDS],
+                           const double share[HR_OFFLOAD_KINDS], const hr_copy_rates *rates) {
+  double seconds[HR_TRAFFIC_WAYS] = {0}, crossing = 0;
+  for (int k = 0; k < HR_TRAFFIC_KINDS; k++)
+    for (int way = 0; way < HR_TRAFFIC_WAYS; way++) {
+      bool closed = k == HR_TRAFFIC_CLOSED;
+      if (!closed && tier[k] == HR_TIER_DEVICE) continue;
+      double part = closed ? 1 : share[k], bytes = part * carried[k].bytes[way];
+      double disk = way == HR_TRAFFIC_IN ? rates->disk_read_bytes_per_second : rates->disk_write_bytes_per_second;
+      seconds[way] +=
+          bytes / rates->host_alone_bytes_per_second + part * carried[k].copies[way] * rates->overhead_seconds;
+      if (!closed && tier[k] == HR_TIER_DISK) seconds[way] += bytes / disk;
+      crossing += bytes;
+    }
+  double both = fmax(2 * rates->host_bytes_per_second, rates->host_alone_bytes_per_second);
+  return fmax(fmax(seconds[HR_TRAFFIC_IN], seconds[HR_TRAFFIC_OUT]), crossing / both);
+}

@@ -1,0 +1,34 @@
+/* What the copies of a sketch carry between the device and the tiers below it in one step, by kind. */
+#ifndef HR_FIT_TRAFFIC_H
+#define HR_FIT_TRAFFIC_H
+
+#include "fit/choose.h"
+
+enum { HR_TRAFFIC_IN, HR_TRAFFIC_OUT, HR_TRAFFIC_WAYS };
+
+/* Of one kind, weighed by how often each program runs in a step. */
+typedef struct hr_carried {
+  double bytes[HR_TRAFFIC_WAYS], copies[HR_TRAFFIC_WAYS];
+} hr_carried;
+
+/* Of all kinds; the last is what the recipe itself has put below the device. */
+enum { HR_TRAFFIC_CLOSED = HR_OFFLOAD_KINDS, HR_TRAFFIC_KINDS };
+typedef struct hr_traffic {
+  hr_carried pass[HR_TRAFFIC_KINDS];   /* by forward and backward */
+  hr_carried update[HR_TRAFFIC_KINDS]; /* by the update */
+  double pass_seconds;                 /* of forward's and backward's nodes on the device */
+  double host_seconds;                 /* of updates that the processor does beside a GPU */
+} hr_traffic;
+
+/* `open`: per kind, whether it is ours to move. What is made of parameters below the device and waits there (their
+ * copies in another type) counts as parameters, unless `activations` says that those are moved as well: then all
+ * activations count as such. */
+void hr__traffic_read(const hr_plan *plan, int accumulation, const bool open[HR_OFFLOAD_KINDS], bool activations,
+                      hr_traffic *out);
+
+/* No program takes less for its copies: each direction carries its own one after the other, both at once at the rate of
+ * two. `tier`: per kind, where it is; `share`: how much of it is there. */
+double hr__traffic_seconds(const hr_carried carried[HR_TRAFFIC_KINDS], const hr_tier tier[HR_OFFLOAD_KINDS],
+                           const double share[HR_OFFLOAD_KINDS], const hr_copy_rates *rates);
+
+#endif
