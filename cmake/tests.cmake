@@ -17,5 +17,5 @@ foreach(layer IN LISTS HR_LAYERS)
   endif()
 endforeach()
 if(TEST fit/test_closed)
-  set_tests_properties(fit/test_closed PROPERTIES LABELS "unit;slow") # hundreds of searches
+  set_tests_properties(fit/test_closed PROPERTIES LABELS "unit;slow" TIMEOUT 900) # hundreds of searches
 endif()

@@ -75,7 +75,8 @@ static const char *signed_seconds(double seconds, char out[HR_SIZE_TEXT]) {
 
 /* Not so where a setting is `auto` and was not needed. */
 static bool technique_tells(const hr_technique *technique) {
-  return !technique->known || technique->saves_bytes != 0 || technique->costs_seconds != 0;
+  bool known = technique->bytes_known && technique->seconds_known;
+  return !known || technique->saves_bytes != 0 || technique->costs_seconds != 0;
 }
 
 void hr__table_techniques(const hr_cli *cli, const hr_technique *techniques, int count, FILE *to) {
@@ -89,11 +90,8 @@ void hr__table_techniques(const hr_cli *cli, const hr_technique *techniques, int
     const hr_technique *t = &techniques[i];
     if (!technique_tells(t)) continue;
     char saves[HR_SIZE_TEXT], costs[HR_SIZE_TEXT];
-    if (t->known)
-      fprintf(to, "  %-28s %12s %14s\n", t->name, hr__difference_text(t->saves_bytes, saves),
-              signed_seconds(t->costs_seconds, costs));
-    else
-      fprintf(to, "  %-28s %12s %14s\n", t->name, "-", "-");
+    fprintf(to, "  %-28s %12s %14s\n", t->name, t->bytes_known ? hr__difference_text(t->saves_bytes, saves) : "-",
+            t->seconds_known ? signed_seconds(t->costs_seconds, costs) : "-");
   }
 }
 
@@ -109,7 +107,7 @@ static void rung_print(const char *name, const hr_rung *rung, FILE *to) {
 }
 
 void hr__table_ladder(const hr_cli *cli, const hr_job *job, const hr_ladder *ladder, FILE *to) {
-  if (ladder->cheaper.n_overrides == 0 && ladder->faster.n_overrides == 0) return;
+  if (ladder->cheaper.n_overrides == 0 && ladder->faster.n_overrides == 0 && ladder->other.n_overrides == 0) return;
   hr_style style = hr__cli_style(cli, to);
   char peak[HR_SIZE_TEXT], step[HR_SIZE_TEXT];
   fprintf(to, "\n%s  %-8s %12s %12s  with%s\n", style.bold, "ladder", "peak", "a step", style.end);
@@ -117,4 +115,5 @@ void hr__table_ladder(const hr_cli *cli, const hr_job *job, const hr_ladder *lad
   fprintf(to, "  %-8s %12s %12s\n", "this", hr__size_text(job->verdict.peak_bytes, peak),
           hr__seconds_text(job->plan->step_seconds, step));
   rung_print("faster", &ladder->faster, to);
+  rung_print("other", &ladder->other, to);
 }

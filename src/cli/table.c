@@ -174,10 +174,11 @@ static void choices_print(const hr_chosen *chosen, FILE *to) {
   if (choices->update_on_host) fprintf(to, "  %-*sparameters are updated on the host\n", LABEL, "");
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
     if (hr__chosen_divides(chosen, (hr_offload_kind)k)) {
-      uint64_t stays = choices->offload[k].resident_bytes;
+      uint64_t stays = choices->offload[k].resident_bytes, host = choices->offload[k].host_bytes;
       fprintf(to, "  %-*s%s on ", LABEL, "", hr__offload_name((hr_offload_kind)k));
-      if (stays > 0) fprintf(to, "the device: %s, the rest on ", hr__size_text(stays, text));
-      fprintf(to, "the %s\n", hr_tier_name(choices->offload[k].tier));
+      if (stays > 0) fprintf(to, "the device: %s, ", hr__size_text(stays, text));
+      if (host > 0) fprintf(to, "%sthe host: %s, ", stays > 0 ? "on " : "", hr__size_text(host, text));
+      fprintf(to, "%sthe %s\n", stays > 0 || host > 0 ? "the rest on " : "", hr_tier_name(choices->offload[k].tier));
     }
 }
 

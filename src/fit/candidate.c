@@ -73,9 +73,16 @@ static void candidate_miss(hr_choosing *s, hr_candidate *c) {
     candidate_keep(&s->least, c);
 }
 
-hr_status hr__candidate_offer(hr_choosing *s, hr_candidate *c, uint64_t *over, hr_error *err) {
+static void over_find(const hr_open *open, const hr_plan *plan, uint64_t over[HR_TIER_COUNT]) {
+  const uint64_t budgets[HR_TIER_COUNT] = {
+      [HR_TIER_DEVICE] = open->budget_bytes, [HR_TIER_HOST] = open->host_bytes, [HR_TIER_DISK] = open->disk_bytes};
+  for (int t = 0; t < HR_TIER_COUNT; t++)
+    over[t] = plan->tiers[t].peak_bytes > budgets[t] ? plan->tiers[t].peak_bytes - budgets[t] : 0;
+}
+
+hr_status hr__candidate_offer(hr_choosing *s, hr_candidate *c, uint64_t over[HR_TIER_COUNT], hr_error *err) {
   hr_status status = HR_OK;
-  *over = 0;
+  memset(over, 0, HR_TIER_COUNT * sizeof *over);
   if (!hr__candidate_fits(s->open, c)) {
     candidate_miss(s, c);
   } else if (!hr__candidate_slow(s, c->plan->step_seconds)) {
@@ -84,7 +91,7 @@ hr_status hr__candidate_offer(hr_choosing *s, hr_candidate *c, uint64_t *over, h
     if (status == HR_OK && hr__candidate_fits(s->open, c)) {
       candidate_keep(&s->best, c);
     } else if (status == HR_OK) {
-      if (hr__candidate_peak(c) > s->open->budget_bytes) *over = hr__candidate_peak(c) - s->open->budget_bytes;
+      over_find(s->open, c->plan, over);
       candidate_miss(s, c);
     }
   }

@@ -47,8 +47,8 @@ bool hr__candidate_fits(const hr_open *open, const hr_candidate *c); /* of a ske
 uint64_t hr__candidate_sure_bytes(const hr_open *open, const hr_plan *plan);
 /* Whether a plan that takes at least `seconds` comes too late. */
 bool hr__candidate_slow(const hr_choosing *s, double seconds);
-/* Takes over a sketch. *over: by how many bytes its layout misses the device's budget; 0 where it was not laid out. */
-hr_status hr__candidate_offer(hr_choosing *s, hr_candidate *c, uint64_t *over, hr_error *err);
+/* Takes over a sketch. over: by how many bytes its layout misses each tier's budget; 0 where it was not laid out. */
+hr_status hr__candidate_offer(hr_choosing *s, hr_candidate *c, uint64_t over[HR_TIER_COUNT], hr_error *err);
 
 /* With all blocks kept one way, where that is open. */
 hr_status hr__keep_alike(hr_choosing *s, const hr_choices *base, int way, hr_candidate *c, hr_error *err);

@@ -1,10 +1,12 @@
 /* Checkpointing: what to keep of every block while everything else stays where it is. */
+#include <string.h>
+
 #include "fit/blocks.h"
 #include "fit/placement.h"
 
 /* *late: it takes longer than is of use, as all behind it do. `seconds`: see hr__keep_mixes. */
-static hr_status mix_try(hr_choosing *s, const hr_choices *base, const hr_chain *chain, size_t entry, uint64_t *over,
-                         bool *late, double *seconds, hr_error *err) {
+static hr_status mix_try(hr_choosing *s, const hr_choices *base, const hr_chain *chain, size_t entry,
+                         uint64_t over[HR_TIER_COUNT], bool *late, double *seconds, hr_error *err) {
   uint8_t *ways = hr__arena_array(&s->arena, s->n_keep, sizeof *ways);
   hr_keep *keep = hr__arena_array(&s->arena, s->n_keep, sizeof *keep);
   if (!ways || !keep) return hr__nomem(err);
@@ -18,7 +20,7 @@ static hr_status mix_try(hr_choosing *s, const hr_choices *base, const hr_chain 
   HR_TRY(hr__candidate_sketch(s, &choices, &c, err));
   *late = hr__candidate_slow(s, c.plan->step_seconds);
   if (!seconds) return hr__candidate_offer(s, &c, over, err);
-  *over = 0;
+  memset(over, 0, HR_TIER_COUNT * sizeof *over);
   if (hr__candidate_fits(s->open, &c)) *seconds = c.plan->step_seconds;
   hr__candidate_fini(&c);
   return HR_OK;
@@ -31,18 +33,18 @@ static hr_status mixes_try(hr_choosing *s, const hr_choices *base, const hr_bloc
   hr_chain chain;
   HR_TRY(hr__chain_solve(blocks->blocks, s->n_keep, blocks->tail_bytes, &s->arena, &chain, err));
   const hr_graph *before = s->best.graph;
-  uint64_t most = s->fill_bytes, over;
+  uint64_t most = s->fill_bytes, over[HR_TIER_COUNT];
   bool late = false;
   for (size_t e = 0; e < chain.n_entries && !late; e++) {
     uint64_t inside = blocks->base_bytes + chain.entries[e].peak_bytes;
     uint64_t alive = inside > blocks->outside_bytes ? inside : blocks->outside_bytes;
     if (alive + s->open->facts->fixed_bytes > most) continue;
-    HR_TRY(mix_try(s, base, &chain, e, &over, &late, seconds, err));
+    HR_TRY(mix_try(s, base, &chain, e, over, &late, seconds, err));
     if (s->best.graph != before || (seconds && *seconds > 0)) return HR_OK;
-    most = alive + s->open->facts->fixed_bytes - (over / 2 < alive ? over / 2 : alive);
+    most = alive + s->open->facts->fixed_bytes - (over[HR_TIER_DEVICE] / 2 < alive ? over[HR_TIER_DEVICE] / 2 : alive);
   }
   if (s->best.graph || late || seconds) return HR_OK;
-  return mix_try(s, base, &chain, chain.n_entries - 1, &over, &late, NULL, err); /* the smallest, as fast as can be */
+  return mix_try(s, base, &chain, chain.n_entries - 1, over, &late, NULL, err); /* the smallest, as fast as can be */
 }
 
 hr_status hr__keep_mixes(hr_choosing *s, const hr_choices *base, double *seconds, hr_error *err) {
@@ -127,7 +129,7 @@ hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
   const hr_choices base = s->out->choices;
   hr_candidate c;
   hr_blocks blocks;
-  uint64_t over, above;
+  uint64_t over[HR_TIER_COUNT], above;
   HR_TRY(all_kept(s, &base, &c, err));
   if (hr__update_has_places(s, c.graph)) s->limit_seconds = 0; /* hr__move_choose looks at the other one */
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
@@ -137,7 +139,7 @@ hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
   s->fill_bytes = sure > 0 ? sure : s->open->budget_bytes;
   bool misses = state_misses(s, c.plan, &above), verdict = s->open->wish == HR_WISH_VERDICT;
   s->hopeless = verdict && misses;
-  if (s->hopeless) return hr__candidate_offer(s, &c, &over, err);
+  if (s->hopeless) return hr__candidate_offer(s, &c, over, err);
   bool below = false; /* some way: a mix holds no less there than the least of them */
   hr_status status = hr__blocks_init(&blocks, s->keeps ? s->n_keep : 0, &s->arena, err);
   for (int way = 0; way < s->n_alike && status == HR_OK; way++) {
@@ -148,7 +150,7 @@ hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
     }
     below = below || (status == HR_OK && fits_below(s->open, c.plan));
     if (status == HR_OK) status = hr__blocks_read(&blocks, c.plan, s->open->accumulation, err);
-    if (status == HR_OK) status = hr__candidate_offer(s, &c, &over, err);
+    if (status == HR_OK) status = hr__candidate_offer(s, &c, over, err);
     if (way == 0 && (s->best.graph || hr__candidate_slow(s, s->pure[0]))) { /* nothing can be faster */
       hr__candidate_fini(&c);
       return status;

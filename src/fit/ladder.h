@@ -23,6 +23,7 @@ typedef struct hr_rung {
 typedef struct hr_ladder {
   hr_rung cheaper; /* fits, with less on the device */
   hr_rung faster;  /* with less seconds and more on the device; may not fit (planned.fits) */
+  hr_rung other;   /* the fastest that fits where other results are allowed: of a search over all settings (job) */
 } hr_ladder;
 
 /* `recipe` is the closed one, `here` what its plan comes to. Texts are the arena's. */

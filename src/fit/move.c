@@ -1,15 +1,15 @@
 /* Offload: which kinds leave the device, and how far, together with what is kept of the blocks and where the update is.
  *
  * Placements (fit/placement.h) are looked at in rising order of their bounds until these pass what was found, each by
- * sketches with few tiles. Of the kind that may stay in part, what is free is filled, and what is then too much taken
- * off again. For a plan to be run, those that come close to the best of them are then planned as they would be run, the
- * most promising first.
+ * sketches with few tiles. Of the kind that may stay in part, what is free on the device is filled, and what is then
+ * too much taken off again; so is what is free on the host, with a kind that goes to the disk. For a plan to be run,
+ * those that come close to the best of them are then planned as they would be run, the most promising first.
  */
 #include <stdlib.h>
 
 #include "fit/placement.h"
 
-enum { TRIES = 3, SHARES = 256, LOOKS_RUN = 96, LOOKS_JUDGED = 12, PLANS = 6 };
+enum { TRIES = 3, SHARES = 256, LOOKS_RUN = 96, LOOKS_JUDGED = 8, PLANS_NODES = 300000 };
 
 /* Figures put together from other sketches are right but for that much, */
 static const double bounds_error = 0.03;
@@ -20,52 +20,77 @@ static const double tiles_error = 0.10;
 /* A plan that is only to be judged may be slower than the best by that much. */
 static const double judged_error = 0.10;
 
+static uint64_t add_capped(uint64_t a, uint64_t b) {
+  return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
 static bool device_fits(const hr_choosing *s, const hr_candidate *c) {
   return hr__candidate_peak(c) <= s->fill_bytes;
 }
 
-static hr_choices placement_choices(const hr_choosing *s, const hr_placement *it, uint64_t resident, bool few_tiles) {
+/* Bytes that stay further up than their kind goes: of the kind that may be on the device in part, and of the one on the
+ * disk that moves most on the host. */
+typedef struct stays {
+  uint64_t device_bytes, host_bytes;
+} stays;
+
+static hr_choices placement_choices(const hr_choosing *s, const hr_placement *it, stays up, bool few_tiles) {
   hr_choices choices = s->out->choices;
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
     if (!s->out->open[k] || it->tier[k] == HR_TIER_DEVICE) continue;
     choices.offload[k].tier = it->tier[k];
-    choices.offload[k].resident_bytes = it->part == k ? resident : 0;
+    choices.offload[k].resident_bytes = it->part == k ? up.device_bytes : 0;
+    choices.offload[k].host_bytes = hr__placement_disk_kind(it) == k ? up.host_bytes : 0;
   }
   choices.update_on_host = it->update_on_host;
   choices.few_tiles |= few_tiles;
   return choices;
 }
 
-static hr_status placement_sketch(hr_choosing *s, const hr_placement *it, uint64_t resident, bool few_tiles,
-                                  hr_candidate *c, hr_error *err) {
-  hr_choices choices = placement_choices(s, it, resident, few_tiles);
+static hr_status placement_sketch(hr_choosing *s, const hr_placement *it, stays up, bool few_tiles, hr_candidate *c,
+                                  hr_error *err) {
+  hr_choices choices = placement_choices(s, it, up, few_tiles);
   return hr__keep_alike(s, &choices, it->way, c, err);
 }
 
-/* Fills what is free on the device with the kind that may stay in part, from *resident bytes of it on. *c, which fits
- * the device, becomes the fastest sketch that does. */
-static hr_status part_fill(hr_choosing *s, const hr_placement *it, bool few_tiles, uint64_t *resident, hr_candidate *c,
-                           hr_error *err) {
-  uint64_t step = s->whole_bytes[it->part] / SHARES + 1;
-  uint64_t to = *resident + (s->fill_bytes - hr__candidate_peak(c));
-  for (int i = 0; i < TRIES && to >= *resident + step; i++) {
+/* Fills what is free of a tier with more of the kind that may stay there. *c, which fits the tier, becomes the fastest
+ * sketch that does. */
+static hr_status tier_fill(hr_choosing *s, const hr_placement *it, hr_tier tier, bool few_tiles, stays *up,
+                           hr_candidate *c, hr_error *err) {
+  bool device = tier == HR_TIER_DEVICE;
+  uint64_t budget = device ? s->fill_bytes : s->open->host_bytes, from = device ? up->device_bytes : up->host_bytes;
+  uint64_t step = s->whole_bytes[device ? it->part : hr__placement_disk_kind(it)] / SHARES + 1;
+  uint64_t to = add_capped(from, budget - c->plan->tiers[tier].peak_bytes);
+  for (int i = 0; i < TRIES && to >= add_capped(from, step); i++) {
     hr_candidate next;
-    HR_TRY(placement_sketch(s, it, to, few_tiles, &next, err));
-    uint64_t peak = hr__candidate_peak(&next);
-    bool fits = peak <= s->fill_bytes;
-    if (fits && next.plan->step_seconds <= c->plan->step_seconds) {
+    stays more = *up;
+    *(device ? &more.device_bytes : &more.host_bytes) = to;
+    HR_TRY(placement_sketch(s, it, more, few_tiles, &next, err));
+    uint64_t peak = next.plan->tiers[tier].peak_bytes;
+    bool fits = peak <= budget;
+    if (fits && device_fits(s, &next) && next.plan->step_seconds <= c->plan->step_seconds) {
       hr__candidate_fini(c);
       *c = next;
-      *resident = to;
-      to += s->fill_bytes - peak;
+      *up = more;
+      from = to;
+      to = add_capped(to, budget - peak);
       continue;
     }
     hr__candidate_fini(&next);
     if (fits) return HR_OK;
-    uint64_t off = peak - s->fill_bytes + step;
+    uint64_t off = peak - budget + step;
     to = off < to ? to - off : 0;
   }
   return HR_OK;
+}
+
+/* What is free on the device, then on the host, for a sketch that fits the device. */
+static hr_status tiers_fill(hr_choosing *s, const hr_placement *it, bool few_tiles, stays *up, hr_candidate *c,
+                            hr_error *err) {
+  if (!device_fits(s, c)) return HR_OK;
+  if (it->part >= 0) HR_TRY(tier_fill(s, it, HR_TIER_DEVICE, few_tiles, up, c, err));
+  if (hr__placement_disk_kind(it) < 0 || c->plan->tiers[HR_TIER_HOST].peak_bytes > s->open->host_bytes) return HR_OK;
+  return tier_fill(s, it, HR_TIER_HOST, few_tiles, up, c, err);
 }
 
 /* --- looking ------------------------------------------------------------------------------------------------------ */
@@ -73,8 +98,9 @@ static hr_status part_fill(hr_choosing *s, const hr_placement *it, bool few_tile
 /* A placement that fits by a sketch with few tiles. */
 typedef struct look {
   hr_placement it;
-  uint64_t resident;
+  stays up;
   double seconds;
+  int number; /* in the order they were found */
 } look;
 
 enum { SETS = 1 << HR_OFFLOAD_KINDS };
@@ -86,10 +112,11 @@ typedef struct looking {
   double best; /* seconds of the fastest; 0: there is none */
 } looking;
 
-static hr_status look_add(looking *l, const hr_placement *it, uint64_t resident, double seconds, hr_error *err) {
+static hr_status look_add(looking *l, const hr_placement *it, stays up, double seconds, hr_error *err) {
   if (hr__arena_grow(&l->s->arena, (void **)&l->list, &l->capacity, l->count, sizeof *l->list) != 0)
     return hr__nomem(err);
-  l->list[l->count++] = (look){*it, resident, seconds};
+  l->list[l->count] = (look){*it, up, seconds, (int)l->count};
+  l->count++;
   if (l->best == 0 || seconds < l->best) l->best = seconds;
   return HR_OK;
 }
@@ -102,39 +129,25 @@ static int moved_set(const hr_placement *it) {
 }
 
 static hr_status mix_look(looking *l, const hr_placement *it, hr_error *err) {
-  hr_choosing *s = l->s;
-  bool judged = s->open->wish != HR_WISH_RUN;
-  hr_choices base = placement_choices(s, it, 0, true);
+  hr_choices base = placement_choices(l->s, it, (stays){0}, true);
   double seconds;
-  HR_TRY(hr__keep_mixes(s, &base, judged ? NULL : &seconds, err));
-  if (judged) {
-    if (s->best.graph && (l->best == 0 || s->best.plan->step_seconds < l->best)) l->best = s->best.plan->step_seconds;
-    return HR_OK;
-  }
-  return seconds > 0 ? look_add(l, it, 0, seconds, err) : HR_OK;
+  HR_TRY(hr__keep_mixes(l->s, &base, &seconds, err));
+  return seconds > 0 ? look_add(l, it, (stays){0}, seconds, err) : HR_OK;
 }
 
 static hr_status placement_look(looking *l, const hr_placement *it, hr_error *err) {
   hr_choosing *s = l->s;
   if (it->way == HR_WAY_MIX) return mix_look(l, it, err);
   hr_candidate c;
-  uint64_t resident = 0, over;
-  HR_TRY(placement_sketch(s, it, 0, true, &c, err));
+  stays up = {0};
+  HR_TRY(placement_sketch(s, it, up, true, &c, err));
   if (!device_fits(s, &c)) l->large[it->way][moved_set(it)] = true;
-  if (it->part >= 0 && device_fits(s, &c)) {
-    hr_status status = part_fill(s, it, true, &resident, &c, err);
-    if (status != HR_OK) {
-      hr__candidate_fini(&c);
-      return status;
-    }
-  }
+  hr_status status = tiers_fill(s, it, true, &up, &c, err);
   double seconds = c.plan->step_seconds;
   bool fits = device_fits(s, &c) && hr__candidate_fits(s->open, &c);
-  if (s->open->wish != HR_WISH_RUN)
-    HR_TRY(hr__candidate_offer(s, &c, &over, err));
-  else
-    hr__candidate_fini(&c);
-  return fits ? look_add(l, it, resident, seconds, err) : HR_OK;
+  hr__candidate_fini(&c);
+  HR_TRY(status);
+  return fits ? look_add(l, it, up, seconds, err) : HR_OK;
 }
 
 /* Whether nothing from this bound on is worth a look. */
@@ -168,53 +181,66 @@ static bool look_beaten(const looking *l, const hr_placement *it) {
 
 /* --- plans to be run ---------------------------------------------------------------------------------------------- */
 
-/* A layout that misses the budget takes off what it is over of the kind that stays in part. That costs less than more
- * effort for the layout, which the last one gets. */
-static hr_status look_offer(hr_choosing *s, const look *it, uint64_t resident, hr_candidate *c, hr_error *err) {
+static uint64_t take_off(uint64_t bytes, uint64_t over) {
+  return bytes > over ? bytes - over : 0;
+}
+
+/* A layout that misses a budget takes off what it is over of what stays further up. That costs less than more effort
+ * for the layout, which the last one gets. */
+static hr_status look_offer(hr_choosing *s, const hr_placement *it, stays up, hr_candidate *c, hr_error *err) {
   for (int i = 0;; i++) {
-    uint64_t over;
-    s->draft = resident > 0 && i < TRIES;
-    hr_status status = hr__candidate_offer(s, c, &over, err);
+    uint64_t over[HR_TIER_COUNT];
+    bool part = it->part >= 0 && up.device_bytes > 0;
+    s->draft = (part || up.host_bytes > 0) && i < TRIES;
+    hr_status status = hr__candidate_offer(s, c, over, err);
     s->draft = false;
-    if (status != HR_OK || over == 0 || resident == 0 || i == TRIES) return status;
-    resident = resident > over ? resident - over : 0;
-    HR_TRY(placement_sketch(s, &it->it, resident, false, c, err));
+    bool less = (part && over[HR_TIER_DEVICE] > 0) || (up.host_bytes > 0 && over[HR_TIER_HOST] > 0);
+    if (status != HR_OK || !less || i == TRIES) return status;
+    bool down = part && it->tier[it->part] == HR_TIER_HOST; /* what leaves the device takes room on the host */
+    up.device_bytes = take_off(up.device_bytes, over[HR_TIER_DEVICE]);
+    up.host_bytes = take_off(up.host_bytes, over[HR_TIER_HOST] + (down ? over[HR_TIER_DEVICE] : 0));
+    HR_TRY(placement_sketch(s, it, up, false, c, err));
   }
 }
 
-static hr_status look_plan(hr_choosing *s, const look *it, hr_error *err) {
-  hr_choices base = placement_choices(s, &it->it, 0, false);
-  if (it->it.way == HR_WAY_MIX) return hr__keep_mixes(s, &base, NULL, err);
+static hr_status look_plan(hr_choosing *s, const look *found, hr_error *err) {
+  const hr_placement *it = &found->it;
+  stays up = found->up;
+  hr_choices base = placement_choices(s, it, up, false);
+  if (it->way == HR_WAY_MIX) return hr__keep_mixes(s, &base, NULL, err);
   hr_candidate c;
-  uint64_t resident = it->resident;
-  HR_TRY(placement_sketch(s, &it->it, resident, false, &c, err));
-  if (!device_fits(s, &c) && resident > 0) {
+  HR_TRY(placement_sketch(s, it, up, false, &c, err));
+  if (!device_fits(s, &c) || !hr__candidate_fits(s->open, &c)) { /* what few tiles had room for: from the beginning */
     hr__candidate_fini(&c);
-    resident = 0;
-    HR_TRY(placement_sketch(s, &it->it, resident, false, &c, err));
+    up = (stays){0};
+    HR_TRY(placement_sketch(s, it, up, false, &c, err));
   }
-  hr_status status = HR_OK;
-  if (it->it.part >= 0 && device_fits(s, &c)) status = part_fill(s, &it->it, false, &resident, &c, err);
-  if (status == HR_OK) return look_offer(s, it, it->it.part >= 0 ? resident : 0, &c, err);
+  hr_status status = tiers_fill(s, it, false, &up, &c, err);
+  if (status == HR_OK) return look_offer(s, it, up, &c, err);
   hr__candidate_fini(&c);
   return status;
 }
 
+/* Fastest first; of equal ones that which moves fewer kinds, then as in the list of placements. */
 static int look_compare(const void *a, const void *b) {
   const look *x = a, *y = b;
-  return x->seconds < y->seconds ? -1 : x->seconds > y->seconds;
+  if (x->seconds != y->seconds) return x->seconds < y->seconds ? -1 : 1;
+  int moved = __builtin_popcount((unsigned)moved_set(&x->it)) - __builtin_popcount((unsigned)moved_set(&y->it));
+  return moved != 0 ? moved : x->number - y->number;
 }
 
-/* The most promising first; what the first of them takes less than with few tiles the others do as well. */
+/* The most promising first; what the first of them takes less than with few tiles the others do as well. Of large
+ * graphs only some are planned, and of a plan that is only to be judged the first that fits is enough. */
 static hr_status looks_plan(looking *l, hr_error *err) {
   hr_choosing *s = l->s;
-  double ratio = 1 - tiles_error;
+  bool judged = s->open->wish != HR_WISH_RUN;
+  double ratio = judged ? 1 : 1 - tiles_error;
   if (l->count > 0) qsort(l->list, l->count, sizeof *l->list, look_compare);
   for (size_t i = 0; i < l->count && !hr__candidate_slow(s, l->list[i].seconds * ratio * (1 - looks_error)); i++) {
-    if (i >= PLANS && s->best.graph) break;
+    if (s->best.graph && i > 0 && (judged || i * s->best.graph->n_nodes > PLANS_NODES)) break;
     const hr_graph *before = s->best.graph;
     HR_TRY(look_plan(s, &l->list[i], err));
-    if (s->best.graph != before && i == 0) ratio = s->best.plan->step_seconds / l->list[i].seconds;
+    if (i == 0 && s->best.graph != before) ratio = s->best.plan->step_seconds / l->list[i].seconds;
   }
   return HR_OK;
 }
@@ -225,11 +251,12 @@ static hr_status placements_try(hr_choosing *s, hr_error *err) {
   bool judged = s->open->wish != HR_WISH_RUN;
   size_t most = judged ? LOOKS_JUDGED : LOOKS_RUN;
   for (size_t i = 0, looks = 0; i < p->count && looks < most && !look_late(&l, p->list[i].seconds); i++) {
+    if (judged && l.best > 0 && p->list[i].way == HR_WAY_MIX) continue; /* mixes take many sketches */
     if (look_large(&l, &p->list[i]) || look_beaten(&l, &p->list[i])) continue;
     HR_TRY(placement_look(&l, &p->list[i], err));
     looks++;
   }
-  return judged ? HR_OK : looks_plan(&l, err);
+  return looks_plan(&l, err);
 }
 
 /* --- figures of the ways ------------------------------------------------------------------------------------------ */
@@ -259,13 +286,13 @@ static hr_status way_figures(hr_choosing *s, int way, hr_error *err) {
   for (int activations = 0; activations <= moves; activations++) {
     hr_placement it = all_down(way, activations);
     hr_candidate c;
-    HR_TRY(placement_sketch(s, &it, 0, true, &c, err));
+    HR_TRY(placement_sketch(s, &it, (stays){0}, true, &c, err));
     hr__figures_moved(&p->ways[way], s, c.plan, activations);
     bool places = !p->update_places && hr__update_has_places(s, c.graph);
     hr__candidate_fini(&c);
     if (!places) continue;
     p->update_places = it.update_on_host = true;
-    HR_TRY(placement_sketch(s, &it, 0, true, &c, err));
+    HR_TRY(placement_sketch(s, &it, (stays){0}, true, &c, err));
     hr__traffic_read(c.plan, s->open->accumulation, s->out->open, activations, &p->host_update);
     hr__candidate_fini(&c);
   }
@@ -278,15 +305,15 @@ static hr_status least_offer(hr_choosing *s, hr_error *err) {
                                           HR_OFFLOAD_ACTIVATIONS};
   hr_placement it = all_down(s->keeps ? HR_KEEP_INPUT : 0, true);
   hr_candidate c;
-  uint64_t over;
-  HR_TRY(placement_sketch(s, &it, 0, false, &c, err));
+  uint64_t over[HR_TIER_COUNT];
+  HR_TRY(placement_sketch(s, &it, (stays){0}, false, &c, err));
   for (int i = 0; i < HR_OFFLOAD_KINDS && c.plan->tiers[HR_TIER_HOST].peak_bytes > s->open->host_bytes; i++) {
     if (!s->out->open[kinds[i]]) continue;
     it.tier[kinds[i]] = HR_TIER_DISK;
     hr__candidate_fini(&c);
-    HR_TRY(placement_sketch(s, &it, 0, false, &c, err));
+    HR_TRY(placement_sketch(s, &it, (stays){0}, false, &c, err));
   }
-  return hr__candidate_offer(s, &c, &over, err);
+  return hr__candidate_offer(s, &c, over, err);
 }
 
 static const hr_candidate *candidate_first(const hr_choosing *s) {

@@ -12,6 +12,14 @@ static uint64_t larger(uint64_t a, uint64_t b) {
   return a > b ? a : b;
 }
 
+int hr__placement_disk_kind(const hr_placement *it) {
+  static const hr_offload_kind kinds[] = {HR_OFFLOAD_PARAMETERS, HR_OFFLOAD_GRADIENTS, HR_OFFLOAD_ACTIVATIONS,
+                                          HR_OFFLOAD_OPTIMIZER};
+  for (int i = 0; i < HR_OFFLOAD_KINDS; i++)
+    if (it->tier[kinds[i]] == HR_TIER_DISK) return (int)kinds[i];
+  return -1;
+}
+
 void hr__figures_resting(hr_way_figures *f, const hr_choosing *s, const hr_plan *plan) {
   const hr_tier_plan *device = &plan->tiers[HR_TIER_DEVICE];
   for (int t = 0; t < HR_TIER_COUNT; t++)
@@ -82,37 +90,57 @@ static uint64_t below_least(const hr_prospects *p, const hr_way_figures *f, cons
   return bytes + waiting - waiting / 10; /* what waits is not all there at once */
 }
 
-/* Tensors that stay may be those with the most traffic for a byte. */
-static const double traffic_uneven = 1.25;
+/* What is left of a kind when `room` bytes of it stay further up: those may be the ones with the most traffic. */
+static double share_left(const hr_prospects *p, const hr_way_figures *f, int kind, uint64_t room) {
+  static const double uneven = 1.25;
+  return fmax(1 - uneven * (double)room / ((double)kind_bytes(p, f, kind) + 1), 0);
+}
 
-static double seconds_least(const hr_prospects *p, const hr_way_figures *f, const hr_placement *it, uint64_t resident) {
+static double seconds_least(const hr_prospects *p, const hr_way_figures *f, const hr_placement *it,
+                            const uint64_t room[HR_TIER_COUNT]) {
   const hr_choosing *s = p->choosing;
   const hr_copy_rates *rates = &s->open->rates->copies;
   const hr_traffic *traffic = &f->traffic[it->tier[HR_OFFLOAD_ACTIVATIONS] != HR_TIER_DEVICE];
-  double share[HR_OFFLOAD_KINDS];
+  double below[HR_OFFLOAD_KINDS] = {0}, disk[HR_OFFLOAD_KINDS] = {0};
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
-    double bytes = (double)kind_bytes(p, f, k) + 1;
-    share[k] = it->part == k ? fmax(1 - traffic_uneven * (double)resident / bytes, 0) : 1;
+    if (it->tier[k] == HR_TIER_DEVICE) continue;
+    below[k] = it->part == k ? share_left(p, f, k, room[HR_TIER_DEVICE]) : 1;
+    if (it->tier[k] != HR_TIER_DISK) continue;
+    disk[k] = below[k];
+    if (hr__placement_disk_kind(it) == k) disk[k] = fmin(below[k], share_left(p, f, k, room[HR_TIER_HOST]));
   }
-  double pass = fmax(f->traffic[0].pass_seconds, hr__traffic_seconds(traffic->pass, it->tier, share, rates));
+  double pass = fmax(f->traffic[0].pass_seconds, hr__traffic_seconds(traffic->pass, below, disk, rates));
   const hr_traffic *updates = it->update_on_host ? &p->host_update : traffic;
-  double update = hr__traffic_seconds(updates->update, it->tier, share, rates);
-  if (it->update_on_host) update = fmax(update, share[HR_OFFLOAD_OPTIMIZER] * p->host_update.host_seconds);
+  double update = hr__traffic_seconds(updates->update, below, disk, rates);
+  if (it->update_on_host) update = fmax(update, below[HR_OFFLOAD_OPTIMIZER] * p->host_update.host_seconds);
   bool between = hr__recipe_word_is(s->open->recipe, "memory.update", "in-backward");
   return between ? fmax(pass, update) : pass + update;
 }
 
 /* --- the list ----------------------------------------------------------------------------------------------------- */
 
+static void lower(uint64_t *bytes, uint64_t to) {
+  if (to < *bytes) *bytes = to;
+}
+
 /* The best that any way has, for mixes of them. */
 static hr_way_figures mixes_figures(const hr_prospects *p) {
-  hr_way_figures best = p->ways[0];
-  for (int way = 1; way < p->choosing->n_alike; way++) {
+  hr_way_figures best = {.known = {false}};
+  for (int way = 0; way < p->choosing->n_alike; way++) {
     const hr_way_figures *f = &p->ways[way];
+    if (!f->known[0]) { /* slower, and smaller: nothing is known of how much */
+      best.transient_bytes[0] = best.transient_bytes[1] = best.working_bytes = best.copies_bytes = 0;
+      continue;
+    }
     if (!best.known[0]) best = *f;
-    if (f->transient_bytes[0] < best.transient_bytes[0]) best.transient_bytes[0] = f->transient_bytes[0];
-    if (f->working_bytes < best.working_bytes) best.working_bytes = f->working_bytes;
-    if (f->copies_bytes < best.copies_bytes) best.copies_bytes = f->copies_bytes;
+    lower(&best.transient_bytes[0], f->transient_bytes[0]);
+    lower(&best.working_bytes, f->working_bytes);
+    lower(&best.copies_bytes, f->copies_bytes);
+    if (!f->known[1]) continue;
+    if (!best.known[1] || f->activation_bytes < best.activation_bytes) best.traffic[1] = f->traffic[1];
+    lower(&best.transient_bytes[1], f->transient_bytes[1]);
+    lower(&best.activation_bytes, f->activation_bytes);
+    best.known[1] = true;
   }
   return best;
 }
@@ -121,10 +149,12 @@ static hr_status placement_add(hr_prospects *p, const hr_way_figures *f, hr_plac
   const hr_choosing *s = p->choosing;
   uint64_t least = device_least(p, f, &it);
   if (least > s->fill_bytes) return HR_OK;
-  uint64_t room = s->fill_bytes - least;
-  if (below_least(p, f, &it, HR_TIER_HOST, room) > s->open->host_bytes ||
-      below_least(p, f, &it, HR_TIER_DISK, room) > s->open->disk_bytes)
-    return HR_OK;
+  uint64_t room[HR_TIER_COUNT] = {[HR_TIER_DEVICE] = s->fill_bytes - least};
+  uint64_t host = below_least(p, f, &it, HR_TIER_HOST, room[HR_TIER_DEVICE]);
+  if (host > s->open->host_bytes) return HR_OK;
+  room[HR_TIER_HOST] = s->open->host_bytes - host;
+  uint64_t disk = below_least(p, f, &it, HR_TIER_DISK, room[HR_TIER_DEVICE]);
+  if (disk > s->open->disk_bytes && disk - s->open->disk_bytes > room[HR_TIER_HOST]) return HR_OK;
   it.seconds = seconds_least(p, f, &it, room);
   if (hr__arena_grow((hr_arena *)&s->arena, (void **)&p->list, &p->capacity, p->count, sizeof *p->list) != 0)
     return hr__nomem(err);
@@ -170,8 +200,7 @@ static bool kind_moves(const hr_prospects *p, const hr_way_figures *f, int kind)
 static hr_status way_add(hr_prospects *p, int way, const hr_way_figures *f, hr_error *err) {
   int places[HR_OFFLOAD_KINDS], total = 1;
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
-    bool stays = way == HR_WAY_MIX && k == HR_OFFLOAD_ACTIVATIONS;
-    total *= places[k] = kind_moves(p, f, k) && !stays ? HR_TIER_COUNT : 1;
+    total *= places[k] = kind_moves(p, f, k) ? HR_TIER_COUNT : 1;
   }
   for (int number = 0; number < total; number++) {
     hr_placement it = {.way = way};

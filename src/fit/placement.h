@@ -25,6 +25,11 @@ typedef struct hr_placement {
   double seconds; /* of a step, at least */
 } hr_placement;
 
+/* The kind on the disk of which as much stays on the host as there is room for: the one with the most traffic for a
+ * byte (a parameter is read twice for every micro-batch, a gradient written and read, state moves once for a step). -1:
+ * none is on the disk. */
+int hr__placement_disk_kind(const hr_placement *it);
+
 /* What bounds are made of, for one way to keep blocks; [1]: with activations moved. */
 typedef struct hr_way_figures {
   bool known[2];

@@ -64,7 +64,7 @@ static int round_of(const searching *s, size_t number) {
     const hr_knob *knob = &s->out->knobs[k];
     size_t choice = choice_of(s, number, k);
     if (knob->slices && choice > 0) own |= ROUND_SLICES;
-    if (!knob->by_hand && knob->changes[choice]) own |= ROUND_RESULTS;
+    if (!s->space->any_result && !knob->by_hand && knob->changes[choice]) own |= ROUND_RESULTS;
   }
   return own;
 }
@@ -173,13 +173,17 @@ typedef struct pair {
   outcome outcomes[TOGETHER];
 } pair;
 
+/* Seconds for a token above which nothing can be the answer; 0: there is no limit. */
+static double limit_of(const searching *s) {
+  return s->any && s->best.found.fits ? s->best.found.token_seconds : s->space->limit_token_seconds;
+}
+
 static hr_status setting_plan(searching *s, const setting *it, outcome *o, hr_error *err) {
   hr_open open = {0};
   HR_TRY(setting_load(s, it->number, &o->found, &o->recipe, &open, err));
   open.wish = s->space->wish;
   open.quick = s->out->n_settings > 1 || open.wish != HR_WISH_RUN;
-  if (s->any && s->best.found.fits)
-    open.limit_seconds = s->best.found.token_seconds * tokens_of(o->recipe, open.accumulation);
+  open.limit_seconds = limit_of(s) * tokens_of(o->recipe, open.accumulation);
   HR_TRY(hr__choose(&open, &o->chosen, err));
   const hr_plan *plan = o->chosen.plan;
   if (!plan) return HR_OK; /* nothing that is as fast as the best */
@@ -243,8 +247,8 @@ static hr_status outcome_take(searching *s, const setting *it, outcome *o, hr_er
 
 /* Whether planning a setting can still change the answer. */
 static bool setting_hopeless(const searching *s, const setting *it) {
-  if (!s->any || !s->best.found.fits) return false;
-  return it->pruned || it->token_seconds > s->best.found.token_seconds;
+  double limit = limit_of(s);
+  return limit > 0 && (it->pruned || it->token_seconds > limit);
 }
 
 static hr_status pair_run(searching *s, pair *p, int count, hr_error *err) {
@@ -371,6 +375,7 @@ static hr_status search(searching *s, hr_error *err) {
   if (!s->whole_seconds) return hr__nomem(err);
   for (int round = 0; round < ROUNDS; round++)
     if (round <= ROUND_SLICES || !(s->any && s->best.found.fits)) HR_TRY(round_run(s, total, round, err));
+  if (!s->any && s->space->limit_token_seconds > 0) return HR_OK;
   if (!s->any) {
     if (err) *err = s->first_error;
     return s->first_status;

@@ -64,7 +64,9 @@ typedef struct hr_search {
 typedef struct hr_space {
   const hr_recipe *recipe; /* as given, with what is open */
   bool all;                /* opens what the recipe does not write */
-  hr_wish wish; /* with others than HR_WISH_RUN the plan chosen may be a sketch; `chosen` says what it comes to */
+  hr_wish wish;    /* with others than HR_WISH_RUN the plan chosen may be a sketch; `chosen` says what it comes to */
+  bool any_result; /* settings with other results that only `all` has opened count like all others */
+  double limit_token_seconds; /* above which a setting is of no use; 0: none */
   int threads;
   void *user;
   /* The recipe with further overrides, in which nothing but what fit/choose closes is open, and its budgets. Called
@@ -73,7 +75,8 @@ typedef struct hr_space {
                     hr_error *err);
 } hr_space;
 
-/* Finds the best setting. *recipe: the closed one, *chosen: its plan; both the caller's. */
+/* Finds the best setting. *recipe: the closed one, *chosen: its plan; both the caller's. Where only some settings are
+ * of use there may be none: then out->chosen has no overrides, and there is neither recipe nor plan. */
 hr_status hr__search(const hr_space *space, hr_search *out, hr_recipe **recipe, hr_chosen *chosen, hr_error *err);
 void hr__search_fini(hr_search *search);
 

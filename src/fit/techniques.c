@@ -102,8 +102,22 @@ static void offload_add(listing *l) {
   }
 }
 
-static hr_status active_measure(const active *item, uint64_t peak_bytes, double step_seconds, hr_plan_changed plan,
-                                void *user, hr_technique *out, hr_error *err) {
+/* Whether anything that fit/choose closes is open and stays so without the technique. */
+static bool chosen_anew(const hr_recipe *recipe, const active *item) {
+  static const char *const paths[] = {"memory.checkpoint",        "memory.split",
+                                      "memory.offload.optimizer", "memory.offload.parameters",
+                                      "memory.offload.gradients", "memory.offload.activations"};
+  for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+    bool without = false;
+    for (size_t o = 0; o < item->n_overrides; o++)
+      without |= strncmp(item->override[o], paths[i], strlen(paths[i])) == 0;
+    if (!without && hr__recipe_word_is(recipe, paths[i], "auto")) return true;
+  }
+  return false;
+}
+
+static hr_status active_measure(const hr_recipe *recipe, const active *item, uint64_t peak_bytes, double step_seconds,
+                                hr_plan_changed plan, void *user, hr_technique *out, bool *planned, hr_error *err) {
   const char *overrides[HR_CHANGE_OVERRIDES];
   for (size_t i = 0; i < item->n_overrides; i++)
     overrides[i] = item->override[i];
@@ -113,8 +127,11 @@ static hr_status active_measure(const active *item, uint64_t peak_bytes, double 
   hr_error why = {0};
   hr_status status = plan(user, overrides, item->n_overrides, &without, &why);
   if (status == HR_NOMEM) return hr__nomem(err);
-  if (status != HR_OK) return HR_OK;
-  out->known = true;
+  *planned = status == HR_OK;
+  if (!*planned) return HR_OK;
+  bool anew = chosen_anew(recipe, item);
+  out->bytes_known = !anew || (!without.fits && without.peak_bytes[HR_TIER_DEVICE] > peak_bytes);
+  out->seconds_known = !anew || without.fits;
   out->saves_bytes = (int64_t)without.peak_bytes[HR_TIER_DEVICE] - (int64_t)peak_bytes;
   out->costs_seconds = step_seconds - without.step_seconds;
   return HR_OK;
@@ -132,7 +149,11 @@ hr_status hr__techniques(const hr_recipe *recipe, const hr_chosen *chosen, uint6
   word_add(&l, "memory.update", "update", "after-backward");
   offload_add(&l);
   *count = 0;
-  for (int i = 0; i < l.count; i++)
-    HR_TRY(active_measure(&l.items[i], peak_bytes, step_seconds, plan, user, &out[(*count)++], err));
+  for (int i = 0; i < l.count; i++) {
+    hr_technique *own = &out[*count];
+    bool planned;
+    HR_TRY(active_measure(recipe, &l.items[i], peak_bytes, step_seconds, plan, user, own, &planned, err));
+    *count += own->bytes_known || own->seconds_known || !planned; /* else there is nothing to tell */
+  }
   return HR_OK;
 }

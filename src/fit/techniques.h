@@ -2,6 +2,10 @@
  *
  * Only computes: planning the changed recipe is the caller's function (hr_plan_changed), called once per technique. A
  * technique that another one needs takes that one with it: without adapters nothing is frozen, so nothing is quantized.
+ *
+ * Where other settings are open they are chosen anew for the recipe without the technique, as far as the budget goes.
+ * What fits then says nothing about bytes, since both plans fill the device, and what does not fit nothing about
+ * seconds.
  */
 #ifndef HR_FIT_TECHNIQUES_H
 #define HR_FIT_TECHNIQUES_H
@@ -13,9 +17,10 @@ enum { HR_TECHNIQUES = 16, HR_TECHNIQUE_NAME = 48 };
 
 typedef struct hr_technique {
   char name[HR_TECHNIQUE_NAME]; /* "checkpoint: selective" */
-  bool known;                   /* false: the recipe cannot be planned without it */
-  int64_t saves_bytes;          /* on the device, at the peak; may be negative */
-  double costs_seconds;         /* per effective step; may be negative */
+  bool bytes_known;             /* both false: the recipe cannot be planned without it */
+  bool seconds_known;
+  int64_t saves_bytes;  /* on the device, at the peak; may be negative */
+  double costs_seconds; /* per effective step; may be negative */
 } hr_technique;
 
 /* `peak_bytes` and `step_seconds` are the recipe's own. A setting that is `auto` and came to nothing in `chosen` (NULL:

@@ -45,19 +45,19 @@ void hr__traffic_read(const hr_plan *plan, int accumulation, const bool open[HR_
   }
 }
 
-double hr__traffic_seconds(const hr_carried carried[HR_TRAFFIC_KINDS], const hr_tier tier[HR_OFFLOAD_KINDS],
-                           const double share[HR_OFFLOAD_KINDS], const hr_copy_rates *rates) {
+double hr__traffic_seconds(const hr_carried carried[HR_TRAFFIC_KINDS], const double below[HR_OFFLOAD_KINDS],
+                           const double disk[HR_OFFLOAD_KINDS], const hr_copy_rates *rates) {
+  const double disk_rate[] = {
+      [HR_TRAFFIC_IN] = rates->disk_read_bytes_per_second, [HR_TRAFFIC_OUT] = rates->disk_write_bytes_per_second};
   double seconds[HR_TRAFFIC_WAYS] = {0}, crossing = 0;
   for (int k = 0; k < HR_TRAFFIC_KINDS; k++)
     for (int way = 0; way < HR_TRAFFIC_WAYS; way++) {
       bool closed = k == HR_TRAFFIC_CLOSED;
-      if (!closed && tier[k] == HR_TIER_DEVICE) continue;
-      double part = closed ? 1 : share[k], bytes = part * carried[k].bytes[way];
-      double disk = way == HR_TRAFFIC_IN ? rates->disk_read_bytes_per_second : rates->disk_write_bytes_per_second;
+      double part = closed ? 1 : below[k], bytes = carried[k].bytes[way];
       seconds[way] +=
-          bytes / rates->host_alone_bytes_per_second + part * carried[k].copies[way] * rates->overhead_seconds;
-      if (!closed && tier[k] == HR_TIER_DISK) seconds[way] += bytes / disk;
-      crossing += bytes;
+          part * (bytes / rates->host_alone_bytes_per_second + carried[k].copies[way] * rates->overhead_seconds);
+      if (!closed) seconds[way] += disk[k] * bytes / disk_rate[way];
+      crossing += part * bytes;
     }
   double both = fmax(2 * rates->host_bytes_per_second, rates->host_alone_bytes_per_second);
   return fmax(fmax(seconds[HR_TRAFFIC_IN], seconds[HR_TRAFFIC_OUT]), crossing / both);

@@ -27,8 +27,8 @@ void hr__traffic_read(const hr_plan *plan, int accumulation, const bool open[HR_
                       hr_traffic *out);
 
 /* No program takes less for its copies: each direction carries its own one after the other, both at once at the rate of
- * two. `tier`: per kind, where it is; `share`: how much of it is there. */
-double hr__traffic_seconds(const hr_carried carried[HR_TRAFFIC_KINDS], const hr_tier tier[HR_OFFLOAD_KINDS],
-                           const double share[HR_OFFLOAD_KINDS], const hr_copy_rates *rates);
+ * two. `below`: per kind, how much of it is below the device; `disk`: how much of it on the disk. */
+double hr__traffic_seconds(const hr_carried carried[HR_TRAFFIC_KINDS], const double below[HR_OFFLOAD_KINDS],
+                           const double disk[HR_OFFLOAD_KINDS], const hr_copy_rates *rates);
 
 #endif

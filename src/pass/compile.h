@@ -60,9 +60,10 @@ typedef enum hr_keep {
 typedef struct hr_choices {
   const hr_keep *keep; /* per outermost block in order of execution, the same in every program; NULL: by the recipe */
   size_t n_keep;
-  /* memory.offload.* = auto: bytes of each kind that stay on the device; the rest goes to `tier`. */
+  /* memory.offload.* = auto: bytes of each kind that stay on the device; the rest goes to `tier`, where that is the
+   * disk all but host_bytes of it. */
   struct {
-    uint64_t resident_bytes;
+    uint64_t resident_bytes, host_bytes;
     hr_tier tier;
   } offload[HR_OFFLOAD_KINDS];
   bool update_on_host; /* memory.offload.update = auto */

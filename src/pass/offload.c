@@ -54,27 +54,32 @@ enum { COPY_LEAST = 64 << 10, COPY_LEAST_PART = 1 << 20 };
 /* How much of a kind stays, and where the rest goes. */
 typedef struct division {
   hr_tier tier;
-  uint64_t resident_bytes;
+  uint64_t resident_bytes, host_bytes;
   bool part; /* memory.offload.* = auto, and some of it stays */
 } division;
 
 static division division_of(const hr_recipe *recipe, const hr_choices *choices, hr_offload_kind kind) {
   const char *where = hr__recipe_has(recipe, keys[kind].path) ? hr__recipe_text(recipe, keys[kind].path) : "device";
-  if (strcmp(where, "host") == 0) return (division){HR_TIER_HOST, 0, false};
-  if (strcmp(where, "disk") == 0) return (division){HR_TIER_DISK, 0, false};
+  if (strcmp(where, "host") == 0) return (division){.tier = HR_TIER_HOST};
+  if (strcmp(where, "disk") == 0) return (division){.tier = HR_TIER_DISK};
   if (strcmp(where, "auto") == 0 && choices && choices->offload[kind].resident_bytes < UINT64_MAX) {
     uint64_t resident = choices->offload[kind].resident_bytes;
-    return (division){choices->offload[kind].tier, resident, resident > 0};
+    return (division){choices->offload[kind].tier, resident, choices->offload[kind].host_bytes, resident > 0};
   }
-  return (division){HR_TIER_DEVICE, 0, false};
+  return (division){.tier = HR_TIER_DEVICE};
 }
 
-/* The home of the next `bytes` of a kind, in order of declaration: the device while there is room for them. */
+/* The home of the next `bytes` of a kind, in order of declaration: the device while there is room for them, then the
+ * host before the disk. */
 static hr_tier division_take(division *d, uint64_t bytes) {
   if (d->tier == HR_TIER_DEVICE) return HR_TIER_DEVICE;
   if (bytes <= d->resident_bytes) {
     d->resident_bytes -= bytes;
     return HR_TIER_DEVICE;
+  }
+  if (d->tier == HR_TIER_DISK && bytes <= d->host_bytes) {
+    d->host_bytes -= bytes;
+    return HR_TIER_HOST;
   }
   return d->tier;
 }
@@ -133,7 +138,7 @@ static hr_status kept_choose(hr_moves *m, const hr_choices *choices, hr_error *e
     number++;
   }
   hr_tier tier = choices->offload[HR_OFFLOAD_ACTIVATIONS].tier;
-  activations_choose(m, (division){tier == HR_TIER_DEVICE ? HR_TIER_HOST : tier, 0, true}, of);
+  activations_choose(m, (division){.tier = tier == HR_TIER_DEVICE ? HR_TIER_HOST : tier}, of);
   return HR_OK;
 }
 

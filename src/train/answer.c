@@ -44,9 +44,9 @@ static json_t *rung_json(const hr_rung *rung) {
 }
 
 static json_t *technique_json(const hr_technique *technique) {
-  if (!technique->known) return json_pack("{s:s, s:n, s:n}", "name", technique->name, "saves_bytes", "costs_seconds");
-  return json_pack("{s:s, s:I, s:f}", "name", technique->name, "saves_bytes", (json_int_t)technique->saves_bytes,
-                   "costs_seconds", technique->costs_seconds);
+  json_t *bytes = technique->bytes_known ? json_integer((json_int_t)technique->saves_bytes) : json_null();
+  json_t *seconds = technique->seconds_known ? json_real(technique->costs_seconds) : json_null();
+  return json_pack("{s:s, s:o, s:o}", "name", technique->name, "saves_bytes", bytes, "costs_seconds", seconds);
 }
 
 static json_t *techniques_json(const hr_job *job) {
@@ -77,11 +77,12 @@ static json_t *keep_json(const hr_choices *choices) {
   return NULL;
 }
 
-/* What `auto` settings came to: null where there are none; bytes of a kind that stay, null where all of it does. */
+/* What `auto` settings came to: null where there are none; bytes of a kind that stay, null where all of it does; those
+ * that are on the host of a kind whose rest is on the disk. */
 static json_t *choices_json(const hr_chosen *chosen) {
   if (!chosen->any) return json_null();
-  json_t *object = json_object(), *resident = json_object();
-  int failed = object == NULL || resident == NULL;
+  json_t *object = json_object(), *resident = json_object(), *host = json_object();
+  int failed = object == NULL || resident == NULL || host == NULL;
   if (!failed && chosen->choices.keep) failed = json_object_set_new(object, "checkpoint", keep_json(&chosen->choices));
   for (int k = 0; k < HR_OFFLOAD_KINDS && !failed; k++) {
     uint64_t bytes = chosen->choices.offload[k].resident_bytes;
@@ -90,10 +91,16 @@ static json_t *choices_json(const hr_chosen *chosen) {
                                    hr__chosen_divides(chosen, (hr_offload_kind)k) ? json_integer((json_int_t)bytes)
                                                                                   : json_null());
   }
+  for (int k = 0; k < HR_OFFLOAD_KINDS && !failed; k++)
+    if (hr__chosen_divides(chosen, (hr_offload_kind)k) && chosen->choices.offload[k].host_bytes > 0)
+      failed = json_object_set_new(host, hr__offload_name((hr_offload_kind)k),
+                                   json_integer((json_int_t)chosen->choices.offload[k].host_bytes));
+  if (!failed && json_object_size(host) > 0) failed = json_object_set(object, "host_bytes", host);
   if (!failed && chosen->choices.update_on_host) failed = json_object_set_new(object, "update", json_string("host"));
   if (!failed && chosen->split) failed = json_object_set_new(object, "slices", json_integer(chosen->choices.slices));
   if (!failed) failed = json_object_set(object, "resident_bytes", resident);
   json_decref(resident);
+  json_decref(host);
   if (!failed) return object;
   json_decref(object);
   return NULL;
@@ -148,7 +155,8 @@ static json_t *ladder_json(const hr_job *job) {
   hr__arena_init(&arena);
   json_t *object = NULL;
   if (hr__job_ladder(job, &arena, &ladder, &err) == HR_OK)
-    object = json_pack("{s:o, s:o}", "cheaper", rung_json(&ladder.cheaper), "faster", rung_json(&ladder.faster));
+    object = json_pack("{s:o, s:o, s:o}", "cheaper", rung_json(&ladder.cheaper), "faster", rung_json(&ladder.faster),
+                       "other", rung_json(&ladder.other));
   hr__arena_fini(&arena);
   return object;
 }

@@ -105,15 +105,19 @@ static int planning_threads(void) {
   return host.threads < 4 ? host.threads : 4;
 }
 
-static hr_status job_stages(hr_job *job, hr_wish wish, const hr_facts *known, hr_error *err) {
-  HR_TRY(job_facts(job, known, err));
-  HR_TRY(job_rates(job, err));
-  hr_space space = {.recipe = job->recipe,
+static hr_space job_space(hr_job *job, const hr_recipe *recipe, hr_wish wish) {
+  return (hr_space){.recipe = recipe,
                     .all = job->open_all,
                     .wish = wish,
                     .threads = planning_threads(),
                     .user = job,
                     .load = setting_load};
+}
+
+static hr_status job_stages(hr_job *job, hr_wish wish, const hr_facts *known, hr_error *err) {
+  HR_TRY(job_facts(job, known, err));
+  HR_TRY(job_rates(job, err));
+  hr_space space = job_space(job, job->recipe, wish);
   hr_recipe *closed;
   HR_TRY(hr__search(&space, &job->search, &closed, &job->chosen, err));
   hr__recipe_destroy(job->recipe);
@@ -134,6 +138,7 @@ static hr_status job_open(const hr_job_source *source, bool all, hr_wish wish, c
   if (!job) return hr__nomem(err);
   job->open_all = all;
   hr_status status = source_copy(job, source, NULL, 0, err);
+  job->given = job->source;
   if (status == HR_OK)
     status = hr__settings_load(source->path, source->overrides, source->n_overrides, &job->recipe, err);
   if (status == HR_OK) status = hr__masking_check(job->recipe, err);
@@ -238,10 +243,74 @@ hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHN
                         &from, techniques, count, err);
 }
 
+/* Whether memory is paid for with time that other precisions or optimizers might save. */
+static bool other_wanted(const hr_job *job) {
+  bool below =
+      job->plan->tiers[HR_TIER_HOST].persistent_bytes > 0 || job->plan->tiers[HR_TIER_DISK].persistent_bytes > 0;
+  return job->open_all && job->verdict.fits && !job->search.chosen.changes_results && below;
+}
+
+/* The given recipe, with bf16 weights open beside the precision it has. */
+static hr_status other_source(const hr_job *job, hr_arena *arena, hr_job_source *out, hr_error *err) {
+  const hr_job_source *given = &job->given;
+  const char **overrides = hr__arena_array(arena, given->n_overrides + 1, sizeof *overrides);
+  if (!overrides) return hr__nomem(err);
+  memcpy(overrides, given->overrides, given->n_overrides * sizeof *overrides);
+  *out = (hr_job_source){given->path, overrides, given->n_overrides};
+  if (!hr__recipe_given(job->recipe, "model.precision") ||
+      hr__recipe_word_is(job->recipe, "model.precision", "bf16-true"))
+    return HR_OK;
+  overrides[out->n_overrides++] =
+      hr__arena_format(arena, "model.precision=[%s, bf16-true]", hr__recipe_text(job->recipe, "model.precision"));
+  return overrides[out->n_overrides - 1] ? HR_OK : hr__nomem(err);
+}
+
+/* What is set otherwise than in the job: its search may have had fewer knobs. */
+static hr_status other_rung(const hr_job *job, const hr_found *found, hr_arena *arena, hr_rung *out, hr_error *err) {
+  const char **overrides = hr__arena_array(arena, found->n_overrides + 1, sizeof *overrides);
+  if (!overrides) return hr__nomem(err);
+  *out = (hr_rung){.overrides = overrides, .changes_results = found->changes_results};
+  for (size_t i = 0; i < found->n_overrides; i++) {
+    size_t path = strcspn(found->overrides[i], "=");
+    char key[64];
+    snprintf(key, sizeof key, "%.*s", (int)path, found->overrides[i]);
+    if (hr__recipe_word_is(job->recipe, key, found->overrides[i] + path + 1)) continue;
+    overrides[out->n_overrides++] = hr__arena_text(arena, found->overrides[i]);
+    if (!overrides[out->n_overrides - 1]) return hr__nomem(err);
+  }
+  out->planned = (hr_planned){.step_seconds = found->step_seconds, .fits = found->fits};
+  memcpy(out->planned.peak_bytes, found->peak_bytes, sizeof out->planned.peak_bytes);
+  return HR_OK;
+}
+
+/* The fastest setting that fits where those that change the result are allowed, if it is faster than the one chosen. */
+static hr_status other_find(const hr_job *job, hr_arena *arena, hr_rung *out, hr_error *err) {
+  if (!other_wanted(job)) return HR_OK;
+  hr_job given = *job; /* only read */
+  hr_recipe *open, *closed = NULL;
+  hr_search search;
+  hr_chosen chosen = {0};
+  HR_TRY(other_source(job, arena, &given.source, err));
+  HR_TRY(hr__settings_load(given.source.path, given.source.overrides, given.source.n_overrides, &open, err));
+  hr_space space = job_space(&given, open, HR_WISH_COSTS);
+  space.any_result = true;
+  space.limit_token_seconds = 0.99 * job->search.chosen.token_seconds;
+  hr_status status = hr__search(&space, &search, &closed, &chosen, err);
+  if (status == HR_OK) {
+    if (search.chosen.fits && search.chosen.changes_results) status = other_rung(job, &search.chosen, arena, out, err);
+    hr__search_fini(&search);
+    hr__chosen_fini(&chosen);
+    hr__recipe_destroy(closed);
+  }
+  hr__recipe_destroy(open);
+  return status;
+}
+
 hr_status hr__job_ladder(const hr_job *job, hr_arena *arena, hr_ladder *out, hr_error *err) {
   changing from = {job, HR_WISH_COSTS};
   hr_planned here = job_costs(job);
-  return hr__ladder(job->recipe, &job->search, &here, changed_plan, &from, arena, out, err);
+  HR_TRY(hr__ladder(job->recipe, &job->search, &here, changed_plan, &from, arena, out, err));
+  return other_find(job, arena, &out->other, err);
 }
 
 hr_status hr__job_device(const hr_job *job, hr_device **out, hr_error *err) {

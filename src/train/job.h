@@ -17,7 +17,8 @@ typedef struct hr_job_source {
 
 struct hr_job {
   hr_arena arena;
-  hr_job_source source; /* a copy, in the arena, with the overrides that close what was open */
+  hr_job_source given;  /* a copy, in the arena */
+  hr_job_source source; /* the same with the overrides that close what was open */
   bool open_all;        /* by hr__job_open_all */
   hr_recipe *recipe;    /* closed: what was open has the values chosen, but for what `chosen` says of memory.* = auto */
   hr_facts facts;

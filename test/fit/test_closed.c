@@ -15,7 +15,7 @@
 #include "base/random.h"
 #include "fit/part_world.h"
 
-enum { SPACES = 520, CLOSINGS = 3, VALUES = 4 };
+enum { SPACES = 520, CLOSINGS = 2, VALUES = 4 };
 
 /* What may be open, and what it may be closed to. */
 static const struct {
@@ -74,9 +74,9 @@ static uint64_t draw_between(uint64_t number, uint64_t what, uint64_t least, uin
   return bytes;
 }
 
-/* A model of 0.2 to 40 million parameters, and budgets from below the smallest plan to above the largest. */
+/* A model of 0.2 to 6 million parameters, and budgets from below the smallest plan to above the largest. */
 static void space_draw(space *s, uint64_t number) {
-  uint64_t hidden = (uint64_t)64 << draw(number, 7, 4), layers = 2 + draw(number, 8, 7);
+  uint64_t hidden = (uint64_t)64 << draw(number, 7, 3), layers = 2 + draw(number, 8, 5);
   uint64_t open = 40 + draw(number, 1, 60); /* per cent of the inner keys */
   snprintf(s->sizes[0], sizeof s->sizes[0], "model.config.hidden_size=%llu", (unsigned long long)hidden);
   snprintf(s->sizes[1], sizeof s->sizes[1], "model.config.intermediate_size=%llu",
@@ -88,7 +88,8 @@ static void space_draw(space *s, uint64_t number) {
     s->closed[k] = -1;
   }
   uint64_t state = hidden * hidden * (16 + 12 * layers) * 12; /* parameters, two moments: f32 */
-  s->w.budget_bytes = s->w.facts.fixed_bytes + draw_between(number, 2, state / 12, 2 * state);
+  uint64_t tiles = s->w.facts.kind == HR_CUDA ? 48000000 : 0; /* that are on their way whatever the model's size */
+  s->w.budget_bytes = s->w.facts.fixed_bytes + tiles + draw_between(number, 2, state / 12, 2 * state);
   s->w.host_bytes = draw(number, 3, 3) == 0 ? UINT64_MAX : 20000000 + draw_between(number, 4, state / 8, 2 * state);
   s->w.disk_bytes = draw(number, 5, 3) == 0 ? 0 : draw_between(number, 6, state / 8, 4 * state);
 }
