@@ -19,6 +19,9 @@ bool hr__size_parse(const char *text, uint64_t *bytes);
 /* Copies text with control bytes and invalid UTF-8 shown as \xNN; always NUL-terminated; cut at `capacity`. */
 void hr__text_escape(const char *text, size_t bytes, char *out, size_t capacity);
 
+/* Columns that UTF-8 text takes on a terminal: East Asian characters and pictures two, combining ones none. */
+size_t hr__text_columns(const char *text);
+
 /* Edit distance, for "did you mean". */
 size_t hr__text_distance(const char *a, const char *b);
 
