@@ -178,6 +178,13 @@ class Terminal:
                 return False
         return True
 
+    def pause(self, after, seconds):
+        """Holds the program for some time, a while from now."""
+        time.sleep(after)
+        self.child.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self.child.send_signal(signal.SIGCONT)
+
     def finish(self, interrupt=False):
         if interrupt:
             self.child.send_signal(signal.SIGINT)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What a person sees at a terminal: progress is one line at every width, follows a window that changes its size, and
-is gone afterwards."""
+"""What a person sees at a terminal: progress of runs and of planning is one line at every width, follows a window that
+changes its size, and is gone afterwards."""
 import os
 import re
 
 from screen import Terminal
-from support import Folder, HEADROOM, TINY, check, finish
+from support import Folder, HEADROOM, TINY, check, finish, run
 
 NUMBER = re.compile(r'\d+/100000\b')
 
@@ -50,4 +50,35 @@ with Folder() as folder:
         lines = terminal.screen.lines()
         check(not any(NUMBER.search(line) for line in lines), f'progress stays behind: {lines}')
         check(any('stopped by SIGINT' in line for line in lines), f'why it ended: {lines}')
+
+# A search of thousands of settings: a line after a second, gone at the end, and nothing but the answer in pipes.
+LONG = ['--set', 'data.sequence_length=[' + ', '.join(str(8 * i) for i in range(1, 33)) + ']',
+        '--set', 'training.batch_size=[' + ', '.join(str(i) for i in range(1, 33)) + ']', '--set', 'model.precision=auto']
+with Folder() as folder:
+    recipe = folder.write('tiny.yaml', TINY)
+    out = os.path.join(folder.path, 'out')
+    for command in [['plan', recipe], ['train', recipe, '--steps', '1', '--out', out], ['profile', recipe, '--steps', '1'],
+                    ['apply', recipe, '--to', recipe, '--dry-run']]:
+        terminal = Terminal([HEADROOM, *command, *LONG], 80)
+        terminal.pause(0.2, 1.0)  # a second passes on any machine, however fast
+        waits = 0
+        for columns in [80, 60, 200]:
+            terminal.resize(columns)
+            if not terminal.drawings(1 if columns == 80 else 2):
+                break
+            lines = [line for line in terminal.screen.lines() if line]
+            if 'settings' not in lines[-1]:
+                continue  # the search is over
+            waits += 1
+            check(len(lines) == 2 and len(lines[1]) < columns, f'{command[0]}: {columns} columns: {lines}')
+            check(re.search(r'  planning  \d+ of \d+ settings', lines[1]), f'{command[0]}: {lines}')
+        check(waits > 0, f'{command[0]}: no line for who waits: {terminal.written[:300]!r}')
+        check(terminal.finish() == 0, f'{command[0]}: ends with 0')
+        check(not any('settings bounded' in line or 'settings done' in line for line in terminal.screen.lines()),
+              f'{command[0]}: stays behind: {terminal.screen.lines()}')
+    piped = run('plan', recipe, *LONG).expect(0)
+    check(piped.err == '', f'into a pipe: {piped.err!r}')
+    for option in ['--quiet', '--json']:
+        terminal = Terminal([HEADROOM, 'plan', recipe, *LONG, option], 80)
+        check(terminal.finish() == 0 and 'planning' not in terminal.written, f'{option}: {terminal.written[:300]!r}')
 finish()
