@@ -1,5 +1,7 @@
-/* Columns that text takes on a terminal: see base/text.h. */
+/* Columns that text takes on a terminal, and lines that keep to them: see base/text.h. */
 #include "base/text.h"
+
+#include <string.h>
 
 typedef struct range {
   uint32_t first, last;
@@ -41,12 +43,47 @@ static uint32_t character(const unsigned char *text, size_t *bytes) {
   return code;
 }
 
-size_t hr__text_columns(const char *text) {
+static size_t columns_of(const char *text, size_t length) {
   size_t columns = 0, bytes;
-  for (const unsigned char *at = (const unsigned char *)text; *at; at += bytes) {
+  const unsigned char *end = (const unsigned char *)text + length;
+  for (const unsigned char *at = (const unsigned char *)text; at < end; at += bytes) {
     uint32_t code = character(at, &bytes);
     if (has(without_width, sizeof without_width / sizeof *without_width, code)) continue;
     columns += has(of_two, sizeof of_two / sizeof *of_two, code) ? 2 : 1;
   }
   return columns;
+}
+
+size_t hr__text_columns(const char *text) {
+  return columns_of(text, strlen(text));
+}
+
+/* Bytes of the next word, of an option with its value those of both. */
+static size_t word_length(const char *text) {
+  size_t length = strcspn(text, " \n");
+  bool option = strncmp(text, "--", 2) == 0 && !memchr(text, '=', length) && text[length] == ' ';
+  if (!option || strchr("-(", text[length + 1])) return length;
+  size_t value = strcspn(text + length + 1, " \n");
+  return memchr("),.;:", text[length - 1], 5) ? length : length + 1 + value;
+}
+
+void hr__text_wrap(const char *text, size_t column, size_t indent, size_t columns, FILE *to) {
+  bool first = true; /* of its line */
+  while (*text) {
+    size_t blanks = strspn(text, " "), length = word_length(text + blanks);
+    size_t width = columns_of(text + blanks, length);
+    bool broken = text[blanks] == '\n';
+    if (broken || (!first && column + blanks + width > columns)) {
+      fprintf(to, "\n%*s", (int)indent, "");
+      column = indent;
+      first = true;
+      text += blanks + broken;
+      if (broken) continue;
+      blanks = 0;
+    }
+    fprintf(to, "%.*s", (int)(blanks + length), text);
+    column += blanks + width;
+    text += blanks + length;
+    first = false;
+  }
 }

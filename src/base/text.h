@@ -22,6 +22,11 @@ void hr__text_escape(const char *text, size_t bytes, char *out, size_t capacity)
 /* Columns that UTF-8 text takes on a terminal: East Asian characters and pictures two, combining ones none. */
 size_t hr__text_columns(const char *text);
 
+/* Writes text, breaking it between words where a line would be longer than `columns`. `column`: where the cursor is
+ * now; further lines begin behind `indent` blanks, as do those after a line break of the text's own. An option and the
+ * word behind it ("--set a=b") stay together. */
+void hr__text_wrap(const char *text, size_t column, size_t indent, size_t columns, FILE *to);
+
 /* Edit distance, for "did you mean". */
 size_t hr__text_distance(const char *a, const char *b);
 

@@ -17,7 +17,8 @@ typedef struct hr_cli_option {
   const char *meaning;  /* NULL: not shown in help */
 } hr_cli_option;
 
-enum { HR_CLI_OPTIONS = 16 }; /* options of one command, global ones included */
+enum { HR_CLI_OPTIONS = 16, HR_CLI_GLOBAL_OPTIONS = 6 }; /* of one command without those of all, and these */
+extern const hr_cli_option hr_cli_global_options[HR_CLI_GLOBAL_OPTIONS];
 
 typedef struct hr_cli hr_cli;
 
@@ -69,7 +70,7 @@ hr_status hr__cli_int(const hr_cli *cli, const char *name, int64_t least, int64_
 /* An override from an option of the command's own, after those of --set. */
 __attribute__((format(printf, 3, 4))) hr_status hr__cli_override(hr_cli *cli, hr_error *err, const char *format, ...);
 
-/* Help on the command, or on the program where none was given. One screen: 40 lines of 100 columns. */
+/* Help on the command, or on the program where none was given. One screen: 40 lines of 80 columns. */
 void hr__cli_help(const hr_cli *cli, FILE *to);
 
 /* The nearest of `count` names to what was typed, or NULL when none is near. */

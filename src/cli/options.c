@@ -8,15 +8,14 @@
 
 #include "cli/cli.h"
 
-static const hr_cli_option global_options[] = {
-    {"set", "KEY=VALUE", "overrides one setting of the recipe (repeatable; null removes a part)"},
+const hr_cli_option hr_cli_global_options[HR_CLI_GLOBAL_OPTIONS] = {
+    {"set", "KEY=VALUE", "one setting of the recipe; repeatable; null removes it"},
     {"json", NULL, "results and errors as one JSON object on stdout"},
-    {"quiet", NULL, "no tables, progress or remarks; errors, JSON and dumps stay"},
+    {"quiet", NULL, "no tables, progress, remarks; errors, JSON, dumps stay"},
     {"color", "WHEN", "auto, always or never"},
     {"help", NULL, "this text"},
     {"version", NULL, "version of the program"},
 };
-enum { GLOBAL_OPTIONS = sizeof global_options / sizeof global_options[0] };
 
 /* getopt returns these for long options: global ones first, then the command's. */
 enum { FIRST_GLOBAL = 256, FIRST_OWN = 512 };
@@ -111,7 +110,7 @@ static hr_status option_refuse(const struct option *known, size_t count, const c
   snprintf(name, sizeof name, "%s", typed + strspn(typed, "-"));
   char *equals = strchr(name, '=');
   if (equals != NULL) *equals = '\0';
-  const char *names[GLOBAL_OPTIONS + HR_CLI_OPTIONS];
+  const char *names[HR_CLI_GLOBAL_OPTIONS + HR_CLI_OPTIONS];
   bool takes_none = false;
   for (size_t i = 0; i < count; i++) {
     names[i] = known[i].name;
@@ -150,12 +149,12 @@ static hr_status own_take(hr_cli *cli, int index, int argc, char **argv, hr_erro
 
 /* Takes options up to the first argument that is none (without a command) or all of them (with one). */
 static hr_status options_take(hr_cli *cli, int argc, char **argv, hr_error *err) {
-  struct option known[GLOBAL_OPTIONS + HR_CLI_OPTIONS + 1] = {0};
+  struct option known[HR_CLI_GLOBAL_OPTIONS + HR_CLI_OPTIONS + 1] = {0};
   size_t count = 0;
-  for (size_t i = 0; i < GLOBAL_OPTIONS; i++)
-    known[count++] =
-        (struct option){global_options[i].name, global_options[i].argument != NULL ? required_argument : no_argument,
-                        NULL, FIRST_GLOBAL + (int)i};
+  for (size_t i = 0; i < HR_CLI_GLOBAL_OPTIONS; i++)
+    known[count++] = (struct option){hr_cli_global_options[i].name,
+                                     hr_cli_global_options[i].argument != NULL ? required_argument : no_argument, NULL,
+                                     FIRST_GLOBAL + (int)i};
   for (size_t i = 0; cli->command != NULL && i < cli->command->n_options; i++)
     known[count++] = (struct option){cli->command->options[i].name,
                                      cli->command->options[i].argument != NULL ? required_argument : no_argument, NULL,
@@ -264,44 +263,4 @@ hr_status hr__cli_int(const hr_cli *cli, const char *name, int64_t least, int64_
     return hr__fail(err, HR_USAGE, place, NULL, "'%s' is not a whole number of at least %" PRId64, text, least);
   *out = value;
   return HR_OK;
-}
-
-static void option_print(const hr_cli_option *option, FILE *to) {
-  if (option->meaning == NULL) return;
-  char head[48];
-  snprintf(head, sizeof head, "--%s%s%s", option->name, option->argument != NULL ? " " : "",
-           option->argument != NULL ? option->argument : "");
-  fprintf(to, "  %-27s %s\n", head, option->meaning);
-}
-
-static void examples_print(const char *program, const char *examples, FILE *to) {
-  if (examples == NULL) return;
-  fprintf(to, "\nexamples:\n");
-  for (const char *line = examples; *line != '\0';) {
-    size_t length = strcspn(line, "\n");
-    fprintf(to, "  %s %.*s\n", program, (int)length, line);
-    line += length + (line[length] != '\0');
-  }
-}
-
-void hr__cli_help(const hr_cli *cli, FILE *to) {
-  const hr_cli_command *command = cli->command;
-  if (command == NULL) {
-    fprintf(to, "headroom trains neural networks inside a memory budget that it names beforehand, to the byte.\n\n"
-                "usage: headroom COMMAND [OPTIONS] [RECIPE]\n\ncommands:\n");
-    for (const hr_cli_command *const *c = hr_cli_commands; *c != NULL; c++)
-      fprintf(to, "  %-10s %s\n", (*c)->name, (*c)->summary);
-    fprintf(to, "\noptions of every command:\n");
-  } else {
-    fprintf(to, "usage: headroom %s [OPTIONS] %s\n\n%s\n", command->name, command->usage, command->summary);
-    if (command->details != NULL) fprintf(to, "%s\n", command->details);
-    fprintf(to, "\noptions:\n");
-    for (size_t i = 0; i < command->n_options; i++)
-      option_print(&command->options[i], to);
-  }
-  for (size_t i = 0; i < GLOBAL_OPTIONS; i++)
-    option_print(&global_options[i], to);
-  examples_print(cli->program, command == NULL ? "plan recipes/demo.yaml\nplan --help" : command->examples, to);
-  fprintf(to, "\nexit codes: 0 ok, 1 failure, 2 usage, 3 does not fit, 4 measured peak above the plan,\n"
-              "  5 bad or damaged input, 130/143 stopped by a signal after saving\n");
 }

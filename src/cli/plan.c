@@ -162,16 +162,16 @@ static const hr_cli_option options[] = {
     {"gpu-memory", "SIZE", "instead of memory.budget, on whatever device: 24GiB"},
     {"margin", "SIZE", "instead of memory.margin"},
     {"target-effective-batch", "N", "instead of training.effective_batch"},
-    {"auto", NULL, "opens what the recipe leaves out, for the fastest settings that fit"},
-    {"compare", "OTHER", "side by side with another recipe, or with KEY=VALUE[,KEY=VALUE] set"},
-    {"sweep", "KEY=V1,V2,..", "one line per value of a setting, or of gpu, gpu-memory, seq, batch"},
+    {"auto", NULL, "the fastest that fits, of what the recipe leaves out"},
+    {"compare", "OTHER", "beside another recipe, or with KEY=VALUE[,KEY=VALUE]"},
+    {"sweep", "KEY=V1,V2,..", "a line per value: a setting, gpu, gpu-memory, seq, batch"},
 };
 
 const hr_cli_command hr_cli_plan = {
     .name = "plan",
     .usage = "RECIPE",
-    .summary = "whether it fits, memory by owner, seconds per step, and what to change",
-    .details = "RECIPE is a recipe file or a folder with config.json; weights and a GPU are not needed.\n"
+    .summary = "whether it fits, memory by owner, time of a step, what to change",
+    .details = "RECIPE: a file, or a folder with config.json. Needs neither weights nor a GPU.\n"
                "Exit code 3: does not fit; the output says why, and what is cheapest to change.",
     .examples = "plan recipes/llama-3.2-1b.yaml --gpu 4090\n"
                 "plan test/model/configs/Llama-3.1-8B --method qlora --seq 2048 --gpu 4090\n"
