@@ -58,13 +58,16 @@ size_t hr__text_columns(const char *text) {
   return columns_of(text, strlen(text));
 }
 
-/* Bytes of the next word, of an option with its value those of both. */
+/* Bytes of the next word, of an option with its value those of both, of a command up to the end of its clause. */
 static size_t word_length(const char *text) {
   size_t length = strcspn(text, " \n");
-  bool option = strncmp(text, "--", 2) == 0 && !memchr(text, '=', length) && text[length] == ' ';
+  if (strncmp(text, "headroom ", 9) == 0) {
+    length = strcspn(text, ",;\n");
+    return length + (text[length] == ',' || text[length] == ';');
+  }
+  bool option = strncmp(text, "--", 2) == 0 && text[length] == ' ' && !memchr("=),.;:", text[length - 1], 6);
   if (!option || strchr("-(", text[length + 1])) return length;
-  size_t value = strcspn(text + length + 1, " \n");
-  return memchr("),.;:", text[length - 1], 5) ? length : length + 1 + value;
+  return length + 1 + strcspn(text + length + 1, " \n");
 }
 
 void hr__text_wrap(const char *text, size_t column, size_t indent, size_t columns, FILE *to) {

@@ -76,6 +76,18 @@ void hr__cli_help(const hr_cli *cli, FILE *to);
 /* The nearest of `count` names to what was typed, or NULL when none is near. */
 const char *hr__cli_nearest(const char *typed, const char *const *names, size_t count);
 
+/* Escape codes, empty without colours. */
+typedef struct hr_style {
+  const char *bold, *dim, *red, *green, *yellow, *end;
+} hr_style;
+hr_style hr__cli_style(const hr_cli *cli, FILE *stream);
+
+/* Text for people, from a column on: broken between words by the width of a terminal, with further lines behind
+ * `indent` blanks; elsewhere as it is, for programs that look for it. */
+void hr__cli_wrap(FILE *to, const char *text, size_t column, size_t indent);
+/* The same as a line behind a label, which is in colour ("warning:") or not (color ""). */
+void hr__cli_tell(const hr_cli *cli, FILE *to, const char *color, const char *label, const char *text);
+
 /* The one place that shows an error: text on stderr, with --json an object on stdout. */
 void hr__cli_show_error(const hr_cli *cli, const hr_error *err);
 
@@ -88,11 +100,5 @@ const char *hr__cli_hint(const hr_cli *cli, char out[HR_CLI_HINT]);
 hr_status hr__cli_put_json(json_t *object, hr_error *err);
 /* stdout was written completely; a full disk or closed pipe is an error as any other. */
 hr_status hr__cli_flush(hr_error *err);
-
-/* Escape codes, empty without colours. */
-typedef struct hr_style {
-  const char *bold, *dim, *red, *green, *yellow, *end;
-} hr_style;
-hr_style hr__cli_style(const hr_cli *cli, FILE *stream);
 
 #endif

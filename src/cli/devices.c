@@ -136,7 +136,7 @@ static hr_status devices_list(hr_cli *cli, const measuring *m, json_t *list, hr_
       *err = why;
       return status;
     }
-    if (!cli->json && !cli->quiet) printf("cuda  none: %s\n", why.message);
+    if (!cli->json && !cli->quiet) hr__cli_tell(cli, stdout, "", "cuda  none:", why.message);
     return HR_OK;
   }
   status = device_show(cli, device, m, list, err);

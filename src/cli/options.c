@@ -124,7 +124,8 @@ static hr_status option_refuse(const struct option *known, size_t count, const c
   return hr__fail(err, HR_USAGE, NULL, nearest != NULL ? remedy : NULL, "unknown option '%s'", typed);
 }
 
-static hr_status listed_add(hr_cli *cli, const char *word, hr_error *err) {
+static hr_status listed_add(hr_cli *cli, char *word, hr_error *err) {
+  hr__path_clean(word); /* FILE... is the only option that takes several */
   if (hr__arena_grow(&cli->arena, (void **)&cli->listed, &cli->cap_listed, cli->n_listed, sizeof *cli->listed) != 0)
     return hr__nomem(err);
   cli->listed[cli->n_listed++] = word;
@@ -139,6 +140,7 @@ static hr_status own_take(hr_cli *cli, int index, int argc, char **argv, hr_erro
   if (argument != NULL && !several && cli->values[index] != NULL) /* neither of the two would be dropped on purpose */
     return hr__fail(err, HR_USAGE, NULL, "give it once", "option '--%s' is given twice",
                     cli->command->options[index].name);
+  if (optarg != NULL && strcmp(argument, "DIR") == 0) hr__path_clean(optarg);
   cli->values[index] = optarg != NULL ? optarg : "";
   if (!several) return HR_OK;
   HR_TRY(listed_add(cli, optarg, err));
@@ -224,6 +226,7 @@ hr_status hr__cli_parse(hr_cli *cli, int argc, char **argv, hr_error *err) {
     if (cli->n_arguments >= cli->command->max_arguments)
       return hr__fail(err, HR_USAGE, NULL, "one recipe at a time; settings are changed with --set key.path=value",
                       "unexpected argument '%s'", argv[first + i]);
+    hr__path_clean(argv[first + i]); /* every argument is a path */
     cli->arguments[cli->n_arguments++] = argv[first + i];
   }
   if (!cli->help && !cli->version && cli->n_arguments < cli->command->min_arguments) {

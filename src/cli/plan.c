@@ -20,7 +20,9 @@ enum { BYTES_LEAST = 1 << 20 }; /* a budget below this is a number that lacks it
 void hr__plan_remark(const hr_cli *cli, const hr_job *job) {
   if (cli->quiet || cli->json || job->facts.kind != HR_CPU) return;
   if (!hr__cli_value(cli, "gpu-memory") || hr__recipe_given(job->recipe, "memory.device")) return;
-  fprintf(stderr, "\nremark: planned for this machine's processor; --gpu NAME or --gpu any is for a GPU\n");
+  fputc('\n', stderr);
+  hr__cli_tell(cli, stderr, "",
+               "remark:", "planned for this machine's processor; --gpu NAME or --gpu any is for a GPU");
 }
 
 /* What explains a plan: found by planning changes of the recipe, which may take as long as the plan itself. */
@@ -72,8 +74,12 @@ static hr_status job_show(hr_cli *cli, const hr_job *job, hr_error *err) {
   } else {
     HR_TRY(job_print(cli, job, &e, err));
     hr_error folder = {0}; /* a plan may be for another machine: only a run needs the folder */
-    if (fits && hr__job_check(job, &folder) != HR_OK)
-      fprintf(stderr, "\nremark: %s; %s\n", folder.message, folder.remedy);
+    if (fits && hr__job_check(job, &folder) != HR_OK) {
+      char text[sizeof folder.message + sizeof folder.remedy + 2];
+      snprintf(text, sizeof text, "%s; %s", folder.message, folder.remedy);
+      fputc('\n', stderr);
+      hr__cli_tell(cli, stderr, "", "remark:", text);
+    }
     hr__plan_remark(cli, job);
   }
   cli->answered = !fits; /* the table or the object has said it */

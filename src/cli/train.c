@@ -16,7 +16,7 @@ static void message_show(void *user, hr_message_kind kind, const char *text) {
   if (cli->quiet && kind == HR_MESSAGE_INFO) return;
   hr_style style = hr__cli_style(cli, stderr);
   if (kind == HR_MESSAGE_WARNING)
-    fprintf(stderr, "%s%swarning:%s %s\n", style.bold, style.yellow, style.end, text);
+    hr__cli_tell(cli, stderr, style.yellow, "warning:", text);
   else
     fprintf(stderr, "%s\n", text);
 }

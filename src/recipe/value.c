@@ -267,9 +267,11 @@ static hr_status path_read(hr_recipe *recipe, hr_setting *setting, hr_error *err
   if (node->kind != HR_DOC_SCALAR || !*node->text) return type_wrong(setting, node, NULL, err);
   size_t length = strlen(recipe->folder);
   bool joined = length > 0 && node->text[0] != '/';
-  const char *slash = joined && recipe->folder[length - 1] != '/' ? "/" : "";
-  setting->text = hr__arena_format(&recipe->arena, "%s%s%s", joined ? recipe->folder : "", slash, node->text);
-  return setting->text ? HR_OK : hr__nomem(err);
+  char *path = hr__arena_format(&recipe->arena, "%s/%s", joined ? recipe->folder : "", node->text);
+  if (!path) return hr__nomem(err);
+  setting->text = joined || node->text[0] == '/' ? path : ++path;
+  hr__path_clean(path);
+  return HR_OK;
 }
 
 static hr_status texts_read(hr_recipe *recipe, hr_setting *setting, hr_error *err) {

@@ -1,5 +1,5 @@
-/* Columns of text, clocks, and a line that is redrawn: whole on a terminal, nothing elsewhere.
- * test/cli/test_terminal.py has the program on terminals of many widths. */
+/* Columns of text, words that are wrapped, paths, clocks, and a line that is redrawn: whole on a terminal, nothing
+ * elsewhere. test/cli/test_terminal.py has the program on terminals of many widths. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,6 +36,62 @@ static void columns_of_text(void **state) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
     assert_int_equal(hr__text_columns(cases[i].text), cases[i].columns);
+}
+
+static void wrapped(const char *text, size_t column, size_t indent, size_t columns, const char *expected) {
+  char *written = NULL;
+  size_t bytes = 0;
+  FILE *to = open_memstream(&written, &bytes);
+  assert_non_null(to);
+  hr__text_wrap(text, column, indent, columns, to);
+  fclose(to);
+  assert_string_equal(written, expected);
+  free(written);
+}
+
+static void wrapping(void **state) {
+  (void)state;
+  wrapped("", 5, 2, 10, "");
+  wrapped("one two three", 0, 2, 80, "one two three");
+  wrapped("one two three", 0, 2, 13, "one two three"); /* the last column may be used */
+  wrapped("one two three", 0, 2, 12, "one two\n  three");
+  wrapped("one two three", 6, 2, 12, "one\n  two three");
+  wrapped("one two\nthree", 0, 1, 80, "one two\n three");
+  wrapped("模型 模型 模型", 0, 0, 9, "模型 模型\n模型"); /* by columns, not bytes */
+  wrapped("longer-than-the-line it is", 0, 2, 10, "longer-than-the-line\n  it is");
+  wrapped("or so --set a=b now", 0, 0, 12, "or so\n--set a=b\nnow"); /* an option and its value */
+  wrapped("with --auto, or", 0, 0, 12, "with --auto,\nor");
+  wrapped("write: headroom plan a.yaml --gpu any; or not", 0, 2, 20,
+          "write:\n  headroom plan a.yaml --gpu any;\n  or not"); /* to be copied */
+}
+
+static void clean_paths(void **state) {
+  (void)state;
+  static const char *const cases[][2] = {
+      {"", ""},
+      {".", "."},
+      {"./", "."},
+      {"./.", "."},
+      {"/", "/"},
+      {"//", "/"},
+      {"/.", "/"},
+      {"a", "a"},
+      {"./a", "a"},
+      {"a/", "a"},
+      {"a/.", "a"},
+      {"a//b/./c", "a/b/c"},
+      {"//a/./b//", "/a/b"},
+      {"../a", "../a"},
+      {"a/../b", "a/../b"},
+      {".a/..b", ".a/..b"},
+      {"a./.b", "a./.b"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    char path[32];
+    snprintf(path, sizeof path, "%s", cases[i][0]);
+    hr__path_clean(path);
+    assert_string_equal(path, cases[i][1]);
+  }
 }
 
 static void clocks(void **state) {
@@ -120,10 +176,8 @@ static void nothing_elsewhere(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(columns_of_text),
-      cmocka_unit_test(clocks),
-      cmocka_unit_test(parts_by_worth),
-      cmocka_unit_test(nothing_elsewhere),
+      cmocka_unit_test(columns_of_text), cmocka_unit_test(wrapping),       cmocka_unit_test(clean_paths),
+      cmocka_unit_test(clocks),          cmocka_unit_test(parts_by_worth), cmocka_unit_test(nothing_elsewhere),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,4 +81,27 @@ with Folder() as folder:
     for option in ['--quiet', '--json']:
         terminal = Terminal([HEADROOM, 'plan', recipe, *LONG, option], 80)
         check(terminal.finish() == 0 and 'planning' not in terminal.written, f'{option}: {terminal.written[:300]!r}')
+
+# Texts for people keep to the window: every help, every setting, errors, and what commands show.
+with Folder() as folder:
+    recipe = folder.write('tiny.yaml', TINY)
+    trainer = folder.write('ds_config.json', '{"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {}}')
+    shown = [['--help'], *[[name, '--help'] for name in ['plan', 'train', 'profile', 'apply', 'dump', 'devices', 'env']],
+             ['env'], ['env', '--keys'], ['devices'], ['devices', '--gpus'], [], ['plan'], ['plan', 'owner/model'],
+             ['plan', 'recipes/demo.yaml', '--precision', 'bf16'], ['plan', recipe, '--compare', 'training.batch_size=4'],
+             ['plan', recipe, '--sweep', 'batch=1,2,4'], ['plan', recipe, '--gpu', '4090', '--auto'],
+             ['plan', recipe, '--set', 'memory.budget=18MiB'], ['plan', recipe, '--set', 'training.lr=1'],
+             ['apply', recipe, '--to', trainer, '--dry-run'], ['profile', recipe, '--steps', '1', '--ops'],
+             ['train', recipe, '--out', 'out', '--set', 'memory.device=cuda', '--set', 'memory.gpu=H100']]
+    for arguments in shown:
+        terminal = Terminal([HEADROOM, *arguments], 80, cwd=folder.path)
+        terminal.finish()
+        wide = [line for line in terminal.screen.lines() if len(line) == 80]
+        check(terminal.screen.wrapped == 0, f'{arguments}: too long for 80 columns, one of: {wide}')
+    for given, meant in [('./absent//a.yaml', 'absent/a.yaml'), ('absent/.', 'absent'), ('.//./absent', 'absent')]:
+        error = run('plan', given).expect(5)
+        check(f'at {meant}\n' in error.err, f'{given}: {error.err}')
+    folder.write('paths.yaml', TINY.replace('source: synthetic', 'source: text, path: .//data/./absent.txt'))
+    error = run('train', folder.path + '/./paths.yaml', '--out', folder.path + '//o')
+    check('/./' not in error.err and '//' not in error.err and 'data/absent.txt' in error.err, f'paths: {error.err}')
 finish()
