@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/unknown.h"
 
 const hr_cli_option hr_cli_global_options[HR_CLI_GLOBAL_OPTIONS] = {
     {"set", "KEY=VALUE", "one setting of the recipe; repeatable; null removes it"},
@@ -19,19 +19,6 @@ const hr_cli_option hr_cli_global_options[HR_CLI_GLOBAL_OPTIONS] = {
 
 /* getopt returns these for long options: global ones first, then the command's. */
 enum { FIRST_GLOBAL = 256, FIRST_OWN = 512 };
-
-const char *hr__cli_nearest(const char *typed, const char *const *names, size_t count) {
-  const char *best = NULL;
-  size_t least = strlen(typed) / 2 + 1; /* further away is no typing error */
-  for (size_t i = 0; i < count; i++) {
-    size_t distance = strncmp(names[i], typed, strlen(typed)) == 0 ? 1 : hr__text_distance(typed, names[i]);
-    if (distance < least) {
-      least = distance;
-      best = names[i];
-    }
-  }
-  return best;
-}
 
 static hr_status override_add(hr_cli *cli, const char *text, hr_error *err) {
   if (hr__arena_grow(&cli->arena, (void **)&cli->overrides, &cli->cap_overrides, cli->n_overrides,
@@ -90,40 +77,6 @@ static hr_status global_take(hr_cli *cli, int index, const char *value, hr_error
   }
 }
 
-/* "it is an option of plan, apply": the commands that have it; false: none does. */
-static bool others_have(const char *name, char out[96]) {
-  size_t length = 0;
-  for (const hr_cli_command *const *c = hr_cli_commands; *c != NULL; c++)
-    for (size_t i = 0; i < (*c)->n_options && length < 96; i++)
-      if (strcmp((*c)->options[i].name, name) == 0)
-        length +=
-            (size_t)snprintf(out + length, 96 - length, "%s%s", length > 0 ? ", " : "it is an option of ", (*c)->name);
-  return length > 0;
-}
-
-/* What getopt refused, as a message with the nearest option that exists. */
-static hr_status option_refuse(const struct option *known, size_t count, const char *typed, bool no_value,
-                               hr_error *err) {
-  if (no_value) return hr__fail(err, HR_USAGE, NULL, NULL, "option '%s' needs a value", typed);
-
-  char name[64];
-  snprintf(name, sizeof name, "%s", typed + strspn(typed, "-"));
-  char *equals = strchr(name, '=');
-  if (equals != NULL) *equals = '\0';
-  const char *names[HR_CLI_GLOBAL_OPTIONS + HR_CLI_OPTIONS];
-  bool takes_none = false;
-  for (size_t i = 0; i < count; i++) {
-    names[i] = known[i].name;
-    if (strcmp(known[i].name, name) == 0 && known[i].has_arg == no_argument) takes_none = true;
-  }
-  if (takes_none) return hr__fail(err, HR_USAGE, NULL, NULL, "option '--%s' takes no value", name);
-  char remedy[96];
-  if (others_have(name, remedy)) return hr__fail(err, HR_USAGE, NULL, remedy, "unknown option '%s'", typed);
-  const char *nearest = hr__cli_nearest(name, names, count);
-  if (nearest != NULL) snprintf(remedy, sizeof remedy, "did you mean --%s?", nearest);
-  return hr__fail(err, HR_USAGE, NULL, nearest != NULL ? remedy : NULL, "unknown option '%s'", typed);
-}
-
 static hr_status listed_add(hr_cli *cli, char *word, hr_error *err) {
   hr__path_clean(word); /* FILE... is the only option that takes several */
   if (hr__arena_grow(&cli->arena, (void **)&cli->listed, &cli->cap_listed, cli->n_listed, sizeof *cli->listed) != 0)
@@ -171,7 +124,8 @@ static hr_status options_take(hr_cli *cli, int argc, char **argv, hr_error *err)
       /* A short option has its letter in optopt; a long one is the last word that was looked at. */
       char letter[3] = {'-', (char)optopt, '\0'};
       bool is_short = optopt > 0 && optopt < FIRST_GLOBAL;
-      return option_refuse(known, count, is_short ? letter : argv[optind - 1], code == ':', err);
+      return hr__cli_unknown_option(cli, known, count, is_short ? letter : argv[optind - 1],
+                                    optind < argc ? argv[optind] : NULL, code == ':', err);
     }
     if (code >= FIRST_OWN)
       HR_TRY(own_take(cli, code - FIRST_OWN, argc, argv, err));
@@ -181,19 +135,12 @@ static hr_status options_take(hr_cli *cli, int argc, char **argv, hr_error *err)
 }
 
 static hr_status command_find(hr_cli *cli, const char *name, hr_error *err) {
-  const char *names[16];
-  size_t count = 0;
-  for (const hr_cli_command *const *c = hr_cli_commands; *c != NULL; c++) {
+  for (const hr_cli_command *const *c = hr_cli_commands; *c != NULL; c++)
     if (strcmp((*c)->name, name) == 0) {
       cli->command = *c;
       return HR_OK;
     }
-    names[count++] = (*c)->name;
-  }
-  const char *nearest = hr__cli_nearest(name, names, count);
-  char remedy[96];
-  if (nearest != NULL) snprintf(remedy, sizeof remedy, "did you mean 'headroom %s'?", nearest);
-  return hr__fail(err, HR_USAGE, NULL, nearest != NULL ? remedy : NULL, "unknown command '%s'", name);
+  return hr__cli_unknown_command(name, err);
 }
 
 /* --json decides how errors are shown, so it is looked for before anything can fail. */

@@ -104,6 +104,12 @@ static bool choices_near(const char *choices, const char *word, char *best, size
   return found <= limit;
 }
 
+bool hr__choice_meant(const hr_key *key, const char *word, char *out, size_t capacity) {
+  if (!choices_have(key->choices, word)) return choices_near(key->choices, word, out, capacity);
+  snprintf(out, capacity, "%s", word);
+  return true;
+}
+
 static void expected_text(const hr_key *key, char *out, size_t capacity) {
   static const char *const kinds[] = {
       [HR_KEY_INT] = "a whole number", [HR_KEY_FLOAT] = "a number",       [HR_KEY_BOOL] = "true or false",
