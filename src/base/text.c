@@ -151,6 +151,23 @@ bool hr__name_matches(const char *name, const char *pattern) {
   return false;
 }
 
+void hr__path_clean(char *path) {
+  bool rooted = *path == '/';
+  char *to = path + rooted;
+  for (const char *part = path; *part;) {
+    size_t length = strcspn(part, "/");
+    bool said = length > 0 && !(length == 1 && *part == '.');
+    if (said) {
+      if (to > path + rooted) *to++ = '/';
+      memmove(to, part, length);
+      to += length;
+    }
+    part += length + (part[length] == '/');
+  }
+  if (to == path && *path) *to++ = '.';
+  *to = '\0';
+}
+
 size_t hr__text_distance(const char *a, const char *b) {
   enum { LONGEST = 128 }; /* what lies beyond counts as wholly different: names are far shorter */
   size_t a_length = strlen(a), b_length = strlen(b);

@@ -19,6 +19,17 @@ bool hr__size_parse(const char *text, uint64_t *bytes);
 /* Copies text with control bytes and invalid UTF-8 shown as \xNN; always NUL-terminated; cut at `capacity`. */
 void hr__text_escape(const char *text, size_t bytes, char *out, size_t capacity);
 
+/* Columns that UTF-8 text takes on a terminal: East Asian characters and pictures two, combining ones none. */
+size_t hr__text_columns(const char *text);
+
+/* Writes text, breaking it between words where a line would be longer than `columns`. `column`: where the cursor is
+ * now; further lines begin behind `indent` blanks, as do those after a line break of the text's own. An option and the
+ * word behind it ("--set a=b") stay together, and so does a command ("headroom plan ..."), which is to be copied. */
+void hr__text_wrap(const char *text, size_t column, size_t indent, size_t columns, FILE *to);
+
+/* A path in place without what says nothing: "./a//b/./" becomes "a/b". ".." stays, and so does the place it names. */
+void hr__path_clean(char *path);
+
 /* Edit distance, for "did you mean". */
 size_t hr__text_distance(const char *a, const char *b);
 

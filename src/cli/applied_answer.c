@@ -70,7 +70,7 @@ static void print_escaped(const char *text, size_t most, FILE *to) {
 
 static void edit_print(const hr_edit *edit, hr_style style, FILE *to) {
   enum { VALUE = 64, LINE = 400 };
-  char path[LINE];
+  char path[LINE], value[VALUE], raw[LINE + VALUE], reason[sizeof raw];
   hr__text_escape(edit->path, strlen(edit->path), path, sizeof path);
   if (edit->line > 0)
     fprintf(to, "%6d  %-44s ", edit->line, path);
@@ -92,10 +92,11 @@ static void edit_print(const hr_edit *edit, hr_style style, FILE *to) {
   case HR_EDIT_MISSING:
   case HR_EDIT_LEFT:
     fprintf(to, "%sleft alone%s: ", style.yellow, style.end);
-    print_escaped(edit->reason, LINE, to);
-    fputs(" (would be ", to);
-    print_escaped(edit->value.text, VALUE, to);
-    fputs(")\n", to);
+    hr__text_escape(edit->value.text, strlen(edit->value.text), value, sizeof value);
+    snprintf(raw, sizeof raw, "%s (would be %s)", edit->reason, value);
+    hr__text_escape(raw, strlen(raw), reason, sizeof reason);
+    hr__cli_wrap(to, reason, 8 + (strlen(path) < 44 ? 44 : strlen(path)) + 13, 10);
+    fputc('\n', to);
     break;
   }
 }
@@ -113,18 +114,16 @@ void hr__applied_print(const hr_cli *cli, const hr_applied *a, FILE *to) {
   }
   for (size_t i = 0; i < a->n_notes; i++) {
     const hr_applied_note *note = &a->notes[i];
-    fprintf(to, "%snot written%s: ", style.yellow, style.end);
-    print_escaped(note->setting ? note->setting : note->key, HR_MAP_PATH, to);
-    fputs(" = ", to);
-    print_escaped(note->value, HR_MAP_PATH, to);
-    fputs("; ", to);
-    print_escaped(note->key, HR_MAP_PATH, to);
-    fprintf(to, "%s%s\n", *note->key ? " " : "", note->reason);
+    char raw[4 * HR_MAP_PATH], text[sizeof raw]; /* keys and values are the file's, and may be anything */
+    snprintf(raw, sizeof raw, "%s = %s; %s%s%s", note->setting ? note->setting : note->key, note->value, note->key,
+             *note->key ? " " : "", note->reason);
+    hr__text_escape(raw, strlen(raw), text, sizeof text);
+    hr__cli_tell(cli, to, style.yellow, "not written:", text);
   }
-  if (hr__applied_step_differs(a)) fprintf(to, "%swarning%s: %s\n", style.red, style.end, step_warning);
+  if (hr__applied_step_differs(a)) hr__cli_tell(cli, to, style.red, "warning:", step_warning);
   if (a->refusal) {
-    fprintf(to, "%swarning%s: without --dry-run this would be refused: ", style.red, style.end);
-    print_escaped(a->refusal, SIZE_MAX, to);
-    fputc('\n', to);
+    char text[1024];
+    hr__text_escape(a->refusal, strlen(a->refusal), text, sizeof text);
+    hr__cli_tell(cli, to, style.red, "warning: without --dry-run this would be refused:", text);
   }
 }

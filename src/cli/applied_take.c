@@ -133,6 +133,7 @@ hr_status hr__applied_take(hr_cli *cli, const hr_map *map, hr_error *err) {
   if (method && strcmp(method, "full") != 0 && !given(cli, "rank", "model.adapters.rank") &&
       said(&t, "model.adapters.rank", &number))
     HR_TRY(take(&t, "model.adapters.rank", number, err));
-  if (*t.said && !cli->quiet && !cli->json) fprintf(stderr, "remark: planned as the config says: %s\n", t.said);
+  if (*t.said && !cli->quiet && !cli->json)
+    hr__cli_tell(cli, stderr, "", "remark: planned as the config says:", t.said);
   return HR_OK;
 }

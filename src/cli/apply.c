@@ -179,27 +179,27 @@ static hr_status apply_run(hr_cli *cli, hr_error *err) {
 
 static const hr_cli_option options[] = {
     {"to", "FILE...", "YAML or JSON configs, written together or not at all"},
-    {"map", "KIND|FILE", "kind of the files, or a map (docs/apply.md); else by what they hold"},
+    {"map", "KIND|FILE", "kind of the files, or a map; else by what they hold"},
     {"dry-run", NULL, "writes nothing; a unified diff on stdout"},
     {"insert", NULL, "puts missing keys in"},
     {"revert", NULL, "puts FILE.backup back, byte for byte; needs no recipe"},
     HR_CHECKPOINT_OPTIONS,
-    {"gpu", "NAME", "plans for a GPU that need not be here (headroom devices --gpus)"},
+    {"gpu", "NAME", "for a GPU that need not be here (headroom devices --gpus)"},
     {"gpu-memory", "SIZE", "instead of memory.budget: 24GiB"},
     {"margin", "SIZE", "instead of memory.margin"},
     {"target-effective-batch", "N", "instead of training.effective_batch"},
-    {"auto", NULL, "opens what the recipe does not write, for the fastest that fits"},
+    {"auto", NULL, "the fastest that fits, of what the recipe leaves out"},
 };
 
 const hr_cli_command hr_cli_apply = {
     .name = "apply",
     .usage = "RECIPE --to FILE...",
-    .summary = "writes the plan's settings into your own config, changing only the bytes of the values",
-    .details = "Comments and layout stay; FILE.backup is the file before; ${...} is left alone and reported. Kinds:\n"
+    .summary = "writes the plan's settings into your own config: only values change",
+    .details = "Comments and layout stay; FILE.backup is the file before; ${...} is left alone and reported. Kinds: "
 #define HR_MAP(name, ...) name ", "
 #include "recipe/maps.def"
 #undef HR_MAP
-               "\nor --map FILE.",
+               "or --map FILE.",
     .examples = "apply recipes/lora.yaml --to recipes/configs/lightning.yml --dry-run\n"
                 "apply recipes/demo.yaml --auto --insert --to recipes/demo.yaml --dry-run",
     .options = options,

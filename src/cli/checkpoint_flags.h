@@ -18,7 +18,7 @@
 
 /* Entries of a command's options. */
 #define HR_CHECKPOINT_OPTIONS                                                                                          \
-  {"method", "HOW", "full, lora or qlora; with a folder also the settings that go with it"},                           \
+  {"method", "HOW", "full, lora or qlora; for a folder, a whole recipe"},                                              \
       {"seq", "N", "instead of data.sequence_length"}, {"batch", "N", "instead of training.batch_size"}, {             \
     "rank", "N", "instead of model.adapters.rank"                                                                      \
   }

@@ -17,7 +17,8 @@ typedef struct hr_cli_option {
   const char *meaning;  /* NULL: not shown in help */
 } hr_cli_option;
 
-enum { HR_CLI_OPTIONS = 16 }; /* options of one command, global ones included */
+enum { HR_CLI_OPTIONS = 16, HR_CLI_GLOBAL_OPTIONS = 6 }; /* of one command without those of all, and these */
+extern const hr_cli_option hr_cli_global_options[HR_CLI_GLOBAL_OPTIONS];
 
 typedef struct hr_cli hr_cli;
 
@@ -69,11 +70,23 @@ hr_status hr__cli_int(const hr_cli *cli, const char *name, int64_t least, int64_
 /* An override from an option of the command's own, after those of --set. */
 __attribute__((format(printf, 3, 4))) hr_status hr__cli_override(hr_cli *cli, hr_error *err, const char *format, ...);
 
-/* Help on the command, or on the program where none was given. One screen: 40 lines of 100 columns. */
+/* Help on the command, or on the program where none was given. One screen: 40 lines of 80 columns. */
 void hr__cli_help(const hr_cli *cli, FILE *to);
 
 /* The nearest of `count` names to what was typed, or NULL when none is near. */
 const char *hr__cli_nearest(const char *typed, const char *const *names, size_t count);
+
+/* Escape codes, empty without colours. */
+typedef struct hr_style {
+  const char *bold, *dim, *red, *green, *yellow, *end;
+} hr_style;
+hr_style hr__cli_style(const hr_cli *cli, FILE *stream);
+
+/* Text for people, from a column on: broken between words by the width of a terminal, with further lines behind
+ * `indent` blanks; elsewhere as it is, for programs that look for it. */
+void hr__cli_wrap(FILE *to, const char *text, size_t column, size_t indent);
+/* The same as a line behind a label, which is in colour ("warning:") or not (color ""). */
+void hr__cli_tell(const hr_cli *cli, FILE *to, const char *color, const char *label, const char *text);
 
 /* The one place that shows an error: text on stderr, with --json an object on stdout. */
 void hr__cli_show_error(const hr_cli *cli, const hr_error *err);
@@ -87,11 +100,5 @@ const char *hr__cli_hint(const hr_cli *cli, char out[HR_CLI_HINT]);
 hr_status hr__cli_put_json(json_t *object, hr_error *err);
 /* stdout was written completely; a full disk or closed pipe is an error as any other. */
 hr_status hr__cli_flush(hr_error *err);
-
-/* Escape codes, empty without colours. */
-typedef struct hr_style {
-  const char *bold, *dim, *red, *green, *yellow, *end;
-} hr_style;
-hr_style hr__cli_style(const hr_cli *cli, FILE *stream);
 
 #endif

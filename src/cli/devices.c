@@ -136,7 +136,7 @@ static hr_status devices_list(hr_cli *cli, const measuring *m, json_t *list, hr_
       *err = why;
       return status;
     }
-    if (!cli->json && !cli->quiet) printf("cuda  none: %s\n", why.message);
+    if (!cli->json && !cli->quiet) hr__cli_tell(cli, stdout, "", "cuda  none:", why.message);
     return HR_OK;
   }
   status = device_show(cli, device, m, list, err);
@@ -199,7 +199,7 @@ static hr_status devices_run(hr_cli *cli, hr_error *err) {
 }
 
 static const hr_cli_option options[] = {
-    {"measure", NULL, "runs kernels to find the rates (half a minute each) and keeps them"},
+    {"measure", NULL, "finds the rates (half a minute each) and keeps them"},
     {"gpus", NULL, "the catalogue: GPUs that plan --gpu knows"},
     {"quick", NULL, NULL}, /* what plan, train and profile start where something was not measured: cli/jobs.h */
 };
@@ -208,7 +208,7 @@ const hr_cli_command hr_cli_devices = {
     .name = "devices",
     .usage = "[RECIPE]",
     .summary = "devices of this machine, their memory and their rates",
-    .details = "With --measure and a recipe the device it names is measured, with every kind of its nodes.",
+    .details = "With --measure and a recipe: the device it names, and every kind of its nodes.",
     .examples = "devices --gpus\ndevices",
     .options = options,
     .n_options = sizeof options / sizeof options[0],

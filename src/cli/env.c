@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/line.h"
 #include "base/threads.h"
 #include "cli/cli.h"
 #include "dev/device.h"
@@ -128,8 +129,11 @@ static void object_print(const char *prefix, json_t *object) {
       printf("%-32s %s\n", name, hr__size_text((uint64_t)json_integer_value(value), size));
     else if (json_is_integer(value))
       printf("%-32s %" JSON_INTEGER_FORMAT "\n", name, json_integer_value(value));
-    else
-      printf("%-32s %s\n", name, json_string_value(value));
+    else {
+      printf("%-32s ", name);
+      hr__cli_wrap(stdout, json_string_value(value), 33, 33);
+      fputc('\n', stdout);
+    }
   }
 }
 
@@ -194,9 +198,36 @@ static void keys_print(void) {
   }
 }
 
+/* The same for a person at a terminal: a table would be wider than any. */
+static void keys_list(const hr_cli *cli) {
+  hr_style style = hr__cli_style(cli, stdout);
+  size_t columns = (size_t)hr__terminal_columns(stdout);
+  hr_key_table tables[HR_SETTINGS_TABLES];
+  hr__settings_tables(tables);
+  for (size_t t = 0; t < HR_SETTINGS_TABLES; t++) {
+    for (size_t k = 0; k < tables[t].count; k++) {
+      const hr_key *key = &tables[t].keys[k];
+      char kind[256], *at = kind;
+      snprintf(kind, sizeof kind, "%s%s%s%s%s", key->type == HR_KEY_CHOICE ? key->choices : type_name(key),
+               key->tree ? " or section" : "", key->fallback ? "; default " : "", key->fallback ? key->fallback : "",
+               key->required ? "; required" : "");
+      while ((at = strchr(at, '|')) != NULL)
+        *at = '/';
+      printf("%s%s%s  ", style.bold, key->path, style.end);
+      hr__text_wrap(kind, strlen(key->path) + 2, 4, columns, stdout);
+      printf("\n    ");
+      hr__text_wrap(key->meaning != NULL ? key->meaning : "", 4, 4, columns, stdout);
+      fputc('\n', stdout);
+    }
+  }
+}
+
 static hr_status env_run(hr_cli *cli, hr_error *err) {
   if (hr__cli_flag(cli, "keys")) {
-    if (!cli->quiet) keys_print();
+    if (!cli->quiet && isatty(STDOUT_FILENO))
+      keys_list(cli);
+    else if (!cli->quiet)
+      keys_print();
     return hr__cli_flush(err);
   }
   json_t *all = environment_json();
@@ -208,7 +239,7 @@ static hr_status env_run(hr_cli *cli, hr_error *err) {
 }
 
 static const hr_cli_option options[] = {
-    {"keys", NULL, "every setting of a recipe, as a table"},
+    {"keys", NULL, "every setting of a recipe; into a file, as a table"},
 };
 
 const hr_cli_command hr_cli_env = {

@@ -2,6 +2,7 @@
 #include "cli/fit.h"
 
 #include "cli/figures.h"
+#include "cli/waiting.h"
 #include "train/answer.h"
 
 const hr_change *hr__fit_cheapest(const hr_change *changes, int count) {
@@ -74,7 +75,11 @@ hr_status hr__fit_check(hr_cli *cli, const hr_job *job, hr_error *err) {
   }
   hr_change changes[HR_SUGGESTIONS];
   int count = 0;
-  HR_TRY(hr__job_suggest(job, changes, &count, err));
+  hr_waiting waiting;
+  hr__waiting_begin(&waiting, cli, "planning changes of it");
+  status = hr__job_suggest(job, changes, &count, err);
+  hr__waiting_end(&waiting);
+  HR_TRY(status);
   if (cli->json) {
     HR_TRY(no_fit_json(job, changes, count, &no_fit, err));
   } else {

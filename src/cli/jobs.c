@@ -6,6 +6,7 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
+#include "cli/waiting.h"
 #include "run/measure.h"
 
 extern char **environ;
@@ -68,13 +69,26 @@ static bool wants_rates(hr_job *job, hr_cli_rates wanted) {
 }
 
 static hr_status job_open(const hr_cli *cli, const hr_job_source *source, hr_job **out, hr_error *err) {
-  return hr__cli_flag(cli, "auto") ? hr__job_open_all(source, out, err) : hr__job_open(source, out, err);
+  hr_waiting waiting;
+  hr__waiting_begin(&waiting, cli, "planning");
+  hr_job_watch watch = {&waiting, hr__waiting_search};
+  hr_status status = hr__job_open_watched(source, hr__cli_flag(cli, "auto"), &watch, out, err);
+  hr__waiting_end(&waiting);
+  return status;
+}
+
+static bool rates_measure(const hr_cli *cli, hr_job *job) {
+  hr_waiting waiting;
+  hr__waiting_begin(&waiting, cli, "measuring the GPU, once");
+  bool measured = measure_apart(&job->source, &job->arena);
+  hr__waiting_end(&waiting);
+  return measured;
 }
 
 hr_status hr__cli_job_open(const hr_cli *cli, const hr_job_source *source, hr_cli_rates wanted, hr_job **out,
                            hr_error *err) {
   HR_TRY(job_open(cli, source, out, err));
-  if (!wants_rates(*out, wanted) || !measure_apart(&(*out)->source, &(*out)->arena)) return HR_OK;
+  if (!wants_rates(*out, wanted) || !rates_measure(cli, *out)) return HR_OK;
   hr__job_close(*out);
   *out = NULL;
   return job_open(cli, source, out, err);

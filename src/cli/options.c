@@ -6,33 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/unknown.h"
 
-static const hr_cli_option global_options[] = {
-    {"set", "KEY=VALUE", "overrides one setting of the recipe (repeatable; null removes a part)"},
+const hr_cli_option hr_cli_global_options[HR_CLI_GLOBAL_OPTIONS] = {
+    {"set", "KEY=VALUE", "one setting of the recipe; repeatable; null removes it"},
     {"json", NULL, "results and errors as one JSON object on stdout"},
-    {"quiet", NULL, "no tables, progress or remarks; errors, JSON and dumps stay"},
+    {"quiet", NULL, "no tables, progress, remarks; errors, JSON, dumps stay"},
     {"color", "WHEN", "auto, always or never"},
     {"help", NULL, "this text"},
     {"version", NULL, "version of the program"},
 };
-enum { GLOBAL_OPTIONS = sizeof global_options / sizeof global_options[0] };
 
 /* getopt returns these for long options: global ones first, then the command's. */
 enum { FIRST_GLOBAL = 256, FIRST_OWN = 512 };
-
-const char *hr__cli_nearest(const char *typed, const char *const *names, size_t count) {
-  const char *best = NULL;
-  size_t least = strlen(typed) / 2 + 1; /* further away is no typing error */
-  for (size_t i = 0; i < count; i++) {
-    size_t distance = strncmp(names[i], typed, strlen(typed)) == 0 ? 1 : hr__text_distance(typed, names[i]);
-    if (distance < least) {
-      least = distance;
-      best = names[i];
-    }
-  }
-  return best;
-}
 
 static hr_status override_add(hr_cli *cli, const char *text, hr_error *err) {
   if (hr__arena_grow(&cli->arena, (void **)&cli->overrides, &cli->cap_overrides, cli->n_overrides,
@@ -91,41 +77,8 @@ static hr_status global_take(hr_cli *cli, int index, const char *value, hr_error
   }
 }
 
-/* "it is an option of plan, apply": the commands that have it; false: none does. */
-static bool others_have(const char *name, char out[96]) {
-  size_t length = 0;
-  for (const hr_cli_command *const *c = hr_cli_commands; *c != NULL; c++)
-    for (size_t i = 0; i < (*c)->n_options && length < 96; i++)
-      if (strcmp((*c)->options[i].name, name) == 0)
-        length +=
-            (size_t)snprintf(out + length, 96 - length, "%s%s", length > 0 ? ", " : "it is an option of ", (*c)->name);
-  return length > 0;
-}
-
-/* What getopt refused, as a message with the nearest option that exists. */
-static hr_status option_refuse(const struct option *known, size_t count, const char *typed, bool no_value,
-                               hr_error *err) {
-  if (no_value) return hr__fail(err, HR_USAGE, NULL, NULL, "option '%s' needs a value", typed);
-
-  char name[64];
-  snprintf(name, sizeof name, "%s", typed + strspn(typed, "-"));
-  char *equals = strchr(name, '=');
-  if (equals != NULL) *equals = '\0';
-  const char *names[GLOBAL_OPTIONS + HR_CLI_OPTIONS];
-  bool takes_none = false;
-  for (size_t i = 0; i < count; i++) {
-    names[i] = known[i].name;
-    if (strcmp(known[i].name, name) == 0 && known[i].has_arg == no_argument) takes_none = true;
-  }
-  if (takes_none) return hr__fail(err, HR_USAGE, NULL, NULL, "option '--%s' takes no value", name);
-  char remedy[96];
-  if (others_have(name, remedy)) return hr__fail(err, HR_USAGE, NULL, remedy, "unknown option '%s'", typed);
-  const char *nearest = hr__cli_nearest(name, names, count);
-  if (nearest != NULL) snprintf(remedy, sizeof remedy, "did you mean --%s?", nearest);
-  return hr__fail(err, HR_USAGE, NULL, nearest != NULL ? remedy : NULL, "unknown option '%s'", typed);
-}
-
-static hr_status listed_add(hr_cli *cli, const char *word, hr_error *err) {
+static hr_status listed_add(hr_cli *cli, char *word, hr_error *err) {
+  hr__path_clean(word); /* FILE... is the only option that takes several */
   if (hr__arena_grow(&cli->arena, (void **)&cli->listed, &cli->cap_listed, cli->n_listed, sizeof *cli->listed) != 0)
     return hr__nomem(err);
   cli->listed[cli->n_listed++] = word;
@@ -140,6 +93,7 @@ static hr_status own_take(hr_cli *cli, int index, int argc, char **argv, hr_erro
   if (argument != NULL && !several && cli->values[index] != NULL) /* neither of the two would be dropped on purpose */
     return hr__fail(err, HR_USAGE, NULL, "give it once", "option '--%s' is given twice",
                     cli->command->options[index].name);
+  if (optarg != NULL && strcmp(argument, "DIR") == 0) hr__path_clean(optarg);
   cli->values[index] = optarg != NULL ? optarg : "";
   if (!several) return HR_OK;
   HR_TRY(listed_add(cli, optarg, err));
@@ -150,12 +104,12 @@ static hr_status own_take(hr_cli *cli, int index, int argc, char **argv, hr_erro
 
 /* Takes options up to the first argument that is none (without a command) or all of them (with one). */
 static hr_status options_take(hr_cli *cli, int argc, char **argv, hr_error *err) {
-  struct option known[GLOBAL_OPTIONS + HR_CLI_OPTIONS + 1] = {0};
+  struct option known[HR_CLI_GLOBAL_OPTIONS + HR_CLI_OPTIONS + 1] = {0};
   size_t count = 0;
-  for (size_t i = 0; i < GLOBAL_OPTIONS; i++)
-    known[count++] =
-        (struct option){global_options[i].name, global_options[i].argument != NULL ? required_argument : no_argument,
-                        NULL, FIRST_GLOBAL + (int)i};
+  for (size_t i = 0; i < HR_CLI_GLOBAL_OPTIONS; i++)
+    known[count++] = (struct option){hr_cli_global_options[i].name,
+                                     hr_cli_global_options[i].argument != NULL ? required_argument : no_argument, NULL,
+                                     FIRST_GLOBAL + (int)i};
   for (size_t i = 0; cli->command != NULL && i < cli->command->n_options; i++)
     known[count++] = (struct option){cli->command->options[i].name,
                                      cli->command->options[i].argument != NULL ? required_argument : no_argument, NULL,
@@ -170,7 +124,8 @@ static hr_status options_take(hr_cli *cli, int argc, char **argv, hr_error *err)
       /* A short option has its letter in optopt; a long one is the last word that was looked at. */
       char letter[3] = {'-', (char)optopt, '\0'};
       bool is_short = optopt > 0 && optopt < FIRST_GLOBAL;
-      return option_refuse(known, count, is_short ? letter : argv[optind - 1], code == ':', err);
+      return hr__cli_unknown_option(cli, known, count, is_short ? letter : argv[optind - 1],
+                                    optind < argc ? argv[optind] : NULL, code == ':', err);
     }
     if (code >= FIRST_OWN)
       HR_TRY(own_take(cli, code - FIRST_OWN, argc, argv, err));
@@ -180,19 +135,12 @@ static hr_status options_take(hr_cli *cli, int argc, char **argv, hr_error *err)
 }
 
 static hr_status command_find(hr_cli *cli, const char *name, hr_error *err) {
-  const char *names[16];
-  size_t count = 0;
-  for (const hr_cli_command *const *c = hr_cli_commands; *c != NULL; c++) {
+  for (const hr_cli_command *const *c = hr_cli_commands; *c != NULL; c++)
     if (strcmp((*c)->name, name) == 0) {
       cli->command = *c;
       return HR_OK;
     }
-    names[count++] = (*c)->name;
-  }
-  const char *nearest = hr__cli_nearest(name, names, count);
-  char remedy[96];
-  if (nearest != NULL) snprintf(remedy, sizeof remedy, "did you mean 'headroom %s'?", nearest);
-  return hr__fail(err, HR_USAGE, NULL, nearest != NULL ? remedy : NULL, "unknown command '%s'", name);
+  return hr__cli_unknown_command(name, err);
 }
 
 /* --json decides how errors are shown, so it is looked for before anything can fail. */
@@ -225,6 +173,7 @@ hr_status hr__cli_parse(hr_cli *cli, int argc, char **argv, hr_error *err) {
     if (cli->n_arguments >= cli->command->max_arguments)
       return hr__fail(err, HR_USAGE, NULL, "one recipe at a time; settings are changed with --set key.path=value",
                       "unexpected argument '%s'", argv[first + i]);
+    hr__path_clean(argv[first + i]); /* every argument is a path */
     cli->arguments[cli->n_arguments++] = argv[first + i];
   }
   if (!cli->help && !cli->version && cli->n_arguments < cli->command->min_arguments) {
@@ -264,44 +213,4 @@ hr_status hr__cli_int(const hr_cli *cli, const char *name, int64_t least, int64_
     return hr__fail(err, HR_USAGE, place, NULL, "'%s' is not a whole number of at least %" PRId64, text, least);
   *out = value;
   return HR_OK;
-}
-
-static void option_print(const hr_cli_option *option, FILE *to) {
-  if (option->meaning == NULL) return;
-  char head[48];
-  snprintf(head, sizeof head, "--%s%s%s", option->name, option->argument != NULL ? " " : "",
-           option->argument != NULL ? option->argument : "");
-  fprintf(to, "  %-27s %s\n", head, option->meaning);
-}
-
-static void examples_print(const char *program, const char *examples, FILE *to) {
-  if (examples == NULL) return;
-  fprintf(to, "\nexamples:\n");
-  for (const char *line = examples; *line != '\0';) {
-    size_t length = strcspn(line, "\n");
-    fprintf(to, "  %s %.*s\n", program, (int)length, line);
-    line += length + (line[length] != '\0');
-  }
-}
-
-void hr__cli_help(const hr_cli *cli, FILE *to) {
-  const hr_cli_command *command = cli->command;
-  if (command == NULL) {
-    fprintf(to, "headroom trains neural networks inside a memory budget that it names beforehand, to the byte.\n\n"
-                "usage: headroom COMMAND [OPTIONS] [RECIPE]\n\ncommands:\n");
-    for (const hr_cli_command *const *c = hr_cli_commands; *c != NULL; c++)
-      fprintf(to, "  %-10s %s\n", (*c)->name, (*c)->summary);
-    fprintf(to, "\noptions of every command:\n");
-  } else {
-    fprintf(to, "usage: headroom %s [OPTIONS] %s\n\n%s\n", command->name, command->usage, command->summary);
-    if (command->details != NULL) fprintf(to, "%s\n", command->details);
-    fprintf(to, "\noptions:\n");
-    for (size_t i = 0; i < command->n_options; i++)
-      option_print(&command->options[i], to);
-  }
-  for (size_t i = 0; i < GLOBAL_OPTIONS; i++)
-    option_print(&global_options[i], to);
-  examples_print(cli->program, command == NULL ? "plan recipes/demo.yaml\nplan --help" : command->examples, to);
-  fprintf(to, "\nexit codes: 0 ok, 1 failure, 2 usage, 3 does not fit, 4 measured peak above the plan,\n"
-              "  5 bad or damaged input, 130/143 stopped by a signal after saving\n");
 }

@@ -1,7 +1,9 @@
 /* What every command writes the same way: errors, JSON, colours. */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/line.h"
 #include "cli/cli.h"
 
 hr_style hr__cli_style(const hr_cli *cli, FILE *stream) {
@@ -21,6 +23,20 @@ const char *hr__cli_hint(const hr_cli *cli, char out[HR_CLI_HINT]) {
   return out;
 }
 
+void hr__cli_wrap(FILE *to, const char *text, size_t column, size_t indent) {
+  if (isatty(fileno(to)))
+    hr__text_wrap(text, column, indent, (size_t)hr__terminal_columns(to), to);
+  else
+    fputs(text, to);
+}
+
+void hr__cli_tell(const hr_cli *cli, FILE *to, const char *color, const char *label, const char *text) {
+  hr_style style = hr__cli_style(cli, to);
+  fprintf(to, "%s%s%s%s ", *color ? style.bold : "", color, label, *color ? style.end : "");
+  hr__cli_wrap(to, text, strlen(label) + 1, *label == ' ' ? 4 : 2);
+  fputc('\n', to);
+}
+
 void hr__cli_show_error(const hr_cli *cli, const hr_error *err) {
   hr_error ignored = {0};
   if (cli->json) {
@@ -32,11 +48,11 @@ void hr__cli_show_error(const hr_cli *cli, const hr_error *err) {
   }
   const char *message = err->message[0] != '\0' ? err->message : hr_status_text(err->status);
   hr_style style = hr__cli_style(cli, stderr);
-  fprintf(stderr, "%s%serror:%s %s\n", style.bold, style.red, style.end, message);
-  if (err->place[0] != '\0') fprintf(stderr, "  at %s\n", err->place);
-  if (err->remedy[0] != '\0') fprintf(stderr, "  try: %s\n", err->remedy);
+  hr__cli_tell(cli, stderr, style.red, "error:", message);
+  if (err->place[0] != '\0') hr__cli_tell(cli, stderr, "", "  at", err->place);
+  if (err->remedy[0] != '\0') hr__cli_tell(cli, stderr, "", "  try:", err->remedy);
   char hint[HR_CLI_HINT];
-  if (err->status == HR_USAGE) fprintf(stderr, "  help: %s\n", hr__cli_hint(cli, hint));
+  if (err->status == HR_USAGE) hr__cli_tell(cli, stderr, "", "  help:", hr__cli_hint(cli, hint));
 }
 
 static hr_status output_failed(hr_error *err) {

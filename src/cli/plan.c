@@ -11,6 +11,7 @@
 #include "cli/jobs.h"
 #include "cli/plan.h"
 #include "cli/table.h"
+#include "cli/waiting.h"
 #include "dev/gpus.h"
 #include "train/answer.h"
 
@@ -19,46 +20,66 @@ enum { BYTES_LEAST = 1 << 20 }; /* a budget below this is a number that lacks it
 void hr__plan_remark(const hr_cli *cli, const hr_job *job) {
   if (cli->quiet || cli->json || job->facts.kind != HR_CPU) return;
   if (!hr__cli_value(cli, "gpu-memory") || hr__recipe_given(job->recipe, "memory.device")) return;
-  fprintf(stderr, "\nremark: planned for this machine's processor; --gpu NAME or --gpu any is for a GPU\n");
+  fputc('\n', stderr);
+  hr__cli_tell(cli, stderr, "",
+               "remark:", "planned for this machine's processor; --gpu NAME or --gpu any is for a GPU");
+}
+
+/* What explains a plan: found by planning changes of the recipe, which may take as long as the plan itself. */
+typedef struct explanation {
+  hr_change changes[HR_SUGGESTIONS]; /* that would fit, where it does not */
+  int n_changes;
+  /* for people */
+  hr_technique techniques[HR_TECHNIQUES];
+  int n_techniques;
+  hr_module_owner *owners;
+  size_t n_owners;
+  hr_ladder ladder; /* where it fits */
+} explanation;
+
+static hr_status job_explain(const hr_job *job, bool for_people, hr_arena *arena, explanation *out, hr_error *err) {
+  bool fits = job->verdict.fits;
+  *out = (explanation){0};
+  if (!fits) HR_TRY(hr__job_suggest(job, out->changes, &out->n_changes, err));
+  if (!for_people) return HR_OK;
+  HR_TRY(hr__job_techniques(job, out->techniques, &out->n_techniques, err));
+  HR_TRY(hr__owners(job->plan, job->verdict.tier, arena, &out->owners, &out->n_owners, err));
+  return fits ? hr__job_ladder(job, arena, &out->ladder, err) : HR_OK;
 }
 
 /* All of the text: the table, then what explains it. */
-static hr_status job_print(const hr_cli *cli, const hr_job *job, const hr_change *changes, int n_changes,
-                           hr_arena *arena, hr_error *err) {
-  bool fits = job->verdict.fits;
-  const hr_tier_plan *tier = &job->plan->tiers[job->verdict.tier];
-  hr_technique techniques[HR_TECHNIQUES];
-  hr_module_owner *owners;
-  hr_ladder ladder = {0};
-  int n_techniques;
-  size_t n_owners;
-  HR_TRY(hr__job_techniques(job, techniques, &n_techniques, err));
-  HR_TRY(hr__owners(job->plan, job->verdict.tier, arena, &owners, &n_owners, err));
-  if (fits) HR_TRY(hr__job_ladder(job, arena, &ladder, err));
-  hr__table_plan(cli, job, hr__fit_cheapest(changes, n_changes), stdout);
-  hr__table_owners(cli, tier, owners, n_owners, stdout);
+static hr_status job_print(const hr_cli *cli, const hr_job *job, const explanation *e, hr_error *err) {
+  hr__table_plan(cli, job, hr__fit_cheapest(e->changes, e->n_changes), stdout);
+  hr__table_owners(cli, &job->plan->tiers[job->verdict.tier], e->owners, e->n_owners, stdout);
   hr__fit_owners(job, stdout);
-  hr__table_techniques(cli, techniques, n_techniques, stdout);
-  if (fits)
-    hr__table_ladder(cli, job, &ladder, stdout);
+  hr__table_techniques(cli, e->techniques, e->n_techniques, stdout);
+  if (job->verdict.fits)
+    hr__table_ladder(cli, job, &e->ladder, stdout);
   else
-    hr__fit_changes(job, changes, n_changes, stdout);
+    hr__fit_changes(job, e->changes, e->n_changes, stdout);
   return hr__cli_flush(err);
 }
 
 static hr_status job_show(hr_cli *cli, const hr_job *job, hr_error *err) {
   bool fits = job->verdict.fits;
   if (cli->quiet && !cli->json) return fits ? HR_OK : hr__fit_check(cli, job, err);
-  hr_change changes[HR_SUGGESTIONS] = {0};
-  int n_changes = 0;
-  if (!fits) HR_TRY(hr__job_suggest(job, changes, &n_changes, err));
+  explanation e;
+  hr_waiting waiting;
+  hr__waiting_begin(&waiting, cli, "planning changes of it");
+  hr_status status = job_explain(job, !cli->json, &cli->arena, &e, err);
+  hr__waiting_end(&waiting);
+  HR_TRY(status);
   if (cli->json) {
-    HR_TRY(hr__cli_put_json(hr__answer_plan(job, changes, n_changes), err));
+    HR_TRY(hr__cli_put_json(hr__answer_plan(job, e.changes, e.n_changes), err));
   } else {
-    HR_TRY(job_print(cli, job, changes, n_changes, &cli->arena, err));
+    HR_TRY(job_print(cli, job, &e, err));
     hr_error folder = {0}; /* a plan may be for another machine: only a run needs the folder */
-    if (fits && hr__job_check(job, &folder) != HR_OK)
-      fprintf(stderr, "\nremark: %s; %s\n", folder.message, folder.remedy);
+    if (fits && hr__job_check(job, &folder) != HR_OK) {
+      char text[sizeof folder.message + sizeof folder.remedy + 2];
+      snprintf(text, sizeof text, "%s; %s", folder.message, folder.remedy);
+      fputc('\n', stderr);
+      hr__cli_tell(cli, stderr, "", "remark:", text);
+    }
     hr__plan_remark(cli, job);
   }
   cli->answered = !fits; /* the table or the object has said it */
@@ -147,16 +168,16 @@ static const hr_cli_option options[] = {
     {"gpu-memory", "SIZE", "instead of memory.budget, on whatever device: 24GiB"},
     {"margin", "SIZE", "instead of memory.margin"},
     {"target-effective-batch", "N", "instead of training.effective_batch"},
-    {"auto", NULL, "opens what the recipe leaves out, for the fastest settings that fit"},
-    {"compare", "OTHER", "side by side with another recipe, or with KEY=VALUE[,KEY=VALUE] set"},
-    {"sweep", "KEY=V1,V2,..", "one line per value of a setting, or of gpu, gpu-memory, seq, batch"},
+    {"auto", NULL, "the fastest that fits, of what the recipe leaves out"},
+    {"compare", "OTHER", "beside another recipe, or with KEY=VALUE[,KEY=VALUE]"},
+    {"sweep", "KEY=V1,V2,..", "a line per value: a setting, gpu, gpu-memory, seq, batch"},
 };
 
 const hr_cli_command hr_cli_plan = {
     .name = "plan",
     .usage = "RECIPE",
-    .summary = "whether it fits, memory by owner, seconds per step, and what to change",
-    .details = "RECIPE is a recipe file or a folder with config.json; weights and a GPU are not needed.\n"
+    .summary = "whether it fits, memory by owner, time of a step, what to change",
+    .details = "RECIPE: a file, or a folder with config.json. Needs neither weights nor a GPU.\n"
                "Exit code 3: does not fit; the output says why, and what is cheapest to change.",
     .examples = "plan recipes/llama-3.2-1b.yaml --gpu 4090\n"
                 "plan test/model/configs/Llama-3.1-8B --method qlora --seq 2048 --gpu 4090\n"

@@ -70,17 +70,18 @@ static hr_status profile_run(hr_cli *cli, hr_error *err) {
 }
 
 static const hr_cli_option options[] = {
-    {"auto", NULL, "opens what the recipe leaves out, for the fastest settings that fit"},
-    {"steps", "N", "measured steps, after one that warms up (default 5, most 64)"},
+    {"auto", NULL, "the fastest that fits, of what the recipe leaves out"},
+    {"steps", "N", "steps measured, after one to warm up (5; 64 at most)"},
     {"ops", NULL, "also the time of every op"},
 };
 
 const hr_cli_command hr_cli_profile = {
     .name = "profile",
     .usage = "RECIPE",
-    .summary = "some real steps: planned beside measured, in bytes and in seconds; nothing is written",
-    .details = "Bytes by tier and category, seconds by class of op. On a GPU ops are timed apart, after the steps.\n"
-               "Exit code 4: the process held more than planned (by 2 % or 16 MiB, whichever is larger).",
+    .summary = "some real steps: planned beside measured, in bytes and in seconds",
+    .details = "Bytes by tier and category, seconds by class of op; nothing is written. On a GPU ops are timed apart, "
+               "after the steps.\n"
+               "Exit code 4: more was held than planned (by 2 % or 16 MiB, whichever is larger).",
     .examples = "profile recipes/demo.yaml --steps 1",
     .options = options,
     .n_options = sizeof options / sizeof options[0],

@@ -16,7 +16,7 @@ static void message_show(void *user, hr_message_kind kind, const char *text) {
   if (cli->quiet && kind == HR_MESSAGE_INFO) return;
   hr_style style = hr__cli_style(cli, stderr);
   if (kind == HR_MESSAGE_WARNING)
-    fprintf(stderr, "%s%swarning:%s %s\n", style.bold, style.yellow, style.end, text);
+    hr__cli_tell(cli, stderr, style.yellow, "warning:", text);
   else
     fprintf(stderr, "%s\n", text);
 }
@@ -114,11 +114,11 @@ static hr_status train_run(hr_cli *cli, hr_error *err) {
 
 static const hr_cli_option options[] = {
     HR_CHECKPOINT_OPTIONS,
-    {"auto", NULL, "opens what the recipe leaves out, for the fastest settings that fit"},
+    {"auto", NULL, "the fastest that fits, of what the recipe leaves out"},
     {"out", "DIR", "folder of the run (default: out/ and the recipe's name)"},
     {"steps", "N", "instead of training.steps"},
-    {"resume", NULL, "go on from the newest good checkpoint, or start fresh without one"},
-    {"check-numerics", NULL, "stop at the first node that gives a non-finite value, and name it"},
+    {"resume", NULL, "from the newest good checkpoint, or fresh without one"},
+    {"check-numerics", NULL, "stops at the first non-finite value, and names its node"},
 };
 
 const hr_cli_command hr_cli_train = {

@@ -2,6 +2,7 @@
 #include "fit/search.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,7 @@ typedef struct searching {
   hr_pool *pool;
   hr_error *errors; /* per setting of a batch on threads */
   hr_status *statuses;
+  atomic_size_t n_bounded; /* of all rounds so far */
   /* those that were planned */
   hr_found *planned;
   size_t cap_planned;
@@ -45,6 +47,17 @@ typedef struct searching {
   hr_error first_error; /* of a setting that was refused */
   hr_status first_status;
 } searching;
+
+static void progress_tell(const searching *s) {
+  if (!s->space->progress) return;
+  const hr_search *out = s->out;
+  hr_search_state state = {.settings = out->n_settings,
+                           .bounded = atomic_load(&s->n_bounded),
+                           .planned = out->n_planned,
+                           .done = out->n_planned + out->n_pruned + out->n_refused,
+                           .token_seconds = s->any && s->best.found.fits ? s->best.found.token_seconds : 0};
+  s->space->progress(s->space->user, &state);
+}
 
 /* --- settings of the space ---------------------------------------------------------------------------------------- */
 
@@ -133,6 +146,8 @@ static void bound_task(void *arg, int64_t task, int worker) {
   hr__arena_init(&arena);
   s->statuses[task] = setting_bound(s, &s->settings[task], &arena, &s->errors[task]);
   hr__arena_fini(&arena);
+  atomic_fetch_add(&s->n_bounded, 1);
+  progress_tell(s);
 }
 
 /* Only lack of memory ends the search: any other error means that the setting is none. */
@@ -260,6 +275,7 @@ static hr_status pair_run(searching *s, pair *p, int count, hr_error *err) {
     if (status == HR_OK) status = outcome_take(s, p->settings[i], &p->outcomes[i], err);
     outcome_fini(&p->outcomes[i]);
   }
+  progress_tell(s);
   return status;
 }
 

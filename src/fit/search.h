@@ -60,6 +60,14 @@ typedef struct hr_search {
   size_t n_frontier, at;
 } hr_search;
 
+/* How far a search is, for somebody who waits for it. */
+typedef struct hr_search_state {
+  size_t settings;      /* in the rounds begun so far */
+  size_t bounded;       /* of these; they are planned or ruled out when all are */
+  size_t planned, done; /* done: planned, ruled out or refused */
+  double token_seconds; /* of the fastest that fits so far; 0: none does */
+} hr_search_state;
+
 /* What planning a setting needs, from the caller. */
 typedef struct hr_space {
   const hr_recipe *recipe; /* as given, with what is open */
@@ -73,6 +81,8 @@ typedef struct hr_space {
    * from several threads. *recipe is the caller's (hr__recipe_destroy). */
   hr_status (*load)(void *user, const char *const *overrides, size_t count, hr_recipe **recipe, hr_open *open,
                     hr_error *err);
+  /* (optional) Called after every setting, from several threads. */
+  void (*progress)(void *user, const hr_search_state *state);
 } hr_space;
 
 /* Finds the best setting. *recipe: the closed one, *chosen: its plan; both the caller's. Where only some settings are

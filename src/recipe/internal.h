@@ -68,6 +68,8 @@ hr_status hr__override_apply(hr_recipe *recipe, const char *override, hr_error *
 /* value.c */
 void hr__found_text(const hr_doc_node *node, char *out, size_t capacity); /* "the text \"abc\"", "a list of 3" */
 void hr__example_text(const hr_key *key, char *out, size_t capacity);     /* a value the key would take */
+/* The choice that a word is or, by its beginning, a typing error or another program's name for it, is meant to be. */
+bool hr__choice_meant(const hr_key *key, const char *word, char *out, size_t capacity);
 hr_status hr__setting_read(hr_recipe *recipe, hr_setting *setting, hr_error *err); /* from its node */
 /* A node's value as an override takes it; NULL: out of memory. */
 const char *hr__node_text(hr_arena *arena, const hr_doc_node *node);

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "recipe/internal.h"
+#include "recipe/others.h"
 
 static int setting_order(const void *a, const void *b) {
   return strcmp(((const hr_setting *)a)->key->path, ((const hr_setting *)b)->key->path);
@@ -122,12 +123,32 @@ static void section_names(const hr_recipe *recipe, const char *section, char out
   }
 }
 
+/* What other trainers mean by such a key; false: nothing. */
+static bool key_of_others(const hr_recipe *recipe, const char *key, char out[HR_REMEDY_TEXT]) {
+  char room[HR_OTHER_TEXT];
+  hr_other other;
+  if (!hr__other_find(key, room, &other)) return false;
+  const hr_setting *setting = other.setting ? hr__setting_find(recipe, other.setting) : NULL;
+  if (other.setting && !setting) return false;
+  if (setting && other.value)
+    snprintf(out, HR_REMEDY_TEXT, "here it is %s: %s", other.setting, other.value);
+  else if (setting)
+    snprintf(out, HR_REMEDY_TEXT, "did you mean %s?", other.setting);
+  else if (other.option)
+    snprintf(out, HR_REMEDY_TEXT, "it is no setting of a recipe: headroom train has --%s", other.option);
+  else
+    snprintf(out, HR_REMEDY_TEXT, "%s", other.advice);
+  return true;
+}
+
 hr_status hr__key_unknown(const hr_recipe *recipe, const char *place, const char *section, const char *key,
                           hr_error *err) {
   char near[HR_KEY_PATH_TEXT], remedy[HR_REMEDY_TEXT];
   const char *elsewhere;
   if (!*section && hr__setting_find(recipe, key)) {
     snprintf(remedy, sizeof remedy, "dots join keys on the command line only: write sections inside each other here");
+  } else if (strncmp(section, "model.config", 12) != 0 && key_of_others(recipe, key, remedy)) {
+    /* remedy is filled */
   } else if (section_name_near(recipe, section, key, near)) {
     snprintf(remedy, sizeof remedy, "did you mean \"%s\"?", near);
   } else if ((elsewhere = key_elsewhere(recipe, key))) {

@@ -104,6 +104,12 @@ static bool choices_near(const char *choices, const char *word, char *best, size
   return found <= limit;
 }
 
+bool hr__choice_meant(const hr_key *key, const char *word, char *out, size_t capacity) {
+  if (!choices_have(key->choices, word)) return choices_near(key->choices, word, out, capacity);
+  snprintf(out, capacity, "%s", word);
+  return true;
+}
+
 static void expected_text(const hr_key *key, char *out, size_t capacity) {
   static const char *const kinds[] = {
       [HR_KEY_INT] = "a whole number", [HR_KEY_FLOAT] = "a number",       [HR_KEY_BOOL] = "true or false",
@@ -267,9 +273,11 @@ static hr_status path_read(hr_recipe *recipe, hr_setting *setting, hr_error *err
   if (node->kind != HR_DOC_SCALAR || !*node->text) return type_wrong(setting, node, NULL, err);
   size_t length = strlen(recipe->folder);
   bool joined = length > 0 && node->text[0] != '/';
-  const char *slash = joined && recipe->folder[length - 1] != '/' ? "/" : "";
-  setting->text = hr__arena_format(&recipe->arena, "%s%s%s", joined ? recipe->folder : "", slash, node->text);
-  return setting->text ? HR_OK : hr__nomem(err);
+  char *path = hr__arena_format(&recipe->arena, "%s/%s", joined ? recipe->folder : "", node->text);
+  if (!path) return hr__nomem(err);
+  setting->text = joined || node->text[0] == '/' ? path : ++path;
+  hr__path_clean(path);
+  return HR_OK;
 }
 
 static hr_status texts_read(hr_recipe *recipe, hr_setting *setting, hr_error *err) {

@@ -2,8 +2,7 @@
 #ifndef HR_RUN_MEASURING_H
 #define HR_RUN_MEASURING_H
 
-#include <time.h>
-
+#include "base/clock.h"
 #include "graph/graph.h"
 #include "plan/rates.h"
 #include "run/bench.h"
@@ -14,12 +13,6 @@ typedef struct hr_measuring {
   hr_rates *rates;
   double until; /* nothing more is begun after that; 0: there is time */
 } hr_measuring;
-
-static inline double hr__seconds_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* Of seconds, for qsort. */
 static inline int hr__seconds_ascending(const void *a, const void *b) {

@@ -7,15 +7,9 @@
 
 #include <assert.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "run/internal.h"
-
-static double seconds_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static hr_status tiers_create(hr_run *run, hr_error *err) {
   hr__alloc_trim(); /* what planning has given up goes back first: the plan counts on it */
@@ -113,7 +107,7 @@ static hr_status node_execute(hr_run *run, hr_id program, hr_id node, hr_error *
 
   const hr_launch *launch = &run->launches[node];
   hr_transfer transfer = run->plan->graph->nodes[node].op->transfer;
-  double begin = run->options.time_nodes ? seconds_now() : 0;
+  double begin = run->options.time_nodes ? hr__seconds_now() : 0;
   if (hr__copier_takes(run, node)) {
     HR_TRY(transfer == HR_TRANSFER_START ? hr__copier_start(run, node, err) : hr__copier_wait(run, node, err));
   } else {
@@ -122,7 +116,7 @@ static hr_status node_execute(hr_run *run, hr_id program, hr_id node, hr_error *
   }
   if (run->options.time_nodes) {
     HR_TRY(run->device->functions->synchronize(run->device, err));
-    run->node_seconds[node] += seconds_now() - begin;
+    run->node_seconds[node] += hr__seconds_now() - begin;
   }
   if (run->options.check_numerics && !transfer) HR_TRY(hr__check_node(run, node, err));
   hr__poison_after(run, program, position);

@@ -98,6 +98,11 @@ static hr_status setting_load(void *user, const char *const *overrides, size_t c
   return HR_OK;
 }
 
+static void search_watched(void *user, const hr_search_state *state) {
+  const hr_job *job = user;
+  job->watch.search(job->watch.user, state);
+}
+
 /* Threads for planning: more do not help spaces of common sizes. */
 static int planning_threads(void) {
   hr_facts host;
@@ -111,7 +116,8 @@ static hr_space job_space(hr_job *job, const hr_recipe *recipe, hr_wish wish) {
                     .wish = wish,
                     .threads = planning_threads(),
                     .user = job,
-                    .load = setting_load};
+                    .load = setting_load,
+                    .progress = job->watch.search ? search_watched : NULL};
 }
 
 static hr_status job_stages(hr_job *job, hr_wish wish, const hr_facts *known, hr_error *err) {
@@ -132,11 +138,12 @@ static hr_status job_stages(hr_job *job, hr_wish wish, const hr_facts *known, hr
   return hr__verdict(job->plan, &budget, &job->verdict, err);
 }
 
-static hr_status job_open(const hr_job_source *source, bool all, hr_wish wish, const hr_facts *known, hr_job **out,
-                          hr_error *err) {
+static hr_status job_open(const hr_job_source *source, bool all, hr_wish wish, const hr_facts *known,
+                          const hr_job_watch *watch, hr_job **out, hr_error *err) {
   hr_job *job = hr__alloc_zero(1, sizeof *job);
   if (!job) return hr__nomem(err);
   job->open_all = all;
+  if (watch) job->watch = *watch;
   hr_status status = source_copy(job, source, NULL, 0, err);
   job->given = job->source;
   if (status == HR_OK)
@@ -147,16 +154,22 @@ static hr_status job_open(const hr_job_source *source, bool all, hr_wish wish, c
     hr__job_close(job);
     return status;
   }
+  job->watch = (hr_job_watch){0};
   *out = job;
   return HR_OK;
 }
 
 hr_status hr__job_open(const hr_job_source *source, hr_job **out, hr_error *err) {
-  return job_open(source, false, HR_WISH_RUN, NULL, out, err);
+  return hr__job_open_watched(source, false, NULL, out, err);
 }
 
 hr_status hr__job_open_all(const hr_job_source *source, hr_job **out, hr_error *err) {
-  return job_open(source, true, HR_WISH_RUN, NULL, out, err);
+  return hr__job_open_watched(source, true, NULL, out, err);
+}
+
+hr_status hr__job_open_watched(const hr_job_source *source, bool all, const hr_job_watch *watch, hr_job **out,
+                               hr_error *err) {
+  return job_open(source, all, HR_WISH_RUN, NULL, watch, out, err);
 }
 
 void hr__job_close(hr_job *job) {
@@ -212,7 +225,7 @@ static hr_status changed_plan(void *user, const char *const *overrides, size_t c
     all[source->n_overrides + i] = overrides[i];
   hr_job_source changed = {source->path, all, source->n_overrides + count};
   hr_job *job = NULL;
-  hr_status status = job_open(&changed, false, from->wish, &from->job->facts, &job, err);
+  hr_status status = job_open(&changed, false, from->wish, &from->job->facts, NULL, &job, err);
   if (status == HR_OK) {
     const hr_found *found = &job->search.chosen;
     *out = (hr_planned){.step_seconds = found->step_seconds, .fits = found->fits};

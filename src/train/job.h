@@ -15,11 +15,18 @@ typedef struct hr_job_source {
   size_t n_overrides;
 } hr_job_source;
 
+/* Who wants to know how far the search is (fit/search.h); called from several threads. */
+typedef struct hr_job_watch {
+  void *user;
+  void (*search)(void *user, const hr_search_state *state);
+} hr_job_watch;
+
 struct hr_job {
   hr_arena arena;
   hr_job_source given;  /* a copy, in the arena */
   hr_job_source source; /* the same with the overrides that close what was open */
   bool open_all;        /* by hr__job_open_all */
+  hr_job_watch watch;   /* while it is opened */
   hr_recipe *recipe;    /* closed: what was open has the values chosen, but for what `chosen` says of memory.* = auto */
   hr_facts facts;
   hr_rates rates;
@@ -37,6 +44,9 @@ typedef struct hr_job hr_job;
 hr_status hr__job_open(const hr_job_source *source, hr_job **out, hr_error *err);
 /* The same with all settings open that the recipe and the overrides do not write (--auto; fit/search.h). */
 hr_status hr__job_open_all(const hr_job_source *source, hr_job **out, hr_error *err);
+/* Either of them, with somebody who watches (may be NULL). */
+hr_status hr__job_open_watched(const hr_job_source *source, bool all, const hr_job_watch *watch, hr_job **out,
+                               hr_error *err);
 void hr__job_close(hr_job *job);
 
 /* HR_NO_FIT with the shortfall when the plan is over its budget. */

@@ -1,4 +1,5 @@
-/* Progress for a person who waits: a bar that is redrawn on a terminal; nothing anywhere else. */
+/* Progress of a run for a person who waits: one line that is redrawn on a terminal; nothing anywhere else. At small
+ * widths step, loss, rate and time left stay longest. */
 #ifndef HR_TRAIN_PROGRESS_H
 #define HR_TRAIN_PROGRESS_H
 
@@ -6,11 +7,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/line.h"
+
 typedef struct hr_progress {
-  FILE *to;    /* a terminal; NULL: silent */
-  int statm;   /* open /proc/self/statm; -1: none */
-  bool drawn;  /* the bar stands on the terminal's last line */
-  double last; /* time of the last drawing */
+  hr_line line;
+  int statm; /* open /proc/self/statm; -1: none */
   double begun;
   int64_t first; /* step at which this process began */
 } hr_progress;
@@ -18,7 +19,7 @@ typedef struct hr_progress {
 typedef struct hr_progress_state {
   int64_t step, steps;
   double loss, tokens_per_second;
-  uint64_t memory_bytes; /* held by the process */
+  uint64_t memory_bytes; /* held by the process; 0: not known */
 } hr_progress_state;
 
 void hr__progress_begin(hr_progress *progress, FILE *to, int64_t first);

@@ -4,17 +4,11 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "pass/update.h"
 #include "plan/memory.h"
-
-double hr__seconds_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static hr_driven driven_find(const hr_graph *graph, const char *name) {
   hr_driven d = {HR_NONE, HR_NONE, HR_NONE, HR_NONE, HR_NONE, HR_NONE};

@@ -80,6 +80,4 @@ uint64_t hr__session_planned_bytes(const hr_session *session);
 /* HR_ABOVE_PLAN when asked for by the options and true. */
 hr_status hr__session_check_peak(const hr_session *session, uint64_t measured_bytes, hr_error *err);
 
-double hr__seconds_now(void);
-
 #endif

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "format/json.h"
 #include "train/adapter.h"
 #include "train/identity.h"
@@ -136,12 +137,10 @@ static hr_status trainer_save(trainer *t, hr_error *err) {
   return HR_OK;
 }
 
-static void trainer_draw(trainer *t, const hr_step_result *step, hr_train_result *result) {
+static void trainer_draw(trainer *t, double loss, const hr_train_result *result) {
   if (!hr__progress_due(&t->progress)) return;
-  hr_progress_state state = {.step = t->step,
-                             .steps = t->session.schedule.steps,
-                             .loss = step->loss,
-                             .tokens_per_second = (double)result->tokens / result->seconds};
+  hr_progress_state state = {.step = t->step, .steps = t->session.schedule.steps, .loss = loss};
+  if (result->seconds > 0) state.tokens_per_second = (double)result->tokens / result->seconds;
   hr_error ignored;
   hr_device *device = t->options->device;
   if (device->facts.kind == HR_CPU)
@@ -186,13 +185,14 @@ static hr_status trainer_step(trainer *t, hr_train_result *result, bool *stop, h
   *stop = t->step == t->session.schedule.steps || t->step == t->options->stop_at ||
           (t->options->handle_signals && hr__signals_caught() != 0);
   if (*stop || (t->save_every > 0 && t->step % t->save_every == 0)) HR_TRY(trainer_save(t, err));
-  trainer_draw(t, &step, result);
+  trainer_draw(t, step.loss, result);
   return HR_OK;
 }
 
 static hr_status trainer_loop(trainer *t, hr_train_result *result, hr_error *err) {
   hr__progress_begin(&t->progress, t->options->progress, t->step);
   bool stop = t->step >= t->session.schedule.steps;
+  if (!stop) trainer_draw(t, 0, result); /* the first step may take long */
   while (!stop)
     HR_TRY(trainer_step(t, result, &stop, err));
   hr__progress_clear(&t->progress);

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The command line itself: help, versions, unknown words, and how errors look as text and as JSON."""
 import os
+import re
 import subprocess
 
-from support import HEADROOM, Folder, TINY, check, finish, run
+from support import HEADROOM, ROOT, Folder, TINY, check, finish, run
 
 COMMANDS = ['plan', 'train', 'profile', 'dump', 'devices', 'env']
 
@@ -33,6 +34,38 @@ run('plan', 'a.yaml', '--sweep', 'seq=1,2', '--sweep', 'batch=1,2').expect(2, "'
 run('plan', 'a.yaml', '--gpu=4090', '--gpu', '3090').expect(2, "'--gpu' is given twice")
 run('train', 'a.yaml', '--gpu', '4090').expect(2, "unknown option '--gpu'", 'it is an option of plan, apply')
 run('plan', 'a.yaml', '--resume').expect(2, 'it is an option of train')
+
+# What people write from habit with other trainers is answered with how headroom says it: as options, as keys, as commands.
+OPTIONS = [('--precision bf16', '--set model.precision=bf16-mixed'), ('--precision=fp16', '--set model.precision=16-mixed'),
+           ('--precision', '--set model.precision=32-true|bf16-mixed|'), ('--bf16', '--set model.precision=bf16-mixed'),
+           ('--fp16', '--set model.precision=16-mixed'), ('--lr 1e-4', '--set training.optimizer.lr=1e-4'),
+           ('--learning-rate=1e-4', '--set training.optimizer.lr=1e-4'), ('--batch-size 8', 'write --batch 8'),
+           ('--epochs 3', '--set training.steps=N'), ('--epoch', '--set training.steps=N'), ('--max-steps 9', '--steps 9'),
+           ('--seed 7', '--set training.seed=7'), ('--lora-r 8', 'write --rank 8'), ('--load-in-4bit', '--method qlora'),
+           ('--gradient-checkpointing', '--set memory.checkpoint=every-layer'), ('--output-dir runs', 'write --out runs'),
+           ('--gradient-accumulation-steps 4', '--set training.gradient_accumulation=4'), ('--seq-len 64', '--seq 64'),
+           ('--device gpu', '--set memory.device=cuda'), ('--model some/folder', 'headroom plan DIR'),
+           ('--data corpus.txt', '--set data.path=corpus.txt'), ('--dry-run', 'headroom plan says'),
+           ('--quantization_bit 4', '--set model.quantize.kind=nf4'), ('--cpu-offload', '--set memory.offload.optimizer=host')]
+for typed, meant in OPTIONS:
+    run('train', 'a.yaml', *typed.split()).expect(2, 'unknown option', meant)
+run('plan', 'a.yaml', '--output-dir', 'runs').expect(2, 'headroom train has --out')
+with open(os.path.join(ROOT, 'src/recipe/others.c'), encoding='utf-8') as text:  # what it names is there
+    named = re.findall(r'"((?:model|data|training|memory)\.[a-z_.]+)"', text.read())
+known = re.findall(r'^\| `(\S+)` \|', run('env', '--keys').out, re.M)
+check(len(named) > 30 and set(named) <= set(known), f'no settings: {sorted(set(named) - set(known))}')
+KEYS = [('training.learning_rate', 'training.optimizer.lr'), ('lr', 'training.optimizer.lr'), ('output_dir', '--out'),
+        ('bf16', 'model.precision: bf16-mixed'), ('training.per_device_train_batch_size', 'training.batch_size'),
+        ('training.gradient_accumulation_steps', 'training.gradient_accumulation'), ('training.epochs', 'in steps'),
+        ('data.max_length', 'data.sequence_length'), ('model.lora_r', 'model.adapters.rank'),
+        ('memory.gradient_checkpointing', 'memory.checkpoint: every-layer')]
+with Folder() as folder:
+    recipe = folder.write('tiny.yaml', TINY)
+    for key, meant in KEYS:
+        run('plan', recipe, '--set', key + '=1').expect(5, 'unknown key', meant)
+    for word, meant in [('run', 'train'), ('fit', 'plan --auto'), ('finetune', 'train'), ('gpus', 'devices --gpus'),
+                        ('resume', 'train --resume'), (recipe, 'plan ' + recipe), ('estimate-memory', 'plan')]:
+        run(word).expect(2, 'unknown command', f"did you mean 'headroom {meant}'?")
 
 with Folder() as folder:
     recipe = folder.write('tiny.yaml', TINY)
