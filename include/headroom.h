@@ -48,6 +48,7 @@ typedef enum hr_result {
   HR_RESULT_NO_FIT = 3,        /* the plan is larger than the budget */
   HR_RESULT_ABOVE_PLAN = 4,    /* the process held more than planned */
   HR_RESULT_BAD_INPUT = 5,     /* a recipe, a checkpoint or data that cannot be used as it is */
+  HR_RESULT_HUNG_UP = 129,     /* SIGHUP: saved, then stopped */
   HR_RESULT_INTERRUPTED = 130, /* SIGINT: saved, then stopped */
   HR_RESULT_TERMINATED = 143   /* SIGTERM: saved, then stopped */
 } hr_result;

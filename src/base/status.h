@@ -18,6 +18,7 @@
   X(HR_NO_FIT, 3, "does not fit")                                                                                      \
   X(HR_ABOVE_PLAN, 4, "measured peak above the plan")                                                                  \
   X(HR_BAD_INPUT, 5, "bad or damaged input")                                                                           \
+  X(HR_HUNG_UP, 129, "terminal closed, after saving")                                                                  \
   X(HR_INTERRUPTED, 130, "interrupted after saving")                                                                   \
   X(HR_TERMINATED, 143, "terminated after saving")
 

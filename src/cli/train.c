@@ -62,7 +62,8 @@ static hr_status result_show(const hr_cli *cli, const hr_job *job, const hr_trai
 }
 
 static bool result_is_filled(hr_status status) {
-  return status == HR_OK || status == HR_ABOVE_PLAN || status == HR_INTERRUPTED || status == HR_TERMINATED;
+  return status == HR_OK || status == HR_ABOVE_PLAN || status == HR_HUNG_UP || status == HR_INTERRUPTED ||
+         status == HR_TERMINATED;
 }
 
 static hr_status job_train(hr_cli *cli, const hr_job *job, hr_error *err) {
@@ -93,8 +94,8 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, hr_error *err) {
   if (!result_is_filled(status)) return status;
   hr_error output = {0};
   hr_status shown = result_show(cli, job, &result, status, folder, &output);
-  if (shown == HR_OK) {
-    cli->answered = cli->json; /* "status" tells how it ended */
+  if (shown == HR_OK || status == HR_HUNG_UP) { /* nobody reads what a closed terminal would show */
+    cli->answered = cli->json;                  /* "status" tells how it ended */
     return status;
   }
   *err = output;

@@ -4,13 +4,15 @@
 #include <signal.h>
 #include <stddef.h>
 
-enum { SIGNALS = 2 };
-static const int numbers[SIGNALS] = {SIGINT, SIGTERM};
+enum { SIGNALS = 3 };
+static const int numbers[SIGNALS] = {SIGHUP, SIGINT, SIGTERM};
+static const hr_stop_signal meanings[SIGNALS] = {
+    {"SIGHUP", HR_HUNG_UP}, {"SIGINT", HR_INTERRUPTED}, {"SIGTERM", HR_TERMINATED}};
 static volatile sig_atomic_t caught;
 static struct sigaction before[SIGNALS];
 
 static void signal_note(int number) {
-  caught = number;
+  if (caught == 0) caught = number;
   struct sigaction standard = {.sa_handler = SIG_DFL};
   for (int i = 0; i < SIGNALS; i++)
     if (before[i].sa_handler != SIG_IGN) sigaction(numbers[i], &standard, NULL);
@@ -19,7 +21,7 @@ static void signal_note(int number) {
 void hr__signals_begin(void) {
   caught = 0;
   struct sigaction ours = {.sa_handler = signal_note, .sa_flags = SA_RESTART};
-  sigemptyset(&ours.sa_mask);
+  sigfillset(&ours.sa_mask); /* a second one waits until the first is noted */
   for (int i = 0; i < SIGNALS; i++)
     sigaction(numbers[i], NULL, &before[i]);
   for (int i = 0; i < SIGNALS; i++)
@@ -33,4 +35,11 @@ int hr__signals_caught(void) {
 void hr__signals_end(void) {
   for (int i = 0; i < SIGNALS; i++)
     sigaction(numbers[i], &before[i], NULL);
+}
+
+hr_stop_signal hr__signal_meaning(int number) {
+  int i = 0;
+  while (numbers[i] != number)
+    i++;
+  return meanings[i];
 }

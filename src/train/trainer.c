@@ -1,7 +1,6 @@
 /* The training loop: steps, log lines, evaluations and checkpoints, until the end or a signal. */
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <string.h>
 
 #include "format/json.h"
@@ -216,10 +215,10 @@ static hr_status trainer_run(trainer *t, hr_train_result *result, hr_error *err)
   HR_TRY(result_fill(t, result, err));
   int signal_number = t->options->handle_signals ? hr__signals_caught() : 0;
   if (signal_number != 0 && t->step < t->session.schedule.steps) {
-    bool terminated = signal_number == SIGTERM;
-    return hr__fail(err, terminated ? HR_TERMINATED : HR_INTERRUPTED, t->options->out,
-                    t->options->out ? "go on with --resume" : NULL, "stopped by %s after step %" PRId64 "%s",
-                    terminated ? "SIGTERM" : "SIGINT", t->step, t->options->out ? ", which is saved" : "");
+    hr_stop_signal stop = hr__signal_meaning(signal_number);
+    return hr__fail(err, stop.status, t->options->out, t->options->out ? "go on with --resume" : NULL,
+                    "stopped by %s after step %" PRId64 "%s", stop.name, t->step,
+                    t->options->out ? ", which is saved" : "");
   }
   return hr__session_check_peak(&t->session, result->measured_bytes, err);
 }
