@@ -1,0 +1,175 @@
+/* Runs that are stopped at random moments, by signals: nothing that was saved before is lost, and the run that goes on
+ * ends with the weights of one that was never disturbed. HR_TEST_STOPS sets the number of moments of each kind (default
+ * 25). */
+#include <dirent.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "format/file.h"
+#include "part_tiny.h"
+#include "train/session.h"
+
+/* Wide enough that products are those of a real model, which a signal may find in the middle of. */
+static const char *const overrides[] = {
+    "model.config.hidden_size=32",
+    "model.config.intermediate_size=64",
+    "data.sequence_length=128",
+    "model.config.max_position_embeddings=128",
+    "training.steps=24",
+    "training.save_every=5",
+    NULL,
+};
+
+/* What a run in a process of its own tells when it ends. */
+typedef struct ending {
+  hr_status status;
+  int64_t begun, steps; /* first and last step */
+  char sha256[HR_SHA256_HEX];
+} ending;
+static int pipe_ends[2];
+
+static pid_t run_start(const char *out) {
+  pid_t child = fork();
+  if (child != 0) return child;
+  hr_train_result result = {0};
+  hr_error err = {0};
+  ending e = {.status = tiny_train(overrides, (hr_train_options){.out = out, .resume = true, .handle_signals = true},
+                                   &result, &err)};
+  bool told = e.status == HR_OK || e.status == HR_HUNG_UP || e.status == HR_INTERRUPTED || e.status == HR_TERMINATED;
+  if (!told) fprintf(stderr, "%s: %s: %s\n", hr_status_name(e.status), err.place, err.message);
+  e.steps = result.steps;
+  e.begun = result.steps - result.steps_here;
+  memcpy(e.sha256, result.weights_sha256, sizeof e.sha256);
+  if (write(pipe_ends[1], &e, sizeof e) != sizeof e) _exit(2);
+  _exit(hr_status_exit_code(e.status));
+}
+
+/* Whether it came to an end of its own; otherwise `number` killed it. */
+static bool run_wait(pid_t child, int number, ending *e) {
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  if (WIFSIGNALED(status)) {
+    assert_int_equal(WTERMSIG(status), number);
+    return false;
+  }
+  assert_int_equal(read(pipe_ends[0], e, sizeof *e), sizeof *e);
+  return true;
+}
+
+/* Step of the newest checkpoint that has its manifest; 0: none. */
+static int64_t newest_saved(const char *out) {
+  int64_t newest = 0;
+  DIR *folder = opendir(out);
+  for (struct dirent *entry; folder && (entry = readdir(folder));) {
+    long long step;
+    char name[300];
+    snprintf(name, sizeof name, "%s/manifest.json", entry->d_name);
+    if (sscanf(entry->d_name, "generation-%lld", &step) == 1 && access(path_join(out, name), F_OK) == 0 &&
+        step > newest)
+      newest = step;
+  }
+  if (folder) closedir(folder);
+  return newest;
+}
+
+static void reference(char hex[HR_SHA256_HEX], double *seconds) {
+  const char *out = folder_make("stops-whole");
+  ending e;
+  double begin = hr__seconds_now();
+  assert_true(run_wait(run_start(out), 0, &e));
+  *seconds = hr__seconds_now() - begin;
+  assert_int_equal(e.status, HR_OK);
+  memcpy(hex, e.sha256, HR_SHA256_HEX);
+  folder_remove(out);
+  free((void *)(uintptr_t)out);
+}
+
+static int moments(void) {
+  const char *wanted = getenv("HR_TEST_STOPS");
+  return wanted && atoi(wanted) > 0 ? atoi(wanted) : 25;
+}
+
+static void random_sleep(uint64_t number, double most_seconds) {
+  usleep((useconds_t)hr__random_below((hr_random_key){11, 12}, number, 0, (uint64_t)(most_seconds * 1e6) + 1));
+}
+
+static void signals_at_random(int number, hr_status expected) {
+  char whole[HR_SHA256_HEX];
+  double seconds;
+  reference(whole, &seconds);
+  const char *out = folder_make("stops");
+  int stopped = 0, killed = 0, runs = 0;
+  bool ended = true;
+  for (uint64_t i = 0; stopped < moments() || !ended; i++) {
+    int64_t saved = newest_saved(out);
+    pid_t child = run_start(out);
+    if (stopped < moments()) { /* afterwards the last run is left alone */
+      random_sleep(i, seconds);
+      kill(child, number);
+    }
+    ending e;
+    ended = false;
+    if (!run_wait(child, number, &e)) { /* before it trained: nothing new, nothing lost */
+      killed++;
+      assert_true(newest_saved(out) >= saved);
+      continue;
+    }
+    if (e.begun < saved) fail_msg("went on from step %d, %d was saved", (int)e.begun, (int)saved);
+    assert_int_equal(newest_saved(out), e.steps); /* what it tells is saved */
+    if (e.status == expected) {
+      stopped++;
+      continue;
+    }
+    assert_int_equal(e.status, HR_OK);
+    assert_string_equal(e.sha256, whole);
+    ended = true;
+    runs++;
+    folder_remove(out);
+  }
+  print_message("%s: %d stops in %d runs, %d before training began\n", strsignal(number), stopped, runs, killed);
+  folder_remove(out);
+  free((void *)(uintptr_t)out);
+}
+
+static void test_hangup(void **state) {
+  (void)state;
+  signals_at_random(SIGHUP, HR_HUNG_UP);
+}
+
+static void test_interrupt(void **state) {
+  (void)state;
+  signals_at_random(SIGINT, HR_INTERRUPTED);
+}
+
+static void test_terminate(void **state) {
+  (void)state;
+  signals_at_random(SIGTERM, HR_TERMINATED);
+}
+
+/* A process that is stopped loses nothing that was written, so waiting for the disk would only slow the test down. */
+static int sync_nothing(int fd) {
+  (void)fd;
+  return 0;
+}
+
+int main(void) {
+  if (pipe(pipe_ends) != 0) return 1;
+  signal(SIGHUP, SIG_DFL); /* whatever this was started from */
+  signal(SIGINT, SIG_DFL);
+  hr__file_calls.fdatasync = sync_nothing;
+  hr__file_calls.fsync = sync_nothing;
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_hangup), cmocka_unit_test(test_interrupt),
+                                     cmocka_unit_test(test_terminate)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
