@@ -79,9 +79,18 @@ hr_status hr__identity_list(const hr_recipe *recipe, const hr_data *data, const 
 
 static bool may_change(const char *path) {
   static const char *const free_paths[] = {
-      "training.steps",     "training.save_every", "training.eval_every",      "training.eval_batches",
-      "training.log_every", "training.batch_size", "training.effective_batch", "training.gradient_accumulation",
-      "data.path",          "model.path",          "data.eval_fraction", /* what it changes is run.data_windows */
+      "training.steps",
+      "training.save_every",
+      "training.save_minutes",
+      "training.eval_every",
+      "training.eval_batches",
+      "training.log_every",
+      "training.batch_size",
+      "training.effective_batch",
+      "training.gradient_accumulation",
+      "data.path",
+      "model.path",
+      "data.eval_fraction", /* what it changes is run.data_windows */
   };
   for (size_t i = 0; i < sizeof free_paths / sizeof free_paths[0]; i++) {
     size_t length = strlen(free_paths[i]); /* of what may be a tree */

@@ -67,6 +67,36 @@ static hr_status log_scan_run(const hr_log *log, int64_t step, log_scan *scan, h
   }
 }
 
+/* Writes what waits. Without room, nothing of it stays in the file, and it goes on waiting. */
+static hr_status log_flush(hr_log *log, hr_error *err) {
+  hr_error why = {0};
+  if (log->waiting_bytes == 0) return HR_OK;
+  hr_status status = hr__file_write_all(log->fd, log->path, log->waiting, log->waiting_bytes, &why);
+  if (status == HR_OK) {
+    log->end += (int64_t)log->waiting_bytes;
+    log->waiting_bytes = 0;
+    return HR_OK;
+  }
+  if (ftruncate(log->fd, (off_t)log->end) != 0) return hr__fail_errno(err, log->path, "truncate", errno);
+  if (status != HR_NO_SPACE && err) *err = why;
+  return status == HR_NO_SPACE ? HR_OK : status;
+}
+
+static hr_status line_put(hr_log *log, const char *line, size_t bytes, hr_error *err) {
+  bool waited = log->waiting_bytes > 0;
+  if (bytes > HR_LOG_WAITING - log->waiting_bytes) {
+    log->dropped++;
+    return log_flush(log, err);
+  }
+  memcpy(log->waiting + log->waiting_bytes, line, bytes);
+  log->waiting_bytes += bytes;
+  HR_TRY(log_flush(log, err));
+  if (!waited && log->waiting_bytes > 0)
+    hr__store_tell(log->store, HR_MESSAGE_WARNING,
+                   "there is no room for a line of %s: training goes on, and lines wait until there is", log->path);
+  return HR_OK;
+}
+
 static hr_status header_write(hr_log *log, int64_t step, const hr_log_header *header, hr_error *err) {
   char name[256], line[1024];
   size_t used = 0;
@@ -78,7 +108,7 @@ static hr_status header_write(hr_log *log, int64_t step, const hr_log_header *he
                    "{\"schema\":1,\"recipe\":\"%s\",\"fingerprint\":\"%s\",\"planned_peak_bytes\":%" PRIu64
                    ",\"steps\":%" PRId64 ",\"step\":%" PRId64 "}\n",
                    name, header->fingerprint, header->planned_bytes, header->steps, step);
-  return hr__file_write_all(log->fd, log->path, line, (size_t)n, err);
+  return line_put(log, line, (size_t)n, err);
 }
 
 static hr_status log_begin(hr_log *log, int64_t step, const hr_log_header *header, hr_error *err) {
@@ -86,10 +116,13 @@ static hr_status log_begin(hr_log *log, int64_t step, const hr_log_header *heade
   if (step > 0) HR_TRY(log_scan_run(log, step, &scan, err));
   if (ftruncate(log->fd, scan.keep) != 0) return hr__fail_errno(err, log->path, "truncate", errno);
   if (lseek(log->fd, 0, SEEK_END) < 0) return hr__fail_errno(err, log->path, "seek", errno);
+  log->end = scan.keep;
   return strcmp(scan.fingerprint, header->fingerprint) == 0 ? HR_OK : header_write(log, step, header, err);
 }
 
 hr_status hr__log_open(hr_log *log, const hr_store *store, int64_t step, const hr_log_header *header, hr_error *err) {
+  *log = (hr_log){.store = store, .fd = -1, .waiting = hr__alloc(HR_LOG_WAITING)};
+  if (!log->waiting) return hr__nomem(err);
   snprintf(log->path, sizeof log->path, "%s/log.jsonl", store->out);
   log->fd = hr__file_calls.open(log->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (log->fd < 0) return hr__fail_errno(err, log->path, "open", errno);
@@ -97,8 +130,15 @@ hr_status hr__log_open(hr_log *log, const hr_store *store, int64_t step, const h
 }
 
 void hr__log_close(hr_log *log) {
+  int64_t missing = log->dropped;
+  for (size_t i = 0; i < log->waiting_bytes; i++)
+    missing += log->waiting[i] == '\n';
+  if (missing > 0)
+    hr__store_tell(log->store, HR_MESSAGE_WARNING, "%s lacks %" PRId64 " lines, for which there was no room", log->path,
+                   missing);
   if (log->fd >= 0) (void)hr__file_calls.close(log->fd);
-  log->fd = -1;
+  hr__free(log->waiting);
+  *log = (hr_log){.fd = -1};
 }
 
 static const char *number_text(double number, char out[32]) {
@@ -118,7 +158,7 @@ hr_status hr__log_step(hr_log *log, const hr_log_step *s, hr_error *err) {
       line, sizeof line,
       "{\"step\":%" PRId64 ",\"loss\":%s,\"lr\":%.9g,\"grad_norm\":%s,\"seconds\":%.6f,\"tokens\":%" PRId64 "%s}\n",
       s->step, number_text(s->loss, loss), s->lr, number_text(s->grad_norm, norm), s->seconds, s->tokens, scaling);
-  return hr__file_write_all(log->fd, log->path, line, (size_t)n, err);
+  return line_put(log, line, (size_t)n, err);
 }
 
 hr_status hr__log_eval(hr_log *log, int64_t step, double loss, double seconds, hr_error *err) {
@@ -126,10 +166,16 @@ hr_status hr__log_eval(hr_log *log, int64_t step, double loss, double seconds, h
   char line[256], number[32];
   int n = snprintf(line, sizeof line, "{\"step\":%" PRId64 ",\"eval_loss\":%s,\"seconds\":%.6f}\n", step,
                    number_text(loss, number), seconds);
-  return hr__file_write_all(log->fd, log->path, line, (size_t)n, err);
+  return line_put(log, line, (size_t)n, err);
 }
 
 hr_status hr__log_sync(hr_log *log, hr_error *err) {
-  if (log->fd >= 0 && hr__file_calls.fdatasync(log->fd) != 0) return hr__fail_errno(err, log->path, "sync", errno);
-  return HR_OK;
+  if (log->fd < 0) return HR_OK;
+  HR_TRY(log_flush(log, err));
+  if (hr__file_calls.fdatasync(log->fd) == 0) return HR_OK;
+  hr_error why = {0};
+  hr_status status = hr__fail_errno(&why, log->path, "sync", errno);
+  if (status == HR_NO_SPACE) return HR_OK; /* a checkpoint is worth more than the lines before it */
+  if (err) *err = why;
+  return status;
 }

@@ -1,7 +1,9 @@
-/* Runs that are stopped at random moments, by signals: nothing that was saved before is lost, and the run that goes on
- * ends with the weights of one that was never disturbed. HR_TEST_STOPS sets the number of moments of each kind (default
- * 25). */
+/* Runs that are disturbed at random moments, by signals and by a full disk: nothing that was saved before is lost, and
+ * the run that goes on ends with the weights of one that was never disturbed. HR_TEST_STOPS sets the number of moments
+ * of each kind (default 25). */
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -46,7 +48,7 @@ static pid_t run_start(const char *out) {
   hr_error err = {0};
   ending e = {.status = tiny_train(overrides, (hr_train_options){.out = out, .resume = true, .handle_signals = true},
                                    &result, &err)};
-  bool told = e.status == HR_OK || e.status == HR_HUNG_UP || e.status == HR_INTERRUPTED || e.status == HR_TERMINATED;
+  bool told = e.status == HR_OK || e.status == HR_NO_SPACE || hr_status_exit_code(e.status) > 128;
   if (!told) fprintf(stderr, "%s: %s: %s\n", hr_status_name(e.status), err.place, err.message);
   e.steps = result.steps;
   e.begun = result.steps - result.steps_here;
@@ -157,6 +159,69 @@ static void test_terminate(void **state) {
   signals_at_random(SIGTERM, HR_TERMINATED);
 }
 
+/* --- a disk that is full for a while ------------------------------------------------------------------------------ */
+
+static hr_file_calls real;
+static long calls, full_from, full_to; /* calls that write, and those that find no room */
+
+static bool disk_is_full(void) {
+  long number = calls++;
+  errno = ENOSPC;
+  return number >= full_from && number < full_to;
+}
+static int full_open(const char *path, int flags, unsigned mode) {
+  return flags & O_CREAT && disk_is_full() ? -1 : real.open(path, flags, mode);
+}
+static long full_write(int fd, const void *data, size_t bytes) {
+  if (!disk_is_full()) return real.write(fd, data, bytes);
+  return calls % 2 ? -1 : real.write(fd, data, bytes > 1 ? bytes / 2 : bytes); /* what has room is written */
+}
+static int full_mkdir(const char *path, unsigned mode) {
+  return disk_is_full() ? -1 : real.mkdir(path, mode);
+}
+
+static void test_full_disk(void **state) {
+  (void)state;
+  char whole[HR_SHA256_HEX];
+  double seconds;
+  hr_random_key key = {21, 22};
+  full_from = full_to = -1;
+  reference(whole, &seconds);
+  real = hr__file_calls;
+  hr__file_calls.open = full_open;
+  hr__file_calls.write = full_write;
+  hr__file_calls.mkdir = full_mkdir;
+  const char *out = folder_make("stops-full");
+  int ended_without_room = 0, went_on = 0, saved_nothing = 0;
+  for (int i = 0; i < moments(); i++) {
+    ending e;
+    full_from = 1 + (long)hr__random_below(key, (uint64_t)i, 0, 100); /* a run makes about 100 such calls */
+    full_to = full_from + 1 + (long)hr__random_below(key, (uint64_t)i, 1, 60);
+    assert_true(run_wait(run_start(out), 0, &e));
+    int64_t saved = newest_saved(out);
+    bool no_room = e.status == HR_NO_SPACE;
+    ended_without_room += no_room;
+    went_on += !no_room;
+    saved_nothing += saved == 0;
+    if (!no_room) {
+      assert_int_equal(e.status, HR_OK);
+      assert_int_equal(saved, e.steps);
+    }
+    full_from = full_to = -1;
+    assert_true(run_wait(run_start(out), 0, &e));
+    assert_int_equal(e.status, HR_OK);
+    assert_int_equal(e.begun, saved);
+    assert_string_equal(e.sha256, whole);
+    folder_remove(out);
+  }
+  hr__file_calls = real;
+  print_message(
+      "full disk: %d times until there was room again, %d times to the end, %d of them before the first save\n",
+      went_on, ended_without_room, saved_nothing);
+  assert_true(went_on > 0 && ended_without_room > 0);
+  free((void *)(uintptr_t)out);
+}
+
 /* A process that is stopped loses nothing that was written, so waiting for the disk would only slow the test down. */
 static int sync_nothing(int fd) {
   (void)fd;
@@ -170,6 +235,6 @@ int main(void) {
   hr__file_calls.fdatasync = sync_nothing;
   hr__file_calls.fsync = sync_nothing;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_hangup), cmocka_unit_test(test_interrupt),
-                                     cmocka_unit_test(test_terminate)};
+                                     cmocka_unit_test(test_terminate), cmocka_unit_test(test_full_disk)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
