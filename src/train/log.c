@@ -15,41 +15,82 @@
 
 enum { LINE_BYTES = 4096 }; /* longer lines are not ours */
 
+static const char beginning[] = "{\"schema\":1,\"recipe\":\""; /* of a header */
+
+enum { NAME_BYTES = 256 };
+
+/* The last part of the recipe's path. A file name may hold anything: what JSON cannot take as it is becomes an
+ * underscore. */
+static const char *name_text(const char *recipe, char out[NAME_BYTES]) {
+  size_t used = 0;
+  for (const char *c = recipe; *c && used + 1 < NAME_BYTES; c++)
+    out[used++] = (unsigned char)*c < 0x20 || *c == '"' || *c == '\\' || (unsigned char)*c > 0x7e ? '_' : *c;
+  out[used] = 0;
+  return out;
+}
+
+static const char *path_last(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
 /* Where a log that is read line by line stands. */
 typedef struct log_scan {
+  const hr_log_header *now; /* of the run that opens it */
+  int64_t step;
   char line[LINE_BYTES];
   size_t bytes;
   char fingerprint[HR_XXH_HEX]; /* of the last header; empty: there is none */
+  bool owned;                   /* a header says that the log is of this run */
   off_t keep;                   /* bytes of the file that stay */
 } log_scan;
 
-/* Whether a whole line belongs to the run up to `step`; the first line has to be a header. Lack of memory is no verdict
- * on the line. */
-static hr_status line_judge(log_scan *scan, int64_t step, bool *stays, hr_error *err) {
+static void header_note(log_scan *scan, const char *plan, const hr_doc_node *recipe) {
+  char name[NAME_BYTES];
+  snprintf(scan->fingerprint, sizeof scan->fingerprint, "%s", plan);
+  if (scan->step > 0)
+    scan->owned |= strcmp(plan, scan->now->resumed) == 0;
+  else
+    scan->owned |= strcmp(plan, scan->now->fingerprint) == 0 ||
+                   strcmp(path_last(recipe->text), path_last(name_text(scan->now->recipe, name))) == 0;
+}
+
+/* Whether a whole line belongs to the run up to its step; the first line has to be a header. Lack of memory is no
+ * verdict on the line. */
+static hr_status line_judge(log_scan *scan, bool *stays, hr_error *err) {
   hr_arena arena = {0};
   hr_doc_node *root = NULL;
   hr_error fault = {0};
   *stays = false;
   hr_status status = hr__json_parse("log", scan->line, scan->bytes, &arena, &root, &fault);
   if (status == HR_OK && root->kind == HR_DOC_MAP) {
-    const hr_doc_node *number = hr__doc_get(root, "step"), *plan = hr__doc_get(root, "fingerprint");
-    bool header = plan && plan->kind == HR_DOC_SCALAR;
+    const hr_doc_node *number = hr__doc_get(root, "step"), *plan = hr__doc_get(root, "fingerprint"),
+                      *recipe = hr__doc_get(root, "recipe");
+    bool header = plan && plan->kind == HR_DOC_SCALAR && recipe && recipe->kind == HR_DOC_SCALAR;
     int64_t at;
-    *stays = scan->keep == 0 ? header : number && hr__doc_int(number, &at) && at <= step;
-    if (*stays && header) snprintf(scan->fingerprint, sizeof scan->fingerprint, "%s", plan->text);
+    *stays = scan->keep == 0 ? header : number && hr__doc_int(number, &at) && at <= scan->step;
+    if (*stays && header) header_note(scan, plan->text, recipe);
   }
   hr__arena_fini(&arena);
   return status == HR_NOMEM ? hr__nomem(err) : HR_OK;
 }
 
-/* Finds how much of the file stays: all lines up to the first that is torn, foreign or of a later step. */
-static hr_status log_scan_run(const hr_log *log, int64_t step, log_scan *scan, hr_error *err) {
+/* Whether a file without a whole line is a header that was cut off, or nothing yet. */
+static bool header_is_torn(const log_scan *scan) {
+  size_t bytes = scan->bytes < sizeof beginning - 1 ? scan->bytes : sizeof beginning - 1;
+  return memcmp(scan->line, beginning, bytes) == 0;
+}
+
+/* Finds how much of the file stays: all lines up to the first that is torn, foreign or of a later step. *ended: it was
+ * read to its end, and what is in `line` was cut off there. */
+static hr_status log_scan_run(const hr_log *log, log_scan *scan, bool *ended, hr_error *err) {
   char window[LINE_BYTES];
   off_t at = 0;
   for (;;) {
     ssize_t n = pread(log->fd, window, sizeof window, at);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return hr__fail_errno(err, log->path, "read", errno);
+    *ended = n == 0;
     if (n == 0) return HR_OK;
     for (ssize_t i = 0; i < n; i++) {
       if (window[i] != '\n') {
@@ -58,7 +99,7 @@ static hr_status log_scan_run(const hr_log *log, int64_t step, log_scan *scan, h
         continue;
       }
       bool stays;
-      HR_TRY(line_judge(scan, step, &stays, err));
+      HR_TRY(line_judge(scan, &stays, err));
       if (!stays) return HR_OK;
       scan->keep = at + i + 1;
       scan->bytes = 0;
@@ -98,22 +139,25 @@ static hr_status line_put(hr_log *log, const char *line, size_t bytes, hr_error 
 }
 
 static hr_status header_write(hr_log *log, int64_t step, const hr_log_header *header, hr_error *err) {
-  char name[256], line[1024];
-  size_t used = 0;
-  /* A file name may hold anything: what JSON cannot take as it is becomes an underscore. */
-  for (const char *c = header->recipe; *c && used + 1 < sizeof name; c++)
-    name[used++] = (unsigned char)*c < 0x20 || *c == '"' || *c == '\\' || (unsigned char)*c > 0x7e ? '_' : *c;
-  name[used] = 0;
-  int n = snprintf(line, sizeof line,
-                   "{\"schema\":1,\"recipe\":\"%s\",\"fingerprint\":\"%s\",\"planned_peak_bytes\":%" PRIu64
-                   ",\"steps\":%" PRId64 ",\"step\":%" PRId64 "}\n",
-                   name, header->fingerprint, header->planned_bytes, header->steps, step);
+  char name[NAME_BYTES], line[1024];
+  int n = snprintf(
+      line, sizeof line,
+      "%s%s\",\"fingerprint\":\"%s\",\"planned_peak_bytes\":%" PRIu64 ",\"steps\":%" PRId64 ",\"step\":%" PRId64 "}\n",
+      beginning, name_text(header->recipe, name), header->fingerprint, header->planned_bytes, header->steps, step);
   return line_put(log, line, (size_t)n, err);
 }
 
 static hr_status log_begin(hr_log *log, int64_t step, const hr_log_header *header, hr_error *err) {
-  log_scan scan = {.bytes = 0};
-  if (step > 0) HR_TRY(log_scan_run(log, step, &scan, err));
+  log_scan scan = {.now = header, .step = step};
+  bool ended = false;
+  HR_TRY(log_scan_run(log, &scan, &ended, err));
+  if (!scan.owned && !(ended && scan.keep == 0 && header_is_torn(&scan)))
+    return hr__fail(err, HR_USAGE, log->path, "move it away, or train into another --out",
+                    "this file is not the log of this run, which would write over it");
+  if (step == 0) { /* begun again, with a header of its own */
+    scan.keep = 0;
+    scan.fingerprint[0] = 0;
+  }
   if (ftruncate(log->fd, scan.keep) != 0) return hr__fail_errno(err, log->path, "truncate", errno);
   if (lseek(log->fd, 0, SEEK_END) < 0) return hr__fail_errno(err, log->path, "seek", errno);
   log->end = scan.keep;

@@ -23,12 +23,15 @@ enum { HR_LOG_WAITING = 1 << 16 };
 typedef struct hr_log_header {
   const char *recipe; /* name of the recipe */
   const char *fingerprint;
+  const char *resumed; /* plan of the checkpoint that is gone on from; unused at step 0 */
   uint64_t planned_bytes;
   int64_t steps;
 } hr_log_header;
 
 /* Opens the log of a run that goes on after `step` (0: from the beginning): lines of later steps and a torn last line
- * are cut off, and the header is written unless the last one names the same plan. */
+ * are cut off, and the header is written unless the last one names the same plan. A file that is not the log of this
+ * run is left as it is (HR_USAGE): one that goes on has a header with the plan of its checkpoint; one that begins again
+ * may write over a log of the same recipe or plan, whose steps it repeats. */
 hr_status hr__log_open(hr_log *log, const hr_store *store, int64_t step, const hr_log_header *header, hr_error *err);
 void hr__log_close(hr_log *log);
 

@@ -119,6 +119,7 @@ static hr_status generations_search(hr_store *store, hr_tensors *tensors, const 
       return status;
     }
     store->state = manifest.state;
+    memcpy(store->fingerprint, manifest.fingerprint, sizeof store->fingerprint);
     HR_TRY(hr__identity_check(&manifest, settings, n_settings, err));
     HR_TRY(generation_load(store, tensors, &manifest, err));
     s->found = steps[i];

@@ -121,6 +121,7 @@ static hr_status trainer_open(trainer *t, hr_error *err) {
   HR_TRY(hr__store_create(&t->store, err));
   hr_log_header header = {.recipe = hr__recipe_name(o->recipe),
                           .fingerprint = o->plan->fingerprint,
+                          .resumed = t->store.fingerprint,
                           .planned_bytes = hr__session_planned_bytes(&t->session),
                           .steps = t->session.schedule.steps};
   return hr__log_open(&t->log, &t->store, t->step, &header, err);
