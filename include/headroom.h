@@ -83,10 +83,11 @@ HR_API double hr_job_step_seconds(const hr_job *job); /* predicted, one effectiv
 HR_API hr_result hr_job_plan_json(const hr_job *job, char **json, hr_error *error);
 
 typedef struct hr_job_train_options {
-  size_t size;     /* sizeof(hr_job_train_options), so that fields can be added */
-  const char *out; /* folder of the run; NULL: no log, no checkpoints */
-  int64_t steps;   /* instead of the recipe's; 0: as in the recipe */
-  bool resume;     /* go on from the newest good checkpoint in `out`, or start fresh */
+  size_t size;              /* sizeof(hr_job_train_options), so that fields can be added */
+  const char *out;          /* folder of the run; NULL: no log, no checkpoints */
+  int64_t steps;            /* instead of the recipe's; 0: as in the recipe */
+  bool resume;              /* go on from the newest good checkpoint in `out`, or start fresh */
+  bool accept_changed_data; /* go on although the data is not what the run was saved with */
 } hr_job_train_options;
 
 /* Trains; `json` receives the object of `headroom train --json`. `options` NULL: all defaults. */

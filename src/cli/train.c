@@ -81,6 +81,7 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, hr_error *err) {
       .out = folder,
       .steps = steps,
       .resume = hr__cli_flag(cli, "resume"),
+      .accept_changed_data = hr__cli_flag(cli, "accept-changed-data"),
       .check_numerics = hr__cli_flag(cli, "check-numerics"),
       .handle_signals = true,
       .check_peak = true,
@@ -119,6 +120,7 @@ static const hr_cli_option options[] = {
     {"out", "DIR", "folder of the run (default: out/ and the recipe's name)"},
     {"steps", "N", "instead of training.steps"},
     {"resume", NULL, "go on from the newest good checkpoint, or start fresh without one"},
+    {"accept-changed-data", NULL, "resume although the data is not what the run was saved with"},
     {"check-numerics", NULL, "stop at the first node that gives a non-finite value, and name it"},
 };
 

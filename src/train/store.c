@@ -169,6 +169,7 @@ hr_status hr__store_open(hr_store *store, const hr_train_options *options, hr_er
   if (strlen(options->out) + 1 > sizeof store->out || options->out[0] == 0)
     return hr__fail(err, HR_USAGE, NULL, "give a shorter --out", "the name of the folder is empty or too long");
   memcpy(store->out, options->out, strlen(options->out) + 1);
+  store->accept_changed_data = options->accept_changed_data;
   struct stat facts;
   if (stat(store->out, &facts) != 0) return errno == ENOENT ? HR_OK : hr__fail_errno(err, store->out, "open", errno);
   if (!S_ISDIR(facts.st_mode)) return hr__fail(err, HR_USAGE, store->out, "use another --out", "this is not a folder");

@@ -18,6 +18,7 @@ typedef struct hr_store {
   char out[PATH_MAX / 2];
   int lock;                     /* file descriptor; -1: not taken */
   int64_t good;                 /* step of the generation that this process wrote or loaded last; 0: none */
+  bool accept_changed_data;     /* as in the options */
   uint64_t checkpoint_bytes;    /* of one generation (room.h); 0: not known */
   hr_run_state state;           /* of the generation that was loaded */
   char fingerprint[HR_XXH_HEX]; /* of its plan */

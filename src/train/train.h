@@ -24,6 +24,7 @@ typedef struct hr_train_options {
   int64_t steps;           /* instead of training.steps; 0: as in the recipe */
   int64_t stop_at;         /* stop after this step as if interrupted there (saved, HR_OK); 0: run to the end */
   bool resume;
+  bool accept_changed_data; /* resume although the data is not what the run was saved with */
   bool check_numerics;
   bool handle_signals;   /* SIGHUP, SIGINT, SIGTERM: finish the step, save, stop; a second one quits at once */
   bool check_peak;       /* HR_ABOVE_PLAN when the process held more than planned */

@@ -30,6 +30,7 @@ typedef struct trainer {
   int64_t step;                  /* last one done */
   int64_t saved;                 /* step of the newest checkpoint; 0: none */
   bool without_room;             /* the last save found none */
+  bool data_told;                /* the data has changed meanwhile, which was told */
 } trainer;
 
 static int64_t interval_read(const hr_recipe *recipe, const char *path) {
@@ -148,6 +149,16 @@ static void save_postponed(trainer *t, const hr_error *why) {
                  HR_SAVE_AGAIN_MINUTES);
 }
 
+/* A run reads on in a file that was removed or replaced meanwhile; one that is resumed cannot. */
+static void data_look(trainer *t) {
+  const char *fate = t->data_told ? NULL : hr__data_fate(t->session.data);
+  if (!fate) return;
+  t->data_told = true;
+  hr__store_tell(&t->store, HR_MESSAGE_WARNING,
+                 "%s %s since this run was begun. To resume, put back what was there, or use --accept-changed-data",
+                 hr__data_path(t->session.data), fate);
+}
+
 /* `last`: no other save follows. */
 static hr_status trainer_save(trainer *t, bool last, hr_error *err) {
   if (!t->options->out || t->saved == t->step) return HR_OK;
@@ -170,7 +181,18 @@ static hr_status trainer_save(trainer *t, bool last, hr_error *err) {
   t->without_room = false;
   hr__saving_done(&t->saving, hr__seconds_now());
   t->saved = t->session.saved = t->step;
+  data_look(t);
   return HR_OK;
+}
+
+/* Data that can no longer be read ends a run, but loses none of it: the steps done are saved first. */
+static hr_status input_failed(trainer *t, hr_status status, hr_error *err) {
+  hr_error why = {0};
+  hr_status saved = trainer_save(t, true, &why);
+  if (saved != HR_OK)
+    hr__store_tell(&t->store, HR_MESSAGE_WARNING, "step %" PRId64 " could not be saved: %s: %s", t->step, why.place,
+                   why.message);
+  return tell_what_is_saved(t, status, err);
 }
 
 static void trainer_draw(trainer *t, const hr_step_result *step, hr_train_result *result) {
@@ -229,8 +251,10 @@ static hr_status trainer_loop(trainer *t, hr_train_result *result, hr_error *err
   hr__progress_begin(&t->progress, t->options->progress, t->step);
   hr__saving_begin(&t->saving, t->options->recipe, hr__seconds_now());
   bool stop = t->step >= t->session.schedule.steps;
-  while (!stop)
-    HR_TRY(trainer_step(t, result, &stop, err));
+  while (!stop) {
+    hr_status status = trainer_step(t, result, &stop, err);
+    if (status != HR_OK) return t->session.input_failed ? input_failed(t, status, err) : status;
+  }
   hr__progress_clear(&t->progress);
   return HR_OK;
 }

@@ -1,4 +1,5 @@
-/* Runs that are disturbed at random moments, by signals and by a full disk: nothing that was saved before is lost, and
+/* Runs that are disturbed at random moments, by signals, a full disk and data that goes away:
+ * nothing that was saved before is lost, and
  * the run that goes on ends with the weights of one that was never disturbed. HR_TEST_STOPS sets the number of moments
  * of each kind (default 25). */
 #include <dirent.h>
@@ -23,14 +24,16 @@
 #include "train/session.h"
 
 /* Wide enough that products are those of a real model, which a signal may find in the middle of. */
-static const char *const overrides[] = {
+static const char *overrides[] = {
     "model.config.hidden_size=32",
     "model.config.intermediate_size=64",
-    "data.sequence_length=128",
     "model.config.max_position_embeddings=128",
+    "data.sequence_length=128",
     "training.steps=24",
     "training.save_every=5",
     NULL,
+    NULL,
+    NULL, /* room for settings of a test */
 };
 
 /* What a run in a process of its own tells when it ends. */
@@ -48,7 +51,8 @@ static pid_t run_start(const char *out) {
   hr_error err = {0};
   ending e = {.status = tiny_train(overrides, (hr_train_options){.out = out, .resume = true, .handle_signals = true},
                                    &result, &err)};
-  bool told = e.status == HR_OK || e.status == HR_NO_SPACE || hr_status_exit_code(e.status) > 128;
+  bool told =
+      e.status == HR_OK || e.status == HR_NO_SPACE || e.status == HR_BAD_INPUT || hr_status_exit_code(e.status) > 128;
   if (!told) fprintf(stderr, "%s: %s: %s\n", hr_status_name(e.status), err.place, err.message);
   e.steps = result.steps;
   e.begun = result.steps - result.steps_here;
@@ -222,6 +226,58 @@ static void test_full_disk(void **state) {
   free((void *)(uintptr_t)out);
 }
 
+/* --- data that goes away -------------------------------------------------------------------------------------------
+ */
+
+enum { TEXT_BYTES = 20000, FIRST_FREE = 6 };
+
+static void test_vanished_data(void **state) {
+  (void)state;
+  char whole[HR_SHA256_HEX], set[4200], text[TEXT_BYTES];
+  double seconds;
+  for (int i = 0; i < TEXT_BYTES; i++)
+    text[i] = (char)(i * 131 % 251);
+  const char *path = folder_make("stops-text"), *out = folder_make("stops-data");
+  snprintf(set, sizeof set, "data.path=%s", path);
+  overrides[FIRST_FREE] = "data.source=text";
+  overrides[FIRST_FREE + 1] = set;
+  file_put(path, text, TEXT_BYTES);
+  reference(whole, &seconds);
+  int gone = 0, at_start = 0, runs = 0;
+  bool ended = true;
+  for (uint64_t i = 0; gone < moments() || !ended; i++) {
+    ending e;
+    int64_t saved = newest_saved(out);
+    pid_t child = run_start(out);
+    if (gone < moments()) {
+      random_sleep(i, seconds);
+      assert_int_equal(truncate(path, 0), 0);
+    }
+    assert_true(run_wait(child, 0, &e));
+    file_put(path, text, TEXT_BYTES);
+    int64_t after = newest_saved(out);
+    assert_true(after >= saved);
+    ended = e.status == HR_OK;
+    gone += !ended;
+    at_start += !ended && after == saved;
+    if (!ended) {
+      assert_int_equal(e.status, HR_BAD_INPUT);
+      continue;
+    }
+    assert_true(e.begun >= saved);
+    assert_string_equal(e.sha256, whole);
+    runs++;
+    folder_remove(out);
+  }
+  overrides[FIRST_FREE] = overrides[FIRST_FREE + 1] = NULL;
+  print_message("vanished data: %d times in %d runs, %d of them before a step was done\n", gone, runs, at_start);
+  assert_true(at_start < gone);
+  folder_remove(out);
+  unlink(path);
+  free((void *)(uintptr_t)path);
+  free((void *)(uintptr_t)out);
+}
+
 /* A process that is stopped loses nothing that was written, so waiting for the disk would only slow the test down. */
 static int sync_nothing(int fd) {
   (void)fd;
@@ -235,6 +291,7 @@ int main(void) {
   hr__file_calls.fdatasync = sync_nothing;
   hr__file_calls.fsync = sync_nothing;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_hangup), cmocka_unit_test(test_interrupt),
-                                     cmocka_unit_test(test_terminate), cmocka_unit_test(test_full_disk)};
+                                     cmocka_unit_test(test_terminate), cmocka_unit_test(test_full_disk),
+                                     cmocka_unit_test(test_vanished_data)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
