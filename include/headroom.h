@@ -90,7 +90,8 @@ typedef struct hr_job_train_options {
   bool accept_changed_data; /* go on although the data is not what the run was saved with */
 } hr_job_train_options;
 
-/* Trains; `json` receives the object of `headroom train --json`. `options` NULL: all defaults. */
+/* Trains; `json` receives the object of `headroom train --json`. `options` NULL: all defaults. Signals are the
+ * caller's: with SIGXFSZ ignored, a limit of file sizes is an error of a save, after which the run goes on. */
 HR_API hr_result hr_job_train(const hr_job *job, const hr_job_train_options *options, char **json, hr_error *error);
 
 /* Runs a few real steps (1 to 64) and writes nothing; `json` receives the object of `headroom profile --json`. */

@@ -1,8 +1,8 @@
 /* What tells a file of data from another one: taken when a run begins, saved with it, compared when it is resumed.
  *
- * Files up to HR_TRACE_WHOLE_BYTES are hashed whole, which takes a tenth of a second; so are files that are read whole
- * at every start anyway. Of larger ones HR_TRACE_PIECES pieces are hashed, spread evenly with both ends, and the time
- * of the last change counts as well, since what lies between the pieces is not looked at.
+ * Files up to HR_TRACE_WHOLE_BYTES are hashed whole, which takes some tenths of a second; so are files that are read
+ * whole at every start anyway. Of larger ones HR_TRACE_PIECES pieces are hashed, spread evenly with both ends, and the
+ * time of the last change counts as well, since what lies between the pieces is not looked at.
  */
 #ifndef HR_TRAIN_TRACE_H
 #define HR_TRAIN_TRACE_H

@@ -84,7 +84,16 @@ with Folder() as folder:
     recipe = folder.write('tiny.yaml', RECIPE)
     sha, seconds = undisturbed(recipe, folder.path)
 
+    def ignores_it(child):
+        """Whether the program has come as far as its own first lines; before them nothing is written."""
+        with contextlib.suppress(OSError), open(f'/proc/{child.pid}/status', encoding='utf-8') as file:
+            ignored = [line for line in file if line.startswith('SigIgn:')]
+            return ignored and int(ignored[0].split()[1], 16) >> (signal.SIGXFSZ - 1) & 1
+        return False
+
     def limit(child):
+        while child.poll() is None and not ignores_it(child):
+            time.sleep(0.001)
         with contextlib.suppress(ProcessLookupError):
             resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (CHANCE.randrange(1, 60000), resource.RLIM_INFINITY))
             child.send_signal(signal.SIGXFSZ)
@@ -155,6 +164,38 @@ with Folder() as folder, small_disk(2 << 20) as disk:
         result = run('train', recipe, '--out', os.path.join(disk, 'out'))
         result.expect(1, 'two checkpoints need', 'bytes', 'are free', '--out')
         check(not os.path.exists(os.path.join(disk, 'out')), 'a run without room has made its folder')
+
+# Data that is another when a run goes on, and data that goes away while it runs.
+with Folder() as folder:
+    text = ''.join(chr(97 + n * n % 23) for n in range(20000))
+    data = folder.write('text.txt', text)
+    recipe = folder.write('text.yaml', RECIPE.replace('source: synthetic', 'source: text, path: text.txt'))
+    sha, _ = undisturbed(recipe, folder.path)
+    out = os.path.join(folder.path, 'out')
+    run('train', recipe, '--out', out, '--steps', '20').expect(0)
+    folder.write('text.txt', text.replace('b', 'c'))
+    run('train', recipe, '--out', out, '--resume').expect(2, 'same length, but other bytes', data, '--accept-changed-data')
+    other = os.path.join(folder.path, 'other')
+    shutil.copytree(out, other)
+    accepted = run('train', recipe, '--out', other, '--resume', '--accept-changed-data', '--json')
+    accepted.expect(0, 'warning: the data has changed')
+    check(accepted.json().get('weights_sha256') not in (None, sha), 'other data, the same weights')
+    folder.write('text.txt', text)
+    child = start(recipe, out, '--set', 'training.save_every=1000')
+    log = os.path.join(out, 'log.jsonl')
+    size = os.path.getsize(log)
+    while child.poll() is None and os.path.getsize(log) < size + 300:
+        time.sleep(0.001)
+    os.truncate(data, 10)
+    code, answer, errors = end(child)
+    if code != 0:  # else it was quicker
+        said = json.dumps(answer) + errors
+        check(code == 5, f'data that goes away: exit {code} {said[:500]}')
+        for part in ['became shorter while training', 'put the file back', f'step {newest(out)} is whole', '--resume', out]:
+            check(part in said, f'data that goes away: {part!r} is not in {said[:800]}')
+    folder.write('text.txt', text)
+    answer = run('train', recipe, '--out', out, '--resume', '--json').expect(0).json()
+    check(answer.get('weights_sha256') == sha, 'data that was put back: other weights')
 
 # A closed terminal: the kernel sends SIGHUP, and nothing can be shown any more.
 with Folder() as folder:

@@ -33,7 +33,7 @@ static int setup(void **state) {
   snprintf(f->path, sizeof f->path, "%s/text", f->folder);
   snprintf(f->set, sizeof f->set, "data.path=%s", f->path);
   for (int i = 0; i < BYTES; i++)
-    f->text[i] = i % 37 == 36 ? '\n' : (char)('a' + i * 131 % 23);
+    f->text[i] = (char)(i % 37 == 36 ? '\n' : 'a' + i * 131 % 23);
   file_put(f->path, f->text, BYTES);
   *state = f;
   return 0;
