@@ -48,6 +48,7 @@ typedef enum hr_result {
   HR_RESULT_NO_FIT = 3,        /* the plan is larger than the budget */
   HR_RESULT_ABOVE_PLAN = 4,    /* the process held more than planned */
   HR_RESULT_BAD_INPUT = 5,     /* a recipe, a checkpoint or data that cannot be used as it is */
+  HR_RESULT_HUNG_UP = 129,     /* SIGHUP: saved, then stopped */
   HR_RESULT_INTERRUPTED = 130, /* SIGINT: saved, then stopped */
   HR_RESULT_TERMINATED = 143   /* SIGTERM: saved, then stopped */
 } hr_result;
@@ -82,13 +83,15 @@ HR_API double hr_job_step_seconds(const hr_job *job); /* predicted, one effectiv
 HR_API hr_result hr_job_plan_json(const hr_job *job, char **json, hr_error *error);
 
 typedef struct hr_job_train_options {
-  size_t size;     /* sizeof(hr_job_train_options), so that fields can be added */
-  const char *out; /* folder of the run; NULL: no log, no checkpoints */
-  int64_t steps;   /* instead of the recipe's; 0: as in the recipe */
-  bool resume;     /* go on from the newest good checkpoint in `out`, or start fresh */
+  size_t size;              /* sizeof(hr_job_train_options), so that fields can be added */
+  const char *out;          /* folder of the run; NULL: no log, no checkpoints */
+  int64_t steps;            /* instead of the recipe's; 0: as in the recipe */
+  bool resume;              /* go on from the newest good checkpoint in `out`, or start fresh */
+  bool accept_changed_data; /* go on although the data is not what the run was saved with */
 } hr_job_train_options;
 
-/* Trains; `json` receives the object of `headroom train --json`. `options` NULL: all defaults. */
+/* Trains; `json` receives the object of `headroom train --json`. `options` NULL: all defaults. Signals are the
+ * caller's: with SIGXFSZ ignored, a limit of file sizes is an error of a save, after which the run goes on. */
 HR_API hr_result hr_job_train(const hr_job *job, const hr_job_train_options *options, char **json, hr_error *error);
 
 /* Runs a few real steps (1 to 64) and writes nothing; `json` receives the object of `headroom profile --json`. */

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "base/mem.h"
+#include "base/threads.h"
 
 /* Errands [head, tail) of the ring wait; positions are these modulo its room. */
 typedef struct lane {
@@ -62,7 +63,7 @@ static hr_status hands_start(hr_courier *c, const int *threads, hr_error *err) {
     for (int i = 0; i < threads[l]; i++) {
       hand *h = &c->hands[c->n_hands];
       *h = (hand){.courier = c, .lane = &c->lanes[l]};
-      int failure = pthread_create(&h->thread, NULL, hand_main, h);
+      int failure = hr__thread_start(&h->thread, hand_main, h);
       if (failure) return hr__fail_errno(err, NULL, "start a thread", failure);
       c->n_hands++;
     }

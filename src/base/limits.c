@@ -6,47 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads the first line of a small kernel file; 0 when there is none. */
-static int line_read(const char *path, char *line, int capacity) {
-  FILE *file = fopen(path, "re");
-  if (!file) return 0;
-  int ok = fgets(line, capacity, file) != NULL;
-  fclose(file);
-  return ok;
-}
+#include "base/cgroup.h"
 
-/* A walk over the process's own cgroup (v2) and every group above it, innermost first. */
-typedef struct group_walk {
-  char group[512];
-  int done;
-} group_walk;
-
-static void walk_begin(group_walk *walk) {
-  char line[512];
-  *walk = (group_walk){.done = 1};
-  FILE *file = fopen("/proc/self/cgroup", "re");
-  if (!file) return;
-  while (fgets(line, sizeof line, file)) {
-    if (strncmp(line, "0::", 3) != 0) continue;
-    snprintf(walk->group, sizeof walk->group, "%.*s", (int)strcspn(line + 3, "\n"), line + 3);
-    walk->done = 0;
-  }
-  fclose(file);
-}
-
-/* First lines of files of this folder (empty where a file is not there), then moves up. 0 after the root. */
-static int walk_next(group_walk *walk, const char *const *names, char lines[][64], int count) {
-  if (walk->done) return 0;
-  for (int i = 0; i < count; i++) {
-    char path[640];
-    snprintf(path, sizeof path, "/sys/fs/cgroup%s/%s", walk->group, names[i]);
-    if (!line_read(path, lines[i], 64)) lines[i][0] = '\0';
-  }
-  char *slash = strrchr(walk->group, '/');
-  walk->done = !slash;
-  if (slash) *slash = '\0';
-  return 1;
-}
+/* --- processors --------------------------------------------------------------------------------------------------- */
 
 /* Processors a quota is worth, rounded up; `most` when there is no limit. */
 static int quota_processors(long long quota, long long period, int most) {
@@ -55,27 +17,39 @@ static int quota_processors(long long quota, long long period, int most) {
   return whole < 1 ? 1 : whole;
 }
 
+static int group_processors(const hr_cgroup *group, bool unified, int most) {
+  char line[HR_CGROUP_LINE];
+  long long quota = 0, period = 0;
+  if (unified)
+    return hr__cgroup_line(group, "cpu.max", line) && sscanf(line, "%lld %lld", &quota, &period) == 2
+               ? quota_processors(quota, period, most)
+               : most;
+  if (!hr__cgroup_line(group, "cpu.cfs_quota_us", line) || sscanf(line, "%lld", &quota) != 1) return most;
+  if (!hr__cgroup_line(group, "cpu.cfs_period_us", line) || sscanf(line, "%lld", &period) != 1) return most;
+  return quota_processors(quota, period, most);
+}
+
 int hr__cpu_count(void) {
   cpu_set_t sets[8]; /* 8192 processors */
   int most = sched_getaffinity(0, sizeof sets, sets) == 0 ? CPU_COUNT_S(sizeof sets, sets) : 1;
   if (most < 1) most = 1;
-  long long quota = 0, period = 0;
-  char line[1][64], old_quota[64], old_period[64];
-  group_walk walk;
-  for (walk_begin(&walk); walk_next(&walk, (const char *const[]){"cpu.max"}, line, 1);)
-    if (sscanf(line[0], "%lld %lld", &quota, &period) == 2) most = quota_processors(quota, period, most);
-  if (line_read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", old_quota, sizeof old_quota) &&
-      line_read("/sys/fs/cgroup/cpu/cpu.cfs_period_us", old_period, sizeof old_period) &&
-      sscanf(old_quota, "%lld", &quota) == 1 && sscanf(old_period, "%lld", &period) == 1)
-    most = quota_processors(quota, period, most);
+  for (int unified = 0; unified < 2; unified++) {
+    hr_cgroup group;
+    bool there = hr__cgroup_own(unified ? NULL : "cpu", &group);
+    for (; there; there = hr__cgroup_up(&group))
+      most = group_processors(&group, unified, most);
+  }
   return most;
 }
 
+/* --- memory ------------------------------------------------------------------------------------------------------- */
+
 /* A field of /proc/meminfo in bytes; UINT64_MAX when it is not there. */
 static uint64_t meminfo_bytes(const char *key) {
-  FILE *file = fopen("/proc/meminfo", "re");
+  char path[4096], line[256];
+  snprintf(path, sizeof path, "%s/proc/meminfo", hr__system_root());
+  FILE *file = fopen(path, "re");
   if (!file) return UINT64_MAX;
-  char line[256];
   uint64_t bytes = UINT64_MAX;
   while (fgets(line, sizeof line, file))
     if (strncmp(line, key, strlen(key)) == 0) bytes = strtoull(line + strlen(key), NULL, 10) * 1024;
@@ -83,39 +57,55 @@ static uint64_t meminfo_bytes(const char *key) {
   return bytes;
 }
 
-/* A cgroup's number; UINT64_MAX for "max" and for nothing. */
-static uint64_t group_number(const char *line) {
-  unsigned long long number;
-  return sscanf(line, "%llu", &number) == 1 ? number : UINT64_MAX;
+/* A limit with what is in use of it, in files of a group. */
+typedef struct limit_files {
+  const char *controller; /* of version 1; NULL: version 2 */
+  const char *limit, *limit_key;
+  const char *used;
+  const char *idle_key; /* in memory.stat: pages of files among what is used that can be dropped */
+} limit_files;
+
+static const limit_files limits[] = {
+    {NULL, "memory.max", NULL, "memory.current", "inactive_file"},
+    {NULL, "memory.high", NULL, "memory.current", "inactive_file"},
+    {"memory", "memory.limit_in_bytes", NULL, "memory.usage_in_bytes", "total_inactive_file"},
+    {"memory", "memory.memsw.limit_in_bytes", NULL, "memory.memsw.usage_in_bytes", "total_inactive_file"},
+    /* the least of all groups above, also of those that cannot be seen from here */
+    {"memory", "memory.stat", "hierarchical_memory_limit", "memory.usage_in_bytes", "total_inactive_file"},
+    {"memory", "memory.stat", "hierarchical_memsw_limit", "memory.memsw.usage_in_bytes", "total_inactive_file"},
+};
+
+/* What a group leaves of a limit; UINT64_MAX: it has none. */
+static uint64_t group_leaves(const hr_cgroup *group, const limit_files *files, bool count_used) {
+  uint64_t limit = hr__cgroup_number(group, files->limit, files->limit_key);
+  if (limit == UINT64_MAX || !count_used) return limit;
+  uint64_t used = hr__cgroup_number(group, files->used, NULL);
+  uint64_t idle = hr__cgroup_number(group, "memory.stat", files->idle_key);
+  if (used == UINT64_MAX) return limit;
+  if (idle != UINT64_MAX) used -= idle < used ? idle : used;
+  return used < limit ? limit - used : 0;
 }
 
-/* The least limit over all groups, less what is in use there where `count_used` says so. */
-static uint64_t groups_leave(int count_used) {
-  static const char *const names[] = {"memory.max", "memory.current"};
+/* The least over all groups and limits, less what is in use there where `count_used` says so. */
+static uint64_t groups_leave(bool count_used) {
   uint64_t least = UINT64_MAX;
-  char line[2][64], old_limit[64], old_used[64];
-  group_walk walk;
-  for (walk_begin(&walk); walk_next(&walk, names, line, 2);) {
-    uint64_t limit = group_number(line[0]), used = count_used && line[1][0] ? group_number(line[1]) : 0;
-    if (limit == UINT64_MAX) continue;
-    uint64_t left = used < limit ? limit - used : 0;
-    if (left < least) least = left;
-  }
-  if (line_read("/sys/fs/cgroup/memory/memory.limit_in_bytes", old_limit, sizeof old_limit) &&
-      line_read("/sys/fs/cgroup/memory/memory.usage_in_bytes", old_used, sizeof old_used)) {
-    uint64_t limit = group_number(old_limit), used = count_used ? group_number(old_used) : 0;
-    uint64_t left = used < limit ? limit - used : 0;
-    if (left < least) least = left;
+  for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+    hr_cgroup group;
+    bool there = hr__cgroup_own(limits[i].controller, &group);
+    for (; there; there = hr__cgroup_up(&group)) {
+      uint64_t left = group_leaves(&group, &limits[i], count_used);
+      if (left < least) least = left;
+    }
   }
   return least;
 }
 
 uint64_t hr__memory_limit_bytes(void) {
-  uint64_t machine = meminfo_bytes("MemTotal:"), groups = groups_leave(0);
+  uint64_t machine = meminfo_bytes("MemTotal:"), groups = groups_leave(false);
   return groups < machine ? groups : machine;
 }
 
 uint64_t hr__memory_available_bytes(void) {
-  uint64_t machine = meminfo_bytes("MemAvailable:"), groups = groups_leave(1);
+  uint64_t machine = meminfo_bytes("MemAvailable:"), groups = groups_leave(true);
   return groups < machine ? groups : machine;
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,11 +42,13 @@ hr_status hr__fail_errno(hr_error *err, const char *path, const char *what, int 
   char buffer[128];
   const char *reason = strerror_r(errno_value, buffer, sizeof buffer); /* the GNU form, which always gives a text */
   const char *remedy = NULL;
-  if (errno_value == ENOSPC || errno_value == EDQUOT) remedy = "make room on this file system and try again";
+  bool full = errno_value == ENOSPC || errno_value == EDQUOT;
+  if (full) remedy = "make room on this file system and try again";
   if (errno_value == EFBIG) remedy = "raise the limit of file sizes (ulimit -f) and try again";
   if (errno_value == EACCES || errno_value == EPERM) remedy = "check the permissions of the file and its folder";
   if (errno_value == EROFS) remedy = "choose a folder that can be written";
-  return hr__fail(err, HR_IO, path, remedy, "cannot %s: %s", what, reason);
+  hr_status status = full || errno_value == EFBIG ? HR_NO_SPACE : HR_IO;
+  return hr__fail(err, status, path, remedy, "cannot %s: %s", what, reason);
 }
 
 static const struct {

@@ -13,11 +13,13 @@
   X(HR_FAILURE, 1, "failure")                                                                                          \
   X(HR_NOMEM, 1, "out of memory")                                                                                      \
   X(HR_IO, 1, "input/output error")                                                                                    \
+  X(HR_NO_SPACE, 1, "no room to write")                                                                                \
   X(HR_UNSUPPORTED, 1, "not supported")                                                                                \
   X(HR_USAGE, 2, "wrong usage")                                                                                        \
   X(HR_NO_FIT, 3, "does not fit")                                                                                      \
   X(HR_ABOVE_PLAN, 4, "measured peak above the plan")                                                                  \
   X(HR_BAD_INPUT, 5, "bad or damaged input")                                                                           \
+  X(HR_HUNG_UP, 129, "terminal closed, after saving")                                                                  \
   X(HR_INTERRUPTED, 130, "interrupted after saving")                                                                   \
   X(HR_TERMINATED, 143, "terminated after saving")
 
@@ -44,7 +46,8 @@ __attribute__((format(printf, 5, 6))) hr_status hr__fail(hr_error *err, hr_statu
 /* Out of memory: fixed text, nothing formatted. */
 hr_status hr__nomem(hr_error *err);
 
-/* HR_IO (or HR_NOMEM for ENOMEM) with the text of `errno_value`; `what` is the action, such as "write". */
+/* HR_IO with the text of `errno_value`; `what` is the action, such as "write". Lack of memory is HR_NOMEM; of room on a
+ * disk, in a quota or under a limit of file sizes HR_NO_SPACE: what failed may succeed later. */
 hr_status hr__fail_errno(hr_error *err, const char *path, const char *what, int errno_value);
 
 const char *hr_status_text(hr_status status);

@@ -16,6 +16,7 @@
 #include "base/threads.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <time.h>
@@ -201,6 +202,18 @@ void hr__pool_run(hr_pool *pool, int threads, int64_t tasks, hr_task function, v
   job_close(pool);
 }
 
+int hr__thread_start(pthread_t *thread, void *(*function)(void *), void *arg) {
+  static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}; /* of the thread itself */
+  sigset_t blocked, before;
+  sigfillset(&blocked);
+  for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+    sigdelset(&blocked, faults[i]);
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  int failure = pthread_create(thread, NULL, function, arg);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return failure;
+}
+
 hr_status hr__pool_create(int threads, hr_pool **out, hr_error *err) {
   *out = NULL;
   if (threads < 1 || threads > POOL_MOST)
@@ -222,7 +235,7 @@ hr_status hr__pool_create(int threads, hr_pool **out, hr_error *err) {
   pthread_cond_init(&pool->emptied, NULL);
   for (int i = 0; i < threads - 1; i++) {
     pool->workers[i].pool = pool;
-    int failure = pthread_create(&pool->workers[i].thread, NULL, worker_main, &pool->workers[i]);
+    int failure = hr__thread_start(&pool->workers[i].thread, worker_main, &pool->workers[i]);
     if (failure) {
       hr__pool_destroy(pool);
       return hr__fail_errno(err, NULL, "start a thread", failure);

@@ -72,5 +72,5 @@ void hr__cli_help(const hr_cli *cli, FILE *to) {
     option_print(&hr_cli_global_options[i], to);
   examples_print(cli->program, command == NULL ? "plan recipes/demo.yaml\nplan --help" : command->examples, to);
   fprintf(to, "\nexit codes: 0 ok, 1 failure, 2 usage, 3 does not fit, 4 peak above the plan,\n"
-              "  5 bad or damaged input, 130/143 stopped by a signal after saving\n");
+              "  5 bad or damaged input, 129/130/143 stopped by a signal after saving\n");
 }

@@ -33,7 +33,9 @@ static bool reader_gone(void) {
 
 int main(int argc, char **argv) {
   hr__json_init();
-  signal(SIGPIPE, SIG_IGN); /* a closed pipe is then a write error: a run still saves */
+  /* A closed pipe and a limit of file sizes are then errors of a write: a run still saves, or goes on. */
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
 
   hr_cli cli = {0};
   hr_error err = {0};

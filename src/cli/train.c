@@ -62,7 +62,8 @@ static hr_status result_show(const hr_cli *cli, const hr_job *job, const hr_trai
 }
 
 static bool result_is_filled(hr_status status) {
-  return status == HR_OK || status == HR_ABOVE_PLAN || status == HR_INTERRUPTED || status == HR_TERMINATED;
+  return status == HR_OK || status == HR_ABOVE_PLAN || status == HR_HUNG_UP || status == HR_INTERRUPTED ||
+         status == HR_TERMINATED;
 }
 
 static hr_status job_train(hr_cli *cli, const hr_job *job, hr_error *err) {
@@ -80,6 +81,7 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, hr_error *err) {
       .out = folder,
       .steps = steps,
       .resume = hr__cli_flag(cli, "resume"),
+      .accept_changed_data = hr__cli_flag(cli, "accept-changed-data"),
       .check_numerics = hr__cli_flag(cli, "check-numerics"),
       .handle_signals = true,
       .check_peak = true,
@@ -93,8 +95,8 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, hr_error *err) {
   if (!result_is_filled(status)) return status;
   hr_error output = {0};
   hr_status shown = result_show(cli, job, &result, status, folder, &output);
-  if (shown == HR_OK) {
-    cli->answered = cli->json; /* "status" tells how it ended */
+  if (shown == HR_OK || status == HR_HUNG_UP) { /* nobody reads what a closed terminal would show */
+    cli->answered = cli->json;                  /* "status" tells how it ended */
     return status;
   }
   *err = output;
@@ -118,6 +120,7 @@ static const hr_cli_option options[] = {
     {"out", "DIR", "folder of the run (default: out/ and the recipe's name)"},
     {"steps", "N", "instead of training.steps"},
     {"resume", NULL, "from the newest good checkpoint, or fresh without one"},
+    {"accept-changed-data", NULL, "resume although the data is not what the run was saved with"},
     {"check-numerics", NULL, "stops at the first non-finite value, and names its node"},
 };
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -30,6 +31,12 @@ static long call_pwrite(int fd, const void *data, size_t bytes, int64_t offset) 
 static int call_allocate(int fd, int64_t bytes) {
   return posix_fallocate(fd, 0, (off_t)bytes);
 }
+static int call_free_bytes(const char *path, uint64_t *bytes) {
+  struct statvfs facts;
+  if (statvfs(path, &facts) != 0) return -1;
+  *bytes = facts.f_blocks > 0 ? (uint64_t)facts.f_bavail * facts.f_frsize : UINT64_MAX; /* one that does not count */
+  return 0;
+}
 
 hr_file_calls hr__file_calls = {
     .open = call_open,
@@ -46,6 +53,7 @@ hr_file_calls hr__file_calls = {
     .pread = call_pread,
     .pwrite = call_pwrite,
     .allocate = call_allocate,
+    .free_bytes = call_free_bytes,
 };
 
 static hr_status open_failed(const char *path, int errno_value, hr_error *err) {

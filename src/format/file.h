@@ -35,6 +35,7 @@ typedef struct hr_file_calls {
   int (*allocate)(int fd, int64_t bytes); /* posix_fallocate from the start: an error number, 0 when done */
   int (*fchmod)(int fd, unsigned mode);
   int (*fchown)(int fd, unsigned owner, unsigned group);
+  int (*free_bytes)(const char *path, uint64_t *bytes); /* what this user may still write to its file system */
 } hr_file_calls;
 extern hr_file_calls hr__file_calls; /* the system's calls unless a test replaces them */
 

@@ -42,6 +42,9 @@ hr_status hr__safetensors_read(hr_safetensors *file, const hr_safetensor *tensor
 /* Writer: declare all tensors, then feed their data in declared order in pieces of any size. Writes path as it is given
  * (the caller renames); hashes what it writes. */
 typedef struct hr_safetensors_writer hr_safetensors_writer;
+/* Length of the file that a writer with this declaration makes. */
+hr_status hr__safetensors_file_bytes(const hr_safetensor *tensors, size_t count, const char *const *metadata,
+                                     uint64_t *bytes, hr_error *err);
 hr_status hr__safetensors_writer_open(const char *path, const hr_safetensor *tensors, size_t count,
                                       const char *const *metadata /* key, value, ..., NULL */,
                                       hr_safetensors_writer **out, hr_error *err);

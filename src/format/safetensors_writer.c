@@ -167,6 +167,17 @@ static hr_status bytes_put(hr_safetensors_writer *writer, const void *data, size
   return HR_OK;
 }
 
+hr_status hr__safetensors_file_bytes(const hr_safetensor *tensors, size_t count, const char *const *metadata,
+                                     uint64_t *bytes, hr_error *err) {
+  hr_arena arena = {0};
+  text header = {.arena = &arena};
+  uint64_t data_bytes = 0;
+  hr_status status = header_build("", tensors, count, metadata, &header, &data_bytes, err);
+  *bytes = header.length + data_bytes;
+  hr__arena_fini(&arena);
+  return status;
+}
+
 static hr_status writer_open(hr_safetensors_writer *writer, const char *path, const hr_safetensor *tensors,
                              size_t count, const char *const *metadata, hr_error *err) {
   writer->path = hr__arena_text(&writer->arena, path);

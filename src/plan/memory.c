@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/limits.h"
 #include "base/text.h"
 #include "dev/gpus.h"
+#include "format/file.h"
 
 static const hr_key keys[] = {
     {.path = "memory.device",
@@ -119,9 +119,8 @@ hr_status hr__memory_folder_check(const hr_recipe *recipe, hr_error *err) {
 
 /* What is free where the file of the disk tier would be; all there is where nobody knows: the run finds out. */
 static uint64_t disk_free(const hr_recipe *recipe) {
-  struct statvfs facts;
-  if (statvfs(folder_used(recipe), &facts) != 0) return UINT64_MAX;
-  return (uint64_t)facts.f_bavail * facts.f_frsize;
+  uint64_t bytes;
+  return hr__file_calls.free_bytes(folder_used(recipe), &bytes) == 0 ? bytes : UINT64_MAX;
 }
 
 hr_status hr__memory_budget(const hr_recipe *recipe, const hr_facts *facts, hr_budget *out, hr_error *err) {

@@ -1,12 +1,13 @@
 /* Saving: every file goes to a temporary name, is synced, renamed and the folder synced; the manifest comes last and
- * makes the generation valid. Nothing older is touched before that.
+ * makes the generation valid. Nothing older is touched before that, but for what stands in the way on a full disk: then
+ * the newest good generation stays, and those before it go.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "format/file.h"
-#include "train/store.h"
+#include "train/room.h"
 
 /* Removes a file of a generation and what a save that was cut off left of it. */
 static hr_status file_remove(const hr_store *store, int64_t step, const char *name, hr_error *err) {
@@ -89,16 +90,25 @@ static hr_status generation_write(hr_store *store, hr_tensors *tensors, const ch
   return hr__file_replace(path, text, bytes, err);
 }
 
+/* The same, leaving nothing behind where it fails. */
+static hr_status generation_try(hr_store *store, hr_tensors *tensors, const char *config, size_t config_bytes,
+                                hr_manifest *manifest, hr_arena *arena, hr_error *err) {
+  hr_status status = generation_write(store, tensors, config, config_bytes, manifest, arena, err);
+  if (status != HR_OK) (void)generation_remove(store, manifest->step, NULL); /* the first error is the one to tell */
+  return status;
+}
+
 hr_status hr__checkpoint_save(hr_store *store, hr_tensors *tensors, const char *config, size_t config_bytes,
                               hr_manifest *manifest, hr_error *err) {
   HR_TRY(hr__tensors_finite(tensors, tensors->parameters, tensors->n_parameters, err));
   HR_TRY(hr__tensors_finite(tensors, tensors->state, tensors->n_state, err));
   hr_arena arena = {0};
-  hr_status status = generation_write(store, tensors, config, config_bytes, manifest, &arena, err);
   hr_error why = {0};
-  if (status != HR_OK) {
-    (void)generation_remove(store, manifest->step, &why); /* the first error is the one to tell */
-  } else {
+  hr_status status = generation_try(store, tensors, config, config_bytes, manifest, &arena, err);
+  if (status == HR_NO_SPACE && hr__room_after_pruning(store) &&
+      generations_prune(store, manifest->step, &arena, NULL) == HR_OK)
+    status = generation_try(store, tensors, config, config_bytes, manifest, &arena, err);
+  if (status == HR_OK) {
     hr_status pruned = generations_prune(store, manifest->step, &arena, &why);
     store->good = manifest->step;
     if (pruned == HR_NOMEM)

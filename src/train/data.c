@@ -20,6 +20,7 @@ struct hr_data {
   const char *path; /* text: owned by the recipe */
   int fd;           /* -1: synthetic */
   uint64_t bytes;
+  struct stat opened; /* facts of the file then */
   int64_t train_windows, eval_windows;
   hr_lines *lines; /* NULL: text or synthetic */
   hr_random_key order, train_tokens, eval_tokens;
@@ -74,6 +75,7 @@ static hr_status file_open(hr_data *data, const hr_recipe *recipe, bool lines, h
     return hr__fail(err, HR_BAD_INPUT, data->path, "data.path must name a plain file", "%s",
                     S_ISDIR(facts.st_mode) ? "this is a folder" : "this is not a plain file");
   data->bytes = (uint64_t)facts.st_size;
+  data->opened = facts;
   return lines ? lines_open(data, recipe, err) : windows_split(data, recipe, err);
 }
 
@@ -119,6 +121,26 @@ uint64_t hr__data_bytes(const hr_data *data) {
   return data->bytes;
 }
 
+hr_status hr__data_trace(const hr_data *data, hr_trace *out, hr_error *err) {
+  *out = (hr_trace){.whole = true};
+  return data->fd >= 0 ? hr__trace_file(data->path, data->fd, data->bytes, data->lines != NULL, out, err) : HR_OK;
+}
+
+const char *hr__data_path(const hr_data *data) {
+  return data->path;
+}
+
+const char *hr__data_fate(const hr_data *data) {
+  struct stat now;
+  const struct stat *then = &data->opened;
+  if (data->fd < 0) return NULL;
+  if (stat(data->path, &now) != 0) return errno == ENOENT ? "was removed" : "can no longer be reached";
+  if (now.st_dev != then->st_dev || now.st_ino != then->st_ino) return "was replaced by another";
+  bool same = now.st_size == then->st_size && now.st_mtim.tv_sec == then->st_mtim.tv_sec &&
+              now.st_mtim.tv_nsec == then->st_mtim.tv_nsec;
+  return same ? NULL : "was written to";
+}
+
 uint64_t hr__data_window(const hr_data *data, uint64_t sample) {
   uint64_t n = (uint64_t)data->train_windows;
   return hr__random_permute(data->order, sample / n, sample % n, n);
@@ -130,7 +152,7 @@ hr_status hr__data_read(const char *path, int fd, uint64_t at, void *to, size_t 
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return hr__fail_errno(err, path, "read", errno);
     if (n == 0)
-      return hr__fail(err, HR_BAD_INPUT, path, "restore the file and resume",
+      return hr__fail(err, HR_BAD_INPUT, path, "put the file back",
                       "the file became shorter while training: no data at byte %" PRIu64, at + got);
     got += (size_t)n;
   }

@@ -14,6 +14,7 @@
 #include "recipe/recipe.h"
 #include "train/masking.h"
 #include "train/micro.h"
+#include "train/trace.h"
 
 typedef struct hr_data hr_data;
 
@@ -38,6 +39,10 @@ int64_t hr__data_eval_windows(const hr_data *data);
 int64_t hr__data_cut(const hr_data *data);         /* lines that are longer than `length` and were cut */
 uint64_t hr__data_epoch_rows(const hr_data *data); /* row numbers of an epoch; 0: without end */
 uint64_t hr__data_bytes(const hr_data *data);      /* of the file; 0 for synthetic data */
+hr_status hr__data_trace(const hr_data *data, hr_trace *out, hr_error *err);
+/* What has happened to the file since it was opened ("was removed"); NULL: nothing. What is open can still be read. */
+const char *hr__data_fate(const hr_data *data);
+const char *hr__data_path(const hr_data *data); /* NULL for synthetic data */
 
 /* The micro-batch that begins at row `sample`; for lines a multiple of batch. */
 hr_micro hr__data_micro(const hr_data *data, uint64_t sample, bool eval);

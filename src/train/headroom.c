@@ -89,7 +89,8 @@ hr_result hr_job_train(const hr_job *job, const hr_job_train_options *options, c
                             .device = device,
                             .out = given.out,
                             .steps = given.steps,
-                            .resume = given.resume};
+                            .resume = given.resume,
+                            .accept_changed_data = given.accept_changed_data};
   hr_train_result result = {0};
   status = hr__train(&train, &result, error);
   if (status == HR_OK) status = hr__api_text(hr__answer_train(job, &result, status, given.out), json, error);

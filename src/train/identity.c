@@ -62,6 +62,31 @@ static hr_status list_add_shape(setting_list *list, const hr_training_shape *sha
   return shape->lines ? list_add_count(list, "run.rows_per_batch", (uint64_t)shape->batch, err) : HR_OK;
 }
 
+/* Facts of the data. Runs that were saved before there was a hash do not have it, so it counts as there by default. */
+enum { DATA_FACTS = 4 };
+static const struct {
+  const char *path, *difference;
+} data_facts[DATA_FACTS] = {
+    {"run.data_bytes", "it has another length"},
+    {"run.data_hash", "it has the same length, but other bytes"},
+    {"run.data_pieces_hash", "it has the same length, but other bytes"},
+    {"run.data_changed_ns", "it was changed at another time (of a file this large only pieces are compared)"},
+};
+
+static hr_status list_add_data(setting_list *list, const hr_data *data, hr_error *err) {
+  hr_trace trace;
+  char hash[HR_XXH_HEX + 2], changed[32];
+  HR_TRY(hr__data_trace(data, &trace, err));
+  HR_TRY(list_add_count(list, data_facts[0].path, hr__data_bytes(data), err));
+  HR_TRY(list_add_count(list, "run.data_windows", (uint64_t)hr__data_train_windows(data), err));
+  if (trace.hash[0] == 0) return HR_OK;
+  snprintf(hash, sizeof hash, "\"%s\"", trace.hash);
+  HR_TRY(list_add(list, data_facts[trace.whole ? 1 : 2].path, hash, true, err));
+  if (trace.whole) return HR_OK;
+  snprintf(changed, sizeof changed, "%" PRId64, trace.changed_ns);
+  return list_add(list, data_facts[3].path, changed, true, err);
+}
+
 hr_status hr__identity_list(const hr_recipe *recipe, const hr_data *data, const hr_training_shape *shape,
                             hr_arena *arena, hr_run_setting **out, size_t *count, hr_error *err) {
   setting_list list = {.arena = arena};
@@ -70,8 +95,7 @@ hr_status hr__identity_list(const hr_recipe *recipe, const hr_data *data, const 
   json_decref(root);
   HR_TRY(status);
   HR_TRY(list_add_shape(&list, shape, err));
-  HR_TRY(list_add_count(&list, "run.data_bytes", hr__data_bytes(data), err));
-  HR_TRY(list_add_count(&list, "run.data_windows", (uint64_t)hr__data_train_windows(data), err));
+  HR_TRY(list_add_data(&list, data, err));
   *out = list.items;
   *count = list.count;
   return HR_OK;
@@ -79,9 +103,18 @@ hr_status hr__identity_list(const hr_recipe *recipe, const hr_data *data, const 
 
 static bool may_change(const char *path) {
   static const char *const free_paths[] = {
-      "training.steps",     "training.save_every", "training.eval_every",      "training.eval_batches",
-      "training.log_every", "training.batch_size", "training.effective_batch", "training.gradient_accumulation",
-      "data.path",          "model.path",          "data.eval_fraction", /* what it changes is run.data_windows */
+      "training.steps",
+      "training.save_every",
+      "training.save_minutes",
+      "training.eval_every",
+      "training.eval_batches",
+      "training.log_every",
+      "training.batch_size",
+      "training.effective_batch",
+      "training.gradient_accumulation",
+      "data.path",
+      "model.path",
+      "data.eval_fraction", /* what it changes is run.data_windows */
   };
   for (size_t i = 0; i < sizeof free_paths / sizeof free_paths[0]; i++) {
     size_t length = strlen(free_paths[i]); /* of what may be a tree */
@@ -119,18 +152,44 @@ static void difference_note(difference *d, const char *path, const char *was, co
              is ? is : "not set");
 }
 
-hr_status hr__identity_check(const hr_manifest *saved, const hr_run_setting *now, size_t count, hr_error *err) {
+/* What says that the data is another; NULL: nothing does. */
+static const char *data_difference(const hr_manifest *saved, const hr_run_setting *now, size_t count) {
+  for (int i = 0; i < DATA_FACTS; i++) {
+    const char *was = setting_find(saved->settings, saved->n_settings, data_facts[i].path);
+    const char *is = setting_find(now, count, data_facts[i].path);
+    if (was && is && strcmp(was, is) != 0) return data_facts[i].difference;
+  }
+  return NULL;
+}
+
+/* Whether a fact is of the data alone: compared by data_difference. */
+static bool is_of_data(const char *path, bool data_differs) {
+  for (int i = 0; i < DATA_FACTS; i++)
+    if (strcmp(path, data_facts[i].path) == 0) return true;
+  return data_differs && strcmp(path, "run.data_windows") == 0; /* else settings have changed it */
+}
+
+hr_status hr__identity_check(const hr_manifest *saved, const hr_run_setting *now, size_t count, bool *accept,
+                             hr_error *err) {
   difference d = {.count = 0};
+  const char *data = data_difference(saved, now, count);
   for (size_t i = 0; i < saved->n_settings; i++) {
     const hr_run_setting *was = &saved->settings[i];
     const char *is = setting_find(now, count, was->path);
-    if (!may_change(was->path) && (!is || !value_same(was->path, was->value, is)))
-      difference_note(&d, was->path, was->value, is);
+    if (may_change(was->path) || is_of_data(was->path, data != NULL)) continue;
+    if (!is || !value_same(was->path, was->value, is)) difference_note(&d, was->path, was->value, is);
   }
   for (size_t i = 0; i < count; i++)
     if (!may_change(now[i].path) && !now[i].fallback && !setting_find(saved->settings, saved->n_settings, now[i].path))
       difference_note(&d, now[i].path, NULL, now[i].value);
-  if (d.count == 0) return HR_OK;
-  return hr__fail(err, HR_USAGE, NULL, "put the settings back, or train into another --out",
-                  "this run was begun with other settings: %s%s", d.text, d.count > 3 ? "; and more" : "");
+  if (d.count > 0)
+    return hr__fail(err, HR_USAGE, NULL, "put the settings back, or train into another --out",
+                    "this run was begun with other settings: %s%s", d.text, d.count > 3 ? "; and more" : "");
+  if (accept) *accept = data != NULL;
+  if (!data || accept) return HR_OK;
+  const char *quoted = setting_find(now, count, "data.path");
+  char path[256] = "";
+  if (quoted && strlen(quoted) > 2) snprintf(path, sizeof path, "%.*s", (int)strlen(quoted) - 2, quoted + 1);
+  return hr__fail(err, HR_USAGE, path, "put the data back, or go on with what it is now with --accept-changed-data",
+                  "the data is not what this run was trained on: %s", data);
 }

@@ -13,7 +13,11 @@ hr_status hr__identity_list(const hr_recipe *recipe, const hr_data *data, const 
                             hr_arena *arena, hr_run_setting **out, size_t *count, hr_error *err);
 
 /* HR_USAGE with the first settings that differ, where they would change the training. Lengths, intervals, paths and
- * memory settings may change, and the micro-batch as long as the samples per step stay the same. */
-hr_status hr__identity_check(const hr_manifest *saved, const hr_run_setting *now, size_t count, hr_error *err);
+ * memory settings may change, and the micro-batch as long as the samples per step stay the same.
+ *
+ * Other data than the run was saved with is HR_USAGE as well, with what differs; unless `accept` is given, which is set
+ * to whether there is any. */
+hr_status hr__identity_check(const hr_manifest *saved, const hr_run_setting *now, size_t count, bool *accept,
+                             hr_error *err);
 
 #endif

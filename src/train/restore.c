@@ -119,7 +119,13 @@ static hr_status generations_search(hr_store *store, hr_tensors *tensors, const 
       return status;
     }
     store->state = manifest.state;
-    HR_TRY(hr__identity_check(&manifest, settings, n_settings, err));
+    memcpy(store->fingerprint, manifest.fingerprint, sizeof store->fingerprint);
+    bool changed = false;
+    HR_TRY(hr__identity_check(&manifest, settings, n_settings, store->accept_changed_data ? &changed : NULL, err));
+    if (changed)
+      hr__store_tell(store, HR_MESSAGE_WARNING,
+                     "the data has changed since step %" PRId64 " was saved: what follows is trained on other data",
+                     steps[i]);
     HR_TRY(generation_load(store, tensors, &manifest, err));
     s->found = steps[i];
   }

@@ -110,7 +110,9 @@ static hr_status batch_fill(hr_session *s, const hr_driven *d, const hr_micro *m
   int32_t *targets = s->staging ? s->staging + count : hr__run_address(s->run, d->targets);
   int32_t *lengths = NULL;
   if (d->lengths != HR_NONE) lengths = s->staging ? s->staging + 2 * count : hr__run_address(s->run, d->lengths);
-  HR_TRY(hr__data_fill(s->data, micro, tokens, targets, lengths, err));
+  hr_status filled = hr__data_fill(s->data, micro, tokens, targets, lengths, err);
+  s->input_failed = filled != HR_OK; /* an update comes after the last batch of a step */
+  HR_TRY(filled);
   if (!s->staging) return HR_OK;
   HR_TRY(hr__run_write(s->run, d->tokens, 0, tokens, bytes, err));
   if (lengths) HR_TRY(hr__run_write(s->run, d->lengths, 0, lengths, (size_t)s->shape.batch * sizeof *lengths, err));

@@ -38,10 +38,11 @@ typedef struct hr_session {
     hr_driven first, next; /* of a bucket; `first` is the program "step" where there is no program "update" */
   } micro[HR_PROGRAMS];
   hr_driven update, eval;
-  int64_t done;     /* steps up to `sample` */
-  uint64_t sample;  /* position in the data after them (batches.h) */
-  int64_t saved;    /* step of the newest checkpoint, for messages; 0: none */
-  int32_t *staging; /* one batch of tokens, targets and lengths, where the host cannot reach the inputs */
+  int64_t done;      /* steps up to `sample` */
+  uint64_t sample;   /* position in the data after them (batches.h) */
+  int64_t saved;     /* step of the newest checkpoint, for messages; 0: none */
+  bool input_failed; /* data could not be read: weights and state are those of the last step that was done */
+  int32_t *staging;  /* one batch of tokens, targets and lengths, where the host cannot reach the inputs */
 } hr_session;
 
 /* Checks settings, opens the data, takes the arenas. Weights are not there yet. */

@@ -100,6 +100,51 @@ static hr_status store_holds_run(const hr_store *store, bool *holds, hr_error *e
   return status;
 }
 
+/* --- what stands in the way --------------------------------------------------------------------------------------- */
+
+/* A file that the run is going to write must be a plain file where it is there already. */
+static hr_status file_obstacle(const char *path, hr_error *err) {
+  struct stat facts;
+  if (stat(path, &facts) != 0 || S_ISREG(facts.st_mode)) return HR_OK;
+  return hr__fail(err, HR_USAGE, path, "move it away, or use another --out",
+                  "this is %s, and stands where the run writes a file",
+                  S_ISDIR(facts.st_mode) ? "a folder" : "not a plain file");
+}
+
+static hr_status generation_obstacle(const hr_store *store, int64_t step, hr_error *err) {
+  char path[HR_STORE_PATH], temporary[64];
+  struct stat facts;
+  if (stat(hr__store_path(store, step, NULL, path), &facts) == 0 && !S_ISDIR(facts.st_mode))
+    return hr__fail(err, HR_USAGE, path, "move it away, or use another --out",
+                    "this is not a folder, and has the name of a checkpoint");
+  for (int f = 0; f <= HR_RUN_FILES; f++) {
+    const char *name = f < HR_RUN_FILES ? hr_run_file_names[f] : HR_MANIFEST_NAME;
+    snprintf(temporary, sizeof temporary, "%s.tmp", name);
+    HR_TRY(file_obstacle(hr__store_path(store, step, name, path), err));
+    HR_TRY(file_obstacle(hr__store_path(store, step, temporary, path), err));
+  }
+  return HR_OK;
+}
+
+/* Told before anything is trained, not when it is to be saved. */
+static hr_status store_obstacles(const hr_store *store, hr_error *err) {
+  static const char *const names[] = {"lock", "log.jsonl"};
+  char path[HR_STORE_PATH];
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    snprintf(path, sizeof path, "%s/%s", store->out, names[i]);
+    HR_TRY(file_obstacle(path, err));
+  }
+  hr_arena arena = {0};
+  int64_t *steps;
+  bool *committed;
+  size_t count;
+  hr_status status = hr__store_list(store, &arena, &steps, &committed, &count, err);
+  for (size_t i = 0; i < count && status == HR_OK; i++)
+    status = generation_obstacle(store, steps[i], err);
+  hr__arena_fini(&arena);
+  return status;
+}
+
 static hr_status store_refuse(const hr_store *store, hr_error *err) {
   bool holds;
   HR_TRY(store_holds_run(store, &holds, err));
@@ -124,9 +169,11 @@ hr_status hr__store_open(hr_store *store, const hr_train_options *options, hr_er
   if (strlen(options->out) + 1 > sizeof store->out || options->out[0] == 0)
     return hr__fail(err, HR_USAGE, NULL, "give a shorter --out", "the name of the folder is empty or too long");
   memcpy(store->out, options->out, strlen(options->out) + 1);
+  store->accept_changed_data = options->accept_changed_data;
   struct stat facts;
   if (stat(store->out, &facts) != 0) return errno == ENOENT ? HR_OK : hr__fail_errno(err, store->out, "open", errno);
   if (!S_ISDIR(facts.st_mode)) return hr__fail(err, HR_USAGE, store->out, "use another --out", "this is not a folder");
+  HR_TRY(store_obstacles(store, err));
   if (!options->resume) HR_TRY(store_refuse(store, err));
   return store_lock(store, err);
 }

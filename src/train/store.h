@@ -16,9 +16,12 @@
 
 typedef struct hr_store {
   char out[PATH_MAX / 2];
-  int lock;           /* file descriptor; -1: not taken */
-  int64_t good;       /* step of the generation that this process wrote or loaded last; 0: none */
-  hr_run_state state; /* of the generation that was loaded */
+  int lock;                     /* file descriptor; -1: not taken */
+  int64_t good;                 /* step of the generation that this process wrote or loaded last; 0: none */
+  bool accept_changed_data;     /* as in the options */
+  uint64_t checkpoint_bytes;    /* of one generation (room.h); 0: not known */
+  hr_run_state state;           /* of the generation that was loaded */
+  char fingerprint[HR_XXH_HEX]; /* of its plan */
   hr_message_fn message;
   void *message_user;
   const char *adapter_config; /* contents of adapter_config.json; NULL: a run without adapters */
@@ -45,8 +48,8 @@ hr_status hr__store_list(const hr_store *store, hr_arena *arena, int64_t **steps
 const char *hr__store_path(const hr_store *store, int64_t step, const char *file, char out[HR_STORE_PATH]);
 
 /* checkpoint.c: writes one generation and, once it is committed, removes what is no longer needed. `manifest` has step,
- * seed, fingerprint and settings filled in. On failure the partial generation is removed and older ones are untouched.
- */
+ * seed, fingerprint and settings filled in. Where it finds no room, but has it without those that the next save would
+ * remove anyway, these go first. On failure the partial generation is removed, and the newest good one is untouched. */
 hr_status hr__checkpoint_save(hr_store *store, hr_tensors *tensors, const char *config, size_t config_bytes,
                               hr_manifest *manifest, hr_error *err);
 

@@ -105,11 +105,21 @@ static hr_safetensor *list_make(hr_tensors *t, const hr_id *values, size_t count
   return list;
 }
 
+static const char *const metadata[] = {"format", "pt", NULL}; /* of every file */
+
+hr_status hr__tensors_file_bytes(hr_tensors *t, const hr_id *values, size_t count, const char *prefix, uint64_t *bytes,
+                                 hr_error *err) {
+  hr_arena arena = {0};
+  hr_safetensor *list = list_make(t, values, count, prefix, &arena);
+  hr_status status = list ? hr__safetensors_file_bytes(list, count, metadata, bytes, err) : hr__nomem(err);
+  hr__arena_fini(&arena);
+  return status;
+}
+
 hr_status hr__tensors_write(hr_tensors *t, const hr_id *values, size_t count, const char *prefix, const char *path,
                             char hex[HR_SHA256_HEX], uint64_t *bytes, hr_error *err) {
   hr_arena arena = {0};
   hr_safetensor *list = list_make(t, values, count, prefix, &arena);
-  static const char *const metadata[] = {"format", "pt", NULL};
   hr_safetensors_writer *writer = NULL;
   hr_status status = list ? hr__safetensors_writer_open(path, list, count, metadata, &writer, err) : hr__nomem(err);
   for (size_t i = 0; i < count && status == HR_OK; i++)

@@ -27,6 +27,8 @@ void hr__tensors_destroy(hr_tensors *tensors);
  * closed. */
 hr_status hr__tensors_write(hr_tensors *tensors, const hr_id *values, size_t count, const char *prefix,
                             const char *path, char hex[HR_SHA256_HEX], uint64_t *bytes, hr_error *err);
+hr_status hr__tensors_file_bytes(hr_tensors *tensors, const hr_id *values, size_t count, const char *prefix,
+                                 uint64_t *bytes, hr_error *err); /* length of that file */
 /* Whether a file holds exactly the listed values, with their shapes and types; then reads them into place. */
 hr_status hr__tensors_match(hr_tensors *tensors, const hr_id *values, size_t count, const char *prefix,
                             const char *path, hr_error *err);

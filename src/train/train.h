@@ -24,8 +24,9 @@ typedef struct hr_train_options {
   int64_t steps;           /* instead of training.steps; 0: as in the recipe */
   int64_t stop_at;         /* stop after this step as if interrupted there (saved, HR_OK); 0: run to the end */
   bool resume;
+  bool accept_changed_data; /* resume although the data is not what the run was saved with */
   bool check_numerics;
-  bool handle_signals;   /* SIGINT and SIGTERM: finish the step, save, stop; a second one quits at once */
+  bool handle_signals;   /* SIGHUP, SIGINT, SIGTERM: finish the step, save, stop; a second one quits at once */
   bool check_peak;       /* HR_ABOVE_PLAN when the process held more than planned */
   FILE *progress;        /* gets a bar where it is a terminal; NULL: none */
   hr_message_fn message; /* (optional) */
@@ -47,8 +48,8 @@ typedef struct hr_train_result {
   char weights_sha256[HR_SHA256_HEX];             /* trained parameters in order of name, bytes as stored */
 } hr_train_result;
 
-/* Statuses beside failures: HR_INTERRUPTED and HR_TERMINATED (stopped by a signal, saved), HR_ABOVE_PLAN (trained and
- * saved, but the process held more than planned). The result is filled for these as well. */
+/* Statuses beside failures: HR_HUNG_UP, HR_INTERRUPTED and HR_TERMINATED (stopped by a signal, saved), HR_ABOVE_PLAN
+ * (trained and saved, but the process held more than planned). The result is filled for these as well. */
 hr_status hr__train(const hr_train_options *options, hr_train_result *result, hr_error *err);
 
 enum { HR_PROFILE_STEPS = 64 }; /* most that are measured */

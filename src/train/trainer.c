@@ -1,18 +1,19 @@
 /* The training loop: steps, log lines, evaluations and checkpoints, until the end or a signal. */
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "format/json.h"
 #include "train/adapter.h"
 #include "train/identity.h"
 #include "train/log.h"
 #include "train/progress.h"
+#include "train/room.h"
+#include "train/saving.h"
 #include "train/session.h"
 #include "train/signals.h"
-#include "train/store.h"
 #include "train/train.h"
 
 typedef struct trainer {
@@ -25,9 +26,12 @@ typedef struct trainer {
   hr_manifest manifest; /* all but step and files */
   char *config;         /* config.json */
   size_t config_bytes;
-  int64_t save_every, eval_every, log_every; /* 0: never */
-  int64_t step;                              /* last one done */
-  int64_t saved;                             /* step of the newest checkpoint; 0: none */
+  hr_saving saving;
+  int64_t eval_every, log_every; /* 0: never */
+  int64_t step;                  /* last one done */
+  int64_t saved;                 /* step of the newest checkpoint; 0: none */
+  bool without_room;             /* the last save found none */
+  bool data_told;                /* the data has changed meanwhile, which was told */
 } trainer;
 
 static int64_t interval_read(const hr_recipe *recipe, const char *path) {
@@ -84,6 +88,21 @@ static hr_status trainer_load(trainer *t, hr_error *err) {
   return HR_OK;
 }
 
+/* A run that ends against its will says what is left of it, where, and how to go on. */
+static hr_status tell_what_is_saved(const trainer *t, hr_status status, hr_error *err) {
+  if (!err || !t->options->out) return status;
+  size_t used = strlen(err->remedy);
+  char *to = err->remedy + used, path[HR_STORE_PATH];
+  const char *mark = used > 0 ? "; " : "";
+  if (t->saved > 0)
+    snprintf(to, sizeof err->remedy - used,
+             "%sthe checkpoint of step %" PRId64 " is whole: go on from it with --resume (%s)", mark, t->saved,
+             hr__store_path(&t->store, t->saved, NULL, path));
+  else
+    snprintf(to, sizeof err->remedy - used, "%snothing is saved yet", mark);
+  return status;
+}
+
 static hr_status trainer_open(trainer *t, hr_error *err) {
   const hr_train_options *o = t->options;
   if (o->out) HR_TRY(hr__store_open(&t->store, o, err));
@@ -94,13 +113,17 @@ static hr_status trainer_open(trainer *t, hr_error *err) {
   if (hr__data_cut(t->session.data) > 0)
     hr__store_tell(&t->store, HR_MESSAGE_INFO, "%" PRId64 " lines are longer than data.sequence_length and were cut",
                    hr__data_cut(t->session.data));
-  t->save_every = interval_read(o->recipe, "training.save_every");
   t->eval_every = interval_read(o->recipe, "training.eval_every");
   t->log_every = interval_read(o->recipe, "training.log_every");
   if (!o->out) return HR_OK;
+  if (t->step < t->session.schedule.steps) {
+    hr_status room = hr__room_check(&t->store, &t->session.tensors, err);
+    if (room != HR_OK) return tell_what_is_saved(t, room, err);
+  }
   HR_TRY(hr__store_create(&t->store, err));
   hr_log_header header = {.recipe = hr__recipe_name(o->recipe),
                           .fingerprint = o->plan->fingerprint,
+                          .resumed = t->store.fingerprint,
                           .planned_bytes = hr__session_planned_bytes(&t->session),
                           .steps = t->session.schedule.steps};
   return hr__log_open(&t->log, &t->store, t->step, &header, err);
@@ -114,27 +137,63 @@ static void trainer_close(trainer *t) {
   hr__arena_fini(&t->arena);
 }
 
-/* A run that ends because nothing can be written says what is left of it. */
-static hr_status save_failed(const trainer *t, hr_status status, hr_error *err) {
-  size_t used = strlen(err->remedy);
-  if (status == HR_IO && t->saved > 0)
-    snprintf(err->remedy + used, sizeof err->remedy - used,
-             "%sthe checkpoint of step %" PRId64 " is whole: go on from it with --resume", used > 0 ? "; " : "",
-             t->saved);
-  return status;
+/* A save that found no room: the run goes on, and tries again. */
+static void save_postponed(trainer *t, const hr_error *why) {
+  char last[96] = "nothing is saved yet", size[HR_SIZE_TEXT];
+  if (t->saved > 0) snprintf(last, sizeof last, "the checkpoint of step %" PRId64 " is whole", t->saved);
+  t->without_room = true;
+  hr__saving_postpone(&t->saving, hr__seconds_now());
+  hr__store_tell(&t->store, HR_MESSAGE_WARNING,
+                 "STEP %" PRId64 " IS NOT SAVED: %s: %s. Training goes on; %s. Make room for %s: saving is tried again "
+                 "with the next checkpoint, in %d minutes at the latest",
+                 t->step, why->place, why->message, last, hr__size_text(t->store.checkpoint_bytes, size),
+                 HR_SAVE_AGAIN_MINUTES);
 }
 
-static hr_status trainer_save(trainer *t, hr_error *err) {
+/* A run reads on in a file that was removed or replaced meanwhile; one that is resumed cannot. */
+static void data_look(trainer *t) {
+  const char *fate = t->data_told ? NULL : hr__data_fate(t->session.data);
+  if (!fate) return;
+  t->data_told = true;
+  hr__store_tell(&t->store, HR_MESSAGE_WARNING,
+                 "%s %s since this run was begun. To resume, put back what was there, or use --accept-changed-data",
+                 hr__data_path(t->session.data), fate);
+}
+
+/* `last`: no other save follows. */
+static hr_status trainer_save(trainer *t, bool last, hr_error *err) {
   if (!t->options->out || t->saved == t->step) return HR_OK;
-  hr__progress_clear(&t->progress); /* a message may come */
+  hr_error why = {0};
   t->manifest.step = t->step;
   t->manifest.state = hr__session_state(&t->session);
-  hr_status status = hr__log_sync(&t->log, err);
+  hr_status status = hr__log_sync(&t->log, &why);
   if (status == HR_OK)
-    status = hr__checkpoint_save(&t->store, &t->session.tensors, t->config, t->config_bytes, &t->manifest, err);
-  if (status != HR_OK) return save_failed(t, status, err);
+    status = hr__checkpoint_save(&t->store, &t->session.tensors, t->config, t->config_bytes, &t->manifest, &why);
+  if (status == HR_NO_SPACE && !last) {
+    save_postponed(t, &why);
+    return HR_OK;
+  }
+  if (status != HR_OK) {
+    if (err) *err = why;
+    return tell_what_is_saved(t, status, err);
+  }
+  if (t->without_room)
+    hr__store_tell(&t->store, HR_MESSAGE_INFO, "there is room again: step %" PRId64 " is saved", t->step);
+  t->without_room = false;
+  hr__saving_done(&t->saving, hr__seconds_now());
   t->saved = t->session.saved = t->step;
+  data_look(t);
   return HR_OK;
+}
+
+/* Data that can no longer be read ends a run, but loses none of it: the steps done are saved first. */
+static hr_status input_failed(trainer *t, hr_status status, hr_error *err) {
+  hr_error why = {0};
+  hr_status saved = trainer_save(t, true, &why);
+  if (saved != HR_OK)
+    hr__store_tell(&t->store, HR_MESSAGE_WARNING, "step %" PRId64 " could not be saved: %s: %s", t->step, why.place,
+                   why.message);
+  return tell_what_is_saved(t, status, err);
 }
 
 static void trainer_draw(trainer *t, double loss, const hr_train_result *result) {
@@ -153,10 +212,8 @@ static void trainer_draw(trainer *t, double loss, const hr_train_result *result)
 static hr_status trainer_eval(trainer *t, hr_train_result *result, hr_error *err) {
   double begin = hr__seconds_now();
   HR_TRY(hr__session_eval(&t->session, t->step, &result->eval_loss, err));
-  if (!isfinite(result->eval_loss)) {
-    hr__progress_clear(&t->progress);
+  if (!isfinite(result->eval_loss))
     hr__store_tell(&t->store, HR_MESSAGE_WARNING, "the held-out loss after step %" PRId64 " is not finite", t->step);
-  }
   return hr__log_eval(&t->log, t->step, result->eval_loss, hr__seconds_now() - begin, err);
 }
 
@@ -179,22 +236,25 @@ static hr_status trainer_step(trainer *t, hr_train_result *result, bool *stop, h
                         .loss_scale = step.loss_scale,
                         .skipped = step.skipped};
     hr_status status = hr__log_step(&t->log, &line, err);
-    if (status != HR_OK) return save_failed(t, status, err);
+    if (status != HR_OK) return tell_what_is_saved(t, status, err);
   }
   if (t->eval_every > 0 && t->step % t->eval_every == 0) HR_TRY(trainer_eval(t, result, err));
   *stop = t->step == t->session.schedule.steps || t->step == t->options->stop_at ||
           (t->options->handle_signals && hr__signals_caught() != 0);
-  if (*stop || (t->save_every > 0 && t->step % t->save_every == 0)) HR_TRY(trainer_save(t, err));
+  if (*stop || hr__saving_due(&t->saving, t->step, hr__seconds_now())) HR_TRY(trainer_save(t, *stop, err));
   trainer_draw(t, step.loss, result);
   return HR_OK;
 }
 
 static hr_status trainer_loop(trainer *t, hr_train_result *result, hr_error *err) {
   hr__progress_begin(&t->progress, t->options->progress, t->step);
+  hr__saving_begin(&t->saving, t->options->recipe, hr__seconds_now());
   bool stop = t->step >= t->session.schedule.steps;
   if (!stop) trainer_draw(t, 0, result); /* the first step may take long */
-  while (!stop)
-    HR_TRY(trainer_step(t, result, &stop, err));
+  while (!stop) {
+    hr_status status = trainer_step(t, result, &stop, err);
+    if (status != HR_OK) return t->session.input_failed ? input_failed(t, status, err) : status;
+  }
   hr__progress_clear(&t->progress);
   return HR_OK;
 }
@@ -216,19 +276,26 @@ static hr_status trainer_run(trainer *t, hr_train_result *result, hr_error *err)
   HR_TRY(result_fill(t, result, err));
   int signal_number = t->options->handle_signals ? hr__signals_caught() : 0;
   if (signal_number != 0 && t->step < t->session.schedule.steps) {
-    bool terminated = signal_number == SIGTERM;
-    return hr__fail(err, terminated ? HR_TERMINATED : HR_INTERRUPTED, t->options->out,
-                    t->options->out ? "go on with --resume" : NULL, "stopped by %s after step %" PRId64 "%s",
-                    terminated ? "SIGTERM" : "SIGINT", t->step, t->options->out ? ", which is saved" : "");
+    hr_stop_signal stop = hr__signal_meaning(signal_number);
+    return hr__fail(err, stop.status, t->options->out, t->options->out ? "go on with --resume" : NULL,
+                    "stopped by %s after step %" PRId64 "%s", stop.name, t->step,
+                    t->options->out ? ", which is saved" : "");
   }
   return hr__session_check_peak(&t->session, result->measured_bytes, err);
+}
+
+/* On a terminal the bar gives way to a message. */
+static void message_pass(void *user, hr_message_kind kind, const char *text) {
+  trainer *t = user;
+  hr__progress_clear(&t->progress);
+  t->options->message(t->options->message_user, kind, text);
 }
 
 hr_status hr__train(const hr_train_options *options, hr_train_result *result, hr_error *err) {
   trainer *t = hr__alloc_zero(1, sizeof *t); /* paths make it too large for the stack */
   if (!t) return hr__nomem(err);
   t->options = options;
-  t->store = (hr_store){.lock = -1, .message = options->message, .message_user = options->message_user};
+  t->store = (hr_store){.lock = -1, .message = options->message ? message_pass : NULL, .message_user = t};
   t->log.fd = t->progress.statm = -1;
   *result = (hr_train_result){.eval_loss = -1};
   if (options->handle_signals) hr__signals_begin();

@@ -192,7 +192,11 @@ static void name_patterns(void **state) {
 static void failures_by_errno(void **state) {
   (void)state;
   hr_error err;
-  assert_int_equal(hr__fail_errno(&err, "x", "write", ENOSPC), HR_IO);
+  assert_int_equal(hr__fail_errno(&err, "x", "write", EIO), HR_IO);
+  assert_int_equal(hr__fail_errno(&err, "x", "write", EDQUOT), HR_NO_SPACE);
+  assert_int_equal(hr__fail_errno(&err, "x", "write", EFBIG), HR_NO_SPACE);
+  assert_non_null(strstr(err.remedy, "ulimit -f"));
+  assert_int_equal(hr__fail_errno(&err, "x", "write", ENOSPC), HR_NO_SPACE);
   assert_non_null(strstr(err.message, "cannot write: No space left"));
   assert_non_null(strstr(err.remedy, "room"));
   assert_int_equal(hr__fail_errno(&err, "x", "write", ENOMEM), HR_NOMEM);

@@ -67,7 +67,7 @@ def run(*arguments, cwd=None, env=None, timeout=300, limit_bytes=None):
     command = [HEADROOM, *map(str, arguments)]
 
     def limit():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
 
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd, timeout=timeout, text=True,

@@ -9,6 +9,7 @@ import time
 from support import Folder, HEADROOM, TINY, check, finish, run
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background would hand on that it is ignored
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 with Folder() as folder:
     recipe = folder.write('tiny.yaml', TINY + '  save_every: 3\n  eval_every: 4\n  clip_norm: 1.0\n')
@@ -73,7 +74,7 @@ with Folder() as folder:
     check('#' in ''.join(curve) and '_' in ''.join(curve), f'curve {curve}')
 
 # Ctrl-C: saved, 130, and the resumed run ends as if nothing had been.
-for number, code in [(signal.SIGINT, 130), (signal.SIGTERM, 143)]:
+for number, code in [(signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGTERM, 143)]:
     with Folder() as folder:
         recipe = folder.write('tiny.yaml', TINY.replace('steps: 8', 'steps: 150').replace(
             'sequence_length: 16', 'sequence_length: 128'))

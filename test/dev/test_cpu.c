@@ -2,11 +2,14 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/cgroup.h"
 #include "base/limits.h"
 #include "dev/device.h"
 
@@ -39,6 +42,43 @@ static void test_facts(void **state) {
   assert_true(facts.memory_bytes > (64u << 20));
   assert_true(facts.fixed_bytes > (4u << 20) && facts.fixed_bytes < (512u << 20));
   assert_non_null(strstr(facts.name, "thread"));
+}
+
+static void text_put(const char *folder, const char *name, const char *text) {
+  char path[2048];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(text, file);
+  fclose(file);
+}
+
+/* A group above that of the process has 64 MiB, of which 60 are in use: planned for, and not exceeded. */
+static void test_memory_of_a_group(void **state) {
+  hr_device *device = *state;
+  char root[1024], command[4096];
+  snprintf(root, sizeof root, "%s/cpu-groups-%ld", HR_BINARY_DIR, (long)getpid());
+  snprintf(command, sizeof command, "mkdir -p '%s/proc/self' '%s/sys/fs/cgroup/outer/inner'", root, root);
+  assert_int_equal(system(command), 0);
+  text_put(root, "proc/self/cgroup", "0::/outer/inner\n");
+  text_put(root, "proc/self/mountinfo", "1 2 0:3 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  text_put(root, "sys/fs/cgroup/outer/memory.max", "67108864\n");
+  text_put(root, "sys/fs/cgroup/outer/memory.current", "62914560\n");
+  text_put(root, "sys/fs/cgroup/outer/inner/memory.max", "max\n");
+  hr__system_root_set(root);
+  hr_facts facts;
+  hr__cpu_facts(&facts);
+  void *base;
+  hr_error err = {0};
+  hr_status fits = hr__host_memory_create(device->pool, 1 << 20, &base, &err);
+  if (fits == HR_OK) hr__host_memory_destroy(base, 1 << 20);
+  hr_status too_large = hr__host_memory_create(device->pool, 5 << 20, &base, &err);
+  hr__system_root_set("");
+  snprintf(command, sizeof command, "rm -rf '%s'", root);
+  assert_int_equal(system(command), 0);
+  assert_int_equal(facts.memory_bytes, 64 << 20);
+  assert_int_equal(fits, HR_OK);
+  assert_int_equal(too_large, HR_NO_FIT);
 }
 
 static void test_threads_by_environment(void **state) {
@@ -130,6 +170,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_names),
       cmocka_unit_test(test_facts),
+      cmocka_unit_test_setup_teardown(test_memory_of_a_group, opened, closed),
       cmocka_unit_test(test_threads_by_environment),
       cmocka_unit_test_setup_teardown(test_arena, opened, closed),
       cmocka_unit_test_setup_teardown(test_recording, opened, closed),

@@ -15,12 +15,18 @@
 
 static const char plan_a[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", plan_b[] = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 
-static void log_open(hr_log *log, const char *out, int64_t step, const char *plan) {
-  hr_store store = {.lock = -1};
+static hr_status log_try(hr_log *log, const char *out, int64_t step, const char *plan, hr_error *err) {
+  static hr_store store;
+  store = (hr_store){.lock = -1};
   snprintf(store.out, sizeof store.out, "%s", out);
-  hr_log_header header = {.recipe = "tiny", .fingerprint = plan, .planned_bytes = 1, .steps = 9};
+  hr_log_header header = {
+      .recipe = "folder/tiny", .fingerprint = plan, .resumed = plan_a, .planned_bytes = 1, .steps = 9};
+  return hr__log_open(log, &store, step, &header, err);
+}
+
+static void log_open(hr_log *log, const char *out, int64_t step, const char *plan) {
   hr_error err = {0};
-  if (hr__log_open(log, &store, step, &header, &err) != HR_OK) fail_msg("%s", err.message);
+  if (log_try(log, out, step, plan, &err) != HR_OK) fail_msg("%s", err.message);
 }
 
 static void step_put(hr_log *log, int64_t step) {
@@ -86,7 +92,64 @@ static void test_header_of_every_plan(void **state) {
   free((void *)(uintptr_t)out);
 }
 
+/* Whatever is in a file that is not the log of this run is still there afterwards. */
+static void test_other_files_are_left(void **state) {
+  (void)state;
+  static const struct {
+    int64_t step;
+    const char *text;
+  } cases[] = {
+      {0, "notes of mine\n"},
+      {0, "notes of mine without an end"},
+      {2, "{\"step\":1,\"loss\":3.5}\n{\"step\":2,\"loss\":3.5}\n"}, /* of another program */
+      {0, "{\"step\":1,\"loss\":3.5}\n"},
+      {0, "{\"schema\":1,\"recipe\":\"other.yaml\",\"fingerprint\":\"cc\",\"step\":0}\n{\"step\":1}\n"},
+      {2, "{\"schema\":1,\"recipe\":\"tiny\",\"fingerprint\":\"cc\",\"step\":0}\n{\"step\":1}\n{\"step\":9}\n"},
+  };
+  const char *out = folder_make("log-foreign"), *path = path_join(out, "log.jsonl");
+  mkdir(out, 0755);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    file_put(path, cases[i].text, strlen(cases[i].text));
+    hr_log log;
+    hr_error err = {0};
+    hr_status status = log_try(&log, out, cases[i].step, plan_b, &err);
+    hr__log_close(&log);
+    if (status != HR_USAGE) fail_msg("case %zu: %s", i, hr_status_name(status));
+    assert_string_equal(err.place, path);
+    size_t bytes;
+    char *text = file_get(path, &bytes);
+    assert_string_equal(text, cases[i].text);
+    free(text);
+  }
+  folder_remove(out);
+  free((void *)(uintptr_t)out);
+}
+
+/* A run that begins again writes over its own log, whichever plan it had, and over a header that was cut off. */
+static void test_begun_again(void **state) {
+  (void)state;
+  static const char *const own[] = {
+      "",
+      "{\"schema\":1,\"reci",
+      "{\"schema\":1,\"recipe\":\"a/tiny\",\"fingerprint\":\"cc\",\"step\":0}\n{\"step\":1}\n{\"st",
+      "{\"schema\":1,\"recipe\":\"moved\",\"fingerprint\":\"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\",\"step\":0}\n",
+  };
+  const char *out = folder_make("log-again");
+  mkdir(out, 0755);
+  for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+    file_put(path_join(out, "log.jsonl"), own[i], strlen(own[i]));
+    hr_log log;
+    log_open(&log, out, 0, plan_b);
+    hr__log_close(&log);
+    assert_int_equal(occurrences(out, "\n"), 1);
+    assert_int_equal(occurrences(out, plan_b), 1);
+  }
+  folder_remove(out);
+  free((void *)(uintptr_t)out);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_not_finite), cmocka_unit_test(test_header_of_every_plan)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_not_finite), cmocka_unit_test(test_header_of_every_plan),
+                                     cmocka_unit_test(test_other_files_are_left), cmocka_unit_test(test_begun_again)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,18 +108,21 @@ static void test_identity(void **state) {
                           {.path = "memory.budget", .value = "999"},
                           {.path = "training.gradient_accumulation.4", .value = "2"},
                           {.path = "training.new", .value = "1", .fallback = true}};
-  assert_int_equal(hr__identity_check(&m, now, 5, &err), HR_OK); /* a setting that is new, by default */
+  assert_int_equal(hr__identity_check(&m, now, 5, NULL, &err), HR_OK); /* a setting that is new, by default */
   now[4].fallback = false;
-  assert_int_equal(hr__identity_check(&m, now, 5, &err), HR_USAGE);
+  assert_int_equal(hr__identity_check(&m, now, 5, NULL, &err), HR_USAGE);
   assert_non_null(strstr(err.message, "training.new was not set, is 1"));
-  assert_int_equal(hr__identity_check(&m, now, 3, &err), HR_OK); /* memory settings may change */
+  assert_int_equal(hr__identity_check(&m, now, 3, NULL, &err), HR_OK); /* memory settings may change */
   now[0].value = "8";
-  assert_int_equal(hr__identity_check(&m, now, 3, &err), HR_USAGE);
+  assert_int_equal(hr__identity_check(&m, now, 3, NULL, &err), HR_USAGE);
   assert_non_null(strstr(err.message, "training.seed was 7, is 8"));
-  assert_int_equal(hr__identity_check(&m, now + 1, 2, &err), HR_USAGE);
+  assert_int_equal(hr__identity_check(&m, now + 1, 2, NULL, &err), HR_USAGE);
   assert_non_null(strstr(err.message, "training.seed was 7, is not set"));
+  hr_run_setting hashed[] = {now[0], now[1], {.path = "run.data_hash", .value = "\"ab\"", .fallback = true}};
+  hashed[0].value = "7";
+  assert_int_equal(hr__identity_check(&m, hashed, 3, NULL, &err), HR_OK); /* saved before there was a hash */
   m.n_settings = 0;
-  assert_int_equal(hr__identity_check(&m, now, 1, &err), HR_USAGE);
+  assert_int_equal(hr__identity_check(&m, now, 1, NULL, &err), HR_USAGE);
   assert_non_null(strstr(err.message, "was not set"));
 }
 

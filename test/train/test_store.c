@@ -130,8 +130,36 @@ static void test_long_settings(void **state) {
   free((void *)(uintptr_t)out);
 }
 
+/* What stands where the run is going to write is named before it trains, and stays. */
+static void test_obstacles(void **state) {
+  (void)state;
+  static const char *const folders[] = {"log.jsonl", "lock", "generation-00000008/model.safetensors",
+                                        "generation-00000008/optimizer.safetensors.tmp",
+                                        "generation-00000004/manifest.json"};
+  for (int resume = 0; resume < 2; resume++) {
+    for (size_t i = 0; i <= sizeof folders / sizeof folders[0]; i++) {
+      const char *out = folder_make("obstacles"), *name = i > 0 ? folders[i - 1] : "generation-00000008";
+      char *path = path_join(out, name), parent[4096];
+      snprintf(parent, sizeof parent, "%.*s", (int)(strrchr(path, '/') - path), path);
+      mkdir(out, 0755);
+      mkdir(parent, 0755);
+      if (i > 0)
+        mkdir(path, 0755);
+      else
+        file_put(path, "mine", 4);
+      hr_error err = train_fails(NULL, (hr_train_options){.out = out, .resume = resume}, HR_USAGE);
+      assert_string_equal(err.place, path);
+      assert_non_null(strstr(err.remedy, "--out"));
+      assert_true(access(path, F_OK) == 0);
+      folder_remove(out);
+      free((void *)(uintptr_t)out);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_obstacles),
       cmocka_unit_test_setup_teardown(test_keeps_what_is_known_good, setup, teardown),
       cmocka_unit_test_setup_teardown(test_foreign_files_stay, setup, teardown),
       cmocka_unit_test_setup_teardown(test_unknown_is_no_absence, setup, teardown),

@@ -264,6 +264,7 @@ static void test_ignored_signal_stays_ignored(void **state) {
   raise(SIGTERM);
   assert_int_equal(hr__signals_caught(), SIGTERM);
   raise(SIGINT); /* still ignored after the other one */
+  assert_int_equal(hr__signals_caught(), SIGTERM);
   hr__signals_end();
   assert_true(signal(SIGINT, SIG_DFL) == SIG_IGN);
 }
@@ -289,6 +290,7 @@ static void stop_by_signal(int number, hr_status expected) {
 
 static void test_signals(void **state) {
   (void)state;
+  stop_by_signal(SIGHUP, HR_HUNG_UP);
   stop_by_signal(SIGINT, HR_INTERRUPTED);
   stop_by_signal(SIGTERM, HR_TERMINATED);
 }
@@ -320,6 +322,7 @@ static void test_profile(void **state) {
 
 int main(void) {
   signal(SIGINT, SIG_DFL); /* whatever this was started from */
+  signal(SIGHUP, SIG_DFL);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_loss_falls),
       cmocka_unit_test(test_same_twice),

@@ -1,0 +1,25 @@
+/* What tells a file of data from another one: taken when a run begins, saved with it, compared when it is resumed.
+ *
+ * Files up to HR_TRACE_WHOLE_BYTES are hashed whole, which takes some tenths of a second; so are files that are read
+ * whole at every start anyway. Of larger ones HR_TRACE_PIECES pieces are hashed, spread evenly with both ends, and the
+ * time of the last change counts as well, since what lies between the pieces is not looked at.
+ */
+#ifndef HR_TRAIN_TRACE_H
+#define HR_TRAIN_TRACE_H
+
+#include <stdbool.h>
+
+#include "base/hash.h"
+
+enum { HR_TRACE_WHOLE_BYTES = 256 << 20, HR_TRACE_PIECES = 256, HR_TRACE_PIECE_BYTES = 256 << 10 };
+
+typedef struct hr_trace {
+  char hash[HR_XXH_HEX]; /* empty: there is no file */
+  bool whole;            /* of all bytes */
+  int64_t changed_ns;    /* time of the last change; 0 where the hash says all */
+} hr_trace;
+
+/* `read_whole`: the size does not matter. */
+hr_status hr__trace_file(const char *path, int fd, uint64_t bytes, bool read_whole, hr_trace *out, hr_error *err);
+
+#endif
