@@ -84,6 +84,22 @@ static hr_status size_override(hr_cli *cli, const char *option, const char *path
   return hr__cli_override(cli, err, "%s=%s", path, value);
 }
 
+static bool is_share(const char *text) {
+  size_t digits = strspn(text, "0123456789.");
+  return digits > 0 && strcmp(text + digits, "%") == 0;
+}
+
+/* A size or a share of the budget, and 0 for none of it. */
+static hr_status margin_override(hr_cli *cli, hr_error *err) {
+  const char *value = hr__cli_value(cli, "margin");
+  if (value == NULL) return HR_OK;
+  if (is_share(value) || strcmp(value, "0") == 0) return hr__cli_override(cli, err, "memory.margin=%s", value);
+  uint64_t bytes;
+  if (!hr__size_parse(value, &bytes))
+    return hr__fail(err, HR_USAGE, "--margin", "write it as 512MiB, 15% or 0", "'%s' is not a size or a share", value);
+  return size_override(cli, "margin", "memory.margin", err);
+}
+
 /* A GPU of the catalogue, by any name that it goes by. */
 static hr_status gpu_override(hr_cli *cli, hr_error *err) {
   const char *name = hr__cli_value(cli, "gpu");
@@ -111,7 +127,7 @@ hr_status hr__plan_overrides(hr_cli *cli, hr_error *err) {
   HR_TRY(gpu_override(cli, err));
   HR_TRY(size_override(cli, "gpu-memory", "memory.budget", err));
   HR_TRY(hr__checkpoint_flags(cli, err));
-  HR_TRY(size_override(cli, "margin", "memory.margin", err));
+  HR_TRY(margin_override(cli, err));
   int64_t samples;
   HR_TRY(hr__cli_int(cli, "target-effective-batch", 1, 0, &samples, err));
   if (samples == 0) return HR_OK;
@@ -145,7 +161,7 @@ static const hr_cli_option options[] = {
     HR_CHECKPOINT_OPTIONS,
     {"gpu", "NAME", "for a GPU that need not be here (headroom devices --gpus)"},
     {"gpu-memory", "SIZE", "instead of memory.budget, on whatever device: 24GiB"},
-    {"margin", "SIZE", "instead of memory.margin"},
+    {"margin", "SIZE", "instead of memory.margin: a size or a share (15%) that stays free"},
     {"target-effective-batch", "N", "instead of training.effective_batch"},
     {"auto", NULL, "opens what the recipe leaves out, for the fastest settings that fit"},
     {"compare", "OTHER", "side by side with another recipe, or with KEY=VALUE[,KEY=VALUE] set"},

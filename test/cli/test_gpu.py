@@ -35,6 +35,25 @@ with Folder() as folder:
         text = run('plan', recipe, '--gpu', old, env=NOWHERE).expect(0, 'plan only', 'bf16').out
         check(all(len(line) <= 80 for line in text.splitlines()), f'80 columns: {text}')
 
+    # A margin of 2 % unless one is given; what fits is judged, searched and applied below it.
+    for more, margin in [([], lambda all: all // 50), (['--margin', '0'], lambda all: 0), (['--margin', '0%'], lambda all: 0),
+                         (['--margin', '15%'], lambda all: all * 15 // 100), (['--margin', '1GiB'], lambda all: 1 << 30),
+                         (['--set', 'memory.margin=10%'], lambda all: all // 10)]:
+        device = run('plan', recipe, '--gpu', '4090', *more, '--json', env=NOWHERE).expect(0).json()['device']
+        check(abs(device['margin_bytes'] - margin(device['budget_bytes'])) <= 1, f'{more}: {device["margin_bytes"]}')
+        check(device['left_bytes'] == device['budget_bytes'] - device['margin_bytes'] - device['peak_bytes'], f'{more}: left')
+    check(run('plan', recipe, '--json', '--set', 'memory.device=cpu').json()['device']['margin_bytes'] == 0,
+          'this machine keeps none')
+    run('plan', recipe, '--gpu', '4090', env=NOWHERE).expect(0, '2 % stay free (--margin)', ', margin 483.94 MiB')
+    for wrong, words in [('101%', 'per cent'), ('100%', 'leaves nothing')]:
+        run('plan', recipe, '--gpu', '4090', '--margin', wrong).expect(5, words, f'--margin {wrong}')
+    run('plan', recipe, '--gpu', '4090', '--margin', 'some').expect(2, '15%')
+    peak = run('plan', recipe, '--gpu', '4090', '--json', env=NOWHERE).json()['device']['peak_bytes']
+    for spare, code in [(peak // 49 + 4096, 0), (peak // 51, 3)]:
+        tight = ['--gpu', '4090', '--gpu-memory', str(peak + spare)]
+        run('plan', recipe, *tight, env=NOWHERE).expect(code)
+        run('plan', recipe, *tight, '--margin', '0', env=NOWHERE).expect(0)
+
     # A budget of one's own, and a GPU of no particular kind.
     plan = run('plan', recipe, '--gpu', 'L4', '--gpu-memory', '4GiB', '--json', env=NOWHERE).expect(0).json()
     check(plan['device']['budget_bytes'] == 4 << 30, f'{plan["device"]}')
