@@ -107,13 +107,24 @@ static hr_status gpu_override(hr_cli *cli, hr_error *err) {
   const hr_gpu *gpu = hr__gpu_find(name);
   bool any = strcmp(name, "any") == 0;
   if (gpu == NULL && !any) {
-    char known[HR_GPU_REMEDY], remedy[HR_GPU_REMEDY + 96];
-    snprintf(remedy, sizeof remedy, "%s; for any other: --gpu any --gpu-memory SIZE", hr__gpu_remedy(name, known));
-    return hr__fail(err, HR_USAGE, "--gpu", remedy, "'%s' names no GPU of the catalogue, or more than one", name);
+    hr_gpu_refusal why;
+    hr__gpu_refuse(name, &why);
+    char remedy[sizeof why.remedy + 96];
+    snprintf(remedy, sizeof remedy, "%s%s", why.remedy,
+             why.unknown ? "; for any other: --gpu any --gpu-memory SIZE" : "");
+    return hr__fail(err, HR_USAGE, "--gpu", remedy, "%s", why.message);
   }
   if (any && hr__cli_value(cli, "gpu-memory") == NULL)
     return hr__fail(err, HR_USAGE, "--gpu", "add --gpu-memory SIZE", "how much memory any GPU has is not known");
-  bool budgeted = hr__cli_value(cli, "gpu-memory") != NULL;
+  const char *memory = hr__cli_value(cli, "gpu-memory");
+  uint64_t bytes;
+  if (gpu && memory && hr__size_parse(memory, &bytes) && bytes > gpu->usable_bytes) {
+    char all[HR_SIZE_TEXT], usable[HR_SIZE_TEXT];
+    return hr__fail(err, HR_USAGE, "--gpu-memory", "give less, or leave it out for all that the card has",
+                    "%.32s is more than the %s has: %s, of which programs can have %s", memory, gpu->label,
+                    hr__size_text(gpu->memory_bytes, all), hr__size_text(gpu->usable_bytes, usable));
+  }
+  bool budgeted = memory != NULL;
   for (size_t i = 0; i < cli->n_overrides; i++)
     budgeted |= strncmp(cli->overrides[i], "memory.budget=", strlen("memory.budget=")) == 0;
   /* the recipe's own budget is that of the device it was written for */

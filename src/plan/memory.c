@@ -73,9 +73,9 @@ hr_status hr__memory_gpu_facts(const hr_recipe *recipe, hr_facts *facts, hr_erro
     hr__gpu_facts(gpu, facts);
     return HR_OK;
   }
-  char remedy[HR_GPU_REMEDY + 32], known[HR_GPU_REMEDY];
-  snprintf(remedy, sizeof remedy, "%s, or any", hr__gpu_remedy(name, known));
-  return hr__recipe_fail(recipe, path, remedy, err, "'%s' names no GPU of the catalogue, or more than one", name);
+  hr_gpu_refusal why;
+  hr__gpu_refuse(name, &why);
+  return hr__recipe_fail(recipe, path, why.remedy, err, "%s", why.message);
 }
 
 /* Bytes that are given as a size, per cent of `all`, or auto: `otherwise`. */
@@ -99,7 +99,7 @@ static hr_status budget_check(const hr_recipe *recipe, const hr_facts *facts, ui
   if (!facts->absent || budget_bytes <= facts->memory_bytes) return HR_OK;
   char budget[HR_SIZE_TEXT], usable[HR_SIZE_TEXT];
   return hr__recipe_fail(recipe, path, "give less, or leave it out for all that the card has", err,
-                         "%s are more than the %s that programs can have of one %s",
+                         "memory.budget (%s) is more than the %s that programs can have of one %s",
                          hr__size_text(budget_bytes, budget), hr__size_text(facts->memory_bytes, usable), facts->name);
 }
 
