@@ -186,7 +186,7 @@ static const hr_cli_option options[] = {
     HR_CHECKPOINT_OPTIONS,
     {"gpu", "NAME", "plans for a GPU that need not be here (headroom devices --gpus)"},
     {"gpu-memory", "SIZE", "instead of memory.budget: 24GiB"},
-    {"margin", "SIZE", "instead of memory.margin: a size or a share (15%) that stays free"},
+    {"margin", "SIZE", "instead of memory.margin: a size, or such as 15%"},
     {"target-effective-batch", "N", "instead of training.effective_batch"},
     {"auto", NULL, "opens what the recipe does not write, for the fastest that fits"},
 };

@@ -155,9 +155,25 @@ static void heap_keep(void) {
 #endif
 }
 
+/* One answer at a time. */
+static hr_status tables_check(const hr_cli *cli, hr_error *err) {
+  static const char *const tables[] = {"compare", "sweep", "smallest-gpu", "largest"};
+  const char *first = NULL;
+  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+    if (!hr__cli_flag(cli, tables[i])) continue;
+    if (first)
+      return hr__fail(err, HR_USAGE, NULL, "give one of them", "--%s and --%s are two tables", first, tables[i]);
+    first = tables[i];
+  }
+  return HR_OK;
+}
+
 static hr_status plan_run(hr_cli *cli, hr_error *err) {
   heap_keep();
+  HR_TRY(tables_check(cli, err));
   if (hr__cli_value(cli, "sweep")) return hr__sweep(cli, err);
+  if (hr__cli_flag(cli, "smallest-gpu")) return hr__smallest_gpu(cli, err);
+  if (hr__cli_value(cli, "largest")) return hr__plan_largest(cli, err);
   HR_TRY(hr__plan_overrides(cli, err));
   if (hr__cli_value(cli, "compare")) return hr__compare(cli, err);
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
@@ -172,11 +188,13 @@ static const hr_cli_option options[] = {
     HR_CHECKPOINT_OPTIONS,
     {"gpu", "NAME", "for a GPU that need not be here (headroom devices --gpus)"},
     {"gpu-memory", "SIZE", "instead of memory.budget, on whatever device: 24GiB"},
-    {"margin", "SIZE", "instead of memory.margin: a size or a share (15%) that stays free"},
+    {"margin", "SIZE", "instead of memory.margin: a size, or such as 15%"},
     {"target-effective-batch", "N", "instead of training.effective_batch"},
     {"auto", NULL, "opens what the recipe leaves out, for the fastest settings that fit"},
     {"compare", "OTHER", "side by side with another recipe, or with KEY=VALUE[,KEY=VALUE] set"},
-    {"sweep", "KEY=V1,V2,..", "one line per value of a setting, or of gpu, gpu-memory, seq, batch"},
+    {"sweep", "KEY=V1,V2,..", "a line per value of a setting, gpu, seq; gpu=all"},
+    {"smallest-gpu", NULL, "least GPU of the catalogue that fits, and two more"},
+    {"largest", "KEY", "largest batch, seq, rank or numeric KEY that fits"},
 };
 
 const hr_cli_command hr_cli_plan = {
@@ -189,7 +207,9 @@ const hr_cli_command hr_cli_plan = {
                 "plan test/model/configs/Llama-3.1-8B --method qlora --seq 2048 --gpu 4090\n"
                 "plan recipes/demo.yaml --gpu-memory 120MiB --auto\n"
                 "plan recipes/demo.yaml --compare memory.checkpoint=every-layer\n"
-                "plan recipes/llama-3.2-1b.yaml --gpu H100 --sweep seq=1024,4096,16384",
+                "plan recipes/llama-3.2-1b.yaml --gpu H100 --sweep seq=1024,4096,16384\n"
+                "plan recipes/llama-3.2-1b.yaml --smallest-gpu\n"
+                "plan recipes/llama-3.2-1b.yaml --gpu 4090 --largest batch",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 1,

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -31,6 +32,23 @@ enum { GPUS = sizeof gpus / sizeof gpus[0] };
 const hr_gpu *hr__gpus(size_t *count) {
   *count = GPUS;
   return gpus;
+}
+
+static int memory_order(const void *a, const void *b) {
+  const hr_gpu *one = *(const hr_gpu *const *)a, *other = *(const hr_gpu *const *)b;
+  if (one->usable_bytes != other->usable_bytes) return one->usable_bytes < other->usable_bytes ? -1 : 1;
+  if (one->f16_flops_per_second != other->f16_flops_per_second)
+    return one->f16_flops_per_second < other->f16_flops_per_second ? -1 : 1;
+  return strcmp(one->label, other->label);
+}
+
+const hr_gpu **hr__gpus_by_memory(hr_arena *arena, size_t *count) {
+  const hr_gpu **order = hr__arena_array(arena, GPUS, sizeof(hr_gpu *));
+  *count = order ? GPUS : 0;
+  for (size_t i = 0; i < *count; i++)
+    order[i] = &gpus[i];
+  if (order) qsort(order, GPUS, sizeof *order, memory_order);
+  return order;
 }
 
 /* --- names: runs of letters or of digits, in any order ------------------------------------------------------------ */

@@ -2,6 +2,7 @@
 #ifndef HR_DEV_GPUS_H
 #define HR_DEV_GPUS_H
 
+#include "base/mem.h"
 #include "dev/device.h"
 
 /* Rates are the vendor's; what programs reach of them is for those who use them to say (plan/rates.c). */
@@ -24,6 +25,8 @@ typedef struct hr_gpu {
 enum { HR_GPU_CAPABILITY = 80 }; /* the least that the plug-in runs on */
 
 const hr_gpu *hr__gpus(size_t *count);
+/* The same, least usable memory first, of equal ones the slower first; NULL: out of memory. */
+const hr_gpu **hr__gpus_by_memory(hr_arena *arena, size_t *count);
 
 /* The one that a name stands for: "4090", "rtx 4090" and "NVIDIA GeForce RTX 4090" are the same. NULL: none, or the
  * name leaves open which of several. */
