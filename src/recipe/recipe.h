@@ -31,6 +31,7 @@ typedef struct hr_key {
   hr_key_type type;
   const char *fallback; /* default as YAML text; NULL: no value unless given */
   bool required;
+  bool never_null;     /* numbers without `fallback`: a further file that names it gives it a value */
   double min, max;     /* numbers; min == max == 0: no limits */
   const char *choices; /* "a|b|c" */
   int length;          /* HR_KEY_FLOATS */
