@@ -111,7 +111,7 @@ static hr_status largest_print(const largest *l, hr_error *err) {
   hr__varied_head(&l->varied);
   HR_TRY(values_show(l, NULL, err));
   if (found->found && !found->ends && found->next_trial == HR_TRIAL_OVER && found->next > found->value + 1)
-    printf("\nvalues between the two are refused\n");
+    printf("\nvalues between the two that were tried are refused\n");
   return hr__cli_flush(err);
 }
 

@@ -82,7 +82,7 @@ with Folder() as folder:
     tight = ['--gpu-memory', str((sizes[32] + sizes[48]) // 2), '--set', 'training.effective_batch=96']
     answer = plan(recipe, '--largest', 'batch', *tight)
     check(answer['value'] == 32 and answer['entries'][1]['value'] == '48' and not answer['entries'][1]['fits'], f'{answer}')
-    run('plan', recipe, '--largest', 'batch', *tight).expect(0, 'that fits: 32; 48 does not', 'between the two are refused')
+    run('plan', recipe, '--largest', 'batch', *tight).expect(0, 'that fits: 32; 48 does not', 'between the two that were tried are refused')
     lora = ['--set', 'model.adapters={kind: lora, targets: [q_proj]}']
     answer = plan(recipe, '--largest', 'rank', *lora)
     check(answer['value'] == 32 and 'rank' in answer['entries'][1]['error']['message'], f'{answer}')
