@@ -13,9 +13,10 @@ if(TARGET headroom)
   foreach(source IN LISTS cli_tests)
     get_filename_component(name ${source} NAME_WE)
     add_test(NAME cli/${name} COMMAND ${PYTHON3} ${source} $<TARGET_FILE:headroom>)
-    # A private cache folder: rates measured by the user must not change what tests see.
+    # A private cache folder: rates measured by the user must not change what tests see. No GPU: what they compare are
+    # runs on the processor (test/cuda/suite.py is for GPUs).
     set_tests_properties(cli/${name} PROPERTIES LABELS cli SKIP_RETURN_CODE 77 TIMEOUT 600
-                         ENVIRONMENT "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/test-cache;NO_COLOR=1")
+                         ENVIRONMENT "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/test-cache;NO_COLOR=1;HEADROOM_CUDA_PLUGIN=/nonexistent/none.so")
   endforeach()
   foreach(name test_process_memory test_steady)
     if(TEST cli/${name})

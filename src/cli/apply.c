@@ -186,7 +186,7 @@ static const hr_cli_option options[] = {
     HR_CHECKPOINT_OPTIONS,
     {"gpu", "NAME", "for a GPU that need not be here (headroom devices --gpus)"},
     {"gpu-memory", "SIZE", "instead of memory.budget: 24GiB"},
-    {"margin", "SIZE", "instead of memory.margin"},
+    {"margin", "SIZE", "instead of memory.margin: a size, or such as 15%"},
     {"target-effective-batch", "N", "instead of training.effective_batch"},
     {"auto", NULL, "the fastest that fits, of what the recipe leaves out"},
 };

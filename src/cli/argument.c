@@ -66,18 +66,24 @@ static hr_status file_fail(hr_cli *cli, const char *path, hr_status status, hr_e
   return map && map != hr__map_named("headroom") ? trainer_fail(path, map->name, err) : status;
 }
 
+const char *hr__cli_option_key(const char *option) {
+  static const char *const pairs[][2] = {
+      {"seq", "data.sequence_length"}, {"batch", "training.batch_size"},
+      {"rank", "model.adapters.rank"}, {"gpu-memory", "memory.budget"},
+      {"margin", "memory.margin"},     {"target-effective-batch", "training.effective_batch"}};
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+    if (strcmp(pairs[i][0], option) == 0) return pairs[i][1];
+  return NULL;
+}
+
 /* A setting that stands for an option is named by that: people look for what they wrote. */
 static void place_translate(const hr_cli *cli, hr_error *err) {
-  static const char *const pairs[][2] = {
-      {"data.sequence_length", "seq"}, {"training.batch_size", "batch"},
-      {"model.adapters.rank", "rank"}, {"memory.budget", "gpu-memory"},
-      {"memory.margin", "margin"},     {"training.effective_batch", "target-effective-batch"}};
-  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-    const char *value = hr__cli_value(cli, pairs[i][1]);
+  for (size_t i = 0; i < cli->command->n_options; i++) {
+    const char *name = cli->command->options[i].name, *value = cli->values[i], *key = hr__cli_option_key(name);
     char wanted[sizeof err->place];
-    if (!value) continue;
-    snprintf(wanted, sizeof wanted, "--set %s=%s", pairs[i][0], value);
-    if (strcmp(err->place, wanted) == 0) snprintf(err->place, sizeof err->place, "--%s %.200s", pairs[i][1], value);
+    if (!value || !key) continue;
+    snprintf(wanted, sizeof wanted, "--set %s=%s", key, value);
+    if (strcmp(err->place, wanted) == 0) snprintf(err->place, sizeof err->place, "--%s %.200s", name, value);
   }
 }
 

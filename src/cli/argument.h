@@ -9,4 +9,7 @@
  * instead. A place that is a setting by --set is the option that it came from. */
 hr_status hr__cli_argument_explain(hr_cli *cli, hr_status status, hr_error *err);
 
+/* The setting that an option of a command stands for, under a shorter name; NULL: none. */
+const char *hr__cli_option_key(const char *option);
+
 #endif

@@ -41,8 +41,10 @@ struct hr_cli {
   const char *program;           /* as it was called where that was by a path, else "headroom" */
   const hr_cli_command *command; /* NULL until known */
   bool json, help, version;
-  bool quiet;    /* no tables, progress or remarks: only errors, JSON, and the text of dump */
-  bool answered; /* the output already tells what the status says */
+  bool quiet;          /* no tables, progress or remarks: only errors, JSON, and the text of dump */
+  bool answered;       /* the output already tells what the status says */
+  const char *gpu;     /* of this machine; NULL: none that can be used, as far as it was looked for */
+  bool gpu_looked_for; /* cli/jobs.c */
   hr_color_mode color;
   const char **overrides; /* --set, in order */
   size_t n_overrides, cap_overrides;

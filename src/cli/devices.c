@@ -46,7 +46,7 @@ static void device_print(const hr_facts *facts, const hr_rates *rates, const cha
            cache != NULL ? cache : "memory");
   else
     printf("  rates are %s: headroom devices --measure finds this machine's own\n",
-           facts->kind == HR_CUDA && hr__gpu_find(facts->name) ? "the catalogue's" : "defaults");
+           facts->kind == HR_CUDA && hr__gpu_like(facts) ? "the catalogue's" : "defaults");
   printf("  %-10s %8s %12s %12s %12s\n", "class", "threads", "GFLOP/s", "GB/s", "overhead");
   for (int c = 0; c < HR_CLASS_COUNT; c++)
     for (int all = 0; all < (rates->threads > 1 ? 2 : 1); all++) {
@@ -157,11 +157,12 @@ static json_t *gpu_json(const hr_gpu *gpu) {
 }
 
 static void gpu_print(const hr_gpu *gpu) {
-  char bf16[16] = "-";
+  char bf16[16] = "-", f16[16] = "-";
   if (gpu->bf16_flops_per_second > 0) snprintf(bf16, sizeof bf16, "%.0f", gpu->bf16_flops_per_second / 1e12);
-  printf("%-17s %10.0f %6d.%d %9.0f %7.1f %7s %7.0f %7.0f\n", gpu->label, (double)gpu->memory_bytes / (1 << 20),
+  if (gpu->f16_flops_per_second > 0) snprintf(f16, sizeof f16, "%.0f", gpu->f16_flops_per_second / 1e12);
+  printf("%-20s %7.0f %6d.%d %9.0f %7.1f %7s %7s %7.0f\n", gpu->label, (double)gpu->memory_bytes / (1 << 20),
          gpu->capability / 10, gpu->capability % 10, gpu->memory_bytes_per_second / 1e9,
-         gpu->f32_flops_per_second / 1e12, bf16, gpu->f16_flops_per_second / 1e12, gpu->host_bytes_per_second / 1e9);
+         gpu->f32_flops_per_second / 1e12, bf16, f16, gpu->host_bytes_per_second / 1e9);
 }
 
 /* The catalogue: what plan --gpu takes. */
@@ -171,8 +172,7 @@ static hr_status gpus_list(const hr_cli *cli, hr_error *err) {
   json_t *list = json_array();
   int failed = list == NULL;
   if (!cli->json && !cli->quiet)
-    printf("%-17s %10s %8s %9s %7s %7s %7s %7s\n", "GPU", "memory MiB", "compute", "GB/s", "f32", "bf16", "f16",
-           "PCIe");
+    printf("%-20s %7s %8s %9s %7s %7s %7s %7s\n", "GPU", "MiB", "compute", "GB/s", "f32", "bf16", "f16", "PCIe");
   for (size_t i = 0; i < count && !failed; i++) {
     failed = json_array_append_new(list, gpu_json(&gpus[i]));
     if (!cli->json && !cli->quiet) gpu_print(&gpus[i]);

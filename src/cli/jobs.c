@@ -7,7 +7,9 @@
 #include <sys/wait.h>
 
 #include "cli/waiting.h"
+#include "plan/memory.h"
 #include "run/measure.h"
+#include "train/settings.h"
 
 extern char **environ;
 
@@ -68,6 +70,36 @@ static bool wants_rates(hr_job *job, hr_cli_rates wanted) {
   return lacks;
 }
 
+/* Whether a GPU is here and can be used; its name. What is missing for one is told where a recipe asks for it. */
+static bool gpu_is_here(hr_cli *cli) {
+  hr_device *device = NULL;
+  hr_error none = {0};
+  if (cli->gpu_looked_for) return cli->gpu != NULL;
+  cli->gpu_looked_for = true;
+  if (hr__cuda_open(&device, &none) != HR_OK) return false;
+  cli->gpu = hr__arena_text(&cli->arena, device->facts.name);
+  hr__device_close(device);
+  if (cli->gpu && !cli->quiet && !cli->json)
+    fprintf(stderr, "device: %s, the GPU of this machine (--set memory.device=cpu: its processor)\n", cli->gpu);
+  return cli->gpu != NULL;
+}
+
+/* A recipe that names no device is for the GPU of this machine, where one can be used, else for its processor. */
+static hr_status device_choose(hr_cli *cli, hr_job_source *source, hr_error *err) {
+  hr_recipe *recipe = NULL;
+  HR_TRY(hr__settings_load(source->path, source->overrides, source->n_overrides, &recipe, err));
+  bool named = hr__recipe_given(recipe, "memory.device") || hr__memory_gpu(recipe);
+  hr__recipe_destroy(recipe);
+  if (named || !gpu_is_here(cli)) return HR_OK;
+  const char **overrides = hr__arena_array(&cli->arena, source->n_overrides + 1, sizeof *overrides);
+  if (!overrides) return hr__nomem(err);
+  for (size_t i = 0; i < source->n_overrides; i++)
+    overrides[i] = source->overrides[i];
+  overrides[source->n_overrides++] = "memory.device=cuda";
+  source->overrides = overrides;
+  return HR_OK;
+}
+
 static hr_status job_open(const hr_cli *cli, const hr_job_source *source, hr_job **out, hr_error *err) {
   hr_waiting waiting;
   hr__waiting_begin(&waiting, cli, "planning");
@@ -85,11 +117,12 @@ static bool rates_measure(const hr_cli *cli, hr_job *job) {
   return measured;
 }
 
-hr_status hr__cli_job_open(const hr_cli *cli, const hr_job_source *source, hr_cli_rates wanted, hr_job **out,
-                           hr_error *err) {
-  HR_TRY(job_open(cli, source, out, err));
+hr_status hr__cli_job_open(hr_cli *cli, const hr_job_source *given, hr_cli_rates wanted, hr_job **out, hr_error *err) {
+  hr_job_source source = *given;
+  HR_TRY(device_choose(cli, &source, err));
+  HR_TRY(job_open(cli, &source, out, err));
   if (!wants_rates(*out, wanted) || !rates_measure(cli, *out)) return HR_OK;
   hr__job_close(*out);
   *out = NULL;
-  return job_open(cli, source, out, err);
+  return job_open(cli, &source, out, err);
 }

@@ -85,14 +85,19 @@ static hr_status listed_add(hr_cli *cli, char *word, hr_error *err) {
   return HR_OK;
 }
 
+static hr_status twice_refuse(const char *name, hr_error *err) {
+  const char *remedy =
+      strcmp(name, "gpu") == 0 ? "give it once: a plan is for one GPU, several are not planned" : "give it once";
+  return hr__fail(err, HR_USAGE, NULL, remedy, "option '--%s' is given twice", name);
+}
+
 /* A value of the command's own option; one that takes several words gets all that follow, up to the next option. */
 static hr_status own_take(hr_cli *cli, int index, int argc, char **argv, hr_error *err) {
   const char *argument = cli->command->options[index].argument;
   size_t length = argument != NULL ? strlen(argument) : 0;
   bool several = length >= 3 && strcmp(argument + length - 3, "...") == 0;
   if (argument != NULL && !several && cli->values[index] != NULL) /* neither of the two would be dropped on purpose */
-    return hr__fail(err, HR_USAGE, NULL, "give it once", "option '--%s' is given twice",
-                    cli->command->options[index].name);
+    return twice_refuse(cli->command->options[index].name, err);
   if (optarg != NULL && strcmp(argument, "DIR") == 0) hr__path_clean(optarg);
   cli->values[index] = optarg != NULL ? optarg : "";
   if (!several) return HR_OK;

@@ -105,6 +105,22 @@ static hr_status size_override(hr_cli *cli, const char *option, const char *path
   return hr__cli_override(cli, err, "%s=%s", path, value);
 }
 
+static bool is_share(const char *text) {
+  size_t digits = strspn(text, "0123456789.");
+  return digits > 0 && strcmp(text + digits, "%") == 0;
+}
+
+/* A size or a share of the budget, and 0 for none of it. */
+static hr_status margin_override(hr_cli *cli, hr_error *err) {
+  const char *value = hr__cli_value(cli, "margin");
+  if (value == NULL) return HR_OK;
+  if (is_share(value) || strcmp(value, "0") == 0) return hr__cli_override(cli, err, "memory.margin=%s", value);
+  uint64_t bytes;
+  if (!hr__size_parse(value, &bytes))
+    return hr__fail(err, HR_USAGE, "--margin", "write it as 512MiB, 15% or 0", "'%s' is not a size or a share", value);
+  return size_override(cli, "margin", "memory.margin", err);
+}
+
 /* A GPU of the catalogue, by any name that it goes by. */
 static hr_status gpu_override(hr_cli *cli, hr_error *err) {
   const char *name = hr__cli_value(cli, "gpu");
@@ -112,13 +128,24 @@ static hr_status gpu_override(hr_cli *cli, hr_error *err) {
   const hr_gpu *gpu = hr__gpu_find(name);
   bool any = strcmp(name, "any") == 0;
   if (gpu == NULL && !any) {
-    char known[HR_GPU_REMEDY], remedy[HR_GPU_REMEDY + 96];
-    snprintf(remedy, sizeof remedy, "%s; for any other: --gpu any --gpu-memory SIZE", hr__gpu_remedy(name, known));
-    return hr__fail(err, HR_USAGE, "--gpu", remedy, "'%s' names no GPU of the catalogue, or more than one", name);
+    hr_gpu_refusal why;
+    hr__gpu_refuse(name, &why);
+    char remedy[sizeof why.remedy + 96];
+    snprintf(remedy, sizeof remedy, "%s%s", why.remedy,
+             why.unknown ? "; for any other: --gpu any --gpu-memory SIZE" : "");
+    return hr__fail(err, HR_USAGE, "--gpu", remedy, "%s", why.message);
   }
   if (any && hr__cli_value(cli, "gpu-memory") == NULL)
     return hr__fail(err, HR_USAGE, "--gpu", "add --gpu-memory SIZE", "how much memory any GPU has is not known");
-  bool budgeted = hr__cli_value(cli, "gpu-memory") != NULL;
+  const char *memory = hr__cli_value(cli, "gpu-memory");
+  uint64_t bytes;
+  if (gpu && memory && hr__size_parse(memory, &bytes) && bytes > gpu->usable_bytes) {
+    char all[HR_SIZE_TEXT], usable[HR_SIZE_TEXT];
+    return hr__fail(err, HR_USAGE, "--gpu-memory", "give less, or leave it out for all that the card has",
+                    "%.32s is more than the %s has: %s, of which programs can have %s", memory, gpu->label,
+                    hr__size_text(gpu->memory_bytes, all), hr__size_text(gpu->usable_bytes, usable));
+  }
+  bool budgeted = memory != NULL;
   for (size_t i = 0; i < cli->n_overrides; i++)
     budgeted |= strncmp(cli->overrides[i], "memory.budget=", strlen("memory.budget=")) == 0;
   /* the recipe's own budget is that of the device it was written for */
@@ -132,7 +159,7 @@ hr_status hr__plan_overrides(hr_cli *cli, hr_error *err) {
   HR_TRY(gpu_override(cli, err));
   HR_TRY(size_override(cli, "gpu-memory", "memory.budget", err));
   HR_TRY(hr__checkpoint_flags(cli, err));
-  HR_TRY(size_override(cli, "margin", "memory.margin", err));
+  HR_TRY(margin_override(cli, err));
   int64_t samples;
   HR_TRY(hr__cli_int(cli, "target-effective-batch", 1, 0, &samples, err));
   if (samples == 0) return HR_OK;
@@ -149,9 +176,25 @@ static void heap_keep(void) {
 #endif
 }
 
+/* One answer at a time. */
+static hr_status tables_check(const hr_cli *cli, hr_error *err) {
+  static const char *const tables[] = {"compare", "sweep", "smallest-gpu", "largest"};
+  const char *first = NULL;
+  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+    if (!hr__cli_flag(cli, tables[i])) continue;
+    if (first)
+      return hr__fail(err, HR_USAGE, NULL, "give one of them", "--%s and --%s are two tables", first, tables[i]);
+    first = tables[i];
+  }
+  return HR_OK;
+}
+
 static hr_status plan_run(hr_cli *cli, hr_error *err) {
   heap_keep();
+  HR_TRY(tables_check(cli, err));
   if (hr__cli_value(cli, "sweep")) return hr__sweep(cli, err);
+  if (hr__cli_flag(cli, "smallest-gpu")) return hr__smallest_gpu(cli, err);
+  if (hr__cli_value(cli, "largest")) return hr__plan_largest(cli, err);
   HR_TRY(hr__plan_overrides(cli, err));
   if (hr__cli_value(cli, "compare")) return hr__compare(cli, err);
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
@@ -166,11 +209,13 @@ static const hr_cli_option options[] = {
     HR_CHECKPOINT_OPTIONS,
     {"gpu", "NAME", "for a GPU that need not be here (headroom devices --gpus)"},
     {"gpu-memory", "SIZE", "instead of memory.budget, on whatever device: 24GiB"},
-    {"margin", "SIZE", "instead of memory.margin"},
+    {"margin", "SIZE", "instead of memory.margin: a size, or such as 15%"},
     {"target-effective-batch", "N", "instead of training.effective_batch"},
     {"auto", NULL, "the fastest that fits, of what the recipe leaves out"},
     {"compare", "OTHER", "beside another recipe, or with KEY=VALUE[,KEY=VALUE]"},
-    {"sweep", "KEY=V1,V2,..", "a line per value: a setting, gpu, gpu-memory, seq, batch"},
+    {"sweep", "KEY=V1,V2,..", "a line per value: a setting, gpu (or gpu=all), seq, batch"},
+    {"smallest-gpu", NULL, "least GPU of the catalogue that fits, and two more"},
+    {"largest", "KEY", "largest batch, seq, rank or numeric KEY that fits"},
 };
 
 const hr_cli_command hr_cli_plan = {
@@ -183,7 +228,9 @@ const hr_cli_command hr_cli_plan = {
                 "plan test/model/configs/Llama-3.1-8B --method qlora --seq 2048 --gpu 4090\n"
                 "plan recipes/demo.yaml --gpu-memory 120MiB --auto\n"
                 "plan recipes/demo.yaml --compare memory.checkpoint=every-layer\n"
-                "plan recipes/llama-3.2-1b.yaml --gpu H100 --sweep seq=1024,4096,16384",
+                "plan recipes/llama-3.2-1b.yaml --gpu H100 --sweep seq=1024,4096,16384\n"
+                "plan recipes/llama-3.2-1b.yaml --smallest-gpu\n"
+                "plan recipes/llama-3.2-1b.yaml --gpu 4090 --largest batch",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 1,

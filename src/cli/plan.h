@@ -18,6 +18,12 @@ hr_status hr__compare(hr_cli *cli, hr_error *err);
 /* plan --sweep KEY=V1,V2,...: one line per value. HR_NO_FIT when none fits. */
 hr_status hr__sweep(hr_cli *cli, hr_error *err);
 
+/* plan --smallest-gpu: the least of the catalogue that fits, by memory, and the next two. HR_NO_FIT when none does. */
+hr_status hr__smallest_gpu(hr_cli *cli, hr_error *err);
+
+/* plan --largest KEY: the largest value that fits, and the one behind it that does not. HR_NO_FIT when none does. */
+hr_status hr__plan_largest(hr_cli *cli, hr_error *err);
+
 /* The next of the parts of `text` that commas divide, outside of brackets and quotes; a copy in the arena, NULL with
  * *failed false at the end. */
 const char *hr__part_next(hr_arena *arena, const char **text, bool *failed);

@@ -14,11 +14,13 @@
 enum { COLUMNS = 80, KEPT = 20, LABEL = 14 }; /* KEPT: columns of " 12 x selective,", and some */
 
 /* What is to be known of a GPU that is not here, behind `indent` blanks. */
-static void absent_print(const hr_facts *facts, int indent, FILE *to) {
+static void absent_print(const hr_job *job, int indent, FILE *to) {
+  const hr_facts *facts = &job->facts;
   char memory[HR_SIZE_TEXT], margin[HR_SIZE_TEXT];
   fprintf(to, "%*snot here: facts and rates are the catalogue's; %s usable,\n", indent, "",
           hr__size_text(facts->memory_bytes, memory));
-  fprintf(to, "%*sfixed costs with a margin of %s\n", indent, "", hr__size_text(facts->margin_bytes, margin));
+  fprintf(to, "%*sfixed costs with %s to spare", indent, "", hr__size_text(facts->margin_bytes, margin));
+  fprintf(to, "%s\n", job->verdict.margin_default ? "; 2 % stay free (--margin)" : "");
   if (facts->capability >= HR_GPU_CAPABILITY) return;
   fprintf(to, "remark: its compute capability is %d.%d, and headroom runs from %d.%d on: this is a\n",
           facts->capability / 10, facts->capability % 10, HR_GPU_CAPABILITY / 10, HR_GPU_CAPABILITY % 10);
@@ -54,7 +56,7 @@ void hr__table_head(const hr_cli *cli, const hr_job *job, FILE *to) {
   fprintf(to, ", %s\na step: ", hr__recipe_text(job->recipe, "model.precision"));
   batch_print(job, to);
   fprintf(to, "\n%s\n", job->facts.name);
-  if (job->facts.absent) absent_print(&job->facts, 0, to);
+  if (job->facts.absent) absent_print(job, 0, to);
 }
 
 /* --- verdict ------------------------------------------------------------------------------------------------------ */
@@ -65,7 +67,7 @@ static void fits_print(const hr_verdict *verdict, const hr_style *style, FILE *t
   fprintf(to, "%s%sfits%s: %s of %s, %s left (%.1f %%)", style->bold, style->green, style->end,
           hr__size_text(verdict->peak_bytes, peak), hr__size_text(verdict->budget_bytes, budget),
           hr__size_text(left, rest), 100 * (double)left / (double)verdict->budget_bytes);
-  if (verdict->margin_bytes > 0) fprintf(to, " above a margin of %s", hr__size_text(verdict->margin_bytes, rest));
+  if (verdict->margin_bytes > 0) fprintf(to, ", margin %s", hr__size_text(verdict->margin_bytes, rest));
   fputc('\n', to);
 }
 
@@ -227,7 +229,7 @@ static void settings_print(const hr_job *job, FILE *to) {
   choices_print(&job->chosen, to);
   search_print(&job->search, to);
   fprintf(to, "  %-*s%s\n", LABEL, "device", job->facts.name);
-  if (job->facts.absent) absent_print(&job->facts, LABEL + 2, to);
+  if (job->facts.absent) absent_print(job, LABEL + 2, to);
 }
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
@@ -257,11 +259,12 @@ static void tiers_print(const hr_cli *cli, const hr_job *job, FILE *to) {
     if (t != HR_TIER_DEVICE) bar -= 13;
   }
   fprintf(to, "%s\n", style.end);
-  int64_t peaks[HR_TIER_COUNT], budgets[HR_TIER_COUNT], left[HR_TIER_COUNT];
+  int64_t peaks[HR_TIER_COUNT], budgets[HR_TIER_COUNT], left[HR_TIER_COUNT], margins[HR_TIER_COUNT] = {0};
+  margins[HR_TIER_DEVICE] = (int64_t)job->verdict.margin_bytes;
   for (int t = 0; t < HR_TIER_COUNT; t++) {
     peaks[t] = (int64_t)plan->tiers[t].peak_bytes;
     budgets[t] = (int64_t)tier_budget(&job->verdict, t);
-    left[t] = budgets[t] - peaks[t] - (t == HR_TIER_DEVICE ? (int64_t)job->verdict.margin_bytes : 0);
+    left[t] = budgets[t] - margins[t] - peaks[t];
   }
   for (int c = 0; c < HR_CAT_COUNT; c++) {
     int64_t values[HR_TIER_COUNT], any = 0;
@@ -279,6 +282,10 @@ static void tiers_print(const hr_cli *cli, const hr_job *job, FILE *to) {
   fprintf(to, "%s\n", style.end);
   cells_print(plan, "budget", budgets, to);
   fputc('\n', to);
+  if (margins[HR_TIER_DEVICE] > 0) {
+    cells_print(plan, "margin", margins, to);
+    fputc('\n', to);
+  }
   cells_print(plan, "left", left, to);
   fputc('\n', to);
 }

@@ -2,6 +2,7 @@
 #ifndef HR_DEV_GPUS_H
 #define HR_DEV_GPUS_H
 
+#include "base/mem.h"
 #include "dev/device.h"
 
 /* Rates are the vendor's; what programs reach of them is for those who use them to say (plan/rates.c). */
@@ -24,15 +25,22 @@ typedef struct hr_gpu {
 enum { HR_GPU_CAPABILITY = 80 }; /* the least that the plug-in runs on */
 
 const hr_gpu *hr__gpus(size_t *count);
+/* The same, least usable memory first, of equal ones the slower first; NULL: out of memory. */
+const hr_gpu **hr__gpus_by_memory(hr_arena *arena, size_t *count);
 
 /* The one that a name stands for: "4090", "rtx 4090" and "NVIDIA GeForce RTX 4090" are the same. NULL: none, or the
  * name leaves open which of several. */
 const hr_gpu *hr__gpu_find(const char *name);
+/* The one that is a device of this name with so much memory: drivers call cards of several sizes alike. */
+const hr_gpu *hr__gpu_like(const hr_facts *facts);
 
-/* What to do about a name that finds none: "name one of A100 40, A100 80", those that have a number of it, or where all
- * of them are listed. */
-enum { HR_GPU_REMEDY = 256 };
-const char *hr__gpu_remedy(const char *name, char out[HR_GPU_REMEDY]);
+/* What is wrong with a name that finds none, and what to do about it: "a100 is sold with 40 GB and 80 GB", "write
+ * a100-40gb or a100-80gb"; those that have a number of it; where all of them are listed. */
+typedef struct hr_gpu_refusal {
+  char message[192], remedy[320];
+  bool unknown; /* it is none of the catalogue's */
+} hr_gpu_refusal;
+void hr__gpu_refuse(const char *name, hr_gpu_refusal *out);
 
 /* Facts of a GPU that is not here. Fixed costs are those of a context for its number of multiprocessors (on the H200 a
  * bare one takes 527 MiB for 132) and a margin, which facts->margin_bytes states. */

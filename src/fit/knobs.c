@@ -117,7 +117,8 @@ static hr_status length_add(finding *f, bool by_hand) {
   return numbers_add(f, LENGTH, by_hand, numbers, count);
 }
 
-/* As many slices as the largest batch has samples; a setting with fewer samples refuses those it cannot have. */
+/* As many slices as the largest batch has samples, up to 128: every one has nodes of its own, and each doubling saves
+ * half as much as the one before. A setting with fewer samples refuses those it cannot have. */
 static hr_status split_add(finding *f, bool by_hand) {
   int64_t samples = 1;
   for (size_t i = 0; i < f->count; i++)
@@ -127,8 +128,9 @@ static hr_status split_add(finding *f, bool by_hand) {
     }
   if (!hr__recipe_word_is(f->recipe, BATCH, "auto") && hr__recipe_int(f->recipe, BATCH) > samples)
     samples = hr__recipe_int(f->recipe, BATCH);
+  enum { DOUBLINGS = 7 };
   size_t count = 1;
-  while (((int64_t)1 << (count - 1)) < samples)
+  while (((int64_t)1 << (count - 1)) < samples && count <= DOUBLINGS)
     count++;
   const char **words = hr__arena_array(f->arena, count, sizeof *words);
   if (!words) return hr__nomem(f->err);

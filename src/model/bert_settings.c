@@ -14,11 +14,13 @@
 static const hr_key keys[] = {
     {.path = CONFIG "type_vocab_size",
      .type = HR_KEY_INT,
+     .never_null = true,
      .min = 1,
      .max = 1 << 20,
      .meaning = "bert: number of token types, of which type 0 is used (default: 2)"},
     {.path = CONFIG "layer_norm_eps",
      .type = HR_KEY_FLOAT,
+     .never_null = true,
      .min = 0,
      .max = 1,
      .meaning = "bert: added to the variance in norms (default: 1e-12)"},

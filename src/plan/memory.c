@@ -17,7 +17,7 @@ static const hr_key keys[] = {
      .type = HR_KEY_CHOICE,
      .fallback = "cpu",
      .choices = "cpu|cuda",
-     .meaning = "where the run computes"},
+     .meaning = "where the run computes; not written: on the GPU of this machine where one can be used"},
     {.path = "memory.gpu",
      .type = HR_KEY_TEXT,
      .meaning = "plans for this GPU of the catalogue (`headroom devices --gpus`), or for `any` of memory.budget"},
@@ -39,7 +39,12 @@ static const hr_key keys[] = {
     {.path = "memory.offload_folder",
      .type = HR_KEY_PATH,
      .meaning = "folder of the file that holds what is offloaded to the disk; else the system's for such files"},
-    {.path = "memory.margin", .type = HR_KEY_SIZE, .fallback = "0", .meaning = "part of the budget that stays free"},
+    {.path = "memory.margin",
+     .type = HR_KEY_SIZE,
+     .fallback = "auto",
+     .choices = "auto|%",
+     .meaning = "part of the budget that stays free: a size, per cent of the budget, or auto (2% for a GPU that is not "
+                "here, else 0)"},
 };
 const hr_key_table hr_memory_keys = {keys, sizeof keys / sizeof keys[0]};
 
@@ -68,27 +73,34 @@ hr_status hr__memory_gpu_facts(const hr_recipe *recipe, hr_facts *facts, hr_erro
     hr__gpu_facts(gpu, facts);
     return HR_OK;
   }
-  char remedy[HR_GPU_REMEDY + 32], known[HR_GPU_REMEDY];
-  snprintf(remedy, sizeof remedy, "%s, or any", hr__gpu_remedy(name, known));
-  return hr__recipe_fail(recipe, path, remedy, err, "'%s' names no GPU of the catalogue, or more than one", name);
+  hr_gpu_refusal why;
+  hr__gpu_refuse(name, &why);
+  return hr__recipe_fail(recipe, path, why.remedy, err, "%s", why.message);
 }
 
-/* Bytes of a budget that is a size, per cent of `all`, or auto: all. */
-static hr_status budget_read(const hr_recipe *recipe, const char *path, uint64_t all, uint64_t *out, hr_error *err) {
-  if (!hr__recipe_is_word(recipe, path)) {
-    *out = hr__recipe_size(recipe, path);
-    return HR_OK;
-  }
+/* Bytes that are given as a size, per cent of `all`, or auto: `otherwise`. */
+static uint64_t bytes_read(const hr_recipe *recipe, const char *path, uint64_t all, uint64_t otherwise) {
+  if (!hr__recipe_is_word(recipe, path)) return hr__recipe_size(recipe, path);
   const char *word = hr__recipe_text(recipe, path);
-  *out = all;
-  if (strcmp(word, "auto") == 0) return HR_OK;
-  char *end;
-  double share = strtod(word, &end);
-  if (end == word || !(share > 0) || share > 100)
-    return hr__recipe_fail(recipe, path, "give a size, auto, or above 0% up to 100%", err,
-                           "%s is not a share of the memory", word);
-  *out = (uint64_t)((double)all * (share / 100));
-  return HR_OK;
+  return strcmp(word, "auto") == 0 ? otherwise : (uint64_t)((double)all * (strtod(word, NULL) / 100));
+}
+
+/* Of a GPU that is not here nobody has seen what its driver and other programs hold. */
+static uint64_t margin_default(const hr_facts *facts, uint64_t budget_bytes) {
+  enum { PART = 50 }; /* 2 % */
+  return facts->absent ? budget_bytes / PART : 0;
+}
+
+/* A card that is planned for by name has what it has; only a plan for this machine may be one for a larger machine. */
+static hr_status budget_check(const hr_recipe *recipe, const hr_facts *facts, uint64_t budget_bytes, hr_error *err) {
+  static const char path[] = "memory.budget";
+  if (budget_bytes == 0)
+    return hr__recipe_fail(recipe, path, "give a size such as 512MiB, or above 0%", err, "the budget is nothing");
+  if (!facts->absent || budget_bytes <= facts->memory_bytes) return HR_OK;
+  char budget[HR_SIZE_TEXT], usable[HR_SIZE_TEXT];
+  return hr__recipe_fail(recipe, path, "give less, or leave it out for all that the card has", err,
+                         "memory.budget (%s) is more than the %s that programs can have of one %s",
+                         hr__size_text(budget_bytes, budget), hr__size_text(facts->memory_bytes, usable), facts->name);
 }
 
 const char *hr__memory_folder(const hr_recipe *recipe) {
@@ -124,18 +136,18 @@ static uint64_t disk_free(const hr_recipe *recipe) {
 }
 
 hr_status hr__memory_budget(const hr_recipe *recipe, const hr_facts *facts, hr_budget *out, hr_error *err) {
-  *out = (hr_budget){.margin_bytes = hr__recipe_size(recipe, "memory.margin")};
-  HR_TRY(budget_read(recipe, "memory.budget", facts->memory_bytes, &out->budget_bytes, err));
-  uint64_t host = facts->kind == HR_CPU ? facts->memory_bytes : hr__memory_limit_bytes();
-  HR_TRY(budget_read(recipe, "memory.host_budget", host, &out->host_bytes, err));
-  HR_TRY(budget_read(recipe, "memory.disk_budget", disk_free(recipe), &out->disk_bytes, err));
-  if (out->budget_bytes == 0)
-    return hr__recipe_fail(recipe, "memory.budget", "give a size such as 512MiB", err, "the budget is nothing");
-  if (out->margin_bytes >= out->budget_bytes) {
-    char margin[HR_SIZE_TEXT], budget[HR_SIZE_TEXT];
-    return hr__recipe_fail(recipe, "memory.margin", "give a smaller margin or a larger budget", err,
-                           "the margin (%s) leaves nothing of the budget (%s)",
-                           hr__size_text(out->margin_bytes, margin), hr__size_text(out->budget_bytes, budget));
-  }
-  return HR_OK;
+  uint64_t host = facts->kind == HR_CPU ? facts->memory_bytes : hr__memory_limit_bytes(), disk = disk_free(recipe);
+  uint64_t budget = bytes_read(recipe, "memory.budget", facts->memory_bytes, facts->memory_bytes);
+  uint64_t margin = bytes_read(recipe, "memory.margin", budget, margin_default(facts, budget));
+  *out = (hr_budget){.budget_bytes = budget,
+                     .margin_bytes = margin,
+                     .margin_default = hr__recipe_word_is(recipe, "memory.margin", "auto"),
+                     .host_bytes = bytes_read(recipe, "memory.host_budget", host, host),
+                     .disk_bytes = bytes_read(recipe, "memory.disk_budget", disk, disk)};
+  HR_TRY(budget_check(recipe, facts, budget, err));
+  if (margin < budget) return HR_OK;
+  char text[HR_SIZE_TEXT], all[HR_SIZE_TEXT];
+  return hr__recipe_fail(recipe, "memory.margin", "give a smaller margin or a larger budget", err,
+                         "the margin (%s) leaves nothing of the budget (%s)", hr__size_text(margin, text),
+                         hr__size_text(budget, all));
 }

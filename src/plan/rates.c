@@ -45,11 +45,11 @@ static const hr_gpu gpu_unknown = {.memory_bytes_per_second = 1.5e12,
                                    .host_bytes_per_second = 24e9};
 
 static void gpu_default(const hr_facts *facts, hr_rates *rates) {
-  const hr_gpu *gpu = hr__gpu_find(facts->name);
+  const hr_gpu *gpu = hr__gpu_like(facts);
   if (!gpu) gpu = &gpu_unknown;
   double f32 = gpu->f32_flops_per_second, bytes = memory_share * gpu->memory_bytes_per_second;
   double bf16 = gpu->bf16_flops_per_second > 0 ? gpu->bf16_flops_per_second : f32; /* without units for it */
-  double f16 = gpu->f16_flops_per_second;
+  double f16 = gpu->f16_flops_per_second > 0 ? gpu->f16_flops_per_second : f32;
   hr_class_rate stream = {stream_share * f32, bytes, launch_seconds};
   hr_class_rate gather = {stream_share * f32, gather_share * bytes, launch_seconds};
   hr_class_rate product = {product_share * f32, bytes, launch_seconds};

@@ -95,6 +95,7 @@ static void categories_rank(const hr_plan *plan, hr_verdict *out) {
 hr_status hr__verdict(const hr_plan *plan, const hr_budget *budget, hr_verdict *out, hr_error *err) {
   *out = (hr_verdict){.budget_bytes = budget->budget_bytes,
                       .margin_bytes = budget->margin_bytes,
+                      .margin_default = budget->margin_default,
                       .peak_bytes = plan->tiers[HR_TIER_DEVICE].peak_bytes};
   uint64_t needed;
   if (__builtin_add_overflow(out->peak_bytes, out->margin_bytes, &needed)) needed = UINT64_MAX;

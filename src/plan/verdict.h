@@ -18,6 +18,7 @@ typedef struct hr_verdict {
   bool fits;                                       /* on every tier; on the device: peak + margin <= budget */
   hr_tier tier;                                    /* the first that does not fit, or the device */
   uint64_t budget_bytes, margin_bytes, peak_bytes; /* of the device */
+  bool margin_default;                             /* nobody gave the margin */
   uint64_t below_bytes[HR_TIER_COUNT];             /* budgets of the tiers below it */
   uint64_t missing_bytes;                          /* by which the budget of `tier` is too small; 0 when it fits */
   /* Largest first, of what `tier` holds at its peak: by category, and by buffers that differ only in a layer's

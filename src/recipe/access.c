@@ -41,6 +41,11 @@ static const hr_setting *setting_typed(const hr_recipe *recipe, const char *path
   return setting;
 }
 
+const hr_key *hr__recipe_key(const hr_recipe *recipe, const char *path) {
+  const hr_setting *setting = hr__setting_find(recipe, path);
+  return setting ? setting->key : NULL;
+}
+
 bool hr__recipe_has(const hr_recipe *recipe, const char *path) {
   const hr_setting *setting = hr__setting_find(recipe, path);
   return setting && setting->has;

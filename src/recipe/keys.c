@@ -176,6 +176,20 @@ const char *hr__origin_of(const hr_recipe *recipe, const hr_doc_node *node, cons
   return outer;
 }
 
+/* Numbers that a further file must give a value if it names them: those whose default is a guess at anybody's model.
+ * One without a default may be null, which says that there is none ("sliding_window": null). */
+static bool key_is_needed(const hr_key *key) {
+  return (key->type == HR_KEY_INT || key->type == HR_KEY_FLOAT) && (key->fallback || key->required || key->never_null);
+}
+
+static hr_status number_missing(const hr_key *key, const char *place, hr_error *err) {
+  char example[128], remedy[HR_REMEDY_TEXT];
+  hr__example_text(key, example, sizeof example);
+  snprintf(remedy, sizeof remedy, "write the number there, or give --set %s=%s%s%s%s", key->path, example,
+           key->meaning ? " (" : "", key->meaning ? key->meaning : "", key->meaning ? ")" : "");
+  return hr__fail(err, HR_BAD_INPUT, place, remedy, "%s is null, but it must be a number", key->path);
+}
+
 /* One line of a document. `user` is false for documents merged in later, which give way. */
 static hr_status key_place(hr_recipe *recipe, const char *section, const hr_doc_node *node, const char *origin,
                            bool user, hr_error *err);
@@ -196,6 +210,8 @@ static hr_status key_place(hr_recipe *recipe, const char *section, const hr_doc_
   hr_setting *setting = fits ? hr__setting_find(recipe, path) : NULL;
   bool null = hr__doc_is_null(node);
   if (setting) {
+    if (!user && null && !setting->node && !setting->removed && key_is_needed(setting->key))
+      return number_missing(setting->key, hr__doc_place(origin, node, false, place), err);
     if (user || null) setting->removed = null; /* later documents give way to a null as well */
     if (null || setting->node || (!user && setting->removed)) return HR_OK;
     setting->node = node;

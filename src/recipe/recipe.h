@@ -31,6 +31,7 @@ typedef struct hr_key {
   hr_key_type type;
   const char *fallback; /* default as YAML text; NULL: no value unless given */
   bool required;
+  bool never_null;     /* numbers without `fallback`: a further file that names it gives it a value */
   double min, max;     /* numbers; min == max == 0: no limits */
   const char *choices; /* "a|b|c" */
   int length;          /* HR_KEY_FLOATS */
@@ -78,7 +79,8 @@ hr_status hr__recipe_merge(hr_recipe *recipe, const char *section, const hr_doc_
                            hr_error *err);
 hr_arena *hr__recipe_arena(hr_recipe *recipe);
 
-bool hr__recipe_has(const hr_recipe *recipe, const char *path);   /* given or defaulted */
+const hr_key *hr__recipe_key(const hr_recipe *recipe, const char *path); /* NULL: no table has it */
+bool hr__recipe_has(const hr_recipe *recipe, const char *path);          /* given or defaulted */
 bool hr__recipe_given(const hr_recipe *recipe, const char *path); /* written by the user; also true for sections */
 /* Whether the value is one of the words beside the type's own values ("auto", "50%"); hr__recipe_text gives it. */
 bool hr__recipe_is_word(const hr_recipe *recipe, const char *path);

@@ -296,12 +296,12 @@ static hr_status texts_read(hr_recipe *recipe, hr_setting *setting, hr_error *er
   return HR_OK;
 }
 
-/* "50%": a number above 0, up to 100. */
+/* "50%": a number from 0 to 100. */
 static bool text_is_percent(const char *text) {
   char *end;
   if (strspn(text, "0123456789.") + 1 != strlen(text)) return false;
   double value = strtod(text, &end);
-  return strcmp(end, "%") == 0 && value > 0 && value <= 100;
+  return end != text && strcmp(end, "%") == 0 && value >= 0 && value <= 100;
 }
 
 static bool node_is_word(const hr_key *key, const hr_doc_node *node) {

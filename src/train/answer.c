@@ -108,7 +108,7 @@ static json_t *choices_json(const hr_chosen *chosen) {
 
 const char *hr__answer_rates(const hr_job *job) {
   if (job->rates.measured) return "measured";
-  return job->facts.kind == HR_CUDA && hr__gpu_find(job->facts.name) ? "catalogue" : "default";
+  return job->facts.kind == HR_CUDA && hr__gpu_like(&job->facts) ? "catalogue" : "default";
 }
 
 double hr__answer_samples_per_second(const hr_job *job) {

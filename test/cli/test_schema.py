@@ -58,6 +58,9 @@ with Folder() as folder:
     run('plan', recipe, *opened).expect(0, f'chosen        training.batch_size={batch["chosen"]}', 'of 4 settings')
 
     conforms(run('plan', recipe, '--json', '--sweep', 'batch=1,2,none').expect(0).json(), 'sweep', 'plan --sweep')
+    conforms(run('plan', recipe, '--json', '--smallest-gpu').expect(0).json(), 'smallest', 'plan --smallest-gpu')
+    for more, code in [(('--gpu-memory', '64MiB'), 0), (('--gpu-memory', '1MiB'), 3), (('--set', 'training.effective_batch=4'), 0)]:
+        conforms(run('plan', recipe, '--json', '--largest', 'batch', *more).expect(code).json(), 'largest', f'plan --largest {more}')
     conforms(run('plan', recipe, '--json', '--compare', 'training.batch_size=8').json(), 'compare', 'plan --compare')
     profile = run('profile', recipe, '--steps', '1', '--json', '--set', 'memory.offload.optimizer=host',
                   '--set', 'model.config.vocab_size=8192').expect(0).json()

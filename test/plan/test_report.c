@@ -109,6 +109,44 @@ static void budgets_are_sizes_shares_or_everything(void **state) {
   assert_int_equal(budget_status("memory.device=abacus"), HR_BAD_INPUT);
 }
 
+static hr_budget budget_with(const char *override, const hr_facts *facts) {
+  hr_recipe *recipe;
+  hr_error err = {0};
+  hr_budget budget = {0};
+  if (recipe_parse(llama_small, override, &recipe, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
+  hr_status status = hr__memory_budget(recipe, facts, &budget, &err);
+  hr__recipe_destroy(recipe);
+  assert_int_equal(status, HR_OK);
+  return budget;
+}
+
+/* A GPU that is not here keeps 2 % free; what is given, also nothing, goes before that. */
+static void margins_are_sizes_shares_or_the_default(void **state) {
+  (void)state;
+  hr_facts here = test_facts(), absent = here;
+  absent.absent = true;
+  uint64_t all = here.memory_bytes;
+  assert_int_equal(budget_with(NULL, &here).margin_bytes, 0);
+  assert_int_equal(budget_with(NULL, &absent).margin_bytes, all / 50);
+  assert_int_equal(budget_with("memory.budget=50MiB", &absent).margin_bytes, 1 << 20); /* of the budget */
+  assert_true(budget_with(NULL, &absent).margin_default);
+  static const struct {
+    const char *text;
+    uint64_t bytes;
+  } given[] = {{"memory.margin=0", 0}, {"memory.margin=0%", 0}, {"memory.margin=3MiB", 3 << 20}};
+  for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+    for (int far = 0; far < 2; far++) {
+      hr_budget budget = budget_with(given[i].text, far ? &absent : &here);
+      assert_int_equal(budget.margin_bytes, given[i].bytes);
+      assert_false(budget.margin_default);
+    }
+  assert_int_equal(budget_with("memory.margin=25%", &here).margin_bytes, all / 4);
+  assert_int_equal(budget_with("memory={budget: 64MiB, margin: 25%}", &here).margin_bytes, 16 << 20);
+  assert_int_equal(budget_status("memory.margin=100%"), HR_BAD_INPUT);
+  assert_int_equal(budget_status("memory.margin=101%"), HR_BAD_INPUT);
+  assert_int_equal(budget_status("memory.margin=some"), HR_BAD_INPUT);
+}
+
 /* The owners named are those of the tier that does not fit, at the place where that tier is fullest. */
 static void owners_are_of_the_tier_at_its_peak(void **state) {
   (void)state;
@@ -264,6 +302,7 @@ static void a_billion_parameters_plan_quickly(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(budgets_are_sizes_shares_or_everything),
+      cmocka_unit_test(margins_are_sizes_shares_or_the_default),
       cmocka_unit_test(owners_are_of_the_tier_at_its_peak),
       cmocka_unit_test(plan_json_has_all_fields),
       cmocka_unit_test(buffer_list_shows_a_valid_layout),
