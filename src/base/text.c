@@ -152,7 +152,8 @@ bool hr__name_matches(const char *name, const char *pattern) {
 }
 
 void hr__path_clean(char *path) {
-  bool rooted = *path == '/';
+  bool here = path[0] == '.' && path[1] == '/'; /* says that it is a path and no name: that stays */
+  size_t rooted = here ? 2 : *path == '/';
   char *to = path + rooted;
   for (const char *part = path; *part;) {
     size_t length = strcspn(part, "/");
@@ -164,6 +165,7 @@ void hr__path_clean(char *path) {
     }
     part += length + (part[length] == '/');
   }
+  if (here && to == path + rooted) to = path;
   if (to == path && *path) *to++ = '.';
   *to = '\0';
 }

@@ -91,6 +91,7 @@ hr_status hr__bound(const hr_open *open, hr_bound *out, hr_error *err) {
   if (status == HR_OK) {
     out->step_seconds = seconds_sum(open, plan, &f);
     out->device_bytes = open->facts->fixed_bytes + bytes_least(graph, &f);
+    out->n_nodes = graph->n_nodes;
     out->resting_bytes = plan->tiers[HR_TIER_DEVICE].peak_bytes;
     hr__plan_destroy(plan);
   }

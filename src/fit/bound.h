@@ -7,7 +7,8 @@
 typedef struct hr_bound {
   double step_seconds;
   uint64_t device_bytes;  /* fixed costs counted */
-  uint64_t resting_bytes; /* with everything kept and nothing moved: no bound, but what memory is short by */
+  size_t n_nodes;         /* with everything kept and nothing moved */
+  uint64_t resting_bytes; /* the same: no bound, but what memory is short by */
 } hr_bound;
 
 /* Compiles the setting with everything kept and everything on the device. */

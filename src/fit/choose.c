@@ -56,13 +56,14 @@ static bool bound_misses(const hr_open *open, const hr_plan *plan) {
   return false;
 }
 
-/* The fastest plan that fits; without one the smallest, laid out with effort only where it may fit after all. */
+/* The fastest plan that fits; without one the smallest, laid out with effort only where it may fit after all, and as
+ * one of many not at all. */
 static hr_status chosen_take(hr_choosing *s, hr_error *err) {
   hr_candidate *c = s->best.graph ? &s->best : &s->least;
   hr_chosen *out = s->out;
   double limit = s->open->limit_seconds;
   if (limit > 0 && (c == &s->least || c->plan->step_seconds > limit)) return HR_OK;
-  if (c == &s->least && s->open->wish == HR_WISH_RUN)
+  if (c == &s->least && s->open->wish == HR_WISH_RUN && !s->open->quick)
     HR_TRY(hr__candidate_lay(s, c, bound_misses(s->open, c->plan), err));
   out->choices = c->choices;
   if (c->keep) {

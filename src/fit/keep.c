@@ -140,6 +140,12 @@ hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
   bool misses = state_misses(s, c.plan, &above), verdict = s->open->wish == HR_WISH_VERDICT;
   s->hopeless = verdict && misses;
   if (s->hopeless) return hr__candidate_offer(s, &c, over, err);
+  if (above > s->open->budget_bytes) { /* then something has to move */
+    hr_status moved = hr__move_hopeless(s, &s->hopeless, err);
+    if (moved != HR_OK || s->hopeless) hr__candidate_fini(&c);
+    HR_TRY(moved);
+    if (s->hopeless) return HR_OK;
+  }
   bool below = false; /* some way: a mix holds no less there than the least of them */
   hr_status status = hr__blocks_init(&blocks, s->keeps ? s->n_keep : 0, &s->arena, err);
   for (int way = 0; way < s->n_alike && status == HR_OK; way++) {

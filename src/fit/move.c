@@ -9,10 +9,14 @@
 
 #include "fit/placement.h"
 
-enum { TRIES = 3, SHARES = 256, LOOKS_RUN = 96, LOOKS_JUDGED = 8, PLANS_NODES = 300000 };
+/* Nodes of sketches that are looked at in any case, while bounds leave more to gain than near_enough, and at most. */
+enum { LOOKS_NODES = 20000, LOOKS_NODES_MOST = 400000, PLANS_NODES = 200000 };
+enum { TRIES = 3, SHARES = 256, LOOKS_LEAST = 8, LOOKS_JUDGED = 3 };
 
+/* What bounds promise beyond that much is looked for longest. */
+static const double near_enough = 0.03;
 /* Figures put together from other sketches are right but for that much, */
-static const double bounds_error = 0.03;
+static const double bounds_error = 0.01;
 /* differences between sketches with few tiles for that much, */
 static const double looks_error = 0.01;
 /* and few tiles take longer than many by at most that much. */
@@ -106,8 +110,10 @@ typedef struct look {
 enum { SETS = 1 << HR_OFFLOAD_KINDS };
 typedef struct looking {
   hr_choosing *s;
-  bool large[HR_ALIKE][SETS]; /* per way and set of kinds that are moved whole: it is too much for the device even so */
-  look *list;                 /* in the arena of s */
+  bool large[HR_ALIKE][SETS];    /* per way and set of kinds that are moved whole: too much for the device even so */
+  uint64_t peak[HR_ALIKE][SETS]; /* the same: bytes on the device, 0: not known */
+  size_t nodes;                  /* of all sketches */
+  look *list;                    /* in the arena of s */
   size_t count, capacity;
   double best; /* seconds of the fastest; 0: there is none */
 } looking;
@@ -135,16 +141,34 @@ static hr_status mix_look(looking *l, const hr_placement *it, hr_error *err) {
   return seconds > 0 ? look_add(l, it, (stays){0}, seconds, err) : HR_OK;
 }
 
+/* The first sketch: with nothing staying further up, or, where that is known to fit, with as much as there is room for.
+ */
+static hr_status look_first(looking *l, const hr_placement *it, stays *up, hr_candidate *c, hr_error *err) {
+  hr_choosing *s = l->s;
+  uint64_t *peak = &l->peak[it->way][moved_set(it)];
+  if (it->part >= 0 && *peak > 0 && *peak < s->fill_bytes) {
+    up->device_bytes = s->fill_bytes - *peak;
+    HR_TRY(placement_sketch(s, it, *up, true, c, err));
+    if (device_fits(s, c)) return HR_OK;
+    hr__candidate_fini(c);
+    up->device_bytes = 0;
+  }
+  HR_TRY(placement_sketch(s, it, *up, true, c, err));
+  *peak = hr__candidate_peak(c);
+  if (!device_fits(s, c)) l->large[it->way][moved_set(it)] = true;
+  return HR_OK;
+}
+
 static hr_status placement_look(looking *l, const hr_placement *it, hr_error *err) {
   hr_choosing *s = l->s;
   if (it->way == HR_WAY_MIX) return mix_look(l, it, err);
   hr_candidate c;
   stays up = {0};
-  HR_TRY(placement_sketch(s, it, up, true, &c, err));
-  if (!device_fits(s, &c)) l->large[it->way][moved_set(it)] = true;
+  HR_TRY(look_first(l, it, &up, &c, err));
   hr_status status = tiers_fill(s, it, true, &up, &c, err);
   double seconds = c.plan->step_seconds;
   bool fits = device_fits(s, &c) && hr__candidate_fits(s->open, &c);
+  l->nodes += c.graph->n_nodes;
   hr__candidate_fini(&c);
   HR_TRY(status);
   return fits ? look_add(l, it, up, seconds, err) : HR_OK;
@@ -154,7 +178,7 @@ static hr_status placement_look(looking *l, const hr_placement *it, hr_error *er
 static bool look_late(const looking *l, double bound) {
   const hr_choosing *s = l->s;
   bool judged = s->open->wish != HR_WISH_RUN;
-  if (hr__candidate_slow(s, bound * (1 - (judged ? bounds_error : bounds_error + tiles_error)))) return true;
+  if (hr__candidate_slow(s, bound * (1 - bounds_error))) return true;
   return l->best > 0 && bound * (judged ? 1 + judged_error : 1 - bounds_error) >= l->best;
 }
 
@@ -245,12 +269,25 @@ static hr_status looks_plan(looking *l, hr_error *err) {
   return HR_OK;
 }
 
+/* Whether placements with lower bounds have been looked at for long enough: sketches of large graphs take their time.
+ */
+static bool looks_enough(const looking *l, size_t looks, double bound) {
+  if (l->s->open->wish != HR_WISH_RUN) return looks >= LOOKS_JUDGED;
+  if (looks < LOOKS_LEAST) return false;
+  return l->nodes > LOOKS_NODES_MOST || (l->nodes > LOOKS_NODES && bound * (1 + near_enough) >= l->best);
+}
+
 static hr_status placements_try(hr_choosing *s, hr_error *err) {
   const hr_prospects *p = s->prospects;
   looking l = {.s = s};
+  enum { ACTIVATIONS = 1 << HR_OFFLOAD_ACTIVATIONS };
+  for (int way = 0; way < s->n_alike; way++) {
+    l.large[way][SETS - 1 - ACTIVATIONS] = p->ways[way].large[0];
+    l.large[way][SETS - 1] = p->ways[way].large[1];
+  }
   bool judged = s->open->wish != HR_WISH_RUN;
-  size_t most = judged ? LOOKS_JUDGED : LOOKS_RUN;
-  for (size_t i = 0, looks = 0; i < p->count && looks < most && !look_late(&l, p->list[i].seconds); i++) {
+  for (size_t i = 0, looks = 0; i < p->count && !look_late(&l, p->list[i].seconds); i++) {
+    if (l.best > 0 && looks_enough(&l, looks, p->list[i].seconds)) break;
     if (judged && l.best > 0 && p->list[i].way == HR_WAY_MIX) continue; /* mixes take many sketches */
     if (look_large(&l, &p->list[i]) || look_beaten(&l, &p->list[i])) continue;
     HR_TRY(placement_look(&l, &p->list[i], err));
@@ -282,7 +319,8 @@ static hr_placement all_down(int way, bool activations) {
 
 static hr_status way_figures(hr_choosing *s, int way, hr_error *err) {
   hr_prospects *p = s->prospects;
-  bool moves = s->out->open[HR_OFFLOAD_ACTIVATIONS] && way != HR_KEEP_OFFLOADED;
+  bool judged = s->open->wish != HR_WISH_RUN; /* then only where nothing fits without: see least_offer */
+  bool moves = s->out->open[HR_OFFLOAD_ACTIVATIONS] && way != HR_KEEP_OFFLOADED && !judged;
   for (int activations = 0; activations <= moves; activations++) {
     hr_placement it = all_down(way, activations);
     hr_candidate c;
@@ -299,21 +337,40 @@ static hr_status way_figures(hr_choosing *s, int way, hr_error *err) {
   return HR_OK;
 }
 
-/* Where nothing fits: everything as far down as the budgets below the device allow. */
+/* Where nothing fits: everything as far down as the budgets below the device allow, with few tiles. */
 static hr_status least_offer(hr_choosing *s, hr_error *err) {
   static const hr_offload_kind kinds[] = {HR_OFFLOAD_OPTIMIZER, HR_OFFLOAD_GRADIENTS, HR_OFFLOAD_PARAMETERS,
                                           HR_OFFLOAD_ACTIVATIONS};
   hr_placement it = all_down(s->keeps ? HR_KEEP_INPUT : 0, true);
   hr_candidate c;
   uint64_t over[HR_TIER_COUNT];
-  HR_TRY(placement_sketch(s, &it, (stays){0}, false, &c, err));
+  HR_TRY(placement_sketch(s, &it, (stays){0}, true, &c, err));
   for (int i = 0; i < HR_OFFLOAD_KINDS && c.plan->tiers[HR_TIER_HOST].peak_bytes > s->open->host_bytes; i++) {
     if (!s->out->open[kinds[i]]) continue;
     it.tier[kinds[i]] = HR_TIER_DISK;
     hr__candidate_fini(&c);
-    HR_TRY(placement_sketch(s, &it, (stays){0}, false, &c, err));
+    HR_TRY(placement_sketch(s, &it, (stays){0}, true, &c, err));
   }
   return hr__candidate_offer(s, &c, over, err);
+}
+
+hr_status hr__move_hopeless(hr_choosing *s, bool *hopeless, hr_error *err) {
+  bool activations = s->out->open[HR_OFFLOAD_ACTIVATIONS], any = activations;
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+    any |= s->out->open[k];
+  *hopeless = any;
+  for (int way = s->keeps ? HR_KEEP_INPUT : 0; *hopeless && way >= 0; way -= HR_KEEP_INPUT) {
+    hr_placement it = all_down(way, activations); /* what is not recomputed is not all there at once either */
+    hr_candidate c;
+    uint64_t over[HR_TIER_COUNT];
+    HR_TRY(placement_sketch(s, &it, (stays){0}, true, &c, err));
+    *hopeless = !device_fits(s, &c);
+    if (*hopeless)
+      HR_TRY(hr__candidate_offer(s, &c, over, err));
+    else
+      hr__candidate_fini(&c);
+  }
+  return HR_OK;
 }
 
 static const hr_candidate *candidate_first(const hr_choosing *s) {

@@ -34,6 +34,7 @@ void hr__figures_resting(hr_way_figures *f, const hr_choosing *s, const hr_plan 
 void hr__figures_moved(hr_way_figures *f, const hr_choosing *s, const hr_plan *plan, bool activations) {
   const hr_tier_plan *device = &plan->tiers[HR_TIER_DEVICE];
   f->known[activations] = true;
+  f->large[activations] = device->peak_bytes > s->fill_bytes;
   hr__traffic_read(plan, s->open->accumulation, s->out->open, activations, &f->traffic[activations]);
   f->transient_bytes[activations] =
       less(device->lower_bound_bytes, device->persistent_bytes + device->categories[HR_CAT_STAGING]);

@@ -33,6 +33,7 @@ int hr__placement_disk_kind(const hr_placement *it);
 /* What bounds are made of, for one way to keep blocks; [1]: with activations moved. */
 typedef struct hr_way_figures {
   bool known[2];
+  bool large[2]; /* too much for the device with everything moved */
   hr_traffic traffic[2];
   uint64_t transient_bytes[2];          /* on the device with everything moved, without what is on its way */
   uint64_t gradient_bytes;              /* of gradients that live in one program alone, on the device */

@@ -193,12 +193,12 @@ static double limit_of(const searching *s) {
   return s->any && s->best.found.fits ? s->best.found.token_seconds : s->space->limit_token_seconds;
 }
 
-static hr_status setting_plan(searching *s, const setting *it, outcome *o, hr_error *err) {
+static hr_status setting_plan(searching *s, const setting *it, bool quick, outcome *o, hr_error *err) {
   hr_open open = {0};
   HR_TRY(setting_load(s, it->number, &o->found, &o->recipe, &open, err));
   open.wish = s->space->wish;
-  open.quick = s->out->n_settings > 1 || open.wish != HR_WISH_RUN;
-  open.limit_seconds = limit_of(s) * tokens_of(o->recipe, open.accumulation);
+  open.quick = quick || open.wish != HR_WISH_RUN;
+  if (quick) open.limit_seconds = limit_of(s) * tokens_of(o->recipe, open.accumulation);
   HR_TRY(hr__choose(&open, &o->chosen, err));
   const hr_plan *plan = o->chosen.plan;
   if (!plan) return HR_OK; /* nothing that is as fast as the best */
@@ -219,7 +219,7 @@ static void plan_task(void *arg, int64_t task, int worker) {
   (void)worker;
   pair *p = arg;
   outcome *o = &p->outcomes[task];
-  o->status = setting_plan(p->s, p->settings[task], o, &o->error);
+  o->status = setting_plan(p->s, p->settings[task], p->s->out->n_settings > 1, o, &o->error);
 }
 
 /* Whether a is to be taken instead of b. */
@@ -293,8 +293,25 @@ static void first_settle(searching *s) {
   s->settings[0] = taken;
 }
 
+/* Of many large settings that are all over the budget by their bound, only the one with the least bytes is planned. */
+static void over_thin(searching *s) {
+  enum { NODES = 20000 };
+  size_t nodes = 0, least = SIZE_MAX;
+  for (size_t i = 0; i < s->n_settings && !s->settings[i].refused; i++) {
+    const hr_bound *bound = &s->settings[i].bound;
+    if (!s->settings[i].pruned) return;
+    nodes += bound->n_nodes;
+    if (least == SIZE_MAX || bound->resting_bytes < s->settings[least].bound.resting_bytes) least = i;
+  }
+  if (nodes <= NODES) return;
+  s->settings[0] = s->settings[least];
+  s->out->n_pruned += s->n_settings - 1;
+  s->n_settings = 1;
+}
+
 /* Settings that are over the budget by their bound come last, and only where nothing fits: for the smallest plan. */
 static hr_status settings_plan(searching *s, hr_error *err) {
+  over_thin(s);
   if (s->n_settings > 0) first_settle(s);
   for (int over = 0; over < 2; over++) {
     for (size_t i = 0; i < s->n_settings && !s->settings[i].refused;) {
@@ -381,6 +398,21 @@ static hr_status round_run(searching *s, size_t total, int round, hr_error *err)
   return settings_plan(s, err);
 }
 
+/* Of many settings none of which fits the smallest was not laid out. */
+static hr_status best_lay(searching *s, hr_error *err) {
+  if (s->best.found.fits || s->out->n_settings < 2 || s->space->wish != HR_WISH_RUN) return HR_OK;
+  const setting it = {.number = s->best_number};
+  outcome laid = {.found = s->best.found};
+  hr_status status = setting_plan(s, &it, false, &laid, err);
+  if (status == HR_OK && laid.chosen.plan) {
+    outcome_fini(&s->best);
+    s->best = laid;
+    return HR_OK;
+  }
+  outcome_fini(&laid);
+  return status;
+}
+
 static hr_status search(searching *s, hr_error *err) {
   hr_search *out = s->out;
   size_t total;
@@ -396,6 +428,7 @@ static hr_status search(searching *s, hr_error *err) {
     if (err) *err = s->first_error;
     return s->first_status;
   }
+  HR_TRY(best_lay(s, err));
   out->chosen = s->best.found;
   frontier_make(s);
   return HR_OK;

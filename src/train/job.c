@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "fit/traffic.h"
 #include "plan/memory.h"
 #include "train/masking.h"
 #include "train/settings.h"
@@ -256,11 +257,15 @@ hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHN
                         &from, techniques, count, err);
 }
 
-/* Whether memory is paid for with time that other precisions or optimizers might save. */
+/* Whether memory is paid for with time that other precisions or optimizers might save: a good part of a step is waiting
+ * for what is below the device, or updating it. */
 static bool other_wanted(const hr_job *job) {
-  bool below =
-      job->plan->tiers[HR_TIER_HOST].persistent_bytes > 0 || job->plan->tiers[HR_TIER_DISK].persistent_bytes > 0;
-  return job->open_all && job->verdict.fits && !job->search.chosen.changes_results && below;
+  static const bool none[HR_OFFLOAD_KINDS] = {false};
+  static const double good_part = 1.3;
+  hr_traffic traffic;
+  if (!job->open_all || !job->verdict.fits || job->search.chosen.changes_results) return false;
+  hr__traffic_read(job->plan, (int)job->shape.accumulation, none, false, &traffic);
+  return job->plan->step_seconds > good_part * traffic.pass_seconds;
 }
 
 /* The given recipe, with bf16 weights open beside the precision it has. */
