@@ -26,11 +26,6 @@ static const int64_t shapes[][3] = {{1, 1, 1},      {1, 7, 300},   {5, 3, 2},   
                                     {40, 48, 2100}, {515, 17, 90}, {16, 1030, 24}, {260, 260, 1100}};
 enum { SHAPES = sizeof shapes / sizeof *shapes, TYPES = sizeof all_types / sizeof *all_types, TYPES_WHOLE = 4 };
 
-static double tolerance(const hr_gemm_spec *spec) {
-  if (spec->c == HR_BF16 || (spec->a == HR_F32 && spec->b == HR_BF16)) return 3e-3; /* A may be rounded too */
-  return spec->c == HR_F16 ? 4e-4 : 2e-6;
-}
-
 static void test_values(void **state) {
   (void)state;
   for (int shape = 0; shape < SHAPES; shape++)
@@ -43,9 +38,9 @@ static void test_values(void **state) {
         gemm_case_init(&g, gemm_spec_make(d[0], d[1], d[2], variant & 3, variant & 4, t.a, t.b, t.c, (shape % 3) * 5),
                        (unsigned)(shape * 64 + type * 8 + variant));
         gemm_case_run(&g, 1);
-        if (gemm_case_error(&g) > tolerance(&g.spec))
-          fail_msg("%d x %d x %d, types %d, variant %d: error %g", (int)d[0], (int)d[1], (int)d[2], type, variant,
-                   gemm_case_error(&g));
+        if (!(gemm_case_error(&g) <= 1.0))
+          fail_msg("%d x %d x %d, types %d, variant %d: %g times what roundings allow", (int)d[0], (int)d[1], (int)d[2],
+                   type, variant, gemm_case_error(&g));
         gemm_case_fini(&g);
       }
 }
@@ -61,7 +56,7 @@ static void test_threads_change_no_bit(void **state) {
         gemm_case g;
         gemm_case_init(&g, gemm_spec_make(d[0], d[1], d[2], variant & 3, variant & 4, t.a, t.b, t.c, 0), 7);
         gemm_case_run(&g, 1);
-        assert_true(gemm_case_error(&g) <= tolerance(&g.spec));
+        assert_true(gemm_case_error(&g) <= 1.0);
         void *first = malloc(g.c_bytes);
         assert_non_null(first);
         memcpy(first, g.result, g.c_bytes);

@@ -127,6 +127,11 @@ bool hr__dnn_native(hr_dtype dtype) {
   return __builtin_cpu_supports("avx512bf16") && dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_bf16;
 }
 
+bool hr__dnn_rows_alike(void) {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512bw") && dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core;
+}
+
 static dnnl_data_type_t type_of(hr_dtype dtype) {
   return dtype == HR_BF16 ? dnnl_bf16 : dnnl_f32;
 }

@@ -16,6 +16,10 @@ typedef struct hr_dnn_product hr_dnn_product;
 /* Whether this processor multiplies this type itself (f32: always; bf16: AVX-512 BF16 or AMX). */
 bool hr__dnn_native(hr_dtype dtype);
 
+/* Whether a row of a product has the same bits whatever rows are beside it. The library's kernels for AVX-512 are so;
+ * those before it take the last rows of a tile in another order of sums. */
+bool hr__dnn_rows_alike(void);
+
 /* The product of `spec` as one library call, for worker numbers below `workers`. `user` NULL: it is shared with none.
  * Takes the library's first way to compute it with at most `scratch_most` bytes of scratch: in f32 there always is one,
  * in bf16 HR_UNSUPPORTED says that there is none, or only one that is slower than f32. */
