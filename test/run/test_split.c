@@ -13,7 +13,6 @@
 #include <cmocka.h>
 
 #include "base/text.h"
-#include "dev/cpu/onednn.h"
 #include "pass/compile.h"
 #include "plan/memory.h"
 #include "run/run.h"
@@ -121,10 +120,8 @@ static void compare(const outcome *whole, const char *split, const char *precisi
                     double tolerance) {
   outcome o;
   outcome_make(&o, split, precision);
-  bool alike = hr__dnn_rows_alike(); /* else only up to roundings, as sums in slices are */
   for (int p = 0; p < 3; p++)
-    if (alike ? memcmp(&o.loss[p], &whole->loss[p], sizeof(float)) != 0
-              : !(fabs((double)(o.loss[p] - whole->loss[p])) <= tolerance * (double)whole->loss[p]))
+    if (memcmp(&o.loss[p], &whole->loss[p], sizeof(float)) != 0)
       fail_msg("%s: loss %d is %.9g instead of %.9g", split, p, (double)o.loss[p], (double)whole->loss[p]);
   assert_int_equal(o.n_gradients, whole->n_gradients);
   int exact = 0;
@@ -135,7 +132,7 @@ static void compare(const outcome *whole, const char *split, const char *precisi
     for (int i = 0; blocks[i]; i++)
       summed |= hr__name_matches(name, blocks[i]);
     assert_string_equal(name, whole->gradient[k].name);
-    if (alike && !summed && memcmp(o.gradient[k].data, whole->gradient[k].data, hr_desc_bytes(desc)) != 0)
+    if (!summed && memcmp(o.gradient[k].data, whole->gradient[k].data, hr_desc_bytes(desc)) != 0)
       fail_msg("%s: the gradient of %s has other bits", split, name);
     exact += !summed;
     double largest = 0, worst = 0;
