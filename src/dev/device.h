@@ -31,6 +31,7 @@ typedef struct hr_facts {
   char version[32];      /* CUDA: driver and libraries; rates measured with others are not believed */
   size_t alignment;      /* of every buffer in an arena; a power of two */
   int threads;           /* CPU: pool size; elsewhere 1 */
+  bool narrow_products;  /* CPU: multiplies bf16 itself, as far as oneDNN's limit on instructions lets it */
 } hr_facts;
 
 typedef struct hr_device hr_device;

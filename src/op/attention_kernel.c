@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/simd_math.h"
+#include "dev/cpu/matrix.h"
 #include "op/attention_parts.h"
 
 enum { LANES = 16 }; /* elements of the widest vector */

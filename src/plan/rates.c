@@ -27,6 +27,9 @@ static const hr_class_rate cpu_defaults[HR_CLASS_COUNT] = {
     [HR_CLASS_GATHER] = {4e9, 6e9, 0.5e-6},    [HR_CLASS_PRODUCT] = {140e9, 10e9, 1.5e-6},
     [HR_CLASS_ATTENTION] = {60e9, 10e9, 2e-6},
 };
+/* Products of bf16 against those of f32. Instructions for bf16 multiply two pairs where those of f32 multiply one;
+ * without them bf16 is converted and multiplied as f32 (dev/cpu/gemm.h), and the conversions hardly count. */
+static const double narrow_products_share = 2.0, converted_products_share = 1.0;
 /* One thread's copy in memory; a solid-state disk. */
 static const hr_copy_rates copy_defaults = {6e9, 6e9, 1.5e9, 1e9, 10e-6};
 
@@ -80,6 +83,7 @@ void hr__rates_default(const hr_facts *facts, hr_rates *rates) {
     gpu_default(facts, rates);
     return;
   }
+  rates->bf16_products = facts->narrow_products ? narrow_products_share : converted_products_share;
   double more = rates->threads - 1;
   for (int c = 0; c < HR_CLASS_COUNT; c++) {
     hr_class_rate one = cpu_defaults[c], all = one;
@@ -198,8 +202,10 @@ static double product_flops(const hr_product *product) {
 static double product_model(const hr_rates *rates, const hr_product *product, bool all) {
   const hr_class_rate *rate = &rates->classes[HR_CLASS_PRODUCT][all];
   double m = (double)product->m, n = (double)product->n, k = (double)product->k;
-  if (rates->kind == HR_CPU)
-    return product_flops(product) / (rate->flops_per_second * m / (m + 6) * n / (n + 24) * k / (k + 32));
+  if (rates->kind == HR_CPU) {
+    double share = product->dtype == HR_BF16 ? rates->bf16_products : 1.0;
+    return product_flops(product) / (share * rate->flops_per_second * m / (m + 6) * n / (n + 24) * k / (k + 32));
+  }
   double peak = rates->gpu.product_flops[product->dtype];
   if (!(peak > 0)) peak = rate->flops_per_second;
   double reached = peak * m / (m + 96) * n / (n + 96) * k / (k + 128);

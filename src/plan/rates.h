@@ -52,6 +52,7 @@ typedef struct hr_rates {
   hr_op_rate *ops; /* looked up exactly, and preferred to everything else */
   size_t n_ops, cap_ops;
   hr_copy_rates copies;
+  double bf16_products;        /* CPU: how many times as fast as those of f32; 0 on a GPU */
   hr_gpu_rates gpu;            /* zero on the CPU */
   const struct hr_rates *host; /* (optional, borrowed) of the CPU, for nodes that a GPU's program leaves to it */
   int threads;                 /* all threads: what [1] was measured with */

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "dev/cpu/onednn.h"
 
 enum { GUARD = 256, GUARD_BYTE = 0x5a };
 
@@ -60,20 +61,34 @@ void gemm_case_init(gemm_case *g, hr_gemm_spec spec, unsigned seed) {
   g->c_bytes = (size_t)(s->m * s->ldc) * hr_dtype_bytes(s->c);
   g->result = malloc(g->c_bytes);
   g->expected = calloc((size_t)(s->m * s->n), sizeof(double));
+  g->spread = calloc((size_t)(s->m * s->n), sizeof(double));
+  bool rounds = s->a == HR_F32 && s->b == HR_BF16 && hr__dnn_native(HR_BF16);
+  g->rounded = rounds ? calloc((size_t)(s->m * s->n), sizeof(double)) : NULL;
   double *b = malloc((size_t)(s->k * s->n) * sizeof(double));
-  assert_true(g->result && g->expected && b);
+  assert_true(g->result && g->expected && g->spread && b && (g->rounded || !rounds));
   for (int64_t p = 0; p < s->k; p++)
     for (int64_t j = 0; j < s->n; j++)
       b[p * s->n + j] = element(g->b, s->b, s->transpose_b ? j * s->ldb + p : p * s->ldb + j);
   for (int64_t i = 0; i < s->m; i++) {
-    double *row = g->expected + i * s->n;
-    for (int64_t j = 0; s->accumulate && j < s->n; j++)
+    double *row = g->expected + i * s->n, *spread = g->spread + i * s->n;
+    double *rounded = rounds ? g->rounded + i * s->n : NULL;
+    for (int64_t j = 0; s->accumulate && j < s->n; j++) {
       row[j] = element(g->c, s->c, i * s->ldc + j);
+      spread[j] = row[j] * row[j];
+      if (rounds) rounded[j] = row[j];
+    }
     for (int64_t p = 0; p < s->k; p++) {
       double x = element(g->a, s->a, s->transpose_a ? p * s->lda + i : i * s->lda + p);
-      for (int64_t j = 0; j < s->n; j++)
-        row[j] += x * b[p * s->n + j];
+      double near_x = (double)hr__bf16_to_f32(hr__f32_to_bf16((float)x));
+      for (int64_t j = 0; j < s->n; j++) {
+        double term = x * b[p * s->n + j];
+        row[j] += term;
+        spread[j] += term * term;
+        if (rounds) rounded[j] += near_x * b[p * s->n + j];
+      }
     }
+    for (int64_t j = 0; j < s->n; j++)
+      spread[j] = sqrt(spread[j]);
   }
   free(b);
 }
@@ -84,6 +99,8 @@ void gemm_case_fini(gemm_case *g) {
   free(g->c);
   free(g->result);
   free(g->expected);
+  free(g->rounded);
+  free(g->spread);
 }
 
 static void gaps_check(const gemm_case *g) {
@@ -125,14 +142,28 @@ void gemm_case_run(gemm_case *g, int threads) {
   free(block);
 }
 
-double gemm_case_error(const gemm_case *g) {
+/* Half the distance from 1 to the next number of a type. */
+static double unit_of(hr_dtype dtype) {
+  return dtype == HR_BF16 ? 0x1p-8 : dtype == HR_F16 ? 0x1p-11 : 0x1p-24;
+}
+
+static double error_from(const gemm_case *g, const double *expected) {
   const hr_gemm_spec *s = &g->spec;
-  double wrong = 0.0, size = 0.0;
+  double wrong = 0.0, size = 0.0, spread = 0.0;
   for (int64_t i = 0; i < s->m; i++)
     for (int64_t j = 0; j < s->n; j++) {
-      double expected = g->expected[i * s->n + j], difference = element(g->result, s->c, i * s->ldc + j) - expected;
+      int64_t at = i * s->n + j;
+      double difference = element(g->result, s->c, i * s->ldc + j) - expected[at];
       wrong += difference * difference;
-      size += expected * expected;
+      size += expected[at] * expected[at];
+      spread += g->spread[at] * g->spread[at];
     }
-  return sqrt(wrong / (size + 1e-300));
+  double sums = (1.0 + sqrt((double)s->k + 1.0)) * unit_of(HR_F32) * sqrt(spread);
+  double result = s->c == HR_F32 ? 0.0 : unit_of(s->c) * (sqrt(size) + sums);
+  return sqrt(wrong) / (sums + result);
+}
+
+double gemm_case_error(const gemm_case *g) {
+  double error = error_from(g, g->expected);
+  return g->rounded ? fmin(error, error_from(g, g->rounded)) : error;
 }

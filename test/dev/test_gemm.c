@@ -1,4 +1,5 @@
-/* Products against f64 for shapes, transposes, types and sums; equal bits for any number of threads; caps that hold. */
+/* Products against f64 for shapes, transposes, types and sums; equal bits for any number of
+ * threads and of rows; caps that hold. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,11 +27,6 @@ static const int64_t shapes[][3] = {{1, 1, 1},      {1, 7, 300},   {5, 3, 2},   
                                     {40, 48, 2100}, {515, 17, 90}, {16, 1030, 24}, {260, 260, 1100}};
 enum { SHAPES = sizeof shapes / sizeof *shapes, TYPES = sizeof all_types / sizeof *all_types, TYPES_WHOLE = 4 };
 
-static double tolerance(const hr_gemm_spec *spec) {
-  if (spec->c == HR_BF16 || (spec->a == HR_F32 && spec->b == HR_BF16)) return 3e-3; /* A may be rounded too */
-  return spec->c == HR_F16 ? 4e-4 : 2e-6;
-}
-
 static void test_values(void **state) {
   (void)state;
   for (int shape = 0; shape < SHAPES; shape++)
@@ -43,9 +39,9 @@ static void test_values(void **state) {
         gemm_case_init(&g, gemm_spec_make(d[0], d[1], d[2], variant & 3, variant & 4, t.a, t.b, t.c, (shape % 3) * 5),
                        (unsigned)(shape * 64 + type * 8 + variant));
         gemm_case_run(&g, 1);
-        if (gemm_case_error(&g) > tolerance(&g.spec))
-          fail_msg("%d x %d x %d, types %d, variant %d: error %g", (int)d[0], (int)d[1], (int)d[2], type, variant,
-                   gemm_case_error(&g));
+        if (!(gemm_case_error(&g) <= 1.0))
+          fail_msg("%d x %d x %d, types %d, variant %d: %g times what roundings allow", (int)d[0], (int)d[1], (int)d[2],
+                   type, variant, gemm_case_error(&g));
         gemm_case_fini(&g);
       }
 }
@@ -61,7 +57,7 @@ static void test_threads_change_no_bit(void **state) {
         gemm_case g;
         gemm_case_init(&g, gemm_spec_make(d[0], d[1], d[2], variant & 3, variant & 4, t.a, t.b, t.c, 0), 7);
         gemm_case_run(&g, 1);
-        assert_true(gemm_case_error(&g) <= tolerance(&g.spec));
+        assert_true(gemm_case_error(&g) <= 1.0);
         void *first = malloc(g.c_bytes);
         assert_non_null(first);
         memcpy(first, g.result, g.c_bytes);
@@ -70,6 +66,46 @@ static void test_threads_change_no_bit(void **state) {
           assert_memory_equal(first, g.result, g.c_bytes);
         }
         free(first);
+        gemm_case_fini(&g);
+      }
+}
+
+/* Rows [begin, begin + rows) alone, against what they were among the others. */
+static void rows_compare(const gemm_case *g, int64_t begin, int64_t rows) {
+  const hr_gemm_spec *s = &g->spec;
+  gemm_case part = *g;
+  part.spec.m = rows;
+  part.a = (char *)g->a + (size_t)(begin * s->lda) * hr_dtype_bytes(s->a);
+  part.c = (char *)g->c + (size_t)(begin * s->ldc) * hr_dtype_bytes(s->c);
+  part.c_bytes = (size_t)(rows * s->ldc) * hr_dtype_bytes(s->c);
+  part.result = malloc(part.c_bytes);
+  assert_non_null(part.result);
+  gemm_case_run(&part, 1);
+  if (memcmp(part.result, (char *)g->result + g->c_bytes / (size_t)s->m * (size_t)begin, part.c_bytes) != 0)
+    fail_msg("%d x %d x %d, types %d %d %d%s%s: rows %d to %d alone have other bits", (int)s->m, (int)s->n, (int)s->k,
+             s->a, s->b, s->c, s->transpose_b ? ", B transposed" : "", s->accumulate ? ", added" : "", (int)begin,
+             (int)(begin + rows - 1));
+  free(part.result);
+}
+
+/* Rows of activations are tokens: what a token gets must not depend on how many there are. */
+static void test_rows_alone_have_the_same_bits(void **state) {
+  (void)state;
+  const int64_t sizes[][3] = {{300, 70, 90}, {67, 530, 300}, {140, 24, 1030}, {600, 8, 40}, {130, 520, 1030}};
+  for (int size = 0; size < (int)(sizeof sizes / sizeof *sizes); size++)
+    for (int type = 0; type < TYPES; type++)
+      for (int variant = 0; variant < 8; variant += 2) { /* A is not transposed */
+        const int64_t *d = sizes[size];
+        types t = all_types[type];
+        /* The library gets few rows in pieces of n, and then of k. */
+        if (hr__dnn_vector_bytes() == 64 && d[1] > 512 && d[2] > 1024 && !(variant & 2)) continue;
+        gemm_case g;
+        gemm_case_init(&g, gemm_spec_make(d[0], d[1], d[2], variant & 3, variant & 4, t.a, t.b, t.c, (size % 2) * 5),
+                       9);
+        gemm_case_run(&g, 1);
+        const int64_t parts[][2] = {{0, 1}, {d[0] - 1, 1}, {5, 2}, {1, 7}, {d[0] / 2, 16}, {3, 33}, {2, d[0] - 2}};
+        for (int part = 0; part < (int)(sizeof parts / sizeof *parts); part++)
+          rows_compare(&g, parts[part][0], parts[part][1]);
         gemm_case_fini(&g);
       }
 }
@@ -242,13 +278,14 @@ static void test_out_of_memory(void **state) {
     hr_allocator_set(NULL);
   }
   assert_int_equal(status, HR_OK);
-  assert_true(attempts > 3);
+  assert_true(attempts > (hr__dnn_vector_bytes() < 64 ? 1 : 3)); /* without library objects there is one request */
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_values),
       cmocka_unit_test(test_threads_change_no_bit),
+      cmocka_unit_test(test_rows_alone_have_the_same_bits),
       cmocka_unit_test(test_workspace_caps),
       cmocka_unit_test(test_no_elements),
       cmocka_unit_test(test_out_of_memory),

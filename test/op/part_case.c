@@ -350,6 +350,13 @@ run_result case_reference(op_case *c) {
   return result;
 }
 
+double case_tolerance(const op_case *c) {
+  const double bf16_unit = 0x1p-8, f16_unit = 0x1p-11, f32_usual = 1e-5;
+  if (case_has(c, HR_BF16)) return 2.0 * bf16_unit;
+  if (case_has(c, HR_F16)) return 4.0 * f16_unit;
+  return c->reference->tolerance > 0.0 ? c->reference->tolerance : f32_usual;
+}
+
 void values_close(const op_case *c, const char *what, const double *got, const double *want, int64_t count,
                   double tolerance) {
   double largest = 0.0, worst = 0.0, norm = 0.0, error = 0.0;

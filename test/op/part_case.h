@@ -75,6 +75,11 @@ void element_write(hr_dtype dtype, void *data, int64_t i, double value);
 /* Random numbers of mean 0, variance 1 and at most 3.5 in size; sequence `which` of a name. */
 void draw(const char *name, uint64_t which, double *to, int64_t count);
 
+/* What roundings may do to a case's results, as a part of the largest: two to the narrowest type, one of an operand or
+ * of what lies between two products (bf16 on processors that multiply it) and one of the result; of f16 four, since
+ * small results leave its normal range. */
+double case_tolerance(const op_case *c);
+
 /* Fails unless got is within `tolerance` of want: the largest difference relative to the largest |want|, and the L2
  * norm of the difference relative to want's. */
 void values_close(const op_case *c, const char *what, const double *got, const double *want, int64_t count,

@@ -8,13 +8,7 @@
 #include "part_case.h"
 #include "part_gradient.h"
 
-static const double F32_TOLERANCE = 1e-5, BF16_TOLERANCE = 0x1p-7, F16_TOLERANCE = 0x1p-9, GRADIENT_TOLERANCE = 1e-4;
-
-static double case_tolerance(const op_case *c) {
-  if (case_has(c, HR_BF16)) return BF16_TOLERANCE;
-  if (case_has(c, HR_F16)) return F16_TOLERANCE;
-  return c->reference->tolerance > 0.0 ? c->reference->tolerance : F32_TOLERANCE;
-}
+static const double GRADIENT_TOLERANCE = 1e-4;
 
 /* ---- descriptors ---- */
 

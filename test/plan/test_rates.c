@@ -49,6 +49,25 @@ static void small_work_stays_on_one_thread(void **state) {
   hr__rates_fini(&rates);
 }
 
+/* Instructions for bf16 halve the time of its products, and of nothing else. */
+static void bf16_is_as_fast_as_the_processor_has_it(void **state) {
+  (void)state;
+  hr_facts facts = test_facts();
+  hr_rates rates;
+  hr_cost wide = product_cost(512, 768, 1024), narrow = wide;
+  narrow.products[0].dtype = HR_BF16;
+  double overhead = 0, f32 = 0;
+  for (int native = 0; native < 2; native++) {
+    facts.narrow_products = native;
+    hr__rates_default(&facts, &rates);
+    overhead = rates.classes[HR_CLASS_PRODUCT][0].overhead_seconds;
+    if (!native) f32 = hr__rates_seconds(&rates, &wide, 1);
+    assert_near(hr__rates_seconds(&rates, &wide, 1), f32);
+    assert_near(hr__rates_seconds(&rates, &narrow, 1) - overhead, (f32 - overhead) / (native ? 2 : 1));
+    hr__rates_fini(&rates);
+  }
+}
+
 static void more_threads_pay_more_on_larger_machines(void **state) {
   (void)state;
   hr_facts facts = test_facts();
@@ -412,6 +431,7 @@ static void without_a_home_there_are_defaults(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(small_work_stays_on_one_thread),
+      cmocka_unit_test(bf16_is_as_fast_as_the_processor_has_it),
       cmocka_unit_test(more_threads_pay_more_on_larger_machines),
       cmocka_unit_test(measured_products_count_exactly),
       cmocka_unit_test(shapes_between_are_interpolated),

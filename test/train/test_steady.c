@@ -17,13 +17,18 @@
 
 enum { WARM = 20, STEPS = 1000, ROUNDS = 4 };
 
+/* Out of the page tables: /proc/self/statm counts pages in batches, up to 63 of each thread late. */
 static size_t resident_bytes(void) {
-  FILE *file = fopen("/proc/self/statm", "r");
-  size_t total, resident;
+  FILE *file = fopen("/proc/self/smaps_rollup", "r");
+  if (!file) file = fopen("/proc/self/smaps", "r"); /* the same by mappings */
   assert_non_null(file);
-  assert_int_equal(fscanf(file, "%zu %zu", &total, &resident), 2);
+  char line[512];
+  size_t bytes = 0, kilobytes;
+  while (fgets(line, sizeof line, file))
+    if (sscanf(line, "Rss: %zu kB", &kilobytes) == 1) bytes += kilobytes * 1024;
   fclose(file);
-  return resident * (size_t)sysconf(_SC_PAGESIZE);
+  assert_true(bytes > 0);
+  return bytes;
 }
 
 static size_t heap_bytes(void) {
@@ -34,18 +39,30 @@ static size_t heap_bytes(void) {
 #endif
 }
 
+typedef struct memory {
+  uint64_t requests; /* of headroom itself, so far */
+  size_t live_bytes, heap, resident;
+} memory;
+
+static memory memory_now(void) {
+  return (memory){hr__alloc_count(), hr_test_live_bytes(), heap_bytes(), resident_bytes()};
+}
+
+/* Memory before and after some steps. The steps that warm up go this way too, so that the stack is as deep. */
+static void round_run(desk *d, int64_t first, int64_t steps, memory *before, memory *after) {
+  *before = memory_now();
+  desk_steps(d, first, first + steps - 1);
+  *after = memory_now();
+}
+
 /* Whether heap and resident set stand still over a round of steps. What headroom itself requests is nothing, always. */
-static bool round_is_still(desk *d, int64_t first) {
-  uint64_t requests = hr__alloc_count();
-  size_t live = hr_test_live_bytes(), heap = heap_bytes(), resident = resident_bytes();
-  desk_steps(d, first, first + STEPS - 1);
-  assert_int_equal(hr__alloc_count(), requests);
-  assert_int_equal(hr_test_live_bytes(), live);
+static bool memory_stands(const memory *before, const memory *after) {
+  assert_int_equal(after->requests, before->requests);
+  assert_int_equal(after->live_bytes, before->live_bytes);
 #ifdef HR_ASAN
-  (void)resident;
-  return heap_bytes() == heap;
+  return after->heap == before->heap;
 #else
-  return heap_bytes() == heap && resident_bytes() == resident;
+  return after->heap == before->heap && after->resident == before->resident;
 #endif
 }
 
@@ -56,11 +73,13 @@ static void steady(const char *threads, int rounds, const char *const *overrides
   assert_int_equal(setenv("HEADROOM_THREADS", threads, 1), 0);
   desk d;
   desk_open(&d, "nowhere", overrides);
-  desk_steps(&d, 1, WARM);
-  (void)resident_bytes(); /* the C library makes its own buffers once */
+  memory before, after;
+  round_run(&d, 1, WARM, &before, &after); /* the C library makes buffers of its own, too */
   bool still = false;
-  for (int64_t round = 0; round < rounds && !still; round++)
-    still = round_is_still(&d, WARM + 1 + round * STEPS);
+  for (int64_t round = 0; round < rounds && !still; round++) {
+    round_run(&d, WARM + 1 + round * STEPS, STEPS, &before, &after);
+    still = memory_stands(&before, &after);
+  }
   assert_true(still);
   desk_close(&d);
 }

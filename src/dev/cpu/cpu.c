@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
+#include "dev/cpu/onednn.h"
 #include "dev/device.h"
 
 enum {
@@ -60,7 +61,10 @@ static int threads_wanted(void) {
 void hr__cpu_facts(hr_facts *facts) {
   char model[64];
   proc_value("/proc/cpuinfo", "model name", model, sizeof model);
-  *facts = (hr_facts){.kind = HR_CPU, .alignment = BUFFER_ALIGNMENT, .threads = threads_wanted()};
+  *facts = (hr_facts){.kind = HR_CPU,
+                      .alignment = BUFFER_ALIGNMENT,
+                      .threads = threads_wanted(),
+                      .narrow_products = hr__dnn_native(HR_BF16)};
   snprintf(facts->name, sizeof facts->name, "%s (%d thread%s)", model[0] ? model : "x86-64 processor", facts->threads,
            facts->threads == 1 ? "" : "s");
   facts->memory_bytes = hr__memory_limit_bytes();

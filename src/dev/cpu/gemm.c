@@ -9,6 +9,10 @@
  *
  * Every dimension is cut into equal pieces (the last may be shorter), so that a product needs only a few library
  * objects: one per combination of {whole, last} piece and of writing or adding.
+ *
+ * A row of C has the same bits however many rows there are. The library's kernels for AVX-512 hold that; on processors
+ * without it tiles are multiplied by dev/cpu/rowwise.c, with k always cut in the same pieces. That takes any distance
+ * between rows, so its copies are some of those that the library needs.
  */
 #include "dev/cpu/gemm.h"
 
@@ -16,9 +20,10 @@
 #include <cpuid.h>
 #endif
 
-#include "base/clones.h"
 #include "base/mem.h"
+#include "dev/cpu/matrix.h"
 #include "dev/cpu/onednn.h"
+#include "dev/cpu/rowwise.h"
 
 /* Largest pieces, by measurement on cores with 1.25 MiB of second-level cache: the copies of one tile stay in it. */
 enum {
@@ -44,7 +49,8 @@ typedef struct slice {
 
 typedef struct layout {
   cut m, n, k;
-  hr_dtype type; /* of A and B as the library gets them; copies of C are f32 */
+  hr_dtype type; /* of A and B as they are multiplied; copies of C are f32 */
+  bool rowwise;  /* not by the library */
   bool copy_a, copy_b, copy_c;
   slice slice;
 } layout;
@@ -55,8 +61,9 @@ struct hr_gemm {
   hr_gemm_spec spec;
   layout layout;
   int threads;
+  int vector_bytes; /* of the processor */
   const void *user;
-  hr_dnn_product *products[KINDS]; /* NULL: this kind of tile does not occur */
+  hr_dnn_product *products[KINDS]; /* NULL: this kind of tile does not occur, or not in the library */
 };
 
 static int64_t ceil_div(int64_t a, int64_t b) {
@@ -126,16 +133,42 @@ static void grid_choose(const hr_gemm_spec *spec, layout *l) {
   l->n = cut_of(spec->n, copies || wide ? TILE_N : spec->n, 64);
 }
 
-static layout layout_of(const hr_gemm_spec *spec, hr_dtype type) {
-  layout l = {.type = type};
+/* Rowwise, every tile along m packs its columns of B. Where A and C stay in place: as many tiles, but along n. */
+static void grid_turn(const hr_gemm_spec *spec, layout *l) {
+  int64_t tiles = l->m.count * l->n.count;
+  cut m = cut_of(spec->m, TILE_M, 16), n = cut_of(spec->n, round_to(ceil_div(spec->n, tiles / m.count), 64), 64);
+  if (m.count * n.count != tiles) return;
+  l->m = m;
+  l->n = n;
+}
+
+/* Cuts k, and says what is copied: what the library would be slow with. */
+static void copies_choose(const hr_gemm_spec *spec, layout *l) {
+  bool whole_n = l->n.count == 1;
+  l->copy_a = spec->transpose_a || spec->lda != spec->k || spec->a != l->type;
+  l->copy_b =
+      spec->ldb != (spec->transpose_b ? spec->k : spec->n) || !(spec->transpose_b || whole_n) || spec->b != l->type;
+  l->k = cut_of(spec->k, l->copy_a ? TILE_K : l->copy_b ? TILE_K_DENSE : spec->k, 64);
+  if (l->k.count > 1 && !spec->transpose_a) l->copy_a = true;
+  if (l->k.count > 1 && spec->transpose_b) l->copy_b = true;
+  l->copy_c = spec->ldc != spec->n || !whole_n || (spec->c != HR_F32 && (spec->c != l->type || l->k.count > 1));
+}
+
+static void copies_choose_rowwise(const hr_gemm_spec *spec, layout *l) {
+  l->copy_a = spec->transpose_a || spec->a != HR_F32;
+  l->copy_b = spec->b != HR_F32;
+  l->copy_c = spec->c != HR_F32;
+  l->k = cut_of(spec->k, HR_ROWWISE_K, 64);
+  if (!l->copy_a && !l->copy_c) grid_turn(spec, l);
+}
+
+static layout layout_of(const hr_gemm_spec *spec, hr_dtype type, bool rowwise) {
+  layout l = {.type = type, .rowwise = rowwise};
   grid_choose(spec, &l);
-  bool whole_n = l.n.count == 1;
-  l.copy_a = spec->transpose_a || spec->lda != spec->k || spec->a != type;
-  l.copy_b = spec->ldb != (spec->transpose_b ? spec->k : spec->n) || !(spec->transpose_b || whole_n) || spec->b != type;
-  l.k = cut_of(spec->k, l.copy_a ? TILE_K : l.copy_b ? TILE_K_DENSE : spec->k, 64);
-  if (l.k.count > 1 && !spec->transpose_a) l.copy_a = true;
-  if (l.k.count > 1 && spec->transpose_b) l.copy_b = true;
-  l.copy_c = spec->ldc != spec->n || !whole_n || (spec->c != HR_F32 && (spec->c != type || l.k.count > 1));
+  if (rowwise)
+    copies_choose_rowwise(spec, &l);
+  else
+    copies_choose(spec, &l);
 
   size_t at = 0;
   l.slice.a = at;
@@ -145,7 +178,7 @@ static layout layout_of(const hr_gemm_spec *spec, hr_dtype type) {
   l.slice.c = at;
   if (l.copy_c) at += tile_bytes(l.m.step, l.n.step, HR_F32);
   l.slice.scratch = at;
-  l.slice.scratch_bytes = scratch_cap(&l);
+  l.slice.scratch_bytes = rowwise ? hr__rowwise_bytes(l.k.step) : scratch_cap(&l);
   l.slice.bytes = at + l.slice.scratch_bytes;
   return l;
 }
@@ -157,10 +190,15 @@ static size_t layout_bytes(const layout *l, int threads) {
 
 size_t hr__gemm_workspace(const hr_gemm_spec *spec, int threads) {
   if (spec->m < 1 || spec->n < 1 || spec->k < 1) return 0;
-  /* Which type the processor multiplies is not known here: the larger. */
-  layout wide = layout_of(spec, HR_F32), narrow = spec_narrow(spec) ? layout_of(spec, HR_BF16) : wide;
-  size_t wide_bytes = layout_bytes(&wide, threads), narrow_bytes = layout_bytes(&narrow, threads);
-  return wide_bytes > narrow_bytes ? wide_bytes : narrow_bytes;
+  /* Which type the processor multiplies, and by what, is not known here: the largest. */
+  layout ways[3] = {layout_of(spec, HR_F32, false), layout_of(spec, HR_F32, true)};
+  ways[2] = spec_narrow(spec) ? layout_of(spec, HR_BF16, false) : ways[0];
+  size_t most = 0;
+  for (int way = 0; way < 3; way++) {
+    size_t bytes = layout_bytes(&ways[way], threads);
+    if (bytes > most) most = bytes;
+  }
+  return most;
 }
 
 /* The library product for one kind of tile. */
@@ -215,13 +253,17 @@ static void kinds_destroy(hr_gemm *gemm) {
 
 /* In bf16 where the processor has it and the library can do it with its scratch, else in f32. */
 static hr_status products_create(hr_gemm *gemm, hr_error *err) {
+  if (gemm->vector_bytes < 64) {
+    gemm->layout = layout_of(&gemm->spec, HR_F32, true);
+    return HR_OK;
+  }
   if (spec_narrow(&gemm->spec) && hr__dnn_native(HR_BF16)) {
-    gemm->layout = layout_of(&gemm->spec, HR_BF16);
+    gemm->layout = layout_of(&gemm->spec, HR_BF16, false);
     hr_status status = kinds_create(gemm, err);
     if (status != HR_UNSUPPORTED) return status;
     kinds_destroy(gemm);
   }
-  gemm->layout = layout_of(&gemm->spec, HR_F32);
+  gemm->layout = layout_of(&gemm->spec, HR_F32, false);
   return kinds_create(gemm, err);
 }
 
@@ -233,6 +275,7 @@ hr_status hr__gemm_create(const hr_gemm_spec *spec, int threads, const void *use
   if (!gemm) return hr__nomem(err);
   gemm->spec = *spec;
   gemm->user = user;
+  gemm->vector_bytes = hr__dnn_vector_bytes();
   gemm->threads = threads < 1 ? 1 : threads;
   hr_status status = products_create(gemm, err);
   if (status != HR_OK) {
@@ -249,111 +292,6 @@ void hr__gemm_destroy(hr_gemm *gemm) {
   hr__free(gemm);
 }
 
-/* A block of a matrix, copied or transposed, from one type to another. */
-typedef struct block {
-  const void *from;
-  int64_t from_ld, rows, columns; /* as stored in `from` */
-  void *to;
-  int64_t to_ld;
-} block;
-
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE float element_get(const void *data, hr_dtype dtype, int64_t index) {
-  if (dtype == HR_F32) return ((const float *)data)[index];
-  uint16_t bits = ((const uint16_t *)data)[index];
-  return dtype == HR_F16 ? hr__f16_to_f32(bits) : hr__bf16_to_f32(bits);
-}
-
-INLINE void element_put(void *data, hr_dtype dtype, int64_t index, float value) {
-  if (dtype == HR_F32)
-    ((float *)data)[index] = value;
-  else
-    ((uint16_t *)data)[index] = dtype == HR_F16 ? hr__f32_to_f16(value) : hr__f32_to_bf16(value);
-}
-
-INLINE void block_copy_as(const block *b, hr_dtype from, hr_dtype to) {
-  for (int64_t r = 0; r < b->rows; r++)
-#pragma omp simd
-    for (int64_t c = 0; c < b->columns; c++)
-      element_put(b->to, to, r * b->to_ld + c, element_get(b->from, from, r * b->from_ld + c));
-}
-
-enum { SIDE = 16 }; /* of the squares in which a block is transposed */
-
-typedef float quad __attribute__((vector_size(16)));
-
-/* to[c][r] = from[r][c], in steps of 4 x 4. */
-INLINE void square_transpose(float from[SIDE][SIDE], float to[SIDE][SIDE]) {
-  for (int r = 0; r < SIDE; r += 4)
-    for (int c = 0; c < SIDE; c += 4) {
-      quad row[4];
-      for (int i = 0; i < 4; i++)
-        memcpy(&row[i], &from[r + i][c], sizeof(quad));
-      quad low0 = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5);
-      quad low1 = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5);
-      quad high0 = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7);
-      quad high1 = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
-      quad column[4] = {
-          __builtin_shufflevector(low0, low1, 0, 1, 4, 5), __builtin_shufflevector(low0, low1, 2, 3, 6, 7),
-          __builtin_shufflevector(high0, high1, 0, 1, 4, 5), __builtin_shufflevector(high0, high1, 2, 3, 6, 7)};
-      for (int i = 0; i < 4; i++)
-        memcpy(&to[c + i][r], &column[i], sizeof(quad));
-    }
-}
-
-/* Each line of `from` is touched once: rows a power of two apart would push each other out of the cache. */
-INLINE void block_transpose_as(const block *b, hr_dtype from, hr_dtype to) {
-  float square[SIDE][SIDE], turned[SIDE][SIDE];
-  for (int64_t row = 0; row < b->rows; row += SIDE)
-    for (int64_t column = 0; column < b->columns; column += SIDE) {
-      int64_t rows = smaller(SIDE, b->rows - row), columns = smaller(SIDE, b->columns - column);
-      int64_t at = row * b->from_ld + column, out = column * b->to_ld + row;
-      if (rows == SIDE && columns == SIDE) {
-        for (int r = 0; r < SIDE; r++)
-          for (int c = 0; c < SIDE; c++)
-            square[r][c] = element_get(b->from, from, at + r * b->from_ld + c);
-        square_transpose(square, turned);
-        for (int c = 0; c < SIDE; c++)
-          for (int r = 0; r < SIDE; r++)
-            element_put(b->to, to, out + c * b->to_ld + r, turned[c][r]);
-      } else {
-        for (int64_t c = 0; c < columns; c++)
-          for (int64_t r = 0; r < rows; r++)
-            element_put(b->to, to, out + c * b->to_ld + r, element_get(b->from, from, at + r * b->from_ld + c));
-      }
-    }
-}
-
-/* Calls `as` with constant types. f16 is never multiplied in bf16, so it meets only f32. */
-#define BLOCK_BY_TYPE(as, b, from, to)                                                                                 \
-  do {                                                                                                                 \
-    if ((from) == HR_F32 && (to) == HR_F32)                                                                            \
-      as(b, HR_F32, HR_F32);                                                                                           \
-    else if ((from) == HR_F32 && (to) == HR_BF16)                                                                      \
-      as(b, HR_F32, HR_BF16);                                                                                          \
-    else if ((from) == HR_F32)                                                                                         \
-      as(b, HR_F32, HR_F16);                                                                                           \
-    else if ((from) == HR_F16)                                                                                         \
-      as(b, HR_F16, HR_F32);                                                                                           \
-    else if ((to) == HR_F32)                                                                                           \
-      as(b, HR_BF16, HR_F32);                                                                                          \
-    else                                                                                                               \
-      as(b, HR_BF16, HR_BF16);                                                                                         \
-  } while (0)
-
-HR_CLONES static void block_copy(const block *b, hr_dtype from, hr_dtype to) {
-  BLOCK_BY_TYPE(block_copy_as, b, from, to);
-}
-
-HR_CLONES static void block_transpose(const block *b, hr_dtype from, hr_dtype to) {
-  BLOCK_BY_TYPE(block_transpose_as, b, from, to);
-}
-
-void hr__f32_transpose(const float *from, int64_t from_ld, int64_t rows, int64_t columns, float *to, int64_t to_ld) {
-  block_transpose(&(block){from, from_ld, rows, columns, to, to_ld}, HR_F32, HR_F32);
-}
-
 /* The addresses of one tile. */
 typedef struct place {
   const char *a, *b;
@@ -362,24 +300,27 @@ typedef struct place {
 } place;
 
 /* Piece p along k of a tile of m x n: brings the operands into f32 where needed and multiplies. */
-static hr_status piece_run(const hr_gemm *gemm, const hr_dnn_product *product, int worker, const place *at, int64_t p,
-                           int64_t m, int64_t n) {
+static hr_status piece_run(const hr_gemm *gemm, int kind, int worker, const place *at, int64_t p) {
   const hr_gemm_spec *s = &gemm->spec;
   const layout *l = &gemm->layout;
-  int64_t k0 = p * l->k.step, k = p == l->k.count - 1 ? l->k.last : l->k.step;
+  hr_gemm_spec tile = tile_spec(s, l, kind);
+  int64_t m = tile.m, n = tile.n, k = tile.k, k0 = p * l->k.step;
   const char *a = at->a + (size_t)(s->transpose_a ? k0 * s->lda : k0) * hr_dtype_bytes(s->a);
   const char *b = at->b + (size_t)(s->transpose_b ? k0 : k0 * s->ldb) * hr_dtype_bytes(s->b);
   char *tile_a = at->workspace + l->slice.a, *tile_b = at->workspace + l->slice.b;
   if (l->copy_a && s->transpose_a)
-    block_transpose(&(block){a, s->lda, k, m, tile_a, k}, s->a, l->type);
+    hr__matrix_transpose(&(hr_matrix_block){a, s->lda, k, m, tile_a, k}, s->a, l->type);
   else if (l->copy_a)
-    block_copy(&(block){a, s->lda, m, k, tile_a, k}, s->a, l->type);
+    hr__matrix_copy(&(hr_matrix_block){a, s->lda, m, k, tile_a, k}, s->a, l->type);
   if (l->copy_b) {
     int64_t rows = s->transpose_b ? n : k, columns = s->transpose_b ? k : n;
-    block_copy(&(block){b, s->ldb, rows, columns, tile_b, columns}, s->b, l->type);
+    hr__matrix_copy(&(hr_matrix_block){b, s->ldb, rows, columns, tile_b, columns}, s->b, l->type);
   }
-  return hr__dnn_run(product, worker, l->copy_a ? tile_a : a, l->copy_b ? tile_b : b,
-                     l->copy_c ? at->workspace + l->slice.c : at->c, at->workspace + l->slice.scratch);
+  const void *from_a = l->copy_a ? tile_a : a, *from_b = l->copy_b ? tile_b : b;
+  void *to = l->copy_c ? at->workspace + l->slice.c : at->c, *scratch = at->workspace + l->slice.scratch;
+  if (!l->rowwise) return hr__dnn_run(gemm->products[kind], worker, from_a, from_b, to, scratch);
+  hr__rowwise_run(&tile, gemm->vector_bytes >= 32, from_a, from_b, to, scratch);
+  return HR_OK;
 }
 
 static hr_status tile_run(const hr_gemm *gemm, int worker, int64_t tile, const void *a, const void *b, void *c,
@@ -394,10 +335,10 @@ static hr_status tile_run(const hr_gemm *gemm, int worker, int64_t tile, const v
               (const char *)b + (size_t)(s->transpose_b ? n0 * s->ldb : n0) * hr_dtype_bytes(s->b),
               (char *)c + (size_t)(m0 * s->ldc + n0) * hr_dtype_bytes(s->c), workspace};
   char *tile_c = at.workspace + l->slice.c;
-  if (l->copy_c && s->accumulate) block_copy(&(block){at.c, s->ldc, m, n, tile_c, n}, s->c, HR_F32);
+  if (l->copy_c && s->accumulate) hr__matrix_copy(&(hr_matrix_block){at.c, s->ldc, m, n, tile_c, n}, s->c, HR_F32);
   for (int64_t p = 0; p < l->k.count; p++)
-    HR_TRY(piece_run(gemm, gemm->products[tile_kind(gemm, i, j, p)], worker, &at, p, m, n));
-  if (l->copy_c) block_copy(&(block){tile_c, n, m, n, at.c, s->ldc}, HR_F32, s->c);
+    HR_TRY(piece_run(gemm, tile_kind(gemm, i, j, p), worker, &at, p));
+  if (l->copy_c) hr__matrix_copy(&(hr_matrix_block){tile_c, n, m, n, at.c, s->ldc}, HR_F32, s->c);
   return HR_OK;
 }
 

@@ -1,7 +1,8 @@
-/* Matrix products on the CPU: C (+)= op(A) op(B), row-major, by oneDNN (dev/cpu/onednn.c) in tiles on the pool.
+/* Matrix products on the CPU: C (+)= op(A) op(B), row-major, in tiles on the pool. Tiles are multiplied by oneDNN
+ * (dev/cpu/onednn.c), on processors without AVX-512 by dev/cpu/rowwise.c.
  *
  * The tile grid is a function of the shape only, so results do not depend on the number of threads. Each tile is one
- * single-threaded oneDNN product whose scratch comes from the caller's workspace. Where the processor has no 16-bit
+ * single-threaded product whose scratch comes from the caller's workspace. Where the processor has no 16-bit
  * product (or oneDNN has none for the type), tiles are converted to f32 in that workspace, multiplied in f32 and
  * converted back: faster than the library's emulation and exact in the inputs.
  */
@@ -39,8 +40,5 @@ hr_status hr__gemm_run(const hr_gemm *gemm, hr_pool *pool, int threads, const vo
 /* One product in the calling thread, for kernels that already run inside a pool task; `worker` selects the library
  * objects and `workspace` is this worker's own part (hr__gemm_workspace(spec, 1) bytes). */
 hr_status hr__gemm_run_here(const hr_gemm *gemm, int worker, const void *a, const void *b, void *c, void *workspace);
-
-/* to [columns, rows] = from [rows, columns] transposed, both f32, in the calling thread. */
-void hr__f32_transpose(const float *from, int64_t from_ld, int64_t rows, int64_t columns, float *to, int64_t to_ld);
 
 #endif

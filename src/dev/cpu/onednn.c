@@ -127,6 +127,13 @@ bool hr__dnn_native(hr_dtype dtype) {
   return __builtin_cpu_supports("avx512bf16") && dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_bf16;
 }
 
+int hr__dnn_vector_bytes(void) {
+  __builtin_cpu_init();
+  dnnl_cpu_isa_t most = dnnl_get_effective_cpu_isa();
+  if (__builtin_cpu_supports("avx512bw") && most >= dnnl_cpu_isa_avx512_core) return 64;
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && most >= dnnl_cpu_isa_avx2 ? 32 : 16;
+}
+
 static dnnl_data_type_t type_of(hr_dtype dtype) {
   return dtype == HR_BF16 ? dnnl_bf16 : dnnl_f32;
 }

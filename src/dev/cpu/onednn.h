@@ -16,6 +16,10 @@ typedef struct hr_dnn_product hr_dnn_product;
 /* Whether this processor multiplies this type itself (f32: always; bf16: AVX-512 BF16 or AMX). */
 bool hr__dnn_native(hr_dtype dtype);
 
+/* Of the widest vectors that the processor has and the library's limit on instructions (DNNL_MAX_CPU_ISA) lets it use:
+ * 64 (AVX-512), 32 (AVX2 with FMA) or 16. */
+int hr__dnn_vector_bytes(void);
+
 /* The product of `spec` as one library call, for worker numbers below `workers`. `user` NULL: it is shared with none.
  * Takes the library's first way to compute it with at most `scratch_most` bytes of scratch: in f32 there always is one,
  * in bf16 HR_UNSUPPORTED says that there is none, or only one that is slower than f32. */
