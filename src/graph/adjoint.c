@@ -122,7 +122,7 @@ hr_dtype hr__grad_dtype(hr_adjoint *a, int in) {
 }
 
 hr_id hr__saved_in(hr_adjoint *a, int in) {
-  a->reads |= HR_SAVE_IN(in);
+  a->reads |= a->node.op->variadic ? HR_SAVE_ALL_IN : HR_SAVE_IN(in);
   return a->node.in[in];
 }
 

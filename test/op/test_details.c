@@ -360,7 +360,7 @@ static void parts_compare(const char *op, uint32_t bf16, size_t first_at) {
     int64_t n = first + PART < count ? PART : count - first;
     op_case kept = part_take(c, &sample, args, first_at, first, n);
     run_result part = case_run(c, (run_options){.threads = 2});
-    for (int j = 0; j < c->op->n_out; j++) {
+    for (int j = 0; j < c->n_out; j++) {
       bool per_block = hr_desc_count(&kept.out[j]) != count;
       size_t begin = (size_t)(per_block ? first / 256 : first) * hr_dtype_bytes(c->out[j].dtype);
       if (memcmp(part.data[j], (char *)whole.data[j] + begin, hr_desc_bytes(&c->out[j])) != 0)
