@@ -29,7 +29,7 @@ static void must(hr_status status, const hr_error *err) {
 
 /* x w + b, bounded, scaled, and joined with x again: 6 ops. */
 static hr_id chain_make(hr_builder *b, hr_id x, bool exponentials) {
-  hr_init init = {HR_INIT_NORMAL, 0.5f};
+  hr_init init = {.rule = HR_INIT_NORMAL, .a = 0.5f};
   hr_id w = hr__parameter(b, "w", hr__desc1(b->dtype, COLUMNS), init);
   hr_id bias = hr__parameter(b, "b", hr__desc1(b->dtype, COLUMNS), init);
   hr_id y = hr__binary(b, HR_FORMULA_mul, x, w);
@@ -97,7 +97,7 @@ static timed way_time(hr_device *device, hr_dtype dtype, way how, bool exponenti
   hr__program_begin(&b, "step");
   /* persistent, so that no result takes its place */
   hr_desc desc = hr__desc2(dtype, BYTES / COLUMNS / (int64_t)hr_dtype_bytes(dtype), COLUMNS);
-  hr_id x = hr__parameter(&b, "x", desc, (hr_init){HR_INIT_ZERO, 0});
+  hr_id x = hr__parameter(&b, "x", desc, (hr_init){.rule = HR_INIT_ZERO});
   hr_id y = how == COPY ? hr__copy(&b, x, dtype) : chain_make(&b, x, exponentials);
   hr__program_set_output(&b, "y", y);
   must(hr__builder_status(&b, &err), &err);

@@ -136,7 +136,8 @@ static hr_id home_get(hr_adjoint *a, hr_id value) {
   hr_graph *g = a->b->graph;
   if (a->homes == HR_HOMES_NONE || !g->values[value].trained) return HR_NONE;
   if (a->home[value] != HR_NONE) return a->home[value];
-  a->home[value] = hr__beside(a->b, value, "grad", HR_ROLE_GRADIENT, g->values[value].desc, (hr_init){HR_INIT_ZERO, 0});
+  a->home[value] =
+      hr__beside(a->b, value, "grad", HR_ROLE_GRADIENT, g->values[value].desc, (hr_init){.rule = HR_INIT_ZERO});
   return a->home[value];
 }
 

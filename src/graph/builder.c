@@ -190,7 +190,7 @@ hr_id hr__stacked(hr_builder *b, const char *name, hr_role role, hr_desc desc, c
     b->status = hr__fail(&b->error, HR_FAILURE, name, NULL, "the rows of its members are not those of the whole");
     return HR_NONE;
   }
-  hr_id id = hr__persistent(b, name, role, desc, (hr_init){HR_INIT_ZERO, 0});
+  hr_id id = hr__persistent(b, name, role, desc, (hr_init){.rule = HR_INIT_ZERO});
   if (id == HR_NONE || b->graph->values[id].members > 0) return id;
   int64_t first = 0;
   for (int i = 0; i < count && b->status == HR_OK; i++) {

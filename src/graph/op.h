@@ -23,13 +23,11 @@ typedef struct hr_op_view {
   bool follows;
 } hr_op_view;
 
-/* What an op's time depends on. Rates are measured per class; products also per shape. */
+/* What an op's time depends on: the rows of graph/classes.def. */
 typedef enum hr_op_class {
-  HR_CLASS_STREAM,    /* bound by memory traffic: elementwise, norms, optimizers */
-  HR_CLASS_STREAM_16, /* the same on 16-bit floats, which are converted on the way */
-  HR_CLASS_GATHER,    /* indexed rows: embedding */
-  HR_CLASS_PRODUCT,   /* matrix products, listed in `products` */
-  HR_CLASS_ATTENTION, /* blocks of products with softmax between */
+#define HR_COST_CLASS(name, text, flops, bytes, launch, gpu_flops, gpu_bytes) HR_CLASS_##name,
+#include "graph/classes.def"
+#undef HR_COST_CLASS
   HR_CLASS_COUNT
 } hr_op_class;
 const char *hr_op_class_name(hr_op_class op_class);

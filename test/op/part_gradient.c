@@ -48,7 +48,7 @@ static void operands_build(one_op *g, uint32_t trained) {
       g->in[i] = hr__input(&g->builder, name, c->in[i]);
       g->graph->values[g->in[i]].trained = (trained & (1u << i)) != 0;
     } else {
-      g->in[i] = hr__parameter(&g->builder, name, c->in[i], (hr_init){HR_INIT_ZERO, 0.0f});
+      g->in[i] = hr__parameter(&g->builder, name, c->in[i], (hr_init){.rule = HR_INIT_ZERO});
       g->graph->values[g->in[i]].trained = (trained & (1u << i)) != 0;
     }
   }

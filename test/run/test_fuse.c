@@ -49,7 +49,7 @@ static hr_id any_operand(making *m) {
   int which = roll(&m->dice, 6);
   if (which >= 4) return any_value(m);
   return hr__parameter(&m->b, names[which], hr__desc2(m->b.dtype, sizes[which][0], sizes[which][1]),
-                       (hr_init){HR_INIT_NORMAL, 0.5f});
+                       (hr_init){.rule = HR_INIT_NORMAL, .a = 0.5f});
 }
 
 static hr_id step_make(making *m) {
@@ -83,7 +83,8 @@ static void program_make(making *m, const char *name, uint64_t graph) {
   m->n = 0;
   hr__program_begin(&m->b, name);
   m->value[m->n++] = hr__input(&m->b, "x", hr__desc2(m->b.dtype, ROWS, COLUMNS));
-  hr_id w = hr__parameter(&m->b, "whole", hr__desc2(m->b.dtype, ROWS, COLUMNS), (hr_init){HR_INIT_NORMAL, 0.5f});
+  hr_id w =
+      hr__parameter(&m->b, "whole", hr__desc2(m->b.dtype, ROWS, COLUMNS), (hr_init){.rule = HR_INIT_NORMAL, .a = 0.5f});
   m->value[m->n++] = hr__binary(&m->b, HR_FORMULA_mul, m->value[0], w);
   for (int steps = 4 + roll(&m->dice, 14); steps > 0; steps--) {
     m->value[m->n] = step_make(m);
