@@ -92,7 +92,8 @@ static __global__ void __launch_bounds__(PROGRAM_THREADS) pieces_kernel(const __
 }
 
 static unsigned blocks_of(int64_t wanted) {
-  return (unsigned)(wanted < PROGRAM_BLOCKS ? wanted : PROGRAM_BLOCKS);
+  const int64_t most = PROGRAM_BLOCKS;
+  return (unsigned)(wanted < most ? wanted : most);
 }
 
 static hr_status reduce_run(const hr_call *call) {
