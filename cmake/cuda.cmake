@@ -83,7 +83,8 @@ target_link_options(headroom_cuda PRIVATE -Wl,--exclude-libs,ALL -Wl,-z,defs)
 # opened at run time.
 # No code of the device is in it, so that the host's compiler has it once; nothing in it is hot, but without optimizing it would want functions that nobody calls.
 enable_language(CXX)
-add_library(headroom_cudnn OBJECT ${CMAKE_SOURCE_DIR}/src/dev/cuda/cudnn.cpp)
+file(GLOB cudnn_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/dev/cuda/cudnn*.cpp)
+add_library(headroom_cudnn OBJECT ${cudnn_sources})
 set_target_properties(headroom_cudnn PROPERTIES CXX_STANDARD 17 CXX_VISIBILITY_PRESET hidden
                       POSITION_INDEPENDENT_CODE ON COMPILE_OPTIONS "")
 target_compile_options(headroom_cudnn PRIVATE -Wall -Wextra -Werror -Wno-unused-function -Wno-unknown-pragmas -O1 -g0)

@@ -22,7 +22,7 @@ hr_status hr__samples_coupled(const hr_graph *graph, bool *coupled, hr_error *er
     const hr_node *node = &graph->nodes[n];
     unsigned char from = node_sources(graph, sources, node);
     *coupled |= (from & FROM_COUPLING) != 0;
-    if (node->op->axes == HR_AXES_NONE && from & FROM_INPUTS) from |= FROM_COUPLING;
+    if (hr__op_axes(node->op, node->args) == HR_AXES_NONE && from & FROM_INPUTS) from |= FROM_COUPLING;
     for (int j = 0; j < node->n_out; j++)
       sources[node->out[j]] = from;
   }

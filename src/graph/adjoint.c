@@ -122,7 +122,7 @@ hr_dtype hr__grad_dtype(hr_adjoint *a, int in) {
 }
 
 hr_id hr__saved_in(hr_adjoint *a, int in) {
-  a->reads |= HR_SAVE_IN(in);
+  a->reads |= a->node.op->variadic ? HR_SAVE_ALL_IN : HR_SAVE_IN(in);
   return a->node.in[in];
 }
 
@@ -136,7 +136,8 @@ static hr_id home_get(hr_adjoint *a, hr_id value) {
   hr_graph *g = a->b->graph;
   if (a->homes == HR_HOMES_NONE || !g->values[value].trained) return HR_NONE;
   if (a->home[value] != HR_NONE) return a->home[value];
-  a->home[value] = hr__beside(a->b, value, "grad", HR_ROLE_GRADIENT, g->values[value].desc, (hr_init){HR_INIT_ZERO, 0});
+  a->home[value] =
+      hr__beside(a->b, value, "grad", HR_ROLE_GRADIENT, g->values[value].desc, (hr_init){.rule = HR_INIT_ZERO});
   return a->home[value];
 }
 

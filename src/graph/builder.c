@@ -190,7 +190,7 @@ hr_id hr__stacked(hr_builder *b, const char *name, hr_role role, hr_desc desc, c
     b->status = hr__fail(&b->error, HR_FAILURE, name, NULL, "the rows of its members are not those of the whole");
     return HR_NONE;
   }
-  hr_id id = hr__persistent(b, name, role, desc, (hr_init){HR_INIT_ZERO, 0});
+  hr_id id = hr__persistent(b, name, role, desc, (hr_init){.rule = HR_INIT_ZERO});
   if (id == HR_NONE || b->graph->values[id].members > 0) return id;
   int64_t first = 0;
   for (int i = 0; i < count && b->status == HR_OK; i++) {
@@ -306,7 +306,7 @@ static bool shapes_find(hr_builder *b, const hr_op *op, const hr_id *in, int n_i
       return false;
     }
   }
-  hr_op_view view = {.in = in_desc, .out = out_desc, .n_in = n_in, .n_out = op->n_out, .args = args};
+  hr_op_view view = {.in = in_desc, .out = out_desc, .n_in = n_in, .n_out = hr__op_results(op, args), .args = args};
   b->error = (hr_error){0};
   hr_status status = op->shape(&view, out_desc, &b->error);
   if (status != HR_OK) emit_failed(b, op, status);
@@ -314,18 +314,38 @@ static bool shapes_find(hr_builder *b, const hr_op *op, const hr_id *in, int n_i
 }
 
 /* "module:op", or "module:op.1" of several outputs. Large graphs have one for every node: no formats. */
-static const char *name_join(hr_arena *arena, const char *module, const hr_op *op, int output) {
+static const char *name_join(hr_arena *arena, const char *module, const hr_op *op, int n_out, int output) {
   size_t length = strlen(module), more = strlen(op->name);
-  char *name = hr__arena_alloc(arena, length + more + 4); /* zeroed */
+  char *name = hr__arena_alloc(arena, length + more + 5); /* zeroed */
   if (!name) return NULL;
   memcpy(name, module, length);
   name[length] = ':';
   memcpy(name + length + 1, op->name, more);
-  if (op->n_out > 1) {
-    name[length + more + 1] = '.';
-    name[length + more + 2] = (char)('0' + output);
+  if (n_out > 1) {
+    char *end = name + length + more + 1;
+    *end++ = '.';
+    if (output >= 10) *end++ = (char)('0' + output / 10 % 10);
+    *end = (char)('0' + output % 10);
   }
   return name;
+}
+
+/* Values for the results of the node that comes next, behind its operands in `ids`; false after an error. */
+static bool outputs_create(hr_builder *b, const hr_op *op, hr_id *ids, int n_in, int n_out, const hr_desc *desc) {
+  hr_graph *g = b->graph;
+  for (int j = 0; j < n_out; j++) {
+    hr_id place = output_place(b, op, ids, n_in, j);
+    const char *name = name_join(&g->arena, b->module, op, n_out, j);
+    if (!name) builder_nomem(b);
+    if (!name) return false;
+    hr_id buffer = place == HR_NONE ? HR_NONE : g->values[place].buffer;
+    hr_id value = value_create(b, name, desc[j], HR_ROLE_ACTIVATION, false, buffer);
+    if (value == HR_NONE) return false;
+    if (place != HR_NONE) g->values[value].offset = g->values[place].offset; /* a view is updated where it lies */
+    g->values[value].producer = (hr_id)g->n_nodes;
+    ids[n_in + j] = value;
+  }
+  return true;
 }
 
 hr_id hr__emit(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const void *args) {
@@ -340,37 +360,28 @@ hr_id hr__emit(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const 
         hr__fail(&b->error, HR_FAILURE, b->module, NULL, "%s takes %d operands, got %d", op->name, op->n_in, n_in);
     return HR_NONE;
   }
-  hr_id *ids = hr__arena_array(&g->arena, (size_t)n_in + (size_t)op->n_out, sizeof *ids);
+  int n_out = hr__op_results(op, args);
+  hr_id *ids = hr__arena_array(&g->arena, (size_t)n_in + (size_t)n_out, sizeof *ids);
   void *args_copy = op->args_bytes ? hr__arena_alloc(&g->arena, op->args_bytes) : NULL;
   if (!ids || (op->args_bytes && !args_copy)) return builder_nomem(b);
   if (args_copy) memcpy(args_copy, args, op->args_bytes);
   if (n_in) memcpy(ids, in, (size_t)n_in * sizeof *ids);
 
-  hr_desc few[HR_OP_OPERANDS], out[HR_OP_OPERANDS] = {0};
-  hr_desc *desc = n_in <= HR_OP_OPERANDS ? few : hr__alloc_zero((size_t)n_in, sizeof *desc);
+  hr_desc few[2 * HR_OP_OPERANDS] = {0};
+  bool many = n_in + n_out > 2 * HR_OP_OPERANDS;
+  hr_desc *desc = many ? hr__alloc_zero((size_t)(n_in + n_out), sizeof *desc) : few;
   if (!desc) return builder_nomem(b);
-  bool found = shapes_find(b, op, in, n_in, args_copy, desc, out);
-  if (desc != few) hr__free(desc);
-  if (!found) return HR_NONE;
-
+  bool made = shapes_find(b, op, in, n_in, args_copy, desc, desc + n_in) &&
+              outputs_create(b, op, ids, n_in, n_out, desc + n_in);
+  if (many) hr__free(desc);
+  if (!made) return HR_NONE;
   if (!TABLE_GROW(b, nodes, cap_nodes, n_nodes)) return builder_nomem(b);
   hr_id node = (hr_id)g->n_nodes;
-  for (int j = 0; j < op->n_out; j++) {
-    hr_id place = output_place(b, op, in, n_in, j);
-    const char *name = name_join(&g->arena, b->module, op, j);
-    if (!name) return builder_nomem(b);
-    hr_id buffer = place == HR_NONE ? HR_NONE : g->values[place].buffer;
-    hr_id value = value_create(b, name, out[j], HR_ROLE_ACTIVATION, false, buffer);
-    if (value == HR_NONE) return HR_NONE;
-    if (place != HR_NONE) g->values[value].offset = g->values[place].offset; /* a view is updated where it lies */
-    g->values[value].producer = node;
-    ids[n_in + j] = value;
-  }
   g->nodes[g->n_nodes++] = (hr_node){.op = op,
                                      .in = ids,
                                      .out = ids + n_in,
                                      .n_in = n_in,
-                                     .n_out = op->n_out,
+                                     .n_out = n_out,
                                      .args = args_copy,
                                      .module = b->module,
                                      .program = b->program,
@@ -380,7 +391,7 @@ hr_id hr__emit(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const 
   /* A node for an earlier program waits behind the last one until hr__graph_regroup. */
   hr_program *program = &g->programs[b->program];
   if (program->first + program->count == node) program->count++;
-  for (int i = 0; i < n_in + op->n_out; i++)
+  for (int i = 0; i < n_in + n_out; i++)
     if (ids[i] != HR_NONE) g->buffers[g->values[ids[i]].buffer].programs |= 1u << b->program;
   return ids[n_in];
 }

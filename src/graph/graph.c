@@ -19,8 +19,9 @@ const char *hr_phase_name(hr_phase phase) {
 
 const char *hr_op_class_name(hr_op_class op_class) {
   static const char *const names[HR_CLASS_COUNT] = {
-      [HR_CLASS_STREAM] = "stream",   [HR_CLASS_STREAM_16] = "stream16",  [HR_CLASS_GATHER] = "gather",
-      [HR_CLASS_PRODUCT] = "product", [HR_CLASS_ATTENTION] = "attention",
+#define HR_COST_CLASS(name, text, flops, bytes, launch, gpu_flops, gpu_bytes) text,
+#include "graph/classes.def"
+#undef HR_COST_CLASS
   };
   return names[op_class];
 }

@@ -21,6 +21,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "graph/init.h"
 #include "graph/op.h"
 
 typedef uint32_t hr_id;
@@ -38,13 +39,6 @@ typedef enum hr_role {
   HR_ROLE_COUNT
 } hr_role;
 const char *hr_role_name(hr_role role);
-
-/* How a persistent value begins. Values loaded from a file overrule it. */
-typedef enum hr_init_kind { HR_INIT_ZERO, HR_INIT_ONE, HR_INIT_NORMAL, HR_INIT_UNIFORM } hr_init_kind;
-typedef struct hr_init {
-  hr_init_kind kind;
-  float std; /* HR_INIT_NORMAL; HR_INIT_UNIFORM: the bound, on both sides of 0 */
-} hr_init;
 
 typedef struct hr_buffer {
   const char *name;

@@ -10,7 +10,7 @@
 #include "dev/device.h"
 #include "dev/kernel.h"
 
-enum { HR_OP_OPERANDS = 9 }; /* operands of a non-variadic op, and of a sample */
+enum { HR_OP_OPERANDS = 9 }; /* operands of a non-variadic op, operands and results of a sample */
 
 /* A node as its op's rules see it: shapes only. Absent optional operands have rank 0. */
 typedef struct hr_op_view {
@@ -23,13 +23,11 @@ typedef struct hr_op_view {
   bool follows;
 } hr_op_view;
 
-/* What an op's time depends on. Rates are measured per class; products also per shape. */
+/* What an op's time depends on: the rows of graph/classes.def. */
 typedef enum hr_op_class {
-  HR_CLASS_STREAM,    /* bound by memory traffic: elementwise, norms, optimizers */
-  HR_CLASS_STREAM_16, /* the same on 16-bit floats, which are converted on the way */
-  HR_CLASS_GATHER,    /* indexed rows: embedding */
-  HR_CLASS_PRODUCT,   /* matrix products, listed in `products` */
-  HR_CLASS_ATTENTION, /* blocks of products with softmax between */
+#define HR_COST_CLASS(name, text, flops, bytes, launch, gpu_flops, gpu_bytes) HR_CLASS_##name,
+#include "graph/classes.def"
+#undef HR_COST_CLASS
   HR_CLASS_COUNT
 } hr_op_class;
 const char *hr_op_class_name(hr_op_class op_class);
@@ -62,7 +60,7 @@ typedef struct hr_alias {
   int in, out;
   hr_alias_kind kind;
 } hr_alias;
-enum { HR_OP_ALIASES = 5 };
+enum { HR_OP_ALIASES = 10 };
 
 /* Axes of output 0 along which an op works independently, so that a region may be sliced there. All others couple.
  * The split pass slices the first one; test/op/test_axes.c holds the ops to it. */
@@ -76,6 +74,7 @@ typedef enum hr_axes {
 /* What the gradient rule reads, declared so that passes can reason before grad runs; a test holds rules to it. */
 #define HR_SAVE_IN(i)  (1u << (i))
 #define HR_SAVE_OUT(j) (1u << (16 + (j)))
+#define HR_SAVE_ALL_IN (1u << 31) /* of a variadic op: any of its inputs */
 
 #define HR_DTYPE_BIT(dtype) (1u << (dtype))
 #define HR_FLOATS           (HR_DTYPE_BIT(HR_F32) | HR_DTYPE_BIT(HR_BF16) | HR_DTYPE_BIT(HR_F16)) /* of streams on the CPU */
@@ -105,6 +104,8 @@ typedef struct hr_op {
   int n_in, n_out;   /* n_in: with optional operands; ignored when variadic */
   uint32_t optional; /* bit i: input i may be absent */
   bool variadic;     /* any number of inputs of one kind (gradient norm) */
+  /* (optional) how many results a node has, where that depends on its arguments; n_out is then the most of samples. */
+  int (*results)(const void *args);
   bool effect;       /* writes persistent state: never recomputed, never removed, once per step */
   bool random;       /* draws random numbers keyed by module path */
   size_t sample_at;  /* of a random op: where in its arguments an int64_t counts samples before row 0; 0: nowhere */
@@ -121,8 +122,11 @@ typedef struct hr_op {
   /* Types of output 0 for which a device's result does not keep its bits when it is written over the operand, so that
    * it is not (HR_ALIAS_MUST aside). */
   uint32_t apart[HR_DEVICE_KIND_COUNT];
+  /* (optional) whether output `out` may lie where input `in` does, where that depends on the arguments. */
+  bool (*takes)(const void *args, int in, int out);
   bool grouped; /* on a GPU neighbours in a program run as one launch (hr_cuda_launcher.run_many) */
   hr_axes axes;
+  hr_axes (*axes_by)(const void *args);  /* (optional) the same where it depends on the arguments */
   int typed_by;                          /* operand whose dtype selects the kernel */
   uint32_t dtypes[HR_DEVICE_KIND_COUNT]; /* supported dtypes of that operand, per device; 0: no kernel */
 
@@ -141,8 +145,18 @@ typedef struct hr_op {
 } hr_op;
 
 /* Whether an output may lie where an alias has its operand; `result` is the type of output 0. */
-static inline bool hr__op_takes(const hr_op *op, const hr_alias *alias, hr_device_kind kind, hr_dtype result) {
+static inline bool hr__op_takes(const hr_op *op, const void *args, const hr_alias *alias, hr_device_kind kind,
+                                hr_dtype result) {
+  if (op->takes && !op->takes(args, alias->in, alias->out)) return false;
   return alias->kind == HR_ALIAS_MUST || !(op->apart[kind] & HR_DTYPE_BIT(result));
+}
+
+static inline int hr__op_results(const hr_op *op, const void *args) {
+  return op->results ? op->results(args) : op->n_out;
+}
+
+static inline hr_axes hr__op_axes(const hr_op *op, const void *args) {
+  return op->axes_by ? op->axes_by(args) : op->axes;
 }
 
 /* All ops, in the order of ops.def. Defined in op/. */

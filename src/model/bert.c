@@ -55,8 +55,8 @@ static hr_id dense_emit(hr_builder *b, const hr_bert *m, const dense *d, hr_id x
   for (int i = 0; i < d->count; i++)
     used += (size_t)snprintf(joined + used, sizeof joined - used, "%s%s", i ? "+" : "", d->name[i]);
   hr__module(b, "%s.%s", d->path, joined);
-  hr_id weight = dense_parameter(b, d, "weight", d->in, (hr_init){HR_INIT_NORMAL, m->std});
-  hr_id bias = dense_parameter(b, d, "bias", 0, (hr_init){.kind = HR_INIT_ZERO});
+  hr_id weight = dense_parameter(b, d, "weight", d->in, (hr_init){.rule = HR_INIT_NORMAL, .a = m->std});
+  hr_id bias = dense_parameter(b, d, "bias", 0, (hr_init){.rule = HR_INIT_ZERO});
   return hr__linear_add(b, x, weight, bias, add);
 }
 
@@ -66,8 +66,8 @@ static hr_id norm(hr_builder *b, const hr_bert *m, const char *path, hr_id x) {
   snprintf(name[0], NAME, "%s.LayerNorm.weight", path);
   snprintf(name[1], NAME, "%s.LayerNorm.bias", path);
   hr_desc desc = hr__desc1(b->dtype, m->hidden);
-  hr_id weight = hr__parameter(b, name[0], desc, (hr_init){.kind = HR_INIT_ONE});
-  hr_id bias = hr__parameter(b, name[1], desc, (hr_init){.kind = HR_INIT_ZERO});
+  hr_id weight = hr__parameter(b, name[0], desc, (hr_init){.rule = HR_INIT_ONE});
+  hr_id bias = hr__parameter(b, name[1], desc, (hr_init){.rule = HR_INIT_ZERO});
   return hr__layernorm(b, x, weight, bias, m->eps);
 }
 
@@ -135,7 +135,7 @@ static hr_id table_declare(hr_builder *b, const hr_bert *m, const char *name, in
   char whole[NAME];
   hr__module(b, "bert.embeddings.%s", name);
   snprintf(whole, sizeof whole, "bert.embeddings.%s.weight", name);
-  return hr__parameter(b, whole, hr__desc2(b->dtype, rows, m->hidden), (hr_init){HR_INIT_NORMAL, m->std});
+  return hr__parameter(b, whole, hr__desc2(b->dtype, rows, m->hidden), (hr_init){.rule = HR_INIT_NORMAL, .a = m->std});
 }
 
 /* tokens -> [B, T, H]; *words is the table of the tokens. */
@@ -156,7 +156,7 @@ static hr_id head(hr_builder *b, const hr_bert *m, hr_id x, hr_id words, hr_id t
   hr__module(b, "%s", path);
   x = norm(b, m, path, hr__gelu(b, x, m->tanh));
   hr__module(b, "cls.predictions.decoder");
-  hr_id bias = hr__parameter(b, "cls.predictions.bias", hr__desc1(b->dtype, m->vocab), (hr_init){.kind = HR_INIT_ZERO});
+  hr_id bias = hr__parameter(b, "cls.predictions.bias", hr__desc1(b->dtype, m->vocab), (hr_init){.rule = HR_INIT_ZERO});
   return hr__head_loss_biased(b, x, words, bias, targets);
 }
 

@@ -56,9 +56,9 @@ static hr_id projections_emit(hr_builder *b, const hr_decoder *m, int64_t layer,
   for (int i = 0; i < p->count; i++)
     used += (size_t)snprintf(joined + used, sizeof joined - used, "%s%s", i ? "+" : "", p->name[i]);
   hr__module(b, "model.layers.%" PRId64 ".%s.%s", layer, p->part, joined);
-  hr_id weight = projections_declare(b, p, layer, "weight", p->in, (hr_init){HR_INIT_NORMAL, m->std});
+  hr_id weight = projections_declare(b, p, layer, "weight", p->in, (hr_init){.rule = HR_INIT_NORMAL, .a = m->std});
   hr_id bias = HR_NONE;
-  if (p->biased) bias = projections_declare(b, p, layer, "bias", 0, (hr_init){.kind = HR_INIT_ZERO});
+  if (p->biased) bias = projections_declare(b, p, layer, "bias", 0, (hr_init){.rule = HR_INIT_ZERO});
   return hr__linear_add(b, x, weight, bias, add);
 }
 
@@ -75,7 +75,7 @@ static hr_id norm(hr_builder *b, const hr_decoder *m, const char *path, int64_t 
   char name[160];
   hr__module(b, "%s", path);
   snprintf(name, sizeof name, "%s.weight", path);
-  hr_id weight = hr__parameter(b, name, hr__desc1(b->dtype, width), (hr_init){.kind = HR_INIT_ONE});
+  hr_id weight = hr__parameter(b, name, hr__desc1(b->dtype, width), (hr_init){.rule = HR_INIT_ONE});
   return hr__rmsnorm(b, x, weight, m->eps);
 }
 
@@ -161,7 +161,7 @@ static hr_id mlp_half(hr_builder *b, const hr_recipe *r, const hr_decoder *m, in
 
 hr_id hr__decoder_forward(hr_builder *b, const hr_recipe *r, const hr_model_batch *batch) {
   hr_decoder m = hr__decoder_read(r);
-  hr_init normal = {HR_INIT_NORMAL, m.std};
+  hr_init normal = {.rule = HR_INIT_NORMAL, .a = m.std};
   hr__module(b, "model.embed_tokens");
   hr_id head = hr__parameter(b, "model.embed_tokens.weight", hr__desc2(b->dtype, m.vocab, m.hidden), normal);
   hr_id x = hr__embedding(b, batch->tokens, head);

@@ -29,29 +29,6 @@ static void gelu_cost(const hr_op_view *view, hr_cost *cost) {
   hr__cost_stream(view, 40.0 * (double)hr_desc_count(&view->in[0]), cost);
 }
 
-/* Phi(-|x|) / exp(-x^2 / 2): a polynomial in (|x| - 4) / (|x| + 4), over |x| + 4. Within 3e-8 (relative) as long as the
- * exponential is a normal number. */
-HR_INLINE float tail_ratio(float magnitude) {
-  float over = 1.0f / (magnitude + 4.0f), s = (magnitude - 4.0f) * over;
-  float p = -1.20184399e-4f;
-  p = p * s + 2.01261733e-4f;
-  p = p * s + 1.57231791e-3f;
-  p = p * s - 3.52618378e-3f;
-  p = p * s - 7.52925081e-3f;
-  p = p * s + 6.04066886e-2f;
-  p = p * s - 1.86522678e-1f;
-  p = p * s + 3.87136698e-1f;
-  p = p * s - 6.07896626e-1f;
-  p = p * s + 7.55285144e-1f;
-  return p * over;
-}
-
-/* Phi(x), given e = exp(-x^2 / 2). */
-HR_INLINE float normal_part(float x, float e) {
-  float tail = e * tail_ratio(x < 0.0f ? -x : x);
-  return x > 0.0f ? 1.0f - tail : tail;
-}
-
 /* (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)), with 2 u = TANH_SCALE (x + TANH_CUBE x^3). */
 static const float TANH_SCALE = 1.59576912f, TANH_CUBE = 0.044715f;
 HR_INLINE float tanh_part(float x) {
@@ -76,7 +53,7 @@ HR_CLONES static void gelu_task(void *arg, int64_t task, int worker) {
     } else {
 #pragma omp simd
       for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] * normal_part(x[i], hr__expf(-0.5f * x[i] * x[i]));
+        y[i] = x[i] * hr__normal_part(x[i], hr__expf(-0.5f * x[i] * x[i]));
     }
     hr__store(&call->out[0], at, n, y);
   }
@@ -123,7 +100,7 @@ HR_CLONES static void gelu_bwd_task(void *arg, int64_t task, int worker) {
 #pragma omp simd
       for (int64_t i = 0; i < n; i++) {
         float e = hr__expf(-0.5f * x[i] * x[i]);
-        dx[i] = dy[i] * (normal_part(x[i], e) + density * x[i] * e);
+        dx[i] = dy[i] * (hr__normal_part(x[i], e) + density * x[i] * e);
       }
     }
     hr__store(&call->out[0], at, n, dx);

@@ -213,9 +213,9 @@ static hr_id adapters_emit(hr_builder *b, const hr_lora *lora, const adapted *se
     args.rows[i] = set->rows[i];
   }
   const char *path = adapted_path(b, set);
-  hr_init uniform = {HR_INIT_UNIFORM, (float)(1.0 / sqrt((double)in))};
+  hr_init uniform = {.rule = HR_INIT_UNIFORM, .a = (float)(1.0 / sqrt((double)in))};
   hr_id a_matrix = matrices_declare(b, set, path, "lora_A", ranks, in, uniform);
-  hr_id b_matrix = matrices_declare(b, set, path, "lora_B", set->rows, lora->rank, (hr_init){HR_INIT_ZERO, 0});
+  hr_id b_matrix = matrices_declare(b, set, path, "lora_B", set->rows, lora->rank, (hr_init){.rule = HR_INIT_ZERO});
   hr_id x = node->in[0];
   b->program = node->program;
   b->block = node->block;

@@ -195,7 +195,7 @@ static hr_status node_retype(typing *t, hr_id n, hr_error *err) {
   if (!in) return hr__nomem(err);
   for (int i = 0; i < node.n_in; i++) {
     in[i] = node.in[i];
-    if (in[i] == HR_NONE || !(node.op->computes & (1u << i))) continue;
+    if (in[i] == HR_NONE || !(node.op->computes & (1u << (node.op->variadic ? 0 : i)))) continue;
     hr_dtype has = g->values[in[i]].desc.dtype;
     if (has != compute && dtype_is_float(has)) in[i] = value_convert(t, in[i], compute, n);
   }

@@ -53,7 +53,7 @@ static hr_id part_declare(hr_builder *b, const char *parameter, const char *part
     b->status = hr__nomem(&b->error);
     return HR_NONE;
   }
-  return hr__persistent(b, name, HR_ROLE_PARAMETER, hr__desc1(dtype, count), (hr_init){HR_INIT_ZERO, 0});
+  return hr__persistent(b, name, HR_ROLE_PARAMETER, hr__desc1(dtype, count), (hr_init){.rule = HR_INIT_ZERO});
 }
 
 /* Declares the parts of a packed parameter; its own storage is given up. */

@@ -189,8 +189,9 @@ static void regions_find(splitter *s) {
 /* Whether a node gives the same rows when it works on some of them only. */
 static bool node_separable(const hr_graph *g, const hr_node *node) {
   const hr_op *op = node->op;
-  if (op->axes == HR_AXES_NONE || op->effect || (op->random && op->sample_at == 0)) return false;
-  return op->axes != HR_AXES_ROWS || g->values[node->out[0]].desc.rank >= 2;
+  hr_axes axes = hr__op_axes(op, node->args);
+  if (axes == HR_AXES_NONE || op->effect || (op->random && op->sample_at == 0)) return false;
+  return axes != HR_AXES_ROWS || g->values[node->out[0]].desc.rank >= 2;
 }
 
 /* Rows of the batch that a node works on; 0: it does not. */

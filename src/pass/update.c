@@ -19,7 +19,7 @@ typedef struct emission {
 /* A state of a parameter that begins as zero: <kind>.<parameter>. */
 static hr_id state_declare(const emission *e, const char *kind, hr_id parameter, hr_desc desc, bool paged) {
   hr_builder *b = e->b;
-  hr_id state = hr__beside(b, parameter, kind, HR_ROLE_OPTIMIZER, desc, (hr_init){HR_INIT_ZERO, 0});
+  hr_id state = hr__beside(b, parameter, kind, HR_ROLE_OPTIMIZER, desc, (hr_init){.rule = HR_INIT_ZERO});
   if (state != HR_NONE && paged && hr_desc_count(&desc) >= HR_UPDATE_PAGED)
     b->graph->buffers[b->graph->values[state].buffer].home = HR_TIER_HOST;
   return state;

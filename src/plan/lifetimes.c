@@ -59,8 +59,8 @@ static bool value_is_whole(const hr_graph *graph, hr_id id) {
 
 static bool takeover_allowed(const merge *m, const hr_node *node, uint32_t position, const hr_alias *alias) {
   const hr_graph *graph = m->graph;
-  if (alias->in >= node->n_in || node->in[alias->in] == HR_NONE) return false;
-  if (!hr__op_takes(node->op, alias, m->kind, graph->values[node->out[0]].desc.dtype)) return false;
+  if (alias->in >= node->n_in || alias->out >= node->n_out || node->in[alias->in] == HR_NONE) return false;
+  if (!hr__op_takes(node->op, node->args, alias, m->kind, graph->values[node->out[0]].desc.dtype)) return false;
   hr_id in = node->in[alias->in], out = node->out[alias->out];
   hr_id in_buffer = graph->values[in].buffer, out_buffer = graph->values[out].buffer;
   const hr_buffer *from = &graph->buffers[in_buffer], *to = &graph->buffers[out_buffer];

@@ -20,12 +20,20 @@ enum { NEIGHBOURS = 4 };
 
 /* --- defaults --------------------------------------------------------------------------------------------------- */
 
-/* One core of a server processor with 512-bit vectors, two cores together; memory-bound work gains less than twofold
- * from the second core, and waking it costs microseconds. */
+/* By class, of one thread; memory-bound work gains less than twofold from a second core, and waking it costs
+ * microseconds. */
 static const hr_class_rate cpu_defaults[HR_CLASS_COUNT] = {
-    [HR_CLASS_STREAM] = {8e9, 10e9, 0.4e-6},   [HR_CLASS_STREAM_16] = {5e9, 5e9, 0.4e-6},
-    [HR_CLASS_GATHER] = {4e9, 6e9, 0.5e-6},    [HR_CLASS_PRODUCT] = {140e9, 10e9, 1.5e-6},
-    [HR_CLASS_ATTENTION] = {60e9, 10e9, 2e-6},
+#define HR_COST_CLASS(name, text, flops, bytes, launch, gpu_flops, gpu_bytes) {flops, bytes, launch},
+#include "graph/classes.def"
+#undef HR_COST_CLASS
+};
+/* By class, shares of a GPU's f32 flops and of its bandwidth as programs reach it. */
+static const struct {
+  double flops, bytes;
+} gpu_shares[HR_CLASS_COUNT] = {
+#define HR_COST_CLASS(name, text, flops, bytes, launch, gpu_flops, gpu_bytes) {gpu_flops, gpu_bytes},
+#include "graph/classes.def"
+#undef HR_COST_CLASS
 };
 /* Products of bf16 against those of f32. Instructions for bf16 multiply two pairs where those of f32 multiply one;
  * without them bf16 is converted and multiplied as f32 (dev/cpu/gemm.h), and the conversions hardly count. */
@@ -36,8 +44,7 @@ static const hr_copy_rates copy_defaults = {6e9, 6e9, 1.5e9, 1e9, 10e-6};
 /* What programs reach of a vendor's figures, as measured on the H200: products 790 of 989 TFLOP/s in bf16, copies 4.0
  * to 4.3 of 4.8 TB/s, attention forward and backward 230 of 989. A node of a recorded graph starts about 2 us after the
  * one before it has. */
-static const double product_share = 0.8, memory_share = 0.86, gather_share = 0.5, stream_share = 0.5,
-                    attention_share = 0.3, attention_16_share = 0.23;
+static const double product_share = 0.8, memory_share = 0.86, attention_16_share = 0.23;
 static const double launch_seconds = 2e-6, copy_seconds = 5e-6, program_seconds = 60e-6;
 
 /* For names that are not in the catalogue: a data-centre GPU of the last years. */
@@ -53,17 +60,9 @@ static void gpu_default(const hr_facts *facts, hr_rates *rates) {
   double f32 = gpu->f32_flops_per_second, bytes = memory_share * gpu->memory_bytes_per_second;
   double bf16 = gpu->bf16_flops_per_second > 0 ? gpu->bf16_flops_per_second : f32; /* without units for it */
   double f16 = gpu->f16_flops_per_second > 0 ? gpu->f16_flops_per_second : f32;
-  hr_class_rate stream = {stream_share * f32, bytes, launch_seconds};
-  hr_class_rate gather = {stream_share * f32, gather_share * bytes, launch_seconds};
-  hr_class_rate product = {product_share * f32, bytes, launch_seconds};
-  hr_class_rate attention = {attention_share * f32, bytes, launch_seconds};
-  const hr_class_rate classes[HR_CLASS_COUNT] = {[HR_CLASS_STREAM] = stream,
-                                                 [HR_CLASS_STREAM_16] = stream,
-                                                 [HR_CLASS_GATHER] = gather,
-                                                 [HR_CLASS_PRODUCT] = product,
-                                                 [HR_CLASS_ATTENTION] = attention};
   for (int c = 0; c < HR_CLASS_COUNT; c++)
-    rates->classes[c][0] = rates->classes[c][1] = classes[c];
+    rates->classes[c][0] = rates->classes[c][1] =
+        (hr_class_rate){gpu_shares[c].flops * f32, gpu_shares[c].bytes * bytes, launch_seconds};
   rates->gpu.product_flops[HR_F32] = product_share * f32;
   rates->gpu.product_flops[HR_BF16] = product_share * bf16;
   rates->gpu.product_flops[HR_F16] = product_share * f16;

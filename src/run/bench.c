@@ -91,7 +91,11 @@ hr_status hr__bench_node(hr_bench_ring *ring, const hr_op *op, const hr_op_view 
 hr_status hr__bench_op(hr_bench_ring *ring, const hr_bench_case *what, int threads, double *seconds, hr_cost *cost,
                        hr_error *err) {
   hr_desc out[HR_OP_OPERANDS] = {0};
-  hr_op_view view = {.in = what->in, .out = out, .n_in = what->n_in, .n_out = what->op->n_out, .args = what->args};
+  hr_op_view view = {.in = what->in,
+                     .out = out,
+                     .n_in = what->n_in,
+                     .n_out = hr__op_results(what->op, what->args),
+                     .args = what->args};
   HR_TRY(what->op->shape(&view, out, err));
   *cost = (hr_cost){0};
   view.kind = ring->device->facts.kind;

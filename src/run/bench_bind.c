@@ -23,7 +23,7 @@ static int result_over(hr_device_kind kind, const hr_op *op, const hr_op_view *v
   for (int a = 0; a < op->n_alias; a++) {
     const hr_alias *alias = &op->alias[a];
     if (alias->out != out || alias->in >= view->n_in || view->in[alias->in].rank == 0) continue;
-    if (!hr__op_takes(op, alias, kind, view->out[0].dtype)) continue;
+    if (!hr__op_takes(op, view->args, alias, kind, view->out[0].dtype)) continue;
     bool same = hr_desc_bytes(&view->in[alias->in]) == hr_desc_bytes(&view->out[out]);
     if (alias->kind != HR_ALIAS_MAY || (same && (dead >> alias->in & 1))) return alias->in;
   }

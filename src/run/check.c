@@ -98,7 +98,7 @@ hr_status hr__check_node(hr_run *run, hr_id id, hr_error *err) {
     HR_TRY(numerics_scan(run, node->out[j], &state, err));
     if (state.first < 0) continue;
     char inputs[384] = "", place[HR_NODE_PLACE];
-    for (int i = 0; i < node->n_in && i < HR_OP_OPERANDS; i++)
+    for (int i = 0; i < node->n_in; i++)
       HR_TRY(input_describe(run, node, i, inputs, sizeof inputs, err));
     return hr__fail(err, HR_FAILURE, hr__node_place(graph, id, place),
                     "lower the learning rate, clip gradients (training.clip_norm) or look at the named input",

@@ -21,26 +21,6 @@ typedef struct fill {
 
 enum { DRAWN = 512 }; /* elements that are drawn before they are converted */
 
-static void elements_draw(const fill *f, uint64_t first, int64_t count, float *to) {
-  if (f->init.kind == HR_INIT_ONE || f->init.kind == HR_INIT_ZERO) {
-    for (int64_t i = 0; i < count; i++)
-      to[i] = f->init.kind == HR_INIT_ONE ? 1.0f : 0.0f;
-  } else if (f->init.kind == HR_INIT_NORMAL) {
-    float pair[2];
-    for (int64_t i = 0; i < count; i++) {
-      uint64_t index = first + (uint64_t)i;
-      if (i == 0 || index % 2 == 0) hr__random_normals(f->key, 0, index / 2, pair);
-      to[i] = f->init.std * pair[index % 2];
-    }
-  } else { /* uniform: 24 bits, one word an element */
-    for (int64_t i = 0; i < count; i++) {
-      uint64_t index = first + (uint64_t)i;
-      hr_random_block block = hr__random_at(f->key, 0, index / 4);
-      to[i] = f->init.std * ((float)(block.word[index % 4] >> 8) * 0x1p-23f - 1.0f);
-    }
-  }
-}
-
 static void elements_put(const fill *f, int64_t first, int64_t count, const float *from) {
   void *to = f->data + (size_t)first * hr_dtype_bytes(f->dtype);
   if (f->dtype == HR_BF16)
@@ -63,7 +43,7 @@ static void fill_piece(void *arg, int64_t task, int worker) {
   float drawn[DRAWN];
   for (int64_t i = begin; i < end; i += DRAWN) {
     int64_t count = end - i < DRAWN ? end - i : DRAWN;
-    elements_draw(f, (uint64_t)(f->base + i), count, drawn);
+    f->init.rule(&f->init, f->key, (uint64_t)(f->base + i), count, drawn);
     elements_put(f, i, count, drawn);
   }
 }
@@ -80,7 +60,7 @@ static hr_status value_init(hr_run *run, hr_id id, uint64_t seed, unsigned char 
   unsigned char *address = hr__run_address(run, id);
   fill f = {
       .key = {.seed = seed, .stream = hr__random_stream(value->name)}, .init = value->init, .dtype = value->desc.dtype};
-  if (address && value->init.kind == HR_INIT_ZERO) {
+  if (address && value->init.rule == HR_INIT_ZERO) {
     memset(address, 0, all);
   } else if (address) {
     f.data = address;
@@ -92,7 +72,7 @@ static hr_status value_init(hr_run *run, hr_id id, uint64_t seed, unsigned char 
     f.data = window;
     f.base = (int64_t)(at / element);
     f.count = (int64_t)(bytes / element);
-    if (value->init.kind == HR_INIT_ZERO)
+    if (value->init.rule == HR_INIT_ZERO)
       memset(window, 0, bytes);
     else
       fill_run(run->device, &f);
@@ -137,7 +117,7 @@ static bool value_in_part(const hr_graph *graph, hr_id id, hr_init_part parts) {
 /* State of the optimizer that begins as zeros, as its arena did. Other values may have been tried on while the run was
  * made; the file of the disk tier has to be written anyway. */
 static bool value_is_zero(const hr_run *run, hr_id id) {
-  return hr__run_is_state(run, id) && run->plan->graph->values[id].init.kind == HR_INIT_ZERO &&
+  return hr__run_is_state(run, id) && run->plan->graph->values[id].init.rule == HR_INIT_ZERO &&
          hr__plan_value_tier(run->plan, id) != HR_TIER_DISK;
 }
 

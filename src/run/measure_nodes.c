@@ -33,7 +33,7 @@ static uint32_t dead_inputs(const hr_graph *graph, hr_id id) {
   const hr_node *node = &graph->nodes[id];
   const hr_program *program = &graph->programs[node->program];
   uint32_t dead = 0;
-  for (int i = 0; i < node->n_in && i < HR_OP_OPERANDS; i++) {
+  for (int i = 0; i < node->n_in && i < 32; i++) {
     if (node->in[i] == HR_NONE) continue;
     hr_id buffer = graph->values[node->in[i]].buffer;
     bool read = graph->buffers[buffer].persistent || graph->buffers[buffer].role == HR_ROLE_INPUT;

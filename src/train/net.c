@@ -59,11 +59,11 @@ void hr_net_destroy(hr_net *net) {
 hr_value_id hr_net_input(hr_net *net, const char *name, int64_t rows, int64_t columns) {
   /* persistent: what is written stays until it is written again */
   return hr__persistent(&net->builder, name, HR_ROLE_INPUT, hr__desc2(HR_F32, rows, columns),
-                        (hr_init){HR_INIT_ZERO, 0});
+                        (hr_init){.rule = HR_INIT_ZERO});
 }
 
 hr_value_id hr_net_parameter(hr_net *net, const char *name, int64_t rows, int64_t columns, float std) {
-  hr_init init = {.kind = HR_INIT_NORMAL, .std = std};
+  hr_init init = {.rule = HR_INIT_NORMAL, .a = std};
   return hr__parameter(&net->builder, name, hr__desc2(HR_F32, rows, columns), init);
 }
 

@@ -47,11 +47,12 @@ static block_layout layout_make(const op_case *c, uint32_t in_place) {
   for (int i = 0; i < c->sample->n_in; i++)
     if (c->in[i].rank) l.in[i] = part_take(&l.bytes, hr_desc_bytes(&c->in[i]));
   uint32_t taken = 0;
-  for (int j = 0; j < c->op->n_out; j++) {
+  for (int j = 0; j < c->n_out; j++) {
     l.home[j] = -1;
     for (int a = 0; a < c->op->n_alias; a++) {
       const hr_alias *alias = &c->op->alias[a];
-      bool wanted = alias->out == j && (in_place & (1u << a)) && hr__op_takes(c->op, alias, HR_CUDA, c->out[0].dtype) &&
+      bool wanted = alias->out == j && (in_place & (1u << a)) &&
+                    hr__op_takes(c->op, c->sample->args, alias, HR_CUDA, c->out[0].dtype) &&
                     alias->in < c->sample->n_in && c->in[alias->in].rank && !(taken & (1u << alias->in));
       if (wanted && hr_desc_bytes(&c->in[alias->in]) == hr_desc_bytes(&c->out[j]) && hr_desc_count(&c->out[j]) > 0)
         l.home[j] = alias->in;
@@ -70,7 +71,7 @@ static unsigned char *image_make(const op_case *c, const block_layout *l) {
   unsigned char *image = malloc(l->bytes);
   if (!image) fail_msg("out of memory");
   memset(image, GUARD, l->bytes);
-  for (int j = 0; j < c->op->n_out; j++)
+  for (int j = 0; j < c->n_out; j++)
     if (l->home[j] < 0) memset(image + l->out[j], GARBAGE, hr_desc_bytes(&c->out[j]));
   memset(image + l->workspace, GARBAGE, l->workspace_bytes);
   for (int i = 0; i < c->sample->n_in; i++)
@@ -83,7 +84,7 @@ static unsigned char *image_make(const op_case *c, const block_layout *l) {
 static void image_check(const op_case *c, const block_layout *l, const unsigned char *before, unsigned char *after) {
   unsigned char *free_to_change = calloc(1, l->bytes);
   if (!free_to_change) fail_msg("out of memory");
-  for (int j = 0; j < c->op->n_out; j++)
+  for (int j = 0; j < c->n_out; j++)
     memset(free_to_change + l->out[j], 1, hr_desc_bytes(&c->out[j]));
   memset(free_to_change + l->workspace, 1, l->workspace_bytes);
   for (size_t at = 0; at < l->bytes; at++)
@@ -99,13 +100,13 @@ typedef struct side {
 static hr_launch side_bind(const op_case *c, const block_layout *l, char *base, side *s) {
   for (int i = 0; i < c->sample->n_in; i++)
     s->in[i] = c->in[i].rank ? tensor_make(&c->in[i], base + l->in[i]) : (hr_tensor){0};
-  for (int j = 0; j < c->op->n_out; j++)
+  for (int j = 0; j < c->n_out; j++)
     s->out[j] = tensor_make(&c->out[j], base + l->out[j]);
   hr_launch launch = {.kernel = gpu->functions->kernel(gpu, c->op->name),
                       .call = {.in = s->in,
                                .out = s->out,
                                .n_in = c->sample->n_in,
-                               .n_out = c->op->n_out,
+                               .n_out = c->n_out,
                                .args = c->sample->args,
                                .workspace = l->workspace_bytes ? base + l->workspace : NULL,
                                .workspace_bytes = l->workspace_bytes,
@@ -120,7 +121,7 @@ static hr_launch side_bind(const op_case *c, const block_layout *l, char *base, 
 
 static void results_compare(const op_case *c, const block_layout *l, const unsigned char *image,
                             const run_result *expected) {
-  for (int j = 0; j < c->op->n_out; j++) {
+  for (int j = 0; j < c->n_out; j++) {
     int64_t count = hr_desc_count(&c->out[j]);
     hr_dtype dtype = c->out[j].dtype;
     double narrowest = case_has(c, HR_BF16) ? 0x1p-7 : case_has(c, HR_F16) ? 0x1p-9 : 1e-5;
@@ -148,7 +149,7 @@ static void results_compare(const op_case *c, const block_layout *l, const unsig
 
 /* Results of the first place a case ran in: the plan's choice of places must not change a bit. */
 static void places_compare(const op_case *c, const block_layout *l, const unsigned char *image, void **first) {
-  for (int j = 0; j < c->op->n_out; j++) {
+  for (int j = 0; j < c->n_out; j++) {
     size_t bytes = hr_desc_bytes(&c->out[j]);
     if (!first[j]) {
       if (!(first[j] = malloc(bytes + 1))) fail_msg("out of memory");
@@ -191,7 +192,7 @@ static void case_run_on_gpu(const op_case *c, const block_layout *l, const unsig
   for (int s = 0; s < SIDES; s++) {
     check(f->copy(gpu, HR_COPY_FROM_DEVICE, again, (char *)base + (size_t)s * l->bytes, l->bytes, &err), &err);
     image_check(c, l, before, again);
-    for (int j = 0; j < c->op->n_out; j++)
+    for (int j = 0; j < c->n_out; j++)
       if (memcmp(first + l->out[j], again + l->out[j], hr_desc_bytes(&c->out[j])) != 0)
         case_fail(c, "output %d has other bits out of a recording (side %d)", j, s);
   }

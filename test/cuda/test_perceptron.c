@@ -35,7 +35,7 @@ static hr_id layer_emit(hr_builder *b, const char *name, hr_id x, int64_t in, in
   snprintf(weight, sizeof weight, "%s.weight", name);
   snprintf(bias, sizeof bias, "%s.bias", name);
   hr__module(b, "%s", name);
-  hr_init normal = {HR_INIT_NORMAL, 1.0f / sqrtf((float)in)}, small = {HR_INIT_NORMAL, 0.1f};
+  hr_init normal = {.rule = HR_INIT_NORMAL, .a = 1.0f / sqrtf((float)in)}, small = {.rule = HR_INIT_NORMAL, .a = 0.1f};
   hr_id w = hr__parameter(b, weight, hr__desc2(b->dtype, out, in), normal);
   return hr__linear(b, x, w, hr__parameter(b, bias, hr__desc1(b->dtype, out), small));
 }

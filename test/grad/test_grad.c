@@ -39,7 +39,7 @@ static int teardown(void **state) {
 }
 
 static hr_id weight(fixture *f, const char *name) {
-  return hr__parameter(&f->b, name, hr__desc2(HR_F32, 4, 4), (hr_init){HR_INIT_NORMAL, 0.1f});
+  return hr__parameter(&f->b, name, hr__desc2(HR_F32, 4, 4), (hr_init){.rule = HR_INIT_NORMAL, .a = 0.1f});
 }
 
 static void differentiate(fixture *f, hr_id y, hr_grad_mode mode) {

@@ -71,7 +71,7 @@ static void test_shapes_and_storage(void **state) {
   fixture *f = *state;
   hr__program_begin(&f->b, "step");
   hr__module(&f->b, "layer.%d", 3);
-  hr_id w = hr__parameter(&f->b, "w", hr__desc2(HR_F32, 4, 8), (hr_init){HR_INIT_ONE, 0});
+  hr_id w = hr__parameter(&f->b, "w", hr__desc2(HR_F32, 4, 8), (hr_init){.rule = HR_INIT_ONE});
   hr_id x = hr__input(&f->b, "x", hr__desc2(HR_F32, 4, 8));
   hr_id y = emit2(f, &toy_sum, w, x);
   assert_int_equal(hr__builder_status(&f->b, &f->err), HR_OK);
@@ -301,7 +301,7 @@ static void test_dump_is_stable(void **state) {
 
 static void test_stacked(void **state) {
   fixture *f = *state;
-  hr_init one = {HR_INIT_ONE, 0}, zero = {HR_INIT_ZERO, 0};
+  hr_init one = {.rule = HR_INIT_ONE}, zero = {.rule = HR_INIT_ZERO};
   const hr_member members[] = {{"q", 4, one}, {"k", 2, zero}};
   hr_id whole = hr__parameter_stacked(&f->b, "q+k", hr__desc2(HR_F32, 6, 3), members, 2);
   assert_int_equal(hr__parameter_stacked(&f->b, "q+k", hr__desc2(HR_F32, 6, 3), members, 2), whole);
@@ -309,7 +309,7 @@ static void test_stacked(void **state) {
   const hr_value *v = f->graph->values;
   assert_true(q == whole + 1 && k == whole + 2 && v[whole].members == 2);
   assert_true(v[k].base == whole && v[k].buffer == v[whole].buffer && v[k].offset == 4 * 3 * sizeof(float));
-  assert_true(v[k].desc.dim[0] == 2 && v[k].desc.dim[1] == 3 && v[q].init.kind == HR_INIT_ONE && v[k].trained);
+  assert_true(v[k].desc.dim[0] == 2 && v[k].desc.dim[1] == 3 && v[q].init.rule == HR_INIT_ONE && v[k].trained);
   assert_true(!hr__graph_is_tensor(f->graph, whole) && hr__graph_is_tensor(f->graph, q));
   assert_int_equal(hr__graph_untrained(f->graph, NULL, 0), 2); /* by their own names */
   /* a value with a third of the rows is divided as they are */

@@ -12,7 +12,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 # header of a library -> the files and folders of src/ that may include it
 LIBRARIES = [
-    (re.compile(r'^(oneapi/dnnl/|dnnl)'), ['dev/cpu/onednn.c']),
+    (re.compile(r'^(oneapi/dnnl/|dnnl)'), ['dev/cpu/onednn*.c']),
     (re.compile(r'^(cuda|cublas|cudnn|nvml|nv[a-z]*\.h)'), ['dev/cuda/', 'op/*.cu']),
     (re.compile(r'^yaml\.h$'), ['format/']),
     (re.compile(r'^(xxhash|openssl/)'), ['base/']),
@@ -85,6 +85,7 @@ def self_test(layers):
         'base/a.c': '#include "format/doc.h"\n',
         'graph/a.c': '#include "op/linear.h"\n',
         'op/a.c': '#include <oneapi/dnnl/dnnl.h>\n',
+        'dev/cpu/gemm.c': '#include <oneapi/dnnl/dnnl.h>\n',
         'run/a.c': '#include <cuda_runtime.h>\n',
         'recipe/a.c': '#include <yaml.h>\n',
         'plan/a.c': 'x = malloc(3);\n',
@@ -96,6 +97,7 @@ def self_test(layers):
         'op/a.cu': '#include <cuda_runtime.h>\n',
         'plan/a.c': '/* malloc(3) */ hr__free(p); x->free(y); "exit(1)";\n',
         'dev/cpu/onednn.c': '#include <oneapi/dnnl/dnnl.h>\n',
+        'dev/cpu/onednn_conv.c': '#include <oneapi/dnnl/dnnl.h>\n',
     }
     for path, text in bad.items():
         assert list(check_file(path, text, layers)), f'{path} should be refused'

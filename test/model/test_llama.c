@@ -135,7 +135,7 @@ static void biases(void **state) {
     snprintf(name, sizeof name, "model.layers.%d.%s.bias", i / 7, expected[i % 7]);
     hr_id id = hr__graph_find_value(built->graph, name);
     assert_int_not_equal(id, HR_NONE);
-    assert_int_equal(built->graph->values[id].init.kind, HR_INIT_ZERO);
+    assert_true(built->graph->values[id].init.rule == (HR_INIT_ZERO));
   }
   build(built, TINY "attention_bias: true }", 1, 4);
   assert_int_equal(hr__graph_find_value(built->graph, "model.layers.0.mlp.up_proj.bias"), HR_NONE);
@@ -150,8 +150,8 @@ static void starts(void **state) {
     if (!is_parameter(g, i)) continue;
     const hr_value *v = &g->values[i];
     assert_true(v->trained);
-    assert_int_equal(v->init.kind, strstr(v->name, "norm") ? HR_INIT_ONE : HR_INIT_NORMAL);
-    if (v->init.kind == HR_INIT_NORMAL) assert_true(v->init.std == 0.5f);
+    assert_true(v->init.rule == (strstr(v->name, "norm") ? HR_INIT_ONE : HR_INIT_NORMAL));
+    if (v->init.rule == HR_INIT_NORMAL) assert_true(v->init.a == 0.5f);
   }
 }
 

@@ -107,15 +107,14 @@ void case_fail(const op_case *c, const char *format, ...) {
 }
 
 hr_op_view case_view(const op_case *c) {
-  return (hr_op_view){
-      .in = c->in, .out = c->out, .n_in = c->sample->n_in, .n_out = c->op->n_out, .args = c->sample->args};
+  return (hr_op_view){.in = c->in, .out = c->out, .n_in = c->sample->n_in, .n_out = c->n_out, .args = c->sample->args};
 }
 
 bool case_has(const op_case *c, hr_dtype dtype) {
   bool has = false;
   for (int i = 0; i < c->sample->n_in; i++)
     has |= c->in[i].rank && c->in[i].dtype == dtype;
-  for (int j = 0; j < c->op->n_out; j++)
+  for (int j = 0; j < c->n_out; j++)
     has |= c->out[j].dtype == dtype;
   return has;
 }
@@ -155,7 +154,11 @@ static void operand_draw(op_case *c, int i) {
 
 bool case_create_as(op_case *c, const hr_op *op, const hr_sample *sample, int number, uint32_t narrow, hr_dtype dtype) {
   hr_error err;
-  *c = (op_case){.op = op, .reference = reference_find(op->name), .sample = sample, .sample_number = number};
+  *c = (op_case){.op = op,
+                 .reference = reference_find(op->name),
+                 .sample = sample,
+                 .sample_number = number,
+                 .n_out = hr__op_results(op, sample->args)};
   case_control(&c->control);
   for (int i = 0; i < c->sample->n_in; i++) {
     c->in[i] = c->sample->in[i];
@@ -263,11 +266,13 @@ static void inputs_make(op_case *c, uint32_t absent, hr_tensor *in) {
 /* Outputs with storage of their own, or that of an input where the options say so. Returns inputs taken over. */
 static uint32_t outputs_make(op_case *c, run_options options, const hr_tensor *in, hr_tensor *out) {
   uint32_t taken = 0;
-  for (int j = 0; j < c->op->n_out; j++) {
+  for (int j = 0; j < c->n_out; j++) {
     void *data = NULL;
     for (int a = 0; a < c->op->n_alias; a++) {
       const hr_alias *alias = &c->op->alias[a];
-      if (alias->out != j || !(options.in_place & (1u << a)) || !in[alias->in].data) continue;
+      if (alias->out != j || alias->in >= c->sample->n_in || !(options.in_place & (1u << a)) || !in[alias->in].data)
+        continue;
+      if (c->op->takes && !c->op->takes(c->sample->args, alias->in, j)) continue;
       if (hr_desc_count(&c->out[j]) == 0) continue; /* a result that is not wanted */
       if (hr_desc_bytes(&c->in[alias->in]) != hr_desc_bytes(&c->out[j])) {
         if (alias->kind == HR_ALIAS_MAY) continue; /* a conversion: the plan does not take it */
@@ -312,7 +317,7 @@ run_result case_run(op_case *c, run_options options) {
   hr_call call = {.in = in,
                   .out = out,
                   .n_in = c->sample->n_in,
-                  .n_out = c->op->n_out,
+                  .n_out = c->n_out,
                   .args = c->sample->args,
                   .workspace = workspace ? guarded_alloc(c, workspace, 0xff) : NULL,
                   .workspace_bytes = workspace,
@@ -327,7 +332,7 @@ run_result case_run(op_case *c, run_options options) {
 
   if (workspace) guards_check(c, "workspace", 0, call.workspace, workspace);
   inputs_check(c, in, taken);
-  for (int j = 0; j < c->op->n_out; j++) {
+  for (int j = 0; j < c->n_out; j++) {
     int64_t count = hr_desc_count(&c->out[j]);
     guards_check(c, "output", j, out[j].data, hr_desc_bytes(&c->out[j]));
     result.data[j] = out[j].data;
@@ -344,7 +349,7 @@ run_result case_reference(op_case *c) {
       .in_desc = c->in, .out_desc = c->out, .n_in = c->sample->n_in, .args = c->sample->args, .control = &c->control};
   for (int i = 0; i < c->sample->n_in; i++)
     call.in[i] = c->value[i];
-  for (int j = 0; j < c->op->n_out; j++)
+  for (int j = 0; j < c->n_out; j++)
     call.out[j] = result.value[j] = case_alloc(c, (size_t)hr_desc_count(&c->out[j]) * sizeof(double));
   c->reference->run(&call);
   return result;

@@ -21,6 +21,7 @@ typedef struct op_case {
   const reference *reference;
   const hr_sample *sample;
   int sample_number;
+  int n_out;                                       /* results of this sample */
   hr_desc in[HR_OP_OPERANDS], out[HR_OP_OPERANDS]; /* rank 0: absent */
   double *value[HR_OP_OPERANDS];                   /* what the operands hold */
   hr_control control;

@@ -48,7 +48,7 @@ static void operands_build(one_op *g, uint32_t trained) {
       g->in[i] = hr__input(&g->builder, name, c->in[i]);
       g->graph->values[g->in[i]].trained = (trained & (1u << i)) != 0;
     } else {
-      g->in[i] = hr__parameter(&g->builder, name, c->in[i], (hr_init){HR_INIT_ZERO, 0.0f});
+      g->in[i] = hr__parameter(&g->builder, name, c->in[i], (hr_init){.rule = HR_INIT_ZERO});
       g->graph->values[g->in[i]].trained = (trained & (1u << i)) != 0;
     }
   }
@@ -95,7 +95,8 @@ static void reads_check(const one_op *g) {
       hr_id producer = graph->values[value].producer;
       bool allowed = producer != HR_NONE && producer > g->node;
       for (int i = 0; i < forward->n_in; i++)
-        allowed |= value == g->partial[i] || (value == forward->in[i] && (g->c->op->saves & HR_SAVE_IN(i)));
+        allowed |=
+            value == g->partial[i] || (value == forward->in[i] && (g->c->op->saves & (HR_SAVE_IN(i) | HR_SAVE_ALL_IN)));
       for (int j = 0; j < forward->n_out; j++)
         allowed |= value == forward->out[j] && (g->c->op->saves & HR_SAVE_OUT(j));
       if (!allowed) case_fail(g->c, "%s of its backward reads an undeclared value (operand %d)", node->op->name, k);

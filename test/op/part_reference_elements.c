@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "op/add.h"
+#include "op/concat.h"
 #include "op/copy.h"
 #include "op/dropout.h"
 #include "op/gelu.h"
@@ -98,6 +99,19 @@ static void join_reference(const reference_call *c) {
     c->out[0][a->first * row + i] += c->in[0][i];
 }
 
+static void concat_reference(const reference_call *c) {
+  int axis = ((const hr_concat_args *)c->args)->axis;
+  int64_t rows = 1, pitch = 1, at = 0;
+  for (int d = 0; d < c->out_desc[0].rank; d++)
+    *(d < axis ? &rows : &pitch) *= c->out_desc[0].dim[d];
+  for (int i = 0; i < c->n_in; i++) {
+    int64_t run = hr_desc_count(&c->in_desc[i]) / rows;
+    for (int64_t e = 0; e < rows * run; e++)
+      c->out[0][e / run * pitch + at + e % run] = c->in[i][e];
+    at += run;
+  }
+}
+
 /* Bytes are bytes: the room on the host, where there is one, holds those of a u8 operand. */
 static void transfer_reference(const reference_call *c) {
   for (int64_t i = 0; i < hr_desc_count(&c->in_desc[0]); i++)
@@ -121,6 +135,7 @@ static const reference ops[] = {
     {.op = "gelu_bwd", .run = gelu_bwd_reference},
     {.op = "slice", .run = slice_reference, .differentiable = true, .loose = 1u << 0},
     {.op = "join", .run = join_reference, .differentiable = true, .loose = 1u << 0},
+    {.op = "concat", .run = concat_reference, .differentiable = true},
     {.op = "fetch", .run = transfer_reference, .any_type = 1},
     {.op = "store", .run = transfer_reference, .any_type = 1},
     {.op = "wait", .run = wait_reference, .any_type = 7, .loose = 6},

@@ -70,7 +70,7 @@ static void masked_create(op_case *c, const char *op, const hr_sample *sample, h
 }
 
 static void results_same(const op_case *c, const run_result *a, const run_result *b) {
-  for (int j = 0; j < c->op->n_out; j++)
+  for (int j = 0; j < c->n_out; j++)
     assert_memory_equal(a->data[j], b->data[j], hr_desc_bytes(&c->out[j]));
 }
 

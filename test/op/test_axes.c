@@ -69,7 +69,8 @@ static int compared;
 
 static void axes_visit(op_case *c) {
   int64_t rows = c->out[0].dim[0];
-  if (c->op->axes == HR_AXES_NONE || rows < 2 || (c->op->axes == HR_AXES_ROWS && c->out[0].rank < 2)) return;
+  hr_axes axes = hr__op_axes(c->op, c->sample->args);
+  if (axes == HR_AXES_NONE || rows < 2 || (axes == HR_AXES_ROWS && c->out[0].rank < 2)) return;
   run_result whole = case_run(c, (run_options){.threads = 2});
   part_compare(c, &whole, 0, rows / 2);
   if (!c->op->random || c->op->sample_at) part_compare(c, &whole, rows / 2, rows - rows / 2);

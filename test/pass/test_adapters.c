@@ -67,8 +67,8 @@ static void test_default_targets(void **state) {
   assert_true(a != HR_NONE && b != HR_NONE);
   const hr_desc *da = &g->values[a].desc, *db = &g->values[b].desc;
   assert_true(da->dim[0] == 8 && da->dim[1] == 16 && db->dim[0] == 8 && db->dim[1] == 8);
-  assert_true(g->values[a].init.kind == HR_INIT_UNIFORM && g->values[a].init.std == 0.25f);
-  assert_true(g->values[b].init.kind == HR_INIT_ZERO);
+  assert_true(g->values[a].init.rule == HR_INIT_UNIFORM && g->values[a].init.a == 0.25f);
+  assert_true(g->values[b].init.rule == HR_INIT_ZERO);
   assert_true(g->values[a].wide && g->values[b].wide);
   assert_int_equal(hr__graph_find_value(g, "model.layers.1.mlp.up_proj.lora_A.weight"), HR_NONE);
 }
@@ -166,7 +166,7 @@ static void test_packed_weights(void **state) {
   assert_int_equal(forward_unpacked(g, "eval"), LAYERS * LINEARS);
   const hr_packed *p = &g->packed[0];
   assert_string_equal(p->name, "model.layers.0.self_attn.q_proj.weight");
-  assert_true(p->desc.dim[0] == 16 && p->desc.dim[1] == 16 && p->init.kind == HR_INIT_NORMAL);
+  assert_true(p->desc.dim[0] == 16 && p->desc.dim[1] == 16 && p->init.rule == HR_INIT_NORMAL);
   assert_int_equal(hr__graph_find_value(g, p->name), HR_NONE);
   assert_int_equal(hr__graph_find_value(g, "model.layers.0.self_attn.q_proj.weight.nf4"), p->codes);
   assert_int_equal(hr_desc_count(&g->values[p->codes].desc), 128);

@@ -165,7 +165,7 @@ static void desk_open(desk *d) {
 }
 
 static hr_id weight(desk *d, const char *name, bool trained) {
-  hr_id id = hr__parameter(&d->b, name, hr__desc2(HR_F32, 4, 4), (hr_init){HR_INIT_ONE, 0});
+  hr_id id = hr__parameter(&d->b, name, hr__desc2(HR_F32, 4, 4), (hr_init){.rule = HR_INIT_ONE});
   d->g->values[id].trained = trained;
   return id;
 }

@@ -143,7 +143,7 @@ static void expect_refused(compiled *c, hr_status status, hr_status expected, co
 
 static void test_unknown_stage(void **state) {
   compiled *c = *state;
-  expect_refused(c, COMPILE(c, "fuse"), HR_USAGE, "no stage 'fuse'");
+  expect_refused(c, COMPILE(c, "melt"), HR_USAGE, "no stage 'melt'");
 }
 
 static void test_effective_batch_must_divide(void **state) {

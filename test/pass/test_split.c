@@ -183,7 +183,7 @@ static hr_status noise_split(compiled *c, const hr_op *op) {
   hr__builder_init(&b, c->graph, HR_F32);
   hr__program_begin(&b, "step");
   hr_id x = hr__input(&b, "x", hr__desc2(HR_F32, 4, 6));
-  hr_id w = hr__parameter(&b, "w", hr__desc2(HR_F32, 6, 6), (hr_init){HR_INIT_ONE, 0});
+  hr_id w = hr__parameter(&b, "w", hr__desc2(HR_F32, 6, 6), (hr_init){.rule = HR_INIT_ONE});
   hr__block_begin(&b, "region");
   hr_id y = hr__linear(&b, x, w, HR_NONE);
   y = op == &hr_op_mse ? hr__mse(&b, y, x) : hr__emit(&b, op, &y, 1, &(noise_args){0.5f, 10});

@@ -15,8 +15,8 @@ static void program_emit(hr_builder *b, const char *name, hr_grad_mode mode) {
   hr_error err = {0};
   hr__program_begin(b, name);
   hr_id x = hr__input(b, "x", hr__desc2(HR_F32, 3, 4)), target = hr__input(b, "t", hr__desc2(HR_F32, 3, 4));
-  hr_id w = hr__parameter(b, "w", hr__desc2(HR_F32, 4, 4), (hr_init){HR_INIT_ONE, 0});
-  hr_id idle = hr__parameter(b, "idle", hr__desc2(HR_F32, 4, 4), (hr_init){HR_INIT_ONE, 0});
+  hr_id w = hr__parameter(b, "w", hr__desc2(HR_F32, 4, 4), (hr_init){.rule = HR_INIT_ONE});
+  hr_id idle = hr__parameter(b, "idle", hr__desc2(HR_F32, 4, 4), (hr_init){.rule = HR_INIT_ONE});
   hr__linear(b, x, idle, HR_NONE);
   hr_loss loss = {.value = hr__mse(b, hr__linear(b, x, w, HR_NONE), target), .weight = 1.0f};
   hr__program_set_output(b, "loss", loss.value);
@@ -170,8 +170,8 @@ static void test_paged_states(void **state) {
   hr__builder_init(&b, c.graph, HR_F32);
   hr__program_begin(&b, "step");
   hr_id x = hr__input(&b, "x", hr__desc2(HR_F32, 3, 200)), target = hr__input(&b, "t", hr__desc2(HR_F32, 3, 100));
-  hr_id large = hr__parameter(&b, "large", hr__desc2(HR_F32, 500, 200), (hr_init){HR_INIT_ONE, 0});
-  hr_id small = hr__parameter(&b, "small", hr__desc2(HR_F32, 100, 500), (hr_init){HR_INIT_ONE, 0});
+  hr_id large = hr__parameter(&b, "large", hr__desc2(HR_F32, 500, 200), (hr_init){.rule = HR_INIT_ONE});
+  hr_id small = hr__parameter(&b, "small", hr__desc2(HR_F32, 100, 500), (hr_init){.rule = HR_INIT_ONE});
   hr_id y = hr__linear(&b, hr__linear(&b, x, large, HR_NONE), small, HR_NONE);
   hr_loss loss = {.value = hr__mse(&b, y, target), .weight = 1.0f};
   hr__program_set_output(&b, "loss", loss.value);

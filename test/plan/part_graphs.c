@@ -77,7 +77,8 @@ static hr_id pool_linear(pool *p, int from, int64_t width) {
   char name[64];
   snprintf(name, sizeof name, "layers.%d.weight", p->layers++);
   p->used[from] = true;
-  hr_id weight = hr__parameter(p->b, name, hr__desc2(HR_F32, width, value_width(p, from)), (hr_init){HR_INIT_ONE, 0});
+  hr_id weight =
+      hr__parameter(p->b, name, hr__desc2(HR_F32, width, value_width(p, from)), (hr_init){.rule = HR_INIT_ONE});
   return hr__linear(p->b, p->value[from], weight, HR_NONE);
 }
 
@@ -93,7 +94,7 @@ static void pool_grow(pool *p) {
   case 2: {
     char name[64];
     snprintf(name, sizeof name, "layers.%d.weight", p->layers++);
-    hr_id weight = hr__parameter(p->b, name, hr__desc1(HR_F32, width), (hr_init){HR_INIT_ONE, 0});
+    hr_id weight = hr__parameter(p->b, name, hr__desc1(HR_F32, width), (hr_init){.rule = HR_INIT_ONE});
     p->used[from] = true;
     pool_put(p, hr__rmsnorm(p->b, p->value[from], weight, 1e-5f));
     break;

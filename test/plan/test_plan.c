@@ -128,7 +128,7 @@ static void a_value_nobody_reads_lives_at_its_node(void **state) {
 static hr_id perceptron(fixture *f, const char *program, hr_grad_mode mode) {
   if (strcmp(program, "step") != 0) hr__program_begin(&f->b, program);
   hr_id x = input(f, "x", 8, 32), t = input(f, "t", 8, 16);
-  hr_id w = hr__parameter(&f->b, "w", hr__desc2(HR_F32, 16, 32), (hr_init){HR_INIT_ONE, 0});
+  hr_id w = hr__parameter(&f->b, "w", hr__desc2(HR_F32, 16, 32), (hr_init){.rule = HR_INIT_ONE});
   hr_id loss = hr__mse(&f->b, hr__linear(&f->b, x, w, HR_NONE), t);
   hr__program_set_output(&f->b, "loss", loss);
   hr_error err = {0};
@@ -338,7 +338,7 @@ static void the_verdict_names_the_owners(void **state) {
   for (int layer = 0; layer < 3; layer++) {
     char name[64];
     snprintf(name, sizeof name, "model.layers.%d.weight", layer);
-    hr_id w = hr__parameter(&f->b, name, hr__desc2(HR_F32, 64, 64), (hr_init){HR_INIT_ONE, 0});
+    hr_id w = hr__parameter(&f->b, name, hr__desc2(HR_F32, 64, 64), (hr_init){.rule = HR_INIT_ONE});
     sum = hr__add(&f->b, sum, w, 1);
   }
   hr__program_set_output(&f->b, "sum", sum);

@@ -28,7 +28,7 @@ static void home_set(hr_graph *graph, hr_id value, hr_tier tier) {
 }
 
 static hr_id state_declare(hr_builder *b, const char *name, hr_tier tier) {
-  hr_init zero = {HR_INIT_ZERO, 0};
+  hr_init zero = {.rule = HR_INIT_ZERO};
   hr_id value = hr__persistent(b, name, HR_ROLE_OPTIMIZER, hr__desc1(HR_F32, COUNT), zero);
   home_set(b->graph, value, tier);
   return value;

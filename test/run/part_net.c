@@ -24,10 +24,10 @@ void net_open(net *n, hr_dtype dtype) {
   n->program = hr__program_begin(&b, "step");
   n->x = hr__input(&b, "x", hr__desc2(dtype, 4, 8));
   n->t = hr__input(&b, "t", hr__desc2(dtype, 4, 8));
-  n->first = hr__parameter(&b, "first.weight", hr__desc2(dtype, 16, 8), (hr_init){HR_INIT_NORMAL, 0.5f});
-  n->second = hr__parameter(&b, "second.weight", hr__desc2(dtype, 8, 16), (hr_init){HR_INIT_NORMAL, 0.5f});
-  (void)hr__persistent(&b, "ones", HR_ROLE_OPTIMIZER, hr__desc1(HR_F32, 3), (hr_init){HR_INIT_ONE, 0});
-  (void)hr__persistent(&b, "zeros", HR_ROLE_OPTIMIZER, hr__desc1(HR_F32, 3), (hr_init){HR_INIT_ZERO, 0});
+  n->first = hr__parameter(&b, "first.weight", hr__desc2(dtype, 16, 8), (hr_init){.rule = HR_INIT_NORMAL, .a = 0.5f});
+  n->second = hr__parameter(&b, "second.weight", hr__desc2(dtype, 8, 16), (hr_init){.rule = HR_INIT_NORMAL, .a = 0.5f});
+  (void)hr__persistent(&b, "ones", HR_ROLE_OPTIMIZER, hr__desc1(HR_F32, 3), (hr_init){.rule = HR_INIT_ONE});
+  (void)hr__persistent(&b, "zeros", HR_ROLE_OPTIMIZER, hr__desc1(HR_F32, 3), (hr_init){.rule = HR_INIT_ZERO});
   hr__module(&b, "first");
   hr_id y = hr__linear(&b, n->x, n->first, HR_NONE);
   hr__module(&b, "second");

@@ -1,4 +1,5 @@
-/* The only file that calls oneDNN; written for its C interface of version 2 (Debian 12) and of version 3.
+/* Matrix products by oneDNN (only onednn*.c call it); written for its C interface of version 2 (Debian 12) and of
+ * version 3.
  *
  * oneDNN would start its own OpenMP threads. Ours do the parallel work, so every thread that creates or runs a product
  * first tells OpenMP to use one thread; that setting is per thread. One engine and the compiled code serve the process;

@@ -1,0 +1,46 @@
+/* What pointwise and reduce share on the CPU: a program made ready for its operands, evaluated tile by tile.
+ *
+ * A tile is HR_TILE neighbours in the order of the space that is walked; every value of a program that is alive at once
+ * has a place for one in the worker's scratch, all of them together in the first-level cache.
+ */
+#ifndef HR_OP_POINTWISE_PARTS_H
+#define HR_OP_POINTWISE_PARTS_H
+
+#include <string.h>
+
+#include "op/pointwise_walk.h"
+
+enum { HR_TILE = 1024, HR_PROGRAM_VALUES = HR_PROGRAM_INPUTS + HR_PROGRAM_STEPS };
+
+/* Whether the first axis of all operands that have one goes with the first of the results, or is repeated. */
+bool hr__program_leads(const hr_pointwise_args *args);
+
+typedef struct hr_ready {
+  const hr_pointwise_args *args;
+  hr_reading reading[HR_PROGRAM_INPUTS];
+  int8_t place[HR_PROGRAM_VALUES]; /* of a value in the scratch */
+  int8_t round[HR_PROGRAM_STEPS];
+  uint8_t reads[HR_PROGRAM_STEPS]; /* bit i: the step reads its operand i */
+  bool narrow;                     /* all operands are bf16: the low halves of NaNs are 0 */
+} hr_ready;
+
+/* Scratch of one worker. */
+size_t hr__program_scratch_bytes(const hr_pointwise_args *args);
+
+/* `order`: axes of the result in the order in which they are walked; NULL: as they are. */
+void hr__ready_make(const hr_pointwise_args *args, const hr_tensor *in, const hr_desc *result, const int *order,
+                    hr_ready *ready);
+
+/* Elements [at, at + n) of all values, n <= HR_TILE: where they are is left in `values`. `last`: where that of the last
+ * step goes (NULL: the scratch). */
+void hr__tile_run(const hr_ready *ready, const hr_tensor *in, int64_t at, int64_t n, float *scratch,
+                  const float **values, float *last);
+
+/* One step over n elements; `narrow` as in hr_ready. */
+void hr__step_run(const hr_step *step, int round, bool narrow, int64_t n, const float *const from[3], float *to);
+
+hr_status hr__pointwise_prepare(const hr_call *call, void **prepared, hr_error *err);
+void hr__pointwise_release(void *prepared);
+hr_status hr__pointwise_run(const hr_call *call);
+
+#endif

@@ -1,0 +1,204 @@
+/* Random graphs of pointwise ops, planned and run as they are and fused: the same bits of the loss and of every
+ * gradient, in every type, with and without gradients that hold a sum already. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "grad/grad.h"
+#include "op/copy.h"
+#include "op/pointwise.h"
+#include "pass/pass.h"
+#include "run/run.h"
+
+enum { GRAPHS = 40, ROWS = 21, COLUMNS = 67, VALUES = 24, BYTES = 1 << 18 };
+
+static void must(hr_status status, const hr_error *err) {
+  if (status != HR_OK) fail_msg("%s: %s: %s", hr_status_name(status), err->place, err->message);
+}
+
+/* The same draws for every way to make a graph. */
+typedef struct dice {
+  uint64_t graph, at;
+} dice;
+
+static int roll(dice *d, int below) {
+  return (int)hr__random_below((hr_random_key){.seed = 5, .stream = d->graph}, 0, d->at++, (uint64_t)below);
+}
+
+typedef struct making {
+  hr_builder b;
+  dice dice;
+  hr_id value[VALUES]; /* all [ROWS, COLUMNS] */
+  int n;
+} making;
+
+static hr_id any_value(making *m) {
+  int back = roll(&m->dice, 3); /* mostly late ones, so that there are chains */
+  return m->value[back ? m->n - 1 : roll(&m->dice, m->n)];
+}
+
+static hr_id any_operand(making *m) {
+  static const char *const names[] = {"row", "column", "cell", "whole"};
+  static const int64_t sizes[][2] = {{1, COLUMNS}, {ROWS, 1}, {1, 1}, {ROWS, COLUMNS}};
+  int which = roll(&m->dice, 6);
+  if (which >= 4) return any_value(m);
+  return hr__parameter(&m->b, names[which], hr__desc2(m->b.dtype, sizes[which][0], sizes[which][1]),
+                       (hr_init){.rule = HR_INIT_NORMAL, .a = 0.5f});
+}
+
+static hr_id step_make(making *m) {
+  static const hr_formula unary[] = {HR_FORMULA_sigmoid, HR_FORMULA_tanh, HR_FORMULA_relu,   HR_FORMULA_silu,
+                                     HR_FORMULA_gelu,    HR_FORMULA_abs,  HR_FORMULA_affine, HR_FORMULA_softplus};
+  static const hr_formula binary[] = {HR_FORMULA_add, HR_FORMULA_sub, HR_FORMULA_mul, HR_FORMULA_max};
+  hr_builder *b = &m->b;
+  int kind = roll(&m->dice, 8);
+  hr_id x = any_value(m);
+  if (kind < 3) return hr__unary(b, unary[roll(&m->dice, 8)], x, 0.7f, 0.1f);
+  if (kind < 6) return hr__binary(b, binary[roll(&m->dice, 4)], x, any_operand(m));
+  if (kind == 6) { /* there and back, something between */
+    hr_id turned = hr__unary(b, HR_FORMULA_tanh, hr__permute(b, x, (const int[]){1, 0}), 0.0f, 0.0f);
+    return hr__permute(b, turned, (const int[]){1, 0});
+  }
+  hr_id part = hr__window(b, x, 1, 3, COLUMNS - 10); /* cut, padded on both sides */
+  return hr__window(b, hr__unary(b, HR_FORMULA_affine, part, 0.9f, 0.2f), 1, -5, COLUMNS);
+}
+
+/* A mean, or rows summed and then all of it. */
+static hr_id loss_make(making *m) {
+  hr_builder *b = &m->b;
+  hr_id last = hr__unary(b, HR_FORMULA_square, m->value[m->n - 1], 0.0f, 0.0f);
+  if (roll(&m->dice, 2)) last = hr__reduce(b, HR_REDUCE_MEAN, last, 2);
+  hr_id loss = hr__squeeze(b, hr__reduce(b, HR_REDUCE_MEAN, last, 3), 1);
+  return hr__copy(b, loss, HR_F32);
+}
+
+static void program_make(making *m, const char *name, uint64_t graph) {
+  m->dice = (dice){graph, 0};
+  m->n = 0;
+  hr__program_begin(&m->b, name);
+  m->value[m->n++] = hr__input(&m->b, "x", hr__desc2(m->b.dtype, ROWS, COLUMNS));
+  hr_id w =
+      hr__parameter(&m->b, "whole", hr__desc2(m->b.dtype, ROWS, COLUMNS), (hr_init){.rule = HR_INIT_NORMAL, .a = 0.5f});
+  m->value[m->n++] = hr__binary(&m->b, HR_FORMULA_mul, m->value[0], w);
+  for (int steps = 4 + roll(&m->dice, 14); steps > 0; steps--) {
+    m->value[m->n] = step_make(m);
+    m->n++;
+  }
+  hr__program_set_output(&m->b, "loss", loss_make(m));
+}
+
+typedef struct outcome {
+  unsigned char bytes[BYTES];
+  size_t used, nodes;
+} outcome;
+
+static void value_keep(outcome *o, hr_run *run, const hr_graph *g, hr_id value) {
+  hr_error err = {0};
+  size_t bytes = hr_desc_bytes(&g->values[value].desc);
+  assert_true(o->used + bytes <= BYTES);
+  must(hr__run_read(run, value, 0, o->bytes + o->used, bytes, &err), &err);
+  o->used += bytes;
+}
+
+static void graph_run(const hr_graph *g, outcome *o) {
+  hr_error err = {0};
+  hr_device *device;
+  hr_rates rates;
+  hr_plan *plan;
+  hr_run *run;
+  must(hr__cpu_open(&device, &err), &err);
+  hr__rates_default(&device->facts, &rates);
+  must(hr__plan_build(g, &device->facts, &rates, &(hr_plan_options){.accumulation = 2}, &plan, &err), &err);
+  must(hr__run_create(plan, device, &(hr_run_options){.check_numerics = true}, &run, &err), &err);
+  must(hr__run_init_values(run, 11, &err), &err);
+  for (hr_id p = 0; p < g->n_programs; p++) {
+    hr_id x = hr__program_input(g, p, "x");
+    uint16_t half[ROWS * COLUMNS];
+    float whole[ROWS * COLUMNS];
+    hr_dtype dtype = g->values[x].desc.dtype;
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+      whole[i] = 0.01f * (float)((i * 37 + (int)p * 11) % 401 - 200);
+      half[i] = dtype == HR_BF16 ? hr__f32_to_bf16(whole[i]) : hr__f32_to_f16(whole[i]);
+    }
+    hr_control control = {.seed = 1, .step = 1, .loss_weight = 1.0f, .loss_scale = 1.0f};
+    must(hr__run_write(run, hr__graph_find_value(g, "control"), 0, &control, sizeof control, &err), &err);
+    must(hr__run_write(run, x, 0, dtype == HR_F32 ? (void *)whole : (void *)half, hr_desc_bytes(&g->values[x].desc),
+                       &err),
+         &err);
+    must(hr__run_program(run, p, &err), &err);
+    value_keep(o, run, g, hr__program_output(g, p, "loss"));
+  }
+  for (hr_id v = 0; v < g->n_values; v++)
+    if (g->values[v].trained && g->values[v].gradient != HR_NONE) value_keep(o, run, g, g->values[v].gradient);
+  hr__run_destroy(run);
+  hr__plan_destroy(plan);
+  hr__rates_fini(&rates);
+  hr__device_close(device);
+}
+
+static void outcome_make(outcome *o, uint64_t graph, hr_dtype dtype, bool fused) {
+  hr_error err = {0};
+  hr_graph *g;
+  making m;
+  static const char *const names[] = {"first", "next"};
+  static const hr_grad_mode modes[] = {HR_GRAD_WRITE, HR_GRAD_ACCUMULATE};
+  *o = (outcome){.used = 0};
+  must(hr__graph_create(&g, &err), &err);
+  hr__builder_init(&m.b, g, dtype);
+  for (int p = 0; p < 2; p++)
+    program_make(&m, names[p], graph);
+  must(hr__builder_status(&m.b, &err), &err);
+  if (fused) must(hr__pass_fuse(&m.b, NULL, NULL, &err), &err);
+  for (hr_id p = 0; p < 2; p++) {
+    o->nodes += g->programs[p].count;
+    m.b.program = p;
+    hr_loss loss = {hr__program_output(g, p, "loss"), 1.0f};
+    must(hr__grad(&m.b, &loss, 1, modes[p], &err), &err);
+    must(hr__graph_regroup(g, &err), &err);
+  }
+  must(hr__graph_verify(g, &err), &err);
+  graph_run(g, o);
+  hr__graph_destroy(g);
+}
+
+static void same_bits(hr_dtype dtype) {
+  static outcome apart, fused;
+  size_t nodes = 0, left = 0;
+  for (uint64_t graph = 0; graph < GRAPHS; graph++) {
+    outcome_make(&apart, graph, dtype, false);
+    outcome_make(&fused, graph, dtype, true);
+    assert_int_equal(apart.used, fused.used);
+    if (memcmp(apart.bytes, fused.bytes, apart.used) != 0) fail_msg("graph %d has other bits fused", (int)graph);
+    nodes += apart.nodes;
+    left += fused.nodes;
+  }
+  assert_true(left * 2 < nodes);
+  print_message("%zu nodes became %zu\n", nodes, left);
+}
+
+static void test_f32(void **state) {
+  (void)state;
+  same_bits(HR_F32);
+}
+
+static void test_bf16(void **state) {
+  (void)state;
+  same_bits(HR_BF16);
+}
+
+static void test_f16(void **state) {
+  (void)state;
+  same_bits(HR_F16);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_bf16),
+                                     cmocka_unit_test(test_f16)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
