@@ -98,7 +98,7 @@ with Folder() as folder:
         terminal.finish()
         wide = [line for line in terminal.screen.lines() if len(line) == 80]
         check(terminal.screen.wrapped == 0, f'{arguments}: too long for 80 columns, one of: {wide}')
-    for given, meant in [('./absent//a.yaml', 'absent/a.yaml'), ('absent/.', 'absent'), ('.//./absent', 'absent')]:
+    for given, meant in [('./absent//a.yaml', './absent/a.yaml'), ('absent/.', 'absent'), ('.//./absent', './absent')]:
         error = run('plan', given).expect(5)
         check(f'at {meant}\n' in error.err, f'{given}: {error.err}')
     folder.write('paths.yaml', TINY.replace('source: synthetic', 'source: text, path: .//data/./absent.txt'))
