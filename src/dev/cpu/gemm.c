@@ -10,9 +10,11 @@
  * Every dimension is cut into equal pieces (the last may be shorter), so that a product needs only a few library
  * objects: one per combination of {whole, last} piece and of writing or adding.
  *
- * A row of C has the same bits however many rows there are. The library's kernels for AVX-512 hold that; on processors
- * without it tiles are multiplied by dev/cpu/rowwise.c, with k always cut in the same pieces. That takes any distance
- * between rows, so its copies are some of those that the library needs.
+ * A row of C has the same bits however many rows there are, with one exception: with AVX-512, where n is above TILE_N
+ * and k above TILE_K_DENSE, few rows (under TILES_LEAST pieces of m) let n and so k be cut, and sums over k then come
+ * in other pieces. Otherwise the library's kernels for AVX-512 hold it; on processors without it tiles are multiplied
+ * by dev/cpu/rowwise.c, with k always cut in the same pieces. That takes any distance between rows, so its copies are
+ * some of those that the library needs.
  */
 #include "dev/cpu/gemm.h"
 
