@@ -2,10 +2,10 @@
  *
  * memory.checkpoint: plans with all blocks kept alike give the variants of every block, fit/chain the frontier, and the
  * fastest entry whose real, packed plan fits is taken. The frontier does not depend on the budget, so a larger budget
- * never gives a slower plan. memory.offload.*: where that does not fit, kinds go to lower tiers one after another, each
- * only as far as it must. memory.split: where that does not fit either, blocks are split into 2, 4, ... slices, up to
- * one sample each. memory.offload.update: on the side that is faster. What cannot fit is answered with the smallest
- * plan.
+ * never gives a slower plan of that kind. memory.offload.* and memory.offload.update: places of all open kinds and of
+ * the update are chosen together with what is kept of the blocks (fit/placement.h), and compete with that.
+ * memory.split: the number of slices is given (hr_open.slices); the search compares them. What cannot fit is answered
+ * with the smallest plan.
  */
 #ifndef HR_FIT_CHOOSE_H
 #define HR_FIT_CHOOSE_H
