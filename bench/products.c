@@ -18,7 +18,7 @@
 #include <time.h>
 
 #include "dev/dtype.h"
-#include "train/job.h"
+#include "job/job.h"
 
 enum { REPEATS = 7, SHAPES = 256 };
 static const double ENOUGH_SECONDS = 10; /* of repeating one thing */

@@ -9,8 +9,8 @@
 
 #include "demand.h"
 #include "format/json.h"
+#include "job/settings.h"
 #include "model/model.h"
-#include "train/settings.h"
 
 enum { PIECES = 8, KEYS = 16, TABLES = HR_SETTINGS_TABLES };
 

@@ -4,8 +4,8 @@
 
 #include "cli/cli.h"
 #include "format/transaction.h"
+#include "job/job.h"
 #include "recipe/maps.h"
-#include "train/job.h"
 
 /* A key that is put into a section which is not there either. */
 typedef struct hr_applied_new {

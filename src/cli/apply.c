@@ -8,7 +8,7 @@
 #include "format/diff.h"
 #include "format/file.h"
 #include "format/json.h"
-#include "train/settings.h"
+#include "job/settings.h"
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 

@@ -6,7 +6,7 @@
 #include "cli/jobs.h"
 #include "cli/plan.h"
 #include "format/json.h"
-#include "train/answer.h"
+#include "job/answer.h"
 
 enum { NAME = 32, CELL = 14 };
 

@@ -4,11 +4,11 @@
 #include "cli/cli.h"
 #include "dev/gpus.h"
 #include "format/json.h"
+#include "job/settings.h"
+#include "measure/measure.h"
 #include "pass/compile.h"
 #include "plan/memory.h"
 #include "plan/rates.h"
-#include "run/measure.h"
-#include "train/settings.h"
 
 static json_t *class_json(const hr_class_rate *rate, int threads) {
   return json_pack("{s:i, s:f, s:f, s:f}", "threads", threads, "flops_per_second", rate->flops_per_second,

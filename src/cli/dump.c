@@ -2,10 +2,10 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "job/job.h"
+#include "job/settings.h"
 #include "pass/compile.h"
 #include "plan/report.h"
-#include "train/job.h"
-#include "train/settings.h"
 
 static const char *const stages[] = {"model", "grad",
 #define HR_PASS(name, half) #name,

@@ -12,7 +12,7 @@
 #include "cli/cli.h"
 #include "dev/device.h"
 #include "headroom.h"
-#include "train/settings.h"
+#include "job/settings.h"
 
 /* Versions by the libraries' own functions, looked up in the running program: what is loaded counts, not what it was
  * compiled with. */

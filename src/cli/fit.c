@@ -3,7 +3,7 @@
 
 #include "cli/figures.h"
 #include "cli/waiting.h"
-#include "train/answer.h"
+#include "job/answer.h"
 
 const hr_change *hr__fit_cheapest(const hr_change *changes, int count) {
   for (int i = 0; i < count; i++)

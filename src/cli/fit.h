@@ -3,7 +3,7 @@
 #define HR_CLI_FIT_H
 
 #include "cli/cli.h"
-#include "train/job.h"
+#include "job/job.h"
 
 /* The largest tensors at the peak. */
 void hr__fit_owners(const hr_job *job, FILE *to);

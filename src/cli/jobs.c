@@ -7,9 +7,9 @@
 #include <sys/wait.h>
 
 #include "cli/waiting.h"
+#include "job/settings.h"
+#include "measure/measure.h"
 #include "plan/memory.h"
-#include "run/measure.h"
-#include "train/settings.h"
 
 extern char **environ;
 

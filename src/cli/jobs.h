@@ -3,7 +3,7 @@
 #define HR_CLI_JOBS_H
 
 #include "cli/cli.h"
-#include "train/job.h"
+#include "job/job.h"
 
 /* What of a GPU is measured before a job is opened. */
 typedef enum hr_cli_rates {

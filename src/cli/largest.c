@@ -8,7 +8,7 @@
 #include "cli/plan.h"
 #include "cli/varied.h"
 #include "format/json.h"
-#include "train/settings.h"
+#include "job/settings.h"
 
 enum { NUMBER = 24 };
 static const int64_t MOST = (int64_t)1 << 40; /* where a setting has no limit of its own */

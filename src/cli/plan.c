@@ -13,7 +13,7 @@
 #include "cli/table.h"
 #include "cli/waiting.h"
 #include "dev/gpus.h"
-#include "train/answer.h"
+#include "job/answer.h"
 
 enum { BYTES_LEAST = 1 << 20 }; /* a budget below this is a number that lacks its unit */
 

@@ -3,7 +3,7 @@
 #define HR_CLI_PLAN_H
 
 #include "cli/cli.h"
-#include "train/job.h"
+#include "job/job.h"
 
 /* The options of the command that are settings under a shorter name, as overrides behind those of --set. */
 hr_status hr__plan_overrides(hr_cli *cli, hr_error *err);

@@ -7,9 +7,9 @@
 
 #include "cli/figures.h"
 #include "dev/gpus.h"
+#include "job/answer.h"
 #include "pass/adapters.h"
 #include "plan/report.h"
-#include "train/answer.h"
 
 enum { COLUMNS = 80, KEPT = 20, LABEL = 14 }; /* KEPT: columns of " 12 x selective,", and some */
 

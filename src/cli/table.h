@@ -3,8 +3,8 @@
 #define HR_CLI_TABLE_H
 
 #include "cli/cli.h"
+#include "job/job.h"
 #include "plan/owners.h"
-#include "train/job.h"
 #include "train/train.h"
 
 /* Name, model, device: the lines above the tables of runs. */

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "job/settings.h"
 #include "recipe/others.h"
-#include "train/settings.h"
 
 const char *hr__cli_nearest(const char *typed, const char *const *names, size_t count) {
   const char *best = NULL;

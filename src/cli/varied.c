@@ -6,7 +6,7 @@
 #include "cli/figures.h"
 #include "cli/plan.h"
 #include "format/json.h"
-#include "train/answer.h"
+#include "job/answer.h"
 
 enum { VALUE = 48, COLUMN = 20 }; /* bytes of a value as it is shown; the least width of their column */
 

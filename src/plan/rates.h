@@ -1,5 +1,5 @@
-/* Rates of a device: what turns an op's cost into seconds. Measured by `headroom devices --measure` (run/measure.c) and
- * kept in the user's cache folder; sound defaults otherwise, of a GPU those of the catalogue (dev/gpus.h). */
+/* Rates of a device: what turns an op's cost into seconds. Measured by `headroom devices --measure` (measure/measure.c)
+ * and kept in the user's cache folder; sound defaults otherwise, of a GPU those of the catalogue (dev/gpus.h). */
 #ifndef HR_PLAN_RATES_H
 #define HR_PLAN_RATES_H
 

@@ -2,7 +2,7 @@
 #ifndef HR_RUN_INTERNAL_H
 #define HR_RUN_INTERNAL_H
 
-#include "run/disk.h"
+#include "dev/disk.h"
 #include "run/run.h"
 
 typedef struct hr_copier hr_copier;

@@ -11,8 +11,8 @@
 #ifndef HR_TRAIN_DATA_H
 #define HR_TRAIN_DATA_H
 
+#include "data/masking.h"
 #include "recipe/recipe.h"
-#include "train/masking.h"
 #include "train/micro.h"
 #include "train/trace.h"
 

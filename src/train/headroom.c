@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "format/json.h"
+#include "job/answer.h"
+#include "job/job.h"
 #include "train/answer.h"
 #include "train/api.h"
-#include "train/job.h"
 #include "train/train.h"
 
 const char *hr_version(void) {

@@ -1,7 +1,7 @@
 /* Profiling: a few real steps, planned beside measured. */
 #include <stdlib.h>
 
-#include "run/measure.h"
+#include "measure/measure.h"
 #include "train/session.h"
 #include "train/train.h"
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "job/settings.h"
 #include "model/weights.h"
-#include "train/settings.h"
 
 void check(hr_status status, const hr_error *err) {
   if (status != HR_OK) fail_msg("%s: %s (%s)", err->place, err->message, err->remedy);

@@ -12,10 +12,10 @@
 
 #include <cmocka.h>
 
+#include "measure/bench.h"
+#include "measure/measure.h"
 #include "op/attention.h"
 #include "part_net.h"
-#include "run/bench.h"
-#include "run/measure.h"
 #include "support/faults.h"
 
 static void test_cases(void **state) {

@@ -13,8 +13,8 @@
 
 #include "base/random.h"
 #include "dev/device.h"
+#include "dev/disk.h"
 #include "format/file.h"
-#include "run/disk.h"
 
 enum { UNIT = HR_DISK_ALIGNMENT, BYTES = 5 * UNIT + 777, ROOM = 6 * UNIT };
 

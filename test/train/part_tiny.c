@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
+#include "job/settings.h"
 #include "pass/compile.h"
-#include "train/settings.h"
 
 const char tiny_text[] = "model:\n"
                          "  family: llama\n"

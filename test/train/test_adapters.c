@@ -11,12 +11,12 @@
 
 #include <cmocka.h>
 
+#include "job/settings.h"
 #include "op/lora_up.h"
 #include "op/nf4.h"
 #include "part_session.h"
 #include "plan/report.h"
 #include "train/adapter.h"
-#include "train/settings.h"
 
 #define LIST(...)                                                                                                      \
   (const char *const[]) {                                                                                              \

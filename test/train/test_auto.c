@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "job/job.h"
 #include "part_tiny.h"
-#include "train/job.h"
 
 static const char *recipe_path(void) {
   char *path = path_join(HR_BINARY_DIR, "train-auto.yaml");

@@ -10,11 +10,11 @@
 
 #include <cmocka.h>
 
+#include "job/settings.h"
 #include "part_tiny.h"
 #include "train/data.h"
 #include "train/progress.h"
 #include "train/schedule.h"
-#include "train/settings.h"
 
 enum { LENGTH = 16, BYTES = 1000, WINDOWS = 62 }; /* (1000 - 1) / 16 */
 

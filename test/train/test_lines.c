@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
+#include "job/settings.h"
 #include "part_tiny.h"
 #include "support/faults.h"
 #include "train/data.h"
-#include "train/settings.h"
 
 enum { LENGTH = 16, BATCH = 4 };
 

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
+#include "job/settings.h"
 #include "train/data.h"
-#include "train/settings.h"
 
 #define BERT                                                                                                           \
   "model: { family: bert, config: { vocab_size: 300, hidden_size: 8, intermediate_size: 8, num_hidden_layers: 1, "     \

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
+#include "job/settings.h"
 #include "part_tiny.h"
 #include "train/scaler.h"
-#include "train/settings.h"
 
 static const hr_scaling usual = {.init = 65536, .growth = 2, .backoff = 0.5f, .interval = 2000};
 

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "base/checked.h"
-#include "run/benching.h"
+#include "measure/benching.h"
 
 enum { CALLS_LEAST = 3 };
 static const double enough_seconds = 0.02, most_seconds = 0.25;

@@ -1,8 +1,8 @@
 /* What the files of the bench share. */
-#ifndef HR_RUN_BENCHING_H
-#define HR_RUN_BENCHING_H
+#ifndef HR_MEASURE_BENCHING_H
+#define HR_MEASURE_BENCHING_H
 
-#include "run/bench.h"
+#include "measure/bench.h"
 
 enum {
   HR_BENCH_LINE = 256, /* what operands are aligned to */

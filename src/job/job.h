@@ -1,7 +1,7 @@
 /* A job: one recipe taken through every stage up to its plan. What the command line and include/headroom.h work with.
  */
-#ifndef HR_TRAIN_JOB_H
-#define HR_TRAIN_JOB_H
+#ifndef HR_JOB_JOB_H
+#define HR_JOB_JOB_H
 
 #include "fit/ladder.h"
 #include "fit/search.h"

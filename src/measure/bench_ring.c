@@ -2,7 +2,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "run/benching.h"
+#include "measure/benching.h"
 
 enum { RING_BYTES = 96 << 20, GPU_RING_BYTES = 512 << 20 };
 

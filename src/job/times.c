@@ -1,5 +1,5 @@
 /* times: see times.h. */
-#include "train/times.h"
+#include "job/times.h"
 
 #include <stdlib.h>
 #include <string.h>

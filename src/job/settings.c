@@ -1,13 +1,13 @@
 /* The settings of data and training, and the one place where all key tables meet. */
-#include "train/settings.h"
+#include "job/settings.h"
 
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "data/masking.h"
 #include "model/model.h"
 #include "pass/compile.h"
 #include "plan/memory.h"
-#include "train/masking.h"
 
 static const hr_key keys[] = {
     {.path = "data.path", .type = HR_KEY_PATH, .meaning = "file of source text or lines"},

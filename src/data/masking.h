@@ -5,8 +5,8 @@
  * How many are asked for follows from n alone, so that the mean over an effective batch is known before it is read;
  * which and how is a function of (seed, number of the row), so that resuming needs no state.
  */
-#ifndef HR_TRAIN_MASKING_H
-#define HR_TRAIN_MASKING_H
+#ifndef HR_DATA_MASKING_H
+#define HR_DATA_MASKING_H
 
 #include "base/random.h"
 #include "recipe/recipe.h"

@@ -1,7 +1,7 @@
 /* Timing on a GPU: launches recorded as those of a step and replayed, beside the product that serves as a clock. */
 #include "base/mem.h"
+#include "measure/benching.h"
 #include "op/linear.h"
-#include "run/benching.h"
 
 enum { SAMPLES = 3, REPLAYS = 128 };
 

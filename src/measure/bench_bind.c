@@ -2,7 +2,7 @@
  * numbers in all of them. */
 #include "base/checked.h"
 #include "base/mem.h"
-#include "run/benching.h"
+#include "measure/benching.h"
 
 const hr_kernel *hr__bench_kernel(hr_device *device, const hr_op *op) {
   const hr_kernel *kernel = device->functions->kernel ? device->functions->kernel(device, op->name) : &op->cpu;

@@ -6,15 +6,15 @@
  * Times are medians, so that a disturbance does not count. Those of a GPU are as in a step that has gone on for long:
  * see bench.h.
  */
-#include "run/measure.h"
+#include "measure/measure.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "dev/cpu/gemm.h"
+#include "measure/measuring.h"
 #include "op/linear.h"
-#include "run/measuring.h"
 
 static hr_status library_product(hr_device *device, const hr_product *product, int threads, double *seconds,
                                  hr_error *err) {

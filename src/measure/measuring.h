@@ -1,11 +1,11 @@
-/* Inside run/measure*.c: what a measuring has at hand, and its parts. */
-#ifndef HR_RUN_MEASURING_H
-#define HR_RUN_MEASURING_H
+/* Inside measure/measure*.c: what a measuring has at hand, and its parts. */
+#ifndef HR_MEASURE_MEASURING_H
+#define HR_MEASURE_MEASURING_H
 
 #include "base/clock.h"
 #include "graph/graph.h"
+#include "measure/bench.h"
 #include "plan/rates.h"
-#include "run/bench.h"
 
 typedef struct hr_measuring {
   hr_device *device;

@@ -1,14 +1,14 @@
 /* job: see job.h. */
-#include "train/job.h"
+#include "job/job.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "data/masking.h"
 #include "fit/traffic.h"
+#include "job/settings.h"
 #include "plan/memory.h"
-#include "train/masking.h"
-#include "train/settings.h"
 
 /* A GPU that is not here can still be planned for. */
 static hr_status cuda_open(hr_device **out, hr_error *err) {

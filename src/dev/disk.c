@@ -1,5 +1,5 @@
 /* The disk tier's file: see disk.h. */
-#include "run/disk.h"
+#include "dev/disk.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* Settings: all key tables joined in one place, and the settings that training itself owns. */
-#ifndef HR_TRAIN_SETTINGS_H
-#define HR_TRAIN_SETTINGS_H
+#ifndef HR_JOB_SETTINGS_H
+#define HR_JOB_SETTINGS_H
 
 #include "pass/compile.h"
 

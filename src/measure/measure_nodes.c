@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/measure.h"
-#include "run/measuring.h"
+#include "measure/measure.h"
+#include "measure/measuring.h"
 
 static const double node_share = 0.4; /* of the memory: larger ones are not measured */
 enum { ROUNDS = 3 };

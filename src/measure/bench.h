@@ -12,8 +12,8 @@
  * Products and attention, which follow the clocks, are then given the time that they take when it takes its long-run
  * time; what waits for memory, whose clock stays, is left as it is.
  */
-#ifndef HR_RUN_BENCH_H
-#define HR_RUN_BENCH_H
+#ifndef HR_MEASURE_BENCH_H
+#define HR_MEASURE_BENCH_H
 
 #include "dev/cpu/gemm.h"
 #include "graph/op.h"

@@ -1,5 +1,5 @@
 /* See masking.h. */
-#include "train/masking.h"
+#include "data/masking.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* See bench.h: one node, at a few positions of the ring. */
-#include "run/bench.h"
+#include "measure/bench.h"
 
 #include "base/mem.h"
-#include "run/benching.h"
+#include "measure/benching.h"
 
 enum { RING_POSITIONS = HR_BENCH_CALLS + 1, GPU_LAUNCHES = 4 };
 enum { GPU_COLD_BYTES = 192 << 20 }; /* larger than any cache */

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "base/courier.h"
-#include "run/disk.h"
-#include "run/measuring.h"
+#include "dev/disk.h"
+#include "measure/measuring.h"
 
 enum { COPY_BYTES = 4 << 20, COPY_ROUNDS = 8 };
 

@@ -1,6 +1,6 @@
 /* Measuring a device's rates by running real kernels on real buffers. */
-#ifndef HR_RUN_MEASURE_H
-#define HR_RUN_MEASURE_H
+#ifndef HR_MEASURE_MEASURE_H
+#define HR_MEASURE_MEASURE_H
 
 #include "graph/graph.h"
 #include "plan/rates.h"

@@ -1,8 +1,8 @@
 /* Where the time of a step goes: planned beside measured, by class of op and by op. */
-#ifndef HR_TRAIN_TIMES_H
-#define HR_TRAIN_TIMES_H
+#ifndef HR_JOB_TIMES_H
+#define HR_JOB_TIMES_H
 
-#include "train/job.h"
+#include "job/job.h"
 
 /* Of one effective step. */
 typedef struct hr_time {

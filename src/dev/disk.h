@@ -4,8 +4,8 @@
  * soon as it is open: it is gone however the process ends. Every HR_DISK_ALIGNMENT bytes have a hash, remembered here
  * when they are written and compared when they come back.
  */
-#ifndef HR_RUN_DISK_H
-#define HR_RUN_DISK_H
+#ifndef HR_DEV_DISK_H
+#define HR_DEV_DISK_H
 
 #include "base/hash.h"
 #include "base/status.h"

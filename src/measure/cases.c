@@ -1,4 +1,5 @@
 /* What classes of ops are calibrated with: see bench.h and cases.def. */
+#include "measure/bench.h"
 #include "op/adamw.h"
 #include "op/add.h"
 #include "op/attention.h"
@@ -7,7 +8,6 @@
 #include "op/rmsnorm.h"
 #include "op/rope.h"
 #include "op/swiglu.h"
-#include "run/bench.h"
 
 #define F    HR_F32
 #define HALF HR_BF16
@@ -45,7 +45,7 @@ static const hr_embedding_dw_args cpu_embedding = {.rows = VOCABULARY, .dtype = 
 static const hr_head_loss_bwd_args cpu_head = {.want_dx = true, .want_dw = true, .dw_dtype = HR_F32};
 
 static const hr_bench_case cpu_cases[] = {
-#include "run/cases.def"
+#include "measure/cases.def"
 };
 static const hr_bench_case empty_case =
     HR_CASE(rmsnorm, HR_CLASS_STREAM, &rmsnorm_args, MATRIX(F, 4, 16), LINE_OF(F, 16)); /* next to nothing */
@@ -76,7 +76,7 @@ static const hr_embedding_dw_args gpu_embedding = {.rows = VOCABULARY, .dtype = 
 static const hr_head_loss_bwd_args gpu_head = {.want_dx = true, .want_dw = true, .dw_dtype = HR_BF16};
 
 static const hr_bench_case gpu_cases[] = {
-#include "run/cases.def"
+#include "measure/cases.def"
     HR_CASE(attention, HR_CLASS_ATTENTION, ARGS(attention), ROWS(HALF, H), ROWS(HALF, H / 2), ROWS(HALF, H / 2), NONE),
     HR_CASE(attention_bwd, HR_CLASS_ATTENTION, ARGS(attention), ROWS(HALF, H), ROWS(HALF, H), ROWS(HALF, H / 2),
             ROWS(HALF, H / 2), ROWS(HALF, H), CUBE(F, B, HEADS, T), NONE)};
