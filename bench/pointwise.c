@@ -94,7 +94,7 @@ static timed way_time(hr_device *device, hr_dtype dtype, way how, bool exponenti
   hr_builder b;
   must(hr__graph_create(&g, &err), &err);
   hr__builder_init(&b, g, dtype);
-  hr__program_begin(&b, "step");
+  hr__program_begin(&b, HR_PROGRAM_STEP);
   /* persistent, so that no result takes its place */
   hr_desc desc = hr__desc2(dtype, BYTES / COLUMNS / (int64_t)hr_dtype_bytes(dtype), COLUMNS);
   hr_id x = hr__parameter(&b, "x", desc, (hr_init){.rule = HR_INIT_ZERO});

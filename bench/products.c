@@ -173,9 +173,7 @@ static void sequence_program(sequence *list, const hr_graph *graph, const hr_pro
 static void sequence_step(sequence *list, const hr_job *job) {
   for (size_t p = 0; p < job->graph->n_programs; p++) {
     const hr_program *program = &job->graph->programs[p];
-    int64_t runs = 1;
-    if (strcmp(program->name, "eval") == 0) runs = 0;
-    if (strcmp(program->name, "micro_next") == 0) runs = job->shape.accumulation - 1;
+    int64_t runs = (int64_t)hr__program_runs(program, job->shape.accumulation);
     for (int64_t r = 0; r < runs; r++)
       sequence_program(list, job->graph, program);
   }

@@ -163,7 +163,7 @@ static hr_status program_read(hr_blocks *out, reading *r, int variant, int accum
     r->number[r->blocks[i]] = i;
   spans_find(r);
   blocks_fill(out, r, variant);
-  seconds_add(out, r, variant, hr__program_runs(g->programs[r->program].name, accumulation));
+  seconds_add(out, r, variant, hr__program_runs(&g->programs[r->program], accumulation));
   return HR_OK;
 }
 

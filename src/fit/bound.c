@@ -36,7 +36,7 @@ static double seconds_sum(const hr_open *open, const hr_plan *plan, const freedo
     double own = open->rates->gpu.program_seconds;
     for (hr_id n = g->programs[p].first; n < g->programs[p].first + g->programs[p].count; n++)
       if (node_stays(g, f, &g->nodes[n])) own += plan->seconds_of_node[n];
-    seconds += hr__program_runs(g->programs[p].name, open->accumulation) * own;
+    seconds += hr__program_runs(&g->programs[p], open->accumulation) * own;
   }
   return seconds;
 }

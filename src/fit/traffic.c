@@ -31,7 +31,7 @@ void hr__traffic_read(const hr_plan *plan, int accumulation, const bool open[HR_
   *out = (hr_traffic){0};
   for (hr_id p = 0; p < g->n_programs; p++) {
     const hr_program *program = &g->programs[p];
-    double runs = hr__program_runs(program->name, accumulation);
+    double runs = hr__program_runs(program, accumulation);
     for (hr_id n = program->first; runs > 0 && n < program->first + program->count; n++) {
       const hr_node *node = &g->nodes[n];
       bool update = node->phase == HR_UPDATE;

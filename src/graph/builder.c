@@ -33,7 +33,11 @@ static const char *builder_text(hr_builder *b, const char *format, va_list list)
   return copy ? copy : "";
 }
 
-hr_id hr__program_begin(hr_builder *b, const char *name) {
+hr_id hr__program_begin(hr_builder *b, hr_program_kind kind) {
+  return hr__program_begin_keyed(b, (hr_program_key){.kind = kind}, hr_program_kind_name(kind));
+}
+
+hr_id hr__program_begin_keyed(hr_builder *b, hr_program_key key, const char *name) {
   if (b->status != HR_OK) return HR_NONE;
   hr_graph *g = b->graph;
   if (g->n_programs == HR_PROGRAMS) {
@@ -44,7 +48,7 @@ hr_id hr__program_begin(hr_builder *b, const char *name) {
   b->program = (hr_id)g->n_programs;
   b->phase = HR_FORWARD;
   b->block = HR_NONE;
-  g->programs[g->n_programs++] = (hr_program){.name = name, .first = (hr_id)g->n_nodes};
+  g->programs[g->n_programs++] = (hr_program){.key = key, .name = name, .first = (hr_id)g->n_nodes};
   return b->program;
 }
 

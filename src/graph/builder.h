@@ -23,7 +23,10 @@ typedef struct hr_builder {
 void hr__builder_init(hr_builder *b, hr_graph *graph, hr_dtype dtype);
 hr_status hr__builder_status(const hr_builder *b, hr_error *err); /* copies the message */
 
-hr_id hr__program_begin(hr_builder *b, const char *name); /* ends the previous one */
+/* Begins a program and ends the previous one: of a kind, for the longest samples, named as the kind is; or of any key
+ * and name. */
+hr_id hr__program_begin(hr_builder *b, hr_program_kind kind);
+hr_id hr__program_begin_keyed(hr_builder *b, hr_program_key key, const char *name);
 void hr__program_set_output(hr_builder *b, const char *name, hr_id value);
 __attribute__((format(printf, 2, 3))) void hr__module(hr_builder *b, const char *format, ...);
 __attribute__((format(printf, 2, 3))) void hr__block_begin(hr_builder *b, const char *format, ...);

@@ -107,7 +107,9 @@ static json_t *node_json(const hr_graph *g, const hr_node *node) {
 }
 
 static json_t *program_json(const hr_graph *g, const hr_program *p) {
-  json_t *object = json_pack("{s:s, s:[], s:{}}", "name", p->name, "nodes", "outputs");
+  json_t *object =
+      json_pack("{s:s, s:s, s:i, s:i, s:[], s:{}}", "name", p->name, "kind", hr_program_kind_name(p->key.kind),
+                "bucket", p->key.bucket, "stage", p->key.stage, "nodes", "outputs");
   json_t *nodes = json_object_get(object, "nodes"), *outputs = json_object_get(object, "outputs");
   int failed = object == NULL;
   for (hr_id n = p->first; n < p->first + p->count && !failed; n++)

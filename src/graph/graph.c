@@ -17,6 +17,19 @@ const char *hr_phase_name(hr_phase phase) {
   return names[phase];
 }
 
+const char *hr_program_kind_name(hr_program_kind kind) {
+  static const char *const names[HR_PROGRAM_KINDS] = {
+      [HR_PROGRAM_STEP] = "step",
+      [HR_PROGRAM_MICRO_FIRST] = "micro_first",
+      [HR_PROGRAM_MICRO_NEXT] = "micro_next",
+      [HR_PROGRAM_UPDATE] = "update",
+      [HR_PROGRAM_EVAL] = "eval",
+      [HR_PROGRAM_EMBED] = "embed",
+      [HR_PROGRAM_GENERATE] = "generate",
+  };
+  return names[kind];
+}
+
 const char *hr_op_class_name(hr_op_class op_class) {
   static const char *const names[HR_CLASS_COUNT] = {
 #define HR_COST_CLASS(name, text, flops, bytes, launch, gpu_flops, gpu_bytes) text,
@@ -65,10 +78,16 @@ bool hr__block_within(const hr_graph *graph, hr_id block, hr_id outer) {
   return block == outer;
 }
 
-hr_id hr__graph_find_program(const hr_graph *graph, const char *name) {
-  for (size_t p = 0; p < graph->n_programs; p++)
-    if (strcmp(graph->programs[p].name, name) == 0) return (hr_id)p;
+hr_id hr__graph_find_program(const hr_graph *graph, hr_program_key key) {
+  for (size_t p = 0; p < graph->n_programs; p++) {
+    const hr_program_key *own = &graph->programs[p].key;
+    if (own->kind == key.kind && own->bucket == key.bucket && own->stage == key.stage) return (hr_id)p;
+  }
   return HR_NONE;
+}
+
+hr_id hr__graph_find_kind(const hr_graph *graph, hr_program_kind kind) {
+  return hr__graph_find_program(graph, (hr_program_key){.kind = kind});
 }
 
 hr_id hr__program_output(const hr_graph *graph, hr_id program, const char *name) {

@@ -9,7 +9,7 @@
  *   and messages know by name.
  * - A node applies an op to values. Nodes are kept in execution order, grouped by program.
  * - A block is a region marked by the model builder; blocks nest.
- * - A program is a run of nodes that executes as a whole: step, micro_first, micro_next, update, eval.
+ * - A program is a run of nodes that executes as a whole. Its key says what it is for; its name is a label for people.
  *
  * Objects are named by index (hr_id) so that a graph can be dumped, compared and copied. All storage belongs to the
  * graph's arena.
@@ -94,9 +94,36 @@ typedef struct hr_block {
   bool recompute; /* made again in backward whatever is kept of the blocks around it: one slice of a split */
 } hr_block;
 
+/* What a program does. One micro-batch a step: `step` does all of it. Otherwise the first micro-batch writes gradients,
+ * further ones add to them, and `update` applies them. */
+typedef enum hr_program_kind {
+  HR_PROGRAM_STEP,
+  HR_PROGRAM_MICRO_FIRST,
+  HR_PROGRAM_MICRO_NEXT,
+  HR_PROGRAM_UPDATE,
+  HR_PROGRAM_EVAL,
+  HR_PROGRAM_EMBED,
+  HR_PROGRAM_GENERATE,
+  HR_PROGRAM_KINDS
+} hr_program_kind;
+const char *hr_program_kind_name(hr_program_kind kind); /* "step", "micro_first", ... */
+
+/* What a program is among those of its graph. */
+typedef struct hr_program_key {
+  hr_program_kind kind;
+  int bucket; /* how many lengths of samples are longer than this program's; 0: the longest */
+  int stage;  /* of the recipe, from 0 */
+} hr_program_key;
+
+/* Whether programs of this kind go forward and backward: they drop, and have gradients. */
+static inline bool hr__program_kind_trains(hr_program_kind kind) {
+  return kind == HR_PROGRAM_STEP || kind == HR_PROGRAM_MICRO_FIRST || kind == HR_PROGRAM_MICRO_NEXT;
+}
+
 enum { HR_PROGRAM_OUTPUTS = 8, HR_PROGRAMS = 32 /* bits of hr_buffer.programs */ };
 typedef struct hr_program {
-  const char *name;
+  hr_program_key key;
+  const char *name;   /* for dumps and messages; nothing is decided by it */
   hr_id first, count; /* nodes[first .. first + count) */
   struct {
     const char *name;
@@ -141,7 +168,8 @@ bool hr__block_within(const hr_graph *graph, hr_id block, hr_id outer); /* it is
 
 hr_id hr__graph_find_value(const hr_graph *graph, const char *name); /* persistent or input, by name; HR_NONE */
 bool hr__graph_name_value(hr_graph *graph, hr_id value); /* a new value can be found; false: out of memory */
-hr_id hr__graph_find_program(const hr_graph *graph, const char *name);            /* HR_NONE */
+hr_id hr__graph_find_program(const hr_graph *graph, hr_program_key key); /* HR_NONE */
+hr_id hr__graph_find_kind(const hr_graph *graph, hr_program_kind kind);  /* of the longest samples, stage 0; HR_NONE */
 hr_id hr__program_output(const hr_graph *graph, hr_id program, const char *name); /* value, HR_NONE */
 hr_id hr__program_input(const hr_graph *graph, hr_id program, const char *name);  /* value, HR_NONE */
 

@@ -39,7 +39,7 @@ hr_status hr__times(const hr_job *job, const double *node_seconds, hr_arena *are
   if (!storage || !out->ops) return hr__nomem(err);
   for (size_t p = 0; p < job->graph->n_programs; p++) {
     const hr_program *program = &job->graph->programs[p];
-    double runs = hr__program_runs(program->name, job->shape.accumulation);
+    double runs = hr__program_runs(program, job->shape.accumulation);
     for (hr_id n = program->first; runs > 0 && n < program->first + program->count; n++) {
       const hr_node *node = &job->graph->nodes[n];
       size_t kind = node_class(job, node, storage);

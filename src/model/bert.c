@@ -73,7 +73,7 @@ static hr_id norm(hr_builder *b, const hr_bert *m, const char *path, hr_id x) {
 
 /* Programs that only evaluate do not drop. */
 static bool drops(const hr_builder *b, const hr_bert *m) {
-  return m->dropout > 0 && strcmp(b->graph->programs[b->program].name, "eval") != 0;
+  return m->dropout > 0 && hr__program_kind_trains(b->graph->programs[b->program].key.kind);
 }
 
 static hr_id dropped(hr_builder *b, const hr_bert *m, const char *path, hr_id x) {

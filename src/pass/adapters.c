@@ -220,7 +220,7 @@ static hr_id adapters_emit(hr_builder *b, const hr_lora *lora, const adapted *se
   b->program = node->program;
   b->block = node->block;
   b->phase = node->phase;
-  if (lora->dropout > 0 && strcmp(b->graph->programs[node->program].name, "eval") != 0) {
+  if (lora->dropout > 0 && hr__program_kind_trains(b->graph->programs[node->program].key.kind)) {
     hr__module(b, "%s.lora_dropout", path);
     x = hr__dropout(b, x, (float)lora->dropout);
   }

@@ -1,6 +1,7 @@
 /* compile: drives a recipe through model, passes, grad and passes. */
 #include "pass/compile.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "grad/grad.h"
@@ -78,15 +79,23 @@ void hr__compile_tables(hr_key_table out[HR_COMPILE_TABLES]) {
     out[i] = *all[i];
 }
 
-/* One program with the model's forward pass; its loss is the output "loss". The name is copied. */
-static void forward_emit(hr_builder *b, const hr_model *model, const hr_recipe *recipe, const char *program,
-                         const hr_training_shape *shape, int64_t length) {
-  const char *name = hr__arena_text(&b->graph->arena, program);
+/* Name of a program: that of its kind; of shorter samples with their length. NULL: out of memory. */
+static const char *program_name(hr_builder *b, hr_program_key key, int64_t length) {
+  const char *kind = hr_program_kind_name(key.kind);
+  return key.bucket == 0 ? kind : hr__arena_format(&b->graph->arena, "%s@%" PRId64, kind, length);
+}
+
+/* One program with the model's forward pass; its loss is the output "loss". */
+static void forward_emit(hr_builder *b, const hr_model *model, const hr_recipe *recipe, hr_program_kind kind,
+                         const hr_training_shape *shape, int bucket) {
+  int64_t length = shape->buckets[bucket];
+  hr_program_key key = hr__bucket_program(shape, bucket, kind);
+  const char *name = program_name(b, key, length);
   if (!name) {
     b->status = hr__nomem(&b->error);
     return;
   }
-  hr__program_begin(b, name);
+  hr__program_begin_keyed(b, key, name);
   hr_desc desc = hr__desc2(HR_I32, shape->batch, length);
   hr_model_batch batch = {.batch = shape->batch, .length = length, .lengths = HR_NONE};
   batch.tokens = hr__input(b, "tokens", desc);
@@ -97,38 +106,25 @@ static void forward_emit(hr_builder *b, const hr_model *model, const hr_recipe *
 }
 
 static void model_stage(hr_builder *b, const hr_model *model, const hr_recipe *recipe, const hr_training_shape *shape) {
-  char name[HR_PROGRAM_NAME];
-  if (hr__training_whole(shape)) forward_emit(b, model, recipe, "step", shape, shape->length);
+  int longest = shape->n_buckets - 1;
+  if (hr__training_whole(shape)) forward_emit(b, model, recipe, HR_PROGRAM_STEP, shape, longest);
   for (int i = 0; i < shape->n_buckets && !hr__training_whole(shape); i++) {
-    forward_emit(b, model, recipe, hr__bucket_program(shape, i, "micro_first", name), shape, shape->buckets[i]);
-    if (shape->accumulation_max == 1) continue;
-    forward_emit(b, model, recipe, hr__bucket_program(shape, i, "micro_next", name), shape, shape->buckets[i]);
+    forward_emit(b, model, recipe, HR_PROGRAM_MICRO_FIRST, shape, i);
+    if (shape->accumulation_max > 1) forward_emit(b, model, recipe, HR_PROGRAM_MICRO_NEXT, shape, i);
   }
-  if (shape->eval) forward_emit(b, model, recipe, "eval", shape, shape->length);
-}
-
-/* What a program does with gradients, by its name up to '@'; false: it has none. */
-static bool grad_mode_find(const char *program, hr_grad_mode *mode) {
-  static const struct {
-    const char *base;
-    hr_grad_mode mode;
-  } trained[] = {{"step", HR_GRAD_TRANSIENT}, {"micro_first", HR_GRAD_WRITE}, {"micro_next", HR_GRAD_ACCUMULATE}};
-  size_t length = strcspn(program, "@");
-  for (size_t i = 0; i < sizeof trained / sizeof trained[0]; i++) {
-    if (strlen(trained[i].base) != length || strncmp(program, trained[i].base, length) != 0) continue;
-    *mode = trained[i].mode;
-    return true;
-  }
-  return false;
+  if (shape->eval) forward_emit(b, model, recipe, HR_PROGRAM_EVAL, shape, longest);
 }
 
 static hr_status grad_stage(hr_builder *b, hr_error *err) {
+  static const hr_grad_mode modes[HR_PROGRAM_KINDS] = {[HR_PROGRAM_STEP] = HR_GRAD_TRANSIENT,
+                                                       [HR_PROGRAM_MICRO_FIRST] = HR_GRAD_WRITE,
+                                                       [HR_PROGRAM_MICRO_NEXT] = HR_GRAD_ACCUMULATE};
   for (size_t p = 0; p < b->graph->n_programs; p++) {
-    hr_grad_mode mode;
-    if (!grad_mode_find(b->graph->programs[p].name, &mode)) continue;
+    hr_program_kind kind = b->graph->programs[p].key.kind;
+    if (!hr__program_kind_trains(kind)) continue;
     b->program = (hr_id)p;
     hr_loss loss = {.value = hr__program_output(b->graph, b->program, "loss"), .weight = 1.0f};
-    HR_TRY(hr__grad(b, &loss, 1, mode, err));
+    HR_TRY(hr__grad(b, &loss, 1, modes[kind], err));
     HR_TRY(hr__graph_regroup(b->graph, err));
   }
   return HR_OK;

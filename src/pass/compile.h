@@ -23,13 +23,11 @@ typedef struct hr_training_shape {
 } hr_training_shape;
 hr_status hr__training_shape(const hr_recipe *recipe, hr_training_shape *out, hr_error *err);
 
-/* Whether one program, "step", does all of a step. Else "micro_first" writes gradients, "micro_next" (where
- * accumulation_max > 1) adds to them and "update" applies them. With several buckets each has micro programs of its
- * own: those of the longest keep the plain names, the others end in "@length". */
+/* Whether one program does all of a step (graph/graph.h: kinds of programs). With several buckets each has programs for
+ * its micro-batches, and the update is one of its own. */
 bool hr__training_whole(const hr_training_shape *shape);
-/* Name of a program of a bucket. */
-enum { HR_PROGRAM_NAME = 48 };
-const char *hr__bucket_program(const hr_training_shape *shape, int bucket, const char *base, char out[HR_PROGRAM_NAME]);
+/* The key of a program for bucket number `bucket` of the shape. */
+hr_program_key hr__bucket_program(const hr_training_shape *shape, int bucket, hr_program_kind kind);
 
 /* Kinds of values that may live below the device: memory.offload.<name>. */
 typedef enum hr_offload_kind {

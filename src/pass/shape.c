@@ -163,11 +163,6 @@ bool hr__training_whole(const hr_training_shape *shape) {
   return shape->n_buckets == 1 && shape->accumulation_max == 1;
 }
 
-const char *hr__bucket_program(const hr_training_shape *shape, int bucket, const char *base,
-                               char out[HR_PROGRAM_NAME]) {
-  if (bucket == shape->n_buckets - 1)
-    snprintf(out, HR_PROGRAM_NAME, "%s", base);
-  else
-    snprintf(out, HR_PROGRAM_NAME, "%s@%" PRId64, base, shape->buckets[bucket]);
-  return out;
+hr_program_key hr__bucket_program(const hr_training_shape *shape, int bucket, hr_program_kind kind) {
+  return (hr_program_key){.kind = kind, .bucket = shape->n_buckets - 1 - bucket};
 }

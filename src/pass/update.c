@@ -215,8 +215,8 @@ hr_status hr__pass_update(hr_builder *b, const hr_recipe *recipe, const hr_choic
   (void)choices;
   hr_update_settings settings;
   HR_TRY(hr__update_read(recipe, b->graph, &settings, err));
-  b->program = hr__graph_find_program(b->graph, "step");
-  if (b->program == HR_NONE) hr__program_begin(b, "update");
+  b->program = hr__graph_find_kind(b->graph, HR_PROGRAM_STEP);
+  if (b->program == HR_NONE) hr__program_begin(b, HR_PROGRAM_UPDATE);
   hr_id first = (hr_id)b->graph->n_nodes, program = b->program;
   HR_TRY(hr__update_emit(b, &settings, err));
   if (settings.in_backward) return in_backward_arrange(b->graph, program, first, err);

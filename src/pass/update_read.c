@@ -182,14 +182,14 @@ static hr_status foreign_check(const hr_recipe *recipe, const hr_update_settings
 static hr_status in_backward_check(const hr_recipe *recipe, const hr_graph *graph, const hr_update_settings *s,
                                    hr_error *err) {
   const char *path = "memory.update", *remedy = NULL, *why = NULL;
-  bool buckets = hr__recipe_has(recipe, "data.buckets") && hr__graph_find_program(graph, "micro_next") == HR_NONE;
+  bool buckets = hr__recipe_has(recipe, "data.buckets") && hr__graph_find_kind(graph, HR_PROGRAM_MICRO_NEXT) == HR_NONE;
   if (s->clip_norm > 0) {
     remedy = "remove training.clip_norm or choose after-backward";
     why = "clipping needs the norm over all gradients before the first update";
   } else if (s->guarded) {
     remedy = "choose after-backward, or bf16-mixed, which needs no loss scaling";
     why = "16-mixed must know before the first update whether any gradient has overflowed";
-  } else if (hr__graph_find_program(graph, "step") == HR_NONE) {
+  } else if (hr__graph_find_kind(graph, HR_PROGRAM_STEP) == HR_NONE) {
     remedy = buckets ? "remove data.buckets or choose after-backward"
                      : "use one micro-batch per step (training.gradient_accumulation: 1, or batch_size as large as "
                        "effective_batch), or choose after-backward";

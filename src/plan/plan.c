@@ -98,15 +98,17 @@ static void phases_finish(hr_plan *plan) {
   plan->phases = (hr_phases){all, all, all, all, all, all};
 }
 
-double hr__program_runs(const char *name, int64_t accumulation) {
-  if (strcmp(name, "micro_next") == 0) return (double)(accumulation - 1);
-  return strcmp(name, "step") == 0 || strcmp(name, "micro_first") == 0 || strcmp(name, "update") == 0;
+double hr__program_runs(const hr_program *program, int64_t accumulation) {
+  hr_program_kind kind = program->key.kind;
+  if (program->key.bucket > 0) return 0;
+  if (kind == HR_PROGRAM_MICRO_NEXT) return (double)(accumulation - 1);
+  return kind == HR_PROGRAM_STEP || kind == HR_PROGRAM_MICRO_FIRST || kind == HR_PROGRAM_UPDATE;
 }
 
 static double step_seconds(const hr_plan *plan, int accumulation) {
   double seconds = 0;
   for (size_t p = 0; p < plan->graph->n_programs; p++)
-    seconds += hr__program_runs(plan->graph->programs[p].name, accumulation) * plan->programs[p].seconds;
+    seconds += hr__program_runs(&plan->graph->programs[p], accumulation) * plan->programs[p].seconds;
   return seconds;
 }
 

@@ -120,9 +120,9 @@ hr_status hr__plan_build(const hr_graph *graph, const hr_facts *facts, const hr_
                          const hr_plan_options *options, hr_plan **out, hr_error *err);
 void hr__plan_destroy(hr_plan *plan);
 
-/* How often one effective step runs a program, by its name (pass/compile.h). The step is one of the longest rows: the
- * programs of shorter ones (name@length) do not count, nor does evaluation. */
-double hr__program_runs(const char *name, int64_t accumulation);
+/* How often one effective step runs a program. The step is one of the longest samples: the programs of shorter ones do
+ * not count, nor does evaluation. */
+double hr__program_runs(const hr_program *program, int64_t accumulation);
 
 /* Offset of a value in its tier's arena. */
 size_t hr__plan_value_offset(const hr_plan *plan, hr_id value);

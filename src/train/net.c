@@ -40,7 +40,7 @@ hr_result hr_net_create(hr_net **net, hr_error *error) {
     return hr__api_result(status);
   }
   hr__builder_init(&made->builder, made->graph, HR_F32);
-  made->program = hr__program_begin(&made->builder, "step");
+  made->program = hr__program_begin(&made->builder, HR_PROGRAM_STEP);
   made->state = (hr_control){.loss_weight = 1, .loss_scale = 1};
   *net = made;
   return HR_RESULT_OK;

@@ -10,9 +10,9 @@
 #include "pass/update.h"
 #include "plan/memory.h"
 
-static hr_driven driven_find(const hr_graph *graph, const char *name) {
+static hr_driven driven_find(const hr_graph *graph, hr_program_key key) {
   hr_driven d = {HR_NONE, HR_NONE, HR_NONE, HR_NONE, HR_NONE, HR_NONE};
-  d.program = hr__graph_find_program(graph, name);
+  d.program = hr__graph_find_program(graph, key);
   if (d.program == HR_NONE) return d;
   d.tokens = hr__program_input(graph, d.program, "tokens");
   d.targets = hr__program_input(graph, d.program, "targets");
@@ -25,15 +25,15 @@ static hr_driven driven_find(const hr_graph *graph, const char *name) {
 static hr_status programs_find(hr_session *s, hr_error *err) {
   const hr_graph *graph = s->options->plan->graph;
   bool whole = hr__training_whole(&s->shape), there = true;
-  char name[HR_PROGRAM_NAME];
   for (int b = 0; b < s->shape.n_buckets; b++) {
-    s->micro[b].first = driven_find(graph, whole ? "step" : hr__bucket_program(&s->shape, b, "micro_first", name));
-    s->micro[b].next = driven_find(graph, hr__bucket_program(&s->shape, b, "micro_next", name));
+    hr_program_kind first = whole ? HR_PROGRAM_STEP : HR_PROGRAM_MICRO_FIRST;
+    s->micro[b].first = driven_find(graph, hr__bucket_program(&s->shape, b, first));
+    s->micro[b].next = driven_find(graph, hr__bucket_program(&s->shape, b, HR_PROGRAM_MICRO_NEXT));
     there = there && s->micro[b].first.loss != HR_NONE &&
             (s->shape.accumulation_max == 1 || s->micro[b].next.loss != HR_NONE);
   }
-  s->update = driven_find(graph, "update");
-  s->eval = driven_find(graph, "eval");
+  s->update = driven_find(graph, (hr_program_key){.kind = HR_PROGRAM_UPDATE});
+  s->eval = driven_find(graph, (hr_program_key){.kind = HR_PROGRAM_EVAL});
   s->control = hr__graph_find_value(graph, "control");
   there = there && s->control != HR_NONE && whole == (s->update.program == HR_NONE);
   if (!there || (s->shape.eval && s->eval.loss == HR_NONE))

@@ -35,7 +35,7 @@ typedef struct hr_session {
   char base[HR_XXH_HEX]; /* hash of the frozen weights that came from model.path; empty: none did */
   hr_id control;         /* value of the control block */
   struct {
-    hr_driven first, next; /* of a bucket; `first` is the program "step" where there is no program "update" */
+    hr_driven first, next; /* of a bucket; `first` does the whole step where there is no update of its own */
   } micro[HR_PROGRAMS];
   hr_driven update, eval;
   int64_t done;      /* steps up to `sample` */

@@ -47,7 +47,7 @@ static hr_graph *graph_build(const shape *s) {
   hr_builder b;
   check(hr__graph_create(&graph, &err), &err);
   hr__builder_init(&b, graph, HR_F32);
-  hr__program_begin(&b, "step");
+  hr__program_begin(&b, HR_PROGRAM_STEP);
   hr_id x = hr__input(&b, "x", hr__desc2(HR_F32, s->rows, s->in));
   hr_id t = hr__input(&b, "t", hr__desc2(HR_F32, s->rows, s->out));
   hr_id gate = layer_emit(&b, "gate", x, s->in, s->hidden), up = layer_emit(&b, "up", x, s->in, s->hidden);

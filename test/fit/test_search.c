@@ -320,7 +320,7 @@ static void test_coupled_samples(void **state) {
     hr_error err = {0};
     assert_int_equal(hr__graph_create(&graph, &err), HR_OK);
     hr__builder_init(&b, graph, HR_F32);
-    hr__program_begin(&b, "step");
+    hr__program_begin(&b, HR_PROGRAM_STEP);
     hr_id x = hr__input(&b, "x", hr__desc2(HR_F32, 4, 8)), y = hr__input(&b, "y", hr__desc2(HR_F32, 4, 8));
     hr_id mean = hr__mse(&b, x, y);
     if (further) hr__add(&b, mean, mean, 1.0f);

@@ -110,7 +110,7 @@ void golden_close(golden *g) {
   hr__arena_fini(&g->arena);
 }
 
-double golden_run(golden *g, const char *name, int64_t number, float loss_scale) {
+double golden_run(golden *g, hr_program_kind kind, int64_t number, float loss_scale) {
   hr_error err;
   int64_t count = g->batch * g->length, valid = 0;
   const int32_t *tokens = g->tokens + number * count, *targets = g->targets + number * count;
@@ -124,7 +124,7 @@ double golden_run(golden *g, const char *name, int64_t number, float loss_scale)
                         .loss_weight = (float)(1.0 / (double)valid),
                         .loss_scale = loss_scale,
                         .valid_rows = (uint32_t)g->batch};
-  hr_id program = hr__graph_find_program(g->graph, name);
+  hr_id program = hr__graph_find_kind(g->graph, kind);
   assert_int_not_equal(program, HR_NONE);
   const struct {
     hr_id value;

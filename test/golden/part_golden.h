@@ -38,7 +38,7 @@ void golden_open(golden *g, const char *name, int accumulation, const char *cons
 void golden_start(golden *g, int accumulation);
 void golden_close(golden *g);
 /* Runs a program on batch `number` and gives its loss: the mean over the targets that count. */
-double golden_run(golden *g, const char *program, int64_t number, float loss_scale);
+double golden_run(golden *g, hr_program_kind kind, int64_t number, float loss_scale);
 void expect_near(double got, double expected, double tolerance, const char *what);
 /* Relative L2 distance of a value from what was expected. */
 double golden_distance(golden *g, hr_id value, const float *expected, size_t count);

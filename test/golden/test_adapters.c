@@ -127,7 +127,7 @@ static void gradients_match(const char *name, bool packed) {
   hr_safetensors *file;
   adapted_open(&g, name, packed, 2, &file);
   const float *loss = golden_tensor(&g, file, "loss", "F32", sizeof(float), NULL);
-  expect_near(golden_run(&g, "micro_first", 0, 1.0f), (double)*loss, LOSS, "loss");
+  expect_near(golden_run(&g, HR_PROGRAM_MICRO_FIRST, 0, 1.0f), (double)*loss, LOSS, "loss");
   double worst = 0;
   size_t compared = 0;
   for (size_t t = 0; t < hr__safetensors_count(file); t++) {
@@ -166,7 +166,7 @@ static void steps_match(const char *name, bool packed) {
   for (int64_t step = 0; step < g.steps; step++, loss = loss->next) {
     double expected = 0;
     assert_true(loss && hr__doc_float(loss, &expected));
-    double got = golden_run(&g, "step", step, 1.0f);
+    double got = golden_run(&g, HR_PROGRAM_STEP, step, 1.0f);
     expect_near(got, expected, STEPS, "loss of a step");
     worst = fmax(worst, fabs(got - expected) / expected);
   }

@@ -27,16 +27,16 @@ static void encoder_open(encoder *e, const char *name, int accumulation) {
   e->lengths = padded ? golden_tensor(&e->g, e->g.io, "lengths", "I32", sizeof(int32_t), NULL) : NULL;
 }
 
-static double encoder_run(encoder *e, const char *name, int64_t number) {
+static double encoder_run(encoder *e, hr_program_kind kind, int64_t number) {
   hr_error err;
   golden *g = &e->g;
-  hr_id program = hr__graph_find_program(g->graph, name);
+  hr_id program = hr__graph_find_kind(g->graph, kind);
   assert_int_not_equal(program, HR_NONE);
   hr_id lengths = hr__program_input(g->graph, program, "lengths");
   assert_true((lengths != HR_NONE) == (e->lengths != NULL));
   size_t bytes = (size_t)g->batch * sizeof *e->lengths;
   if (e->lengths) check(hr__run_write(g->run, lengths, 0, e->lengths + number * g->batch, bytes, &err), &err);
-  return golden_run(g, name, number, 1.0f);
+  return golden_run(g, kind, number, 1.0f);
 }
 
 /* Logits exist only here: the step itself never has them. Also the loss of the forward pass alone. */
@@ -51,7 +51,7 @@ static void test_logits(void **state) {
   check(hr__graph_create(&g->graph, &err), &err);
   hr_builder b;
   hr__builder_init(&b, g->graph, HR_F32);
-  hr__program_begin(&b, "eval");
+  hr__program_begin(&b, HR_PROGRAM_EVAL);
   hr_desc desc = hr__desc2(HR_I32, g->batch, g->length);
   hr_model_batch batch = {.batch = g->batch, .length = g->length, .lengths = HR_NONE};
   batch.tokens = hr__input(&b, "tokens", desc);
@@ -71,7 +71,7 @@ static void test_logits(void **state) {
   size_t count;
   const float *expected_loss = golden_tensor(g, g->io, "loss", "F32", sizeof(float), NULL);
   const float *expected = golden_tensor(g, g->io, "logits", "F32", sizeof(float), &count);
-  expect_near(encoder_run(&e, "eval", 0), (double)*expected_loss, LOSS, "loss of the forward pass");
+  expect_near(encoder_run(&e, HR_PROGRAM_EVAL, 0), (double)*expected_loss, LOSS, "loss of the forward pass");
   float *got = hr__arena_array(&g->arena, count, sizeof *got);
   check(hr__run_read(g->run, logits, 0, got, count * sizeof *got, &err), &err);
   int64_t vocabulary = (int64_t)count / (g->batch * g->length);
@@ -117,7 +117,7 @@ static void test_gradients(void **state) {
   check(hr__compile(g->recipe, NULL, NULL, &g->graph, &err), &err);
   golden_start(g, 2);
   const float *expected_loss = golden_tensor(g, g->io, "loss", "F32", sizeof(float), NULL);
-  double loss = encoder_run(&e, "micro_first", 0);
+  double loss = encoder_run(&e, HR_PROGRAM_MICRO_FIRST, 0);
   expect_near(loss, (double)*expected_loss, LOSS, "loss");
 
   size_t compared = 0;
@@ -173,12 +173,12 @@ static void test_steps(void **state) {
   assert_non_null(losses);
   assert_non_null(norms);
   const hr_doc_node *loss = losses->child, *norm = norms->child;
-  hr_id norm_value = hr__program_output(g->graph, hr__graph_find_program(g->graph, "step"), "grad_norm");
+  hr_id norm_value = hr__program_output(g->graph, hr__graph_find_kind(g->graph, HR_PROGRAM_STEP), "grad_norm");
   double worst = 0;
   for (int64_t step = 0; step < g->steps; step++, loss = loss->next, norm = norm->next) {
     double expected = 0, expected_norm = 0;
     assert_true(loss && hr__doc_float(loss, &expected) && norm && hr__doc_float(norm, &expected_norm));
-    double got = encoder_run(&e, "step", step);
+    double got = encoder_run(&e, HR_PROGRAM_STEP, step);
     char what[64];
     snprintf(what, sizeof what, "loss of step %d", (int)step + 1);
     expect_near(got, expected, STEPS, what);

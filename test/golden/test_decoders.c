@@ -23,7 +23,7 @@ static void logits_match(const char *name) {
   check(hr__graph_create(&g.graph, &err), &err);
   hr_builder b;
   hr__builder_init(&b, g.graph, HR_F32);
-  hr__program_begin(&b, "eval");
+  hr__program_begin(&b, HR_PROGRAM_EVAL);
   hr_desc desc = hr__desc2(HR_I32, g.batch, g.length);
   hr_model_batch batch = {.batch = g.batch, .length = g.length, .lengths = HR_NONE};
   batch.tokens = hr__input(&b, "tokens", desc);
@@ -41,7 +41,7 @@ static void logits_match(const char *name) {
   size_t count;
   const float *expected_loss = golden_tensor(&g, g.io, "loss", "F32", sizeof(float), NULL);
   const float *expected = golden_tensor(&g, g.io, "logits", "F32", sizeof(float), &count);
-  expect_near(golden_run(&g, "eval", 0, 1.0f), (double)*expected_loss, LOSS, "loss of the forward pass");
+  expect_near(golden_run(&g, HR_PROGRAM_EVAL, 0, 1.0f), (double)*expected_loss, LOSS, "loss of the forward pass");
   float *got = hr__arena_array(&g.arena, count, sizeof *got);
   check(hr__run_read(g.run, logits, 0, got, count * sizeof *got, &err), &err);
   double largest = 0, error = 0;
@@ -63,7 +63,7 @@ static void gradients_match(const char *name) {
   check(hr__compile(g.recipe, NULL, NULL, &g.graph, &err), &err);
   golden_start(&g, 2);
   const float *expected_loss = golden_tensor(&g, g.io, "loss", "F32", sizeof(float), NULL);
-  double loss = golden_run(&g, "micro_first", 0, 1.0f);
+  double loss = golden_run(&g, HR_PROGRAM_MICRO_FIRST, 0, 1.0f);
   expect_near(loss, (double)*expected_loss, LOSS, "loss");
 
   size_t compared = 0;
@@ -108,12 +108,12 @@ static void steps_match(const char *name) {
   assert_non_null(losses);
   assert_non_null(norms);
   const hr_doc_node *loss = losses->child, *norm = norms->child;
-  hr_id norm_value = hr__program_output(g.graph, hr__graph_find_program(g.graph, "step"), "grad_norm");
+  hr_id norm_value = hr__program_output(g.graph, hr__graph_find_kind(g.graph, HR_PROGRAM_STEP), "grad_norm");
   double worst = 0;
   for (int64_t step = 0; step < g.steps; step++, loss = loss->next, norm = norm->next) {
     double expected = 0, expected_norm = 0;
     assert_true(loss && hr__doc_float(loss, &expected) && norm && hr__doc_float(norm, &expected_norm));
-    double got = golden_run(&g, "step", step, 1.0f);
+    double got = golden_run(&g, HR_PROGRAM_STEP, step, 1.0f);
     char what[64];
     snprintf(what, sizeof what, "loss of step %d", (int)step + 1);
     expect_near(got, expected, STEPS, what);

@@ -44,7 +44,7 @@ static void steps_match(const char *name, const char *precision, double toleranc
   for (; loss; loss = loss->next, steps++) {
     double expected = 0, factor = 1;
     assert_true(hr__doc_float(loss, &expected) && (!scale || hr__doc_float(scale, &factor)));
-    double got = golden_run(&g, "step", steps, (float)factor);
+    double got = golden_run(&g, HR_PROGRAM_STEP, steps, (float)factor);
     snprintf(what, sizeof what, "%s, loss of step %d", precision, (int)steps + 1);
     expect_near(got, expected, tolerance, what);
     worst = fmax(worst, fabs(got - expected) / expected);

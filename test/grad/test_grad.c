@@ -24,7 +24,7 @@ static int setup(void **state) {
   fixture *f = hr__alloc_zero(1, sizeof *f);
   assert_int_equal(hr__graph_create(&f->graph, &f->err), HR_OK);
   hr__builder_init(&f->b, f->graph, HR_F32);
-  hr__program_begin(&f->b, "step");
+  hr__program_begin(&f->b, HR_PROGRAM_STEP);
   f->x = hr__input(&f->b, "x", hr__desc2(HR_F32, 3, 4));
   f->target = hr__input(&f->b, "t", hr__desc2(HR_F32, 3, 4));
   *state = f;
@@ -140,7 +140,7 @@ static void test_parameter_without_path_has_no_home(void **state) {
   hr_id idle = HR_NONE, w = HR_NONE, found[2];
   for (int m = 0; m < 2; m++) {
     if (m == 1) {
-      hr__program_begin(&f->b, "next");
+      hr__program_begin(&f->b, HR_PROGRAM_MICRO_NEXT);
       f->x = hr__input(&f->b, "x", hr__desc2(HR_F32, 3, 4));
       f->target = hr__input(&f->b, "t", hr__desc2(HR_F32, 3, 4));
     }

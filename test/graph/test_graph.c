@@ -69,7 +69,7 @@ static void expect_refused(fixture *f, const char *fragment) {
 
 static void test_shapes_and_storage(void **state) {
   fixture *f = *state;
-  hr__program_begin(&f->b, "step");
+  hr__program_begin(&f->b, HR_PROGRAM_STEP);
   hr__module(&f->b, "layer.%d", 3);
   hr_id w = hr__parameter(&f->b, "w", hr__desc2(HR_F32, 4, 8), (hr_init){.rule = HR_INIT_ONE});
   hr_id x = hr__input(&f->b, "x", hr__desc2(HR_F32, 4, 8));
@@ -86,7 +86,7 @@ static void test_shapes_and_storage(void **state) {
 
 static void test_first_error_sticks(void **state) {
   fixture *f = *state;
-  hr__program_begin(&f->b, "step");
+  hr__program_begin(&f->b, HR_PROGRAM_STEP);
   hr__module(&f->b, "here");
   hr_id x = hr__input(&f->b, "x", hr__desc1(HR_F32, 4)), z = hr__input(&f->b, "z", hr__desc1(HR_F32, 5));
   assert_int_equal(emit2(f, &toy_sum, x, z), HR_NONE);
@@ -98,14 +98,14 @@ static void test_first_error_sticks(void **state) {
 
 static void test_sizes_are_checked(void **state) {
   fixture *f = *state;
-  hr__program_begin(&f->b, "step");
+  hr__program_begin(&f->b, HR_PROGRAM_STEP);
   hr__input(&f->b, "huge", hr__desc3(HR_F32, INT64_C(1) << 40, INT64_C(1) << 20, 16));
   assert_int_equal(hr__builder_status(&f->b, &f->err), HR_BAD_INPUT);
 }
 
 static void test_missing_operand(void **state) {
   fixture *f = *state;
-  hr__program_begin(&f->b, "step");
+  hr__program_begin(&f->b, HR_PROGRAM_STEP);
   hr_id x = hr__input(&f->b, "x", hr__desc1(HR_F32, 4));
   assert_int_equal(emit2(f, &toy_sum, x, HR_NONE), HR_NONE);
   assert_non_null(strstr(f->b.error.message, "needs operand 1"));
@@ -113,7 +113,7 @@ static void test_missing_operand(void **state) {
 
 static void test_ids_out_of_range(void **state) {
   fixture *f = *state;
-  hr__program_begin(&f->b, "step");
+  hr__program_begin(&f->b, HR_PROGRAM_STEP);
   hr_id x = hr__input(&f->b, "x", hr__desc1(HR_F32, 4));
   assert_int_equal(emit2(f, &toy_sum, x, 77), HR_NONE);
   assert_non_null(strstr(f->b.error.message, "operand 1 of toy_sum is no value"));
@@ -129,14 +129,14 @@ static void test_ids_out_of_range(void **state) {
 static void test_programs_have_a_limit(void **state) {
   fixture *f = *state;
   for (int p = 0; p < HR_PROGRAMS; p++)
-    assert_int_equal(hr__program_begin(&f->b, "p"), p);
-  assert_int_equal(hr__program_begin(&f->b, "one more"), HR_NONE);
+    assert_int_equal(hr__program_begin(&f->b, HR_PROGRAM_EVAL), p);
+  assert_int_equal(hr__program_begin(&f->b, HR_PROGRAM_EVAL), HR_NONE);
   assert_non_null(strstr(f->b.error.message, "at most 32 programs"));
 }
 
 static void test_a_name_has_one_role(void **state) {
   fixture *f = *state;
-  hr__program_begin(&f->b, "step");
+  hr__program_begin(&f->b, HR_PROGRAM_STEP);
   hr_id x = hr__input(&f->b, "x", hr__desc1(HR_F32, 4));
   assert_int_equal(hr__parameter(&f->b, "x", hr__desc1(HR_F32, 4), (hr_init){0}), HR_NONE);
   assert_false(f->graph->values[x].trained);
@@ -148,7 +148,7 @@ static void test_a_name_has_one_role(void **state) {
 
 static void test_update_is_in_place_and_kills_the_old_value(void **state) {
   fixture *f = *state;
-  hr__program_begin(&f->b, "step");
+  hr__program_begin(&f->b, HR_PROGRAM_STEP);
   hr_id w = hr__parameter(&f->b, "w", hr__desc1(HR_F32, 4), (hr_init){0});
   hr_id x = hr__input(&f->b, "x", hr__desc1(HR_F32, 4));
   hr_id next = emit2(f, &toy_step, w, x);
@@ -160,7 +160,7 @@ static void test_update_is_in_place_and_kills_the_old_value(void **state) {
 
 static void test_accumulate_follows_persistence(void **state) {
   fixture *f = *state;
-  hr__program_begin(&f->b, "step");
+  hr__program_begin(&f->b, HR_PROGRAM_STEP);
   hr_id x = hr__input(&f->b, "x", hr__desc1(HR_F32, 4));
   hr_id sum = emit2(f, &toy_sum, x, x);
   hr_id home = hr__persistent(&f->b, "grad.w", HR_ROLE_GRADIENT, hr__desc1(HR_F32, 4), (hr_init){0});
@@ -174,7 +174,7 @@ static void test_accumulate_follows_persistence(void **state) {
 
 static void test_verifier_finds_planted_faults(void **state) {
   fixture *f = *state;
-  hr__program_begin(&f->b, "step");
+  hr__program_begin(&f->b, HR_PROGRAM_STEP);
   hr_id x = hr__input(&f->b, "x", hr__desc1(HR_F32, 4));
   hr_id y = emit2(f, &toy_sum, x, x), z = emit2(f, &toy_sum, y, x);
   assert_int_equal(hr__graph_verify(f->graph, &f->err), HR_OK);
@@ -216,17 +216,17 @@ static void test_verifier_finds_planted_faults(void **state) {
 
 static void test_values_stay_in_their_program(void **state) {
   fixture *f = *state;
-  hr__program_begin(&f->b, "one");
+  hr__program_begin(&f->b, HR_PROGRAM_MICRO_FIRST);
   hr_id x = hr__input(&f->b, "x", hr__desc1(HR_F32, 4));
   emit2(f, &toy_sum, x, x);
-  hr__program_begin(&f->b, "two");
+  hr__program_begin(&f->b, HR_PROGRAM_MICRO_NEXT);
   emit2(f, &toy_sum, x, x);
   expect_refused(f, "belongs to another program");
 }
 
 static void test_parameters_are_only_written_by_effects(void **state) {
   fixture *f = *state;
-  hr__program_begin(&f->b, "step");
+  hr__program_begin(&f->b, HR_PROGRAM_STEP);
   hr_id w = hr__parameter(&f->b, "w", hr__desc1(HR_F32, 4), (hr_init){0});
   hr_id x = hr__input(&f->b, "x", hr__desc1(HR_F32, 4));
   hr_id y = emit2(f, &toy_sum, w, x);
@@ -236,10 +236,10 @@ static void test_parameters_are_only_written_by_effects(void **state) {
 
 static void test_regroup_keeps_order_and_arrange_drops(void **state) {
   fixture *f = *state;
-  hr_id one = hr__program_begin(&f->b, "one");
+  hr_id one = hr__program_begin(&f->b, HR_PROGRAM_MICRO_FIRST);
   hr_id x = hr__input(&f->b, "x", hr__desc1(HR_F32, 4));
   hr_id a = emit2(f, &toy_sum, x, x);
-  hr__program_begin(&f->b, "two");
+  hr__program_begin(&f->b, HR_PROGRAM_MICRO_NEXT);
   hr_id z = hr__input(&f->b, "z", hr__desc1(HR_F32, 4));
   hr_id c = emit2(f, &toy_sum, z, z);
   f->b.program = one;
@@ -273,7 +273,7 @@ static void test_regroup_keeps_order_and_arrange_drops(void **state) {
 
 static void test_dump_is_stable(void **state) {
   fixture *f = *state;
-  hr__program_begin(&f->b, "step");
+  hr__program_begin(&f->b, HR_PROGRAM_STEP);
   hr__block_begin(&f->b, "layer.%d", 0);
   hr__module(&f->b, "layer.0.mix");
   hr_id w = hr__parameter(&f->b, "w", hr__desc1(HR_F32, 4), (hr_init){0});

@@ -32,7 +32,7 @@ static void test_json(void **state) {
   hr_error err = {0};
   assert_int_equal(hr__graph_create(&graph, &err), HR_OK);
   hr__builder_init(&b, graph, HR_F32);
-  hr__program_begin(&b, "step");
+  hr__program_begin(&b, HR_PROGRAM_STEP);
   hr__block_begin(&b, "layer.%d", 0);
   hr_id w = hr__parameter(&b, "w", hr__desc2(HR_F32, 4, 2), (hr_init){0});
   hr_id x = hr__input(&b, "x", hr__desc2(HR_F32, 4, 2));

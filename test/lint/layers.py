@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Holds src/ to LAYERS: a file includes only folders at or left of its own, and each library is met in one place.
+"""Holds src/ to LAYERS: a file includes only folders at or left of its own, each library is met in one place, and names of
+programs decide nothing (their keys do: graph/graph.h).
 
 Prints file:line for every breach; exits 1 if there is any. `layers.py --self-test` shows that the rules can fail.
 """
@@ -30,6 +31,11 @@ CALLS = [
      'no exit, abort or printing below cli/'),
     (re.compile(r'(?<![\w.>])(srand|rand|random|drand48|srandom)\s*\('), [], 'random numbers come from base/random.h'),
 ]
+
+# A comparison of texts that reads the name of a program, or that names a kind of program.
+COMPARED = re.compile(r'\b(?:str(?:n?case)?n?cmp|strstr|strcspn|strspn|strchr|memcmp|fnmatch)\s*\(((?:[^();]|\([^()]*\))*)\)')
+PROGRAM_NAME = re.compile(r'\bprogram\w*(?:\[[^\]]*\]+)?\s*(?:\.|->)\s*name\b|'
+                          r'"(?:step|micro_first|micro_next|eval|embed|generate)(?:@[^"]*)?"')
 
 
 def allowed(path, places):
@@ -73,6 +79,10 @@ def check_file(path, text, layers):
             found = call.search(line)
             if found and not allowed(path, places):
                 yield number, f'{found.group(1)}(): {reason}'
+    without = re.sub(r'/\*.*?\*/', lambda m: re.sub(r'[^\n]', ' ', m.group(0)), text, flags=re.S)
+    for found in COMPARED.finditer(without):
+        if PROGRAM_NAME.search(found.group(1)):
+            yield without.count('\n', 0, found.start()) + 1, 'the name of a program is a label: compare its key'
 
 
 def read_layers():
@@ -91,11 +101,15 @@ def self_test(layers):
         'plan/a.c': 'x = malloc(3);\n',
         'model/a.c': 'abort();\n',
         'nowhere/a.c': '\n',
+        'plan/b.c': 'if (strcmp(g->programs[p].name, "x") == 0) y();\n',
+        'plan/c.c': 'return strncmp(program->name,\n  other, 3);\n',
+        'train/a.c': 'while (!strcmp(name, "micro_first@16")) z();\n',
     }
     good = {
         'cli/a.c': '#include "base/mem.h"\nprintf("x");\n',
         'op/a.cu': '#include <cuda_runtime.h>\n',
         'plan/a.c': '/* malloc(3) */ hr__free(p); x->free(y); "exit(1)";\n',
+        'plan/b.c': 'put(g->programs[p].name); if (strcmp(a, b) == 0) get(object, "step");\n/* strcmp(program->name, x) */',
         'dev/cpu/onednn.c': '#include <oneapi/dnnl/dnnl.h>\n',
         'dev/cpu/onednn_conv.c': '#include <oneapi/dnnl/dnnl.h>\n',
     }

@@ -28,7 +28,7 @@ hr_status hr__built_graph(hr_built *built, int64_t batch, int64_t length) {
   hr_builder b;
   HR_TRY(hr__graph_create(&built->graph, &built->err));
   hr__builder_init(&b, built->graph, HR_F32);
-  hr__program_begin(&b, "step");
+  hr__program_begin(&b, HR_PROGRAM_STEP);
   hr_model_batch input = {.batch = batch, .length = length, .lengths = HR_NONE};
   input.tokens = hr__input(&b, "tokens", hr__desc2(HR_I32, batch, length));
   input.targets = hr__input(&b, "targets", hr__desc2(HR_I32, batch, length));

@@ -257,7 +257,7 @@ static void evaluation(void **state) {
   hr_builder b;
   assert_int_equal(hr__graph_create(&g, &built->err), HR_OK);
   hr__builder_init(&b, g, HR_F32);
-  hr__program_begin(&b, "eval");
+  hr__program_begin(&b, HR_PROGRAM_EVAL);
   hr_desc desc = hr__desc2(HR_I32, 2, 4);
   hr_model_batch batch = {.batch = 2, .length = 4};
   batch.tokens = hr__input(&b, "tokens", desc);

@@ -58,7 +58,7 @@ static void graph_build(one_op *g, gradient_options options) {
   op_case *c = g->c;
   hr_error err = {0};
   hr__builder_init(&g->builder, g->graph, HR_F32);
-  hr__program_begin(&g->builder, "test");
+  hr__program_begin(&g->builder, HR_PROGRAM_STEP);
   operands_build(g, options.trained);
   hr_id y = hr__emit(&g->builder, c->op, g->in, c->sample->n_in, c->sample->args);
   if (y == HR_NONE) case_fail(c, "the builder refuses it: %s", g->builder.error.message);

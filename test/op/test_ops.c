@@ -138,7 +138,7 @@ static hr_status missing_emit(op_case *c, int missing, hr_error *err) {
   hr_id in[HR_OP_OPERANDS];
   assert_int_equal(hr__graph_create(&graph, err), HR_OK);
   hr__builder_init(&b, graph, HR_F32);
-  hr__program_begin(&b, "test");
+  hr__program_begin(&b, HR_PROGRAM_STEP);
   for (int i = 0; i < c->sample->n_in; i++)
     in[i] = c->in[i].rank && i != missing ? hr__input(&b, "operand", c->in[i]) : HR_NONE;
   hr__emit(&b, c->op, in, c->sample->n_in - (missing < 0), c->sample->args);

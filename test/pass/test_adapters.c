@@ -24,8 +24,8 @@ static void expect_refused(compiled *c, hr_status status, const char *message, c
   if (!strstr(c->err.remedy, remedy)) fail_msg("%s", c->err.remedy);
 }
 
-static int program_ops(const hr_graph *g, const char *program, const hr_op *op) {
-  hr_id p = hr__graph_find_program(g, program);
+static int program_ops(const hr_graph *g, hr_program_kind kind, const hr_op *op) {
+  hr_id p = hr__graph_find_kind(g, kind);
   assert_int_not_equal(p, HR_NONE);
   int count = 0;
   for (hr_id n = g->programs[p].first; n < g->programs[p].first + g->programs[p].count; n++)
@@ -34,8 +34,8 @@ static int program_ops(const hr_graph *g, const char *program, const hr_op *op) 
 }
 
 /* Backward unpacks again what it needs. */
-static int forward_unpacked(const hr_graph *g, const char *program) {
-  hr_id p = hr__graph_find_program(g, program);
+static int forward_unpacked(const hr_graph *g, hr_program_kind kind) {
+  hr_id p = hr__graph_find_kind(g, kind);
   int count = 0;
   for (hr_id n = g->programs[p].first; n < g->programs[p].first + g->programs[p].count; n++)
     count += g->nodes[n].op == &hr_op_nf4_unpack && g->nodes[n].phase == HR_FORWARD;
@@ -52,8 +52,8 @@ static size_t trained_count(const hr_graph *g) {
 static void test_nothing_without_the_setting(void **state) {
   compiled *c = *state;
   expect_ok(c, COMPILE(c, "quantize"));
-  assert_int_equal(program_ops(c->graph, "step", &hr_op_linear), LAYERS * PRODUCTS);
-  assert_int_equal(program_ops(c->graph, "step", &hr_op_nf4_unpack), 0);
+  assert_int_equal(program_ops(c->graph, HR_PROGRAM_STEP, &hr_op_linear), LAYERS * PRODUCTS);
+  assert_int_equal(program_ops(c->graph, HR_PROGRAM_STEP, &hr_op_nf4_unpack), 0);
   assert_int_equal(hr__graph_find_value(c->graph, "model.layers.0.self_attn.q_proj.lora_A.weight"), HR_NONE);
 }
 
@@ -80,9 +80,9 @@ static void test_base_is_frozen(void **state) {
   expect_ok(c, COMPILE(c, NULL, "model.adapters.targets=[q_proj, down_proj]", "model.adapters.alpha=16"));
   const hr_graph *g = c->graph;
   assert_int_equal(trained_count(g), 2 * 2 * LAYERS);
-  assert_int_equal(program_ops(g, "step", &hr_op_linear_dw), 2 * LAYERS);
-  assert_int_equal(program_ops(g, "step", &hr_op_lora_up_bwd), 2 * LAYERS);
-  assert_int_equal(program_ops(g, "step", &hr_op_linear_db), 0);
+  assert_int_equal(program_ops(g, HR_PROGRAM_STEP, &hr_op_linear_dw), 2 * LAYERS);
+  assert_int_equal(program_ops(g, HR_PROGRAM_STEP, &hr_op_lora_up_bwd), 2 * LAYERS);
+  assert_int_equal(program_ops(g, HR_PROGRAM_STEP, &hr_op_linear_db), 0);
   for (size_t n = 0; n < g->n_nodes; n++)
     if (g->nodes[n].op == &hr_op_linear_dw && !strstr(g->nodes[n].module, ".lora_"))
       fail_msg("a gradient of the frozen %s", g->nodes[n].module);
@@ -99,14 +99,14 @@ static void test_programs_share(void **state) {
                        "training.gradient_accumulation=2", "training.eval_every=1"));
   const hr_graph *g = c->graph;
   assert_int_equal(trained_count(g), 2 * LAYERS * LINEARS);
-  static const char *const programs[] = {"micro_first", "micro_next", "eval"};
+  static const hr_program_kind programs[] = {HR_PROGRAM_MICRO_FIRST, HR_PROGRAM_MICRO_NEXT, HR_PROGRAM_EVAL};
   for (int p = 0; p < 3; p++) {
     assert_int_equal(program_ops(g, programs[p], &hr_op_linear), 2 * LAYERS * PRODUCTS);
     assert_int_equal(program_ops(g, programs[p], &hr_op_lora_up), LAYERS * PRODUCTS);
   }
   /* Forward and backward; layer 0 reads the frozen embedding, where nothing flows back to from q, k and v. */
-  assert_int_equal(program_ops(g, "micro_first", &hr_op_dropout), 2 * LAYERS * PRODUCTS - 1);
-  assert_int_equal(program_ops(g, "eval", &hr_op_dropout), 0);
+  assert_int_equal(program_ops(g, HR_PROGRAM_MICRO_FIRST, &hr_op_dropout), 2 * LAYERS * PRODUCTS - 1);
+  assert_int_equal(program_ops(g, HR_PROGRAM_EVAL, &hr_op_dropout), 0);
 }
 
 /* The adapter of a module stands right behind it, and its sum is what others read. */
@@ -162,8 +162,8 @@ static void test_packed_weights(void **state) {
   expect_ok(c, COMPILE(c, NULL, "model.adapters.targets=q_proj", "model.quantize.kind=nf4", "training.eval_every=1"));
   const hr_graph *g = c->graph;
   assert_int_equal(g->n_packed, LAYERS * LINEARS);
-  assert_int_equal(forward_unpacked(g, "step"), LAYERS * LINEARS);
-  assert_int_equal(forward_unpacked(g, "eval"), LAYERS * LINEARS);
+  assert_int_equal(forward_unpacked(g, HR_PROGRAM_STEP), LAYERS * LINEARS);
+  assert_int_equal(forward_unpacked(g, HR_PROGRAM_EVAL), LAYERS * LINEARS);
   const hr_packed *p = &g->packed[0];
   assert_string_equal(p->name, "model.layers.0.self_attn.q_proj.weight");
   assert_true(p->desc.dim[0] == 16 && p->desc.dim[1] == 16 && p->init.rule == HR_INIT_NORMAL);

@@ -41,8 +41,8 @@ static hr_graph *graph_of(const char *mode, const hr_choices *choices) {
   return graph;
 }
 
-static int ops_count(const hr_graph *g, const char *program, hr_phase phase, const char *op) {
-  const hr_program *p = &g->programs[hr__graph_find_program(g, program)];
+static int ops_count(const hr_graph *g, hr_program_kind kind, hr_phase phase, const char *op) {
+  const hr_program *p = &g->programs[hr__graph_find_kind(g, kind)];
   int count = 0;
   for (hr_id n = p->first; n < p->first + p->count; n++)
     count += g->nodes[n].phase == phase && strcmp(g->nodes[n].op->name, op) == 0;
@@ -50,8 +50,8 @@ static int ops_count(const hr_graph *g, const char *program, hr_phase phase, con
 }
 
 /* Bytes of forward results that nodes behind forward read. */
-static size_t kept_bytes(const hr_graph *g, const char *program) {
-  hr_id at = hr__graph_find_program(g, program);
+static size_t kept_bytes(const hr_graph *g, hr_program_kind kind) {
+  hr_id at = hr__graph_find_kind(g, kind);
   const hr_program *p = &g->programs[at];
   size_t bytes = 0;
   for (hr_id v = 0; v < g->n_values; v++) {
@@ -72,10 +72,10 @@ enum { OUTSIDE = 2 * H + STATS + 8 * 4 * 4 /* the last layer's output, final nor
 static void test_none_clones_nothing(void **state) {
   (void)state;
   hr_graph *g = graph_of("none", NULL);
-  assert_int_equal(ops_count(g, "micro_next", HR_BACKWARD, "linear"), 0);
-  assert_int_equal(ops_count(g, "micro_next", HR_BACKWARD, "rmsnorm"), 0);
+  assert_int_equal(ops_count(g, HR_PROGRAM_MICRO_NEXT, HR_BACKWARD, "linear"), 0);
+  assert_int_equal(ops_count(g, HR_PROGRAM_MICRO_NEXT, HR_BACKWARD, "rmsnorm"), 0);
   /* input, two norms with statistics, q, k, v, attention with its statistics, sum, gate, up, product of both */
-  assert_int_equal(kept_bytes(g, "micro_next"), OUTSIDE + 3 * (6 * H + 2 * KV + LSE + 2 * STATS + 3 * I));
+  assert_int_equal(kept_bytes(g, HR_PROGRAM_MICRO_NEXT), OUTSIDE + 3 * (6 * H + 2 * KV + LSE + 2 * STATS + 3 * I));
   hr__graph_destroy(g);
 }
 
@@ -83,28 +83,28 @@ static void test_every_layer_keeps_inputs(void **state) {
   (void)state;
   hr_graph *g = graph_of("every-layer", NULL);
   for (int i = 0; i < 2; i++) {
-    const char *program = i ? "micro_next" : "micro_first";
+    hr_program_kind program = i ? HR_PROGRAM_MICRO_NEXT : HR_PROGRAM_MICRO_FIRST;
     assert_int_equal(kept_bytes(g, program), OUTSIDE + 3 * H);
     assert_int_equal(ops_count(g, program, HR_BACKWARD, "linear"), 3 * 3); /* the last product feeds no backward node */
     assert_int_equal(ops_count(g, program, HR_BACKWARD, "attention"), 3);
     assert_int_equal(ops_count(g, program, HR_BACKWARD, "swiglu"), 3);
     assert_int_equal(ops_count(g, program, HR_BACKWARD, "head_loss"), 0);
   }
-  assert_int_equal(ops_count(g, "eval", HR_BACKWARD, "linear"), 0);
+  assert_int_equal(ops_count(g, HR_PROGRAM_EVAL, HR_BACKWARD, "linear"), 0);
   hr__graph_destroy(g);
 }
 
 static void test_selective_recomputes_no_product(void **state) {
   (void)state;
   hr_graph *g = graph_of("selective", NULL);
-  assert_int_equal(ops_count(g, "micro_first", HR_BACKWARD, "linear"), 0);
-  assert_int_equal(ops_count(g, "micro_first", HR_BACKWARD, "attention"), 0);
-  assert_int_equal(ops_count(g, "micro_first", HR_BACKWARD, "rmsnorm"), 3 * 2);
-  assert_int_equal(ops_count(g, "micro_first", HR_BACKWARD, "swiglu"), 3);
+  assert_int_equal(ops_count(g, HR_PROGRAM_MICRO_FIRST, HR_BACKWARD, "linear"), 0);
+  assert_int_equal(ops_count(g, HR_PROGRAM_MICRO_FIRST, HR_BACKWARD, "attention"), 0);
+  assert_int_equal(ops_count(g, HR_PROGRAM_MICRO_FIRST, HR_BACKWARD, "rmsnorm"), 3 * 2);
+  assert_int_equal(ops_count(g, HR_PROGRAM_MICRO_FIRST, HR_BACKWARD, "swiglu"), 3);
   /* turned queries and keys are kept, not the projections before; the sum, not the projection added to it */
-  assert_int_equal(ops_count(g, "micro_first", HR_BACKWARD, "rope"), 3); /* the gradient of both, no clone */
-  assert_int_equal(ops_count(g, "micro_first", HR_BACKWARD, "add"), 0);
-  assert_int_equal(kept_bytes(g, "micro_first"), OUTSIDE + 3 * (4 * H + 2 * KV + LSE + 2 * I));
+  assert_int_equal(ops_count(g, HR_PROGRAM_MICRO_FIRST, HR_BACKWARD, "rope"), 3); /* the gradient of both, no clone */
+  assert_int_equal(ops_count(g, HR_PROGRAM_MICRO_FIRST, HR_BACKWARD, "add"), 0);
+  assert_int_equal(kept_bytes(g, HR_PROGRAM_MICRO_FIRST), OUTSIDE + 3 * (4 * H + 2 * KV + LSE + 2 * I));
   hr__graph_destroy(g);
 }
 
@@ -112,9 +112,9 @@ static void test_choices_by_block(void **state) {
   (void)state;
   hr_keep keep[] = {HR_KEEP_INPUT, HR_KEEP_SELECTIVE, HR_KEEP_ALL};
   hr_graph *g = graph_of("auto", &(hr_choices){.keep = keep, .n_keep = 3});
-  const hr_program *p = &g->programs[hr__graph_find_program(g, "micro_next")];
+  const hr_program *p = &g->programs[hr__graph_find_kind(g, HR_PROGRAM_MICRO_NEXT)];
   hr_id blocks[64];
-  assert_int_equal(hr__checkpoint_blocks(g, hr__graph_find_program(g, "micro_next"), blocks), 3);
+  assert_int_equal(hr__checkpoint_blocks(g, hr__graph_find_kind(g, HR_PROGRAM_MICRO_NEXT), blocks), 3);
   int clones[3][2] = {{0}}; /* per layer: products, norms */
   for (hr_id n = p->first; n < p->first + p->count; n++) {
     const hr_node *node = &g->nodes[n];
@@ -126,7 +126,7 @@ static void test_choices_by_block(void **state) {
   assert_memory_equal(clones, ((int[3][2]){{3, 2}, {0, 2}, {0, 0}}), sizeof clones);
   hr__graph_destroy(g);
   g = graph_of("auto", NULL); /* without choices everything is kept */
-  assert_int_equal(ops_count(g, "micro_first", HR_BACKWARD, "rmsnorm"), 0);
+  assert_int_equal(ops_count(g, HR_PROGRAM_MICRO_FIRST, HR_BACKWARD, "rmsnorm"), 0);
   hr__graph_destroy(g);
 }
 
@@ -136,7 +136,7 @@ static void test_weight_gradient_first(void **state) {
   hr_graph *g = graph_of("none", NULL);
   const char *module = "model.layers.1.mlp.down_proj";
   hr_id dw = HR_NONE, dx = HR_NONE;
-  const hr_program *p = &g->programs[hr__graph_find_program(g, "micro_first")];
+  const hr_program *p = &g->programs[hr__graph_find_kind(g, HR_PROGRAM_MICRO_FIRST)];
   for (hr_id n = p->first; n < p->first + p->count; n++) {
     if (strcmp(g->nodes[n].module, module) != 0) continue;
     if (g->nodes[n].op == &hr_op_linear_dw) dw = n;
@@ -159,7 +159,7 @@ static void desk_open(desk *d) {
   hr_error err = {0};
   assert_int_equal(hr__graph_create(&d->g, &err), HR_OK);
   hr__builder_init(&d->b, d->g, HR_F32);
-  hr__program_begin(&d->b, "step");
+  hr__program_begin(&d->b, HR_PROGRAM_STEP);
   d->x = hr__input(&d->b, "x", hr__desc2(HR_F32, 3, 4));
   d->target = hr__input(&d->b, "t", hr__desc2(HR_F32, 3, 4));
 }
@@ -235,8 +235,8 @@ static void test_recomputed_blocks_inside_a_kept_one(void **state) {
   }
   hr__block_end(&d.b);
   desk_finish(&d, y, (hr_keep[]){HR_KEEP_ALL}, 1);
-  assert_int_equal(ops_count(d.g, "step", HR_BACKWARD, "linear"), 2 * 2); /* what leaves a slice is kept */
-  assert_int_equal(ops_count(d.g, "step", HR_BACKWARD, "swiglu"), 2);
+  assert_int_equal(ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "linear"), 2 * 2); /* what leaves a slice is kept */
+  assert_int_equal(ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "swiglu"), 2);
   /* all of slice 1's backward comes before the first clone of slice 0 */
   int last_one = -1, first_zero = -1;
   for (hr_id n = 0; n < d.g->n_nodes; n++) {

@@ -14,13 +14,16 @@ static const char recipe_text[] = "model:\n"
                                   "data: { sequence_length: 8 }\n"
                                   "training: { batch_size: 2 }\n";
 
-static int program_ops(const hr_graph *g, const char *program, const char *op) {
-  hr_id p = hr__graph_find_program(g, program);
+static int ops_of(const hr_graph *g, hr_id p, const char *op) {
   assert_int_not_equal(p, HR_NONE);
   int count = 0;
   for (hr_id n = g->programs[p].first; n < g->programs[p].first + g->programs[p].count; n++)
     count += strcmp(g->nodes[n].op->name, op) == 0;
   return count;
+}
+
+static int program_ops(const hr_graph *g, hr_program_kind kind, const char *op) {
+  return ops_of(g, hr__graph_find_kind(g, kind), op);
 }
 
 static size_t role_count(const hr_graph *g, hr_role role, bool persistent) {
@@ -37,11 +40,11 @@ static void test_one_program_with_transient_gradients(void **state) {
   compiled *c = *state;
   expect_ok(c, COMPILE(c, NULL));
   assert_int_equal(c->graph->n_programs, 1);
-  assert_int_equal(program_ops(c->graph, "step", "adamw"), PARAMETERS);
+  assert_int_equal(program_ops(c->graph, HR_PROGRAM_STEP, "adamw"), PARAMETERS);
   assert_int_equal(role_count(c->graph, HR_ROLE_GRADIENT, true), 0);
   assert_int_equal(role_count(c->graph, HR_ROLE_OPTIMIZER, true), 2 * PARAMETERS);
-  assert_int_equal(program_ops(c->graph, "step", "head_loss"), 0); /* its backward gives the loss as well */
-  assert_int_equal(program_ops(c->graph, "step", "head_loss_bwd"), 1);
+  assert_int_equal(program_ops(c->graph, HR_PROGRAM_STEP, "head_loss"), 0); /* its backward gives the loss as well */
+  assert_int_equal(program_ops(c->graph, HR_PROGRAM_STEP, "head_loss_bwd"), 1);
   hr_id loss = hr__program_output(c->graph, 0, "loss");
   assert_string_equal(c->graph->nodes[c->graph->values[loss].producer].op->name, "head_loss_bwd");
   assert_int_not_equal(hr__program_output(c->graph, 0, "grad_norm"), HR_NONE);
@@ -52,16 +55,16 @@ static void test_accumulation_has_three_programs_and_homes(void **state) {
   expect_ok(c, COMPILE(c, NULL, "training.gradient_accumulation=4", "training.eval_every=5"));
   const hr_graph *g = c->graph;
   assert_int_equal(g->n_programs, 4);
-  assert_int_equal(program_ops(g, "micro_first", "adamw"), 0);
-  assert_int_equal(program_ops(g, "update", "adamw"), PARAMETERS);
-  assert_int_equal(program_ops(g, "eval", "head_loss"), 1);
-  assert_int_equal(program_ops(g, "eval", "linear_dw"), 0);
+  assert_int_equal(program_ops(g, HR_PROGRAM_MICRO_FIRST, "adamw"), 0);
+  assert_int_equal(program_ops(g, HR_PROGRAM_UPDATE, "adamw"), PARAMETERS);
+  assert_int_equal(program_ops(g, HR_PROGRAM_EVAL, "head_loss"), 1);
+  assert_int_equal(program_ops(g, HR_PROGRAM_EVAL, "linear_dw"), 0);
   assert_int_equal(role_count(g, HR_ROLE_GRADIENT, true), PARAMETERS);
   assert_int_equal(role_count(g, HR_ROLE_GRADIENT, false), 0);
   /* no extra sums or copies: every gradient op writes or adds in its home */
-  assert_int_equal(program_ops(g, "micro_first", "copy"), 0);
-  assert_int_equal(program_ops(g, "micro_next", "copy"), 0);
-  assert_int_equal(program_ops(g, "micro_next", "add"), program_ops(g, "eval", "add"));
+  assert_int_equal(program_ops(g, HR_PROGRAM_MICRO_FIRST, "copy"), 0);
+  assert_int_equal(program_ops(g, HR_PROGRAM_MICRO_NEXT, "copy"), 0);
+  assert_int_equal(program_ops(g, HR_PROGRAM_MICRO_NEXT, "add"), program_ops(g, HR_PROGRAM_EVAL, "add"));
 }
 
 /* Each bucket has micro programs of its own, over the same weights, gradients and moments; one update serves all. */
@@ -70,17 +73,26 @@ static void test_buckets_share_what_lasts(void **state) {
   expect_ok(c, COMPILE(c, NULL, "training.gradient_accumulation={0: 2, 3: 1}", "data.source=lines",
                        "data.buckets=[2, 4, 8]", "training.eval_every=5"));
   const hr_graph *g = c->graph;
-  static const char *const names[] = {"micro_first@2", "micro_next@2", "micro_first@4", "micro_next@4",
-                                      "micro_first",   "micro_next",   "eval",          "update"};
+  static const struct {
+    hr_program_key key;
+    const char *name;
+  } programs[] = {{{HR_PROGRAM_MICRO_FIRST, 2, 0}, "micro_first@2"},
+                  {{HR_PROGRAM_MICRO_NEXT, 2, 0}, "micro_next@2"},
+                  {{HR_PROGRAM_MICRO_FIRST, 1, 0}, "micro_first@4"},
+                  {{HR_PROGRAM_MICRO_NEXT, 1, 0}, "micro_next@4"},
+                  {{HR_PROGRAM_MICRO_FIRST, 0, 0}, "micro_first"},
+                  {{HR_PROGRAM_MICRO_NEXT, 0, 0}, "micro_next"},
+                  {{HR_PROGRAM_EVAL, 0, 0}, "eval"},
+                  {{HR_PROGRAM_UPDATE, 0, 0}, "update"}};
   static const int64_t lengths[] = {2, 2, 4, 4, 8, 8, 8};
   assert_int_equal(g->n_programs, 8);
   for (int i = 0; i < 8; i++) {
-    hr_id p = hr__graph_find_program(g, names[i]);
-    assert_int_not_equal(p, HR_NONE);
-    assert_int_equal(program_ops(g, names[i], "adamw"), i == 7 ? PARAMETERS : 0);
+    hr_id p = hr__graph_find_program(g, programs[i].key);
+    assert_int_equal(ops_of(g, p, "adamw"), i == 7 ? PARAMETERS : 0);
+    assert_string_equal(g->programs[p].name, programs[i].name);
     if (i == 7) continue;
     assert_int_equal(g->values[hr__program_input(g, p, "tokens")].desc.dim[1], lengths[i]);
-    assert_int_equal(program_ops(g, names[i], "linear_dw") > 0, i < 6);
+    assert_int_equal(ops_of(g, p, "linear_dw") > 0, i < 6);
   }
   assert_int_equal(role_count(g, HR_ROLE_PARAMETER, true), PARAMETERS);
   assert_int_equal(role_count(g, HR_ROLE_GRADIENT, true), PARAMETERS);
@@ -92,8 +104,9 @@ static void test_buckets_without_accumulation(void **state) {
   compiled *c = *state;
   expect_ok(c, COMPILE(c, NULL, "data.source=lines", "data.buckets=[4, 8]"));
   assert_int_equal(c->graph->n_programs, 3);
-  assert_int_not_equal(hr__graph_find_program(c->graph, "micro_first@4"), HR_NONE);
-  assert_int_equal(hr__graph_find_program(c->graph, "micro_next"), HR_NONE);
+  assert_int_not_equal(hr__graph_find_program(c->graph, (hr_program_key){HR_PROGRAM_MICRO_FIRST, .bucket = 1}),
+                       HR_NONE);
+  assert_int_equal(hr__graph_find_kind(c->graph, HR_PROGRAM_MICRO_NEXT), HR_NONE);
 }
 
 static void test_decay_is_for_matrices(void **state) {
@@ -111,16 +124,16 @@ static void test_decay_is_for_matrices(void **state) {
 static void test_stages_stop_where_asked(void **state) {
   compiled *c = *state;
   expect_ok(c, COMPILE(c, "model"));
-  assert_int_equal(program_ops(c->graph, "step", "head_loss"), 1);
-  assert_int_equal(program_ops(c->graph, "step", "linear_dw"), 0);
+  assert_int_equal(program_ops(c->graph, HR_PROGRAM_STEP, "head_loss"), 1);
+  assert_int_equal(program_ops(c->graph, HR_PROGRAM_STEP, "linear_dw"), 0);
 }
 
 static void test_grad_stage_keeps_both_heads(void **state) {
   compiled *c = *state;
   expect_ok(c, COMPILE(c, "grad"));
-  assert_int_equal(program_ops(c->graph, "step", "head_loss"), 1);
-  assert_int_equal(program_ops(c->graph, "step", "head_loss_bwd"), 1);
-  assert_int_equal(program_ops(c->graph, "step", "adamw"), 0);
+  assert_int_equal(program_ops(c->graph, HR_PROGRAM_STEP, "head_loss"), 1);
+  assert_int_equal(program_ops(c->graph, HR_PROGRAM_STEP, "head_loss_bwd"), 1);
+  assert_int_equal(program_ops(c->graph, HR_PROGRAM_STEP, "adamw"), 0);
 }
 
 static void test_bf16_reaches_weights_and_gradients(void **state) {

@@ -22,8 +22,8 @@ static hr_dtype dtype_of(const hr_graph *g, hr_id value) {
   return g->values[value].desc.dtype;
 }
 
-static int op_count(const hr_graph *g, const char *program, const hr_op *op) {
-  hr_id p = hr__graph_find_program(g, program);
+static int op_count(const hr_graph *g, hr_program_kind kind, const hr_op *op) {
+  hr_id p = hr__graph_find_kind(g, kind);
   int count = 0;
   for (hr_id n = g->programs[p].first; n < g->programs[p].first + g->programs[p].count; n++)
     count += g->nodes[n].op == op;
@@ -86,8 +86,8 @@ static void test_mixed_keeps_masters(void **state) {
     expect_ok(c, COMPILE(c, NULL, modes[m].set));
     parameters_expect(c, HR_F32);
     nodes_expect(c, modes[m].compute, HR_F32);
-    assert_int_equal(op_count(c->graph, "step", &hr_op_copy), STEP_COPIES);
-    assert_int_equal(op_count(c->graph, "eval", &hr_op_copy), FORWARD_COPIES);
+    assert_int_equal(op_count(c->graph, HR_PROGRAM_STEP, &hr_op_copy), STEP_COPIES);
+    assert_int_equal(op_count(c->graph, HR_PROGRAM_EVAL, &hr_op_copy), FORWARD_COPIES);
   }
 }
 
@@ -101,7 +101,7 @@ static void test_true_converts_nothing(void **state) {
     expect_ok(c, COMPILE(c, NULL, modes[m].set));
     parameters_expect(c, modes[m].dtype);
     nodes_expect(c, modes[m].dtype, modes[m].dtype);
-    assert_int_equal(op_count(c->graph, "step", &hr_op_copy), 0);
+    assert_int_equal(op_count(c->graph, HR_PROGRAM_STEP, &hr_op_copy), 0);
   }
 }
 
@@ -117,7 +117,7 @@ static void test_partial_sums_are_wide(void **state) {
     if (node->op != &hr_op_linear_dw) continue;
     const hr_buffer *buffer = &g->buffers[g->values[node->out[0]].buffer];
     assert_true(buffer->persistent && buffer->role == HR_ROLE_GRADIENT);
-    if (strcmp(g->programs[node->program].name, "micro_next") != 0) continue;
+    if (g->programs[node->program].key.kind != HR_PROGRAM_MICRO_NEXT) continue;
     assert_int_equal(g->values[node->in[2]].buffer, g->values[node->out[0]].buffer);
     in_place++;
   }
@@ -160,7 +160,7 @@ static void test_frozen_and_wide_parameters(void **state) {
   hr__builder_init(&b, g, HR_F32);
   expect_ok(c, hr__pass_precision(&b, c->recipe, NULL, &c->err));
   assert_int_equal(dtype_of(g, wide), HR_F32);
-  assert_int_equal(op_count(g, "step", &hr_op_copy), 1);
+  assert_int_equal(op_count(g, HR_PROGRAM_STEP, &hr_op_copy), 1);
 }
 
 static void test_overrides(void **state) {

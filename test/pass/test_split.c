@@ -80,9 +80,9 @@ static void test_every_program_is_split(void **state) {
   const char more[] = "training={batch_size: 5, gradient_accumulation: 2, eval_every: 3}";
   expect_ok(c, compile(c, "{mlp: 3, self_attn: 1}", more, "grad"));
   const hr_graph *g = c->graph;
-  static const char *const programs[] = {"micro_first", "micro_next", "eval"};
+  static const hr_program_kind programs[] = {HR_PROGRAM_MICRO_FIRST, HR_PROGRAM_MICRO_NEXT, HR_PROGRAM_EVAL};
   for (int p = 0; p < 3; p++) {
-    hr_id program = hr__graph_find_program(g, programs[p]);
+    hr_id program = hr__graph_find_kind(g, programs[p]);
     bool trains = p < 2; /* there each slice and join has its gradient */
     assert_int_equal(count(g, program, NULL, &hr_op_slice), trains ? 12 : 6);
     assert_int_equal(count(g, program, NULL, &hr_op_join), trains ? 12 : 6);
@@ -181,7 +181,7 @@ static hr_status noise_split(compiled *c, const hr_op *op) {
   hr__graph_destroy(c->graph);
   assert_int_equal(hr__graph_create(&c->graph, &c->err), HR_OK);
   hr__builder_init(&b, c->graph, HR_F32);
-  hr__program_begin(&b, "step");
+  hr__program_begin(&b, HR_PROGRAM_STEP);
   hr_id x = hr__input(&b, "x", hr__desc2(HR_F32, 4, 6));
   hr_id w = hr__parameter(&b, "w", hr__desc2(HR_F32, 6, 6), (hr_init){.rule = HR_INIT_ONE});
   hr__block_begin(&b, "region");
@@ -228,7 +228,7 @@ static void test_outputs_of_the_program_are_joined(void **state) {
   hr__graph_destroy(c->graph);
   assert_int_equal(hr__graph_create(&c->graph, &c->err), HR_OK);
   hr__builder_init(&b, c->graph, HR_F32);
-  hr__program_begin(&b, "step");
+  hr__program_begin(&b, HR_PROGRAM_STEP);
   hr_id x = hr__input(&b, "x", hr__desc2(HR_F32, 4, 6));
   hr__block_begin(&b, "region");
   hr__program_set_output(&b, "y", hr__add(&b, x, x, 1.0f));

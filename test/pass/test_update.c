@@ -11,9 +11,9 @@
 #include "part_compiled.h"
 #include "pass/update.h"
 
-static void program_emit(hr_builder *b, const char *name, hr_grad_mode mode) {
+static void program_emit(hr_builder *b, hr_program_kind kind, hr_grad_mode mode) {
   hr_error err = {0};
-  hr__program_begin(b, name);
+  hr__program_begin(b, kind);
   hr_id x = hr__input(b, "x", hr__desc2(HR_F32, 3, 4)), target = hr__input(b, "t", hr__desc2(HR_F32, 3, 4));
   hr_id w = hr__parameter(b, "w", hr__desc2(HR_F32, 4, 4), (hr_init){.rule = HR_INIT_ONE});
   hr_id idle = hr__parameter(b, "idle", hr__desc2(HR_F32, 4, 4), (hr_init){.rule = HR_INIT_ONE});
@@ -31,9 +31,9 @@ static void test_idle_parameter(void **state) {
   hr_error err = {0};
   assert_int_equal(hr__graph_create(&graph, &err), HR_OK);
   hr__builder_init(&b, graph, HR_F32);
-  program_emit(&b, "micro_first", HR_GRAD_WRITE);
-  program_emit(&b, "micro_next", HR_GRAD_ACCUMULATE);
-  hr__program_begin(&b, "update");
+  program_emit(&b, HR_PROGRAM_MICRO_FIRST, HR_GRAD_WRITE);
+  program_emit(&b, HR_PROGRAM_MICRO_NEXT, HR_GRAD_ACCUMULATE);
+  hr__program_begin(&b, HR_PROGRAM_UPDATE);
   hr_update_settings settings = {.beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-8f, .weight_decay = 0.1f, .clip_norm = 1};
   assert_int_equal(hr__update_emit(&b, &settings, &err), HR_OK);
   assert_int_equal(hr__graph_verify(graph, &err), HR_OK);
@@ -168,7 +168,7 @@ static void test_paged_states(void **state) {
   hr_update_settings settings = {.optimizer = HR_OPTIMIZER_ADAMW8BIT, .paged = true};
   assert_int_equal(hr__graph_create(&c.graph, &c.err), HR_OK);
   hr__builder_init(&b, c.graph, HR_F32);
-  hr__program_begin(&b, "step");
+  hr__program_begin(&b, HR_PROGRAM_STEP);
   hr_id x = hr__input(&b, "x", hr__desc2(HR_F32, 3, 200)), target = hr__input(&b, "t", hr__desc2(HR_F32, 3, 100));
   hr_id large = hr__parameter(&b, "large", hr__desc2(HR_F32, 500, 200), (hr_init){.rule = HR_INIT_ONE});
   hr_id small = hr__parameter(&b, "small", hr__desc2(HR_F32, 100, 500), (hr_init){.rule = HR_INIT_ONE});
@@ -193,7 +193,7 @@ static void test_guarded_steps(void **state) {
   hr_update_settings settings = {.optimizer = HR_OPTIMIZER_SGD, .clip_norm = 1, .guarded = true};
   assert_int_equal(hr__graph_create(&graph, &err), HR_OK);
   hr__builder_init(&b, graph, HR_F32);
-  program_emit(&b, "step", HR_GRAD_TRANSIENT);
+  program_emit(&b, HR_PROGRAM_STEP, HR_GRAD_TRANSIENT);
   assert_int_equal(hr__update_emit(&b, &settings, &err), HR_OK);
   if (hr__graph_verify(graph, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
   const hr_node *step = &graph->nodes[graph->n_nodes - 1], *found = step - 1, *norm = step - 2;
@@ -214,7 +214,7 @@ static void test_in_backward_places(void **state) {
   hr_id first_step = HR_NONE, last_backward = HR_NONE;
   assert_int_equal(op_count(&c, "adamw"), PARAMETERS);
   assert_int_equal(op_count(&c, "grad_squares"), PARAMETERS);
-  const hr_program *program = &g->programs[hr__graph_find_program(g, "step")];
+  const hr_program *program = &g->programs[hr__graph_find_kind(g, HR_PROGRAM_STEP)];
   for (hr_id n = program->first; n < program->first + program->count; n++) {
     if (g->nodes[n].phase == HR_BACKWARD) last_backward = n;
     if (g->nodes[n].op != &hr_op_adamw) continue;

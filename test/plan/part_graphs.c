@@ -134,10 +134,10 @@ static hr_id pool_loss(pool *p, hr_id target) {
   return hr__mse(p->b, p->value[sum], target);
 }
 
-static void program_build(hr_builder *b, uint64_t number, const char *name, hr_grad_mode mode) {
+static void program_build(hr_builder *b, uint64_t number, hr_program_kind kind, hr_grad_mode mode) {
   pool p = {.b = b, .graph = number};
   hr_error err = {0};
-  hr__program_begin(b, name);
+  hr__program_begin(b, kind);
   int steps = 3 + (int)draw(&p, 24);
   p.rows = 16 + 16 * (int64_t)draw(&p, 32);
   for (int i = 0; i < WIDTHS; i++)
@@ -161,11 +161,11 @@ hr_graph *test_random_graph(uint64_t number) {
   assert_int_equal(hr__graph_create(&graph, &err), HR_OK);
   hr__builder_init(&b, graph, number % 4 == 3 ? HR_BF16 : HR_F32);
   if (number % 5 == 4) {
-    program_build(&b, number, "micro_first", HR_GRAD_WRITE);
-    program_build(&b, number, "micro_next", HR_GRAD_ACCUMULATE);
-    hr__program_begin(&b, "update");
+    program_build(&b, number, HR_PROGRAM_MICRO_FIRST, HR_GRAD_WRITE);
+    program_build(&b, number, HR_PROGRAM_MICRO_NEXT, HR_GRAD_ACCUMULATE);
+    hr__program_begin(&b, HR_PROGRAM_UPDATE);
   } else {
-    program_build(&b, number, "step", HR_GRAD_TRANSIENT);
+    program_build(&b, number, HR_PROGRAM_STEP, HR_GRAD_TRANSIENT);
   }
   if (number % 5 == 4 || number % 2 == 0) {
     if (hr__update_emit(&b, &settings, &err) != HR_OK) fail_msg("graph %d: %s", (int)number, err.message);

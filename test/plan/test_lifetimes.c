@@ -41,7 +41,7 @@ static int setup(void **state) {
   fixture *f = hr__alloc_zero(1, sizeof *f);
   assert_int_equal(hr__graph_create(&f->graph, &f->err), HR_OK);
   hr__builder_init(&f->b, f->graph, HR_F32);
-  hr__program_begin(&f->b, "step");
+  hr__program_begin(&f->b, HR_PROGRAM_STEP);
   f->x = hr__input(&f->b, "x", hr__desc1(HR_F32, 64));
   *state = f;
   return 0;

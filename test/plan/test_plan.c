@@ -28,7 +28,7 @@ static int setup(void **state) {
   hr_error err = {0};
   assert_int_equal(hr__graph_create(&f->graph, &err), HR_OK);
   hr__builder_init(&f->b, f->graph, HR_F32);
-  hr__program_begin(&f->b, "step");
+  hr__program_begin(&f->b, HR_PROGRAM_STEP);
   hr__module(&f->b, "test");
   f->facts = test_facts();
   *state = f;
@@ -125,8 +125,8 @@ static void a_value_nobody_reads_lives_at_its_node(void **state) {
 }
 
 /* A perceptron with AdamW: parameters and moments lie at the bottom, by role, and are updated where they are. */
-static hr_id perceptron(fixture *f, const char *program, hr_grad_mode mode) {
-  if (strcmp(program, "step") != 0) hr__program_begin(&f->b, program);
+static hr_id perceptron(fixture *f, hr_program_kind kind, hr_grad_mode mode) {
+  if (kind != HR_PROGRAM_STEP) hr__program_begin(&f->b, kind);
   hr_id x = input(f, "x", 8, 32), t = input(f, "t", 8, 16);
   hr_id w = hr__parameter(&f->b, "w", hr__desc2(HR_F32, 16, 32), (hr_init){.rule = HR_INIT_ONE});
   hr_id loss = hr__mse(&f->b, hr__linear(&f->b, x, w, HR_NONE), t);
@@ -151,7 +151,7 @@ static const hr_slot *slot_named(const fixture *f, const char *name) {
 
 static void persistent_values_lie_at_the_bottom(void **state) {
   fixture *f = *state;
-  perceptron(f, "step", HR_GRAD_TRANSIENT);
+  perceptron(f, HR_PROGRAM_STEP, HR_GRAD_TRANSIENT);
   update(f);
   plan_it(f);
   size_t bytes = 16 * 32 * 4;
@@ -172,10 +172,10 @@ static void persistent_values_lie_at_the_bottom(void **state) {
 
 static void programs_share_the_room_above(void **state) {
   fixture *f = *state;
-  f->graph->n_programs = 0; /* not "step" */
-  perceptron(f, "micro_first", HR_GRAD_WRITE);
-  perceptron(f, "micro_next", HR_GRAD_ACCUMULATE);
-  hr__program_begin(&f->b, "update");
+  f->graph->n_programs = 0; /* not the step */
+  perceptron(f, HR_PROGRAM_MICRO_FIRST, HR_GRAD_WRITE);
+  perceptron(f, HR_PROGRAM_MICRO_NEXT, HR_GRAD_ACCUMULATE);
+  hr__program_begin(&f->b, HR_PROGRAM_UPDATE);
   update(f);
   plan_it(f);
   const hr_plan *plan = f->plan;

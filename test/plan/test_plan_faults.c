@@ -59,7 +59,7 @@ static void reports_survive_lack_of_memory(void **state) {
   hr_error err = {0};
   assert_int_equal(hr__graph_create(&s.graph, &err), HR_OK);
   hr__builder_init(&b, s.graph, HR_F32);
-  hr__program_begin(&b, "step");
+  hr__program_begin(&b, HR_PROGRAM_STEP);
   hr_id x = hr__input(&b, "x", hr__desc1(HR_F32, 8));
   hr__program_set_output(&b, "y", hr__add(&b, x, hr__add(&b, x, x, 1), 1));
   assert_int_equal(hr__builder_status(&b, &err), HR_OK);

@@ -19,7 +19,7 @@ static hr_graph *program_open(hr_builder *b) {
   hr_error err = {0};
   assert_int_equal(hr__graph_create(&graph, &err), HR_OK);
   hr__builder_init(b, graph, HR_F32);
-  hr__program_begin(b, "step");
+  hr__program_begin(b, HR_PROGRAM_STEP);
   return graph;
 }
 

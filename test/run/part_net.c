@@ -21,7 +21,7 @@ void net_open(net *n, hr_dtype dtype) {
   hr_builder b;
   must(hr__graph_create(&n->graph, &err), &err);
   hr__builder_init(&b, n->graph, dtype);
-  n->program = hr__program_begin(&b, "step");
+  n->program = hr__program_begin(&b, HR_PROGRAM_STEP);
   n->x = hr__input(&b, "x", hr__desc2(dtype, 4, 8));
   n->t = hr__input(&b, "t", hr__desc2(dtype, 4, 8));
   n->first = hr__parameter(&b, "first.weight", hr__desc2(dtype, 16, 8), (hr_init){.rule = HR_INIT_NORMAL, .a = 0.5f});

@@ -78,10 +78,10 @@ static hr_id loss_make(making *m) {
   return hr__copy(b, loss, HR_F32);
 }
 
-static void program_make(making *m, const char *name, uint64_t graph) {
+static void program_make(making *m, hr_program_kind kind, uint64_t graph) {
   m->dice = (dice){graph, 0};
   m->n = 0;
-  hr__program_begin(&m->b, name);
+  hr__program_begin(&m->b, kind);
   m->value[m->n++] = hr__input(&m->b, "x", hr__desc2(m->b.dtype, ROWS, COLUMNS));
   hr_id w =
       hr__parameter(&m->b, "whole", hr__desc2(m->b.dtype, ROWS, COLUMNS), (hr_init){.rule = HR_INIT_NORMAL, .a = 0.5f});
@@ -146,13 +146,13 @@ static void outcome_make(outcome *o, uint64_t graph, hr_dtype dtype, bool fused)
   hr_error err = {0};
   hr_graph *g;
   making m;
-  static const char *const names[] = {"first", "next"};
+  static const hr_program_kind kinds[] = {HR_PROGRAM_MICRO_FIRST, HR_PROGRAM_MICRO_NEXT};
   static const hr_grad_mode modes[] = {HR_GRAD_WRITE, HR_GRAD_ACCUMULATE};
   *o = (outcome){.used = 0};
   must(hr__graph_create(&g, &err), &err);
   hr__builder_init(&m.b, g, dtype);
   for (int p = 0; p < 2; p++)
-    program_make(&m, names[p], graph);
+    program_make(&m, kinds[p], graph);
   must(hr__builder_status(&m.b, &err), &err);
   if (fused) must(hr__pass_fuse(&m.b, NULL, NULL, &err), &err);
   for (hr_id p = 0; p < 2; p++) {

@@ -42,9 +42,9 @@ static void must(hr_status status, const hr_error *err) {
   if (status != HR_OK) fail_msg("%s: %s: %s", hr_status_name(status), err->place, err->message);
 }
 
-static void program_run(hr_run *run, const hr_graph *g, const char *name, int seed, float *loss) {
+static void program_run(hr_run *run, const hr_graph *g, hr_program_kind kind, int seed, float *loss) {
   hr_error err = {0};
-  hr_id program = hr__graph_find_program(g, name);
+  hr_id program = hr__graph_find_kind(g, kind);
   int32_t tokens[BATCH * LENGTH], targets[BATCH * LENGTH];
   hr_control control = {.seed = 1, .step = 1, .loss_weight = 1.0f / (BATCH * LENGTH), .loss_scale = 1.0f};
   for (int i = 0; i < BATCH * LENGTH; i++) {
@@ -98,9 +98,9 @@ static void outcome_make(outcome *o, const char *split, const char *precision) {
   must(hr__plan_build(graph, &device->facts, &rates, &(hr_plan_options){.accumulation = 2}, &plan, &err), &err);
   must(hr__run_create(plan, device, &(hr_run_options){.check_numerics = true}, &run, &err), &err);
   must(hr__run_init_values(run, 11, &err), &err);
-  program_run(run, graph, "micro_first", 1, &o->loss[0]);
-  program_run(run, graph, "micro_next", 2, &o->loss[1]);
-  program_run(run, graph, "eval", 3, &o->loss[2]);
+  program_run(run, graph, HR_PROGRAM_MICRO_FIRST, 1, &o->loss[0]);
+  program_run(run, graph, HR_PROGRAM_MICRO_NEXT, 2, &o->loss[1]);
+  program_run(run, graph, HR_PROGRAM_EVAL, 3, &o->loss[2]);
   gradients_read(o, run, graph);
   hr__run_destroy(run);
   hr__plan_destroy(plan);

@@ -48,10 +48,10 @@ static void model_close(model *m) {
 }
 
 /* A micro-batch of `rows` sequences from row `first` of one fixed text; every seventh target does not count. */
-static double micro_run(model *m, const char *name, int first, int rows, float scale) {
+static double micro_run(model *m, hr_program_kind kind, int first, int rows, float scale) {
   hr_error err = {0};
   const hr_graph *g = m->t.graph;
-  hr_id program = hr__graph_find_program(g, name);
+  hr_id program = hr__graph_find_kind(g, kind);
   int32_t tokens[TOKENS_MAX], targets[TOKENS_MAX];
   int count = rows * LENGTH;
   for (int i = 0; i < count; i++) {
@@ -119,11 +119,11 @@ static void test_gradients_are_near_those_of_f32(void **state) {
   (void)state;
   model plain;
   model_open(&plain, "32-true", "2");
-  double expected = micro_run(&plain, "micro_first", 0, 2, 1.0f);
+  double expected = micro_run(&plain, HR_PROGRAM_MICRO_FIRST, 0, 2, 1.0f);
   for (int i = 0; i < 2; i++) {
     model m;
     model_open(&m, cases[i].precision, "2");
-    double loss = micro_run(&m, "micro_first", 0, 2, cases[i].scale);
+    double loss = micro_run(&m, HR_PROGRAM_MICRO_FIRST, 0, 2, cases[i].scale);
     assert_true(fabs(loss - expected) < 5e-3 * expected); /* the loss itself is not scaled */
     expect_distance(&m, (double)cases[i].scale, &plain, cases[i].limit);
     model_close(&m);
@@ -137,7 +137,8 @@ static void test_loss_scale_is_a_factor(void **state) {
   model one, scaled;
   model_open(&one, "32-true", "2");
   model_open(&scaled, "32-true", "2");
-  assert_true(micro_run(&one, "micro_first", 0, 2, 1.0f) == micro_run(&scaled, "micro_first", 0, 2, 4096.0f));
+  assert_true(micro_run(&one, HR_PROGRAM_MICRO_FIRST, 0, 2, 1.0f) ==
+              micro_run(&scaled, HR_PROGRAM_MICRO_FIRST, 0, 2, 4096.0f));
   expect_distance(&scaled, 4096.0, &one, 0.0);
   model_close(&one);
   model_close(&scaled);
@@ -151,8 +152,9 @@ static void test_accumulation_is_a_larger_batch(void **state) {
     model small, large;
     model_open(&small, precisions[i], "2");
     model_open(&large, precisions[i], "4");
-    double loss = micro_run(&small, "micro_first", 0, 2, 64.0f) + micro_run(&small, "micro_next", 2, 2, 64.0f);
-    assert_true(fabs(loss - micro_run(&large, "micro_first", 0, 4, 64.0f)) < 1e-5 * loss);
+    double loss =
+        micro_run(&small, HR_PROGRAM_MICRO_FIRST, 0, 2, 64.0f) + micro_run(&small, HR_PROGRAM_MICRO_NEXT, 2, 2, 64.0f);
+    assert_true(fabs(loss - micro_run(&large, HR_PROGRAM_MICRO_FIRST, 0, 4, 64.0f)) < 1e-5 * loss);
     expect_distance(&small, 1.0, &large, 1e-6);
     model_close(&small);
     model_close(&large);
@@ -168,9 +170,9 @@ static void test_scaling_saves_small_gradients(void **state) {
   model_open(&unscaled, "16-mixed", "2");
   model_open(&scaled, "16-mixed", "2");
   const float tiny_scale = 0x1p-14f; /* stands for a loss with small gradients */
-  micro_run(&plain, "micro_first", 0, 2, tiny_scale);
-  micro_run(&unscaled, "micro_first", 0, 2, tiny_scale);
-  micro_run(&scaled, "micro_first", 0, 2, tiny_scale * 0x1p24f);
+  micro_run(&plain, HR_PROGRAM_MICRO_FIRST, 0, 2, tiny_scale);
+  micro_run(&unscaled, HR_PROGRAM_MICRO_FIRST, 0, 2, tiny_scale);
+  micro_run(&scaled, HR_PROGRAM_MICRO_FIRST, 0, 2, tiny_scale * 0x1p24f);
   assert_true(gradients_distance(&unscaled, 1.0, &plain, &worst) > 0.05);
   expect_distance(&scaled, 0x1p24, &plain, 3e-3);
   model_close(&plain);
