@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "model/model.h"
-
 #define SECTION "data.masking"
 
 /* Defaults are in hr__masking_read: a recipe of a model that predicts the next token has no such settings. */
@@ -63,13 +61,6 @@ hr_status hr__masking_read(const hr_recipe *r, bool masked, int64_t vocabulary, 
     return hr__recipe_fail(r, SECTION, "lower one of them", err,
                            "data.masking: random (%g) and keep (%g) are more than 1 together", out->random, out->keep);
   return HR_OK;
-}
-
-hr_status hr__masking_check(const hr_recipe *r, hr_error *err) {
-  const hr_model *model;
-  hr_masking masking;
-  HR_TRY(hr__model_find(r, &model, err));
-  return hr__masking_read(r, model->masked, model->vocabulary(r), 0, &masking, err);
 }
 
 int64_t hr__masking_count(const hr_masking *m, int64_t tokens) {

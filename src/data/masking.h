@@ -9,7 +9,7 @@
 #define HR_DATA_MASKING_H
 
 #include "base/random.h"
-#include "recipe/recipe.h"
+#include "data/keys.h"
 
 typedef struct hr_masking {
   double part;         /* of a row's tokens that are asked for; 0: rows stay as they are */
@@ -19,15 +19,10 @@ typedef struct hr_masking {
   hr_random_key where[2], how[2]; /* of training, of evaluation */
 } hr_masking;
 
-extern const hr_key_table hr_masking_keys; /* data.masking.* */
-
 /* The settings of a model that is trained this way (`masked`); for another one part is 0 and any setting of
  * data.masking is HR_BAD_INPUT. */
 hr_status hr__masking_read(const hr_recipe *recipe, bool masked, int64_t vocabulary, uint64_t seed, hr_masking *out,
                            hr_error *err);
-
-/* The same of a recipe by itself, for its errors only. */
-hr_status hr__masking_check(const hr_recipe *recipe, hr_error *err);
 
 /* Positions asked for in a row with that many tokens. */
 int64_t hr__masking_count(const hr_masking *masking, int64_t tokens);

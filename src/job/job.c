@@ -139,6 +139,14 @@ static hr_status job_stages(hr_job *job, hr_wish wish, const hr_facts *known, hr
   return hr__verdict(job->plan, &budget, &job->verdict, err);
 }
 
+/* Settings of masking by themselves, for their errors: whether the model masks is the family's. */
+static hr_status masking_check(const hr_recipe *recipe, hr_error *err) {
+  const hr_model *model;
+  hr_masking masking;
+  HR_TRY(hr__model_find(recipe, &model, err));
+  return hr__masking_read(recipe, model->masked, model->vocabulary(recipe), 0, &masking, err);
+}
+
 static hr_status job_open(const hr_job_source *source, bool all, hr_wish wish, const hr_facts *known,
                           const hr_job_watch *watch, hr_job **out, hr_error *err) {
   hr_job *job = hr__alloc_zero(1, sizeof *job);
@@ -149,7 +157,7 @@ static hr_status job_open(const hr_job_source *source, bool all, hr_wish wish, c
   job->given = job->source;
   if (status == HR_OK)
     status = hr__settings_load(source->path, source->overrides, source->n_overrides, &job->recipe, err);
-  if (status == HR_OK) status = hr__masking_check(job->recipe, err);
+  if (status == HR_OK) status = masking_check(job->recipe, err);
   if (status == HR_OK) status = job_stages(job, wish, known, err);
   if (status != HR_OK) {
     hr__job_close(job);

@@ -4,19 +4,11 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "data/masking.h"
 #include "model/model.h"
 #include "pass/compile.h"
 #include "plan/memory.h"
 
 static const hr_key keys[] = {
-    {.path = "data.path", .type = HR_KEY_PATH, .meaning = "file of source text or lines"},
-    {.path = "data.eval_fraction",
-     .type = HR_KEY_FLOAT,
-     .fallback = "0.05",
-     .min = 1e-6,
-     .max = 0.9,
-     .meaning = "end of the data held out for evaluation, where training.eval_every is given"},
     {.path = "training.steps",
      .type = HR_KEY_INT,
      .fallback = "1000",
@@ -99,7 +91,6 @@ void hr__settings_tables(hr_key_table out[HR_SETTINGS_TABLES]) {
   hr__compile_tables(out);
   out[HR_COMPILE_TABLES] = hr_train_keys;
   out[HR_COMPILE_TABLES + 1] = hr_memory_keys;
-  out[HR_COMPILE_TABLES + 2] = hr_masking_keys;
 }
 
 hr_status hr__settings_parse(const char *name, const char *folder, const char *text, size_t bytes,

@@ -7,7 +7,7 @@
 extern const hr_key_table hr_train_keys; /* data.* and training.* that do not shape the graph */
 
 /* Every key table of the program, for help and docs. */
-enum { HR_SETTINGS_TABLES = HR_COMPILE_TABLES + 3 };
+enum { HR_SETTINGS_TABLES = HR_COMPILE_TABLES + 2 };
 void hr__settings_tables(hr_key_table out[HR_SETTINGS_TABLES]);
 
 /* A recipe file, or a folder with config.json (then model.path is that folder, on synthetic data of 1024 tokens a row,

@@ -2,19 +2,29 @@
 #ifndef HR_MODEL_MODEL_H
 #define HR_MODEL_MODEL_H
 
+#include "data/field.h"
 #include "graph/builder.h"
 #include "recipe/recipe.h"
 
 /* Elements of all parameters of a model, at most: more than any machine could hold. */
 static const int64_t HR_PARAMETERS_MAX = INT64_C(10000000000000); /* 10^13 */
 
-/* One batch of token sequences as a model takes it. */
+/* One micro-batch as a model takes it: the fields that it has declared, as inputs of the program. */
 typedef struct hr_model_batch {
   int64_t batch, length;
+  hr_fields fields;
+  hr_id inputs[HR_FIELDS]; /* of each field */
+  /* Those of sequences of tokens by themselves; HR_NONE where the model has not declared them. */
   hr_id tokens;  /* i32 [batch, length] */
   hr_id targets; /* i32 [batch, length]; negative: no loss there */
   hr_id lengths; /* i32 [batch]: positions of a row that hold data; HR_NONE: all of them. Of masked models only */
 } hr_model_batch;
+
+/* What the fields of a model depend on beside its settings. */
+typedef struct hr_field_shape {
+  int64_t batch, length;
+  bool lengths; /* samples have lengths of their own */
+} hr_field_shape;
 
 typedef struct hr_model {
   const char *family;
@@ -33,6 +43,8 @@ typedef struct hr_model {
    * loss (f32 [1]), HR_NONE after an error. Parameters are declared by name, so that several programs share them. */
   hr_id (*forward)(hr_builder *b, const hr_recipe *recipe, const hr_model_batch *batch);
   int64_t (*vocabulary)(const hr_recipe *recipe);
+  /* (optional) Declares the fields of a micro-batch; NULL: those of hr__token_fields. */
+  void (*fields)(const hr_recipe *recipe, const hr_field_shape *shape, hr_fields *out);
   /* config.json of the public checkpoints, for what a run saves. NULL: out of memory. */
   json_t *(*config_json)(const hr_recipe *recipe);
 } hr_model;
@@ -50,5 +62,13 @@ void hr__model_families(char *out, size_t capacity); /* "llama, mistral, ..." */
  * stands for the file. Keys that do not concern training are ignored; a family or a scheme that is not supported is
  * HR_BAD_INPUT. (config.c) */
 hr_status hr__model_config_merge(hr_recipe *recipe, const char *name, const char *text, size_t bytes, hr_error *err);
+
+/* fields.c. Tokens and their targets, and the lengths of samples where they have any. */
+void hr__token_fields(const hr_field_shape *shape, int64_t vocabulary, hr_fields *out);
+/* The fields that a model declares for a micro-batch. */
+hr_fields hr__model_fields(const hr_model *model, const hr_recipe *recipe, const hr_field_shape *shape);
+/* The same as inputs of the builder's program. */
+hr_model_batch hr__batch_declare(hr_builder *b, const hr_fields *fields, int64_t batch, int64_t length);
+hr_id hr__batch_field(const hr_model_batch *batch, const char *name); /* the input of a field; HR_NONE */
 
 #endif

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "data/keys.h"
 #include "grad/grad.h"
 #include "pass/adapters.h"
 #include "pass/checkpoint.h"
@@ -11,24 +12,6 @@
 #include "pass/update.h"
 
 static const hr_key keys[] = {
-    {.path = "data.sequence_length",
-     .type = HR_KEY_INT,
-     .required = true,
-     .min = 1,
-     .max = 1 << 24,
-     .choices = "auto",
-     .meaning =
-         "tokens per sample; longer ones are cut; auto: the power of two up to the model's longest with the most "
-         "tokens per second"},
-    {.path = "data.source",
-     .type = HR_KEY_CHOICE,
-     .fallback = "text",
-     .choices = "text|lines|synthetic",
-     .meaning = "text: the bytes of a file are the tokens; lines: every line is a sample; synthetic: random tokens"},
-    {.path = "data.buckets",
-     .type = HR_KEY_TREE,
-     .example = "[64, 128, 256]",
-     .meaning = "source lines: lengths to which samples are padded, ascending up to sequence_length; one unless given"},
     {.path = "training.batch_size",
      .type = HR_KEY_INT,
      .fallback = "1",
@@ -72,9 +55,10 @@ static const hr_key keys[] = {
 const hr_key_table hr_compile_keys = {keys, sizeof keys / sizeof keys[0]};
 
 void hr__compile_tables(hr_key_table out[HR_COMPILE_TABLES]) {
-  const hr_key_table *const all[HR_COMPILE_TABLES] = {&hr_model_keys,   hr_model_llama.keys, hr_model_bert.keys,
-                                                      &hr_compile_keys, &hr_adapter_keys,    &hr_quantize_keys,
-                                                      &hr_update_keys,  &hr_checkpoint_keys, &hr_offload_keys};
+  const hr_key_table *const all[HR_COMPILE_TABLES] = {&hr_model_keys,      hr_model_llama.keys, hr_model_bert.keys,
+                                                      &hr_data_keys,       &hr_masking_keys,    &hr_compile_keys,
+                                                      &hr_adapter_keys,    &hr_quantize_keys,   &hr_update_keys,
+                                                      &hr_checkpoint_keys, &hr_offload_keys};
   for (int i = 0; i < HR_COMPILE_TABLES; i++)
     out[i] = *all[i];
 }
@@ -96,11 +80,9 @@ static void forward_emit(hr_builder *b, const hr_model *model, const hr_recipe *
     return;
   }
   hr__program_begin_keyed(b, key, name);
-  hr_desc desc = hr__desc2(HR_I32, shape->batch, length);
-  hr_model_batch batch = {.batch = shape->batch, .length = length, .lengths = HR_NONE};
-  batch.tokens = hr__input(b, "tokens", desc);
-  batch.targets = hr__input(b, "targets", desc);
-  if (model->masked && shape->lines) batch.lengths = hr__input(b, "lengths", hr__desc1(HR_I32, shape->batch));
+  hr_field_shape of = {.batch = shape->batch, .length = length, .lengths = shape->ragged};
+  hr_fields fields = hr__model_fields(model, recipe, &of);
+  hr_model_batch batch = hr__batch_declare(b, &fields, shape->batch, length);
   hr_id loss = model->forward(b, recipe, &batch);
   if (loss != HR_NONE) hr__program_set_output(b, "loss", loss);
 }

@@ -18,7 +18,7 @@ typedef struct hr_training_shape {
   int n_schedule;               /* 1 where accumulation is a number */
   int64_t buckets[HR_PROGRAMS]; /* lengths of rows, ascending; the last is `length` */
   int n_buckets;
-  bool lines; /* data.source: samples of different lengths, and steps that end with the epoch */
+  bool ragged; /* data.source: samples of different lengths, and steps that end with the epoch */
   bool eval;
 } hr_training_shape;
 hr_status hr__training_shape(const hr_recipe *recipe, hr_training_shape *out, hr_error *err);
@@ -42,7 +42,7 @@ extern const hr_key_table hr_compile_keys; /* training.* settings that shape the
 extern const hr_key_table hr_offload_keys; /* memory.offload.* */
 
 /* All that a recipe says about the graph: the key tables of models and passes. */
-enum { HR_COMPILE_TABLES = 9 };
+enum { HR_COMPILE_TABLES = 11 };
 void hr__compile_tables(hr_key_table out[HR_COMPILE_TABLES]);
 
 /* What to keep of a block between its forward and its backward pass. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/source.h"
 #include "pass/compile.h"
 
 #define ACCUMULATION "training.gradient_accumulation"
@@ -59,7 +60,7 @@ static hr_status schedule_read(const hr_recipe *recipe, const hr_doc_node *tree,
     return hr__recipe_fail(recipe, EFFECTIVE, "give only one of the two", err,
                            "effective_batch fixes the samples of a step, but gradient_accumulation is a schedule that "
                            "changes them");
-  if (out->n_schedule > 1 && strcmp(hr__recipe_text(recipe, "data.source"), "synthetic") == 0)
+  if (out->n_schedule > 1 && hr__source_of(recipe)->endless)
     return hr__recipe_fail(recipe, ACCUMULATION, "give a number, or use source: text or lines", err,
                            "synthetic data has no end, so there are no epochs for a schedule to go by");
   out->accumulation = out->schedule[0].accumulation;
@@ -118,7 +119,7 @@ static hr_status buckets_read(const hr_recipe *recipe, hr_training_shape *out, h
   if (tree->kind != HR_DOC_LIST || !tree->child)
     return hr__recipe_fail(recipe, BUCKETS, "write lengths as [64, 128, 256]", err,
                            "buckets must be a list of lengths");
-  if (!out->lines)
+  if (!out->ragged)
     return hr__recipe_fail(recipe, BUCKETS, "leave data.buckets out, or use source: lines", err,
                            "source %s has samples of one length only", hr__recipe_text(recipe, "data.source"));
   for (const hr_doc_node *node = tree->child; node; node = node->next)
@@ -149,7 +150,7 @@ hr_status hr__training_shape(const hr_recipe *recipe, hr_training_shape *out, hr
   *out = (hr_training_shape){.batch = hr__recipe_int(recipe, "training.batch_size"),
                              .length = hr__recipe_int(recipe, "data.sequence_length"),
                              .accumulation = 1,
-                             .lines = strcmp(hr__recipe_text(recipe, "data.source"), "lines") == 0,
+                             .ragged = hr__source_of(recipe)->scan != NULL,
                              .eval = hr__recipe_has(recipe, "training.eval_every")};
   const hr_doc_node *schedule = hr__recipe_has(recipe, ACCUMULATION) ? hr__recipe_tree(recipe, ACCUMULATION) : NULL;
   if (schedule)

@@ -11,7 +11,7 @@ static int64_t accumulation_at(const hr_training_shape *shape, uint64_t epoch) {
 int64_t hr__batches_micros(const hr_batches *b, uint64_t position) {
   if (b->epoch_rows == 0) return b->shape->schedule[0].accumulation;
   int64_t micros = accumulation_at(b->shape, position / b->epoch_rows);
-  if (!b->shape->lines) return micros;
+  if (!b->shape->ragged) return micros;
   int64_t left = (int64_t)((b->epoch_rows - position % b->epoch_rows) / (uint64_t)b->shape->batch);
   return micros < left ? micros : left;
 }
@@ -23,12 +23,12 @@ uint64_t hr__batches_position(const hr_batches *b, int64_t steps) {
   while (left > 0) {
     uint64_t epoch = b->epoch_rows ? position / b->epoch_rows : last;
     uint64_t rows = batch * (uint64_t)accumulation_at(shape, epoch);
-    if (epoch >= last && !shape->lines) return position + left * rows;
+    if (epoch >= last && !shape->ragged) return position + left * rows;
     uint64_t end = (epoch + 1) * b->epoch_rows, here = (end - position + rows - 1) / rows;
     if (here > left) return position + left * rows;
-    position = shape->lines ? end : position + here * rows;
+    position = shape->ragged ? end : position + here * rows;
     left -= here;
-    if (!shape->lines || epoch < last) continue;
+    if (!shape->ragged || epoch < last) continue;
     position += left / here * b->epoch_rows; /* `here` was a whole epoch: lines begin with one */
     left %= here;
   }

@@ -59,7 +59,7 @@ static hr_status list_add_shape(setting_list *list, const hr_training_shape *sha
     if (!text) return hr__nomem(err);
   }
   HR_TRY(list_add(list, "run.samples_per_step", text, false, err));
-  return shape->lines ? list_add_count(list, "run.rows_per_batch", (uint64_t)shape->batch, err) : HR_OK;
+  return shape->ragged ? list_add_count(list, "run.rows_per_batch", (uint64_t)shape->batch, err) : HR_OK;
 }
 
 /* Facts of the data. Runs that were saved before there was a hash do not have it, so it counts as there by default. */
@@ -75,10 +75,11 @@ static const struct {
 
 static hr_status list_add_data(setting_list *list, const hr_data *data, hr_error *err) {
   hr_trace trace;
+  const hr_data_file *file = hr__data_file(data);
   char hash[HR_XXH_HEX + 2], changed[32];
   HR_TRY(hr__data_trace(data, &trace, err));
-  HR_TRY(list_add_count(list, data_facts[0].path, hr__data_bytes(data), err));
-  HR_TRY(list_add_count(list, "run.data_windows", (uint64_t)hr__data_train_windows(data), err));
+  HR_TRY(list_add_count(list, data_facts[0].path, file ? file->bytes : 0, err));
+  HR_TRY(list_add_count(list, "run.data_windows", (uint64_t)hr__data_train_samples(data), err));
   if (trace.hash[0] == 0) return HR_OK;
   snprintf(hash, sizeof hash, "\"%s\"", trace.hash);
   HR_TRY(list_add(list, data_facts[trace.whole ? 1 : 2].path, hash, true, err));

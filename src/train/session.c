@@ -10,30 +10,28 @@
 #include "pass/update.h"
 #include "plan/memory.h"
 
-static hr_driven driven_find(const hr_graph *graph, hr_program_key key) {
-  hr_driven d = {HR_NONE, HR_NONE, HR_NONE, HR_NONE, HR_NONE, HR_NONE};
-  d.program = hr__graph_find_program(graph, key);
+static hr_driven driven_find(const hr_graph *graph, const hr_fields *fields, hr_program_key key) {
+  hr_driven d = {.program = hr__graph_find_program(graph, key), .loss = HR_NONE, .grad_norm = HR_NONE};
   if (d.program == HR_NONE) return d;
-  d.tokens = hr__program_input(graph, d.program, "tokens");
-  d.targets = hr__program_input(graph, d.program, "targets");
-  d.lengths = hr__program_input(graph, d.program, "lengths");
+  for (int i = 0; i < fields->count; i++)
+    d.inputs[i] = hr__program_input(graph, d.program, fields->list[i].name);
   d.loss = hr__program_output(graph, d.program, "loss");
   d.grad_norm = hr__program_output(graph, d.program, "grad_norm");
   return d;
 }
 
-static hr_status programs_find(hr_session *s, hr_error *err) {
+static hr_status programs_find(hr_session *s, const hr_fields *fields, hr_error *err) {
   const hr_graph *graph = s->options->plan->graph;
   bool whole = hr__training_whole(&s->shape), there = true;
   for (int b = 0; b < s->shape.n_buckets; b++) {
     hr_program_kind first = whole ? HR_PROGRAM_STEP : HR_PROGRAM_MICRO_FIRST;
-    s->micro[b].first = driven_find(graph, hr__bucket_program(&s->shape, b, first));
-    s->micro[b].next = driven_find(graph, hr__bucket_program(&s->shape, b, HR_PROGRAM_MICRO_NEXT));
+    s->micro[b].first = driven_find(graph, &fields[b], hr__bucket_program(&s->shape, b, first));
+    s->micro[b].next = driven_find(graph, &fields[b], hr__bucket_program(&s->shape, b, HR_PROGRAM_MICRO_NEXT));
     there = there && s->micro[b].first.loss != HR_NONE &&
             (s->shape.accumulation_max == 1 || s->micro[b].next.loss != HR_NONE);
   }
-  s->update = driven_find(graph, (hr_program_key){.kind = HR_PROGRAM_UPDATE});
-  s->eval = driven_find(graph, (hr_program_key){.kind = HR_PROGRAM_EVAL});
+  s->update = driven_find(graph, &(hr_fields){.count = 0}, (hr_program_key){.kind = HR_PROGRAM_UPDATE});
+  s->eval = driven_find(graph, &fields[s->shape.n_buckets - 1], (hr_program_key){.kind = HR_PROGRAM_EVAL});
   s->control = hr__graph_find_value(graph, "control");
   there = there && s->control != HR_NONE && whole == (s->update.program == HR_NONE);
   if (!there || (s->shape.eval && s->eval.loss == HR_NONE))
@@ -48,18 +46,22 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   s->seed = (uint64_t)hr__recipe_int(o->recipe, "training.seed");
   s->eval_batches = hr__recipe_int(o->recipe, "training.eval_batches");
   hr__schedule_read(o->recipe, o->steps, &s->schedule);
-  HR_TRY(programs_find(s, err));
+  hr_fields fields[HR_PROGRAMS];
+  for (int b = 0; b < s->shape.n_buckets; b++)
+    fields[b] =
+        hr__model_fields(s->model, o->recipe, &(hr_field_shape){s->shape.batch, s->shape.buckets[b], s->shape.ragged});
+  HR_TRY(programs_find(s, fields, err));
   s->scales = hr__update_scaled(o->plan->graph);
   hr__scaling_read(o->recipe, &s->scaling);
   s->scaler = hr__scaler_begin(&s->scaling);
-  hr_data_shape shape = {.length = s->shape.length,
-                         .vocabulary = s->model->vocabulary(o->recipe),
-                         .seed = s->seed,
+  hr_data_shape shape = {.seed = s->seed,
                          .eval = s->shape.eval,
                          .batch = s->shape.batch,
                          .buckets = s->shape.buckets,
-                         .n_buckets = s->shape.n_buckets};
-  HR_TRY(hr__masking_read(o->recipe, s->model->masked, shape.vocabulary, s->seed, &shape.masking, err));
+                         .fields = fields,
+                         .n_buckets = s->shape.n_buckets,
+                         .fillers = 1};
+  HR_TRY(hr__masking_read(o->recipe, s->model->masked, s->model->vocabulary(o->recipe), s->seed, &shape.masking, err));
   HR_TRY(hr__data_open(o->recipe, &shape, &s->data, err));
   s->batches = (hr_batches){.shape = &s->shape, .epoch_rows = hr__data_epoch_rows(s->data)};
   hr_run_options options = {
@@ -67,7 +69,8 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   HR_TRY(hr__run_create(o->plan, o->device, &options, &s->run, err));
   HR_TRY(hr__tensors_create(s->run, &s->tensors, err));
   if (o->device->facts.kind != HR_CPU) {
-    s->staging = hr__alloc_zero((size_t)(s->shape.batch * (2 * s->shape.length + 1)), sizeof *s->staging);
+    size_t begin[HR_FIELDS];
+    s->staging = hr__alloc_zero(1, hr__fields_place(&fields[s->shape.n_buckets - 1], begin));
     if (!s->staging) return hr__nomem(err);
   }
   return HR_OK;
@@ -105,18 +108,18 @@ void hr__session_resume(hr_session *s, int64_t step, const hr_run_state *state) 
 
 /* Fills one batch of a program. */
 static hr_status batch_fill(hr_session *s, const hr_driven *d, const hr_micro *micro, hr_error *err) {
-  size_t count = (size_t)(s->shape.batch * micro->length), bytes = count * sizeof(int32_t);
-  int32_t *tokens = s->staging ? s->staging : hr__run_address(s->run, d->tokens);
-  int32_t *targets = s->staging ? s->staging + count : hr__run_address(s->run, d->targets);
-  int32_t *lengths = NULL;
-  if (d->lengths != HR_NONE) lengths = s->staging ? s->staging + 2 * count : hr__run_address(s->run, d->lengths);
-  hr_status filled = hr__data_fill(s->data, micro, tokens, targets, lengths, err);
+  const hr_fields *fields = hr__data_fields(s->data, micro->bucket);
+  size_t begin[HR_FIELDS];
+  void *at[HR_FIELDS];
+  hr__fields_place(fields, begin);
+  for (int i = 0; i < fields->count; i++)
+    at[i] = s->staging ? s->staging + begin[i] : hr__run_address(s->run, d->inputs[i]);
+  hr_status filled = hr__data_fill(s->data, micro, 0, s->shape.batch, 0, at, err);
   s->input_failed = filled != HR_OK; /* an update comes after the last batch of a step */
   HR_TRY(filled);
-  if (!s->staging) return HR_OK;
-  HR_TRY(hr__run_write(s->run, d->tokens, 0, tokens, bytes, err));
-  if (lengths) HR_TRY(hr__run_write(s->run, d->lengths, 0, lengths, (size_t)s->shape.batch * sizeof *lengths, err));
-  return hr__run_write(s->run, d->targets, 0, targets, bytes, err);
+  for (int i = 0; s->staging && i < fields->count; i++)
+    HR_TRY(hr__run_write(s->run, d->inputs[i], 0, at[i], hr_desc_bytes(&fields->list[i].desc), err));
+  return HR_OK;
 }
 
 static hr_status scalar_read(hr_session *s, hr_id value, double *out, hr_error *err) {

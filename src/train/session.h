@@ -2,10 +2,10 @@
 #ifndef HR_TRAIN_SESSION_H
 #define HR_TRAIN_SESSION_H
 
+#include "data/data.h"
 #include "model/model.h"
 #include "pass/compile.h"
 #include "train/batches.h"
-#include "train/data.h"
 #include "train/manifest.h"
 #include "train/schedule.h"
 #include "train/tensors.h"
@@ -13,8 +13,8 @@
 
 /* A program as the trainer drives it. HR_NONE where the program has no such value. */
 typedef struct hr_driven {
-  hr_id program; /* HR_NONE: not in this plan */
-  hr_id tokens, targets, lengths;
+  hr_id program;           /* HR_NONE: not in this plan */
+  hr_id inputs[HR_FIELDS]; /* of the fields of its batches */
   hr_id loss, grad_norm;
 } hr_driven;
 
@@ -42,7 +42,7 @@ typedef struct hr_session {
   uint64_t sample;   /* position in the data after them (batches.h) */
   int64_t saved;     /* step of the newest checkpoint, for messages; 0: none */
   bool input_failed; /* data could not be read: weights and state are those of the last step that was done */
-  int32_t *staging;  /* one batch of tokens, targets and lengths, where the host cannot reach the inputs */
+  char *staging;     /* one batch, where the host cannot reach the inputs */
 } hr_session;
 
 /* Checks settings, opens the data, takes the arenas. Weights are not there yet. */

@@ -152,12 +152,13 @@ static void save_postponed(trainer *t, const hr_error *why) {
 
 /* A run reads on in a file that was removed or replaced meanwhile; one that is resumed cannot. */
 static void data_look(trainer *t) {
-  const char *fate = t->data_told ? NULL : hr__data_fate(t->session.data);
+  const hr_data_file *file = hr__data_file(t->session.data);
+  const char *fate = t->data_told || !file ? NULL : hr__data_file_fate(file);
   if (!fate) return;
   t->data_told = true;
   hr__store_tell(&t->store, HR_MESSAGE_WARNING,
                  "%s %s since this run was begun. To resume, put back what was there, or use --accept-changed-data",
-                 hr__data_path(t->session.data), fate);
+                 file->path, fate);
 }
 
 /* `last`: no other save follows. */

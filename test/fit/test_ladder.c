@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "data/keys.h"
 #include "fit/ladder.h"
 #include "pass/checkpoint.h"
 #include "pass/update.h"
@@ -48,12 +49,12 @@ static hr_status plan_formula(void *user, const char *const *overrides, size_t c
 }
 
 static hr_status climb(formula *f, hr_arena *arena, hr_ladder *ladder) {
-  const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys, hr_update_keys,
-                                 hr_checkpoint_keys};
+  const hr_key_table tables[] = {hr_model_keys,   *hr_model_llama.keys, hr_data_keys,
+                                 hr_compile_keys, hr_update_keys,       hr_checkpoint_keys};
   hr_recipe *recipe;
   hr_planned here;
   hr_error err = {0};
-  if (hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, NULL, 0, tables, 5, &recipe, &err) != HR_OK)
+  if (hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, NULL, 0, tables, 6, &recipe, &err) != HR_OK)
     fail_msg("%s", err.message);
   formula own = *f;
   own.out_of_memory = false;

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "data/keys.h"
 #include "fit/techniques.h"
 #include "pass/checkpoint.h"
 #include "pass/update.h"
@@ -49,8 +50,8 @@ static hr_status plan_formula(void *user, const char *const *overrides, size_t c
 }
 
 static void suggest_with(size_t n_tables, uint64_t budget, hr_change changes[HR_SUGGESTIONS], int *count, int *calls) {
-  const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys, hr_update_keys,
-                                 hr_checkpoint_keys};
+  const hr_key_table tables[] = {hr_model_keys,   *hr_model_llama.keys, hr_data_keys,
+                                 hr_compile_keys, hr_update_keys,       hr_checkpoint_keys};
   hr_recipe *recipe;
   hr_error err = {0};
   if (hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, NULL, 0, tables, n_tables, &recipe, &err) !=
@@ -64,7 +65,7 @@ static void suggest_with(size_t n_tables, uint64_t budget, hr_change changes[HR_
 
 /* Without the setting of checkpointing. */
 static void suggest(uint64_t budget, hr_change changes[HR_SUGGESTIONS], int *count, int *calls) {
-  suggest_with(4, budget, changes, count, calls);
+  suggest_with(5, budget, changes, count, calls);
 }
 
 static void test_mildest_member_of_each_family_sorted_by_time(void **state) {
@@ -125,7 +126,7 @@ static void test_recomputing_and_small_moments(void **state) {
   (void)state;
   hr_change changes[HR_SUGGESTIONS];
   int count, calls = 0;
-  suggest_with(5, 4100, changes, &count, &calls); /* unchanged 8680; recomputing 4072, batch 3: 2920, bf16: 4340 */
+  suggest_with(6, 4100, changes, &count, &calls); /* unchanged 8680; recomputing 4072, batch 3: 2920, bf16: 4340 */
   assert_int_equal(count, 6);
   bool found[4] = {false};
   for (int i = 0; i < count; i++) {
@@ -217,8 +218,8 @@ static hr_status plan_without(void *user, const char *const *overrides, size_t c
 
 static void test_techniques(void **state) {
   (void)state;
-  const hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, hr_compile_keys, hr_update_keys,
-                                 hr_checkpoint_keys};
+  const hr_key_table tables[] = {hr_model_keys,   *hr_model_llama.keys, hr_data_keys,
+                                 hr_compile_keys, hr_update_keys,       hr_checkpoint_keys};
   const char *const overrides[] = {"memory.checkpoint=every-layer", "model.precision=bf16-true"};
   for (size_t n = 0; n <= 2; n++) {
     hr_recipe *recipe;
@@ -226,7 +227,7 @@ static void test_techniques(void **state) {
     hr_technique techniques[HR_TECHNIQUES];
     int count;
     assert_int_equal(
-        hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables, 5, &recipe, &err),
+        hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables, 6, &recipe, &err),
         HR_OK);
     assert_int_equal(hr__techniques(recipe, NULL, 500, 2.0, plan_without, NULL, techniques, &count, &err), HR_OK);
     assert_int_equal(count, n);

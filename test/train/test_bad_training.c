@@ -96,7 +96,7 @@ static void good_training(void **state) {
   assert_int_equal(shape.n_schedule, 3);
   assert_int_equal(shape.schedule[2].epoch, 7);
   assert_int_equal(shape.n_buckets, 2);
-  assert_true(shape.lines && !hr__training_whole(&shape));
+  assert_true(shape.ragged && !hr__training_whole(&shape));
   hr__recipe_destroy(recipe);
 }
 

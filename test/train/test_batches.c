@@ -28,7 +28,7 @@ static void positions_check(hr_training_shape *shape, uint64_t epoch_rows) {
     int64_t micros = hr__batches_micros(&b, position);
     assert_true(micros >= 1 && micros <= shape->accumulation_max);
     position += (uint64_t)(micros * shape->batch);
-    if (shape->lines && (position - 1) / epoch_rows != (position - (uint64_t)(micros * shape->batch)) / epoch_rows)
+    if (shape->ragged && (position - 1) / epoch_rows != (position - (uint64_t)(micros * shape->batch)) / epoch_rows)
       fail_msg("a step of lines runs over the end of an epoch");
   }
 }
@@ -43,10 +43,10 @@ static void test_positions(void **state) {
   for (uint64_t rows = 1; rows < 60; rows++)
     positions_check(&shape, rows);
   positions_check(&shape, 1000000);
-  shape.lines = true;
+  shape.ragged = true;
   for (uint64_t micros = 1; micros < 20; micros++)
     positions_check(&shape, 3 * micros);
-  shape.lines = false;
+  shape.ragged = false;
   shape.n_schedule = 1;
   shape.accumulation_max = 4;
   positions_check(&shape, 7);

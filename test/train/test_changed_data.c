@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
+#include "data/trace.h"
 #include "format/file.h"
 #include "part_tiny.h"
-#include "train/trace.h"
 
 enum { BYTES = 4000 };
 
@@ -114,11 +114,11 @@ static void test_accepted(void **state) {
 static hr_trace trace_of(const char *path, bool read_whole) {
   hr_trace trace;
   hr_error err = {0};
-  struct stat facts;
-  int fd = open(path, O_RDONLY);
-  assert_true(fd >= 0 && fstat(fd, &facts) == 0);
-  if (hr__trace_file(path, fd, (uint64_t)facts.st_size, read_whole, &trace, &err) != HR_OK) fail_msg("%s", err.message);
-  close(fd);
+  hr_data_file file = {.path = path, .fd = open(path, O_RDONLY), .read_whole = read_whole};
+  assert_true(file.fd >= 0 && fstat(file.fd, &file.opened) == 0);
+  file.bytes = (uint64_t)file.opened.st_size;
+  if (hr__trace_file(&file, &trace, &err) != HR_OK) fail_msg("%s", err.message);
+  hr__data_file_close(&file);
   return trace;
 }
 

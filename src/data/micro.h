@@ -1,6 +1,6 @@
 /* A micro-batch of data, named but not yet read. */
-#ifndef HR_TRAIN_MICRO_H
-#define HR_TRAIN_MICRO_H
+#ifndef HR_DATA_MICRO_H
+#define HR_DATA_MICRO_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,8 +13,8 @@ typedef struct hr_micro {
   int64_t targets; /* positions that have one */
   bool eval;
   uint64_t sample; /* number of its first row */
-  uint64_t epoch;  /* lines */
-  uint64_t first;  /* lines: number of its first row within its bucket */
+  uint64_t epoch;  /* with buckets */
+  uint64_t first;  /* with buckets: number of its first row within its own */
 } hr_micro;
 
 #endif

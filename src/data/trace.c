@@ -1,12 +1,11 @@
 /* See trace.h. */
-#include "train/trace.h"
+#include "data/trace.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #include "base/mem.h"
-#include "train/data.h"
 
 /* Where piece `i` begins: the first at the beginning, the last one ends with the file. */
 static uint64_t piece_begin(uint64_t bytes, uint64_t i) {
@@ -14,28 +13,28 @@ static uint64_t piece_begin(uint64_t bytes, uint64_t i) {
   return last / (HR_TRACE_PIECES - 1) * i + last % (HR_TRACE_PIECES - 1) * i / (HR_TRACE_PIECES - 1);
 }
 
-static hr_status pieces_hash(const char *path, int fd, uint64_t bytes, bool whole, char *window, hr_hash *hash,
-                             hr_error *err) {
+static hr_status pieces_hash(const hr_data_file *file, bool whole, char *window, hr_hash *hash, hr_error *err) {
+  uint64_t bytes = file->bytes;
   uint64_t pieces = whole ? (bytes + HR_TRACE_PIECE_BYTES - 1) / HR_TRACE_PIECE_BYTES : HR_TRACE_PIECES;
   for (uint64_t i = 0; i < pieces; i++) {
     uint64_t at = whole ? i * HR_TRACE_PIECE_BYTES : piece_begin(bytes, i);
     size_t count = bytes - at < HR_TRACE_PIECE_BYTES ? (size_t)(bytes - at) : HR_TRACE_PIECE_BYTES;
-    HR_TRY(hr__data_read(path, fd, at, window, count, err));
+    HR_TRY(hr__data_file_read(file, at, window, count, err));
     HR_TRY(hr__hash_update(hash, window, count, err));
   }
   return HR_OK;
 }
 
-hr_status hr__trace_file(const char *path, int fd, uint64_t bytes, bool read_whole, hr_trace *out, hr_error *err) {
+hr_status hr__trace_file(const hr_data_file *file, hr_trace *out, hr_error *err) {
   struct stat facts;
   char hex[HR_SHA256_HEX];
   hr_hash *hash = NULL;
-  *out = (hr_trace){.whole = read_whole || bytes <= HR_TRACE_WHOLE_BYTES};
-  if (fstat(fd, &facts) != 0) return hr__fail_errno(err, path, "examine", errno);
+  *out = (hr_trace){.whole = file->read_whole || file->bytes <= HR_TRACE_WHOLE_BYTES};
+  if (fstat(file->fd, &facts) != 0) return hr__fail_errno(err, file->path, "examine", errno);
   if (!out->whole) out->changed_ns = (int64_t)facts.st_mtim.tv_sec * 1000000000 + facts.st_mtim.tv_nsec;
   char *window = hr__alloc(HR_TRACE_PIECE_BYTES);
   hr_status status = window ? hr__hash_create(HR_HASH_XXH128, &hash, err) : hr__nomem(err);
-  if (status == HR_OK) status = pieces_hash(path, fd, bytes, out->whole, window, hash, err);
+  if (status == HR_OK) status = pieces_hash(file, out->whole, window, hash, err);
   if (status == HR_OK) status = hr__hash_hex(hash, hex, err);
   if (status == HR_OK) snprintf(out->hash, sizeof out->hash, "%.32s", hex);
   hr__hash_destroy(hash);

@@ -1,51 +1,17 @@
 /* Lines as samples: the index, padding, buckets, the order of an epoch, and files that are no good. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "job/settings.h"
-#include "part_tiny.h"
+#include "part_data.h"
 #include "support/faults.h"
-#include "train/data.h"
 
 enum { LENGTH = 16, BATCH = 4 };
 
-typedef struct fixture {
-  hr_recipe *recipe;
-  hr_data *data;
-  char path[4096];
-} fixture;
-
 static const int64_t buckets[] = {4, 8, LENGTH};
 
-static hr_status fixture_try(fixture *f, const void *text, size_t bytes, int n_buckets, bool eval, hr_error *err) {
-  *f = (fixture){0};
-  char set[4200];
-  snprintf(f->path, sizeof f->path, "%s/lines-%ld.txt", HR_BINARY_DIR, (long)getpid());
-  file_put(f->path, text, bytes);
-  snprintf(set, sizeof set, "data.path=%s", f->path);
-  const char *overrides[] = {"data.source=lines", set};
-  assert_int_equal(hr__settings_parse("t", ".", tiny_text, strlen(tiny_text), overrides, 2, &f->recipe, err), HR_OK);
-  hr_data_shape shape = {.length = LENGTH,
-                         .vocabulary = 256,
-                         .seed = 3,
-                         .eval = eval,
-                         .batch = BATCH,
-                         .buckets = buckets + 3 - n_buckets,
-                         .n_buckets = n_buckets};
-  return hr__data_open(f->recipe, &shape, &f->data, err);
-}
-
-static void fixture_close(fixture *f) {
-  hr__data_close(f->data);
-  hr__recipe_destroy(f->recipe);
-  unlink(f->path);
+static hr_status lines_try(fixture *f, const void *text, size_t bytes, int n_buckets, bool eval, hr_error *err) {
+  return fixture_try(f, "lines", text, bytes, BATCH, buckets + 3 - n_buckets, n_buckets, eval, err);
 }
 
 /* Line i has 1 + i % 20 bytes, all of them the number of the line. */
@@ -64,7 +30,7 @@ static size_t lines_make(char *text) {
 static void fixture_open(fixture *f, int n_buckets, bool eval) {
   char text[LINES * 24];
   hr_error err = {0};
-  hr_status status = fixture_try(f, text, lines_make(text), n_buckets, eval, &err);
+  hr_status status = lines_try(f, text, lines_make(text), n_buckets, eval, &err);
   if (status != HR_OK) fail_msg("%s", err.message);
 }
 
@@ -73,8 +39,8 @@ static void test_rows_are_padded(void **state) {
   static const char text[] = "abc\n\n\nx\n0123456789abcdefgh\nend";
   fixture f;
   hr_error err = {0};
-  assert_int_equal(fixture_try(&f, text, sizeof text - 1, 1, false, &err), HR_OK);
-  assert_int_equal(hr__data_train_windows(f.data), 4);
+  assert_int_equal(lines_try(&f, text, sizeof text - 1, 1, false, &err), HR_OK);
+  assert_int_equal(hr__data_train_samples(f.data), 4);
   assert_int_equal(hr__data_cut(f.data), 1);
   assert_int_equal(hr__data_epoch_rows(f.data), 4);
   hr_micro micro = hr__data_micro(f.data, 0, false);
@@ -82,7 +48,7 @@ static void test_rows_are_padded(void **state) {
   assert_int_equal(micro.rows, 4);
   assert_int_equal(micro.tokens, 3 + 1 + 16 + 3);
   int32_t tokens[BATCH][LENGTH], targets[BATCH][LENGTH];
-  assert_int_equal(hr__data_fill(f.data, &micro, tokens[0], targets[0], NULL, &err), HR_OK);
+  assert_int_equal(fill(f.data, &micro, tokens[0], targets[0], NULL, &err), HR_OK);
   static const struct {
     const char *tokens, *targets;
   } expected[] = {{"abc", "bc\n"}, {"x", "\n"}, {"0123456789abcdef", "123456789abcdefg"}, {"end", "nd\n"}};
@@ -113,7 +79,7 @@ static void test_epochs(void **state) {
     for (uint64_t sample = 0; sample < rows; sample += BATCH) {
       hr_micro micro = hr__data_micro(f.data, epoch * rows + sample, false);
       int32_t tokens[BATCH * LENGTH], targets[BATCH * LENGTH];
-      assert_int_equal(hr__data_fill(f.data, &micro, tokens, targets, NULL, &err), HR_OK);
+      assert_int_equal(fill(f.data, &micro, tokens, targets, NULL, &err), HR_OK);
       assert_int_equal(micro.length, buckets[micro.bucket]);
       int64_t valid = 0;
       for (int64_t row = 0; row < BATCH; row++) {
@@ -154,8 +120,8 @@ static void test_same_again(void **state) {
     fixture_open(&g, 3, false); /* opened anew and asked at once */
     hr_micro a = hr__data_micro(f.data, sample, false), b = hr__data_micro(g.data, sample, false);
     int32_t rows[4][BATCH * LENGTH] = {{0}};
-    assert_int_equal(hr__data_fill(f.data, &a, rows[0], rows[1], NULL, &err), HR_OK);
-    assert_int_equal(hr__data_fill(g.data, &b, rows[2], rows[3], NULL, &err), HR_OK);
+    assert_int_equal(fill(f.data, &a, rows[0], rows[1], NULL, &err), HR_OK);
+    assert_int_equal(fill(g.data, &b, rows[2], rows[3], NULL, &err), HR_OK);
     assert_memory_equal(rows[0], rows[2], 2 * sizeof rows[0]);
     fixture_close(&g);
     char text[LINES * 24]; /* the other one removed the file */
@@ -169,12 +135,12 @@ static void test_held_out(void **state) {
   fixture f;
   hr_error err = {0};
   fixture_open(&f, 3, true);
-  assert_int_equal(hr__data_eval_windows(f.data), 5); /* 5 % of 101 */
-  assert_int_equal(hr__data_train_windows(f.data), LINES - 5);
+  assert_int_equal(hr__data_eval_samples(f.data), 5); /* 5 % of 101 */
+  assert_int_equal(hr__data_train_samples(f.data), LINES - 5);
   hr_micro micro = hr__data_micro(f.data, BATCH, true); /* the fifth, then the first again */
   int32_t tokens[BATCH][LENGTH], targets[BATCH][LENGTH];
   assert_int_equal(micro.length, LENGTH);
-  assert_int_equal(hr__data_fill(f.data, &micro, tokens[0], targets[0], NULL, &err), HR_OK);
+  assert_int_equal(fill(f.data, &micro, tokens[0], targets[0], NULL, &err), HR_OK);
   assert_int_equal((unsigned char)tokens[0][0], 100 + LINES - 1);
   assert_int_equal((unsigned char)tokens[1][0], 100 + LINES - 5);
   fixture_close(&f);
@@ -184,19 +150,19 @@ static void test_bad_files(void **state) {
   (void)state;
   fixture f;
   hr_error err = {0};
-  assert_int_equal(fixture_try(&f, "\n\n\n", 3, 1, false, &err), HR_BAD_INPUT);
+  assert_int_equal(lines_try(&f, "\n\n\n", 3, 1, false, &err), HR_BAD_INPUT);
   assert_non_null(strstr(err.message, "0 lines with text are too few: one needed"));
   fixture_close(&f);
-  assert_int_equal(fixture_try(&f, "", 0, 1, false, &err), HR_BAD_INPUT);
+  assert_int_equal(lines_try(&f, "", 0, 1, false, &err), HR_BAD_INPUT);
   fixture_close(&f);
-  assert_int_equal(fixture_try(&f, "one\n", 4, 1, true, &err), HR_BAD_INPUT);
+  assert_int_equal(lines_try(&f, "one\n", 4, 1, true, &err), HR_BAD_INPUT);
   assert_non_null(strstr(err.message, "1 lines with text are too few: two"));
   fixture_close(&f);
   fixture_open(&f, 3, false);
   hr_micro micro = hr__data_micro(f.data, 0, false);
   int32_t tokens[BATCH * LENGTH], targets[BATCH * LENGTH];
   assert_int_equal(truncate(f.path, 1), 0);
-  assert_int_equal(hr__data_fill(f.data, &micro, tokens, targets, NULL, &err), HR_BAD_INPUT);
+  assert_int_equal(fill(f.data, &micro, tokens, targets, NULL, &err), HR_BAD_INPUT);
   assert_non_null(strstr(err.message, "shorter"));
   fixture_close(&f);
 }
@@ -212,13 +178,13 @@ static void test_long_lines(void **state) {
   text[first + 1] = 'b';
   fixture f;
   hr_error err = {0};
-  assert_int_equal(fixture_try(&f, text, bytes, 3, false, &err), HR_OK);
+  assert_int_equal(lines_try(&f, text, bytes, 3, false, &err), HR_OK);
   free(text);
-  assert_int_equal(hr__data_train_windows(f.data), 2);
+  assert_int_equal(hr__data_train_samples(f.data), 2);
   assert_int_equal(hr__data_cut(f.data), 2);
   hr_micro micro = hr__data_micro(f.data, 0, false);
   int32_t tokens[BATCH][LENGTH], targets[BATCH][LENGTH];
-  assert_int_equal(hr__data_fill(f.data, &micro, tokens[0], targets[0], NULL, &err), HR_OK);
+  assert_int_equal(fill(f.data, &micro, tokens[0], targets[0], NULL, &err), HR_OK);
   assert_int_equal(tokens[0][0] + tokens[1][0], 'a' + 'b');
   assert_int_equal(targets[0][LENGTH - 1], 'a');
   fixture_close(&f);
@@ -226,8 +192,9 @@ static void test_long_lines(void **state) {
 
 static hr_status open_body(void *arg, hr_error *err) {
   const fixture *f = arg;
-  hr_data_shape shape = {
-      .length = LENGTH, .vocabulary = 256, .seed = 3, .batch = BATCH, .buckets = buckets, .n_buckets = 3};
+  hr_fields fields[3];
+  token_fields(fields, BATCH, buckets, 3, VOCABULARY, false);
+  hr_data_shape shape = {.seed = 3, .batch = BATCH, .buckets = buckets, .fields = fields, .n_buckets = 3, .fillers = 1};
   hr_data *data;
   HR_TRY(hr__data_open(f->recipe, &shape, &data, err));
   hr__data_close(data);

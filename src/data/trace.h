@@ -4,12 +4,11 @@
  * whole at every start anyway. Of larger ones HR_TRACE_PIECES pieces are hashed, spread evenly with both ends, and the
  * time of the last change counts as well, since what lies between the pieces is not looked at.
  */
-#ifndef HR_TRAIN_TRACE_H
-#define HR_TRAIN_TRACE_H
-
-#include <stdbool.h>
+#ifndef HR_DATA_TRACE_H
+#define HR_DATA_TRACE_H
 
 #include "base/hash.h"
+#include "data/file.h"
 
 enum { HR_TRACE_WHOLE_BYTES = 256 << 20, HR_TRACE_PIECES = 256, HR_TRACE_PIECE_BYTES = 256 << 10 };
 
@@ -19,7 +18,6 @@ typedef struct hr_trace {
   int64_t changed_ns;    /* time of the last change; 0 where the hash says all */
 } hr_trace;
 
-/* `read_whole`: the size does not matter. */
-hr_status hr__trace_file(const char *path, int fd, uint64_t bytes, bool read_whole, hr_trace *out, hr_error *err);
+hr_status hr__trace_file(const hr_data_file *file, hr_trace *out, hr_error *err);
 
 #endif

@@ -1,36 +1,17 @@
 /* Masking: how many tokens are asked for, which, and what is shown in their place. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "part_data.h"
 
-#include "job/settings.h"
-#include "train/data.h"
+#define DATA "data: { source: synthetic, sequence_length: 64 }\n"
 
-#define BERT                                                                                                           \
-  "model: { family: bert, config: { vocab_size: 300, hidden_size: 8, intermediate_size: 8, num_hidden_layers: 1, "     \
-  "num_attention_heads: 1, max_position_embeddings: 64 } }\n"                                                          \
-  "data: { source: synthetic, sequence_length: 64 }\n"
-
-enum { LENGTH = 1000, WIDTH = 1010, VOCABULARY = 300 };
-
-static hr_recipe *recipe_of(const char *text, const char *const *overrides, size_t count) {
-  hr_recipe *recipe = NULL;
-  hr_error err = {0};
-  if (hr__settings_parse("r.yaml", "", text, strlen(text), overrides, count, &recipe, &err) != HR_OK)
-    fail_msg("%s: %s", err.place, err.message);
-  return recipe;
-}
+enum { LENGTH = 1000, WIDTH = 1010, TOKENS = 300 };
 
 static hr_masking masking_of(const char *const *overrides, size_t count) {
-  hr_recipe *recipe = recipe_of(BERT, overrides, count);
+  hr_recipe *recipe = recipe_parse(DATA, overrides, count);
   hr_masking masking;
   hr_error err = {0};
-  if (hr__masking_read(recipe, true, VOCABULARY, 7, &masking, &err) != HR_OK) fail_msg("%s", err.message);
+  if (hr__masking_read(recipe, true, TOKENS, 7, &masking, &err) != HR_OK) fail_msg("%s", err.message);
   hr__recipe_destroy(recipe);
   return masking;
 }
@@ -70,7 +51,7 @@ static void test_parts(void **state) {
         assert_int_equal(tokens[t], before[t]);
         continue;
       }
-      assert_true(t < LENGTH && tokens[t] >= 0 && tokens[t] < VOCABULARY);
+      assert_true(t < LENGTH && tokens[t] >= 0 && tokens[t] < TOKENS);
       assert_int_equal(targets[t], before[t]);
       asked++;
       first_half += t < LENGTH / 2;
@@ -121,43 +102,44 @@ static void test_settings(void **state) {
 }
 
 static void refused(const char *text, const char *override, bool masked, const char *message) {
-  hr_recipe *recipe = recipe_of(text, &override, 1);
+  hr_recipe *recipe = recipe_parse(text, &override, 1);
   hr_masking masking;
   hr_error err = {0};
-  assert_int_equal(hr__masking_read(recipe, masked, VOCABULARY, 7, &masking, &err), HR_BAD_INPUT);
+  assert_int_equal(hr__masking_read(recipe, masked, TOKENS, 7, &masking, &err), HR_BAD_INPUT);
   if (!strstr(err.message, message)) fail_msg("\"%s\" does not say \"%s\"", err.message, message);
   hr__recipe_destroy(recipe);
 }
 
 static void test_refused(void **state) {
   (void)state;
-  refused(BERT, "data.masking.token=300", true, "mask token 300");
-  refused(BERT, "data.masking={random: 0.6, keep: 0.5}", true, "more than 1");
-  refused("model: { family: llama, config: { vocab_size: 300 } }\ndata: { sequence_length: 8 }\n",
-          "data.masking.part=0.2", false, "next token");
+  refused(DATA, "data.masking.token=300", true, "mask token 300");
+  refused(DATA, "data.masking={random: 0.6, keep: 0.5}", true, "more than 1");
+  refused(DATA, "data.masking.part=0.2", false, "next token");
 }
 
 /* What a micro-batch says before it is read is what it then holds. */
 static void test_micro_batches_know_their_targets(void **state) {
   (void)state;
   enum { BATCH = 3, ROW = 21 };
-  hr_recipe *recipe = recipe_of(BERT, NULL, 0);
+  hr_recipe *recipe = recipe_parse(DATA, NULL, 0);
   hr_error err = {0};
   hr_data *data = NULL;
   const int64_t bucket = ROW;
-  hr_data_shape shape = {.length = ROW,
-                         .vocabulary = VOCABULARY,
-                         .seed = 7,
+  hr_fields fields;
+  token_fields(&fields, BATCH, &bucket, 1, TOKENS, true);
+  hr_data_shape shape = {.seed = 7,
                          .batch = BATCH,
                          .buckets = &bucket,
+                         .fields = &fields,
                          .n_buckets = 1,
+                         .fillers = 1,
                          .masking = masking_of(NULL, 0)};
   assert_int_equal(hr__data_open(recipe, &shape, &data, &err), HR_OK);
   hr_micro micro = hr__data_micro(data, 6, false);
   assert_int_equal(micro.tokens, BATCH * ROW);
   assert_int_equal(micro.targets, BATCH * 3);
   int32_t tokens[BATCH * ROW], targets[BATCH * ROW], lengths[BATCH];
-  assert_int_equal(hr__data_fill(data, &micro, tokens, targets, lengths, &err), HR_OK);
+  assert_int_equal(fill(data, &micro, tokens, targets, lengths, &err), HR_OK);
   int count = 0;
   for (int i = 0; i < BATCH * ROW; i++)
     count += targets[i] >= 0;

@@ -1,0 +1,218 @@
+/* See data.h. */
+#include "data/data.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/random.h"
+#include "data/index.h"
+
+struct hr_data {
+  hr_data_shape shape; /* its arrays are our own */
+  const hr_source *source;
+  void *state;
+  hr_index *index; /* NULL: all samples have the same length */
+  uint64_t train, eval;
+  hr_random_key order;
+  char *scratch; /* of each filler: a sample of fields whose batch is not the first axis; NULL: there are none */
+  size_t scratch_bytes;
+};
+
+/* Which purposes are the source's; the rest is made here. */
+static hr_status fields_check(const hr_data *data, const hr_recipe *recipe, hr_error *err) {
+  const hr_fields *fields = &data->shape.fields[data->shape.n_buckets - 1];
+  for (int i = 0; i < fields->count; i++) {
+    const hr_field *field = &fields->list[i];
+    if (field->purpose == HR_FOR_LENGTHS || data->source->purposes >> field->purpose & 1) continue;
+    return hr__recipe_fail(recipe, "data.source", "choose another data.source", err,
+                           "the model reads %s (%s), which source %s does not give", field->name,
+                           hr_purpose_name(field->purpose), data->source->name);
+  }
+  return HR_OK;
+}
+
+static hr_status shape_copy(hr_data *data, const hr_data_shape *shape, hr_error *err) {
+  size_t count = (size_t)shape->n_buckets;
+  int64_t *buckets = hr__alloc_zero(count, sizeof *buckets);
+  hr_fields *fields = hr__alloc_zero(count, sizeof *fields);
+  data->shape = *shape;
+  data->shape.buckets = buckets;
+  data->shape.fields = fields;
+  if (!buckets || !fields) return hr__nomem(err);
+  memcpy(buckets, shape->buckets, count * sizeof *buckets);
+  memcpy(fields, shape->fields, count * sizeof *fields);
+  return HR_OK;
+}
+
+/* Samples of such fields lie in pieces: they are made whole and then dealt out. */
+static hr_status scratch_create(hr_data *data, hr_error *err) {
+  for (int b = 0; b < data->shape.n_buckets; b++) {
+    size_t bytes = 0;
+    for (int i = 0; i < data->shape.fields[b].count; i++) {
+      const hr_field *field = &data->shape.fields[b].list[i];
+      if (field->batch_axis > 0) bytes += hr__field_sample_bytes(field);
+    }
+    if (bytes > data->scratch_bytes) data->scratch_bytes = bytes;
+  }
+  if (data->scratch_bytes == 0) return HR_OK;
+  data->scratch = hr__alloc_zero((size_t)data->shape.fillers, data->scratch_bytes);
+  return data->scratch ? HR_OK : hr__nomem(err);
+}
+
+static hr_status data_build(hr_data *data, const hr_recipe *recipe, const hr_data_shape *shape, hr_error *err) {
+  HR_TRY(shape_copy(data, shape, err));
+  HR_TRY(scratch_create(data, err));
+  int longest = shape->n_buckets - 1;
+  data->source = hr__source_of(recipe);
+  data->order = (hr_random_key){shape->seed, hr__random_stream("data.order")};
+  HR_TRY(fields_check(data, recipe, err));
+  hr_source_request request = {.recipe = recipe,
+                               .fields = &data->shape.fields[longest],
+                               .length = shape->buckets[longest],
+                               .seed = shape->seed,
+                               .eval = shape->eval};
+  HR_TRY(data->source->open(&request, &data->state, err));
+  if (data->source->scan) {
+    hr_index_shape index = {.batch = shape->batch, .buckets = shape->buckets, .n_buckets = shape->n_buckets};
+    HR_TRY(hr__index_make(data->source, data->state, &request, &index, &data->index, err));
+    data->train = (uint64_t)hr__index_train(data->index);
+    data->eval = (uint64_t)hr__index_eval(data->index);
+  } else if (!data->source->endless) {
+    uint64_t samples = data->source->samples(data->state);
+    data->eval = hr__held_out(&request, samples);
+    data->train = samples - data->eval;
+  }
+  return HR_OK;
+}
+
+hr_status hr__data_open(const hr_recipe *recipe, const hr_data_shape *shape, hr_data **out, hr_error *err) {
+  hr_data *data = hr__alloc_zero(1, sizeof *data);
+  if (!data) return hr__nomem(err);
+  hr_status status = data_build(data, recipe, shape, err);
+  if (status != HR_OK) {
+    hr__data_close(data);
+    return status;
+  }
+  *out = data;
+  return HR_OK;
+}
+
+void hr__data_close(hr_data *data) {
+  if (!data) return;
+  hr__index_destroy(data->index);
+  if (data->state) data->source->close(data->state);
+  hr__free(data->scratch);
+  hr__free((void *)data->shape.buckets);
+  hr__free((void *)data->shape.fields);
+  hr__free(data);
+}
+
+const hr_fields *hr__data_fields(const hr_data *data, int bucket) {
+  return &data->shape.fields[bucket];
+}
+int64_t hr__data_train_samples(const hr_data *data) {
+  return (int64_t)data->train;
+}
+int64_t hr__data_eval_samples(const hr_data *data) {
+  return (int64_t)data->eval;
+}
+int64_t hr__data_cut(const hr_data *data) {
+  return data->index ? hr__index_cut(data->index) : 0;
+}
+uint64_t hr__data_epoch_rows(const hr_data *data) {
+  return data->index ? hr__index_epoch_rows(data->index) : data->train;
+}
+const hr_data_file *hr__data_file(const hr_data *data) {
+  return data->source->file ? data->source->file(data->state) : NULL;
+}
+
+hr_status hr__data_trace(const hr_data *data, hr_trace *out, hr_error *err) {
+  *out = (hr_trace){.whole = true};
+  const hr_data_file *file = hr__data_file(data);
+  return file ? hr__trace_file(file, out, err) : HR_OK;
+}
+
+uint64_t hr__data_entry(const hr_data *data, uint64_t sample) {
+  if (data->source->endless) return sample;
+  return hr__random_permute(data->order, sample / data->train, sample % data->train, data->train);
+}
+
+static uint64_t entry_of(const hr_data *data, const hr_micro *micro, int64_t row) {
+  uint64_t sample = micro->sample + (uint64_t)row;
+  if (data->index) return hr__index_entry(data->index, micro, row);
+  return micro->eval && !data->source->endless ? data->train + sample % data->eval : hr__data_entry(data, sample);
+}
+
+/* Positions of a row that hold data. */
+static int64_t row_length(const hr_data *data, const hr_micro *micro, int64_t row) {
+  if (row >= micro->rows) return 0;
+  return data->index ? data->source->length(data->state, entry_of(data, micro, row)) : micro->length;
+}
+
+hr_micro hr__data_micro(const hr_data *data, uint64_t sample, bool eval) {
+  int64_t rows = data->shape.batch, length = data->shape.buckets[data->shape.n_buckets - 1];
+  const hr_masking *masking = &data->shape.masking;
+  hr_micro micro = {.length = length, .rows = rows, .eval = eval, .sample = sample};
+  micro.bucket = data->shape.n_buckets - 1;
+  if (data->index) micro = hr__index_micro(data->index, sample, eval);
+  for (int64_t row = 0; row < micro.rows; row++) {
+    int64_t own = row_length(data, &micro, row);
+    micro.tokens += own;
+    micro.targets += masking->part > 0 ? hr__masking_count(masking, own) : own;
+  }
+  return micro;
+}
+
+/* A row without data: all padding. */
+static void row_clear(const hr_room *room) {
+  for (int i = 0; i < room->fields->count; i++) {
+    const hr_field *field = &room->fields->list[i];
+    memset(room->at[i], field->purpose == HR_FOR_TARGETS ? 0xff : 0, hr__field_sample_bytes(field));
+  }
+}
+
+static hr_status row_fill(const hr_data *data, const hr_micro *micro, int64_t row, const hr_room *room, hr_error *err) {
+  const hr_masking *masking = &data->shape.masking;
+  int64_t count = row_length(data, micro, row);
+  if (row < micro->rows)
+    HR_TRY(data->source->fill(data->state, micro->eval, entry_of(data, micro, row), room, err));
+  else
+    row_clear(room);
+  int32_t *length = hr__room_for(room, HR_FOR_LENGTHS);
+  if (length) *length = (int32_t)count;
+  if (masking->part > 0)
+    hr__masking_apply(masking, micro->eval, micro->sample + (uint64_t)row, count, micro->length,
+                      hr__room_for(room, HR_FOR_TOKENS), hr__room_for(room, HR_FOR_TARGETS));
+  return HR_OK;
+}
+
+/* Brings the samples of fields that lie in pieces from the scratch to their places. */
+static void pieces_put(const hr_room *room, int64_t row, void *const at[HR_FIELDS]) {
+  for (int i = 0; i < room->fields->count; i++) {
+    const hr_field *field = &room->fields->list[i];
+    if (field->batch_axis == 0) continue;
+    hr_pieces p = hr__field_pieces(field);
+    const char *from = room->at[i];
+    char *to = (char *)at[i] + (size_t)row * p.piece_bytes;
+    for (int64_t k = 0; k < p.pieces; k++)
+      memcpy(to + (size_t)k * p.stride_bytes, from + (size_t)k * p.piece_bytes, p.piece_bytes);
+  }
+}
+
+hr_status hr__data_fill(const hr_data *data, const hr_micro *micro, int64_t first, int64_t count, int filler,
+                        void *const at[HR_FIELDS], hr_error *err) {
+  const hr_fields *fields = &data->shape.fields[micro->bucket];
+  hr_room room = {.fields = fields, .length = micro->length};
+  for (int64_t row = first; row < first + count; row++) {
+    size_t used = (size_t)filler * data->scratch_bytes;
+    for (int i = 0; i < fields->count; i++) {
+      size_t bytes = hr__field_sample_bytes(&fields->list[i]);
+      bool whole = fields->list[i].batch_axis == 0;
+      room.at[i] = whole ? (char *)at[i] + (size_t)row * bytes : data->scratch + used;
+      if (!whole) used += bytes;
+    }
+    HR_TRY(row_fill(data, micro, row, &room, err));
+    if (data->scratch) pieces_put(&room, row, at);
+  }
+  return HR_OK;
+}

@@ -1,0 +1,54 @@
+/* Training data as numbered samples: row `sample` of a run is the same whenever and in whatever order it is asked for,
+ * so the position in the data is the step number and resuming needs no state.
+ *
+ * Samples come from a source (source.h). Those without lengths of their own come in an order that is a permutation
+ * keyed by (seed, epoch); the last ones are held out for evaluation; an endless source is asked for sample after
+ * sample. Samples with lengths go through an index (index.h). Masking (masking.h) is done here, and lengths are told
+ * here.
+ *
+ * Rows are handed out in micro-batches of `batch` rows.
+ */
+#ifndef HR_DATA_DATA_H
+#define HR_DATA_DATA_H
+
+#include "data/masking.h"
+#include "data/micro.h"
+#include "data/source.h"
+#include "data/trace.h"
+
+typedef struct hr_data hr_data;
+
+typedef struct hr_data_shape {
+  uint64_t seed;
+  bool eval;               /* hold samples out */
+  int64_t batch;           /* rows of a micro-batch */
+  const int64_t *buckets;  /* positions of a row, ascending; one unless samples have lengths; copied */
+  const hr_fields *fields; /* of the batches of each bucket; copied */
+  int n_buckets;
+  int fillers; /* threads that fill at once */
+  hr_masking masking;
+} hr_data_shape;
+
+hr_status hr__data_open(const hr_recipe *recipe, const hr_data_shape *shape, hr_data **out, hr_error *err);
+void hr__data_close(hr_data *data);
+
+const hr_fields *hr__data_fields(const hr_data *data, int bucket);
+
+/* What the source calls sample `sample` of the training part (without lengths of their own). */
+uint64_t hr__data_entry(const hr_data *data, uint64_t sample);
+int64_t hr__data_train_samples(const hr_data *data); /* 0: without end */
+int64_t hr__data_eval_samples(const hr_data *data);
+int64_t hr__data_cut(const hr_data *data);         /* samples that are longer than the longest bucket and were cut */
+uint64_t hr__data_epoch_rows(const hr_data *data); /* row numbers of an epoch; 0: without end */
+const hr_data_file *hr__data_file(const hr_data *data); /* NULL: there is none */
+hr_status hr__data_trace(const hr_data *data, hr_trace *out, hr_error *err);
+
+/* The micro-batch that begins at row `sample`; with an index a multiple of batch. */
+hr_micro hr__data_micro(const hr_data *data, uint64_t sample, bool eval);
+/* Writes rows [first, first + count) of it into whole fields, which begin at `at`, masked where the data is to be.
+ * Positions without data have token 0 and target -1. Threads may fill different rows at once, each with a number of its
+ * own, `filler`. */
+hr_status hr__data_fill(const hr_data *data, const hr_micro *micro, int64_t first, int64_t count, int filler,
+                        void *const at[HR_FIELDS], hr_error *err);
+
+#endif

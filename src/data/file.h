@@ -1,0 +1,25 @@
+/* A file of data, opened once: what is open can still be read when its name is gone. */
+#ifndef HR_DATA_FILE_H
+#define HR_DATA_FILE_H
+
+#include <sys/stat.h>
+
+#include "recipe/recipe.h"
+
+typedef struct hr_data_file {
+  const char *path; /* owned by the recipe */
+  int fd;
+  uint64_t bytes;
+  bool read_whole;    /* at every start, by its source */
+  struct stat opened; /* facts of the file then */
+} hr_data_file;
+
+/* The file of data.path, which must be a plain one. */
+hr_status hr__data_file_open(const hr_recipe *recipe, hr_data_file *out, hr_error *err);
+void hr__data_file_close(hr_data_file *file);
+/* Reads exactly `bytes` bytes; HR_BAD_INPUT when it has become shorter. */
+hr_status hr__data_file_read(const hr_data_file *file, uint64_t at, void *to, size_t bytes, hr_error *err);
+/* What has happened to it since it was opened ("was removed"); NULL: nothing. */
+const char *hr__data_file_fate(const hr_data_file *file);
+
+#endif

@@ -1,0 +1,10 @@
+/* The settings of data: data.*, all of them. */
+#ifndef HR_DATA_KEYS_H
+#define HR_DATA_KEYS_H
+
+#include "recipe/recipe.h"
+
+extern const hr_key_table hr_data_keys;    /* source.c */
+extern const hr_key_table hr_masking_keys; /* masking.c: data.masking.* */
+
+#endif

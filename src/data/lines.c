@@ -1,0 +1,124 @@
+/* Source lines: every line of a file is a sample, its bytes are the tokens, and the newline behind it is its last
+ * target. Empty lines are skipped; a line longer than the longest bucket is cut there. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "data/source.h"
+
+enum {
+  SCAN_BYTES = 1 << 16,
+  LENGTH_BITS = 24, /* of an entry: bytes of the line - 1; where it begins is above them */
+  NEWLINE = 10
+};
+
+typedef struct lines {
+  hr_data_file file;
+  int64_t longest;
+} lines;
+
+static void lines_close(void *state) {
+  lines *l = state;
+  hr__data_file_close(&l->file);
+  hr__free(l);
+}
+
+typedef void (*line_fn)(void *user, uint64_t at, uint64_t bytes);
+
+/* Calls `each` for every line that is not empty. */
+static hr_status file_scan(const hr_data_file *file, line_fn each, void *user, hr_error *err) {
+  char *window = hr__alloc(SCAN_BYTES);
+  if (!window) return hr__nomem(err);
+  uint64_t begin = 0; /* of the line */
+  hr_status status = HR_OK;
+  for (uint64_t at = 0; at < file->bytes && status == HR_OK;) {
+    size_t bytes = file->bytes - at < SCAN_BYTES ? (size_t)(file->bytes - at) : SCAN_BYTES;
+    status = hr__data_file_read(file, at, window, bytes, err);
+    for (size_t i = 0; i < bytes && status == HR_OK; i++) {
+      const char *end = memchr(window + i, NEWLINE, bytes - i);
+      if (!end) break;
+      i = (size_t)(end - window);
+      if (at + i > begin) each(user, begin, at + i - begin);
+      begin = at + i + 1;
+    }
+    at += bytes;
+  }
+  hr__free(window);
+  if (status == HR_OK && file->bytes > begin) each(user, begin, file->bytes - begin);
+  return status;
+}
+
+/* A scan on its way to whoever wants samples. */
+typedef struct telling {
+  int64_t longest;
+  hr_each_sample each;
+  void *user;
+} telling;
+
+static void line_tell(void *user, uint64_t at, uint64_t bytes) {
+  const telling *t = user;
+  uint64_t kept = bytes > (uint64_t)t->longest ? (uint64_t)t->longest : bytes;
+  t->each(t->user, at << LENGTH_BITS | (kept - 1), (int64_t)bytes);
+}
+
+static hr_status lines_scan(const void *state, hr_each_sample each, void *user, hr_error *err) {
+  const lines *l = state;
+  telling t = {.longest = l->longest, .each = each, .user = user};
+  return file_scan(&l->file, line_tell, &t, err);
+}
+
+static hr_status lines_read(lines *l, const hr_source_request *request, hr_error *err) {
+  HR_TRY(hr__data_file_open(request->recipe, &l->file, err));
+  HR_TRY(hr__bytes_check(request, err));
+  l->file.read_whole = true;
+  l->longest = request->length;
+  if (l->file.bytes >> (64 - LENGTH_BITS) != 0)
+    return hr__fail(err, HR_BAD_INPUT, l->file.path, "split the file", "a file of lines has less than 1 TiB");
+  return HR_OK;
+}
+
+static hr_status lines_open(const hr_source_request *request, void **state, hr_error *err) {
+  lines *l = hr__alloc_zero(1, sizeof *l);
+  if (!l) return hr__nomem(err);
+  l->file.fd = -1;
+  hr_status status = lines_read(l, request, err);
+  if (status != HR_OK) {
+    lines_close(l);
+    return status;
+  }
+  *state = l;
+  return HR_OK;
+}
+
+static int64_t lines_length(const void *state, uint64_t entry) {
+  (void)state;
+  return (int64_t)(entry & (((uint64_t)1 << LENGTH_BITS) - 1)) + 1;
+}
+
+static hr_status lines_fill(const void *state, bool eval, uint64_t entry, const hr_room *room, hr_error *err) {
+  (void)eval;
+  const lines *l = state;
+  int32_t *tokens = hr__room_for(room, HR_FOR_TOKENS), *targets = hr__room_for(room, HR_FOR_TARGETS);
+  uint64_t at = entry >> LENGTH_BITS;
+  int64_t bytes = lines_length(state, entry);
+  bool last = at + (uint64_t)bytes == l->file.bytes; /* no newline at the end of the file */
+  unsigned char *raw = hr__bytes_room(targets, room->length);
+  HR_TRY(hr__data_file_read(&l->file, at, raw, (size_t)bytes + !last, err));
+  if (last) raw[bytes] = NEWLINE;
+  hr__bytes_spread(tokens, targets, bytes, room->length);
+  return HR_OK;
+}
+
+static const hr_data_file *lines_file(const void *state) {
+  return &((const lines *)state)->file;
+}
+
+const hr_source hr_source_lines = {
+    .name = "lines",
+    .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_TARGETS,
+    .open = lines_open,
+    .close = lines_close,
+    .scan = lines_scan,
+    .length = lines_length,
+    .fill = lines_fill,
+    .file = lines_file,
+};

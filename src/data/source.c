@@ -1,0 +1,97 @@
+/* The table of sources, the settings of data, and what sources of bytes share. See source.h. */
+#include "data/source.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "data/keys.h"
+
+static const hr_source *const sources[] = {
+#define HR_SOURCE(name, meaning) &hr_source_##name,
+#include "data/sources.def"
+#undef HR_SOURCE
+};
+
+/* "text|lines|..." and "text: the bytes ...; lines: ...", behind a separator each. */
+#define HR_SOURCE(name, meaning) "|" #name
+static const char names[] =
+#include "data/sources.def"
+    ;
+#undef HR_SOURCE
+#define HR_SOURCE(name, meaning) "; " #name ": " meaning
+static const char meanings[] =
+#include "data/sources.def"
+    ;
+#undef HR_SOURCE
+
+static const hr_key keys[] = {
+    {.path = "data.sequence_length",
+     .type = HR_KEY_INT,
+     .required = true,
+     .min = 1,
+     .max = 1 << 24,
+     .choices = "auto",
+     .meaning =
+         "tokens per sample; longer ones are cut; auto: the power of two up to the model's longest with the most "
+         "tokens per second"},
+    {.path = "data.source", .type = HR_KEY_CHOICE, .fallback = "text", .choices = names + 1, .meaning = meanings + 2},
+    {.path = "data.buckets",
+     .type = HR_KEY_TREE,
+     .example = "[64, 128, 256]",
+     .meaning = "source lines: lengths to which samples are padded, ascending up to sequence_length; one unless given"},
+    {.path = "data.path", .type = HR_KEY_PATH, .meaning = "file of source text or lines"},
+    {.path = "data.eval_fraction",
+     .type = HR_KEY_FLOAT,
+     .fallback = "0.05",
+     .min = 1e-6,
+     .max = 0.9,
+     .meaning = "end of the data held out for evaluation, where training.eval_every is given"},
+};
+const hr_key_table hr_data_keys = {keys, sizeof keys / sizeof *keys};
+
+const hr_source *hr__source_of(const hr_recipe *recipe) {
+  const char *name = hr__recipe_text(recipe, "data.source");
+  size_t i = 0;
+  while (strcmp(sources[i]->name, name) != 0) /* a choice of the key: it is there */
+    i++;
+  return sources[i];
+}
+
+uint64_t hr__held_out(const hr_source_request *request, uint64_t samples) {
+  if (!request->eval) return 0;
+  double held = hr__recipe_float(request->recipe, "data.eval_fraction") * (double)samples;
+  return llround(held) < 1 ? 1 : (uint64_t)llround(held);
+}
+
+hr_status hr__bytes_check(const hr_source_request *request, hr_error *err) {
+  enum { BYTE_TOKENS = 256 };
+  int tokens = hr__field_for(request->fields, HR_FOR_TOKENS), targets = hr__field_for(request->fields, HR_FOR_TARGETS);
+  if (tokens < 0 || targets < 0)
+    return hr__recipe_fail(request->recipe, "data.source", "choose another data.source", err,
+                           "source %s gives tokens and their targets, which this model does not take",
+                           hr__recipe_text(request->recipe, "data.source"));
+  int64_t bound = request->fields->list[tokens].bound;
+  if (bound >= BYTE_TOKENS) return HR_OK;
+  return hr__recipe_fail(request->recipe, "data.source", "use a vocab_size of 256 or more", err,
+                         "text has 256 byte tokens, but the model's vocabulary has only %" PRId64, bound);
+}
+
+/* The length + 1 bytes go to the end of the targets row, then are spread upwards from its beginning: number t is
+ * written to bytes 4t..4t+3, the byte it comes from lies at 3 length + t, never before them. */
+unsigned char *hr__bytes_room(int32_t *targets, int64_t length) {
+  return (unsigned char *)targets + 3 * (size_t)length - 1;
+}
+
+void hr__bytes_spread(int32_t *tokens, int32_t *targets, int64_t bytes, int64_t length) {
+  const unsigned char *raw = hr__bytes_room(targets, length);
+  for (int64_t t = 0; t < bytes; t++) {
+    int32_t here = raw[t], next = raw[t + 1];
+    tokens[t] = here;
+    targets[t] = next;
+  }
+  for (int64_t t = bytes; t < length; t++) {
+    tokens[t] = 0;
+    targets[t] = -1;
+  }
+}

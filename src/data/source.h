@@ -1,0 +1,73 @@
+/* A source: where samples come from. One file each, one row in sources.def.
+ *
+ * Samples are numbered, and a sample is the same whenever and in whatever order it is asked for: `fill` is a pure
+ * function of the number, so that the position in the data is all that resuming needs, and several threads may fill at
+ * once. What is held out, the order of an epoch, buckets and masking are data.c's.
+ */
+#ifndef HR_DATA_SOURCE_H
+#define HR_DATA_SOURCE_H
+
+#include "data/field.h"
+#include "data/file.h"
+#include "recipe/recipe.h"
+
+/* What a source is opened for. */
+typedef struct hr_source_request {
+  const hr_recipe *recipe;
+  const hr_fields *fields; /* of the longest samples */
+  int64_t length;          /* positions of the longest samples */
+  uint64_t seed;
+  bool eval; /* some samples are held out */
+} hr_source_request;
+
+/* Room for one sample: for each field that is filled by sources its bytes, dense, in the order of the fields. */
+typedef struct hr_room {
+  const hr_fields *fields;
+  void *at[HR_FIELDS];
+  int64_t length; /* positions that there is room for; those behind the sample are token 0, target -1 */
+} hr_room;
+static inline void *hr__room_for(const hr_room *room, hr_purpose purpose) {
+  int i = hr__field_for(room->fields, purpose);
+  return i < 0 ? NULL : room->at[i];
+}
+
+/* Told of each sample in order: a number by which `fill` finds it again, and its length, which may be more than the
+ * request's: it is cut then. */
+typedef void (*hr_each_sample)(void *user, uint64_t entry, int64_t length);
+
+typedef struct hr_source {
+  const char *name;
+  bool endless;      /* there is no number of samples, and so are no epochs */
+  unsigned purposes; /* bits of hr_purpose: what it can fill */
+  hr_status (*open)(const hr_source_request *request, void **state, hr_error *err);
+  void (*close)(void *state);
+  /* Samples there are; entry i is sample i. Neither for endless sources nor for those with `scan`. */
+  uint64_t (*samples)(const void *state);
+  /* (optional) Of samples that have lengths of their own: goes through all of them. Such a source has buckets, and its
+   * steps end with the epoch. */
+  hr_status (*scan)(const void *state, hr_each_sample each, void *user, hr_error *err);
+  int64_t (*length)(const void *state, uint64_t entry); /* with `scan`: that of a sample, cut */
+  /* Writes a sample. `eval` only matters to endless sources: held-out samples of others have entries of their own. */
+  hr_status (*fill)(const void *state, bool eval, uint64_t entry, const hr_room *room, hr_error *err);
+  const hr_data_file *(*file)(const void *state); /* (optional) what it reads */
+} hr_source;
+
+#define HR_SOURCE(name, meaning) extern const hr_source hr_source_##name;
+#include "data/sources.def"
+#undef HR_SOURCE
+
+/* The source that a recipe names. */
+const hr_source *hr__source_of(const hr_recipe *recipe);
+
+/* How many of `samples` samples are held out: data.eval_fraction of them, at least one; 0 where none are to be. */
+uint64_t hr__held_out(const hr_source_request *request, uint64_t samples);
+
+/* HR_BAD_INPUT where the model does not take tokens with targets, or its vocabulary does not hold all bytes. */
+hr_status hr__bytes_check(const hr_source_request *request, hr_error *err);
+
+/* Spreads `bytes` bytes and the one behind them into tokens[t] and targets[t] = the byte behind; both have `length`
+ * numbers. Reading goes straight into `targets`: hr__bytes_room is where the bytes + 1 must lie. */
+unsigned char *hr__bytes_room(int32_t *targets, int64_t length);
+void hr__bytes_spread(int32_t *tokens, int32_t *targets, int64_t bytes, int64_t length);
+
+#endif

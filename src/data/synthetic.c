@@ -1,0 +1,93 @@
+/* Source synthetic: random numbers for every field, keyed by (seed, sample, element). Targets of tokens are the tokens
+ * behind them; whole numbers are below the field's bound; measurements are spread evenly over [-1, 1). */
+#include "base/mem.h"
+#include "base/random.h"
+#include "data/source.h"
+#include "dev/dtype.h"
+
+typedef struct synthetic {
+  hr_random_key tokens[2], values[2]; /* of training, of evaluation */
+} synthetic;
+
+static hr_status synthetic_open(const hr_source_request *request, void **state, hr_error *err) {
+  synthetic *s = hr__alloc_zero(1, sizeof *s);
+  if (!s) return hr__nomem(err);
+  uint64_t seed = request->seed;
+  *s = (synthetic){
+      .tokens = {{seed, hr__random_stream("data.synthetic")}, {seed, hr__random_stream("data.synthetic.eval")}},
+      .values = {{seed, hr__random_stream("data.synthetic.values")},
+                 {seed, hr__random_stream("data.synthetic.values.eval")}}};
+  *state = s;
+  return HR_OK;
+}
+
+static void tokens_draw(hr_random_key key, uint64_t sample, uint64_t bound, int64_t length, int32_t *tokens,
+                        int32_t *targets) {
+  for (int64_t t = 0; t < length; t++)
+    tokens[t] = (int32_t)hr__random_below(key, sample, (uint64_t)t, bound);
+  if (!targets) return;
+  for (int64_t t = 0; t + 1 < length; t++)
+    targets[t] = tokens[t + 1];
+  targets[length - 1] = (int32_t)hr__random_below(key, sample, (uint64_t)length, bound);
+}
+
+/* Four numbers from each block of random bits. */
+static void floats_draw(hr_random_key key, uint64_t sample, hr_dtype dtype, int64_t count, void *to) {
+  for (int64_t i = 0; i < count; i += 4) {
+    hr_random_block block = hr__random_at(key, sample, (uint64_t)i / 4);
+    for (int64_t k = 0; k < 4 && i + k < count; k++) {
+      float value = (float)(int32_t)block.word[k] * 0x1p-31f;
+      if (dtype == HR_BF16)
+        ((uint16_t *)to)[i + k] = hr__f32_to_bf16(value);
+      else if (dtype == HR_F16)
+        ((uint16_t *)to)[i + k] = hr__f32_to_f16(value);
+      else if (dtype == HR_F64)
+        ((double *)to)[i + k] = (double)value;
+      else
+        ((float *)to)[i + k] = value;
+    }
+  }
+}
+
+static void values_draw(hr_random_key key, uint64_t sample, const hr_field *field, void *to) {
+  hr_dtype dtype = field->desc.dtype;
+  int64_t count = (int64_t)(hr__field_sample_bytes(field) / hr_dtype_bytes(dtype));
+  uint64_t bound = field->bound > 0 ? (uint64_t)field->bound : 256;
+  if (dtype == HR_I32)
+    for (int64_t i = 0; i < count; i++)
+      ((int32_t *)to)[i] = (int32_t)hr__random_below(key, sample, (uint64_t)i, bound);
+  else if (dtype == HR_I64)
+    for (int64_t i = 0; i < count; i++)
+      ((int64_t *)to)[i] = (int64_t)hr__random_below(key, sample, (uint64_t)i, bound);
+  else if (dtype == HR_U8)
+    for (int64_t i = 0; i < count; i++)
+      ((uint8_t *)to)[i] = (uint8_t)hr__random_below(key, sample, (uint64_t)i, bound < 256 ? bound : 256);
+  else
+    floats_draw(key, sample, dtype, count, to);
+}
+
+static hr_status synthetic_fill(const void *state, bool eval, uint64_t sample, const hr_room *room, hr_error *err) {
+  (void)err;
+  const synthetic *s = state;
+  const hr_fields *fields = room->fields;
+  int tokens = hr__field_for(fields, HR_FOR_TOKENS);
+  if (tokens >= 0)
+    tokens_draw(s->tokens[eval], sample, (uint64_t)fields->list[tokens].bound, room->length, room->at[tokens],
+                hr__room_for(room, HR_FOR_TARGETS));
+  for (int i = 0; i < fields->count; i++) {
+    if (fields->list[i].purpose != HR_FOR_VALUES) continue;
+    hr_random_key key = s->values[eval];
+    key.stream ^= hr__random_stream(fields->list[i].name);
+    values_draw(key, sample, &fields->list[i], room->at[i]);
+  }
+  return HR_OK;
+}
+
+const hr_source hr_source_synthetic = {
+    .name = "synthetic",
+    .endless = true,
+    .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_TARGETS | 1u << HR_FOR_VALUES,
+    .open = synthetic_open,
+    .close = hr__free,
+    .fill = synthetic_fill,
+};

@@ -1,0 +1,156 @@
+/* Order and rows of samples of one length: text and synthetic data. */
+#include <string.h>
+#include <unistd.h>
+
+#include "part_data.h"
+
+enum { LENGTH = 16, BYTES = 1000, WINDOWS = 62 }; /* (1000 - 1) / 16 */
+
+static void fixture_open(fixture *f, bool eval) {
+  hr_error err = {0};
+  char text[BYTES];
+  for (int i = 0; i < BYTES; i++)
+    text[i] = (char)(i * 131 % 251);
+  if (fixture_try(f, "text", text, sizeof text, 1, (const int64_t[]){LENGTH}, 1, eval, &err) != HR_OK)
+    fail_msg("%s", err.message);
+}
+
+static hr_status row_read(const fixture *f, uint64_t sample, bool eval, int32_t *tokens, int32_t *targets,
+                          hr_error *err) {
+  hr_micro micro = hr__data_micro(f->data, sample, eval);
+  return fill(f->data, &micro, tokens, targets, NULL, err);
+}
+
+static void test_order_is_a_permutation(void **state) {
+  (void)state;
+  fixture f;
+  fixture_open(&f, false);
+  assert_int_equal(hr__data_train_samples(f.data), WINDOWS);
+  int moved = 0;
+  uint64_t first[WINDOWS];
+  for (uint64_t epoch = 0; epoch < 4; epoch++) {
+    bool seen[WINDOWS] = {false};
+    int same = 0;
+    for (uint64_t i = 0; i < WINDOWS; i++) {
+      uint64_t window = hr__data_entry(f.data, epoch * WINDOWS + i);
+      assert_true(window < WINDOWS && !seen[window]);
+      seen[window] = true;
+      moved += window != i;
+      if (epoch == 0) first[i] = window;
+      same += first[i] == window;
+    }
+    if (epoch > 0) assert_true(same < WINDOWS / 2); /* every epoch has an order of its own */
+  }
+  assert_true(moved > 3 * WINDOWS);
+  fixture_close(&f);
+}
+
+static void test_rows(void **state) {
+  (void)state;
+  fixture f;
+  fixture_open(&f, true);
+  assert_int_equal(hr__data_eval_samples(f.data), 3); /* 5 % of 62 */
+  assert_int_equal(hr__data_train_samples(f.data), WINDOWS - 3);
+  int32_t tokens[LENGTH], targets[LENGTH];
+  hr_error err = {0};
+  for (uint64_t sample = 0; sample < 200; sample++) {
+    assert_int_equal(row_read(&f, sample, false, tokens, targets, &err), HR_OK);
+    int64_t begin = (int64_t)hr__data_entry(f.data, sample) * LENGTH;
+    for (int t = 0; t < LENGTH; t++) {
+      assert_int_equal(tokens[t], (begin + t) * 131 % 251);
+      assert_int_equal(targets[t], (begin + t + 1) * 131 % 251);
+    }
+  }
+  assert_int_equal(row_read(&f, 4, true, tokens, targets, &err), HR_OK); /* 4 mod 3: the second */
+  assert_int_equal(tokens[0], (WINDOWS - 2) * LENGTH * 131 % 251);
+  fixture_close(&f);
+}
+
+static void test_file_becomes_shorter(void **state) {
+  (void)state;
+  fixture f;
+  fixture_open(&f, false);
+  int32_t tokens[LENGTH], targets[LENGTH];
+  hr_error err = {0};
+  assert_int_equal(truncate(f.path, 8), 0);
+  assert_int_equal(row_read(&f, 0, false, tokens, targets, &err), HR_BAD_INPUT);
+  assert_non_null(strstr(err.message, "shorter"));
+  fixture_close(&f);
+}
+
+static void test_synthetic(void **state) {
+  (void)state;
+  fixture f;
+  hr_error err = {0};
+  assert_int_equal(fixture_try(&f, "synthetic", NULL, 0, 1, (const int64_t[]){LENGTH}, 1, false, &err), HR_OK);
+  int32_t a[2][LENGTH], b[2][LENGTH];
+  assert_int_equal(row_read(&f, 11, false, a[0], a[1], &err), HR_OK);
+  assert_int_equal(row_read(&f, 11, false, b[0], b[1], &err), HR_OK);
+  assert_memory_equal(a, b, sizeof a);
+  assert_memory_equal(a[0] + 1, a[1], (LENGTH - 1) * sizeof a[0][0]);
+  for (int t = 0; t < LENGTH; t++)
+    assert_true(a[0][t] >= 0 && a[0][t] < VOCABULARY && a[1][t] >= 0 && a[1][t] < VOCABULARY);
+  assert_int_equal(row_read(&f, 12, false, b[0], b[1], &err), HR_OK);
+  assert_memory_not_equal(a, b, sizeof a);
+  fixture_close(&f);
+}
+
+/* A field whose batch is its second axis gets the same samples as one whose batch comes first, in pieces. */
+static void test_fields_of_any_kind(void **state) {
+  (void)state;
+  enum { BATCH = 3, TIMES = 4, CHANNELS = 5 };
+  fixture f = {0};
+  hr_error err = {0};
+  recipe_make(&f, "synthetic");
+  hr_desc first = {HR_F32, 3, {BATCH, TIMES, CHANNELS}}, second = {HR_F32, 3, {TIMES, BATCH, CHANNELS}};
+  float got[2][BATCH * TIMES * CHANNELS];
+  uint8_t bytes[BATCH * 7];
+  for (int k = 0; k < 2; k++) {
+    hr_fields fields = {.count = 0};
+    hr__field_add(&fields,
+                  (hr_field){.name = "signal", .purpose = HR_FOR_VALUES, .desc = k ? second : first, .batch_axis = k});
+    hr__field_add(&fields,
+                  (hr_field){.name = "kind", .purpose = HR_FOR_VALUES, .desc = {HR_U8, 2, {BATCH, 7}}, .bound = 6});
+    hr_data_shape shape = {
+        .seed = 3, .batch = BATCH, .buckets = (const int64_t[]){1}, .fields = &fields, .n_buckets = 1, .fillers = 1};
+    assert_int_equal(hr__data_open(f.recipe, &shape, &f.data, &err), HR_OK);
+    hr_micro micro = hr__data_micro(f.data, 9, false);
+    assert_int_equal(hr__data_fill(f.data, &micro, 0, BATCH, 0, (void *const[HR_FIELDS]){got[k], bytes}, &err), HR_OK);
+    hr__data_close(f.data);
+  }
+  for (int row = 0; row < BATCH; row++)
+    for (int t = 0; t < TIMES; t++)
+      for (int c = 0; c < CHANNELS; c++) {
+        float value = got[0][(row * TIMES + t) * CHANNELS + c];
+        assert_true(value >= -1 && value < 1 && value != 0);
+        assert_true(value == got[1][(t * BATCH + row) * CHANNELS + c]);
+      }
+  for (size_t i = 0; i < sizeof bytes; i++)
+    assert_true(bytes[i] < 6);
+  f.data = NULL;
+  fixture_close(&f);
+}
+
+/* A source that cannot fill what the model reads is refused by name. */
+static void test_fields_that_a_source_does_not_give(void **state) {
+  (void)state;
+  fixture f;
+  fixture_open(&f, false);
+  hr_fields fields = {.count = 0};
+  hr_data *data = NULL;
+  hr_error err = {0};
+  hr__field_add(&fields, (hr_field){.name = "image", .purpose = HR_FOR_VALUES, .desc = {HR_F32, 2, {1, 8}}});
+  hr_data_shape shape = {.batch = 1, .buckets = (const int64_t[]){1}, .fields = &fields, .n_buckets = 1, .fillers = 1};
+  assert_int_equal(hr__data_open(f.recipe, &shape, &data, &err), HR_BAD_INPUT);
+  assert_non_null(strstr(err.message, "image (values), which source text does not give"));
+  fixture_close(&f);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_order_is_a_permutation), cmocka_unit_test(test_rows),
+      cmocka_unit_test(test_file_becomes_shorter),   cmocka_unit_test(test_synthetic),
+      cmocka_unit_test(test_fields_of_any_kind),     cmocka_unit_test(test_fields_that_a_source_does_not_give),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
