@@ -1,89 +1,107 @@
 /* pointwise, its backward and rearrange on CUDA. */
 #include "op/pointwise.cuh"
 
-enum { PACK = 4 }; /* neighbours of a thread: 16 bytes of f32 */
+typedef holding<float, 4, 4, false> all_f32;
+typedef holding<bf16, 8, 4, false> all_bf16;
+typedef holding<float, 8, 2, true> mixed;
+typedef holding<float, 1, 4, true> single; /* for sizes and addresses that allow no packs, and the longest programs */
 
-struct program_results {
-  void *data[HR_PROGRAM_RESULTS];
-  hr_dtype dtype[HR_PROGRAM_RESULTS];
-  int count;
-};
-
-template <int N> __device__ inline void result_write(void *data, hr_dtype dtype, int64_t at, const float *from) {
-  if (dtype == HR_BF16)
-    pack_write<N>((bf16 *)data + at, from);
-  else if (dtype == HR_F16)
-    pack_write<N>((f16 *)data + at, from);
-  else
-    pack_write<N>((float *)data + at, from);
-}
-
-/* A thread reads all that it needs before it writes its results, which may lie on plain operands. */
-template <int N>
-static __global__ void __launch_bounds__(PROGRAM_THREADS)
-    pointwise_kernel(const __grid_constant__ program p, const __grid_constant__ program_results out, int64_t packs) {
-  int64_t stride = (int64_t)gridDim.x * PROGRAM_THREADS;
-  for (int64_t i = (int64_t)blockIdx.x * PROGRAM_THREADS + threadIdx.x; i < packs; i += stride) {
-    float before[N], kept[KEPT][N], result[N];
-    program_run<N>(p, i * N, before, kept);
-    if (out.count == 1) {
-      source_read<N>(p, p.result[0], i * N, before, kept, result);
-      result_write<N>(out.data[0], out.dtype[0], i * N, result);
-      continue;
+/* Writes the groups that are inside, as type S. */
+template <typename V, typename S>
+__device__ __forceinline__ void result_write_as(S *to, int64_t group, int groups, const V &x) {
+#pragma unroll
+  for (int g = 0; g < V::GROUPS; g++) {
+    if (g >= groups) break;
+    const uint32_t *from = x.word + g * V::GROUP_WORDS;
+    if constexpr (sizeof(S) == sizeof(typename V::type)) {
+      pack<S, V::PACK> block;
+      memcpy(&block, from, sizeof block);
+      pack_store<V::PACK>(to + g * group, block);
+    } else {
+      float element[V::PACK];
+#pragma unroll
+      for (int e = 0; e < V::PACK; e++)
+        element[e] = __uint_as_float(from[e]);
+      pack_write<V::PACK>(to + g * group, element);
     }
-    for (int j = 0; j < out.count; j++) /* all of several are kept, or operands that are no result's place */
-      if (p.result[j] < SOURCE_BEFORE) {
-        source_read<N>(p, p.result[j], i * N, before, kept, result);
-        result_write<N>(out.data[j], out.dtype[j], i * N, result);
-      }
-    for (int j = 0; j < out.count; j++)
-      if (p.result[j] >= SOURCE_BEFORE) {
-        source_read<N>(p, p.result[j], i * N, before, kept, result);
-        result_write<N>(out.data[j], out.dtype[j], i * N, result);
-      }
   }
 }
 
-/* Whether all operands and results can be read and written in packs. */
-static bool packs_fit(const hr_call *call, const program &p) {
-  bool fits = desc_count(call->out[0].desc) % PACK == 0;
-  for (int i = 0; i < p.n_in; i++) {
-    const program_operand &x = p.in[i];
-    size_t bytes = PACK * (x.dtype == HR_F32 ? 4 : 2);
-    int64_t stride = x.stride[x.axes - 1];
-    fits = fits && (x.plain || x.windowed || x.size[x.axes - 1] % PACK == 0) && aligned(x.data, bytes);
-    for (int d = 0; d + 1 < x.axes && stride == 1; d++)
-      fits = fits && (x.windowed || x.stride[d] % PACK == 0);
+template <typename H>
+__device__ __forceinline__ void result_write(const program &p, int j, int64_t at, int groups,
+                                             const typename H::all &x) {
+  typedef typename H::all V;
+  if constexpr (!H::MIXED)
+    result_write_as((typename V::type *)p.result_data[j] + at, p.result_group, groups, x);
+  else if (p.result_dtype[j] == HR_BF16)
+    result_write_as((bf16 *)p.result_data[j] + at, p.result_group, groups, x);
+  else if (p.result_dtype[j] == HR_F16)
+    result_write_as((f16 *)p.result_data[j] + at, p.result_group, groups, x);
+  else
+    result_write_as((float *)p.result_data[j] + at, p.result_group, groups, x);
+}
+
+/* A thread reads all that it needs before it writes its results, which may lie on operands that are read as they lie.
+ */
+template <typename H>
+static __global__ void __launch_bounds__(PROGRAM_THREADS) pointwise_kernel(const __grid_constant__ program p) {
+  uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
+  if (thread >= p.threads) return;
+  place<uint32_t> at;
+  place_find(p, thread, &at);
+  typename H::all x;
+  program_run<H>(p, at, x);
+  int64_t to = place_offset(at, p.axes, p.result_step);
+  if (p.result[0] == SOURCE_BEFORE && p.n_out == 1) {
+    result_write<H>(p, 0, to, at.groups, x);
+    return;
   }
-  for (int j = 0; j < call->n_out; j++)
-    fits = fits && aligned(call->out[j].data, PACK * (call->out[j].desc.dtype == HR_F32 ? 4 : 2));
-  return fits;
+  for (int kept = 0; kept < 2; kept++) /* all of several are kept, or operands that are no result's place */
+    for (int j = 0; j < p.n_out; j++)
+      if ((p.result[j] >= SOURCE_BEFORE) == kept) {
+        source_read<H>(p, p.result[j], at, x, x);
+        result_write<H>(p, j, to, at.groups, x);
+      }
+}
+
+/* Threads of a block, so that what they keep has room; 0: it has none. */
+template <typename H> static int threads_of(const program &p) {
+  int threads = PROGRAM_THREADS;
+  while (threads >= 32 && kept_bytes<typename H::all>(p.n_kept, threads) > KEPT_BYTES)
+    threads /= 2;
+  return threads >= 32 ? threads : 0;
+}
+
+/* Whether a thread of that kind can do it; if so, it is launched. */
+template <typename H> static bool pointwise_launch(const hr_call *call, const program_space &space, program *p) {
+  typedef typename H::all V;
+  int threads = threads_of<H>(*p);
+  if (threads == 0 || !packs_fit(call, space, V::PACK)) return false;
+  program_lay(call, space, V::PACK, V::GROUPS, p);
+  if (p->threads >> 31) return false;
+  pointwise_kernel<H>
+      <<<(unsigned)divide_up(p->threads, threads), threads, kept_bytes<V>(p->n_kept, threads), call_stream(call)>>>(*p);
+  return true;
 }
 
 static hr_status pointwise_run(const hr_call *call) {
   const hr_pointwise_args *args = (const hr_pointwise_args *)call->args;
   program p;
-  if (program_make(call, args, call->out[0].desc, nullptr, &p) != HR_OK) return HR_UNSUPPORTED;
-  program_results out = {};
-  out.count = call->n_out;
-  for (int j = 0; j < call->n_out; j++) {
-    out.data[j] = call->out[j].data;
-    out.dtype[j] = call->out[j].desc.dtype;
-  }
-  bool packed = packs_fit(call, p);
-  int64_t packs = desc_count(call->out[0].desc) / (packed ? PACK : 1), blocks = divide_up(packs, PROGRAM_THREADS);
-  if (blocks > PROGRAM_BLOCKS) blocks = PROGRAM_BLOCKS;
-  if (packed)
-    pointwise_kernel<PACK><<<(unsigned)blocks, PROGRAM_THREADS, 0, call_stream(call)>>>(p, out, packs);
-  else
-    pointwise_kernel<1><<<(unsigned)blocks, PROGRAM_THREADS, 0, call_stream(call)>>>(p, out, packs);
-  return launched();
+  program_space space;
+  program_make(call, args, &p);
+  space_make(call, args, call->out[0].desc, nullptr, &space);
+  bool done = program_is_all(call, args, HR_F32)    ? pointwise_launch<all_f32>(call, space, &p)
+              : program_is_all(call, args, HR_BF16) ? pointwise_launch<all_bf16>(call, space, &p)
+                                                    : pointwise_launch<mixed>(call, space, &p);
+  if (!done) done = pointwise_launch<single>(call, space, &p);
+  return done ? launched() : HR_UNSUPPORTED;
 }
 
 #define POINTWISE                                                                                                      \
   {                                                                                                                    \
     {nullptr, nullptr, pointwise_run}, {                                                                               \
-      (const void *)pointwise_kernel<PACK>, (const void *)pointwise_kernel<1>                                          \
+      (const void *)pointwise_kernel<all_f32>, (const void *)pointwise_kernel<all_bf16>,                               \
+          (const void *)pointwise_kernel<mixed>, (const void *)pointwise_kernel<single>                                \
     }                                                                                                                  \
   }
 extern "C" const hr_cuda_launcher hr_cuda_pointwise = POINTWISE;

@@ -1,6 +1,8 @@
 /* reduce on CUDA: sums of pieces in a fixed order, then the sum of pieces. */
 #include "op/pointwise.cuh"
 
+enum { REDUCE_THREADS = 256 };
+
 struct reduction {
   hr_reduction kind;
   int64_t outer, depth, inner, pieces, piece;
@@ -36,27 +38,31 @@ __device__ inline void partial_put(const reduction &r, int64_t outer, int64_t pi
     result_put(r, outer * r.inner + inner, value);
 }
 
-__device__ inline double element_of(const program &p, int64_t at) {
-  float before[1], kept[KEPT][1], result[1];
-  program_run<1>(p, at, before, kept);
-  source_read<1>(p, p.result[0], at, before, kept, result);
-  return (double)result[0];
+typedef holding<float, 1, 1, true> element;
+
+__device__ inline double element_of(const program &p, int64_t number) {
+  place<int64_t> at;
+  place_find(p, number, &at);
+  element::all x;
+  program_run<element>(p, at, x);
+  if (p.result[0] != SOURCE_BEFORE) source_read<element>(p, p.result[0], at, x, x);
+  return (double)__uint_as_float(x.word[0]);
 }
 
-/* inner is 1: a block for each piece of a result; threads take every PROGRAM_THREADS-th element, then join in a tree.
+/* inner is 1: a block for each piece of a result; threads take every REDUCE_THREADS-th element, then join in a tree.
  */
-static __global__ void __launch_bounds__(PROGRAM_THREADS)
+static __global__ void __launch_bounds__(REDUCE_THREADS)
     runs_kernel(const __grid_constant__ program p, const __grid_constant__ reduction r) {
-  __shared__ double parts[PROGRAM_THREADS];
+  __shared__ double parts[REDUCE_THREADS];
   for (int64_t job = blockIdx.x; job < r.outer * r.pieces; job += gridDim.x) {
     int64_t outer = job / r.pieces, piece = job % r.pieces, first = piece * r.piece;
     int64_t end = first + r.piece < r.depth ? first + r.piece : r.depth;
     double sum = reduce_start(r.kind);
-    for (int64_t k = first + threadIdx.x; k < end; k += PROGRAM_THREADS)
+    for (int64_t k = first + threadIdx.x; k < end; k += REDUCE_THREADS)
       sum = reduce_join(r.kind, sum, element_of(p, outer * r.depth + k));
     parts[threadIdx.x] = sum;
     __syncthreads();
-    for (int half = PROGRAM_THREADS / 2; half > 0; half /= 2) {
+    for (int half = REDUCE_THREADS / 2; half > 0; half /= 2) {
       if ((int)threadIdx.x < half)
         parts[threadIdx.x] = reduce_join(r.kind, parts[threadIdx.x], parts[threadIdx.x + half]);
       __syncthreads();
@@ -67,10 +73,10 @@ static __global__ void __launch_bounds__(PROGRAM_THREADS)
 }
 
 /* A thread for each column of a piece: neighbours read neighbours, each thread its rows in order. */
-static __global__ void __launch_bounds__(PROGRAM_THREADS)
+static __global__ void __launch_bounds__(REDUCE_THREADS)
     rows_kernel(const __grid_constant__ program p, const __grid_constant__ reduction r) {
-  int64_t stride = (int64_t)gridDim.x * PROGRAM_THREADS, jobs = r.outer * r.pieces * r.inner;
-  for (int64_t job = (int64_t)blockIdx.x * PROGRAM_THREADS + threadIdx.x; job < jobs; job += stride) {
+  int64_t stride = (int64_t)gridDim.x * REDUCE_THREADS, jobs = r.outer * r.pieces * r.inner;
+  for (int64_t job = (int64_t)blockIdx.x * REDUCE_THREADS + threadIdx.x; job < jobs; job += stride) {
     int64_t inner = job % r.inner, piece = job / r.inner % r.pieces, outer = job / r.inner / r.pieces;
     int64_t first = piece * r.piece, end = first + r.piece < r.depth ? first + r.piece : r.depth;
     double sum = reduce_start(r.kind);
@@ -80,9 +86,9 @@ static __global__ void __launch_bounds__(PROGRAM_THREADS)
   }
 }
 
-static __global__ void __launch_bounds__(PROGRAM_THREADS) pieces_kernel(const __grid_constant__ reduction r) {
-  int64_t stride = (int64_t)gridDim.x * PROGRAM_THREADS;
-  for (int64_t i = (int64_t)blockIdx.x * PROGRAM_THREADS + threadIdx.x; i < r.outer * r.inner; i += stride) {
+static __global__ void __launch_bounds__(REDUCE_THREADS) pieces_kernel(const __grid_constant__ reduction r) {
+  int64_t stride = (int64_t)gridDim.x * REDUCE_THREADS;
+  for (int64_t i = (int64_t)blockIdx.x * REDUCE_THREADS + threadIdx.x; i < r.outer * r.inner; i += stride) {
     int64_t outer = i / r.inner, inner = i % r.inner;
     double sum = reduce_start(r.kind);
     for (int64_t piece = 0; piece < r.pieces; piece++)
@@ -101,9 +107,14 @@ static hr_status reduce_run(const hr_call *call) {
   hr_desc space;
   hr_walk w;
   program p;
+  program_space axes;
   hr__program_space(&args->program, call->in, &space);
   hr__walk_make(args, &space, &w);
-  if (program_make(call, &args->program, space, w.order, &p) != HR_OK) return HR_UNSUPPORTED;
+  program_make(call, &args->program, &p);
+  space_make(call, &args->program, space, w.order, &axes);
+  program_lay(call, axes, 1, 1, &p);
+  size_t kept = kept_bytes<element::all>(p.n_kept, REDUCE_THREADS);
+  if (kept > KEPT_BYTES) return HR_UNSUPPORTED;
   reduction r = {args->reduction,
                  w.outer,
                  w.depth,
@@ -115,12 +126,12 @@ static hr_status reduce_run(const hr_call *call) {
                  call->out[0].desc.dtype};
   cudaStream_t stream = call_stream(call);
   if (w.inner == 1)
-    runs_kernel<<<blocks_of(w.outer * w.pieces), PROGRAM_THREADS, 0, stream>>>(p, r);
+    runs_kernel<<<blocks_of(w.outer * w.pieces), REDUCE_THREADS, kept, stream>>>(p, r);
   else
-    rows_kernel<<<blocks_of(divide_up(w.outer * w.pieces * w.inner, PROGRAM_THREADS)), PROGRAM_THREADS, 0, stream>>>(p,
-                                                                                                                     r);
+    rows_kernel<<<blocks_of(divide_up(w.outer * w.pieces * w.inner, REDUCE_THREADS)), REDUCE_THREADS, kept, stream>>>(
+        p, r);
   if (r.partial)
-    pieces_kernel<<<blocks_of(divide_up(w.outer * w.inner, PROGRAM_THREADS)), PROGRAM_THREADS, 0, stream>>>(r);
+    pieces_kernel<<<blocks_of(divide_up(w.outer * w.inner, REDUCE_THREADS)), REDUCE_THREADS, 0, stream>>>(r);
   return launched();
 }
 
