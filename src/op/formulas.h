@@ -41,7 +41,7 @@ enum { HR_READS_NONE = 0, HR_READS_A = 1, HR_READS_B = 2, HR_READS_BOTH = 3 };
   F(gelu, 40, A, a *HR_MATH(normcdf)(a), HR_GELU_SLOPE(a))                                                             \
   F(softplus, 44, A, (a > 0.0f ? a : 0.0f) + HR_MATH(log1p)(HR_MATH(exp)(a < 0.0f ? a : -a)),                          \
     1.0f / (1.0f + HR_MATH(exp)(-a)))                                                                                  \
-  F(clamp, 2, A, a<p ? p : a> q ? q : a, a<p || a> q ? 0.0f : 1.0f)                                                    \
+  F(clamp, 2, A, HR_AT_LEAST(a > q ? q : a, p), a<p || a> q ? 0.0f : 1.0f)                                             \
   F(sign, 1, NONE, a > 0.0f ? 1.0f : a < 0.0f ? -1.0f : 0.0f, 0.0f)
 
 #define HR_FORMULAS_2(F)                                                                                               \
@@ -55,8 +55,9 @@ enum { HR_READS_NONE = 0, HR_READS_A = 1, HR_READS_B = 2, HR_READS_BOTH = 3 };
   F(equal, 1, NONE, a == b ? 1.0f : 0.0f, 0.0f, 0.0f)                                                                  \
   F(keep, 1, B, b != 0.0f ? a : 0.0f, b != 0.0f ? 1.0f : 0.0f, 0.0f)
 
-#define HR_SILU_SLOPE(a) hr__silu_slope(a)
-#define HR_GELU_SLOPE(a) (HR_MATH(normcdf)(a) + 0.398942280f * (a)*HR_MATH(exp)(-0.5f * (a) * (a)))
+#define HR_AT_LEAST(a, p) ((a) < (p) ? (p) : (a)) /* written so, both halves of clamp are one instruction */
+#define HR_SILU_SLOPE(a)  hr__silu_slope(a)
+#define HR_GELU_SLOPE(a)  (HR_MATH(normcdf)(a) + 0.398942280f * (a)*HR_MATH(exp)(-0.5f * (a) * (a)))
 
 /* Formulas by number. */
 typedef enum hr_formula {

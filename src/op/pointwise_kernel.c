@@ -56,10 +56,58 @@ size_t hr__program_scratch_bytes(const hr_pointwise_args *args) {
   return (size_t)places_find(args, place) * HR_TILE * sizeof(float);
 }
 
+/* ---- rounding ---- */
+
+static bool is_bf16(float value) {
+  return hr__bf16_to_f32(hr__f32_to_bf16(value)) == value;
+}
+
+/* Whether a formula gives one of its operands, or a small integer: there is nothing to round where operands are bf16.
+ */
+static bool step_picks(const hr_step *step) {
+  if (step->part != HR_PART_VALUE) return false;
+  switch ((hr_formula)step->formula) {
+  case HR_FORMULA_abs:
+  case HR_FORMULA_relu:
+  case HR_FORMULA_sign:
+  case HR_FORMULA_max:
+  case HR_FORMULA_min:
+  case HR_FORMULA_less:
+  case HR_FORMULA_equal:
+  case HR_FORMULA_keep:
+    return true;
+  case HR_FORMULA_clamp:
+    return is_bf16(step->p) && is_bf16(step->q);
+  default:
+    return false;
+  }
+}
+
+/* What a step is rounded to in fact: not, where that changes nothing, or the store of the result does it. */
+static int8_t round_needed(const hr_pointwise_args *args, const hr_tensor *in, const hr_tensor *out, int s) {
+  const hr_step *step = &args->step[s];
+  bool rounded = step_picks(step), read = false, stored = false;
+  for (int i = 0; i < 3; i++) {
+    if (!hr__step_reads(step, i)) continue;
+    int from = step->from[i];
+    rounded &= (from < args->n_in ? (int)in[from].desc.dtype : args->step[from - args->n_in].round) == step->round;
+  }
+  for (int t = s + 1; t < args->n_steps; t++)
+    for (int i = 0; i < 3; i++)
+      read |= hr__step_reads(&args->step[t], i) && args->step[t].from[i] == args->n_in + s;
+  for (int j = 0; out && j < args->n_out; j++) {
+    if (args->result[j].from != args->n_in + s) continue;
+    stored = (int)out[j].desc.dtype == step->round;
+    read |= !stored;
+  }
+  bool bf16 = step->round == HR_BF16; /* whose NaNs stay as they are */
+  return bf16 && (rounded || (stored && !read)) ? HR_SAME_TYPE : step->round;
+}
+
 /* ---- operands ---- */
 
 void hr__ready_make(const hr_pointwise_args *args, const hr_tensor *in, const hr_desc *result, const int *order,
-                    hr_ready *ready) {
+                    const hr_tensor *out, hr_ready *ready) {
   *ready = (hr_ready){.args = args};
   places_find(args, ready->place);
   for (int i = 0; i < args->n_in; i++)
@@ -68,14 +116,14 @@ void hr__ready_make(const hr_pointwise_args *args, const hr_tensor *in, const hr
   for (int i = 0; i < args->n_in; i++)
     ready->narrow &= in[i].desc.dtype == HR_BF16;
   for (int s = 0; s < args->n_steps; s++) {
-    ready->round[s] = args->step[s].round;
+    ready->round[s] = ready->narrow ? round_needed(args, in, out, s) : args->step[s].round;
     for (int i = 0; i < 3; i++)
       ready->reads[s] |= (uint8_t)(hr__step_reads(&args->step[s], i) << i);
   }
 }
 
 /* `n` elements that lie `stride` apart, as floats; a single one that is repeated for stride 0. */
-static void run_read(const hr_tensor *x, int64_t at, int64_t stride, int64_t n, float *to) {
+HR_INLINE void run_read(const hr_tensor *x, int64_t at, int64_t stride, int64_t n, float *to) {
   if (stride == 1) {
     const float *from = hr__load(x, at, n, to);
     if (from != to) memcpy(to, from, (size_t)n * sizeof *to);
@@ -97,7 +145,7 @@ static void run_read(const hr_tensor *x, int64_t at, int64_t stride, int64_t n, 
 }
 
 /* The part of a run along the last axis that lies inside of the operand is read, the rest is 0. */
-static void window_read(const hr_reading *r, const hr_tensor *x, int64_t at, int64_t index, int64_t n, float *to) {
+HR_INLINE void window_read(const hr_reading *r, const hr_tensor *x, int64_t at, int64_t index, int64_t n, float *to) {
   int d = r->axes - 1;
   int64_t from = index + r->first[d], skipped = from < 0 ? hr__min(-from, n) : 0;
   int64_t rest = r->limit[d] - (from + skipped), inside = rest < 0 ? 0 : hr__min(rest, n - skipped);
@@ -106,7 +154,7 @@ static void window_read(const hr_reading *r, const hr_tensor *x, int64_t at, int
 }
 
 /* Elements [at, at + n) of the walked space: the operand itself where they are neighbours in f32, else a copy. */
-static const float *operand_read(const hr_reading *r, const hr_tensor *x, int64_t at, int64_t n, float *to) {
+HR_CLONES static const float *operand_read(const hr_reading *r, const hr_tensor *x, int64_t at, int64_t n, float *to) {
   if (r->plain) return hr__load(x, at, n, to);
   int64_t index[HR_RANK], left = at;
   for (int d = r->axes - 1; d >= 0; d--) {
@@ -191,7 +239,7 @@ void hr__tile_run(const hr_ready *ready, const hr_tensor *in, int64_t at, int64_
 hr_status hr__pointwise_prepare(const hr_call *call, void **prepared, hr_error *err) {
   hr_ready *ready = hr__alloc(sizeof *ready);
   if (!ready) return hr__nomem(err);
-  hr__ready_make(call->args, call->in, &call->out[0].desc, NULL, ready);
+  hr__ready_make(call->args, call->in, &call->out[0].desc, NULL, call->out, ready);
   *prepared = ready;
   return HR_OK;
 }
@@ -220,22 +268,34 @@ static void streams_end(void) {
 #endif
 }
 
-HR_INLINE void result_store(const hr_tensor *out, int64_t at, int64_t n, const float *value, bool streams) {
+/* As hr__store, of values with nothing in the lower half of NaNs. */
+HR_INLINE void narrow_store(int64_t n, const float *value, uint16_t *to) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; i++) {
+    uint32_t word;
+    memcpy(&word, &value[i], sizeof word);
+    to[i] = (uint16_t)((word + 0x7fffu + ((word >> 16) & 1u)) >> 16);
+  }
+}
+
+HR_INLINE void result_store(const hr_tensor *out, int64_t at, int64_t n, const float *value, bool streams,
+                            bool narrow) {
   if (out->desc.dtype == HR_F32) {
     float *to = (float *)out->data + at;
     if (streams)
       bytes_stream(to, value, (size_t)n * sizeof *to);
     else if (to != value)
       memcpy(to, value, (size_t)n * sizeof *to);
-  } else if (streams) {
-    uint16_t half[HR_TILE];
-    hr_tensor tile = *out;
-    tile.data = half;
-    hr__store(&tile, 0, n, value);
-    bytes_stream((uint16_t *)out->data + at, half, (size_t)n * sizeof *half);
-  } else {
-    hr__store(out, at, n, value);
+    return;
   }
+  uint16_t half[HR_TILE], *to = (uint16_t *)out->data + at;
+  hr_tensor tile = *out;
+  tile.data = streams ? half : to;
+  if (narrow && out->desc.dtype == HR_BF16)
+    narrow_store(n, value, tile.data);
+  else
+    hr__store(&tile, 0, n, value);
+  if (streams) bytes_stream(to, half, (size_t)n * sizeof *half);
 }
 
 /* Whether results go past the cache: they are large, and none lies on an operand, whose lines are there already. */
@@ -263,7 +323,7 @@ HR_CLONES static void pointwise_task(void *arg, int64_t task, int worker) {
     const float *values[HR_PROGRAM_VALUES];
     hr__tile_run(ready, call->in, at, n, scratch, values, direct ? (float *)call->out[0].data + at : NULL);
     for (int j = 0; j < args->n_out; j++)
-      result_store(&call->out[j], at, n, values[args->result[j].from], streams);
+      result_store(&call->out[j], at, n, values[args->result[j].from], streams, ready->narrow);
   }
   if (streams) streams_end();
 }

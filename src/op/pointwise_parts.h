@@ -19,7 +19,7 @@ typedef struct hr_ready {
   const hr_pointwise_args *args;
   hr_reading reading[HR_PROGRAM_INPUTS];
   int8_t place[HR_PROGRAM_VALUES]; /* of a value in the scratch */
-  int8_t round[HR_PROGRAM_STEPS];
+  int8_t round[HR_PROGRAM_STEPS];  /* of a step, where it is needed */
   uint8_t reads[HR_PROGRAM_STEPS]; /* bit i: the step reads its operand i */
   bool narrow;                     /* all operands are bf16: the low halves of NaNs are 0 */
 } hr_ready;
@@ -27,9 +27,10 @@ typedef struct hr_ready {
 /* Scratch of one worker. */
 size_t hr__program_scratch_bytes(const hr_pointwise_args *args);
 
-/* `order`: axes of the result in the order in which they are walked; NULL: as they are. */
+/* `order`: axes of the result in the order in which they are walked; NULL: as they are. `out`: where results are
+ * stored, rounded; NULL: they are not. */
 void hr__ready_make(const hr_pointwise_args *args, const hr_tensor *in, const hr_desc *result, const int *order,
-                    hr_ready *ready);
+                    const hr_tensor *out, hr_ready *ready);
 
 /* Elements [at, at + n) of all values, n <= HR_TILE: where they are is left in `values`. `last`: where that of the last
  * step goes (NULL: the scratch). */

@@ -123,7 +123,7 @@ static hr_status reduce_prepare(const hr_call *call, void **prepared, hr_error *
   ready *r = hr__alloc(sizeof *r);
   if (!r) return hr__nomem(err);
   hr__walk_make(args, &space, &r->walk);
-  hr__ready_make(&args->program, call->in, &space, r->walk.order, &r->program);
+  hr__ready_make(&args->program, call->in, &space, r->walk.order, NULL, &r->program);
   *prepared = r;
   return HR_OK;
 }
