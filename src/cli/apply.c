@@ -98,9 +98,9 @@ static hr_status map_find(hr_cli *cli, const hr_map **out, hr_error *err) {
     return status;
   }
   hr_map *own;
-  hr_key_table tables[HR_SETTINGS_TABLES];
-  hr__settings_tables(tables);
-  HR_TRY(hr__map_parse(name, text, bytes, tables, HR_SETTINGS_TABLES, &cli->arena, &own, err));
+  hr_key_table all;
+  HR_TRY(hr__settings_keys(&cli->arena, &all, err));
+  HR_TRY(hr__map_parse(name, text, bytes, &all, 1, &cli->arena, &own, err));
   *out = own;
   return HR_OK;
 }

@@ -173,61 +173,55 @@ static void choices_print(const char *choices) {
   }
 }
 
-static void keys_print(void) {
-  hr_key_table tables[HR_SETTINGS_TABLES];
-  hr__settings_tables(tables);
+static void keys_print(const hr_key_table *all) {
   printf("| key | type | default | meaning |\n| --- | --- | --- | --- |\n");
-  for (size_t t = 0; t < HR_SETTINGS_TABLES; t++) {
-    for (size_t k = 0; k < tables[t].count; k++) {
-      const hr_key *key = &tables[t].keys[k];
-      printf("| `%s` | ", key->path);
-      if (key->type == HR_KEY_CHOICE) {
-        fputc('`', stdout);
-        choices_print(key->choices);
-        fputc('`', stdout);
-      } else {
-        printf("%s", type_name(key));
-      }
-      if (key->tree) fputs(" or section", stdout);
-      if (key->fallback != NULL)
-        printf(" | `%s` | ", key->fallback);
-      else
-        printf(" | %s | ", key->required ? "required" : "none");
-      printf("%s |\n", key->meaning != NULL ? key->meaning : "");
+  for (size_t k = 0; k < all->count; k++) {
+    const hr_key *key = &all->keys[k];
+    printf("| `%s` | ", key->path);
+    if (key->type == HR_KEY_CHOICE) {
+      fputc('`', stdout);
+      choices_print(key->choices);
+      fputc('`', stdout);
+    } else {
+      printf("%s", type_name(key));
     }
+    if (key->tree) fputs(" or section", stdout);
+    if (key->fallback != NULL)
+      printf(" | `%s` | ", key->fallback);
+    else
+      printf(" | %s | ", key->required ? "required" : "none");
+    printf("%s |\n", key->meaning != NULL ? key->meaning : "");
   }
 }
 
 /* The same for a person at a terminal: a table would be wider than any. */
-static void keys_list(const hr_cli *cli) {
+static void keys_list(const hr_cli *cli, const hr_key_table *all) {
   hr_style style = hr__cli_style(cli, stdout);
   size_t columns = (size_t)hr__terminal_columns(stdout);
-  hr_key_table tables[HR_SETTINGS_TABLES];
-  hr__settings_tables(tables);
-  for (size_t t = 0; t < HR_SETTINGS_TABLES; t++) {
-    for (size_t k = 0; k < tables[t].count; k++) {
-      const hr_key *key = &tables[t].keys[k];
-      char kind[256], *at = kind;
-      snprintf(kind, sizeof kind, "%s%s%s%s%s", key->type == HR_KEY_CHOICE ? key->choices : type_name(key),
-               key->tree ? " or section" : "", key->fallback ? "; default " : "", key->fallback ? key->fallback : "",
-               key->required ? "; required" : "");
-      while ((at = strchr(at, '|')) != NULL)
-        *at = '/';
-      printf("%s%s%s  ", style.bold, key->path, style.end);
-      hr__text_wrap(kind, strlen(key->path) + 2, 4, columns, stdout);
-      printf("\n    ");
-      hr__text_wrap(key->meaning != NULL ? key->meaning : "", 4, 4, columns, stdout);
-      fputc('\n', stdout);
-    }
+  for (size_t k = 0; k < all->count; k++) {
+    const hr_key *key = &all->keys[k];
+    char kind[256], *at = kind;
+    snprintf(kind, sizeof kind, "%s%s%s%s%s", key->type == HR_KEY_CHOICE ? key->choices : type_name(key),
+             key->tree ? " or section" : "", key->fallback ? "; default " : "", key->fallback ? key->fallback : "",
+             key->required ? "; required" : "");
+    while ((at = strchr(at, '|')) != NULL)
+      *at = '/';
+    printf("%s%s%s  ", style.bold, key->path, style.end);
+    hr__text_wrap(kind, strlen(key->path) + 2, 4, columns, stdout);
+    printf("\n    ");
+    hr__text_wrap(key->meaning != NULL ? key->meaning : "", 4, 4, columns, stdout);
+    fputc('\n', stdout);
   }
 }
 
 static hr_status env_run(hr_cli *cli, hr_error *err) {
   if (hr__cli_flag(cli, "keys")) {
+    hr_key_table keys;
+    HR_TRY(hr__settings_keys(&cli->arena, &keys, err));
     if (!cli->quiet && isatty(STDOUT_FILENO))
-      keys_list(cli);
+      keys_list(cli, &keys);
     else if (!cli->quiet)
-      keys_print();
+      keys_print(&keys);
     return hr__cli_flush(err);
   }
   json_t *all = environment_json();

@@ -141,11 +141,18 @@ static void memory_print(const hr_recipe *recipe, FILE *to) {
 }
 
 static void adapters_print(const hr_recipe *recipe, FILE *to) {
-  if (!hr__recipe_given(recipe, "model.adapters")) return;
-  fprintf(to, "  %-*slora, rank %" PRId64, LABEL, "adapters", hr__lora_read(recipe).rank);
-  if (hr__recipe_given(recipe, "model.quantize"))
-    fprintf(to, " on weights in %s", hr__recipe_text(recipe, "model.quantize.kind"));
-  fputc('\n', to);
+  hr_model_parts parts;
+  bool any = false;
+  hr__parts_read(recipe, &parts);
+  for (size_t p = 0; p < parts.count; p++) {
+    const hr_model_part *part = &parts.part[p];
+    if (!hr__lora_given(part)) continue;
+    fprintf(to, "  %-*s%s%slora, rank %" PRId64, LABEL, any ? "" : "adapters", part->name, *part->name ? ": " : "",
+            hr__lora_read(part).rank);
+    if (hr__scope_given(&part->scope, "quantize")) fprintf(to, " on weights in nf4");
+    fputc('\n', to);
+    any = true;
+  }
 }
 
 static void optimizer_print(const hr_recipe *recipe, FILE *to) {

@@ -41,12 +41,13 @@ static bool others_say(const hr_cli *cli, const char *name, const char *value, c
   if (!hr__other_find(name, room, &other)) return false;
   int own = other.option && cli->command ? hr__cli_option_index(cli, other.option) : -1;
   const char *argument = own >= 0 ? cli->command->options[own].argument : NULL;
-  hr_key_table tables[HR_SETTINGS_TABLES];
-  hr__settings_tables(tables);
+  hr_arena arena;
+  hr_key_table all = {NULL, 0};
+  hr__arena_init(&arena);
+  (void)hr__settings_keys(&arena, &all, NULL); /* without memory the hint is missing */
   const hr_key *key = NULL;
-  for (size_t t = 0; other.setting && t < HR_SETTINGS_TABLES; t++)
-    for (size_t k = 0; k < tables[t].count; k++)
-      if (strcmp(tables[t].keys[k].path, other.setting) == 0) key = &tables[t].keys[k];
+  for (size_t k = 0; other.setting && k < all.count; k++)
+    if (strcmp(all.keys[k].path, other.setting) == 0) key = &all.keys[k];
   if (key) hr__other_value(key, &other, value, text, sizeof text);
   if (own >= 0 && strcmp(other.option, "method") == 0) /* of the two that it could be, the one that goes with the key */
     snprintf(out, capacity, "write --method %s", strstr(other.setting, "quantize") ? "qlora" : "lora");
@@ -62,6 +63,7 @@ static bool others_say(const hr_cli *cli, const char *name, const char *value, c
     snprintf(out, capacity, "headroom train has --%s for it", other.option);
   else
     snprintf(out, capacity, "%s", other.advice);
+  hr__arena_fini(&arena);
   return true;
 }
 

@@ -346,6 +346,10 @@ const hr_safetensor *hr__safetensors_at(const hr_safetensors *file, size_t index
   return index < file->count ? &file->entries[index].tensor : NULL;
 }
 
+size_t hr__safetensors_index(const hr_safetensors *file, const hr_safetensor *tensor) {
+  return (size_t)((const hr_safetensors_entry *)tensor - file->entries); /* whose first field it is */
+}
+
 const hr_safetensor *hr__safetensors_find(const hr_safetensors *file, const char *name) {
   size_t low = 0, high = file->count;
   while (low < high) {

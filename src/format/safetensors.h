@@ -32,7 +32,8 @@ hr_status hr__safetensors_parse(const char *name, const void *head, size_t head_
 void hr__safetensors_close(hr_safetensors *file);
 
 size_t hr__safetensors_count(const hr_safetensors *file);
-const hr_safetensor *hr__safetensors_at(const hr_safetensors *file, size_t index); /* sorted by name */
+const hr_safetensor *hr__safetensors_at(const hr_safetensors *file, size_t index);     /* sorted by name */
+size_t hr__safetensors_index(const hr_safetensors *file, const hr_safetensor *tensor); /* of one that it gave */
 const hr_safetensor *hr__safetensors_find(const hr_safetensors *file, const char *name);
 const char *hr__safetensors_metadata(const hr_safetensors *file, const char *key); /* NULL when absent */
 /* pread of bytes [offset, offset + bytes) of a tensor. A short read is HR_BAD_INPUT (truncated). */

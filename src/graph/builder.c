@@ -7,7 +7,7 @@
 #include "base/checked.h"
 
 void hr__builder_init(hr_builder *b, hr_graph *graph, hr_dtype dtype) {
-  *b = (hr_builder){.graph = graph, .program = HR_NONE, .block = HR_NONE, .module = "", .dtype = dtype};
+  *b = (hr_builder){.graph = graph, .program = HR_NONE, .block = HR_NONE, .module = "", .prefix = "", .dtype = dtype};
 }
 
 hr_status hr__builder_status(const hr_builder *b, hr_error *err) {
@@ -25,9 +25,11 @@ static hr_id builder_nomem(hr_builder *b) {
   (hr__arena_grow(&(b)->graph->arena, (void **)&(b)->graph->items, &(b)->graph->cap, (b)->graph->n,                    \
                   sizeof *(b)->graph->items) == 0)
 
+/* With the prefix of the part that is being built. */
 static const char *builder_text(hr_builder *b, const char *format, va_list list) {
   char text[512];
-  vsnprintf(text, sizeof text, format, list);
+  size_t used = (size_t)snprintf(text, sizeof text, "%s", b->prefix);
+  if (used < sizeof text) vsnprintf(text + used, sizeof text - used, format, list);
   const char *copy = hr__arena_text(&b->graph->arena, text);
   if (!copy) builder_nomem(b);
   return copy ? copy : "";
@@ -74,6 +76,11 @@ void hr__module(hr_builder *b, const char *format, ...) {
   va_start(list, format);
   b->module = builder_text(b, format, list);
   va_end(list);
+}
+
+const char *hr__module_here(const hr_builder *b) {
+  size_t length = strlen(b->prefix);
+  return strncmp(b->module, b->prefix, length) == 0 ? b->module + length : b->module;
 }
 
 void hr__block_begin(hr_builder *b, const char *format, ...) {
@@ -222,16 +229,29 @@ hr_id hr__beside(hr_builder *b, hr_id value, const char *kind, hr_role role, hr_
   return hr__stacked(b, name, role, desc, members, count ? (int)count : 1);
 }
 
+/* The name of a parameter in the part that is being built. NULL: out of memory, which the builder tells. */
+static const char *name_in_part(hr_builder *b, const char *name) {
+  if (!*b->prefix || b->status != HR_OK) return name;
+  const char *whole = hr__arena_format(&b->graph->arena, "%s%s", b->prefix, name);
+  if (!whole) builder_nomem(b);
+  return whole;
+}
+
 hr_id hr__parameter(hr_builder *b, const char *name, hr_desc desc, hr_init init) {
   desc.dtype = b->dtype;
-  hr_id id = hr__persistent(b, name, HR_ROLE_PARAMETER, desc, init);
+  hr_id id = hr__persistent(b, name_in_part(b, name), HR_ROLE_PARAMETER, desc, init);
   if (id != HR_NONE) b->graph->values[id].trained = true;
   return id;
 }
 
 hr_id hr__parameter_stacked(hr_builder *b, const char *name, hr_desc desc, const hr_member *members, int count) {
+  hr_member named[HR_MEMBERS];
+  for (int i = 0; i < count; i++) {
+    named[i] = members[i];
+    named[i].name = name_in_part(b, members[i].name);
+  }
   desc.dtype = b->dtype;
-  hr_id id = hr__stacked(b, name, HR_ROLE_PARAMETER, desc, members, count);
+  hr_id id = hr__stacked(b, name_in_part(b, name), HR_ROLE_PARAMETER, desc, named, count);
   for (hr_id i = 0; id != HR_NONE && i <= b->graph->values[id].members; i++)
     b->graph->values[id + i].trained = true;
   return id;

@@ -15,6 +15,7 @@ typedef struct hr_builder {
   hr_id block;   /* innermost open block */
   hr_phase phase;
   const char *module; /* path put on new nodes */
+  const char *prefix; /* "text.": before the names of modules, blocks and parameters of a part of a model; "" */
   hr_dtype dtype;     /* parameters and activations of the model */
   hr_status status;   /* first failure */
   hr_error error;
@@ -29,6 +30,7 @@ hr_id hr__program_begin(hr_builder *b, hr_program_kind kind);
 hr_id hr__program_begin_keyed(hr_builder *b, hr_program_key key, const char *name);
 void hr__program_set_output(hr_builder *b, const char *name, hr_id value);
 __attribute__((format(printf, 2, 3))) void hr__module(hr_builder *b, const char *format, ...);
+const char *hr__module_here(const hr_builder *b); /* the path that hr__module was given last */
 __attribute__((format(printf, 2, 3))) void hr__block_begin(hr_builder *b, const char *format, ...);
 void hr__block_end(hr_builder *b);
 

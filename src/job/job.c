@@ -141,10 +141,9 @@ static hr_status job_stages(hr_job *job, hr_wish wish, const hr_facts *known, hr
 
 /* Settings of masking by themselves, for their errors: whether the model masks is the family's. */
 static hr_status masking_check(const hr_recipe *recipe, hr_error *err) {
-  const hr_model *model;
   hr_masking masking;
-  HR_TRY(hr__model_find(recipe, &model, err));
-  return hr__masking_read(recipe, model->masked, model->vocabulary(recipe), 0, &masking, err);
+  hr_model_part whole = hr__model_whole(recipe);
+  return hr__masking_read(recipe, whole.model->masked, whole.model->vocabulary(&whole), 0, &masking, err);
 }
 
 static hr_status job_open(const hr_job_source *source, bool all, hr_wish wish, const hr_facts *known,

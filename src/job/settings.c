@@ -93,6 +93,17 @@ void hr__settings_tables(hr_key_table out[HR_SETTINGS_TABLES]) {
   out[HR_COMPILE_TABLES + 1] = hr_memory_keys;
 }
 
+hr_status hr__settings_keys(hr_arena *arena, hr_key_table *out, hr_error *err) {
+  hr_key_table tables[HR_SETTINGS_TABLES];
+  const hr_key_table *all[HR_SETTINGS_TABLES + HR_MODEL_TABLES];
+  hr__settings_tables(tables);
+  all[0] = &tables[0]; /* of models; those of families follow */
+  size_t count = 1 + hr__model_tables(all + 1, HR_MODEL_TABLES);
+  for (size_t t = 1; t < HR_SETTINGS_TABLES; t++)
+    all[count++] = &tables[t];
+  return hr__keys_list(all, count, "model", arena, out, err);
+}
+
 hr_status hr__settings_parse(const char *name, const char *folder, const char *text, size_t bytes,
                              const char *const *overrides, size_t n_overrides, hr_recipe **out, hr_error *err) {
   hr_key_table tables[HR_SETTINGS_TABLES];
@@ -113,7 +124,8 @@ static hr_status folder_load(const char *path, const char *const *overrides, siz
                              hr_error *err) {
   const int64_t common = 1024;
   HR_TRY(folder_parse(path, common, overrides, n_overrides, out, err));
-  int64_t longest = hr__recipe_int(*out, "model.config.max_position_embeddings");
+  static const char positions[] = "model.config.max_position_embeddings";
+  int64_t longest = hr__recipe_has(*out, positions) ? hr__recipe_int(*out, positions) : common;
   if (longest >= common) return HR_OK;
   hr__recipe_destroy(*out);
   *out = NULL;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "model/stack.h"
+#include "model/text_keys.h"
 #include "op/add.h"
 #include "op/add_rows.h"
 #include "op/attention.h"
@@ -22,8 +23,6 @@
 #include "op/head_loss.h"
 #include "op/layernorm.h"
 #include "op/linear.h"
-
-#define CONFIG "model.config."
 
 enum { NAME = 192 };
 
@@ -42,7 +41,7 @@ static hr_id dense_parameter(hr_builder *b, const dense *d, const char *kind, in
     snprintf(name[i], sizeof name[i], "%s.%s.%s", d->path, d->name[i], kind);
     members[i] = (hr_member){name[i], d->rows, init};
   }
-  snprintf(whole, sizeof whole, "%s.%s", b->module, kind);
+  snprintf(whole, sizeof whole, "%s.%s", hr__module_here(b), kind);
   int64_t rows = d->count * d->rows;
   hr_desc desc = in > 0 ? hr__desc2(b->dtype, rows, in) : hr__desc1(b->dtype, rows);
   return hr__parameter_stacked(b, whole, desc, members, d->count);
@@ -93,7 +92,7 @@ static hr_id half_end(hr_builder *b, const hr_bert *m, const char *path, int64_t
 }
 
 /* Query, key and value by one product where the recipe cannot tell them apart (model/stack.h). */
-static hr_id attention_half(hr_builder *b, const hr_recipe *r, const hr_bert *m, const char *layer, hr_id x,
+static hr_id attention_half(hr_builder *b, const hr_scope *r, const hr_bert *m, const char *layer, hr_id x,
                             hr_id lengths) {
   char path[NAME], out[NAME];
   snprintf(path, sizeof path, "%s.attention.self", layer);
@@ -138,10 +137,11 @@ static hr_id table_declare(hr_builder *b, const hr_bert *m, const char *name, in
   return hr__parameter(b, whole, hr__desc2(b->dtype, rows, m->hidden), (hr_init){.rule = HR_INIT_NORMAL, .a = m->std});
 }
 
-/* tokens -> [B, T, H]; *words is the table of the tokens. */
-static hr_id embeddings(hr_builder *b, const hr_bert *m, const hr_model_batch *batch, hr_id *words) {
-  *words = table_declare(b, m, "word_embeddings", m->vocab);
-  hr_id x = hr__embedding(b, batch->tokens, *words);
+/* tokens -> [B, T, H] */
+static hr_id bert_embed(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch) {
+  hr_bert bert = hr__bert_read(&part->scope), *m = &bert;
+  hr_id words = table_declare(b, m, "word_embeddings", m->vocab);
+  hr_id x = hr__embedding(b, batch->tokens, words);
   hr_id types = table_declare(b, m, "token_type_embeddings", m->types);
   x = hr__add_rows(b, x, types, 1); /* all tokens are of type 0 */
   hr_id positions = table_declare(b, m, "position_embeddings", m->positions);
@@ -149,21 +149,10 @@ static hr_id embeddings(hr_builder *b, const hr_bert *m, const hr_model_batch *b
   return dropped(b, m, "bert.embeddings", norm(b, m, "bert.embeddings", x));
 }
 
-static hr_id head(hr_builder *b, const hr_bert *m, hr_id x, hr_id words, hr_id targets) {
-  static const char path[] = "cls.predictions.transform";
-  dense transform = {.path = path, .name = {"dense"}, .count = 1, .in = m->hidden, .rows = m->hidden};
-  x = dense_emit(b, m, &transform, x, HR_NONE);
-  hr__module(b, "%s", path);
-  x = norm(b, m, path, hr__gelu(b, x, m->tanh));
-  hr__module(b, "cls.predictions.decoder");
-  hr_id bias = hr__parameter(b, "cls.predictions.bias", hr__desc1(b->dtype, m->vocab), (hr_init){.rule = HR_INIT_ZERO});
-  return hr__head_loss_biased(b, x, words, bias, targets);
-}
-
-static hr_id bert_forward(hr_builder *b, const hr_recipe *r, const hr_model_batch *batch) {
+static hr_id bert_body(hr_builder *b, const hr_model_part *part, hr_id x, const hr_model_batch *batch) {
+  const hr_scope *r = &part->scope;
   hr_bert m = hr__bert_read(r);
   char layer[NAME / 2];
-  hr_id words, x = embeddings(b, &m, batch, &words);
   for (int64_t i = 0; i < m.layers; i++) {
     snprintf(layer, sizeof layer, "bert.encoder.layer.%" PRId64, i);
     hr__block_begin(b, "%s", layer);
@@ -175,18 +164,31 @@ static hr_id bert_forward(hr_builder *b, const hr_recipe *r, const hr_model_batc
     hr__block_end(b);
     hr__block_end(b);
   }
-  return head(b, &m, x, words, batch->targets);
+  return x;
 }
 
-static int64_t bert_vocabulary(const hr_recipe *r) {
-  return hr__recipe_int(r, CONFIG "vocab_size");
+static hr_id bert_loss(hr_builder *b, const hr_model_part *part, hr_id x, const hr_model_batch *batch) {
+  static const char path[] = "cls.predictions.transform";
+  hr_bert bert = hr__bert_read(&part->scope), *m = &bert;
+  dense transform = {.path = path, .name = {"dense"}, .count = 1, .in = m->hidden, .rows = m->hidden};
+  x = dense_emit(b, m, &transform, x, HR_NONE);
+  hr__module(b, "%s", path);
+  x = norm(b, m, path, hr__gelu(b, x, m->tanh));
+  hr_id words = table_declare(b, m, "word_embeddings", m->vocab);
+  hr__module(b, "cls.predictions.decoder");
+  hr_id bias = hr__parameter(b, "cls.predictions.bias", hr__desc1(b->dtype, m->vocab), (hr_init){.rule = HR_INIT_ZERO});
+  return hr__head_loss_biased(b, x, words, bias, batch->targets);
+}
+
+static int64_t bert_vocabulary(const hr_model_part *part) {
+  return hr__scope_int(&part->scope, "config.vocab_size");
 }
 
 static const char *const targets[] = {"query", "key", "value", "dense"};
 
 const hr_model hr_model_bert = {
     .family = "bert",
-    .keys = &hr_bert_keys,
+    .keys = {&hr_text_keys, &hr_bert_keys},
     .defaults = hr_bert_defaults,
     .task = "ForMaskedLM",
     .other_task = "ForPreTraining", /* with a head for the next sentence, which is left */
@@ -194,7 +196,12 @@ const hr_model hr_model_bert = {
     .targets = targets,
     .n_targets = sizeof targets / sizeof *targets,
     .check = hr__bert_check,
-    .forward = bert_forward,
+    .embed = bert_embed,
+    .body = bert_body,
+    .loss = bert_loss,
+    .forward = hr__model_forward,
     .vocabulary = bert_vocabulary,
     .config_json = hr__bert_json,
+    .leaves = hr__bert_leaves,
+    .other_name = hr__bert_other_name,
 };

@@ -14,18 +14,16 @@ typedef struct hr_bert {
 
 extern const hr_key_table hr_bert_keys;
 extern const char hr_bert_defaults[];
-hr_bert hr__bert_read(const hr_recipe *recipe);
-hr_status hr__bert_check(const hr_recipe *recipe, hr_error *err);
+hr_bert hr__bert_read(const hr_scope *scope);
+hr_status hr__bert_check(const hr_model_part *part, hr_error *err);
 /* config.json of the public checkpoints. NULL: out of memory. */
-json_t *hr__bert_json(const hr_recipe *recipe);
+json_t *hr__bert_json(const hr_model_part *part);
 
-/* Whether a tensor is rightly unused: the second copy of the tied head, heads that are not trained here, a buffer that
- * holds 0, 1, 2..., and a norm under its old name, which hr__bert_old_name finds. */
-bool hr__bert_leaves(const char *tensor);
-
-/* What older checkpoints call the weight and bias of a norm: "….LayerNorm.gamma" and "….LayerNorm.beta". NULL: the
- * parameter has one name only. */
-enum { HR_BERT_NAME = 256 };
-const char *hr__bert_old_name(const char *parameter, char out[HR_BERT_NAME]);
+/* hr_model.leaves: the second copy of the tied head, heads that are not trained here, and a buffer that holds 0,
+ * 1, 2... Of a part, which has no head, the head as well. */
+bool hr__bert_leaves(const hr_model_part *part, const char *tensor);
+/* hr_model.other_name: older checkpoints have "….LayerNorm.gamma" and ".beta", and those of the encoder alone no
+ * "bert." at the beginning. */
+const char *hr__bert_other_name(const char *parameter, int i, char out[HR_TENSOR_NAME]);
 
 #endif

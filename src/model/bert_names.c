@@ -4,26 +4,46 @@
 
 #include "model/bert.h"
 
+static const char BODY[] = "bert.";
+
 /* `name` without the given ending, as a length; 0: it ends otherwise. */
 static int stem(const char *name, const char *ending) {
   size_t length = strlen(name), tail = strlen(ending);
-  return length > tail && length < HR_BERT_NAME - 8 && strcmp(name + length - tail, ending) == 0 ? (int)(length - tail)
-                                                                                                 : 0;
+  return length > tail && length < HR_TENSOR_NAME - 8 && strcmp(name + length - tail, ending) == 0
+             ? (int)(length - tail)
+             : 0;
 }
 
-bool hr__bert_leaves(const char *tensor) {
-  static const char *const names[] = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias",
-                                      "cls.seq_relationship.weight",    "cls.seq_relationship.bias",
-                                      "bert.pooler.dense.weight",       "bert.pooler.dense.bias",
-                                      "bert.embeddings.position_ids"};
+bool hr__bert_leaves(const hr_model_part *part, const char *tensor) {
+  static const char *const names[] = {
+      "cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "cls.seq_relationship.weight",
+      "cls.seq_relationship.bias",      "bert.pooler.dense.weight",     "bert.pooler.dense.bias",
+      "bert.embeddings.position_ids",   "pooler.dense.weight",          "pooler.dense.bias",
+      "embeddings.position_ids"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(tensor, names[i]) == 0) return true;
-  return stem(tensor, ".LayerNorm.gamma") || stem(tensor, ".LayerNorm.beta");
+  if (stem(tensor, ".LayerNorm.gamma") || stem(tensor, ".LayerNorm.beta")) return true; /* beside the newer name */
+  return *part->name && strncmp(tensor, "cls.", 4) == 0;
 }
 
-const char *hr__bert_old_name(const char *parameter, char out[HR_BERT_NAME]) {
+/* The weight and bias of a norm as gamma and beta; NULL: the parameter is none. */
+static const char *old_norm(const char *parameter, char out[HR_TENSOR_NAME]) {
   int weight = stem(parameter, ".LayerNorm.weight"), bias = stem(parameter, ".LayerNorm.bias");
   if (!weight && !bias) return NULL;
-  snprintf(out, HR_BERT_NAME, "%.*s.LayerNorm.%s", weight ? weight : bias, parameter, weight ? "gamma" : "beta");
+  snprintf(out, HR_TENSOR_NAME, "%.*s.LayerNorm.%s", weight ? weight : bias, parameter, weight ? "gamma" : "beta");
+  return out;
+}
+
+const char *hr__bert_other_name(const char *parameter, int i, char out[HR_TENSOR_NAME]) {
+  bool body = strncmp(parameter, BODY, sizeof BODY - 1) == 0;
+  const char *bare = body ? parameter + sizeof BODY - 1 : parameter;
+  const char *other[3];
+  char room[HR_TENSOR_NAME];
+  int count = 0;
+  if (old_norm(parameter, out)) other[count++] = out;
+  if (body) other[count++] = bare;
+  if (body && old_norm(bare, room)) other[count++] = room;
+  if (i >= count) return NULL;
+  if (other[i] != out) snprintf(out, HR_TENSOR_NAME, "%s", other[i]);
   return out;
 }

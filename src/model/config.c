@@ -4,7 +4,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "model/decoder.h"
 #include "model/model.h"
 
 /* Keys that name schemes headroom does not have. Null, false, 0 and empty sections ask for nothing. */
@@ -62,43 +61,48 @@ static hr_status schemes_check(const hr_doc_node *config, const char *name, hr_e
   return HR_OK;
 }
 
-/* Files of before 2020 do not say what they are; then the recipe must. */
-static hr_status family_missing(const hr_recipe *recipe, const hr_doc_node *config, const char *name, hr_error *err) {
-  char list[128], remedy[192];
-  if (config->kind == HR_DOC_MAP && hr__recipe_given(recipe, "model.family")) return HR_OK;
+/* The file's model_type; files of before 2020 do not say what they are, then the recipe must. */
+static hr_status family_find(hr_recipe *recipe, const char *section, const hr_doc_node *config, const char *name,
+                             const hr_model **out, hr_error *err) {
+  char list[128], remedy[256], place[HR_DOC_PLACE], path[HR_SCOPE_PATH];
+  const hr_doc_node *type = hr__doc_get(config, "model_type");
+  bool said = type && type->kind == HR_DOC_SCALAR;
   hr__model_families(list, sizeof list);
-  snprintf(remedy, sizeof remedy, "say which it is, for example with --set model.family=bert (families: %s)", list);
-  return hr__fail(err, HR_BAD_INPUT, name, remedy, "model_type is missing: it names the family of the model");
+  snprintf(path, sizeof path, "%s.family", section);
+  if (!said && config->kind == HR_DOC_MAP && hr__recipe_given(recipe, path)) return HR_OK;
+  if (!said) {
+    snprintf(remedy, sizeof remedy, "say which it is, for example with --set %s=bert (families: %s)", path, list);
+    return hr__fail(err, HR_BAD_INPUT, name, remedy, "model_type is missing: it names the family of the model");
+  }
+  *out = hr__model_named(type->text);
+  if (*out) return architecture_check(config, *out, name, err);
+  snprintf(remedy, sizeof remedy, "families: %s", list);
+  return hr__fail(err, HR_BAD_INPUT, hr__doc_place(name, type, false, place), remedy,
+                  "model_type \"%.100s\" is not supported", type->text);
 }
 
-/* The file's model_type as the recipe's model.family. */
-static hr_status family_merge(hr_recipe *recipe, const hr_doc_node *config, const char *name, hr_error *err) {
+/* The file's model_type as the family of the section. */
+static hr_status family_merge(hr_recipe *recipe, const char *section, const hr_doc_node *config, const char *name,
+                              hr_error *err) {
   hr_arena *arena = hr__recipe_arena(recipe);
-  const hr_doc_node *type = hr__doc_get(config, "model_type");
-  if (!type || type->kind != HR_DOC_SCALAR) return family_missing(recipe, config, name, err);
-  const hr_model *model = hr__model_named(type->text);
-  if (!model) {
-    char list[128], remedy[160], place[HR_DOC_PLACE];
-    hr__model_families(list, sizeof list);
-    snprintf(remedy, sizeof remedy, "families: %s", list);
-    return hr__fail(err, HR_BAD_INPUT, hr__doc_place(name, type, false, place), remedy,
-                    "model_type \"%.100s\" is not supported", type->text);
-  }
-  HR_TRY(architecture_check(config, model, name, err));
-  hr_doc_node *section = hr__arena_alloc(arena, sizeof *section), *family = hr__arena_alloc(arena, sizeof *family);
-  if (!section || !family) return hr__nomem(err);
-  *family = *type;
+  hr_doc_node *map = hr__arena_alloc(arena, sizeof *map), *family = hr__arena_alloc(arena, sizeof *family);
+  if (!map || !family) return hr__nomem(err);
+  *family = *hr__doc_get(config, "model_type");
   family->key = "family";
   family->next = NULL;
-  *section = (hr_doc_node){.kind = HR_DOC_MAP, .child = family};
-  return hr__recipe_merge(recipe, "model", section, name, err);
+  *map = (hr_doc_node){.kind = HR_DOC_MAP, .child = family};
+  return hr__recipe_later(recipe, section, map, name, err);
 }
 
-hr_status hr__model_config_merge(hr_recipe *recipe, const char *name, const char *text, size_t bytes, hr_error *err) {
+hr_status hr__model_config_merge(hr_recipe *recipe, const char *section, const char *name, const char *text,
+                                 size_t bytes, const hr_model **family, hr_error *err) {
   hr_doc_node *config;
+  *family = NULL;
   HR_TRY(hr__json_parse(name, text, bytes, hr__recipe_arena(recipe), &config, err));
-  HR_TRY(family_merge(recipe, config, name, err));
+  HR_TRY(family_find(recipe, section, config, name, family, err));
+  if (*family) HR_TRY(family_merge(recipe, section, config, name, err));
   HR_TRY(schemes_check(config, name, err));
-  HR_TRY(hr__rope_config(config, name, err));
-  return hr__recipe_merge(recipe, "model.config", config, name, err);
+  if (*family && (*family)->config_read) HR_TRY((*family)->config_read(config, name, err));
+  const char *inner = hr__arena_format(hr__recipe_arena(recipe), "%s.config", section);
+  return inner ? hr__recipe_later(recipe, inner, config, name, err) : hr__nomem(err);
 }

@@ -24,7 +24,7 @@ typedef struct projections {
 } projections;
 
 /* Whether they may be one product. */
-static bool projections_join(const hr_recipe *r, const projections *p) {
+static bool projections_join(const hr_scope *r, const projections *p) {
   int64_t weights[HR_MEMBERS];
   for (int i = 0; i < p->count; i++)
     weights[i] = p->rows[i] * p->in;
@@ -42,7 +42,7 @@ static hr_id projections_declare(hr_builder *b, const projections *p, int64_t la
     members[i] = (hr_member){name[i], p->rows[i], init};
     rows += p->rows[i];
   }
-  snprintf(whole, sizeof whole, "%s.%s", b->module, kind);
+  snprintf(whole, sizeof whole, "%s.%s", hr__module_here(b), kind);
   hr_desc desc = in > 0 ? hr__desc2(b->dtype, rows, in) : hr__desc1(b->dtype, rows);
   return hr__parameter_stacked(b, whole, desc, members, p->count);
 }
@@ -101,7 +101,7 @@ static int64_t window_of(const hr_decoder *m, int64_t layer, int64_t length) {
 }
 
 /* x + attention(norm(x)), [B, T, H]. */
-static hr_id attention_half(hr_builder *b, const hr_recipe *r, const hr_decoder *m, int64_t layer, int64_t length,
+static hr_id attention_half(hr_builder *b, const hr_scope *r, const hr_decoder *m, int64_t layer, int64_t length,
                             hr_id x, hr_id table_id) {
   char path[128];
   int64_t q_width = m->heads * m->head_dim, kv_width = m->kv_heads * m->head_dim;
@@ -138,7 +138,7 @@ static hr_id attention_half(hr_builder *b, const hr_recipe *r, const hr_decoder 
 }
 
 /* x + mlp(norm(x)), [B, T, H]. */
-static hr_id mlp_half(hr_builder *b, const hr_recipe *r, const hr_decoder *m, int64_t layer, hr_id x) {
+static hr_id mlp_half(hr_builder *b, const hr_scope *r, const hr_decoder *m, int64_t layer, hr_id x) {
   char path[128];
   projections in = {.part = "mlp",
                     .count = 2,
@@ -159,12 +159,20 @@ static hr_id mlp_half(hr_builder *b, const hr_recipe *r, const hr_decoder *m, in
   return projections_emit(b, m, layer, &out, hr__swiglu(b, gate, up), x);
 }
 
-hr_id hr__decoder_forward(hr_builder *b, const hr_recipe *r, const hr_model_batch *batch) {
-  hr_decoder m = hr__decoder_read(r);
-  hr_init normal = {.rule = HR_INIT_NORMAL, .a = m.std};
+static hr_id table(hr_builder *b, const hr_decoder *m, const char *name) {
+  return hr__parameter(b, name, hr__desc2(b->dtype, m->vocab, m->hidden),
+                       (hr_init){.rule = HR_INIT_NORMAL, .a = m->std});
+}
+
+hr_id hr__decoder_embed(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch) {
+  hr_decoder m = hr__decoder_read(&part->scope);
   hr__module(b, "model.embed_tokens");
-  hr_id head = hr__parameter(b, "model.embed_tokens.weight", hr__desc2(b->dtype, m.vocab, m.hidden), normal);
-  hr_id x = hr__embedding(b, batch->tokens, head);
+  return hr__embedding(b, batch->tokens, table(b, &m, "model.embed_tokens.weight"));
+}
+
+hr_id hr__decoder_body(hr_builder *b, const hr_model_part *part, hr_id x, const hr_model_batch *batch) {
+  const hr_scope *r = &part->scope;
+  hr_decoder m = hr__decoder_read(r);
   hr_rope_table_args rope = hr__rope_args(r, &m, batch->length);
   hr__module(b, "model.rotary_emb");
   hr_id table_id = hr__rope_table(b, &rope);
@@ -178,8 +186,12 @@ hr_id hr__decoder_forward(hr_builder *b, const hr_recipe *r, const hr_model_batc
     hr__block_end(b);
     hr__block_end(b);
   }
-  x = norm(b, &m, "model.norm", m.hidden, x);
+  return norm(b, &m, "model.norm", m.hidden, x);
+}
+
+hr_id hr__decoder_loss(hr_builder *b, const hr_model_part *part, hr_id hidden, const hr_model_batch *batch) {
+  hr_decoder m = hr__decoder_read(&part->scope);
   hr__module(b, "lm_head");
-  if (!m.tied) head = hr__parameter(b, "lm_head.weight", hr__desc2(b->dtype, m.vocab, m.hidden), normal);
-  return hr__head_loss(b, x, head, batch->targets);
+  hr_id head = table(b, &m, m.tied ? "model.embed_tokens.weight" : "lm_head.weight");
+  return hr__head_loss(b, hidden, head, batch->targets);
 }

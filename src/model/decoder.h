@@ -10,8 +10,6 @@
 #include "model/model.h"
 #include "op/rope.h"
 
-#define HR_MODEL_CONFIG "model.config."
-
 /* Which layers see only a window of keys. */
 typedef enum hr_decoder_windows {
   HR_WINDOWS_NONE,
@@ -21,10 +19,8 @@ typedef enum hr_decoder_windows {
 
 typedef struct hr_decoder_family {
   const char *name, *architecture;
-  bool input_biases;       /* q, k and v have biases, whatever the settings */
-  bool attention_bias_key; /* the setting gives biases to q, k, v and o */
-  bool mlp_bias_key;       /* the setting gives biases to the MLP */
-  bool head_norms;         /* q and k are normed head by head, before they are turned */
+  bool input_biases; /* q, k and v have biases, whatever the settings */
+  bool head_norms;   /* q and k are normed head by head, before they are turned */
   hr_decoder_windows windows;
 } hr_decoder_family;
 
@@ -43,24 +39,29 @@ typedef struct hr_decoder {
   bool rope_linear; /* all frequencies are stretched alike; else as Llama 3 does */
 } hr_decoder;
 
-extern const hr_key_table hr_decoder_keys;
+extern const hr_key_table hr_decoder_keys;                /* of all of them; those below of some */
+extern const hr_key_table hr_decoder_attention_bias_keys; /* biases of q, k, v and o */
+extern const hr_key_table hr_decoder_mlp_bias_keys;
+extern const hr_key_table hr_decoder_window_keys, hr_decoder_layer_window_keys;
 /* By the name of a recipe whose hr_model is a decoder. */
 const hr_decoder_family *hr__decoder_family(const char *name);
-hr_decoder hr__decoder_read(const hr_recipe *recipe);
-hr_status hr__decoder_check(const hr_recipe *recipe, hr_error *err);
-hr_id hr__decoder_forward(hr_builder *b, const hr_recipe *recipe, const hr_model_batch *batch);
+hr_decoder hr__decoder_read(const hr_scope *scope);
+hr_status hr__decoder_check(const hr_model_part *part, hr_error *err);
+hr_id hr__decoder_embed(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch);
+hr_id hr__decoder_body(hr_builder *b, const hr_model_part *part, hr_id x, const hr_model_batch *batch);
+hr_id hr__decoder_loss(hr_builder *b, const hr_model_part *part, hr_id hidden, const hr_model_batch *batch);
 int64_t hr__decoder_window(const hr_decoder *m, int64_t layer); /* 0: none */
 /* config.json of the public checkpoints. NULL: out of memory. */
-json_t *hr__decoder_json(const hr_recipe *recipe);
+json_t *hr__decoder_json(const hr_model_part *part);
 
 /* decoder_rope.c. Rotary settings come in two forms: rope_theta with rope_scaling (older files) and rope_parameters,
  * which holds both. A recipe gives one of them; what it gives overrules the file of model.path. */
 /* Brings what config.json says of them into these forms, before it is merged; what headroom has not is HR_BAD_INPUT.
  * (config_rope.c) */
 hr_status hr__rope_config(hr_doc_node *config, const char *name, hr_error *err);
-void hr__rope_read(const hr_recipe *recipe, hr_decoder *m);
-hr_status hr__rope_check(const hr_recipe *recipe, const hr_decoder *m, hr_error *err);
-hr_rope_table_args hr__rope_args(const hr_recipe *recipe, const hr_decoder *m, int64_t length);
-json_t *hr__rope_json(const hr_recipe *recipe, const hr_decoder *m); /* null where positions are not stretched */
+void hr__rope_read(const hr_scope *scope, hr_decoder *m);
+hr_status hr__rope_check(const hr_scope *scope, const hr_decoder *m, hr_error *err);
+hr_rope_table_args hr__rope_args(const hr_scope *scope, const hr_decoder *m, int64_t length);
+json_t *hr__rope_json(const hr_scope *scope, const hr_decoder *m); /* null where positions are not stretched */
 
 #endif

@@ -1,7 +1,7 @@
-/* The settings of decoders under model.config. Defaults are Llama's; those of the other families are in decoders.c. */
+/* The settings of decoders under config, table by table: which of them a family has is said in decoders.c. Defaults are
+ * Llama's. */
 #include "model/decoder.h"
-
-enum { LAYERS_MAX = 1024, HEADS_MAX = 1 << 16, WIDTH_MAX = 1 << 24, POSITIONS_MAX = 1 << 30 };
+#include "model/text_keys.h"
 
 #define ROPE_KEYS(section)                                                                                             \
   {.path = section ".rope_type",                                                                                       \
@@ -24,120 +24,84 @@ enum { LAYERS_MAX = 1024, HEADS_MAX = 1 << 16, WIDTH_MAX = 1 << 24, POSITIONS_MA
        .max = 1e6,                                                                                                     \
        .meaning = "llama3: shorter waves than original length / this stay"},                                           \
   {                                                                                                                    \
-    .path = section ".original_max_position_embeddings", .type = HR_KEY_INT, .min = 1, .max = POSITIONS_MAX,           \
+    .path = section ".original_max_position_embeddings", .type = HR_KEY_INT, .min = 1, .max = HR_POSITIONS_MAX,        \
     .meaning = "llama3: length before stretching"                                                                      \
   }
 
 static const hr_key keys[] = {
-    {.path = HR_MODEL_CONFIG "vocab_size",
-     .type = HR_KEY_INT,
-     .fallback = "32000",
-     .min = 1,
-     .max = WIDTH_MAX,
-     .meaning = "number of different tokens"},
-    {.path = HR_MODEL_CONFIG "hidden_size",
-     .type = HR_KEY_INT,
-     .fallback = "4096",
-     .min = 1,
-     .max = WIDTH_MAX,
-     .meaning = "width of the residual stream"},
-    {.path = HR_MODEL_CONFIG "intermediate_size",
-     .type = HR_KEY_INT,
-     .fallback = "11008",
-     .min = 1,
-     .max = WIDTH_MAX,
-     .meaning = "width of the gated MLP"},
-    {.path = HR_MODEL_CONFIG "num_hidden_layers",
-     .type = HR_KEY_INT,
-     .fallback = "32",
-     .min = 1,
-     .max = LAYERS_MAX,
-     .meaning = "number of layers"},
-    {.path = HR_MODEL_CONFIG "num_attention_heads",
-     .type = HR_KEY_INT,
-     .fallback = "32",
-     .min = 1,
-     .max = HEADS_MAX,
-     .meaning = "number of query heads"},
-    {.path = HR_MODEL_CONFIG "num_key_value_heads",
+    {.path = "*.config.num_key_value_heads",
      .type = HR_KEY_INT,
      .min = 1,
-     .max = HEADS_MAX,
+     .max = HR_HEADS_MAX,
      .meaning = "number of key and value heads (default: as many as query heads)"},
-    {.path = HR_MODEL_CONFIG "head_dim",
+    {.path = "*.config.head_dim",
      .type = HR_KEY_INT,
      .min = 2,
-     .max = HEADS_MAX,
+     .max = HR_HEADS_MAX,
      .meaning = "width of a head, even (default: hidden_size / num_attention_heads)"},
-    {.path = HR_MODEL_CONFIG "hidden_act",
-     .type = HR_KEY_CHOICE,
-     .fallback = "silu",
-     .choices = "silu|gelu|gelu_new|gelu_pytorch_tanh",
-     .meaning = "activation of the MLP: silu in decoders"},
-    {.path = HR_MODEL_CONFIG "max_position_embeddings",
-     .type = HR_KEY_INT,
-     .fallback = "2048",
-     .min = 1,
-     .max = POSITIONS_MAX,
-     .meaning = "longest sequence the model is made for"},
-    {.path = HR_MODEL_CONFIG "initializer_range",
-     .type = HR_KEY_FLOAT,
-     .fallback = "0.02",
-     .min = 0,
-     .max = 100,
-     .meaning = "standard deviation of fresh weights"},
-    {.path = HR_MODEL_CONFIG "rms_norm_eps",
+    {.path = "*.config.rms_norm_eps",
      .type = HR_KEY_FLOAT,
      .fallback = "1e-6",
      .min = 0,
      .max = 1,
      .meaning = "added to the mean square in norms"},
-    {.path = HR_MODEL_CONFIG "tie_word_embeddings",
-     .type = HR_KEY_BOOL,
-     .fallback = "false",
-     .meaning = "the head uses the embedding's weight"},
-    {.path = HR_MODEL_CONFIG "attention_bias",
-     .type = HR_KEY_BOOL,
-     .fallback = "false",
-     .meaning = "biases in the projections of attention (llama, qwen3)"},
-    {.path = HR_MODEL_CONFIG "mlp_bias",
-     .type = HR_KEY_BOOL,
-     .fallback = "false",
-     .meaning = "biases in the MLP (llama)"},
-    {.path = HR_MODEL_CONFIG "attention_dropout",
+    {.path = "*.config.attention_dropout",
      .type = HR_KEY_FLOAT,
      .fallback = "0.0",
      .min = 0,
      .max = 1,
      .meaning = "only 0 is supported"},
-    {.path = HR_MODEL_CONFIG "sliding_window",
-     .type = HR_KEY_INT,
-     .min = 1,
-     .max = POSITIONS_MAX,
-     .meaning = "keys that a query sees at most, its own included (mistral: 4096, null for all; qwen2, qwen3: 4096)"},
-    {.path = HR_MODEL_CONFIG "use_sliding_window",
-     .type = HR_KEY_BOOL,
-     .meaning = "whether layers have the window (qwen2, qwen3: false)"},
-    {.path = HR_MODEL_CONFIG "max_window_layers",
-     .type = HR_KEY_INT,
-     .min = 0,
-     .max = LAYERS_MAX,
-     .meaning = "leading layers without the window (qwen2, qwen3: 28)"},
-    {.path = HR_MODEL_CONFIG "layer_types",
-     .type = HR_KEY_TEXTS,
-     .meaning = "full_attention or sliding_attention for each layer, instead of max_window_layers (qwen2, qwen3)"},
-    {.path = HR_MODEL_CONFIG "rope_theta",
+    {.path = "*.config.rope_theta",
      .type = HR_KEY_FLOAT,
      .fallback = "10000.0",
      .min = 1,
      .max = 1e12,
      .meaning = "base of the rotary frequencies"},
-    ROPE_KEYS(HR_MODEL_CONFIG "rope_scaling"),
-    {.path = HR_MODEL_CONFIG "rope_parameters.rope_theta",
+    ROPE_KEYS("*.config.rope_scaling"),
+    {.path = "*.config.rope_parameters.rope_theta",
      .type = HR_KEY_FLOAT,
      .min = 1,
      .max = 1e12,
      .meaning = "base of the rotary frequencies"},
-    ROPE_KEYS(HR_MODEL_CONFIG "rope_parameters"),
+    ROPE_KEYS("*.config.rope_parameters"),
 };
 const hr_key_table hr_decoder_keys = {keys, sizeof keys / sizeof *keys};
+
+static const hr_key attention_bias_keys[] = {
+    {.path = "*.config.attention_bias",
+     .type = HR_KEY_BOOL,
+     .fallback = "false",
+     .meaning = "biases in the projections of attention (llama, qwen3)"},
+};
+const hr_key_table hr_decoder_attention_bias_keys = {attention_bias_keys,
+                                                     sizeof attention_bias_keys / sizeof *attention_bias_keys};
+
+static const hr_key mlp_bias_keys[] = {
+    {.path = "*.config.mlp_bias", .type = HR_KEY_BOOL, .fallback = "false", .meaning = "biases in the MLP (llama)"},
+};
+const hr_key_table hr_decoder_mlp_bias_keys = {mlp_bias_keys, sizeof mlp_bias_keys / sizeof *mlp_bias_keys};
+
+static const hr_key window_keys[] = {
+    {.path = "*.config.sliding_window",
+     .type = HR_KEY_INT,
+     .min = 1,
+     .max = HR_POSITIONS_MAX,
+     .meaning = "keys that a query sees at most, its own included (mistral: 4096, null for all; qwen2, qwen3: 4096)"},
+};
+const hr_key_table hr_decoder_window_keys = {window_keys, sizeof window_keys / sizeof *window_keys};
+
+static const hr_key layer_window_keys[] = {
+    {.path = "*.config.use_sliding_window",
+     .type = HR_KEY_BOOL,
+     .meaning = "whether layers have the window (qwen2, qwen3: false)"},
+    {.path = "*.config.max_window_layers",
+     .type = HR_KEY_INT,
+     .min = 0,
+     .max = HR_LAYERS_MAX,
+     .meaning = "leading layers without the window (qwen2, qwen3: 28)"},
+    {.path = "*.config.layer_types",
+     .type = HR_KEY_TEXTS,
+     .meaning = "full_attention or sliding_attention for each layer, instead of max_window_layers (qwen2, qwen3)"},
+};
+const hr_key_table hr_decoder_layer_window_keys = {layer_window_keys,
+                                                   sizeof layer_window_keys / sizeof *layer_window_keys};

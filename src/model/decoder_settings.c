@@ -6,41 +6,38 @@
 #include "base/checked.h"
 #include "model/decoder.h"
 
-#define CONFIG HR_MODEL_CONFIG
-
-static void windows_read(const hr_recipe *r, hr_decoder *m) {
-  bool sized = hr__recipe_has(r, CONFIG "sliding_window");
+static void windows_read(const hr_scope *r, hr_decoder *m) {
+  bool sized = hr__scope_has(r, "config.sliding_window");
   bool used = m->family->windows == HR_WINDOWS_ALL;
   if (m->family->windows == HR_WINDOWS_LAYERS) {
-    used = hr__recipe_has(r, CONFIG "use_sliding_window") && hr__recipe_bool(r, CONFIG "use_sliding_window");
-    if (hr__recipe_has(r, CONFIG "max_window_layers"))
-      m->first_windowed = hr__recipe_int(r, CONFIG "max_window_layers");
-    if (hr__recipe_has(r, CONFIG "layer_types"))
-      m->layer_types = hr__recipe_texts(r, CONFIG "layer_types", &m->n_layer_types);
+    used = hr__scope_has(r, "config.use_sliding_window") && hr__scope_bool(r, "config.use_sliding_window");
+    if (hr__scope_has(r, "config.max_window_layers")) m->first_windowed = hr__scope_int(r, "config.max_window_layers");
+    if (hr__scope_has(r, "config.layer_types"))
+      m->layer_types = hr__scope_texts(r, "config.layer_types", &m->n_layer_types);
   }
-  if (sized && used) m->window = hr__recipe_int(r, CONFIG "sliding_window");
+  if (sized && used) m->window = hr__scope_int(r, "config.sliding_window");
 }
 
-hr_decoder hr__decoder_read(const hr_recipe *r) {
+hr_decoder hr__decoder_read(const hr_scope *r) {
   hr_decoder m = {
-      .family = hr__decoder_family(hr__recipe_text(r, "model.family")),
-      .hidden = hr__recipe_int(r, CONFIG "hidden_size"),
-      .inner = hr__recipe_int(r, CONFIG "intermediate_size"),
-      .layers = hr__recipe_int(r, CONFIG "num_hidden_layers"),
-      .heads = hr__recipe_int(r, CONFIG "num_attention_heads"),
-      .vocab = hr__recipe_int(r, CONFIG "vocab_size"),
-      .positions = hr__recipe_int(r, CONFIG "max_position_embeddings"),
-      .std = (float)hr__recipe_float(r, CONFIG "initializer_range"),
-      .eps = (float)hr__recipe_float(r, CONFIG "rms_norm_eps"),
-      .tied = hr__recipe_bool(r, CONFIG "tie_word_embeddings"),
+      .family = hr__decoder_family(hr__scope_text(r, "family")),
+      .hidden = hr__scope_int(r, "config.hidden_size"),
+      .inner = hr__scope_int(r, "config.intermediate_size"),
+      .layers = hr__scope_int(r, "config.num_hidden_layers"),
+      .heads = hr__scope_int(r, "config.num_attention_heads"),
+      .vocab = hr__scope_int(r, "config.vocab_size"),
+      .positions = hr__scope_int(r, "config.max_position_embeddings"),
+      .std = (float)hr__scope_float(r, "config.initializer_range"),
+      .eps = (float)hr__scope_float(r, "config.rms_norm_eps"),
+      .tied = hr__scope_bool(r, "config.tie_word_embeddings"),
   };
-  bool biased = m.family->attention_bias_key && hr__recipe_bool(r, CONFIG "attention_bias");
+  bool biased = hr__scope_has(r, "config.attention_bias") && hr__scope_bool(r, "config.attention_bias");
   m.input_biases = m.family->input_biases || biased;
   m.output_bias = biased;
-  m.mlp_bias = m.family->mlp_bias_key && hr__recipe_bool(r, CONFIG "mlp_bias");
-  bool grouped = hr__recipe_has(r, CONFIG "num_key_value_heads"), sized = hr__recipe_has(r, CONFIG "head_dim");
-  m.kv_heads = grouped ? hr__recipe_int(r, CONFIG "num_key_value_heads") : m.heads;
-  m.head_dim = sized ? hr__recipe_int(r, CONFIG "head_dim") : m.hidden / m.heads;
+  m.mlp_bias = hr__scope_has(r, "config.mlp_bias") && hr__scope_bool(r, "config.mlp_bias");
+  bool grouped = hr__scope_has(r, "config.num_key_value_heads"), sized = hr__scope_has(r, "config.head_dim");
+  m.kv_heads = grouped ? hr__scope_int(r, "config.num_key_value_heads") : m.heads;
+  m.head_dim = sized ? hr__scope_int(r, "config.head_dim") : m.hidden / m.heads;
   windows_read(r, &m);
   hr__rope_read(r, &m);
   return m;
@@ -72,110 +69,84 @@ static bool parameter_count(const hr_decoder *m, int64_t *count) {
   return *count <= HR_PARAMETERS_MAX;
 }
 
-/* Settings that the family does not have may stand in a file, where other programs pass over them too, but whoever
- * writes them into a recipe means them. */
-static hr_status keys_check(const hr_recipe *r, const hr_decoder_family *family, hr_error *err) {
-  bool windows = family->windows != HR_WINDOWS_NONE, layers = family->windows == HR_WINDOWS_LAYERS;
-  const struct {
-    const char *path;
-    bool had;
-  } some[] = {
-      {CONFIG "attention_bias", family->attention_bias_key},
-      {CONFIG "mlp_bias", family->mlp_bias_key},
-      {CONFIG "sliding_window", windows},
-      {CONFIG "use_sliding_window", layers},
-      {CONFIG "max_window_layers", layers},
-      {CONFIG "layer_types", layers},
-      {CONFIG "type_vocab_size", false}, /* bert's, from here on */
-      {CONFIG "layer_norm_eps", false},
-      {CONFIG "hidden_dropout_prob", false},
-      {CONFIG "attention_probs_dropout_prob", false},
-      {CONFIG "position_embedding_type", false},
-      {CONFIG "is_decoder", false},
-  };
-  for (size_t i = 0; i < sizeof some / sizeof *some; i++)
-    if (!some[i].had && hr__recipe_given(r, some[i].path))
-      return hr__recipe_fail(r, some[i].path, "remove it, or name another family", err,
-                             "models of the family %s have no %s", family->name, some[i].path);
-  return HR_OK;
-}
-
-static hr_status windows_check(const hr_recipe *r, const hr_decoder *m, hr_error *err) {
-  static const char path[] = CONFIG "layer_types";
+static hr_status windows_check(const hr_scope *r, const hr_decoder *m, hr_error *err) {
+  static const char path[] = "config.layer_types";
   if (!m->layer_types) return HR_OK;
   if (m->n_layer_types < (size_t)m->layers)
-    return hr__recipe_fail(r, path, "name every layer, or remove it: max_window_layers serves as well", err,
-                           "%s names %zu layers, but there are %" PRId64, path, m->n_layer_types, m->layers);
+    return hr__scope_fail(r, path, "name every layer, or remove it: max_window_layers serves as well", err,
+                          "%s.%s names %zu layers, but there are %" PRId64, r->section, path, m->n_layer_types,
+                          m->layers);
   for (int64_t i = 0; i < m->layers; i++) {
     bool slides = strcmp(m->layer_types[i], "sliding_attention") == 0;
     if (!slides && strcmp(m->layer_types[i], "full_attention") != 0)
-      return hr__recipe_fail(r, path, "supported: full_attention, sliding_attention", err,
-                             "layer %" PRId64 " is of the type \"%.60s\" (%s), which is not supported", i,
-                             m->layer_types[i], path);
+      return hr__scope_fail(r, path, "supported: full_attention, sliding_attention", err,
+                            "layer %" PRId64 " is of the type \"%.60s\" (%s.%s), which is not supported", i,
+                            m->layer_types[i], r->section, path);
     if (slides && m->window == 0)
-      return hr__recipe_fail(r, path, "give use_sliding_window: true and sliding_window", err,
-                             "layer %" PRId64 " has sliding_attention (%s), but there is no window", i, path);
+      return hr__scope_fail(r, path, "give use_sliding_window: true and sliding_window", err,
+                            "layer %" PRId64 " has sliding_attention (%s.%s), but there is no window", i, r->section,
+                            path);
   }
   return HR_OK;
 }
 
-static hr_status heads_check(const hr_recipe *r, const hr_decoder *m, hr_error *err) {
+static hr_status heads_check(const hr_scope *r, const hr_decoder *m, hr_error *err) {
   char remedy[256];
-  if (!hr__recipe_has(r, CONFIG "head_dim") && m->hidden % m->heads != 0) {
+  if (!hr__scope_has(r, "config.head_dim") && m->hidden % m->heads != 0) {
     snprintf(remedy, sizeof remedy, "change one of them, for example hidden_size: %" PRId64 ", or give head_dim",
              (m->hidden / m->heads + 1) * m->heads);
-    return hr__recipe_fail(r, CONFIG "hidden_size", remedy, err,
-                           CONFIG "hidden_size (%" PRId64 ") is no multiple of num_attention_heads (%" PRId64 ")",
-                           m->hidden, m->heads);
+    return hr__scope_fail(r, "config.hidden_size", remedy, err,
+                          "%s.config.hidden_size (%" PRId64 ") is no multiple of num_attention_heads (%" PRId64 ")",
+                          r->section, m->hidden, m->heads);
   }
   if (m->head_dim < 2 || m->head_dim % 2 != 0) {
-    bool given = hr__recipe_has(r, CONFIG "head_dim");
-    return hr__recipe_fail(r, given ? CONFIG "head_dim" : CONFIG "hidden_size",
-                           "rotary positions turn pairs: use an even width such as 64", err,
-                           "the width of a head must be even, but %s is %" PRId64,
-                           given ? CONFIG "head_dim" : "hidden_size / num_attention_heads", m->head_dim);
+    bool given = hr__scope_has(r, "config.head_dim");
+    return hr__scope_fail(r, given ? "config.head_dim" : "config.hidden_size",
+                          "rotary positions turn pairs: use an even width such as 64", err,
+                          "the width of a head must be even, but %s%s is %" PRId64, given ? r->section : "",
+                          given ? ".config.head_dim" : "hidden_size / num_attention_heads", m->head_dim);
   }
   if (m->heads % m->kv_heads != 0) {
-    return hr__recipe_fail(
-        r, CONFIG "num_key_value_heads", "every key-value head serves the same number of query heads: use a divisor",
-        err, CONFIG "num_attention_heads (%" PRId64 ") is no multiple of num_key_value_heads (%" PRId64 ")", m->heads,
-        m->kv_heads);
+    return hr__scope_fail(
+        r, "config.num_key_value_heads", "every key-value head serves the same number of query heads: use a divisor",
+        err, "%s.config.num_attention_heads (%" PRId64 ") is no multiple of num_key_value_heads (%" PRId64 ")",
+        r->section, m->heads, m->kv_heads);
   }
   return HR_OK;
 }
 
-hr_status hr__decoder_check(const hr_recipe *r, hr_error *err) {
-  if (!hr__recipe_given(r, "model.config") && !hr__recipe_given(r, "model.path")) {
-    return hr__recipe_fail(r, "model.config",
-                           "add for example \"config: { hidden_size: 256, num_hidden_layers: 4, ... }\"", err,
-                           "neither model.config nor model.path is given");
+hr_status hr__decoder_check(const hr_model_part *part, hr_error *err) {
+  const hr_scope *r = &part->scope;
+  char remedy[HR_SCOPE_PATH];
+  if (!hr__scope_given(r, "config") && !hr__scope_given(r, "path")) {
+    return hr__scope_fail(r, "config", "add for example \"config: { hidden_size: 256, num_hidden_layers: 4, ... }\"",
+                          err, "neither %s.config nor %s.path is given", r->section, r->section);
   }
   hr_decoder m = hr__decoder_read(r);
-  HR_TRY(keys_check(r, m.family, err));
   HR_TRY(heads_check(r, &m, err));
   HR_TRY(hr__rope_check(r, &m, err));
   HR_TRY(windows_check(r, &m, err));
-  if (hr__recipe_float(r, CONFIG "attention_dropout") > 0) {
-    return hr__recipe_fail(r, CONFIG "attention_dropout", "give --set model.config.attention_dropout=0", err,
-                           "dropout in attention is not supported");
+  if (hr__scope_float(r, "config.attention_dropout") > 0) {
+    return hr__scope_fail(r, "config.attention_dropout", hr__scope_remedy(r, "config.attention_dropout=0", remedy), err,
+                          "dropout in attention is not supported");
   }
-  const char *act = hr__recipe_text(r, CONFIG "hidden_act");
+  const char *act = hr__scope_text(r, "config.hidden_act");
   if (strcmp(act, "silu") != 0) {
-    return hr__recipe_fail(r, CONFIG "hidden_act", "only silu is supported here", err,
-                           "%s with " CONFIG "hidden_act %s is not supported", m.family->name, act);
+    return hr__scope_fail(r, "config.hidden_act", "only silu is supported here", err,
+                          "%s with %s.config.hidden_act %s is not supported", m.family->name, r->section, act);
   }
   static const char length_key[] = "data.sequence_length";
-  if (hr__recipe_has(r, length_key) && !hr__recipe_is_word(r, length_key) &&
-      hr__recipe_int(r, length_key) > m.positions) {
-    return hr__recipe_fail(r, length_key, "use shorter sequences, or raise model.config.max_position_embeddings", err,
+  if (hr__recipe_has(r->recipe, length_key) && !hr__recipe_is_word(r->recipe, length_key) &&
+      hr__recipe_int(r->recipe, length_key) > m.positions) {
+    return hr__recipe_fail(r->recipe, length_key, "use shorter sequences, or raise max_position_embeddings", err,
                            "%s (%" PRId64 ") is longer than the model is made for (max_position_embeddings %" PRId64
                            ")",
-                           length_key, hr__recipe_int(r, length_key), m.positions);
+                           length_key, hr__recipe_int(r->recipe, length_key), m.positions);
   }
   int64_t count;
   if (!parameter_count(&m, &count)) {
-    return hr__recipe_fail(r, CONFIG "hidden_size", "use smaller sizes", err,
-                           "the model would have more than %" PRId64 " parameters", HR_PARAMETERS_MAX);
+    return hr__scope_fail(r, "config.hidden_size", "use smaller sizes", err,
+                          "the model would have more than %" PRId64 " parameters", HR_PARAMETERS_MAX);
   }
   return HR_OK;
 }

@@ -4,18 +4,13 @@
 
 #include "format/json.h"
 #include "model/decoder.h"
-
-#define CONFIG HR_MODEL_CONFIG
+#include "model/text_keys.h"
 
 static const hr_decoder_family families[] = {
-    {.name = "llama", .architecture = "LlamaForCausalLM", .attention_bias_key = true, .mlp_bias_key = true},
+    {.name = "llama", .architecture = "LlamaForCausalLM"},
     {.name = "mistral", .architecture = "MistralForCausalLM", .windows = HR_WINDOWS_ALL},
     {.name = "qwen2", .architecture = "Qwen2ForCausalLM", .input_biases = true, .windows = HR_WINDOWS_LAYERS},
-    {.name = "qwen3",
-     .architecture = "Qwen3ForCausalLM",
-     .attention_bias_key = true,
-     .head_norms = true,
-     .windows = HR_WINDOWS_LAYERS},
+    {.name = "qwen3", .architecture = "Qwen3ForCausalLM", .head_norms = true, .windows = HR_WINDOWS_LAYERS},
 };
 
 const hr_decoder_family *hr__decoder_family(const char *name) {
@@ -26,8 +21,8 @@ const hr_decoder_family *hr__decoder_family(const char *name) {
   return &families[i];
 }
 
-static int64_t vocabulary(const hr_recipe *r) {
-  return hr__recipe_int(r, CONFIG "vocab_size");
+static int64_t vocabulary(const hr_model_part *part) {
+  return hr__scope_int(&part->scope, "config.vocab_size");
 }
 
 static json_t *layer_types_json(const hr_decoder *m) {
@@ -39,8 +34,8 @@ static json_t *layer_types_json(const hr_decoder *m) {
 
 /* Numbers keep the recipe's double: a float would turn 1e-6 into 9.99999997e-07. Token numbers are not known here: null
  * keeps readers of the file from assuming their own. */
-static json_t *common_json(const hr_recipe *r, const hr_decoder *m) {
-  bool narrow = strcmp(hr__recipe_text(r, "model.precision"), "bf16-true") == 0; /* else there are f32 masters */
+static json_t *common_json(const hr_scope *r, const hr_decoder *m) {
+  bool narrow = strcmp(hr__scope_precision(r), "bf16-true") == 0; /* else there are f32 masters */
   return json_pack("{s:[s], s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:f, s:f, s:o, s:n, "
                    "s:n, s:n, s:b}",
                    "architectures", m->family->architecture, "model_type", m->family->name, "hidden_act", "silu",
@@ -48,21 +43,23 @@ static json_t *common_json(const hr_recipe *r, const hr_decoder *m) {
                    (json_int_t)m->hidden, "intermediate_size", (json_int_t)m->inner, "num_hidden_layers",
                    (json_int_t)m->layers, "num_attention_heads", (json_int_t)m->heads, "num_key_value_heads",
                    (json_int_t)m->kv_heads, "head_dim", (json_int_t)m->head_dim, "max_position_embeddings",
-                   (json_int_t)m->positions, "initializer_range", hr__recipe_float(r, CONFIG "initializer_range"),
-                   "rms_norm_eps", hr__recipe_float(r, CONFIG "rms_norm_eps"), "tie_word_embeddings", (int)m->tied,
+                   (json_int_t)m->positions, "initializer_range", hr__scope_float(r, "config.initializer_range"),
+                   "rms_norm_eps", hr__scope_float(r, "config.rms_norm_eps"), "tie_word_embeddings", (int)m->tied,
                    "attention_dropout", 0.0, "rope_theta", m->theta, "rope_scaling", hr__rope_json(r, m),
                    "bos_token_id", "eos_token_id", "pad_token_id", "use_cache", 1);
 }
 
-json_t *hr__decoder_json(const hr_recipe *r) {
+json_t *hr__decoder_json(const hr_model_part *part) {
+  const hr_scope *r = &part->scope;
   hr_decoder m = hr__decoder_read(r);
   const hr_decoder_family *family = m.family;
   hr__json_init();
   json_t *config = common_json(r, &m);
   if (!config) return NULL;
   int failed = 0;
-  if (family->attention_bias_key) failed |= json_object_set_new(config, "attention_bias", json_boolean(m.output_bias));
-  if (family->mlp_bias_key) failed |= json_object_set_new(config, "mlp_bias", json_boolean(m.mlp_bias));
+  if (hr__scope_has(r, "config.attention_bias"))
+    failed |= json_object_set_new(config, "attention_bias", json_boolean(m.output_bias));
+  if (hr__scope_has(r, "config.mlp_bias")) failed |= json_object_set_new(config, "mlp_bias", json_boolean(m.mlp_bias));
   if (family->windows != HR_WINDOWS_NONE)
     failed |= json_object_set_new(config, "sliding_window", m.window > 0 ? json_integer(m.window) : json_null());
   if (family->windows == HR_WINDOWS_LAYERS) {
@@ -75,22 +72,45 @@ json_t *hr__decoder_json(const hr_recipe *r) {
   return NULL;
 }
 
-#define DECODER(NAME, DEFAULTS)                                                                                        \
+/* Tables that a model computes itself, and the second copy of a tied head. */
+static bool leaves(const hr_model_part *part, const char *tensor) {
+  static const char frequencies[] = "rotary_emb.inv_freq";
+  size_t length = strlen(tensor), tail = sizeof frequencies - 1;
+  (void)part;
+  return strcmp(tensor, "lm_head.weight") == 0 || (length >= tail && strcmp(tensor + length - tail, frequencies) == 0);
+}
+
+static const char *const targets[] = {"q_proj", "k_proj", "v_proj", "o_proj"};
+
+/* NAME, the family's defaults, and its tables of keys beside those of all decoders. */
+#define DECODER(NAME, DEFAULTS, ...)                                                                                   \
   const hr_model hr_model_##NAME = {                                                                                   \
       .family = #NAME,                                                                                                 \
-      .keys = &hr_decoder_keys,                                                                                        \
+      .keys = {&hr_text_keys, &hr_decoder_keys, __VA_ARGS__},                                                          \
       .defaults = DEFAULTS,                                                                                            \
       .task = "ForCausalLM",                                                                                           \
+      .targets = targets,                                                                                              \
+      .n_targets = sizeof targets / sizeof *targets,                                                                   \
+      .config_read = hr__rope_config,                                                                                  \
       .check = hr__decoder_check,                                                                                      \
-      .forward = hr__decoder_forward,                                                                                  \
+      .embed = hr__decoder_embed,                                                                                      \
+      .body = hr__decoder_body,                                                                                        \
+      .loss = hr__decoder_loss,                                                                                        \
+      .forward = hr__model_forward,                                                                                    \
       .vocabulary = vocabulary,                                                                                        \
       .config_json = hr__decoder_json,                                                                                 \
+      .leaves = leaves,                                                                                                \
   }
 
-DECODER(llama, NULL);
-DECODER(mistral, "{intermediate_size: 14336, num_key_value_heads: 8, max_position_embeddings: 131072,"
-                 " sliding_window: 4096}");
-DECODER(qwen2, "{vocab_size: 151936, intermediate_size: 22016, max_position_embeddings: 32768,"
-               " use_sliding_window: false, sliding_window: 4096, max_window_layers: 28}");
-DECODER(qwen3, "{vocab_size: 151936, intermediate_size: 22016, max_position_embeddings: 32768, head_dim: 128,"
-               " use_sliding_window: false, sliding_window: 4096, max_window_layers: 28}");
+DECODER(llama, NULL, &hr_decoder_attention_bias_keys, &hr_decoder_mlp_bias_keys);
+DECODER(mistral,
+        "{intermediate_size: 14336, num_key_value_heads: 8, max_position_embeddings: 131072, sliding_window: 4096}",
+        &hr_decoder_window_keys);
+DECODER(qwen2,
+        "{vocab_size: 151936, intermediate_size: 22016, max_position_embeddings: 32768,"
+        " use_sliding_window: false, sliding_window: 4096, max_window_layers: 28}",
+        &hr_decoder_window_keys, &hr_decoder_layer_window_keys);
+DECODER(qwen3,
+        "{vocab_size: 151936, intermediate_size: 22016, max_position_embeddings: 32768, head_dim: 128,"
+        " use_sliding_window: false, sliding_window: 4096, max_window_layers: 28}",
+        &hr_decoder_attention_bias_keys, &hr_decoder_window_keys, &hr_decoder_layer_window_keys);

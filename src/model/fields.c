@@ -12,14 +12,15 @@ void hr__token_fields(const hr_field_shape *shape, int64_t vocabulary, hr_fields
   hr__field_add(out, (hr_field){.name = "lengths", .purpose = HR_FOR_LENGTHS, .desc = desc});
 }
 
-hr_fields hr__model_fields(const hr_model *model, const hr_recipe *recipe, const hr_field_shape *shape) {
+hr_fields hr__model_fields(const hr_model_part *part, const hr_field_shape *shape) {
+  const hr_model *model = part->model;
   hr_fields fields = {.count = 0};
   hr_field_shape own = *shape;
   own.lengths = shape->lengths && model->masked; /* others do not look at what lies behind a token */
   if (model->fields)
-    model->fields(recipe, &own, &fields);
+    model->fields(part, &own, &fields);
   else
-    hr__token_fields(&own, model->vocabulary(recipe), &fields);
+    hr__token_fields(&own, model->vocabulary(part), &fields);
   return fields;
 }
 

@@ -1,90 +1,80 @@
 /* The families, and the settings that all of them share. */
-#include "model/model.h"
+#include "model/parts.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "format/file.h"
+static const hr_model *const shipped[] = {
+#define HR_FAMILY(name) &hr_model_##name,
+#include "model/families.def"
+#undef HR_FAMILY
+};
+enum { SHIPPED = sizeof shipped / sizeof *shipped };
 
-static const hr_model *const families[] = {&hr_model_llama, &hr_model_mistral, &hr_model_qwen2, &hr_model_qwen3,
-                                           &hr_model_bert};
-enum { FAMILIES = sizeof families / sizeof *families };
+static const hr_model *registered[HR_REGISTERED];
+static size_t n_registered;
 
-/* model.path: a checkpoint's folder. Its config.json may be absent when the recipe gives the model's settings itself.
- */
-static hr_status path_extend(hr_recipe *recipe, const char *path, hr_error *err) {
-  hr_arena *arena = hr__recipe_arena(recipe);
-  char *name = hr__arena_format(arena, "%s/config.json", path);
-  if (!name) return hr__nomem(err);
-  if (access(path, F_OK) != 0) {
-    return hr__recipe_fail(recipe, "model.path", "give the folder of a checkpoint, with config.json in it", err,
-                           "there is no folder \"%.200s\"", path);
-  }
-  if (access(name, F_OK) != 0) {
-    if (hr__recipe_given(recipe, "model.config") && hr__recipe_given(recipe, "model.family")) return HR_OK;
-    return hr__recipe_fail(recipe, "model.path", "give the folder of a checkpoint, or model.family and model.config",
-                           err, "there is no config.json in \"%.200s\"", path);
-  }
-  char *text;
-  size_t bytes;
-  HR_TRY(hr__file_read(name, HR_DOC_MAX_BYTES, arena, &text, &bytes, err));
-  return hr__model_config_merge(recipe, name, text, bytes, err);
+const hr_model *hr__model_at(size_t i) {
+  if (i < SHIPPED) return shipped[i];
+  return i - SHIPPED < n_registered ? registered[i - SHIPPED] : NULL;
 }
 
 const hr_model *hr__model_named(const char *name) {
-  for (size_t i = 0; i < FAMILIES; i++) {
-    if (strcmp(families[i]->family, name) == 0) return families[i];
-  }
+  const hr_model *model;
+  for (size_t i = 0; (model = hr__model_at(i)); i++)
+    if (strcmp(model->family, name) == 0) return model;
   return NULL;
 }
 
-/* The family's own defaults. A name that is unknown is found out later. */
-static hr_status family_extend(hr_recipe *recipe, const char *name, hr_error *err) {
-  const hr_model *model = hr__model_named(name);
-  if (!model || !model->defaults) return HR_OK;
-  hr_arena *arena = hr__recipe_arena(recipe);
-  hr_doc_node *defaults;
-  const char *place = hr__arena_format(arena, "defaults of %s", model->family);
-  if (!place) return hr__nomem(err);
-  HR_TRY(hr__yaml_parse(place, model->defaults, strlen(model->defaults), arena, &defaults, err));
-  return hr__recipe_merge(recipe, "model.config", defaults, place, err);
+size_t hr__model_tables(const hr_key_table **out, size_t capacity) {
+  const hr_model *model;
+  size_t count = 0;
+  for (size_t i = 0; (model = hr__model_at(i)); i++)
+    for (const hr_key_table *const *table = model->keys; *table; table++) {
+      size_t k = 0;
+      while (k < count && out[k] != *table)
+        k++;
+      if (k == count && count < capacity) out[count++] = *table;
+    }
+  return count;
 }
 
-static const hr_key keys[] = {
-    {.path = "model.family",
-     .type = HR_KEY_TEXT,
-     .required = true,
-     .meaning = "kind of model: llama, mistral, qwen2, qwen3, bert; with model.path it comes from config.json",
-     .extend = family_extend},
-    {.path = "model.path",
-     .type = HR_KEY_PATH,
-     .meaning = "folder of a checkpoint: config.json and *.safetensors",
-     .extend = path_extend},
-    {.path = "model.precision",
-     .type = HR_KEY_CHOICE,
-     .fallback = "32-true",
-     .choices = "32-true|bf16-mixed|16-mixed|bf16-true|auto",
-     .meaning = "types of weights, gradients and activations; mixed: trained weights and their gradients stay f32"},
-    {.path = "model.precision_overrides",
-     .type = HR_KEY_TREE,
-     .example = "{ lm_head: 32-true }",
-     .meaning = "precision of modules by name pattern: { pattern: precision }, the first that fits"},
-};
-const hr_key_table hr_model_keys = {keys, sizeof keys / sizeof *keys};
+void hr__model_register(const hr_model *model) {
+  if (hr__model_named(model->family)) return;
+  assert(n_registered < HR_REGISTERED);
+  registered[n_registered++] = model;
+}
 
 void hr__model_families(char *out, size_t capacity) {
+  const hr_model *model;
   size_t used = 0;
-  for (size_t i = 0; i < FAMILIES && used < capacity; i++)
-    used += (size_t)snprintf(out + used, capacity - used, "%s%s", i ? ", " : "", families[i]->family);
+  for (size_t i = 0; (model = hr__model_at(i)) && used < capacity; i++)
+    used += (size_t)snprintf(out + used, capacity - used, "%s%s", i ? ", " : "", model->family);
 }
 
-hr_status hr__model_find(const hr_recipe *recipe, const hr_model **out, hr_error *err) {
-  char list[128], remedy[160];
-  const char *name = hr__recipe_text(recipe, "model.family");
-  *out = hr__model_named(name);
-  if (*out) return HR_OK;
-  hr__model_families(list, sizeof list);
-  snprintf(remedy, sizeof remedy, "families: %s", list);
-  return hr__recipe_fail(recipe, "model.family", remedy, err, "there is no model family \"%.100s\"", name);
+const char *hr__scope_precision(const hr_scope *scope) {
+  return hr__scope_has(scope, "precision") ? hr__scope_text(scope, "precision")
+                                           : hr__recipe_text(scope->recipe, "model.precision");
+}
+
+hr_model_part hr__model_whole(const hr_recipe *recipe) {
+  hr_model_part whole = {.name = "", .scope = hr__scope(recipe, "model")};
+  whole.model = hr__model_named(hr__scope_text(&whole.scope, "family"));
+  assert(whole.model); /* else its keys could not have been opened */
+  return whole;
+}
+
+hr_status hr__model_check(const hr_recipe *recipe, hr_error *err) {
+  hr_model_parts parts;
+  hr__parts_read(recipe, &parts);
+  for (size_t i = 0; i < parts.count; i++)
+    if (parts.part[i].model->check) HR_TRY(parts.part[i].model->check(&parts.part[i], err));
+  return HR_OK;
+}
+
+hr_id hr__model_forward(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch) {
+  const hr_model *model = part->model;
+  hr_id hidden = model->body(b, part, model->embed(b, part, batch), batch);
+  return model->loss(b, part, hidden, batch);
 }

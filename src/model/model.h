@@ -1,10 +1,10 @@
-/* Models: recipe -> forward graph. One file per family, made of builder calls. */
+/* Models: recipe -> forward graph. One file per family, made of builder calls, and one row in families.def. */
 #ifndef HR_MODEL_MODEL_H
 #define HR_MODEL_MODEL_H
 
 #include "data/field.h"
 #include "graph/builder.h"
-#include "recipe/recipe.h"
+#include "recipe/scope.h"
 
 /* Elements of all parameters of a model, at most: more than any machine could hold. */
 static const int64_t HR_PARAMETERS_MAX = INT64_C(10000000000000); /* 10^13 */
@@ -26,47 +26,100 @@ typedef struct hr_field_shape {
   bool lengths; /* samples have lengths of their own */
 } hr_field_shape;
 
-typedef struct hr_model {
+/* A model as one section of a recipe describes it: all of it, or a part of one that consists of parts. */
+typedef struct hr_model hr_model;
+typedef struct hr_model_part {
+  const char *name; /* "text"; "" for the whole model */
+  const hr_model *model;
+  hr_scope scope; /* "model.parts.text"; "model" for the whole model */
+} hr_model_part;
+
+/* A part that a model of parts has. */
+typedef struct hr_part_declared {
+  const char *name;
+  const char *family; /* where neither the recipe nor a checkpoint names one; NULL: one of them must */
+} hr_part_declared;
+
+enum { HR_FAMILY_TABLES = 8, HR_TENSOR_NAME = 256 };
+
+struct hr_model {
   const char *family;
-  const hr_key_table *keys; /* settings under model.config; families may share them */
-  const char *defaults;     /* (optional) of this family, as a YAML map; they go before those of the keys */
-  const char *task;         /* what the names of its architectures end with: "ForCausalLM" */
-  const char *other_task;   /* (optional) a head that has this one in it: "ForPreTraining" */
+  /* Settings under config, as keys of a scope ("*.config.hidden_size"); families may share tables. Ends with NULL. */
+  const hr_key_table *keys[HR_FAMILY_TABLES];
+  const char *defaults;   /* (optional) of this family, as a YAML map; they go before those of the keys */
+  const char *task;       /* what the names of its architectures end with: "ForCausalLM" */
+  const char *other_task; /* (optional) a head that has this one in it: "ForPreTraining" */
   /* Fills in tokens that are hidden from it, looking to both sides; else it predicts the next token. */
   bool masked;
-  /* Linear modules that adapters go to where the recipe names none; NULL: q, k, v and o_proj. */
+  /* Linear modules that adapters go to where the recipe names none. */
   const char *const *targets;
   size_t n_targets;
+  /* (optional) Brings a config.json of the public checkpoints into the forms that recipes have, before it is merged;
+   * what headroom has not is HR_BAD_INPUT. `name` is that of the file. */
+  hr_status (*config_read)(hr_doc_node *config, const char *name, hr_error *err);
   /* Checks the settings that depend on each other (before anything is built). */
-  hr_status (*check)(const hr_recipe *recipe, hr_error *err);
-  /* Emits the forward pass in f32 (the precision pass gives the types) into the builder's current program; returns the
-   * loss (f32 [1]), HR_NONE after an error. Parameters are declared by name, so that several programs share them. */
-  hr_id (*forward)(hr_builder *b, const hr_recipe *recipe, const hr_model_batch *batch);
-  int64_t (*vocabulary)(const hr_recipe *recipe);
+  hr_status (*check)(const hr_model_part *part, hr_error *err);
+  /* (optional) A model of parts: they are model.parts.NAME in recipes, and `forward` puts them together (parts.h). */
+  const hr_part_declared *parts;
+  size_t n_parts;
+  /* (optional) For use as a part, in the same manner as `forward`: x of the batch's tokens, what follows from x (a
+   * model without tokens has only this, and takes no batch), and the loss on what `body` gives. */
+  hr_id (*embed)(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch);
+  hr_id (*body)(hr_builder *b, const hr_model_part *part, hr_id x, const hr_model_batch *batch);
+  hr_id (*loss)(hr_builder *b, const hr_model_part *part, hr_id hidden, const hr_model_batch *batch);
+  /* (optional) Emits the forward pass in f32 (the precision pass gives the types) into the builder's current program;
+   * returns the loss (f32 [1]), HR_NONE after an error. Parameters are declared by name, so that several programs share
+   * them. NULL: only parts are of this family. */
+  hr_id (*forward)(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch);
+  int64_t (*vocabulary)(const hr_model_part *part);
   /* (optional) Declares the fields of a micro-batch; NULL: those of hr__token_fields. */
-  void (*fields)(const hr_recipe *recipe, const hr_field_shape *shape, hr_fields *out);
+  void (*fields)(const hr_model_part *part, const hr_field_shape *shape, hr_fields *out);
   /* config.json of the public checkpoints, for what a run saves. NULL: out of memory. */
-  json_t *(*config_json)(const hr_recipe *recipe);
-} hr_model;
+  json_t *(*config_json)(const hr_model_part *part);
+  /* Names in public checkpoints. Parameters carry them; what differs is here.
+   * (optional) Whether a tensor of a checkpoint is rightly unused. */
+  bool (*leaves)(const hr_model_part *part, const char *tensor);
+  /* (optional) Another name, number `i` from 0 on, that checkpoints have for a parameter; NULL: no more. */
+  const char *(*other_name)(const char *parameter, int i, char out[HR_TENSOR_NAME]);
+};
 
-extern const hr_model hr_model_llama, hr_model_mistral, hr_model_qwen2, hr_model_qwen3, hr_model_bert;
-extern const hr_key_table hr_model_keys; /* model.family, model.path, model.precision... */
+#define HR_FAMILY(name) extern const hr_model hr_model_##name;
+#include "model/families.def"
+#undef HR_FAMILY
+extern const hr_key_table hr_model_keys; /* family, path, precision... of a scope */
 
-/* The family a recipe names; HR_BAD_INPUT with the list of families otherwise. */
-hr_status hr__model_find(const hr_recipe *recipe, const hr_model **out, hr_error *err);
-
+/* The families there are: those of families.def, then those that were registered. NULL: no more. */
+const hr_model *hr__model_at(size_t i);
 const hr_model *hr__model_named(const char *family); /* NULL: there is none */
 void hr__model_families(char *out, size_t capacity); /* "llama, mistral, ..." */
+/* The key tables of all families, each once; at most `capacity`. */
+enum { HR_MODEL_TABLES = 64 };
+size_t hr__model_tables(const hr_key_table **out, size_t capacity);
+/* Makes a family known that is not shipped, before recipes are loaded. */
+enum { HR_REGISTERED = 16 };
+void hr__model_register(const hr_model *model);
 
-/* Hands a checkpoint's config.json, given as text, to the recipe: what model.path does with FOLDER/config.json. `name`
- * stands for the file. Keys that do not concern training are ignored; a family or a scheme that is not supported is
- * HR_BAD_INPUT. (config.c) */
-hr_status hr__model_config_merge(hr_recipe *recipe, const char *name, const char *text, size_t bytes, hr_error *err);
+/* forward of a model that is embed, body and loss, one behind the other. */
+hr_id hr__model_forward(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch);
+
+/* The precision of a section, or of the model around it. */
+const char *hr__scope_precision(const hr_scope *scope);
+
+/* The whole model of a recipe. */
+hr_model_part hr__model_whole(const hr_recipe *recipe);
+/* hr_model.check of it and of its parts. */
+hr_status hr__model_check(const hr_recipe *recipe, hr_error *err);
+
+/* Hands a checkpoint's config.json, given as text, to the recipe: what PATH does with FOLDER/config.json in a section.
+ * `name` stands for the file; *family (unless the file does not say) is the one that it names. Keys that do not concern
+ * training are ignored; a family or a scheme that is not supported is HR_BAD_INPUT. (config.c) */
+hr_status hr__model_config_merge(hr_recipe *recipe, const char *section, const char *name, const char *text,
+                                 size_t bytes, const hr_model **family, hr_error *err);
 
 /* fields.c. Tokens and their targets, and the lengths of samples where they have any. */
 void hr__token_fields(const hr_field_shape *shape, int64_t vocabulary, hr_fields *out);
 /* The fields that a model declares for a micro-batch. */
-hr_fields hr__model_fields(const hr_model *model, const hr_recipe *recipe, const hr_field_shape *shape);
+hr_fields hr__model_fields(const hr_model_part *part, const hr_field_shape *shape);
 /* The same as inputs of the builder's program. */
 hr_model_batch hr__batch_declare(hr_builder *b, const hr_fields *fields, int64_t batch, int64_t length);
 hr_id hr__batch_field(const hr_model_batch *batch, const char *name); /* the input of a field; HR_NONE */

@@ -14,10 +14,18 @@ static bool states_agree(const int64_t *elements, int count) {
   return all_small || all_whole;
 }
 
-bool hr__stackable(const hr_recipe *recipe, const int64_t *elements, int count) {
+/* Whether patterns say which weights are trained. */
+static bool train_selects(const hr_scope *scope) {
+  char path[HR_SCOPE_PATH];
+  if (hr__recipe_has(scope->recipe, "model.train") && !hr__recipe_is_word(scope->recipe, "model.train")) return true;
+  return hr__scope_has(scope, "train") && !hr__recipe_is_word(scope->recipe, hr__scope_path(scope, "train", path));
+}
+
+bool hr__stackable(const hr_scope *scope, const int64_t *elements, int count) {
+  const hr_recipe *recipe = scope->recipe;
   static const char kind[] = "training.optimizer.kind";
   if (count == 1) return true;
-  if (hr__recipe_given(recipe, "model.quantize") || hr__recipe_given(recipe, "model.precision_overrides") ||
+  if (train_selects(scope) || hr__scope_given(scope, "quantize") || hr__scope_given(scope, "precision_overrides") ||
       hr__recipe_given(recipe, "training.optimizer.groups"))
     return false;
   bool blocks = hr__recipe_has(recipe, kind) && strstr(hr__recipe_text(recipe, kind), "8bit");

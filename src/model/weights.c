@@ -9,7 +9,6 @@
 
 #include "base/clones.h"
 #include "format/safetensors.h"
-#include "model/bert.h"
 
 typedef struct weight {
   const hr_safetensor *tensor; /* NULL: this value is not in the file */
@@ -20,9 +19,11 @@ struct hr_weights {
   const hr_graph *graph;
   hr_safetensors *file;
   hr_arena arena;
-  weight *weights; /* by value */
-  weight *packed;  /* by number of the packed parameter */
-  hr_pool *pool;   /* NULL: the calling thread reads alone */
+  weight *weights;           /* by value */
+  weight *packed;            /* by number of the packed parameter */
+  const hr_model_part *part; /* while it is opened */
+  bool *taken;               /* per tensor of the file */
+  hr_pool *pool;             /* NULL: the calling thread reads alone */
 };
 
 /* The first few names of a list that may be long. */
@@ -82,67 +83,69 @@ static hr_status dtype_match(const char *folder, const hr_safetensor *tensor, hr
                   "tensor %.120s is stored as %s; weights must be F32, BF16 or F16", tensor->name, tensor->dtype);
 }
 
-static bool name_ends(const char *name, const char *ending) {
-  size_t length = strlen(name), tail = strlen(ending);
-  return length >= tail && strcmp(name + length - tail, ending) == 0;
+/* The name in the checkpoint of a parameter of this part; NULL: it belongs to another one. */
+static const char *public_name(const hr_weights *w, const char *name) {
+  size_t length = strlen(w->part->name);
+  if (length == 0) return name;
+  return strncmp(name, w->part->name, length) == 0 && name[length] == '.' ? name + length + 1 : NULL;
 }
 
-/* In the file and rightly unused: tables the model computes itself, and the second copy of a tied head. */
-static bool tensor_ignored(const char *name) {
-  return name_ends(name, "rotary_emb.inv_freq") || strcmp(name, "lm_head.weight") == 0 || hr__bert_leaves(name);
+static size_t tensor_find(const hr_weights *w, const char *name) {
+  const hr_safetensor *tensor = hr__safetensors_find(w->file, name);
+  return tensor ? hr__safetensors_index(w->file, tensor) : SIZE_MAX;
 }
 
 /* Looks for one parameter in the file; *found stays without a tensor where it is missing. */
 static hr_status weight_find(hr_weights *w, const char *folder, const char *name, const hr_desc *desc, weight *found,
                              hr_error *err) {
-  char other[HR_BERT_NAME];
-  const hr_safetensor *tensor = hr__safetensors_find(w->file, name);
-  if (!tensor && hr__bert_old_name(name, other)) tensor = hr__safetensors_find(w->file, other);
-  if (!tensor) return HR_OK;
-  found->tensor = tensor;
-  HR_TRY(dtype_match(folder, tensor, &found->stored, err));
-  return shape_match(folder, tensor, desc, err);
+  char other[HR_TENSOR_NAME];
+  const hr_model *model = w->part->model;
+  size_t at = tensor_find(w, name);
+  for (int i = 0; at == SIZE_MAX && model->other_name && model->other_name(name, i, other); i++)
+    at = tensor_find(w, other);
+  if (at == SIZE_MAX) return HR_OK;
+  w->taken[at] = true;
+  found->tensor = hr__safetensors_at(w->file, at);
+  HR_TRY(dtype_match(folder, found->tensor, &found->stored, err));
+  return shape_match(folder, found->tensor, desc, err);
 }
 
-static bool name_is_packed(const hr_weights *w, const char *name) {
-  for (size_t i = 0; i < w->graph->n_packed; i++)
-    if (w->packed[i].tensor && strcmp(w->graph->packed[i].name, name) == 0) return true;
-  return false;
+static bool tensor_left(const hr_weights *w, const char *name) {
+  return w->part->model->leaves && w->part->model->leaves(w->part, name);
 }
 
 static hr_status names_match(hr_weights *w, const char *folder, hr_error *err) {
   const hr_graph *g = w->graph;
   name_list missing = {0}, unused = {0};
-  bool head = false;
-  size_t used = 0;
+  const char *name;
+  bool head = false; /* one that is often tied is missing */
   for (hr_id i = 0; i < g->n_values; i++) {
-    if (!value_is_parameter(g, i)) continue;
-    const char *name = g->values[i].name;
+    if (!value_is_parameter(g, i) || !(name = public_name(w, g->values[i].name))) continue;
     HR_TRY(weight_find(w, folder, name, &g->values[i].desc, &w->weights[i], err));
-    used += w->weights[i].tensor != NULL;
     if (w->weights[i].tensor) continue;
     name_add(&missing, name);
-    head = head || strcmp(name, "lm_head.weight") == 0;
+    head = head || tensor_left(w, name);
   }
   for (size_t i = 0; i < g->n_packed; i++) {
-    HR_TRY(weight_find(w, folder, g->packed[i].name, &g->packed[i].desc, &w->packed[i], err));
-    used += w->packed[i].tensor != NULL;
-    if (!w->packed[i].tensor) name_add(&missing, g->packed[i].name);
+    if (!(name = public_name(w, g->packed[i].name))) continue;
+    HR_TRY(weight_find(w, folder, name, &g->packed[i].desc, &w->packed[i], err));
+    if (!w->packed[i].tensor) name_add(&missing, name);
   }
   if (missing.count) {
-    bool tied = head && missing.count == 1;
-    return hr__fail(err, HR_BAD_INPUT, folder,
-                    tied ? "the checkpoint's head is tied: give --set model.config.tie_word_embeddings=true"
-                         : "make model.config agree with the checkpoint, or take a complete checkpoint",
-                    "%zu of the model's tensors %s not in the checkpoint: %s%s", missing.count,
-                    missing.count == 1 ? "is" : "are", missing.text, missing.count > 3 ? ", ..." : "");
+    char remedy[HR_SECTION_TEXT + 96];
+    const char *section = w->part->scope.section;
+    if (head && missing.count == 1)
+      snprintf(remedy, sizeof remedy, "the checkpoint's head is tied: give --set %s.config.tie_word_embeddings=true",
+               section);
+    else
+      snprintf(remedy, sizeof remedy, "make %s.config agree with the checkpoint, or take a complete checkpoint",
+               section);
+    return hr__fail(err, HR_BAD_INPUT, folder, remedy, "%zu of the model's tensors %s not in the checkpoint: %s%s",
+                    missing.count, missing.count == 1 ? "is" : "are", missing.text, missing.count > 3 ? ", ..." : "");
   }
-  size_t count = hr__safetensors_count(w->file);
-  for (size_t i = 0; i < count && used < count; i++) {
-    const char *name = hr__safetensors_at(w->file, i)->name;
-    hr_id value = hr__graph_find_value(g, name);
-    bool taken = (value != HR_NONE && w->weights[value].tensor) || name_is_packed(w, name);
-    if (!taken && !tensor_ignored(name)) name_add(&unused, name);
+  for (size_t i = 0; i < hr__safetensors_count(w->file); i++) {
+    name = hr__safetensors_at(w->file, i)->name;
+    if (!w->taken[i] && !tensor_left(w, name)) name_add(&unused, name);
   }
   if (unused.count) {
     return hr__fail(err, HR_BAD_INPUT, folder, "make model.config agree with the checkpoint (layers, biases)",
@@ -168,20 +171,25 @@ static hr_status weights_fill(hr_weights *w, const char *folder, hr_error *err) 
   w->packed = hr__arena_array(&w->arena, w->graph->n_packed + 1, sizeof *w->packed);
   if (!w->weights || !w->packed) return hr__nomem(err);
   HR_TRY(folder_open(w, folder, err));
+  w->taken = hr__arena_array(&w->arena, hr__safetensors_count(w->file) + 1, sizeof *w->taken);
+  if (!w->taken) return hr__nomem(err);
   return names_match(w, folder, err);
 }
 
-hr_status hr__weights_open(const char *folder, const hr_graph *graph, hr_weights **out, hr_error *err) {
+hr_status hr__weights_open(const char *folder, const hr_graph *graph, const hr_model_part *part, hr_weights **out,
+                           hr_error *err) {
   *out = NULL;
   hr_weights *w = hr__alloc_zero(1, sizeof *w);
   if (!w) return hr__nomem(err);
   w->graph = graph;
+  w->part = part;
   hr__arena_init(&w->arena);
   hr_status status = weights_fill(w, folder, err);
   if (status != HR_OK) {
     hr__weights_close(w);
     return status;
   }
+  w->part = NULL;
   *out = w;
   return HR_OK;
 }

@@ -8,14 +8,15 @@
 #define HR_MODEL_WEIGHTS_H
 
 #include "base/threads.h"
-#include "graph/graph.h"
+#include "model/model.h"
 
 typedef struct hr_weights hr_weights;
 
-/* Every parameter of the graph, packed ones included, must be in the folder with its shape, but no adapters; nothing
- * else may be there, except buffers that a model computes itself (rotary_emb.inv_freq) and the head of a model whose
- * head is tied to its embedding. The graph must outlive the result. */
-hr_status hr__weights_open(const char *folder, const hr_graph *graph, hr_weights **out, hr_error *err);
+/* Every parameter of a part of the graph's model (or of all of it), packed ones included, must be in the folder with
+ * its shape, under its name in that part or another that its family knows, but no adapters; nothing else may be there,
+ * except what the family leaves (hr_model.leaves). The graph must outlive the result. */
+hr_status hr__weights_open(const char *folder, const hr_graph *graph, const hr_model_part *part, hr_weights **out,
+                           hr_error *err);
 void hr__weights_close(hr_weights *weights);
 
 /* Later reads are shared among the threads of a pool. */

@@ -5,8 +5,9 @@
  * summed in place. Adapters stand behind their linear, so that in backward their gradients, which need x, are done
  * before the gradient of x by the linear, as large as x, is made. The adapters of a stacked linear's modules are
  * stacked as well, A [modules * r, in] and B [their rows, r], so that they take three nodes and not three each; they
- * drop the same elements of x. A and B are shared by all programs and stay f32 in every precision; all other parameters
- * are frozen, so that nothing of theirs is kept, summed or updated. Programs that only evaluate do not drop.
+ * drop the same elements of x. A and B are shared by all programs and stay f32 in every precision; the other parameters
+ * of the model, or of the part that the adapters belong to, are frozen (pass/train.c), so that nothing of theirs is
+ * kept, summed or updated. Programs that only evaluate do not drop.
  */
 #include "pass/adapters.h"
 
@@ -21,13 +22,13 @@
 #include "op/lora_up.h"
 #include "pass/pass.h"
 
-#define SECTION "model.adapters"
+#define SECTION "*.adapters"
 
 static const hr_key keys[] = {
     {.path = SECTION ".kind",
      .type = HR_KEY_CHOICE,
      .choices = "lora",
-     .meaning = "lora: two small matrices beside each target; all other weights are frozen"},
+     .meaning = "lora: two small matrices beside each target; the weights themselves are frozen"},
     {.path = SECTION ".rank",
      .type = HR_KEY_INT,
      .min = 1,
@@ -46,32 +47,29 @@ static const hr_key keys[] = {
      .meaning = "part of the adapter's input that is dropped in training (default: 0)"},
     {.path = SECTION ".targets",
      .type = HR_KEY_TEXTS,
-     .meaning = "names of linear modules, * for any text; all-linear: every one but the head (default: q, k, v and "
-                "o_proj; bert: query, key, value and dense)"},
+     .meaning = "names of linear modules, * for any text; all-linear: every one but the head (default: those "
+                "that are usual for the family)"},
     {.path = SECTION ".rank_stabilised",
      .type = HR_KEY_BOOL,
      .meaning = "alpha / sqrt(rank) instead of alpha / rank (default: false)"},
 };
 const hr_key_table hr_adapter_keys = {keys, sizeof keys / sizeof *keys};
 
-bool hr__lora_given(const hr_recipe *recipe) {
-  return hr__recipe_given(recipe, SECTION);
+bool hr__lora_given(const hr_model_part *part) {
+  return hr__scope_given(&part->scope, "adapters");
 }
 
 /* Defaults are here and not in the table: a recipe without adapters has no settings of theirs. */
-hr_lora hr__lora_read(const hr_recipe *r) {
-  static const char *const attention[] = {"q_proj", "k_proj", "v_proj", "o_proj"};
-  hr_lora lora = {.rank = 8, .targets = attention, .n_targets = sizeof attention / sizeof *attention};
-  const hr_model *model;
-  if (hr__model_find(r, &model, NULL) == HR_OK && model->targets)
-    lora.targets = model->targets, lora.n_targets = model->n_targets;
-  if (hr__recipe_has(r, SECTION ".rank")) lora.rank = hr__recipe_int(r, SECTION ".rank");
-  if (hr__recipe_has(r, SECTION ".dropout")) lora.dropout = hr__recipe_float(r, SECTION ".dropout");
-  if (hr__recipe_has(r, SECTION ".targets")) lora.targets = hr__recipe_texts(r, SECTION ".targets", &lora.n_targets);
-  if (hr__recipe_has(r, SECTION ".rank_stabilised"))
-    lora.rank_stabilised = hr__recipe_bool(r, SECTION ".rank_stabilised");
+hr_lora hr__lora_read(const hr_model_part *part) {
+  const hr_scope *s = &part->scope;
+  hr_lora lora = {.rank = 8, .targets = part->model->targets, .n_targets = part->model->n_targets};
+  if (hr__scope_has(s, "adapters.rank")) lora.rank = hr__scope_int(s, "adapters.rank");
+  if (hr__scope_has(s, "adapters.dropout")) lora.dropout = hr__scope_float(s, "adapters.dropout");
+  if (hr__scope_has(s, "adapters.targets")) lora.targets = hr__scope_texts(s, "adapters.targets", &lora.n_targets);
+  if (hr__scope_has(s, "adapters.rank_stabilised"))
+    lora.rank_stabilised = hr__scope_bool(s, "adapters.rank_stabilised");
   double rank = (double)lora.rank;
-  lora.alpha = hr__recipe_has(r, SECTION ".alpha") ? hr__recipe_float(r, SECTION ".alpha") : rank;
+  lora.alpha = hr__scope_has(s, "adapters.alpha") ? hr__scope_float(s, "adapters.alpha") : rank;
   lora.scale = lora.alpha / (lora.rank_stabilised ? sqrt(rank) : rank);
   return lora;
 }
@@ -87,12 +85,13 @@ bool hr__targets_match(const char *const *targets, size_t count, const char *mod
 }
 
 /* "q_proj, k_proj, ...": the last names of the modules of all linears, each once. */
-static void modules_list(const hr_graph *g, char *out, size_t capacity) {
+static void modules_list(const hr_graph *g, const hr_model_parts *parts, size_t p, char *out, size_t capacity) {
   size_t used = (size_t)snprintf(out, capacity, "all-linear, or some of this model's linear modules: ");
   size_t begin = used;
   char module[HR_MODULE_PATH];
   for (size_t n = 0; n < g->n_nodes; n++) {
     if (g->nodes[n].op != &hr_op_linear || g->values[g->nodes[n].in[1]].wide) continue; /* not those of adapters */
+    if (hr__parts_of(parts, g->nodes[n].module) != p) continue;
     for (int i = 0; used + 64 < capacity && hr__module_member(g->nodes[n].module, i, module); i++) {
       const char *dot = strrchr(module, '.'), *name = dot ? dot + 1 : module;
       const char *known = strstr(out + begin, name);
@@ -102,18 +101,25 @@ static void modules_list(const hr_graph *g, char *out, size_t capacity) {
   }
 }
 
-hr_status hr__targets_check(const hr_graph *g, const hr_recipe *recipe, const char *path, const char *const *targets,
-                            size_t count, hr_error *err) {
+/* Whether a target fits a linear of the part. */
+static bool target_is_there(const hr_graph *g, const hr_model_parts *parts, size_t p, const char *target) {
+  char module[HR_MODULE_PATH];
+  for (size_t n = 0; n < g->n_nodes; n++) {
+    if (g->nodes[n].op != &hr_op_linear || hr__parts_of(parts, g->nodes[n].module) != p) continue;
+    for (int i = 0; hr__module_member(g->nodes[n].module, i, module); i++)
+      if (target_matches(target, module)) return true;
+  }
+  return false;
+}
+
+hr_status hr__targets_check(const hr_graph *g, const hr_model_parts *parts, size_t p, const char *key,
+                            const char *const *targets, size_t count, hr_error *err) {
   char modules[256];
-  modules_list(g, modules, sizeof modules);
   for (size_t t = 0; t < count; t++) {
-    bool matched = false;
-    char module[HR_MODULE_PATH];
-    for (size_t n = 0; n < g->n_nodes && !matched; n++)
-      for (int i = 0; g->nodes[n].op == &hr_op_linear && hr__module_member(g->nodes[n].module, i, module); i++)
-        matched |= target_matches(targets[t], module);
-    if (!matched)
-      return hr__recipe_fail(recipe, path, modules, err, "the target \"%.100s\" matches no linear module", targets[t]);
+    if (target_is_there(g, parts, p, targets[t])) continue;
+    modules_list(g, parts, p, modules, sizeof modules);
+    return hr__scope_fail(&parts->part[p].scope, key, modules, err, "the target \"%.100s\" matches no linear module",
+                          targets[t]);
   }
   return HR_OK;
 }
@@ -127,15 +133,15 @@ typedef struct adapted {
   int64_t first[HR_MEMBERS], rows[HR_MEMBERS]; /* of the linear's weight */
 } adapted;
 
-static hr_status rank_check(const hr_recipe *recipe, const hr_lora *lora, const char *module, int64_t out, int64_t in,
+static hr_status rank_check(const hr_scope *scope, const hr_lora *lora, const char *module, int64_t out, int64_t in,
                             hr_error *err) {
   if (lora->rank <= (out < in ? out : in)) return HR_OK;
-  return hr__recipe_fail(recipe, SECTION ".rank", "take a smaller rank, or other targets", err,
-                         "rank %" PRId64 " is more than %s has (%" PRId64 " x %" PRId64 ")", lora->rank, module, out,
-                         in);
+  return hr__scope_fail(scope, "adapters.rank", "take a smaller rank, or other targets", err,
+                        "rank %" PRId64 " is more than %s has (%" PRId64 " x %" PRId64 ")", lora->rank, module, out,
+                        in);
 }
 
-static hr_status adapted_find(hr_graph *g, const hr_recipe *recipe, const hr_lora *lora, const hr_node *node,
+static hr_status adapted_find(hr_graph *g, const hr_scope *scope, const hr_lora *lora, const hr_node *node,
                               adapted *out, hr_error *err) {
   *out = (adapted){0};
   const hr_value *weight = &g->values[node->in[1]];
@@ -144,7 +150,7 @@ static hr_status adapted_find(hr_graph *g, const hr_recipe *recipe, const hr_lor
   for (int i = 0; hr__module_member(node->module, i, module); i++) {
     int64_t rows = weight->members ? weight[1 + i].desc.dim[0] : weight->desc.dim[0];
     if (hr__targets_match(lora->targets, lora->n_targets, module)) {
-      HR_TRY(rank_check(recipe, lora, module, rows, weight->desc.dim[1], err));
+      HR_TRY(rank_check(scope, lora, module, rows, weight->desc.dim[1], err));
       out->module[out->count] = hr__arena_text(&g->arena, module);
       if (!out->module[out->count]) return hr__nomem(err);
       out->first[out->count] = first;
@@ -156,13 +162,13 @@ static hr_status adapted_find(hr_graph *g, const hr_recipe *recipe, const hr_lor
 }
 
 /* Whether their matrices may be stacked. */
-static bool adapted_join(const hr_recipe *recipe, const hr_lora *lora, const adapted *set, int64_t in) {
+static bool adapted_join(const hr_scope *scope, const hr_lora *lora, const adapted *set, int64_t in) {
   int64_t a_elements[HR_MEMBERS], b_elements[HR_MEMBERS];
   for (int i = 0; i < set->count; i++) {
     a_elements[i] = lora->rank * in;
     b_elements[i] = lora->rank * set->rows[i];
   }
-  return hr__stackable(recipe, a_elements, set->count) && hr__stackable(recipe, b_elements, set->count);
+  return hr__stackable(scope, a_elements, set->count) && hr__stackable(scope, b_elements, set->count);
 }
 
 /* "PATH.NAME+NAME": the path of all of them. "": out of memory, which the builder tells. */
@@ -243,15 +249,15 @@ static const hr_id *operand_replaced(hr_builder *b, const hr_id *list, int count
 }
 
 /* Puts adapters behind a linear. Whoever read its result reads theirs: the two values change places. */
-static hr_status linear_adapt(hr_builder *b, const hr_recipe *recipe, const hr_lora *lora, hr_id n, hr_error *err) {
+static hr_status linear_adapt(hr_builder *b, const hr_scope *scope, const hr_lora *lora, hr_id n, hr_error *err) {
   enum { ADD = 2 };
   hr_graph *g = b->graph;
   const hr_node node = g->nodes[n];
   adapted set;
-  HR_TRY(adapted_find(g, recipe, lora, &node, &set, err));
+  HR_TRY(adapted_find(g, scope, lora, &node, &set, err));
   if (set.count == 0) return HR_OK;
   hr_id y = node.out[0], sum = y, first = HR_NONE;
-  bool join = adapted_join(recipe, lora, &set, g->values[node.in[1]].desc.dim[1]);
+  bool join = adapted_join(scope, lora, &set, g->values[node.in[1]].desc.dim[1]);
   for (int i = 0; i < (join ? 1 : set.count); i++) {
     adapted one = {1, {set.module[i]}, {set.first[i]}, {set.rows[i]}};
     sum = adapters_emit(b, lora, join ? &set : &one, &node, sum);
@@ -268,7 +274,8 @@ static hr_status linear_adapt(hr_builder *b, const hr_recipe *recipe, const hr_l
   return hr__builder_status(b, err);
 }
 
-static hr_status linears_adapt(hr_builder *b, const hr_recipe *recipe, const hr_lora *lora, hr_error *err) {
+/* `lora`: per part; rank 0: it has none. */
+static hr_status linears_adapt(hr_builder *b, const hr_model_parts *parts, const hr_lora *lora, hr_error *err) {
   enum { NEW_NODES = 3 * HR_MEMBERS }; /* of one linear at most */
   hr_graph *g = b->graph;
   size_t n_nodes = g->n_nodes, count = 0;
@@ -276,8 +283,10 @@ static hr_status linears_adapt(hr_builder *b, const hr_recipe *recipe, const hr_
   if (!order) return hr__nomem(err);
   for (hr_id n = 0; n < n_nodes; n++) {
     hr_id added = (hr_id)g->n_nodes;
+    size_t p = hr__parts_of(parts, g->nodes[n].module);
     order[count++] = n;
-    if (g->nodes[n].op == &hr_op_linear) HR_TRY(linear_adapt(b, recipe, lora, n, err));
+    if (g->nodes[n].op == &hr_op_linear && lora[p].rank > 0)
+      HR_TRY(linear_adapt(b, &parts->part[p].scope, &lora[p], n, err));
     for (; added < g->n_nodes; added++)
       order[count++] = added;
   }
@@ -286,10 +295,15 @@ static hr_status linears_adapt(hr_builder *b, const hr_recipe *recipe, const hr_
 
 hr_status hr__pass_adapters(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
   (void)choices;
-  if (!hr__lora_given(recipe)) return HR_OK;
-  hr_lora lora = hr__lora_read(recipe);
-  HR_TRY(hr__targets_check(b->graph, recipe, SECTION ".targets", lora.targets, lora.n_targets, err));
-  for (size_t v = 0; v < b->graph->n_values; v++)
-    b->graph->values[v].trained = false;
-  return linears_adapt(b, recipe, &lora, err);
+  hr_model_parts parts;
+  hr_lora lora[1 + HR_MODEL_PARTS] = {{0}};
+  bool any = false;
+  hr__parts_read(recipe, &parts);
+  for (size_t p = 0; p < parts.count; p++) {
+    if (!hr__lora_given(&parts.part[p])) continue;
+    lora[p] = hr__lora_read(&parts.part[p]);
+    any = true;
+    HR_TRY(hr__targets_check(b->graph, &parts, p, "adapters.targets", lora[p].targets, lora[p].n_targets, err));
+  }
+  return any ? linears_adapt(b, &parts, lora, err) : HR_OK;
 }

@@ -2,19 +2,20 @@
 #ifndef HR_PASS_ADAPTERS_H
 #define HR_PASS_ADAPTERS_H
 
-#include "graph/graph.h"
-#include "recipe/recipe.h"
+#include "model/parts.h"
 
-extern const hr_key_table hr_adapter_keys;  /* model.adapters.* */
-extern const hr_key_table hr_quantize_keys; /* model.quantize.* */
+extern const hr_key_table hr_train_set_keys; /* train of a model or part */
+extern const hr_key_table hr_adapter_keys;   /* adapters.* of a model or part */
+extern const hr_key_table hr_quantize_keys;  /* quantize.* of a model or part */
 
 /* A linear module may be named by any of these patterns (base/text.h), or by "all-linear". */
 bool hr__targets_match(const char *const *targets, size_t count, const char *module);
-/* Whether every target of a setting matches a linear of the graph; the message names the modules there are. */
-hr_status hr__targets_check(const hr_graph *graph, const hr_recipe *recipe, const char *path,
+/* Whether every target of a setting of part `p` matches a linear of that part; the message names the modules there are.
+ */
+hr_status hr__targets_check(const hr_graph *graph, const hr_model_parts *parts, size_t p, const char *key,
                             const char *const *targets, size_t count, hr_error *err);
 
-/* model.adapters, read from a recipe that gives it. */
+/* The adapters of a model or part that has them. */
 typedef struct hr_lora {
   int64_t rank;
   double alpha, dropout;
@@ -23,7 +24,7 @@ typedef struct hr_lora {
   const char *const *targets;
   size_t n_targets;
 } hr_lora;
-bool hr__lora_given(const hr_recipe *recipe);
-hr_lora hr__lora_read(const hr_recipe *recipe);
+bool hr__lora_given(const hr_model_part *part);
+hr_lora hr__lora_read(const hr_model_part *part);
 
 #endif

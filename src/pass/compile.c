@@ -55,10 +55,9 @@ static const hr_key keys[] = {
 const hr_key_table hr_compile_keys = {keys, sizeof keys / sizeof keys[0]};
 
 void hr__compile_tables(hr_key_table out[HR_COMPILE_TABLES]) {
-  const hr_key_table *const all[HR_COMPILE_TABLES] = {&hr_model_keys,      hr_model_llama.keys, hr_model_bert.keys,
-                                                      &hr_data_keys,       &hr_masking_keys,    &hr_compile_keys,
-                                                      &hr_adapter_keys,    &hr_quantize_keys,   &hr_update_keys,
-                                                      &hr_checkpoint_keys, &hr_offload_keys};
+  const hr_key_table *const all[HR_COMPILE_TABLES] = {
+      &hr_model_keys,   &hr_train_set_keys, &hr_adapter_keys, &hr_quantize_keys,   &hr_data_keys,
+      &hr_masking_keys, &hr_compile_keys,   &hr_update_keys,  &hr_checkpoint_keys, &hr_offload_keys};
   for (int i = 0; i < HR_COMPILE_TABLES; i++)
     out[i] = *all[i];
 }
@@ -70,7 +69,7 @@ static const char *program_name(hr_builder *b, hr_program_key key, int64_t lengt
 }
 
 /* One program with the model's forward pass; its loss is the output "loss". */
-static void forward_emit(hr_builder *b, const hr_model *model, const hr_recipe *recipe, hr_program_kind kind,
+static void forward_emit(hr_builder *b, const hr_model_part *model, hr_program_kind kind,
                          const hr_training_shape *shape, int bucket) {
   int64_t length = shape->buckets[bucket];
   hr_program_key key = hr__bucket_program(shape, bucket, kind);
@@ -81,20 +80,20 @@ static void forward_emit(hr_builder *b, const hr_model *model, const hr_recipe *
   }
   hr__program_begin_keyed(b, key, name);
   hr_field_shape of = {.batch = shape->batch, .length = length, .lengths = shape->ragged};
-  hr_fields fields = hr__model_fields(model, recipe, &of);
+  hr_fields fields = hr__model_fields(model, &of);
   hr_model_batch batch = hr__batch_declare(b, &fields, shape->batch, length);
-  hr_id loss = model->forward(b, recipe, &batch);
+  hr_id loss = model->model->forward(b, model, &batch);
   if (loss != HR_NONE) hr__program_set_output(b, "loss", loss);
 }
 
-static void model_stage(hr_builder *b, const hr_model *model, const hr_recipe *recipe, const hr_training_shape *shape) {
+static void model_stage(hr_builder *b, const hr_model_part *model, const hr_training_shape *shape) {
   int longest = shape->n_buckets - 1;
-  if (hr__training_whole(shape)) forward_emit(b, model, recipe, HR_PROGRAM_STEP, shape, longest);
+  if (hr__training_whole(shape)) forward_emit(b, model, HR_PROGRAM_STEP, shape, longest);
   for (int i = 0; i < shape->n_buckets && !hr__training_whole(shape); i++) {
-    forward_emit(b, model, recipe, HR_PROGRAM_MICRO_FIRST, shape, i);
-    if (shape->accumulation_max > 1) forward_emit(b, model, recipe, HR_PROGRAM_MICRO_NEXT, shape, i);
+    forward_emit(b, model, HR_PROGRAM_MICRO_FIRST, shape, i);
+    if (shape->accumulation_max > 1) forward_emit(b, model, HR_PROGRAM_MICRO_NEXT, shape, i);
   }
-  if (shape->eval) forward_emit(b, model, recipe, HR_PROGRAM_EVAL, shape, longest);
+  if (shape->eval) forward_emit(b, model, HR_PROGRAM_EVAL, shape, longest);
 }
 
 static hr_status grad_stage(hr_builder *b, hr_error *err) {
@@ -140,11 +139,12 @@ static hr_status passes_run(hr_builder *b, const hr_recipe *recipe, hr_pass_part
 }
 
 /* All stages before the passes that go by choices. */
-static hr_status trunk_run(hr_builder *b, const hr_model *model, const hr_recipe *recipe, const hr_choices *choices,
-                           const char *until, bool *done, hr_error *err) {
+static hr_status trunk_run(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, const char *until,
+                           bool *done, hr_error *err) {
   hr_training_shape shape;
   HR_TRY(hr__training_shape(recipe, &shape, err));
-  model_stage(b, model, recipe, &shape);
+  hr_model_part model = hr__model_whole(recipe);
+  model_stage(b, &model, &shape);
   HR_TRY(hr__builder_status(b, err));
   HR_TRY(stage_verify(b->graph, err));
   *done = until && strcmp(until, "model") == 0;
@@ -156,30 +156,24 @@ static hr_status trunk_run(hr_builder *b, const hr_model *model, const hr_recipe
   return passes_run(b, recipe, HR_AFTER_GRAD, choices, until, done, err);
 }
 
-static hr_status stages_run(hr_builder *b, const hr_model *model, const hr_recipe *recipe, const hr_choices *choices,
-                            const char *until, hr_error *err) {
+static hr_status stages_run(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, const char *until,
+                            hr_error *err) {
   bool done = false;
-  HR_TRY(trunk_run(b, model, recipe, choices, until, &done, err));
+  HR_TRY(trunk_run(b, recipe, choices, until, &done, err));
   HR_TRY(passes_run(b, recipe, HR_BY_CHOICE, choices, until, &done, err));
   if (until && !done)
     return hr__fail(err, HR_USAGE, NULL, "use model, grad, a pass of pass/passes.def, or plan", "no stage '%s'", until);
   return HR_OK;
 }
 
-static hr_status model_checked(const hr_recipe *recipe, const hr_model **model, hr_error *err) {
-  HR_TRY(hr__model_find(recipe, model, err));
-  return (*model)->check(recipe, err);
-}
-
 hr_status hr__compile(const hr_recipe *recipe, const hr_choices *choices, const char *until, hr_graph **out,
                       hr_error *err) {
-  const hr_model *model;
-  HR_TRY(model_checked(recipe, &model, err));
+  HR_TRY(hr__model_check(recipe, err));
   hr_graph *graph;
   HR_TRY(hr__graph_create(&graph, err));
   hr_builder b;
   hr__builder_init(&b, graph, HR_F32);
-  hr_status status = stages_run(&b, model, recipe, choices, until, err);
+  hr_status status = stages_run(&b, recipe, choices, until, err);
   if (status == HR_OK) status = hr__graph_compact(graph, err);
   if (status != HR_OK) {
     hr__graph_destroy(graph);
@@ -203,8 +197,7 @@ void hr__trunk_destroy(hr_trunk *trunk) {
 }
 
 hr_status hr__trunk_grow(const hr_recipe *recipe, int64_t slices, hr_trunk **out, hr_error *err) {
-  const hr_model *model;
-  HR_TRY(model_checked(recipe, &model, err));
+  HR_TRY(hr__model_check(recipe, err));
   hr_trunk *trunk = hr__alloc_zero(1, sizeof *trunk);
   if (!trunk) return hr__nomem(err);
   trunk->recipe = recipe;
@@ -213,7 +206,7 @@ hr_status hr__trunk_grow(const hr_recipe *recipe, int64_t slices, hr_trunk **out
   bool done = false;
   hr_status status = hr__graph_create(&graph, err);
   hr__builder_init(&trunk->builder, graph, HR_F32);
-  if (status == HR_OK) status = trunk_run(&trunk->builder, model, recipe, &choices, NULL, &done, err);
+  if (status == HR_OK) status = trunk_run(&trunk->builder, recipe, &choices, NULL, &done, err);
   if (status != HR_OK) {
     hr__trunk_destroy(trunk);
     return status;

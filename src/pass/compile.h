@@ -42,7 +42,7 @@ extern const hr_key_table hr_compile_keys; /* training.* settings that shape the
 extern const hr_key_table hr_offload_keys; /* memory.offload.* */
 
 /* All that a recipe says about the graph: the key tables of models and passes. */
-enum { HR_COMPILE_TABLES = 11 };
+enum { HR_COMPILE_TABLES = 10 };
 void hr__compile_tables(hr_key_table out[HR_COMPILE_TABLES]);
 
 /* What to keep of a block between its forward and its backward pass. */

@@ -1,6 +1,6 @@
 /* The precision pass: in which type every parameter is stored and every forward node computes.
  *
- * Models come in f32. By module name, model.precision_overrides before model.precision:
+ * Models come in f32. By module name, precision_overrides before precision; those of a part before those of the model:
  *
  *   precision    nodes compute in    trained parameters    frozen parameters
  *   32-true      f32                 f32                   f32
@@ -16,11 +16,11 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "model/parts.h"
 #include "op/copy.h"
 #include "pass/pass.h"
 
-#define PRECISION "model.precision"
-#define OVERRIDES "model.precision_overrides"
+#define OVERRIDES "precision_overrides"
 
 typedef struct precision {
   const char *name;
@@ -37,6 +37,7 @@ static const precision precisions[] = {
 static const char choices[] = "one of: 32-true, bf16-mixed, 16-mixed, bf16-true";
 
 typedef struct rule {
+  size_t part;             /* whose rule it is; 0: of all */
   const hr_doc_node *node; /* its key is the pattern */
   const precision *precision;
   bool used;
@@ -49,9 +50,10 @@ typedef struct chain {
 
 typedef struct typing {
   hr_builder *b;
-  const precision *general;
-  rule *rules;
-  size_t n_rules;
+  hr_model_parts parts;
+  const precision *general[1 + HR_MODEL_PARTS]; /* per part */
+  rule *rules;                                  /* those of the whole model last */
+  size_t n_rules, cap_rules;
   size_t n_values, n_nodes; /* of the model as it came */
   hr_id *copies;            /* [HR_DTYPE_COUNT][n_values]: the copy of a value in a type, in the program at hand */
   chain *chains;            /* per node of the model */
@@ -64,35 +66,48 @@ static const precision *precision_find(const char *name) {
   return NULL;
 }
 
-static hr_status rules_read(typing *t, const hr_recipe *recipe, hr_error *err) {
-  t->general = precision_find(hr__recipe_text(recipe, PRECISION));
-  const hr_doc_node *tree = hr__recipe_has(recipe, OVERRIDES) ? hr__recipe_tree(recipe, OVERRIDES) : NULL;
-  if (!tree) return HR_OK;
+static const char *overrides_path(const typing *t, size_t part, char out[HR_SCOPE_PATH]) {
+  return hr__scope_path(&t->parts.part[part].scope, OVERRIDES, out);
+}
+
+static hr_status part_read(typing *t, size_t part, hr_error *err) {
+  char path[HR_SCOPE_PATH];
+  const hr_scope *scope = &t->parts.part[part].scope;
+  t->general[part] = precision_find(hr__scope_precision(scope));
+  if (!hr__scope_has(scope, OVERRIDES)) return HR_OK;
+  const hr_doc_node *tree = hr__recipe_tree(scope->recipe, overrides_path(t, part, path));
   if (tree->kind != HR_DOC_MAP)
-    return hr__recipe_fail(recipe, OVERRIDES, "write for example { lm_head: 32-true }", err,
-                           OVERRIDES " must be a map from patterns of module names to precisions");
-  size_t count = 0;
-  for (const hr_doc_node *node = tree->child; node; node = node->next)
-    count++;
-  t->rules = hr__arena_array(&t->b->graph->arena, count + 1, sizeof *t->rules);
-  if (!t->rules) return hr__nomem(err);
+    return hr__scope_fail(scope, OVERRIDES, "write for example { lm_head: 32-true }", err,
+                          "%s must be a map from patterns of module names to precisions", path);
   for (const hr_doc_node *node = tree->child; node; node = node->next) {
     const precision *p = node->kind == HR_DOC_SCALAR ? precision_find(node->text) : NULL;
     if (!p)
-      return hr__recipe_fail_at(recipe, OVERRIDES, node, choices, err, "\"%.60s\" is no precision (pattern \"%.100s\")",
+      return hr__recipe_fail_at(scope->recipe, path, node, choices, err,
+                                "\"%.60s\" is no precision (pattern \"%.100s\")",
                                 node->kind == HR_DOC_SCALAR ? node->text : "a map or list", node->key);
-    t->rules[t->n_rules++] = (rule){.node = node, .precision = p};
+    if (hr__arena_grow(&t->b->graph->arena, (void **)&t->rules, &t->cap_rules, t->n_rules, sizeof *t->rules) != 0)
+      return hr__nomem(err);
+    t->rules[t->n_rules++] = (rule){.part = part, .node = node, .precision = p};
   }
   return HR_OK;
 }
 
+static hr_status rules_read(typing *t, const hr_recipe *recipe, hr_error *err) {
+  hr__parts_read(recipe, &t->parts);
+  for (size_t i = 1; i <= t->parts.count; i++)
+    HR_TRY(part_read(t, i % t->parts.count, err));
+  return HR_OK;
+}
+
 static const precision *precision_of(typing *t, const char *module) {
+  size_t part = hr__parts_of(&t->parts, module);
   for (size_t i = 0; i < t->n_rules; i++) {
+    if (t->rules[i].part != 0 && t->rules[i].part != part) continue;
     if (!hr__name_matches(module, t->rules[i].node->key)) continue;
     t->rules[i].used = true;
     return t->rules[i].precision;
   }
-  return t->general;
+  return t->general[part];
 }
 
 /* The precision of the module that a parameter belongs to: its name without the last component. */
@@ -128,7 +143,7 @@ static hr_status parameters_retype(typing *t, hr_error *err) {
     if (!buffer->persistent || buffer->role != HR_ROLE_PARAMETER || value->producer != HR_NONE) continue;
     if (value->base != HR_NONE) continue; /* a member: it follows */
     if (value->wide || !dtype_is_float(value->desc.dtype)) continue;
-    const precision *p = t->general;
+    const precision *p = NULL;
     HR_TRY(parameter_precision(t, value->name, &p, err));
     value_retype(g, v, value->trained && p->masters ? HR_F32 : p->compute);
   }
@@ -250,10 +265,11 @@ static hr_status nodes_retype(typing *t, hr_error *err) {
 }
 
 static hr_status rules_used(const typing *t, const hr_recipe *recipe, hr_error *err) {
+  char path[HR_SCOPE_PATH];
   for (size_t i = 0; i < t->n_rules; i++)
     if (!t->rules[i].used)
       return hr__recipe_fail_at(
-          recipe, OVERRIDES, t->rules[i].node,
+          recipe, overrides_path(t, t->rules[i].part, path), t->rules[i].node,
           "`headroom dump RECIPE --after model` lists the modules; the first pattern that fits counts", err,
           "no module is left for the pattern \"%.100s\"", t->rules[i].node->key);
   return HR_OK;

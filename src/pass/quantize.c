@@ -2,6 +2,7 @@
  * unpacked into a value of the node's own before every forward use. What backward needs of it is unpacked again by the
  * checkpoint pass: the op is fleeting.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "op/linear.h"
@@ -9,7 +10,7 @@
 #include "pass/adapters.h"
 #include "pass/pass.h"
 
-#define SECTION "model.quantize"
+#define SECTION "*.quantize"
 
 static const hr_key keys[] = {
     {.path = SECTION ".kind",
@@ -31,11 +32,19 @@ typedef struct use {
   bool otherwise; /* anything else than the weight of such a linear */
 } use;
 
-static use *uses_find(hr_graph *g, const char *const *targets, size_t n_targets) {
+/* The settings of a part; without targets it has none. */
+typedef struct packing {
+  const char *const *targets;
+  size_t n_targets;
+  bool nested;
+} packing;
+
+static use *uses_find(hr_graph *g, const hr_model_parts *parts, const packing *of) {
   use *uses = hr__arena_array(&g->arena, g->n_values, sizeof *uses);
   for (size_t n = 0; uses && n < g->n_nodes; n++) {
     const hr_node *node = &g->nodes[n];
-    bool target = node->op == &hr_op_linear && hr__targets_match(targets, n_targets, node->module);
+    const packing *here = &of[hr__parts_of(parts, node->module)];
+    bool target = node->op == &hr_op_linear && hr__targets_match(here->targets, here->n_targets, node->module);
     for (int i = 0; i < node->n_in; i++) {
       if (node->in[i] == HR_NONE) continue;
       if (target && i == 1)
@@ -111,27 +120,50 @@ static hr_status uses_unpack(hr_builder *b, const size_t *packed, size_t n_value
   return hr__graph_arrange(g, order, count, err);
 }
 
+/* Whether any part has such a section. */
+static hr_status packings_read(const hr_graph *g, const hr_model_parts *parts, packing *of, bool *any, hr_error *err) {
+  static const char *const all[] = {"all-linear"};
+  for (size_t p = 0; p < parts->count; p++) {
+    const hr_scope *scope = &parts->part[p].scope;
+    if (!hr__scope_given(scope, "quantize")) continue;
+    of[p] = (packing){.targets = all, .n_targets = 1, .nested = true};
+    *any = true;
+    if (hr__scope_has(scope, "quantize.targets"))
+      of[p].targets = hr__scope_texts(scope, "quantize.targets", &of[p].n_targets);
+    if (hr__scope_has(scope, "quantize.double")) of[p].nested = hr__scope_bool(scope, "quantize.double");
+    HR_TRY(hr__targets_check(g, parts, p, "quantize.targets", of[p].targets, of[p].n_targets, err));
+  }
+  return HR_OK;
+}
+
+static hr_status trained_fail(const hr_model_part *part, const hr_value *value, hr_error *err) {
+  char remedy[2 * HR_SECTION_TEXT + 96];
+  const char *section = part->scope.section;
+  snprintf(remedy, sizeof remedy, "add %s.adapters, which freezes it, or remove %s.quantize", section, section);
+  return hr__scope_fail(&part->scope, "quantize", remedy, err, "NF4 is for frozen weights, but %s would be trained",
+                        value->name);
+}
+
 hr_status hr__pass_quantize(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
   (void)choices;
-  if (!hr__recipe_given(recipe, SECTION)) return HR_OK;
   hr_graph *g = b->graph;
-  static const char *const all[] = {"all-linear"};
-  const char *const *targets = all;
-  size_t n_targets = 1, n_values = g->n_values;
-  if (hr__recipe_has(recipe, SECTION ".targets")) targets = hr__recipe_texts(recipe, SECTION ".targets", &n_targets);
-  bool nested = !hr__recipe_has(recipe, SECTION ".double") || hr__recipe_bool(recipe, SECTION ".double");
-  HR_TRY(hr__targets_check(g, recipe, SECTION ".targets", targets, n_targets, err));
-  const use *uses = uses_find(g, targets, n_targets);
+  hr_model_parts parts;
+  packing of[1 + HR_MODEL_PARTS] = {{0}};
+  size_t n_values = g->n_values;
+  bool any = false;
+  hr__parts_read(recipe, &parts);
+  HR_TRY(packings_read(g, &parts, of, &any, err));
+  if (!any) return HR_OK;
+  const use *uses = uses_find(g, &parts, of);
   size_t *packed = hr__arena_array(&g->arena, n_values, sizeof *packed);
   if (!uses || !packed) return hr__nomem(err);
   for (hr_id v = 0; v < n_values; v++) {
     const hr_value *value = &g->values[v];
     bool parameter = value->producer == HR_NONE && g->buffers[value->buffer].role == HR_ROLE_PARAMETER;
     if (!parameter || value->wide || !uses[v].targeted || uses[v].otherwise) continue;
-    if (value->trained)
-      return hr__recipe_fail(recipe, SECTION, "add model.adapters, which freezes it, or remove model.quantize", err,
-                             "NF4 is for frozen weights, but %s would be trained", value->name);
-    HR_TRY(parameter_pack(b, v, nested, err));
+    size_t p = hr__parts_of(&parts, value->name);
+    if (value->trained) return trained_fail(&parts.part[p], value, err);
+    HR_TRY(parameter_pack(b, v, of[p].nested, err));
     packed[v] = g->n_packed;
   }
   return uses_unpack(b, packed, n_values, err);

@@ -6,14 +6,13 @@
 
 #include "recipe/internal.h"
 
-/* The last part of a way through the tree that is there, and the document it came from. */
+/* The way down the tree as far as it goes: the last node that is there, and the document it came from. */
 typedef struct way_end {
   const hr_doc_node *node;
   const char *origin;
 } way_end;
 
-/* The part of the tree at a path; NULL when absent or null. */
-static const hr_doc_node *tree_find(const hr_recipe *recipe, const char *path, way_end *deepest) {
+static const hr_doc_node *tree_walk(const hr_recipe *recipe, const char *path, way_end *deepest) {
   const hr_doc_node *node = recipe->root;
   while (*path) {
     char key[HR_KEY_PATH_TEXT];
@@ -25,6 +24,13 @@ static const hr_doc_node *tree_find(const hr_recipe *recipe, const char *path, w
     if (deepest) *deepest = (way_end){node, hr__origin_of(recipe, node, deepest->origin)};
     path += length + (path[length] == '.');
   }
+  return node;
+}
+
+const hr_doc_node *hr__tree_find(const hr_recipe *recipe, const char *path, const char **origin) {
+  way_end end = {NULL, recipe->name};
+  const hr_doc_node *node = tree_walk(recipe, path, &end);
+  if (origin) *origin = end.origin;
   return node;
 }
 
@@ -52,7 +58,7 @@ bool hr__recipe_has(const hr_recipe *recipe, const char *path) {
 }
 
 bool hr__recipe_given(const hr_recipe *recipe, const char *path) {
-  return tree_find(recipe, path, NULL) != NULL;
+  return tree_walk(recipe, path, NULL) != NULL;
 }
 
 bool hr__recipe_is_word(const hr_recipe *recipe, const char *path) {
@@ -110,9 +116,9 @@ static hr_status fail_at(const hr_recipe *recipe, const char *path, const hr_doc
   way_end end = {NULL, recipe->name};
   if (setting && setting->node) {
     hr__doc_place(setting->origin, inner ? inner : setting->node, inner != NULL, place);
-  } else { /* the section it would be in */
-    tree_find(recipe, path, &end);
-    hr__doc_place(end.origin, end.node ? end.node : &(hr_doc_node){0}, true, place);
+  } else { /* not placed, or the section it would be in */
+    const hr_doc_node *found = tree_walk(recipe, path, &end);
+    hr__doc_place(end.origin, end.node ? end.node : &(hr_doc_node){0}, !found || found->kind != HR_DOC_SCALAR, place);
   }
   return hr__fail(err, HR_BAD_INPUT, place, remedy, "%s", message);
 }

@@ -1,8 +1,9 @@
 /* Inside the recipe engine.
  *
- * The way of a recipe: text -> tree (format/) -> overrides edit the tree (override.c) -> keys are placed on settings
- * (keys.c) -> settings from further files (hr_key.extend) -> defaults and values by type (value.c). Access, open
- * settings and JSON (access.c, open.c, json.c) read the settings only.
+ * The way of a recipe: text -> tree (format/) -> overrides edit the tree (override.c) -> sections with keys of a scope
+ * are opened (sections.c) -> keys are placed on settings (keys.c) -> settings from further files (hr__recipe_later) ->
+ * defaults and values by type (value.c). Access, open settings and JSON (access.c, open.c, json.c) read the settings
+ * only.
  *
  * `null` in the tree is kept to the end: it removes what a further file would give.
  */
@@ -38,12 +39,22 @@ typedef struct hr_origin {
   const char *name;
 } hr_origin;
 
+/* A document to be merged. */
+typedef struct hr_later {
+  const char *section, *name;
+  const hr_doc_node *map;
+} hr_later;
+
 struct hr_recipe {
   hr_arena arena;
   const char *name, *folder;
+  const hr_key_table *tables; /* as handed in; gone when the recipe is loaded */
+  size_t n_tables;
   hr_doc_node *root;
   hr_setting *settings; /* sorted by path */
-  size_t count;
+  size_t count, capacity;
+  hr_later *later;
+  size_t n_later, cap_later;
   hr_origin *origins;
   size_t n_origins;
 };
@@ -53,8 +64,10 @@ hr_setting *hr__setting_find(const hr_recipe *recipe, const char *path); /* NULL
 /* Settings under a section are neighbours: returns the first, *count of them. The section "" is the top. */
 hr_setting *hr__section_settings(const hr_recipe *recipe, const char *section, size_t *count);
 bool hr__path_join(char out[HR_KEY_PATH_TEXT], const char *section, const char *key); /* false: no name of a key */
-hr_status hr__keys_index(hr_recipe *recipe, const hr_key_table *tables, size_t n_tables, hr_error *err);
 hr_status hr__keys_place(hr_recipe *recipe, hr_error *err);
+/* Settings from another document, which give way to those that are there. */
+hr_status hr__keys_merge(hr_recipe *recipe, const char *section, const hr_doc_node *map, const char *name,
+                         hr_error *err);
 /* The document that `node` came from: an override's, else `outer`. */
 const char *hr__origin_of(const hr_recipe *recipe, const hr_doc_node *node, const char *outer);
 hr_status hr__key_unknown(const hr_recipe *recipe, const char *place, const char *section, const char *key,
@@ -62,8 +75,17 @@ hr_status hr__key_unknown(const hr_recipe *recipe, const char *place, const char
 hr_status hr__section_wrong(const hr_recipe *recipe, const char *place, const char *section, const hr_doc_node *node,
                             hr_error *err);
 
+/* sections.c */
+hr_status hr__keys_index(hr_recipe *recipe, hr_error *err); /* keys with whole paths */
+hr_status hr__sections_open(hr_recipe *recipe, hr_error *err);
+
 /* override.c */
 hr_status hr__override_apply(hr_recipe *recipe, const char *override, hr_error *err);
+hr_status hr__override_check(hr_recipe *recipe, const char *override, hr_error *err); /* whether there is such a key */
+
+/* access.c: the part of the tree at a path; NULL when absent or null. *origin (or NULL) begins as the recipe's name and
+ * becomes the document it came from. */
+const hr_doc_node *hr__tree_find(const hr_recipe *recipe, const char *path, const char **origin);
 
 /* value.c */
 void hr__found_text(const hr_doc_node *node, char *out, size_t capacity); /* "the text \"abc\"", "a list of 3" */

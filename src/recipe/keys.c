@@ -1,32 +1,11 @@
 /* Placing keys: which setting a line of the recipe belongs to, and what to say when there is none. */
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "recipe/internal.h"
 #include "recipe/others.h"
-
-static int setting_order(const void *a, const void *b) {
-  return strcmp(((const hr_setting *)a)->key->path, ((const hr_setting *)b)->key->path);
-}
-
-hr_status hr__keys_index(hr_recipe *recipe, const hr_key_table *tables, size_t n_tables, hr_error *err) {
-  size_t count = 0;
-  for (size_t t = 0; t < n_tables; t++)
-    count += tables[t].count;
-  recipe->settings = hr__arena_array(&recipe->arena, count, sizeof *recipe->settings);
-  if (!recipe->settings) return hr__nomem(err);
-  for (size_t t = 0; t < n_tables; t++) {
-    for (size_t k = 0; k < tables[t].count; k++)
-      recipe->settings[recipe->count++].key = &tables[t].keys[k];
-  }
-  qsort(recipe->settings, count, sizeof *recipe->settings, setting_order);
-  for (size_t i = 0; i + 1 < count; i++)
-    assert(setting_order(&recipe->settings[i], &recipe->settings[i + 1]) != 0);
-  return HR_OK;
-}
 
 /* Number of the first setting whose path is not below `text`. */
 static size_t setting_bound(const hr_recipe *recipe, const char *text) {
@@ -141,13 +120,20 @@ static bool key_of_others(const hr_recipe *recipe, const char *key, char out[HR_
   return true;
 }
 
+/* Keys of a model's own config are those of its public checkpoints, not of other trainers. */
+static bool section_is_foreign(const char *section) {
+  static const char ending[] = ".config";
+  size_t length = strlen(section), tail = sizeof ending - 1;
+  return strstr(section, ".config.") || (length > tail && strcmp(section + length - tail, ending) == 0);
+}
+
 hr_status hr__key_unknown(const hr_recipe *recipe, const char *place, const char *section, const char *key,
                           hr_error *err) {
   char near[HR_KEY_PATH_TEXT], remedy[HR_REMEDY_TEXT];
   const char *elsewhere;
   if (!*section && hr__setting_find(recipe, key)) {
     snprintf(remedy, sizeof remedy, "dots join keys on the command line only: write sections inside each other here");
-  } else if (strncmp(section, "model.config", 12) != 0 && key_of_others(recipe, key, remedy)) {
+  } else if (!section_is_foreign(section) && key_of_others(recipe, key, remedy)) {
     /* remedy is filled */
   } else if (section_name_near(recipe, section, key, near)) {
     snprintf(remedy, sizeof remedy, "did you mean \"%s\"?", near);
@@ -239,7 +225,7 @@ hr_status hr__keys_place(hr_recipe *recipe, hr_error *err) {
   return section_place(recipe, "", recipe->root, recipe->name, true, err);
 }
 
-hr_status hr__recipe_merge(hr_recipe *recipe, const char *section, const hr_doc_node *map, const char *name,
-                           hr_error *err) {
+hr_status hr__keys_merge(hr_recipe *recipe, const char *section, const hr_doc_node *map, const char *name,
+                         hr_error *err) {
   return section_place(recipe, section, map, name, false, err);
 }

@@ -69,9 +69,25 @@ static void positions_clear(hr_doc_node *node) {
     positions_clear(child);
 }
 
+/* "--set OVERRIDE", the name of the place; NULL: out of memory. */
+static const char *override_place(hr_recipe *recipe, const char *override) {
+  return hr__arena_format(&recipe->arena, "--set %s", override);
+}
+
+hr_status hr__override_check(hr_recipe *recipe, const char *override, hr_error *err) {
+  char section[HR_KEY_PATH_TEXT], unknown[HR_KEY_PATH_TEXT], joined[HR_KEY_PATH_TEXT];
+  const char *place = override_place(recipe, override);
+  char *path = hr__arena_format(&recipe->arena, "%.*s", (int)strcspn(override, "="), override);
+  if (!place || !path) return hr__nomem(err);
+  if (path_known(recipe, path, section, unknown)) return HR_OK;
+  const hr_setting *setting = hr__path_join(joined, section, unknown) ? hr__setting_find(recipe, joined) : NULL;
+  if (setting) return path_too_long(setting->key, place, override, err);
+  return hr__key_unknown(recipe, place, section, unknown, err);
+}
+
 hr_status hr__override_apply(hr_recipe *recipe, const char *override, hr_error *err) {
   const char *equals = strchr(override, '=');
-  const char *name = hr__arena_format(&recipe->arena, "--set %s", override);
+  const char *name = override_place(recipe, override);
   if (!name) return hr__nomem(err);
   if (!equals || equals == override) {
     return hr__fail(err, HR_USAGE, name, "write it as --set key.path=value, such as --set training.steps=100",
@@ -79,13 +95,6 @@ hr_status hr__override_apply(hr_recipe *recipe, const char *override, hr_error *
   }
   char *path = hr__arena_format(&recipe->arena, "%.*s", (int)(equals - override), override);
   if (!path) return hr__nomem(err);
-  char section[HR_KEY_PATH_TEXT], unknown[HR_KEY_PATH_TEXT], joined[HR_KEY_PATH_TEXT];
-  if (!path_known(recipe, path, section, unknown)) {
-    const hr_setting *setting = hr__path_join(joined, section, unknown) ? hr__setting_find(recipe, joined) : NULL;
-    if (setting) return path_too_long(setting->key, name, override, err);
-    return hr__key_unknown(recipe, name, section, unknown, err);
-  }
-
   hr_doc_node *value;
   HR_TRY(value_parse(recipe, name, equals + 1, &value, err));
   positions_clear(value);
@@ -96,7 +105,7 @@ hr_status hr__override_apply(hr_recipe *recipe, const char *override, hr_error *
     dot = strchr(part, '.');
     if (dot) *dot++ = '\0';
     if (hr__doc_is_null(node)) node->kind = HR_DOC_MAP;
-    if (node->kind != HR_DOC_MAP) break; /* reported with its place when keys are placed */
+    if (node->kind != HR_DOC_MAP) break; /* reported when overrides are checked or keys are placed */
     node = child_get(recipe, node, part);
     if (!node) return hr__nomem(err);
     if (!dot) {

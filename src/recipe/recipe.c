@@ -16,19 +16,9 @@ static hr_status recipe_create(const char *name, const char *folder, const hr_ke
   recipe->folder = hr__arena_text(&recipe->arena, folder);
   recipe->origins = hr__arena_array(&recipe->arena, n_overrides, sizeof *recipe->origins);
   if (!recipe->name || !recipe->folder || !recipe->origins) return hr__nomem(err);
-  return hr__keys_index(recipe, tables, n_tables, err);
-}
-
-/* Further settings that a key's value stands for. Backwards, so that a file may give a key whose value does so too:
- * model.path comes before model.family. */
-static hr_status settings_extend(hr_recipe *recipe, hr_error *err) {
-  for (size_t i = recipe->count; i-- > 0;) {
-    hr_setting *setting = &recipe->settings[i];
-    if (!setting->key->extend || !setting->node) continue;
-    HR_TRY(hr__setting_read(recipe, setting, err));
-    HR_TRY(setting->key->extend(recipe, setting->text, err));
-  }
-  return HR_OK;
+  recipe->tables = tables;
+  recipe->n_tables = n_tables;
+  return hr__keys_index(recipe, err);
 }
 
 static hr_status setting_missing(const hr_recipe *recipe, const hr_setting *setting, hr_error *err) {
@@ -63,8 +53,12 @@ static hr_status recipe_finish(hr_recipe *recipe, const char *const *overrides, 
   }
   for (size_t i = 0; i < n_overrides; i++)
     HR_TRY(hr__override_apply(recipe, overrides[i], err));
+  HR_TRY(hr__sections_open(recipe, err));
+  for (size_t i = 0; i < n_overrides; i++)
+    HR_TRY(hr__override_check(recipe, overrides[i], err));
   HR_TRY(hr__keys_place(recipe, err));
-  HR_TRY(settings_extend(recipe, err));
+  for (size_t i = 0; i < recipe->n_later; i++)
+    HR_TRY(hr__keys_merge(recipe, recipe->later[i].section, recipe->later[i].map, recipe->later[i].name, err));
   return settings_finish(recipe, err);
 }
 
@@ -77,13 +71,13 @@ static hr_status recipe_read(hr_recipe *recipe, const char *text, size_t bytes, 
 /* The recipe that a folder stands for: the key that takes settings from a folder, and nothing else. */
 static hr_status recipe_from_folder(hr_recipe *recipe, const char *path, const char *const *overrides,
                                     size_t n_overrides, hr_error *err) {
-  const hr_key *key = NULL;
-  for (size_t i = 0; i < recipe->count && !key; i++) {
-    if (recipe->settings[i].key->extend && recipe->settings[i].key->type == HR_KEY_PATH) key = recipe->settings[i].key;
-  }
+  const char *key = NULL;
+  for (size_t t = 0; t < recipe->n_tables; t++)
+    for (size_t k = 0; k < recipe->tables[t].count && !key; k++)
+      key = recipe->tables[t].keys[k].folder;
   if (!key) return hr__fail(err, HR_BAD_INPUT, path, "give a recipe file", "this is a folder, not a recipe");
   recipe->root = hr__arena_alloc(&recipe->arena, sizeof *recipe->root);
-  char *names = hr__arena_text(&recipe->arena, key->path);
+  char *names = hr__arena_text(&recipe->arena, key);
   hr_doc_node *value = hr__arena_alloc(&recipe->arena, sizeof *value);
   if (!recipe->root || !names || !value) return hr__nomem(err);
   hr_doc_node *map = recipe->root;

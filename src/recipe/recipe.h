@@ -1,8 +1,10 @@
 /* The recipe: YAML text -> checked settings, each with its source position.
  *
  * The recipe folder knows no setting by name: the stages that own settings hand in key tables (model/, train/,
- * plan/...). Unknown and repeated keys, wrong types and values out of range are HR_BAD_INPUT with line, column and a
- * suggestion. Overrides (--set key.path=value, YAML values; null removes a part) are applied before validation.
+ * plan/...). A key whose path begins with "*." is one of a scope: it is there once for each section that is opened
+ * (hr__recipe_section), such as "model" or "model.parts.text". Unknown and repeated keys, wrong types and values out of
+ * range are HR_BAD_INPUT with line, column and a suggestion. Overrides (--set key.path=value, YAML values; null removes
+ * a part) are applied before validation.
  */
 #ifndef HR_RECIPE_RECIPE_H
 #define HR_RECIPE_RECIPE_H
@@ -27,10 +29,11 @@ typedef enum hr_key_type {
 typedef struct hr_recipe hr_recipe;
 
 typedef struct hr_key {
-  const char *path; /* "training.optimizer.lr" */
+  const char *path; /* "training.optimizer.lr"; "*.adapters.rank": of every section that is opened */
   hr_key_type type;
   const char *fallback; /* default as YAML text; NULL: no value unless given */
   bool required;
+  bool inherited;      /* of a scope: a section inside another has no default of its own, the outer one's counts */
   bool never_null;     /* numbers without `fallback`: a further file that names it gives it a value */
   double min, max;     /* numbers; min == max == 0: no limits */
   const char *choices; /* "a|b|c" */
@@ -38,11 +41,13 @@ typedef struct hr_key {
   bool tree;           /* takes a map or list beside the type's own values, as HR_KEY_TREE does */
   const char *example; /* of a map or list, for messages: one that begins with '[' is a list */
   const char *meaning; /* one line for help and docs */
-  /* (optional, HR_KEY_PATH and HR_KEY_TEXT) the value stands for further settings: called when the key is given, before
-   * defaults are filled in, and hands them over with hr__recipe_merge. What one key hands over may give a key whose
-   * path sorts before it, which then hands over its own; what is there already stays. A folder in place of a recipe
-   * file stands for a recipe that gives only the HR_KEY_PATH with this (one at most). */
-  hr_status (*extend)(hr_recipe *recipe, const char *value, hr_error *err);
+  /* (optional) called once, when overrides are applied and before keys are placed: opens the sections that this recipe
+   * has (hr__recipe_section), by what the tree says (hr__recipe_early), and hands over settings from further files
+   * (hr__recipe_later). */
+  hr_status (*open)(hr_recipe *recipe, hr_error *err);
+  /* (optional, HR_KEY_PATH) a folder in place of a recipe file stands for a recipe that gives only this, by its whole
+   * path (one key at most). */
+  const char *folder;
 } hr_key;
 
 typedef struct hr_key_table {
@@ -50,7 +55,11 @@ typedef struct hr_key_table {
   size_t count;
 } hr_key_table;
 
-/* From a file, or from a folder (see hr_key.extend). */
+/* All keys of some tables with whole paths, those of a scope as they are in `section`: for help and docs. */
+hr_status hr__keys_list(const hr_key_table *const *tables, size_t n_tables, const char *section, hr_arena *arena,
+                        hr_key_table *out, hr_error *err);
+
+/* From a file, or from a folder (see hr_key.folder). */
 hr_status hr__recipe_load(const char *path, const char *const *overrides, size_t n_overrides,
                           const hr_key_table *tables, size_t n_tables, hr_recipe **out, hr_error *err);
 /* The same from memory; `name` stands for the file, `folder` for where relative paths begin. */
@@ -72,10 +81,21 @@ bool hr__recipe_is_open(const hr_recipe *recipe); /* whether any is */
 hr_status hr__recipe_open(const hr_recipe *recipe, hr_arena *arena, const hr_recipe_open **out, size_t *count,
                           hr_error *err);
 
-/* For hr_key.extend. Settings from another document, as if written in the section `section` ("model.config"; "" is the
- * top); what the recipe itself gives or sets to null stays. Keys that no table has are ignored. `name` stands for the
- * document in error places. Both must live as long as the recipe (hr__recipe_arena). */
-hr_status hr__recipe_merge(hr_recipe *recipe, const char *section, const hr_doc_node *map, const char *name,
+/* For hr_key.open. Opens a section: it gets all keys of a scope, "*.rank" as "SECTION.rank". A section inside of one
+ * that is open is `inner`. */
+hr_status hr__recipe_section(hr_recipe *recipe, const char *section, bool inner, hr_error *err);
+/* Gives it the keys of further tables, a list that ends with NULL. */
+hr_status hr__recipe_section_more(hr_recipe *recipe, const char *section, const hr_key_table *const *tables,
+                                  hr_error *err);
+/* A text or path (the key must be there already) as the recipe itself gives it; *text is NULL where it does not. */
+hr_status hr__recipe_early(hr_recipe *recipe, const char *path, const char **text, hr_error *err);
+/* What the recipe itself writes at a path, key or section; NULL: nothing, or null. */
+const hr_doc_node *hr__recipe_written(const hr_recipe *recipe, const char *path);
+/* Settings from another document, as if written in the section `section` ("model.config"; "" is the top), merged when
+ * the recipe's own keys are placed; what those give or set to null stays, and what an earlier document gives. Keys that
+ * no table has are ignored. `name` stands for the document in error places. All of them must live as long as the
+ * recipe (hr__recipe_arena). */
+hr_status hr__recipe_later(hr_recipe *recipe, const char *section, const hr_doc_node *map, const char *name,
                            hr_error *err);
 hr_arena *hr__recipe_arena(hr_recipe *recipe);
 

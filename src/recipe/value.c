@@ -312,7 +312,7 @@ static bool node_is_word(const hr_key *key, const hr_doc_node *node) {
 
 /* Whether a list is one of choices: where values may be lists themselves, only a list of lists is. */
 static bool node_is_open(const hr_key *key, const hr_doc_node *node) {
-  if (node->kind != HR_DOC_LIST || !node->child || key->extend) return false;
+  if (node->kind != HR_DOC_LIST || !node->child || key->open || key->folder) return false;
   bool lists = key->type == HR_KEY_FLOATS || key->type == HR_KEY_TEXTS ||
                (key->type == HR_KEY_TREE && key->example && *key->example == '[');
   return !lists || node->child->kind == HR_DOC_LIST;

@@ -121,7 +121,16 @@ static bool value_is_zero(const hr_run *run, hr_id id) {
          hr__plan_value_tier(run->plan, id) != HR_TIER_DISK;
 }
 
-hr_status hr__run_init_parts(hr_run *run, hr_init_part parts, uint64_t seed, hr_error *err) {
+/* Whether `drawn` leaves a value out: a parameter of the model itself. */
+static bool value_comes_otherwise(const hr_graph *graph, hr_id id, bool (*drawn)(void *user, const char *name),
+                                  void *user) {
+  const hr_value *value = &graph->values[id];
+  if (!drawn || value->wide || graph->buffers[value->buffer].role != HR_ROLE_PARAMETER) return false;
+  return !drawn(user, value->name);
+}
+
+hr_status hr__run_init_parts(hr_run *run, hr_init_part parts, bool (*drawn)(void *user, const char *name), void *user,
+                             uint64_t seed, hr_error *err) {
   const hr_graph *graph = run->plan->graph;
   bool fresh = run->state_fresh;
   size_t window_bytes = (size_t)1 << 20; /* only where the host cannot reach the values */
@@ -131,14 +140,15 @@ hr_status hr__run_init_parts(hr_run *run, hr_init_part parts, uint64_t seed, hr_
     return hr__nomem(err);
   hr_status status = HR_OK;
   for (hr_id v = 0; v < graph->n_values && status == HR_OK; v++)
-    if (value_in_part(graph, v, parts) && !(fresh && value_is_zero(run, v)))
+    if (value_in_part(graph, v, parts) && !(fresh && value_is_zero(run, v)) &&
+        !value_comes_otherwise(graph, v, drawn, user))
       status = value_init(run, v, seed, window, window_bytes, err);
   for (size_t i = 0; i < graph->n_packed && (parts & HR_INIT_FROZEN) && status == HR_OK; i++)
-    status = packed_init(run, &graph->packed[i], seed, err);
+    if (!drawn || drawn(user, graph->packed[i].name)) status = packed_init(run, &graph->packed[i], seed, err);
   hr__free(window);
   return status;
 }
 
 hr_status hr__run_init_values(hr_run *run, uint64_t seed, hr_error *err) {
-  return hr__run_init_parts(run, HR_INIT_ALL, seed, err);
+  return hr__run_init_parts(run, HR_INIT_ALL, NULL, NULL, seed, err);
 }

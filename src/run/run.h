@@ -21,7 +21,9 @@ void hr__run_destroy(hr_run *run);
 hr_status hr__run_init_values(hr_run *run, uint64_t seed, hr_error *err);
 /* Only some of them: parameters of the model, trained or frozen (packed ones too), or all others (adapters, state). */
 typedef enum hr_init_part { HR_INIT_OTHERS = 1, HR_INIT_TRAINED = 2, HR_INIT_FROZEN = 4, HR_INIT_ALL = 7 } hr_init_part;
-hr_status hr__run_init_parts(hr_run *run, hr_init_part parts, uint64_t seed, hr_error *err);
+/* `drawn` (or NULL: all are) says by their names which trained and frozen parameters. */
+hr_status hr__run_init_parts(hr_run *run, hr_init_part parts, bool (*drawn)(void *user, const char *name), void *user,
+                             uint64_t seed, hr_error *err);
 
 /* Elements [first, first + count) of a parameter as floats. */
 typedef hr_status (*hr_float_source)(void *user, int64_t first, int64_t count, float *to, hr_error *err);

@@ -60,18 +60,17 @@ static json_t *number_json(double number) {
 hr_status hr__adapter_config(const hr_recipe *recipe, const hr_graph *graph, hr_arena *arena, const char **text,
                              size_t *bytes, hr_error *err) {
   *text = NULL;
-  if (!hr__lora_given(recipe)) return HR_OK;
-  hr_lora lora = hr__lora_read(recipe);
-  const hr_model *model;
-  HR_TRY(hr__model_find(recipe, &model, err));
+  hr_model_part part = hr__model_whole(recipe);
+  if (!hr__lora_given(&part)) return HR_OK;
+  hr_lora lora = hr__lora_read(&part);
   const char *path = hr__recipe_has(recipe, "model.path") ? hr__recipe_text(recipe, "model.path") : NULL;
   hr__json_init();
   json_t *root = json_pack(
       "{s:s, s:s?, s:s?, s:n, s:b, s:I, s:o, s:f, s:o, s:n, s:s, s:b, s:b, s:b, s:b, s:n, s:n, s:n, s:{}, s:{}}",
-      "peft_type", "LORA", "task_type", model->masked ? NULL : "CAUSAL_LM", "base_model_name_or_path", path, "revision",
-      "inference_mode", 1, "r", (json_int_t)lora.rank, "lora_alpha", number_json(lora.alpha), "lora_dropout",
-      lora.dropout, "target_modules", targets_json(graph, &lora, arena), "exclude_modules", "bias", "none",
-      "fan_in_fan_out", 0, "init_lora_weights", 1, "use_rslora", (int)lora.rank_stabilised, "use_dora", 0,
+      "peft_type", "LORA", "task_type", part.model->masked ? NULL : "CAUSAL_LM", "base_model_name_or_path", path,
+      "revision", "inference_mode", 1, "r", (json_int_t)lora.rank, "lora_alpha", number_json(lora.alpha),
+      "lora_dropout", lora.dropout, "target_modules", targets_json(graph, &lora, arena), "exclude_modules", "bias",
+      "none", "fan_in_fan_out", 0, "init_lora_weights", 1, "use_rslora", (int)lora.rank_stabilised, "use_dora", 0,
       "modules_to_save", "layers_to_transform", "layers_pattern", "rank_pattern", "alpha_pattern");
   char *plain;
   hr_status status = hr__json_text(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15), arena, &plain, bytes, err);

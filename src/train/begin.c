@@ -1,6 +1,7 @@
-/* The first values of a run: drawn from the seed, or read from the checkpoint of model.path. */
+/* The first values of a run: drawn from the seed, or read from the checkpoints of its parts. */
 #include <stdio.h>
 
+#include "model/parts.h"
 #include "model/weights.h"
 #include "train/session.h"
 
@@ -33,46 +34,67 @@ static hr_status packed_read(void *user, int64_t first, int64_t count, float *to
   return hr__hash_update(source->hash, to, (size_t)count * sizeof *to, err);
 }
 
+/* The checkpoints that the parts of a model come from. */
+typedef struct sources {
+  hr_model_parts parts;
+  hr_weights *weights[1 + HR_MODEL_PARTS]; /* per part; NULL: it has none, and is drawn */
+} sources;
+
+static bool name_is_drawn(void *user, const char *name) {
+  const sources *from = user;
+  return !from->weights[hr__parts_of(&from->parts, name)];
+}
+
 /* `hash` takes the frozen ones: a checkpoint does not hold them, but must be able to tell them from others. */
-static hr_status weights_load(hr_session *s, hr_weights *weights, bool frozen_only, hr_hash *hash, hr_error *err) {
+static hr_status weights_load(hr_session *s, const sources *from, bool frozen_only, hr_hash *hash, hr_error *err) {
   const hr_graph *graph = hr__run_graph(s->run);
   for (hr_id v = 0; v < graph->n_values; v++) {
     bool trained = graph->values[v].trained;
-    if (!hr__weights_has(weights, v) || (frozen_only && trained)) continue;
+    hr_weights *weights = from->weights[hr__parts_of(&from->parts, graph->values[v].name)];
+    if (!weights || !hr__weights_has(weights, v) || (frozen_only && trained)) continue;
     HR_TRY(weight_load(s, weights, v, trained ? NULL : hash, err));
   }
   for (size_t i = 0; i < graph->n_packed; i++) {
-    packed_source source = {weights, i, hash};
-    HR_TRY(hr__run_pack(s->run, &graph->packed[i], packed_read, &source, err));
+    packed_source source = {from->weights[hr__parts_of(&from->parts, graph->packed[i].name)], i, hash};
+    if (source.weights) HR_TRY(hr__run_pack(s->run, &graph->packed[i], packed_read, &source, err));
   }
   return HR_OK;
 }
 
-static hr_status weights_load_hashed(hr_session *s, hr_weights *weights, bool frozen_only, hr_error *err) {
+static hr_status weights_load_hashed(hr_session *s, const sources *from, bool frozen_only, hr_error *err) {
   hr_hash *hash;
   char hex[HR_SHA256_HEX];
   HR_TRY(hr__hash_create(HR_HASH_XXH128, &hash, err));
-  hr_status status = weights_load(s, weights, frozen_only, hash, err);
+  hr_status status = weights_load(s, from, frozen_only, hash, err);
   if (status == HR_OK) status = hr__hash_hex(hash, hex, err);
   if (status == HR_OK && s->tensors.frozen) snprintf(s->base, sizeof s->base, "%.32s", hex);
   hr__hash_destroy(hash);
   return status;
 }
 
-static hr_status values_begin(hr_session *s, bool frozen_only, hr_error *err) {
-  const hr_recipe *recipe = s->options->recipe;
-  hr_weights *weights = NULL;
-  if (hr__recipe_has(recipe, "model.path"))
-    HR_TRY(hr__weights_open(hr__recipe_text(recipe, "model.path"), s->options->plan->graph, &weights, err));
-  /* The file has all parameters of the model, and nothing else. */
-  int parts = (weights ? 0 : HR_INIT_FROZEN) | (frozen_only ? 0 : HR_INIT_OTHERS) |
-              (weights || frozen_only ? 0 : HR_INIT_TRAINED);
-  hr_status status = hr__run_init_parts(s->run, (hr_init_part)parts, s->seed, err);
-  if (status == HR_OK && weights) {
-    hr__weights_share(weights, s->options->device->pool);
-    status = weights_load_hashed(s, weights, frozen_only, err);
+static hr_status sources_open(hr_session *s, sources *from, bool *any, hr_error *err) {
+  for (size_t p = 0; p < from->parts.count; p++) {
+    const hr_model_part *part = &from->parts.part[p];
+    if (!hr__scope_has(&part->scope, "path")) continue;
+    *any = true;
+    HR_TRY(
+        hr__weights_open(hr__scope_text(&part->scope, "path"), s->options->plan->graph, part, &from->weights[p], err));
+    hr__weights_share(from->weights[p], s->options->device->pool);
   }
-  hr__weights_close(weights);
+  return HR_OK;
+}
+
+static hr_status values_begin(hr_session *s, bool frozen_only, hr_error *err) {
+  sources from = {.parts.count = 0};
+  bool any = false;
+  hr__parts_read(s->options->recipe, &from.parts);
+  hr_status status = sources_open(s, &from, &any, err);
+  /* A file has all parameters of its part, and nothing else. */
+  int parts = HR_INIT_FROZEN | (frozen_only ? 0 : HR_INIT_OTHERS | HR_INIT_TRAINED);
+  if (status == HR_OK) status = hr__run_init_parts(s->run, (hr_init_part)parts, name_is_drawn, &from, s->seed, err);
+  if (status == HR_OK && any) status = weights_load_hashed(s, &from, frozen_only, err);
+  for (size_t p = 0; p < from.parts.count; p++)
+    hr__weights_close(from.weights[p]);
   return status;
 }
 

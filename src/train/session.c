@@ -41,15 +41,14 @@ static hr_status programs_find(hr_session *s, const hr_fields *fields, hr_error 
 
 static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   const hr_train_options *o = s->options;
-  HR_TRY(hr__model_find(o->recipe, &s->model, err));
+  s->model = hr__model_whole(o->recipe);
   HR_TRY(hr__training_shape(o->recipe, &s->shape, err));
   s->seed = (uint64_t)hr__recipe_int(o->recipe, "training.seed");
   s->eval_batches = hr__recipe_int(o->recipe, "training.eval_batches");
   hr__schedule_read(o->recipe, o->steps, &s->schedule);
   hr_fields fields[HR_PROGRAMS];
   for (int b = 0; b < s->shape.n_buckets; b++)
-    fields[b] =
-        hr__model_fields(s->model, o->recipe, &(hr_field_shape){s->shape.batch, s->shape.buckets[b], s->shape.ragged});
+    fields[b] = hr__model_fields(&s->model, &(hr_field_shape){s->shape.batch, s->shape.buckets[b], s->shape.ragged});
   HR_TRY(programs_find(s, fields, err));
   s->scales = hr__update_scaled(o->plan->graph);
   hr__scaling_read(o->recipe, &s->scaling);
@@ -61,7 +60,8 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
                          .fields = fields,
                          .n_buckets = s->shape.n_buckets,
                          .fillers = 1};
-  HR_TRY(hr__masking_read(o->recipe, s->model->masked, s->model->vocabulary(o->recipe), s->seed, &shape.masking, err));
+  HR_TRY(hr__masking_read(o->recipe, s->model.model->masked, s->model.model->vocabulary(&s->model), s->seed,
+                          &shape.masking, err));
   HR_TRY(hr__data_open(o->recipe, &shape, &s->data, err));
   s->batches = (hr_batches){.shape = &s->shape, .epoch_rows = hr__data_epoch_rows(s->data)};
   hr_run_options options = {

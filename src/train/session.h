@@ -20,7 +20,7 @@ typedef struct hr_driven {
 
 typedef struct hr_session {
   const hr_train_options *options;
-  const hr_model *model;
+  hr_model_part model;
   hr_training_shape shape;
   hr_batches batches;
   hr_schedule schedule;

@@ -39,7 +39,7 @@ static int64_t interval_read(const hr_recipe *recipe, const char *path) {
 }
 
 static hr_status config_make(trainer *t, hr_error *err) {
-  json_t *config = t->session.model->config_json(t->options->recipe);
+  json_t *config = t->session.model.model->config_json(&t->session.model);
   hr_status status = hr__json_text(config, JSON_INDENT(2), &t->arena, &t->config, &t->config_bytes, err);
   json_decref(config);
   HR_TRY(status);

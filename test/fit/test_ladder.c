@@ -11,6 +11,7 @@
 
 #include "data/keys.h"
 #include "fit/ladder.h"
+#include "pass/adapters.h"
 #include "pass/checkpoint.h"
 #include "pass/update.h"
 
@@ -49,8 +50,8 @@ static hr_status plan_formula(void *user, const char *const *overrides, size_t c
 }
 
 static hr_status climb(formula *f, hr_arena *arena, hr_ladder *ladder) {
-  const hr_key_table tables[] = {hr_model_keys,   *hr_model_llama.keys, hr_data_keys,
-                                 hr_compile_keys, hr_update_keys,       hr_checkpoint_keys};
+  const hr_key_table tables[] = {hr_model_keys,   hr_train_set_keys, hr_data_keys,
+                                 hr_compile_keys, hr_update_keys,    hr_checkpoint_keys};
   hr_recipe *recipe;
   hr_planned here;
   hr_error err = {0};

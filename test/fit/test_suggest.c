@@ -11,6 +11,7 @@
 
 #include "data/keys.h"
 #include "fit/techniques.h"
+#include "pass/adapters.h"
 #include "pass/checkpoint.h"
 #include "pass/update.h"
 
@@ -50,8 +51,8 @@ static hr_status plan_formula(void *user, const char *const *overrides, size_t c
 }
 
 static void suggest_with(size_t n_tables, uint64_t budget, hr_change changes[HR_SUGGESTIONS], int *count, int *calls) {
-  const hr_key_table tables[] = {hr_model_keys,   *hr_model_llama.keys, hr_data_keys,
-                                 hr_compile_keys, hr_update_keys,       hr_checkpoint_keys};
+  const hr_key_table tables[] = {hr_model_keys,   hr_train_set_keys, hr_data_keys,
+                                 hr_compile_keys, hr_update_keys,    hr_checkpoint_keys};
   hr_recipe *recipe;
   hr_error err = {0};
   if (hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, NULL, 0, tables, n_tables, &recipe, &err) !=
@@ -218,8 +219,8 @@ static hr_status plan_without(void *user, const char *const *overrides, size_t c
 
 static void test_techniques(void **state) {
   (void)state;
-  const hr_key_table tables[] = {hr_model_keys,   *hr_model_llama.keys, hr_data_keys,
-                                 hr_compile_keys, hr_update_keys,       hr_checkpoint_keys};
+  const hr_key_table tables[] = {hr_model_keys,   hr_train_set_keys, hr_data_keys,
+                                 hr_compile_keys, hr_update_keys,    hr_checkpoint_keys};
   const char *const overrides[] = {"memory.checkpoint=every-layer", "model.precision=bf16-true"};
   for (size_t n = 0; n <= 2; n++) {
     hr_recipe *recipe;

@@ -69,7 +69,8 @@ static hr_status packed_read(void *user, int64_t first, int64_t count, float *to
 static void weights_load(golden *g) {
   hr_error err;
   hr_weights *weights;
-  check(hr__weights_open(g->folder, g->graph, &weights, &err), &err);
+  hr_model_part part = hr__model_whole(g->recipe);
+  check(hr__weights_open(g->folder, g->graph, &part, &weights, &err), &err);
   for (hr_id v = 0; v < g->graph->n_values; v++) {
     const hr_value *value = &g->graph->values[v];
     if (!hr__weights_has(weights, v)) continue; /* adapters stay as they begin */

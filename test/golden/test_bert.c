@@ -45,9 +45,8 @@ static void test_logits(void **state) {
   golden *g = &e.g;
   hr_error err;
   encoder_open(&e, *state, 1);
-  const hr_model *model;
-  check(hr__model_find(g->recipe, &model, &err), &err);
-  check(model->check(g->recipe, &err), &err);
+  hr_model_part part = hr__model_whole(g->recipe);
+  check(hr__model_check(g->recipe, &err), &err);
   check(hr__graph_create(&g->graph, &err), &err);
   hr_builder b;
   hr__builder_init(&b, g->graph, HR_F32);
@@ -57,7 +56,7 @@ static void test_logits(void **state) {
   batch.tokens = hr__input(&b, "tokens", desc);
   batch.targets = hr__input(&b, "targets", desc);
   if (e.lengths) batch.lengths = hr__input(&b, "lengths", hr__desc1(HR_I32, g->batch));
-  hr_id loss = model->forward(&b, g->recipe, &batch);
+  hr_id loss = part.model->forward(&b, &part, &batch);
   check(hr__builder_status(&b, &err), &err);
   const hr_node *head = &g->graph->nodes[g->graph->values[loss].producer];
   assert_ptr_equal(head->op, &hr_op_head_loss);

@@ -17,9 +17,8 @@ static void logits_match(const char *name) {
   golden g;
   hr_error err;
   golden_open(&g, name, 1, NULL, 0);
-  const hr_model *model;
-  check(hr__model_find(g.recipe, &model, &err), &err);
-  check(model->check(g.recipe, &err), &err);
+  hr_model_part part = hr__model_whole(g.recipe);
+  check(hr__model_check(g.recipe, &err), &err);
   check(hr__graph_create(&g.graph, &err), &err);
   hr_builder b;
   hr__builder_init(&b, g.graph, HR_F32);
@@ -28,7 +27,7 @@ static void logits_match(const char *name) {
   hr_model_batch batch = {.batch = g.batch, .length = g.length, .lengths = HR_NONE};
   batch.tokens = hr__input(&b, "tokens", desc);
   batch.targets = hr__input(&b, "targets", desc);
-  hr_id loss = model->forward(&b, g.recipe, &batch);
+  hr_id loss = part.model->forward(&b, &part, &batch);
   check(hr__builder_status(&b, &err), &err);
   const hr_node *head = &g.graph->nodes[g.graph->values[loss].producer];
   assert_ptr_equal(head->op, &hr_op_head_loss);

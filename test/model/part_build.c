@@ -12,16 +12,16 @@ static const hr_key data_keys[] = {
 
 hr_status hr__built_recipe(hr_built *built, const char *path, const char *text, const char *const *overrides,
                            size_t n_overrides) {
-  hr_key_table tables[] = {
-      hr_model_keys, *hr_model_llama.keys, *hr_model_bert.keys, {data_keys, sizeof data_keys / sizeof *data_keys}};
+  hr_key_table tables[] = {hr_model_keys, {data_keys, sizeof data_keys / sizeof *data_keys}};
   if (text) {
     HR_TRY(
-        hr__recipe_parse(path, "", text, strlen(text), overrides, n_overrides, tables, 4, &built->recipe, &built->err));
+        hr__recipe_parse(path, "", text, strlen(text), overrides, n_overrides, tables, 2, &built->recipe, &built->err));
   } else {
-    HR_TRY(hr__recipe_load(path, overrides, n_overrides, tables, 4, &built->recipe, &built->err));
+    HR_TRY(hr__recipe_load(path, overrides, n_overrides, tables, 2, &built->recipe, &built->err));
   }
-  HR_TRY(hr__model_find(built->recipe, &built->model, &built->err));
-  return built->model->check(built->recipe, &built->err);
+  built->part = hr__model_whole(built->recipe);
+  built->model = built->part.model;
+  return hr__model_check(built->recipe, &built->err);
 }
 
 hr_status hr__built_graph(hr_built *built, int64_t batch, int64_t length) {
@@ -32,7 +32,7 @@ hr_status hr__built_graph(hr_built *built, int64_t batch, int64_t length) {
   hr_model_batch input = {.batch = batch, .length = length, .lengths = HR_NONE};
   input.tokens = hr__input(&b, "tokens", hr__desc2(HR_I32, batch, length));
   input.targets = hr__input(&b, "targets", hr__desc2(HR_I32, batch, length));
-  hr_id loss = built->model->forward(&b, built->recipe, &input);
+  hr_id loss = built->part.model->forward(&b, &built->part, &input);
   HR_TRY(hr__builder_status(&b, &built->err));
   hr__program_set_output(&b, "loss", loss);
   return hr__graph_verify(built->graph, &built->err);

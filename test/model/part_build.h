@@ -7,6 +7,7 @@
 typedef struct hr_built {
   hr_recipe *recipe;
   const hr_model *model;
+  hr_model_part part;
   hr_graph *graph;
   hr_error err;
 } hr_built;

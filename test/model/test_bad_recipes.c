@@ -61,7 +61,7 @@ static const struct {
      "\"tie_word_embeddings: false\""},
     {LLAMA "tie_word_embeddings: yes }\n", 0, 5, "r.yaml:3:75", "but it is the text \"yes\"", ""},
     {"model: llama\n", 0, 5, "r.yaml:1:8", "model must be a section with keys of its own, but it is the text \"llama\"",
-     "keys here: config, family, path, precision"},
+     "keys here: family, path, precision"},
     {TINY "training: [1, 2]\n", 0, 5, "r.yaml:4:11", "training must be a section", ""},
     {"- model\n", 0, 5, "r.yaml:1:1", "a recipe must be a section", "keys here: data,"},
     {"just text\n", 0, 5, "r.yaml:1:1", "a recipe must be a section", ""},
@@ -160,16 +160,14 @@ static const struct {
 
 static void bad_recipes(void **state) {
   (void)state;
-  hr_key_table tables[] = {hr_model_keys, *hr_model_llama.keys, {run_keys, sizeof run_keys / sizeof *run_keys}};
+  hr_key_table tables[] = {hr_model_keys, {run_keys, sizeof run_keys / sizeof *run_keys}};
   int failures = 0;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     hr_error err = {0};
     hr_recipe *recipe = NULL;
-    const hr_model *model = NULL;
     hr_status status = hr__recipe_parse("r.yaml", "", cases[i].text, strlen(cases[i].text), &cases[i].set,
-                                        cases[i].set ? 1 : 0, tables, 3, &recipe, &err);
-    if (status == HR_OK) status = hr__model_find(recipe, &model, &err);
-    if (status == HR_OK) status = model->check(recipe, &err);
+                                        cases[i].set ? 1 : 0, tables, 2, &recipe, &err);
+    if (status == HR_OK) status = hr__model_check(recipe, &err);
     hr__recipe_destroy(recipe);
     bool good = hr_status_exit_code(status) == cases[i].exit_code && err.status == status &&
                 strcmp(err.place, cases[i].place) == 0 && strstr(err.message, cases[i].message) &&

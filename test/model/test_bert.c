@@ -202,22 +202,29 @@ static void refused(void **state) {
 
 static void other_names(void **state) {
   (void)state;
-  char name[HR_BERT_NAME];
-  assert_string_equal(hr__bert_old_name("bert.embeddings.LayerNorm.weight", name), "bert.embeddings.LayerNorm.gamma");
-  assert_string_equal(hr__bert_old_name("a.LayerNorm.bias", name), "a.LayerNorm.beta");
-  assert_null(hr__bert_old_name("model.norm.weight", name));
-  assert_null(hr__bert_old_name("bert.pooler.dense.bias", name));
+  char name[HR_TENSOR_NAME];
+  static const char *const others[] = {"bert.a.LayerNorm.gamma", "a.LayerNorm.weight", "a.LayerNorm.gamma"};
+  for (int i = 0; i < 3; i++)
+    assert_string_equal(hr__bert_other_name("bert.a.LayerNorm.weight", i, name), others[i]);
+  assert_null(hr__bert_other_name("bert.a.LayerNorm.weight", 3, name));
+  assert_string_equal(hr__bert_other_name("a.LayerNorm.bias", 0, name), "a.LayerNorm.beta");
+  assert_null(hr__bert_other_name("a.LayerNorm.bias", 1, name));
+  assert_string_equal(hr__bert_other_name("bert.pooler.dense.bias", 0, name), "pooler.dense.bias");
+  assert_null(hr__bert_other_name("model.norm.weight", 0, name));
+  const hr_model_part whole = {.name = "", .model = &hr_model_bert}, text = {.name = "text", .model = &hr_model_bert};
   static const char *const left[] = {"bert.embeddings.position_ids", "bert.pooler.dense.weight",
                                      "cls.seq_relationship.bias", "cls.predictions.decoder.weight",
                                      "bert.encoder.layer.3.output.LayerNorm.gamma"};
   for (size_t i = 0; i < sizeof left / sizeof *left; i++)
-    assert_true(hr__bert_leaves(left[i]));
-  assert_false(hr__bert_leaves("bert.encoder.layer.3.output.LayerNorm.weight"));
-  assert_false(hr__bert_leaves("classifier.weight"));
+    assert_true(hr__bert_leaves(&whole, left[i]));
+  assert_false(hr__bert_leaves(&whole, "bert.encoder.layer.3.output.LayerNorm.weight"));
+  assert_false(hr__bert_leaves(&whole, "cls.predictions.bias"));
+  assert_true(hr__bert_leaves(&text, "cls.predictions.bias"));
+  assert_false(hr__bert_leaves(&whole, "classifier.weight"));
 }
 
 static void config_write(const hr_built *built, char out[2048]) {
-  json_t *config = built->model->config_json(built->recipe);
+  json_t *config = built->part.model->config_json(&built->part);
   assert_non_null(config);
   size_t bytes = json_dumpb(config, out, 2047, JSON_SORT_KEYS);
   json_decref(config);
@@ -263,7 +270,7 @@ static void evaluation(void **state) {
   batch.tokens = hr__input(&b, "tokens", desc);
   batch.targets = hr__input(&b, "targets", desc);
   batch.lengths = hr__input(&b, "lengths", hr__desc1(HR_I32, 2));
-  built->model->forward(&b, built->recipe, &batch);
+  built->part.model->forward(&b, &built->part, &batch);
   assert_int_equal(hr__builder_status(&b, &built->err), HR_OK);
   assert_int_equal(nodes_of(g, &hr_op_dropout), 0);
   assert_int_equal(node_of(g, &hr_op_attention)->in[3], batch.lengths);

@@ -76,7 +76,7 @@ static void old_files(void **state) {
     const hr_recipe *r = f->built.recipe;
     assert_string_equal(hr__recipe_text(r, "model.family"), "llama");
     assert_int_equal(hr__recipe_int(r, "model.config.vocab_size"), 128256);
-    assert_int_equal(f->built.model->vocabulary(r), 128256);
+    assert_int_equal(f->built.part.model->vocabulary(&f->built.part), 128256);
     assert_true(hr__recipe_float(r, "model.config.rms_norm_eps") == 1e-5);
     assert_true(hr__recipe_float(r, "model.config.rope_scaling.factor") == 32);
     assert_true(hr__recipe_bool(r, "model.config.tie_word_embeddings"));
@@ -86,14 +86,14 @@ static void old_files(void **state) {
 }
 
 static double theta(const hr_built *built) {
-  json_t *config = built->model->config_json(built->recipe);
+  json_t *config = built->part.model->config_json(&built->part);
   double value = json_real_value(json_object_get(config, "rope_theta"));
   json_decref(config);
   return value;
 }
 
 static bool stretched(const hr_built *built) {
-  json_t *config = built->model->config_json(built->recipe);
+  json_t *config = built->part.model->config_json(&built->part);
   bool value = json_is_object(json_object_get(config, "rope_scaling"));
   json_decref(config);
   return value;
@@ -246,13 +246,13 @@ static void linear(void **state) {
   assert_int_equal(load(f, "{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 4.0}}",
                         false, NULL, NULL),
                    HR_OK);
-  hr_decoder m = hr__decoder_read(f->built.recipe);
-  hr_rope_table_args args = hr__rope_args(f->built.recipe, &m, 16);
+  hr_decoder m = hr__decoder_read(&f->built.part.scope);
+  hr_rope_table_args args = hr__rope_args(&f->built.part.scope, &m, 16);
   hr_rope_table_args plain = {.length = 16, .head_dim = args.head_dim, .theta = args.theta};
   for (int64_t i = 0; i < args.head_dim / 2; i++)
     assert_true(4.0f * hr__rope_frequency(&args, i) == hr__rope_frequency(&plain, i));
   assert_int_equal(hr__built_graph(&f->built, 1, 4), HR_OK); /* the op takes it */
-  json_t *config = f->built.model->config_json(f->built.recipe);
+  json_t *config = f->built.part.model->config_json(&f->built.part);
   const json_t *saved = json_object_get(config, "rope_scaling");
   assert_string_equal(json_string_value(json_object_get(saved, "rope_type")), "linear");
   assert_true(json_real_value(json_object_get(saved, "factor")) == 4.0);

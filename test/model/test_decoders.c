@@ -229,7 +229,7 @@ static void defaults(void **state) {
     hr_status status = hr__built_recipe(built, folder, NULL, NULL, 0);
     hr__folder_remove(folder);
     assert_int_equal(status, HR_OK);
-    json_t *config = built->model->config_json(built->recipe);
+    json_t *config = built->part.model->config_json(&built->part);
     assert_int_equal(json_integer_value(json_object_get(config, "sliding_window")), cases[i].window);
     assert_int_equal(json_integer_value(json_object_get(config, "num_key_value_heads")), cases[i].kv_heads);
     assert_int_equal(json_integer_value(json_object_get(config, "intermediate_size")), 14336);
@@ -271,7 +271,7 @@ static void config_json(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char folder[64];
     small_ok(built, cases[i][0], cases[i][1], 16);
-    json_t *before = built->model->config_json(built->recipe);
+    json_t *before = built->part.model->config_json(&built->part);
     char *text = json_dumps(before, 0);
     assert_non_null(text);
     assert_non_null(strstr(text, cases[i][0]));
@@ -282,7 +282,7 @@ static void config_json(void **state) {
     hr_status status = hr__built_recipe(built, folder, NULL, NULL, 0);
     hr__folder_remove(folder);
     assert_int_equal(status, HR_OK);
-    json_t *after = built->model->config_json(built->recipe);
+    json_t *after = built->part.model->config_json(&built->part);
     assert_true(json_equal(before, after));
     json_decref(before);
     json_decref(after);

@@ -254,7 +254,7 @@ static void config_json(void **state) {
         TINY "rms_norm_eps: 1e-5, tie_word_embeddings: true, attention_bias: true, rope_theta: 500000,"
              " rope_scaling: { " STRETCH " } }\n  precision: bf16-true\n",
         1, 4);
-  json_t *config = built->model->config_json(built->recipe);
+  json_t *config = built->part.model->config_json(&built->part);
   assert_non_null(config);
   size_t bytes = json_dumpb(config, before, sizeof before - 1, JSON_SORT_KEYS);
   json_decref(config);
@@ -283,7 +283,7 @@ static void config_json(void **state) {
   hr_status status = hr__built_recipe(built, folder, NULL, &set, 1);
   hr__folder_remove(folder);
   assert_int_equal(status, HR_OK);
-  config = built->model->config_json(built->recipe);
+  config = built->part.model->config_json(&built->part);
   bytes = json_dumpb(config, after, sizeof after - 1, JSON_SORT_KEYS);
   json_decref(config);
   after[bytes < sizeof after ? bytes : 0] = '\0';

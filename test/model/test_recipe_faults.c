@@ -31,7 +31,7 @@ static hr_status recipe_body(void *arg, hr_error *err) {
   hr_built built = {0};
   hr_status status = hr__built_recipe(&built, recipe_path, NULL, sets, 3);
   if (status == HR_OK) {
-    json_t *settings = hr__recipe_json(built.recipe), *config = built.model->config_json(built.recipe);
+    json_t *settings = hr__recipe_json(built.recipe), *config = built.part.model->config_json(&built.part);
     if (!settings || !config) status = hr__nomem(&built.err);
     json_decref(settings);
     json_decref(config);
@@ -57,7 +57,7 @@ static hr_status weights_body(void *arg, hr_error *err) {
   hr_weights *weights = NULL;
   const hr_built *built = arg;
   float data[4];
-  HR_TRY(hr__weights_open(folder, built->graph, &weights, err));
+  HR_TRY(hr__weights_open(folder, built->graph, &built->part, &weights, err));
   hr_id id = hr__graph_find_value(built->graph, "model.norm.weight");
   hr_status status = hr__weights_read(weights, id, 0, 4, data, err);
   hr__weights_close(weights);

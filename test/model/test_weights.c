@@ -19,6 +19,7 @@ enum { LARGE = 300001 }; /* elements: more than one window of any type, and odd 
 typedef struct fixture {
   hr_graph *graph;
   hr_weights *weights;
+  const hr_model *model; /* NULL: llama */
   hr_error err;
   char folder[64];
   hr_id a, b, large;
@@ -111,9 +112,11 @@ static void file_write(const char *folder, const char *name, const spec *specs, 
 }
 
 static hr_status open_folder(fixture *f) {
+  const hr_model_part part = {
+      .name = "", .model = f->model ? f->model : &hr_model_llama, .scope = {.section = "model"}};
   hr__weights_close(f->weights);
   f->weights = NULL;
-  return hr__weights_open(f->folder, f->graph, &f->weights, &f->err);
+  return hr__weights_open(f->folder, f->graph, &part, &f->weights, &f->err);
 }
 
 static void read_check(fixture *f, hr_id id, int64_t first, int64_t count) {
@@ -197,6 +200,7 @@ static void old_names(void **state) {
   f->graph = NULL;
   assert_int_equal(hr__graph_create(&f->graph, &f->err), HR_OK);
   hr__builder_init(&b, f->graph, HR_F32);
+  f->model = &hr_model_bert;
   f->a = hr__parameter(&b, "bert.x.LayerNorm.weight", hr__desc2(HR_F32, 2, 3), (hr_init){0});
   f->b = hr__parameter(&b, "bert.x.LayerNorm.bias", hr__desc1(HR_F32, 4), (hr_init){0});
   spec specs[] = {{"bert.x.LayerNorm.gamma", "F32", 2, {2, 3}},

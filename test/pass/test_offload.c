@@ -12,6 +12,7 @@
 #include "op/adamw.h"
 #include "op/adamw8bit.h"
 #include "op/transfer.h"
+#include "pass/adapters.h"
 #include "pass/compile.h"
 #include "pass/update.h"
 
@@ -30,8 +31,8 @@ typedef struct compiled {
 } compiled;
 
 static void compile(compiled *c, const hr_choices *choices, const char *const *overrides) {
-  const hr_key_table tables[] = {hr_model_keys,   *hr_model_llama.keys, hr_data_keys,
-                                 hr_compile_keys, hr_update_keys,       hr_offload_keys};
+  const hr_key_table tables[] = {hr_model_keys,   hr_train_set_keys, hr_data_keys,
+                                 hr_compile_keys, hr_update_keys,    hr_offload_keys};
   size_t n = 0;
   while (overrides && overrides[n])
     n++;

@@ -17,12 +17,15 @@
 static const char *extra_text;
 static char extra_path[256];
 
-static hr_status extra_extend(hr_recipe *recipe, const char *path, hr_error *err) {
+static hr_status extra_open(hr_recipe *recipe, hr_error *err) {
   hr_doc_node *doc;
+  const char *path;
+  HR_TRY(hr__recipe_early(recipe, "net.from", &path, err));
+  if (!path) return HR_OK;
   snprintf(extra_path, sizeof extra_path, "%s", path);
   if (!extra_text) return HR_OK;
   HR_TRY(hr__json_parse("extra.json", extra_text, strlen(extra_text), hr__recipe_arena(recipe), &doc, err));
-  return hr__recipe_merge(recipe, "net", doc, "extra.json", err);
+  return hr__recipe_later(recipe, "net", doc, "extra.json", err);
 }
 
 static const hr_key net_keys[] = {
@@ -30,7 +33,7 @@ static const hr_key net_keys[] = {
     {.path = "net.width", .type = HR_KEY_INT, .min = 1, .max = 1000, .fallback = "16"},
     {.path = "net.bias", .type = HR_KEY_BOOL, .fallback = "false"},
     {.path = "net.rope.theta", .type = HR_KEY_FLOAT, .min = 1, .max = 1e9},
-    {.path = "net.from", .type = HR_KEY_PATH, .extend = extra_extend},
+    {.path = "net.from", .type = HR_KEY_PATH, .open = extra_open, .folder = "net.from"},
 };
 static const hr_key run_keys[] = {
     {.path = "run.lr", .type = HR_KEY_FLOAT, .min = 0, .max = 1, .fallback = "1e-3"},

@@ -150,7 +150,7 @@ static void test_first_values_in_part(void **state) {
                {HR_INIT_FROZEN, {true, true, true}}};
   const hr_id values[3] = {n.first, n.second, hr__graph_find_value(n.graph, "ones")};
   for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-    assert_int_equal(hr__run_init_parts(run, cases[c].part, 11, &err), HR_OK);
+    assert_int_equal(hr__run_init_parts(run, cases[c].part, NULL, NULL, 11, &err), HR_OK);
     for (int i = 0; i < 3; i++) {
       float value;
       assert_int_equal(hr__run_read(run, values[i], 0, &value, sizeof value, &err), HR_OK);

@@ -1,0 +1,11 @@
+/* Settings under config that all text models have: sizes, layers, vocabulary. */
+#ifndef HR_MODEL_TEXT_KEYS_H
+#define HR_MODEL_TEXT_KEYS_H
+
+#include "recipe/recipe.h"
+
+enum { HR_LAYERS_MAX = 1024, HR_HEADS_MAX = 1 << 16, HR_WIDTH_MAX = 1 << 24, HR_POSITIONS_MAX = 1 << 30 };
+
+extern const hr_key_table hr_text_keys;
+
+#endif
