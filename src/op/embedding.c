@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/adjoint.h"
+#include "op/index_sort.h"
 #include "op/shapes.h"
 #include "op/stream.h"
 
@@ -104,7 +105,7 @@ static void embedding_dw_cost(const hr_op_view *view, hr_cost *cost) {
   cost->op_class = HR_CLASS_GATHER;
 }
 
-/* A counting sort of the positions by token: start[t] .. start[t+1] bounds the group of token t in `order`. */
+/* Positions by token: start[t] .. start[t+1] bounds the group of token t in `order`. */
 typedef struct token_groups {
   int32_t *start; /* [rows + 1] */
   int32_t *order; /* [tokens], ascending within a group */
@@ -127,17 +128,7 @@ static void tokens_sort(const hr_call *call) {
   token_groups groups = token_groups_of(call);
   const int32_t *tokens = call->in[0].data;
   int64_t rows = call->out[0].desc.dim[0], count = hr_desc_count(&call->in[0].desc);
-
-  memset(groups.start, 0, (size_t)(rows + 1) * sizeof *groups.start);
-  for (int64_t i = 0; i < count; i++)
-    if (tokens[i] >= 0 && tokens[i] < rows) groups.start[tokens[i] + 1]++;
-  for (int64_t t = 0; t < rows; t++)
-    groups.start[t + 1] += groups.start[t];
-  /* Placing moves each start to its group's end, which is the next group's start: then shift by one. */
-  for (int64_t i = 0; i < count; i++)
-    if (tokens[i] >= 0 && tokens[i] < rows) groups.order[groups.start[tokens[i]]++] = (int32_t)i;
-  memmove(groups.start + 1, groups.start, (size_t)rows * sizeof *groups.start);
-  groups.start[0] = 0;
+  hr__index_sort(tokens, count, rows, groups.start, groups.order);
 }
 
 /* Sums one row's group in f32 and writes it once. */

@@ -53,7 +53,8 @@ enum { HR_READS_NONE = 0, HR_READS_A = 1, HR_READS_B = 2, HR_READS_BOTH = 3 };
   F(min, 1, BOTH, a < b ? a : b, a < b ? 1.0f : a == b ? 0.5f : 0.0f, a > b ? 1.0f : a == b ? 0.5f : 0.0f)             \
   F(less, 1, NONE, a < b ? 1.0f : 0.0f, 0.0f, 0.0f)                                                                    \
   F(equal, 1, NONE, a == b ? 1.0f : 0.0f, 0.0f, 0.0f)                                                                  \
-  F(keep, 1, B, b != 0.0f ? a : 0.0f, b != 0.0f ? 1.0f : 0.0f, 0.0f)
+  F(keep, 1, B, b != 0.0f ? a : 0.0f, b != 0.0f ? 1.0f : 0.0f, 0.0f)                                                   \
+  F(drop, 1, B, b != 0.0f ? 0.0f : a, b != 0.0f ? 0.0f : 1.0f, 0.0f)
 
 #define HR_AT_LEAST(a, p) ((a) < (p) ? (p) : (a)) /* written so, both halves of clamp are one instruction */
 #define HR_SILU_SLOPE(a)  hr__silu_slope(a)

@@ -94,6 +94,11 @@ hr_id hr__binary(hr_builder *b, hr_formula formula, hr_id left, hr_id right) {
   return hr__emit(b, &hr_op_pointwise, (hr_id[]){left, right}, operands, &args);
 }
 
+hr_id hr__select(hr_builder *b, hr_id mask, hr_id x, hr_id y) {
+  hr_id kept = hr__binary(b, HR_FORMULA_keep, x, mask), other = hr__binary(b, HR_FORMULA_drop, y, mask);
+  return hr__binary(b, HR_FORMULA_add, kept, other);
+}
+
 static hr_id rearrange_emit(hr_builder *b, hr_id x, hr_pointwise_args *args) {
   args->n_out = 1;
   args->result[0] = (hr_program_result){0, HR_SAME_TYPE};

@@ -62,6 +62,10 @@ hr_id hr__unary(hr_builder *b, hr_formula formula, hr_id x, float p, float q);
 /* Axes are matched from the last one on; one that is missing, or is 1 where the other's is not, is repeated. */
 hr_id hr__binary(hr_builder *b, hr_formula formula, hr_id left, hr_id right);
 
+/* Elements of x where the mask is not 0, of y where it is; broadcast as those of binary ops. What is not selected has
+ * no part in the result, be it NaN. (-0 becomes 0.) The mask takes no gradient. */
+hr_id hr__select(hr_builder *b, hr_id mask, hr_id x, hr_id y);
+
 /* Axis d of the result is axis order[d] of x. */
 hr_id hr__permute(hr_builder *b, hr_id x, const int *order);
 /* Elements [first, first + count) along an axis; beyond the ends they are 0 (pad). */

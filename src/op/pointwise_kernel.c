@@ -75,6 +75,7 @@ static bool step_picks(const hr_step *step) {
   case HR_FORMULA_less:
   case HR_FORMULA_equal:
   case HR_FORMULA_keep:
+  case HR_FORMULA_drop:
     return true;
   case HR_FORMULA_clamp:
     return is_bf16(step->p) && is_bf16(step->q);

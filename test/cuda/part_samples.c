@@ -5,6 +5,7 @@
 #include "op/add_rows.h"
 #include "op/attention.h"
 #include "op/embedding.h"
+#include "op/gather.h"
 #include "op/gelu.h"
 #include "op/head_loss.h"
 #include "op/layernorm.h"
@@ -13,6 +14,7 @@
 #include "op/nf4.h"
 #include "op/rmsnorm.h"
 #include "op/rope.h"
+#include "op/topk.h"
 
 #define F(...)                                                                                                         \
   {                                                                                                                    \
@@ -49,6 +51,9 @@ static const hr_attention_args both128 = {
 static const hr_attention_args window200 = {.heads = 1, .kv_heads = 1, .head_dim = 200, .scale = 0.07f, .window = 20};
 static const hr_rope_args rope64 = {.head_dim = 64, .heads = 10},
                           rope64_back = {.head_dim = 64, .inverse = true, .heads = 10};
+static const hr_gather_args of_samples = {1};
+static const hr_scatter_args to_samples = {1, 300, HR_F32}, to_elements = {1, 64, HR_F32};
+static const hr_topk_args ten = {10};
 static const hr_rmsnorm_args eps = {1e-5f};
 static const hr_norm_bwd_args both = {.want_dx = true, .want_dw = true}, only_dx = {.want_dx = true};
 static const hr_head_loss_args auto_chunks = {0};
@@ -205,6 +210,11 @@ static const large_sample samples[] = {
     {"embedding", {.n_in = 2, .in = {I(4, 128), F(3000, 1024)}, .index_below = 3000}},
     {"embedding_dw", {.n_in = 3, .in = {I(4, 128), F(4, 128, 256), F(3000, 256)}, .args = &table, .index_below = 3000}},
     {"embedding_dw", {.n_in = 3, .in = {I(4, 500), F(4, 500, 64)}, .args = &table, .index_below = 40}},
+    {"gather", {.n_in = 2, .in = {I(4, 500), F(4, 300, 1024)}, .args = &of_samples, .index_below = 300}},
+    {"scatter",
+     {.n_in = 3, .in = {I(4, 500), F(4, 500, 1100), F(4, 300, 1100)}, .args = &to_samples, .index_below = 300}},
+    {"scatter", {.n_in = 3, .in = {I(900, 8), F(900, 8)}, .args = &to_elements, .index_below = 64}},
+    {"topk", {.n_in = 1, .in = {F(900, 4099)}, .args = &ten}},
     {"adamw", {.n_in = 6, .in = {F(517, 1024), F(517, 1024), F(517, 1024), F(517, 1024), CONTROL}, .args = &adam}},
     {"adamw8bit",
      {.n_in = 8,

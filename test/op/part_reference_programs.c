@@ -49,7 +49,8 @@ typedef double (*formula)(double a, double b, double p, double q);
   F(min, APART, fmin(a, b))                                                                                            \
   F(less, APART, a < b ? 1.0 : 0.0)                                                                                    \
   F(equal, APART, a == b ? 1.0 : 0.0)                                                                                  \
-  F(keep, AWAY, b != 0.0 ? a : 0.0)
+  F(keep, AWAY, b != 0.0 ? a : 0.0)                                                                                    \
+  F(drop, AWAY, b != 0.0 ? 0.0 : a)
 
 #define DEFINE(name, where, value) FORMULA(name, value)
 FORMULAS(DEFINE)

@@ -1,12 +1,14 @@
-/* References of norms, sums with rows, and rotations. */
+/* References of norms, sums with rows, rotations, and rows by index. */
 #include "part_reference.h"
 
 #include <math.h>
 
 #include "op/add_rows.h"
+#include "op/gather.h"
 #include "op/layernorm.h"
 #include "op/rmsnorm.h"
 #include "op/rope.h"
+#include "op/topk.h"
 
 static void rmsnorm_reference(const reference_call *c) {
   double eps = (double)((const hr_rmsnorm_args *)c->args)->eps;
@@ -157,6 +159,46 @@ static void rope_reference(const reference_call *c) {
       }
 }
 
+static void gather_reference(const reference_call *c) {
+  hr_gather_sizes s = hr__gather_sizes(&c->in_desc[0], &c->in_desc[1]);
+  for (int64_t i = 0; i < s.groups * s.n; i++)
+    for (int64_t h = 0; h < s.columns; h++)
+      c->out[0][i * s.columns + h] = c->in[1][(i / s.n * s.rows + (int64_t)c->in[0][i]) * s.columns + h];
+}
+
+static void scatter_reference(const reference_call *c) {
+  hr_gather_sizes s = hr__gather_sizes(&c->in_desc[0], &c->out_desc[0]);
+  for (int64_t i = 0; i < s.groups * s.rows * s.columns; i++)
+    c->out[0][i] = c->in[2] ? c->in[2][i] : 0.0;
+  for (int64_t i = 0; i < s.groups * s.n; i++)
+    for (int64_t h = 0; h < s.columns; h++)
+      c->out[0][(i / s.n * s.rows + (int64_t)c->in[0][i]) * s.columns + h] += c->in[1][i * s.columns + h];
+}
+
+/* Elements of a row so far apart that differences do not change their order; of more than 256 some are equal in bf16.
+ */
+static void topk_fill(double *const *in, const hr_desc *desc, const void *args) {
+  int64_t columns = hr_desc_columns(&desc[0]);
+  (void)args;
+  for (int64_t i = 0, count = hr_desc_count(&desc[0]); i < count; i++)
+    in[0][i] = (double)((i % columns * 37 + i / columns * 11) % columns - columns / 2) / 16.0;
+}
+
+static void topk_reference(const reference_call *c) {
+  int64_t columns = hr_desc_columns(&c->in_desc[0]), rows = hr_desc_count(&c->in_desc[0]) / columns;
+  int k = ((const hr_topk_args *)c->args)->k;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; i < columns; i++) {
+      const double *x = c->in[0] + r * columns;
+      int64_t before = 0; /* elements that come before this one */
+      for (int64_t j = 0; j < columns; j++)
+        before += x[j] > x[i] || (x[j] == x[i] && j < i);
+      if (before >= k) continue;
+      c->out[0][r * k + before] = x[i];
+      c->out[1][r * k + before] = (double)i;
+    }
+}
+
 static const reference ops[] = {
     {.op = "rmsnorm", .run = rmsnorm_reference, .differentiable = true},
     {.op = "rmsnorm_bwd", .run = rmsnorm_bwd_reference, .fill = rmsnorm_bwd_fill},
@@ -167,5 +209,8 @@ static const reference ops[] = {
     /* f32 frequencies times positions: the angle is off by some roundings of the largest position */
     {.op = "rope_table", .run = rope_table_reference, .tolerance = 1e-4},
     {.op = "rope", .run = rope_reference, .differentiable = true, .constants = 1u << 1},
+    {.op = "gather", .run = gather_reference, .differentiable = true, .loose = 1u << 1},
+    {.op = "scatter", .run = scatter_reference, .differentiable = true, .constants = 1u << 2},
+    {.op = "topk", .run = topk_reference, .fill = topk_fill, .differentiable = true, .loose = 1u << 0},
 };
 const reference_family references_of_rows = {ops, sizeof ops / sizeof *ops};

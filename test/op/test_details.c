@@ -143,6 +143,47 @@ static void test_tokens_outside_of_the_table(void **state) {
   case_destroy(c);
 }
 
+/* Rows that an index names beside its table are 0, and what is put there is lost, of its own sample only. */
+static void test_rows_outside_of_a_sample(void **state) {
+  op_case *c = case_of("gather", 0, 0);
+  int64_t columns = c->in[1].dim[2], n = c->in[0].dim[1];
+  (void)state;
+  c->value[0][n + 3] = -1.0;
+  c->value[0][n + 4] = (double)c->in[1].dim[1];
+  double *y = case_run(c, (run_options){.threads = 1}).value[0];
+  for (int64_t i = (n + 3) * columns; i < (n + 5) * columns; i++)
+    assert_true(y[i] == 0.0);
+  case_destroy(c);
+
+  c = case_of("scatter", 0, 0);
+  int64_t rows = c->out[0].dim[1];
+  double *before = case_run(c, (run_options){.threads = 1}).value[0];
+  int64_t row = rows + (int64_t)c->value[0][n + 3];
+  c->value[0][n + 3] = (double)rows;
+  double *after = case_run(c, (run_options){.threads = 1}).value[0];
+  for (int64_t i = 0; i < hr_desc_count(&c->out[0]); i++) {
+    double lost = i / columns == row ? c->value[1][(n + 3) * columns + i % columns] : 0.0;
+    assert_true(fabs(before[i] - after[i] - lost) < 1e-5);
+  }
+  case_destroy(c);
+}
+
+/* NaN first, then infinity; of equal elements the first. */
+static void test_topk_of_what_is_no_number(void **state) {
+  op_case *c = case_of("topk", 0, 0);
+  (void)state;
+  for (int i = 0; i < 64; i++)
+    c->value[0][i] = i % 4 == 1 ? 2.0 : -1.0;
+  c->value[0][9] = INFINITY;
+  c->value[0][40] = NAN;
+  c->value[0][50] = NAN;
+  double *index = case_run(c, (run_options){.threads = 1}).value[1];
+  static const double want[] = {40, 50, 9, 1, 5, 13, 17, 21};
+  for (int k = 0; k < 8; k++)
+    assert_true(index[k] == want[k]);
+  case_destroy(c);
+}
+
 /* Both norms share their arguments; one of them has no bias. */
 static void test_rmsnorm_has_no_bias(void **state) {
   (void)state;
@@ -452,6 +493,8 @@ int main(void) {
       cmocka_unit_test(test_gelu_in_the_tail),
       cmocka_unit_test(test_layernorm_far_from_zero),
       cmocka_unit_test(test_tokens_outside_of_the_table),
+      cmocka_unit_test(test_rows_outside_of_a_sample),
+      cmocka_unit_test(test_topk_of_what_is_no_number),
       cmocka_unit_test(test_rmsnorm_has_no_bias),
       cmocka_unit_test(test_rmsnorm_rounds_before_the_weight),
       cmocka_unit_test(test_adamw_rounds_by_its_key),
