@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "grad/grad.h"
+#include "op/concat.h"
 #include "op/copy.h"
 #include "op/gather.h"
 #include "op/pointwise.h"
@@ -212,9 +213,10 @@ static void test_f16(void **state) {
   same_bits(HR_F16);
 }
 
-/* select(x > 0, log x, x): what the logarithm makes of the rest leaves no trace. */
-static void test_select(void **state) {
-  enum { COUNT = 64 };
+enum { COUNT = 64 };
+
+/* A program y(x) of one dimension, run as it is. */
+static void once_run(hr_id (*make)(hr_builder *b, hr_id x), const float *in, float *out) {
   hr_error err = {0};
   hr_graph *g;
   hr_builder b;
@@ -222,27 +224,19 @@ static void test_select(void **state) {
   hr_rates rates;
   hr_plan *plan;
   hr_run *run;
-  float in[COUNT], out[COUNT];
-  (void)state;
   must(hr__graph_create(&g, &err), &err);
   hr__builder_init(&b, g, HR_F32);
   hr__program_begin(&b, HR_PROGRAM_STEP);
-  hr_id x = hr__input(&b, "x", hr__desc1(HR_F32, COUNT));
-  hr_id none = hr__unary(&b, HR_FORMULA_affine, x, 0.0f, 0.0f), mask = hr__binary(&b, HR_FORMULA_less, none, x);
-  hr_id y = hr__select(&b, mask, hr__unary(&b, HR_FORMULA_log, x, 0.0f, 0.0f), x);
+  hr_id x = hr__input(&b, "x", hr__desc1(HR_F32, COUNT)), y = make(&b, x);
   hr__program_set_output(&b, "y", y);
   must(hr__builder_status(&b, &err), &err);
   must(hr__cpu_open(&device, &err), &err);
   hr__rates_default(&device->facts, &rates);
   must(hr__plan_build(g, &device->facts, &rates, &(hr_plan_options){.accumulation = 1}, &plan, &err), &err);
   must(hr__run_create(plan, device, &(hr_run_options){0}, &run, &err), &err);
-  for (int i = 0; i < COUNT; i++)
-    in[i] = 0.25f * (float)(i - COUNT / 2);
-  must(hr__run_write(run, x, 0, in, sizeof in, &err), &err);
+  must(hr__run_write(run, x, 0, in, COUNT * sizeof *in, &err), &err);
   must(hr__run_program(run, 0, &err), &err);
-  must(hr__run_read(run, y, 0, out, sizeof out, &err), &err);
-  for (int i = 0; i < COUNT; i++)
-    assert_true(in[i] > 0.0f ? fabsf(out[i] - logf(in[i])) < 1e-5f : out[i] == in[i]);
+  must(hr__run_read(run, y, 0, out, COUNT * sizeof *out, &err), &err);
   hr__run_destroy(run);
   hr__plan_destroy(plan);
   hr__rates_fini(&rates);
@@ -250,8 +244,43 @@ static void test_select(void **state) {
   hr__graph_destroy(g);
 }
 
+static hr_id log_of_positive(hr_builder *b, hr_id x) {
+  hr_id none = hr__unary(b, HR_FORMULA_affine, x, 0.0f, 0.0f), mask = hr__binary(b, HR_FORMULA_less, none, x);
+  return hr__select(b, mask, hr__unary(b, HR_FORMULA_log, x, 0.0f, 0.0f), x);
+}
+
+/* select(x > 0, log x, x): what the logarithm makes of the rest leaves no trace. */
+static void test_select(void **state) {
+  float in[COUNT], out[COUNT];
+  (void)state;
+  for (int i = 0; i < COUNT; i++)
+    in[i] = 0.25f * (float)(i - COUNT / 2);
+  once_run(log_of_positive, in, out);
+  for (int i = 0; i < COUNT; i++)
+    assert_true(in[i] > 0.0f ? fabsf(out[i] - logf(in[i])) < 1e-5f : out[i] == in[i]);
+}
+
+static hr_id reversed(hr_builder *b, hr_id x) {
+  hr_id part[COUNT];
+  for (int i = 0; i < COUNT; i++)
+    part[i] = hr__window(b, x, 0, COUNT - 1 - i, 1);
+  return hr__concat(b, part, COUNT, 0);
+}
+
+/* A node has any number of operands. */
+static void test_many_operands(void **state) {
+  float in[COUNT], out[COUNT];
+  (void)state;
+  for (int i = 0; i < COUNT; i++)
+    in[i] = (float)i;
+  once_run(reversed, in, out);
+  for (int i = 0; i < COUNT; i++)
+    assert_true(out[i] == in[COUNT - 1 - i]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_bf16),
-                                     cmocka_unit_test(test_f16), cmocka_unit_test(test_select)};
+                                     cmocka_unit_test(test_f16), cmocka_unit_test(test_select),
+                                     cmocka_unit_test(test_many_operands)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
