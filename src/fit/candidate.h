@@ -54,9 +54,11 @@ hr_status hr__candidate_offer(hr_choosing *s, hr_candidate *c, uint64_t over[HR_
 hr_status hr__keep_alike(hr_choosing *s, const hr_choices *base, int way, hr_candidate *c, hr_error *err);
 /* keep.c: everything on the device. All ways alike, then the fastest mix of them that fits. */
 hr_status hr__keep_choose(hr_choosing *s, hr_error *err);
-/* keep.c: the fastest mix that fits with everything where `base` has it. *seconds: of the first whose sketch fits,
- * which is not laid out then; NULL: mixes are offered. */
-hr_status hr__keep_mixes(hr_choosing *s, const hr_choices *base, double *seconds, hr_error *err);
+/* keep.c: the fastest mix that fits with everything where `base` has it. peaks: bytes of the device with all blocks
+ * kept one way, per way; may be NULL. *seconds: of the first whose sketch fits, which is not laid out then; NULL: mixes
+ * are offered. */
+hr_status hr__keep_mixes(hr_choosing *s, const hr_choices *base, uint64_t peaks[HR_ALIKE], double *seconds,
+                         hr_error *err);
 /* move.c: whether what lives on the host may be updated there or on the device. */
 bool hr__update_has_places(const hr_choosing *s, const hr_graph *g);
 /* move.c: whether the device has no room even with everything moved that may be; the smallest such plan is offered. */

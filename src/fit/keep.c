@@ -47,13 +47,15 @@ static hr_status mixes_try(hr_choosing *s, const hr_choices *base, const hr_bloc
   return mix_try(s, base, &chain, chain.n_entries - 1, over, &late, NULL, err); /* the smallest, as fast as can be */
 }
 
-hr_status hr__keep_mixes(hr_choosing *s, const hr_choices *base, double *seconds, hr_error *err) {
+hr_status hr__keep_mixes(hr_choosing *s, const hr_choices *base, uint64_t peaks[HR_ALIKE], double *seconds,
+                         hr_error *err) {
   hr_blocks blocks;
   if (seconds) *seconds = 0;
   HR_TRY(hr__blocks_init(&blocks, s->n_keep, &s->arena, err));
   for (int way = 0; way < s->n_alike; way++) {
     hr_candidate c;
     HR_TRY(hr__keep_alike(s, base, way, &c, err));
+    if (peaks) peaks[way] = hr__candidate_peak(&c);
     hr_status status = hr__blocks_read(&blocks, c.plan, s->open->accumulation, err);
     hr__candidate_fini(&c);
     HR_TRY(status);
@@ -152,12 +154,14 @@ hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
     if (way > 0) status = hr__keep_alike(s, &base, way, &c, err);
     if (status == HR_OK) {
       s->pure[way] = c.plan->step_seconds;
-      hr__figures_resting(&s->prospects->ways[way], s, c.plan);
+      status = hr__figures_resting(&s->prospects->ways[way], s, c.plan, err);
     }
     below = below || (status == HR_OK && fits_below(s->open, c.plan));
     if (status == HR_OK) status = hr__blocks_read(&blocks, c.plan, s->open->accumulation, err);
     if (status == HR_OK) status = hr__candidate_offer(s, &c, over, err);
     if (way == 0 && (s->best.graph || hr__candidate_slow(s, s->pure[0]))) { /* nothing can be faster */
+      for (int other = 1; other < s->n_alike; other++)
+        s->pure[other] = s->pure[0];
       hr__candidate_fini(&c);
       return status;
     }

@@ -5,12 +5,15 @@
  * too much taken off again; so is what is free on the host, with a kind that goes to the disk. For a plan to be run,
  * those that come close to the best of them are then planned as they would be run, the most promising first.
  */
+#include <limits.h>
 #include <stdlib.h>
 
 #include "fit/placement.h"
 
-/* Nodes of sketches that are looked at in any case, while bounds leave more to gain than near_enough, and at most. */
+/* Nodes of sketches that are looked at in any case, and at most. */
 enum { LOOKS_NODES = 20000, LOOKS_NODES_MOST = 400000, PLANS_NODES = 200000 };
+/* Beyond those in any case: looks without a better one after which there are no more. */
+enum { LOOKS_IDLE = 12 };
 enum { TRIES = 3, SHARES = 256, LOOKS_LEAST = 8, LOOKS_JUDGED = 3 };
 
 /* What bounds promise beyond that much is looked for longest. */
@@ -30,6 +33,10 @@ static uint64_t add_capped(uint64_t a, uint64_t b) {
 
 static bool device_fits(const hr_choosing *s, const hr_candidate *c) {
   return hr__candidate_peak(c) <= s->fill_bytes;
+}
+
+static bool is_judged(const hr_choosing *s) {
+  return s->open->wish != HR_WISH_RUN;
 }
 
 /* Bytes that stay further up than their kind goes: of the kind that may be on the device in part, and of the one on the
@@ -63,9 +70,11 @@ static hr_status tier_fill(hr_choosing *s, const hr_placement *it, hr_tier tier,
                            hr_candidate *c, hr_error *err) {
   bool device = tier == HR_TIER_DEVICE;
   uint64_t budget = device ? s->fill_bytes : s->open->host_bytes, from = device ? up->device_bytes : up->host_bytes;
-  uint64_t step = s->whole_bytes[device ? it->part : hr__placement_disk_kind(it)] / SHARES + 1;
+  int kind = device ? it->part : hr__placement_disk_kind(it);
+  uint64_t step = s->whole_bytes[kind] / SHARES + 1, all = UINT64_MAX;
+  if (kind != HR_OFFLOAD_ACTIVATIONS) all = hr__kind_bytes(s->prospects, &s->prospects->ways[it->way], kind);
   uint64_t to = add_capped(from, budget - c->plan->tiers[tier].peak_bytes);
-  for (int i = 0; i < TRIES && to >= add_capped(from, step); i++) {
+  for (int i = 0; i < TRIES && from < all && to >= add_capped(from, step); i++) {
     hr_candidate next;
     stays more = *up;
     *(device ? &more.device_bytes : &more.host_bytes) = to;
@@ -110,12 +119,13 @@ typedef struct look {
 enum { SETS = 1 << HR_OFFLOAD_KINDS };
 typedef struct looking {
   hr_choosing *s;
-  bool large[HR_ALIKE][SETS];    /* per way and set of kinds that are moved whole: too much for the device even so */
-  uint64_t peak[HR_ALIKE][SETS]; /* the same: bytes on the device, 0: not known */
+  uint64_t peak[SETS][HR_ALIKE]; /* per set of kinds that are moved whole, and way: bytes on the device, 0: not known */
   size_t nodes;                  /* of all sketches */
   look *list;                    /* in the arena of s */
   size_t count, capacity;
   double best; /* seconds of the fastest; 0: there is none */
+  int looks;   /* so far */
+  int idle;    /* since the fastest was found */
 } looking;
 
 static hr_status look_add(looking *l, const hr_placement *it, stays up, double seconds, hr_error *err) {
@@ -123,7 +133,9 @@ static hr_status look_add(looking *l, const hr_placement *it, stays up, double s
     return hr__nomem(err);
   l->list[l->count] = (look){*it, up, seconds, (int)l->count};
   l->count++;
-  if (l->best == 0 || seconds < l->best) l->best = seconds;
+  if (l->best > 0 && seconds >= l->best) return HR_OK;
+  l->best = seconds;
+  l->idle = 0;
   return HR_OK;
 }
 
@@ -135,9 +147,12 @@ static int moved_set(const hr_placement *it) {
 }
 
 static hr_status mix_look(looking *l, const hr_placement *it, hr_error *err) {
-  hr_choices base = placement_choices(l->s, it, (stays){0}, true);
-  double seconds;
-  HR_TRY(hr__keep_mixes(l->s, &base, &seconds, err));
+  hr_choosing *s = l->s;
+  hr_choices base = placement_choices(s, it, (stays){0}, true);
+  const hr_graph *before = s->best.graph;
+  double seconds = 0;
+  HR_TRY(hr__keep_mixes(s, &base, l->peak[moved_set(it)], is_judged(s) ? NULL : &seconds, err));
+  if (s->best.graph != before) seconds = s->best.plan->step_seconds;
   return seconds > 0 ? look_add(l, it, (stays){0}, seconds, err) : HR_OK;
 }
 
@@ -145,7 +160,7 @@ static hr_status mix_look(looking *l, const hr_placement *it, hr_error *err) {
  */
 static hr_status look_first(looking *l, const hr_placement *it, stays *up, hr_candidate *c, hr_error *err) {
   hr_choosing *s = l->s;
-  uint64_t *peak = &l->peak[it->way][moved_set(it)];
+  uint64_t *peak = &l->peak[moved_set(it)][it->way];
   if (it->part >= 0 && *peak > 0 && *peak < s->fill_bytes) {
     up->device_bytes = s->fill_bytes - *peak;
     HR_TRY(placement_sketch(s, it, *up, true, c, err));
@@ -155,55 +170,8 @@ static hr_status look_first(looking *l, const hr_placement *it, stays *up, hr_ca
   }
   HR_TRY(placement_sketch(s, it, *up, true, c, err));
   *peak = hr__candidate_peak(c);
-  if (!device_fits(s, c)) l->large[it->way][moved_set(it)] = true;
   return HR_OK;
 }
-
-static hr_status placement_look(looking *l, const hr_placement *it, hr_error *err) {
-  hr_choosing *s = l->s;
-  if (it->way == HR_WAY_MIX) return mix_look(l, it, err);
-  hr_candidate c;
-  stays up = {0};
-  HR_TRY(look_first(l, it, &up, &c, err));
-  hr_status status = tiers_fill(s, it, true, &up, &c, err);
-  double seconds = c.plan->step_seconds;
-  bool fits = device_fits(s, &c) && hr__candidate_fits(s->open, &c);
-  l->nodes += c.graph->n_nodes;
-  hr__candidate_fini(&c);
-  HR_TRY(status);
-  return fits ? look_add(l, it, up, seconds, err) : HR_OK;
-}
-
-/* Whether nothing from this bound on is worth a look. */
-static bool look_late(const looking *l, double bound) {
-  const hr_choosing *s = l->s;
-  bool judged = s->open->wish != HR_WISH_RUN;
-  if (hr__candidate_slow(s, bound * (1 - bounds_error))) return true;
-  return l->best > 0 && bound * (judged ? 1 + judged_error : 1 - bounds_error) >= l->best;
-}
-
-/* Whether as much or more was moved, and that was too much for the device. */
-static bool look_large(const looking *l, const hr_placement *it) {
-  int own = moved_set(it);
-  for (int set = 0; it->way != HR_WAY_MIX && set < SETS; set++)
-    if (l->large[it->way][set] && (own & ~set) == 0) return true;
-  return false;
-}
-
-/* Whether one that fits is the same but for kinds that lie further up below the device: nothing is faster further
- * down, and nothing more stays on the device. */
-static bool look_beaten(const looking *l, const hr_placement *it) {
-  for (size_t i = 0; i < l->count; i++) {
-    const hr_placement *other = &l->list[i].it;
-    bool beats = other->way == it->way && other->part == it->part && other->update_on_host == it->update_on_host;
-    for (int k = 0; beats && k < HR_OFFLOAD_KINDS; k++)
-      beats = (other->tier[k] == HR_TIER_DEVICE) == (it->tier[k] == HR_TIER_DEVICE) && other->tier[k] <= it->tier[k];
-    if (beats) return true;
-  }
-  return false;
-}
-
-/* --- plans to be run ---------------------------------------------------------------------------------------------- */
 
 static uint64_t take_off(uint64_t bytes, uint64_t over) {
   return bytes > over ? bytes - over : 0;
@@ -223,17 +191,89 @@ static hr_status look_offer(hr_choosing *s, const hr_placement *it, stays up, hr
     bool down = part && it->tier[it->part] == HR_TIER_HOST; /* what leaves the device takes room on the host */
     up.device_bytes = take_off(up.device_bytes, over[HR_TIER_DEVICE]);
     up.host_bytes = take_off(up.host_bytes, over[HR_TIER_HOST] + (down ? over[HR_TIER_DEVICE] : 0));
-    HR_TRY(placement_sketch(s, it, up, false, c, err));
+    HR_TRY(placement_sketch(s, it, up, is_judged(s), c, err));
   }
 }
 
-static hr_status look_plan(hr_choosing *s, const look *found, hr_error *err) {
+static hr_status placement_look(looking *l, const hr_placement *it, hr_error *err) {
+  hr_choosing *s = l->s;
+  if (it->way == HR_WAY_MIX) return mix_look(l, it, err);
+  hr_candidate c;
+  stays up = {0};
+  HR_TRY(look_first(l, it, &up, &c, err));
+  hr_status status = tiers_fill(s, it, true, &up, &c, err);
+  double seconds = c.plan->step_seconds;
+  bool fits = device_fits(s, &c) && hr__candidate_fits(s->open, &c);
+  l->nodes += c.graph->n_nodes;
+  if (status == HR_OK && fits && is_judged(s)) {
+    const hr_graph *before = s->best.graph;
+    status = look_offer(s, it, up, &c, err);
+    fits = s->best.graph != before || hr__candidate_slow(s, seconds);
+  }
+  hr__candidate_fini(&c);
+  HR_TRY(status);
+  return fits ? look_add(l, it, up, seconds, err) : HR_OK;
+}
+
+/* Whether nothing from this bound on is worth a look. */
+static bool look_late(const looking *l, double bound) {
+  const hr_choosing *s = l->s;
+  if (hr__candidate_slow(s, bound * (1 - bounds_error))) return true;
+  return l->best > 0 && bound * (is_judged(s) ? 1 + judged_error : 1 - bounds_error) >= l->best;
+}
+
+/* Whether as much or more was moved, and that was too much for the device; of a mix with every way. */
+static bool look_large(const looking *l, const hr_placement *it) {
+  int own = moved_set(it), first = it->way == HR_WAY_MIX ? 0 : it->way;
+  int last = it->way == HR_WAY_MIX ? l->s->n_alike - 1 : it->way;
+  bool large = true;
+  for (int way = first; way <= last && large; way++) {
+    large = false;
+    for (int set = 0; set < SETS; set++)
+      large |= l->peak[set][way] > l->s->fill_bytes && (own & ~set) == 0;
+  }
+  return large;
+}
+
+/* Whether another placement is the same for sure: there is room for all of the kind that is kept in part, or for all
+ * that a mix would drop. */
+static bool look_idle(const looking *l, const hr_placement *it) {
+  const hr_prospects *p = l->s->prospects;
+  bool mix = it->way == HR_WAY_MIX;
+  uint64_t peak = l->peak[moved_set(it)][mix ? HR_KEEP_ALL : it->way];
+  if (peak == 0 || (!mix && it->part < 0)) return false;
+  uint64_t more = mix ? 0 : hr__kind_bytes(p, &p->ways[it->way], it->part);
+  return add_capped(peak, more) <= l->s->fill_bytes;
+}
+
+/* Whether one that fits is the same but for kinds that lie further up: below the device, since nothing is faster
+ * further down; or on the device with all of the kind of which the other keeps a part there. */
+static bool look_beaten(const looking *l, const hr_placement *it) {
+  for (size_t i = 0; i < l->count; i++) {
+    const hr_placement *other = &l->list[i].it;
+    bool whole = it->part >= 0 && other->tier[it->part] == HR_TIER_DEVICE;
+    bool host = other->update_on_host == it->update_on_host || (whole && it->part == HR_OFFLOAD_OPTIMIZER);
+    bool beats = other->way == it->way && host && (whole || other->part == it->part);
+    for (int k = 0; beats && k < HR_OFFLOAD_KINDS; k++) {
+      if (whole && k == it->part) continue;
+      beats = (other->tier[k] == HR_TIER_DEVICE) == (it->tier[k] == HR_TIER_DEVICE) && other->tier[k] <= it->tier[k];
+    }
+    if (beats) return true;
+  }
+  return false;
+}
+
+/* --- plans to be run ---------------------------------------------------------------------------------------------- */
+
+/* *ratio: of the seconds of a step to those with few tiles, as far as that shows. */
+static hr_status look_plan(hr_choosing *s, const look *found, double *ratio, hr_error *err) {
   const hr_placement *it = &found->it;
   stays up = found->up;
   hr_choices base = placement_choices(s, it, up, false);
-  if (it->way == HR_WAY_MIX) return hr__keep_mixes(s, &base, NULL, err);
+  if (it->way == HR_WAY_MIX) return hr__keep_mixes(s, &base, NULL, NULL, err);
   hr_candidate c;
   HR_TRY(placement_sketch(s, it, up, false, &c, err));
+  *ratio = c.plan->step_seconds / found->seconds;
   if (!device_fits(s, &c) || !hr__candidate_fits(s->open, &c)) { /* what few tiles had room for: from the beginning */
     hr__candidate_fini(&c);
     up = (stays){0};
@@ -254,46 +294,45 @@ static int look_compare(const void *a, const void *b) {
 }
 
 /* The most promising first; what the first of them takes less than with few tiles the others do as well. Of large
- * graphs only some are planned, and of a plan that is only to be judged the first that fits is enough. */
+ * graphs only some are planned. */
 static hr_status looks_plan(looking *l, hr_error *err) {
   hr_choosing *s = l->s;
-  bool judged = s->open->wish != HR_WISH_RUN;
-  double ratio = judged ? 1 : 1 - tiles_error;
+  double ratio = 1 - tiles_error;
   if (l->count > 0) qsort(l->list, l->count, sizeof *l->list, look_compare);
   for (size_t i = 0; i < l->count && !hr__candidate_slow(s, l->list[i].seconds * ratio * (1 - looks_error)); i++) {
-    if (s->best.graph && i > 0 && (judged || i * s->best.graph->n_nodes > PLANS_NODES)) break;
-    const hr_graph *before = s->best.graph;
-    HR_TRY(look_plan(s, &l->list[i], err));
-    if (i == 0 && s->best.graph != before) ratio = s->best.plan->step_seconds / l->list[i].seconds;
+    if (s->best.graph && i > 0 && i * s->best.graph->n_nodes > PLANS_NODES) break;
+    double own = ratio;
+    HR_TRY(look_plan(s, &l->list[i], &own, err));
+    if (i == 0) ratio = own;
   }
   return HR_OK;
 }
 
 /* Whether placements with lower bounds have been looked at for long enough: sketches of large graphs take their time.
  */
-static bool looks_enough(const looking *l, size_t looks, double bound) {
-  if (l->s->open->wish != HR_WISH_RUN) return looks >= LOOKS_JUDGED;
-  if (looks < LOOKS_LEAST) return false;
-  return l->nodes > LOOKS_NODES_MOST || (l->nodes > LOOKS_NODES && bound * (1 + near_enough) >= l->best);
+static bool looks_enough(const looking *l, double bound) {
+  double limit = l->s->limit_seconds;
+  if (is_judged(l->s)) return l->best > 0 && l->looks >= LOOKS_JUDGED;
+  if (limit > 0 && l->nodes > LOOKS_NODES && bound * (1 + near_enough) >= limit) return true;
+  if (l->best == 0 || l->looks < LOOKS_LEAST || l->nodes <= LOOKS_NODES) return false;
+  return l->nodes > LOOKS_NODES_MOST || l->idle >= LOOKS_IDLE || bound * (1 + near_enough) >= l->best;
 }
 
-static hr_status placements_try(hr_choosing *s, hr_error *err) {
+/* At most as many as `most`. */
+static hr_status placements_look(looking *l, int most, hr_error *err) {
+  const hr_choosing *s = l->s;
   const hr_prospects *p = s->prospects;
-  looking l = {.s = s};
-  enum { ACTIVATIONS = 1 << HR_OFFLOAD_ACTIVATIONS };
-  for (int way = 0; way < s->n_alike; way++) {
-    l.large[way][SETS - 1 - ACTIVATIONS] = p->ways[way].large[0];
-    l.large[way][SETS - 1] = p->ways[way].large[1];
+  for (size_t i = 0; i < p->count && most > 0 && !look_late(l, p->list[i].seconds); i++) {
+    const hr_placement *it = &p->list[i];
+    if (looks_enough(l, it->seconds)) break;
+    if (is_judged(s) && l->best > 0 && it->way == HR_WAY_MIX) continue; /* mixes take many sketches */
+    if (look_large(l, it) || look_idle(l, it) || look_beaten(l, it)) continue;
+    l->looks++;
+    l->idle++;
+    most--;
+    HR_TRY(placement_look(l, it, err));
   }
-  bool judged = s->open->wish != HR_WISH_RUN;
-  for (size_t i = 0, looks = 0; i < p->count && !look_late(&l, p->list[i].seconds); i++) {
-    if (l.best > 0 && looks_enough(&l, looks, p->list[i].seconds)) break;
-    if (judged && l.best > 0 && p->list[i].way == HR_WAY_MIX) continue; /* mixes take many sketches */
-    if (look_large(&l, &p->list[i]) || look_beaten(&l, &p->list[i])) continue;
-    HR_TRY(placement_look(&l, &p->list[i], err));
-    looks++;
-  }
-  return looks_plan(&l, err);
+  return HR_OK;
 }
 
 /* --- figures of the ways ------------------------------------------------------------------------------------------ */
@@ -319,11 +358,12 @@ static hr_placement all_down(int way, bool activations) {
 
 static hr_status way_figures(hr_choosing *s, int way, hr_error *err) {
   hr_prospects *p = s->prospects;
-  bool judged = s->open->wish != HR_WISH_RUN; /* then only where nothing fits without: see least_offer */
-  bool moves = s->out->open[HR_OFFLOAD_ACTIVATIONS] && way != HR_KEEP_OFFLOADED && !judged;
+  bool moves = s->out->open[HR_OFFLOAD_ACTIVATIONS] && way != HR_KEEP_OFFLOADED;
+  moves &= !is_judged(s); /* then only where nothing fits without: see least_offer */
   for (int activations = 0; activations <= moves; activations++) {
     hr_placement it = all_down(way, activations);
     hr_candidate c;
+    if (p->ways[way].known[activations]) continue; /* by hr__move_hopeless */
     HR_TRY(placement_sketch(s, &it, (stays){0}, true, &c, err));
     hr__figures_moved(&p->ways[way], s, c.plan, activations);
     bool places = !p->update_places && hr__update_has_places(s, c.graph);
@@ -334,6 +374,7 @@ static hr_status way_figures(hr_choosing *s, int way, hr_error *err) {
     hr__traffic_read(c.plan, s->open->accumulation, s->out->open, activations, &p->host_update);
     hr__candidate_fini(&c);
   }
+  hr__figures_settle(&p->ways[way]);
   return HR_OK;
 }
 
@@ -365,12 +406,38 @@ hr_status hr__move_hopeless(hr_choosing *s, bool *hopeless, hr_error *err) {
     uint64_t over[HR_TIER_COUNT];
     HR_TRY(placement_sketch(s, &it, (stays){0}, true, &c, err));
     *hopeless = !device_fits(s, &c);
+    if (activations && !is_judged(s)) hr__figures_moved(&s->prospects->ways[way], s, c.plan, activations);
     if (*hopeless)
       HR_TRY(hr__candidate_offer(s, &c, over, err));
     else
       hr__candidate_fini(&c);
   }
   return HR_OK;
+}
+
+/* Reads the figures of every way that may be of use: with a plan of the first to compare with, slower ones are not. */
+static hr_status figures_read(looking *l, hr_error *err) {
+  enum { ACTIVATIONS = 1 << HR_OFFLOAD_ACTIVATIONS };
+  hr_choosing *s = l->s;
+  for (int way = 0; way < s->n_alike; way++) {
+    const hr_way_figures *f = &s->prospects->ways[way];
+    if (look_late(l, s->pure[way])) continue;
+    HR_TRY(way_figures(s, way, err));
+    l->peak[SETS - 1 - ACTIVATIONS][way] = f->peak_bytes[0];
+    l->peak[SETS - 1][way] = f->peak_bytes[1];
+    if (way > 0) continue;
+    HR_TRY(hr__placements_list(s->prospects, false, err));
+    HR_TRY(placements_look(l, 1, err));
+  }
+  return HR_OK;
+}
+
+static hr_status placements_try(hr_choosing *s, hr_error *err) {
+  looking l = {.s = s};
+  HR_TRY(figures_read(&l, err));
+  HR_TRY(hr__placements_list(s->prospects, true, err));
+  HR_TRY(placements_look(&l, INT_MAX, err));
+  return is_judged(s) ? HR_OK : looks_plan(&l, err);
 }
 
 static const hr_candidate *candidate_first(const hr_choosing *s) {
@@ -383,9 +450,6 @@ hr_status hr__move_choose(hr_choosing *s, hr_error *err) {
     any |= s->out->open[k];
   if (!any && (!candidate_first(s)->graph || !hr__update_has_places(s, candidate_first(s)->graph))) return HR_OK;
   s->out->any = true; /* the place of the update at least */
-  for (int way = 0; way < s->n_alike; way++)
-    if (!hr__candidate_slow(s, s->pure[way])) HR_TRY(way_figures(s, way, err));
-  HR_TRY(hr__placements_list(s->prospects, err));
   HR_TRY(placements_try(s, err));
   if (!s->best.graph && any) HR_TRY(least_offer(s, err));
   s->out->any = before || candidate_first(s)->choices.update_on_host;

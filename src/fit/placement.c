@@ -20,7 +20,29 @@ int hr__placement_disk_kind(const hr_placement *it) {
   return -1;
 }
 
-void hr__figures_resting(hr_way_figures *f, const hr_choosing *s, const hr_plan *plan) {
+/* The most bytes of gradients that a program has on the device at a time. */
+static hr_status gradients_most(hr_arena *arena, const hr_plan *plan, uint64_t *most, hr_error *err) {
+  *most = 0;
+  for (hr_id p = 0; p < plan->graph->n_programs; p++) {
+    uint32_t count = plan->graph->programs[p].count;
+    uint64_t *begin = hr__arena_array(arena, count + 1, sizeof *begin), alive = 0; /* and what ended before */
+    uint64_t *end = hr__arena_array(arena, count + 1, sizeof *end);
+    if (!begin || !end) return hr__nomem(err);
+    for (size_t i = 0; i < plan->n_slots; i++) {
+      const hr_slot *slot = &plan->slots[i];
+      if (slot->program != p || slot->tier != HR_TIER_DEVICE || slot->category != HR_CAT_GRADIENTS) continue;
+      begin[slot->first] += slot->bytes;
+      end[slot->last + 1] += slot->bytes;
+    }
+    for (uint32_t at = 0; at < count; at++) {
+      alive += begin[at] - end[at];
+      if (alive > *most) *most = alive;
+    }
+  }
+  return HR_OK;
+}
+
+hr_status hr__figures_resting(hr_way_figures *f, hr_choosing *s, const hr_plan *plan, hr_error *err) {
   const hr_tier_plan *device = &plan->tiers[HR_TIER_DEVICE];
   for (int t = 0; t < HR_TIER_COUNT; t++)
     f->closed_bytes[t] = plan->tiers[t].persistent_bytes;
@@ -29,23 +51,27 @@ void hr__figures_resting(hr_way_figures *f, const hr_choosing *s, const hr_plan 
   uint64_t gradients = s->out->open[HR_OFFLOAD_GRADIENTS] ? s->whole_bytes[HR_OFFLOAD_GRADIENTS] : 0;
   f->gradient_bytes = less(device->categories[HR_CAT_GRADIENTS], gradients);
   f->working_bytes = device->categories[HR_CAT_ACTIVATIONS] + device->categories[HR_CAT_WORKSPACE];
+  HR_TRY(gradients_most(&s->arena, plan, &f->gradients_most, err));
+  f->gradients_most = larger(f->gradients_most, f->gradient_bytes);
+  return HR_OK;
 }
 
 void hr__figures_moved(hr_way_figures *f, const hr_choosing *s, const hr_plan *plan, bool activations) {
   const hr_tier_plan *device = &plan->tiers[HR_TIER_DEVICE];
   f->known[activations] = true;
-  f->large[activations] = device->peak_bytes > s->fill_bytes;
+  f->peak_bytes[activations] = device->peak_bytes;
   hr__traffic_read(plan, s->open->accumulation, s->out->open, activations, &f->traffic[activations]);
   f->transient_bytes[activations] =
       less(device->lower_bound_bytes, device->persistent_bytes + device->categories[HR_CAT_STAGING]);
   uint64_t waiting = 0;
   for (int t = HR_TIER_HOST; t < HR_TIER_COUNT; t++)
     waiting += plan->tiers[t].categories[HR_CAT_ACTIVATIONS];
-  if (!activations)
-    f->copies_bytes = waiting;
-  else
-    f->activation_bytes = less(waiting, f->copies_bytes);
-  if (!activations) return;
+  *(activations ? &f->activation_bytes : &f->copies_bytes) = waiting;
+}
+
+void hr__figures_settle(hr_way_figures *f) {
+  if (!f->known[1]) return;
+  f->activation_bytes = less(f->activation_bytes, f->copies_bytes);
   for (int way = 0; way < HR_TRAFFIC_WAYS; way++) { /* what went with the parameters goes with them still */
     hr_carried *all = &f->traffic[1].pass[HR_OFFLOAD_ACTIVATIONS], *own = &f->traffic[1].pass[HR_OFFLOAD_PARAMETERS];
     double bytes = f->traffic[0].pass[HR_OFFLOAD_PARAMETERS].bytes[way] - own->bytes[way];
@@ -57,9 +83,8 @@ void hr__figures_moved(hr_way_figures *f, const hr_choosing *s, const hr_plan *p
 
 /* --- bounds of one placement -------------------------------------------------------------------------------------- */
 
-/* Bytes of a kind that may lie below the device: what is persistent, and gradients that live in one program. */
-static uint64_t kind_bytes(const hr_prospects *p, const hr_way_figures *f, int kind) {
-  uint64_t own = kind == HR_OFFLOAD_GRADIENTS ? f->gradient_bytes : 0;
+uint64_t hr__kind_bytes(const hr_prospects *p, const hr_way_figures *f, int kind) {
+  uint64_t own = kind == HR_OFFLOAD_GRADIENTS ? f->gradients_most : 0;
   return p->choosing->whole_bytes[kind] + own;
 }
 
@@ -69,7 +94,7 @@ static uint64_t device_least(const hr_prospects *p, const hr_way_figures *f, con
   bool moved = it->tier[HR_OFFLOAD_ACTIVATIONS] != HR_TIER_DEVICE;
   bool gradients = it->tier[HR_OFFLOAD_GRADIENTS] == HR_TIER_DEVICE;
   uint64_t transients = f->transient_bytes[moved], state = f->closed_bytes[HR_TIER_DEVICE];
-  if (gradients) transients = larger(transients, f->gradient_bytes);
+  if (gradients) transients = larger(transients, f->gradients_most);
   if (!moved && it->tier[HR_OFFLOAD_PARAMETERS] == HR_TIER_DEVICE)
     transients = larger(transients, f->working_bytes + (gradients ? f->gradient_bytes : 0));
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
@@ -85,16 +110,17 @@ static uint64_t below_least(const hr_prospects *p, const hr_way_figures *f, cons
     if (it->tier[k] != tier) continue;
     bytes += less(p->choosing->whole_bytes[k], it->part == k ? resident : 0);
     if (k == HR_OFFLOAD_PARAMETERS && it->part != k) waiting += f->copies_bytes;
-    if (k == HR_OFFLOAD_GRADIENTS) waiting += less(f->gradient_bytes, it->part == k ? resident : 0);
+    if (k == HR_OFFLOAD_GRADIENTS) waiting += less(f->gradients_most, it->part == k ? resident : 0);
     if (k == HR_OFFLOAD_ACTIVATIONS) waiting += f->activation_bytes;
   }
   return bytes + waiting - waiting / 10; /* what waits is not all there at once */
 }
 
-/* What is left of a kind when `room` bytes of it stay further up: those may be the ones with the most traffic. */
+/* What is left of a kind when `room` bytes of it stay further up: those may be the ones with the most traffic; but all
+ * of an optimizer's state moves once. */
 static double share_left(const hr_prospects *p, const hr_way_figures *f, int kind, uint64_t room) {
-  static const double uneven = 1.25;
-  return fmax(1 - uneven * (double)room / ((double)kind_bytes(p, f, kind) + 1), 0);
+  double uneven = kind == HR_OFFLOAD_OPTIMIZER ? 1.02 : 1.25;
+  return fmax(1 - uneven * (double)room / ((double)hr__kind_bytes(p, f, kind) + 1), 0);
 }
 
 static double seconds_least(const hr_prospects *p, const hr_way_figures *f, const hr_placement *it,
@@ -110,12 +136,19 @@ static double seconds_least(const hr_prospects *p, const hr_way_figures *f, cons
     disk[k] = below[k];
     if (hr__placement_disk_kind(it) == k) disk[k] = fmin(below[k], share_left(p, f, k, room[HR_TIER_HOST]));
   }
-  double pass = fmax(f->traffic[0].pass_seconds, hr__traffic_seconds(traffic->pass, below, disk, rates));
   const hr_traffic *updates = it->update_on_host ? &p->host_update : traffic;
-  double update = hr__traffic_seconds(updates->update, below, disk, rates);
-  if (it->update_on_host) update = fmax(update, below[HR_OFFLOAD_OPTIMIZER] * p->host_update.host_seconds);
-  bool between = hr__recipe_word_is(s->open->recipe, "memory.update", "in-backward");
-  return between ? fmax(pass, update) : pass + update;
+  double pass = f->traffic[0].pass_seconds, update = f->traffic[0].update_seconds, host = 0;
+  if (it->update_on_host) {
+    host = below[HR_OFFLOAD_OPTIMIZER] * p->host_update.host_seconds;
+    update = 0; /* all of it may be on the host */
+  }
+  if (hr__recipe_word_is(s->open->recipe, "memory.update", "in-backward")) { /* all of it side by side */
+    hr_traffic all = *traffic;
+    hr__traffic_add(all.pass, updates->update);
+    return fmax(fmax(pass + update, host), hr__traffic_seconds(all.pass, below, disk, rates));
+  }
+  pass = fmax(pass, hr__traffic_seconds(traffic->pass, below, disk, rates));
+  return pass + fmax(fmax(update, host), hr__traffic_seconds(updates->update, below, disk, rates));
 }
 
 /* --- the list ----------------------------------------------------------------------------------------------------- */
@@ -222,16 +255,16 @@ static int placement_compare(const void *a, const void *b) {
   return (int)x->update_on_host - (int)y->update_on_host;
 }
 
-hr_status hr__placements_list(hr_prospects *p, hr_error *err) {
+hr_status hr__placements_list(hr_prospects *p, bool mixes, hr_error *err) {
   p->count = 0;
   bool any = false;
   for (int way = 0; way < p->choosing->n_alike; way++) {
     any |= p->ways[way].known[0];
     if (p->ways[way].known[0]) HR_TRY(way_add(p, way, &p->ways[way], err));
   }
-  if (any && p->choosing->keeps) {
-    hr_way_figures mixes = mixes_figures(p);
-    HR_TRY(way_add(p, HR_WAY_MIX, &mixes, err));
+  if (any && mixes && p->choosing->keeps) {
+    hr_way_figures best = mixes_figures(p);
+    HR_TRY(way_add(p, HR_WAY_MIX, &best, err));
   }
   if (p->count > 0) qsort(p->list, p->count, sizeof *p->list, placement_compare);
   return HR_OK;

@@ -33,10 +33,11 @@ int hr__placement_disk_kind(const hr_placement *it);
 /* What bounds are made of, for one way to keep blocks; [1]: with activations moved. */
 typedef struct hr_way_figures {
   bool known[2];
-  bool large[2]; /* too much for the device with everything moved */
   hr_traffic traffic[2];
+  uint64_t peak_bytes[2];               /* of the device with everything moved */
   uint64_t transient_bytes[2];          /* on the device with everything moved, without what is on its way */
-  uint64_t gradient_bytes;              /* of gradients that live in one program alone, on the device */
+  uint64_t gradient_bytes;              /* of gradients that live in one program alone, on the device, at its peak */
+  uint64_t gradients_most;              /* of such gradients, the most at a time */
   uint64_t working_bytes;               /* of everything else that lives so, with nothing moved */
   uint64_t copies_bytes;                /* that parameters below the device have there beside them */
   uint64_t activation_bytes;            /* of activations below the device */
@@ -52,11 +53,16 @@ typedef struct hr_prospects {
   size_t count, capacity;
 } hr_prospects;
 
-/* Lists all placements but those with nothing moved, of the ways whose figures are there. */
-hr_status hr__placements_list(hr_prospects *p, hr_error *err);
+/* Bytes of a kind that may lie below the device: what is persistent, and gradients that live in one program. */
+uint64_t hr__kind_bytes(const hr_prospects *p, const hr_way_figures *f, int kind);
+
+/* Lists all placements but those with nothing moved, of the ways whose figures are there, and of mixes of ways. */
+hr_status hr__placements_list(hr_prospects *p, bool mixes, hr_error *err);
 
 /* Reads the figures of a way: of the sketch with nothing moved, of the one with everything moved. */
-void hr__figures_resting(hr_way_figures *f, const hr_choosing *s, const hr_plan *plan);
+hr_status hr__figures_resting(hr_way_figures *f, hr_choosing *s, const hr_plan *plan, hr_error *err);
 void hr__figures_moved(hr_way_figures *f, const hr_choosing *s, const hr_plan *plan, bool activations);
+/* Once all that is to be known of a way is read: takes apart what moves with parameters and what with activations. */
+void hr__figures_settle(hr_way_figures *f);
 
 #endif

@@ -39,10 +39,18 @@ void hr__traffic_read(const hr_plan *plan, int accumulation, const bool open[HR_
         copy_count(g, node, runs, open, activations, update ? out->update : out->pass);
       else if (node->op->transfer == HR_TRANSFER_NONE && node->place == HR_ON_HOST)
         out->host_seconds += runs * plan->seconds_of_node[n];
-      else if (node->op->transfer == HR_TRANSFER_NONE && !update)
-        out->pass_seconds += runs * plan->seconds_of_node[n];
+      else if (node->op->transfer == HR_TRANSFER_NONE)
+        *(update ? &out->update_seconds : &out->pass_seconds) += runs * plan->seconds_of_node[n];
     }
   }
+}
+
+void hr__traffic_add(hr_carried to[HR_TRAFFIC_KINDS], const hr_carried more[HR_TRAFFIC_KINDS]) {
+  for (int k = 0; k < HR_TRAFFIC_KINDS; k++)
+    for (int way = 0; way < HR_TRAFFIC_WAYS; way++) {
+      to[k].bytes[way] += more[k].bytes[way];
+      to[k].copies[way] += more[k].copies[way];
+    }
 }
 
 double hr__traffic_seconds(const hr_carried carried[HR_TRAFFIC_KINDS], const double below[HR_OFFLOAD_KINDS],

@@ -17,6 +17,7 @@ typedef struct hr_traffic {
   hr_carried pass[HR_TRAFFIC_KINDS];   /* by forward and backward */
   hr_carried update[HR_TRAFFIC_KINDS]; /* by the update */
   double pass_seconds;                 /* of forward's and backward's nodes on the device */
+  double update_seconds;               /* of the update's there */
   double host_seconds;                 /* of updates that the processor does beside a GPU */
 } hr_traffic;
 
@@ -25,6 +26,8 @@ typedef struct hr_traffic {
  * activations count as such. */
 void hr__traffic_read(const hr_plan *plan, int accumulation, const bool open[HR_OFFLOAD_KINDS], bool activations,
                       hr_traffic *out);
+
+void hr__traffic_add(hr_carried to[HR_TRAFFIC_KINDS], const hr_carried more[HR_TRAFFIC_KINDS]);
 
 /* No program takes less for its copies: each direction carries its own one after the other, both at once at the rate of
  * two. `below`: per kind, how much of it is below the device; `disk`: how much of it on the disk. */

@@ -331,7 +331,6 @@ static bool shapes_find(hr_builder *b, const hr_op *op, const hr_id *in, int n_i
     }
   }
   hr_op_view view = {.in = in_desc, .out = out_desc, .n_in = n_in, .n_out = hr__op_results(op, args), .args = args};
-  b->error = (hr_error){0};
   hr_status status = op->shape(&view, out_desc, &b->error);
   if (status != HR_OK) emit_failed(b, op, status);
   return status == HR_OK;
@@ -391,10 +390,11 @@ hr_id hr__emit(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const 
   if (args_copy) memcpy(args_copy, args, op->args_bytes);
   if (n_in) memcpy(ids, in, (size_t)n_in * sizeof *ids);
 
-  hr_desc few[2 * HR_OP_OPERANDS] = {0};
+  hr_desc few[2 * HR_OP_OPERANDS];
   bool many = n_in + n_out > 2 * HR_OP_OPERANDS;
-  hr_desc *desc = many ? hr__alloc_zero((size_t)(n_in + n_out), sizeof *desc) : few;
+  hr_desc *desc = many ? hr__alloc((size_t)(n_in + n_out) * sizeof *desc) : few;
   if (!desc) return builder_nomem(b);
+  memset(desc + n_in, 0, (size_t)n_out * sizeof *desc);
   bool made = shapes_find(b, op, in, n_in, args_copy, desc, desc + n_in) &&
               outputs_create(b, op, ids, n_in, n_out, desc + n_in);
   if (many) hr__free(desc);

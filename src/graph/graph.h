@@ -46,6 +46,7 @@ typedef struct hr_buffer {
   hr_role role;
   hr_tier home;
   bool persistent;
+  bool sketched;     /* smaller than its values: these stand for several that follow one another in it. Never run */
   hr_id program;     /* owner; HR_NONE when persistent */
   uint32_t programs; /* bit p: program p touches it; 0: storage given up (its value moved to another buffer) */
 } hr_buffer;

@@ -66,7 +66,7 @@ typedef struct hr_choices {
   } offload[HR_OFFLOAD_KINDS];
   bool update_on_host; /* memory.offload.update = auto */
   int64_t slices;      /* memory.split = auto: of every outermost block; below 2: they stay whole */
-  bool few_tiles;      /* of updates below the device, whatever they take: for a plan that is only to be judged */
+  bool few_tiles;      /* of updates below the device, one for several: for a plan that is only to be judged */
 } hr_choices;
 
 /* Compiles up to and including the stage named `until` ("model", "grad", a pass; NULL: all). */

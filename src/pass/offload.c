@@ -349,7 +349,9 @@ static bool device_is_cuda(const hr_recipe *recipe) {
  * that their number, and that of the nodes, stays bounded: about TILES_FEW of them, with TILES_MOST where those would
  * be larger than TILE_BYTES_LARGE, of all that a tile may have below the device. */
 enum { TILE_BYTES_CPU = 2 << 20, TILE_BYTES_CUDA = 8 << 20, TILE_BYTES_LARGE = 16 << 20 };
-enum { TILES_FEW = 256, TILES_JUDGED = 1024, TILES_MOST = 4096 };
+enum { TILES_FEW = 256, TILES_MOST = 4096 };
+/* Where a plan is only to be judged, one tile stands for so many that there are about that many. */
+enum { TILES_JUDGED = 256 };
 
 static size_t larger(size_t a, size_t b) {
   return a > b ? a : b;
@@ -362,12 +364,14 @@ static size_t bytes_below(const hr_graph *g, hr_role role) {
   return bytes;
 }
 
-static size_t tile_bytes(const hr_graph *g, bool cuda, const hr_choices *choices) {
+static void tiles_set(hr_moves *m, bool cuda, bool few_tiles) {
+  const hr_graph *g = m->b->graph;
   size_t state = bytes_below(g, HR_ROLE_OPTIMIZER);
   size_t all = state + bytes_below(g, HR_ROLE_PARAMETER) + bytes_below(g, HR_ROLE_GRADIENT); /* a tile has of each */
   size_t few = state / TILES_FEW < TILE_BYTES_LARGE ? state / TILES_FEW : TILE_BYTES_LARGE;
   size_t least = cuda ? larger(few, TILE_BYTES_CUDA) : TILE_BYTES_CPU;
-  return larger(least, all / (choices && choices->few_tiles ? TILES_JUDGED : TILES_MOST));
+  m->tile_bytes = larger(least, all / TILES_MOST);
+  m->tiles_in_one = few_tiles ? 1 + (int)(all / m->tile_bytes / TILES_JUDGED) : 1;
 }
 
 static bool update_on_host(const hr_recipe *recipe, const hr_choices *choices) {
@@ -389,8 +393,8 @@ static hr_status programs_rewrite(hr_builder *b, const hr_recipe *recipe, const 
                           .program = p,
                           .first = programs[p].first,
                           .count = programs[p].count,
-                          .update_on_host = update_on_host(recipe, choices),
-                          .tile_bytes = tile_bytes(g, device_is_cuda(recipe), choices)};
+                          .update_on_host = update_on_host(recipe, choices)};
+    tiles_set(&moves[p], device_is_cuda(recipe), choices && choices->few_tiles);
     HR_TRY(program_rewrite(&moves[p], recipe, choices, err));
   }
   if (g->n_nodes == n_nodes) return HR_OK;

@@ -26,6 +26,7 @@ typedef struct hr_moves {
   bool *tiled;            /* per position: an update that is cut into tiles */
   bool update_on_host;    /* tiles are updated there, where all that lies below the device is on the host */
   size_t tile_bytes;      /* that a tile moves, at least one step */
+  int tiles_in_one;       /* in a graph that is only to be judged: tiles that one stands for; else 1 */
   hr_tier *chosen;        /* per value, as many as there were: tier that a transient is to go to */
   hr_id *below;           /* per value: where a chosen one lies below the device; HR_NONE: it stays */
   size_t n_values;        /* as many as there were */

@@ -113,6 +113,7 @@ typedef struct tile {
   hr_id below[OPERANDS];   /* part of an operand that lies below; HR_NONE: it does not */
   hr_id started[OPERANDS]; /* copy to where the update is, under way */
   hr_id stored[OPERANDS];  /* its copy back, under way */
+  int stands_for;          /* tiles: so much smaller is what its copies take */
 } tile;
 
 /* Part of operand i that belongs to the tile, of `whole`. */
@@ -123,6 +124,14 @@ static hr_id tile_view(hr_moves *m, const tile *t, int i, hr_id whole) {
   if (part == 0 || t->count == hr_desc_count(&g->values[node->in[0]].desc)) return whole;
   int64_t first = t->first / part, end = (t->first + t->count + part - 1) / part;
   return hr__view(m->b, whole, first, (end < all ? end : all) - first);
+}
+
+/* A copy of a tile that stands for several takes the room of one. */
+static void copy_shrink(hr_moves *m, const tile *t, hr_id copy) {
+  if (copy == HR_NONE || t->stands_for == 1) return;
+  hr_buffer *buffer = &m->b->graph->buffers[m->b->graph->values[copy].buffer];
+  buffer->bytes = (buffer->bytes + (size_t)t->stands_for - 1) / (size_t)t->stands_for;
+  buffer->sketched = true;
 }
 
 static void module_set(hr_moves *m, hr_id value) {
@@ -138,6 +147,7 @@ static void tile_fetch(hr_moves *m, tile *t) {
     module_set(m, below);
     t->below[i] = tile_view(m, t, i, below);
     t->started[i] = t->below[i] == HR_NONE ? HR_NONE : hr__moves_fetch(m, t->below[i], HR_NONE);
+    copy_shrink(m, t, t->started[i]);
   }
 }
 
@@ -224,6 +234,7 @@ static void tile_down(hr_moves *m, tile *t) {
       t->below[i] = tile_view(m, t, i, below);
     else
       t->started[i] = copy_down(m, tile_view(m, t, i, operand));
+    copy_shrink(m, t, t->started[i]);
   }
 }
 
@@ -263,10 +274,13 @@ static hr_status tiles_list(const hr_moves *m, uint32_t first, uint32_t end, til
     *count = 0;
     for (uint32_t at = first; at < end; at++) {
       int64_t all = hr_desc_count(&m->b->graph->values[hr__moves_node(m, at)->in[0]].desc);
-      int64_t step = tile_elements(m, hr__moves_node(m, at));
-      for (int64_t begin = 0; begin < all; begin += step, ++*count)
+      int64_t one = tile_elements(m, hr__moves_node(m, at)), step = one * m->tiles_in_one;
+      for (int64_t begin = 0; begin < all; begin += step, ++*count) {
+        int64_t own = all - begin < step ? all - begin : step;
         if (pass == 1)
-          (*out)[*count] = (tile){.position = at, .first = begin, .count = all - begin < step ? all - begin : step};
+          (*out)[*count] =
+              (tile){.position = at, .first = begin, .count = own, .stands_for = (int)((own + one - 1) / one)};
+      }
     }
     if (pass == 0 && !(*out = hr__arena_array(m->scratch, *count + 1, sizeof **out))) return hr__nomem(err);
   }
@@ -298,7 +312,7 @@ static hr_status row_emit(hr_moves *m, uint32_t first, uint32_t end, hr_error *e
 
 hr_status hr__offload_tiles(hr_moves *m, hr_error *err) {
   for (uint32_t first = 0, end; first < m->count; first = end) {
-    bool host = is_host_update(m, hr__moves_node(m, first));
+    bool host = m->tiled[first] && is_host_update(m, hr__moves_node(m, first));
     for (end = first; end < m->count && m->tiled[end] && is_host_update(m, hr__moves_node(m, end)) == host; end++)
       m->dropped[end] = true;
     if (end == first) {
