@@ -49,12 +49,13 @@ static bool buffer_fixed(const hr_buffer *buffer, const freedom *f) {
 }
 
 /* Bytes of operands beyond what is counted anyway, each buffer once. */
-static uint64_t operands_bytes(const hr_graph *g, const freedom *f, const hr_id *values, int count) {
+static uint64_t operands_bytes(const hr_graph *g, const freedom *f, bool activations, const hr_id *values, int count) {
   uint64_t bytes = 0;
   for (int i = 0; i < count; i++) {
     if (values[i] == HR_NONE) continue;
     hr_id buffer = g->values[values[i]].buffer;
     bool seen = buffer_fixed(&g->buffers[buffer], f) || g->buffers[buffer].home != HR_TIER_DEVICE;
+    seen |= !activations && g->buffers[buffer].role == HR_ROLE_ACTIVATION;
     for (int k = 0; k < i && !seen; k++)
       seen = values[k] != HR_NONE && g->values[values[k]].buffer == buffer;
     if (!seen) bytes += g->buffers[buffer].bytes;
@@ -62,14 +63,15 @@ static uint64_t operands_bytes(const hr_graph *g, const freedom *f, const hr_id 
   return bytes;
 }
 
-static uint64_t bytes_least(const hr_graph *g, const freedom *f) {
+static uint64_t bytes_least(const hr_graph *g, const freedom *f, bool activations) {
   uint64_t fixed = 0, most = 0;
   for (size_t b = 0; b < g->n_buffers; b++)
     if (buffer_fixed(&g->buffers[b], f)) fixed += g->buffers[b].bytes;
   for (size_t n = 0; n < g->n_nodes; n++) {
     const hr_node *node = &g->nodes[n];
     if (!node_stays(g, f, node)) continue;
-    uint64_t in = operands_bytes(g, f, node->in, node->n_in), out = operands_bytes(g, f, node->out, node->n_out);
+    uint64_t in = operands_bytes(g, f, activations, node->in, node->n_in);
+    uint64_t out = operands_bytes(g, f, activations, node->out, node->n_out);
     if (in > most) most = in;
     if (out > most) most = out;
   }
@@ -90,7 +92,8 @@ hr_status hr__bound(const hr_open *open, hr_bound *out, hr_error *err) {
   if (status == HR_OK) status = hr__plan_build(graph, open->facts, open->rates, &options, &plan, err);
   if (status == HR_OK) {
     out->step_seconds = seconds_sum(open, plan, &f);
-    out->device_bytes = open->facts->fixed_bytes + bytes_least(graph, &f);
+    out->device_bytes = open->facts->fixed_bytes + bytes_least(graph, &f, true);
+    out->uncut_bytes = open->facts->fixed_bytes + bytes_least(graph, &f, false);
     out->n_nodes = graph->n_nodes;
     out->resting_bytes = plan->tiers[HR_TIER_DEVICE].peak_bytes;
     hr__plan_destroy(plan);

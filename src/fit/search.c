@@ -17,7 +17,14 @@ typedef struct setting {
   hr_bound bound;
   double token_seconds; /* of the bound */
   bool pruned;
+  bool uncut_misses; /* over the budget by what slices do not change */
 } setting;
+
+/* What is known of a setting with all blocks whole. */
+typedef struct whole {
+  double token_seconds; /* of the bound; 0: not known */
+  bool uncut_misses;
+} whole;
 
 /* One that was planned. */
 typedef struct outcome {
@@ -40,7 +47,7 @@ typedef struct searching {
   /* those that were planned */
   hr_found *planned;
   size_t cap_planned;
-  double *whole_seconds; /* per number of a setting, of the bound with all blocks whole; 0: not known */
+  whole *wholes; /* per number of a setting */
   bool any, last_resort;
   outcome best;
   size_t best_number;
@@ -134,6 +141,7 @@ static hr_status setting_bound(searching *s, setting *it, hr_arena *arena, hr_er
   if (status == HR_OK) {
     it->token_seconds = it->bound.step_seconds / tokens_of(recipe, open.accumulation);
     it->pruned = it->bound.device_bytes > open.budget_bytes;
+    it->uncut_misses = it->bound.uncut_bytes > open.budget_bytes;
   }
   hr__recipe_destroy(recipe);
   return status;
@@ -374,10 +382,12 @@ static size_t number_whole(const searching *s, size_t number) {
   return number;
 }
 
-/* Whether slices may help: not where even the whole blocks' bound is above the best time. */
+/* Whether slices may help: not where what they leave as it is misses the budget, and not where even the whole blocks'
+ * bound is above the best time. */
 static bool slices_hopeful(const searching *s, size_t number) {
-  if (!s->any || !s->best.found.fits) return true;
-  return s->whole_seconds[number_whole(s, number)] < s->best.found.token_seconds;
+  const whole *known = &s->wholes[number_whole(s, number)];
+  if (known->uncut_misses) return false;
+  return !s->any || !s->best.found.fits || known->token_seconds < s->best.found.token_seconds;
 }
 
 static hr_status round_run(searching *s, size_t total, int round, hr_error *err) {
@@ -390,8 +400,10 @@ static hr_status round_run(searching *s, size_t total, int round, hr_error *err)
       s->settings[s->n_settings++].number = number;
   s->out->n_settings += s->n_settings;
   if (total > 1) HR_TRY(bounds_find(s, err)); /* a single setting has nothing to be compared with */
-  for (size_t i = 0; i < s->n_settings && !(round & ROUND_SLICES); i++)
-    s->whole_seconds[s->settings[i].number] = s->settings[i].refused ? 0 : s->settings[i].token_seconds;
+  for (size_t i = 0; i < s->n_settings && !(round & ROUND_SLICES); i++) {
+    const setting *it = &s->settings[i];
+    if (!it->refused) s->wholes[it->number] = (whole){it->token_seconds, it->uncut_misses};
+  }
   qsort(s->settings, s->n_settings, sizeof *s->settings, setting_compare);
   for (size_t i = 0; i < s->n_settings; i++)
     s->out->n_refused += s->settings[i].refused;
@@ -419,8 +431,8 @@ static hr_status search(searching *s, hr_error *err) {
   HR_TRY(hr__knobs_find(s->space->recipe, s->space->all, &out->arena, &out->knobs, &out->n_knobs, err));
   HR_TRY(space_size(s->space, out, &total, err));
   if (total > 1 && s->space->threads > 1) HR_TRY(hr__pool_create(s->space->threads, &s->pool, err));
-  s->whole_seconds = hr__arena_array(&out->arena, total, sizeof *s->whole_seconds);
-  if (!s->whole_seconds) return hr__nomem(err);
+  s->wholes = hr__arena_array(&out->arena, total, sizeof *s->wholes);
+  if (!s->wholes) return hr__nomem(err);
   for (int round = 0; round < ROUNDS; round++)
     if (round <= ROUND_SLICES || !(s->any && s->best.found.fits)) HR_TRY(round_run(s, total, round, err));
   if (!s->any && s->space->limit_token_seconds > 0) return HR_OK;

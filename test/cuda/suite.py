@@ -347,20 +347,54 @@ def part_resume(suite):
         result, hits = future.result()
         same(suite, 'killed', whole.result(), result)
         check(hits == 3, f'{settings}: {hits} of 3 kills were in the middle of the run')
-    # A signal: saved, and the code says so.
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal_stops(suite, number)
+
+
+def signal_stops(suite, number):
+    """Saved, and the code says so."""
     out = suite.new_folder()
     settings = ['training.steps=100000']
     child = subprocess.Popen([support.HEADROOM, *map(str, suite.arguments('train', 'resume', settings, '--json', '--out', out))],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=suite.folder.path)
     while child.poll() is None and lines_of(os.path.join(out, 'log.jsonl')) < 20:
         time.sleep(0.002)
-    child.send_signal(signal.SIGTERM)
+    child.send_signal(number)
     text, errors = child.communicate(timeout=60)
-    if check(child.returncode == 143, f'SIGTERM: exit {child.returncode} {errors[:200]}'):
+    if check(child.returncode == 128 + number, f'{number.name}: exit {child.returncode} {errors[:200]}'):
         at = json.loads(text)
         again = suite.train('resume', settings, '--resume', '--steps', at['steps'] + 5, out=out)
         whole = suite.train('resume', settings, '--steps', at['steps'] + 5)
-        same(suite, 'stopped by SIGTERM', whole, again)
+        same(suite, f'stopped by {number.name}', whole, again)
+
+
+# A recipe that names no device, and budgets of all tiers that leave a kind in part on the device, the host and the disk.
+def part_here(suite):
+    recipe = os.path.join(suite.folder.path, 'wide.yaml')
+    line = 'the GPU of this machine' if suite.device == 'cuda' else ''
+    suite.expect(suite.run('plan', recipe, '--auto'), 0, line)
+    out = suite.new_folder()
+    suite.expect(suite.run('train', recipe, '--auto', '--steps', 3, '--out', out), 0, line)
+    large = ['model.config.hidden_size=1024', 'model.config.intermediate_size=2816', 'training.steps=4']
+    state = 8 * 3 * (4 * 1024 * 1024 + 3 * 1024 * 2816) # about: two moments of three layers
+    least = suite.answer(suite.run(*suite.arguments('plan', 'wide', large + ALL_ON['disk'], '--json')), 'least')
+    if not least:
+        return
+    budgets = [f'memory.budget={least["device"]["peak_bytes"] + state // 8}', 'memory.disk_budget=8GiB',
+               f'memory.host_budget={least["host"]["peak_bytes"] + state // 3}']
+    auto = [f'memory.offload.{kind}=auto' for kind in KINDS]
+    plain, tight = suite.train('wide', large), suite.train('wide', large + auto + budgets)
+    same(suite, 'budgets of all tiers', plain, tight)
+    answer = suite.answer(tight, 'budgets of all tiers')
+    if answer:
+        print(f'  device {answer["planned"]["peak_bytes"] / MIB:.1f} MiB planned, '
+              f'{answer["measured"]["peak_bytes"] / MIB:.1f} held', flush=True)
+        check(answer['measured']['peak_bytes'] <= answer['planned']['peak_bytes'], f'above the plan: {tight.command}')
+    plan = suite.answer(suite.run(*suite.arguments('plan', 'wide', large + auto + budgets, '--json')), 'plan')
+    if plan:
+        tiers = [plan[tier]['peak_bytes'] - least[tier]['peak_bytes'] for tier in ('device', 'host', 'disk')]
+        check(tiers[0] > 0 and tiers[1] > 0 and plan['disk']['peak_bytes'] > 0 and tiers[2] < 0,
+              f'not in part on every tier: {tiers}')
 
 
 # 16-mixed recovers from overflow, --check-numerics names what was not finite.
@@ -516,7 +550,7 @@ def part_steady(suite):
 
 
 # name, function, whether its processes are alone on the device
-PARTS = [('memory', part_memory, True), ('steady', part_steady, True), ('bad', part_bad, True),
+PARTS = [('memory', part_memory, True), ('here', part_here, True), ('steady', part_steady, True), ('bad', part_bad, True),
          ('numerics', part_numerics, False), ('bits', part_bits, False), ('near', part_near, False),
          ('against', part_against, False), ('resume', part_resume, False), ('data', part_data, False)]
 
