@@ -40,10 +40,14 @@ static bool kind_is_auto(const hr_recipe *recipe, hr_offload_kind kind) {
   return setting_is_auto(recipe, path);
 }
 
+bool hr__choose_closes(const hr_recipe *recipe, const hr_technique_key *technique) {
+  return technique->flags & (HR_TECHNIQUE_CHOSEN | HR_TECHNIQUE_SLICED) && setting_is_auto(recipe, technique->path);
+}
+
 bool hr__choose_any(const hr_recipe *recipe) {
-  bool any = setting_is_auto(recipe, "memory.checkpoint") || setting_is_auto(recipe, "memory.split");
-  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
-    any |= kind_is_auto(recipe, (hr_offload_kind)k);
+  bool any = false;
+  for (int i = 0; i < HR_TECHNIQUE_KEYS; i++)
+    any |= hr__choose_closes(recipe, &hr_technique_keys[i]);
   return any;
 }
 

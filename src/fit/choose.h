@@ -12,6 +12,7 @@
 
 #include "pass/compile.h"
 #include "plan/plan.h"
+#include "recipe/techniques.h"
 
 /* What a plan is wanted for. */
 typedef enum hr_wish {
@@ -48,7 +49,8 @@ typedef struct hr_chosen {
   hr_trunk *trunk; /* what the graph may lie in; NULL: it is its own */
 } hr_chosen;
 
-/* Whether a recipe leaves anything to be chosen. */
+/* Whether a recipe leaves a technique to be closed here; whether any. */
+bool hr__choose_closes(const hr_recipe *recipe, const hr_technique_key *technique);
 bool hr__choose_any(const hr_recipe *recipe);
 
 /* With limit_seconds, no plan (NULL) where none fits within it. */
@@ -60,7 +62,11 @@ void hr__chosen_fini(hr_chosen *chosen);
 bool hr__chosen_divides(const hr_chosen *chosen, hr_offload_kind kind);
 /* The same, or, of activations, inputs of blocks that are kept there. */
 bool hr__chosen_offloads(const hr_chosen *chosen, hr_offload_kind kind);
-bool hr__chosen_recomputes(const hr_chosen *chosen);
+
+/* The word that a setting comes to where it is `auto`, for those who have no such word: "none" to "every-layer" of
+ * memory.checkpoint, a tier of memory.offload.*, of memory.split "none" where blocks stay whole, else "auto". NULL: it
+ * was not open. */
+const char *hr__chosen_word(const hr_chosen *chosen, const char *path);
 
 const char *hr__keep_name(hr_keep keep);
 const char *hr__offload_name(hr_offload_kind kind); /* as in memory.offload.<name> */

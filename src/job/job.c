@@ -290,24 +290,6 @@ static hr_status other_source(const hr_job *job, hr_arena *arena, hr_job_source 
   return overrides[out->n_overrides - 1] ? HR_OK : hr__nomem(err);
 }
 
-/* What is set otherwise than in the job: its search may have had fewer knobs. */
-static hr_status other_rung(const hr_job *job, const hr_found *found, hr_arena *arena, hr_rung *out, hr_error *err) {
-  const char **overrides = hr__arena_array(arena, found->n_overrides + 1, sizeof *overrides);
-  if (!overrides) return hr__nomem(err);
-  *out = (hr_rung){.overrides = overrides, .changes_results = found->changes_results};
-  for (size_t i = 0; i < found->n_overrides; i++) {
-    size_t path = strcspn(found->overrides[i], "=");
-    char key[64];
-    snprintf(key, sizeof key, "%.*s", (int)path, found->overrides[i]);
-    if (hr__recipe_word_is(job->recipe, key, found->overrides[i] + path + 1)) continue;
-    overrides[out->n_overrides++] = hr__arena_text(arena, found->overrides[i]);
-    if (!overrides[out->n_overrides - 1]) return hr__nomem(err);
-  }
-  out->planned = (hr_planned){.step_seconds = found->step_seconds, .fits = found->fits};
-  memcpy(out->planned.peak_bytes, found->peak_bytes, sizeof out->planned.peak_bytes);
-  return HR_OK;
-}
-
 /* The fastest setting that fits where those that change the result are allowed, if it is faster than the one chosen. */
 static hr_status other_find(const hr_job *job, hr_arena *arena, hr_rung *out, hr_error *err) {
   if (!other_wanted(job)) return HR_OK;
@@ -322,7 +304,8 @@ static hr_status other_find(const hr_job *job, hr_arena *arena, hr_rung *out, hr
   space.limit_token_seconds = 0.99 * job->search.chosen.token_seconds;
   hr_status status = hr__search(&space, &search, &closed, &chosen, err);
   if (status == HR_OK) {
-    if (search.chosen.fits && search.chosen.changes_results) status = other_rung(job, &search.chosen, arena, out, err);
+    if (search.chosen.fits && search.chosen.changes_results)
+      status = hr__rung_found(job->recipe, &job->search.chosen, &search.chosen, arena, out, err);
     hr__search_fini(&search);
     hr__chosen_fini(&chosen);
     hr__recipe_destroy(closed);
