@@ -67,7 +67,7 @@ static hr_status chosen_take(hr_choosing *s, hr_error *err) {
   hr_chosen *out = s->out;
   double limit = s->open->limit_seconds;
   if (limit > 0 && (c == &s->least || c->plan->step_seconds > limit)) return HR_OK;
-  if (c == &s->least && s->open->wish == HR_WISH_RUN && !s->open->quick)
+  if (c == &s->least && s->open->effort == HR_EFFORT_RUN)
     HR_TRY(hr__candidate_lay(s, c, bound_misses(s->open, c->plan), err));
   out->choices = c->choices;
   if (c->keep) {
@@ -80,7 +80,7 @@ static hr_status chosen_take(hr_choosing *s, hr_error *err) {
   out->plan = c->plan;
   c->graph = NULL;
   c->plan = NULL;
-  if (s->open->wish != HR_WISH_RUN) { /* then it may not be laid out, and is no more than a branch */
+  if (hr__effort_judges(s->open->effort)) { /* then it may not be laid out, and is no more than a branch */
     out->trunk = s->trunk;
     s->trunk = NULL;
   }
@@ -99,7 +99,7 @@ static hr_status choose(hr_choosing *s, hr_error *err) {
     out->choices.offload[k].tier = HR_TIER_HOST;
   }
   s->keeps = setting_is_auto(open->recipe, "memory.checkpoint");
-  out->choices.few_tiles = open->wish != HR_WISH_RUN;
+  out->choices.few_tiles = hr__effort_judges(open->effort);
   HR_TRY(hr__keep_choose(s, err));
   if (!s->hopeless) HR_TRY(hr__move_choose(s, err));
   return chosen_take(s, err);

@@ -14,15 +14,6 @@
 #include "plan/plan.h"
 #include "recipe/techniques.h"
 
-/* What a plan is wanted for. */
-typedef enum hr_wish {
-  HR_WISH_RUN,    /* to be run: laid out with effort */
-  HR_WISH_COSTS,  /* its peaks and seconds. Nothing is laid out with effort: peaks are lower bounds, which layouts
-                     meet but for 1 %, and what fits has a layout that does, or, where it is large, 1 % to spare. Updates
-                     below the device have fewer, larger tiles. */
-  HR_WISH_VERDICT /* the same where it fits; else whatever was found to be too large first */
-} hr_wish;
-
 typedef struct hr_open {
   const hr_recipe *recipe;
   const hr_facts *facts;
@@ -31,8 +22,7 @@ typedef struct hr_open {
   uint64_t budget_bytes; /* on the device, fixed costs and all, margin taken off */
   uint64_t host_bytes;   /* budget of the host tier */
   uint64_t disk_bytes;   /* of the disk tier */
-  bool quick;            /* one of many: layouts get little effort, and one that misses a budget is given up */
-  hr_wish wish;
+  hr_effort effort;
   double limit_seconds; /* of a step, above which a plan is of no use; 0: none */
   int64_t slices;       /* of every outermost block where memory.split = auto; below 2: they stay whole */
 } hr_open;

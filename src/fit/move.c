@@ -177,7 +177,7 @@ static hr_status placement_look(looking *l, const hr_placement *it, hr_error *er
 /* Whether nothing from this bound on is worth a look. */
 static bool look_late(const looking *l, double bound) {
   const hr_choosing *s = l->s;
-  bool judged = s->open->wish != HR_WISH_RUN;
+  bool judged = hr__effort_judges(s->open->effort);
   if (hr__candidate_slow(s, bound * (1 - bounds_error))) return true;
   return l->best > 0 && bound * (judged ? 1 + judged_error : 1 - bounds_error) >= l->best;
 }
@@ -257,7 +257,7 @@ static int look_compare(const void *a, const void *b) {
  * graphs only some are planned, and of a plan that is only to be judged the first that fits is enough. */
 static hr_status looks_plan(looking *l, hr_error *err) {
   hr_choosing *s = l->s;
-  bool judged = s->open->wish != HR_WISH_RUN;
+  bool judged = hr__effort_judges(s->open->effort);
   double ratio = judged ? 1 : 1 - tiles_error;
   if (l->count > 0) qsort(l->list, l->count, sizeof *l->list, look_compare);
   for (size_t i = 0; i < l->count && !hr__candidate_slow(s, l->list[i].seconds * ratio * (1 - looks_error)); i++) {
@@ -272,7 +272,7 @@ static hr_status looks_plan(looking *l, hr_error *err) {
 /* Whether placements with lower bounds have been looked at for long enough: sketches of large graphs take their time.
  */
 static bool looks_enough(const looking *l, size_t looks, double bound) {
-  if (l->s->open->wish != HR_WISH_RUN) return looks >= LOOKS_JUDGED;
+  if (hr__effort_judges(l->s->open->effort)) return looks >= LOOKS_JUDGED;
   if (looks < LOOKS_LEAST) return false;
   return l->nodes > LOOKS_NODES_MOST || (l->nodes > LOOKS_NODES && bound * (1 + near_enough) >= l->best);
 }
@@ -285,7 +285,7 @@ static hr_status placements_try(hr_choosing *s, hr_error *err) {
     l.large[way][SETS - 1 - ACTIVATIONS] = p->ways[way].large[0];
     l.large[way][SETS - 1] = p->ways[way].large[1];
   }
-  bool judged = s->open->wish != HR_WISH_RUN;
+  bool judged = hr__effort_judges(s->open->effort);
   for (size_t i = 0, looks = 0; i < p->count && !look_late(&l, p->list[i].seconds); i++) {
     if (l.best > 0 && looks_enough(&l, looks, p->list[i].seconds)) break;
     if (judged && l.best > 0 && p->list[i].way == HR_WAY_MIX) continue; /* mixes take many sketches */
@@ -319,7 +319,7 @@ static hr_placement all_down(int way, bool activations) {
 
 static hr_status way_figures(hr_choosing *s, int way, hr_error *err) {
   hr_prospects *p = s->prospects;
-  bool judged = s->open->wish != HR_WISH_RUN; /* then only where nothing fits without: see least_offer */
+  bool judged = hr__effort_judges(s->open->effort); /* then only where nothing fits without: see least_offer */
   bool moves = s->out->open[HR_OFFLOAD_ACTIVATIONS] && way != HR_KEEP_OFFLOADED && !judged;
   for (int activations = 0; activations <= moves; activations++) {
     hr_placement it = all_down(way, activations);

@@ -196,8 +196,7 @@ static double limit_of(const searching *s) {
 static hr_status setting_plan(searching *s, const setting *it, bool quick, outcome *o, hr_error *err) {
   hr_open open = {0};
   HR_TRY(setting_load(s, it->number, &o->found, &o->recipe, &open, err));
-  open.wish = s->space->wish;
-  open.quick = quick || open.wish != HR_WISH_RUN;
+  open.effort = quick && !hr__effort_judges(s->space->effort) ? HR_EFFORT_DRAFT : s->space->effort;
   if (quick) open.limit_seconds = limit_of(s) * tokens_of(o->recipe, open.accumulation);
   HR_TRY(hr__choose(&open, &o->chosen, err));
   const hr_plan *plan = o->chosen.plan;
@@ -206,7 +205,7 @@ static hr_status setting_plan(searching *s, const setting *it, bool quick, outco
   o->found.token_seconds = plan->step_seconds / tokens_of(o->recipe, open.accumulation);
   for (int t = 0; t < HR_TIER_COUNT; t++) {
     const hr_tier_plan *tier = &plan->tiers[t];
-    bool laid = open.wish == HR_WISH_RUN;
+    bool laid = !hr__effort_judges(open.effort);
     o->found.peak_bytes[t] = laid ? tier->peak_bytes : tier->lower_bound_bytes + tier->fixed_bytes;
   }
   o->found.fits = plan->tiers[HR_TIER_DEVICE].peak_bytes <= open.budget_bytes &&
@@ -400,7 +399,7 @@ static hr_status round_run(searching *s, size_t total, int round, hr_error *err)
 
 /* Of many settings none of which fits the smallest was not laid out. */
 static hr_status best_lay(searching *s, hr_error *err) {
-  if (s->best.found.fits || s->out->n_settings < 2 || s->space->wish != HR_WISH_RUN) return HR_OK;
+  if (s->best.found.fits || s->out->n_settings < 2 || hr__effort_judges(s->space->effort)) return HR_OK;
   const setting it = {.number = s->best_number};
   outcome laid = {.found = s->best.found};
   hr_status status = setting_plan(s, &it, false, &laid, err);

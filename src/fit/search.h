@@ -72,8 +72,8 @@ typedef struct hr_search_state {
 typedef struct hr_space {
   const hr_recipe *recipe; /* as given, with what is open */
   bool all;                /* opens what the recipe does not write */
-  hr_wish wish;    /* with others than HR_WISH_RUN the plan chosen may be a sketch; `chosen` says what it comes to */
-  bool any_result; /* settings with other results that only `all` has opened count like all others */
+  hr_effort effort; /* with others than HR_EFFORT_RUN the plan chosen may be a sketch; `chosen` says what it comes to */
+  bool any_result;  /* settings with other results that only `all` has opened count like all others */
   double limit_token_seconds; /* above which a setting is of no use; 0: none */
   int threads;
   void *user;

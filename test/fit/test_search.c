@@ -82,7 +82,7 @@ static void setting_try(world *w, const hr_knob *knobs, size_t n_knobs, const si
   if (world_load(w, overrides, n_knobs, &recipe, &open, NULL) == HR_OK) {
     int64_t samples = hr__recipe_int(recipe, "training.batch_size");
     open.slices = slices < samples ? slices : samples;
-    open.quick = quick;
+    open.effort = quick ? HR_EFFORT_DRAFT : HR_EFFORT_RUN;
     if (slices < 2 * samples && hr__choose(&open, &chosen, NULL) == HR_OK) {
       const hr_tier_plan *tiers = chosen.plan->tiers;
       a.fits = tiers[HR_TIER_DEVICE].peak_bytes <= w->budget_bytes && tiers[HR_TIER_HOST].peak_bytes <= w->host_bytes;
