@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fit/coupling.h"
@@ -44,6 +45,24 @@ static bool choice_changes(const finding *f, const hr_knob *knob, size_t k) {
   return !samples || !hr__recipe_has(f->recipe, EFFECTIVE);
 }
 
+/* --- what quality is worth ---------------------------------------------------------------------------------------- */
+
+static double choice_number(const char *choice) {
+  return strtod(choice, NULL); /* a word or null: 0, the least */
+}
+
+static hr_status quality_rank(finding *f, hr_knob *knob) {
+  const hr_key *key = hr__recipe_key(f->recipe, knob->path);
+  if (!key || !key->quality) return HR_OK;
+  size_t *larger = hr__arena_array(f->arena, knob->n_choices, sizeof *larger);
+  if (!larger) return hr__nomem(f->err);
+  for (size_t k = 0; k < knob->n_choices; k++)
+    for (size_t i = 0; i < knob->n_choices; i++)
+      larger[k] += choice_number(knob->choices[i]) > choice_number(knob->choices[k]);
+  knob->quality = larger;
+  return HR_OK;
+}
+
 static hr_status knob_add(finding *f, hr_knob knob) {
   if (hr__arena_grow(f->arena, (void **)&f->knobs, &f->capacity, f->count, sizeof *f->knobs) != 0)
     return hr__nomem(f->err);
@@ -54,6 +73,7 @@ static hr_status knob_add(finding *f, hr_knob knob) {
     knob.changes_results |= changes[k];
   }
   knob.changes = changes;
+  HR_TRY(quality_rank(f, &knob));
   f->knobs[f->count++] = knob;
   return HR_OK;
 }
