@@ -74,6 +74,11 @@ typedef struct hr_job hr_job;
  * plan over its budget is no failure here: ask hr_job_fits. */
 HR_API hr_result hr_job_create(const char *path, const char *const *overrides, size_t n_overrides, hr_job **job,
                                hr_error *error);
+/* The same with every setting open that neither the recipe nor an override writes, as `--auto`: the fastest that fits.
+ * What was open and what it came to is "search" and "settings" of hr_job_plan_json. Settings that the recipe itself
+ * leaves open are closed either way. */
+HR_API hr_result hr_job_create_auto(const char *path, const char *const *overrides, size_t n_overrides, hr_job **job,
+                                    hr_error *error);
 HR_API void hr_job_destroy(hr_job *job);
 
 HR_API bool hr_job_fits(const hr_job *job);
@@ -96,6 +101,13 @@ HR_API hr_result hr_job_train(const hr_job *job, const hr_job_train_options *opt
 
 /* Runs a few real steps (1 to 64) and writes nothing; `json` receives the object of `headroom profile --json`. */
 HR_API hr_result hr_job_profile(const hr_job *job, int steps, char **json, hr_error *error);
+
+/* ---- devices --------------------------------------------------------------------------------------------------- */
+
+/* Devices of this machine with their memory and rates: the object of `headroom devices --json`. */
+HR_API hr_result hr_devices_json(char **json, hr_error *error);
+/* GPUs that can be planned for without being here (memory.gpu): the object of `headroom devices --gpus --json`. */
+HR_API hr_result hr_gpus_json(char **json, hr_error *error);
 
 /* ---- nets: a graph by hand ------------------------------------------------------------------------------------- */
 

@@ -13,22 +13,16 @@ static bool any_says(const hr_applied *a, const char *setting) {
 }
 
 hr_status hr__applied_unsaid(hr_applied *a, hr_error *err) {
-  static const struct {
-    const char *setting, *plain;
-  } techniques[] = {{"memory.offload.optimizer", "device"},
-                    {"memory.offload.parameters", "device"},
-                    {"memory.offload.gradients", "device"},
-                    {"memory.offload.activations", "device"},
-                    {"memory.update", "after-backward"}};
-  for (size_t i = 0; i < sizeof techniques / sizeof *techniques; i++) {
-    hr_map_key key = {.setting = techniques[i].setting};
+  for (int i = 0; i < HR_TECHNIQUE_KEYS; i++) {
+    const hr_technique_key *technique = &hr_technique_keys[i];
+    hr_map_key key = {.setting = technique->path};
     hr_literal value;
-    if (any_says(a, key.setting) || !hr__applied_value(a, &key, false, false, &value) ||
-        strcmp(value.text, techniques[i].plain) == 0)
+    if (!technique->shown || any_says(a, key.setting) || !hr__applied_value(a, &key, false, false, &value) ||
+        strcmp(value.text, technique->plain) == 0)
       continue;
     const char *reason = hr__arena_format(
         a->arena, "no file has a key for it, so that its memory is not saved: --set %s=%s plans without", key.setting,
-        techniques[i].plain);
+        technique->plain);
     if (!reason || hr__arena_grow(a->arena, (void **)&a->notes, &a->cap_notes, a->n_notes, sizeof *a->notes) != 0)
       return hr__nomem(err);
     a->notes[a->n_notes++] = (hr_applied_note){key.setting, value.text, "", reason};

@@ -52,30 +52,6 @@ static const json_t *setting_json(const hr_applied *a, const char *setting) {
   return at;
 }
 
-/* What memory.checkpoint = auto came to, for a trainer that can only switch it on or off. */
-static const char *checkpoint_word(const hr_choices *choices) {
-  const char *word = "none";
-  for (size_t i = 0; i < choices->n_keep; i++) {
-    if (choices->keep[i] == HR_KEEP_SELECTIVE && is(word, "none")) word = "selective";
-    if (choices->keep[i] == HR_KEEP_INPUT || choices->keep[i] == HR_KEEP_OFFLOADED) word = "every-layer";
-  }
-  return word;
-}
-
-/* Where `auto` came to a word that other trainers understand; NULL: it did not. */
-static const char *chosen_word(const hr_job *job, const char *setting) {
-  static const char offload[] = "memory.offload.";
-  const hr_chosen *chosen = &job->chosen;
-  if (is(setting, "memory.checkpoint") && chosen->choices.keep) return checkpoint_word(&chosen->choices);
-  if (strncmp(setting, offload, sizeof offload - 1) != 0) return NULL;
-  for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
-    if (!chosen->open[k] || !is(setting + sizeof offload - 1, hr__offload_name((hr_offload_kind)k))) continue;
-    bool stays = !hr__chosen_offloads(chosen, (hr_offload_kind)k);
-    return stays ? hr_tier_name(HR_TIER_DEVICE) : hr_tier_name(chosen->choices.offload[k].tier);
-  }
-  return NULL;
-}
-
 /* Batch and accumulation say together what a step is, so both are always written; a recipe of headroom's own needs only
  * the batch and those of the others that it has: a stale one would say another step. */
 static bool batch_value(const hr_applied *a, const char *setting, hr_literal *out) {
@@ -130,6 +106,6 @@ bool hr__applied_value(const hr_applied *a, const hr_map_key *key, bool own_reci
   const json_t *value = setting_json(a, setting);
   if (!value || !json_literal(a, value, out)) return false;
   if (own_recipe || !is(out->text, "auto")) return true; /* an `auto` of our own means the same there */
-  const char *word = chosen_word(a->job, setting);
+  const char *word = hr__chosen_word(&a->job->chosen, setting);
   return word && text_literal(word, HR_LITERAL_TEXT, out);
 }

@@ -1,40 +1,14 @@
 /* headroom devices: what there is to train on, with facts and rates and where the rates come from. */
-#include <inttypes.h>
+#include <stdio.h>
 
 #include "cli/cli.h"
 #include "dev/gpus.h"
-#include "format/json.h"
+#include "job/devices.h"
 #include "job/settings.h"
 #include "measure/measure.h"
 #include "pass/compile.h"
 #include "plan/memory.h"
 #include "plan/rates.h"
-
-static json_t *class_json(const hr_class_rate *rate, int threads) {
-  return json_pack("{s:i, s:f, s:f, s:f}", "threads", threads, "flops_per_second", rate->flops_per_second,
-                   "bytes_per_second", rate->bytes_per_second, "overhead_seconds", rate->overhead_seconds);
-}
-
-static json_t *rates_json(const hr_rates *rates) {
-  json_t *classes = json_object();
-  for (int c = 0; classes != NULL && c < HR_CLASS_COUNT; c++) {
-    json_t *pair =
-        json_pack("[o, o]", class_json(&rates->classes[c][0], 1), class_json(&rates->classes[c][1], rates->threads));
-    if (json_object_set_new(classes, hr_op_class_name((hr_op_class)c), pair) != 0) { /* also when pair is NULL */
-      json_decref(classes);
-      return NULL;
-    }
-  }
-  return json_pack("{s:b, s:I, s:I, s:o}", "measured", rates->measured, "products", (json_int_t)rates->n_products,
-                   "nodes", (json_int_t)rates->n_ops, "classes", classes);
-}
-
-static json_t *device_json(const hr_facts *facts, const hr_rates *rates, const char *cache) {
-  return json_pack("{s:s, s:s, s:I, s:I, s:I, s:i, s:o, s:o}", "kind", hr_device_kind_name(facts->kind), "name",
-                   facts->name, "memory_bytes", (json_int_t)facts->memory_bytes, "fixed_bytes",
-                   (json_int_t)facts->fixed_bytes, "alignment", (json_int_t)facts->alignment, "threads", facts->threads,
-                   "rates", rates_json(rates), "cache_file", cache != NULL ? hr__json_string(cache) : json_null());
-}
 
 static void device_print(const hr_facts *facts, const hr_rates *rates, const char *cache, const hr_style *style) {
   char memory[HR_SIZE_TEXT], fixed[HR_SIZE_TEXT];
@@ -114,7 +88,8 @@ static hr_status device_show(hr_cli *cli, hr_device *device, const measuring *m,
     const char *cache = hr__rates_path(&device->facts, &cli->arena);
     hr_style style = hr__cli_style(cli, stdout);
     if (cli->json)
-      status = json_array_append_new(list, device_json(&device->facts, &rates, cache)) == 0 ? HR_OK : hr__nomem(err);
+      status =
+          json_array_append_new(list, hr__answer_device(&device->facts, &rates, cache)) == 0 ? HR_OK : hr__nomem(err);
     else if (!cli->quiet)
       device_print(&device->facts, &rates, cache, &style);
   }
@@ -144,18 +119,6 @@ static hr_status devices_list(hr_cli *cli, const measuring *m, json_t *list, hr_
   return status;
 }
 
-static json_t *gpu_json(const hr_gpu *gpu) {
-  hr_facts facts;
-  hr__gpu_facts(gpu, &facts);
-  return json_pack(
-      "{s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "name", gpu->name, "label", gpu->label,
-      "memory_bytes", (json_int_t)gpu->memory_bytes, "usable_bytes", (json_int_t)gpu->usable_bytes, "fixed_bytes",
-      (json_int_t)facts.fixed_bytes, "fixed_margin_bytes", (json_int_t)facts.margin_bytes, "compute_capability",
-      gpu->capability / 10.0, "memory_bytes_per_second", gpu->memory_bytes_per_second, "f32_flops_per_second",
-      gpu->f32_flops_per_second, "bf16_flops_per_second", gpu->bf16_flops_per_second, "f16_flops_per_second",
-      gpu->f16_flops_per_second, "host_bytes_per_second", gpu->host_bytes_per_second, "source", gpu->source);
-}
-
 static void gpu_print(const hr_gpu *gpu) {
   char bf16[16] = "-", f16[16] = "-";
   if (gpu->bf16_flops_per_second > 0) snprintf(bf16, sizeof bf16, "%.0f", gpu->bf16_flops_per_second / 1e12);
@@ -167,21 +130,15 @@ static void gpu_print(const hr_gpu *gpu) {
 
 /* The catalogue: what plan --gpu takes. */
 static hr_status gpus_list(const hr_cli *cli, hr_error *err) {
+  if (cli->json) return hr__cli_put_json(hr__answer_gpus(), err);
   size_t count;
   const hr_gpu *gpus = hr__gpus(&count);
-  json_t *list = json_array();
-  int failed = list == NULL;
-  if (!cli->json && !cli->quiet)
-    printf("%-20s %7s %8s %9s %7s %7s %7s %7s\n", "GPU", "MiB", "compute", "GB/s", "f32", "bf16", "f16", "PCIe");
-  for (size_t i = 0; i < count && !failed; i++) {
-    failed = json_array_append_new(list, gpu_json(&gpus[i]));
-    if (!cli->json && !cli->quiet) gpu_print(&gpus[i]);
-  }
-  if (!cli->json && !cli->quiet)
-    printf("products: dense TFLOP/s as the vendor gives them; PCIe: GB/s of pinned copies\n");
-  if (!failed && cli->json) return hr__cli_put_json(json_pack("{s:o}", "gpus", list), err);
-  json_decref(list);
-  return failed ? hr__nomem(err) : hr__cli_flush(err);
+  if (cli->quiet) return hr__cli_flush(err);
+  printf("%-20s %7s %8s %9s %7s %7s %7s %7s\n", "GPU", "MiB", "compute", "GB/s", "f32", "bf16", "f16", "PCIe");
+  for (size_t i = 0; i < count; i++)
+    gpu_print(&gpus[i]);
+  printf("products: dense TFLOP/s as the vendor gives them; PCIe: GB/s of pinned copies\n");
+  return hr__cli_flush(err);
 }
 
 static hr_status devices_run(hr_cli *cli, hr_error *err) {

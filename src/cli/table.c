@@ -116,26 +116,20 @@ static const char *word_of(const hr_recipe *recipe, const char *path) {
 
 /* Memory settings that are not at their plain value, and checkpointing in any case. Of `auto` the choices tell. */
 static void memory_print(const hr_recipe *recipe, FILE *to) {
-  static const struct {
-    const char *path, *label, *plain;
-  } settings[] = {{"memory.checkpoint", "checkpoint", ""},
-                  {"memory.split", "split", "none"},
-                  {"memory.update", "update", "after-backward"},
-                  {"memory.offload.optimizer", "optimizer on", "device"},
-                  {"memory.offload.parameters", "parameters on", "device"},
-                  {"memory.offload.gradients", "gradients on", "device"},
-                  {"memory.offload.activations", "activations on", "device"}};
   int column = fprintf(to, "  %-*s", LABEL, "memory"), items = 0;
-  for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
-    const char *word = word_of(recipe, settings[i].path);
-    if (!word || strcmp(word, settings[i].plain) == 0 || (i > 0 && strcmp(word, "auto") == 0)) continue;
-    int width = (int)(strlen(settings[i].label) + strlen(word)) + 3;
+  for (int i = 0; i < HR_TECHNIQUE_KEYS; i++) {
+    const hr_technique_key *technique = &hr_technique_keys[i];
+    const char *word = word_of(recipe, technique->path);
+    bool always = strcmp(technique->path, "memory.checkpoint") == 0;
+    if (!technique->shown || !word) continue;
+    if (!always && (strcmp(word, technique->plain) == 0 || strcmp(word, "auto") == 0)) continue;
+    int width = (int)(strlen(technique->shown) + strlen(word)) + 3;
     if (items++ > 0) column += fprintf(to, ",");
     if (column + width > COLUMNS) {
       fputc('\n', to);
       column = fprintf(to, "  %-*s", LABEL - 1, "");
     }
-    column += fprintf(to, "%s%s %s", items > 1 ? " " : "", settings[i].label, word);
+    column += fprintf(to, "%s%s %s", items > 1 ? " " : "", technique->shown, word);
   }
   fputc('\n', to);
 }

@@ -32,9 +32,9 @@ static const hr_key keys[] = {
      .min = 1,
      .max = 1 << 24,
      .choices = "auto",
-     .meaning =
-         "tokens per sample; longer ones are cut; auto: the power of two up to the model's longest with the most "
-         "tokens per second"},
+     .quality = true,
+     .meaning = "tokens per sample; longer ones are cut; auto: the largest power of two up to the model's longest that "
+                "fits, 8192 at most"},
     {.path = "data.source", .type = HR_KEY_CHOICE, .fallback = "text", .choices = names + 1, .meaning = meanings + 2},
     {.path = "data.buckets",
      .type = HR_KEY_TREE,

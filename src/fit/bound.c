@@ -87,7 +87,7 @@ hr_status hr__bound(const hr_open *open, hr_bound *out, hr_error *err) {
   hr_graph *graph = NULL;
   hr_plan *plan;
   HR_TRY(hr__trunk_grow(open->recipe, open->slices, &trunk, err));
-  hr_plan_options options = {.accumulation = open->accumulation, .sketch = true};
+  hr_plan_options options = {.accumulation = open->accumulation, .effort = HR_EFFORT_SKETCH};
   hr_status status = hr__trunk_branch(trunk, &choices, &graph, err);
   if (status == HR_OK) status = hr__plan_build(graph, open->facts, open->rates, &options, &plan, err);
   if (status == HR_OK) {

@@ -18,7 +18,7 @@ hr_status hr__candidate_sketch(hr_choosing *s, const hr_choices *choices, hr_can
     memcpy(c->keep, choices->keep, choices->n_keep * sizeof *c->keep);
     c->choices.keep = c->keep;
   }
-  hr_plan_options options = {.accumulation = s->open->accumulation, .sketch = true};
+  hr_plan_options options = {.accumulation = s->open->accumulation, .effort = HR_EFFORT_SKETCH};
   hr_status status = s->trunk ? HR_OK : hr__trunk_grow(s->open->recipe, choices->slices, &s->trunk, err);
   if (status == HR_OK) status = hr__trunk_branch(s->trunk, s->out->any ? &c->choices : NULL, &c->graph, err);
   if (status == HR_OK) status = hr__plan_build(c->graph, s->open->facts, s->open->rates, &options, &c->plan, err);
@@ -29,10 +29,10 @@ hr_status hr__candidate_sketch(hr_choosing *s, const hr_choices *choices, hr_can
 /* A sketch becomes a plan. */
 hr_status hr__candidate_lay(const hr_choosing *s, hr_candidate *c, bool draft, hr_error *err) {
   /* a closed recipe has one plan for all budgets: as small as layouts get */
-  bool judged = s->open->wish != HR_WISH_RUN;
+  bool judged = hr__effort_judges(s->open->effort);
+  hr_effort effort = draft && !judged ? HR_EFFORT_DRAFT : s->open->effort;
   uint64_t budget = judged || hr__choose_any(s->open->recipe) ? s->open->budget_bytes : 0;
-  hr_plan_options options = {
-      .accumulation = s->open->accumulation, .glance = judged, .draft = draft, .budget_bytes = budget};
+  hr_plan_options options = {.accumulation = s->open->accumulation, .effort = effort, .budget_bytes = budget};
   hr__plan_destroy(c->plan);
   c->plan = NULL;
   HR_TRY(hr__graph_compact(c->graph, err));
@@ -51,7 +51,7 @@ bool hr__candidate_fits(const hr_open *open, const hr_candidate *c) {
 
 uint64_t hr__candidate_sure_bytes(const hr_open *open, const hr_plan *plan) {
   enum { LARGE = 4096 }; /* slots: the layout of fewer takes no time */
-  return open->wish == HR_WISH_RUN || plan->n_slots <= LARGE ? 0 : open->budget_bytes - open->budget_bytes / 100;
+  return !hr__effort_judges(open->effort) || plan->n_slots <= LARGE ? 0 : open->budget_bytes - open->budget_bytes / 100;
 }
 
 bool hr__candidate_slow(const hr_choosing *s, double seconds) {
@@ -87,7 +87,7 @@ hr_status hr__candidate_offer(hr_choosing *s, hr_candidate *c, uint64_t over[HR_
     candidate_miss(s, c);
   } else if (!hr__candidate_slow(s, c->plan->step_seconds)) {
     bool sure = hr__candidate_peak(c) <= hr__candidate_sure_bytes(s->open, c->plan);
-    if (!sure) status = hr__candidate_lay(s, c, s->open->quick || s->draft, err);
+    if (!sure) status = hr__candidate_lay(s, c, s->draft, err);
     if (status == HR_OK && hr__candidate_fits(s->open, c)) {
       candidate_keep(&s->best, c);
     } else if (status == HR_OK) {

@@ -40,10 +40,14 @@ static bool kind_is_auto(const hr_recipe *recipe, hr_offload_kind kind) {
   return setting_is_auto(recipe, path);
 }
 
+bool hr__choose_closes(const hr_recipe *recipe, const hr_technique_key *technique) {
+  return technique->flags & (HR_TECHNIQUE_CHOSEN | HR_TECHNIQUE_SLICED) && setting_is_auto(recipe, technique->path);
+}
+
 bool hr__choose_any(const hr_recipe *recipe) {
-  bool any = setting_is_auto(recipe, "memory.checkpoint") || setting_is_auto(recipe, "memory.split");
-  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
-    any |= kind_is_auto(recipe, (hr_offload_kind)k);
+  bool any = false;
+  for (int i = 0; i < HR_TECHNIQUE_KEYS; i++)
+    any |= hr__choose_closes(recipe, &hr_technique_keys[i]);
   return any;
 }
 
@@ -63,7 +67,7 @@ static hr_status chosen_take(hr_choosing *s, hr_error *err) {
   hr_chosen *out = s->out;
   double limit = s->open->limit_seconds;
   if (limit > 0 && (c == &s->least || c->plan->step_seconds > limit)) return HR_OK;
-  if (c == &s->least && s->open->wish == HR_WISH_RUN && !s->open->quick)
+  if (c == &s->least && s->open->effort == HR_EFFORT_RUN)
     HR_TRY(hr__candidate_lay(s, c, bound_misses(s->open, c->plan), err));
   out->choices = c->choices;
   if (c->keep) {
@@ -76,7 +80,7 @@ static hr_status chosen_take(hr_choosing *s, hr_error *err) {
   out->plan = c->plan;
   c->graph = NULL;
   c->plan = NULL;
-  if (s->open->wish != HR_WISH_RUN) { /* then it may not be laid out, and is no more than a branch */
+  if (hr__effort_judges(s->open->effort)) { /* then it may not be laid out, and is no more than a branch */
     out->trunk = s->trunk;
     s->trunk = NULL;
   }
@@ -95,7 +99,7 @@ static hr_status choose(hr_choosing *s, hr_error *err) {
     out->choices.offload[k].tier = HR_TIER_HOST;
   }
   s->keeps = setting_is_auto(open->recipe, "memory.checkpoint");
-  out->choices.few_tiles = open->wish != HR_WISH_RUN;
+  out->choices.few_tiles = hr__effort_judges(open->effort);
   HR_TRY(hr__keep_choose(s, err));
   if (!s->hopeless) HR_TRY(hr__move_choose(s, err));
   return chosen_take(s, err);

@@ -12,15 +12,7 @@
 
 #include "pass/compile.h"
 #include "plan/plan.h"
-
-/* What a plan is wanted for. */
-typedef enum hr_wish {
-  HR_WISH_RUN,    /* to be run: laid out with effort */
-  HR_WISH_COSTS,  /* its peaks and seconds. Nothing is laid out with effort: peaks are lower bounds, which layouts
-                     meet but for 1 %, and what fits has a layout that does, or, where it is large, 1 % to spare. Updates
-                     below the device have fewer, larger tiles. */
-  HR_WISH_VERDICT /* the same where it fits; else whatever was found to be too large first */
-} hr_wish;
+#include "recipe/techniques.h"
 
 typedef struct hr_open {
   const hr_recipe *recipe;
@@ -30,8 +22,7 @@ typedef struct hr_open {
   uint64_t budget_bytes; /* on the device, fixed costs and all, margin taken off */
   uint64_t host_bytes;   /* budget of the host tier */
   uint64_t disk_bytes;   /* of the disk tier */
-  bool quick;            /* one of many: layouts get little effort, and one that misses a budget is given up */
-  hr_wish wish;
+  hr_effort effort;
   double limit_seconds; /* of a step, above which a plan is of no use; 0: none */
   int64_t slices;       /* of every outermost block where memory.split = auto; below 2: they stay whole */
 } hr_open;
@@ -48,7 +39,8 @@ typedef struct hr_chosen {
   hr_trunk *trunk; /* what the graph may lie in; NULL: it is its own */
 } hr_chosen;
 
-/* Whether a recipe leaves anything to be chosen. */
+/* Whether a recipe leaves a technique to be closed here; whether any. */
+bool hr__choose_closes(const hr_recipe *recipe, const hr_technique_key *technique);
 bool hr__choose_any(const hr_recipe *recipe);
 
 /* With limit_seconds, no plan (NULL) where none fits within it. */
@@ -60,7 +52,11 @@ void hr__chosen_fini(hr_chosen *chosen);
 bool hr__chosen_divides(const hr_chosen *chosen, hr_offload_kind kind);
 /* The same, or, of activations, inputs of blocks that are kept there. */
 bool hr__chosen_offloads(const hr_chosen *chosen, hr_offload_kind kind);
-bool hr__chosen_recomputes(const hr_chosen *chosen);
+
+/* The word that a setting comes to where it is `auto`, for those who have no such word: "none" to "every-layer" of
+ * memory.checkpoint, a tier of memory.offload.*, of memory.split "none" where blocks stay whole, else "auto". NULL: it
+ * was not open. */
+const char *hr__chosen_word(const hr_chosen *chosen, const char *path);
 
 const char *hr__keep_name(hr_keep keep);
 const char *hr__offload_name(hr_offload_kind kind); /* as in memory.offload.<name> */

@@ -139,7 +139,7 @@ hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
   s->n_alike = s->keeps ? HR_ALIKE - !s->out->open[HR_OFFLOAD_ACTIVATIONS] : 1;
   uint64_t sure = hr__candidate_sure_bytes(s->open, c.plan);
   s->fill_bytes = sure > 0 ? sure : s->open->budget_bytes;
-  bool misses = state_misses(s, c.plan, &above), verdict = s->open->wish == HR_WISH_VERDICT;
+  bool misses = state_misses(s, c.plan, &above), verdict = s->open->effort == HR_EFFORT_VERDICT;
   s->hopeless = verdict && misses;
   if (s->hopeless) return hr__candidate_offer(s, &c, over, err);
   if (above > s->open->budget_bytes) { /* then something has to move */

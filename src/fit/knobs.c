@@ -3,9 +3,11 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fit/coupling.h"
+#include "recipe/techniques.h"
 
 #define BATCH        "training.batch_size"
 #define ACCUMULATION "training.gradient_accumulation"
@@ -14,7 +16,7 @@
 #define LONGEST      "model.config.max_position_embeddings"
 #define KIND         "training.optimizer.kind"
 #define SPLIT        "memory.split"
-#define OFFLOAD      "memory.offload."
+#define RANK         "model.adapters.rank"
 
 enum { CHOICES = 64, LENGTH_LEAST = 128, LENGTH_MOST = 8192, BATCH_MOST = 512 };
 
@@ -34,11 +36,31 @@ static const char *kind_plain(const char *kind) {
 }
 
 static bool choice_changes(const finding *f, const hr_knob *knob, size_t k) {
-  if (strncmp(knob->path, "memory.", 7) == 0) return false;
+  const hr_technique_key *technique = hr__technique_find(knob->path);
+  if (technique ? !(technique->flags & HR_TECHNIQUE_CHANGES_RESULTS) : strncmp(knob->path, "memory.", 7) == 0)
+    return false;
   if (strcmp(knob->choices[k], knob->choices[0]) == 0) return false;
   if (strcmp(knob->path, KIND) == 0) return strcmp(kind_plain(knob->choices[k]), kind_plain(knob->choices[0])) != 0;
   bool samples = strcmp(knob->path, BATCH) == 0 || strcmp(knob->path, ACCUMULATION) == 0;
   return !samples || !hr__recipe_has(f->recipe, EFFECTIVE);
+}
+
+/* --- what quality is worth ---------------------------------------------------------------------------------------- */
+
+static double choice_number(const char *choice) {
+  return strtod(choice, NULL); /* a word or null: 0, the least */
+}
+
+static hr_status quality_rank(finding *f, hr_knob *knob) {
+  const hr_key *key = hr__recipe_key(f->recipe, knob->path);
+  if (!key || !key->quality) return HR_OK;
+  size_t *larger = hr__arena_array(f->arena, knob->n_choices, sizeof *larger);
+  if (!larger) return hr__nomem(f->err);
+  for (size_t k = 0; k < knob->n_choices; k++)
+    for (size_t i = 0; i < knob->n_choices; i++)
+      larger[k] += choice_number(knob->choices[i]) > choice_number(knob->choices[k]);
+  knob->quality = larger;
+  return HR_OK;
 }
 
 static hr_status knob_add(finding *f, hr_knob knob) {
@@ -51,6 +73,7 @@ static hr_status knob_add(finding *f, hr_knob knob) {
     knob.changes_results |= changes[k];
   }
   knob.changes = changes;
+  HR_TRY(quality_rank(f, &knob));
   f->knobs[f->count++] = knob;
   return HR_OK;
 }
@@ -142,61 +165,64 @@ static hr_status split_add(finding *f, bool by_hand) {
 
 static hr_status rank_add(finding *f, bool by_hand) {
   static const int64_t ranks[] = {8, 16, 32, 64};
-  return numbers_add(f, "model.adapters.rank", by_hand, ranks, sizeof ranks / sizeof *ranks);
+  return numbers_add(f, RANK, by_hand, ranks, sizeof ranks / sizeof *ranks);
 }
 
-/* The recipe's own value first, where there is one. */
-static hr_status ranked_add(finding *f, const char *path, bool by_hand, const char *const *words, size_t count) {
-  const char **ordered = hr__arena_array(f->arena, count, sizeof *ordered);
-  if (!ordered) return hr__nomem(f->err);
-  size_t n = 0;
-  for (int own = 1; own >= 0; own--)
-    for (size_t i = 0; i < count; i++)
-      if (hr__recipe_word_is(f->recipe, path, words[i]) == own) ordered[n++] = words[i];
-  return words_add(f, path, by_hand, ordered, count);
-}
+/* --- choices of techniques ---------------------------------------------------------------------------------------- */
 
-static hr_status precision_add(finding *f, bool by_hand) {
-  static const char *const words[] = {"bf16-mixed", "bf16-true", "32-true"};
-  return ranked_add(f, "model.precision", by_hand, words, 3);
-}
-
-static hr_status kind_add(finding *f, bool by_hand) {
-  static const char *const words[] = {"adamw", "adamw8bit", "paged_adamw", "paged_adamw8bit"};
-  static const char place[] = "memory.offload.optimizer"; /* open, it has all that paged moments are */
+/* Of moments that are paged the place is open anyway where memory.offload.optimizer is. */
+static bool word_is_offered(const finding *f, const char *word) {
+  static const char place[] = "memory.offload.optimizer";
   bool open = hr__recipe_word_is(f->recipe, place, "auto") || (f->all && !hr__recipe_given(f->recipe, place));
-  return ranked_add(f, KIND, by_hand, words, open ? 2 : 4);
+  return kind_plain(word) == word || !open;
 }
 
-static hr_status state_add(finding *f, bool by_hand) {
-  static const char *const words[] = {"f32", "bf16"};
-  return ranked_add(f, "training.optimizer.state", by_hand, words, 2);
+/* Its words, the recipe's own first. */
+static hr_status technique_words(finding *f, const hr_technique_key *technique, bool by_hand) {
+  const char *choices[CHOICES];
+  size_t count = 0;
+  for (int own = 1; own >= 0; own--) {
+    char word[HR_TECHNIQUE_WORD];
+    for (const char *at = technique->words; hr__technique_next(&at, word);) {
+      if (hr__recipe_word_is(f->recipe, technique->path, word) != own || !word_is_offered(f, word)) continue;
+      if (!(choices[count++] = hr__arena_text(f->arena, word))) return hr__nomem(f->err);
+    }
+  }
+  const char **words = hr__arena_array(f->arena, count, sizeof *words);
+  if (!words) return hr__nomem(f->err);
+  memcpy(words, choices, count * sizeof *words);
+  return words_add(f, technique->path, by_hand, words, count);
 }
 
-static hr_status update_add(finding *f, bool by_hand) {
-  static const char *const words[] = {"after-backward", "in-backward"};
-  return ranked_add(f, "memory.update", by_hand, words, 2);
+static hr_status technique_add(finding *f, const hr_technique_key *technique, bool by_hand) {
+  return technique->flags & HR_TECHNIQUE_SLICED ? split_add(f, by_hand) : technique_words(f, technique, by_hand);
 }
 
-/* Closed by fit/choose: the word itself is the only choice, and needed only where the recipe does not have it. */
-static const char *const inner[] = {"memory.checkpoint", "memory.offload.optimizer", "memory.offload.parameters",
-                                    "memory.offload.gradients", "memory.offload.activations"};
-
-/* Keys whose auto is closed here; batch before split, which asks for it. */
-static const struct {
+/* Keys whose auto is closed here: numbers, then techniques (batch before split, which asks for it). */
+typedef struct outer_key {
   const char *path;
-  hr_status (*add)(finding *f, bool by_hand);
-} outer[] = {
-    {BATCH, batch_add},
-    {ACCUMULATION, accumulation_add},
-    {LENGTH, length_add},
-    {"model.precision", precision_add},
-    {"model.adapters.rank", rank_add},
-    {KIND, kind_add},
-    {"training.optimizer.state", state_add},
-    {"memory.update", update_add},
-    {SPLIT, split_add},
-};
+  hr_status (*add)(finding *f, bool by_hand); /* NULL: by the technique */
+  const hr_technique_key *technique;
+} outer_key;
+
+enum { NUMBERS = 4, OUTER_MOST = NUMBERS + HR_TECHNIQUE_KEYS };
+
+static size_t outer_keys(outer_key out[OUTER_MOST]) {
+  static const outer_key numbers[NUMBERS] = {{BATCH, batch_add, NULL},
+                                             {ACCUMULATION, accumulation_add, NULL},
+                                             {LENGTH, length_add, NULL},
+                                             {RANK, rank_add, NULL}};
+  memcpy(out, numbers, sizeof numbers);
+  size_t count = NUMBERS;
+  for (int i = 0; i < HR_TECHNIQUE_KEYS; i++)
+    if (hr_technique_keys[i].flags & (HR_TECHNIQUE_SEARCHED | HR_TECHNIQUE_SLICED))
+      out[count++] = (outer_key){hr_technique_keys[i].path, NULL, &hr_technique_keys[i]};
+  return count;
+}
+
+static hr_status outer_add(finding *f, const outer_key *key, bool by_hand) {
+  return key->add ? key->add(f, by_hand) : technique_add(f, key->technique, by_hand);
+}
 
 /* --- what `all` opens --------------------------------------------------------------------------------------------- */
 
@@ -214,22 +240,22 @@ static bool samples_apart(const finding *f) {
  * step is fixed and none meets another. */
 static bool opened_by_all(const finding *f, const char *path) {
   if (!f->all || hr__recipe_given(f->recipe, path)) return false;
-  if (strcmp(path, LENGTH) == 0 || strcmp(path, "model.adapters.rank") == 0 || strcmp(path, ACCUMULATION) == 0)
-    return false;
+  if (strcmp(path, LENGTH) == 0 || strcmp(path, RANK) == 0 || strcmp(path, ACCUMULATION) == 0) return false;
   if (strcmp(path, BATCH) == 0)
     return hr__recipe_has(f->recipe, EFFECTIVE) && !hr__recipe_given(f->recipe, ACCUMULATION) && samples_apart(f);
   return true;
 }
 
-/* On the CPU the host is the same memory: what goes there unasked would only look as if it fitted. */
+/* What fit/choose closes: the word itself is the only choice, and needed only where the recipe does not have it. On the
+ * CPU the host is the same memory: what goes there unasked would only look as if it fitted. */
 static hr_status inner_add(finding *f) {
   static const char *const words[] = {"auto"};
   bool below = hr__recipe_word_is(f->recipe, "memory.device", "cuda");
-  for (size_t i = 0; i < sizeof inner / sizeof *inner; i++) {
-    if (!f->all || hr__recipe_given(f->recipe, inner[i]) ||
-        (strncmp(inner[i], OFFLOAD, strlen(OFFLOAD)) == 0 && !below))
-      continue;
-    HR_TRY(words_add(f, inner[i], false, words, 1));
+  for (int i = 0; i < HR_TECHNIQUE_KEYS && f->all; i++) {
+    const hr_technique_key *technique = &hr_technique_keys[i];
+    if (!(technique->flags & HR_TECHNIQUE_CHOSEN) || hr__recipe_given(f->recipe, technique->path)) continue;
+    if (technique->flags & HR_TECHNIQUE_OFFLOAD && !below) continue;
+    HR_TRY(words_add(f, technique->path, false, words, 1));
   }
   return HR_OK;
 }
@@ -272,8 +298,8 @@ static hr_status slices_alone(const finding *f, const hr_knob *list) {
 }
 
 /* A list in which a choice is `auto`: what that would try alone stands in its place. */
-static hr_status list_extend(finding *f, size_t place, hr_status (*add)(finding *f, bool by_hand)) {
-  HR_TRY(add(f, true));
+static hr_status list_extend(finding *f, size_t place, const outer_key *key) {
+  HR_TRY(outer_add(f, key, true));
   hr_knob list = f->knobs[place], alone = f->knobs[--f->count];
   if (alone.slices) {
     f->knobs[place] = alone;
@@ -295,7 +321,8 @@ static hr_status list_extend(finding *f, size_t place, hr_status (*add)(finding 
 }
 
 bool hr__knobs_any(const hr_recipe *recipe) {
-  for (size_t i = 0; i < sizeof outer / sizeof *outer; i++)
+  outer_key outer[OUTER_MOST];
+  for (size_t i = 0, count = outer_keys(outer); i < count; i++)
     if (hr__recipe_word_is(recipe, outer[i].path, "auto")) return true;
   return hr__recipe_is_open(recipe);
 }
@@ -303,13 +330,14 @@ bool hr__knobs_any(const hr_recipe *recipe) {
 hr_status hr__knobs_find(const hr_recipe *recipe, bool all, hr_arena *arena, const hr_knob **out, size_t *count,
                          hr_error *err) {
   finding f = {.recipe = recipe, .all = all, .arena = arena, .err = err};
+  outer_key outer[OUTER_MOST];
   HR_TRY(lists_add(&f));
-  for (size_t i = 0; i < sizeof outer / sizeof *outer; i++) {
+  for (size_t i = 0, keys = outer_keys(outer); i < keys; i++) {
     const hr_knob *list = listed(&f, outer[i].path);
-    if (list && knob_has(list, "auto")) HR_TRY(list_extend(&f, (size_t)(list - f.knobs), outer[i].add));
+    if (list && knob_has(list, "auto")) HR_TRY(list_extend(&f, (size_t)(list - f.knobs), &outer[i]));
     if (list) continue;
     bool by_hand = hr__recipe_word_is(recipe, outer[i].path, "auto");
-    if (by_hand || opened_by_all(&f, outer[i].path)) HR_TRY(outer[i].add(&f, by_hand));
+    if (by_hand || opened_by_all(&f, outer[i].path)) HR_TRY(outer_add(&f, &outer[i], by_hand));
   }
   HR_TRY(inner_add(&f));
   *out = f.knobs;

@@ -5,14 +5,15 @@
  *   training.batch_size             divisors of effective_batch (without one: powers of two, which changes results)
  *   training.gradient_accumulation  what effective_batch leaves
  *   data.sequence_length            powers of two up to the model's longest, at most 8192
- *   model.precision                 bf16-mixed, bf16-true, 32-true
  *   model.adapters.rank             8, 16, 32, 64
- *   training.optimizer.kind         adamw, adamw8bit; paged_adamw, paged_adamw8bit where memory.offload.optimizer is
- * closed training.optimizer.state        f32, bf16 memory.update                   after-backward, in-backward
  *   memory.split                    none; 2, 4, ... slices up to one sample each
+ * and the words of techniques (recipe/techniques.def); paged moments only where memory.offload.optimizer is closed.
  * `all` opens the same keys, and those that fit/choose closes, where the recipe does not write them and their owner has
  * a use for them: the first choice is then what the recipe has without being opened. It opens the batch only beside an
  * effective one and where no op couples samples (fit/coupling.h).
+ *
+ * Length and rank are settings of quality (hr_key.quality): what is open of them is as large as fits, whatever its
+ * speed.
  *
  * A choice changes results when other weights come out than with the first one, beyond the order of sums. Batch and
  * accumulation at a kept effective batch do not, nor does anything of memory.*, nor paged moments.
@@ -27,9 +28,10 @@ typedef struct hr_knob {
   const char *const *choices; /* values as overrides take them */
   const bool *changes;        /* per choice: other results than with the first */
   size_t n_choices;
-  bool changes_results; /* any of its choices */
-  bool by_hand;         /* opened in the recipe, not by `all` */
-  bool slices;          /* memory.split: choice k is 2^k slices, the last one at most a sample each */
+  bool changes_results;  /* any of its choices */
+  bool by_hand;          /* opened in the recipe, not by `all` */
+  const size_t *quality; /* per choice: how many others are larger numbers; NULL: speed alone decides */
+  bool slices;           /* memory.split: choice k is 2^k slices, the last one at most a sample each */
 } hr_knob;
 
 /* All of them, in `arena`. An `auto` that the rest of the recipe leaves without meaning is HR_BAD_INPUT. */

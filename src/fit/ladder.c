@@ -7,7 +7,7 @@
 
 #include "fit/choose.h"
 
-enum { NEIGHBOURS = 12 };
+enum { NEIGHBOURS = 2 + 3 * HR_TECHNIQUE_KEYS }; /* of the batch, and of techniques with few words each */
 
 /* Nearer than this is the same rung: a layout's rounding, or noise of rates. */
 static const double least_step = 0.01;
@@ -22,14 +22,6 @@ __attribute__((format(printf, 2, 3))) static void override_add(hr_change *change
   va_start(list, format);
   vsnprintf(change->override[change->n_overrides++], sizeof change->override[0], format, list);
   va_end(list);
-}
-
-static void checkpoint_add(const hr_recipe *recipe, neighbours *n) {
-  static const char *const words[] = {"none", "selective", "every-layer"};
-  if (!hr__recipe_has(recipe, "memory.checkpoint")) return;
-  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-    if (!hr__recipe_word_is(recipe, "memory.checkpoint", words[i]))
-      override_add(&n->list[n->count++], "memory.checkpoint=%s", words[i]);
 }
 
 static void batch_set(const hr_recipe *recipe, neighbours *n, int64_t batch, int64_t accumulation) {
@@ -58,24 +50,19 @@ static hr_status batch_add(const hr_recipe *recipe, neighbours *n, hr_error *err
   return HR_OK;
 }
 
-static void update_add(const hr_recipe *recipe, neighbours *n) {
-  if (hr__recipe_word_is(recipe, "memory.update", "after-backward"))
-    override_add(&n->list[n->count++], "memory.update=in-backward");
-  else if (hr__recipe_word_is(recipe, "memory.update", "in-backward"))
-    override_add(&n->list[n->count++], "memory.update=after-backward");
-}
-
-/* Each kind that is below the device comes up; the optimizer's goes down, where the host is another memory. */
-static void offload_add(const hr_recipe *recipe, neighbours *n) {
-  for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
-    char path[64];
-    snprintf(path, sizeof path, "memory.offload.%s", hr__offload_name((hr_offload_kind)k));
-    if (!hr__recipe_has(recipe, path)) continue;
-    bool above = hr__recipe_word_is(recipe, path, "device");
-    if (!above)
-      override_add(&n->list[n->count++], "%s=device", path);
-    else if (k == HR_OFFLOAD_OPTIMIZER && hr__recipe_word_is(recipe, "memory.device", "cuda"))
-      override_add(&n->list[n->count++], "%s=auto", path);
+/* Other words of a technique that leaves results as they are. Where fit/choose closes something, all but what is
+ * recomputed would be chosen for anew, and has the best mix for the budget already; on the CPU nothing is gained by
+ * moving values to the host. */
+static void technique_add(const hr_recipe *recipe, const hr_technique_key *technique, bool chosen, neighbours *n) {
+  bool tried = !(technique->flags & HR_TECHNIQUE_CHANGES_RESULTS) && hr__recipe_has(recipe, technique->path);
+  if (!tried || (chosen && strcmp(technique->path, "memory.checkpoint") != 0)) return;
+  bool host = hr__recipe_word_is(recipe, "memory.device", "cuda");
+  char word[HR_TECHNIQUE_WORD];
+  for (const char *at = technique->words; hr__technique_next(&at, word);) {
+    bool down = technique->flags & HR_TECHNIQUE_OFFLOAD && strcmp(word, technique->plain) != 0;
+    bool on_device = hr__recipe_word_is(recipe, technique->path, technique->plain);
+    if (hr__recipe_word_is(recipe, technique->path, word) || (down && !(host && on_device))) continue;
+    override_add(&n->list[n->count++], "%s=%s", technique->path, word);
   }
 }
 
@@ -140,52 +127,66 @@ static hr_status rung_set(const hr_change *change, hr_arena *arena, hr_rung *out
   return HR_OK;
 }
 
-/* A setting of the frontier: what it has otherwise than the chosen one, and whether other weights come out than from
- * that, which may have changed the result itself. */
-static hr_status rung_found(const hr_search *search, size_t at, hr_arena *arena, hr_rung *out, hr_error *err) {
-  const hr_found *found = &search->frontier[at];
+/* The place of a setting's override in `found`; n_overrides: it has none. */
+static size_t override_find(const hr_found *found, const char *override) {
+  size_t key = strcspn(override, "=") + 1, i = 0;
+  while (i < found->n_overrides && strncmp(found->overrides[i], override, key) != 0)
+    i++;
+  return i;
+}
+
+/* Whether a recipe that was closed as `chosen` says the same. */
+static bool override_is_set(const hr_recipe *recipe, const hr_found *chosen, const char *override) {
+  size_t at = override_find(chosen, override), key = strcspn(override, "=");
+  if (at < chosen->n_overrides) return strcmp(chosen->overrides[at], override) == 0;
+  char path[64];
+  snprintf(path, sizeof path, "%.*s", (int)key, override);
+  return hr__recipe_word_is(recipe, path, override + key + 1);
+}
+
+hr_status hr__rung_found(const hr_recipe *recipe, const hr_found *chosen, const hr_found *found, hr_arena *arena,
+                         hr_rung *out, hr_error *err) {
   const char **overrides = hr__arena_array(arena, found->n_overrides + 1, sizeof *overrides);
   if (!overrides) return hr__nomem(err);
   *out = (hr_rung){.overrides = overrides};
   for (size_t i = 0; i < found->n_overrides; i++) {
-    if (strcmp(found->overrides[i], search->chosen.overrides[i]) == 0) continue;
-    overrides[out->n_overrides++] = hr__arena_text(arena, found->overrides[i]);
-    out->changes_results |= found->changes[i] || search->chosen.changes[i];
+    if (override_is_set(recipe, chosen, found->overrides[i])) continue;
+    size_t at = override_find(chosen, found->overrides[i]);
+    overrides[out->n_overrides] = hr__arena_text(arena, found->overrides[i]);
+    if (!overrides[out->n_overrides++]) return hr__nomem(err);
+    out->changes_results |= found->changes[i] || (at < chosen->n_overrides && chosen->changes[at]);
   }
-  for (size_t i = 0; i < out->n_overrides; i++)
-    if (!overrides[i]) return hr__nomem(err);
   out->planned = (hr_planned){.step_seconds = found->step_seconds, .fits = found->fits};
   memcpy(out->planned.peak_bytes, found->peak_bytes, sizeof out->planned.peak_bytes);
   return HR_OK;
 }
 
-static hr_status frontier_climb(const hr_search *search, hr_arena *arena, hr_ladder *out, hr_error *err) {
+static hr_status frontier_climb(const hr_recipe *recipe, const hr_search *search, hr_arena *arena, hr_ladder *out,
+                                hr_error *err) {
   if (search->n_frontier == 0) return HR_OK;
   const hr_found *frontier = search->frontier, *here = &frontier[search->at];
   for (size_t i = search->at; i-- > 0;)
     if (frontier[i].step_seconds <= (1 - least_step) * here->step_seconds) {
-      HR_TRY(rung_found(search, i, arena, &out->faster, err));
+      HR_TRY(hr__rung_found(recipe, &search->chosen, &frontier[i], arena, &out->faster, err));
       break;
     }
   const double below = (1 - least_step) * (double)here->peak_bytes[HR_TIER_DEVICE];
   for (size_t i = search->at + 1; i < search->n_frontier; i++)
     if (frontier[i].fits && (double)frontier[i].peak_bytes[HR_TIER_DEVICE] <= below)
-      return rung_found(search, i, arena, &out->cheaper, err);
+      return hr__rung_found(recipe, &search->chosen, &frontier[i], arena, &out->cheaper, err);
   return HR_OK;
 }
 
 hr_status hr__ladder(const hr_recipe *recipe, const hr_search *search, const hr_planned *here, hr_plan_changed plan,
                      void *user, hr_arena *arena, hr_ladder *out, hr_error *err) {
   *out = (hr_ladder){0};
-  HR_TRY(frontier_climb(search, arena, out, err));
+  HR_TRY(frontier_climb(recipe, search, arena, out, err));
   if (out->cheaper.n_overrides > 0 && out->faster.n_overrides > 0) return HR_OK;
   neighbours n = {0};
-  checkpoint_add(recipe, &n);
-  if (!hr__choose_any(recipe)) { /* others would be chosen for anew, and have the best mix for the budget already */
-    HR_TRY(batch_add(recipe, &n, err));
-    update_add(recipe, &n);
-    offload_add(recipe, &n);
-  }
+  bool chosen = hr__choose_any(recipe);
+  if (!chosen) HR_TRY(batch_add(recipe, &n, err));
+  for (int i = 0; i < HR_TECHNIQUE_KEYS; i++)
+    technique_add(recipe, &hr_technique_keys[i], chosen, &n);
   HR_TRY(neighbours_plan(&n, plan, user, err));
   if (out->cheaper.n_overrides == 0) HR_TRY(rung_set(cheaper_find(&n, here), arena, &out->cheaper, err));
   return out->faster.n_overrides > 0 ? HR_OK : rung_set(faster_find(&n, here), arena, &out->faster, err);

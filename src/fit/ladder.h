@@ -26,6 +26,12 @@ typedef struct hr_ladder {
   hr_rung other;   /* the fastest that fits where other results are allowed: of a search over all settings (job) */
 } hr_ladder;
 
+/* A setting that was found, as what it has otherwise than the closed recipe, whose own is `chosen`, of the same search
+ * or of another with more open; and whether other weights come out than from that, which may have changed the result
+ * itself. */
+hr_status hr__rung_found(const hr_recipe *recipe, const hr_found *chosen, const hr_found *found, hr_arena *arena,
+                         hr_rung *out, hr_error *err);
+
 /* `recipe` is the closed one, `here` what its plan comes to. Texts are the arena's. */
 hr_status hr__ladder(const hr_recipe *recipe, const hr_search *search, const hr_planned *here, hr_plan_changed plan,
                      void *user, hr_arena *arena, hr_ladder *out, hr_error *err);

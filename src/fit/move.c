@@ -36,7 +36,7 @@ static bool device_fits(const hr_choosing *s, const hr_candidate *c) {
 }
 
 static bool is_judged(const hr_choosing *s) {
-  return s->open->wish != HR_WISH_RUN;
+  return hr__effort_judges(s->open->effort);
 }
 
 /* Bytes that stay further up than their kind goes: of the kind that may be on the device in part, and of the one on the

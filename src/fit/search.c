@@ -47,7 +47,8 @@ typedef struct searching {
   /* those that were planned */
   hr_found *planned;
   size_t cap_planned;
-  whole *wholes; /* per number of a setting */
+  size_t level, n_levels; /* of quality: the one being looked at */
+  whole *wholes;          /* per number of a setting */
   bool any, last_resort;
   outcome best;
   size_t best_number;
@@ -76,7 +77,7 @@ static size_t choice_of(const searching *s, size_t number, size_t knob) {
 
 /* Rounds: as it is; cut into slices, which always recomputes, and so only of settings that might still be faster than
  * what was found; with other results that nobody's hand has opened, and both, only when nothing fits before. */
-enum { ROUND_SLICES = 1, ROUND_RESULTS = 2, ROUNDS = 4 };
+enum { ROUND_SLICES = 1, ROUND_RESULTS = 2 };
 
 static int round_of(const searching *s, size_t number) {
   int own = 0;
@@ -87,6 +88,24 @@ static int round_of(const searching *s, size_t number) {
     if (!s->space->any_result && !knob->by_hand && knob->changes[choice]) own |= ROUND_RESULTS;
   }
   return own;
+}
+
+/* Levels of quality: of two settings the one with the lower level has the larger number, in the first knob of quality
+ * that tells them apart. */
+static size_t level_of(const searching *s, size_t number) {
+  size_t level = 0;
+  for (size_t k = 0; k < s->out->n_knobs; k++) {
+    const hr_knob *knob = &s->out->knobs[k];
+    if (knob->quality) level = level * knob->n_choices + knob->quality[choice_of(s, number, k)];
+  }
+  return level;
+}
+
+static size_t levels_count(const hr_search *out) {
+  size_t count = 1;
+  for (size_t k = 0; k < out->n_knobs; k++)
+    if (out->knobs[k].quality) count *= out->knobs[k].n_choices;
+  return count;
 }
 
 static hr_status found_describe(searching *s, size_t number, hr_arena *arena, hr_found *out, hr_error *err) {
@@ -196,16 +215,19 @@ typedef struct pair {
   outcome outcomes[TOGETHER];
 } pair;
 
+static bool anything_fits(const searching *s) {
+  return s->any && s->best.found.fits;
+}
+
 /* Seconds for a token above which nothing can be the answer; 0: there is no limit. */
 static double limit_of(const searching *s) {
-  return s->any && s->best.found.fits ? s->best.found.token_seconds : s->space->limit_token_seconds;
+  return anything_fits(s) ? s->best.found.token_seconds : s->space->limit_token_seconds;
 }
 
 static hr_status setting_plan(searching *s, const setting *it, bool quick, outcome *o, hr_error *err) {
   hr_open open = {0};
   HR_TRY(setting_load(s, it->number, &o->found, &o->recipe, &open, err));
-  open.wish = s->space->wish;
-  open.quick = quick || open.wish != HR_WISH_RUN;
+  open.effort = quick && !hr__effort_judges(s->space->effort) ? HR_EFFORT_DRAFT : s->space->effort;
   if (quick) open.limit_seconds = limit_of(s) * tokens_of(o->recipe, open.accumulation);
   HR_TRY(hr__choose(&open, &o->chosen, err));
   const hr_plan *plan = o->chosen.plan;
@@ -214,7 +236,7 @@ static hr_status setting_plan(searching *s, const setting *it, bool quick, outco
   o->found.token_seconds = plan->step_seconds / tokens_of(o->recipe, open.accumulation);
   for (int t = 0; t < HR_TIER_COUNT; t++) {
     const hr_tier_plan *tier = &plan->tiers[t];
-    bool laid = open.wish == HR_WISH_RUN;
+    bool laid = !hr__effort_judges(open.effort);
     o->found.peak_bytes[t] = laid ? tier->peak_bytes : tier->lower_bound_bytes + tier->fixed_bytes;
   }
   o->found.fits = plan->tiers[HR_TIER_DEVICE].peak_bytes <= open.budget_bytes &&
@@ -227,7 +249,7 @@ static void plan_task(void *arg, int64_t task, int worker) {
   (void)worker;
   pair *p = arg;
   outcome *o = &p->outcomes[task];
-  o->status = setting_plan(p->s, p->settings[task], p->s->out->n_settings > 1, o, &o->error);
+  o->status = setting_plan(p->s, p->settings[task], p->s->out->n_settings > 1 || p->s->n_levels > 1, o, &o->error);
 }
 
 /* Whether a is to be taken instead of b. */
@@ -317,11 +339,15 @@ static void over_thin(searching *s) {
   s->n_settings = 1;
 }
 
-/* Settings that are over the budget by their bound come last, and only where nothing fits: for the smallest plan. */
+/* Settings that are over the budget by their bound come last, and only where nothing fits, not even with less quality:
+ * for the smallest plan. */
 static hr_status settings_plan(searching *s, hr_error *err) {
-  over_thin(s);
+  bool least = s->level + 1 == s->n_levels;
+  if (least) over_thin(s);
   if (s->n_settings > 0) first_settle(s);
-  for (int over = 0; over < 2; over++) {
+  for (size_t i = 0; i < s->n_settings && !least; i++)
+    s->out->n_pruned += s->settings[i].pruned && !s->settings[i].refused;
+  for (int over = 0; over < (least ? 2 : 1); over++) {
     for (size_t i = 0; i < s->n_settings && !s->settings[i].refused;) {
       pair p = {.s = s};
       int count = 0, together = i == 0 ? 1 : TOGETHER;
@@ -387,7 +413,7 @@ static size_t number_whole(const searching *s, size_t number) {
 static bool slices_hopeful(const searching *s, size_t number) {
   const whole *known = &s->wholes[number_whole(s, number)];
   if (known->uncut_misses) return false;
-  return !s->any || !s->best.found.fits || known->token_seconds < s->best.found.token_seconds;
+  return !anything_fits(s) || known->token_seconds < s->best.found.token_seconds;
 }
 
 static hr_status round_run(searching *s, size_t total, int round, hr_error *err) {
@@ -396,7 +422,8 @@ static hr_status round_run(searching *s, size_t total, int round, hr_error *err)
   s->n_settings = 0;
   s->last_resort = round & ROUND_RESULTS;
   for (size_t number = 0; number < total; number++)
-    if (round_of(s, number) == round && (!(round & ROUND_SLICES) || slices_hopeful(s, number)))
+    if (level_of(s, number) == s->level && round_of(s, number) == round &&
+        (!(round & ROUND_SLICES) || slices_hopeful(s, number)))
       s->settings[s->n_settings++].number = number;
   s->out->n_settings += s->n_settings;
   if (total > 1) HR_TRY(bounds_find(s, err)); /* a single setting has nothing to be compared with */
@@ -412,7 +439,7 @@ static hr_status round_run(searching *s, size_t total, int round, hr_error *err)
 
 /* Of many settings none of which fits the smallest was not laid out. */
 static hr_status best_lay(searching *s, hr_error *err) {
-  if (s->best.found.fits || s->out->n_settings < 2 || s->space->wish != HR_WISH_RUN) return HR_OK;
+  if (s->best.found.fits || s->out->n_settings < 2 || hr__effort_judges(s->space->effort)) return HR_OK;
   const setting it = {.number = s->best_number};
   outcome laid = {.found = s->best.found};
   hr_status status = setting_plan(s, &it, false, &laid, err);
@@ -433,8 +460,12 @@ static hr_status search(searching *s, hr_error *err) {
   if (total > 1 && s->space->threads > 1) HR_TRY(hr__pool_create(s->space->threads, &s->pool, err));
   s->wholes = hr__arena_array(&out->arena, total, sizeof *s->wholes);
   if (!s->wholes) return hr__nomem(err);
-  for (int round = 0; round < ROUNDS; round++)
-    if (round <= ROUND_SLICES || !(s->any && s->best.found.fits)) HR_TRY(round_run(s, total, round, err));
+  s->n_levels = levels_count(out);
+  for (int results = 0; results <= ROUND_RESULTS; results += ROUND_RESULTS)
+    for (s->level = 0; s->level < s->n_levels && !anything_fits(s); s->level++) {
+      HR_TRY(round_run(s, total, results, err));
+      if (results == 0 || !anything_fits(s)) HR_TRY(round_run(s, total, results | ROUND_SLICES, err));
+    }
   if (!s->any && s->space->limit_token_seconds > 0) return HR_OK;
   if (!s->any) {
     if (err) *err = s->first_error;

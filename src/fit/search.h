@@ -5,12 +5,13 @@
  * setting is a *setting of the space*; memory.checkpoint, memory.offload.* and memory.offload.update = auto are closed
  * inside of each by fit/choose, so that they take no part in the product.
  *
- * What wins. Of the settings whose plan fits, the one with the least seconds per token of an effective batch (the
- * effective batch is kept, so this is the time of a step wherever length and samples are closed). Equal ones: the one
- * that changes no result, then the smaller peak, then the order of the choices. Slices (memory.split = auto) always
- * recompute, and are looked at only where that may still be faster than what fits without. What changes results and was
- * opened only by `all` is looked at only when nothing else fits. Where nothing fits at all the answer is the smallest
- * plan without such changes.
+ * What wins. Of the settings whose plan fits, those of the highest quality: with the largest number of every open
+ * setting that has quality (hr_key.quality: length, rank), the first knob before the next. Of these the one with the
+ * least seconds per token of an effective batch (the effective batch is kept, so this is the time of a step wherever
+ * length and samples are closed). Equal ones: the one that changes no result, then the smaller peak, then the order of
+ * the choices. Slices (memory.split = auto) always recompute, and are looked at only where that may still be faster
+ * than what fits without. What changes results and was opened only by `all` is looked at only when nothing else fits.
+ * Where nothing fits at all the answer is the smallest plan without such changes.
  *
  * How. Every setting is compiled once, without layout, for two bounds (fit/bound.h):
  *   seconds  no choice of fit/choose makes forward and backward of a setting faster than all its nodes on the device,
@@ -72,8 +73,8 @@ typedef struct hr_search_state {
 typedef struct hr_space {
   const hr_recipe *recipe; /* as given, with what is open */
   bool all;                /* opens what the recipe does not write */
-  hr_wish wish;    /* with others than HR_WISH_RUN the plan chosen may be a sketch; `chosen` says what it comes to */
-  bool any_result; /* settings with other results that only `all` has opened count like all others */
+  hr_effort effort; /* with others than HR_EFFORT_RUN the plan chosen may be a sketch; `chosen` says what it comes to */
+  bool any_result;  /* settings with other results that only `all` has opened count like all others */
   double limit_token_seconds; /* above which a setting is of no use; 0: none */
   int threads;
   void *user;

@@ -26,10 +26,15 @@ static void change_batch(hr_change *change, const search *s, int64_t batch) {
   change_add(change, "training.gradient_accumulation=%" PRId64, s->shape.batch * s->shape.accumulation / batch);
 }
 
-/* Member `strength` (from 0) of a family; false when the family has no such member. */
-typedef bool (*family_member)(const search *s, int strength, hr_change *change);
+/* Member `strength` (from 0) of a family; false when the family has no such member. `technique`: of which it is. */
+typedef bool (*family_member)(const search *s, const hr_technique_key *technique, int strength, hr_change *change);
+typedef struct family {
+  family_member member;
+  const hr_technique_key *technique;
+} family;
 
-static bool smaller_batch(const search *s, int strength, hr_change *change) {
+static bool smaller_batch(const search *s, const hr_technique_key *technique, int strength, hr_change *change) {
+  (void)technique;
   int64_t batch = s->shape.batch;
   if (s->shape.n_schedule > 1) return false; /* one number cannot stand for a schedule */
   for (int i = 0; i <= strength; i++) {
@@ -44,7 +49,8 @@ static bool smaller_batch(const search *s, int strength, hr_change *change) {
 }
 
 /* The fastest mix that fits, so there are no milder or stronger ones. */
-static bool recompute(const search *s, int strength, hr_change *change) {
+static bool recompute(const search *s, const hr_technique_key *technique, int strength, hr_change *change) {
+  (void)technique;
   bool open =
       hr__recipe_has(s->recipe, "memory.checkpoint") && !hr__recipe_word_is(s->recipe, "memory.checkpoint", "auto");
   if (!open || strength > 0) return false;
@@ -52,52 +58,50 @@ static bool recompute(const search *s, int strength, hr_change *change) {
   return true;
 }
 
-static bool gradients_at_once(const search *s, int strength, hr_change *change) {
-  if (!hr__recipe_word_is(s->recipe, "memory.update", "after-backward")) return false;
-  change_add(change, "memory.update=in-backward");
-  if (hr__recipe_has(s->recipe, "training.clip_norm")) {
-    change->changes_results = true;
-    change_add(change, "training.clip_norm=null");
+/* The words of a technique that is at its plain value, from mild to strong; then the strongest with smaller batches
+ * where it makes activations smaller already, else with recomputing. Paged moments are offloaded ones (`offload`). */
+static bool technique_on(const search *s, const hr_technique_key *technique, int strength, hr_change *change) {
+  if (!hr__recipe_word_is(s->recipe, technique->path, technique->plain)) return false;
+  char word[HR_TECHNIQUE_WORD], last[HR_TECHNIQUE_WORD] = "";
+  int left = strength + 1;
+  for (const char *at = technique->words; left > 0 && hr__technique_next(&at, word);) {
+    if (strcmp(word, technique->plain) == 0 || strncmp(word, "paged_", 6) == 0) continue;
+    memcpy(last, word, sizeof last);
+    left--;
   }
-  return strength == 0 || recompute(s, strength - 1, change);
+  change->changes_results |= technique->flags & HR_TECHNIQUE_CHANGES_RESULTS;
+  change_add(change, "%s=%s", technique->path, last);
+  if (technique->excludes && hr__recipe_has(s->recipe, technique->excludes)) {
+    change->changes_results = true;
+    change_add(change, "%s=null", technique->excludes);
+  }
+  if (left == 0) return true;
+  family_member then = strcmp(technique->path, "model.precision") == 0 ? smaller_batch : recompute;
+  return then(s, NULL, left - 1, change);
 }
 
-static bool small_moments(const search *s, int strength, hr_change *change) {
-  if (!hr__recipe_word_is(s->recipe, "training.optimizer.kind", "adamw")) return false;
-  change->changes_results = true;
-  change_add(change, "training.optimizer.kind=adamw8bit");
-  return strength == 0 || recompute(s, strength - 1, change);
-}
-
-static bool half_precision(const search *s, int strength, hr_change *change) {
-  if (!hr__recipe_word_is(s->recipe, "model.precision", "32-true")) return false;
-  change->changes_results = true;
-  change_add(change, "model.precision=%s", strength == 0 ? "bf16-mixed" : "bf16-true");
-  return strength <= 1 || smaller_batch(s, strength - 2, change);
-}
-
-/* A kind of values that is on the device now. On the CPU the host is the same memory, so only the disk helps. */
-static void offload_add(const search *s, const char *kind, hr_change *change) {
-  char path[64];
-  snprintf(path, sizeof path, "memory.offload.%s", kind);
+/* Values that are on the device now. On the CPU the host is the same memory, so only the disk helps. */
+static void offload_add(const search *s, const char *path, hr_change *change) {
   bool cuda = hr__recipe_word_is(s->recipe, "memory.device", "cuda");
   if (hr__recipe_word_is(s->recipe, path, "device")) change_add(change, "%s=%s", path, cuda ? "auto" : "disk");
 }
 
 /* The state of the optimizer, then with recomputing, then with the rest of the state. */
-static bool offload(const search *s, int strength, hr_change *change) {
+static bool offload(const search *s, const hr_technique_key *technique, int strength, hr_change *change) {
+  (void)technique;
   if (strength > 2) return false;
-  offload_add(s, "optimizer", change);
-  if (strength > 0) recompute(s, 0, change);
+  offload_add(s, "memory.offload.optimizer", change);
+  if (strength > 0) recompute(s, NULL, 0, change);
   if (strength > 1) {
-    offload_add(s, "gradients", change);
-    offload_add(s, "parameters", change);
+    offload_add(s, "memory.offload.gradients", change);
+    offload_add(s, "memory.offload.parameters", change);
   }
   return change->n_overrides > 0;
 }
 
 /* Fine-tuning: adapters, then with recomputing, then on a base of 4 bits. Fresh weights are no base for them. */
-static bool adapters(const search *s, int strength, hr_change *change) {
+static bool adapters(const search *s, const hr_technique_key *technique, int strength, hr_change *change) {
+  (void)technique;
   bool given = hr__recipe_given(s->recipe, "model.adapters");
   if (strength > 2 || hr__recipe_given(s->recipe, "model.quantize")) return false;
   if (!given && !hr__recipe_given(s->recipe, "model.path")) return false;
@@ -106,12 +110,13 @@ static bool adapters(const search *s, int strength, hr_change *change) {
     change_add(change, "model.adapters.kind=lora");
     change_add(change, "model.adapters.targets=all-linear");
   }
-  if (strength > 0) recompute(s, 0, change);
+  if (strength > 0) recompute(s, NULL, 0, change);
   if (strength > 1 || given) change_add(change, "model.quantize.kind=nf4");
   return true;
 }
 
-static bool shorter_sequence(const search *s, int strength, hr_change *change) {
+static bool shorter_sequence(const search *s, const hr_technique_key *technique, int strength, hr_change *change) {
+  (void)technique;
   if (strength >= 62) return false;
   int64_t length = s->shape.length >> (strength + 1);
   if (length < 16) return false;
@@ -121,24 +126,24 @@ static bool shorter_sequence(const search *s, int strength, hr_change *change) {
 }
 
 /* Of what is below the device and stays there: as much as there is room for comes back up. */
-static bool offload_less(const search *s, int strength, hr_change *change) {
-  static const char *const kinds[] = {"optimizer", "gradients", "parameters", "activations"};
-  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-    char path[64];
-    snprintf(path, sizeof path, "memory.offload.%s", kinds[i]);
+static bool offload_less(const search *s, const hr_technique_key *technique, int strength, hr_change *change) {
+  (void)technique;
+  for (int i = 0; i < HR_TECHNIQUE_KEYS; i++) {
+    const char *path = hr_technique_keys[i].path;
+    if (!(hr_technique_keys[i].flags & HR_TECHNIQUE_OFFLOAD)) continue;
     if (hr__recipe_word_is(s->recipe, path, "host") || hr__recipe_word_is(s->recipe, path, "disk"))
       change_add(change, "%s=auto", path);
   }
-  if (strength > 0) recompute(s, 0, change);
+  if (strength > 0) recompute(s, NULL, 0, change);
   return strength <= 1 && change->n_overrides > 0;
 }
 
-static bool host_to_disk(const search *s, int strength, hr_change *change) {
-  static const char *const kinds[] = {"optimizer", "gradients", "parameters", "activations"};
-  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-    char path[64];
-    snprintf(path, sizeof path, "memory.offload.%s", kinds[i]);
-    if (hr__recipe_word_is(s->recipe, path, "host")) change_add(change, "%s=disk", path);
+static bool host_to_disk(const search *s, const hr_technique_key *technique, int strength, hr_change *change) {
+  (void)technique;
+  for (int i = 0; i < HR_TECHNIQUE_KEYS; i++) {
+    const char *path = hr_technique_keys[i].path;
+    if (hr_technique_keys[i].flags & HR_TECHNIQUE_OFFLOAD && hr__recipe_word_is(s->recipe, path, "host"))
+      change_add(change, "%s=disk", path);
   }
   return strength == 0 && change->n_overrides > 0;
 }
@@ -154,10 +159,10 @@ static bool same_change(const hr_change *a, const hr_change *b) {
 
 /* Plans one member; `large` (NULL: none) is known to be too large. Only lack of memory is an error: any other means
  * that the recipe refuses the change. */
-static hr_status member_try(const search *s, family_member member, int strength, const hr_change *large,
-                            hr_change *change, trial *out, hr_error *err) {
+static hr_status member_try(const search *s, const family *of, int strength, const hr_change *large, hr_change *change,
+                            trial *out, hr_error *err) {
   *change = (hr_change){0};
-  if (!member(s, strength, change)) {
+  if (!of->member(s, of->technique, strength, change)) {
     *out = TRIAL_REFUSED;
     return HR_OK;
   }
@@ -175,9 +180,9 @@ static hr_status member_try(const search *s, family_member member, int strength,
   return HR_OK;
 }
 
-static int family_size(const search *s, family_member member) {
+static int family_size(const search *s, const family *of) {
   int size = 0;
-  for (hr_change change = {0}; member(s, size, &change); change = (hr_change){0})
+  for (hr_change change = {0}; of->member(s, of->technique, size, &change); change = (hr_change){0})
     size++;
   return size;
 }
@@ -185,19 +190,19 @@ static int family_size(const search *s, family_member member) {
 /* Finds the mildest member that fits. The mildest of all is tried first: it alone may do without accumulated gradients,
  * so it can be smaller than the next. From there on peaks fall with strength, and halving the range takes few plans. A
  * member that the recipe refuses ends the family before it. */
-static hr_status family_search(const search *s, family_member member, hr_change *found, bool *fits, hr_error *err) {
+static hr_status family_search(const search *s, const family *of, hr_change *found, bool *fits, hr_error *err) {
   hr_change first, change;
   trial result;
   *fits = false;
-  HR_TRY(member_try(s, member, 0, NULL, &first, &result, err));
+  HR_TRY(member_try(s, of, 0, NULL, &first, &result, err));
   if (result == TRIAL_FITS) {
     *found = first;
     *fits = true;
   }
   if (result != TRIAL_TOO_LARGE) return HR_OK;
-  for (int below = 1, end = family_size(s, member); below < end;) {
+  for (int below = 1, end = family_size(s, of); below < end;) {
     int strength = below + (end - below) / 2;
-    HR_TRY(member_try(s, member, strength, &first, &change, &result, err));
+    HR_TRY(member_try(s, of, strength, &first, &change, &result, err));
     if (result == TRIAL_TOO_LARGE) {
       below = strength + 1;
       continue;
@@ -210,21 +215,35 @@ static hr_status family_search(const search *s, family_member member, hr_change 
   return HR_OK;
 }
 
+/* What there is to try for a tier that is too small. */
+static int families_of(hr_tier tier, family out[HR_SUGGESTIONS]) {
+  int count = 0;
+  if (tier == HR_TIER_DEVICE) {
+    out[count++] = (family){recompute, NULL};
+    out[count++] = (family){smaller_batch, NULL};
+    for (int i = HR_TECHNIQUE_KEYS - 1; i >= 0; i--) /* what keeps results stands behind what changes them */
+      if (hr_technique_keys[i].flags & HR_TECHNIQUE_SUGGESTED)
+        out[count++] = (family){technique_on, &hr_technique_keys[i]};
+    out[count++] = (family){offload, NULL};
+    out[count++] = (family){adapters, NULL};
+    out[count++] = (family){shorter_sequence, NULL};
+    return count;
+  }
+  out[count++] = (family){offload_less, NULL};
+  if (tier == HR_TIER_HOST) out[count++] = (family){host_to_disk, NULL};
+  return count;
+}
+
 hr_status hr__suggest(const hr_recipe *recipe, hr_tier tier, hr_plan_changed plan, void *user,
                       hr_change changes[HR_SUGGESTIONS], int *count, hr_error *err) {
-  static const family_member families[HR_TIER_COUNT][HR_SUGGESTIONS] = {
-      [HR_TIER_DEVICE] = {recompute, smaller_batch, gradients_at_once, small_moments, half_precision, offload, adapters,
-                          shorter_sequence},
-      [HR_TIER_HOST] = {offload_less, host_to_disk},
-      [HR_TIER_DISK] = {offload_less},
-  };
+  family families[HR_SUGGESTIONS];
   search s = {.recipe = recipe, .plan = plan, .user = user};
   HR_TRY(hr__training_shape(recipe, &s.shape, err));
   *count = 0;
-  for (int f = 0; f < HR_SUGGESTIONS && families[tier][f]; f++) {
+  for (int f = 0, all = families_of(tier, families); f < all; f++) {
     bool fits = false;
     hr_change found;
-    HR_TRY(family_search(&s, families[tier][f], &found, &fits, err));
+    HR_TRY(family_search(&s, &families[f], &found, &fits, err));
     if (!fits) continue;
     int at = (*count)++;
     for (; at > 0 && changes[at - 1].planned.step_seconds > found.planned.step_seconds; at--)

@@ -9,8 +9,10 @@
 #define HR_FIT_SUGGEST_H
 
 #include "pass/compile.h"
+#include "recipe/techniques.h"
 
-enum { HR_CHANGE_OVERRIDES = 6, HR_SUGGESTIONS = 8 };
+/* Of a tier: those of techniques, and five of other kinds at most. */
+enum { HR_CHANGE_OVERRIDES = 6, HR_SUGGESTIONS = 5 + HR_TECHNIQUE_KEYS };
 
 /* What a plan comes to. */
 typedef struct hr_planned {

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fit/choose.h"
-
 /* A technique that is on, and what takes it away. */
 typedef struct active {
   char name[HR_TECHNIQUE_NAME];
@@ -43,75 +41,37 @@ static const char *word_of(const hr_recipe *recipe, const char *path) {
   return hr__recipe_text(recipe, path);
 }
 
-/* A setting whose word is not the plain one. */
-static void word_add(listing *l, const char *path, const char *label, const char *plain) {
-  const char *word = word_of(l->recipe, path);
-  if (!word || strcmp(word, plain) == 0) return;
-  override_add(active_add(l, "%s: %s", label, word), "%s=%s", path, plain);
-}
-
-/* A section whose `kind` says what it is. */
-static active *section_add(listing *l, const char *section, const char *label) {
+/* Whether the recipe has the technique, and as what; *word NULL: without one. An `auto` that came to nothing is none.
+ */
+static bool technique_is_on(const listing *l, const hr_technique_key *technique, const char **word) {
   char path[64];
-  snprintf(path, sizeof path, "%s.kind", section);
-  if (!hr__recipe_given(l->recipe, section)) return NULL;
-  const char *kind = word_of(l->recipe, path);
-  active *item = active_add(l, "%s%s%s", label, kind ? ": " : "", kind ? kind : "");
-  override_add(item, "%s=null", section);
-  return item;
+  bool section = technique->flags & HR_TECHNIQUE_IS_SECTION;
+  snprintf(path, sizeof path, "%s%s", technique->path, section ? ".kind" : "");
+  *word = word_of(l->recipe, path);
+  if (section) return hr__recipe_given(l->recipe, technique->path);
+  if (!*word) return hr__recipe_has(l->recipe, technique->path); /* by block */
+  const char *came_to = l->chosen && strcmp(*word, "auto") == 0 ? hr__chosen_word(l->chosen, path) : NULL;
+  return strcmp(came_to ? came_to : *word, technique->plain) != 0;
 }
 
-static void precision_add(listing *l) {
-  int before = l->count;
-  word_add(l, "model.precision", "precision", "32-true");
-  if (l->count > before && hr__recipe_given(l->recipe, "model.precision_overrides"))
-    override_add(&l->items[before], "model.precision_overrides=null");
-}
-
-static void adapters_add(listing *l) {
-  active *adapters = section_add(l, "model.adapters", "adapters");
-  if (adapters && hr__recipe_given(l->recipe, "model.quantize")) override_add(adapters, "model.quantize=null");
-  section_add(l, "model.quantize", "quantize");
-}
-
-static void optimizer_add(listing *l) {
-  int before = l->count;
-  word_add(l, "training.optimizer.kind", "optimizer", "adamw");
-  static const char *const only_sgd[] = {"training.optimizer.momentum", "training.optimizer.nesterov"};
-  for (size_t i = 0; l->count > before && i < sizeof only_sgd / sizeof only_sgd[0]; i++)
-    if (hr__recipe_given(l->recipe, only_sgd[i])) override_add(&l->items[before], "%s=null", only_sgd[i]);
-  word_add(l, "training.optimizer.state", "optimizer state", "f32");
-}
-
-static void split_add(listing *l) {
-  static const char path[] = "memory.split";
-  if (!hr__recipe_has(l->recipe, path)) return;
-  const char *word = word_of(l->recipe, path); /* NULL: a map of blocks */
-  if (word && strcmp(word, "none") == 0) return;
-  if (word && strcmp(word, "auto") == 0 && l->chosen && l->chosen->choices.slices < 2) return;
-  override_add(active_add(l, "split%s%s", word ? ": " : "", word ? word : ""), "%s=none", path);
-}
-
-static void offload_add(listing *l) {
-  for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
-    char path[64], label[48];
-    snprintf(path, sizeof path, "memory.offload.%s", hr__offload_name((hr_offload_kind)k));
-    snprintf(label, sizeof label, "offload %s", hr__offload_name((hr_offload_kind)k));
-    if (l->chosen && l->chosen->open[k] && !hr__chosen_offloads(l->chosen, (hr_offload_kind)k)) continue;
-    word_add(l, path, label, "device");
-  }
+static void technique_add(listing *l, const hr_technique_key *technique) {
+  const char *word;
+  if (!technique_is_on(l, technique, &word)) return;
+  active *item = active_add(l, "%s%s%s", technique->label, word ? ": " : "", word ? word : "");
+  override_add(item, "%s=%s", technique->path, technique->plain);
+  char dependent[HR_TECHNIQUE_WORD];
+  for (const char *at = technique->dependents; hr__technique_next(&at, dependent);)
+    if (hr__recipe_given(l->recipe, dependent)) override_add(item, "%s=null", dependent);
 }
 
 /* Whether anything that fit/choose closes is open and stays so without the technique. */
 static bool chosen_anew(const hr_recipe *recipe, const active *item) {
-  static const char *const paths[] = {"memory.checkpoint",        "memory.split",
-                                      "memory.offload.optimizer", "memory.offload.parameters",
-                                      "memory.offload.gradients", "memory.offload.activations"};
-  for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+  for (int i = 0; i < HR_TECHNIQUE_KEYS; i++) {
+    const char *path = hr_technique_keys[i].path;
     bool without = false;
     for (size_t o = 0; o < item->n_overrides; o++)
-      without |= strncmp(item->override[o], paths[i], strlen(paths[i])) == 0;
-    if (!without && hr__recipe_word_is(recipe, paths[i], "auto")) return true;
+      without |= strncmp(item->override[o], path, strlen(path)) == 0;
+    if (!without && hr__choose_closes(recipe, &hr_technique_keys[i])) return true;
   }
   return false;
 }
@@ -140,14 +100,8 @@ static hr_status active_measure(const hr_recipe *recipe, const active *item, uin
 hr_status hr__techniques(const hr_recipe *recipe, const hr_chosen *chosen, uint64_t peak_bytes, double step_seconds,
                          hr_plan_changed plan, void *user, hr_technique out[HR_TECHNIQUES], int *count, hr_error *err) {
   listing l = {.recipe = recipe, .chosen = chosen};
-  precision_add(&l);
-  adapters_add(&l);
-  optimizer_add(&l);
-  if (!chosen || !chosen->choices.keep || hr__chosen_recomputes(chosen))
-    word_add(&l, "memory.checkpoint", "checkpoint", "none");
-  split_add(&l);
-  word_add(&l, "memory.update", "update", "after-backward");
-  offload_add(&l);
+  for (int i = 0; i < HR_TECHNIQUE_KEYS; i++)
+    technique_add(&l, &hr_technique_keys[i]);
   *count = 0;
   for (int i = 0; i < l.count; i++) {
     hr_technique *own = &out[*count];

@@ -13,7 +13,7 @@
 #include "fit/choose.h"
 #include "fit/suggest.h"
 
-enum { HR_TECHNIQUES = 16, HR_TECHNIQUE_NAME = 48 };
+enum { HR_TECHNIQUES = HR_TECHNIQUE_KEYS, HR_TECHNIQUE_NAME = 48 };
 
 typedef struct hr_technique {
   char name[HR_TECHNIQUE_NAME]; /* "checkpoint: selective" */

@@ -176,8 +176,9 @@ static json_t *knob_json(const hr_job *job, size_t k) {
   const char *chosen = strchr(job->search.chosen.overrides[k], '=') + 1;
   json_t *choices = knob->slices ? slices_json(knob->n_choices) : texts_json(knob->choices, knob->n_choices);
   json_t *value = knob->slices ? json_sprintf("%lld", (long long)job->chosen.choices.slices) : hr__json_string(chosen);
-  return json_pack("{s:s, s:o, s:o, s:b, s:b}", "key", knob->path, "choices", choices, "chosen", value, "by_hand",
-                   (int)knob->by_hand, "changes_results", (int)job->search.chosen.changes[k]);
+  return json_pack("{s:s, s:o, s:o, s:b, s:b, s:b}", "key", knob->path, "choices", choices, "chosen", value, "by_hand",
+                   (int)knob->by_hand, "changes_results", (int)job->search.chosen.changes[k], "quality",
+                   (int)(knob->quality != NULL));
 }
 
 static json_t *found_json(const hr_found *found) {

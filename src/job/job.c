@@ -111,20 +111,20 @@ static int planning_threads(void) {
   return host.threads < 4 ? host.threads : 4;
 }
 
-static hr_space job_space(hr_job *job, const hr_recipe *recipe, hr_wish wish) {
+static hr_space job_space(hr_job *job, const hr_recipe *recipe, hr_effort effort) {
   return (hr_space){.recipe = recipe,
                     .all = job->open_all,
-                    .wish = wish,
+                    .effort = effort,
                     .threads = planning_threads(),
                     .user = job,
                     .load = setting_load,
                     .progress = job->watch.search ? search_watched : NULL};
 }
 
-static hr_status job_stages(hr_job *job, hr_wish wish, const hr_facts *known, hr_error *err) {
+static hr_status job_stages(hr_job *job, hr_effort effort, const hr_facts *known, hr_error *err) {
   HR_TRY(job_facts(job, known, err));
   HR_TRY(job_rates(job, err));
-  hr_space space = job_space(job, job->recipe, wish);
+  hr_space space = job_space(job, job->recipe, effort);
   hr_recipe *closed;
   HR_TRY(hr__search(&space, &job->search, &closed, &job->chosen, err));
   hr__recipe_destroy(job->recipe);
@@ -132,7 +132,7 @@ static hr_status job_stages(hr_job *job, hr_wish wish, const hr_facts *known, hr
   HR_TRY(source_copy(job, &job->source, job->search.chosen.overrides, job->search.chosen.n_overrides, err));
   job->graph = job->chosen.graph;
   job->plan = job->chosen.plan;
-  if (wish != HR_WISH_RUN) return HR_OK; /* job->search.chosen has it */
+  if (effort != HR_EFFORT_RUN) return HR_OK; /* job->search.chosen has it */
   hr_budget budget;
   HR_TRY(hr__training_shape(job->recipe, &job->shape, err));
   HR_TRY(hr__memory_budget(job->recipe, &job->facts, &budget, err));
@@ -146,7 +146,7 @@ static hr_status masking_check(const hr_recipe *recipe, hr_error *err) {
   return hr__masking_read(recipe, whole.model->masked, whole.model->vocabulary(&whole), 0, &masking, err);
 }
 
-static hr_status job_open(const hr_job_source *source, bool all, hr_wish wish, const hr_facts *known,
+static hr_status job_open(const hr_job_source *source, bool all, hr_effort effort, const hr_facts *known,
                           const hr_job_watch *watch, hr_job **out, hr_error *err) {
   hr_job *job = hr__alloc_zero(1, sizeof *job);
   if (!job) return hr__nomem(err);
@@ -157,7 +157,7 @@ static hr_status job_open(const hr_job_source *source, bool all, hr_wish wish, c
   if (status == HR_OK)
     status = hr__settings_load(source->path, source->overrides, source->n_overrides, &job->recipe, err);
   if (status == HR_OK) status = masking_check(job->recipe, err);
-  if (status == HR_OK) status = job_stages(job, wish, known, err);
+  if (status == HR_OK) status = job_stages(job, effort, known, err);
   if (status != HR_OK) {
     hr__job_close(job);
     return status;
@@ -177,7 +177,7 @@ hr_status hr__job_open_all(const hr_job_source *source, hr_job **out, hr_error *
 
 hr_status hr__job_open_watched(const hr_job_source *source, bool all, const hr_job_watch *watch, hr_job **out,
                                hr_error *err) {
-  return job_open(source, all, HR_WISH_RUN, NULL, watch, out, err);
+  return job_open(source, all, HR_EFFORT_RUN, NULL, watch, out, err);
 }
 
 void hr__job_close(hr_job *job) {
@@ -214,7 +214,7 @@ hr_status hr__job_check(const hr_job *job, hr_error *err) {
 /* What changes of a job begin with, and what is to be known of them. */
 typedef struct changing {
   const hr_job *job;
-  hr_wish wish;
+  hr_effort effort;
 } changing;
 
 static hr_status changed_plan(void *user, const char *const *overrides, size_t count, hr_planned *out, hr_error *err) {
@@ -233,7 +233,7 @@ static hr_status changed_plan(void *user, const char *const *overrides, size_t c
     all[source->n_overrides + i] = overrides[i];
   hr_job_source changed = {source->path, all, source->n_overrides + count};
   hr_job *job = NULL;
-  hr_status status = job_open(&changed, false, from->wish, &from->job->facts, NULL, &job, err);
+  hr_status status = job_open(&changed, false, from->effort, &from->job->facts, NULL, &job, err);
   if (status == HR_OK) {
     const hr_found *found = &job->search.chosen;
     *out = (hr_planned){.step_seconds = found->step_seconds, .fits = found->fits};
@@ -245,7 +245,7 @@ static hr_status changed_plan(void *user, const char *const *overrides, size_t c
 }
 
 hr_status hr__job_suggest(const hr_job *job, hr_change changes[HR_SUGGESTIONS], int *count, hr_error *err) {
-  changing from = {job, HR_WISH_VERDICT};
+  changing from = {job, HR_EFFORT_VERDICT};
   return hr__suggest(job->recipe, job->verdict.tier, changed_plan, &from, changes, count, err);
 }
 
@@ -258,7 +258,7 @@ static hr_planned job_costs(const hr_job *job) {
 }
 
 hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHNIQUES], int *count, hr_error *err) {
-  changing from = {job, HR_WISH_COSTS};
+  changing from = {job, HR_EFFORT_COSTS};
   hr_planned here = job_costs(job);
   return hr__techniques(job->recipe, &job->chosen, here.peak_bytes[HR_TIER_DEVICE], here.step_seconds, changed_plan,
                         &from, techniques, count, err);
@@ -290,24 +290,6 @@ static hr_status other_source(const hr_job *job, hr_arena *arena, hr_job_source 
   return overrides[out->n_overrides - 1] ? HR_OK : hr__nomem(err);
 }
 
-/* What is set otherwise than in the job: its search may have had fewer knobs. */
-static hr_status other_rung(const hr_job *job, const hr_found *found, hr_arena *arena, hr_rung *out, hr_error *err) {
-  const char **overrides = hr__arena_array(arena, found->n_overrides + 1, sizeof *overrides);
-  if (!overrides) return hr__nomem(err);
-  *out = (hr_rung){.overrides = overrides, .changes_results = found->changes_results};
-  for (size_t i = 0; i < found->n_overrides; i++) {
-    size_t path = strcspn(found->overrides[i], "=");
-    char key[64];
-    snprintf(key, sizeof key, "%.*s", (int)path, found->overrides[i]);
-    if (hr__recipe_word_is(job->recipe, key, found->overrides[i] + path + 1)) continue;
-    overrides[out->n_overrides++] = hr__arena_text(arena, found->overrides[i]);
-    if (!overrides[out->n_overrides - 1]) return hr__nomem(err);
-  }
-  out->planned = (hr_planned){.step_seconds = found->step_seconds, .fits = found->fits};
-  memcpy(out->planned.peak_bytes, found->peak_bytes, sizeof out->planned.peak_bytes);
-  return HR_OK;
-}
-
 /* The fastest setting that fits where those that change the result are allowed, if it is faster than the one chosen. */
 static hr_status other_find(const hr_job *job, hr_arena *arena, hr_rung *out, hr_error *err) {
   if (!other_wanted(job)) return HR_OK;
@@ -317,12 +299,13 @@ static hr_status other_find(const hr_job *job, hr_arena *arena, hr_rung *out, hr
   hr_chosen chosen = {0};
   HR_TRY(other_source(job, arena, &given.source, err));
   HR_TRY(hr__settings_load(given.source.path, given.source.overrides, given.source.n_overrides, &open, err));
-  hr_space space = job_space(&given, open, HR_WISH_COSTS);
+  hr_space space = job_space(&given, open, HR_EFFORT_COSTS);
   space.any_result = true;
   space.limit_token_seconds = 0.99 * job->search.chosen.token_seconds;
   hr_status status = hr__search(&space, &search, &closed, &chosen, err);
   if (status == HR_OK) {
-    if (search.chosen.fits && search.chosen.changes_results) status = other_rung(job, &search.chosen, arena, out, err);
+    if (search.chosen.fits && search.chosen.changes_results)
+      status = hr__rung_found(job->recipe, &job->search.chosen, &search.chosen, arena, out, err);
     hr__search_fini(&search);
     hr__chosen_fini(&chosen);
     hr__recipe_destroy(closed);
@@ -332,7 +315,7 @@ static hr_status other_find(const hr_job *job, hr_arena *arena, hr_rung *out, hr
 }
 
 hr_status hr__job_ladder(const hr_job *job, hr_arena *arena, hr_ladder *out, hr_error *err) {
-  changing from = {job, HR_WISH_COSTS};
+  changing from = {job, HR_EFFORT_COSTS};
   hr_planned here = job_costs(job);
   HR_TRY(hr__ladder(job->recipe, &job->search, &here, changed_plan, &from, arena, out, err));
   return other_find(job, arena, &out->other, err);

@@ -52,7 +52,7 @@ void hr__job_close(hr_job *job);
 /* HR_NO_FIT with the shortfall when the plan is over its budget. */
 hr_status hr__job_check(const hr_job *job, hr_error *err);
 
-/* Changes of a job are only judged (HR_WISH_* of fit/choose.h): their peaks, and those of the job that they are
+/* Changes of a job are only judged (hr__effort_judges of plan/plan.h): their peaks, and those of the job that they are
  * compared with, are lower bounds, which layouts meet but for 1 %; seconds are those of a plan that fits, and a run's
  * may be fewer by some percent, since more is tried for it. */
 

@@ -106,13 +106,11 @@ static hr_status tier_pack(hr_building *b, size_t from, hr_tier tier, hr_program
   }
   hr_packing packing;
   wanted want = transients_wanted(b, tier, out);
-  if (b->options->pack_effort)
-    HR_TRY(hr__pack(intervals, count, b->options->pack_effort, offsets, &packing, b->err));
-  else if (b->options->glance)
+  if (hr__effort_judges(b->options->effort))
     HR_TRY(pack_glance(intervals, count, want.most, offsets, &packing, b->err));
   else
-    HR_TRY(pack_default(intervals, count, b->options->draft, out->lower_bound_bytes[tier], want, &b->scratch, offsets,
-                        &packing, b->err));
+    HR_TRY(pack_default(intervals, count, b->options->effort == HR_EFFORT_DRAFT, out->lower_bound_bytes[tier], want,
+                        &b->scratch, offsets, &packing, b->err));
   out->transient_bytes[tier] = packing.total_bytes;
   out->lower_bound_bytes[tier] = packing.lower_bound_bytes;
   size_t bottom = plan->tiers[tier].persistent_bytes, top;
@@ -128,7 +126,7 @@ static hr_status tier_pack(hr_building *b, size_t from, hr_tier tier, hr_program
 hr_status hr__offsets_find(hr_building *b, size_t from, hr_id program) {
   for (int t = 0; t < HR_TIER_COUNT; t++)
     HR_TRY(tier_bound(b, from, (hr_tier)t, program));
-  for (int t = 0; t < HR_TIER_COUNT && !b->options->sketch; t++)
+  for (int t = 0; t < HR_TIER_COUNT && b->options->effort != HR_EFFORT_SKETCH; t++)
     HR_TRY(tier_pack(b, from, (hr_tier)t, &b->plan->programs[program]));
   return HR_OK;
 }

@@ -31,7 +31,8 @@ static hr_status node_plan(hr_building *b, hr_id id, uint32_t position, hr_desc 
   hr_plan *plan = b->plan;
   const hr_node *node = &b->graph->nodes[id];
   plan->workspace_of_node[id] = HR_NONE;
-  if (b->options->sketch && node->op->transfer) return HR_OK; /* the simulation says how long they take */
+  if (b->options->effort == HR_EFFORT_SKETCH && node->op->transfer)
+    return HR_OK; /* the simulation says how long they take */
   hr_op_view view = hr__node_view(b->graph, node, storage);
   hr_device_kind kind = node->place == HR_ON_HOST ? HR_CPU : plan->facts.kind;
   if (!node->op->transfer) HR_TRY(kernel_check(b, node, &view, kind));
@@ -46,7 +47,7 @@ static hr_status node_plan(hr_building *b, hr_id id, uint32_t position, hr_desc 
 
   size_t bytes = node->op->workspace ? node->op->workspace(&view, kind, threads) : 0;
   if (bytes == 0) return HR_OK;
-  hr_slot slot = {.name = b->options->sketch
+  hr_slot slot = {.name = b->options->effort == HR_EFFORT_SKETCH
                               ? node->module
                               : hr__arena_format(&plan->arena, "%s:%s:workspace", node->module, node->op->name),
                   .tier = node->place == HR_ON_HOST ? HR_TIER_HOST : HR_TIER_DEVICE,
@@ -150,7 +151,7 @@ static hr_status plan_make(hr_building *b) {
     HR_TRY(hr__peak_finish(b, (hr_tier)t));
   phases_finish(b->plan);
   b->plan->step_seconds = step_seconds(b->plan, b->options->accumulation);
-  if (b->options->sketch) return HR_OK;
+  if (b->options->effort == HR_EFFORT_SKETCH) return HR_OK;
   return hr__plan_fingerprint(b->plan, b->plan->fingerprint, b->err);
 }
 

@@ -103,14 +103,27 @@ typedef struct hr_plan {
   char fingerprint[33];
 } hr_plan;
 
+/* How hard planning tries, from a plan that is to be run to one that is only looked at. */
+typedef enum hr_effort {
+  HR_EFFORT_RUN,   /* to be run: laid out with all the effort that a budget is worth */
+  HR_EFFORT_DRAFT, /* to be run, but one of many: no more effort where its first layout misses the bound by much, and
+                      one that misses a budget is given up */
+  HR_EFFORT_COSTS, /* its peaks and seconds: whether there is a layout within the budget, and the first that is ends it.
+                      Of a choice (fit/choose.h) peaks are lower bounds, which layouts meet but for 1 %, and what fits
+                      has a layout that does, or, where it is large, 1 % to spare; updates below the device have fewer,
+                      larger tiles */
+  HR_EFFORT_VERDICT, /* the same where it fits; else whatever was found to be too large first */
+  HR_EFFORT_SKETCH   /* no layout at all: seconds are those of the whole plan, peaks are lower bounds of its peaks (the
+                        largest sum of live bytes), offsets and fingerprint mean nothing */
+} hr_effort;
+/* Whether a plan is only to be judged, not to be run. */
+static inline bool hr__effort_judges(hr_effort effort) {
+  return effort >= HR_EFFORT_COSTS;
+}
+
 typedef struct hr_plan_options {
-  int accumulation;     /* micro-batches per effective step, for step_seconds; >= 1 */
-  uint64_t pack_effort; /* placements allowed for improving a layout that misses its bound; 0: default */
-  bool glance;          /* whether there is a layout within budget_bytes: the first that is ends the effort */
-  bool draft;           /* with the default effort: no more of it where a layout misses its bound by much */
-  /* No layout at all: seconds are those of the whole plan, peaks are lower bounds of its peaks (the largest sum of live
-   * bytes), offsets and fingerprint mean nothing. A fraction of the work where a plan is only to be judged. */
-  bool sketch;
+  int accumulation; /* micro-batches per effective step, for step_seconds; >= 1 */
+  hr_effort effort;
   /* On the device; 0: none. A plan that cannot fit by its bound is laid out as a draft; one that misses the budget
    * only by its layout gets all the effort there is. */
   uint64_t budget_bytes;

@@ -15,21 +15,16 @@ static const hr_map_key headroom[] = {
     KEY("training.batch_size", "training.batch_size", NULL, "1"),
     KEY("training.gradient_accumulation", "training.gradient_accumulation", NULL, NULL),
     KEY("training.effective_batch", "training.effective_batch", NULL, NULL),
-    KEY("training.optimizer.kind", "training.optimizer.kind", NULL, "adamw"),
-    KEY("training.optimizer.state", "training.optimizer.state", NULL, "f32"),
     KEY("data.sequence_length", "data.sequence_length", NULL, NULL),
-    KEY("model.precision", "model.precision", NULL, "32-true"),
     KEY("model.adapters.rank", "model.adapters.rank", NULL, NULL),
     KEY("model.adapters.alpha", "model.adapters.alpha", NULL, NULL),
     KEY("model.adapters.dropout", "model.adapters.dropout", NULL, NULL),
     KEY("model.quantize.kind", "model.quantize.kind", NULL, NULL),
-    KEY("memory.checkpoint", "memory.checkpoint", NULL, "none"),
-    KEY("memory.split", "memory.split", NULL, "none"),
-    KEY("memory.update", "memory.update", NULL, "after-backward"),
-    KEY("memory.offload.optimizer", "memory.offload.optimizer", NULL, "device"),
-    KEY("memory.offload.parameters", "memory.offload.parameters", NULL, "device"),
-    KEY("memory.offload.gradients", "memory.offload.gradients", NULL, "device"),
-    KEY("memory.offload.activations", "memory.offload.activations", NULL, "device"),
+#define HR_TECHNIQUE(path, plain, ...) KEY(path, path, NULL, plain),
+#define HR_TECHNIQUE_SECTION(...)
+#include "recipe/techniques.def"
+#undef HR_TECHNIQUE
+#undef HR_TECHNIQUE_SECTION
     KEY("memory.offload.update", "memory.offload.update", NULL, "auto"),
 };
 

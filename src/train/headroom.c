@@ -5,6 +5,7 @@
 
 #include "format/json.h"
 #include "job/answer.h"
+#include "job/devices.h"
 #include "job/job.h"
 #include "train/answer.h"
 #include "train/api.h"
@@ -57,6 +58,14 @@ hr_result hr_job_create(const char *path, const char *const *overrides, size_t n
   return hr__api_result(hr__job_open(&source, job, error));
 }
 
+hr_result hr_job_create_auto(const char *path, const char *const *overrides, size_t n_overrides, hr_job **job,
+                             hr_error *error) {
+  *job = NULL;
+  hr__json_init();
+  hr_job_source source = {path, overrides, n_overrides};
+  return hr__api_result(hr__job_open_all(&source, job, error));
+}
+
 void hr_job_destroy(hr_job *job) {
   hr__job_close(job);
 }
@@ -72,6 +81,19 @@ double hr_job_step_seconds(const hr_job *job) {
 
 hr_result hr_job_plan_json(const hr_job *job, char **json, hr_error *error) {
   return hr__api_result(hr__api_text(hr__answer_plan(job, NULL, 0), json, error));
+}
+
+hr_result hr_devices_json(char **json, hr_error *error) {
+  json_t *answer;
+  *json = NULL;
+  hr__json_init();
+  hr_status status = hr__answer_devices(&answer, error);
+  return hr__api_result(status == HR_OK ? hr__api_text(answer, json, error) : status);
+}
+
+hr_result hr_gpus_json(char **json, hr_error *error) {
+  hr__json_init();
+  return hr__api_result(hr__api_text(hr__answer_gpus(), json, error));
 }
 
 hr_result hr_job_train(const hr_job *job, const hr_job_train_options *options, char **json, hr_error *error) {

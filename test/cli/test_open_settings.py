@@ -49,6 +49,18 @@ with Folder() as folder:
     unsaid = run('apply', *inputs, '--to', path, '--dry-run').expect(0).err
     check('not written: memory.offload.activations = host' in unsaid, unsaid)
 
+# A rank is quality: the largest that fits, whatever is faster; what else is open is as fast as that rank allows.
+lora = [os.path.join(CONFIGS, 'TinyLlama-1.1B'), '--method', 'lora', '--gpu', '4090', '--margin', '0', '--seq', '256',
+        '--set', 'model.config.num_hidden_layers=4', '--set', 'memory.checkpoint=none']
+peaks = {rank: run('plan', *lora, '--rank', str(rank), '--json').expect(0).json()['device']['peak_bytes'] for rank in [16, 32, 64]}
+check(peaks[16] < peaks[32] < peaks[64], str(peaks))
+for rank, ranks in [(64, 'auto'), (32, 'auto'), (16, '[16, 64]')]:
+    opened = run('plan', *lora, '--gpu-memory', str(peaks[rank]), '--set', f'model.adapters.rank={ranks}',
+                 '--set', 'memory.update=auto', '--json').expect(0).json()
+    check(opened['settings']['model']['adapters']['rank'] == rank, f'rank {opened["settings"]["model"]["adapters"]} of {ranks}')
+    knobs = {knob['key']: knob['quality'] for knob in opened['search']['open']}
+    check(knobs == {'model.adapters.rank': True, 'memory.update': False}, str(knobs))
+
 # With a small host the first way to keep blocks goes to the disk; a change that is proposed takes what it says.
 large = [os.path.join(CONFIGS, 'Llama-3.1-70B'), '--method', 'qlora', '--gpu', '4090', '--gpu-memory', '6GiB', '--seq',
          '1024', '--set', 'model.config.num_hidden_layers=12', '--set', 'memory.host_budget=3GiB']

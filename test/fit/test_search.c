@@ -28,7 +28,7 @@ static const char *const lists[] = {
     "memory.offload.optimizer=auto",
     "memory.offload.parameters=[device, host]",
     "memory.offload.gradients=auto",
-    "data.sequence_length=[32, 16]",
+    "data.sequence_length=[16, 32]",
     "memory.split=auto",
 };
 enum { LISTS = sizeof lists / sizeof *lists, OPEN_MOST = 4 };
@@ -38,6 +38,7 @@ enum { LISTS = sizeof lists / sizeof *lists, OPEN_MOST = 4 };
 
 typedef struct answer {
   bool any, fits, changes;
+  size_t level;   /* of quality: 0 is the highest */
   double seconds; /* per token */
   uint64_t peak;
   char overrides[512];
@@ -47,6 +48,7 @@ static bool answer_better(const answer *a, const answer *b) {
   if (!b->any) return true;
   if (a->fits != b->fits) return a->fits;
   if (!a->fits && a->peak != b->peak) return a->peak < b->peak;
+  if (a->level != b->level) return a->level < b->level;
   if (a->seconds != b->seconds) return a->seconds < b->seconds;
   if (a->changes != b->changes) return b->changes;
   return a->peak < b->peak;
@@ -74,6 +76,7 @@ static void setting_try(world *w, const hr_knob *knobs, size_t n_knobs, const si
     strcat(a.overrides, " ");
     a.changes |= knobs[k].changes[digits[k]];
     if (knobs[k].slices) slices = (int64_t)1 << digits[k];
+    if (knobs[k].quality) a.level = a.level * knobs[k].n_choices + knobs[k].quality[digits[k]];
   }
   hr_recipe *recipe = NULL;
   hr_open open;
@@ -82,7 +85,7 @@ static void setting_try(world *w, const hr_knob *knobs, size_t n_knobs, const si
   if (world_load(w, overrides, n_knobs, &recipe, &open, NULL) == HR_OK) {
     int64_t samples = hr__recipe_int(recipe, "training.batch_size");
     open.slices = slices < samples ? slices : samples;
-    open.quick = quick;
+    open.effort = quick ? HR_EFFORT_DRAFT : HR_EFFORT_RUN;
     if (slices < 2 * samples && hr__choose(&open, &chosen, NULL) == HR_OK) {
       const hr_tier_plan *tiers = chosen.plan->tiers;
       a.fits = tiers[HR_TIER_DEVICE].peak_bytes <= w->budget_bytes && tiers[HR_TIER_HOST].peak_bytes <= w->host_bytes;
@@ -275,6 +278,41 @@ static void test_auto_among_choices(void **state) {
   }
 }
 
+/* The largest length that fits is taken, whatever its speed; with a byte less than its plan the next one of that length
+ * that fits, and only where there is none a smaller length. */
+static void test_quality_before_speed(void **state) {
+  (void)state;
+  world w = {.overrides = {"data.sequence_length=[16, 64, 32]", "memory.checkpoint=[every-layer, none]"},
+             .n_overrides = 2};
+  hr__cpu_facts(&w.facts);
+  hr__rates_default(&w.facts, &w.rates);
+  w.host_bytes = w.budget_bytes = UINT64_MAX;
+  hr_recipe *open = NULL;
+  hr_error err = {0};
+  assert_int_equal(world_load(&w, NULL, 0, &open, NULL, &err), HR_OK);
+  hr_space s = {.recipe = open, .threads = 1, .user = &w, .load = world_load};
+  char lengths[64] = "";
+  for (bool fits = true; fits;) {
+    hr_recipe *closed;
+    hr_search search;
+    hr_chosen chosen;
+    if (hr__search(&s, &search, &closed, &chosen, &err) != HR_OK) fail_msg("%s", err.message);
+    fits = search.chosen.fits;
+    int length = (int)hr__recipe_int(closed, "data.sequence_length");
+    char text[16];
+    snprintf(text, sizeof text, "%d ", length);
+    if (fits && !strstr(lengths, text)) strcat(lengths, text); /* else another plan of that length */
+    if (!fits) assert_int_equal(length, 16);                   /* then the smallest plan */
+    w.budget_bytes = search.chosen.peak_bytes[HR_TIER_DEVICE] - 1;
+    hr__search_fini(&search);
+    hr__chosen_fini(&chosen);
+    hr__recipe_destroy(closed);
+  }
+  assert_string_equal(lengths, "64 32 16 ");
+  hr__recipe_destroy(open);
+  hr__rates_fini(&w.rates);
+}
+
 /* --auto: what is not written is open, what changes results only as a last resort, and written settings stay. */
 static void test_all_is_opened(void **state) {
   (void)state;
@@ -339,6 +377,7 @@ int main(void) {
                                      cmocka_unit_test(test_search_survives_lack_of_memory),
                                      cmocka_unit_test(test_open_settings_that_mean_nothing),
                                      cmocka_unit_test(test_auto_among_choices),
+                                     cmocka_unit_test(test_quality_before_speed),
                                      cmocka_unit_test(test_all_is_opened),
                                      cmocka_unit_test(test_coupled_samples)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,7 +34,7 @@ static hr_status report_body(const hr_plan *plan, hr_error *err) {
 static hr_status plan_body(void *arg, hr_error *err) {
   const subject *s = arg;
   hr_facts facts = test_facts();
-  hr_plan_options options = {.accumulation = 2, .pack_effort = 3000};
+  hr_plan_options options = {.accumulation = 2, .effort = HR_EFFORT_DRAFT};
   hr_rates rates;
   hr_plan *plan = NULL;
   hr_status status = hr__rates_load(&facts, &rates, err);
