@@ -66,7 +66,7 @@ hr_op_view hr__node_view(const hr_graph *graph, const hr_node *node, hr_desc *st
   return (hr_op_view){.in = in, .out = out, .n_in = node->n_in, .n_out = node->n_out, .args = node->args};
 }
 
-hr_id hr__block_outermost(const hr_graph *graph, hr_id block) {
+hr_id hr__block_layer(const hr_graph *graph, hr_id block) {
   while (block != HR_NONE && graph->blocks[block].parent != HR_NONE)
     block = graph->blocks[block].parent;
   return block;
@@ -76,6 +76,13 @@ bool hr__block_within(const hr_graph *graph, hr_id block, hr_id outer) {
   while (block != HR_NONE && block != outer)
     block = graph->blocks[block].parent;
   return block == outer;
+}
+
+size_t hr__program_layers(const hr_graph *graph, hr_id program, hr_id *blocks) {
+  size_t count = 0;
+  for (hr_id block = 0; block < graph->n_blocks; block++)
+    if (graph->blocks[block].program == program && graph->blocks[block].parent == HR_NONE) blocks[count++] = block;
+  return count;
 }
 
 hr_id hr__graph_find_program(const hr_graph *graph, hr_program_key key) {

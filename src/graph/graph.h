@@ -163,8 +163,12 @@ void hr__graph_destroy(hr_graph *graph);
 /* Shapes of a node's operands in the form op rules take; `storage` needs room for n_in + n_out descs. */
 hr_op_view hr__node_view(const hr_graph *graph, const hr_node *node, hr_desc *storage);
 
-hr_id hr__block_outermost(const hr_graph *graph, hr_id block);          /* HR_NONE for HR_NONE */
+/* A layer is an outermost block: what is kept or made again, and what copies between tiers are timed by. */
+hr_id hr__block_layer(const hr_graph *graph, hr_id block);              /* that it lies in; HR_NONE for HR_NONE */
 bool hr__block_within(const hr_graph *graph, hr_id block, hr_id outer); /* it is `outer`, or lies in it */
+/* Layers of a program in order of declaration, also those without nodes: a numbering that no pass changes.
+ * `blocks` has room for graph->n_blocks; returns how many there are. */
+size_t hr__program_layers(const hr_graph *graph, hr_id program, hr_id *blocks);
 
 hr_id hr__graph_find_value(const hr_graph *graph, const char *name); /* persistent or input, by name; HR_NONE */
 bool hr__graph_name_value(hr_graph *graph, hr_id value); /* a new value can be found; false: out of memory */

@@ -41,7 +41,7 @@ typedef struct remat {
   fate *fates;     /* per value */
   hr_id *again;    /* per value: its clone, or HR_NONE */
   hr_id *vertex;   /* per value: number in the cut of its block, or HR_NONE */
-  hr_id *blocks;   /* outermost, in order */
+  hr_id *blocks;   /* layers, as hr__program_layers numbers them */
   hr_keep *keep;   /* per block of the graph: of these */
   size_t n_blocks;
   hr_desc *descs; /* room for the operands of any node */
@@ -49,21 +49,6 @@ typedef struct remat {
   size_t n_order, cap_order;
   bool cloned;
 } remat;
-
-size_t hr__checkpoint_blocks(const hr_graph *graph, hr_id program, hr_id *blocks) {
-  const hr_program *p = &graph->programs[program];
-  size_t count = 0;
-  for (hr_id n = p->first; n < p->first + p->count; n++) {
-    hr_id block = hr__block_outermost(graph, graph->nodes[n].block);
-    if (graph->nodes[n].phase != HR_FORWARD || block == HR_NONE) continue;
-    if (count > 0 && blocks[count - 1] == block) continue;
-    bool seen = false;
-    for (size_t i = 0; i < count && !seen; i++)
-      seen = blocks[i] == block;
-    if (!seen) blocks[count++] = block;
-  }
-  return count;
-}
 
 /* --- what is needed, and within which block ------------------------------------------------------------------------
  */
@@ -118,7 +103,7 @@ static fate value_fate(const remat *r, hr_id value) {
   if (scope == HR_NONE) return FATE_KEPT;
   for (hr_id block = scope; block != HR_NONE; block = g->blocks[block].parent)
     if (g->blocks[block].recompute) return FATE_AGAIN;
-  switch (r->keep[hr__block_outermost(g, scope)]) {
+  switch (r->keep[hr__block_layer(g, scope)]) {
   case HR_KEEP_ALL:
     return FATE_KEPT;
   case HR_KEEP_SELECTIVE:
@@ -168,7 +153,7 @@ static hr_status block_cut(remat *r, hr_id block, hr_error *err) {
   hr_id first = p->first + p->count, end = p->first;
   for (hr_id n = p->first; n < p->first + p->count; n++) {
     const hr_node *node = &g->nodes[n];
-    if (node->phase != HR_FORWARD || hr__block_outermost(g, node->block) != block) continue;
+    if (node->phase != HR_FORWARD || hr__block_layer(g, node->block) != block) continue;
     if (n < first) first = n;
     end = n + 1;
     for (int j = 0; j < node->n_out; j++) {
@@ -182,7 +167,7 @@ static hr_status block_cut(remat *r, hr_id block, hr_error *err) {
   bool *taken = hr__arena_array(&r->arena, count, sizeof *taken);
   if (!taken) return hr__nomem(err);
   for (hr_id n = first; n < end; n++)
-    if (g->nodes[n].phase == HR_FORWARD && hr__block_outermost(g, g->nodes[n].block) == block)
+    if (g->nodes[n].phase == HR_FORWARD && hr__block_layer(g, g->nodes[n].block) == block)
       HR_TRY(cut_vertices(r, &cut, &g->nodes[n], err));
   HR_TRY(hr__cut_solve(&cut, taken, err));
   for (size_t v = 0; v < count; v++)
@@ -301,7 +286,7 @@ static hr_status program_remat(remat *r, const hr_recipe *recipe, const hr_choic
     return hr__nomem(err);
   for (size_t v = 0; v < g->n_values; v++)
     r->scope[v] = r->again[v] = r->vertex[v] = HR_NONE;
-  r->n_blocks = hr__checkpoint_blocks(g, r->program, r->blocks);
+  r->n_blocks = hr__program_layers(g, r->program, r->blocks);
   bool chosen = choices && choices->keep;
   for (size_t i = 0; i < r->n_blocks; i++)
     r->keep[r->blocks[i]] = !chosen ? recipe_keep(recipe) : i < choices->n_keep ? choices->keep[i] : HR_KEEP_ALL;

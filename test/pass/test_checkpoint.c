@@ -114,7 +114,7 @@ static void test_choices_by_block(void **state) {
   hr_graph *g = graph_of("auto", &(hr_choices){.keep = keep, .n_keep = 3});
   const hr_program *p = &g->programs[hr__graph_find_kind(g, HR_PROGRAM_MICRO_NEXT)];
   hr_id blocks[64];
-  assert_int_equal(hr__checkpoint_blocks(g, hr__graph_find_kind(g, HR_PROGRAM_MICRO_NEXT), blocks), 3);
+  assert_int_equal(hr__program_layers(g, hr__graph_find_kind(g, HR_PROGRAM_MICRO_NEXT), blocks), 3);
   int clones[3][2] = {{0}}; /* per layer: products, norms */
   for (hr_id n = p->first; n < p->first + p->count; n++) {
     const hr_node *node = &g->nodes[n];
