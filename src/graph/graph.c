@@ -67,9 +67,10 @@ hr_op_view hr__node_view(const hr_graph *graph, const hr_node *node, hr_desc *st
 }
 
 hr_id hr__block_layer(const hr_graph *graph, hr_id block) {
-  while (block != HR_NONE && graph->blocks[block].parent != HR_NONE)
-    block = graph->blocks[block].parent;
-  return block;
+  hr_id layer = HR_NONE;
+  for (; block != HR_NONE; block = graph->blocks[block].parent)
+    if (!graph->blocks[block].component) layer = block;
+  return layer;
 }
 
 bool hr__block_within(const hr_graph *graph, hr_id block, hr_id outer) {
@@ -80,8 +81,13 @@ bool hr__block_within(const hr_graph *graph, hr_id block, hr_id outer) {
 
 size_t hr__program_layers(const hr_graph *graph, hr_id program, hr_id *blocks) {
   size_t count = 0;
-  for (hr_id block = 0; block < graph->n_blocks; block++)
-    if (graph->blocks[block].program == program && graph->blocks[block].parent == HR_NONE) blocks[count++] = block;
+  for (hr_id block = 0; block < graph->n_blocks; block++) {
+    if (graph->blocks[block].program != program || graph->blocks[block].component) continue;
+    hr_id around = graph->blocks[block].parent;
+    while (around != HR_NONE && graph->blocks[around].component && !graph->blocks[around].recompute)
+      around = graph->blocks[around].parent;
+    if (around == HR_NONE) blocks[count++] = block;
+  }
   return count;
 }
 

@@ -62,8 +62,10 @@ typedef struct hr_value {
   int64_t stride[HR_RANK]; /* elements */
   hr_init init;            /* persistent values only */
   hr_id gradient;          /* of a trained parameter, set by grad; HR_NONE: no path leads from it to a loss */
-  bool trained;            /* parameter that receives a gradient */
-  bool wide;               /* parameter that is f32 in every precision (adapters) */
+  int32_t batch_rows;      /* of an input, as hr_batch */
+  int8_t batch_axis;
+  bool trained; /* parameter that receives a gradient */
+  bool wide;    /* parameter that is f32 in every precision (adapters) */
 } hr_value;
 
 typedef enum hr_phase { HR_FORWARD, HR_BACKWARD, HR_UPDATE } hr_phase;
@@ -92,6 +94,7 @@ typedef struct hr_block {
   hr_id parent;
   hr_id program;
   bool recompute; /* made again in backward whatever is kept of the blocks around it: one slice of a split */
+  bool component; /* a part of the model around layers, which are kept or made again each by itself */
 } hr_block;
 
 /* What a program does. One micro-batch a step: `step` does all of it. Otherwise the first micro-batch writes gradients,
@@ -163,10 +166,12 @@ void hr__graph_destroy(hr_graph *graph);
 /* Shapes of a node's operands in the form op rules take; `storage` needs room for n_in + n_out descs. */
 hr_op_view hr__node_view(const hr_graph *graph, const hr_node *node, hr_desc *storage);
 
-/* A layer is an outermost block: what is kept or made again, and what copies between tiers are timed by. */
+/* A layer is an outermost block but for components: what is kept or made again, and what copies between tiers are timed
+ * by. */
 hr_id hr__block_layer(const hr_graph *graph, hr_id block);              /* that it lies in; HR_NONE for HR_NONE */
 bool hr__block_within(const hr_graph *graph, hr_id block, hr_id outer); /* it is `outer`, or lies in it */
-/* Layers of a program in order of declaration, also those without nodes: a numbering that no pass changes.
+/* Layers of a program in order of declaration, also those without nodes: a numbering that no pass changes. Those in
+ * slices of a component are not among them.
  * `blocks` has room for graph->n_blocks; returns how many there are. */
 size_t hr__program_layers(const hr_graph *graph, hr_id program, hr_id *blocks);
 
