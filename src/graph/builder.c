@@ -256,6 +256,11 @@ hr_id hr__parameter(hr_builder *b, const char *name, hr_desc desc, hr_init init)
   return id;
 }
 
+hr_id hr__state(hr_builder *b, const char *name, hr_desc desc, hr_init init) {
+  desc.dtype = HR_F32;
+  return hr__persistent(b, name, HR_ROLE_STATE, desc, init);
+}
+
 hr_id hr__parameter_stacked(hr_builder *b, const char *name, hr_desc desc, const hr_member *members, int count) {
   hr_member named[HR_MEMBERS];
   for (int i = 0; i < count; i++) {

@@ -40,6 +40,9 @@ void hr__block_end(hr_builder *b);
 hr_id hr__persistent(hr_builder *b, const char *name, hr_role role, hr_desc desc, hr_init init);
 /* A parameter of the model, trained, in the builder's dtype. */
 hr_id hr__parameter(hr_builder *b, const char *name, hr_desc desc, hr_init init);
+/* A value of the model that persists without gradient, in f32 in every precision: running statistics. It is read like
+ * any other and written by hr__state_follow (op/ema.h). */
+hr_id hr__state(hr_builder *b, const char *name, hr_desc desc, hr_init init);
 /* Tensors stacked into one persistent value by their first dimension, `desc.dim[0]` in all; the same name gives the
  * same value again. One tensor alone is an ordinary persistent value of its own name. */
 typedef struct hr_member {

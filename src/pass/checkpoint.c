@@ -81,6 +81,7 @@ static void scopes_find(remat *r) {
         r->scope[node->in[i]] = block_common(g, r->scope[node->in[i]], node->block);
       else
         r->needed[node->in[i]] = true;
+      if (node->phase == HR_UPDATE) r->scope[node->in[i]] = HR_NONE; /* what a state follows is made once */
     }
   }
   for (int i = 0; i < p->n_outputs; i++)

@@ -49,10 +49,10 @@ static bool name_is_drawn(void *user, const char *name) {
 static hr_status weights_load(hr_session *s, const sources *from, bool frozen_only, hr_hash *hash, hr_error *err) {
   const hr_graph *graph = hr__run_graph(s->run);
   for (hr_id v = 0; v < graph->n_values; v++) {
-    bool trained = graph->values[v].trained;
+    bool saved = graph->values[v].trained || graph->buffers[graph->values[v].buffer].role == HR_ROLE_STATE;
     hr_weights *weights = from->weights[hr__parts_of(&from->parts, graph->values[v].name)];
-    if (!weights || !hr__weights_has(weights, v) || (frozen_only && trained)) continue;
-    HR_TRY(weight_load(s, weights, v, trained ? NULL : hash, err));
+    if (!weights || !hr__weights_has(weights, v) || (frozen_only && saved)) continue;
+    HR_TRY(weight_load(s, weights, v, saved ? NULL : hash, err));
   }
   for (size_t i = 0; i < graph->n_packed; i++) {
     packed_source source = {from->weights[hr__parts_of(&from->parts, graph->packed[i].name)], i, hash};
