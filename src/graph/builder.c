@@ -258,7 +258,7 @@ hr_id hr__parameter(hr_builder *b, const char *name, hr_desc desc, hr_init init)
 
 hr_id hr__state(hr_builder *b, const char *name, hr_desc desc, hr_init init) {
   desc.dtype = HR_F32;
-  return hr__persistent(b, name, HR_ROLE_STATE, desc, init);
+  return hr__persistent(b, name_in_part(b, name), HR_ROLE_STATE, desc, init);
 }
 
 hr_id hr__parameter_stacked(hr_builder *b, const char *name, hr_desc desc, const hr_member *members, int count) {

@@ -52,6 +52,7 @@ hr_status hr__tensors_create(hr_run *run, hr_tensors *out, hr_error *err) {
       role_list(out, graph, HR_ROLE_PARAMETER, !out->adapters, &out->parameters, &out->n_parameters, err);
   if (status == HR_OK)
     status = role_list(out, graph, HR_ROLE_OPTIMIZER, out->adapters, &out->state, &out->n_state, err);
+  if (status == HR_OK) status = role_list(out, graph, HR_ROLE_AVERAGE, false, &out->averages, &out->n_averages, err);
   if (status == HR_OK && !(out->window = hr__alloc(HR_WINDOW_BYTES))) status = hr__nomem(err);
   if (status != HR_OK) hr__tensors_destroy(out);
   return status;
@@ -65,8 +66,13 @@ void hr__tensors_destroy(hr_tensors *tensors) {
 
 enum { NAME_TEXT = 1280 };
 
-static const char *name_in_file(const char *prefix, const hr_value *v, char out[NAME_TEXT]) {
-  snprintf(out, NAME_TEXT, "%s%s", prefix, v->name);
+/* An average stands under the name of its parameter. */
+static const char *own_name(const hr_graph *g, const hr_value *v) {
+  return g->buffers[v->buffer].role == HR_ROLE_AVERAGE ? strchr(v->name, '.') + 1 : v->name;
+}
+
+static const char *name_in_file(const hr_graph *g, const char *prefix, const hr_value *v, char out[NAME_TEXT]) {
+  snprintf(out, NAME_TEXT, "%s%s", prefix, own_name(g, v));
   return out;
 }
 
@@ -99,7 +105,7 @@ static hr_safetensor *list_make(hr_tensors *t, const hr_id *values, size_t count
   uint64_t at = 0;
   for (size_t i = 0; list && i < count; i++) {
     const hr_value *v = &graph->values[values[i]];
-    const char *name = prefix[0] ? hr__arena_format(arena, "%s%s", prefix, v->name) : v->name;
+    const char *own = own_name(graph, v), *name = prefix[0] ? hr__arena_format(arena, "%s%s", prefix, own) : own;
     if (!name) return NULL;
     list[i] = (hr_safetensor){.name = name, .dtype = dtype_file_name(v->desc.dtype), .rank = v->desc.rank};
     memcpy(list[i].dim, v->desc.dim, sizeof v->desc.dim);
@@ -148,7 +154,8 @@ static hr_status file_match(hr_tensors *t, const hr_id *values, size_t count, co
   char name[NAME_TEXT];
   for (size_t i = 0; i < count; i++) {
     const hr_value *v = &hr__run_graph(t->run)->values[values[i]];
-    HR_TRY(tensor_match(v, hr__safetensors_find(file, name_in_file(prefix, v, name)), path, err));
+    HR_TRY(
+        tensor_match(v, hr__safetensors_find(file, name_in_file(hr__run_graph(t->run), prefix, v, name)), path, err));
   }
   if (hr__safetensors_count(file) != count)
     return hr__fail(err, HR_BAD_INPUT, path, NULL, "the file holds %zu tensors, the run has %zu",
@@ -168,7 +175,7 @@ hr_status hr__tensors_match(hr_tensors *t, const hr_id *values, size_t count, co
 static hr_status value_load(hr_tensors *t, hr_safetensors *file, const char *prefix, hr_id value, hr_error *err) {
   const hr_value *v = &hr__run_graph(t->run)->values[value];
   char name[NAME_TEXT];
-  const hr_safetensor *tensor = hr__safetensors_find(file, name_in_file(prefix, v, name));
+  const hr_safetensor *tensor = hr__safetensors_find(file, name_in_file(hr__run_graph(t->run), prefix, v, name));
   size_t all = hr_desc_bytes(&v->desc);
   unsigned char *address = hr__run_address(t->run, value);
   for (size_t at = 0; at < all; at += HR_WINDOW_BYTES) {
