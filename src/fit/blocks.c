@@ -1,8 +1,6 @@
 /* blocks: see blocks.h. */
 #include "fit/blocks.h"
 
-#include "pass/checkpoint.h"
-
 enum { UNSET = UINT32_MAX };
 
 /* Where a block's nodes lie in its program. */
@@ -36,7 +34,7 @@ hr_status hr__blocks_count(const hr_graph *graph, hr_arena *arena, size_t *count
   hr_id *blocks = hr__arena_array(arena, graph->n_blocks, sizeof *blocks);
   if (!blocks) return hr__nomem(err);
   for (hr_id p = 0; p < graph->n_programs && *count == 0; p++)
-    if (program_trains(graph, p)) *count = hr__checkpoint_blocks(graph, p, blocks);
+    if (program_trains(graph, p)) *count = hr__program_layers(graph, p, blocks);
   return HR_OK;
 }
 
@@ -62,7 +60,7 @@ static void live_find(reading *r) {
 }
 
 static uint32_t block_number(const reading *r, const hr_node *node) {
-  hr_id block = hr__block_outermost(r->plan->graph, node->block);
+  hr_id block = hr__block_layer(r->plan->graph, node->block);
   return block == HR_NONE ? UNSET : r->number[block];
 }
 
@@ -79,6 +77,14 @@ static void spans_find(reading *r) {
     uint32_t *first = forward ? &r->spans[i].forward_first : &r->spans[i].backward_first;
     if (*first == UNSET) *first = t;
     *(forward ? &r->spans[i].forward_last : &r->spans[i].backward_last) = t;
+  }
+  /* A block without nodes ends where the next one begins, or begins where the last one has ended. */
+  for (size_t i = r->n_blocks - 1; i-- > 0;)
+    if (r->spans[i].forward_first == UNSET) r->spans[i].forward_first = r->spans[i + 1].forward_first;
+  for (size_t i = 0; i < r->n_blocks; i++) {
+    if (r->spans[i].forward_last != UNSET) continue;
+    if (r->spans[i].forward_first == UNSET) r->spans[i].forward_first = i ? r->spans[i - 1].forward_last + 1 : r->count;
+    r->spans[i].forward_last = r->spans[i].forward_first - 1;
   }
 }
 
@@ -152,7 +158,7 @@ static hr_status program_read(hr_blocks *out, reading *r, int variant, int accum
   r->spans = hr__arena_array(&r->arena, g->n_blocks, sizeof *r->spans);
   if (!r->live || !r->over || !r->blocks || !r->number || !r->spans) return hr__nomem(err);
   live_find(r);
-  r->n_blocks = program_trains(g, r->program) ? hr__checkpoint_blocks(g, r->program, r->blocks) : 0;
+  r->n_blocks = program_trains(g, r->program) ? hr__program_layers(g, r->program, r->blocks) : 0;
   if (r->n_blocks == 0 || r->n_blocks != out->n_blocks) {
     raise_to(&out->outside_bytes, r->plan->tiers[HR_TIER_DEVICE].persistent_bytes + most_live(r, 0, r->count));
     return HR_OK;

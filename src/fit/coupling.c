@@ -1,31 +1,30 @@
 /* coupling: see coupling.h. */
 #include "fit/coupling.h"
 
-enum { FROM_INPUTS = 1, FROM_COUPLING = 2 };
+#include "graph/batch.h"
 
-/* What the operands of a node come from. */
-static unsigned char node_sources(const hr_graph *g, const unsigned char *sources, const hr_node *node) {
-  unsigned char from = 0;
-  for (int i = 0; i < node->n_in; i++) {
-    if (node->in[i] == HR_NONE) continue;
-    from |= sources[node->in[i]];
-    if (g->buffers[g->values[node->in[i]].buffer].role == HR_ROLE_INPUT) from |= FROM_INPUTS;
-  }
-  return from;
+static bool reads_coupled(const bool *coupled, const hr_node *node) {
+  for (int i = 0; i < node->n_in; i++)
+    if (node->in[i] != HR_NONE && coupled[node->in[i]]) return true;
+  return false;
 }
 
 hr_status hr__samples_coupled(const hr_graph *graph, bool *coupled, hr_error *err) {
   *coupled = false;
-  unsigned char *sources = hr__alloc_zero(graph->n_values + 1, sizeof *sources); /* per value */
-  if (!sources) return hr__nomem(err);
-  for (size_t n = 0; n < graph->n_nodes; n++) {
+  bool *of_value = hr__alloc_zero(graph->n_values + 1, sizeof *of_value); /* comes from a node that couples */
+  bool *of_node = hr__alloc_zero(graph->n_nodes + 1, sizeof *of_node);
+  hr_batch *batch = hr__alloc((graph->n_values + 1) * sizeof *batch);
+  hr_status status = of_value && of_node && batch ? HR_OK : hr__nomem(err);
+  if (status == HR_OK) status = hr__batch_follow(graph, batch, of_node, err);
+  for (size_t n = 0; status == HR_OK && n < graph->n_nodes; n++) {
     const hr_node *node = &graph->nodes[n];
-    unsigned char from = node_sources(graph, sources, node);
-    *coupled |= (from & FROM_COUPLING) != 0;
-    if (hr__op_axes(node->op, node->args) == HR_AXES_NONE && from & FROM_INPUTS) from |= FROM_COUPLING;
+    bool reads = reads_coupled(of_value, node);
+    *coupled |= reads;
     for (int j = 0; j < node->n_out; j++)
-      sources[node->out[j]] = from;
+      of_value[node->out[j]] = reads || of_node[n];
   }
-  hr__free(sources);
-  return HR_OK;
+  hr__free(of_value);
+  hr__free(of_node);
+  hr__free(batch);
+  return status;
 }

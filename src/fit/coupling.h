@@ -4,9 +4,9 @@
 
 #include "graph/graph.h"
 
-/* Whether an op that couples the first axis of its result (hr_op.axes) works on what comes from a program's inputs, and
- * its result goes into forward again (a norm over the batch): other micro-batches then give other results. A loss at
- * the end is no such op: its denominator is that of the effective batch. `graph` is as the model made it. */
+/* Whether an op that couples samples (graph/batch.h) works on a program's batch, and its result goes into forward again
+ * (a norm over the batch): other micro-batches then give other results. A loss at the end is no such op: its
+ * denominator is that of the effective batch. `graph` is as the model made it. */
 hr_status hr__samples_coupled(const hr_graph *graph, bool *coupled, hr_error *err);
 
 #endif

@@ -83,19 +83,31 @@ const char *hr__module_here(const hr_builder *b) {
   return strncmp(b->module, b->prefix, length) == 0 ? b->module + length : b->module;
 }
 
-void hr__block_begin(hr_builder *b, const char *format, ...) {
-  if (b->status != HR_OK) return;
+static void block_open(hr_builder *b, const char *name, bool component) {
   hr_graph *g = b->graph;
+  if (b->status != HR_OK) return;
   if (!TABLE_GROW(b, blocks, cap_blocks, n_blocks)) {
     builder_nomem(b);
     return;
   }
+  g->blocks[g->n_blocks] = (hr_block){.name = name, .parent = b->block, .program = b->program, .component = component};
+  b->block = (hr_id)g->n_blocks++;
+}
+
+void hr__block_begin(hr_builder *b, const char *format, ...) {
+  if (b->status != HR_OK) return;
   va_list list;
   va_start(list, format);
-  const char *name = builder_text(b, format, list);
+  block_open(b, builder_text(b, format, list), false);
   va_end(list);
-  g->blocks[g->n_blocks] = (hr_block){.name = name, .parent = b->block, .program = b->program};
-  b->block = (hr_id)g->n_blocks++;
+}
+
+void hr__component_begin(hr_builder *b, const char *format, ...) {
+  if (b->status != HR_OK) return;
+  va_list list;
+  va_start(list, format);
+  block_open(b, builder_text(b, format, list), true);
+  va_end(list);
 }
 
 void hr__block_end(hr_builder *b) {
@@ -244,6 +256,11 @@ hr_id hr__parameter(hr_builder *b, const char *name, hr_desc desc, hr_init init)
   return id;
 }
 
+hr_id hr__state(hr_builder *b, const char *name, hr_desc desc, hr_init init) {
+  desc.dtype = HR_F32;
+  return hr__persistent(b, name_in_part(b, name), HR_ROLE_STATE, desc, init);
+}
+
 hr_id hr__parameter_stacked(hr_builder *b, const char *name, hr_desc desc, const hr_member *members, int count) {
   hr_member named[HR_MEMBERS];
   for (int i = 0; i < count; i++) {
@@ -258,10 +275,23 @@ hr_id hr__parameter_stacked(hr_builder *b, const char *name, hr_desc desc, const
 }
 
 hr_id hr__input(hr_builder *b, const char *name, hr_desc desc) {
+  return hr__input_batch(b, name, desc, (hr_batch){desc.rank > 0 ? 0 : -1, 1});
+}
+
+hr_id hr__input_batch(hr_builder *b, const char *name, hr_desc desc, hr_batch batch) {
   if (b->status != HR_OK) return HR_NONE;
+  if (batch.axis >= desc.rank ||
+      (batch.axis >= 0 && (batch.rows < 1 || batch.rows > INT32_MAX || desc.dim[batch.axis] % batch.rows != 0))) {
+    b->status = hr__fail(&b->error, HR_FAILURE, name, NULL, "its batch does not lie along one of its axes");
+    return HR_NONE;
+  }
   const char *copy = hr__arena_text(&b->graph->arena, name);
   if (!copy) return builder_nomem(b);
-  return value_create_named(b, copy, desc, HR_ROLE_INPUT, false, HR_NONE);
+  hr_id id = value_create_named(b, copy, desc, HR_ROLE_INPUT, false, HR_NONE);
+  if (id == HR_NONE) return HR_NONE;
+  b->graph->values[id].batch_axis = (int8_t)batch.axis;
+  b->graph->values[id].batch_rows = (int32_t)batch.rows;
+  return id;
 }
 
 hr_id hr__view(hr_builder *b, hr_id value, int64_t first, int64_t count) {

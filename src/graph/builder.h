@@ -32,12 +32,17 @@ void hr__program_set_output(hr_builder *b, const char *name, hr_id value);
 __attribute__((format(printf, 2, 3))) void hr__module(hr_builder *b, const char *format, ...);
 const char *hr__module_here(const hr_builder *b); /* the path that hr__module was given last */
 __attribute__((format(printf, 2, 3))) void hr__block_begin(hr_builder *b, const char *format, ...);
+/* A block around layers; see hr_block.component. It is ended as any block. */
+__attribute__((format(printf, 2, 3))) void hr__component_begin(hr_builder *b, const char *format, ...);
 void hr__block_end(hr_builder *b);
 
 /* A persistent value by name; the same name gives the same value again (shapes must agree). */
 hr_id hr__persistent(hr_builder *b, const char *name, hr_role role, hr_desc desc, hr_init init);
 /* A parameter of the model, trained, in the builder's dtype. */
 hr_id hr__parameter(hr_builder *b, const char *name, hr_desc desc, hr_init init);
+/* A value of the model that persists without gradient, in f32 in every precision: running statistics. It is read like
+ * any other and written by hr__state_follow (op/ema.h). */
+hr_id hr__state(hr_builder *b, const char *name, hr_desc desc, hr_init init);
 /* Tensors stacked into one persistent value by their first dimension, `desc.dim[0]` in all; the same name gives the
  * same value again. One tensor alone is an ordinary persistent value of its own name. */
 typedef struct hr_member {
@@ -52,8 +57,10 @@ hr_id hr__parameter_stacked(hr_builder *b, const char *name, hr_desc desc, const
 /* A persistent value that belongs to another: "<kind>.<name>". Beside a stacked one it is stacked alike, with members
  * "<kind>.<member>" whose first dimensions divide desc.dim[0] as those of the members do. */
 hr_id hr__beside(hr_builder *b, hr_id value, const char *kind, hr_role role, hr_desc desc, hr_init init);
-/* A batch tensor of the current program, written by the host before it runs. */
+/* A batch tensor of the current program, written by the host before it runs. Its first axis counts samples. */
 hr_id hr__input(hr_builder *b, const char *name, hr_desc desc);
+/* One that has the batch along another axis, several rows of it to a sample, or not at all. */
+hr_id hr__input_batch(hr_builder *b, const char *name, hr_desc desc, hr_batch batch);
 /* Elements [first, first + count) of a dense value as a value of its own, rank 1, over the same storage. It has the
  * producer of the whole, and no role of its own: whoever lists persistent values leaves views out. */
 hr_id hr__view(hr_builder *b, hr_id value, int64_t first, int64_t count);

@@ -7,7 +7,7 @@ const char *hr_role_name(hr_role role) {
   static const char *const names[HR_ROLE_COUNT] = {
       [HR_ROLE_PARAMETER] = "parameter",   [HR_ROLE_GRADIENT] = "gradient", [HR_ROLE_OPTIMIZER] = "optimizer",
       [HR_ROLE_ACTIVATION] = "activation", [HR_ROLE_INPUT] = "input",       [HR_ROLE_OUTPUT] = "output",
-      [HR_ROLE_STAGING] = "staging",
+      [HR_ROLE_STAGING] = "staging",       [HR_ROLE_STATE] = "state",       [HR_ROLE_AVERAGE] = "average",
   };
   return names[role];
 }
@@ -66,16 +66,29 @@ hr_op_view hr__node_view(const hr_graph *graph, const hr_node *node, hr_desc *st
   return (hr_op_view){.in = in, .out = out, .n_in = node->n_in, .n_out = node->n_out, .args = node->args};
 }
 
-hr_id hr__block_outermost(const hr_graph *graph, hr_id block) {
-  while (block != HR_NONE && graph->blocks[block].parent != HR_NONE)
-    block = graph->blocks[block].parent;
-  return block;
+hr_id hr__block_layer(const hr_graph *graph, hr_id block) {
+  hr_id layer = HR_NONE;
+  for (; block != HR_NONE; block = graph->blocks[block].parent)
+    if (!graph->blocks[block].component) layer = block;
+  return layer;
 }
 
 bool hr__block_within(const hr_graph *graph, hr_id block, hr_id outer) {
   while (block != HR_NONE && block != outer)
     block = graph->blocks[block].parent;
   return block == outer;
+}
+
+size_t hr__program_layers(const hr_graph *graph, hr_id program, hr_id *blocks) {
+  size_t count = 0;
+  for (hr_id block = 0; block < graph->n_blocks; block++) {
+    if (graph->blocks[block].program != program || graph->blocks[block].component) continue;
+    hr_id around = graph->blocks[block].parent;
+    while (around != HR_NONE && graph->blocks[around].component && !graph->blocks[around].recompute)
+      around = graph->blocks[around].parent;
+    if (around == HR_NONE) blocks[count++] = block;
+  }
+  return count;
 }
 
 hr_id hr__graph_find_program(const hr_graph *graph, hr_program_key key) {

@@ -32,6 +32,8 @@ typedef enum hr_role {
   HR_ROLE_PARAMETER,
   HR_ROLE_GRADIENT,
   HR_ROLE_OPTIMIZER,
+  HR_ROLE_STATE,   /* of the model, without gradient: running statistics */
+  HR_ROLE_AVERAGE, /* of a parameter over the steps, "ema.<parameter>" */
   HR_ROLE_ACTIVATION,
   HR_ROLE_INPUT,   /* written by the host before a program runs: batches, the control block */
   HR_ROLE_OUTPUT,  /* read by the host after a program ran: loss, gradient norm */
@@ -63,8 +65,10 @@ typedef struct hr_value {
   int64_t stride[HR_RANK]; /* elements */
   hr_init init;            /* persistent values only */
   hr_id gradient;          /* of a trained parameter, set by grad; HR_NONE: no path leads from it to a loss */
-  bool trained;            /* parameter that receives a gradient */
-  bool wide;               /* parameter that is f32 in every precision (adapters) */
+  int32_t batch_rows;      /* of an input, as hr_batch */
+  int8_t batch_axis;
+  bool trained; /* parameter that receives a gradient */
+  bool wide;    /* parameter that is f32 in every precision (adapters) */
 } hr_value;
 
 typedef enum hr_phase { HR_FORWARD, HR_BACKWARD, HR_UPDATE } hr_phase;
@@ -93,6 +97,7 @@ typedef struct hr_block {
   hr_id parent;
   hr_id program;
   bool recompute; /* made again in backward whatever is kept of the blocks around it: one slice of a split */
+  bool component; /* a part of the model around layers, which are kept or made again each by itself */
 } hr_block;
 
 /* What a program does. One micro-batch a step: `step` does all of it. Otherwise the first micro-batch writes gradients,
@@ -164,8 +169,14 @@ void hr__graph_destroy(hr_graph *graph);
 /* Shapes of a node's operands in the form op rules take; `storage` needs room for n_in + n_out descs. */
 hr_op_view hr__node_view(const hr_graph *graph, const hr_node *node, hr_desc *storage);
 
-hr_id hr__block_outermost(const hr_graph *graph, hr_id block);          /* HR_NONE for HR_NONE */
+/* A layer is an outermost block but for components: what is kept or made again, and what copies between tiers are timed
+ * by. */
+hr_id hr__block_layer(const hr_graph *graph, hr_id block);              /* that it lies in; HR_NONE for HR_NONE */
 bool hr__block_within(const hr_graph *graph, hr_id block, hr_id outer); /* it is `outer`, or lies in it */
+/* Layers of a program in order of declaration, also those without nodes: a numbering that no pass changes. Those in
+ * slices of a component are not among them.
+ * `blocks` has room for graph->n_blocks; returns how many there are. */
+size_t hr__program_layers(const hr_graph *graph, hr_id program, hr_id *blocks);
 
 hr_id hr__graph_find_value(const hr_graph *graph, const char *name); /* persistent or input, by name; HR_NONE */
 bool hr__graph_name_value(hr_graph *graph, hr_id value); /* a new value can be found; false: out of memory */

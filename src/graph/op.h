@@ -62,8 +62,14 @@ typedef struct hr_alias {
 } hr_alias;
 enum { HR_OP_ALIASES = 10 };
 
-/* Axes of output 0 along which an op works independently, so that a region may be sliced there. All others couple.
- * The split pass slices the first one; test/op/test_axes.c holds the ops to it. */
+/* Where a value carries the batch: samples one behind another along an axis, `rows` of it to each. */
+typedef struct hr_batch {
+  int axis; /* -1: it does not */
+  int64_t rows;
+} hr_batch;
+
+/* Axes of output 0, counted from the first as in the operands, along which an op works independently, so that a region
+ * may be sliced there (graph/batch.h). All others couple. test/op/test_axes.c holds the ops to it. */
 typedef enum hr_axes {
   HR_AXES_NONE,  /* every axis couples: reductions, losses, norms over the whole tensor */
   HR_AXES_BATCH, /* the first axis only: attention */
@@ -126,7 +132,12 @@ typedef struct hr_op {
   bool (*takes)(const void *args, int in, int out);
   bool grouped; /* on a GPU neighbours in a program run as one launch (hr_cuda_launcher.run_many) */
   hr_axes axes;
-  hr_axes (*axes_by)(const void *args);  /* (optional) the same where it depends on the arguments */
+  uint32_t shares; /* bit i: every row reads all of input i (weights, tables), so it may not carry the batch */
+  /* (optional) instead of `axes`: where results carry the batch, given where operands do. False: an axis couples, which
+   * results may carry all the same. */
+  bool (*batch)(const hr_op_view *view, const hr_batch *in, hr_batch *out);
+  /* (optional) arguments for fewer samples: the batch's axis of result 0 is to be `size` long. */
+  void (*resize)(void *args, int axis, int64_t size);
   int typed_by;                          /* operand whose dtype selects the kernel */
   uint32_t dtypes[HR_DEVICE_KIND_COUNT]; /* supported dtypes of that operand, per device; 0: no kernel */
 
@@ -153,10 +164,6 @@ static inline bool hr__op_takes(const hr_op *op, const void *args, const hr_alia
 
 static inline int hr__op_results(const hr_op *op, const void *args) {
   return op->results ? op->results(args) : op->n_out;
-}
-
-static inline hr_axes hr__op_axes(const hr_op *op, const void *args) {
-  return op->axes_by ? op->axes_by(args) : op->axes;
 }
 
 /* All ops, in the order of ops.def. Defined in op/. */

@@ -33,7 +33,8 @@ hr_id hr__batch_field(const hr_model_batch *batch, const char *name) {
 hr_model_batch hr__batch_declare(hr_builder *b, const hr_fields *fields, int64_t batch, int64_t length) {
   hr_model_batch out = {.batch = batch, .length = length, .fields = *fields};
   for (int i = 0; i < fields->count; i++)
-    out.inputs[i] = hr__input(b, fields->list[i].name, fields->list[i].desc);
+    out.inputs[i] =
+        hr__input_batch(b, fields->list[i].name, fields->list[i].desc, (hr_batch){fields->list[i].batch_axis, 1});
   out.tokens = hr__batch_field(&out, "tokens");
   out.targets = hr__batch_field(&out, "targets");
   out.lengths = hr__batch_field(&out, "lengths");

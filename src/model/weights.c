@@ -41,10 +41,12 @@ static void name_add(name_list *list, const char *name) {
   list->count++;
 }
 
-/* Parameters of the model itself: adapters come from elsewhere, parts of packed parameters have other names. */
-static bool value_is_parameter(const hr_graph *g, hr_id value) {
+/* Parameters of the model itself, and its state, which a checkpoint may have and need not: adapters come from
+ * elsewhere, parts of packed parameters have other names. */
+static bool value_is_weight(const hr_graph *g, hr_id value) {
   const hr_value *v = &g->values[value];
-  return hr__graph_is_tensor(g, value) && g->buffers[v->buffer].role == HR_ROLE_PARAMETER && !v->wide &&
+  hr_role role = g->buffers[v->buffer].role;
+  return hr__graph_is_tensor(g, value) && (role == HR_ROLE_PARAMETER || role == HR_ROLE_STATE) && !v->wide &&
          !hr__graph_is_packed(g, value);
 }
 
@@ -120,9 +122,9 @@ static hr_status names_match(hr_weights *w, const char *folder, hr_error *err) {
   const char *name;
   bool head = false; /* one that is often tied is missing */
   for (hr_id i = 0; i < g->n_values; i++) {
-    if (!value_is_parameter(g, i) || !(name = public_name(w, g->values[i].name))) continue;
+    if (!value_is_weight(g, i) || !(name = public_name(w, g->values[i].name))) continue;
     HR_TRY(weight_find(w, folder, name, &g->values[i].desc, &w->weights[i], err));
-    if (w->weights[i].tensor) continue;
+    if (w->weights[i].tensor || g->buffers[g->values[i].buffer].role == HR_ROLE_STATE) continue;
     name_add(&missing, name);
     head = head || tensor_left(w, name);
   }

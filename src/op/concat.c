@@ -47,8 +47,13 @@ static void concat_cost(const hr_op_view *view, hr_cost *cost) {
   hr__cost_stream(view, 0.0, cost);
 }
 
-static hr_axes concat_axes(const void *args) {
-  return ((const hr_concat_args *)args)->axis == 0 ? HR_AXES_NONE : HR_AXES_BATCH;
+/* The batch of all operands goes through along any other axis. */
+static bool concat_batch(const hr_op_view *view, const hr_batch *in, hr_batch *out) {
+  int axis = ((const hr_concat_args *)view->args)->axis;
+  for (int i = 0; i < view->n_in; i++)
+    if (in[i].axis < 0 || in[i].axis == axis || in[i].axis != in[0].axis || in[i].rows != in[0].rows) return false;
+  out[0] = in[0];
+  return true;
 }
 
 /* Bytes of an operand in one row: all of it from the axis on. */
@@ -111,8 +116,7 @@ const hr_op hr_op_concat = {
     .variadic = true,
     .args_bytes = sizeof(hr_concat_args),
     .computes = 1u << 0,
-    .axes = HR_AXES_BATCH,
-    .axes_by = concat_axes,
+    .batch = concat_batch,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = concat_shape,
     .grad = concat_grad,

@@ -120,6 +120,7 @@ const hr_op hr_op_dropout = {
     .alias = {{0, 0, HR_ALIAS_MAY}},
     .n_alias = 1,
     .axes = HR_AXES_BATCH,
+    .shares = 1u << 1,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = dropout_shape,
     .grad = dropout_grad,

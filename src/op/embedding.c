@@ -206,6 +206,7 @@ const hr_op hr_op_embedding = {
     .n_out = 1,
     .saves = HR_SAVE_IN(0),
     .axes = HR_AXES_ROWS,
+    .shares = 1u << 1,
     .typed_by = 1,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = embedding_shape,

@@ -209,6 +209,7 @@ const hr_op hr_op_layernorm = {
     .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1) | HR_SAVE_OUT(1),
     .computes = 1u << 0,
     .axes = HR_AXES_ROWS,
+    .shares = 1u << 1 | 1u << 2,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = layernorm_shape,
     .grad = layernorm_grad,

@@ -361,6 +361,7 @@ const hr_op hr_op_linear = {
     .n_alias = 1,
     .apart = {[HR_CUDA] = HR_FLOATS_16}, /* dev/cuda/cublaslt.h */
     .axes = HR_AXES_ROWS,
+    .shares = 1u << 1 | 1u << 2,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = linear_shape,
     .grad = linear_grad,
@@ -380,6 +381,7 @@ const hr_op hr_op_linear_dx = {
     .n_alias = 1,
     .apart = {[HR_CUDA] = HR_FLOATS_16}, /* dev/cuda/cublaslt.h */
     .axes = HR_AXES_ROWS,
+    .shares = 1u << 1,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = linear_dx_shape,
     .cost = linear_dx_cost,

@@ -167,6 +167,7 @@ const hr_op hr_op_lora_up = {
     .alias = {{2, 0, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,
     .axes = HR_AXES_ROWS,
+    .shares = 1u << 1,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = lora_up_shape,
     .grad = lora_up_grad,

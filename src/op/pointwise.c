@@ -239,18 +239,46 @@ static bool pointwise_takes(const void *args, int in, int out) {
   return in < a->n_in && out < a->n_out && hr__map_is_plain(a, in);
 }
 
-/* The first axis goes through where no operand has its own first axis elsewhere. */
-static hr_axes pointwise_axes(const void *args) {
-  const hr_pointwise_args *a = args;
-  return hr__program_leads(a) ? HR_AXES_ALL : HR_AXES_NONE;
+/* The axis of the result along which all of an operand's batch is read; -1: there is none. */
+static int batch_goes_to(const hr_pointwise_args *args, int in, const hr_desc *desc, int axis) {
+  const hr_map *map = &args->map[in];
+  int d = 0;
+  while (d < args->rank && map->axis[d] != axis)
+    d++;
+  if (d == args->rank) return -1;
+  bool cut = args->size[d] != 0 && (map->first[axis] != 0 || args->size[d] != desc->dim[axis]);
+  return cut ? -1 : d;
 }
 
-bool hr__program_leads(const hr_pointwise_args *args) {
-  if (args->size[0] != 0) return false;
-  for (int i = 0; i < args->n_in; i++)
-    for (int d = 1; d < args->rank; d++)
-      if (args->map[i].axis[d] == 0 && args->map[i].axis[0] >= 0) return false;
-  return true;
+bool hr__program_batch(const hr_op_view *view, const hr_pointwise_args *args, const hr_batch *in, hr_batch *out) {
+  hr_batch batch = {-1, 0};
+  bool whole = true;
+  for (int i = 0; i < args->n_in; i++) {
+    if (in[i].axis < 0) continue;
+    int d = batch_goes_to(args, i, &view->in[i], in[i].axis);
+    if (batch.axis < 0 && d >= 0) batch = (hr_batch){d, in[i].rows};
+    whole &= d >= 0 && d == batch.axis && in[i].rows == batch.rows;
+  }
+  for (int i = 0; i < args->n_in && batch.axis >= 0;
+       i++) { /* what lies along it and is no batch cannot be cut with it */
+    int own = args->map[i].axis[batch.axis];
+    whole &= own < 0 || own == in[i].axis;
+  }
+  for (int j = 0; j < view->n_out; j++)
+    out[j] = batch;
+  return whole && batch.axis >= 0;
+}
+
+void hr__program_resize(hr_pointwise_args *args, int axis, int64_t size) {
+  if (args->size[axis] != 0) args->size[axis] = size;
+}
+
+static bool pointwise_batch(const hr_op_view *view, const hr_batch *in, hr_batch *out) {
+  return hr__program_batch(view, view->args, in, out);
+}
+
+static void pointwise_resize(void *args, int axis, int64_t size) {
+  hr__program_resize(args, axis, size);
 }
 
 static void pointwise_cost(const hr_op_view *view, hr_cost *cost) {
@@ -274,7 +302,7 @@ static void pointwise_grad(hr_adjoint *a, const hr_node *node) {
     .alias = {{0, 0, HR_ALIAS_MAY}, {1, 0, HR_ALIAS_MAY}, {2, 0, HR_ALIAS_MAY}, {1, 1, HR_ALIAS_MAY},                  \
               {2, 2, HR_ALIAS_MAY}, {3, 3, HR_ALIAS_MAY}, {4, 4, HR_ALIAS_MAY}, {5, 5, HR_ALIAS_MAY},                  \
               {6, 6, HR_ALIAS_MAY}, {7, 7, HR_ALIAS_MAY}},                                                             \
-    .n_alias = 10, .takes = pointwise_takes, .axes = HR_AXES_ALL, .axes_by = pointwise_axes,                           \
+    .n_alias = 10, .takes = pointwise_takes, .batch = pointwise_batch, .resize = pointwise_resize,                     \
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS}, .shape = shape_rule, .grad = grad_rule,                   \
     .cost = pointwise_cost, .workspace = pointwise_workspace,                                                          \
     .cpu = {hr__pointwise_prepare, hr__pointwise_release, hr__pointwise_run}, .samples = op_samples,                   \

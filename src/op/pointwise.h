@@ -86,6 +86,9 @@ int hr__formula_operands(hr_formula formula);
 /* Shape of the results, from the operands' shapes; checks maps and steps. */
 hr_status hr__program_shape(const hr_op_view *view, const hr_pointwise_args *args, hr_desc *result, hr_error *err);
 double hr__program_flops(const hr_pointwise_args *args);
+/* hr_op.batch and hr_op.resize of a program. */
+bool hr__program_batch(const hr_op_view *view, const hr_pointwise_args *args, const hr_batch *in, hr_batch *out);
+void hr__program_resize(hr_pointwise_args *args, int axis, int64_t size);
 
 /* Emits the gradients of a node's operands, given that of its program's result 0, which is read through `dy_map` in a
  * space of that shape; NULL: it lies as the result does. */

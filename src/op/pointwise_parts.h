@@ -12,9 +12,6 @@
 
 enum { HR_TILE = 1024, HR_PROGRAM_VALUES = HR_PROGRAM_INPUTS + HR_PROGRAM_STEPS };
 
-/* Whether the first axis of all operands that have one goes with the first of the results, or is repeated. */
-bool hr__program_leads(const hr_pointwise_args *args);
-
 typedef struct hr_ready {
   const hr_pointwise_args *args;
   hr_reading reading[HR_PROGRAM_INPUTS];

@@ -67,10 +67,22 @@ static void reduce_cost(const hr_op_view *view, hr_cost *cost) {
   hr__cost_stream(view, each * (double)hr_desc_count(&space), cost);
 }
 
-/* The first axis goes through a reduction of others. */
-static hr_axes reduce_axes(const void *args) {
-  const hr_reduce_args *a = args;
-  return !(a->axes & 1) && hr__program_leads(&a->program) ? HR_AXES_BATCH : HR_AXES_NONE;
+/* The batch goes through a reduction of other axes. Behind these it is walked along with them: how sums are cut into
+ * pieces depends on its size. */
+static bool reduce_batch(const hr_op_view *view, const hr_batch *in, hr_batch *out) {
+  const hr_reduce_args *a = view->args;
+  bool whole = hr__program_batch(view, &a->program, in, out);
+  if (out[0].axis < 0) return false;
+  if (a->axes >> out[0].axis & 1) {
+    out[0].axis = -1;
+    return false;
+  }
+  bool exact = a->reduction == HR_REDUCE_MAX || a->reduction == HR_REDUCE_MIN;
+  return whole && (exact || a->axes >> out[0].axis != 0);
+}
+
+static void reduce_resize(void *args, int axis, int64_t size) {
+  hr__program_resize(&((hr_reduce_args *)args)->program, axis, size);
 }
 
 static hr_map repeated_map(const hr_reduce_args *args) {
@@ -346,8 +358,8 @@ const hr_op hr_op_reduce = {
     .args_bytes = sizeof(hr_reduce_args),
     .saves = HR_SAVE_ALL_IN | HR_SAVE_OUT(0),
     .computes = 1u << 0,
-    .axes = HR_AXES_BATCH,
-    .axes_by = reduce_axes,
+    .batch = reduce_batch,
+    .resize = reduce_resize,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = reduce_shape,
     .grad = reduce_grad,

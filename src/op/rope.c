@@ -216,6 +216,7 @@ const hr_op hr_op_rope = {
     .alias = {{0, 0, HR_ALIAS_MAY}},
     .n_alias = 1,
     .axes = HR_AXES_BATCH,
+    .shares = 1u << 1,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = rope_shape,
     .grad = rope_grad,

@@ -2,9 +2,11 @@
  *
  * A value's scope is the innermost block that holds its producer and all its forward readers. Values without scope
  * (outside blocks, between blocks) are kept; those inside a block with `recompute` are made again; all others by what
- * is to be kept of their outermost block. Clones stand right before the first backward node that needs them, once per
- * program; what a fleeting op makes is made again for every reader. A clone has the module of its original, so that it
- * draws the same random numbers: recomputing changes no bit.
+ * is to be kept of their layer. Layers may lie in a block that is recomputed (a slice of a component): then "kept"
+ * means from when that block is made again, and what is made again of a layer is made twice, in passing while its block
+ * is, and once more right before its own backward. Clones stand right before the first backward node that needs them,
+ * once per program; what a fleeting op makes is made again for every reader. A clone has the module of its original, so
+ * that it draws the same random numbers: recomputing changes no bit.
  */
 #include "pass/checkpoint.h"
 
@@ -26,7 +28,8 @@ const hr_key_table hr_checkpoint_keys = {keys, sizeof keys / sizeof keys[0]};
 
 typedef enum fate {
   FATE_KEPT,  /* backward reads the value itself */
-  FATE_AGAIN, /* made again */
+  FATE_AGAIN, /* made again, once */
+  FATE_TWICE, /* made in passing to make others again, and again for its own layer's backward */
   FATE_OPEN   /* to be decided by a cut */
 } fate;
 
@@ -40,30 +43,15 @@ typedef struct remat {
   bool *needed;    /* per value: a node behind forward reads it */
   fate *fates;     /* per value */
   hr_id *again;    /* per value: its clone, or HR_NONE */
+  hr_id *passing;  /* per value that is made twice: the clone made in passing, or HR_NONE */
   hr_id *vertex;   /* per value: number in the cut of its block, or HR_NONE */
-  hr_id *blocks;   /* outermost, in order */
-  hr_keep *keep;   /* per block of the graph: of these */
-  size_t n_blocks;
-  hr_desc *descs; /* room for the operands of any node */
-  hr_id *order;   /* of all programs */
+  hr_id *blocks;   /* room for all */
+  hr_keep *keep;   /* per block of the graph: of layers */
+  hr_desc *descs;  /* room for the operands of any node */
+  hr_id *order;    /* of all programs */
   size_t n_order, cap_order;
   bool cloned;
 } remat;
-
-size_t hr__checkpoint_blocks(const hr_graph *graph, hr_id program, hr_id *blocks) {
-  const hr_program *p = &graph->programs[program];
-  size_t count = 0;
-  for (hr_id n = p->first; n < p->first + p->count; n++) {
-    hr_id block = hr__block_outermost(graph, graph->nodes[n].block);
-    if (graph->nodes[n].phase != HR_FORWARD || block == HR_NONE) continue;
-    if (count > 0 && blocks[count - 1] == block) continue;
-    bool seen = false;
-    for (size_t i = 0; i < count && !seen; i++)
-      seen = blocks[i] == block;
-    if (!seen) blocks[count++] = block;
-  }
-  return count;
-}
 
 /* --- what is needed, and within which block ------------------------------------------------------------------------
  */
@@ -93,6 +81,7 @@ static void scopes_find(remat *r) {
         r->scope[node->in[i]] = block_common(g, r->scope[node->in[i]], node->block);
       else
         r->needed[node->in[i]] = true;
+      if (node->phase == HR_UPDATE) r->scope[node->in[i]] = HR_NONE; /* what a state follows is made once */
     }
   }
   for (int i = 0; i < p->n_outputs; i++)
@@ -109,25 +98,41 @@ static bool node_repeats(const hr_graph *g, const hr_node *node) {
   return true;
 }
 
+/* Whether a block from `block` up to `last` is made again whatever is kept. */
+static bool block_recomputed(const hr_graph *g, hr_id block, hr_id last) {
+  for (; last != HR_NONE && block != HR_NONE; block = g->blocks[block].parent) {
+    if (g->blocks[block].recompute) return true;
+    if (block == last) return false;
+  }
+  return false;
+}
+
+/* Whether a layer, or what lies between layers of a component, is in a block that is made again. */
+static bool layer_recomputed(const hr_graph *g, hr_id layer) {
+  for (hr_id block = layer; block != HR_NONE; block = g->blocks[block].parent)
+    if (g->blocks[block].recompute) return true;
+  return false;
+}
+
 static fate value_fate(const remat *r, hr_id value) {
   const hr_graph *g = r->g;
   const hr_node *node = &g->nodes[g->values[value].producer];
   if (!node_repeats(g, node) || g->values[value].base != HR_NONE) return FATE_KEPT;
   if (node->op->fleeting) return FATE_AGAIN;
-  hr_id scope = r->scope[value];
+  hr_id scope = r->scope[value], layer = hr__block_layer(g, scope);
   if (scope == HR_NONE) return FATE_KEPT;
-  for (hr_id block = scope; block != HR_NONE; block = g->blocks[block].parent)
-    if (g->blocks[block].recompute) return FATE_AGAIN;
-  switch (r->keep[hr__block_outermost(g, scope)]) {
+  if (block_recomputed(g, scope, layer)) return FATE_AGAIN; /* by a block inside of its layer */
+  bool inside = layer_recomputed(g, layer == HR_NONE ? scope : layer);
+  switch (layer == HR_NONE ? HR_KEEP_ALL : r->keep[layer]) {
   case HR_KEEP_ALL:
-    return FATE_KEPT;
+    return inside ? FATE_AGAIN : FATE_KEPT;
   case HR_KEEP_SELECTIVE:
     return FATE_OPEN;
   case HR_KEEP_INPUT:
   case HR_KEEP_OFFLOADED:
     break;
   }
-  return FATE_AGAIN;
+  return inside ? FATE_TWICE : FATE_AGAIN;
 }
 
 /* --- selective: the cheapest values to keep so that no product is computed twice ------------------------------------
@@ -166,13 +171,15 @@ static hr_status block_cut(remat *r, hr_id block, hr_error *err) {
   if (!values) return hr__nomem(err);
   size_t count = 0;
   hr_id first = p->first + p->count, end = p->first;
+  bool inside = layer_recomputed(g, block); /* of a block that is made again; what leaves the layer is there then */
   for (hr_id n = p->first; n < p->first + p->count; n++) {
     const hr_node *node = &g->nodes[n];
-    if (node->phase != HR_FORWARD || hr__block_outermost(g, node->block) != block) continue;
+    if (node->phase != HR_FORWARD || hr__block_layer(g, node->block) != block) continue;
     if (n < first) first = n;
     end = n + 1;
     for (int j = 0; j < node->n_out; j++) {
-      if (r->fates[node->out[j]] == FATE_KEPT) continue;
+      bool leaves = inside && !hr__block_within(g, r->scope[node->out[j]], block) && !node->op->fleeting;
+      if (r->fates[node->out[j]] == FATE_KEPT || leaves) continue;
       r->vertex[node->out[j]] = (hr_id)count;
       values[count++] = node->out[j];
     }
@@ -182,19 +189,19 @@ static hr_status block_cut(remat *r, hr_id block, hr_error *err) {
   bool *taken = hr__arena_array(&r->arena, count, sizeof *taken);
   if (!taken) return hr__nomem(err);
   for (hr_id n = first; n < end; n++)
-    if (g->nodes[n].phase == HR_FORWARD && hr__block_outermost(g, g->nodes[n].block) == block)
+    if (g->nodes[n].phase == HR_FORWARD && hr__block_layer(g, g->nodes[n].block) == block)
       HR_TRY(cut_vertices(r, &cut, &g->nodes[n], err));
   HR_TRY(hr__cut_solve(&cut, taken, err));
   for (size_t v = 0; v < count; v++)
-    r->fates[values[v]] = taken[v] ? FATE_KEPT : FATE_AGAIN;
+    r->fates[values[v]] = inside ? (taken[v] ? FATE_AGAIN : FATE_TWICE) : (taken[v] ? FATE_KEPT : FATE_AGAIN);
   return HR_OK;
 }
 
 static hr_status fates_decide(remat *r, hr_error *err) {
   for (hr_id v = 0; v < r->n_values; v++)
     if (made_in_forward(r, v)) r->fates[v] = value_fate(r, v);
-  for (size_t i = 0; i < r->n_blocks; i++)
-    if (r->keep[r->blocks[i]] == HR_KEEP_SELECTIVE) HR_TRY(block_cut(r, r->blocks[i], err));
+  for (hr_id block = 0; block < r->g->n_blocks; block++)
+    if (r->keep[block] == HR_KEEP_SELECTIVE) HR_TRY(block_cut(r, block, err));
   return HR_OK;
 }
 
@@ -208,10 +215,11 @@ static hr_status order_add(remat *r, hr_id node, hr_error *err) {
   return HR_OK;
 }
 
-static hr_status value_again(remat *r, hr_id value, hr_id *out, hr_error *err);
+static hr_status value_again(remat *r, hr_id value, bool passing, hr_id *out, hr_error *err);
 
-/* The operands of a node that runs in backward, each kept or made again; NULL in *out: they are those it has. */
-static hr_status operands_again(remat *r, const hr_node *node, const hr_id **out, hr_error *err) {
+/* The operands of a node that runs in backward, each kept or made again; NULL in *out: they are those it has.
+ * `passing`: the node is a clone that is there to make others. */
+static hr_status operands_again(remat *r, const hr_node *node, bool passing, const hr_id **out, hr_error *err) {
   *out = NULL;
   hr_id *in = NULL;
   for (int i = 0; i < node->n_in; i++) {
@@ -219,7 +227,7 @@ static hr_status operands_again(remat *r, const hr_node *node, const hr_id **out
     if (from == HR_NONE || from >= r->n_values || !made_in_forward(r, from) || r->fates[from] == FATE_KEPT) continue;
     for (int k = 0; in && k < i && to == from; k++) /* an operand that was named before */
       if (node->in[k] == from) to = in[k];
-    if (to == from) HR_TRY(value_again(r, from, &to, err));
+    if (to == from) HR_TRY(value_again(r, from, passing, &to, err));
     if (!in) {
       in = hr__arena_array(&r->g->arena, (size_t)node->n_in, sizeof *in);
       if (!in) return hr__nomem(err);
@@ -231,12 +239,17 @@ static hr_status operands_again(remat *r, const hr_node *node, const hr_id **out
   return HR_OK;
 }
 
-static hr_status value_again(remat *r, hr_id value, hr_id *out, hr_error *err) {
-  *out = r->again[value];
+static hr_id *clone_of(const remat *r, hr_id value, bool passing) {
+  return passing && r->fates[value] == FATE_TWICE ? &r->passing[value] : &r->again[value];
+}
+
+static hr_status value_again(remat *r, hr_id value, bool passing, hr_id *out, hr_error *err) {
+  passing |= r->fates[value] == FATE_AGAIN;
+  *out = *clone_of(r, value, passing);
   if (*out != HR_NONE) return HR_OK;
   const hr_node node = r->g->nodes[r->g->values[value].producer];
   const hr_id *in;
-  HR_TRY(operands_again(r, &node, &in, err));
+  HR_TRY(operands_again(r, &node, passing, &in, err));
   r->b->module = node.module;
   r->b->block = node.block;
   hr_id first = hr__emit(r->b, node.op, in ? in : node.in, node.n_in, node.args);
@@ -246,7 +259,8 @@ static hr_status value_again(remat *r, hr_id value, hr_id *out, hr_error *err) {
   r->cloned = true;
   for (int j = 0; j < node.n_out; j++) {
     hr_id made = r->g->nodes[clone].out[j];
-    if (!node.op->fleeting) r->again[node.out[j]] = made;
+    hr_id *clone_is = clone_of(r, node.out[j], passing);
+    if (!node.op->fleeting && *clone_is == HR_NONE) *clone_is = made;
     if (node.out[j] == value) *out = made;
   }
   return order_add(r, clone, err);
@@ -258,7 +272,7 @@ static hr_status nodes_walk(remat *r, hr_error *err) {
     if (r->g->nodes[n].phase != HR_FORWARD) {
       const hr_node node = r->g->nodes[n];
       const hr_id *in;
-      HR_TRY(operands_again(r, &node, &in, err));
+      HR_TRY(operands_again(r, &node, false, &in, err));
       if (in) r->g->nodes[n].in = in;
     }
     HR_TRY(order_add(r, n, err));
@@ -281,6 +295,20 @@ static bool program_trains(const hr_graph *g, const hr_program *p) {
   return false;
 }
 
+/* Choices are about layers that hr__program_layers counts; of those in slices of a component they keep all. */
+static void keeps_set(remat *r, const hr_recipe *recipe, const hr_choices *choices) {
+  const hr_graph *g = r->g;
+  bool chosen = choices && choices->keep;
+  hr_keep common = chosen ? HR_KEEP_ALL : recipe_keep(recipe);
+  for (hr_id block = 0; block < g->n_blocks; block++)
+    r->keep[block] =
+        g->blocks[block].program == r->program && hr__block_layer(g, block) == block ? common : HR_KEEP_ALL;
+  if (!chosen) return;
+  size_t count = hr__program_layers(g, r->program, r->blocks);
+  for (size_t i = 0; i < count && i < choices->n_keep; i++)
+    r->keep[r->blocks[i]] = choices->keep[i];
+}
+
 static hr_status program_remat(remat *r, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
   hr_graph *g = r->g;
   size_t operands = 1;
@@ -293,18 +321,17 @@ static hr_status program_remat(remat *r, const hr_recipe *recipe, const hr_choic
   r->needed = hr__arena_array(&r->arena, g->n_values, sizeof *r->needed);
   r->fates = hr__arena_array(&r->arena, g->n_values, sizeof *r->fates);
   r->again = hr__arena_array(&r->arena, g->n_values, sizeof *r->again);
+  r->passing = hr__arena_array(&r->arena, g->n_values, sizeof *r->passing);
   r->vertex = hr__arena_array(&r->arena, g->n_values, sizeof *r->vertex);
   r->blocks = hr__arena_array(&r->arena, g->n_blocks, sizeof *r->blocks);
   r->keep = hr__arena_array(&r->arena, g->n_blocks, sizeof *r->keep);
   r->descs = hr__arena_array(&r->arena, operands, sizeof *r->descs);
-  if (!r->scope || !r->needed || !r->fates || !r->again || !r->vertex || !r->blocks || !r->keep || !r->descs)
+  if (!r->scope || !r->needed || !r->fates || !r->again || !r->passing || !r->vertex || !r->blocks || !r->keep ||
+      !r->descs)
     return hr__nomem(err);
   for (size_t v = 0; v < g->n_values; v++)
-    r->scope[v] = r->again[v] = r->vertex[v] = HR_NONE;
-  r->n_blocks = hr__checkpoint_blocks(g, r->program, r->blocks);
-  bool chosen = choices && choices->keep;
-  for (size_t i = 0; i < r->n_blocks; i++)
-    r->keep[r->blocks[i]] = !chosen ? recipe_keep(recipe) : i < choices->n_keep ? choices->keep[i] : HR_KEEP_ALL;
+    r->scope[v] = r->again[v] = r->passing[v] = r->vertex[v] = HR_NONE;
+  keeps_set(r, recipe, choices);
   scopes_find(r);
   HR_TRY(fates_decide(r, err));
   r->b->program = r->program;

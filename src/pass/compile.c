@@ -9,6 +9,7 @@
 #include "pass/adapters.h"
 #include "pass/checkpoint.h"
 #include "pass/pass.h"
+#include "pass/state.h"
 #include "pass/update.h"
 
 static const hr_key keys[] = {
@@ -108,7 +109,7 @@ static hr_status grad_stage(hr_builder *b, hr_error *err) {
     HR_TRY(hr__grad(b, &loss, 1, modes[kind], err));
     HR_TRY(hr__graph_regroup(b->graph, err));
   }
-  return HR_OK;
+  return hr__state_last(b->graph, err);
 }
 
 static hr_status stage_verify(const hr_graph *graph, hr_error *err) {

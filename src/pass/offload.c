@@ -111,7 +111,7 @@ static void activations_choose(hr_moves *m, division d, const bool *of) {
   for (uint32_t at = 0; at < m->count; at++) {
     const hr_node *node = hr__moves_node(m, at);
     if (node->phase != HR_BACKWARD) continue;
-    hr_id into = hr__block_outermost(g, node->block);
+    hr_id into = hr__block_layer(g, node->block);
     if (of && (into == HR_NONE || !of[into])) continue;
     for (int i = 0; i < node->n_in; i++) {
       hr_id in = node->in[i];
@@ -120,7 +120,7 @@ static void activations_choose(hr_moves *m, division d, const bool *of) {
       const hr_node *producer = &g->nodes[g->values[in].producer];
       const hr_buffer *buffer = &g->buffers[g->values[in].buffer];
       if (producer->phase != HR_FORWARD || producer->op->fleeting || buffer->role != HR_ROLE_ACTIVATION) continue;
-      if (buffer->bytes < COPY_LEAST || (of && hr__block_outermost(g, producer->block) == into)) continue;
+      if (buffer->bytes < COPY_LEAST || (of && hr__block_layer(g, producer->block) == into)) continue;
       m->chosen[in] = division_take(&d, buffer->bytes);
     }
   }
@@ -130,13 +130,11 @@ static void activations_choose(hr_moves *m, division d, const bool *of) {
 static hr_status kept_choose(hr_moves *m, const hr_choices *choices, hr_error *err) {
   const hr_graph *g = m->b->graph;
   bool *of = hr__arena_array(m->scratch, g->n_blocks + 1, sizeof *of);
-  if (!of) return hr__nomem(err);
-  size_t number = 0;
-  for (hr_id block = 0; block < g->n_blocks; block++) {
-    if (g->blocks[block].program != m->program || g->blocks[block].parent != HR_NONE) continue;
-    of[block] = number < choices->n_keep && choices->keep[number] == HR_KEEP_OFFLOADED;
-    number++;
-  }
+  hr_id *blocks = hr__arena_array(m->scratch, g->n_blocks + 1, sizeof *blocks);
+  if (!of || !blocks) return hr__nomem(err);
+  size_t count = hr__program_layers(g, m->program, blocks);
+  for (size_t i = 0; i < count && i < choices->n_keep; i++)
+    of[blocks[i]] = choices->keep[i] == HR_KEEP_OFFLOADED;
   hr_tier tier = choices->offload[HR_OFFLOAD_ACTIVATIONS].tier;
   activations_choose(m, (division){.tier = tier == HR_TIER_DEVICE ? HR_TIER_HOST : tier}, of);
   return HR_OK;
@@ -181,7 +179,7 @@ enum { LABEL_BETWEEN, LABEL_UPDATE, LABEL_BLOCKS, BETWEEN_MOST = 8 };
 static uint32_t label_of(const hr_moves *m, uint32_t at, uint32_t previous, uint32_t last_backward) {
   const hr_node *node = hr__moves_node(m, at);
   if (node->phase == HR_UPDATE) return at < last_backward ? previous : (uint32_t)LABEL_UPDATE;
-  hr_id block = hr__block_outermost(m->b->graph, node->block);
+  hr_id block = hr__block_layer(m->b->graph, node->block);
   return block == HR_NONE ? (uint32_t)LABEL_BETWEEN : LABEL_BLOCKS + 2 * block + (node->phase == HR_BACKWARD);
 }
 

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "op/adamw.h"
 #include "op/adamw8bit.h"
+#include "op/ema.h"
 #include "op/found_inf.h"
 #include "op/grad_norm.h"
 #include "op/sgd.h"
@@ -147,6 +148,30 @@ static void in_backward_emit(emission *e, const hr_id *parameters, hr_id *scratc
   norm_emit(e, scratch, count);
 }
 
+/* What follows the parameters of a program, each behind its update: averages of all of them, side by side at the end.
+ */
+static hr_status averages_emit(hr_builder *b, hr_id control, float decay, hr_error *err) {
+  hr_graph *g = b->graph;
+  hr_id *updated = hr__arena_array(&g->arena, g->n_values + 1, sizeof *updated); /* per value: behind its update */
+  if (!updated) return hr__nomem(err);
+  size_t n_values = g->n_values, n_nodes = g->n_nodes;
+  for (size_t v = 0; v < n_values; v++)
+    updated[v] = HR_NONE;
+  for (size_t n = 0; n < n_nodes; n++)
+    if (g->nodes[n].program == b->program && g->nodes[n].phase == HR_UPDATE && g->nodes[n].op->effect &&
+        g->nodes[n].n_in > 0 && g->values[g->nodes[n].in[0]].trained)
+      updated[g->nodes[n].in[0]] = g->nodes[n].out[0];
+  for (hr_id v = 0; v < n_values && b->status == HR_OK; v++) {
+    if (updated[v] == HR_NONE) continue;
+    hr_desc desc = g->values[v].desc;
+    desc.dtype = HR_F32;
+    hr__module(b, "%s", g->values[v].name);
+    hr_id average = hr__beside(b, v, "ema", HR_ROLE_AVERAGE, desc, (hr_init){.rule = HR_INIT_ZERO});
+    hr__ema(b, average, updated[v], control, decay);
+  }
+  return hr__builder_status(b, err);
+}
+
 hr_status hr__update_emit(hr_builder *b, const hr_update_settings *settings, hr_error *err) {
   hr_graph *g = b->graph;
   size_t n_values = g->n_values;
@@ -165,7 +190,8 @@ hr_status hr__update_emit(hr_builder *b, const hr_update_settings *settings, hr_
     in_backward_emit(&e, parameters, scratch, count);
   else
     after_backward_emit(&e, parameters, scratch, count);
-  return hr__builder_status(b, err);
+  HR_TRY(hr__builder_status(b, err));
+  return settings->ema > 0 && !settings->in_backward ? averages_emit(b, e.control, settings->ema, err) : HR_OK;
 }
 
 /* Per buffer: the last of nodes[0..end) of a program that reads it; HR_NONE. */
@@ -219,6 +245,9 @@ hr_status hr__pass_update(hr_builder *b, const hr_recipe *recipe, const hr_choic
   if (b->program == HR_NONE) hr__program_begin(b, HR_PROGRAM_UPDATE);
   hr_id first = (hr_id)b->graph->n_nodes, program = b->program;
   HR_TRY(hr__update_emit(b, &settings, err));
-  if (settings.in_backward) return in_backward_arrange(b->graph, program, first, err);
+  if (settings.in_backward) {
+    HR_TRY(in_backward_arrange(b->graph, program, first, err));
+    if (settings.ema > 0) HR_TRY(averages_emit(b, hr__control(b), settings.ema, err));
+  }
   return hr__graph_regroup(b->graph, err);
 }

@@ -24,6 +24,7 @@ typedef struct hr_update_settings {
   bool nesterov;
   float weight_decay; /* on matrices (rank >= 2) only, unless a group says otherwise */
   float clip_norm;    /* <= 0: no clipping */
+  float ema;          /* decay of averages of the parameters; 0: there are none */
   hr_dtype state;     /* adamw: type of the moments, f32 or bf16 */
   bool paged;         /* large states have their home on the host tier */
   bool in_backward;   /* each parameter is updated within the backward pass, as soon as nothing else reads it */
@@ -44,7 +45,8 @@ hr_status hr__update_read(const hr_recipe *recipe, hr_graph *graph, hr_update_se
 /* Appends to the builder's current program; its output "grad_norm" is the L2 norm over all gradients. Parameters
  * without a gradient are left alone. States are persistent: adam.m.<parameter> and adam.v.<parameter>; with 8 bits, for
  * parameters of HR_ADAMW8BIT_LEAST elements or more, adam8.{m, v, m_absmax, v_absmax}.<parameter>;
- * sgd.momentum.<parameter>. With `in_backward` too they are all at the end: the pass then puts them where they belong.
+ * sgd.momentum.<parameter>. Averages are ema.<parameter>, f32, updated behind all else. With `in_backward` too they are
+ * all at the end: the pass then puts them where they belong.
  */
 hr_status hr__update_emit(hr_builder *b, const hr_update_settings *settings, hr_error *err);
 

@@ -59,6 +59,12 @@ static const hr_key keys[] = {
      .example = "[{match: embed_tokens, lr: 1e-4}]",
      .meaning = "list of {match: pattern or list of patterns, lr, weight_decay}: parameters with a rate or decay of "
                 "their own; the first that matches counts"},
+    {.path = "training.ema",
+     .type = HR_KEY_FLOAT,
+     .min = 0.01,
+     .max = 0.9999999,
+     .meaning = "decay per step of an average of the trained weights, kept in f32 and saved as ema.safetensors; none "
+                "unless given"},
     {.path = "memory.update",
      .type = HR_KEY_CHOICE,
      .fallback = "after-backward",
@@ -222,6 +228,7 @@ hr_status hr__update_read(const hr_recipe *recipe, hr_graph *graph, hr_update_se
       .nesterov = hr__recipe_bool(recipe, "training.optimizer.nesterov"),
       .weight_decay = (float)hr__recipe_float(recipe, "training.optimizer.weight_decay"),
       .clip_norm = clips ? (float)hr__recipe_float(recipe, "training.clip_norm") : 0,
+      .ema = hr__recipe_has(recipe, "training.ema") ? (float)hr__recipe_float(recipe, "training.ema") : 0,
       .state = strcmp(state, "bf16") == 0 ? HR_BF16 : HR_F32,
       .paged = strncmp(kind, "paged_", strlen("paged_")) == 0,
       .in_backward = strcmp(hr__recipe_text(recipe, "memory.update"), "in-backward") == 0,

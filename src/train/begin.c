@@ -1,5 +1,6 @@
 /* The first values of a run: drawn from the seed, or read from the checkpoints of its parts. */
 #include <stdio.h>
+#include <string.h>
 
 #include "model/parts.h"
 #include "model/weights.h"
@@ -49,10 +50,10 @@ static bool name_is_drawn(void *user, const char *name) {
 static hr_status weights_load(hr_session *s, const sources *from, bool frozen_only, hr_hash *hash, hr_error *err) {
   const hr_graph *graph = hr__run_graph(s->run);
   for (hr_id v = 0; v < graph->n_values; v++) {
-    bool trained = graph->values[v].trained;
+    bool saved = graph->values[v].trained || graph->buffers[graph->values[v].buffer].role == HR_ROLE_STATE;
     hr_weights *weights = from->weights[hr__parts_of(&from->parts, graph->values[v].name)];
-    if (!weights || !hr__weights_has(weights, v) || (frozen_only && trained)) continue;
-    HR_TRY(weight_load(s, weights, v, trained ? NULL : hash, err));
+    if (!weights || !hr__weights_has(weights, v) || (frozen_only && saved)) continue;
+    HR_TRY(weight_load(s, weights, v, saved ? NULL : hash, err));
   }
   for (size_t i = 0; i < graph->n_packed; i++) {
     packed_source source = {from->weights[hr__parts_of(&from->parts, graph->packed[i].name)], i, hash};
@@ -70,6 +71,30 @@ static hr_status weights_load_hashed(hr_session *s, const sources *from, bool fr
   if (status == HR_OK && s->tensors.frozen) snprintf(s->base, sizeof s->base, "%.32s", hex);
   hr__hash_destroy(hash);
   return status;
+}
+
+/* Averages begin as what they are of. */
+static hr_status averages_begin(hr_session *s, hr_error *err) {
+  const hr_graph *graph = hr__run_graph(s->run);
+  /* One half of the window is read into, the other converted to. */
+  const int64_t piece = HR_WINDOW_BYTES / 2 / (int64_t)sizeof(float);
+  float *wide = (float *)(void *)(s->tensors.window + HR_WINDOW_BYTES / 2);
+  for (size_t i = 0; i < s->tensors.n_averages; i++) {
+    hr_id average = s->tensors.averages[i];
+    hr_id of = hr__graph_find_value(graph, strchr(graph->values[average].name, '.') + 1);
+    hr_desc desc = graph->values[of].desc;
+    size_t element = hr_dtype_bytes(desc.dtype);
+    int64_t all = hr_desc_count(&desc);
+    for (int64_t first = 0; first < all; first += piece) {
+      int64_t count = all - first < piece ? all - first : piece;
+      HR_TRY(hr__run_read(s->run, of, (size_t)first * element, s->tensors.window, (size_t)count * element, err));
+      for (int64_t k = 0; k < count; k++)
+        wide[k] = desc.dtype == HR_F32 ? ((const float *)(void *)s->tensors.window)[k]
+                                       : hr__bf16_to_f32(((const uint16_t *)(void *)s->tensors.window)[k]);
+      HR_TRY(hr__run_write(s->run, average, (size_t)first * sizeof(float), wide, (size_t)count * sizeof(float), err));
+    }
+  }
+  return HR_OK;
 }
 
 static hr_status sources_open(hr_session *s, sources *from, bool *any, hr_error *err) {
@@ -99,7 +124,8 @@ static hr_status values_begin(hr_session *s, bool frozen_only, hr_error *err) {
 }
 
 hr_status hr__session_begin(hr_session *s, hr_error *err) {
-  return values_begin(s, false, err);
+  HR_TRY(values_begin(s, false, err));
+  return averages_begin(s, err);
 }
 
 hr_status hr__session_begin_frozen(hr_session *s, hr_error *err) {

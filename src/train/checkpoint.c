@@ -46,14 +46,19 @@ static hr_status generations_prune(const hr_store *store, int64_t written, hr_ar
 
 static hr_status tensors_commit(hr_store *store, hr_tensors *tensors, hr_run_file file, hr_manifest *manifest,
                                 hr_error *err) {
-  bool state = file == HR_RUN_OPTIMIZER;
+  const hr_id *values = file == HR_RUN_OPTIMIZER ? tensors->state
+                        : file == HR_RUN_EMA     ? tensors->averages
+                                                 : tensors->parameters;
+  size_t count = file == HR_RUN_OPTIMIZER ? tensors->n_state
+                 : file == HR_RUN_EMA     ? tensors->n_averages
+                                          : tensors->n_parameters;
+  bool adapters = file != HR_RUN_OPTIMIZER && store->adapter_config;
   char path[HR_STORE_PATH], temporary[HR_STORE_PATH + 8], folder[HR_STORE_PATH], hex[HR_SHA256_HEX];
   hr__store_path(store, manifest->step, hr_run_file_names[file], path);
   hr__store_path(store, manifest->step, NULL, folder);
   snprintf(temporary, sizeof temporary, "%s.tmp", path);
-  HR_TRY(hr__tensors_write(
-      tensors, state ? tensors->state : tensors->parameters, state ? tensors->n_state : tensors->n_parameters,
-      file == HR_RUN_ADAPTER ? HR_ADAPTER_PREFIX : "", temporary, hex, &manifest->files[file].bytes, err));
+  HR_TRY(hr__tensors_write(tensors, values, count, adapters ? HR_ADAPTER_PREFIX : "", temporary, hex,
+                           &manifest->files[file].bytes, err));
   snprintf(manifest->files[file].hash, HR_XXH_HEX, "%.32s", hex);
   if (hr__file_calls.rename(temporary, path) != 0) return hr__fail_errno(err, path, "rename", errno);
   return hr__file_sync_folder(folder, err);
@@ -82,6 +87,7 @@ static hr_status generation_write(hr_store *store, hr_tensors *tensors, const ch
         text_commit(store, HR_RUN_ADAPTER_CONFIG, store->adapter_config, store->adapter_config_bytes, manifest, err));
   HR_TRY(tensors_commit(store, tensors, store->adapter_config ? HR_RUN_ADAPTER : HR_RUN_MODEL, manifest, err));
   HR_TRY(tensors_commit(store, tensors, HR_RUN_OPTIMIZER, manifest, err));
+  if (tensors->n_averages > 0) HR_TRY(tensors_commit(store, tensors, HR_RUN_EMA, manifest, err));
 
   char *text;
   size_t bytes;
@@ -102,6 +108,7 @@ hr_status hr__checkpoint_save(hr_store *store, hr_tensors *tensors, const char *
                               hr_manifest *manifest, hr_error *err) {
   HR_TRY(hr__tensors_finite(tensors, tensors->parameters, tensors->n_parameters, err));
   HR_TRY(hr__tensors_finite(tensors, tensors->state, tensors->n_state, err));
+  HR_TRY(hr__tensors_finite(tensors, tensors->averages, tensors->n_averages, err));
   hr_arena arena = {0};
   hr_error why = {0};
   hr_status status = generation_try(store, tensors, config, config_bytes, manifest, &arena, err);

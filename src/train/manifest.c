@@ -14,6 +14,7 @@ const char *const hr_run_file_names[HR_RUN_FILES] = {
     [HR_RUN_OPTIMIZER] = "optimizer.safetensors",
     [HR_RUN_ADAPTER_CONFIG] = "adapter_config.json",
     [HR_RUN_ADAPTER] = "adapter_model.safetensors",
+    [HR_RUN_EMA] = "ema.safetensors",
 };
 
 enum { SCHEMA = 1 };
@@ -161,7 +162,8 @@ hr_status hr__manifest_parse(const char *name, const char *text, size_t bytes, h
   for (int f = 0; f < HR_RUN_FILES; f++) {
     const hr_doc_node *file = files ? hr__doc_get(files, hr_run_file_names[f]) : NULL;
     int64_t length;
-    if (!file && (f == HR_RUN_MODEL || f == HR_RUN_ADAPTER_CONFIG || f == HR_RUN_ADAPTER)) continue;
+    bool may_miss = f == HR_RUN_MODEL || f == HR_RUN_ADAPTER_CONFIG || f == HR_RUN_ADAPTER || f == HR_RUN_EMA;
+    if (!file && may_miss) continue;
     if (!file || !member_int(file, "bytes", &length) || !member_hex(file, "xxh3_128", out->files[f].hash))
       return manifest_bad(name, err, "a file is missing or malformed");
     out->files[f].bytes = (uint64_t)length;

@@ -17,6 +17,7 @@ typedef enum hr_run_file {
   HR_RUN_OPTIMIZER,
   HR_RUN_ADAPTER_CONFIG,
   HR_RUN_ADAPTER,
+  HR_RUN_EMA, /* averages of what the model's or the adapters' file has, under the same names */
   HR_RUN_FILES
 } hr_run_file;
 extern const char *const hr_run_file_names[HR_RUN_FILES];

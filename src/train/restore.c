@@ -69,11 +69,19 @@ static hr_status generation_load(hr_store *store, hr_tensors *tensors, const hr_
   if (manifest->files[model].hash[0] == '\0')
     return hr__fail(err, HR_USAGE, NULL, "put the settings back, or train into another --out",
                     "this run was begun %s adapters", store->adapter_config ? "without" : "with");
+  const char *prefix = model == HR_RUN_ADAPTER ? HR_ADAPTER_PREFIX : "";
+  bool averages = tensors->n_averages > 0;
+  if (averages != (manifest->files[HR_RUN_EMA].hash[0] != '\0'))
+    return hr__fail(err, HR_USAGE, NULL, "put the setting back, or train into another --out",
+                    "this run was begun %s training.ema", averages ? "without" : "with");
   hr__store_path(store, manifest->step, hr_run_file_names[HR_RUN_OPTIMIZER], path);
   HR_TRY(hr__tensors_match(tensors, tensors->state, tensors->n_state, "", path, err));
+  hr__store_path(store, manifest->step, hr_run_file_names[HR_RUN_EMA], path);
+  if (averages) HR_TRY(hr__tensors_match(tensors, tensors->averages, tensors->n_averages, prefix, path, err));
   hr__store_path(store, manifest->step, hr_run_file_names[model], path);
-  HR_TRY(hr__tensors_read(tensors, tensors->parameters, tensors->n_parameters,
-                          model == HR_RUN_ADAPTER ? HR_ADAPTER_PREFIX : "", path, err));
+  HR_TRY(hr__tensors_read(tensors, tensors->parameters, tensors->n_parameters, prefix, path, err));
+  hr__store_path(store, manifest->step, hr_run_file_names[HR_RUN_EMA], path);
+  if (averages) HR_TRY(hr__tensors_read(tensors, tensors->averages, tensors->n_averages, prefix, path, err));
   hr__store_path(store, manifest->step, hr_run_file_names[HR_RUN_OPTIMIZER], path);
   return hr__tensors_read(tensors, tensors->state, tensors->n_state, "", path, err);
 }

@@ -66,12 +66,14 @@ static hr_status file_size_check(const hr_store *store, uint64_t bytes, hr_error
 }
 
 hr_status hr__room_check(hr_store *store, hr_tensors *t, hr_error *err) {
-  uint64_t weights, state, there, left, needed;
-  HR_TRY(hr__tensors_file_bytes(t, t->parameters, t->n_parameters, store->adapter_config ? HR_ADAPTER_PREFIX : "",
-                                &weights, err));
+  const char *prefix = store->adapter_config ? HR_ADAPTER_PREFIX : "";
+  uint64_t weights, state, averages = 0, there, left, needed;
+  HR_TRY(hr__tensors_file_bytes(t, t->parameters, t->n_parameters, prefix, &weights, err));
+  if (t->n_averages > 0) HR_TRY(hr__tensors_file_bytes(t, t->averages, t->n_averages, prefix, &averages, err));
   HR_TRY(hr__tensors_file_bytes(t, t->state, t->n_state, "", &state, err));
-  store->checkpoint_bytes = whole_blocks(weights) + whole_blocks(state) + SMALL_FILES_BYTES;
-  HR_TRY(file_size_check(store, weights > state ? weights : state, err));
+  store->checkpoint_bytes = whole_blocks(weights) + whole_blocks(state) + whole_blocks(averages) + SMALL_FILES_BYTES;
+  uint64_t largest = weights > state ? weights : state;
+  HR_TRY(file_size_check(store, averages > largest ? averages : largest, err));
   HR_TRY(generations_bytes(store, -1, &there, err));
   needed = 2 * store->checkpoint_bytes;
   if (!free_bytes(store, &left) || there >= needed || left >= needed - there) return HR_OK;

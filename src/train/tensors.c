@@ -21,20 +21,20 @@ static int by_name(const void *a, const void *b, void *graph) {
   return strcmp(g->values[*(const hr_id *)a].name, g->values[*(const hr_id *)b].name);
 }
 
-/* The persistent values of one role, sorted by name; of parameters those that are trained. */
-static hr_status role_list(hr_tensors *t, const hr_graph *graph, hr_role role, hr_id **out, size_t *count,
+/* The persistent values of one role, sorted by name; of parameters those that are trained. `state`: those of the
+ * model's state with them. */
+static hr_status role_list(hr_tensors *t, const hr_graph *graph, hr_role role, bool state, hr_id **out, size_t *count,
                            hr_error *err) {
   hr_id *list = hr__arena_array(&t->arena, graph->n_values + 1, sizeof *list);
   if (!list) return hr__nomem(err);
   for (hr_id v = 0; v < graph->n_values; v++) {
-    const hr_buffer *buffer = &graph->buffers[graph->values[v].buffer];
+    const hr_role own = graph->buffers[graph->values[v].buffer].role;
     const hr_value *value = &graph->values[v];
-    if (!hr__graph_is_tensor(graph, v) || buffer->role != role) continue;
-    if (role == HR_ROLE_PARAMETER && !value->trained) {
+    if (!hr__graph_is_tensor(graph, v) || (own != role && !(state && own == HR_ROLE_STATE))) continue;
+    if (own == HR_ROLE_PARAMETER && !value->trained) {
       t->frozen = true;
       continue;
     }
-    t->adapters |= value->wide;
     list[(*count)++] = v;
   }
   qsort_r(list, *count, sizeof *list, by_name, (void *)(uintptr_t)graph);
@@ -46,8 +46,13 @@ hr_status hr__tensors_create(hr_run *run, hr_tensors *out, hr_error *err) {
   *out = (hr_tensors){.run = run};
   const hr_graph *graph = hr__run_graph(run);
   hr__arena_init(&out->arena);
-  hr_status status = role_list(out, graph, HR_ROLE_PARAMETER, &out->parameters, &out->n_parameters, err);
-  if (status == HR_OK) status = role_list(out, graph, HR_ROLE_OPTIMIZER, &out->state, &out->n_state, err);
+  for (hr_id v = 0; v < graph->n_values; v++)
+    out->adapters |= graph->values[v].wide && graph->values[v].trained;
+  hr_status status =
+      role_list(out, graph, HR_ROLE_PARAMETER, !out->adapters, &out->parameters, &out->n_parameters, err);
+  if (status == HR_OK)
+    status = role_list(out, graph, HR_ROLE_OPTIMIZER, out->adapters, &out->state, &out->n_state, err);
+  if (status == HR_OK) status = role_list(out, graph, HR_ROLE_AVERAGE, false, &out->averages, &out->n_averages, err);
   if (status == HR_OK && !(out->window = hr__alloc(HR_WINDOW_BYTES))) status = hr__nomem(err);
   if (status != HR_OK) hr__tensors_destroy(out);
   return status;
@@ -61,8 +66,13 @@ void hr__tensors_destroy(hr_tensors *tensors) {
 
 enum { NAME_TEXT = 1280 };
 
-static const char *name_in_file(const char *prefix, const hr_value *v, char out[NAME_TEXT]) {
-  snprintf(out, NAME_TEXT, "%s%s", prefix, v->name);
+/* An average stands under the name of its parameter. */
+static const char *own_name(const hr_graph *g, const hr_value *v) {
+  return g->buffers[v->buffer].role == HR_ROLE_AVERAGE ? strchr(v->name, '.') + 1 : v->name;
+}
+
+static const char *name_in_file(const hr_graph *g, const char *prefix, const hr_value *v, char out[NAME_TEXT]) {
+  snprintf(out, NAME_TEXT, "%s%s", prefix, own_name(g, v));
   return out;
 }
 
@@ -95,7 +105,7 @@ static hr_safetensor *list_make(hr_tensors *t, const hr_id *values, size_t count
   uint64_t at = 0;
   for (size_t i = 0; list && i < count; i++) {
     const hr_value *v = &graph->values[values[i]];
-    const char *name = prefix[0] ? hr__arena_format(arena, "%s%s", prefix, v->name) : v->name;
+    const char *own = own_name(graph, v), *name = prefix[0] ? hr__arena_format(arena, "%s%s", prefix, own) : own;
     if (!name) return NULL;
     list[i] = (hr_safetensor){.name = name, .dtype = dtype_file_name(v->desc.dtype), .rank = v->desc.rank};
     memcpy(list[i].dim, v->desc.dim, sizeof v->desc.dim);
@@ -144,7 +154,8 @@ static hr_status file_match(hr_tensors *t, const hr_id *values, size_t count, co
   char name[NAME_TEXT];
   for (size_t i = 0; i < count; i++) {
     const hr_value *v = &hr__run_graph(t->run)->values[values[i]];
-    HR_TRY(tensor_match(v, hr__safetensors_find(file, name_in_file(prefix, v, name)), path, err));
+    HR_TRY(
+        tensor_match(v, hr__safetensors_find(file, name_in_file(hr__run_graph(t->run), prefix, v, name)), path, err));
   }
   if (hr__safetensors_count(file) != count)
     return hr__fail(err, HR_BAD_INPUT, path, NULL, "the file holds %zu tensors, the run has %zu",
@@ -164,7 +175,7 @@ hr_status hr__tensors_match(hr_tensors *t, const hr_id *values, size_t count, co
 static hr_status value_load(hr_tensors *t, hr_safetensors *file, const char *prefix, hr_id value, hr_error *err) {
   const hr_value *v = &hr__run_graph(t->run)->values[value];
   char name[NAME_TEXT];
-  const hr_safetensor *tensor = hr__safetensors_find(file, name_in_file(prefix, v, name));
+  const hr_safetensor *tensor = hr__safetensors_find(file, name_in_file(hr__run_graph(t->run), prefix, v, name));
   size_t all = hr_desc_bytes(&v->desc);
   unsigned char *address = hr__run_address(t->run, value);
   for (size_t at = 0; at < all; at += HR_WINDOW_BYTES) {

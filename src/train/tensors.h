@@ -9,9 +9,12 @@
 
 typedef struct hr_tensors {
   hr_run *run;
-  hr_id *parameters; /* the trained ones, sorted by name: frozen ones come from where they came from at first */
-  hr_id *state;      /* of the optimizer, sorted by name */
-  size_t n_parameters, n_state;
+  /* The trained ones, sorted by name: frozen ones come from where they came from at first. Without adapters the model's
+   * state is among them, as in public checkpoints; else it is with the optimizer's. */
+  hr_id *parameters;
+  hr_id *state;    /* of the optimizer, sorted by name */
+  hr_id *averages; /* of parameters, sorted by name; files have them under the parameters' names */
+  size_t n_parameters, n_state, n_averages;
   bool adapters;         /* parameters are those of adapters */
   bool frozen;           /* there are parameters that are not listed */
   unsigned char *window; /* HR_WINDOW_BYTES, for files and for devices the host cannot reach */

@@ -84,19 +84,32 @@ static void gelu_bwd_reference(const reference_call *c) {
   }
 }
 
+/* Elements behind an axis. */
+static int64_t row_elements(const hr_desc *desc, int axis) {
+  int64_t count = 1;
+  for (int d = axis + 1; d < desc->rank; d++)
+    count *= desc->dim[d];
+  return count;
+}
+
 static void slice_reference(const reference_call *c) {
   const hr_slice_args *a = c->args;
-  int64_t row = hr_desc_count(&c->in_desc[0]) / c->in_desc[0].dim[0];
-  memcpy(c->out[0], c->in[0] + a->first * row, (size_t)(a->count * row) * sizeof(double));
+  int64_t row = row_elements(&c->in_desc[0], a->axis), rows = c->in_desc[0].dim[a->axis], run = a->count * row;
+  for (int64_t i = 0, count = hr_desc_count(&c->out_desc[0]); i < count; i++)
+    c->out[0][i] = c->in[0][i / run * rows * row + a->first * row + i % run];
 }
 
 static void join_reference(const reference_call *c) {
   const hr_join_args *a = c->args;
-  int64_t row = hr_desc_count(&c->in_desc[0]) / c->in_desc[0].dim[0];
+  int64_t row = row_elements(&c->in_desc[0], a->axis), run = c->in_desc[0].dim[a->axis] * row;
   for (int64_t i = 0, count = hr_desc_count(&c->out_desc[0]); i < count; i++)
     c->out[0][i] = c->in[1] ? c->in[1][i] : 0.0;
   for (int64_t i = 0, count = hr_desc_count(&c->in_desc[0]); i < count; i++)
-    c->out[0][a->first * row + i] += c->in[0][i];
+    c->out[0][i / run * a->rows * row + a->first * row + i % run] += c->in[0][i];
+}
+
+static void reshape_reference(const reference_call *c) {
+  memcpy(c->out[0], c->in[0], (size_t)hr_desc_count(&c->in_desc[0]) * sizeof(double));
 }
 
 static void concat_reference(const reference_call *c) {
@@ -135,6 +148,7 @@ static const reference ops[] = {
     {.op = "gelu_bwd", .run = gelu_bwd_reference},
     {.op = "slice", .run = slice_reference, .differentiable = true, .loose = 1u << 0},
     {.op = "join", .run = join_reference, .differentiable = true, .loose = 1u << 0},
+    {.op = "reshape", .run = reshape_reference, .differentiable = true},
     {.op = "concat", .run = concat_reference, .differentiable = true},
     {.op = "fetch", .run = transfer_reference, .any_type = 1},
     {.op = "store", .run = transfer_reference, .any_type = 1},

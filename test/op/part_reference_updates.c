@@ -6,6 +6,7 @@
 #include "base/dynamic8.h"
 #include "op/adamw.h"
 #include "op/adamw8bit.h"
+#include "op/ema.h"
 #include "op/sgd.h"
 
 static void grad_squares_reference(const reference_call *c) {
@@ -38,6 +39,12 @@ static void found_inf_reference(const reference_call *c) {
 static double clipped_scale(const hr_control *control, float clip_norm, const double *norm) {
   double scale = 1.0 / (double)control->loss_scale;
   return clip_norm > 0.0f ? scale * fmin(1.0, (double)clip_norm / (norm[0] * scale + 1e-6)) : scale;
+}
+
+static void ema_reference(const reference_call *c) {
+  double decay = (double)((const hr_ema_args *)c->args)->decay;
+  for (int64_t i = 0, count = hr_desc_count(&c->in_desc[0]); i < count; i++)
+    c->out[0][i] = decay * c->in[0][i] + (1.0 - decay) * c->in[1][i];
 }
 
 /* param, grad, m, v, control, norm? -> param, m, v, by the formula of the paper: corrected moments, decoupled decay. */
@@ -148,6 +155,7 @@ static const reference ops[] = {
     {.op = "grad_squares", .run = grad_squares_reference, .loose = 0xff},
     {.op = "grad_norm", .run = grad_norm_reference, .fill = grad_norm_fill, .loose = 0xff},
     {.op = "found_inf", .run = found_inf_reference},
+    {.op = "ema", .run = ema_reference},
     {.op = "adamw", .run = adamw_reference, .fill = adamw_fill},
     {.op = "adamw8bit", .run = adamw8bit_reference, .fill = adamw8bit_fill},
     {.op = "sgd", .run = sgd_reference, .fill = sgd_fill},

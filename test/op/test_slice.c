@@ -20,8 +20,8 @@ static void slices_join(hr_dtype dtype, const void *whole, int64_t step, void *j
     hr_tensor x = {.data = (void *)(uintptr_t)whole, .desc = {dtype, 2, {ROWS, COLUMNS}}, .stride = {COLUMNS, 1}};
     hr_tensor cut = {.data = part, .desc = {dtype, 2, {count, COLUMNS}}, .stride = {COLUMNS, 1}};
     hr_tensor y = {.data = joined, .desc = {dtype, 2, {ROWS, COLUMNS}}, .stride = {COLUMNS, 1}};
-    op_run(&hr_op_slice, &x, 1, &cut, &(hr_slice_args){first, count});
-    op_run(&hr_op_join, (hr_tensor[]){cut, begun ? y : (hr_tensor){0}}, 2, &y, &(hr_join_args){first, ROWS});
+    op_run(&hr_op_slice, &x, 1, &cut, &(hr_slice_args){first, count, 0});
+    op_run(&hr_op_join, (hr_tensor[]){cut, begun ? y : (hr_tensor){0}}, 2, &y, &(hr_join_args){first, ROWS, 0});
     begun = true;
   }
 }
@@ -44,6 +44,19 @@ static void test_joined_slices_are_the_whole(void **state) {
   }
 }
 
+/* Bytes along the second axis, as of images. */
+static void test_bytes_are_sliced(void **state) {
+  (void)state;
+  uint8_t whole[3 * 11], part[3 * 4];
+  for (int i = 0; i < 3 * 11; i++)
+    whole[i] = (uint8_t)(i * 37);
+  hr_tensor x = {.data = whole, .desc = {HR_U8, 2, {3, 11}}, .stride = {11, 1}};
+  hr_tensor cut = {.data = part, .desc = {HR_U8, 2, {3, 4}}, .stride = {4, 1}};
+  op_run(&hr_op_slice, &x, 1, &cut, &(hr_slice_args){5, 4, 1});
+  for (int i = 0; i < 3 * 4; i++)
+    assert_int_equal(part[i], whole[i / 4 * 11 + 5 + i % 4]);
+}
+
 static hr_status shape_try(const hr_op *op, int64_t rows, const void *args) {
   hr_desc in[2] = {{HR_F32, 2, {rows, COLUMNS}}}, out[1];
   hr_error err;
@@ -53,19 +66,25 @@ static hr_status shape_try(const hr_op *op, int64_t rows, const void *args) {
 
 static void test_rows_must_lie_inside(void **state) {
   (void)state;
-  assert_int_equal(shape_try(&hr_op_slice, 7, &(hr_slice_args){4, 3}), HR_OK);
-  assert_int_equal(shape_try(&hr_op_slice, 7, &(hr_slice_args){5, 3}), HR_BAD_INPUT);
-  assert_int_equal(shape_try(&hr_op_slice, 7, &(hr_slice_args){-1, 3}), HR_BAD_INPUT);
-  assert_int_equal(shape_try(&hr_op_slice, 7, &(hr_slice_args){2, 0}), HR_BAD_INPUT);
-  assert_int_equal(shape_try(&hr_op_slice, 7, &(hr_slice_args){INT64_MAX, INT64_MAX}), HR_BAD_INPUT);
-  assert_int_equal(shape_try(&hr_op_join, 3, &(hr_join_args){4, 7}), HR_OK);
-  assert_int_equal(shape_try(&hr_op_join, 3, &(hr_join_args){5, 7}), HR_BAD_INPUT);
-  assert_int_equal(shape_try(&hr_op_join, 3, &(hr_join_args){-1, 7}), HR_BAD_INPUT);
+  assert_int_equal(shape_try(&hr_op_slice, 7, &(hr_slice_args){4, 3, 0}), HR_OK);
+  assert_int_equal(shape_try(&hr_op_slice, 7, &(hr_slice_args){5, 3, 0}), HR_BAD_INPUT);
+  assert_int_equal(shape_try(&hr_op_slice, 7, &(hr_slice_args){-1, 3, 0}), HR_BAD_INPUT);
+  assert_int_equal(shape_try(&hr_op_slice, 7, &(hr_slice_args){2, 0, 0}), HR_BAD_INPUT);
+  assert_int_equal(shape_try(&hr_op_slice, 7, &(hr_slice_args){INT64_MAX, INT64_MAX, 0}), HR_BAD_INPUT);
+  assert_int_equal(shape_try(&hr_op_slice, 7, &(hr_slice_args){0, 1, 2}), HR_BAD_INPUT);
+  assert_int_equal(shape_try(&hr_op_slice, 7, &(hr_slice_args){0, 1, -1}), HR_BAD_INPUT);
+  assert_int_equal(shape_try(&hr_op_reshape, 7, &(hr_reshape_args){3, {COLUMNS, 1, 7}}), HR_OK);
+  assert_int_equal(shape_try(&hr_op_reshape, 7, &(hr_reshape_args){2, {COLUMNS, 6}}), HR_BAD_INPUT);
+  assert_int_equal(shape_try(&hr_op_reshape, 7, &(hr_reshape_args){0, {0}}), HR_BAD_INPUT);
+  assert_int_equal(shape_try(&hr_op_join, 3, &(hr_join_args){4, 7, 0}), HR_OK);
+  assert_int_equal(shape_try(&hr_op_join, 3, &(hr_join_args){5, 7, 0}), HR_BAD_INPUT);
+  assert_int_equal(shape_try(&hr_op_join, 3, &(hr_join_args){-1, 7, 0}), HR_BAD_INPUT);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_joined_slices_are_the_whole),
+      cmocka_unit_test(test_bytes_are_sliced),
       cmocka_unit_test(test_rows_must_lie_inside),
   };
   return cmocka_run_group_tests(tests, device_setup, device_teardown);

@@ -24,18 +24,25 @@ static const char recipe_text[] = "model:\n"
                                   "data: { sequence_length: 8 }\n"
                                   "training: { batch_size: 2, gradient_accumulation: 2, eval_every: 5 }\n";
 
-static hr_graph *graph_of(const char *mode, const hr_choices *choices) {
+static hr_recipe *recipe_of(const char *mode) {
   hr_key_table tables[HR_COMPILE_TABLES];
   hr__compile_tables(tables);
   char override[64];
   const char *overrides[] = {override};
   snprintf(override, sizeof override, "memory.checkpoint=%s", mode);
-  hr_recipe *recipe;
-  hr_graph *graph = NULL;
+  hr_recipe *recipe = NULL;
   hr_error err = {0};
   if (hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, 1, tables, HR_COMPILE_TABLES,
-                       &recipe, &err) != HR_OK ||
-      hr__compile(recipe, choices, NULL, &graph, &err) != HR_OK || hr__graph_verify(graph, &err) != HR_OK)
+                       &recipe, &err) != HR_OK)
+    fail_msg("%s: %s", err.place, err.message);
+  return recipe;
+}
+
+static hr_graph *graph_of(const char *mode, const hr_choices *choices) {
+  hr_recipe *recipe = recipe_of(mode);
+  hr_graph *graph = NULL;
+  hr_error err = {0};
+  if (hr__compile(recipe, choices, NULL, &graph, &err) != HR_OK || hr__graph_verify(graph, &err) != HR_OK)
     fail_msg("%s: %s", err.place, err.message);
   hr__recipe_destroy(recipe);
   return graph;
@@ -114,7 +121,7 @@ static void test_choices_by_block(void **state) {
   hr_graph *g = graph_of("auto", &(hr_choices){.keep = keep, .n_keep = 3});
   const hr_program *p = &g->programs[hr__graph_find_kind(g, HR_PROGRAM_MICRO_NEXT)];
   hr_id blocks[64];
-  assert_int_equal(hr__checkpoint_blocks(g, hr__graph_find_kind(g, HR_PROGRAM_MICRO_NEXT), blocks), 3);
+  assert_int_equal(hr__program_layers(g, hr__graph_find_kind(g, HR_PROGRAM_MICRO_NEXT), blocks), 3);
   int clones[3][2] = {{0}}; /* per layer: products, norms */
   for (hr_id n = p->first; n < p->first + p->count; n++) {
     const hr_node *node = &g->nodes[n];
@@ -170,17 +177,26 @@ static hr_id weight(desk *d, const char *name, bool trained) {
   return id;
 }
 
-static void desk_finish(desk *d, hr_id y, const hr_keep *keep, size_t n_keep) {
+static void desk_pass(desk *d, hr_id y, const hr_recipe *recipe, const hr_choices *choices) {
   hr_error err = {0};
   hr_loss loss = {.value = hr__mse(&d->b, y, d->target), .weight = 1.0f};
   hr__program_set_output(&d->b, "loss", loss.value);
-  hr_choices choices = {.keep = keep, .n_keep = n_keep};
   hr_status status = hr__grad(&d->b, &loss, 1, HR_GRAD_TRANSIENT, &err);
   for (hr_id v = 0; status == HR_OK && v < d->g->n_values; v++)
     if (d->g->values[v].trained) hr__program_set_output(&d->b, d->g->values[v].name, d->g->values[v].gradient);
-  if (status != HR_OK || hr__pass_checkpoint(&d->b, NULL, &choices, &err) != HR_OK ||
+  if (status != HR_OK || hr__pass_checkpoint(&d->b, recipe, choices, &err) != HR_OK ||
       hr__graph_verify(d->g, &err) != HR_OK)
     fail_msg("%s: %s", err.place, err.message);
+}
+
+static void desk_finish(desk *d, hr_id y, const hr_keep *keep, size_t n_keep) {
+  desk_pass(d, y, NULL, &(hr_choices){.keep = keep, .n_keep = n_keep});
+}
+
+static void desk_finish_by(desk *d, hr_id y, const char *mode) {
+  hr_recipe *recipe = recipe_of(mode);
+  desk_pass(d, y, recipe, NULL);
+  hr__recipe_destroy(recipe);
 }
 
 /* Two products by frozen unpacked weights: backward unpacks each anew, whatever is kept, also outside blocks. */
@@ -248,6 +264,45 @@ static void test_recomputed_blocks_inside_a_kept_one(void **state) {
   }
   assert_true(last_one >= 0 && last_one < first_zero);
   hr__graph_destroy(d.g);
+}
+
+/* Layers in a slice of a component: kept, its inside is made again once; else each layer's is made in passing, to come
+ * by the inputs of the layers behind it, and again before its own backward. */
+static void test_layers_inside_a_recomputed_component(void **state) {
+  (void)state;
+  enum { LAYERS = 3 };
+  static const char *const modes[] = {"none", "selective", "every-layer"};
+  for (int mode = 0; mode < 3; mode++) {
+    desk d;
+    desk_open(&d);
+    hr_id y = d.x;
+    hr__component_begin(&d.b, "part");
+    hr__component_begin(&d.b, "part/slice.0");
+    d.g->blocks[d.b.block].recompute = true;
+    for (int k = 0; k < LAYERS; k++) {
+      char name[16];
+      snprintf(name, sizeof name, "w.%d", k);
+      hr__block_begin(&d.b, "layer.%d", k);
+      hr_id up = hr__linear(&d.b, y, weight(&d, name, true), HR_NONE);
+      y = hr__linear(&d.b, hr__swiglu(&d.b, up, up), weight(&d, name, true), HR_NONE);
+      hr__block_end(&d.b);
+    }
+    hr__block_end(&d.b);
+    hr__block_end(&d.b);
+    hr_id blocks[8];
+    assert_int_equal(hr__program_layers(d.g, 0, blocks), 0);
+    assert_int_equal(hr__block_layer(d.g, 1), HR_NONE);
+    assert_int_equal(hr__block_layer(d.g, 3), 3);
+    desk_finish_by(&d, y, modes[mode]);
+    /* kept: one of each layer, and what leads to the next; made twice: what leads to others, and the first half again
+     */
+    int linear = ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "linear"),
+        swiglu = ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "swiglu");
+    int passing = 2 * (LAYERS - 1), own = LAYERS;
+    assert_int_equal(linear, mode < 2 ? passing + 1 : passing + own);
+    assert_int_equal(swiglu, mode == 0 ? LAYERS : LAYERS - 1 + LAYERS);
+    hr__graph_destroy(d.g);
+  }
 }
 
 /* --- the cut --------------------------------------------------------------------------------------------------------
@@ -318,6 +373,7 @@ int main(void) {
       cmocka_unit_test(test_weight_gradient_first),
       cmocka_unit_test(test_fleeting_results_are_made_for_every_reader),
       cmocka_unit_test(test_recomputed_blocks_inside_a_kept_one),
+      cmocka_unit_test(test_layers_inside_a_recomputed_component),
       cmocka_unit_test(test_cut_against_all_subsets),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

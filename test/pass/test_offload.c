@@ -9,11 +9,14 @@
 #include <cmocka.h>
 
 #include "data/keys.h"
+#include "grad/grad.h"
 #include "op/adamw.h"
 #include "op/adamw8bit.h"
+#include "op/linear.h"
+#include "op/mse.h"
 #include "op/transfer.h"
 #include "pass/adapters.h"
-#include "pass/compile.h"
+#include "pass/pass.h"
 #include "pass/update.h"
 
 /* Rows of 64 x 128 floats: 32 KiB in the residual stream, 128 KiB inside the feed-forward part. */
@@ -321,6 +324,63 @@ static void test_kept_inputs(void **state) {
   compiled_close(&c);
 }
 
+/* Checkpointing and offload count blocks alike, also where one has no nodes: the same block that is made again has its
+ * input below the device. */
+static void test_blocks_are_counted_alike(void **state) {
+  (void)state;
+  static const hr_keep keep[] = {HR_KEEP_ALL, HR_KEEP_ALL, HR_KEEP_OFFLOADED, HR_KEEP_ALL};
+  const hr_choices choices = {.keep = keep, .n_keep = sizeof keep / sizeof *keep};
+  compiled c = {0};
+  hr_builder b;
+  assert_int_equal(hr__graph_create(&c.graph, &c.err), HR_OK);
+  hr__builder_init(&b, c.graph, HR_F32);
+  hr__program_begin(&b, HR_PROGRAM_STEP);
+  hr_desc desc = hr__desc2(HR_F32, 128, 128);
+  hr_id x = hr__input(&b, "x", desc), target = hr__input(&b, "t", desc);
+  hr_id y = x, into[4];
+  for (int k = 0; k < 4; k++) {
+    char name[16];
+    snprintf(name, sizeof name, "w.%d", k);
+    into[k] = y;
+    hr__block_begin(&b, "block.%d", k);
+    if (k != 1) { /* block 1 stays empty */
+      hr_id w = hr__parameter(&b, name, desc, (hr_init){.rule = HR_INIT_ONE});
+      y = hr__linear(&b, hr__linear(&b, y, w, HR_NONE), w, HR_NONE);
+    }
+    hr__block_end(&b);
+  }
+  hr_loss loss = {.value = hr__mse(&b, y, target), .weight = 1.0f};
+  hr__program_set_output(&b, "loss", loss.value);
+  hr_status status = hr__grad(&b, &loss, 1, HR_GRAD_TRANSIENT, &c.err);
+  for (hr_id v = 0, n = (hr_id)c.graph->n_values; v < n && status == HR_OK; v++)
+    if (c.graph->values[v].trained) hr__program_set_output(&b, c.graph->values[v].name, c.graph->values[v].gradient);
+  if (status == HR_OK) status = hr__pass_checkpoint(&b, NULL, &choices, &c.err);
+  if (status == HR_OK) {
+    int again = 0;
+    for (size_t n = 0; n < c.graph->n_nodes; n++) {
+      const hr_node *node = &c.graph->nodes[n];
+      if (node->phase != HR_BACKWARD || node->op != &hr_op_linear) continue;
+      assert_string_equal(c.graph->blocks[node->block].name, "block.2");
+      again++;
+    }
+    assert_int_equal(again, 1);
+    compiled settings;
+    compile(&settings, NULL, NULL);
+    status = hr__pass_offload(&b, settings.recipe, &choices, &c.err);
+    compiled_close(&settings);
+  }
+  if (status == HR_OK) status = hr__graph_verify(c.graph, &c.err);
+  if (status != HR_OK) fail_msg("%s: %s", c.err.place, c.err.message);
+  size_t stores = 0;
+  for (size_t n = 0; n < c.graph->n_nodes; n++) {
+    if (c.graph->nodes[n].op != &hr_op_store) continue;
+    assert_int_equal(c.graph->nodes[n].in[0], into[2]);
+    stores++;
+  }
+  assert_int_equal(stores, 1);
+  hr__graph_destroy(c.graph);
+}
+
 static void test_accumulated_gradients(void **state) {
   (void)state;
   compiled c;
@@ -332,11 +392,17 @@ static void test_accumulated_gradients(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_nothing_to_do),     cmocka_unit_test(test_state_in_tiles),
-      cmocka_unit_test(test_update_on_host),    cmocka_unit_test(test_parameters_come_block_by_block),
-      cmocka_unit_test(test_choices),           cmocka_unit_test(test_activations),
-      cmocka_unit_test(test_kept_inputs),       cmocka_unit_test(test_accumulated_gradients),
-      cmocka_unit_test(test_small_values_stay), cmocka_unit_test(test_tiles_are_bounded),
+      cmocka_unit_test(test_nothing_to_do),
+      cmocka_unit_test(test_state_in_tiles),
+      cmocka_unit_test(test_update_on_host),
+      cmocka_unit_test(test_parameters_come_block_by_block),
+      cmocka_unit_test(test_choices),
+      cmocka_unit_test(test_activations),
+      cmocka_unit_test(test_kept_inputs),
+      cmocka_unit_test(test_accumulated_gradients),
+      cmocka_unit_test(test_small_values_stay),
+      cmocka_unit_test(test_tiles_are_bounded),
+      cmocka_unit_test(test_blocks_are_counted_alike),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "op/head_loss.h"
 #include "op/linear.h"
 #include "op/mse.h"
+#include "op/pointwise.h"
 #include "op/slice.h"
 #include "part_compiled.h"
 #include "pass/pass.h"
@@ -241,6 +242,40 @@ static void test_outputs_of_the_program_are_joined(void **state) {
   assert_int_equal(g->values[y].desc.dim[0], 4);
 }
 
+/* By choice the outermost blocks that can be split are: of a component that couples its samples the layers. */
+static void test_what_couples_stays_whole_by_choice(void **state) {
+  compiled *c = *state;
+  hr_builder b;
+  assert_int_equal(compile(c, "auto", NULL, "model"), HR_OK);
+  hr__graph_destroy(c->graph);
+  assert_int_equal(hr__graph_create(&c->graph, &c->err), HR_OK);
+  hr__builder_init(&b, c->graph, HR_F32);
+  hr__program_begin(&b, HR_PROGRAM_STEP);
+  hr_id x = hr__input(&b, "x", hr__desc2(HR_F32, 4, 6));
+  hr_id w = hr__parameter(&b, "w", hr__desc2(HR_F32, 6, 6), (hr_init){.rule = HR_INIT_ONE});
+  for (int part = 0; part < 2; part++) {
+    hr__component_begin(&b, "part.%d", part);
+    for (int layer = 0; layer < 2; layer++) {
+      hr__block_begin(&b, "part.%d.layer.%d", part, layer);
+      x = hr__linear(&b, x, w, HR_NONE);
+      if (part == 1 && layer == 1) /* a norm over the batch */
+        x = hr__binary(&b, HR_FORMULA_sub, x, hr__reduce(&b, HR_REDUCE_MEAN, x, 1));
+      hr__block_end(&b);
+    }
+    hr__block_end(&b);
+  }
+  hr__program_set_output(&b, "y", x);
+  assert_int_equal(hr__pass_split(&b, c->recipe, &(hr_choices){.slices = 5}, &c->err), HR_BAD_INPUT);
+  assert_non_null(strstr(c->err.message, "no block of the model can be split into 5 slices"));
+  expect_ok(c, hr__pass_split(&b, c->recipe, &(hr_choices){.slices = 2}, &c->err));
+  const hr_graph *g = c->graph;
+  assert_int_equal(count(g, 0, "part.0/slice.1", &hr_op_linear), 2);
+  assert_int_equal(count(g, 0, "part.1.layer.0/slice.1", &hr_op_linear), 1);
+  assert_int_equal(count(g, 0, "part.1.layer.1", &hr_op_linear), 1);
+  for (size_t k = 0; k < g->n_blocks; k++) /* slices of a component are components, so that layers stay layers */
+    assert_int_equal(g->blocks[k].component, !strstr(g->blocks[k].name, ".layer."));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_a_block_is_repeated_for_every_slice, compiled_setup, compiled_teardown),
@@ -254,6 +289,7 @@ int main(void) {
                                       compiled_teardown),
       cmocka_unit_test_setup_teardown(test_ops_that_couple_the_batch_are_refused, compiled_setup, compiled_teardown),
       cmocka_unit_test_setup_teardown(test_outputs_of_the_program_are_joined, compiled_setup, compiled_teardown),
+      cmocka_unit_test_setup_teardown(test_what_couples_stays_whole_by_choice, compiled_setup, compiled_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
