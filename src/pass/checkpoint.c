@@ -13,14 +13,20 @@
 #include "pass/cut.h"
 #include "pass/pass.h"
 #include "pass/prune.h"
+#include "pass/rules.h"
+
+#define KEY  "memory.checkpoint"
+#define KEPT "none|selective|every-layer"
 
 static const hr_key keys[] = {
-    {.path = "memory.checkpoint",
+    {.path = KEY,
      .type = HR_KEY_CHOICE,
      .fallback = "none",
-     .choices = "none|selective|every-layer|auto",
+     .choices = KEPT "|auto",
+     .tree = true,
+     .example = "{ text: every-layer, head: none }",
      .meaning = "what backward computes again: nothing, all but products and attention, whole layers, or the fastest "
-                "mix that fits the budget"},
+                "mix that fits the budget; also by pattern of block or part: { pattern: word }"},
 };
 const hr_key_table hr_checkpoint_keys = {keys, sizeof keys / sizeof keys[0]};
 
@@ -269,10 +275,18 @@ static hr_status nodes_walk(remat *r, hr_error *err) {
 /* --- the pass -------------------------------------------------------------------------------------------------------
  */
 
-static hr_keep recipe_keep(const hr_recipe *recipe) {
-  const char *word = hr__recipe_has(recipe, keys[0].path) ? hr__recipe_text(recipe, keys[0].path) : "none";
+static hr_keep recipe_keep(const hr_recipe *recipe, const char *block) {
+  const char *word = hr__rules_word(recipe, KEY, block, "none");
   if (strcmp(word, "selective") == 0) return HR_KEEP_SELECTIVE;
   return strcmp(word, "every-layer") == 0 ? HR_KEEP_INPUT : HR_KEEP_ALL;
+}
+
+/* The names of outermost blocks: what is kept is settled for these. */
+static const char *block_name(const void *user, size_t i) {
+  const hr_graph *g = user;
+  for (size_t block = 0; block < g->n_blocks; block++)
+    if (g->blocks[block].parent == HR_NONE && i-- == 0) return g->blocks[block].name;
+  return NULL;
 }
 
 static bool program_trains(const hr_graph *g, const hr_program *p) {
@@ -304,7 +318,9 @@ static hr_status program_remat(remat *r, const hr_recipe *recipe, const hr_choic
   r->n_blocks = hr__checkpoint_blocks(g, r->program, r->blocks);
   bool chosen = choices && choices->keep;
   for (size_t i = 0; i < r->n_blocks; i++)
-    r->keep[r->blocks[i]] = !chosen ? recipe_keep(recipe) : i < choices->n_keep ? choices->keep[i] : HR_KEEP_ALL;
+    r->keep[r->blocks[i]] = !chosen               ? recipe_keep(recipe, g->blocks[r->blocks[i]].name)
+                            : i < choices->n_keep ? choices->keep[i]
+                                                  : HR_KEEP_ALL;
   scopes_find(r);
   HR_TRY(fates_decide(r, err));
   r->b->program = r->program;
@@ -331,6 +347,7 @@ static hr_status programs_remat(remat *r, const hr_recipe *recipe, const hr_choi
 
 hr_status hr__pass_checkpoint(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
   hr_builder before = *b;
+  HR_TRY(hr__rules_check(recipe, KEY, KEPT, "block", block_name, b->graph, err));
   remat r = {.b = b, .g = b->graph};
   hr__arena_init(&r.arena);
   hr_status status = programs_remat(&r, recipe, choices, err);
