@@ -20,8 +20,9 @@ static void accepted(const hr_manifest *m, const char *text, size_t bytes, hr_ar
   DEMAND(hr__manifest_text(m, arena, &again, &again_bytes, &err) == HR_OK);
   DEMAND(again_bytes == bytes && memcmp(again, text, bytes) == 0);
   DEMAND(m->step >= 0 && m->seed >= 0 && m->n_settings <= HR_MANIFEST_MAX_SETTINGS);
-  for (int f = 0; f < HR_RUN_FILES; f++)
-    DEMAND(strlen(m->files[f].hash) == HR_XXH_HEX - 1 || m->files[f].hash[0] == 0);
+  DEMAND(m->n_files > 0 && m->n_files <= HR_MANIFEST_FILES);
+  for (size_t f = 0; f < m->n_files; f++)
+    DEMAND(strlen(m->files[f].hash) == HR_XXH_HEX - 1 && m->files[f].name[0] != '/' && !strstr(m->files[f].name, ".."));
   DEMAND(hr__settings_hash(m->settings, m->n_settings, hash, &err) == HR_OK);
   DEMAND(hr__identity_check(m, m->settings, m->n_settings, NULL, &err) == HR_OK);
 }

@@ -15,14 +15,20 @@
 #include "pass/cut.h"
 #include "pass/pass.h"
 #include "pass/prune.h"
+#include "pass/rules.h"
+
+#define KEY  "memory.checkpoint"
+#define KEPT "none|selective|every-layer"
 
 static const hr_key keys[] = {
-    {.path = "memory.checkpoint",
+    {.path = KEY,
      .type = HR_KEY_CHOICE,
      .fallback = "none",
-     .choices = "none|selective|every-layer|auto",
+     .choices = KEPT "|auto",
+     .tree = true,
+     .example = "{ text: every-layer, head: none }",
      .meaning = "what backward computes again: nothing, all but products and attention, whole layers, or the fastest "
-                "mix that fits the budget"},
+                "mix that fits the budget; also by pattern of block or part: { pattern: word }"},
 };
 const hr_key_table hr_checkpoint_keys = {keys, sizeof keys / sizeof keys[0]};
 
@@ -283,10 +289,18 @@ static hr_status nodes_walk(remat *r, hr_error *err) {
 /* --- the pass -------------------------------------------------------------------------------------------------------
  */
 
-static hr_keep recipe_keep(const hr_recipe *recipe) {
-  const char *word = hr__recipe_has(recipe, keys[0].path) ? hr__recipe_text(recipe, keys[0].path) : "none";
+static hr_keep recipe_keep(const hr_recipe *recipe, const char *block) {
+  const char *word = hr__rules_word(recipe, KEY, block, "none");
   if (strcmp(word, "selective") == 0) return HR_KEEP_SELECTIVE;
   return strcmp(word, "every-layer") == 0 ? HR_KEEP_INPUT : HR_KEEP_ALL;
+}
+
+/* The names of layers: what is kept is settled for these. */
+static const char *block_name(const void *user, size_t i) {
+  const hr_graph *g = user;
+  for (hr_id block = 0; block < g->n_blocks; block++)
+    if (hr__block_layer(g, block) == block && i-- == 0) return g->blocks[block].name;
+  return NULL;
 }
 
 static bool program_trains(const hr_graph *g, const hr_program *p) {
@@ -299,10 +313,10 @@ static bool program_trains(const hr_graph *g, const hr_program *p) {
 static void keeps_set(remat *r, const hr_recipe *recipe, const hr_choices *choices) {
   const hr_graph *g = r->g;
   bool chosen = choices && choices->keep;
-  hr_keep common = chosen ? HR_KEEP_ALL : recipe_keep(recipe);
-  for (hr_id block = 0; block < g->n_blocks; block++)
-    r->keep[block] =
-        g->blocks[block].program == r->program && hr__block_layer(g, block) == block ? common : HR_KEEP_ALL;
+  for (hr_id block = 0; block < g->n_blocks; block++) {
+    bool layer = g->blocks[block].program == r->program && hr__block_layer(g, block) == block;
+    r->keep[block] = layer && !chosen ? recipe_keep(recipe, g->blocks[block].name) : HR_KEEP_ALL;
+  }
   if (!chosen) return;
   size_t count = hr__program_layers(g, r->program, r->blocks);
   for (size_t i = 0; i < count && i < choices->n_keep; i++)
@@ -358,6 +372,7 @@ static hr_status programs_remat(remat *r, const hr_recipe *recipe, const hr_choi
 
 hr_status hr__pass_checkpoint(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
   hr_builder before = *b;
+  HR_TRY(hr__rules_check(recipe, KEY, KEPT, "block", block_name, b->graph, err));
   remat r = {.b = b, .g = b->graph};
   hr__arena_init(&r.arena);
   hr_status status = programs_remat(&r, recipe, choices, err);

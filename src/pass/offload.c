@@ -13,29 +13,39 @@
 #include <string.h>
 
 #include "op/transfer.h"
+#include "pass/rules.h"
 
-#define WHERE  "device|host|disk|auto"
+#define TIERS  "device|host|disk"
+#define WHERE  TIERS "|auto"
 #define UPDATE "memory.offload.update"
 static const hr_key keys[] = {
     {.path = "memory.offload.optimizer",
      .type = HR_KEY_CHOICE,
      .fallback = "device",
      .choices = WHERE,
+     .tree = true,
+     .example = "{ text: host }",
      .meaning = "where the optimizer's state lives; auto: on the device what fits"},
     {.path = "memory.offload.parameters",
      .type = HR_KEY_CHOICE,
      .fallback = "device",
      .choices = WHERE,
+     .tree = true,
+     .example = "{ text: host }",
      .meaning = "where parameters live; they come to the device for their uses"},
     {.path = "memory.offload.gradients",
      .type = HR_KEY_CHOICE,
      .fallback = "device",
      .choices = WHERE,
+     .tree = true,
+     .example = "{ text: host }",
      .meaning = "where gradients of parameters wait for the update"},
     {.path = "memory.offload.activations",
      .type = HR_KEY_CHOICE,
      .fallback = "device",
      .choices = WHERE,
+     .tree = true,
+     .example = "{ text: host }",
      .meaning = "where results of the forward pass wait for the backward pass"},
     {.path = UPDATE,
      .type = HR_KEY_CHOICE,
@@ -55,23 +65,35 @@ enum { COPY_LEAST = 64 << 10, COPY_LEAST_PART = 1 << 20 };
 typedef struct division {
   hr_tier tier;
   uint64_t resident_bytes, host_bytes;
-  bool part; /* memory.offload.* = auto, and some of it stays */
+  bool part;                /* memory.offload.* = auto, and some of it stays */
+  const hr_recipe *by_name; /* the tier depends on the name: memory.offload.* is by pattern */
+  const char *path;
 } division;
 
+static hr_tier tier_of(const char *word) {
+  return strcmp(word, "host") == 0 ? HR_TIER_HOST : strcmp(word, "disk") == 0 ? HR_TIER_DISK : HR_TIER_DEVICE;
+}
+
 static division division_of(const hr_recipe *recipe, const hr_choices *choices, hr_offload_kind kind) {
-  const char *where = hr__recipe_has(recipe, keys[kind].path) ? hr__recipe_text(recipe, keys[kind].path) : "device";
-  if (strcmp(where, "host") == 0) return (division){.tier = HR_TIER_HOST};
-  if (strcmp(where, "disk") == 0) return (division){.tier = HR_TIER_DISK};
-  if (strcmp(where, "auto") == 0 && choices && choices->offload[kind].resident_bytes < UINT64_MAX) {
+  const char *path = keys[kind].path;
+  if (hr__recipe_has(recipe, path) && hr__recipe_tree(recipe, path))
+    return (division){.tier = HR_TIER_DISK, .by_name = recipe, .path = path};
+  const char *where = hr__rules_word(recipe, path, "", "device");
+  if (strcmp(where, "auto") != 0) return (division){.tier = tier_of(where)};
+  if (choices && choices->offload[kind].resident_bytes < UINT64_MAX) {
     uint64_t resident = choices->offload[kind].resident_bytes;
-    return (division){choices->offload[kind].tier, resident, choices->offload[kind].host_bytes, resident > 0};
+    return (division){.tier = choices->offload[kind].tier,
+                      .resident_bytes = resident,
+                      .host_bytes = choices->offload[kind].host_bytes,
+                      .part = resident > 0};
   }
   return (division){.tier = HR_TIER_DEVICE};
 }
 
-/* The home of the next `bytes` of a kind, in order of declaration: the device while there is room for them, then the
- * host before the disk. */
-static hr_tier division_take(division *d, uint64_t bytes) {
+/* The home of the next `bytes` of a kind, by name, or in order of declaration: the device while there is room for them,
+ * then the host before the disk. */
+static hr_tier division_take(division *d, const char *name, uint64_t bytes) {
+  if (d->by_name) return tier_of(hr__rules_word(d->by_name, d->path, name, "device"));
   if (d->tier == HR_TIER_DEVICE) return HR_TIER_DEVICE;
   if (bytes <= d->resident_bytes) {
     d->resident_bytes -= bytes;
@@ -89,7 +111,7 @@ static void homes_set(hr_graph *g, hr_role role, division d, bool cuda) {
   for (size_t i = 0; i < g->n_buffers; i++) {
     hr_buffer *buffer = &g->buffers[i];
     if (!buffer->persistent || buffer->role != role || buffer->bytes < least) continue;
-    hr_tier home = division_take(&d, buffer->bytes);
+    hr_tier home = division_take(&d, buffer->name, buffer->bytes);
     if (home > buffer->home) buffer->home = home; /* what a pass has put below stays there */
   }
 }
@@ -121,7 +143,7 @@ static void activations_choose(hr_moves *m, division d, const bool *of) {
       const hr_buffer *buffer = &g->buffers[g->values[in].buffer];
       if (producer->phase != HR_FORWARD || producer->op->fleeting || buffer->role != HR_ROLE_ACTIVATION) continue;
       if (buffer->bytes < COPY_LEAST || (of && hr__block_layer(g, producer->block) == into)) continue;
-      m->chosen[in] = division_take(&d, buffer->bytes);
+      m->chosen[in] = division_take(&d, producer->module, buffer->bytes);
     }
   }
 }
@@ -166,7 +188,7 @@ static void gradients_choose(hr_moves *m, division d) {
     const hr_buffer *buffer = &g->buffers[g->values[v].buffer];
     if (buffer->program == m->program && buffer->role == HR_ROLE_GRADIENT && buffer->bytes >= COPY_LEAST &&
         value_movable(g, v))
-      m->chosen[v] = division_take(&d, buffer->bytes);
+      m->chosen[v] = division_take(&d, g->nodes[g->values[v].producer].module, buffer->bytes);
   }
 }
 
@@ -403,8 +425,15 @@ static hr_status programs_rewrite(hr_builder *b, const hr_recipe *recipe, const 
   return hr__graph_arrange(g, order, n, err);
 }
 
+static const char *module_name(const void *user, size_t i) {
+  const hr_graph *g = user;
+  return i < g->n_nodes ? g->nodes[i].module : NULL;
+}
+
 hr_status hr__pass_offload(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
   bool cuda = device_is_cuda(recipe);
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+    HR_TRY(hr__rules_check(recipe, keys[k].path, TIERS, "module", module_name, b->graph, err));
   homes_set(b->graph, HR_ROLE_OPTIMIZER, division_of(recipe, choices, HR_OFFLOAD_OPTIMIZER), cuda);
   homes_set(b->graph, HR_ROLE_PARAMETER, division_of(recipe, choices, HR_OFFLOAD_PARAMETERS), cuda);
   homes_set(b->graph, HR_ROLE_GRADIENT, division_of(recipe, choices, HR_OFFLOAD_GRADIENTS), cuda);

@@ -12,11 +12,13 @@
 static const char A_ENDING[] = ".lora_A.weight";
 
 /* The module of an adapter, by its A; NULL: the value is none. */
-static const char *adapter_module(const hr_graph *g, hr_id value, hr_arena *arena) {
+static const char *adapter_module(const hr_graph *g, const hr_model_parts *parts, size_t p, hr_id value,
+                                  hr_arena *arena) {
   const hr_value *v = &g->values[value];
   size_t length = strlen(v->name), tail = sizeof A_ENDING - 1;
   if (!v->wide || !hr__graph_is_tensor(g, value) || length <= tail || strcmp(v->name + length - tail, A_ENDING) != 0)
     return NULL;
+  if (hr__parts_of(parts, v->name) != p) return NULL;
   return hr__arena_format(arena, "%.*s", (int)(length - tail), v->name);
 }
 
@@ -26,23 +28,28 @@ static const char *last_name(const char *module) {
 }
 
 /* Whether every linear of that last name has an adapter, so that the name alone stands for all of them. */
-static bool name_is_enough(const hr_graph *g, const hr_lora *lora, const char *name) {
+static bool name_is_enough(const hr_graph *g, const hr_model_parts *parts, size_t p, const hr_lora *lora,
+                           const char *name) {
   char module[HR_MODULE_PATH];
-  for (size_t n = 0; n < g->n_nodes; n++)
+  for (size_t n = 0; n < g->n_nodes; n++) {
+    if (hr__parts_of(parts, g->nodes[n].module) != p) continue;
     for (int i = 0; g->nodes[n].op == &hr_op_linear && hr__module_member(g->nodes[n].module, i, module); i++)
       if (strcmp(last_name(module), name) == 0 && !hr__targets_match(lora->targets, lora->n_targets, module))
         return false;
+  }
   return true;
 }
 
 /* Readers take a target as the end of a module's path: last names where they are enough, else whole paths. */
-static json_t *targets_json(const hr_graph *g, const hr_lora *lora, hr_arena *arena) {
+static json_t *targets_json(const hr_graph *g, const hr_model_parts *parts, size_t p, const hr_lora *lora,
+                            hr_arena *arena) {
+  size_t drop = p > 0 ? strlen(parts->part[p].name) + 1 : 0;
   json_t *list = json_array();
   bool ok = list != NULL;
   for (hr_id v = 0; ok && v < g->n_values; v++) {
-    const char *module = adapter_module(g, v, arena);
+    const char *module = adapter_module(g, parts, p, v, arena);
     if (!module) continue;
-    const char *target = name_is_enough(g, lora, last_name(module)) ? last_name(module) : module;
+    const char *target = name_is_enough(g, parts, p, lora, last_name(module)) ? last_name(module) : module + drop;
     bool known = false;
     for (size_t i = 0; i < json_array_size(list); i++)
       known |= strcmp(json_string_value(json_array_get(list, i)), target) == 0;
@@ -57,21 +64,21 @@ static json_t *number_json(double number) {
   return number == floor(number) ? json_integer((json_int_t)number) : json_real(number);
 }
 
-hr_status hr__adapter_config(const hr_recipe *recipe, const hr_graph *graph, hr_arena *arena, const char **text,
-                             size_t *bytes, hr_error *err) {
+hr_status hr__adapter_config(const hr_model_parts *parts, size_t p, const hr_graph *graph, hr_arena *arena,
+                             const char **text, size_t *bytes, hr_error *err) {
+  const hr_model_part *part = &parts->part[p];
   *text = NULL;
-  hr_model_part part = hr__model_whole(recipe);
-  if (!hr__lora_given(&part)) return HR_OK;
-  hr_lora lora = hr__lora_read(&part);
-  const char *path = hr__recipe_has(recipe, "model.path") ? hr__recipe_text(recipe, "model.path") : NULL;
+  if (!hr__lora_given(part)) return HR_OK;
+  hr_lora lora = hr__lora_read(part);
+  const char *path = hr__scope_has(&part->scope, "path") ? hr__scope_text(&part->scope, "path") : NULL;
   hr__json_init();
   json_t *root = json_pack(
       "{s:s, s:s?, s:s?, s:n, s:b, s:I, s:o, s:f, s:o, s:n, s:s, s:b, s:b, s:b, s:b, s:n, s:n, s:n, s:{}, s:{}}",
-      "peft_type", "LORA", "task_type", part.model->masked ? NULL : "CAUSAL_LM", "base_model_name_or_path", path,
-      "revision", "inference_mode", 1, "r", (json_int_t)lora.rank, "lora_alpha", number_json(lora.alpha),
-      "lora_dropout", lora.dropout, "target_modules", targets_json(graph, &lora, arena), "exclude_modules", "bias",
-      "none", "fan_in_fan_out", 0, "init_lora_weights", 1, "use_rslora", (int)lora.rank_stabilised, "use_dora", 0,
-      "modules_to_save", "layers_to_transform", "layers_pattern", "rank_pattern", "alpha_pattern");
+      "peft_type", "LORA", "task_type", part->model->masked || p > 0 ? NULL : "CAUSAL_LM", "base_model_name_or_path",
+      path, "revision", "inference_mode", 1, "r", (json_int_t)lora.rank, "lora_alpha", number_json(lora.alpha),
+      "lora_dropout", lora.dropout, "target_modules", targets_json(graph, parts, p, &lora, arena), "exclude_modules",
+      "bias", "none", "fan_in_fan_out", 0, "init_lora_weights", 1, "use_rslora", (int)lora.rank_stabilised, "use_dora",
+      0, "modules_to_save", "layers_to_transform", "layers_pattern", "rank_pattern", "alpha_pattern");
   char *plain;
   hr_status status = hr__json_text(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15), arena, &plain, bytes, err);
   json_decref(root);

@@ -2,11 +2,10 @@
 #ifndef HR_TRAIN_ADAPTER_H
 #define HR_TRAIN_ADAPTER_H
 
-#include "graph/graph.h"
-#include "recipe/recipe.h"
+#include "model/parts.h"
 
-/* Its text, NUL-terminated in `arena`; *text is NULL for a recipe without adapters. */
-hr_status hr__adapter_config(const hr_recipe *recipe, const hr_graph *graph, hr_arena *arena, const char **text,
-                             size_t *bytes, hr_error *err);
+/* Its text for part `p` of a model, NUL-terminated in `arena`; *text is NULL for a part without adapters. */
+hr_status hr__adapter_config(const hr_model_parts *parts, size_t p, const hr_graph *graph, hr_arena *arena,
+                             const char **text, size_t *bytes, hr_error *err);
 
 #endif

@@ -11,7 +11,7 @@
 
 /* Removes a file of a generation and what a save that was cut off left of it. */
 static hr_status file_remove(const hr_store *store, int64_t step, const char *name, hr_error *err) {
-  char path[HR_STORE_PATH], temporary[64];
+  char path[HR_STORE_PATH], temporary[128];
   snprintf(temporary, sizeof temporary, "%s.tmp", name);
   for (int i = 0; i < 2; i++) {
     hr__store_path(store, step, i ? temporary : name, path);
@@ -20,17 +20,24 @@ static hr_status file_remove(const hr_store *store, int64_t step, const char *na
   return HR_OK;
 }
 
-/* Removes a generation; the manifest first, so that what is left of it is never taken for valid. Files that are not
- * ours stay, and the folder with them. */
-static hr_status generation_remove(const hr_store *store, int64_t step, hr_error *err) {
+/* Removes a generation's folder, or that of a part in it, where nothing is left inside. */
+static hr_status folder_remove(const hr_store *store, int64_t step, const char *name, hr_error *err) {
   char path[HR_STORE_PATH];
-  HR_TRY(file_remove(store, step, HR_MANIFEST_NAME, err));
-  for (int f = 0; f < HR_RUN_FILES; f++)
-    HR_TRY(file_remove(store, step, hr_run_file_names[f], err));
-  hr__store_path(store, step, NULL, path);
+  hr__store_path(store, step, name, path);
   if (hr__file_calls.rmdir(path) != 0 && errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST)
     return hr__fail_errno(err, path, "remove", errno);
   return HR_OK;
+}
+
+/* Removes a generation; the manifest first, so that what is left of it is never taken for valid. Files that are not
+ * ours stay, and the folder with them. */
+static hr_status generation_remove(const hr_store *store, int64_t step, hr_error *err) {
+  HR_TRY(file_remove(store, step, HR_MANIFEST_NAME, err));
+  for (size_t f = 0; f < store->names.count; f++)
+    HR_TRY(file_remove(store, step, store->names.list[f], err));
+  for (size_t f = 0; f < store->names.n_folders; f++)
+    HR_TRY(folder_remove(store, step, store->names.folders[f], err));
+  return folder_remove(store, step, NULL, err);
 }
 
 /* Keeps the generation just written and the one known to be good before it. */
@@ -44,50 +51,47 @@ static hr_status generations_prune(const hr_store *store, int64_t written, hr_ar
   return HR_OK;
 }
 
-static hr_status tensors_commit(hr_store *store, hr_tensors *tensors, hr_run_file file, hr_manifest *manifest,
-                                hr_error *err) {
-  const hr_id *values = file == HR_RUN_OPTIMIZER ? tensors->state
-                        : file == HR_RUN_EMA     ? tensors->averages
-                                                 : tensors->parameters;
-  size_t count = file == HR_RUN_OPTIMIZER ? tensors->n_state
-                 : file == HR_RUN_EMA     ? tensors->n_averages
-                                          : tensors->n_parameters;
-  bool adapters = file != HR_RUN_OPTIMIZER && store->adapter_config;
+/* Makes a folder and what is in the one around it safe. */
+static hr_status folder_make(const hr_store *store, int64_t step, const char *name, hr_error *err) {
+  char path[HR_STORE_PATH], around[HR_STORE_PATH];
+  hr__store_path(store, step, name, path);
+  if (hr__file_calls.mkdir(path, 0755) != 0 && errno != EEXIST) return hr__fail_errno(err, path, "create", errno);
+  return hr__file_sync_folder(name ? hr__store_path(store, step, NULL, around) : store->out, err);
+}
+
+static hr_status tensors_commit(hr_store *store, hr_tensors *tensors, const hr_run_file *file, int64_t step,
+                                hr_manifest_file *entry, hr_error *err) {
   char path[HR_STORE_PATH], temporary[HR_STORE_PATH + 8], folder[HR_STORE_PATH], hex[HR_SHA256_HEX];
-  hr__store_path(store, manifest->step, hr_run_file_names[file], path);
-  hr__store_path(store, manifest->step, NULL, folder);
+  hr__store_path(store, step, file->name, path);
+  snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
   snprintf(temporary, sizeof temporary, "%s.tmp", path);
-  HR_TRY(hr__tensors_write(tensors, values, count, adapters ? HR_ADAPTER_PREFIX : "", temporary, hex,
-                           &manifest->files[file].bytes, err));
-  snprintf(manifest->files[file].hash, HR_XXH_HEX, "%.32s", hex);
+  HR_TRY(hr__tensors_write(tensors, file->values, file->count, &file->names, temporary, hex, &entry->bytes, err));
+  snprintf(entry->hash, HR_XXH_HEX, "%.32s", hex);
   if (hr__file_calls.rename(temporary, path) != 0) return hr__fail_errno(err, path, "rename", errno);
   return hr__file_sync_folder(folder, err);
 }
 
-static hr_status text_commit(hr_store *store, hr_run_file file, const char *text, size_t bytes, hr_manifest *manifest,
+static hr_status file_commit(hr_store *store, hr_tensors *tensors, const hr_run_file *file, hr_manifest *manifest,
                              hr_error *err) {
   char path[HR_STORE_PATH];
-  hr__store_path(store, manifest->step, hr_run_file_names[file], path);
-  manifest->files[file].bytes = bytes;
-  hr__xxh128_hex(text, bytes, manifest->files[file].hash);
-  return hr__file_replace(path, text, bytes, err);
+  hr_manifest_file *entry = &manifest->files[manifest->n_files++];
+  *entry = (hr_manifest_file){.name = file->name};
+  if (!file->text) return tensors_commit(store, tensors, file, manifest->step, entry, err);
+  entry->bytes = file->bytes;
+  hr__xxh128_hex(file->text, file->bytes, entry->hash);
+  return hr__file_replace(hr__store_path(store, manifest->step, file->name, path), file->text, file->bytes, err);
 }
 
-static hr_status generation_write(hr_store *store, hr_tensors *tensors, const char *config, size_t config_bytes,
-                                  hr_manifest *manifest, hr_arena *arena, hr_error *err) {
+static hr_status generation_write(hr_store *store, hr_tensors *tensors, hr_manifest *manifest, hr_arena *arena,
+                                  hr_error *err) {
   char path[HR_STORE_PATH];
   HR_TRY(generation_remove(store, manifest->step, err)); /* a left-over of a save that was cut off */
-  hr__store_path(store, manifest->step, NULL, path);
-  if (hr__file_calls.mkdir(path, 0755) != 0 && errno != EEXIST) return hr__fail_errno(err, path, "create", errno);
-  HR_TRY(hr__file_sync_folder(store->out, err));
-
-  HR_TRY(text_commit(store, HR_RUN_CONFIG, config, config_bytes, manifest, err));
-  if (store->adapter_config)
-    HR_TRY(
-        text_commit(store, HR_RUN_ADAPTER_CONFIG, store->adapter_config, store->adapter_config_bytes, manifest, err));
-  HR_TRY(tensors_commit(store, tensors, store->adapter_config ? HR_RUN_ADAPTER : HR_RUN_MODEL, manifest, err));
-  HR_TRY(tensors_commit(store, tensors, HR_RUN_OPTIMIZER, manifest, err));
-  if (tensors->n_averages > 0) HR_TRY(tensors_commit(store, tensors, HR_RUN_EMA, manifest, err));
+  HR_TRY(folder_make(store, manifest->step, NULL, err));
+  for (size_t f = 0; f < store->names.n_folders; f++)
+    HR_TRY(folder_make(store, manifest->step, store->names.folders[f], err));
+  manifest->n_files = 0;
+  for (size_t f = 0; f < store->files.count; f++)
+    HR_TRY(file_commit(store, tensors, &store->files.list[f], manifest, err));
 
   char *text;
   size_t bytes;
@@ -97,24 +101,23 @@ static hr_status generation_write(hr_store *store, hr_tensors *tensors, const ch
 }
 
 /* The same, leaving nothing behind where it fails. */
-static hr_status generation_try(hr_store *store, hr_tensors *tensors, const char *config, size_t config_bytes,
-                                hr_manifest *manifest, hr_arena *arena, hr_error *err) {
-  hr_status status = generation_write(store, tensors, config, config_bytes, manifest, arena, err);
+static hr_status generation_try(hr_store *store, hr_tensors *tensors, hr_manifest *manifest, hr_arena *arena,
+                                hr_error *err) {
+  hr_status status = generation_write(store, tensors, manifest, arena, err);
   if (status != HR_OK) (void)generation_remove(store, manifest->step, NULL); /* the first error is the one to tell */
   return status;
 }
 
-hr_status hr__checkpoint_save(hr_store *store, hr_tensors *tensors, const char *config, size_t config_bytes,
-                              hr_manifest *manifest, hr_error *err) {
+hr_status hr__checkpoint_save(hr_store *store, hr_tensors *tensors, hr_manifest *manifest, hr_error *err) {
   HR_TRY(hr__tensors_finite(tensors, tensors->parameters, tensors->n_parameters, err));
   HR_TRY(hr__tensors_finite(tensors, tensors->state, tensors->n_state, err));
   HR_TRY(hr__tensors_finite(tensors, tensors->averages, tensors->n_averages, err));
   hr_arena arena = {0};
   hr_error why = {0};
-  hr_status status = generation_try(store, tensors, config, config_bytes, manifest, &arena, err);
+  hr_status status = generation_try(store, tensors, manifest, &arena, err);
   if (status == HR_NO_SPACE && hr__room_after_pruning(store) &&
       generations_prune(store, manifest->step, &arena, NULL) == HR_OK)
-    status = generation_try(store, tensors, config, config_bytes, manifest, &arena, err);
+    status = generation_try(store, tensors, manifest, &arena, err);
   if (status == HR_OK) {
     hr_status pruned = generations_prune(store, manifest->step, &arena, &why);
     store->good = manifest->step;

@@ -8,15 +8,6 @@
 #include "format/doc.h"
 #include "format/json.h"
 
-const char *const hr_run_file_names[HR_RUN_FILES] = {
-    [HR_RUN_CONFIG] = "config.json",
-    [HR_RUN_MODEL] = "model.safetensors",
-    [HR_RUN_OPTIMIZER] = "optimizer.safetensors",
-    [HR_RUN_ADAPTER_CONFIG] = "adapter_config.json",
-    [HR_RUN_ADAPTER] = "adapter_model.safetensors",
-    [HR_RUN_EMA] = "ema.safetensors",
-};
-
 enum { SCHEMA = 1 };
 
 hr_status hr__settings_hash(const hr_run_setting *settings, size_t count, char out[HR_XXH_HEX], hr_error *err) {
@@ -39,6 +30,12 @@ static bool member_add(json_t *object, const char *key, json_t *value) {
   return json_object_set_new(object, key, value) == 0;
 }
 
+const hr_manifest_file *hr__manifest_file(const hr_manifest *m, const char *name) {
+  for (size_t f = 0; f < m->n_files; f++)
+    if (strcmp(m->files[f].name, name) == 0) return &m->files[f];
+  return NULL;
+}
+
 static json_t *manifest_json(const hr_manifest *m, const char *hash) {
   hr__json_init();
   json_t *root = json_object(), *settings = json_object(), *files = json_object();
@@ -57,12 +54,11 @@ static json_t *manifest_json(const hr_manifest *m, const char *hash) {
   if (m->state.known && m->state.base[0]) ok = ok && member_add(root, "base", json_string(m->state.base));
   for (size_t i = 0; i < m->n_settings && ok; i++)
     ok = member_add(settings, m->settings[i].path, json_string(m->settings[i].value));
-  for (int f = 0; f < HR_RUN_FILES && ok; f++) {
-    if (m->files[f].hash[0] == '\0') continue;
+  for (size_t f = 0; f < m->n_files && ok; f++) {
     json_t *file = json_object();
     ok = file && member_add(file, "bytes", json_integer((json_int_t)m->files[f].bytes)) &&
          member_add(file, "xxh3_128", json_string(m->files[f].hash)) &&
-         json_object_set(files, hr_run_file_names[f], file) == 0;
+         json_object_set(files, m->files[f].name, file) == 0;
     json_decref(file);
   }
   ok = ok && json_object_set(root, "settings", settings) == 0 && json_object_set(root, "files", files) == 0 &&
@@ -142,6 +138,34 @@ static hr_status state_parse(const char *name, const hr_doc_node *root, hr_run_s
   return HR_OK;
 }
 
+/* A name stays inside of the checkpoint's folder. */
+static bool name_is_safe(const char *name) {
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+  for (const char *at = name;; at++) {
+    size_t length = strspn(at, plain);
+    if (length == 0 || *at == '.' || strstr(at, "..")) return false;
+    at += length;
+    if (*at == '\0') return true;
+    if (*at != '/') return false;
+  }
+}
+
+static hr_status files_parse(const char *name, const hr_doc_node *files, hr_manifest *out, hr_error *err) {
+  static const char bad[] = "a file is missing or malformed";
+  int64_t length;
+  bool tensors = false;
+  for (const hr_doc_node *file = files && files->kind == HR_DOC_MAP ? files->child : NULL; file; file = file->next) {
+    if (out->n_files == HR_MANIFEST_FILES || !name_is_safe(file->key)) return manifest_bad(name, err, bad);
+    hr_manifest_file *to = &out->files[out->n_files++];
+    to->name = file->key;
+    if (!member_int(file, "bytes", &length) || !member_hex(file, "xxh3_128", to->hash))
+      return manifest_bad(name, err, bad);
+    to->bytes = (uint64_t)length;
+    tensors |= strstr(file->key, "model.safetensors") != NULL;
+  }
+  return tensors && hr__manifest_file(out, "optimizer.safetensors") ? HR_OK : manifest_bad(name, err, bad);
+}
+
 hr_status hr__manifest_parse(const char *name, const char *text, size_t bytes, hr_arena *arena, hr_manifest *out,
                              hr_error *err) {
   *out = (hr_manifest){0};
@@ -158,19 +182,7 @@ hr_status hr__manifest_parse(const char *name, const char *text, size_t bytes, h
     return manifest_bad(name, err, "step, seed, fingerprint or recipe_hash is missing or malformed");
   HR_TRY(state_parse(name, root, &out->state, err));
   HR_TRY(settings_parse(name, hr__doc_get(root, "settings"), arena, out, err));
-  const hr_doc_node *files = hr__doc_get(root, "files");
-  for (int f = 0; f < HR_RUN_FILES; f++) {
-    const hr_doc_node *file = files ? hr__doc_get(files, hr_run_file_names[f]) : NULL;
-    int64_t length;
-    bool may_miss = f == HR_RUN_MODEL || f == HR_RUN_ADAPTER_CONFIG || f == HR_RUN_ADAPTER || f == HR_RUN_EMA;
-    if (!file && may_miss) continue;
-    if (!file || !member_int(file, "bytes", &length) || !member_hex(file, "xxh3_128", out->files[f].hash))
-      return manifest_bad(name, err, "a file is missing or malformed");
-    out->files[f].bytes = (uint64_t)length;
-  }
-  bool adapter = out->files[HR_RUN_ADAPTER].hash[0] != '\0', config = out->files[HR_RUN_ADAPTER_CONFIG].hash[0] != '\0';
-  if (adapter != config || (!adapter && out->files[HR_RUN_MODEL].hash[0] == '\0'))
-    return manifest_bad(name, err, "a file is missing or malformed");
+  HR_TRY(files_parse(name, hr__doc_get(root, "files"), out, err));
   char *again;
   size_t again_bytes;
   HR_TRY(hr__manifest_text(out, arena, &again, &again_bytes, err));

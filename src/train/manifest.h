@@ -9,18 +9,6 @@
 #include "base/mem.h"
 #include "train/scaler.h"
 
-/* The files of a checkpoint beside the manifest, in the order in which they are listed. A run with adapters saves those
- * with their settings in place of the model. */
-typedef enum hr_run_file {
-  HR_RUN_CONFIG,
-  HR_RUN_MODEL,
-  HR_RUN_OPTIMIZER,
-  HR_RUN_ADAPTER_CONFIG,
-  HR_RUN_ADAPTER,
-  HR_RUN_EMA, /* averages of what the model's or the adapters' file has, under the same names */
-  HR_RUN_FILES
-} hr_run_file;
-extern const char *const hr_run_file_names[HR_RUN_FILES];
 #define HR_MANIFEST_NAME "manifest.json"
 
 typedef struct hr_run_setting {
@@ -37,6 +25,13 @@ typedef struct hr_run_state {
   char base[HR_XXH_HEX]; /* hash of the frozen weights of model.path; empty: there are none */
 } hr_run_state;
 
+enum { HR_MANIFEST_FILES = 128 };
+typedef struct hr_manifest_file {
+  const char *name; /* "config.json", "text/model.safetensors" */
+  uint64_t bytes;
+  char hash[HR_XXH_HEX]; /* XXH3-128 */
+} hr_manifest_file;
+
 typedef struct hr_manifest {
   int64_t step;
   hr_run_state state;
@@ -45,16 +40,16 @@ typedef struct hr_manifest {
   char recipe_hash[HR_XXH_HEX]; /* of the settings below */
   hr_run_setting *settings;     /* the closed recipe, flat */
   size_t n_settings;
-  struct {
-    uint64_t bytes;
-    char hash[HR_XXH_HEX]; /* XXH3-128; empty: there is no such file */
-  } files[HR_RUN_FILES];
+  hr_manifest_file files[HR_MANIFEST_FILES]; /* in the order in which they are listed */
+  size_t n_files;
 } hr_manifest;
 
 enum { HR_MANIFEST_MAX_BYTES = 1 << 20, HR_MANIFEST_MAX_SETTINGS = 4096 };
 
 /* Hash of a list of settings. */
 hr_status hr__settings_hash(const hr_run_setting *settings, size_t count, char out[HR_XXH_HEX], hr_error *err);
+
+const hr_manifest_file *hr__manifest_file(const hr_manifest *manifest, const char *name); /* NULL: not listed */
 
 /* NUL-terminated text in `arena`. */
 hr_status hr__manifest_text(const hr_manifest *manifest, hr_arena *arena, char **text, size_t *bytes, hr_error *err);

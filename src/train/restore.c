@@ -53,9 +53,8 @@ static hr_status generation_verify(hr_store *store, hr_tensors *tensors, int64_t
   HR_TRY(hr__manifest_parse(path, text, bytes, arena, manifest, err));
   if (manifest->step != step)
     return hr__fail(err, HR_BAD_INPUT, path, NULL, "this manifest belongs to step %" PRId64, manifest->step);
-  for (int f = 0; f < HR_RUN_FILES; f++) {
-    if (manifest->files[f].hash[0] == '\0') continue;
-    hr__store_path(store, step, hr_run_file_names[f], path);
+  for (size_t f = 0; f < manifest->n_files; f++) {
+    hr__store_path(store, step, manifest->files[f].name, path);
     HR_TRY(file_hash(tensors, path, manifest->files[f].bytes, hex, err));
     if (strncmp(hex, manifest->files[f].hash, HR_XXH_HEX - 1) != 0)
       return hr__fail(err, HR_BAD_INPUT, path, NULL, "the bytes are not those that were written (hash differs)");
@@ -63,27 +62,29 @@ static hr_status generation_verify(hr_store *store, hr_tensors *tensors, int64_t
   return HR_OK;
 }
 
+/* Whether a checkpoint has the files that this run has. Settings that make a difference are told before, by name. */
+static hr_status files_check(const hr_store *store, const hr_manifest *manifest, hr_error *err) {
+  const char *odd = NULL;
+  for (size_t f = 0; f < store->files.count && !odd; f++)
+    if (!hr__manifest_file(manifest, store->files.list[f].name)) odd = store->files.list[f].name;
+  if (!odd && manifest->n_files == store->files.count) return HR_OK;
+  return hr__fail(err, HR_USAGE, NULL, "put the settings back, or train into another --out",
+                  "this run was begun with other adapters, parts or trained weights: its checkpoints have %s%s",
+                  odd ? "no " : "more files than it would save now", odd ? odd : "");
+}
+
 static hr_status generation_load(hr_store *store, hr_tensors *tensors, const hr_manifest *manifest, hr_error *err) {
   char path[HR_STORE_PATH];
-  hr_run_file model = store->adapter_config ? HR_RUN_ADAPTER : HR_RUN_MODEL;
-  if (manifest->files[model].hash[0] == '\0')
-    return hr__fail(err, HR_USAGE, NULL, "put the settings back, or train into another --out",
-                    "this run was begun %s adapters", store->adapter_config ? "without" : "with");
-  const char *prefix = model == HR_RUN_ADAPTER ? HR_ADAPTER_PREFIX : "";
-  bool averages = tensors->n_averages > 0;
-  if (averages != (manifest->files[HR_RUN_EMA].hash[0] != '\0'))
-    return hr__fail(err, HR_USAGE, NULL, "put the setting back, or train into another --out",
-                    "this run was begun %s training.ema", averages ? "without" : "with");
-  hr__store_path(store, manifest->step, hr_run_file_names[HR_RUN_OPTIMIZER], path);
-  HR_TRY(hr__tensors_match(tensors, tensors->state, tensors->n_state, "", path, err));
-  hr__store_path(store, manifest->step, hr_run_file_names[HR_RUN_EMA], path);
-  if (averages) HR_TRY(hr__tensors_match(tensors, tensors->averages, tensors->n_averages, prefix, path, err));
-  hr__store_path(store, manifest->step, hr_run_file_names[model], path);
-  HR_TRY(hr__tensors_read(tensors, tensors->parameters, tensors->n_parameters, prefix, path, err));
-  hr__store_path(store, manifest->step, hr_run_file_names[HR_RUN_EMA], path);
-  if (averages) HR_TRY(hr__tensors_read(tensors, tensors->averages, tensors->n_averages, prefix, path, err));
-  hr__store_path(store, manifest->step, hr_run_file_names[HR_RUN_OPTIMIZER], path);
-  return hr__tensors_read(tensors, tensors->state, tensors->n_state, "", path, err);
+  HR_TRY(files_check(store, manifest, err));
+  for (int load = 0; load < 2; load++) /* all are looked at before the first is loaded */
+    for (size_t f = 0; f < store->files.count; f++) {
+      const hr_run_file *file = &store->files.list[f];
+      if (file->text) continue;
+      hr__store_path(store, manifest->step, file->name, path);
+      HR_TRY(
+          (load ? hr__tensors_read : hr__tensors_match)(tensors, file->values, file->count, &file->names, path, err));
+    }
+  return HR_OK;
 }
 
 typedef struct search {

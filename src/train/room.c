@@ -19,8 +19,8 @@ static uint64_t generation_bytes(const hr_store *store, int64_t step) {
   char path[HR_STORE_PATH];
   struct stat facts;
   uint64_t bytes = 0;
-  for (int f = 0; f <= HR_RUN_FILES; f++) {
-    const char *name = f < HR_RUN_FILES ? hr_run_file_names[f] : HR_MANIFEST_NAME;
+  for (size_t f = 0; f <= store->names.count; f++) {
+    const char *name = f < store->names.count ? store->names.list[f] : HR_MANIFEST_NAME;
     if (stat(hr__store_path(store, step, name, path), &facts) == 0) bytes += whole_blocks((uint64_t)facts.st_size);
   }
   return bytes;
@@ -66,14 +66,17 @@ static hr_status file_size_check(const hr_store *store, uint64_t bytes, hr_error
 }
 
 hr_status hr__room_check(hr_store *store, hr_tensors *t, hr_error *err) {
-  const char *prefix = store->adapter_config ? HR_ADAPTER_PREFIX : "";
-  uint64_t weights, state, averages = 0, there, left, needed;
-  HR_TRY(hr__tensors_file_bytes(t, t->parameters, t->n_parameters, prefix, &weights, err));
-  if (t->n_averages > 0) HR_TRY(hr__tensors_file_bytes(t, t->averages, t->n_averages, prefix, &averages, err));
-  HR_TRY(hr__tensors_file_bytes(t, t->state, t->n_state, "", &state, err));
-  store->checkpoint_bytes = whole_blocks(weights) + whole_blocks(state) + whole_blocks(averages) + SMALL_FILES_BYTES;
-  uint64_t largest = weights > state ? weights : state;
-  HR_TRY(file_size_check(store, averages > largest ? averages : largest, err));
+  uint64_t largest = 0, there, left, needed;
+  store->checkpoint_bytes = SMALL_FILES_BYTES * (1 + store->names.n_folders);
+  for (size_t f = 0; f < store->files.count; f++) {
+    const hr_run_file *file = &store->files.list[f];
+    uint64_t bytes;
+    if (file->text) continue;
+    HR_TRY(hr__tensors_file_bytes(t, file->values, file->count, &file->names, &bytes, err));
+    store->checkpoint_bytes += whole_blocks(bytes);
+    if (bytes > largest) largest = bytes;
+  }
+  HR_TRY(file_size_check(store, largest, err));
   HR_TRY(generations_bytes(store, -1, &there, err));
   needed = 2 * store->checkpoint_bytes;
   if (!free_bytes(store, &left) || there >= needed || left >= needed - there) return HR_OK;

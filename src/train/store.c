@@ -112,13 +112,13 @@ static hr_status file_obstacle(const char *path, hr_error *err) {
 }
 
 static hr_status generation_obstacle(const hr_store *store, int64_t step, hr_error *err) {
-  char path[HR_STORE_PATH], temporary[64];
+  char path[HR_STORE_PATH], temporary[128];
   struct stat facts;
   if (stat(hr__store_path(store, step, NULL, path), &facts) == 0 && !S_ISDIR(facts.st_mode))
     return hr__fail(err, HR_USAGE, path, "move it away, or use another --out",
                     "this is not a folder, and has the name of a checkpoint");
-  for (int f = 0; f <= HR_RUN_FILES; f++) {
-    const char *name = f < HR_RUN_FILES ? hr_run_file_names[f] : HR_MANIFEST_NAME;
+  for (size_t f = 0; f <= store->names.count; f++) {
+    const char *name = f < store->names.count ? store->names.list[f] : HR_MANIFEST_NAME;
     snprintf(temporary, sizeof temporary, "%s.tmp", name);
     HR_TRY(file_obstacle(hr__store_path(store, step, name, path), err));
     HR_TRY(file_obstacle(hr__store_path(store, step, temporary, path), err));

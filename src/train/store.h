@@ -1,17 +1,17 @@
 /* The folder of a run: its lock, its checkpoints (generations) and where its log lies.
  *
  * OUT/lock, OUT/log.jsonl, OUT/generation-%08d/{config.json, model.safetensors, optimizer.safetensors, manifest.json};
- * the number is the step; with adapters adapter_model.safetensors and adapter_config.json in place of
- * model.safetensors. A generation with a manifest is committed. Two are kept: the one just written and the one that was
- * written or loaded before it, since only of these is it known that they are good.
+ * the number is the step; with adapters adapter_model.safetensors and adapter_config.json as well, and parts of a model
+ * have theirs in folders of their own (files.h). A generation with a manifest is committed. Two are kept: the one just
+ * written and the one that was written or loaded before it, since only of these is it known that they are good.
  */
 #ifndef HR_TRAIN_STORE_H
 #define HR_TRAIN_STORE_H
 
 #include <limits.h>
 
+#include "train/files.h"
 #include "train/manifest.h"
-#include "train/tensors.h"
 #include "train/train.h"
 
 typedef struct hr_store {
@@ -24,14 +24,15 @@ typedef struct hr_store {
   char fingerprint[HR_XXH_HEX]; /* of its plan */
   hr_message_fn message;
   void *message_user;
-  const char *adapter_config; /* contents of adapter_config.json; NULL: a run without adapters */
-  size_t adapter_config_bytes;
+  hr_run_names names; /* of all files that a generation may have */
+  hr_run_files files; /* that those of this run have */
 } hr_store;
 
 enum { HR_STORE_PATH = PATH_MAX };
 
 /* Looks at the folder, and takes its lock if it is there. A run in it is refused unless `resume`. Writes nothing but
- * the lock of an existing folder. `store` begins with no lock and with where messages go. */
+ * the lock of an existing folder. `store` begins with no lock, with the names of its files, and with where messages
+ * go. */
 hr_status hr__store_open(hr_store *store, const hr_train_options *options, hr_error *err);
 /* Makes the folder where it was missing, and takes the lock. */
 hr_status hr__store_create(hr_store *store, hr_error *err);
@@ -50,11 +51,7 @@ const char *hr__store_path(const hr_store *store, int64_t step, const char *file
 /* checkpoint.c: writes one generation and, once it is committed, removes what is no longer needed. `manifest` has step,
  * seed, fingerprint and settings filled in. Where it finds no room, but has it without those that the next save would
  * remove anyway, these go first. On failure the partial generation is removed, and the newest good one is untouched. */
-hr_status hr__checkpoint_save(hr_store *store, hr_tensors *tensors, const char *config, size_t config_bytes,
-                              hr_manifest *manifest, hr_error *err);
-
-/* Names of the adapters' tensors in files begin with this. */
-#define HR_ADAPTER_PREFIX "base_model.model."
+hr_status hr__checkpoint_save(hr_store *store, hr_tensors *tensors, hr_manifest *manifest, hr_error *err);
 
 /* restore.c: loads the newest good generation, looking at every byte before anything is loaded. A damaged one is told
  * loudly and passed over; one that cannot be read is not damaged (HR_IO). *step is 0 when there is no committed

@@ -66,13 +66,8 @@ void hr__tensors_destroy(hr_tensors *tensors) {
 
 enum { NAME_TEXT = 1280 };
 
-/* An average stands under the name of its parameter. */
-static const char *own_name(const hr_graph *g, const hr_value *v) {
-  return g->buffers[v->buffer].role == HR_ROLE_AVERAGE ? strchr(v->name, '.') + 1 : v->name;
-}
-
-static const char *name_in_file(const hr_graph *g, const char *prefix, const hr_value *v, char out[NAME_TEXT]) {
-  snprintf(out, NAME_TEXT, "%s%s", prefix, own_name(g, v));
+static const char *name_in_file(const hr_tensor_names *names, const hr_value *v, char out[NAME_TEXT]) {
+  snprintf(out, NAME_TEXT, "%s%s", names->prefix, v->name + names->drop);
   return out;
 }
 
@@ -99,13 +94,15 @@ static hr_status piece_hash(void *arg, const void *data, size_t bytes, hr_error 
 }
 
 /* What the header of a file says about the listed values. NULL: out of memory. */
-static hr_safetensor *list_make(hr_tensors *t, const hr_id *values, size_t count, const char *prefix, hr_arena *arena) {
+static hr_safetensor *list_make(hr_tensors *t, const hr_id *values, size_t count, const hr_tensor_names *names,
+                                hr_arena *arena) {
   const hr_graph *graph = hr__run_graph(t->run);
   hr_safetensor *list = hr__arena_array(arena, count + 1, sizeof *list);
   uint64_t at = 0;
   for (size_t i = 0; list && i < count; i++) {
     const hr_value *v = &graph->values[values[i]];
-    const char *own = own_name(graph, v), *name = prefix[0] ? hr__arena_format(arena, "%s%s", prefix, own) : own;
+    const char *bare = v->name + names->drop;
+    const char *name = *names->prefix ? hr__arena_format(arena, "%s%s", names->prefix, bare) : bare;
     if (!name) return NULL;
     list[i] = (hr_safetensor){.name = name, .dtype = dtype_file_name(v->desc.dtype), .rank = v->desc.rank};
     memcpy(list[i].dim, v->desc.dim, sizeof v->desc.dim);
@@ -117,19 +114,19 @@ static hr_safetensor *list_make(hr_tensors *t, const hr_id *values, size_t count
 
 static const char *const metadata[] = {"format", "pt", NULL}; /* of every file */
 
-hr_status hr__tensors_file_bytes(hr_tensors *t, const hr_id *values, size_t count, const char *prefix, uint64_t *bytes,
-                                 hr_error *err) {
+hr_status hr__tensors_file_bytes(hr_tensors *t, const hr_id *values, size_t count, const hr_tensor_names *names,
+                                 uint64_t *bytes, hr_error *err) {
   hr_arena arena = {0};
-  hr_safetensor *list = list_make(t, values, count, prefix, &arena);
+  hr_safetensor *list = list_make(t, values, count, names, &arena);
   hr_status status = list ? hr__safetensors_file_bytes(list, count, metadata, bytes, err) : hr__nomem(err);
   hr__arena_fini(&arena);
   return status;
 }
 
-hr_status hr__tensors_write(hr_tensors *t, const hr_id *values, size_t count, const char *prefix, const char *path,
-                            char hex[HR_SHA256_HEX], uint64_t *bytes, hr_error *err) {
+hr_status hr__tensors_write(hr_tensors *t, const hr_id *values, size_t count, const hr_tensor_names *names,
+                            const char *path, char hex[HR_SHA256_HEX], uint64_t *bytes, hr_error *err) {
   hr_arena arena = {0};
-  hr_safetensor *list = list_make(t, values, count, prefix, &arena);
+  hr_safetensor *list = list_make(t, values, count, names, &arena);
   hr_safetensors_writer *writer = NULL;
   hr_status status = list ? hr__safetensors_writer_open(path, list, count, metadata, &writer, err) : hr__nomem(err);
   for (size_t i = 0; i < count && status == HR_OK; i++)
@@ -149,13 +146,12 @@ static hr_status tensor_match(const hr_value *v, const hr_safetensor *tensor, co
   return HR_OK;
 }
 
-static hr_status file_match(hr_tensors *t, const hr_id *values, size_t count, const char *prefix, const char *path,
-                            const hr_safetensors *file, hr_error *err) {
+static hr_status file_match(hr_tensors *t, const hr_id *values, size_t count, const hr_tensor_names *names,
+                            const char *path, const hr_safetensors *file, hr_error *err) {
   char name[NAME_TEXT];
   for (size_t i = 0; i < count; i++) {
     const hr_value *v = &hr__run_graph(t->run)->values[values[i]];
-    HR_TRY(
-        tensor_match(v, hr__safetensors_find(file, name_in_file(hr__run_graph(t->run), prefix, v, name)), path, err));
+    HR_TRY(tensor_match(v, hr__safetensors_find(file, name_in_file(names, v, name)), path, err));
   }
   if (hr__safetensors_count(file) != count)
     return hr__fail(err, HR_BAD_INPUT, path, NULL, "the file holds %zu tensors, the run has %zu",
@@ -163,19 +159,20 @@ static hr_status file_match(hr_tensors *t, const hr_id *values, size_t count, co
   return HR_OK;
 }
 
-hr_status hr__tensors_match(hr_tensors *t, const hr_id *values, size_t count, const char *prefix, const char *path,
-                            hr_error *err) {
+hr_status hr__tensors_match(hr_tensors *t, const hr_id *values, size_t count, const hr_tensor_names *names,
+                            const char *path, hr_error *err) {
   hr_safetensors *file;
   HR_TRY(hr__safetensors_open(path, &file, err));
-  hr_status status = file_match(t, values, count, prefix, path, file, err);
+  hr_status status = file_match(t, values, count, names, path, file, err);
   hr__safetensors_close(file);
   return status;
 }
 
-static hr_status value_load(hr_tensors *t, hr_safetensors *file, const char *prefix, hr_id value, hr_error *err) {
+static hr_status value_load(hr_tensors *t, hr_safetensors *file, const hr_tensor_names *names, hr_id value,
+                            hr_error *err) {
   const hr_value *v = &hr__run_graph(t->run)->values[value];
   char name[NAME_TEXT];
-  const hr_safetensor *tensor = hr__safetensors_find(file, name_in_file(hr__run_graph(t->run), prefix, v, name));
+  const hr_safetensor *tensor = hr__safetensors_find(file, name_in_file(names, v, name));
   size_t all = hr_desc_bytes(&v->desc);
   unsigned char *address = hr__run_address(t->run, value);
   for (size_t at = 0; at < all; at += HR_WINDOW_BYTES) {
@@ -186,13 +183,13 @@ static hr_status value_load(hr_tensors *t, hr_safetensors *file, const char *pre
   return HR_OK;
 }
 
-hr_status hr__tensors_read(hr_tensors *t, const hr_id *values, size_t count, const char *prefix, const char *path,
-                           hr_error *err) {
+hr_status hr__tensors_read(hr_tensors *t, const hr_id *values, size_t count, const hr_tensor_names *names,
+                           const char *path, hr_error *err) {
   hr_safetensors *file;
   HR_TRY(hr__safetensors_open(path, &file, err));
-  hr_status status = file_match(t, values, count, prefix, path, file, err);
+  hr_status status = file_match(t, values, count, names, path, file, err);
   for (size_t i = 0; i < count && status == HR_OK; i++)
-    status = value_load(t, file, prefix, values[i], err);
+    status = value_load(t, file, names, values[i], err);
   hr__safetensors_close(file);
   return status;
 }

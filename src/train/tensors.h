@@ -21,22 +21,28 @@ typedef struct hr_tensors {
   hr_arena arena;
 } hr_tensors;
 
+/* How values are called in a file: without the first `drop` characters of their names, with `prefix` in front. */
+typedef struct hr_tensor_names {
+  const char *prefix;
+  size_t drop;
+} hr_tensor_names;
+
 enum { HR_WINDOW_BYTES = 1 << 20 };
 
 hr_status hr__tensors_create(hr_run *run, hr_tensors *out, hr_error *err);
 void hr__tensors_destroy(hr_tensors *tensors);
 
-/* One file with the listed values, under their names with `prefix` in front. The path is written as given, synced and
+/* One file with the listed values, under their names there. The path is written as given, synced and
  * closed. */
-hr_status hr__tensors_write(hr_tensors *tensors, const hr_id *values, size_t count, const char *prefix,
+hr_status hr__tensors_write(hr_tensors *tensors, const hr_id *values, size_t count, const hr_tensor_names *names,
                             const char *path, char hex[HR_SHA256_HEX], uint64_t *bytes, hr_error *err);
-hr_status hr__tensors_file_bytes(hr_tensors *tensors, const hr_id *values, size_t count, const char *prefix,
+hr_status hr__tensors_file_bytes(hr_tensors *tensors, const hr_id *values, size_t count, const hr_tensor_names *names,
                                  uint64_t *bytes, hr_error *err); /* length of that file */
 /* Whether a file holds exactly the listed values, with their shapes and types; then reads them into place. */
-hr_status hr__tensors_match(hr_tensors *tensors, const hr_id *values, size_t count, const char *prefix,
+hr_status hr__tensors_match(hr_tensors *tensors, const hr_id *values, size_t count, const hr_tensor_names *names,
                             const char *path, hr_error *err);
-hr_status hr__tensors_read(hr_tensors *tensors, const hr_id *values, size_t count, const char *prefix, const char *path,
-                           hr_error *err);
+hr_status hr__tensors_read(hr_tensors *tensors, const hr_id *values, size_t count, const hr_tensor_names *names,
+                           const char *path, hr_error *err);
 
 /* HR_FAILURE naming the first tensor that holds a value that is not finite. */
 hr_status hr__tensors_finite(hr_tensors *tensors, const hr_id *values, size_t count, hr_error *err);

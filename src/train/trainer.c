@@ -5,8 +5,6 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "format/json.h"
-#include "train/adapter.h"
 #include "train/identity.h"
 #include "train/log.h"
 #include "train/progress.h"
@@ -22,10 +20,8 @@ typedef struct trainer {
   hr_store store;
   hr_log log;
   hr_progress progress;
-  hr_arena arena;       /* settings and config.json: made once */
+  hr_arena arena;       /* settings and the texts of checkpoints: made once */
   hr_manifest manifest; /* all but step and files */
-  char *config;         /* config.json */
-  size_t config_bytes;
   hr_saving saving;
   int64_t eval_every, log_every; /* 0: never */
   int64_t step;                  /* last one done */
@@ -38,18 +34,6 @@ static int64_t interval_read(const hr_recipe *recipe, const char *path) {
   return hr__recipe_has(recipe, path) ? hr__recipe_int(recipe, path) : 0;
 }
 
-static hr_status config_make(trainer *t, hr_error *err) {
-  json_t *config = t->session.model.model->config_json(&t->session.model);
-  hr_status status = hr__json_text(config, JSON_INDENT(2), &t->arena, &t->config, &t->config_bytes, err);
-  json_decref(config);
-  HR_TRY(status);
-  t->config = hr__arena_format(&t->arena, "%s\n", t->config);
-  t->config_bytes++;
-  if (!t->config) return hr__nomem(err);
-  return hr__adapter_config(t->options->recipe, t->options->plan->graph, &t->arena, &t->store.adapter_config,
-                            &t->store.adapter_config_bytes, err);
-}
-
 /* What every checkpoint of this run says about it. */
 static hr_status identity_make(trainer *t, hr_error *err) {
   hr_session *s = &t->session;
@@ -58,7 +42,7 @@ static hr_status identity_make(trainer *t, hr_error *err) {
   memcpy(m->fingerprint, t->options->plan->fingerprint, sizeof m->fingerprint);
   HR_TRY(hr__identity_list(t->options->recipe, s->data, &s->shape, &t->arena, &m->settings, &m->n_settings, err));
   HR_TRY(hr__settings_hash(m->settings, m->n_settings, m->recipe_hash, err));
-  return config_make(t, err);
+  return hr__run_files(t->options->recipe, &s->tensors, &t->arena, &t->store.files, err);
 }
 
 /* Frozen weights come again from where they came from at first, and must be the same ones. */
@@ -105,6 +89,7 @@ static hr_status tell_what_is_saved(const trainer *t, hr_status status, hr_error
 
 static hr_status trainer_open(trainer *t, hr_error *err) {
   const hr_train_options *o = t->options;
+  HR_TRY(hr__run_names(o->recipe, &t->arena, &t->store.names, err));
   if (o->out) HR_TRY(hr__store_open(&t->store, o, err));
   HR_TRY(hr__session_create(o, false, &t->session, err));
   HR_TRY(identity_make(t, err));
@@ -168,8 +153,7 @@ static hr_status trainer_save(trainer *t, bool last, hr_error *err) {
   t->manifest.step = t->step;
   t->manifest.state = hr__session_state(&t->session);
   hr_status status = hr__log_sync(&t->log, &why);
-  if (status == HR_OK)
-    status = hr__checkpoint_save(&t->store, &t->session.tensors, t->config, t->config_bytes, &t->manifest, &why);
+  if (status == HR_OK) status = hr__checkpoint_save(&t->store, &t->session.tensors, &t->manifest, &why);
   if (status == HR_NO_SPACE && !last) {
     save_postponed(t, &why);
     return HR_OK;

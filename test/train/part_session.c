@@ -28,6 +28,8 @@ void desk_open(desk *d, const char *out, const char *const *overrides) {
   d->store.message = message_count;
   d->store.message_user = d;
   snprintf(d->store.out, sizeof d->store.out, "%s", out);
+  must(hr__run_names(d->tiny.recipe, &d->arena, &d->store.names, &err), &err);
+  must(hr__run_files(d->tiny.recipe, &d->session.tensors, &d->arena, &d->store.files, &err), &err);
   d->manifest.seed = 7;
   memcpy(d->manifest.fingerprint, d->tiny.plan->fingerprint, sizeof d->manifest.fingerprint);
   must(hr__identity_list(d->tiny.recipe, d->session.data, &d->session.shape, &d->arena, &d->manifest.settings,
@@ -44,7 +46,7 @@ void desk_close(desk *d) {
 
 hr_status desk_save(desk *d, int64_t step, hr_error *err) {
   d->manifest.step = step;
-  return hr__checkpoint_save(&d->store, &d->session.tensors, "{}\n", 3, &d->manifest, err);
+  return hr__checkpoint_save(&d->store, &d->session.tensors, &d->manifest, err);
 }
 
 hr_status desk_load(desk *d, int64_t *step, hr_error *err) {

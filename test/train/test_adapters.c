@@ -146,7 +146,9 @@ static void test_targets_in_the_config(void **state) {
   const char *const *overrides =
       LIST("model.config.num_hidden_layers=2", "model.adapters.targets=[layers.1.self_attn.q_proj, up_proj]");
   assert_int_equal(tiny_open(&t, overrides, &err), HR_OK);
-  assert_int_equal(hr__adapter_config(t.recipe, t.graph, &arena, &text, &bytes, &err), HR_OK);
+  hr_model_parts parts;
+  hr__parts_read(t.recipe, &parts);
+  assert_int_equal(hr__adapter_config(&parts, 0, t.graph, &arena, &text, &bytes, &err), HR_OK);
   assert_non_null(strstr(text, "\"model.layers.1.self_attn.q_proj\""));
   assert_non_null(strstr(text, "\"up_proj\""));
   assert_null(strstr(text, "\"q_proj\""));

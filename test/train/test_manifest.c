@@ -26,9 +26,11 @@ static hr_manifest sample(void) {
       .recipe_hash = "00000000000000000000000000000000",
       .settings = settings,
       .n_settings = 3};
-  for (int f = 0; f < HR_RUN_FILES; f++) {
-    m.files[f].bytes = 100 + (uint64_t)f;
-    memset(m.files[f].hash, 'a' + f, 32);
+  static const char *const names[] = {"config.json", "model.safetensors", "optimizer.safetensors",
+                                      "text/adapter_config.json", "text/adapter_model.safetensors"};
+  for (size_t f = 0; f < sizeof names / sizeof *names; f++) {
+    m.files[m.n_files] = (hr_manifest_file){.name = names[f], .bytes = 100 + f};
+    memset(m.files[m.n_files++].hash, 'a' + (int)f, 32);
   }
   return m;
 }
@@ -43,7 +45,9 @@ static void test_round_trip(void **state) {
   assert_int_equal(hr__manifest_text(&m, &arena, &text, &bytes, &err), HR_OK);
   assert_int_equal(hr__manifest_parse("m", text, bytes, &arena, &again, &err), HR_OK);
   assert_int_equal(again.step, 40);
-  assert_int_equal(again.files[HR_RUN_MODEL].bytes, 101);
+  assert_int_equal(again.n_files, 5);
+  assert_int_equal(hr__manifest_file(&again, "model.safetensors")->bytes, 101);
+  assert_null(hr__manifest_file(&again, "text/model.safetensors"));
   assert_memory_equal(&again.state.scaler, &m.state.scaler, sizeof m.state.scaler);
   assert_true(again.state.known && again.state.sample == m.state.sample);
   assert_string_equal(again.settings[1].path, settings[1].path);
@@ -68,6 +72,24 @@ static void test_without_state(void **state) {
   assert_int_equal(hr__manifest_parse("m", text, bytes, &arena, &again, &err), HR_OK);
   assert_false(again.state.known);
   hr__arena_fini(&arena);
+}
+
+/* Names lead to files: none leads out of the checkpoint's folder. */
+static void test_names_of_files(void **state) {
+  (void)state;
+  static const char *const names[] = {"/etc/passwd", "../config.json", "text/../../x", "text//x", "", "text/", ".x",
+                                      "a b"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    hr_arena arena = {0};
+    hr_error err = {0};
+    hr_manifest m = sample(), again;
+    char *text;
+    size_t bytes;
+    m.files[3].name = names[i];
+    assert_int_equal(hr__manifest_text(&m, &arena, &text, &bytes, &err), HR_OK);
+    assert_int_equal(hr__manifest_parse("m", text, bytes, &arena, &again, &err), HR_BAD_INPUT);
+    hr__arena_fini(&arena);
+  }
 }
 
 static void test_every_bit_counts(void **state) {
@@ -128,6 +150,7 @@ static void test_identity(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_without_state),
-                                     cmocka_unit_test(test_every_bit_counts), cmocka_unit_test(test_identity)};
+                                     cmocka_unit_test(test_names_of_files), cmocka_unit_test(test_every_bit_counts),
+                                     cmocka_unit_test(test_identity)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

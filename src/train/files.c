@@ -1,0 +1,121 @@
+/* See files.h. */
+#include "train/files.h"
+
+#include <string.h>
+
+#include "format/json.h"
+#include "train/adapter.h"
+
+#define CONFIG         "config.json"
+#define MODEL          "model.safetensors"
+#define OPTIMIZER      "optimizer.safetensors"
+#define ADAPTER_CONFIG "adapter_config.json"
+#define ADAPTER        "adapter_model.safetensors"
+#define AVERAGES       "ema.safetensors"
+#define AVERAGE_PREFIX "ema." /* of the names of averages in a graph */
+
+/* "text/config.json"; NULL: out of memory. */
+static const char *file_name(const hr_model_part *part, const char *base, hr_arena *arena) {
+  return *part->name ? hr__arena_format(arena, "%s/%s", part->name, base) : base;
+}
+
+hr_status hr__run_names(const hr_recipe *recipe, hr_arena *arena, hr_run_names *out, hr_error *err) {
+  static const char *const bases[] = {CONFIG, MODEL, ADAPTER_CONFIG, ADAPTER, AVERAGES};
+  hr_model_parts parts;
+  hr__parts_read(recipe, &parts);
+  *out = (hr_run_names){.list = {OPTIMIZER}, .count = 1};
+  for (size_t p = 0; p < parts.count; p++) {
+    if (p > 0) out->folders[out->n_folders++] = parts.part[p].name;
+    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
+      out->list[out->count] = file_name(&parts.part[p], bases[i], arena);
+      if (!out->list[out->count++]) return hr__nomem(err);
+    }
+  }
+  return HR_OK;
+}
+
+typedef struct filing {
+  const hr_recipe *recipe;
+  const hr_graph *graph;
+  const hr_tensors *tensors;
+  hr_model_parts parts;
+  hr_arena *arena;
+  hr_run_files *out;
+} filing;
+
+/* Adds a file; its name is in place. */
+static hr_status file_add(filing *f, size_t p, const char *base, hr_run_file file, hr_error *err) {
+  file.name = file_name(&f->parts.part[p], base, f->arena);
+  if (!file.name) return hr__nomem(err);
+  f->out->list[f->out->count++] = file;
+  return HR_OK;
+}
+
+static hr_status config_add(filing *f, size_t p, hr_error *err) {
+  const hr_model_part *part = &f->parts.part[p];
+  char *plain;
+  size_t bytes;
+  if (!part->model->config_json) return HR_OK;
+  json_t *config = part->model->config_json(part);
+  hr_status status = hr__json_text(config, JSON_INDENT(2), f->arena, &plain, &bytes, err);
+  json_decref(config);
+  HR_TRY(status);
+  const char *text = hr__arena_format(f->arena, "%s\n", plain);
+  if (!text) return hr__nomem(err);
+  return file_add(f, p, CONFIG, (hr_run_file){.text = text, .bytes = bytes + 1}, err);
+}
+
+/* What is trained of a part: its adapters, or its own weights. */
+static hr_status tensors_add(filing *f, size_t p, bool adapters, hr_error *err) {
+  const hr_tensors *t = f->tensors;
+  hr_run_file file = {.names = {.prefix = adapters ? HR_ADAPTER_PREFIX : ""}};
+  if (p > 0) file.names.drop = strlen(f->parts.part[p].name) + 1;
+  hr_id *values = hr__arena_array(f->arena, t->n_parameters + 1, sizeof *values);
+  if (!values) return hr__nomem(err);
+  for (size_t i = 0; i < t->n_parameters; i++) {
+    const hr_value *v = &f->graph->values[t->parameters[i]];
+    if (v->wide == adapters && hr__parts_of(&f->parts, v->name) == p) values[file.count++] = t->parameters[i];
+  }
+  file.values = values;
+  return file.count > 0 ? file_add(f, p, adapters ? ADAPTER : MODEL, file, err) : HR_OK;
+}
+
+/* Averages of what is trained of a part, under the names that it has in its own file. */
+static hr_status averages_add(filing *f, size_t p, bool adapters, hr_error *err) {
+  const hr_tensors *t = f->tensors;
+  hr_run_file file = {.names = {.prefix = adapters ? HR_ADAPTER_PREFIX : "", .drop = strlen(AVERAGE_PREFIX)}};
+  if (p > 0) file.names.drop += strlen(f->parts.part[p].name) + 1;
+  hr_id *values = hr__arena_array(f->arena, t->n_averages + 1, sizeof *values);
+  if (!values) return hr__nomem(err);
+  for (size_t i = 0; i < t->n_averages; i++) {
+    const char *parameter = f->graph->values[t->averages[i]].name + strlen(AVERAGE_PREFIX);
+    if (hr__parts_of(&f->parts, parameter) == p) values[file.count++] = t->averages[i];
+  }
+  file.values = values;
+  return file.count > 0 ? file_add(f, p, AVERAGES, file, err) : HR_OK;
+}
+
+static hr_status adapters_add(filing *f, size_t p, hr_error *err) {
+  hr_run_file config = {0};
+  HR_TRY(hr__adapter_config(&f->parts, p, f->graph, f->arena, &config.text, &config.bytes, err));
+  if (!config.text) return averages_add(f, p, false, err);
+  HR_TRY(file_add(f, p, ADAPTER_CONFIG, config, err));
+  HR_TRY(tensors_add(f, p, true, err));
+  return averages_add(f, p, true, err);
+}
+
+hr_status hr__run_files(const hr_recipe *recipe, const hr_tensors *tensors, hr_arena *arena, hr_run_files *out,
+                        hr_error *err) {
+  filing f = {.recipe = recipe, .graph = hr__run_graph(tensors->run), .tensors = tensors, .arena = arena, .out = out};
+  hr__parts_read(recipe, &f.parts);
+  out->count = 0;
+  for (size_t p = 0; p < f.parts.count; p++) {
+    HR_TRY(config_add(&f, p, err));
+    HR_TRY(tensors_add(&f, p, false, err));
+  }
+  HR_TRY(file_add(&f, 0, OPTIMIZER,
+                  (hr_run_file){.values = tensors->state, .count = tensors->n_state, .names = {.prefix = ""}}, err));
+  for (size_t p = 0; p < f.parts.count; p++)
+    HR_TRY(adapters_add(&f, p, err));
+  return HR_OK;
+}
