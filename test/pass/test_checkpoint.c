@@ -35,7 +35,7 @@ static hr_graph *graph_of(const char *mode, const hr_choices *choices) {
   hr_error err = {0};
   if (hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, 1, tables, HR_COMPILE_TABLES,
                        &recipe, &err) != HR_OK ||
-      hr__compile(recipe, choices, NULL, &graph, &err) != HR_OK || hr__graph_verify(graph, &err) != HR_OK)
+      hr__compile(recipe, choices, "checkpoint", &graph, &err) != HR_OK || hr__graph_verify(graph, &err) != HR_OK)
     fail_msg("%s: %s", err.place, err.message);
   hr__recipe_destroy(recipe);
   return graph;
