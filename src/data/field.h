@@ -47,6 +47,11 @@ static inline size_t hr__field_sample_bytes(const hr_field *field) {
   return hr_desc_bytes(&field->desc) / (size_t)field->desc.dim[field->batch_axis];
 }
 
+/* The planned room of batches on the host: a persistent value of this name, with as many slots, each large enough for
+ * the batch of any program. */
+#define HR_BATCH "batch"
+enum { HR_BATCH_SLOTS = 2 };
+
 /* Fields of a batch one behind the other: where each begins. Returns the bytes of all. */
 enum { HR_FIELD_ALIGNMENT = 64 };
 size_t hr__fields_place(const hr_fields *fields, size_t begin[HR_FIELDS]);

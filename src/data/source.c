@@ -47,6 +47,12 @@ static const hr_key keys[] = {
      .min = 1e-6,
      .max = 0.9,
      .meaning = "end of the data held out for evaluation, where training.eval_every is given"},
+    {.path = "data.workers",
+     .type = HR_KEY_INT,
+     .fallback = "1",
+     .min = 0,
+     .max = 64,
+     .meaning = "threads that read the next batch while one is computed; 0: read between steps; results are the same"},
 };
 const hr_key_table hr_data_keys = {keys, sizeof keys / sizeof *keys};
 

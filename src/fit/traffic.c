@@ -7,6 +7,7 @@
  * the processor does) goes with the optimizer's state, because of which it travels. */
 static int kind_of(const hr_buffer *below, const bool open[HR_OFFLOAD_KINDS], bool activations) {
   int kind = HR_OFFLOAD_OPTIMIZER;
+  if (below->role == HR_ROLE_INPUT) return HR_TRAFFIC_CLOSED; /* batches come from the host whatever is chosen */
   if (below->role == HR_ROLE_PARAMETER || (below->role == HR_ROLE_ACTIVATION && !activations))
     kind = HR_OFFLOAD_PARAMETERS;
   else if (below->role == HR_ROLE_ACTIVATION)

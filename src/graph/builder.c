@@ -54,6 +54,17 @@ hr_id hr__program_begin_keyed(hr_builder *b, hr_program_key key, const char *nam
   return b->program;
 }
 
+void hr__program_set_input(hr_builder *b, const char *name, hr_id value) {
+  if (b->status != HR_OK) return;
+  hr_program *p = &b->graph->programs[b->program];
+  if (p->n_inputs == HR_INPUTS) {
+    b->status = hr__fail(&b->error, HR_FAILURE, p->name, NULL, "a program has at most %d inputs", HR_INPUTS);
+    return;
+  }
+  p->input[p->n_inputs].name = name;
+  p->input[p->n_inputs++].value = value;
+}
+
 void hr__program_set_output(hr_builder *b, const char *name, hr_id value) {
   if (b->status != HR_OK) return;
   if (b->program == HR_NONE || value >= b->graph->n_values) {
@@ -305,6 +316,23 @@ hr_id hr__view(hr_builder *b, hr_id value, int64_t first, int64_t count) {
   if (id == HR_NONE) return HR_NONE;
   hr_value *view = &b->graph->values[id];
   view->offset = whole.offset + (size_t)first * hr_dtype_bytes(whole.desc.dtype);
+  view->producer = whole.producer;
+  view->base = value;
+  return id;
+}
+
+hr_id hr__view_as(hr_builder *b, hr_id value, size_t offset, const char *name, hr_desc desc) {
+  if (b->status != HR_OK) return HR_NONE;
+  hr_value whole = b->graph->values[value];
+  size_t all = hr_desc_bytes(&whole.desc), bytes = hr_desc_bytes(&desc);
+  if (offset > all || bytes > all - offset || offset % hr_dtype_bytes(desc.dtype) != 0) {
+    b->status = hr__fail(&b->error, HR_FAILURE, name, NULL, "a view lies outside its value");
+    return HR_NONE;
+  }
+  hr_id id = value_create(b, name, desc, HR_ROLE_ACTIVATION, false, whole.buffer);
+  if (id == HR_NONE) return HR_NONE;
+  hr_value *view = &b->graph->values[id];
+  view->offset = whole.offset + offset;
   view->producer = whole.producer;
   view->base = value;
   return id;

@@ -29,6 +29,7 @@ hr_status hr__builder_status(const hr_builder *b, hr_error *err); /* copies the 
 hr_id hr__program_begin(hr_builder *b, hr_program_kind kind);
 hr_id hr__program_begin_keyed(hr_builder *b, hr_program_key key, const char *name);
 void hr__program_set_output(hr_builder *b, const char *name, hr_id value);
+void hr__program_set_input(hr_builder *b, const char *name, hr_id value); /* the host writes it instead of hr__input */
 __attribute__((format(printf, 2, 3))) void hr__module(hr_builder *b, const char *format, ...);
 const char *hr__module_here(const hr_builder *b); /* the path that hr__module was given last */
 __attribute__((format(printf, 2, 3))) void hr__block_begin(hr_builder *b, const char *format, ...);
@@ -64,6 +65,8 @@ hr_id hr__input_batch(hr_builder *b, const char *name, hr_desc desc, hr_batch ba
 /* Elements [first, first + count) of a dense value as a value of its own, rank 1, over the same storage. It has the
  * producer of the whole, and no role of its own: whoever lists persistent values leaves views out. */
 hr_id hr__view(hr_builder *b, hr_id value, int64_t first, int64_t count);
+/* Bytes of a dense value from `offset` on as a value of any type and shape, in the same way. */
+hr_id hr__view_as(hr_builder *b, hr_id value, size_t offset, const char *name, hr_desc desc);
 /* New transient storage of the current program for a value that lies elsewhere: its buffer. The value stays as it is.
  */
 hr_id hr__storage(hr_builder *b, hr_id value);

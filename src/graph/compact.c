@@ -80,6 +80,8 @@ static void graph_move(compaction *c) {
     to->programs[i].name = text_move(c, to->programs[i].name);
     for (int j = 0; j < to->programs[i].n_outputs; j++)
       to->programs[i].output[j].name = text_move(c, to->programs[i].output[j].name);
+    for (int j = 0; j < to->programs[i].n_inputs; j++)
+      to->programs[i].input[j].name = text_move(c, to->programs[i].input[j].name);
   }
 }
 
@@ -87,7 +89,7 @@ hr_status hr__graph_compact(hr_graph *graph, hr_error *err) {
   hr_graph moved = {0};
   compaction c = {.from = graph, .to = &moved, .mask = 1};
   size_t texts = graph->n_buffers + graph->n_values + graph->n_nodes + graph->n_blocks + graph->n_packed +
-                 graph->n_programs * (1 + HR_PROGRAM_OUTPUTS);
+                 graph->n_programs * (1 + HR_PROGRAM_OUTPUTS + HR_INPUTS);
   while (c.mask <= 2 * texts)
     c.mask *= 2;
   c.texts = hr__arena_array(&c.scratch, c.mask, sizeof *c.texts);

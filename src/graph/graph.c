@@ -111,6 +111,9 @@ hr_id hr__program_output(const hr_graph *graph, hr_id program, const char *name)
 }
 
 hr_id hr__program_input(const hr_graph *graph, hr_id program, const char *name) {
+  const hr_program *p = &graph->programs[program];
+  for (int i = 0; i < p->n_inputs; i++)
+    if (strcmp(p->input[i].name, name) == 0) return p->input[i].value;
   for (size_t v = 0; v < graph->n_values; v++) {
     const hr_buffer *buffer = &graph->buffers[graph->values[v].buffer];
     if (buffer->role == HR_ROLE_INPUT && buffer->program == program && strcmp(graph->values[v].name, name) == 0)

@@ -126,7 +126,7 @@ static inline bool hr__program_kind_trains(hr_program_kind kind) {
   return kind == HR_PROGRAM_STEP || kind == HR_PROGRAM_MICRO_FIRST || kind == HR_PROGRAM_MICRO_NEXT;
 }
 
-enum { HR_PROGRAM_OUTPUTS = 8, HR_PROGRAMS = 32 /* bits of hr_buffer.programs */ };
+enum { HR_PROGRAM_OUTPUTS = 8, HR_INPUTS = 16, HR_PROGRAMS = 32 /* bits of hr_buffer.programs */ };
 typedef struct hr_program {
   hr_program_key key;
   const char *name;   /* for dumps and messages; nothing is decided by it */
@@ -136,6 +136,11 @@ typedef struct hr_program {
     hr_id value;
   } output[HR_PROGRAM_OUTPUTS]; /* kept until the program ends */
   int n_outputs;
+  struct {
+    const char *name;
+    hr_id value;
+  } input[HR_INPUTS]; /* where the host writes a batch, once pass/inputs.c has given it room */
+  int n_inputs;
 } hr_program;
 
 /* A parameter that is held packed (NF4): the value of this name is gone, others hold its codes and scales. They are
@@ -183,7 +188,8 @@ bool hr__graph_name_value(hr_graph *graph, hr_id value); /* a new value can be f
 hr_id hr__graph_find_program(const hr_graph *graph, hr_program_key key); /* HR_NONE */
 hr_id hr__graph_find_kind(const hr_graph *graph, hr_program_kind kind);  /* of the longest samples, stage 0; HR_NONE */
 hr_id hr__program_output(const hr_graph *graph, hr_id program, const char *name); /* value, HR_NONE */
-hr_id hr__program_input(const hr_graph *graph, hr_id program, const char *name);  /* value, HR_NONE */
+/* The value that the host writes for an input; HR_NONE. */
+hr_id hr__program_input(const hr_graph *graph, hr_id program, const char *name);
 
 /* Whether a value is a persistent tensor as the world outside knows it: alone, or a member of a stacked value; neither
  * the stacked whole nor a view. Whoever reads, writes, counts or names tensors goes by this. */

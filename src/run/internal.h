@@ -32,6 +32,7 @@ struct hr_run {
   run_program *programs;     /* per graph program */
   double *node_seconds;      /* with time_nodes: per graph node */
   size_t *slot_bytes;        /* per slot: bytes in use, without the rounding (poisoning leaves the rest dead) */
+  size_t fed_bytes;          /* where the slot begins that batches are fetched from */
   bool node_by_node;         /* launches are issued one at a time and looked at in between */
   bool poisoned;             /* dead slots are poisoned */
   bool state_fresh;          /* nobody has written state of the optimizer: it is zeros, as arenas begin */

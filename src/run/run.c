@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "data/field.h"
 #include "run/internal.h"
 
 static hr_status tiers_create(hr_run *run, hr_error *err) {
@@ -134,6 +135,12 @@ static hr_status segment_execute(hr_run *run, hr_id program, const run_segment *
   for (hr_id n = segment->first; n < segment->first + segment->count; n++)
     HR_TRY(node_execute(run, program, n, err));
   return HR_OK;
+}
+
+void hr__run_feed(hr_run *run, int slot) {
+  const hr_graph *graph = run->plan->graph;
+  hr_id batch = hr__graph_find_value(graph, HR_BATCH);
+  run->fed_bytes = batch == HR_NONE ? 0 : (size_t)slot * (hr_desc_bytes(&graph->values[batch].desc) / HR_BATCH_SLOTS);
 }
 
 hr_status hr__run_program(hr_run *run, hr_id program, hr_error *err) {

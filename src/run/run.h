@@ -37,6 +37,9 @@ hr_status hr__run_read(hr_run *run, hr_id value, size_t offset, void *data, size
 /* Address of a value where the host can reach it directly (the CPU's memory, the host tier), else NULL. */
 void *hr__run_address(hr_run *run, hr_id value);
 
+/* Which slot of HR_BATCH (data/field.h) programs fetch their batches from, from now on; the first one unless told. */
+void hr__run_feed(hr_run *run, int slot);
+
 /* Executes one program and waits for it. */
 hr_status hr__run_program(hr_run *run, hr_id program, hr_error *err);
 

@@ -26,7 +26,9 @@ typedef struct job {
   void *device, *host; /* ends of the copy; host: the room of what goes over it to the disk */
   hr_disk_range range; /* where it lies on the disk; without name: it does not */
   size_t bytes;
-  hr_mark *start; /* on a device that lags behind: where it was sent */
+  bool feeds;       /* it brings a field of a batch, from one of several slots */
+  const char *from; /* of such: the field in the slot it was sent for */
+  hr_mark *start;   /* on a device that lags behind: where it was sent */
   hr_status status;
 } job;
 
@@ -45,7 +47,7 @@ static hr_status job_copy(job *j, hr_error *err) {
   if (functions->reach) HR_TRY(functions->reach(run->device, j->start, err));
   if (j->kind == HR_COPY_TO_DEVICE) {
     if (j->range.name) HR_TRY(hr__disk_read(&run->disk, &j->range, 0, j->host, j->bytes, err));
-    return functions->copy_beside(run->device, j->kind, j->device, j->host, j->bytes, err);
+    return functions->copy_beside(run->device, j->kind, j->device, j->feeds ? j->from : j->host, j->bytes, err);
   }
   HR_TRY(functions->copy_beside(run->device, j->kind, j->host, j->device, j->bytes, err));
   return j->range.name ? hr__disk_write(&run->disk, &j->range, 0, j->host, j->bytes, err) : HR_OK;
@@ -58,12 +60,20 @@ static void job_run(void *arg) {
   if (j->status != HR_OK && !atomic_flag_test_and_set(&j->run->copier->failed)) j->run->copier->error = error;
 }
 
+/* Whether a node fetches a field of a batch. Where it comes from changes, so it is part of no recording. */
+static bool node_feeds(const hr_graph *graph, const hr_node *node) {
+  if (node->op != &hr_op_fetch) return false;
+  const hr_buffer *from = &graph->buffers[graph->values[node->in[0]].buffer];
+  return from->persistent && from->role == HR_ROLE_INPUT;
+}
+
 bool hr__copier_takes(const hr_run *run, hr_id node) {
   const hr_graph *graph = run->plan->graph;
   const hr_node *n = &graph->nodes[node];
   if (n->op->transfer == HR_TRANSFER_NONE) return false;
   if (!run->device->functions->copies) return true;
   if (n->op->transfer == HR_TRANSFER_WAIT) n = &graph->nodes[graph->values[n->in[0]].producer];
+  if (node_feeds(graph, n)) return true;
   return hr__plan_value_tier(run->plan, n->op == &hr_op_fetch ? n->in[0] : n->out[0]) == HR_TIER_DISK;
 }
 
@@ -80,7 +90,8 @@ static void job_bind(hr_run *run, hr_id node, job *j) {
                              : LANE_OUT,
              .device = hr__run_place(run, above),
              .host = hr__run_place(run, disk ? n->out[1] : below),
-             .bytes = hr_desc_bytes(&run->plan->graph->values[above].desc)};
+             .bytes = hr_desc_bytes(&run->plan->graph->values[above].desc),
+             .feeds = node_feeds(run->plan->graph, n)};
   if (disk) j->range = hr__run_disk_range(run, below);
 }
 
@@ -129,6 +140,7 @@ void hr__copier_destroy(hr_run *run) {
 
 hr_status hr__copier_start(hr_run *run, hr_id node, hr_error *err) {
   job *j = run->copier->job_of_node[node];
+  j->from = (const char *)j->host + (j->feeds ? run->fed_bytes : 0);
   if (run->device->functions->mark) HR_TRY(run->device->functions->mark(run->device, &j->start, err));
   hr__courier_send(run->copier->courier, (int)j->lane, &j->errand);
   return HR_OK;

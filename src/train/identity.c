@@ -114,6 +114,7 @@ static bool may_change(const char *path) {
       "training.effective_batch",
       "training.gradient_accumulation",
       "data.path",
+      "data.workers",
       "model.path",
       "data.eval_fraction", /* what it changes is run.data_windows */
   };

@@ -10,11 +10,21 @@
 #include "pass/update.h"
 #include "plan/memory.h"
 
+/* Whether a program's inputs lie in a slot as its fields do. */
+static bool inputs_match(const hr_graph *graph, const hr_fields *fields, hr_id program) {
+  size_t begin[HR_FIELDS];
+  hr__fields_place(fields, begin);
+  bool match = graph->programs[program].n_inputs == fields->count;
+  for (int i = 0; match && i < fields->count; i++) {
+    hr_id input = hr__program_input(graph, program, fields->list[i].name);
+    match = input != HR_NONE && graph->values[input].offset == begin[i];
+  }
+  return match;
+}
+
 static hr_driven driven_find(const hr_graph *graph, const hr_fields *fields, hr_program_key key) {
   hr_driven d = {.program = hr__graph_find_program(graph, key), .loss = HR_NONE, .grad_norm = HR_NONE};
-  if (d.program == HR_NONE) return d;
-  for (int i = 0; i < fields->count; i++)
-    d.inputs[i] = hr__program_input(graph, d.program, fields->list[i].name);
+  if (d.program == HR_NONE || !inputs_match(graph, fields, d.program)) return d;
   d.loss = hr__program_output(graph, d.program, "loss");
   d.grad_norm = hr__program_output(graph, d.program, "grad_norm");
   return d;
@@ -39,6 +49,17 @@ static hr_status programs_find(hr_session *s, const hr_fields *fields, hr_error 
   return HR_OK;
 }
 
+/* Batches are read into the slots that the plan has for them. */
+static hr_status reader_open(hr_session *s, int workers, hr_error *err) {
+  hr_id batch = hr__graph_find_value(s->options->plan->graph, HR_BATCH);
+  if (batch == HR_NONE) return hr__fail(err, HR_FAILURE, NULL, NULL, "the plan has no room for batches");
+  size_t bytes = hr_desc_bytes(&s->options->plan->graph->values[batch].desc) / HR_BATCH_SLOTS;
+  char *slots[HR_BATCH_SLOTS];
+  for (int i = 0; i < HR_BATCH_SLOTS; i++)
+    slots[i] = (char *)hr__run_address(s->run, batch) + (size_t)i * bytes;
+  return hr__reader_create(s->data, s->shape.batch, workers, slots, &s->reader, err);
+}
+
 static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   const hr_train_options *o = s->options;
   s->model = hr__model_whole(o->recipe);
@@ -53,13 +74,14 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   s->scales = hr__update_scaled(o->plan->graph);
   hr__scaling_read(o->recipe, &s->scaling);
   s->scaler = hr__scaler_begin(&s->scaling);
+  int workers = (int)hr__recipe_int(o->recipe, "data.workers");
   hr_data_shape shape = {.seed = s->seed,
                          .eval = s->shape.eval,
                          .batch = s->shape.batch,
                          .buckets = s->shape.buckets,
                          .fields = fields,
                          .n_buckets = s->shape.n_buckets,
-                         .fillers = 1};
+                         .fillers = workers > 0 ? workers : 1};
   HR_TRY(hr__masking_read(o->recipe, s->model.model->masked, s->model.model->vocabulary(&s->model), s->seed,
                           &shape.masking, err));
   HR_TRY(hr__data_open(o->recipe, &shape, &s->data, err));
@@ -68,12 +90,7 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
       .check_numerics = o->check_numerics, .time_nodes = time_nodes, .folder = hr__memory_folder(o->recipe)};
   HR_TRY(hr__run_create(o->plan, o->device, &options, &s->run, err));
   HR_TRY(hr__tensors_create(s->run, &s->tensors, err));
-  if (o->device->facts.kind != HR_CPU) {
-    size_t begin[HR_FIELDS];
-    s->staging = hr__alloc_zero(1, hr__fields_place(&fields[s->shape.n_buckets - 1], begin));
-    if (!s->staging) return hr__nomem(err);
-  }
-  return HR_OK;
+  return reader_open(s, workers, err);
 }
 
 hr_status hr__session_create(const hr_train_options *options, bool time_nodes, hr_session *session, hr_error *err) {
@@ -84,7 +101,7 @@ hr_status hr__session_create(const hr_train_options *options, bool time_nodes, h
 }
 
 void hr__session_destroy(hr_session *session) {
-  hr__free(session->staging);
+  hr__reader_destroy(session->reader);
   hr__tensors_destroy(&session->tensors);
   hr__run_destroy(session->run);
   hr__data_close(session->data);
@@ -106,22 +123,6 @@ void hr__session_resume(hr_session *s, int64_t step, const hr_run_state *state) 
     s->scaler.applied_steps = step;
 }
 
-/* Fills one batch of a program. */
-static hr_status batch_fill(hr_session *s, const hr_driven *d, const hr_micro *micro, hr_error *err) {
-  const hr_fields *fields = hr__data_fields(s->data, micro->bucket);
-  size_t begin[HR_FIELDS];
-  void *at[HR_FIELDS];
-  hr__fields_place(fields, begin);
-  for (int i = 0; i < fields->count; i++)
-    at[i] = s->staging ? s->staging + begin[i] : hr__run_address(s->run, d->inputs[i]);
-  hr_status filled = hr__data_fill(s->data, micro, 0, s->shape.batch, 0, at, err);
-  s->input_failed = filled != HR_OK; /* an update comes after the last batch of a step */
-  HR_TRY(filled);
-  for (int i = 0; s->staging && i < fields->count; i++)
-    HR_TRY(hr__run_write(s->run, d->inputs[i], 0, at[i], hr_desc_bytes(&fields->list[i].desc), err));
-  return HR_OK;
-}
-
 static hr_status scalar_read(hr_session *s, hr_id value, double *out, hr_error *err) {
   float number;
   HR_TRY(hr__run_read(s->run, value, 0, &number, sizeof number, err));
@@ -129,12 +130,17 @@ static hr_status scalar_read(hr_session *s, hr_id value, double *out, hr_error *
   return HR_OK;
 }
 
-/* Fills, runs and reads the loss of one batch. */
-static hr_status batch_run(hr_session *s, const hr_driven *d, const hr_micro *micro, hr_control *control, double *loss,
-                           hr_error *err) {
+/* Runs one batch and reads its loss, while the one behind it (or NULL) is read. */
+static hr_status batch_run(hr_session *s, const hr_driven *d, const hr_micro *micro, const hr_micro *behind,
+                           hr_control *control, double *loss, hr_error *err) {
+  int slot = 0;
+  hr_status filled = hr__reader_get(s->reader, micro, &slot, err);
+  s->input_failed = filled != HR_OK; /* an update comes after the last batch of a step */
+  HR_TRY(filled);
+  if (behind) hr__reader_ahead(s->reader, behind);
+  hr__run_feed(s->run, slot);
   control->sample = micro->sample;
   control->valid_rows = (uint32_t)micro->rows;
-  HR_TRY(batch_fill(s, d, micro, err));
   HR_TRY(hr__run_write(s->run, s->control, 0, control, sizeof *control, err));
   HR_TRY(hr__run_program(s->run, d->program, err));
   return scalar_read(s, d->loss, loss, err);
@@ -164,12 +170,15 @@ static hr_status numbers_check(int64_t step, const hr_step_result *r, hr_error *
 /* Micro-batches of a step one after the other, and its update. Where a loss is not finite its gradients are not
  * either: an update of its own is not run then, and in one program the device has skipped it. */
 static hr_status step_run(hr_session *s, int64_t micros, hr_control *control, hr_step_result *result, hr_error *err) {
+  bool last_step = control->step >= (uint64_t)s->schedule.steps;
   const hr_driven *last = NULL;
   for (int64_t m = 0; m < micros; m++) {
     double part;
-    hr_micro micro = hr__data_micro(s->data, s->sample + (uint64_t)(m * s->shape.batch), false);
+    uint64_t sample = s->sample + (uint64_t)(m * s->shape.batch);
+    hr_micro micro = hr__data_micro(s->data, sample, false);
+    hr_micro behind = hr__data_micro(s->data, sample + (uint64_t)s->shape.batch, false);
     last = m == 0 ? &s->micro[micro.bucket].first : &s->micro[micro.bucket].next;
-    HR_TRY(batch_run(s, last, &micro, control, &part, err));
+    HR_TRY(batch_run(s, last, &micro, last_step && m == micros - 1 ? NULL : &behind, control, &part, err));
     result->loss += part;
   }
   bool apart = s->update.program != HR_NONE;
@@ -228,7 +237,9 @@ hr_status hr__session_eval(hr_session *s, int64_t step, double *loss, hr_error *
   for (int64_t b = 0; b < s->eval_batches; b++) {
     double part;
     hr_micro micro = hr__data_micro(s->data, (uint64_t)(b * s->shape.batch), true);
-    HR_TRY(batch_run(s, &s->eval, &micro, &control, &part, err));
+    hr_micro behind = hr__data_micro(s->data, (uint64_t)((b + 1) * s->shape.batch), true);
+    if (b + 1 == s->eval_batches) behind = hr__data_micro(s->data, s->sample, false); /* training goes on there */
+    HR_TRY(batch_run(s, &s->eval, &micro, &behind, &control, &part, err));
     sum += part;
   }
   *loss = sum / (double)s->eval_batches;

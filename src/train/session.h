@@ -2,7 +2,7 @@
 #ifndef HR_TRAIN_SESSION_H
 #define HR_TRAIN_SESSION_H
 
-#include "data/data.h"
+#include "data/reader.h"
 #include "model/model.h"
 #include "pass/compile.h"
 #include "train/batches.h"
@@ -13,8 +13,7 @@
 
 /* A program as the trainer drives it. HR_NONE where the program has no such value. */
 typedef struct hr_driven {
-  hr_id program;           /* HR_NONE: not in this plan */
-  hr_id inputs[HR_FIELDS]; /* of the fields of its batches */
+  hr_id program; /* HR_NONE: not in this plan */
   hr_id loss, grad_norm;
 } hr_driven;
 
@@ -30,6 +29,7 @@ typedef struct hr_session {
   uint64_t seed;
   int64_t eval_batches;
   hr_data *data;
+  hr_reader *reader;
   hr_run *run;
   hr_tensors tensors;
   char base[HR_XXH_HEX]; /* hash of the frozen weights that came from model.path; empty: none did */
@@ -42,7 +42,6 @@ typedef struct hr_session {
   uint64_t sample;   /* position in the data after them (batches.h) */
   int64_t saved;     /* step of the newest checkpoint, for messages; 0: none */
   bool input_failed; /* data could not be read: weights and state are those of the last step that was done */
-  char *staging;     /* one batch, where the host cannot reach the inputs */
 } hr_session;
 
 /* Checks settings, opens the data, takes the arenas. Weights are not there yet. */

@@ -42,7 +42,7 @@ static hr_graph *graph_of(const char *mode, const hr_choices *choices) {
   hr_recipe *recipe = recipe_of(mode);
   hr_graph *graph = NULL;
   hr_error err = {0};
-  if (hr__compile(recipe, choices, NULL, &graph, &err) != HR_OK || hr__graph_verify(graph, &err) != HR_OK)
+  if (hr__compile(recipe, choices, "checkpoint", &graph, &err) != HR_OK || hr__graph_verify(graph, &err) != HR_OK)
     fail_msg("%s: %s", err.place, err.message);
   hr__recipe_destroy(recipe);
   return graph;

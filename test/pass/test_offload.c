@@ -42,7 +42,7 @@ static void compile(compiled *c, const hr_choices *choices, const char *const *o
   *c = (compiled){0};
   hr_status status = hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables,
                                       sizeof tables / sizeof *tables, &c->recipe, &c->err);
-  if (status == HR_OK) status = hr__compile(c->recipe, choices, NULL, &c->graph, &c->err);
+  if (status == HR_OK) status = hr__compile(c->recipe, choices, "offload", &c->graph, &c->err);
   if (status == HR_OK) status = hr__graph_verify(c->graph, &c->err);
   if (status != HR_OK) fail_msg("%s: %s", c->err.place, c->err.message);
 }

@@ -214,6 +214,8 @@ static void replay_write(replay *r, range at, hr_id value) {
 
 static void replay_read(const replay *r, hr_id value, hr_id node) {
   if (hr_desc_bytes(&r->plan->graph->values[value].desc) == 0) return;
+  const hr_value *v = &r->plan->graph->values[value];
+  if (v->base != HR_NONE && v->producer == HR_NONE) value = v->base; /* a field of a batch */
   for (size_t i = 0; i < r->count; i++)
     if (r->held[i].value == value) return;
   fail_msg("node %u: %s is gone", node, r->plan->graph->values[value].name);

@@ -146,7 +146,7 @@ static void model_open(model *m, const char *const *overrides, size_t n) {
   *m = (model){0};
   if (hr__recipe_parse("t.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables, HR_COMPILE_TABLES,
                        &m->recipe, &err) != HR_OK ||
-      hr__compile(m->recipe, NULL, NULL, &m->graph, &err) != HR_OK)
+      hr__compile(m->recipe, NULL, "offload", &m->graph, &err) != HR_OK)
     fail_msg("%s: %s", err.place, err.message);
   m->plan = test_plan(m->graph, &facts, 1);
   m->r.plan = m->plan;
