@@ -2,7 +2,8 @@
 #include "recipe/internal.h"
 
 static hr_status choices_read(const hr_setting *setting, hr_arena *arena, hr_recipe_open *out, hr_error *err) {
-  *out = (hr_recipe_open){.path = setting->key->path};
+  *out = (hr_recipe_open){.path = hr__arena_text(arena, setting->key->path)}; /* a scope's paths are the recipe's */
+  if (!out->path) return hr__nomem(err);
   size_t room = 0;
   for (const hr_doc_node *choice = setting->open->child; choice; choice = choice->next)
     room++;
