@@ -102,12 +102,20 @@ static void scatter_grad(hr_adjoint *a, const hr_node *node) {
 
 /* ---- axes and cost ---- */
 
-static hr_axes gather_axes(const void *args) {
-  return ((const hr_gather_args *)args)->batch_axes > 0 ? HR_AXES_BATCH : HR_AXES_NONE;
+/* The batch of index and rows goes through along any of the axes that they share. */
+static bool rows_batch(int batch_axes, const hr_batch *in, hr_batch *out) {
+  if (in[INDEX].axis < 0 || in[INDEX].axis >= batch_axes) return false;
+  if (in[X].axis != in[INDEX].axis || in[X].rows != in[INDEX].rows) return false;
+  out[0] = in[X];
+  return true;
 }
 
-static hr_axes scatter_axes(const void *args) {
-  return ((const hr_scatter_args *)args)->batch_axes > 0 ? HR_AXES_BATCH : HR_AXES_NONE;
+static bool gather_batch(const hr_op_view *view, const hr_batch *in, hr_batch *out) {
+  return rows_batch(((const hr_gather_args *)view->args)->batch_axes, in, out);
+}
+
+static bool scatter_batch(const hr_op_view *view, const hr_batch *in, hr_batch *out) {
+  return rows_batch(((const hr_scatter_args *)view->args)->batch_axes, in, out);
 }
 
 /* Only the rows that are named are read. */
@@ -268,8 +276,7 @@ const hr_op hr_op_gather = {
     .args_bytes = sizeof(hr_gather_args),
     .saves = HR_SAVE_IN(INDEX),
     .computes = 1u << X,
-    .axes = HR_AXES_BATCH,
-    .axes_by = gather_axes,
+    .batch = gather_batch,
     .typed_by = X,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = gather_shape,
@@ -290,8 +297,7 @@ const hr_op hr_op_scatter = {
     .computes = 1u << X,
     .alias = {{PARTIAL, 0, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,
-    .axes = HR_AXES_BATCH,
-    .axes_by = scatter_axes,
+    .batch = scatter_batch,
     .typed_by = X,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = scatter_shape,

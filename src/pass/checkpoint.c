@@ -372,7 +372,8 @@ static hr_status programs_remat(remat *r, const hr_recipe *recipe, const hr_choi
 
 hr_status hr__pass_checkpoint(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
   hr_builder before = *b;
-  HR_TRY(hr__rules_check(recipe, KEY, KEPT, "block", block_name, b->graph, err));
+  bool chosen = choices && choices->keep;
+  if (!chosen) HR_TRY(hr__rules_check(recipe, KEY, KEPT, "block", block_name, b->graph, err));
   remat r = {.b = b, .g = b->graph};
   hr__arena_init(&r.arena);
   hr_status status = programs_remat(&r, recipe, choices, err);

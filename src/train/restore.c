@@ -62,15 +62,36 @@ static hr_status generation_verify(hr_store *store, hr_tensors *tensors, int64_t
   return HR_OK;
 }
 
-/* Whether a checkpoint has the files that this run has. Settings that make a difference are told before, by name. */
+static bool files_have(const hr_run_files *files, const char *name) {
+  for (size_t f = 0; f < files->count; f++)
+    if (strcmp(files->list[f].name, name) == 0) return true;
+  return false;
+}
+
+/* Of two odd files the one that says more: adapters come and go for everybody to see. */
+static const char *odd_file(const char *found, const char *name) {
+  return !found || (!strstr(found, "adapter") && strstr(name, "adapter")) ? name : found;
+}
+
+/* What a file is there for, in the user's words. */
+static const char *file_purpose(const char *name) {
+  if (strstr(name, "adapter")) return "adapters";
+  return strstr(name, "ema") ? "training.ema" : "these trained weights";
+}
+
+/* Whether a checkpoint has the files that this run has. Most settings that make a difference are told before, by name.
+ */
 static hr_status files_check(const hr_store *store, const hr_manifest *manifest, hr_error *err) {
   const char *odd = NULL;
-  for (size_t f = 0; f < store->files.count && !odd; f++)
-    if (!hr__manifest_file(manifest, store->files.list[f].name)) odd = store->files.list[f].name;
-  if (!odd && manifest->n_files == store->files.count) return HR_OK;
+  for (size_t f = 0; f < store->files.count; f++)
+    if (!hr__manifest_file(manifest, store->files.list[f].name)) odd = odd_file(odd, store->files.list[f].name);
+  for (size_t f = 0; f < manifest->n_files; f++)
+    if (!files_have(&store->files, manifest->files[f].name)) odd = odd_file(odd, manifest->files[f].name);
+  if (!odd) return HR_OK;
+  bool there = hr__manifest_file(manifest, odd) != NULL;
   return hr__fail(err, HR_USAGE, NULL, "put the settings back, or train into another --out",
-                  "this run was begun with other adapters, parts or trained weights: its checkpoints have %s%s",
-                  odd ? "no " : "more files than it would save now", odd ? odd : "");
+                  "this run was begun %s %s: its checkpoints have %s%s", there ? "with" : "without", file_purpose(odd),
+                  there ? "" : "no ", odd);
 }
 
 static hr_status generation_load(hr_store *store, hr_tensors *tensors, const hr_manifest *manifest, hr_error *err) {

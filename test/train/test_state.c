@@ -24,6 +24,8 @@
 #include "train/tensors.h"
 
 enum { B = 12, D = 5, LAYERS = 2, PARAMETERS = 3 * LAYERS };
+static const hr_tensor_names plain_names = {.prefix = ""};
+
 static const float eps = 1e-3f, momentum = 0.25f;
 
 static void must(hr_status status, const hr_error *err) {
@@ -349,12 +351,12 @@ static void test_resumed_bit_by_bit(void **state) {
   for (int step = 0; step < 2; step++)
     step_run(&one, step);
   must(
-      hr__tensors_write(&one.tensors, one.tensors.parameters, one.tensors.n_parameters, "", path[0], hex, &bytes, &err),
+      hr__tensors_write(&one.tensors, one.tensors.parameters, one.tensors.n_parameters, &plain_names, path[0], hex, &bytes, &err),
       &err);
-  must(hr__tensors_write(&one.tensors, one.tensors.state, one.tensors.n_state, "", path[1], hex, &bytes, &err), &err);
+  must(hr__tensors_write(&one.tensors, one.tensors.state, one.tensors.n_state, &plain_names, path[1], hex, &bytes, &err), &err);
   job_open(&two, HR_KEEP_INPUT);
-  must(hr__tensors_read(&two.tensors, two.tensors.parameters, two.tensors.n_parameters, "", path[0], &err), &err);
-  must(hr__tensors_read(&two.tensors, two.tensors.state, two.tensors.n_state, "", path[1], &err), &err);
+  must(hr__tensors_read(&two.tensors, two.tensors.parameters, two.tensors.n_parameters, &plain_names, path[0], &err), &err);
+  must(hr__tensors_read(&two.tensors, two.tensors.state, two.tensors.n_state, &plain_names, path[1], &err), &err);
   for (int step = 2; step < 4; step++) {
     float a = step_run(&one, step), b = step_run(&two, step);
     assert_memory_equal(&a, &b, sizeof a);
