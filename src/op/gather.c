@@ -102,20 +102,23 @@ static void scatter_grad(hr_adjoint *a, const hr_node *node) {
 
 /* ---- axes and cost ---- */
 
-/* The batch of index and rows goes through along any of the axes that they share. */
-static bool rows_batch(int batch_axes, const hr_batch *in, hr_batch *out) {
-  if (in[INDEX].axis < 0 || in[INDEX].axis >= batch_axes) return false;
-  if (in[X].axis != in[INDEX].axis || in[X].rows != in[INDEX].rows) return false;
-  out[0] = in[X];
-  return true;
-}
-
+/* Along an axis that index and x share; along the index's own, where all read the same rows; or behind the rows. */
 static bool gather_batch(const hr_op_view *view, const hr_batch *in, hr_batch *out) {
-  return rows_batch(((const hr_gather_args *)view->args)->batch_axes, in, out);
+  int own = ((const hr_gather_args *)view->args)->batch_axes;
+  const hr_batch *index = &in[INDEX], *x = &in[X];
+  bool shared = index->axis >= 0 && index->axis < own && x->axis == index->axis && x->rows == index->rows;
+  bool rows = index->axis == own && x->axis < 0, columns = index->axis < 0 && x->axis > own;
+  if (shared || rows || columns) out[0] = index->axis >= 0 ? *index : *x;
+  return shared || rows || columns;
 }
 
 static bool scatter_batch(const hr_op_view *view, const hr_batch *in, hr_batch *out) {
-  return rows_batch(((const hr_scatter_args *)view->args)->batch_axes, in, out);
+  const hr_batch *index = &in[INDEX];
+  if (index->axis < 0 || index->axis >= ((const hr_scatter_args *)view->args)->batch_axes) return false;
+  for (int i = X; i <= PARTIAL; i++)
+    if (view->in[i].rank > 0 && (in[i].axis != index->axis || in[i].rows != index->rows)) return false;
+  out[0] = *index;
+  return true;
 }
 
 /* Only the rows that are named are read. */

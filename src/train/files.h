@@ -1,6 +1,7 @@
 /* The files of a checkpoint beside its manifest. A model without parts has config.json, model.safetensors with what is
  * trained of it, optimizer.safetensors, and with adapters adapter_config.json and adapter_model.safetensors as PEFT has
- * them; ema.safetensors has the averages of what is trained, under the same names. A part has the same, but for the optimizer, in a folder of its own name.
+ * them; ema.safetensors has the averages of what is trained, under the same names. A part has the same, but for the
+ * optimizer, in a folder of its own name.
  */
 #ifndef HR_TRAIN_FILES_H
 #define HR_TRAIN_FILES_H

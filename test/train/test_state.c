@@ -350,12 +350,15 @@ static void test_resumed_bit_by_bit(void **state) {
   assert_int_equal(one.tensors.n_parameters, PARAMETERS + 2 * LAYERS); /* the model's state is with its parameters */
   for (int step = 0; step < 2; step++)
     step_run(&one, step);
+  must(hr__tensors_write(&one.tensors, one.tensors.parameters, one.tensors.n_parameters, &plain_names, path[0], hex,
+                         &bytes, &err),
+       &err);
   must(
-      hr__tensors_write(&one.tensors, one.tensors.parameters, one.tensors.n_parameters, &plain_names, path[0], hex, &bytes, &err),
+      hr__tensors_write(&one.tensors, one.tensors.state, one.tensors.n_state, &plain_names, path[1], hex, &bytes, &err),
       &err);
-  must(hr__tensors_write(&one.tensors, one.tensors.state, one.tensors.n_state, &plain_names, path[1], hex, &bytes, &err), &err);
   job_open(&two, HR_KEEP_INPUT);
-  must(hr__tensors_read(&two.tensors, two.tensors.parameters, two.tensors.n_parameters, &plain_names, path[0], &err), &err);
+  must(hr__tensors_read(&two.tensors, two.tensors.parameters, two.tensors.n_parameters, &plain_names, path[0], &err),
+       &err);
   must(hr__tensors_read(&two.tensors, two.tensors.state, two.tensors.n_state, &plain_names, path[1], &err), &err);
   for (int step = 2; step < 4; step++) {
     float a = step_run(&one, step), b = step_run(&two, step);
