@@ -51,9 +51,11 @@ hr_id hr__part_embed(hr_builder *b, const hr_model_part *part, const hr_model_ba
 }
 
 hr_id hr__part_body(hr_builder *b, const hr_model_part *part, hr_id x, const hr_model_batch *batch) {
+  hr__component_begin(b, "%s", part->name); /* memory.split may take it as a whole, checkpointing works on its layers */
   const char *before = part_begin(b, part);
   hr_id y = part->model->body(b, part, x, batch);
   b->prefix = before;
+  hr__block_end(b);
   return y;
 }
 
