@@ -76,7 +76,8 @@ static bool files_same(const char *a, const char *b, const char *name) {
   return same;
 }
 
-static void compare(const char *const *stacked, const char *const *single, size_t expected) {
+/* `weights`: the file that has what is trained. */
+static void compare(const char *const *stacked, const char *const *single, size_t expected, const char *weights) {
   const char *out[2] = {folder_make("stacked"), folder_make("single")};
   assert_int_equal(mkdir(out[0], 0755) | mkdir(out[1], 0755), 0);
   desk a, b;
@@ -92,7 +93,7 @@ static void compare(const char *const *stacked, const char *const *single, size_
   assert_string_equal(hex[0], hex[1]);
   assert_int_equal(desk_save(&a, 1, &err), HR_OK);
   assert_int_equal(desk_save(&b, 1, &err), HR_OK);
-  assert_true(files_same(out[0], out[1], "model.safetensors"));
+  assert_true(files_same(out[0], out[1], weights));
   assert_true(files_same(out[0], out[1], "optimizer.safetensors"));
   desk_steps(&a, 1, 3);
   desk_steps(&b, 1, 3);
@@ -108,18 +109,18 @@ static void compare(const char *const *stacked, const char *const *single, size_
 
 static void test_model(void **state) {
   (void)state;
-  compare(NULL, LIST(SINGLE), 2);
+  compare(NULL, LIST(SINGLE), 2, "model.safetensors");
 }
 
 static void test_biases(void **state) {
   (void)state;
-  compare(LIST(BIASED), LIST(BIASED, SINGLE), 4);
+  compare(LIST(BIASED), LIST(BIASED, SINGLE), 4, "model.safetensors");
 }
 
 /* Adapters of some of the members: A and B of q and v; gate alone has nothing to be stacked with. */
 static void test_adapters(void **state) {
   (void)state;
-  compare(LIST(LORA), LIST(LORA, SINGLE), 2 + 2);
+  compare(LIST(LORA), LIST(LORA, SINGLE), 2 + 2, "adapter_model.safetensors");
 }
 
 /* A checkpoint of single tensors is loaded by a stacked model, and the other way round, with the same frozen bits. */
