@@ -16,6 +16,8 @@ struct hr_data {
   hr_random_key order;
   char *scratch; /* of each filler: a sample of fields whose batch is not the first axis; NULL: there are none */
   size_t scratch_bytes;
+  char *counted; /* room for one sample that is only counted in; NULL: nothing is */
+  size_t count_bytes;
 };
 
 /* Which purposes are the source's; the rest is made here. */
@@ -23,7 +25,9 @@ static hr_status fields_check(const hr_data *data, const hr_recipe *recipe, hr_e
   const hr_fields *fields = &data->shape.fields[data->shape.n_buckets - 1];
   for (int i = 0; i < fields->count; i++) {
     const hr_field *field = &fields->list[i];
-    if (field->purpose == HR_FOR_LENGTHS || data->source->purposes >> field->purpose & 1) continue;
+    if (field->purpose == HR_FOR_LENGTHS || field->purpose == HR_FOR_FACTOR ||
+        data->source->purposes >> field->purpose & 1)
+      continue;
     return hr__recipe_fail(recipe, "data.source", "choose another data.source", err,
                            "the model reads %s (%s), which source %s does not give", field->name,
                            hr_purpose_name(field->purpose), data->source->name);
@@ -44,15 +48,23 @@ static hr_status shape_copy(hr_data *data, const hr_data_shape *shape, hr_error 
   return HR_OK;
 }
 
-/* Samples of such fields lie in pieces: they are made whole and then dealt out. */
+/* Samples of such fields lie in pieces: they are made whole and then dealt out. To count in samples all fields of one
+ * need room. */
 static hr_status scratch_create(hr_data *data, hr_error *err) {
   for (int b = 0; b < data->shape.n_buckets; b++) {
-    size_t bytes = 0;
+    size_t bytes = 0, begin[HR_FIELDS];
+    hr_fields one = hr__fields_of_one(&data->shape.fields[b]);
+    size_t whole = hr__fields_place(&one, begin);
+    if (data->shape.counts && whole > data->count_bytes) data->count_bytes = whole;
     for (int i = 0; i < data->shape.fields[b].count; i++) {
       const hr_field *field = &data->shape.fields[b].list[i];
       if (field->batch_axis > 0) bytes += hr__field_sample_bytes(field);
     }
     if (bytes > data->scratch_bytes) data->scratch_bytes = bytes;
+  }
+  if (data->count_bytes > 0) {
+    data->counted = hr__alloc_zero(1, data->count_bytes);
+    if (!data->counted) return hr__nomem(err);
   }
   if (data->scratch_bytes == 0) return HR_OK;
   data->scratch = hr__alloc_zero((size_t)data->shape.fillers, data->scratch_bytes);
@@ -102,6 +114,7 @@ void hr__data_close(hr_data *data) {
   hr__index_destroy(data->index);
   if (data->state) data->source->close(data->state);
   hr__free(data->scratch);
+  hr__free(data->counted);
   hr__free((void *)data->shape.buckets);
   hr__free((void *)data->shape.fields);
   hr__free(data);
@@ -155,6 +168,10 @@ hr_micro hr__data_micro(const hr_data *data, uint64_t sample, bool eval) {
   hr_micro micro = {.length = length, .rows = rows, .eval = eval, .sample = sample};
   micro.bucket = data->shape.n_buckets - 1;
   if (data->index) micro = hr__index_micro(data->index, sample, eval);
+  if (hr__field_for(&data->shape.fields[micro.bucket], HR_FOR_TOKENS) < 0) {
+    micro.targets = micro.rows; /* something to divide by, for losses that nobody has */
+    return micro;
+  }
   for (int64_t row = 0; row < micro.rows; row++) {
     int64_t own = row_length(data, &micro, row);
     micro.tokens += own;
@@ -167,6 +184,7 @@ hr_micro hr__data_micro(const hr_data *data, uint64_t sample, bool eval) {
 static void row_clear(const hr_room *room) {
   for (int i = 0; i < room->fields->count; i++) {
     const hr_field *field = &room->fields->list[i];
+    if (field->purpose == HR_FOR_FACTOR) continue;
     memset(room->at[i], field->purpose == HR_FOR_TARGETS ? 0xff : 0, hr__field_sample_bytes(field));
   }
 }
@@ -213,6 +231,34 @@ hr_status hr__data_fill(const hr_data *data, const hr_micro *micro, int64_t firs
     }
     HR_TRY(row_fill(data, micro, row, &room, err));
     if (data->scratch) pieces_put(&room, row, at);
+  }
+  return HR_OK;
+}
+
+static int64_t elements_count(const hr_field *field, const void *from) {
+  size_t element = hr_dtype_bytes(field->desc.dtype), bytes = hr__field_sample_bytes(field);
+  int64_t count = 0;
+  for (const char *at = from, *end = at + bytes; at < end; at += element) {
+    bool zero = true;
+    for (size_t i = 0; i < element; i++)
+      zero = zero && at[i] == 0;
+    count += !zero;
+  }
+  return count;
+}
+
+hr_status hr__data_count(const hr_data *data, const hr_micro *micro, int field, int64_t *out, hr_error *err) {
+  const hr_fields *fields = &data->shape.fields[micro->bucket];
+  hr_fields one = hr__fields_of_one(fields);
+  hr_room room = {.fields = &one, .length = micro->length};
+  size_t begin[HR_FIELDS];
+  hr__fields_place(&one, begin);
+  for (int i = 0; i < fields->count; i++)
+    room.at[i] = data->counted + begin[i];
+  *out = 0;
+  for (int64_t row = 0; row < micro->rows; row++) {
+    HR_TRY(row_fill(data, micro, row, &room, err));
+    *out += elements_count(&one.list[field], room.at[field]);
   }
   return HR_OK;
 }

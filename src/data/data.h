@@ -26,6 +26,7 @@ typedef struct hr_data_shape {
   const hr_fields *fields; /* of the batches of each bucket; copied */
   int n_buckets;
   int fillers; /* threads that fill at once */
+  bool counts; /* hr__data_count will be asked for */
   hr_masking masking;
 } hr_data_shape;
 
@@ -50,5 +51,9 @@ hr_micro hr__data_micro(const hr_data *data, uint64_t sample, bool eval);
  * own, `filler`. */
 hr_status hr__data_fill(const hr_data *data, const hr_micro *micro, int64_t first, int64_t count, int filler,
                         void *const at[HR_FIELDS], hr_error *err);
+
+/* Elements of a field that are not 0, in the rows of a micro-batch that hold data. Reads these rows, into room of its
+ * own: by one thread. */
+hr_status hr__data_count(const hr_data *data, const hr_micro *micro, int field, int64_t *out, hr_error *err);
 
 #endif

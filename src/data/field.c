@@ -7,7 +7,8 @@ const char *hr_purpose_name(hr_purpose purpose) {
   static const char *const names[HR_PURPOSES] = {[HR_FOR_TOKENS] = "tokens",
                                                  [HR_FOR_TARGETS] = "targets",
                                                  [HR_FOR_LENGTHS] = "lengths",
-                                                 [HR_FOR_VALUES] = "values"};
+                                                 [HR_FOR_VALUES] = "values",
+                                                 [HR_FOR_FACTOR] = "factor"};
   return names[purpose];
 }
 
@@ -30,6 +31,13 @@ hr_pieces hr__field_pieces(const hr_field *field) {
     p.piece_bytes *= (size_t)field->desc.dim[i];
   p.stride_bytes = p.piece_bytes * (size_t)field->desc.dim[field->batch_axis];
   return p;
+}
+
+hr_fields hr__fields_of_one(const hr_fields *fields) {
+  hr_fields one = *fields;
+  for (int i = 0; i < one.count; i++)
+    one.list[i].desc.dim[one.list[i].batch_axis] = 1;
+  return one;
 }
 
 size_t hr__fields_place(const hr_fields *fields, size_t begin[HR_FIELDS]) {

@@ -14,6 +14,7 @@ typedef enum hr_purpose {
   HR_FOR_TARGETS, /* one for each token: what it is to predict; negative: nothing there */
   HR_FOR_LENGTHS, /* of each sample: positions that hold data. Not filled by sources, which tell lengths anyway */
   HR_FOR_VALUES,  /* measurements: signals, images, volumes */
+  HR_FOR_FACTOR,  /* f32 [1], of the batch as a whole: written by whoever trains, not by data */
   HR_PURPOSES
 } hr_purpose;
 
@@ -46,6 +47,9 @@ hr_pieces hr__field_pieces(const hr_field *field);
 static inline size_t hr__field_sample_bytes(const hr_field *field) {
   return hr_desc_bytes(&field->desc) / (size_t)field->desc.dim[field->batch_axis];
 }
+
+/* The same fields for a batch of one sample. */
+hr_fields hr__fields_of_one(const hr_fields *fields);
 
 /* The planned room of batches on the host: a persistent value of this name, with as many slots, each large enough for
  * the batch of any program. */

@@ -4,6 +4,7 @@
 #include "op/add.h"
 #include "op/copy.h"
 #include "op/loss_seed.h"
+#include "op/pointwise.h"
 
 static hr_id sum_add(hr_builder *b, hr_id x, hr_id y) {
   return hr__add(b, x, y, 1.0f);
@@ -19,17 +20,20 @@ static bool sum_converts(const hr_graph *g, const hr_node *node) {
          g->values[node->in[0]].desc.dtype != g->values[node->out[0]].desc.dtype;
 }
 
-static hr_status losses_seed(hr_builder *b, hr_adjoint *a, const hr_loss *losses, size_t n_losses, hr_error *err) {
+static hr_status losses_seed(hr_builder *b, hr_adjoint *a, const hr_loss *losses, const hr_id *factors, size_t n_losses,
+                             hr_error *err) {
   for (size_t i = 0; i < n_losses; i++) {
     hr__module(b, "loss");
     b->block = HR_NONE;
     hr_id seed = hr__loss_seed(b, losses[i].weight);
+    if (factors && factors[i] != HR_NONE) seed = hr__binary(b, HR_FORMULA_mul, seed, factors[i]);
     if (seed != HR_NONE) hr__adjoint_seed(a, losses[i].value, seed);
   }
   return hr__builder_status(b, err);
 }
 
-hr_status hr__grad(hr_builder *b, const hr_loss *losses, size_t n_losses, hr_grad_mode mode, hr_error *err) {
+static hr_status grad_by(hr_builder *b, const hr_loss *losses, const hr_id *factors, size_t n_losses, hr_grad_mode mode,
+                         hr_error *err) {
   static const hr_homes homes[] = {[HR_GRAD_TRANSIENT] = HR_HOMES_NONE,
                                    [HR_GRAD_WRITE] = HR_HOMES_EMPTY,
                                    [HR_GRAD_ACCUMULATE] = HR_HOMES_HOLD_PARTIALS};
@@ -41,7 +45,7 @@ hr_status hr__grad(hr_builder *b, const hr_loss *losses, size_t n_losses, hr_gra
   size_t n_values = g->n_values;
   b->phase = HR_BACKWARD;
   hr__adjoint_mark_trained(a, b->program);
-  hr_status status = losses_seed(b, a, losses, n_losses, err);
+  hr_status status = losses_seed(b, a, losses, factors, n_losses, err);
   for (hr_id n = forward.first + forward.count; status == HR_OK && n-- > forward.first;)
     hr__adjoint_visit(a, n);
   if (status == HR_OK) status = hr__builder_status(b, err);
@@ -51,4 +55,21 @@ hr_status hr__grad(hr_builder *b, const hr_loss *losses, size_t n_losses, hr_gra
   }
   hr__adjoint_destroy(a);
   return status;
+}
+
+hr_status hr__grad(hr_builder *b, const hr_loss *losses, size_t n_losses, hr_grad_mode mode, hr_error *err) {
+  return grad_by(b, losses, NULL, n_losses, mode, err);
+}
+
+hr_status hr__grad_program(hr_builder *b, hr_grad_mode mode, hr_error *err) {
+  const hr_program *p = &b->graph->programs[b->program];
+  hr_loss losses[HR_PROGRAM_OUTPUTS];
+  hr_id factors[HR_PROGRAM_OUTPUTS];
+  size_t count = 0;
+  for (int i = 0; i < p->n_outputs; i++) {
+    if (p->output[i].kind != HR_OUTPUT_LOSS) continue;
+    losses[count] = (hr_loss){.value = p->output[i].value, .weight = p->output[i].weight};
+    factors[count++] = p->output[i].factor;
+  }
+  return grad_by(b, losses, factors, count, mode, err);
 }

@@ -20,5 +20,7 @@ typedef enum hr_grad_mode {
  * parameter is left in its value's `gradient`, HR_NONE where no path leads to a loss. If the program is not the graph's
  * last, hr__graph_regroup must follow. */
 hr_status hr__grad(hr_builder *b, const hr_loss *losses, size_t n_losses, hr_grad_mode mode, hr_error *err);
+/* The same of the losses that the program has as outputs, each multiplied by its factor. */
+hr_status hr__grad_program(hr_builder *b, hr_grad_mode mode, hr_error *err);
 
 #endif

@@ -77,8 +77,19 @@ void hr__program_set_output(hr_builder *b, const char *name, hr_id value) {
     return;
   }
   p->output[p->n_outputs].name = name;
+  p->output[p->n_outputs].factor = HR_NONE;
   p->output[p->n_outputs++].value = value;
   b->graph->buffers[b->graph->values[value].buffer].role = HR_ROLE_OUTPUT;
+}
+
+void hr__program_set_reported(hr_builder *b, const char *name, hr_id value, hr_output_kind kind, float weight,
+                              hr_id factor) {
+  hr__program_set_output(b, name, value);
+  if (b->status != HR_OK) return;
+  hr_program *p = &b->graph->programs[b->program];
+  p->output[p->n_outputs - 1].kind = kind;
+  p->output[p->n_outputs - 1].weight = weight;
+  p->output[p->n_outputs - 1].factor = factor;
 }
 
 void hr__module(hr_builder *b, const char *format, ...) {

@@ -29,6 +29,9 @@ hr_status hr__builder_status(const hr_builder *b, hr_error *err); /* copies the 
 hr_id hr__program_begin(hr_builder *b, hr_program_kind kind);
 hr_id hr__program_begin_keyed(hr_builder *b, hr_program_key key, const char *name);
 void hr__program_set_output(hr_builder *b, const char *name, hr_id value);
+/* A loss or a metric: grad takes losses from here. */
+void hr__program_set_reported(hr_builder *b, const char *name, hr_id value, hr_output_kind kind, float weight,
+                              hr_id factor);
 void hr__program_set_input(hr_builder *b, const char *name, hr_id value); /* the host writes it instead of hr__input */
 __attribute__((format(printf, 2, 3))) void hr__module(hr_builder *b, const char *format, ...);
 const char *hr__module_here(const hr_builder *b); /* the path that hr__module was given last */

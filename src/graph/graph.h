@@ -126,7 +126,10 @@ static inline bool hr__program_kind_trains(hr_program_kind kind) {
   return kind == HR_PROGRAM_STEP || kind == HR_PROGRAM_MICRO_FIRST || kind == HR_PROGRAM_MICRO_NEXT;
 }
 
-enum { HR_PROGRAM_OUTPUTS = 8, HR_INPUTS = 16, HR_PROGRAMS = 32 /* bits of hr_buffer.programs */ };
+/* What an output is: a value for whoever asks for it by name, or something that is reported of every batch. */
+typedef enum hr_output_kind { HR_OUTPUT_VALUE, HR_OUTPUT_LOSS, HR_OUTPUT_METRIC } hr_output_kind;
+
+enum { HR_PROGRAM_OUTPUTS = 16, HR_INPUTS = 16, HR_PROGRAMS = 32 /* bits of hr_buffer.programs */ };
 typedef struct hr_program {
   hr_program_key key;
   const char *name;   /* for dumps and messages; nothing is decided by it */
@@ -134,6 +137,9 @@ typedef struct hr_program {
   struct {
     const char *name;
     hr_id value;
+    hr_output_kind kind;
+    float weight;               /* of a loss among others */
+    hr_id factor;               /* of a loss or metric: an input that it is multiplied by; HR_NONE */
   } output[HR_PROGRAM_OUTPUTS]; /* kept until the program ends */
   int n_outputs;
   struct {

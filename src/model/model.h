@@ -20,6 +20,24 @@ typedef struct hr_model_batch {
   hr_id lengths; /* i32 [batch]: positions of a row that hold data; HR_NONE: all of them. Of masked models only */
 } hr_model_batch;
 
+/* What the sum of a loss or metric is divided by, counted over the effective batch. */
+typedef enum hr_over {
+  HR_OVER_TARGETS, /* positions with a target: the op has divided already (op/head_loss.h) */
+  HR_OVER_TOKENS,  /* positions that hold data */
+  HR_OVER_SAMPLES,
+  HR_OVER_MASK /* elements of a field that are not 0 */
+} hr_over;
+
+/* A loss or a metric of a model (losses.h). */
+typedef struct hr_reported {
+  const char *name; /* at most 32 characters, letters, digits and '_' */
+  bool metric;      /* only reported, not trained on */
+  float weight;     /* of a loss in the sum that is trained on */
+  hr_over over;
+  const char *mask; /* HR_OVER_MASK: name of the field */
+} hr_reported;
+enum { HR_REPORTED = 12 };
+
 /* What the fields of a model depend on beside its settings. */
 typedef struct hr_field_shape {
   int64_t batch, length;
@@ -72,6 +90,10 @@ struct hr_model {
    * them. NULL: only parts are of this family. */
   hr_id (*forward)(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch);
   int64_t (*vocabulary)(const hr_model_part *part);
+  /* (optional) Losses and metrics, each to be handed to hr__report by `forward`, whose result then only says that
+   * nothing failed. */
+  const hr_reported *reported;
+  int n_reported;
   /* (optional) Declares the fields of a micro-batch; NULL: those of hr__token_fields. */
   void (*fields)(const hr_model_part *part, const hr_field_shape *shape, hr_fields *out);
   /* config.json of the public checkpoints, for what a run saves. NULL: out of memory. */

@@ -6,6 +6,7 @@
 
 #include "data/keys.h"
 #include "grad/grad.h"
+#include "model/losses.h"
 #include "pass/adapters.h"
 #include "pass/checkpoint.h"
 #include "pass/pass.h"
@@ -69,7 +70,8 @@ static const char *program_name(hr_builder *b, hr_program_key key, int64_t lengt
   return key.bucket == 0 ? kind : hr__arena_format(&b->graph->arena, "%s@%" PRId64, kind, length);
 }
 
-/* One program with the model's forward pass; its loss is the output "loss". */
+/* One program with the model's forward pass. Its losses and metrics are outputs by their names; a model that names none
+ * has one, "loss". */
 static void forward_emit(hr_builder *b, const hr_model_part *model, hr_program_kind kind,
                          const hr_training_shape *shape, int bucket) {
   int64_t length = shape->buckets[bucket];
@@ -84,7 +86,12 @@ static void forward_emit(hr_builder *b, const hr_model_part *model, hr_program_k
   hr_fields fields = hr__model_fields(model, &of);
   hr_model_batch batch = hr__batch_declare(b, &fields, shape->batch, length);
   hr_id loss = model->model->forward(b, model, &batch);
-  if (loss != HR_NONE) hr__program_set_output(b, "loss", loss);
+  int reported;
+  hr__model_reported(model->model, &reported);
+  if (model->model->n_reported == 0 && loss != HR_NONE) hr__report(b, model->model, &batch, "loss", loss);
+  if (b->status == HR_OK && b->graph->programs[b->program].n_outputs != reported)
+    b->status = hr__fail(&b->error, HR_FAILURE, name, NULL, "family %s does not report all its losses and metrics",
+                         model->model->family);
 }
 
 static void model_stage(hr_builder *b, const hr_model_part *model, const hr_training_shape *shape) {
@@ -105,8 +112,7 @@ static hr_status grad_stage(hr_builder *b, hr_error *err) {
     hr_program_kind kind = b->graph->programs[p].key.kind;
     if (!hr__program_kind_trains(kind)) continue;
     b->program = (hr_id)p;
-    hr_loss loss = {.value = hr__program_output(b->graph, b->program, "loss"), .weight = 1.0f};
-    HR_TRY(hr__grad(b, &loss, 1, modes[kind], err));
+    HR_TRY(hr__grad_program(b, modes[kind], err));
     HR_TRY(hr__graph_regroup(b->graph, err));
   }
   return hr__state_last(b->graph, err);

@@ -13,19 +13,33 @@ static json_int_t resident_sum(const uint64_t resident[HR_CAT_COUNT]) {
   return (json_int_t)sum;
 }
 
+/* "losses" and "metrics" of a model that has several. */
+static int reports_add(json_t *answer, const hr_reports *reports) {
+  json_t *losses = json_object(), *metrics = json_object();
+  int failed = json_object_set_new(answer, "losses", losses) | json_object_set_new(answer, "metrics", metrics);
+  for (int i = 0; i < reports->count && !failed; i++)
+    failed = json_object_set_new(reports->list[i].metric ? metrics : losses, reports->list[i].name,
+                                 isfinite(reports->values[i]) ? json_real(reports->values[i]) : json_null());
+  return failed;
+}
+
 json_t *hr__answer_train(const hr_job *job, const hr_train_result *result, hr_status status, const char *out) {
   double step_seconds = result->steps_here > 0 ? result->seconds / (double)result->steps_here : 0;
   bool evaluated = isfinite(result->eval_loss) && result->eval_loss >= 0;
-  return json_pack("{s:i, s:s, s:I, s:I, s:f, s:o, s:f, s:f, s:{s:I, s:f}, s:{s:I, s:I, s:I, s:f}, s:s, s:s, s:o}",
-                   "schema", 1, "status", hr_status_name(status), "steps", (json_int_t)result->steps, "steps_here",
-                   (json_int_t)result->steps_here, "loss", result->loss, "eval_loss",
-                   evaluated ? json_real(result->eval_loss) : json_null(), "seconds", result->seconds,
-                   "tokens_per_second", result->tokens_per_second, "planned", "peak_bytes",
-                   (json_int_t)result->planned_bytes, "step_seconds", job->plan->step_seconds, "measured",
-                   "arena_bytes", (json_int_t)result->arena_bytes, "resident_bytes",
-                   resident_sum(result->resident[HR_TIER_DEVICE]), "peak_bytes", (json_int_t)result->measured_bytes,
-                   "step_seconds", step_seconds, "weights_sha256", result->weights_sha256, "fingerprint",
-                   job->plan->fingerprint, "out", out ? hr__json_string(out) : json_null());
+  json_t *answer = json_pack(
+      "{s:i, s:s, s:I, s:I, s:f, s:o, s:f, s:f, s:f, s:{s:I, s:f}, s:{s:I, s:I, s:I, s:f}, s:s, s:s, s:o}", "schema", 1,
+      "status", hr_status_name(status), "steps", (json_int_t)result->steps, "steps_here",
+      (json_int_t)result->steps_here, "loss", result->loss, "eval_loss",
+      evaluated ? json_real(result->eval_loss) : json_null(), "seconds", result->seconds, "tokens_per_second",
+      result->tokens_per_second, "samples_per_second", result->samples_per_second, "planned", "peak_bytes",
+      (json_int_t)result->planned_bytes, "step_seconds", job->plan->step_seconds, "measured", "arena_bytes",
+      (json_int_t)result->arena_bytes, "resident_bytes", resident_sum(result->resident[HR_TIER_DEVICE]), "peak_bytes",
+      (json_int_t)result->measured_bytes, "step_seconds", step_seconds, "weights_sha256", result->weights_sha256,
+      "fingerprint", job->plan->fingerprint, "out", out ? hr__json_string(out) : json_null());
+  if (answer && result->reports.count > 1 && reports_add(answer, &result->reports) == 0) return answer;
+  if (answer && result->reports.count <= 1) return answer;
+  json_decref(answer);
+  return NULL;
 }
 
 /* {"device": {"arena_bytes", "resident_bytes", "categories"}, ...}: what was taken, and what is held of it. */

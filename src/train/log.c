@@ -195,21 +195,25 @@ static const char *number_text(double number, char out[32]) {
 
 hr_status hr__log_step(hr_log *log, const hr_log_step *s, hr_error *err) {
   if (log->fd < 0) return HR_OK;
-  char line[512], scaling[96] = "", loss[32], norm[32];
+  char line[2 * HR_REPORTS_TEXT], scaling[96] = "", loss[32], norm[32], more[HR_REPORTS_TEXT] = "";
+  if (s->reports) hr__reports_json_text(s->reports, "", more);
   if (s->loss_scale > 0)
     snprintf(scaling, sizeof scaling, ",\"loss_scale\":%.9g%s", s->loss_scale, s->skipped ? ",\"skipped\":true" : "");
-  int n = snprintf(
-      line, sizeof line,
-      "{\"step\":%" PRId64 ",\"loss\":%s,\"lr\":%.9g,\"grad_norm\":%s,\"seconds\":%.6f,\"tokens\":%" PRId64 "%s}\n",
-      s->step, number_text(s->loss, loss), s->lr, number_text(s->grad_norm, norm), s->seconds, s->tokens, scaling);
+  int n = snprintf(line, sizeof line,
+                   "{\"step\":%" PRId64 ",\"loss\":%s,\"lr\":%.9g,\"grad_norm\":%s,\"seconds\":%.6f,\"tokens\":%" PRId64
+                   ",\"samples\":%" PRId64 "%s%s}\n",
+                   s->step, number_text(s->loss, loss), s->lr, number_text(s->grad_norm, norm), s->seconds, s->tokens,
+                   s->samples, scaling, more);
   return line_put(log, line, (size_t)n, err);
 }
 
-hr_status hr__log_eval(hr_log *log, int64_t step, double loss, double seconds, hr_error *err) {
+hr_status hr__log_eval(hr_log *log, int64_t step, double loss, const hr_reports *reports, double seconds,
+                       hr_error *err) {
   if (log->fd < 0) return HR_OK;
-  char line[256], number[32];
-  int n = snprintf(line, sizeof line, "{\"step\":%" PRId64 ",\"eval_loss\":%s,\"seconds\":%.6f}\n", step,
-                   number_text(loss, number), seconds);
+  char line[2 * HR_REPORTS_TEXT], number[32], more[HR_REPORTS_TEXT] = "";
+  if (reports) hr__reports_json_text(reports, "eval_", more);
+  int n = snprintf(line, sizeof line, "{\"step\":%" PRId64 ",\"eval_loss\":%s,\"seconds\":%.6f%s}\n", step,
+                   number_text(loss, number), seconds, more);
   return line_put(log, line, (size_t)n, err);
 }
 

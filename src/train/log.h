@@ -6,6 +6,7 @@
 #ifndef HR_TRAIN_LOG_H
 #define HR_TRAIN_LOG_H
 
+#include "train/reports.h"
 #include "train/store.h"
 
 typedef struct hr_log {
@@ -38,12 +39,14 @@ void hr__log_close(hr_log *log);
 typedef struct hr_log_step {
   int64_t step;
   double loss, lr, grad_norm, seconds;
-  int64_t tokens;    /* of this step that have a target */
-  double loss_scale; /* 0: there is none */
-  bool skipped;      /* the gradients overflowed: nothing was changed */
+  int64_t tokens, samples;   /* of this step that are data */
+  const hr_reports *reports; /* (optional) losses and metrics, shown where there are several */
+  double loss_scale;         /* 0: there is none */
+  bool skipped;              /* the gradients overflowed: nothing was changed */
 } hr_log_step;
 hr_status hr__log_step(hr_log *log, const hr_log_step *line, hr_error *err);
-hr_status hr__log_eval(hr_log *log, int64_t step, double loss, double seconds, hr_error *err);
+hr_status hr__log_eval(hr_log *log, int64_t step, double loss, const hr_reports *reports, double seconds,
+                       hr_error *err);
 /* Before a checkpoint: the log is never behind it, where there is room for both. */
 hr_status hr__log_sync(hr_log *log, hr_error *err);
 

@@ -29,13 +29,18 @@ bool hr__progress_due(const hr_progress *p) {
 
 void hr__progress_draw(hr_progress *p, const hr_progress_state *s) {
   int64_t done = s->step - p->first;
-  char step[48], loss[32] = "", rate[48] = "", memory[HR_SIZE_TEXT] = "", left[HR_CLOCK_TEXT + 8] = "";
+  char step[48], loss[HR_REPORTS_TEXT + 32] = "", each[HR_REPORTS_TEXT] = "", rate[48] = "", memory[HR_SIZE_TEXT] = "",
+                                        left[HR_CLOCK_TEXT + 8] = "";
   char clock[HR_CLOCK_TEXT];
   snprintf(step, sizeof step, "%" PRId64 "/%" PRId64, s->step, s->steps);
   if (done > 0) { /* before the first step there is nothing more to tell */
     double seconds = (hr__seconds_now() - p->begun) / (double)done * (double)(s->steps - s->step);
-    snprintf(loss, sizeof loss, "loss %.4f", s->loss);
-    snprintf(rate, sizeof rate, "%.0f tokens/s", s->tokens_per_second);
+    if (s->reports) hr__reports_text(s->reports, each);
+    snprintf(loss, sizeof loss, "loss %.4f%s", s->loss, each);
+    if (s->tokens_per_second > 0)
+      snprintf(rate, sizeof rate, "%.0f tokens/s", s->tokens_per_second);
+    else
+      snprintf(rate, sizeof rate, "%.1f samples/s", s->samples_per_second);
     snprintf(left, sizeof left, "%s left", hr__clock_text(seconds, clock));
   }
   if (s->memory_bytes > 0) hr__size_text(s->memory_bytes, memory);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/line.h"
+#include "train/reports.h"
 
 typedef struct hr_progress {
   hr_line line;
@@ -18,8 +19,10 @@ typedef struct hr_progress {
 
 typedef struct hr_progress_state {
   int64_t step, steps;
-  double loss, tokens_per_second;
-  uint64_t memory_bytes; /* held by the process; 0: not known */
+  double loss;
+  double tokens_per_second, samples_per_second; /* the first is 0 where the model has no tokens */
+  const hr_reports *reports;                    /* (optional) losses and metrics */
+  uint64_t memory_bytes;                        /* held by the process; 0: not known */
 } hr_progress_state;
 
 void hr__progress_begin(hr_progress *progress, FILE *to, int64_t first);

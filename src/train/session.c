@@ -22,29 +22,39 @@ static bool inputs_match(const hr_graph *graph, const hr_fields *fields, hr_id p
   return match;
 }
 
-static hr_driven driven_find(const hr_graph *graph, const hr_fields *fields, hr_program_key key) {
-  hr_driven d = {.program = hr__graph_find_program(graph, key), .loss = HR_NONE, .grad_norm = HR_NONE};
+static hr_driven driven_find(const hr_graph *graph, const hr_fields *fields, const hr_reports *reports,
+                             hr_program_key key) {
+  hr_driven d = {.program = hr__graph_find_program(graph, key), .reported = {HR_NONE}, .grad_norm = HR_NONE};
   if (d.program == HR_NONE || !inputs_match(graph, fields, d.program)) return d;
-  d.loss = hr__program_output(graph, d.program, "loss");
+  for (int i = 0; i < reports->count; i++)
+    d.reported[i] = hr__program_output(graph, d.program, reports->list[i].name);
   d.grad_norm = hr__program_output(graph, d.program, "grad_norm");
   return d;
 }
 
-static hr_status programs_find(hr_session *s, const hr_fields *fields, hr_error *err) {
+static bool reports_all(const hr_session *s, const hr_driven *d) {
+  for (int i = 0; i < s->reports.count; i++)
+    if (d->reported[i] == HR_NONE) return false;
+  return true;
+}
+
+static hr_status programs_find(hr_session *s, hr_error *err) {
+  const hr_fields *fields = s->fields;
+  const hr_reports *reports = &s->reports;
   const hr_graph *graph = s->options->plan->graph;
   bool whole = hr__training_whole(&s->shape), there = true;
   for (int b = 0; b < s->shape.n_buckets; b++) {
     hr_program_kind first = whole ? HR_PROGRAM_STEP : HR_PROGRAM_MICRO_FIRST;
-    s->micro[b].first = driven_find(graph, &fields[b], hr__bucket_program(&s->shape, b, first));
-    s->micro[b].next = driven_find(graph, &fields[b], hr__bucket_program(&s->shape, b, HR_PROGRAM_MICRO_NEXT));
-    there = there && s->micro[b].first.loss != HR_NONE &&
-            (s->shape.accumulation_max == 1 || s->micro[b].next.loss != HR_NONE);
+    s->micro[b].first = driven_find(graph, &fields[b], reports, hr__bucket_program(&s->shape, b, first));
+    s->micro[b].next = driven_find(graph, &fields[b], reports, hr__bucket_program(&s->shape, b, HR_PROGRAM_MICRO_NEXT));
+    there = there && reports_all(s, &s->micro[b].first) &&
+            (s->shape.accumulation_max == 1 || reports_all(s, &s->micro[b].next));
   }
-  s->update = driven_find(graph, &(hr_fields){.count = 0}, (hr_program_key){.kind = HR_PROGRAM_UPDATE});
-  s->eval = driven_find(graph, &fields[s->shape.n_buckets - 1], (hr_program_key){.kind = HR_PROGRAM_EVAL});
+  s->update = driven_find(graph, &(hr_fields){.count = 0}, reports, (hr_program_key){.kind = HR_PROGRAM_UPDATE});
+  s->eval = driven_find(graph, &fields[s->shape.n_buckets - 1], reports, (hr_program_key){.kind = HR_PROGRAM_EVAL});
   s->control = hr__graph_find_value(graph, "control");
   there = there && s->control != HR_NONE && whole == (s->update.program == HR_NONE);
-  if (!there || (s->shape.eval && s->eval.loss == HR_NONE))
+  if (!there || (s->shape.eval && !reports_all(s, &s->eval)))
     return hr__fail(err, HR_FAILURE, NULL, NULL, "the plan does not hold the programs that this recipe trains with");
   return HR_OK;
 }
@@ -54,10 +64,16 @@ static hr_status reader_open(hr_session *s, int workers, hr_error *err) {
   hr_id batch = hr__graph_find_value(s->options->plan->graph, HR_BATCH);
   if (batch == HR_NONE) return hr__fail(err, HR_FAILURE, NULL, NULL, "the plan has no room for batches");
   size_t bytes = hr_desc_bytes(&s->options->plan->graph->values[batch].desc) / HR_BATCH_SLOTS;
-  char *slots[HR_BATCH_SLOTS];
+  char **slots = s->slots;
   for (int i = 0; i < HR_BATCH_SLOTS; i++)
     slots[i] = (char *)hr__run_address(s->run, batch) + (size_t)i * bytes;
   return hr__reader_create(s->data, s->shape.batch, workers, slots, &s->reader, err);
+}
+
+static bool masks_any(const hr_session *s) {
+  for (int i = 0; i < s->reports.count; i++)
+    if (s->reports.list[i].over == HR_OVER_MASK) return true;
+  return false;
 }
 
 static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
@@ -67,10 +83,12 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   s->seed = (uint64_t)hr__recipe_int(o->recipe, "training.seed");
   s->eval_batches = hr__recipe_int(o->recipe, "training.eval_batches");
   hr__schedule_read(o->recipe, o->steps, &s->schedule);
-  hr_fields fields[HR_PROGRAMS];
+  s->reports.list = hr__model_reported(s->model.model, &s->reports.count);
+  s->eval_reports = s->reports;
+  hr_fields *fields = s->fields;
   for (int b = 0; b < s->shape.n_buckets; b++)
     fields[b] = hr__model_fields(&s->model, &(hr_field_shape){s->shape.batch, s->shape.buckets[b], s->shape.ragged});
-  HR_TRY(programs_find(s, fields, err));
+  HR_TRY(programs_find(s, err));
   s->scales = hr__update_scaled(o->plan->graph);
   hr__scaling_read(o->recipe, &s->scaling);
   s->scaler = hr__scaler_begin(&s->scaling);
@@ -81,7 +99,8 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
                          .buckets = s->shape.buckets,
                          .fields = fields,
                          .n_buckets = s->shape.n_buckets,
-                         .fillers = workers > 0 ? workers : 1};
+                         .fillers = workers > 0 ? workers : 1,
+                         .counts = masks_any(s)};
   HR_TRY(hr__masking_read(o->recipe, s->model.model->masked, s->model.model->vocabulary(&s->model), s->seed,
                           &shape.masking, err));
   HR_TRY(hr__data_open(o->recipe, &shape, &s->data, err));
@@ -130,20 +149,72 @@ static hr_status scalar_read(hr_session *s, hr_id value, double *out, hr_error *
   return HR_OK;
 }
 
-/* Runs one batch and reads its loss, while the one behind it (or NULL) is read. */
+/* What sums are divided by, counted over all micro-batches of a step or an evaluation. */
+typedef struct totals {
+  double targets, tokens, samples, masked[HR_REPORTED];
+} totals;
+
+static hr_status totals_add(const hr_session *s, const hr_micro *micro, totals *t, hr_error *err) {
+  t->targets += (double)micro->targets;
+  t->tokens += (double)micro->tokens;
+  t->samples += (double)micro->rows;
+  for (int i = 0; i < s->reports.count; i++) {
+    const hr_reported *reported = &s->reports.list[i];
+    const hr_fields *fields = &s->fields[micro->bucket];
+    int64_t count;
+    int field = 0;
+    if (reported->over != HR_OVER_MASK) continue;
+    while (field < fields->count && strcmp(fields->list[field].name, reported->mask) != 0)
+      field++;
+    if (field == fields->count)
+      return hr__fail(err, HR_FAILURE, reported->mask, NULL, "%s is over a field that there is not", reported->name);
+    HR_TRY(hr__data_count(s->data, micro, field, &count, err));
+    t->masked[i] += (double)count;
+  }
+  return HR_OK;
+}
+
+/* Factor on the sum of a loss or metric: of nothing, there is nothing to report. */
+static float factor_of(const hr_session *s, int i, const totals *t) {
+  const double by[] = {[HR_OVER_TARGETS] = 1,
+                       [HR_OVER_TOKENS] = t->tokens,
+                       [HR_OVER_SAMPLES] = t->samples,
+                       [HR_OVER_MASK] = t->masked[i]};
+  double denominator = by[s->reports.list[i].over];
+  return denominator > 0 ? (float)(1 / denominator) : 0;
+}
+
+/* Writes the factors into the batch of a slot. */
+static void factors_put(const hr_session *s, const hr_micro *micro, int slot, const totals *t) {
+  const hr_fields *fields = &s->fields[micro->bucket];
+  size_t begin[HR_FIELDS];
+  hr__fields_place(fields, begin);
+  for (int f = 0; f < fields->count; f++)
+    for (int i = 0; fields->list[f].purpose == HR_FOR_FACTOR && i < s->reports.count; i++)
+      if (strcmp(fields->list[f].name, s->reports.list[i].name) == 0)
+        *(float *)(s->slots[slot] + begin[f]) = factor_of(s, i, t);
+}
+
+/* Runs one batch and adds what it reports, while the one behind it (or NULL) is read. */
 static hr_status batch_run(hr_session *s, const hr_driven *d, const hr_micro *micro, const hr_micro *behind,
-                           hr_control *control, double *loss, hr_error *err) {
+                           hr_control *control, const totals *t, double values[HR_REPORTED], hr_error *err) {
   int slot = 0;
   hr_status filled = hr__reader_get(s->reader, micro, &slot, err);
   s->input_failed = filled != HR_OK; /* an update comes after the last batch of a step */
   HR_TRY(filled);
   if (behind) hr__reader_ahead(s->reader, behind);
+  factors_put(s, micro, slot, t);
   hr__run_feed(s->run, slot);
   control->sample = micro->sample;
   control->valid_rows = (uint32_t)micro->rows;
   HR_TRY(hr__run_write(s->run, s->control, 0, control, sizeof *control, err));
   HR_TRY(hr__run_program(s->run, d->program, err));
-  return scalar_read(s, d->loss, loss, err);
+  for (int i = 0; i < s->reports.count; i++) {
+    double part;
+    HR_TRY(scalar_read(s, d->reported[i], &part, err));
+    values[i] += part * (double)factor_of(s, i, t);
+  }
+  return HR_OK;
 }
 
 /* Steps that were skipped do not count for the optimizer, so its corrections go by those that were applied. */
@@ -169,18 +240,19 @@ static hr_status numbers_check(int64_t step, const hr_step_result *r, hr_error *
 
 /* Micro-batches of a step one after the other, and its update. Where a loss is not finite its gradients are not
  * either: an update of its own is not run then, and in one program the device has skipped it. */
-static hr_status step_run(hr_session *s, int64_t micros, hr_control *control, hr_step_result *result, hr_error *err) {
+static hr_status step_run(hr_session *s, int64_t micros, hr_control *control, const totals *t, hr_step_result *result,
+                          hr_error *err) {
   bool last_step = control->step >= (uint64_t)s->schedule.steps;
   const hr_driven *last = NULL;
   for (int64_t m = 0; m < micros; m++) {
-    double part;
     uint64_t sample = s->sample + (uint64_t)(m * s->shape.batch);
     hr_micro micro = hr__data_micro(s->data, sample, false);
     hr_micro behind = hr__data_micro(s->data, sample + (uint64_t)s->shape.batch, false);
     last = m == 0 ? &s->micro[micro.bucket].first : &s->micro[micro.bucket].next;
-    HR_TRY(batch_run(s, last, &micro, last_step && m == micros - 1 ? NULL : &behind, control, &part, err));
-    result->loss += part;
+    HR_TRY(
+        batch_run(s, last, &micro, last_step && m == micros - 1 ? NULL : &behind, control, t, s->reports.values, err));
   }
+  result->loss = hr__reports_loss(&s->reports);
   bool apart = s->update.program != HR_NONE;
   if (apart) last = &s->update;
   if (apart && !isfinite(result->loss)) {
@@ -212,14 +284,18 @@ hr_status hr__session_step(hr_session *s, int64_t step, hr_step_result *result, 
   *result = (hr_step_result){.lr = hr__schedule_lr(&s->schedule, step), .loss_scale = s->scales ? s->scaler.scale : 0};
   if (s->done != step - 1) s->sample = hr__batches_position(&s->batches, step - 1);
   int64_t micros = hr__batches_micros(&s->batches, s->sample);
-  int64_t targets = 0;
+  totals all = {0};
   for (int64_t m = 0; m < micros; m++) {
     hr_micro micro = hr__data_micro(s->data, s->sample + (uint64_t)(m * s->shape.batch), false);
-    result->tokens += micro.tokens;
-    targets += micro.targets;
+    hr_status counted = totals_add(s, &micro, &all, err);
+    s->input_failed = counted != HR_OK;
+    HR_TRY(counted);
   }
-  hr_control control = control_at(s, step, result->lr, (double)targets);
-  HR_TRY(step_run(s, micros, &control, result, err));
+  result->tokens = (int64_t)all.tokens;
+  result->samples = (int64_t)all.samples;
+  memset(s->reports.values, 0, sizeof s->reports.values);
+  hr_control control = control_at(s, step, result->lr, all.targets);
+  HR_TRY(step_run(s, micros, &control, &all, result, err));
   s->done = step;
   s->sample += (uint64_t)(micros * s->shape.batch);
   result->seconds = hr__seconds_now() - begin;
@@ -229,20 +305,27 @@ hr_status hr__session_step(hr_session *s, int64_t step, hr_step_result *result, 
 }
 
 hr_status hr__session_eval(hr_session *s, int64_t step, double *loss, hr_error *err) {
-  int64_t targets = 0; /* of all batches: the loss is the mean over them, however they are spread */
-  for (int64_t b = 0; b < s->eval_batches; b++)
-    targets += hr__data_micro(s->data, (uint64_t)(b * s->shape.batch), true).targets;
-  hr_control control = control_at(s, step, 0, (double)targets / (double)s->eval_batches);
-  double sum = 0;
+  totals all = {0}; /* of all batches: a loss is the mean over them, however they are spread */
+  double batches = (double)s->eval_batches, *values = s->eval_reports.values;
   for (int64_t b = 0; b < s->eval_batches; b++) {
-    double part;
+    hr_micro micro = hr__data_micro(s->data, (uint64_t)(b * s->shape.batch), true);
+    HR_TRY(totals_add(s, &micro, &all, err));
+  }
+  hr_control control = control_at(s, step, 0, all.targets / batches);
+  all.tokens /= batches;
+  all.samples /= batches;
+  for (int i = 0; i < s->reports.count; i++)
+    all.masked[i] /= batches;
+  memset(values, 0, sizeof s->eval_reports.values);
+  for (int64_t b = 0; b < s->eval_batches; b++) {
     hr_micro micro = hr__data_micro(s->data, (uint64_t)(b * s->shape.batch), true);
     hr_micro behind = hr__data_micro(s->data, (uint64_t)((b + 1) * s->shape.batch), true);
     if (b + 1 == s->eval_batches) behind = hr__data_micro(s->data, s->sample, false); /* training goes on there */
-    HR_TRY(batch_run(s, &s->eval, &micro, &behind, &control, &part, err));
-    sum += part;
+    HR_TRY(batch_run(s, &s->eval, &micro, &behind, &control, &all, values, err));
   }
-  *loss = sum / (double)s->eval_batches;
+  for (int i = 0; i < s->reports.count; i++)
+    values[i] /= batches;
+  *loss = hr__reports_loss(&s->eval_reports);
   return HR_OK;
 }
 

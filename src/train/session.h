@@ -7,14 +7,16 @@
 #include "pass/compile.h"
 #include "train/batches.h"
 #include "train/manifest.h"
+#include "train/reports.h"
 #include "train/schedule.h"
 #include "train/tensors.h"
 #include "train/train.h"
 
 /* A program as the trainer drives it. HR_NONE where the program has no such value. */
 typedef struct hr_driven {
-  hr_id program; /* HR_NONE: not in this plan */
-  hr_id loss, grad_norm;
+  hr_id program;               /* HR_NONE: not in this plan */
+  hr_id reported[HR_REPORTED]; /* losses and metrics, in the order of hr_session.reports */
+  hr_id grad_norm;
 } hr_driven;
 
 typedef struct hr_session {
@@ -29,6 +31,10 @@ typedef struct hr_session {
   uint64_t seed;
   int64_t eval_batches;
   hr_data *data;
+  hr_reports reports; /* of the newest step, and what there is */
+  hr_reports eval_reports;
+  hr_fields fields[HR_PROGRAMS]; /* of batches, by bucket */
+  char *slots[HR_BATCH_SLOTS];   /* where they are read to */
   hr_reader *reader;
   hr_run *run;
   hr_tensors tensors;
@@ -55,11 +61,12 @@ hr_status hr__session_begin(hr_session *session, hr_error *err);
 hr_status hr__session_begin_frozen(hr_session *session, hr_error *err);
 
 typedef struct hr_step_result {
-  double loss;      /* mean over the targets of the effective batch; not scaled */
+  double loss;      /* sum of the losses by weight, each a mean over the effective batch; not scaled */
   double grad_norm; /* before clipping; not scaled */
   double lr;
   double seconds;
-  int64_t tokens;    /* that are data */
+  int64_t tokens; /* that are data; 0 where the model has none */
+  int64_t samples;
   double loss_scale; /* that it was computed with; 0: there is none */
   bool skipped; /* the gradients overflowed: weights and optimizer are as before, loss and norm need not be finite */
 } hr_step_result;

@@ -184,7 +184,11 @@ static hr_status input_failed(trainer *t, hr_status status, hr_error *err) {
 static void trainer_draw(trainer *t, double loss, const hr_train_result *result) {
   if (!hr__progress_due(&t->progress)) return;
   hr_progress_state state = {.step = t->step, .steps = t->session.schedule.steps, .loss = loss};
-  if (result->seconds > 0) state.tokens_per_second = (double)result->tokens / result->seconds;
+  state.reports = &t->session.reports;
+  if (result->seconds > 0) {
+    state.tokens_per_second = (double)result->tokens / result->seconds;
+    state.samples_per_second = (double)result->samples / result->seconds;
+  }
   hr_error ignored;
   hr_device *device = t->options->device;
   if (device->facts.kind == HR_CPU)
@@ -199,7 +203,7 @@ static hr_status trainer_eval(trainer *t, hr_train_result *result, hr_error *err
   HR_TRY(hr__session_eval(&t->session, t->step, &result->eval_loss, err));
   if (!isfinite(result->eval_loss))
     hr__store_tell(&t->store, HR_MESSAGE_WARNING, "the held-out loss after step %" PRId64 " is not finite", t->step);
-  return hr__log_eval(&t->log, t->step, result->eval_loss, hr__seconds_now() - begin, err);
+  return hr__log_eval(&t->log, t->step, result->eval_loss, &t->session.eval_reports, hr__seconds_now() - begin, err);
 }
 
 /* One step with all that hangs on it; *stop is set when it was the last one here. */
@@ -208,8 +212,12 @@ static hr_status trainer_step(trainer *t, hr_train_result *result, bool *stop, h
   HR_TRY(hr__session_step(&t->session, t->step + 1, &step, err));
   t->step++;
   result->steps_here++;
-  if (!step.skipped) result->loss = step.loss;
+  if (!step.skipped) {
+    result->loss = step.loss;
+    result->reports = t->session.reports;
+  }
   result->tokens += step.tokens;
+  result->samples += step.samples;
   result->seconds += step.seconds;
   if (t->step % t->log_every == 0) {
     hr_log_step line = {.step = t->step,
@@ -218,6 +226,8 @@ static hr_status trainer_step(trainer *t, hr_train_result *result, bool *stop, h
                         .grad_norm = step.grad_norm,
                         .seconds = step.seconds,
                         .tokens = step.tokens,
+                        .samples = step.samples,
+                        .reports = &t->session.reports,
                         .loss_scale = step.loss_scale,
                         .skipped = step.skipped};
     hr_status status = hr__log_step(&t->log, &line, err);
@@ -249,7 +259,10 @@ static hr_status result_fill(trainer *t, hr_train_result *result, hr_error *err)
   result->steps = t->step;
   result->planned_bytes = hr__session_planned_bytes(&t->session);
   result->arena_bytes = hr__run_arena_bytes(t->session.run, HR_TIER_DEVICE);
-  if (result->seconds > 0) result->tokens_per_second = (double)result->tokens / result->seconds;
+  if (result->seconds > 0) {
+    result->tokens_per_second = (double)result->tokens / result->seconds;
+    result->samples_per_second = (double)result->samples / result->seconds;
+  }
   HR_TRY(hr__tensors_sha256(&t->session.tensors, result->weights_sha256, err));
   hr__run_resident(t->session.run, result->resident);
   return device->functions->process_bytes(device, &result->measured_bytes, err);

@@ -49,8 +49,8 @@ static void test_not_finite(void **state) {
   mkdir(out, 0755);
   hr_log log;
   log_open(&log, out, 0, plan_a);
-  assert_int_equal(hr__log_eval(&log, 1, (double)NAN, 0, NULL), HR_OK);
-  assert_int_equal(hr__log_eval(&log, 1, (double)INFINITY, 0, NULL), HR_OK);
+  assert_int_equal(hr__log_eval(&log, 1, (double)NAN, NULL, 0, NULL), HR_OK);
+  assert_int_equal(hr__log_eval(&log, 1, (double)INFINITY, NULL, 0, NULL), HR_OK);
   step_put(&log, 2);
   hr__log_close(&log);
   log_open(&log, out, 2, plan_a);
