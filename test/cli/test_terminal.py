@@ -52,7 +52,7 @@ with Folder() as folder:
         check(any('stopped by SIGINT' in line for line in lines), f'why it ended: {lines}')
 
 # A search of thousands of settings: a line after a second, gone at the end, and nothing but the answer in pipes.
-LONG = ['--set', 'data.sequence_length=[' + ', '.join(str(8 * i) for i in range(1, 33)) + ']',
+LONG = ['--set', 'training.gradient_accumulation=[' + ', '.join(str(i) for i in range(1, 33)) + ']',
         '--set', 'training.batch_size=[' + ', '.join(str(i) for i in range(1, 33)) + ']', '--set', 'model.precision=auto']
 with Folder() as folder:
     recipe = folder.write('tiny.yaml', TINY)
