@@ -20,3 +20,6 @@ endforeach()
 if(TEST fit/test_closed)
   set_tests_properties(fit/test_closed PROPERTIES LABELS "unit;slow" TIMEOUT 900) # hundreds of searches
 endif()
+if(TEST train/test_offload)
+  set_tests_properties(train/test_offload PROPERTIES LABELS "unit;slow") # six minutes under the sanitizers
+endif()
