@@ -22,6 +22,8 @@
 #include <cpuid.h>
 #endif
 
+#include <pthread.h>
+
 #include "base/mem.h"
 #include "dev/cpu/matrix.h"
 #include "dev/cpu/onednn.h"
@@ -98,14 +100,21 @@ static size_t tile_bytes(int64_t rows, int64_t columns, hr_dtype dtype) {
   return ((size_t)rows * (size_t)columns * hr_dtype_bytes(dtype) + 63) & ~(size_t)63;
 }
 
-/* Whether the processor multiplies bf16 in tiles (AMX). */
-static bool processor_tiles(void) {
+static bool processor_has_tiles;
+static pthread_once_t processor_asked = PTHREAD_ONCE_INIT;
+
+static void processor_ask(void) {
 #ifdef __x86_64__
   unsigned a, b, c, d;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1);
-#else
-  return false;
+  processor_has_tiles = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1);
 #endif
+}
+
+/* Whether the processor multiplies bf16 in tiles (AMX). Asked once: in a virtual machine the instruction takes tens of
+ * microseconds, and every product of every sketch of a plan wants to know. */
+static bool processor_tiles(void) {
+  pthread_once(&processor_asked, processor_ask);
+  return processor_has_tiles;
 }
 
 /* What the library's scratch may be for dense operands: 64 columns of B repacked for at most 1024 of k, and a block of
