@@ -13,7 +13,8 @@
 #include "base/status.h"
 
 /* pthread_create of a thread that takes no signals: whoever started the program gets them, and nothing is put onto a
- * stack that a kernel may be using otherwise (train/signals.c). An error number; 0 when it runs. */
+ * stack that a kernel may be using otherwise (train/signals.c). Its stack takes its memory at once. An error number; 0
+ * when it runs. */
 int hr__thread_start(pthread_t *thread, void *(*function)(void *), void *arg);
 
 typedef struct hr_pool hr_pool;

@@ -37,7 +37,7 @@ with Folder() as folder:
             seen = status(child.pid)
         except (FileNotFoundError, ProcessLookupError):
             break
-        if seen and 90 <= step <= STEPS // 2 and first is None:  # threads may come late to what they touch first
+        if seen and 20 <= step <= STEPS // 2 and first is None:
             first, first_step = seen, step
         if seen and step < STEPS + 95:  # the end saves, which is another phase
             last, last_step = seen, step
