@@ -48,14 +48,20 @@ static bool buffer_fixed(const hr_buffer *buffer, const freedom *f) {
   return true;
 }
 
+/* Whether slices of a batch leave a value as it is: what belongs to the model, not to the batch. */
+static bool role_uncut(hr_role role) {
+  return role == HR_ROLE_PARAMETER || role == HR_ROLE_GRADIENT || role == HR_ROLE_OPTIMIZER || role == HR_ROLE_STATE ||
+         role == HR_ROLE_AVERAGE;
+}
+
 /* Bytes of operands beyond what is counted anyway, each buffer once. */
-static uint64_t operands_bytes(const hr_graph *g, const freedom *f, bool activations, const hr_id *values, int count) {
+static uint64_t operands_bytes(const hr_graph *g, const freedom *f, bool uncut, const hr_id *values, int count) {
   uint64_t bytes = 0;
   for (int i = 0; i < count; i++) {
     if (values[i] == HR_NONE) continue;
     hr_id buffer = g->values[values[i]].buffer;
     bool seen = buffer_fixed(&g->buffers[buffer], f) || g->buffers[buffer].home != HR_TIER_DEVICE;
-    seen |= !activations && g->buffers[buffer].role == HR_ROLE_ACTIVATION;
+    seen |= uncut && !role_uncut(g->buffers[buffer].role);
     for (int k = 0; k < i && !seen; k++)
       seen = values[k] != HR_NONE && g->values[values[k]].buffer == buffer;
     if (!seen) bytes += g->buffers[buffer].bytes;
@@ -63,15 +69,16 @@ static uint64_t operands_bytes(const hr_graph *g, const freedom *f, bool activat
   return bytes;
 }
 
-static uint64_t bytes_least(const hr_graph *g, const freedom *f, bool activations) {
+/* uncut: only of what slices leave as it is. */
+static uint64_t bytes_least(const hr_graph *g, const freedom *f, bool uncut) {
   uint64_t fixed = 0, most = 0;
   for (size_t b = 0; b < g->n_buffers; b++)
-    if (buffer_fixed(&g->buffers[b], f)) fixed += g->buffers[b].bytes;
+    if (buffer_fixed(&g->buffers[b], f) && (!uncut || role_uncut(g->buffers[b].role))) fixed += g->buffers[b].bytes;
   for (size_t n = 0; n < g->n_nodes; n++) {
     const hr_node *node = &g->nodes[n];
     if (!node_stays(g, f, node)) continue;
-    uint64_t in = operands_bytes(g, f, activations, node->in, node->n_in);
-    uint64_t out = operands_bytes(g, f, activations, node->out, node->n_out);
+    uint64_t in = operands_bytes(g, f, uncut, node->in, node->n_in);
+    uint64_t out = operands_bytes(g, f, uncut, node->out, node->n_out);
     if (in > most) most = in;
     if (out > most) most = out;
   }
@@ -92,8 +99,8 @@ hr_status hr__bound(const hr_open *open, hr_bound *out, hr_error *err) {
   if (status == HR_OK) status = hr__plan_build(graph, open->facts, open->rates, &options, &plan, err);
   if (status == HR_OK) {
     out->step_seconds = seconds_sum(open, plan, &f);
-    out->device_bytes = open->facts->fixed_bytes + bytes_least(graph, &f, true);
-    out->uncut_bytes = open->facts->fixed_bytes + bytes_least(graph, &f, false);
+    out->device_bytes = open->facts->fixed_bytes + bytes_least(graph, &f, false);
+    out->uncut_bytes = open->facts->fixed_bytes + bytes_least(graph, &f, true);
     out->n_nodes = graph->n_nodes;
     out->resting_bytes = plan->tiers[HR_TIER_DEVICE].peak_bytes;
     hr__plan_destroy(plan);

@@ -7,7 +7,7 @@
 typedef struct hr_bound {
   double step_seconds;
   uint64_t device_bytes;  /* fixed costs counted */
-  uint64_t uncut_bytes;   /* the same without activations: what slices of a batch leave as it is */
+  uint64_t uncut_bytes;   /* the same of the model alone: what slices of a batch leave as it is */
   size_t n_nodes;         /* with everything kept and nothing moved */
   uint64_t resting_bytes; /* the same: no bound, but what memory is short by */
 } hr_bound;

@@ -264,15 +264,28 @@ hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHN
                         &from, techniques, count, err);
 }
 
-/* Whether memory is paid for with time that other precisions or optimizers might save: a good part of a step is waiting
- * for what is below the device, or updating it. */
+/* What share of the bytes below the device other precisions and optimizers might do without, at most: the optimizer's
+ * state, and as much again for weights and gradients in f32. */
+static double other_share(const hr_plan *plan) {
+  const hr_graph *g = plan->graph;
+  double state = 0, below = 0;
+  for (int tier = HR_TIER_DEVICE + 1; tier < HR_TIER_COUNT; tier++)
+    below += (double)plan->tiers[tier].peak_bytes;
+  for (size_t b = 0; b < g->n_buffers; b++)
+    if (g->buffers[b].role == HR_ROLE_OPTIMIZER) state += (double)g->buffers[b].bytes;
+  return state == 0 || 2 * state > below ? 1 : 2 * state / below; /* without state: weights alone, all of them */
+}
+
+/* Whether memory is paid for with time that other precisions or optimizers might save: they could take away a good part
+ * of what a step waits for values below the device, or updates them. */
 static bool other_wanted(const hr_job *job) {
   static const bool none[HR_OFFLOAD_KINDS] = {false};
   static const double good_part = 1.3;
   hr_traffic traffic;
   if (!job->open_all || !job->verdict.fits || job->search.chosen.changes_results) return false;
   hr__traffic_read(job->plan, (int)job->shape.accumulation, none, false, &traffic);
-  return job->plan->step_seconds > good_part * traffic.pass_seconds;
+  double step = job->plan->step_seconds, saved = (step - traffic.pass_seconds) * other_share(job->plan);
+  return step > good_part * (step - saved);
 }
 
 /* The given recipe, with bf16 weights open beside the precision it has. */
