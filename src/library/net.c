@@ -4,6 +4,7 @@
 #include "format/json.h"
 #include "grad/grad.h"
 #include "headroom.h"
+#include "library/api.h"
 #include "op/add.h"
 #include "op/linear.h"
 #include "op/mse.h"
@@ -11,7 +12,6 @@
 #include "pass/update.h"
 #include "plan/report.h"
 #include "run/run.h"
-#include "train/api.h"
 
 _Static_assert(HR_NO_VALUE == HR_NONE, "value ids are the graph's");
 

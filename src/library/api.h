@@ -1,6 +1,6 @@
-/* What the two halves of the public library (train/headroom.c and train/net.c) share. */
-#ifndef HR_TRAIN_API_H
-#define HR_TRAIN_API_H
+/* What the files of the public library share: how results and texts are handed out. */
+#ifndef HR_LIBRARY_API_H
+#define HR_LIBRARY_API_H
 
 #include <jansson.h>
 
