@@ -105,6 +105,7 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, hr_error *err) {
 
 static hr_status train_run(hr_cli *cli, hr_error *err) {
   HR_TRY(hr__checkpoint_flags(cli, err));
+  HR_TRY(hr__checkpoint_defaults(cli, err));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
   HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_PLAN, &job, err));

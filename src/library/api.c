@@ -33,14 +33,20 @@ void hr_text_destroy(char *text) {
   hr__free(text);
 }
 
+char *hr__api_copy(const char *text) {
+  size_t bytes = strlen(text) + 1;
+  char *copy = hr__alloc(bytes);
+  if (copy) memcpy(copy, text, bytes);
+  return copy;
+}
+
 hr_status hr__api_text(json_t *object, char **text, hr_error *error) {
   hr_arena arena = {0};
   char *made;
   size_t bytes;
   hr_status status = hr__json_text(object, JSON_INDENT(2) | JSON_REAL_PRECISION(9), &arena, &made, &bytes, error);
   json_decref(object);
-  *text = status == HR_OK ? hr__alloc(bytes + 1) : NULL;
-  if (*text) memcpy(*text, made, bytes + 1);
+  *text = status == HR_OK ? hr__api_copy(made) : NULL;
   hr__arena_fini(&arena);
   return *text ? HR_OK : hr__nomem(error);
 }

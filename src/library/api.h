@@ -10,6 +10,8 @@
 /* The result of a call that ended with `status`. */
 hr_result hr__api_result(hr_status status);
 
+/* A copy for hr_text_destroy; NULL: out of memory. */
+char *hr__api_copy(const char *text);
 /* The object as text for hr_text_destroy; takes the object over (NULL: out of memory). */
 hr_status hr__api_text(json_t *object, char **text, hr_error *error);
 
