@@ -145,13 +145,9 @@ static hr_status passes_run(hr_builder *b, const hr_recipe *recipe, hr_pass_part
   return HR_OK;
 }
 
-/* All stages before the passes that go by choices. */
-static hr_status trunk_run(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, const char *until,
+/* What follows a forward pass, before the passes that go by choices. */
+static hr_status built_run(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, const char *until,
                            bool *done, hr_error *err) {
-  hr_training_shape shape;
-  HR_TRY(hr__training_shape(recipe, &shape, err));
-  hr_model_part model = hr__model_whole(recipe);
-  model_stage(b, &model, &shape);
   HR_TRY(hr__builder_status(b, err));
   HR_TRY(stage_verify(b->graph, err));
   *done = until && strcmp(until, "model") == 0;
@@ -161,6 +157,16 @@ static hr_status trunk_run(hr_builder *b, const hr_recipe *recipe, const hr_choi
   HR_TRY(stage_verify(b->graph, err));
   *done = until && strcmp(until, "grad") == 0;
   return passes_run(b, recipe, HR_AFTER_GRAD, choices, until, done, err);
+}
+
+/* All stages before these passes. */
+static hr_status trunk_run(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, const char *until,
+                           bool *done, hr_error *err) {
+  hr_training_shape shape;
+  HR_TRY(hr__training_shape(recipe, &shape, err));
+  hr_model_part model = hr__model_whole(recipe);
+  model_stage(b, &model, &shape);
+  return built_run(b, recipe, choices, until, done, err);
 }
 
 static hr_status stages_run(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, const char *until,
@@ -188,6 +194,25 @@ hr_status hr__compile(const hr_recipe *recipe, const hr_choices *choices, const 
   }
   *out = graph;
   return HR_OK;
+}
+
+/* --- graphs built by hand ---------------------------------------------------------------------------------------- */
+
+hr_status hr__by_hand_settings(const char *text, hr_recipe **out, hr_error *err) {
+  enum { OTHERS = HR_COMPILE_TABLES - 1 };
+  hr_key_table tables[HR_COMPILE_TABLES + HR_BY_HAND_TABLES];
+  hr__compile_tables(tables);
+  for (int i = 0; i < HR_BY_HAND_TABLES; i++)
+    tables[HR_COMPILE_TABLES + i] = hr_by_hand_keys[i];
+  return hr__recipe_parse("settings", ".", text, strlen(text), NULL, 0, tables + 1, OTHERS + HR_BY_HAND_TABLES, out,
+                          err); /* the first are those of families */
+}
+
+hr_status hr__compile_by_hand(hr_builder *b, const hr_recipe *settings, hr_error *err) {
+  bool done = false;
+  HR_TRY(built_run(b, settings, NULL, NULL, &done, err));
+  HR_TRY(passes_run(b, settings, HR_BY_CHOICE, NULL, NULL, &done, err));
+  return hr__graph_compact(b->graph, err);
 }
 
 /* --- many graphs of one recipe ----------------------------------------------------------------------------------- */

@@ -73,6 +73,12 @@ typedef struct hr_choices {
 hr_status hr__compile(const hr_recipe *recipe, const hr_choices *choices, const char *until, hr_graph **out,
                       hr_error *err);
 
+/* Takes a graph that was built by hand, with its losses as outputs of its programs (hr__program_set_reported), through
+ * all stages that follow the model. Values keep their ids; after an error the graph can only be destroyed. */
+hr_status hr__compile_by_hand(hr_builder *b, const hr_recipe *settings, hr_error *err);
+/* Settings for it from a recipe's text without a model. */
+hr_status hr__by_hand_settings(const char *text, hr_recipe **out, hr_error *err);
+
 /* A trunk is a recipe compiled as far as only choices->slices matters of the choices; what other choices make of it are
  * its branches. A recipe that is to be judged in many ways is built once that way. */
 typedef struct hr_trunk hr_trunk;
