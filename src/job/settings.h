@@ -2,7 +2,7 @@
 #ifndef HR_JOB_SETTINGS_H
 #define HR_JOB_SETTINGS_H
 
-#include "pass/compile.h"
+#include "compile/compile.h"
 
 extern const hr_key_table hr_train_keys; /* data.* and training.* that do not shape the graph */
 

@@ -1,6 +1,7 @@
 /* Nets of include/headroom.h: a graph built by hand, compiled, planned and run as those of recipes are. */
 #include <math.h>
 
+#include "compile/compile.h"
 #include "format/json.h"
 #include "headroom.h"
 #include "library/api.h"
@@ -8,7 +9,6 @@
 #include "op/linear.h"
 #include "op/mse.h"
 #include "op/swiglu.h"
-#include "pass/compile.h"
 #include "plan/report.h"
 #include "run/run.h"
 
