@@ -1,7 +1,7 @@
 # Tests that are scripts: lint reads the tree, cli runs the program.
 find_program(PYTHON3 python3 REQUIRED)
 
-foreach(name layers hygiene ops)
+foreach(name layers hygiene ops families)
   add_test(NAME lint/${name} COMMAND ${PYTHON3} ${CMAKE_SOURCE_DIR}/test/lint/${name}.py)
   set_tests_properties(lint/${name} PROPERTIES LABELS lint)
 endforeach()

@@ -149,7 +149,7 @@ static const hr_map_key axolotl[] = {
     KEY("model.quantize.kind", "load_in_8bit", EIGHT_BITS, "*"),
 };
 
-static const hr_map_key llama_factory[] = {
+static const hr_map_key llamafactory[] = {
     KEY("training.batch_size", "per_device_train_batch_size", NULL, "8"),
     KEY("training.gradient_accumulation", "gradient_accumulation_steps", NULL, "1"),
     KEY("model.precision", "bf16", "32-true=false|bf16-mixed=true|16-mixed=false", "false"),

@@ -35,6 +35,7 @@ CALLS = [
 # A comparison of texts that reads the name of a program, or that names a kind of program.
 COMPARED = re.compile(r'\b(?:str(?:n?case)?n?cmp|strstr|strcspn|strspn|strchr|memcmp|fnmatch)\s*\(((?:[^();]|\([^()]*\))*)\)')
 PROGRAM_NAME = re.compile(r'\bprogram\w*(?:\[[^\]]*\]+)?\s*(?:\.|->)\s*name\b|'
+                          r'\bhr_program_kind_name\b|'
                           r'"(?:step|micro_first|micro_next|eval|embed|generate)(?:@[^"]*)?"')
 
 
@@ -103,6 +104,7 @@ def self_test(layers):
         'nowhere/a.c': '\n',
         'plan/b.c': 'if (strcmp(g->programs[p].name, "x") == 0) y();\n',
         'plan/c.c': 'return strncmp(program->name,\n  other, 3);\n',
+        'plan/d.c': 'if (strcmp(hr_program_kind_name(key.kind), word) == 0) y();\n',
         'train/a.c': 'while (!strcmp(name, "micro_first@16")) z();\n',
     }
     good = {
