@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "data/masking.h"
+#include "data/source.h"
 #include "fit/traffic.h"
 #include "job/settings.h"
 #include "plan/memory.h"
@@ -146,6 +147,26 @@ static hr_status masking_check(const hr_recipe *recipe, hr_error *err) {
   return hr__masking_read(recipe, whole.model->masked, whole.model->vocabulary(&whole), 0, &masking, err);
 }
 
+static hr_status epochs_check(const hr_recipe *recipe, hr_error *err) {
+  static const char epochs[] = "training.epochs";
+  if (!hr__recipe_has(recipe, epochs)) return HR_OK;
+  if (hr__recipe_given(recipe, "training.steps"))
+    return hr__recipe_fail(recipe, epochs, "leave one of them out, or set it to null", err,
+                           "training.steps and training.epochs are two answers to one question");
+  if (!hr__source_of(recipe)->endless) return HR_OK;
+  return hr__recipe_fail(recipe, epochs, "set training.steps", err, "synthetic data has no end, and so has no epochs");
+}
+
+/* A plan is of one stage. */
+static hr_status stage_check(const hr_recipe *recipe, hr_error *err) {
+  const hr_doc_node *stages = hr__recipe_tree(recipe, HR_STAGES);
+  if (!stages || hr__recipe_has(recipe, HR_STAGE)) return HR_OK;
+  char remedy[128];
+  snprintf(remedy, sizeof remedy, "choose one: --set %s=%s (plan and train go through all of them)", HR_STAGE,
+           stages->child->key);
+  return hr__recipe_fail(recipe, HR_STAGES, remedy, err, "this recipe has stages, and none is chosen");
+}
+
 static hr_status job_open(const hr_job_source *source, bool all, hr_effort effort, const hr_facts *known,
                           const hr_job_watch *watch, hr_job **out, hr_error *err) {
   hr_job *job = hr__alloc_zero(1, sizeof *job);
@@ -156,6 +177,8 @@ static hr_status job_open(const hr_job_source *source, bool all, hr_effort effor
   job->given = job->source;
   if (status == HR_OK)
     status = hr__settings_load(source->path, source->overrides, source->n_overrides, &job->recipe, err);
+  if (status == HR_OK) status = stage_check(job->recipe, err);
+  if (status == HR_OK) status = epochs_check(job->recipe, err);
   if (status == HR_OK) status = masking_check(job->recipe, err);
   if (status == HR_OK) status = job_stages(job, effort, known, err);
   if (status != HR_OK) {

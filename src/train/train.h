@@ -22,6 +22,7 @@ typedef struct hr_train_options {
   const hr_plan *plan;     /* of the recipe's whole graph (hr__compile with until == NULL) */
   hr_device *device;       /* open; of the kind the plan was made for */
   const char *out;         /* folder of the run; NULL: no log, no checkpoints */
+  const char *begin;       /* folder of the run whose weights this one begins with (a stage before); NULL: none */
   int64_t steps;           /* instead of training.steps; 0: as in the recipe */
   int64_t stop_at;         /* stop after this step as if interrupted there (saved, HR_OK); 0: run to the end */
   bool resume;
