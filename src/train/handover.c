@@ -133,7 +133,7 @@ hr_weights *hr__handover_of(const hr_handover *h, hr_id value) {
 }
 
 bool hr__handover_carries(const hr_handover *h, hr_id value) {
-  return h->carried && h->carried[value];
+  return h->carried && value != HR_NONE && h->carried[value];
 }
 
 void hr__handover_release(hr_handover *h) {
