@@ -60,15 +60,9 @@ static hr_id signals_forward(hr_builder *b, const hr_model_part *part, const hr_
   return loss;
 }
 
-static int64_t signals_vocabulary(const hr_model_part *part) {
-  (void)part;
-  return 1;
-}
-
 static const hr_model signals = {.family = "signals",
                                  .keys = {&keys},
                                  .forward = signals_forward,
-                                 .vocabulary = signals_vocabulary,
                                  .fields = signals_fields,
                                  .reported = reported,
                                  .n_reported = 1};

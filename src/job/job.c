@@ -143,7 +143,7 @@ static hr_status job_stages(hr_job *job, hr_effort effort, const hr_facts *known
 static hr_status masking_check(const hr_recipe *recipe, hr_error *err) {
   hr_masking masking;
   hr_model_part whole = hr__model_whole(recipe);
-  return hr__masking_read(recipe, whole.model->masked, whole.model->vocabulary(&whole), 0, &masking, err);
+  return hr__masking_read(recipe, whole.model->masked, hr__model_vocabulary(recipe), 0, &masking, err);
 }
 
 static hr_status job_open(const hr_job_source *source, bool all, hr_effort effort, const hr_facts *known,
