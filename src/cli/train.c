@@ -51,8 +51,9 @@ static void result_print(const hr_cli *cli, const hr_job *job, const hr_train_re
     printf("  held-out loss not finite\n");
   else if (result->eval_loss >= 0)
     printf("  held-out loss %.4f\n", result->eval_loss);
-  printf("\n%lld steps, %.0f tokens/s, saved in %s\nweights_sha256 %s\n", (long long)result->steps,
-         result->tokens_per_second, folder, result->weights_sha256);
+  printf("\n%lld steps, ", (long long)result->steps);
+  hr__table_speed(result->tokens_per_second, result->samples_per_second, stdout);
+  printf("\nsaved in %s\nweights_sha256 %s\n", folder, result->weights_sha256);
 }
 
 /* answer: as in train.h. */

@@ -144,7 +144,7 @@ static hr_status job_stages(hr_job *job, hr_effort effort, const hr_facts *known
 static hr_status masking_check(const hr_recipe *recipe, hr_error *err) {
   hr_masking masking;
   hr_model_part whole = hr__model_whole(recipe);
-  return hr__masking_read(recipe, whole.model->masked, whole.model->vocabulary(&whole), 0, &masking, err);
+  return hr__masking_read(recipe, whole.model->masked, hr__model_vocabulary(recipe), 0, &masking, err);
 }
 
 static hr_status epochs_check(const hr_recipe *recipe, hr_error *err) {
@@ -214,10 +214,29 @@ void hr__job_close(hr_job *job) {
   hr__free(job);
 }
 
+void hr__job_host_least(const hr_job *job, char out[HR_HOST_LEAST]) {
+  const uint64_t *categories = job->plan->tiers[HR_TIER_HOST].categories;
+  char batches[HR_SIZE_TEXT], pieces[HR_SIZE_TEXT];
+  int used = snprintf(out, HR_HOST_LEAST, "%s for two batches", hr__size_text(categories[HR_CAT_INPUTS], batches));
+  if (categories[HR_CAT_FIXED] > 0)
+    snprintf(out + used, HR_HOST_LEAST - (size_t)used, " and %s to copy through",
+             hr__size_text(categories[HR_CAT_FIXED], pieces));
+}
+
+static hr_status host_least_fail(const hr_job *job, hr_error *err) {
+  char least[HR_HOST_LEAST], budget[HR_SIZE_TEXT];
+  hr__job_host_least(job, least);
+  return hr__fail(err, HR_NO_FIT, hr__recipe_name(job->recipe),
+                  "give it more or leave it out; memory.offload keeps everything on the device unless told otherwise",
+                  "every run holds %s on the host, but memory.host_budget is %s", least,
+                  hr__size_text(job->verdict.below_bytes[HR_TIER_HOST], budget));
+}
+
 hr_status hr__job_check(const hr_job *job, hr_error *err) {
   const hr_verdict *verdict = &job->verdict;
   bool disk = job->plan->tiers[HR_TIER_DISK].peak_bytes > 0;
   if (verdict->fits) return disk ? hr__memory_folder_check(job->recipe, err) : HR_OK;
+  if (hr__verdict_below_least(verdict, job->plan)) return host_least_fail(job, err);
   bool device = verdict->tier == HR_TIER_DEVICE;
   static const char *const remedies[HR_TIER_COUNT] = {
       [HR_TIER_DEVICE] = "raise memory.budget, or take one of the changes that headroom plan names",

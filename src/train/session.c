@@ -109,8 +109,8 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
                          .n_buckets = s->shape.n_buckets,
                          .fillers = workers > 0 ? workers : 1,
                          .counts = masks_any(s)};
-  HR_TRY(hr__masking_read(o->recipe, s->model.model->masked, s->model.model->vocabulary(&s->model), s->seed,
-                          &shape.masking, err));
+  HR_TRY(hr__masking_read(o->recipe, s->model.model->masked, hr__model_vocabulary(o->recipe), s->seed, &shape.masking,
+                          err));
   HR_TRY(hr__data_open(o->recipe, &shape, &s->data, err));
   s->batches = (hr_batches){.shape = &s->shape, .epoch_rows = hr__data_epoch_rows(s->data)};
   schedule_read(s);

@@ -59,11 +59,11 @@ hr_status hr__train(const hr_train_options *options, hr_train_result *result, hr
 enum { HR_PROFILE_STEPS = 64 }; /* most that are measured */
 
 typedef struct hr_profile {
-  int steps;           /* measured, after one that warms up */
-  double step_seconds; /* median of an effective step */
-  double tokens_per_second;
-  uint64_t planned_bytes; /* peak of the whole process by the plan */
-  uint64_t process_bytes; /* as the operating system or the driver counts it */
+  int steps;                                    /* measured, after one that warms up */
+  double step_seconds;                          /* median of an effective step */
+  double tokens_per_second, samples_per_second; /* the first is 0 where the model has no tokens */
+  uint64_t planned_bytes;                       /* peak of the whole process by the plan */
+  uint64_t process_bytes;                       /* as the operating system or the driver counts it */
   uint64_t arena_bytes[HR_TIER_COUNT];
   uint64_t resident[HR_TIER_COUNT][HR_CAT_COUNT]; /* as above */
   double loss;                                    /* of the last step */
