@@ -6,7 +6,7 @@ foreach(layer IN LISTS HR_LAYERS)
     list(APPEND objects $<TARGET_OBJECTS:hr_${layer}>)
   endif()
 endforeach()
-if(TARGET hr_train)
+if(TARGET hr_library)
   add_library(headroom_static STATIC ${objects})
   set_target_properties(headroom_static PROPERTIES OUTPUT_NAME headroom LINKER_LANGUAGE C)
   # Found from where the file itself lies, so that cmake --install --prefix ELSEWHERE is right too.
@@ -30,6 +30,7 @@ if(TARGET headroom_static)
   target_include_directories(example PRIVATE ${CMAKE_SOURCE_DIR}/include)
   target_link_libraries(example PRIVATE headroom_static PkgConfig::YAML PkgConfig::JANSSON PkgConfig::XXHASH
                         PkgConfig::CRYPTO DNNL::dnnl Threads::Threads m ${CMAKE_DL_LIBS})
-  add_test(NAME train/example COMMAND example ${CMAKE_SOURCE_DIR}/recipes/demo.yaml)
-  set_tests_properties(train/example PROPERTIES LABELS unit)
+  add_test(NAME library/example COMMAND example ${CMAKE_SOURCE_DIR}/recipes/demo.yaml
+           ${CMAKE_SOURCE_DIR}/recipes/configs/lightning.yml)
+  set_tests_properties(library/example PROPERTIES LABELS unit)
 endif()

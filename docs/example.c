@@ -1,4 +1,5 @@
-/* The library from C: plan a recipe, then train a small net built by hand. Build with
+/* The library from C: plan a recipe, show what that changes in a config of another trainer, and train a small net built
+ * by hand: example RECIPE CONFIG. Build with
  *     cc example.c $(pkg-config --cflags --libs --static headroom)
  */
 #include <headroom.h>
@@ -25,6 +26,19 @@ static int plan_recipe(const char *path, hr_error *error) {
   printf("%.3f s a step as written, %.3f s with what is left open\n", seconds, hr_job_step_seconds(job));
   hr_job_destroy(job);
   return 0;
+}
+
+/* What `headroom apply RECIPE --to CONFIG --dry-run` shows. */
+static int show_diff(const char *recipe, const char *config, hr_error *error) {
+  hr_configs configs = {.size = sizeof configs, .paths = &config, .count = 1, .dry_run = true};
+  hr_job *job = NULL;
+  char *diff = NULL;
+  hr_result result = hr_job_create_for_configs(recipe, NULL, 0, &configs, false, &job, error);
+  if (result == HR_RESULT_OK) result = hr_job_apply(job, &configs, NULL, &diff, error);
+  if (result == HR_RESULT_OK) fputs(diff, stdout);
+  hr_text_destroy(diff);
+  hr_job_destroy(job);
+  return result == HR_RESULT_OK ? 0 : complain(error);
 }
 
 /* Learns y = x shifted by one column. */
@@ -59,6 +73,7 @@ static int train_net(hr_error *error) {
 int main(int argc, char **argv) {
   hr_error *error = hr_error_create();
   int failed = argc > 1 && plan_recipe(argv[1], error) != 0;
+  failed = (argc > 2 && show_diff(argv[1], argv[2], error) != 0) || failed;
   failed = train_net(error) != 0 || failed;
   hr_error_destroy(error);
   return failed;

@@ -1,8 +1,8 @@
 /* headroom: trains neural networks inside a memory budget that it names beforehand, to the byte.
  *
  * The only public header. A job is a recipe (a file, with overrides) taken through every stage up to its plan; it can
- * be planned, profiled and trained, and answers as the JSON text that the program prints with --json. A net is a graph
- * built by hand, for those who want the planner without a recipe.
+ * be planned, profiled and trained, written into configs of other trainers, and answers as the JSON text that the
+ * program prints with --json. A net is a graph built by hand, for those who want the planner without a recipe.
  *
  *     hr_error *error = hr_error_create();
  *     hr_job *job = NULL;
@@ -101,6 +101,35 @@ HR_API hr_result hr_job_train(const hr_job *job, const hr_job_train_options *opt
 
 /* Runs a few real steps (1 to 64) and writes nothing; `json` receives the object of `headroom profile --json`. */
 HR_API hr_result hr_job_profile(const hr_job *job, int steps, char **json, hr_error *error);
+
+/* ---- configs: a plan's settings in files of other trainers --------------------------------------------------------
+ */
+
+/* YAML and JSON files of the user's, as `headroom apply --to` takes them. docs/apply.md has what is written into them,
+ * and what is left alone. */
+typedef struct hr_configs {
+  size_t size;              /* sizeof(hr_configs), so that fields can be added */
+  const char *const *paths; /* up to 256, written together or not at all */
+  size_t count;
+  const char *map; /* their kind ("lightning", "axolotl"), or a file with a map; NULL: by what each of them holds */
+  bool insert;     /* keys that are not there are put in, as --insert */
+  bool dry_run;    /* nothing is written, as --dry-run: neither by hr_job_apply nor by hr_configs_revert */
+} hr_configs;
+
+/* As hr_job_create or, with `all_open`, hr_job_create_auto. Where `path` is a folder with config.json, what the configs
+ * say of sequence length, samples of a step, precision and rank is planned, unless an override gives it. */
+HR_API hr_result hr_job_create_for_configs(const char *path, const char *const *overrides, size_t n_overrides,
+                                           const hr_configs *configs, bool all_open, hr_job **job, hr_error *error);
+
+/* Writes the settings of the plan into the configs, each beside a backup. A plan that does not fit is
+ * HR_RESULT_NO_FIT. After an error all files are as they were; what a disk that fails cuts off half way, the next call
+ * for any of the files finishes or clears away. `json` receives the object of `headroom apply --json`, `diff` a unified
+ * diff, empty where nothing changes; both may be NULL. */
+HR_API hr_result hr_job_apply(const hr_job *job, const hr_configs *configs, char **json, char **diff, hr_error *error);
+
+/* Puts the backups back, byte for byte; `map` and `insert` are not read. `json` receives the object of
+ * `headroom apply --revert --json`, `diff` what changes; both may be NULL. */
+HR_API hr_result hr_configs_revert(const hr_configs *configs, char **json, char **diff, hr_error *error);
 
 /* ---- devices --------------------------------------------------------------------------------------------------- */
 

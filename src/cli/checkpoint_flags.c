@@ -8,6 +8,8 @@
 #include "format/doc.h"
 #include "format/file.h"
 
+static const char usual_precision[] = "bf16-mixed";
+
 typedef struct choice {
   const char *key, *value;
 } choice;
@@ -23,16 +25,16 @@ typedef struct method {
 static const method methods[] = {
     {.name = "full",
      .always = {{"model.adapters", "null"}, {"model.quantize", "null"}},
-     .folder = {{"model.precision", "bf16-mixed"}, {"memory.checkpoint", "auto"}}},
+     .folder = {{"model.precision", usual_precision}, {"memory.checkpoint", "auto"}}},
     {.name = "lora",
      .always = {{"model.adapters.kind", "lora"}, {"model.quantize", "null"}},
-     .folder = {{"model.precision", "bf16-mixed"},
+     .folder = {{"model.precision", usual_precision},
                 {"memory.checkpoint", "auto"},
                 {"model.adapters.rank", "16"},
                 {"model.adapters.targets", "all-linear"}}},
     {.name = "qlora",
      .always = {{"model.adapters.kind", "lora"}, {"model.quantize.kind", "nf4"}},
-     .folder = {{"model.precision", "bf16-mixed"},
+     .folder = {{"model.precision", usual_precision},
                 {"memory.checkpoint", "auto"},
                 {"model.adapters.rank", "16"},
                 {"model.adapters.targets", "all-linear"}}},
@@ -86,16 +88,16 @@ static hr_status dropout_drop(hr_cli *cli, size_t by_hand, const char *folder, h
   return HR_OK;
 }
 
-static hr_status method_add(hr_cli *cli, size_t by_hand, const char *name, hr_error *err) {
-  const char *names[METHODS];
+/* The method that was named; NULL, with HR_OK: none. */
+static hr_status method_find(const hr_cli *cli, const method **out, hr_error *err) {
+  const char *name = hr__cli_value(cli, "method"), *names[METHODS];
+  *out = NULL;
+  if (!name) return HR_OK;
   for (size_t i = 0; i < METHODS; i++) {
     names[i] = methods[i].name;
-    if (strcmp(methods[i].name, name) != 0) continue;
-    HR_TRY(choices_add(cli, by_hand, methods[i].always, err));
-    if (!is_folder(cli->arguments[0])) return HR_OK;
-    HR_TRY(choices_add(cli, by_hand, methods[i].folder, err));
-    return dropout_drop(cli, by_hand, cli->arguments[0], err);
+    if (strcmp(methods[i].name, name) == 0) *out = &methods[i];
   }
+  if (*out) return HR_OK;
   const char *nearest = hr__cli_nearest(name, names, METHODS);
   char remedy[64];
   snprintf(remedy, sizeof remedy, "did you mean %s?", nearest ? nearest : "");
@@ -114,13 +116,26 @@ static hr_status number_add(hr_cli *cli, const char *option, const char *key, hr
 }
 
 hr_status hr__checkpoint_flags(hr_cli *cli, hr_error *err) {
-  const char *name = hr__cli_value(cli, "method");
-  size_t by_hand = cli->n_overrides;
-  if (name && strcmp(name, "full") == 0 && hr__cli_value(cli, "rank"))
+  const method *chosen;
+  HR_TRY(method_find(cli, &chosen, err));
+  if (chosen == &methods[0] && hr__cli_value(cli, "rank"))
     return hr__fail(err, HR_USAGE, "--rank", "give --method lora or --method qlora",
                     "adapters have a rank, and --method full has none");
-  if (name) HR_TRY(method_add(cli, by_hand, name, err));
+  if (chosen) HR_TRY(choices_add(cli, cli->n_overrides, chosen->always, err));
   HR_TRY(number_add(cli, "seq", "data.sequence_length", err));
   HR_TRY(number_add(cli, "batch", "training.batch_size", err));
   return number_add(cli, "rank", "model.adapters.rank", err);
+}
+
+hr_status hr__checkpoint_defaults(hr_cli *cli, hr_error *err) {
+  const method *chosen;
+  HR_TRY(method_find(cli, &chosen, err));
+  if (!chosen || !is_folder(cli->arguments[0])) return HR_OK;
+  size_t given = cli->n_overrides;
+  HR_TRY(choices_add(cli, given, chosen->folder, err));
+  return dropout_drop(cli, given, cli->arguments[0], err);
+}
+
+const char *hr__checkpoint_precision(const hr_cli *cli) {
+  return hr__cli_value(cli, "method") ? usual_precision : "32-true";
 }

@@ -2,11 +2,11 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
+#include "compile/compile.h"
 #include "dev/gpus.h"
 #include "job/devices.h"
 #include "job/settings.h"
 #include "measure/measure.h"
-#include "pass/compile.h"
 #include "plan/memory.h"
 #include "plan/rates.h"
 

@@ -2,13 +2,13 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "compile/compile.h"
 #include "job/job.h"
 #include "job/settings.h"
-#include "pass/compile.h"
 #include "plan/report.h"
 
 static const char *const stages[] = {"model", "grad",
-#define HR_PASS(name, half) #name,
+#define HR_PASS(name, ...) #name,
 #include "pass/passes.def"
 #undef HR_PASS
                                      "plan"};

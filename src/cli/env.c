@@ -214,10 +214,31 @@ static void keys_list(const hr_cli *cli, const hr_key_table *all) {
   }
 }
 
+static bool is_of(const hr_key *key, const char *section) {
+  size_t length = strlen(section);
+  return strncmp(key->path, section, length) == 0 && key->path[length] == '.';
+}
+
+/* Keys of one section together, whichever stages they belong to: in the order in which recipes have the sections. */
+static hr_status keys_group(hr_cli *cli, hr_key_table *all, hr_error *err) {
+  static const char *const sections[] = {"model", "data", "training", "memory"};
+  enum { SECTIONS = sizeof sections / sizeof *sections };
+  hr_key *grouped = hr__arena_array(&cli->arena, all->count, sizeof *grouped);
+  if (!grouped) return hr__nomem(err);
+  size_t count = 0;
+  for (size_t s = 0; s < SECTIONS; s++)
+    for (size_t k = 0; k < all->count; k++)
+      if (is_of(&all->keys[k], sections[s])) grouped[count++] = all->keys[k];
+  if (count != all->count) return hr__fail(err, HR_FAILURE, "env --keys", NULL, "a key is of no known section");
+  all->keys = grouped;
+  return HR_OK;
+}
+
 static hr_status env_run(hr_cli *cli, hr_error *err) {
   if (hr__cli_flag(cli, "keys")) {
     hr_key_table keys;
     HR_TRY(hr__settings_keys(&cli->arena, &keys, err));
+    HR_TRY(keys_group(cli, &keys, err));
     if (!cli->quiet && isatty(STDOUT_FILENO))
       keys_list(cli, &keys);
     else if (!cli->quiet)

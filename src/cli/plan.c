@@ -158,7 +158,7 @@ static hr_status gpu_override(hr_cli *cli, hr_error *err) {
 }
 
 /* The options of this command are settings under a shorter name. */
-hr_status hr__plan_overrides(hr_cli *cli, hr_error *err) {
+hr_status hr__plan_flags(hr_cli *cli, hr_error *err) {
   HR_TRY(gpu_override(cli, err));
   HR_TRY(size_override(cli, "gpu-memory", "memory.budget", err));
   HR_TRY(hr__checkpoint_flags(cli, err));
@@ -168,6 +168,11 @@ hr_status hr__plan_overrides(hr_cli *cli, hr_error *err) {
   if (samples == 0) return HR_OK;
   HR_TRY(hr__cli_override(cli, err, "training.gradient_accumulation=null"));
   return hr__cli_override(cli, err, "training.effective_batch=%" PRId64, samples);
+}
+
+hr_status hr__plan_overrides(hr_cli *cli, hr_error *err) {
+  HR_TRY(hr__plan_flags(cli, err));
+  return hr__checkpoint_defaults(cli, err);
 }
 
 /* Plans are made and thrown away by the dozen: giving their pages back each time takes a tenth of the whole. */

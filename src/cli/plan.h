@@ -7,6 +7,8 @@
 #include "job/stages.h"
 
 /* The options of the command that are settings under a shorter name, as overrides behind those of --set. */
+hr_status hr__plan_flags(hr_cli *cli, hr_error *err);
+/* And behind these what --method gives a folder (cli/checkpoint_flags.h). */
 hr_status hr__plan_overrides(hr_cli *cli, hr_error *err);
 
 /* --gpu-memory without a GPU plans this machine's processor, which few people mean: a remark on stderr where the recipe

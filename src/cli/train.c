@@ -117,6 +117,7 @@ hr_status hr__train_source(hr_cli *cli, const hr_job_source *source, const hr_tr
 
 static hr_status train_run(hr_cli *cli, hr_error *err) {
   HR_TRY(hr__checkpoint_flags(cli, err));
+  HR_TRY(hr__checkpoint_defaults(cli, err));
   const char *folder = hr__cli_value(cli, "out");
   if (folder == NULL) folder = folder_default(cli);
   if (folder == NULL) return hr__nomem(err);

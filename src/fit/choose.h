@@ -10,7 +10,7 @@
 #ifndef HR_FIT_CHOOSE_H
 #define HR_FIT_CHOOSE_H
 
-#include "pass/compile.h"
+#include "compile/compile.h"
 #include "plan/plan.h"
 #include "recipe/techniques.h"
 

@@ -21,7 +21,7 @@
 #ifndef HR_FIT_KNOBS_H
 #define HR_FIT_KNOBS_H
 
-#include "pass/compile.h"
+#include "compile/compile.h"
 
 typedef struct hr_knob {
   const char *path;

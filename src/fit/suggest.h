@@ -8,7 +8,7 @@
 #ifndef HR_FIT_SUGGEST_H
 #define HR_FIT_SUGGEST_H
 
-#include "pass/compile.h"
+#include "compile/compile.h"
 #include "recipe/techniques.h"
 
 /* Of a tier: those of techniques, and five of other kinds at most. */

@@ -154,8 +154,9 @@ static void strides_dense(const hr_desc *desc, int64_t *stride) {
   }
 }
 
-/* A dense value over a whole buffer: over `buffer`, or over a new one when it is HR_NONE. */
-static hr_id value_create(hr_builder *b, const char *name, hr_desc desc, hr_role role, bool persistent, hr_id buffer) {
+/* A dense value over a whole buffer: over `buffer`, or over a new one, owned by `module`, when it is HR_NONE. */
+static hr_id value_create(hr_builder *b, const char *name, const char *module, hr_desc desc, hr_role role,
+                          bool persistent, hr_id buffer) {
   hr_graph *g = b->graph;
   if (!TABLE_GROW(b, values, cap_values, n_values)) return builder_nomem(b);
   if (buffer == HR_NONE) {
@@ -167,6 +168,7 @@ static hr_id value_create(hr_builder *b, const char *name, hr_desc desc, hr_role
     if (!TABLE_GROW(b, buffers, cap_buffers, n_buffers)) return builder_nomem(b);
     buffer = (hr_id)g->n_buffers++;
     g->buffers[buffer] = (hr_buffer){.name = name,
+                                     .module = module,
                                      .bytes = bytes,
                                      .role = role,
                                      .home = HR_TIER_DEVICE,
@@ -182,10 +184,16 @@ static hr_id value_create(hr_builder *b, const char *name, hr_desc desc, hr_role
 }
 
 /* One that is looked for by its name: those that nodes make, thousands of them with the same, never are. */
-static hr_id value_create_named(hr_builder *b, const char *name, hr_desc desc, hr_role role, bool persistent,
-                                hr_id buffer) {
-  hr_id id = value_create(b, name, desc, role, persistent, buffer);
+static hr_id value_create_named(hr_builder *b, const char *name, const char *module, hr_desc desc, hr_role role,
+                                bool persistent, hr_id buffer) {
+  hr_id id = value_create(b, name, module, desc, role, persistent, buffer);
   return id == HR_NONE || hr__graph_name_value(b->graph, id) ? id : builder_nomem(b);
+}
+
+/* The module around a tensor of the model, "a.b" of "a.b.weight"; anything else is its own. NULL: out of memory. */
+static const char *module_around(hr_arena *arena, const char *name, hr_role role) {
+  const char *dot = role == HR_ROLE_PARAMETER || role == HR_ROLE_STATE ? strrchr(name, '.') : NULL;
+  return dot ? hr__arena_format(arena, "%.*s", (int)(dot - name), name) : name;
 }
 
 hr_id hr__persistent(hr_builder *b, const char *name, hr_role role, hr_desc desc, hr_init init) {
@@ -200,8 +208,9 @@ hr_id hr__persistent(hr_builder *b, const char *name, hr_role role, hr_desc desc
     return HR_NONE;
   }
   const char *copy = hr__arena_text(&b->graph->arena, name);
-  if (!copy) return builder_nomem(b);
-  hr_id id = value_create_named(b, copy, desc, role, true, HR_NONE);
+  const char *module = copy ? module_around(&b->graph->arena, copy, role) : NULL;
+  if (!module) return builder_nomem(b);
+  hr_id id = value_create_named(b, copy, module, desc, role, true, HR_NONE);
   if (id != HR_NONE) b->graph->values[id].init = init;
   return id;
 }
@@ -216,7 +225,7 @@ static void member_create(hr_builder *b, hr_id whole, const hr_member *member, i
   }
   hr_desc desc = from.desc;
   desc.dim[0] = member->rows;
-  hr_id id = value_create_named(b, name, desc, HR_ROLE_ACTIVATION, true, from.buffer);
+  hr_id id = value_create_named(b, name, NULL, desc, HR_ROLE_ACTIVATION, true, from.buffer);
   if (id == HR_NONE) return;
   hr_value *v = &b->graph->values[id];
   v->offset = (size_t)(first * from.stride[0]) * hr_dtype_bytes(desc.dtype);
@@ -260,7 +269,13 @@ hr_id hr__beside(hr_builder *b, hr_id value, const char *kind, hr_role role, hr_
     if (!members[i].name) return builder_nomem(b);
     members[i].rows = member->desc.dim[0] * desc.dim[0] / rows;
   }
-  return hr__stacked(b, name, role, desc, members, count ? (int)count : 1);
+  hr_id id = hr__stacked(b, name, role, desc, members, count ? (int)count : 1);
+  if (id != HR_NONE) hr__belongs(b->graph, id, value);
+  return id;
+}
+
+void hr__belongs(hr_graph *graph, hr_id value, hr_id to) {
+  graph->buffers[graph->values[value].buffer].module = graph->buffers[graph->values[to].buffer].module;
 }
 
 /* The name of a parameter in the part that is being built. NULL: out of memory, which the builder tells. */
@@ -309,7 +324,7 @@ hr_id hr__input_batch(hr_builder *b, const char *name, hr_desc desc, hr_batch ba
   }
   const char *copy = hr__arena_text(&b->graph->arena, name);
   if (!copy) return builder_nomem(b);
-  hr_id id = value_create_named(b, copy, desc, HR_ROLE_INPUT, false, HR_NONE);
+  hr_id id = value_create_named(b, copy, copy, desc, HR_ROLE_INPUT, false, HR_NONE);
   if (id == HR_NONE) return HR_NONE;
   b->graph->values[id].batch_axis = (int8_t)batch.axis;
   b->graph->values[id].batch_rows = (int32_t)batch.rows;
@@ -323,7 +338,8 @@ hr_id hr__view(hr_builder *b, hr_id value, int64_t first, int64_t count) {
     b->status = hr__fail(&b->error, HR_FAILURE, whole.name, NULL, "a view lies outside its value");
     return HR_NONE;
   }
-  hr_id id = value_create(b, whole.name, hr__desc1(whole.desc.dtype, count), HR_ROLE_ACTIVATION, false, whole.buffer);
+  hr_id id =
+      value_create(b, whole.name, NULL, hr__desc1(whole.desc.dtype, count), HR_ROLE_ACTIVATION, false, whole.buffer);
   if (id == HR_NONE) return HR_NONE;
   hr_value *view = &b->graph->values[id];
   view->offset = whole.offset + (size_t)first * hr_dtype_bytes(whole.desc.dtype);
@@ -340,7 +356,7 @@ hr_id hr__view_as(hr_builder *b, hr_id value, size_t offset, const char *name, h
     b->status = hr__fail(&b->error, HR_FAILURE, name, NULL, "a view lies outside its value");
     return HR_NONE;
   }
-  hr_id id = value_create(b, name, desc, HR_ROLE_ACTIVATION, false, whole.buffer);
+  hr_id id = value_create(b, name, NULL, desc, HR_ROLE_ACTIVATION, false, whole.buffer);
   if (id == HR_NONE) return HR_NONE;
   hr_value *view = &b->graph->values[id];
   view->offset = whole.offset + offset;
@@ -354,8 +370,11 @@ hr_id hr__storage(hr_builder *b, hr_id value) {
   hr_graph *g = b->graph;
   if (!TABLE_GROW(b, buffers, cap_buffers, n_buffers)) return builder_nomem(b);
   const hr_buffer *old = &g->buffers[g->values[value].buffer];
-  g->buffers[g->n_buffers] =
-      (hr_buffer){.name = g->values[value].name, .bytes = old->bytes, .role = old->role, .program = b->program};
+  g->buffers[g->n_buffers] = (hr_buffer){.name = g->values[value].name,
+                                         .module = old->module,
+                                         .bytes = old->bytes,
+                                         .role = old->role,
+                                         .program = b->program};
   return (hr_id)g->n_buffers++;
 }
 
@@ -431,7 +450,9 @@ static bool outputs_create(hr_builder *b, const hr_op *op, hr_id *ids, int n_in,
     if (!name) builder_nomem(b);
     if (!name) return false;
     hr_id buffer = place == HR_NONE ? HR_NONE : g->values[place].buffer;
-    hr_id value = value_create(b, name, desc[j], HR_ROLE_ACTIVATION, false, buffer);
+    /* a copy belongs to whoever has what it is of */
+    const char *module = op->transfer != HR_TRANSFER_NONE ? g->buffers[g->values[ids[0]].buffer].module : b->module;
+    hr_id value = value_create(b, name, module, desc[j], HR_ROLE_ACTIVATION, false, buffer);
     if (value == HR_NONE) return false;
     if (place != HR_NONE) g->values[value].offset = g->values[place].offset; /* a view is updated where it lies */
     g->values[value].producer = (hr_id)g->n_nodes;

@@ -61,6 +61,8 @@ hr_id hr__parameter_stacked(hr_builder *b, const char *name, hr_desc desc, const
 /* A persistent value that belongs to another: "<kind>.<name>". Beside a stacked one it is stacked alike, with members
  * "<kind>.<member>" whose first dimensions divide desc.dim[0] as those of the members do. */
 hr_id hr__beside(hr_builder *b, hr_id value, const char *kind, hr_role role, hr_desc desc, hr_init init);
+/* The storage of a value is owned by the module that owns another's. hr__beside sees to it itself. */
+void hr__belongs(hr_graph *graph, hr_id value, hr_id to);
 /* A batch tensor of the current program, written by the host before it runs. Its first axis counts samples. */
 hr_id hr__input(hr_builder *b, const char *name, hr_desc desc);
 /* One that has the batch along another axis, several rows of it to a sample, or not at all. */

@@ -66,8 +66,10 @@ static void graph_move(compaction *c) {
   to->blocks = table_copy(c, from->blocks, from->n_blocks, sizeof *to->blocks);
   to->programs = table_copy(c, from->programs, from->n_programs, sizeof *to->programs);
   to->packed = table_copy(c, from->packed, from->n_packed, sizeof *to->packed);
-  for (size_t i = 0; i < to->n_buffers && !c->full; i++)
+  for (size_t i = 0; i < to->n_buffers && !c->full; i++) {
     to->buffers[i].name = text_move(c, to->buffers[i].name);
+    to->buffers[i].module = text_move(c, to->buffers[i].module);
+  }
   for (size_t i = 0; i < to->n_values && !c->full; i++)
     to->values[i].name = text_move(c, to->values[i].name);
   for (size_t i = 0; i < to->n_nodes && !c->full; i++)

@@ -44,6 +44,8 @@ const char *hr_role_name(hr_role role);
 
 typedef struct hr_buffer {
   const char *name;
+  const char
+      *module; /* whose it is: of what nodes make their module; of parameters and all beside them the one around */
   size_t bytes;
   hr_role role;
   hr_tier home;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "compile/compile.h"
 #include "model/model.h"
-#include "pass/compile.h"
 #include "plan/memory.h"
 
 static const hr_key keys[] = {

@@ -2,7 +2,7 @@
 #ifndef HR_JOB_SETTINGS_H
 #define HR_JOB_SETTINGS_H
 
-#include "pass/compile.h"
+#include "compile/compile.h"
 
 /* Stages of a recipe, and the one that is meant (hr_key.chooses). */
 #define HR_STAGES "stages"

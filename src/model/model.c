@@ -60,7 +60,9 @@ const char *hr__scope_precision(const hr_scope *scope) {
 
 hr_model_part hr__model_whole(const hr_recipe *recipe) {
   hr_model_part whole = {.name = "", .scope = hr__scope(recipe, "model")};
-  whole.model = hr__model_named(hr__scope_text(&whole.scope, "family"));
+  const char *family = hr__scope_text(&whole.scope, "family");
+  bool by_hand = strcmp(family, hr_model_by_hand.family) == 0;
+  whole.model = by_hand ? &hr_model_by_hand : hr__model_named(family);
   assert(whole.model); /* else its keys could not have been opened */
   return whole;
 }

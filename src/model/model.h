@@ -112,6 +112,12 @@ struct hr_model {
 #undef HR_FAMILY
 extern const hr_key_table hr_model_keys; /* family, path, precision... of a scope */
 
+/* Graphs that were built by hand (nets of include/headroom.h) are of no family: passes find this one, which recipes
+ * cannot name. Their settings have these tables in place of hr_model_keys. */
+enum { HR_BY_HAND_TABLES = 2 };
+extern const hr_model hr_model_by_hand;
+extern const hr_key_table hr_by_hand_keys[HR_BY_HAND_TABLES];
+
 /* The families there are: those of families.def, then those that were registered. NULL: no more. */
 const hr_model *hr__model_at(size_t i);
 const hr_model *hr__model_named(const char *family); /* NULL: there is none */

@@ -212,3 +212,17 @@ static const hr_key keys[] = {
      .meaning = "precision of modules by name pattern: { pattern: precision }, the first that fits"},
 };
 const hr_key_table hr_model_keys = {keys, sizeof keys / sizeof *keys};
+
+/* --- graphs built by hand ---------------------------------------------------------------------------------------- */
+
+static hr_status by_hand_open(hr_recipe *recipe, hr_error *err) {
+  return hr__recipe_section(recipe, "model", false, err);
+}
+
+const hr_model hr_model_by_hand = {.family = "by hand"};
+static const hr_key by_hand[] = {
+    {.path = "*.family", .type = HR_KEY_CHOICE, .fallback = "by hand", .choices = "by hand", .open = by_hand_open},
+};
+const hr_key_table hr_by_hand_keys[HR_BY_HAND_TABLES] = {
+    {by_hand, 1}, {keys + 1, sizeof keys / sizeof *keys - 1} /* all but the family */
+};

@@ -4,10 +4,6 @@
 
 #include "model/parts.h"
 
-extern const hr_key_table hr_train_set_keys; /* train of a model or part */
-extern const hr_key_table hr_adapter_keys;   /* adapters.* of a model or part */
-extern const hr_key_table hr_quantize_keys;  /* quantize.* of a model or part */
-
 /* A linear module may be named by any of these patterns (base/text.h), or by "all-linear". */
 bool hr__targets_match(const char *const *targets, size_t count, const char *module);
 /* Whether every target of a setting of part `p` matches a linear of that part; the message names the modules there are.

@@ -8,14 +8,12 @@
  * once per program; what a fleeting op makes is made again for every reader. A clone has the module of its original, so
  * that it draws the same random numbers: recomputing changes no bit.
  */
-#include "pass/checkpoint.h"
-
 #include <string.h>
 
-#include "pass/cut.h"
+#include "pass/checkpoint_cut.h"
 #include "pass/pass.h"
 #include "pass/prune.h"
-#include "pass/rules.h"
+#include "recipe/rules.h"
 
 #define KEY  "memory.checkpoint"
 #define KEPT "none|selective|every-layer"

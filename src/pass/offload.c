@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "op/transfer.h"
-#include "pass/rules.h"
+#include "recipe/rules.h"
 
 #define TIERS  "device|host|disk"
 #define WHERE  TIERS "|auto"

@@ -1,10 +1,11 @@
-/* The type of a pass: changes the builder's graph in place, verified between any two in debug builds. One file per
- * pass, listed in passes.def, which fixes the order and the names of `dump --after`. */
+/* The type of a pass: changes the builder's graph in place, verified between any two in debug builds. A row of
+ * passes.def fixes its place in the order, its name for `dump --after`, and the keys that recipes have for it. */
 #ifndef HR_PASS_PASS_H
 #define HR_PASS_PASS_H
 
 #include "graph/builder.h"
-#include "pass/compile.h"
+#include "model/model.h"
+#include "pass/choices.h"
 
 typedef enum hr_pass_part {
   HR_BEFORE_GRAD, /* what is trained, in which precision, with which ops; choices->slices is all that is read of choices
@@ -16,12 +17,22 @@ typedef enum hr_pass_part {
 typedef struct hr_pass {
   const char *name;
   hr_pass_part part;
+  const hr_key_table *keys; /* settings of recipes that are its own; may be none */
   hr_status (*run)(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err);
 } hr_pass;
 
-#define HR_PASS(name, part)                                                                                            \
+#define HR_PASS(name, part, keys)                                                                                      \
+  extern const hr_key_table keys;                                                                                      \
   hr_status hr__pass_##name(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err);
 #include "pass/passes.def"
 #undef HR_PASS
+
+enum {
+#define HR_PASS(...) +1
+  HR_PASSES = 0
+#include "pass/passes.def"
+#undef HR_PASS
+};
+extern const hr_pass hr_passes[HR_PASSES]; /* in order */
 
 #endif

@@ -56,13 +56,15 @@ static use *uses_find(hr_graph *g, const hr_model_parts *parts, const packing *o
   return uses;
 }
 
-static hr_id part_declare(hr_builder *b, const char *parameter, const char *part, hr_dtype dtype, int64_t count) {
-  const char *name = hr__arena_format(&b->graph->arena, "%s.%s", parameter, part);
+static hr_id part_declare(hr_builder *b, hr_id parameter, const char *part, hr_dtype dtype, int64_t count) {
+  const char *name = hr__arena_format(&b->graph->arena, "%s.%s", b->graph->values[parameter].name, part);
   if (!name) {
     b->status = hr__nomem(&b->error);
     return HR_NONE;
   }
-  return hr__persistent(b, name, HR_ROLE_PARAMETER, hr__desc1(dtype, count), (hr_init){.rule = HR_INIT_ZERO});
+  hr_id id = hr__persistent(b, name, HR_ROLE_PARAMETER, hr__desc1(dtype, count), (hr_init){.rule = HR_INIT_ZERO});
+  if (id != HR_NONE) hr__belongs(b->graph, id, parameter);
+  return id;
 }
 
 /* Declares the parts of a packed parameter; its own storage is given up. */
@@ -78,12 +80,12 @@ static hr_status parameter_pack(hr_builder *b, hr_id parameter, bool nested, hr_
                         .init = source.init,
                         .nested_absmax = HR_NONE,
                         .nested_offset = HR_NONE};
-  packed->codes = part_declare(b, source.name, "nf4", HR_U8, (count + 1) / 2);
-  packed->absmax = part_declare(b, source.name, "absmax", nested ? HR_U8 : HR_F32, blocks);
+  packed->codes = part_declare(b, parameter, "nf4", HR_U8, (count + 1) / 2);
+  packed->absmax = part_declare(b, parameter, "absmax", nested ? HR_U8 : HR_F32, blocks);
   if (nested) {
     int64_t outer = (blocks + HR_NF4_NESTED - 1) / HR_NF4_NESTED;
-    packed->nested_absmax = part_declare(b, source.name, "nested_absmax", HR_F32, outer);
-    packed->nested_offset = part_declare(b, source.name, "nested_offset", HR_F32, 1);
+    packed->nested_absmax = part_declare(b, parameter, "nested_absmax", HR_F32, outer);
+    packed->nested_offset = part_declare(b, parameter, "nested_offset", HR_F32, 1);
   }
   g->values[parameter].producer = HR_DROPPED;
   hr_buffer *buffer = &g->buffers[source.buffer];

@@ -9,6 +9,19 @@
 
 #define KEY HR_SPLIT_KEY
 
+static const hr_key keys[] = {
+    {.path = KEY,
+     .type = HR_KEY_CHOICE,
+     .fallback = "none",
+     .choices = "none|auto",
+     .tree = true,
+     .example = "{ mlp: 4, lm_head: 8 }",
+     .meaning =
+         "{block pattern: slices}: runs blocks slice by slice of the batch, and the loss head in as many chunks; auto: "
+         "all blocks, where nothing else fits the budget"},
+};
+const hr_key_table hr_split_keys = {keys, sizeof keys / sizeof *keys};
+
 hr_status hr__split_rules_read(hr_splitter *s, const hr_doc_node *tree) {
   static const char remedy[] = "write for example \"split: { mlp: 4, lm_head: 8 }\"";
   if (tree->kind != HR_DOC_MAP)

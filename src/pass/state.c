@@ -1,5 +1,6 @@
-/* state: see state.h. */
-#include "pass/state.h"
+/* The state pass: nodes that write states of the model (hr__state) go to the end of their programs, in order. Whatever
+ * else reads a state, in backward and recomputed too, then reads it as the program found it. */
+#include "pass/pass.h"
 
 static bool writes_state(const hr_graph *g, const hr_node *node) {
   for (int j = 0; j < node->n_out; j++)
@@ -7,7 +8,10 @@ static bool writes_state(const hr_graph *g, const hr_node *node) {
   return false;
 }
 
-hr_status hr__state_last(hr_graph *graph, hr_error *err) {
+hr_status hr__pass_state(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
+  (void)recipe;
+  (void)choices;
+  hr_graph *graph = b->graph;
   hr_id *order = hr__arena_array(&graph->arena, graph->n_nodes + 1, sizeof *order);
   if (!order) return hr__nomem(err);
   size_t count = 0, moved = 0;

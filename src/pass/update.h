@@ -33,8 +33,6 @@ typedef struct hr_update_settings {
   size_t n_groups;
 } hr_update_settings;
 
-extern const hr_key_table hr_update_keys; /* training.optimizer.*, memory.update */
-
 /* Whether any node of the model computes in f16, so that the loss must be scaled and steps that overflow be skipped. */
 bool hr__update_scaled(const hr_graph *graph);
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "pass/pass.h"
 #include "pass/update.h"
 
 #define KEY_GROUPS "training.optimizer.groups"

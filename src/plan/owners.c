@@ -5,42 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* State and gradients are named after their parameter, behind one or two words of their own (pass/update.h). */
-static const char *state_skip(const char *name) {
-  static const struct {
-    const char *word;
-    int parts;
-  } kinds[] = {{"grad.", 1}, {"adam.", 2}, {"adam8.", 2}, {"sgd.", 2}};
-  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-    if (strncmp(name, kinds[i].word, strlen(kinds[i].word)) != 0) continue;
-    const char *rest = name;
-    for (int p = 0; p < kinds[i].parts && rest; p++) {
-      rest = strchr(rest, '.');
-      if (rest) rest++;
-    }
-    return rest ? rest : name;
-  }
-  return name;
-}
-
 static bool is_number(const char *part, size_t length) {
   for (size_t i = 0; i < length; i++)
     if (!isdigit((unsigned char)part[i])) return false;
   return length > 0;
 }
 
-/* Tensors of a module are named like parts of it. */
-static bool is_tensor(const char *part, size_t length) {
-  return (length == 6 && strncmp(part, "weight", 6) == 0) || (length == 4 && strncmp(part, "bias", 4) == 0);
-}
-
-void hr__owner_module(const char *name, char out[HR_MODULE_NAME]) {
-  const char *part = state_skip(name);
+void hr__owner_name(const char *module, char out[HR_MODULE_NAME]) {
+  const char *part = module;
   size_t length = 0;
   int below = -1; /* parts behind a layer's number; -1: there was none yet */
-  while (*part && *part != ':' && below < 1) {
-    size_t size = strcspn(part, ".:");
-    if (length > 0 && is_tensor(part, size)) break;
+  while (*part && below < 1) {
+    size_t size = strcspn(part, ".");
     bool number = is_number(part, size);
     size_t room = HR_MODULE_NAME - 1 - length;
     int wrote =
@@ -103,7 +79,7 @@ hr_status hr__owners(const hr_plan *plan, hr_tier tier, hr_arena *arena, hr_modu
     if (slot->tier != tier || slot->bytes == 0 || !hr__slot_alive(slot, program, held->peak_node)) continue;
     hr_module_owner *owner = &owners[n++];
     *owner = (hr_module_owner){.bytes = slot->bytes, .tensors = 1};
-    hr__owner_module(slot->name, owner->name);
+    hr__owner_name(slot->module, owner->name);
     owner->categories[slot->category] = slot->bytes;
   }
   if (n > 1) qsort(owners, n, sizeof *owners, by_name);

@@ -20,8 +20,7 @@ typedef struct hr_module_owner {
 hr_status hr__owners(const hr_plan *plan, hr_tier tier, hr_arena *arena, hr_module_owner **out, size_t *count,
                      hr_error *err);
 
-/* The part of a buffer's name that says whose it is: "adam.m.model.layers.3.mlp.up_proj.weight" and
- * "model.layers.3.mlp:swiglu" are both of "model.layers.*.mlp". */
-void hr__owner_module(const char *name, char out[HR_MODULE_NAME]);
+/* What a module is called among owners: "model.layers.3.mlp.up_proj" is of "model.layers.*.mlp". */
+void hr__owner_name(const char *module, char out[HR_MODULE_NAME]);
 
 #endif

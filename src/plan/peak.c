@@ -17,6 +17,7 @@ void hr__peak_name(hr_building *b, hr_id program) {
     if (!hr__lifetime_holds(&b->lifetimes[i], plan->programs[program].peak_node)) continue;
     hr_slot *slot = &plan->slots[plan->slot_of_buffer[i]];
     slot->name = buffer->name;
+    slot->module = buffer->module;
     slot->category = hr__role_category(buffer->role);
   }
 }

@@ -50,6 +50,7 @@ static hr_status node_plan(hr_building *b, hr_id id, uint32_t position, hr_desc 
   hr_slot slot = {.name = b->options->effort == HR_EFFORT_SKETCH
                               ? node->module
                               : hr__arena_format(&plan->arena, "%s:%s:workspace", node->module, node->op->name),
+                  .module = node->module,
                   .tier = node->place == HR_ON_HOST ? HR_TIER_HOST : HR_TIER_DEVICE,
                   .category = HR_CAT_WORKSPACE,
                   .program = node->program,

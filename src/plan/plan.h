@@ -45,6 +45,7 @@ hr_category hr__role_category(hr_role role);
 /* One slot of an arena: a graph buffer (or several merged by in-place results), or a node's workspace. */
 typedef struct hr_slot {
   const char *name;
+  const char *module; /* whose it is (hr_buffer.module) */
   hr_tier tier;
   hr_category category;
   hr_id program;        /* HR_NONE: persistent, in all programs */

@@ -41,6 +41,7 @@ hr_status hr__slots_persistent(hr_building *b) {
     const hr_buffer *buffer = &graph->buffers[keys[k].buffer];
     size_t *bottom = &plan->tiers[buffer->home].persistent_bytes;
     hr_slot slot = {.name = buffer->name,
+                    .module = buffer->module,
                     .tier = buffer->home,
                     .category = hr__role_category(buffer->role),
                     .program = HR_NONE,
@@ -63,6 +64,7 @@ hr_status hr__slots_transient(hr_building *b, hr_id program) {
     const hr_lifetime *life = &b->lifetimes[i];
     if (buffer->persistent || buffer->program != program || !life->used || life->home != i) continue;
     hr_slot slot = {.name = buffer->name,
+                    .module = buffer->module,
                     .tier = buffer->home,
                     .category = hr__role_category(buffer->role),
                     .program = program,

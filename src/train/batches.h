@@ -8,7 +8,7 @@
 #ifndef HR_TRAIN_BATCHES_H
 #define HR_TRAIN_BATCHES_H
 
-#include "pass/compile.h"
+#include "compile/compile.h"
 
 typedef struct hr_batches {
   const hr_training_shape *shape;

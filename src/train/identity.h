@@ -2,8 +2,8 @@
 #ifndef HR_TRAIN_IDENTITY_H
 #define HR_TRAIN_IDENTITY_H
 
+#include "compile/compile.h"
 #include "data/data.h"
-#include "pass/compile.h"
 #include "train/manifest.h"
 
 /* The closed recipe as path and JSON value, with the facts that paths stand for (length of the data, samples per step).

@@ -2,9 +2,9 @@
 #ifndef HR_TRAIN_SESSION_H
 #define HR_TRAIN_SESSION_H
 
+#include "compile/compile.h"
 #include "data/reader.h"
 #include "model/model.h"
-#include "pass/compile.h"
 #include "train/batches.h"
 #include "train/handover.h"
 #include "train/manifest.h"

@@ -78,6 +78,14 @@ with Folder() as folder:
     changed, text, result = applied(AXOLOTL, *qlora, '--target-effective-batch', '5')
     check('micro_batch_size: 1\n' in text and 'accumulation_steps: 5\n' in text, text)
     check('rank' not in applied(AXOLOTL, '--method', 'full')[2].err, 'full training has no rank')
+    changed, text, result = applied(AXOLOTL, '--set', 'training.effective_batch=4')
+    check('micro_batch_size: 2\n' in text and 'accumulation_steps: 2\n' in text, f'--set as the flag: {text}')
+
+    # Without --method too the precision is the config's.
+    for before, precision in [('bf16: true', 'bf16-mixed'), ('bf16: full', 'bf16-true'), ('bf16: false', None)]:
+        changed, after, result = applied(AXOLOTL.replace('bf16: true', before))
+        check((f'model.precision={precision}' in result.err) == (precision is not None), f'{before}: {result.err}')
+        check(changed <= {'gradient_checkpointing'}, f'{before}: {changed} {after}')
 
     # What is part of the plan and has no key in any of the files is told.
     for setting in ['memory.offload.optimizer=host', 'memory.update=in-backward']:

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "fit/choose.h"
-#include "pass/checkpoint.h"
+#include "pass/pass.h"
 #include "support/faults.h"
 
 static const char recipe_text[] = "model: { family: llama, config: { hidden_size: 16, num_hidden_layers: 2,\n"

@@ -12,7 +12,7 @@
 #include "data/keys.h"
 #include "fit/techniques.h"
 #include "pass/adapters.h"
-#include "pass/checkpoint.h"
+#include "pass/pass.h"
 #include "pass/update.h"
 
 static const char recipe_text[] = "model: { family: llama, config: { hidden_size: 16, num_hidden_layers: 1,\n"

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "compile/compile.h"
 #include "format/safetensors.h"
-#include "pass/compile.h"
 #include "run/run.h"
 
 /* One case: its files, and a program of its model on the CPU with the golden weights. */

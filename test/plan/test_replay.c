@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "pass/compile.h"
+#include "compile/compile.h"
 #include "pass/update.h"
 #include "plan/part_graphs.h"
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "pass/compile.h"
+#include "compile/compile.h"
 #include "pass/update.h"
 #include "plan/part_graphs.h"
 #include "plan/report.h"

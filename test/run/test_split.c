@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/text.h"
-#include "pass/compile.h"
+#include "compile/compile.h"
 #include "plan/memory.h"
 #include "run/run.h"
 

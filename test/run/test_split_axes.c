@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "compile/compile.h"
 #include "grad/grad.h"
 #include "op/concat.h"
 #include "op/dropout.h"

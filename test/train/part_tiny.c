@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
+#include "compile/compile.h"
 #include "job/settings.h"
-#include "pass/compile.h"
 
 const char tiny_text[] = "model:\n"
                          "  family: llama\n"

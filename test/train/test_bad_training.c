@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
+#include "compile/compile.h"
 #include "job/settings.h"
-#include "pass/compile.h"
 
 #define MODEL    "model: { family: llama, config: { hidden_size: 16, num_attention_heads: 2, vocab_size: 256 } }\n"
 #define TEXT     MODEL "data: { sequence_length: 16 }\ntraining: "

@@ -13,13 +13,13 @@
 
 #include <cmocka.h>
 
+#include "compile/compile.h"
 #include "grad/grad.h"
 #include "op/ema.h"
 #include "op/linear.h"
 #include "op/mse.h"
 #include "op/pointwise.h"
 #include "pass/pass.h"
-#include "pass/state.h"
 #include "pass/update.h"
 #include "train/tensors.h"
 
@@ -104,7 +104,7 @@ static void job_open(job *j, hr_keep keep) {
   }
   hr__program_begin(&b, HR_PROGRAM_EVAL);
   forward(&b);
-  must(hr__state_last(j->graph, &err), &err);
+  must(hr__pass_state(&b, NULL, NULL, &err), &err);
   hr__program_begin(&b, HR_PROGRAM_UPDATE);
   must(hr__update_emit(&b, &(hr_update_settings){.optimizer = HR_OPTIMIZER_SGD, .momentum = 0.5f}, &err), &err);
   must(hr__pass_prune(&b, NULL, NULL, &err), &err);

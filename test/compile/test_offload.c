@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "compile/compile.h"
 #include "data/keys.h"
 #include "grad/grad.h"
 #include "op/adamw.h"
@@ -34,14 +35,14 @@ typedef struct compiled {
 } compiled;
 
 static void compile(compiled *c, const hr_choices *choices, const char *const *overrides) {
-  const hr_key_table tables[] = {hr_model_keys,   hr_train_set_keys, hr_data_keys,
-                                 hr_compile_keys, hr_update_keys,    hr_offload_keys};
+  hr_key_table tables[HR_COMPILE_TABLES];
+  hr__compile_tables(tables);
   size_t n = 0;
   while (overrides && overrides[n])
     n++;
   *c = (compiled){0};
   hr_status status = hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, n, tables,
-                                      sizeof tables / sizeof *tables, &c->recipe, &c->err);
+                                      HR_COMPILE_TABLES, &c->recipe, &c->err);
   if (status == HR_OK) status = hr__compile(c->recipe, choices, "offload", &c->graph, &c->err);
   if (status == HR_OK) status = hr__graph_verify(c->graph, &c->err);
   if (status != HR_OK) fail_msg("%s: %s", c->err.place, c->err.message);

@@ -1,17 +1,16 @@
-/* Nets of include/headroom.h: a graph built by hand, taken through grad, update, plan and run. */
+/* Nets of include/headroom.h: a graph built by hand, compiled, planned and run as those of recipes are. */
 #include <math.h>
 
+#include "compile/compile.h"
 #include "format/json.h"
-#include "grad/grad.h"
 #include "headroom.h"
+#include "library/api.h"
 #include "op/add.h"
 #include "op/linear.h"
 #include "op/mse.h"
 #include "op/swiglu.h"
-#include "pass/update.h"
 #include "plan/report.h"
 #include "run/run.h"
-#include "train/api.h"
 
 _Static_assert(HR_NO_VALUE == HR_NONE, "value ids are the graph's");
 
@@ -27,7 +26,9 @@ struct hr_net {
   hr_control state;
 };
 
-static const hr_update_settings update = {.beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f};
+static const float beta1 = 0.9f, beta2 = 0.999f; /* as in `settings` */
+static const char settings[] = "data: { source: synthetic, sequence_length: 1 }\n"
+                               "training: { optimizer: { betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0 } }\n";
 
 hr_result hr_net_create(hr_net **net, hr_error *error) {
   *net = NULL;
@@ -83,15 +84,18 @@ hr_value_id hr_net_mse(hr_net *net, hr_value_id y, hr_value_id target) {
   return hr__mse(&net->builder, y, target);
 }
 
-static hr_status net_build(hr_net *net, hr_id loss, uint64_t seed, hr_error *error) {
-  hr__program_set_output(&net->builder, "loss", loss);
-  hr_loss weighted = {.value = loss, .weight = 1.0f};
-  HR_TRY(hr__grad(&net->builder, &weighted, 1, HR_GRAD_TRANSIENT, error));
-  HR_TRY(hr__update_emit(&net->builder, &update, error));
-  net->control = hr__control(&net->builder);
-  HR_TRY(hr__builder_status(&net->builder, error));
-  HR_TRY(hr__graph_verify(net->graph, error));
+static hr_status graph_compile(hr_net *net, hr_id loss, hr_error *error) {
+  hr_recipe *recipe;
+  HR_TRY(hr__by_hand_settings(settings, &recipe, error));
+  hr__program_set_reported(&net->builder, "loss", loss, HR_OUTPUT_LOSS, 1.0f, HR_NONE);
+  hr_status status = hr__compile_by_hand(&net->builder, recipe, error);
+  hr__recipe_destroy(recipe);
+  return status == HR_OK ? hr__graph_verify(net->graph, error) : status;
+}
 
+static hr_status net_build(hr_net *net, hr_id loss, uint64_t seed, hr_error *error) {
+  HR_TRY(graph_compile(net, loss, error));
+  net->control = hr__graph_find_value(net->graph, "control");
   HR_TRY(hr__cpu_open(&net->device, error));
   HR_TRY(hr__rates_load(&net->device->facts, &net->rates, error));
   hr_plan_options options = {.accumulation = 1};
@@ -103,12 +107,22 @@ static hr_status net_build(hr_net *net, hr_id loss, uint64_t seed, hr_error *err
   return hr__run_init_values(net->run, seed, error);
 }
 
+static bool any_trained(const hr_graph *graph) {
+  bool any = false;
+  for (size_t v = 0; v < graph->n_values; v++)
+    any |= graph->values[v].trained;
+  return any;
+}
+
 static hr_status net_compile(hr_net *net, hr_id loss, uint64_t seed, hr_error *error) {
   if (net->started)
     return hr__fail(error, HR_USAGE, "hr_net_compile", "make a new net", "this net has been compiled already");
   HR_TRY(hr__builder_status(&net->builder, error));
   if (loss >= net->graph->n_values || hr_desc_count(&net->graph->values[loss].desc) != 1)
     return hr__fail(error, HR_USAGE, "hr_net_compile", "give what hr_net_mse returned", "the loss is no scalar value");
+  if (!any_trained(net->graph))
+    return hr__fail(error, HR_USAGE, "hr_net_compile", "give it a parameter (hr_net_parameter)",
+                    "nothing of this net is trained");
   net->started = true;
   hr_status status = net_build(net, loss, seed, error);
   if (status != HR_OK) {
@@ -170,8 +184,8 @@ static hr_status net_step(hr_net *net, float learning_rate, float *loss, hr_erro
   net->state.step++;
   double step = (double)net->state.step;
   net->state.learning_rate = learning_rate;
-  net->state.bias_correction1 = (float)(1 - pow(update.beta1, step));
-  net->state.bias_correction2 = (float)(1 - pow(update.beta2, step));
+  net->state.bias_correction1 = (float)(1 - pow(beta1, step));
+  net->state.bias_correction2 = (float)(1 - pow(beta2, step));
   HR_TRY(hr__run_write(net->run, net->control, 0, &net->state, sizeof net->state, error));
   HR_TRY(hr__run_program(net->run, net->program, error));
   return hr__run_read(net->run, net->loss, 0, loss, sizeof *loss, error);

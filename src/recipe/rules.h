@@ -1,7 +1,7 @@
 /* Settings that take a word, or a word by pattern: "memory.checkpoint: {text: every-layer, head: none}". The first
  * pattern that fits a name counts. */
-#ifndef HR_PASS_RULES_H
-#define HR_PASS_RULES_H
+#ifndef HR_RECIPE_RULES_H
+#define HR_RECIPE_RULES_H
 
 #include "recipe/recipe.h"
 

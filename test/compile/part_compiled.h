@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "pass/compile.h"
+#include "compile/compile.h"
 
 typedef struct compiled {
   hr_recipe *recipe;

@@ -1,6 +1,6 @@
 /* The cheapest set of vertices that separates sources from sinks: a minimum vertex cut by maximum flow, exact. */
-#ifndef HR_PASS_CUT_H
-#define HR_PASS_CUT_H
+#ifndef HR_PASS_CHECKPOINT_CUT_H
+#define HR_PASS_CHECKPOINT_CUT_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* Minimum vertex cut: see cut.h. Every vertex becomes two ends joined by an arc of its cost; flow is sent along
  * shortest augmenting paths, which is quick for the tens of values a block has. */
-#include "pass/cut.h"
+#include "pass/checkpoint_cut.h"
 
 /* One direction of an arc; its reverse is the arc next to it (number ^ 1). */
 typedef struct arc {

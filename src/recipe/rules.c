@@ -1,5 +1,5 @@
 /* See rules.h. */
-#include "pass/rules.h"
+#include "recipe/rules.h"
 
 #include <stdio.h>
 #include <string.h>

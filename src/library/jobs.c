@@ -1,54 +1,11 @@
-/* The public library, include/headroom.h: a thin cover over jobs, answers and the trainer. */
-#include "headroom.h"
-
-#include <string.h>
-
+/* Jobs and devices of include/headroom.h: a thin cover over jobs, answers and the trainer. */
 #include "format/json.h"
 #include "job/answer.h"
 #include "job/devices.h"
 #include "job/job.h"
+#include "library/api.h"
 #include "train/answer.h"
-#include "train/api.h"
 #include "train/train.h"
-
-const char *hr_version(void) {
-  return HR_VERSION;
-}
-
-hr_result hr__api_result(hr_status status) {
-  return (hr_result)hr_status_exit_code(status);
-}
-
-hr_error *hr_error_create(void) {
-  return hr__alloc_zero(1, sizeof(hr_error));
-}
-void hr_error_destroy(hr_error *error) {
-  hr__free(error);
-}
-const char *hr_error_message(const hr_error *error) {
-  return error ? error->message : "";
-}
-const char *hr_error_place(const hr_error *error) {
-  return error ? error->place : "";
-}
-const char *hr_error_remedy(const hr_error *error) {
-  return error ? error->remedy : "";
-}
-void hr_text_destroy(char *text) {
-  hr__free(text);
-}
-
-hr_status hr__api_text(json_t *object, char **text, hr_error *error) {
-  hr_arena arena = {0};
-  char *made;
-  size_t bytes;
-  hr_status status = hr__json_text(object, JSON_INDENT(2) | JSON_REAL_PRECISION(9), &arena, &made, &bytes, error);
-  json_decref(object);
-  *text = status == HR_OK ? hr__alloc(bytes + 1) : NULL;
-  if (*text) memcpy(*text, made, bytes + 1);
-  hr__arena_fini(&arena);
-  return *text ? HR_OK : hr__nomem(error);
-}
 
 hr_result hr_job_create(const char *path, const char *const *overrides, size_t n_overrides, hr_job **job,
                         hr_error *error) {

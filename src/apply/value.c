@@ -1,9 +1,9 @@
-/* Settings of a closed recipe as values for a config: see cli/applied.h. */
+/* Settings of a closed recipe as values for a config: see apply/applied.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/applied.h"
+#include "apply/applied.h"
 #include "format/flow.h"
 
 static bool is(const char *setting, const char *name) {
@@ -67,7 +67,7 @@ bool hr__applied_is_step(const char *setting) {
          is(setting, "training.effective_batch");
 }
 
-bool hr__applied_step_differs(const hr_applied *a) {
+const char *hr__applied_warning(const hr_applied *a) {
   bool differs = false;
   for (size_t f = 0; f < a->n_files; f++)
     for (size_t i = 0; i < a->files[f].count; i++) {
@@ -77,7 +77,9 @@ bool hr__applied_step_differs(const hr_applied *a) {
     }
   for (size_t i = 0; i < a->n_notes; i++)
     differs |= a->notes[i].setting && hr__applied_is_step(a->notes[i].setting);
-  return differs;
+  return differs ? "batch size and accumulation are not both as planned: set what is left by hand, or a step has "
+                   "another number of samples"
+                 : NULL;
 }
 
 /* What --auto opened and left as it was, where another choice would train other weights, is nobody's wish. */

@@ -1,7 +1,7 @@
-/* Parts of a plan that no config of the call has a word for: see applied.h. */
+/* Parts of a plan that no config of the call has a word for: see apply/applied.h. */
 #include <string.h>
 
-#include "cli/applied.h"
+#include "apply/applied.h"
 
 static bool any_says(const hr_applied *a, const char *setting) {
   for (size_t f = 0; f < a->n_files; f++)

@@ -1,17 +1,13 @@
 /* compile: drives a recipe through model, passes, grad and passes. */
-#include "pass/compile.h"
+#include "compile/compile.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "data/keys.h"
 #include "grad/grad.h"
 #include "model/losses.h"
-#include "pass/adapters.h"
-#include "pass/checkpoint.h"
-#include "pass/pass.h"
-#include "pass/state.h"
-#include "pass/update.h"
 
 static const hr_key keys[] = {
     {.path = "training.batch_size",
@@ -39,15 +35,6 @@ static const hr_key keys[] = {
      .min = 1e-12,
      .max = 1e12,
      .meaning = "largest L2 norm over all gradients; none unless given"},
-    {.path = "memory.split",
-     .type = HR_KEY_CHOICE,
-     .fallback = "none",
-     .choices = "none|auto",
-     .tree = true,
-     .example = "{ mlp: 4, lm_head: 8 }",
-     .meaning =
-         "{block pattern: slices}: runs blocks slice by slice of the batch, and the loss head in as many chunks; auto: "
-         "all blocks, where nothing else fits the budget"},
     {.path = "training.eval_every",
      .type = HR_KEY_INT,
      .min = 1,
@@ -57,11 +44,14 @@ static const hr_key keys[] = {
 const hr_key_table hr_compile_keys = {keys, sizeof keys / sizeof keys[0]};
 
 void hr__compile_tables(hr_key_table out[HR_COMPILE_TABLES]) {
-  const hr_key_table *const all[HR_COMPILE_TABLES] = {
-      &hr_model_keys,   &hr_train_set_keys, &hr_adapter_keys, &hr_quantize_keys,   &hr_data_keys,
-      &hr_masking_keys, &hr_compile_keys,   &hr_update_keys,  &hr_checkpoint_keys, &hr_offload_keys};
-  for (int i = 0; i < HR_COMPILE_TABLES; i++)
-    out[i] = *all[i];
+  const hr_key_table others[] = {hr_data_keys, hr_masking_keys, hr_compile_keys};
+  int count = 0;
+  out[count++] = hr_model_keys;
+  for (int i = 0; i < HR_PASSES; i++)
+    out[count++] = *hr_passes[i].keys;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    out[count++] = others[i];
+  assert(count == HR_COMPILE_TABLES);
 }
 
 /* Name of a program: that of its kind; of shorter samples with their length. NULL: out of memory. */
@@ -115,7 +105,7 @@ static hr_status grad_stage(hr_builder *b, hr_error *err) {
     HR_TRY(hr__grad_program(b, modes[kind], err));
     HR_TRY(hr__graph_regroup(b->graph, err));
   }
-  return hr__state_last(b->graph, err);
+  return HR_OK;
 }
 
 static hr_status stage_verify(const hr_graph *graph, hr_error *err) {
@@ -128,30 +118,20 @@ static hr_status stage_verify(const hr_graph *graph, hr_error *err) {
 #endif
 }
 
-static const hr_pass passes[] = {
-#define HR_PASS(name, part) {#name, part, hr__pass_##name},
-#include "pass/passes.def"
-#undef HR_PASS
-};
-
 static hr_status passes_run(hr_builder *b, const hr_recipe *recipe, hr_pass_part part, const hr_choices *choices,
                             const char *until, bool *done, hr_error *err) {
-  for (size_t i = 0; i < sizeof passes / sizeof passes[0] && !*done; i++) {
-    if (passes[i].part != part) continue;
-    HR_TRY(passes[i].run(b, recipe, choices, err));
+  for (int i = 0; i < HR_PASSES && !*done; i++) {
+    if (hr_passes[i].part != part) continue;
+    HR_TRY(hr_passes[i].run(b, recipe, choices, err));
     HR_TRY(stage_verify(b->graph, err));
-    *done = until && strcmp(until, passes[i].name) == 0;
+    *done = until && strcmp(until, hr_passes[i].name) == 0;
   }
   return HR_OK;
 }
 
-/* All stages before the passes that go by choices. */
-static hr_status trunk_run(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, const char *until,
+/* What follows a forward pass, before the passes that go by choices. */
+static hr_status built_run(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, const char *until,
                            bool *done, hr_error *err) {
-  hr_training_shape shape;
-  HR_TRY(hr__training_shape(recipe, &shape, err));
-  hr_model_part model = hr__model_whole(recipe);
-  model_stage(b, &model, &shape);
   HR_TRY(hr__builder_status(b, err));
   HR_TRY(stage_verify(b->graph, err));
   *done = until && strcmp(until, "model") == 0;
@@ -161,6 +141,16 @@ static hr_status trunk_run(hr_builder *b, const hr_recipe *recipe, const hr_choi
   HR_TRY(stage_verify(b->graph, err));
   *done = until && strcmp(until, "grad") == 0;
   return passes_run(b, recipe, HR_AFTER_GRAD, choices, until, done, err);
+}
+
+/* All stages before these passes. */
+static hr_status trunk_run(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, const char *until,
+                           bool *done, hr_error *err) {
+  hr_training_shape shape;
+  HR_TRY(hr__training_shape(recipe, &shape, err));
+  hr_model_part model = hr__model_whole(recipe);
+  model_stage(b, &model, &shape);
+  return built_run(b, recipe, choices, until, done, err);
 }
 
 static hr_status stages_run(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, const char *until,
@@ -188,6 +178,25 @@ hr_status hr__compile(const hr_recipe *recipe, const hr_choices *choices, const 
   }
   *out = graph;
   return HR_OK;
+}
+
+/* --- graphs built by hand ---------------------------------------------------------------------------------------- */
+
+hr_status hr__by_hand_settings(const char *text, hr_recipe **out, hr_error *err) {
+  enum { OTHERS = HR_COMPILE_TABLES - 1 };
+  hr_key_table tables[HR_COMPILE_TABLES + HR_BY_HAND_TABLES];
+  hr__compile_tables(tables);
+  for (int i = 0; i < HR_BY_HAND_TABLES; i++)
+    tables[HR_COMPILE_TABLES + i] = hr_by_hand_keys[i];
+  return hr__recipe_parse("settings", ".", text, strlen(text), NULL, 0, tables + 1, OTHERS + HR_BY_HAND_TABLES, out,
+                          err); /* the first are those of families */
+}
+
+hr_status hr__compile_by_hand(hr_builder *b, const hr_recipe *settings, hr_error *err) {
+  bool done = false;
+  HR_TRY(built_run(b, settings, NULL, NULL, &done, err));
+  HR_TRY(passes_run(b, settings, HR_BY_CHOICE, NULL, NULL, &done, err));
+  return hr__graph_compact(b->graph, err);
 }
 
 /* --- many graphs of one recipe ----------------------------------------------------------------------------------- */

@@ -106,6 +106,29 @@ static void test_wrong_loss(void **state) {
   must(f, hr_net_compile(f->net, f->loss, 5, f->err));
 }
 
+/* The same for a net without parameters. */
+static void test_nothing_to_train(void **state) {
+  fixture *f = *state;
+  hr_net_destroy(f->net);
+  must(f, hr_net_create(&f->net, f->err));
+  f->x = hr_net_input(f->net, "x", ROWS, WIDTH);
+  f->loss = hr_net_mse(f->net, f->x, f->x);
+  assert_int_equal(hr_net_compile(f->net, f->loss, 5, f->err), HR_RESULT_USAGE);
+  assert_non_null(strstr(hr_error_message(f->err), "nothing of this net is trained"));
+  f->weight = hr_net_parameter(f->net, "weight", WIDTH, WIDTH, 0.5f);
+  f->loss = hr_net_mse(f->net, hr_net_linear(f->net, f->x, f->weight), f->x);
+  must(f, hr_net_compile(f->net, f->loss, 5, f->err));
+}
+
+/* Nets are of no family that recipes could name. */
+static void test_recipes_have_no_nets(void **state) {
+  fixture *f = *state;
+  static const char *const by_hand[] = {"model.family=by hand"};
+  hr_job *job = NULL;
+  assert_int_equal(hr_job_create(HR_SOURCE_DIR "/recipes/demo.yaml", by_hand, 1, &job, f->err), HR_RESULT_BAD_INPUT);
+  assert_non_null(strstr(hr_error_message(f->err), "no model family \"by hand\""));
+}
+
 static void test_wrong_ids(void **state) {
   fixture *f = *state;
   assert_int_equal(hr_net_linear(f->net, f->x, 1u << 30), HR_NO_VALUE);
@@ -127,6 +150,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_compile_once_and_nothing_after, setup, teardown),
       cmocka_unit_test_setup_teardown(test_failed_compile_is_final, setup, teardown),
       cmocka_unit_test_setup_teardown(test_wrong_loss, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_nothing_to_train, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_recipes_have_no_nets, setup, teardown),
       cmocka_unit_test_setup_teardown(test_wrong_ids, setup, teardown),
       cmocka_unit_test_setup_teardown(test_names_are_not_mixed_up, setup, teardown),
   };

@@ -1,11 +1,12 @@
-/* The training shape: batch, accumulation and length buckets, checked against each other. See compile.h. */
+/* The training shape: batch, accumulation and length buckets. See shape.h. */
+#include "compile/shape.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/source.h"
-#include "pass/compile.h"
 
 #define ACCUMULATION "training.gradient_accumulation"
 #define EFFECTIVE    "training.effective_batch"

@@ -1,8 +1,8 @@
-/* Keys that a config does not have yet, put in where their section is or with it: see cli/applied.h. */
+/* Keys that a config does not have yet, put in where their section is or with it: see apply/applied.h. */
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/applied.h"
+#include "apply/applied.h"
 #include "format/literal.h"
 
 /* Whether the file has a key of its map in the section of `path` itself. */

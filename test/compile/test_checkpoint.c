@@ -8,13 +8,13 @@
 
 #include <cmocka.h>
 
+#include "compile/compile.h"
 #include "grad/grad.h"
 #include "op/copy.h"
 #include "op/linear.h"
 #include "op/mse.h"
 #include "op/swiglu.h"
-#include "pass/checkpoint.h"
-#include "pass/cut.h"
+#include "pass/checkpoint_cut.h"
 #include "pass/pass.h"
 
 static const char recipe_text[] = "model:\n"
