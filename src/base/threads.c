@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -203,10 +204,11 @@ void hr__pool_run(hr_pool *pool, int threads, int64_t tasks, hr_task function, v
   job_close(pool);
 }
 
-/* What a thread is to do, until it does. */
+/* What a thread is to do; on the stack of who starts it, until it has taken it over. */
 typedef struct beginning {
   void *(*function)(void *);
   void *arg;
+  sem_t taken;
 } beginning;
 
 /* Takes the pages of the stack that the thread may come to use: a path that is rarely taken would otherwise take its
@@ -220,25 +222,28 @@ __attribute__((noinline)) static void stack_touch(void) {
 }
 
 static void *thread_main(void *arg) {
-  beginning begin = *(beginning *)arg;
-  hr__free(arg);
+  beginning *given = arg;
+  void *(*function)(void *) = given->function;
+  void *own = given->arg;
   stack_touch();
-  return begin.function(begin.arg);
+  sem_post(&given->taken);
+  return function(own);
 }
 
 int hr__thread_start(pthread_t *thread, void *(*function)(void *), void *arg) {
-  beginning *begin = hr__alloc(sizeof *begin);
-  if (!begin) return ENOMEM;
-  *begin = (beginning){function, arg};
+  beginning begin = {.function = function, .arg = arg};
+  if (sem_init(&begin.taken, 0, 0) != 0) return errno;
   static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}; /* of the thread itself */
   sigset_t blocked, before;
   sigfillset(&blocked);
   for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
     sigdelset(&blocked, faults[i]);
   pthread_sigmask(SIG_BLOCK, &blocked, &before);
-  int failure = pthread_create(thread, NULL, thread_main, begin);
+  int failure = pthread_create(thread, NULL, thread_main, &begin);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (failure) hr__free(begin);
+  while (!failure && sem_wait(&begin.taken) != 0) {
+  }
+  sem_destroy(&begin.taken);
   return failure;
 }
 

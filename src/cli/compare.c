@@ -137,9 +137,12 @@ static hr_status pair_print(const pair *p, hr_error *err) {
   cells_print("a step", hr__seconds_text(here->plan->step_seconds, left),
               hr__seconds_text(there->plan->step_seconds, right),
               hr__change_text(here->plan->step_seconds, there->plan->step_seconds, change));
-  double a = hr__answer_samples_per_second(here) * (double)here->shape.length;
-  double b = hr__answer_samples_per_second(there) * (double)there->shape.length;
-  cells_print("tokens/s", hr__rate_text(a, left), hr__rate_text(b, right), hr__change_text(a, b, change));
+  double a = hr__answer_tokens_per_second(here), b = hr__answer_tokens_per_second(there);
+  if (a > 0 && b > 0)
+    cells_print("tokens/s", hr__rate_text(a, left), hr__rate_text(b, right), hr__change_text(a, b, change));
+  a = hr__answer_samples_per_second(here);
+  b = hr__answer_samples_per_second(there);
+  cells_print("samples/s", hr__rate_text(a, left), hr__rate_text(b, right), hr__change_text(a, b, change));
   return hr__cli_flush(err);
 }
 

@@ -214,22 +214,25 @@ static void keys_list(const hr_cli *cli, const hr_key_table *all) {
   }
 }
 
-static bool is_of(const hr_key *key, const char *section) {
-  size_t length = strlen(section);
-  return strncmp(key->path, section, length) == 0 && key->path[length] == '.';
+/* Number of the section that a key is of; `count`: of none. */
+static size_t section_of(const hr_key *key, const char *const *sections, size_t count) {
+  size_t s = 0, length = strcspn(key->path, ".");
+  while (s < count && !(strlen(sections[s]) == length && strncmp(key->path, sections[s], length) == 0))
+    s++;
+  return s;
 }
 
-/* Keys of one section together, whichever stages they belong to: in the order in which recipes have the sections. */
+/* Keys of one section together, whichever stages they belong to: in the order in which recipes have the sections, and
+ * keys of none behind them. */
 static hr_status keys_group(hr_cli *cli, hr_key_table *all, hr_error *err) {
   static const char *const sections[] = {"model", "data", "training", "memory"};
   enum { SECTIONS = sizeof sections / sizeof *sections };
   hr_key *grouped = hr__arena_array(&cli->arena, all->count, sizeof *grouped);
   if (!grouped) return hr__nomem(err);
   size_t count = 0;
-  for (size_t s = 0; s < SECTIONS; s++)
+  for (size_t s = 0; s <= SECTIONS; s++)
     for (size_t k = 0; k < all->count; k++)
-      if (is_of(&all->keys[k], sections[s])) grouped[count++] = all->keys[k];
-  if (count != all->count) return hr__fail(err, HR_FAILURE, "env --keys", NULL, "a key is of no known section");
+      if (section_of(&all->keys[k], sections, SECTIONS) == s) grouped[count++] = all->keys[k];
   all->keys = grouped;
   return HR_OK;
 }

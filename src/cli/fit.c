@@ -28,6 +28,12 @@ static void host_print(const hr_job *job, FILE *to) {
 }
 
 void hr__fit_changes(const hr_job *job, const hr_change *changes, int count, FILE *to) {
+  if (count == 0 && hr__verdict_below_least(&job->verdict, job->plan)) {
+    char least[HR_HOST_LEAST];
+    hr__job_host_least(job, least);
+    fprintf(to, "\nevery run holds %s\non the host: give memory.host_budget more, or leave it out\n", least);
+    return;
+  }
   if (count == 0) {
     bool device = job->verdict.tier == HR_TIER_DEVICE;
     fprintf(to, "\n%s would fit:\ntry %s\n",

@@ -60,7 +60,7 @@ static hr_status job_print(const hr_cli *cli, const hr_job *job, const explanati
   return hr__cli_flush(err);
 }
 
-static hr_status job_show(hr_cli *cli, const hr_job *job, hr_error *err) {
+hr_status hr__plan_show(hr_cli *cli, const hr_job *job, json_t **answer, hr_error *err) {
   bool fits = job->verdict.fits;
   if (cli->quiet && !cli->json) return fits ? HR_OK : hr__fit_check(cli, job, err);
   explanation e;
@@ -69,7 +69,10 @@ static hr_status job_show(hr_cli *cli, const hr_job *job, hr_error *err) {
   hr_status status = job_explain(job, !cli->json, &cli->arena, &e, err);
   hr__waiting_end(&waiting);
   HR_TRY(status);
-  if (cli->json) {
+  if (cli->json && answer) {
+    *answer = hr__answer_plan(job, e.changes, e.n_changes);
+    if (!*answer) return hr__nomem(err);
+  } else if (cli->json) {
     HR_TRY(hr__cli_put_json(hr__answer_plan(job, e.changes, e.n_changes), err));
   } else {
     HR_TRY(job_print(cli, job, &e, err));
@@ -203,9 +206,13 @@ static hr_status plan_run(hr_cli *cli, hr_error *err) {
   HR_TRY(hr__plan_overrides(cli, err));
   if (hr__cli_value(cli, "compare")) return hr__compare(cli, err);
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
+  hr_stage *stages;
+  size_t count;
+  HR_TRY(hr__stages_list(&source, &cli->arena, &stages, &count, err));
+  if (count > 0) return hr__plan_stages(cli, stages, count, err);
   hr_job *job = NULL;
   HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &job, err));
-  hr_status status = job_show(cli, job, err);
+  hr_status status = hr__plan_show(cli, job, NULL, err);
   hr__job_close(job);
   return status;
 }

@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "job/job.h"
+#include "job/stages.h"
 
 /* The options of the command that are settings under a shorter name, as overrides behind those of --set. */
 hr_status hr__plan_flags(hr_cli *cli, hr_error *err);
@@ -29,5 +30,11 @@ hr_status hr__plan_largest(hr_cli *cli, hr_error *err);
 /* The next of the parts of `text` that commas divide, outside of brackets and quotes; a copy in the arena, NULL with
  * *failed false at the end. */
 const char *hr__part_next(hr_arena *arena, const char **text, bool *failed);
+
+/* Shows a plan with what explains it; HR_NO_FIT where it does not fit. answer: takes the object in place of the
+ * terminal (a stage of several); NULL: it is shown. */
+hr_status hr__plan_show(hr_cli *cli, const hr_job *job, json_t **answer, hr_error *err);
+/* plan_stages.c */
+hr_status hr__plan_stages(hr_cli *cli, const hr_stage *stages, size_t count, hr_error *err);
 
 #endif

@@ -29,7 +29,9 @@ static hr_status profile_show(const hr_cli *cli, const hr_job *job, const hr_pro
   hr__table_measured(cli, job, &measured, stdout);
   times_show("seconds by class", times->classes, times->n_classes);
   if (hr__cli_flag(cli, "ops")) times_show("by op", times->ops, times->n_ops);
-  printf("\n%.0f tokens/s, loss %.4f after %d steps\n", profile->tokens_per_second, profile->loss, profile->steps + 1);
+  fputc('\n', stdout);
+  hr__table_speed(profile->tokens_per_second, profile->samples_per_second, stdout);
+  printf(", loss %.4f after %d steps\n", profile->loss, profile->steps + 1);
   return hr__cli_flush(err);
 }
 

@@ -43,7 +43,10 @@ static void model_print(const hr_job *job, FILE *to) {
 }
 
 static void batch_print(const hr_job *job, FILE *to) {
-  fprintf(to, "%" PRId64 " x %" PRId64 " tokens", job->shape.batch, job->shape.length);
+  if (hr__model_vocabulary(job->recipe) > 0)
+    fprintf(to, "%" PRId64 " x %" PRId64 " tokens", job->shape.batch, job->shape.length);
+  else
+    fprintf(to, "%" PRId64 " sample%s", job->shape.batch, job->shape.batch == 1 ? "" : "s");
   if (job->shape.accumulation > 1) fprintf(to, ", accumulated %" PRId64 " times", job->shape.accumulation);
   if (job->shape.n_schedule > 1) fprintf(to, " at first");
 }
@@ -95,16 +98,22 @@ static void no_fit_print(const hr_job *job, const hr_change *change, const hr_st
     fprintf(to, "    --set %s\n", change->override[o]);
 }
 
+void hr__table_speed(double tokens, double samples, FILE *to) {
+  char text[HR_SIZE_TEXT];
+  if (tokens > 0) fprintf(to, "%s tokens/s, ", hr__rate_text(tokens, text));
+  fprintf(to, "%s samples/s", hr__rate_text(samples, text));
+}
+
 static void verdict_print(const hr_cli *cli, const hr_job *job, const hr_change *change, FILE *to) {
   hr_style style = hr__cli_style(cli, to);
   if (job->verdict.fits)
     fits_print(&job->verdict, &style, to);
   else
     no_fit_print(job, change, &style, to);
-  char step[HR_SIZE_TEXT], tokens[HR_SIZE_TEXT], rows[HR_SIZE_TEXT];
-  double rate = hr__answer_samples_per_second(job);
-  fprintf(to, "a step: %s, %s tokens/s, %s samples/s, by %s rates\n", hr__seconds_text(job->plan->step_seconds, step),
-          hr__rate_text(rate * (double)job->shape.length, tokens), hr__rate_text(rate, rows), hr__answer_rates(job));
+  char step[HR_SIZE_TEXT];
+  fprintf(to, "a step: %s, ", hr__seconds_text(job->plan->step_seconds, step));
+  hr__table_speed(hr__answer_tokens_per_second(job), hr__answer_samples_per_second(job), to);
+  fprintf(to, ", by %s rates\n", hr__answer_rates(job));
 }
 
 /* --- settings ----------------------------------------------------------------------------------------------------- */

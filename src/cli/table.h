@@ -30,6 +30,9 @@ typedef struct hr_measured {
 } hr_measured;
 void hr__table_measured(const hr_cli *cli, const hr_job *job, const hr_measured *measured, FILE *to);
 
+/* "5413 tokens/s, 21.1 samples/s"; tokens of 0 are left out. */
+void hr__table_speed(double tokens, double samples, FILE *to);
+
 /* The losses of DIR/log.jsonl as one line of bars with first and last. Shows nothing where there is no log. */
 void hr__table_losses(const char *folder, FILE *to);
 

@@ -9,6 +9,7 @@
 #include "cli/fit.h"
 #include "cli/jobs.h"
 #include "cli/table.h"
+#include "cli/train.h"
 #include "train/answer.h"
 
 static void message_show(void *user, hr_message_kind kind, const char *text) {
@@ -50,26 +51,26 @@ static void result_print(const hr_cli *cli, const hr_job *job, const hr_train_re
     printf("  held-out loss not finite\n");
   else if (result->eval_loss >= 0)
     printf("  held-out loss %.4f\n", result->eval_loss);
-  printf("\n%lld steps, %.0f tokens/s, saved in %s\nweights_sha256 %s\n", (long long)result->steps,
-         result->tokens_per_second, folder, result->weights_sha256);
+  printf("\n%lld steps, ", (long long)result->steps);
+  hr__table_speed(result->tokens_per_second, result->samples_per_second, stdout);
+  printf("\nsaved in %s\nweights_sha256 %s\n", folder, result->weights_sha256);
 }
 
+/* answer: as in train.h. */
 static hr_status result_show(const hr_cli *cli, const hr_job *job, const hr_train_result *result, hr_status status,
-                             const char *folder, hr_error *err) {
+                             const char *folder, json_t **answer, hr_error *err) {
+  if (cli->json && answer) return (*answer = hr__answer_train(job, result, status, folder)) ? HR_OK : hr__nomem(err);
   if (cli->json) return hr__cli_put_json(hr__answer_train(job, result, status, folder), err);
   if (!cli->quiet) result_print(cli, job, result, folder);
   return hr__cli_flush(err);
 }
 
-static bool result_is_filled(hr_status status) {
+bool hr__train_has_result(hr_status status) {
   return status == HR_OK || status == HR_ABOVE_PLAN || status == HR_HUNG_UP || status == HR_INTERRUPTED ||
          status == HR_TERMINATED;
 }
 
-static hr_status job_train(hr_cli *cli, const hr_job *job, hr_error *err) {
-  const char *folder = hr__cli_value(cli, "out");
-  if (folder == NULL) folder = folder_default(cli);
-  if (folder == NULL) return hr__nomem(err);
+static hr_status job_train(hr_cli *cli, const hr_job *job, const hr_train_places *at, json_t **answer, hr_error *err) {
   int64_t steps;
   HR_TRY(hr__cli_int(cli, "steps", 1, 0, &steps, err));
   hr_device *device = NULL;
@@ -78,7 +79,8 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, hr_error *err) {
       .recipe = job->recipe,
       .plan = job->plan,
       .device = device,
-      .out = folder,
+      .out = at->folder,
+      .begin = at->begin,
       .steps = steps,
       .resume = hr__cli_flag(cli, "resume"),
       .accept_changed_data = hr__cli_flag(cli, "accept-changed-data"),
@@ -92,9 +94,9 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, hr_error *err) {
   hr_train_result result = {0};
   hr_status status = hr__train(&options, &result, err);
   hr__device_close(device);
-  if (!result_is_filled(status)) return status;
+  if (!hr__train_has_result(status)) return status;
   hr_error output = {0};
-  hr_status shown = result_show(cli, job, &result, status, folder, &output);
+  hr_status shown = result_show(cli, job, &result, status, at->folder, answer, &output);
   if (shown == HR_OK || status == HR_HUNG_UP) { /* nobody reads what a closed terminal would show */
     cli->answered = cli->json;                  /* "status" tells how it ended */
     return status;
@@ -103,22 +105,35 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, hr_error *err) {
   return shown;
 }
 
+hr_status hr__train_source(hr_cli *cli, const hr_job_source *source, const hr_train_places *at, json_t **answer,
+                           hr_error *err) {
+  hr_job *job = NULL;
+  HR_TRY(hr__cli_job_open(cli, source, HR_CLI_RATES_PLAN, &job, err));
+  hr_status status = hr__fit_check(cli, job, err);
+  if (status == HR_OK) status = job_train(cli, job, at, answer, err);
+  hr__job_close(job);
+  return status;
+}
+
 static hr_status train_run(hr_cli *cli, hr_error *err) {
   HR_TRY(hr__checkpoint_flags(cli, err));
   HR_TRY(hr__checkpoint_defaults(cli, err));
+  const char *folder = hr__cli_value(cli, "out");
+  if (folder == NULL) folder = folder_default(cli);
+  if (folder == NULL) return hr__nomem(err);
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
-  hr_job *job = NULL;
-  HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_PLAN, &job, err));
-  hr_status status = hr__fit_check(cli, job, err);
-  if (status == HR_OK) status = job_train(cli, job, err);
-  hr__job_close(job);
-  return status;
+  hr_stage *stages;
+  size_t count;
+  HR_TRY(hr__stages_list(&source, &cli->arena, &stages, &count, err));
+  if (count > 0) return hr__train_stages(cli, stages, count, folder, err);
+  return hr__train_source(cli, &source, &(hr_train_places){folder, hr__cli_value(cli, "begin")}, NULL, err);
 }
 
 static const hr_cli_option options[] = {
     HR_CHECKPOINT_OPTIONS,
     {"auto", NULL, "the fastest that fits, of what the recipe leaves out"},
     {"out", "DIR", "folder of the run (default: out/ and the recipe's name)"},
+    {"begin", "DIR", "with the weights that another run has ended with, by name"},
     {"steps", "N", "instead of training.steps"},
     {"resume", NULL, "from the newest good checkpoint, or fresh without one"},
     {"accept-changed-data", NULL, "resume although the data is not what the run was saved with"},

@@ -60,10 +60,13 @@ void hr__varied_print(const hr_varied *v, const hr_job *job, const char *value) 
   hr_style style = hr__cli_style(v->cli, stdout);
   char shown[VALUE], peak[HR_SIZE_TEXT], left[HR_SIZE_TEXT], step[HR_SIZE_TEXT], tokens[HR_SIZE_TEXT];
   bool fits = job->verdict.fits;
+  double rate = hr__answer_tokens_per_second(job);
+  bool counts = rate > 0; /* else the unit is told beside the number */
   printf("  %-*s %s%-4s%s %12s %13s %11s %10s", v->column, value_text(value, shown), fits ? style.green : style.red,
          fits ? "yes" : "no", style.end, hr__size_text(job->verdict.peak_bytes, peak),
          hr__difference_text(hr__verdict_left(&job->verdict), left), hr__seconds_text(job->plan->step_seconds, step),
-         hr__rate_text(hr__answer_samples_per_second(job) * (double)job->shape.length, tokens));
+         hr__rate_text(counts ? rate : hr__answer_samples_per_second(job), tokens));
+  if (!counts) printf(" samples/s");
   chosen_print(&job->search);
   if (!fits && job->verdict.tier != HR_TIER_DEVICE)
     printf("  %s more on the %s", hr__size_text(job->verdict.missing_bytes, left), hr_tier_name(job->verdict.tier));
@@ -89,7 +92,6 @@ static json_t *chosen_json(const hr_found *chosen) {
 }
 
 json_t *hr__varied_json(const hr_job *job, const char *value) {
-  double samples = hr__answer_samples_per_second(job);
   const hr_tier_plan *tiers = job->plan->tiers;
   return json_pack("{s:o, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:o}", "value", hr__json_string(value),
                    "fits", (int)job->verdict.fits, "fingerprint", job->plan->fingerprint, "budget_bytes",
@@ -97,8 +99,9 @@ json_t *hr__varied_json(const hr_job *job, const char *value) {
                    "peak_bytes", (json_int_t)tiers[HR_TIER_DEVICE].peak_bytes, "left_bytes",
                    (json_int_t)hr__verdict_left(&job->verdict), "host_bytes",
                    (json_int_t)tiers[HR_TIER_HOST].peak_bytes, "disk_bytes", (json_int_t)tiers[HR_TIER_DISK].peak_bytes,
-                   "step_seconds", job->plan->step_seconds, "tokens_per_second", samples * (double)job->shape.length,
-                   "samples_per_second", samples, "chosen", chosen_json(&job->search.chosen));
+                   "step_seconds", job->plan->step_seconds, "tokens_per_second", hr__answer_tokens_per_second(job),
+                   "samples_per_second", hr__answer_samples_per_second(job), "chosen",
+                   chosen_json(&job->search.chosen));
 }
 
 json_t *hr__varied_json_refused(const hr_error *why, const char *value) {

@@ -18,7 +18,9 @@ static void draw(void *user) {
     snprintf(count, sizeof count, "%zu of %zu settings done, %zu planned", s->done, s->settings, s->planned);
     share = (double)s->done / (double)s->settings;
   }
-  if (s->token_seconds > 0) snprintf(best, sizeof best, "best %s tokens/s", hr__rate_text(1 / s->token_seconds, rate));
+  if (s->token_seconds > 0)
+    snprintf(best, sizeof best, "best %s %s/s", hr__rate_text(1 / s->token_seconds, rate),
+             s->by_sample ? "samples" : "tokens");
   hr_line_part parts[] = {
       {w->what, 4}, {count, 3}, {best, 1}, {hr__clock_text(hr__seconds_now() - w->begun, clock), 2}};
   hr__line_draw(&w->line, share, parts, sizeof parts / sizeof parts[0]);

@@ -79,8 +79,8 @@ void hr__reader_destroy(hr_reader *r) {
   hr__free(r);
 }
 
-static bool same_micro(const hr_micro *a, const hr_micro *b) {
-  return a->sample == b->sample && a->eval == b->eval;
+static bool slot_holds(const slot *s, const hr_micro *micro) {
+  return s->holds && s->micro.sample == micro->sample && s->micro.eval == micro->eval;
 }
 
 static void slot_wait(hr_reader *r, slot *s) {
@@ -109,28 +109,28 @@ static void slot_send(hr_reader *r, slot *s, const hr_micro *micro) {
 
 void hr__reader_ahead(hr_reader *r, const hr_micro *micro) {
   slot *s = &r->slots[1 - r->given];
-  if (!r->courier || (s->holds && same_micro(&s->micro, micro))) return;
+  if (!r->courier || slot_holds(s, micro)) return;
   slot_send(r, s, micro);
 }
 
 hr_status hr__reader_get(hr_reader *r, const hr_micro *micro, int *number, hr_error *err) {
-  slot *other = &r->slots[1 - r->given];
-  bool ahead = other->holds && same_micro(&other->micro, micro);
-  if (!ahead) other = &r->slots[r->given]; /* what the other one holds may still be asked for */
-  if (!ahead && r->courier) slot_send(r, other, micro);
-  if (!ahead && !r->courier) {
-    slot_name(r, other, micro);
-    for (int i = 0; i < other->n_shares; i++)
-      share_run(&other->shares[i]);
+  slot *s = &r->slots[1 - r->given];
+  if (!slot_holds(s, micro)) s = &r->slots[r->given]; /* what the other one holds may still be asked for */
+  bool there = slot_holds(s, micro);
+  if (!there && r->courier) slot_send(r, s, micro);
+  if (!there && !r->courier) {
+    slot_name(r, s, micro);
+    for (int i = 0; i < s->n_shares; i++)
+      share_run(&s->shares[i]);
   }
-  slot_wait(r, other);
-  r->given = (int)(other - r->slots);
+  slot_wait(r, s);
+  r->given = (int)(s - r->slots);
   *number = r->given;
-  for (int i = 0; i < other->n_shares; i++) {
-    if (other->shares[i].status == HR_OK) continue;
-    other->holds = false;
-    if (err) *err = other->shares[i].error;
-    return other->shares[i].status;
+  for (int i = 0; i < s->n_shares; i++) {
+    if (s->shares[i].status == HR_OK) continue;
+    s->holds = false;
+    if (err) *err = s->shares[i].error;
+    return s->shares[i].status;
   }
   return HR_OK;
 }

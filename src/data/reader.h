@@ -1,8 +1,8 @@
 /* The reader: fills micro-batches ahead of their use, on threads of its own.
  *
- * There are two slots. `get` gives the slot that holds a micro-batch: filled ahead, if that was asked for, else now.
- * What was read ahead and is not asked for after all is given up; nothing depends on what was read when. The slot that
- * `get` gave stays as it is until the next `get`.
+ * There are two slots. `get` gives the slot that holds a micro-batch: filled ahead, if that was asked for, else now;
+ * the one that was asked for last is not read again. What was read ahead and is not asked for after all is given up;
+ * nothing depends on what was read when. The slot that `get` gave stays as it is until the next `get`.
  */
 #ifndef HR_DATA_READER_H
 #define HR_DATA_READER_H

@@ -33,7 +33,8 @@ static const hr_key keys[] = {
      .max = 1 << 24,
      .choices = "auto",
      .quality = true,
-     .meaning = "tokens per sample; longer ones are cut; auto: the largest power of two up to the model's longest that "
+     .meaning = "tokens per sample, where there are tokens; longer ones are cut; auto: the largest power of two up to "
+                "the model's longest that "
                 "fits, 8192 at most"},
     {.path = "data.source", .type = HR_KEY_CHOICE, .fallback = "text", .choices = names + 1, .meaning = meanings + 2},
     {.path = "data.buckets",

@@ -1,6 +1,8 @@
 /* Source synthetic: random numbers for every field, keyed by (seed, sample, element). Targets of tokens are the tokens
  * behind them; whole numbers are below the field's bound; measurements are spread evenly over [-1, 1). */
+#include "base/clones.h"
 #include "base/mem.h"
+#include "base/philox.h"
 #include "base/random.h"
 #include "data/source.h"
 #include "dev/dtype.h"
@@ -31,21 +33,35 @@ static void tokens_draw(hr_random_key key, uint64_t sample, uint64_t bound, int6
   targets[length - 1] = (int32_t)hr__random_below(key, sample, (uint64_t)length, bound);
 }
 
-/* Four numbers from each block of random bits. */
+enum { DRAWN = 1024 }; /* numbers at a time, four from each block of random bits */
+
+HR_CLONES static void drawn_fill(uint64_t key, uint64_t sample, uint64_t block, float *to) {
+  uint32_t word[4][DRAWN / 4];
+  for (int i = 0; i < DRAWN / 4; i++) {
+    uint32_t four[4];
+    hr__philox(key, sample, block + (uint64_t)i, four);
+    for (int k = 0; k < 4; k++)
+      word[k][i] = four[k];
+  }
+  for (int i = 0; i < DRAWN / 4; i++)
+    for (int k = 0; k < 4; k++)
+      to[4 * i + k] = (float)(int32_t)word[k][i] * 0x1p-31f;
+}
+
 static void floats_draw(hr_random_key key, uint64_t sample, hr_dtype dtype, int64_t count, void *to) {
-  for (int64_t i = 0; i < count; i += 4) {
-    hr_random_block block = hr__random_at(key, sample, (uint64_t)i / 4);
-    for (int64_t k = 0; k < 4 && i + k < count; k++) {
-      float value = (float)(int32_t)block.word[k] * 0x1p-31f;
+  float drawn[DRAWN];
+  for (int64_t i = 0; i < count; i += DRAWN) {
+    int64_t here = count - i < DRAWN ? count - i : DRAWN;
+    drawn_fill(key.seed ^ key.stream, sample, (uint64_t)i / 4, drawn);
+    for (int64_t k = 0; k < here; k++)
       if (dtype == HR_BF16)
-        ((uint16_t *)to)[i + k] = hr__f32_to_bf16(value);
+        ((uint16_t *)to)[i + k] = hr__f32_to_bf16(drawn[k]);
       else if (dtype == HR_F16)
-        ((uint16_t *)to)[i + k] = hr__f32_to_f16(value);
+        ((uint16_t *)to)[i + k] = hr__f32_to_f16(drawn[k]);
       else if (dtype == HR_F64)
-        ((double *)to)[i + k] = (double)value;
+        ((double *)to)[i + k] = (double)drawn[k];
       else
-        ((float *)to)[i + k] = value;
-    }
+        ((float *)to)[i + k] = drawn[k];
   }
 }
 

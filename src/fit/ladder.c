@@ -66,6 +66,15 @@ static void technique_add(const hr_recipe *recipe, const hr_technique_key *techn
   }
 }
 
+/* Then what is free of the device is filled, whatever else is set: no neighbour is smaller, and none that leaves the
+ * result alone is faster, since all of them were open too. */
+static bool offload_is_open(const hr_recipe *recipe) {
+  bool open = false;
+  for (int i = 0; i < HR_TECHNIQUE_KEYS; i++)
+    open |= hr_technique_keys[i].flags & HR_TECHNIQUE_OFFLOAD && hr__choose_closes(recipe, &hr_technique_keys[i]);
+  return open;
+}
+
 /* Plans all of them and drops those that the recipe refuses. Only lack of memory is an error. */
 static hr_status neighbours_plan(neighbours *n, hr_plan_changed plan, void *user, hr_error *err) {
   int kept = 0;
@@ -185,7 +194,7 @@ hr_status hr__ladder(const hr_recipe *recipe, const hr_search *search, const hr_
   neighbours n = {0};
   bool chosen = hr__choose_any(recipe);
   if (!chosen) HR_TRY(batch_add(recipe, &n, err));
-  for (int i = 0; i < HR_TECHNIQUE_KEYS; i++)
+  for (int i = 0; i < HR_TECHNIQUE_KEYS && !offload_is_open(recipe); i++)
     technique_add(recipe, &hr_technique_keys[i], chosen, &n);
   HR_TRY(neighbours_plan(&n, plan, user, err));
   if (out->cheaper.n_overrides == 0) HR_TRY(rung_set(cheaper_find(&n, here), arena, &out->cheaper, err));

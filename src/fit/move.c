@@ -82,11 +82,13 @@ static hr_status tier_fill(hr_choosing *s, const hr_placement *it, hr_tier tier,
     uint64_t peak = next.plan->tiers[tier].peak_bytes;
     bool fits = peak <= budget;
     if (fits && device_fits(s, &next) && next.plan->step_seconds <= c->plan->step_seconds) {
+      bool little = few_tiles && next.plan->step_seconds > (1 - looks_error) * c->plan->step_seconds;
       hr__candidate_fini(c);
       *c = next;
       *up = more;
       from = to;
       to = add_capped(to, budget - peak);
+      if (little) return HR_OK;
       continue;
     }
     hr__candidate_fini(&next);
@@ -156,25 +158,27 @@ static hr_status mix_look(looking *l, const hr_placement *it, hr_error *err) {
   return seconds > 0 ? look_add(l, it, (stays){0}, seconds, err) : HR_OK;
 }
 
-/* The first sketch: with nothing staying further up, or, where that is known to fit, with as much as there is room for.
- */
+static uint64_t take_off(uint64_t bytes, uint64_t over) {
+  return bytes > over ? bytes - over : 0;
+}
+
+/* The first sketch: with as much staying on the device as there is room for, by its bound or by the sketch of one that
+ * moves the same; with nothing where that does not come to an end. */
 static hr_status look_first(looking *l, const hr_placement *it, stays *up, hr_candidate *c, hr_error *err) {
   hr_choosing *s = l->s;
   uint64_t *peak = &l->peak[moved_set(it)][it->way];
-  if (it->part >= 0 && *peak > 0 && *peak < s->fill_bytes) {
-    up->device_bytes = s->fill_bytes - *peak;
+  if (it->part >= 0) up->device_bytes = *peak > 0 ? take_off(s->fill_bytes, *peak) : it->room_bytes;
+  for (int i = 0; i < TRIES && up->device_bytes > 0; i++) {
     HR_TRY(placement_sketch(s, it, *up, true, c, err));
     if (device_fits(s, c)) return HR_OK;
+    uint64_t over = hr__candidate_peak(c) - s->fill_bytes + s->whole_bytes[it->part] / SHARES + 1;
+    up->device_bytes = take_off(up->device_bytes, over);
     hr__candidate_fini(c);
-    up->device_bytes = 0;
   }
+  up->device_bytes = 0;
   HR_TRY(placement_sketch(s, it, *up, true, c, err));
   *peak = hr__candidate_peak(c);
   return HR_OK;
-}
-
-static uint64_t take_off(uint64_t bytes, uint64_t over) {
-  return bytes > over ? bytes - over : 0;
 }
 
 /* A layout that misses a budget takes off what it is over of what stays further up. That costs less than more effort
@@ -246,11 +250,19 @@ static bool look_idle(const looking *l, const hr_placement *it) {
   return add_capped(peak, more) <= l->s->fill_bytes;
 }
 
+/* Offloaded inputs of blocks as what they are: inputs kept, on the host. */
+static hr_placement placement_plain(const hr_placement *it) {
+  hr_placement plain = *it;
+  if (it->way == HR_KEEP_OFFLOADED) plain.way = HR_KEEP_INPUT, plain.tier[HR_OFFLOAD_ACTIVATIONS] = HR_TIER_HOST;
+  return plain;
+}
+
 /* Whether one that fits is the same but for kinds that lie further up: below the device, since nothing is faster
  * further down; or on the device with all of the kind of which the other keeps a part there. */
-static bool look_beaten(const looking *l, const hr_placement *it) {
+static bool look_beaten(const looking *l, const hr_placement *placement) {
+  const hr_placement own = placement_plain(placement), *it = &own;
   for (size_t i = 0; i < l->count; i++) {
-    const hr_placement *other = &l->list[i].it;
+    const hr_placement plain = placement_plain(&l->list[i].it), *other = &plain;
     bool whole = it->part >= 0 && other->tier[it->part] == HR_TIER_DEVICE;
     bool host = other->update_on_host == it->update_on_host || (whole && it->part == HR_OFFLOAD_OPTIMIZER);
     bool beats = other->way == it->way && host && (whole || other->part == it->part);

@@ -84,7 +84,9 @@ void hr__figures_settle(hr_way_figures *f) {
 /* --- bounds of one placement -------------------------------------------------------------------------------------- */
 
 uint64_t hr__kind_bytes(const hr_prospects *p, const hr_way_figures *f, int kind) {
-  uint64_t own = kind == HR_OFFLOAD_GRADIENTS ? f->gradients_most : 0;
+  uint64_t own = kind == HR_OFFLOAD_GRADIENTS     ? f->gradients_most
+                 : kind == HR_OFFLOAD_ACTIVATIONS ? f->activation_bytes
+                                                  : 0;
   return p->choosing->whole_bytes[kind] + own;
 }
 
@@ -190,6 +192,7 @@ static hr_status placement_add(hr_prospects *p, const hr_way_figures *f, hr_plac
   uint64_t disk = below_least(p, f, &it, HR_TIER_DISK, room[HR_TIER_DEVICE]);
   if (disk > s->open->disk_bytes && disk - s->open->disk_bytes > room[HR_TIER_HOST]) return HR_OK;
   it.seconds = seconds_least(p, f, &it, room);
+  it.room_bytes = room[HR_TIER_DEVICE];
   if (hr__arena_grow((hr_arena *)&s->arena, (void **)&p->list, &p->capacity, p->count, sizeof *p->list) != 0)
     return hr__nomem(err);
   p->list[p->count++] = it;
@@ -231,6 +234,13 @@ static bool kind_moves(const hr_prospects *p, const hr_way_figures *f, int kind)
   return copies > 0;
 }
 
+/* Inputs of blocks alone are kept, and go to the host: the same as the way that offloads just these, which is listed.
+ */
+static bool placement_twice(const hr_prospects *p, const hr_placement *it) {
+  return it->way == HR_KEEP_INPUT && it->tier[HR_OFFLOAD_ACTIVATIONS] == HR_TIER_HOST && p->choosing->keeps &&
+         p->ways[HR_KEEP_OFFLOADED].known[0];
+}
+
 static hr_status way_add(hr_prospects *p, int way, const hr_way_figures *f, hr_error *err) {
   int places[HR_OFFLOAD_KINDS], total = 1;
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
@@ -240,7 +250,7 @@ static hr_status way_add(hr_prospects *p, int way, const hr_way_figures *f, hr_e
     hr_placement it = {.way = way};
     for (int k = 0, rest = number; k < HR_OFFLOAD_KINDS; rest /= places[k++])
       it.tier[k] = (hr_tier)(rest % places[k]);
-    HR_TRY(parts_add(p, f, it, err));
+    if (!placement_twice(p, &it)) HR_TRY(parts_add(p, f, it, err));
   }
   return HR_OK;
 }

@@ -22,7 +22,8 @@ typedef struct hr_placement {
   hr_tier tier[HR_OFFLOAD_KINDS]; /* of an open kind; the device: it stays there */
   int part;                       /* kind of which as much stays on the device as there is room for; -1: none */
   bool update_on_host;
-  double seconds; /* of a step, at least */
+  double seconds;      /* of a step, at least */
+  uint64_t room_bytes; /* on the device for the kind that stays in part, at most */
 } hr_placement;
 
 /* The kind on the disk of which as much stays on the host as there is room for: the one with the most traffic for a
@@ -53,7 +54,8 @@ typedef struct hr_prospects {
   size_t count, capacity;
 } hr_prospects;
 
-/* Bytes of a kind that may lie below the device: what is persistent, and gradients that live in one program. */
+/* Bytes of a kind that may lie below the device: what is persistent, gradients that live in one program, activations.
+ */
 uint64_t hr__kind_bytes(const hr_prospects *p, const hr_way_figures *f, int kind);
 
 /* Lists all placements but those with nothing moved, of the ways whose figures are there, and of mixes of ways. */

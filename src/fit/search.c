@@ -8,6 +8,7 @@
 
 #include "base/threads.h"
 #include "fit/bound.h"
+#include "model/model.h"
 
 enum { SETTINGS_MOST = 1 << 14, TOGETHER = 2 };
 
@@ -63,6 +64,7 @@ static void progress_tell(const searching *s) {
                            .bounded = atomic_load(&s->n_bounded),
                            .planned = out->n_planned,
                            .done = out->n_planned + out->n_pruned + out->n_refused,
+                           .by_sample = hr__model_vocabulary(s->space->recipe) == 0,
                            .token_seconds = s->any && s->best.found.fits ? s->best.found.token_seconds : 0};
   s->space->progress(s->space->user, &state);
 }
@@ -143,9 +145,10 @@ static hr_status setting_load(searching *s, size_t number, const hr_found *found
                   slices);
 }
 
+/* Of a step; samples where the model takes no tokens. */
 static double tokens_of(const hr_recipe *recipe, int accumulation) {
-  return (double)hr__recipe_int(recipe, "training.batch_size") * accumulation *
-         (double)hr__recipe_int(recipe, "data.sequence_length");
+  double samples = (double)hr__recipe_int(recipe, "training.batch_size") * accumulation;
+  return hr__model_vocabulary(recipe) > 0 ? samples * (double)hr__recipe_int(recipe, "data.sequence_length") : samples;
 }
 
 /* --- bounds ------------------------------------------------------------------------------------------------------- */

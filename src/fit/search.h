@@ -42,7 +42,7 @@ typedef struct hr_found {
   bool fits;            /* the budgets of all tiers */
   uint64_t peak_bytes[HR_TIER_COUNT];
   double step_seconds;  /* of one effective step */
-  double token_seconds; /* the same per token: what is compared */
+  double token_seconds; /* the same per token, or per sample where there are none: what is compared */
 } hr_found;
 
 typedef struct hr_search {
@@ -67,6 +67,7 @@ typedef struct hr_search_state {
   size_t bounded;       /* of these; they are planned or ruled out when all are */
   size_t planned, done; /* done: planned, ruled out or refused */
   double token_seconds; /* of the fastest that fits so far; 0: none does */
+  bool by_sample;       /* the model takes no tokens: seconds are per sample */
 } hr_search_state;
 
 /* What planning a setting needs, from the caller. */

@@ -183,6 +183,12 @@ static void views_follow(hr_graph *graph) {
       graph->values[v].producer = graph->values[graph->values[v].base].producer;
 }
 
+/* Programs lie one behind the other. */
+static void programs_follow(hr_graph *graph) {
+  for (hr_id p = 0; p < graph->n_programs; p++)
+    graph->programs[p].first = p == 0 ? 0 : graph->programs[p - 1].first + graph->programs[p - 1].count;
+}
+
 hr_status hr__graph_arrange(hr_graph *graph, const hr_id *order, size_t count, hr_error *err) {
   hr_node *nodes = hr__arena_room(&graph->arena, graph->n_nodes + 1, sizeof *nodes);
   if (!nodes) return hr__nomem(err);
@@ -192,17 +198,39 @@ hr_status hr__graph_arrange(hr_graph *graph, const hr_id *order, size_t count, h
     for (int j = 0; j < graph->nodes[n].n_out; j++)
       graph->values[graph->nodes[n].out[j]].producer = HR_DROPPED;
   for (hr_id p = 0; p < graph->n_programs; p++)
-    graph->programs[p].first = graph->programs[p].count = 0;
+    graph->programs[p].count = 0;
   for (hr_id at = 0; at < count; at++) {
     nodes[at] = graph->nodes[order[at]];
     node_place(graph, &nodes[at], at, nodes[at].program);
     graph->programs[nodes[at].program].count++;
   }
-  for (hr_id p = 1; p < graph->n_programs; p++)
-    graph->programs[p].first = graph->programs[p - 1].first + graph->programs[p - 1].count;
+  programs_follow(graph);
   graph->nodes = nodes;
   graph->cap_nodes = graph->n_nodes + 1;
   graph->n_nodes = count;
+  views_follow(graph);
+  return HR_OK;
+}
+
+hr_status hr__graph_insert(hr_graph *graph, const hr_id *before, size_t count, hr_error *err) {
+  if (count == 0) return HR_OK;
+  hr_node *nodes = graph->nodes, *inserted = hr__alloc(count * sizeof *inserted);
+  if (!inserted) return hr__nomem(err);
+  size_t end = graph->n_nodes - count;
+  memcpy(inserted, nodes + end, count * sizeof *inserted);
+  for (size_t i = count; i-- > 0; end = before[i]) {
+    memmove(nodes + before[i] + i + 1, nodes + before[i], (end - before[i]) * sizeof *nodes);
+    nodes[before[i] + i] = inserted[i];
+  }
+  hr__free(inserted);
+  for (hr_id n = before[0]; n < graph->n_nodes; n++)
+    for (int j = 0; j < nodes[n].n_out; j++)
+      graph->values[nodes[n].out[j]].producer = n;
+  for (hr_id p = 0; p < graph->n_programs; p++)
+    graph->programs[p].count = 0;
+  for (size_t n = 0; n < graph->n_nodes; n++)
+    graph->programs[nodes[n].program].count++;
+  programs_follow(graph);
   views_follow(graph);
   return HR_OK;
 }

@@ -173,7 +173,7 @@ typedef struct hr_graph {
   size_t cap_buffers, cap_values, cap_nodes, cap_blocks, cap_programs, cap_packed;
   hr_id
       *names; /* hash table of values by name while the graph is built (names.c); HR_NONE: free; NULL: there is none */
-  size_t cap_names;
+  size_t n_names, cap_names;
 } hr_graph;
 
 hr_status hr__graph_create(hr_graph **out, hr_error *err);
@@ -210,6 +210,10 @@ bool hr__module_member(const char *module, int i, char out[HR_MODULE_PATH]);
  * append nodes through the builder and then arrange them. Node ids change; values keep theirs, those of dropped nodes
  * with HR_DROPPED as producer. */
 hr_status hr__graph_arrange(hr_graph *graph, const hr_id *order, size_t count, hr_error *err);
+
+/* The same for few nodes that are put between others: the last `count` ones, each in front of the node before[i] (as
+ * ids are now, rising; of one program). Costs less, because operands of all others stay as they are. */
+hr_status hr__graph_insert(hr_graph *graph, const hr_id *before, size_t count, hr_error *err);
 
 /* Brings nodes that a stage appended into their programs (stable). */
 hr_status hr__graph_regroup(hr_graph *graph, hr_error *err);

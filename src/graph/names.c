@@ -43,9 +43,10 @@ static bool names_grow(hr_graph *graph, size_t room) {
 }
 
 bool hr__graph_name_value(hr_graph *graph, hr_id value) {
-  const size_t room = 2 * ((size_t)value + 1); /* no more values are named than there are: half of it stays free */
+  const size_t room = 2 * (graph->n_names + 1); /* half of it stays free */
   if (room > graph->cap_names && !names_grow(graph, room)) return false;
   name_put(graph, value);
+  graph->n_names++;
   return true;
 }
 

@@ -114,6 +114,11 @@ double hr__answer_samples_per_second(const hr_job *job) {
   return (double)(job->shape.batch * job->shape.accumulation) / job->plan->step_seconds;
 }
 
+double hr__answer_tokens_per_second(const hr_job *job) {
+  bool tokens = hr__model_vocabulary(job->recipe) > 0;
+  return tokens ? hr__answer_samples_per_second(job) * (double)job->shape.length : 0;
+}
+
 /* Only what is not zero. */
 static json_t *owner_json(const hr_module_owner *owner) {
   json_t *categories = json_object();
@@ -209,11 +214,10 @@ static json_t *search_json(const hr_job *job) {
 /* What this command adds to the report of the plan. */
 static int answer_extend(json_t *answer, const hr_job *job) {
   json_t *device = json_object_get(answer, "device");
-  double samples = hr__answer_samples_per_second(job);
   int failed = json_object_set_new(device, "rates", json_string(hr__answer_rates(job)));
   failed |= json_object_set_new(device, "left_bytes", json_integer(hr__verdict_left(&job->verdict)));
-  failed |= json_object_set_new(answer, "samples_per_second", json_real(samples));
-  failed |= json_object_set_new(answer, "tokens_per_second", json_real(samples * (double)job->shape.length));
+  failed |= json_object_set_new(answer, "samples_per_second", json_real(hr__answer_samples_per_second(job)));
+  failed |= json_object_set_new(answer, "tokens_per_second", json_real(hr__answer_tokens_per_second(job)));
   failed |= json_object_set_new(answer, "techniques", techniques_json(job));
   failed |= json_object_set_new(answer, "owners", owners_json(job));
   failed |= json_object_set_new(answer, "ladder", ladder_json(job));

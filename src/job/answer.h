@@ -11,5 +11,6 @@ json_t *hr__answer_plan(const hr_job *job, const hr_change *changes, int n_chang
 const char *hr__answer_rates(const hr_job *job);
 /* Rows by the plan's seconds. */
 double hr__answer_samples_per_second(const hr_job *job);
+double hr__answer_tokens_per_second(const hr_job *job); /* 0: the model takes none */
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "data/masking.h"
+#include "data/source.h"
 #include "fit/traffic.h"
 #include "job/settings.h"
 #include "plan/memory.h"
@@ -143,7 +144,27 @@ static hr_status job_stages(hr_job *job, hr_effort effort, const hr_facts *known
 static hr_status masking_check(const hr_recipe *recipe, hr_error *err) {
   hr_masking masking;
   hr_model_part whole = hr__model_whole(recipe);
-  return hr__masking_read(recipe, whole.model->masked, whole.model->vocabulary(&whole), 0, &masking, err);
+  return hr__masking_read(recipe, whole.model->masked, hr__model_vocabulary(recipe), 0, &masking, err);
+}
+
+static hr_status epochs_check(const hr_recipe *recipe, hr_error *err) {
+  static const char epochs[] = "training.epochs";
+  if (!hr__recipe_has(recipe, epochs)) return HR_OK;
+  if (hr__recipe_given(recipe, "training.steps"))
+    return hr__recipe_fail(recipe, epochs, "leave one of them out, or set it to null", err,
+                           "training.steps and training.epochs are two answers to one question");
+  if (!hr__source_of(recipe)->endless) return HR_OK;
+  return hr__recipe_fail(recipe, epochs, "set training.steps", err, "synthetic data has no end, and so has no epochs");
+}
+
+/* A plan is of one stage. */
+static hr_status stage_check(const hr_recipe *recipe, hr_error *err) {
+  const hr_doc_node *stages = hr__recipe_tree(recipe, HR_STAGES);
+  if (!stages || hr__recipe_has(recipe, HR_STAGE)) return HR_OK;
+  char remedy[128];
+  snprintf(remedy, sizeof remedy, "choose one: --set %s=%s (plan and train go through all of them)", HR_STAGE,
+           stages->child->key);
+  return hr__recipe_fail(recipe, HR_STAGES, remedy, err, "this recipe has stages, and none is chosen");
 }
 
 static hr_status job_open(const hr_job_source *source, bool all, hr_effort effort, const hr_facts *known,
@@ -156,6 +177,8 @@ static hr_status job_open(const hr_job_source *source, bool all, hr_effort effor
   job->given = job->source;
   if (status == HR_OK)
     status = hr__settings_load(source->path, source->overrides, source->n_overrides, &job->recipe, err);
+  if (status == HR_OK) status = stage_check(job->recipe, err);
+  if (status == HR_OK) status = epochs_check(job->recipe, err);
   if (status == HR_OK) status = masking_check(job->recipe, err);
   if (status == HR_OK) status = job_stages(job, effort, known, err);
   if (status != HR_OK) {
@@ -191,10 +214,29 @@ void hr__job_close(hr_job *job) {
   hr__free(job);
 }
 
+void hr__job_host_least(const hr_job *job, char out[HR_HOST_LEAST]) {
+  const uint64_t *categories = job->plan->tiers[HR_TIER_HOST].categories;
+  char batches[HR_SIZE_TEXT], pieces[HR_SIZE_TEXT];
+  int used = snprintf(out, HR_HOST_LEAST, "%s for two batches", hr__size_text(categories[HR_CAT_INPUTS], batches));
+  if (categories[HR_CAT_FIXED] > 0)
+    snprintf(out + used, HR_HOST_LEAST - (size_t)used, " and %s to copy through",
+             hr__size_text(categories[HR_CAT_FIXED], pieces));
+}
+
+static hr_status host_least_fail(const hr_job *job, hr_error *err) {
+  char least[HR_HOST_LEAST], budget[HR_SIZE_TEXT];
+  hr__job_host_least(job, least);
+  return hr__fail(err, HR_NO_FIT, hr__recipe_name(job->recipe),
+                  "give it more or leave it out; memory.offload keeps everything on the device unless told otherwise",
+                  "every run holds %s on the host, but memory.host_budget is %s", least,
+                  hr__size_text(job->verdict.below_bytes[HR_TIER_HOST], budget));
+}
+
 hr_status hr__job_check(const hr_job *job, hr_error *err) {
   const hr_verdict *verdict = &job->verdict;
   bool disk = job->plan->tiers[HR_TIER_DISK].peak_bytes > 0;
   if (verdict->fits) return disk ? hr__memory_folder_check(job->recipe, err) : HR_OK;
+  if (hr__verdict_below_least(verdict, job->plan)) return host_least_fail(job, err);
   bool device = verdict->tier == HR_TIER_DEVICE;
   static const char *const remedies[HR_TIER_COUNT] = {
       [HR_TIER_DEVICE] = "raise memory.budget, or take one of the changes that headroom plan names",

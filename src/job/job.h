@@ -51,6 +51,9 @@ void hr__job_close(hr_job *job);
 
 /* HR_NO_FIT with the shortfall when the plan is over its budget. */
 hr_status hr__job_check(const hr_job *job, hr_error *err);
+/* What any run holds on the host: "16.00 KiB for two batches and 16.00 MiB to copy through". */
+enum { HR_HOST_LEAST = 128 };
+void hr__job_host_least(const hr_job *job, char out[HR_HOST_LEAST]);
 
 /* Changes of a job are only judged (hr__effort_judges of plan/plan.h): their peaks, and those of the job that they are
  * compared with, are lower bounds, which layouts meet but for 1 %; seconds are those of a plan that fits, and a run's

@@ -4,6 +4,10 @@
 
 #include "compile/compile.h"
 
+/* Stages of a recipe, and the one that is meant (hr_key.chooses). */
+#define HR_STAGES "stages"
+#define HR_STAGE  "stage"
+
 extern const hr_key_table hr_train_keys; /* data.* and training.* that do not shape the graph */
 
 /* Every key table of the program, but for those of families. */

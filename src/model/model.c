@@ -67,6 +67,11 @@ hr_model_part hr__model_whole(const hr_recipe *recipe) {
   return whole;
 }
 
+int64_t hr__model_vocabulary(const hr_recipe *recipe) {
+  hr_model_part whole = hr__model_whole(recipe);
+  return whole.model->vocabulary ? whole.model->vocabulary(&whole) : 0;
+}
+
 hr_status hr__model_check(const hr_recipe *recipe, hr_error *err) {
   hr_model_parts parts;
   hr__parts_read(recipe, &parts);

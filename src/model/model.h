@@ -89,6 +89,8 @@ struct hr_model {
    * returns the loss (f32 [1]), HR_NONE after an error. Parameters are declared by name, so that several programs share
    * them. NULL: only parts are of this family. */
   hr_id (*forward)(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch);
+  /* (optional) Tokens that there are. NULL: the model takes none; its samples have no length unless one is given, and
+   * are what its speed is counted by. */
   int64_t (*vocabulary)(const hr_model_part *part);
   /* (optional) Losses and metrics, each to be handed to hr__report by `forward`, whose result then only says that
    * nothing failed. */
@@ -135,6 +137,8 @@ const char *hr__scope_precision(const hr_scope *scope);
 
 /* The whole model of a recipe. */
 hr_model_part hr__model_whole(const hr_recipe *recipe);
+/* Its vocabulary; 0: it takes no tokens. */
+int64_t hr__model_vocabulary(const hr_recipe *recipe);
 /* hr_model.check of it and of its parts. */
 hr_status hr__model_check(const hr_recipe *recipe, hr_error *err);
 

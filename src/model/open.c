@@ -163,12 +163,24 @@ static hr_status section_open(hr_recipe *recipe, const hr_scope *scope, const hr
   return defaults_merge(recipe, scope, model, err);
 }
 
+/* Without tokens a sample has no length; fields of a length have this one unless the recipe gives another. */
+static hr_status length_default(hr_recipe *recipe, const hr_model *model, hr_error *err) {
+  static const char one[] = "{ sequence_length: 1 }";
+  hr_arena *arena = hr__recipe_arena(recipe);
+  hr_doc_node *defaults;
+  const char *place = hr__arena_format(arena, "defaults of %s", model->family);
+  if (!place) return hr__nomem(err);
+  HR_TRY(hr__yaml_parse(place, one, sizeof one - 1, arena, &defaults, err));
+  return hr__recipe_later(recipe, "data", defaults, place, err);
+}
+
 static hr_status model_open(hr_recipe *recipe, hr_error *err) {
   hr_scope whole = hr__scope(recipe, "model");
   const hr_model *model, *inner;
   HR_TRY(section_open(recipe, &whole, NULL, &model, err));
   if (!model) return HR_OK;
   HR_TRY(whole_check(&whole, model, err));
+  if (!model->vocabulary) HR_TRY(length_default(recipe, model, err));
   for (size_t i = 0; i < model->n_parts; i++) {
     char section[HR_SECTION_TEXT];
     snprintf(section, sizeof section, "model.parts.%s", model->parts[i].name);

@@ -168,25 +168,31 @@ static hr_status folder_open(hr_weights *w, const char *folder, hr_error *err) {
                   "there is neither %s nor %s in this folder", names[0], names[1]);
 }
 
-static hr_status weights_fill(hr_weights *w, const char *folder, hr_error *err) {
+static hr_status weights_create(const hr_graph *graph, hr_weights **out, hr_error *err) {
+  *out = hr__alloc_zero(1, sizeof **out);
+  if (!*out) return hr__nomem(err);
+  (*out)->graph = graph;
+  hr__arena_init(&(*out)->arena);
+  return HR_OK;
+}
+
+/* For an open file. */
+static hr_status tables_create(hr_weights *w, hr_error *err) {
   w->weights = hr__arena_array(&w->arena, w->graph->n_values, sizeof *w->weights);
   w->packed = hr__arena_array(&w->arena, w->graph->n_packed + 1, sizeof *w->packed);
-  if (!w->weights || !w->packed) return hr__nomem(err);
-  HR_TRY(folder_open(w, folder, err));
   w->taken = hr__arena_array(&w->arena, hr__safetensors_count(w->file) + 1, sizeof *w->taken);
-  if (!w->taken) return hr__nomem(err);
-  return names_match(w, folder, err);
+  return w->weights && w->packed && w->taken ? HR_OK : hr__nomem(err);
 }
 
 hr_status hr__weights_open(const char *folder, const hr_graph *graph, const hr_model_part *part, hr_weights **out,
                            hr_error *err) {
   *out = NULL;
-  hr_weights *w = hr__alloc_zero(1, sizeof *w);
-  if (!w) return hr__nomem(err);
-  w->graph = graph;
+  hr_weights *w;
+  HR_TRY(weights_create(graph, &w, err));
   w->part = part;
-  hr__arena_init(&w->arena);
-  hr_status status = weights_fill(w, folder, err);
+  hr_status status = folder_open(w, folder, err);
+  if (status == HR_OK) status = tables_create(w, err);
+  if (status == HR_OK) status = names_match(w, folder, err);
   if (status != HR_OK) {
     hr__weights_close(w);
     return status;
@@ -194,6 +200,57 @@ hr_status hr__weights_open(const char *folder, const hr_graph *graph, const hr_m
   w->part = NULL;
   *out = w;
   return HR_OK;
+}
+
+/* The name in a file of a value of the graph; NULL: it is of another part. */
+static const char *file_name(const hr_weight_names *names, const char *name, char out[HR_TENSOR_NAME]) {
+  size_t before = strlen(names->before), part = strlen(names->part);
+  if (strncmp(name, names->before, before) != 0) return NULL;
+  name += before;
+  if (part > 0 && (strncmp(name, names->part, part) != 0 || name[part] != '.')) return NULL;
+  snprintf(out, HR_TENSOR_NAME, "%s%s", names->prefix, name + (part > 0 ? part + 1 : 0));
+  return out;
+}
+
+static hr_status some_find(hr_weights *w, const char *path, const char *name, const hr_desc *desc, weight *found,
+                           hr_error *err) {
+  size_t at = name ? tensor_find(w, name) : SIZE_MAX;
+  if (at == SIZE_MAX) return HR_OK;
+  w->taken[at] = true;
+  found->tensor = hr__safetensors_at(w->file, at);
+  HR_TRY(dtype_match(path, found->tensor, &found->stored, err));
+  return shape_match(path, found->tensor, desc, err);
+}
+
+static hr_status some_match(hr_weights *w, const char *path, const hr_weight_names *names,
+                            bool (*wanted)(const hr_graph *, hr_id), char missed[256], hr_error *err) {
+  const hr_graph *g = w->graph;
+  char name[HR_TENSOR_NAME];
+  for (hr_id v = 0; v < g->n_values; v++)
+    if (hr__graph_is_tensor(g, v) && !hr__graph_is_packed(g, v) && wanted(g, v))
+      HR_TRY(some_find(w, path, file_name(names, g->values[v].name, name), &g->values[v].desc, &w->weights[v], err));
+  for (size_t i = 0; i < g->n_packed && wanted(g, HR_NONE); i++)
+    HR_TRY(some_find(w, path, file_name(names, g->packed[i].name, name), &g->packed[i].desc, &w->packed[i], err));
+  *missed = '\0';
+  for (size_t i = 0; i < hr__safetensors_count(w->file) && !*missed; i++)
+    if (!w->taken[i]) snprintf(missed, 256, "%s", hr__safetensors_at(w->file, i)->name);
+  return HR_OK;
+}
+
+hr_status hr__weights_open_file(const char *path, const hr_graph *graph, const hr_weight_names *names,
+                                bool (*wanted)(const hr_graph *graph, hr_id value), char missed[256], hr_weights **out,
+                                hr_error *err) {
+  hr_weights *w;
+  HR_TRY(weights_create(graph, &w, err));
+  hr_status status = hr__safetensors_open(path, &w->file, err);
+  if (status == HR_OK) status = tables_create(w, err);
+  if (status == HR_OK) status = some_match(w, path, names, wanted, missed, err);
+  if (status != HR_OK) {
+    hr__weights_close(w);
+    w = NULL;
+  }
+  *out = w;
+  return status;
 }
 
 void hr__weights_close(hr_weights *w) {
@@ -300,6 +357,10 @@ void hr__weights_share(hr_weights *w, hr_pool *pool) {
 
 bool hr__weights_has(const hr_weights *w, hr_id parameter) {
   return w->weights[parameter].tensor != NULL;
+}
+
+bool hr__weights_has_packed(const hr_weights *w, size_t packed) {
+  return w->packed[packed].tensor != NULL;
 }
 
 hr_status hr__weights_read(const hr_weights *w, hr_id parameter, int64_t first, int64_t count, void *to,

@@ -17,12 +17,27 @@ typedef struct hr_weights hr_weights;
  * except what the family leaves (hr_model.leaves). The graph must outlive the result. */
 hr_status hr__weights_open(const char *folder, const hr_graph *graph, const hr_model_part *part, hr_weights **out,
                            hr_error *err);
+
+/* How the values of one file are called there: by their names in the graph without the first `drop` characters, with
+ * `prefix` in front; of a part those that begin with its name. */
+typedef struct hr_weight_names {
+  const char *part;   /* "" where the model has none: all names */
+  const char *before; /* of their names in the graph, in front of the part's ("ema."); "" */
+  const char *prefix;
+} hr_weight_names;
+/* What one file has of the graph's persistent values that `wanted` takes, packed parameters among them (by their own
+ * names, with HR_NONE for the value). Shapes must be those of the graph; *missed (256 bytes) gets the name of a tensor
+ * that is no value of the graph, or "". */
+hr_status hr__weights_open_file(const char *path, const hr_graph *graph, const hr_weight_names *names,
+                                bool (*wanted)(const hr_graph *graph, hr_id value), char missed[256], hr_weights **out,
+                                hr_error *err);
 void hr__weights_close(hr_weights *weights);
 
 /* Later reads are shared among the threads of a pool. */
 void hr__weights_share(hr_weights *weights, hr_pool *pool);
 
 bool hr__weights_has(const hr_weights *weights, hr_id parameter); /* false: an adapter, or no parameter */
+bool hr__weights_has_packed(const hr_weights *weights, size_t packed);
 
 /* Elements [first, first + count) of a parameter (a value of the graph), in the parameter's own type. */
 hr_status hr__weights_read(const hr_weights *weights, hr_id parameter, int64_t first, int64_t count, void *to,

@@ -6,12 +6,13 @@
  * again wherever a step names them: the second time from the cache.
  *
  * Where all values of a program are bf16, registers hold two of them each, as memory does: to round is to put a result
- * back. Other programs are held in f32 and rounded where a step says so.
+ * back, and some steps work on both at once (pointwise_pairs.cuh). Other programs are held in f32 and rounded where a
+ * step says so.
  */
 #ifndef HR_OP_POINTWISE_CUH
 #define HR_OP_POINTWISE_CUH
 
-#include "op/pointwise_program.cuh"
+#include "op/pointwise_pairs.cuh"
 
 enum { COSTLY = 6 }; /* flops of a formula from which on its code is there for one group, taken in turn */
 
@@ -309,6 +310,8 @@ __device__ __forceinline__ void source_read(const program &p, int source, const 
 
 template <typename V> __device__ __forceinline__ void step_run(const program_step &step, V &x, V &y, V &z) {
   float p = step.p, q = step.q;
+  if constexpr (sizeof(typename V::type) == 2)
+    if (pairs_run(step, x, y, z)) return;
   switch (step.code) {
 #define HR_CASE(name, part, flops, reads, expression)                                                                  \
   case HR_FORMULA_##name *HR_PARTS + part:                                                                             \

@@ -19,15 +19,22 @@ typedef struct fed {
   hr_id program;
   hr_id begin, end; /* its nodes, as they are before others come behind them */
   int count;
-  hr_id value[HR_INPUTS];                  /* on the device, as the passes before know it */
-  hr_id first_reader[HR_INPUTS];           /* node; HR_NONE: nobody reads it */
-  hr_id fetch[HR_INPUTS], wait[HR_INPUTS]; /* nodes */
+  hr_id value[HR_INPUTS];        /* on the device, as the passes before know it */
+  hr_id first_reader[HR_INPUTS]; /* node; HR_NONE: nobody reads it */
+  hr_id fetched[HR_INPUTS];      /* value that its readers are to read */
 } fed;
 
 static bool is_input(const hr_graph *g, hr_id v) {
   const hr_buffer *buffer = &g->buffers[g->values[v].buffer];
   return buffer->role == HR_ROLE_INPUT && !buffer->persistent && g->values[v].producer == HR_NONE &&
          g->values[v].base == HR_NONE;
+}
+
+static int input_find(const fed *f, hr_id value) {
+  int i = 0;
+  while (i < f->count && f->value[i] != value)
+    i++;
+  return i;
 }
 
 static hr_status inputs_find(const hr_graph *g, fed *programs, hr_error *err) {
@@ -37,10 +44,21 @@ static hr_status inputs_find(const hr_graph *g, fed *programs, hr_error *err) {
     if (f->count == HR_INPUTS)
       return hr__fail(err, HR_FAILURE, g->programs[f->program].name, NULL, "a program has at most %d inputs",
                       HR_INPUTS);
-    f->first_reader[f->count] = f->fetch[f->count] = f->wait[f->count] = HR_NONE;
+    f->first_reader[f->count] = f->fetched[f->count] = HR_NONE;
     f->value[f->count++] = v;
   }
   return HR_OK;
+}
+
+static void readers_find(const hr_graph *g, fed *f) {
+  int missing = f->count;
+  for (hr_id n = f->begin; n < f->end && missing > 0; n++)
+    for (int k = 0; k < g->nodes[n].n_in; k++) {
+      int i = input_find(f, g->nodes[n].in[k]);
+      if (i == f->count || f->first_reader[i] != HR_NONE) continue;
+      f->first_reader[i] = n;
+      missing--;
+    }
 }
 
 /* Fields of a program's batch, as data/field.h places them. */
@@ -52,86 +70,95 @@ static size_t inputs_place(const hr_graph *g, const fed *f, size_t begin[HR_FIEL
 }
 
 /* Makes every reader of an input read what was fetched. */
-static void readers_turn(hr_builder *b, fed *f, int i, hr_id fetched) {
+static void readers_turn(hr_builder *b, const fed *f) {
   hr_graph *g = b->graph;
   for (hr_id n = f->begin; n < f->end; n++) {
     hr_node *node = &g->nodes[n];
     hr_id *own = NULL; /* lists may belong to the graph that this one is a copy of */
     for (int k = 0; k < node->n_in; k++) {
-      if (node->in[k] != f->value[i]) continue;
+      int i = input_find(f, node->in[k]);
+      if (i == f->count) continue;
       if (!own) own = hr__arena_array(&g->arena, (size_t)node->n_in, sizeof *own);
       if (!own) {
         b->status = hr__nomem(&b->error);
         return;
       }
       if (node->in != own) memcpy(own, node->in, (size_t)node->n_in * sizeof *own);
-      own[k] = fetched;
+      own[k] = f->fetched[i];
       node->in = own;
-      if (f->first_reader[i] == HR_NONE) f->first_reader[i] = n;
     }
   }
 }
 
-static bool is_read(const hr_graph *g, const fed *f, int i) {
-  for (hr_id n = f->begin; n < f->end; n++)
-    for (int k = 0; k < g->nodes[n].n_in; k++)
-      if (g->nodes[n].in[k] == f->value[i]) return true;
-  return false;
+/* Nodes that go between others, in the order of their places. */
+typedef struct inserting {
+  hr_id *before; /* of each appended node */
+  size_t count;
+} inserting;
+
+/* Fetches stand at the beginning of the program. */
+static void fetches_emit(hr_builder *b, fed *f, const hr_id below[HR_INPUTS], hr_id started[HR_INPUTS],
+                         inserting *places) {
+  for (int i = 0; i < f->count && b->status == HR_OK; i++) {
+    if (f->first_reader[i] == HR_NONE) continue;
+    hr__module(b, "batch.%s", b->graph->values[f->value[i]].name);
+    started[i] = hr__fetch(b, below[i], f->value[i], false);
+    places->before[places->count++] = f->begin;
+  }
 }
 
-static void program_feed(hr_builder *b, fed *f, hr_id batch) {
+/* Each wait stands right before the first reader. */
+static void waits_emit(hr_builder *b, fed *f, const hr_id below[HR_INPUTS], const hr_id started[HR_INPUTS],
+                       inserting *places) {
+  int order[HR_INPUTS], count = 0;
+  for (int i = 0; i < f->count; i++) {
+    int at = count;
+    if (f->first_reader[i] == HR_NONE) continue;
+    for (; at > 0 && f->first_reader[order[at - 1]] > f->first_reader[i]; at--)
+      order[at] = order[at - 1];
+    order[at] = i;
+    count++;
+  }
+  for (int k = 0; k < count && b->status == HR_OK; k++) {
+    int i = order[k];
+    hr__module(b, "batch.%s", b->graph->values[f->value[i]].name);
+    f->fetched[i] = hr__wait(b, started[i], below[i], HR_NONE);
+    places->before[places->count++] = f->first_reader[i];
+  }
+}
+
+static void program_feed(hr_builder *b, fed *f, hr_id batch, inserting *places) {
   hr_graph *g = b->graph;
   size_t begin[HR_FIELDS];
+  hr_id below[HR_INPUTS], started[HR_INPUTS];
   inputs_place(g, f, begin);
+  readers_find(g, f);
   b->program = f->program;
   b->phase = HR_FORWARD;
   b->block = HR_NONE;
   for (int i = 0; i < f->count && b->status == HR_OK; i++) {
     hr_value value = g->values[f->value[i]];
-    hr_id below = hr__view_as(b, batch, begin[i], value.name, value.desc);
-    hr__program_set_input(b, value.name, below);
-    if (b->status != HR_OK || !is_read(g, f, i)) continue;
-    hr__module(b, "batch.%s", value.name);
-    hr_id started = hr__fetch(b, below, f->value[i], false);
-    hr_id fetched = hr__wait(b, started, below, HR_NONE);
-    if (b->status != HR_OK) return;
-    f->fetch[i] = g->values[started].producer;
-    f->wait[i] = g->values[fetched].producer;
-    readers_turn(b, f, i, fetched);
+    below[i] = hr__view_as(b, batch, begin[i], value.name, value.desc);
+    hr__program_set_input(b, value.name, below[i]);
   }
-}
-
-/* Fetches at the beginning of a program, each wait right before the first reader. */
-static size_t program_order(const fed *f, hr_id *order) {
-  size_t count = 0;
-  for (int i = 0; i < f->count; i++)
-    if (f->fetch[i] != HR_NONE) order[count++] = f->fetch[i];
-  for (hr_id n = f->begin; n < f->end; n++) {
-    for (int i = 0; i < f->count; i++)
-      if (f->fetch[i] != HR_NONE && f->first_reader[i] == n) order[count++] = f->wait[i];
-    order[count++] = n;
-  }
-  return count;
+  fetches_emit(b, f, below, started, places);
+  waits_emit(b, f, below, started, places);
+  if (b->status == HR_OK) readers_turn(b, f);
 }
 
 static hr_status programs_feed(hr_builder *b, fed *programs, size_t slot_bytes, hr_error *err) {
   hr_graph *g = b->graph;
-  size_t count = 0;
+  hr_id before[2 * HR_PROGRAMS * HR_INPUTS];
+  inserting places = {.before = before};
   b->program = 0;
   hr_id batch =
       hr__persistent(b, HR_BATCH, HR_ROLE_INPUT, hr__desc1(HR_U8, HR_BATCH_SLOTS * (int64_t)slot_bytes), (hr_init){0});
   HR_TRY(hr__builder_status(b, err));
   g->buffers[g->values[batch].buffer].home = HR_TIER_HOST;
   for (hr_id p = 0; p < g->n_programs; p++)
-    program_feed(b, &programs[p], batch);
+    program_feed(b, &programs[p], batch, &places);
   HR_TRY(hr__builder_status(b, err));
-  hr_id *order = hr__alloc_zero(g->n_nodes + 1, sizeof *order);
-  if (!order) return hr__nomem(err);
-  for (hr_id p = 0; p < g->n_programs; p++)
-    count += program_order(&programs[p], order + count);
-  hr_status status = hr__graph_arrange(g, order, count, err);
-  hr__free(order);
-  return status;
+  return hr__graph_insert(g, before, places.count, err);
 }
 
 hr_status hr__pass_inputs(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {

@@ -30,7 +30,8 @@ static const hr_key keys[] = {
      .type = HR_KEY_SIZE,
      .fallback = "auto",
      .choices = "auto|%",
-     .meaning = "most that is offloaded to the host: a size, per cent of its memory, or auto (all of it)"},
+     .meaning = "most that a run holds on the host, offloaded or for batches: a size, per cent of its memory, or auto "
+                "(all of it)"},
     {.path = "memory.disk_budget",
      .type = HR_KEY_SIZE,
      .fallback = "auto",

@@ -33,6 +33,16 @@ static inline int64_t hr__verdict_left(const hr_verdict *v) {
   return (int64_t)v->budget_bytes - (int64_t)v->margin_bytes - (int64_t)v->peak_bytes;
 }
 
+/* What any run holds on the host, whatever is offloaded there: pieces to copy through, and batches. */
+static inline uint64_t hr__plan_host_least(const hr_plan *plan) {
+  const uint64_t *categories = plan->tiers[HR_TIER_HOST].categories;
+  return categories[HR_CAT_FIXED] + categories[HR_CAT_INPUTS];
+}
+/* The host's budget is too small for that. */
+static inline bool hr__verdict_below_least(const hr_verdict *v, const hr_plan *plan) {
+  return !v->fits && v->tier == HR_TIER_HOST && v->below_bytes[HR_TIER_HOST] < hr__plan_host_least(plan);
+}
+
 hr_status hr__verdict(const hr_plan *plan, const hr_budget *budget, hr_verdict *out, hr_error *err);
 
 #endif

@@ -1,6 +1,7 @@
 /* Inside the recipe engine.
  *
- * The way of a recipe: text -> tree (format/) -> overrides edit the tree (override.c) -> sections with keys of a scope
+ * The way of a recipe: text -> tree (format/) -> the stage that is chosen is laid over it (stages.c) -> overrides edit
+ * it (override.c) -> sections with keys of a scope
  * are opened (sections.c) -> keys are placed on settings (keys.c) -> settings from further files (hr__recipe_later) ->
  * defaults and values by type (value.c). Access, open settings and JSON (access.c, open.c, json.c) read the settings
  * only.
@@ -78,6 +79,9 @@ hr_status hr__section_wrong(const hr_recipe *recipe, const char *place, const ch
 /* sections.c */
 hr_status hr__keys_index(hr_recipe *recipe, hr_error *err); /* keys with whole paths */
 hr_status hr__sections_open(hr_recipe *recipe, hr_error *err);
+
+/* stages.c */
+hr_status hr__stage_apply(hr_recipe *recipe, const char *const *overrides, size_t n_overrides, hr_error *err);
 
 /* override.c */
 hr_status hr__override_apply(hr_recipe *recipe, const char *override, hr_error *err);

@@ -68,8 +68,7 @@ static const hr_other others[] = {
     SETTING("offload_folder|offload_dir|nvme_path|swap_dir", "memory.offload_folder", NULL),
     SETTING("output_dir|output|save_dir|out_dir|default_root_dir|save_path|run_dir", NULL, "out"),
     SETTING("resume_from_checkpoint|resume_from|auto_resume|ckpt_path|continue", NULL, "resume"),
-    ADVICE("epochs|epoch|num_epochs|num_train_epochs|max_epochs|n_epochs",
-           "runs are counted in steps: --set training.steps=N"),
+    SETTING("epochs|epoch|num_epochs|num_train_epochs|max_epochs|n_epochs", "training.epochs", NULL),
     ADVICE("model|model_name|model_name_or_path|base_model|pretrained_model_name_or_path|checkpoint|ckpt|model_path",
            "the folder of the model stands where a recipe does: headroom plan DIR --method lora"),
     ADVICE("config|config_file|config_path|recipe|cfg", "it needs no option: headroom plan RECIPE"),
@@ -77,7 +76,7 @@ static const hr_other others[] = {
     ADVICE("load_in_8bit|8bit|int8", "frozen weights are packed in 4 bits: --set model.quantize.kind=nf4"),
     ADVICE("num_gpus|gpus|n_gpus|devices|nproc_per_node|num_processes|world_size|tensor_parallel|fsdp|ddp|deepspeed",
            "a run is one process on one device"),
-    ADVICE("num_workers|dataloader_num_workers|workers", "data is read ahead without workers: leave it out"),
+    SETTING("num_workers|dataloader_num_workers|workers", "data.workers", NULL),
     ADVICE("verbose|debug", "everything is shown already: --json has all of it, --quiet shows less"),
 };
 

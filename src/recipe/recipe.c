@@ -51,6 +51,7 @@ static hr_status recipe_finish(hr_recipe *recipe, const char *const *overrides, 
     char place[HR_DOC_PLACE];
     return hr__section_wrong(recipe, hr__doc_place(recipe->name, recipe->root, false, place), "", recipe->root, err);
   }
+  HR_TRY(hr__stage_apply(recipe, overrides, n_overrides, err));
   for (size_t i = 0; i < n_overrides; i++)
     HR_TRY(hr__override_apply(recipe, overrides[i], err));
   HR_TRY(hr__sections_open(recipe, err));

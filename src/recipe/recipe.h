@@ -50,6 +50,9 @@ typedef struct hr_key {
   /* (optional, HR_KEY_PATH) a folder in place of a recipe file stands for a recipe that gives only this, by its whole
    * path (one key at most). */
   const char *folder;
+  /* (optional, HR_KEY_TEXT) its value names a member of the map at this path, a stage: a version of the whole recipe,
+   * whose settings are laid over the others before overrides are (one key at most). */
+  const char *chooses;
 } hr_key;
 
 typedef struct hr_key_table {
@@ -82,6 +85,16 @@ bool hr__recipe_is_open(const hr_recipe *recipe); /* whether any is */
 /* All of them, by path, in `arena`. */
 hr_status hr__recipe_open(const hr_recipe *recipe, hr_arena *arena, const hr_recipe_open **out, size_t *count,
                           hr_error *err);
+
+/* Stages: named versions of a recipe that follow one another (hr_key.chooses). */
+enum { HR_STAGE_NAME = 40 };
+typedef struct hr_recipe_stage {
+  const char *name;
+  int from; /* number of the stage whose weights it begins with; -1: it begins as the recipe itself does */
+} hr_recipe_stage;
+/* Those of the map at `path`, in order, in `arena`. */
+hr_status hr__recipe_stages(const hr_recipe *recipe, const char *path, hr_arena *arena, hr_recipe_stage **out,
+                            size_t *count, hr_error *err);
 
 /* For hr_key.open. Opens a section: it gets all keys of a scope, "*.rank" as "SECTION.rank". A section inside of one
  * that is open is `inner`. */

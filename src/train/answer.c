@@ -79,11 +79,12 @@ static json_t *times_json(const char *word, const hr_time *times, size_t count) 
 
 json_t *hr__answer_profile(const hr_job *job, const hr_profile *profile, const hr_times *times) {
   json_t *answer = hr__answer_plan(job, NULL, 0);
-  json_t *measured =
-      json_pack("{s:I, s:I, s:I, s:f, s:f, s:i, s:o}", "arena_bytes", (json_int_t)profile->arena_bytes[HR_TIER_DEVICE],
-                "resident_bytes", resident_sum(profile->resident[HR_TIER_DEVICE]), "process_bytes",
-                (json_int_t)profile->process_bytes, "step_seconds", profile->step_seconds, "tokens_per_second",
-                profile->tokens_per_second, "steps", profile->steps, "tiers", tiers_json(profile));
+  json_t *measured = json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:i, s:o}", "arena_bytes",
+                               (json_int_t)profile->arena_bytes[HR_TIER_DEVICE], "resident_bytes",
+                               resident_sum(profile->resident[HR_TIER_DEVICE]), "process_bytes",
+                               (json_int_t)profile->process_bytes, "step_seconds", profile->step_seconds,
+                               "tokens_per_second", profile->tokens_per_second, "samples_per_second",
+                               profile->samples_per_second, "steps", profile->steps, "tiers", tiers_json(profile));
   int failed = answer == NULL || measured == NULL || json_object_set(answer, "measured", measured) != 0;
   json_decref(measured);
   if (!failed) failed = json_object_set_new(answer, "classes", times_json("class", times->classes, times->n_classes));

@@ -1,6 +1,8 @@
 /* See batches.h. */
 #include "train/batches.h"
 
+#include <math.h>
+
 static int64_t accumulation_at(const hr_training_shape *shape, uint64_t epoch) {
   int i = shape->n_schedule - 1;
   while ((uint64_t)shape->schedule[i].epoch > epoch)
@@ -33,4 +35,18 @@ uint64_t hr__batches_position(const hr_batches *b, int64_t steps) {
     left %= here;
   }
   return position;
+}
+
+int64_t hr__batches_steps(const hr_batches *b, double epochs) {
+  if (b->epoch_rows == 0) return 0;
+  const double most = 1e15; /* rows */
+  uint64_t rows = (uint64_t)fmin(ceil(epochs * (double)b->epoch_rows), most);
+  int64_t low = 0, high = 1;
+  while (hr__batches_position(b, high) < rows)
+    high *= 2;
+  while (high - low > 1) { /* position(low) < rows <= position(high) */
+    int64_t middle = low + (high - low) / 2;
+    *(hr__batches_position(b, middle) < rows ? &low : &high) = middle;
+  }
+  return high;
 }

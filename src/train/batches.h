@@ -19,5 +19,7 @@ typedef struct hr_batches {
 int64_t hr__batches_micros(const hr_batches *batches, uint64_t position);
 /* Position after `steps` steps from the beginning. */
 uint64_t hr__batches_position(const hr_batches *batches, int64_t steps);
+/* The least steps that go through `epochs` epochs; 0: data without end has none. */
+int64_t hr__batches_steps(const hr_batches *batches, double epochs);
 
 #endif

@@ -37,12 +37,17 @@ static hr_status packed_read(void *user, int64_t first, int64_t count, float *to
 
 /* The checkpoints that the parts of a model come from. */
 typedef struct sources {
+  const hr_session *session;
+  bool frozen_only;
   hr_model_parts parts;
   hr_weights *weights[1 + HR_MODEL_PARTS]; /* per part; NULL: it has none, and is drawn */
 } sources;
 
 static bool name_is_drawn(void *user, const char *name) {
   const sources *from = user;
+  const hr_session *s = from->session;
+  if (from->frozen_only && hr__handover_carries(&s->handover, hr__graph_find_value(hr__run_graph(s->run), name)))
+    return false; /* the checkpoint had it */
   return !from->weights[hr__parts_of(&from->parts, name)];
 }
 
@@ -50,7 +55,8 @@ static bool name_is_drawn(void *user, const char *name) {
 static hr_status weights_load(hr_session *s, const sources *from, bool frozen_only, hr_hash *hash, hr_error *err) {
   const hr_graph *graph = hr__run_graph(s->run);
   for (hr_id v = 0; v < graph->n_values; v++) {
-    bool saved = graph->values[v].trained || graph->buffers[graph->values[v].buffer].role == HR_ROLE_STATE;
+    bool saved = graph->values[v].trained || graph->buffers[graph->values[v].buffer].role == HR_ROLE_STATE ||
+                 hr__handover_carries(&s->handover, v);
     hr_weights *weights = from->weights[hr__parts_of(&from->parts, graph->values[v].name)];
     if (!weights || !hr__weights_has(weights, v) || (frozen_only && saved)) continue;
     HR_TRY(weight_load(s, weights, v, saved ? NULL : hash, err));
@@ -81,6 +87,7 @@ static hr_status averages_begin(hr_session *s, hr_error *err) {
   float *wide = (float *)(void *)(s->tensors.window + HR_WINDOW_BYTES / 2);
   for (size_t i = 0; i < s->tensors.n_averages; i++) {
     hr_id average = s->tensors.averages[i];
+    if (hr__handover_of(&s->handover, average)) continue; /* it goes on */
     hr_id of = hr__graph_find_value(graph, strchr(graph->values[average].name, '.') + 1);
     hr_desc desc = graph->values[of].desc;
     size_t element = hr_dtype_bytes(desc.dtype);
@@ -110,7 +117,7 @@ static hr_status sources_open(hr_session *s, sources *from, bool *any, hr_error 
 }
 
 static hr_status values_begin(hr_session *s, bool frozen_only, hr_error *err) {
-  sources from = {.parts.count = 0};
+  sources from = {.session = s, .frozen_only = frozen_only};
   bool any = false;
   hr__parts_read(s->options->recipe, &from.parts);
   hr_status status = sources_open(s, &from, &any, err);
@@ -123,9 +130,22 @@ static hr_status values_begin(hr_session *s, bool frozen_only, hr_error *err) {
   return status;
 }
 
+/* What the stage before has left. */
+static hr_status handover_load(hr_session *s, hr_error *err) {
+  const hr_graph *graph = hr__run_graph(s->run);
+  for (hr_id v = 0; v < graph->n_values && s->handover.count > 0; v++) {
+    hr_weights *weights = hr__handover_of(&s->handover, v);
+    if (weights) HR_TRY(weight_load(s, weights, v, NULL, err));
+  }
+  return HR_OK;
+}
+
 hr_status hr__session_begin(hr_session *s, hr_error *err) {
   HR_TRY(values_begin(s, false, err));
-  return averages_begin(s, err);
+  HR_TRY(handover_load(s, err));
+  HR_TRY(averages_begin(s, err));
+  hr__handover_release(&s->handover);
+  return HR_OK;
 }
 
 hr_status hr__session_begin_frozen(hr_session *s, hr_error *err) {

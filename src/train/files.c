@@ -7,12 +7,7 @@
 #include "train/adapter.h"
 
 #define CONFIG         "config.json"
-#define MODEL          "model.safetensors"
-#define OPTIMIZER      "optimizer.safetensors"
 #define ADAPTER_CONFIG "adapter_config.json"
-#define ADAPTER        "adapter_model.safetensors"
-#define AVERAGES       "ema.safetensors"
-#define AVERAGE_PREFIX "ema." /* of the names of averages in a graph */
 
 /* "text/config.json"; NULL: out of memory. */
 static const char *file_name(const hr_model_part *part, const char *base, hr_arena *arena) {
@@ -20,10 +15,10 @@ static const char *file_name(const hr_model_part *part, const char *base, hr_are
 }
 
 hr_status hr__run_names(const hr_recipe *recipe, hr_arena *arena, hr_run_names *out, hr_error *err) {
-  static const char *const bases[] = {CONFIG, MODEL, ADAPTER_CONFIG, ADAPTER, AVERAGES};
+  static const char *const bases[] = {CONFIG, HR_FILE_MODEL, ADAPTER_CONFIG, HR_FILE_ADAPTER, HR_FILE_AVERAGES};
   hr_model_parts parts;
   hr__parts_read(recipe, &parts);
-  *out = (hr_run_names){.list = {OPTIMIZER}, .count = 1};
+  *out = (hr_run_names){.list = {HR_FILE_OPTIMIZER}, .count = 1};
   for (size_t p = 0; p < parts.count; p++) {
     if (p > 0) out->folders[out->n_folders++] = parts.part[p].name;
     for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
@@ -77,22 +72,22 @@ static hr_status tensors_add(filing *f, size_t p, bool adapters, hr_error *err) 
     if (v->wide == adapters && hr__parts_of(&f->parts, v->name) == p) values[file.count++] = t->parameters[i];
   }
   file.values = values;
-  return file.count > 0 ? file_add(f, p, adapters ? ADAPTER : MODEL, file, err) : HR_OK;
+  return file.count > 0 ? file_add(f, p, adapters ? HR_FILE_ADAPTER : HR_FILE_MODEL, file, err) : HR_OK;
 }
 
 /* Averages of what is trained of a part, under the names that it has in its own file. */
 static hr_status averages_add(filing *f, size_t p, bool adapters, hr_error *err) {
   const hr_tensors *t = f->tensors;
-  hr_run_file file = {.names = {.prefix = adapters ? HR_ADAPTER_PREFIX : "", .drop = strlen(AVERAGE_PREFIX)}};
+  hr_run_file file = {.names = {.prefix = adapters ? HR_ADAPTER_PREFIX : "", .drop = strlen(HR_AVERAGE_PREFIX)}};
   if (p > 0) file.names.drop += strlen(f->parts.part[p].name) + 1;
   hr_id *values = hr__arena_array(f->arena, t->n_averages + 1, sizeof *values);
   if (!values) return hr__nomem(err);
   for (size_t i = 0; i < t->n_averages; i++) {
-    const char *parameter = f->graph->values[t->averages[i]].name + strlen(AVERAGE_PREFIX);
+    const char *parameter = f->graph->values[t->averages[i]].name + strlen(HR_AVERAGE_PREFIX);
     if (hr__parts_of(&f->parts, parameter) == p) values[file.count++] = t->averages[i];
   }
   file.values = values;
-  return file.count > 0 ? file_add(f, p, AVERAGES, file, err) : HR_OK;
+  return file.count > 0 ? file_add(f, p, HR_FILE_AVERAGES, file, err) : HR_OK;
 }
 
 static hr_status adapters_add(filing *f, size_t p, hr_error *err) {
@@ -113,7 +108,7 @@ hr_status hr__run_files(const hr_recipe *recipe, const hr_tensors *tensors, hr_a
     HR_TRY(config_add(&f, p, err));
     HR_TRY(tensors_add(&f, p, false, err));
   }
-  HR_TRY(file_add(&f, 0, OPTIMIZER,
+  HR_TRY(file_add(&f, 0, HR_FILE_OPTIMIZER,
                   (hr_run_file){.values = tensors->state, .count = tensors->n_state, .names = {.prefix = ""}}, err));
   for (size_t p = 0; p < f.parts.count; p++)
     HR_TRY(adapters_add(&f, p, err));

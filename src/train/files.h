@@ -9,8 +9,14 @@
 #include "model/parts.h"
 #include "train/tensors.h"
 
+#define HR_FILE_MODEL     "model.safetensors"
+#define HR_FILE_ADAPTER   "adapter_model.safetensors"
+#define HR_FILE_AVERAGES  "ema.safetensors"
+#define HR_FILE_OPTIMIZER "optimizer.safetensors"
 /* Names of the adapters' tensors in files begin with this. */
 #define HR_ADAPTER_PREFIX "base_model.model."
+/* Names of averages in a graph begin with this. */
+#define HR_AVERAGE_PREFIX "ema."
 
 enum { HR_RUN_FILES = 8 + 5 * HR_MODEL_PARTS }; /* at most */
 

@@ -89,7 +89,8 @@ static hr_status list_add_data(setting_list *list, const hr_data *data, hr_error
 }
 
 hr_status hr__identity_list(const hr_recipe *recipe, const hr_data *data, const hr_training_shape *shape,
-                            hr_arena *arena, hr_run_setting **out, size_t *count, hr_error *err) {
+                            const char *begun_from, hr_arena *arena, hr_run_setting **out, size_t *count,
+                            hr_error *err) {
   setting_list list = {.arena = arena};
   json_t *root = hr__recipe_json(recipe);
   hr_status status = root ? list_flatten(&list, recipe, "", root, err) : hr__nomem(err);
@@ -97,6 +98,7 @@ hr_status hr__identity_list(const hr_recipe *recipe, const hr_data *data, const 
   HR_TRY(status);
   HR_TRY(list_add_shape(&list, shape, err));
   HR_TRY(list_add_data(&list, data, err));
+  if (*begun_from) HR_TRY(list_add(&list, "run.begun_from", begun_from, false, err));
   *out = list.items;
   *count = list.count;
   return HR_OK;
@@ -104,7 +106,9 @@ hr_status hr__identity_list(const hr_recipe *recipe, const hr_data *data, const 
 
 static bool may_change(const char *path) {
   static const char *const free_paths[] = {
+      "stages", /* what this one has of them is compared by itself */
       "training.steps",
+      "training.epochs",
       "training.save_every",
       "training.save_minutes",
       "training.eval_every",

@@ -81,10 +81,17 @@ static hr_status manifest_dump(const hr_manifest *m, const char *hash, hr_arena 
   return *text ? HR_OK : hr__nomem(err);
 }
 
+hr_status hr__manifest_hash(const hr_manifest *m, hr_arena *arena, char out[HR_XXH_HEX], hr_error *err) {
+  char *text;
+  size_t bytes;
+  HR_TRY(manifest_dump(m, "", arena, &text, &bytes, err)); /* the hash covers the text with an empty hash */
+  hr__xxh128_hex(text, bytes, out);
+  return HR_OK;
+}
+
 hr_status hr__manifest_text(const hr_manifest *m, hr_arena *arena, char **text, size_t *bytes, hr_error *err) {
   char hash[HR_XXH_HEX];
-  HR_TRY(manifest_dump(m, "", arena, text, bytes, err)); /* the hash covers the text with an empty hash */
-  hr__xxh128_hex(*text, *bytes, hash);
+  HR_TRY(hr__manifest_hash(m, arena, hash, err));
   return manifest_dump(m, hash, arena, text, bytes, err);
 }
 

@@ -52,6 +52,8 @@ hr_status hr__settings_hash(const hr_run_setting *settings, size_t count, char o
 const hr_manifest_file *hr__manifest_file(const hr_manifest *manifest, const char *name); /* NULL: not listed */
 
 /* NUL-terminated text in `arena`. */
+/* Its own hash, as its text has it. */
+hr_status hr__manifest_hash(const hr_manifest *m, hr_arena *arena, char out[HR_XXH_HEX], hr_error *err);
 hr_status hr__manifest_text(const hr_manifest *manifest, hr_arena *arena, char **text, size_t *bytes, hr_error *err);
 /* HR_BAD_INPUT when anything is missing, superfluous or different from what hr__manifest_text writes. `name` is put
  * into error places. Strings live in `arena`. */

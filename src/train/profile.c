@@ -22,10 +22,11 @@ static hr_status profile_run(hr_session *s, int steps, hr_profile *profile, doub
   }
   for (size_t n = 0; node_seconds && n < graph->n_nodes; n++)
     node_seconds[n] = -hr__run_node_seconds(s->run, (hr_id)n);
-  int64_t tokens = 0;
+  int64_t tokens = 0, samples = 0;
   for (int i = 0; i < steps; i++) {
     HR_TRY(hr__session_step(s, i + 2, &result, err));
     tokens += result.tokens;
+    samples += result.samples;
     seconds[i] = result.seconds;
   }
   for (size_t n = 0; node_seconds && n < graph->n_nodes; n++)
@@ -34,6 +35,7 @@ static hr_status profile_run(hr_session *s, int steps, hr_profile *profile, doub
   profile->steps = steps;
   profile->step_seconds = 0.5 * (seconds[(steps - 1) / 2] + seconds[steps / 2]);
   profile->tokens_per_second = (double)tokens / steps / profile->step_seconds;
+  profile->samples_per_second = (double)samples / steps / profile->step_seconds;
   profile->loss = result.loss;
   profile->planned_bytes = hr__session_planned_bytes(s);
   for (int t = 0; t < HR_TIER_COUNT; t++)

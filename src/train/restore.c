@@ -11,19 +11,19 @@
 #include "train/store.h"
 
 /* Streams an open file through the hash. */
-static hr_status descriptor_hash(hr_tensors *tensors, int fd, const char *path, hr_hash *hash, uint64_t *total,
+static hr_status descriptor_hash(unsigned char *window, int fd, const char *path, hr_hash *hash, uint64_t *total,
                                  hr_error *err) {
   for (;;) {
-    ssize_t n = read(fd, tensors->window, HR_WINDOW_BYTES);
+    ssize_t n = read(fd, window, HR_WINDOW_BYTES);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return hr__fail_errno(err, path, "read", errno);
     if (n == 0) return HR_OK;
     *total += (uint64_t)n;
-    HR_TRY(hr__hash_update(hash, tensors->window, (size_t)n, err));
+    HR_TRY(hr__hash_update(hash, window, (size_t)n, err));
   }
 }
 
-static hr_status file_hash(hr_tensors *tensors, const char *path, uint64_t expected, char hex[HR_SHA256_HEX],
+static hr_status file_hash(unsigned char *window, const char *path, uint64_t expected, char hex[HR_SHA256_HEX],
                            hr_error *err) {
   int fd;
   hr_hash *hash = NULL;
@@ -34,7 +34,7 @@ static hr_status file_hash(hr_tensors *tensors, const char *path, uint64_t expec
     status = hr__fail(err, HR_BAD_INPUT, path, NULL, "the file does not have the %" PRIu64 " bytes that were written",
                       expected);
   if (status == HR_OK) status = hr__hash_create(HR_HASH_XXH128, &hash, err);
-  if (status == HR_OK) status = descriptor_hash(tensors, fd, path, hash, &total, err);
+  if (status == HR_OK) status = descriptor_hash(window, fd, path, hash, &total, err);
   if (status == HR_OK) status = hr__hash_hex(hash, hex, err);
   if (status == HR_OK && total != expected)
     status = hr__fail(err, HR_BAD_INPUT, path, NULL, "the file changed while it was read");
@@ -43,9 +43,8 @@ static hr_status file_hash(hr_tensors *tensors, const char *path, uint64_t expec
   return status;
 }
 
-/* Looks at every byte of a generation and at the shapes of its tensors. */
-static hr_status generation_verify(hr_store *store, hr_tensors *tensors, int64_t step, hr_arena *arena,
-                                   hr_manifest *manifest, hr_error *err) {
+hr_status hr__generation_verify(const hr_store *store, unsigned char *window, int64_t step, hr_arena *arena,
+                                hr_manifest *manifest, hr_error *err) {
   char path[HR_STORE_PATH], hex[HR_SHA256_HEX], *text;
   size_t bytes;
   hr__store_path(store, step, HR_MANIFEST_NAME, path);
@@ -55,7 +54,7 @@ static hr_status generation_verify(hr_store *store, hr_tensors *tensors, int64_t
     return hr__fail(err, HR_BAD_INPUT, path, NULL, "this manifest belongs to step %" PRId64, manifest->step);
   for (size_t f = 0; f < manifest->n_files; f++) {
     hr__store_path(store, step, manifest->files[f].name, path);
-    HR_TRY(file_hash(tensors, path, manifest->files[f].bytes, hex, err));
+    HR_TRY(file_hash(window, path, manifest->files[f].bytes, hex, err));
     if (strncmp(hex, manifest->files[f].hash, HR_XXH_HEX - 1) != 0)
       return hr__fail(err, HR_BAD_INPUT, path, NULL, "the bytes are not those that were written (hash differs)");
   }
@@ -139,7 +138,7 @@ static hr_status generations_search(hr_store *store, hr_tensors *tensors, const 
     }
     hr_manifest manifest;
     hr_error why = {0};
-    hr_status status = generation_verify(store, tensors, steps[i], arena, &manifest, &why);
+    hr_status status = hr__generation_verify(store, tensors->window, steps[i], arena, &manifest, &why);
     if (status == HR_BAD_INPUT) {
       damage_note(store, s, steps[i], &why);
       continue;

@@ -76,13 +76,21 @@ static bool masks_any(const hr_session *s) {
   return false;
 }
 
+/* Steps of the run, by count or by epochs (job.c has seen that there are such). */
+static void schedule_read(hr_session *s) {
+  const hr_recipe *recipe = s->options->recipe;
+  int64_t steps = s->options->steps;
+  if (steps == 0 && hr__recipe_has(recipe, "training.epochs"))
+    steps = hr__batches_steps(&s->batches, hr__recipe_float(recipe, "training.epochs"));
+  hr__schedule_read(recipe, steps, &s->schedule);
+}
+
 static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   const hr_train_options *o = s->options;
   s->model = hr__model_whole(o->recipe);
   HR_TRY(hr__training_shape(o->recipe, &s->shape, err));
   s->seed = (uint64_t)hr__recipe_int(o->recipe, "training.seed");
   s->eval_batches = hr__recipe_int(o->recipe, "training.eval_batches");
-  hr__schedule_read(o->recipe, o->steps, &s->schedule);
   s->reports.list = hr__model_reported(s->model.model, &s->reports.count);
   s->eval_reports = s->reports;
   hr_fields *fields = s->fields;
@@ -101,14 +109,16 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
                          .n_buckets = s->shape.n_buckets,
                          .fillers = workers > 0 ? workers : 1,
                          .counts = masks_any(s)};
-  HR_TRY(hr__masking_read(o->recipe, s->model.model->masked, s->model.model->vocabulary(&s->model), s->seed,
-                          &shape.masking, err));
+  HR_TRY(hr__masking_read(o->recipe, s->model.model->masked, hr__model_vocabulary(o->recipe), s->seed, &shape.masking,
+                          err));
   HR_TRY(hr__data_open(o->recipe, &shape, &s->data, err));
   s->batches = (hr_batches){.shape = &s->shape, .epoch_rows = hr__data_epoch_rows(s->data)};
+  schedule_read(s);
   hr_run_options options = {
       .check_numerics = o->check_numerics, .time_nodes = time_nodes, .folder = hr__memory_folder(o->recipe)};
   HR_TRY(hr__run_create(o->plan, o->device, &options, &s->run, err));
-  HR_TRY(hr__tensors_create(s->run, &s->tensors, err));
+  if (o->begin) HR_TRY(hr__handover_open(o->begin, o->recipe, hr__run_graph(s->run), &s->handover, err));
+  HR_TRY(hr__tensors_create(s->run, s->handover.carried, &s->tensors, err));
   return reader_open(s, workers, err);
 }
 
@@ -122,6 +132,7 @@ hr_status hr__session_create(const hr_train_options *options, bool time_nodes, h
 void hr__session_destroy(hr_session *session) {
   hr__reader_destroy(session->reader);
   hr__tensors_destroy(&session->tensors);
+  hr__handover_close(&session->handover);
   hr__run_destroy(session->run);
   hr__data_close(session->data);
   *session = (hr_session){0};

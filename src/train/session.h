@@ -6,6 +6,7 @@
 #include "data/reader.h"
 #include "model/model.h"
 #include "train/batches.h"
+#include "train/handover.h"
 #include "train/manifest.h"
 #include "train/reports.h"
 #include "train/schedule.h"
@@ -37,6 +38,7 @@ typedef struct hr_session {
   char *slots[HR_BATCH_SLOTS];   /* where they are read to */
   hr_reader *reader;
   hr_run *run;
+  hr_handover handover; /* from the stage before */
   hr_tensors tensors;
   char base[HR_XXH_HEX]; /* hash of the frozen weights that came from model.path; empty: none did */
   hr_id control;         /* value of the control block */

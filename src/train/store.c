@@ -85,7 +85,7 @@ hr_status hr__store_list(const hr_store *store, hr_arena *arena, int64_t **steps
 }
 
 /* Whether a run has left anything here. */
-static hr_status store_holds_run(const hr_store *store, bool *holds, hr_error *err) {
+static hr_status store_is_used(const hr_store *store, bool *holds, hr_error *err) {
   char path[HR_STORE_PATH];
   snprintf(path, sizeof path, "%s/log.jsonl", store->out);
   HR_TRY(path_exists(path, holds, err));
@@ -147,7 +147,7 @@ static hr_status store_obstacles(const hr_store *store, hr_error *err) {
 
 static hr_status store_refuse(const hr_store *store, hr_error *err) {
   bool holds;
-  HR_TRY(store_holds_run(store, &holds, err));
+  HR_TRY(store_is_used(store, &holds, err));
   if (holds)
     return hr__fail(err, HR_USAGE, store->out, "use --resume to go on with it, or another --out",
                     "there is a run in this folder already");
@@ -188,4 +188,13 @@ hr_status hr__store_create(hr_store *store, hr_error *err) {
 void hr__store_close(hr_store *store) {
   if (store->lock >= 0) (void)hr__file_calls.close(store->lock);
   store->lock = -1;
+}
+
+hr_status hr__store_holds_run(const char *out, bool *holds, hr_error *err) {
+  hr_store *store = hr__alloc_zero(1, sizeof *store); /* too large for the stack */
+  if (!store) return hr__nomem(err);
+  snprintf(store->out, sizeof store->out, "%s", out);
+  hr_status status = store_is_used(store, holds, err);
+  hr__free(store);
+  return status;
 }

@@ -38,6 +38,9 @@ hr_status hr__store_open(hr_store *store, const hr_train_options *options, hr_er
 hr_status hr__store_create(hr_store *store, hr_error *err);
 void hr__store_close(hr_store *store);
 
+/* Whether a run has left anything in a folder. */
+hr_status hr__store_holds_run(const char *out, bool *holds, hr_error *err);
+
 __attribute__((format(printf, 3, 4))) void hr__store_tell(const hr_store *store, hr_message_kind kind,
                                                           const char *format, ...);
 
@@ -53,6 +56,9 @@ const char *hr__store_path(const hr_store *store, int64_t step, const char *file
  * remove anyway, these go first. On failure the partial generation is removed, and the newest good one is untouched. */
 hr_status hr__checkpoint_save(hr_store *store, hr_tensors *tensors, hr_manifest *manifest, hr_error *err);
 
+/* restore.c: looks at every byte of a generation, through a window of HR_WINDOW_BYTES; its manifest, in `arena`. */
+hr_status hr__generation_verify(const hr_store *store, unsigned char *window, int64_t step, hr_arena *arena,
+                                hr_manifest *manifest, hr_error *err);
 /* restore.c: loads the newest good generation, looking at every byte before anything is loaded. A damaged one is told
  * loudly and passed over; one that cannot be read is not damaged (HR_IO). *step is 0 when there is no committed
  * generation at all; HR_BAD_INPUT when all are damaged; HR_USAGE when the run was begun with other settings. */

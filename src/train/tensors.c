@@ -21,17 +21,17 @@ static int by_name(const void *a, const void *b, void *graph) {
   return strcmp(g->values[*(const hr_id *)a].name, g->values[*(const hr_id *)b].name);
 }
 
-/* The persistent values of one role, sorted by name; of parameters those that are trained. `state`: those of the
- * model's state with them. */
-static hr_status role_list(hr_tensors *t, const hr_graph *graph, hr_role role, bool state, hr_id **out, size_t *count,
-                           hr_error *err) {
+/* The persistent values of one role, sorted by name; of parameters those that are trained or carried. `state`: those of
+ * the model's state with them. */
+static hr_status role_list(hr_tensors *t, const hr_graph *graph, const bool *carried, hr_role role, bool state,
+                           hr_id **out, size_t *count, hr_error *err) {
   hr_id *list = hr__arena_array(&t->arena, graph->n_values + 1, sizeof *list);
   if (!list) return hr__nomem(err);
   for (hr_id v = 0; v < graph->n_values; v++) {
     const hr_role own = graph->buffers[graph->values[v].buffer].role;
     const hr_value *value = &graph->values[v];
     if (!hr__graph_is_tensor(graph, v) || (own != role && !(state && own == HR_ROLE_STATE))) continue;
-    if (own == HR_ROLE_PARAMETER && !value->trained) {
+    if (own == HR_ROLE_PARAMETER && !value->trained && !(carried && carried[v])) {
       t->frozen = true;
       continue;
     }
@@ -42,17 +42,18 @@ static hr_status role_list(hr_tensors *t, const hr_graph *graph, hr_role role, b
   return HR_OK;
 }
 
-hr_status hr__tensors_create(hr_run *run, hr_tensors *out, hr_error *err) {
+hr_status hr__tensors_create(hr_run *run, const bool *carried, hr_tensors *out, hr_error *err) {
   *out = (hr_tensors){.run = run};
   const hr_graph *graph = hr__run_graph(run);
   hr__arena_init(&out->arena);
   for (hr_id v = 0; v < graph->n_values; v++)
-    out->adapters |= graph->values[v].wide && graph->values[v].trained;
+    out->adapters |= graph->values[v].wide && (graph->values[v].trained || (carried && carried[v]));
   hr_status status =
-      role_list(out, graph, HR_ROLE_PARAMETER, !out->adapters, &out->parameters, &out->n_parameters, err);
+      role_list(out, graph, carried, HR_ROLE_PARAMETER, !out->adapters, &out->parameters, &out->n_parameters, err);
   if (status == HR_OK)
-    status = role_list(out, graph, HR_ROLE_OPTIMIZER, out->adapters, &out->state, &out->n_state, err);
-  if (status == HR_OK) status = role_list(out, graph, HR_ROLE_AVERAGE, false, &out->averages, &out->n_averages, err);
+    status = role_list(out, graph, carried, HR_ROLE_OPTIMIZER, out->adapters, &out->state, &out->n_state, err);
+  if (status == HR_OK)
+    status = role_list(out, graph, carried, HR_ROLE_AVERAGE, false, &out->averages, &out->n_averages, err);
   if (status == HR_OK && !(out->window = hr__alloc(HR_WINDOW_BYTES))) status = hr__nomem(err);
   if (status != HR_OK) hr__tensors_destroy(out);
   return status;

@@ -9,8 +9,9 @@
 
 typedef struct hr_tensors {
   hr_run *run;
-  /* The trained ones, sorted by name: frozen ones come from where they came from at first. Without adapters the model's
-   * state is among them, as in public checkpoints; else it is with the optimizer's. */
+  /* The trained ones, and those that were in a stage before, sorted by name: frozen ones come from where they came from
+   * at first. Without adapters the model's state is among them, as in public checkpoints; else it is with the
+   * optimizer's. */
   hr_id *parameters;
   hr_id *state;    /* of the optimizer, sorted by name */
   hr_id *averages; /* of parameters, sorted by name; files have them under the parameters' names */
@@ -29,7 +30,8 @@ typedef struct hr_tensor_names {
 
 enum { HR_WINDOW_BYTES = 1 << 20 };
 
-hr_status hr__tensors_create(hr_run *run, hr_tensors *out, hr_error *err);
+/* carried: per value of the graph, whether a stage before has trained it (handover.h); NULL: none has. */
+hr_status hr__tensors_create(hr_run *run, const bool *carried, hr_tensors *out, hr_error *err);
 void hr__tensors_destroy(hr_tensors *tensors);
 
 /* One file with the listed values, under their names there. The path is written as given, synced and

@@ -22,6 +22,7 @@ typedef struct hr_train_options {
   const hr_plan *plan;     /* of the recipe's whole graph (hr__compile with until == NULL) */
   hr_device *device;       /* open; of the kind the plan was made for */
   const char *out;         /* folder of the run; NULL: no log, no checkpoints */
+  const char *begin;       /* folder of the run whose weights this one begins with (a stage before); NULL: none */
   int64_t steps;           /* instead of training.steps; 0: as in the recipe */
   int64_t stop_at;         /* stop after this step as if interrupted there (saved, HR_OK); 0: run to the end */
   bool resume;
@@ -58,11 +59,11 @@ hr_status hr__train(const hr_train_options *options, hr_train_result *result, hr
 enum { HR_PROFILE_STEPS = 64 }; /* most that are measured */
 
 typedef struct hr_profile {
-  int steps;           /* measured, after one that warms up */
-  double step_seconds; /* median of an effective step */
-  double tokens_per_second;
-  uint64_t planned_bytes; /* peak of the whole process by the plan */
-  uint64_t process_bytes; /* as the operating system or the driver counts it */
+  int steps;                                    /* measured, after one that warms up */
+  double step_seconds;                          /* median of an effective step */
+  double tokens_per_second, samples_per_second; /* the first is 0 where the model has no tokens */
+  uint64_t planned_bytes;                       /* peak of the whole process by the plan */
+  uint64_t process_bytes;                       /* as the operating system or the driver counts it */
   uint64_t arena_bytes[HR_TIER_COUNT];
   uint64_t resident[HR_TIER_COUNT][HR_CAT_COUNT]; /* as above */
   double loss;                                    /* of the last step */

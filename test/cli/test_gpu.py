@@ -76,6 +76,19 @@ with Folder() as folder:
     check(host in run('plan', recipe, *small).expect(3).out, 'whose host it is')
     check(host not in run('plan', recipe, *small, '--set', 'memory.host_budget=64GiB').expect(3).out, 'a host that is given')
     check('several of them (--auto)' in run('plan', recipe, *small).out, 'what to try')
+    # Batches and pieces to copy through are on the host whatever is offloaded; a budget of nothing is told so.
+    least = run('plan', recipe, '--gpu', '4090', '--json').expect(0).json()['host']['peak_bytes']
+    for size in ['0', '1KiB', f'{least - 1}']:
+        for more in [[], ['--auto']]:
+            out = run('plan', recipe, '--gpu', '4090', '--set', f'memory.host_budget={size}', *more).expect(3).out
+            check('every run holds 512 B for two batches and 16.00 MiB to copy through\non the host' in out, f'{size}: {out}')
+            check(all(len(line) <= 80 for line in out.splitlines()[-3:]), f'{size}: 80 columns')
+    run('plan', recipe, '--gpu', '4090', '--set', f'memory.host_budget={least}').expect(0)
+    moved = [word for setting in ['budget=auto', 'offload.optimizer=host', 'host_budget=17MiB']
+             for word in ('--set', 'memory.' + setting)]
+    out = run('plan', RECIPES + '/demo.yaml', '--gpu', '4090', *moved).expect(3).out
+    check('every run holds' not in out, f'too little for what is offloaded: {out}')
+    run('train', recipe, '--set', 'memory.host_budget=0').expect(3, 'every run holds 512 B for two batches on the host')
     check('of what is open' in run('plan', recipe, *small, '--auto').expect(3).out, 'all was tried')
 
     # Names that say too little, or nothing.

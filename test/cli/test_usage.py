@@ -40,7 +40,7 @@ OPTIONS = [('--precision bf16', '--set model.precision=bf16-mixed'), ('--precisi
            ('--precision', '--set model.precision=32-true|bf16-mixed|'), ('--bf16', '--set model.precision=bf16-mixed'),
            ('--fp16', '--set model.precision=16-mixed'), ('--lr 1e-4', '--set training.optimizer.lr=1e-4'),
            ('--learning-rate=1e-4', '--set training.optimizer.lr=1e-4'), ('--batch-size 8', 'write --batch 8'),
-           ('--epochs 3', '--set training.steps=N'), ('--epoch', '--set training.steps=N'), ('--max-steps 9', '--steps 9'),
+           ('--epochs 3', '--set training.epochs=3'), ('--epoch', '--set training.epochs='), ('--max-steps 9', '--steps 9'),
            ('--seed 7', '--set training.seed=7'), ('--lora-r 8', 'write --rank 8'), ('--load-in-4bit', '--method qlora'),
            ('--gradient-checkpointing', '--set memory.checkpoint=every-layer'), ('--output-dir runs', 'write --out runs'),
            ('--gradient-accumulation-steps 4', '--set training.gradient_accumulation=4'), ('--seq-len 64', '--seq 64'),
@@ -56,7 +56,7 @@ known = re.findall(r'^\| `(\S+)` \|', run('env', '--keys').out, re.M)
 check(len(named) > 30 and set(named) <= set(known), f'no settings: {sorted(set(named) - set(known))}')
 KEYS = [('training.learning_rate', 'training.optimizer.lr'), ('lr', 'training.optimizer.lr'), ('output_dir', '--out'),
         ('bf16', 'model.precision: bf16-mixed'), ('training.per_device_train_batch_size', 'training.batch_size'),
-        ('training.gradient_accumulation_steps', 'training.gradient_accumulation'), ('training.epochs', 'in steps'),
+        ('training.gradient_accumulation_steps', 'training.gradient_accumulation'),
         ('data.max_length', 'data.sequence_length'), ('model.lora_r', 'model.adapters.rank'),
         ('memory.gradient_checkpointing', 'memory.checkpoint: every-layer')]
 with Folder() as folder:

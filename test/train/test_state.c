@@ -117,7 +117,7 @@ static void job_open(job *j, hr_keep keep) {
        &err);
   must(hr__run_create(j->plan, j->device, &(hr_run_options){.check_numerics = true}, &j->run, &err), &err);
   must(hr__run_init_values(j->run, 7, &err), &err);
-  must(hr__tensors_create(j->run, &j->tensors, &err), &err);
+  must(hr__tensors_create(j->run, NULL, &j->tensors, &err), &err);
 }
 
 static void job_close(job *j) {

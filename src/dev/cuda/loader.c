@@ -42,6 +42,19 @@ static hr_status plugin_find(char path[PATH_MAX], hr_error *err) {
                   PLUGIN_FILE);
 }
 
+/* Without a driver there is no use in the plug-in, whose libraries take 150 MB of a process that computes on the CPU.
+ * One that the environment names is somebody's wish. */
+static hr_status driver_find(hr_error *err) {
+  const char *given = getenv(PLUGIN_ENV);
+  if (given && *given) return HR_OK;
+  void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (!driver)
+    return hr__fail(err, HR_UNSUPPORTED, NULL, "install NVIDIA's driver, or use memory.device: cpu",
+                    "there is no GPU that can be used here: no driver (libcuda.so.1) is installed");
+  dlclose(driver);
+  return HR_OK;
+}
+
 hr_status hr__cuda_open(hr_device **out, hr_error *err) {
   static const hr_cuda_host host = {.layout = HR_CUDA_LAYOUT,
                                     .ops = HR_OPS_SHA256,
@@ -52,6 +65,7 @@ hr_status hr__cuda_open(hr_device **out, hr_error *err) {
                                     .memory_destroy = hr__host_memory_destroy};
   char path[PATH_MAX];
   HR_TRY(plugin_find(path, err));
+  HR_TRY(driver_find(err));
 
   /* Never unloaded: the CUDA runtime inside does not survive it. Opening again gives the same handle. */
   void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
