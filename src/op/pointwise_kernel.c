@@ -8,7 +8,10 @@
 #include "op/pointwise_parts.h"
 #include "op/stream.h"
 
-enum { STREAMED_BYTES = 8 << 20 }; /* of a result: more than is likely to stay in a cache until it is read */
+enum {
+  VECTOR_BYTES = 32,
+  STREAMED_BYTES = 8 << 20
+}; /* of a result: more than is likely to stay in a cache until it is read */
 
 /* ---- places: values that are alive at once have different ones ---- */
 
@@ -121,6 +124,7 @@ void hr__ready_make(const hr_pointwise_args *args, const hr_tensor *in, const hr
     for (int i = 0; i < 3; i++)
       ready->reads[s] |= (uint8_t)(hr__step_reads(&args->step[s], i) << i);
   }
+  if (hr__chain_there()) hr__chains_find(ready);
 }
 
 /* `n` elements that lie `stride` apart, as floats; a single one that is repeated for stride 0. */
@@ -154,9 +158,23 @@ HR_INLINE void window_read(const hr_reading *r, const hr_tensor *x, int64_t at, 
   if (inside > 0) run_read(x, at + (from + skipped) * r->stride[d], r->stride[d], inside, to + skipped);
 }
 
+/* The operand's element from which on elements [at, at + n) of the walked space lie in order; -1: they do not. */
+static int64_t operand_run(const hr_reading *r, int64_t at, int64_t n) {
+  if (r->plain) return at;
+  int inner = r->axes - 1;
+  int64_t base = 0, left = at / r->size[inner], index = at % r->size[inner];
+  if (r->windowed || r->stride[inner] != 1 || r->size[inner] - index < n) return -1;
+  for (int d = inner - 1; d >= 0; d--) {
+    base += left % r->size[d] * r->stride[d];
+    left /= r->size[d];
+  }
+  return base + index;
+}
+
 /* Elements [at, at + n) of the walked space: the operand itself where they are neighbours in f32, else a copy. */
 HR_CLONES static const float *operand_read(const hr_reading *r, const hr_tensor *x, int64_t at, int64_t n, float *to) {
-  if (r->plain) return hr__load(x, at, n, to);
+  int64_t lies = operand_run(r, at, n);
+  if (lies >= 0) return hr__load(x, lies, n, to);
   int64_t index[HR_RANK], left = at;
   for (int d = r->axes - 1; d >= 0; d--) {
     index[d] = left % r->size[d];
@@ -178,7 +196,6 @@ HR_CLONES static const float *operand_read(const hr_reading *r, const hr_tensor 
         memset(to + done, 0, (size_t)run * sizeof *to);
     } else {
       base += index[inner] * r->stride[inner];
-      if (run == n && r->stride[inner] == 1) return hr__load(x, base, n, to);
       run_read(x, base, r->stride[inner], run, to + done);
     }
     done += run;
@@ -215,24 +232,67 @@ static const float *value_get(const hr_ready *ready, const hr_tensor *in, int va
   return values[value];
 }
 
-void hr__tile_run(const hr_ready *ready, const hr_tensor *in, int64_t at, int64_t n, float *scratch,
-                  const float **values, float *last) {
+/* A value as a chain reads it: operands in bf16 as they lie, unless they are there already. */
+static hr_elements elements_get(const hr_ready *ready, const hr_tensor *in, int value, int64_t at, int64_t n,
+                                float *scratch, const float **values) {
+  bool narrow = value < ready->args->n_in && !values[value] && in[value].desc.dtype == HR_BF16;
+  int64_t lies = narrow ? operand_run(&ready->reading[value], at, n) : -1;
+  if (lies >= 0) return (hr_elements){(const uint16_t *)in[value].data + lies, true};
+  return (hr_elements){value_get(ready, in, value, at, n, scratch, values), false};
+}
+
+/* The chain that begins with step s; its last result goes to `target`, or to its place in the scratch (NULL). */
+static void chain_run(const hr_ready *ready, const hr_tensor *in, int s, int64_t at, int64_t n, float *scratch,
+                      const float **values, const hr_target *target) {
   const hr_pointwise_args *args = ready->args;
+  hr_chain chain;
+  float *place = NULL;
+  chain.count = ready->chain[s];
+  chain.first = elements_get(ready, in, args->step[s].from[0], at, n, scratch, values);
+  for (int l = 0; l < chain.count; l++, s++) {
+    hr_link *link = &chain.link[l];
+    *link = ready->link[s];
+    place = scratch + (size_t)ready->place[args->n_in + s] * HR_TILE;
+    if (ready->other[s] >= 0) link->other = elements_get(ready, in, ready->other[s], at, n, scratch, values);
+    if (ready->kept[s]) link->keep = place;
+    values[args->n_in + s] = place;
+  }
+  chain.to = target ? target->to : place;
+  chain.narrow = target && target->narrow;
+  chain.past = target && target->past;
+  hr__chain_run(&chain, n);
+}
+
+bool hr__tile_run(const hr_ready *ready, const hr_tensor *in, int64_t at, int64_t n, float *scratch,
+                  const float **values, const hr_target *target) {
+  const hr_pointwise_args *args = ready->args;
+  bool there = false;
   for (int i = 0; i < args->n_in; i++)
     values[i] = NULL;
   for (int s = 0; s < args->n_steps; s++) {
+    if (ready->chain[s] > 0) {
+      bool ends = s + ready->chain[s] == args->n_steps;
+      chain_run(ready, in, s, at, n, scratch, values, ends ? target : NULL);
+      there = ends && target;
+      s += ready->chain[s] - 1;
+      continue;
+    }
     const hr_step *step = &args->step[s];
     const float *from[3] = {NULL, NULL, NULL};
     for (int i = 0; i < 3; i++) /* what is not read is anything that is there */
       from[i] = ready->reads[s] >> i & 1 ? value_get(ready, in, step->from[i], at, n, scratch, values) : from[0];
     float *to = scratch + (size_t)ready->place[args->n_in + s] * HR_TILE;
-    if (last && s == args->n_steps - 1) to = last;
+    if (target && s == args->n_steps - 1 && !target->narrow && !target->past) {
+      to = target->to;
+      there = true;
+    }
     ahead_fetch(ready, in, at + n, n, s);
     hr__step_run(step, ready->round[s], ready->narrow, n, from, to);
     values[args->n_in + s] = to;
   }
   for (int j = 0; j < args->n_out; j++)
     value_get(ready, in, args->result[j].from, at, n, scratch, values);
+  return there;
 }
 
 /* ---- pointwise ---- */
@@ -304,6 +364,8 @@ static bool call_streams(const hr_call *call) {
   for (int j = 0; j < call->n_out; j++)
     for (int i = 0; i < call->n_in; i++)
       if (call->out[j].data == call->in[i].data) return false;
+  for (int j = 0; j < call->n_out; j++)
+    if ((uintptr_t)call->out[j].data % VECTOR_BYTES != 0) return false;
   return hr_desc_bytes(&call->out[0].desc) >= STREAMED_BYTES;
 }
 
@@ -317,12 +379,15 @@ HR_CLONES static void pointwise_task(void *arg, int64_t task, int worker) {
   bool streams = call_streams(call);
   float *scratch =
       (float *)call->workspace + (size_t)worker * (call->workspace_bytes / (size_t)call->threads / sizeof(float));
-  bool direct = !streams && args->n_out == 1 && call->out[0].desc.dtype == HR_F32 && args->n_steps > 0 &&
+  bool narrow = ready->narrow && call->out[0].desc.dtype == HR_BF16;
+  bool direct = args->n_out == 1 && (narrow || call->out[0].desc.dtype == HR_F32) && args->n_steps > 0 &&
                 args->result[0].from == args->n_in + args->n_steps - 1;
+  size_t size = narrow ? sizeof(uint16_t) : sizeof(float);
   for (int64_t at = chunk.first; at < chunk.end; at += HR_TILE) {
     int64_t n = hr__min(HR_TILE, chunk.end - at);
     const float *values[HR_PROGRAM_VALUES];
-    hr__tile_run(ready, call->in, at, n, scratch, values, direct ? (float *)call->out[0].data + at : NULL);
+    hr_target target = {(char *)call->out[0].data + (size_t)at * size, narrow, streams};
+    if (hr__tile_run(ready, call->in, at, n, scratch, values, direct ? &target : NULL)) continue;
     for (int j = 0; j < args->n_out; j++)
       result_store(&call->out[j], at, n, values[args->result[j].from], streams, ready->narrow);
   }

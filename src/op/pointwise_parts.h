@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "op/pointwise_walk.h"
+#include "op/pointwise_chain.h"
 
 enum { HR_TILE = 1024, HR_PROGRAM_VALUES = HR_PROGRAM_INPUTS + HR_PROGRAM_STEPS };
 
@@ -18,6 +18,10 @@ typedef struct hr_ready {
   int8_t place[HR_PROGRAM_VALUES]; /* of a value in the scratch */
   int8_t round[HR_PROGRAM_STEPS];  /* of a step, where it is needed */
   uint8_t reads[HR_PROGRAM_STEPS]; /* bit i: the step reads its operand i */
+  uint8_t chain[HR_PROGRAM_STEPS]; /* steps of the chain that begins with this one; 0: none does */
+  bool kept[HR_PROGRAM_STEPS];     /* of a step inside of a chain: its result is read by others than the next one */
+  hr_link link[HR_PROGRAM_STEPS];  /* of a step in a chain */
+  int8_t other[HR_PROGRAM_STEPS];  /* the other value that it reads; -1: none */
   bool narrow;                     /* all operands are bf16: the low halves of NaNs are 0 */
 } hr_ready;
 
@@ -29,10 +33,20 @@ size_t hr__program_scratch_bytes(const hr_pointwise_args *args);
 void hr__ready_make(const hr_pointwise_args *args, const hr_tensor *in, const hr_desc *result, const int *order,
                     const hr_tensor *out, hr_ready *ready);
 
-/* Elements [at, at + n) of all values, n <= HR_TILE: where they are is left in `values`. `last`: where that of the last
- * step goes (NULL: the scratch). */
-void hr__tile_run(const hr_ready *ready, const hr_tensor *in, int64_t at, int64_t n, float *scratch,
-                  const float **values, float *last);
+/* Fills in what `ready` says of chains, by all else that it says. */
+void hr__chains_find(hr_ready *ready);
+
+/* Where the last step's result is to go. */
+typedef struct hr_target {
+  void *to;
+  bool narrow; /* bf16; of programs whose operands all are */
+  bool past;   /* past the cache; `to` allows whole vectors */
+} hr_target;
+
+/* Elements [at, at + n) of all values, n <= HR_TILE: where they are is left in `values`, but for those that nothing
+ * outside of a chain reads. Returns whether the last step's went to `target` (NULL: it is to be with the others). */
+bool hr__tile_run(const hr_ready *ready, const hr_tensor *in, int64_t at, int64_t n, float *scratch,
+                  const float **values, const hr_target *target);
 
 /* One step over n elements; `narrow` as in hr_ready. */
 void hr__step_run(const hr_step *step, int round, bool narrow, int64_t n, const float *const from[3], float *to);
