@@ -17,8 +17,7 @@ hr_status hr__apply_map(const char *name, hr_arena *arena, const hr_map **out, h
   if (status == HR_BAD_INPUT) {
     const char *remedy = hr__arena_format(arena, "%sor a file", hr_map_names);
     if (!remedy) return hr__nomem(err);
-    return hr__fail(err, HR_USAGE, "map", remedy, "'%s' is no map that is built in, and no file: %s", name,
-                    why.message);
+    return hr__fail(err, HR_USAGE, "map", remedy, "'%s' is neither a built-in map nor a file: %s", name, why.message);
   }
   if (status != HR_OK) {
     if (err) *err = why;

@@ -231,7 +231,7 @@ static hr_status file_parse(hr_applied *a, const hr_transaction_file *file, hr_c
   bool keys = status == HR_OK && (config->root->kind == HR_DOC_MAP || hr__doc_is_null(config->root));
   if (!keys && !named && (status == HR_OK || status == HR_BAD_INPUT))
     return hr__fail(err, HR_BAD_INPUT, file->path, "headroom plan shows the settings, to be copied by hand",
-                    "this is no config in YAML or JSON, which are what headroom apply writes");
+                    "this is neither YAML nor JSON, the formats that headroom apply writes");
   if (status != HR_OK && err) *err = why;
   return status;
 }

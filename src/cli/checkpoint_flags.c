@@ -102,7 +102,7 @@ static hr_status method_find(const hr_cli *cli, const method **out, hr_error *er
   char remedy[64];
   snprintf(remedy, sizeof remedy, "did you mean %s?", nearest ? nearest : "");
   return hr__fail(err, HR_USAGE, "--method", nearest ? remedy : "give full, lora or qlora",
-                  "'%.60s' is no way to train", name);
+                  "'%.60s' is not a way to train", name);
 }
 
 /* A number, or auto where the setting takes that. */

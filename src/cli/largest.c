@@ -40,11 +40,11 @@ static hr_status limits_read(largest *l, hr_error *err) {
   if (number) return HR_OK;
   if (key != NULL)
     return hr__fail(err, HR_USAGE, "--largest", "name batch, seq, rank, or a key that is a whole number",
-                    "%s is no whole number", l->path);
+                    "%s is not a whole number", l->path);
   HR_TRY(hr__cli_override(cli, err, "%s=1", l->path)); /* the recipe says what is wrong with it */
   HR_TRY(hr__settings_load(cli->arguments[0], cli->overrides, cli->n_overrides, &recipe, err));
   hr__recipe_destroy(recipe); /* a section */
-  return hr__fail(err, HR_USAGE, "--largest", NULL, "%s is no setting", l->path);
+  return hr__fail(err, HR_USAGE, "--largest", NULL, "%s is not a setting", l->path);
 }
 
 static hr_status value_open(const largest *l, int64_t value, hr_cli_rates rates, hr_job **job, hr_error *err) {
@@ -138,7 +138,7 @@ hr_status hr__plan_largest(hr_cli *cli, hr_error *err) {
   l.path = l.varied.option >= 0 ? hr__cli_option_key(name) : name;
   if (l.path == NULL)
     return hr__fail(err, HR_USAGE, "--largest", "name batch, seq, rank, or a key that is a whole number",
-                    "--%s is no number", name);
+                    "--%s is not a number", name);
   HR_TRY(limits_read(&l, err));
   HR_TRY(hr__largest(l.least, l.start, l.most, value_try, &l, &l.found, err));
   if (!l.found.found && l.found.next_trial == HR_TRIAL_REFUSED) { /* the least is refused: that is what is wrong */

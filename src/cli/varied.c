@@ -18,7 +18,7 @@ hr_status hr__varied_init(hr_varied *v, hr_cli *cli, const char *key, const char
   bool table = v->option >= 0 && cli->command->options[v->option].argument == NULL;
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
     table |= strcmp(key, tables[i]) == 0;
-  return table ? hr__fail(err, HR_USAGE, place, NULL, "'%s' is no setting", key) : HR_OK;
+  return table ? hr__fail(err, HR_USAGE, place, NULL, "'%s' is not a setting", key) : HR_OK;
 }
 
 hr_status hr__varied_open(const hr_varied *v, const char *value, hr_cli_rates rates, hr_job **job, hr_error *err) {

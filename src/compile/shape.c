@@ -54,7 +54,7 @@ static hr_status schedule_read(const hr_recipe *recipe, const hr_doc_node *tree,
                                hr_error *err) {
   if (tree->kind != HR_DOC_MAP || !tree->child)
     return hr__recipe_fail(recipe, ACCUMULATION, "write a number, or a schedule by epoch as {0: 4, 8: 2}", err,
-                           "%s is no schedule", tree->kind == HR_DOC_MAP ? "an empty section" : "a list");
+                           "%s is not a schedule", tree->kind == HR_DOC_MAP ? "an empty section" : "a list");
   for (const hr_doc_node *node = tree->child; node; node = node->next)
     HR_TRY(entry_read(recipe, node, out, err));
   if (hr__recipe_has(recipe, EFFECTIVE))

@@ -12,23 +12,22 @@ static const hr_key keys[] = {
      .type = HR_KEY_FLOAT,
      .min = 1e-6,
      .max = 1,
-     .meaning = "masked models: part of the tokens that the model is asked for (default: 0.15)"},
+     .meaning = "masked models: part of the tokens that are masked (default: 0.15)"},
     {.path = SECTION ".token",
      .type = HR_KEY_INT,
      .min = 0,
      .max = INT32_MAX,
-     .meaning =
-         "masked models: number of the token that stands for one asked for (default: 256, the first that is no byte)"},
+     .meaning = "masked models: number of the mask token (default: 256, the first that is no byte)"},
     {.path = SECTION ".random",
      .type = HR_KEY_FLOAT,
      .min = 0,
      .max = 1,
-     .meaning = "masked models: part of those asked for that show any token instead (default: 0.1)"},
+     .meaning = "masked models: part of the masked tokens that show any token instead (default: 0.1)"},
     {.path = SECTION ".keep",
      .type = HR_KEY_FLOAT,
      .min = 0,
      .max = 1,
-     .meaning = "masked models: part of those asked for that stay as they are (default: 0.1)"},
+     .meaning = "masked models: part of the masked tokens that stay as they are (default: 0.1)"},
 };
 const hr_key_table hr_masking_keys = {keys, sizeof keys / sizeof *keys};
 

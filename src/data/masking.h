@@ -1,8 +1,8 @@
 /* Masking: rows of tokens become questions about some of their tokens (masked language modelling).
  *
- * Of the n tokens of a row that hold data, part * n are asked for, rounded, at least one: they are the targets, and all
+ * Of the n tokens of a row that hold data, part * n are masked, rounded, at least one: they are the targets, and all
  * other positions have none. Most of them are replaced by the mask token, some by any token, some stay as they are.
- * How many are asked for follows from n alone, so that the mean over an effective batch is known before it is read;
+ * How many are masked follows from n alone, so that the mean over an effective batch is known before it is read;
  * which and how is a function of (seed, number of the row), so that resuming needs no state.
  */
 #ifndef HR_DATA_MASKING_H
@@ -12,7 +12,7 @@
 #include "data/keys.h"
 
 typedef struct hr_masking {
-  double part;         /* of a row's tokens that are asked for; 0: rows stay as they are */
+  double part;         /* of a row's tokens that are masked; 0: rows stay as they are */
   double random, keep; /* parts of these that show any token, and their own */
   int32_t token;       /* shown by the others */
   uint64_t vocabulary;
@@ -24,7 +24,7 @@ typedef struct hr_masking {
 hr_status hr__masking_read(const hr_recipe *recipe, bool masked, int64_t vocabulary, uint64_t seed, hr_masking *out,
                            hr_error *err);
 
-/* Positions asked for in a row with that many tokens. */
+/* Masked positions of a row with that many tokens. */
 int64_t hr__masking_count(const hr_masking *masking, int64_t tokens);
 /* Masks tokens [0, count) of a row in place; targets [0, width) become the answers, -1 elsewhere. */
 void hr__masking_apply(const hr_masking *masking, bool eval, uint64_t row, int64_t count, int64_t width,

@@ -47,7 +47,7 @@ bool hr__choose_any(const hr_recipe *recipe);
 hr_status hr__choose(const hr_open *open, hr_chosen *out, hr_error *err);
 void hr__chosen_fini(hr_chosen *chosen);
 
-/* What open settings came to in the graph: whether all but resident_bytes of a kind is below the device. A kind may
+/* What open settings came to in the graph: whether all but resident_bytes of a kind is offloaded. A kind may
  * have been let go without any of it leaving: small tensors stay. */
 bool hr__chosen_divides(const hr_chosen *chosen, hr_offload_kind kind);
 /* The same, or, of activations, inputs of blocks that are kept there. */

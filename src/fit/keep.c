@@ -121,7 +121,7 @@ static bool state_misses(const hr_choosing *s, const hr_plan *plan, uint64_t *ab
   return stays > open->budget_bytes || all > room;
 }
 
-/* Whether the tiers below the device have room. */
+/* Whether host and disk have room. */
 static bool fits_below(const hr_open *open, const hr_plan *plan) {
   return plan->tiers[HR_TIER_HOST].peak_bytes <= open->host_bytes &&
          plan->tiers[HR_TIER_DISK].peak_bytes <= open->disk_bytes;

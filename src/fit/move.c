@@ -390,7 +390,7 @@ static hr_status way_figures(hr_choosing *s, int way, hr_error *err) {
   return HR_OK;
 }
 
-/* Where nothing fits: everything as far down as the budgets below the device allow, with few tiles. */
+/* Where nothing fits: everything as far down as the budgets of host and disk allow, with few tiles. */
 static hr_status least_offer(hr_choosing *s, hr_error *err) {
   static const hr_offload_kind kinds[] = {HR_OFFLOAD_OPTIMIZER, HR_OFFLOAD_GRADIENTS, HR_OFFLOAD_PARAMETERS,
                                           HR_OFFLOAD_ACTIVATIONS};

@@ -40,8 +40,8 @@ typedef struct hr_way_figures {
   uint64_t gradient_bytes;              /* of gradients that live in one program alone, on the device, at its peak */
   uint64_t gradients_most;              /* of such gradients, the most at a time */
   uint64_t working_bytes;               /* of everything else that lives so, with nothing moved */
-  uint64_t copies_bytes;                /* that parameters below the device have there beside them */
-  uint64_t activation_bytes;            /* of activations below the device */
+  uint64_t copies_bytes;                /* that offloaded parameters have beside them */
+  uint64_t activation_bytes;            /* of offloaded activations */
   uint64_t closed_bytes[HR_TIER_COUNT]; /* persistent, where the recipe wants them */
 } hr_way_figures;
 
@@ -54,7 +54,7 @@ typedef struct hr_prospects {
   size_t count, capacity;
 } hr_prospects;
 
-/* Bytes of a kind that may lie below the device: what is persistent, gradients that live in one program, activations.
+/* Bytes of a kind that may be offloaded: what is persistent, gradients that live in one program, activations.
  */
 uint64_t hr__kind_bytes(const hr_prospects *p, const hr_way_figures *f, int kind);
 

@@ -125,7 +125,7 @@ static bool shorter_sequence(const search *s, const hr_technique_key *technique,
   return true;
 }
 
-/* Of what is below the device and stays there: as much as there is room for comes back up. */
+/* Of what is offloaded and stays so: as much as there is room for comes back up. */
 static bool offload_less(const search *s, const hr_technique_key *technique, int strength, hr_change *change) {
   (void)technique;
   for (int i = 0; i < HR_TECHNIQUE_KEYS; i++) {

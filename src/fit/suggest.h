@@ -2,7 +2,7 @@
  *
  * A change is a list of overrides as --set takes them. Candidates come in families, each from mild to strong; the
  * mildest member of a family that fits is a suggestion, and suggestions are sorted by predicted seconds per effective
- * step. Which families are tried hangs on the tier that is too small. The effective batch is always kept. Only
+ * step. Which families are tried depends on the tier that is too small. The effective batch is always kept. Only
  * computes: planning a changed recipe is the caller's function, called a few times per family.
  */
 #ifndef HR_FIT_SUGGEST_H

@@ -11,7 +11,7 @@ typedef struct hr_carried {
   double bytes[HR_TRAFFIC_WAYS], copies[HR_TRAFFIC_WAYS];
 } hr_carried;
 
-/* Of all kinds; the last is what the recipe itself has put below the device. */
+/* Of all kinds; the last is what the recipe itself offloads. */
 enum { HR_TRAFFIC_CLOSED = HR_OFFLOAD_KINDS, HR_TRAFFIC_KINDS };
 typedef struct hr_traffic {
   hr_carried pass[HR_TRAFFIC_KINDS];   /* by forward and backward */
@@ -21,7 +21,7 @@ typedef struct hr_traffic {
   double host_seconds;                 /* of updates that the processor does beside a GPU */
 } hr_traffic;
 
-/* `open`: per kind, whether it is ours to move. What is made of parameters below the device and waits there (their
+/* `open`: per kind, whether it is ours to move. What is made of offloaded parameters and waits there (their
  * copies in another type) counts as parameters, unless `activations` says that those are moved as well: then all
  * activations count as such. */
 void hr__traffic_read(const hr_plan *plan, int accumulation, const bool open[HR_OFFLOAD_KINDS], bool activations,
@@ -30,7 +30,7 @@ void hr__traffic_read(const hr_plan *plan, int accumulation, const bool open[HR_
 void hr__traffic_add(hr_carried to[HR_TRAFFIC_KINDS], const hr_carried more[HR_TRAFFIC_KINDS]);
 
 /* No program takes less for its copies: each direction carries its own one after the other, both at once at the rate of
- * two. `below`: per kind, how much of it is below the device; `disk`: how much of it on the disk. */
+ * two. `below`: per kind, how much of it is offloaded; `disk`: how much of it on the disk. */
 double hr__traffic_seconds(const hr_carried carried[HR_TRAFFIC_KINDS], const double below[HR_OFFLOAD_KINDS],
                            const double disk[HR_OFFLOAD_KINDS], const hr_copy_rates *rates);
 

@@ -74,7 +74,7 @@ static hr_status journal_parse(const char *name, const char *text, size_t bytes,
   }
   if (sound && at == bytes && out->count > 0) return HR_OK;
   return hr__fail(err, HR_BAD_INPUT, name, "remove it; the file itself and its backup are whole",
-                  "this is no journal of headroom apply");
+                  "this is not a journal of headroom apply");
 }
 
 /* The journal beside `real`; *there = false when there is none. */

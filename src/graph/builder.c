@@ -409,7 +409,7 @@ static bool shapes_find(hr_builder *b, const hr_op *op, const hr_id *in, int n_i
   const hr_graph *g = b->graph;
   for (int i = 0; i < n_in; i++) {
     if (in[i] != HR_NONE && in[i] >= g->n_values) {
-      b->status = hr__fail(&b->error, HR_FAILURE, b->module, NULL, "operand %d of %s is no value", i, op->name);
+      b->status = hr__fail(&b->error, HR_FAILURE, b->module, NULL, "operand %d of %s is not a value", i, op->name);
       return false;
     }
     in_desc[i] = in[i] == HR_NONE ? (hr_desc){0} : g->values[in[i]].desc;

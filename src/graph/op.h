@@ -121,13 +121,13 @@ typedef struct hr_op {
   size_t first_at;
   uint32_t saves;    /* HR_SAVE_IN / HR_SAVE_OUT */
   uint32_t computes; /* bit i: input i takes the type the node computes in (the precision pass converts it) */
-  bool fleeting;     /* its result is made anew for every use and never kept: weights unpacked from a packed form */
+  bool never_saved;  /* its result is made anew for every use and never kept: weights unpacked from a packed form */
   hr_transfer transfer;
   hr_alias alias[HR_OP_ALIASES];
   int n_alias;
   /* Types of output 0 for which a device's result does not keep its bits when it is written over the operand, so that
    * it is not (HR_ALIAS_MUST aside). */
-  uint32_t apart[HR_DEVICE_KIND_COUNT];
+  uint32_t not_in_place[HR_DEVICE_KIND_COUNT];
   /* (optional) whether output `out` may lie where input `in` does, where that depends on the arguments. */
   bool (*takes)(const void *args, int in, int out);
   bool grouped; /* on a GPU neighbours in a program run as one launch (hr_cuda_launcher.run_many) */
@@ -159,7 +159,7 @@ typedef struct hr_op {
 static inline bool hr__op_takes(const hr_op *op, const void *args, const hr_alias *alias, hr_device_kind kind,
                                 hr_dtype result) {
   if (op->takes && !op->takes(args, alias->in, alias->out)) return false;
-  return alias->kind == HR_ALIAS_MUST || !(op->apart[kind] & HR_DTYPE_BIT(result));
+  return alias->kind == HR_ALIAS_MUST || !(op->not_in_place[kind] & HR_DTYPE_BIT(result));
 }
 
 static inline int hr__op_results(const hr_op *op, const void *args) {

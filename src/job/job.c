@@ -306,7 +306,7 @@ hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHN
                         &from, techniques, count, err);
 }
 
-/* What share of the bytes below the device other precisions and optimizers might do without, at most: the optimizer's
+/* What share of the offloaded bytes other precisions and optimizers might do without, at most: the optimizer's
  * state, and as much again for weights and gradients in f32. */
 static double other_share(const hr_plan *plan) {
   const hr_graph *g = plan->graph;
@@ -319,7 +319,7 @@ static double other_share(const hr_plan *plan) {
 }
 
 /* Whether memory is paid for with time that other precisions or optimizers might save: they could take away a good part
- * of what a step waits for values below the device, or updates them. */
+ * of what a step waits for offloaded values, or updates them. */
 static bool other_wanted(const hr_job *job) {
   static const bool none[HR_OFFLOAD_KINDS] = {false};
   static const double good_part = 1.3;

@@ -119,7 +119,7 @@ static hr_status net_compile(hr_net *net, hr_id loss, uint64_t seed, hr_error *e
     return hr__fail(error, HR_USAGE, "hr_net_compile", "make a new net", "this net has been compiled already");
   HR_TRY(hr__builder_status(&net->builder, error));
   if (loss >= net->graph->n_values || hr_desc_count(&net->graph->values[loss].desc) != 1)
-    return hr__fail(error, HR_USAGE, "hr_net_compile", "give what hr_net_mse returned", "the loss is no scalar value");
+    return hr__fail(error, HR_USAGE, "hr_net_compile", "give what hr_net_mse returned", "the loss is not a scalar");
   if (!any_trained(net->graph))
     return hr__fail(error, HR_USAGE, "hr_net_compile", "give it a parameter (hr_net_parameter)",
                     "nothing of this net is trained");

@@ -115,7 +115,7 @@ hr_status hr__bert_check(const hr_model_part *part, hr_error *err) {
   hr_bert m = hr__bert_read(r);
   if (m.hidden % m.heads != 0)
     return hr__scope_fail(r, "config.num_attention_heads", "change one of them", err,
-                          "%s.config.hidden_size (%" PRId64 ") is no multiple of num_attention_heads (%" PRId64 ")",
+                          "%s.config.hidden_size (%" PRId64 ") is not a multiple of num_attention_heads (%" PRId64 ")",
                           r->section, m.hidden, m.heads);
   if (hr__recipe_has(r->recipe, length_key) && !hr__recipe_is_word(r->recipe, length_key) &&
       hr__recipe_int(r->recipe, length_key) > m.positions)

@@ -14,7 +14,7 @@ static const struct {
      "take the checkpoint with unquantized weights"},
     {"per_layer_config", "layers that differ from each other in size are not supported", NULL},
     {"pruned_heads", "layers that lack some of their heads are not supported", NULL},
-    {"rope_interleaved", "rotary positions that turn neighbouring elements are not supported", NULL},
+    {"rope_interleaved", "rotary positions that rotate neighbouring elements are not supported", NULL},
     {"alibi_starting_size", "positions as a slope of the attention's scores are not supported",
      "take a checkpoint with absolute positions"},
 };

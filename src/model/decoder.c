@@ -18,7 +18,7 @@ static const char *layer_path(char out[PATH], int64_t layer, const char *part) {
   return out;
 }
 
-/* q or k by itself, its heads normed where the family does that, and turned by their positions. */
+/* q or k by itself, its heads normed where the family does that, and rotated by their positions. */
 static hr_id turned_emit(hr_builder *b, const hr_decoder *m, int64_t layer, const hr_linears *in, int i, hr_id x,
                          hr_id table_id) {
   static const char *const norms[] = {"self_attn.q_norm", "self_attn.k_norm"};

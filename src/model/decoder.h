@@ -20,7 +20,7 @@ typedef enum hr_decoder_windows {
 typedef struct hr_decoder_family {
   const char *name, *architecture;
   bool input_biases; /* q, k and v have biases, whatever the settings */
-  bool head_norms;   /* q and k are normed head by head, before they are turned */
+  bool head_norms;   /* q and k are normed head by head, before they are rotated */
   hr_decoder_windows windows;
 } hr_decoder_family;
 

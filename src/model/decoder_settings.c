@@ -96,20 +96,20 @@ static hr_status heads_check(const hr_scope *r, const hr_decoder *m, hr_error *e
     snprintf(remedy, sizeof remedy, "change one of them, for example hidden_size: %" PRId64 ", or give head_dim",
              (m->hidden / m->heads + 1) * m->heads);
     return hr__scope_fail(r, "config.hidden_size", remedy, err,
-                          "%s.config.hidden_size (%" PRId64 ") is no multiple of num_attention_heads (%" PRId64 ")",
+                          "%s.config.hidden_size (%" PRId64 ") is not a multiple of num_attention_heads (%" PRId64 ")",
                           r->section, m->hidden, m->heads);
   }
   if (m->head_dim < 2 || m->head_dim % 2 != 0) {
     bool given = hr__scope_has(r, "config.head_dim");
     return hr__scope_fail(r, given ? "config.head_dim" : "config.hidden_size",
-                          "rotary positions turn pairs: use an even width such as 64", err,
+                          "rotary positions rotate pairs: use an even width such as 64", err,
                           "the width of a head must be even, but %s%s is %" PRId64, given ? r->section : "",
                           given ? ".config.head_dim" : "hidden_size / num_attention_heads", m->head_dim);
   }
   if (m->heads % m->kv_heads != 0) {
     return hr__scope_fail(
         r, "config.num_key_value_heads", "every key-value head serves the same number of query heads: use a divisor",
-        err, "%s.config.num_attention_heads (%" PRId64 ") is no multiple of num_key_value_heads (%" PRId64 ")",
+        err, "%s.config.num_attention_heads (%" PRId64 ") is not a multiple of num_key_value_heads (%" PRId64 ")",
         r->section, m->heads, m->kv_heads);
   }
   return HR_OK;

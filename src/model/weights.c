@@ -46,7 +46,7 @@ static void name_add(name_list *list, const char *name) {
 static bool value_is_weight(const hr_graph *g, hr_id value) {
   const hr_value *v = &g->values[value];
   hr_role role = g->buffers[v->buffer].role;
-  return hr__graph_is_tensor(g, value) && (role == HR_ROLE_PARAMETER || role == HR_ROLE_STATE) && !v->wide &&
+  return hr__graph_is_tensor(g, value) && (role == HR_ROLE_PARAMETER || role == HR_ROLE_STATE) && !v->keep_f32 &&
          !hr__graph_is_packed(g, value);
 }
 

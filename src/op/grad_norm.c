@@ -103,7 +103,7 @@ static hr_status grad_norm_shape(const hr_op_view *view, hr_desc *out, hr_error 
   if (view->n_in < 1) return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "needs at least one vector of sums");
   for (int i = 0; i < view->n_in; i++)
     if (view->in[i].rank != 1 || view->in[i].dtype != HR_F64 || view->in[i].dim[0] < 1)
-      return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "operand %d is no vector of f64", i);
+      return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "operand %d is not a vector of f64", i);
   out[0] = hr__desc1(HR_F32, 1);
   return HR_OK;
 }

@@ -359,7 +359,7 @@ const hr_op hr_op_linear = {
     .computes = ~0u,
     .alias = {{3, 0, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,
-    .apart = {[HR_CUDA] = HR_FLOATS_16}, /* dev/cuda/cublaslt.h */
+    .not_in_place = {[HR_CUDA] = HR_FLOATS_16}, /* dev/cuda/cublaslt.h */
     .axes = HR_AXES_ROWS,
     .shares = 1u << 1 | 1u << 2,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
@@ -379,7 +379,7 @@ const hr_op hr_op_linear_dx = {
     .optional = 1u << 2,
     .alias = {{2, 0, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,
-    .apart = {[HR_CUDA] = HR_FLOATS_16}, /* dev/cuda/cublaslt.h */
+    .not_in_place = {[HR_CUDA] = HR_FLOATS_16}, /* dev/cuda/cublaslt.h */
     .axes = HR_AXES_ROWS,
     .shares = 1u << 1,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},

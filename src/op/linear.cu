@@ -27,7 +27,7 @@ static linear_product product_of(const hr_call *call, int64_t m, int64_t n, int6
   return p;
 }
 
-/* Of linear and linear_dx, as hr_op.apart of both says. */
+/* Of linear and linear_dx, as hr_op.not_in_place of both says. */
 static bool added_apart(const hr_lt_shape *shape) {
   return shape->add && shape->out != HR_F32;
 }

@@ -181,7 +181,7 @@ const hr_op hr_op_nf4_unpack = {
     .n_out = 1,
     .optional = 1u << 2 | 1u << 3,
     .args_bytes = sizeof(hr_nf4_args),
-    .fleeting = true,
+    .never_saved = true,
     .axes = HR_AXES_NONE,
     .dtypes = {[HR_CPU] = HR_DTYPE_BIT(HR_U8), [HR_CUDA] = HR_DTYPE_BIT(HR_U8)},
     .shape = nf4_unpack_shape,

@@ -67,8 +67,8 @@ hr_id hr__rope_heads(hr_builder *b, hr_id x, hr_id table, int64_t head_dim, int6
   return rope_emit(b, x, table, (hr_rope_args){.head_dim = head_dim, .heads = heads});
 }
 
-/* Columns that turn; those behind them stay. */
-static int64_t rope_turned(const hr_rope_args *args, int64_t columns) {
+/* Columns that are rotated; those behind them stay. */
+static int64_t rope_rotated(const hr_rope_args *args, int64_t columns) {
   return args->heads ? args->heads * args->head_dim : columns;
 }
 
@@ -82,7 +82,7 @@ static hr_status rope_shape(const hr_op_view *view, hr_desc *out, hr_error *err)
     return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "head_dim %lld must be even and divide %lld",
                     (long long)args->head_dim, (long long)x->dim[2]);
   if (args->heads < 0 || args->heads > x->dim[2] / args->head_dim)
-    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "%lld of %lld heads cannot turn", (long long)args->heads,
+    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "%lld of %lld heads cannot be rotated", (long long)args->heads,
                     (long long)(x->dim[2] / args->head_dim));
   hr_desc table = hr__desc3(HR_F32, 2, x->dim[1], args->head_dim / 2);
   HR_TRY(hr__shape_like(view, 1, &table, err));
@@ -99,12 +99,12 @@ static void rope_grad(hr_adjoint *a, const hr_node *node) {
   hr__grad_add(a, 0, rope_emit(hr__adjoint_builder(a), dy, hr__saved_in(a, 1), args));
 }
 
-/* What does not turn costs nothing in place, where it nearly always is. */
+/* What is not rotated costs nothing in place, where it nearly always is. */
 static void rope_cost(const hr_op_view *view, hr_cost *cost) {
   const hr_desc *x = &view->in[0];
-  double turned = (double)rope_turned(view->args, x->dim[2]) / (double)x->dim[2];
-  hr__cost_stream(view, 3.0 * turned * (double)hr_desc_count(x), cost);
-  cost->bytes = 2.0 * turned * (double)hr_desc_bytes(x) + (double)hr_desc_bytes(&view->in[1]);
+  double rotated = (double)rope_rotated(view->args, x->dim[2]) / (double)x->dim[2];
+  hr__cost_stream(view, 3.0 * rotated * (double)hr_desc_count(x), cost);
+  cost->bytes = 2.0 * rotated * (double)hr_desc_bytes(x) + (double)hr_desc_bytes(&view->in[1]);
 }
 
 static int64_t rope_rows_per_task(int64_t columns) {
@@ -137,7 +137,7 @@ HR_CLONES static void rope_task(void *arg, int64_t task, int worker) {
   const hr_rope_args *args = call->args;
   const hr_desc *x = &call->in[0].desc;
   int64_t positions = x->dim[1], columns = x->dim[2], half = args->head_dim / 2;
-  int64_t turned = rope_turned(args, columns), bytes = (int64_t)hr_dtype_bytes(x->dtype);
+  int64_t rotated = rope_rotated(args, columns), bytes = (int64_t)hr_dtype_bytes(x->dtype);
   const char *from = call->in[0].data;
   char *to = call->out[0].data;
   const float *cosines = call->in[1].data, *sines = cosines + positions * half;
@@ -147,10 +147,10 @@ HR_CLONES static void rope_task(void *arg, int64_t task, int worker) {
 
   for (int64_t row = rows.first; row < rows.end; row++) {
     int64_t angles = row % positions * half;
-    for (int64_t column = 0; column < turned; column += args->head_dim)
+    for (int64_t column = 0; column < rotated; column += args->head_dim)
       rope_head(call, row * columns + column, half, cosines + angles, sines + angles, sign);
-    int64_t rest = (row * columns + turned) * bytes;
-    if (from != to) memcpy(to + rest, from + rest, (size_t)((columns - turned) * bytes));
+    int64_t rest = (row * columns + rotated) * bytes;
+    if (from != to) memcpy(to + rest, from + rest, (size_t)((columns - rotated) * bytes));
   }
 }
 

@@ -1,7 +1,7 @@
 /* Rotary positions on CUDA.
  *
  * rope: threads of a block stand for (row, lane of heads, pack of pairs). A thread keeps cosines and sines of its pairs
- * and turns them in every lanes-th head. N pairs to a thread: WIDE, or one where head_dim
+ * and rotates them in every lanes-th head. N pairs to a thread: WIDE, or one where head_dim
  * or addresses are odd.
  */
 #include "dev/cuda/launch.cuh"

@@ -1,4 +1,4 @@
-/* Rotary positions: rope_table makes cosines and sines, rope turns the pairs (i, i + head_dim/2) of heads by them: of
+/* Rotary positions: rope_table makes cosines and sines, rope rotates the pairs (i, i + head_dim/2) of heads by them: of
  * all, or of the leading ones where q, k and v lie side by side. */
 #ifndef HR_OP_ROPE_H
 #define HR_OP_ROPE_H
@@ -21,8 +21,8 @@ typedef struct hr_rope_table_args {
 
 typedef struct hr_rope_args {
   int64_t head_dim;
-  int64_t heads; /* leading heads that turn, the columns behind them stay; 0: all */
-  bool inverse;  /* turns back: the gradient */
+  int64_t heads; /* leading heads that are rotated, the columns behind them stay; 0: all */
+  bool inverse;  /* rotates back: the gradient */
 } hr_rope_args;
 
 /* Frequency of pair i in f32, step by step as the public models compute it, so that tables agree to the last bits.

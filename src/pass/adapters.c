@@ -91,7 +91,7 @@ static void modules_list(const hr_graph *g, const hr_model_parts *parts, size_t 
   size_t begin = used;
   char module[HR_MODULE_PATH];
   for (size_t n = 0; n < g->n_nodes; n++) {
-    if (g->nodes[n].op != &hr_op_linear || g->values[g->nodes[n].in[1]].wide) continue; /* not those of adapters */
+    if (g->nodes[n].op != &hr_op_linear || g->values[g->nodes[n].in[1]].keep_f32) continue; /* not those of adapters */
     if (hr__parts_of(parts, g->nodes[n].module) != p) continue;
     for (int i = 0; used + 64 < capacity && hr__module_member(g->nodes[n].module, i, module); i++) {
       const char *dot = strrchr(module, '.'), *name = dot ? dot + 1 : module;
@@ -200,7 +200,7 @@ static hr_id matrices_declare(hr_builder *b, const adapted *set, const char *pat
   hr_desc desc = hr__desc2(HR_F32, all, columns);
   hr_id id = hr__stacked(b, whole, HR_ROLE_PARAMETER, desc, members, set->count);
   for (hr_id i = 0; id != HR_NONE && i <= b->graph->values[id].members; i++)
-    b->graph->values[id + i].trained = b->graph->values[id + i].wide = true;
+    b->graph->values[id + i].trained = b->graph->values[id + i].keep_f32 = true;
   return id;
 }
 

@@ -5,8 +5,8 @@
  * is to be kept of their layer. Layers may lie in a block that is recomputed (a slice of a component): then "kept"
  * means from when that block is made again, and what is made again of a layer is made twice, in passing while its block
  * is, and once more right before its own backward. Clones stand right before the first backward node that needs them,
- * once per program; what a fleeting op makes is made again for every reader. A clone has the module of its original, so
- * that it draws the same random numbers: recomputing changes no bit.
+ * once per program; what a never_saved op makes is made again for every reader. A clone has the module of its original,
+ * so that it draws the same random numbers: recomputing changes no bit.
  */
 #include <string.h>
 
@@ -122,7 +122,7 @@ static fate value_fate(const remat *r, hr_id value) {
   const hr_graph *g = r->g;
   const hr_node *node = &g->nodes[g->values[value].producer];
   if (!node_repeats(g, node) || g->values[value].base != HR_NONE) return FATE_KEPT;
-  if (node->op->fleeting) return FATE_AGAIN;
+  if (node->op->never_saved) return FATE_AGAIN;
   hr_id scope = r->scope[value], layer = hr__block_layer(g, scope);
   if (scope == HR_NONE) return FATE_KEPT;
   if (block_recomputed(g, scope, layer)) return FATE_AGAIN; /* by a block inside of its layer */
@@ -182,7 +182,7 @@ static hr_status block_cut(remat *r, hr_id block, hr_error *err) {
     if (n < first) first = n;
     end = n + 1;
     for (int j = 0; j < node->n_out; j++) {
-      bool leaves = inside && !hr__block_within(g, r->scope[node->out[j]], block) && !node->op->fleeting;
+      bool leaves = inside && !hr__block_within(g, r->scope[node->out[j]], block) && !node->op->never_saved;
       if (r->fates[node->out[j]] == FATE_KEPT || leaves) continue;
       r->vertex[node->out[j]] = (hr_id)count;
       values[count++] = node->out[j];
@@ -264,7 +264,7 @@ static hr_status value_again(remat *r, hr_id value, bool passing, hr_id *out, hr
   for (int j = 0; j < node.n_out; j++) {
     hr_id made = r->g->nodes[clone].out[j];
     hr_id *clone_is = clone_of(r, node.out[j], passing);
-    if (!node.op->fleeting && *clone_is == HR_NONE) *clone_is = made;
+    if (!node.op->never_saved && *clone_is == HR_NONE) *clone_is = made;
     if (node.out[j] == value) *out = made;
   }
   return order_add(r, clone, err);

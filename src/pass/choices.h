@@ -4,7 +4,7 @@
 
 #include "graph/graph.h"
 
-/* Kinds of values that may live below the device: memory.offload.<name>. */
+/* Kinds of values that may be offloaded: memory.offload.<name>. */
 typedef enum hr_offload_kind {
   HR_OFFLOAD_OPTIMIZER,
   HR_OFFLOAD_PARAMETERS,
@@ -34,7 +34,7 @@ typedef struct hr_choices {
   } offload[HR_OFFLOAD_KINDS];
   bool update_on_host; /* memory.offload.update = auto */
   int64_t slices;      /* memory.split = auto: of every outermost block; below 2: they stay whole */
-  bool few_tiles;      /* of updates below the device, one for several: for a plan that is only to be judged */
+  bool few_tiles;      /* of updates of offloaded state, one for several: for a plan that is only to be judged */
 } hr_choices;
 
 #endif

@@ -1,4 +1,4 @@
-/* The offload pass: what lives below the device comes up for its uses and goes back down.
+/* The offload pass: what is offloaded comes up for its uses and goes back down.
  *
  * First persistent buffers get their homes (memory.offload.*; other passes may have set some already), then every
  * program is rewritten by itself. It is seen as a row of stretches: the nodes of one outermost block in one direction,
@@ -141,14 +141,14 @@ static void activations_choose(hr_moves *m, division d, const bool *of) {
       if (in == HR_NONE || m->chosen[in] != HR_TIER_DEVICE || !value_movable(g, in)) continue;
       const hr_node *producer = &g->nodes[g->values[in].producer];
       const hr_buffer *buffer = &g->buffers[g->values[in].buffer];
-      if (producer->phase != HR_FORWARD || producer->op->fleeting || buffer->role != HR_ROLE_ACTIVATION) continue;
+      if (producer->phase != HR_FORWARD || producer->op->never_saved || buffer->role != HR_ROLE_ACTIVATION) continue;
       if (buffer->bytes < COPY_LEAST || (of && hr__block_layer(g, producer->block) == into)) continue;
       m->chosen[in] = division_take(&d, producer->module, buffer->bytes);
     }
   }
 }
 
-/* Blocks of this program whose inputs alone are to be kept, below the device. */
+/* Blocks of this program whose inputs alone are to be kept, offloaded. */
 static hr_status kept_choose(hr_moves *m, const hr_choices *choices, hr_error *err) {
   const hr_graph *g = m->b->graph;
   bool *of = hr__arena_array(m->scratch, g->n_blocks + 1, sizeof *of);
@@ -162,7 +162,7 @@ static hr_status kept_choose(hr_moves *m, const hr_choices *choices, hr_error *e
   return HR_OK;
 }
 
-/* What is made of parameters alone that live below the device (their copies in another type) goes where they are. */
+/* What is made of offloaded parameters alone (their copies in another type) goes where they are. */
 static void copies_choose(hr_moves *m) {
   const hr_graph *g = m->b->graph;
   for (uint32_t at = 0; at < m->count; at++) {
@@ -174,7 +174,7 @@ static void copies_choose(hr_moves *m) {
       hr_tier own = buffer->persistent && buffer->role == HR_ROLE_PARAMETER ? buffer->home : HR_TIER_DEVICE;
       if (own < home) home = own;
     }
-    if (home == HR_TIER_COUNT || home == HR_TIER_DEVICE || node->op->fleeting || node->op->effect) continue;
+    if (home == HR_TIER_COUNT || home == HR_TIER_DEVICE || node->op->never_saved || node->op->effect) continue;
     for (int j = 0; j < node->n_out; j++)
       if (value_movable(g, node->out[j]) && g->buffers[g->values[node->out[j]].buffer].bytes >= COPY_LEAST)
         m->chosen[node->out[j]] = home;

@@ -24,11 +24,11 @@ typedef struct hr_moves {
   uint32_t n_stretches;
   bool *dropped;          /* per position: replaced by tiles */
   bool *tiled;            /* per position: an update that is cut into tiles */
-  bool update_on_host;    /* tiles are updated there, where all that lies below the device is on the host */
+  bool update_on_host;    /* tiles are updated there, where all that is offloaded is on the host */
   size_t tile_bytes;      /* that a tile moves, at least one step */
   int tiles_in_one;       /* in a graph that is only to be judged: tiles that one stands for; else 1 */
   hr_tier *chosen;        /* per value, as many as there were: tier that a transient is to go to */
-  hr_id *below;           /* per value: where a chosen one lies below the device; HR_NONE: it stays */
+  hr_id *below;           /* per value: where an offloaded one lies; HR_NONE: it stays */
   size_t n_values;        /* as many as there were */
   hr_insertion *inserted; /* grows in scratch */
   size_t n_inserted, cap_inserted;
@@ -38,7 +38,7 @@ static inline const hr_node *hr__moves_node(const hr_moves *m, uint32_t position
   return &m->b->graph->nodes[m->first + position];
 }
 
-/* offload_regions.c: serves every reader and writer of what lies below the device, but tiled updates. */
+/* offload_regions.c: serves every reader and writer of what is offloaded, but tiled updates. */
 hr_status hr__offload_regions(hr_moves *m, hr_error *err);
 
 /* offload_tiles.c. Small state of an update that would lie on the disk goes to the host; marks m->tiled. */

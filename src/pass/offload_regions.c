@@ -1,4 +1,4 @@
-/* Regions of use: every stretch of the program that touches a value below the device gets a copy of it for that long.
+/* Regions of use: every stretch of the program that touches an offloaded value gets a copy of it for that long.
  * See offload.c. */
 #include <string.h>
 

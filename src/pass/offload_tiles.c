@@ -1,4 +1,4 @@
-/* Tiles: an optimizer's update of state that lives below the device, piece by piece.
+/* Tiles: an optimizer's update of offloaded state, piece by piece.
  *
  *   fetch tile k + 1, wait for tile k, update it on the staged copies, wait until tile k - 1 is stored, store tile k
  *
@@ -53,7 +53,7 @@ void hr__offload_small_state(hr_graph *g) {
   }
 }
 
-/* Where an operand lies below the device: itself, or what was stored of it; HR_NONE: it is on the device. */
+/* Where an offloaded operand lies: itself, or what was stored of it; HR_NONE: it is on the device. */
 static hr_id operand_below(const hr_moves *m, hr_id value) {
   const hr_graph *g = m->b->graph;
   if (value == HR_NONE) return HR_NONE;
@@ -77,7 +77,7 @@ void hr__offload_mark_tiled(hr_moves *m, const bool *read) {
   }
 }
 
-/* Whether an update is done on the host: all of its state that lies below the device is there. */
+/* Whether an update is done on the host: all of its offloaded state is there. */
 static bool is_host_update(const hr_moves *m, const hr_node *node) {
   const hr_graph *g = m->b->graph;
   bool state = false;

@@ -83,7 +83,7 @@ static hr_status part_read(typing *t, size_t part, hr_error *err) {
     const precision *p = node->kind == HR_DOC_SCALAR ? precision_find(node->text) : NULL;
     if (!p)
       return hr__recipe_fail_at(scope->recipe, path, node, choices, err,
-                                "\"%.60s\" is no precision (pattern \"%.100s\")",
+                                "\"%.60s\" is not a precision (pattern \"%.100s\")",
                                 node->kind == HR_DOC_SCALAR ? node->text : "a map or list", node->key);
     if (hr__arena_grow(&t->b->graph->arena, (void **)&t->rules, &t->cap_rules, t->n_rules, sizeof *t->rules) != 0)
       return hr__nomem(err);
@@ -142,7 +142,7 @@ static hr_status parameters_retype(typing *t, hr_error *err) {
     const hr_buffer *buffer = &g->buffers[value->buffer];
     if (!buffer->persistent || buffer->role != HR_ROLE_PARAMETER || value->producer != HR_NONE) continue;
     if (value->base != HR_NONE) continue; /* a member: it follows */
-    if (value->wide || !dtype_is_float(value->desc.dtype)) continue;
+    if (value->keep_f32 || !dtype_is_float(value->desc.dtype)) continue;
     const precision *p = NULL;
     HR_TRY(parameter_precision(t, value->name, &p, err));
     value_retype(g, v, value->trained && p->masters ? HR_F32 : p->compute);
@@ -173,7 +173,7 @@ static hr_id value_convert(typing *t, hr_id value, hr_dtype dtype, hr_id user) {
   if (*copy != HR_NONE) return *copy;
   hr_id producer = g->values[value].producer;
   bool behind = producer != HR_NONE && hr_dtype_bytes(dtype) < hr_dtype_bytes(g->values[value].desc.dtype);
-  bool early = g->values[value].wide;
+  bool early = g->values[value].keep_f32;
   hr_id anchor = behind ? producer : early ? g->programs[g->nodes[user].program].first : user;
   t->b->program = g->nodes[user].program;
   t->b->phase = g->nodes[anchor].phase;

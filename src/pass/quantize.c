@@ -1,6 +1,6 @@
 /* The quantize pass: frozen weights that only linears read are held as NF4 codes with their scales (op/nf4.h), and
  * unpacked into a value of the node's own before every forward use. What backward needs of it is unpacked again by the
- * checkpoint pass: the op is fleeting.
+ * checkpoint pass: the op is never_saved.
  */
 #include <stdio.h>
 #include <string.h>
@@ -162,7 +162,7 @@ hr_status hr__pass_quantize(hr_builder *b, const hr_recipe *recipe, const hr_cho
   for (hr_id v = 0; v < n_values; v++) {
     const hr_value *value = &g->values[v];
     bool parameter = value->producer == HR_NONE && g->buffers[value->buffer].role == HR_ROLE_PARAMETER;
-    if (!parameter || value->wide || !uses[v].targeted || uses[v].otherwise) continue;
+    if (!parameter || value->keep_f32 || !uses[v].targeted || uses[v].otherwise) continue;
     size_t p = hr__parts_of(&parts, value->name);
     if (value->trained) return trained_fail(&parts.part[p], value, err);
     HR_TRY(parameter_pack(b, v, of[p].nested, err));

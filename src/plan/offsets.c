@@ -21,8 +21,8 @@ enum {
 
 /* With the default effort; and with more of it while the total is above what is wanted, each time also with crumbs
  * apart, which costs a little where the plain way meets the bound: the best of all. That is rare (layouts of training
- * steps meet their bound) and then takes seconds at worst, the most of them only where a budget hangs on it. The first
- * layout of a draft is good enough, and so is that of a set whose bound is too much. */
+ * steps meet their bound) and then takes seconds at worst, the most of them only where a budget depends on it. The
+ * first layout of a draft is good enough, and so is that of a set whose bound is too much. */
 static hr_status pack_default(const hr_interval *intervals, size_t count, bool draft, size_t bound_bytes, wanted want,
                               hr_arena *scratch, size_t *offsets, hr_packing *packing, hr_error *err) {
   static const struct {

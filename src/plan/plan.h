@@ -112,8 +112,8 @@ typedef enum hr_effort {
                       one that misses a budget is given up */
   HR_EFFORT_COSTS, /* its peaks and seconds: whether there is a layout within the budget, and the first that is ends it.
                       Of a choice (fit/choose.h) peaks are lower bounds, which layouts meet but for 1 %, and what fits
-                      has a layout that does, or, where it is large, 1 % to spare; updates below the device have fewer,
-                      larger tiles */
+                      has a layout that does, or, where it is large, 1 % to spare; updates of offloaded state have
+                      fewer, larger tiles */
   HR_EFFORT_VERDICT, /* the same where it fits; else whatever was found to be too large first */
   HR_EFFORT_SKETCH   /* no layout at all: seconds are those of the whole plan, peaks are lower bounds of its peaks (the
                         largest sum of live bytes), offsets and fingerprint mean nothing */

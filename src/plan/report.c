@@ -24,7 +24,7 @@ void hr__report_parameters(const hr_graph *graph, uint64_t *parameters, uint64_t
 static json_t *adapters_json(const hr_graph *graph) {
   json_int_t matrices = 0;
   for (size_t v = 0; v < graph->n_values; v++)
-    matrices += graph->values[v].wide && hr__graph_is_tensor(graph, (hr_id)v);
+    matrices += graph->values[v].keep_f32 && hr__graph_is_tensor(graph, (hr_id)v);
   return matrices ? json_integer(matrices / 2) : json_null();
 }
 

@@ -114,7 +114,7 @@ static bool key_of_others(const hr_recipe *recipe, const char *key, char out[HR_
   else if (setting)
     snprintf(out, HR_REMEDY_TEXT, "did you mean %s?", other.setting);
   else if (other.option)
-    snprintf(out, HR_REMEDY_TEXT, "it is no setting of a recipe: headroom train has --%s", other.option);
+    snprintf(out, HR_REMEDY_TEXT, "it is not a setting of a recipe: headroom train has --%s", other.option);
   else
     snprintf(out, HR_REMEDY_TEXT, "%s", other.advice);
   return true;

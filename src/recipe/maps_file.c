@@ -46,7 +46,7 @@ static hr_status key_add(reader *r, hr_map_key key) {
 /* Appends "mark text" to a list; a part that holds a mark of the list itself cannot be said. */
 static hr_status part_add(reader *r, const hr_doc_node *node, const char *text, const char *mark, const char **list) {
   if (!*text || strpbrk(text, "|,=") || strlen(text) >= HR_MAP_PATH)
-    return refuse(r, node, NULL, "'%.100s' is no word for a map (no | , = in it, below %d characters)", text,
+    return refuse(r, node, NULL, "'%.100s' is not a word for a map (no | , = in it, below %d characters)", text,
                   HR_MAP_PATH);
   *list = *list ? hr__arena_format(r->arena, "%s%s%s", *list, mark, text) : hr__arena_text(r->arena, text);
   return *list ? HR_OK : hr__nomem(r->err);
@@ -98,7 +98,7 @@ static hr_status setting_check(reader *r, const hr_doc_node *node) {
   if (!near) near = alike;
   char remedy[HR_MAP_PATH + 32] = "headroom env --keys lists them";
   if (near) snprintf(remedy, sizeof remedy, "did you mean %s?", near);
-  return refuse(r, node, remedy, "'%.100s' is no key of a recipe", node->key);
+  return refuse(r, node, remedy, "'%.100s' is not a key of a recipe", node->key);
 }
 
 static hr_status setting_read(reader *r, const hr_doc_node *node) {

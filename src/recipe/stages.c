@@ -63,7 +63,7 @@ static hr_status stages_check(const hr_recipe *recipe, const hr_doc_node *stages
   for (const hr_doc_node *stage = stages->child; stage; stage = stage->next) {
     if (!name_is_plain(stage->key))
       return stage_fail(recipe, stage, "use letters, digits, - and _, 40 at most", err,
-                        "\"%.60s\" is no name of a stage, which is also that of a folder", stage->key);
+                        "\"%.60s\" is not the name of a stage, which is also that of a folder", stage->key);
     if (stage->kind != HR_DOC_MAP && !hr__doc_is_null(stage))
       return stage_fail(recipe, stage, form, err, "stage %s is not a map of settings", stage->key);
     if (hr__doc_get(stage, stages->key))

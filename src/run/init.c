@@ -111,7 +111,7 @@ static bool value_in_part(const hr_graph *graph, hr_id id, hr_init_part parts) {
   if (!hr__graph_is_tensor(graph, id)) return false;
   bool parameter = graph->buffers[value->buffer].role == HR_ROLE_PARAMETER;
   if (parameter && !value->trained) return (parts & HR_INIT_FROZEN) && !hr__graph_is_packed(graph, id);
-  return parts & (parameter && !value->wide ? HR_INIT_TRAINED : HR_INIT_OTHERS);
+  return parts & (parameter && !value->keep_f32 ? HR_INIT_TRAINED : HR_INIT_OTHERS);
 }
 
 /* State of the optimizer that begins as zeros, as its arena did. Other values may have been tried on while the run was
@@ -125,7 +125,7 @@ static bool value_is_zero(const hr_run *run, hr_id id) {
 static bool value_comes_otherwise(const hr_graph *graph, hr_id id, bool (*drawn)(void *user, const char *name),
                                   void *user) {
   const hr_value *value = &graph->values[id];
-  if (!drawn || value->wide || graph->buffers[value->buffer].role != HR_ROLE_PARAMETER) return false;
+  if (!drawn || value->keep_f32 || graph->buffers[value->buffer].role != HR_ROLE_PARAMETER) return false;
   return !drawn(user, value->name);
 }
 

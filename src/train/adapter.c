@@ -16,7 +16,8 @@ static const char *adapter_module(const hr_graph *g, const hr_model_parts *parts
                                   hr_arena *arena) {
   const hr_value *v = &g->values[value];
   size_t length = strlen(v->name), tail = sizeof A_ENDING - 1;
-  if (!v->wide || !hr__graph_is_tensor(g, value) || length <= tail || strcmp(v->name + length - tail, A_ENDING) != 0)
+  if (!v->keep_f32 || !hr__graph_is_tensor(g, value) || length <= tail ||
+      strcmp(v->name + length - tail, A_ENDING) != 0)
     return NULL;
   if (hr__parts_of(parts, v->name) != p) return NULL;
   return hr__arena_format(arena, "%.*s", (int)(length - tail), v->name);

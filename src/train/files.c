@@ -69,7 +69,7 @@ static hr_status tensors_add(filing *f, size_t p, bool adapters, hr_error *err) 
   if (!values) return hr__nomem(err);
   for (size_t i = 0; i < t->n_parameters; i++) {
     const hr_value *v = &f->graph->values[t->parameters[i]];
-    if (v->wide == adapters && hr__parts_of(&f->parts, v->name) == p) values[file.count++] = t->parameters[i];
+    if (v->keep_f32 == adapters && hr__parts_of(&f->parts, v->name) == p) values[file.count++] = t->parameters[i];
   }
   file.values = values;
   return file.count > 0 ? file_add(f, p, adapters ? HR_FILE_ADAPTER : HR_FILE_MODEL, file, err) : HR_OK;

@@ -10,11 +10,11 @@ static bool role_is(const hr_graph *g, hr_id value, hr_role role) {
 
 static bool is_own(const hr_graph *g, hr_id value) {
   if (value == HR_NONE) return true; /* packed: refused below */
-  return (role_is(g, value, HR_ROLE_PARAMETER) && !g->values[value].wide) || role_is(g, value, HR_ROLE_STATE);
+  return (role_is(g, value, HR_ROLE_PARAMETER) && !g->values[value].keep_f32) || role_is(g, value, HR_ROLE_STATE);
 }
 
 static bool is_adapter(const hr_graph *g, hr_id value) {
-  return role_is(g, value, HR_ROLE_PARAMETER) && g->values[value].wide;
+  return role_is(g, value, HR_ROLE_PARAMETER) && g->values[value].keep_f32;
 }
 
 static bool is_state(const hr_graph *g, hr_id value) {

@@ -47,7 +47,7 @@ hr_status hr__tensors_create(hr_run *run, const bool *carried, hr_tensors *out, 
   const hr_graph *graph = hr__run_graph(run);
   hr__arena_init(&out->arena);
   for (hr_id v = 0; v < graph->n_values; v++)
-    out->adapters |= graph->values[v].wide && (graph->values[v].trained || (carried && carried[v]));
+    out->adapters |= graph->values[v].keep_f32 && (graph->values[v].trained || (carried && carried[v]));
   hr_status status =
       role_list(out, graph, carried, HR_ROLE_PARAMETER, !out->adapters, &out->parameters, &out->n_parameters, err);
   if (status == HR_OK)

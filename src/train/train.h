@@ -1,6 +1,6 @@
 /* Training: a recipe and its plan -> trained weights, a log and checkpoints.
  *
- * A run is a function of (recipe, seed, step): data order, learning rate and random numbers hang on the step number
+ * A run is a function of (recipe, seed, step): data order, learning rate and random numbers depend on the step number
  * alone, so a run that was stopped anywhere and resumed gives the same bits as one that was not.
  */
 #ifndef HR_TRAIN_TRAIN_H

@@ -64,7 +64,7 @@ static hr_status trainer_load(trainer *t, hr_error *err) {
                                err));
   if (t->step > t->session.schedule.steps)
     return hr__fail(err, HR_USAGE, t->store.out, "raise training.steps (--steps)",
-                    "this run has done %" PRId64 " steps already, more than the %" PRId64 " asked for", t->step,
+                    "this run has done %" PRId64 " steps already, more than the %" PRId64 " of training.steps", t->step,
                     t->session.schedule.steps);
   t->saved = t->session.saved = t->step;
   if (t->step == 0) return hr__session_begin(&t->session, err);
@@ -207,7 +207,7 @@ static hr_status trainer_eval(trainer *t, hr_train_result *result, hr_error *err
   return hr__log_eval(&t->log, t->step, result->eval_loss, &t->session.eval_reports, hr__seconds_now() - begin, err);
 }
 
-/* One step with all that hangs on it; *stop is set when it was the last one here. */
+/* One step with all that follows from it; *stop is set when it was the last one here. */
 static hr_status trainer_step(trainer *t, hr_train_result *result, bool *stop, hr_error *err) {
   hr_step_result step;
   HR_TRY(hr__session_step(&t->session, t->step + 1, &step, err));

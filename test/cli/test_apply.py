@@ -191,7 +191,7 @@ training.optimizer.groups: groups
     run('apply', recipe, '--to', folder.path + '/absent.yaml').expect(5, 'no such file')
     run('apply', recipe, '--to', folder.path).expect(5, 'folder')
     for name, text in [('train.sh', 'python train.py --bf16 true\n'), ('c.toml', '[training]\nbatch_size = 3\n'), ('c.ini', 'a = 3\n')]:
-        run('apply', recipe, '--to', folder.write(name, text)).expect(5, name, 'no config in YAML or JSON')
+        run('apply', recipe, '--to', folder.write(name, text)).expect(5, name, 'neither YAML nor JSON')
     for text, part in [('batch_size: 1\nbatch_size: 2\n', 'repeated'), ('batch_size: [\n', 'flow'), ('a: 1\n---\nb: 1\n', 'several')]:
         bad = folder.write('bad-config.yaml', text)
         good = folder.write('good.yaml', 'trainer: {precision: 32}\n')

@@ -79,7 +79,7 @@ with Folder() as folder:
     for bad in ['batch', '=1', 'batch=', '']:
         run('plan', recipe, '--sweep', bad).expect(2, '--sweep', 'gpu-memory=8GiB')
     for word in ['compare', 'sweep', 'auto']:
-        run('plan', recipe, '--sweep', f'{word}=a').expect(2, 'no setting')
+        run('plan', recipe, '--sweep', f'{word}=a').expect(2, 'not a setting')
     run('plan', recipe, '--sweep', 'batch=1', '--compare', EIGHT).expect(2, 'two tables')
     # Values are anybody's text.
     check('\033' not in run('plan', recipe, '--sweep', 'batch=\033]0;x\007,2').out, 'control bytes of a value')

@@ -19,7 +19,7 @@ plan = run('plan', *qlora, '--json').expect(0).json()
 resident = plan['choices']['resident_bytes']
 for kind in ['optimizer', 'parameters', 'gradients']:
     below = plan['host']['categories'][kind] + plan['disk']['categories'][kind]
-    check((resident[kind] is not None) == (below > 0), f'{kind}: {resident[kind]} to stay, {below} bytes below the device')
+    check((resident[kind] is not None) == (below > 0), f'{kind}: {resident[kind]} to stay, {below} bytes offloaded')
 check(resident['parameters'] is not None, f'nothing is offloaded: {resident}')
 told = [technique['name'] for technique in plan['techniques']]
 check([name for name in told if name.endswith(': auto')] == ['checkpoint: auto', 'offload parameters: auto'],
@@ -36,7 +36,7 @@ with Folder() as folder:
     check('"offload_optimizer": { "device": "none" }' in written, written)
     check('"offload_param": { "device": "cpu" }' in written, written)
 
-# Inputs of blocks that are kept below the device are offloaded activations too: a technique, and told of by apply.
+# Inputs of blocks that are kept on the host are offloaded activations too: a technique, and told of by apply.
 inputs = [os.path.join(ROOT, 'bench', 'llama-1b.yaml'), '--gpu', 'H200', '--gpu-memory', '3GiB', '--set', 'training.batch_size=16',
           '--set', 'memory.update=in-backward', '--set', 'memory.host_budget=24GiB', '--set', 'memory.checkpoint=auto']
 inputs += [word for kind in ['optimizer', 'parameters', 'activations'] for word in ['--set', f'memory.offload.{kind}=auto']]

@@ -92,8 +92,8 @@ with Folder() as folder:
     check(answer['value'] is None and answer['entries'][0]['value'] == '1', f'{answer}')
     run('plan', recipe, '--largest', 'batch', '--gpu-memory', '1MiB').expect(3, 'not even 1')
     check(run('plan', recipe, '--largest', 'batch', *budget, '--quiet').expect(0).out == '', '--quiet')
-    for bad, words in [('memory.checkpoint', 'no whole number'), ('memory.budget', 'no whole number'), ('auto', 'no setting'),
-                       ('gpu', 'no number'), ('sweep', 'no setting'), ('', 'no setting')]:
+    for bad, words in [('memory.checkpoint', 'not a whole number'), ('memory.budget', 'not a whole number'), ('auto', 'not a setting'),
+                       ('gpu', 'not a number'), ('sweep', 'not a setting'), ('', 'no setting')]:
         run('plan', recipe, '--largest', bad).expect(2, '--largest', words)
     run('plan', recipe, '--largest', 'training.batch').expect(5, 'batch_size')
 finish()

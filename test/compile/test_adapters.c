@@ -69,7 +69,7 @@ static void test_default_targets(void **state) {
   assert_true(da->dim[0] == 8 && da->dim[1] == 16 && db->dim[0] == 8 && db->dim[1] == 8);
   assert_true(g->values[a].init.rule == HR_INIT_UNIFORM && g->values[a].init.a == 0.25f);
   assert_true(g->values[b].init.rule == HR_INIT_ZERO);
-  assert_true(g->values[a].wide && g->values[b].wide);
+  assert_true(g->values[a].keep_f32 && g->values[b].keep_f32);
   assert_int_equal(hr__graph_find_value(g, "model.layers.1.mlp.up_proj.lora_A.weight"), HR_NONE);
 }
 

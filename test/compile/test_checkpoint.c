@@ -203,7 +203,7 @@ static void desk_finish_by(desk *d, hr_id y, const char *mode) {
 static void test_fleeting_results_are_made_for_every_reader(void **state) {
   (void)state;
   hr_op unpack = hr_op_copy;
-  unpack.fleeting = true;
+  unpack.never_saved = true;
   hr_copy_args args = {.dtype = HR_F32, .factor = 1.0f};
   for (int keep = HR_KEEP_ALL; keep <= HR_KEEP_INPUT; keep++) {
     desk d;

@@ -156,7 +156,7 @@ static void test_frozen_and_wide_parameters(void **state) {
   expect_ok(c, COMPILE(c, "model", "model.precision=bf16-true"));
   g = c->graph;
   hr_id wide = hr__graph_find_value(g, "model.layers.0.mlp.down_proj.weight");
-  g->values[wide].wide = true;
+  g->values[wide].keep_f32 = true;
   hr__builder_init(&b, g, HR_F32);
   expect_ok(c, hr__pass_precision(&b, c->recipe, NULL, &c->err));
   assert_int_equal(dtype_of(g, wide), HR_F32);
@@ -192,8 +192,8 @@ static void test_bad_overrides(void **state) {
   static const struct {
     const char *value, *message;
   } cases[] = {
-      {"model.precision_overrides={lm_head: bf16}", "\"bf16\" is no precision"},
-      {"model.precision_overrides={lm_head: {a: 1}}", "\"a map or list\" is no precision"},
+      {"model.precision_overrides={lm_head: bf16}", "\"bf16\" is not a precision"},
+      {"model.precision_overrides={lm_head: {a: 1}}", "\"a map or list\" is not a precision"},
       {"model.precision_overrides={no_such: 32-true}", "no module is left for the pattern \"no_such\""},
       {"model.precision_overrides={mlp: 32-true, layers.0.mlp: bf16-true}", "the pattern \"layers.0.mlp\""},
       {"model.precision_overrides=[lm_head]", "must be a section"},

@@ -184,7 +184,7 @@ static void test_equals_planning_every_setting(void **state) {
   spaces_compare(NULL);
 }
 
-/* Where what is below the device may be updated in two places. */
+/* Where what is offloaded may be updated in two places. */
 static void test_equals_planning_every_setting_of_a_gpu(void **state) {
   (void)state;
   spaces_compare("RTX 4090");

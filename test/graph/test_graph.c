@@ -116,7 +116,7 @@ static void test_ids_out_of_range(void **state) {
   hr__program_begin(&f->b, HR_PROGRAM_STEP);
   hr_id x = hr__input(&f->b, "x", hr__desc1(HR_F32, 4));
   assert_int_equal(emit2(f, &toy_sum, x, 77), HR_NONE);
-  assert_non_null(strstr(f->b.error.message, "operand 1 of toy_sum is no value"));
+  assert_non_null(strstr(f->b.error.message, "operand 1 of toy_sum is not a value"));
   f->b.status = HR_OK;
   hr__program_set_output(&f->b, "y", 77);
   assert_int_equal(hr__builder_status(&f->b, &f->err), HR_FAILURE);

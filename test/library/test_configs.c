@@ -221,12 +221,12 @@ static void test_errors(void **state) {
   refused(f, hr_job_apply(f->job, c, NULL, NULL, f->error), HR_RESULT_USAGE, "another version");
   c->size = sizeof *c;
   c->map = "nonsense";
-  refused(f, hr_job_apply(f->job, c, NULL, &diff, f->error), HR_RESULT_USAGE, "no map that is built in");
+  refused(f, hr_job_apply(f->job, c, NULL, &diff, f->error), HR_RESULT_USAGE, "neither a built-in map");
   assert_string_equal(hr_error_place(f->error), "map");
   assert_non_null(strstr(hr_error_remedy(f->error), "lightning"));
   assert_null(diff);
   hr_job *job = NULL;
-  refused(f, hr_job_create_for_configs(DEMO, NULL, 0, c, false, &job, f->error), HR_RESULT_USAGE, "no map");
+  refused(f, hr_job_create_for_configs(DEMO, NULL, 0, c, false, &job, f->error), HR_RESULT_USAGE, "neither a built-in map");
   assert_null(job);
   c->map = NULL;
 

@@ -177,7 +177,7 @@ static void refused(void **state) {
       {", position_embedding_type: relative_key", "position_embedding_type \"relative_key\""},
       {", is_decoder: true", "is_decoder"},
       {", tie_word_embeddings: false", "tie_word_embeddings"},
-      {", num_attention_heads: 5", "no multiple of num_attention_heads"},
+      {", num_attention_heads: 5", "not a multiple of num_attention_heads"},
       {", max_position_embeddings: 3", "longer than the model is made for"},
       {", intermediate_size: 16777216, num_hidden_layers: 1024, hidden_size: 16777200", "parameters"},
       {", type_vocab_size: 0", "type_vocab_size"},

@@ -42,7 +42,7 @@ static void test_descriptors(void **state) {
       if (!op->variadic && sample->n_in != op->n_in) fail_msg("%s: sample %d has not all operands", op->name, s);
       if ((sample->args != NULL) != (op->args_bytes != 0)) fail_msg("%s: arguments of sample %d", op->name, s);
     }
-    if (!odd) fail_msg("%s: no sample whose last dimension is no multiple of 16", op->name);
+    if (!odd) fail_msg("%s: no sample whose last dimension is not a multiple of 16", op->name);
     for (int a = 0; a < op->n_alias; a++)
       if (!op->takes && (op->alias[a].in >= op->n_in || op->alias[a].out >= op->n_out))
         fail_msg("%s: alias %d", op->name, a);

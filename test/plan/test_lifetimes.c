@@ -113,7 +113,7 @@ static void test_results_that_lie_apart(void **state) {
                               .shape = same_shape,
                               .n_alias = 1,
                               .alias = {{0, 0, HR_ALIAS_ACCUMULATE}},
-                              .apart = {[HR_CUDA] = HR_DTYPE_BIT(HR_BF16)}};
+                              .not_in_place = {[HR_CUDA] = HR_DTYPE_BIT(HR_BF16)}};
   hr_id y[2];
   hr_id narrow = hr__input(&f->b, "narrow", hr__desc1(HR_BF16, 64));
   hr_id a[] = {emit(f, &copy, f->x), emit(f, &copy, narrow)};

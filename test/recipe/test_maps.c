@@ -184,7 +184,7 @@ static void own_map_unknown(void **state) {
     hr_error err = {0};
     const char *text = cases[i].text;
     assert_int_equal(hr__map_parse("m.yaml", text, strlen(text), &table, 1, &arena, &map, &err), HR_BAD_INPUT);
-    assert_non_null(strstr(err.message, "is no key of a recipe"));
+    assert_non_null(strstr(err.message, "is not a key of a recipe"));
     assert_non_null(strstr(err.place, cases[i].place));
     assert_non_null(strstr(err.remedy, cases[i].remedy));
   }

@@ -316,7 +316,7 @@ static void test_llama_1b(void **state) {
     hr__report_parameters(graph, &parameters, &trainable);
     matrices = 0;
     for (size_t v = 0; v < graph->n_values; v++)
-      matrices += graph->values[v].wide && hr__graph_is_tensor(graph, (hr_id)v);
+      matrices += graph->values[v].keep_f32 && hr__graph_is_tensor(graph, (hr_id)v);
     assert_int_equal(matrices, 2 * 112);
     assert_int_equal(trainable, 5636096);
     assert_int_equal(parameters, 1235814400 + 5636096);

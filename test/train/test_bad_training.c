@@ -21,8 +21,8 @@ static const struct {
 } cases[] = {
     {SCHEDULE "many }\n", "r.yaml:3:36", "must be a whole number", ""},
     {SCHEDULE "0 }\n", "r.yaml:3:36", "between 1 and 1048576", ""},
-    {SCHEDULE "[] }\n", "r.yaml:3:36", "a list is no schedule", "{0: 4, 8: 2}"},
-    {SCHEDULE "{} }\n", "r.yaml:3:36", "an empty section is no schedule", "{0: 4, 8: 2}"},
+    {SCHEDULE "[] }\n", "r.yaml:3:36", "a list is not a schedule", "{0: 4, 8: 2}"},
+    {SCHEDULE "{} }\n", "r.yaml:3:36", "an empty section is not a schedule", "{0: 4, 8: 2}"},
     {SCHEDULE "{first: 4} }\n", "r.yaml:3:37", "'first' is not the number of an epoch", "{0: 4, 8: 2}"},
     {SCHEDULE "{-1: 4} }\n", "r.yaml:3:37", "'-1' is not the number of an epoch", "from epoch 0"},
     {SCHEDULE "{0.5: 4} }\n", "r.yaml:3:37", "'0.5' is not the number of an epoch", ""},

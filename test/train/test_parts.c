@@ -35,7 +35,7 @@ static void test_what_is_trained(void **state) {
     if (!hr__graph_is_tensor(t.graph, v) || t.graph->buffers[value->buffer].role != HR_ROLE_PARAMETER) continue;
     bool text = begins(value->name, "text."), adapter = text && strstr(value->name, ".lora_");
     assert_int_equal(value->trained, adapter || begins(value->name, "head.") || begins(value->name, "out."));
-    assert_int_equal(value->wide, adapter);
+    assert_int_equal(value->keep_f32, adapter);
     adapters += adapter;
     head += begins(value->name, "head.");
     side += begins(value->name, "side.");

@@ -10,7 +10,7 @@
  *
  * The library adds to a 16-bit result in place by another way than out of place, with other roundings, when it sees
  * that beta is 1. So products whose C may be D read it from the device, where it cannot see it, and have one way; those
- * that are declared apart (hr_op.apart) show it and have the other, which is the faster one.
+ * that are declared apart (hr_op.not_in_place) show it and have the other, which is the faster one.
  */
 #ifndef HR_DEV_CUDA_CUBLASLT_H
 #define HR_DEV_CUDA_CUBLASLT_H

@@ -1,4 +1,4 @@
-/* Loads libheadroom_cuda.so when a CUDA device is asked for. The program itself needs no CUDA. */
+/* Loads libheadroom_cuda.so when a CUDA device is wanted. The program itself needs no CUDA. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
