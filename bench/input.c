@@ -9,7 +9,7 @@
  * left for reading; what then remains is what readers take of the memory's rate.
  *
  * Exits with 4 where the process has not held what was planned: more, or on the CPU 2 % (at least 16 MiB) less.
- * "host_bytes" is what it has come to hold in RAM since the device was opened.
+ * "host_bytes" is by how much its own memory in RAM has grown since the device was opened.
  */
 #include <math.h>
 #include <stdio.h>
@@ -91,6 +91,12 @@ typedef struct timed {
   double reading, without; /* seconds of a step, mean of a round */
 } timed;
 
+/* What the process holds while it trains: as its device counts it, and its own memory in RAM (libraries, which other
+ * programs may have loaded as well, are not in it). */
+typedef struct held {
+  uint64_t device, host;
+} held;
+
 static double steps_time(hr_session *s, int64_t first, int64_t last) {
   double seconds = 0;
   hr_error err = {0};
@@ -109,7 +115,7 @@ static int by_ratio(const void *a, const void *b) {
 }
 
 /* Median round of all. */
-static timed rounds_time(const hr_job *job, hr_device *device) {
+static timed rounds_time(const hr_job *job, hr_device *device, held *most) {
   hr_error err = {0};
   hr_session session;
   hr_step_result result;
@@ -122,6 +128,8 @@ static timed rounds_time(const hr_job *job, hr_device *device) {
   for (int i = 0; i < ROUNDS; i++, done += STEPS)
     rounds[i] = (timed){.reading = steps_time(&session, done + 1, done + STEPS),
                         .without = steps_time(&session, done + STEPS, done + STEPS)};
+  must(device->functions->process_bytes(device, &most->device, &err), &err);
+  most->host = process_bytes("RssAnon");
   hr__session_destroy(&session);
   qsort(rounds, ROUNDS, sizeof *rounds, by_ratio);
   return rounds[ROUNDS / 2];
@@ -142,14 +150,15 @@ static bool workers_measure(const hr_job_source *recipe, int workers) {
   must(hr__job_open(&(hr_job_source){recipe->path, overrides, n + 1}, &job, &err), &err);
   must(hr__job_check(job, &err), &err);
   must(hr__job_device(job, &device, &err), &err);
-  uint64_t before = process_bytes("VmRSS"), held, host_planned = job->plan->tiers[HR_TIER_HOST].peak_bytes;
-  timed t = rounds_time(job, device);
-  must(device->functions->process_bytes(device, &held, &err), &err);
-  uint64_t planned = job->plan->tiers[HR_TIER_DEVICE].peak_bytes, host = process_bytes("VmHWM") - before;
+  uint64_t before = process_bytes("RssAnon"), host_planned = job->plan->tiers[HR_TIER_HOST].peak_bytes;
+  uint64_t planned = job->plan->tiers[HR_TIER_DEVICE].peak_bytes;
+  held most;
+  timed t = rounds_time(job, device, &most);
+  uint64_t host = most.host - before;
   bool cpu = device->facts.kind == HR_CPU;
   if (cpu) planned += host_planned; /* one memory */
-  bool within = hr__within_plan(planned, held) && (cpu || hr__within_plan(host_planned, host));
-  if (cpu) within &= hr__within_plan(held, planned); /* all of it is touched at the start */
+  bool within = hr__within_plan(planned, most.device) && (cpu || hr__within_plan(host_planned, host));
+  if (cpu) within &= hr__within_plan(most.device, planned); /* all of it is touched at the start */
 #ifdef HR_ASAN
   within = true; /* a sanitizer's own memory is nobody's plan */
 #endif
@@ -158,8 +167,8 @@ static bool workers_measure(const hr_job_source *recipe, int workers) {
          "\"planned_bytes\": %llu, \"process_bytes\": %llu, \"host_planned_bytes\": %llu, \"host_bytes\": %llu, "
          "\"within\": %s}\n",
          workers, hr_desc_bytes(&job->graph->values[batch].desc) / HR_BATCH_SLOTS, t.without, t.reading,
-         t.reading / t.without, (unsigned long long)planned, (unsigned long long)held, (unsigned long long)host_planned,
-         (unsigned long long)host, within ? "true" : "false");
+         t.reading / t.without, (unsigned long long)planned, (unsigned long long)most.device,
+         (unsigned long long)host_planned, (unsigned long long)host, within ? "true" : "false");
   fflush(stdout);
   hr__device_close(device);
   hr__job_close(job);

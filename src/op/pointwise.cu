@@ -1,10 +1,11 @@
 /* pointwise, its backward and rearrange on CUDA. */
 #include "op/pointwise.cuh"
 
-typedef holding<float, 4, 4, false> all_f32;
-typedef holding<bf16, 8, 4, false> all_bf16;
-typedef holding<float, 8, 2, true> mixed;
-typedef holding<float, 1, 4, true> single; /* for sizes and addresses that allow no packs, and the longest programs */
+typedef holding<float, 4, 4, false, 6> all_f32;
+typedef holding<bf16, 8, 4, false, 7> all_bf16;
+typedef holding<float, 8, 2, true, 5> mixed;
+typedef holding<float, 1, 4, true, 8>
+    single; /* for sizes and addresses that allow no packs, and the longest programs */
 
 /* Writes the groups that are inside, as type S. */
 template <typename V, typename S>
@@ -44,7 +45,8 @@ __device__ __forceinline__ void result_write(const program &p, int j, int64_t at
 /* A thread reads all that it needs before it writes its results, which may lie on operands that are read as they lie.
  */
 template <typename H>
-static __global__ void __launch_bounds__(PROGRAM_THREADS) pointwise_kernel(const __grid_constant__ program p) {
+static __global__ void __launch_bounds__(PROGRAM_THREADS, H::BLOCKS)
+    pointwise_kernel(const __grid_constant__ program p) {
   uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
   if (thread >= p.threads) return;
   place<uint32_t> at;

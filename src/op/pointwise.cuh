@@ -38,10 +38,12 @@ template <typename T, int N, int G> struct values {
   }
 };
 
-/* MIXED: operands and results have any type, and steps round. */
-template <typename T, int N, int G, bool MIXED_TYPES> struct holding {
+/* MIXED: operands and results have any type, and steps round. BLOCKS: that a multiprocessor is to hold at once, by
+ * which registers are shared out: what is on its way from memory meanwhile is what keeps memory busy. */
+template <typename T, int N, int G, bool MIXED_TYPES, int AT_ONCE = 1> struct holding {
   typedef values<T, N, G> all;
   static constexpr bool MIXED = MIXED_TYPES;
+  static constexpr int BLOCKS = AT_ONCE;
 };
 
 /* ---- words: one f32, or two elements of bf16 ---- */
