@@ -81,40 +81,43 @@ size_t hr__apply_changed(const hr_applied *a) {
   return changed;
 }
 
-/* Puts what differs between two texts of a file behind `*all`. */
+/* Puts what differs between two texts of a file behind the first *length bytes of `*all`. */
 static hr_status diff_append(const char *path, const char *old, size_t old_bytes, const char *now, size_t now_bytes,
-                             hr_arena *arena, const char **all, hr_error *err) {
+                             hr_arena *arena, const char **all, size_t *length, hr_error *err) {
   const char *text;
   size_t bytes;
   HR_TRY(hr__diff(path, old, old_bytes, path, now, now_bytes, arena, &text, &bytes, err));
-  size_t length = strlen(*all);
-  char *joined = hr__arena_alloc(arena, length + bytes + 1);
+  char *joined = hr__arena_alloc(arena, *length + bytes + 1);
   if (!joined) return hr__nomem(err);
-  memcpy(joined, *all, length);
-  memcpy(joined + length, text, bytes);
-  joined[length + bytes] = '\0';
+  memcpy(joined, *all, *length);
+  memcpy(joined + *length, text, bytes);
+  *length += bytes;
+  joined[*length] = '\0';
   *all = joined;
   return HR_OK;
 }
 
 hr_status hr__apply_diff(const hr_applied *a, const char **out, hr_error *err) {
+  size_t length = 0;
   *out = "";
   for (size_t f = 0; f < a->n_files; f++) {
     const hr_applied_file *file = &a->files[f];
     HR_TRY(diff_append(file->config.name, file->config.text, file->config.bytes, file->text, file->bytes, a->arena, out,
-                       err));
+                       &length, err));
   }
   return HR_OK;
 }
 
-hr_status hr__apply_revert_look(hr_transaction *transaction, hr_arena *arena, const char **diff, hr_error *err) {
+hr_status hr__apply_revert_look(hr_transaction *transaction, hr_arena *arena, const char **diff, size_t *bytes,
+                                hr_error *err) {
+  *bytes = 0;
   if (diff) *diff = "";
   for (size_t f = 0; f < transaction->count; f++) {
     const hr_transaction_file *file = &transaction->files[f];
     const char *backup;
-    size_t bytes;
-    HR_TRY(hr__transaction_backup(transaction, f, &backup, &bytes, err));
-    if (diff) HR_TRY(diff_append(file->path, file->text, file->bytes, backup, bytes, arena, diff, err));
+    size_t backup_bytes;
+    HR_TRY(hr__transaction_backup(transaction, f, &backup, &backup_bytes, err));
+    if (diff) HR_TRY(diff_append(file->path, file->text, file->bytes, backup, backup_bytes, arena, diff, bytes, err));
   }
   return HR_OK;
 }

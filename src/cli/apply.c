@@ -94,10 +94,11 @@ static hr_status apply(hr_cli *cli, bool dry_run, hr_error *err) {
 
 static hr_status files_revert(hr_cli *cli, hr_transaction *transaction, bool dry_run, hr_error *err) {
   const char *diff = NULL;
-  HR_TRY(hr__apply_revert_look(transaction, &cli->arena, dry_run && !cli->json ? &diff : NULL, err));
+  size_t bytes;
+  HR_TRY(hr__apply_revert_look(transaction, &cli->arena, dry_run && !cli->json ? &diff : NULL, &bytes, err));
   if (!dry_run) HR_TRY(hr__transaction_revert(transaction, err));
   if (cli->json) return hr__cli_put_json(hr__apply_revert_json(transaction, dry_run), err);
-  if (diff) fputs(diff, stdout);
+  if (diff) fwrite(diff, 1, bytes, stdout);
   for (size_t f = 0; f < transaction->count && !dry_run && !cli->quiet; f++)
     printf("%s is as it was before\n", transaction->files[f].path);
   return hr__cli_flush(err);

@@ -126,7 +126,8 @@ hr_result hr_job_apply(const hr_job *job, const hr_configs *configs, char **json
 
 static hr_status files_revert(hr_transaction *transaction, bool dry_run, hr_arena *arena, texts t, hr_error *error) {
   const char *diff = NULL;
-  HR_TRY(hr__apply_revert_look(transaction, arena, t.diff ? &diff : NULL, error));
+  size_t bytes;
+  HR_TRY(hr__apply_revert_look(transaction, arena, t.diff ? &diff : NULL, &bytes, error));
   HR_TRY(texts_make(t, hr__apply_revert_json(transaction, dry_run), diff, error));
   return dry_run ? HR_OK : hr__transaction_revert(transaction, error);
 }

@@ -97,6 +97,12 @@ with Folder() as folder:
     applied = read(path)
     back = run('apply', '--revert', '--dry-run', '--to', path).expect(0)
     check('+  batch_size: 45   # per GPU' in back.out and read(path) == applied, 'a dry run of the way back')
+    with open(path, 'ab') as file:
+        file.write(b'# a zero: \0, and more\n')
+    back = run('apply', '--revert', '--dry-run', '--to', path).expect(0)
+    check('-# a zero: \0, and more' in back.out and '+  batch_size: 45   # per GPU' in back.out, f'all of it: {back.out!r}')
+    with open(path, 'wb') as file:
+        file.write(applied)
     # Twice in a row with other values: one --revert takes both back.
     run('apply', recipe, '--set', 'training.batch_size=2', '--to', path).expect(0)
     check(read(path + '.backup') == CONFIG.encode(), 'applied twice, the backup is the first one')
