@@ -226,7 +226,8 @@ static void test_errors(void **state) {
   assert_non_null(strstr(hr_error_remedy(f->error), "lightning"));
   assert_null(diff);
   hr_job *job = NULL;
-  refused(f, hr_job_create_for_configs(DEMO, NULL, 0, c, false, &job, f->error), HR_RESULT_USAGE, "neither a built-in map");
+  refused(f, hr_job_create_for_configs(DEMO, NULL, 0, c, false, &job, f->error), HR_RESULT_USAGE,
+          "neither a built-in map");
   assert_null(job);
   c->map = NULL;
 
