@@ -114,8 +114,12 @@ void hr__ready_make(const hr_pointwise_args *args, const hr_tensor *in, const hr
                     const hr_tensor *out, hr_ready *ready) {
   *ready = (hr_ready){.args = args};
   places_find(args, ready->place);
-  for (int i = 0; i < args->n_in; i++)
+  for (int i = 0; i < args->n_in; i++) {
+    const hr_reading *r = &ready->reading[i];
     hr__reading_make(args, i, &in[i], result, order, &ready->reading[i]);
+    bool whole = out && !r->windowed && r->stride[r->axes - 1] == 1 && r->size[r->axes - 1] % HR_TILE == 0;
+    ready->in_order[i] = in[i].desc.dtype != HR_F16 && (r->plain || whole); /* tiles begin at multiples of HR_TILE */
+  }
   ready->narrow = true;
   for (int i = 0; i < args->n_in; i++)
     ready->narrow &= in[i].desc.dtype == HR_BF16;

@@ -32,7 +32,7 @@ static bool read_elsewhere(const hr_pointwise_args *args, int s, int next) {
  * value that was read for the last time by a step before it, from `begin` on: then s cannot be of the same chain. */
 static bool places_differ(const hr_ready *ready, int begin, int s, int value) {
   const hr_pointwise_args *args = ready->args;
-  if (value >= args->n_in) return true;
+  if (value >= args->n_in || ready->in_order[value]) return true;
   for (int t = 0; t < s; t++)
     for (int i = 0; i < 3; i++)
       if (hr__step_reads(&args->step[t], i) && args->step[t].from[i] == value) return true; /* its place is its own */

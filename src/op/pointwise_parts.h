@@ -15,14 +15,15 @@ enum { HR_TILE = 1024, HR_PROGRAM_VALUES = HR_PROGRAM_INPUTS + HR_PROGRAM_STEPS 
 typedef struct hr_ready {
   const hr_pointwise_args *args;
   hr_reading reading[HR_PROGRAM_INPUTS];
-  int8_t place[HR_PROGRAM_VALUES]; /* of a value in the scratch */
-  int8_t round[HR_PROGRAM_STEPS];  /* of a step, where it is needed */
-  uint8_t reads[HR_PROGRAM_STEPS]; /* bit i: the step reads its operand i */
-  uint8_t chain[HR_PROGRAM_STEPS]; /* steps of the chain that begins with this one; 0: none does */
-  bool kept[HR_PROGRAM_STEPS];     /* of a step inside of a chain: its result is read by others than the next one */
-  hr_link link[HR_PROGRAM_STEPS];  /* of a step in a chain */
-  int8_t other[HR_PROGRAM_STEPS];  /* the other value that it reads; -1: none */
-  bool narrow;                     /* all operands are bf16: the low halves of NaNs are 0 */
+  int8_t place[HR_PROGRAM_VALUES];  /* of a value in the scratch */
+  int8_t round[HR_PROGRAM_STEPS];   /* of a step, where it is needed */
+  uint8_t reads[HR_PROGRAM_STEPS];  /* bit i: the step reads its operand i */
+  uint8_t chain[HR_PROGRAM_STEPS];  /* steps of the chain that begins with this one; 0: none does */
+  bool kept[HR_PROGRAM_STEPS];      /* of a step inside of a chain: its result is read by others than the next one */
+  hr_link link[HR_PROGRAM_STEPS];   /* of a step in a chain */
+  int8_t other[HR_PROGRAM_STEPS];   /* the other value that it reads; -1: none */
+  bool in_order[HR_PROGRAM_INPUTS]; /* f32 or bf16 that lies in order in every tile: never copied to its place */
+  bool narrow;                      /* all operands are bf16: the low halves of NaNs are 0 */
 } hr_ready;
 
 /* Scratch of one worker. */
