@@ -135,6 +135,19 @@ static timed rounds_time(const hr_job *job, hr_device *device, held *most) {
   return rounds[ROUNDS / 2];
 }
 
+/* What libraries take when they are first used, of the process and not of any run: some steps that nobody looks at. */
+static void libraries_load(const hr_job_source *recipe) {
+  hr_error err = {0};
+  hr_job *job;
+  hr_device *device;
+  held unused;
+  must(hr__job_open(recipe, &job, &err), &err);
+  must(hr__job_device(job, &device, &err), &err);
+  rounds_time(job, device, &unused);
+  hr__device_close(device);
+  hr__job_close(job);
+}
+
 /* One line; whether the process is within its plan. */
 static bool workers_measure(const hr_job_source *recipe, int workers) {
   hr_error err = {0};
@@ -181,8 +194,10 @@ int main(int argc, char **argv) {
     return 2;
   }
   hr__model_register(&signals);
+  const hr_job_source recipe = {argv[1], (const char *const *)argv + 2, (size_t)argc - 2};
   bool within = true;
+  libraries_load(&recipe);
   for (int workers = 0; workers <= 2; workers++)
-    within &= workers_measure(&(hr_job_source){argv[1], (const char *const *)argv + 2, (size_t)argc - 2}, workers);
+    within &= workers_measure(&recipe, workers);
   return within ? 0 : hr_status_exit_code(HR_ABOVE_PLAN);
 }

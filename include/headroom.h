@@ -71,7 +71,8 @@ HR_API void hr_text_destroy(char *text);
 typedef struct hr_job hr_job;
 
 /* Loads a recipe file, or a folder with config.json, applies overrides ("training.batch_size=4"), compiles and plans. A
- * plan over its budget is no failure here: ask hr_job_fits. */
+ * plan over its budget is no failure here: ask hr_job_fits. Of a recipe with stages one is chosen by the override
+ * "stage=NAME", and trained with `begin` of hr_job_train_options naming the run of the stage before. */
 HR_API hr_result hr_job_create(const char *path, const char *const *overrides, size_t n_overrides, hr_job **job,
                                hr_error *error);
 /* The same with every setting open that neither the recipe nor an override writes, as `--auto`: the fastest that fits.
@@ -88,10 +89,11 @@ HR_API double hr_job_step_seconds(const hr_job *job); /* predicted, one effectiv
 HR_API hr_result hr_job_plan_json(const hr_job *job, char **json, hr_error *error);
 
 typedef struct hr_job_train_options {
-  size_t size;              /* sizeof(hr_job_train_options), so that fields can be added */
-  const char *out;          /* folder of the run; NULL: no log, no checkpoints */
-  int64_t steps;            /* instead of the recipe's; 0: as in the recipe */
-  bool resume;              /* go on from the newest good checkpoint in `out`, or start fresh */
+  size_t size;       /* sizeof(hr_job_train_options), so that fields can be added */
+  const char *out;   /* folder of the run; NULL: no log, no checkpoints */
+  const char *begin; /* folder of a run whose weights this one begins with, by name (a stage before); NULL: none */
+  int64_t steps;     /* instead of the recipe's; 0: as in the recipe */
+  bool resume;       /* go on from the newest good checkpoint in `out`, or start fresh */
   bool accept_changed_data; /* go on although the data is not what the run was saved with */
 } hr_job_train_options;
 

@@ -68,6 +68,7 @@ hr_result hr_job_train(const hr_job *job, const hr_job_train_options *options, c
                             .plan = job->plan,
                             .device = device,
                             .out = given.out,
+                            .begin = given.begin,
                             .steps = given.steps,
                             .resume = given.resume,
                             .accept_changed_data = given.accept_changed_data};

@@ -166,7 +166,7 @@ training.gradient_accumulation: { key: TRAINING.accumulate, absent: 1 }
     conforms(answer, 'apply', 'apply --dry-run')
     for text, part in [('', 'empty'), ('keys: 3\n', 'section'), ('map: nothing\n', 'no built-in map'),
                        ('training.batch_size: {}\n', 'missing'), ('training.batch_size: [[a]]\n', 'expected'),
-                       ('training.batch_size: {key: a, colour: 1}\n', "unknown key 'colour'"), ('training.batch_size: "x|y"\n', 'no word'),
+                       ('training.batch_size: {key: a, colour: 1}\n', "unknown key 'colour'"), ('training.batch_size: "x|y"\n', 'not a word'),
                        ('training.batchsize: a\n', 'did you mean training.batch_size'),
                        ('values: {a: [1]}\n', 'expected')]:
         run('apply', recipe, '--map', folder.write('bad.yaml', text), '--to', path).expect(5, 'bad.yaml:', part)
@@ -205,7 +205,7 @@ training.optimizer.groups: groups
         check(read(good) == b'trainer: {precision: 32}\n' and read(bad) == text.encode(), 'all files or none')
     # A word that a kind of config has no way to say, and one that means the same already.
     tune = folder.write('tune.yaml', 'batch_size: 4\ndtype: bf16\noptimizer: {_component_: torch.optim.AdamW}\n')
-    run('apply', recipe, '--map', 'torchtune', '--to', tune).expect(0, 'model.precision = bf16-mixed', 'no word')
+    run('apply', recipe, '--map', 'torchtune', '--to', tune).expect(0, 'model.precision = bf16-mixed', 'not a word')
     hub = folder.write('hub.yaml', 'optim: adamw_8bit\nper_device_train_batch_size: 4\noutput_dir: x\n')
     answer = run('apply', recipe, '--json', '--to', hub).expect(0).json()
     check([key['outcome'] for key in answer['files'][0]['keys'] if key['key'] == 'optim'] == ['same'], answer)
