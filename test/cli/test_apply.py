@@ -205,7 +205,7 @@ training.optimizer.groups: groups
         check(read(good) == b'trainer: {precision: 32}\n' and read(bad) == text.encode(), 'all files or none')
     # A word that a kind of config has no way to say, and one that means the same already.
     tune = folder.write('tune.yaml', 'batch_size: 4\ndtype: bf16\noptimizer: {_component_: torch.optim.AdamW}\n')
-    run('apply', recipe, '--map', 'torchtune', '--to', tune).expect(0, 'model.precision = bf16-mixed', 'not a word')
+    run('apply', recipe, '--map', 'torchtune', '--to', tune).expect(0, 'model.precision = bf16-mixed', 'no word')
     hub = folder.write('hub.yaml', 'optim: adamw_8bit\nper_device_train_batch_size: 4\noutput_dir: x\n')
     answer = run('apply', recipe, '--json', '--to', hub).expect(0).json()
     check([key['outcome'] for key in answer['files'][0]['keys'] if key['key'] == 'optim'] == ['same'], answer)
