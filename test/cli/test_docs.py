@@ -31,4 +31,17 @@ for link in re.findall(r'\]\(([^)#]+)\)', readme):
 version = re.search(r'HR_VERSION +"([\d.]+)"', read('include', 'headroom.h')).group(1)
 check(f'## {version}' in read('CHANGELOG.md'), f'CHANGELOG has no section {version}')
 check(run('--version').out.strip() == f'headroom {version}', 'version of the program')
+# The layer of docs/architecture.md: every line of a piece is one of the dump after its stage.
+SETTINGS = ['model.precision=bf16-mixed', 'model.adapters={kind: lora, rank: 4, targets: [down_proj]}',
+            'memory.checkpoint=every-layer', 'memory.offload.activations=host']
+pieces = re.findall(r'<!-- dump: (\w+) -->\n\n((?:    .*\n)+)', read('docs', 'architecture.md'))
+check(len(pieces) == 6, f'{len(pieces)} pieces of a layer')
+for stage, piece in pieces:
+    sets = [part for setting in SETTINGS for part in ('--set', setting)]
+    dumped = run('dump', os.path.join(ROOT, 'recipes', 'demo.yaml'), '--after', stage, *sets).expect(0).out
+    lines = [' '.join(line.replace('model.layers.1.', '', 1).split()) for line in dumped.splitlines()]
+    for line in piece.splitlines():
+        pattern = re.escape(' '.join(line.split())).replace('…', r'[\w.+]+')
+        check(any(re.fullmatch(pattern, one) for one in lines), f'after {stage} there is no {line.strip()}')
+
 finish()
