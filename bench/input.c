@@ -25,8 +25,7 @@
 
 enum { ROWS = 1024, COLUMNS = 1024, ROUNDS = 5, STEPS = 3 };
 
-/* --- the model: signals x [B, 1024, 1024], layers of products with gelu, sum of the squares --------------------------
- */
+/* --- the model: signals x [B, 1024, 1024], layers of products with gelu, sum of the squares ----------------------- */
 
 static const hr_key key_list[] = {
     {.path = "*.config.width", .type = HR_KEY_INT, .fallback = "512", .min = 1, .max = 65536},
@@ -67,8 +66,7 @@ static const hr_model signals = {.family = "signals",
                                  .reported = reported,
                                  .n_reported = 1};
 
-/* --- measuring ------------------------------------------------------------------------------------------------------
- */
+/* --- measuring ---------------------------------------------------------------------------------------------------- */
 
 static void must(hr_status status, const hr_error *err) {
   if (status == HR_OK) return;

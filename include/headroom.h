@@ -104,8 +104,7 @@ HR_API hr_result hr_job_train(const hr_job *job, const hr_job_train_options *opt
 /* Runs a few real steps (1 to 64) and writes nothing; `json` receives the object of `headroom profile --json`. */
 HR_API hr_result hr_job_profile(const hr_job *job, int steps, char **json, hr_error *error);
 
-/* ---- configs: a plan's settings in files of other trainers --------------------------------------------------------
- */
+/* --- configs: a plan's settings in files of other trainers -------------------------------------------------------- */
 
 /* YAML and JSON files of the user's, as `headroom apply --to` takes them. docs/apply.md has what is written into them,
  * and what is left alone. */

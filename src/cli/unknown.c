@@ -20,8 +20,7 @@ const char *hr__cli_nearest(const char *typed, const char *const *names, size_t 
   return best;
 }
 
-/* --- options
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- options ------------------------------------------------------------------------------------------------------ */
 
 /* "it is an option of plan, apply": the commands that have it; false: none does. */
 static bool commands_have(const char *name, char out[HR_OTHER_TEXT]) {
@@ -93,8 +92,7 @@ hr_status hr__cli_unknown_option(const hr_cli *cli, const struct option *known, 
   return hr__fail(err, HR_USAGE, NULL, nearest != NULL ? remedy : NULL, "unknown option '%s'", typed);
 }
 
-/* --- commands
- * --------------------------------------------------------------------------------------------------------- */
+/* --- commands ----------------------------------------------------------------------------------------------------- */
 
 /* What other programs call it. */
 static const char *const called[][2] = {{"fit", "plan --auto"},

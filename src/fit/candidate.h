@@ -32,7 +32,8 @@ typedef struct hr_choosing {
   double pure[HR_ALIKE];                  /* seconds of a step with all blocks kept that way and nothing moved */
   hr_candidate best;                      /* the fastest that fits, laid out; graph == NULL: none */
   hr_candidate least;                     /* the smallest that does not fit; without best it is the answer */
-  uint64_t fill_bytes;                    /* of the device's budget: what is filled with mixes and what comes back */
+  uint64_t fill_bytes;                    /* of the device's budget: what is filled with what comes back */
+  uint64_t mix_bytes;                     /* the same for mixes, whose layouts miss the bound by a little */
   uint64_t whole_bytes[HR_OFFLOAD_KINDS]; /* of each kind, all that is persistent */
   struct hr_prospects *prospects;         /* fit/placement.h */
 } hr_choosing;

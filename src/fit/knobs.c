@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fit/coupling.h"
+#include "model/parts.h"
 #include "recipe/techniques.h"
 
 #define BATCH        "training.batch_size"
@@ -16,7 +17,7 @@
 #define LONGEST      "model.config.max_position_embeddings"
 #define KIND         "training.optimizer.kind"
 #define SPLIT        "memory.split"
-#define RANK         "model.adapters.rank"
+#define RANK         "adapters.rank" /* of the model, or of a part */
 
 enum { CHOICES = 64, LENGTH_LEAST = 128, LENGTH_MOST = 8192, BATCH_MOST = 512 };
 
@@ -109,7 +110,8 @@ static hr_status divisors_add(finding *f, int64_t effective, bool by_hand) {
   return numbers_add(f, BATCH, by_hand, numbers, count);
 }
 
-static hr_status batch_add(finding *f, bool by_hand) {
+static hr_status batch_add(finding *f, const char *path, bool by_hand) {
+  (void)path;
   if (hr__recipe_has(f->recipe, EFFECTIVE)) return divisors_add(f, hr__recipe_int(f->recipe, EFFECTIVE), by_hand);
   int64_t numbers[CHOICES];
   size_t count = 0;
@@ -119,14 +121,15 @@ static hr_status batch_add(finding *f, bool by_hand) {
 }
 
 /* Follows from the others: without a value of its own it is what effective_batch leaves. */
-static hr_status accumulation_add(finding *f, bool by_hand) {
+static hr_status accumulation_add(finding *f, const char *path, bool by_hand) {
+  (void)path;
   static const char *const none[] = {"null"};
   if (hr__recipe_has(f->recipe, EFFECTIVE)) return words_add(f, ACCUMULATION, by_hand, none, 1);
   return hr__recipe_fail(f->recipe, ACCUMULATION, "add training.effective_batch, or write a number", f->err,
                          "gradient_accumulation: auto has a meaning only beside training.effective_batch");
 }
 
-static hr_status length_add(finding *f, bool by_hand) {
+static hr_status length_add(finding *f, const char *path, bool by_hand) {
   int64_t numbers[CHOICES], longest = LENGTH_MOST;
   size_t count = 0;
   if (hr__recipe_has(f->recipe, LONGEST) && hr__recipe_int(f->recipe, LONGEST) < longest)
@@ -137,7 +140,7 @@ static hr_status length_add(finding *f, bool by_hand) {
   for (; length >= LENGTH_LEAST && length <= longest; length /= 2)
     numbers[count++] = length;
   if (count == 0) numbers[count++] = longest;
-  return numbers_add(f, LENGTH, by_hand, numbers, count);
+  return numbers_add(f, path, by_hand, numbers, count);
 }
 
 /* As many slices as the largest batch has samples, up to 128: every one has nodes of its own, and each doubling saves
@@ -163,9 +166,9 @@ static hr_status split_add(finding *f, bool by_hand) {
                   (hr_knob){.path = SPLIT, .choices = words, .n_choices = count, .by_hand = by_hand, .slices = true});
 }
 
-static hr_status rank_add(finding *f, bool by_hand) {
+static hr_status rank_add(finding *f, const char *path, bool by_hand) {
   static const int64_t ranks[] = {8, 16, 32, 64};
-  return numbers_add(f, RANK, by_hand, ranks, sizeof ranks / sizeof *ranks);
+  return numbers_add(f, path, by_hand, ranks, sizeof ranks / sizeof *ranks);
 }
 
 /* --- choices of techniques ---------------------------------------------------------------------------------------- */
@@ -200,28 +203,35 @@ static hr_status technique_add(finding *f, const hr_technique_key *technique, bo
 
 /* Keys whose auto is closed here: numbers, then techniques (batch before split, which asks for it). */
 typedef struct outer_key {
-  const char *path;
-  hr_status (*add)(finding *f, bool by_hand); /* NULL: by the technique */
+  char path[HR_SECTION_TEXT + 32];
+  hr_status (*add)(finding *f, const char *path, bool by_hand); /* NULL: by the technique */
   const hr_technique_key *technique;
 } outer_key;
 
-enum { NUMBERS = 4, OUTER_MOST = NUMBERS + HR_TECHNIQUE_KEYS };
+enum { NUMBERS = 3, OUTER_MOST = NUMBERS + 1 + HR_MODEL_PARTS + HR_TECHNIQUE_KEYS };
 
-static size_t outer_keys(outer_key out[OUTER_MOST]) {
-  static const outer_key numbers[NUMBERS] = {{BATCH, batch_add, NULL},
-                                             {ACCUMULATION, accumulation_add, NULL},
-                                             {LENGTH, length_add, NULL},
-                                             {RANK, rank_add, NULL}};
-  memcpy(out, numbers, sizeof numbers);
+static size_t outer_keys(const hr_recipe *recipe, outer_key out[OUTER_MOST]) {
+  static const outer_key numbers[NUMBERS] = {
+      {BATCH, batch_add, NULL}, {ACCUMULATION, accumulation_add, NULL}, {LENGTH, length_add, NULL}};
+  hr_model_parts parts;
   size_t count = NUMBERS;
+  hr__parts_read(recipe, &parts);
+  memcpy(out, numbers, sizeof numbers);
+  for (size_t p = 0; p < parts.count; p++, count++) {
+    out[count] = (outer_key){.add = rank_add};
+    snprintf(out[count].path, sizeof out[count].path, "%s.%s", parts.part[p].scope.section, RANK);
+  }
   for (int i = 0; i < HR_TECHNIQUE_KEYS; i++)
-    if (hr_technique_keys[i].flags & (HR_TECHNIQUE_SEARCHED | HR_TECHNIQUE_SLICED))
-      out[count++] = (outer_key){hr_technique_keys[i].path, NULL, &hr_technique_keys[i]};
+    if (hr_technique_keys[i].flags & (HR_TECHNIQUE_SEARCHED | HR_TECHNIQUE_SLICED)) {
+      out[count] = (outer_key){.technique = &hr_technique_keys[i]};
+      snprintf(out[count].path, sizeof out[count].path, "%s", hr_technique_keys[i].path);
+      count++;
+    }
   return count;
 }
 
 static hr_status outer_add(finding *f, const outer_key *key, bool by_hand) {
-  return key->add ? key->add(f, by_hand) : technique_add(f, key->technique, by_hand);
+  return key->add ? key->add(f, key->path, by_hand) : technique_add(f, key->technique, by_hand);
 }
 
 /* --- what `all` opens --------------------------------------------------------------------------------------------- */
@@ -240,7 +250,7 @@ static bool samples_apart(const finding *f) {
  * step is fixed and none meets another. */
 static bool opened_by_all(const finding *f, const char *path) {
   if (!f->all || hr__recipe_given(f->recipe, path)) return false;
-  if (strcmp(path, LENGTH) == 0 || strcmp(path, RANK) == 0 || strcmp(path, ACCUMULATION) == 0) return false;
+  if (strcmp(path, LENGTH) == 0 || strstr(path, RANK) || strcmp(path, ACCUMULATION) == 0) return false;
   if (strcmp(path, BATCH) == 0)
     return hr__recipe_has(f->recipe, EFFECTIVE) && !hr__recipe_given(f->recipe, ACCUMULATION) && samples_apart(f);
   return true;
@@ -322,7 +332,7 @@ static hr_status list_extend(finding *f, size_t place, const outer_key *key) {
 
 bool hr__knobs_any(const hr_recipe *recipe) {
   outer_key outer[OUTER_MOST];
-  for (size_t i = 0, count = outer_keys(outer); i < count; i++)
+  for (size_t i = 0, count = outer_keys(recipe, outer); i < count; i++)
     if (hr__recipe_word_is(recipe, outer[i].path, "auto")) return true;
   return hr__recipe_is_open(recipe);
 }
@@ -332,7 +342,7 @@ hr_status hr__knobs_find(const hr_recipe *recipe, bool all, hr_arena *arena, con
   finding f = {.recipe = recipe, .all = all, .arena = arena, .err = err};
   outer_key outer[OUTER_MOST];
   HR_TRY(lists_add(&f));
-  for (size_t i = 0, keys = outer_keys(outer); i < keys; i++) {
+  for (size_t i = 0, keys = outer_keys(recipe, outer); i < keys; i++) {
     const hr_knob *list = listed(&f, outer[i].path);
     if (list && knob_has(list, "auto")) HR_TRY(list_extend(&f, (size_t)(list - f.knobs), &outer[i]));
     if (list) continue;

@@ -5,7 +5,7 @@
  *   training.batch_size             divisors of effective_batch (without one: powers of two, which changes results)
  *   training.gradient_accumulation  what effective_batch leaves
  *   data.sequence_length            powers of two up to the model's longest, at most 8192
- *   model.adapters.rank             8, 16, 32, 64
+ *   model.adapters.rank             8, 16, 32, 64; also that of a part
  *   memory.split                    none; 2, 4, ... slices up to one sample each
  * and the words of techniques (recipe/techniques.def); paged moments only where memory.offload.optimizer is closed.
  * `all` opens the same keys, and those that fit/choose closes, where the recipe does not write them and their owner has

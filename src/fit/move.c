@@ -277,6 +277,22 @@ static bool look_beaten(const looking *l, const hr_placement *placement) {
 
 /* --- plans to be run ---------------------------------------------------------------------------------------------- */
 
+/* A recipe may close the kind that stays in part to where it goes whole: that is taken where it is faster, which it may
+ * be when copies cost next to nothing. */
+static hr_status whole_compare(hr_choosing *s, const hr_placement *it, stays *up, hr_candidate *c, hr_error *err) {
+  hr_candidate whole;
+  HR_TRY(placement_sketch(s, it, (stays){0}, false, &whole, err));
+  if (whole.plan->step_seconds >= c->plan->step_seconds || !device_fits(s, &whole) ||
+      !hr__candidate_fits(s->open, &whole)) {
+    hr__candidate_fini(&whole);
+    return HR_OK;
+  }
+  hr__candidate_fini(c);
+  *c = whole;
+  *up = (stays){0};
+  return HR_OK;
+}
+
 /* *ratio: of the seconds of a step to those with few tiles, as far as that shows. */
 static hr_status look_plan(hr_choosing *s, const look *found, double *ratio, hr_error *err) {
   const hr_placement *it = &found->it;
@@ -292,6 +308,7 @@ static hr_status look_plan(hr_choosing *s, const look *found, double *ratio, hr_
     HR_TRY(placement_sketch(s, it, up, false, &c, err));
   }
   hr_status status = tiers_fill(s, it, false, &up, &c, err);
+  if (status == HR_OK && up.device_bytes > 0) status = whole_compare(s, it, &up, &c, err);
   if (status == HR_OK) return look_offer(s, it, up, &c, err);
   hr__candidate_fini(&c);
   return status;

@@ -44,8 +44,8 @@ const char *hr_role_name(hr_role role);
 
 typedef struct hr_buffer {
   const char *name;
-  const char
-      *module; /* whose it is: of what nodes make their module; of parameters and all beside them the one around */
+  /* Whose it is: of what nodes make, their module; of parameters and all beside them, the one around. */
+  const char *module;
   size_t bytes;
   hr_role role;
   hr_tier home;
@@ -171,8 +171,8 @@ typedef struct hr_graph {
   hr_packed *packed;
   size_t n_buffers, n_values, n_nodes, n_blocks, n_programs, n_packed;
   size_t cap_buffers, cap_values, cap_nodes, cap_blocks, cap_programs, cap_packed;
-  hr_id
-      *names; /* hash table of values by name while the graph is built (names.c); HR_NONE: free; NULL: there is none */
+  /* Hash table of values by name while the graph is built (names.c); HR_NONE: free; NULL: there is none. */
+  hr_id *names;
   size_t n_names, cap_names;
 } hr_graph;
 

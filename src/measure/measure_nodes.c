@@ -158,8 +158,7 @@ static hr_status nodes_alone(hr_device *device, const hr_graph *graph, bool miss
   return status;
 }
 
-/* --- nodes that were not measured yet ------------------------------------------------------------------------------
- */
+/* --- nodes that were not measured yet ----------------------------------------------------------------------------- */
 
 /* The next node at or behind *at that a GPU runs and that was not measured. */
 static bool missing_find(const kinds *k, const hr_graph *graph, const hr_rates *rates, hr_id *at, hr_op_rate *rate) {

@@ -57,8 +57,7 @@ typedef struct remat {
   bool cloned;
 } remat;
 
-/* --- what is needed, and within which block ------------------------------------------------------------------------
- */
+/* --- what is needed, and within which block ----------------------------------------------------------------------- */
 
 static hr_id block_common(const hr_graph *g, hr_id a, hr_id b) {
   while (a != HR_NONE && !hr__block_within(g, b, a))
@@ -139,8 +138,7 @@ static fate value_fate(const remat *r, hr_id value) {
   return inside ? FATE_TWICE : FATE_AGAIN;
 }
 
-/* --- selective: the cheapest values to keep so that no product is computed twice ------------------------------------
- */
+/* --- selective: the cheapest values to keep so that no product is computed twice ---------------------------------- */
 
 static bool node_expensive(const remat *r, const hr_node *node) {
   hr_op_view view = hr__node_view(r->g, node, r->descs);
@@ -209,8 +207,7 @@ static hr_status fates_decide(remat *r, hr_error *err) {
   return HR_OK;
 }
 
-/* --- clones ---------------------------------------------------------------------------------------------------------
- */
+/* --- clones ------------------------------------------------------------------------------------------------------- */
 
 static hr_status order_add(remat *r, hr_id node, hr_error *err) {
   if (hr__arena_grow(&r->arena, (void **)&r->order, &r->cap_order, r->n_order, sizeof *r->order) != 0)
@@ -284,8 +281,7 @@ static hr_status nodes_walk(remat *r, hr_error *err) {
   return HR_OK;
 }
 
-/* --- the pass -------------------------------------------------------------------------------------------------------
- */
+/* --- the pass ----------------------------------------------------------------------------------------------------- */
 
 static hr_keep recipe_keep(const hr_recipe *recipe, const char *block) {
   const char *word = hr__rules_word(recipe, KEY, block, "none");

@@ -192,8 +192,7 @@ static void gradients_choose(hr_moves *m, division d) {
   }
 }
 
-/* --- stretches ------------------------------------------------------------------------------------------------------
- */
+/* --- stretches ---------------------------------------------------------------------------------------------------- */
 
 enum { LABEL_BETWEEN, LABEL_UPDATE, LABEL_BLOCKS, BETWEEN_MOST = 8 };
 
@@ -241,8 +240,7 @@ static hr_status stretches_find(hr_moves *m, hr_error *err) {
   return HR_OK;
 }
 
-/* --- nodes of the copies --------------------------------------------------------------------------------------------
- */
+/* --- nodes of the copies ------------------------------------------------------------------------------------------ */
 
 static hr_tier value_tier(const hr_graph *g, hr_id value) {
   return g->buffers[g->values[value].buffer].home;
@@ -294,8 +292,7 @@ hr_status hr__moves_insert(hr_moves *m, hr_id from, uint32_t position, hr_spot s
   return HR_OK;
 }
 
-/* --- the pass
- * --------------------------------------------------------------------------------------------------------- */
+/* --- the pass ----------------------------------------------------------------------------------------------------- */
 
 /* The program's nodes with the inserted ones in their places, behind order[*n). */
 static hr_status program_order(const hr_moves *m, hr_id *order, size_t *n, hr_error *err) {

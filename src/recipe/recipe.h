@@ -38,9 +38,9 @@ typedef struct hr_key {
   double min, max;     /* numbers; min == max == 0: no limits */
   const char *choices; /* "a|b|c" */
   int length;          /* HR_KEY_FLOATS */
-  bool
-      quality; /* numbers: more of it is a better model. Open, the largest that fits is taken; speed decides the rest */
-  bool tree;   /* takes a map or list beside the type's own values, as HR_KEY_TREE does */
+  /* Numbers: more of it is a better model. Open, the largest that fits is taken, and speed decides the rest. */
+  bool quality;
+  bool tree;           /* takes a map or list beside the type's own values, as HR_KEY_TREE does */
   const char *example; /* of a map or list, for messages: one that begins with '[' is a list */
   const char *meaning; /* one line for help and docs */
   /* (optional) called once, when overrides are applied and before keys are placed: opens the sections that this recipe

@@ -159,7 +159,7 @@ def test_refused(folder, recipe):
     bad(lambda text: text, 'each with steps of its own', code=2, arguments=['--steps', '3'])
     bad(lambda text: text.replace('steps: 6', 'stepz: 6'), 'bad.yaml:10', 'stepz')
     bad(lambda text: text.replace('from: warm', 'from: low2'), 'bad.yaml:17', 'begins from none')
-    bad(lambda text: text.replace('  warm:', '  w/rm:'), 'no name of a stage')
+    bad(lambda text: text.replace('  warm:', '  w/rm:'), 'not the name of a stage')
     bad(lambda text: text.replace('epochs: 0.5', 'epochs: 0.5, steps: 3').replace('steps: null, ', ''), 'two answers')
     bad(lambda text: text.replace('rank: 4 }, train', 'rank: 8 }, train'), 'another shape in stage again')
     bad(lambda text: text.replace('model: { adapters: { kind: lora, rank: 4 }, train', 'model: { train'), 'lora_A',

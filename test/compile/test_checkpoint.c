@@ -153,8 +153,7 @@ static void test_weight_gradient_first(void **state) {
   hr__graph_destroy(g);
 }
 
-/* --- graphs built by hand -------------------------------------------------------------------------------------------
- */
+/* --- graphs built by hand ----------------------------------------------------------------------------------------- */
 
 typedef struct desk {
   hr_graph *g;
@@ -305,8 +304,7 @@ static void test_layers_inside_a_recomputed_component(void **state) {
   }
 }
 
-/* --- the cut --------------------------------------------------------------------------------------------------------
- */
+/* --- the cut ------------------------------------------------------------------------------------------------------ */
 
 static bool separates(const hr_cut *cut, unsigned set) {
   unsigned reached = 0;

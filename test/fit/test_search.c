@@ -33,8 +33,7 @@ static const char *const lists[] = {
 };
 enum { LISTS = sizeof lists / sizeof *lists, OPEN_MOST = 4 };
 
-/* --- every setting, one by one -------------------------------------------------------------------------------------
- */
+/* --- every setting, one by one ------------------------------------------------------------------------------------ */
 
 typedef struct answer {
   bool any, fits, changes;
@@ -116,8 +115,7 @@ static answer exhaustive(world *w, const hr_knob *knobs, size_t n_knobs) {
   return best;
 }
 
-/* --- the test ------------------------------------------------------------------------------------------------------
- */
+/* --- the test ----------------------------------------------------------------------------------------------------- */
 
 static uint64_t draw(uint64_t space, uint64_t number, uint64_t below) {
   return hr__random_below((hr_random_key){5, 0x736561726368}, space, number, below);

@@ -144,8 +144,7 @@ static void test_recomputing_and_small_moments(void **state) {
   assert_true(found[0] && found[1] && found[2] && found[3]);
 }
 
-/* --- with offload, adapters and the tiers below ---------------------------------------------------------------------
- */
+/* --- with offload, adapters and the tiers below ------------------------------------------------------------------- */
 
 /* A plan fits that has all of the overrides of `user`. */
 static hr_status plan_needs(void *user, const char *const *overrides, size_t count, hr_planned *out, hr_error *err) {
@@ -205,8 +204,7 @@ static void test_tiers_below(void **state) {
   assert_int_equal(suggest_all(given, 2, HR_TIER_DISK, down, changes), 0);
 }
 
-/* --- techniques: the same recipe without each -----------------------------------------------------------------------
- */
+/* --- techniques: the same recipe without each --------------------------------------------------------------------- */
 
 static hr_status plan_without(void *user, const char *const *overrides, size_t count, hr_planned *out, hr_error *err) {
   (void)user;

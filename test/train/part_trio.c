@@ -8,8 +8,7 @@
 #include "op/head_loss.h"
 #include "op/linear.h"
 
-/* --- a family of parts: x [B, T, 16] -> down(gelu(up(x))), through `width` ------------------------------------------
- */
+/* --- a family of parts: x [B, T, 16] -> down(gelu(up(x))), through `width` ---------------------------------------- */
 
 static const hr_key mlp_key_list[] = {
     {.path = "*.config.width", .type = HR_KEY_INT, .fallback = "32", .min = 1, .max = 4096},
@@ -47,8 +46,7 @@ static hr_id mlp_body(hr_builder *b, const hr_model_part *part, hr_id x, const h
 static const hr_model mlp = {
     .family = "mlp", .keys = {&mlp_keys}, .targets = mlp_targets, .n_targets = 2, .check = mlp_check, .body = mlp_body};
 
-/* --- the whole
- * -------------------------------------------------------------------------------------------------------- */
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
 
 static const hr_part_declared trio_parts[] = {{"text", NULL}, {"side", "mlp"}, {"head", "mlp"}};
 

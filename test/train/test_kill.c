@@ -19,8 +19,7 @@
 static const char *const many_steps[] = {"training.steps=24", "training.save_every=3", NULL};
 static const char *const few_steps[] = {"training.steps=3", "training.save_every=1", NULL};
 
-/* --- calls that end the process ------------------------------------------------------------------------------------
- */
+/* --- calls that end the process ----------------------------------------------------------------------------------- */
 
 static hr_file_calls real;
 static long calls_left; /* before the process ends itself; < 0: never */
@@ -65,8 +64,7 @@ static void calls_replace(void) {
   hr__file_calls.fsync = sync_nothing;
 }
 
-/* --- runs in a process of their own ---------------------------------------------------------------------------------
- */
+/* --- runs in a process of their own ------------------------------------------------------------------------------- */
 
 static int report[2]; /* pipe: hash of a run that came to its end */
 

@@ -10,7 +10,9 @@
 
 #include <cmocka.h>
 
+#include "fit/knobs.h"
 #include "format/safetensors.h"
+#include "job/settings.h"
 #include "part_session.h"
 #include "part_trio.h"
 
@@ -74,6 +76,39 @@ static void test_settings_of_parts(void **state) {
     assert_int_equal(t.graph->values[v].trained, expected[i].trained);
   }
   tiny_close(&t);
+}
+
+/* The rank of a part's adapters may be left open like that of a model. */
+static void test_open_rank(void **state) {
+  (void)state;
+  tiny t;
+  hr_error err = {0};
+  hr_arena arena;
+  const hr_knob *knobs;
+  size_t count;
+  hr__arena_init(&arena);
+  if (tiny_open(&t, LIST(TRIO), &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
+  assert_int_equal(hr__knobs_find(t.recipe, false, &arena, &knobs, &count, &err), HR_OK);
+  assert_int_equal(count, 0);
+  tiny_close(&t);
+  static const char open[] = "model.parts.text.adapters.rank=auto";
+  hr_recipe *recipe;
+  const char *const *overrides = LIST(TRIO, open);
+  if (hr__settings_parse("tiny.yaml", ".", tiny_text, strlen(tiny_text), overrides, 2, &recipe, &err) != HR_OK)
+    fail_msg("%s: %s", err.place, err.message);
+  assert_true(hr__knobs_any(recipe));
+  assert_int_equal(hr__knobs_find(recipe, true, &arena, &knobs, &count, &err), HR_OK);
+  size_t found = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(knobs[i].path, "model.parts.text.adapters.rank") != 0) continue;
+    found++;
+    assert_true(knobs[i].by_hand && knobs[i].quality && knobs[i].n_choices == 4);
+    assert_string_equal(knobs[i].choices[3], "64");
+    assert_int_equal(knobs[i].quality[3], 0);
+  }
+  assert_int_equal(found, 1);
+  hr__recipe_destroy(recipe);
+  hr__arena_fini(&arena);
 }
 
 static void test_resume(void **state) {
@@ -242,13 +277,10 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_what_is_trained),
-      cmocka_unit_test(test_settings_of_parts),
-      cmocka_unit_test(test_resume),
-      cmocka_unit_test(test_same_bits),
-      cmocka_unit_test(test_offload_by_part),
-      cmocka_unit_test(test_files),
-      cmocka_unit_test(test_part_from_checkpoint),
+      cmocka_unit_test(test_what_is_trained), cmocka_unit_test(test_settings_of_parts),
+      cmocka_unit_test(test_open_rank),       cmocka_unit_test(test_resume),
+      cmocka_unit_test(test_same_bits),       cmocka_unit_test(test_offload_by_part),
+      cmocka_unit_test(test_files),           cmocka_unit_test(test_part_from_checkpoint),
       cmocka_unit_test(test_refused),
   };
   trio_register();
