@@ -38,6 +38,14 @@ static hr_status resume_body(void *arg, hr_error *err) {
                     &result, err);
 }
 
+/* A stage that begins with the weights of another, in another type, some of them frozen. */
+static hr_status begin_body(void *arg, hr_error *err) {
+  hr_train_result result;
+  return tiny_train(
+      (const char *const[]){"training.steps=1", "model.precision=bf16-mixed", "model.train=[lm_head]", NULL},
+      (hr_train_options){.begin = arg}, &result, err);
+}
+
 static void test_plan(void **state) {
   (void)state;
   size_t own = hr_test_each_fault(plan_body, NULL), libraries = hr_test_each_library_fault(plan_body, NULL);
@@ -49,8 +57,9 @@ static void test_train_and_resume(void **state) {
   (void)state;
   char *out = (char *)(uintptr_t)folder_make("start");
   size_t started = hr_test_each_fault(train_body, out), resumed = hr_test_each_fault(resume_body, out);
-  print_message("train: %zu requests failed, resume: %zu\n", started, resumed);
-  assert_true(started > 50 && resumed > 50);
+  size_t begun = hr_test_each_fault(begin_body, out);
+  print_message("train: %zu requests failed, resume: %zu, from another run: %zu\n", started, resumed, begun);
+  assert_true(started > 50 && resumed > 50 && begun > started);
   folder_remove(out);
   free(out);
 }
