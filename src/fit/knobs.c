@@ -231,7 +231,9 @@ static size_t outer_keys(const hr_recipe *recipe, outer_key out[OUTER_MOST]) {
 }
 
 static hr_status outer_add(finding *f, const outer_key *key, bool by_hand) {
-  return key->add ? key->add(f, key->path, by_hand) : technique_add(f, key->technique, by_hand);
+  if (!key->add) return technique_add(f, key->technique, by_hand);
+  const char *path = hr__arena_text(f->arena, key->path); /* the list of keys is the caller's, the knob stays */
+  return path ? key->add(f, path, by_hand) : hr__nomem(f->err);
 }
 
 /* --- what `all` opens --------------------------------------------------------------------------------------------- */
