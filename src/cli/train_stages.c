@@ -36,7 +36,7 @@ static hr_status stages_check(hr_cli *cli, staged *s, hr_error *err) {
   hr_stage_left *left = hr__arena_array(&cli->arena, s->count, sizeof *left); /* of those that are done: not known */
   if (!left) return hr__nomem(err);
   for (size_t i = s->first; i < s->count; i++) {
-    stage_tell(cli, s, i, " is planned");
+    stage_tell(cli, s, i, ": planning");
     hr_job *job = NULL;
     int from = s->stages[i].from;
     HR_TRY(hr__cli_job_open(cli, &s->stages[i].source, HR_CLI_RATES_PLAN, &job, err));
@@ -52,7 +52,7 @@ static hr_status stages_check(hr_cli *cli, staged *s, hr_error *err) {
 static hr_status stages_run(hr_cli *cli, const staged *s, json_t *answers, hr_error *err) {
   for (size_t i = s->first; i < s->count; i++) {
     const hr_stage *stage = &s->stages[i];
-    hr_train_places at = {s->folders[i], stage->from >= 0 ? s->folders[stage->from] : NULL};
+    hr_train_places at = {s->folders[i], stage->from >= 0 ? s->folders[stage->from] : hr__cli_value(cli, "begin")};
     json_t *answer = NULL;
     stage_tell(cli, s, i, "");
     hr_status status = hr__train_source(cli, &stage->source, &at, answers ? &answer : NULL, err);

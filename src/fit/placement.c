@@ -234,8 +234,7 @@ static bool kind_moves(const hr_prospects *p, const hr_way_figures *f, int kind)
   return copies > 0;
 }
 
-/* Inputs of blocks alone are kept, and go to the host: the same as the way that offloads just these, which is listed.
- */
+/* Inputs of blocks alone are kept, and go to the host: the same as the way that offloads just these. */
 static bool placement_twice(const hr_prospects *p, const hr_placement *it) {
   return it->way == HR_KEEP_INPUT && it->tier[HR_OFFLOAD_ACTIVATIONS] == HR_TIER_HOST && p->choosing->keeps &&
          p->ways[HR_KEEP_OFFLOADED].known[0];

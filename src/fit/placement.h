@@ -54,8 +54,7 @@ typedef struct hr_prospects {
   size_t count, capacity;
 } hr_prospects;
 
-/* Bytes of a kind that may be offloaded: what is persistent, gradients that live in one program, activations.
- */
+/* Bytes of a kind that may be offloaded: what is persistent, gradients of one program, activations. */
 uint64_t hr__kind_bytes(const hr_prospects *p, const hr_way_figures *f, int kind);
 
 /* Lists all placements but those with nothing moved, of the ways whose figures are there, and of mixes of ways. */

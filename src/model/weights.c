@@ -97,6 +97,16 @@ static size_t tensor_find(const hr_weights *w, const char *name) {
   return tensor ? hr__safetensors_index(w->file, tensor) : SIZE_MAX;
 }
 
+/* Tensor number `at` of the file (SIZE_MAX: none) is what becomes a value of this shape. */
+static hr_status tensor_take(hr_weights *w, const char *place, size_t at, const hr_desc *desc, weight *found,
+                             hr_error *err) {
+  if (at == SIZE_MAX) return HR_OK;
+  w->taken[at] = true;
+  found->tensor = hr__safetensors_at(w->file, at);
+  HR_TRY(dtype_match(place, found->tensor, &found->stored, err));
+  return shape_match(place, found->tensor, desc, err);
+}
+
 /* Looks for one parameter in the file; *found stays without a tensor where it is missing. */
 static hr_status weight_find(hr_weights *w, const char *folder, const char *name, const hr_desc *desc, weight *found,
                              hr_error *err) {
@@ -105,11 +115,7 @@ static hr_status weight_find(hr_weights *w, const char *folder, const char *name
   size_t at = tensor_find(w, name);
   for (int i = 0; at == SIZE_MAX && model->other_name && model->other_name(name, i, other); i++)
     at = tensor_find(w, other);
-  if (at == SIZE_MAX) return HR_OK;
-  w->taken[at] = true;
-  found->tensor = hr__safetensors_at(w->file, at);
-  HR_TRY(dtype_match(folder, found->tensor, &found->stored, err));
-  return shape_match(folder, found->tensor, desc, err);
+  return tensor_take(w, folder, at, desc, found, err);
 }
 
 static bool tensor_left(const hr_weights *w, const char *name) {
@@ -212,25 +218,21 @@ static const char *file_name(const hr_weight_names *names, const char *name, cha
   return out;
 }
 
-static hr_status some_find(hr_weights *w, const char *path, const char *name, const hr_desc *desc, weight *found,
-                           hr_error *err) {
-  size_t at = name ? tensor_find(w, name) : SIZE_MAX;
-  if (at == SIZE_MAX) return HR_OK;
-  w->taken[at] = true;
-  found->tensor = hr__safetensors_at(w->file, at);
-  HR_TRY(dtype_match(path, found->tensor, &found->stored, err));
-  return shape_match(path, found->tensor, desc, err);
+static hr_status some_find(hr_weights *w, const char *path, const hr_weight_names *names, const char *name,
+                           const hr_desc *desc, weight *found, hr_error *err) {
+  char text[HR_TENSOR_NAME];
+  const char *called = file_name(names, name, text);
+  return tensor_take(w, path, called ? tensor_find(w, called) : SIZE_MAX, desc, found, err);
 }
 
 static hr_status some_match(hr_weights *w, const char *path, const hr_weight_names *names,
                             bool (*wanted)(const hr_graph *, hr_id), char missed[256], hr_error *err) {
   const hr_graph *g = w->graph;
-  char name[HR_TENSOR_NAME];
   for (hr_id v = 0; v < g->n_values; v++)
     if (hr__graph_is_tensor(g, v) && !hr__graph_is_packed(g, v) && wanted(g, v))
-      HR_TRY(some_find(w, path, file_name(names, g->values[v].name, name), &g->values[v].desc, &w->weights[v], err));
+      HR_TRY(some_find(w, path, names, g->values[v].name, &g->values[v].desc, &w->weights[v], err));
   for (size_t i = 0; i < g->n_packed && wanted(g, HR_NONE); i++)
-    HR_TRY(some_find(w, path, file_name(names, g->packed[i].name, name), &g->packed[i].desc, &w->packed[i], err));
+    HR_TRY(some_find(w, path, names, g->packed[i].name, &g->packed[i].desc, &w->packed[i], err));
   *missed = '\0';
   for (size_t i = 0; i < hr__safetensors_count(w->file) && !*missed; i++)
     if (!w->taken[i]) snprintf(missed, 256, "%s", hr__safetensors_at(w->file, i)->name);

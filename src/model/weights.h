@@ -18,12 +18,12 @@ typedef struct hr_weights hr_weights;
 hr_status hr__weights_open(const char *folder, const hr_graph *graph, const hr_model_part *part, hr_weights **out,
                            hr_error *err);
 
-/* How the values of one file are called there: by their names in the graph without the first `drop` characters, with
- * `prefix` in front; of a part those that begin with its name. */
+/* Which values of the graph a file has, by the beginnings of their names, BEFORE and PART, and how it calls them:
+ * PREFIX and the rest of the name. */
 typedef struct hr_weight_names {
-  const char *part;   /* "" where the model has none: all names */
-  const char *before; /* of their names in the graph, in front of the part's ("ema."); "" */
-  const char *prefix;
+  const char *before; /* "ema."; or "" */
+  const char *part;   /* "text", which a dot follows; "" where the model has no parts: any */
+  const char *prefix; /* "base_model.model."; or "" */
 } hr_weight_names;
 /* What one file has of the graph's persistent values that `wanted` takes, packed parameters among them (by their own
  * names, with HR_NONE for the value). Shapes must be those of the graph; *missed (256 bytes) gets the name of a tensor

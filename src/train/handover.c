@@ -51,7 +51,7 @@ static hr_status packed_refuse(const hr_graph *graph, const hr_weights *file, co
 static hr_status file_open(hr_handover *h, const hr_graph *graph, const handed *kind, const char *part,
                            const char *path, hr_error *err) {
   char missed[256];
-  hr_weight_names names = {part, kind->before, kind->prefix};
+  hr_weight_names names = {kind->before, part, kind->prefix};
   if (access(path, F_OK) != 0) return HR_OK;
   hr_weights **file = &h->files[h->count++];
   HR_TRY(hr__weights_open_file(path, graph, &names, kind->wanted, missed, file, err));

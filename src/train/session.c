@@ -145,6 +145,7 @@ hr_run_state hr__session_state(const hr_session *s) {
 }
 
 void hr__session_resume(hr_session *s, int64_t step, const hr_run_state *state) {
+  hr__handover_release(&s->handover); /* the run's own checkpoint has had all of it */
   s->done = step;
   s->sample = state->known ? state->sample : hr__batches_position(&s->batches, step);
   if (state->known)

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """A recipe that names no device goes to the GPU of this machine where one can be used, and that is said; a device that is
 named stays. The GPU is a plug-in of the tests, on which nothing can be run."""
+import ctypes.util
 import os
+import shutil
+import subprocess
 
 from support import HEADROOM, TINY, Folder, check, finish, run
 
@@ -31,6 +34,13 @@ with Folder() as folder:
         run('train', recipe, *more, '--out', folder.path + '/gpu', env=FAKE).expect(1, SAID, USED)
         check(SAID not in run('train', recipe, *more, '--quiet', '--out', folder.path + '/gpu', env=FAKE).expect(1, USED).err, 'quiet')
         check(run('plan', recipe, *more, '--json', env=NONE).expect(0).json()['device']['kind'] == 'cpu', f'{more}: without a GPU')
+    if ctypes.util.find_library('cuda') is None:
+        # Without a driver a plug-in beside the program is not even loaded: its libraries would be the run's memory.
+        os.mkdir(folder.path + '/bin')
+        shutil.copy(HEADROOM, folder.path + '/bin/headroom')
+        shutil.copy(FAKE['HEADROOM_CUDA_PLUGIN'], folder.path + '/bin/libheadroom_cuda.so')
+        done = subprocess.run([folder.path + '/bin/headroom', 'plan', recipe], capture_output=True, text=True, check=False)
+        check(done.returncode == 0 and SAID not in done.stderr, f'without a driver: {done.stderr}')
     run('train', recipe, *CPU, '--out', folder.path + '/cpu', '--steps', '1', env=FAKE).expect(0)
     run('train', recipe, '--auto', '--out', folder.path + '/none', '--steps', '1', env=NONE).expect(0)
 finish()

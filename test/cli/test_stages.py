@@ -146,7 +146,7 @@ def test_planned(recipe):
     run('plan', recipe, '--set', 'stage=low', '--json').expect(0)
 
 
-def test_refused(folder, recipe):
+def test_refused(folder, recipe, expected):
     def bad(change, *parts, code=5, arguments=()):
         path = folder.write('bad.yaml', change(RECIPE))
         out = os.path.join(folder.path, 'bad')
@@ -173,6 +173,10 @@ def test_refused(folder, recipe):
     done = run('train', recipe, '--out', out, *single, '--begin', os.path.join(folder.path, 'out', 'warm'))
     done.expect(0)
     shutil.rmtree(out)
+    begun = run('train', recipe, '--out', out, '--json', '--begin', os.path.join(folder.path, 'out', 'whole'))
+    begun.expect(0)
+    check(hashes(begun)['warm'] != expected['warm'], 'the first stage begins with the weights of another run')
+    shutil.rmtree(out)
     broken = os.path.join(folder.path, 'broken')
     shutil.copytree(os.path.join(folder.path, 'out', 'warm'), broken)
     with open(newest(folder.path, 'broken') + '/model.safetensors', 'r+b') as file:
@@ -190,7 +194,7 @@ def main():
         test_stopped(folder, recipe, expected)
         test_same_bits(folder, recipe, expected)
         test_planned(recipe)
-        test_refused(folder, recipe)
+        test_refused(folder, recipe, expected)
     finish()
 
 

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "part_data.h"
 
 enum { LENGTH = 16, BYTES = 1000, WINDOWS = 62 }; /* (1000 - 1) / 16 */
@@ -42,6 +43,32 @@ static void test_order_is_a_permutation(void **state) {
     if (epoch > 0) assert_true(same < WINDOWS / 2); /* every epoch has an order of its own */
   }
   assert_true(moved > 3 * WINDOWS);
+  fixture_close(&f);
+}
+
+/* Measurements of source synthetic: element i is number i % 4 of the random block i / 4 of its sample, in [-1, 1). */
+static void test_synthetic_values(void **state) {
+  (void)state;
+  enum { COUNT = 2 * 1024 + 7 };
+  fixture f = {0};
+  hr_error err = {0};
+  hr_fields fields = {.count = 0};
+  hr__field_add(&fields, (hr_field){.name = "x", .purpose = HR_FOR_VALUES, .desc = {HR_F32, 2, {1, COUNT}}});
+  recipe_make(&f, "synthetic");
+  hr_data_shape shape = {
+      .seed = 5, .batch = 1, .buckets = (const int64_t[]){1}, .fields = &fields, .n_buckets = 1, .fillers = 1};
+  if (hr__data_open(f.recipe, &shape, &f.data, &err) != HR_OK) fail_msg("%s", err.message);
+  hr_random_key key = {5, hr__random_stream("data.synthetic.values") ^ hr__random_stream("x")};
+  for (uint64_t sample = 0; sample < 3; sample++) {
+    float x[COUNT];
+    void *const at[HR_FIELDS] = {x};
+    hr_micro micro = hr__data_micro(f.data, sample, false);
+    assert_int_equal(hr__data_fill(f.data, &micro, 0, 1, 0, at, &err), HR_OK);
+    for (int i = 0; i < COUNT; i++) {
+      hr_random_block block = hr__random_at(key, sample, (uint64_t)i / 4);
+      assert_true(x[i] == (float)(int32_t)block.word[i % 4] * 0x1p-31f);
+    }
+  }
   fixture_close(&f);
 }
 
@@ -148,9 +175,13 @@ static void test_fields_that_a_source_does_not_give(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_order_is_a_permutation), cmocka_unit_test(test_rows),
-      cmocka_unit_test(test_file_becomes_shorter),   cmocka_unit_test(test_synthetic),
-      cmocka_unit_test(test_fields_of_any_kind),     cmocka_unit_test(test_fields_that_a_source_does_not_give),
+      cmocka_unit_test(test_order_is_a_permutation),
+      cmocka_unit_test(test_synthetic_values),
+      cmocka_unit_test(test_rows),
+      cmocka_unit_test(test_file_becomes_shorter),
+      cmocka_unit_test(test_synthetic),
+      cmocka_unit_test(test_fields_of_any_kind),
+      cmocka_unit_test(test_fields_that_a_source_does_not_give),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
