@@ -8,6 +8,7 @@
 
 #include "base/threads.h"
 #include "fit/bound.h"
+#include "fit/numbering.h"
 #include "model/model.h"
 
 enum { SETTINGS_MOST = 1 << 14, TOGETHER = 2 };
@@ -71,12 +72,6 @@ static void progress_tell(const searching *s) {
 
 /* --- settings of the space ---------------------------------------------------------------------------------------- */
 
-static size_t choice_of(const searching *s, size_t number, size_t knob) {
-  for (size_t k = s->out->n_knobs; k-- > knob + 1;)
-    number /= s->out->knobs[k].n_choices;
-  return number % s->out->knobs[knob].n_choices;
-}
-
 /* Rounds: as it is; cut into slices, which always recomputes, and so only of settings that might still be faster than
  * what was found; with other results that nobody's hand has opened, and both, only when nothing fits before. */
 enum { ROUND_SLICES = 1, ROUND_RESULTS = 2 };
@@ -85,29 +80,11 @@ static int round_of(const searching *s, size_t number) {
   int own = 0;
   for (size_t k = 0; k < s->out->n_knobs; k++) {
     const hr_knob *knob = &s->out->knobs[k];
-    size_t choice = choice_of(s, number, k);
+    size_t choice = hr__number_choice(s->out, number, k);
     if (knob->slices && choice > 0) own |= ROUND_SLICES;
     if (!s->space->any_result && !knob->by_hand && knob->changes[choice]) own |= ROUND_RESULTS;
   }
   return own;
-}
-
-/* Levels of quality: of two settings the one with the lower level has the larger number, in the first knob of quality
- * that tells them apart. */
-static size_t level_of(const searching *s, size_t number) {
-  size_t level = 0;
-  for (size_t k = 0; k < s->out->n_knobs; k++) {
-    const hr_knob *knob = &s->out->knobs[k];
-    if (knob->quality) level = level * knob->n_choices + knob->quality[choice_of(s, number, k)];
-  }
-  return level;
-}
-
-static size_t levels_count(const hr_search *out) {
-  size_t count = 1;
-  for (size_t k = 0; k < out->n_knobs; k++)
-    if (out->knobs[k].quality) count *= out->knobs[k].n_choices;
-  return count;
 }
 
 static hr_status found_describe(searching *s, size_t number, hr_arena *arena, hr_found *out, hr_error *err) {
@@ -118,7 +95,7 @@ static hr_status found_describe(searching *s, size_t number, hr_arena *arena, hr
   *out = (hr_found){.overrides = overrides, .changes = changes, .n_overrides = count};
   for (size_t k = 0; k < count; k++) {
     const hr_knob *knob = &s->out->knobs[k];
-    size_t choice = choice_of(s, number, k);
+    size_t choice = hr__number_choice(s->out, number, k);
     overrides[k] = hr__arena_format(arena, "%s=%s", knob->path, knob->choices[choice]);
     if (!overrides[k]) return hr__nomem(err);
     changes[k] = knob->changes[choice];
@@ -127,18 +104,12 @@ static hr_status found_describe(searching *s, size_t number, hr_arena *arena, hr
   return HR_OK;
 }
 
-static int64_t slices_of(const searching *s, size_t number) {
-  for (size_t k = 0; k < s->out->n_knobs; k++)
-    if (s->out->knobs[k].slices) return (int64_t)1 << choice_of(s, number, k);
-  return 1;
-}
-
 /* A recipe that is closed but for what fit/choose closes. As many slices as there are samples are the most. */
 static hr_status setting_load(searching *s, size_t number, const hr_found *found, hr_recipe **recipe, hr_open *open,
                               hr_error *err) {
   *recipe = NULL;
   HR_TRY(s->space->load(s->space->user, found->overrides, found->n_overrides, recipe, open, err));
-  int64_t slices = slices_of(s, number), samples = hr__recipe_int(*recipe, "training.batch_size");
+  int64_t slices = hr__number_slices(s->out, number), samples = hr__recipe_int(*recipe, "training.batch_size");
   open->slices = slices < samples ? slices : samples;
   if (slices < 2 * samples) return HR_OK;
   return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "%" PRId64 " samples cannot be cut into %" PRId64 " slices", samples,
@@ -392,29 +363,10 @@ static void frontier_make(searching *s) {
 
 /* --- the whole ---------------------------------------------------------------------------------------------------- */
 
-static hr_status space_size(const hr_space *space, const hr_search *out, size_t *count, hr_error *err) {
-  *count = 1;
-  for (size_t k = 0; k < out->n_knobs; k++) {
-    *count *= out->knobs[k].n_choices;
-    if (*count > SETTINGS_MOST)
-      return hr__fail(err, HR_BAD_INPUT, hr__recipe_name(space->recipe), "open fewer settings, or with fewer choices",
-                      "more than %d settings are left open at once", SETTINGS_MOST);
-  }
-  return HR_OK;
-}
-
-/* The same setting with all blocks whole. */
-static size_t number_whole(const searching *s, size_t number) {
-  size_t unit = 1;
-  for (size_t k = s->out->n_knobs; k-- > 0; unit *= s->out->knobs[k].n_choices)
-    if (s->out->knobs[k].slices) return number - choice_of(s, number, k) * unit;
-  return number;
-}
-
 /* Whether slices may help: not where what they leave as it is misses the budget, and not where even the whole blocks'
  * bound is above the best time. */
 static bool slices_hopeful(const searching *s, size_t number) {
-  const whole *known = &s->wholes[number_whole(s, number)];
+  const whole *known = &s->wholes[hr__number_whole(s->out, number)];
   if (known->uncut_misses) return false;
   return !anything_fits(s) || known->token_seconds < s->best.found.token_seconds;
 }
@@ -425,7 +377,7 @@ static hr_status round_run(searching *s, size_t total, int round, hr_error *err)
   s->n_settings = 0;
   s->last_resort = round & ROUND_RESULTS;
   for (size_t number = 0; number < total; number++)
-    if (level_of(s, number) == s->level && round_of(s, number) == round &&
+    if (hr__number_level(s->out, number) == s->level && round_of(s, number) == round &&
         (!(round & ROUND_SLICES) || slices_hopeful(s, number)))
       s->settings[s->n_settings++].number = number;
   s->out->n_settings += s->n_settings;
@@ -459,11 +411,14 @@ static hr_status search(searching *s, hr_error *err) {
   hr_search *out = s->out;
   size_t total;
   HR_TRY(hr__knobs_find(s->space->recipe, s->space->all, &out->arena, &out->knobs, &out->n_knobs, err));
-  HR_TRY(space_size(s->space, out, &total, err));
+  total = hr__numbers_count(out, SETTINGS_MOST);
+  if (total > SETTINGS_MOST)
+    return hr__fail(err, HR_BAD_INPUT, hr__recipe_name(s->space->recipe), "open fewer settings, or with fewer choices",
+                    "more than %d settings are left open at once", SETTINGS_MOST);
   if (total > 1 && s->space->threads > 1) HR_TRY(hr__pool_create(s->space->threads, &s->pool, err));
   s->wholes = hr__arena_array(&out->arena, total, sizeof *s->wholes);
   if (!s->wholes) return hr__nomem(err);
-  s->n_levels = levels_count(out);
+  s->n_levels = hr__levels_count(out);
   for (int results = 0; results <= ROUND_RESULTS; results += ROUND_RESULTS)
     for (s->level = 0; s->level < s->n_levels && !anything_fits(s); s->level++) {
       HR_TRY(round_run(s, total, results, err));
