@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "fit/constants.h"
+
 void hr__candidate_fini(hr_candidate *c) {
   hr__plan_destroy(c->plan);
   hr__graph_destroy(c->graph);
@@ -30,7 +32,9 @@ hr_status hr__candidate_sketch(hr_choosing *s, const hr_choices *choices, hr_can
 hr_status hr__candidate_lay(const hr_choosing *s, hr_candidate *c, bool draft, hr_error *err) {
   /* a closed recipe has one plan for all budgets: as small as layouts get */
   bool judged = hr__effort_judges(s->open->effort);
-  hr_effort effort = draft && !judged ? HR_EFFORT_DRAFT : s->open->effort;
+  hr_effort effort = s->open->effort;
+  if (!judged && draft) effort = HR_EFFORT_DRAFT;
+  if (!judged && !draft && c->plan->n_slots <= HR_SMALL_SLOTS) effort = HR_EFFORT_RUN; /* also one of many settings */
   uint64_t budget = judged || hr__choose_any(s->open->recipe) ? s->open->budget_bytes : 0;
   hr_plan_options options = {.accumulation = s->open->accumulation, .effort = effort, .budget_bytes = budget};
   hr__plan_destroy(c->plan);
@@ -50,7 +54,7 @@ bool hr__candidate_fits(const hr_open *open, const hr_candidate *c) {
 }
 
 uint64_t hr__candidate_sure_bytes(const hr_open *open, const hr_plan *plan) {
-  enum { LARGE = 4096 }; /* slots: the layout of fewer takes no time */
+  enum { LARGE = 512 }; /* slots: the layout of fewer takes no time */
   return !hr__effort_judges(open->effort) || plan->n_slots <= LARGE ? 0 : open->budget_bytes - open->budget_bytes / 100;
 }
 

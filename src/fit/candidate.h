@@ -22,18 +22,20 @@ typedef struct hr_choosing {
   const hr_open *open;
   hr_chosen *out;
   hr_arena arena;
-  hr_trunk *trunk;                        /* of all candidates: they have the same slices; made with the first */
-  bool keeps;                             /* memory.checkpoint is open, and there are blocks */
-  size_t n_keep;                          /* blocks */
-  int n_alike;                            /* ways that are tried; 1 where memory.checkpoint is closed */
-  bool hopeless;                          /* nothing fits, and that was all to be known */
-  double limit_seconds;                   /* the caller's, 0 where a step may still become faster in the end */
-  bool draft;                             /* the first layout will do: what it is over can be taken off */
-  double pure[HR_ALIKE];                  /* seconds of a step with all blocks kept that way and nothing moved */
-  hr_candidate best;                      /* the fastest that fits, laid out; graph == NULL: none */
-  hr_candidate least;                     /* the smallest that does not fit; without best it is the answer */
-  uint64_t fill_bytes;                    /* of the device's budget: what is filled with what comes back */
-  uint64_t mix_bytes;                     /* the same for mixes, whose layouts miss the bound by a little */
+  hr_trunk *trunk;       /* of all candidates: they have the same slices; made with the first */
+  bool keeps;            /* memory.checkpoint is open, and there are blocks */
+  size_t n_keep;         /* blocks */
+  int n_alike;           /* ways that are tried; 1 where memory.checkpoint is closed */
+  bool coarse;           /* looks are sketches with few tiles: those of a large graph take their time */
+  bool hopeless;         /* nothing fits, and that was all to be known */
+  bool rests;            /* best is all blocks kept and nothing moved: the fastest passes there are */
+  double limit_seconds;  /* the caller's, 0 where a step may still become faster in the end */
+  bool draft;            /* the first layout will do: what it is over can be taken off */
+  double pure[HR_ALIKE]; /* seconds of a step with all blocks kept that way and nothing moved */
+  hr_candidate best;     /* the fastest that fits, laid out; graph == NULL: none */
+  hr_candidate least;    /* the smallest that does not fit; without best it is the answer */
+  uint64_t fill_bytes;   /* of the device's budget: what is filled with what comes back */
+  uint64_t mix_bytes;    /* the same for mixes, whose layouts miss the bound by a little */
   uint64_t whole_bytes[HR_OFFLOAD_KINDS]; /* of each kind, all that is persistent */
   struct hr_prospects *prospects;         /* fit/placement.h */
 } hr_choosing;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "fit/blocks.h"
+#include "fit/constants.h"
 #include "fit/placement.h"
 
 /* *late: it takes longer than is of use, as all behind it do. `seconds`: see hr__keep_mixes. */
@@ -143,6 +144,7 @@ hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
   if (hr__update_has_places(s, c.graph)) s->limit_seconds = 0; /* hr__move_choose looks at the other one */
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
     s->whole_bytes[k] = kind_bytes(c.graph, (hr_offload_kind)k);
+  s->coarse = c.graph->n_nodes > HR_SMALL_NODES;
   s->n_alike = s->keeps ? HR_ALIKE - !s->out->open[HR_OFFLOAD_ACTIVATIONS] : 1;
   uint64_t sure = hr__candidate_sure_bytes(s->open, c.plan);
   s->fill_bytes = sure > 0 ? sure : s->open->budget_bytes;
@@ -167,6 +169,7 @@ hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
     below = below || (status == HR_OK && fits_below(s->open, c.plan));
     if (status == HR_OK) status = hr__blocks_read(&blocks, c.plan, s->open->accumulation, err);
     if (status == HR_OK) status = hr__candidate_offer(s, &c, over, err);
+    s->rests = way == 0 && s->best.graph;
     if (way == 0 && (s->best.graph || hr__candidate_slow(s, s->pure[0]))) { /* nothing can be faster */
       for (int other = 1; other < s->n_alike; other++)
         s->pure[other] = s->pure[0];

@@ -1,0 +1,85 @@
+/* fill: see fill.h. */
+#include "fit/fill.h"
+
+#include "fit/constants.h"
+
+hr_choices hr__placement_choices(const hr_choosing *s, const hr_placement *it, hr_stays up, bool few_tiles) {
+  hr_choices choices = s->out->choices;
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
+    if (!s->out->open[k] || it->tier[k] == HR_TIER_DEVICE) continue;
+    choices.offload[k].tier = it->tier[k];
+    choices.offload[k].resident_bytes = it->part == k ? up.device_bytes : 0;
+    choices.offload[k].host_bytes = hr__placement_disk_kind(it) == k ? up.host_bytes : 0;
+  }
+  choices.update_on_host = it->update_on_host;
+  choices.few_tiles |= few_tiles;
+  return choices;
+}
+
+hr_status hr__placement_sketch(hr_choosing *s, const hr_placement *it, hr_stays up, bool few_tiles, hr_candidate *c,
+                               hr_error *err) {
+  hr_choices choices = hr__placement_choices(s, it, up, few_tiles);
+  return hr__keep_alike(s, &choices, it->way, c, err);
+}
+
+/* Fills what is free of a tier with more of the kind that may stay there. *c, which fits the tier, becomes the fastest
+ * sketch that does. */
+static hr_status tier_fill(hr_choosing *s, const hr_placement *it, hr_tier tier, bool few_tiles, hr_stays *up,
+                           hr_candidate *c, hr_error *err) {
+  bool device = tier == HR_TIER_DEVICE;
+  uint64_t budget = device ? s->fill_bytes : s->open->host_bytes, from = device ? up->device_bytes : up->host_bytes;
+  int kind = device ? it->part : hr__placement_disk_kind(it);
+  uint64_t share = s->whole_bytes[kind] / HR_SHARES, all = UINT64_MAX;
+  uint64_t step = few_tiles ? HR_LOOKED_SHARES * share + 1 : share + 1;
+  if (kind != HR_OFFLOAD_ACTIVATIONS) all = hr__kind_bytes(s->prospects, &s->prospects->ways[it->way], kind);
+  uint64_t to = hr__bytes_add(from, budget - c->plan->tiers[tier].peak_bytes);
+  if (few_tiles && !device) to = hr__bytes_less(to, share / 2); /* what passes through the host takes more of it then */
+  const int tries = s->coarse ? HR_FILL_TRIES : HR_FILL_TRIES_SMALL;
+  for (int i = 0; i < tries && from < all && to >= hr__bytes_add(from, step); i++) {
+    hr_candidate next;
+    hr_stays more = *up;
+    *(device ? &more.device_bytes : &more.host_bytes) = to;
+    HR_TRY(hr__placement_sketch(s, it, more, few_tiles, &next, err));
+    uint64_t peak = next.plan->tiers[tier].peak_bytes;
+    bool fits = peak <= budget;
+    if (fits && hr__device_fits(s, &next) && next.plan->step_seconds <= c->plan->step_seconds) {
+      bool little = few_tiles && next.plan->step_seconds > (1 - hr_looks_error) * c->plan->step_seconds;
+      hr__candidate_fini(c);
+      *c = next;
+      *up = more;
+      from = to;
+      to = hr__bytes_add(to, budget - peak);
+      if (little) return HR_OK;
+      continue;
+    }
+    hr__candidate_fini(&next);
+    if (fits) return HR_OK;
+    uint64_t off = peak - budget + share + 1; /* tensors are moved whole */
+    to = hr__bytes_less(to, off);
+  }
+  return HR_OK;
+}
+
+hr_status hr__tiers_fill(hr_choosing *s, const hr_placement *it, bool few_tiles, hr_stays *up, hr_candidate *c,
+                         hr_error *err) {
+  if (!hr__device_fits(s, c)) return HR_OK;
+  if (it->part >= 0) HR_TRY(tier_fill(s, it, HR_TIER_DEVICE, few_tiles, up, c, err));
+  if (hr__placement_disk_kind(it) < 0 || c->plan->tiers[HR_TIER_HOST].peak_bytes > s->open->host_bytes) return HR_OK;
+  return tier_fill(s, it, HR_TIER_HOST, few_tiles, up, c, err);
+}
+
+hr_status hr__placement_offer(hr_choosing *s, const hr_placement *it, hr_stays up, hr_candidate *c, hr_error *err) {
+  for (int i = 0;; i++) {
+    uint64_t over[HR_TIER_COUNT];
+    bool part = it->part >= 0 && up.device_bytes > 0;
+    s->draft = (part || up.host_bytes > 0) && i < HR_FILL_TRIES;
+    hr_status status = hr__candidate_offer(s, c, over, err);
+    s->draft = false;
+    bool less = (part && over[HR_TIER_DEVICE] > 0) || (up.host_bytes > 0 && over[HR_TIER_HOST] > 0);
+    if (status != HR_OK || !less || i == HR_FILL_TRIES) return status;
+    bool down = part && it->tier[it->part] == HR_TIER_HOST; /* what leaves the device takes room on the host */
+    up.device_bytes = hr__bytes_less(up.device_bytes, over[HR_TIER_DEVICE]);
+    up.host_bytes = hr__bytes_less(up.host_bytes, over[HR_TIER_HOST] + (down ? over[HR_TIER_DEVICE] : 0));
+    HR_TRY(hr__placement_sketch(s, it, up, hr__choosing_judges(s), c, err));
+  }
+}

@@ -1,0 +1,235 @@
+/* look: see look.h. */
+#include "fit/look.h"
+
+#include <stdlib.h>
+
+#include "fit/constants.h"
+
+/* The least that a look took of its bound, of those that keep blocks alike, with the same kind in part on the device
+ * and the same one on the disk. */
+static double *look_ratio(hr_looking *l, const hr_placement *it) {
+  return &l->ratio[it->way][1 + it->part][1 + hr__placement_disk_kind(it)];
+}
+
+static hr_status look_add(hr_looking *l, const hr_placement *it, hr_stays up, double seconds, hr_error *err) {
+  if (hr__arena_grow(&l->s->arena, (void **)&l->list, &l->capacity, l->count, sizeof *l->list) != 0)
+    return hr__nomem(err);
+  l->list[l->count] = (hr_look){*it, up, seconds, (int)l->count};
+  l->count++;
+  double *ratio = look_ratio(l, it), own = seconds / it->seconds;
+  if (*ratio == 0 || own < *ratio) *ratio = own;
+  if (l->best > 0 && seconds >= l->best) return HR_OK;
+  l->best = seconds;
+  l->idle = 0;
+  return HR_OK;
+}
+
+static int moved_set(const hr_placement *it) {
+  int set = 0;
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+    set |= (it->tier[k] != HR_TIER_DEVICE) << k;
+  return set;
+}
+
+static hr_status mix_look(hr_looking *l, const hr_placement *it, hr_error *err) {
+  hr_choosing *s = l->s;
+  hr_choices base = hr__placement_choices(s, it, (hr_stays){0}, s->coarse);
+  const hr_graph *before = s->best.graph;
+  double seconds = 0;
+  HR_TRY(hr__keep_mixes(s, &base, l->peak[moved_set(it)], hr__choosing_judges(s) ? NULL : &seconds, err));
+  if (s->best.graph != before) seconds = s->best.plan->step_seconds;
+  return seconds > 0 ? look_add(l, it, (hr_stays){0}, seconds, err) : HR_OK;
+}
+
+/* The first sketch: with as much staying on the device as there is room for, by its bound or by the sketch of one that
+ * moves the same; with nothing where that does not come to an end. */
+static hr_status look_first(hr_looking *l, const hr_placement *it, hr_stays *up, hr_candidate *c, hr_error *err) {
+  hr_choosing *s = l->s;
+  uint64_t *peak = &l->peak[moved_set(it)][it->way];
+  if (it->part >= 0) up->device_bytes = *peak > 0 ? hr__bytes_less(s->fill_bytes, *peak) : it->room_bytes;
+  for (int i = 0; i < HR_FILL_TRIES && up->device_bytes > 0; i++) {
+    HR_TRY(hr__placement_sketch(s, it, *up, s->coarse, c, err));
+    if (hr__device_fits(s, c)) return HR_OK;
+    uint64_t over = hr__candidate_peak(c) - s->fill_bytes + s->whole_bytes[it->part] / HR_SHARES + 1;
+    up->device_bytes = hr__bytes_less(up->device_bytes, over);
+    hr__candidate_fini(c);
+  }
+  up->device_bytes = 0;
+  HR_TRY(hr__placement_sketch(s, it, *up, s->coarse, c, err));
+  *peak = hr__candidate_peak(c);
+  return HR_OK;
+}
+
+static hr_status placement_look(hr_looking *l, const hr_placement *it, hr_error *err) {
+  hr_choosing *s = l->s;
+  if (it->way == HR_WAY_MIX) return mix_look(l, it, err);
+  hr_candidate c;
+  hr_stays up = {0};
+  HR_TRY(look_first(l, it, &up, &c, err));
+  hr_status status = hr__tiers_fill(s, it, s->coarse, &up, &c, err);
+  double seconds = c.plan->step_seconds;
+  bool fits = hr__device_fits(s, &c) && hr__candidate_fits(s->open, &c);
+  l->nodes += c.graph->n_nodes;
+  if (status == HR_OK && fits && hr__choosing_judges(s)) {
+    const hr_graph *before = s->best.graph;
+    status = hr__placement_offer(s, it, up, &c, err);
+    fits = s->best.graph != before || hr__candidate_slow(s, seconds);
+  }
+  hr__candidate_fini(&c);
+  HR_TRY(status);
+  return fits ? look_add(l, it, up, seconds, err) : HR_OK;
+}
+
+bool hr__look_late(const hr_looking *l, double bound) {
+  const hr_choosing *s = l->s;
+  if (hr__candidate_slow(s, bound * (1 - hr_bounds_error))) return true;
+  return l->best > 0 && bound * (hr__choosing_judges(s) ? 1 + hr_judged_error : 1 - hr_bounds_error) >= l->best;
+}
+
+/* Whether so much was looked at that only what is likely to be better still is. */
+static bool looks_many(const hr_looking *l) {
+  return l->nodes > (l->s->coarse ? HR_LOOKS_NODES : HR_LOOKS_NODES_SMALL);
+}
+
+/* Whether it would have to come nearer to its bound than any like it, where their bounds are good ones. That is enough
+ * to know of large graphs. */
+static bool look_unlikely(hr_looking *l, const hr_placement *it) {
+  double ratio = *look_ratio(l, it);
+  bool known = looks_many(l) && ratio > 0 && ratio < 1 + hr_good_bound;
+  return known && it->seconds * ratio * (1 - hr_looks_error) >= l->best;
+}
+
+/* Whether as much or more was moved, and that was too much for the device; of a mix with every way. */
+static bool look_large(const hr_looking *l, const hr_placement *it) {
+  int own = moved_set(it), first = it->way == HR_WAY_MIX ? 0 : it->way;
+  int last = it->way == HR_WAY_MIX ? l->s->n_alike - 1 : it->way;
+  bool large = true;
+  for (int way = first; way <= last && large; way++) {
+    large = false;
+    for (int set = 0; set < HR_MOVED_SETS; set++)
+      large |= l->peak[set][way] > l->s->fill_bytes && (own & ~set) == 0;
+  }
+  return large;
+}
+
+/* Whether another placement is the same for sure: there is room for all of the kind that is kept in part, or for all
+ * that a mix would drop. */
+static bool look_idle(const hr_looking *l, const hr_placement *it) {
+  const hr_prospects *p = l->s->prospects;
+  bool mix = it->way == HR_WAY_MIX;
+  uint64_t peak = l->peak[moved_set(it)][mix ? HR_KEEP_ALL : it->way];
+  if (peak == 0 || (!mix && it->part < 0)) return false;
+  uint64_t more = mix ? 0 : hr__kind_bytes(p, &p->ways[it->way], it->part);
+  return hr__bytes_add(peak, more) <= l->s->fill_bytes;
+}
+
+/* Offloaded inputs of blocks as what they are: inputs kept, on the host. */
+static hr_placement placement_plain(const hr_placement *it) {
+  hr_placement plain = *it;
+  if (it->way == HR_KEEP_OFFLOADED) plain.way = HR_KEEP_INPUT, plain.tier[HR_OFFLOAD_ACTIVATIONS] = HR_TIER_HOST;
+  return plain;
+}
+
+/* Whether one that fits is the same but for kinds that lie further up: below the device, since nothing is faster
+ * further down; or on the device with all of the kind of which the other keeps a part there. */
+static bool look_beaten(const hr_looking *l, const hr_placement *placement) {
+  const hr_placement own = placement_plain(placement), *it = &own;
+  for (size_t i = 0; i < l->count; i++) {
+    const hr_placement plain = placement_plain(&l->list[i].it), *other = &plain;
+    bool whole = it->part >= 0 && other->tier[it->part] == HR_TIER_DEVICE;
+    bool host = other->update_on_host == it->update_on_host || (whole && it->part == HR_OFFLOAD_OPTIMIZER);
+    bool beats = other->way == it->way && host && (whole || other->part == it->part);
+    for (int k = 0; beats && k < HR_OFFLOAD_KINDS; k++) {
+      if (whole && k == it->part) continue;
+      beats = (other->tier[k] == HR_TIER_DEVICE) == (it->tier[k] == HR_TIER_DEVICE) && other->tier[k] <= it->tier[k];
+    }
+    if (beats) return true;
+  }
+  return false;
+}
+
+/* A recipe may close the kind that hr_stays in part to where it goes whole: that is taken where it is faster, which it
+ * may be when copies cost next to nothing. */
+static hr_status whole_compare(hr_choosing *s, const hr_placement *it, hr_stays *up, hr_candidate *c, hr_error *err) {
+  hr_candidate whole;
+  HR_TRY(hr__placement_sketch(s, it, (hr_stays){0}, false, &whole, err));
+  if (whole.plan->step_seconds >= c->plan->step_seconds || !hr__device_fits(s, &whole) ||
+      !hr__candidate_fits(s->open, &whole)) {
+    hr__candidate_fini(&whole);
+    return HR_OK;
+  }
+  hr__candidate_fini(c);
+  *c = whole;
+  *up = (hr_stays){0};
+  return HR_OK;
+}
+
+/* *ratio: of the seconds of a step to those with few tiles, as far as that shows. */
+static hr_status look_plan(hr_choosing *s, const hr_look *found, double *ratio, hr_error *err) {
+  const hr_placement *it = &found->it;
+  /* a small graph is filled from the beginning: then its plan does not depend on what else was looked at */
+  hr_stays up = s->coarse ? found->up : (hr_stays){0};
+  hr_choices base = hr__placement_choices(s, it, up, false);
+  if (it->way == HR_WAY_MIX) return hr__keep_mixes(s, &base, NULL, NULL, err);
+  hr_candidate c;
+  HR_TRY(hr__placement_sketch(s, it, up, false, &c, err));
+  *ratio = c.plan->step_seconds / found->seconds;
+  if (!hr__device_fits(s, &c) ||
+      !hr__candidate_fits(s->open, &c)) { /* what few tiles had room for: from the beginning */
+    hr__candidate_fini(&c);
+    up = (hr_stays){0};
+    HR_TRY(hr__placement_sketch(s, it, up, false, &c, err));
+  }
+  hr_status status = hr__tiers_fill(s, it, false, &up, &c, err);
+  if (status == HR_OK && up.device_bytes > 0) status = whole_compare(s, it, &up, &c, err);
+  if (status == HR_OK) return hr__placement_offer(s, it, up, &c, err);
+  hr__candidate_fini(&c);
+  return status;
+}
+
+/* Fastest first; of equal ones that which moves fewer kinds, then as in the list of placements. */
+static int look_compare(const void *a, const void *b) {
+  const hr_look *x = a, *y = b;
+  if (x->seconds != y->seconds) return x->seconds < y->seconds ? -1 : 1;
+  int moved = __builtin_popcount((unsigned)moved_set(&x->it)) - __builtin_popcount((unsigned)moved_set(&y->it));
+  return moved != 0 ? moved : x->number - y->number;
+}
+
+hr_status hr__looks_plan(hr_looking *l, hr_error *err) {
+  hr_choosing *s = l->s;
+  double ratio = 1 - hr_tiles_error;
+  if (l->count > 0) qsort(l->list, l->count, sizeof *l->list, look_compare);
+  for (size_t i = 0; i < l->count && !hr__candidate_slow(s, l->list[i].seconds * ratio * (1 - hr_looks_error)); i++) {
+    if (s->best.graph && i > 0 && i * s->best.graph->n_nodes > HR_PLANS_NODES) break;
+    double own = ratio;
+    HR_TRY(look_plan(s, &l->list[i], &own, err));
+    if (i == 0 && s->coarse) ratio = own;
+  }
+  return HR_OK;
+}
+
+/* Whether placements with lower bounds have been looked at for long enough: sketches of large graphs take their time.
+ */
+static bool looks_enough(const hr_looking *l, double bound) {
+  double limit = l->s->limit_seconds;
+  if (hr__choosing_judges(l->s)) return l->best > 0 && l->looks >= HR_LOOKS_JUDGED;
+  if (limit > 0 && looks_many(l) && bound * (1 + hr_near_enough) >= limit) return true;
+  if (l->best == 0 || l->looks < HR_LOOKS_LEAST || !looks_many(l)) return false;
+  return l->nodes > HR_LOOKS_NODES_MOST || l->idle >= HR_LOOKS_IDLE || bound * (1 + hr_near_enough) >= l->best;
+}
+
+hr_status hr__placements_look(hr_looking *l, int most, hr_error *err) {
+  const hr_choosing *s = l->s;
+  const hr_prospects *p = s->prospects;
+  for (size_t i = 0; i < p->count && most > 0 && !hr__look_late(l, p->list[i].seconds); i++) {
+    const hr_placement *it = &p->list[i];
+    if (looks_enough(l, it->seconds)) break;
+    if (hr__choosing_judges(s) && l->best > 0 && it->way == HR_WAY_MIX) continue; /* mixes take many sketches */
+    if (look_large(l, it) || look_idle(l, it) || look_beaten(l, it) || look_unlikely(l, it)) continue;
+    l->looks++;
+    l->idle++;
+    most--;
+    HR_TRY(placement_look(l, it, err));
+  }
+  return HR_OK;
+}

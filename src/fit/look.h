@@ -1,0 +1,42 @@
+/* look: placements (fit/placement.h) looked at in rising order of their bounds until these pass what was found, each by
+ * sketches with few tiles; those that come close to the best of them are then planned as they would be run.
+ */
+#ifndef HR_FIT_LOOK_H
+#define HR_FIT_LOOK_H
+
+#include "fit/fill.h"
+
+/* A placement that fits by a sketch with few tiles. */
+typedef struct hr_look {
+  hr_placement it;
+  hr_stays up;
+  double seconds;
+  int number; /* in the order they were found */
+} hr_look;
+
+enum { HR_MOVED_SETS = 1 << HR_OFFLOAD_KINDS };
+
+typedef struct hr_looking {
+  hr_choosing *s;
+  /* per set of kinds that are moved whole, and way: bytes on the device, 0: not known */
+  uint64_t peak[HR_MOVED_SETS][HR_ALIKE];
+  /* per way, kind in part on the device and kind on the disk (0: none): the least that a look took of its bound; 0:
+   * none fitted */
+  double ratio[HR_WAY_MIX + 1][1 + HR_OFFLOAD_KINDS][1 + HR_OFFLOAD_KINDS];
+  size_t nodes;  /* of all sketches */
+  hr_look *list; /* in the arena of s */
+  size_t count, capacity;
+  double best; /* seconds of the fastest; 0: there is none */
+  int looks;   /* so far */
+  int idle;    /* since the fastest was found */
+} hr_looking;
+
+/* Whether nothing from this bound on is worth a look. */
+bool hr__look_late(const hr_looking *l, double bound);
+/* Looks at the placements listed, at most as many as `most`. */
+hr_status hr__placements_look(hr_looking *l, int most, hr_error *err);
+/* Plans what was found, the most promising first; what the first of them takes less than with few tiles the others do
+ * as well. Of large graphs only some are planned. */
+hr_status hr__looks_plan(hr_looking *l, hr_error *err);
+
+#endif
