@@ -48,8 +48,7 @@ hr_status hr__figures_resting(hr_way_figures *f, hr_choosing *s, const hr_plan *
     f->closed_bytes[t] = plan->tiers[t].persistent_bytes;
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
     if (s->out->open[k]) f->closed_bytes[HR_TIER_DEVICE] -= s->whole_bytes[k];
-  uint64_t gradients = s->out->open[HR_OFFLOAD_GRADIENTS] ? s->whole_bytes[HR_OFFLOAD_GRADIENTS] : 0;
-  f->gradient_bytes = less(device->categories[HR_CAT_GRADIENTS], gradients);
+  f->gradient_bytes = less(device->categories[HR_CAT_GRADIENTS], s->whole_bytes[HR_OFFLOAD_GRADIENTS]);
   f->working_bytes = device->categories[HR_CAT_ACTIVATIONS] + device->categories[HR_CAT_WORKSPACE];
   HR_TRY(gradients_most(&s->arena, plan, &f->gradients_most, err));
   f->gradients_most = larger(f->gradients_most, f->gradient_bytes);

@@ -142,6 +142,18 @@ static bool space_close(space *s, uint64_t number, uint64_t closing) {
   return any;
 }
 
+/* Whether a setting of quality is closed to another number than the open space has chosen: then both have their own
+ * work to do, and seconds say nothing. */
+static bool quality_differs(const space *s, const char *chosen) {
+  for (size_t k = 0; k < KEYS; k++) {
+    char text[64];
+    if (strcmp(keys[k].path, "data.sequence_length") != 0 || s->closed[k] < 0) continue;
+    snprintf(text, sizeof text, "%s=%s", keys[k].path, keys[k].values[s->closed[k]]);
+    return !strstr(chosen, text);
+  }
+  return false;
+}
+
 static void spaces_check(const char *gpu, uint64_t from, uint64_t end) {
   space s = {0};
   world_device(&s.w, gpu);
@@ -157,7 +169,7 @@ static void spaces_check(const char *gpu, uint64_t from, uint64_t end) {
     fitting += fits;
     for (uint64_t closing = 0; closing < CLOSINGS; closing++) {
       space_draw(&s, number);
-      if (!space_close(&s, number, closing) ||
+      if (!space_close(&s, number, closing) || quality_differs(&s, chosen) ||
           !space_search(&s, &closed_fits, &closed_seconds, closed_chosen, sizeof closed_chosen))
         continue;
       compared++;
@@ -176,7 +188,7 @@ static void spaces_check(const char *gpu, uint64_t from, uint64_t end) {
   print_message("%zu closings of %llu spaces compared, %zu spaces with a plan that fits\n", compared,
                 (unsigned long long)(end - from), fitting);
   assert_int_equal(worse, 0);
-  if (!only) assert_true(compared > (end - from) && fitting > (end - from) / 4);
+  if (!only && end - from > 1) assert_true(compared > (end - from) && fitting > (end - from) / 4);
   hr__rates_fini(&s.w.rates);
 }
 
@@ -195,7 +207,16 @@ static void test_of_the_cpu(void **state) {
   spaces_check(NULL, spaces() / 2, spaces());
 }
 
+/* Gradients that were closed to the device counted twice in the bounds of all placements. */
+static void test_of_closed_gradients(void **state) {
+  (void)state;
+  static const uint64_t numbers[] = {1221, 1371, 1520, 2389};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    spaces_check(NULL, numbers[i], numbers[i] + 1);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_of_a_gpu), cmocka_unit_test(test_of_the_cpu)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_of_a_gpu), cmocka_unit_test(test_of_the_cpu),
+                                     cmocka_unit_test(test_of_closed_gradients)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
