@@ -256,7 +256,7 @@ static hr_status field_value(hr_render *r, const hr_arguments *given, const char
   for (size_t i = 0; i < bytes; i++) {
     number = number && name[i] >= '0' && name[i] <= '9' && index < 1000;
     if (number) index = 10 * index + (size_t)(name[i] - '0');
-    if (memchr(".[!:", name[i], 4)) return hr__render_unsupported(r, "format with more than a name in {}");
+    if (memchr(".[!", name[i], 3)) return hr__render_unsupported(r, "format with more than a name in {}");
   }
   seen->numbered |= number;
   if (!bytes) index = seen->next++;
@@ -272,6 +272,19 @@ static hr_status field_value(hr_render *r, const hr_arguments *given, const char
       return HR_OK;
     }
   return hr__render_fail(r, "format lacks a value for {%.*s}", (int)(bytes > 60 ? 60 : bytes), name);
+}
+
+/* One field, {name} or {name:kind}, where kind is d or s. */
+static hr_status field_put(hr_render *r, const hr_arguments *given, const char *field, size_t bytes, fields *seen,
+                           hr_py_text *to) {
+  const char *colon = memchr(field, ':', bytes);
+  hr_py value, kind = hr__py_string(colon ? colon + 1 : "", colon ? (size_t)(field + bytes - colon) - 1 : 0);
+  HR_TRY(field_value(r, given, field, colon ? (size_t)(colon - field) : bytes, seen, &value));
+  bool digits = hr__py_is(kind, "d"), text = hr__py_is(kind, "s");
+  if (kind.bytes && !digits && !text) return hr__render_unsupported(r, "format with a width or precision");
+  if ((digits && value.kind != HR_PY_INT) || (text && value.kind != HR_PY_STRING))
+    return hr__render_fail(r, "format has no :%.1s for a value of type %s", kind.text, hr__py_type(value));
+  return hr__py_put_str(r, to, value);
 }
 
 METHOD(str_format) {
@@ -290,10 +303,8 @@ METHOD(str_format) {
     const char *close = c == '{' ? memchr(self.text + at, '}', self.bytes - at) : NULL;
     if (!close) return hr__render_fail(r, "a single %c in a text for format", c);
     size_t begin = at + 1;
-    hr_py value;
     at = (size_t)(close - self.text);
-    HR_TRY(field_value(r, call->all, self.text + begin, at - begin, &seen, &value));
-    HR_TRY(hr__py_put_str(r, &text, value));
+    HR_TRY(field_put(r, call->all, self.text + begin, at - begin, &seen, &text));
   }
   *out = hr__py_taken(&text);
   return HR_OK;
