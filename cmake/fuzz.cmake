@@ -4,6 +4,9 @@ set(HR_FUZZ_LAYER_safetensors format)
 set(HR_FUZZ_LAYER_yaml format)
 set(HR_FUZZ_LAYER_json format)
 set(HR_FUZZ_LAYER_edit format)
+set(HR_FUZZ_LAYER_template text)
+set(HR_FUZZ_LAYER_gguf format)
+set(HR_FUZZ_LAYER_rows format)
 
 # A target links the layer named above, or everything.
 function(hr_fuzz_executable executable name)

@@ -21,6 +21,8 @@ foreach(layer IN LISTS HR_LAYERS)
 endforeach()
 # Codes of stored moments are to be the same on every instruction set: no fused multiply-add where one has it.
 set_source_files_properties(${CMAKE_SOURCE_DIR}/src/op/adamw8bit.c PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+# So are weights that are read from blocks of GGUF files.
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/format/gguf_blocks.c PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
 set(HR_ALL ${left})
 if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.c)
   add_executable(headroom src/cli/main.c)

@@ -166,8 +166,8 @@ static hr_status convert(conversion *c, const json_t *value, int depth, hr_doc_n
   return HR_OK;
 }
 
-hr_status hr__json_parse(const char *name, const char *text, size_t bytes, hr_arena *arena, hr_doc_node **out,
-                         hr_error *err) {
+hr_status hr__json_parse_from(const char *name, hr_json_start start, const char *text, size_t bytes, hr_arena *arena,
+                              hr_doc_node **out, hr_error *err) {
   if (bytes > HR_DOC_MAX_BYTES)
     return hr__fail(err, HR_BAD_INPUT, name, NULL, "more than %d bytes of JSON", HR_DOC_MAX_BYTES);
   hr_arena work = {0}; /* jansson's tree, gone when ours stands */
@@ -176,12 +176,18 @@ hr_status hr__json_parse(const char *name, const char *text, size_t bytes, hr_ar
   hr_status status = hr__json_load(text, bytes, &work, &root, &fault, err);
   if (status == HR_BAD_INPUT) {
     char place[HR_DOC_PLACE];
-    hr_doc_node at = {.line = fault.line, .column = fault.column};
+    bool first = fault.line <= 1;
+    hr_doc_node at = {.line = fault.line + start.line - 1, .column = fault.column + (first ? start.column - 1 : 0)};
     hr__fail(err, status, hr__doc_place(name, &at, false, place), NULL, "not valid JSON: %s", fault.text);
   }
   conversion c = {.name = name, .arena = arena};
   if (status == HR_OK) status = convert(&c, root, 1, out, err);
-  if (status == HR_OK) hr__json_places(text, bytes, *out);
+  if (status == HR_OK) hr__json_places(text, bytes, start, *out);
   hr__arena_fini(&work);
   return status;
+}
+
+hr_status hr__json_parse(const char *name, const char *text, size_t bytes, hr_arena *arena, hr_doc_node **out,
+                         hr_error *err) {
+  return hr__json_parse_from(name, (hr_json_start){1, 1}, text, bytes, arena, out, err);
 }

@@ -30,7 +30,16 @@ json_t *hr__json_string(const char *text);
  * bracket, all of which become spaces: places stay the same. NULL: out of memory. */
 const char *hr__json_strict(const char *text, size_t bytes, hr_arena *arena);
 
+/* Where a text begins in its file: lines and columns of its values count from there. */
+typedef struct hr_json_start {
+  int line, column;
+} hr_json_start;
+
+/* hr__json_parse (doc.h) of a text that is a part of a file; byte ranges count from the text's own beginning. */
+hr_status hr__json_parse_from(const char *name, hr_json_start start, const char *text, size_t bytes, hr_arena *arena,
+                              hr_doc_node **out, hr_error *err);
+
 /* Fills in lines, columns and byte ranges of a tree made from `text`, which jansson has accepted. */
-void hr__json_places(const char *text, size_t bytes, hr_doc_node *root);
+void hr__json_places(const char *text, size_t bytes, hr_json_start start, hr_doc_node *root);
 
 #endif

@@ -62,8 +62,10 @@ static void place(hr_cursor *at, hr_doc_node *node) {
   node->end = at->byte;
 }
 
-void hr__json_places(const char *text, size_t bytes, hr_doc_node *root) {
+void hr__json_places(const char *text, size_t bytes, hr_json_start start, hr_doc_node *root) {
   hr_cursor at = hr__cursor(text, bytes);
+  at.line = start.line;
+  at.column = start.column;
   skip(&at, space, true);
   root->key_line = at.line;
   root->key_column = at.column;

@@ -1,0 +1,346 @@
+/* The header of a GGUF file: magic, version, counts; keys with values; tensors; then, aligned, the data. */
+#include "format/gguf_file.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "base/sort.h"
+#include "format/doc.h"
+#include "format/file.h"
+#include "format/gguf_blocks.h"
+
+enum {
+  MAX_TENSORS = 1 << 17,
+  MAX_VALUES = 1 << 16,
+  MAX_KEY = 65535, /* bytes, as the format says */
+  MAX_NAME = 1024,
+  MAX_ITEMS = 1 << 24,    /* of one array */
+  MAX_HEADER = 256 << 20, /* bytes; the largest vocabularies take some 20 MiB */
+  FIRST_WINDOW = 1 << 20, /* bytes of a file that are read at first; twice as many while the header goes on */
+  MAX_ALIGNMENT = 1 << 20
+};
+
+static const char again[] = "fetch the file again or convert the model anew";
+
+typedef struct reader {
+  hr_gguf *file;
+  const unsigned char *bytes;
+  size_t count, at;
+  bool short_of_bytes; /* the header goes on behind what is at hand */
+  hr_error *err;
+} reader;
+
+#define REFUSE(r, ...) hr__fail((r)->err, HR_BAD_INPUT, (r)->file->path, again, __VA_ARGS__)
+
+static hr_status take(reader *r, size_t bytes, const unsigned char **out) {
+  if (bytes > r->count - r->at) {
+    r->short_of_bytes = true;
+    return REFUSE(r, "the header ends at byte %zu, in the middle of something", r->count);
+  }
+  *out = r->bytes + r->at;
+  r->at += bytes;
+  return HR_OK;
+}
+
+uint64_t hr__gguf_number_at(const unsigned char *at, size_t bytes) {
+  uint64_t value = 0;
+  for (size_t i = bytes; i > 0; i--)
+    value = value << 8 | at[i - 1];
+  return value;
+}
+
+static hr_status number(reader *r, size_t bytes, uint64_t *out) {
+  const unsigned char *at = NULL;
+  HR_TRY(take(r, bytes, &at));
+  *out = hr__gguf_number_at(at, bytes);
+  return HR_OK;
+}
+
+static hr_status text(reader *r, hr_gguf_text *out) {
+  uint64_t bytes;
+  const unsigned char *at = NULL;
+  HR_TRY(number(r, 8, &bytes));
+  if (bytes > MAX_HEADER) return REFUSE(r, "byte %zu: a text of %llu bytes", r->at, (unsigned long long)bytes);
+  HR_TRY(take(r, (size_t)bytes, &at));
+  *out = (hr_gguf_text){(const char *)at, (size_t)bytes};
+  return HR_OK;
+}
+
+/* A name: UTF-8 without NUL, as a C string. */
+static hr_status name(reader *r, size_t most, const char *what, const char **out) {
+  hr_gguf_text raw = {0};
+  size_t begin = r->at;
+  HR_TRY(text(r, &raw));
+  if (!raw.bytes || raw.bytes > most)
+    return REFUSE(r, "byte %zu: %s of %zu bytes; 1 to %zu are allowed", begin, what, raw.bytes, most);
+  if (hr__utf8_check(raw.text, raw.bytes) != raw.bytes || memchr(raw.text, 0, raw.bytes))
+    return REFUSE(r, "byte %zu: %s is not UTF-8 text", begin, what);
+  char *copy = hr__arena_alloc(&r->file->arena, raw.bytes + 1);
+  if (!copy) return hr__nomem(r->err);
+  memcpy(copy, raw.text, raw.bytes);
+  *out = copy;
+  return HR_OK;
+}
+
+const size_t hr__gguf_widths[] = {
+    [HR_GGUF_U8] = 1,  [HR_GGUF_I8] = 1,  [HR_GGUF_U16] = 2,  [HR_GGUF_I16] = 2,    [HR_GGUF_U32] = 4,
+    [HR_GGUF_I32] = 4, [HR_GGUF_F32] = 4, [HR_GGUF_BOOL] = 1, [HR_GGUF_STRING] = 0, [HR_GGUF_ARRAY] = 0,
+    [HR_GGUF_U64] = 8, [HR_GGUF_I64] = 8, [HR_GGUF_F64] = 8};
+
+static hr_status kind(reader *r, const char *key, hr_gguf_kind *out) {
+  uint64_t value;
+  HR_TRY(number(r, 4, &value));
+  if (value > HR_GGUF_F64)
+    return REFUSE(r, "\"%.200s\" is of type %llu, which is unknown", key, (unsigned long long)value);
+  *out = (hr_gguf_kind)value;
+  return HR_OK;
+}
+
+static hr_status texts(reader *r, hr_gguf_value *value) {
+  /* Each takes 8 bytes at least, so that a count that is too large ends before memory is taken for it. */
+  if (value->count > (r->count - r->at) / 8) {
+    r->short_of_bytes = true;
+    return REFUSE(r, "\"%.200s\": the header ends before its %zu texts do", value->key, value->count);
+  }
+  hr_gguf_text *all = hr__arena_array(&r->file->arena, value->count, sizeof *all);
+  if (!all) return hr__nomem(r->err);
+  for (size_t i = 0; i < value->count; i++)
+    HR_TRY(text(r, &all[i]));
+  value->texts = all;
+  return HR_OK;
+}
+
+static hr_status value_read(reader *r, hr_gguf_value *out) {
+  HR_TRY(name(r, MAX_KEY, "a key", &out->key));
+  HR_TRY(kind(r, out->key, &out->kind));
+  out->item = out->kind;
+  out->count = 1;
+  if (out->kind == HR_GGUF_ARRAY) {
+    uint64_t count;
+    HR_TRY(kind(r, out->key, &out->item));
+    HR_TRY(number(r, 8, &count));
+    if (out->item == HR_GGUF_ARRAY) return REFUSE(r, "\"%.200s\" is an array of arrays", out->key);
+    if (count > MAX_ITEMS) return REFUSE(r, "\"%.200s\" has %llu items", out->key, (unsigned long long)count);
+    out->count = (size_t)count;
+  }
+  if (out->item == HR_GGUF_STRING) return texts(r, out);
+  HR_TRY(take(r, out->count * hr__gguf_widths[out->item], &out->at));
+  for (size_t i = 0; out->item == HR_GGUF_BOOL && i < out->count; i++)
+    if (out->at[i] > 1) return REFUSE(r, "\"%.200s\" is neither true nor false", out->key);
+  return HR_OK;
+}
+
+static hr_status tensor_read(reader *r, hr_gguf_tensor *out) {
+  uint64_t value, bytes;
+  HR_TRY(name(r, MAX_NAME, "the name of a tensor", &out->name));
+  HR_TRY(number(r, 4, &value));
+  if (value > HR_GGUF_RANK) return REFUSE(r, "tensor \"%.200s\" has %llu dims", out->name, (unsigned long long)value);
+  out->rank = (int)value;
+  out->elements = 1;
+  for (int i = out->rank - 1; i >= 0; i--) { /* fastest first in the file */
+    HR_TRY(number(r, 8, &value));
+    out->dim[i] = (int64_t)value;
+    if (value > INT64_MAX || !hr__mul_i64(out->elements, out->dim[i], &out->elements))
+      return REFUSE(r, "tensor \"%.200s\" has more elements than can be counted", out->name);
+  }
+  HR_TRY(number(r, 4, &value));
+  const hr_gguf_type *type = hr__gguf_type((uint32_t)value);
+  if (!type)
+    return hr__fail(r->err, HR_UNSUPPORTED, r->file->path, "convert the model to another type, such as Q8_0 or BF16",
+                    "tensor \"%.200s\" is of type %llu, which is unknown", out->name, (unsigned long long)value);
+  out->type = type->number;
+  int64_t row = out->rank ? out->dim[out->rank - 1] : 1;
+  if (row % type->elements)
+    return REFUSE(r, "tensor \"%.200s\": rows of %lld elements do not fill blocks of %u (%s)", out->name,
+                  (long long)row, type->elements, type->name);
+  HR_TRY(number(r, 8, &out->begin));
+  if (__builtin_mul_overflow((uint64_t)out->elements / type->elements, type->bytes, &bytes) ||
+      __builtin_add_overflow(out->begin, bytes, &out->end))
+    return REFUSE(r, "tensor \"%.200s\" has more bytes than can be counted", out->name);
+  return HR_OK;
+}
+
+static int value_order(const void *a, const void *b) {
+  return strcmp(((const hr_gguf_value *)a)->key, ((const hr_gguf_value *)b)->key);
+}
+static int name_order(const void *a, const void *b) {
+  return strcmp(((const hr_gguf_tensor *)a)->name, ((const hr_gguf_tensor *)b)->name);
+}
+static int place_order(const void *a, const void *b) {
+  const hr_gguf_tensor *first = a, *second = b;
+  if (first->begin != second->begin) return first->begin < second->begin ? -1 : 1;
+  return first->end < second->end ? -1 : first->end > second->end;
+}
+
+/* Pointers to items in order; scratch lies behind them. NULL: out of memory. */
+static const void **ordered(hr_arena *work, const void *items, size_t count, size_t size, hr_compare compare) {
+  const void **order = hr__arena_array(work, count, 2 * sizeof *order);
+  if (!order) return NULL;
+  for (size_t i = 0; i < count; i++)
+    order[i] = (const char *)items + i * size;
+  hr__sort(order, count, order + count, compare);
+  return order;
+}
+
+/* Sorts values and tensors; each may be there once. */
+static hr_status sort_all(reader *r, hr_arena *work) {
+  hr_gguf *file = r->file;
+  const void **values = ordered(work, file->values, file->value_count, sizeof *file->values, value_order);
+  const void **tensors = ordered(work, file->tensors, file->count, sizeof *file->tensors, name_order);
+  hr_gguf_value *by_key = hr__arena_array(&file->arena, file->value_count, sizeof *by_key);
+  hr_gguf_tensor *by_name = hr__arena_array(&file->arena, file->count, sizeof *by_name);
+  if (!values || !tensors || !by_key || !by_name) return hr__nomem(r->err);
+  for (size_t i = 0; i < file->value_count; i++) {
+    by_key[i] = *(const hr_gguf_value *)values[i];
+    if (i && strcmp(by_key[i - 1].key, by_key[i].key) == 0)
+      return REFUSE(r, "key \"%.200s\" is there twice", by_key[i].key);
+  }
+  for (size_t i = 0; i < file->count; i++) {
+    by_name[i] = *(const hr_gguf_tensor *)tensors[i];
+    if (i && strcmp(by_name[i - 1].name, by_name[i].name) == 0)
+      return REFUSE(r, "tensor \"%.200s\" is there twice", by_name[i].name);
+  }
+  file->values = by_key;
+  file->tensors = by_name;
+  return HR_OK;
+}
+
+static hr_status alignment_find(reader *r, uint64_t *out) {
+  const hr_gguf_value *value = hr__gguf_value(r->file, "general.alignment");
+  int64_t given = 32;
+  if (value && (!hr__gguf_integer(value, 0, &given) || given < 1 || given > MAX_ALIGNMENT || (given & (given - 1))))
+    return REFUSE(r, "general.alignment is not a power of two up to %d", MAX_ALIGNMENT);
+  *out = (uint64_t)given;
+  return HR_OK;
+}
+
+/* Tensors are aligned, lie inside the file and do not overlap. */
+static hr_status places_check(reader *r, uint64_t file_bytes, hr_arena *work) {
+  hr_gguf *file = r->file;
+  uint64_t alignment = 0;
+  HR_TRY(alignment_find(r, &alignment));
+  file->data_start = (r->at + alignment - 1) / alignment * alignment;
+  uint64_t data_bytes = file_bytes > file->data_start ? file_bytes - file->data_start : 0, covered = 0;
+  const void **order = ordered(work, file->tensors, file->count, sizeof *file->tensors, place_order);
+  if (!order) return hr__nomem(r->err);
+  for (size_t i = 0; i < file->count; i++) {
+    const hr_gguf_tensor *tensor = order[i];
+    if (tensor->begin % alignment)
+      return REFUSE(r, "tensor \"%.200s\" begins at data byte %llu, which is no multiple of %llu", tensor->name,
+                    (unsigned long long)tensor->begin, (unsigned long long)alignment);
+    if (tensor->end > data_bytes)
+      return REFUSE(r, "tensor \"%.200s\" ends at data byte %llu, but the file has %llu: it is cut off", tensor->name,
+                    (unsigned long long)tensor->end, (unsigned long long)data_bytes);
+    if (tensor->begin < covered) return REFUSE(r, "tensor \"%.200s\" overlaps another one", tensor->name);
+    covered = tensor->end;
+  }
+  return HR_OK;
+}
+
+static hr_status header_begin(reader *r) {
+  const unsigned char *magic = NULL;
+  uint64_t version, tensors, values;
+  if (r->count < 4 || memcmp(r->bytes, "GGUF", 4) != 0)
+    return REFUSE(r, "not a GGUF file: it does not begin with \"GGUF\"");
+  HR_TRY(take(r, 4, &magic));
+  HR_TRY(number(r, 4, &version));
+  if (version && (version & 0xffff) == 0)
+    return hr__fail(r->err, HR_UNSUPPORTED, r->file->path, "convert the model on a little-endian machine",
+                    "a big-endian GGUF file");
+  if (version < 2 || version > 3)
+    return hr__fail(r->err, HR_UNSUPPORTED, r->file->path, again, "GGUF version %llu; 2 and 3 are read",
+                    (unsigned long long)version);
+  r->file->version = (uint32_t)version;
+  HR_TRY(number(r, 8, &tensors));
+  HR_TRY(number(r, 8, &values));
+  if (tensors > MAX_TENSORS || values > MAX_VALUES)
+    return REFUSE(r, "%llu tensors and %llu keys: more than %d and %d", (unsigned long long)tensors,
+                  (unsigned long long)values, MAX_TENSORS, MAX_VALUES);
+  r->file->count = (size_t)tensors;
+  r->file->value_count = (size_t)values;
+  return HR_OK;
+}
+
+static hr_status header_read(reader *r, uint64_t file_bytes, hr_arena *work) {
+  hr_gguf *file = r->file;
+  HR_TRY(header_begin(r));
+  file->values = hr__arena_array(&file->arena, file->value_count, sizeof *file->values);
+  file->tensors = hr__arena_array(&file->arena, file->count, sizeof *file->tensors);
+  if (!file->values || !file->tensors) return hr__nomem(r->err);
+  for (size_t i = 0; i < file->value_count; i++)
+    HR_TRY(value_read(r, &file->values[i]));
+  for (size_t i = 0; i < file->count; i++)
+    HR_TRY(tensor_read(r, &file->tensors[i]));
+  HR_TRY(sort_all(r, work));
+  return places_check(r, file_bytes, work);
+}
+
+static hr_gguf *file_create(const char *path) {
+  hr_gguf *file = hr__alloc_zero(1, sizeof *file);
+  if (!file) return NULL;
+  file->fd = -1;
+  file->path = hr__arena_text(&file->arena, path);
+  if (file->path) return file;
+  hr__gguf_close(file);
+  return NULL;
+}
+
+/* Parses what is at hand of a file; *more: that was too little. */
+static hr_status parse(const char *path, const unsigned char *head, size_t head_bytes, uint64_t file_bytes, bool *more,
+                       hr_gguf **out, hr_error *err) {
+  hr_arena work = {0};
+  hr_gguf *file = file_create(path);
+  if (!file) return hr__nomem(err);
+  unsigned char *kept = hr__arena_room(&file->arena, head_bytes ? head_bytes : 1, 1); /* texts and numbers stay in it */
+  hr_status status = kept ? HR_OK : hr__nomem(err);
+  reader r = {.file = file, .bytes = kept, .count = head_bytes, .err = err};
+  if (kept && head_bytes) memcpy(kept, head, head_bytes);
+  if (status == HR_OK) status = header_read(&r, file_bytes, &work);
+  *more = status == HR_BAD_INPUT && r.short_of_bytes;
+  hr__arena_fini(&work);
+  if (status == HR_OK)
+    *out = file;
+  else
+    hr__gguf_close(file);
+  return status;
+}
+
+hr_status hr__gguf_parse(const char *path, const void *head, size_t head_bytes, uint64_t file_bytes, hr_gguf **out,
+                         hr_error *err) {
+  bool more;
+  return parse(path, head, head_bytes, file_bytes, &more, out, err);
+}
+
+static hr_status windows(int fd, const char *path, uint64_t file_bytes, hr_gguf **out, hr_error *err) {
+  for (uint64_t window = FIRST_WINDOW;; window *= 2) {
+    uint64_t bytes = window < file_bytes ? window : file_bytes;
+    bool more = false;
+    hr_arena work = {0};
+    void *head = hr__arena_room(&work, bytes ? (size_t)bytes : 1, 1);
+    hr_status status = head ? hr__file_read_at(fd, path, 0, head, (size_t)bytes, err) : hr__nomem(err);
+    if (status == HR_OK) status = parse(path, head, (size_t)bytes, file_bytes, &more, out, err);
+    hr__arena_fini(&work);
+    if (!more || bytes == file_bytes || window >= MAX_HEADER) return status;
+  }
+}
+
+hr_status hr__gguf_open(const char *path, hr_gguf **out, hr_error *err) {
+  int fd;
+  uint64_t bytes;
+  HR_TRY(hr__file_open(path, &fd, &bytes, err));
+  hr_status status = windows(fd, path, bytes, out, err);
+  if (status == HR_OK)
+    (*out)->fd = fd;
+  else
+    close(fd);
+  return status;
+}
+
+void hr__gguf_close(hr_gguf *file) {
+  if (!file) return;
+  if (file->fd >= 0) close(file->fd);
+  hr__arena_fini(&file->arena);
+  hr__free(file);
+}
