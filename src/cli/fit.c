@@ -62,9 +62,9 @@ void hr__fit_changes(const hr_job *job, const hr_change *changes, int count, FIL
   host_print(job, to);
 }
 
-static hr_status no_fit_json(const hr_job *job, const hr_change *changes, int count, const hr_error *no_fit,
-                             hr_error *err) {
-  json_t *answer = hr__cli_error_json(no_fit);
+static hr_status no_fit_json(const hr_cli *cli, const hr_job *job, const hr_change *changes, int count,
+                             const hr_error *no_fit, hr_error *err) {
+  json_t *answer = hr__cli_error_json(cli, no_fit);
   if (answer == NULL || json_object_set_new(answer, "plan", hr__answer_plan(job, changes, count)) != 0) {
     json_decref(answer);
     return hr__nomem(err);
@@ -87,7 +87,7 @@ hr_status hr__fit_check(hr_cli *cli, const hr_job *job, hr_error *err) {
   hr__waiting_end(&waiting);
   HR_TRY(status);
   if (cli->json) {
-    HR_TRY(no_fit_json(job, changes, count, &no_fit, err));
+    HR_TRY(no_fit_json(cli, job, changes, count, &no_fit, err));
   } else {
     hr__cli_show_error(cli, &no_fit);
     hr__fit_owners(job, stderr);
