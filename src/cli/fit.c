@@ -1,6 +1,8 @@
 /* See fit.h. */
 #include "cli/fit.h"
 
+#include <string.h>
+
 #include "cli/figures.h"
 #include "cli/waiting.h"
 #include "job/answer.h"
@@ -9,6 +11,11 @@ const hr_change *hr__fit_cheapest(const hr_change *changes, int count) {
   for (int i = 0; i < count; i++)
     if (!changes[i].changes_results) return &changes[i];
   return count > 0 ? &changes[0] : NULL;
+}
+
+void hr__fit_set(int column, const char *override, FILE *to) {
+  const char *quote = strpbrk(override, " {}*[]") ? "'" : "";
+  fprintf(to, "%*s--set %s%s%s\n", column, "", quote, override, quote);
 }
 
 void hr__fit_owners(const hr_job *job, FILE *to) {
@@ -57,7 +64,7 @@ void hr__fit_changes(const hr_job *job, const hr_change *changes, int count, FIL
       if (planned->peak_bytes[t] > 0)
         fprintf(to, "  %12s  on the %s\n", hr__size_text(planned->peak_bytes[t], text), hr_tier_name((hr_tier)t));
     for (int o = 0; o < changes[i].n_overrides; o++)
-      fprintf(to, "%16s--set %s\n", "", changes[i].override[o]);
+      hr__fit_set(16, changes[i].override[o], to);
   }
   host_print(job, to);
 }
