@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -172,9 +173,94 @@ static void test_open_precision(void **state) {
   hr__recipe_destroy(recipe);
 }
 
+static char *dump_text(const char *const *sets, size_t count, const hr_choices *choices) {
+  hr_recipe *recipe = recipe_open(sets, count);
+  hr_graph *graph;
+  hr_error err = {0};
+  char *text = NULL;
+  size_t bytes;
+  FILE *to = open_memstream(&text, &bytes);
+  assert_non_null(to);
+  if (hr__compile(recipe, choices, NULL, &graph, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
+  assert_int_equal(hr__graph_dump_text(graph, to, &err), HR_OK);
+  fclose(to);
+  hr__graph_destroy(graph);
+  hr__recipe_destroy(recipe);
+  return text;
+}
+
+/* What is chosen for a layer holds in every slice of its part, and says the same as the recipe's own words. */
+static void test_chosen_in_slices(void **state) {
+  (void)state;
+  static const char split[] = "memory.split={text: 2}";
+  static const struct {
+    const char *word;
+    hr_keep keep[4]; /* of two layers of text, one of side, one of head */
+  } cases[] = {
+      {"memory.checkpoint=none", {HR_KEEP_ALL, HR_KEEP_ALL, HR_KEEP_ALL, HR_KEEP_ALL}},
+      {"memory.checkpoint=every-layer", {HR_KEEP_INPUT, HR_KEEP_INPUT, HR_KEEP_INPUT, HR_KEEP_INPUT}},
+      {"memory.checkpoint={text.bert.encoder.layer.0: every-layer, head: selective}",
+       {HR_KEEP_INPUT, HR_KEEP_ALL, HR_KEEP_ALL, HR_KEEP_SELECTIVE}},
+      {"memory.checkpoint={layer.1: selective, side: every-layer}",
+       {HR_KEEP_ALL, HR_KEEP_SELECTIVE, HR_KEEP_INPUT, HR_KEEP_ALL}},
+  };
+  char *before = NULL;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const char *const sets[] = {TRIO, split, cases[i].word}, *const open[] = {TRIO, split, "memory.checkpoint=auto"};
+    char *said = dump_text(sets, 3, NULL);
+    char *chosen = dump_text(open, 3, &(hr_choices){.keep = cases[i].keep, .n_keep = 4});
+    assert_string_equal(said, chosen);
+    if (before) assert_string_not_equal(before, said);
+    free(before);
+    free(chosen);
+    before = said;
+  }
+  free(before);
+}
+
+/* With layers in slices `auto` finds what lies between all and nothing kept, and its plan fits. */
+static void test_auto_in_slices(void **state) {
+  (void)state;
+  uint64_t bytes[2];
+  static const char *const words[] = {"memory.checkpoint=none", "memory.checkpoint=every-layer"};
+  const char *wide = "model.parts.text.config.num_hidden_layers=6", *split = "memory.split={text: 2}",
+             *many = "training.batch_size=16", *tokens = "data.sequence_length=64";
+  tiny t;
+  hr_error err = {0};
+  for (int i = 0; i < 2; i++) {
+    const char *const sets[] = {TRIO, wide, split, many, tokens, words[i], NULL};
+    if (tiny_open(&t, sets, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
+    bytes[i] = t.plan->tiers[HR_TIER_DEVICE].peak_bytes;
+    tiny_close(&t);
+  }
+  assert_true(bytes[1] < bytes[0]);
+  const char *const sets[] = {TRIO, wide, split, many, tokens, "memory.checkpoint=auto", NULL};
+  if (tiny_open(&t, sets, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
+  double slowest = 0;
+  for (int part = 0; part <= 4; part++) {
+    hr_open open = {.recipe = t.recipe,
+                    .facts = &t.device->facts,
+                    .rates = &t.rates,
+                    .accumulation = 1,
+                    .host_bytes = 1 << 30,
+                    .budget_bytes = bytes[1] + (bytes[0] - bytes[1]) * (uint64_t)part / 4};
+    hr_chosen chosen;
+    if (hr__choose(&open, &chosen, &err) != HR_OK) fail_msg("%s", err.message);
+    assert_true(chosen.plan->tiers[HR_TIER_DEVICE].peak_bytes <= open.budget_bytes);
+    assert_true(part == 0 || chosen.plan->step_seconds <= slowest);
+    slowest = chosen.plan->step_seconds;
+    if (part == 4)
+      for (size_t i = 0; i < chosen.choices.n_keep; i++)
+        assert_int_equal(chosen.choices.keep[i], HR_KEEP_ALL);
+    hr__chosen_fini(&chosen);
+  }
+  tiny_close(&t);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_suggested), cmocka_unit_test(test_compared),
-                                     cmocka_unit_test(test_climbed), cmocka_unit_test(test_open_precision)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_chosen_in_slices), cmocka_unit_test(test_auto_in_slices),
+                                     cmocka_unit_test(test_suggested),        cmocka_unit_test(test_compared),
+                                     cmocka_unit_test(test_climbed),          cmocka_unit_test(test_open_precision)};
   trio_register();
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
