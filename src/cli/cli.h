@@ -45,6 +45,7 @@ struct hr_cli {
   bool answered;       /* the output already tells what the status says */
   const char *gpu;     /* of this machine; NULL: none that can be used, as far as it was looked for */
   bool gpu_looked_for; /* cli/jobs.c */
+  const char *stage;   /* of a recipe with stages: the one at work, which errors name; NULL: none */
   hr_color_mode color;
   const char **overrides; /* --set, in order */
   size_t n_overrides, cap_overrides;
@@ -94,7 +95,7 @@ void hr__cli_tell(const hr_cli *cli, FILE *to, const char *color, const char *la
 void hr__cli_show_error(const hr_cli *cli, const hr_error *err);
 
 /* {"error": {...}}; NULL: out of memory. */
-json_t *hr__cli_error_json(const hr_error *err);
+json_t *hr__cli_error_json(const hr_cli *cli, const hr_error *err);
 /* What `message` of a wrong call is followed by: the help that shows how it is called. */
 enum { HR_CLI_HINT = 64 };
 const char *hr__cli_hint(const hr_cli *cli, char out[HR_CLI_HINT]);

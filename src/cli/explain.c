@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/figures.h"
+#include "cli/fit.h"
 #include "cli/table.h"
 
 enum {
@@ -101,7 +102,7 @@ static void rung_print(const char *name, const hr_rung *rung, FILE *to) {
   fprintf(to, "  %-8s %12s %12s  ", name, hr__size_text(rung->planned.peak_bytes[HR_TIER_DEVICE], peak),
           hr__seconds_text(rung->planned.step_seconds, step));
   for (size_t o = 0; o < rung->n_overrides; o++)
-    fprintf(to, "%*s--set %s\n", o == 0 ? 0 : SETTINGS, "", rung->overrides[o]);
+    hr__fit_set(o == 0 ? 0 : SETTINGS, rung->overrides[o], to);
   if (!rung->planned.fits) fprintf(to, "%*sis over the budget\n", SETTINGS, "");
   if (rung->changes_results) fprintf(to, "%*schanges the result\n", SETTINGS, "");
 }

@@ -1,6 +1,8 @@
 /* See fit.h. */
 #include "cli/fit.h"
 
+#include <string.h>
+
 #include "cli/figures.h"
 #include "cli/waiting.h"
 #include "job/answer.h"
@@ -9,6 +11,11 @@ const hr_change *hr__fit_cheapest(const hr_change *changes, int count) {
   for (int i = 0; i < count; i++)
     if (!changes[i].changes_results) return &changes[i];
   return count > 0 ? &changes[0] : NULL;
+}
+
+void hr__fit_set(int column, const char *override, FILE *to) {
+  const char *quote = strpbrk(override, " {}*[]") ? "'" : "";
+  fprintf(to, "%*s--set %s%s%s\n", column, "", quote, override, quote);
 }
 
 void hr__fit_owners(const hr_job *job, FILE *to) {
@@ -57,14 +64,14 @@ void hr__fit_changes(const hr_job *job, const hr_change *changes, int count, FIL
       if (planned->peak_bytes[t] > 0)
         fprintf(to, "  %12s  on the %s\n", hr__size_text(planned->peak_bytes[t], text), hr_tier_name((hr_tier)t));
     for (int o = 0; o < changes[i].n_overrides; o++)
-      fprintf(to, "%16s--set %s\n", "", changes[i].override[o]);
+      hr__fit_set(16, changes[i].override[o], to);
   }
   host_print(job, to);
 }
 
-static hr_status no_fit_json(const hr_job *job, const hr_change *changes, int count, const hr_error *no_fit,
-                             hr_error *err) {
-  json_t *answer = hr__cli_error_json(no_fit);
+static hr_status no_fit_json(const hr_cli *cli, const hr_job *job, const hr_change *changes, int count,
+                             const hr_error *no_fit, hr_error *err) {
+  json_t *answer = hr__cli_error_json(cli, no_fit);
   if (answer == NULL || json_object_set_new(answer, "plan", hr__answer_plan(job, changes, count)) != 0) {
     json_decref(answer);
     return hr__nomem(err);
@@ -87,7 +94,7 @@ hr_status hr__fit_check(hr_cli *cli, const hr_job *job, hr_error *err) {
   hr__waiting_end(&waiting);
   HR_TRY(status);
   if (cli->json) {
-    HR_TRY(no_fit_json(job, changes, count, &no_fit, err));
+    HR_TRY(no_fit_json(cli, job, changes, count, &no_fit, err));
   } else {
     hr__cli_show_error(cli, &no_fit);
     hr__fit_owners(job, stderr);

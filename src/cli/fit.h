@@ -5,6 +5,8 @@
 #include "cli/cli.h"
 #include "job/job.h"
 
+/* A line with --set, from a column on; in quotes where a shell would take it apart. */
+void hr__fit_set(int column, const char *override, FILE *to);
 /* The largest tensors at the peak. */
 void hr__fit_owners(const hr_job *job, FILE *to);
 /* The changes that would fit, fastest first. */

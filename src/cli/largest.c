@@ -83,8 +83,8 @@ static hr_status value_show(const largest *l, int64_t value, json_t *entries, hr
   why.status = status;
   int failed = 0;
   if (entries != NULL)
-    failed = json_array_append_new(entries,
-                                   status == HR_OK ? hr__varied_json(job, text) : hr__varied_json_refused(&why, text));
+    failed = json_array_append_new(entries, status == HR_OK ? hr__varied_json(job, text)
+                                                            : hr__varied_json_refused(l->varied.cli, &why, text));
   else if (status == HR_OK)
     hr__varied_print(&l->varied, job, text);
   else

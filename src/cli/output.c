@@ -5,16 +5,31 @@
 
 #include "base/line.h"
 #include "cli/cli.h"
+#include "recipe/recipe.h"
 
 hr_style hr__cli_style(const hr_cli *cli, FILE *stream) {
   if (!hr__text_colors(cli->color, stream)) return (hr_style){"", "", "", "", "", ""};
   return (hr_style){"\033[1m", "\033[2m", "\033[31m", "\033[32m", "\033[33m", "\033[0m"};
 }
 
-json_t *hr__cli_error_json(const hr_error *err) {
-  return json_pack("{s:{s:s, s:i, s:s, s:s, s:s}}", "error", "code", hr_status_name(err->status), "exit_code",
-                   hr_status_exit_code(err->status), "message", err->message, "place", err->place, "remedy",
-                   err->remedy);
+/* What an error says, with the stage that it is of. */
+typedef struct told {
+  char text[sizeof((hr_error *)0)->message + 2 * HR_STAGE_NAME];
+} told;
+
+static const char *error_tell(const hr_cli *cli, const hr_error *err, told *out) {
+  const char *message = err->message[0] != '\0' ? err->message : hr_status_text(err->status);
+  snprintf(out->text, sizeof out->text, "%s%s%s%s", cli->stage ? "stage " : "", cli->stage ? cli->stage : "",
+           cli->stage ? ": " : "", message);
+  return out->text;
+}
+
+json_t *hr__cli_error_json(const hr_cli *cli, const hr_error *err) {
+  told words;
+  json_t *error = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s*}", "code", hr_status_name(err->status), "exit_code",
+                            hr_status_exit_code(err->status), "message", error_tell(cli, err, &words), "place",
+                            err->place, "remedy", err->remedy, "stage", cli->stage);
+  return error ? json_pack("{s:o}", "error", error) : NULL;
 }
 
 const char *hr__cli_hint(const hr_cli *cli, char out[HR_CLI_HINT]) {
@@ -41,14 +56,14 @@ void hr__cli_show_error(const hr_cli *cli, const hr_error *err) {
   hr_error ignored = {0};
   if (cli->json) {
     char hint[HR_CLI_HINT];
-    json_t *object = hr__cli_error_json(err);
+    json_t *object = hr__cli_error_json(cli, err);
     if (object != NULL && err->status == HR_USAGE)
       json_object_set_new(json_object_get(object, "error"), "help", json_string(hr__cli_hint(cli, hint)));
     if (object != NULL && hr__cli_put_json(object, &ignored) == HR_OK) return;
   }
-  const char *message = err->message[0] != '\0' ? err->message : hr_status_text(err->status);
+  told words;
   hr_style style = hr__cli_style(cli, stderr);
-  hr__cli_tell(cli, stderr, style.red, "error:", message);
+  hr__cli_tell(cli, stderr, style.red, "error:", error_tell(cli, err, &words));
   if (err->place[0] != '\0') hr__cli_tell(cli, stderr, "", "  at", err->place);
   if (err->remedy[0] != '\0') hr__cli_tell(cli, stderr, "", "  try:", err->remedy);
   char hint[HR_CLI_HINT];

@@ -20,17 +20,18 @@ static hr_status stage_plan(hr_cli *cli, const hr_stage *stage, json_t **answer,
   return status == HR_NO_FIT ? HR_OK : status; /* others may fit */
 }
 
-/* The plan with the largest peak, which is the promise of all, and a few figures of each. */
-static hr_status stages_answer(json_t *largest, const staged *list, size_t count, hr_error *err) {
+/* A stage's plan, and a few figures of each. */
+static hr_status stages_answer(json_t *answer, const staged *own, const staged *list, size_t count, hr_error *err) {
   json_t *all = json_array();
   bool made = all != NULL;
   for (size_t i = 0; i < count && made; i++)
     made = json_array_append_new(all, json_pack("{s:s, s:I, s:f, s:b}", "stage", list[i].name, "peak_bytes",
                                                 (json_int_t)list[i].peak_bytes, "step_seconds", list[i].step_seconds,
                                                 "fits", list[i].fits)) == 0;
-  made = made && json_object_set(largest, "stages", all) == 0;
+  made = made && json_object_set_new(answer, "stage", json_string(own->name)) == 0 &&
+         json_object_set(answer, "stages", all) == 0;
   json_decref(all);
-  return made ? hr__cli_put_json(json_incref(largest), err) : hr__nomem(err);
+  return made ? hr__cli_put_json(json_incref(answer), err) : hr__nomem(err);
 }
 
 static void stages_print(const staged *list, size_t count, size_t largest) {
@@ -44,15 +45,18 @@ static void stages_print(const staged *list, size_t count, size_t largest) {
 
 static hr_status stages_show(hr_cli *cli, const hr_stage *stages, staged *list, json_t **answers, size_t count,
                              hr_error *err) {
-  size_t largest = 0;
+  size_t largest = 0; /* of those that do not fit, where there are any */
   bool fits = true;
   for (size_t i = 0; i < count; i++) {
     if (!cli->json && !cli->quiet) printf("%sstage %s (%zu of %zu)\n", i > 0 ? "\n" : "", stages[i].name, i + 1, count);
+    cli->stage = stages[i].name;
     HR_TRY(stage_plan(cli, &stages[i], &answers[i], &list[i], err));
-    if (list[i].peak_bytes > list[largest].peak_bytes) largest = i;
+    bool larger = list[i].peak_bytes > list[largest].peak_bytes;
+    if (list[i].fits == list[largest].fits ? larger : list[largest].fits) largest = i;
     fits &= list[i].fits;
   }
-  if (cli->json) HR_TRY(stages_answer(answers[largest], list, count, err));
+  cli->stage = NULL;
+  if (cli->json) HR_TRY(stages_answer(answers[largest], &list[largest], list, count, err));
   if (!cli->json && !cli->quiet) stages_print(list, count, largest);
   HR_TRY(hr__cli_flush(err));
   cli->answered = !fits;

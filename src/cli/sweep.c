@@ -29,7 +29,7 @@ static hr_status planned_show(sweep *s, const hr_job *job, const char *value, hr
 /* A value that cannot be planned is a line as any other. */
 static hr_status refused_show(sweep *s, const hr_error *why, const char *value, hr_error *err) {
   if (s->first.status == HR_OK) s->first = *why;
-  if (s->entries) return entry_add(s, hr__varied_json_refused(why, value), err);
+  if (s->entries) return entry_add(s, hr__varied_json_refused(s->varied.cli, why, value), err);
   if (!s->varied.cli->quiet) hr__varied_print_refused(&s->varied, why, value);
   return HR_OK;
 }

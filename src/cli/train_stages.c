@@ -12,7 +12,9 @@ typedef struct staged {
   const char **folders;
 } staged;
 
-static void stage_tell(const hr_cli *cli, const staged *s, size_t i, const char *what) {
+/* From here on errors are of this stage. */
+static void stage_begin(hr_cli *cli, const staged *s, size_t i, const char *what) {
+  cli->stage = s->stages[i].name;
   if (!cli->quiet && !cli->json) fprintf(stderr, "stage %s (%zu of %zu)%s\n", s->stages[i].name, i + 1, s->count, what);
 }
 
@@ -36,7 +38,7 @@ static hr_status stages_check(hr_cli *cli, staged *s, hr_error *err) {
   hr_stage_left *left = hr__arena_array(&cli->arena, s->count, sizeof *left); /* of those that are done: not known */
   if (!left) return hr__nomem(err);
   for (size_t i = s->first; i < s->count; i++) {
-    stage_tell(cli, s, i, ": planning");
+    stage_begin(cli, s, i, ": planning");
     hr_job *job = NULL;
     int from = s->stages[i].from;
     HR_TRY(hr__cli_job_open(cli, &s->stages[i].source, HR_CLI_RATES_PLAN, &job, err));
@@ -46,6 +48,7 @@ static hr_status stages_check(hr_cli *cli, staged *s, hr_error *err) {
     hr__job_close(job);
     HR_TRY(status);
   }
+  cli->stage = NULL;
   return HR_OK;
 }
 
@@ -54,13 +57,14 @@ static hr_status stages_run(hr_cli *cli, const staged *s, json_t *answers, hr_er
     const hr_stage *stage = &s->stages[i];
     hr_train_places at = {s->folders[i], stage->from >= 0 ? s->folders[stage->from] : hr__cli_value(cli, "begin")};
     json_t *answer = NULL;
-    stage_tell(cli, s, i, "");
+    stage_begin(cli, s, i, "");
     hr_status status = hr__train_source(cli, &stage->source, &at, answers ? &answer : NULL, err);
     if (answer && (json_object_set_new(answer, "stage", json_string(stage->name)) != 0 ||
                    json_array_append_new(answers, answer) != 0))
       return hr__nomem(err);
     HR_TRY(status);
   }
+  cli->stage = NULL;
   return HR_OK;
 }
 

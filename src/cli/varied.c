@@ -104,8 +104,8 @@ json_t *hr__varied_json(const hr_job *job, const char *value) {
                    chosen_json(&job->search.chosen));
 }
 
-json_t *hr__varied_json_refused(const hr_error *why, const char *value) {
-  json_t *entry = hr__cli_error_json(why);
+json_t *hr__varied_json_refused(const hr_cli *cli, const hr_error *why, const char *value) {
+  json_t *entry = hr__cli_error_json(cli, why);
   if (entry == NULL || json_object_set_new(entry, "value", hr__json_string(value)) == 0) return entry;
   json_decref(entry);
   return NULL;

@@ -25,6 +25,6 @@ void hr__varied_print(const hr_varied *v, const hr_job *job, const char *value);
 void hr__varied_print_refused(const hr_varied *v, const hr_error *why, const char *value);
 /* The same as objects; NULL: out of memory. */
 json_t *hr__varied_json(const hr_job *job, const char *value);
-json_t *hr__varied_json_refused(const hr_error *why, const char *value);
+json_t *hr__varied_json_refused(const hr_cli *cli, const hr_error *why, const char *value);
 
 #endif

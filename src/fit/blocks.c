@@ -60,7 +60,7 @@ static void live_find(reading *r) {
 }
 
 static uint32_t block_number(const reading *r, const hr_node *node) {
-  hr_id block = hr__block_layer(r->plan->graph, node->block);
+  hr_id block = hr__block_numbered(r->plan->graph, node->block);
   return block == HR_NONE ? UNSET : r->number[block];
 }
 

@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "fit/coupling.h"
-#include "model/parts.h"
-#include "recipe/techniques.h"
+#include "fit/sites.h"
 
 #define BATCH        "training.batch_size"
 #define ACCUMULATION "training.gradient_accumulation"
@@ -181,59 +180,59 @@ static bool word_is_offered(const finding *f, const char *word) {
 }
 
 /* Its words, the recipe's own first. */
-static hr_status technique_words(finding *f, const hr_technique_key *technique, bool by_hand) {
+static hr_status technique_words(finding *f, const hr_technique_key *technique, const char *path, bool by_hand) {
   const char *choices[CHOICES];
   size_t count = 0;
   for (int own = 1; own >= 0; own--) {
     char word[HR_TECHNIQUE_WORD];
     for (const char *at = technique->words; hr__technique_next(&at, word);) {
-      if (hr__recipe_word_is(f->recipe, technique->path, word) != own || !word_is_offered(f, word)) continue;
+      if (hr__recipe_word_is(f->recipe, path, word) != own || !word_is_offered(f, word)) continue;
       if (!(choices[count++] = hr__arena_text(f->arena, word))) return hr__nomem(f->err);
     }
   }
   const char **words = hr__arena_array(f->arena, count, sizeof *words);
   if (!words) return hr__nomem(f->err);
   memcpy(words, choices, count * sizeof *words);
-  return words_add(f, technique->path, by_hand, words, count);
-}
-
-static hr_status technique_add(finding *f, const hr_technique_key *technique, bool by_hand) {
-  return technique->flags & HR_TECHNIQUE_SLICED ? split_add(f, by_hand) : technique_words(f, technique, by_hand);
+  return words_add(f, path, by_hand, words, count);
 }
 
 /* Keys whose auto is closed here: numbers, then techniques (batch before split, which asks for it). */
 typedef struct outer_key {
-  char path[HR_SECTION_TEXT + 32];
+  char path[HR_SITE_TEXT];
+  bool of_part;
   hr_status (*add)(finding *f, const char *path, bool by_hand); /* NULL: by the technique */
   const hr_technique_key *technique;
 } outer_key;
 
-enum { NUMBERS = 3, OUTER_MOST = NUMBERS + 1 + HR_MODEL_PARTS + HR_TECHNIQUE_KEYS };
+enum { NUMBERS = 3, OUTER_MOST = NUMBERS + 1 + HR_MODEL_PARTS + HR_SITES };
 
 static size_t outer_keys(const hr_recipe *recipe, outer_key out[OUTER_MOST]) {
   static const outer_key numbers[NUMBERS] = {
-      {BATCH, batch_add, NULL}, {ACCUMULATION, accumulation_add, NULL}, {LENGTH, length_add, NULL}};
+      {BATCH, .add = batch_add}, {ACCUMULATION, .add = accumulation_add}, {LENGTH, .add = length_add}};
   hr_model_parts parts;
+  hr_site sites[HR_SITES];
   size_t count = NUMBERS;
   hr__parts_read(recipe, &parts);
   memcpy(out, numbers, sizeof numbers);
   for (size_t p = 0; p < parts.count; p++, count++) {
-    out[count] = (outer_key){.add = rank_add};
+    out[count] = (outer_key){.add = rank_add, .of_part = p > 0};
     snprintf(out[count].path, sizeof out[count].path, "%s.%s", parts.part[p].scope.section, RANK);
   }
-  for (int i = 0; i < HR_TECHNIQUE_KEYS; i++)
-    if (hr_technique_keys[i].flags & (HR_TECHNIQUE_SEARCHED | HR_TECHNIQUE_SLICED)) {
-      out[count] = (outer_key){.technique = &hr_technique_keys[i]};
-      snprintf(out[count].path, sizeof out[count].path, "%s", hr_technique_keys[i].path);
+  for (size_t i = 0, all = hr__sites(recipe, sites); i < all; i++)
+    if (sites[i].technique->flags & (HR_TECHNIQUE_SEARCHED | HR_TECHNIQUE_SLICED)) {
+      out[count] = (outer_key){.technique = sites[i].technique, .of_part = *sites[i].part};
+      snprintf(out[count].path, sizeof out[count].path, "%s", sites[i].path);
       count++;
     }
   return count;
 }
 
 static hr_status outer_add(finding *f, const outer_key *key, bool by_hand) {
-  if (!key->add) return technique_add(f, key->technique, by_hand);
   const char *path = hr__arena_text(f->arena, key->path); /* the list of keys is the caller's, the knob stays */
-  return path ? key->add(f, path, by_hand) : hr__nomem(f->err);
+  if (!path) return hr__nomem(f->err);
+  if (key->add) return key->add(f, path, by_hand);
+  return key->technique->flags & HR_TECHNIQUE_SLICED ? split_add(f, by_hand)
+                                                     : technique_words(f, key->technique, path, by_hand);
 }
 
 /* --- what `all` opens --------------------------------------------------------------------------------------------- */
@@ -249,9 +248,10 @@ static bool samples_apart(const finding *f) {
 }
 
 /* Lengths are the data's, a rank is part of the model asked for, and samples are opened only where their number per
- * step is fixed and none meets another. */
-static bool opened_by_all(const finding *f, const char *path) {
-  if (!f->all || hr__recipe_given(f->recipe, path)) return false;
+ * step is fixed and none meets another. Parts go with the whole model. */
+static bool opened_by_all(const finding *f, const outer_key *key) {
+  const char *path = key->path;
+  if (!f->all || key->of_part || hr__recipe_given(f->recipe, path)) return false;
   if (strcmp(path, LENGTH) == 0 || strstr(path, RANK) || strcmp(path, ACCUMULATION) == 0) return false;
   if (strcmp(path, BATCH) == 0)
     return hr__recipe_has(f->recipe, EFFECTIVE) && !hr__recipe_given(f->recipe, ACCUMULATION) && samples_apart(f);
@@ -349,7 +349,7 @@ hr_status hr__knobs_find(const hr_recipe *recipe, bool all, hr_arena *arena, con
     if (list && knob_has(list, "auto")) HR_TRY(list_extend(&f, (size_t)(list - f.knobs), &outer[i]));
     if (list) continue;
     bool by_hand = hr__recipe_word_is(recipe, outer[i].path, "auto");
-    if (by_hand || opened_by_all(&f, outer[i].path)) HR_TRY(outer_add(&f, &outer[i], by_hand));
+    if (by_hand || opened_by_all(&f, &outer[i])) HR_TRY(outer_add(&f, &outer[i], by_hand));
   }
   HR_TRY(inner_add(&f));
   *out = f.knobs;

@@ -7,10 +7,10 @@
  *   data.sequence_length            powers of two up to the model's longest, at most 8192
  *   model.adapters.rank             8, 16, 32, 64; also that of a part
  *   memory.split                    none; 2, 4, ... slices up to one sample each
- * and the words of techniques (recipe/techniques.def); paged moments only where memory.offload.optimizer is closed.
- * `all` opens the same keys, and those that fit/choose closes, where the recipe does not write them and their owner has
- * a use for them: the first choice is then what the recipe has without being opened. It opens the batch only beside an
- * effective one and where no op couples samples (fit/coupling.h).
+ * and the words of techniques (recipe/techniques.def), also of a part (fit/sites.h); paged moments only where
+ * memory.offload.optimizer is closed. `all` opens the same keys, and those that fit/choose closes, where the recipe
+ * does not write them and their owner has a use for them: the first choice is then what the recipe has without being
+ * opened. It opens the batch only beside an effective one and where no op couples samples (fit/coupling.h).
  *
  * Length and rank are settings of quality (hr_key.quality): what is open of them is as large as fits, whatever its
  * speed.

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "fit/choose.h"
+#include "recipe/rules.h"
 
-enum { NEIGHBOURS = 2 + 3 * HR_TECHNIQUE_KEYS }; /* of the batch, and of techniques with few words each */
+/* Of the batch, of techniques with few words each, and of what is recomputed of each part. */
+enum { WORDS = 3, NEIGHBOURS = 2 + WORDS * HR_TECHNIQUE_KEYS + WORDS * HR_MODEL_PARTS };
 
 /* Nearer than this is the same rung: a layout's rounding, or noise of rates. */
 static const double least_step = 0.01;
@@ -63,6 +65,25 @@ static void technique_add(const hr_recipe *recipe, const hr_technique_key *techn
     bool on_device = hr__recipe_word_is(recipe, technique->path, technique->plain);
     if (hr__recipe_word_is(recipe, technique->path, word) || (down && !(host && on_device))) continue;
     override_add(&n->list[n->count++], "%s=%s", technique->path, word);
+  }
+}
+
+/* The same of single parts, where a setting may go by patterns. Offload moves what is there of all parts alike. */
+static void parts_add(const hr_recipe *recipe, const hr_technique_key *technique, neighbours *n) {
+  const hr_key *key = hr__recipe_key(recipe, technique->path);
+  hr_model_parts parts;
+  bool tried = !(technique->flags & (HR_TECHNIQUE_CHANGES_RESULTS | HR_TECHNIQUE_OFFLOAD)) && key && key->tree;
+  hr__parts_read(recipe, &parts);
+  for (size_t p = 1; tried && p < parts.count; p++) {
+    const char *own = hr__rules_word(recipe, technique->path, parts.part[p].name, technique->plain);
+    char word[HR_TECHNIQUE_WORD];
+    for (const char *at = technique->words; hr__technique_next(&at, word);) {
+      hr_change *change = &n->list[n->count];
+      if (strcmp(word, own) == 0) continue;
+      change->n_overrides = hr__rules_with(recipe, technique->path, parts.part[p].name, word, change->override[0],
+                                           sizeof change->override[0]);
+      n->count += change->n_overrides;
+    }
   }
 }
 
@@ -148,7 +169,7 @@ static size_t override_find(const hr_found *found, const char *override) {
 static bool override_is_set(const hr_recipe *recipe, const hr_found *chosen, const char *override) {
   size_t at = override_find(chosen, override), key = strcspn(override, "=");
   if (at < chosen->n_overrides) return strcmp(chosen->overrides[at], override) == 0;
-  char path[64];
+  char path[HR_CHANGE_TEXT];
   snprintf(path, sizeof path, "%.*s", (int)key, override);
   return hr__recipe_word_is(recipe, path, override + key + 1);
 }
@@ -196,6 +217,8 @@ hr_status hr__ladder(const hr_recipe *recipe, const hr_search *search, const hr_
   if (!chosen) HR_TRY(batch_add(recipe, &n, err));
   for (int i = 0; i < HR_TECHNIQUE_KEYS && !offload_is_open(recipe); i++)
     technique_add(recipe, &hr_technique_keys[i], chosen, &n);
+  for (int i = 0; i < HR_TECHNIQUE_KEYS && !chosen; i++)
+    parts_add(recipe, &hr_technique_keys[i], &n);
   HR_TRY(neighbours_plan(&n, plan, user, err));
   if (out->cheaper.n_overrides == 0) HR_TRY(rung_set(cheaper_find(&n, here), arena, &out->cheaper, err));
   return out->faster.n_overrides > 0 ? HR_OK : rung_set(faster_find(&n, here), arena, &out->faster, err);

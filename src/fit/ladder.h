@@ -1,11 +1,11 @@
 /* ladder: the settings next to a recipe's own: the next that needs less memory, and the next that is faster.
  *
  * Where settings were open, the frontier of the search has them (fit/search.h). Otherwise, and where it ends, they are
- * neighbours that give the same result. Neighbours differ in one technique: what is recomputed, the micro-batch at a
- * kept effective batch, when parameters are updated, what is offloaded;
- * where fit/choose closes something, only in what is recomputed. Of those that no other neighbour beats in both
- * memory and time, the nearest on either side is a rung. Only computes: planning a changed recipe is the caller's
- * function, called a few times.
+ * neighbours that give the same result. Neighbours differ in one technique: what is recomputed of the whole or of a
+ * part, the micro-batch at a kept effective batch, when parameters are updated, what is offloaded; where fit/choose
+ * closes something, only in what is recomputed. Of those that no other neighbour beats in both memory and time, the
+ * nearest on either side is a rung. Only computes: planning a changed recipe is the caller's function, called a few
+ * times.
  */
 #ifndef HR_FIT_LADDER_H
 #define HR_FIT_LADDER_H

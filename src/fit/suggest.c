@@ -10,6 +10,8 @@ typedef struct search {
   hr_plan_changed plan;
   void *user;
   hr_training_shape shape;
+  hr_site sites[HR_SITES];
+  size_t n_sites;
 } search;
 
 __attribute__((format(printf, 2, 3))) static void change_add(hr_change *change, const char *format, ...) {
@@ -26,15 +28,16 @@ static void change_batch(hr_change *change, const search *s, int64_t batch) {
   change_add(change, "training.gradient_accumulation=%" PRId64, s->shape.batch * s->shape.accumulation / batch);
 }
 
-/* Member `strength` (from 0) of a family; false when the family has no such member. `technique`: of which it is. */
-typedef bool (*family_member)(const search *s, const hr_technique_key *technique, int strength, hr_change *change);
+/* Member `strength` (from 0) of a family; false when the family has no such member. `site`: the technique that it is
+ * of, and where. */
+typedef bool (*family_member)(const search *s, const hr_site *site, int strength, hr_change *change);
 typedef struct family {
   family_member member;
-  const hr_technique_key *technique;
+  const hr_site *site;
 } family;
 
-static bool smaller_batch(const search *s, const hr_technique_key *technique, int strength, hr_change *change) {
-  (void)technique;
+static bool smaller_batch(const search *s, const hr_site *site, int strength, hr_change *change) {
+  (void)site;
   int64_t batch = s->shape.batch;
   if (s->shape.n_schedule > 1) return false; /* one number cannot stand for a schedule */
   for (int i = 0; i <= strength; i++) {
@@ -49,8 +52,8 @@ static bool smaller_batch(const search *s, const hr_technique_key *technique, in
 }
 
 /* The fastest mix that fits, so there are no milder or stronger ones. */
-static bool recompute(const search *s, const hr_technique_key *technique, int strength, hr_change *change) {
-  (void)technique;
+static bool recompute(const search *s, const hr_site *site, int strength, hr_change *change) {
+  (void)site;
   bool open =
       hr__recipe_has(s->recipe, "memory.checkpoint") && !hr__recipe_word_is(s->recipe, "memory.checkpoint", "auto");
   if (!open || strength > 0) return false;
@@ -60,8 +63,10 @@ static bool recompute(const search *s, const hr_technique_key *technique, int st
 
 /* The words of a technique that is at its plain value, from mild to strong; then the strongest with smaller batches
  * where it makes activations smaller already, else with recomputing. Paged moments are offloaded ones (`offload`). */
-static bool technique_on(const search *s, const hr_technique_key *technique, int strength, hr_change *change) {
-  if (!hr__recipe_word_is(s->recipe, technique->path, technique->plain)) return false;
+static bool technique_on(const search *s, const hr_site *site, int strength, hr_change *change) {
+  const hr_technique_key *technique = site->technique;
+  const char *now = hr__site_word(s->recipe, site);
+  if (!now || strcmp(now, technique->plain) != 0) return false;
   char word[HR_TECHNIQUE_WORD], last[HR_TECHNIQUE_WORD] = "";
   int left = strength + 1;
   for (const char *at = technique->words; left > 0 && hr__technique_next(&at, word);) {
@@ -70,7 +75,7 @@ static bool technique_on(const search *s, const hr_technique_key *technique, int
     left--;
   }
   change->changes_results |= technique->flags & HR_TECHNIQUE_CHANGES_RESULTS;
-  change_add(change, "%s=%s", technique->path, last);
+  change_add(change, "%s=%s", site->path, last);
   if (technique->excludes && hr__recipe_has(s->recipe, technique->excludes)) {
     change->changes_results = true;
     change_add(change, "%s=null", technique->excludes);
@@ -87,8 +92,8 @@ static void offload_add(const search *s, const char *path, hr_change *change) {
 }
 
 /* The state of the optimizer, then with recomputing, then with the rest of the state. */
-static bool offload(const search *s, const hr_technique_key *technique, int strength, hr_change *change) {
-  (void)technique;
+static bool offload(const search *s, const hr_site *site, int strength, hr_change *change) {
+  (void)site;
   if (strength > 2) return false;
   offload_add(s, "memory.offload.optimizer", change);
   if (strength > 0) recompute(s, NULL, 0, change);
@@ -100,23 +105,24 @@ static bool offload(const search *s, const hr_technique_key *technique, int stre
 }
 
 /* Fine-tuning: adapters, then with recomputing, then on a base of 4 bits. Fresh weights are no base for them. */
-static bool adapters(const search *s, const hr_technique_key *technique, int strength, hr_change *change) {
-  (void)technique;
-  bool given = hr__recipe_given(s->recipe, "model.adapters");
-  if (strength > 2 || hr__recipe_given(s->recipe, "model.quantize")) return false;
-  if (!given && !hr__recipe_given(s->recipe, "model.path")) return false;
+static bool adapters(const search *s, const hr_site *site, int strength, hr_change *change) {
+  char quantize[HR_SITE_TEXT], path[HR_SITE_TEXT];
+  bool given = hr__recipe_given(s->recipe, site->path);
+  hr__site_path(s->recipe, site, site->technique->dependents, quantize);
+  if (strength > 2 || hr__recipe_given(s->recipe, quantize)) return false;
+  if (!given && !hr__recipe_given(s->recipe, hr__site_path(s->recipe, site, "model.path", path))) return false;
   change->changes_results = true;
   if (!given) {
-    change_add(change, "model.adapters.kind=lora");
-    change_add(change, "model.adapters.targets=all-linear");
+    change_add(change, "%s.kind=lora", site->path);
+    change_add(change, "%s.targets=all-linear", site->path);
   }
   if (strength > 0) recompute(s, NULL, 0, change);
-  if (strength > 1 || given) change_add(change, "model.quantize.kind=nf4");
+  if (strength > 1 || given) change_add(change, "%s.kind=nf4", quantize);
   return true;
 }
 
-static bool shorter_sequence(const search *s, const hr_technique_key *technique, int strength, hr_change *change) {
-  (void)technique;
+static bool shorter_sequence(const search *s, const hr_site *site, int strength, hr_change *change) {
+  (void)site;
   if (strength >= 62) return false;
   int64_t length = s->shape.length >> (strength + 1);
   if (length < 16) return false;
@@ -126,8 +132,8 @@ static bool shorter_sequence(const search *s, const hr_technique_key *technique,
 }
 
 /* Of what is offloaded and stays so: as much as there is room for comes back up. */
-static bool offload_less(const search *s, const hr_technique_key *technique, int strength, hr_change *change) {
-  (void)technique;
+static bool offload_less(const search *s, const hr_site *site, int strength, hr_change *change) {
+  (void)site;
   for (int i = 0; i < HR_TECHNIQUE_KEYS; i++) {
     const char *path = hr_technique_keys[i].path;
     if (!(hr_technique_keys[i].flags & HR_TECHNIQUE_OFFLOAD)) continue;
@@ -138,8 +144,8 @@ static bool offload_less(const search *s, const hr_technique_key *technique, int
   return strength <= 1 && change->n_overrides > 0;
 }
 
-static bool host_to_disk(const search *s, const hr_technique_key *technique, int strength, hr_change *change) {
-  (void)technique;
+static bool host_to_disk(const search *s, const hr_site *site, int strength, hr_change *change) {
+  (void)site;
   for (int i = 0; i < HR_TECHNIQUE_KEYS; i++) {
     const char *path = hr_technique_keys[i].path;
     if (hr_technique_keys[i].flags & HR_TECHNIQUE_OFFLOAD && hr__recipe_word_is(s->recipe, path, "host"))
@@ -162,7 +168,7 @@ static bool same_change(const hr_change *a, const hr_change *b) {
 static hr_status member_try(const search *s, const family *of, int strength, const hr_change *large, hr_change *change,
                             trial *out, hr_error *err) {
   *change = (hr_change){0};
-  if (!of->member(s, of->technique, strength, change)) {
+  if (!of->member(s, of->site, strength, change)) {
     *out = TRIAL_REFUSED;
     return HR_OK;
   }
@@ -182,7 +188,7 @@ static hr_status member_try(const search *s, const family *of, int strength, con
 
 static int family_size(const search *s, const family *of) {
   int size = 0;
-  for (hr_change change = {0}; of->member(s, of->technique, size, &change); change = (hr_change){0})
+  for (hr_change change = {0}; of->member(s, of->site, size, &change); change = (hr_change){0})
     size++;
   return size;
 }
@@ -216,16 +222,17 @@ static hr_status family_search(const search *s, const family *of, hr_change *fou
 }
 
 /* What there is to try for a tier that is too small. */
-static int families_of(hr_tier tier, family out[HR_SUGGESTIONS]) {
+static int families_of(const search *s, hr_tier tier, family out[HR_SUGGESTIONS]) {
   int count = 0;
   if (tier == HR_TIER_DEVICE) {
     out[count++] = (family){recompute, NULL};
     out[count++] = (family){smaller_batch, NULL};
-    for (int i = HR_TECHNIQUE_KEYS - 1; i >= 0; i--) /* what keeps results stands behind what changes them */
-      if (hr_technique_keys[i].flags & HR_TECHNIQUE_SUGGESTED)
-        out[count++] = (family){technique_on, &hr_technique_keys[i]};
+    for (size_t i = s->n_sites; i-- > 0;) /* what keeps results stands behind what changes them */
+      if (s->sites[i].technique->flags & HR_TECHNIQUE_SUGGESTED) out[count++] = (family){technique_on, &s->sites[i]};
     out[count++] = (family){offload, NULL};
-    out[count++] = (family){adapters, NULL};
+    for (size_t i = 0; i < s->n_sites; i++)
+      if (s->sites[i].technique == hr__technique_find("model.adapters"))
+        out[count++] = (family){adapters, &s->sites[i]};
     out[count++] = (family){shorter_sequence, NULL};
     return count;
   }
@@ -239,8 +246,9 @@ hr_status hr__suggest(const hr_recipe *recipe, hr_tier tier, hr_plan_changed pla
   family families[HR_SUGGESTIONS];
   search s = {.recipe = recipe, .plan = plan, .user = user};
   HR_TRY(hr__training_shape(recipe, &s.shape, err));
+  s.n_sites = hr__sites(recipe, s.sites);
   *count = 0;
-  for (int f = 0, all = families_of(tier, families); f < all; f++) {
+  for (int f = 0, all = families_of(&s, tier, families); f < all; f++) {
     bool fits = false;
     hr_change found;
     HR_TRY(family_search(&s, &families[f], &found, &fits, err));

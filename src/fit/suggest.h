@@ -2,17 +2,22 @@
  *
  * A change is a list of overrides as --set takes them. Candidates come in families, each from mild to strong; the
  * mildest member of a family that fits is a suggestion, and suggestions are sorted by predicted seconds per effective
- * step. Which families are tried depends on the tier that is too small. The effective batch is always kept. Only
- * computes: planning a changed recipe is the caller's function, called a few times per family.
+ * step. Of a model of parts there is a family for each part beside those of the whole. Which families are tried depends
+ * on the tier that is too small. The effective batch is always kept. Only computes: planning a changed recipe is the
+ * caller's function, called a few times per family.
  */
 #ifndef HR_FIT_SUGGEST_H
 #define HR_FIT_SUGGEST_H
 
 #include "compile/compile.h"
-#include "recipe/techniques.h"
+#include "fit/sites.h"
 
-/* Of a tier: those of techniques, and five of other kinds at most. */
-enum { HR_CHANGE_OVERRIDES = 6, HR_SUGGESTIONS = 5 + HR_TECHNIQUE_KEYS };
+/* Of a tier: those of techniques, adapters of each part, and five of other kinds at most. */
+enum {
+  HR_CHANGE_OVERRIDES = 6,
+  HR_CHANGE_TEXT = HR_SITE_TEXT + HR_TECHNIQUE_WORD,
+  HR_SUGGESTIONS = 5 + 2 * HR_MODEL_PARTS + HR_TECHNIQUE_KEYS
+};
 
 /* What a plan comes to. */
 typedef struct hr_planned {
@@ -22,7 +27,7 @@ typedef struct hr_planned {
 } hr_planned;
 
 typedef struct hr_change {
-  char override[HR_CHANGE_OVERRIDES][64]; /* "training.batch_size=4" */
+  char override[HR_CHANGE_OVERRIDES][HR_CHANGE_TEXT]; /* "training.batch_size=4" */
   int n_overrides;
   bool changes_results; /* other weights come out, beyond the order of sums: precision, optimizer, length */
   hr_planned planned;

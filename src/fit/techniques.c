@@ -5,28 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "recipe/rules.h"
+
 /* A technique that is on, and what takes it away. */
 typedef struct active {
   char name[HR_TECHNIQUE_NAME];
-  char override[HR_CHANGE_OVERRIDES][64];
+  char override[HR_CHANGE_OVERRIDES][HR_CHANGE_TEXT];
   size_t n_overrides;
 } active;
-
-typedef struct listing {
-  const hr_recipe *recipe;
-  const hr_chosen *chosen;
-  active items[HR_TECHNIQUES];
-  int count;
-} listing;
-
-__attribute__((format(printf, 2, 3))) static active *active_add(listing *l, const char *format, ...) {
-  active *item = &l->items[l->count++];
-  va_list list;
-  va_start(list, format);
-  vsnprintf(item->name, sizeof item->name, format, list);
-  va_end(list);
-  return item;
-}
 
 __attribute__((format(printf, 2, 3))) static void override_add(active *item, const char *format, ...) {
   va_list list;
@@ -35,33 +21,33 @@ __attribute__((format(printf, 2, 3))) static void override_add(active *item, con
   va_end(list);
 }
 
-/* The word of a setting; NULL: there is no such setting, or it has no value of that kind. */
-static const char *word_of(const hr_recipe *recipe, const char *path) {
-  if (!hr__recipe_has(recipe, path) || hr__recipe_tree(recipe, path)) return NULL;
-  return hr__recipe_text(recipe, path);
+/* "adapters of text: lora". */
+static void active_name(active *item, const hr_technique_key *technique, const char *of, const char *word) {
+  snprintf(item->name, sizeof item->name, "%s%s%.*s%s%.*s", technique->label, *of ? " of " : "", HR_TECHNIQUE_WORD, of,
+           word ? ": " : "", HR_TECHNIQUE_WORD / 2, word ? word : "");
 }
 
-/* Whether the recipe has the technique, and as what; *word NULL: without one. An `auto` that came to nothing is none.
- */
-static bool technique_is_on(const listing *l, const hr_technique_key *technique, const char **word) {
-  char path[64];
-  bool section = technique->flags & HR_TECHNIQUE_IS_SECTION;
-  snprintf(path, sizeof path, "%s%s", technique->path, section ? ".kind" : "");
-  *word = word_of(l->recipe, path);
-  if (section) return hr__recipe_given(l->recipe, technique->path);
-  if (!*word) return hr__recipe_has(l->recipe, technique->path); /* by block */
-  const char *came_to = l->chosen && strcmp(*word, "auto") == 0 ? hr__chosen_word(l->chosen, path) : NULL;
-  return strcmp(came_to ? came_to : *word, technique->plain) != 0;
+/* Whether the recipe has the technique at a site, and as what; *word NULL: without one. What a part has of the whole is
+ * the whole's. An `auto` that came to nothing is none. */
+static bool technique_is_on(const hr_recipe *recipe, const hr_chosen *chosen, const hr_site *site, const char **word) {
+  char path[HR_SITE_TEXT + 8];
+  bool section = site->technique->flags & HR_TECHNIQUE_IS_SECTION;
+  snprintf(path, sizeof path, "%s%s", site->path, section ? ".kind" : "");
+  *word = hr__recipe_has(recipe, path) && !hr__recipe_tree(recipe, path) ? hr__recipe_text(recipe, path) : NULL;
+  if (section) return hr__recipe_given(recipe, site->path);
+  if (!*word) return hr__recipe_has(recipe, site->path); /* by block */
+  const char *came_to = chosen && strcmp(*word, "auto") == 0 ? hr__chosen_word(chosen, path) : NULL;
+  return strcmp(came_to ? came_to : *word, site->technique->plain) != 0;
 }
 
-static void technique_add(listing *l, const hr_technique_key *technique) {
-  const char *word;
-  if (!technique_is_on(l, technique, &word)) return;
-  active *item = active_add(l, "%s%s%s", technique->label, word ? ": " : "", word ? word : "");
-  override_add(item, "%s=%s", technique->path, technique->plain);
-  char dependent[HR_TECHNIQUE_WORD];
+static void active_make(const hr_recipe *recipe, const hr_site *site, const char *word, active *item) {
+  const hr_technique_key *technique = site->technique;
+  *item = (active){.n_overrides = 0};
+  active_name(item, technique, site->part, word);
+  override_add(item, "%s=%s", site->path, technique->plain);
+  char dependent[HR_TECHNIQUE_WORD], path[HR_SITE_TEXT];
   for (const char *at = technique->dependents; hr__technique_next(&at, dependent);)
-    if (hr__recipe_given(l->recipe, dependent)) override_add(item, "%s=null", dependent);
+    if (hr__recipe_given(recipe, hr__site_path(recipe, site, dependent, path))) override_add(item, "%s=null", path);
 }
 
 /* Whether anything that fit/choose closes is open and stays so without the technique. */
@@ -97,17 +83,56 @@ static hr_status active_measure(const hr_recipe *recipe, const active *item, uin
   return HR_OK;
 }
 
+/* What is listed, and how its plans are made. */
+typedef struct listing {
+  const hr_recipe *recipe;
+  uint64_t peak_bytes;
+  double step_seconds;
+  hr_plan_changed plan;
+  void *user;
+  hr_technique *out;
+  int count;
+} listing;
+
+static hr_status active_list(listing *l, const active *item, hr_error *err) {
+  hr_technique *own = &l->out[l->count];
+  bool planned;
+  HR_TRY(active_measure(l->recipe, item, l->peak_bytes, l->step_seconds, l->plan, l->user, own, &planned, err));
+  l->count += own->bytes_known || own->seconds_known || !planned; /* else there is nothing to tell */
+  return HR_OK;
+}
+
+/* Of a setting that goes by patterns each by itself: the others stay. */
+static hr_status rules_list(listing *l, const hr_site *site, const hr_doc_node *tree, hr_error *err) {
+  const char *plain = site->technique->plain;
+  int listed = 0;
+  for (const hr_doc_node *rule = tree->child; rule && listed < HR_RULES_LISTED; rule = rule->next) {
+    active item = {.n_overrides = 1};
+    if (rule->kind != HR_DOC_SCALAR || strcmp(rule->text, plain) == 0) continue;
+    active_name(&item, site->technique, rule->key, rule->text);
+    if (!hr__rules_with(l->recipe, site->path, rule->key, plain, item.override[0], sizeof item.override[0])) continue;
+    HR_TRY(active_list(l, &item, err));
+    listed++;
+  }
+  return HR_OK;
+}
+
 hr_status hr__techniques(const hr_recipe *recipe, const hr_chosen *chosen, uint64_t peak_bytes, double step_seconds,
                          hr_plan_changed plan, void *user, hr_technique out[HR_TECHNIQUES], int *count, hr_error *err) {
-  listing l = {.recipe = recipe, .chosen = chosen};
-  for (int i = 0; i < HR_TECHNIQUE_KEYS; i++)
-    technique_add(&l, &hr_technique_keys[i]);
-  *count = 0;
-  for (int i = 0; i < l.count; i++) {
-    hr_technique *own = &out[*count];
-    bool planned;
-    HR_TRY(active_measure(recipe, &l.items[i], peak_bytes, step_seconds, plan, user, own, &planned, err));
-    *count += own->bytes_known || own->seconds_known || !planned; /* else there is nothing to tell */
+  hr_site sites[HR_SITES];
+  listing l = {recipe, peak_bytes, step_seconds, plan, user, out, 0};
+  for (size_t i = 0, all = hr__sites(recipe, sites); i < all; i++) {
+    const char *word;
+    active item;
+    if (!technique_is_on(recipe, chosen, &sites[i], &word)) continue;
+    const hr_doc_node *tree = word || !sites[i].technique->words ? NULL : hr__recipe_tree(recipe, sites[i].path);
+    if (tree && tree->kind == HR_DOC_MAP) {
+      HR_TRY(rules_list(&l, &sites[i], tree, err));
+      continue;
+    }
+    active_make(recipe, &sites[i], word, &item);
+    HR_TRY(active_list(&l, &item, err));
   }
+  *count = l.count;
   return HR_OK;
 }

@@ -3,6 +3,9 @@
  * Only computes: planning the changed recipe is the caller's function (hr_plan_changed), called once per technique. A
  * technique that another one needs takes that one with it: without adapters nothing is frozen, so nothing is quantized.
  *
+ * A technique is one of a part where that part's section sets it, and one of a pattern where its setting goes by
+ * patterns: each is taken away by itself.
+ *
  * Where other settings are open they are chosen anew for the recipe without the technique, as far as the budget goes.
  * What fits then says nothing about bytes, since both plans fill the device, and what does not fit nothing about
  * seconds.
@@ -11,12 +14,13 @@
 #define HR_FIT_TECHNIQUES_H
 
 #include "fit/choose.h"
+#include "fit/sites.h"
 #include "fit/suggest.h"
 
-enum { HR_TECHNIQUES = HR_TECHNIQUE_KEYS, HR_TECHNIQUE_NAME = 48 };
+enum { HR_RULES_LISTED = 16, HR_TECHNIQUES = HR_SITES + HR_RULES_LISTED, HR_TECHNIQUE_NAME = 96 };
 
 typedef struct hr_technique {
-  char name[HR_TECHNIQUE_NAME]; /* "checkpoint: selective" */
+  char name[HR_TECHNIQUE_NAME]; /* "checkpoint: selective", "adapters of text: lora" */
   bool bytes_known;             /* both false: the recipe cannot be planned without it */
   bool seconds_known;
   int64_t saves_bytes;  /* on the device, at the peak; may be negative */

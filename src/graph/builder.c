@@ -112,7 +112,8 @@ static void block_open(hr_builder *b, const char *name, bool component) {
     builder_nomem(b);
     return;
   }
-  g->blocks[g->n_blocks] = (hr_block){.name = name, .parent = b->block, .program = b->program, .component = component};
+  g->blocks[g->n_blocks] =
+      (hr_block){.name = name, .parent = b->block, .program = b->program, .component = component, .origin = HR_NONE};
   b->block = (hr_id)g->n_blocks++;
 }
 

@@ -81,14 +81,16 @@ bool hr__block_within(const hr_graph *graph, hr_id block, hr_id outer) {
 
 size_t hr__program_layers(const hr_graph *graph, hr_id program, hr_id *blocks) {
   size_t count = 0;
-  for (hr_id block = 0; block < graph->n_blocks; block++) {
-    if (graph->blocks[block].program != program || graph->blocks[block].component) continue;
-    hr_id around = graph->blocks[block].parent;
-    while (around != HR_NONE && graph->blocks[around].component && !graph->blocks[around].recompute)
-      around = graph->blocks[around].parent;
-    if (around == HR_NONE) blocks[count++] = block;
-  }
+  for (hr_id block = 0; block < graph->n_blocks; block++)
+    if (graph->blocks[block].program == program && hr__block_numbered(graph, block) == block) blocks[count++] = block;
   return count;
+}
+
+hr_id hr__block_numbered(const hr_graph *graph, hr_id block) {
+  hr_id layer = hr__block_layer(graph, block);
+  while (layer != HR_NONE && graph->blocks[layer].origin != HR_NONE)
+    layer = graph->blocks[layer].origin;
+  return layer;
 }
 
 hr_id hr__graph_find_program(const hr_graph *graph, hr_program_key key) {

@@ -100,6 +100,7 @@ typedef struct hr_block {
   hr_id program;
   bool recompute; /* made again in backward whatever is kept of the blocks around it: one slice of a split */
   bool component; /* a part of the model around layers, which are kept or made again each by itself */
+  hr_id origin;   /* the block that it repeats in a slice; HR_NONE: it is as the model has declared it */
 } hr_block;
 
 /* What a program does. One micro-batch a step: `step` does all of it. Otherwise the first micro-batch writes gradients,
@@ -183,13 +184,14 @@ void hr__graph_destroy(hr_graph *graph);
 hr_op_view hr__node_view(const hr_graph *graph, const hr_node *node, hr_desc *storage);
 
 /* A layer is an outermost block but for components: what is kept or made again, and what copies between tiers are timed
- * by. */
+ * by. In slices of a component each layer of it has a repetition, which is a layer. */
 hr_id hr__block_layer(const hr_graph *graph, hr_id block);              /* that it lies in; HR_NONE for HR_NONE */
 bool hr__block_within(const hr_graph *graph, hr_id block, hr_id outer); /* it is `outer`, or lies in it */
-/* Layers of a program in order of declaration, also those without nodes: a numbering that no pass changes. Those in
- * slices of a component are not among them.
+/* Layers of a program as declared and in that order, also those without nodes: a numbering that no pass changes.
  * `blocks` has room for graph->n_blocks; returns how many there are. */
 size_t hr__program_layers(const hr_graph *graph, hr_id program, hr_id *blocks);
+/* The layer of that numbering that a block lies in, itself or by what its layer repeats; HR_NONE: none. */
+hr_id hr__block_numbered(const hr_graph *graph, hr_id block);
 
 hr_id hr__graph_find_value(const hr_graph *graph, const char *name); /* persistent or input, by name; HR_NONE */
 bool hr__graph_name_value(hr_graph *graph, hr_id value); /* a new value can be found; false: out of memory */

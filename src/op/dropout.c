@@ -2,6 +2,7 @@
 #include "op/dropout.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "base/philox.h"
 #include "graph/adjoint.h"
@@ -10,8 +11,18 @@
 
 enum { LANES = 4 }; /* elements that one block of random words serves */
 
+/* How often the module at hand drops in this program so far. */
+static uint64_t uses_count(const hr_builder *b) {
+  const hr_graph *g = b->graph;
+  uint64_t count = 0;
+  for (size_t n = 0; n < g->n_nodes; n++)
+    count += g->nodes[n].op == &hr_op_dropout && g->nodes[n].program == b->program && b->module &&
+             strcmp(g->nodes[n].module, b->module) == 0;
+  return count;
+}
+
 hr_id hr__dropout(hr_builder *b, hr_id x, float p) {
-  hr_dropout_args args = {.p = p};
+  hr_dropout_args args = {.p = p, .use = uses_count(b)};
   return hr__emit(b, &hr_op_dropout, (hr_id[]){x, hr__control(b)}, 2, &args);
 }
 
@@ -40,10 +51,10 @@ static void dropout_cost(const hr_op_view *view, hr_cost *cost) {
   hr__cost_stream(view, 16.0 * (double)hr_desc_count(&view->in[0]), cost);
 }
 
-/* The step takes a place of its own in the key, since sample and element fill the counter. */
-uint64_t hr__dropout_key(uint64_t seed, uint64_t stream, uint64_t step) {
+/* Step and use take a place of their own in the key, since sample and element fill the counter. */
+uint64_t hr__dropout_key(uint64_t seed, uint64_t stream, uint64_t step, uint64_t use) {
   uint32_t word[4];
-  hr__philox(seed ^ stream, step, UINT64_MAX, word);
+  hr__philox(seed ^ stream, step, UINT64_MAX - use, word);
   return (uint64_t)word[1] << 32 | word[0];
 }
 
@@ -69,7 +80,7 @@ HR_CLONES static void dropout_task(void *arg, int64_t task, int worker) {
   const hr_tensor *x = &call->in[0], *y = &call->out[0];
   int64_t row = task / sample_chunks(&x->desc), each = hr_desc_count(&x->desc) / x->desc.dim[0];
   hr_range chunk = hr__chunk(each, HR_CHUNK, task % sample_chunks(&x->desc));
-  uint64_t key = hr__dropout_key(control->seed, call->stream_key, control->step);
+  uint64_t key = hr__dropout_key(control->seed, call->stream_key, control->step, args->use);
   uint64_t sample = control->sample + (uint64_t)(args->first + row);
   uint32_t limit = limit_of(args->p);
   float scale = 1.0f / (1.0f - args->p);
@@ -102,7 +113,7 @@ static const hr_sample dropout_samples[] = {
      .args = &(const hr_dropout_args){.p = 0.25f}},
     {.n_in = 2,
      .in = {{HR_F32, 3, {3, 7, 13}}, {HR_U8, 1, {sizeof(hr_control)}}},
-     .args = &(const hr_dropout_args){.p = 0.5f, .first = 2}},
+     .args = &(const hr_dropout_args){.p = 0.5f, .first = 2, .use = 1}},
     {.n_in = 2,
      .in = {{HR_F32, 2, {2, 40001}}, {HR_U8, 1, {sizeof(hr_control)}}},
      .args = &(const hr_dropout_args){.p = 0.1f}},

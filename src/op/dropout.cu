@@ -1,5 +1,5 @@
 /* dropout on CUDA, with the mask that op/dropout.c draws: a block of random words serves 4 neighbouring elements of one
- * sample, keyed by (seed, stream, step) and counted by (sample, element / 4). */
+ * sample, keyed by (seed, stream, step, use) and counted by (sample, element / 4). */
 #include "dev/cuda/launch.cuh"
 extern "C" {
 #include "base/philox.h"
@@ -12,16 +12,16 @@ static const int64_t DROPOUT_BLOCKS = 2048, GRID_ROWS = 65535;
 struct dropout_call {
   int64_t samples, each; /* elements of a sample */
   int64_t first;         /* of the batch: number of the sample in row 0 */
-  uint64_t stream_key;
+  uint64_t stream_key, use;
   uint32_t limit; /* words below it are dropped */
   float scale;
   bool packed; /* whole packs at aligned addresses */
 };
 
-/* hr__dropout_key: the step has a place of its own in the key. */
-__device__ inline uint64_t dropout_key(uint64_t seed, uint64_t stream, uint64_t step) {
+/* hr__dropout_key: step and use have a place of their own in the key. */
+__device__ inline uint64_t dropout_key(uint64_t seed, uint64_t stream, uint64_t step, uint64_t use) {
   uint32_t word[LANES];
-  hr__philox(seed ^ stream, step, ~0ull, word);
+  hr__philox(seed ^ stream, step, ~0ull - use, word);
   return (uint64_t)word[1] << 32 | word[0];
 }
 
@@ -29,7 +29,7 @@ __device__ inline uint64_t dropout_key(uint64_t seed, uint64_t stream, uint64_t 
 template <typename T>
 static __global__ void __launch_bounds__(DROPOUT_THREADS)
     dropout_kernel(const T *x, const hr_control *control, T *y, dropout_call c) {
-  uint64_t key = dropout_key(control->seed, c.stream_key, control->step);
+  uint64_t key = dropout_key(control->seed, c.stream_key, control->step, c.use);
   int64_t packs = (c.each + WIDE - 1) / WIDE, stride = (int64_t)gridDim.x * DROPOUT_THREADS;
   for (int64_t row = blockIdx.y; row < c.samples; row += gridDim.y) {
     uint64_t sample = control->sample + (uint64_t)(c.first + row);
@@ -70,6 +70,7 @@ static hr_status dropout_run(const hr_call *call) {
   c.each = desc_count(x) / c.samples;
   c.first = args->first;
   c.stream_key = call->stream_key;
+  c.use = args->use;
   c.limit = (uint32_t)((double)args->p * 0x1p32);
   c.scale = 1.0f / (1.0f - args->p);
   c.packed = c.each % WIDE == 0 && wide(call->in[0].data, call->out[0].data);

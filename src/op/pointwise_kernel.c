@@ -129,6 +129,11 @@ void hr__ready_make(const hr_pointwise_args *args, const hr_tensor *in, const hr
       ready->reads[s] |= (uint8_t)(hr__step_reads(&args->step[s], i) << i);
   }
   if (hr__chain_there()) hr__chains_find(ready);
+  ready->straight = args->n_steps > 0 && ready->chain[0] == args->n_steps;
+  for (int i = 0; i < args->n_in; i++)
+    ready->straight &= ready->in_order[i];
+  for (int s = 0; s < args->n_steps; s++)
+    ready->straight &= !ready->kept[s];
 }
 
 /* `n` elements that lie `stride` apart, as floats; a single one that is repeated for stride 0. */
@@ -173,6 +178,17 @@ static int64_t operand_run(const hr_reading *r, int64_t at, int64_t n) {
     left /= r->size[d];
   }
   return base + index;
+}
+
+/* For how many elements from `at` on all operands of a straight program lie in order. */
+static int64_t straight_run(const hr_ready *ready, int64_t at) {
+  int64_t n = INT64_MAX;
+  for (int i = 0; i < ready->args->n_in; i++) {
+    const hr_reading *r = &ready->reading[i];
+    int64_t size = r->size[r->axes - 1];
+    if (!r->plain) n = hr__min(n, size - at % size);
+  }
+  return n;
 }
 
 /* Elements [at, at + n) of the walked space: the operand itself where they are neighbours in f32, else a copy. */
@@ -387,8 +403,8 @@ HR_CLONES static void pointwise_task(void *arg, int64_t task, int worker) {
   bool direct = args->n_out == 1 && (narrow || call->out[0].desc.dtype == HR_F32) && args->n_steps > 0 &&
                 args->result[0].from == args->n_in + args->n_steps - 1;
   size_t size = narrow ? sizeof(uint16_t) : sizeof(float);
-  for (int64_t at = chunk.first; at < chunk.end; at += HR_TILE) {
-    int64_t n = hr__min(HR_TILE, chunk.end - at);
+  for (int64_t at = chunk.first, n; at < chunk.end; at += n) {
+    n = hr__min(direct && ready->straight ? straight_run(ready, at) : HR_TILE, chunk.end - at);
     const float *values[HR_PROGRAM_VALUES];
     hr_target target = {(char *)call->out[0].data + (size_t)at * size, narrow, streams};
     if (hr__tile_run(ready, call->in, at, n, scratch, values, direct ? &target : NULL)) continue;

@@ -24,6 +24,7 @@ typedef struct hr_ready {
   int8_t other[HR_PROGRAM_STEPS];   /* the other value that it reads; -1: none */
   bool in_order[HR_PROGRAM_INPUTS]; /* f32 or bf16 that lies in order in every tile: never copied to its place */
   bool narrow;                      /* all operands are bf16: the low halves of NaNs are 0 */
+  bool straight; /* one chain is all of it, and nothing has a place: tiles may be as long as operands lie in order */
 } hr_ready;
 
 /* Scratch of one worker. */

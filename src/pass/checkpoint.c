@@ -303,7 +303,7 @@ static bool program_trains(const hr_graph *g, const hr_program *p) {
   return false;
 }
 
-/* Choices are about layers that hr__program_layers counts; of those in slices of a component they keep all. */
+/* A choice is about a layer as it was declared, and about all that repeat it in slices of its component. */
 static void keeps_set(remat *r, const hr_recipe *recipe, const hr_choices *choices) {
   const hr_graph *g = r->g;
   bool chosen = choices && choices->keep;
@@ -315,6 +315,9 @@ static void keeps_set(remat *r, const hr_recipe *recipe, const hr_choices *choic
   size_t count = hr__program_layers(g, r->program, r->blocks);
   for (size_t i = 0; i < count && i < choices->n_keep; i++)
     r->keep[r->blocks[i]] = choices->keep[i];
+  for (hr_id block = 0; block < g->n_blocks; block++)
+    if (g->blocks[block].program == r->program && hr__block_layer(g, block) == block)
+      r->keep[block] = r->keep[hr__block_numbered(g, block)];
 }
 
 static hr_status program_remat(remat *r, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {

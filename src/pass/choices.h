@@ -24,7 +24,7 @@ typedef enum hr_keep {
 /* What a recipe leaves to be chosen (`auto`), chosen. Without choices `auto` means: keep all, all on the device, all
  * blocks whole. */
 typedef struct hr_choices {
-  const hr_keep *keep; /* per layer (hr__program_layers), the same in every program; NULL: by the recipe */
+  const hr_keep *keep; /* per layer (hr__program_layers), the same in every program and slice; NULL: by the recipe */
   size_t n_keep;
   /* memory.offload.* = auto: bytes of each kind that stay on the device; the rest goes to `tier`, where that is the
    * disk all but host_bytes of it. */

@@ -42,7 +42,10 @@ static hr_id block_in_slice(hr_splitter *s, const slice *part, hr_id block) {
   s->b->block = block_in_slice(s, part, s->b->graph->blocks[block].parent);
   bool component = s->b->graph->blocks[block].component;
   hr__block_begin(s->b, "%s", s->b->graph->blocks[block].name);
-  if (s->b->status == HR_OK) s->b->graph->blocks[s->b->block].component = component;
+  if (s->b->status == HR_OK) {
+    s->b->graph->blocks[s->b->block].component = component;
+    s->b->graph->blocks[s->b->block].origin = block;
+  }
   *here = (hr_stand_in){s->b->block, part->block};
   return here->id;
 }

@@ -15,6 +15,37 @@ const char *hr__rules_word(const hr_recipe *recipe, const char *path, const char
   return plain;
 }
 
+typedef struct written {
+  char *text;
+  size_t used, capacity;
+} written;
+
+/* Keys of YAML that are not plain words are quoted. */
+static void rule_write(written *w, const char *key, const char *word) {
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
+  const char *quote = key[strspn(key, plain)] ? "\"" : "", *before = w->text[w->used - 1] == '{' ? "" : ", ";
+  int more = snprintf(w->text + w->used, w->capacity - w->used, "%s%s%s%s: %s", before, quote, key, quote, word);
+  w->used += more > 0 ? (size_t)more : w->capacity;
+  if (w->used >= w->capacity) w->used = w->capacity - 1;
+}
+
+bool hr__rules_with(const hr_recipe *recipe, const char *path, const char *name, const char *word, char *out,
+                    size_t capacity) {
+  const hr_doc_node *tree = hr__recipe_has(recipe, path) ? hr__recipe_tree(recipe, path) : NULL;
+  written w = {out, (size_t)snprintf(out, capacity, "%s={", path), capacity};
+  if (w.used + 1 >= capacity) return false;
+  bool there = false;
+  for (const hr_doc_node *rule = tree ? tree->child : NULL; rule; rule = rule->next)
+    there |= strcmp(rule->key, name) == 0;
+  if (!there) rule_write(&w, name, word); /* before patterns that fit it too */
+  for (const hr_doc_node *rule = tree ? tree->child : NULL; rule; rule = rule->next)
+    rule_write(&w, rule->key, strcmp(rule->key, name) == 0 ? word : rule->text);
+  if (!tree && hr__recipe_has(recipe, path)) rule_write(&w, "*", hr__recipe_text(recipe, path));
+  if (w.used + 2 >= capacity) return false;
+  memcpy(out + w.used, "}", 2);
+  return true;
+}
+
 static bool words_have(const char *words, const char *word) {
   size_t length = strlen(word);
   for (const char *at = words; at; at = strchr(at, '|')) {

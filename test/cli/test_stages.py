@@ -143,7 +143,35 @@ def test_planned(recipe):
     check(plan['device']['peak_bytes'] == max(peaks), f'the promise is the largest peak: {peaks}')
     run('plan', recipe).expect(0, 'stage warm (1 of 5)', 'the most of all')
     run('plan', recipe, '--gpu-memory', '18300KiB').expect(3, 'does not fit')
+    check(plan['stage'] == STAGES[peaks.index(max(peaks))], f'the plan is of that stage: {plan["stage"]}')
     run('plan', recipe, '--set', 'stage=low', '--json').expect(0)
+
+
+def test_named(folder, recipe):
+    """What does not fit, or cannot be planned, is said with the name of its stage."""
+    out = os.path.join(folder.path, 'named')
+    peaks = sorted(stage['peak_bytes'] for stage in run('plan', recipe, '--json').json()['stages'])
+    small = ['--set', f'memory.budget={(peaks[0] + peaks[-1]) // 2}', '--set', 'memory.margin=0']
+    planned = run('plan', recipe, '--json', *small)
+    planned.expect(3)
+    tight = [stage['stage'] for stage in planned.json()['stages'] if not stage['fits']]
+    check(0 < len(tight) < len(STAGES), f'some do not fit: {tight}')
+    check(not planned.json()['fits'] and planned.json()['stage'] in tight, 'the plan shown is one of them')
+    run('plan', recipe, '--quiet', *small).expect(3, f'stage {tight[0]}: ')
+    run('train', recipe, '--out', out, '--quiet', *small).expect(3, f'stage {tight[0]}: ')
+    error = run('train', recipe, '--out', out, '--json', *small).json()['error']
+    check(error['stage'] == tight[0] and f'stage {tight[0]}: ' in error['message'], f'as an object as well: {error}')
+    # by its own budget one may not fit that is smaller than others
+    lone = folder.write('lone.yaml', RECIPE.replace('    training: { steps: 5 }',
+                                                    '    training: { steps: 5 }\n    memory: { budget: 8MiB }'))
+    planned = run('plan', lone, '--json')
+    planned.expect(3)
+    check(planned.json()['stage'] == 'apart' and not planned.json()['fits'], f'{planned.json()["stages"]}')
+    wrong = folder.write('wrong.yaml', RECIPE.replace('rank: 4 }, precision', 'rank: 0 }, precision'))
+    for command in [('plan', wrong), ('train', wrong, '--out', out)]:
+        error = run(*command, '--json').json()['error']
+        check(error.get('stage') == 'apart', f'a wrong setting has its stage: {error}')
+    check(not os.path.exists(out), 'nothing is trained')
 
 
 def test_refused(folder, recipe, expected):
@@ -194,6 +222,7 @@ def main():
         test_stopped(folder, recipe, expected)
         test_same_bits(folder, recipe, expected)
         test_planned(recipe)
+        test_named(folder, recipe)
         test_refused(folder, recipe, expected)
     finish()
 

@@ -276,22 +276,32 @@ static void test_layers_inside_a_recomputed_component(void **state) {
     desk_open(&d);
     hr_id y = d.x;
     hr__component_begin(&d.b, "part");
+    for (int k = 0; k < LAYERS; k++) { /* as declared, without nodes of their own any more */
+      hr__block_begin(&d.b, "layer.%d", k);
+      hr__block_end(&d.b);
+    }
     hr__component_begin(&d.b, "part/slice.0");
     d.g->blocks[d.b.block].recompute = true;
     for (int k = 0; k < LAYERS; k++) {
       char name[16];
       snprintf(name, sizeof name, "w.%d", k);
       hr__block_begin(&d.b, "layer.%d", k);
+      d.g->blocks[d.b.block].origin = (hr_id)(1 + k);
       hr_id up = hr__linear(&d.b, y, weight(&d, name, true), HR_NONE);
       y = hr__linear(&d.b, hr__swiglu(&d.b, up, up), weight(&d, name, true), HR_NONE);
       hr__block_end(&d.b);
     }
     hr__block_end(&d.b);
     hr__block_end(&d.b);
-    hr_id blocks[8];
-    assert_int_equal(hr__program_layers(d.g, 0, blocks), 0);
-    assert_int_equal(hr__block_layer(d.g, 1), HR_NONE);
-    assert_int_equal(hr__block_layer(d.g, 3), 3);
+    hr_id blocks[3 * LAYERS], slice = 1 + LAYERS;
+    assert_int_equal(hr__program_layers(d.g, 0, blocks), LAYERS);
+    assert_int_equal(hr__block_layer(d.g, slice), HR_NONE);
+    assert_int_equal(hr__block_numbered(d.g, slice), HR_NONE);
+    for (hr_id k = 0; k < LAYERS; k++) {
+      assert_int_equal(blocks[k], 1 + k);
+      assert_int_equal(hr__block_layer(d.g, slice + 1 + k), slice + 1 + k);
+      assert_int_equal(hr__block_numbered(d.g, slice + 1 + k), 1 + k);
+    }
     desk_finish_by(&d, y, modes[mode]);
     /* kept: one of each layer, and what leads to the next; made twice: what leads to others, and the first half again
      */

@@ -27,7 +27,7 @@ static void dropout_reference(const reference_call *c) {
   const hr_dropout_args *a = c->args;
   const hr_control *k = c->control;
   int64_t samples = c->in_desc[0].dim[0], each = hr_desc_count(&c->in_desc[0]) / samples;
-  uint64_t key = hr__dropout_key(k->seed, CASE_STREAM, k->step);
+  uint64_t key = hr__dropout_key(k->seed, CASE_STREAM, k->step, a->use);
   for (int64_t s = 0; s < samples; s++)
     for (int64_t e = 0; e < each; e++) {
       bool kept = hr__dropout_keeps(key, k->sample + (uint64_t)(a->first + s), e, a->p);

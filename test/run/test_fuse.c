@@ -213,35 +213,83 @@ static void test_f16(void **state) {
   same_bits(HR_F16);
 }
 
-enum { COUNT = 64 };
-
-/* A program y(x) of one dimension, run as it is. */
-static void once_run(hr_id (*make)(hr_builder *b, hr_id x), const float *in, float *out) {
+/* The only program of a graph, run as it is. */
+static void step_run(const hr_graph *g, hr_id x, const void *in, hr_id y, void *out) {
   hr_error err = {0};
-  hr_graph *g;
-  hr_builder b;
   hr_device *device;
   hr_rates rates;
   hr_plan *plan;
   hr_run *run;
+  must(hr__cpu_open(&device, &err), &err);
+  hr__rates_default(&device->facts, &rates);
+  must(hr__plan_build(g, &device->facts, &rates, &(hr_plan_options){.accumulation = 1}, &plan, &err), &err);
+  must(hr__run_create(plan, device, &(hr_run_options){0}, &run, &err), &err);
+  must(hr__run_init_values(run, 7, &err), &err);
+  must(hr__run_write(run, x, 0, in, hr_desc_bytes(&g->values[x].desc), &err), &err);
+  must(hr__run_program(run, 0, &err), &err);
+  must(hr__run_read(run, y, 0, out, hr_desc_bytes(&g->values[y].desc), &err), &err);
+  hr__run_destroy(run);
+  hr__plan_destroy(plan);
+  hr__rates_fini(&rates);
+  hr__device_close(device);
+}
+
+enum { COUNT = 64 };
+
+/* A program y(x) of one dimension. */
+static void once_run(hr_id (*make)(hr_builder *b, hr_id x), const float *in, float *out) {
+  hr_error err = {0};
+  hr_graph *g;
+  hr_builder b;
   must(hr__graph_create(&g, &err), &err);
   hr__builder_init(&b, g, HR_F32);
   hr__program_begin(&b, HR_PROGRAM_STEP);
   hr_id x = hr__input(&b, "x", hr__desc1(HR_F32, COUNT)), y = make(&b, x);
   hr__program_set_output(&b, "y", y);
   must(hr__builder_status(&b, &err), &err);
-  must(hr__cpu_open(&device, &err), &err);
-  hr__rates_default(&device->facts, &rates);
-  must(hr__plan_build(g, &device->facts, &rates, &(hr_plan_options){.accumulation = 1}, &plan, &err), &err);
-  must(hr__run_create(plan, device, &(hr_run_options){0}, &run, &err), &err);
-  must(hr__run_write(run, x, 0, in, COUNT * sizeof *in, &err), &err);
-  must(hr__run_program(run, 0, &err), &err);
-  must(hr__run_read(run, y, 0, out, COUNT * sizeof *out, &err), &err);
-  hr__run_destroy(run);
-  hr__plan_destroy(plan);
-  hr__rates_fini(&rates);
-  hr__device_close(device);
+  step_run(g, x, in, y, out);
   hr__graph_destroy(g);
+}
+
+/* Rows that end inside of a task of the pool and are longer than a tile of it (op/stream.h). */
+enum { LONG_ROWS = 25, LONG = 3 * 1024, LONG_BYTES = LONG_ROWS * LONG * 4 };
+
+static void long_run(hr_dtype dtype, bool fused, const void *in, void *out) {
+  hr_error err = {0};
+  hr_graph *g;
+  hr_builder b;
+  hr_init init = {.rule = HR_INIT_NORMAL, .a = 0.5f};
+  must(hr__graph_create(&g, &err), &err);
+  hr__builder_init(&b, g, dtype);
+  hr__program_begin(&b, HR_PROGRAM_STEP);
+  hr_id x = hr__input(&b, "x", hr__desc2(dtype, LONG_ROWS, LONG));
+  hr_id y = hr__binary(&b, HR_FORMULA_mul, x, hr__parameter(&b, "w", hr__desc1(dtype, LONG), init));
+  y = hr__binary(&b, HR_FORMULA_add, y, hr__parameter(&b, "b", hr__desc1(dtype, LONG), init));
+  y = hr__unary(&b, HR_FORMULA_clamp, y, -1.0f, 1.0f);
+  y = hr__binary(&b, HR_FORMULA_sub, x, y);
+  hr__program_set_output(&b, "y", y);
+  must(hr__builder_status(&b, &err), &err);
+  if (fused) must(hr__pass_fuse(&b, NULL, NULL, &err), &err);
+  assert_int_equal(g->programs[0].count, fused ? 1 : 4);
+  step_run(g, x, in, y, out);
+  hr__graph_destroy(g);
+}
+
+static void test_long_rows(void **state) {
+  static unsigned char in[LONG_BYTES], apart[LONG_BYTES], fused[LONG_BYTES];
+  (void)state;
+  static const hr_dtype dtypes[] = {HR_F32, HR_BF16, HR_F16};
+  for (int d = 0; d < 3; d++) {
+    for (int i = 0; i < LONG_ROWS * LONG; i++) {
+      float value = 0.01f * (float)(i * 37 % 401 - 200);
+      uint16_t half = dtypes[d] == HR_BF16 ? hr__f32_to_bf16(value) : hr__f32_to_f16(value);
+      size_t bytes = hr_dtype_bytes(dtypes[d]);
+      memcpy(in + (size_t)i * bytes, dtypes[d] == HR_F32 ? (void *)&value : (void *)&half, bytes);
+    }
+    long_run(dtypes[d], false, in, apart);
+    long_run(dtypes[d], true, in, fused);
+    assert_memory_equal(apart, fused, LONG_ROWS * LONG * hr_dtype_bytes(dtypes[d]));
+  }
 }
 
 static hr_id log_of_positive(hr_builder *b, hr_id x) {
@@ -279,8 +327,8 @@ static void test_many_operands(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_bf16),
-                                     cmocka_unit_test(test_f16), cmocka_unit_test(test_select),
-                                     cmocka_unit_test(test_many_operands)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_f32),           cmocka_unit_test(test_bf16),
+                                     cmocka_unit_test(test_f16),           cmocka_unit_test(test_select),
+                                     cmocka_unit_test(test_many_operands), cmocka_unit_test(test_long_rows)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "op/gelu.h"
 #include "op/head_loss.h"
 #include "op/linear.h"
+#include "op/pointwise.h"
 
 /* --- a family of parts: x [B, T, 16] -> down(gelu(up(x))), through `width` ---------------------------------------- */
 
@@ -74,7 +75,29 @@ static const hr_model trio = {.family = "trio",
                               .forward = trio_forward,
                               .vocabulary = trio_vocabulary};
 
+/* --- a part that is used twice ------------------------------------------------------------------------------------ */
+
+static const hr_part_declared twins_parts[] = {{"text", NULL}};
+
+static hr_id twins_forward(hr_builder *b, const hr_model_part *whole, const hr_model_batch *batch) {
+  hr_model_part text = hr__part_find(whole, "text");
+  hr_id x = hr__part_embed(b, &text, batch);
+  hr_id one = hr__part_body(b, &text, x, batch), two = hr__part_body(b, &text, x, batch);
+  hr__module(b, "out");
+  hr_init init = {.rule = HR_INIT_NORMAL, .a = 0.5f};
+  hr_id table = hr__parameter(b, "out.weight", hr__desc2(b->dtype, trio_vocabulary(whole), HIDDEN), init);
+  return hr__head_loss(b, hr__binary(b, HR_FORMULA_sub, one, two), table, batch->targets);
+}
+
+static const hr_model twins = {.family = "twins",
+                               .keys = {NULL},
+                               .parts = twins_parts,
+                               .n_parts = 1,
+                               .forward = twins_forward,
+                               .vocabulary = trio_vocabulary};
+
 void trio_register(void) {
+  hr__model_register(&twins);
   hr__model_register(&mlp);
   hr__model_register(&trio);
 }

@@ -16,6 +16,9 @@
   "model={family: trio, parts: {text: " TRIO_TEXT ", side: {train: none, config: {width: 24}},"                        \
   " head: {config: {width: 32}}}}"
 
-void trio_register(void); /* the families "trio" and "mlp" */
+/* text, used twice: loss = head_loss(text(tokens) - text(tokens), out). */
+#define TWINS "model={family: twins, parts: {text: " TRIO_TEXT "}}"
+
+void trio_register(void); /* the families "trio", "twins" and "mlp" */
 
 #endif

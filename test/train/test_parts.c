@@ -1,5 +1,6 @@
 /* A model of three parts: what is trained, packed and saved is settled part by part; stop and resume, recompute, split
  * heads and offload change no bit; recipes that do not fit together are refused with their places. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -149,6 +150,34 @@ static void test_same_bits(void **state) {
   }
 }
 
+/* Of a part that is used twice each use drops other elements, the same ones recomputed, in slices and resumed. */
+static void test_used_twice(void **state) {
+  (void)state;
+  static const char whole[] = "model.parts.text.config.hidden_dropout_prob=0",
+                    lora[] = "model.parts.text.adapters.dropout=0";
+  hr_train_result equal = train_ok(LIST(TWINS, whole, lora), (hr_train_options){0});
+  hr_train_result hidden = train_ok(LIST(TWINS, lora), (hr_train_options){0});
+  hr_train_result both = train_ok(LIST(TWINS), (hr_train_options){0});
+  assert_true(equal.loss > 5.5451f && equal.loss < 5.5452f); /* both uses are equal: all of 256 words are as likely */
+  assert_true(hidden.loss != equal.loss && both.loss != hidden.loss);
+  static const char *const variants[] = {"memory.checkpoint=every-layer", "memory.checkpoint=selective",
+                                         "memory.offload.activations=host"};
+  for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
+    hr_train_result other = train_ok(LIST(TWINS, variants[i]), (hr_train_options){0});
+    assert_string_equal(other.weights_sha256, both.weights_sha256);
+    assert_true(other.loss == both.loss);
+  }
+  /* sums over slices are in another order, masks are the same */
+  hr_train_result sliced = train_ok(LIST(TWINS, "memory.split={text: 2}"), (hr_train_options){0});
+  assert_true(fabs((double)(sliced.loss - both.loss)) < 1e-4 * (double)both.loss);
+  const char *out = folder_make("parts-twice");
+  train_ok(LIST(TWINS), (hr_train_options){.out = out, .stop_at = 3});
+  hr_train_result rest = train_ok(LIST(TWINS), (hr_train_options){.out = out, .resume = true});
+  assert_string_equal(rest.weights_sha256, both.weights_sha256);
+  folder_remove(out);
+  free((void *)(uintptr_t)out);
+}
+
 static size_t home_count(const char *set, hr_tier tier, const char *part) {
   tiny t;
   hr_error err = {0};
@@ -277,10 +306,15 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_what_is_trained), cmocka_unit_test(test_settings_of_parts),
-      cmocka_unit_test(test_open_rank),       cmocka_unit_test(test_resume),
-      cmocka_unit_test(test_same_bits),       cmocka_unit_test(test_offload_by_part),
-      cmocka_unit_test(test_files),           cmocka_unit_test(test_part_from_checkpoint),
+      cmocka_unit_test(test_what_is_trained),
+      cmocka_unit_test(test_settings_of_parts),
+      cmocka_unit_test(test_open_rank),
+      cmocka_unit_test(test_resume),
+      cmocka_unit_test(test_same_bits),
+      cmocka_unit_test(test_used_twice),
+      cmocka_unit_test(test_offload_by_part),
+      cmocka_unit_test(test_files),
+      cmocka_unit_test(test_part_from_checkpoint),
       cmocka_unit_test(test_refused),
   };
   trio_register();
