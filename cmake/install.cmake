@@ -29,7 +29,7 @@ if(TARGET headroom_static)
   add_executable(example ${CMAKE_SOURCE_DIR}/docs/example.c)
   target_include_directories(example PRIVATE ${CMAKE_SOURCE_DIR}/include)
   target_link_libraries(example PRIVATE headroom_static PkgConfig::YAML PkgConfig::JANSSON PkgConfig::XXHASH
-                        PkgConfig::CRYPTO DNNL::dnnl Threads::Threads m ${CMAKE_DL_LIBS})
+                        PkgConfig::CRYPTO PkgConfig::PCRE2 PkgConfig::UTF8PROC DNNL::dnnl Threads::Threads m ${CMAKE_DL_LIBS})
   add_test(NAME library/example COMMAND example ${CMAKE_SOURCE_DIR}/recipes/demo.yaml
            ${CMAKE_SOURCE_DIR}/recipes/configs/lightning.yml)
   set_tests_properties(library/example PROPERTIES LABELS unit)

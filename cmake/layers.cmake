@@ -3,7 +3,7 @@ file(STRINGS ${CMAKE_SOURCE_DIR}/LAYERS HR_LAYERS)
 add_library(hr_libraries INTERFACE)
 target_include_directories(hr_libraries INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 target_link_libraries(hr_libraries INTERFACE PkgConfig::YAML PkgConfig::JANSSON PkgConfig::XXHASH PkgConfig::CRYPTO
-                      DNNL::dnnl Threads::Threads m ${CMAKE_DL_LIBS})
+                      PkgConfig::PCRE2 PkgConfig::UTF8PROC DNNL::dnnl Threads::Threads m ${CMAKE_DL_LIBS})
 
 set(left hr_libraries)
 foreach(layer IN LISTS HR_LAYERS)

@@ -27,6 +27,7 @@ typedef struct hr_cli_command {
   const char *usage;   /* positional arguments as help shows them */
   const char *summary; /* one line */
   const char *details; /* (optional) further lines of help */
+  const char *subject; /* what its argument is where that is no recipe; NULL: a recipe */
   /* Calls that work as they are in the root of the source tree, one a line, without the program's name. Tests run them.
    */
   const char *examples;
@@ -56,8 +57,8 @@ struct hr_cli {
   size_t n_listed, cap_listed;
 };
 
-extern const hr_cli_command hr_cli_plan, hr_cli_train, hr_cli_profile, hr_cli_apply, hr_cli_dump, hr_cli_devices,
-    hr_cli_env;
+extern const hr_cli_command hr_cli_plan, hr_cli_train, hr_cli_profile, hr_cli_apply, hr_cli_dump, hr_cli_tokenize,
+    hr_cli_devices, hr_cli_env;
 extern const hr_cli_command *const hr_cli_commands[]; /* ends with NULL */
 
 /* Fills `cli` from the arguments. HR_USAGE names the nearest thing that exists. */

@@ -54,7 +54,8 @@ static const struct library {
 } libraries[] = {
     {"oneDNN", "dnnl_version", file_version},         {"libyaml", "yaml_get_version_string", text_version},
     {"jansson", "jansson_version_str", text_version}, {"xxhash", "XXH_versionNumber", xxhash_version},
-    {"OpenSSL", "OpenSSL_version", openssl_version},
+    {"OpenSSL", "OpenSSL_version", openssl_version},  {"utf8proc", "utf8proc_version", text_version},
+    {"PCRE2", "pcre2_compile_8", file_version},
 };
 
 static const char *const variables[] = {"XDG_CACHE_HOME",       "NO_COLOR",          "TERM",

@@ -176,7 +176,9 @@ hr_status hr__cli_parse(hr_cli *cli, int argc, char **argv, hr_error *err) {
   HR_TRY(options_take(cli, argc - first, argv + first, err));
   for (int i = optind; i < argc - first; i++) {
     if (cli->n_arguments >= cli->command->max_arguments)
-      return hr__fail(err, HR_USAGE, NULL, "one recipe at a time; settings are changed with --set key.path=value",
+      return hr__fail(err, HR_USAGE, NULL,
+                      cli->command->subject ? "give one, and a text in quotes"
+                                            : "one recipe at a time; settings are changed with --set key.path=value",
                       "unexpected argument '%s'", argv[first + i]);
     hr__path_clean(argv[first + i]); /* every argument is a path */
     cli->arguments[cli->n_arguments++] = argv[first + i];
@@ -184,7 +186,8 @@ hr_status hr__cli_parse(hr_cli *cli, int argc, char **argv, hr_error *err) {
   if (!cli->help && !cli->version && cli->n_arguments < cli->command->min_arguments) {
     char remedy[160];
     snprintf(remedy, sizeof remedy, "headroom %s %s", cli->command->name, cli->command->usage);
-    return hr__fail(err, HR_USAGE, NULL, remedy, "headroom %s needs a recipe", cli->command->name);
+    return hr__fail(err, HR_USAGE, NULL, remedy, "headroom %s needs %s", cli->command->name,
+                    cli->command->subject ? cli->command->subject : "a recipe");
   }
   return HR_OK;
 }

@@ -42,8 +42,8 @@ void hr__json_init(void) {
   pthread_once(&once, allocator_install);
 }
 
-hr_status hr__json_load(const char *text, size_t bytes, hr_arena *arena, json_t **out, json_error_t *fault,
-                        hr_error *err) {
+static hr_status load(const char *text, size_t bytes, size_t flags, hr_arena *arena, json_t **out, json_error_t *fault,
+                      hr_error *err) {
   hr__json_init();
   parse here = {.arena = arena};
   if (setjmp(here.out_of_memory)) {
@@ -51,11 +51,21 @@ hr_status hr__json_load(const char *text, size_t bytes, hr_arena *arena, json_t 
     return hr__nomem(err);
   }
   current = &here;
-  json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, fault);
+  json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | flags, fault);
   current = NULL;
   if (!root) return HR_BAD_INPUT;
   *out = root;
   return HR_OK;
+}
+
+hr_status hr__json_load(const char *text, size_t bytes, hr_arena *arena, json_t **out, json_error_t *fault,
+                        hr_error *err) {
+  return load(text, bytes, 0, arena, out, fault, err);
+}
+
+hr_status hr__json_load_any(const char *text, size_t bytes, hr_arena *arena, json_t **out, json_error_t *fault,
+                            hr_error *err) {
+  return load(text, bytes, JSON_ALLOW_NUL, arena, out, fault, err);
 }
 
 /* Text that grows in an arena. */

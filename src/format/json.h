@@ -18,6 +18,10 @@ void hr__json_init(void);
 hr_status hr__json_load(const char *text, size_t bytes, hr_arena *arena, json_t **out, json_error_t *fault,
                         hr_error *err);
 
+/* The same; texts may hold U+0000 (json_string_length tells how long they are). */
+hr_status hr__json_load_any(const char *text, size_t bytes, hr_arena *arena, json_t **out, json_error_t *fault,
+                            hr_error *err);
+
 /* The text of a value, NUL-terminated in `arena`; `flags` are jansson's. NULL as value counts as out of memory, which
  * is the only way to fail. */
 hr_status hr__json_text(const json_t *value, size_t flags, hr_arena *arena, char **text, size_t *bytes, hr_error *err);
@@ -41,5 +45,14 @@ hr_status hr__json_parse_from(const char *name, hr_json_start start, const char 
 
 /* Fills in lines, columns and byte ranges of a tree made from `text`, which jansson has accepted. */
 void hr__json_places(const char *text, size_t bytes, hr_json_start start, hr_doc_node *root);
+
+/* Line and column of one value, found by its way from the root: a key, or (key NULL) a number in a list. A way that
+ * the text does not have ends where it leaves it. */
+enum { HR_JSON_STEPS = 32 };
+typedef struct hr_json_step {
+  const char *key;
+  size_t index;
+} hr_json_step;
+void hr__json_find(const char *text, size_t bytes, const hr_json_step *steps, size_t count, int *line, int *column);
 
 #endif

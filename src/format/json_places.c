@@ -72,3 +72,56 @@ void hr__json_places(const char *text, size_t bytes, hr_json_start start, hr_doc
   root->key_begin = at.byte;
   place(&at, root);
 }
+
+/* Moves over one value, whatever it holds. */
+static void value_skip(hr_cursor *at) {
+  if (among(at, "\"")) {
+    string_skip(at);
+  } else if (!among(at, "[{")) {
+    skip(at, ",]} \t\r\n", false);
+  } else {
+    size_t depth = 0;
+    do {
+      if (among(at, "\"")) {
+        string_skip(at);
+        continue;
+      }
+      if (among(at, "[{"))
+        depth++;
+      else if (among(at, "]}"))
+        depth--;
+      step(at);
+    } while (depth > 0 && at->byte < at->bytes);
+  }
+}
+
+/* From the opening bracket of a value to the member that the step names; false: there is none. */
+static bool member_find(hr_cursor *at, const hr_json_step *wanted) {
+  bool map = among(at, "{");
+  if (!map && !among(at, "[")) return false;
+  step(at);
+  size_t length = wanted->key ? strlen(wanted->key) : 0;
+  for (size_t i = 0;; i++) {
+    skip(at, between, true);
+    if (at->byte >= at->bytes || among(at, "]}")) return false;
+    bool found = !wanted->key && i == wanted->index;
+    if (map) {
+      size_t begin = at->byte + 1;
+      string_skip(at);
+      found = wanted->key && at->byte - begin == length + 1 && memcmp(at->text + begin, wanted->key, length) == 0;
+      skip(at, behind_key, true);
+    }
+    if (found) return true;
+    value_skip(at);
+  }
+}
+
+void hr__json_find(const char *text, size_t bytes, const hr_json_step *steps, size_t count, int *line, int *column) {
+  hr_cursor at = hr__cursor(text, bytes);
+  skip(&at, space, true);
+  hr_cursor found = at;
+  for (size_t i = 0; i < count && member_find(&at, &steps[i]); i++)
+    found = at;
+  *line = found.line;
+  *column = found.column;
+}

@@ -6,7 +6,7 @@ import subprocess
 
 from support import HEADROOM, ROOT, Folder, TINY, check, finish, run
 
-COMMANDS = ['plan', 'train', 'profile', 'dump', 'devices', 'env']
+COMMANDS = ['plan', 'train', 'profile', 'dump', 'tokenize', 'devices', 'env']
 
 run().expect(2, 'no command', 'try:')
 run('--help').expect(0, 'usage: headroom', *COMMANDS)

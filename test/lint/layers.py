@@ -16,10 +16,12 @@ LIBRARIES = [
     (re.compile(r'^(oneapi/dnnl/|dnnl)'), ['dev/cpu/onednn*.c']),
     (re.compile(r'^(cuda|cublas|cudnn|nvml|nv[a-z]*\.h)'), ['dev/cuda/', 'op/*.cu']),
     (re.compile(r'^yaml\.h$'), ['format/']),
+    (re.compile(r'^pcre2\.h$'), ['text/regex.c']),
+    (re.compile(r'^utf8proc\.h$'), ['text/']),
     (re.compile(r'^(xxhash|openssl/)'), ['base/']),
     (re.compile(r'^getopt\.h$'), ['cli/']),
     (re.compile(r'^dlfcn\.h$'), ['dev/', 'cli/env.c']),
-    (re.compile(r'^pthread\.h$'), ['base/', 'format/', 'dev/']),
+    (re.compile(r'^pthread\.h$'), ['base/', 'format/', 'text/', 'dev/']),
 ]
 
 # calls with one home: (what, where it is allowed)
