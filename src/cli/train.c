@@ -10,6 +10,7 @@
 #include "cli/jobs.h"
 #include "cli/table.h"
 #include "cli/train.h"
+#include "job/settings.h"
 #include "train/answer.h"
 
 static void message_show(void *user, hr_message_kind kind, const char *text) {
@@ -108,6 +109,7 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, const hr_train_places
 hr_status hr__train_source(hr_cli *cli, const hr_job_source *source, const hr_train_places *at, json_t **answer,
                            hr_error *err) {
   hr_job *job = NULL;
+  HR_TRY(hr__settings_data(source->path, source->overrides, source->n_overrides, err));
   HR_TRY(hr__cli_job_open(cli, source, HR_CLI_RATES_PLAN, &job, err));
   hr_status status = hr__fit_check(cli, job, err);
   if (status == HR_OK) status = job_train(cli, job, at, answer, err);

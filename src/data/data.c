@@ -142,6 +142,11 @@ const hr_data_file *hr__data_file(const hr_data *data) {
 hr_status hr__data_trace(const hr_data *data, hr_trace *out, hr_error *err) {
   *out = (hr_trace){.whole = true};
   const hr_data_file *file = hr__data_file(data);
+  const hr_trace *own = data->source->trace ? data->source->trace(data->state) : NULL;
+  if (own) {
+    *out = *own;
+    return HR_OK;
+  }
   return file ? hr__trace_file(file, out, err) : HR_OK;
 }
 

@@ -12,7 +12,11 @@ hr_status hr__data_file_open(const hr_recipe *recipe, hr_data_file *out, hr_erro
   if (!hr__recipe_has(recipe, "data.path"))
     return hr__recipe_fail(recipe, "data.source", "give data.path, or use source: synthetic", err,
                            "source %s needs data.path", hr__recipe_text(recipe, "data.source"));
-  out->path = hr__recipe_text(recipe, "data.path");
+  return hr__data_file_at(hr__recipe_text(recipe, "data.path"), out, err);
+}
+
+hr_status hr__data_file_at(const char *path, hr_data_file *out, hr_error *err) {
+  *out = (hr_data_file){.path = path};
   out->fd = open(out->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (out->fd < 0 || fstat(out->fd, &out->opened) != 0)
     return hr__fail(err, HR_BAD_INPUT, out->path, "check data.path; relative paths begin at the recipe's folder",

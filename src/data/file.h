@@ -7,7 +7,7 @@
 #include "recipe/recipe.h"
 
 typedef struct hr_data_file {
-  const char *path; /* owned by the recipe */
+  const char *path; /* owned by the recipe, or by whoever has opened it */
   int fd;
   uint64_t bytes;
   bool read_whole;    /* at every start, by its source */
@@ -16,6 +16,8 @@ typedef struct hr_data_file {
 
 /* The file of data.path, which must be a plain one. */
 hr_status hr__data_file_open(const hr_recipe *recipe, hr_data_file *out, hr_error *err);
+/* A file by its path, which the caller keeps. */
+hr_status hr__data_file_at(const char *path, hr_data_file *out, hr_error *err);
 void hr__data_file_close(hr_data_file *file);
 /* Reads exactly `bytes` bytes; HR_BAD_INPUT when it has become shorter. */
 hr_status hr__data_file_read(const hr_data_file *file, uint64_t at, void *to, size_t bytes, hr_error *err);

@@ -1,9 +1,11 @@
-/* Source lines: every line of a file is a sample, its bytes are the tokens, and the newline behind it is its last
- * target. Empty lines are skipped; a line longer than the longest bucket is cut there. */
+/* Source lines: every line of a file is a sample. Its tokens are those of a tokenizer (tokens.h), with the end token as
+ * last target; or its bytes, with the newline behind it. Empty lines are skipped; a line longer than the longest bucket
+ * is cut there. */
 #include <string.h>
 
 #include "base/mem.h"
 #include "data/source.h"
+#include "data/tokens.h"
 
 enum {
   SCAN_BYTES = 1 << 16,
@@ -12,13 +14,18 @@ enum {
 };
 
 typedef struct lines {
-  hr_data_file file;
+  bool bytes;        /* they are the tokens: an entry is where a line begins, and its length */
+  hr_data_file file; /* with bytes */
+  hr_tokens tokens;  /* else: an entry is the number of a document */
   int64_t longest;
 } lines;
 
 static void lines_close(void *state) {
   lines *l = state;
-  hr__data_file_close(&l->file);
+  if (l->bytes)
+    hr__data_file_close(&l->file);
+  else
+    hr__tokens_close(&l->tokens);
   hr__free(l);
 }
 
@@ -60,17 +67,27 @@ static void line_tell(void *user, uint64_t at, uint64_t bytes) {
   t->each(t->user, at << LENGTH_BITS | (kept - 1), (int64_t)bytes);
 }
 
+/* Tokens that have a target. */
+static int64_t document_length(const lines *l, uint64_t document) {
+  uint64_t count = l->tokens.begins[document + 1] - l->tokens.begins[document];
+  return count > 0 ? (int64_t)count - 1 : 0;
+}
+
 static hr_status lines_scan(const void *state, hr_each_sample each, void *user, hr_error *err) {
   const lines *l = state;
+  for (uint64_t i = 0; i < l->tokens.documents; i++)
+    if (document_length(l, i) > 0) each(user, i, document_length(l, i));
+  if (!l->bytes) return HR_OK;
   telling t = {.longest = l->longest, .each = each, .user = user};
   return file_scan(&l->file, line_tell, &t, err);
 }
 
 static hr_status lines_read(lines *l, const hr_source_request *request, hr_error *err) {
+  l->longest = request->length;
+  if (!l->bytes) return hr__tokens_open(request, HR_DOCUMENT_LINES, &l->tokens, err);
   HR_TRY(hr__data_file_open(request->recipe, &l->file, err));
   HR_TRY(hr__bytes_check(request, err));
   l->file.read_whole = true;
-  l->longest = request->length;
   if (l->file.bytes >> (64 - LENGTH_BITS) != 0)
     return hr__fail(err, HR_BAD_INPUT, l->file.path, "split the file", "a file of lines has less than 1 TiB");
   return HR_OK;
@@ -79,7 +96,8 @@ static hr_status lines_read(lines *l, const hr_source_request *request, hr_error
 static hr_status lines_open(const hr_source_request *request, void **state, hr_error *err) {
   lines *l = hr__alloc_zero(1, sizeof *l);
   if (!l) return hr__nomem(err);
-  l->file.fd = -1;
+  l->bytes = hr__tokens_are_bytes(request->recipe);
+  l->file.fd = l->tokens.file.fd = -1;
   hr_status status = lines_read(l, request, err);
   if (status != HR_OK) {
     lines_close(l);
@@ -90,7 +108,8 @@ static hr_status lines_open(const hr_source_request *request, void **state, hr_e
 }
 
 static int64_t lines_length(const void *state, uint64_t entry) {
-  (void)state;
+  const lines *l = state;
+  if (!l->bytes) return document_length(l, entry) < l->longest ? document_length(l, entry) : l->longest;
   return (int64_t)(entry & (((uint64_t)1 << LENGTH_BITS) - 1)) + 1;
 }
 
@@ -98,8 +117,13 @@ static hr_status lines_fill(const void *state, bool eval, uint64_t entry, const 
   (void)eval;
   const lines *l = state;
   int32_t *tokens = hr__room_for(room, HR_FOR_TOKENS), *targets = hr__room_for(room, HR_FOR_TARGETS);
-  uint64_t at = entry >> LENGTH_BITS;
   int64_t bytes = lines_length(state, entry);
+  if (!l->bytes) {
+    for (int64_t t = bytes; t < room->length; t++)
+      tokens[t] = 0, targets[t] = -1;
+    return hr__tokens_read(&l->tokens, l->tokens.begins[entry], bytes, tokens, targets, err);
+  }
+  uint64_t at = entry >> LENGTH_BITS;
   bool last = at + (uint64_t)bytes == l->file.bytes; /* no newline at the end of the file */
   unsigned char *raw = hr__bytes_room(targets, room->length);
   HR_TRY(hr__data_file_read(&l->file, at, raw, (size_t)bytes + !last, err));
@@ -109,7 +133,13 @@ static hr_status lines_fill(const void *state, bool eval, uint64_t entry, const 
 }
 
 static const hr_data_file *lines_file(const void *state) {
-  return &((const lines *)state)->file;
+  const lines *l = state;
+  return l->bytes ? &l->file : &l->tokens.file;
+}
+
+static const hr_trace *lines_trace(const void *state) {
+  const lines *l = state;
+  return l->bytes ? NULL : &l->tokens.trace;
 }
 
 const hr_source hr_source_lines = {
@@ -121,4 +151,5 @@ const hr_source hr_source_lines = {
     .length = lines_length,
     .fill = lines_fill,
     .file = lines_file,
+    .trace = lines_trace,
 };

@@ -42,6 +42,12 @@ static const hr_key keys[] = {
      .example = "[64, 128, 256]",
      .meaning = "source lines: lengths to which samples are padded, ascending up to sequence_length; one unless given"},
     {.path = "data.path", .type = HR_KEY_PATH, .meaning = "file of source text or lines"},
+    {.path = "data.tokenizer",
+     .type = HR_KEY_PATH,
+     .choices = "bytes",
+     .meaning =
+         "source text or lines: tokenizer.json or another vocabulary file, or a model's folder with one; bytes: bytes "
+         "are the tokens; not given: the folder of model.path, and bytes for a model without one"},
     {.path = "data.eval_fraction",
      .type = HR_KEY_FLOAT,
      .fallback = "0.05",

@@ -9,6 +9,7 @@
 
 #include "data/field.h"
 #include "data/file.h"
+#include "data/trace.h"
 #include "recipe/recipe.h"
 
 /* What a source is opened for. */
@@ -50,6 +51,8 @@ typedef struct hr_source {
   /* Writes a sample. `eval` only matters to endless sources: held-out samples of others have entries of their own. */
   hr_status (*fill)(const void *state, bool eval, uint64_t entry, const hr_room *room, hr_error *err);
   const hr_data_file *(*file)(const void *state); /* (optional) what it reads */
+  /* (optional) What tells its samples from others, where the file alone does not. */
+  const hr_trace *(*trace)(const void *state);
 } hr_source;
 
 #define HR_SOURCE(name, meaning) extern const hr_source hr_source_##name;

@@ -1,37 +1,51 @@
-/* Source text: bytes of a file are the tokens. The file is cut into windows of length + 1 bytes at stride length; a
- * window is a sample, and the byte behind a token is its target. */
+/* Source text: a file is cut into windows of length + 1 tokens at stride length; a window is a sample, and the token
+ * behind another is its target. Tokens are those of a tokenizer (tokens.h), or the file's bytes. */
 #include <inttypes.h>
 
 #include "base/mem.h"
 #include "data/source.h"
+#include "data/tokens.h"
 
 typedef struct text {
-  hr_data_file file;
+  bool bytes;        /* they are the tokens */
+  hr_data_file file; /* with bytes */
+  hr_tokens tokens;  /* else */
   int64_t length;
   uint64_t windows;
 } text;
 
 static void text_close(void *state) {
   text *t = state;
-  hr__data_file_close(&t->file);
+  if (t->bytes)
+    hr__data_file_close(&t->file);
+  else
+    hr__tokens_close(&t->tokens);
   hr__free(t);
 }
 
 static hr_status text_read(text *t, const hr_source_request *request, hr_error *err) {
-  HR_TRY(hr__data_file_open(request->recipe, &t->file, err));
-  HR_TRY(hr__bytes_check(request, err));
+  if (t->bytes) {
+    HR_TRY(hr__data_file_open(request->recipe, &t->file, err));
+    HR_TRY(hr__bytes_check(request, err));
+  } else {
+    HR_TRY(hr__tokens_open(request, HR_DOCUMENT_WHOLE, &t->tokens, err));
+  }
+  uint64_t count = t->bytes ? t->file.bytes : t->tokens.count;
   t->length = request->length;
-  t->windows = t->file.bytes > 0 ? (t->file.bytes - 1) / (uint64_t)t->length : 0;
+  t->windows = count > 0 ? (count - 1) / (uint64_t)t->length : 0;
   if (t->windows > hr__held_out(request, t->windows)) return HR_OK;
-  return hr__fail(err, HR_BAD_INPUT, t->file.path, "use a longer text or a smaller data.sequence_length",
-                  "%" PRIu64 " bytes are too few: %s of %" PRId64 " + 1 bytes needed", t->file.bytes,
-                  request->eval ? "two windows (one held out)" : "one window", t->length);
+  const char *unit = t->bytes ? "bytes" : "tokens";
+  return hr__fail(err, HR_BAD_INPUT, hr__recipe_text(request->recipe, "data.path"),
+                  "use a longer text or a smaller data.sequence_length",
+                  "%" PRIu64 " %s are too few: %s of %" PRId64 " + 1 %s needed", count, unit,
+                  request->eval ? "two windows (one held out)" : "one window", t->length, unit);
 }
 
 static hr_status text_open(const hr_source_request *request, void **state, hr_error *err) {
   text *t = hr__alloc_zero(1, sizeof *t);
   if (!t) return hr__nomem(err);
-  t->file.fd = -1;
+  t->bytes = hr__tokens_are_bytes(request->recipe);
+  t->file.fd = t->tokens.file.fd = -1;
   hr_status status = text_read(t, request, err);
   if (status != HR_OK) {
     text_close(t);
@@ -49,14 +63,21 @@ static hr_status text_fill(const void *state, bool eval, uint64_t window, const 
   (void)eval;
   const text *t = state;
   int32_t *tokens = hr__room_for(room, HR_FOR_TOKENS), *targets = hr__room_for(room, HR_FOR_TARGETS);
-  HR_TRY(hr__data_file_read(&t->file, window * (uint64_t)t->length, hr__bytes_room(targets, t->length),
-                            (size_t)t->length + 1, err));
+  uint64_t at = window * (uint64_t)t->length;
+  if (!t->bytes) return hr__tokens_read(&t->tokens, at, t->length, tokens, targets, err);
+  HR_TRY(hr__data_file_read(&t->file, at, hr__bytes_room(targets, t->length), (size_t)t->length + 1, err));
   hr__bytes_spread(tokens, targets, t->length, t->length);
   return HR_OK;
 }
 
 static const hr_data_file *text_file(const void *state) {
-  return &((const text *)state)->file;
+  const text *t = state;
+  return t->bytes ? &t->file : &t->tokens.file;
+}
+
+static const hr_trace *text_trace(const void *state) {
+  const text *t = state;
+  return t->bytes ? NULL : &t->tokens.trace;
 }
 
 const hr_source hr_source_text = {
@@ -67,4 +88,5 @@ const hr_source hr_source_text = {
     .samples = text_samples,
     .fill = text_fill,
     .file = text_file,
+    .trace = text_trace,
 };

@@ -2,6 +2,7 @@
 #include "job/settings.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "compile/compile.h"
@@ -124,12 +125,34 @@ hr_status hr__settings_parse(const char *name, const char *folder, const char *t
   return hr__recipe_parse(name, folder, text, bytes, overrides, n_overrides, tables, HR_SETTINGS_TABLES, out, err);
 }
 
+static bool is_folder(const char *path) {
+  struct stat facts;
+  return stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
+static bool overridden(const char *const *overrides, size_t count, const char *path) {
+  size_t length = strlen(path);
+  for (size_t i = 0; i < count; i++)
+    if (strncmp(overrides[i], path, length) == 0 && overrides[i][length] == '=') return true;
+  return false;
+}
+
+hr_status hr__settings_data(const char *path, const char *const *overrides, size_t n_overrides, hr_error *err) {
+  if (!is_folder(path) || overridden(overrides, n_overrides, "data.path") ||
+      overridden(overrides, n_overrides, "data.source"))
+    return HR_OK;
+  return hr__fail(err, HR_USAGE, path,
+                  "give --set data.path=FILE, or try it on random tokens: --set data.source=synthetic",
+                  "there is a model to train, but no data");
+}
+
 /* What a bare folder of weights means: its model, fine-tuned on data of a common shape. */
 static hr_status folder_parse(const char *path, int64_t length, const char *const *overrides, size_t n_overrides,
                               hr_recipe **out, hr_error *err) {
   char text[128];
-  int bytes = snprintf(text, sizeof text, "model: { path: . }\ndata: { source: synthetic, sequence_length: %d }\n",
-                       (int)length);
+  bool data = overridden(overrides, n_overrides, "data.path");
+  int bytes = snprintf(text, sizeof text, "model: { path: . }\ndata: { %ssequence_length: %d }\n",
+                       data ? "" : "source: synthetic, ", (int)length);
   return hr__settings_parse(path, path, text, (size_t)bytes, overrides, n_overrides, out, err);
 }
 
@@ -147,8 +170,7 @@ static hr_status folder_load(const char *path, const char *const *overrides, siz
 
 hr_status hr__settings_load(const char *path, const char *const *overrides, size_t n_overrides, hr_recipe **out,
                             hr_error *err) {
-  struct stat facts;
-  if (stat(path, &facts) == 0 && S_ISDIR(facts.st_mode)) return folder_load(path, overrides, n_overrides, out, err);
+  if (is_folder(path)) return folder_load(path, overrides, n_overrides, out, err);
   hr_key_table tables[HR_SETTINGS_TABLES];
   hr__settings_tables(tables);
   return hr__recipe_load(path, overrides, n_overrides, tables, HR_SETTINGS_TABLES, out, err);

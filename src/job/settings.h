@@ -16,10 +16,12 @@ void hr__settings_tables(hr_key_table out[HR_SETTINGS_TABLES]);
 /* Every key that a recipe of a model without parts may have, in `arena`: for help and docs. */
 hr_status hr__settings_keys(hr_arena *arena, hr_key_table *out, hr_error *err);
 
-/* A recipe file, or a folder with config.json (then model.path is that folder, on synthetic data of 1024 tokens a row,
- * or of max_position_embeddings where that is less). */
+/* A recipe file, or a folder with config.json (then model.path is that folder, on synthetic data where no data.path is
+ * set, of 1024 tokens a row, or of max_position_embeddings where that is less). */
 hr_status hr__settings_load(const char *path, const char *const *overrides, size_t n_overrides, hr_recipe **out,
                             hr_error *err);
+/* HR_USAGE where that is a folder alone: planning needs no data, training does. */
+hr_status hr__settings_data(const char *path, const char *const *overrides, size_t n_overrides, hr_error *err);
 /* The same from memory: what tests use. Relative paths begin at `folder`. */
 hr_status hr__settings_parse(const char *name, const char *folder, const char *text, size_t bytes,
                              const char *const *overrides, size_t n_overrides, hr_recipe **out, hr_error *err);

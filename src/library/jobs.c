@@ -3,6 +3,7 @@
 #include "job/answer.h"
 #include "job/devices.h"
 #include "job/job.h"
+#include "job/settings.h"
 #include "library/api.h"
 #include "train/answer.h"
 #include "train/train.h"
@@ -61,7 +62,8 @@ hr_result hr_job_train(const hr_job *job, const hr_job_train_options *options, c
                                    "options of another version of headroom"));
   if (options) given = *options;
   hr_device *device = NULL;
-  hr_status status = hr__job_check(job, error);
+  hr_status status = hr__settings_data(job->given.path, job->given.overrides, job->given.n_overrides, error);
+  if (status == HR_OK) status = hr__job_check(job, error);
   if (status == HR_OK) status = hr__job_device(job, &device, error);
   if (status != HR_OK) return hr__api_result(status);
   hr_train_options train = {.recipe = job->recipe,

@@ -1,9 +1,10 @@
 /* The cache file of a device's rates: JSON, written whole, believed only if every field makes sense. */
 #include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/cache.h"
 #include "format/doc.h"
 #include "format/file.h"
 #include "format/json.h"
@@ -26,29 +27,17 @@ static void slug_make(const char *name, char out[96]) {
   out[length] = '\0';
 }
 
-/* The folder that caches are kept in, as a full path; NULL: none is known. `within` comes between it and ours. */
-static const char *cache_root(const char **within) {
-  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  *within = cache && cache[0] == '/' ? "" : "/.cache";
-  if (cache && cache[0] == '/') return cache;
-  return home && home[0] == '/' ? home : NULL;
+/* hr__rates_path, with the reason where there is none. */
+static hr_status path_make(const hr_facts *facts, hr_arena *arena, const char **path, hr_error *err) {
+  char slug[96], file[160];
+  slug_make(facts->name, slug);
+  snprintf(file, sizeof file, "rates-%s-%s.json", hr_device_kind_name(facts->kind), slug);
+  return hr__cache_path(arena, file, path, err);
 }
 
 const char *hr__rates_path(const hr_facts *facts, hr_arena *arena) {
-  char slug[96];
-  slug_make(facts->name, slug);
-  const char *kind = hr_device_kind_name(facts->kind), *within, *root = cache_root(&within);
-  return root ? hr__arena_format(arena, "%s%s/headroom/rates-%s-%s.json", root, within, kind, slug) : NULL;
-}
-
-/* hr__rates_path, with the reason where there is none. */
-static hr_status path_make(const hr_facts *facts, hr_arena *arena, const char **path, hr_error *err) {
-  const char *within;
-  *path = hr__rates_path(facts, arena);
-  if (*path) return HR_OK;
-  if (cache_root(&within)) return hr__nomem(err);
-  return hr__fail(err, HR_IO, "rates", "set HOME or XDG_CACHE_HOME to a full path",
-                  "there is no cache folder to keep the rates in");
+  const char *path = NULL;
+  return path_make(facts, arena, &path, NULL) == HR_OK ? path : NULL;
 }
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */

@@ -71,17 +71,29 @@ static hr_status names_fail(const char *path, const char *what, hr_error *err) {
   return hr__fail(err, HR_BAD_INPUT, path, remedy, "%s", what);
 }
 
-/* The first kind of file that the folder has. */
-static hr_status folder_load(const char *folder, hr_tokenizer **out, hr_error *err) {
+enum { PATH_TEXT = 4096 };
+
+/* The first kind of file that the folder has, and its path; NULL: it has none. */
+static const hr_vocabulary_kind *folder_find(const char *folder, char path[PATH_TEXT]) {
   for (size_t i = 0; i < KINDS; i++) {
-    char path[4096];
     struct stat facts;
-    if (snprintf(path, sizeof path, "%s/%s", folder, kinds[i].file) >= (int)sizeof path) continue;
-    if (stat(path, &facts) != 0) continue;
-    const hr_vocabulary_kind *kind = kind_of(path);
-    return file_load(path, kind ? kind : &kinds[i], out, err);
+    if (snprintf(path, PATH_TEXT, "%s/%s", folder, kinds[i].file) < PATH_TEXT && stat(path, &facts) == 0)
+      return &kinds[i];
   }
-  return names_fail(folder, "this folder has no tokenizer", err);
+  return NULL;
+}
+
+bool hr__tokenizer_is_there(const char *folder) {
+  char path[PATH_TEXT];
+  return folder_find(folder, path) != NULL;
+}
+
+static hr_status folder_load(const char *folder, hr_tokenizer **out, hr_error *err) {
+  char path[PATH_TEXT];
+  const hr_vocabulary_kind *named = folder_find(folder, path);
+  if (!named) return names_fail(folder, "this folder has no tokenizer", err);
+  const hr_vocabulary_kind *kind = kind_of(path);
+  return file_load(path, kind ? kind : named, out, err);
 }
 
 hr_status hr__tokenizer_open(const char *path, hr_tokenizer **out, hr_error *err) {

@@ -1,0 +1,231 @@
+/* See tokens.h. */
+#include "data/tokens.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cache.h"
+#include "base/mem.h"
+#include "data/tokens_file.h"
+#include "format/doc.h"
+#include "text/tokenizer.h"
+
+bool hr__tokens_are_bytes(const hr_recipe *recipe) {
+  if (hr__recipe_has(recipe, "data.tokenizer")) return hr__recipe_word_is(recipe, "data.tokenizer", "bytes");
+  return !hr__recipe_has(recipe, "model.path");
+}
+
+static hr_status tokenizer_open(const hr_recipe *recipe, hr_tokenizer **out, hr_error *err) {
+  if (hr__recipe_has(recipe, "data.tokenizer"))
+    return hr__tokenizer_open(hr__recipe_text(recipe, "data.tokenizer"), out, err);
+  const char *folder = hr__recipe_text(recipe, "model.path");
+  if (hr__tokenizer_is_there(folder)) return hr__tokenizer_open(folder, out, err);
+  return hr__recipe_fail(
+      recipe, "model.path",
+      "put its tokenizer.json there, or give data.tokenizer: a file, a folder, or `bytes` to train on bytes", err,
+      "the checkpoint has a vocabulary of its own, but its folder has no tokenizer");
+}
+
+/* The whole of a file. */
+static hr_status file_hash(hr_hash *hash, const hr_data_file *file, hr_error *err) {
+  enum { WINDOW = 1 << 18 };
+  char *window = hr__alloc(WINDOW);
+  hr_status status = window ? HR_OK : hr__nomem(err);
+  for (uint64_t at = 0; at < file->bytes && status == HR_OK; at += WINDOW) {
+    size_t count = file->bytes - at < WINDOW ? (size_t)(file->bytes - at) : WINDOW;
+    status = hr__data_file_read(file, at, window, count, err);
+    if (status == HR_OK) status = hr__hash_update(hash, window, count, err);
+  }
+  hr__free(window);
+  return status;
+}
+
+/* Everything that the tokens depend on. */
+static hr_status key_make(const hr_data_file *text, const hr_tokenizer *tokenizer, hr_documents documents,
+                          char key[HR_XXH_HEX], hr_error *err) {
+  char facts[96], hex[HR_SHA256_HEX];
+  int length = snprintf(facts, sizeof facts, "tokens 1, documents %d, end %" PRId32 ", text %" PRIu64 "\n",
+                        (int)documents, hr__tokenizer_role(tokenizer, HR_TOKEN_END), text->bytes);
+  hr_hash *hash = NULL;
+  hr_data_file vocabulary;
+  HR_TRY(hr__data_file_at(hr__tokenizer_file(tokenizer), &vocabulary, err));
+  hr_status status = hr__hash_create(HR_HASH_XXH128, &hash, err);
+  if (status == HR_OK) status = hr__hash_update(hash, facts, (size_t)length, err);
+  if (status == HR_OK) status = file_hash(hash, text, err);
+  if (status == HR_OK) status = file_hash(hash, &vocabulary, err);
+  if (status == HR_OK) status = hr__hash_hex(hash, hex, err);
+  if (status == HR_OK) snprintf(key, HR_XXH_HEX, "%.32s", hex);
+  hr__hash_destroy(hash);
+  hr__data_file_close(&vocabulary);
+  return status;
+}
+
+/* --- making ------------------------------------------------------------------------------------------------------- */
+
+/* A text on its way into documents. */
+typedef struct making {
+  const hr_tokenizer *tokenizer;
+  hr_encoder *encoder;
+  hr_ids ids; /* of one piece or line */
+  hr_tokens_writer *writer;
+  hr_documents documents;
+} making;
+
+static hr_status end_add(making *m, hr_error *err) {
+  int32_t end = hr__tokenizer_role(m->tokenizer, HR_TOKEN_END);
+  bool there = m->ids.count > 0 && m->ids.items[m->ids.count - 1] == end;
+  return end < 0 || there ? HR_OK : hr__ids_add(&m->ids, end, err);
+}
+
+static hr_status lines_make(making *m, const char *piece, size_t bytes, hr_error *err) {
+  for (const char *at = piece, *end = piece + bytes; at < end;) {
+    const char *newline = memchr(at, '\n', (size_t)(end - at)), *line_end = newline ? newline : end;
+    const char *next = newline ? newline + 1 : end;
+    if (line_end > at && line_end[-1] == '\r') line_end--;
+    if (line_end > at) {
+      m->ids.count = 0;
+      HR_TRY(hr__encode(m->encoder, at, (size_t)(line_end - at), true, &m->ids, err));
+      HR_TRY(end_add(m, err));
+      HR_TRY(hr__tokens_put(m->writer, m->ids.items, m->ids.count, err));
+      HR_TRY(hr__tokens_end_document(m->writer, err));
+    }
+    at = next;
+  }
+  return HR_OK;
+}
+
+/* What goes round a text goes round the whole, not round a piece of it. */
+static hr_status piece_make(making *m, const char *piece, size_t bytes, bool first, bool last, hr_error *err) {
+  hr_ids round = {0};
+  hr_status status = hr__encode(m->encoder, "", 0, true, &round, err);
+  m->ids.count = 0;
+  if (status == HR_OK && first && round.count > 0) status = hr__ids_add(&m->ids, round.items[0], err);
+  if (status == HR_OK) status = hr__encode(m->encoder, piece, bytes, false, &m->ids, err);
+  if (status == HR_OK && last && round.count > 1) status = hr__ids_add(&m->ids, round.items[round.count - 1], err);
+  if (status == HR_OK && last) status = end_add(m, err);
+  if (status == HR_OK) status = hr__tokens_put(m->writer, m->ids.items, m->ids.count, err);
+  if (status == HR_OK && last) status = hr__tokens_end_document(m->writer, err);
+  hr__ids_fini(&round);
+  return status;
+}
+
+/* Line and byte, in the file, of the first byte that is not UTF-8. */
+static hr_status bad_text(const hr_data_file *text, const char *piece, size_t good, uint64_t lines, hr_error *err) {
+  const char *line = piece;
+  for (const char *at; (at = memchr(line, '\n', (size_t)(piece + good - line))); line = at + 1)
+    lines++;
+  char place[4200];
+  snprintf(place, sizeof place, "%s:%" PRIu64 ":%zu", text->path, lines + 1, (size_t)(piece + good - line) + 1);
+  return hr__fail(err, HR_BAD_INPUT, place, "convert it: iconv -f LATIN1 -t UTF-8, or what it is written in",
+                  "the text is not UTF-8: byte 0x%02x", (unsigned)(unsigned char)piece[good]);
+}
+
+/* Pieces of a large text end behind a line: tokenizers cut there as well. */
+static hr_status text_make(making *m, const hr_data_file *text, hr_error *err) {
+  enum { PIECE = 64 << 20 };
+  size_t room = text->bytes < PIECE ? (size_t)text->bytes : PIECE;
+  char *piece = hr__alloc(room + 1);
+  hr_status status = piece ? HR_OK : hr__nomem(err);
+  uint64_t lines = 0;
+  for (uint64_t at = 0; at < text->bytes && status == HR_OK;) {
+    size_t bytes = text->bytes - at < PIECE ? (size_t)(text->bytes - at) : PIECE;
+    bool last = at + bytes == text->bytes;
+    status = hr__data_file_read(text, at, piece, bytes, err);
+    if (status != HR_OK) break;
+    size_t cut = bytes;
+    while (!last && cut > 0 && piece[cut - 1] != '\n')
+      cut--;
+    if (cut > 0) bytes = cut; /* else a line of more than a piece, cut where it is */
+    size_t good = hr__utf8_check(piece, bytes);
+    if (good < bytes) {
+      status = bad_text(text, piece, good, lines, err);
+      break;
+    }
+    status = m->documents == HR_DOCUMENT_LINES ? lines_make(m, piece, bytes, err)
+                                               : piece_make(m, piece, bytes, at == 0, last, err);
+    for (size_t i = 0; i < bytes; i++)
+      lines += piece[i] == '\n';
+    at += bytes;
+  }
+  hr__free(piece);
+  return status;
+}
+
+static hr_status tokens_make(const hr_data_file *text, const hr_tokenizer *tokenizer, hr_documents documents,
+                             const char *path, hr_error *err) {
+  making m = {.tokenizer = tokenizer, .documents = documents};
+  HR_TRY(hr__encoder_create(tokenizer, &m.encoder, err));
+  hr_status status = hr__tokens_begin(path, &m.writer, err);
+  if (status == HR_OK) status = text_make(&m, text, err);
+  if (m.writer) status = hr__tokens_finish(m.writer, status, err);
+  hr__encoder_destroy(m.encoder);
+  hr__ids_fini(&m.ids);
+  return status;
+}
+
+/* --- reading ------------------------------------------------------------------------------------------------------ */
+
+static hr_status vocabulary_check(const hr_source_request *request, const hr_tokens *tokens, uint32_t most,
+                                  hr_error *err) {
+  int field = hr__field_for(request->fields, HR_FOR_TOKENS);
+  if (field < 0 || hr__field_for(request->fields, HR_FOR_TARGETS) < 0)
+    return hr__recipe_fail(request->recipe, "data.source", "choose another data.source", err,
+                           "source %s gives tokens and their targets, which this model does not take",
+                           hr__recipe_text(request->recipe, "data.source"));
+  int64_t bound = request->fields->list[field].bound;
+  if (tokens->count == 0 || (int64_t)most < bound) return HR_OK;
+  return hr__recipe_fail(request->recipe,
+                         hr__recipe_has(request->recipe, "data.tokenizer") ? "data.tokenizer" : "model.path",
+                         "give the tokenizer that the model was made with", err,
+                         "the text has token %" PRIu32 ", but the model's vocabulary has only %" PRId64, most, bound);
+}
+
+static hr_status tokens_find(const hr_source_request *request, const hr_tokenizer *tokenizer, const hr_data_file *text,
+                             hr_documents documents, hr_tokens *out, hr_error *err) {
+  const char *path;
+  uint32_t most;
+  char name[64];
+  HR_TRY(key_make(text, tokenizer, documents, out->trace.hash, err));
+  out->trace.whole = true;
+  snprintf(name, sizeof name, "tokens-%s.bin", out->trace.hash);
+  HR_TRY(hr__cache_path(&out->arena, name, &path, err));
+  bool there;
+  HR_TRY(hr__tokens_load(path, out, &most, &there, err));
+  if (!there) {
+    HR_TRY(tokens_make(text, tokenizer, documents, path, err));
+    HR_TRY(hr__tokens_load(path, out, &most, &there, err));
+    if (!there)
+      return hr__fail(err, HR_IO, path, "look at the file system", "the tokens that were just written cannot be read");
+  }
+  return vocabulary_check(request, out, most, err);
+}
+
+hr_status hr__tokens_open(const hr_source_request *request, hr_documents documents, hr_tokens *out, hr_error *err) {
+  hr_tokenizer *tokenizer = NULL;
+  hr_data_file text;
+  *out = (hr_tokens){.file.fd = -1};
+  hr__arena_init(&out->arena);
+  HR_TRY(hr__data_file_open(request->recipe, &text, err));
+  hr_status status = tokenizer_open(request->recipe, &tokenizer, err);
+  if (status == HR_OK) status = tokens_find(request, tokenizer, &text, documents, out, err);
+  hr__tokenizer_close(tokenizer);
+  hr__data_file_close(&text);
+  return status;
+}
+
+void hr__tokens_close(hr_tokens *tokens) {
+  hr__data_file_close(&tokens->file);
+  hr__free((void *)tokens->begins);
+  hr__arena_fini(&tokens->arena);
+}
+
+hr_status hr__tokens_read(const hr_tokens *tokens, uint64_t at, int64_t count, int32_t *ids, int32_t *targets,
+                          hr_error *err) {
+  uint64_t begin = HR_TOKENS_HEADER + at * sizeof *ids;
+  HR_TRY(hr__data_file_read(&tokens->file, begin, ids, (size_t)count * sizeof *ids, err));
+  return hr__data_file_read(&tokens->file, begin + sizeof *ids, targets, (size_t)count * sizeof *ids, err);
+}

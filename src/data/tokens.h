@@ -1,0 +1,43 @@
+/* Tokens of a text: made once by a tokenizer, kept in a file of the cache folder, and read there at any place by
+ * several threads at once.
+ *
+ * The file is named after a hash of the text, the tokenizer and how documents are cut: another of any of them is
+ * another file, and one that is there is right. It holds a header, the ids (u32), and where each document begins (u64,
+ * one more than there are documents), all little-endian.
+ *
+ * A document has what the tokenizer puts before a text and behind it, and ends with the end token where there is one.
+ */
+#ifndef HR_DATA_TOKENS_H
+#define HR_DATA_TOKENS_H
+
+#include "data/source.h"
+#include "data/trace.h"
+
+typedef enum hr_documents {
+  HR_DOCUMENT_WHOLE, /* the text is one */
+  HR_DOCUMENT_LINES  /* every line that is not empty is one */
+} hr_documents;
+
+typedef struct hr_tokens {
+  hr_data_file file; /* with the tokens */
+  hr_arena arena;    /* of its path */
+  hr_trace trace;    /* of text and tokenizer */
+  uint64_t count;    /* tokens */
+  uint64_t documents;
+  const uint64_t *begins; /* on the heap; documents + 1 */
+} hr_tokens;
+
+/* What data.tokenizer names; where it names nothing the model's folder (model.path), and bytes for a model without one.
+ */
+bool hr__tokens_are_bytes(const hr_recipe *recipe);
+
+/* The tokens of data.path. HR_BAD_INPUT where the model's vocabulary has not all of them. */
+hr_status hr__tokens_open(const hr_source_request *request, hr_documents documents, hr_tokens *out, hr_error *err);
+void hr__tokens_close(hr_tokens *tokens);
+
+/* Writes `count` tokens from `at` on, and behind each its target: the next one. The last target of a document's end is
+ * the caller's. at + count < tokens->count. */
+hr_status hr__tokens_read(const hr_tokens *tokens, uint64_t at, int64_t count, int32_t *ids, int32_t *targets,
+                          hr_error *err);
+
+#endif
