@@ -92,6 +92,7 @@ NAMES = ['get_weather', 'search', 'run', 'ipython', 'python', 'browser', 'Größ
 class Conversations:
     def __init__(self, seed):
         self.rng = random.Random(seed)
+        self.style = 'any'
 
     def text(self):
         if self.rng.random() < 0.1:
@@ -154,6 +155,10 @@ class Conversations:
         return made
 
     def content(self):
+        if self.style == 'plain':
+            return self.text()
+        if self.style == 'parts':
+            return [{'type': 'text', 'text': self.text()} for _ in range(self.rng.randint(1, 2))]
         chance = self.rng.random()
         if chance < 0.02:
             return None
@@ -168,6 +173,8 @@ class Conversations:
     def message(self, role):
         rng = self.rng
         made = {'role': role}
+        if self.style != 'any':
+            return made | {'content': self.content()}
         if rng.random() < 0.99:
             made['content'] = self.content()
         if role == 'assistant' and rng.random() < 0.3:
@@ -184,7 +191,10 @@ class Conversations:
 
     def messages(self):
         rng = self.rng
-        if rng.random() < 0.15:  # in any order
+        self.style = rng.choice(['any', 'any', 'any', 'plain', 'parts'])  # the last two: what every template takes
+        if self.style != 'any':
+            roles = (['user', 'assistant'] * rng.randint(1, 3))[:rng.randint(1, 6)]
+        elif rng.random() < 0.15:  # in any order
             roles = [rng.choice(['system', 'user', 'assistant', 'tool', 'developer', 'ipython', 'context'])
                      for _ in range(rng.randint(0, 5))]
         else:
@@ -270,12 +280,14 @@ def compare_public(args, renderer, tally):
         with open(path, encoding='utf-8') as file:
             env, template, refused = parsed(file.read())
         source = Conversations(args.seed * 1000003 + number)
-        shown = 0
+        shown, before = 0, tally.same
         for _ in range(args.count):
             variables = source.variables()
             wanted, why = (None, refused) if refused else reference(env, template, variables)
             label = f'{os.path.basename(path)}: {json.dumps(variables)}'
             shown += not tally.compare(label, wanted, why, renderer.render(path, variables), False, shown >= 3)
+        if tally.same == before:
+            print(f'{os.path.basename(path)}: refused whatever the conversation: {why}')
     return f'{len(paths)} templates'
 
 
