@@ -155,6 +155,7 @@ static void refusals(void **state) {
   static const refusal rows[] = {
       {"a\n{{ 1 + 'a' }}", NULL, "t:2", "there is no + of values of types int and str"},
       {"{{ x.a.b }}", "{\"x\": {}}", "t:1", "'a' is undefined"},
+      {"{{ x[0].a }}", "{\"x\": []}", "t:1", "'item 0' is undefined"},
       {"\n{{ raise_exception('no tools') }}", NULL, "t:2", "the template refuses this conversation: no tools"},
       {"{% include 'x' %}", NULL, "t:1", "{% include %} is not supported in chat templates"},
       {"{{ 2 ** 3 }}", NULL, "t:1", "the operator ** is not supported in chat templates"},
