@@ -23,9 +23,19 @@ static void step(hr_cursor *at) {
   if (at->byte < at->bytes) hr__cursor_step(at);
 }
 
+/* Most of a file is texts. They hold no line break, so that places are counted without looking for one. */
 static void string_skip(hr_cursor *at) {
-  for (step(at); at->byte < at->bytes && !among(at, "\""); step(at))
-    if (among(at, "\\")) step(at);
+  step(at);
+  size_t byte = at->byte, characters = 0;
+  for (; byte < at->bytes && at->text[byte] != '"'; byte++) {
+    bool escape = at->text[byte] == '\\' && byte + 1 < at->bytes;
+    byte += escape;
+    characters += escape;
+    characters += ((unsigned char)at->text[byte] & 0xc0) != 0x80;
+  }
+  at->byte = byte;
+  at->index += characters;
+  at->column += (int)characters;
   step(at);
 }
 

@@ -1,4 +1,5 @@
 /* value.name, value[key] and value[begin:end:step]. */
+#include <stdio.h>
 #include <string.h>
 
 #include "text/template_builtin.h"
@@ -78,13 +79,25 @@ hr_status hr__py_attribute(hr_render *r, hr_py value, const char *name, size_t b
   return HR_OK;
 }
 
+/* What an item that is not there is called in messages. */
+static hr_status absent_name(hr_render *r, hr_py key, hr_py *out) {
+  if (key.kind == HR_PY_STRING) {
+    *out = hr__py_undefined(key.text, key.bytes);
+    return HR_OK;
+  }
+  char shown[40];
+  int bytes = hr__py_integral(key) ? snprintf(shown, sizeof shown, "item %lld", (long long)hr__py_integer(key))
+                                   : snprintf(shown, sizeof shown, "an item");
+  HR_TRY(hr__py_copy(r, shown, (size_t)bytes, out));
+  out->kind = HR_PY_UNDEFINED;
+  return HR_OK;
+}
+
 hr_status hr__py_item(hr_render *r, hr_py value, hr_py key, hr_py *out) {
   if (value.kind == HR_PY_UNDEFINED) return hr__render_undefined(r, value);
   HR_TRY(own_item(r, value, key, out));
-  bool named = key.kind == HR_PY_STRING;
-  if (!hr__py_given(*out) && named) HR_TRY(own_attribute(r, value, key, out));
-  if (!hr__py_given(*out)) *out = named ? hr__py_undefined(key.text, key.bytes) : hr__py_undefined("item", 4);
-  return HR_OK;
+  if (!hr__py_given(*out) && key.kind == HR_PY_STRING) HR_TRY(own_attribute(r, value, key, out));
+  return hr__py_given(*out) ? HR_OK : absent_name(r, key, out);
 }
 
 static hr_status bound(hr_render *r, hr_py value, int64_t otherwise, int64_t count, int64_t lowest, int64_t highest,

@@ -39,6 +39,7 @@ const hr_builtin *hr__builtin_list_filter(const char *name, size_t bytes); /* of
 const hr_builtin *hr__builtin_test(const char *name, size_t bytes);
 const hr_builtin *hr__builtin_function_at(size_t index); /* of the functions that every template has; NULL: no more */
 const hr_builtin *hr__builtin_method(hr_py_kind kind, const char *name, size_t bytes);
+const hr_builtin *hr__builtin_text_method(const char *name, size_t bytes); /* of those of strings alone */
 /* Methods that change a list or dict: templates may not use them. */
 bool hr__builtin_changes(hr_py_kind kind, const char *name, size_t bytes);
 /* The row with this name in a table; NULL: none. */
@@ -47,6 +48,9 @@ const hr_builtin *hr__builtin_find(const hr_builtin *rows, size_t count, const c
 /* A filter or test by the name in a value, for map, select and the like. */
 hr_status hr__builtin_apply_filter(hr_render *r, hr_py name, hr_py self, const hr_arguments *arguments, hr_py *out);
 hr_status hr__builtin_apply_test(hr_render *r, hr_py name, hr_py self, const hr_arguments *arguments, bool *out);
+
+/* text.format(arguments): template_format.c. */
+hr_status hr__py_format(hr_render *r, hr_py self, const hr_arguments *given, hr_py *out);
 
 /* What HR_PY_CALLABLE points to. */
 typedef struct hr_py_callable {

@@ -168,9 +168,13 @@ static int key_order_down(const void *a, const void *b) {
 
 hr_status hr__py_sort(hr_render *r, hr_py *keys, hr_py *items, size_t count, bool descending) {
   HR_TRY(hr__render_work(r, 2 * count));
+  bool alike = true; /* nothing to sort: Python compares items for equality first */
+  for (size_t i = 1; i < count && alike; i++)
+    alike = keys[i].kind == keys[0].kind && (keys[0].kind == HR_PY_UNDEFINED || keys[0].kind == HR_PY_NONE);
+  if (alike) return HR_OK;
   for (size_t i = 0; i < count; i++) {
     bool strings = keys[i].kind == HR_PY_STRING && keys[0].kind == HR_PY_STRING;
-    if (count == 1 || strings || (hr__py_number(keys[i]) && hr__py_number(keys[0]))) continue;
+    if (strings || (hr__py_number(keys[i]) && hr__py_number(keys[0]))) continue;
     if (keys[i].kind == HR_PY_UNDEFINED) return hr__render_undefined(r, keys[i]);
     if (keys[i].kind == keys[0].kind && (keys[0].kind == HR_PY_LIST || keys[0].kind == HR_PY_TUPLE))
       return hr__render_unsupported(r, "sorting lists by their items");

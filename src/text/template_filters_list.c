@@ -67,7 +67,6 @@ FILTER(first) {
 FILTER(last) {
   hr_py_list *items = NULL;
   if (call->self.kind == HR_PY_ITERATOR) return hr__render_fail(r, "a generator has no last item");
-  if (call->self.kind == HR_PY_UNDEFINED) return hr__render_undefined(r, call->self);
   HR_TRY(hr__py_iterate(r, call->self, &items));
   *out = items->count ? items->items[items->count - 1] : hr__py_undefined("the last item", 13);
   return HR_OK;
@@ -91,7 +90,6 @@ FILTER(reverse) {
   if (call->self.kind == HR_PY_STRING)
     return hr__py_slice(r, call->self, hr__py_none(), hr__py_none(), hr__py_int(-1), out);
   hr_py_list *items = NULL, *reversed = NULL;
-  if (call->self.kind == HR_PY_UNDEFINED) return hr__render_undefined(r, call->self);
   HR_TRY(hr__py_iterate(r, call->self, &items));
   HR_TRY(hr__py_list_new(r, items->count, &reversed));
   for (size_t i = items->count; i > 0; i--)

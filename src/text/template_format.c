@@ -1,8 +1,9 @@
-/* `text % values` as Python formats it: %s %r %d %i %f %x with flags, width and precision, and names in brackets. */
+/* Texts with places for values, as Python has them: `text % values`, with %s %r %d %i %f %x, flags, width, precision
+ * and names in brackets; and text.format(...), with {}, {0}, {name}, {name:d} and {name:s}. */
 #include <stdio.h>
 #include <string.h>
 
-#include "text/template_render.h"
+#include "text/template_builtin.h"
 #include "text/template_unicode.h"
 
 typedef struct spec {
@@ -129,6 +130,73 @@ hr_status hr__py_percent(hr_render *r, hr_py format, hr_py values, hr_py *out) {
   if (next < count && values.kind != HR_PY_DICT && values.kind != HR_PY_LIST)
     return hr__render_fail(r, "a format has fewer places than values");
   HR_TRY(hr__py_put(r, &text, format.text + plain, format.bytes - plain));
+  *out = hr__py_taken(&text);
+  return HR_OK;
+}
+
+/* Fields of str.format so far: counted by themselves or by the template, not both. */
+typedef struct fields {
+  size_t next;
+  bool numbered;
+} fields;
+
+/* Which value a field of str.format names: a number, a name, or the next one. */
+static hr_status field_value(hr_render *r, const hr_arguments *given, const char *name, size_t bytes, fields *seen,
+                             hr_py *out) {
+  size_t index = 0;
+  bool number = bytes > 0;
+  for (size_t i = 0; i < bytes; i++) {
+    number = number && name[i] >= '0' && name[i] <= '9' && index < 1000;
+    if (number) index = 10 * index + (size_t)(name[i] - '0');
+    if (memchr(".[!", name[i], 3)) return hr__render_unsupported(r, "format with more than a name in {}");
+  }
+  seen->numbered |= number;
+  if (!bytes) index = seen->next++;
+  if (seen->numbered && seen->next) return hr__render_fail(r, "format has both {} and {%zu}", index);
+  if (!bytes || number) {
+    if (index >= given->positional) return hr__render_fail(r, "format lacks a value for {%zu}", index);
+    *out = given->values[index];
+    return HR_OK;
+  }
+  for (size_t i = given->positional; i < given->count; i++)
+    if (given->names[i]->bytes == bytes && memcmp(given->names[i]->text, name, bytes) == 0) {
+      *out = given->values[i];
+      return HR_OK;
+    }
+  return hr__render_fail(r, "format lacks a value for {%.*s}", (int)(bytes > 60 ? 60 : bytes), name);
+}
+
+/* One field, {name} or {name:kind}, where kind is d or s. */
+static hr_status field_put(hr_render *r, const hr_arguments *given, const char *field, size_t bytes, fields *seen,
+                           hr_py_text *to) {
+  const char *colon = memchr(field, ':', bytes);
+  hr_py value, kind = hr__py_string(colon ? colon + 1 : "", colon ? (size_t)(field + bytes - colon) - 1 : 0);
+  HR_TRY(field_value(r, given, field, colon ? (size_t)(colon - field) : bytes, seen, &value));
+  bool digits = hr__py_is(kind, "d"), text = hr__py_is(kind, "s");
+  if (kind.bytes && !digits && !text) return hr__render_unsupported(r, "format with a width or precision");
+  if ((digits && value.kind != HR_PY_INT) || (text && value.kind != HR_PY_STRING))
+    return hr__render_fail(r, "format has no :%.1s for a value of type %s", kind.text, hr__py_type(value));
+  return hr__py_put_str(r, to, value);
+}
+
+hr_status hr__py_format(hr_render *r, hr_py self, const hr_arguments *given, hr_py *out) {
+  hr_py_text text = {0};
+  fields seen = {0};
+  if (self.markup) return hr__render_unsupported(r, "formatting a |safe text");
+  for (size_t at = 0; at < self.bytes; at++) {
+    char c = self.text[at];
+    bool doubled = at + 1 < self.bytes && self.text[at + 1] == c;
+    if ((c != '{' && c != '}') || doubled) {
+      HR_TRY(hr__py_put(r, &text, &c, 1));
+      at += (c == '{' || c == '}') && doubled;
+      continue;
+    }
+    const char *close = c == '{' ? memchr(self.text + at, '}', self.bytes - at) : NULL;
+    if (!close) return hr__render_fail(r, "a single %c in a text for format", c);
+    size_t begin = at + 1;
+    at = (size_t)(close - self.text);
+    HR_TRY(field_put(r, given, self.text + begin, at - begin, &seen, &text));
+  }
   *out = hr__py_taken(&text);
   return HR_OK;
 }

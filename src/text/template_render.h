@@ -104,7 +104,7 @@ hr_status hr__py_attribute(hr_render *r, hr_py value, const char *name, size_t b
 hr_status hr__py_item(hr_render *r, hr_py value, hr_py key, hr_py *out);                           /* value[key] */
 hr_status hr__py_slice(hr_render *r, hr_py value, hr_py begin, hr_py end, hr_py step, hr_py *out);
 
-/* template_format.c: `format % values`, and str.format with values by position and by name. */
+/* template_format.c: `format % values`. */
 hr_status hr__py_percent(hr_render *r, hr_py format, hr_py values, hr_py *out);
 
 typedef enum hr_py_letters { HR_PY_LOWER, HR_PY_UPPER, HR_PY_CAPITALIZE, HR_PY_TITLE } hr_py_letters;

@@ -83,7 +83,8 @@ static hr_status loop_filter(hr_render *r, const hr_template_node *node, hr_py_l
   return HR_OK;
 }
 
-static hr_status loop_turns(hr_render *r, const hr_template_node *node, const hr_py_list *items) {
+/* *ended: a turn came to its end, neither broken off nor left for the next. */
+static hr_status loop_turns(hr_render *r, const hr_template_node *node, const hr_py_list *items, bool *ended) {
   static const char word[] = "loop";
   const hr_template_name *name = hr__template_name(r->parsed, word, sizeof word - 1);
   hr_template_scope *outer = r->scope;
@@ -98,6 +99,7 @@ static hr_status loop_turns(hr_render *r, const hr_template_node *node, const hr
     HR_TRY(assign(r, node->target, items->items[loop->index0]));
     how = GO_ON;
     HR_TRY(run(r, node->body, &how));
+    *ended |= how == GO_ON;
   }
   r->loop_depth--;
   r->scope = outer;
@@ -111,8 +113,10 @@ static hr_status run_for(hr_render *r, const hr_template_node *node, outcome *ho
   r->line = node->line;
   HR_TRY(hr__py_iterate(r, over, &items));
   if (node->right) HR_TRY(loop_filter(r, node, &items));
-  if (items->count) return loop_turns(r, node, items);
-  hr_template_scope *outer = r->scope;
+  bool ended = false;
+  HR_TRY(loop_turns(r, node, items, &ended));
+  if (ended || !node->other) return HR_OK;
+  hr_template_scope *outer = r->scope; /* else: as Jinja does, also where every turn was left early */
   HR_TRY(scope_push(r, outer));
   HR_TRY(run(r, node->other, how));
   r->scope = outer;

@@ -2,11 +2,12 @@
 """Renders public chat templates with random conversations, once by jinja2 as transformers sets it up and once by
 headroom, and compares every byte and every range of {% generation %}. An error of one must be an error of the other.
 
-    compare_templates.py RENDERER FOLDER [--count 1000] [--seed 1] [--only TEXT] [--unsupported]
+    compare_templates.py RENDERER FOLDER [--count 1000] [--seed 1] [--only TEXT]
+    compare_templates.py RENDERER --random COUNT [--seed 1]
 
 RENDERER is build/render_template; FOLDER has templates as *.jinja (models/templates of llama.cpp, trl/chat_templates of
-trl, examples of vLLM). Needs the Python package jinja2. With --unsupported, renderings that headroom calls unsupported
-are counted, not refused."""
+trl, examples of vLLM). With --random COUNT instead, COUNT templates are made up (random_templates.py), of which those that
+headroom calls unsupported are counted, not compared. Needs the Python package jinja2."""
 import argparse
 import datetime
 import glob
@@ -15,10 +16,14 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
+import warnings
 
 import jinja2
 import jinja2.ext
 import jinja2.sandbox
+
+import random_templates
 
 NOW = 1767323045  # 2026-01-02 03:04:05 UTC
 
@@ -87,6 +92,7 @@ NAMES = ['get_weather', 'search', 'run', 'ipython', 'python', 'browser', 'Größ
 class Conversations:
     def __init__(self, seed):
         self.rng = random.Random(seed)
+        self.style = 'any'
 
     def text(self):
         if self.rng.random() < 0.1:
@@ -149,6 +155,10 @@ class Conversations:
         return made
 
     def content(self):
+        if self.style == 'plain':
+            return self.text()
+        if self.style == 'parts':
+            return [{'type': 'text', 'text': self.text()} for _ in range(self.rng.randint(1, 2))]
         chance = self.rng.random()
         if chance < 0.02:
             return None
@@ -163,6 +173,8 @@ class Conversations:
     def message(self, role):
         rng = self.rng
         made = {'role': role}
+        if self.style != 'any':
+            return made | {'content': self.content()}
         if rng.random() < 0.99:
             made['content'] = self.content()
         if role == 'assistant' and rng.random() < 0.3:
@@ -179,7 +191,10 @@ class Conversations:
 
     def messages(self):
         rng = self.rng
-        if rng.random() < 0.15:  # in any order
+        self.style = rng.choice(['any', 'any', 'any', 'plain', 'parts'])  # the last two: what every template takes
+        if self.style != 'any':
+            roles = (['user', 'assistant'] * rng.randint(1, 3))[:rng.randint(1, 6)]
+        elif rng.random() < 0.15:  # in any order
             roles = [rng.choice(['system', 'user', 'assistant', 'tool', 'developer', 'ipython', 'context'])
                      for _ in range(rng.randint(0, 5))]
         else:
@@ -223,48 +238,92 @@ class Renderer:
         return json.loads(line)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument('renderer')
-    parser.add_argument('folder')
-    parser.add_argument('--count', type=int, default=1000)
-    parser.add_argument('--seed', type=int, default=1)
-    parser.add_argument('--only', default='')
-    parser.add_argument('--unsupported', action='store_true')
-    args = parser.parse_args()
-    os.environ['TZ'] = 'UTC'
-    renderer = Renderer(args.renderer)
+class Tally:
+    """What was compared, with the first differences of each template shown."""
+
+    def __init__(self):
+        self.same = self.refused = self.unsupported = self.differ = self.ranges = 0
+
+    def compare(self, label, wanted, why, got, unsupported_counts, quiet=False):
+        """Whether they agree."""
+        if wanted is None and 'error' in got:
+            self.refused += 1
+        elif unsupported_counts and got.get('unsupported'):
+            self.unsupported += 1
+        elif wanted is not None and got.get('text') == wanted[0] and got['ranges'] == wanted[1]:
+            self.same += 1
+            self.ranges += len(wanted[1])
+        else:
+            self.differ += 1
+            if not quiet:
+                print(f'{label}\n  jinja2:   {why or wanted}\n  headroom: {got}')
+            return False
+        return True
+
+    def __str__(self):
+        return (f'{self.same} renderings the same ({self.ranges} ranges), {self.refused} refused by both, '
+                f'{self.unsupported} unsupported, {self.differ} differ')
+
+
+def parsed(text):
+    """(environment, template, None), or why jinja2 refuses it."""
+    env = environment()
+    try:
+        return env, env.from_string(text), None
+    except Exception as error:  # constants are computed here already
+        return env, None, f'{type(error).__name__}: {error}'
+
+
+def compare_public(args, renderer, tally):
     paths = [p for p in sorted(glob.glob(os.path.join(args.folder, '*.jinja'))) if args.only in p]
-    same = failed_both = unsupported = differ = generated = 0
     for number, path in enumerate(paths):
-        env = environment()
-        refused = None
-        try:
-            with open(path, encoding='utf-8') as file:
-                template = env.from_string(file.read())
-        except jinja2.exceptions.TemplateError as error:
-            refused = f'{type(error).__name__}: {error}'
+        with open(path, encoding='utf-8') as file:
+            env, template, refused = parsed(file.read())
         source = Conversations(args.seed * 1000003 + number)
-        shown = 0
+        shown, before = 0, tally.same
         for _ in range(args.count):
             variables = source.variables()
             wanted, why = (None, refused) if refused else reference(env, template, variables)
-            got = renderer.render(path, variables)
-            if wanted is None and 'error' in got:
-                failed_both += 1
-            elif args.unsupported and got.get('unsupported'):
-                unsupported += 1
-            elif wanted is not None and 'text' in got and got['text'] == wanted[0] and got['ranges'] == wanted[1]:
-                same += 1
-                generated += len(wanted[1])
-            else:
-                differ += 1
-                if shown < 3:
-                    shown += 1
-                    print(f'{os.path.basename(path)}: {json.dumps(variables)}\n  jinja2:   {why or wanted}\n  headroom: {got}')
-    print(f'{len(paths)} templates: {same} renderings the same ({generated} ranges), {failed_both} refused by both, '
-          f'{unsupported} unsupported, {differ} differ')
-    return 1 if differ or not same else 0
+            label = f'{os.path.basename(path)}: {json.dumps(variables)}'
+            shown += not tally.compare(label, wanted, why, renderer.render(path, variables), False, shown >= 3)
+        if tally.same == before:
+            print(f'{os.path.basename(path)}: refused whatever the conversation: {why}')
+    return f'{len(paths)} templates'
+
+
+def compare_random(args, renderer, tally):
+    source = random_templates.Templates(args.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(args.random):
+            text = source.template()
+            path = os.path.join(folder, f'{number}.jinja')
+            with open(path, 'w', encoding='utf-8', newline='') as file:
+                file.write(text)
+            env, template, refused = parsed(text)
+            wanted, why = (None, refused) if refused else reference(env, template, random_templates.VARIABLES)
+            got = renderer.render(path, random_templates.VARIABLES)
+            tally.compare(repr(text), wanted, why, got, True, tally.differ >= 20)
+            os.unlink(path)
+    return f'{args.random} made up'
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('renderer')
+    parser.add_argument('folder', nargs='?')
+    parser.add_argument('--count', type=int, default=1000)
+    parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--only', default='')
+    parser.add_argument('--random', type=int, default=0)
+    args = parser.parse_args()
+    if not args.random and not args.folder:
+        parser.error('name a folder of templates, or --random COUNT')
+    os.environ['TZ'] = 'UTC'
+    warnings.simplefilter('ignore')  # of code that jinja2 makes
+    renderer = Renderer(args.renderer)
+    tally = Tally()
+    print(f'{(compare_random if args.random else compare_public)(args, renderer, tally)}: {tally}')
+    return 1 if tally.differ or not tally.same else 0
 
 
 sys.exit(main())
