@@ -44,7 +44,7 @@ static double seconds_sum(const hr_open *open, const hr_plan *plan, const freedo
 static bool buffer_fixed(const hr_buffer *buffer, const freedom *f) {
   if (!buffer->persistent || buffer->home != HR_TIER_DEVICE) return false;
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
-    if (f->moved[k] && buffer->role == hr__offload_role((hr_offload_kind)k)) return false;
+    if (f->moved[k] && hr__offload_has((hr_offload_kind)k, buffer->role)) return false;
   return true;
 }
 

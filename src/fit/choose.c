@@ -22,12 +22,12 @@ const char *hr__offload_name(hr_offload_kind kind) {
   return names[kind];
 }
 
-hr_role hr__offload_role(hr_offload_kind kind) {
+bool hr__offload_has(hr_offload_kind kind, hr_role role) {
   static const hr_role roles[] = {[HR_OFFLOAD_OPTIMIZER] = HR_ROLE_OPTIMIZER,
                                   [HR_OFFLOAD_PARAMETERS] = HR_ROLE_PARAMETER,
                                   [HR_OFFLOAD_GRADIENTS] = HR_ROLE_GRADIENT,
                                   [HR_OFFLOAD_ACTIVATIONS] = HR_ROLE_ACTIVATION};
-  return roles[kind];
+  return role == roles[kind] || (kind == HR_OFFLOAD_OPTIMIZER && role == HR_ROLE_AVERAGE);
 }
 
 static bool setting_is_auto(const hr_recipe *recipe, const char *path) {

@@ -60,6 +60,7 @@ const char *hr__chosen_word(const hr_chosen *chosen, const char *path);
 
 const char *hr__keep_name(hr_keep keep);
 const char *hr__offload_name(hr_offload_kind kind); /* as in memory.offload.<name> */
-hr_role hr__offload_role(hr_offload_kind kind);     /* of the buffers that a kind is made of */
+/* Whether buffers of a role are of a kind: averages of weights go with the optimizer's state. */
+bool hr__offload_has(hr_offload_kind kind, hr_role role);
 
 #endif

@@ -5,10 +5,9 @@
 
 bool hr__chosen_divides(const hr_chosen *chosen, hr_offload_kind kind) {
   const hr_graph *g = chosen->graph;
-  hr_role role = hr__offload_role(kind);
   if (!chosen->open[kind] || chosen->choices.offload[kind].resident_bytes == UINT64_MAX) return false;
   for (size_t b = 0; b < g->n_buffers; b++)
-    if (g->buffers[b].role == role && g->buffers[b].home != HR_TIER_DEVICE) return true;
+    if (hr__offload_has(kind, g->buffers[b].role) && g->buffers[b].home != HR_TIER_DEVICE) return true;
   return false;
 }
 

@@ -96,8 +96,7 @@ static hr_status all_kept(hr_choosing *s, const hr_choices *base, hr_candidate *
 static uint64_t kind_bytes(const hr_graph *g, hr_offload_kind kind) {
   uint64_t bytes = 0;
   for (size_t b = 0; b < g->n_buffers; b++)
-    if (g->buffers[b].persistent && g->buffers[b].role == hr__offload_role(kind) &&
-        g->buffers[b].home == HR_TIER_DEVICE)
+    if (g->buffers[b].persistent && hr__offload_has(kind, g->buffers[b].role) && g->buffers[b].home == HR_TIER_DEVICE)
       bytes += g->buffers[b].bytes;
   return bytes;
 }

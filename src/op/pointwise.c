@@ -185,10 +185,12 @@ hr_status hr__program_shape(const hr_op_view *view, const hr_pointwise_args *arg
     return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "a program of %d operands, %d steps and %d results", args->n_in,
                     args->n_steps, args->n_out);
   HR_TRY(steps_check(args, err));
-  *result = (hr_desc){view->in[0].dtype, args->rank, {0}};
-  for (int i = 0; i < args->n_in; i++) {
-    HR_TRY(hr__shape_float(view, i, err));
+  *result = (hr_desc){HR_F32, args->rank, {0}};
+  for (int i = args->n_in - 1; i >= 0; i--) {
+    bool whole = view->in[i].dtype == HR_U8 || view->in[i].dtype == HR_I32;
+    HR_TRY(whole ? hr__shape_like(view, i, &view->in[i], err) : hr__shape_float(view, i, err));
     HR_TRY(map_check(args, view, i, err));
+    if (!whole) result->dtype = view->in[i].dtype;
   }
   for (int d = 0; d < args->rank; d++) {
     result->dim[d] = args->size[d];
@@ -303,7 +305,7 @@ static void pointwise_grad(hr_adjoint *a, const hr_node *node) {
               {2, 2, HR_ALIAS_MAY}, {3, 3, HR_ALIAS_MAY}, {4, 4, HR_ALIAS_MAY}, {5, 5, HR_ALIAS_MAY},                  \
               {6, 6, HR_ALIAS_MAY}, {7, 7, HR_ALIAS_MAY}},                                                             \
     .n_alias = 10, .takes = pointwise_takes, .batch = pointwise_batch, .resize = pointwise_resize,                     \
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS}, .shape = shape_rule, .grad = grad_rule,                   \
+    .dtypes = {[HR_CPU] = HR_PROGRAM_DTYPES, [HR_CUDA] = HR_PROGRAM_DTYPES}, .shape = shape_rule, .grad = grad_rule,   \
     .cost = pointwise_cost, .workspace = pointwise_workspace,                                                          \
     .cpu = {hr__pointwise_prepare, hr__pointwise_release, hr__pointwise_run}, .samples = op_samples,                   \
     .n_samples = sizeof op_samples / sizeof *op_samples,                                                               \

@@ -242,6 +242,13 @@ __device__ __forceinline__ void operand_read_as(const program &p, const program_
   }
 }
 
+__device__ inline float to_float(uint8_t x) {
+  return (float)x;
+}
+__device__ inline float to_float(int32_t x) {
+  return (float)x;
+}
+
 template <typename H, typename I>
 __device__ __forceinline__ void operand_read(const program &p, const program_operand &x, const place<I> &at,
                                              typename H::all &to) {
@@ -252,6 +259,10 @@ __device__ __forceinline__ void operand_read(const program &p, const program_ope
     operand_read_as<V, bf16>(p, x, at, to);
   else if (x.dtype == HR_F16)
     operand_read_as<V, f16>(p, x, at, to);
+  else if (x.dtype == HR_U8)
+    any_read<V, uint8_t>(p, x, at, to);
+  else if (x.dtype == HR_I32)
+    any_read<V, int32_t>(p, x, at, to);
   else
     operand_read_as<V, float>(p, x, at, to);
 }

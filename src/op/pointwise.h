@@ -6,6 +6,8 @@
  * gradient. Both devices run programs without a compiler, over tiles that stay in the cache or in registers. Between
  * two steps a value has the type that it would have in memory (hr_step.round), so joining nodes changes no bit.
  *
+ * Operands are floats, or whole numbers (u8, i32: images, masks, counts), which are read as f32 and take no gradient.
+ *
  * An operand is read through a map from the axes of the result to its own: in order (plain), permuted, repeated
  * (broadcast), from an index on (slice), or beside its range, where it is 0 (pad).
  */
@@ -34,7 +36,7 @@ typedef struct hr_step {
 
 typedef struct hr_program_result {
   int8_t from;  /* value */
-  int8_t dtype; /* hr_dtype, or HR_SAME_TYPE: that of operand 0 */
+  int8_t dtype; /* hr_dtype, or HR_SAME_TYPE: that of the first operand that is a float; f32: none is */
 } hr_program_result;
 
 typedef struct hr_pointwise_args {
@@ -55,6 +57,9 @@ typedef struct hr_reduce_args {
   uint8_t axes; /* bit d: axis d of the program's result is reduced; they stay, with size 1 */
   int8_t dtype; /* of the result, or HR_SAME_TYPE: that of the program's */
 } hr_reduce_args;
+
+/* Types of operands of programs. */
+#define HR_PROGRAM_DTYPES (HR_FLOATS | HR_DTYPE_BIT(HR_U8) | HR_DTYPE_BIT(HR_I32))
 
 extern const hr_op hr_op_pointwise, hr_op_pointwise_bwd, hr_op_rearrange, hr_op_reduce;
 

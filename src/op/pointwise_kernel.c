@@ -118,7 +118,8 @@ void hr__ready_make(const hr_pointwise_args *args, const hr_tensor *in, const hr
     const hr_reading *r = &ready->reading[i];
     hr__reading_make(args, i, &in[i], result, order, &ready->reading[i]);
     bool whole = out && !r->windowed && r->stride[r->axes - 1] == 1 && r->size[r->axes - 1] % HR_TILE == 0;
-    ready->in_order[i] = in[i].desc.dtype != HR_F16 && (r->plain || whole); /* tiles begin at multiples of HR_TILE */
+    bool read = in[i].desc.dtype == HR_F32 || in[i].desc.dtype == HR_BF16; /* by chains, as it lies */
+    ready->in_order[i] = read && (r->plain || whole);                      /* tiles begin at multiples of HR_TILE */
   }
   ready->narrow = true;
   for (int i = 0; i < args->n_in; i++)
@@ -237,7 +238,7 @@ static void ahead_fetch(const hr_ready *ready, const hr_tensor *in, int64_t at, 
   int64_t steps = ready->args->n_steps, first = at + n * step / steps, end = at + n * (step + 1) / steps;
   for (int i = 0; i < ready->args->n_in; i++) {
     if (!ready->reading[i].plain) continue;
-    int64_t size = in[i].desc.dtype == HR_F32 ? 4 : 2;
+    int64_t size = (int64_t)hr_dtype_bytes(in[i].desc.dtype);
     const char *data = in[i].data;
     for (int64_t byte = first * size; byte < end * size; byte += LINE)
       __builtin_prefetch(data + byte); /* beyond the end it does nothing */

@@ -213,6 +213,7 @@ static int group_axis_find(const program_space &space, int n_in, int groups, int
 }
 
 static program_read read_of(const program_space &space, const program_operand &x, int i, int pack) {
+  if (x.dtype == HR_U8 || x.dtype == HR_I32) return READ_ANY; /* each element is converted by itself */
   for (int d = 0; d < space.axes; d++)
     if (space.seen[d][i].cut) return READ_ANY;
   if (pack == 1 || x.element == 0) return READ_ONE;

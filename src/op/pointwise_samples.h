@@ -66,6 +66,21 @@ static const hr_sample pointwise_samples[] = {
               .map = {PLAIN, AXES(-1, 0, -1, -1, -1, -1), AXES(-1, 0, -1, -1, -1, -1)},
               .step = {STEP(mul, VALUE, 0, 1), STEP(add, VALUE, 3, 2), STEP(sigmoid, VALUE, 4), STEP(mul, VALUE, 5, 0)},
               .result = {{6, HR_SAME_TYPE}})},
+    /* bytes scaled; bytes and whole numbers beside floats, in order and repeated */
+    {.n_in = 1,
+     .in = {{HR_U8, 2, {67, 1031}}},
+     .args = ARGS(.n_in = 1, .n_steps = 1, .n_out = 1, .map = {PLAIN}, .step = {STEP(affine, VALUE, 0)},
+                  .result = {{1, HR_SAME_TYPE}})},
+    {.n_in = 3,
+     .in = {{HR_U8, 2, {21, 2048}}, {HR_F32, 1, {2048}}, {HR_I32, 1, {21}}},
+     .args = ARGS(.n_in = 3, .n_steps = 2, .n_out = 1,
+                  .map = {PLAIN, AXES(-1, 0, -1, -1, -1, -1), AXES(0, -1, -1, -1, -1, -1)},
+                  .step = {STEP(mul, VALUE, 0, 1), STEP(add, VALUE, 3, 2)}, .result = {{4, HR_SAME_TYPE}}),
+     .index_below = 1000},
+    {.n_in = 2,
+     .in = {{HR_F32, 2, {19, 45}}, {HR_U8, 2, {45, 19}}},
+     .args = ARGS(.n_in = 2, .n_steps = 1, .n_out = 1, .map = {PLAIN, AXES(1, 0, -1, -1, -1, -1)},
+                  .step = {STEP(keep, VALUE, 0, 1)}, .result = {{2, HR_SAME_TYPE}})},
     {.n_in = 2,
      .in = {{HR_F32, 2, {96, 1024}}, {HR_F32, 2, {96, 1024}}},
      .args = ARGS(.n_in = 2, .n_steps = 1, .n_out = 1, .map = {PLAIN, PLAIN}, .step = {STEP(add, VALUE, 0, 1)},
@@ -82,6 +97,11 @@ static const hr_sample pointwise_bwd_samples[] = {
                               STEP(add, VALUE, 0, 6), STEP(mul, SLOPE_A, 1, 5, 2), STEP(sigmoid, SLOPE_A, 8, 4),
                               STEP(mul, SLOPE_A, 9, 2, 3), STEP(mul, SLOPE_B, 9, 2, 3)},
                      .result = {{7, HR_SAME_TYPE}, {11, HR_F32}})},
+    /* dw of x w, x in bytes */
+    {.n_in = 3,
+     .in = {{HR_F32, 2, {37, 1031}}, {HR_U8, 2, {37, 1031}}, {HR_F32, 1, {1031}}},
+     .args = ARGS(.n_in = 3, .n_steps = 1, .n_out = 1, .map = {PLAIN, PLAIN, AXES(-1, 0, -1, -1, -1, -1)},
+                  .step = {STEP(mul, SLOPE_B, 0, 1, 2)}, .result = {{3, HR_SAME_TYPE}})},
 };
 
 #define VIEW(...)                                                                                                      \
@@ -90,6 +110,7 @@ static const hr_sample pointwise_bwd_samples[] = {
   }
 static const hr_sample rearrange_samples[] = {
     {.n_in = 1, .in = {{HR_F32, 3, {4, 21, 35}}}, .args = VIEW(.rank = 3, .map = {AXES(1, 2, 0, -1, -1, -1)})},
+    {.n_in = 1, .in = {{HR_U8, 3, {4, 21, 35}}}, .args = VIEW(.rank = 3, .map = {AXES(2, 0, 1, -1, -1, -1)})},
     {.n_in = 1, .in = {{HR_F32, 2, {130, 70}}}, .args = VIEW(.rank = 2, .map = {AXES(1, 0, -1, -1, -1, -1)})},
     /* rows 2 to 5 of columns 3 to 19; and padded by 2 on the left, 4 on the right */
     {.n_in = 1,

@@ -327,6 +327,7 @@ static hr_status reduce_run(const hr_call *call) {
 static const hr_sample reduce_samples[] = {
     {.n_in = 1, .in = {{HR_F32, 2, {37, 1031}}}, .args = REDUCE(SUM, 2, 2, HR_SAME_TYPE)},
     {.n_in = 1, .in = {{HR_F32, 2, {131, 67}}}, .args = REDUCE(SUM, 1, 2, HR_F32)},
+    {.n_in = 1, .in = {{HR_U8, 2, {131, 67}}}, .args = REDUCE(MEAN, 1, 2, HR_SAME_TYPE)},
     {.n_in = 1, .in = {{HR_F32, 2, {9, 5003}}}, .args = REDUCE(MEAN, 1, 2, HR_SAME_TYPE)},
     {.n_in = 1, .in = {{HR_F32, 4, {3, 5, 7, 21}}}, .args = REDUCE(MEAN, 1 | 4 | 8, 4, HR_SAME_TYPE)},
     {.n_in = 1, .in = {{HR_F32, 4, {3, 5, 7, 21}}}, .args = REDUCE(SUM, 1 | 4, 4, HR_SAME_TYPE)},
@@ -360,7 +361,7 @@ const hr_op hr_op_reduce = {
     .computes = 1u << 0,
     .batch = reduce_batch,
     .resize = reduce_resize,
-    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_PROGRAM_DTYPES, [HR_CUDA] = HR_PROGRAM_DTYPES},
     .shape = reduce_shape,
     .grad = reduce_grad,
     .cost = reduce_cost,

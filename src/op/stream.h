@@ -37,7 +37,8 @@ HR_INLINE hr_range hr__chunk(int64_t count, int64_t size, int64_t chunk) {
   return (hr_range){chunk * size, hr__min(count, (chunk + 1) * size)};
 }
 
-/* `n` elements from element `at`, as floats: the tensor itself, or a conversion in `scratch`. */
+/* `n` elements from element `at`, as floats: the tensor itself, or a conversion in `scratch`. Whole numbers are those
+ * of programs (op/pointwise.h). */
 HR_INLINE const float *hr__load(const hr_tensor *tensor, int64_t at, int64_t n, float *scratch) {
   if (tensor->desc.dtype == HR_F32) return (const float *)tensor->data + at;
   const uint16_t *from = (const uint16_t *)tensor->data + at;
@@ -45,10 +46,20 @@ HR_INLINE const float *hr__load(const hr_tensor *tensor, int64_t at, int64_t n, 
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
       scratch[i] = hr__bf16_to_f32(from[i]);
-  } else {
+  } else if (tensor->desc.dtype == HR_F16) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
       scratch[i] = hr__f16_to_f32(from[i]);
+  } else if (tensor->desc.dtype == HR_U8) {
+    const uint8_t *bytes = (const uint8_t *)tensor->data + at;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+      scratch[i] = (float)bytes[i];
+  } else {
+    const int32_t *whole = (const int32_t *)tensor->data + at;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+      scratch[i] = (float)whole[i];
   }
   return scratch;
 }

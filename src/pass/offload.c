@@ -106,12 +106,12 @@ static hr_tier division_take(division *d, const char *name, uint64_t bytes) {
   return d->tier;
 }
 
-static void homes_set(hr_graph *g, hr_role role, division d, bool cuda) {
-  size_t least = d.part && cuda ? COPY_LEAST_PART : COPY_LEAST;
+static void homes_set(hr_graph *g, hr_role role, division *d, bool cuda) {
+  size_t least = d->part && cuda ? COPY_LEAST_PART : COPY_LEAST;
   for (size_t i = 0; i < g->n_buffers; i++) {
     hr_buffer *buffer = &g->buffers[i];
     if (!buffer->persistent || buffer->role != role || buffer->bytes < least) continue;
-    hr_tier home = division_take(&d, buffer->name, buffer->bytes);
+    hr_tier home = division_take(d, buffer->name, buffer->bytes);
     if (home > buffer->home) buffer->home = home; /* what a pass has put below stays there */
   }
 }
@@ -431,10 +431,14 @@ hr_status hr__pass_offload(hr_builder *b, const hr_recipe *recipe, const hr_choi
   bool cuda = device_is_cuda(recipe);
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
     HR_TRY(hr__rules_check(recipe, keys[k].path, TIERS, "module", module_name, b->graph, err));
-  homes_set(b->graph, HR_ROLE_OPTIMIZER, division_of(recipe, choices, HR_OFFLOAD_OPTIMIZER), cuda);
-  homes_set(b->graph, HR_ROLE_PARAMETER, division_of(recipe, choices, HR_OFFLOAD_PARAMETERS), cuda);
-  homes_set(b->graph, HR_ROLE_GRADIENT, division_of(recipe, choices, HR_OFFLOAD_GRADIENTS), cuda);
-  if (division_of(recipe, choices, HR_OFFLOAD_GRADIENTS).tier != HR_TIER_DEVICE) HR_TRY(hr__offload_norm(b, err));
+  division optimizer = division_of(recipe, choices, HR_OFFLOAD_OPTIMIZER);
+  division parameters = division_of(recipe, choices, HR_OFFLOAD_PARAMETERS);
+  division gradients = division_of(recipe, choices, HR_OFFLOAD_GRADIENTS);
+  homes_set(b->graph, HR_ROLE_OPTIMIZER, &optimizer, cuda);
+  homes_set(b->graph, HR_ROLE_AVERAGE, &optimizer, cuda); /* of what stays, behind the state of updates */
+  homes_set(b->graph, HR_ROLE_PARAMETER, &parameters, cuda);
+  homes_set(b->graph, HR_ROLE_GRADIENT, &gradients, cuda);
+  if (gradients.tier != HR_TIER_DEVICE) HR_TRY(hr__offload_norm(b, err));
   hr__offload_small_state(b->graph);
   hr_arena scratch;
   hr__arena_init(&scratch);

@@ -133,7 +133,7 @@ static bool operand_is_float(const hr_desc *desc) {
   return desc->rank > 0 && (desc->dtype == HR_F32 || desc->dtype == HR_BF16 || desc->dtype == HR_F16);
 }
 
-static bool operand_is_control(const hr_desc *desc) {
+bool operand_is_control(const hr_desc *desc) {
   return desc->dtype == HR_U8 && desc->rank == 1 && desc->dim[0] == (int64_t)sizeof(hr_control);
 }
 

@@ -40,6 +40,7 @@ bool case_create(op_case *c, const hr_op *op, int sample, uint32_t bf16);
 bool case_create_as(op_case *c, const hr_op *op, const hr_sample *sample, int number, uint32_t narrow, hr_dtype dtype);
 void case_destroy(op_case *c);
 hr_op_view case_view(const op_case *c);
+bool operand_is_control(const hr_desc *desc);    /* the control block, among operands of bytes */
 bool case_has(const op_case *c, hr_dtype dtype); /* among operands and results */
 bool case_is_narrow(const op_case *c);           /* has a 16-bit type */
 void case_control(hr_control *control);          /* plausible contents */

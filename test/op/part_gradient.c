@@ -40,9 +40,9 @@ static void operands_build(one_op *g, uint32_t trained) {
     snprintf(name, sizeof name, "in%d", i);
     g->in[i] = HR_NONE;
     if (c->in[i].rank == 0) continue;
-    if (c->in[i].dtype == HR_U8) {
+    if (operand_is_control(&c->in[i])) {
       g->in[i] = hr__control(&g->builder);
-    } else if (c->in[i].dtype == HR_I32) {
+    } else if (c->in[i].dtype == HR_I32 || c->in[i].dtype == HR_U8) {
       g->in[i] = hr__input(&g->builder, name, c->in[i]);
     } else if (operand_is_accumulated(c->op, i)) {
       g->in[i] = hr__input(&g->builder, name, c->in[i]);

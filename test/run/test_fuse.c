@@ -326,9 +326,50 @@ static void test_many_operands(void **state) {
     assert_true(out[i] == in[COUNT - 1 - i]);
 }
 
+/* An image in bytes: scaled, less a mean, bounded; joined with the bits of single nodes, and read where it lies. */
+static void bytes_run(hr_dtype in_type, bool fused, const void *in, float *out) {
+  hr_error err = {0};
+  hr_graph *g;
+  hr_builder b;
+  must(hr__graph_create(&g, &err), &err);
+  hr__builder_init(&b, g, HR_F32);
+  hr__program_begin(&b, HR_PROGRAM_STEP);
+  hr_id x = hr__input(&b, "x", hr__desc2(in_type, LONG_ROWS, LONG));
+  hr_id mean = hr__parameter(&b, "mean", hr__desc1(HR_F32, LONG), (hr_init){.rule = HR_INIT_CONSTANT, .a = 0.25f});
+  hr_id y = hr__unary(&b, HR_FORMULA_affine, x, 1.0f / 255.0f, 0.0f);
+  y = hr__unary(&b, HR_FORMULA_relu, hr__binary(&b, HR_FORMULA_sub, y, mean), 0.0f, 0.0f);
+  hr__program_set_output(&b, "y", y);
+  must(hr__builder_status(&b, &err), &err);
+  assert_int_equal(g->values[y].desc.dtype, HR_F32);
+  if (fused) must(hr__pass_fuse(&b, NULL, NULL, &err), &err);
+  assert_int_equal(g->programs[0].count, fused ? 1 : 3);
+  step_run(g, x, in, y, out);
+  hr__graph_destroy(g);
+}
+
+static void test_bytes(void **state) {
+  enum { COUNT_LONG = LONG_ROWS * LONG };
+  static float apart[COUNT_LONG], fused[COUNT_LONG];
+  static uint8_t bytes[COUNT_LONG];
+  static int32_t whole[COUNT_LONG];
+  (void)state;
+  for (int i = 0; i < COUNT_LONG; i++)
+    whole[i] = bytes[i] = (uint8_t)(i * 37 % 256);
+  for (int type = 0; type < 2; type++) {
+    bytes_run(type ? HR_I32 : HR_U8, false, type ? (void *)whole : (void *)bytes, apart);
+    bytes_run(type ? HR_I32 : HR_U8, true, type ? (void *)whole : (void *)bytes, fused);
+    assert_memory_equal(apart, fused, sizeof apart);
+    for (int i = 0; i < COUNT_LONG; i++) {
+      float expected = (float)bytes[i] / 255.0f - 0.25f;
+      assert_true(fabsf(fused[i] - (expected > 0.0f ? expected : 0.0f)) < 1e-6f);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_f32),           cmocka_unit_test(test_bf16),
                                      cmocka_unit_test(test_f16),           cmocka_unit_test(test_select),
-                                     cmocka_unit_test(test_many_operands), cmocka_unit_test(test_long_rows)};
+                                     cmocka_unit_test(test_many_operands), cmocka_unit_test(test_long_rows),
+                                     cmocka_unit_test(test_bytes)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

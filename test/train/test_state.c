@@ -19,6 +19,7 @@
 #include "op/linear.h"
 #include "op/mse.h"
 #include "op/pointwise.h"
+#include "part_tiny.h"
 #include "pass/pass.h"
 #include "pass/update.h"
 #include "train/tensors.h"
@@ -416,11 +417,48 @@ static void test_such_a_block_is_not_split(void **state) {
   hr__recipe_destroy(recipe);
 }
 
+/* Averages of weights lie where the optimizer's state does, and come out the same. */
+static void test_averages_offloaded(void **state) {
+  (void)state;
+  static const char *const places[] = {"memory.offload.optimizer=device", "memory.offload.optimizer=host",
+                                       "memory.offload.optimizer=disk"};
+  char *first = NULL;
+  size_t first_bytes = 0;
+  for (int i = 0; i < 3; i++) {
+    const char *const sets[] = {"training.ema=0.9", "model.config.vocab_size=2048", "training.save_every=8", places[i],
+                                NULL};
+    tiny t;
+    hr_error err = {0};
+    int below = 0;
+    if (tiny_open(&t, sets, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
+    for (size_t b = 0; b < t.graph->n_buffers; b++)
+      below += t.graph->buffers[b].role == HR_ROLE_AVERAGE && (int)t.graph->buffers[b].home == i;
+    assert_true(i == 0 ? below > 2 : below == 2); /* the two tables; small ones stay */
+    tiny_close(&t);
+    const char *out = folder_make("averages-offloaded");
+    train_ok(sets, (hr_train_options){.out = out});
+    size_t bytes;
+    char *averages = file_get(path_join(out, "generation-00000008/ema.safetensors"), &bytes);
+    assert_non_null(averages);
+    if (first) {
+      assert_int_equal(bytes, first_bytes);
+      assert_memory_equal(averages, first, bytes);
+      free(averages);
+    } else {
+      first = averages;
+      first_bytes = bytes;
+    }
+    folder_remove(out);
+    free((void *)(uintptr_t)out);
+  }
+  free(first);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_against_the_reference),     cmocka_unit_test(test_recomputing_changes_no_bit),
-      cmocka_unit_test(test_resumed_bit_by_bit),        cmocka_unit_test(test_the_plan_counts_it),
-      cmocka_unit_test(test_such_a_block_is_not_split),
+      cmocka_unit_test(test_averages_offloaded),         cmocka_unit_test(test_against_the_reference),
+      cmocka_unit_test(test_recomputing_changes_no_bit), cmocka_unit_test(test_resumed_bit_by_bit),
+      cmocka_unit_test(test_the_plan_counts_it),         cmocka_unit_test(test_such_a_block_is_not_split),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,11 +10,9 @@
  * Every dimension is cut into equal pieces (the last may be shorter), so that a product needs only a few library
  * objects: one per combination of {whole, last} piece and of writing or adding.
  *
- * A row of C has the same bits however many rows there are, with one exception: with AVX-512, where n is above TILE_N
- * and k above TILE_K_DENSE, few rows (under TILES_LEAST pieces of m) let n and so k be cut, and sums over k then come
- * in other pieces. Otherwise the library's kernels for AVX-512 hold it; on processors without it tiles are multiplied
- * by dev/cpu/rowwise.c, with k always cut in the same pieces. That takes any distance between rows, so its copies are
- * some of those that the library needs.
+ * A row of C has the same bits however many rows there are: how k is cut does not depend on m, the library's kernels
+ * for AVX-512 hold the rest, and on processors without it tiles are multiplied by dev/cpu/rowwise.c, with k always cut
+ * in the same pieces. That takes any distance between rows, so its copies are some of those that the library needs.
  */
 #include "dev/cpu/gemm.h"
 
@@ -134,13 +132,20 @@ static bool spec_narrow(const hr_gemm_spec *spec) {
   return !f16 && (spec->a == HR_BF16 || spec->b == HR_BF16);
 }
 
+/* Whether pieces of n would let the library's products be cut along k, which many rows leave whole: columns of a B that
+ * is not transposed are copied, and the copies of a deep one are bounded. */
+static bool pieces_cut_k(const hr_gemm_spec *spec, const layout *l) {
+  bool cut_anyway = spec->transpose_a || spec->lda != spec->k; /* A is copied */
+  return !l->rowwise && !cut_anyway && !spec->transpose_b && spec->k > TILE_K_DENSE;
+}
+
 /* Cuts m; and n where whole rows of B or C would have to be copied, or where m alone gives too few tiles for several
- * cores (logits). */
+ * cores (logits) and sums stay what they are. */
 static void grid_choose(const hr_gemm_spec *spec, layout *l) {
   bool gaps = spec->ldc != spec->n || (!spec->transpose_b && spec->ldb != spec->n);
   bool copies = gaps || spec->a != l->type || spec->b != l->type || (spec->c != HR_F32 && spec->c != l->type);
   l->m = cut_rows(spec->m);
-  bool wide = l->m.count < TILES_LEAST && !spec->transpose_a;
+  bool wide = l->m.count < TILES_LEAST && !spec->transpose_a && !pieces_cut_k(spec, l);
   l->n = cut_of(spec->n, copies || wide ? TILE_N : spec->n, 64);
 }
 
