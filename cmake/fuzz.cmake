@@ -4,10 +4,13 @@ set(HR_FUZZ_LAYER_safetensors format)
 set(HR_FUZZ_LAYER_yaml format)
 set(HR_FUZZ_LAYER_json format)
 set(HR_FUZZ_LAYER_edit format)
+set(HR_FUZZ_LAYER_tokenizer_json text)
+set(HR_FUZZ_LAYER_sentencepiece text)
 
 # A target links the layer named above, or everything.
 function(hr_fuzz_executable executable name)
-  add_executable(${executable} ${ARGN} ${CMAKE_SOURCE_DIR}/fuzz/fuzz_${name}.c ${CMAKE_SOURCE_DIR}/fuzz/doc_text.c)
+  add_executable(${executable} ${ARGN} ${CMAKE_SOURCE_DIR}/fuzz/fuzz_${name}.c ${CMAKE_SOURCE_DIR}/fuzz/doc_text.c
+                 ${CMAKE_SOURCE_DIR}/fuzz/tokenized.c)
   if(DEFINED HR_FUZZ_LAYER_${name})
     target_link_libraries(${executable} PRIVATE hr_${HR_FUZZ_LAYER_${name}})
   else()

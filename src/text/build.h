@@ -16,7 +16,7 @@ typedef struct hr_piece {
   bool special;
 } hr_piece;
 
-enum { HR_NORMALIZERS = 32, HR_RELAYS = 32, HR_REGEXES = 32, HR_DECODERS = 16, HR_MAX_IDS = 1 << 24 };
+enum { HR_NORMALIZERS = 32, HR_RELAYS = 32, HR_REGEXES = 32, HR_DECODERS = 16, HR_MAX_IDS = 1 << 22 };
 
 struct hr_tokenizer {
   hr_arena arena; /* everything below but the regular expressions */
@@ -50,8 +50,8 @@ struct hr_tokenizer {
 
 hr_status hr__build_create(const char *file, hr_tokenizer **out, hr_error *err);
 
-/* Room for pieces of `ids` ids, `more` of them still to be added. To be called once, before any piece is there. */
-hr_status hr__build_room(hr_tokenizer *t, size_t ids, hr_error *err);
+/* Room for ids below `ids`, of which `pieces` stand for something. To be called once, before any piece is there. */
+hr_status hr__build_room(hr_tokenizer *t, size_t ids, size_t pieces, hr_error *err);
 /* A copy of `text` becomes the piece of an id. An id that is taken, or a piece that is there, is HR_BAD_INPUT without a
  * place. */
 hr_status hr__build_piece(hr_tokenizer *t, int64_t id, const char *text, size_t bytes, hr_error *err);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/sort.h"
+#include "format/doc.h"
 #include "format/file.h"
 #include "format/protobuf.h"
 #include "text/bpe.h"
@@ -59,6 +60,7 @@ static hr_status piece_read(hr_tokenizer *t, model *m, const hr_protobuf_field *
   if (piece.damaged) return damaged(t->file, "a piece ends too early", err);
   if (!isfinite(m->scores[m->count]) || m->types[m->count] == 0 || bytes == 0)
     return damaged(t->file, "a piece without text, or with an impossible score or type", err);
+  if (hr__utf8_check(text, bytes) != bytes) return damaged(t->file, "a piece is not UTF-8", err);
   hr_status status = hr__build_piece(t, (int64_t)m->count++, text, bytes, err);
   if (status == HR_BAD_INPUT && !err->place[0]) snprintf(err->place, sizeof err->place, "%.250s", t->file);
   return status;
@@ -101,7 +103,7 @@ static hr_status file_read(hr_tokenizer *t, model *m, const void *data, size_t b
   while (hr__protobuf_next(&whole, &f))
     pieces += f.number == 1 && f.type == 2;
   if (whole.damaged || pieces == 0) return damaged(t->file, whole.damaged ? "it ends too early" : "no pieces", err);
-  HR_TRY(hr__build_room(t, pieces, err));
+  HR_TRY(hr__build_room(t, pieces, pieces, err));
   m->scores = hr__arena_array(&t->arena, pieces, sizeof *m->scores);
   m->types = hr__arena_array(&t->arena, pieces, 1);
   if (!m->scores || !m->types) return hr__nomem(err);

@@ -63,6 +63,18 @@ static hr_status sections_read(hr_tokenizer *t, const hr_item *root, hr_error *e
   return decoder.value ? hr__json_decoder(t, &decoder, err) : HR_OK;
 }
 
+hr_status hr__parse_tokenizer_json(hr_tokenizer *t, const char *name, const char *text, size_t bytes, hr_error *err) {
+  hr_arena work = {0};
+  hr_item_file file;
+  hr_status status = hr__item_parse(name, text, bytes, &work, &file, err);
+  if (status == HR_OK) {
+    hr_item root = hr__item_root(&file);
+    status = sections_read(t, &root, err);
+  }
+  hr__arena_fini(&work);
+  return status;
+}
+
 hr_status hr__load_tokenizer_json(hr_tokenizer *t, const char *path, hr_error *err) {
   return hr__item_load(t, path, sections_read, err);
 }

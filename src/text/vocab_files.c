@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "format/doc.h"
 #include "format/file.h"
 #include "text/cut.h"
 #include "text/json_items.h"
@@ -92,6 +93,7 @@ static hr_status count_take(hr_tokenizer *t, const char *text, size_t bytes, siz
 static hr_status token_take(hr_tokenizer *t, const char *text, size_t bytes, size_t number, void *user, hr_error *err) {
   (void)user;
   if (bytes == 0) return HR_OK;
+  if (hr__utf8_check(text, bytes) != bytes) return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "a token that is not UTF-8");
   return hr__build_piece(t, (int64_t)number - 1, text, bytes, err);
 }
 
@@ -109,7 +111,7 @@ hr_status hr__load_vocab_txt(hr_tokenizer *t, const char *path, hr_error *err) {
   size_t lines = 0;
   HR_TRY(settings_load(t, path, &s, err));
   HR_TRY(lines_each(t, path, count_take, &lines, err));
-  HR_TRY(hr__build_room(t, lines, err));
+  HR_TRY(hr__build_room(t, lines, lines, err));
   HR_TRY(lines_each(t, path, token_take, NULL, err));
   hr_normalizer *n = hr__build_normalizer(t, err);
   hr_split *space = hr__build_relay(t, sizeof *space, hr__split_run),
@@ -142,9 +144,8 @@ static hr_status merge_take(hr_tokenizer *t, const char *text, size_t bytes, siz
   (void)t;
   bool version = number == 1 && bytes > 8 && memcmp(text, "#version", 8) == 0;
   if (bytes == 0 || version) return HR_OK;
-  return json_array_append_new(user, json_stringn(text, bytes)) == 0
-             ? HR_OK
-             : hr__fail(err, HR_BAD_INPUT, NULL, NULL, "a merge that is not UTF-8");
+  if (hr__utf8_check(text, bytes) != bytes) return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "a merge that is not UTF-8");
+  return json_array_append_new(user, json_stringn_nocheck(text, bytes)) == 0 ? HR_OK : hr__nomem(err);
 }
 
 static const struct byte_level_class {
