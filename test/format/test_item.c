@@ -85,13 +85,8 @@ static void protobuf(void **state) {
   assert_true(hr__protobuf_float(&field) == 1.0f);
   assert_true(hr__protobuf_next(&message, &field) && field.number == 4 && field.value == 1);
   assert_true(!hr__protobuf_next(&message, &field) && !message.damaged);
-  static const char *const bad[] = {"\x0a\x05"
-                                    "abc",
-                                    "\x10",
-                                    "\x1d\x01",
-                                    "\x0b",
-                                    "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80",
-                                    "\x06\x01"};
+  static const char *const bad[] = {
+      "\x0a\x05zzz", "\x10", "\x1d\x01", "\x0b", "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80", "\x06\x01"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     message = hr__protobuf(bad[i], strlen(bad[i]));
     assert_true(!hr__protobuf_next(&message, &field) && message.damaged);
