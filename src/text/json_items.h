@@ -36,6 +36,9 @@ hr_status hr__json_model(hr_tokenizer *t, const hr_item *item, hr_error *err); /
 hr_status hr__json_decoder(hr_tokenizer *t, const hr_item *item, hr_error *err);
 hr_status hr__json_post_processor(hr_tokenizer *t, const hr_item *item, hr_error *err);
 
+/* One of "added_tokens": an object with content and habits. */
+hr_status hr__json_added_token(hr_tokenizer *t, const hr_item *item, hr_error *err);
+
 /* Only the pieces of the model's vocabulary: added tokens come behind them. */
 hr_status hr__json_vocabulary(hr_tokenizer *t, const hr_item *model, size_t added, hr_error *err);
 
