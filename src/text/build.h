@@ -25,7 +25,6 @@ struct hr_tokenizer {
   size_t count, capacity;
   hr_words ids;  /* by piece */
   bool alphabet; /* pieces are written in the alphabet of byte-level vocabularies */
-  bool raw;      /* pieces are bytes themselves */
 
   hr_added_token *tokens; /* added ones, in order */
   size_t token_count, token_capacity;
@@ -37,7 +36,6 @@ struct hr_tokenizer {
   size_t relay_count;
   int slot_count;
   bool cached; /* the model is BPE */
-  bool whole;  /* what is between added tokens is not normalized piece by piece but by the model itself */
   hr_regex *regexes[HR_REGEXES];
   size_t regex_count;
 
@@ -74,6 +72,9 @@ hr_status hr__build_wordpiece(hr_tokenizer *t, const char *prefix, size_t prefix
                               int32_t unknown, hr_error *err);
 hr_status hr__build_unigram(hr_tokenizer *t, const double *scores, size_t count, int32_t unknown, bool byte_fallback,
                             hr_error *err);
+
+/* The tokens <0x00> to <0xFF>, -1 for those that are not there; whether all are. */
+bool hr__build_fallback(const hr_tokenizer *t, int32_t out[256]);
 
 /* Called last: added tokens are made findable. */
 hr_status hr__build_finish(hr_tokenizer *t, hr_error *err);

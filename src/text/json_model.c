@@ -160,6 +160,7 @@ static hr_status bpe_read(hr_tokenizer *t, const hr_item *model, hr_error *err) 
   HR_TRY(words_read(t, bpe, err));
   HR_TRY(merges_read(t, bpe, &merges, err));
   hr__bpe_symbols(bpe);
+  hr__build_fallback(t, bpe->fallback);
   hr__bpe_word_sign(bpe, "\xe2\x96\x81", 3);
   t->model = t->alphabet ? "byte-level BPE" : bpe->byte_fallback ? "BPE with byte fallback" : "BPE";
   return HR_OK;

@@ -203,7 +203,7 @@ static hr_status byte_level_read(hr_tokenizer *t, const char *path, const settin
     if (strcmp(classes[i].class, s->class) == 0) class = &classes[i];
   if (!class)
     return hr__fail(err, HR_BAD_INPUT, path, "use the model's tokenizer.json, which says how text is cut",
-                    "vocab.json of a %s: how it cuts text is not known", s->class);
+                    "vocab.json of the class %s: how it cuts text is not known", s->class);
   const char *merges_path = beside(t, path, "merges.txt"), *pattern = hr__known_named(class->pattern)->pattern;
   if (!merges_path) return hr__nomem(err);
   hr_normalizer *form = class->nfc ? hr__build_normalizer(t, err) : NULL;

@@ -95,7 +95,7 @@ with Folder() as folder:
     run('tokenize', folder.path + '/old').expect(0, 'byte-level BPE, 426 ids', 'eos_token       425  <|im_end|>')
     check(run('tokenize', folder.path + '/old', '--text', '<|im_end|>', '--ids').out == '425\n', 'an added token')
     folder.write('old/tokenizer_config.json', json.dumps({'tokenizer_class': 'OtherTokenizer'}))
-    run('tokenize', folder.path + '/old').expect(5, 'vocab.json of a OtherTokenizer')
+    run('tokenize', folder.path + '/old').expect(5, 'vocab.json of the class OtherTokenizer')
     path = folder.write('tokenizer.model', 'aGk= 0\nISE= 1\n')
     run('tokenize', path).expect(5, 'no vocabulary of 2 tokens is known')
     # Older folders: added tokens and roles stand in tokenizer_config.json.
@@ -108,7 +108,7 @@ with Folder() as folder:
     run('tokenize', folder.path + '/old').expect(0, 'byte-level BPE, 426 ids', 'eos_token       425  <|im_end|>')
     check(run('tokenize', folder.path + '/old', '--text', '<|im_end|>', '--ids').out == '425\n', 'an added token')
     folder.write('old/tokenizer_config.json', json.dumps({'tokenizer_class': 'OtherTokenizer'}))
-    run('tokenize', folder.path + '/old').expect(5, 'vocab.json of a OtherTokenizer')
+    run('tokenize', folder.path + '/old').expect(5, 'vocab.json of the class OtherTokenizer')
     path = folder.write('tokenizer.model', 'aGk= 0\nISE= 0\n')
     run('tokenize', path).expect(5, 'tokenizer.model:2', 'given twice')
 finish()
