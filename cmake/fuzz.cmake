@@ -7,10 +7,18 @@ set(HR_FUZZ_LAYER_edit format)
 set(HR_FUZZ_LAYER_template text)
 set(HR_FUZZ_LAYER_gguf format)
 set(HR_FUZZ_LAYER_rows format)
+set(HR_FUZZ_LAYER_tokenizer_json text)
+set(HR_FUZZ_LAYER_sentencepiece text)
+# What targets share, where that is not doc_text.c.
+set(HR_FUZZ_PART_tokenizer_json tokenized.c)
+set(HR_FUZZ_PART_sentencepiece tokenized.c)
 
 # A target links the layer named above, or everything.
 function(hr_fuzz_executable executable name)
   add_executable(${executable} ${ARGN} ${CMAKE_SOURCE_DIR}/fuzz/fuzz_${name}.c ${CMAKE_SOURCE_DIR}/fuzz/doc_text.c)
+  if(DEFINED HR_FUZZ_PART_${name})
+    target_sources(${executable} PRIVATE ${CMAKE_SOURCE_DIR}/fuzz/${HR_FUZZ_PART_${name}})
+  endif()
   if(DEFINED HR_FUZZ_LAYER_${name})
     target_link_libraries(${executable} PRIVATE hr_${HR_FUZZ_LAYER_${name}})
   else()

@@ -240,7 +240,7 @@ const hr_cli_command hr_cli_tokenize = {
     .details = "DIR is a model's folder, FILE its tokenizer.json, tokenizer.model, tekken.json, vocab.txt, "
                "vocab.json or *.tiktoken. Without text: what the tokenizer is.",
     .subject = "a model's folder or vocabulary file",
-    .examples = "tokenize test/text/tokenizers/byte-level --text \"it is what it is\"\n"
+    .examples = "tokenize test/text/tokenizers/byte-level --text \"so it is\"\n"
                 "tokenize test/text/tokenizers/byte-level --file recipes/kjv.txt --count",
     .options = options,
     .n_options = sizeof options / sizeof options[0],

@@ -1,7 +1,5 @@
 #include "text/bpe.h"
 
-#include <stdio.h>
-
 #include "text/merge.h"
 #include "text/unicode.h"
 
@@ -167,10 +165,9 @@ hr_status hr__bpe_run(const hr_relay *relay, hr_encoder *encoder, hr_span span, 
 
 void hr__bpe_symbols(hr_bpe *bpe) {
   for (int b = 0; b < 256; b++) {
-    char byte = (char)b, name[8];
+    char byte = (char)b;
     bpe->symbols[b] = bpe->byte_level || b < 0x80 ? hr__words_find(&bpe->words, &byte, 1) : -1;
-    snprintf(name, sizeof name, "<0x%02X>", (unsigned)b);
-    bpe->fallback[b] = hr__words_find(&bpe->words, name, 6);
+    bpe->fallback[b] = -1;
   }
 }
 

@@ -29,7 +29,7 @@ typedef struct hr_bpe {
 
 hr_status hr__bpe_run(const hr_relay *relay, hr_encoder *encoder, hr_span span, hr_error *err);
 
-/* Fills `symbols` and `fallback` from `words`. */
+/* Fills `symbols` from `words`; there is no fallback before hr__build_fallback says so. */
 void hr__bpe_symbols(hr_bpe *bpe);
 /* Finds out whether texts may be cut before `sign`, and sets word_sign if so. */
 void hr__bpe_word_sign(hr_bpe *bpe, const char *sign, size_t bytes);

@@ -21,12 +21,12 @@ hr_status hr__build_create(const char *file, hr_tokenizer **out, hr_error *err) 
   return HR_OK;
 }
 
-hr_status hr__build_room(hr_tokenizer *t, size_t ids, hr_error *err) {
+hr_status hr__build_room(hr_tokenizer *t, size_t ids, size_t pieces, hr_error *err) {
   if (ids > HR_MAX_IDS) return hr__fail(err, HR_BAD_INPUT, t->file, NULL, "more than %d tokens", HR_MAX_IDS);
   t->pieces = hr__arena_array(&t->arena, ids + 1, sizeof *t->pieces);
   t->capacity = ids;
   if (!t->pieces) return hr__nomem(err);
-  return hr__words_init(&t->ids, ids + 1, &t->arena, err);
+  return hr__words_init(&t->ids, pieces + 1, &t->arena, err);
 }
 
 const char *hr__build_copy(hr_tokenizer *t, const char *text, size_t bytes) {

@@ -16,7 +16,7 @@ typedef struct hr_piece {
   bool special;
 } hr_piece;
 
-enum { HR_NORMALIZERS = 32, HR_RELAYS = 32, HR_REGEXES = 32, HR_DECODERS = 16, HR_MAX_IDS = 1 << 24 };
+enum { HR_NORMALIZERS = 32, HR_RELAYS = 32, HR_REGEXES = 32, HR_DECODERS = 16, HR_MAX_IDS = 1 << 22 };
 
 struct hr_tokenizer {
   hr_arena arena; /* everything below but the regular expressions */
@@ -25,7 +25,6 @@ struct hr_tokenizer {
   size_t count, capacity;
   hr_words ids;  /* by piece */
   bool alphabet; /* pieces are written in the alphabet of byte-level vocabularies */
-  bool raw;      /* pieces are bytes themselves */
 
   hr_added_token *tokens; /* added ones, in order */
   size_t token_count, token_capacity;
@@ -37,7 +36,6 @@ struct hr_tokenizer {
   size_t relay_count;
   int slot_count;
   bool cached; /* the model is BPE */
-  bool whole;  /* what is between added tokens is not normalized piece by piece but by the model itself */
   hr_regex *regexes[HR_REGEXES];
   size_t regex_count;
 
@@ -50,8 +48,8 @@ struct hr_tokenizer {
 
 hr_status hr__build_create(const char *file, hr_tokenizer **out, hr_error *err);
 
-/* Room for pieces of `ids` ids, `more` of them still to be added. To be called once, before any piece is there. */
-hr_status hr__build_room(hr_tokenizer *t, size_t ids, hr_error *err);
+/* Room for ids below `ids`, of which `pieces` stand for something. To be called once, before any piece is there. */
+hr_status hr__build_room(hr_tokenizer *t, size_t ids, size_t pieces, hr_error *err);
 /* A copy of `text` becomes the piece of an id. An id that is taken, or a piece that is there, is HR_BAD_INPUT without a
  * place. */
 hr_status hr__build_piece(hr_tokenizer *t, int64_t id, const char *text, size_t bytes, hr_error *err);
@@ -74,6 +72,9 @@ hr_status hr__build_wordpiece(hr_tokenizer *t, const char *prefix, size_t prefix
                               int32_t unknown, hr_error *err);
 hr_status hr__build_unigram(hr_tokenizer *t, const double *scores, size_t count, int32_t unknown, bool byte_fallback,
                             hr_error *err);
+
+/* The tokens <0x00> to <0xFF>, -1 for those that are not there; whether all are. */
+bool hr__build_fallback(const hr_tokenizer *t, int32_t out[256]);
 
 /* Called last: added tokens are made findable. */
 hr_status hr__build_finish(hr_tokenizer *t, hr_error *err);

@@ -27,14 +27,15 @@ hr_status hr__build_wordpiece(hr_tokenizer *t, const char *prefix, size_t prefix
   return hr__trie_build(&w->further, further, furthers, &t->arena, err);
 }
 
-/* All 256 tokens of bytes, or none. */
-static bool fallback_find(const hr_tokenizer *t, int32_t out[256]) {
+bool hr__build_fallback(const hr_tokenizer *t, int32_t out[256]) {
+  bool all = true;
   for (unsigned b = 0; b < 256; b++) {
     char name[8];
     snprintf(name, sizeof name, "<0x%02X>", b);
-    if ((out[b] = hr__words_find(&t->ids, name, 6)) < 0) return false;
+    out[b] = hr__words_find(&t->ids, name, 6);
+    all = all && out[b] >= 0;
   }
-  return true;
+  return all;
 }
 
 hr_status hr__build_unigram(hr_tokenizer *t, const double *scores, size_t count, int32_t unknown, bool byte_fallback,
@@ -52,7 +53,7 @@ hr_status hr__build_unigram(hr_tokenizer *t, const double *scores, size_t count,
   u->scores = scores;
   u->unknown = unknown;
   u->unknown_score = least - 10;
-  u->byte_fallback = byte_fallback && fallback_find(t, u->fallback);
+  u->byte_fallback = hr__build_fallback(t, u->fallback) && byte_fallback;
   t->model = "Unigram";
   return hr__trie_build(&u->trie, keys, kept, &t->arena, err);
 }

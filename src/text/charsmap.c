@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "format/doc.h"
+
 static uint32_t little(const unsigned char *b) {
   return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
@@ -49,4 +51,10 @@ const char *hr__charsmap_find(const hr_charsmap *map, const char *text, size_t b
     }
   }
   return found;
+}
+
+hr_status hr__charsmap_check(const char *text, size_t bytes, hr_error *err) {
+  if (hr__utf8_check(text, bytes) == bytes) return HR_OK;
+  return hr__fail(err, HR_BAD_INPUT, NULL, "copy the tokenizer's file again",
+                  "the tokenizer's table of character rewrites is damaged: it makes text that is not UTF-8");
 }

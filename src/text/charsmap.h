@@ -24,4 +24,7 @@ hr_status hr__charsmap_read(const void *data, size_t bytes, hr_arena *arena, hr_
  * the prefix. */
 const char *hr__charsmap_find(const hr_charsmap *map, const char *text, size_t bytes, bool longest, size_t *length);
 
+/* What a table of a file makes of text is not to be trusted: HR_BAD_INPUT where it is not UTF-8. */
+hr_status hr__charsmap_check(const char *text, size_t bytes, hr_error *err);
+
 #endif

@@ -30,10 +30,12 @@ static hr_status decode(const hr_tokenizer *t, const int32_t *ids, size_t count,
                         hr_string *out, hr_error *err) {
   hr__texts_clear(&texts[0]);
   HR_TRY(pieces_list(t, ids, count, skip_special, &texts[0], err));
+  size_t from = texts[0].bytes.count;
   if (t->decoder_count == 0) return texts_join(&texts[0], " ", out, err);
   for (size_t i = 0; i < t->decoder_count; i++) {
     hr__texts_clear(&texts[(i + 1) % 2]);
     HR_TRY(t->decoders[i].run(&t->decoders[i], &texts[i % 2], &texts[(i + 1) % 2], err));
+    HR_TRY(hr__string_bounded(&texts[(i + 1) % 2].bytes, from, err));
   }
   return texts_join(&texts[t->decoder_count % 2], "", out, err);
 }

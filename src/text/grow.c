@@ -40,3 +40,10 @@ hr_status hr__string_add_char(hr_string *bytes, uint32_t c, hr_error *err) {
   char text[4];
   return hr__string_add(bytes, text, hr__utf8_put(c, text), err);
 }
+
+hr_status hr__string_bounded(const hr_string *string, size_t from, hr_error *err) {
+  enum { TIMES = 64, ALWAYS = 16384 }; /* the longest honest rewrite is of 3 bytes to 33 */
+  if (string->count / TIMES <= from + ALWAYS / TIMES) return HR_OK;
+  return hr__fail(err, HR_BAD_INPUT, NULL, "use another tokenizer: this one's rules are broken",
+                  "the tokenizer's rules make %zu bytes of text more than %d times as long", from, TIMES);
+}

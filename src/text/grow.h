@@ -32,6 +32,9 @@ static inline hr_status hr__string_add(hr_string *bytes, const char *data, size_
 }
 hr_status hr__string_add_char(hr_string *bytes, uint32_t c, hr_error *err); /* as UTF-8 */
 
+/* Rules of a file may make text longer, but not without end: HR_BAD_INPUT where `from` bytes became too many. */
+hr_status hr__string_bounded(const hr_string *string, size_t from, hr_error *err);
+
 static inline hr_status hr__ids_add(hr_ids *ids, int32_t id, hr_error *err) {
   if (ids->capacity == ids->count) HR_TRY(hr__ids_room(ids, 1, err));
   ids->items[ids->count++] = id;

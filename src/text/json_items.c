@@ -38,6 +38,7 @@ hr_status hr__item_copy(hr_tokenizer *t, const hr_item *item, bool optional, con
   size_t length = 0;
   HR_TRY(hr__item_text(item, optional, &found, &length, err));
   if (!found) return HR_OK;
+  if (length > 1024) return hr__item_fail(item, err, NULL, "a text of more than 1024 bytes is no part of a tokenizer");
   *bytes = length;
   *text = hr__build_copy(t, found, length);
   return *text ? HR_OK : hr__nomem(err);

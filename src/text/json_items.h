@@ -20,7 +20,7 @@ hr_status hr__item_each(hr_tokenizer *t, const hr_item *item, const char *key,
 /* {"String": ...} or {"Regex": ...}: `text` or `regex`. */
 hr_status hr__item_pattern(hr_tokenizer *t, const hr_item *pattern, const char **text, size_t *bytes,
                            const hr_regex **regex, hr_error *err);
-/* A text, copied into the tokenizer. Absent where `optional`: *text stays. */
+/* A text of at most 1024 bytes, copied into the tokenizer. Absent where `optional`: *text stays. */
 hr_status hr__item_copy(hr_tokenizer *t, const hr_item *item, bool optional, const char **text, size_t *bytes,
                         hr_error *err);
 /* Puts the item's place to an error that has none. */
@@ -35,6 +35,9 @@ hr_status hr__json_relay(hr_tokenizer *t, const hr_item *item, hr_error *err); /
 hr_status hr__json_model(hr_tokenizer *t, const hr_item *item, hr_error *err); /* behind added tokens */
 hr_status hr__json_decoder(hr_tokenizer *t, const hr_item *item, hr_error *err);
 hr_status hr__json_post_processor(hr_tokenizer *t, const hr_item *item, hr_error *err);
+
+/* One of "added_tokens": an object with content and habits. */
+hr_status hr__json_added_token(hr_tokenizer *t, const hr_item *item, hr_error *err);
 
 /* Only the pieces of the model's vocabulary: added tokens come behind them. */
 hr_status hr__json_vocabulary(hr_tokenizer *t, const hr_item *model, size_t added, hr_error *err);

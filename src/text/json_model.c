@@ -19,7 +19,7 @@ static hr_status map_read(hr_tokenizer *t, const hr_item *vocab, size_t added, h
                            json_object_iter_key(at), HR_MAX_IDS - 1);
     if (json_integer_value(id) > most) most = json_integer_value(id);
   }
-  HR_TRY(hr__build_room(t, (size_t)(most + 1) + added, err));
+  HR_TRY(hr__build_room(t, (size_t)(most + 1) + added, json_object_size(vocab->value) + added, err));
   for (void *at = json_object_iter(vocab->value); at; at = json_object_iter_next(vocab->value, at)) {
     const char *piece = json_object_iter_key(at);
     hr_status status = hr__build_piece(t, json_integer_value(json_object_iter_value(at)), piece, strlen(piece), err);
@@ -31,7 +31,7 @@ static hr_status map_read(hr_tokenizer *t, const hr_item *vocab, size_t added, h
 /* One that is a list of pieces with scores. */
 static hr_status list_read(hr_tokenizer *t, const hr_item *vocab, size_t added, hr_error *err) {
   size_t count = hr__item_count(vocab);
-  HR_TRY(hr__build_room(t, count + added, err));
+  HR_TRY(hr__build_room(t, count + added, count + added, err));
   for (size_t i = 0; i < count; i++) {
     hr_item pair = hr__item_at(vocab, i), piece = hr__item_at(&pair, 0);
     const char *text = NULL;
@@ -160,6 +160,7 @@ static hr_status bpe_read(hr_tokenizer *t, const hr_item *model, hr_error *err) 
   HR_TRY(words_read(t, bpe, err));
   HR_TRY(merges_read(t, bpe, &merges, err));
   hr__bpe_symbols(bpe);
+  hr__build_fallback(t, bpe->fallback);
   hr__bpe_word_sign(bpe, "\xe2\x96\x81", 3);
   t->model = t->alphabet ? "byte-level BPE" : bpe->byte_fallback ? "BPE with byte fallback" : "BPE";
   return HR_OK;

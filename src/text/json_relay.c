@@ -2,6 +2,7 @@
 #include "text/cut.h"
 #include "text/json_items.h"
 #include "text/split.h"
+#include "text/unicode.h"
 
 static hr_status sequence_read(hr_tokenizer *t, const hr_item *item, hr_error *err) {
   return hr__item_each(t, item, "pretokenizers", hr__json_relay, err);
@@ -58,13 +59,15 @@ static hr_status byte_level_read(hr_tokenizer *t, const hr_item *item, hr_error 
 }
 
 static hr_status metaspace_read(hr_tokenizer *t, const hr_item *item, hr_error *err) {
+  if (t->alphabet) return hr__item_fail(item, err, NULL, "Metaspace behind ByteLevel is not supported");
   hr_metaspace *m = hr__build_relay(t, sizeof *m, hr__cut_metaspace_run);
   if (!m) return hr__nomem(err);
   m->split = true;
   hr_item sign = hr__item_get(item, "replacement"), scheme = hr__item_get(item, "prepend_scheme"),
           space = hr__item_get(item, "add_prefix_space"), split = hr__item_get(item, "split");
   HR_TRY(hr__item_copy(t, &sign, false, &m->sign, &m->sign_bytes, err));
-  if (m->sign_bytes == 0) return hr__item_fail(&sign, err, NULL, "'replacement' is empty");
+  if (m->sign_bytes == 0 || m->sign_bytes != hr__utf8_length((unsigned char)m->sign[0]))
+    return hr__item_fail(&sign, err, NULL, "'replacement' is one character");
   HR_TRY(hr__item_bool(&split, true, &m->split, err));
   bool prefix = true; /* what older files have in place of the scheme */
   HR_TRY(hr__item_bool(&space, true, &prefix, err));

@@ -19,6 +19,9 @@ hr_status hr__load_sentencepiece(hr_tokenizer *t, const char *path, hr_error *er
 hr_status hr__load_vocab_json(hr_tokenizer *t, const char *path, hr_error *err);
 hr_status hr__load_vocab_txt(hr_tokenizer *t, const char *path, hr_error *err);
 
+/* tokenizer.json that is in memory; `name` is for places. */
+hr_status hr__parse_tokenizer_json(hr_tokenizer *t, const char *name, const char *text, size_t bytes, hr_error *err);
+
 bool hr__looks_tiktoken(const char *head, size_t bytes);
 bool hr__looks_sentencepiece(const char *head, size_t bytes);
 

@@ -41,5 +41,5 @@ hr_status hr__normal_precompiled_run(const hr_normalizer *n, hr_regex_room *room
       if (!one) HR_TRY(hr__string_add(out, text + at, length, err));
     }
   }
-  return HR_OK;
+  return hr__charsmap_check(out->data, out->count, err);
 }

@@ -12,7 +12,8 @@ static const char *next(const hr_spm_rules *rules, const char *text, size_t byte
     return text;
   }
   const char *rewritten = rules->rewrites ? hr__charsmap_find(&rules->charsmap, text, bytes, true, taken) : NULL;
-  if (rewritten) {
+  bool inside = rewritten && *taken < bytes && ((unsigned char)text[*taken] & 0xc0) == 0x80; /* of a character */
+  if (rewritten && !inside) {
     *written = strlen(rewritten);
     return rewritten;
   }
@@ -57,7 +58,7 @@ hr_status hr__normal_spm_run(const hr_normalizer *n, hr_regex_room *room, const 
     HR_TRY(spaced_add(rules, piece, written, out, err));
   }
   if (rules->squeeze) end_strip(rules, out);
-  return HR_OK;
+  return hr__charsmap_check(out->data, out->count, err);
 }
 
 hr_status hr__spm_kept_run(const hr_relay *relay, hr_encoder *encoder, hr_span span, hr_error *err) {

@@ -4,11 +4,13 @@
 
 hr_status hr__normalize(const hr_normalizer *normalizers, size_t count, hr_regex_room *room, hr_string buffers[2],
                         const char **text, size_t *bytes, hr_error *err) {
+  size_t from = *bytes;
   for (size_t i = 0; i < count; i++) {
     hr_string *out = &buffers[i % 2];
     out->count = 0;
     HR_TRY(hr__string_room(out, *bytes + 4, err)); /* an address also for an empty text */
     HR_TRY(normalizers[i].run(&normalizers[i], room, *text, *bytes, out, err));
+    HR_TRY(hr__string_bounded(out, from, err));
     *text = out->data;
     *bytes = out->count;
   }
@@ -72,6 +74,7 @@ hr_status hr__normal_replace_run(const hr_normalizer *n, hr_regex_room *room, co
     if (begin > bytes) break;
     HR_TRY(hr__string_add(out, text + done, begin - done, err));
     HR_TRY(hr__string_add(out, n->content, n->content_bytes, err));
+    HR_TRY(hr__string_bounded(out, bytes, err));
     done = end;
     from = end > begin ? end : end < bytes ? end + hr__utf8_length((unsigned char)text[end]) : bytes + 1;
   }

@@ -47,7 +47,7 @@ hr_status hr__normal_precompiled_run(const hr_normalizer *n, hr_regex_room *room
 hr_status hr__normalize(const hr_normalizer *normalizers, size_t count, hr_regex_room *room, hr_string buffers[2],
                         const char **text, size_t *bytes, hr_error *err);
 
-/* NFC, NFD, NFKC or NFKD, appended; characters that came after Unicode 9 (8 where `eight`) stay as they are. */
+/* NFC, NFD, NFKC or NFKD, appended; characters that came after Unicode 9 stay as they are. */
 hr_status hr__normal_form(const char *text, size_t bytes, bool compose, bool compat, hr_string *out, hr_error *err);
 
 #endif

@@ -3,9 +3,13 @@
 #ifndef HR_TEXT_RANKED_H
 #define HR_TEXT_RANKED_H
 
+#include "text/bpe.h"
 #include "text/build.h"
 
 enum { HR_RANKED_BYTES = 1024 }; /* of one token, at most: all ways to cut it are tried */
+
+/* The merges of a model whose words are there; `ranks` by id (NULL: ids are ranks). */
+hr_status hr__build_pairs(hr_tokenizer *t, hr_bpe *bpe, const int32_t *ranks, hr_error *err);
 
 /* The model behind the pre-tokenizers that are there. Tokens are the pieces of ids [first, t->count), whose ranks rise
  * with them. */

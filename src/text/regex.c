@@ -44,8 +44,11 @@ hr_status hr__regex_create(const char *pattern, size_t bytes, hr_dialect dialect
                                 &offset, context);
     if (!regex->code) status = compile_fail(code, offset, err);
   }
-  /* Without the compiler for this processor it is interpreted. */
-  if (status == HR_OK) pcre2_jit_compile(regex->code, PCRE2_JIT_COMPLETE);
+  /* Where PCRE2 has no compiler for the processor it interprets. */
+  if (status == HR_OK && pcre2_jit_compile(regex->code, PCRE2_JIT_COMPLETE) == PCRE2_ERROR_NOMEMORY) {
+    pcre2_code_free(regex->code);
+    status = hr__nomem(err);
+  }
   pcre2_compile_context_free(context);
   pcre2_general_context_free(memory);
   hr__string_fini(&text);
@@ -63,7 +66,7 @@ void hr__regex_destroy(hr_regex *regex) {
 }
 
 /* A hostile pattern may not take forever: beyond these it is given up, with an error. */
-enum { MATCH_STEPS = 10000000, HEAP_KIB = 65536 };
+enum { MATCH_STEPS = 2000000, HEAP_KIB = 65536 };
 
 hr_status hr__regex_room_create(hr_regex_room **out, hr_error *err) {
   hr_regex_room *room = hr__alloc_zero(1, sizeof *room);

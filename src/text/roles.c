@@ -1,4 +1,4 @@
-/* Roles of tokens, from the files beside a vocabulary: tokenizer_config.json, or special_tokens_map.json for what that
+/* Roles of tokens, from the files beside a vocabulary: tokenizer_config.json, special_tokens_map.json for what that
  * does not say; generation_config.json for further ids that end a text. */
 #include <stdio.h>
 #include <sys/stat.h>
@@ -10,8 +10,8 @@
 static void role_read(hr_tokenizer *t, const hr_item *root, hr_token_role role) {
   hr_item token = hr__item_get(root, hr__token_role_name(role)), content = hr__item_get(&token, "content");
   json_t *text = json_is_string(token.value) ? token.value : content.value;
-  if (t->roles[role] >= 0 || !json_is_string(text)) return;
-  t->roles[role] = hr__words_find(&t->ids, json_string_value(text), json_string_length(text));
+  int32_t id = json_is_string(text) ? hr__words_find(&t->ids, json_string_value(text), json_string_length(text)) : -1;
+  if (id >= 0) t->roles[role] = id;
 }
 
 static hr_status end_add(hr_tokenizer *t, int64_t id, hr_error *err) {
@@ -51,8 +51,8 @@ static hr_status beside(hr_tokenizer *t, const char *path, const char *name,
 }
 
 hr_status hr__load_roles(hr_tokenizer *t, const char *path, hr_error *err) {
-  HR_TRY(beside(t, path, "tokenizer_config.json", roles_read, err));
   HR_TRY(beside(t, path, "special_tokens_map.json", roles_read, err));
+  HR_TRY(beside(t, path, "tokenizer_config.json", roles_read, err)); /* it has the last word */
   if (t->roles[HR_TOKEN_END] >= 0) HR_TRY(end_add(t, t->roles[HR_TOKEN_END], err));
   return beside(t, path, "generation_config.json", ends_read, err);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/sort.h"
+#include "format/doc.h"
 #include "format/file.h"
 #include "format/protobuf.h"
 #include "text/bpe.h"
@@ -59,6 +60,7 @@ static hr_status piece_read(hr_tokenizer *t, model *m, const hr_protobuf_field *
   if (piece.damaged) return damaged(t->file, "a piece ends too early", err);
   if (!isfinite(m->scores[m->count]) || m->types[m->count] == 0 || bytes == 0)
     return damaged(t->file, "a piece without text, or with an impossible score or type", err);
+  if (hr__utf8_check(text, bytes) != bytes) return damaged(t->file, "a piece is not UTF-8", err);
   hr_status status = hr__build_piece(t, (int64_t)m->count++, text, bytes, err);
   if (status == HR_BAD_INPUT && !err->place[0]) snprintf(err->place, sizeof err->place, "%.250s", t->file);
   return status;
@@ -101,7 +103,7 @@ static hr_status file_read(hr_tokenizer *t, model *m, const void *data, size_t b
   while (hr__protobuf_next(&whole, &f))
     pieces += f.number == 1 && f.type == 2;
   if (whole.damaged || pieces == 0) return damaged(t->file, whole.damaged ? "it ends too early" : "no pieces", err);
-  HR_TRY(hr__build_room(t, pieces, err));
+  HR_TRY(hr__build_room(t, pieces, pieces, err));
   m->scores = hr__arena_array(&t->arena, pieces, sizeof *m->scores);
   m->types = hr__arena_array(&t->arena, pieces, 1);
   if (!m->scores || !m->types) return hr__nomem(err);
@@ -146,37 +148,6 @@ static hr_status ranks_find(const model *m, int32_t *ranks, hr_error *err) {
   return done ? HR_OK : hr__nomem(err);
 }
 
-static void fallback_find(const hr_tokenizer *t, int32_t out[256]) {
-  for (unsigned b = 0; b < 256; b++) {
-    char name[8];
-    snprintf(name, sizeof name, "<0x%02X>", b);
-    out[b] = hr__words_find(&t->ids, name, 6);
-  }
-}
-
-static hr_status bpe_pairs(hr_tokenizer *t, const model *m, hr_bpe *bpe, hr_string *noted, int32_t *ranks,
-                           hr_error *err) {
-  HR_TRY(ranks_find(m, ranks, err));
-  for (size_t id = 0; id < m->count; id++) {
-    const hr_piece *piece = &t->pieces[id];
-    if (m->types[id] != NORMAL) continue; /* user-defined ones are found before */
-    if (piece->bytes > HR_RANKED_BYTES)
-      return hr__fail(err, HR_BAD_INPUT, t->file, NULL, "token %zu has more than %d bytes", id, HR_RANKED_BYTES);
-    for (size_t cut = 1; cut < piece->bytes; cut++) {
-      int32_t left = hr__words_find(&bpe->words, piece->text, cut);
-      int32_t right = left >= 0 ? hr__words_find(&bpe->words, piece->text + cut, piece->bytes - cut) : -1;
-      hr_pair pair = {left, right, ranks[id], (int32_t)id};
-      if (right >= 0) HR_TRY(hr__string_add(noted, (const char *)&pair, sizeof pair, err));
-    }
-  }
-  size_t count = noted->count / sizeof(hr_pair);
-  HR_TRY(hr__pairs_init(&bpe->pairs, count, &t->arena, err));
-  const hr_pair *pairs = (const hr_pair *)(const void *)noted->data;
-  for (size_t i = 0; i < count; i++)
-    hr__pairs_add(&bpe->pairs, pairs[i].left, pairs[i].right, pairs[i].rank, pairs[i].joined);
-  return HR_OK;
-}
-
 static hr_status bpe_build(hr_tokenizer *t, const model *m, hr_error *err) {
   hr_bpe *bpe = hr__build_relay(t, sizeof *bpe, hr__bpe_run);
   if (!bpe) return hr__nomem(err);
@@ -194,11 +165,10 @@ static hr_status bpe_build(hr_tokenizer *t, const model *m, hr_error *err) {
     if (m->types[id] == NORMAL) hr__words_add(&bpe->words, t->pieces[id].text, t->pieces[id].bytes, (int32_t)id);
   }
   hr__bpe_symbols(bpe);
-  fallback_find(t, bpe->fallback);
+  hr__build_fallback(t, bpe->fallback);
   int32_t *ranks = hr__alloc_zero(m->count, sizeof *ranks);
-  hr_string noted = {0};
-  hr_status status = ranks ? bpe_pairs(t, m, bpe, &noted, ranks, err) : hr__nomem(err);
-  hr__string_fini(&noted);
+  hr_status status = ranks ? ranks_find(m, ranks, err) : hr__nomem(err);
+  if (status == HR_OK) status = hr__build_pairs(t, bpe, ranks, err);
   hr__free(ranks);
   if (status == HR_OK) hr__bpe_word_sign(bpe, "\xe2\x96\x81", 3);
   return status;
@@ -229,10 +199,7 @@ static hr_status unigram_build(hr_tokenizer *t, const model *m, hr_error *err) {
   u->single = true;
   u->unknown_score = (double)(least - 10.0f);
   u->unknown = (int32_t)m->roles[0];
-  fallback_find(t, u->fallback);
-  u->byte_fallback = m->byte_fallback;
-  for (int b = 0; b < 256; b++)
-    u->byte_fallback = u->byte_fallback && u->fallback[b] >= 0;
+  u->byte_fallback = hr__build_fallback(t, u->fallback) && m->byte_fallback;
   t->model = "sentencepiece Unigram";
   return hr__trie_build(&u->trie, keys, kept, &t->arena, err);
 }
@@ -269,10 +236,9 @@ typedef struct round_text {
   bool begin, end;
 } round_text;
 
-static hr_status round_read(const hr_tokenizer *t, const char *path, round_text *r, hr_error *err) {
+static hr_status round_read(const char *path, round_text *r, hr_error *err) {
   const char *slash = strrchr(path, '/');
   char config[4096];
-  (void)t;
   if (snprintf(config, sizeof config, "%.*stokenizer_config.json", slash ? (int)(slash - path) + 1 : 0, path) >=
       (int)sizeof config)
     return HR_OK;
@@ -322,7 +288,7 @@ static hr_status model_build(hr_tokenizer *t, const char *path, model *m, hr_err
   for (int r = 0; r < 4; r++)
     t->roles[roles[r]] = m->roles[r] >= 0 ? (int32_t)m->roles[r] : -1;
   round_text r = {.begin = m->roles[1] >= 0, .end = m->roles[1] < 0}; /* without a begin token, the end is marked */
-  HR_TRY(round_read(t, path, &r, err));
+  HR_TRY(round_read(path, &r, err));
   if (r.begin && m->roles[1] >= 0) HR_TRY(hr__ids_add(&t->before, (int32_t)m->roles[1], err));
   if (r.end && m->roles[2] >= 0) HR_TRY(hr__ids_add(&t->behind, (int32_t)m->roles[2], err));
   return decoders_build(t, m, err);

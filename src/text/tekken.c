@@ -80,7 +80,7 @@ static hr_status tekken_read(hr_tokenizer *t, const hr_item *root, hr_error *err
   HR_TRY(hr__item_int(&special, false, 0, HR_MAX_IDS / 2, &specials, err));
   HR_TRY(hr__item_int(&size, false, specials, HR_MAX_IDS, &ids, err));
   HR_TRY(hr__item_text(&pattern, false, &text, &bytes, err));
-  HR_TRY(hr__build_room(t, (size_t)ids, err));
+  HR_TRY(hr__build_room(t, (size_t)ids, (size_t)ids, err));
   HR_TRY(hr__item_placed(&pattern, hr__build_split(t, text, bytes, HR_DIALECT_RUST, err), err));
   HR_TRY(specials_read(t, root, specials, err)); /* first: a rank may have the same text */
   HR_TRY(vocabulary_read(t, &vocab, specials, ids - specials, err));

@@ -119,7 +119,7 @@ static hr_status lines_read(hr_tokenizer *t, const char *path, const char *text,
   size_t lines = 0, number = 0;
   for (size_t i = 0; i < bytes; i++)
     lines += text[i] == '\n';
-  HR_TRY(hr__build_room(t, lines + 1 + 4096, err)); /* and special ones */
+  HR_TRY(hr__build_room(t, lines + 4096, lines + 4096, err)); /* with special ones */
   for (size_t at = 0; at < bytes;) {
     const char *end = memchr(text + at, '\n', bytes - at);
     size_t length = end ? (size_t)(end - text) - at : bytes - at;

@@ -6,7 +6,7 @@
 #include "text/json_items.h"
 #include "text/kinds.h"
 
-static hr_status token_read(hr_tokenizer *t, const hr_item *item, hr_error *err) {
+hr_status hr__json_added_token(hr_tokenizer *t, const hr_item *item, hr_error *err) {
   HR_TRY(hr__item_object(item, err));
   hr_added_token token = {0};
   hr_item content = hr__item_get(item, "content"), word = hr__item_get(item, "single_word"),
@@ -58,9 +58,21 @@ static hr_status sections_read(hr_tokenizer *t, const hr_item *root, hr_error *e
   if (relay.value) HR_TRY(hr__json_relay(t, &relay, err));
   HR_TRY(alphabet_close(t, err));
   HR_TRY(hr__json_model(t, &model, err));
-  if (added.value) HR_TRY(hr__item_each(t, root, "added_tokens", token_read, err));
+  if (added.value) HR_TRY(hr__item_each(t, root, "added_tokens", hr__json_added_token, err));
   if (post.value) HR_TRY(hr__json_post_processor(t, &post, err));
   return decoder.value ? hr__json_decoder(t, &decoder, err) : HR_OK;
+}
+
+hr_status hr__parse_tokenizer_json(hr_tokenizer *t, const char *name, const char *text, size_t bytes, hr_error *err) {
+  hr_arena work = {0};
+  hr_item_file file;
+  hr_status status = hr__item_parse(name, text, bytes, &work, &file, err);
+  if (status == HR_OK) {
+    hr_item root = hr__item_root(&file);
+    status = sections_read(t, &root, err);
+  }
+  hr__arena_fini(&work);
+  return status;
 }
 
 hr_status hr__load_tokenizer_json(hr_tokenizer *t, const char *path, hr_error *err) {

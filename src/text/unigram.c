@@ -11,10 +11,11 @@ typedef struct way {
 
 enum { NOWHERE = UINT32_MAX };
 
-/* Of equal ways the first stays. sentencepiece compares a new sum before it is rounded with one that was. */
+/* Of equal ways the first stays. */
 static void offer(const hr_unigram *u, way *to, double sum, size_t begin, int32_t id) {
+  if (u->single) sum = (double)(float)sum;
   if (to->begin != NOWHERE && !(sum > to->sum)) return;
-  *to = (way){u->single ? (double)(float)sum : sum, (uint32_t)begin, id};
+  *to = (way){sum, (uint32_t)begin, id};
 }
 
 /* All ways on from `at`. */
@@ -29,9 +30,7 @@ static void ways_extend(const hr_unigram *u, way *ways, hr_span span, size_t at)
     offer(u, &ways[i + 1], here + u->scores[id], at, id);
     covered = covered || i + 1 == at + first;
   }
-  if (covered) return;
-  double sum = here + u->unknown_score;
-  offer(u, &ways[at + first], u->single ? (double)(float)sum : sum, at, -1);
+  if (!covered) offer(u, &ways[at + first], here + u->unknown_score, at, -1);
 }
 
 static hr_status unknown_add(const hr_unigram *u, hr_encoder *encoder, const char *text, size_t bytes, hr_error *err) {

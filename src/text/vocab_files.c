@@ -1,8 +1,10 @@
 /* Vocabularies of older models, which leave out how text is treated: vocab.json with merges.txt (byte-level BPE) and
  * vocab.txt (WordPiece of BERT). tokenizer_config.json says what differs. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
+#include "format/doc.h"
 #include "format/file.h"
 #include "text/cut.h"
 #include "text/json_items.h"
@@ -11,7 +13,7 @@
 #include "text/ranked.h"
 #include "text/split.h"
 
-enum { FILE_MOST = 64 << 20 };
+enum { FILE_MOST = 64 << 20, ADDED_MOST = 4096 }; /* bytes of a file, added tokens */
 
 /* What tokenizer_config.json says that matters here. */
 typedef struct settings {
@@ -31,6 +33,24 @@ static hr_status settings_read(settings *s, const hr_item *root, hr_error *err) 
   s->accents = s->lower;
   HR_TRY(hr__item_bool(&accents, true, &s->accents, err));
   return hr__item_bool(&prefix, true, &s->prefix_space, err);
+}
+
+/* Its added tokens: {"151643": {"content": ...}}, with ids that hold. */
+static hr_status added_read(hr_tokenizer *t, const hr_item *root, hr_error *err) {
+  hr_item all = hr__item_get(root, "added_tokens_decoder");
+  for (void *at = json_object_iter(all.value); at; at = json_object_iter_next(all.value, at)) {
+    hr_item token = hr__item_get(&all, json_object_iter_key(at)), content = hr__item_get(&token, "content");
+    const char *text = NULL;
+    size_t bytes = 0;
+    char *end;
+    long id = strtol(token.key, &end, 10);
+    if (*end) return hr__item_fail(&token, err, NULL, "'%.40s' is no id of a token", token.key);
+    HR_TRY(hr__item_text(&content, false, &text, &bytes, err));
+    if (hr__words_find(&t->ids, text, bytes) < 0)
+      HR_TRY(hr__item_placed(&token, hr__build_piece(t, id, text, bytes, err), err));
+    HR_TRY(hr__json_added_token(t, &token, err));
+  }
+  return HR_OK;
 }
 
 static bool there(const char *path) {
@@ -57,6 +77,12 @@ static hr_status settings_load(hr_tokenizer *t, const char *path, settings *s, h
   }
   hr__arena_fini(&work);
   return status;
+}
+
+static hr_status added_load(hr_tokenizer *t, const char *path, hr_error *err) {
+  const char *config = beside(t, path, "tokenizer_config.json");
+  if (!config) return hr__nomem(err);
+  return there(config) ? hr__item_load(t, config, added_read, err) : HR_OK;
 }
 
 /* Reads a file line by line, each without its end. */
@@ -92,6 +118,7 @@ static hr_status count_take(hr_tokenizer *t, const char *text, size_t bytes, siz
 static hr_status token_take(hr_tokenizer *t, const char *text, size_t bytes, size_t number, void *user, hr_error *err) {
   (void)user;
   if (bytes == 0) return HR_OK;
+  if (hr__utf8_check(text, bytes) != bytes) return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "a token that is not UTF-8");
   return hr__build_piece(t, (int64_t)number - 1, text, bytes, err);
 }
 
@@ -109,7 +136,7 @@ hr_status hr__load_vocab_txt(hr_tokenizer *t, const char *path, hr_error *err) {
   size_t lines = 0;
   HR_TRY(settings_load(t, path, &s, err));
   HR_TRY(lines_each(t, path, count_take, &lines, err));
-  HR_TRY(hr__build_room(t, lines, err));
+  HR_TRY(hr__build_room(t, lines + ADDED_MOST, lines + ADDED_MOST, err));
   HR_TRY(lines_each(t, path, token_take, NULL, err));
   hr_normalizer *n = hr__build_normalizer(t, err);
   hr_split *space = hr__build_relay(t, sizeof *space, hr__split_run),
@@ -131,7 +158,8 @@ hr_status hr__load_vocab_txt(hr_tokenizer *t, const char *path, hr_error *err) {
   for (size_t i = 0; i < sizeof usual_specials / sizeof *usual_specials; i++)
     if (t->roles[usual_specials[i].role] >= 0) HR_TRY(hr__build_special(t, t->roles[usual_specials[i].role], err));
   if (cls >= 0) HR_TRY(hr__ids_add(&t->before, cls, err));
-  return sep >= 0 ? hr__ids_add(&t->behind, sep, err) : HR_OK;
+  if (sep >= 0) HR_TRY(hr__ids_add(&t->behind, sep, err));
+  return added_load(t, path, err);
 }
 
 /* --- vocab.json and merges.txt -------------------------------------------------------------------------------------
@@ -142,9 +170,8 @@ static hr_status merge_take(hr_tokenizer *t, const char *text, size_t bytes, siz
   (void)t;
   bool version = number == 1 && bytes > 8 && memcmp(text, "#version", 8) == 0;
   if (bytes == 0 || version) return HR_OK;
-  return json_array_append_new(user, json_stringn(text, bytes)) == 0
-             ? HR_OK
-             : hr__fail(err, HR_BAD_INPUT, NULL, NULL, "a merge that is not UTF-8");
+  if (hr__utf8_check(text, bytes) != bytes) return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "a merge that is not UTF-8");
+  return json_array_append_new(user, json_stringn_nocheck(text, bytes)) == 0 ? HR_OK : hr__nomem(err);
 }
 
 static const struct byte_level_class {
@@ -163,7 +190,7 @@ static hr_status model_read(hr_tokenizer *t, const hr_item *vocab, json_t *merge
   hr_item_file file = *vocab->file;
   file.root = model;
   hr_item item = hr__item_root(&file);
-  hr_status status = hr__json_vocabulary(t, &item, 1024, err);
+  hr_status status = hr__json_vocabulary(t, &item, ADDED_MOST, err);
   if (status == HR_OK) status = hr__json_model(t, &item, err);
   json_decref(model);
   return status;
@@ -176,7 +203,7 @@ static hr_status byte_level_read(hr_tokenizer *t, const char *path, const settin
     if (strcmp(classes[i].class, s->class) == 0) class = &classes[i];
   if (!class)
     return hr__fail(err, HR_BAD_INPUT, path, "use the model's tokenizer.json, which says how text is cut",
-                    "vocab.json of a %s: how it cuts text is not known", s->class);
+                    "vocab.json of the class %s: how it cuts text is not known", s->class);
   const char *merges_path = beside(t, path, "merges.txt"), *pattern = hr__known_named(class->pattern)->pattern;
   if (!merges_path) return hr__nomem(err);
   hr_normalizer *form = class->nfc ? hr__build_normalizer(t, err) : NULL;
@@ -196,7 +223,7 @@ static hr_status byte_level_read(hr_tokenizer *t, const char *path, const settin
   int32_t end = hr__words_find(&t->ids, "<|endoftext|>", 13);
   if (end >= 0) HR_TRY(hr__build_special(t, end, err));
   t->roles[HR_TOKEN_END] = end;
-  return HR_OK;
+  return added_load(t, path, err);
 }
 
 hr_status hr__load_vocab_json(hr_tokenizer *t, const char *path, hr_error *err) {

@@ -84,8 +84,31 @@ with Folder() as folder:
     path = folder.write('tokenizer.json', json.dumps(gap))
     told = run('tokenize', path, '--text', '<gap>', '--ids').expect(0, 'warning', "'<gap>' has id 500", 'it is 420')
     check(told.out.strip() == '420', told.out)
+    # Older folders: added tokens and roles stand in tokenizer_config.json.
+    os.mkdir(folder.path + '/old')
+    for name in ['vocab.json', 'merges.txt']:
+        with open(os.path.join(TOKENIZERS, 'vocab-json', name), encoding='utf-8') as file:
+            folder.write('old/' + name, file.read())
+    token = {'content': '<|im_end|>', 'special': True, 'lstrip': False, 'rstrip': False, 'single_word': False, 'normalized': False}
+    folder.write('old/tokenizer_config.json', json.dumps({'tokenizer_class': 'Qwen2Tokenizer', 'eos_token': '<|im_end|>', 'added_tokens_decoder': {'425': token}}))
+    folder.write('old/generation_config.json', json.dumps({'eos_token_id': [425, 0]}))
+    run('tokenize', folder.path + '/old').expect(0, 'byte-level BPE, 426 ids', 'eos_token       425  <|im_end|>')
+    check(run('tokenize', folder.path + '/old', '--text', '<|im_end|>', '--ids').out == '425\n', 'an added token')
+    folder.write('old/tokenizer_config.json', json.dumps({'tokenizer_class': 'OtherTokenizer'}))
+    run('tokenize', folder.path + '/old').expect(5, 'vocab.json of the class OtherTokenizer')
     path = folder.write('tokenizer.model', 'aGk= 0\nISE= 1\n')
     run('tokenize', path).expect(5, 'no vocabulary of 2 tokens is known')
+    # Older folders: added tokens and roles stand in tokenizer_config.json.
+    for name in ['vocab.json', 'merges.txt']:
+        with open(os.path.join(TOKENIZERS, 'vocab-json', name), encoding='utf-8') as file:
+            folder.write('old/' + name, file.read()) if os.path.isdir(folder.path + '/old') else (os.mkdir(folder.path + '/old'), folder.write('old/' + name, file.read()))
+    token = {'content': '<|im_end|>', 'special': True, 'lstrip': False, 'rstrip': False, 'single_word': False, 'normalized': False}
+    folder.write('old/tokenizer_config.json', json.dumps({'tokenizer_class': 'Qwen2Tokenizer', 'eos_token': '<|im_end|>', 'added_tokens_decoder': {'425': token}}))
+    folder.write('old/generation_config.json', json.dumps({'eos_token_id': [425, 0]}))
+    run('tokenize', folder.path + '/old').expect(0, 'byte-level BPE, 426 ids', 'eos_token       425  <|im_end|>')
+    check(run('tokenize', folder.path + '/old', '--text', '<|im_end|>', '--ids').out == '425\n', 'an added token')
+    folder.write('old/tokenizer_config.json', json.dumps({'tokenizer_class': 'OtherTokenizer'}))
+    run('tokenize', folder.path + '/old').expect(5, 'vocab.json of the class OtherTokenizer')
     path = folder.write('tokenizer.model', 'aGk= 0\nISE= 0\n')
     run('tokenize', path).expect(5, 'tokenizer.model:2', 'given twice')
 finish()

@@ -84,7 +84,7 @@ def texts():
         if len(out) >= LINES * 7 // 10:
             break
         out.append(line)
-    while len(out) < LINES:
+    while len(out) < LINES + LINES // 100:  # some are left out below
         out.append(made_up(rng))
     return out
 
@@ -96,7 +96,7 @@ class Reference:
     """encode(text) gives ids, decode(ids) text."""
 
     def __init__(self, folder):
-        self.tie = None
+        self.knows_specials = os.path.exists(os.path.join(folder, 'tokenizer.json'))
         path = lambda name: os.path.join(folder, name)
         if os.path.exists(path('tokenizer.json')):
             from tokenizers import Tokenizer
@@ -144,6 +144,9 @@ class Reference:
 
 def compare(program, folder, all_texts, folder_of_work):
     reference = Reference(folder)
+    if not reference.knows_specials:  # they are found in text here, and plain text for these libraries
+        all_texts = [t for t in all_texts if '<|' not in t]
+    all_texts = all_texts[:LINES]
     texts_path, out_path = os.path.join(folder_of_work, 'texts'), os.path.join(folder_of_work, 'out')
     with open(texts_path, 'wb') as file:
         for data in [t.encode() for t in all_texts] + BROKEN:
@@ -183,7 +186,7 @@ def compare(program, folder, all_texts, folder_of_work):
     if refused != len(BROKEN):
         print(f'  {refused} of {len(BROKEN)} broken texts refused')
         wrong += 1
-    return wrong
+    return len(all_texts), wrong
 
 
 def main():
@@ -193,8 +196,8 @@ def main():
     failed = 0
     with tempfile.TemporaryDirectory() as work:
         for name in names:
-            wrong = compare(program, os.path.join(folder, name), all_texts, work)
-            print(f'{name}: {len(all_texts)} texts, {wrong} differ', flush=True)
+            count, wrong = compare(program, os.path.join(folder, name), all_texts, work)
+            print(f'{name}: {count} texts, {wrong} differ', flush=True)
             failed += wrong > 0
     return 1 if failed else 0
 

@@ -24,9 +24,11 @@ def encode(text, size=3): return [int(x) for x in text.split(',')]  # 12, 345, 6
 Straße, café, naïve, déjà vu, Ångström, Ünïcödé. Привет, мир! Как дела? 你好，世界。 日本語のテキスト 안녕하세요
 http://example.com/path/to/file.html?key=value&other=1#top  HTTPServer camelCase snake_case XMLParser
 One two three four five six seven eight nine ten, 1 2 3 4 5 6 7 8 9 10, 2026-11-16 08:30, 3.14159, $1,000.00
+=== ======== == ==== ====== * ** **** ******** ... ........ ..
 the the the and and of of to to in in that that it it is is was was he he for for on on are are as as with with
 """.splitlines()
-TEXTS = ['', ' ', 'it is what it is', 'The cats', "WE'LL see it's", ' leading', 'trailing ', 'two  spaces\n\nlines\r\n\r\n x', '\ttab',
+TEXTS = [*(sign * count for sign in '=*.' for count in (7, 9, 13, 17, 23, 29, 47)),  # ways to cut that score nearly the same
+         '', ' ', 'it is what it is', 'The cats', "WE'LL see it's", ' leading', 'trailing ', 'two  spaces\n\nlines\r\n\r\n x', '\ttab',
          '12345 678 9', 'café cafe\u0301', 'Straße ﬁ ①', '你好 world 世界', 'Привет мир', '👍🏽 ok 👩‍👩‍👧', 'a\x00b\x01c', 'İstanbul ΣΑΣ', '½ ٣ Ⅷ',
          'x' * 90, 'ab' * 60, ' \u00a0\u3000\u180e end', '<s>[CLS]<|end|>the', 'no<mask> yes <mask>', 'wordword word.word',
          'def f(x):\n    return x/2 # //\n', "'ſ 'S", '한국어 각', 'HTTPServer.XMLParser', '▁ ▁▁a', '-the--final-', 'A\u030a\u0301 \u0344', '\U00011935\U00011930\U0001e031']
