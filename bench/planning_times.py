@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""How long two programs plan, in one run: public configs x methods x GPUs, with budgets of host and disk.
+
+  bench/planning_times.py BEFORE AFTER [--jobs N] [--before-flags "..."] [--after-flags "..."] [--gpu BEFORE=AFTER ...]
+
+Seconds of the processor, which other work disturbs less than those of the clock; the least of three. Prints the ratio
+and both seconds of a step for each case, the worst last.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import subprocess
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CONFIGS = os.path.join(ROOT, 'test', 'model', 'configs')
+
+
+def planned(program, name, method, gpu, flags):
+    """(user seconds, seconds of a step)"""
+    command = [program, 'plan', os.path.join(CONFIGS, name), '--method', method, '--gpu', gpu, '--seq', '512', '--auto', '--json',
+               '--set', 'memory.host_budget=64GiB', '--set', 'memory.disk_budget=500GiB', *flags]
+    least, step = 1e9, 0.0
+    for _ in range(3):
+        with tempfile.TemporaryFile() as out:
+            child = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
+            _, _, usage = os.wait4(child.pid, 0)
+            out.seek(0)
+            answer = json.loads(out.read() or b'{}')
+        least, step = min(least, usage.ru_utime + usage.ru_stime), answer.get('step_seconds', 0.0)
+    return least, step
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('before')
+    parser.add_argument('after')
+    parser.add_argument('--jobs', type=int, default=1)
+    parser.add_argument('--before-flags', default='')
+    parser.add_argument('--after-flags', default='')
+    parser.add_argument('--gpu', nargs='*', default=['rtx 3060-12gb', '4090', 'h100'], help='as both programs call it, or BEFORE=AFTER')
+    arguments = parser.parse_args()
+    names = [name for name in sorted(os.listdir(CONFIGS)) if os.path.isdir(os.path.join(CONFIGS, name))]
+    cases = [(name, method, gpu) for name in names for method in ['full', 'lora', 'qlora'] for gpu in arguments.gpu]
+
+    def both(case):
+        name, method, gpu = case
+        first, _, second = gpu.partition('=')
+        return (planned(arguments.before, name, method, first, arguments.before_flags.split()),
+                planned(arguments.after, name, method, second or first, arguments.after_flags.split()))
+
+    rows = []
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as hands:
+        for case, (before, after) in zip(cases, hands.map(both, cases)):
+            rows.append((after[0] / before[0], before[0], after[0], before[1], after[1], ' '.join(case)))
+    for row in sorted(rows):
+        print('%5.2f  %6.2f -> %6.2f s  (a step: %.4g -> %.4g s)  %s' % row)
+    total = sum(row[2] for row in rows) / sum(row[1] for row in rows)
+    print(f'{len(rows)} plans: {total:.3f} of before in all; {sum(row[0] > 1.2 for row in rows)} above 1.2, '
+          f'{sum(row[0] > 1.05 for row in rows)} above 1.05, longest {max(row[2] for row in rows):.2f} s')
+
+
+if __name__ == '__main__':
+    main()
