@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "format/json.h"
 #include "train/adapter.h"
+#include "train/config.h"
 
 #define CONFIG         "config.json"
 #define ADAPTER_CONFIG "adapter_config.json"
@@ -47,17 +47,9 @@ static hr_status file_add(filing *f, size_t p, const char *base, hr_run_file fil
 }
 
 static hr_status config_add(filing *f, size_t p, hr_error *err) {
-  const hr_model_part *part = &f->parts.part[p];
-  char *plain;
-  size_t bytes;
-  if (!part->model->config_json) return HR_OK;
-  json_t *config = part->model->config_json(part);
-  hr_status status = hr__json_text(config, JSON_INDENT(2), f->arena, &plain, &bytes, err);
-  json_decref(config);
-  HR_TRY(status);
-  const char *text = hr__arena_format(f->arena, "%s\n", plain);
-  if (!text) return hr__nomem(err);
-  return file_add(f, p, CONFIG, (hr_run_file){.text = text, .bytes = bytes + 1}, err);
+  hr_run_file file = {0};
+  HR_TRY(hr__part_config(&f->parts.part[p], f->arena, &file.text, &file.bytes, err));
+  return file.text ? file_add(f, p, CONFIG, file, err) : HR_OK;
 }
 
 /* What is trained of a part: its adapters, or its own weights. */

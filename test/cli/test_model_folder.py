@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""A checkpoint's folder as people have it: trained on its own tokens, and saved with all that its config.json says."""
+import json
+import os
+import shutil
+
+from support import Folder, ROOT, check, finish, run
+
+LEVEL = os.path.join(ROOT, 'test', 'text', 'tokenizers', 'byte-level')
+TEXT = os.path.join(ROOT, 'recipes', 'kjv.txt')
+SMALL = ['--set', 'training.batch_size=1', '--set', 'data.sequence_length=32', '--steps', '2']
+
+
+def saved(run_folder):
+    return os.path.join(run_folder, 'generation-00000002')
+
+
+with Folder() as folder:
+    os.environ['XDG_CACHE_HOME'] = os.path.join(folder.path, 'cache')
+    model = os.path.join(folder.path, 'model')
+    run('train', os.path.join(ROOT, 'recipes', 'demo.yaml'), '--set', 'model.config.vocab_size=420', '--out', os.path.join(folder.path, 'first'),
+        *SMALL).expect(0)
+    shutil.copytree(saved(os.path.join(folder.path, 'first')), model)
+    config = json.load(open(os.path.join(model, 'config.json'), encoding='utf-8'))
+    del config['torch_dtype']
+    config.update({'eos_token_id': [2, 3], 'bos_token_id': 1, 'dtype': 'bfloat16', 'transformers_version': '5.0', 'own': {'a': [1]}})
+    json.dump(config, open(os.path.join(model, 'config.json'), 'w', encoding='utf-8'))
+
+    # Planning needs no data, training does; a vocabulary of its own needs its tokenizer.
+    run('plan', model).expect(0)
+    run('train', model, '--out', os.path.join(folder.path, 'none')).expect(2, 'no data', 'data.path')
+    data = ['--set', f'data.path={TEXT}', *SMALL]
+    run('train', model, *data, '--out', os.path.join(folder.path, 'none')).expect(5, 'no tokenizer', 'data.tokenizer', '`bytes`')
+    check(not os.path.exists(os.path.join(folder.path, 'none')), 'a refused run leaves no folder')
+    run('train', model, *data, '--set', 'data.tokenizer=bytes', '--out', os.path.join(folder.path, 'bytes')).expect(0)
+
+    for name in ['tokenizer.json', 'tokenizer_config.json']:
+        shutil.copy(os.path.join(LEVEL, name), model)
+    own = os.path.join(folder.path, 'own')
+    run('train', model, *data, '--set', 'model.config.rms_norm_eps=0.5', '--out', own).expect(0)
+    kept = json.load(open(os.path.join(saved(own), 'config.json'), encoding='utf-8'))
+    expected = dict(config, dtype='float32', rms_norm_eps=0.5)
+    check(kept == expected, f'{kept}\n{expected}')
+    check(list(kept) == list(config), 'keys in their order')
+
+    # Another tokenizer between stop and resume is found, also where the text is the same.
+    tokenizer = os.path.join(model, 'tokenizer.json')
+    text = open(tokenizer, encoding='utf-8').read()
+    open(tokenizer, 'w', encoding='utf-8').write(text + '\n')
+    more = [*data[:-1], '3', '--set', 'model.config.rms_norm_eps=0.5', '--out', own, '--resume']
+    run('train', model, *more).expect(2, 'not what this run was trained on')
+    open(tokenizer, 'w', encoding='utf-8').write(text)
+    run('train', model, *more).expect(0)
+
+finish()
