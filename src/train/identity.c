@@ -68,7 +68,7 @@ static const struct {
   const char *path, *difference;
 } data_facts[DATA_FACTS] = {
     {"run.data_bytes", "it has another length"},
-    {"run.data_hash", "it has the same length, but other bytes"},
+    {"run.data_hash", "it has the same length, but other bytes or another tokenizer"},
     {"run.data_pieces_hash", "it has the same length, but other bytes"},
     {"run.data_changed_ns", "it was changed at another time (of a file this large only pieces are compared)"},
 };

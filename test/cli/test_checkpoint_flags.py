@@ -33,7 +33,7 @@ with Folder() as folder:
         saved = os.path.join(out, 'generation-00000002')
         for method in ('full', 'lora', 'qlora'):
             answer = run('train', saved, '--method', method, '--seq', 16, '--batch', 2, '--steps', 1, '--out',
-                         f'{out}-{method}', '--json').expect(0).json()
+                         f'{out}-{method}', '--json', '--set', 'data.source=synthetic').expect(0).json()
             check(answer.get('steps') == 1, f'{family}: {method} from saved weights')
     for family in FAMILIES:
         folder.write(f'{family}/config.json', json.dumps(dict(SMALL, model_type=family)))
@@ -70,7 +70,7 @@ with Folder() as folder:
 
     small = os.path.join(folder.path, 'qwen3')
     run('train', small, '--method', 'full', '--seq', 16, '--steps', 2, '--out', os.path.join(folder.path, 'run'),
-        '--json').expect(5, 'model.safetensors')
+        '--json', '--set', 'data.source=synthetic').expect(5, 'model.safetensors')
     run('plan', small, '--method', 'qlorra').expect(2, '--method', 'did you mean qlora?')
     run('plan', small, '--method', 'none at all').expect(2, '--method', 'full, lora or qlora')
     run('plan', small, '--method', 'full', '--rank', 8).expect(2, '--rank', '--method lora')
