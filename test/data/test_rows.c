@@ -190,6 +190,40 @@ static void test_tokenizers_that_change_text(void **state) {
             expected);
 }
 
+/* Sentencepiece puts a space before a text and writes newlines as bytes: it is encoded whole all the same. */
+static void test_pieces_of_sentencepiece(void **state) {
+  (void)state;
+  static const char before[] = "[user]\nand\n[assistant]\n", whole[] = "[user]\nand\n[assistant]\nthe word\n";
+  static const char plain[] = "{% for m in messages %}[{{ m.role }}]\n{{ m.content }}\n{% endfor %}"
+                              "{{ '[assistant]\\n' if add_generation_prompt }}";
+  hr_tokenizer *tokenizer;
+  hr_encoder *encoder;
+  hr_ids all = {0}, prompt = {0};
+  hr_error err = {0};
+  assert_int_equal(hr__tokenizer_open(TOKENIZERS "/fallback", &tokenizer, NULL), HR_OK);
+  assert_int_equal(hr__encoder_create(tokenizer, &encoder, NULL), HR_OK);
+  assert_int_equal(hr__encode(encoder, whole, sizeof whole - 1, false, &all, NULL), HR_OK);
+  assert_int_equal(hr__encode(encoder, before, sizeof before - 1, false, &prompt, NULL), HR_OK);
+  hr__encoder_destroy(encoder);
+  hr__tokenizer_close(tokenizer);
+  opening o = {.rows = "{\"messages\": [{\"role\": \"user\", \"content\": \"and\"},"
+                       " {\"role\": \"assistant\", \"content\": \"the word\"}]}",
+               .template = plain,
+               .tokenizer = "fallback"};
+  open_good(&o);
+  hr_micro micro = hr__data_micro(o.f.data, 0, false);
+  int32_t tokens[BATCH][LENGTH], targets[BATCH][LENGTH];
+  assert_int_equal(fill(o.f.data, &micro, tokens[0], targets[0], NULL, &err), HR_OK);
+  assert_true(micro.tokens == (int64_t)all.count - 1 && micro.targets == (int64_t)(all.count - prompt.count));
+  for (size_t t = 0; t + 1 < all.count; t++) {
+    assert_int_equal(tokens[0][t], all.items[t]);
+    assert_int_equal(targets[0][t], t + 1 < prompt.count ? -1 : all.items[t + 1]);
+  }
+  hr__ids_fini(&all);
+  hr__ids_fini(&prompt);
+  data_close(&o);
+}
+
 static void refused(opening *o, hr_status status, const char *place, const char *message) {
   hr_error err = {0};
   assert_int_equal(data_open(o, &err), status);
@@ -337,6 +371,7 @@ int main(void) {
       cmocka_unit_test(test_answers_of_conversations),
       cmocka_unit_test(test_tokens_across_the_border),
       cmocka_unit_test(test_tokenizers_that_change_text),
+      cmocka_unit_test(test_pieces_of_sentencepiece),
       cmocka_unit_test(test_bad_rows),
       cmocka_unit_test(test_templates_that_do_not_serve),
       cmocka_unit_test(test_long_rows),
