@@ -245,9 +245,10 @@ static void test_eval_not_finite(void **state) {
   memset(text + sizeof text - 16, 'z', 16);
   file_put(path_join(base, "text"), text, sizeof text);
   int warnings = 0;
-  hr_train_result result = train_ok(OVERRIDES(set, data, "data.source=text", "data.eval_fraction=0.1",
-                                              "training.eval_every=2", "training.eval_batches=1", "training.steps=4"),
-                                    (hr_train_options){.message = warning_count, .message_user = &warnings});
+  hr_train_result result =
+      train_ok(OVERRIDES(set, data, "data.source=text", "data.tokenizer=bytes", "data.eval_fraction=0.1",
+                         "training.eval_every=2", "training.eval_batches=1", "training.steps=4"),
+               (hr_train_options){.message = warning_count, .message_user = &warnings});
   assert_true(isfinite(result.loss) && !isfinite(result.eval_loss));
   assert_int_equal(warnings, 2);
   folder_remove(base);
