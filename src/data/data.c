@@ -132,6 +132,9 @@ int64_t hr__data_eval_samples(const hr_data *data) {
 int64_t hr__data_cut(const hr_data *data) {
   return data->index ? hr__index_cut(data->index) : 0;
 }
+const char *hr__data_remark(const hr_data *data) {
+  return data->source->remark ? data->source->remark(data->state) : NULL;
+}
 uint64_t hr__data_epoch_rows(const hr_data *data) {
   return data->index ? hr__index_epoch_rows(data->index) : data->train;
 }
@@ -167,9 +170,15 @@ static int64_t row_length(const hr_data *data, const hr_micro *micro, int64_t ro
   return data->index ? data->source->length(data->state, entry_of(data, micro, row)) : micro->length;
 }
 
+/* Of `own` positions of a row: those that have a target. */
+static int64_t row_targets(const hr_data *data, const hr_micro *micro, int64_t row, int64_t own) {
+  const hr_masking *masking = &data->shape.masking;
+  if (masking->part > 0) return hr__masking_count(masking, own);
+  return data->source->targets ? data->source->targets(data->state, entry_of(data, micro, row)) : own;
+}
+
 hr_micro hr__data_micro(const hr_data *data, uint64_t sample, bool eval) {
   int64_t rows = data->shape.batch, length = data->shape.buckets[data->shape.n_buckets - 1];
-  const hr_masking *masking = &data->shape.masking;
   hr_micro micro = {.length = length, .rows = rows, .eval = eval, .sample = sample};
   micro.bucket = data->shape.n_buckets - 1;
   if (data->index) micro = hr__index_micro(data->index, sample, eval);
@@ -180,7 +189,7 @@ hr_micro hr__data_micro(const hr_data *data, uint64_t sample, bool eval) {
   for (int64_t row = 0; row < micro.rows; row++) {
     int64_t own = row_length(data, &micro, row);
     micro.tokens += own;
-    micro.targets += masking->part > 0 ? hr__masking_count(masking, own) : own;
+    micro.targets += row_targets(data, &micro, row, own);
   }
   return micro;
 }

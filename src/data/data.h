@@ -40,6 +40,7 @@ uint64_t hr__data_entry(const hr_data *data, uint64_t sample);
 int64_t hr__data_train_samples(const hr_data *data); /* 0: without end */
 int64_t hr__data_eval_samples(const hr_data *data);
 int64_t hr__data_cut(const hr_data *data);         /* samples that are longer than the longest bucket and were cut */
+const char *hr__data_remark(const hr_data *data);  /* what of the file was left out, for the user; NULL: nothing */
 uint64_t hr__data_epoch_rows(const hr_data *data); /* row numbers of an epoch; 0: without end */
 const hr_data_file *hr__data_file(const hr_data *data); /* NULL: there is none */
 hr_status hr__data_trace(const hr_data *data, hr_trace *out, hr_error *err);

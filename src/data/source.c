@@ -40,14 +40,31 @@ static const hr_key keys[] = {
     {.path = "data.buckets",
      .type = HR_KEY_TREE,
      .example = "[64, 128, 256]",
-     .meaning = "source lines: lengths to which samples are padded, ascending up to sequence_length; one unless given"},
-    {.path = "data.path", .type = HR_KEY_PATH, .meaning = "file of source text or lines"},
+     .meaning = "sources lines and rows: lengths to which samples are padded, ascending up to sequence_length; one "
+                "unless given"},
+    {.path = "data.path", .type = HR_KEY_PATH, .meaning = "file of source text, lines or rows"},
     {.path = "data.tokenizer",
      .type = HR_KEY_PATH,
      .choices = "bytes",
+     .meaning = "source text, lines or rows: tokenizer.json or another vocabulary file, or a model's folder with one; "
+                "bytes: bytes "
+                "are the tokens; not given: the folder of model.path, and bytes for a model without one"},
+    {.path = "data.template",
+     .type = HR_KEY_PATH,
      .meaning =
-         "source text or lines: tokenizer.json or another vocabulary file, or a model's folder with one; bytes: bytes "
-         "are the tokens; not given: the folder of model.path, and bytes for a model without one"},
+         "source rows: file of the chat template that messages are written by; not given: the tokenizer's folder"},
+    {.path = "data.loss",
+     .type = HR_KEY_CHOICE,
+     .fallback = "answers",
+     .choices = "answers|all",
+     .meaning =
+         "source rows: answers: only tokens of completions, outputs and the assistant are targets; all: every one"},
+    {.path = "data.bad_rows",
+     .type = HR_KEY_FLOAT,
+     .fallback = "0",
+     .min = 0,
+     .max = 1,
+     .meaning = "source rows: part of the rows that may be bad and is left out; with more the file is refused"},
     {.path = "data.eval_fraction",
      .type = HR_KEY_FLOAT,
      .fallback = "0.05",

@@ -48,6 +48,9 @@ typedef struct hr_source {
    * steps end with the epoch. */
   hr_status (*scan)(const void *state, hr_each_sample each, void *user, hr_error *err);
   int64_t (*length)(const void *state, uint64_t entry); /* with `scan`: that of a sample, cut */
+  /* (optional, with `length`) Of the positions of a sample, those that have a target; else all. */
+  int64_t (*targets)(const void *state, uint64_t entry);
+  const char *(*remark)(const void *state); /* (optional) what of the file was left out; NULL: nothing */
   /* Writes a sample. `eval` only matters to endless sources: held-out samples of others have entries of their own. */
   hr_status (*fill)(const void *state, bool eval, uint64_t entry, const hr_room *room, hr_error *err);
   const hr_data_file *(*file)(const void *state); /* (optional) what it reads */

@@ -10,7 +10,9 @@
 
 #include "base/cache.h"
 #include "base/mem.h"
+#include "data/row_ids.h"
 #include "data/tokens_file.h"
+#include "data/tokens_rows.h"
 #include "format/doc.h"
 #include "text/tokenizer.h"
 
@@ -44,17 +46,27 @@ static hr_status file_hash(hr_hash *hash, const hr_data_file *file, hr_error *er
   return status;
 }
 
+/* What a text becomes tokens by. */
+typedef struct how {
+  const hr_tokenizer *tokenizer;
+  hr_documents documents;
+  hr_chat chat;    /* of rows */
+  bool all;        /* of rows: data.loss is all */
+  double bad_rows; /* of rows: the part that may be bad */
+} how;
+
 /* Everything that the tokens depend on. */
-static hr_status key_make(const hr_data_file *text, const hr_tokenizer *tokenizer, hr_documents documents,
-                          char key[HR_XXH_HEX], hr_error *err) {
-  char facts[96], hex[HR_SHA256_HEX];
-  int length = snprintf(facts, sizeof facts, "tokens 1, documents %d, end %" PRId32 ", text %" PRIu64 "\n",
-                        (int)documents, hr__tokenizer_role(tokenizer, HR_TOKEN_END), text->bytes);
+static hr_status key_make(const hr_data_file *text, const how *h, char key[HR_XXH_HEX], hr_error *err) {
+  char facts[160], hex[HR_SHA256_HEX];
+  int length =
+      snprintf(facts, sizeof facts, "tokens 2, documents %d, end %" PRId32 ", all %d, text %" PRIu64 ", template %zu\n",
+               (int)h->documents, hr__tokenizer_role(h->tokenizer, HR_TOKEN_END), h->all, text->bytes, h->chat.bytes);
   hr_hash *hash = NULL;
   hr_data_file vocabulary;
-  HR_TRY(hr__data_file_at(hr__tokenizer_file(tokenizer), &vocabulary, err));
+  HR_TRY(hr__data_file_at(hr__tokenizer_file(h->tokenizer), &vocabulary, err));
   hr_status status = hr__hash_create(HR_HASH_XXH128, &hash, err);
   if (status == HR_OK) status = hr__hash_update(hash, facts, (size_t)length, err);
+  if (status == HR_OK && h->chat.text) status = hr__hash_update(hash, h->chat.text, h->chat.bytes, err);
   if (status == HR_OK) status = file_hash(hash, text, err);
   if (status == HR_OK) status = file_hash(hash, &vocabulary, err);
   if (status == HR_OK) status = hr__hash_hex(hash, hex, err);
@@ -155,14 +167,18 @@ static hr_status text_make(making *m, const hr_data_file *text, hr_error *err) {
   return status;
 }
 
-static hr_status tokens_make(const hr_data_file *text, const hr_tokenizer *tokenizer, hr_documents documents,
-                             const char *path, hr_error *err) {
-  making m = {.tokenizer = tokenizer, .documents = documents};
-  HR_TRY(hr__encoder_create(tokenizer, &m.encoder, err));
+static hr_status tokens_make(const hr_data_file *text, how *h, const char *path, hr_tokens *out, hr_error *err) {
+  making m = {.tokenizer = h->tokenizer, .documents = h->documents};
+  HR_TRY(hr__encoder_create(h->tokenizer, &m.encoder, err));
   hr_status status = hr__tokens_begin(path, &m.writer, err);
-  if (status == HR_OK) status = text_make(&m, text, err);
+  hr_row_maker rows = {.tokenizer = h->tokenizer, .encoder = m.encoder, .chat = &h->chat, .all = h->all};
+  if (status == HR_OK)
+    status = h->documents == HR_DOCUMENT_ROWS
+                 ? hr__rows_tokens(text->path, &rows, h->bad_rows, m.writer, out->shown, sizeof out->shown, err)
+                 : text_make(&m, text, err);
   if (m.writer) status = hr__tokens_finish(m.writer, status, err);
   hr__encoder_destroy(m.encoder);
+  hr__string_fini(&rows.piece);
   hr__ids_fini(&m.ids);
   return status;
 }
@@ -184,19 +200,29 @@ static hr_status vocabulary_check(const hr_source_request *request, const hr_tok
                          "the text has token %" PRIu32 ", but the model's vocabulary has only %" PRId64, most, bound);
 }
 
-static hr_status tokens_find(const hr_source_request *request, const hr_tokenizer *tokenizer, const hr_data_file *text,
-                             hr_documents documents, hr_tokens *out, hr_error *err) {
+static void tokens_drop(hr_tokens *tokens) {
+  hr__data_file_close(&tokens->file);
+  hr__free((void *)tokens->begins);
+  tokens->begins = NULL;
+}
+
+static hr_status tokens_find(const hr_source_request *request, how *h, const hr_data_file *text, hr_tokens *out,
+                             hr_error *err) {
   const char *path;
   uint32_t most;
   char name[64];
-  HR_TRY(key_make(text, tokenizer, documents, out->trace.hash, err));
+  HR_TRY(key_make(text, h, out->trace.hash, err));
   out->trace.whole = true;
   snprintf(name, sizeof name, "tokens-%s.bin", out->trace.hash);
   HR_TRY(hr__cache_path(&out->arena, name, &path, err));
   bool there;
   HR_TRY(hr__tokens_load(path, out, &most, &there, err));
+  if (there && hr__rows_too_bad(out->rows, out->bad, h->bad_rows)) { /* made when more might be: reading says which */
+    tokens_drop(out);
+    there = false;
+  }
   if (!there) {
-    HR_TRY(tokens_make(text, tokenizer, documents, path, err));
+    HR_TRY(tokens_make(text, h, path, out, err));
     HR_TRY(hr__tokens_load(path, out, &most, &there, err));
     if (!there)
       return hr__fail(err, HR_IO, path, "look at the file system", "the tokens that were just written cannot be read");
@@ -204,22 +230,31 @@ static hr_status tokens_find(const hr_source_request *request, const hr_tokenize
   return vocabulary_check(request, out, most, err);
 }
 
+static hr_status rows_settings(const hr_recipe *recipe, how *h, hr_error *err) {
+  h->all = hr__recipe_word_is(recipe, "data.loss", "all");
+  h->bad_rows = hr__recipe_float(recipe, "data.bad_rows");
+  return hr__chat_open(recipe, h->tokenizer, &h->chat, err);
+}
+
 hr_status hr__tokens_open(const hr_source_request *request, hr_documents documents, hr_tokens *out, hr_error *err) {
   hr_tokenizer *tokenizer = NULL;
   hr_data_file text;
+  how h = {.documents = documents};
   *out = (hr_tokens){.file.fd = -1};
   hr__arena_init(&out->arena);
   HR_TRY(hr__data_file_open(request->recipe, &text, err));
   hr_status status = tokenizer_open(request->recipe, &tokenizer, err);
-  if (status == HR_OK) status = tokens_find(request, tokenizer, &text, documents, out, err);
+  h.tokenizer = tokenizer;
+  if (status == HR_OK && documents == HR_DOCUMENT_ROWS) status = rows_settings(request->recipe, &h, err);
+  if (status == HR_OK) status = tokens_find(request, &h, &text, out, err);
+  hr__chat_close(&h.chat);
   hr__tokenizer_close(tokenizer);
   hr__data_file_close(&text);
   return status;
 }
 
 void hr__tokens_close(hr_tokens *tokens) {
-  hr__data_file_close(&tokens->file);
-  hr__free((void *)tokens->begins);
+  tokens_drop(tokens);
   hr__arena_fini(&tokens->arena);
 }
 
@@ -227,5 +262,10 @@ hr_status hr__tokens_read(const hr_tokens *tokens, uint64_t at, int64_t count, i
                           hr_error *err) {
   uint64_t begin = HR_TOKENS_HEADER + at * sizeof *ids;
   HR_TRY(hr__data_file_read(&tokens->file, begin, ids, (size_t)count * sizeof *ids, err));
-  return hr__data_file_read(&tokens->file, begin + sizeof *ids, targets, (size_t)count * sizeof *ids, err);
+  HR_TRY(hr__data_file_read(&tokens->file, begin + sizeof *ids, targets, (size_t)count * sizeof *ids, err));
+  for (int64_t t = 0; t < count; t++) {
+    ids[t] &= ~HR_NO_TARGET;
+    if (targets[t] < 0) targets[t] = -1;
+  }
+  return HR_OK;
 }

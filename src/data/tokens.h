@@ -2,8 +2,8 @@
  * several threads at once.
  *
  * The file is named after a hash of the text, the tokenizer and how documents are cut: another of any of them is
- * another file, and one that is there is right. It holds a header, the ids (u32), and where each document begins (u64,
- * one more than there are documents), all little-endian.
+ * another file, and one that is there is right. It holds a header, the ids (u32; bit 31: the token is no target), and
+ * where each document begins (u64, one more than there are documents), all little-endian.
  *
  * A document has what the tokenizer puts before a text and behind it, and ends with the end token where there is one.
  */
@@ -15,7 +15,8 @@
 
 typedef enum hr_documents {
   HR_DOCUMENT_WHOLE, /* the text is one */
-  HR_DOCUMENT_LINES  /* every line that is not empty is one */
+  HR_DOCUMENT_LINES, /* every line that is not empty is one */
+  HR_DOCUMENT_ROWS   /* every row of JSON lines, a JSON list or CSV is one (row_ids.h) */
 } hr_documents;
 
 typedef struct hr_tokens {
@@ -24,6 +25,8 @@ typedef struct hr_tokens {
   hr_trace trace;    /* of text and tokenizer */
   uint64_t count;    /* tokens */
   uint64_t documents;
+  uint64_t rows, bad;     /* of documents that are rows: all of them, and those that were left out since they are bad */
+  char shown[384];        /* the first bad ones with their places; empty where tokens were made before */
   const uint64_t *begins; /* on the heap; documents + 1 */
 } hr_tokens;
 
@@ -35,8 +38,8 @@ bool hr__tokens_are_bytes(const hr_recipe *recipe);
 hr_status hr__tokens_open(const hr_source_request *request, hr_documents documents, hr_tokens *out, hr_error *err);
 void hr__tokens_close(hr_tokens *tokens);
 
-/* Writes `count` tokens from `at` on, and behind each its target: the next one. The last target of a document's end is
- * the caller's. at + count < tokens->count. */
+/* Writes `count` tokens from `at` on, and behind each its target: the next one, or -1 where that is none. The last
+ * target of a document's end is the caller's. at + count < tokens->count. */
 hr_status hr__tokens_read(const hr_tokens *tokens, uint64_t at, int64_t count, int32_t *ids, int32_t *targets,
                           hr_error *err);
 

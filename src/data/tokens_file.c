@@ -8,15 +8,17 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "data/row_ids.h"
 #include "format/file.h"
 
-static const char magic[16] = "headroom tokens";
+static const char magic[16] = "headroom token2";
 
 /* The header; the rest of HR_TOKENS_HEADER is 0. */
 typedef struct header {
   char magic[sizeof magic];
   uint64_t count, documents;
-  uint64_t most; /* the largest id */
+  uint64_t most;      /* the largest id */
+  uint64_t rows, bad; /* of the file that tokens were made from */
 } header;
 
 enum { BUFFERED = 1 << 16 }; /* ids */
@@ -88,10 +90,16 @@ hr_status hr__tokens_put(hr_tokens_writer *w, const int32_t *ids, size_t count, 
   for (size_t i = 0; i < count; i++) {
     if (w->n_buffer == BUFFERED) HR_TRY(buffer_write(w, err));
     w->buffer[w->n_buffer++] = ids[i];
-    if ((uint64_t)ids[i] > w->facts.most) w->facts.most = (uint64_t)ids[i];
+    uint64_t id = (uint64_t)(ids[i] & ~HR_NO_TARGET);
+    if (id > w->facts.most) w->facts.most = id;
   }
   w->facts.count += count;
   return HR_OK;
+}
+
+void hr__tokens_rows(hr_tokens_writer *w, uint64_t rows, uint64_t bad) {
+  w->facts.rows = rows;
+  w->facts.bad = bad;
 }
 
 hr_status hr__tokens_end_document(hr_tokens_writer *w, hr_error *err) {
@@ -166,6 +174,8 @@ hr_status hr__tokens_load(const char *path, hr_tokens *tokens, uint32_t *most, b
   tokens->begins = begins;
   tokens->count = facts.count;
   tokens->documents = facts.documents;
+  tokens->rows = facts.rows;
+  tokens->bad = facts.bad;
   *most = (uint32_t)facts.most;
   return HR_OK;
 }

@@ -12,6 +12,8 @@ typedef struct hr_tokens_writer hr_tokens_writer;
 hr_status hr__tokens_begin(const char *path, hr_tokens_writer **out, hr_error *err);
 hr_status hr__tokens_put(hr_tokens_writer *writer, const int32_t *ids, size_t count, hr_error *err);
 hr_status hr__tokens_end_document(hr_tokens_writer *writer, hr_error *err);
+/* How many rows there were, and how many of them were left out since they are bad. */
+void hr__tokens_rows(hr_tokens_writer *writer, uint64_t rows, uint64_t bad);
 /* Ends it. `status`: whether everything went well so far; else what was written is removed. Returns it, or what went
  * wrong here. */
 hr_status hr__tokens_finish(hr_tokens_writer *writer, hr_status status, hr_error *err);

@@ -97,8 +97,10 @@ static hr_status trainer_open(trainer *t, hr_error *err) {
   HR_TRY(trainer_load(t, err));
   if (t->step > 0) hr__session_resume(&t->session, t->step, &t->store.state);
   if (hr__data_cut(t->session.data) > 0)
-    hr__store_tell(&t->store, HR_MESSAGE_INFO, "%" PRId64 " lines are longer than data.sequence_length and were cut",
+    hr__store_tell(&t->store, HR_MESSAGE_INFO, "%" PRId64 " samples are longer than data.sequence_length and were cut",
                    hr__data_cut(t->session.data));
+  const char *remark = hr__data_remark(t->session.data);
+  if (remark) hr__store_tell(&t->store, HR_MESSAGE_INFO, "%s", remark);
   t->eval_every = interval_read(o->recipe, "training.eval_every");
   t->log_every = interval_read(o->recipe, "training.log_every");
   if (!o->out) return HR_OK;

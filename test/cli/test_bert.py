@@ -78,8 +78,8 @@ with Folder() as folder:
     check(not near(dropping, narrow, 1e-4), 'dropout makes a difference')
 
     saved = next(name for name in os.listdir(out('whole')) if name.startswith('generation'))
-    again = ['data.source=text', f'data.path={out("text.txt")}', 'data.sequence_length=32', 'training.steps=1',
-             'training.batch_size=4', 'model.config.hidden_dropout_prob=0', 'data.tokenizer=bytes']
+    again = ['data.source=text', 'data.tokenizer=bytes', f'data.path={out("text.txt")}', 'data.sequence_length=32',
+             'training.steps=1', 'training.batch_size=4', 'model.config.hidden_dropout_prob=0']
     _, loaded = train(os.path.join(out('whole'), saved), out('again'), *again)
     check(loaded[0] < 3.5, f'what a run saves is where another one begins: {loaded}')
 

@@ -1,0 +1,100 @@
+/* See tokens_rows.h. */
+#include "data/tokens_rows.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "format/rows.h"
+
+enum { SHOWN = 3 }; /* bad rows that are told one by one */
+
+typedef struct reading {
+  const char *path;
+  hr_row_maker *maker;
+  hr_tokens_writer *writer;
+  double allowed;
+  hr_ids ids; /* of one row */
+  uint64_t rows, bad;
+  hr_error first; /* bad one */
+  char *shown;    /* "file:3: reason; file:9: reason" */
+  size_t shown_bytes;
+} reading;
+
+bool hr__rows_too_bad(uint64_t rows, uint64_t bad, double allowed) {
+  return (double)bad > allowed * (double)rows;
+}
+
+static void bad_note(reading *r, const hr_error *why) {
+  if (r->bad++ == 0) r->first = *why;
+  size_t used = strlen(r->shown);
+  if (r->bad <= SHOWN)
+    snprintf(r->shown + used, r->shown_bytes - used, "%s%s: %s", used > 0 ? "; " : "", why->place, why->message);
+}
+
+/* Says of an error where the row is; one of the template keeps its own place in the message. */
+static void row_place(const reading *r, const hr_row *row, hr_error *why) {
+  hr_error inner = *why;
+  char place[sizeof inner.place];
+  snprintf(place, sizeof place, "%.200s:%" PRIu64, r->path, row->place.line);
+  hr__fail(why, inner.status, place, inner.remedy[0] ? inner.remedy : NULL, "%s%s%s", inner.place,
+           inner.place[0] ? ": " : "", inner.message);
+}
+
+static hr_status bad_fail(const hr_error *why, hr_error *err) {
+  char remedy[sizeof why->remedy];
+  snprintf(remedy, sizeof remedy, "%.250s%smend the row, or leave bad ones out with data.bad_rows", why->remedy,
+           why->remedy[0] ? "; " : "");
+  return hr__fail(err, HR_BAD_INPUT, why->place, remedy, "%s", why->message);
+}
+
+static hr_status row_read(reading *r, const hr_row *row, hr_arena *arena, hr_error *err) {
+  r->rows++;
+  hr_error why = row->why;
+  if (row->fields) {
+    why = (hr_error){0};
+    r->ids.count = 0;
+    hr_status status = hr__row_ids(r->maker, row->fields, arena, &r->ids, &why);
+    if (status == HR_OK) HR_TRY(hr__tokens_put(r->writer, r->ids.items, r->ids.count, err));
+    if (status == HR_OK) return hr__tokens_end_document(r->writer, err);
+    if (status == HR_NOMEM) return hr__nomem(err);
+    if (status != HR_BAD_INPUT) {
+      if (err) *err = why;
+      return status;
+    }
+    row_place(r, row, &why);
+  }
+  bad_note(r, &why);
+  if (r->allowed > 0) return HR_OK; /* all are read before they are judged */
+  return bad_fail(&r->first, err);
+}
+
+static hr_status rows_read(reading *r, hr_rows *rows, hr_error *err) {
+  bool there = true;
+  hr_status status = HR_OK;
+  while (status == HR_OK && there) {
+    hr_arena arena;
+    hr_row row = {0};
+    hr__arena_init(&arena);
+    status = hr__rows_next(rows, &arena, &row, &there, err);
+    if (status == HR_OK && there) status = row_read(r, &row, &arena, err);
+    hr__arena_fini(&arena);
+  }
+  return status;
+}
+
+hr_status hr__rows_tokens(const char *path, hr_row_maker *maker, double allowed, hr_tokens_writer *writer, char *shown,
+                          size_t shown_bytes, hr_error *err) {
+  reading r = {.path = path, .maker = maker, .writer = writer, .allowed = allowed, .shown = shown};
+  r.shown_bytes = shown_bytes;
+  shown[0] = 0;
+  hr_rows *rows = NULL;
+  HR_TRY(hr__rows_open(path, &rows, err));
+  hr_status status = rows_read(&r, rows, err);
+  hr__rows_close(rows);
+  hr__ids_fini(&r.ids);
+  if (status == HR_OK) hr__tokens_rows(writer, r.rows, r.bad);
+  if (status != HR_OK || !hr__rows_too_bad(r.rows, r.bad, allowed)) return status;
+  return hr__fail(err, HR_BAD_INPUT, r.first.place, "mend them, or allow more with data.bad_rows",
+                  "%" PRIu64 " of %" PRIu64 " rows are bad, more than data.bad_rows allows: %s", r.bad, r.rows, shown);
+}

@@ -1,0 +1,16 @@
+/* Rows of a file into a file of tokens (tokens_file.h), and what becomes of bad ones. */
+#ifndef HR_DATA_TOKENS_ROWS_H
+#define HR_DATA_TOKENS_ROWS_H
+
+#include "data/row_ids.h"
+#include "data/tokens_file.h"
+
+/* Whether more than the part `allowed` of all rows are bad. */
+bool hr__rows_too_bad(uint64_t rows, uint64_t bad, double allowed);
+
+/* Writes every row of the file as a document. Bad rows are left out, and the first of them told in `shown`; too many
+ * are HR_BAD_INPUT at the place of the first. */
+hr_status hr__rows_tokens(const char *path, hr_row_maker *maker, double allowed, hr_tokens_writer *writer, char *shown,
+                          size_t shown_bytes, hr_error *err);
+
+#endif
