@@ -1,6 +1,7 @@
 /* look: see look.h. */
 #include "fit/look.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "fit/constants.h"
@@ -218,12 +219,49 @@ static bool looks_enough(const hr_looking *l, double bound) {
   return l->nodes > HR_LOOKS_NODES_MOST || l->idle >= HR_LOOKS_IDLE || bound * (1 + hr_near_enough) >= l->best;
 }
 
+static void ratio_lower(double *least, double ratio) {
+  if (ratio > 0 && (*least == 0 || ratio < *least)) *least = ratio;
+}
+
+/* Seconds that a placement is likely to take: its bound times the least that others with the same kind in part on the
+ * device took of theirs; of these only those with the same kind on the disk, where there are any. */
+static double look_expected(const hr_looking *l, const hr_placement *it) {
+  double alike = 0, others = 0;
+  for (int way = 0; way <= HR_WAY_MIX; way++)
+    for (int disk = 0; disk <= HR_OFFLOAD_KINDS; disk++) {
+      double ratio = l->ratio[way][1 + it->part][disk];
+      ratio_lower(&others, ratio);
+      if (disk == 1 + hr__placement_disk_kind(it)) ratio_lower(&alike, ratio);
+    }
+  return it->seconds * fmax(alike > 0 ? alike : others, 1);
+}
+
+/* The placement to look at next, of those not seen yet: bounds are weak where several kinds share the host, and would
+ * keep what is better from its turn. p->count: none is worth a look. */
+static size_t look_next(const hr_looking *l, const bool *seen) {
+  const hr_prospects *p = l->s->prospects;
+  size_t next = p->count;
+  double least = 0;
+  for (size_t i = 0; i < p->count && !hr__look_late(l, p->list[i].seconds); i++) {
+    if (seen[i]) continue;
+    if (next == p->count && looks_enough(l, p->list[i].seconds)) break; /* nor are those with larger bounds */
+    double expected = look_expected(l, &p->list[i]);
+    if (next < p->count && expected >= least) continue;
+    next = i;
+    least = expected;
+  }
+  return next;
+}
+
 hr_status hr__placements_look(hr_looking *l, int most, hr_error *err) {
-  const hr_choosing *s = l->s;
+  hr_choosing *s = l->s;
   const hr_prospects *p = s->prospects;
-  for (size_t i = 0; i < p->count && most > 0 && !hr__look_late(l, p->list[i].seconds); i++) {
+  bool *seen = hr__arena_array(&s->arena, p->count + 1, sizeof *seen);
+  if (!seen) return hr__nomem(err);
+  for (size_t i; most > 0 && (i = look_next(l, seen)) < p->count;) {
     const hr_placement *it = &p->list[i];
-    if (looks_enough(l, it->seconds)) break;
+    seen[i] = true;
+    if (looks_enough(l, it->seconds)) continue;
     if (hr__choosing_judges(s) && l->best > 0 && it->way == HR_WAY_MIX) continue; /* mixes take many sketches */
     if (look_large(l, it) || look_idle(l, it) || look_beaten(l, it) || look_unlikely(l, it)) continue;
     l->looks++;
