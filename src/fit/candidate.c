@@ -54,8 +54,9 @@ bool hr__candidate_fits(const hr_open *open, const hr_candidate *c) {
 }
 
 uint64_t hr__candidate_sure_bytes(const hr_open *open, const hr_plan *plan) {
-  enum { LARGE = 512 }; /* slots: the layout of fewer takes no time */
-  return !hr__effort_judges(open->effort) || plan->n_slots <= LARGE ? 0 : open->budget_bytes - open->budget_bytes / 100;
+  return !hr__effort_judges(open->effort) || plan->n_slots <= HR_JUDGED_SLOTS
+             ? 0
+             : open->budget_bytes - open->budget_bytes / 100;
 }
 
 bool hr__candidate_slow(const hr_choosing *s, double seconds) {

@@ -1,7 +1,8 @@
 /* constants: how long planning looks, and how far its estimates are trusted.
  *
- * None of them decides what is right: a plan is taken only when its own sketch or layout fits. They were chosen by
- * trying bench/rungs and fit/test_closed with others; what was lost by smaller ones stands beside them.
+ * None of them decides what is right: a plan is taken only when its own sketch or layout fits. Where
+ * one was compared with others, what those lost stands beside it; the rest are the first that fit/test_closed and
+ * bench/rungs held with.
  */
 #ifndef HR_FIT_CONSTANTS_H
 #define HR_FIT_CONSTANTS_H
@@ -10,6 +11,8 @@
 enum { HR_SMALL_NODES = 1000 };
 /* Slots of a plan up to which the best layout takes next to no time. */
 enum { HR_SMALL_SLOTS = 1024 };
+/* Slots of a plan that is only to be judged, from which on it is not laid out where it leaves a per cent. */
+enum { HR_JUDGED_SLOTS = 512 };
 /* Nodes of sketches that are looked at in any case, and at most; nodes of plans for those that come close. */
 enum { HR_LOOKS_NODES = 20000, HR_LOOKS_NODES_SMALL = 80000, HR_LOOKS_NODES_MOST = 400000, HR_PLANS_NODES = 200000 };
 /* Looks in any case, and for a plan that is only to be judged at most. */

@@ -130,8 +130,7 @@ static bool fits_below(const hr_open *open, const hr_plan *plan) {
 /* Layouts of many slots end a little above their bound, and the search for one that does not takes seconds: there a
  * mix leaves 0.2 % of the budget, which costs it about a quarter of that in time. */
 static uint64_t mixes_room(const hr_choosing *s, const hr_plan *plan) {
-  enum { MANY = 1024 };
-  return plan->n_slots > MANY ? s->fill_bytes - s->fill_bytes / 512 : s->fill_bytes;
+  return plan->n_slots > HR_SMALL_SLOTS ? s->fill_bytes - s->fill_bytes / 512 : s->fill_bytes;
 }
 
 hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {

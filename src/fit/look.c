@@ -149,7 +149,7 @@ static bool look_beaten(const hr_looking *l, const hr_placement *placement) {
   return false;
 }
 
-/* A recipe may close the kind that hr_stays in part to where it goes whole: that is taken where it is faster, which it
+/* A recipe may close the kind that stays in part to where it goes whole: that is taken where it is faster, which it
  * may be when copies cost next to nothing. */
 static hr_status whole_compare(hr_choosing *s, const hr_placement *it, hr_stays *up, hr_candidate *c, hr_error *err) {
   hr_candidate whole;

@@ -1,12 +1,13 @@
-/* look: placements (fit/placement.h) looked at in rising order of their bounds until these pass what was found, each by
- * sketches with few tiles; those that come close to the best of them are then planned as they would be run.
+/* look: placements (fit/placement.h) looked at until bounds pass what was found, the one that is likely to be fastest
+ * first: by its bound, and by what others like it took of theirs. A look is a few sketches, of large graphs with few
+ * tiles; those that come close to the best of them are then planned as they would be run.
  */
 #ifndef HR_FIT_LOOK_H
 #define HR_FIT_LOOK_H
 
 #include "fit/fill.h"
 
-/* A placement that fits by a sketch with few tiles. */
+/* A placement that fits by its look. */
 typedef struct hr_look {
   hr_placement it;
   hr_stays up;
