@@ -38,15 +38,11 @@ static hr_status text_add(const row *r, const char *text, size_t bytes, bool tar
 
 /* What the tokenizer puts before a text. */
 static hr_status begin_add(const row *r, hr_error *err) {
-  const hr_tokenizer *tokenizer = r->maker->tokenizer;
-  hr_ids round = {0};
-  hr_status status = hr__encode(r->maker->encoder, "", 0, true, &round, err);
-  int32_t first = status == HR_OK && round.count > 0 ? round.items[0] : -1;
-  bool ends =
-      first == hr__tokenizer_role(tokenizer, HR_TOKEN_END) && first != hr__tokenizer_role(tokenizer, HR_TOKEN_BEGIN);
-  if (first >= 0 && !ends) status = hr__ids_add(r->ids, first | HR_NO_TARGET, err);
-  hr__ids_fini(&round);
-  return status;
+  size_t first = r->ids->count;
+  HR_TRY(hr__encode_before(r->maker->tokenizer, r->ids, err));
+  for (size_t i = first; i < r->ids->count; i++)
+    r->ids->items[i] |= HR_NO_TARGET;
+  return HR_OK;
 }
 
 static hr_status end_add(const row *r, hr_error *err) {

@@ -112,17 +112,13 @@ static hr_status lines_make(making *m, const char *piece, size_t bytes, hr_error
 
 /* What goes round a text goes round the whole, not round a piece of it. */
 static hr_status piece_make(making *m, const char *piece, size_t bytes, bool first, bool last, hr_error *err) {
-  hr_ids round = {0};
-  hr_status status = hr__encode(m->encoder, "", 0, true, &round, err);
   m->ids.count = 0;
-  if (status == HR_OK && first && round.count > 0) status = hr__ids_add(&m->ids, round.items[0], err);
-  if (status == HR_OK) status = hr__encode(m->encoder, piece, bytes, false, &m->ids, err);
-  if (status == HR_OK && last && round.count > 1) status = hr__ids_add(&m->ids, round.items[round.count - 1], err);
-  if (status == HR_OK && last) status = end_add(m, err);
-  if (status == HR_OK) status = hr__tokens_put(m->writer, m->ids.items, m->ids.count, err);
-  if (status == HR_OK && last) status = hr__tokens_end_document(m->writer, err);
-  hr__ids_fini(&round);
-  return status;
+  if (first) HR_TRY(hr__encode_before(m->tokenizer, &m->ids, err));
+  HR_TRY(hr__encode(m->encoder, piece, bytes, false, &m->ids, err));
+  if (last) HR_TRY(hr__encode_behind(m->tokenizer, &m->ids, err));
+  if (last) HR_TRY(end_add(m, err));
+  HR_TRY(hr__tokens_put(m->writer, m->ids.items, m->ids.count, err));
+  return last ? hr__tokens_end_document(m->writer, err) : HR_OK;
 }
 
 /* Line and byte, in the file, of the first byte that is not UTF-8. */
@@ -151,8 +147,9 @@ static hr_status text_make(making *m, const hr_data_file *text, hr_error *err) {
     size_t cut = bytes;
     while (!last && cut > 0 && piece[cut - 1] != '\n')
       cut--;
-    if (cut > 0) bytes = cut; /* else a line of more than a piece, cut where it is */
+    if (cut > 0) bytes = cut;
     size_t good = hr__utf8_check(piece, bytes);
+    if (cut == 0 && bytes - good < 4) bytes = good; /* a line of more than a piece is cut behind a character */
     if (good < bytes) {
       status = bad_text(text, piece, good, lines, err);
       break;

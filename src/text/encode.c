@@ -52,6 +52,14 @@ static hr_status ids_append(hr_ids *ids, const hr_ids *more, hr_error *err) {
   return HR_OK;
 }
 
+hr_status hr__encode_before(const hr_tokenizer *tokenizer, hr_ids *ids, hr_error *err) {
+  return ids_append(ids, &tokenizer->before, err);
+}
+
+hr_status hr__encode_behind(const hr_tokenizer *tokenizer, hr_ids *ids, hr_error *err) {
+  return ids_append(ids, &tokenizer->behind, err);
+}
+
 hr_status hr__encode(hr_encoder *encoder, const char *text, size_t bytes, bool add_special, hr_ids *ids,
                      hr_error *err) {
   const hr_tokenizer *t = encoder->tokenizer;

@@ -59,6 +59,10 @@ void hr__encoder_destroy(hr_encoder *encoder);
  * UTF-8 is HR_BAD_INPUT with line and byte; nothing is then appended. Texts are never truncated or padded. */
 hr_status hr__encode(hr_encoder *encoder, const char *text, size_t bytes, bool add_special, hr_ids *ids, hr_error *err);
 
+/* What goes before a text with special tokens, and behind it: for texts that are encoded in pieces. */
+hr_status hr__encode_before(const hr_tokenizer *tokenizer, hr_ids *ids, hr_error *err);
+hr_status hr__encode_behind(const hr_tokenizer *tokenizer, hr_ids *ids, hr_error *err);
+
 /* Appends the text of ids, well-formed UTF-8. An id that the tokenizer does not have is HR_BAD_INPUT. */
 hr_status hr__decode(const hr_tokenizer *tokenizer, const int32_t *ids, size_t count, bool skip_special, hr_string *out,
                      hr_error *err);

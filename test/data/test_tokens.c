@@ -51,23 +51,72 @@ static void open_good(opening *o) {
   if (data_open(o, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
 }
 
-static hr_ids encoded(const char *text, size_t bytes) {
+static hr_ids encoded_by(const char *folder, const char *text, size_t bytes) {
   hr_tokenizer *tokenizer;
   hr_encoder *encoder;
   hr_ids ids = {0};
-  assert_int_equal(hr__tokenizer_open(words, &tokenizer, NULL), HR_OK);
+  assert_int_equal(hr__tokenizer_open(folder, &tokenizer, NULL), HR_OK);
   assert_int_equal(hr__encoder_create(tokenizer, &encoder, NULL), HR_OK);
   assert_int_equal(hr__encode(encoder, text, bytes, true, &ids, NULL), HR_OK);
   int32_t end = hr__tokenizer_role(tokenizer, HR_TOKEN_END);
-  if (end >= 0) assert_int_equal(hr__ids_add(&ids, end, NULL), HR_OK);
+  if (end >= 0 && ids.items[ids.count - 1] != end) assert_int_equal(hr__ids_add(&ids, end, NULL), HR_OK);
   hr__encoder_destroy(encoder);
   hr__tokenizer_close(tokenizer);
   return ids;
 }
 
+static hr_ids encoded(const char *text, size_t bytes) {
+  return encoded_by(words, text, bytes);
+}
+
 static const char prose[] = "In the beginning was the word,\nand the word was with us: 1 + 1 = 2.\n\n"
                             "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich.\n"
                             "the end of the text, and a few words more\n";
+
+/* A tokenizer that puts a token behind a text and none before it, as a file of its own. */
+static void behind_make(char path[4200]) {
+  static const char
+      none[] = "\"post_processor\": null",
+      behind[] = "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"Sequence\": {\"id\": "
+                 "\"A\", \"type_id\": 0}}, {\"SpecialToken\": {\"id\": \"<|end|>\", \"type_id\": 0}}], \"pair\": [], "
+                 "\"special_tokens\": {\"<|end|>\": {\"id\": \"<|end|>\", \"ids\": [0], \"tokens\": [\"<|end|>\"]}}}";
+  static char text[1 << 20], changed[1 << 20];
+  snprintf(path, 4200, "%s/tokenizer.json", words);
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  text[fread(text, 1, sizeof text - 1, file)] = 0;
+  fclose(file);
+  char *at = strstr(text, none);
+  assert_non_null(at);
+  int bytes = snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, behind, at + sizeof none - 1);
+  snprintf(path, 4200, "%s/tokens-behind-%ld.json", HR_BINARY_DIR, (long)getpid());
+  file_put(path, changed, (size_t)bytes);
+}
+
+/* What goes round a text goes round the whole of it. */
+static void test_special_tokens_go_round_the_text(void **state) {
+  (void)state;
+  static const char *const kinds[] = {"fallback", "wordpiece", NULL};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    char folder[4200];
+    if (kinds[i])
+      snprintf(folder, sizeof folder, "%s/test/text/tokenizers/%s", HR_SOURCE_DIR, kinds[i]);
+    else
+      behind_make(folder);
+    opening o = {.source = "text", .path = folder, .text = prose, .bytes = sizeof prose - 1, .vocabulary = 1 << 20};
+    hr_ids ids = encoded_by(folder, prose, sizeof prose - 1);
+    open_good(&o);
+    assert_int_equal(hr__data_train_samples(o.f.data), (ids.count - 1) / LENGTH);
+    hr_micro micro = hr__data_micro(o.f.data, 0, false);
+    int32_t tokens[BATCH][LENGTH], targets[BATCH][LENGTH];
+    assert_int_equal(fill(o.f.data, &micro, tokens[0], targets[0], NULL, NULL), HR_OK);
+    for (uint64_t row = 0; row < BATCH; row++)
+      assert_memory_equal(tokens[row], ids.items + hr__data_entry(o.f.data, row) * LENGTH, sizeof tokens[row]);
+    hr__ids_fini(&ids);
+    data_close(&o);
+    if (!kinds[i]) unlink(folder);
+  }
+}
 
 static void test_text_is_cut_into_windows(void **state) {
   (void)state;
@@ -245,11 +294,9 @@ int main(void) {
   snprintf(cache, sizeof cache, "%s/tokens-cache-%ld", HR_BINARY_DIR, (long)getpid());
   setenv("XDG_CACHE_HOME", cache, 1);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_text_is_cut_into_windows),
-      cmocka_unit_test(test_lines_end_with_the_end_token),
-      cmocka_unit_test(test_tokens_are_made_once),
-      cmocka_unit_test(test_a_broken_file_is_made_again),
-      cmocka_unit_test(test_bad_input),
+      cmocka_unit_test(test_text_is_cut_into_windows),     cmocka_unit_test(test_special_tokens_go_round_the_text),
+      cmocka_unit_test(test_lines_end_with_the_end_token), cmocka_unit_test(test_tokens_are_made_once),
+      cmocka_unit_test(test_a_broken_file_is_made_again),  cmocka_unit_test(test_bad_input),
       cmocka_unit_test(test_memory_that_runs_out),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
