@@ -11,6 +11,7 @@ hr_choices hr__placement_choices(const hr_choosing *s, const hr_placement *it, h
     choices.offload[k].resident_bytes = it->part == k ? up.device_bytes : 0;
     choices.offload[k].host_bytes = hr__placement_disk_kind(it) == k ? up.host_bytes : 0;
   }
+  choices.largest_stay = it->hidden;
   choices.update_on_host = it->update_on_host;
   choices.few_tiles |= few_tiles;
   return choices;
@@ -29,10 +30,10 @@ static hr_status tier_fill(hr_choosing *s, const hr_placement *it, hr_tier tier,
   bool device = tier == HR_TIER_DEVICE;
   uint64_t budget = device ? s->fill_bytes : s->open->host_bytes, from = device ? up->device_bytes : up->host_bytes;
   int kind = device ? it->part : hr__placement_disk_kind(it);
-  uint64_t share = s->whole_bytes[kind] / HR_SHARES, all = UINT64_MAX;
+  uint64_t all = hr__kind_bytes(s->prospects, &s->prospects->ways[it->way], kind), share = all / HR_SHARES;
   uint64_t step = few_tiles ? HR_LOOKED_SHARES * share + 1 : share + 1;
-  if (kind != HR_OFFLOAD_ACTIVATIONS) all = hr__kind_bytes(s->prospects, &s->prospects->ways[it->way], kind);
-  uint64_t to = hr__bytes_add(from, budget - c->plan->tiers[tier].peak_bytes);
+  if (kind == HR_OFFLOAD_ACTIVATIONS) all = UINT64_MAX; /* what is known of them is what is there at once */
+  uint64_t to = hr__bytes_least(hr__bytes_add(from, budget - c->plan->tiers[tier].peak_bytes), all);
   if (few_tiles && !device) to = hr__bytes_less(to, share / 2); /* what passes through the host takes more of it then */
   const int tries = s->coarse ? HR_FILL_TRIES : HR_FILL_TRIES_SMALL;
   for (int i = 0; i < tries && from < all && to >= hr__bytes_add(from, step); i++) {
@@ -44,11 +45,12 @@ static hr_status tier_fill(hr_choosing *s, const hr_placement *it, hr_tier tier,
     bool fits = peak <= budget;
     if (fits && hr__device_fits(s, &next) && next.plan->step_seconds <= c->plan->step_seconds) {
       bool little = few_tiles && next.plan->step_seconds > (1 - hr_looks_error) * c->plan->step_seconds;
+      little |= peak == c->plan->tiers[tier].peak_bytes; /* nothing was left to come up */
       hr__candidate_fini(c);
       *c = next;
       *up = more;
       from = to;
-      to = hr__bytes_add(to, budget - peak);
+      to = hr__bytes_least(hr__bytes_add(to, budget - peak), all);
       if (little) return HR_OK;
       continue;
     }

@@ -23,6 +23,10 @@ static inline uint64_t hr__bytes_less(uint64_t bytes, uint64_t by) {
   return bytes > by ? bytes - by : 0;
 }
 
+static inline uint64_t hr__bytes_least(uint64_t a, uint64_t b) {
+  return a < b ? a : b;
+}
+
 /* Whether the device has room for a sketch, as far as it is filled. */
 static inline bool hr__device_fits(const hr_choosing *s, const hr_candidate *c) {
   return hr__candidate_peak(c) <= s->fill_bytes;

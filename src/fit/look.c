@@ -6,10 +6,10 @@
 
 #include "fit/constants.h"
 
-/* The least that a look took of its bound, of those that keep blocks alike, with the same kind in part on the device
- * and the same one on the disk. */
+/* The least that a look took of its bound, of those that keep blocks alike, with the same kind in part on the device,
+ * the same one on the disk and the update in the same place. */
 static double *look_ratio(hr_looking *l, const hr_placement *it) {
-  return &l->ratio[it->way][1 + it->part][1 + hr__placement_disk_kind(it)];
+  return &l->ratio[it->way][1 + it->part][1 + hr__placement_disk_kind(it)][it->update_on_host];
 }
 
 static hr_status look_add(hr_looking *l, const hr_placement *it, hr_stays up, double seconds, hr_error *err) {
@@ -92,10 +92,12 @@ static bool looks_many(const hr_looking *l) {
   return l->nodes > (l->s->coarse ? HR_LOOKS_NODES : HR_LOOKS_NODES_SMALL);
 }
 
-/* Whether it would have to come nearer to its bound than any like it, where their bounds are good ones. That is enough
- * to know of large graphs. */
+/* Whether it would have to come nearer to its bound than any like it, where their bounds are good ones; with a kind on
+ * the disk, than those without if there is no such one: the disk makes nothing faster. That is enough to know of large
+ * graphs. */
 static bool look_unlikely(hr_looking *l, const hr_placement *it) {
   double ratio = *look_ratio(l, it);
+  if (ratio == 0) ratio = l->ratio[it->way][1 + it->part][0][it->update_on_host];
   bool known = looks_many(l) && ratio > 0 && ratio < 1 + hr_good_bound;
   return known && it->seconds * ratio * (1 - hr_looks_error) >= l->best;
 }
@@ -224,12 +226,13 @@ static void ratio_lower(double *least, double ratio) {
 }
 
 /* Seconds that a placement is likely to take: its bound times the least that others with the same kind in part on the
- * device took of theirs; of these only those with the same kind on the disk, where there are any. */
+ * device and the update in the same place took of theirs; of these only those with the same kind on the disk, where
+ * there are any. */
 static double look_expected(const hr_looking *l, const hr_placement *it) {
   double alike = 0, others = 0;
   for (int way = 0; way <= HR_WAY_MIX; way++)
     for (int disk = 0; disk <= HR_OFFLOAD_KINDS; disk++) {
-      double ratio = l->ratio[way][1 + it->part][disk];
+      double ratio = l->ratio[way][1 + it->part][disk][it->update_on_host];
       ratio_lower(&others, ratio);
       if (disk == 1 + hr__placement_disk_kind(it)) ratio_lower(&alike, ratio);
     }

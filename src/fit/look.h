@@ -21,9 +21,9 @@ typedef struct hr_looking {
   hr_choosing *s;
   /* per set of kinds that are moved whole, and way: bytes on the device, 0: not known */
   uint64_t peak[HR_MOVED_SETS][HR_ALIKE];
-  /* per way, kind in part on the device and kind on the disk (0: none): the least that a look took of its bound; 0:
-   * none fitted */
-  double ratio[HR_WAY_MIX + 1][1 + HR_OFFLOAD_KINDS][1 + HR_OFFLOAD_KINDS];
+  /* per way, kind in part on the device, kind on the disk (0: none) and place of the update: the least that a look took
+   * of its bound; 0: none fitted */
+  double ratio[HR_WAY_MIX + 1][1 + HR_OFFLOAD_KINDS][1 + HR_OFFLOAD_KINDS][2];
   size_t nodes;  /* of all sketches */
   hr_look *list; /* in the arena of s */
   size_t count, capacity;

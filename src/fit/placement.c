@@ -124,8 +124,9 @@ static double share_left(const hr_prospects *p, const hr_way_figures *f, int kin
   return fmax(1 - uneven * (double)room / ((double)hr__kind_bytes(p, f, kind) + 1), 0);
 }
 
-static double seconds_least(const hr_prospects *p, const hr_way_figures *f, const hr_placement *it,
-                            const uint64_t room[HR_TIER_COUNT]) {
+/* Sets the seconds of a placement, and whether its copies are hidden. */
+static void seconds_set(const hr_prospects *p, const hr_way_figures *f, hr_placement *it,
+                        const uint64_t room[HR_TIER_COUNT]) {
   const hr_choosing *s = p->choosing;
   const hr_copy_rates *rates = &s->open->rates->copies;
   const hr_traffic *traffic = &f->traffic[it->tier[HR_OFFLOAD_ACTIVATIONS] != HR_TIER_DEVICE];
@@ -146,10 +147,14 @@ static double seconds_least(const hr_prospects *p, const hr_way_figures *f, cons
   if (hr__recipe_word_is(s->open->recipe, "memory.update", "in-backward")) { /* all of it side by side */
     hr_traffic all = *traffic;
     hr__traffic_add(all.pass, updates->update);
-    return fmax(fmax(pass + update, host), hr__traffic_seconds(all.pass, below, disk, rates));
+    double copies = hr__traffic_seconds(all.pass, below, disk, rates);
+    it->hidden = copies <= pass + update;
+    it->seconds = fmax(fmax(pass + update, host), copies);
+    return;
   }
-  pass = fmax(pass, hr__traffic_seconds(traffic->pass, below, disk, rates));
-  return pass + fmax(fmax(update, host), hr__traffic_seconds(updates->update, below, disk, rates));
+  double copies = hr__traffic_seconds(traffic->pass, below, disk, rates);
+  it->hidden = copies <= pass;
+  it->seconds = fmax(pass, copies) + fmax(fmax(update, host), hr__traffic_seconds(updates->update, below, disk, rates));
 }
 
 /* --- the list ----------------------------------------------------------------------------------------------------- */
@@ -190,7 +195,7 @@ static hr_status placement_add(hr_prospects *p, const hr_way_figures *f, hr_plac
   room[HR_TIER_HOST] = s->open->host_bytes - host;
   uint64_t disk = below_least(p, f, &it, HR_TIER_DISK, room[HR_TIER_DEVICE]);
   if (disk > s->open->disk_bytes && disk - s->open->disk_bytes > room[HR_TIER_HOST]) return HR_OK;
-  it.seconds = seconds_least(p, f, &it, room);
+  seconds_set(p, f, &it, room);
   it.room_bytes = room[HR_TIER_DEVICE];
   if (hr__arena_grow((hr_arena *)&s->arena, (void **)&p->list, &p->capacity, p->count, sizeof *p->list) != 0)
     return hr__nomem(err);

@@ -22,6 +22,7 @@ typedef struct hr_placement {
   hr_tier tier[HR_OFFLOAD_KINDS]; /* of an open kind; the device: it stays there */
   int part;                       /* kind of which as much stays on the device as there is room for; -1: none */
   bool update_on_host;
+  bool hidden;         /* computing takes longer than all copies: what it waits for is single large ones */
   double seconds;      /* of a step, at least */
   uint64_t room_bytes; /* on the device for the kind that stays in part, at most */
 } hr_placement;

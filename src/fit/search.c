@@ -283,14 +283,17 @@ static hr_status pair_run(searching *s, pair *p, int count, hr_error *err) {
   return status;
 }
 
-/* Of settings whose bounds are about the same the one that memory is least short of goes first, and alone: how fast it
- * is cuts planning of all others short. */
+/* Of settings whose bounds are about the same the one that memory is least short of by far goes first, and alone: how
+ * fast it is cuts planning of all others short. */
 static void first_settle(searching *s) {
+  enum { FAR = 20 }; /* the part of all bytes */
   size_t first = 0;
   for (size_t i = 0; i < s->n_settings && !s->settings[i].refused; i++) {
     const setting *it = &s->settings[i], *best = &s->settings[first];
     bool near = it->token_seconds <= 1.02 * s->settings[0].token_seconds;
-    if (near && it->pruned == best->pruned && it->bound.resting_bytes < best->bound.resting_bytes) first = i;
+    if (near && it->pruned == best->pruned &&
+        it->bound.resting_bytes < best->bound.resting_bytes - best->bound.resting_bytes / FAR)
+      first = i;
   }
   setting taken = s->settings[first];
   memmove(s->settings + 1, s->settings, first * sizeof taken);

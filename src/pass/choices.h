@@ -32,6 +32,7 @@ typedef struct hr_choices {
     uint64_t resident_bytes, host_bytes;
     hr_tier tier;
   } offload[HR_OFFLOAD_KINDS];
+  bool largest_stay;   /* of parameters that stay in part the largest, before the others are spread evenly */
   bool update_on_host; /* memory.offload.update = auto */
   int64_t slices;      /* memory.split = auto: of every outermost block; below 2: they stay whole */
   bool few_tiles;      /* of updates of offloaded state, one for several: for a plan that is only to be judged */

@@ -66,6 +66,7 @@ typedef struct division {
   hr_tier tier;
   uint64_t resident_bytes, host_bytes;
   bool part;                /* memory.offload.* = auto, and some of it stays */
+  bool largest;             /* of which the largest buffers come first */
   const hr_recipe *by_name; /* the tier depends on the name: memory.offload.* is by pattern */
   const char *path;
 } division;
@@ -85,7 +86,8 @@ static division division_of(const hr_recipe *recipe, const hr_choices *choices, 
     return (division){.tier = choices->offload[kind].tier,
                       .resident_bytes = resident,
                       .host_bytes = choices->offload[kind].host_bytes,
-                      .part = resident > 0};
+                      .part = resident > 0,
+                      .largest = choices->largest_stay && kind == HR_OFFLOAD_PARAMETERS};
   }
   return (division){.tier = HR_TIER_DEVICE};
 }
@@ -106,14 +108,50 @@ static hr_tier division_take(division *d, const char *name, uint64_t bytes) {
   return d->tier;
 }
 
-static void homes_set(hr_graph *g, hr_role role, division *d, bool cuda) {
-  size_t least = d->part && cuda ? COPY_LEAST_PART : COPY_LEAST;
-  for (size_t i = 0; i < g->n_buffers; i++) {
-    hr_buffer *buffer = &g->buffers[i];
-    if (!buffer->persistent || buffer->role != role || buffer->bytes < least) continue;
-    hr_tier home = division_take(d, buffer->name, buffer->bytes);
-    if (home > buffer->home) buffer->home = home; /* what a pass has put below stays there */
+/* A buffer of more than that many times the mean of its kind is a large one: an embedding among layers. */
+enum { LARGE_TIMES = 4 };
+
+/* Gives the room of a tier to buffers of a role that would go to `from`: to large ones where those come first, then
+ * evenly over all, so that copies of the rest come evenly as well and computing hides most of them. What is left then
+ * goes to the first that fit. */
+static void homes_raise(const hr_graph *g, hr_role role, hr_tier *homes, hr_tier from, hr_tier to, bool largest,
+                        uint64_t *room) {
+  enum { LARGE, EVEN, REST, ROUNDS };
+  for (int round = largest ? LARGE : EVEN; round < ROUNDS; round++) {
+    uint64_t all = 0, count = 0, seen = 0, taken = 0;
+    for (size_t i = 0; i < g->n_buffers; i++)
+      if (g->buffers[i].role == role && homes[i] == from) all += g->buffers[i].bytes, count++;
+    for (size_t i = 0; i < g->n_buffers; i++) {
+      uint64_t bytes = g->buffers[i].bytes;
+      if (g->buffers[i].role != role || homes[i] != from) continue;
+      double due = (double)*room * ((double)seen + (double)bytes / 2) / (double)all; /* up to its middle */
+      seen += bytes;
+      if (bytes > *room - taken || (round == LARGE && bytes * count <= LARGE_TIMES * all)) continue;
+      if (round == EVEN && (double)taken + (double)bytes / 2 > due) continue;
+      homes[i] = to;
+      taken += bytes;
+    }
+    *room -= taken;
   }
+}
+
+static hr_status homes_set(hr_graph *g, hr_role role, division *d, bool cuda, hr_arena *scratch, hr_error *err) {
+  size_t least = d->part && cuda ? COPY_LEAST_PART : COPY_LEAST;
+  hr_tier *homes = hr__arena_array(scratch, g->n_buffers + 1, sizeof *homes);
+  if (!homes) return hr__nomem(err);
+  for (size_t i = 0; i < g->n_buffers; i++) {
+    const hr_buffer *buffer = &g->buffers[i];
+    homes[i] = HR_TIER_DEVICE;
+    if (!buffer->persistent || buffer->role != role || buffer->bytes < least) continue;
+    homes[i] = d->by_name ? tier_of(hr__rules_word(d->by_name, d->path, buffer->name, "device")) : d->tier;
+  }
+  if (!d->by_name && d->tier != HR_TIER_DEVICE)
+    homes_raise(g, role, homes, d->tier, HR_TIER_DEVICE, d->largest, &d->resident_bytes);
+  if (!d->by_name && d->tier == HR_TIER_DISK)
+    homes_raise(g, role, homes, d->tier, HR_TIER_HOST, d->largest, &d->host_bytes);
+  for (size_t i = 0; i < g->n_buffers; i++)
+    if (homes[i] > g->buffers[i].home) g->buffers[i].home = homes[i]; /* what a pass has put below stays there */
+  return HR_OK;
 }
 
 /* --- which transients go ------------------------------------------------------------------------------------------ */
@@ -434,15 +472,16 @@ hr_status hr__pass_offload(hr_builder *b, const hr_recipe *recipe, const hr_choi
   division optimizer = division_of(recipe, choices, HR_OFFLOAD_OPTIMIZER);
   division parameters = division_of(recipe, choices, HR_OFFLOAD_PARAMETERS);
   division gradients = division_of(recipe, choices, HR_OFFLOAD_GRADIENTS);
-  homes_set(b->graph, HR_ROLE_OPTIMIZER, &optimizer, cuda);
-  homes_set(b->graph, HR_ROLE_AVERAGE, &optimizer, cuda); /* of what stays, behind the state of updates */
-  homes_set(b->graph, HR_ROLE_PARAMETER, &parameters, cuda);
-  homes_set(b->graph, HR_ROLE_GRADIENT, &gradients, cuda);
-  if (gradients.tier != HR_TIER_DEVICE) HR_TRY(hr__offload_norm(b, err));
-  hr__offload_small_state(b->graph);
   hr_arena scratch;
   hr__arena_init(&scratch);
-  hr_status status = programs_rewrite(b, recipe, choices, &scratch, err);
+  hr_status status = homes_set(b->graph, HR_ROLE_OPTIMIZER, &optimizer, cuda, &scratch, err);
+  if (status == HR_OK) /* of what stays, behind the state of updates */
+    status = homes_set(b->graph, HR_ROLE_AVERAGE, &optimizer, cuda, &scratch, err);
+  if (status == HR_OK) status = homes_set(b->graph, HR_ROLE_PARAMETER, &parameters, cuda, &scratch, err);
+  if (status == HR_OK) status = homes_set(b->graph, HR_ROLE_GRADIENT, &gradients, cuda, &scratch, err);
+  if (status == HR_OK && gradients.tier != HR_TIER_DEVICE) status = hr__offload_norm(b, err);
+  hr__offload_small_state(b->graph);
+  if (status == HR_OK) status = programs_rewrite(b, recipe, choices, &scratch, err);
   hr__arena_fini(&scratch);
   return status == HR_OK ? hr__builder_status(b, err) : status;
 }

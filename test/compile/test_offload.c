@@ -264,7 +264,7 @@ static void test_parameters_come_block_by_block(void **state) {
   compiled_close(&c);
 }
 
-/* auto: what there is room for stays, in order of declaration. */
+/* auto: what there is room for stays, nearly all of it filled. */
 static void test_choices(void **state) {
   (void)state;
   compiled c;
@@ -276,18 +276,59 @@ static void test_choices(void **state) {
   uint64_t stays = home_bytes(c.graph, HR_ROLE_OPTIMIZER, HR_TIER_DEVICE);
   assert_true(stays > 4u << 20 && stays <= (5u << 20) + small_bytes(c.graph, HR_ROLE_OPTIMIZER));
   assert_true(home_bytes(c.graph, HR_ROLE_OPTIMIZER, HR_TIER_DISK) > 0);
-  uint64_t room = 5u << 20;
-  for (size_t b = 0; b < c.graph->n_buffers; b++) {
-    if (!c.graph->buffers[b].persistent || c.graph->buffers[b].role != HR_ROLE_OPTIMIZER) continue;
-    if (c.graph->buffers[b].bytes < SMALL) continue;
-    bool fits = c.graph->buffers[b].bytes <= room;
-    assert_int_equal(c.graph->buffers[b].home, fits ? HR_TIER_DEVICE : HR_TIER_DISK);
-    if (fits) room -= c.graph->buffers[b].bytes;
-  }
   compiled_close(&c);
 }
 
 /* What backward reads of far-away blocks goes down; the last block's results are needed at once and stay. */
+/* Bytes of a layer's parameters on a tier. */
+static uint64_t layer_bytes(const hr_graph *g, int layer, hr_tier tier) {
+  char name[32];
+  uint64_t bytes = 0;
+  snprintf(name, sizeof name, "layers.%d.", layer);
+  for (size_t b = 0; b < g->n_buffers; b++) {
+    const hr_buffer *buffer = &g->buffers[b];
+    if (buffer->persistent && buffer->role == HR_ROLE_PARAMETER && buffer->home == tier && strstr(buffer->name, name))
+      bytes += buffer->bytes;
+  }
+  return bytes;
+}
+
+/* What stays in part is spread over all layers, on the device and on the host before the disk, so that copies of the
+ * rest are; the embedding goes, or stays as the first. */
+static void test_parts_are_spread(void **state) {
+  (void)state;
+  enum { LAYERS = 6, LAYER = 1 << 20, MATRIX = 512 << 10, EMBEDDING = 2 << 20 };
+  for (int largest = 0; largest < 2; largest++) {
+    hr_choices choices = {.largest_stay = largest};
+    for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+      choices.offload[k].resident_bytes = UINT64_MAX;
+    choices.offload[HR_OFFLOAD_PARAMETERS].tier = HR_TIER_DISK;
+    choices.offload[HR_OFFLOAD_PARAMETERS].resident_bytes = 3 << 20;
+    choices.offload[HR_OFFLOAD_PARAMETERS].host_bytes = 1 << 20;
+    compiled c;
+    compile(&c, &choices, SETTINGS("memory.offload.parameters=auto"));
+    uint64_t small = small_bytes(c.graph, HR_ROLE_PARAMETER),
+             up = home_bytes(c.graph, HR_ROLE_PARAMETER, HR_TIER_DEVICE);
+    assert_in_range(up - small, (3 << 20) - MATRIX, 3 << 20);
+    assert_in_range(home_bytes(c.graph, HR_ROLE_PARAMETER, HR_TIER_HOST), (1 << 20) - MATRIX, 1 << 20);
+    uint64_t least = UINT64_MAX, most = 0;
+    for (int layer = 0; layer < LAYERS; layer++) {
+      uint64_t disk = layer_bytes(c.graph, layer, HR_TIER_DISK);
+      if (disk < least) least = disk;
+      if (disk > most) most = disk;
+    }
+    assert_true(most - least <= MATRIX && most < LAYER);
+    uint64_t layers = 0;
+    for (int layer = 0; layer < LAYERS; layer++)
+      layers += layer_bytes(c.graph, layer, HR_TIER_DEVICE);
+    if (largest) /* one of the embeddings, and what is small */
+      assert_true(layers <= small + (3 << 20) - EMBEDDING);
+    else
+      assert_true(layers + MATRIX >= 3 << 20);
+    compiled_close(&c);
+  }
+}
+
 static void test_activations(void **state) {
   (void)state;
   compiled c;
@@ -398,6 +439,7 @@ int main(void) {
       cmocka_unit_test(test_update_on_host),
       cmocka_unit_test(test_parameters_come_block_by_block),
       cmocka_unit_test(test_choices),
+      cmocka_unit_test(test_parts_are_spread),
       cmocka_unit_test(test_activations),
       cmocka_unit_test(test_kept_inputs),
       cmocka_unit_test(test_accumulated_gradients),
