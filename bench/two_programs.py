@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Two programs on one GPU in one run, alternating: how long a step takes with each, as a ratio.
 
-  bench/two_programs.py BEFORE AFTER [--rounds N]
+  bench/two_programs.py BEFORE AFTER [--rounds N] [--only SETTING]
 
 Full training and LoRA of the 1B shape of recipes/llama-3.2-1b.yaml, on synthetic data. The fastest half of all rounds
 counts: what disturbs a machine makes steps longer, never shorter.
@@ -18,6 +18,10 @@ SETTINGS = {
     'full, recomputed': ['model.precision=bf16-mixed', 'training.batch_size=8', 'memory.checkpoint=every-layer'],
     'lora': ['model.precision=bf16-true', 'training.batch_size=8', 'model.adapters.rank=16',
              'model.adapters.alpha=32', 'model.adapters.targets=[q_proj, k_proj, v_proj, o_proj]'],
+    'lora, parameters in part on the host': [
+        'model.precision=bf16-true', 'training.batch_size=4', 'model.adapters.rank=16', 'model.adapters.alpha=32',
+        'model.adapters.targets=[q_proj, k_proj, v_proj, o_proj]', 'memory.checkpoint=every-layer',
+        'memory.offload.parameters=auto', 'memory.budget=3GiB'],
     'qlora': ['model.precision=bf16-mixed', 'training.batch_size=8', 'model.quantize={kind: nf4}', 'model.adapters.rank=16',
               'model.adapters.alpha=32', 'model.adapters.targets=[q_proj, k_proj, v_proj, o_proj]'],
 }
@@ -46,8 +50,11 @@ def main():
     parser.add_argument('after')
     parser.add_argument('--rounds', type=int, default=4)
     parser.add_argument('--steps', type=int, default=30)
+    parser.add_argument('--only', default='', help='a part of the names of settings')
     arguments = parser.parse_args()
     for name, settings in SETTINGS.items():
+        if arguments.only not in name:
+            continue
         seen = {arguments.before: [], arguments.after: []}
         for turn in range(arguments.rounds):
             order = [arguments.before, arguments.after]
