@@ -28,6 +28,8 @@ enum { HR_FILL_TRIES = 3, HR_FILL_TRIES_SMALL = 8 };
 
 /* What bounds promise beyond that much is looked for longest. */
 static const double hr_near_enough = 0.03;
+/* Where the best takes more than that many times a bound, looks go on for twice as long without a better one. */
+static const double hr_far = 2;
 /* Figures put together from other sketches are right but for that much, */
 static const double hr_bounds_error = 0.01;
 /* of placements that are alike they are all off by about the same where they are off by less than that, */

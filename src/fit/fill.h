@@ -6,6 +6,7 @@
 #ifndef HR_FIT_FILL_H
 #define HR_FIT_FILL_H
 
+#include "fit/bytes.h"
 #include "fit/placement.h"
 
 /* Bytes that stay further up than their kind goes: of the kind that may be on the device in part, and of the one on the
@@ -13,19 +14,6 @@
 typedef struct hr_stays {
   uint64_t device_bytes, host_bytes;
 } hr_stays;
-
-/* Of bytes, which may be without limit (UINT64_MAX). */
-static inline uint64_t hr__bytes_add(uint64_t a, uint64_t b) {
-  return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-static inline uint64_t hr__bytes_less(uint64_t bytes, uint64_t by) {
-  return bytes > by ? bytes - by : 0;
-}
-
-static inline uint64_t hr__bytes_least(uint64_t a, uint64_t b) {
-  return a < b ? a : b;
-}
 
 /* Whether the device has room for a sketch, as far as it is filled. */
 static inline bool hr__device_fits(const hr_choosing *s, const hr_candidate *c) {

@@ -218,7 +218,8 @@ static bool looks_enough(const hr_looking *l, double bound) {
   if (hr__choosing_judges(l->s)) return l->best > 0 && l->looks >= HR_LOOKS_JUDGED;
   if (limit > 0 && looks_many(l) && bound * (1 + hr_near_enough) >= limit) return true;
   if (l->best == 0 || l->looks < HR_LOOKS_LEAST || !looks_many(l)) return false;
-  return l->nodes > HR_LOOKS_NODES_MOST || l->idle >= HR_LOOKS_IDLE || bound * (1 + hr_near_enough) >= l->best;
+  int idle = bound * hr_far < l->best ? 2 * HR_LOOKS_IDLE : HR_LOOKS_IDLE;
+  return l->nodes > HR_LOOKS_NODES_MOST || l->idle >= idle || bound * (1 + hr_near_enough) >= l->best;
 }
 
 static void ratio_lower(double *least, double ratio) {

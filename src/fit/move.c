@@ -158,7 +158,8 @@ hr_status hr__move_choose(hr_choosing *s, hr_error *err) {
   if (!any && (!candidate_first(s)->graph || !hr__update_has_places(s, candidate_first(s)->graph))) return HR_OK;
   s->out->any = true; /* the place of the update at least */
   HR_TRY(s->rests ? host_update_compare(s, err) : placements_try(s, err));
-  if (!s->best.graph && any) HR_TRY(least_offer(s, err));
+  bool asked = s->open->limit_seconds == 0; /* else nothing but what is faster is */
+  if (!s->best.graph && any && asked) HR_TRY(least_offer(s, err));
   s->out->any = before || candidate_first(s)->choices.update_on_host;
   return HR_OK;
 }

@@ -4,13 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static uint64_t less(uint64_t bytes, uint64_t by) {
-  return bytes > by ? bytes - by : 0;
-}
-
-static uint64_t larger(uint64_t a, uint64_t b) {
-  return a > b ? a : b;
-}
+#include "fit/bytes.h"
 
 int hr__placement_disk_kind(const hr_placement *it) {
   static const hr_offload_kind kinds[] = {HR_OFFLOAD_PARAMETERS, HR_OFFLOAD_GRADIENTS, HR_OFFLOAD_ACTIVATIONS,
@@ -48,10 +42,10 @@ hr_status hr__figures_resting(hr_way_figures *f, hr_choosing *s, const hr_plan *
     f->closed_bytes[t] = plan->tiers[t].persistent_bytes;
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
     if (s->out->open[k]) f->closed_bytes[HR_TIER_DEVICE] -= s->whole_bytes[k];
-  f->gradient_bytes = less(device->categories[HR_CAT_GRADIENTS], s->whole_bytes[HR_OFFLOAD_GRADIENTS]);
+  f->gradient_bytes = hr__bytes_less(device->categories[HR_CAT_GRADIENTS], s->whole_bytes[HR_OFFLOAD_GRADIENTS]);
   f->working_bytes = device->categories[HR_CAT_ACTIVATIONS] + device->categories[HR_CAT_WORKSPACE];
   HR_TRY(gradients_most(&s->arena, plan, &f->gradients_most, err));
-  f->gradients_most = larger(f->gradients_most, f->gradient_bytes);
+  f->gradients_most = hr__bytes_most(f->gradients_most, f->gradient_bytes);
   return HR_OK;
 }
 
@@ -61,7 +55,7 @@ void hr__figures_moved(hr_way_figures *f, const hr_choosing *s, const hr_plan *p
   f->peak_bytes[activations] = device->peak_bytes;
   hr__traffic_read(plan, s->open->accumulation, s->out->open, activations, &f->traffic[activations]);
   f->transient_bytes[activations] =
-      less(device->lower_bound_bytes, device->persistent_bytes + device->categories[HR_CAT_STAGING]);
+      hr__bytes_less(device->lower_bound_bytes, device->persistent_bytes + device->categories[HR_CAT_STAGING]);
   uint64_t waiting = 0;
   for (int t = HR_TIER_HOST; t < HR_TIER_COUNT; t++)
     waiting += plan->tiers[t].categories[HR_CAT_ACTIVATIONS];
@@ -70,7 +64,7 @@ void hr__figures_moved(hr_way_figures *f, const hr_choosing *s, const hr_plan *p
 
 void hr__figures_settle(hr_way_figures *f) {
   if (!f->known[1]) return;
-  f->activation_bytes = less(f->activation_bytes, f->copies_bytes);
+  f->activation_bytes = hr__bytes_less(f->activation_bytes, f->copies_bytes);
   for (int way = 0; way < HR_TRAFFIC_WAYS; way++) { /* what went with the parameters goes with them still */
     hr_carried *all = &f->traffic[1].pass[HR_OFFLOAD_ACTIVATIONS], *own = &f->traffic[1].pass[HR_OFFLOAD_PARAMETERS];
     double bytes = f->traffic[0].pass[HR_OFFLOAD_PARAMETERS].bytes[way] - own->bytes[way];
@@ -95,9 +89,9 @@ static uint64_t device_least(const hr_prospects *p, const hr_way_figures *f, con
   bool moved = it->tier[HR_OFFLOAD_ACTIVATIONS] != HR_TIER_DEVICE;
   bool gradients = it->tier[HR_OFFLOAD_GRADIENTS] == HR_TIER_DEVICE;
   uint64_t transients = f->transient_bytes[moved], state = f->closed_bytes[HR_TIER_DEVICE];
-  if (gradients) transients = larger(transients, f->gradients_most);
+  if (gradients) transients = hr__bytes_most(transients, f->gradients_most);
   if (!moved && it->tier[HR_OFFLOAD_PARAMETERS] == HR_TIER_DEVICE)
-    transients = larger(transients, f->working_bytes + (gradients ? f->gradient_bytes : 0));
+    transients = hr__bytes_most(transients, f->working_bytes + (gradients ? f->gradient_bytes : 0));
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
     if (s->out->open[k] && it->tier[k] == HR_TIER_DEVICE) state += s->whole_bytes[k];
   return s->open->facts->fixed_bytes + state + transients;
@@ -109,9 +103,9 @@ static uint64_t below_least(const hr_prospects *p, const hr_way_figures *f, cons
   uint64_t bytes = f->closed_bytes[tier], waiting = 0;
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
     if (it->tier[k] != tier) continue;
-    bytes += less(p->choosing->whole_bytes[k], it->part == k ? resident : 0);
+    bytes += hr__bytes_less(p->choosing->whole_bytes[k], it->part == k ? resident : 0);
     if (k == HR_OFFLOAD_PARAMETERS && it->part != k) waiting += f->copies_bytes;
-    if (k == HR_OFFLOAD_GRADIENTS) waiting += less(f->gradients_most, it->part == k ? resident : 0);
+    if (k == HR_OFFLOAD_GRADIENTS) waiting += hr__bytes_less(f->gradients_most, it->part == k ? resident : 0);
     if (k == HR_OFFLOAD_ACTIVATIONS) waiting += f->activation_bytes;
   }
   return bytes + waiting - waiting / 10; /* what waits is not all there at once */
@@ -136,7 +130,8 @@ static void seconds_set(const hr_prospects *p, const hr_way_figures *f, hr_place
     below[k] = it->part == k ? share_left(p, f, k, room[HR_TIER_DEVICE]) : 1;
     if (it->tier[k] != HR_TIER_DISK) continue;
     disk[k] = below[k];
-    if (hr__placement_disk_kind(it) == k) disk[k] = fmin(below[k], share_left(p, f, k, room[HR_TIER_HOST]));
+    uint64_t stays = it->part == k ? room[HR_TIER_DEVICE] : 0; /* and on the host what is not there */
+    if (hr__placement_disk_kind(it) == k) disk[k] = share_left(p, f, k, hr__bytes_add(stays, room[HR_TIER_HOST]));
   }
   const hr_traffic *updates = it->update_on_host ? &p->host_update : traffic;
   double pass = f->traffic[0].pass_seconds, update = f->traffic[0].update_seconds, host = 0;
