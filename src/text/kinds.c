@@ -106,3 +106,8 @@ hr_status hr__tokenizer_open(const char *path, hr_tokenizer **out, hr_error *err
   const hr_vocabulary_kind *kind = kind_of(path);
   return kind ? file_load(path, kind, out, err) : names_fail(path, "this is no file of a tokenizer", err);
 }
+
+const char *hr__tokenizer_file_name(const char *path) {
+  const hr_vocabulary_kind *kind = kind_of(path);
+  return kind ? kind->file : NULL;
+}

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "pass/adapters.h"
 #include "train/adapter.h"
 #include "train/config.h"
 
@@ -25,8 +26,25 @@ hr_status hr__run_names(const hr_recipe *recipe, hr_arena *arena, hr_run_names *
       out->list[out->count] = file_name(&parts.part[p], bases[i], arena);
       if (!out->list[out->count++]) return hr__nomem(err);
     }
+    for (size_t i = 0; hr__companion_name(i); i++) {
+      out->list[out->count] = file_name(&parts.part[p], hr__companion_name(i), arena);
+      if (!out->list[out->count++]) return hr__nomem(err);
+    }
   }
   return HR_OK;
+}
+
+void hr__run_names_add(hr_run_names *names, const hr_run_files *files) {
+  for (size_t f = 0; f < files->count; f++) {
+    size_t i = 0;
+    while (i < names->count && strcmp(names->list[i], files->list[f].name) != 0)
+      i++;
+    if (i == names->count && i < HR_RUN_FILES) names->list[names->count++] = files->list[f].name;
+  }
+}
+
+bool hr__run_file_has_tensors(const hr_run_file *file) {
+  return !file->text && !file->copied;
 }
 
 typedef struct filing {
@@ -91,18 +109,45 @@ static hr_status adapters_add(filing *f, size_t p, hr_error *err) {
   return averages_add(f, p, true, err);
 }
 
+static hr_status companions_add(filing *f, size_t p, hr_error *err) {
+  hr_companions *c = hr__arena_alloc(f->arena, sizeof *c);
+  if (!c) return hr__nomem(err);
+  HR_TRY(hr__companions_open(f->recipe, &f->parts.part[p], hr__lora_given(&f->parts.part[p]), f->arena, c, err));
+  f->out->companions[p] = c;
+  for (size_t i = 0; i < c->count; i++)
+    HR_TRY(file_add(f, p, c->list[i].name, (hr_run_file){.copied = &c->list[i]}, err));
+  return HR_OK;
+}
+
+static hr_status files_add(filing *f, hr_error *err) {
+  const hr_tensors *t = f->tensors;
+  for (size_t p = 0; p < f->parts.count; p++) {
+    HR_TRY(config_add(f, p, err));
+    HR_TRY(tensors_add(f, p, false, err));
+  }
+  HR_TRY(file_add(f, 0, HR_FILE_OPTIMIZER,
+                  (hr_run_file){.values = t->state, .count = t->n_state, .names = {.prefix = ""}}, err));
+  for (size_t p = 0; p < f->parts.count; p++) {
+    HR_TRY(adapters_add(f, p, err));
+    HR_TRY(companions_add(f, p, err));
+  }
+  return HR_OK;
+}
+
 hr_status hr__run_files(const hr_recipe *recipe, const hr_tensors *tensors, hr_arena *arena, hr_run_files *out,
                         hr_error *err) {
   filing f = {.recipe = recipe, .graph = hr__run_graph(tensors->run), .tensors = tensors, .arena = arena, .out = out};
   hr__parts_read(recipe, &f.parts);
-  out->count = 0;
-  for (size_t p = 0; p < f.parts.count; p++) {
-    HR_TRY(config_add(&f, p, err));
-    HR_TRY(tensors_add(&f, p, false, err));
+  *out = (hr_run_files){.count = 0};
+  hr_status status = files_add(&f, err);
+  if (status != HR_OK) hr__run_files_close(out);
+  return status;
+}
+
+void hr__run_files_close(hr_run_files *files) {
+  for (size_t p = 0; p < sizeof files->companions / sizeof *files->companions; p++) {
+    if (files->companions[p]) hr__companions_close(files->companions[p]);
+    files->companions[p] = NULL;
   }
-  HR_TRY(file_add(&f, 0, HR_FILE_OPTIMIZER,
-                  (hr_run_file){.values = tensors->state, .count = tensors->n_state, .names = {.prefix = ""}}, err));
-  for (size_t p = 0; p < f.parts.count; p++)
-    HR_TRY(adapters_add(&f, p, err));
-  return HR_OK;
+  files->count = 0;
 }

@@ -145,8 +145,7 @@ static hr_status state_parse(const char *name, const hr_doc_node *root, hr_run_s
   return HR_OK;
 }
 
-/* A name stays inside of the checkpoint's folder. */
-static bool name_is_safe(const char *name) {
+bool hr__manifest_name_is_safe(const char *name) {
   static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
   for (const char *at = name;; at++) {
     size_t length = strspn(at, plain);
@@ -162,7 +161,7 @@ static hr_status files_parse(const char *name, const hr_doc_node *files, hr_mani
   int64_t length;
   bool tensors = false;
   for (const hr_doc_node *file = files && files->kind == HR_DOC_MAP ? files->child : NULL; file; file = file->next) {
-    if (out->n_files == HR_MANIFEST_FILES || !name_is_safe(file->key)) return manifest_bad(name, err, bad);
+    if (out->n_files == HR_MANIFEST_FILES || !hr__manifest_name_is_safe(file->key)) return manifest_bad(name, err, bad);
     hr_manifest_file *to = &out->files[out->n_files++];
     to->name = file->key;
     if (!member_int(file, "bytes", &length) || !member_hex(file, "xxh3_128", to->hash))

@@ -61,6 +61,7 @@ hr_status hr__generation_verify(const hr_store *store, unsigned char *window, in
   return HR_OK;
 }
 
+/* Copies of what is beside the weights come and go without harm: older runs have none, and folders gain files. */
 static bool files_have(const hr_run_files *files, const char *name) {
   for (size_t f = 0; f < files->count; f++)
     if (strcmp(files->list[f].name, name) == 0) return true;
@@ -83,9 +84,11 @@ static const char *file_purpose(const char *name) {
 static hr_status files_check(const hr_store *store, const hr_manifest *manifest, hr_error *err) {
   const char *odd = NULL;
   for (size_t f = 0; f < store->files.count; f++)
-    if (!hr__manifest_file(manifest, store->files.list[f].name)) odd = odd_file(odd, store->files.list[f].name);
+    if (!store->files.list[f].copied && !hr__manifest_file(manifest, store->files.list[f].name))
+      odd = odd_file(odd, store->files.list[f].name);
   for (size_t f = 0; f < manifest->n_files; f++)
-    if (!files_have(&store->files, manifest->files[f].name)) odd = odd_file(odd, manifest->files[f].name);
+    if (!hr__companion_is(manifest->files[f].name) && !files_have(&store->files, manifest->files[f].name))
+      odd = odd_file(odd, manifest->files[f].name);
   if (!odd) return HR_OK;
   bool there = hr__manifest_file(manifest, odd) != NULL;
   return hr__fail(err, HR_USAGE, NULL, "put the settings back, or train into another --out",
@@ -99,7 +102,7 @@ static hr_status generation_load(hr_store *store, hr_tensors *tensors, const hr_
   for (int load = 0; load < 2; load++) /* all are looked at before the first is loaded */
     for (size_t f = 0; f < store->files.count; f++) {
       const hr_run_file *file = &store->files.list[f];
-      if (file->text) continue;
+      if (!hr__run_file_has_tensors(file)) continue;
       hr__store_path(store, manifest->step, file->name, path);
       HR_TRY(
           (load ? hr__tensors_read : hr__tensors_match)(tensors, file->values, file->count, &file->names, path, err));

@@ -43,7 +43,9 @@ static hr_status identity_make(trainer *t, hr_error *err) {
   HR_TRY(hr__identity_list(t->options->recipe, s->data, &s->shape, s->handover.hash, &t->arena, &m->settings,
                            &m->n_settings, err));
   HR_TRY(hr__settings_hash(m->settings, m->n_settings, m->recipe_hash, err));
-  return hr__run_files(t->options->recipe, &s->tensors, &t->arena, &t->store.files, err);
+  HR_TRY(hr__run_files(t->options->recipe, &s->tensors, &t->arena, &t->store.files, err));
+  hr__run_names_add(&t->store.names, &t->store.files);
+  return HR_OK;
 }
 
 /* Frozen weights come again from where they came from at first, and must be the same ones. */
@@ -121,6 +123,7 @@ static void trainer_close(trainer *t) {
   hr__progress_end(&t->progress);
   hr__log_close(&t->log);
   hr__session_destroy(&t->session);
+  hr__run_files_close(&t->store.files);
   hr__store_close(&t->store);
   hr__arena_fini(&t->arena);
 }

@@ -39,6 +39,7 @@ void desk_open(desk *d, const char *out, const char *const *overrides) {
 }
 
 void desk_close(desk *d) {
+  hr__run_files_close(&d->store.files);
   hr__session_destroy(&d->session);
   hr__arena_fini(&d->arena);
   tiny_close(&d->tiny);
