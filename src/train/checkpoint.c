@@ -35,7 +35,7 @@ static hr_status generation_remove(const hr_store *store, int64_t step, hr_error
   HR_TRY(file_remove(store, step, HR_MANIFEST_NAME, err));
   for (size_t f = 0; f < store->names.count; f++)
     HR_TRY(file_remove(store, step, store->names.list[f], err));
-  for (size_t f = 0; f < store->names.n_folders; f++)
+  for (size_t f = store->names.n_folders; f-- > 0;) /* the innermost first */
     HR_TRY(folder_remove(store, step, store->names.folders[f], err));
   return folder_remove(store, step, NULL, err);
 }
@@ -57,6 +57,15 @@ static hr_status folder_make(const hr_store *store, int64_t step, const char *na
   hr__store_path(store, step, name, path);
   if (hr__file_calls.mkdir(path, 0755) != 0 && errno != EEXIST) return hr__fail_errno(err, path, "create", errno);
   return hr__file_sync_folder(name ? hr__store_path(store, step, NULL, around) : store->out, err);
+}
+
+static bool folder_is_needed(const hr_store *store, const char *folder) {
+  size_t length = strlen(folder);
+  for (size_t f = 0; f < store->files.count; f++) {
+    const char *name = store->files.list[f].name;
+    if (strncmp(name, folder, length) == 0 && name[length] == '/') return true;
+  }
+  return false;
 }
 
 /* Writes a file that is not small; false in *written: it is a copy of one that can no longer be read, which is told,
@@ -115,7 +124,8 @@ static hr_status generation_write(hr_store *store, hr_tensors *tensors, hr_manif
   HR_TRY(generation_remove(store, manifest->step, err)); /* a left-over of a save that was cut off */
   HR_TRY(folder_make(store, manifest->step, NULL, err));
   for (size_t f = 0; f < store->names.n_folders; f++)
-    HR_TRY(folder_make(store, manifest->step, store->names.folders[f], err));
+    if (folder_is_needed(store, store->names.folders[f]))
+      HR_TRY(folder_make(store, manifest->step, store->names.folders[f], err));
   manifest->n_files = 0;
   for (size_t f = 0; f < store->files.count; f++)
     HR_TRY(file_commit(store, tensors, &store->files.list[f], manifest, err));

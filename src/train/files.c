@@ -10,26 +10,58 @@
 #define CONFIG         "config.json"
 #define ADAPTER_CONFIG "adapter_config.json"
 
-/* "text/config.json"; NULL: out of memory. */
-static const char *file_name(const hr_model_part *part, const char *base, hr_arena *arena) {
-  return *part->name ? hr__arena_format(arena, "%s/%s", part->name, base) : base;
+static const size_t TRAINING = sizeof HR_FILE_TRAINING - 1;
+
+static bool is_for_training(const char *name) {
+  return strncmp(name, HR_FILE_TRAINING, TRAINING) == 0;
+}
+
+/* "text/config.json", "training/text/ema.safetensors". */
+const char *hr__run_file_name(const hr_model_part *part, const char *file, hr_arena *arena) {
+  if (!*part->name) return file;
+  if (!is_for_training(file)) return hr__arena_format(arena, "%s/%s", part->name, file);
+  return hr__arena_format(arena, HR_FILE_TRAINING "%s/%s", part->name, file + TRAINING);
+}
+
+const char *hr__run_file_old_name(const char *name) {
+  return is_for_training(name) ? name + TRAINING : name;
+}
+
+const char *hr__run_file_in(const hr_manifest *manifest, const char *name) {
+  const hr_manifest_file *file = hr__manifest_file(manifest, name);
+  if (!file) file = hr__manifest_file(manifest, hr__run_file_old_name(name));
+  return file ? file->name : NULL;
+}
+
+static hr_status folders_add(hr_run_names *out, const char *part, hr_arena *arena, hr_error *err) {
+  const char *training = hr__arena_format(arena, HR_FILE_TRAINING "%s", part);
+  if (!training) return hr__nomem(err);
+  out->folders[out->n_folders++] = part;
+  out->folders[out->n_folders++] = training;
+  return HR_OK;
+}
+
+static hr_status name_add(hr_run_names *out, const hr_model_part *part, const char *file, hr_arena *arena,
+                          hr_error *err) {
+  const char *name = hr__run_file_name(part, file, arena);
+  if (!name) return hr__nomem(err);
+  out->list[out->count++] = name;
+  if (is_for_training(name)) out->list[out->count++] = hr__run_file_old_name(name);
+  return HR_OK;
 }
 
 hr_status hr__run_names(const hr_recipe *recipe, hr_arena *arena, hr_run_names *out, hr_error *err) {
   static const char *const bases[] = {CONFIG, HR_FILE_MODEL, ADAPTER_CONFIG, HR_FILE_ADAPTER, HR_FILE_AVERAGES};
   hr_model_parts parts;
   hr__parts_read(recipe, &parts);
-  *out = (hr_run_names){.list = {HR_FILE_OPTIMIZER}, .count = 1};
+  *out = (hr_run_names){.list = {HR_FILE_OPTIMIZER, hr__run_file_old_name(HR_FILE_OPTIMIZER)}, .count = 2};
+  out->folders[out->n_folders++] = "training";
   for (size_t p = 0; p < parts.count; p++) {
-    if (p > 0) out->folders[out->n_folders++] = parts.part[p].name;
-    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
-      out->list[out->count] = file_name(&parts.part[p], bases[i], arena);
-      if (!out->list[out->count++]) return hr__nomem(err);
-    }
-    for (size_t i = 0; hr__companion_name(i); i++) {
-      out->list[out->count] = file_name(&parts.part[p], hr__companion_name(i), arena);
-      if (!out->list[out->count++]) return hr__nomem(err);
-    }
+    if (p > 0) HR_TRY(folders_add(out, parts.part[p].name, arena, err));
+    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++)
+      HR_TRY(name_add(out, &parts.part[p], bases[i], arena, err));
+    for (size_t i = 0; hr__companion_name(i); i++)
+      HR_TRY(name_add(out, &parts.part[p], hr__companion_name(i), arena, err));
   }
   return HR_OK;
 }
@@ -58,14 +90,16 @@ typedef struct filing {
 
 /* Adds a file; its name is in place. */
 static hr_status file_add(filing *f, size_t p, const char *base, hr_run_file file, hr_error *err) {
-  file.name = file_name(&f->parts.part[p], base, f->arena);
+  file.name = hr__run_file_name(&f->parts.part[p], base, f->arena);
   if (!file.name) return hr__nomem(err);
   f->out->list[f->out->count++] = file;
   return HR_OK;
 }
 
+/* Adapters are no model: a config.json beside them would say so to programs that load either. */
 static hr_status config_add(filing *f, size_t p, hr_error *err) {
   hr_run_file file = {0};
+  if (hr__lora_given(&f->parts.part[p])) return HR_OK;
   HR_TRY(hr__part_config(&f->parts.part[p], f->arena, &file.text, &file.bytes, err));
   return file.text ? file_add(f, p, CONFIG, file, err) : HR_OK;
 }

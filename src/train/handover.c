@@ -70,7 +70,10 @@ static hr_status files_open(hr_handover *h, const char *folder, const hr_recipe 
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
       const char *name = parts.part[p].name;
       if (p > 0 && strcmp(kinds[k].file, HR_FILE_OPTIMIZER) == 0) continue; /* one for all */
-      const char *path = hr__arena_format(&h->arena, "%s/%s%s%s", folder, name, *name ? "/" : "", kinds[k].file);
+      const char *file = hr__run_file_name(&parts.part[p], kinds[k].file, &h->arena);
+      const char *path = file ? hr__arena_format(&h->arena, "%s/%s", folder, file) : NULL;
+      if (path && access(path, F_OK) != 0)
+        path = hr__arena_format(&h->arena, "%s/%s", folder, hr__run_file_old_name(file));
       if (!path) return hr__nomem(err);
       HR_TRY(file_open(h, graph, &kinds[k], name, path, err));
     }

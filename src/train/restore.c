@@ -61,10 +61,17 @@ hr_status hr__generation_verify(const hr_store *store, unsigned char *window, in
   return HR_OK;
 }
 
-/* Copies of what is beside the weights come and go without harm: older runs have none, and folders gain files. */
+/* What is beside the weights comes and goes without harm: older runs have no copies of tokenizers, but a config.json
+ * beside adapters. */
+static bool is_beside(const char *name) {
+  const char *slash = strrchr(name, '/');
+  return hr__companion_is(name) || strcmp(slash ? slash + 1 : name, "config.json") == 0;
+}
+
 static bool files_have(const hr_run_files *files, const char *name) {
   for (size_t f = 0; f < files->count; f++)
-    if (strcmp(files->list[f].name, name) == 0) return true;
+    if (strcmp(files->list[f].name, name) == 0 || strcmp(hr__run_file_old_name(files->list[f].name), name) == 0)
+      return true;
   return false;
 }
 
@@ -84,10 +91,10 @@ static const char *file_purpose(const char *name) {
 static hr_status files_check(const hr_store *store, const hr_manifest *manifest, hr_error *err) {
   const char *odd = NULL;
   for (size_t f = 0; f < store->files.count; f++)
-    if (!store->files.list[f].copied && !hr__manifest_file(manifest, store->files.list[f].name))
+    if (!store->files.list[f].copied && !hr__run_file_in(manifest, store->files.list[f].name))
       odd = odd_file(odd, store->files.list[f].name);
   for (size_t f = 0; f < manifest->n_files; f++)
-    if (!hr__companion_is(manifest->files[f].name) && !files_have(&store->files, manifest->files[f].name))
+    if (!is_beside(manifest->files[f].name) && !files_have(&store->files, manifest->files[f].name))
       odd = odd_file(odd, manifest->files[f].name);
   if (!odd) return HR_OK;
   bool there = hr__manifest_file(manifest, odd) != NULL;
@@ -103,7 +110,7 @@ static hr_status generation_load(hr_store *store, hr_tensors *tensors, const hr_
     for (size_t f = 0; f < store->files.count; f++) {
       const hr_run_file *file = &store->files.list[f];
       if (!hr__run_file_has_tensors(file)) continue;
-      hr__store_path(store, manifest->step, file->name, path);
+      hr__store_path(store, manifest->step, hr__run_file_in(manifest, file->name), path);
       HR_TRY(
           (load ? hr__tensors_read : hr__tensors_match)(tensors, file->values, file->count, &file->names, path, err));
     }

@@ -1,9 +1,10 @@
 /* The folder of a run: its lock, its checkpoints (generations) and where its log lies.
  *
- * OUT/lock, OUT/log.jsonl, OUT/generation-%08d/{config.json, model.safetensors, optimizer.safetensors, manifest.json};
- * the number is the step; with adapters adapter_model.safetensors and adapter_config.json as well, and parts of a model
- * have theirs in folders of their own (files.h). A generation with a manifest is committed. Two are kept: the one just
- * written and the one that was written or loaded before it, since only of these is it known that they are good.
+ * OUT/lock, OUT/log.jsonl, OUT/generation-%08d/{config.json, model.safetensors, training/optimizer.safetensors,
+ * manifest.json}; the number is the step; with adapters adapter_model.safetensors and adapter_config.json instead, and
+ * parts of a model have theirs in folders of their own (files.h). A generation with a manifest is committed. Two are
+ * kept: the one just written and the one that was written or loaded before it, since only of these is it known that
+ * they are good.
  */
 #ifndef HR_TRAIN_STORE_H
 #define HR_TRAIN_STORE_H

@@ -46,7 +46,7 @@ with Folder() as folder:
     # What other programs need of a model's folder is in the checkpoint, byte for byte; with adapters only the tokenizer.
     def companions(folder):
         return {name: open(os.path.join(folder, name), 'rb').read() for name in sorted(os.listdir(folder))
-                if not name.endswith('.safetensors') and name not in ('config.json', 'manifest.json', 'adapter_config.json')}
+                if not name.endswith('.safetensors') and name not in ('config.json', 'manifest.json', 'adapter_config.json', 'training')}
     beside = {'generation_config.json': b'{"eos_token_id": [2, 3]}', 'chat_template.jinja': b'{{ messages }}', 'special_tokens_map.json': b'{}',
               'added_tokens.json': b'{}', 'chat_template.json': b'{}', 'own.tiktoken': b'IQ== 0\n', 'merges.txt': b'#version: 0.2\n'}
     for name, text in beside.items():
@@ -61,6 +61,17 @@ with Folder() as folder:
     lora = os.path.join(folder.path, 'lora')
     run('train', model, *data, '--method', 'lora', '--out', lora).expect(0)
     check(companions(saved(lora)) == {k: v for k, v in wanted.items() if k != 'generation_config.json'}, f'{sorted(companions(saved(lora)))}')
+    # Programs that load models list *.safetensors beside config.json; adapters have none, and name their base from anywhere.
+    def weights(folder):
+        return [name for name in os.listdir(folder) if name.endswith(('.safetensors', '.bin', '.pt', '.pth', '.gguf'))]
+    check(weights(saved(whole)) == ['model.safetensors'], f'{weights(saved(whole))}')
+    check(weights(saved(lora)) == ['adapter_model.safetensors'], f'{weights(saved(lora))}')
+    check(not os.path.exists(os.path.join(saved(lora), 'config.json')), 'adapters are no model')
+    near = os.path.join(folder.path, 'near')
+    run('train', 'model', *data, '--method', 'lora', '--out', near, cwd=folder.path).expect(0)
+    adapter = json.load(open(os.path.join(saved(near), 'adapter_config.json'), encoding='utf-8'))
+    check(adapter['base_model_name_or_path'] == os.path.realpath(model), f'{adapter}')
+    check(adapter['task_type'] == 'CAUSAL_LM' and adapter['auto_mapping'] is None, f'{adapter}')
     # A tokenizer that the recipe names is the one that is copied, under the name that models' folders have for it; with bytes there is none.
     other = folder.write('other/words.json', open(os.path.join(LEVEL, 'tokenizer.json'), 'rb').read())
     folder.write('other/tokenizer_config.json', '{}')
