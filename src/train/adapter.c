@@ -9,18 +9,17 @@
 
 #include "format/json.h"
 #include "model/model.h"
+#include "model/peft.h"
 #include "op/linear.h"
 #include "pass/adapters.h"
-
-static const char A_ENDING[] = ".lora_A.weight";
 
 /* The module of an adapter, by its A; NULL: the value is none. */
 static const char *adapter_module(const hr_graph *g, const hr_model_parts *parts, size_t p, hr_id value,
                                   hr_arena *arena) {
   const hr_value *v = &g->values[value];
-  size_t length = strlen(v->name), tail = sizeof A_ENDING - 1;
+  size_t length = strlen(v->name), tail = sizeof HR_PEFT_A - 1;
   if (!v->keep_f32 || !hr__graph_is_tensor(g, value) || length <= tail ||
-      strcmp(v->name + length - tail, A_ENDING) != 0)
+      strcmp(v->name + length - tail, HR_PEFT_A) != 0)
     return NULL;
   if (hr__parts_of(parts, v->name) != p) return NULL;
   return hr__arena_format(arena, "%.*s", (int)(length - tail), v->name);

@@ -77,6 +77,8 @@ static hr_status origin_find(const hr_recipe *recipe, const hr_model_part *part,
 static hr_status file_open(hr_companions *c, const char *name, const char *path, hr_error *err) {
   struct stat facts;
   if (!name || !path) return hr__nomem(err);
+  for (size_t i = 0; i < c->count; i++)
+    if (strcmp(c->list[i].name, name) == 0) return HR_OK;
   if (c->count == HR_COMPANIONS || stat(path, &facts) != 0 || !S_ISREG(facts.st_mode)) return HR_OK;
   hr_companion *one = &c->list[c->count];
   *one = (hr_companion){.name = name, .path = path};
@@ -125,6 +127,11 @@ hr_status hr__companions_open(const hr_recipe *recipe, const hr_model_part *part
   hr_status status = all_open(out, &from, adapters, arena, err);
   if (status != HR_OK) hr__companions_close(out);
   return status;
+}
+
+hr_status hr__companions_add(const char *folder, hr_arena *arena, hr_companions *companions, hr_error *err) {
+  origin from = {.folder = folder, .model = folder};
+  return all_open(companions, &from, false, arena, err);
 }
 
 void hr__companions_close(hr_companions *companions) {

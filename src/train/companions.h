@@ -25,6 +25,8 @@ typedef struct hr_companions {
  * and unless it has adapters, which are no model by themselves, settings of generation. Names and paths in `arena`. */
 hr_status hr__companions_open(const hr_recipe *recipe, const hr_model_part *part, bool adapters, hr_arena *arena,
                               hr_companions *out, hr_error *err);
+/* All that a folder has, but for those that are there already, of another folder. */
+hr_status hr__companions_add(const char *folder, hr_arena *arena, hr_companions *companions, hr_error *err);
 void hr__companions_close(hr_companions *companions);
 
 /* Whether a file of a checkpoint is one of these, by its name there ("text/tokenizer.json"). */

@@ -7,8 +7,7 @@
 #include "train/adapter.h"
 #include "train/config.h"
 
-#define CONFIG         "config.json"
-#define ADAPTER_CONFIG "adapter_config.json"
+#define CONFIG "config.json"
 
 static const size_t TRAINING = sizeof HR_FILE_TRAINING - 1;
 
@@ -51,7 +50,7 @@ static hr_status name_add(hr_run_names *out, const hr_model_part *part, const ch
 }
 
 hr_status hr__run_names(const hr_recipe *recipe, hr_arena *arena, hr_run_names *out, hr_error *err) {
-  static const char *const bases[] = {CONFIG, HR_FILE_MODEL, ADAPTER_CONFIG, HR_FILE_ADAPTER, HR_FILE_AVERAGES};
+  static const char *const bases[] = {CONFIG, HR_FILE_MODEL, HR_PEFT_CONFIG, HR_PEFT_FILE, HR_FILE_AVERAGES};
   hr_model_parts parts;
   hr__parts_read(recipe, &parts);
   *out = (hr_run_names){.list = {HR_FILE_OPTIMIZER, hr__run_file_old_name(HR_FILE_OPTIMIZER)}, .count = 2};
@@ -107,7 +106,7 @@ static hr_status config_add(filing *f, size_t p, hr_error *err) {
 /* What is trained of a part: its adapters, or its own weights. */
 static hr_status tensors_add(filing *f, size_t p, bool adapters, hr_error *err) {
   const hr_tensors *t = f->tensors;
-  hr_run_file file = {.names = {.prefix = adapters ? HR_ADAPTER_PREFIX : ""}};
+  hr_run_file file = {.names = {.prefix = adapters ? HR_PEFT_PREFIX : ""}};
   if (p > 0) file.names.drop = strlen(f->parts.part[p].name) + 1;
   hr_id *values = hr__arena_array(f->arena, t->n_parameters + 1, sizeof *values);
   if (!values) return hr__nomem(err);
@@ -116,13 +115,13 @@ static hr_status tensors_add(filing *f, size_t p, bool adapters, hr_error *err) 
     if (v->keep_f32 == adapters && hr__parts_of(&f->parts, v->name) == p) values[file.count++] = t->parameters[i];
   }
   file.values = values;
-  return file.count > 0 ? file_add(f, p, adapters ? HR_FILE_ADAPTER : HR_FILE_MODEL, file, err) : HR_OK;
+  return file.count > 0 ? file_add(f, p, adapters ? HR_PEFT_FILE : HR_FILE_MODEL, file, err) : HR_OK;
 }
 
 /* Averages of what is trained of a part, under the names that it has in its own file. */
 static hr_status averages_add(filing *f, size_t p, bool adapters, hr_error *err) {
   const hr_tensors *t = f->tensors;
-  hr_run_file file = {.names = {.prefix = adapters ? HR_ADAPTER_PREFIX : "", .drop = strlen(HR_AVERAGE_PREFIX)}};
+  hr_run_file file = {.names = {.prefix = adapters ? HR_PEFT_PREFIX : "", .drop = strlen(HR_AVERAGE_PREFIX)}};
   if (p > 0) file.names.drop += strlen(f->parts.part[p].name) + 1;
   hr_id *values = hr__arena_array(f->arena, t->n_averages + 1, sizeof *values);
   if (!values) return hr__nomem(err);
@@ -138,7 +137,7 @@ static hr_status adapters_add(filing *f, size_t p, hr_error *err) {
   hr_run_file config = {0};
   HR_TRY(hr__adapter_config(&f->parts, p, f->graph, f->arena, &config.text, &config.bytes, err));
   if (!config.text) return averages_add(f, p, false, err);
-  HR_TRY(file_add(f, p, ADAPTER_CONFIG, config, err));
+  HR_TRY(file_add(f, p, HR_PEFT_CONFIG, config, err));
   HR_TRY(tensors_add(f, p, true, err));
   return averages_add(f, p, true, err);
 }

@@ -11,17 +11,15 @@
 #define HR_TRAIN_FILES_H
 
 #include "model/parts.h"
+#include "model/peft.h"
 #include "train/companions.h"
 #include "train/manifest.h"
 #include "train/tensors.h"
 
 #define HR_FILE_MODEL     "model.safetensors"
-#define HR_FILE_ADAPTER   "adapter_model.safetensors"
 #define HR_FILE_TRAINING  "training/"
 #define HR_FILE_AVERAGES  HR_FILE_TRAINING "ema.safetensors"
 #define HR_FILE_OPTIMIZER HR_FILE_TRAINING "optimizer.safetensors"
-/* Names of the adapters' tensors in files begin with this. */
-#define HR_ADAPTER_PREFIX "base_model.model."
 /* Names of averages in a graph begin with this. */
 #define HR_AVERAGE_PREFIX "ema."
 

@@ -68,6 +68,29 @@ static bool is_beside(const char *name) {
   return hr__companion_is(name) || strcmp(slash ? slash + 1 : name, "config.json") == 0;
 }
 
+hr_status hr__generation_newest(const char *run, hr_arena *arena, const char **folder, hr_manifest *manifest,
+                                hr_error *err) {
+  char path[HR_STORE_PATH];
+  int64_t *steps;
+  bool *committed;
+  size_t count, at = 0;
+  *folder = NULL;
+  hr_store *store = hr__arena_alloc(arena, sizeof *store); /* too large for the stack */
+  if (!store) return hr__nomem(err);
+  snprintf(store->out, sizeof store->out, "%s", run);
+  HR_TRY(hr__store_list(store, arena, &steps, &committed, &count, err));
+  while (at < count && !committed[at])
+    at++;
+  if (at == count) return HR_OK;
+  unsigned char *window = hr__alloc(HR_WINDOW_BYTES);
+  hr_status status = window ? HR_OK : hr__nomem(err);
+  if (status == HR_OK) status = hr__generation_verify(store, window, steps[at], arena, manifest, err);
+  hr__free(window);
+  HR_TRY(status);
+  *folder = hr__arena_text(arena, hr__store_path(store, steps[at], NULL, path));
+  return *folder ? HR_OK : hr__nomem(err);
+}
+
 static bool files_have(const hr_run_files *files, const char *name) {
   for (size_t f = 0; f < files->count; f++)
     if (strcmp(files->list[f].name, name) == 0 || strcmp(hr__run_file_old_name(files->list[f].name), name) == 0)
