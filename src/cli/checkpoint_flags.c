@@ -59,8 +59,11 @@ static bool given_by_hand(const hr_cli *cli, size_t count, const char *key) {
 }
 
 static hr_status choices_add(hr_cli *cli, size_t by_hand, const choice choices[CHOICES], hr_error *err) {
+  static const char adapters[] = "model.adapters.", theirs[] = "model.adapters.path"; /* which bring the rest along */
+  bool begun = given_by_hand(cli, by_hand, theirs);
   for (int i = 0; i < CHOICES && choices[i].key; i++)
-    if (!given_by_hand(cli, by_hand, choices[i].key))
+    if (!given_by_hand(cli, by_hand, choices[i].key) &&
+        !(begun && strncmp(choices[i].key, adapters, sizeof adapters - 1) == 0))
       HR_TRY(hr__cli_override(cli, err, "%s=%s", choices[i].key, choices[i].value));
   return HR_OK;
 }

@@ -148,6 +148,9 @@ hr_status hr__model_check(const hr_recipe *recipe, hr_error *err);
 hr_status hr__model_config_merge(hr_recipe *recipe, const char *section, const char *name, const char *text,
                                  size_t bytes, const hr_model **family, hr_error *err);
 
+/* open_adapters.c: adapters.path of a section, where it is given. */
+hr_status hr__adapters_open(hr_recipe *recipe, const hr_scope *scope, hr_error *err);
+
 /* fields.c. Tokens and their targets, and the lengths of samples where they have any. */
 void hr__token_fields(const hr_field_shape *shape, int64_t vocabulary, hr_fields *out);
 /* The fields that a model declares for a micro-batch. */

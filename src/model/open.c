@@ -159,6 +159,7 @@ static hr_status section_open(hr_recipe *recipe, const hr_scope *scope, const hr
                           model->family);
   HR_TRY(foreign_check(recipe, scope, model, err));
   HR_TRY(hr__recipe_section_more(recipe, scope->section, model->keys, err));
+  HR_TRY(hr__adapters_open(recipe, scope, err));
   *out = model;
   return defaults_merge(recipe, scope, model, err);
 }

@@ -29,6 +29,7 @@ static const struct {
     {"megatron_config", "layers of Megatron"},
     {"alora_invocation_tokens", "adapters that begin at a token (aLoRA)"},
     {"arrow_config", "Arrow"},
+    {"kasa_config", "KaSA"},
     {"monteclora_config", "MonteCLoRA"},
 };
 

@@ -31,6 +31,8 @@ typedef struct hr_weight_names {
 hr_status hr__weights_open_file(const char *path, const hr_graph *graph, const hr_weight_names *names,
                                 bool (*wanted)(const hr_graph *graph, hr_id value), char missed[256], hr_weights **out,
                                 hr_error *err);
+/* peft_weights.c: what adapters.path of a part has, each of its adapters; *out NULL: it is not given. */
+hr_status hr__peft_weights_open(const hr_model_part *part, const hr_graph *graph, hr_weights **out, hr_error *err);
 void hr__weights_close(hr_weights *weights);
 
 /* Later reads are shared among the threads of a pool. */

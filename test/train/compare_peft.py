@@ -5,7 +5,7 @@
     /tmp/reference/bin/python test/train/compare_peft.py build/headroom
 
 Logits of the base with adapters (PEFT) against those of the merged model (transformers), in f32; a run without adapters
-as transformers loads it.
+as transformers loads it; adapters that PEFT wrote, taken through a run and back.
 """
 import os
 import subprocess
@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 import torch
-from peft import AutoPeftModel, AutoPeftModelForCausalLM
+from peft import AutoPeftModel, AutoPeftModelForCausalLM, LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -43,6 +43,25 @@ def logits(model, ids):
         return model.eval()(input_ids=ids).logits
 
 
+def round_trip(folder, family, base, ids):
+    """Adapters that PEFT wrote, through a run that does not change them, and the same merged."""
+    plain, peft, targets = FAMILIES[family]
+    written, run, merged = (os.path.join(folder, family + end) for end in ('-peft', '-on', '-on-merged'))
+    model = get_peft_model(plain.from_pretrained(base, dtype=torch.float32),
+                           LoraConfig(r=3, lora_alpha=7, use_rslora=True, target_modules=targets[0] if targets == ['all-linear'] else targets))
+    for name, parameter in model.named_parameters():
+        if 'lora_B' in name:
+            torch.nn.init.normal_(parameter, std=0.05)
+    expected = logits(model, ids)
+    model.save_pretrained(written)
+    headroom('train', base, *DATA, '--set', f'model.adapters.path={written}', '--set', 'training.optimizer.lr=0', '--set',
+             'training.optimizer.weight_decay=0', '--steps', 1, '--out', run)
+    headroom('merge', run, '--out', merged)
+    again = logits(peft.from_pretrained(newest(run), dtype=torch.float32), ids)
+    one = logits(plain.from_pretrained(merged, dtype=torch.float32), ids)
+    return max((again - expected).abs().max().item(), (one - expected).abs().max().item())
+
+
 def compare(folder, family):
     plain, peft, targets = FAMILIES[family]
     first, run, merged = (os.path.join(folder, family + end) for end in ('-first', '-lora', '-merged'))
@@ -62,8 +81,9 @@ def compare(folder, family):
     with_merged = logits(plain.from_pretrained(merged, dtype=torch.float32), ids)
     worst = (with_adapters - with_merged).abs().max().item()
     moved = (with_base - with_merged).abs().max().item()
-    print(f'{family:8} merged against PEFT {worst:.1e}, moved from the base by {moved:.1e}', flush=True)
-    return worst <= 1e-5 and moved > 1e-2
+    back = round_trip(folder, family, base, ids)
+    print(f'{family:8} from PEFT and back {back:.1e}, merged against PEFT {worst:.1e}, moved from the base by {moved:.1e}', flush=True)
+    return worst <= 1e-5 and back <= 1e-5 and moved > 1e-2
 
 
 with tempfile.TemporaryDirectory() as folder:
