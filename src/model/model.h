@@ -103,6 +103,9 @@ struct hr_model {
   /* Names in public checkpoints. Parameters carry them; what differs is here.
    * (optional) Whether a tensor of a checkpoint is rightly unused. */
   bool (*leaves)(const hr_model_part *part, const char *tensor);
+  /* (optional) What names of the body's parameters begin with ("model."). Checkpoints of the body alone ("LlamaModel")
+   * leave it out, and have no head: what does not begin so is drawn then. */
+  const char *body_name;
   /* (optional) Another name, number `i` from 0 on, that checkpoints have for a parameter; NULL: no more. */
   const char *(*other_name)(const char *parameter, int i, char out[HR_TENSOR_NAME]);
 };

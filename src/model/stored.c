@@ -2,6 +2,7 @@
 #include "model/stored.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,12 +32,50 @@ bool hr__stored_is_gguf(const char *path) {
   return length > 5 && strcmp(path + length - 5, ".gguf") == 0;
 }
 
+/* A file of weights in a format that is not read, such as pickled ones: its name. */
+static bool other_format(const char *folder, char name[256]) {
+  static const char *const endings[] = {".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".npz"};
+  static const char *const beginnings[] = {"pytorch_model", "model", "tf_model", "flax_model", "consolidated"};
+  DIR *files = opendir(folder);
+  bool found = false;
+  for (struct dirent *entry; files && !found && (entry = readdir(files)) != NULL;) {
+    const char *dot = strrchr(entry->d_name, '.');
+    bool begins = false, ends = false;
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+      begins |= strncmp(entry->d_name, beginnings[i], strlen(beginnings[i])) == 0;
+    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
+      ends |= strcmp(dot, endings[i]) == 0;
+    found = begins && ends;
+    if (found) snprintf(name, 256, "%s", entry->d_name);
+  }
+  if (files) closedir(files);
+  return found;
+}
+
+bool hr__stored_is_there(const char *path) {
+  static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
+  char file[4096], other[256];
+  if (hr__stored_is_gguf(path)) return true;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (snprintf(file, sizeof file, "%s/%s", path, names[i]) < (int)sizeof file && access(file, F_OK) == 0) return true;
+  return other_format(path, other);
+}
+
 static hr_status folder_open(hr_stored *s, const char *folder, hr_error *err) {
   static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     const char *path = hr__arena_format(&s->arena, "%s/%s", folder, names[i]);
     if (!path) return hr__nomem(err);
     if (access(path, F_OK) == 0) return hr__safetensors_open(path, &s->file, err);
+  }
+  char other[256], remedy[sizeof err->remedy];
+  if (other_format(folder, other)) {
+    snprintf(remedy, sizeof remedy,
+             "convert them: python -c \"from transformers import AutoModelForCausalLM as M; "
+             "M.from_pretrained('%.160s').save_pretrained('%.160s')\"",
+             folder, folder);
+    return hr__fail(err, HR_BAD_INPUT, folder, remedy, "its weights are not safetensors but %.100s, which is not read",
+                    other);
   }
   return hr__fail(err, HR_BAD_INPUT, folder, "give a folder with weights, or model.config to start from fresh ones",
                   "there is neither %s nor %s in this folder", names[0], names[1]);

@@ -16,17 +16,22 @@ struct hr_weights {
   size_t *packed;            /* the same by number of the packed parameter */
   const hr_model_part *part; /* while it is opened */
   bool *taken;               /* per tensor of the file */
+  bool bare;                 /* the file has the body alone, under names of its own */
+  bool *fresh;               /* by value: the file has not, and need not have it; NULL: of one file of many */
+  char remark[640];          /* which those are; or "" */
   hr_pool *pool;             /* NULL: the calling thread reads alone */
 };
 
-/* The first few names of a list that may be long. */
+/* The first names of a list that may be long. */
+enum { NAMED = 3, NAMED_FRESH = 8 };
 typedef struct name_list {
+  size_t most; /* that are named */
   size_t count, used;
-  char text[256];
+  char text[512];
 } name_list;
 
 static void name_add(name_list *list, const char *name) {
-  if (list->count < 3 && list->used < sizeof list->text) {
+  if (list->count < list->most && list->used < sizeof list->text) {
     int length =
         snprintf(list->text + list->used, sizeof list->text - list->used, "%s%.80s", list->count ? ", " : "", name);
     list->used += (size_t)length;
@@ -86,60 +91,116 @@ static hr_status tensor_take(hr_weights *w, const char *place, size_t at, const 
   return shape_match(place, hr__stored_at(w->file, at), desc, err);
 }
 
+/* What a checkpoint of the body alone calls a parameter of it; NULL: the parameter is of the head. */
+static const char *bare_name(const hr_model *model, const char *name) {
+  size_t length = model->body_name ? strlen(model->body_name) : 0;
+  return length > 0 && strncmp(name, model->body_name, length) == 0 ? name + length : NULL;
+}
+
 /* Looks for one parameter in the file; *found is SIZE_MAX where it is missing. */
 static hr_status weight_find(hr_weights *w, const char *folder, const char *name, const hr_desc *desc, size_t *found,
                              hr_error *err) {
   char other[HR_TENSOR_NAME];
   const hr_model *model = w->part->model;
-  size_t at = hr__stored_find(w->file, name);
-  for (int i = 0; at == SIZE_MAX && model->other_name && model->other_name(name, i, other); i++)
-    at = hr__stored_find(w->file, other);
+  size_t at = SIZE_MAX;
+  for (int bare = 0; bare < 2 && at == SIZE_MAX; bare++) {
+    const char *called = bare ? bare_name(model, name) : name;
+    if (!called) break;
+    at = hr__stored_find(w->file, called);
+    for (int i = 0; at == SIZE_MAX && model->other_name && model->other_name(called, i, other); i++)
+      at = hr__stored_find(w->file, other);
+    w->bare |= bare && at != SIZE_MAX;
+  }
   return tensor_take(w, folder, at, desc, found, err);
+}
+
+/* A parameter of this part that the file has not, and its name there. */
+static bool value_is_missing(const hr_weights *w, hr_id i, const char **name) {
+  const hr_graph *g = w->graph;
+  return value_is_weight(g, i) && (*name = public_name(w, g->values[i].name)) && w->weights[i] == SIZE_MAX &&
+         g->buffers[g->values[i].buffer].role != HR_ROLE_STATE;
+}
+
+/* Whether a parameter that is missing begins fresh: the head of a checkpoint that has the body alone. */
+static bool begins_fresh(const hr_weights *w, const char *name) {
+  return w->bare && w->part->model->body_name && !bare_name(w->part->model, name);
+}
+
+/* Heads of a body alone, once all of the file is known to be one. */
+static hr_status fresh_note(hr_weights *w, hr_error *err) {
+  const hr_graph *g = w->graph;
+  name_list fresh = {.most = NAMED_FRESH};
+  const char *name;
+  w->fresh = hr__arena_array(&w->arena, g->n_values + 1, sizeof *w->fresh);
+  if (!w->fresh) return hr__nomem(err);
+  for (hr_id i = 0; i < g->n_values; i++) {
+    if (!value_is_missing(w, i, &name) || !begins_fresh(w, name)) continue;
+    w->fresh[i] = true;
+    name_add(&fresh, name);
+    if (!g->values[i].trained)
+      return hr__scope_fail(
+          &w->part->scope, "path", "let it be trained: add it to `train`, such as train: [\"lm_head\"]", err,
+          "the checkpoint has no %.100s, so that it would begin fresh and stay so: it is frozen", name);
+  }
+  if (fresh.count > 0)
+    snprintf(w->remark, sizeof w->remark, "%zu of the model's tensors %s not in the checkpoint and begin%s fresh: %s%s",
+             fresh.count, fresh.count == 1 ? "is" : "are", fresh.count == 1 ? "s" : "", fresh.text,
+             fresh.count > NAMED_FRESH ? ", ..." : "");
+  return HR_OK;
 }
 
 static bool tensor_left(const hr_weights *w, const char *name) {
   return w->part->model->leaves && w->part->model->leaves(w->part, name);
 }
 
-static hr_status names_match(hr_weights *w, const char *folder, hr_error *err) {
+/* What becomes a parameter of the model must be there. */
+static hr_status missing_refuse(const hr_weights *w, const char *folder, hr_error *err) {
   const hr_graph *g = w->graph;
-  name_list missing = {0}, unused = {0};
-  const char *name;
+  name_list missing = {.most = NAMED};
+  const char *name, *section = w->part->scope.section;
   bool head = false; /* one that is often tied is missing */
   for (hr_id i = 0; i < g->n_values; i++) {
-    if (!value_is_weight(g, i) || !(name = public_name(w, g->values[i].name))) continue;
-    HR_TRY(weight_find(w, folder, name, &g->values[i].desc, &w->weights[i], err));
-    if (w->weights[i] != SIZE_MAX || g->buffers[g->values[i].buffer].role == HR_ROLE_STATE) continue;
+    if (!value_is_missing(w, i, &name) || w->fresh[i]) continue;
     name_add(&missing, name);
     head = head || tensor_left(w, name);
   }
-  for (size_t i = 0; i < g->n_packed; i++) {
-    if (!(name = public_name(w, g->packed[i].name))) continue;
-    HR_TRY(weight_find(w, folder, name, &g->packed[i].desc, &w->packed[i], err));
-    if (w->packed[i] == SIZE_MAX) name_add(&missing, name);
-  }
-  if (missing.count) {
-    char remedy[HR_SECTION_TEXT + 96];
-    const char *section = w->part->scope.section;
-    if (head && missing.count == 1)
-      snprintf(remedy, sizeof remedy, "the checkpoint's head is tied: give --set %s.config.tie_word_embeddings=true",
-               section);
-    else
-      snprintf(remedy, sizeof remedy, "make %s.config agree with the checkpoint, or take a complete checkpoint",
-               section);
-    return hr__fail(err, HR_BAD_INPUT, folder, remedy, "%zu of the model's tensors %s not in the checkpoint: %s%s",
-                    missing.count, missing.count == 1 ? "is" : "are", missing.text, missing.count > 3 ? ", ..." : "");
-  }
+  for (size_t i = 0; i < g->n_packed; i++)
+    if ((name = public_name(w, g->packed[i].name)) && w->packed[i] == SIZE_MAX) name_add(&missing, name);
+  if (missing.count == 0) return HR_OK;
+  char remedy[HR_SECTION_TEXT + 96];
+  if (head && missing.count == 1)
+    snprintf(remedy, sizeof remedy, "the checkpoint's head is tied: give --set %s.config.tie_word_embeddings=true",
+             section);
+  else
+    snprintf(remedy, sizeof remedy, "make %s.config agree with the checkpoint, or take a complete checkpoint", section);
+  return hr__fail(err, HR_BAD_INPUT, folder, remedy, "%zu of the model's tensors %s not in the checkpoint: %s%s",
+                  missing.count, missing.count == 1 ? "is" : "are", missing.text, missing.count > NAMED ? ", ..." : "");
+}
+
+static hr_status unused_refuse(const hr_weights *w, const char *folder, hr_error *err) {
+  name_list unused = {.most = NAMED};
   for (size_t i = 0; i < hr__stored_count(w->file); i++) {
-    name = hr__stored_at(w->file, i)->name;
+    const char *name = hr__stored_at(w->file, i)->name;
     if (!w->taken[i] && !tensor_left(w, name)) name_add(&unused, name);
   }
-  if (unused.count) {
-    return hr__fail(err, HR_BAD_INPUT, folder, "make model.config agree with the checkpoint (layers, biases)",
-                    "%zu of the checkpoint's tensors %s not in the model: %s%s", unused.count,
-                    unused.count == 1 ? "is" : "are", unused.text, unused.count > 3 ? ", ..." : "");
-  }
-  return HR_OK;
+  if (unused.count == 0) return HR_OK;
+  return hr__fail(err, HR_BAD_INPUT, folder, "make model.config agree with the checkpoint (layers, biases)",
+                  "%zu of the checkpoint's tensors %s not in the model: %s%s", unused.count,
+                  unused.count == 1 ? "is" : "are", unused.text, unused.count > NAMED ? ", ..." : "");
+}
+
+static hr_status names_match(hr_weights *w, const char *folder, hr_error *err) {
+  const hr_graph *g = w->graph;
+  const char *name;
+  for (hr_id i = 0; i < g->n_values; i++)
+    if (value_is_weight(g, i) && (name = public_name(w, g->values[i].name)))
+      HR_TRY(weight_find(w, folder, name, &g->values[i].desc, &w->weights[i], err));
+  for (size_t i = 0; i < g->n_packed; i++)
+    if ((name = public_name(w, g->packed[i].name)))
+      HR_TRY(weight_find(w, folder, name, &g->packed[i].desc, &w->packed[i], err));
+  HR_TRY(fresh_note(w, err));
+  HR_TRY(missing_refuse(w, folder, err));
+  return unused_refuse(w, folder, err);
 }
 
 static hr_status weights_create(const hr_graph *graph, hr_weights **out, hr_error *err) {
@@ -274,6 +335,14 @@ void hr__weights_share(hr_weights *w, hr_pool *pool) {
 
 bool hr__weights_has(const hr_weights *w, hr_id parameter) {
   return w->weights[parameter] != SIZE_MAX;
+}
+
+bool hr__weights_is_fresh(const hr_weights *w, hr_id parameter) {
+  return w->fresh && w->fresh[parameter];
+}
+
+const char *hr__weights_remark(const hr_weights *w) {
+  return w->remark[0] ? w->remark : NULL;
 }
 
 bool hr__weights_has_packed(const hr_weights *w, size_t packed) {

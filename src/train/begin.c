@@ -49,7 +49,9 @@ static bool name_is_drawn(void *user, const char *name) {
   const hr_session *s = from->session;
   if (from->frozen_only && hr__handover_carries(&s->handover, hr__graph_find_value(hr__run_graph(s->run), name)))
     return false; /* the checkpoint had it */
-  return !from->weights[hr__parts_of(&from->parts, name)];
+  const hr_weights *weights = from->weights[hr__parts_of(&from->parts, name)];
+  hr_id value = hr__graph_find_value(hr__run_graph(s->run), name);
+  return !weights || (value != HR_NONE && hr__weights_is_fresh(weights, value));
 }
 
 /* `hash` takes the frozen ones: a checkpoint does not hold them, but must be able to tell them from others. */
@@ -114,6 +116,8 @@ static hr_status sources_open(hr_session *s, sources *from, bool *any, hr_error 
     HR_TRY(
         hr__weights_open(hr__scope_text(&part->scope, "path"), s->options->plan->graph, part, &from->weights[p], err));
     hr__weights_share(from->weights[p], s->options->device->pool);
+    const char *remark = hr__weights_remark(from->weights[p]);
+    if (remark && !from->frozen_only) snprintf(s->remark, sizeof s->remark, "%s", remark);
   }
   return HR_OK;
 }

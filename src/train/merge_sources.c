@@ -125,6 +125,8 @@ static hr_status adapter_place(hr_merging *m, const char *module, hr_error *err)
   const char *b = hr__arena_format(&m->arena, HR_PEFT_PREFIX "%s" HR_PEFT_B, module);
   if (!weight || !a || !b) return hr__nomem(err);
   hr_merged *t = tensor_find(m, weight);
+  const char *dot = strchr(weight, '.');
+  if (!t && dot) t = tensor_find(m, dot + 1); /* a base that has the body alone, without the name of it */
   if (!t)
     return hr__fail(err, HR_BAD_INPUT, m->base, "give the base of these adapters with --base",
                     "there is no %.160s, which the adapters belong to", weight);

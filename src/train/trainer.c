@@ -101,6 +101,7 @@ static hr_status trainer_open(trainer *t, hr_error *err) {
   if (hr__data_cut(t->session.data) > 0)
     hr__store_tell(&t->store, HR_MESSAGE_INFO, "%" PRId64 " samples are longer than data.sequence_length and were cut",
                    hr__data_cut(t->session.data));
+  if (t->session.remark[0]) hr__store_tell(&t->store, HR_MESSAGE_WARNING, "%s", t->session.remark);
   const char *remark = hr__data_remark(t->session.data);
   if (remark) hr__store_tell(&t->store, HR_MESSAGE_INFO, "%s", remark);
   t->eval_every = interval_read(o->recipe, "training.eval_every");
