@@ -151,6 +151,11 @@ hr_status hr__model_check(const hr_recipe *recipe, hr_error *err);
 hr_status hr__model_config_merge(hr_recipe *recipe, const char *section, const char *name, const char *text,
                                  size_t bytes, const hr_model **family, hr_error *err);
 
+/* config_text.c: the config.json of a checkpoint, a folder or a GGUF file; *text NULL: the folder has none. *name
+ * stands for it in places. All in `arena`. */
+hr_status hr__config_text(const char *path, hr_arena *arena, const char **name, char **text, size_t *bytes,
+                          hr_error *err);
+
 /* open_adapters.c: adapters.path of a section, where it is given. */
 hr_status hr__adapters_open(hr_recipe *recipe, const hr_scope *scope, hr_error *err);
 

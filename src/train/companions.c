@@ -4,12 +4,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "format/file.h"
-#include "text/tokenizer.h"
+#include "text/gguf.h"
 #include "train/manifest.h"
 #include "train/tensors.h"
 
@@ -66,7 +68,7 @@ static hr_status origin_find(const hr_recipe *recipe, const hr_model_part *part,
   if (*part->name || !hr__recipe_has(recipe, "data.tokenizer")) return HR_OK;
   const char *named = hr__recipe_text(recipe, "data.tokenizer");
   out->folder = hr__recipe_word_is(recipe, "data.tokenizer", "bytes") ? NULL : named;
-  if (!out->folder || (stat(named, &facts) == 0 && S_ISDIR(facts.st_mode))) return HR_OK;
+  if (!out->folder || hr__is_gguf_name(named) || (stat(named, &facts) == 0 && S_ISDIR(facts.st_mode))) return HR_OK;
   const char *slash = strrchr(named, '/');
   out->vocabulary = named;
   out->folder = slash ? hr__arena_format(arena, "%.*s", (int)(slash - named), named) : ".";
@@ -108,15 +110,87 @@ static hr_status vocabulary_open(hr_companions *c, const origin *from, hr_arena 
   return file_open(c, "merges.txt", hr__arena_format(arena, "%s/merges.txt", from->folder), err);
 }
 
+/* A file that there is none of: its text, in one without a name. */
+static hr_status text_open(hr_companions *c, const char *name, const char *path, const char *text, size_t bytes,
+                           hr_error *err) {
+  char place[PATH_MAX];
+  const char *folder = getenv("TMPDIR");
+  for (size_t i = 0; i < c->count; i++)
+    if (strcmp(c->list[i].name, name) == 0) return HR_OK;
+  if (c->count == HR_COMPANIONS) return HR_OK;
+  snprintf(place, sizeof place, "%s/headroom-XXXXXX", folder && *folder ? folder : "/tmp");
+  int fd = mkostemp(place, O_CLOEXEC);
+  if (fd < 0) return hr__fail_errno(err, place, "create", errno);
+  unlink(place);
+  hr_status status = hr__file_write_all(fd, place, text, bytes, err);
+  if (status != HR_OK) {
+    close(fd);
+    return status;
+  }
+  c->list[c->count++] = (hr_companion){.name = name, .path = path, .fd = fd, .bytes = bytes};
+  return HR_OK;
+}
+
+typedef hr_status (*text_fn)(const hr_gguf *file, const char *name, hr_string *out, hr_error *err);
+
+static hr_status generation_make(const hr_gguf *file, const char *name, hr_string *out, hr_error *err) {
+  (void)name;
+  return hr__gguf_generation_config(file, out, err);
+}
+
+static hr_status template_make(const hr_gguf *file, const char *name, hr_string *out, hr_error *err) {
+  hr_gguf_text text = {0};
+  (void)name;
+  return hr__gguf_chat_template(file, &text) ? hr__string_add(out, text.text, text.bytes, err) : HR_OK;
+}
+
+/* What a GGUF file says, as the files that folders have for it. */
+static hr_status gguf_take(hr_companions *c, const hr_gguf *file, const char *path, bool adapters, hr_error *err) {
+  static const struct {
+    const char *name;
+    text_fn make;
+    bool generation;
+  } texts[] = {{"tokenizer.json", hr__gguf_tokenizer_json, false},
+               {"tokenizer_config.json", hr__gguf_tokenizer_config, false},
+               {"chat_template.jinja", template_make, false},
+               {"generation_config.json", generation_make, true}};
+  hr_status status = HR_OK;
+  hr_string text = {0};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts && status == HR_OK; i++) {
+    if (texts[i].generation && adapters) continue;
+    text.count = 0;
+    hr_error unknown = {0};
+    status = texts[i].make(file, path, &text, &unknown);
+    if (status == HR_UNSUPPORTED) { /* whoever needs it is told when text is to be read; weights go without */
+      status = HR_OK;
+      break;
+    }
+    if (status != HR_OK && err) *err = unknown;
+    if (status == HR_OK && text.count > 0) status = text_open(c, texts[i].name, path, text.data, text.count, err);
+  }
+  hr__string_fini(&text);
+  return status;
+}
+
+static hr_status gguf_open(hr_companions *c, const char *path, bool adapters, hr_error *err) {
+  hr_gguf *file = NULL;
+  HR_TRY(hr__gguf_open(path, &file, err));
+  hr_status status = hr__gguf_value(file, "tokenizer.ggml.tokens") ? gguf_take(c, file, path, adapters, err) : HR_OK;
+  hr__gguf_close(file);
+  return status;
+}
+
 static hr_status all_open(hr_companions *c, const origin *from, bool adapters, hr_arena *arena, hr_error *err) {
+  bool gguf = from->folder && hr__is_gguf_name(from->folder), one = from->folder == from->model;
+  if (gguf) HR_TRY(gguf_open(c, from->folder, adapters || !one, err));
   for (size_t i = 0; i < NAMES; i++) {
     const char *folder = names[i].purpose == GENERATION ? from->model : from->folder;
     bool taken = names[i].purpose == VOCABULARY ? !from->vocabulary : names[i].purpose == TEXT_SETTINGS || !adapters;
-    if (!folder || !taken) continue;
+    if (!folder || !taken || hr__is_gguf_name(folder)) continue;
     HR_TRY(file_open(c, names[i].name, hr__arena_format(arena, "%s/%s", folder, names[i].name), err));
   }
   if (from->vocabulary) return vocabulary_open(c, from, arena, err);
-  return from->folder ? tiktokens_open(c, from->folder, arena, err) : HR_OK;
+  return from->folder && !gguf ? tiktokens_open(c, from->folder, arena, err) : HR_OK;
 }
 
 hr_status hr__companions_open(const hr_recipe *recipe, const hr_model_part *part, bool adapters, hr_arena *arena,

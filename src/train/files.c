@@ -143,10 +143,7 @@ static hr_status adapters_add(filing *f, size_t p, hr_error *err) {
 }
 
 static hr_status companions_add(filing *f, size_t p, hr_error *err) {
-  hr_companions *c = hr__arena_alloc(f->arena, sizeof *c);
-  if (!c) return hr__nomem(err);
-  HR_TRY(hr__companions_open(f->recipe, &f->parts.part[p], hr__lora_given(&f->parts.part[p]), f->arena, c, err));
-  f->out->companions[p] = c;
+  const hr_companions *c = f->out->companions[p];
   for (size_t i = 0; i < c->count; i++)
     HR_TRY(file_add(f, p, c->list[i].name, (hr_run_file){.copied = &c->list[i]}, err));
   return HR_OK;
@@ -167,11 +164,26 @@ static hr_status files_add(filing *f, hr_error *err) {
   return HR_OK;
 }
 
+hr_status hr__run_files_open(const hr_recipe *recipe, hr_arena *arena, hr_run_files *out, hr_error *err) {
+  hr_model_parts parts;
+  hr_status status = HR_OK;
+  hr__parts_read(recipe, &parts);
+  *out = (hr_run_files){.count = 0};
+  for (size_t p = 0; p < parts.count && status == HR_OK; p++) {
+    hr_companions *c = hr__arena_alloc(arena, sizeof *c);
+    status =
+        c ? hr__companions_open(recipe, &parts.part[p], hr__lora_given(&parts.part[p]), arena, c, err) : hr__nomem(err);
+    if (status == HR_OK) out->companions[p] = c;
+  }
+  if (status != HR_OK) hr__run_files_close(out);
+  return status;
+}
+
 hr_status hr__run_files(const hr_recipe *recipe, const hr_tensors *tensors, hr_arena *arena, hr_run_files *out,
                         hr_error *err) {
   filing f = {.recipe = recipe, .graph = hr__run_graph(tensors->run), .tensors = tensors, .arena = arena, .out = out};
   hr__parts_read(recipe, &f.parts);
-  *out = (hr_run_files){.count = 0};
+  out->count = 0;
   hr_status status = files_add(&f, err);
   if (status != HR_OK) hr__run_files_close(out);
   return status;

@@ -57,7 +57,10 @@ typedef struct hr_run_files {
   hr_companions *companions[1 + HR_MODEL_PARTS]; /* open; NULL: none */
 } hr_run_files;
 bool hr__run_file_has_tensors(const hr_run_file *file);
-/* What every checkpoint of a run consists of; contents in `arena`. Closed also where it fails. */
+/* Opens what checkpoints copy. It is done before a run takes its memory, since what stands for a GGUF file's tokenizer
+ * is made first. Closed also where it fails. */
+hr_status hr__run_files_open(const hr_recipe *recipe, hr_arena *arena, hr_run_files *out, hr_error *err);
+/* What every checkpoint of a run consists of; contents in `arena`. */
 hr_status hr__run_files(const hr_recipe *recipe, const hr_tensors *tensors, hr_arena *arena, hr_run_files *out,
                         hr_error *err);
 void hr__run_files_close(hr_run_files *files);

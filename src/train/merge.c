@@ -20,9 +20,9 @@ static hr_status config_load(hr_merging *m, json_t **root, hr_error *err) {
   size_t bytes;
   json_error_t fault;
   const char *from = m->adapters ? m->base : m->folder;
-  const char *path = hr__arena_format(&m->arena, "%s/config.json", from);
-  if (!path) return hr__nomem(err);
-  HR_TRY(hr__file_read(path, HR_DOC_MAX_BYTES, &m->arena, &text, &bytes, err));
+  const char *path;
+  HR_TRY(hr__config_text(from, &m->arena, &path, &text, &bytes, err));
+  if (!text) return hr__fail(err, HR_BAD_INPUT, path, "put it back", "there is no such file");
   hr_status status = hr__json_load(text, bytes, &m->arena, root, &fault, err);
   if (status == HR_BAD_INPUT || (status == HR_OK && !json_is_object(*root)))
     return hr__fail(err, HR_BAD_INPUT, path, "put the file back", "line %d: %s", fault.line, fault.text);

@@ -94,6 +94,7 @@ static hr_status trainer_open(trainer *t, hr_error *err) {
   const hr_train_options *o = t->options;
   HR_TRY(hr__run_names(o->recipe, &t->arena, &t->store.names, err));
   if (o->out) HR_TRY(hr__store_open(&t->store, o, err));
+  HR_TRY(hr__run_files_open(o->recipe, &t->arena, &t->store.files, err));
   HR_TRY(hr__session_create(o, false, &t->session, err));
   HR_TRY(identity_make(t, err));
   HR_TRY(trainer_load(t, err));

@@ -29,6 +29,7 @@ void desk_open(desk *d, const char *out, const char *const *overrides) {
   d->store.message_user = d;
   snprintf(d->store.out, sizeof d->store.out, "%s", out);
   must(hr__run_names(d->tiny.recipe, &d->arena, &d->store.names, &err), &err);
+  must(hr__run_files_open(d->tiny.recipe, &d->arena, &d->store.files, &err), &err);
   must(hr__run_files(d->tiny.recipe, &d->session.tensors, &d->arena, &d->store.files, &err), &err);
   d->manifest.seed = 7;
   memcpy(d->manifest.fingerprint, d->tiny.plan->fingerprint, sizeof d->manifest.fingerprint);
