@@ -7,6 +7,7 @@
 
 #include "format/doc.h"
 #include "format/file.h"
+#include "model/stored.h"
 
 static const char usual_precision[] = "bf16-mixed";
 
@@ -41,9 +42,10 @@ static const method methods[] = {
 };
 enum { METHODS = sizeof methods / sizeof methods[0] };
 
-static bool is_folder(const char *path) {
+/* A checkpoint in place of a recipe: its folder, or a GGUF file. */
+static bool is_checkpoint(const char *path) {
   struct stat facts;
-  return stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+  return stat(path, &facts) == 0 && (S_ISDIR(facts.st_mode) || hr__stored_is_gguf(path));
 }
 
 /* Whether the first `count` overrides give the key, a section around it, or a part of it. */
@@ -59,8 +61,11 @@ static bool given_by_hand(const hr_cli *cli, size_t count, const char *key) {
 }
 
 static hr_status choices_add(hr_cli *cli, size_t by_hand, const choice choices[CHOICES], hr_error *err) {
+  static const char adapters[] = "model.adapters.", theirs[] = "model.adapters.path"; /* which bring the rest along */
+  bool begun = given_by_hand(cli, by_hand, theirs);
   for (int i = 0; i < CHOICES && choices[i].key; i++)
-    if (!given_by_hand(cli, by_hand, choices[i].key))
+    if (!given_by_hand(cli, by_hand, choices[i].key) &&
+        !(begun && strncmp(choices[i].key, adapters, sizeof adapters - 1) == 0))
       HR_TRY(hr__cli_override(cli, err, "%s=%s", choices[i].key, choices[i].value));
   return HR_OK;
 }
@@ -130,7 +135,7 @@ hr_status hr__checkpoint_flags(hr_cli *cli, hr_error *err) {
 hr_status hr__checkpoint_defaults(hr_cli *cli, hr_error *err) {
   const method *chosen;
   HR_TRY(method_find(cli, &chosen, err));
-  if (!chosen || !is_folder(cli->arguments[0])) return HR_OK;
+  if (!chosen || !is_checkpoint(cli->arguments[0])) return HR_OK;
   size_t given = cli->n_overrides;
   HR_TRY(choices_add(cli, given, chosen->folder, err));
   return dropout_drop(cli, given, cli->arguments[0], err);

@@ -238,7 +238,7 @@ const hr_cli_command hr_cli_tokenize = {
     .usage = "DIR|FILE",
     .summary = "a text as the tokens of a model, or ids as text",
     .details = "DIR is a model's folder, FILE its tokenizer.json, tokenizer.model, tekken.json, vocab.txt, "
-               "vocab.json or *.tiktoken. Without text: what the tokenizer is.",
+               "vocab.json, *.tiktoken or *.gguf. Without text: what the tokenizer is.",
     .subject = "a model's folder or vocabulary file",
     .examples = "tokenize test/text/tokenizers/byte-level --text \"so it is\"\n"
                 "tokenize test/text/tokenizers/byte-level --file recipes/kjv.txt --count",

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "format/file.h"
+#include "text/gguf.h"
 
 static hr_status folder_look(hr_chat *chat, const char *folder, hr_error *err) {
   HR_TRY(hr__template_of_folder(folder, false, &chat->arena, &chat->text, &chat->bytes, &chat->name, err));
@@ -21,9 +22,10 @@ static hr_status template_find(hr_chat *chat, const hr_recipe *recipe, hr_error 
   }
   char *folder = hr__arena_text(&chat->arena, hr__tokenizer_file(chat->tokenizer));
   if (!folder) return hr__nomem(err);
-  char *slash = strrchr(folder, '/');
+  bool whole = hr__is_gguf_name(folder); /* which has the template in it */
+  char *slash = whole ? NULL : strrchr(folder, '/');
   if (slash) *slash = 0;
-  HR_TRY(folder_look(chat, slash ? folder : ".", err));
+  HR_TRY(folder_look(chat, slash || whole ? folder : ".", err));
   if (chat->text || !hr__recipe_has(recipe, "model.path")) return HR_OK;
   return folder_look(chat, hr__recipe_text(recipe, "model.path"), err);
 }

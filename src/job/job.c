@@ -8,6 +8,7 @@
 #include "data/masking.h"
 #include "data/source.h"
 #include "fit/traffic.h"
+#include "job/loadable.h"
 #include "job/settings.h"
 #include "plan/memory.h"
 
@@ -134,6 +135,7 @@ static hr_status job_stages(hr_job *job, hr_effort effort, const hr_facts *known
   job->graph = job->chosen.graph;
   job->plan = job->chosen.plan;
   if (effort != HR_EFFORT_RUN) return HR_OK; /* job->search.chosen has it */
+  HR_TRY(hr__loadable(job->recipe, job->graph, err));
   hr_budget budget;
   HR_TRY(hr__training_shape(job->recipe, &job->shape, err));
   HR_TRY(hr__memory_budget(job->recipe, &job->facts, &budget, err));

@@ -1,12 +1,14 @@
 /* The settings of data and training, and the one place where all key tables meet. */
 #include "job/settings.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "compile/compile.h"
 #include "model/model.h"
+#include "model/stored.h"
 #include "plan/memory.h"
 
 static const hr_key keys[] = {
@@ -125,9 +127,10 @@ hr_status hr__settings_parse(const char *name, const char *folder, const char *t
   return hr__recipe_parse(name, folder, text, bytes, overrides, n_overrides, tables, HR_SETTINGS_TABLES, out, err);
 }
 
-static bool is_folder(const char *path) {
+/* A checkpoint in place of a recipe. */
+static bool is_checkpoint(const char *path) {
   struct stat facts;
-  return stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+  return stat(path, &facts) == 0 && (S_ISDIR(facts.st_mode) || hr__stored_is_gguf(path));
 }
 
 static bool overridden(const char *const *overrides, size_t count, const char *path) {
@@ -138,7 +141,7 @@ static bool overridden(const char *const *overrides, size_t count, const char *p
 }
 
 hr_status hr__settings_data(const char *path, const char *const *overrides, size_t n_overrides, hr_error *err) {
-  if (!is_folder(path) || overridden(overrides, n_overrides, "data.path") ||
+  if (!is_checkpoint(path) || overridden(overrides, n_overrides, "data.path") ||
       overridden(overrides, n_overrides, "data.source"))
     return HR_OK;
   return hr__fail(err, HR_USAGE, path,
@@ -146,14 +149,32 @@ hr_status hr__settings_data(const char *path, const char *const *overrides, size
                   "there is a model to train, but no data");
 }
 
-/* What a bare folder of weights means: its model, fine-tuned on data of a common shape. */
+/* A path as the recipe of its folder writes it, in single quotes; "" where it is too long. */
+static void path_quote(const char *path, char out[2 * NAME_MAX + 3]) {
+  size_t used = 0;
+  out[used++] = '\'';
+  for (; *path && used < 2 * NAME_MAX; path++) {
+    if (*path == '\'') out[used++] = '\'';
+    out[used++] = *path;
+  }
+  out[used++] = '\'';
+  out[used] = 0;
+}
+
+/* What a bare folder of weights means, or a GGUF file: its model, fine-tuned on data of a common shape. */
 static hr_status folder_parse(const char *path, int64_t length, const char *const *overrides, size_t n_overrides,
                               hr_recipe **out, hr_error *err) {
-  char text[128];
+  char text[2 * NAME_MAX + 128], name[2 * NAME_MAX + 3] = ".", folder[PATH_MAX];
+  const char *slash = strrchr(path, '/');
+  snprintf(folder, sizeof folder, "%s", path);
+  if (hr__stored_is_gguf(path)) {
+    path_quote(slash ? slash + 1 : path, name);
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 0, path);
+  }
   bool data = overridden(overrides, n_overrides, "data.path");
-  int bytes = snprintf(text, sizeof text, "model: { path: . }\ndata: { %ssequence_length: %d }\n",
+  int bytes = snprintf(text, sizeof text, "model: { path: %s }\ndata: { %ssequence_length: %d }\n", name,
                        data ? "" : "source: synthetic, ", (int)length);
-  return hr__settings_parse(path, path, text, (size_t)bytes, overrides, n_overrides, out, err);
+  return hr__settings_parse(path, folder, text, (size_t)bytes, overrides, n_overrides, out, err);
 }
 
 static hr_status folder_load(const char *path, const char *const *overrides, size_t n_overrides, hr_recipe **out,
@@ -170,7 +191,7 @@ static hr_status folder_load(const char *path, const char *const *overrides, siz
 
 hr_status hr__settings_load(const char *path, const char *const *overrides, size_t n_overrides, hr_recipe **out,
                             hr_error *err) {
-  if (is_folder(path)) return folder_load(path, overrides, n_overrides, out, err);
+  if (is_checkpoint(path)) return folder_load(path, overrides, n_overrides, out, err);
   hr_key_table tables[HR_SETTINGS_TABLES];
   hr__settings_tables(tables);
   return hr__recipe_load(path, overrides, n_overrides, tables, HR_SETTINGS_TABLES, out, err);

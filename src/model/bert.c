@@ -158,5 +158,6 @@ const hr_model hr_model_bert = {
     .vocabulary = bert_vocabulary,
     .config_json = hr__bert_json,
     .leaves = hr__bert_leaves,
+    .body_name = "bert.",
     .other_name = hr__bert_other_name,
 };

@@ -4,8 +4,6 @@
 
 #include "model/bert.h"
 
-static const char BODY[] = "bert.";
-
 /* `name` without the given ending, as a length; 0: it ends otherwise. */
 static int stem(const char *name, const char *ending) {
   size_t length = strlen(name), tail = strlen(ending);
@@ -26,24 +24,10 @@ bool hr__bert_leaves(const hr_model_part *part, const char *tensor) {
   return *part->name && strncmp(tensor, "cls.", 4) == 0;
 }
 
-/* The weight and bias of a norm as gamma and beta; NULL: the parameter is none. */
-static const char *old_norm(const char *parameter, char out[HR_TENSOR_NAME]) {
-  int weight = stem(parameter, ".LayerNorm.weight"), bias = stem(parameter, ".LayerNorm.bias");
-  if (!weight && !bias) return NULL;
-  snprintf(out, HR_TENSOR_NAME, "%.*s.LayerNorm.%s", weight ? weight : bias, parameter, weight ? "gamma" : "beta");
-  return out;
-}
-
+/* The weight and bias of a norm were called gamma and beta. */
 const char *hr__bert_other_name(const char *parameter, int i, char out[HR_TENSOR_NAME]) {
-  bool body = strncmp(parameter, BODY, sizeof BODY - 1) == 0;
-  const char *bare = body ? parameter + sizeof BODY - 1 : parameter;
-  const char *other[3];
-  char room[HR_TENSOR_NAME];
-  int count = 0;
-  if (old_norm(parameter, out)) other[count++] = out;
-  if (body) other[count++] = bare;
-  if (body && old_norm(bare, room)) other[count++] = room;
-  if (i >= count) return NULL;
-  if (other[i] != out) snprintf(out, HR_TENSOR_NAME, "%s", other[i]);
+  int weight = stem(parameter, ".LayerNorm.weight"), bias = stem(parameter, ".LayerNorm.bias");
+  if (i > 0 || (!weight && !bias)) return NULL;
+  snprintf(out, HR_TENSOR_NAME, "%.*s.LayerNorm.%s", weight ? weight : bias, parameter, weight ? "gamma" : "beta");
   return out;
 }

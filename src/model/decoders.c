@@ -100,6 +100,7 @@ static const char *const targets[] = {"q_proj", "k_proj", "v_proj", "o_proj"};
       .vocabulary = vocabulary,                                                                                        \
       .config_json = hr__decoder_json,                                                                                 \
       .leaves = leaves,                                                                                                \
+      .body_name = "model.",                                                                                           \
   }
 
 DECODER(llama, NULL, &hr_decoder_attention_bias_keys, &hr_decoder_mlp_bias_keys);

@@ -107,18 +107,16 @@ static int64_t row_in_file(const hr_gguf_weight *weight, int64_t row) {
   return head * weight->head_rows + 2 * (within % half) + within / half;
 }
 
-hr_status hr__gguf_weight_read(const hr_gguf *file, const hr_gguf_tensor *tensor, const hr_gguf_weight *weight,
-                               int64_t first, int64_t count, float *out, hr_error *err) {
-  int64_t width = tensor->rank > 1 && tensor->dim[0] ? tensor->elements / tensor->dim[0] : 1;
-  if (first < 0 || count < 0 || count > INT64_MAX / (width ? width : 1))
-    return hr__fail(err, HR_USAGE, NULL, NULL, "tensor \"%.200s\" has no such rows", tensor->name);
-  if (weight->head_rows == 0) {
-    HR_TRY(hr__gguf_read_f32(file, tensor, first * width, count * width, out, err));
-  } else {
-    for (int64_t i = 0; i < count; i++)
-      HR_TRY(hr__gguf_read_f32(file, tensor, row_in_file(weight, first + i) * width, width, out + i * width, err));
-  }
-  for (int64_t i = 0; weight->raised && i < count * width; i++)
+int64_t hr__gguf_row_width(const hr_gguf_tensor *tensor, const hr_gguf_weight *weight) {
+  if (tensor->rank > 1) return tensor->dim[tensor->rank - 1];
+  return weight->head_rows > 0 || tensor->rank == 0 ? 1 : tensor->dim[0]; /* biases of q and k lie in pairs as well */
+}
+
+hr_status hr__gguf_row_read(const hr_gguf *file, const hr_gguf_tensor *tensor, const hr_gguf_weight *weight,
+                            int64_t row, int64_t first, int64_t count, float *out, hr_error *err) {
+  int64_t width = hr__gguf_row_width(tensor, weight);
+  HR_TRY(hr__gguf_read_f32(file, tensor, row_in_file(weight, row) * width + first, count, out, err));
+  for (int64_t i = 0; weight->raised && i < count; i++)
     out[i] -= 1.0f;
   return HR_OK;
 }

@@ -18,10 +18,11 @@ typedef struct hr_gguf_weight {
 /* What a tensor is. One that the architecture does not have is HR_UNSUPPORTED. */
 hr_status hr__gguf_weight(const hr_gguf *file, const hr_gguf_tensor *tensor, hr_gguf_weight *out, hr_error *err);
 
-/* Rows [first, first + count) as public checkpoints have them, in f32. A tensor with one axis has rows of one element.
- */
-hr_status hr__gguf_weight_read(const hr_gguf *file, const hr_gguf_tensor *tensor, const hr_gguf_weight *weight,
-                               int64_t first, int64_t count, float *out, hr_error *err);
+/* Elements of a row: along the last axis, or single ones where those of a bias are in another order. */
+int64_t hr__gguf_row_width(const hr_gguf_tensor *tensor, const hr_gguf_weight *weight);
+/* Elements [first, first + count) of a row of the public checkpoint, in f32; both are multiples of the type's block. */
+hr_status hr__gguf_row_read(const hr_gguf *file, const hr_gguf_tensor *tensor, const hr_gguf_weight *weight,
+                            int64_t row, int64_t first, int64_t count, float *out, hr_error *err);
 
 /* The text of the config.json that the model would have, in `arena`. */
 hr_status hr__gguf_config(const hr_gguf *file, const char *name, hr_arena *arena, char **text, size_t *bytes,

@@ -82,6 +82,20 @@ static hr_status vocabulary_put(const hr_gguf *file, const hr_gguf_arch *arch, c
   return HR_OK;
 }
 
+/* Ids of tokens that models begin and end texts with. */
+static hr_status roles_put(const hr_gguf *file, json_t *config, hr_error *err) {
+  static const char *const roles[] = {"bos_token_id", "eos_token_id"};
+  for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+    char key[64];
+    int64_t id;
+    snprintf(key, sizeof key, "tokenizer.ggml.%s", roles[i]);
+    if (hr__gguf_integer(hr__gguf_value(file, key), 0, &id) && id >= 0 &&
+        json_object_set_new(config, roles[i], json_integer(id)) != 0)
+      return hr__nomem(err);
+  }
+  return HR_OK;
+}
+
 /* What Llama 3 stretches the wave of a pair by: all of the long ones, none of the short ones, and in between by how
  * often it turns within the original context. */
 enum { ORIGINAL = 8192, LOW = 1, HIGH = 4 };
@@ -135,6 +149,9 @@ static hr_status config_fill(const hr_gguf *file, const hr_gguf_arch *arch, cons
                              hr_error *err) {
   HR_TRY(numbers_put(file, arch, name, config, err));
   HR_TRY(vocabulary_put(file, arch, name, config, err));
+  HR_TRY(roles_put(file, config, err));
+  if (hr__gguf_find(file, "blk.0.attn_output.bias") && json_object_set_new(config, "attention_bias", json_true()) != 0)
+    return hr__nomem(err);
   return rope_put(file, arch, name, config, err);
 }
 

@@ -103,6 +103,9 @@ struct hr_model {
   /* Names in public checkpoints. Parameters carry them; what differs is here.
    * (optional) Whether a tensor of a checkpoint is rightly unused. */
   bool (*leaves)(const hr_model_part *part, const char *tensor);
+  /* (optional) What names of the body's parameters begin with ("model."). Checkpoints of the body alone ("LlamaModel")
+   * leave it out, and have no head: what does not begin so is drawn then. */
+  const char *body_name;
   /* (optional) Another name, number `i` from 0 on, that checkpoints have for a parameter; NULL: no more. */
   const char *(*other_name)(const char *parameter, int i, char out[HR_TENSOR_NAME]);
 };
@@ -147,6 +150,14 @@ hr_status hr__model_check(const hr_recipe *recipe, hr_error *err);
  * training are ignored; a family or a scheme that is not supported is HR_BAD_INPUT. (config.c) */
 hr_status hr__model_config_merge(hr_recipe *recipe, const char *section, const char *name, const char *text,
                                  size_t bytes, const hr_model **family, hr_error *err);
+
+/* config_text.c: the config.json of a checkpoint, a folder or a GGUF file; *text NULL: the folder has none. *name
+ * stands for it in places. All in `arena`. */
+hr_status hr__config_text(const char *path, hr_arena *arena, const char **name, char **text, size_t *bytes,
+                          hr_error *err);
+
+/* open_adapters.c: adapters.path of a section, where it is given. */
+hr_status hr__adapters_open(hr_recipe *recipe, const hr_scope *scope, hr_error *err);
 
 /* fields.c. Tokens and their targets, and the lengths of samples where they have any. */
 void hr__token_fields(const hr_field_shape *shape, int64_t vocabulary, hr_fields *out);

@@ -4,32 +4,32 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "format/file.h"
 #include "model/model.h"
+#include "model/stored.h"
 
-/* PATH: a checkpoint's folder. Its config.json may be absent when the recipe gives the model's settings itself. */
+/* PATH: a checkpoint's folder, or a GGUF file. Its config.json may be absent when the recipe gives the model's settings
+ * itself. */
 static hr_status path_open(hr_recipe *recipe, const hr_scope *scope, const hr_model **family, hr_error *err) {
   char key[HR_SCOPE_PATH];
   const char *path;
   HR_TRY(hr__recipe_early(recipe, hr__scope_path(scope, "path", key), &path, err));
   if (!path) return HR_OK;
   hr_arena *arena = hr__recipe_arena(recipe);
-  char *name = hr__arena_format(arena, "%s/config.json", path);
-  const char *section = hr__arena_text(arena, scope->section);
-  if (!name || !section) return hr__nomem(err);
+  const char *name, *section = hr__arena_text(arena, scope->section);
+  char *text;
+  size_t bytes;
+  if (!section) return hr__nomem(err);
   if (access(path, F_OK) != 0)
-    return hr__scope_fail(scope, "path", "give the folder of a checkpoint, with config.json in it", err,
-                          "there is no folder \"%.200s\"", path);
-  if (access(name, F_OK) != 0) {
+    return hr__scope_fail(scope, "path", "give the folder of a checkpoint, with config.json in it, or a GGUF file", err,
+                          "there is no %s \"%.200s\"", hr__stored_is_gguf(path) ? "file" : "folder", path);
+  HR_TRY(hr__config_text(path, arena, &name, &text, &bytes, err));
+  if (!text) {
     char remedy[2 * HR_SECTION_TEXT + 80];
     if (hr__scope_given(scope, "config") && hr__scope_given(scope, "family")) return HR_OK;
     snprintf(remedy, sizeof remedy, "give the folder of a checkpoint, or %s.family and %s.config", scope->section,
              scope->section);
     return hr__scope_fail(scope, "path", remedy, err, "there is no config.json in \"%.200s\"", path);
   }
-  char *text;
-  size_t bytes;
-  HR_TRY(hr__file_read(name, HR_DOC_MAX_BYTES, arena, &text, &bytes, err));
   return hr__model_config_merge(recipe, section, name, text, bytes, family, err);
 }
 
@@ -159,6 +159,7 @@ static hr_status section_open(hr_recipe *recipe, const hr_scope *scope, const hr
                           model->family);
   HR_TRY(foreign_check(recipe, scope, model, err));
   HR_TRY(hr__recipe_section_more(recipe, scope->section, model->keys, err));
+  HR_TRY(hr__adapters_open(recipe, scope, err));
   *out = model;
   return defaults_merge(recipe, scope, model, err);
 }
@@ -198,7 +199,7 @@ static const hr_key keys[] = {
      .open = model_open},
     {.path = "*.path",
      .type = HR_KEY_PATH,
-     .meaning = "folder of a checkpoint: config.json and *.safetensors",
+     .meaning = "folder of a checkpoint: config.json and *.safetensors; or a GGUF file",
      .folder = "model.path"},
     {.path = "*.precision",
      .type = HR_KEY_CHOICE,

@@ -5,35 +5,33 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/clones.h"
-#include "format/safetensors.h"
-
-typedef struct weight {
-  const hr_safetensor *tensor; /* NULL: this value is not in the file */
-  hr_dtype stored;
-} weight;
+#include "model/stored.h"
 
 struct hr_weights {
   const hr_graph *graph;
-  hr_safetensors *file;
+  hr_stored *file;
   hr_arena arena;
-  weight *weights;           /* by value */
-  weight *packed;            /* by number of the packed parameter */
+  size_t *weights;           /* by value: number of its tensor in the file; SIZE_MAX: it is not there */
+  size_t *packed;            /* the same by number of the packed parameter */
   const hr_model_part *part; /* while it is opened */
   bool *taken;               /* per tensor of the file */
+  bool bare;                 /* the file has the body alone, under names of its own */
+  bool *fresh;               /* by value: the file has not, and need not have it; NULL: of one file of many */
+  char remark[640];          /* which those are; or "" */
   hr_pool *pool;             /* NULL: the calling thread reads alone */
 };
 
-/* The first few names of a list that may be long. */
+/* The first names of a list that may be long. */
+enum { NAMED = 3, NAMED_FRESH = 8 };
 typedef struct name_list {
+  size_t most; /* that are named */
   size_t count, used;
-  char text[256];
+  char text[512];
 } name_list;
 
 static void name_add(name_list *list, const char *name) {
-  if (list->count < 3 && list->used < sizeof list->text) {
+  if (list->count < list->most && list->used < sizeof list->text) {
     int length =
         snprintf(list->text + list->used, sizeof list->text - list->used, "%s%.80s", list->count ? ", " : "", name);
     list->used += (size_t)length;
@@ -58,7 +56,7 @@ static void shape_text(int rank, const int64_t *dim, char out[96]) {
   snprintf(out + used, 96 - used, "]");
 }
 
-static hr_status shape_match(const char *folder, const hr_safetensor *tensor, const hr_desc *desc, hr_error *err) {
+static hr_status shape_match(const char *folder, const hr_stored_tensor *tensor, const hr_desc *desc, hr_error *err) {
   if (tensor->rank == desc->rank && memcmp(tensor->dim, desc->dim, (size_t)desc->rank * sizeof *desc->dim) == 0) {
     return HR_OK;
   }
@@ -70,19 +68,10 @@ static hr_status shape_match(const char *folder, const hr_safetensor *tensor, co
                   "tensor %.120s has the shape %s, but the model has %s", tensor->name, stored, wanted);
 }
 
-static hr_status dtype_match(const char *folder, const hr_safetensor *tensor, hr_dtype *stored, hr_error *err) {
-  static const struct {
-    const char *name;
-    hr_dtype dtype;
-  } allowed[] = {{"F32", HR_F32}, {"BF16", HR_BF16}, {"F16", HR_F16}};
-  for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
-    if (strcmp(tensor->dtype, allowed[i].name) == 0) {
-      *stored = allowed[i].dtype;
-      return HR_OK;
-    }
-  }
+static hr_status dtype_match(const char *folder, const hr_stored_tensor *tensor, hr_error *err) {
+  if (tensor->dtype != HR_DTYPE_COUNT) return HR_OK;
   return hr__fail(err, HR_BAD_INPUT, folder, "convert the checkpoint to F32, BF16 or F16",
-                  "tensor %.120s is stored as %s; weights must be F32, BF16 or F16", tensor->name, tensor->dtype);
+                  "tensor %.120s is stored as %s; weights must be F32, BF16 or F16", tensor->name, tensor->type);
 }
 
 /* The name in the checkpoint of a parameter of this part; NULL: it belongs to another one. */
@@ -92,86 +81,126 @@ static const char *public_name(const hr_weights *w, const char *name) {
   return strncmp(name, w->part->name, length) == 0 && name[length] == '.' ? name + length + 1 : NULL;
 }
 
-static size_t tensor_find(const hr_weights *w, const char *name) {
-  const hr_safetensor *tensor = hr__safetensors_find(w->file, name);
-  return tensor ? hr__safetensors_index(w->file, tensor) : SIZE_MAX;
-}
-
 /* Tensor number `at` of the file (SIZE_MAX: none) is what becomes a value of this shape. */
-static hr_status tensor_take(hr_weights *w, const char *place, size_t at, const hr_desc *desc, weight *found,
+static hr_status tensor_take(hr_weights *w, const char *place, size_t at, const hr_desc *desc, size_t *found,
                              hr_error *err) {
+  *found = at;
   if (at == SIZE_MAX) return HR_OK;
   w->taken[at] = true;
-  found->tensor = hr__safetensors_at(w->file, at);
-  HR_TRY(dtype_match(place, found->tensor, &found->stored, err));
-  return shape_match(place, found->tensor, desc, err);
+  HR_TRY(dtype_match(place, hr__stored_at(w->file, at), err));
+  return shape_match(place, hr__stored_at(w->file, at), desc, err);
 }
 
-/* Looks for one parameter in the file; *found stays without a tensor where it is missing. */
-static hr_status weight_find(hr_weights *w, const char *folder, const char *name, const hr_desc *desc, weight *found,
+/* What a checkpoint of the body alone calls a parameter of it; NULL: the parameter is of the head. */
+static const char *bare_name(const hr_model *model, const char *name) {
+  size_t length = model->body_name ? strlen(model->body_name) : 0;
+  return length > 0 && strncmp(name, model->body_name, length) == 0 ? name + length : NULL;
+}
+
+/* Looks for one parameter in the file; *found is SIZE_MAX where it is missing. */
+static hr_status weight_find(hr_weights *w, const char *folder, const char *name, const hr_desc *desc, size_t *found,
                              hr_error *err) {
   char other[HR_TENSOR_NAME];
   const hr_model *model = w->part->model;
-  size_t at = tensor_find(w, name);
-  for (int i = 0; at == SIZE_MAX && model->other_name && model->other_name(name, i, other); i++)
-    at = tensor_find(w, other);
+  size_t at = SIZE_MAX;
+  for (int bare = 0; bare < 2 && at == SIZE_MAX; bare++) {
+    const char *called = bare ? bare_name(model, name) : name;
+    if (!called) break;
+    at = hr__stored_find(w->file, called);
+    for (int i = 0; at == SIZE_MAX && model->other_name && model->other_name(called, i, other); i++)
+      at = hr__stored_find(w->file, other);
+    w->bare |= bare && at != SIZE_MAX;
+  }
   return tensor_take(w, folder, at, desc, found, err);
+}
+
+/* A parameter of this part that the file has not, and its name there. */
+static bool value_is_missing(const hr_weights *w, hr_id i, const char **name) {
+  const hr_graph *g = w->graph;
+  return value_is_weight(g, i) && (*name = public_name(w, g->values[i].name)) && w->weights[i] == SIZE_MAX &&
+         g->buffers[g->values[i].buffer].role != HR_ROLE_STATE;
+}
+
+/* Whether a parameter that is missing begins fresh: the head of a checkpoint that has the body alone. */
+static bool begins_fresh(const hr_weights *w, const char *name) {
+  return w->bare && w->part->model->body_name && !bare_name(w->part->model, name);
+}
+
+/* Heads of a body alone, once all of the file is known to be one. */
+static hr_status fresh_note(hr_weights *w, hr_error *err) {
+  const hr_graph *g = w->graph;
+  name_list fresh = {.most = NAMED_FRESH};
+  const char *name;
+  w->fresh = hr__arena_array(&w->arena, g->n_values + 1, sizeof *w->fresh);
+  if (!w->fresh) return hr__nomem(err);
+  for (hr_id i = 0; i < g->n_values; i++) {
+    if (!value_is_missing(w, i, &name) || !begins_fresh(w, name)) continue;
+    w->fresh[i] = true;
+    name_add(&fresh, name);
+    if (!g->values[i].trained)
+      return hr__scope_fail(
+          &w->part->scope, "path", "let it be trained: add it to `train`, such as train: [\"lm_head\"]", err,
+          "the checkpoint has no %.100s, so that it would begin fresh and stay so: it is frozen", name);
+  }
+  if (fresh.count > 0)
+    snprintf(w->remark, sizeof w->remark, "%zu of the model's tensors %s not in the checkpoint and begin%s fresh: %s%s",
+             fresh.count, fresh.count == 1 ? "is" : "are", fresh.count == 1 ? "s" : "", fresh.text,
+             fresh.count > NAMED_FRESH ? ", ..." : "");
+  return HR_OK;
 }
 
 static bool tensor_left(const hr_weights *w, const char *name) {
   return w->part->model->leaves && w->part->model->leaves(w->part, name);
 }
 
-static hr_status names_match(hr_weights *w, const char *folder, hr_error *err) {
+/* What becomes a parameter of the model must be there. */
+static hr_status missing_refuse(const hr_weights *w, const char *folder, hr_error *err) {
   const hr_graph *g = w->graph;
-  name_list missing = {0}, unused = {0};
-  const char *name;
+  name_list missing = {.most = NAMED};
+  const char *name, *section = w->part->scope.section;
   bool head = false; /* one that is often tied is missing */
   for (hr_id i = 0; i < g->n_values; i++) {
-    if (!value_is_weight(g, i) || !(name = public_name(w, g->values[i].name))) continue;
-    HR_TRY(weight_find(w, folder, name, &g->values[i].desc, &w->weights[i], err));
-    if (w->weights[i].tensor || g->buffers[g->values[i].buffer].role == HR_ROLE_STATE) continue;
+    if (!value_is_missing(w, i, &name) || w->fresh[i]) continue;
     name_add(&missing, name);
     head = head || tensor_left(w, name);
   }
-  for (size_t i = 0; i < g->n_packed; i++) {
-    if (!(name = public_name(w, g->packed[i].name))) continue;
-    HR_TRY(weight_find(w, folder, name, &g->packed[i].desc, &w->packed[i], err));
-    if (!w->packed[i].tensor) name_add(&missing, name);
-  }
-  if (missing.count) {
-    char remedy[HR_SECTION_TEXT + 96];
-    const char *section = w->part->scope.section;
-    if (head && missing.count == 1)
-      snprintf(remedy, sizeof remedy, "the checkpoint's head is tied: give --set %s.config.tie_word_embeddings=true",
-               section);
-    else
-      snprintf(remedy, sizeof remedy, "make %s.config agree with the checkpoint, or take a complete checkpoint",
-               section);
-    return hr__fail(err, HR_BAD_INPUT, folder, remedy, "%zu of the model's tensors %s not in the checkpoint: %s%s",
-                    missing.count, missing.count == 1 ? "is" : "are", missing.text, missing.count > 3 ? ", ..." : "");
-  }
-  for (size_t i = 0; i < hr__safetensors_count(w->file); i++) {
-    name = hr__safetensors_at(w->file, i)->name;
-    if (!w->taken[i] && !tensor_left(w, name)) name_add(&unused, name);
-  }
-  if (unused.count) {
-    return hr__fail(err, HR_BAD_INPUT, folder, "make model.config agree with the checkpoint (layers, biases)",
-                    "%zu of the checkpoint's tensors %s not in the model: %s%s", unused.count,
-                    unused.count == 1 ? "is" : "are", unused.text, unused.count > 3 ? ", ..." : "");
-  }
-  return HR_OK;
+  for (size_t i = 0; i < g->n_packed; i++)
+    if ((name = public_name(w, g->packed[i].name)) && w->packed[i] == SIZE_MAX) name_add(&missing, name);
+  if (missing.count == 0) return HR_OK;
+  char remedy[HR_SECTION_TEXT + 96];
+  if (head && missing.count == 1)
+    snprintf(remedy, sizeof remedy, "the checkpoint's head is tied: give --set %s.config.tie_word_embeddings=true",
+             section);
+  else
+    snprintf(remedy, sizeof remedy, "make %s.config agree with the checkpoint, or take a complete checkpoint", section);
+  return hr__fail(err, HR_BAD_INPUT, folder, remedy, "%zu of the model's tensors %s not in the checkpoint: %s%s",
+                  missing.count, missing.count == 1 ? "is" : "are", missing.text, missing.count > NAMED ? ", ..." : "");
 }
 
-static hr_status folder_open(hr_weights *w, const char *folder, hr_error *err) {
-  static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    const char *path = hr__arena_format(&w->arena, "%s/%s", folder, names[i]);
-    if (!path) return hr__nomem(err);
-    if (access(path, F_OK) == 0) return hr__safetensors_open(path, &w->file, err);
+static hr_status unused_refuse(const hr_weights *w, const char *folder, hr_error *err) {
+  name_list unused = {.most = NAMED};
+  for (size_t i = 0; i < hr__stored_count(w->file); i++) {
+    const char *name = hr__stored_at(w->file, i)->name;
+    if (!w->taken[i] && !tensor_left(w, name)) name_add(&unused, name);
   }
-  return hr__fail(err, HR_BAD_INPUT, folder, "give a folder with weights, or model.config to start from fresh ones",
-                  "there is neither %s nor %s in this folder", names[0], names[1]);
+  if (unused.count == 0) return HR_OK;
+  return hr__fail(err, HR_BAD_INPUT, folder, "make model.config agree with the checkpoint (layers, biases)",
+                  "%zu of the checkpoint's tensors %s not in the model: %s%s", unused.count,
+                  unused.count == 1 ? "is" : "are", unused.text, unused.count > NAMED ? ", ..." : "");
+}
+
+static hr_status names_match(hr_weights *w, const char *folder, hr_error *err) {
+  const hr_graph *g = w->graph;
+  const char *name;
+  for (hr_id i = 0; i < g->n_values; i++)
+    if (value_is_weight(g, i) && (name = public_name(w, g->values[i].name)))
+      HR_TRY(weight_find(w, folder, name, &g->values[i].desc, &w->weights[i], err));
+  for (size_t i = 0; i < g->n_packed; i++)
+    if ((name = public_name(w, g->packed[i].name)))
+      HR_TRY(weight_find(w, folder, name, &g->packed[i].desc, &w->packed[i], err));
+  HR_TRY(fresh_note(w, err));
+  HR_TRY(missing_refuse(w, folder, err));
+  return unused_refuse(w, folder, err);
 }
 
 static hr_status weights_create(const hr_graph *graph, hr_weights **out, hr_error *err) {
@@ -184,10 +213,13 @@ static hr_status weights_create(const hr_graph *graph, hr_weights **out, hr_erro
 
 /* For an open file. */
 static hr_status tables_create(hr_weights *w, hr_error *err) {
-  w->weights = hr__arena_array(&w->arena, w->graph->n_values, sizeof *w->weights);
+  w->weights = hr__arena_array(&w->arena, w->graph->n_values + 1, sizeof *w->weights);
   w->packed = hr__arena_array(&w->arena, w->graph->n_packed + 1, sizeof *w->packed);
-  w->taken = hr__arena_array(&w->arena, hr__safetensors_count(w->file) + 1, sizeof *w->taken);
-  return w->weights && w->packed && w->taken ? HR_OK : hr__nomem(err);
+  w->taken = hr__arena_array(&w->arena, hr__stored_count(w->file) + 1, sizeof *w->taken);
+  if (!w->weights || !w->packed || !w->taken) return hr__nomem(err);
+  memset(w->weights, 0xff, w->graph->n_values * sizeof *w->weights); /* SIZE_MAX */
+  memset(w->packed, 0xff, w->graph->n_packed * sizeof *w->packed);
+  return HR_OK;
 }
 
 hr_status hr__weights_open(const char *folder, const hr_graph *graph, const hr_model_part *part, hr_weights **out,
@@ -196,7 +228,7 @@ hr_status hr__weights_open(const char *folder, const hr_graph *graph, const hr_m
   hr_weights *w;
   HR_TRY(weights_create(graph, &w, err));
   w->part = part;
-  hr_status status = folder_open(w, folder, err);
+  hr_status status = hr__stored_open(folder, &w->file, err);
   if (status == HR_OK) status = tables_create(w, err);
   if (status == HR_OK) status = names_match(w, folder, err);
   if (status != HR_OK) {
@@ -219,10 +251,10 @@ static const char *file_name(const hr_weight_names *names, const char *name, cha
 }
 
 static hr_status some_find(hr_weights *w, const char *path, const hr_weight_names *names, const char *name,
-                           const hr_desc *desc, weight *found, hr_error *err) {
+                           const hr_desc *desc, size_t *found, hr_error *err) {
   char text[HR_TENSOR_NAME];
   const char *called = file_name(names, name, text);
-  return tensor_take(w, path, called ? tensor_find(w, called) : SIZE_MAX, desc, found, err);
+  return tensor_take(w, path, called ? hr__stored_find(w->file, called) : SIZE_MAX, desc, found, err);
 }
 
 static hr_status some_match(hr_weights *w, const char *path, const hr_weight_names *names,
@@ -234,8 +266,8 @@ static hr_status some_match(hr_weights *w, const char *path, const hr_weight_nam
   for (size_t i = 0; i < g->n_packed && wanted(g, HR_NONE); i++)
     HR_TRY(some_find(w, path, names, g->packed[i].name, &g->packed[i].desc, &w->packed[i], err));
   *missed = '\0';
-  for (size_t i = 0; i < hr__safetensors_count(w->file) && !*missed; i++)
-    if (!w->taken[i]) snprintf(missed, 256, "%s", hr__safetensors_at(w->file, i)->name);
+  for (size_t i = 0; i < hr__stored_count(w->file) && !*missed; i++)
+    if (!w->taken[i]) snprintf(missed, 256, "%s", hr__stored_at(w->file, i)->name);
   return HR_OK;
 }
 
@@ -244,7 +276,7 @@ hr_status hr__weights_open_file(const char *path, const hr_graph *graph, const h
                                 hr_error *err) {
   hr_weights *w;
   HR_TRY(weights_create(graph, &w, err));
-  hr_status status = hr__safetensors_open(path, &w->file, err);
+  hr_status status = hr__stored_open(path, &w->file, err);
   if (status == HR_OK) status = tables_create(w, err);
   if (status == HR_OK) status = some_match(w, path, names, wanted, missed, err);
   if (status != HR_OK) {
@@ -257,55 +289,17 @@ hr_status hr__weights_open_file(const char *path, const hr_graph *graph, const h
 
 void hr__weights_close(hr_weights *w) {
   if (!w) return;
-  if (w->file) hr__safetensors_close(w->file);
+  hr__stored_close(w->file);
   hr__arena_fini(&w->arena);
   hr__free(w);
 }
 
-/* Loops over two fixed types each, so that the compiler vectorises them where it can. */
-HR_CLONES static void f32_from_bf16(float *to, const uint16_t *from, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    to[i] = hr__bf16_to_f32(from[i]);
-}
-HR_CLONES static void f32_from_f16(float *to, const uint16_t *from, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    to[i] = hr__f16_to_f32(from[i]);
-}
-HR_CLONES static void bf16_from_f32(uint16_t *to, const float *from, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    to[i] = hr__f32_to_bf16(from[i]);
-}
-HR_CLONES static void bf16_from_f16(uint16_t *to, const uint16_t *from, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    to[i] = hr__f32_to_bf16(hr__f16_to_f32(from[i]));
-}
-HR_CLONES static void f16_from_f32(uint16_t *to, const float *from, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    to[i] = hr__f32_to_f16(from[i]);
-}
-HR_CLONES static void f16_from_bf16(uint16_t *to, const uint16_t *from, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    to[i] = hr__f32_to_f16(hr__bf16_to_f32(from[i]));
-}
-
-static void convert(hr_dtype to_type, void *to, hr_dtype from_type, const void *from, size_t count) {
-  if (to_type == HR_F32 && from_type == HR_BF16) f32_from_bf16(to, from, count);
-  if (to_type == HR_F32 && from_type == HR_F16) f32_from_f16(to, from, count);
-  if (to_type == HR_BF16 && from_type == HR_F32) bf16_from_f32(to, from, count);
-  if (to_type == HR_BF16 && from_type == HR_F16) bf16_from_f16(to, from, count);
-  if (to_type == HR_F16 && from_type == HR_F32) f16_from_f32(to, from, count);
-  if (to_type == HR_F16 && from_type == HR_BF16) f16_from_bf16(to, from, count);
-}
-
-enum {
-  PIECE = 1 << 14, /* elements that one thread reads at a time */
-  WINDOW = 1 << 13 /* elements that are converted at a time, on the stack */
-};
+enum { PIECE = 1 << 14 }; /* elements that one thread reads at a time */
 
 /* Elements [first, first + count) of a tensor, read by several threads. */
 typedef struct reading {
   const hr_weights *weights;
-  const weight *source;
+  size_t source;  /* tensor of the file */
   hr_dtype dtype; /* that they become */
   int64_t first, count;
   char *to;
@@ -314,39 +308,21 @@ typedef struct reading {
   hr_error err;
 } reading;
 
-static hr_status piece_read(const reading *r, int64_t first, int64_t count, char *to, hr_error *err) {
-  size_t stored_bytes = hr_dtype_bytes(r->source->stored), bytes = hr_dtype_bytes(r->dtype);
-  uint64_t offset = (uint64_t)first * stored_bytes;
-  size_t left = (size_t)count;
-  if (r->source->stored == r->dtype)
-    return hr__safetensors_read(r->weights->file, r->source->tensor, offset, to, left * bytes, err);
-  float window[WINDOW]; /* as large as the largest type that is stored */
-  while (left > 0) {
-    size_t piece = left < WINDOW ? left : WINDOW;
-    HR_TRY(hr__safetensors_read(r->weights->file, r->source->tensor, offset, window, piece * stored_bytes, err));
-    convert(r->dtype, to, r->source->stored, window, piece);
-    to += piece * bytes;
-    offset += piece * stored_bytes;
-    left -= piece;
-  }
-  return HR_OK;
-}
-
 static void piece_task(void *arg, int64_t task, int worker) {
   reading *r = arg;
   (void)worker;
   int64_t at = task * PIECE, count = r->count - at < PIECE ? r->count - at : PIECE;
   hr_error err = {0};
-  hr_status status = piece_read(r, r->first + at, count, r->to + (size_t)at * hr_dtype_bytes(r->dtype), &err);
+  char *to = r->to + (size_t)at * hr_dtype_bytes(r->dtype);
+  hr_status status = hr__stored_read(r->weights->file, r->source, r->dtype, r->first + at, count, to, &err);
   if (status == HR_OK || __atomic_exchange_n(&r->failed, 1, __ATOMIC_RELAXED)) return;
   r->status = status;
   r->err = err;
 }
 
-static hr_status source_read(const hr_weights *w, const weight *source, hr_dtype dtype, int64_t first, int64_t count,
-                             void *to, hr_error *err) {
-  assert(source->tensor && first >= 0 && count >= 0);
-  assert(dtype == HR_F32 || dtype == HR_BF16 || dtype == HR_F16);
+static hr_status source_read(const hr_weights *w, size_t source, hr_dtype dtype, int64_t first, int64_t count, void *to,
+                             hr_error *err) {
+  assert(source != SIZE_MAX && first >= 0 && count >= 0);
   reading r = {.weights = w, .source = source, .dtype = dtype, .first = first, .count = count, .to = to};
   hr__pool_run(w->pool, w->pool ? hr__pool_threads(w->pool) : 1, (count + PIECE - 1) / PIECE, piece_task, &r);
   if (r.failed && err) *err = r.err;
@@ -358,22 +334,30 @@ void hr__weights_share(hr_weights *w, hr_pool *pool) {
 }
 
 bool hr__weights_has(const hr_weights *w, hr_id parameter) {
-  return w->weights[parameter].tensor != NULL;
+  return w->weights[parameter] != SIZE_MAX;
+}
+
+bool hr__weights_is_fresh(const hr_weights *w, hr_id parameter) {
+  return w->fresh && w->fresh[parameter];
+}
+
+const char *hr__weights_remark(const hr_weights *w) {
+  return w->remark[0] ? w->remark : NULL;
 }
 
 bool hr__weights_has_packed(const hr_weights *w, size_t packed) {
-  return w->packed[packed].tensor != NULL;
+  return w->packed[packed] != SIZE_MAX;
 }
 
 hr_status hr__weights_read(const hr_weights *w, hr_id parameter, int64_t first, int64_t count, void *to,
                            hr_error *err) {
   const hr_desc *desc = &w->graph->values[parameter].desc;
   assert(first + count <= hr_desc_count(desc));
-  return source_read(w, &w->weights[parameter], desc->dtype, first, count, to, err);
+  return source_read(w, w->weights[parameter], desc->dtype, first, count, to, err);
 }
 
 hr_status hr__weights_read_packed(const hr_weights *w, size_t packed, int64_t first, int64_t count, float *to,
                                   hr_error *err) {
   assert(packed < w->graph->n_packed && first + count <= hr_desc_count(&w->graph->packed[packed].desc));
-  return source_read(w, &w->packed[packed], HR_F32, first, count, to, err);
+  return source_read(w, w->packed[packed], HR_F32, first, count, to, err);
 }

@@ -14,7 +14,8 @@ typedef struct hr_weights hr_weights;
 
 /* Every parameter of a part of the graph's model (or of all of it), packed ones included, must be in the folder with
  * its shape, under its name in that part or another that its family knows, but no adapters; nothing else may be there,
- * except what the family leaves (hr_model.leaves). The graph must outlive the result. */
+ * except what the family leaves (hr_model.leaves). A folder of the body alone may lack the head (hr_model.body_name),
+ * if that is trained. The graph must outlive the result. */
 hr_status hr__weights_open(const char *folder, const hr_graph *graph, const hr_model_part *part, hr_weights **out,
                            hr_error *err);
 
@@ -31,12 +32,19 @@ typedef struct hr_weight_names {
 hr_status hr__weights_open_file(const char *path, const hr_graph *graph, const hr_weight_names *names,
                                 bool (*wanted)(const hr_graph *graph, hr_id value), char missed[256], hr_weights **out,
                                 hr_error *err);
+/* peft_weights.c: what adapters.path of a part has, each of its adapters; *out NULL: it is not given. */
+hr_status hr__peft_weights_open(const hr_model_part *part, const hr_graph *graph, hr_weights **out, hr_error *err);
 void hr__weights_close(hr_weights *weights);
 
 /* Later reads are shared among the threads of a pool. */
 void hr__weights_share(hr_weights *weights, hr_pool *pool);
 
 bool hr__weights_has(const hr_weights *weights, hr_id parameter); /* false: an adapter, or no parameter */
+/* A parameter of the head where the folder has the body alone: it is drawn. The remark names them; NULL: there are
+ * none.
+ */
+bool hr__weights_is_fresh(const hr_weights *weights, hr_id parameter);
+const char *hr__weights_remark(const hr_weights *weights);
 bool hr__weights_has_packed(const hr_weights *weights, size_t packed);
 
 /* Elements [first, first + count) of a parameter (a value of the graph), in the parameter's own type. */

@@ -64,8 +64,9 @@ static const hr_key keys[] = {
      .type = HR_KEY_FLOAT,
      .min = 0.01,
      .max = 0.9999999,
-     .meaning = "decay per step of an average of the trained weights, kept in f32 and saved as ema.safetensors; none "
-                "unless given"},
+     .meaning =
+         "decay per step of an average of the trained weights, kept in f32 and saved as training/ema.safetensors; none "
+         "unless given"},
     {.path = "memory.update",
      .type = HR_KEY_CHOICE,
      .fallback = "after-backward",

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "format/file.h"
+#include "text/gguf.h"
 
 static const hr_vocabulary_kind kinds[] = {
     {"tokenizer.json", ".json", NULL, hr__load_tokenizer_json},
@@ -15,6 +16,7 @@ static const hr_vocabulary_kind kinds[] = {
     {"qwen.tiktoken", ".tiktoken", hr__looks_tiktoken, hr__load_tiktoken},
     {"vocab.json", NULL, NULL, hr__load_vocab_json},
     {"vocab.txt", NULL, NULL, hr__load_vocab_txt},
+    {NULL, ".gguf", hr__looks_gguf, hr__load_gguf},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds, HEAD = 256 };
 
@@ -40,7 +42,8 @@ static const hr_vocabulary_kind *kind_of(const char *path) {
   size_t bytes = head_read(path, head);
   for (int exact = 1; exact >= 0; exact--) /* a name of its own goes before an ending */
     for (size_t i = 0; i < KINDS; i++) {
-      bool named = exact ? strcmp(name, kinds[i].file) == 0 : kinds[i].ending && ends_with(name, kinds[i].ending);
+      bool named = exact ? kinds[i].file && strcmp(name, kinds[i].file) == 0
+                         : kinds[i].ending && ends_with(name, kinds[i].ending);
       if (named && (!kinds[i].looks_like || kinds[i].looks_like(head, bytes))) return &kinds[i];
     }
   for (size_t i = 0; i < KINDS; i++) /* any name, by what it holds */
@@ -52,7 +55,7 @@ static hr_status file_load(const char *path, const hr_vocabulary_kind *kind, hr_
   hr_tokenizer *t = NULL;
   HR_TRY(hr__build_create(path, &t, err));
   hr_status status = kind->load(t, path, err);
-  if (status == HR_OK) status = hr__load_roles(t, path, err);
+  if (status == HR_OK && kind->file) status = hr__load_roles(t, path, err);
   if (status == HR_OK) status = hr__build_finish(t, err);
   if (status == HR_OK)
     *out = t;
@@ -65,6 +68,7 @@ static hr_status names_fail(const char *path, const char *what, hr_error *err) {
   char remedy[384] = "give a model's folder or one of:";
   for (size_t i = 0; i < KINDS; i++) {
     size_t used = strlen(remedy);
+    if (!kinds[i].file) continue;
     bool again = i > 0 && strcmp(kinds[i].file, kinds[i - 1].file) == 0;
     if (!again) snprintf(remedy + used, sizeof remedy - used, "%s %s", i > 0 ? "," : "", kinds[i].file);
   }
@@ -77,6 +81,7 @@ enum { PATH_TEXT = 4096 };
 static const hr_vocabulary_kind *folder_find(const char *folder, char path[PATH_TEXT]) {
   for (size_t i = 0; i < KINDS; i++) {
     struct stat facts;
+    if (!kinds[i].file) continue;
     if (snprintf(path, PATH_TEXT, "%s/%s", folder, kinds[i].file) < PATH_TEXT && stat(path, &facts) == 0)
       return &kinds[i];
   }
@@ -85,7 +90,7 @@ static const hr_vocabulary_kind *folder_find(const char *folder, char path[PATH_
 
 bool hr__tokenizer_is_there(const char *folder) {
   char path[PATH_TEXT];
-  return folder_find(folder, path) != NULL;
+  return hr__is_gguf_name(folder) || folder_find(folder, path) != NULL;
 }
 
 static hr_status folder_load(const char *folder, hr_tokenizer **out, hr_error *err) {
@@ -105,4 +110,9 @@ hr_status hr__tokenizer_open(const char *path, hr_tokenizer **out, hr_error *err
   if (S_ISDIR(facts.st_mode)) return folder_load(path, out, err);
   const hr_vocabulary_kind *kind = kind_of(path);
   return kind ? file_load(path, kind, out, err) : names_fail(path, "this is no file of a tokenizer", err);
+}
+
+const char *hr__tokenizer_file_name(const char *path) {
+  const hr_vocabulary_kind *kind = kind_of(path);
+  return kind ? kind->file : NULL;
 }

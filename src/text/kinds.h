@@ -5,7 +5,7 @@
 #include "text/build.h"
 
 typedef struct hr_vocabulary_kind {
-  const char *file;   /* its name in a model's folder */
+  const char *file;   /* its name in a model's folder; NULL: it is in none */
   const char *ending; /* of other names that it goes by; NULL: none */
   /* Whether a file of that name is of this kind, from its first bytes; NULL: the name is enough. */
   bool (*looks_like)(const char *head, size_t bytes);
@@ -17,6 +17,7 @@ hr_status hr__load_tekken(hr_tokenizer *t, const char *path, hr_error *err);
 hr_status hr__load_tiktoken(hr_tokenizer *t, const char *path, hr_error *err);
 hr_status hr__load_sentencepiece(hr_tokenizer *t, const char *path, hr_error *err);
 hr_status hr__load_vocab_json(hr_tokenizer *t, const char *path, hr_error *err);
+hr_status hr__load_gguf(hr_tokenizer *t, const char *path, hr_error *err);
 hr_status hr__load_vocab_txt(hr_tokenizer *t, const char *path, hr_error *err);
 
 /* tokenizer.json that is in memory; `name` is for places. */
@@ -24,6 +25,7 @@ hr_status hr__parse_tokenizer_json(hr_tokenizer *t, const char *name, const char
 
 bool hr__looks_tiktoken(const char *head, size_t bytes);
 bool hr__looks_sentencepiece(const char *head, size_t bytes);
+bool hr__looks_gguf(const char *head, size_t bytes);
 
 /* What the model's folder says beside the vocabulary: roles of tokens, ids that end a text. `path` is the vocabulary
  * file; files that are not there say nothing. */

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "format/file.h"
+#include "text/gguf.h"
 #include "text/template.h"
 
 enum { CONFIG_BYTES = HR_DOC_MAX_BYTES };
@@ -44,9 +45,23 @@ static hr_status from_config(const char *path, bool tools, hr_arena *arena, cons
   return HR_OK;
 }
 
+static hr_status from_gguf(const char *path, hr_arena *arena, const char **text, size_t *bytes, const char **name,
+                           hr_error *err) {
+  hr_gguf *file = NULL;
+  hr_gguf_text template = {0};
+  HR_TRY(hr__gguf_open(path, &file, err));
+  bool there = hr__gguf_chat_template(file, &template);
+  *name = hr__arena_format(arena, "%s, tokenizer.chat_template", path);
+  if (there) *text = hr__arena_format(arena, "%.*s", (int)template.bytes, template.text);
+  *bytes = template.bytes;
+  hr__gguf_close(file);
+  return *name && (*text || !there) ? HR_OK : hr__nomem(err);
+}
+
 hr_status hr__template_of_folder(const char *folder, bool tools, hr_arena *arena, const char **text, size_t *bytes,
                                  const char **name, hr_error *err) {
   *text = NULL;
+  if (hr__is_gguf_name(folder)) return from_gguf(folder, arena, text, bytes, name, err);
   HR_TRY(file_in(folder, "chat_template.jinja", arena, name, err));
   if (access(*name, F_OK) == 0) {
     char *whole = NULL;

@@ -40,7 +40,8 @@ typedef struct sources {
   const hr_session *session;
   bool frozen_only;
   hr_model_parts parts;
-  hr_weights *weights[1 + HR_MODEL_PARTS]; /* per part; NULL: it has none, and is drawn */
+  hr_weights *weights[1 + HR_MODEL_PARTS];  /* per part; NULL: it has none, and is drawn */
+  hr_weights *adapters[1 + HR_MODEL_PARTS]; /* per part, of adapters.path; NULL: they are drawn */
 } sources;
 
 static bool name_is_drawn(void *user, const char *name) {
@@ -48,7 +49,9 @@ static bool name_is_drawn(void *user, const char *name) {
   const hr_session *s = from->session;
   if (from->frozen_only && hr__handover_carries(&s->handover, hr__graph_find_value(hr__run_graph(s->run), name)))
     return false; /* the checkpoint had it */
-  return !from->weights[hr__parts_of(&from->parts, name)];
+  const hr_weights *weights = from->weights[hr__parts_of(&from->parts, name)];
+  hr_id value = hr__graph_find_value(hr__run_graph(s->run), name);
+  return !weights || (value != HR_NONE && hr__weights_is_fresh(weights, value));
 }
 
 /* `hash` takes the frozen ones: a checkpoint does not hold them, but must be able to tell them from others. */
@@ -107,12 +110,23 @@ static hr_status averages_begin(hr_session *s, hr_error *err) {
 static hr_status sources_open(hr_session *s, sources *from, bool *any, hr_error *err) {
   for (size_t p = 0; p < from->parts.count; p++) {
     const hr_model_part *part = &from->parts.part[p];
+    if (!from->frozen_only) HR_TRY(hr__peft_weights_open(part, s->options->plan->graph, &from->adapters[p], err));
     if (!hr__scope_has(&part->scope, "path")) continue;
     *any = true;
     HR_TRY(
         hr__weights_open(hr__scope_text(&part->scope, "path"), s->options->plan->graph, part, &from->weights[p], err));
     hr__weights_share(from->weights[p], s->options->device->pool);
+    const char *remark = hr__weights_remark(from->weights[p]);
+    if (remark && !from->frozen_only) snprintf(s->remark, sizeof s->remark, "%s", remark);
   }
+  return HR_OK;
+}
+
+static hr_status adapters_load(hr_session *s, const sources *from, hr_error *err) {
+  const hr_graph *graph = hr__run_graph(s->run);
+  for (size_t p = 0; p < from->parts.count; p++)
+    for (hr_id v = 0; from->adapters[p] && v < graph->n_values; v++)
+      if (hr__weights_has(from->adapters[p], v)) HR_TRY(weight_load(s, from->adapters[p], v, NULL, err));
   return HR_OK;
 }
 
@@ -125,8 +139,11 @@ static hr_status values_begin(hr_session *s, bool frozen_only, hr_error *err) {
   int parts = HR_INIT_FROZEN | (frozen_only ? 0 : HR_INIT_OTHERS | HR_INIT_TRAINED);
   if (status == HR_OK) status = hr__run_init_parts(s->run, (hr_init_part)parts, name_is_drawn, &from, s->seed, err);
   if (status == HR_OK && any) status = weights_load_hashed(s, &from, frozen_only, err);
-  for (size_t p = 0; p < from.parts.count; p++)
+  if (status == HR_OK) status = adapters_load(s, &from, err);
+  for (size_t p = 0; p < from.parts.count; p++) {
     hr__weights_close(from.weights[p]);
+    hr__weights_close(from.adapters[p]);
+  }
   return status;
 }
 

@@ -35,7 +35,7 @@ static hr_status generation_remove(const hr_store *store, int64_t step, hr_error
   HR_TRY(file_remove(store, step, HR_MANIFEST_NAME, err));
   for (size_t f = 0; f < store->names.count; f++)
     HR_TRY(file_remove(store, step, store->names.list[f], err));
-  for (size_t f = 0; f < store->names.n_folders; f++)
+  for (size_t f = store->names.n_folders; f-- > 0;) /* the innermost first */
     HR_TRY(folder_remove(store, step, store->names.folders[f], err));
   return folder_remove(store, step, NULL, err);
 }
@@ -59,14 +59,50 @@ static hr_status folder_make(const hr_store *store, int64_t step, const char *na
   return hr__file_sync_folder(name ? hr__store_path(store, step, NULL, around) : store->out, err);
 }
 
-static hr_status tensors_commit(hr_store *store, hr_tensors *tensors, const hr_run_file *file, int64_t step,
-                                hr_manifest_file *entry, hr_error *err) {
-  char path[HR_STORE_PATH], temporary[HR_STORE_PATH + 8], folder[HR_STORE_PATH], hex[HR_SHA256_HEX];
-  hr__store_path(store, step, file->name, path);
+static bool folder_is_needed(const hr_store *store, const char *folder) {
+  size_t length = strlen(folder);
+  for (size_t f = 0; f < store->files.count; f++) {
+    const char *name = store->files.list[f].name;
+    if (strncmp(name, folder, length) == 0 && name[length] == '/') return true;
+  }
+  return false;
+}
+
+/* Writes a file that is not small; false in *written: it is a copy of one that can no longer be read, which is told,
+ * and no reason to lose what was trained. */
+static hr_status file_write(hr_store *store, hr_tensors *tensors, const hr_run_file *file, const char *path,
+                            hr_manifest_file *entry, bool *written, hr_error *err) {
+  char hex[HR_SHA256_HEX] = "";
+  bool unread = false;
+  hr_error why = {0};
+  hr_status status;
+  if (!file->copied) {
+    status = hr__tensors_write(tensors, file->values, file->count, &file->names, path, hex, &entry->bytes, err);
+  } else {
+    status = hr__companion_copy(file->copied, path, tensors->window, hex, &unread, &why);
+    entry->bytes = file->copied->bytes;
+    if (status != HR_OK && err) *err = why;
+  }
+  *written = !unread;
+  snprintf(entry->hash, HR_XXH_HEX, "%.32s", hex);
+  if (!unread) return status;
+  hr__store_tell(store, HR_MESSAGE_WARNING, "%s is not in this checkpoint: %s: %s", file->name, why.place, why.message);
+  if (hr__file_calls.unlink(path) != 0) return hr__fail_errno(err, path, "remove", errno);
+  return HR_OK;
+}
+
+static hr_status large_commit(hr_store *store, hr_tensors *tensors, const hr_run_file *file, hr_manifest *manifest,
+                              hr_manifest_file *entry, hr_error *err) {
+  char path[HR_STORE_PATH], temporary[HR_STORE_PATH + 8], folder[HR_STORE_PATH];
+  bool written;
+  hr__store_path(store, manifest->step, file->name, path);
   snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
   snprintf(temporary, sizeof temporary, "%s.tmp", path);
-  HR_TRY(hr__tensors_write(tensors, file->values, file->count, &file->names, temporary, hex, &entry->bytes, err));
-  snprintf(entry->hash, HR_XXH_HEX, "%.32s", hex);
+  HR_TRY(file_write(store, tensors, file, temporary, entry, &written, err));
+  if (!written) {
+    manifest->n_files--;
+    return HR_OK;
+  }
   if (hr__file_calls.rename(temporary, path) != 0) return hr__fail_errno(err, path, "rename", errno);
   return hr__file_sync_folder(folder, err);
 }
@@ -76,7 +112,7 @@ static hr_status file_commit(hr_store *store, hr_tensors *tensors, const hr_run_
   char path[HR_STORE_PATH];
   hr_manifest_file *entry = &manifest->files[manifest->n_files++];
   *entry = (hr_manifest_file){.name = file->name};
-  if (!file->text) return tensors_commit(store, tensors, file, manifest->step, entry, err);
+  if (!file->text) return large_commit(store, tensors, file, manifest, entry, err);
   entry->bytes = file->bytes;
   hr__xxh128_hex(file->text, file->bytes, entry->hash);
   return hr__file_replace(hr__store_path(store, manifest->step, file->name, path), file->text, file->bytes, err);
@@ -88,7 +124,8 @@ static hr_status generation_write(hr_store *store, hr_tensors *tensors, hr_manif
   HR_TRY(generation_remove(store, manifest->step, err)); /* a left-over of a save that was cut off */
   HR_TRY(folder_make(store, manifest->step, NULL, err));
   for (size_t f = 0; f < store->names.n_folders; f++)
-    HR_TRY(folder_make(store, manifest->step, store->names.folders[f], err));
+    if (folder_is_needed(store, store->names.folders[f]))
+      HR_TRY(folder_make(store, manifest->step, store->names.folders[f], err));
   manifest->n_files = 0;
   for (size_t f = 0; f < store->files.count; f++)
     HR_TRY(file_commit(store, tensors, &store->files.list[f], manifest, err));

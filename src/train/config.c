@@ -3,10 +3,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "format/doc.h"
-#include "format/file.h"
 #include "format/json.h"
 
 /* The checkpoint's config.json, in `arena`; *out NULL: there is none. It was read when the recipe was opened. */
@@ -17,10 +15,9 @@ static hr_status original_read(const hr_model_part *part, hr_arena *arena, const
   json_error_t fault;
   *out = NULL;
   if (!hr__scope_has(&part->scope, "path")) return HR_OK;
-  const char *path = hr__arena_format(arena, "%s/config.json", hr__scope_text(&part->scope, "path"));
-  if (!path) return hr__nomem(err);
-  if (access(path, F_OK) != 0) return HR_OK;
-  HR_TRY(hr__file_read(path, HR_DOC_MAX_BYTES, arena, &text, &bytes, err));
+  const char *path;
+  HR_TRY(hr__config_text(hr__scope_text(&part->scope, "path"), arena, &path, &text, &bytes, err));
+  if (!text) return HR_OK;
   hr_status status = hr__json_load(text, bytes, arena, &root, &fault, err);
   if (status == HR_BAD_INPUT)
     return hr__fail(err, HR_BAD_INPUT, path, "put the file back", "line %d: %s", fault.line, fault.text);

@@ -3,30 +3,79 @@
 
 #include <string.h>
 
+#include "pass/adapters.h"
 #include "train/adapter.h"
 #include "train/config.h"
 
-#define CONFIG         "config.json"
-#define ADAPTER_CONFIG "adapter_config.json"
+#define CONFIG "config.json"
 
-/* "text/config.json"; NULL: out of memory. */
-static const char *file_name(const hr_model_part *part, const char *base, hr_arena *arena) {
-  return *part->name ? hr__arena_format(arena, "%s/%s", part->name, base) : base;
+static const size_t TRAINING = sizeof HR_FILE_TRAINING - 1;
+
+static bool is_for_training(const char *name) {
+  return strncmp(name, HR_FILE_TRAINING, TRAINING) == 0;
+}
+
+/* "text/config.json", "training/text/ema.safetensors". */
+const char *hr__run_file_name(const hr_model_part *part, const char *file, hr_arena *arena) {
+  if (!*part->name) return file;
+  if (!is_for_training(file)) return hr__arena_format(arena, "%s/%s", part->name, file);
+  return hr__arena_format(arena, HR_FILE_TRAINING "%s/%s", part->name, file + TRAINING);
+}
+
+const char *hr__run_file_old_name(const char *name) {
+  return is_for_training(name) ? name + TRAINING : name;
+}
+
+const char *hr__run_file_in(const hr_manifest *manifest, const char *name) {
+  const hr_manifest_file *file = hr__manifest_file(manifest, name);
+  if (!file) file = hr__manifest_file(manifest, hr__run_file_old_name(name));
+  return file ? file->name : NULL;
+}
+
+static hr_status folders_add(hr_run_names *out, const char *part, hr_arena *arena, hr_error *err) {
+  const char *training = hr__arena_format(arena, HR_FILE_TRAINING "%s", part);
+  if (!training) return hr__nomem(err);
+  out->folders[out->n_folders++] = part;
+  out->folders[out->n_folders++] = training;
+  return HR_OK;
+}
+
+static hr_status name_add(hr_run_names *out, const hr_model_part *part, const char *file, hr_arena *arena,
+                          hr_error *err) {
+  const char *name = hr__run_file_name(part, file, arena);
+  if (!name) return hr__nomem(err);
+  out->list[out->count++] = name;
+  if (is_for_training(name)) out->list[out->count++] = hr__run_file_old_name(name);
+  return HR_OK;
 }
 
 hr_status hr__run_names(const hr_recipe *recipe, hr_arena *arena, hr_run_names *out, hr_error *err) {
-  static const char *const bases[] = {CONFIG, HR_FILE_MODEL, ADAPTER_CONFIG, HR_FILE_ADAPTER, HR_FILE_AVERAGES};
+  static const char *const bases[] = {CONFIG, HR_FILE_MODEL, HR_PEFT_CONFIG, HR_PEFT_FILE, HR_FILE_AVERAGES};
   hr_model_parts parts;
   hr__parts_read(recipe, &parts);
-  *out = (hr_run_names){.list = {HR_FILE_OPTIMIZER}, .count = 1};
+  *out = (hr_run_names){.list = {HR_FILE_OPTIMIZER, hr__run_file_old_name(HR_FILE_OPTIMIZER)}, .count = 2};
+  out->folders[out->n_folders++] = "training";
   for (size_t p = 0; p < parts.count; p++) {
-    if (p > 0) out->folders[out->n_folders++] = parts.part[p].name;
-    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
-      out->list[out->count] = file_name(&parts.part[p], bases[i], arena);
-      if (!out->list[out->count++]) return hr__nomem(err);
-    }
+    if (p > 0) HR_TRY(folders_add(out, parts.part[p].name, arena, err));
+    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++)
+      HR_TRY(name_add(out, &parts.part[p], bases[i], arena, err));
+    for (size_t i = 0; hr__companion_name(i); i++)
+      HR_TRY(name_add(out, &parts.part[p], hr__companion_name(i), arena, err));
   }
   return HR_OK;
+}
+
+void hr__run_names_add(hr_run_names *names, const hr_run_files *files) {
+  for (size_t f = 0; f < files->count; f++) {
+    size_t i = 0;
+    while (i < names->count && strcmp(names->list[i], files->list[f].name) != 0)
+      i++;
+    if (i == names->count && i < HR_RUN_FILES) names->list[names->count++] = files->list[f].name;
+  }
+}
+
+bool hr__run_file_has_tensors(const hr_run_file *file) {
+  return !file->text && !file->copied;
 }
 
 typedef struct filing {
@@ -40,14 +89,16 @@ typedef struct filing {
 
 /* Adds a file; its name is in place. */
 static hr_status file_add(filing *f, size_t p, const char *base, hr_run_file file, hr_error *err) {
-  file.name = file_name(&f->parts.part[p], base, f->arena);
+  file.name = hr__run_file_name(&f->parts.part[p], base, f->arena);
   if (!file.name) return hr__nomem(err);
   f->out->list[f->out->count++] = file;
   return HR_OK;
 }
 
+/* Adapters are no model: a config.json beside them would say so to programs that load either. */
 static hr_status config_add(filing *f, size_t p, hr_error *err) {
   hr_run_file file = {0};
+  if (hr__lora_given(&f->parts.part[p])) return HR_OK;
   HR_TRY(hr__part_config(&f->parts.part[p], f->arena, &file.text, &file.bytes, err));
   return file.text ? file_add(f, p, CONFIG, file, err) : HR_OK;
 }
@@ -55,7 +106,7 @@ static hr_status config_add(filing *f, size_t p, hr_error *err) {
 /* What is trained of a part: its adapters, or its own weights. */
 static hr_status tensors_add(filing *f, size_t p, bool adapters, hr_error *err) {
   const hr_tensors *t = f->tensors;
-  hr_run_file file = {.names = {.prefix = adapters ? HR_ADAPTER_PREFIX : ""}};
+  hr_run_file file = {.names = {.prefix = adapters ? HR_PEFT_PREFIX : ""}};
   if (p > 0) file.names.drop = strlen(f->parts.part[p].name) + 1;
   hr_id *values = hr__arena_array(f->arena, t->n_parameters + 1, sizeof *values);
   if (!values) return hr__nomem(err);
@@ -64,13 +115,13 @@ static hr_status tensors_add(filing *f, size_t p, bool adapters, hr_error *err) 
     if (v->keep_f32 == adapters && hr__parts_of(&f->parts, v->name) == p) values[file.count++] = t->parameters[i];
   }
   file.values = values;
-  return file.count > 0 ? file_add(f, p, adapters ? HR_FILE_ADAPTER : HR_FILE_MODEL, file, err) : HR_OK;
+  return file.count > 0 ? file_add(f, p, adapters ? HR_PEFT_FILE : HR_FILE_MODEL, file, err) : HR_OK;
 }
 
 /* Averages of what is trained of a part, under the names that it has in its own file. */
 static hr_status averages_add(filing *f, size_t p, bool adapters, hr_error *err) {
   const hr_tensors *t = f->tensors;
-  hr_run_file file = {.names = {.prefix = adapters ? HR_ADAPTER_PREFIX : "", .drop = strlen(HR_AVERAGE_PREFIX)}};
+  hr_run_file file = {.names = {.prefix = adapters ? HR_PEFT_PREFIX : "", .drop = strlen(HR_AVERAGE_PREFIX)}};
   if (p > 0) file.names.drop += strlen(f->parts.part[p].name) + 1;
   hr_id *values = hr__arena_array(f->arena, t->n_averages + 1, sizeof *values);
   if (!values) return hr__nomem(err);
@@ -86,9 +137,46 @@ static hr_status adapters_add(filing *f, size_t p, hr_error *err) {
   hr_run_file config = {0};
   HR_TRY(hr__adapter_config(&f->parts, p, f->graph, f->arena, &config.text, &config.bytes, err));
   if (!config.text) return averages_add(f, p, false, err);
-  HR_TRY(file_add(f, p, ADAPTER_CONFIG, config, err));
+  HR_TRY(file_add(f, p, HR_PEFT_CONFIG, config, err));
   HR_TRY(tensors_add(f, p, true, err));
   return averages_add(f, p, true, err);
+}
+
+static hr_status companions_add(filing *f, size_t p, hr_error *err) {
+  const hr_companions *c = f->out->companions[p];
+  for (size_t i = 0; i < c->count; i++)
+    HR_TRY(file_add(f, p, c->list[i].name, (hr_run_file){.copied = &c->list[i]}, err));
+  return HR_OK;
+}
+
+static hr_status files_add(filing *f, hr_error *err) {
+  const hr_tensors *t = f->tensors;
+  for (size_t p = 0; p < f->parts.count; p++) {
+    HR_TRY(config_add(f, p, err));
+    HR_TRY(tensors_add(f, p, false, err));
+  }
+  HR_TRY(file_add(f, 0, HR_FILE_OPTIMIZER,
+                  (hr_run_file){.values = t->state, .count = t->n_state, .names = {.prefix = ""}}, err));
+  for (size_t p = 0; p < f->parts.count; p++) {
+    HR_TRY(adapters_add(f, p, err));
+    HR_TRY(companions_add(f, p, err));
+  }
+  return HR_OK;
+}
+
+hr_status hr__run_files_open(const hr_recipe *recipe, hr_arena *arena, hr_run_files *out, hr_error *err) {
+  hr_model_parts parts;
+  hr_status status = HR_OK;
+  hr__parts_read(recipe, &parts);
+  *out = (hr_run_files){.count = 0};
+  for (size_t p = 0; p < parts.count && status == HR_OK; p++) {
+    hr_companions *c = hr__arena_alloc(arena, sizeof *c);
+    status =
+        c ? hr__companions_open(recipe, &parts.part[p], hr__lora_given(&parts.part[p]), arena, c, err) : hr__nomem(err);
+    if (status == HR_OK) out->companions[p] = c;
+  }
+  if (status != HR_OK) hr__run_files_close(out);
+  return status;
 }
 
 hr_status hr__run_files(const hr_recipe *recipe, const hr_tensors *tensors, hr_arena *arena, hr_run_files *out,
@@ -96,13 +184,15 @@ hr_status hr__run_files(const hr_recipe *recipe, const hr_tensors *tensors, hr_a
   filing f = {.recipe = recipe, .graph = hr__run_graph(tensors->run), .tensors = tensors, .arena = arena, .out = out};
   hr__parts_read(recipe, &f.parts);
   out->count = 0;
-  for (size_t p = 0; p < f.parts.count; p++) {
-    HR_TRY(config_add(&f, p, err));
-    HR_TRY(tensors_add(&f, p, false, err));
+  hr_status status = files_add(&f, err);
+  if (status != HR_OK) hr__run_files_close(out);
+  return status;
+}
+
+void hr__run_files_close(hr_run_files *files) {
+  for (size_t p = 0; p < sizeof files->companions / sizeof *files->companions; p++) {
+    if (files->companions[p]) hr__companions_close(files->companions[p]);
+    files->companions[p] = NULL;
   }
-  HR_TRY(file_add(&f, 0, HR_FILE_OPTIMIZER,
-                  (hr_run_file){.values = tensors->state, .count = tensors->n_state, .names = {.prefix = ""}}, err));
-  for (size_t p = 0; p < f.parts.count; p++)
-    HR_TRY(adapters_add(&f, p, err));
-  return HR_OK;
+  files->count = 0;
 }

@@ -1,38 +1,51 @@
-/* The files of a checkpoint beside its manifest. A model without parts has config.json, model.safetensors with what is
- * trained of it, optimizer.safetensors, and with adapters adapter_config.json and adapter_model.safetensors as PEFT has
- * them; ema.safetensors has the averages of what is trained, under the same names. A part has the same, but for the
- * optimizer, in a folder of its own name.
+/* The files of a checkpoint beside its manifest. A model without parts has config.json and model.safetensors with what
+ * is trained of it, or with adapters adapter_config.json and adapter_model.safetensors as PEFT has them; and what other
+ * programs need of a model's folder is copied (companions.h). A part has the same in a folder of its own name.
+ *
+ * What only training reads lies in a folder of its own, since programs that load models take whatever *.safetensors is
+ * beside their config.json: training/optimizer.safetensors, and training/ema.safetensors (of a part
+ * training/text/ema.safetensors) with the averages of what is trained, under the same names. Checkpoints of before that
+ * had them without that folder, and are read.
  */
 #ifndef HR_TRAIN_FILES_H
 #define HR_TRAIN_FILES_H
 
 #include "model/parts.h"
+#include "model/peft.h"
+#include "train/companions.h"
+#include "train/manifest.h"
 #include "train/tensors.h"
 
 #define HR_FILE_MODEL     "model.safetensors"
-#define HR_FILE_ADAPTER   "adapter_model.safetensors"
-#define HR_FILE_AVERAGES  "ema.safetensors"
-#define HR_FILE_OPTIMIZER "optimizer.safetensors"
-/* Names of the adapters' tensors in files begin with this. */
-#define HR_ADAPTER_PREFIX "base_model.model."
+#define HR_FILE_TRAINING  "training/"
+#define HR_FILE_AVERAGES  HR_FILE_TRAINING "ema.safetensors"
+#define HR_FILE_OPTIMIZER HR_FILE_TRAINING "optimizer.safetensors"
 /* Names of averages in a graph begin with this. */
 #define HR_AVERAGE_PREFIX "ema."
 
-enum { HR_RUN_FILES = 8 + 5 * HR_MODEL_PARTS }; /* at most */
+enum { HR_RUN_FILES = 8 + (6 + HR_COMPANIONS) * (1 + HR_MODEL_PARTS) }; /* at most */
 
 /* Names of all files that a checkpoint of a recipe may have, "text/model.safetensors", whatever is trained. */
 typedef struct hr_run_names {
   const char *list[HR_RUN_FILES];
   size_t count;
-  const char *folders[HR_MODEL_PARTS]; /* of parts, within the checkpoint */
+  const char *folders[1 + 2 * HR_MODEL_PARTS]; /* within the checkpoint; one behind that which it is in */
   size_t n_folders;
 } hr_run_names;
 hr_status hr__run_names(const hr_recipe *recipe, hr_arena *arena, hr_run_names *out, hr_error *err);
 
+/* The name of one of the files above where it is that of a part; NULL: out of memory. */
+const char *hr__run_file_name(const hr_model_part *part, const char *file, hr_arena *arena);
+/* The name that it had in checkpoints of before: without the folder for what only training reads. */
+const char *hr__run_file_old_name(const char *name);
+/* The name under which a checkpoint has a file, that one or the old one; NULL: it has not. */
+const char *hr__run_file_in(const hr_manifest *manifest, const char *name);
+
 typedef struct hr_run_file {
   const char *name;
-  const char *text; /* its contents, or NULL: it holds tensors */
-  size_t bytes;     /* of the text */
+  const char *text;           /* its contents, */
+  size_t bytes;               /* of the text */
+  const hr_companion *copied; /* what it is a copy of, or both NULL: it holds tensors */
   const hr_id *values;
   size_t count;
   hr_tensor_names names;
@@ -41,9 +54,17 @@ typedef struct hr_run_file {
 typedef struct hr_run_files {
   hr_run_file list[HR_RUN_FILES];
   size_t count;
+  hr_companions *companions[1 + HR_MODEL_PARTS]; /* open; NULL: none */
 } hr_run_files;
+bool hr__run_file_has_tensors(const hr_run_file *file);
+/* Opens what checkpoints copy. It is done before a run takes its memory, since what stands for a GGUF file's tokenizer
+ * is made first. Closed also where it fails. */
+hr_status hr__run_files_open(const hr_recipe *recipe, hr_arena *arena, hr_run_files *out, hr_error *err);
 /* What every checkpoint of a run consists of; contents in `arena`. */
 hr_status hr__run_files(const hr_recipe *recipe, const hr_tensors *tensors, hr_arena *arena, hr_run_files *out,
                         hr_error *err);
+void hr__run_files_close(hr_run_files *files);
+/* Adds the names of files that only this run has: those that end with .tiktoken have any. */
+void hr__run_names_add(hr_run_names *names, const hr_run_files *files);
 
 #endif

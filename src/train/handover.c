@@ -34,9 +34,9 @@ typedef struct handed {
 
 static const handed kinds[] = {
     {HR_FILE_MODEL, "", "", is_own, true},
-    {HR_FILE_ADAPTER, "", HR_ADAPTER_PREFIX, is_adapter, true},
+    {HR_PEFT_FILE, "", HR_PEFT_PREFIX, is_adapter, true},
     {HR_FILE_AVERAGES, HR_AVERAGE_PREFIX, "", is_average, false},
-    {HR_FILE_AVERAGES, HR_AVERAGE_PREFIX, HR_ADAPTER_PREFIX, is_average, false},
+    {HR_FILE_AVERAGES, HR_AVERAGE_PREFIX, HR_PEFT_PREFIX, is_average, false},
     {HR_FILE_OPTIMIZER, "", "", is_state, false}, /* of a run with adapters, the state is there */
 };
 
@@ -70,45 +70,25 @@ static hr_status files_open(hr_handover *h, const char *folder, const hr_recipe 
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
       const char *name = parts.part[p].name;
       if (p > 0 && strcmp(kinds[k].file, HR_FILE_OPTIMIZER) == 0) continue; /* one for all */
-      const char *path = hr__arena_format(&h->arena, "%s/%s%s%s", folder, name, *name ? "/" : "", kinds[k].file);
+      const char *file = hr__run_file_name(&parts.part[p], kinds[k].file, &h->arena);
+      const char *path = file ? hr__arena_format(&h->arena, "%s/%s", folder, file) : NULL;
+      if (path && access(path, F_OK) != 0)
+        path = hr__arena_format(&h->arena, "%s/%s", folder, hr__run_file_old_name(file));
       if (!path) return hr__nomem(err);
       HR_TRY(file_open(h, graph, &kinds[k], name, path, err));
     }
   return HR_OK;
 }
 
-/* The newest checkpoint, with every byte as its manifest says. */
-static hr_status checkpoint_find(hr_handover *h, const char *run, const char **folder, hr_error *err) {
-  hr_store *store = hr__arena_alloc(&h->arena, sizeof *store);
-  unsigned char *window = hr__alloc(HR_WINDOW_BYTES);
-  int64_t *steps = NULL;
-  bool *committed = NULL;
-  size_t count = 0, at = 0;
-  hr_manifest manifest;
-  hr_status status = store && window ? HR_OK : hr__nomem(err);
-  if (status == HR_OK) {
-    snprintf(store->out, sizeof store->out, "%s", run);
-    status = hr__store_list(store, &h->arena, &steps, &committed, &count, err);
-  }
-  while (status == HR_OK && at < count && !committed[at])
-    at++;
-  if (status == HR_OK && at == count)
-    status = hr__fail(err, HR_USAGE, run, "train the stage before first, or put its folder back",
-                      "there is no checkpoint of the stage that this one begins from");
-  if (status == HR_OK) status = hr__generation_verify(store, window, steps[at], &h->arena, &manifest, err);
-  if (status == HR_OK) {
-    char path[HR_STORE_PATH];
-    *folder = hr__arena_text(&h->arena, hr__store_path(store, steps[at], NULL, path));
-    status = *folder ? hr__manifest_hash(&manifest, &h->arena, h->hash, err) : hr__nomem(err);
-  }
-  hr__free(window);
-  return status;
-}
-
 static hr_status handover_fill(hr_handover *h, const char *run, const hr_recipe *recipe, const hr_graph *graph,
                                hr_error *err) {
   const char *folder;
-  HR_TRY(checkpoint_find(h, run, &folder, err));
+  hr_manifest manifest;
+  HR_TRY(hr__generation_newest(run, &h->arena, &folder, &manifest, err));
+  if (!folder)
+    return hr__fail(err, HR_USAGE, run, "train the stage before first, or put its folder back",
+                    "there is no checkpoint of the stage that this one begins from");
+  HR_TRY(hr__manifest_hash(&manifest, &h->arena, h->hash, err));
   HR_TRY(files_open(h, folder, recipe, graph, err));
   h->carried = hr__arena_array(&h->arena, graph->n_values + 1, sizeof *h->carried);
   if (!h->carried) return hr__nomem(err);

@@ -120,6 +120,7 @@ static bool may_change(const char *path) {
       "data.path",
       "data.workers",
       "model.path",
+      "model.adapters.path",
       "data.eval_fraction", /* what it changes is run.data_windows */
   };
   for (size_t i = 0; i < sizeof free_paths / sizeof free_paths[0]; i++) {

@@ -145,8 +145,7 @@ static hr_status state_parse(const char *name, const hr_doc_node *root, hr_run_s
   return HR_OK;
 }
 
-/* A name stays inside of the checkpoint's folder. */
-static bool name_is_safe(const char *name) {
+bool hr__manifest_name_is_safe(const char *name) {
   static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
   for (const char *at = name;; at++) {
     size_t length = strspn(at, plain);
@@ -160,17 +159,19 @@ static bool name_is_safe(const char *name) {
 static hr_status files_parse(const char *name, const hr_doc_node *files, hr_manifest *out, hr_error *err) {
   static const char bad[] = "a file is missing or malformed";
   int64_t length;
-  bool tensors = false;
+  bool tensors = false, optimizer = false;
   for (const hr_doc_node *file = files && files->kind == HR_DOC_MAP ? files->child : NULL; file; file = file->next) {
-    if (out->n_files == HR_MANIFEST_FILES || !name_is_safe(file->key)) return manifest_bad(name, err, bad);
+    if (out->n_files == HR_MANIFEST_FILES || !hr__manifest_name_is_safe(file->key)) return manifest_bad(name, err, bad);
     hr_manifest_file *to = &out->files[out->n_files++];
     to->name = file->key;
     if (!member_int(file, "bytes", &length) || !member_hex(file, "xxh3_128", to->hash))
       return manifest_bad(name, err, bad);
     to->bytes = (uint64_t)length;
-    tensors |= strstr(file->key, "model.safetensors") != NULL;
+    const char *slash = strrchr(file->key, '/'), *base = slash ? slash + 1 : file->key;
+    tensors |= strstr(base, "model.safetensors") != NULL;
+    optimizer |= strcmp(base, "optimizer.safetensors") == 0; /* in training/, or beside the model in older ones */
   }
-  return tensors && hr__manifest_file(out, "optimizer.safetensors") ? HR_OK : manifest_bad(name, err, bad);
+  return tensors && optimizer ? HR_OK : manifest_bad(name, err, bad);
 }
 
 hr_status hr__manifest_parse(const char *name, const char *text, size_t bytes, hr_arena *arena, hr_manifest *out,

@@ -25,7 +25,7 @@ typedef struct hr_run_state {
   char base[HR_XXH_HEX]; /* hash of the frozen weights of model.path; empty: there are none */
 } hr_run_state;
 
-enum { HR_MANIFEST_FILES = 128 };
+enum { HR_MANIFEST_FILES = 512 };
 typedef struct hr_manifest_file {
   const char *name; /* "config.json", "text/model.safetensors" */
   uint64_t bytes;
@@ -49,6 +49,8 @@ enum { HR_MANIFEST_MAX_BYTES = 1 << 20, HR_MANIFEST_MAX_SETTINGS = 4096 };
 /* Hash of a list of settings. */
 hr_status hr__settings_hash(const hr_run_setting *settings, size_t count, char out[HR_XXH_HEX], hr_error *err);
 
+/* Whether a file may be called so: its name stays inside of the checkpoint's folder. */
+bool hr__manifest_name_is_safe(const char *name);
 const hr_manifest_file *hr__manifest_file(const hr_manifest *manifest, const char *name); /* NULL: not listed */
 
 /* NUL-terminated text in `arena`. */

@@ -61,9 +61,40 @@ hr_status hr__generation_verify(const hr_store *store, unsigned char *window, in
   return HR_OK;
 }
 
+/* What is beside the weights comes and goes without harm: older runs have no copies of tokenizers, but a config.json
+ * beside adapters. */
+static bool is_beside(const char *name) {
+  const char *slash = strrchr(name, '/');
+  return hr__companion_is(name) || strcmp(slash ? slash + 1 : name, "config.json") == 0;
+}
+
+hr_status hr__generation_newest(const char *run, hr_arena *arena, const char **folder, hr_manifest *manifest,
+                                hr_error *err) {
+  char path[HR_STORE_PATH];
+  int64_t *steps;
+  bool *committed;
+  size_t count, at = 0;
+  *folder = NULL;
+  hr_store *store = hr__arena_alloc(arena, sizeof *store); /* too large for the stack */
+  if (!store) return hr__nomem(err);
+  snprintf(store->out, sizeof store->out, "%s", run);
+  HR_TRY(hr__store_list(store, arena, &steps, &committed, &count, err));
+  while (at < count && !committed[at])
+    at++;
+  if (at == count) return HR_OK;
+  unsigned char *window = hr__alloc(HR_WINDOW_BYTES);
+  hr_status status = window ? HR_OK : hr__nomem(err);
+  if (status == HR_OK) status = hr__generation_verify(store, window, steps[at], arena, manifest, err);
+  hr__free(window);
+  HR_TRY(status);
+  *folder = hr__arena_text(arena, hr__store_path(store, steps[at], NULL, path));
+  return *folder ? HR_OK : hr__nomem(err);
+}
+
 static bool files_have(const hr_run_files *files, const char *name) {
   for (size_t f = 0; f < files->count; f++)
-    if (strcmp(files->list[f].name, name) == 0) return true;
+    if (strcmp(files->list[f].name, name) == 0 || strcmp(hr__run_file_old_name(files->list[f].name), name) == 0)
+      return true;
   return false;
 }
 
@@ -83,9 +114,11 @@ static const char *file_purpose(const char *name) {
 static hr_status files_check(const hr_store *store, const hr_manifest *manifest, hr_error *err) {
   const char *odd = NULL;
   for (size_t f = 0; f < store->files.count; f++)
-    if (!hr__manifest_file(manifest, store->files.list[f].name)) odd = odd_file(odd, store->files.list[f].name);
+    if (!store->files.list[f].copied && !hr__run_file_in(manifest, store->files.list[f].name))
+      odd = odd_file(odd, store->files.list[f].name);
   for (size_t f = 0; f < manifest->n_files; f++)
-    if (!files_have(&store->files, manifest->files[f].name)) odd = odd_file(odd, manifest->files[f].name);
+    if (!is_beside(manifest->files[f].name) && !files_have(&store->files, manifest->files[f].name))
+      odd = odd_file(odd, manifest->files[f].name);
   if (!odd) return HR_OK;
   bool there = hr__manifest_file(manifest, odd) != NULL;
   return hr__fail(err, HR_USAGE, NULL, "put the settings back, or train into another --out",
@@ -99,8 +132,8 @@ static hr_status generation_load(hr_store *store, hr_tensors *tensors, const hr_
   for (int load = 0; load < 2; load++) /* all are looked at before the first is loaded */
     for (size_t f = 0; f < store->files.count; f++) {
       const hr_run_file *file = &store->files.list[f];
-      if (file->text) continue;
-      hr__store_path(store, manifest->step, file->name, path);
+      if (!hr__run_file_has_tensors(file)) continue;
+      hr__store_path(store, manifest->step, hr__run_file_in(manifest, file->name), path);
       HR_TRY(
           (load ? hr__tensors_read : hr__tensors_match)(tensors, file->values, file->count, &file->names, path, err));
     }

@@ -40,6 +40,7 @@ typedef struct hr_session {
   hr_run *run;
   hr_handover handover; /* from the stage before */
   hr_tensors tensors;
+  char remark[640];      /* something a user should know of the first weights; or "" */
   char base[HR_XXH_HEX]; /* hash of the frozen weights that came from model.path; empty: none did */
   hr_id control;         /* value of the control block */
   struct {

@@ -111,12 +111,18 @@ static hr_status file_obstacle(const char *path, hr_error *err) {
                   S_ISDIR(facts.st_mode) ? "a folder" : "not a plain file");
 }
 
+static hr_status folder_obstacle(const char *path, const char *what, hr_error *err) {
+  struct stat facts;
+  if (stat(path, &facts) != 0 || S_ISDIR(facts.st_mode)) return HR_OK;
+  return hr__fail(err, HR_USAGE, path, "move it away, or use another --out",
+                  "this is not a folder, and has the name of a %s", what);
+}
+
 static hr_status generation_obstacle(const hr_store *store, int64_t step, hr_error *err) {
   char path[HR_STORE_PATH], temporary[128];
-  struct stat facts;
-  if (stat(hr__store_path(store, step, NULL, path), &facts) == 0 && !S_ISDIR(facts.st_mode))
-    return hr__fail(err, HR_USAGE, path, "move it away, or use another --out",
-                    "this is not a folder, and has the name of a checkpoint");
+  HR_TRY(folder_obstacle(hr__store_path(store, step, NULL, path), "checkpoint", err));
+  for (size_t f = 0; f < store->names.n_folders; f++)
+    HR_TRY(folder_obstacle(hr__store_path(store, step, store->names.folders[f], path), "checkpoint's folder", err));
   for (size_t f = 0; f <= store->names.count; f++) {
     const char *name = f < store->names.count ? store->names.list[f] : HR_MANIFEST_NAME;
     snprintf(temporary, sizeof temporary, "%s.tmp", name);

@@ -1,9 +1,10 @@
 /* The folder of a run: its lock, its checkpoints (generations) and where its log lies.
  *
- * OUT/lock, OUT/log.jsonl, OUT/generation-%08d/{config.json, model.safetensors, optimizer.safetensors, manifest.json};
- * the number is the step; with adapters adapter_model.safetensors and adapter_config.json as well, and parts of a model
- * have theirs in folders of their own (files.h). A generation with a manifest is committed. Two are kept: the one just
- * written and the one that was written or loaded before it, since only of these is it known that they are good.
+ * OUT/lock, OUT/log.jsonl, OUT/generation-%08d/{config.json, model.safetensors, training/optimizer.safetensors,
+ * manifest.json}; the number is the step; with adapters adapter_model.safetensors and adapter_config.json instead, and
+ * parts of a model have theirs in folders of their own (files.h). A generation with a manifest is committed. Two are
+ * kept: the one just written and the one that was written or loaded before it, since only of these is it known that
+ * they are good.
  */
 #ifndef HR_TRAIN_STORE_H
 #define HR_TRAIN_STORE_H
@@ -59,6 +60,10 @@ hr_status hr__checkpoint_save(hr_store *store, hr_tensors *tensors, hr_manifest 
 /* restore.c: looks at every byte of a generation, through a window of HR_WINDOW_BYTES; its manifest, in `arena`. */
 hr_status hr__generation_verify(const hr_store *store, unsigned char *window, int64_t step, hr_arena *arena,
                                 hr_manifest *manifest, hr_error *err);
+/* restore.c: the newest checkpoint of a run's folder, with every byte as its manifest says; *folder NULL: there is
+ * none. Names in `arena`. */
+hr_status hr__generation_newest(const char *run, hr_arena *arena, const char **folder, hr_manifest *manifest,
+                                hr_error *err);
 /* restore.c: loads the newest good generation, looking at every byte before anything is loaded. A damaged one is told
  * loudly and passed over; one that cannot be read is not damaged (HR_IO). *step is 0 when there is no committed
  * generation at all; HR_BAD_INPUT when all are damaged; HR_USAGE when the run was begun with other settings. */

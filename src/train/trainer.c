@@ -43,7 +43,9 @@ static hr_status identity_make(trainer *t, hr_error *err) {
   HR_TRY(hr__identity_list(t->options->recipe, s->data, &s->shape, s->handover.hash, &t->arena, &m->settings,
                            &m->n_settings, err));
   HR_TRY(hr__settings_hash(m->settings, m->n_settings, m->recipe_hash, err));
-  return hr__run_files(t->options->recipe, &s->tensors, &t->arena, &t->store.files, err);
+  HR_TRY(hr__run_files(t->options->recipe, &s->tensors, &t->arena, &t->store.files, err));
+  hr__run_names_add(&t->store.names, &t->store.files);
+  return HR_OK;
 }
 
 /* Frozen weights come again from where they came from at first, and must be the same ones. */
@@ -92,6 +94,7 @@ static hr_status trainer_open(trainer *t, hr_error *err) {
   const hr_train_options *o = t->options;
   HR_TRY(hr__run_names(o->recipe, &t->arena, &t->store.names, err));
   if (o->out) HR_TRY(hr__store_open(&t->store, o, err));
+  HR_TRY(hr__run_files_open(o->recipe, &t->arena, &t->store.files, err));
   HR_TRY(hr__session_create(o, false, &t->session, err));
   HR_TRY(identity_make(t, err));
   HR_TRY(trainer_load(t, err));
@@ -99,6 +102,7 @@ static hr_status trainer_open(trainer *t, hr_error *err) {
   if (hr__data_cut(t->session.data) > 0)
     hr__store_tell(&t->store, HR_MESSAGE_INFO, "%" PRId64 " samples are longer than data.sequence_length and were cut",
                    hr__data_cut(t->session.data));
+  if (t->session.remark[0]) hr__store_tell(&t->store, HR_MESSAGE_WARNING, "%s", t->session.remark);
   const char *remark = hr__data_remark(t->session.data);
   if (remark) hr__store_tell(&t->store, HR_MESSAGE_INFO, "%s", remark);
   t->eval_every = interval_read(o->recipe, "training.eval_every");
@@ -121,6 +125,7 @@ static void trainer_close(trainer *t) {
   hr__progress_end(&t->progress);
   hr__log_close(&t->log);
   hr__session_destroy(&t->session);
+  hr__run_files_close(&t->store.files);
   hr__store_close(&t->store);
   hr__arena_fini(&t->arena);
 }

@@ -56,7 +56,7 @@ def trained(folder, recipe, name, steps, *settings):
     run('train', recipe, '--out', out, *resume, *sets).expect(0)
     at = newest(out)
     model = 'model.safetensors' if os.path.exists(os.path.join(at, 'model.safetensors')) else 'adapter_model.safetensors'
-    return tensors(os.path.join(at, 'ema.safetensors')), tensors(os.path.join(at, model))
+    return tensors(os.path.join(at, 'training', 'ema.safetensors')), tensors(os.path.join(at, model))
 
 
 def formula(folder, recipe):
@@ -103,7 +103,7 @@ def planned(recipe):
 def refused(folder, recipe):
     out = os.path.join(folder.path, 'begun without')
     run('train', recipe, '--out', out, '--set', 'training.steps=1').expect(0)
-    check(not os.path.exists(os.path.join(newest(out), 'ema.safetensors')), 'averages that nobody asked for')
+    check(not os.path.exists(os.path.join(newest(out), 'training', 'ema.safetensors')), 'averages that nobody asked for')
     code = run('train', recipe, '--out', out, '--resume', '--set', 'training.ema=0.9', '--set', 'training.steps=2')
     check(code.code != 0 and 'training.ema' in code.err, f'resumed with averages: {code.code} {code.err[:200]}')
     run('plan', recipe, '--set', 'training.ema=1.5').expect(5, 'training.ema')

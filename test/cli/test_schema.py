@@ -77,6 +77,7 @@ with Folder() as folder:
     config = folder.write('config.yaml', TINY)
     for arguments in [('--dry-run',), ('--set', 'training.batch_size=4'), ('--revert',)]:
         conforms(run('apply', recipe, '--to', config, '--json', *arguments).expect(0).json(), 'apply', f'apply {arguments}')
+    conforms(run('merge', out, '--out', out + '-merged', '--json').expect(0).json(), 'merge', 'merge')
     conforms(run('devices', '--json').expect(0).json(), 'devices', 'devices')
     conforms(run('devices', '--gpus', '--json').expect(0).json(), 'gpus', 'devices --gpus')
     conforms(run('env', '--json').expect(0).json(), 'env', 'env')

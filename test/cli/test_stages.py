@@ -101,7 +101,7 @@ def test_handed_over(folder, recipe):
     check(set(tensors(newest(out, 'again') + '/adapter_model.safetensors')) ==
           set(tensors(apart + '/adapter_model.safetensors')), 'adapters go on')
     check(set(tensors(newest(out, 'again') + '/model.safetensors')) == set(warm), 'beside the head')
-    ema = tensors(newest(out, 'whole') + '/ema.safetensors')
+    ema = tensors(newest(out, 'whole') + '/training/ema.safetensors')
     check(ema['lm_head.weight'] != all_of_it['lm_head.weight'], 'averages go on')
     return whole
 

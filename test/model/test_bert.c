@@ -203,13 +203,10 @@ static void refused(void **state) {
 static void other_names(void **state) {
   (void)state;
   char name[HR_TENSOR_NAME];
-  static const char *const others[] = {"bert.a.LayerNorm.gamma", "a.LayerNorm.weight", "a.LayerNorm.gamma"};
-  for (int i = 0; i < 3; i++)
-    assert_string_equal(hr__bert_other_name("bert.a.LayerNorm.weight", i, name), others[i]);
-  assert_null(hr__bert_other_name("bert.a.LayerNorm.weight", 3, name));
+  assert_string_equal(hr__bert_other_name("bert.a.LayerNorm.weight", 0, name), "bert.a.LayerNorm.gamma");
+  assert_null(hr__bert_other_name("bert.a.LayerNorm.weight", 1, name));
   assert_string_equal(hr__bert_other_name("a.LayerNorm.bias", 0, name), "a.LayerNorm.beta");
   assert_null(hr__bert_other_name("a.LayerNorm.bias", 1, name));
-  assert_string_equal(hr__bert_other_name("bert.pooler.dense.bias", 0, name), "pooler.dense.bias");
   assert_null(hr__bert_other_name("model.norm.weight", 0, name));
   const hr_model_part whole = {.name = "", .model = &hr_model_bert}, text = {.name = "text", .model = &hr_model_bert};
   static const char *const left[] = {"bert.embeddings.position_ids", "bert.pooler.dense.weight",

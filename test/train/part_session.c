@@ -29,6 +29,7 @@ void desk_open(desk *d, const char *out, const char *const *overrides) {
   d->store.message_user = d;
   snprintf(d->store.out, sizeof d->store.out, "%s", out);
   must(hr__run_names(d->tiny.recipe, &d->arena, &d->store.names, &err), &err);
+  must(hr__run_files_open(d->tiny.recipe, &d->arena, &d->store.files, &err), &err);
   must(hr__run_files(d->tiny.recipe, &d->session.tensors, &d->arena, &d->store.files, &err), &err);
   d->manifest.seed = 7;
   memcpy(d->manifest.fingerprint, d->tiny.plan->fingerprint, sizeof d->manifest.fingerprint);
@@ -39,6 +40,7 @@ void desk_open(desk *d, const char *out, const char *const *overrides) {
 }
 
 void desk_close(desk *d) {
+  hr__run_files_close(&d->store.files);
   hr__session_destroy(&d->session);
   hr__arena_fini(&d->arena);
   tiny_close(&d->tiny);

@@ -16,7 +16,8 @@
 
 enum { DAMAGES = 500, FILES = 4, OLD = 4, NEW = 8 };
 
-static const char *const names[FILES] = {"config.json", "model.safetensors", "optimizer.safetensors", "manifest.json"};
+static const char *const names[FILES] = {"config.json", "model.safetensors", "training/optimizer.safetensors",
+                                         "manifest.json"};
 
 typedef struct blob {
   char *data;

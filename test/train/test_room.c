@@ -31,7 +31,8 @@ static uint64_t capacity_bytes; /* of the disk */
 static int writes_left;         /* until there is room for all again; < 0: never */
 
 static uint64_t used_bytes(void) {
-  static const char *const names[] = {"config.json", "model.safetensors", "optimizer.safetensors", "manifest.json"};
+  static const char *const names[] = {"config.json", "model.safetensors", "training/optimizer.safetensors",
+                                      "manifest.json"};
   uint64_t used = 0;
   struct stat facts;
   char path[4096];

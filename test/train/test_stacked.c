@@ -94,7 +94,7 @@ static void compare(const char *const *stacked, const char *const *single, size_
   assert_int_equal(desk_save(&a, 1, &err), HR_OK);
   assert_int_equal(desk_save(&b, 1, &err), HR_OK);
   assert_true(files_same(out[0], out[1], weights));
-  assert_true(files_same(out[0], out[1], "optimizer.safetensors"));
+  assert_true(files_same(out[0], out[1], "training/optimizer.safetensors"));
   desk_steps(&a, 1, 3);
   desk_steps(&b, 1, 3);
   double distance = tensors_distance(&a, &b);

@@ -438,7 +438,7 @@ static void test_averages_offloaded(void **state) {
     const char *out = folder_make("averages-offloaded");
     train_ok(sets, (hr_train_options){.out = out});
     size_t bytes;
-    char *averages = file_get(path_join(out, "generation-00000008/ema.safetensors"), &bytes);
+    char *averages = file_get(path_join(out, "generation-00000008/training/ema.safetensors"), &bytes);
     assert_non_null(averages);
     if (first) {
       assert_int_equal(bytes, first_bytes);

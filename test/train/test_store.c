@@ -104,7 +104,7 @@ static void test_unreadable_is_no_damage(void **state) {
   int64_t step;
   save(f, 1);
   save(f, 2);
-  assert_int_equal(chmod(path_join(f->out, "generation-00000002/optimizer.safetensors"), 0), 0);
+  assert_int_equal(chmod(path_join(f->out, "generation-00000002/training/optimizer.safetensors"), 0), 0);
   bool root = geteuid() == 0;
   if (root && seteuid(65534) != 0) skip();
   hr_status status = desk_load(&f->d, &step, &err);
@@ -133,17 +133,23 @@ static void test_long_settings(void **state) {
 /* What stands where the run is going to write is named before it trains, and stays. */
 static void test_obstacles(void **state) {
   (void)state;
-  static const char *const folders[] = {"log.jsonl", "lock", "generation-00000008/model.safetensors",
-                                        "generation-00000008/optimizer.safetensors.tmp",
-                                        "generation-00000004/manifest.json"};
+  static const char *const names[] = {"log.jsonl",
+                                      "lock",
+                                      "generation-00000008/model.safetensors",
+                                      "generation-00000008/training/optimizer.safetensors.tmp",
+                                      "generation-00000004/manifest.json",
+                                      "generation-00000008/training"};
   for (int resume = 0; resume < 2; resume++) {
-    for (size_t i = 0; i <= sizeof folders / sizeof folders[0]; i++) {
-      const char *out = folder_make("obstacles"), *name = i > 0 ? folders[i - 1] : "generation-00000008";
+    for (size_t i = 0; i <= sizeof names / sizeof names[0]; i++) {
+      const char *out = folder_make("obstacles"), *name = i > 0 ? names[i - 1] : "generation-00000008";
       char *path = path_join(out, name), parent[4096];
       snprintf(parent, sizeof parent, "%.*s", (int)(strrchr(path, '/') - path), path);
+      bool is_folder = strchr(name, '.') || strcmp(name, "lock") == 0;
       mkdir(out, 0755);
+      mkdir(path_join(out, "generation-00000008"), 0755);
       mkdir(parent, 0755);
-      if (i > 0)
+      if (i == 0) rmdir(path);
+      if (is_folder)
         mkdir(path, 0755);
       else
         file_put(path, "mine", 4);
@@ -157,6 +163,57 @@ static void test_obstacles(void **state) {
   }
 }
 
+/* A checkpoint as they were before there was a folder for what only training reads. */
+static void make_old(const char *folder) {
+  hr_arena arena = {0};
+  hr_error err = {0};
+  hr_manifest manifest;
+  size_t bytes;
+  char *text = file_get(path_join(folder, "manifest.json"), &bytes);
+  assert_int_equal(hr__manifest_parse("m", text, bytes, &arena, &manifest, &err), HR_OK);
+  for (size_t f = 0; f < manifest.n_files; f++) {
+    const char *name = manifest.files[f].name, *old = hr__run_file_old_name(name);
+    if (old != name) assert_int_equal(rename(path_join(folder, name), path_join(folder, old)), 0);
+    manifest.files[f].name = old;
+  }
+  assert_int_equal(rmdir(path_join(folder, "training")), 0);
+  free(text);
+  assert_int_equal(hr__manifest_text(&manifest, &arena, &text, &bytes, &err), HR_OK);
+  file_put(path_join(folder, "manifest.json"), text, bytes);
+  hr__arena_fini(&arena);
+}
+
+static void test_old_folders(void **state) {
+  (void)state;
+  const char *out = folder_make("old");
+  mkdir(out, 0755);
+  desk d, again;
+  hr_error err = {0};
+  char trained[HR_SHA256_HEX], loaded[HR_SHA256_HEX], old[4096];
+  desk_open(&d, out, (const char *const[]){"training.ema=0.9", NULL});
+  desk_steps(&d, 1, 2);
+  assert_int_equal(desk_save(&d, 2, &err), HR_OK);
+  snprintf(old, sizeof old, "%s", path_join(out, "generation-00000002"));
+  make_old(old);
+  desk_open(&again, out, (const char *const[]){"training.ema=0.9", NULL});
+  int64_t step = 0;
+  assert_int_equal(desk_load(&again, &step, &err), HR_OK);
+  assert_true(step == 2 && again.warnings == 0);
+  hr__session_resume(&again.session, step, &again.store.state);
+  desk_steps(&d, 3, 4); /* the optimizer's state and the averages came back too */
+  desk_steps(&again, 3, 4);
+  desk_sha256(&d, trained);
+  desk_sha256(&again, loaded);
+  assert_string_equal(trained, loaded);
+  assert_int_equal(desk_save(&again, 3, &err), HR_OK);
+  assert_int_equal(desk_save(&again, 4, &err), HR_OK);
+  assert_int_not_equal(access(old, F_OK), 0);
+  desk_close(&d);
+  desk_close(&again);
+  folder_remove(out);
+  free((void *)(uintptr_t)out);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_obstacles),
@@ -165,6 +222,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_unknown_is_no_absence, setup, teardown),
       cmocka_unit_test_setup_teardown(test_unreadable_is_no_damage, setup, teardown),
       cmocka_unit_test(test_long_settings),
+      cmocka_unit_test(test_old_folders),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,25 @@
+/* See loadable.h. */
+#include "job/loadable.h"
+
+#include "model/parts.h"
+#include "model/stored.h"
+#include "model/weights.h"
+
+static hr_status part_check(const hr_model_part *part, const hr_graph *graph, hr_error *err) {
+  hr_weights *weights = NULL;
+  if (hr__scope_has(&part->scope, "path") && hr__stored_is_there(hr__scope_text(&part->scope, "path"))) {
+    HR_TRY(hr__weights_open(hr__scope_text(&part->scope, "path"), graph, part, &weights, err));
+    hr__weights_close(weights);
+  }
+  HR_TRY(hr__peft_weights_open(part, graph, &weights, err));
+  hr__weights_close(weights);
+  return HR_OK;
+}
+
+hr_status hr__loadable(const hr_recipe *recipe, const hr_graph *graph, hr_error *err) {
+  hr_model_parts parts;
+  hr__parts_read(recipe, &parts);
+  for (size_t p = 0; p < parts.count; p++)
+    HR_TRY(part_check(&parts.part[p], graph, err));
+  return HR_OK;
+}

@@ -1,0 +1,41 @@
+/* Weights as a checkpoint stores them: a folder of safetensors, one such file, or a GGUF file. Tensors have the names,
+ * shapes and order of rows of public checkpoints, whatever the file has, and are read in the type that is asked for
+ * through small windows, so that no second copy of a tensor ever exists.
+ */
+#ifndef HR_MODEL_STORED_H
+#define HR_MODEL_STORED_H
+
+#include <stdbool.h>
+
+#include "dev/dtype.h"
+#include "format/safetensors.h"
+
+typedef struct hr_stored hr_stored;
+
+typedef struct hr_stored_tensor {
+  const char *name;
+  const char *type; /* as the file calls it: "BF16", "Q4_K" */
+  hr_dtype dtype;   /* that holds it without loss; HR_DTYPE_COUNT: it is of a type that is not read */
+  int rank;
+  int64_t dim[HR_SAFETENSORS_RANK];
+} hr_stored_tensor;
+
+/* A folder has model.safetensors, or model.safetensors.index.json with its shards. */
+hr_status hr__stored_open(const char *path, hr_stored **out, hr_error *err);
+void hr__stored_close(hr_stored *stored); /* NULL is fine */
+
+/* Whether there are weights at all, be it in a format that is not read: a folder with config.json alone can be planned.
+ */
+bool hr__stored_is_there(const char *path);
+bool hr__stored_is_gguf(const char *path); /* by its name */
+
+size_t hr__stored_count(const hr_stored *stored);
+const hr_stored_tensor *hr__stored_at(const hr_stored *stored, size_t index); /* sorted by name */
+size_t hr__stored_find(const hr_stored *stored, const char *name);            /* SIZE_MAX: there is none */
+int64_t hr__stored_elements(const hr_stored_tensor *tensor);
+
+/* Elements [first, first + count) as F32, BF16 or F16, to nearest even. Any number of threads may read. */
+hr_status hr__stored_read(const hr_stored *stored, size_t index, hr_dtype dtype, int64_t first, int64_t count, void *to,
+                          hr_error *err);
+
+#endif
