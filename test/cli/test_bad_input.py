@@ -143,6 +143,7 @@ RECIPES += [
      ['embed_tokens', 'q_proj', ':4:24']),
     ('schedule with an effective batch', lines() + '  gradient_accumulation: {0: 2, 3: 1}\n  effective_batch: 4\n',
      ['effective_batch', 'schedule', ':11:20']),
+    ('two warm-ups', training('schedule: { warmup_steps: 2, warmup_ratio: 0.1 }'), ['two answers', ':10:']),
     ('schedule without epochs', training('gradient_accumulation: {0: 2, 3: 1}'), ['synthetic', 'epochs', ':10:26']),
     ('schedule that begins late', lines() + '  gradient_accumulation: {2: 2}\n', ['epoch 2', 'epoch 0', ':10:']),
     ('schedule that goes back', lines() + '  gradient_accumulation: {0: 2, 5: 1, 3: 1}\n', ['ascending', ':10:']),
