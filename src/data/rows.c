@@ -116,8 +116,8 @@ static hr_status rows_fill(const void *state, bool eval, uint64_t entry, const h
   return hr__tokens_read(&r->tokens, r->tokens.begins[entry], length, tokens, targets, err);
 }
 
-static const hr_data_file *rows_file(const void *state) {
-  return &((const rows *)state)->tokens.file;
+static const hr_data_file *rows_file(const void *state, size_t number) {
+  return number == 0 ? &((const rows *)state)->tokens.file : NULL;
 }
 
 static const hr_trace *rows_trace(const void *state) {

@@ -42,7 +42,12 @@ static const hr_key keys[] = {
      .example = "[64, 128, 256]",
      .meaning = "sources lines and rows: lengths to which samples are padded, ascending up to sequence_length; one "
                 "unless given"},
-    {.path = "data.path", .type = HR_KEY_PATH, .meaning = "file of source text, lines or rows"},
+    {.path = "data.path",
+     .type = HR_KEY_PATHS,
+     .meaning = "source text, lines or rows: a file, a list of them, a folder, or a pattern such as texts/*.txt"},
+    {.path = "data.eval_path",
+     .type = HR_KEY_PATHS,
+     .meaning = "files to evaluate on, as data.path has those to train on; not given: the end of these is held out"},
     {.path = "data.tokenizer",
      .type = HR_KEY_PATH,
      .choices = "bytes",
@@ -70,7 +75,8 @@ static const hr_key keys[] = {
      .fallback = "0.05",
      .min = 1e-6,
      .max = 0.9,
-     .meaning = "end of the data held out for evaluation, where training.eval_every is given"},
+     .meaning =
+         "end of the data held out for evaluation, where training.eval_every is given and data.eval_path is not"},
     {.path = "data.workers",
      .type = HR_KEY_INT,
      .fallback = "1",
@@ -89,9 +95,13 @@ const hr_source *hr__source_of(const hr_recipe *recipe) {
 }
 
 uint64_t hr__held_out(const hr_source_request *request, uint64_t samples) {
-  if (!request->eval) return 0;
+  if (request->held != HR_HOLD_PART) return request->held == HR_HOLD_ALL ? samples : 0;
   double held = hr__recipe_float(request->recipe, "data.eval_fraction") * (double)samples;
   return llround(held) < 1 ? 1 : (uint64_t)llround(held);
+}
+
+bool hr__samples_suffice(const hr_source_request *request, uint64_t samples) {
+  return samples > (request->held == HR_HOLD_PART ? hr__held_out(request, samples) : 0);
 }
 
 hr_status hr__bytes_check(const hr_source_request *request, hr_error *err) {

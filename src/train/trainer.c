@@ -99,8 +99,10 @@ static hr_status trainer_open(trainer *t, hr_error *err) {
   if (hr__data_cut(t->session.data) > 0)
     hr__store_tell(&t->store, HR_MESSAGE_INFO, "%" PRId64 " samples are longer than data.sequence_length and were cut",
                    hr__data_cut(t->session.data));
-  const char *remark = hr__data_remark(t->session.data);
-  if (remark) hr__store_tell(&t->store, HR_MESSAGE_INFO, "%s", remark);
+  for (int eval = 0; eval < 2; eval++) {
+    const char *remark = hr__data_remark(t->session.data, eval);
+    if (remark) hr__store_tell(&t->store, HR_MESSAGE_INFO, "%s%s", eval ? "data.eval_path: " : "", remark);
+  }
   t->eval_every = interval_read(o->recipe, "training.eval_every");
   t->log_every = interval_read(o->recipe, "training.log_every");
   if (!o->out) return HR_OK;
@@ -140,8 +142,11 @@ static void save_postponed(trainer *t, const hr_error *why) {
 
 /* A run reads on in a file that was removed or replaced meanwhile; one that is resumed cannot. */
 static void data_look(trainer *t) {
-  const hr_data_file *file = hr__data_file(t->session.data);
-  const char *fate = t->data_told || !file ? NULL : hr__data_file_fate(file);
+  const hr_data_file *file;
+  const char *fate = NULL;
+  for (int eval = 0; eval < 2 && !t->data_told && !fate; eval++)
+    for (size_t i = 0; !fate && (file = hr__data_file(t->session.data, eval, i)); i++)
+      fate = hr__data_file_fate(file);
   if (!fate) return;
   t->data_told = true;
   hr__store_tell(&t->store, HR_MESSAGE_WARNING,

@@ -46,7 +46,12 @@ RECIPES = [
     ('unknown source', changed('source: synthetic', 'source: sinthetic'), ['sinthetic', 'synthetic']),
     ('text without path', changed('source: synthetic', 'source: text'), ['data.path']),
     ('text is missing', changed('source: synthetic', 'source: text, path: absent.txt'), ['absent.txt']),
-    ('text is a folder', changed('source: synthetic', 'source: text, path: .'), ['folder']),
+    ('text in a folder without any', changed('source: synthetic', 'source: text, path: empty'), ['folder', '.txt']),
+    ('text is of a pattern of nothing', changed('source: synthetic', 'source: text, path: "none-*.txt"'), ['none-*.txt', ':5:']),
+    ('text is missing among several', changed('source: synthetic', 'source: text, path: [short.txt, absent.txt]'),
+     ['absent.txt']),
+    ('evaluation without steps between', changed('source: synthetic', 'source: text, path: short.txt, eval_path: short.txt'),
+     ['eval_every']),
     ('text is too short', changed('source: synthetic', 'source: text, path: short.txt'), ['short.txt']),
     ('batches that contradict', changed('batch_size: 2', 'batch_size: 2\n  effective_batch: 3'), ['effective_batch']),
     ('budget of nothing', TINY + 'memory: { budget: 0 }\n', ['budget']),
@@ -189,6 +194,7 @@ RECIPES += [
 def one(name, text, parts):
     with Folder() as folder:
         folder.write('short.txt', 'ab')
+        os.makedirs(os.path.join(folder.path, 'empty'), exist_ok=True)
         folder.write('lines.txt', 'a line of text\nand another\n' * 8)
         recipe = folder.write('bad.yaml', text)
         before = folder.listing()
