@@ -86,7 +86,8 @@ static hr_status part_open(hr_data *data, part *p, const hr_source_request *requ
     data->train += (uint64_t)hr__index_train(p->index);
     data->eval += (uint64_t)hr__index_eval(p->index);
   } else if (!data->source->endless) {
-    uint64_t samples = data->source->samples(p->state), held = hr__held_out(request, samples);
+    uint64_t samples = data->source->samples(p->state);
+    uint64_t held = data->source->held ? data->source->held(p->state) : hr__held_out(request, samples);
     data->eval += held;
     data->train += samples - held;
   }
@@ -210,7 +211,7 @@ static uint64_t entry_of(const hr_data *data, const hr_micro *micro, int64_t row
 static int64_t row_length(const hr_data *data, const hr_micro *micro, int64_t row) {
   if (row >= micro->rows) return 0;
   const part *p = part_of(data, micro->eval);
-  return p->index ? data->source->length(p->state, entry_of(data, micro, row)) : micro->length;
+  return data->source->length ? data->source->length(p->state, entry_of(data, micro, row)) : micro->length;
 }
 
 /* Of `own` positions of a row: those that have a target. */

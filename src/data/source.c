@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "data/keys.h"
+#include "data/packing.h"
 
 static const hr_source *const sources[] = {
 #define HR_SOURCE(name, meaning) &hr_source_##name,
@@ -42,6 +43,11 @@ static const hr_key keys[] = {
      .example = "[64, 128, 256]",
      .meaning = "sources lines and rows: lengths to which samples are padded, ascending up to sequence_length; one "
                 "unless given"},
+    {.path = "data.packing",
+     .type = HR_KEY_BOOL,
+     .fallback = "false",
+     .meaning = "true: lines or rows share samples of sequence_length, and files of a text its windows; none sees "
+                "another, and no loss goes over a border"},
     {.path = "data.path",
      .type = HR_KEY_PATHS,
      .meaning = "source text, lines or rows: a file, a list of them, a folder, or a pattern such as texts/*.txt"},
@@ -87,6 +93,11 @@ static const hr_key keys[] = {
 const hr_key_table hr_data_keys = {keys, sizeof keys / sizeof *keys};
 
 const hr_source *hr__source_of(const hr_recipe *recipe) {
+  const hr_source *named = hr__source_named(recipe);
+  return hr__packing(recipe) && named->scan ? &hr_source_packed : named;
+}
+
+const hr_source *hr__source_named(const hr_recipe *recipe) {
   const char *name = hr__recipe_text(recipe, "data.source");
   size_t i = 0;
   while (strcmp(sources[i]->name, name) != 0) /* a choice of the key: it is there */

@@ -48,11 +48,14 @@ typedef struct hr_source {
   void (*close)(void *state);
   /* Samples there are; entry i is sample i. Neither for endless sources nor for those with `scan`. */
   uint64_t (*samples)(const void *state);
+  /* (optional, with `samples`) How many of them, the last ones, are held out, where the source has chosen them. */
+  uint64_t (*held)(const void *state);
   /* (optional) Of samples that have lengths of their own: goes through all of them. Such a source has buckets, and its
    * steps end with the epoch. */
   hr_status (*scan)(const void *state, hr_each_sample each, void *user, hr_error *err);
-  int64_t (*length)(const void *state, uint64_t entry); /* with `scan`: that of a sample, cut */
-  /* (optional, with `length`) Of the positions of a sample, those that have a target; else all. */
+  /* With `scan`: length of a sample, cut; else (optional) positions of it that hold data. */
+  int64_t (*length)(const void *state, uint64_t entry);
+  /* (optional) Of the positions of a sample, those that have a target; else all. */
   int64_t (*targets)(const void *state, uint64_t entry);
   const char *(*remark)(const void *state); /* (optional) what of the file was left out; NULL: nothing */
   /* Writes a sample. `eval` only matters to endless sources: held-out samples of others have entries of their own. */
@@ -66,7 +69,8 @@ typedef struct hr_source {
 #include "data/sources.def"
 #undef HR_SOURCE
 
-/* The source that a recipe names. */
+/* The source that a recipe names, and the one that gives its samples: with packing, that of packed ones. */
+const hr_source *hr__source_named(const hr_recipe *recipe);
 const hr_source *hr__source_of(const hr_recipe *recipe);
 
 /* How many of `samples` samples are held out: data.eval_fraction of them, at least one, where a part is. */

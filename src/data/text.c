@@ -1,6 +1,6 @@
 /* Source text: files, one behind the other, are cut into windows of length + 1 tokens at stride length; a window is a
- * sample, and the token behind another is its target. Tokens are those of a tokenizer (tokens.h), or the bytes of the
- * files. */
+ * sample, and the token behind another is its target. With packing the files are documents that do not see each other.
+ * Tokens are those of a tokenizer (tokens.h), or the bytes of the files. */
 #include <inttypes.h>
 
 #include "base/mem.h"
@@ -12,6 +12,7 @@ typedef struct text {
   hr_data_files files; /* with bytes */
   hr_tokens tokens;    /* else */
   int64_t length;
+  bool borders; /* documents do not see each other */
   uint64_t windows;
 } text;
 
@@ -34,6 +35,7 @@ static hr_status text_read(text *t, const hr_source_request *request, hr_error *
   }
   uint64_t count = t->bytes ? t->files.bytes : t->tokens.count;
   t->length = request->length;
+  t->borders = hr__field_for(request->fields, HR_FOR_STARTS) >= 0;
   t->windows = count > 0 ? (count - 1) / (uint64_t)t->length : 0;
   if (hr__samples_suffice(request, t->windows)) return HR_OK;
   const char *unit = t->bytes ? "bytes" : "tokens";
@@ -62,15 +64,71 @@ static uint64_t text_samples(const void *state) {
   return ((const text *)state)->windows;
 }
 
-static hr_status text_fill(const void *state, bool eval, uint64_t window, const hr_room *room, hr_error *err) {
-  (void)eval;
-  const text *t = state;
-  int32_t *tokens = hr__room_for(room, HR_FOR_TOKENS), *targets = hr__room_for(room, HR_FOR_TARGETS);
-  uint64_t at = window * (uint64_t)t->length;
+/* Documents: a file each. */
+typedef struct documents {
+  const uint64_t *begins; /* count + 1 */
+  uint64_t count;
+} documents;
+
+static documents documents_of(const text *t) {
+  return t->bytes ? (documents){t->files.begins, t->files.count} : (documents){t->tokens.begins, t->tokens.documents};
+}
+
+/* The last one that begins at or before a token. */
+static uint64_t document_at(const documents *d, uint64_t at) {
+  uint64_t low = 0, high = d->count - 1;
+  while (low < high) {
+    uint64_t middle = (low + high + 1) / 2;
+    if (d->begins[middle] <= at)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+/* Starts of the documents in a window, and no target across a border. */
+static void borders_put(const text *t, uint64_t at, int32_t *starts, int32_t *targets) {
+  documents d = documents_of(t);
+  uint64_t here = document_at(&d, at);
+  int32_t start = 0;
+  for (int64_t i = 0; i < t->length; i++) {
+    uint64_t position = at + (uint64_t)i;
+    while (here + 1 < d.count && d.begins[here + 1] <= position)
+      here++;
+    if (d.begins[here] == position) start = (int32_t)i;
+    starts[i] = start;
+    if (d.begins[here + 1] == position + 1) targets[i] = -1;
+  }
+}
+
+static hr_status window_read(const text *t, uint64_t at, int32_t *tokens, int32_t *targets, hr_error *err) {
   if (!t->bytes) return hr__tokens_read(&t->tokens, at, t->length, tokens, targets, err);
   HR_TRY(hr__data_files_read(&t->files, at, hr__bytes_room(targets, t->length), (size_t)t->length + 1, err));
   hr__bytes_spread(tokens, targets, t->length, t->length);
   return HR_OK;
+}
+
+static hr_status text_fill(const void *state, bool eval, uint64_t window, const hr_room *room, hr_error *err) {
+  (void)eval;
+  const text *t = state;
+  int32_t *targets = hr__room_for(room, HR_FOR_TARGETS), *starts = hr__room_for(room, HR_FOR_STARTS);
+  uint64_t at = window * (uint64_t)t->length;
+  HR_TRY(window_read(t, at, hr__room_for(room, HR_FOR_TOKENS), targets, err));
+  if (starts) borders_put(t, at, starts, targets);
+  return HR_OK;
+}
+
+/* Positions whose next token is one of the same document. */
+static int64_t text_targets(const void *state, uint64_t window) {
+  const text *t = state;
+  uint64_t at = window * (uint64_t)t->length, end = at + (uint64_t)t->length;
+  int64_t targets = t->length;
+  if (!t->borders) return targets;
+  documents d = documents_of(t);
+  for (uint64_t next = document_at(&d, at) + 1; next < d.count && d.begins[next] <= end; next++)
+    targets -= d.begins[next] > d.begins[next - 1]; /* empty ones make no border */
+  return targets;
 }
 
 static const hr_data_file *text_file(const void *state, size_t number) {
@@ -86,10 +144,11 @@ static const hr_trace *text_trace(const void *state) {
 
 const hr_source hr_source_text = {
     .name = "text",
-    .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_TARGETS,
+    .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_TARGETS | 1u << HR_FOR_STARTS,
     .open = text_open,
     .close = text_close,
     .samples = text_samples,
+    .targets = text_targets,
     .fill = text_fill,
     .file = text_file,
     .trace = text_trace,

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "data/masking.h"
-#include "data/source.h"
+#include "data/packing.h"
 #include "fit/traffic.h"
 #include "job/settings.h"
 #include "plan/memory.h"
@@ -194,6 +194,7 @@ static hr_status job_open(const hr_job_source *source, bool all, hr_effort effor
   if (status == HR_OK) status = epochs_check(job->recipe, err);
   if (status == HR_OK) status = warmup_check(job->recipe, err);
   if (status == HR_OK) status = eval_check(job->recipe, err);
+  if (status == HR_OK) status = hr__packing_check(job->recipe, hr__model_whole(job->recipe).model->masked, err);
   if (status == HR_OK) status = masking_check(job->recipe, err);
   if (status == HR_OK) status = job_stages(job, effort, known, err);
   if (status != HR_OK) {

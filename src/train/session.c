@@ -96,7 +96,10 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   HR_TRY(hr__best_read(o->recipe, &s->reports, &s->best_rule, err));
   hr_fields *fields = s->fields;
   for (int b = 0; b < s->shape.n_buckets; b++)
-    fields[b] = hr__model_fields(&s->model, &(hr_field_shape){s->shape.batch, s->shape.buckets[b], s->shape.ragged});
+    fields[b] = hr__model_fields(&s->model, &(hr_field_shape){.batch = s->shape.batch,
+                                                              .length = s->shape.buckets[b],
+                                                              .lengths = s->shape.ragged,
+                                                              .documents = s->shape.documents});
   HR_TRY(programs_find(s, err));
   s->scales = hr__update_scaled(o->plan->graph);
   hr__scaling_read(o->recipe, &s->scaling);

@@ -45,4 +45,16 @@ with Folder() as folder:
     bad = run('train', recipe, '--out', os.path.join(folder.path, 'rows'), *sets(rows))
     bad.expect(5, 'rows-2.jsonl:2', 'text is not a text')
 
+    folder.write('chat.jsonl', ''.join(f'{{"prompt": "{"a b " * (i % 5)}", "completion": " answer {i}"}}\n' for i in range(40)))
+    packed = [f'data={{source: rows, path: chat.jsonl, tokenizer: {tokenizer}, sequence_length: 32, packing: true}}',
+              'model.config.vocab_size=4096', 'training.epochs=2', 'training.steps=null']
+    said = run('train', recipe, '--out', os.path.join(folder.path, 'packed'), *sets(packed)).expect(0)
+    check('40 rows are packed into' in said.err + said.out, f'a run says how full samples are: {said.err}')
+    whole = run('train', recipe, '--out', os.path.join(folder.path, 'packed-2'), '--json', *sets(packed)).expect(0).json()
+    half = os.path.join(folder.path, 'packed-3')
+    run('train', recipe, '--out', half, '--quiet', *sets(packed + ['training.epochs=1'])).expect(0)
+    resumed = run('train', recipe, '--out', half, '--resume', '--json', *sets(packed)).expect(0).json()
+    check(resumed.get('weights_sha256') == whole.get('weights_sha256'), 'packed and resumed, the same bits')
+    run('train', recipe, '--out', half, '--resume', *sets(packed + ['data.packing=false'])).expect(2, 'data.packing')
+
 finish()
