@@ -68,16 +68,11 @@ static void line_tell(void *user, uint64_t at, uint64_t bytes) {
   t->each(t->user, (t->begin + at) << LENGTH_BITS | (kept - 1), (int64_t)bytes);
 }
 
-/* Tokens that have a target. */
-static int64_t document_length(const lines *l, uint64_t document) {
-  uint64_t count = l->tokens.begins[document + 1] - l->tokens.begins[document];
-  return count > 0 ? (int64_t)count - 1 : 0;
-}
-
 static hr_status lines_scan(const void *state, hr_each_sample each, void *user, hr_error *err) {
   const lines *l = state;
-  for (uint64_t i = 0; i < l->tokens.documents; i++)
-    if (document_length(l, i) > 0) each(user, i, document_length(l, i));
+  hr_document_list documents = hr__tokens_documents(&l->tokens);
+  for (uint64_t i = 0; i < documents.count; i++)
+    if (hr__document_length(&documents, i) > 0) each(user, i, hr__document_length(&documents, i));
   if (!l->bytes) return HR_OK;
   telling t = {.longest = l->longest, .each = each, .user = user};
   for (size_t i = 0; i < l->files.count; i++) {
@@ -116,7 +111,9 @@ static hr_status lines_open(const hr_source_request *request, void **state, hr_e
 
 static int64_t lines_length(const void *state, uint64_t entry) {
   const lines *l = state;
-  if (!l->bytes) return document_length(l, entry) < l->longest ? document_length(l, entry) : l->longest;
+  hr_document_list documents = hr__tokens_documents(&l->tokens);
+  int64_t whole = l->bytes ? 0 : hr__document_length(&documents, entry);
+  if (!l->bytes) return whole < l->longest ? whole : l->longest;
   return (int64_t)(entry & (((uint64_t)1 << LENGTH_BITS) - 1)) + 1;
 }
 

@@ -22,10 +22,9 @@ static void rows_close(void *state) {
   hr__free(r);
 }
 
-/* Positions of a document: the last token is only a target. */
 static int64_t whole_length(const rows *r, uint64_t document) {
-  uint64_t count = r->tokens.begins[document + 1] - r->tokens.begins[document];
-  return count > 0 ? (int64_t)count - 1 : 0;
+  hr_document_list documents = hr__tokens_documents(&r->tokens);
+  return hr__document_length(&documents, document);
 }
 
 static int64_t rows_length(const void *state, uint64_t entry) {

@@ -50,7 +50,7 @@ static const hr_key keys[] = {
                 "another, and no loss goes over a border"},
     {.path = "data.path",
      .type = HR_KEY_PATHS,
-     .meaning = "source text, lines or rows: a file, a list of them, a folder, or a pattern such as texts/*.txt"},
+     .meaning = "what the source reads: a file, a list of them, a folder, or a pattern such as texts/*.txt"},
     {.path = "data.eval_path",
      .type = HR_KEY_PATHS,
      .meaning = "files to evaluate on, as data.path has those to train on; not given: the end of these is held out"},
@@ -60,6 +60,15 @@ static const hr_key keys[] = {
      .meaning = "source text, lines or rows: tokenizer.json or another vocabulary file, or a model's folder with one; "
                 "bytes: bytes "
                 "are the tokens; not given: the folder of model.path, and bytes for a model without one"},
+    {.path = "data.id_type",
+     .type = HR_KEY_CHOICE,
+     .choices = "u16|u32",
+     .meaning = "source ids: how ids lie in .bin files; .npy files say it themselves"},
+    {.path = "data.end_id",
+     .type = HR_KEY_INT,
+     .min = 0,
+     .max = 2147483646,
+     .meaning = "source ids with data.packing: the token that ends a document; not given: the tokenizer's"},
     {.path = "data.template",
      .type = HR_KEY_PATH,
      .meaning =

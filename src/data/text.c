@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/mem.h"
+#include "data/documents.h"
 #include "data/source.h"
 #include "data/tokens.h"
 
@@ -65,41 +66,9 @@ static uint64_t text_samples(const void *state) {
 }
 
 /* Documents: a file each. */
-typedef struct documents {
-  const uint64_t *begins; /* count + 1 */
-  uint64_t count;
-} documents;
-
-static documents documents_of(const text *t) {
-  return t->bytes ? (documents){t->files.begins, t->files.count} : (documents){t->tokens.begins, t->tokens.documents};
-}
-
-/* The last one that begins at or before a token. */
-static uint64_t document_at(const documents *d, uint64_t at) {
-  uint64_t low = 0, high = d->count - 1;
-  while (low < high) {
-    uint64_t middle = (low + high + 1) / 2;
-    if (d->begins[middle] <= at)
-      low = middle;
-    else
-      high = middle - 1;
-  }
-  return low;
-}
-
-/* Starts of the documents in a window, and no target across a border. */
-static void borders_put(const text *t, uint64_t at, int32_t *starts, int32_t *targets) {
-  documents d = documents_of(t);
-  uint64_t here = document_at(&d, at);
-  int32_t start = 0;
-  for (int64_t i = 0; i < t->length; i++) {
-    uint64_t position = at + (uint64_t)i;
-    while (here + 1 < d.count && d.begins[here + 1] <= position)
-      here++;
-    if (d.begins[here] == position) start = (int32_t)i;
-    starts[i] = start;
-    if (d.begins[here + 1] == position + 1) targets[i] = -1;
-  }
+static hr_document_list documents_of(const text *t) {
+  if (t->bytes) return (hr_document_list){t->files.begins, t->files.count};
+  return hr__tokens_documents(&t->tokens);
 }
 
 static hr_status window_read(const text *t, uint64_t at, int32_t *tokens, int32_t *targets, hr_error *err) {
@@ -115,20 +84,15 @@ static hr_status text_fill(const void *state, bool eval, uint64_t window, const 
   int32_t *targets = hr__room_for(room, HR_FOR_TARGETS), *starts = hr__room_for(room, HR_FOR_STARTS);
   uint64_t at = window * (uint64_t)t->length;
   HR_TRY(window_read(t, at, hr__room_for(room, HR_FOR_TOKENS), targets, err));
-  if (starts) borders_put(t, at, starts, targets);
+  hr_document_list documents = documents_of(t);
+  if (starts) hr__window_borders(&documents, at, t->length, starts, targets);
   return HR_OK;
 }
 
-/* Positions whose next token is one of the same document. */
 static int64_t text_targets(const void *state, uint64_t window) {
   const text *t = state;
-  uint64_t at = window * (uint64_t)t->length, end = at + (uint64_t)t->length;
-  int64_t targets = t->length;
-  if (!t->borders) return targets;
-  documents d = documents_of(t);
-  for (uint64_t next = document_at(&d, at) + 1; next < d.count && d.begins[next] <= end; next++)
-    targets -= d.begins[next] > d.begins[next - 1]; /* empty ones make no border */
-  return targets;
+  hr_document_list documents = documents_of(t);
+  return t->borders ? hr__window_targets(&documents, window * (uint64_t)t->length, t->length) : t->length;
 }
 
 static const hr_data_file *text_file(const void *state, size_t number) {

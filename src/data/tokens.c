@@ -33,6 +33,22 @@ static hr_status tokenizer_open(const hr_recipe *recipe, hr_tokenizer **out, hr_
       "the checkpoint has a vocabulary of its own, but its folder has no tokenizer");
 }
 
+hr_status hr__tokens_end(const hr_recipe *recipe, int32_t *out, hr_error *err) {
+  hr_tokenizer *tokenizer = NULL;
+  *out = -1;
+  if (hr__recipe_has(recipe, "data.end_id")) {
+    *out = (int32_t)hr__recipe_int(recipe, "data.end_id");
+    return HR_OK;
+  }
+  bool named = hr__recipe_has(recipe, "data.tokenizer");
+  if (hr__tokens_are_bytes(recipe) || (!named && !hr__tokenizer_is_there(hr__recipe_text(recipe, "model.path"))))
+    return HR_OK;
+  HR_TRY(tokenizer_open(recipe, &tokenizer, err));
+  *out = hr__tokenizer_role(tokenizer, HR_TOKEN_END);
+  hr__tokenizer_close(tokenizer);
+  return HR_OK;
+}
+
 /* The whole of a file, and how long it is. */
 static hr_status file_hash(hr_hash *hash, const char *path, hr_error *err) {
   enum { WINDOW = 1 << 18 };
