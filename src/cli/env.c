@@ -156,6 +156,8 @@ static const char *type_name(const hr_key *key) {
     return "numbers";
   case HR_KEY_PATH:
     return "path";
+  case HR_KEY_PATHS:
+    return "paths";
   case HR_KEY_TEXTS:
     return "names";
   case HR_KEY_TREE:

@@ -52,7 +52,9 @@ static void result_print(const hr_cli *cli, const hr_job *job, const hr_train_re
     printf("  held-out loss not finite\n");
   else if (result->eval_loss >= 0)
     printf("  held-out loss %.4f\n", result->eval_loss);
-  printf("\n%lld steps, ", (long long)result->steps);
+  if (result->best.step > 0)
+    printf("  best: step %lld, %s %.4f\n", (long long)result->best.step, result->best_metric, result->best.value);
+  printf("\n%lld steps%s, ", (long long)result->steps, result->stopped_early ? " (stopped early)" : "");
   hr__table_speed(result->tokens_per_second, result->samples_per_second, stdout);
   printf("\nsaved in %s\nweights_sha256 %s\n", folder, result->weights_sha256);
 }

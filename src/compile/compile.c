@@ -72,7 +72,8 @@ static void forward_emit(hr_builder *b, const hr_model_part *model, hr_program_k
     return;
   }
   hr__program_begin_keyed(b, key, name);
-  hr_field_shape of = {.batch = shape->batch, .length = length, .lengths = shape->ragged};
+  hr_field_shape of = {
+      .batch = shape->batch, .length = length, .lengths = shape->ragged, .documents = shape->documents};
   hr_fields fields = hr__model_fields(model, &of);
   hr_model_batch batch = hr__batch_declare(b, &fields, shape->batch, length);
   hr_id loss = model->model->forward(b, model, &batch);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/source.h"
+#include "data/packing.h"
 
 #define ACCUMULATION "training.gradient_accumulation"
 #define EFFECTIVE    "training.effective_batch"
@@ -120,6 +120,9 @@ static hr_status buckets_read(const hr_recipe *recipe, hr_training_shape *out, h
   if (tree->kind != HR_DOC_LIST || !tree->child)
     return hr__recipe_fail(recipe, BUCKETS, "write lengths as [64, 128, 256]", err,
                            "buckets must be a list of lengths");
+  if (out->documents)
+    return hr__recipe_fail(recipe, BUCKETS, "leave data.buckets or data.packing out", err,
+                           "packed samples have one length, data.sequence_length");
   if (!out->ragged)
     return hr__recipe_fail(recipe, BUCKETS, "leave data.buckets out, or use source: lines", err,
                            "source %s has samples of one length only", hr__recipe_text(recipe, "data.source"));
@@ -152,6 +155,7 @@ hr_status hr__training_shape(const hr_recipe *recipe, hr_training_shape *out, hr
                              .length = hr__recipe_int(recipe, "data.sequence_length"),
                              .accumulation = 1,
                              .ragged = hr__source_of(recipe)->scan != NULL,
+                             .documents = hr__packing(recipe),
                              .eval = hr__recipe_has(recipe, "training.eval_every")};
   const hr_doc_node *schedule = hr__recipe_has(recipe, ACCUMULATION) ? hr__recipe_tree(recipe, ACCUMULATION) : NULL;
   if (schedule)

@@ -17,7 +17,8 @@ typedef struct hr_training_shape {
   int n_schedule;               /* 1 where accumulation is a number */
   int64_t buckets[HR_PROGRAMS]; /* lengths of rows, ascending; the last is `length` */
   int n_buckets;
-  bool ragged; /* data.source: samples of different lengths, and steps that end with the epoch */
+  bool ragged;    /* data.source: samples of different lengths, and steps that end with the epoch */
+  bool documents; /* data.packing: several in a sample */
   bool eval;
 } hr_training_shape;
 hr_status hr__training_shape(const hr_recipe *recipe, hr_training_shape *out, hr_error *err);

@@ -7,11 +7,17 @@
 #include "base/random.h"
 #include "data/index.h"
 
+/* What is read: samples to train on, with those held out behind them; or, of data.eval_path, to evaluate on. */
+typedef struct part {
+  void *state;     /* of the source */
+  hr_index *index; /* NULL: all samples have the same length */
+} part;
+
 struct hr_data {
   hr_data_shape shape; /* its arrays are our own */
   const hr_source *source;
-  void *state;
-  hr_index *index; /* NULL: all samples have the same length */
+  part parts[2];
+  bool own_eval; /* there is a second part */
   uint64_t train, eval;
   hr_random_key order;
   char *scratch; /* of each filler: a sample of fields whose batch is not the first axis; NULL: there are none */
@@ -71,6 +77,23 @@ static hr_status scratch_create(hr_data *data, hr_error *err) {
   return data->scratch ? HR_OK : hr__nomem(err);
 }
 
+static hr_status part_open(hr_data *data, part *p, const hr_source_request *request, hr_error *err) {
+  const hr_data_shape *shape = &data->shape;
+  HR_TRY(data->source->open(request, &p->state, err));
+  if (data->source->scan) {
+    hr_index_shape index = {.batch = shape->batch, .buckets = shape->buckets, .n_buckets = shape->n_buckets};
+    HR_TRY(hr__index_make(data->source, p->state, request, &index, &p->index, err));
+    data->train += (uint64_t)hr__index_train(p->index);
+    data->eval += (uint64_t)hr__index_eval(p->index);
+  } else if (!data->source->endless) {
+    uint64_t samples = data->source->samples(p->state);
+    uint64_t held = data->source->held ? data->source->held(p->state) : hr__held_out(request, samples);
+    data->eval += held;
+    data->train += samples - held;
+  }
+  return HR_OK;
+}
+
 static hr_status data_build(hr_data *data, const hr_recipe *recipe, const hr_data_shape *shape, hr_error *err) {
   HR_TRY(shape_copy(data, shape, err));
   HR_TRY(scratch_create(data, err));
@@ -78,23 +101,21 @@ static hr_status data_build(hr_data *data, const hr_recipe *recipe, const hr_dat
   data->source = hr__source_of(recipe);
   data->order = (hr_random_key){shape->seed, hr__random_stream("data.order")};
   HR_TRY(fields_check(data, recipe, err));
+  if (data->source->endless && hr__recipe_has(recipe, "data.eval_path"))
+    return hr__recipe_fail(recipe, "data.eval_path", "leave it out", err, "source %s reads no files",
+                           data->source->name);
+  data->own_eval = shape->eval && hr__recipe_has(recipe, "data.eval_path");
   hr_source_request request = {.recipe = recipe,
+                               .key = "data.path",
                                .fields = &data->shape.fields[longest],
                                .length = shape->buckets[longest],
                                .seed = shape->seed,
-                               .eval = shape->eval};
-  HR_TRY(data->source->open(&request, &data->state, err));
-  if (data->source->scan) {
-    hr_index_shape index = {.batch = shape->batch, .buckets = shape->buckets, .n_buckets = shape->n_buckets};
-    HR_TRY(hr__index_make(data->source, data->state, &request, &index, &data->index, err));
-    data->train = (uint64_t)hr__index_train(data->index);
-    data->eval = (uint64_t)hr__index_eval(data->index);
-  } else if (!data->source->endless) {
-    uint64_t samples = data->source->samples(data->state);
-    data->eval = hr__held_out(&request, samples);
-    data->train = samples - data->eval;
-  }
-  return HR_OK;
+                               .held = shape->eval && !data->own_eval ? HR_HOLD_PART : HR_HOLD_NONE};
+  HR_TRY(part_open(data, &data->parts[0], &request, err));
+  if (!data->own_eval) return HR_OK;
+  request.key = "data.eval_path";
+  request.held = HR_HOLD_ALL;
+  return part_open(data, &data->parts[1], &request, err);
 }
 
 hr_status hr__data_open(const hr_recipe *recipe, const hr_data_shape *shape, hr_data **out, hr_error *err) {
@@ -111,8 +132,10 @@ hr_status hr__data_open(const hr_recipe *recipe, const hr_data_shape *shape, hr_
 
 void hr__data_close(hr_data *data) {
   if (!data) return;
-  hr__index_destroy(data->index);
-  if (data->state) data->source->close(data->state);
+  for (int i = 0; i < 2; i++) {
+    hr__index_destroy(data->parts[i].index);
+    if (data->parts[i].state) data->source->close(data->parts[i].state);
+  }
   hr__free(data->scratch);
   hr__free(data->counted);
   hr__free((void *)data->shape.buckets);
@@ -130,27 +153,41 @@ int64_t hr__data_eval_samples(const hr_data *data) {
   return (int64_t)data->eval;
 }
 int64_t hr__data_cut(const hr_data *data) {
-  return data->index ? hr__index_cut(data->index) : 0;
+  int64_t cut = 0;
+  for (int i = 0; i < 2; i++)
+    cut += data->parts[i].index ? hr__index_cut(data->parts[i].index) : 0;
+  return cut;
 }
-const char *hr__data_remark(const hr_data *data) {
-  return data->source->remark ? data->source->remark(data->state) : NULL;
+bool hr__data_own_eval(const hr_data *data) {
+  return data->own_eval;
+}
+const char *hr__data_remark(const hr_data *data, bool eval) {
+  const void *state = data->parts[eval].state;
+  return state && data->source->remark ? data->source->remark(state) : NULL;
 }
 uint64_t hr__data_epoch_rows(const hr_data *data) {
-  return data->index ? hr__index_epoch_rows(data->index) : data->train;
+  return data->parts[0].index ? hr__index_epoch_rows(data->parts[0].index) : data->train;
 }
-const hr_data_file *hr__data_file(const hr_data *data) {
-  return data->source->file ? data->source->file(data->state) : NULL;
+const hr_data_file *hr__data_file(const hr_data *data, bool eval, size_t number) {
+  const void *state = data->parts[eval].state;
+  return state && data->source->file ? data->source->file(state, number) : NULL;
 }
 
-hr_status hr__data_trace(const hr_data *data, hr_trace *out, hr_error *err) {
+hr_status hr__data_trace(const hr_data *data, bool eval, hr_trace *out, hr_error *err) {
   *out = (hr_trace){.whole = true};
-  const hr_data_file *file = hr__data_file(data);
-  const hr_trace *own = data->source->trace ? data->source->trace(data->state) : NULL;
+  const void *state = data->parts[eval].state;
+  const hr_trace *own = state && data->source->trace ? data->source->trace(state) : NULL;
   if (own) {
     *out = *own;
     return HR_OK;
   }
-  return file ? hr__trace_file(file, out, err) : HR_OK;
+  const hr_data_file *file;
+  for (size_t i = 0; (file = hr__data_file(data, eval, i)); i++) {
+    hr_trace one;
+    HR_TRY(hr__trace_file(file, &one, err));
+    hr__trace_add(out, &one);
+  }
+  return HR_OK;
 }
 
 uint64_t hr__data_entry(const hr_data *data, uint64_t sample) {
@@ -158,30 +195,39 @@ uint64_t hr__data_entry(const hr_data *data, uint64_t sample) {
   return hr__random_permute(data->order, sample / data->train, sample % data->train, data->train);
 }
 
+static const part *part_of(const hr_data *data, bool eval) {
+  return &data->parts[eval && data->own_eval];
+}
+
 static uint64_t entry_of(const hr_data *data, const hr_micro *micro, int64_t row) {
   uint64_t sample = micro->sample + (uint64_t)row;
-  if (data->index) return hr__index_entry(data->index, micro, row);
-  return micro->eval && !data->source->endless ? data->train + sample % data->eval : hr__data_entry(data, sample);
+  const hr_index *index = part_of(data, micro->eval)->index;
+  if (index) return hr__index_entry(index, micro, row);
+  if (!micro->eval || data->source->endless) return hr__data_entry(data, sample);
+  return (data->own_eval ? 0 : data->train) + sample % data->eval;
 }
 
 /* Positions of a row that hold data. */
 static int64_t row_length(const hr_data *data, const hr_micro *micro, int64_t row) {
   if (row >= micro->rows) return 0;
-  return data->index ? data->source->length(data->state, entry_of(data, micro, row)) : micro->length;
+  const part *p = part_of(data, micro->eval);
+  return data->source->length ? data->source->length(p->state, entry_of(data, micro, row)) : micro->length;
 }
 
 /* Of `own` positions of a row: those that have a target. */
 static int64_t row_targets(const hr_data *data, const hr_micro *micro, int64_t row, int64_t own) {
   const hr_masking *masking = &data->shape.masking;
   if (masking->part > 0) return hr__masking_count(masking, own);
-  return data->source->targets ? data->source->targets(data->state, entry_of(data, micro, row)) : own;
+  if (!data->source->targets) return own;
+  return data->source->targets(part_of(data, micro->eval)->state, entry_of(data, micro, row));
 }
 
 hr_micro hr__data_micro(const hr_data *data, uint64_t sample, bool eval) {
   int64_t rows = data->shape.batch, length = data->shape.buckets[data->shape.n_buckets - 1];
   hr_micro micro = {.length = length, .rows = rows, .eval = eval, .sample = sample};
   micro.bucket = data->shape.n_buckets - 1;
-  if (data->index) micro = hr__index_micro(data->index, sample, eval);
+  const hr_index *index = part_of(data, eval)->index;
+  if (index) micro = hr__index_micro(index, sample, eval);
   if (hr__field_for(&data->shape.fields[micro.bucket], HR_FOR_TOKENS) < 0) {
     micro.targets = micro.rows; /* something to divide by, for losses that nobody has */
     return micro;
@@ -207,7 +253,7 @@ static hr_status row_fill(const hr_data *data, const hr_micro *micro, int64_t ro
   const hr_masking *masking = &data->shape.masking;
   int64_t count = row_length(data, micro, row);
   if (row < micro->rows)
-    HR_TRY(data->source->fill(data->state, micro->eval, entry_of(data, micro, row), room, err));
+    HR_TRY(data->source->fill(part_of(data, micro->eval)->state, micro->eval, entry_of(data, micro, row), room, err));
   else
     row_clear(room);
   int32_t *length = hr__room_for(room, HR_FOR_LENGTHS);

@@ -2,9 +2,9 @@
  * so the position in the data is the step number and resuming needs no state.
  *
  * Samples come from a source (source.h). Those without lengths of their own come in an order that is a permutation
- * keyed by (seed, epoch); the last ones are held out for evaluation; an endless source is asked for sample after
- * sample. Samples with lengths go through an index (index.h). Masking (masking.h) is done here, and lengths are told
- * here.
+ * keyed by (seed, epoch); the last ones are held out for evaluation, unless there are files for that; an endless source
+ * is asked for sample after sample. Samples with lengths go through an index (index.h). Masking (masking.h) is done
+ * here, and lengths are told here.
  *
  * Rows are handed out in micro-batches of `batch` rows.
  */
@@ -39,11 +39,14 @@ const hr_fields *hr__data_fields(const hr_data *data, int bucket);
 uint64_t hr__data_entry(const hr_data *data, uint64_t sample);
 int64_t hr__data_train_samples(const hr_data *data); /* 0: without end */
 int64_t hr__data_eval_samples(const hr_data *data);
-int64_t hr__data_cut(const hr_data *data);         /* samples that are longer than the longest bucket and were cut */
-const char *hr__data_remark(const hr_data *data);  /* what of the file was left out, for the user; NULL: nothing */
+int64_t hr__data_cut(const hr_data *data);   /* samples that are longer than the longest bucket and were cut */
+bool hr__data_own_eval(const hr_data *data); /* data.eval_path is read: it is asked for with `eval` below */
+/* What of the files was left out, for the user; NULL: nothing. */
+const char *hr__data_remark(const hr_data *data, bool eval);
 uint64_t hr__data_epoch_rows(const hr_data *data); /* row numbers of an epoch; 0: without end */
-const hr_data_file *hr__data_file(const hr_data *data); /* NULL: there is none */
-hr_status hr__data_trace(const hr_data *data, hr_trace *out, hr_error *err);
+/* The files that are read, from 0; NULL: there is none of that number. */
+const hr_data_file *hr__data_file(const hr_data *data, bool eval, size_t number);
+hr_status hr__data_trace(const hr_data *data, bool eval, hr_trace *out, hr_error *err);
 
 /* The micro-batch that begins at row `sample`; with an index a multiple of batch. */
 hr_micro hr__data_micro(const hr_data *data, uint64_t sample, bool eval);

@@ -4,11 +4,9 @@
 #include <assert.h>
 
 const char *hr_purpose_name(hr_purpose purpose) {
-  static const char *const names[HR_PURPOSES] = {[HR_FOR_TOKENS] = "tokens",
-                                                 [HR_FOR_TARGETS] = "targets",
-                                                 [HR_FOR_LENGTHS] = "lengths",
-                                                 [HR_FOR_VALUES] = "values",
-                                                 [HR_FOR_FACTOR] = "factor"};
+  static const char *const names[HR_PURPOSES] = {[HR_FOR_TOKENS] = "tokens",   [HR_FOR_TARGETS] = "targets",
+                                                 [HR_FOR_LENGTHS] = "lengths", [HR_FOR_STARTS] = "starts of documents",
+                                                 [HR_FOR_VALUES] = "values",   [HR_FOR_FACTOR] = "factor"};
   return names[purpose];
 }
 

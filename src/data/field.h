@@ -13,6 +13,7 @@ typedef enum hr_purpose {
   HR_FOR_TOKENS,  /* whole numbers below `bound`: what the model reads */
   HR_FOR_TARGETS, /* one for each token: what it is to predict; negative: nothing there */
   HR_FOR_LENGTHS, /* of each sample: positions that hold data. Not filled by sources, which tell lengths anyway */
+  HR_FOR_STARTS,  /* of each token: where its document begins in the sample */
   HR_FOR_VALUES,  /* measurements: signals, images, volumes */
   HR_FOR_FACTOR,  /* f32 [1], of the batch as a whole: written by whoever trains, not by data */
   HR_PURPOSES

@@ -7,14 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-hr_status hr__data_file_open(const hr_recipe *recipe, hr_data_file *out, hr_error *err) {
-  *out = (hr_data_file){.fd = -1};
-  if (!hr__recipe_has(recipe, "data.path"))
-    return hr__recipe_fail(recipe, "data.source", "give data.path, or use source: synthetic", err,
-                           "source %s needs data.path", hr__recipe_text(recipe, "data.source"));
-  return hr__data_file_at(hr__recipe_text(recipe, "data.path"), out, err);
-}
-
 hr_status hr__data_file_at(const char *path, hr_data_file *out, hr_error *err) {
   *out = (hr_data_file){.path = path};
   out->fd = open(out->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -22,7 +14,7 @@ hr_status hr__data_file_at(const char *path, hr_data_file *out, hr_error *err) {
     return hr__fail(err, HR_BAD_INPUT, out->path, "check data.path; relative paths begin at the recipe's folder",
                     "cannot open the text: %s", strerror(errno));
   if (!S_ISREG(out->opened.st_mode))
-    return hr__fail(err, HR_BAD_INPUT, out->path, "data.path must name a plain file", "%s",
+    return hr__fail(err, HR_BAD_INPUT, out->path, "name plain files, a folder of them, or a pattern", "%s",
                     S_ISDIR(out->opened.st_mode) ? "this is a folder" : "this is not a plain file");
   out->bytes = (uint64_t)out->opened.st_size;
   return HR_OK;

@@ -66,12 +66,12 @@ static void sample_place(void *user, uint64_t entry, int64_t length) {
 static hr_status index_fill(hr_index *x, const hr_source_request *request, hr_error *err) {
   const hr_source *source = x->source;
   scan counting = {.index = x}, sorting = {.index = x}, placing = {.index = x};
-  const char *path = source->file ? source->file(x->state)->path : NULL;
+  const char *path = source->file ? source->file(x->state, 0)->path : NULL;
   HR_TRY(source->scan(x->state, sample_count, &counting, err));
   x->eval = hr__held_out(request, counting.seen);
-  if (counting.seen < x->eval + 1)
+  if (!hr__samples_suffice(request, counting.seen))
     return hr__fail(err, HR_BAD_INPUT, path, "use a longer file", "%" PRIu64 " %s with text are too few: %s needed",
-                    counting.seen, source->name, x->eval > 0 ? "two (one held out)" : "one");
+                    counting.seen, source->name, request->held == HR_HOLD_PART ? "two (one held out)" : "one");
   x->train = counting.seen - x->eval;
   HR_TRY(source->scan(x->state, sample_sort, &sorting, err));
   uint64_t begin = 0;

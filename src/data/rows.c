@@ -22,10 +22,9 @@ static void rows_close(void *state) {
   hr__free(r);
 }
 
-/* Positions of a document: the last token is only a target. */
 static int64_t whole_length(const rows *r, uint64_t document) {
-  uint64_t count = r->tokens.begins[document + 1] - r->tokens.begins[document];
-  return count > 0 ? (int64_t)count - 1 : 0;
+  hr_document_list documents = hr__tokens_documents(&r->tokens);
+  return hr__document_length(&documents, document);
 }
 
 static int64_t rows_length(const void *state, uint64_t entry) {
@@ -116,8 +115,8 @@ static hr_status rows_fill(const void *state, bool eval, uint64_t entry, const h
   return hr__tokens_read(&r->tokens, r->tokens.begins[entry], length, tokens, targets, err);
 }
 
-static const hr_data_file *rows_file(const void *state) {
-  return &((const rows *)state)->tokens.file;
+static const hr_data_file *rows_file(const void *state, size_t number) {
+  return number == 0 ? &((const rows *)state)->tokens.file : NULL;
 }
 
 static const hr_trace *rows_trace(const void *state) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "data/keys.h"
+#include "data/packing.h"
 
 static const hr_source *const sources[] = {
 #define HR_SOURCE(name, meaning) &hr_source_##name,
@@ -42,13 +43,32 @@ static const hr_key keys[] = {
      .example = "[64, 128, 256]",
      .meaning = "sources lines and rows: lengths to which samples are padded, ascending up to sequence_length; one "
                 "unless given"},
-    {.path = "data.path", .type = HR_KEY_PATH, .meaning = "file of source text, lines or rows"},
+    {.path = "data.packing",
+     .type = HR_KEY_BOOL,
+     .fallback = "false",
+     .meaning = "true: lines or rows share samples of sequence_length, and files of a text its windows; none sees "
+                "another, and no loss goes over a border"},
+    {.path = "data.path",
+     .type = HR_KEY_PATHS,
+     .meaning = "what the source reads: a file, a list of them, a folder, or a pattern such as texts/*.txt"},
+    {.path = "data.eval_path",
+     .type = HR_KEY_PATHS,
+     .meaning = "files to evaluate on, as data.path has those to train on; not given: the end of these is held out"},
     {.path = "data.tokenizer",
      .type = HR_KEY_PATH,
      .choices = "bytes",
      .meaning = "source text, lines or rows: tokenizer.json or another vocabulary file, or a model's folder with one; "
                 "bytes: bytes "
                 "are the tokens; not given: the folder of model.path, and bytes for a model without one"},
+    {.path = "data.id_type",
+     .type = HR_KEY_CHOICE,
+     .choices = "u16|u32",
+     .meaning = "source ids: how ids lie in .bin files; .npy files say it themselves"},
+    {.path = "data.end_id",
+     .type = HR_KEY_INT,
+     .min = 0,
+     .max = 2147483646,
+     .meaning = "source ids with data.packing: the token that ends a document; not given: the tokenizer's"},
     {.path = "data.template",
      .type = HR_KEY_PATH,
      .meaning =
@@ -70,7 +90,8 @@ static const hr_key keys[] = {
      .fallback = "0.05",
      .min = 1e-6,
      .max = 0.9,
-     .meaning = "end of the data held out for evaluation, where training.eval_every is given"},
+     .meaning =
+         "end of the data held out for evaluation, where training.eval_every is given and data.eval_path is not"},
     {.path = "data.workers",
      .type = HR_KEY_INT,
      .fallback = "1",
@@ -81,6 +102,11 @@ static const hr_key keys[] = {
 const hr_key_table hr_data_keys = {keys, sizeof keys / sizeof *keys};
 
 const hr_source *hr__source_of(const hr_recipe *recipe) {
+  const hr_source *named = hr__source_named(recipe);
+  return hr__packing(recipe) && named->scan ? &hr_source_packed : named;
+}
+
+const hr_source *hr__source_named(const hr_recipe *recipe) {
   const char *name = hr__recipe_text(recipe, "data.source");
   size_t i = 0;
   while (strcmp(sources[i]->name, name) != 0) /* a choice of the key: it is there */
@@ -89,9 +115,13 @@ const hr_source *hr__source_of(const hr_recipe *recipe) {
 }
 
 uint64_t hr__held_out(const hr_source_request *request, uint64_t samples) {
-  if (!request->eval) return 0;
+  if (request->held != HR_HOLD_PART) return request->held == HR_HOLD_ALL ? samples : 0;
   double held = hr__recipe_float(request->recipe, "data.eval_fraction") * (double)samples;
   return llround(held) < 1 ? 1 : (uint64_t)llround(held);
+}
+
+bool hr__samples_suffice(const hr_source_request *request, uint64_t samples) {
+  return samples > (request->held == HR_HOLD_PART ? hr__held_out(request, samples) : 0);
 }
 
 hr_status hr__bytes_check(const hr_source_request *request, hr_error *err) {

@@ -8,17 +8,21 @@
 #define HR_DATA_SOURCE_H
 
 #include "data/field.h"
-#include "data/file.h"
+#include "data/files.h"
 #include "data/trace.h"
 #include "recipe/recipe.h"
+
+/* How many samples are held out for evaluation. */
+typedef enum hr_hold { HR_HOLD_NONE, HR_HOLD_PART, HR_HOLD_ALL } hr_hold;
 
 /* What a source is opened for. */
 typedef struct hr_source_request {
   const hr_recipe *recipe;
+  const char *key;         /* "data.path" or "data.eval_path": which files it reads */
   const hr_fields *fields; /* of the longest samples */
   int64_t length;          /* positions of the longest samples */
   uint64_t seed;
-  bool eval; /* some samples are held out */
+  hr_hold held;
 } hr_source_request;
 
 /* Room for one sample: for each field that is filled by sources its bytes, dense, in the order of the fields. */
@@ -44,16 +48,19 @@ typedef struct hr_source {
   void (*close)(void *state);
   /* Samples there are; entry i is sample i. Neither for endless sources nor for those with `scan`. */
   uint64_t (*samples)(const void *state);
+  /* (optional, with `samples`) How many of them, the last ones, are held out, where the source has chosen them. */
+  uint64_t (*held)(const void *state);
   /* (optional) Of samples that have lengths of their own: goes through all of them. Such a source has buckets, and its
    * steps end with the epoch. */
   hr_status (*scan)(const void *state, hr_each_sample each, void *user, hr_error *err);
-  int64_t (*length)(const void *state, uint64_t entry); /* with `scan`: that of a sample, cut */
-  /* (optional, with `length`) Of the positions of a sample, those that have a target; else all. */
+  /* With `scan`: length of a sample, cut; else (optional) positions of it that hold data. */
+  int64_t (*length)(const void *state, uint64_t entry);
+  /* (optional) Of the positions of a sample, those that have a target; else all. */
   int64_t (*targets)(const void *state, uint64_t entry);
   const char *(*remark)(const void *state); /* (optional) what of the file was left out; NULL: nothing */
   /* Writes a sample. `eval` only matters to endless sources: held-out samples of others have entries of their own. */
   hr_status (*fill)(const void *state, bool eval, uint64_t entry, const hr_room *room, hr_error *err);
-  const hr_data_file *(*file)(const void *state); /* (optional) what it reads */
+  const hr_data_file *(*file)(const void *state, size_t number); /* (optional) what it reads; NULL: no more of them */
   /* (optional) What tells its samples from others, where the file alone does not. */
   const hr_trace *(*trace)(const void *state);
 } hr_source;
@@ -62,11 +69,17 @@ typedef struct hr_source {
 #include "data/sources.def"
 #undef HR_SOURCE
 
-/* The source that a recipe names. */
+/* The source that a recipe names, and the one that gives its samples: with packing, that of packed ones. */
+const hr_source *hr__source_named(const hr_recipe *recipe);
 const hr_source *hr__source_of(const hr_recipe *recipe);
 
-/* How many of `samples` samples are held out: data.eval_fraction of them, at least one; 0 where none are to be. */
+/* How many of `samples` samples are held out: data.eval_fraction of them, at least one, where a part is. */
 uint64_t hr__held_out(const hr_source_request *request, uint64_t samples);
+/* Whether there are as many as are needed: one to evaluate where any is to be, and one to train on unless all are. */
+bool hr__samples_suffice(const hr_source_request *request, uint64_t samples);
+
+/* Files of text end so. */
+#define HR_TEXT_ENDINGS ".txt|.text|.md"
 
 /* HR_BAD_INPUT where the model does not take tokens with targets, or its vocabulary does not hold all bytes. */
 hr_status hr__bytes_check(const hr_source_request *request, hr_error *err);

@@ -14,6 +14,7 @@
 #include "data/tokens_file.h"
 #include "data/tokens_rows.h"
 #include "format/doc.h"
+#include "format/rows.h"
 #include "text/tokenizer.h"
 
 bool hr__tokens_are_bytes(const hr_recipe *recipe) {
@@ -32,16 +33,36 @@ static hr_status tokenizer_open(const hr_recipe *recipe, hr_tokenizer **out, hr_
       "the checkpoint has a vocabulary of its own, but its folder has no tokenizer");
 }
 
-/* The whole of a file. */
-static hr_status file_hash(hr_hash *hash, const hr_data_file *file, hr_error *err) {
+hr_status hr__tokens_end(const hr_recipe *recipe, int32_t *out, hr_error *err) {
+  hr_tokenizer *tokenizer = NULL;
+  *out = -1;
+  if (hr__recipe_has(recipe, "data.end_id")) {
+    *out = (int32_t)hr__recipe_int(recipe, "data.end_id");
+    return HR_OK;
+  }
+  bool named = hr__recipe_has(recipe, "data.tokenizer");
+  if (hr__tokens_are_bytes(recipe) || (!named && !hr__tokenizer_is_there(hr__recipe_text(recipe, "model.path"))))
+    return HR_OK;
+  HR_TRY(tokenizer_open(recipe, &tokenizer, err));
+  *out = hr__tokenizer_role(tokenizer, HR_TOKEN_END);
+  hr__tokenizer_close(tokenizer);
+  return HR_OK;
+}
+
+/* The whole of a file, and how long it is. */
+static hr_status file_hash(hr_hash *hash, const char *path, hr_error *err) {
   enum { WINDOW = 1 << 18 };
-  char *window = hr__alloc(WINDOW);
-  hr_status status = window ? HR_OK : hr__nomem(err);
-  for (uint64_t at = 0; at < file->bytes && status == HR_OK; at += WINDOW) {
-    size_t count = file->bytes - at < WINDOW ? (size_t)(file->bytes - at) : WINDOW;
-    status = hr__data_file_read(file, at, window, count, err);
+  hr_data_file file;
+  char length[32], *window = hr__alloc(WINDOW);
+  hr_status status = window ? hr__data_file_at(path, &file, err) : hr__nomem(err);
+  if (status == HR_OK)
+    status = hr__hash_update(hash, length, (size_t)snprintf(length, sizeof length, "%" PRIu64 "\n", file.bytes), err);
+  for (uint64_t at = 0; status == HR_OK && at < file.bytes; at += WINDOW) {
+    size_t count = file.bytes - at < WINDOW ? (size_t)(file.bytes - at) : WINDOW;
+    status = hr__data_file_read(&file, at, window, count, err);
     if (status == HR_OK) status = hr__hash_update(hash, window, count, err);
   }
+  if (window) hr__data_file_close(&file);
   hr__free(window);
   return status;
 }
@@ -56,23 +77,21 @@ typedef struct how {
 } how;
 
 /* Everything that the tokens depend on. */
-static hr_status key_make(const hr_data_file *text, const how *h, char key[HR_XXH_HEX], hr_error *err) {
+static hr_status key_make(const hr_data_files *texts, const how *h, char key[HR_XXH_HEX], hr_error *err) {
   char facts[160], hex[HR_SHA256_HEX];
   int length =
-      snprintf(facts, sizeof facts, "tokens 2, documents %d, end %" PRId32 ", all %d, text %" PRIu64 ", template %zu\n",
-               (int)h->documents, hr__tokenizer_role(h->tokenizer, HR_TOKEN_END), h->all, text->bytes, h->chat.bytes);
+      snprintf(facts, sizeof facts, "tokens 3, documents %d, end %" PRId32 ", all %d, texts %zu, template %zu\n",
+               (int)h->documents, hr__tokenizer_role(h->tokenizer, HR_TOKEN_END), h->all, texts->count, h->chat.bytes);
   hr_hash *hash = NULL;
-  hr_data_file vocabulary;
-  HR_TRY(hr__data_file_at(hr__tokenizer_file(h->tokenizer), &vocabulary, err));
   hr_status status = hr__hash_create(HR_HASH_XXH128, &hash, err);
   if (status == HR_OK) status = hr__hash_update(hash, facts, (size_t)length, err);
   if (status == HR_OK && h->chat.text) status = hr__hash_update(hash, h->chat.text, h->chat.bytes, err);
-  if (status == HR_OK) status = file_hash(hash, text, err);
-  if (status == HR_OK) status = file_hash(hash, &vocabulary, err);
+  for (size_t i = 0; i < texts->count && status == HR_OK; i++)
+    status = file_hash(hash, texts->list[i].path, err);
+  if (status == HR_OK) status = file_hash(hash, hr__tokenizer_file(h->tokenizer), err);
   if (status == HR_OK) status = hr__hash_hex(hash, hex, err);
   if (status == HR_OK) snprintf(key, HR_XXH_HEX, "%.32s", hex);
   hr__hash_destroy(hash);
-  hr__data_file_close(&vocabulary);
   return status;
 }
 
@@ -164,15 +183,27 @@ static hr_status text_make(making *m, const hr_data_file *text, hr_error *err) {
   return status;
 }
 
-static hr_status tokens_make(const hr_data_file *text, how *h, const char *path, hr_tokens *out, hr_error *err) {
+/* Every file by itself: a text ends with its file. */
+static hr_status texts_make(making *m, const hr_data_files *texts, hr_error *err) {
+  hr_status status = HR_OK;
+  for (size_t i = 0; i < texts->count && status == HR_OK; i++) {
+    hr_data_file text;
+    status = hr__data_file_at(texts->list[i].path, &text, err);
+    if (status == HR_OK) status = text_make(m, &text, err);
+    hr__data_file_close(&text);
+  }
+  return status;
+}
+
+static hr_status tokens_make(const hr_data_files *texts, how *h, const char *path, hr_tokens *out, hr_error *err) {
   making m = {.tokenizer = h->tokenizer, .documents = h->documents};
   HR_TRY(hr__encoder_create(h->tokenizer, &m.encoder, err));
   hr_status status = hr__tokens_begin(path, &m.writer, err);
   hr_row_maker rows = {.tokenizer = h->tokenizer, .encoder = m.encoder, .chat = &h->chat, .all = h->all};
   if (status == HR_OK)
     status = h->documents == HR_DOCUMENT_ROWS
-                 ? hr__rows_tokens(text->path, &rows, h->bad_rows, m.writer, out->shown, sizeof out->shown, err)
-                 : text_make(&m, text, err);
+                 ? hr__rows_tokens(texts, &rows, h->bad_rows, m.writer, out->shown, sizeof out->shown, err)
+                 : texts_make(&m, texts, err);
   if (m.writer) status = hr__tokens_finish(m.writer, status, err);
   hr__encoder_destroy(m.encoder);
   hr__string_fini(&rows.piece);
@@ -203,12 +234,12 @@ static void tokens_drop(hr_tokens *tokens) {
   tokens->begins = NULL;
 }
 
-static hr_status tokens_find(const hr_source_request *request, how *h, const hr_data_file *text, hr_tokens *out,
+static hr_status tokens_find(const hr_source_request *request, how *h, const hr_data_files *texts, hr_tokens *out,
                              hr_error *err) {
   const char *path;
   uint32_t most;
   char name[64];
-  HR_TRY(key_make(text, h, out->trace.hash, err));
+  HR_TRY(key_make(texts, h, out->trace.hash, err));
   out->trace.whole = true;
   snprintf(name, sizeof name, "tokens-%s.bin", out->trace.hash);
   HR_TRY(hr__cache_path(&out->arena, name, &path, err));
@@ -219,7 +250,7 @@ static hr_status tokens_find(const hr_source_request *request, how *h, const hr_
     there = false;
   }
   if (!there) {
-    HR_TRY(tokens_make(text, h, path, out, err));
+    HR_TRY(tokens_make(texts, h, path, out, err));
     HR_TRY(hr__tokens_load(path, out, &most, &there, err));
     if (!there)
       return hr__fail(err, HR_IO, path, "look at the file system", "the tokens that were just written cannot be read");
@@ -235,18 +266,19 @@ static hr_status rows_settings(const hr_recipe *recipe, how *h, hr_error *err) {
 
 hr_status hr__tokens_open(const hr_source_request *request, hr_documents documents, hr_tokens *out, hr_error *err) {
   hr_tokenizer *tokenizer = NULL;
-  hr_data_file text;
+  hr_data_files texts;
   how h = {.documents = documents};
+  const char *endings = documents == HR_DOCUMENT_ROWS ? HR_ROWS_ENDINGS : HR_TEXT_ENDINGS;
   *out = (hr_tokens){.file.fd = -1};
   hr__arena_init(&out->arena);
-  HR_TRY(hr__data_file_open(request->recipe, &text, err));
-  hr_status status = tokenizer_open(request->recipe, &tokenizer, err);
+  hr_status status = hr__data_files_find(request->recipe, request->key, endings, &texts, err);
+  if (status == HR_OK) status = tokenizer_open(request->recipe, &tokenizer, err);
   h.tokenizer = tokenizer;
   if (status == HR_OK && documents == HR_DOCUMENT_ROWS) status = rows_settings(request->recipe, &h, err);
-  if (status == HR_OK) status = tokens_find(request, &h, &text, out, err);
+  if (status == HR_OK) status = tokens_find(request, &h, &texts, out, err);
   hr__chat_close(&h.chat);
   hr__tokenizer_close(tokenizer);
-  hr__data_file_close(&text);
+  hr__data_files_close(&texts);
   return status;
 }
 

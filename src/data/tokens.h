@@ -10,6 +10,7 @@
 #ifndef HR_DATA_TOKENS_H
 #define HR_DATA_TOKENS_H
 
+#include "data/documents.h"
 #include "data/source.h"
 #include "data/trace.h"
 
@@ -29,6 +30,14 @@ typedef struct hr_tokens {
   char shown[384];        /* the first bad ones with their places; empty where tokens were made before */
   const uint64_t *begins; /* on the heap; documents + 1 */
 } hr_tokens;
+
+static inline hr_document_list hr__tokens_documents(const hr_tokens *tokens) {
+  return (hr_document_list){tokens->begins, tokens->documents};
+}
+
+/* The token that ends a document: data.end_id, else that of the recipe's tokenizer where there is one; -1: not known.
+ */
+hr_status hr__tokens_end(const hr_recipe *recipe, int32_t *out, hr_error *err);
 
 /* What data.tokenizer names; where it names nothing the model's folder (model.path), and bytes for a model without one.
  */

@@ -10,7 +10,7 @@
 enum { SHOWN = 3 }; /* bad rows that are told one by one */
 
 typedef struct reading {
-  const char *path;
+  const char *path; /* of the file that is read */
   hr_row_maker *maker;
   hr_tokens_writer *writer;
   double allowed;
@@ -69,9 +69,11 @@ static hr_status row_read(reading *r, const hr_row *row, hr_arena *arena, hr_err
   return bad_fail(&r->first, err);
 }
 
-static hr_status rows_read(reading *r, hr_rows *rows, hr_error *err) {
+static hr_status file_read(reading *r, const char *path, hr_error *err) {
   bool there = true;
-  hr_status status = HR_OK;
+  hr_rows *rows = NULL;
+  r->path = path;
+  hr_status status = hr__rows_open(path, &rows, err);
   while (status == HR_OK && there) {
     hr_arena arena;
     hr_row row = {0};
@@ -80,18 +82,18 @@ static hr_status rows_read(reading *r, hr_rows *rows, hr_error *err) {
     if (status == HR_OK && there) status = row_read(r, &row, &arena, err);
     hr__arena_fini(&arena);
   }
+  hr__rows_close(rows);
   return status;
 }
 
-hr_status hr__rows_tokens(const char *path, hr_row_maker *maker, double allowed, hr_tokens_writer *writer, char *shown,
-                          size_t shown_bytes, hr_error *err) {
-  reading r = {.path = path, .maker = maker, .writer = writer, .allowed = allowed, .shown = shown};
+hr_status hr__rows_tokens(const hr_data_files *files, hr_row_maker *maker, double allowed, hr_tokens_writer *writer,
+                          char *shown, size_t shown_bytes, hr_error *err) {
+  reading r = {.maker = maker, .writer = writer, .allowed = allowed, .shown = shown};
   r.shown_bytes = shown_bytes;
   shown[0] = 0;
-  hr_rows *rows = NULL;
-  HR_TRY(hr__rows_open(path, &rows, err));
-  hr_status status = rows_read(&r, rows, err);
-  hr__rows_close(rows);
+  hr_status status = HR_OK;
+  for (size_t i = 0; i < files->count && status == HR_OK; i++)
+    status = file_read(&r, files->list[i].path, err);
   hr__ids_fini(&r.ids);
   if (status == HR_OK) hr__tokens_rows(writer, r.rows, r.bad);
   if (status != HR_OK || !hr__rows_too_bad(r.rows, r.bad, allowed)) return status;

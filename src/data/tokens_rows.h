@@ -1,4 +1,4 @@
-/* Rows of a file into a file of tokens (tokens_file.h), and what becomes of bad ones. */
+/* Rows of files into a file of tokens (tokens_file.h), and what becomes of bad ones. */
 #ifndef HR_DATA_TOKENS_ROWS_H
 #define HR_DATA_TOKENS_ROWS_H
 
@@ -8,9 +8,9 @@
 /* Whether more than the part `allowed` of all rows are bad. */
 bool hr__rows_too_bad(uint64_t rows, uint64_t bad, double allowed);
 
-/* Writes every row of the file as a document. Bad rows are left out, and the first of them told in `shown`; too many
+/* Writes every row of the files as a document. Bad rows are left out, and the first of them told in `shown`; too many
  * are HR_BAD_INPUT at the place of the first. */
-hr_status hr__rows_tokens(const char *path, hr_row_maker *maker, double allowed, hr_tokens_writer *writer, char *shown,
-                          size_t shown_bytes, hr_error *err);
+hr_status hr__rows_tokens(const hr_data_files *files, hr_row_maker *maker, double allowed, hr_tokens_writer *writer,
+                          char *shown, size_t shown_bytes, hr_error *err);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "base/mem.h"
@@ -40,4 +41,16 @@ hr_status hr__trace_file(const hr_data_file *file, hr_trace *out, hr_error *err)
   hr__hash_destroy(hash);
   hr__free(window);
   return status;
+}
+
+void hr__trace_add(hr_trace *all, const hr_trace *one) {
+  char both[2 * HR_XXH_HEX];
+  if (!all->hash[0]) {
+    *all = *one;
+    return;
+  }
+  snprintf(both, sizeof both, "%s %s", all->hash, one->hash);
+  hr__xxh128_hex(both, strlen(both), all->hash);
+  all->whole = all->whole && one->whole;
+  if (one->changed_ns > all->changed_ns) all->changed_ns = one->changed_ns;
 }

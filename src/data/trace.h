@@ -19,5 +19,7 @@ typedef struct hr_trace {
 } hr_trace;
 
 hr_status hr__trace_file(const hr_data_file *file, hr_trace *out, hr_error *err);
+/* The trace of files up to one more, in order. One file has its own. */
+void hr__trace_add(hr_trace *all, const hr_trace *one);
 
 #endif

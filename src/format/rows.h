@@ -13,6 +13,9 @@
 
 typedef struct hr_rows hr_rows;
 
+/* Names of files of text rows end so. */
+#define HR_ROWS_ENDINGS ".jsonl|.ndjson|.json|.csv|.tsv"
+
 typedef struct hr_row {
   hr_doc_node *fields; /* a map; NULL: a bad row, `why` says what is wrong with it and where */
   hr_place place;      /* where it begins */

@@ -100,6 +100,7 @@ typedef struct hr_sample {
   hr_desc in[HR_OP_OPERANDS];
   const void *args;
   int64_t index_below; /* integer operands are drawn from [0, index_below) */
+  bool index_ascends;  /* along the last axis, and none is above its own place there */
 } hr_sample;
 
 struct hr_adjoint;

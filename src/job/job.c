@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "data/masking.h"
-#include "data/source.h"
+#include "data/packing.h"
 #include "fit/traffic.h"
 #include "job/loadable.h"
 #include "job/settings.h"
@@ -159,6 +159,19 @@ static hr_status epochs_check(const hr_recipe *recipe, hr_error *err) {
   return hr__recipe_fail(recipe, epochs, "set training.steps", err, "synthetic data has no end, and so has no epochs");
 }
 
+static hr_status warmup_check(const hr_recipe *recipe, hr_error *err) {
+  static const char ratio[] = "training.schedule.warmup_ratio";
+  if (!hr__recipe_has(recipe, ratio) || !hr__recipe_given(recipe, "training.schedule.warmup_steps")) return HR_OK;
+  return hr__recipe_fail(recipe, ratio, "leave one of them out, or set it to null", err,
+                         "warmup_steps and warmup_ratio are two answers to one question");
+}
+
+static hr_status eval_check(const hr_recipe *recipe, hr_error *err) {
+  if (!hr__recipe_has(recipe, "data.eval_path") || hr__recipe_has(recipe, "training.eval_every")) return HR_OK;
+  return hr__recipe_fail(recipe, "data.eval_path", "set training.eval_every, or leave data.eval_path out", err,
+                         "there is data to evaluate on, but nothing is evaluated");
+}
+
 /* A plan is of one stage. */
 static hr_status stage_check(const hr_recipe *recipe, hr_error *err) {
   const hr_doc_node *stages = hr__recipe_tree(recipe, HR_STAGES);
@@ -181,6 +194,9 @@ static hr_status job_open(const hr_job_source *source, bool all, hr_effort effor
     status = hr__settings_load(source->path, source->overrides, source->n_overrides, &job->recipe, err);
   if (status == HR_OK) status = stage_check(job->recipe, err);
   if (status == HR_OK) status = epochs_check(job->recipe, err);
+  if (status == HR_OK) status = warmup_check(job->recipe, err);
+  if (status == HR_OK) status = eval_check(job->recipe, err);
+  if (status == HR_OK) status = hr__packing_check(job->recipe, hr__model_whole(job->recipe).model->masked, err);
   if (status == HR_OK) status = masking_check(job->recipe, err);
   if (status == HR_OK) status = job_stages(job, effort, known, err);
   if (status != HR_OK) {

@@ -34,9 +34,10 @@ static int64_t window_of(const hr_decoder *m, int64_t layer, int64_t length) {
   return window < length ? window : 0;
 }
 
-/* x + attention(norm(x)), [B, T, H]. */
-static hr_id attention_half(hr_builder *b, const hr_scope *r, const hr_decoder *m, int64_t layer, int64_t length,
-                            hr_id x, hr_id table_id) {
+/* x + attention(norm(x)), [B, T, H]. Documents that are packed into one row are turned by their positions in the row:
+ * what attention sees of a rotation is the distance of two positions, which is the same as in the document alone. */
+static hr_id attention_half(hr_builder *b, const hr_scope *r, const hr_decoder *m, int64_t layer,
+                            const hr_model_batch *batch, hr_id x, hr_id table_id) {
   char before[PATH], path[PATH];
   int64_t q_width = m->heads * m->head_dim, kv_width = m->kv_heads * m->head_dim;
   layer_path(path, layer, "self_attn");
@@ -70,8 +71,9 @@ static hr_id attention_half(hr_builder *b, const hr_scope *r, const hr_decoder *
                             .kv_heads = m->kv_heads,
                             .head_dim = m->head_dim,
                             .scale = scale,
-                            .window = window_of(m, layer, length)};
-  return hr__linears(b, &out, hr__attention(b, q, k, v, HR_NONE, &args), x);
+                            .window = window_of(m, layer, batch->length),
+                            .documents = batch->starts != HR_NONE};
+  return hr__linears(b, &out, hr__attention(b, q, k, v, batch->starts, &args), x);
 }
 
 /* x + mlp(norm(x)), [B, T, H]. */
@@ -119,7 +121,7 @@ hr_id hr__decoder_body(hr_builder *b, const hr_model_part *part, hr_id x, const 
   for (int64_t layer = 0; layer < m.layers; layer++) {
     hr__block_begin(b, "model.layers.%" PRId64, layer);
     hr__block_begin(b, "model.layers.%" PRId64 ".self_attn", layer);
-    x = attention_half(b, r, &m, layer, batch->length, x, table_id);
+    x = attention_half(b, r, &m, layer, batch, x, table_id);
     hr__block_end(b);
     hr__block_begin(b, "model.layers.%" PRId64 ".mlp", layer);
     x = mlp_half(b, r, &m, layer, x);

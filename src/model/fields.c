@@ -7,6 +7,7 @@ void hr__token_fields(const hr_field_shape *shape, int64_t vocabulary, hr_fields
   hr_desc desc = hr__desc2(HR_I32, shape->batch, shape->length);
   hr__field_add(out, (hr_field){.name = "tokens", .purpose = HR_FOR_TOKENS, .desc = desc, .bound = vocabulary});
   hr__field_add(out, (hr_field){.name = "targets", .purpose = HR_FOR_TARGETS, .desc = desc, .bound = vocabulary});
+  if (shape->documents) hr__field_add(out, (hr_field){.name = "starts", .purpose = HR_FOR_STARTS, .desc = desc});
   if (!shape->lengths) return;
   desc = hr__desc1(HR_I32, shape->batch);
   hr__field_add(out, (hr_field){.name = "lengths", .purpose = HR_FOR_LENGTHS, .desc = desc});
@@ -43,5 +44,6 @@ hr_model_batch hr__batch_declare(hr_builder *b, const hr_fields *fields, int64_t
   out.tokens = hr__batch_field(&out, "tokens");
   out.targets = hr__batch_field(&out, "targets");
   out.lengths = hr__batch_field(&out, "lengths");
+  out.starts = hr__batch_field(&out, "starts");
   return out;
 }

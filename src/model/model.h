@@ -18,6 +18,7 @@ typedef struct hr_model_batch {
   hr_id tokens;  /* i32 [batch, length] */
   hr_id targets; /* i32 [batch, length]; negative: no loss there */
   hr_id lengths; /* i32 [batch]: positions of a row that hold data; HR_NONE: all of them. Of masked models only */
+  hr_id starts;  /* i32 [batch, length]: where the document of each token begins; HR_NONE: a row is one document */
 } hr_model_batch;
 
 /* What the sum of a loss or metric is divided by, counted over the effective batch. */
@@ -41,7 +42,8 @@ enum { HR_REPORTED = 12 };
 /* What the fields of a model depend on beside its settings. */
 typedef struct hr_field_shape {
   int64_t batch, length;
-  bool lengths; /* samples have lengths of their own */
+  bool lengths;   /* samples have lengths of their own */
+  bool documents; /* several documents in a sample: starts are told */
 } hr_field_shape;
 
 /* A model as one section of a recipe describes it: all of it, or a part of one that consists of parts. */

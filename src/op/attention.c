@@ -16,10 +16,10 @@ enum {
   PANEL_LEAST = 16
 };
 
-enum { FORWARD_OPERANDS = 4, BACKWARD_OPERANDS = 7 }; /* the last one: lengths */
+enum { FORWARD_OPERANDS = 4, BACKWARD_OPERANDS = 7 }; /* the last one: lengths or starts */
 
-hr_id hr__attention(hr_builder *b, hr_id q, hr_id k, hr_id v, hr_id lengths, const hr_attention_args *args) {
-  return hr__emit(b, &hr_op_attention, (hr_id[]){q, k, v, lengths}, FORWARD_OPERANDS, args);
+hr_id hr__attention(hr_builder *b, hr_id q, hr_id k, hr_id v, hr_id bounds, const hr_attention_args *args) {
+  return hr__emit(b, &hr_op_attention, (hr_id[]){q, k, v, bounds}, FORWARD_OPERANDS, args);
 }
 
 static hr_status heads_check(const hr_op_view *view, int in, int64_t heads, hr_error *err) {
@@ -41,6 +41,8 @@ static hr_status args_check(const hr_attention_args *args, hr_error *err) {
   if (args->window < 0 || (args->window > 0 && args->bidirectional))
     return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "a window of %lld keys%s has no meaning", (long long)args->window,
                     args->bidirectional ? " with a bidirectional mask" : "");
+  if (args->documents && args->bidirectional)
+    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "documents have borders only under a causal mask");
   return HR_OK;
 }
 
@@ -58,10 +60,12 @@ static hr_status qkv_check(const hr_op_view *view, int q, hr_error *err) {
   return heads_check(view, q + 2, args->kv_heads, err);
 }
 
-/* The last operand. */
-static hr_status lengths_check(const hr_op_view *view, hr_error *err) {
+/* The last operand: lengths [B] or starts [B, T]. */
+static hr_status bounds_check(const hr_op_view *view, hr_error *err) {
+  const hr_attention_args *args = view->args;
   hr_desc lengths = hr__desc1(HR_I32, view->in[0].dim[0]);
-  return hr__shape_like(view, view->n_in - 1, &lengths, err);
+  hr_desc starts = hr__desc2(HR_I32, view->in[0].dim[0], view->in[0].dim[1]);
+  return hr__shape_like(view, view->n_in - 1, args->documents ? &starts : &lengths, err);
 }
 
 static hr_status attention_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
@@ -69,7 +73,7 @@ static hr_status attention_shape(const hr_op_view *view, hr_desc *out, hr_error 
   HR_TRY(hr__shape_operands(view, FORWARD_OPERANDS, hr_op_attention.optional, err));
   HR_TRY(args_check(args, err));
   HR_TRY(qkv_check(view, 0, err));
-  HR_TRY(lengths_check(view, err));
+  HR_TRY(bounds_check(view, err));
   out[0] = view->in[0];
   out[0].dim[2] = args->heads * args->head_dim;
   out[1] = hr__desc3(HR_F32, view->in[0].dim[0], args->heads, view->in[0].dim[1]);
@@ -85,7 +89,7 @@ static hr_status attention_bwd_shape(const hr_op_view *view, hr_desc *out, hr_er
   HR_TRY(heads_check(view, 4, args->heads, err));
   hr_desc lse = hr__desc3(HR_F32, view->in[0].dim[0], args->heads, view->in[0].dim[1]);
   HR_TRY(hr__shape_like(view, 5, &lse, err));
-  HR_TRY(lengths_check(view, err));
+  HR_TRY(bounds_check(view, err));
   for (int i = 0; i < 3; i++)
     out[i] = view->in[1 + i].rank > 0 ? view->in[1 + i] : hr__desc1(view->in[1].dtype, 0);
   return HR_OK;
@@ -130,7 +134,7 @@ static hr_attention_cuts view_cuts(const hr_op_view *view) {
   return cuts_of(&view->in[0], is_packed(view, view->n_in == FORWARD_OPERANDS ? 0 : 1), view->args);
 }
 
-/* Of one head; lengths are not known here, so every position counts. */
+/* Of one head; lengths and borders of documents are not known here, so every position counts. */
 static double visible_scores(const hr_attention_cuts *c) {
   double length = (double)c->length, window = c->window > 0 ? (double)c->window : length;
   if (c->bidirectional) return length * length;
@@ -285,7 +289,19 @@ static hr_status attention_bwd_prepare(const hr_call *call, void **prepared, hr_
   return plan_create(call, true, prepared, err);
 }
 
-enum { CAUSAL, WHOLE_HEADS, ONE_HEAD, WIDE_HEADS, NARROW_WINDOW, WINDOW, BOTH_WAYS, BOTH_WAYS_LONG };
+enum {
+  CAUSAL,
+  WHOLE_HEADS,
+  ONE_HEAD,
+  WIDE_HEADS,
+  NARROW_WINDOW,
+  WINDOW,
+  BOTH_WAYS,
+  BOTH_WAYS_LONG,
+  PACKED,
+  PACKED_WINDOW,
+  PACKED_LONG
+};
 static const hr_attention_args sample_args[] = {
     [CAUSAL] = {.heads = 4, .kv_heads = 2, .head_dim = 8, .scale = 0.35f},
     [WHOLE_HEADS] = {.heads = 2, .kv_heads = 2, .head_dim = 16, .scale = 0.25f},
@@ -295,6 +311,9 @@ static const hr_attention_args sample_args[] = {
     [WINDOW] = {.heads = 1, .kv_heads = 1, .head_dim = 4, .scale = 0.5f, .window = 70},
     [BOTH_WAYS] = {.heads = 4, .kv_heads = 2, .head_dim = 8, .scale = 0.35f, .bidirectional = true},
     [BOTH_WAYS_LONG] = {.heads = 1, .kv_heads = 1, .head_dim = 4, .scale = 0.5f, .bidirectional = true},
+    [PACKED] = {.heads = 4, .kv_heads = 2, .head_dim = 8, .scale = 0.35f, .documents = true},
+    [PACKED_WINDOW] = {.heads = 4, .kv_heads = 2, .head_dim = 8, .scale = 0.35f, .window = 3, .documents = true},
+    [PACKED_LONG] = {.heads = 1, .kv_heads = 1, .head_dim = 4, .scale = 0.5f, .documents = true},
 };
 
 /* q, k and v apart, and packed; b sequences of t positions, with lengths or without. */
@@ -310,12 +329,30 @@ static const hr_attention_args sample_args[] = {
       b                                                                                                                \
     }                                                                                                                  \
   }
+#define STARTS(b, t)                                                                                                   \
+  {                                                                                                                    \
+    HR_I32, 2, {                                                                                                       \
+      b, t                                                                                                             \
+    }                                                                                                                  \
+  }
 #define NONE                                                                                                           \
   { 0 }
 #define FORWARD(which, below, ...)                                                                                     \
   { .n_in = FORWARD_OPERANDS, .in = {__VA_ARGS__}, .args = &sample_args[which], .index_below = below }
 #define BACKWARD(which, below, ...)                                                                                    \
   { .n_in = BACKWARD_OPERANDS, .in = {__VA_ARGS__}, .args = &sample_args[which], .index_below = below }
+
+/* The same with documents in a sequence. */
+#define FORWARD_PACKED(which, below, ...)                                                                              \
+  {                                                                                                                    \
+    .n_in = FORWARD_OPERANDS, .in = {__VA_ARGS__}, .args = &sample_args[which], .index_below = below,                  \
+    .index_ascends = true                                                                                              \
+  }
+#define BACKWARD_PACKED(which, below, ...)                                                                             \
+  {                                                                                                                    \
+    .n_in = BACKWARD_OPERANDS, .in = {__VA_ARGS__}, .args = &sample_args[which], .index_below = below,                 \
+    .index_ascends = true                                                                                              \
+  }
 
 static const hr_sample attention_samples[] = {
     FORWARD(CAUSAL, 0, ROWS(2, 7, 32), ROWS(2, 7, 16), ROWS(2, 7, 16)),
@@ -331,6 +368,9 @@ static const hr_sample attention_samples[] = {
     FORWARD(BOTH_WAYS, 0, ROWS(2, 7, 32), ROWS(2, 7, 16), ROWS(2, 7, 16)),
     FORWARD(BOTH_WAYS, 41, ROWS(3, 40, 64), NONE, NONE, LENGTHS(3)),
     FORWARD(BOTH_WAYS_LONG, 0, ROWS(1, 270, 12)),
+    FORWARD_PACKED(PACKED, 7, ROWS(3, 7, 64), NONE, NONE, STARTS(3, 7)),
+    FORWARD_PACKED(PACKED_WINDOW, 40, ROWS(3, 40, 32), ROWS(3, 40, 16), ROWS(3, 40, 16), STARTS(3, 40)),
+    FORWARD_PACKED(PACKED_LONG, 600, ROWS(2, 600, 12), NONE, NONE, STARTS(2, 600)),
 };
 static const hr_sample attention_bwd_samples[] = {
     BACKWARD(CAUSAL, 0, ROWS(2, 7, 32), ROWS(2, 7, 32), ROWS(2, 7, 16), ROWS(2, 7, 16), ROWS(2, 7, 32), ROWS(2, 4, 7)),
@@ -349,6 +389,11 @@ static const hr_sample attention_bwd_samples[] = {
              ROWS(2, 4, 7)),
     BACKWARD(BOTH_WAYS, 41, ROWS(3, 40, 32), ROWS(3, 40, 64), NONE, NONE, ROWS(3, 40, 32), ROWS(3, 4, 40), LENGTHS(3)),
     BACKWARD(BOTH_WAYS_LONG, 0, ROWS(1, 270, 4), ROWS(1, 270, 12), NONE, NONE, ROWS(1, 270, 4), ROWS(1, 1, 270)),
+    BACKWARD_PACKED(PACKED, 7, ROWS(3, 7, 32), ROWS(3, 7, 64), NONE, NONE, ROWS(3, 7, 32), ROWS(3, 4, 7), STARTS(3, 7)),
+    BACKWARD_PACKED(PACKED_WINDOW, 40, ROWS(3, 40, 32), ROWS(3, 40, 32), ROWS(3, 40, 16), ROWS(3, 40, 16),
+                    ROWS(3, 40, 32), ROWS(3, 4, 40), STARTS(3, 40)),
+    BACKWARD_PACKED(PACKED_LONG, 600, ROWS(2, 600, 4), ROWS(2, 600, 12), NONE, NONE, ROWS(2, 600, 4), ROWS(2, 1, 600),
+                    STARTS(2, 600)),
 };
 
 const hr_op hr_op_attention = {

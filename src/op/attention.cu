@@ -1,6 +1,6 @@
 /* attention and attention_bwd on CUDA: which kernels take a call.
  *
- *   library   cuDNN, for 16-bit types without lengths and the shapes it accepts
+ *   library   cuDNN, for 16-bit types without lengths or documents and the shapes it accepts
  *   mma       16-bit types with a head size that is a multiple of 8, up to 128 (op/attention_mma.cuh)
  *   fma       everything else with a head size up to 256 (op/attention_fma.cuh)
  *
@@ -44,26 +44,38 @@ template <typename T, int DIM, typename S> static own_kernel mma_kernel_of(int w
             MMA_THREADS};
   return {(const void *)attention_mma_dq<T, DIM, S>, mma_dq_bytes<DIM>, 16 * MMA_WARPS * shape::DQ_M, MMA_THREADS};
 }
-template <typename T, int DIM> static own_kernel mma_kernel(int which, bool causal) {
-  return causal ? mma_kernel_of<T, DIM, causal_sight>(which) : mma_kernel_of<T, DIM, sight>(which);
+/* What a call hides from its queries. */
+enum hiding { HIDES_LATER /* keys, and nothing else */, HIDES_DOCUMENTS, HIDES_MORE };
+
+static hiding hiding_of(const attention_sizes &size) {
+  if (size.starts) return HIDES_DOCUMENTS;
+  return size.ahead == 0 && size.behind >= size.length && !size.lengths ? HIDES_LATER : HIDES_MORE;
 }
 
-template <typename T, int DIM> static own_kernel fma_kernel(int which) {
+template <typename T, int DIM> static own_kernel mma_kernel(int which, hiding hides) {
+  if (hides == HIDES_DOCUMENTS) return mma_kernel_of<T, DIM, document_sight>(which);
+  return hides == HIDES_LATER ? mma_kernel_of<T, DIM, causal_sight>(which) : mma_kernel_of<T, DIM, sight>(which);
+}
+
+template <typename T, int DIM, typename S> static own_kernel fma_kernel_of(int which) {
   using shape = fma_shape<DIM>;
-  if (which == 0) return {(const void *)attention_fma_forward<T, DIM>, shape::FORWARD_BYTES, shape::N, FMA_THREADS};
-  if (which == 1) return {(const void *)attention_fma_dkdv<T, DIM>, shape::BACKWARD_BYTES, shape::N, FMA_THREADS};
-  return {(const void *)attention_fma_dq<T, DIM>, shape::BACKWARD_BYTES, shape::N, FMA_THREADS};
+  if (which == 0) return {(const void *)attention_fma_forward<T, DIM, S>, shape::FORWARD_BYTES, shape::N, FMA_THREADS};
+  if (which == 1) return {(const void *)attention_fma_dkdv<T, DIM, S>, shape::BACKWARD_BYTES, shape::N, FMA_THREADS};
+  return {(const void *)attention_fma_dq<T, DIM, S>, shape::BACKWARD_BYTES, shape::N, FMA_THREADS};
+}
+template <typename T, int DIM> static own_kernel fma_kernel(int which, hiding hides) {
+  return hides == HIDES_DOCUMENTS ? fma_kernel_of<T, DIM, document_sight>(which) : fma_kernel_of<T, DIM, sight>(which);
 }
 
-/* `which`: 0 forward, 1 dkdv, 2 dq. `causal`: and nothing else is hidden. */
-template <typename T> static own_kernel choose(bool mma, bool causal, int64_t dim, int which) {
+/* `which`: 0 forward, 1 dkdv, 2 dq. */
+template <typename T> static own_kernel choose(bool mma, hiding hides, int64_t dim, int which) {
   if constexpr (sizeof(T) == 2) {
-    if (mma && dim <= 32) return mma_kernel<T, 32>(which, causal);
-    if (mma && dim <= 64) return mma_kernel<T, 64>(which, causal);
-    if (mma) return mma_kernel<T, 128>(which, causal);
+    if (mma && dim <= 32) return mma_kernel<T, 32>(which, hides);
+    if (mma && dim <= 64) return mma_kernel<T, 64>(which, hides);
+    if (mma) return mma_kernel<T, 128>(which, hides);
   }
-  if (dim <= 64) return fma_kernel<T, 64>(which);
-  return dim <= 128 ? fma_kernel<T, 128>(which) : fma_kernel<T, 256>(which);
+  if (dim <= 64) return fma_kernel<T, 64>(which, hides);
+  return dim <= 128 ? fma_kernel<T, 128>(which, hides) : fma_kernel<T, 256>(which, hides);
 }
 
 static const hr_attention_args *args_of(const hr_call *call) {
@@ -79,8 +91,8 @@ static head_rows<T> rows_of(const hr_call *call, const hr_tensor *operands, bool
   return {(T *)tensor.data + before * args->head_dim, tensor.desc.dim[2]};
 }
 
-/* The last operand, or NULL. */
-static const int *lengths_of(const hr_call *call) {
+/* The last operand, or NULL: lengths, or starts of documents. */
+static const int *bounds_of(const hr_call *call) {
   return (const int *)call->in[call->n_in - 1].data;
 }
 
@@ -96,7 +108,7 @@ static attention_sizes sizes_of(const hr_call *call) {
   size.scale = args->scale;
   size.ahead = args->bidirectional ? FAR_AWAY : 0;
   size.behind = args->window > 0 && args->window < FAR_AWAY ? (int)args->window : FAR_AWAY;
-  size.lengths = lengths_of(call);
+  (args->documents ? size.starts : size.lengths) = bounds_of(call);
   return size;
 }
 
@@ -115,7 +127,7 @@ static bool mma_takes(const hr_call *call) {
 static bool library_takes(const hr_call *call, bool backward, void **plan) {
   const hr_attention_args *args = args_of(call);
   const char *choice = getenv("HEADROOM_ATTENTION");
-  if (call->in[0].desc.dtype == HR_F32 || lengths_of(call) || (choice && strcmp(choice, "own") == 0)) return false;
+  if (call->in[0].desc.dtype == HR_F32 || bounds_of(call) || (choice && strcmp(choice, "own") == 0)) return false;
   const hr_tensor *operands = call->in + (backward ? 1 : 0);
   bool packed = operands[1].data == nullptr;
   hr_cudnn_attention shape = {};
@@ -163,11 +175,11 @@ static void attention_release(void *prepared) {
 static cudaError_t own_prepare(const hr_call *call, bool backward, attention_prepared *p) {
   int64_t dim = args_of(call)->head_dim;
   attention_sizes size = sizes_of(call);
-  bool mma = mma_takes(call), causal = size.ahead == 0 && size.behind >= size.length && !size.lengths;
+  bool mma = mma_takes(call);
   cudaError_t error = cudaSuccess;
   for (int i = 0; i < (backward ? 2 : 1); i++) {
     by_dtype(call->in[0].desc.dtype, [&](auto t) {
-      p->kernel[i] = choose<decltype(t)>(mma, causal, dim, backward ? 1 + i : 0);
+      p->kernel[i] = choose<decltype(t)>(mma, hiding_of(size), dim, backward ? 1 + i : 0);
       return HR_OK;
     });
     if (error == cudaSuccess)
@@ -229,7 +241,7 @@ template <typename T> static hr_status forward_run(const hr_call *call, const at
   return own_launch(call, p->kernel[0], o.size.heads, o);
 }
 
-/* dy, q, k?, v?, y, lse, lengths? -> dq, dk, dv */
+/* dy, q, k?, v?, y, lse, bounds? -> dq, dk, dv */
 template <typename T> static hr_status backward_run(const hr_call *call, const attention_prepared *p) {
   bool packed = call->in[2].data == nullptr;
   const T *dy = (const T *)call->in[0].data, *y = (const T *)call->in[4].data;
@@ -268,11 +280,13 @@ static hr_status attention_bwd_run(const hr_call *call) {
 #define MMA_FUNCTIONS_OF(kernel, S)                                                                                    \
   (const void *)kernel<bf16, 32, S>, (const void *)kernel<bf16, 64, S>, (const void *)kernel<bf16, 128, S>,            \
       (const void *)kernel<f16, 32, S>, (const void *)kernel<f16, 64, S>, (const void *)kernel<f16, 128, S>
-#define MMA_FUNCTIONS(kernel) MMA_FUNCTIONS_OF(kernel, sight), MMA_FUNCTIONS_OF(kernel, causal_sight)
-#define FMA_FUNCTIONS(kernel)                                                                                          \
-  (const void *)kernel<float, 64>, (const void *)kernel<float, 128>, (const void *)kernel<float, 256>,                 \
-      (const void *)kernel<bf16, 64>, (const void *)kernel<bf16, 128>, (const void *)kernel<bf16, 256>,                \
-      (const void *)kernel<f16, 64>, (const void *)kernel<f16, 128>, (const void *)kernel<f16, 256>
+#define MMA_FUNCTIONS(kernel)                                                                                          \
+  MMA_FUNCTIONS_OF(kernel, sight), MMA_FUNCTIONS_OF(kernel, causal_sight), MMA_FUNCTIONS_OF(kernel, document_sight)
+#define FMA_FUNCTIONS_OF(kernel, S)                                                                                    \
+  (const void *)kernel<float, 64, S>, (const void *)kernel<float, 128, S>, (const void *)kernel<float, 256, S>,        \
+      (const void *)kernel<bf16, 64, S>, (const void *)kernel<bf16, 128, S>, (const void *)kernel<bf16, 256, S>,       \
+      (const void *)kernel<f16, 64, S>, (const void *)kernel<f16, 128, S>, (const void *)kernel<f16, 256, S>
+#define FMA_FUNCTIONS(kernel) FMA_FUNCTIONS_OF(kernel, sight), FMA_FUNCTIONS_OF(kernel, document_sight)
 
 extern "C" const hr_cuda_launcher hr_cuda_attention = {
     {attention_prepare, attention_release, attention_run},

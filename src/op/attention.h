@@ -8,6 +8,10 @@
  *   j <= i                 unless the mask is bidirectional
  *   j > i - window         where there is a window
  *   j < lengths[batch]     where there are lengths; a length above T counts as T, one below 0 as 0
+ *   j >= starts[batch, i]  where there are starts: documents packed into one sequence do not see each other
+ *
+ * Starts say where the document of each position begins: they ascend along a sequence, and none is above its own
+ * position. They go with causal masks.
  *
  * Positions at or beyond their length are not there: nothing is read from them (they may hold anything), their rows of
  * y and lse are zero, and so are their gradients.
@@ -25,15 +29,18 @@ typedef struct hr_attention_args {
   int64_t window; /* keys that a query sees at most, its own position included; 0: no limit. Causal only */
   float scale;
   bool bidirectional; /* keys after the query are seen too */
+  bool documents;     /* several in a sequence: bounds are starts. Causal only */
 } hr_attention_args;
 
-/* q [B,T,heads*D], k?, v? [B,T,kv_heads*D], lengths? i32 [B]   -> y [B,T,heads*D], lse f32 [B,heads,T]
- * Without k and v, q is packed: [B,T,(heads+2*kv_heads)*D]. */
+/* q [B,T,heads*D], k?, v? [B,T,kv_heads*D], bounds?   -> y [B,T,heads*D], lse f32
+ * [B,heads,T] Without k and v, q is packed: [B,T,(heads+2*kv_heads)*D]. Bounds are lengths i32 [B]; with `documents`
+ * starts i32 [B,T]. */
 extern const hr_op hr_op_attention;
-/* dy, q, k?, v?, y, lse, lengths?   -> dq, dk, dv, of the shapes of q, k and v; without k and v, dk and dv are [0] */
+/* dy, q, k?, v?, y, lse, bounds?   -> dq, dk, dv, of the shapes of q, k and v; without k and v, dk and dv
+ * are [0] */
 extern const hr_op hr_op_attention_bwd;
 
-/* k and v may be HR_NONE, and so may lengths. */
-hr_id hr__attention(hr_builder *b, hr_id q, hr_id k, hr_id v, hr_id lengths, const hr_attention_args *args);
+/* k and v may be HR_NONE, and so may bounds. */
+hr_id hr__attention(hr_builder *b, hr_id q, hr_id k, hr_id v, hr_id bounds, const hr_attention_args *args);
 
 #endif

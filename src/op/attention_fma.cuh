@@ -131,8 +131,8 @@ static __device__ inline void fma_store(const fma_sums<DIM> &sums, const float (
   }
 }
 
-/* A block: one head, N queries. */
-template <typename T, int DIM>
+/* A block: one head, N queries. S: sight or document_sight. */
+template <typename T, int DIM, typename S>
 static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_forward(forward_operands<T> o) {
   using shape = fma_shape<DIM>;
   constexpr int N = shape::N, R = shape::R;
@@ -143,7 +143,7 @@ static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_forward(forw
   int kv_head = at.head / (o.size.heads / o.size.kv_heads), first = at.tile * N;
   int x = (int)threadIdx.x % FMA_LANES, y = (int)threadIdx.x / FMA_LANES;
   const T *k = head_start(o.k, o.size, at.batch, kv_head), *v = head_start(o.v, o.size, at.batch, kv_head);
-  sight sees(o.size, at.batch);
+  S sees(o.size, at.batch);
   int seen = sees.keys_end(first, first + N);
 
   fma_fill<DIM>(queries, head_start(o.q, o.size, at.batch, at.head), o.q.stride, first, sees.end, dim);
@@ -210,7 +210,7 @@ static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_forward(forw
 }
 
 /* dq. A block: one head, N queries. */
-template <typename T, int DIM>
+template <typename T, int DIM, typename S>
 static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_dq(backward_operands<T> o) {
   using shape = fma_shape<DIM>;
   constexpr int N = shape::N, R = shape::R;
@@ -223,7 +223,7 @@ static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_dq(backward_
   float scale2 = o.size.scale * LOG2_E;
   const T *k = head_start(o.k, o.size, at.batch, kv_head), *v = head_start(o.v, o.size, at.batch, kv_head);
   const query_facts *facts = o.facts + ((int64_t)at.batch * o.size.heads + at.head) * length;
-  sight sees(o.size, at.batch);
+  S sees(o.size, at.batch);
   int seen = sees.keys_end(first, first + N);
 
   fma_fill<DIM>(q, head_start(o.q, o.size, at.batch, at.head), o.q.stride, first, sees.end, dim);
@@ -266,7 +266,7 @@ static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_dq(backward_
 
 /* dk and dv. A block: one key/value head, N keys; it sums over the query heads of the group in order. Scores are
  * transposed: rows are keys, columns are queries. */
-template <typename T, int DIM>
+template <typename T, int DIM, typename S>
 static __global__ void __launch_bounds__(FMA_THREADS, fma_shape<DIM>::DKDV_BLOCKS)
     attention_fma_dkdv(backward_operands<T> o) {
   using shape = fma_shape<DIM>;
@@ -278,7 +278,7 @@ static __global__ void __launch_bounds__(FMA_THREADS, fma_shape<DIM>::DKDV_BLOCK
   int first = at.tile * N;
   int x = (int)threadIdx.x % FMA_LANES, y = (int)threadIdx.x / FMA_LANES;
   float scale2 = o.size.scale * LOG2_E;
-  sight sees(o.size, at.batch);
+  S sees(o.size, at.batch);
   int seen = sees.queries_end(first, first + N);
 
   fma_fill<DIM>(k, head_start(o.k, o.size, at.batch, at.head), o.k.stride, first, sees.end, dim);

@@ -17,7 +17,8 @@ enum { LANES = 16 }; /* elements of the widest vector */
 typedef struct work {
   const hr_attention_plan *plan;
   int64_t batch, group;
-  int64_t end; /* positions of the sequence that are there */
+  int64_t end;           /* positions of the sequence that are there */
+  const int32_t *starts; /* of the document of each position; NULL: there is one */
   int worker;
   float *base; /* the worker's workspace */
   bool failed;
@@ -28,11 +29,21 @@ typedef struct job {
   int failed; /* set by any task, never cleared */
 } job;
 
-/* Lengths are the last operand. */
+/* The last operand holds lengths, or starts. */
+static const int32_t *bounds_of(const hr_call *call, bool documents) {
+  const hr_attention_args *args = call->args;
+  return args->documents == documents ? call->in[call->n_in - 1].data : NULL;
+}
+
 static int64_t sequence_end(const hr_call *call, int64_t length, int64_t batch) {
-  const int32_t *lengths = call->in[call->n_in - 1].data;
+  const int32_t *lengths = bounds_of(call, false);
   if (!lengths) return length;
   return lengths[batch] < 0 ? 0 : hr__min(lengths[batch], length);
+}
+
+static const int32_t *sequence_starts(const hr_call *call, int64_t length, int64_t batch) {
+  const int32_t *starts = bounds_of(call, true);
+  return starts ? starts + batch * length : NULL;
 }
 
 static work work_of(const job *j, int64_t pair, int worker) {
@@ -41,6 +52,7 @@ static work work_of(const job *j, int64_t pair, int worker) {
                 .batch = pair / plan->cuts.groups,
                 .group = pair % plan->cuts.groups,
                 .end = sequence_end(j->call, plan->cuts.length, pair / plan->cuts.groups),
+                .starts = sequence_starts(j->call, plan->cuts.length, pair / plan->cuts.groups),
                 .worker = worker,
                 .base = (float *)j->call->workspace + (size_t)worker * plan->layout.floats};
 }
@@ -116,6 +128,12 @@ HR_CLONES static void strip_store(const work *w, float *from, int64_t first, int
   }
 }
 
+/* The strip that the first key lies in that some query of a panel sees: its first query looks back farthest. */
+HR_INLINE int64_t keys_begin(const work *w, const hr_attention_panel *p) {
+  int64_t begin = w->starts ? w->starts[p->first] / HR_STRIP * HR_STRIP : 0;
+  return begin > p->first_key ? begin : p->first_key;
+}
+
 /* Where the keys end that some query of a panel sees. */
 HR_INLINE int64_t keys_end(const work *w, const hr_attention_panel *p) {
   return p->first < w->end ? hr__min(p->keys, w->end) : 0;
@@ -128,6 +146,7 @@ HR_INLINE hr_range visible(const work *w, int64_t position, int64_t key, int64_t
   int64_t first = c->window > 0 ? position + 1 - c->window - key : 0;
   int64_t end = hr__min((c->bidirectional ? w->end : position + 1) - key, width);
   if (first < 0) first = 0;
+  if (w->starts && w->starts[position] - key > first) first = w->starts[position] - key;
   return position < w->end && first < end ? (hr_range){first, end} : (hr_range){0, 0};
 }
 
@@ -217,7 +236,7 @@ static void attention_task(void *arg, int64_t task, int worker) {
   memset(out, 0, (size_t)(p.rows * c->dim) * sizeof *out);
   for (int64_t r = 0; r < p.rows; r++)
     maximum[r] = -INFINITY, sum[r] = 0.0f;
-  for (int64_t key = p.first_key, end = keys_end(&w, &p); key < end; key += HR_STRIP) {
+  for (int64_t key = keys_begin(&w, &p), end = keys_end(&w, &p); key < end; key += HR_STRIP) {
     int64_t width = hr__min(HR_STRIP, p.keys - key);
     strip_load(&w, in[1], key, width, w.base + l->strip_k);
     strip_load(&w, in[2], key, width, w.base + l->strip_v);
@@ -294,7 +313,7 @@ static void panel_bwd(work *w, const hr_attention_panel *p, const hr_call *call)
   panel_load(w, p, heads_alone(&call->in[0]), 1.0f, dy);
   rows_load(w, p, &call->in[4], call->in[5].data, dy, dq, lse, delta);
   memset(dq, 0, (size_t)(p->rows * c->dim) * sizeof *dq);
-  for (int64_t key = p->first_key, end = keys_end(w, p); key < end; key += HR_STRIP) {
+  for (int64_t key = keys_begin(w, p), end = keys_end(w, p); key < end; key += HR_STRIP) {
     int64_t width = hr__min(HR_STRIP, p->keys - key);
     strip_load(w, in[1], key, width, k);
     strip_load(w, in[2], key, width, v);

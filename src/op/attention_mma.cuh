@@ -270,7 +270,7 @@ static __device__ inline void sums_store(const mma_tiles<M, DIM / 8> &sums, cons
   }
 }
 
-/* ---- kernels; S: sight or causal_sight ---- */
+/* ---- kernels; S: sight, causal_sight or document_sight ---- */
 
 /* A block: one head, 64 M queries, M x 16 of them a warp's. */
 template <typename T, int DIM, typename S>

@@ -25,6 +25,7 @@ struct attention_sizes {
   float scale;
   int ahead, behind;  /* the query at i sees the keys j with i - behind < j <= i + ahead */
   const int *lengths; /* [B]; NULL: all of `length` */
+  const int *starts;  /* [B, T]: where documents begin; NULL: a sequence is one */
 };
 
 template <typename T> struct forward_operands {
@@ -100,6 +101,46 @@ struct causal_sight {
   __device__ inline int keys_end(int, int query_end) const { return min(end, query_end); }
   __device__ inline int queries_begin(int key) const { return key; }
   __device__ inline int queries_end(int, int) const { return end; }
+};
+
+/* The same of several documents in a sequence, with or without a window. Where they begin ascends along the sequence,
+ * so that the first query of a range looks back farthest. */
+struct document_sight {
+  static constexpr bool MAY_BE_BLIND = true;
+  int end, behind;
+  const int *starts; /* of the sequence */
+
+  __device__ inline document_sight(const attention_sizes &size, int batch)
+      : end(size.length), behind(size.behind), starts(size.starts + (int64_t)batch * size.length) {}
+
+  /* The first key that a query sees; queries that are not there are as the last one. */
+  __device__ inline int first(int query) const {
+    int there = min(query, end - 1);
+    return max(__ldg(starts + there), there - behind + 1);
+  }
+  __device__ inline bool has(int query, int key) const { return key <= query && key >= first(query); }
+  __device__ inline bool none(int query, int query_end, int key, int key_end) const {
+    return query >= end || key >= query_end || key_end <= first(query);
+  }
+  __device__ inline bool all(int query, int query_end, int key, int key_end) const {
+    return key_end <= query + 1 && key >= first(query_end - 1);
+  }
+  __device__ inline int keys_begin(int query) const { return max(0, first(query)); }
+  __device__ inline int keys_end(int query, int query_end) const { return query < end ? min(end, query_end) : 0; }
+  __device__ inline int queries_begin(int key) const { return key; }
+  /* Up to the first query whose document, or window, begins behind the keys. */
+  __device__ inline int queries_end(int key, int key_end) const {
+    if (key >= end) return 0;
+    int low = min(end, key_end), high = end;
+    while (low < high) {
+      int middle = (low + high) / 2;
+      if (first(middle) < key_end)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low;
+  }
 };
 
 /* The block's place in a grid of heads x tiles: tiles with the most work (that is, the most visible keys or queries)

@@ -97,7 +97,8 @@ const double *hr__recipe_floats(const hr_recipe *recipe, const char *path) {
 }
 
 const char *const *hr__recipe_texts(const hr_recipe *recipe, const char *path, size_t *count) {
-  const hr_setting *setting = setting_typed(recipe, path, HR_KEY_TEXTS);
+  const hr_setting *setting = setting_get(recipe, path);
+  assert(setting->texts && !setting->word);
   *count = setting->n_texts;
   return setting->texts;
 }

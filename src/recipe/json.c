@@ -76,6 +76,9 @@ static json_t *setting_json(const hr_setting *setting) {
     return json_integer((json_int_t)setting->size);
   case HR_KEY_FLOATS:
     return numbers_json(setting->numbers, setting->key->length);
+  case HR_KEY_PATHS:
+    if (setting->n_texts == 1) return hr__json_string(setting->texts[0]);
+    return texts_json(setting->texts, setting->n_texts);
   case HR_KEY_TEXTS:
     return texts_json(setting->texts, setting->n_texts);
   case HR_KEY_TREE: /* above */

@@ -22,6 +22,7 @@ typedef enum hr_key_type {
   HR_KEY_SIZE,   /* bytes: plain number or with unit; with the choice "%" also per cent */
   HR_KEY_FLOATS, /* list of exactly `length` floats */
   HR_KEY_PATH,   /* text; relative paths are taken from the recipe's folder */
+  HR_KEY_PATHS,  /* list of paths; a single one stands for a list of one */
   HR_KEY_TEXTS,  /* list of texts; a single text stands for a list of one */
   HR_KEY_TREE    /* a map or list that only its owner understands (hr__recipe_tree) */
 } hr_key_type;
@@ -127,7 +128,7 @@ bool hr__recipe_bool(const hr_recipe *recipe, const char *path);
 const char *hr__recipe_text(const hr_recipe *recipe, const char *path); /* text, choice, path; words */
 uint64_t hr__recipe_size(const hr_recipe *recipe, const char *path);
 const double *hr__recipe_floats(const hr_recipe *recipe, const char *path);
-const char *const *hr__recipe_texts(const hr_recipe *recipe, const char *path, size_t *count);
+const char *const *hr__recipe_texts(const hr_recipe *recipe, const char *path, size_t *count); /* texts, paths */
 /* The map or list itself; NULL: the value is absent or none of the two. */
 const hr_doc_node *hr__recipe_tree(const hr_recipe *recipe, const char *path);
 

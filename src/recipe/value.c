@@ -112,10 +112,17 @@ bool hr__choice_meant(const hr_key *key, const char *word, char *out, size_t cap
 
 static void expected_text(const hr_key *key, char *out, size_t capacity) {
   static const char *const kinds[] = {
-      [HR_KEY_INT] = "a whole number", [HR_KEY_FLOAT] = "a number",       [HR_KEY_BOOL] = "true or false",
-      [HR_KEY_TEXT] = "text",          [HR_KEY_SIZE] = "a size in bytes", [HR_KEY_FLOATS] = "",
-      [HR_KEY_PATH] = "a path",        [HR_KEY_CHOICE] = "one of:",       [HR_KEY_TEXTS] = "a list of names",
+      [HR_KEY_INT] = "a whole number",
+      [HR_KEY_FLOAT] = "a number",
+      [HR_KEY_BOOL] = "true or false",
+      [HR_KEY_TEXT] = "text",
+      [HR_KEY_SIZE] = "a size in bytes",
+      [HR_KEY_FLOATS] = "",
+      [HR_KEY_PATH] = "a path",
+      [HR_KEY_CHOICE] = "one of:",
+      [HR_KEY_TEXTS] = "a list of names",
       [HR_KEY_TREE] = "a section",
+      [HR_KEY_PATHS] = "a path or a list of paths",
   };
   char words[160] = "";
   if (key->choices) choices_list(key->choices, words, sizeof words);
@@ -166,6 +173,9 @@ void hr__example_text(const hr_key *key, char *out, size_t capacity) {
     break;
   }
   case HR_KEY_PATH:
+    snprintf(out, capacity, "FOLDER/FILE");
+    break;
+  case HR_KEY_PATHS:
     snprintf(out, capacity, "FOLDER/FILE");
     break;
   case HR_KEY_TEXTS:
@@ -268,16 +278,21 @@ static hr_status size_read(hr_setting *setting, hr_error *err) {
   return range_check(setting, node, (double)setting->size, err);
 }
 
+/* A path as it is from where the process stands. */
+static hr_status path_place(hr_recipe *recipe, const char *text, const char **out, hr_error *err) {
+  bool joined = recipe->folder[0] && text[0] != '/';
+  char *path = hr__arena_format(&recipe->arena, "%s/%s", joined ? recipe->folder : "", text);
+  if (!path) return hr__nomem(err);
+  if (!joined && text[0] != '/') path++;
+  hr__path_clean(path);
+  *out = path;
+  return HR_OK;
+}
+
 static hr_status path_read(hr_recipe *recipe, hr_setting *setting, hr_error *err) {
   const hr_doc_node *node = setting->node;
   if (node->kind != HR_DOC_SCALAR || !*node->text) return type_wrong(setting, node, NULL, err);
-  size_t length = strlen(recipe->folder);
-  bool joined = length > 0 && node->text[0] != '/';
-  char *path = hr__arena_format(&recipe->arena, "%s/%s", joined ? recipe->folder : "", node->text);
-  if (!path) return hr__nomem(err);
-  setting->text = joined || node->text[0] == '/' ? path : ++path;
-  hr__path_clean(path);
-  return HR_OK;
+  return path_place(recipe, node->text, &setting->text, err);
 }
 
 static hr_status texts_read(hr_recipe *recipe, hr_setting *setting, hr_error *err) {
@@ -290,7 +305,9 @@ static hr_status texts_read(hr_recipe *recipe, hr_setting *setting, hr_error *er
   if (!texts) return hr__nomem(err);
   for (const hr_doc_node *item = first; item; item = first == node ? NULL : item->next) {
     if (item->kind != HR_DOC_SCALAR || !*item->text) return type_wrong(setting, item, NULL, err);
-    texts[setting->n_texts++] = item->text;
+    texts[setting->n_texts] = item->text;
+    if (setting->key->type == HR_KEY_PATHS) HR_TRY(path_place(recipe, item->text, &texts[setting->n_texts], err));
+    setting->n_texts++;
   }
   setting->texts = texts;
   return HR_OK;
@@ -313,7 +330,7 @@ static bool node_is_word(const hr_key *key, const hr_doc_node *node) {
 /* Whether a list is one of choices: where values may be lists themselves, only a list of lists is. */
 static bool node_is_open(const hr_key *key, const hr_doc_node *node) {
   if (node->kind != HR_DOC_LIST || !node->child || key->open || key->folder) return false;
-  bool lists = key->type == HR_KEY_FLOATS || key->type == HR_KEY_TEXTS ||
+  bool lists = key->type == HR_KEY_FLOATS || key->type == HR_KEY_TEXTS || key->type == HR_KEY_PATHS ||
                (key->type == HR_KEY_TREE && key->example && *key->example == '[');
   return !lists || node->child->kind == HR_DOC_LIST;
 }
@@ -352,6 +369,7 @@ static hr_status value_read(hr_recipe *recipe, hr_setting *setting, hr_error *er
     return HR_OK;
   }
   switch (setting->key->type) {
+  case HR_KEY_PATHS:
   case HR_KEY_TEXTS:
     return texts_read(recipe, setting, err);
   case HR_KEY_TREE:

@@ -23,6 +23,16 @@ static int reports_add(json_t *answer, const hr_reports *reports) {
   return failed;
 }
 
+/* "best" is null where nothing was evaluated, or never gave a finite metric. */
+static int best_add(json_t *answer, const hr_train_result *result) {
+  json_t *best = json_null();
+  if (result->best.step > 0)
+    best = json_pack("{s:s, s:f, s:I}", "metric", result->best_metric, "value", result->best.value, "step",
+                     (json_int_t)result->best.step);
+  return json_object_set_new(answer, "stopped_early", json_boolean(result->stopped_early)) |
+         json_object_set_new(answer, "best", best);
+}
+
 json_t *hr__answer_train(const hr_job *job, const hr_train_result *result, hr_status status, const char *out) {
   double step_seconds = result->steps_here > 0 ? result->seconds / (double)result->steps_here : 0;
   bool evaluated = isfinite(result->eval_loss) && result->eval_loss >= 0;
@@ -36,6 +46,10 @@ json_t *hr__answer_train(const hr_job *job, const hr_train_result *result, hr_st
       (json_int_t)result->arena_bytes, "resident_bytes", resident_sum(result->resident[HR_TIER_DEVICE]), "peak_bytes",
       (json_int_t)result->measured_bytes, "step_seconds", step_seconds, "weights_sha256", result->weights_sha256,
       "fingerprint", job->plan->fingerprint, "out", out ? hr__json_string(out) : json_null());
+  if (answer && best_add(answer, result) != 0) {
+    json_decref(answer);
+    return NULL;
+  }
   if (answer && result->reports.count > 1 && reports_add(answer, &result->reports) == 0) return answer;
   if (answer && result->reports.count <= 1) return answer;
   json_decref(answer);

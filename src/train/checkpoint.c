@@ -40,14 +40,41 @@ static hr_status generation_remove(const hr_store *store, int64_t step, hr_error
   return folder_remove(store, step, NULL, err);
 }
 
-/* Keeps the generation just written and the one known to be good before it. */
-static hr_status generations_prune(const hr_store *store, int64_t written, hr_arena *arena, hr_error *err) {
+/* Keeps `keep` generations: the one just written, the one known to be good before it, and the newest of those before
+ * that. The best one stays whatever the number. */
+static hr_status generations_prune(const hr_store *store, int64_t written, int64_t keep, hr_arena *arena,
+                                   hr_error *err) {
   int64_t *steps;
   bool *committed;
   size_t count;
   HR_TRY(hr__store_list(store, arena, &steps, &committed, &count, err));
-  for (size_t i = 0; i < count; i++)
-    if (steps[i] != written && steps[i] != store->good) HR_TRY(generation_remove(store, steps[i], err));
+  int64_t older = keep - 1 - (store->good > 0 && store->good != written);
+  for (size_t i = 0; i < count; i++) { /* newest first */
+    bool stays = steps[i] == written || (steps[i] == store->good && keep > 1);
+    if (!stays && committed[i] && steps[i] < store->good && older > 0) {
+      stays = true;
+      older--;
+    }
+    if (!stays && steps[i] != store->best) HR_TRY(generation_remove(store, steps[i], err));
+  }
+  return HR_OK;
+}
+
+/* What follows once a generation is committed. Nothing of it is worth ending a run for, but for lack of memory. */
+static hr_status generation_settle(hr_store *store, const hr_manifest *manifest, hr_arena *arena, hr_error *err) {
+  hr_error why = {0};
+  int64_t step = manifest->step;
+  if (store->save_best && manifest->state.best.step == step && hr__store_best_set(store, step, &why) != HR_OK)
+    hr__store_tell(store, HR_MESSAGE_WARNING,
+                   "the checkpoint of step %" PRId64
+                   " is the best so far and stays, but no link could be made to it: %s",
+                   step, why.message);
+  hr_status pruned = generations_prune(store, step, store->keep, arena, &why);
+  store->good = step;
+  if (pruned == HR_NOMEM) return hr__nomem(err);
+  if (pruned != HR_OK)
+    hr__store_tell(store, HR_MESSAGE_WARNING,
+                   "step %" PRId64 " is saved, but an old checkpoint could not be removed: %s", step, why.message);
   return HR_OK;
 }
 
@@ -150,21 +177,11 @@ hr_status hr__checkpoint_save(hr_store *store, hr_tensors *tensors, hr_manifest 
   HR_TRY(hr__tensors_finite(tensors, tensors->state, tensors->n_state, err));
   HR_TRY(hr__tensors_finite(tensors, tensors->averages, tensors->n_averages, err));
   hr_arena arena = {0};
-  hr_error why = {0};
   hr_status status = generation_try(store, tensors, manifest, &arena, err);
   if (status == HR_NO_SPACE && hr__room_after_pruning(store) &&
-      generations_prune(store, manifest->step, &arena, NULL) == HR_OK)
+      generations_prune(store, manifest->step, 2, &arena, NULL) == HR_OK)
     status = generation_try(store, tensors, manifest, &arena, err);
-  if (status == HR_OK) {
-    hr_status pruned = generations_prune(store, manifest->step, &arena, &why);
-    store->good = manifest->step;
-    if (pruned == HR_NOMEM)
-      status = hr__nomem(err);
-    else if (pruned != HR_OK)
-      hr__store_tell(store, HR_MESSAGE_WARNING,
-                     "step %" PRId64 " is saved, but an old checkpoint could not be removed: %s", manifest->step,
-                     why.message);
-  }
+  if (status == HR_OK) status = generation_settle(store, manifest, &arena, err);
   hr__arena_fini(&arena);
   return status;
 }

@@ -62,30 +62,35 @@ static hr_status list_add_shape(setting_list *list, const hr_training_shape *sha
   return shape->ragged ? list_add_count(list, "run.rows_per_batch", (uint64_t)shape->batch, err) : HR_OK;
 }
 
-/* Facts of the data. Runs that were saved before there was a hash do not have it, so it counts as there by default. */
+/* Facts of the data to train on, and of that to evaluate on where it has files of its own. Runs that were saved before
+ * there was a hash do not have it, so it counts as there by default. */
 enum { DATA_FACTS = 4 };
 static const struct {
-  const char *path, *difference;
+  const char *path[2], *difference;
 } data_facts[DATA_FACTS] = {
-    {"run.data_bytes", "it has another length"},
-    {"run.data_hash", "it has the same length, but other bytes or another tokenizer"},
-    {"run.data_pieces_hash", "it has the same length, but other bytes"},
-    {"run.data_changed_ns", "it was changed at another time (of a file this large only pieces are compared)"},
+    {{"run.data_bytes", "run.eval_bytes"}, "it has another length"},
+    {{"run.data_hash", "run.eval_hash"}, "it has the same length, but other bytes or another tokenizer"},
+    {{"run.data_pieces_hash", "run.eval_pieces_hash"}, "it has the same length, but other bytes"},
+    {{"run.data_changed_ns", "run.eval_changed_ns"},
+     "it was changed at another time (of a file this large only pieces are compared)"},
 };
 
-static hr_status list_add_data(setting_list *list, const hr_data *data, hr_error *err) {
+static hr_status list_add_data(setting_list *list, const hr_data *data, bool eval, hr_error *err) {
   hr_trace trace;
-  const hr_data_file *file = hr__data_file(data);
+  const hr_data_file *file;
+  uint64_t bytes = 0;
+  for (size_t i = 0; (file = hr__data_file(data, eval, i)); i++)
+    bytes += file->bytes;
   char hash[HR_XXH_HEX + 2], changed[32];
-  HR_TRY(hr__data_trace(data, &trace, err));
-  HR_TRY(list_add_count(list, data_facts[0].path, file ? file->bytes : 0, err));
-  HR_TRY(list_add_count(list, "run.data_windows", (uint64_t)hr__data_train_samples(data), err));
+  HR_TRY(hr__data_trace(data, eval, &trace, err));
+  HR_TRY(list_add_count(list, data_facts[0].path[eval], bytes, err));
+  if (!eval) HR_TRY(list_add_count(list, "run.data_windows", (uint64_t)hr__data_train_samples(data), err));
   if (trace.hash[0] == 0) return HR_OK;
   snprintf(hash, sizeof hash, "\"%s\"", trace.hash);
-  HR_TRY(list_add(list, data_facts[trace.whole ? 1 : 2].path, hash, true, err));
+  HR_TRY(list_add(list, data_facts[trace.whole ? 1 : 2].path[eval], hash, true, err));
   if (trace.whole) return HR_OK;
   snprintf(changed, sizeof changed, "%" PRId64, trace.changed_ns);
-  return list_add(list, data_facts[3].path, changed, true, err);
+  return list_add(list, data_facts[3].path[eval], changed, true, err);
 }
 
 hr_status hr__identity_list(const hr_recipe *recipe, const hr_data *data, const hr_training_shape *shape,
@@ -97,7 +102,8 @@ hr_status hr__identity_list(const hr_recipe *recipe, const hr_data *data, const 
   json_decref(root);
   HR_TRY(status);
   HR_TRY(list_add_shape(&list, shape, err));
-  HR_TRY(list_add_data(&list, data, err));
+  HR_TRY(list_add_data(&list, data, false, err));
+  if (hr__data_own_eval(data)) HR_TRY(list_add_data(&list, data, true, err));
   if (*begun_from) HR_TRY(list_add(&list, "run.begun_from", begun_from, false, err));
   *out = list.items;
   *count = list.count;
@@ -111,6 +117,10 @@ static bool may_change(const char *path) {
       "training.epochs",
       "training.save_every",
       "training.save_minutes",
+      "training.keep",
+      "training.save_best",
+      "training.patience",
+      "training.best.min_delta",
       "training.eval_every",
       "training.eval_batches",
       "training.log_every",
@@ -118,6 +128,7 @@ static bool may_change(const char *path) {
       "training.effective_batch",
       "training.gradient_accumulation",
       "data.path",
+      "data.eval_path", /* what it changes is run.eval_bytes and its hash */
       "data.workers",
       "model.path",
       "model.adapters.path",
@@ -159,20 +170,21 @@ static void difference_note(difference *d, const char *path, const char *was, co
              is ? is : "not set");
 }
 
-/* What says that the data is another; NULL: nothing does. */
-static const char *data_difference(const hr_manifest *saved, const hr_run_setting *now, size_t count) {
-  for (int i = 0; i < DATA_FACTS; i++) {
-    const char *was = setting_find(saved->settings, saved->n_settings, data_facts[i].path);
-    const char *is = setting_find(now, count, data_facts[i].path);
-    if (was && is && strcmp(was, is) != 0) return data_facts[i].difference;
-  }
+/* What says that the data is another, and whether that to evaluate on; NULL: nothing does. */
+static const char *data_difference(const hr_manifest *saved, const hr_run_setting *now, size_t count, int *eval) {
+  for (*eval = 0; *eval < 2; (*eval)++)
+    for (int i = 0; i < DATA_FACTS; i++) {
+      const char *was = setting_find(saved->settings, saved->n_settings, data_facts[i].path[*eval]);
+      const char *is = setting_find(now, count, data_facts[i].path[*eval]);
+      if (was && is && strcmp(was, is) != 0) return data_facts[i].difference;
+    }
   return NULL;
 }
 
 /* Whether a fact is of the data alone: compared by data_difference. */
 static bool is_of_data(const char *path, bool data_differs) {
   for (int i = 0; i < DATA_FACTS; i++)
-    if (strcmp(path, data_facts[i].path) == 0) return true;
+    if (strcmp(path, data_facts[i].path[0]) == 0 || strcmp(path, data_facts[i].path[1]) == 0) return true;
   return data_differs && strcmp(path, "run.data_windows") == 0; /* else settings have changed it */
 }
 
@@ -185,7 +197,8 @@ static bool was_of_another_family(const char *path) {
 hr_status hr__identity_check(const hr_manifest *saved, const hr_run_setting *now, size_t count, bool *accept,
                              hr_error *err) {
   difference d = {.count = 0};
-  const char *data = data_difference(saved, now, count);
+  int eval;
+  const char *data = data_difference(saved, now, count, &eval);
   for (size_t i = 0; i < saved->n_settings; i++) {
     const hr_run_setting *was = &saved->settings[i];
     const char *is = setting_find(now, count, was->path);
@@ -194,16 +207,17 @@ hr_status hr__identity_check(const hr_manifest *saved, const hr_run_setting *now
     if (!is || !value_same(was->path, was->value, is)) difference_note(&d, was->path, was->value, is);
   }
   for (size_t i = 0; i < count; i++)
-    if (!may_change(now[i].path) && !now[i].fallback && !setting_find(saved->settings, saved->n_settings, now[i].path))
+    if (!may_change(now[i].path) && !now[i].fallback && !is_of_data(now[i].path, data != NULL) &&
+        !setting_find(saved->settings, saved->n_settings, now[i].path))
       difference_note(&d, now[i].path, NULL, now[i].value);
   if (d.count > 0)
     return hr__fail(err, HR_USAGE, NULL, "put the settings back, or train into another --out",
                     "this run was begun with other settings: %s%s", d.text, d.count > 3 ? "; and more" : "");
   if (accept) *accept = data != NULL;
   if (!data || accept) return HR_OK;
-  const char *quoted = setting_find(now, count, "data.path");
+  const char *quoted = setting_find(now, count, eval ? "data.eval_path" : "data.path");
   char path[256] = "";
   if (quoted && strlen(quoted) > 2) snprintf(path, sizeof path, "%.*s", (int)strlen(quoted) - 2, quoted + 1);
   return hr__fail(err, HR_USAGE, path, "put the data back, or go on with what it is now with --accept-changed-data",
-                  "the data is not what this run was trained on: %s", data);
+                  "the data is not what this run was %s on: %s", eval ? "evaluated" : "trained", data);
 }

@@ -51,6 +51,11 @@ static json_t *manifest_json(const hr_manifest *m, const char *hash) {
          member_add(root, "good_steps", json_integer(scaler->good_steps)) &&
          member_add(root, "applied_steps", json_integer(scaler->applied_steps)) &&
          member_add(root, "skipped_in_a_row", json_integer(scaler->skipped_in_a_row));
+  const hr_best *best = &m->state.best;
+  if (m->state.known && best->step + best->waited > 0)
+    ok = ok && member_add(root, "best_step", json_integer(best->step)) &&
+         member_add(root, "best_value", json_real(best->value)) &&
+         member_add(root, "evaluations_since_best", json_integer(best->waited));
   if (m->state.known && m->state.base[0]) ok = ok && member_add(root, "base", json_string(m->state.base));
   for (size_t i = 0; i < m->n_settings && ok; i++)
     ok = member_add(settings, m->settings[i].path, json_string(m->settings[i].value));
@@ -126,6 +131,14 @@ static hr_status settings_parse(const char *name, const hr_doc_node *map, hr_are
   return HR_OK;
 }
 
+/* Runs without evaluations do not have it. */
+static bool best_parse(const hr_doc_node *root, hr_best *out) {
+  const hr_doc_node *value = hr__doc_get(root, "best_value");
+  if (!value) return true;
+  return value->kind == HR_DOC_SCALAR && hr__doc_float(value, &out->value) &&
+         member_int(root, "best_step", &out->step) && member_int(root, "evaluations_since_best", &out->waited);
+}
+
 /* Manifests of older runs do not have it. */
 static hr_status state_parse(const char *name, const hr_doc_node *root, hr_run_state *out, hr_error *err) {
   out->known = hr__doc_get(root, "sample") != NULL;
@@ -137,7 +150,7 @@ static hr_status state_parse(const char *name, const hr_doc_node *root, hr_run_s
             hr__doc_float(scale, &number) && number >= 0 && number <= (double)FLT_MAX &&
             member_int(root, "good_steps", &out->scaler.good_steps) &&
             member_int(root, "applied_steps", &out->scaler.applied_steps) &&
-            member_int(root, "skipped_in_a_row", &out->scaler.skipped_in_a_row) &&
+            member_int(root, "skipped_in_a_row", &out->scaler.skipped_in_a_row) && best_parse(root, &out->best) &&
             (!hr__doc_get(root, "base") || member_hex(root, "base", out->base));
   if (!ok) return manifest_bad(name, err, "the position of the run is missing or malformed");
   out->sample = (uint64_t)sample;

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "train/best.h"
 #include "train/scaler.h"
 
 #define HR_MANIFEST_NAME "manifest.json"
@@ -22,6 +23,7 @@ typedef struct hr_run_state {
   bool known;      /* false: a manifest from before there was such a state, which then follows from the step */
   uint64_t sample; /* number of the next row of data */
   hr_scaler scaler;
+  hr_best best;          /* evaluation; all 0: none yet */
   char base[HR_XXH_HEX]; /* hash of the frozen weights of model.path; empty: there are none */
 } hr_run_state;
 

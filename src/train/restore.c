@@ -207,5 +207,6 @@ hr_status hr__checkpoint_load(hr_store *store, hr_tensors *tensors, const hr_run
   if (s.found > 0 && s.damaged + s.cut > 0)
     hr__store_tell(store, HR_MESSAGE_WARNING, "going on from the older checkpoint of step %" PRId64, s.found);
   *step = store->good = s.found;
+  if (store->best > s.found) store->best = store->state.best.step; /* that of a step that is passed over */
   return HR_OK;
 }

@@ -26,8 +26,9 @@ static uint64_t generation_bytes(const hr_store *store, int64_t step) {
   return bytes;
 }
 
-/* Bytes of all checkpoints but that of step `without`. */
-static hr_status generations_bytes(const hr_store *store, int64_t without, uint64_t *bytes, hr_error *err) {
+/* Bytes of all checkpoints, or only of those that may go when there is no room: neither the newest good one nor the
+ * best. */
+static hr_status generations_bytes(const hr_store *store, bool all, uint64_t *bytes, hr_error *err) {
   hr_arena arena = {0};
   int64_t *steps;
   bool *committed;
@@ -35,7 +36,7 @@ static hr_status generations_bytes(const hr_store *store, int64_t without, uint6
   *bytes = 0;
   hr_status status = hr__store_list(store, &arena, &steps, &committed, &count, err);
   for (size_t i = 0; i < count && status == HR_OK; i++)
-    if (steps[i] != without) *bytes += generation_bytes(store, steps[i]);
+    if (all || (steps[i] != store->good && steps[i] != store->best)) *bytes += generation_bytes(store, steps[i]);
   hr__arena_fini(&arena);
   return status;
 }
@@ -78,18 +79,19 @@ hr_status hr__room_check(hr_store *store, hr_tensors *t, hr_error *err) {
     if (bytes > largest) largest = bytes;
   }
   HR_TRY(file_size_check(store, largest, err));
-  HR_TRY(generations_bytes(store, -1, &there, err));
-  needed = 2 * store->checkpoint_bytes;
+  HR_TRY(generations_bytes(store, true, &there, err));
+  needed = (store->save_best ? 3 : 2) * store->checkpoint_bytes;
   if (!free_bytes(store, &left) || there >= needed || left >= needed - there) return HR_OK;
   char needed_text[HR_SIZE_TEXT], left_text[HR_SIZE_TEXT];
   return hr__fail(err, HR_NO_SPACE, store->out, "make room there, or name a folder on another file system with --out",
-                  "two checkpoints need %s (%" PRIu64 " bytes) beside what is there, %s (%" PRIu64 " bytes) are free",
-                  hr__size_text(needed - there, needed_text), needed - there, hr__size_text(left, left_text), left);
+                  "%s checkpoints need %s (%" PRIu64 " bytes) beside what is there, %s (%" PRIu64 " bytes) are free",
+                  store->save_best ? "three" : "two", hr__size_text(needed - there, needed_text), needed - there,
+                  hr__size_text(left, left_text), left);
 }
 
 bool hr__room_after_pruning(const hr_store *store) {
   uint64_t left, old;
   if (store->checkpoint_bytes == 0 || store->good == 0 || !free_bytes(store, &left)) return false;
-  if (generations_bytes(store, store->good, &old, NULL) != HR_OK) return false;
+  if (generations_bytes(store, false, &old, NULL) != HR_OK) return false;
   return left < store->checkpoint_bytes && old >= store->checkpoint_bytes - left;
 }

@@ -93,9 +93,13 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   s->eval_batches = hr__recipe_int(o->recipe, "training.eval_batches");
   s->reports.list = hr__model_reported(s->model.model, &s->reports.count);
   s->eval_reports = s->reports;
+  HR_TRY(hr__best_read(o->recipe, &s->reports, &s->best_rule, err));
   hr_fields *fields = s->fields;
   for (int b = 0; b < s->shape.n_buckets; b++)
-    fields[b] = hr__model_fields(&s->model, &(hr_field_shape){s->shape.batch, s->shape.buckets[b], s->shape.ragged});
+    fields[b] = hr__model_fields(&s->model, &(hr_field_shape){.batch = s->shape.batch,
+                                                              .length = s->shape.buckets[b],
+                                                              .lengths = s->shape.ragged,
+                                                              .documents = s->shape.documents});
   HR_TRY(programs_find(s, err));
   s->scales = hr__update_scaled(o->plan->graph);
   hr__scaling_read(o->recipe, &s->scaling);
@@ -139,7 +143,7 @@ void hr__session_destroy(hr_session *session) {
 }
 
 hr_run_state hr__session_state(const hr_session *s) {
-  hr_run_state state = {.known = true, .sample = s->sample, .scaler = s->scaler};
+  hr_run_state state = {.known = true, .sample = s->sample, .scaler = s->scaler, .best = s->best};
   memcpy(state.base, s->base, sizeof state.base);
   return state;
 }
@@ -147,6 +151,7 @@ hr_run_state hr__session_state(const hr_session *s) {
 void hr__session_resume(hr_session *s, int64_t step, const hr_run_state *state) {
   hr__handover_release(&s->handover); /* the run's own checkpoint has had all of it */
   s->done = step;
+  s->best = state->best;
   s->sample = state->known ? state->sample : hr__batches_position(&s->batches, step);
   if (state->known)
     s->scaler = state->scaler;
@@ -338,6 +343,7 @@ hr_status hr__session_eval(hr_session *s, int64_t step, double *loss, hr_error *
   for (int i = 0; i < s->reports.count; i++)
     values[i] /= batches;
   *loss = hr__reports_loss(&s->eval_reports);
+  hr__best_note(&s->best_rule, &s->best, step, hr__best_metric(&s->best_rule, *loss, &s->eval_reports));
   return HR_OK;
 }
 

@@ -47,6 +47,8 @@ typedef struct hr_session {
     hr_driven first, next; /* of a bucket; `first` does the whole step where there is no update of its own */
   } micro[HR_PROGRAMS];
   hr_driven update, eval;
+  hr_best_rule best_rule;
+  hr_best best;      /* evaluation */
   int64_t done;      /* steps up to `sample` */
   uint64_t sample;   /* position in the data after them (batches.h) */
   int64_t saved;     /* step of the newest checkpoint, for messages; 0: none */
@@ -78,7 +80,8 @@ typedef struct hr_step_result {
  * loss is scaled, when one step after the other overflows. Data and learning rate depend on the number of the step; the
  * loss scale on the steps before it. */
 hr_status hr__session_step(hr_session *session, int64_t step, hr_step_result *result, hr_error *err);
-/* Mean loss over training.eval_batches batches of held-out data; it need not be finite. */
+/* Mean loss over training.eval_batches batches of held-out data; it need not be finite. Notes whether it is the best.
+ */
 hr_status hr__session_eval(hr_session *session, int64_t step, double *loss, hr_error *err);
 
 /* Where the run stands after the steps done, and going on from there after `step` steps. */

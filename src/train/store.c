@@ -176,10 +176,13 @@ hr_status hr__store_open(hr_store *store, const hr_train_options *options, hr_er
     return hr__fail(err, HR_USAGE, NULL, "give a shorter --out", "the name of the folder is empty or too long");
   memcpy(store->out, options->out, strlen(options->out) + 1);
   store->accept_changed_data = options->accept_changed_data;
+  store->keep = hr__recipe_int(options->recipe, "training.keep");
+  store->save_best = hr__recipe_bool(options->recipe, "training.save_best");
   struct stat facts;
   if (stat(store->out, &facts) != 0) return errno == ENOENT ? HR_OK : hr__fail_errno(err, store->out, "open", errno);
   if (!S_ISDIR(facts.st_mode)) return hr__fail(err, HR_USAGE, store->out, "use another --out", "this is not a folder");
   HR_TRY(store_obstacles(store, err));
+  if (store->save_best) HR_TRY(hr__store_best_find(store, err));
   if (!options->resume) HR_TRY(store_refuse(store, err));
   return store_lock(store, err);
 }

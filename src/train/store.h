@@ -2,9 +2,10 @@
  *
  * OUT/lock, OUT/log.jsonl, OUT/generation-%08d/{config.json, model.safetensors, training/optimizer.safetensors,
  * manifest.json}; the number is the step; with adapters adapter_model.safetensors and adapter_config.json instead, and
- * parts of a model have theirs in folders of their own (files.h). A generation with a manifest is committed. Two are
- * kept: the one just written and the one that was written or loaded before it, since only of these is it known that
- * they are good.
+ * parts of a model have theirs in folders of their own (files.h). A generation with a manifest is committed.
+ * training.keep of them stay: the one just written, the one that was written or loaded before it, since only of these
+ * is it known that they are good, and then the newest. With training.save_best the one of the best evaluation stays
+ * beside them, and OUT/best is a link to it.
  */
 #ifndef HR_TRAIN_STORE_H
 #define HR_TRAIN_STORE_H
@@ -20,6 +21,9 @@ typedef struct hr_store {
   int lock;                     /* file descriptor; -1: not taken */
   int64_t good;                 /* step of the generation that this process wrote or loaded last; 0: none */
   bool accept_changed_data;     /* as in the options */
+  int64_t keep;                 /* training.keep */
+  bool save_best;               /* training.save_best */
+  int64_t best;                 /* step of the generation that OUT/best is; 0: none */
   uint64_t checkpoint_bytes;    /* of one generation (room.h); 0: not known */
   hr_run_state state;           /* of the generation that was loaded */
   char fingerprint[HR_XXH_HEX]; /* of its plan */
@@ -52,9 +56,15 @@ hr_status hr__store_list(const hr_store *store, hr_arena *arena, int64_t **steps
 /* "OUT/generation-00000020" or a file in it; returns `out`. */
 const char *hr__store_path(const hr_store *store, int64_t step, const char *file, char out[HR_STORE_PATH]);
 
+/* store_best.c. Before a run: HR_USAGE where something that is no link stands at OUT/best, which else says which
+ * generation is the best. After one is committed: lets OUT/best be it. */
+hr_status hr__store_best_find(hr_store *store, hr_error *err);
+hr_status hr__store_best_set(hr_store *store, int64_t step, hr_error *err);
+
 /* checkpoint.c: writes one generation and, once it is committed, removes what is no longer needed. `manifest` has step,
- * seed, fingerprint and settings filled in. Where it finds no room, but has it without those that the next save would
- * remove anyway, these go first. On failure the partial generation is removed, and the newest good one is untouched. */
+ * seed, fingerprint, state and settings filled in. Where it finds no room, but has it without those that the next save
+ * would remove anyway, these go first. On failure the partial generation is removed, and the newest good one is
+ * untouched. */
 hr_status hr__checkpoint_save(hr_store *store, hr_tensors *tensors, hr_manifest *manifest, hr_error *err);
 
 /* restore.c: looks at every byte of a generation, through a window of HR_WINDOW_BYTES; its manifest, in `arena`. */

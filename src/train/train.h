@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "plan/plan.h"
 #include "recipe/recipe.h"
+#include "train/best.h"
 #include "train/reports.h"
 
 /* What the trainer wants to tell a person while it runs. A warning is to be shown loudly. */
@@ -36,14 +37,17 @@ typedef struct hr_train_options {
 } hr_train_options;
 
 typedef struct hr_train_result {
-  int64_t steps;      /* last step done, counted from the beginning of the run */
-  int64_t steps_here; /* steps done by this call */
-  double loss;        /* of the last step that was not skipped; 0 when none was done here */
-  double eval_loss;   /* newest, need not be finite; negative when never evaluated here */
-  int64_t tokens;     /* trained on by this call; 0 where the model has none */
-  int64_t samples;    /* trained on by this call */
-  hr_reports reports; /* losses and metrics of that step */
-  double seconds;     /* in steps, without saving and evaluation */
+  int64_t steps;           /* last step done, counted from the beginning of the run */
+  int64_t steps_here;      /* steps done by this call */
+  double loss;             /* of the last step that was not skipped; 0 when none was done here */
+  double eval_loss;        /* newest, need not be finite; negative when never evaluated here */
+  bool stopped_early;      /* by training.patience, before its last step */
+  hr_best best;            /* evaluation of the run; step 0: none */
+  const char *best_metric; /* what it goes by, owned by the recipe */
+  int64_t tokens;          /* trained on by this call; 0 where the model has none */
+  int64_t samples;         /* trained on by this call */
+  hr_reports reports;      /* losses and metrics of that step */
+  double seconds;          /* in steps, without saving and evaluation */
   double tokens_per_second, samples_per_second;
   uint64_t planned_bytes;                         /* peak of the whole process by the plan */
   uint64_t measured_bytes;                        /* as the operating system or the driver counts it */

@@ -103,8 +103,10 @@ static hr_status trainer_open(trainer *t, hr_error *err) {
     hr__store_tell(&t->store, HR_MESSAGE_INFO, "%" PRId64 " samples are longer than data.sequence_length and were cut",
                    hr__data_cut(t->session.data));
   if (t->session.remark[0]) hr__store_tell(&t->store, HR_MESSAGE_WARNING, "%s", t->session.remark);
-  const char *remark = hr__data_remark(t->session.data);
-  if (remark) hr__store_tell(&t->store, HR_MESSAGE_INFO, "%s", remark);
+  for (int eval = 0; eval < 2; eval++) {
+    const char *remark = hr__data_remark(t->session.data, eval);
+    if (remark) hr__store_tell(&t->store, HR_MESSAGE_INFO, "%s%s", eval ? "data.eval_path: " : "", remark);
+  }
   t->eval_every = interval_read(o->recipe, "training.eval_every");
   t->log_every = interval_read(o->recipe, "training.log_every");
   if (!o->out) return HR_OK;
@@ -145,8 +147,11 @@ static void save_postponed(trainer *t, const hr_error *why) {
 
 /* A run reads on in a file that was removed or replaced meanwhile; one that is resumed cannot. */
 static void data_look(trainer *t) {
-  const hr_data_file *file = hr__data_file(t->session.data);
-  const char *fate = t->data_told || !file ? NULL : hr__data_file_fate(file);
+  const hr_data_file *file;
+  const char *fate = NULL;
+  for (int eval = 0; eval < 2 && !t->data_told && !fate; eval++)
+    for (size_t i = 0; !fate && (file = hr__data_file(t->session.data, eval, i)); i++)
+      fate = hr__data_file_fate(file);
   if (!fate) return;
   t->data_told = true;
   hr__store_tell(&t->store, HR_MESSAGE_WARNING,
@@ -214,6 +219,22 @@ static hr_status trainer_eval(trainer *t, hr_train_result *result, hr_error *err
   return hr__log_eval(&t->log, t->step, result->eval_loss, &t->session.eval_reports, hr__seconds_now() - begin, err);
 }
 
+/* Whether the run ends before its last step, since no evaluation gets better. Told once. */
+static bool trainer_gives_up(trainer *t) {
+  const hr_best *best = &t->session.best;
+  if (t->step == t->session.schedule.steps || !hr__best_over(&t->session.best_rule, best)) return false;
+  if (best->step > 0)
+    hr__store_tell(&t->store, HR_MESSAGE_INFO,
+                   "stopped early after step %" PRId64 ": the last %" PRId64
+                   " evaluations were no better than that of step %" PRId64 " (%s %.4f)",
+                   t->step, best->waited, best->step, t->session.best_rule.metric, best->value);
+  else
+    hr__store_tell(&t->store, HR_MESSAGE_WARNING,
+                   "stopped early after step %" PRId64 ": none of %" PRId64 " evaluations gave a finite %s", t->step,
+                   best->waited, t->session.best_rule.metric);
+  return true;
+}
+
 /* One step with all that follows from it; *stop is set when it was the last one here. */
 static hr_status trainer_step(trainer *t, hr_train_result *result, bool *stop, hr_error *err) {
   hr_step_result step;
@@ -242,9 +263,11 @@ static hr_status trainer_step(trainer *t, hr_train_result *result, bool *stop, h
     if (status != HR_OK) return tell_what_is_saved(t, status, err);
   }
   if (t->eval_every > 0 && t->step % t->eval_every == 0) HR_TRY(trainer_eval(t, result, err));
-  *stop = t->step == t->session.schedule.steps || t->step == t->options->stop_at ||
+  result->stopped_early = trainer_gives_up(t);
+  *stop = result->stopped_early || t->step == t->session.schedule.steps || t->step == t->options->stop_at ||
           (t->options->handle_signals && hr__signals_caught() != 0);
-  if (*stop || hr__saving_due(&t->saving, t->step, hr__seconds_now())) HR_TRY(trainer_save(t, *stop, err));
+  bool best = t->store.save_best && t->session.best.step == t->step;
+  if (*stop || best || hr__saving_due(&t->saving, t->step, hr__seconds_now())) HR_TRY(trainer_save(t, *stop, err));
   trainer_draw(t, step.loss, result);
   return HR_OK;
 }
@@ -252,7 +275,8 @@ static hr_status trainer_step(trainer *t, hr_train_result *result, bool *stop, h
 static hr_status trainer_loop(trainer *t, hr_train_result *result, hr_error *err) {
   hr__progress_begin(&t->progress, t->options->progress, t->step);
   hr__saving_begin(&t->saving, t->options->recipe, hr__seconds_now());
-  bool stop = t->step >= t->session.schedule.steps;
+  result->stopped_early = trainer_gives_up(t); /* resumed where it had */
+  bool stop = result->stopped_early || t->step >= t->session.schedule.steps;
   if (!stop) trainer_draw(t, 0, result); /* the first step may take long */
   while (!stop) {
     hr_status status = trainer_step(t, result, &stop, err);
@@ -265,6 +289,8 @@ static hr_status trainer_loop(trainer *t, hr_train_result *result, hr_error *err
 static hr_status result_fill(trainer *t, hr_train_result *result, hr_error *err) {
   hr_device *device = t->options->device;
   result->steps = t->step;
+  result->best = t->session.best;
+  result->best_metric = t->session.best_rule.metric;
   result->planned_bytes = hr__session_planned_bytes(&t->session);
   result->arena_bytes = hr__run_arena_bytes(t->session.run, HR_TIER_DEVICE);
   if (result->seconds > 0) {

@@ -46,7 +46,12 @@ RECIPES = [
     ('unknown source', changed('source: synthetic', 'source: sinthetic'), ['sinthetic', 'synthetic']),
     ('text without path', changed('source: synthetic', 'source: text'), ['data.path']),
     ('text is missing', changed('source: synthetic', 'source: text, path: absent.txt'), ['absent.txt']),
-    ('text is a folder', changed('source: synthetic', 'source: text, path: .'), ['folder']),
+    ('text in a folder without any', changed('source: synthetic', 'source: text, path: empty'), ['folder', '.txt']),
+    ('text is of a pattern of nothing', changed('source: synthetic', 'source: text, path: "none-*.txt"'), ['none-*.txt', ':5:']),
+    ('text is missing among several', changed('source: synthetic', 'source: text, path: [short.txt, absent.txt]'),
+     ['absent.txt']),
+    ('evaluation without steps between', changed('source: synthetic', 'source: text, path: short.txt, eval_path: short.txt'),
+     ['eval_every']),
     ('text is too short', changed('source: synthetic', 'source: text, path: short.txt'), ['short.txt']),
     ('batches that contradict', changed('batch_size: 2', 'batch_size: 2\n  effective_batch: 3'), ['effective_batch']),
     ('budget of nothing', TINY + 'memory: { budget: 0 }\n', ['budget']),
@@ -143,6 +148,10 @@ RECIPES += [
      ['embed_tokens', 'q_proj', ':4:24']),
     ('schedule with an effective batch', lines() + '  gradient_accumulation: {0: 2, 3: 1}\n  effective_batch: 4\n',
      ['effective_batch', 'schedule', ':11:20']),
+    ('packing of nothing', changed('source: synthetic', 'source: synthetic, packing: true'), ['no documents', ':5:']),
+    ('packing into buckets', changed('source: synthetic', 'source: lines, path: lines.txt, packing: true, buckets: [8, 16]'),
+     ['one length', ':5:']),
+    ('two warm-ups', training('schedule: { warmup_steps: 2, warmup_ratio: 0.1 }'), ['two answers', ':10:']),
     ('schedule without epochs', training('gradient_accumulation: {0: 2, 3: 1}'), ['synthetic', 'epochs', ':10:26']),
     ('schedule that begins late', lines() + '  gradient_accumulation: {2: 2}\n', ['epoch 2', 'epoch 0', ':10:']),
     ('schedule that goes back', lines() + '  gradient_accumulation: {0: 2, 5: 1, 3: 1}\n', ['ascending', ':10:']),
@@ -188,6 +197,7 @@ RECIPES += [
 def one(name, text, parts):
     with Folder() as folder:
         folder.write('short.txt', 'ab')
+        os.makedirs(os.path.join(folder.path, 'empty'), exist_ok=True)
         folder.write('lines.txt', 'a line of text\nand another\n' * 8)
         recipe = folder.write('bad.yaml', text)
         before = folder.listing()

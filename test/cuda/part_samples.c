@@ -49,6 +49,14 @@ static const hr_attention_args both64 = {
 static const hr_attention_args both128 = {
     .heads = 2, .kv_heads = 1, .head_dim = 128, .scale = 0.088f, .bidirectional = true};
 static const hr_attention_args window200 = {.heads = 1, .kv_heads = 1, .head_dim = 200, .scale = 0.07f, .window = 20};
+static const hr_attention_args packed32 = {
+    .heads = 2, .kv_heads = 1, .head_dim = 32, .scale = 0.2f, .window = 100, .documents = true};
+static const hr_attention_args packed64 = {
+    .heads = 8, .kv_heads = 2, .head_dim = 64, .scale = 0.125f, .documents = true};
+static const hr_attention_args packed128 = {
+    .heads = 2, .kv_heads = 1, .head_dim = 128, .scale = 0.088f, .documents = true};
+static const hr_attention_args packed200 = {
+    .heads = 1, .kv_heads = 1, .head_dim = 200, .scale = 0.07f, .documents = true};
 static const hr_rope_args rope64 = {.head_dim = 64, .heads = 10},
                           rope64_back = {.head_dim = 64, .inverse = true, .heads = 10};
 static const hr_gather_args of_samples = {1};
@@ -177,6 +185,54 @@ static const large_sample samples[] = {
       .index_below = 201}},
     {"attention_bwd",
      {.n_in = 7, .in = {F(2, 130, 256), F(2, 130, 512), {0}, {0}, F(2, 130, 256), F(2, 2, 130)}, .args = &both128}},
+    {"attention",
+     {.n_in = 4,
+      .in = {F(2, 390, 128), {0}, {0}, I(2, 390)},
+      .args = &packed32,
+      .index_below = 390,
+      .index_ascends = true}},
+    {"attention",
+     {.n_in = 4,
+      .in = {F(3, 520, 768), {0}, {0}, I(3, 520)},
+      .args = &packed64,
+      .index_below = 520,
+      .index_ascends = true}},
+    {"attention",
+     {.n_in = 4,
+      .in = {F(2, 300, 512), {0}, {0}, I(2, 300)},
+      .args = &packed128,
+      .index_below = 300,
+      .index_ascends = true}},
+    {"attention",
+     {.n_in = 4,
+      .in = {F(2, 150, 600), {0}, {0}, I(2, 150)},
+      .args = &packed200,
+      .index_below = 150,
+      .index_ascends = true}},
+    {"attention_bwd",
+     {.n_in = 7,
+      .in = {F(2, 390, 64), F(2, 390, 128), {0}, {0}, F(2, 390, 64), F(2, 2, 390), I(2, 390)},
+      .args = &packed32,
+      .index_below = 390,
+      .index_ascends = true}},
+    {"attention_bwd",
+     {.n_in = 7,
+      .in = {F(3, 520, 512), F(3, 520, 768), {0}, {0}, F(3, 520, 512), F(3, 8, 520), I(3, 520)},
+      .args = &packed64,
+      .index_below = 520,
+      .index_ascends = true}},
+    {"attention_bwd",
+     {.n_in = 7,
+      .in = {F(2, 300, 256), F(2, 300, 512), {0}, {0}, F(2, 300, 256), F(2, 2, 300), I(2, 300)},
+      .args = &packed128,
+      .index_below = 300,
+      .index_ascends = true}},
+    {"attention_bwd",
+     {.n_in = 7,
+      .in = {F(2, 150, 200), F(2, 150, 600), {0}, {0}, F(2, 150, 200), F(2, 1, 150), I(2, 150)},
+      .args = &packed200,
+      .index_below = 150,
+      .index_ascends = true}},
     {"head_loss",
      {.n_in = 5, .in = {F(300, 256), F(5000, 256), I(300), CONTROL}, .args = &auto_chunks, .index_below = 5000}},
     {"head_loss",

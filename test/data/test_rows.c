@@ -89,7 +89,7 @@ static void sample_is(opening *o, const stretch *expected) {
 
   open_good(o);
   assert_int_equal(hr__data_train_samples(o->f.data), 1);
-  assert_null(hr__data_remark(o->f.data));
+  assert_null(hr__data_remark(o->f.data, false));
   hr_micro micro = hr__data_micro(o->f.data, 0, false);
   int32_t tokens[BATCH][LENGTH], targets[BATCH][LENGTH];
   assert_int_equal(fill(o->f.data, &micro, tokens[0], targets[0], NULL, &err), HR_OK);
@@ -254,7 +254,7 @@ static void test_bad_rows(void **state) {
   for (int again = 0; again < 2; again++) {
     open_good(&o);
     assert_int_equal(hr__data_train_samples(o.f.data), 3);
-    const char *remark = hr__data_remark(o.f.data);
+    const char *remark = hr__data_remark(o.f.data, false);
     assert_non_null(remark);
     assert_non_null(strstr(remark, "2 of 5 rows are bad and left out"));
     assert_true((strstr(remark, ".jsonl:4") != NULL) == (again == 0)); /* told where tokens are made */
@@ -293,7 +293,7 @@ static void test_long_rows(void **state) {
   open_good(&o);
   assert_int_equal(hr__data_train_samples(o.f.data), 1);
   assert_int_equal(hr__data_cut(o.f.data), 1);
-  assert_non_null(strstr(hr__data_remark(o.f.data), "2 rows are left out: no token of an answer"));
+  assert_non_null(strstr(hr__data_remark(o.f.data, false), "2 rows are left out: no token of an answer"));
   hr_micro micro = hr__data_micro(o.f.data, 0, false);
   int32_t tokens[BATCH][8], targets[BATCH][8];
   assert_int_equal(fill(o.f.data, &micro, tokens[0], targets[0], NULL, &err), HR_OK);
@@ -308,7 +308,7 @@ static void test_long_rows(void **state) {
 static void hash_of(opening *o, char out[HR_XXH_HEX]) {
   hr_trace trace;
   open_good(o);
-  assert_int_equal(hr__data_trace(o->f.data, &trace, NULL), HR_OK);
+  assert_int_equal(hr__data_trace(o->f.data, false, &trace, NULL), HR_OK);
   memcpy(out, trace.hash, HR_XXH_HEX);
   data_close(o);
 }

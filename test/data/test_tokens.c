@@ -196,7 +196,7 @@ static void cache_clear(void) {
 static void hash_of(opening *o, char out[HR_XXH_HEX]) {
   hr_trace trace;
   open_good(o);
-  assert_int_equal(hr__data_trace(o->f.data, &trace, NULL), HR_OK);
+  assert_int_equal(hr__data_trace(o->f.data, false, &trace, NULL), HR_OK);
   memcpy(out, trace.hash, HR_XXH_HEX);
   data_close(o);
 }

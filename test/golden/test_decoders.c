@@ -24,7 +24,7 @@ static void logits_match(const char *name) {
   hr__builder_init(&b, g.graph, HR_F32);
   hr__program_begin(&b, HR_PROGRAM_EVAL);
   hr_desc desc = hr__desc2(HR_I32, g.batch, g.length);
-  hr_model_batch batch = {.batch = g.batch, .length = g.length, .lengths = HR_NONE};
+  hr_model_batch batch = {.batch = g.batch, .length = g.length, .lengths = HR_NONE, .starts = HR_NONE};
   batch.tokens = hr__input(&b, "tokens", desc);
   batch.targets = hr__input(&b, "targets", desc);
   hr_id loss = part.model->forward(&b, &part, &batch);

@@ -29,7 +29,7 @@ hr_status hr__built_graph(hr_built *built, int64_t batch, int64_t length) {
   HR_TRY(hr__graph_create(&built->graph, &built->err));
   hr__builder_init(&b, built->graph, HR_F32);
   hr__program_begin(&b, HR_PROGRAM_STEP);
-  hr_model_batch input = {.batch = batch, .length = length, .lengths = HR_NONE};
+  hr_model_batch input = {.batch = batch, .length = length, .lengths = HR_NONE, .starts = HR_NONE};
   input.tokens = hr__input(&b, "tokens", hr__desc2(HR_I32, batch, length));
   input.targets = hr__input(&b, "targets", hr__desc2(HR_I32, batch, length));
   hr_id loss = built->part.model->forward(&b, &built->part, &input);

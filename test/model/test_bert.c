@@ -263,7 +263,7 @@ static void evaluation(void **state) {
   hr__builder_init(&b, g, HR_F32);
   hr__program_begin(&b, HR_PROGRAM_EVAL);
   hr_desc desc = hr__desc2(HR_I32, 2, 4);
-  hr_model_batch batch = {.batch = 2, .length = 4};
+  hr_model_batch batch = {.batch = 2, .length = 4, .starts = HR_NONE};
   batch.tokens = hr__input(&b, "tokens", desc);
   batch.targets = hr__input(&b, "targets", desc);
   batch.lengths = hr__input(&b, "lengths", hr__desc1(HR_I32, 2));

@@ -137,6 +137,15 @@ bool operand_is_control(const hr_desc *desc) {
   return desc->dtype == HR_U8 && desc->rank == 1 && desc->dim[0] == (int64_t)sizeof(hr_control);
 }
 
+/* Numbers that ascend along the last axis and are at most their own place in it: about five begin anew in a row. */
+static void row_ascend(const op_case *c, int i) {
+  int64_t columns = hr_desc_columns(&c->in[i]), start = 0;
+  for (int64_t e = 0; e < hr_desc_count(&c->in[i]); e++) {
+    if (e % columns == 0 || c->value[i][e] < 5) start = e % columns;
+    c->value[i][e] = (double)start;
+  }
+}
+
 /* Draws one operand: floats about normal, integers uniform below the sample's bound, bytes any; or the control block.
  */
 static void operand_draw(op_case *c, int i) {
@@ -147,6 +156,7 @@ static void operand_draw(op_case *c, int i) {
   if (operand_is_float(desc) || desc->dtype == HR_F64) draw(c->op->name, which, c->value[i], count);
   for (int64_t e = 0; desc->dtype == HR_I32 && e < count; e++)
     c->value[i][e] = (double)hr__random_below(key, which, (uint64_t)e, (uint64_t)c->sample->index_below);
+  if (desc->dtype == HR_I32 && c->sample->index_ascends) row_ascend(c, i);
   for (int64_t e = 0; desc->dtype == HR_U8 && e < count; e++)
     c->value[i][e] = operand_is_control(desc) ? (double)((const unsigned char *)&c->control)[e]
                                               : (double)hr__random_below(key, which, (uint64_t)e, 256);

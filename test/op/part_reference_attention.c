@@ -28,24 +28,36 @@ static head_view head_of(const hr_attention_args *a, const hr_desc *q, const dou
                      .lse_first = (batch * a->heads + head) * T};
 }
 
-/* Positions [first, end) that position t of a sequence sees. `lengths` may be NULL. */
+/* The last operand: lengths [B] or starts [B, T], or nothing. */
+typedef struct bounds {
+  const double *values;
+  bool starts;
+} bounds;
+
+static bounds bounds_of(const reference_call *c, int operand) {
+  return (bounds){c->in[operand], c->in_desc[operand].rank == 2};
+}
+
+/* Positions [first, end) that position t of a sequence sees. */
 typedef struct seen_keys {
   int64_t first, end;
 } seen_keys;
 
-static seen_keys attention_sees(const hr_attention_args *a, const double *lengths, int64_t batch, int64_t T,
-                                int64_t t) {
+static seen_keys attention_sees(const hr_attention_args *a, bounds limits, int64_t batch, int64_t T, int64_t t) {
+  const double *lengths = limits.starts ? NULL : limits.values;
   int64_t there = lengths && lengths[batch] < (double)T ? (int64_t)lengths[batch] : T;
   seen_keys seen = {a->window > 0 && t >= a->window ? t - a->window + 1 : 0, a->bidirectional ? there : t + 1};
+  if (limits.starts && limits.values[batch * T + t] > (double)seen.first)
+    seen.first = (int64_t)limits.values[batch * T + t];
   return t < there ? seen : (seen_keys){0, 0};
 }
 
-static void attention_head(const hr_attention_args *a, head_view v, const double *lengths, int64_t batch,
-                           const double *q, const double *k, const double *value, double *y, double *lse) {
+static void attention_head(const hr_attention_args *a, head_view v, bounds limits, int64_t batch, const double *q,
+                           const double *k, const double *value, double *y, double *lse) {
   for (int64_t t = 0; t < v.T; t++) {
     const double *row = q + v.q_first + t * v.q_step;
     double *to = y + v.y_first + t * v.y_step, total = 0.0;
-    seen_keys seen = attention_sees(a, lengths, batch, v.T, t);
+    seen_keys seen = attention_sees(a, limits, batch, v.T, t);
     memset(to, 0, (size_t)v.D * sizeof *to);
     for (int64_t s = seen.first; s < seen.end; s++) {
       double weight = exp((double)a->scale * reference_dot(row, k + v.k_first + s * v.k_step, v.D));
@@ -64,8 +76,8 @@ static void attention_reference(const reference_call *c) {
   const double *q = c->in[0], *k = c->in[1] ? c->in[1] : q, *value = c->in[1] ? c->in[2] : q;
   for (int64_t batch = 0; batch < c->in_desc[0].dim[0]; batch++)
     for (int64_t head = 0; head < a->heads; head++)
-      attention_head(a, head_of(a, &c->in_desc[0], c->in[1], batch, head), c->in[3], batch, q, k, value, c->out[0],
-                     c->out[1]);
+      attention_head(a, head_of(a, &c->in_desc[0], c->in[1], batch, head), bounds_of(c, 3), batch, q, k, value,
+                     c->out[0], c->out[1]);
 }
 
 /* dy, q, k, v, y, lse, lengths? -> dq, dk, dv */
@@ -83,7 +95,7 @@ static void attention_bwd_reference(const reference_call *c) {
       for (int64_t t = 0; t < v.T; t++) {
         int64_t at = v.q_first + t * v.q_step, y_at = v.y_first + t * v.y_step;
         double pull = reference_dot(dy + y_at, y + y_at, v.D);
-        seen_keys seen = attention_sees(a, c->in[6], batch, v.T, t);
+        seen_keys seen = attention_sees(a, bounds_of(c, 6), batch, v.T, t);
         for (int64_t s = seen.first; s < seen.end; s++) {
           int64_t from = v.k_first + s * v.k_step, v_from = v.v_first + s * v.k_step;
           double p = exp(scale * reference_dot(q + at, k + from, v.D) - lse[v.lse_first + t]);
@@ -104,7 +116,8 @@ static void attention_bwd_fill(double *const *in, const hr_desc *desc, const voi
   const double *q = in[1], *k = in[2] ? in[2] : q, *value = in[2] ? in[3] : q;
   for (int64_t batch = 0; batch < desc[1].dim[0]; batch++)
     for (int64_t head = 0; head < a->heads; head++)
-      attention_head(a, head_of(a, &desc[1], in[2], batch, head), in[6], batch, q, k, value, in[4], in[5]);
+      attention_head(a, head_of(a, &desc[1], in[2], batch, head), (bounds){in[6], desc[6].rank == 2}, batch, q, k,
+                     value, in[4], in[5]);
 }
 
 static const reference ops[] = {

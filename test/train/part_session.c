@@ -19,7 +19,7 @@ static void must(hr_status status, const hr_error *err) {
 }
 
 void desk_open(desk *d, const char *out, const char *const *overrides) {
-  *d = (desk){.store = {.lock = -1}};
+  *d = (desk){.store = {.lock = -1, .keep = 2}};
   hr_error err = {0};
   must(tiny_open(&d->tiny, overrides, &err), &err);
   d->options = (hr_train_options){.recipe = d->tiny.recipe, .plan = d->tiny.plan, .device = d->tiny.device};

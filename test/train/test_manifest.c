@@ -16,16 +16,16 @@ static hr_run_setting settings[] = {{.path = "training.seed", .value = "7"},
                                     {.path = "memory.budget", .value = "1"}};
 
 static hr_manifest sample(void) {
-  hr_manifest m = {
-      .step = 40,
-      .state = {.known = true,
-                .sample = (uint64_t)1 << 52,
-                .scaler = {.scale = 49152.3f, .good_steps = 3, .applied_steps = 38, .skipped_in_a_row = 1}},
-      .seed = 7,
-      .fingerprint = "0123456789abcdef0123456789abcdef",
-      .recipe_hash = "00000000000000000000000000000000",
-      .settings = settings,
-      .n_settings = 3};
+  hr_manifest m = {.step = 40,
+                   .state = {.known = true,
+                             .sample = (uint64_t)1 << 52,
+                             .scaler = {.scale = 49152.3f, .good_steps = 3, .applied_steps = 38, .skipped_in_a_row = 1},
+                             .best = {.value = 2.1234567890123456, .step = 30, .waited = 1}},
+                   .seed = 7,
+                   .fingerprint = "0123456789abcdef0123456789abcdef",
+                   .recipe_hash = "00000000000000000000000000000000",
+                   .settings = settings,
+                   .n_settings = 3};
   static const char *const names[] = {"config.json", "model.safetensors", "optimizer.safetensors",
                                       "text/adapter_config.json", "text/adapter_model.safetensors"};
   for (size_t f = 0; f < sizeof names / sizeof *names; f++) {
@@ -49,6 +49,7 @@ static void test_round_trip(void **state) {
   assert_int_equal(hr__manifest_file(&again, "model.safetensors")->bytes, 101);
   assert_null(hr__manifest_file(&again, "text/model.safetensors"));
   assert_memory_equal(&again.state.scaler, &m.state.scaler, sizeof m.state.scaler);
+  assert_memory_equal(&again.state.best, &m.state.best, sizeof m.state.best);
   assert_true(again.state.known && again.state.sample == m.state.sample);
   assert_string_equal(again.settings[1].path, settings[1].path);
   assert_string_equal(again.settings[1].value, settings[1].value);

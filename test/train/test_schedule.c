@@ -21,7 +21,7 @@ static void near(double a, double b) {
 
 static void test_schedule(void **state) {
   (void)state;
-  hr_schedule s = {.lr = 1e-3, .warmup = 10, .steps = 110, .cosine = true, .min_ratio = 0.1};
+  hr_schedule s = {.lr = 1e-3, .warmup = 10, .steps = 110, .kind = HR_SCHEDULE_COSINE, .min_ratio = 0.1};
   near(hr__schedule_lr(&s, 1), 0);
   near(hr__schedule_lr(&s, 6), 5e-4);
   near(hr__schedule_lr(&s, 11), 1e-3);
@@ -29,7 +29,12 @@ static void test_schedule(void **state) {
   near(hr__schedule_lr(&s, 36), 1e-3 * (0.1 + 0.9 * 0.5 * (1 + sqrt(0.5))));
   near(hr__schedule_lr(&s, 111), 1e-4);
   near(hr__schedule_lr(&s, 500), 1e-4); /* never rises again */
-  s.cosine = false;
+  s.kind = HR_SCHEDULE_LINEAR;
+  near(hr__schedule_lr(&s, 6), 5e-4);
+  near(hr__schedule_lr(&s, 61), 1e-3 * (0.1 + 0.9 * 0.5));
+  near(hr__schedule_lr(&s, 36), 1e-3 * (0.1 + 0.9 * 0.75));
+  near(hr__schedule_lr(&s, 500), 1e-4);
+  s.kind = HR_SCHEDULE_CONSTANT;
   near(hr__schedule_lr(&s, 61), 1e-3);
   s.warmup = 0;
   near(hr__schedule_lr(&s, 1), 1e-3);
