@@ -21,7 +21,7 @@ bool hr__tokens_are_bytes(const hr_recipe *recipe) {
   return !hr__recipe_has(recipe, "model.path");
 }
 
-static hr_status tokenizer_open(const hr_recipe *recipe, hr_tokenizer **out, hr_error *err) {
+hr_status hr__tokens_tokenizer(const hr_recipe *recipe, hr_tokenizer **out, hr_error *err) {
   if (hr__recipe_has(recipe, "data.tokenizer"))
     return hr__tokenizer_open(hr__recipe_text(recipe, "data.tokenizer"), out, err);
   const char *folder = hr__recipe_text(recipe, "model.path");
@@ -240,7 +240,7 @@ hr_status hr__tokens_open(const hr_source_request *request, hr_documents documen
   *out = (hr_tokens){.file.fd = -1};
   hr__arena_init(&out->arena);
   HR_TRY(hr__data_file_open(request->recipe, &text, err));
-  hr_status status = tokenizer_open(request->recipe, &tokenizer, err);
+  hr_status status = hr__tokens_tokenizer(request->recipe, &tokenizer, err);
   h.tokenizer = tokenizer;
   if (status == HR_OK && documents == HR_DOCUMENT_ROWS) status = rows_settings(request->recipe, &h, err);
   if (status == HR_OK) status = tokens_find(request, &h, &text, out, err);
