@@ -131,6 +131,7 @@ static hr_status buckets_read(const hr_recipe *recipe, hr_training_shape *out, h
                            "the last bucket (%" PRId64 ") is not data.sequence_length (%" PRId64 ")",
                            out->buckets[out->n_buckets - 1], out->length);
   int programs = out->n_buckets * (out->accumulation_max > 1 ? 2 : 1) + 1 + out->eval;
+  if (hr__recipe_has(recipe, "training.generation_every")) programs += HR_GENERATION_LENGTHS;
   if (out->n_buckets > 1 && programs > HR_PROGRAMS)
     return hr__recipe_fail(recipe, BUCKETS, "use fewer buckets", err,
                            "%d buckets need %d programs, more than the %d there can be", out->n_buckets, programs,

@@ -14,6 +14,13 @@ typedef struct hr_codec {
 hr_status hr__codec_open(const hr_recipe *recipe, hr_codec *out, hr_error *err);
 void hr__codec_close(hr_codec *codec);
 
+/* Memory that one of a recipe takes, at most, by the size of its file: once it is open, and while it is read. Measured
+ * with a vocabulary of 128,000 tokens in tokenizer.json: 3.6 and 8.9 bytes for each of the file's. */
+typedef struct hr_codec_bytes {
+  uint64_t open, reading;
+} hr_codec_bytes;
+hr_codec_bytes hr__codec_bytes(const hr_recipe *recipe);
+
 /* Appends the tokens of a text, with what the tokenizer puts before one where `begins`. */
 hr_status hr__codec_encode(const hr_codec *codec, const char *text, size_t bytes, bool begins, hr_ids *ids,
                            hr_error *err);

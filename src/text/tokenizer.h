@@ -20,7 +20,8 @@ typedef struct hr_encoder hr_encoder;
 /* Opens the vocabulary file that a path names, or the best one of a model's folder (text/kinds.c says which there are).
  * Whatever the file asks for that is not known here is an error with its name, line and column. */
 hr_status hr__tokenizer_open(const char *path, hr_tokenizer **out, hr_error *err);
-bool hr__tokenizer_is_there(const char *folder); /* whether a model's folder has any of these files */
+bool hr__tokenizer_is_there(const char *folder);     /* whether a model's folder has any of these files */
+uint64_t hr__tokenizer_file_bytes(const char *path); /* of the file that would be opened; 0: none */
 void hr__tokenizer_close(hr_tokenizer *tokenizer);
 
 /* Ids are 0 to count - 1; some of them may stand for nothing. */

@@ -40,8 +40,9 @@ typedef struct hr_session {
   hr_run *run;
   hr_handover handover; /* from the stage before */
   hr_tensors tensors;
-  char base[HR_XXH_HEX]; /* hash of the frozen weights that came from model.path; empty: none did */
-  hr_id control;         /* value of the control block */
+  uint64_t reading_bytes; /* that the process may hold before its arenas are there: reading a tokenizer; 0: none */
+  char base[HR_XXH_HEX];  /* hash of the frozen weights that came from model.path; empty: none did */
+  hr_id control;          /* value of the control block */
   struct {
     hr_driven first, next; /* of a bucket; `first` does the whole step where there is no update of its own */
   } micro[HR_PROGRAMS];
