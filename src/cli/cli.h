@@ -13,7 +13,8 @@
 
 typedef struct hr_cli_option {
   const char *name;     /* long name without dashes */
-  const char *argument; /* what help calls the value; NULL: a flag; ending in "...": all words up to the next option */
+  const char *argument; /* what help calls the value; NULL: a flag; ending in "...": all words up to the next option;
+                           ending in " ..": it may be given several times (hr__cli_given) */
   const char *meaning;  /* NULL: not shown in help */
 } hr_cli_option;
 
@@ -55,10 +56,15 @@ struct hr_cli {
   const char *values[HR_CLI_OPTIONS]; /* by position in the command's options; "" for a flag that was given */
   const char **listed;                /* words of the one option that takes several, each time it was given, in order */
   size_t n_listed, cap_listed;
+  struct {
+    int option;
+    const char *value;
+  } * repeated; /* values of options that may be given several times, in order */
+  size_t n_repeated, cap_repeated;
 };
 
-extern const hr_cli_command hr_cli_plan, hr_cli_train, hr_cli_profile, hr_cli_apply, hr_cli_dump, hr_cli_merge,
-    hr_cli_tokenize, hr_cli_devices, hr_cli_env;
+extern const hr_cli_command hr_cli_plan, hr_cli_train, hr_cli_profile, hr_cli_apply, hr_cli_dump, hr_cli_generate,
+    hr_cli_merge, hr_cli_tokenize, hr_cli_devices, hr_cli_env;
 extern const hr_cli_command *const hr_cli_commands[]; /* ends with NULL */
 
 /* Fills `cli` from the arguments. HR_USAGE names the nearest thing that exists. */
@@ -67,6 +73,11 @@ bool hr__cli_flag(const hr_cli *cli, const char *name);
 /* Number of an option of the command in `values`; -1: it has none of that name. */
 int hr__cli_option_index(const hr_cli *cli, const char *name);
 const char *hr__cli_value(const hr_cli *cli, const char *name); /* NULL when not given */
+/* The next value of an option that may be given several times; *at begins as 0. NULL: no more. */
+const char *hr__cli_given(const hr_cli *cli, const char *name, size_t *at);
+/* A number within limits; `fallback` when the option was not given. */
+hr_status hr__cli_float(const hr_cli *cli, const char *name, double least, double most, double fallback, double *out,
+                        hr_error *err);
 /* A whole number >= `least`; `fallback` when the option was not given. */
 hr_status hr__cli_int(const hr_cli *cli, const char *name, int64_t least, int64_t fallback, int64_t *out,
                       hr_error *err);

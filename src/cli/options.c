@@ -85,6 +85,15 @@ static hr_status listed_add(hr_cli *cli, char *word, hr_error *err) {
   return HR_OK;
 }
 
+static hr_status repeated_add(hr_cli *cli, int option, const char *value, hr_error *err) {
+  if (hr__arena_grow(&cli->arena, (void **)&cli->repeated, &cli->cap_repeated, cli->n_repeated,
+                     sizeof *cli->repeated) != 0)
+    return hr__nomem(err);
+  cli->repeated[cli->n_repeated].option = option;
+  cli->repeated[cli->n_repeated++].value = value;
+  return HR_OK;
+}
+
 static hr_status twice_refuse(const char *name, hr_error *err) {
   const char *remedy =
       strcmp(name, "gpu") == 0 ? "give it once: a plan is for one GPU, several are not planned" : "give it once";
@@ -96,7 +105,10 @@ static hr_status own_take(hr_cli *cli, int index, int argc, char **argv, hr_erro
   const char *argument = cli->command->options[index].argument;
   size_t length = argument != NULL ? strlen(argument) : 0;
   bool several = length >= 3 && strcmp(argument + length - 3, "...") == 0;
-  if (argument != NULL && !several && cli->values[index] != NULL) /* neither of the two would be dropped on purpose */
+  bool repeats = length >= 3 && strcmp(argument + length - 3, " ..") == 0;
+  if (repeats) HR_TRY(repeated_add(cli, index, optarg, err));
+  if (argument != NULL && !several && !repeats &&
+      cli->values[index] != NULL) /* neither of the two would be dropped on purpose */
     return twice_refuse(cli->command->options[index].name, err);
   if (optarg != NULL && strcmp(argument, "DIR") == 0) hr__path_clean(optarg);
   cli->values[index] = optarg != NULL ? optarg : "";
@@ -205,6 +217,29 @@ bool hr__cli_flag(const hr_cli *cli, const char *name) {
 const char *hr__cli_value(const hr_cli *cli, const char *name) {
   int index = hr__cli_option_index(cli, name);
   return index >= 0 ? cli->values[index] : NULL;
+}
+
+const char *hr__cli_given(const hr_cli *cli, const char *name, size_t *at) {
+  int index = hr__cli_option_index(cli, name);
+  while (*at < cli->n_repeated) {
+    size_t i = (*at)++;
+    if (cli->repeated[i].option == index) return cli->repeated[i].value;
+  }
+  return NULL;
+}
+
+hr_status hr__cli_float(const hr_cli *cli, const char *name, double least, double most, double fallback, double *out,
+                        hr_error *err) {
+  const char *text = hr__cli_value(cli, name);
+  *out = fallback;
+  if (text == NULL) return HR_OK;
+  char place[64], *end = NULL;
+  snprintf(place, sizeof place, "--%s", name);
+  double value = strtod(text, &end);
+  if (end == text || *end != '\0' || !(value >= least && value <= most))
+    return hr__fail(err, HR_USAGE, place, NULL, "'%s' is not a number between %g and %g", text, least, most);
+  *out = value;
+  return HR_OK;
 }
 
 hr_status hr__cli_int(const hr_cli *cli, const char *name, int64_t least, int64_t fallback, int64_t *out,

@@ -8,6 +8,7 @@
 #include "cli/figures.h"
 #include "dev/gpus.h"
 #include "job/answer.h"
+#include "model/generation.h"
 #include "pass/adapters.h"
 #include "plan/report.h"
 
@@ -111,8 +112,13 @@ static void verdict_print(const hr_cli *cli, const hr_job *job, const hr_change 
   else
     no_fit_print(job, change, &style, to);
   char step[HR_SIZE_TEXT];
-  fprintf(to, "a step: %s, ", hr__seconds_text(job->plan->step_seconds, step));
-  hr__table_speed(hr__answer_tokens_per_second(job), hr__answer_samples_per_second(job), to);
+  if (hr__generation_alone(job->recipe)) {
+    fprintf(to, "a token: %s, ", hr__seconds_text(job->plan->step_seconds, step));
+    fprintf(to, "%s tokens/s", hr__rate_text(hr__answer_tokens_per_second(job), step));
+  } else {
+    fprintf(to, "a step: %s, ", hr__seconds_text(job->plan->step_seconds, step));
+    hr__table_speed(hr__answer_tokens_per_second(job), hr__answer_samples_per_second(job), to);
+  }
   fprintf(to, ", by %s rates\n", hr__answer_rates(job));
 }
 
@@ -225,17 +231,27 @@ static void search_print(const hr_search *search, FILE *to) {
           search->n_settings, search->n_planned, search->n_pruned, search->n_refused);
 }
 
+static void generation_print(const hr_recipe *recipe, FILE *to) {
+  int64_t batch = hr__recipe_int(recipe, "generation.batch");
+  fprintf(to, "%" PRId64 " sequence%s of up to %" PRId64 " tokens", batch, batch == 1 ? "" : "s",
+          hr__recipe_int(recipe, "generation.context"));
+}
+
 static void settings_print(const hr_job *job, FILE *to) {
   char name[256];
   fprintf(to, "  %-*s%s\n  %-*s", LABEL, "recipe", name_text(job, name), LABEL, "model");
   model_print(job, to);
-  fprintf(to, "\n  %-*s%s\n  %-*s", LABEL, "precision", hr__recipe_text(job->recipe, "model.precision"), LABEL,
-          "batch");
-  batch_print(job, to);
+  fprintf(to, "\n  %-*s%s\n", LABEL, "precision", hr__recipe_text(job->recipe, "model.precision"));
+  bool trains = !hr__generation_alone(job->recipe);
+  fprintf(to, "  %-*s", LABEL, trains ? "batch" : "generates");
+  if (trains)
+    batch_print(job, to);
+  else
+    generation_print(job->recipe, to);
   fputc('\n', to);
   adapters_print(job->recipe, to);
-  optimizer_print(job->recipe, to);
-  memory_print(job->recipe, to);
+  if (trains) optimizer_print(job->recipe, to);
+  if (trains) memory_print(job->recipe, to);
   choices_print(&job->chosen, to);
   search_print(&job->search, to);
   fprintf(to, "  %-*s%s\n", LABEL, "device", job->facts.name);

@@ -7,6 +7,7 @@
 
 #include "data/keys.h"
 #include "grad/grad.h"
+#include "model/generation.h"
 #include "model/losses.h"
 
 static const hr_key keys[] = {
@@ -44,7 +45,7 @@ static const hr_key keys[] = {
 const hr_key_table hr_compile_keys = {keys, sizeof keys / sizeof keys[0]};
 
 void hr__compile_tables(hr_key_table out[HR_COMPILE_TABLES]) {
-  const hr_key_table others[] = {hr_data_keys, hr_masking_keys, hr_compile_keys};
+  const hr_key_table others[] = {hr_data_keys, hr_masking_keys, hr_compile_keys, hr_generation_keys};
   int count = 0;
   out[count++] = hr_model_keys;
   for (int i = 0; i < HR_PASSES; i++)
@@ -60,18 +61,22 @@ static const char *program_name(hr_builder *b, hr_program_key key, int64_t lengt
   return key.bucket == 0 ? kind : hr__arena_format(&b->graph->arena, "%s@%" PRId64, kind, length);
 }
 
+/* Begins a program for samples of a length; false: out of memory. */
+static bool program_begin(hr_builder *b, hr_program_key key, int64_t length) {
+  const char *name = program_name(b, key, length);
+  if (name)
+    hr__program_begin_keyed(b, key, name);
+  else
+    b->status = hr__nomem(&b->error);
+  return name != NULL;
+}
+
 /* One program with the model's forward pass. Its losses and metrics are outputs by their names; a model that names none
  * has one, "loss". */
 static void forward_emit(hr_builder *b, const hr_model_part *model, hr_program_kind kind,
                          const hr_training_shape *shape, int bucket) {
   int64_t length = shape->buckets[bucket];
-  hr_program_key key = hr__bucket_program(shape, bucket, kind);
-  const char *name = program_name(b, key, length);
-  if (!name) {
-    b->status = hr__nomem(&b->error);
-    return;
-  }
-  hr__program_begin_keyed(b, key, name);
+  if (!program_begin(b, hr__bucket_program(shape, bucket, kind), length)) return;
   hr_field_shape of = {
       .batch = shape->batch, .length = length, .lengths = shape->ragged, .documents = shape->documents};
   hr_fields fields = hr__model_fields(model, &of);
@@ -81,8 +86,14 @@ static void forward_emit(hr_builder *b, const hr_model_part *model, hr_program_k
   hr__model_reported(model->model, &reported);
   if (model->model->n_reported == 0 && loss != HR_NONE) hr__report(b, model->model, &batch, "loss", loss);
   if (b->status == HR_OK && b->graph->programs[b->program].n_outputs != reported)
-    b->status = hr__fail(&b->error, HR_FAILURE, name, NULL, "family %s does not report all its losses and metrics",
+    b->status = hr__fail(&b->error, HR_FAILURE, NULL, NULL, "family %s does not report all its losses and metrics",
                          model->model->family);
+}
+
+static void generation_stage(hr_builder *b, const hr_model_part *model, const hr_generation *generation) {
+  for (int i = 0; i < generation->n_lengths; i++)
+    if (program_begin(b, hr__generation_program(generation, i), generation->lengths[i]))
+      hr__generation_emit(b, model, generation, i);
 }
 
 static void model_stage(hr_builder *b, const hr_model_part *model, const hr_training_shape *shape) {
@@ -148,9 +159,12 @@ static hr_status built_run(hr_builder *b, const hr_recipe *recipe, const hr_choi
 static hr_status trunk_run(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, const char *until,
                            bool *done, hr_error *err) {
   hr_training_shape shape;
+  hr_generation generation;
   HR_TRY(hr__training_shape(recipe, &shape, err));
+  HR_TRY(hr__generation_read(recipe, &generation, err));
   hr_model_part model = hr__model_whole(recipe);
-  model_stage(b, &model, &shape);
+  if (!generation.alone) model_stage(b, &model, &shape);
+  generation_stage(b, &model, &generation);
   return built_run(b, recipe, choices, until, done, err);
 }
 

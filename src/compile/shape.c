@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "data/packing.h"
+#include "data/source.h"
+#include "model/generation.h"
 
 #define ACCUMULATION "training.gradient_accumulation"
 #define EFFECTIVE    "training.effective_batch"
@@ -133,6 +135,7 @@ static hr_status buckets_read(const hr_recipe *recipe, hr_training_shape *out, h
                            "the last bucket (%" PRId64 ") is not data.sequence_length (%" PRId64 ")",
                            out->buckets[out->n_buckets - 1], out->length);
   int programs = out->n_buckets * (out->accumulation_max > 1 ? 2 : 1) + 1 + out->eval;
+  if (hr__recipe_has(recipe, "training.generation_every")) programs += HR_GENERATION_LENGTHS;
   if (out->n_buckets > 1 && programs > HR_PROGRAMS)
     return hr__recipe_fail(recipe, BUCKETS, "use fewer buckets", err,
                            "%d buckets need %d programs, more than the %d there can be", out->n_buckets, programs,
@@ -149,7 +152,23 @@ static hr_status numbers_check(const hr_recipe *recipe, hr_error *err) {
   return HR_OK;
 }
 
+/* Where nothing is trained, a step is one token of each sequence. */
+static hr_status generation_shape(const hr_recipe *recipe, hr_training_shape *out, hr_error *err) {
+  hr_generation generation;
+  HR_TRY(hr__generation_read(recipe, &generation, err));
+  *out = (hr_training_shape){.batch = generation.batch,
+                             .length = 1,
+                             .accumulation = 1,
+                             .accumulation_max = 1,
+                             .schedule = {{0, 1}},
+                             .n_schedule = 1,
+                             .buckets = {1},
+                             .n_buckets = 1};
+  return HR_OK;
+}
+
 hr_status hr__training_shape(const hr_recipe *recipe, hr_training_shape *out, hr_error *err) {
+  if (hr__generation_alone(recipe)) return generation_shape(recipe, out, err);
   HR_TRY(numbers_check(recipe, err));
   *out = (hr_training_shape){.batch = hr__recipe_int(recipe, "training.batch_size"),
                              .length = hr__recipe_int(recipe, "data.sequence_length"),

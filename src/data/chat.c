@@ -48,7 +48,7 @@ static hr_status template_need(hr_chat *chat, hr_error *err) {
   if (chat->parsed) return HR_OK;
   if (!chat->text)
     return hr__fail(err, HR_UNSUPPORTED, chat->name, "put chat_template.jinja there, or give data.template: FILE",
-                    "rows with messages need the model's chat template, and this folder has none");
+                    "messages need the model's chat template, and this folder has none");
   hr_status status = hr__template_parse(chat->name, chat->text, chat->bytes, &chat->parsed, err);
   if (status != HR_BAD_INPUT) return status;
   if (err) err->status = HR_UNSUPPORTED; /* no row is to blame */
@@ -168,4 +168,11 @@ hr_status hr__chat_render(hr_chat *chat, const hr_doc_node *messages, const hr_d
   out->generated = ranges;
   out->generated_count = answers;
   return HR_OK;
+}
+
+hr_status hr__chat_prompt(hr_chat *chat, const hr_doc_node *messages, hr_arena *arena, hr_rendered *out,
+                          hr_error *err) {
+  HR_TRY(template_need(chat, err));
+  conversation c = {.chat = chat, .messages = messages, .arena = arena};
+  return part_render(&c, SIZE_MAX, true, out, err);
 }

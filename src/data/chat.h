@@ -25,4 +25,7 @@ void hr__chat_close(hr_chat *chat);
 hr_status hr__chat_render(hr_chat *chat, const hr_doc_node *messages, const hr_doc_node *tools, hr_arena *arena,
                           hr_rendered *out, hr_error *err);
 
+/* The text that an answer to these messages begins behind: with the generation prompt. */
+hr_status hr__chat_prompt(hr_chat *chat, const hr_doc_node *messages, hr_arena *arena, hr_rendered *out, hr_error *err);
+
 #endif

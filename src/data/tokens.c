@@ -22,7 +22,7 @@ bool hr__tokens_are_bytes(const hr_recipe *recipe) {
   return !hr__recipe_has(recipe, "model.path");
 }
 
-static hr_status tokenizer_open(const hr_recipe *recipe, hr_tokenizer **out, hr_error *err) {
+hr_status hr__tokens_tokenizer(const hr_recipe *recipe, hr_tokenizer **out, hr_error *err) {
   if (hr__recipe_has(recipe, "data.tokenizer"))
     return hr__tokenizer_open(hr__recipe_text(recipe, "data.tokenizer"), out, err);
   const char *folder = hr__recipe_text(recipe, "model.path");
@@ -43,7 +43,7 @@ hr_status hr__tokens_end(const hr_recipe *recipe, int32_t *out, hr_error *err) {
   bool named = hr__recipe_has(recipe, "data.tokenizer");
   if (hr__tokens_are_bytes(recipe) || (!named && !hr__tokenizer_is_there(hr__recipe_text(recipe, "model.path"))))
     return HR_OK;
-  HR_TRY(tokenizer_open(recipe, &tokenizer, err));
+  HR_TRY(hr__tokens_tokenizer(recipe, &tokenizer, err));
   *out = hr__tokenizer_role(tokenizer, HR_TOKEN_END);
   hr__tokenizer_close(tokenizer);
   return HR_OK;
@@ -272,7 +272,7 @@ hr_status hr__tokens_open(const hr_source_request *request, hr_documents documen
   *out = (hr_tokens){.file.fd = -1};
   hr__arena_init(&out->arena);
   hr_status status = hr__data_files_find(request->recipe, request->key, endings, &texts, err);
-  if (status == HR_OK) status = tokenizer_open(request->recipe, &tokenizer, err);
+  if (status == HR_OK) status = hr__tokens_tokenizer(request->recipe, &tokenizer, err);
   h.tokenizer = tokenizer;
   if (status == HR_OK && documents == HR_DOCUMENT_ROWS) status = rows_settings(request->recipe, &h, err);
   if (status == HR_OK) status = tokens_find(request, &h, &texts, out, err);

@@ -13,6 +13,7 @@
 #include "data/documents.h"
 #include "data/source.h"
 #include "data/trace.h"
+#include "text/tokenizer.h"
 
 typedef enum hr_documents {
   HR_DOCUMENT_WHOLE, /* the text is one */
@@ -42,6 +43,8 @@ hr_status hr__tokens_end(const hr_recipe *recipe, int32_t *out, hr_error *err);
 /* What data.tokenizer names; where it names nothing the model's folder (model.path), and bytes for a model without one.
  */
 bool hr__tokens_are_bytes(const hr_recipe *recipe);
+/* The tokenizer, where they are not. */
+hr_status hr__tokens_tokenizer(const hr_recipe *recipe, hr_tokenizer **out, hr_error *err);
 
 /* The tokens of data.path. HR_BAD_INPUT where the model's vocabulary has not all of them. */
 hr_status hr__tokens_open(const hr_source_request *request, hr_documents documents, hr_tokens *out, hr_error *err);

@@ -51,7 +51,7 @@ static bool buffer_fixed(const hr_buffer *buffer, const freedom *f) {
 /* Whether slices of a batch leave a value as it is: what belongs to the model, not to the batch. */
 static bool role_uncut(hr_role role) {
   return role == HR_ROLE_PARAMETER || role == HR_ROLE_GRADIENT || role == HR_ROLE_OPTIMIZER || role == HR_ROLE_STATE ||
-         role == HR_ROLE_AVERAGE;
+         role == HR_ROLE_AVERAGE || role == HR_ROLE_CACHE;
 }
 
 /* Bytes of operands beyond what is counted anyway, each buffer once. */

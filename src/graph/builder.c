@@ -193,7 +193,8 @@ static hr_id value_create_named(hr_builder *b, const char *name, const char *mod
 
 /* The module around a tensor of the model, "a.b" of "a.b.weight"; anything else is its own. NULL: out of memory. */
 static const char *module_around(hr_arena *arena, const char *name, hr_role role) {
-  const char *dot = role == HR_ROLE_PARAMETER || role == HR_ROLE_STATE ? strrchr(name, '.') : NULL;
+  bool inside = role == HR_ROLE_PARAMETER || role == HR_ROLE_STATE || role == HR_ROLE_CACHE;
+  const char *dot = inside ? strrchr(name, '.') : NULL;
   return dot ? hr__arena_format(arena, "%.*s", (int)(dot - name), name) : name;
 }
 
@@ -297,6 +298,11 @@ hr_id hr__parameter(hr_builder *b, const char *name, hr_desc desc, hr_init init)
 hr_id hr__state(hr_builder *b, const char *name, hr_desc desc, hr_init init) {
   desc.dtype = HR_F32;
   return hr__persistent(b, name_in_part(b, name), HR_ROLE_STATE, desc, init);
+}
+
+hr_id hr__cache(hr_builder *b, const char *name, hr_desc desc) {
+  desc.dtype = b->dtype;
+  return hr__persistent(b, name_in_part(b, name), HR_ROLE_CACHE, desc, (hr_init){.rule = HR_INIT_ZERO});
 }
 
 hr_id hr__parameter_stacked(hr_builder *b, const char *name, hr_desc desc, const hr_member *members, int count) {

@@ -8,6 +8,7 @@ const char *hr_role_name(hr_role role) {
       [HR_ROLE_PARAMETER] = "parameter",   [HR_ROLE_GRADIENT] = "gradient", [HR_ROLE_OPTIMIZER] = "optimizer",
       [HR_ROLE_ACTIVATION] = "activation", [HR_ROLE_INPUT] = "input",       [HR_ROLE_OUTPUT] = "output",
       [HR_ROLE_STAGING] = "staging",       [HR_ROLE_STATE] = "state",       [HR_ROLE_AVERAGE] = "average",
+      [HR_ROLE_CACHE] = "cache",
   };
   return names[role];
 }

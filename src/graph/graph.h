@@ -34,6 +34,7 @@ typedef enum hr_role {
   HR_ROLE_OPTIMIZER,
   HR_ROLE_STATE,   /* of the model, without gradient: running statistics */
   HR_ROLE_AVERAGE, /* of a parameter over the steps, "ema.<parameter>" */
+  HR_ROLE_CACHE,   /* keys and values of the sequences being generated: never saved */
   HR_ROLE_ACTIVATION,
   HR_ROLE_INPUT,   /* written by the host before a program runs: batches, the control block */
   HR_ROLE_OUTPUT,  /* read by the host after a program ran: loss, gradient norm */

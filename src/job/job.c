@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "data/codec.h"
 #include "data/masking.h"
 #include "data/packing.h"
 #include "fit/traffic.h"
 #include "job/loadable.h"
 #include "job/settings.h"
+#include "model/generation.h"
 #include "plan/memory.h"
 
 /* A GPU that is not here can still be planned for. */
@@ -32,7 +34,10 @@ static hr_status job_facts(hr_job *job, const hr_facts *known, hr_error *err) {
   }
   if (hr__memory_gpu(job->recipe)) return hr__memory_gpu_facts(job->recipe, &job->facts, err);
   if (hr__memory_device(job->recipe) == HR_CPU) {
+    hr_generation generation;
     hr__cpu_facts(&job->facts);
+    HR_TRY(hr__generation_read(job->recipe, &generation, err));
+    if (generation.any) job->facts.fixed_bytes += hr__codec_bytes(job->recipe).open; /* it stays open */
     return HR_OK;
   }
   hr_device *device;

@@ -6,9 +6,9 @@
 #include <stdio.h>
 
 #include "model/modules.h"
-#include "op/attention.h"
 #include "op/embedding.h"
 #include "op/head_loss.h"
+#include "op/linear.h"
 #include "op/swiglu.h"
 
 enum { PATH = 128 };
@@ -28,13 +28,13 @@ static hr_id turned_emit(hr_builder *b, const hr_decoder *m, int64_t layer, cons
   return hr__rope(b, y, table_id, m->head_dim);
 }
 
-/* A window that reaches over the whole sample is none. */
+/* A window that reaches over all positions is none. */
 static int64_t window_of(const hr_decoder *m, int64_t layer, int64_t length) {
   int64_t window = hr__decoder_window(m, layer);
   return window < length ? window : 0;
 }
 
-/* x + attention(norm(x)), [B, T, H]. Documents that are packed into one row are turned by their positions in the row:
+/* x + attention(norm(x)), [B, T, H]. Documents that are packed into one row are rotated by their positions in the row:
  * what attention sees of a rotation is the distance of two positions, which is the same as in the document alone. */
 static hr_id attention_half(hr_builder *b, const hr_scope *r, const hr_decoder *m, int64_t layer,
                             const hr_model_batch *batch, hr_id x, hr_id table_id) {
@@ -65,15 +65,14 @@ static hr_id attention_half(hr_builder *b, const hr_scope *r, const hr_decoder *
     k = turned_emit(b, m, layer, &in, 1, y, table_id);
     v = hr__linears_one(b, &in, 2, y);
   }
-  hr__module(b, "%s", path);
   float scale = (float)(1.0 / sqrt((double)m->head_dim));
   hr_attention_args args = {.heads = m->heads,
                             .kv_heads = m->kv_heads,
                             .head_dim = m->head_dim,
                             .scale = scale,
-                            .window = window_of(m, layer, batch->length),
+                            .window = window_of(m, layer, batch->context > 0 ? batch->context : batch->length),
                             .documents = batch->starts != HR_NONE};
-  return hr__linears(b, &out, hr__attention(b, q, k, v, batch->starts, &args), x);
+  return hr__linears(b, &out, hr__attention_module(b, path, q, k, v, batch, &args), x);
 }
 
 /* x + mlp(norm(x)), [B, T, H]. */
@@ -117,7 +116,7 @@ hr_id hr__decoder_body(hr_builder *b, const hr_model_part *part, hr_id x, const 
   hr_decoder m = hr__decoder_read(r);
   hr_rope_table_args rope = hr__rope_args(r, &m, batch->length);
   hr__module(b, "model.rotary_emb");
-  hr_id table_id = hr__rope_table(b, &rope);
+  hr_id table_id = hr__rope_table(b, batch->context > 0 ? batch->positions : HR_NONE, &rope);
   for (int64_t layer = 0; layer < m.layers; layer++) {
     hr__block_begin(b, "model.layers.%" PRId64, layer);
     hr__block_begin(b, "model.layers.%" PRId64 ".self_attn", layer);
@@ -131,9 +130,16 @@ hr_id hr__decoder_body(hr_builder *b, const hr_model_part *part, hr_id x, const 
   return hr__rmsnorm_module(b, "model.norm", m.hidden, m.eps, x);
 }
 
-hr_id hr__decoder_loss(hr_builder *b, const hr_model_part *part, hr_id hidden, const hr_model_batch *batch) {
+static hr_id head_declare(hr_builder *b, const hr_model_part *part) {
   hr_decoder m = hr__decoder_read(&part->scope);
   hr__module(b, "lm_head");
-  hr_id head = hr__table(b, m.tied ? "model.embed_tokens" : "lm_head", m.vocab, m.hidden, m.std);
-  return hr__head_loss(b, hidden, head, batch->targets);
+  return hr__table(b, m.tied ? "model.embed_tokens" : "lm_head", m.vocab, m.hidden, m.std);
+}
+
+hr_id hr__decoder_loss(hr_builder *b, const hr_model_part *part, hr_id hidden, const hr_model_batch *batch) {
+  return hr__head_loss(b, hidden, head_declare(b, part), batch->targets);
+}
+
+hr_id hr__decoder_logits(hr_builder *b, const hr_model_part *part, hr_id hidden) {
+  return hr__linear(b, hidden, head_declare(b, part), HR_NONE);
 }

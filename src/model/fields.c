@@ -1,7 +1,7 @@
 /* Fields of a batch: what a model declares, as inputs of a program. See model.h. */
 #include <string.h>
 
-#include "model/model.h"
+#include "model/generation.h"
 
 void hr__token_fields(const hr_field_shape *shape, int64_t vocabulary, hr_fields *out) {
   hr_desc desc = hr__desc2(HR_I32, shape->batch, shape->length);
@@ -45,5 +45,7 @@ hr_model_batch hr__batch_declare(hr_builder *b, const hr_fields *fields, int64_t
   out.targets = hr__batch_field(&out, "targets");
   out.lengths = hr__batch_field(&out, "lengths");
   out.starts = hr__batch_field(&out, "starts");
+  out.positions = hr__batch_field(&out, HR_FIELD_POSITIONS);
+  out.counts = hr__batch_field(&out, HR_FIELD_COUNTS);
   return out;
 }

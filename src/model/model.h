@@ -19,6 +19,10 @@ typedef struct hr_model_batch {
   hr_id targets; /* i32 [batch, length]; negative: no loss there */
   hr_id lengths; /* i32 [batch]: positions of a row that hold data; HR_NONE: all of them. Of masked models only */
   hr_id starts;  /* i32 [batch, length]: where the document of each token begins; HR_NONE: a row is one document */
+  /* Of programs that generate (generation.h): sequences go on where they were left. */
+  int64_t context; /* positions that caches hold; 0: another program, and nothing below counts */
+  hr_id positions; /* i32 [batch]: where each sequence goes on */
+  hr_id counts;    /* i32 [batch]: how many tokens of its row are there */
 } hr_model_batch;
 
 /* What the sum of a loss or metric is divided by, counted over the effective batch. */
@@ -87,6 +91,10 @@ struct hr_model {
   hr_id (*embed)(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch);
   hr_id (*body)(hr_builder *b, const hr_model_part *part, hr_id x, const hr_model_batch *batch);
   hr_id (*loss)(hr_builder *b, const hr_model_part *part, hr_id hidden, const hr_model_batch *batch);
+  /* (optional) [..., vocabulary] of rows of what `body` gives. Models that have it, and whose body attends over caches
+   * where a batch has positions (modules.h), generate. */
+  hr_id (*logits)(hr_builder *b, const hr_model_part *part, hr_id hidden);
+  const char *head; /* its linear module: neither adapted nor quantized, as where it stands in the loss */
   /* (optional) Emits the forward pass in f32 (the precision pass gives the types) into the builder's current program;
    * returns the loss (f32 [1]), HR_NONE after an error. Parameters are declared by name, so that several programs share
    * them. NULL: only parts are of this family. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "model/stack.h"
+#include "op/cache.h"
 #include "op/dropout.h"
 #include "op/layernorm.h"
 #include "op/linear.h"
@@ -73,6 +74,28 @@ hr_id hr__layernorm_module(hr_builder *b, const char *path, int64_t width, float
   hr_id weight = vector_declare(b, path, "weight", width, HR_INIT_ONE);
   hr_id bias = vector_declare(b, path, "bias", width, HR_INIT_ZERO);
   return hr__layernorm(b, x, weight, bias, eps);
+}
+
+static hr_id cache_declare(hr_builder *b, const char *path, const char *kind, const hr_model_batch *batch,
+                           const hr_attention_args *args) {
+  char name[NAME];
+  snprintf(name, sizeof name, "%s.%s", path, kind);
+  return hr__cache(b, name, hr__desc3(b->dtype, batch->batch, batch->context, args->kv_heads * args->head_dim));
+}
+
+hr_id hr__attention_module(hr_builder *b, const char *path, hr_id q, hr_id k, hr_id v, const hr_model_batch *batch,
+                           const hr_attention_args *args) {
+  hr__module(b, "%s", path);
+  if (batch->context == 0) return hr__attention(b, q, k, v, batch->starts, args);
+  hr_cache_args cached = {.heads = args->heads,
+                          .kv_heads = args->kv_heads,
+                          .head_dim = args->head_dim,
+                          .window = args->window,
+                          .scale = args->scale};
+  hr_id keys = cache_declare(b, path, "keys", batch, args), values = cache_declare(b, path, "values", batch, args);
+  hr_id put = hr__cache_put(b, keys, values, k == HR_NONE ? q : k, v, batch->positions, batch->counts, &cached);
+  if (put == HR_NONE) return HR_NONE;
+  return hr__cache_attention(b, q, put, hr__node_out(b, put, 1), batch->positions, batch->counts, &cached);
 }
 
 hr_id hr__table(hr_builder *b, const char *path, int64_t rows, int64_t width, float std) {

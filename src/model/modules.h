@@ -5,8 +5,8 @@
 #ifndef HR_MODEL_MODULES_H
 #define HR_MODEL_MODULES_H
 
-#include "graph/builder.h"
-#include "recipe/scope.h"
+#include "model/model.h"
+#include "op/attention.h"
 
 /* Linear modules that read the same x: one, or several side by side. */
 typedef struct hr_linears {
@@ -31,6 +31,12 @@ hr_id hr__linears_one(hr_builder *b, const hr_linears *linears, int i, hr_id x);
  */
 hr_id hr__rmsnorm_module(hr_builder *b, const char *path, int64_t width, float eps, hr_id x);
 hr_id hr__layernorm_module(hr_builder *b, const char *path, int64_t width, float eps, hr_id x);
+
+/* Causal attention of the module at `path`: over the rows of the batch, or, in programs that generate, over the
+ * module's caches of keys and values, PATH.keys and PATH.values, into which those of the batch go first. k and v may
+ * lie in q (op/attention.h). */
+hr_id hr__attention_module(hr_builder *b, const char *path, hr_id q, hr_id k, hr_id v, const hr_model_batch *batch,
+                           const hr_attention_args *args);
 
 /* A table of embeddings, or of a head: PATH.weight [rows, width]. The builder's module stays as it is. */
 hr_id hr__table(hr_builder *b, const char *path, int64_t rows, int64_t width, float std);

@@ -329,6 +329,8 @@ static const hr_sample linear_samples[] = {
     {.n_in = 4, .in = {{HR_F32, 2, {33, 130}}, {HR_F32, 2, {70, 130}}, {HR_F32, 1, {70}}}},
     {.n_in = 4, .in = {{HR_F32, 3, {3, 5, 8}}, {HR_F32, 2, {70, 8}}, {0}, {HR_F32, 3, {3, 5, 70}}}},
     {.n_in = 4, .in = {{HR_F32, 2, {9, 19}}, {HR_F32, 2, {5, 19}}, {HR_F32, 1, {5}}, {HR_F32, 2, {9, 5}}}},
+    {.n_in = 4, .in = {{HR_F32, 3, {1, 1, 2312}}, {HR_F32, 2, {37, 2312}}}}, /* as one token is generated */
+    {.n_in = 4, .in = {{HR_F32, 2, {3, 264}}, {HR_F32, 2, {21, 264}}, {HR_F32, 1, {21}}, {HR_F32, 2, {3, 21}}}},
 };
 static const hr_sample linear_dx_samples[] = {
     {.n_in = 3, .in = {{HR_F32, 3, {2, 16, 48}}, {HR_F32, 2, {48, 32}}}},

@@ -8,13 +8,16 @@
 #include "op/shapes.h"
 #include "op/stream.h"
 
-hr_id hr__rope_table(hr_builder *b, const hr_rope_table_args *args) {
-  return hr__emit(b, &hr_op_rope_table, NULL, 0, args);
+hr_id hr__rope_table(hr_builder *b, hr_id positions, const hr_rope_table_args *args) {
+  return hr__emit(b, &hr_op_rope_table, &positions, 1, args);
 }
 
 static hr_status rope_table_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   const hr_rope_table_args *args = view->args;
-  HR_TRY(hr__shape_operands(view, 0, 0, err));
+  HR_TRY(hr__shape_operands(view, 1, 1u << 0, err));
+  bool placed = view->in[0].rank > 0;
+  if (placed && (view->in[0].rank != 1 || view->in[0].dtype != HR_I32))
+    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "positions must be i32 [batch]");
   if (args->length < 1 || args->head_dim < 2 || args->head_dim % 2 != 0)
     return hr__fail(err, HR_BAD_INPUT, NULL, NULL,
                     "needs a length of at least 1 and an even head_dim, got %lld and %lld", (long long)args->length,
@@ -23,7 +26,7 @@ static hr_status rope_table_shape(const hr_op_view *view, hr_desc *out, hr_error
   if (args->scaled && !(args->factor > 0.0 && args->low > 0.0 && args->high > args->low && args->original_length >= 1))
     return hr__fail(err, HR_BAD_INPUT, NULL, NULL,
                     "scaling needs a positive factor, 0 < low < high and a positive original length");
-  out[0] = hr__desc3(HR_F32, 2, args->length, args->head_dim / 2);
+  out[0] = hr__desc3(HR_F32, 2, (placed ? view->in[0].dim[0] : 1) * args->length, args->head_dim / 2);
   return HR_OK;
 }
 
@@ -35,15 +38,17 @@ static void rope_table_cost(const hr_op_view *view, hr_cost *cost) {
 static void rope_table_task(void *arg, int64_t task, int worker) {
   const hr_call *call = arg;
   const hr_rope_table_args *args = call->args;
-  int64_t half = args->head_dim / 2;
-  float *cosines = call->out[0].data, *sines = cosines + args->length * half;
+  const int32_t *positions = call->in[0].data;
+  int64_t half = args->head_dim / 2, rows = call->out[0].desc.dim[1];
+  float *cosines = call->out[0].data, *sines = cosines + rows * half;
   float f = hr__rope_frequency(args, task);
   (void)worker;
 
-  for (int64_t t = 0; t < args->length; t++) {
-    float angle = (float)t * f;
-    cosines[t * half + task] = cosf(angle);
-    sines[t * half + task] = sinf(angle);
+  for (int64_t row = 0; row < rows; row++) {
+    int64_t position = row % args->length + (positions ? positions[row / args->length] : 0);
+    float angle = (float)position * f;
+    cosines[row * half + task] = cosf(angle);
+    sines[row * half + task] = sinf(angle);
   }
 }
 
@@ -84,7 +89,8 @@ static hr_status rope_shape(const hr_op_view *view, hr_desc *out, hr_error *err)
   if (args->heads < 0 || args->heads > x->dim[2] / args->head_dim)
     return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "%lld of %lld heads cannot be rotated", (long long)args->heads,
                     (long long)(x->dim[2] / args->head_dim));
-  hr_desc table = hr__desc3(HR_F32, 2, x->dim[1], args->head_dim / 2);
+  bool placed = view->in[1].rank == 3 && view->in[1].dim[1] != x->dim[1];
+  hr_desc table = hr__desc3(HR_F32, 2, (placed ? x->dim[0] : 1) * x->dim[1], args->head_dim / 2);
   HR_TRY(hr__shape_like(view, 1, &table, err));
   out[0] = *x;
   return HR_OK;
@@ -136,17 +142,17 @@ HR_CLONES static void rope_task(void *arg, int64_t task, int worker) {
   const hr_call *call = arg;
   const hr_rope_args *args = call->args;
   const hr_desc *x = &call->in[0].desc;
-  int64_t positions = x->dim[1], columns = x->dim[2], half = args->head_dim / 2;
+  int64_t angles_rows = call->in[1].desc.dim[1], columns = x->dim[2], half = args->head_dim / 2;
   int64_t rotated = rope_rotated(args, columns), bytes = (int64_t)hr_dtype_bytes(x->dtype);
   const char *from = call->in[0].data;
   char *to = call->out[0].data;
-  const float *cosines = call->in[1].data, *sines = cosines + positions * half;
+  const float *cosines = call->in[1].data, *sines = cosines + angles_rows * half;
   float sign = args->inverse ? -1.0f : 1.0f;
   hr_range rows = hr__chunk(hr_desc_rows(x), rope_rows_per_task(columns), task);
   (void)worker;
 
   for (int64_t row = rows.first; row < rows.end; row++) {
-    int64_t angles = row % positions * half;
+    int64_t angles = row % angles_rows * half;
     for (int64_t column = 0; column < rotated; column += args->head_dim)
       rope_head(call, row * columns + column, half, cosines + angles, sines + angles, sign);
     int64_t rest = (row * columns + rotated) * bytes;
@@ -162,9 +168,10 @@ static hr_status rope_run(const hr_call *call) {
 }
 
 static const hr_sample rope_table_samples[] = {
-    {.args = &(const hr_rope_table_args){.length = 64, .head_dim = 64, .theta = 10000.0}},
-    {.args = &(const hr_rope_table_args){.length = 37, .head_dim = 10, .theta = 500000.0}},
-    {.args = &(const hr_rope_table_args){.length = 301,
+    {.n_in = 1, .args = &(const hr_rope_table_args){.length = 64, .head_dim = 64, .theta = 10000.0}},
+    {.n_in = 1, .args = &(const hr_rope_table_args){.length = 37, .head_dim = 10, .theta = 500000.0}},
+    {.n_in = 1,
+     .args = &(const hr_rope_table_args){.length = 301,
                                          .head_dim = 64,
                                          .theta = 500000.0,
                                          .factor = 32.0,
@@ -172,6 +179,10 @@ static const hr_sample rope_table_samples[] = {
                                          .high = 4.0,
                                          .original_length = 8192,
                                          .scaled = true}},
+    {.n_in = 1,
+     .in = {{HR_I32, 1, {3}}},
+     .args = &(const hr_rope_table_args){.length = 5, .head_dim = 32, .theta = 10000.0},
+     .index_below = 4000},
 };
 
 static const hr_sample rope_samples[] = {
@@ -185,6 +196,9 @@ static const hr_sample rope_samples[] = {
      .in = {{HR_F32, 3, {2, 5, 4380}}, {HR_F32, 3, {2, 5, 1095}}},
      .args = &(const hr_rope_args){.head_dim = 2190}},
     {.n_in = 2,
+     .in = {{HR_F32, 3, {3, 4, 64}}, {HR_F32, 3, {2, 12, 16}}},
+     .args = &(const hr_rope_args){.head_dim = 32}},
+    {.n_in = 2,
      .in = {{HR_F32, 3, {2, 9, 192}}, {HR_F32, 3, {2, 9, 16}}},
      .args = &(const hr_rope_args){.head_dim = 32, .heads = 5}},
     {.n_in = 2,
@@ -194,10 +208,12 @@ static const hr_sample rope_samples[] = {
 
 const hr_op hr_op_rope_table = {
     .name = "rope_table",
-    .n_in = 0,
+    .n_in = 1,
     .n_out = 1,
+    .optional = 1u << 0,
     .args_bytes = sizeof(hr_rope_table_args),
     .axes = HR_AXES_NONE,
+    .typed_by = 1, /* none: the result */
     .dtypes = {[HR_CPU] = HR_DTYPE_BIT(HR_F32), [HR_CUDA] = HR_DTYPE_BIT(HR_F32)},
     .shape = rope_table_shape,
     .cost = rope_table_cost,

@@ -17,42 +17,44 @@ struct frequencies {
   float of_pair[TABLE_PAIRS];
 };
 
-/* Pairs [first, first + n) of all positions. */
-static __global__ void rope_table_kernel(__grid_constant__ const frequencies f, float *cosines, float *sines,
-                                         int64_t length, int64_t half, int64_t first, int n) {
+/* Pairs [first, first + n) of all rows; with `positions` rows of a sample begin at its own. */
+static __global__ void rope_table_kernel(__grid_constant__ const frequencies f, const int32_t *positions,
+                                         float *cosines, float *sines, int64_t rows, int64_t length, int64_t half,
+                                         int64_t first, int n) {
   int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, stride = (int64_t)gridDim.x * blockDim.x;
-  for (int64_t i = thread; i < length * n; i += stride) {
-    int64_t position = i / n, pair = i % n;
+  for (int64_t i = thread; i < rows * n; i += stride) {
+    int64_t row = i / n, pair = i % n, position = row % length + (positions ? positions[row / length] : 0);
     float angle = (float)position * f.of_pair[pair];
-    cosines[position * half + first + pair] = cosf(angle);
-    sines[position * half + first + pair] = sinf(angle);
+    cosines[row * half + first + pair] = cosf(angle);
+    sines[row * half + first + pair] = sinf(angle);
   }
 }
 
 static hr_status rope_table_run(const hr_call *call) {
   const hr_rope_table_args *args = (const hr_rope_table_args *)call->args;
-  int64_t half = args->head_dim / 2;
-  float *cosines = (float *)call->out[0].data, *sines = cosines + args->length * half;
+  int64_t half = args->head_dim / 2, rows = call->out[0].desc.dim[1];
+  float *cosines = (float *)call->out[0].data, *sines = cosines + rows * half;
   for (int64_t first = 0; first < half; first += TABLE_PAIRS) {
     int n = (int)(half - first < TABLE_PAIRS ? half - first : (int64_t)TABLE_PAIRS);
     frequencies f = {};
     for (int i = 0; i < n; i++)
       f.of_pair[i] = hr__rope_frequency(args, first + i);
-    int64_t blocks = divide_up(args->length * n, ROPE_THREADS);
+    int64_t blocks = divide_up(rows * n, ROPE_THREADS);
     rope_table_kernel<<<(unsigned)(blocks < 4096 ? blocks : 4096), ROPE_THREADS, 0, call_stream(call)>>>(
-        f, cosines, sines, args->length, half, first, n);
+        f, (const int32_t *)call->in[0].data, cosines, sines, rows, args->length, half, first, n);
   }
   return launched();
 }
 
 /* Sizes in elements but for packs, which are N elements each. */
 struct rope_shape {
-  int64_t rows, positions, columns, heads, head_dim;
-  int64_t packs;    /* in half a head */
-  int pack_threads; /* threads side by side on those packs */
-  int lanes;        /* threads side by side on heads */
-  int block_rows;   /* rows of a block */
-  float sign;       /* of sines */
+  int64_t rows, columns, heads, head_dim;
+  int64_t positions; /* rows of angles: of one sample, or of all */
+  int64_t packs;     /* in half a head */
+  int pack_threads;  /* threads side by side on those packs */
+  int lanes;         /* threads side by side on heads */
+  int block_rows;    /* rows of a block */
+  float sign;        /* of sines */
 };
 
 /* Turns N pairs and writes them; the right half of a head lies `half` elements behind the left one. */
@@ -111,7 +113,7 @@ template <typename T, int N> static hr_status rope_launch(const hr_call *call) {
   const hr_desc &x = call->in[0].desc;
   rope_shape s = {};
   s.rows = desc_rows(x);
-  s.positions = x.dim[1];
+  s.positions = call->in[1].desc.dim[1];
   s.columns = x.dim[2];
   s.head_dim = args->head_dim;
   s.heads = args->heads ? args->heads : s.columns / s.head_dim;

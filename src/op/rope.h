@@ -11,7 +11,7 @@
  * original_length/low are divided by `factor`, those below original_length/high stay, and between the two the
  * frequency is blended. */
 typedef struct hr_rope_table_args {
-  int64_t length;   /* positions 0 .. length-1 */
+  int64_t length;   /* positions 0 .. length-1, or as many of each sample */
   int64_t head_dim; /* even */
   double theta;
   double factor, low, high; /* with `scaled` only */
@@ -42,9 +42,11 @@ static inline float hr__rope_frequency(const hr_rope_table_args *args, int64_t i
 extern const hr_op hr_op_rope_table;
 extern const hr_op hr_op_rope;
 
-hr_id hr__rope_table(hr_builder *b, const hr_rope_table_args *args); /* f32 [2, length, head_dim/2]: cos, then sin */
+/* f32 [2, length, head_dim/2]: cos, then sin. With positions, i32 [B], every sample has angles of its own, from its
+ * position on: [2, B * length, head_dim/2]. */
+hr_id hr__rope_table(hr_builder *b, hr_id positions, const hr_rope_table_args *args);
 
-/* x [B, T, heads * head_dim], table [2, T, head_dim/2] -> the shape of x */
+/* x [B, T, heads * head_dim], table [2, T or B * T, head_dim/2] -> the shape of x */
 hr_id hr__rope(hr_builder *b, hr_id x, hr_id table, int64_t head_dim); /* all heads */
 hr_id hr__rope_heads(hr_builder *b, hr_id x, hr_id table, int64_t head_dim, int64_t heads);
 

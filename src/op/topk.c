@@ -109,6 +109,7 @@ static const hr_sample topk_samples[] = {
     {.n_in = 1, .in = {{HR_F32, 2, {37, 64}}}, .args = &(const hr_topk_args){8}},
     {.n_in = 1, .in = {{HR_F32, 3, {3, 5, 4}}}, .args = &(const hr_topk_args){2}},
     {.n_in = 1, .in = {{HR_F32, 2, {5, 2053}}}, .args = &(const hr_topk_args){40}},
+    {.n_in = 1, .in = {{HR_F32, 2, {2, 4101}}}, .args = &(const hr_topk_args){3}},
     {.n_in = 1, .in = {{HR_F32, 1, {19}}}, .args = &(const hr_topk_args){19}},
     {.n_in = 1, .in = {{HR_F32, 2, {70, 3}}}, .args = &(const hr_topk_args){1}},
 };

@@ -88,14 +88,21 @@ bool hr__targets_match(const char *const *targets, size_t count, const char *mod
   return false;
 }
 
+bool hr__linear_is_target(const hr_model_parts *parts, size_t p, const hr_node *node) {
+  const hr_model_part *part = &parts->part[p];
+  size_t prefix = p > 0 ? strlen(part->name) + 1 : 0;
+  if (node->op != &hr_op_linear || hr__parts_of(parts, node->module) != p) return false;
+  return !part->model->head || strcmp(node->module + prefix, part->model->head) != 0;
+}
+
 /* "q_proj, k_proj, ...": the last names of the modules of all linears, each once. */
 static void modules_list(const hr_graph *g, const hr_model_parts *parts, size_t p, char *out, size_t capacity) {
   size_t used = (size_t)snprintf(out, capacity, "all-linear, or some of this model's linear modules: ");
   size_t begin = used;
   char module[HR_MODULE_PATH];
   for (size_t n = 0; n < g->n_nodes; n++) {
-    if (g->nodes[n].op != &hr_op_linear || g->values[g->nodes[n].in[1]].keep_f32) continue; /* not those of adapters */
-    if (hr__parts_of(parts, g->nodes[n].module) != p) continue;
+    if (!hr__linear_is_target(parts, p, &g->nodes[n])) continue;
+    if (g->values[g->nodes[n].in[1]].keep_f32) continue; /* not those of adapters */
     for (int i = 0; used + 64 < capacity && hr__module_member(g->nodes[n].module, i, module); i++) {
       const char *dot = strrchr(module, '.'), *name = dot ? dot + 1 : module;
       const char *known = strstr(out + begin, name);
@@ -109,7 +116,7 @@ static void modules_list(const hr_graph *g, const hr_model_parts *parts, size_t 
 static bool target_is_there(const hr_graph *g, const hr_model_parts *parts, size_t p, const char *target) {
   char module[HR_MODULE_PATH];
   for (size_t n = 0; n < g->n_nodes; n++) {
-    if (g->nodes[n].op != &hr_op_linear || hr__parts_of(parts, g->nodes[n].module) != p) continue;
+    if (!hr__linear_is_target(parts, p, &g->nodes[n])) continue;
     for (int i = 0; hr__module_member(g->nodes[n].module, i, module); i++)
       if (target_matches(target, module)) return true;
   }
@@ -289,7 +296,7 @@ static hr_status linears_adapt(hr_builder *b, const hr_model_parts *parts, const
     hr_id added = (hr_id)g->n_nodes;
     size_t p = hr__parts_of(parts, g->nodes[n].module);
     order[count++] = n;
-    if (g->nodes[n].op == &hr_op_linear && lora[p].rank > 0)
+    if (lora[p].rank > 0 && hr__linear_is_target(parts, p, &g->nodes[n]))
       HR_TRY(linear_adapt(b, &parts->part[p].scope, &lora[p], n, err));
     for (; added < g->n_nodes; added++)
       order[count++] = added;

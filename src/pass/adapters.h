@@ -8,6 +8,8 @@
 bool hr__targets_match(const char *const *targets, size_t count, const char *module);
 /* Whether every target of a setting of part `p` matches a linear of that part; the message names the modules there are.
  */
+/* Whether a node is a linear of part `p` that can be a target: any but the head that gives logits. */
+bool hr__linear_is_target(const hr_model_parts *parts, size_t p, const hr_node *node);
 hr_status hr__targets_check(const hr_graph *graph, const hr_model_parts *parts, size_t p, const char *key,
                             const char *const *targets, size_t count, hr_error *err);
 

@@ -8,10 +8,11 @@
  *   16-mixed     f16                 f32                   f16
  *   bf16-true    bf16                bf16                  bf16
  *
- * Parameters marked `wide` are f32 always. What an op lists in `computes` (activations, all operands of products) is
- * brought into the node's type by a `copy`, one per value, type and program; weights of norms and embedding tables are
- * read as they are stored. Ops compute in f32 inside whatever the storage, and grad makes gradients of parameters in
- * the parameter's own type from 16-bit operands (graph/adjoint.h).
+ * Caches of keys and values are of the type that their module computes in. Parameters marked `wide` are f32 always.
+ * What an op lists in `computes` (activations, all operands of products) is brought into the node's type by a `copy`,
+ * one per value, type and program; weights of norms and embedding tables are read as they are stored. Ops compute in
+ * f32 inside whatever the storage, and grad makes gradients of parameters in the parameter's own type from 16-bit
+ * operands (graph/adjoint.h).
  */
 #include <string.h>
 
@@ -140,7 +141,8 @@ static hr_status parameters_retype(typing *t, hr_error *err) {
   for (hr_id v = 0; v < t->n_values; v++) {
     const hr_value *value = &g->values[v];
     const hr_buffer *buffer = &g->buffers[value->buffer];
-    if (!buffer->persistent || buffer->role != HR_ROLE_PARAMETER || value->producer != HR_NONE) continue;
+    bool cache = buffer->role == HR_ROLE_CACHE;
+    if (!buffer->persistent || (buffer->role != HR_ROLE_PARAMETER && !cache) || value->producer != HR_NONE) continue;
     if (value->base != HR_NONE) continue; /* a member: it follows */
     if (value->keep_f32 || !dtype_is_float(value->desc.dtype)) continue;
     const precision *p = NULL;

@@ -43,8 +43,10 @@ static use *uses_find(hr_graph *g, const hr_model_parts *parts, const packing *o
   use *uses = hr__arena_array(&g->arena, g->n_values, sizeof *uses);
   for (size_t n = 0; uses && n < g->n_nodes; n++) {
     const hr_node *node = &g->nodes[n];
-    const packing *here = &of[hr__parts_of(parts, node->module)];
-    bool target = node->op == &hr_op_linear && hr__targets_match(here->targets, here->n_targets, node->module);
+    size_t p = hr__parts_of(parts, node->module);
+    const packing *here = &of[p];
+    bool target =
+        hr__linear_is_target(parts, p, node) && hr__targets_match(here->targets, here->n_targets, node->module);
     for (int i = 0; i < node->n_in; i++) {
       if (node->in[i] == HR_NONE) continue;
       if (target && i == 1)

@@ -143,10 +143,12 @@ static void spans_find(hr_splitter *s) {
 }
 
 /* The outermost block that a rule names is split as a whole. Parents come before their children. Of blocks that are to
- * be split by choice those stay whole that cannot be, and what lies in them is tried instead. */
+ * be split by choice those stay whole that cannot be, and what lies in them is tried instead. Programs that generate
+ * stay whole: their caches are of all samples. */
 static hr_status regions_find(hr_splitter *s) {
   const hr_graph *g = s->b->graph;
   for (hr_id block = 0; block < s->n_blocks; block++) {
+    if (g->programs[g->blocks[block].program].key.kind == HR_PROGRAM_GENERATE) continue;
     size_t r = hr__split_rule_find(s, g->blocks[block].name);
     const hr_region *around = hr__split_region(s, g->blocks[block].parent);
     if (around) s->region_of[block] = s->region_of[g->blocks[block].parent];

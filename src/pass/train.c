@@ -3,6 +3,7 @@
  * model does. What is not trained is frozen: it has neither gradient nor state.
  */
 #include "base/text.h"
+#include "model/generation.h"
 #include "pass/adapters.h"
 #include "pass/pass.h"
 
@@ -60,7 +61,7 @@ static hr_status patterns_check(const choosing *c, size_t p, hr_error *err) {
 hr_status hr__pass_train(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
   (void)choices;
   choosing c = {.g = b->graph};
-  bool adapted = false, trained = false;
+  bool adapted = false, trained = false, alone = hr__generation_alone(recipe);
   hr__parts_read(recipe, &c.parts);
   for (size_t p = 0; p < c.parts.count; p++) {
     const hr_model_part *part = &c.parts.part[p];
@@ -76,10 +77,10 @@ hr_status hr__pass_train(hr_builder *b, const hr_recipe *recipe, const hr_choice
     hr_value *value = &c.g->values[v];
     if (!is_parameter(c.g, v)) continue;
     size_t p = hr__parts_of(&c.parts, value->name);
-    value->trained = c.by[p] ? patterns_match(c.by[p], value->name) : !hr__lora_given(&c.parts.part[p]);
+    value->trained = !alone && (c.by[p] ? patterns_match(c.by[p], value->name) : !hr__lora_given(&c.parts.part[p]));
     trained |= value->trained;
   }
-  if (trained || adapted) return HR_OK;
+  if (trained || adapted || alone) return HR_OK;
   return hr__recipe_fail(recipe, "model.train", "let some weights be trained, or add adapters", err,
                          "nothing is trained: all weights are frozen");
 }

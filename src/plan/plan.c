@@ -107,11 +107,21 @@ double hr__program_runs(const hr_program *program, int64_t accumulation) {
   return kind == HR_PROGRAM_STEP || kind == HR_PROGRAM_MICRO_FIRST || kind == HR_PROGRAM_UPDATE;
 }
 
+/* Where nothing is trained, a step is one token of each sequence: the program for the shortest samples. */
 static double step_seconds(const hr_plan *plan, int accumulation) {
-  double seconds = 0;
-  for (size_t p = 0; p < plan->graph->n_programs; p++)
-    seconds += hr__program_runs(&plan->graph->programs[p], accumulation) * plan->programs[p].seconds;
-  return seconds;
+  double seconds = 0, token = 0;
+  bool trains = false;
+  int shortest = -1;
+  for (size_t p = 0; p < plan->graph->n_programs; p++) {
+    const hr_program *program = &plan->graph->programs[p];
+    trains |= program->key.kind != HR_PROGRAM_GENERATE;
+    seconds += hr__program_runs(program, accumulation) * plan->programs[p].seconds;
+    if (program->key.bucket > shortest) {
+      shortest = program->key.bucket;
+      token = plan->programs[p].seconds;
+    }
+  }
+  return trains ? seconds : token;
 }
 
 /* --- the whole -------------------------------------------------------------------------------------------------- */

@@ -27,6 +27,7 @@ enum { HR_CUDA_NODE_BYTES = 640 };
   X(HR_CAT_GRADIENTS, "gradients")                                                                                     \
   X(HR_CAT_OPTIMIZER, "optimizer")                                                                                     \
   X(HR_CAT_STATE, "state")                                                                                             \
+  X(HR_CAT_CACHE, "cache")                                                                                             \
   X(HR_CAT_ACTIVATIONS, "activations")                                                                                 \
   X(HR_CAT_WORKSPACE, "workspace")                                                                                     \
   X(HR_CAT_STAGING, "staging")                                                                                         \

@@ -10,7 +10,7 @@ hr_category hr__role_category(hr_role role) {
       [HR_ROLE_OPTIMIZER] = HR_CAT_OPTIMIZER,  [HR_ROLE_ACTIVATION] = HR_CAT_ACTIVATIONS,
       [HR_ROLE_INPUT] = HR_CAT_INPUTS,         [HR_ROLE_OUTPUT] = HR_CAT_ACTIVATIONS,
       [HR_ROLE_STAGING] = HR_CAT_STAGING,      [HR_ROLE_STATE] = HR_CAT_STATE,
-      [HR_ROLE_AVERAGE] = HR_CAT_STATE,
+      [HR_ROLE_AVERAGE] = HR_CAT_STATE,        [HR_ROLE_CACHE] = HR_CAT_CACHE,
   };
   return categories[role];
 }

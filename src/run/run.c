@@ -143,6 +143,10 @@ void hr__run_feed(hr_run *run, int slot) {
   run->fed_bytes = batch == HR_NONE ? 0 : (size_t)slot * (hr_desc_bytes(&graph->values[batch].desc) / HR_BATCH_SLOTS);
 }
 
+void *hr__run_fed(hr_run *run, hr_id input) {
+  return (char *)hr__run_address(run, input) + run->fed_bytes;
+}
+
 hr_status hr__run_program(hr_run *run, hr_id program, hr_error *err) {
   uint64_t requests = hr__alloc_count();
   const run_program *bound = &run->programs[program];

@@ -39,6 +39,8 @@ void *hr__run_address(hr_run *run, hr_id value);
 
 /* Which slot of HR_BATCH (data/field.h) programs fetch their batches from, from now on; the first one unless told. */
 void hr__run_feed(hr_run *run, int slot);
+/* Address of an input of a program in that slot. */
+void *hr__run_fed(hr_run *run, hr_id input);
 
 /* Executes one program and waits for it. */
 hr_status hr__run_program(hr_run *run, hr_id program, hr_error *err);

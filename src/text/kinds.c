@@ -93,6 +93,14 @@ bool hr__tokenizer_is_there(const char *folder) {
   return hr__is_gguf_name(folder) || folder_find(folder, path) != NULL;
 }
 
+uint64_t hr__tokenizer_file_bytes(const char *path) {
+  struct stat facts;
+  char file[PATH_TEXT];
+  if (stat(path, &facts) != 0) return 0;
+  if (!S_ISDIR(facts.st_mode)) return (uint64_t)facts.st_size;
+  return folder_find(path, file) && stat(file, &facts) == 0 ? (uint64_t)facts.st_size : 0;
+}
+
 static hr_status folder_load(const char *folder, hr_tokenizer **out, hr_error *err) {
   char path[PATH_TEXT];
   const hr_vocabulary_kind *named = folder_find(folder, path);

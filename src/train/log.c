@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "format/doc.h"
 #include "format/file.h"
+#include "format/json.h"
 
 enum { LINE_BYTES = 4096 }; /* longer lines are not ours */
 
@@ -215,6 +216,22 @@ hr_status hr__log_eval(hr_log *log, int64_t step, double loss, const hr_reports 
   int n = snprintf(line, sizeof line, "{\"step\":%" PRId64 ",\"eval_loss\":%s,\"seconds\":%.6f%s}\n", step,
                    number_text(loss, number), seconds, more);
   return line_put(log, line, (size_t)n, err);
+}
+
+hr_status hr__log_samples(hr_log *log, int64_t step, const json_t *samples, double seconds, hr_error *err) {
+  if (log->fd < 0) return HR_OK;
+  hr_arena arena;
+  char *list;
+  size_t bytes;
+  hr__arena_init(&arena);
+  hr_status status = hr__json_text(samples, JSON_COMPACT, &arena, &list, &bytes, err);
+  if (status == HR_OK) {
+    const char *line =
+        hr__arena_format(&arena, "{\"step\":%" PRId64 ",\"generated\":%s,\"seconds\":%.6f}\n", step, list, seconds);
+    status = line ? line_put(log, line, strlen(line), err) : hr__nomem(err);
+  }
+  hr__arena_fini(&arena);
+  return status;
 }
 
 hr_status hr__log_sync(hr_log *log, hr_error *err) {

@@ -6,6 +6,8 @@
 #ifndef HR_TRAIN_LOG_H
 #define HR_TRAIN_LOG_H
 
+#include <jansson.h>
+
 #include "train/reports.h"
 #include "train/store.h"
 
@@ -47,6 +49,8 @@ typedef struct hr_log_step {
 hr_status hr__log_step(hr_log *log, const hr_log_step *line, hr_error *err);
 hr_status hr__log_eval(hr_log *log, int64_t step, double loss, const hr_reports *reports, double seconds,
                        hr_error *err);
+/* What the model writes: a list of {prompt, text, end}. */
+hr_status hr__log_samples(hr_log *log, int64_t step, const json_t *samples, double seconds, hr_error *err);
 /* Before a checkpoint: the log is never behind it, where there is room for both. */
 hr_status hr__log_sync(hr_log *log, hr_error *err);
 

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "data/codec.h"
 #include "pass/update.h"
 #include "plan/memory.h"
 
@@ -85,11 +86,18 @@ static void schedule_read(hr_session *s) {
   hr__schedule_read(recipe, steps, &s->schedule);
 }
 
+/* What the process holds while it reads the tokenizer that generating takes. */
+static uint64_t reading_bytes_of(const hr_train_options *o) {
+  hr_codec_bytes bytes = hr__codec_bytes(o->recipe);
+  return bytes.reading == 0 ? 0 : bytes.reading + o->plan->facts.fixed_bytes - bytes.open;
+}
+
 static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   const hr_train_options *o = s->options;
   s->model = hr__model_whole(o->recipe);
   HR_TRY(hr__training_shape(o->recipe, &s->shape, err));
   s->seed = (uint64_t)hr__recipe_int(o->recipe, "training.seed");
+  if (hr__recipe_has(o->recipe, "training.generation_every")) s->reading_bytes = reading_bytes_of(o);
   s->eval_batches = hr__recipe_int(o->recipe, "training.eval_batches");
   s->reports.list = hr__model_reported(s->model.model, &s->reports.count);
   s->eval_reports = s->reports;
@@ -129,6 +137,26 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
 hr_status hr__session_create(const hr_train_options *options, bool time_nodes, hr_session *session, hr_error *err) {
   *session = (hr_session){.options = options};
   hr_status status = session_build(session, time_nodes, err);
+  if (status != HR_OK) hr__session_destroy(session);
+  return status;
+}
+
+static hr_status generating_build(hr_session *s, const char *adapter, hr_error *err) {
+  const hr_train_options *o = s->options;
+  s->model = hr__model_whole(o->recipe);
+  s->seed = (uint64_t)hr__recipe_int(o->recipe, "training.seed");
+  s->reading_bytes = reading_bytes_of(o);
+  hr_run_options options = {.folder = hr__memory_folder(o->recipe)};
+  HR_TRY(hr__run_create(o->plan, o->device, &options, &s->run, err));
+  if (adapter) HR_TRY(hr__handover_open_adapter(adapter, hr__run_graph(s->run), &s->handover, err));
+  HR_TRY(hr__tensors_create(s->run, NULL, &s->tensors, err));
+  return hr__session_begin(s, err);
+}
+
+hr_status hr__session_create_generating(const hr_train_options *options, const char *adapter, hr_session *session,
+                                        hr_error *err) {
+  *session = (hr_session){.options = options};
+  hr_status status = generating_build(session, adapter, err);
   if (status != HR_OK) hr__session_destroy(session);
   return status;
 }
@@ -350,8 +378,9 @@ hr_status hr__session_eval(hr_session *s, int64_t step, double *loss, hr_error *
 uint64_t hr__session_planned_bytes(const hr_session *s) {
   const hr_plan *plan = s->options->plan;
   uint64_t bytes = plan->tiers[HR_TIER_DEVICE].peak_bytes;
-  if (plan->facts.kind == HR_CPU) bytes += plan->tiers[HR_TIER_HOST].peak_bytes;
-  return bytes;
+  if (plan->facts.kind != HR_CPU) return bytes;
+  bytes += plan->tiers[HR_TIER_HOST].peak_bytes;
+  return bytes > s->reading_bytes ? bytes : s->reading_bytes;
 }
 
 bool hr__within_plan(uint64_t planned_bytes, uint64_t measured_bytes) {

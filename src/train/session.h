@@ -40,9 +40,10 @@ typedef struct hr_session {
   hr_run *run;
   hr_handover handover; /* from the stage before */
   hr_tensors tensors;
-  char remark[640];      /* something a user should know of the first weights; or "" */
-  char base[HR_XXH_HEX]; /* hash of the frozen weights that came from model.path; empty: none did */
-  hr_id control;         /* value of the control block */
+  char remark[640];       /* something a user should know of the first weights; or "" */
+  uint64_t reading_bytes; /* that the process may hold before its arenas are there: reading a tokenizer; 0: none */
+  char base[HR_XXH_HEX];  /* hash of the frozen weights that came from model.path; empty: none did */
+  hr_id control;          /* value of the control block */
   struct {
     hr_driven first, next; /* of a bucket; `first` does the whole step where there is no update of its own */
   } micro[HR_PROGRAMS];
@@ -57,6 +58,10 @@ typedef struct hr_session {
 
 /* Checks settings, opens the data, takes the arenas. Weights are not there yet. */
 hr_status hr__session_create(const hr_train_options *options, bool time_nodes, hr_session *session, hr_error *err);
+/* The same for programs that generate and nothing else: no data is opened. Afterwards the weights are there: those of
+ * model.path, and of the adapters in the folder `adapter` (or NULL). */
+hr_status hr__session_create_generating(const hr_train_options *options, const char *adapter, hr_session *session,
+                                        hr_error *err);
 void hr__session_destroy(hr_session *session); /* also of one that failed half-way */
 
 /* begin.c: first weights, from model.path where it is given, else from the init rules and the seed. A run that is

@@ -9,6 +9,7 @@
 #include "train/log.h"
 #include "train/progress.h"
 #include "train/room.h"
+#include "train/samples.h"
 #include "train/saving.h"
 #include "train/session.h"
 #include "train/signals.h"
@@ -20,6 +21,7 @@ typedef struct trainer {
   hr_store store;
   hr_log log;
   hr_progress progress;
+  hr_samples samples;
   hr_arena arena;       /* settings and the texts of checkpoints: made once */
   hr_manifest manifest; /* all but step and files */
   hr_saving saving;
@@ -99,6 +101,7 @@ static hr_status trainer_open(trainer *t, hr_error *err) {
   HR_TRY(identity_make(t, err));
   HR_TRY(trainer_load(t, err));
   if (t->step > 0) hr__session_resume(&t->session, t->step, &t->store.state);
+  HR_TRY(hr__samples_open(&t->session, &t->samples, err));
   if (hr__data_cut(t->session.data) > 0)
     hr__store_tell(&t->store, HR_MESSAGE_INFO, "%" PRId64 " samples are longer than data.sequence_length and were cut",
                    hr__data_cut(t->session.data));
@@ -126,6 +129,7 @@ static hr_status trainer_open(trainer *t, hr_error *err) {
 static void trainer_close(trainer *t) {
   hr__progress_end(&t->progress);
   hr__log_close(&t->log);
+  hr__samples_close(&t->samples);
   hr__session_destroy(&t->session);
   hr__run_files_close(&t->store.files);
   hr__store_close(&t->store);
@@ -211,6 +215,11 @@ static void trainer_draw(trainer *t, double loss, const hr_train_result *result)
   hr__progress_draw(&t->progress, &state);
 }
 
+static bool is_stopped(void *unused) {
+  (void)unused;
+  return hr__signals_caught() != 0;
+}
+
 static hr_status trainer_eval(trainer *t, hr_train_result *result, hr_error *err) {
   double begin = hr__seconds_now();
   HR_TRY(hr__session_eval(&t->session, t->step, &result->eval_loss, err));
@@ -263,6 +272,9 @@ static hr_status trainer_step(trainer *t, hr_train_result *result, bool *stop, h
     if (status != HR_OK) return tell_what_is_saved(t, status, err);
   }
   if (t->eval_every > 0 && t->step % t->eval_every == 0) HR_TRY(trainer_eval(t, result, err));
+  if (t->samples.every > 0 && t->step % t->samples.every == 0)
+    HR_TRY(hr__samples_make(&t->samples, t->step, &t->store, &t->log, t->options->handle_signals ? is_stopped : NULL,
+                            err));
   result->stopped_early = trainer_gives_up(t);
   *stop = result->stopped_early || t->step == t->session.schedule.steps || t->step == t->options->stop_at ||
           (t->options->handle_signals && hr__signals_caught() != 0);

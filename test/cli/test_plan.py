@@ -4,7 +4,7 @@ import os
 
 from support import Folder, RECIPES, TINY, check, finish, run
 
-CATEGORIES = ['parameters', 'gradients', 'optimizer', 'state', 'activations', 'workspace', 'staging', 'inputs', 'gaps',
+CATEGORIES = ['parameters', 'gradients', 'optimizer', 'state', 'cache', 'activations', 'workspace', 'staging', 'inputs', 'gaps',
               'fixed']
 PHASES = ['load', 'first_step', 'steady', 'eval', 'save', 'resume']
 
