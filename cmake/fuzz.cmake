@@ -9,9 +9,11 @@ set(HR_FUZZ_LAYER_gguf format)
 set(HR_FUZZ_LAYER_rows format)
 set(HR_FUZZ_LAYER_tokenizer_json text)
 set(HR_FUZZ_LAYER_sentencepiece text)
+set(HR_FUZZ_LAYER_gguf_tokenizer text)
 # What targets share, where that is not doc_text.c.
 set(HR_FUZZ_PART_tokenizer_json tokenized.c)
 set(HR_FUZZ_PART_sentencepiece tokenized.c)
+set(HR_FUZZ_PART_gguf_tokenizer tokenized.c)
 
 # A target links the layer named above, or everything.
 function(hr_fuzz_executable executable name)

@@ -142,7 +142,7 @@ static hr_status sentencepiece_put(const hr_gguf *file, const char *name, const 
   HR_TRY(hr__json_put(out, ",\n", err));
   HR_TRY(vocabulary_put(v, out, err));
   HR_TRY(hr__json_put(out, "\"merges\":[", err));
-  return hr__gguf_merges(v, out, err);
+  return hr__gguf_merges(v, name, out, err);
 }
 
 static const struct {
@@ -218,7 +218,7 @@ bool hr__looks_gguf(const char *head, size_t bytes) {
   return bytes > 8 && memcmp(head, "GGUF", 4) == 0;
 }
 
-static hr_status tokenizer_take(hr_tokenizer *t, const hr_gguf *file, const char *path, hr_error *err) {
+hr_status hr__parse_gguf(hr_tokenizer *t, const hr_gguf *file, const char *path, hr_error *err) {
   hr_string text = {0};
   hr_status status = hr__gguf_tokenizer_json(file, path, &text, err);
   if (status == HR_OK) status = hr__parse_tokenizer_json(t, path, text.data, text.count, err);
@@ -234,7 +234,7 @@ static hr_status tokenizer_take(hr_tokenizer *t, const hr_gguf *file, const char
 hr_status hr__load_gguf(hr_tokenizer *t, const char *path, hr_error *err) {
   hr_gguf *file = NULL;
   HR_TRY(hr__gguf_open(path, &file, err));
-  hr_status status = tokenizer_take(t, file, path, err);
+  hr_status status = hr__parse_gguf(t, file, path, err);
   hr__gguf_close(file);
   return status;
 }

@@ -3,6 +3,8 @@
 #include "text/gguf_vocabulary.h"
 #include "text/words.h"
 
+enum { LONGEST = 1024 }; /* bytes of a piece: every cut of it is tried */
+
 typedef struct cut {
   float score; /* of the whole */
   int32_t left, right;
@@ -44,10 +46,14 @@ static void cuts_order(cut *items, size_t count) {
     }
 }
 
-static hr_status piece_cut(const hr_gguf_vocabulary *v, const hr_words *words, size_t id, cuts *all, hr_error *err) {
+static hr_status piece_cut(const hr_gguf_vocabulary *v, const hr_words *words, const char *name, size_t id, cuts *all,
+                           hr_error *err) {
   hr_gguf_text text = hr__gguf_token(v, id);
   size_t first = all->count;
   double score = 0;
+  if (text.bytes > LONGEST)
+    return hr__fail(err, HR_BAD_INPUT, name, NULL, "a token of the GGUF file has %zu bytes, at most %d are read",
+                    text.bytes, LONGEST);
   hr__gguf_real(v->scores, id, &score);
   for (size_t at = 1; at < text.bytes; at++) {
     if (((unsigned char)text.text[at] & 0xc0) == 0x80) continue; /* inside of a character */
@@ -55,7 +61,7 @@ static hr_status piece_cut(const hr_gguf_vocabulary *v, const hr_words *words, s
     int32_t right = left < 0 ? -1 : hr__words_find(words, text.text + at, text.bytes - at);
     if (right >= 0) HR_TRY(cut_add(all, (cut){(float)score, left, right}, err));
   }
-  cuts_order(all->items + first, all->count - first);
+  if (all->count > first) cuts_order(all->items + first, all->count - first);
   return HR_OK;
 }
 
@@ -83,7 +89,7 @@ static hr_status cuts_write(const hr_gguf_vocabulary *v, const cuts *all, hr_str
   return status;
 }
 
-hr_status hr__gguf_merges(const hr_gguf_vocabulary *v, hr_string *out, hr_error *err) {
+hr_status hr__gguf_merges(const hr_gguf_vocabulary *v, const char *name, hr_string *out, hr_error *err) {
   hr_arena arena = {0};
   hr_words words;
   cuts all = {0};
@@ -91,7 +97,7 @@ hr_status hr__gguf_merges(const hr_gguf_vocabulary *v, hr_string *out, hr_error 
   for (size_t id = 0; id < v->count && status == HR_OK; id++)
     if (is_part(v, id)) hr__words_add(&words, hr__gguf_token(v, id).text, hr__gguf_token(v, id).bytes, (int32_t)id);
   for (size_t id = 0; id < v->count && status == HR_OK; id++)
-    if (is_part(v, id)) status = piece_cut(v, &words, id, &all, err);
+    if (is_part(v, id)) status = piece_cut(v, &words, name, id, &all, err);
   if (status == HR_OK) status = cuts_write(v, &all, out, err);
   hr__free(all.items);
   hr__arena_fini(&arena);

@@ -37,7 +37,7 @@ hr_status hr__gguf_pre_put(const hr_gguf *file, const char *name, bool *whole, h
 /* The merges of sentencepiece BPE: every cut of a piece into two others, those of higher scores first. Appended as
  * JSON,
  * ["a","b"] each. (gguf_merges.c) */
-hr_status hr__gguf_merges(const hr_gguf_vocabulary *v, hr_string *out, hr_error *err);
+hr_status hr__gguf_merges(const hr_gguf_vocabulary *v, const char *name, hr_string *out, hr_error *err);
 
 /* Appends a text as a JSON string, text as it is, and a number. */
 hr_status hr__json_quote(hr_string *out, const char *text, size_t bytes, hr_error *err);

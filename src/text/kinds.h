@@ -2,6 +2,7 @@
 #ifndef HR_TEXT_KINDS_H
 #define HR_TEXT_KINDS_H
 
+#include "format/gguf.h"
 #include "text/build.h"
 
 typedef struct hr_vocabulary_kind {
@@ -22,6 +23,9 @@ hr_status hr__load_vocab_txt(hr_tokenizer *t, const char *path, hr_error *err);
 
 /* tokenizer.json that is in memory; `name` is for places. */
 hr_status hr__parse_tokenizer_json(hr_tokenizer *t, const char *name, const char *text, size_t bytes, hr_error *err);
+
+/* The tokenizer of an open GGUF file. */
+hr_status hr__parse_gguf(hr_tokenizer *t, const hr_gguf *file, const char *name, hr_error *err);
 
 bool hr__looks_tiktoken(const char *head, size_t bytes);
 bool hr__looks_sentencepiece(const char *head, size_t bytes);

@@ -32,10 +32,12 @@ static hr_status config_load(hr_merging *m, json_t **root, hr_error *err) {
 /* The model's own, with the type of its weights where that was asked for. */
 static hr_status config_make(hr_merging *m, char **text, size_t *bytes, hr_error *err) {
   static const char *const names[] = {[HR_F32] = "float32", [HR_BF16] = "bfloat16", [HR_F16] = "float16"};
-  json_t *root;
+  json_t *root, *value;
+  const char *name;
   HR_TRY(config_load(m, &root, err));
-  json_t *changed = json_copy(root);
+  json_t *changed = json_object();
   bool ok = changed != NULL;
+  json_object_foreach(root, name, value) ok = ok && json_object_set(changed, name, value) == 0; /* json_copy may drop */
   if (ok && m->options->dtype != HR_DTYPE_COUNT) {
     const char *key = json_object_get(root, "dtype") ? "dtype" : "torch_dtype"; /* as newer files call it, or older */
     ok = json_object_set_new(changed, key, json_string(names[m->options->dtype])) == 0;

@@ -62,6 +62,23 @@ def byte_level(folder, pre, **more):
             'tokenizer.ggml.token_type': ('i32', types), 'tokenizer.ggml.merges': ('str', merges), **more}
 
 
+def sentencepiece(folder):
+    """That of a tokenizer.json with BPE and byte fallback: the order of merges as scores."""
+    with open(os.path.join(folder, 'tokenizer.json'), encoding='utf-8') as file:
+        source = json.load(file)
+    vocab = source['model']['vocab']
+    tokens = sorted(vocab, key=vocab.get)
+    ranks = {}
+    for rank, merge in enumerate(source['model']['merges']):
+        ranks.setdefault(''.join(merge.split(' ') if isinstance(merge, str) else merge), rank)
+    special = {token['content'] for token in source['added_tokens']}
+    types = [UNKNOWN if t == '<unk>' else CONTROL if t in special else BYTE if t.startswith('<0x') else NORMAL for t in tokens]
+    return {'tokenizer.ggml.model': ('str', 'llama'), 'tokenizer.ggml.pre': ('str', 'default'), 'tokenizer.ggml.tokens': ('str', tokens),
+            'tokenizer.ggml.scores': ('f32', [-float(ranks.get(t, 100000)) for t in tokens]), 'tokenizer.ggml.token_type': ('i32', types),
+            'tokenizer.ggml.bos_token_id': ('u32', vocab['<s>']), 'tokenizer.ggml.eos_token_id': ('u32', vocab['</s>']),
+            'tokenizer.ggml.add_bos_token': ('bool', True), 'tokenizer.ggml.add_eos_token': ('bool', True)}
+
+
 def llama(config, tensors, tokenizer):
     """Keys and tensors of a public checkpoint of Llama, whose rows of q and k lie in pairs."""
     heads, keys = config['num_attention_heads'], config['num_key_value_heads']

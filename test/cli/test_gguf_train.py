@@ -108,18 +108,7 @@ with Folder() as folder:
             check(ids(at(name + '.gguf'), text) == ids(where, text), f'{name}: {text!r}: {ids(at(name + ".gguf"), text)} {ids(where, text)}')
     # sentencepiece: merges follow from scores, which here are the order of the merges.
     where = os.path.join(TOKENIZERS, 'fallback')
-    source = json.load(open(os.path.join(where, 'tokenizer.json'), encoding='utf-8'))
-    vocab = source['model']['vocab']
-    tokens = sorted(vocab, key=vocab.get)
-    ranks = {}
-    for rank, merge in enumerate(source['model']['merges']):
-        ranks.setdefault(''.join(merge.split(' ') if isinstance(merge, str) else merge), rank)
-    special = {t['content'] for t in source['added_tokens']}
-    kinds = [gguf_file.UNKNOWN if t == '<unk>' else gguf_file.CONTROL if t in special else gguf_file.BYTE if t.startswith('<0x') else gguf_file.NORMAL for t in tokens]
-    spm = {'tokenizer.ggml.model': ('str', 'llama'), 'tokenizer.ggml.pre': ('str', 'default'), 'tokenizer.ggml.tokens': ('str', tokens),
-           'tokenizer.ggml.scores': ('f32', [-float(ranks.get(t, 100000)) for t in tokens]), 'tokenizer.ggml.token_type': ('i32', kinds),
-           'tokenizer.ggml.bos_token_id': ('u32', vocab['<s>']), 'tokenizer.ggml.eos_token_id': ('u32', vocab['</s>']),
-           'tokenizer.ggml.add_bos_token': ('bool', True), 'tokenizer.ggml.add_eos_token': ('bool', True)}
+    spm = gguf_file.sentencepiece(where)
     gguf_file.write(at('spm.gguf'), spm, {})
     for text in ('so it is what it is', ' caf\u00e9 \U0001f600 x', 'a<s>b', 'the cat sat on the mat'):
         check(ids(at('spm.gguf'), text) == ids(where, text), f'spm: {text!r}: {ids(at("spm.gguf"), text)} {ids(where, text)}')

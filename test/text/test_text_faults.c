@@ -50,6 +50,12 @@ static void faults(void **state) {
     snprintf(path, sizeof path, HR_SOURCE_DIR "/test/text/tokenizers/%s", names[i]);
     assert_true(hr_test_each_fault(body, path) >= 15);
   }
+  static const char *const files[] = {"qwen", "fallback"};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    char path[512];
+    snprintf(path, sizeof path, HR_SOURCE_DIR "/test/text/gguf/%s.gguf", files[i]);
+    assert_true(hr_test_each_fault(body, path) >= 15);
+  }
 }
 
 int main(void) {
