@@ -120,6 +120,14 @@ hr_status hr__data_files_open(hr_data_files *files, hr_error *err) {
   return HR_OK;
 }
 
+uint64_t hr__data_files_bytes(const hr_data_files *files) {
+  uint64_t bytes = 0;
+  struct stat facts;
+  for (size_t i = 0; i < files->count; i++)
+    if (stat(files->list[i].path, &facts) == 0) bytes += (uint64_t)facts.st_size;
+  return bytes;
+}
+
 void hr__data_files_close(hr_data_files *files) {
   for (size_t i = 0; i < files->count; i++)
     hr__data_file_close(&files->list[i]);
