@@ -110,6 +110,7 @@ static hr_status data_build(hr_data *data, const hr_recipe *recipe, const hr_dat
                                .fields = &data->shape.fields[longest],
                                .length = shape->buckets[longest],
                                .seed = shape->seed,
+                               .watch = shape->watch,
                                .held = shape->eval && !data->own_eval ? HR_HOLD_PART : HR_HOLD_NONE};
   HR_TRY(part_open(data, &data->parts[0], &request, err));
   if (!data->own_eval) return HR_OK;

@@ -28,6 +28,7 @@ typedef struct hr_data_shape {
   int fillers; /* threads that fill at once */
   bool counts; /* hr__data_count will be asked for */
   hr_masking masking;
+  hr_data_watch watch; /* while it is opened */
 } hr_data_shape;
 
 hr_status hr__data_open(const hr_recipe *recipe, const hr_data_shape *shape, hr_data **out, hr_error *err);

@@ -39,6 +39,13 @@ static int by_bytes(const void *a, const void *b) {
   return strcmp(((const hr_data_file *)a)->path, ((const hr_data_file *)b)->path);
 }
 
+/* Puts the files from number `first` on in order; false: there are none. */
+static bool sorted_from(finding *f, size_t first) {
+  size_t count = f->out->count - first;
+  if (count > 0) qsort(f->out->list + first, count, sizeof *f->out->list, by_bytes);
+  return count > 0;
+}
+
 static hr_status folder_read(finding *f, const char *path, DIR *folder, hr_error *err) {
   for (struct dirent *entry; errno = 0, (entry = readdir(folder)) != NULL;) {
     if (entry->d_name[0] == '.' || !ends_with_one(entry->d_name, f->endings)) continue;
@@ -57,16 +64,13 @@ static hr_status folder_add(finding *f, const char *path, hr_error *err) {
   hr_status status = folder_read(f, path, folder, err);
   closedir(folder);
   HR_TRY(status);
-  qsort(f->out->list + first, f->out->count - first, sizeof *f->out->list, by_bytes);
-  if (f->out->count > first) return HR_OK;
-  char remedy[160];
-  snprintf(remedy, sizeof remedy, "name its files with a pattern, \"%.64s/*\"", strrchr(path, '/') ? "FOLDER" : path);
+  if (sorted_from(f, first)) return HR_OK;
   char endings[128];
   snprintf(endings, sizeof endings, "%s", f->endings);
   for (char *bar; (bar = strchr(endings, '|'));)
     *bar = ' ';
-  return hr__fail(err, HR_BAD_INPUT, path, remedy, "no file of this folder is one of source %s: %s",
-                  hr__recipe_text(f->recipe, "data.source"), endings);
+  return hr__fail(err, HR_BAD_INPUT, path, "name its files with a pattern: FOLDER/*",
+                  "no file of this folder is one of source %s: %s", hr__recipe_text(f->recipe, "data.source"), endings);
 }
 
 static hr_status pattern_add(finding *f, const char *path, hr_error *err) {
@@ -80,8 +84,7 @@ static hr_status pattern_add(finding *f, const char *path, hr_error *err) {
   }
   globfree(&found);
   HR_TRY(status);
-  qsort(f->out->list + first, f->out->count - first, sizeof *f->out->list, by_bytes);
-  if (f->out->count > first) return HR_OK;
+  if (sorted_from(f, first)) return HR_OK;
   return hr__recipe_fail(f->recipe, f->key, "check the pattern; relative ones begin at the recipe's folder", err,
                          "the pattern \"%s\" matches no file", path);
 }
@@ -118,6 +121,14 @@ hr_status hr__data_files_open(hr_data_files *files, hr_error *err) {
   }
   files->begins[files->count] = files->bytes;
   return HR_OK;
+}
+
+uint64_t hr__data_files_bytes(const hr_data_files *files) {
+  uint64_t bytes = 0;
+  struct stat facts;
+  for (size_t i = 0; i < files->count; i++)
+    if (stat(files->list[i].path, &facts) == 0) bytes += (uint64_t)facts.st_size;
+  return bytes;
 }
 
 void hr__data_files_close(hr_data_files *files) {

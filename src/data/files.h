@@ -8,6 +8,7 @@
 #define HR_DATA_FILES_H
 
 #include "data/file.h"
+#include "data/watch.h"
 
 typedef struct hr_data_files {
   hr_data_file *list; /* with paths; fd is -1 where they are not open */
@@ -24,6 +25,18 @@ hr_status hr__data_files_find(const hr_recipe *recipe, const char *key, const ch
 /* Opens them, to be read by several threads at once. */
 hr_status hr__data_files_open(hr_data_files *files, hr_error *err);
 void hr__data_files_close(hr_data_files *files);
+
+uint64_t
+hr__data_files_bytes(const hr_data_files *files); /* of all, as far as the system tells, without opening them */
+
+/* How far reading of the files is, one after the other. */
+typedef struct hr_progress_of_files {
+  hr_data_watch watch;
+  uint64_t done, all; /* bytes of the files before this one, and of all */
+} hr_progress_of_files;
+static inline void hr__files_told(const hr_progress_of_files *p, uint64_t here) {
+  if (p->watch.tokenized) p->watch.tokenized(p->watch.user, p->done + here, p->all);
+}
 
 size_t hr__data_files_at(const hr_data_files *files, uint64_t at); /* number of the file that has that byte */
 hr_status hr__data_files_read(const hr_data_files *files, uint64_t at, void *to, size_t bytes, hr_error *err);

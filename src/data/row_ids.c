@@ -45,10 +45,10 @@ static hr_status begin_add(const row *r, hr_error *err) {
   return HR_OK;
 }
 
-static hr_status end_add(const row *r, hr_error *err) {
-  int32_t end = hr__tokenizer_role(r->maker->tokenizer, HR_TOKEN_END);
-  bool there = r->ids->count > 0 && r->ids->items[r->ids->count - 1] == end;
-  return end < 0 || there ? HR_OK : hr__ids_add(r->ids, end, err);
+hr_status hr__end_add(const hr_tokenizer *tokenizer, hr_ids *ids, hr_error *err) {
+  int32_t end = hr__tokenizer_role(tokenizer, HR_TOKEN_END);
+  bool there = ids->count > 0 && ids->items[ids->count - 1] == end;
+  return end < 0 || there ? HR_OK : hr__ids_add(ids, end, err);
 }
 
 /* The bytes of text that a token stands for, in maker->piece: sentencepiece writes a space as U+2581 and a byte as
@@ -133,7 +133,7 @@ static hr_status plain_add(const row *r, hr_error *err) {
   const char *text = NULL;
   HR_TRY(text_of(r->fields, "text", &text, err));
   HR_TRY(hr__encode(r->maker->encoder, text, strlen(text), true, r->ids, err));
-  return end_add(r, err);
+  return hr__end_add(r->maker->tokenizer, r->ids, err);
 }
 
 /* Prompt and answer are encoded apart: so are they when the model is asked. */
@@ -141,7 +141,7 @@ static hr_status answered_add(const row *r, const char *prompt, const char *answ
   HR_TRY(begin_add(r, err));
   HR_TRY(text_add(r, prompt, strlen(prompt), false, err));
   HR_TRY(text_add(r, answer, strlen(answer), true, err));
-  return end_add(r, err);
+  return hr__end_add(r->maker->tokenizer, r->ids, err);
 }
 
 static hr_status completion_add(const row *r, hr_error *err) {
@@ -161,9 +161,29 @@ static hr_status instruction_add(const row *r, hr_error *err) {
   return answered_add(r, prompt, output, err);
 }
 
+/* Tools, or NULL. Stores of columns keep them as a text of JSON, since those of two rows have different fields. */
+static hr_status tools_of(const row *r, const hr_doc_node **out, hr_error *err) {
+  const hr_doc_node *tools = field_of(r->fields, "tools");
+  hr_error why = {0};
+  if (tools && tools->kind == HR_DOC_SCALAR && tools->quoted) {
+    hr_doc_node *parsed = NULL;
+    if (!*tools->text || strcmp(tools->text, "null") == 0) return HR_OK;
+    hr_status status = hr__json_parse("tools", tools->text, strlen(tools->text), r->arena, &parsed, &why);
+    if (status == HR_NOMEM) return hr__nomem(err);
+    if (status != HR_OK)
+      return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "tools is a text, but not one of JSON: %s", why.message);
+    tools = parsed;
+  }
+  if (tools && tools->kind != HR_DOC_LIST) return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "tools is not a list");
+  *out = tools && tools->child ? tools : NULL;
+  return HR_OK;
+}
+
 static hr_status chat_add(const row *r, const hr_doc_node *messages, hr_error *err) {
   hr_rendered text;
-  HR_TRY(hr__chat_render(r->maker->chat, messages, field_of(r->fields, "tools"), r->arena, &text, err));
+  const hr_doc_node *tools = NULL;
+  HR_TRY(tools_of(r, &tools, err));
+  HR_TRY(hr__chat_render(r->maker->chat, messages, tools, r->arena, &text, err));
   return rendered_add(r, &text, err);
 }
 

@@ -15,6 +15,9 @@ typedef struct hr_row_maker {
   hr_string piece; /* room: the text of one token */
 } hr_row_maker;
 
+/* Appends the end token of a document, unless it is there or the tokenizer has none. */
+hr_status hr__end_add(const hr_tokenizer *tokenizer, hr_ids *ids, hr_error *err);
+
 /* Appends the ids of a row. What is wrong with the row is HR_BAD_INPUT, without a place. */
 hr_status hr__row_ids(hr_row_maker *maker, const hr_doc_node *fields, hr_arena *arena, hr_ids *ids, hr_error *err);
 

@@ -10,6 +10,7 @@
 #include "data/field.h"
 #include "data/files.h"
 #include "data/trace.h"
+#include "data/watch.h"
 #include "recipe/recipe.h"
 
 /* How many samples are held out for evaluation. */
@@ -23,6 +24,7 @@ typedef struct hr_source_request {
   int64_t length;          /* positions of the longest samples */
   uint64_t seed;
   hr_hold held;
+  hr_data_watch watch;
 } hr_source_request;
 
 /* Room for one sample: for each field that is filled by sources its bytes, dense, in the order of the fields. */

@@ -74,6 +74,7 @@ typedef struct how {
   hr_chat chat;    /* of rows */
   bool all;        /* of rows: data.loss is all */
   double bad_rows; /* of rows: the part that may be bad */
+  hr_data_watch watch;
 } how;
 
 /* Everything that the tokens depend on. */
@@ -104,13 +105,8 @@ typedef struct making {
   hr_ids ids; /* of one piece or line */
   hr_tokens_writer *writer;
   hr_documents documents;
+  hr_progress_of_files *progress;
 } making;
-
-static hr_status end_add(making *m, hr_error *err) {
-  int32_t end = hr__tokenizer_role(m->tokenizer, HR_TOKEN_END);
-  bool there = m->ids.count > 0 && m->ids.items[m->ids.count - 1] == end;
-  return end < 0 || there ? HR_OK : hr__ids_add(&m->ids, end, err);
-}
 
 static hr_status lines_make(making *m, const char *piece, size_t bytes, hr_error *err) {
   for (const char *at = piece, *end = piece + bytes; at < end;) {
@@ -120,7 +116,7 @@ static hr_status lines_make(making *m, const char *piece, size_t bytes, hr_error
     if (line_end > at) {
       m->ids.count = 0;
       HR_TRY(hr__encode(m->encoder, at, (size_t)(line_end - at), true, &m->ids, err));
-      HR_TRY(end_add(m, err));
+      HR_TRY(hr__end_add(m->tokenizer, &m->ids, err));
       HR_TRY(hr__tokens_put(m->writer, m->ids.items, m->ids.count, err));
       HR_TRY(hr__tokens_end_document(m->writer, err));
     }
@@ -135,7 +131,7 @@ static hr_status piece_make(making *m, const char *piece, size_t bytes, bool fir
   if (first) HR_TRY(hr__encode_before(m->tokenizer, &m->ids, err));
   HR_TRY(hr__encode(m->encoder, piece, bytes, false, &m->ids, err));
   if (last) HR_TRY(hr__encode_behind(m->tokenizer, &m->ids, err));
-  if (last) HR_TRY(end_add(m, err));
+  if (last) HR_TRY(hr__end_add(m->tokenizer, &m->ids, err));
   HR_TRY(hr__tokens_put(m->writer, m->ids.items, m->ids.count, err));
   return last ? hr__tokens_end_document(m->writer, err) : HR_OK;
 }
@@ -178,6 +174,7 @@ static hr_status text_make(making *m, const hr_data_file *text, hr_error *err) {
     for (size_t i = 0; i < bytes; i++)
       lines += piece[i] == '\n';
     at += bytes;
+    hr__files_told(m->progress, at);
   }
   hr__free(piece);
   return status;
@@ -190,19 +187,21 @@ static hr_status texts_make(making *m, const hr_data_files *texts, hr_error *err
     hr_data_file text;
     status = hr__data_file_at(texts->list[i].path, &text, err);
     if (status == HR_OK) status = text_make(m, &text, err);
+    m->progress->done += text.bytes;
     hr__data_file_close(&text);
   }
   return status;
 }
 
 static hr_status tokens_make(const hr_data_files *texts, how *h, const char *path, hr_tokens *out, hr_error *err) {
-  making m = {.tokenizer = h->tokenizer, .documents = h->documents};
+  hr_progress_of_files progress = {.watch = h->watch, .all = hr__data_files_bytes(texts)};
+  making m = {.tokenizer = h->tokenizer, .documents = h->documents, .progress = &progress};
   HR_TRY(hr__encoder_create(h->tokenizer, &m.encoder, err));
   hr_status status = hr__tokens_begin(path, &m.writer, err);
   hr_row_maker rows = {.tokenizer = h->tokenizer, .encoder = m.encoder, .chat = &h->chat, .all = h->all};
   if (status == HR_OK)
     status = h->documents == HR_DOCUMENT_ROWS
-                 ? hr__rows_tokens(texts, &rows, h->bad_rows, m.writer, out->shown, sizeof out->shown, err)
+                 ? hr__rows_tokens(texts, &rows, h->bad_rows, &progress, m.writer, out->shown, sizeof out->shown, err)
                  : texts_make(&m, texts, err);
   if (m.writer) status = hr__tokens_finish(m.writer, status, err);
   hr__encoder_destroy(m.encoder);
@@ -267,7 +266,7 @@ static hr_status rows_settings(const hr_recipe *recipe, how *h, hr_error *err) {
 hr_status hr__tokens_open(const hr_source_request *request, hr_documents documents, hr_tokens *out, hr_error *err) {
   hr_tokenizer *tokenizer = NULL;
   hr_data_files texts;
-  how h = {.documents = documents};
+  how h = {.documents = documents, .watch = request->watch};
   const char *endings = documents == HR_DOCUMENT_ROWS ? HR_ROWS_ENDINGS : HR_TEXT_ENDINGS;
   *out = (hr_tokens){.file.fd = -1};
   hr__arena_init(&out->arena);

@@ -7,12 +7,13 @@
 
 #include "format/rows.h"
 
-enum { SHOWN = 3 }; /* bad rows that are told one by one */
+enum { SHOWN = 3, TOLD = 64 /* rows between two reports of progress */ }; /* bad rows that are told one by one */
 
 typedef struct reading {
   const char *path; /* of the file that is read */
   hr_row_maker *maker;
   hr_tokens_writer *writer;
+  hr_progress_of_files *progress;
   double allowed;
   hr_ids ids; /* of one row */
   uint64_t rows, bad;
@@ -80,15 +81,18 @@ static hr_status file_read(reading *r, const char *path, hr_error *err) {
     hr__arena_init(&arena);
     status = hr__rows_next(rows, &arena, &row, &there, err);
     if (status == HR_OK && there) status = row_read(r, &row, &arena, err);
+    if (there && row.number % TOLD == 0) hr__files_told(r->progress, row.place.byte);
     hr__arena_fini(&arena);
   }
+  if (rows) r->progress->done += hr__rows_bytes(rows);
   hr__rows_close(rows);
   return status;
 }
 
-hr_status hr__rows_tokens(const hr_data_files *files, hr_row_maker *maker, double allowed, hr_tokens_writer *writer,
-                          char *shown, size_t shown_bytes, hr_error *err) {
-  reading r = {.maker = maker, .writer = writer, .allowed = allowed, .shown = shown};
+hr_status hr__rows_tokens(const hr_data_files *files, hr_row_maker *maker, double allowed,
+                          hr_progress_of_files *progress, hr_tokens_writer *writer, char *shown, size_t shown_bytes,
+                          hr_error *err) {
+  reading r = {.maker = maker, .writer = writer, .progress = progress, .allowed = allowed, .shown = shown};
   r.shown_bytes = shown_bytes;
   shown[0] = 0;
   hr_status status = HR_OK;

@@ -10,7 +10,8 @@ bool hr__rows_too_bad(uint64_t rows, uint64_t bad, double allowed);
 
 /* Writes every row of the files as a document. Bad rows are left out, and the first of them told in `shown`; too many
  * are HR_BAD_INPUT at the place of the first. */
-hr_status hr__rows_tokens(const hr_data_files *files, hr_row_maker *maker, double allowed, hr_tokens_writer *writer,
-                          char *shown, size_t shown_bytes, hr_error *err);
+hr_status hr__rows_tokens(const hr_data_files *files, hr_row_maker *maker, double allowed,
+                          hr_progress_of_files *progress, hr_tokens_writer *writer, char *shown, size_t shown_bytes,
+                          hr_error *err);
 
 #endif

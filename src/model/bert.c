@@ -96,7 +96,7 @@ static hr_id table_declare(hr_builder *b, const hr_bert *m, const char *name, in
 static hr_id bert_embed(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch) {
   hr_bert bert = hr__bert_read(&part->scope), *m = &bert;
   hr_id words = table_declare(b, m, "word_embeddings", m->vocab);
-  hr_id x = hr__embedding(b, batch->tokens, words);
+  hr_id x = hr__embedding_padded(b, batch->tokens, words, hr__padding_token(&part->scope));
   hr_id types = table_declare(b, m, "token_type_embeddings", m->types);
   x = hr__add_rows(b, x, types, 1); /* all tokens are of type 0 */
   hr_id positions = table_declare(b, m, "position_embeddings", m->positions);

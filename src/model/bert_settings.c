@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "format/json.h"
 #include "model/bert.h"
+#include "model/text_keys.h"
 
 /* Keys beside those of all text models. Their defaults are the family's, below. */
 static const hr_key keys[] = {
@@ -43,7 +44,7 @@ const char hr_bert_defaults[] =
     "{vocab_size: 30522, hidden_size: 768, intermediate_size: 3072, num_hidden_layers: 12, num_attention_heads: 12,"
     " max_position_embeddings: 512, hidden_act: gelu, tie_word_embeddings: true, type_vocab_size: 2,"
     " layer_norm_eps: 1e-12, hidden_dropout_prob: 0.1, attention_probs_dropout_prob: 0,"
-    " position_embedding_type: absolute, is_decoder: false}";
+    " position_embedding_type: absolute, is_decoder: false, pad_token_id: 0}";
 
 hr_bert hr__bert_read(const hr_scope *r) {
   return (hr_bert){
@@ -112,6 +113,7 @@ hr_status hr__bert_check(const hr_model_part *part, hr_error *err) {
   static const char length_key[] = "data.sequence_length";
   HR_TRY(values_check(r, err));
   HR_TRY(schemes_check(r, err));
+  HR_TRY(hr__padding_check(r, err));
   hr_bert m = hr__bert_read(r);
   if (m.hidden % m.heads != 0)
     return hr__scope_fail(r, "config.num_attention_heads", "change one of them", err,
@@ -136,7 +138,7 @@ json_t *hr__bert_json(const hr_model_part *part) {
   hr_bert m = hr__bert_read(r);
   bool narrow = strcmp(hr__scope_precision(r), "bf16-true") == 0; /* else there are f32 masters */
   hr__json_init();
-  return json_pack("{s:[s], s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:s, s:b}",
+  return json_pack("{s:[s], s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:s, s:b, s:o}",
                    "architectures", "BertForMaskedLM", "model_type", "bert", "hidden_act",
                    hr__scope_text(r, "config.hidden_act"), "torch_dtype", narrow ? "bfloat16" : "float32", "vocab_size",
                    (json_int_t)m.vocab, "hidden_size", (json_int_t)m.hidden, "intermediate_size", (json_int_t)m.inner,
@@ -145,5 +147,6 @@ json_t *hr__bert_json(const hr_model_part *part) {
                    "initializer_range", hr__scope_float(r, "config.initializer_range"), "layer_norm_eps",
                    hr__scope_float(r, "config.layer_norm_eps"), "hidden_dropout_prob",
                    hr__scope_float(r, "config.hidden_dropout_prob"), "attention_probs_dropout_prob", 0.0,
-                   "position_embedding_type", "absolute", "tie_word_embeddings", 1);
+                   "position_embedding_type", "absolute", "tie_word_embeddings", 1, "pad_token_id",
+                   hr__padding_token(r) < 0 ? json_null() : json_integer(hr__padding_token(r)));
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "model/modules.h"
+#include "model/text_keys.h"
 #include "op/embedding.h"
 #include "op/head_loss.h"
 #include "op/linear.h"
@@ -108,7 +109,8 @@ static hr_id mlp_half(hr_builder *b, const hr_scope *r, const hr_decoder *m, int
 hr_id hr__decoder_embed(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch) {
   hr_decoder m = hr__decoder_read(&part->scope);
   hr__module(b, "model.embed_tokens");
-  return hr__embedding(b, batch->tokens, hr__table(b, "model.embed_tokens", m.vocab, m.hidden, m.std));
+  hr_id table_id = hr__table(b, "model.embed_tokens", m.vocab, m.hidden, m.std);
+  return hr__embedding_padded(b, batch->tokens, table_id, hr__padding_token(&part->scope));
 }
 
 hr_id hr__decoder_body(hr_builder *b, const hr_model_part *part, hr_id x, const hr_model_batch *batch) {

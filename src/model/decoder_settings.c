@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "model/decoder.h"
+#include "model/text_keys.h"
 
 static void windows_read(const hr_scope *r, hr_decoder *m) {
   bool sized = hr__scope_has(r, "config.sliding_window");
@@ -125,6 +126,7 @@ hr_status hr__decoder_check(const hr_model_part *part, hr_error *err) {
   hr_decoder m = hr__decoder_read(r);
   HR_TRY(heads_check(r, &m, err));
   HR_TRY(hr__rope_check(r, &m, err));
+  HR_TRY(hr__padding_check(r, err));
   HR_TRY(windows_check(r, &m, err));
   if (hr__scope_float(r, "config.attention_dropout") > 0) {
     return hr__scope_fail(r, "config.attention_dropout", hr__scope_remedy(r, "config.attention_dropout=0", remedy), err,

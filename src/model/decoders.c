@@ -32,8 +32,8 @@ static json_t *layer_types_json(const hr_decoder *m) {
   return list;
 }
 
-/* Numbers keep the recipe's double: a float would turn 1e-6 into 9.99999997e-07. Token numbers are not known here: null
- * keeps readers of the file from assuming their own. */
+/* Numbers keep the recipe's double: a float would turn 1e-6 into 9.99999997e-07. Other token numbers are not known
+ * here: null keeps readers of the file from assuming their own. */
 static json_t *common_json(const hr_scope *r, const hr_decoder *m) {
   bool narrow = strcmp(hr__scope_precision(r), "bf16-true") == 0; /* else there are f32 masters */
   return json_pack("{s:[s], s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:f, s:f, s:o, s:n, "
@@ -57,6 +57,8 @@ json_t *hr__decoder_json(const hr_model_part *part) {
   json_t *config = common_json(r, &m);
   if (!config) return NULL;
   int failed = 0;
+  if (hr__padding_token(r) >= 0)
+    failed |= json_object_set_new(config, "pad_token_id", json_integer(hr__padding_token(r)));
   if (hr__scope_has(r, "config.attention_bias"))
     failed |= json_object_set_new(config, "attention_bias", json_boolean(m.output_bias));
   if (hr__scope_has(r, "config.mlp_bias")) failed |= json_object_set_new(config, "mlp_bias", json_boolean(m.mlp_bias));

@@ -11,7 +11,12 @@
 enum { EMBEDDING_DW_PARTIAL = 2 }; /* operand number */
 
 hr_id hr__embedding(hr_builder *b, hr_id tokens, hr_id weight) {
-  return hr__emit(b, &hr_op_embedding, (hr_id[]){tokens, weight}, 2, NULL);
+  return hr__embedding_padded(b, tokens, weight, -1);
+}
+
+hr_id hr__embedding_padded(hr_builder *b, hr_id tokens, hr_id weight, int64_t padding) {
+  hr_embedding_args args = {padding < 0 ? 0 : padding + 1};
+  return hr__emit(b, &hr_op_embedding, (hr_id[]){tokens, weight}, 2, &args);
 }
 
 /* Tokens are any i32 tensor that leaves room for one more axis; positions are counted in 32 bits. */
@@ -39,7 +44,8 @@ static void embedding_grad(hr_adjoint *a, const hr_node *node) {
   hr_builder *b = hr__adjoint_builder(a);
   hr_id dy = hr__out_grad(a, 0);
   if (dy == HR_NONE || !hr__wants_grad(a, 1)) return;
-  hr_embedding_dw_args args = {b->graph->values[node->in[1]].desc.dim[0], hr__grad_dtype(a, 1)};
+  const hr_embedding_args *own = node->args;
+  hr_embedding_dw_args args = {b->graph->values[node->in[1]].desc.dim[0], hr__grad_dtype(a, 1), own->padded};
   hr_id in[] = {hr__saved_in(a, 0), dy, hr__grad_partial(a, 1)};
   hr__grad_set(a, 1, hr__emit(b, &hr_op_embedding_dw, in, 3, &args));
 }
@@ -131,10 +137,12 @@ static void tokens_sort(const hr_call *call) {
   hr__index_sort(tokens, count, rows, groups.start, groups.order);
 }
 
-/* Sums one row's group in f32 and writes it once. */
+/* Sums one row's group in f32 and writes it once; that of the padding token counts as empty. */
 HR_CLONES static void embedding_dw_row(const hr_call *call, const token_groups *groups, int64_t token) {
   const hr_tensor *dy = &call->in[1], *partial = &call->in[EMBEDDING_DW_PARTIAL], *dw = &call->out[0];
+  const hr_embedding_dw_args *args = call->args;
   int64_t columns = dw->desc.dim[1];
+  int32_t end = token + 1 == args->padded ? groups->start[token] : groups->start[token + 1];
   float sum_block[HR_BLOCK], dy_block[HR_BLOCK];
 
   for (int64_t column = 0; column < columns; column += HR_BLOCK) {
@@ -146,7 +154,7 @@ HR_CLONES static void embedding_dw_row(const hr_call *call, const token_groups *
     } else {
       memset(sum, 0, (size_t)n * sizeof *sum);
     }
-    for (int32_t k = groups->start[token]; k < groups->start[token + 1]; k++) {
+    for (int32_t k = groups->start[token]; k < end; k++) {
       const float *add = hr__load(dy, groups->order[k] * columns + column, n, dy_block);
 #pragma omp simd
       for (int64_t i = 0; i < n; i++)
@@ -178,25 +186,34 @@ static hr_status embedding_dw_run(const hr_call *call) {
   return HR_OK;
 }
 
+static const hr_embedding_args no_padding = {0};
 static const hr_sample embedding_samples[] = {
-    {.n_in = 2, .in = {{HR_I32, 2, {2, 32}}, {HR_F32, 2, {64, 48}}}, .index_below = 64},
-    {.n_in = 2, .in = {{HR_I32, 2, {3, 11}}, {HR_F32, 2, {7, 13}}}, .index_below = 7},
-    {.n_in = 2, .in = {{HR_I32, 1, {70}}, {HR_F32, 2, {19, 1037}}}, .index_below = 19},
+    {.n_in = 2, .in = {{HR_I32, 2, {2, 32}}, {HR_F32, 2, {64, 48}}}, .args = &no_padding, .index_below = 64},
+    {.n_in = 2, .in = {{HR_I32, 2, {3, 11}}, {HR_F32, 2, {7, 13}}}, .args = &no_padding, .index_below = 7},
+    {.n_in = 2, .in = {{HR_I32, 1, {70}}, {HR_F32, 2, {19, 1037}}}, .args = &no_padding, .index_below = 19},
 };
 
 /* With repeats in every group, and with most rows empty. */
 static const hr_sample embedding_dw_samples[] = {
     {.n_in = 3,
      .in = {{HR_I32, 2, {2, 32}}, {HR_F32, 3, {2, 32, 48}}, {HR_F32, 2, {16, 48}}},
-     .args = &(const hr_embedding_dw_args){16, HR_F32},
+     .args = &(const hr_embedding_dw_args){.rows = 16, .dtype = HR_F32},
      .index_below = 16},
     {.n_in = 3,
      .in = {{HR_I32, 2, {3, 11}}, {HR_F32, 3, {3, 11, 13}}, {HR_F32, 2, {7, 13}}},
-     .args = &(const hr_embedding_dw_args){7, HR_F32},
+     .args = &(const hr_embedding_dw_args){.rows = 7, .dtype = HR_F32},
+     .index_below = 7},
+    {.n_in = 3, /* the first row is that of padding, and the last */
+     .in = {{HR_I32, 2, {3, 11}}, {HR_F32, 3, {3, 11, 13}}, {HR_F32, 2, {7, 13}}},
+     .args = &(const hr_embedding_dw_args){.rows = 7, .dtype = HR_F32, .padded = 1},
+     .index_below = 7},
+    {.n_in = 3,
+     .in = {{HR_I32, 2, {3, 11}}, {HR_F32, 3, {3, 11, 13}}, {HR_F32, 2, {7, 13}}},
+     .args = &(const hr_embedding_dw_args){.rows = 7, .dtype = HR_F32, .padded = 7},
      .index_below = 7},
     {.n_in = 3,
      .in = {{HR_I32, 1, {21}}, {HR_F32, 2, {21, 1037}}, {HR_BF16, 2, {83, 1037}}},
-     .args = &(const hr_embedding_dw_args){83, HR_BF16},
+     .args = &(const hr_embedding_dw_args){.rows = 83, .dtype = HR_BF16},
      .index_below = 83},
 };
 
@@ -204,6 +221,7 @@ const hr_op hr_op_embedding = {
     .name = "embedding",
     .n_in = 2,
     .n_out = 1,
+    .args_bytes = sizeof(hr_embedding_args),
     .saves = HR_SAVE_IN(0),
     .axes = HR_AXES_ROWS,
     .shares = 1u << 1,

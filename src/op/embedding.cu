@@ -44,10 +44,11 @@ static hr_status embedding_run(const hr_call *call) {
 enum { SORT_THREADS = 1024, SORT_WARPS = SORT_THREADS / WARP, DIGIT_BITS = 6, DIGITS = 1 << DIGIT_BITS };
 enum { DW_ROWS = 8 }; /* rows of dy in flight */
 
-/* Token in the upper half, position in the lower; tokens outside of the table get the first number behind it. */
-__device__ inline uint64_t entry_of(const int32_t *tokens, int64_t rows, int64_t position) {
+/* Token in the upper half, position in the lower; tokens outside of the table, and padding, get the first number behind
+ * it. */
+__device__ inline uint64_t entry_of(const int32_t *tokens, int64_t rows, int64_t padded, int64_t position) {
   int64_t token = tokens[position];
-  uint64_t key = (uint64_t)(token >= 0 && token < rows ? token : rows);
+  uint64_t key = (uint64_t)(token >= 0 && token < rows && token + 1 != padded ? token : rows);
   return key << 32 | (uint64_t)position;
 }
 
@@ -74,7 +75,8 @@ __device__ inline void places_scan(int32_t (*place)[SORT_WARPS], int32_t *totals
 /* One block sorts all positions, DIGIT_BITS of the token in each pass, lowest first. A warp has a run of neighbouring
  * entries. Pass 0 writes a, pass 1 from a to b, and so on. */
 static __global__ void __launch_bounds__(SORT_THREADS)
-    tokens_sort_kernel(const int32_t *tokens, int64_t count, int64_t rows, uint64_t *a, uint64_t *b, int passes) {
+    tokens_sort_kernel(const int32_t *tokens, int64_t count, int64_t rows, int64_t padded, uint64_t *a, uint64_t *b,
+                       int passes) {
   __shared__ int32_t place[DIGITS][SORT_WARPS];
   __shared__ int32_t totals[SORT_WARPS];
   int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
@@ -92,7 +94,7 @@ static __global__ void __launch_bounds__(SORT_THREADS)
     for (int64_t at = first; at < end; at += WARP) {
       int64_t i = at + lane;
       int digit = DIGITS; /* none: behind the end */
-      if (i < end) digit = (int)((pass ? from[i] : entry_of(tokens, rows, i)) >> shift) & (DIGITS - 1);
+      if (i < end) digit = (int)((pass ? from[i] : entry_of(tokens, rows, padded, i)) >> shift) & (DIGITS - 1);
       unsigned mates = __match_any_sync(~0u, digit);
       if (i < end && lane == __ffs((int)mates) - 1) place[digit][warp] += __popc(mates);
       __syncwarp();
@@ -106,7 +108,7 @@ static __global__ void __launch_bounds__(SORT_THREADS)
       uint64_t entry = 0;
       int digit = DIGITS;
       if (i < end) {
-        entry = pass ? from[i] : entry_of(tokens, rows, i);
+        entry = pass ? from[i] : entry_of(tokens, rows, padded, i);
         digit = (int)(entry >> shift) & (DIGITS - 1);
       }
       unsigned mates = __match_any_sync(~0u, digit);
@@ -201,8 +203,9 @@ static hr_status embedding_dw_run(const hr_call *call) {
   while (rows >> (passes * DIGIT_BITS) != 0)
     passes++;
   if (others_write(call) != cudaSuccess) return HR_FAILURE;
-  tokens_sort_kernel<<<1, SORT_THREADS, 0, call_stream(call)>>>((const int32_t *)call->in[0].data, count, rows, a, b,
-                                                                passes);
+  const hr_embedding_dw_args *args = (const hr_embedding_dw_args *)call->args;
+  tokens_sort_kernel<<<1, SORT_THREADS, 0, call_stream(call)>>>((const int32_t *)call->in[0].data, count, rows,
+                                                                args->padded, a, b, passes);
   return by_dtype(call->in[1].desc.dtype, [&](auto t) {
     return by_dtype(call->out[0].desc.dtype, [&](auto p) {
       embedding_dw_launch<decltype(t), decltype(p)>(call, passes % 2 ? a : b);

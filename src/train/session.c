@@ -10,6 +10,7 @@
 #include "data/codec.h"
 #include "pass/update.h"
 #include "plan/memory.h"
+#include "train/preparing.h"
 
 /* Whether a program's inputs lie in a slot as its fields do. */
 static bool inputs_match(const hr_graph *graph, const hr_fields *fields, hr_id program) {
@@ -123,7 +124,12 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
                          .counts = masks_any(s)};
   HR_TRY(hr__masking_read(o->recipe, s->model.model->masked, hr__model_vocabulary(o->recipe), s->seed, &shape.masking,
                           err));
-  HR_TRY(hr__data_open(o->recipe, &shape, &s->data, err));
+  hr_preparing preparing;
+  hr__preparing_begin(&preparing, o->progress);
+  shape.watch = hr__preparing_watch(&preparing);
+  hr_status opened = hr__data_open(o->recipe, &shape, &s->data, err);
+  hr__preparing_end(&preparing);
+  HR_TRY(opened);
   s->batches = (hr_batches){.shape = &s->shape, .epoch_rows = hr__data_epoch_rows(s->data)};
   schedule_read(s);
   hr_run_options options = {

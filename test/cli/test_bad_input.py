@@ -151,6 +151,8 @@ RECIPES += [
     ('packing of nothing', changed('source: synthetic', 'source: synthetic, packing: true'), ['no documents', ':5:']),
     ('packing into buckets', changed('source: synthetic', 'source: lines, path: lines.txt, packing: true, buckets: [8, 16]'),
      ['one length', ':5:']),
+    ('padding outside of the vocabulary', changed('vocab_size: 256', 'vocab_size: 256, pad_token_id: 256'),
+     ['pad_token_id', '256 tokens', 'pad_token_id=null']),
     ('two warm-ups', training('schedule: { warmup_steps: 2, warmup_ratio: 0.1 }'), ['two answers', ':10:']),
     ('schedule without epochs', training('gradient_accumulation: {0: 2, 3: 1}'), ['synthetic', 'epochs', ':10:26']),
     ('schedule that begins late', lines() + '  gradient_accumulation: {2: 2}\n', ['epoch 2', 'epoch 0', ':10:']),

@@ -76,7 +76,9 @@ static const hr_add_rows_args positions = {.period = 130}, one_row = {.period = 
 static const hr_add_rows_dw_args positions_dw = {.period = 130, .rows = 160, .dtype = HR_F32},
                                  one_row_dw = {.period = 1, .rows = 2, .dtype = HR_F32};
 static const hr_linear_gradient_args wide = {HR_F32};
-static const hr_embedding_dw_args table = {3000, HR_F32};
+static const hr_embedding_args no_padding = {0};
+static const hr_embedding_dw_args table = {.rows = 3000, .dtype = HR_F32},
+                                  padded_table = {.rows = 3000, .dtype = HR_F32, .padded = 18};
 static const hr_adamw_args adam = {.beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .lr_scale = 1};
 static const hr_adamw8bit_args adam8 = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8f, .weight_decay = 0.1f, .lr_scale = 1};
 static const hr_nf4_args nf4 = {{HR_F32, 2, {512, 1024}}};
@@ -263,7 +265,8 @@ static const large_sample samples[] = {
     {"linear_dx", {.n_in = 3, .in = {F(384, 768), F(768, 512), F(384, 512)}}},
     {"linear_dw", {.n_in = 3, .in = {F(384, 768), F(384, 512), F(768, 512)}, .args = &wide}},
     {"linear_db", {.n_in = 2, .in = {F(2100, 768), F(768)}, .args = &wide}},
-    {"embedding", {.n_in = 2, .in = {I(4, 128), F(3000, 1024)}, .index_below = 3000}},
+    {"embedding", {.n_in = 2, .in = {I(4, 128), F(3000, 1024)}, .args = &no_padding, .index_below = 3000}},
+    {"embedding_dw", {.n_in = 3, .in = {I(4, 500), F(4, 500, 64)}, .args = &padded_table, .index_below = 40}},
     {"embedding_dw", {.n_in = 3, .in = {I(4, 128), F(4, 128, 256), F(3000, 256)}, .args = &table, .index_below = 3000}},
     {"embedding_dw", {.n_in = 3, .in = {I(4, 500), F(4, 500, 64)}, .args = &table, .index_below = 40}},
     {"gather", {.n_in = 2, .in = {I(4, 500), F(4, 300, 1024)}, .args = &of_samples, .index_below = 300}},

@@ -1,8 +1,10 @@
 /* See part_data.h. */
 #include "part_data.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -61,6 +63,34 @@ hr_status fixture_try(fixture *f, const char *source, const void *text, size_t b
   return hr__data_open(f->recipe, &shape, &f->data, err);
 }
 
+hr_status request_open(fixture *f, const data_request *r, hr_error *err) {
+  enum { MOST = 8 };
+  char path[4200], text[64];
+  const char *set[MOST + 1] = {path};
+  size_t count = 1;
+  *f = (fixture){0};
+  snprintf(f->path, sizeof f->path, "%s/%ld-%s", HR_BINARY_DIR, (long)getpid(), r->file);
+  file_put(f->path, r->text, r->bytes);
+  snprintf(path, sizeof path, "data.path=%s", f->path);
+  for (size_t i = 0; r->settings[i]; i++) {
+    assert_true(count < MOST);
+    set[count++] = r->settings[i];
+  }
+  int length = snprintf(text, sizeof text, "data: { sequence_length: %d }\n", (int)r->length);
+  const hr_key_table tables[] = {hr_data_keys, hr_masking_keys};
+  HR_TRY(hr__recipe_parse("r.yaml", ".", text, (size_t)length, set, count, tables, 2, &f->recipe, err));
+  hr_fields fields[1];
+  token_fields(fields, r->batch, &r->length, 1, r->vocabulary, false);
+  hr_data_shape shape = {.seed = 3,
+                         .batch = r->batch,
+                         .buckets = &r->length,
+                         .fields = fields,
+                         .n_buckets = 1,
+                         .fillers = 1,
+                         .watch = r->watch};
+  return hr__data_open(f->recipe, &shape, &f->data, err);
+}
+
 void fixture_close(fixture *f) {
   hr__data_close(f->data);
   hr__recipe_destroy(f->recipe);
@@ -71,4 +101,39 @@ hr_status fill(const hr_data *data, const hr_micro *micro, int32_t *tokens, int3
                hr_error *err) {
   int64_t batch = hr__data_fields(data, micro->bucket)->list[0].desc.dim[0];
   return hr__data_fill(data, micro, 0, batch, 0, (void *const[HR_FIELDS]){tokens, targets, lengths}, err);
+}
+
+static char cache[4096];
+
+void cache_begin(const char *name) {
+  snprintf(cache, sizeof cache, "%s/%s-cache-%ld", HR_BINARY_DIR, name, (long)getpid());
+  setenv("XDG_CACHE_HOME", cache, 1);
+}
+
+int cache_files(char path[4500]) {
+  char folder[4200];
+  int count = 0;
+  snprintf(folder, sizeof folder, "%s/headroom", cache);
+  DIR *dir = opendir(folder);
+  for (const struct dirent *entry; dir && (entry = readdir(dir));) {
+    if (entry->d_name[0] == '.') continue;
+    snprintf(path, 4500, "%s/%s", folder, entry->d_name);
+    count++;
+  }
+  if (dir) closedir(dir);
+  return count;
+}
+
+void cache_clear(void) {
+  char path[4500];
+  while (cache_files(path) > 0)
+    unlink(path);
+}
+
+void cache_end(void) {
+  char folder[4200];
+  cache_clear();
+  snprintf(folder, sizeof folder, "%s/headroom", cache);
+  rmdir(folder);
+  rmdir(cache);
 }

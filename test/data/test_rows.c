@@ -1,5 +1,4 @@
 /* Rows as samples: what each shape of a row becomes, which tokens are targets, and rows that are no good. */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@ enum { LENGTH = 128, BATCH = 4, WORDS = 4096 };
 
 #define TOKENIZERS HR_SOURCE_DIR "/test/text/tokenizers"
 
-static char cache[4096], jinja[4096];
+static char jinja[4096];
 
 /* Data over a file of rows. */
 typedef struct opening {
@@ -23,32 +22,30 @@ typedef struct opening {
   const char *set[2];        /* more overrides */
   const char *tokenizer;     /* NULL: byte-level */
   int64_t length;            /* 0: LENGTH */
+  hr_data_watch watch;
   fixture f;
 } opening;
 
 static hr_status data_open(opening *o, hr_error *err) {
-  char data[4200], tokenizer[4200], template[4200];
-  hr_fields fields[1];
-  const int64_t buckets[] = {o->length ? o->length : LENGTH};
-  o->f = (fixture){0};
-  snprintf(o->f.path, sizeof o->f.path, "%s/rows-%ld.%s", HR_BINARY_DIR, (long)getpid(),
-           o->ending ? o->ending : "jsonl");
-  file_put(o->f.path, o->rows, strlen(o->rows));
+  char tokenizer[4200], template[4200], file[32];
   if (o->template) file_put(jinja, o->template, strlen(o->template));
-  snprintf(data, sizeof data, "data.path=%s", o->f.path);
+  snprintf(file, sizeof file, "rows.%s", o->ending ? o->ending : "jsonl");
   snprintf(tokenizer, sizeof tokenizer, "data.tokenizer=%s/%s", TOKENIZERS, o->tokenizer ? o->tokenizer : "byte-level");
   snprintf(template, sizeof template, "data.template=%s", jinja);
-  const char *set[6] = {data, tokenizer, "data.source=rows"};
-  size_t count = 3;
+  const char *set[6] = {tokenizer, "data.source=rows"};
+  size_t count = 2;
   if (o->template) set[count++] = template;
   for (int i = 0; i < 2 && o->set[i]; i++)
     set[count++] = o->set[i];
-  const hr_key_table tables[] = {hr_data_keys, hr_masking_keys};
-  HR_TRY(hr__recipe_parse("r.yaml", ".", "data: { sequence_length: 128 }\n", 31, set, count, tables, 2, &o->f.recipe,
-                          err));
-  token_fields(fields, BATCH, buckets, 1, WORDS, false);
-  hr_data_shape shape = {.seed = 3, .batch = BATCH, .buckets = buckets, .fields = fields, .n_buckets = 1, .fillers = 1};
-  return hr__data_open(o->f.recipe, &shape, &o->f.data, err);
+  data_request request = {.file = file,
+                          .text = o->rows,
+                          .bytes = strlen(o->rows),
+                          .settings = set,
+                          .length = o->length ? o->length : LENGTH,
+                          .batch = BATCH,
+                          .vocabulary = WORDS,
+                          .watch = o->watch};
+  return request_open(&o->f, &request, err);
 }
 
 static void data_close(opening *o) {
@@ -231,6 +228,54 @@ static void refused(opening *o, hr_status status, const char *place, const char 
   data_close(o);
 }
 
+/* A text of JSON is what it says. */
+static void test_tools(void **state) {
+  (void)state;
+  static const char template[] = "{% for t in tools or [] %}{{ t.name }}{{ '\\n' }}{% endfor %}{% for m in messages %}"
+                                 "{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}";
+#define ASKED "{\"messages\": [{\"role\": \"assistant\", \"content\": \"the word\"}]"
+  const stretch with[] = {{"the\nand\n", false}, {"the word", true}, {0}}, without[] = {{"the word", true}, {0}};
+  static const char *const lists[] = {ASKED ", \"tools\": [{\"name\": \"the\"}, {\"name\": \"and\"}]}", ASKED
+                                      ", \"tools\": \"[{\\\"name\\\": \\\"the\\\"}, {\\\"name\\\": \\\"and\\\"}]\"}"};
+  static const char *const none[] = {ASKED "}", ASKED ", \"tools\": \"\"}", ASKED ", \"tools\": \"null\"}",
+                                     ASKED ", \"tools\": null}"};
+  for (int i = 0; i < 2; i++)
+    sample_is(&(opening){.rows = lists[i], .template = template}, with);
+  for (int i = 0; i < 4; i++)
+    sample_is(&(opening){.rows = none[i], .template = template}, without);
+}
+
+typedef struct told {
+  uint64_t done, all;
+  int times;
+} told;
+
+static void note(void *user, uint64_t done, uint64_t all) {
+  told *t = user;
+  assert_true(done >= t->done && done <= all);
+  *t = (told){done, all, t->times + 1};
+}
+
+static void test_progress_is_told(void **state) {
+  (void)state;
+  enum { ROWS = 1000 };
+  char *rows = calloc(ROWS, 32);
+  for (int i = 0; i < ROWS; i++)
+    strcat(rows + 21 * i, "{\"text\": \"the word\"}\n");
+  told t = {0};
+  opening o = {.rows = rows, .watch = {note, &t}};
+  cache_clear();
+  open_good(&o);
+  assert_int_equal(t.all, strlen(rows));
+  assert_true(t.times > ROWS / 100 && t.done > t.all * 9 / 10);
+  data_close(&o);
+  t = (told){0};
+  open_good(&o); /* tokens are there */
+  assert_int_equal(t.times, 0);
+  data_close(&o);
+  free(rows);
+}
+
 static void test_bad_rows(void **state) {
   (void)state;
 #define GOOD "{\"text\": \"the word\"}\n"
@@ -244,6 +289,10 @@ static void test_bad_rows(void **state) {
       {"{\"messages\": \"hi\"}", ".jsonl:1", "messages is not a list of messages"},
       {"{\"messages\": []}", ".jsonl:1", "messages is not a list of messages"},
       {"{\"messages\": [{\"content\": \"hi\"}]}", ".jsonl:1", "role is missing"},
+      {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"tools\": \"[{\"}", ".jsonl:1",
+       "tools is a text, but not one of JSON"},
+      {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"tools\": \"{}\"}", ".jsonl:1",
+       "tools is not a list"},
       {"{\"conversations\": [{\"from\": \"me\", \"value\": \"hi\"}]}", ".jsonl:1", "from is \"me\", not human"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -332,18 +381,6 @@ static void test_what_tells_samples_apart(void **state) {
   assert_string_equal(first, other);
 }
 
-static void cache_clear(void) {
-  char path[8400], folder[4200];
-  snprintf(folder, sizeof folder, "%s/headroom", cache);
-  DIR *dir = opendir(folder);
-  for (const struct dirent *entry; dir && (entry = readdir(dir));) {
-    if (entry->d_name[0] == '.') continue;
-    snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-    unlink(path);
-  }
-  if (dir) closedir(dir);
-}
-
 static hr_status opened_and_closed(void *arg, hr_error *err) {
   cache_clear();
   hr_status status = data_open(arg, err);
@@ -362,9 +399,8 @@ static void test_memory_that_runs_out(void **state) {
 
 int main(void) {
   hr_test_faults_install();
-  snprintf(cache, sizeof cache, "%s/rows-cache-%ld", HR_BINARY_DIR, (long)getpid());
+  cache_begin("rows");
   snprintf(jinja, sizeof jinja, "%s/rows-%ld.jinja", HR_BINARY_DIR, (long)getpid());
-  setenv("XDG_CACHE_HOME", cache, 1);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_texts),
       cmocka_unit_test(test_prompts_are_no_targets),
@@ -372,6 +408,8 @@ int main(void) {
       cmocka_unit_test(test_tokens_across_the_border),
       cmocka_unit_test(test_tokenizers_that_change_text),
       cmocka_unit_test(test_pieces_of_sentencepiece),
+      cmocka_unit_test(test_tools),
+      cmocka_unit_test(test_progress_is_told),
       cmocka_unit_test(test_bad_rows),
       cmocka_unit_test(test_templates_that_do_not_serve),
       cmocka_unit_test(test_long_rows),
@@ -379,11 +417,7 @@ int main(void) {
       cmocka_unit_test(test_memory_that_runs_out),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
-  char folder[4200];
-  cache_clear();
   unlink(jinja);
-  snprintf(folder, sizeof folder, "%s/headroom", cache);
-  rmdir(folder);
-  rmdir(cache);
+  cache_end();
   return failed;
 }

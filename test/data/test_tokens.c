@@ -1,5 +1,4 @@
 /* Text and lines as tokens of a tokenizer: the samples, the file that tokens are kept in, and input that is no good. */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,6 @@
 enum { LENGTH = 8, BATCH = 2, WORDS = 4096 };
 
 static const char words[] = HR_SOURCE_DIR "/test/text/tokenizers/byte-level";
-static char cache[4096];
 
 /* Data over a file, read with the tokenizer at `path` as a model of `vocabulary` words takes it. */
 typedef struct opening {
@@ -25,21 +23,17 @@ typedef struct opening {
 } opening;
 
 static hr_status data_open(opening *o, hr_error *err) {
-  char data[4200], tokenizer[4200], source[64];
-  hr_fields fields[1];
-  const int64_t buckets[] = {LENGTH};
-  o->f = (fixture){0};
-  snprintf(o->f.path, sizeof o->f.path, "%s/tokens-%ld.txt", HR_BINARY_DIR, (long)getpid());
-  file_put(o->f.path, o->text, o->bytes);
-  snprintf(data, sizeof data, "data.path=%s", o->f.path);
+  char tokenizer[4200], source[64];
   snprintf(source, sizeof source, "data.source=%s", o->source);
   snprintf(tokenizer, sizeof tokenizer, "data.tokenizer=%s", o->path);
-  const hr_key_table tables[] = {hr_data_keys, hr_masking_keys};
-  HR_TRY(hr__recipe_parse("r.yaml", ".", "data: { sequence_length: 8 }\n", 29,
-                          (const char *const[]){data, source, tokenizer}, 3, tables, 2, &o->f.recipe, err));
-  token_fields(fields, BATCH, buckets, 1, o->vocabulary ? o->vocabulary : WORDS, false);
-  hr_data_shape shape = {.seed = 3, .batch = BATCH, .buckets = buckets, .fields = fields, .n_buckets = 1, .fillers = 1};
-  return hr__data_open(o->f.recipe, &shape, &o->f.data, err);
+  data_request request = {.file = "tokens.txt",
+                          .text = o->text,
+                          .bytes = o->bytes,
+                          .settings = (const char *const[]){source, tokenizer, NULL},
+                          .length = LENGTH,
+                          .batch = BATCH,
+                          .vocabulary = o->vocabulary ? o->vocabulary : WORDS};
+  return request_open(&o->f, &request, err);
 }
 
 static void data_close(opening *o) {
@@ -172,27 +166,6 @@ static void test_lines_end_with_the_end_token(void **state) {
   data_close(&o);
 }
 
-/* Files of tokens in the cache; *path: one of them. */
-static int cached(char path[4500]) {
-  char folder[4200];
-  snprintf(folder, sizeof folder, "%s/headroom", cache);
-  DIR *dir = opendir(folder);
-  int count = 0;
-  for (const struct dirent *entry; dir && (entry = readdir(dir));) {
-    if (entry->d_name[0] == '.') continue;
-    snprintf(path, 4500, "%s/%s", folder, entry->d_name);
-    count++;
-  }
-  if (dir) closedir(dir);
-  return count;
-}
-
-static void cache_clear(void) {
-  char path[4500];
-  while (cached(path) > 0)
-    unlink(path);
-}
-
 static void hash_of(opening *o, char out[HR_XXH_HEX]) {
   hr_trace trace;
   open_good(o);
@@ -208,16 +181,16 @@ static void test_tokens_are_made_once(void **state) {
   struct stat made, now;
   cache_clear();
   hash_of(&o, first);
-  assert_int_equal(cached(path), 1);
+  assert_int_equal(cache_files(path), 1);
   assert_int_equal(stat(path, &made), 0);
   hash_of(&o, again);
   assert_int_equal(stat(path, &now), 0);
-  assert_true(cached(path) == 1 && made.st_ino == now.st_ino);
+  assert_true(cache_files(path) == 1 && made.st_ino == now.st_ino);
   assert_string_equal(first, again);
   o.bytes--; /* another text */
   hash_of(&o, other);
   assert_string_not_equal(first, other);
-  assert_int_equal(cached(path), 2);
+  assert_int_equal(cache_files(path), 2);
   o.bytes++;
   o.source = "lines"; /* other documents */
   hash_of(&o, other);
@@ -236,7 +209,7 @@ static void test_a_broken_file_is_made_again(void **state) {
   char path[4500], hash[HR_XXH_HEX];
   cache_clear();
   hash_of(&o, hash);
-  assert_int_equal(cached(path), 1);
+  assert_int_equal(cache_files(path), 1);
   struct stat whole, now;
   assert_int_equal(stat(path, &whole), 0);
   for (int way = 0; way < 5; way++) {
@@ -250,7 +223,7 @@ static void test_a_broken_file_is_made_again(void **state) {
     open_good(&o);
     assert_true(hr__data_train_samples(o.f.data) > 4);
     data_close(&o);
-    assert_true(stat(path, &now) == 0 && now.st_size == whole.st_size && cached(path) == 1);
+    assert_true(stat(path, &now) == 0 && now.st_size == whole.st_size && cache_files(path) == 1);
   }
 }
 
@@ -286,13 +259,12 @@ static void test_memory_that_runs_out(void **state) {
   opening o = {.source = "lines", .path = words, .text = prose, .bytes = sizeof prose - 1};
   assert_true(hr_test_each_fault(opened_and_closed, &o) > 50);
   char path[4500];
-  assert_int_equal(cached(path), 1);
+  assert_int_equal(cache_files(path), 1);
 }
 
 int main(void) {
   hr_test_faults_install();
-  snprintf(cache, sizeof cache, "%s/tokens-cache-%ld", HR_BINARY_DIR, (long)getpid());
-  setenv("XDG_CACHE_HOME", cache, 1);
+  cache_begin("tokens");
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_text_is_cut_into_windows),     cmocka_unit_test(test_special_tokens_go_round_the_text),
       cmocka_unit_test(test_lines_end_with_the_end_token), cmocka_unit_test(test_tokens_are_made_once),
@@ -300,10 +272,6 @@ int main(void) {
       cmocka_unit_test(test_memory_that_runs_out),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
-  char folder[4200];
-  cache_clear();
-  snprintf(folder, sizeof folder, "%s/headroom", cache);
-  rmdir(folder);
-  rmdir(cache);
+  cache_end();
   return failed;
 }

@@ -112,11 +112,12 @@ static void embedding_reference(const reference_call *c) {
 }
 
 static void embedding_dw_reference(const reference_call *c) {
+  const hr_embedding_dw_args *args = c->args;
   int64_t H = c->out_desc[0].dim[1];
   for (int64_t i = 0, count = hr_desc_count(&c->out_desc[0]); i < count; i++)
     c->out[0][i] = c->in[2] ? c->in[2][i] : 0.0;
   for (int64_t t = 0, count = hr_desc_count(&c->in_desc[0]); t < count; t++)
-    for (int64_t h = 0; h < H; h++)
+    for (int64_t h = 0; h < H && c->in[0][t] + 1 != (double)args->padded; h++)
       c->out[0][(int64_t)c->in[0][t] * H + h] += c->in[1][t * H + h];
 }
 
