@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The likeliest 128 tokens of `headroom generate` against those of transformers, in every family of decoders.
 
-    python3 test/generate/compare_transformers.py [build/headroom] [--device cpu|cuda]
+    python3 test/generate/compare_transformers.py [build/headroom] [--device cpu|cuda] [--types float32,bfloat16,float16]
 
 Needs transformers, torch and safetensors; models are small and random, prompts are bytes. In f32, where rounding does not decide; in bf16 and f16
 as far as both agree before two tokens are so close that it does (on random models that is soon). Adapters of PEFT are compared where it is installed.
@@ -20,6 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 parser = argparse.ArgumentParser()
 parser.add_argument('headroom', nargs='?', default=os.path.join(ROOT, 'build', 'headroom'))
 parser.add_argument('--device', default='cpu')
+parser.add_argument('--types', default='float32,bfloat16,float16')
 asked = parser.parse_args()
 
 TOKENS = 128
@@ -64,7 +65,7 @@ def agreed(a, b):
 
 failures = 0
 for name, (kind, settings) in FAMILIES.items():
-    for dtype in [torch.float32, torch.bfloat16, torch.float16]:
+    for dtype in [getattr(torch, kind_of_float) for kind_of_float in asked.types.split(',')]:
         torch.manual_seed(1)
         config = getattr(transformers, kind)(**{**SIZES, **settings})
         config._attn_implementation = 'eager'
@@ -75,7 +76,8 @@ for name, (kind, settings) in FAMILIES.items():
         counts = [agreed(answer, theirs(model, prompt)) for answer, prompt in zip(answers, PROMPTS)]
         exact = dtype == torch.float32
         failures += exact and min(counts) < TOKENS
-        print(f'{name}, {str(dtype)[6:]}: {counts} of {TOKENS} tokens agree' + (' FAILED' if exact and min(counts) < TOKENS else ''))
+        print(f'{name}, {str(dtype)[6:]}: {counts} of {TOKENS} tokens agree' + (' FAILED' if exact and min(counts) < TOKENS else ''),
+              flush=True)
 try:
     import peft
 except ImportError:
