@@ -120,6 +120,11 @@ with Folder() as folder:
                            input=b'who is it\n' * 5, capture_output=True, timeout=60)
     check(small.returncode == 0 and b'longer than the context' in small.stderr, f'{small}')
 
+    # An adapter beside random weights has no base.
+    drawn_base = folder.path + '/drawn'
+    run('train', recipe, '--steps', '1', '--out', drawn_base, '--quiet', '--set', 'model.adapters.kind=lora').expect(0)
+    run('generate', drawn_base, '--prompt', 'x').expect(5, 'random weights', 'model.path')
+
     # Killed while it writes: the code of the signal, and what was shown stays.
     process = subprocess.Popen([HEADROOM, 'generate', out, '--prompt', 'In', '--max-tokens', '90000', '--set',
                                 'model.config.max_position_embeddings=100000'], stdout=subprocess.PIPE,
