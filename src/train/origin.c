@@ -134,6 +134,9 @@ static hr_status targets_list(const char *folder, hr_arena *arena, const char **
 static hr_status base_find(const char *folder, const hr_item *base, hr_arena *arena, const char **out, hr_error *err) {
   const char *text;
   size_t bytes;
+  if (!base->value)
+    return hr__item_fail(base, err, "train adapters beside a model in a folder: model.path",
+                         "the adapter names no base model: it was trained beside random weights");
   HR_TRY(hr__item_text(base, false, &text, &bytes, err));
   const char *beside = *text == '/' ? text : hr__arena_format(arena, "%s/%s", folder, text);
   if (!beside) return hr__nomem(err);

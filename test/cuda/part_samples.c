@@ -4,6 +4,7 @@
 #include "op/adamw8bit.h"
 #include "op/add_rows.h"
 #include "op/attention.h"
+#include "op/cache.h"
 #include "op/embedding.h"
 #include "op/gather.h"
 #include "op/gelu.h"
@@ -57,6 +58,11 @@ static const hr_attention_args packed128 = {
     .heads = 2, .kv_heads = 1, .head_dim = 128, .scale = 0.088f, .documents = true};
 static const hr_attention_args packed200 = {
     .heads = 1, .kv_heads = 1, .head_dim = 200, .scale = 0.07f, .documents = true};
+static const hr_cache_args cache64 = {.heads = 32, .kv_heads = 8, .head_dim = 64, .scale = 0.125f};
+static const hr_cache_args cache128 = {.heads = 7, .kv_heads = 1, .head_dim = 128, .scale = 0.088f, .window = 700};
+static const hr_cache_args cache256 = {.heads = 2, .kv_heads = 2, .head_dim = 256, .scale = 0.0625f};
+static const hr_cache_args cache24 = {.heads = 4, .kv_heads = 2, .head_dim = 24, .scale = 0.2f};
+static const hr_topk_args first = {1};
 static const hr_rope_args rope64 = {.head_dim = 64, .heads = 10},
                           rope64_back = {.head_dim = 64, .inverse = true, .heads = 10};
 static const hr_gather_args of_samples = {1};
@@ -125,6 +131,37 @@ static const large_sample samples[] = {
     {"rope", {.n_in = 2, .in = {F(2, 100, 768), F(2, 100, 32)}, .args = &rope64}},
     {"rope", {.n_in = 2, .in = {F(2, 100, 768), F(2, 100, 32)}, .args = &rope64_back}},
     {"attention", {.n_in = 4, .in = {F(2, 200, 768)}, .args = &heads64}},
+    {"cache_put",
+     {.n_in = 6,
+      .in = {F(2, 3000, 512), F(2, 3000, 512), F(2, 1, 3072), {0}, I(2), I(2)},
+      .args = &cache64,
+      .index_below = 2999}},
+    {"cache_attention", /* one token each, keys in parts */
+     {.n_in = 5,
+      .in = {F(2, 1, 3072), F(2, 3000, 512), F(2, 3000, 512), I(2), I(2)},
+      .args = &cache64,
+      .index_below = 2999}},
+    {"cache_attention",
+     {.n_in = 5,
+      .in = {F(3, 1, 896), F(3, 2000, 128), F(3, 2000, 128), I(3), I(3)},
+      .args = &cache128,
+      .index_below = 1999}},
+    {"cache_attention", /* a prompt */
+     {.n_in = 5,
+      .in = {F(2, 100, 896), F(2, 1000, 128), F(2, 1000, 128), I(2), I(2)},
+      .args = &cache128,
+      .index_below = 800}},
+    {"cache_attention",
+     {.n_in = 5,
+      .in = {F(1, 3, 512), F(1, 600, 512), F(1, 600, 512), I(1), I(1)},
+      .args = &cache256,
+      .index_below = 500}},
+    {"cache_attention",
+     {.n_in = 5, .in = {F(2, 30, 192), F(2, 100, 48), F(2, 100, 48), I(2), I(2)}, .args = &cache24, .index_below = 90}},
+    {"linear", {.n_in = 4, .in = {F(1, 2048), F(3072, 2048)}}},
+    {"linear", {.n_in = 4, .in = {F(2, 8192), F(2048, 8192), {0}, F(2, 2048)}}},
+    {"linear", {.n_in = 4, .in = {F(4, 1000), F(515, 1000), F(515), F(4, 515)}}},
+    {"topk", {.n_in = 1, .in = {F(2, 128256)}, .args = &first}},
     {"attention", {.n_in = 4, .in = {F(1, 257, 512), F(1, 257, 128), F(1, 257, 128)}, .args = &heads64}},
     {"attention", {.n_in = 4, .in = {F(2, 130, 512)}, .args = &heads128}},
     {"attention", {.n_in = 4, .in = {F(1, 100, 720)}, .args = &heads80}},

@@ -550,7 +550,36 @@ def part_steady(suite):
 
 
 # name, function, whether its processes are alone on the device
-PARTS = [('memory', part_memory, True), ('here', part_here, True), ('steady', part_steady, True), ('bad', part_bad, True),
+def part_generate(suite):
+    """Tokens as on the CPU, where rounding does not decide (f32); prompts read in pieces, in a batch, over keys in parts; samples
+    that change nothing of a training. The program itself looks at memory: exit code 4."""
+    prompts = ['And God said', 'In', 'the waters of the deep ' * 20]
+    base = suite.train('wide', [], out=suite.new_folder())
+    path = [f'model.path={base.folder}/generation-00000010', 'data.tokenizer=bytes']
+    for settings in [[], [*path, LORA], [*path, LORA, NF4]]:
+        trained = suite.train('wide', settings)
+        if not suite.answer(trained, 'train'):
+            continue
+
+        def texts(device, *more):
+            result = suite.run('generate', trained.folder, '--json', '--max-tokens', '64', '--set', f'memory.device={device}',
+                               *(word for prompt in prompts for word in ('--prompt', prompt)), *more)
+            return [one['text'] for one in suite.answer(result, 'generate').get('answers', [])]
+
+        expected = texts('cpu')
+        for more in [(), ('--batch', '1'), ('--max-context', '2000'), ('--batch', '2', '--max-context', '1000')]:
+            got = texts(suite.device, *more)
+            check(got == expected, f'{settings} {more}: {got} on {suite.device}, {expected} on the CPU')
+        narrow = texts(suite.device, '--set', 'model.precision=bf16-true')
+        check(len(narrow) == len(prompts) and all(narrow), f'{settings}: bf16 gives {narrow}')
+    every = ['training.generation_every=3', 'training.generation_prompts=["And God said", "In"]', 'training.generation_tokens=20']
+    for settings in [[], ['model.precision=bf16-mixed', 'memory.checkpoint=every-layer'], [*ALL_ON['host']]]:
+        plain = suite.answer(suite.train('wide', settings), 'plain')
+        told = suite.answer(suite.train('wide', settings + every), 'with samples')
+        check(plain.get('weights_sha256') == told.get('weights_sha256'), f'{settings}: samples change the training')
+
+
+PARTS = [('memory', part_memory, True), ('generate', part_generate, True), ('here', part_here, True), ('steady', part_steady, True), ('bad', part_bad, True),
          ('numerics', part_numerics, False), ('bits', part_bits, False), ('near', part_near, False),
          ('against', part_against, False), ('resume', part_resume, False), ('data', part_data, False)]
 

@@ -21,7 +21,7 @@ static hr_answer answer_of(const hr_answer_rules *rules, const char *text) {
   for (const char *at = text; *at && a.end == HR_END_NONE; at++) {
     assert_int_equal(hr__answer_put(&a, (unsigned char)*at, &err), HR_OK);
     assert_true(a.shown >= before && a.shown <= a.text.count && a.shown < sizeof shown);
-    memcpy(shown + before, a.text.data + before, a.shown - before);
+    if (a.shown > before) memcpy(shown + before, a.text.data + before, a.shown - before);
     before = a.shown;
   }
   if (a.end == HR_END_NONE) assert_int_equal(hr__answer_end(&a, HR_END_CONTEXT, &err), HR_OK);
