@@ -3,7 +3,7 @@
 
   bench/real_text.py HEADROOM [--rounds N] [--steps N] [--device cuda|cpu] [--set KEY=VALUE]...
 
-Conversations of many lengths are written as JSON lines, tokenized (by bytes: the vocabulary does not change the work of a step) and packed
+Conversations of many lengths are written as JSON lines, tokenized (by a small vocabulary of the tests: that does not change the work of a step) and packed
 with borders that attention respects. Prints the ratio of seconds of a step: what reading, packing and borders cost.
 """
 import argparse
@@ -17,6 +17,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RECIPE = os.path.join(ROOT, 'recipes', 'llama-3.2-1b.yaml')
+TOKENIZER = os.path.join(ROOT, 'test', 'text', 'tokenizers', 'byte-level')
 WORDS = ('memory plan step batch layer weight gradient loss token text model train device host disk budget the of and to in a is that it '
          'for with as on be by at this from or one have an not are but what all were when we there can more').split()
 
@@ -57,7 +58,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, 'rows.jsonl')
         rows_write(path, asked.rows)
-        rows = [f'data.path={path}', 'data.source=rows', 'data.tokenizer=bytes', 'data.loss=all']
+        rows = [f'data.path={path}', 'data.source=rows', f'data.tokenizer={TOKENIZER}', 'data.loss=all']
         kinds = {'random tokens': ['data.source=synthetic'], 'rows, packed': rows + ['data.packing=true']}
         seen = {name: [] for name in kinds}
         for _ in range(asked.rounds):

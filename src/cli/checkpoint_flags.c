@@ -7,6 +7,7 @@
 
 #include "format/doc.h"
 #include "format/file.h"
+#include "format/gguf.h"
 #include "model/stored.h"
 
 static const char usual_precision[] = "bf16-mixed";
@@ -45,7 +46,7 @@ enum { METHODS = sizeof methods / sizeof methods[0] };
 /* A checkpoint in place of a recipe: its folder, or a GGUF file. */
 static bool is_checkpoint(const char *path) {
   struct stat facts;
-  return stat(path, &facts) == 0 && (S_ISDIR(facts.st_mode) || hr__stored_is_gguf(path));
+  return stat(path, &facts) == 0 && (S_ISDIR(facts.st_mode) || hr__gguf_is_name(path));
 }
 
 /* Whether the first `count` overrides give the key, a section around it, or a part of it. */

@@ -85,6 +85,9 @@ hr_status hr__cli_int(const hr_cli *cli, const char *name, int64_t least, int64_
 /* An override from an option of the command's own, after those of --set. */
 __attribute__((format(printf, 3, 4))) hr_status hr__cli_override(hr_cli *cli, hr_error *err, const char *format, ...);
 
+/* The same of an option that is a size, where it was given. */
+hr_status hr__cli_size_override(hr_cli *cli, const char *option, const char *path, hr_error *err);
+
 /* Help on the command, or on the program where none was given. One screen: 40 lines of 80 columns. */
 void hr__cli_help(const hr_cli *cli, FILE *to);
 

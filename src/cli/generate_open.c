@@ -79,7 +79,7 @@ hr_status hr__generating_load(hr_generating *g, hr_error *err) {
   HR_TRY(hr__job_device(g->job, &g->device, err));
   g->options =
       (hr_train_options){.recipe = g->job->recipe, .plan = g->job->plan, .device = g->device, .check_peak = true};
-  HR_TRY(hr__session_create_generating(&g->options, g->origin.adapter, &g->session, err));
+  HR_TRY(hr__session_create_generating(&g->options, &g->session, err));
   return hr__generator_create(g->session.run, g->job->recipe, &g->sampling, &g->generator, err);
 }
 

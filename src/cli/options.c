@@ -40,6 +40,27 @@ hr_status hr__cli_override(hr_cli *cli, hr_error *err, const char *format, ...) 
   return text != NULL ? override_add(cli, text, err) : hr__nomem(err);
 }
 
+enum { BYTES_LEAST = 1 << 20 }; /* a budget below this is a number that lacks its unit */
+
+/* A size as a setting takes it. Anything else that YAML would understand (null) is no value of these options. */
+hr_status hr__cli_size_override(hr_cli *cli, const char *option, const char *path, hr_error *err) {
+  const char *value = hr__cli_value(cli, option);
+  if (value == NULL) return HR_OK;
+  uint64_t bytes;
+  if (!hr__size_parse(value, &bytes)) {
+    char place[64];
+    snprintf(place, sizeof place, "--%s", option);
+    return hr__fail(err, HR_USAGE, place, "write it as 512MiB, 24GB or plain bytes", "'%s' is not a size", value);
+  }
+  if (bytes < BYTES_LEAST && value[strspn(value, "0123456789")] == '\0') {
+    char place[64], remedy[128];
+    snprintf(place, sizeof place, "--%s", option);
+    snprintf(remedy, sizeof remedy, "write the unit: --%s %.40sGiB", option, value);
+    return hr__fail(err, HR_USAGE, place, remedy, "%s bytes are too few for anything", value);
+  }
+  return hr__cli_override(cli, err, "%s=%s", path, value);
+}
+
 static hr_status set_take(hr_cli *cli, const char *text, hr_error *err) {
   const char *equals = strchr(text, '=');
   if (equals == NULL || equals == text)

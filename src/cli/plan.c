@@ -15,8 +15,6 @@
 #include "dev/gpus.h"
 #include "job/answer.h"
 
-enum { BYTES_LEAST = 1 << 20 }; /* a budget below this is a number that lacks its unit */
-
 void hr__plan_remark(const hr_cli *cli, const hr_job *job) {
   if (cli->quiet || cli->json || job->facts.kind != HR_CPU) return;
   if (!hr__cli_value(cli, "gpu-memory") || hr__recipe_given(job->recipe, "memory.device")) return;
@@ -89,25 +87,6 @@ hr_status hr__plan_show(hr_cli *cli, const hr_job *job, json_t **answer, hr_erro
   return fits ? HR_OK : HR_NO_FIT;
 }
 
-/* A size as a setting takes it. Anything else that YAML would understand (null) is no value of these options. */
-static hr_status size_override(hr_cli *cli, const char *option, const char *path, hr_error *err) {
-  const char *value = hr__cli_value(cli, option);
-  if (value == NULL) return HR_OK;
-  uint64_t bytes;
-  if (!hr__size_parse(value, &bytes)) {
-    char place[64];
-    snprintf(place, sizeof place, "--%s", option);
-    return hr__fail(err, HR_USAGE, place, "write it as 512MiB, 24GB or plain bytes", "'%s' is not a size", value);
-  }
-  if (bytes < BYTES_LEAST && value[strspn(value, "0123456789")] == '\0') {
-    char place[64], remedy[128];
-    snprintf(place, sizeof place, "--%s", option);
-    snprintf(remedy, sizeof remedy, "write the unit: --%s %.40sGiB", option, value);
-    return hr__fail(err, HR_USAGE, place, remedy, "%s bytes are too few for anything", value);
-  }
-  return hr__cli_override(cli, err, "%s=%s", path, value);
-}
-
 static bool is_share(const char *text) {
   size_t digits = strspn(text, "0123456789.");
   return digits > 0 && strcmp(text + digits, "%") == 0;
@@ -121,7 +100,7 @@ static hr_status margin_override(hr_cli *cli, hr_error *err) {
   uint64_t bytes;
   if (!hr__size_parse(value, &bytes))
     return hr__fail(err, HR_USAGE, "--margin", "write it as 512MiB, 15% or 0", "'%s' is not a size or a share", value);
-  return size_override(cli, "margin", "memory.margin", err);
+  return hr__cli_size_override(cli, "margin", "memory.margin", err);
 }
 
 /* A GPU of the catalogue, by any name that it goes by. */
@@ -160,7 +139,7 @@ static hr_status gpu_override(hr_cli *cli, hr_error *err) {
 /* The options of this command are settings under a shorter name. */
 hr_status hr__plan_flags(hr_cli *cli, hr_error *err) {
   HR_TRY(gpu_override(cli, err));
-  HR_TRY(size_override(cli, "gpu-memory", "memory.budget", err));
+  HR_TRY(hr__cli_size_override(cli, "gpu-memory", "memory.budget", err));
   HR_TRY(hr__checkpoint_flags(cli, err));
   HR_TRY(margin_override(cli, err));
   int64_t samples;

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/fit.h"
 #include "cli/jobs.h"
+#include "cli/one_line.h"
 #include "cli/table.h"
 #include "cli/train.h"
 #include "job/settings.h"
@@ -120,6 +121,7 @@ hr_status hr__train_source(hr_cli *cli, const hr_job_source *source, const hr_tr
 }
 
 static hr_status train_run(hr_cli *cli, hr_error *err) {
+  HR_TRY(hr__one_line_flags(cli, err));
   HR_TRY(hr__checkpoint_flags(cli, err));
   HR_TRY(hr__checkpoint_defaults(cli, err));
   const char *folder = hr__cli_value(cli, "out");
@@ -134,6 +136,7 @@ static hr_status train_run(hr_cli *cli, hr_error *err) {
 }
 
 static const hr_cli_option options[] = {
+    HR_ONE_LINE_OPTIONS,
     HR_CHECKPOINT_OPTIONS,
     {"auto", NULL, "the fastest that fits, of what the recipe leaves out"},
     {"out", "DIR", "folder of the run (default: out/ and the recipe's name)"},
@@ -146,13 +149,13 @@ static const hr_cli_option options[] = {
 
 const hr_cli_command hr_cli_train = {
     .name = "train",
-    .usage = "RECIPE",
+    .usage = "[RECIPE]",
     .summary = "plans, then trains inside the plan",
     .details = "DIR/log.jsonl gets a line per step. Ctrl-C saves and exits with 130.",
     .examples = "train recipes/demo.yaml --steps 2 --out out/example",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
-    .min_arguments = 1,
+    .min_arguments = 0,
     .max_arguments = 1,
     .run = train_run,
 };

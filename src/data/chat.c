@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "format/file.h"
+#include "format/gguf.h"
 #include "text/gguf.h"
 
 static hr_status folder_look(hr_chat *chat, const char *folder, hr_error *err) {
@@ -22,7 +23,7 @@ static hr_status template_find(hr_chat *chat, const hr_recipe *recipe, hr_error 
   }
   char *folder = hr__arena_text(&chat->arena, hr__tokenizer_file(chat->tokenizer));
   if (!folder) return hr__nomem(err);
-  bool whole = hr__is_gguf_name(folder); /* which has the template in it */
+  bool whole = hr__gguf_is_name(folder); /* which has the template in it */
   char *slash = whole ? NULL : strrchr(folder, '/');
   if (slash) *slash = 0;
   HR_TRY(folder_look(chat, slash || whole ? folder : ".", err));

@@ -25,7 +25,7 @@ static hr_status file_add(finding *f, const char *path, hr_error *err) {
   return out->list[out->count++].path ? HR_OK : hr__nomem(err);
 }
 
-static bool ends_with_one(const char *name, const char *endings) {
+bool hr__data_ends_as(const char *name, const char *endings) {
   size_t length = strlen(name);
   for (const char *at = endings; at; at = strchr(at, '|')) {
     at += *at == '|';
@@ -48,7 +48,7 @@ static bool sorted_from(finding *f, size_t first) {
 
 static hr_status folder_read(finding *f, const char *path, DIR *folder, hr_error *err) {
   for (struct dirent *entry; errno = 0, (entry = readdir(folder)) != NULL;) {
-    if (entry->d_name[0] == '.' || !ends_with_one(entry->d_name, f->endings)) continue;
+    if (entry->d_name[0] == '.' || !hr__data_ends_as(entry->d_name, f->endings)) continue;
     struct stat facts;
     const char *file = hr__arena_format(&f->out->arena, "%s/%s", path, entry->d_name);
     if (!file) return hr__nomem(err);

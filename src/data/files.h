@@ -18,6 +18,9 @@ typedef struct hr_data_files {
   hr_arena arena;   /* of the paths */
 } hr_data_files;
 
+/* Whether a path ends as one of a list does: ".txt|.md". */
+bool hr__data_ends_as(const char *path, const char *endings);
+
 /* Which files they are. key: "data.path", whose absence is an error too; endings: ".txt|.md". HR_BAD_INPUT where a
  * folder or pattern has none. */
 hr_status hr__data_files_find(const hr_recipe *recipe, const char *key, const char *endings, hr_data_files *out,

@@ -140,7 +140,7 @@ static hr_status files_scan(ids *s, border_list *list, hr_error *err) {
 }
 
 static hr_status files_open(ids *s, const hr_source_request *request, hr_error *err) {
-  HR_TRY(hr__data_files_find(request->recipe, request->key, ".npy|.bin", &s->files, err));
+  HR_TRY(hr__data_files_find(request->recipe, request->key, HR_IDS_ENDINGS, &s->files, err));
   HR_TRY(hr__data_files_open(&s->files, err));
   s->heads = hr__alloc_zero(s->files.count, sizeof *s->heads);
   s->begins = hr__alloc_zero(s->files.count + 1, sizeof *s->begins);

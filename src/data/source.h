@@ -82,6 +82,7 @@ bool hr__samples_suffice(const hr_source_request *request, uint64_t samples);
 
 /* Files of text end so. */
 #define HR_TEXT_ENDINGS ".txt|.text|.md"
+#define HR_IDS_ENDINGS  ".npy|.bin"
 
 /* HR_BAD_INPUT where the model does not take tokens with targets, or its vocabulary does not hold all bytes. */
 hr_status hr__bytes_check(const hr_source_request *request, hr_error *err);

@@ -326,6 +326,11 @@ static hr_status windows(int fd, const char *path, uint64_t file_bytes, hr_gguf 
   }
 }
 
+bool hr__gguf_is_name(const char *path) {
+  size_t length = strlen(path);
+  return length > 5 && strcmp(path + length - 5, ".gguf") == 0;
+}
+
 hr_status hr__gguf_open(const char *path, hr_gguf **out, hr_error *err) {
   int fd;
   uint64_t bytes;

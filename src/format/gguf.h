@@ -55,6 +55,8 @@ typedef struct hr_gguf_tensor {
 
 typedef struct hr_gguf hr_gguf;
 
+bool hr__gguf_is_name(const char *path); /* whether a path ends as such files do */
+
 hr_status hr__gguf_open(const char *path, hr_gguf **out, hr_error *err);
 /* The same from memory, for headers alone: `file_bytes` is the length the file claims to have. */
 hr_status hr__gguf_parse(const char *name, const void *head, size_t head_bytes, uint64_t file_bytes, hr_gguf **out,

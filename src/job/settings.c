@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "compile/compile.h"
+#include "format/gguf.h"
 #include "model/model.h"
 #include "model/stored.h"
 #include "plan/memory.h"
@@ -165,7 +166,7 @@ hr_status hr__settings_parse(const char *name, const char *folder, const char *t
 /* A checkpoint in place of a recipe. */
 static bool is_checkpoint(const char *path) {
   struct stat facts;
-  return stat(path, &facts) == 0 && (S_ISDIR(facts.st_mode) || hr__stored_is_gguf(path));
+  return stat(path, &facts) == 0 && (S_ISDIR(facts.st_mode) || hr__gguf_is_name(path));
 }
 
 static bool overridden(const char *const *overrides, size_t count, const char *path) {
@@ -179,8 +180,7 @@ hr_status hr__settings_data(const char *path, const char *const *overrides, size
   if (!is_checkpoint(path) || overridden(overrides, n_overrides, "data.path") ||
       overridden(overrides, n_overrides, "data.source"))
     return HR_OK;
-  return hr__fail(err, HR_USAGE, path,
-                  "give --set data.path=FILE, or try it on random tokens: --set data.source=synthetic",
+  return hr__fail(err, HR_USAGE, path, "give --data FILE, or try it on random tokens: --set data.source=synthetic",
                   "there is a model to train, but no data");
 }
 
@@ -202,7 +202,7 @@ static hr_status folder_parse(const char *path, int64_t length, const char *cons
   char text[2 * NAME_MAX + 128], name[2 * NAME_MAX + 3] = ".", folder[PATH_MAX];
   const char *slash = strrchr(path, '/');
   snprintf(folder, sizeof folder, "%s", path);
-  if (hr__stored_is_gguf(path)) {
+  if (hr__gguf_is_name(path)) {
     path_quote(slash ? slash + 1 : path, name);
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 0, path);
   }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "format/file.h"
+#include "format/gguf.h"
 #include "model/gguf.h"
 #include "model/stored.h"
 
@@ -17,7 +18,7 @@ static hr_status gguf_text(const char *path, hr_arena *arena, char **text, size_
 
 hr_status hr__config_text(const char *path, hr_arena *arena, const char **name, char **text, size_t *bytes,
                           hr_error *err) {
-  bool gguf = hr__stored_is_gguf(path);
+  bool gguf = hr__gguf_is_name(path);
   *text = NULL;
   *bytes = 0;
   *name = gguf ? hr__arena_text(arena, path) : hr__arena_format(arena, "%s/config.json", path);

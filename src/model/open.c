@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "format/gguf.h"
 #include "model/model.h"
 #include "model/stored.h"
 
@@ -21,7 +22,7 @@ static hr_status path_open(hr_recipe *recipe, const hr_scope *scope, const hr_mo
   if (!section) return hr__nomem(err);
   if (access(path, F_OK) != 0)
     return hr__scope_fail(scope, "path", "give the folder of a checkpoint, with config.json in it, or a GGUF file", err,
-                          "there is no %s \"%.200s\"", hr__stored_is_gguf(path) ? "file" : "folder", path);
+                          "there is no %s \"%.200s\"", hr__gguf_is_name(path) ? "file" : "folder", path);
   HR_TRY(hr__config_text(path, arena, &name, &text, &bytes, err));
   if (!text) {
     char remedy[2 * HR_SECTION_TEXT + 80];

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "format/gguf.h"
 #include "format/gguf_blocks.h"
 #include "model/convert.h"
 #include "model/gguf.h"
@@ -26,11 +27,6 @@ struct hr_stored {
     hr_gguf_weight weight;
   } * sources;
 };
-
-bool hr__stored_is_gguf(const char *path) {
-  size_t length = strlen(path);
-  return length > 5 && strcmp(path + length - 5, ".gguf") == 0;
-}
 
 /* A file of weights in a format that is not read, such as pickled ones: its name. */
 static bool other_format(const char *folder, char name[256]) {
@@ -55,7 +51,7 @@ static bool other_format(const char *folder, char name[256]) {
 bool hr__stored_is_there(const char *path) {
   static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
   char file[4096], other[256];
-  if (hr__stored_is_gguf(path)) return true;
+  if (hr__gguf_is_name(path)) return true;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (snprintf(file, sizeof file, "%s/%s", path, names[i]) < (int)sizeof file && access(file, F_OK) == 0) return true;
   return other_format(path, other);
@@ -171,7 +167,7 @@ static hr_status gguf_read(const hr_stored *s, size_t index, hr_dtype dtype, int
 
 static hr_status stored_fill(hr_stored *s, const char *path, hr_error *err) {
   struct stat facts;
-  if (hr__stored_is_gguf(path)) {
+  if (hr__gguf_is_name(path)) {
     HR_TRY(hr__gguf_open(path, &s->gguf, err));
     return gguf_list(s, path, err);
   }

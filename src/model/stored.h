@@ -27,7 +27,6 @@ void hr__stored_close(hr_stored *stored); /* NULL is fine */
 /* Whether there are weights at all, be it in a format that is not read: a folder with config.json alone can be planned.
  */
 bool hr__stored_is_there(const char *path);
-bool hr__stored_is_gguf(const char *path); /* by its name */
 
 size_t hr__stored_count(const hr_stored *stored);
 const hr_stored_tensor *hr__stored_at(const hr_stored *stored, size_t index); /* sorted by name */

@@ -4,11 +4,6 @@
 #include "text/gguf_vocabulary.h"
 #include "text/kinds.h"
 
-bool hr__is_gguf_name(const char *path) {
-  size_t length = strlen(path);
-  return length > 5 && strcmp(path + length - 5, ".gguf") == 0;
-}
-
 /* --- the sections of tokenizer.json ------------------------------------------------------------------------------- */
 
 static hr_status added_put(const hr_gguf_vocabulary *v, hr_string *out, hr_error *err) {

@@ -10,8 +10,6 @@
 #include "format/gguf.h"
 #include "text/tokenizer.h"
 
-bool hr__is_gguf_name(const char *path); /* by its ending */
-
 /* tokenizer.json; `name` is the file's, for places. */
 hr_status hr__gguf_tokenizer_json(const hr_gguf *file, const char *name, hr_string *out, hr_error *err);
 /* tokenizer_config.json: tokens with a role, and whether they are put round a text. */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "format/file.h"
+#include "format/gguf.h"
 #include "text/gguf.h"
 
 static const hr_vocabulary_kind kinds[] = {
@@ -90,7 +91,7 @@ static const hr_vocabulary_kind *folder_find(const char *folder, char path[PATH_
 
 bool hr__tokenizer_is_there(const char *folder) {
   char path[PATH_TEXT];
-  return hr__is_gguf_name(folder) || folder_find(folder, path) != NULL;
+  return hr__gguf_is_name(folder) || folder_find(folder, path) != NULL;
 }
 
 uint64_t hr__tokenizer_file_bytes(const char *path) {

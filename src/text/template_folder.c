@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "format/file.h"
+#include "format/gguf.h"
 #include "text/gguf.h"
 #include "text/template.h"
 
@@ -61,7 +62,7 @@ static hr_status from_gguf(const char *path, hr_arena *arena, const char **text,
 hr_status hr__template_of_folder(const char *folder, bool tools, hr_arena *arena, const char **text, size_t *bytes,
                                  const char **name, hr_error *err) {
   *text = NULL;
-  if (hr__is_gguf_name(folder)) return from_gguf(folder, arena, text, bytes, name, err);
+  if (hr__gguf_is_name(folder)) return from_gguf(folder, arena, text, bytes, name, err);
   HR_TRY(file_in(folder, "chat_template.jinja", arena, name, err));
   if (access(*name, F_OK) == 0) {
     char *whole = NULL;

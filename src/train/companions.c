@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "format/file.h"
+#include "format/gguf.h"
 #include "text/gguf.h"
 #include "train/manifest.h"
 #include "train/tensors.h"
@@ -68,7 +69,7 @@ static hr_status origin_find(const hr_recipe *recipe, const hr_model_part *part,
   if (*part->name || !hr__recipe_has(recipe, "data.tokenizer")) return HR_OK;
   const char *named = hr__recipe_text(recipe, "data.tokenizer");
   out->folder = hr__recipe_word_is(recipe, "data.tokenizer", "bytes") ? NULL : named;
-  if (!out->folder || hr__is_gguf_name(named) || (stat(named, &facts) == 0 && S_ISDIR(facts.st_mode))) return HR_OK;
+  if (!out->folder || hr__gguf_is_name(named) || (stat(named, &facts) == 0 && S_ISDIR(facts.st_mode))) return HR_OK;
   const char *slash = strrchr(named, '/');
   out->vocabulary = named;
   out->folder = slash ? hr__arena_format(arena, "%.*s", (int)(slash - named), named) : ".";
@@ -181,12 +182,12 @@ static hr_status gguf_open(hr_companions *c, const char *path, bool adapters, hr
 }
 
 static hr_status all_open(hr_companions *c, const origin *from, bool adapters, hr_arena *arena, hr_error *err) {
-  bool gguf = from->folder && hr__is_gguf_name(from->folder), one = from->folder == from->model;
+  bool gguf = from->folder && hr__gguf_is_name(from->folder), one = from->folder == from->model;
   if (gguf) HR_TRY(gguf_open(c, from->folder, adapters || !one, err));
   for (size_t i = 0; i < NAMES; i++) {
     const char *folder = names[i].purpose == GENERATION ? from->model : from->folder;
     bool taken = names[i].purpose == VOCABULARY ? !from->vocabulary : names[i].purpose == TEXT_SETTINGS || !adapters;
-    if (!folder || !taken || hr__is_gguf_name(folder)) continue;
+    if (!folder || !taken || hr__gguf_is_name(folder)) continue;
     HR_TRY(file_open(c, names[i].name, hr__arena_format(arena, "%s/%s", folder, names[i].name), err));
   }
   if (from->vocabulary) return vocabulary_open(c, from, arena, err);

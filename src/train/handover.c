@@ -106,31 +106,6 @@ hr_status hr__handover_open(const char *run, const hr_recipe *recipe, const hr_g
   return status;
 }
 
-static hr_status adapter_fill(hr_handover *h, const char *folder, const hr_graph *graph, hr_error *err) {
-  static const hr_weight_names names = {"", "", HR_PEFT_PREFIX};
-  char missed[256];
-  const char *path = hr__arena_format(&h->arena, "%s/%s", folder, HR_PEFT_FILE);
-  if (!path) return hr__nomem(err);
-  HR_TRY(hr__weights_open_file(path, graph, &names, is_adapter, missed, &h->files[0], err));
-  h->count = 1;
-  if (*missed)
-    return hr__fail(err, HR_BAD_INPUT, path, "use the base model that the adapter was trained on",
-                    "the model has no place for %s", missed);
-  for (hr_id v = 0; v < graph->n_values; v++)
-    if (hr__graph_is_tensor(graph, v) && is_adapter(graph, v) && !hr__handover_of(h, v))
-      return hr__fail(err, HR_BAD_INPUT, path, "the file may be damaged: copy it again", "%s is missing",
-                      graph->values[v].name);
-  return HR_OK;
-}
-
-hr_status hr__handover_open_adapter(const char *folder, const hr_graph *graph, hr_handover *out, hr_error *err) {
-  *out = (hr_handover){0};
-  hr__arena_init(&out->arena);
-  hr_status status = adapter_fill(out, folder, graph, err);
-  if (status != HR_OK) hr__handover_close(out);
-  return status;
-}
-
 hr_weights *hr__handover_of(const hr_handover *h, hr_id value) {
   for (size_t f = 0; f < h->count; f++)
     if (h->files[f] && hr__weights_has(h->files[f], value)) return h->files[f];

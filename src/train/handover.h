@@ -22,8 +22,6 @@ typedef struct hr_handover {
  * this stage has no place for something that was trained. */
 hr_status hr__handover_open(const char *run, const hr_recipe *recipe, const hr_graph *graph, hr_handover *out,
                             hr_error *err);
-/* The adapter file of a folder by itself, HR_BAD_INPUT unless it has every adapter of the graph and nothing else. */
-hr_status hr__handover_open_adapter(const char *folder, const hr_graph *graph, hr_handover *out, hr_error *err);
 /* The file that has a value; NULL: it is not handed over. */
 hr_weights *hr__handover_of(const hr_handover *handover, hr_id value);
 bool hr__handover_carries(const hr_handover *handover, hr_id value);

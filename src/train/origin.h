@@ -1,8 +1,9 @@
-/* What a folder to generate from is: a model, an adapter beside its base, or a run, whose newest checkpoint is one of
- * both. */
+/* What there is to generate from: a model, an adapter with its base, or a run, whose newest checkpoint is one of both.
+ */
 #ifndef HR_TRAIN_ORIGIN_H
 #define HR_TRAIN_ORIGIN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/mem.h"
@@ -10,8 +11,8 @@
 
 enum { HR_ORIGIN_SETTINGS = 8 };
 typedef struct hr_origin {
-  const char *model;                        /* folder of the model or of the adapter's base */
-  const char *adapter;                      /* folder of the adapter; NULL: none */
+  const char *model;                        /* folder or file of the model, or of the adapter's base */
+  bool adapted;                             /* it is the base of an adapter, which the settings name */
   int64_t step;                             /* of a run: that its checkpoint is of; 0: it is no run */
   const char *settings[HR_ORIGIN_SETTINGS]; /* that go with it, as overrides: "model.precision=bf16-true" */
   size_t n_settings;

@@ -147,22 +147,20 @@ hr_status hr__session_create(const hr_train_options *options, bool time_nodes, h
   return status;
 }
 
-static hr_status generating_build(hr_session *s, const char *adapter, hr_error *err) {
+static hr_status generating_build(hr_session *s, hr_error *err) {
   const hr_train_options *o = s->options;
   s->model = hr__model_whole(o->recipe);
   s->seed = (uint64_t)hr__recipe_int(o->recipe, "training.seed");
   s->reading_bytes = reading_bytes_of(o);
   hr_run_options options = {.folder = hr__memory_folder(o->recipe)};
   HR_TRY(hr__run_create(o->plan, o->device, &options, &s->run, err));
-  if (adapter) HR_TRY(hr__handover_open_adapter(adapter, hr__run_graph(s->run), &s->handover, err));
   HR_TRY(hr__tensors_create(s->run, NULL, &s->tensors, err));
   return hr__session_begin(s, err);
 }
 
-hr_status hr__session_create_generating(const hr_train_options *options, const char *adapter, hr_session *session,
-                                        hr_error *err) {
+hr_status hr__session_create_generating(const hr_train_options *options, hr_session *session, hr_error *err) {
   *session = (hr_session){.options = options};
-  hr_status status = generating_build(session, adapter, err);
+  hr_status status = generating_build(session, err);
   if (status != HR_OK) hr__session_destroy(session);
   return status;
 }

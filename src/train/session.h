@@ -59,9 +59,8 @@ typedef struct hr_session {
 /* Checks settings, opens the data, takes the arenas. Weights are not there yet. */
 hr_status hr__session_create(const hr_train_options *options, bool time_nodes, hr_session *session, hr_error *err);
 /* The same for programs that generate and nothing else: no data is opened. Afterwards the weights are there: those of
- * model.path, and of the adapters in the folder `adapter` (or NULL). */
-hr_status hr__session_create_generating(const hr_train_options *options, const char *adapter, hr_session *session,
-                                        hr_error *err);
+ * model.path and of model.adapters.path. */
+hr_status hr__session_create_generating(const hr_train_options *options, hr_session *session, hr_error *err);
 void hr__session_destroy(hr_session *session); /* also of one that failed half-way */
 
 /* begin.c: first weights, from model.path where it is given, else from the init rules and the seed. A run that is

@@ -55,7 +55,7 @@ with Folder() as folder:
     for text in ('so it is what it is', "it's the café, 30 files\n\n  and more <|end|> \u4f60\u597d", ''):
         check(ids(at('model.gguf'), text) == ids(at('model'), text), f'{text!r}: {ids(at("model.gguf"), text)} {ids(at("model"), text)}')
     run('plan', at('model.gguf'), '--seq', 16, '--batch', 1).expect(0, 'llama')
-    run('train', at('model.gguf')).expect(2, 'no data', 'data.path')
+    run('train', at('model.gguf')).expect(2, 'no data', '--data')
     data = ['--set', f'data.path={TEXT}', *SMALL]
     run('train', at('model.gguf'), *data, '--out', at('from-gguf')).expect(0)
     run('train', at('model'), *data, '--set', f'data.tokenizer={at("model")}', '--out', at('from-folder')).expect(0)

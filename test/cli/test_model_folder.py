@@ -28,7 +28,7 @@ with Folder() as folder:
 
     # Planning needs no data, training does; a vocabulary of its own needs its tokenizer.
     run('plan', model).expect(0)
-    run('train', model, '--out', os.path.join(folder.path, 'none')).expect(2, 'no data', 'data.path')
+    run('train', model, '--out', os.path.join(folder.path, 'none')).expect(2, 'no data', '--data')
     data = ['--set', f'data.path={TEXT}', *SMALL]
     run('train', model, *data, '--out', os.path.join(folder.path, 'none')).expect(5, 'no tokenizer', 'data.tokenizer', '`bytes`')
     check(not os.path.exists(os.path.join(folder.path, 'none')), 'a refused run leaves no folder')
