@@ -165,6 +165,9 @@ static hr_status options_take(hr_cli *cli, int argc, char **argv, hr_error *err)
       return hr__cli_unknown_option(cli, known, count, is_short ? letter : argv[optind - 1],
                                     optind < argc ? argv[optind] : NULL, code == ':', err);
     }
+    const char *typed = argv[optind - (optarg != NULL && optarg == argv[optind - 1] ? 2 : 1)];
+    if (code >= FIRST_OWN && hr__cli_is_of_another(typed, cli->command->options[code - FIRST_OWN].name))
+      return hr__cli_unknown_option(cli, known, count, typed, optarg, false, err);
     if (code >= FIRST_OWN)
       HR_TRY(own_take(cli, code - FIRST_OWN, argc, argv, err));
     else

@@ -33,6 +33,13 @@ static bool commands_have(const char *name, char out[HR_OTHER_TEXT]) {
   return length > 0;
 }
 
+bool hr__cli_is_of_another(const char *typed, const char *name) {
+  char elsewhere[HR_OTHER_TEXT], word[64];
+  typed += strspn(typed, "-");
+  snprintf(word, sizeof word, "%.*s", (int)strcspn(typed, "="), typed);
+  return strcmp(word, name) != 0 && commands_have(word, elsewhere);
+}
+
 /* An option of another trainer, said in ours. `value`: the word behind it, or NULL. */
 static bool others_say(const hr_cli *cli, const char *name, const char *value, char *out, size_t capacity) {
   char room[HR_OTHER_TEXT], text[64] = "";

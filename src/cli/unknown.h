@@ -11,6 +11,8 @@
  * it is one of them and lacks its value. */
 hr_status hr__cli_unknown_option(const hr_cli *cli, const struct option *known, size_t count, const char *typed,
                                  const char *next, bool no_value, hr_error *err);
+/* Whether what was typed for the option `name` is short for it here, but the whole name of an option elsewhere. */
+bool hr__cli_is_of_another(const char *typed, const char *name);
 hr_status hr__cli_unknown_command(const char *name, hr_error *err);
 
 #endif

@@ -53,7 +53,7 @@ static const hr_other others[] = {
     SETTING("seq_len|seq_length|sequence_length|sequence_len|max_seq_len|max_seq_length|max_length|max_len|"
             "model_max_length|block_size|context_length|context_len|cutoff_len|ctx_len|n_ctx",
             "data.sequence_length", "seq"),
-    SETTING("data|dataset|data_path|data_file|train_file|train_data|dataset_path|corpus", "data.path", NULL),
+    SETTING("data|dataset|data_path|data_file|train_file|train_data|dataset_path|corpus", "data.path", "data"),
     SETTING("val_split|val_set_size|validation_split|eval_split", "data.eval_fraction", NULL),
     SETTING("lora_r|lora_rank|lora_dim|adapter_rank", "model.adapters.rank", "rank"),
     SETTING("lora_alpha", "model.adapters.alpha", NULL),
@@ -75,7 +75,7 @@ static const hr_other others[] = {
     SETTING("offload_folder|offload_dir|nvme_path|swap_dir", "memory.offload_folder", NULL),
     SETTING("output_dir|output|save_dir|out_dir|default_root_dir|save_path|run_dir", NULL, "out"),
     SETTING("resume_from_checkpoint|resume_from|auto_resume|ckpt_path|continue", NULL, "resume"),
-    SETTING("epochs|epoch|num_epochs|num_train_epochs|max_epochs|n_epochs", "training.epochs", NULL),
+    SETTING("epochs|epoch|num_epochs|num_train_epochs|max_epochs|n_epochs", "training.epochs", "epochs"),
     ADVICE("model|model_name|model_name_or_path|base_model|pretrained_model_name_or_path|checkpoint|ckpt|model_path",
            "the folder of the model stands where a recipe does: headroom plan DIR --method lora"),
     ADVICE("config|config_file|config_path|recipe|cfg", "it needs no option: headroom plan RECIPE"),

@@ -40,12 +40,11 @@ OPTIONS = [('--precision bf16', '--set model.precision=bf16-mixed'), ('--precisi
            ('--precision', '--set model.precision=32-true|bf16-mixed|'), ('--bf16', '--set model.precision=bf16-mixed'),
            ('--fp16', '--set model.precision=16-mixed'), ('--lr 1e-4', '--set training.optimizer.lr=1e-4'),
            ('--learning-rate=1e-4', '--set training.optimizer.lr=1e-4'), ('--batch-size 8', 'write --batch 8'),
-           ('--epochs 3', '--set training.epochs=3'), ('--epoch', '--set training.epochs='), ('--max-steps 9', '--steps 9'),
+           ('--num-train-epochs 3', '--epochs 3'), ('--max-steps 9', '--steps 9'),
            ('--seed 7', '--set training.seed=7'), ('--lora-r 8', 'write --rank 8'), ('--load-in-4bit', '--method qlora'),
            ('--gradient-checkpointing', '--set memory.checkpoint=every-layer'), ('--output-dir runs', 'write --out runs'),
            ('--gradient-accumulation-steps 4', '--set training.gradient_accumulation=4'), ('--seq-len 64', '--seq 64'),
-           ('--device gpu', '--set memory.device=cuda'), ('--model some/folder', 'headroom plan DIR'),
-           ('--data corpus.txt', '--set data.path=corpus.txt'), ('--dry-run', 'headroom plan says'),
+           ('--device gpu', '--set memory.device=cuda'), ('--dry-run', 'headroom plan says'),
            ('--quantization_bit 4', '--set model.quantize.kind=nf4'), ('--cpu-offload', '--set memory.offload.optimizer=host')]
 for typed, meant in OPTIONS:
     run('train', 'a.yaml', *typed.split()).expect(2, 'unknown option', meant)
