@@ -1,9 +1,12 @@
 /* See one_line.h. */
 #include "cli/one_line.h"
 
+#include <errno.h>
 #include <glob.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "data/files.h"
 #include "data/source.h"
@@ -53,8 +56,12 @@ static const char *quoted(hr_cli *cli, const char *path) {
   return out;
 }
 
+/* Relative paths of flags begin here, wherever the recipe lies. */
 static hr_status path_add(hr_cli *cli, const char *key, const char *path, hr_error *err) {
-  const char *value = quoted(cli, path);
+  char here[PATH_MAX];
+  if (*path != '/' && !getcwd(here, sizeof here)) return hr__fail_errno(err, ".", "find the name of", errno);
+  const char *whole = *path == '/' ? path : hr__arena_format(&cli->arena, "%s/%s", here, path);
+  const char *value = whole ? quoted(cli, whole) : NULL;
   return value ? hr__cli_override(cli, err, "%s=%s", key, value) : hr__nomem(err);
 }
 

@@ -184,32 +184,20 @@ hr_status hr__settings_data(const char *path, const char *const *overrides, size
                   "there is a model to train, but no data");
 }
 
-/* A path as the recipe of its folder writes it, in single quotes; "" where it is too long. */
-static void path_quote(const char *path, char out[2 * NAME_MAX + 3]) {
-  size_t used = 0;
-  out[used++] = '\'';
-  for (; *path && used < 2 * NAME_MAX; path++) {
-    if (*path == '\'') out[used++] = '\'';
-    out[used++] = *path;
-  }
-  out[used++] = '\'';
-  out[used] = 0;
-}
-
-/* What a bare folder of weights means, or a GGUF file: its model, fine-tuned on data of a common shape. */
+/* What a bare folder of weights means, or a GGUF file: its model, fine-tuned on data of a common shape. Paths that are
+ * given beside it begin here, not in that folder. */
 static hr_status folder_parse(const char *path, int64_t length, const char *const *overrides, size_t n_overrides,
                               hr_recipe **out, hr_error *err) {
-  char text[2 * NAME_MAX + 128], name[2 * NAME_MAX + 3] = ".", folder[PATH_MAX];
-  const char *slash = strrchr(path, '/');
-  snprintf(folder, sizeof folder, "%s", path);
-  if (hr__gguf_is_name(path)) {
-    path_quote(slash ? slash + 1 : path, name);
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 0, path);
+  char text[2 * PATH_MAX + 128];
+  size_t used = (size_t)snprintf(text, sizeof text, "model: { path: '");
+  for (const char *at = path; *at && used < 2 * PATH_MAX; at++) { /* quotes are doubled inside of quotes */
+    if (*at == '\'') text[used++] = '\'';
+    text[used++] = *at;
   }
   bool data = overridden(overrides, n_overrides, "data.path");
-  int bytes = snprintf(text, sizeof text, "model: { path: %s }\ndata: { %ssequence_length: %d }\n", name,
-                       data ? "" : "source: synthetic, ", (int)length);
-  return hr__settings_parse(path, folder, text, (size_t)bytes, overrides, n_overrides, out, err);
+  used += (size_t)snprintf(text + used, sizeof text - used, "' }\ndata: { %ssequence_length: %d }\n",
+                           data ? "" : "source: synthetic, ", (int)length);
+  return hr__settings_parse(path, "", text, used, overrides, n_overrides, out, err);
 }
 
 static hr_status folder_load(const char *path, const char *const *overrides, size_t n_overrides, hr_recipe **out,

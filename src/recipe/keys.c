@@ -59,7 +59,7 @@ static bool section_name_next(const hr_setting *settings, size_t count, size_t s
   return true;
 }
 
-/* A name of the section close to `key`; false: none. */
+/* A name of the section close to `key`, or that begins with it as a whole word ("batch" of batch_size); false: none. */
 static bool section_name_near(const hr_recipe *recipe, const char *section, const char *key,
                               char best[HR_KEY_PATH_TEXT]) {
   size_t count, at = 0, skip = *section ? strlen(section) + 1 : 0;
@@ -68,7 +68,8 @@ static bool section_name_near(const hr_recipe *recipe, const char *section, cons
   if (length >= HR_KEY_PATH_TEXT) return false;
   char name[HR_KEY_PATH_TEXT];
   while (section_name_next(settings, count, skip, &at, name)) {
-    size_t distance = hr__text_distance(key, name);
+    bool begins = length > 2 && strncmp(name, key, length) == 0 && name[length] == '_';
+    size_t distance = begins ? 1 : hr__text_distance(key, name);
     if (distance < found && distance < strlen(name)) {
       found = distance;
       memcpy(best, name, sizeof name);

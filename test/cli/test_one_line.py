@@ -46,6 +46,15 @@ with Folder() as folder:
         *SMALL).expect(0)
     check(settings(os.path.join(folder.path, 'third'))['data.source'] == '"text"', '--set goes before the ending')
 
+    # Relative paths begin where the command was given, whatever folder the model or the recipe lies in.
+    shutil.copy(chat, os.path.join(folder.path, 'chat.jsonl'))
+    shutil.copytree(model, os.path.join(folder.path, 'model'))
+    for number, words in enumerate([['--model', 'model', '--data', 'chat.jsonl'], ['model', '--set', 'data.path=chat.jsonl', '--set', 'data.source=rows'],
+                                    ['--model', './model', '--data', '*.jsonl', '--method', 'lora']]):
+        run('train', *words, '--steps', '1', '--out', f'relative-{number}', *SMALL, cwd=folder.path).expect(0)
+    run('train', os.path.join(ROOT, 'recipes', 'demo.yaml'), '--data', 'chat.jsonl', '--steps', '1', '--out', 'relative-3', *SMALL,
+        '--set', 'data.tokenizer=model', '--set', 'model.config.vocab_size=420', cwd=folder.path).expect(5, os.path.join('recipes', 'model'))
+
     # With a recipe the flags change it.
     run('train', os.path.join(ROOT, 'recipes', 'demo.yaml'), '--data', os.path.join(ROOT, 'README.md'), '--steps', '1', '--out',
         os.path.join(folder.path, 'fourth'), *SMALL).expect(0)

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -62,11 +63,13 @@ static pid_t run_start(const char *out) {
   _exit(hr_status_exit_code(e.status));
 }
 
-/* Whether it came to an end of its own; otherwise `number` killed it. */
+/* Whether it came to an end of its own; otherwise `number` killed it. One that has told its end may be killed on its
+ * way out, which is an end of its own. */
 static bool run_wait(pid_t child, int number, ending *e) {
   int status;
   assert_int_equal(waitpid(child, &status, 0), child);
-  if (WIFSIGNALED(status)) {
+  struct pollfd told = {.fd = pipe_ends[0], .events = POLLIN};
+  if (WIFSIGNALED(status) && poll(&told, 1, 0) == 0) {
     assert_int_equal(WTERMSIG(status), number);
     return false;
   }
