@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """How long two programs plan, in one run: public configs x methods x GPUs, with budgets of host and disk.
 
-  bench/planning_times.py BEFORE AFTER [--jobs N] [--before-flags "..."] [--after-flags "..."] [--gpu BEFORE=AFTER ...]
+  bench/planning_times.py BEFORE AFTER [--jobs N] [--repeats N] [--before-flags "..."] [--after-flags "..."] [--gpu BEFORE=AFTER ...]
 
-Seconds of the processor, which other work disturbs less than those of the clock; the least of three. Prints the ratio
+Seconds of the processor, which other work disturbs less than those of the clock; the least of three, unless --repeats says otherwise. Prints the ratio
 and both seconds of a step for each case, the worst last.
 """
 import argparse
@@ -17,12 +17,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFIGS = os.path.join(ROOT, 'test', 'model', 'configs')
 
 
-def planned(program, name, method, gpu, flags):
+def planned(program, name, method, gpu, flags, repeats):
     """(user seconds, seconds of a step)"""
     command = [program, 'plan', os.path.join(CONFIGS, name), '--method', method, '--gpu', gpu, '--seq', '512', '--auto', '--json',
                '--set', 'memory.host_budget=64GiB', '--set', 'memory.disk_budget=500GiB', *flags]
     least, step = 1e9, 0.0
-    for _ in range(3):
+    for _ in range(repeats):
         with tempfile.TemporaryFile() as out:
             child = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
             _, _, usage = os.wait4(child.pid, 0)
@@ -37,6 +37,7 @@ def main():
     parser.add_argument('before')
     parser.add_argument('after')
     parser.add_argument('--jobs', type=int, default=1)
+    parser.add_argument('--repeats', type=int, default=3)
     parser.add_argument('--before-flags', default='')
     parser.add_argument('--after-flags', default='')
     parser.add_argument('--gpu', nargs='*', default=['rtx 3060-12gb', '4090', 'h100'], help='as both programs call it, or BEFORE=AFTER')
@@ -47,8 +48,8 @@ def main():
     def both(case):
         name, method, gpu = case
         first, _, second = gpu.partition('=')
-        return (planned(arguments.before, name, method, first, arguments.before_flags.split()),
-                planned(arguments.after, name, method, second or first, arguments.after_flags.split()))
+        return (planned(arguments.before, name, method, first, arguments.before_flags.split(), arguments.repeats),
+                planned(arguments.after, name, method, second or first, arguments.after_flags.split(), arguments.repeats))
 
     rows = []
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as hands:
