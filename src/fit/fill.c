@@ -31,7 +31,7 @@ static hr_status tier_fill(hr_choosing *s, const hr_placement *it, hr_tier tier,
   uint64_t budget = device ? s->fill_bytes : s->open->host_bytes, from = device ? up->device_bytes : up->host_bytes;
   int kind = device ? it->part : hr__placement_disk_kind(it);
   uint64_t all = hr__kind_bytes(s->prospects, &s->prospects->ways[it->way], kind), share = all / HR_SHARES;
-  uint64_t step = few_tiles ? HR_LOOKED_SHARES * share + 1 : share + 1;
+  uint64_t step = few_tiles && device ? HR_LOOKED_SHARES * share + 1 : share + 1; /* the disk takes too long for that */
   if (kind == HR_OFFLOAD_ACTIVATIONS) all = UINT64_MAX; /* what is known of them is what is there at once */
   uint64_t to = hr__bytes_least(hr__bytes_add(from, budget - c->plan->tiers[tier].peak_bytes), all);
   if (few_tiles && !device) to = hr__bytes_less(to, share / 2); /* what passes through the host takes more of it then */
