@@ -23,7 +23,8 @@ hr_status hr__tokenizer_open(const char *path, hr_tokenizer **out, hr_error *err
 bool hr__tokenizer_is_there(const char *path); /* whether a model's folder has any of these files; GGUF files may */
 /* The name in a model's folder of the vocabulary file that a path names; NULL: it is none. */
 const char *hr__tokenizer_file_name(const char *path);
-uint64_t hr__tokenizer_file_bytes(const char *path); /* of the file that would be opened; 0: none */
+/* Of the file that would be opened, of a GGUF file about those of the same tokenizer.json; 0: there is none. */
+uint64_t hr__tokenizer_file_bytes(const char *path);
 void hr__tokenizer_close(hr_tokenizer *tokenizer);
 
 /* Ids are 0 to count - 1; some of them may stand for nothing. */

@@ -56,6 +56,15 @@ with Folder() as folder:
         check(ids(at('model.gguf'), text) == ids(at('model'), text), f'{text!r}: {ids(at("model.gguf"), text)} {ids(at("model"), text)}')
     run('plan', at('model.gguf'), '--seq', 16, '--batch', 1).expect(0, 'llama')
     run('train', at('model.gguf')).expect(2, 'no data', '--data')
+
+    # Generating holds its tokenizer, not what else the file has; the text is that of the folder.
+    def fixed(path):
+        return json.loads(run('generate', path, '--plan', '--json', '--max-context', 64, '--set', 'model.precision=32-true').expect(0).out)['device']['fixed_bytes']
+
+    check(fixed(at('model.gguf')) < fixed(at('model')) + 64 * 1024, f"{fixed(at('model.gguf'))} {fixed(at('model'))}")
+    answers = [json.loads(run('generate', at(name), '--prompt', 'so it is', '--max-tokens', 8, '--json', '--set', 'model.precision=32-true').expect(0).out)['answers'][0]['ids']
+               for name in ('model.gguf', 'model')]
+    check(answers[0] == answers[1], f'{answers}')
     data = ['--set', f'data.path={TEXT}', *SMALL]
     run('train', at('model.gguf'), *data, '--out', at('from-gguf')).expect(0)
     run('train', at('model'), *data, '--set', f'data.tokenizer={at("model")}', '--out', at('from-folder')).expect(0)
