@@ -43,8 +43,7 @@ def train(headroom, device, steps, settings):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f'{" ".join(command)}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}')
-    answer = json.loads(done.stdout)
-    return answer['samples_per_second'], answer
+    return json.loads(done.stdout)['samples_per_second']
 
 
 def main():
@@ -64,7 +63,7 @@ def main():
         seen = {name: [] for name in kinds}
         for _ in range(asked.rounds):
             for name, settings in kinds.items():
-                seen[name].append(train(asked.headroom, asked.device, asked.steps, settings + asked.set)[0])
+                seen[name].append(train(asked.headroom, asked.device, asked.steps, settings + asked.set))
     rates = {name: statistics.median(sorted(values, reverse=True)[:(len(values) + 1) // 2]) for name, values in seen.items()}
     for name, rate in rates.items():
         print(f'{name}: {rate:.2f} samples/s')

@@ -3,12 +3,10 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "format/doc.h"
 #include "format/file.h"
-#include "format/gguf.h"
-#include "model/stored.h"
+#include "job/settings.h"
 
 static const char usual_precision[] = "bf16-mixed";
 
@@ -42,12 +40,6 @@ static const method methods[] = {
                 {"model.adapters.targets", "all-linear"}}},
 };
 enum { METHODS = sizeof methods / sizeof methods[0] };
-
-/* A checkpoint in place of a recipe: its folder, or a GGUF file. */
-static bool is_checkpoint(const char *path) {
-  struct stat facts;
-  return stat(path, &facts) == 0 && (S_ISDIR(facts.st_mode) || hr__gguf_is_name(path));
-}
 
 /* Whether the first `count` overrides give the key, a section around it, or a part of it. */
 static bool given_by_hand(const hr_cli *cli, size_t count, const char *key) {
@@ -136,7 +128,7 @@ hr_status hr__checkpoint_flags(hr_cli *cli, hr_error *err) {
 hr_status hr__checkpoint_defaults(hr_cli *cli, hr_error *err) {
   const method *chosen;
   HR_TRY(method_find(cli, &chosen, err));
-  if (!chosen || !is_checkpoint(cli->arguments[0])) return HR_OK;
+  if (!chosen || !hr__settings_is_checkpoint(cli->arguments[0])) return HR_OK;
   size_t given = cli->n_overrides;
   HR_TRY(choices_add(cli, given, chosen->folder, err));
   return dropout_drop(cli, given, cli->arguments[0], err);

@@ -36,11 +36,6 @@ static void ids_close(void *state) {
   hr__free(s);
 }
 
-static bool ends_with(const char *path, const char *ending) {
-  size_t length = strlen(path), tail = strlen(ending);
-  return length > tail && strcmp(path + length - tail, ending) == 0;
-}
-
 /* A plain row of numbers is an array without a header. */
 static hr_status plain_head(const hr_recipe *recipe, const hr_data_file *file, hr_npy_head *out, hr_error *err) {
   static const char type[] = "data.id_type";
@@ -56,7 +51,7 @@ static hr_status plain_head(const hr_recipe *recipe, const hr_data_file *file, h
 }
 
 static hr_status head_read(const hr_recipe *recipe, const hr_data_file *file, hr_npy_head *out, hr_error *err) {
-  if (!ends_with(file->path, ".npy")) return plain_head(recipe, file, out, err);
+  if (!hr__data_ends_as(file->path, ".npy")) return plain_head(recipe, file, out, err);
   size_t bytes = file->bytes < HR_NPY_HEAD ? (size_t)file->bytes : HR_NPY_HEAD;
   char *head = hr__alloc(bytes + 1);
   hr_status status = head ? hr__data_file_read(file, 0, head, bytes, err) : hr__nomem(err);

@@ -11,7 +11,7 @@ typedef enum hr_end {
   HR_END_LENGTH,  /* as many tokens as were asked for */
   HR_END_CONTEXT, /* the context is full */
 } hr_end;
-const char *hr_end_name(hr_end end); /* "end token", "stop string", ... */
+const char *hr_end_name(hr_end end); /* "end_token", "stop_string", ... */
 
 typedef struct hr_answer_rules {
   const int32_t *ends; /* tokens that end it */

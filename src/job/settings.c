@@ -9,7 +9,6 @@
 #include "compile/compile.h"
 #include "format/gguf.h"
 #include "model/model.h"
-#include "model/stored.h"
 #include "plan/memory.h"
 
 static const hr_key keys[] = {
@@ -163,8 +162,7 @@ hr_status hr__settings_parse(const char *name, const char *folder, const char *t
   return hr__recipe_parse(name, folder, text, bytes, overrides, n_overrides, tables, HR_SETTINGS_TABLES, out, err);
 }
 
-/* A checkpoint in place of a recipe. */
-static bool is_checkpoint(const char *path) {
+bool hr__settings_is_checkpoint(const char *path) {
   struct stat facts;
   return stat(path, &facts) == 0 && (S_ISDIR(facts.st_mode) || hr__gguf_is_name(path));
 }
@@ -177,7 +175,7 @@ static bool overridden(const char *const *overrides, size_t count, const char *p
 }
 
 hr_status hr__settings_data(const char *path, const char *const *overrides, size_t n_overrides, hr_error *err) {
-  if (!is_checkpoint(path) || overridden(overrides, n_overrides, "data.path") ||
+  if (!hr__settings_is_checkpoint(path) || overridden(overrides, n_overrides, "data.path") ||
       overridden(overrides, n_overrides, "data.source"))
     return HR_OK;
   return hr__fail(err, HR_USAGE, path, "give --data FILE, or try it on random tokens: --set data.source=synthetic",
@@ -214,7 +212,7 @@ static hr_status folder_load(const char *path, const char *const *overrides, siz
 
 hr_status hr__settings_load(const char *path, const char *const *overrides, size_t n_overrides, hr_recipe **out,
                             hr_error *err) {
-  if (is_checkpoint(path)) return folder_load(path, overrides, n_overrides, out, err);
+  if (hr__settings_is_checkpoint(path)) return folder_load(path, overrides, n_overrides, out, err);
   hr_key_table tables[HR_SETTINGS_TABLES];
   hr__settings_tables(tables);
   return hr__recipe_load(path, overrides, n_overrides, tables, HR_SETTINGS_TABLES, out, err);

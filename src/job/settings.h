@@ -20,7 +20,9 @@ hr_status hr__settings_keys(hr_arena *arena, hr_key_table *out, hr_error *err);
  * set, of 1024 tokens a row, or of max_position_embeddings where that is less). */
 hr_status hr__settings_load(const char *path, const char *const *overrides, size_t n_overrides, hr_recipe **out,
                             hr_error *err);
-/* HR_USAGE where that is a folder alone: planning needs no data, training does. */
+/* Whether a path names a checkpoint in place of a recipe: its folder, or a GGUF file. */
+bool hr__settings_is_checkpoint(const char *path);
+/* HR_USAGE where that is a checkpoint alone: planning needs no data, training does. */
 hr_status hr__settings_data(const char *path, const char *const *overrides, size_t n_overrides, hr_error *err);
 /* The same from memory: what tests use. Relative paths begin at `folder`. */
 hr_status hr__settings_parse(const char *name, const char *folder, const char *text, size_t bytes,
