@@ -8,12 +8,11 @@
 #include "op/shapes.h"
 #include "op/stream.h"
 
-enum { PUT_KEYS, PUT_VALUES, PUT_K, PUT_V, PUT_POSITIONS, PUT_COUNTS, PUT_OPERANDS };
 enum { ATT_Q, ATT_KEYS, ATT_VALUES, ATT_POSITIONS, ATT_COUNTS, ATT_OPERANDS };
 
 hr_id hr__cache_put(hr_builder *b, hr_id keys, hr_id values, hr_id k, hr_id v, hr_id positions, hr_id counts,
                     const hr_cache_args *args) {
-  return hr__emit(b, &hr_op_cache_put, (hr_id[]){keys, values, k, v, positions, counts}, PUT_OPERANDS, args);
+  return hr__emit(b, &hr_op_cache_put, (hr_id[]){keys, values, k, v, positions, counts}, HR_PUT_OPERANDS, args);
 }
 
 hr_id hr__cache_attention(hr_builder *b, hr_id q, hr_id keys, hr_id values, hr_id positions, hr_id counts,
@@ -55,17 +54,17 @@ static int64_t packed_columns(const hr_cache_args *args) {
 
 static hr_status cache_put_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   const hr_cache_args *args = view->args;
-  HR_TRY(hr__shape_operands(view, PUT_OPERANDS, hr_op_cache_put.optional, err));
+  HR_TRY(hr__shape_operands(view, HR_PUT_OPERANDS, hr_op_cache_put.optional, err));
   HR_TRY(args_check(args, err));
-  HR_TRY(caches_check(view, PUT_KEYS, PUT_K, PUT_POSITIONS, err));
-  bool packed = view->in[PUT_V].rank == 0;
+  HR_TRY(caches_check(view, HR_PUT_KEYS, HR_PUT_K, HR_PUT_POSITIONS, err));
+  bool packed = view->in[HR_PUT_V].rank == 0;
   int64_t columns = packed ? packed_columns(args) : args->kv_heads * args->head_dim;
-  if (view->in[PUT_K].dim[2] != columns)
+  if (view->in[HR_PUT_K].dim[2] != columns)
     return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "%s must have %lld columns", packed ? "q, k and v" : "k",
                     (long long)columns);
-  if (!packed) HR_TRY(hr__shape_like(view, PUT_V, &view->in[PUT_K], err));
-  out[0] = view->in[PUT_KEYS];
-  out[1] = view->in[PUT_VALUES];
+  if (!packed) HR_TRY(hr__shape_like(view, HR_PUT_V, &view->in[HR_PUT_K], err));
+  out[0] = view->in[HR_PUT_KEYS];
+  out[1] = view->in[HR_PUT_VALUES];
   return HR_OK;
 }
 
@@ -87,8 +86,8 @@ static hr_status cache_attention_shape(const hr_op_view *view, hr_desc *out, hr_
 
 static void cache_put_cost(const hr_op_view *view, hr_cost *cost) {
   hr__cost_stream(view, 0, cost);
-  cost->bytes = 4.0 * (double)(view->in[PUT_K].dim[0] * view->in[PUT_K].dim[1] * view->in[PUT_KEYS].dim[2]) *
-                (double)hr_dtype_bytes(view->in[PUT_KEYS].dtype);
+  cost->bytes = 4.0 * (double)(view->in[HR_PUT_K].dim[0] * view->in[HR_PUT_K].dim[1] * view->in[HR_PUT_KEYS].dim[2]) *
+                (double)hr_dtype_bytes(view->in[HR_PUT_KEYS].dtype);
 }
 
 static void cache_attention_cost(const hr_op_view *view, hr_cost *cost) {
@@ -105,8 +104,8 @@ static void cache_attention_cost(const hr_op_view *view, hr_cost *cost) {
 
 static hr_status cache_put_run(const hr_call *call) {
   const hr_cache_args *args = call->args;
-  const hr_tensor *k = &call->in[PUT_K], *v = &call->in[PUT_V];
-  const int32_t *positions = call->in[PUT_POSITIONS].data, *counts = call->in[PUT_COUNTS].data;
+  const hr_tensor *k = &call->in[HR_PUT_K], *v = &call->in[HR_PUT_V];
+  const int32_t *positions = call->in[HR_PUT_POSITIONS].data, *counts = call->in[HR_PUT_COUNTS].data;
   bool packed = v->data == NULL;
   int64_t columns = k->desc.dim[2], width = args->kv_heads * args->head_dim, length = k->desc.dim[1];
   int64_t context = call->out[0].desc.dim[1];
@@ -329,7 +328,7 @@ static size_t cache_attention_workspace(const hr_op_view *view, hr_device_kind k
   }
 
 static const hr_sample cache_put_samples[] = {
-    {.n_in = PUT_OPERANDS,
+    {.n_in = HR_PUT_OPERANDS,
      .in = {{HR_F32, 3, {2, 24, 32}},
             {HR_F32, 3, {2, 24, 32}},
             {HR_F32, 3, {2, 5, 32}},
@@ -337,11 +336,11 @@ static const hr_sample cache_put_samples[] = {
             NUMBERS(2)},
      .args = &(const hr_cache_args){.heads = 4, .kv_heads = 2, .head_dim = 16},
      .index_below = 7},
-    {.n_in = PUT_OPERANDS,
+    {.n_in = HR_PUT_OPERANDS,
      .in = {{HR_F32, 3, {3, 9, 18}}, {HR_F32, 3, {3, 9, 18}}, {HR_F32, 3, {3, 4, 72}}, {0}, NUMBERS(3)},
      .args = &(const hr_cache_args){.heads = 4, .kv_heads = 2, .head_dim = 9},
      .index_below = 12},
-    {.n_in = PUT_OPERANDS,
+    {.n_in = HR_PUT_OPERANDS,
      .in = {{HR_F32, 3, {2, 300, 64}}, {HR_F32, 3, {2, 300, 64}}, {HR_F32, 3, {2, 1, 384}}, {0}, NUMBERS(2)},
      .args = &(const hr_cache_args){.heads = 4, .kv_heads = 1, .head_dim = 64},
      .index_below = 200},
@@ -368,16 +367,16 @@ static const hr_sample cache_attention_samples[] = {
 
 const hr_op hr_op_cache_put = {
     .name = "cache_put",
-    .n_in = PUT_OPERANDS,
+    .n_in = HR_PUT_OPERANDS,
     .n_out = 2,
-    .optional = 1u << PUT_V,
+    .optional = 1u << HR_PUT_V,
     .effect = true,
     .args_bytes = sizeof(hr_cache_args),
-    .computes = 1u << PUT_K | 1u << PUT_V,
-    .alias = {{PUT_KEYS, 0, HR_ALIAS_MUST}, {PUT_VALUES, 1, HR_ALIAS_MUST}},
+    .computes = 1u << HR_PUT_K | 1u << HR_PUT_V,
+    .alias = {{HR_PUT_KEYS, 0, HR_ALIAS_MUST}, {HR_PUT_VALUES, 1, HR_ALIAS_MUST}},
     .n_alias = 2,
     .axes = HR_AXES_NONE, /* caches persist for all samples together */
-    .typed_by = PUT_K,
+    .typed_by = HR_PUT_K,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = cache_put_shape,
     .cost = cache_put_cost,

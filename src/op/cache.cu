@@ -2,18 +2,23 @@
  *
  * A block takes up to ROWS rows (queries of the heads of one group) over the keys of one part. LANES lanes stand for
  * one key, WIDE elements each; every such group of lanes is a stream of its own, which goes over each STREAMS-th key
- * with a running maximum, sum and result for every row. Which stream a key belongs to follows from its position, so
- * that the order of sums does. Streams are joined in the block, parts by a kernel of their own: few queries would leave
- * most of a GPU idle, so their keys are divided (hr__cache_parts).
+ * with a running maximum, sum and result for every row, the next key under way. Which stream a key belongs to follows
+ * from its position, so that the order of sums does. Streams are joined in the warp, warps in the block, parts by a
+ * kernel of their own: few queries would leave most of a GPU idle, so their keys are divided (hr__cache_parts).
  */
 #include "dev/cuda/launch.cuh"
 extern "C" {
 #include "op/cache.h"
 }
 
-enum { PUT_KEYS, PUT_VALUES, PUT_K, PUT_V, PUT_POSITIONS, PUT_COUNTS };
 enum { ATT_Q, ATT_KEYS, ATT_VALUES, ATT_POSITIONS, ATT_COUNTS };
-enum { WARPS = 4, THREADS = 32 * WARPS, PUT_THREADS = 128 };
+enum { JOIN_THREADS = 128, PUT_THREADS = 128 };
+
+/* Warps of a block: as many as registers and 32 KiB of shared memory allow. */
+template <int LANES, int ROWS>
+constexpr int ATTENTION_WARPS = ROWS *LANES >= 128 ? 1024 / (ROWS * LANES)
+                                : ROWS == 8        ? 8
+                                                   : 16;
 
 /* ---- cache_put ---- */
 
@@ -36,7 +41,7 @@ static __global__ void __launch_bounds__(PUT_THREADS)
 
 static hr_status cache_put_run(const hr_call *call) {
   const hr_cache_args *args = (const hr_cache_args *)call->args;
-  const hr_desc &k = call->in[PUT_K].desc;
+  const hr_desc &k = call->in[HR_PUT_K].desc;
   put_shape s = {k.dim[1], call->out[0].desc.dim[1], k.dim[2], args->kv_heads * args->head_dim};
   size_t bytes = (size_t)(desc_count(call->out[0].desc)) * (k.dtype == HR_F32 ? 4 : 2);
   for (int i = 0; i < 2; i++) /* in plans they lie in one place */
@@ -46,7 +51,7 @@ static hr_status cache_put_run(const hr_call *call) {
       return HR_FAILURE;
   return by_dtype(k.dtype, [&](auto t) {
     using T = decltype(t);
-    const T *from_k = (const T *)call->in[PUT_K].data, *from_v = (const T *)call->in[PUT_V].data;
+    const T *from_k = (const T *)call->in[HR_PUT_K].data, *from_v = (const T *)call->in[HR_PUT_V].data;
     if (!from_v) { /* q | k | v */
       from_k += args->heads * args->head_dim;
       from_v = from_k + s.width;
@@ -55,8 +60,8 @@ static hr_status cache_put_run(const hr_call *call) {
         s.width % WIDE == 0 && s.columns % WIDE == 0 && wide(from_k, from_v, call->out[0].data, call->out[1].data);
     auto kernel = packed ? cache_put_kernel<T, WIDE> : cache_put_kernel<T, 1>;
     kernel<<<(unsigned)(k.dim[0] * k.dim[1]), PUT_THREADS, 0, call_stream(call)>>>(
-        from_k, from_v, (T *)call->out[0].data, (T *)call->out[1].data, (const int32_t *)call->in[PUT_POSITIONS].data,
-        (const int32_t *)call->in[PUT_COUNTS].data, s);
+        from_k, from_v, (T *)call->out[0].data, (T *)call->out[1].data,
+        (const int32_t *)call->in[HR_PUT_POSITIONS].data, (const int32_t *)call->in[HR_PUT_COUNTS].data, s);
     return launched();
   });
 }
@@ -79,28 +84,27 @@ __device__ inline float *partial_of(float *partials, const attention_shape &s, i
 
 /* WIDE elements of a head from `first` on; zeros behind its end. */
 template <typename T>
-__device__ inline void head_read(const T *from, int64_t first, int64_t head_dim, bool packed, float to[WIDE]) {
-  if (packed && first < head_dim) {
-    pack_read<WIDE>(from + first, to);
-    return;
-  }
+__device__ inline pack<T, WIDE> head_load(const T *from, int64_t first, int64_t head_dim, bool packed) {
+  if (packed && first < head_dim) return pack_load<WIDE>(from + first);
+  pack<T, WIDE> block;
 #pragma unroll
   for (int e = 0; e < WIDE; e++)
-    to[e] = first + e < head_dim ? to_float(from[first + e]) : 0.0f;
+    block.value[e] = first + e < head_dim ? from[first + e] : from_float<T>(0.0f);
+  return block;
 }
 
 template <int ROWS> struct running { float most[ROWS], sum[ROWS], result[ROWS][WIDE]; };
 
 /* One key for all rows; `seen` has a bit for each row that sees it. */
-template <int LANES, int ROWS>
-__device__ inline void key_take(running<ROWS> &state, const float query[ROWS][WIDE], const float *key,
-                                const float *value, unsigned seen) {
+template <typename T, int LANES, int ROWS>
+__device__ inline void key_take(running<ROWS> &state, const float query[ROWS][WIDE], const pack<T, WIDE> &key,
+                                const pack<T, WIDE> &value, unsigned seen) {
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
     float score = 0.0f;
 #pragma unroll
     for (int e = 0; e < WIDE; e++)
-      score += query[r][e] * key[e];
+      score += query[r][e] * to_float(key.value[e]);
 #pragma unroll
     for (int distance = LANES / 2; distance > 0; distance /= 2)
       score += __shfl_xor_sync(~0u, score, distance);
@@ -110,19 +114,40 @@ __device__ inline void key_take(running<ROWS> &state, const float query[ROWS][WI
     state.sum[r] = state.sum[r] * keep + weight;
 #pragma unroll
     for (int e = 0; e < WIDE; e++)
-      state.result[r][e] = state.result[r][e] * keep + weight * value[e];
+      state.result[r][e] = state.result[r][e] * keep + weight * to_float(value.value[e]);
   }
 }
 
+/* Joins the streams of a warp: every one has the result of all then. */
+template <int LANES, int ROWS> __device__ inline void streams_join(running<ROWS> &state) {
+#pragma unroll
+  for (int r = 0; r < ROWS; r++)
+#pragma unroll
+    for (int distance = LANES; distance < 32; distance *= 2) {
+      float other = __shfl_xor_sync(~0u, state.most[r], distance), most = fmaxf(state.most[r], other);
+      float keep = most > -INFINITY ? expf(state.most[r] - most) : 0.0f;
+      state.most[r] = most;
+      state.sum[r] *= keep;
+      state.sum[r] += __shfl_xor_sync(~0u, state.sum[r], distance);
+#pragma unroll
+      for (int e = 0; e < WIDE; e++) {
+        state.result[r][e] *= keep;
+        state.result[r][e] += __shfl_xor_sync(~0u, state.result[r][e], distance);
+      }
+    }
+}
+
 template <typename T, int LANES, int ROWS>
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(32 * ATTENTION_WARPS<LANES, ROWS>)
     cache_attention_kernel(const T *q, const T *keys, const T *values, const int32_t *positions, const int32_t *counts,
                            T *y, float *partials, attention_shape s) {
-  constexpr int STREAMS = WARPS * 32 / LANES, WIDTH = LANES * WIDE;
-  __shared__ float results[STREAMS][ROWS][WIDTH], most[STREAMS][ROWS], sums[STREAMS][ROWS];
-  int stream = (int)threadIdx.x / LANES;
+  constexpr int WARPS = ATTENTION_WARPS<LANES, ROWS>, STREAMS = WARPS * 32 / LANES, WIDTH = LANES * WIDE;
+  __shared__ float results[WARPS][ROWS][WIDTH], most[WARPS][ROWS], sums[WARPS][ROWS];
+  next_may_begin();
+  int stream = (int)threadIdx.x / LANES, warp = (int)threadIdx.x / 32;
   int64_t first_element = (int64_t)(threadIdx.x % LANES) * WIDE;
-  int64_t sample = blockIdx.y / s.kv_heads, group = blockIdx.y % s.kv_heads, part = blockIdx.z;
+  int64_t sample = blockIdx.y / (unsigned)s.kv_heads, group = blockIdx.y % (unsigned)s.kv_heads, part = blockIdx.z;
+  front_wait();
   int64_t start = positions[sample], there = hr__cache_rows(start, counts[sample], s.length, s.context);
 
   float query[ROWS][WIDE];
@@ -130,8 +155,8 @@ static __global__ void __launch_bounds__(THREADS)
   int64_t position[ROWS], begin = s.context, end = 0; /* keys that any row sees */
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
-    int64_t row = (int64_t)blockIdx.x * ROWS + r, t = row / s.group_heads,
-            head = group * s.group_heads + row % s.group_heads;
+    unsigned row = blockIdx.x * ROWS + (unsigned)r, heads = (unsigned)s.group_heads;
+    int64_t t = row / heads, head = group * heads + row % heads;
     bool exists = row < s.rows && t < there;
     position[r] = exists ? start + t : -1;
     state.most[r] = -INFINITY;
@@ -140,11 +165,11 @@ static __global__ void __launch_bounds__(THREADS)
     for (int e = 0; e < WIDE; e++)
       state.result[r][e] = query[r][e] = 0.0f;
     if (!exists) continue;
-    head_read(q + (sample * s.length + t) * s.columns + head * s.head_dim, first_element, s.head_dim, s.packed,
-              query[r]);
+    pack<T, WIDE> stored =
+        head_load(q + (sample * s.length + t) * s.columns + head * s.head_dim, first_element, s.head_dim, s.packed);
 #pragma unroll
     for (int e = 0; e < WIDE; e++)
-      query[r][e] *= s.scale;
+      query[r][e] = to_float(stored.value[e]) * s.scale;
     int64_t seen_from = s.window > 0 && position[r] + 1 > s.window ? position[r] + 1 - s.window : 0;
     begin = seen_from < begin ? seen_from : begin;
     end = position[r] + 1 > end ? position[r] + 1 : end;
@@ -154,44 +179,60 @@ static __global__ void __launch_bounds__(THREADS)
   int64_t from = part_begin; /* at a whole number of rounds over all streams */
   if (begin > from) from += (begin - from) / STREAMS * STREAMS;
 
+  auto place = [&](int64_t j) { return ((sample * s.context + j) * s.kv_heads + group) * s.head_dim; };
+  auto load = [&](const T *cache, int64_t round) { /* streams behind the end read what another one reads */
+                                                   int64_t j = round + stream < end ? round + stream : round;
+                                                   return head_load(cache + place(j), first_element, s.head_dim,
+                                                                    s.packed);
+  };
+  pack<T, WIDE> key, value;
+  if (from < end) {
+    key = load(keys, from);
+    value = load(values, from);
+  }
   for (int64_t round = from; round < end; round += STREAMS) { /* the same for all lanes of a warp: they shuffle */
     int64_t j = round + stream;
-    bool inside = j < end;
-    float key[WIDE], value[WIDE];
-    int64_t at = ((sample * s.context + (inside ? j : round)) * s.kv_heads + group) * s.head_dim;
-    head_read(keys + at, first_element, s.head_dim, s.packed, key);
-    head_read(values + at, first_element, s.head_dim, s.packed, value);
+    pack<T, WIDE> this_key = key, this_value = value;
+    if (round + STREAMS < end) {
+      key = load(keys, round + STREAMS);
+      value = load(values, round + STREAMS);
+    }
     unsigned seen = 0;
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
-      seen |= (unsigned)(inside && j <= position[r] && (s.window == 0 || j > position[r] - s.window)) << r;
-    key_take<LANES, ROWS>(state, query, key, value, seen);
+      seen |= (unsigned)(j < end && j <= position[r] && (s.window == 0 || j > position[r] - s.window)) << r;
+    key_take<T, LANES, ROWS>(state, query, this_key, this_value, seen);
   }
 
+  streams_join<LANES, ROWS>(state);
+  if (threadIdx.x % 32 < LANES)
 #pragma unroll
-  for (int r = 0; r < ROWS; r++) {
-    if (first_element == 0) {
-      most[stream][r] = state.most[r];
-      sums[stream][r] = state.sum[r];
+    for (int r = 0; r < ROWS; r++) {
+      if (first_element == 0) {
+        most[warp][r] = state.most[r];
+        sums[warp][r] = state.sum[r];
+      }
+#pragma unroll
+      for (int e = 0; e < WIDE; e++)
+        results[warp][r][first_element + e] = state.result[r][e];
     }
-#pragma unroll
-    for (int e = 0; e < WIDE; e++)
-      results[stream][r][first_element + e] = state.result[r][e];
-  }
   __syncthreads();
-  for (int i = (int)threadIdx.x; i < ROWS * WIDTH; i += THREADS) {
+  for (int i = (int)threadIdx.x; i < ROWS * WIDTH; i += 32 * WARPS) {
     int r = i / WIDTH, d = i % WIDTH;
-    int64_t row = (int64_t)blockIdx.x * ROWS + r, t = row / s.group_heads,
-            head = group * s.group_heads + row % s.group_heads;
+    unsigned row = blockIdx.x * ROWS + (unsigned)r, heads = (unsigned)s.group_heads;
+    int64_t t = row / heads, head = group * heads + row % heads;
     if (row >= s.rows || d >= s.head_dim) continue;
     float all = -INFINITY, sum = 0.0f, result = 0.0f;
-    for (int k = 0; k < STREAMS; k++)
-      all = fmaxf(all, most[k][r]);
-    for (int k = 0; k < STREAMS && all > -INFINITY; k++) {
-      float factor = expf(most[k][r] - all);
-      sum += sums[k][r] * factor;
-      result += results[k][r][d] * factor;
-    }
+#pragma unroll
+    for (int w = 0; w < WARPS; w++)
+      all = fmaxf(all, most[w][r]);
+    if (all > -INFINITY)
+#pragma unroll
+      for (int w = 0; w < WARPS; w++) {
+        float factor = expf(most[w][r] - all);
+        sum += sums[w][r] * factor;
+        result += results[w][r][d] * factor;
+      }
     if (s.parts == 1) {
       y[((sample * s.length + t) * s.heads + head) * s.head_dim + d] = from_float<T>(sum > 0.0f ? result / sum : 0.0f);
       continue;
@@ -207,8 +248,10 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* A block for each row. */
 template <typename T>
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(JOIN_THREADS)
     cache_join_kernel(float *partials, const int32_t *positions, const int32_t *counts, T *y, attention_shape s) {
+  next_may_begin();
+  front_wait();
   int64_t head = blockIdx.x % s.heads, t = blockIdx.x / s.heads % s.length, sample = blockIdx.x / s.heads / s.length;
   int64_t start = positions[sample];
   bool exists = t < hr__cache_rows(start, counts[sample], s.length, s.context);
@@ -216,7 +259,7 @@ static __global__ void __launch_bounds__(THREADS)
   float all = -INFINITY;
   for (int64_t part = 0; part < used; part++)
     all = fmaxf(all, partial_of(partials, s, sample, t, head, part)[0]);
-  for (int64_t d = threadIdx.x; d < s.head_dim; d += THREADS) {
+  for (int64_t d = threadIdx.x; d < s.head_dim; d += JOIN_THREADS) {
     float sum = 0.0f, result = 0.0f;
     for (int64_t part = 0; part < used; part++) {
       const float *from = partial_of(partials, s, sample, t, head, part);
@@ -234,13 +277,15 @@ static hr_status attention_launch(const hr_call *call, const attention_shape &s)
   dim3 grid((unsigned)divide_up(s.rows, ROWS), (unsigned)(batch * s.kv_heads), (unsigned)s.parts);
   const int32_t *positions = (const int32_t *)call->in[ATT_POSITIONS].data;
   const int32_t *counts = (const int32_t *)call->in[ATT_COUNTS].data;
-  cache_attention_kernel<T, LANES, ROWS><<<grid, THREADS, 0, call_stream(call)>>>(
-      (const T *)call->in[ATT_Q].data, (const T *)call->in[ATT_KEYS].data, (const T *)call->in[ATT_VALUES].data,
-      positions, counts, (T *)call->out[0].data, (float *)call->workspace, s);
-  if (s.parts > 1)
-    cache_join_kernel<T><<<(unsigned)(batch * s.length * s.heads), THREADS, 0, call_stream(call)>>>(
-        (float *)call->workspace, positions, counts, (T *)call->out[0].data, s);
-  return launched();
+  T *y = (T *)call->out[0].data;
+  float *partials = (float *)call->workspace;
+  hr_status status =
+      launch_early(call, cache_attention_kernel<T, LANES, ROWS>, grid, dim3(32 * ATTENTION_WARPS<LANES, ROWS>), 0,
+                   (const T *)call->in[ATT_Q].data, (const T *)call->in[ATT_KEYS].data,
+                   (const T *)call->in[ATT_VALUES].data, positions, counts, y, partials, s);
+  if (status != HR_OK || s.parts == 1) return status;
+  return launch_early(call, cache_join_kernel<T>, dim3((unsigned)(batch * s.length * s.heads)), dim3(JOIN_THREADS), 0,
+                      partials, positions, counts, y, s);
 }
 
 template <typename T, int LANES> static hr_status attention_rows(const hr_call *call, const attention_shape &s) {

@@ -26,6 +26,7 @@ typedef struct hr_cache_args {
 /* keys, values, k, v?, positions i32 [B], counts i32 [B]   -> keys, values
  * k and v are [B, T, kv_heads*D]; without v, k is q | k | v side by side: [B, T, (heads + 2*kv_heads)*D]. */
 extern const hr_op hr_op_cache_put;
+enum { HR_PUT_KEYS, HR_PUT_VALUES, HR_PUT_K, HR_PUT_V, HR_PUT_POSITIONS, HR_PUT_COUNTS, HR_PUT_OPERANDS };
 /* q, keys, values, positions, counts   -> y [B, T, heads*D]
  * q is [B, T, heads*D], or the leading columns of q | k | v. */
 extern const hr_op hr_op_cache_attention;
@@ -49,7 +50,7 @@ __host__ __device__
 
 /* On CUDA keys are divided into parts of HR_CACHE_PART, each for a block of its own, where few queries would leave most
  * of a GPU idle: how many. */
-enum { HR_CACHE_PART = 256, HR_CACHE_FEW = 8 };
+enum { HR_CACHE_PART = 512, HR_CACHE_FEW = 8 };
 static inline int64_t hr__cache_parts(int64_t length, int64_t context) {
   return length <= HR_CACHE_FEW ? (context + HR_CACHE_PART - 1) / HR_CACHE_PART : 1;
 }

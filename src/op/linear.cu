@@ -1,7 +1,7 @@
 /* linear and its backward ops on CUDA: products through cuBLASLt, the bias in its epilogue, db as a column sum. Few
  * rows, as programs that generate have, only wait for the weights: they have a kernel of their own. */
 #include "dev/cuda/cublaslt.h"
-#include "dev/cuda/launch.cuh"
+#include "op/few_match.cuh"
 
 /* A product over operands 0 and 1 of a call into output 0, with operands `bias` and `add` (-1: the op has none). */
 struct linear_product {
@@ -58,92 +58,19 @@ static linear_product linear_dw_of(const hr_call *call) {
   return p;
 }
 
-/* y [M, n] = x [M, k] Wt (+ bias) (+ add): a warp for each column of y goes along a row of W, PACKS packs at a time, so
- * that as many loads are under way as there are lanes. Rows of x, which all warps read, stay in the first-level cache;
- * those of W pass by it. Sums have a fixed order, the same for every M. */
-enum { FEW = 4, FEW_WARPS = 8, FEW_PACKS = 4 };
-
-template <typename T> __device__ inline pack<T, WIDE> pack_stream(const T *from) {
-  pack<T, WIDE> block;
-  uint4 words[sizeof block / sizeof(uint4)];
-#pragma unroll
-  for (size_t i = 0; i < sizeof block / sizeof(uint4); i++)
-    words[i] = __ldcs((const uint4 *)from + i);
-  memcpy(&block, words, sizeof block);
-  return block;
-}
-
-template <typename T, int M>
-__device__ inline void few_add(const pack<T, WIDE> &w, const T *x, int64_t k, float sums[M]) {
-#pragma unroll
-  for (int m = 0; m < M; m++) {
-    float values[WIDE];
-    pack_read<WIDE>(x + m * k, values);
-#pragma unroll
-    for (int e = 0; e < WIDE; e++)
-      sums[m] += to_float(w.value[e]) * values[e];
-  }
-}
-
-template <typename T, int M>
-static __global__ void __launch_bounds__(FEW_WARPS * 32)
-    linear_few_kernel(const T *x, const T *w, const T *bias, const T *add, T *y, int64_t n, int64_t k) {
-  int64_t column = (int64_t)blockIdx.x * FEW_WARPS + threadIdx.x / 32, lane = threadIdx.x % 32 * WIDE;
-  const int64_t step = 32 * WIDE;
-  if (column >= n) return;
-  const T *row = w + column * k;
-  float sums[M] = {};
-  int64_t i = lane;
-  for (; i + (FEW_PACKS - 1) * step < k; i += FEW_PACKS * step) {
-    pack<T, WIDE> packs[FEW_PACKS];
-#pragma unroll
-    for (int p = 0; p < FEW_PACKS; p++)
-      packs[p] = pack_stream(row + i + p * step);
-#pragma unroll
-    for (int p = 0; p < FEW_PACKS; p++)
-      few_add<T, M>(packs[p], x + i + p * step, k, sums);
-  }
-  for (; i < k; i += step)
-    few_add<T, M>(pack_stream(row + i), x + i, k, sums);
-#pragma unroll
-  for (int m = 0; m < M; m++) {
-    for (int distance = 16; distance > 0; distance /= 2)
-      sums[m] += __shfl_xor_sync(~0u, sums[m], distance);
-    if (threadIdx.x % 32 != 0) continue;
-    if (bias) sums[m] += to_float(bias[column]);
-    if (add) sums[m] += to_float(add[m * n + column]);
-    y[m * n + column] = from_float<T>(sums[m]);
-  }
-}
-
-static bool is_few(const hr_call *call) {
-  const hr_desc &x = call->in[0].desc, &w = call->in[1].desc;
-  return desc_rows(x) <= FEW && w.dim[1] % WIDE == 0 && x.dtype == w.dtype && x.dtype == call->out[0].desc.dtype &&
-         wide(call->in[0].data, call->in[1].data);
-}
-
-template <typename T, int M> static hr_status few_launch(const hr_call *call) {
-  const hr_desc &w = call->in[1].desc;
-  linear_few_kernel<T, M><<<(unsigned)divide_up(w.dim[0], FEW_WARPS), FEW_WARPS * 32, 0, call_stream(call)>>>(
-      (const T *)call->in[0].data, (const T *)call->in[1].data, (const T *)operand(call, 2),
-      (const T *)operand(call, 3), (T *)call->out[0].data, w.dim[0], w.dim[1]);
-  return launched();
-}
-
-static hr_status few_run(const hr_call *call) {
-  return by_dtype(call->in[0].desc.dtype, [&](auto t) {
-    using T = decltype(t);
-    switch (desc_rows(call->in[0].desc)) {
-    case 1:
-      return few_launch<T, 1>(call);
-    case 2:
-      return few_launch<T, 2>(call);
-    case 3:
-      return few_launch<T, 3>(call);
-    default:
-      return few_launch<T, FEW>(call);
-    }
+/* A product of few rows with those of its neighbours that go together with it. */
+static hr_status few_run(const few_group &group, bool early) {
+  return by_dtype(group.product->in[0].desc.dtype, [&](auto t) {
+    few_product<decltype(t)> product = few_of<decltype(t)>(group);
+    product.early = early;
+    return few_do(group.product, product, desc_rows(group.product->in[0].desc));
   });
+}
+
+hr_status hr__few_take(const hr_launch *launches, size_t at, size_t count, size_t *taken) {
+  few_group group = group_of(launches + at, count - at);
+  *taken = group.count;
+  return group.count ? few_run(group, !written_by(launches, at, group.product->in[1])) : HR_OK;
 }
 
 template <linear_product (*OF)(const hr_call *)>
@@ -220,15 +147,15 @@ static hr_status linear_prepare(const hr_call *call, void **prepared, hr_error *
 }
 
 static hr_status linear_run(const hr_call *call) {
-  return is_few(call) ? few_run(call) : product_run<linear_of>(call);
+  few_group alone = {};
+  alone.product = call;
+  return is_few(call) ? few_run(alone, false) : product_run<linear_of>(call);
 }
 
-#define LINEAR_FEW(T)                                                                                                  \
-  (const void *)linear_few_kernel<T, 1>, (const void *)linear_few_kernel<T, 2>, (const void *)linear_few_kernel<T, 3>, \
-      (const void *)linear_few_kernel<T, FEW>
-
 extern "C" const hr_cuda_launcher hr_cuda_linear = {{linear_prepare, nullptr, linear_run},
-                                                    {LINEAR_FEW(float), LINEAR_FEW(bf16), LINEAR_FEW(f16)}};
+                                                    {FEW_KERNELS(float), FEW_KERNELS(bf16), FEW_KERNELS(f16)},
+                                                    nullptr,
+                                                    hr__few_take};
 extern "C" const hr_cuda_launcher hr_cuda_linear_dx = {
     {product_prepare<linear_dx_of>, nullptr, product_run<linear_dx_of>}, {}};
 extern "C" const hr_cuda_launcher hr_cuda_linear_dw = {

@@ -56,6 +56,11 @@ template <typename V> __device__ inline V row_sum(V value, V *warps) {
   return sum;
 }
 
+/* Of rmsnorm: x -> w * round(x * rstd), rounded to the type of x as the public models do. */
+template <typename T> __device__ inline float normal(float x, float rstd, float w) {
+  return w * to_float(from_float<T>(x * rstd));
+}
+
 /* A call of a backward op. A block goes over rows_each rows and leaves
  * its sums in the workspace, f32 [blocks, weights, columns]; a second kernel adds these up. dx may lie on dy or on the
  * partial sum: a thread writes only what it has read, and after the whole row was read once. */

@@ -2,6 +2,7 @@
  * of a wider axis. */
 #include "op/norm.cuh"
 extern "C" {
+#include "op/few.h"
 #include "op/rmsnorm.h"
 }
 
@@ -10,11 +11,6 @@ enum { WEIGHTS = 1, HEAD_WARPS = 16, HEAD_MOST = WARP * WIDE };
 /* Rows that are parts of the last axis: many and short. HEAD_WARPS of them to a block. */
 static bool row_is_head(const hr_desc &x, int64_t columns) {
   return columns < desc_columns(x) && columns % WIDE == 0 && columns <= HEAD_MOST;
-}
-
-/* x -> w * round(x * rstd), rounded to the type of x as the public models do. */
-template <typename T> __device__ inline float normal(float x, float rstd, float w) {
-  return w * to_float(from_float<T>(x * rstd));
 }
 
 template <typename T, typename W>
@@ -239,7 +235,9 @@ static hr_status rmsnorm_bwd_run(const hr_call *call) {
 
 extern "C" const hr_cuda_launcher hr_cuda_rmsnorm = {
     {nullptr, nullptr, rmsnorm_run},
-    {NORM_PAIRS(rmsnorm_row_kernel), NORM_PAIRS(rmsnorm_any_kernel), NORM_PAIRS(rmsnorm_head_kernel)}};
+    {NORM_PAIRS(rmsnorm_row_kernel), NORM_PAIRS(rmsnorm_any_kernel), NORM_PAIRS(rmsnorm_head_kernel)},
+    nullptr,
+    hr__few_take};
 
 extern "C" const hr_cuda_launcher hr_cuda_rmsnorm_bwd = {{norm_bwd_prepare, nullptr, rmsnorm_bwd_run},
                                                          {NORM_PAIRS(rmsnorm_bwd_row_kernel),

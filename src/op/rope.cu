@@ -5,6 +5,7 @@
  * or addresses are odd.
  */
 #include "dev/cuda/launch.cuh"
+#include "op/rope.cuh"
 extern "C" {
 #include "op/rope.h"
 }
@@ -57,16 +58,16 @@ struct rope_shape {
   float sign;        /* of sines */
 };
 
-/* Turns N pairs and writes them; the right half of a head lies `half` elements behind the left one. */
+/* Rotates N pairs and writes them; the right half of a head lies `half` elements behind the left one. */
 template <typename T, int N>
-__device__ inline void pairs_turn(const pack<T, N> &left, const pack<T, N> &right, const float *cosine,
-                                  const float *sine, T *to, int64_t half) {
+__device__ inline void pairs_rotate(const pack<T, N> &left, const pack<T, N> &right, const float *cosine,
+                                    const float *sine, T *to, int64_t half) {
   pack<T, N> a, b;
 #pragma unroll
   for (int e = 0; e < N; e++) {
-    float l = to_float(left.value[e]), r = to_float(right.value[e]);
-    a.value[e] = from_float<T>(l * cosine[e] - r * sine[e]);
-    b.value[e] = from_float<T>(r * cosine[e] + l * sine[e]);
+    float2 rotated = pair_rotate(to_float(left.value[e]), to_float(right.value[e]), cosine[e], sine[e]);
+    a.value[e] = from_float<T>(rotated.x);
+    b.value[e] = from_float<T>(rotated.y);
   }
   pack_store<N>(to, a);
   pack_store<N>(to + half, b);
@@ -98,8 +99,8 @@ static __global__ void __launch_bounds__(ROPE_THREADS)
         left2 = pack_load<N>(x + offset + step);
         right2 = pack_load<N>(x + offset + step + half);
       }
-      pairs_turn<T, N>(left, right, cosine, sine, y + offset, half);
-      if (second) pairs_turn<T, N>(left2, right2, cosine, sine, y + offset + step, half);
+      pairs_rotate<T, N>(left, right, cosine, sine, y + offset, half);
+      if (second) pairs_rotate<T, N>(left2, right2, cosine, sine, y + offset + step, half);
     }
   }
   if (x == y) return;

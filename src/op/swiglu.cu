@@ -3,7 +3,7 @@
  * Both are seen as rows: packed, those of the result; apart, one row of all elements. Where rows are a multiple of WIDE
  * elements a thread takes WIDE neighbours (N), else one.
  */
-#include "dev/cuda/launch.cuh"
+#include "op/swiglu.cuh"
 
 enum { SWIGLU_THREADS = 256 };
 static const int64_t GRID_ROWS = 65535; /* blockIdx.y goes no further */
@@ -12,14 +12,6 @@ static const int64_t GRID_ROWS = 65535; /* blockIdx.y goes no further */
 struct swiglu_rows {
   int64_t rows, columns, stride;
 };
-
-/* 1 / (1 + exp(-g)): for 16-bit results what the hardware has is near enough. */
-template <typename T> __device__ inline float sigmoid(float g) {
-  return __fdividef(1.0f, 1.0f + __expf(-g));
-}
-template <> __device__ inline float sigmoid<float>(float g) {
-  return 1.0f / (1.0f + expf(-g));
-}
 
 template <typename T, int N>
 static __global__ void __launch_bounds__(SWIGLU_THREADS)
@@ -32,7 +24,7 @@ static __global__ void __launch_bounds__(SWIGLU_THREADS)
     pack_read<N>(up + row * r.stride + column, u);
 #pragma unroll
     for (int e = 0; e < N; e++)
-      u[e] *= g[e] * sigmoid<T>(g[e]);
+      u[e] = swiglu_of<T>(g[e], u[e]);
     pack_write<N>(y + row * r.columns + column, u);
   }
 }

@@ -49,8 +49,16 @@ static size_t worker_bytes(const hr_op_view *view) {
   return (size_t)((const hr_topk_args *)view->args)->k * sizeof(float);
 }
 
+/* On CUDA: where the first ones of each part of a row are, one i32 each. */
+static size_t parts_bytes(const hr_op_view *view) {
+  int64_t columns = hr_desc_columns(&view->in[0]), rows = hr_desc_count(&view->in[0]) / (columns ? columns : 1);
+  int k = ((const hr_topk_args *)view->args)->k;
+  int64_t parts = hr__topk_parts(rows, columns, k);
+  return parts > 1 ? (size_t)(rows * parts * k) * sizeof(int32_t) : 0;
+}
+
 static size_t topk_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
-  return kind == HR_CPU ? (size_t)threads * worker_bytes(view) : 0;
+  return kind == HR_CPU ? (size_t)threads * worker_bytes(view) : parts_bytes(view);
 }
 
 /* best and index: the first `count` of at most k, in order. */

@@ -1,5 +1,6 @@
-/* topk on CUDA: a warp for each row finds the first, then the first behind that, and so on; of few long rows a block
- * each. */
+/* topk on CUDA: a warp for each row finds the first, then the first behind that, and so on. Long rows are cut where few
+ * are wanted (hr__topk_parts): a block for each part, WIDE elements to a thread, then a warp over what these have
+ * found; where many are wanted a block goes over all of a row. */
 #include "dev/cuda/launch.cuh"
 extern "C" {
 #include "op/topk.h"
@@ -11,7 +12,8 @@ enum {
   TOPK_WARPS = TOPK_THREADS / WARP,
   LONG_THREADS = 1024,
   LONG_COLUMNS = 4096,
-  LONG_ROWS = 1024
+  LONG_ROWS = 1024,
+  PART_THREADS = HR_TOPK_PART / WIDE
 };
 
 /* An element with its place; at < 0: none. */
@@ -35,11 +37,19 @@ __device__ inline candidate warp_first(candidate best) {
   return best;
 }
 
+/* The block's first one, in every thread. warps is of this call alone until the next barrier. */
+template <int THREADS> __device__ inline candidate block_first(candidate best, candidate *warps) {
+  best = warp_first(best);
+  if (threadIdx.x % WARP == 0) warps[threadIdx.x / WARP] = best;
+  __syncthreads();
+  int lane = (int)threadIdx.x % WARP;
+  return warp_first(lane < THREADS / WARP ? warps[lane] : candidate{0.0f, -1});
+}
+
 template <typename T>
 static __global__ void __launch_bounds__(LONG_THREADS)
     topk_long_kernel(const T *x, T *values, int32_t *indices, int64_t columns, int k) {
   __shared__ candidate warps[LONG_THREADS / WARP];
-  int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
   int64_t row = blockIdx.x;
   const T *from = x + row * columns;
   candidate last = {0.0f, -1};
@@ -50,16 +60,78 @@ static __global__ void __launch_bounds__(LONG_THREADS)
       candidate here = {to_float(from[i]), i};
       if (last.at < 0 || hr__topk_before(last.value, last.at, here.value, i)) best = before_of(best, here);
     }
-    best = warp_first(best);
-    if (lane == 0) warps[warp] = best;
-    __syncthreads();
-    last = warp_first(warps[lane]); /* as many warps as lanes */
+    last = block_first<LONG_THREADS>(best, warps);
     __syncthreads();
     if (threadIdx.x == 0) {
       values[row * k + j] = from[last.at];
       indices[row * k + j] = (int32_t)last.at;
     }
   }
+}
+
+/* A block: a part of a row; found [rows, parts, k]: where its first ones are, -1 behind the last. */
+template <typename T>
+static __global__ void __launch_bounds__(PART_THREADS)
+    topk_part_kernel(const T *x, int32_t *found, int64_t columns, int64_t parts, int k) {
+  __shared__ candidate warps[2][PART_THREADS / WARP]; /* by turns: one barrier is enough */
+  next_may_begin();
+  front_wait();
+  int64_t row = blockIdx.x / parts, part = blockIdx.x % parts, first = part * HR_TOPK_PART + threadIdx.x * WIDE;
+  float mine[WIDE];
+  int there = (int)max((int64_t)0, min((int64_t)WIDE, columns - first));
+#pragma unroll
+  for (int e = 0; e < WIDE; e++)
+    mine[e] = e < there ? to_float(x[row * columns + first + e]) : 0.0f;
+  candidate last = {0.0f, -1};
+  for (int j = 0; j < k; j++) {
+    candidate best = {0.0f, -1};
+#pragma unroll
+    for (int e = 0; e < WIDE; e++)
+      if (e < there && (last.at < 0 || hr__topk_before(last.value, last.at, mine[e], first + e)))
+        best = before_of(best, {mine[e], first + e});
+    last = block_first<PART_THREADS>(best, warps[j % 2]);
+    if (threadIdx.x == 0) found[(row * parts + part) * k + j] = (int32_t)last.at;
+    if (last.at < 0) last = {-INFINITY, columns}; /* nothing comes behind it */
+  }
+}
+
+/* A warp for each row over what its parts have found. */
+template <typename T>
+static __global__ void __launch_bounds__(WARP)
+    topk_join_kernel(const T *x, const int32_t *found, T *values, int32_t *indices, int64_t columns, int64_t parts,
+                     int k) {
+  next_may_begin();
+  front_wait();
+  int64_t row = blockIdx.x;
+  const T *from = x + row * columns;
+  candidate last = {0.0f, -1};
+  for (int j = 0; j < k; j++) {
+    candidate best = {0.0f, -1};
+#pragma unroll 4
+    for (int64_t i = threadIdx.x; i < parts * k; i += WARP) {
+      int64_t at = found[row * parts * k + i];
+      if (at < 0) continue;
+      candidate here = {to_float(from[at]), at};
+      if (last.at < 0 || hr__topk_before(last.value, last.at, here.value, at)) best = before_of(best, here);
+    }
+    last = warp_first(best);
+    if (threadIdx.x == 0) {
+      values[row * k + j] = from[last.at];
+      indices[row * k + j] = (int32_t)last.at;
+    }
+  }
+}
+
+template <typename T> static hr_status parts_run(const hr_call *call, int64_t rows, int64_t parts) {
+  const T *x = (const T *)call->in[0].data;
+  int64_t columns = desc_columns(call->in[0].desc);
+  int k = ((const hr_topk_args *)call->args)->k;
+  int32_t *found = (int32_t *)call->workspace;
+  hr_status status = launch_early(call, topk_part_kernel<T>, dim3((unsigned)(rows * parts)), dim3(PART_THREADS), 0, x,
+                                  found, columns, parts, k);
+  if (status != HR_OK) return status;
+  return launch_early(call, topk_join_kernel<T>, dim3((unsigned)rows), dim3(WARP), 0, x, (const int32_t *)found,
+                      (T *)call->out[0].data, (int32_t *)call->out[1].data, columns, parts, k);
 }
 
 template <typename T>
@@ -90,6 +162,8 @@ static hr_status topk_run(const hr_call *call) {
   int k = ((const hr_topk_args *)call->args)->k;
   return by_dtype(x.dtype, [&](auto t) {
     using T = decltype(t);
+    int64_t parts = hr__topk_parts(rows, columns, k);
+    if (parts > 1) return parts_run<T>(call, rows, parts);
     if (columns >= LONG_COLUMNS && rows <= LONG_ROWS) {
       topk_long_kernel<T><<<(unsigned)rows, LONG_THREADS, 0, call_stream(call)>>>(
           (const T *)call->in[0].data, (T *)call->out[0].data, (int32_t *)call->out[1].data, columns, k);
@@ -101,7 +175,8 @@ static hr_status topk_run(const hr_call *call) {
   });
 }
 
-extern "C" const hr_cuda_launcher hr_cuda_topk = {
-    {nullptr, nullptr, topk_run},
-    {(const void *)topk_kernel<float>, (const void *)topk_kernel<bf16>, (const void *)topk_kernel<f16>,
-     (const void *)topk_long_kernel<float>, (const void *)topk_long_kernel<bf16>, (const void *)topk_long_kernel<f16>}};
+#define TOPK(T)                                                                                                        \
+  (const void *)topk_kernel<T>, (const void *)topk_long_kernel<T>, (const void *)topk_part_kernel<T>,                  \
+      (const void *)topk_join_kernel<T>
+
+extern "C" const hr_cuda_launcher hr_cuda_topk = {{nullptr, nullptr, topk_run}, {TOPK(float), TOPK(bf16), TOPK(f16)}};

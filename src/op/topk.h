@@ -14,6 +14,14 @@ extern const hr_op hr_op_topk; /* x [..., columns] -> values [..., k], indices i
 /* Returns the values; the indices, which take no gradient, are result 1 (hr__node_out). */
 hr_id hr__topk(hr_builder *b, hr_id x, int k);
 
+/* On CUDA long rows are cut into parts of HR_TOPK_PART elements, whose own k first ones are found side by side, where k
+ * is small: how many, 1 where they are not cut. */
+enum { HR_TOPK_PART = 2048, HR_TOPK_FEW = 16 };
+static inline int64_t hr__topk_parts(int64_t rows, int64_t columns, int k) {
+  bool cut = columns >= 2 * HR_TOPK_PART && k <= HR_TOPK_FEW && rows <= 1024;
+  return cut ? (columns + HR_TOPK_PART - 1) / HR_TOPK_PART : 1;
+}
+
 /* Whether element `i`, which is a, comes before element `j`, which is b. For both devices. */
 #ifdef __CUDACC__
 __device__

@@ -264,6 +264,8 @@ static hr_status gpu_start(hr_device *device, hr_error *err) {
   snprintf(device->facts.name, sizeof device->facts.name, "%.*s", (int)sizeof device->facts.name - 1, properties.name);
   device->facts.memory_bytes = properties.totalGlobalMem;
   facts_version(&device->facts, properties.major * 10 + properties.minor);
+  state->multiprocessors = properties.multiProcessorCount;
+  state->early = properties.major >= 9;
   return hr__lt_create(state, err);
 }
 

@@ -27,6 +27,8 @@ struct hr_cuda_state {
   void *products;      /* cuBLASLt handle */
   void *attention;     /* of dev/cuda/cudnn.cpp */
   uint64_t peak_bytes; /* largest answer of process_bytes */
+  int multiprocessors;
+  bool early; /* kernels can begin before those in front of them have ended */
 };
 
 /* An op's kernel with all device functions it may launch. They are loaded when the device is opened: loading takes
@@ -39,6 +41,9 @@ struct hr_cuda_launcher {
    * device than one each: optimizers and casts over many small tensors. No launch may read what another one of them
    * writes, and the results are those of one after another. */
   hr_status (*run_many)(const hr_launch *launches, size_t count) = nullptr;
+  /* (optional) does launches[at] and neighbours behind it, of whatever kernels, in one launch of the device, with the
+   * same results; *taken: how many, 0: none. `count` are all launches of the recording. */
+  hr_status (*take)(const hr_launch *launches, size_t at, size_t count, size_t *taken) = nullptr;
 };
 
 static inline hr_cuda_state *device_state(const hr_call *call) {
@@ -51,6 +56,38 @@ static inline cudaStream_t call_stream(const hr_call *call) {
 /* Whether the launches since the last check were accepted. */
 static inline hr_status launched(void) {
   return cudaGetLastError() == cudaSuccess ? HR_OK : HR_FAILURE;
+}
+
+/* Kernels that begin early: before the one in front of them has ended, as soon as all its blocks have begun and said
+ * next_may_begin(), or ended. Until front_wait() such a kernel may read only what no kernel of the recording writes,
+ * and write nothing; behind it everything that stands before the kernel is done. Every block has to come to its
+ * front_wait().
+ */
+__device__ inline void next_may_begin(void) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ inline void front_wait(void) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+template <typename... Parameters, typename... Arguments>
+static hr_status launch_early(const hr_call *call, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared,
+                              Arguments... arguments) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared;
+  config.stream = call_stream(call);
+  config.attrs = &attribute;
+  config.numAttrs = device_state(call)->early ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, arguments...) == cudaSuccess ? launched() : HR_FAILURE;
 }
 
 static inline int64_t desc_count(const hr_desc &desc) {

@@ -102,7 +102,13 @@ static const hr_cuda_launcher *launcher_of(const hr_kernel *kernel) {
 static cudaError_t kernels_capture(capture *c, size_t *i) {
   const hr_launch *first = &c->launches[*i];
   const hr_cuda_launcher *launcher = launcher_of(first->kernel);
-  size_t many = 1;
+  size_t many = 1, taken = 0;
+  if (launcher->take && launcher->take(c->launches, *i, c->count, &taken) != HR_OK) return cudaErrorLaunchFailure;
+  if (taken > 0) {
+    c->place[MAIN]++;
+    *i += taken - 1;
+    return cudaSuccess;
+  }
   while (launcher->run_many && *i + many < c->count && first[many].kind == HR_LAUNCH_KERNEL &&
          first[many].kernel == first->kernel)
     many++;

@@ -1,0 +1,239 @@
+/* Products of few rows take neighbours along where a program is recorded (op/few_match.cuh): what comes out has the
+ * bits of launches one by one, also where results lie on what is dead by then. Skipped (77) without a GPU. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/half.h"
+#include "base/random.h"
+#include "dev/device.h"
+#include "op/cache.h"
+#include "op/rmsnorm.h"
+#include "op/rope.h"
+
+enum { MOST_LAUNCHES = 4, MOST_OPERANDS = 6, ARENA = 64 << 20 };
+
+static hr_device *gpu; /* opened once by main, as are these */
+static void *bases[2];
+static char *host, *results[2];
+
+typedef enum follower { NOTHING, SWIGLU, ROPE, ROPE_AND_PUT } follower;
+
+typedef struct shape {
+  hr_dtype dtype;
+  int64_t batch, length, k;
+  int64_t n; /* with rope: 8 heads of 64, 4 of them queries, 2 keys, 2 values */
+  bool norm, wide_norm /* its weights in f32 */, bias, add;
+  follower behind;
+  bool on_normed; /* the last result lies on the normed rows */
+  bool on_x;      /* the product lies on the rows that are normed: nothing may be taken along */
+} shape;
+
+/* Launches over one arena. */
+typedef struct sequence {
+  hr_launch launches[MOST_LAUNCHES];
+  hr_tensor in[MOST_LAUNCHES][MOST_OPERANDS], out[MOST_LAUNCHES][2];
+  size_t count, used;
+  char *base;
+} sequence;
+
+static void check(hr_status status, const hr_error *err) {
+  if (status != HR_OK) fail_msg("%s", err->message);
+}
+
+static hr_tensor tensor_take(sequence *s, hr_desc desc) {
+  hr_tensor tensor = {.desc = desc, .data = s->base + s->used};
+  s->used += (hr_desc_bytes(&desc) + 255) / 256 * 256;
+  assert_true(s->used <= ARENA);
+  return tensor;
+}
+
+static void launch_add(sequence *s, const char *op, int n_in, int n_out, const void *args) {
+  hr_error err;
+  hr_launch *launch = &s->launches[s->count];
+  *launch = (hr_launch){.kind = HR_LAUNCH_KERNEL, .kernel = gpu->functions->kernel(gpu, op)};
+  assert_non_null(launch->kernel);
+  launch->call = (hr_call){
+      .in = s->in[s->count], .out = s->out[s->count], .n_in = n_in, .n_out = n_out, .args = args, .device = gpu};
+  if (launch->kernel->prepare) check(launch->kernel->prepare(&launch->call, &launch->call.prepared, &err), &err);
+  s->count++;
+}
+
+static const hr_rmsnorm_args norm_args = {1e-5f};
+static const hr_rope_args rope_args = {.head_dim = 64, .heads = 6};
+static const hr_cache_args cache_args = {.heads = 4, .kv_heads = 2, .head_dim = 64};
+enum { CONTEXT = 16 };
+
+/* Inputs first, so that they lie in one place whatever is behind; `inputs`: their bytes. */
+static void sequence_make(sequence *s, const shape *c, char *base, size_t *inputs) {
+  *s = (sequence){.base = base};
+  int64_t rows = c->batch * c->length;
+  hr_tensor x = tensor_take(s, hr__desc3(c->dtype, c->batch, c->length, c->k));
+  hr_tensor norm = tensor_take(s, hr__desc1(c->wide_norm ? HR_F32 : c->dtype, c->k));
+  hr_tensor w = tensor_take(s, hr__desc2(c->dtype, c->n, c->k)), bias = tensor_take(s, hr__desc1(c->dtype, c->n));
+  hr_tensor add = tensor_take(s, hr__desc3(c->dtype, c->batch, c->length, c->n));
+  hr_tensor table = tensor_take(s, hr__desc3(HR_F32, 2, rows, 32));
+  hr_tensor keys = tensor_take(s, hr__desc3(c->dtype, c->batch, CONTEXT, 128));
+  hr_tensor values = tensor_take(s, hr__desc3(c->dtype, c->batch, CONTEXT, 128));
+  *inputs = s->used;
+  hr_tensor positions = tensor_take(s, hr__desc1(HR_I32, c->batch)),
+            counts = tensor_take(s, hr__desc1(HR_I32, c->batch));
+  hr_tensor normed = tensor_take(s, x.desc), rstds = tensor_take(s, hr__desc1(HR_F32, rows));
+  hr_tensor y = tensor_take(s, add.desc), after = tensor_take(s, add.desc);
+  if (c->on_x) y.data = x.data;
+  if (c->on_normed) *(c->behind == NOTHING ? &y : &after) = (hr_tensor){.desc = y.desc, .data = normed.data};
+
+  if (c->norm) {
+    memcpy(s->in[s->count], (hr_tensor[]){x, norm}, 2 * sizeof x);
+    memcpy(s->out[s->count], (hr_tensor[]){normed, rstds}, 2 * sizeof x);
+    launch_add(s, "rmsnorm", 2, 2, &norm_args);
+  }
+  memcpy(s->in[s->count],
+         (hr_tensor[]){c->norm ? normed : x, w, c->bias ? bias : (hr_tensor){0}, c->add ? add : (hr_tensor){0}},
+         4 * sizeof x);
+  s->out[s->count][0] = y;
+  launch_add(s, "linear", 4, 1, NULL);
+  if (c->behind == SWIGLU) {
+    after.desc.dim[2] = c->n / 2;
+    s->in[s->count][0] = y;
+    s->out[s->count][0] = after;
+    launch_add(s, "swiglu", 2, 1, NULL);
+  }
+  if (c->behind < ROPE) return;
+  if (!c->on_normed) after = y; /* in place, as plans have it */
+  memcpy(s->in[s->count], (hr_tensor[]){y, table}, 2 * sizeof x);
+  s->out[s->count][0] = after;
+  launch_add(s, "rope", 2, 1, &rope_args);
+  if (c->behind == ROPE) return;
+  memcpy(s->in[s->count], (hr_tensor[]){keys, values, after, {0}, positions, counts}, 6 * sizeof x);
+  memcpy(s->out[s->count], (hr_tensor[]){keys, values}, 2 * sizeof x);
+  launch_add(s, "cache_put", 6, 2, &cache_args);
+}
+
+/* Numbers of all sizes that products have, in the type of each input; positions near the end of the caches. */
+static void inputs_fill(const sequence *s, const shape *c, size_t inputs) {
+  hr_random_key key = {.seed = 5, .stream = hr__random_stream("few")};
+  memset(host, 0, s->used);
+  for (size_t i = 0; i * 2 < inputs; i++) {
+    float value = hr__random_normal(key, 0, i);
+    if (c->dtype == HR_F32) {
+      if (i % 2 == 0) memcpy(host + i * 2, &value, 4);
+    } else {
+      uint16_t narrow = c->dtype == HR_BF16 ? hr__f32_to_bf16(value) : hr__f32_to_f16(value);
+      memcpy(host + i * 2, &narrow, 2);
+    }
+  }
+  /* f32 among 16-bit numbers: norm weights and angles */
+  for (size_t l = 0; l < s->count; l++)
+    for (int i = 0; i < s->launches[l].call.n_in; i++) {
+      const hr_tensor *t = &s->in[l][i];
+      size_t at = t->data ? (size_t)((const char *)t->data - s->base) : 0,
+             count = t->data ? hr_desc_bytes(&t->desc) / 4 : 0;
+      for (size_t e = 0; t->data && t->desc.dtype == HR_F32 && at < inputs && e < count; e++) {
+        float value = hr__random_normal(key, 1 + l, e);
+        memcpy(host + at + e * 4, &value, 4);
+      }
+      if (!t->data || t->desc.dtype != HR_I32) continue;
+      for (int64_t b = 0; b < c->batch; b++) { /* positions, then how many rows there are: not all of the last sample */
+        int32_t number = i == HR_PUT_POSITIONS ? (int32_t)(CONTEXT - 2 - b) : (int32_t)(c->length - (b > 0));
+        memcpy(host + at + (size_t)b * 4, &number, 4);
+      }
+    }
+}
+
+static void shape_check(const shape *c) {
+  hr_error err;
+  sequence one, recorded;
+  size_t inputs, failed;
+  sequence_make(&one, c, bases[0], &inputs);
+  sequence_make(&recorded, c, bases[1], &inputs);
+  inputs_fill(&one, c, inputs);
+  for (int i = 0; i < 2; i++)
+    check(gpu->functions->copy(gpu, HR_COPY_TO_DEVICE, bases[i], host, one.used, &err), &err);
+  for (size_t i = 0; i < one.count; i++)
+    assert_int_equal(gpu->functions->launch(gpu, &one.launches[i]), HR_OK);
+  check(gpu->functions->synchronize(gpu, &err), &err);
+  hr_recording *recording;
+  check(gpu->functions->record(gpu, recorded.launches, recorded.count, &recording, &failed, &err), &err);
+  assert_int_equal(gpu->functions->replay(gpu, recording, &failed), HR_OK);
+  check(gpu->functions->synchronize(gpu, &err), &err);
+  gpu->functions->recording_destroy(gpu, recording);
+  for (int i = 0; i < 2; i++)
+    check(gpu->functions->copy(gpu, HR_COPY_FROM_DEVICE, results[i], bases[i], one.used, &err), &err);
+  for (size_t l = c->on_normed || c->on_x ? one.count - 1 : 0; l < one.count; l++) /* what is not dead */
+    for (int i = 0; i < one.launches[l].call.n_out; i++) {
+      size_t at = (size_t)((char *)one.out[l][i].data - one.base), bytes = hr_desc_bytes(&one.out[l][i].desc);
+      bool written = false;
+      for (size_t b = 0; b < bytes; b++)
+        written |= results[0][at + b] != 0;
+      assert_true(written);
+      if (memcmp(results[0] + at, results[1] + at, bytes) != 0)
+        fail_msg("result %d of launch %zu of %zu: dtype %d, %lld x %lld rows, k %lld, n %lld, norm %d %d, bias %d, add "
+                 "%d, behind %d, on normed %d, on x %d",
+                 i, l, one.count, (int)c->dtype, (long long)c->batch, (long long)c->length, (long long)c->k,
+                 (long long)c->n, c->norm, c->wide_norm, c->bias, c->add, (int)c->behind, c->on_normed, c->on_x);
+    }
+}
+
+static void test_few(void **state) {
+  (void)state;
+  static const hr_dtype dtypes[] = {HR_F32, HR_BF16, HR_F16};
+  static const int64_t widths[] = {64, 264, 2048, 8192, 20480};
+  for (size_t d = 0; d < 3; d++)
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+      for (int64_t rows = 1; rows <= 4; rows++)
+        for (follower behind = NOTHING; behind <= ROPE_AND_PUT; behind++) {
+          shape c = {.dtype = dtypes[d],
+                     .batch = rows % 2 == 0 ? 2 : 1,
+                     .length = rows % 2 == 0 ? rows / 2 : rows,
+                     .k = widths[w],
+                     .n = behind >= ROPE ? 512 : 338,
+                     .behind = behind};
+          c.norm = rows != 2;
+          c.wide_norm = rows == 3;
+          c.bias = rows >= 2;
+          c.add = behind == NOTHING;
+          shape_check(&c);
+        }
+}
+
+static void test_overlap(void **state) {
+  (void)state;
+  for (follower behind = NOTHING; behind <= ROPE_AND_PUT; behind++) {
+    shape c = {.dtype = HR_BF16, .batch = 1, .length = 1, .k = 2048, .n = 512, .norm = true, .behind = behind};
+    c.on_x = true;
+    shape_check(&c);
+    c.on_x = false;
+    if (behind == NOTHING) continue; /* a product never lies on its own operand */
+    c.on_normed = true;
+    shape_check(&c);
+  }
+}
+
+int main(void) {
+  hr_error err = {0};
+  if (hr__cuda_open(&gpu, &err) != HR_OK) {
+    printf("skipped: %s\n", err.message);
+    return 77;
+  }
+  host = malloc(ARENA);
+  bool there = host != NULL;
+  for (int i = 0; i < 2; i++) {
+    results[i] = malloc(ARENA);
+    there &= results[i] && gpu->functions->arena_create(gpu, HR_TIER_DEVICE, ARENA, &bases[i], &err) == HR_OK;
+  }
+  if (!there) return 1;
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_few), cmocka_unit_test(test_overlap)};
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  for (int i = 0; i < 2; i++) {
+    gpu->functions->arena_destroy(gpu, HR_TIER_DEVICE, bases[i], ARENA);
+    free(results[i]);
+  }
+  free(host);
+  hr__device_close(gpu);
+  return failed;
+}
