@@ -171,12 +171,6 @@ static hr_status warmup_check(const hr_recipe *recipe, hr_error *err) {
                          "warmup_steps and warmup_ratio are two answers to one question");
 }
 
-static hr_status eval_check(const hr_recipe *recipe, hr_error *err) {
-  if (!hr__recipe_has(recipe, "data.eval_path") || hr__recipe_has(recipe, "training.eval_every")) return HR_OK;
-  return hr__recipe_fail(recipe, "data.eval_path", "set training.eval_every, or leave data.eval_path out", err,
-                         "there is data to evaluate on, but nothing is evaluated");
-}
-
 /* A plan is of one stage. */
 static hr_status stage_check(const hr_recipe *recipe, hr_error *err) {
   const hr_doc_node *stages = hr__recipe_tree(recipe, HR_STAGES);
@@ -200,7 +194,7 @@ static hr_status job_open(const hr_job_source *source, bool all, hr_effort effor
   if (status == HR_OK) status = stage_check(job->recipe, err);
   if (status == HR_OK) status = epochs_check(job->recipe, err);
   if (status == HR_OK) status = warmup_check(job->recipe, err);
-  if (status == HR_OK) status = eval_check(job->recipe, err);
+  if (status == HR_OK) status = hr__settings_evaluated(job->recipe, err);
   if (status == HR_OK) status = hr__packing_check(job->recipe, hr__model_whole(job->recipe).model->masked, err);
   if (status == HR_OK) status = masking_check(job->recipe, err);
   if (status == HR_OK) status = job_stages(job, effort, known, err);
