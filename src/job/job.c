@@ -8,6 +8,7 @@
 #include "data/codec.h"
 #include "data/masking.h"
 #include "data/packing.h"
+#include "data/tokens.h"
 #include "fit/traffic.h"
 #include "job/loadable.h"
 #include "job/settings.h"
@@ -36,6 +37,7 @@ static hr_status job_facts(hr_job *job, const hr_facts *known, hr_error *err) {
   if (hr__memory_device(job->recipe) == HR_CPU) {
     hr_generation generation;
     hr__cpu_facts(&job->facts);
+    job->facts.fixed_bytes += hr__tokens_threads_bytes(job->recipe);
     HR_TRY(hr__generation_read(job->recipe, &generation, err));
     if (generation.any) job->facts.fixed_bytes += hr__codec_bytes(job->recipe).open; /* it stays open */
     return HR_OK;
