@@ -237,11 +237,8 @@ static void generation_print(const hr_recipe *recipe, FILE *to) {
           hr__recipe_int(recipe, "generation.context"));
 }
 
-static void settings_print(const hr_job *job, FILE *to) {
-  char name[256];
-  fprintf(to, "  %-*s%s\n  %-*s", LABEL, "recipe", name_text(job, name), LABEL, "model");
-  model_print(job, to);
-  fprintf(to, "\n  %-*s%s\n", LABEL, "precision", hr__recipe_text(job->recipe, "model.precision"));
+/* How it is computed: what plans and runs show alike. */
+static void ways_print(const hr_job *job, FILE *to) {
   bool trains = !hr__generation_alone(job->recipe);
   fprintf(to, "  %-*s", LABEL, trains ? "batch" : "generates");
   if (trains)
@@ -254,6 +251,14 @@ static void settings_print(const hr_job *job, FILE *to) {
   if (trains) memory_print(job->recipe, to);
   choices_print(&job->chosen, to);
   search_print(&job->search, to);
+}
+
+static void settings_print(const hr_job *job, FILE *to) {
+  char name[256];
+  fprintf(to, "  %-*s%s\n  %-*s", LABEL, "recipe", name_text(job, name), LABEL, "model");
+  model_print(job, to);
+  fprintf(to, "\n  %-*s%s\n", LABEL, "precision", hr__recipe_text(job->recipe, "model.precision"));
+  ways_print(job, to);
   fprintf(to, "  %-*s%s\n", LABEL, "device", job->facts.name);
   if (job->facts.absent) absent_print(job, LABEL + 2, to);
 }
@@ -322,4 +327,18 @@ void hr__table_plan(const hr_cli *cli, const hr_job *job, const hr_change *chang
   settings_print(job, to);
   fputc('\n', to);
   tiers_print(cli, job, to);
+}
+
+void hr__table_promise(const hr_cli *cli, const hr_job *job, FILE *to) {
+  const hr_plan *plan = job->plan;
+  bool told = cli->gpu && strcmp(cli->gpu, job->facts.name) == 0; /* by whoever chose it, before planning */
+  if (!told) fprintf(to, "device: %s\n", job->facts.name);
+  verdict_print(cli, job, NULL, to);
+  ways_print(job, to);
+  for (int t = HR_TIER_HOST; t < HR_TIER_COUNT; t++) {
+    char peak[HR_SIZE_TEXT], budget[HR_SIZE_TEXT];
+    if (plan->tiers[t].peak_bytes == 0) continue;
+    fprintf(to, "  %-*s%s of %s\n", LABEL, hr_tier_name((hr_tier)t), hr__size_text(plan->tiers[t].peak_bytes, peak),
+            hr__size_text(tier_budget(&job->verdict, t), budget));
+  }
 }

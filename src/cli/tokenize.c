@@ -18,7 +18,8 @@ typedef struct tokenizing {
   const char *text; /* NULL: none was given */
   size_t bytes;
   const char *source; /* for places: "--text", or the file */
-  hr_ids ids;
+  const char *pair;   /* the second of two texts; NULL: there is one */
+  hr_ids ids, types;  /* types: of a pair */
 } tokenizing;
 
 static hr_status text_read(tokenizing *t, hr_error *err) {
@@ -37,11 +38,18 @@ static hr_status text_read(tokenizing *t, hr_error *err) {
   return HR_OK;
 }
 
+static hr_status texts_encode(tokenizing *t, hr_encoder *encoder, hr_error *err) {
+  bool special = !hr__cli_flag(t->cli, "no-special");
+  if (!t->pair) return hr__encode(encoder, t->text, t->bytes, special, &t->ids, err);
+  hr_text_pair texts = {{t->text, t->pair}, {t->bytes, strlen(t->pair)}};
+  t->bytes += texts.bytes[1];
+  return hr__encode_pair(encoder, &texts, special, &t->ids, &t->types, err);
+}
+
 static hr_status encode(tokenizing *t, hr_error *err) {
   hr_encoder *encoder = NULL;
   HR_TRY(hr__encoder_create(t->tokenizer, &encoder, err));
-  bool special = !hr__cli_flag(t->cli, "no-special");
-  hr_status status = hr__encode(encoder, t->text, t->bytes, special, &t->ids, err);
+  hr_status status = texts_encode(t, encoder, err);
   if (status == HR_BAD_INPUT) {
     char place[sizeof err->place];
     snprintf(place, sizeof place, "%.150s%s%.90s", t->source, err->place[0] ? ", " : "", err->place);
@@ -157,7 +165,9 @@ static hr_status tokens_show(tokenizing *t, hr_error *err) {
   if (t->cli->json) {
     json_t *object = json_pack("{s:o, s:I, s:I, s:o}", "tokenizer", facts_json(t), "tokens", (json_int_t)t->ids.count,
                                "bytes", (json_int_t)t->bytes, "ids", ids_json(&t->ids));
-    if (object && !only_ids && json_object_set_new(object, "pieces", pieces_json(t)) != 0) {
+    bool failed = object && !only_ids && json_object_set_new(object, "pieces", pieces_json(t)) != 0;
+    failed |= object && t->pair && json_object_set_new(object, "types", ids_json(&t->types)) != 0;
+    if (failed) {
       json_decref(object);
       object = NULL;
     }
@@ -170,6 +180,9 @@ static hr_status tokens_show(tokenizing *t, hr_error *err) {
     bool special = hr__tokenizer_is_special(t->tokenizer, id);
     if (only_ids)
       printf("%s%d", i > 0 ? " " : "", (int)id);
+    else if (t->pair)
+      printf("%8d %3d  %s%s%s\n", (int)id, (int)t->types.items[i], special ? style.dim : "", shown(t, id, piece, err),
+             special ? style.end : "");
     else
       printf("%8d  %s%s%s\n", (int)id, special ? style.dim : "", shown(t, id, piece, err), special ? style.end : "");
   }
@@ -198,6 +211,9 @@ static hr_status decode_show(tokenizing *t, const char *ids, hr_error *err) {
 static hr_status asked_run(tokenizing *t, hr_error *err) {
   const char *ids = hr__cli_value(t->cli, "decode");
   HR_TRY(text_read(t, err));
+  t->pair = hr__cli_value(t->cli, "pair");
+  if (t->pair && !t->text)
+    return hr__fail(err, HR_USAGE, NULL, "add --text TEXT or --file FILE", "--pair is the second of two texts");
   if (ids && t->text)
     return hr__fail(err, HR_USAGE, NULL, "give one of them", "--decode and a text both name what to show");
   if (ids) return decode_show(t, ids, err);
@@ -220,6 +236,7 @@ static hr_status tokenize_run(hr_cli *cli, hr_error *err) {
   tokenizing t = {.cli = cli, .tokenizer = tokenizer};
   hr_status status = asked_run(&t, err);
   hr__ids_fini(&t.ids);
+  hr__ids_fini(&t.types);
   hr__tokenizer_close(tokenizer);
   return status;
 }
@@ -227,6 +244,7 @@ static hr_status tokenize_run(hr_cli *cli, hr_error *err) {
 static const hr_cli_option options[] = {
     {"text", "TEXT", "what to tokenize"},
     {"file", "FILE", "the same, from a file"},
+    {"pair", "TEXT", "a second text, as the tokenizer puts two into one; shows types too"},
     {"ids", NULL, "ids only, in one line"},
     {"count", NULL, "how many: tokens, bytes, tokens a byte"},
     {"decode", "IDS", "text of ids, such as \"1 2 3\""},

@@ -1,4 +1,4 @@
-/* headroom train: the plan, then the run it promises, then planned beside measured. */
+/* headroom train: what the plan promises, then the run, then planned beside measured. */
 #include "train/train.h"
 
 #include <math.h>
@@ -14,8 +14,19 @@
 #include "job/settings.h"
 #include "train/answer.h"
 
+/* Who is told of a run, and of which. */
+typedef struct audience {
+  const hr_cli *cli;
+  const hr_job *job;
+} audience;
+
+static void promise_show(void *user) {
+  const audience *to = user;
+  hr__table_promise(to->cli, to->job, stderr);
+}
+
 static void message_show(void *user, hr_message_kind kind, const char *text) {
-  const hr_cli *cli = user;
+  const hr_cli *cli = ((const audience *)user)->cli;
   if (cli->quiet && kind == HR_MESSAGE_INFO) return;
   hr_style style = hr__cli_style(cli, stderr);
   if (kind == HR_MESSAGE_WARNING)
@@ -79,6 +90,7 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, const hr_train_places
   HR_TRY(hr__cli_int(cli, "steps", 1, 0, &steps, err));
   hr_device *device = NULL;
   HR_TRY(hr__job_device(job, &device, err));
+  audience told = {cli, job};
   hr_train_options options = {
       .recipe = job->recipe,
       .plan = job->plan,
@@ -93,7 +105,8 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, const hr_train_places
       .check_peak = true,
       .progress = cli->quiet || cli->json ? NULL : stderr,
       .message = message_show,
-      .message_user = cli,
+      .begins = cli->quiet || cli->json ? NULL : promise_show,
+      .message_user = &told,
   };
   hr_train_result result = {0};
   hr_status status = hr__train(&options, &result, err);

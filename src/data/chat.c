@@ -39,6 +39,10 @@ hr_status hr__chat_open(const hr_recipe *recipe, const hr_tokenizer *tokenizer, 
   return status;
 }
 
+hr_chat hr__chat_share(const hr_chat *chat) {
+  return (hr_chat){.text = chat->text, .bytes = chat->bytes, .name = chat->name, .tokenizer = chat->tokenizer};
+}
+
 void hr__chat_close(hr_chat *chat) {
   hr__template_destroy(chat->parsed);
   hr__arena_fini(&chat->arena);

@@ -17,6 +17,8 @@ typedef struct hr_chat {
 
 /* The template of data.template, else of the tokenizer's folder, else of model.path. `tokenizer` stays the caller's. */
 hr_status hr__chat_open(const hr_recipe *recipe, const hr_tokenizer *tokenizer, hr_chat *out, hr_error *err);
+/* The same template for another thread, which parses it for itself; to be closed before the first. */
+hr_chat hr__chat_share(const hr_chat *chat);
 void hr__chat_close(hr_chat *chat);
 
 /* Renders a list of messages; `generated` are the answers. They are what the template has marked, else for each turn

@@ -97,7 +97,9 @@ static const hr_key keys[] = {
      .fallback = "1",
      .min = 0,
      .max = 64,
-     .meaning = "threads that read the next batch while one is computed; 0: read between steps; results are the same"},
+     .meaning = "threads that make rows into tokens, and that read the next batch while one is computed; 0: read "
+                "between steps; "
+                "results are the same"},
 };
 const hr_key_table hr_data_keys = {keys, sizeof keys / sizeof *keys};
 

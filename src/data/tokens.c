@@ -14,6 +14,7 @@
 #include "data/tokens_file.h"
 #include "data/tokens_rows.h"
 #include "format/doc.h"
+#include "format/gguf.h"
 #include "format/rows.h"
 #include "text/tokenizer.h"
 
@@ -49,12 +50,13 @@ hr_status hr__tokens_end(const hr_recipe *recipe, int32_t *out, hr_error *err) {
   return HR_OK;
 }
 
-/* The whole of a file, and how long it is. */
-static hr_status file_hash(hr_hash *hash, const char *path, hr_error *err) {
+/* The first bytes of a file, but no more than `most`, and how many they are. */
+static hr_status file_hash(hr_hash *hash, const char *path, uint64_t most, hr_error *err) {
   enum { WINDOW = 1 << 18 };
   hr_data_file file;
   char length[32], *window = hr__alloc(WINDOW);
   hr_status status = window ? hr__data_file_at(path, &file, err) : hr__nomem(err);
+  if (status == HR_OK && file.bytes > most) file.bytes = most;
   if (status == HR_OK)
     status = hr__hash_update(hash, length, (size_t)snprintf(length, sizeof length, "%" PRIu64 "\n", file.bytes), err);
   for (uint64_t at = 0; status == HR_OK && at < file.bytes; at += WINDOW) {
@@ -67,6 +69,18 @@ static hr_status file_hash(hr_hash *hash, const char *path, hr_error *err) {
   return status;
 }
 
+/* The file of a tokenizer: of a GGUF file all that stands before the weights, which are many times as long. */
+static hr_status tokenizer_hash(hr_hash *hash, const char *path, hr_error *err) {
+  hr_gguf *gguf = NULL;
+  uint64_t most = UINT64_MAX;
+  if (hr__gguf_is_name(path)) {
+    HR_TRY(hr__gguf_open(path, &gguf, err));
+    most = hr__gguf_head_bytes(gguf);
+    hr__gguf_close(gguf);
+  }
+  return file_hash(hash, path, most, err);
+}
+
 /* What a text becomes tokens by. */
 typedef struct how {
   const hr_tokenizer *tokenizer;
@@ -74,6 +88,7 @@ typedef struct how {
   hr_chat chat;    /* of rows */
   bool all;        /* of rows: data.loss is all */
   double bad_rows; /* of rows: the part that may be bad */
+  int threads;     /* of rows: that make them into tokens */
   hr_data_watch watch;
 } how;
 
@@ -88,8 +103,8 @@ static hr_status key_make(const hr_data_files *texts, const how *h, char key[HR_
   if (status == HR_OK) status = hr__hash_update(hash, facts, (size_t)length, err);
   if (status == HR_OK && h->chat.text) status = hr__hash_update(hash, h->chat.text, h->chat.bytes, err);
   for (size_t i = 0; i < texts->count && status == HR_OK; i++)
-    status = file_hash(hash, texts->list[i].path, err);
-  if (status == HR_OK) status = file_hash(hash, hr__tokenizer_file(h->tokenizer), err);
+    status = file_hash(hash, texts->list[i].path, UINT64_MAX, err);
+  if (status == HR_OK) status = tokenizer_hash(hash, hr__tokenizer_file(h->tokenizer), err);
   if (status == HR_OK) status = hr__hash_hex(hash, hex, err);
   if (status == HR_OK) snprintf(key, HR_XXH_HEX, "%.32s", hex);
   hr__hash_destroy(hash);
@@ -196,16 +211,17 @@ static hr_status texts_make(making *m, const hr_data_files *texts, hr_error *err
 static hr_status tokens_make(const hr_data_files *texts, how *h, const char *path, hr_tokens *out, hr_error *err) {
   hr_progress_of_files progress = {.watch = h->watch, .all = hr__data_files_bytes(texts)};
   making m = {.tokenizer = h->tokenizer, .documents = h->documents, .progress = &progress};
-  HR_TRY(hr__encoder_create(h->tokenizer, &m.encoder, err));
   hr_status status = hr__tokens_begin(path, &m.writer, err);
-  hr_row_maker rows = {.tokenizer = h->tokenizer, .encoder = m.encoder, .chat = &h->chat, .all = h->all};
-  if (status == HR_OK)
-    status = h->documents == HR_DOCUMENT_ROWS
-                 ? hr__rows_tokens(texts, &rows, h->bad_rows, &progress, m.writer, out->shown, sizeof out->shown, err)
-                 : texts_make(&m, texts, err);
+  if (status == HR_OK && h->documents == HR_DOCUMENT_ROWS) {
+    hr_row_way way = {h->tokenizer, &h->chat, h->all};
+    status =
+        hr__rows_tokens(texts, &way, h->threads, h->bad_rows, &progress, m.writer, out->shown, sizeof out->shown, err);
+  } else if (status == HR_OK) {
+    status = hr__encoder_create(h->tokenizer, &m.encoder, err);
+    if (status == HR_OK) status = texts_make(&m, texts, err);
+  }
   if (m.writer) status = hr__tokens_finish(m.writer, status, err);
-  hr__encoder_destroy(m.encoder);
-  hr__string_fini(&rows.piece);
+  if (m.encoder) hr__encoder_destroy(m.encoder);
   hr__ids_fini(&m.ids);
   return status;
 }
@@ -257,9 +273,19 @@ static hr_status tokens_find(const hr_source_request *request, how *h, const hr_
   return vocabulary_check(request, out, most, err);
 }
 
+static int rows_threads(const hr_recipe *recipe) {
+  return (int)hr__recipe_int(recipe, "data.workers");
+}
+
+uint64_t hr__tokens_threads_bytes(const hr_recipe *recipe) {
+  int threads = hr__recipe_word_is(recipe, "data.source", "rows") ? rows_threads(recipe) : 0;
+  return threads > 1 ? (uint64_t)(threads - 1) * HR_TOKENS_THREAD_BYTES : 0;
+}
+
 static hr_status rows_settings(const hr_recipe *recipe, how *h, hr_error *err) {
   h->all = hr__recipe_word_is(recipe, "data.loss", "all");
   h->bad_rows = hr__recipe_float(recipe, "data.bad_rows");
+  h->threads = rows_threads(recipe);
   return hr__chat_open(recipe, h->tokenizer, &h->chat, err);
 }
 

@@ -2,15 +2,15 @@
 #ifndef HR_DATA_TOKENS_ROWS_H
 #define HR_DATA_TOKENS_ROWS_H
 
-#include "data/row_ids.h"
+#include "data/row_batch.h"
 #include "data/tokens_file.h"
 
 /* Whether more than the part `allowed` of all rows are bad. */
 bool hr__rows_too_bad(uint64_t rows, uint64_t bad, double allowed);
 
-/* Writes every row of the files as a document. Bad rows are left out, and the first of them told in `shown`; too many
- * are HR_BAD_INPUT at the place of the first. */
-hr_status hr__rows_tokens(const hr_data_files *files, hr_row_maker *maker, double allowed,
+/* Writes every row of the files as a document, made by several threads. Bad rows are left out, and the first of them
+ * told in `shown`; too many are HR_BAD_INPUT at the place of the first. */
+hr_status hr__rows_tokens(const hr_data_files *files, const hr_row_way *way, int threads, double allowed,
                           hr_progress_of_files *progress, hr_tokens_writer *writer, char *shown, size_t shown_bytes,
                           hr_error *err);
 

@@ -343,6 +343,10 @@ hr_status hr__gguf_open(const char *path, hr_gguf **out, hr_error *err) {
   return status;
 }
 
+uint64_t hr__gguf_head_bytes(const hr_gguf *file) {
+  return file->data_start;
+}
+
 void hr__gguf_close(hr_gguf *file) {
   if (!file) return;
   if (file->fd >= 0) close(file->fd);

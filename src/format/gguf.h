@@ -61,7 +61,8 @@ hr_status hr__gguf_open(const char *path, hr_gguf **out, hr_error *err);
 /* The same from memory, for headers alone: `file_bytes` is the length the file claims to have. */
 hr_status hr__gguf_parse(const char *name, const void *head, size_t head_bytes, uint64_t file_bytes, hr_gguf **out,
                          hr_error *err);
-void hr__gguf_close(hr_gguf *file); /* NULL is fine */
+uint64_t hr__gguf_head_bytes(const hr_gguf *file); /* before the first byte of data: keys, and what tensors there are */
+void hr__gguf_close(hr_gguf *file);                /* NULL is fine */
 
 uint32_t hr__gguf_version(const hr_gguf *file);
 size_t hr__gguf_value_count(const hr_gguf *file);

@@ -8,6 +8,7 @@
 #include "data/codec.h"
 #include "data/masking.h"
 #include "data/packing.h"
+#include "data/tokens.h"
 #include "fit/traffic.h"
 #include "job/loadable.h"
 #include "job/settings.h"
@@ -36,6 +37,7 @@ static hr_status job_facts(hr_job *job, const hr_facts *known, hr_error *err) {
   if (hr__memory_device(job->recipe) == HR_CPU) {
     hr_generation generation;
     hr__cpu_facts(&job->facts);
+    job->facts.fixed_bytes += hr__tokens_threads_bytes(job->recipe);
     HR_TRY(hr__generation_read(job->recipe, &generation, err));
     if (generation.any) job->facts.fixed_bytes += hr__codec_bytes(job->recipe).open; /* it stays open */
     return HR_OK;
@@ -171,12 +173,6 @@ static hr_status warmup_check(const hr_recipe *recipe, hr_error *err) {
                          "warmup_steps and warmup_ratio are two answers to one question");
 }
 
-static hr_status eval_check(const hr_recipe *recipe, hr_error *err) {
-  if (!hr__recipe_has(recipe, "data.eval_path") || hr__recipe_has(recipe, "training.eval_every")) return HR_OK;
-  return hr__recipe_fail(recipe, "data.eval_path", "set training.eval_every, or leave data.eval_path out", err,
-                         "there is data to evaluate on, but nothing is evaluated");
-}
-
 /* A plan is of one stage. */
 static hr_status stage_check(const hr_recipe *recipe, hr_error *err) {
   const hr_doc_node *stages = hr__recipe_tree(recipe, HR_STAGES);
@@ -200,7 +196,7 @@ static hr_status job_open(const hr_job_source *source, bool all, hr_effort effor
   if (status == HR_OK) status = stage_check(job->recipe, err);
   if (status == HR_OK) status = epochs_check(job->recipe, err);
   if (status == HR_OK) status = warmup_check(job->recipe, err);
-  if (status == HR_OK) status = eval_check(job->recipe, err);
+  if (status == HR_OK) status = hr__settings_evaluated(job->recipe, err);
   if (status == HR_OK) status = hr__packing_check(job->recipe, hr__model_whole(job->recipe).model->masked, err);
   if (status == HR_OK) status = masking_check(job->recipe, err);
   if (status == HR_OK) status = job_stages(job, effort, known, err);

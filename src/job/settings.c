@@ -182,6 +182,18 @@ hr_status hr__settings_data(const char *path, const char *const *overrides, size
                   "there is a model to train, but no data");
 }
 
+hr_status hr__settings_evaluated(const hr_recipe *recipe, hr_error *err) {
+  static const char data[] = "data.eval_path", best[] = "training.save_best", patience[] = "training.patience";
+  if (hr__recipe_has(recipe, "training.eval_every")) return HR_OK;
+  if (hr__recipe_has(recipe, data))
+    return hr__recipe_fail(recipe, data, "set training.eval_every, or leave data.eval_path out", err,
+                           "there is data to evaluate on, but nothing is evaluated");
+  const char *path = hr__recipe_bool(recipe, best) ? best : hr__recipe_has(recipe, patience) ? patience : NULL;
+  if (!path) return HR_OK;
+  return hr__recipe_fail(recipe, path, "set training.eval_every", err, "%s goes by evaluations, and there are none",
+                         path);
+}
+
 /* What a bare folder of weights means, or a GGUF file: its model, fine-tuned on data of a common shape. Paths that are
  * given beside it begin here, not in that folder. */
 static hr_status folder_parse(const char *path, int64_t length, const char *const *overrides, size_t n_overrides,

@@ -24,7 +24,9 @@ hr_status hr__settings_load(const char *path, const char *const *overrides, size
 bool hr__settings_is_checkpoint(const char *path);
 /* HR_USAGE where that is a checkpoint alone: planning needs no data, training does. */
 hr_status hr__settings_data(const char *path, const char *const *overrides, size_t n_overrides, hr_error *err);
-/* The same from memory: what tests use. Relative paths begin at `folder`. */
+/* HR_BAD_INPUT where a setting goes by evaluations, and there are none. */
+hr_status hr__settings_evaluated(const hr_recipe *recipe, hr_error *err);
+/* A recipe from memory: what tests use. Relative paths begin at `folder`. */
 hr_status hr__settings_parse(const char *name, const char *folder, const char *text, size_t bytes,
                              const char *const *overrides, size_t n_overrides, hr_recipe **out, hr_error *err);
 

@@ -157,7 +157,7 @@ const hr_model hr_model_bert = {
     .forward = hr__model_forward,
     .vocabulary = bert_vocabulary,
     .config_json = hr__bert_json,
-    .leaves = hr__bert_leaves,
+    .unused = hr__bert_unused,
     .body_name = "bert.",
     .other_name = hr__bert_other_name,
 };

@@ -19,9 +19,9 @@ hr_status hr__bert_check(const hr_model_part *part, hr_error *err);
 /* config.json of the public checkpoints. NULL: out of memory. */
 json_t *hr__bert_json(const hr_model_part *part);
 
-/* hr_model.leaves: the second copy of the tied head, heads that are not trained here, and a buffer that holds 0,
+/* hr_model.unused: the second copy of the tied head, heads that are not trained here, and a buffer that holds 0,
  * 1, 2... Of a part, which has no head, the head as well. */
-bool hr__bert_leaves(const hr_model_part *part, const char *tensor);
+hr_unused hr__bert_unused(const hr_model_part *part, const char *tensor);
 /* hr_model.other_name: older checkpoints have "….LayerNorm.gamma" and ".beta", and those of the encoder alone no
  * "bert." at the beginning. */
 const char *hr__bert_other_name(const char *parameter, int i, char out[HR_TENSOR_NAME]);

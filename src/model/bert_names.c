@@ -12,16 +12,27 @@ static int stem(const char *name, const char *ending) {
              : 0;
 }
 
-bool hr__bert_leaves(const hr_model_part *part, const char *tensor) {
-  static const char *const names[] = {
-      "cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "cls.seq_relationship.weight",
-      "cls.seq_relationship.bias",      "bert.pooler.dense.weight",     "bert.pooler.dense.bias",
-      "bert.embeddings.position_ids",   "pooler.dense.weight",          "pooler.dense.bias",
-      "embeddings.position_ids"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcmp(tensor, names[i]) == 0) return true;
-  if (stem(tensor, ".LayerNorm.gamma") || stem(tensor, ".LayerNorm.beta")) return true; /* beside the newer name */
-  return *part->name && strncmp(tensor, "cls.", 4) == 0;
+static bool is_one_of(const char *name, const char *const *names) {
+  while (*names && strcmp(name, *names) != 0)
+    names++;
+  return *names != NULL;
+}
+
+hr_unused hr__bert_unused(const hr_model_part *part, const char *tensor) {
+  static const char *const again[] = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias",
+                                      "bert.embeddings.position_ids", "embeddings.position_ids", NULL};
+  static const char *const kept[] = {"cls.seq_relationship.weight",
+                                     "cls.seq_relationship.bias",
+                                     "bert.pooler.dense.weight",
+                                     "bert.pooler.dense.bias",
+                                     "pooler.dense.weight",
+                                     "pooler.dense.bias",
+                                     NULL};
+  if (is_one_of(tensor, again)) return HR_UNUSED_AGAIN;
+  if (stem(tensor, ".LayerNorm.gamma") || stem(tensor, ".LayerNorm.beta")) /* beside the newer name */
+    return strncmp(tensor, "cls.", 4) == 0 && *part->name ? HR_UNUSED_KEPT : HR_UNUSED_AGAIN;
+  if (is_one_of(tensor, kept) || (*part->name && strncmp(tensor, "cls.", 4) == 0)) return HR_UNUSED_KEPT;
+  return HR_UNUSED_WRONG;
 }
 
 /* The weight and bias of a norm were called gamma and beta. */

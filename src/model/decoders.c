@@ -74,12 +74,13 @@ json_t *hr__decoder_json(const hr_model_part *part) {
   return NULL;
 }
 
-/* Tables that a model computes itself, and the second copy of a tied head. */
-static bool leaves(const hr_model_part *part, const char *tensor) {
+/* Tables that a model computes itself, the second copy of a tied head, and the head of a part, which has none. */
+static hr_unused unused(const hr_model_part *part, const char *tensor) {
   static const char frequencies[] = "rotary_emb.inv_freq";
   size_t length = strlen(tensor), tail = sizeof frequencies - 1;
-  (void)part;
-  return strcmp(tensor, "lm_head.weight") == 0 || (length >= tail && strcmp(tensor + length - tail, frequencies) == 0);
+  if (length >= tail && strcmp(tensor + length - tail, frequencies) == 0) return HR_UNUSED_AGAIN;
+  if (strcmp(tensor, "lm_head.weight") != 0) return HR_UNUSED_WRONG;
+  return *part->name && !hr__scope_bool(&part->scope, "config.tie_word_embeddings") ? HR_UNUSED_KEPT : HR_UNUSED_AGAIN;
 }
 
 static const char *const targets[] = {"q_proj", "k_proj", "v_proj", "o_proj"};
@@ -103,7 +104,7 @@ static const char *const targets[] = {"q_proj", "k_proj", "v_proj", "o_proj"};
       .forward = hr__model_forward,                                                                                    \
       .vocabulary = vocabulary,                                                                                        \
       .config_json = hr__decoder_json,                                                                                 \
-      .leaves = leaves,                                                                                                \
+      .unused = unused,                                                                                                \
       .body_name = "model.",                                                                                           \
   }
 

@@ -66,6 +66,13 @@ typedef struct hr_part_declared {
 
 enum { HR_FAMILY_TABLES = 8, HR_TENSOR_NAME = 256 };
 
+/* Tensors of a checkpoint that no parameter is read from. */
+typedef enum hr_unused {
+  HR_UNUSED_WRONG, /* the checkpoint is of another model */
+  HR_UNUSED_AGAIN, /* it says again what others do: a copy of a tied head, a table that is computed */
+  HR_UNUSED_KEPT,  /* of another task: what a run saves has it as it was (train/kept.h) */
+} hr_unused;
+
 struct hr_model {
   const char *family;
   /* Settings under config, as keys of a scope ("*.config.hidden_size"); families may share tables. Ends with NULL. */
@@ -111,8 +118,8 @@ struct hr_model {
   /* config.json of the public checkpoints, for what a run saves. NULL: out of memory. */
   json_t *(*config_json)(const hr_model_part *part);
   /* Names in public checkpoints. Parameters carry them; what differs is here.
-   * (optional) Whether a tensor of a checkpoint is rightly unused. */
-  bool (*leaves)(const hr_model_part *part, const char *tensor);
+   * (optional) What a tensor of a checkpoint is that no parameter is read from; NULL: there may be none. */
+  hr_unused (*unused)(const hr_model_part *part, const char *tensor);
   /* (optional) What names of the body's parameters begin with ("model."). Checkpoints of the body alone ("LlamaModel")
    * leave it out, and have no head: what does not begin so is drawn then. */
   const char *body_name;

@@ -38,7 +38,7 @@ hr_status hr__peft_weights_open(const hr_model_part *part, const hr_graph *graph
   if (!hr__scope_has(&part->scope, "adapters.path")) return HR_OK;
   const char *folder = hr__scope_text(&part->scope, "adapters.path");
   snprintf(path, sizeof path, "%s/" HR_PEFT_FILE, folder);
-  HR_TRY(hr__weights_open_file(path, graph, &names, is_adapter, missed, out, err));
+  HR_TRY(hr__weights_open_file(path, graph, &names, is_adapter, NULL, missed, out, err));
   hr_status status = adapters_check(part, graph, *out, missed, err);
   if (status == HR_OK) return HR_OK;
   hr__weights_close(*out);

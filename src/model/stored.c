@@ -77,13 +77,11 @@ static hr_status folder_open(hr_stored *s, const char *folder, hr_error *err) {
                   "there is neither %s nor %s in this folder", names[0], names[1]);
 }
 
+static const char *const type_names[HR_DTYPE_COUNT] = {[HR_F32] = "F32", [HR_BF16] = "BF16", [HR_F16] = "F16"};
+
 static hr_dtype dtype_of(const char *type) {
-  static const struct {
-    const char *name;
-    hr_dtype dtype;
-  } read[] = {{"F32", HR_F32}, {"BF16", HR_BF16}, {"F16", HR_F16}};
-  for (size_t i = 0; i < sizeof read / sizeof *read; i++)
-    if (strcmp(type, read[i].name) == 0) return read[i].dtype;
+  for (int d = 0; d < HR_DTYPE_COUNT; d++)
+    if (type_names[d] && strcmp(type, type_names[d]) == 0) return (hr_dtype)d;
   return HR_DTYPE_COUNT;
 }
 
@@ -246,4 +244,21 @@ hr_status hr__stored_read(const hr_stored *s, size_t index, hr_dtype dtype, int6
     left -= piece;
   }
   return HR_OK;
+}
+
+hr_stored_bytes hr__stored_bytes(const hr_stored *s, size_t index) {
+  const hr_stored_tensor *t = &s->tensors[index];
+  if (!s->gguf) {
+    const hr_safetensor *tensor = hr__safetensors_at(s->file, index);
+    return (hr_stored_bytes){tensor->dtype, tensor->end - tensor->begin};
+  }
+  if (t->dtype == HR_DTYPE_COUNT) return (hr_stored_bytes){0};
+  return (hr_stored_bytes){type_names[t->dtype], (uint64_t)hr__stored_elements(t) * hr_dtype_bytes(t->dtype)};
+}
+
+hr_status hr__stored_copy(const hr_stored *s, size_t index, uint64_t at, size_t bytes, void *to, hr_error *err) {
+  if (!s->gguf) return hr__safetensors_read(s->file, hr__safetensors_at(s->file, index), at, to, bytes, err);
+  hr_dtype dtype = s->tensors[index].dtype;
+  size_t element = hr_dtype_bytes(dtype);
+  return gguf_read(s, index, dtype, (int64_t)(at / element), (int64_t)(bytes / element), to, err);
 }

@@ -37,4 +37,14 @@ int64_t hr__stored_elements(const hr_stored_tensor *tensor);
 hr_status hr__stored_read(const hr_stored *stored, size_t index, hr_dtype dtype, int64_t first, int64_t count, void *to,
                           hr_error *err);
 
+/* A tensor as safetensors have it: of such a file the very bytes, of a GGUF file elements of the type that holds them
+ * without loss. NULL as type: there is none. */
+typedef struct hr_stored_bytes {
+  const char *type;
+  uint64_t bytes;
+} hr_stored_bytes;
+hr_stored_bytes hr__stored_bytes(const hr_stored *stored, size_t index);
+/* Some of these; `at` and `bytes` are multiples of an element's. */
+hr_status hr__stored_copy(const hr_stored *stored, size_t index, uint64_t at, size_t bytes, void *to, hr_error *err);
+
 #endif

@@ -149,8 +149,8 @@ static hr_status fresh_note(hr_weights *w, hr_error *err) {
   return HR_OK;
 }
 
-static bool tensor_left(const hr_weights *w, const char *name) {
-  return w->part->model->leaves && w->part->model->leaves(w->part, name);
+static hr_unused tensor_unused(const hr_weights *w, const char *name) {
+  return w->part && w->part->model->unused ? w->part->model->unused(w->part, name) : HR_UNUSED_WRONG;
 }
 
 /* What becomes a parameter of the model must be there. */
@@ -162,7 +162,7 @@ static hr_status missing_refuse(const hr_weights *w, const char *folder, hr_erro
   for (hr_id i = 0; i < g->n_values; i++) {
     if (!value_is_missing(w, i, &name) || w->fresh[i]) continue;
     name_add(&missing, name);
-    head = head || tensor_left(w, name);
+    head = head || tensor_unused(w, name) != HR_UNUSED_WRONG;
   }
   for (size_t i = 0; i < g->n_packed; i++)
     if ((name = public_name(w, g->packed[i].name)) && w->packed[i] == SIZE_MAX) name_add(&missing, name);
@@ -181,7 +181,7 @@ static hr_status unused_refuse(const hr_weights *w, const char *folder, hr_error
   name_list unused = {.most = NAMED};
   for (size_t i = 0; i < hr__stored_count(w->file); i++) {
     const char *name = hr__stored_at(w->file, i)->name;
-    if (!w->taken[i] && !tensor_left(w, name)) name_add(&unused, name);
+    if (!w->taken[i] && tensor_unused(w, name) == HR_UNUSED_WRONG) name_add(&unused, name);
   }
   if (unused.count == 0) return HR_OK;
   return hr__fail(err, HR_BAD_INPUT, folder, "make model.config agree with the checkpoint (layers, biases)",
@@ -267,18 +267,21 @@ static hr_status some_match(hr_weights *w, const char *path, const hr_weight_nam
     HR_TRY(some_find(w, path, names, g->packed[i].name, &g->packed[i].desc, &w->packed[i], err));
   *missed = '\0';
   for (size_t i = 0; i < hr__stored_count(w->file) && !*missed; i++)
-    if (!w->taken[i]) snprintf(missed, 256, "%s", hr__stored_at(w->file, i)->name);
+    if (!w->taken[i] && tensor_unused(w, hr__stored_at(w->file, i)->name) != HR_UNUSED_KEPT)
+      snprintf(missed, 256, "%s", hr__stored_at(w->file, i)->name);
   return HR_OK;
 }
 
 hr_status hr__weights_open_file(const char *path, const hr_graph *graph, const hr_weight_names *names,
-                                bool (*wanted)(const hr_graph *graph, hr_id value), char missed[256], hr_weights **out,
-                                hr_error *err) {
+                                bool (*wanted)(const hr_graph *graph, hr_id value), const hr_model_part *part,
+                                char missed[256], hr_weights **out, hr_error *err) {
   hr_weights *w;
   HR_TRY(weights_create(graph, &w, err));
+  w->part = part;
   hr_status status = hr__stored_open(path, &w->file, err);
   if (status == HR_OK) status = tables_create(w, err);
   if (status == HR_OK) status = some_match(w, path, names, wanted, missed, err);
+  w->part = NULL;
   if (status != HR_OK) {
     hr__weights_close(w);
     w = NULL;

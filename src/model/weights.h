@@ -14,8 +14,8 @@ typedef struct hr_weights hr_weights;
 
 /* Every parameter of a part of the graph's model (or of all of it), packed ones included, must be in the folder with
  * its shape, under its name in that part or another that its family knows, but no adapters; nothing else may be there,
- * except what the family leaves (hr_model.leaves). A folder of the body alone may lack the head (hr_model.body_name),
- * if that is trained. The graph must outlive the result. */
+ * except what the family knows to be unused (hr_model.unused). A folder of the body alone may lack the head
+ * (hr_model.body_name), if that is trained. The graph must outlive the result. */
 hr_status hr__weights_open(const char *folder, const hr_graph *graph, const hr_model_part *part, hr_weights **out,
                            hr_error *err);
 
@@ -28,10 +28,10 @@ typedef struct hr_weight_names {
 } hr_weight_names;
 /* What one file has of the graph's persistent values that `wanted` takes, packed parameters among them (by their own
  * names, with HR_NONE for the value). Shapes must be those of the graph; *missed (256 bytes) gets the name of a tensor
- * that is no value of the graph, or "". */
+ * that is no value of the graph, nor one that the family of `part` (NULL: none) keeps, or "". */
 hr_status hr__weights_open_file(const char *path, const hr_graph *graph, const hr_weight_names *names,
-                                bool (*wanted)(const hr_graph *graph, hr_id value), char missed[256], hr_weights **out,
-                                hr_error *err);
+                                bool (*wanted)(const hr_graph *graph, hr_id value), const hr_model_part *part,
+                                char missed[256], hr_weights **out, hr_error *err);
 /* peft_weights.c: what adapters.path of a part has, each of its adapters; *out NULL: it is not given. */
 hr_status hr__peft_weights_open(const hr_model_part *part, const hr_graph *graph, hr_weights **out, hr_error *err);
 void hr__weights_close(hr_weights *weights);

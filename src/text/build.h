@@ -4,6 +4,7 @@
 
 #include "text/added.h"
 #include "text/decode.h"
+#include "text/joint.h"
 #include "text/normalize.h"
 #include "text/regex.h"
 #include "text/relay.h"
@@ -40,6 +41,7 @@ struct hr_tokenizer {
   size_t regex_count;
 
   hr_ids before, behind; /* of a text with special tokens */
+  hr_joint joint;
   hr_decoder decoders[HR_DECODERS];
   size_t decoder_count;
   int32_t roles[HR_TOKEN_ROLES];

@@ -63,6 +63,16 @@ void hr__encoder_destroy(hr_encoder *encoder);
  * UTF-8 is HR_BAD_INPUT with line and byte; nothing is then appended. Texts are never truncated or padded. */
 hr_status hr__encode(hr_encoder *encoder, const char *text, size_t bytes, bool add_special, hr_ids *ids, hr_error *err);
 
+/* Two texts as one list of ids, with a type for each in `types` (NULL: not wanted), by the tokenizer's post-processor
+ * for two texts: [CLS] first [SEP] second [SEP] for BERT, with types 0 0 0 1 1. Without one, each has round it what one
+ * text alone has. Errors as above; the place says which text. */
+typedef struct hr_text_pair {
+  const char *text[2];
+  size_t bytes[2];
+} hr_text_pair;
+hr_status hr__encode_pair(hr_encoder *encoder, const hr_text_pair *texts, bool add_special, hr_ids *ids, hr_ids *types,
+                          hr_error *err);
+
 /* What goes before a text with special tokens, and behind it: for texts that are encoded in pieces. */
 hr_status hr__encode_before(const hr_tokenizer *tokenizer, hr_ids *ids, hr_error *err);
 hr_status hr__encode_behind(const hr_tokenizer *tokenizer, hr_ids *ids, hr_error *err);

@@ -159,6 +159,7 @@ hr_status hr__load_vocab_txt(hr_tokenizer *t, const char *path, hr_error *err) {
     if (t->roles[usual_specials[i].role] >= 0) HR_TRY(hr__build_special(t, t->roles[usual_specials[i].role], err));
   if (cls >= 0) HR_TRY(hr__ids_add(&t->before, cls, err));
   if (sep >= 0) HR_TRY(hr__ids_add(&t->behind, sep, err));
+  if (cls >= 0 && sep >= 0) t->joint = hr__joint_typed(cls, sep);
   return added_load(t, path, err);
 }
 

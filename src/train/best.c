@@ -4,7 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-static const char METRIC[] = "training.best.metric", PATIENCE[] = "training.patience", SAVE[] = "training.save_best";
+#include "job/settings.h"
+
+static const char METRIC[] = "training.best.metric", PATIENCE[] = "training.patience";
 
 /* Number of a metric in the model's list; -1: it is the loss as a whole; `count`: there is none of that name. */
 static int metric_find(const hr_reports *reports, const char *metric) {
@@ -28,14 +30,11 @@ static hr_status metric_check(const hr_recipe *recipe, const hr_reports *reports
 }
 
 hr_status hr__best_read(const hr_recipe *recipe, const hr_reports *reports, hr_best_rule *out, hr_error *err) {
-  bool saves = hr__recipe_bool(recipe, SAVE), waits = hr__recipe_has(recipe, PATIENCE);
   *out = (hr_best_rule){.metric = hr__recipe_text(recipe, METRIC),
                         .highest = hr__recipe_word_is(recipe, "training.best.order", "highest"),
                         .min_delta = hr__recipe_float(recipe, "training.best.min_delta"),
-                        .patience = waits ? hr__recipe_int(recipe, PATIENCE) : 0};
-  if ((saves || waits) && !hr__recipe_has(recipe, "training.eval_every"))
-    return hr__recipe_fail(recipe, saves ? SAVE : PATIENCE, "set training.eval_every", err,
-                           "%s goes by evaluations, and there are none", saves ? SAVE : PATIENCE);
+                        .patience = hr__recipe_has(recipe, PATIENCE) ? hr__recipe_int(recipe, PATIENCE) : 0};
+  HR_TRY(hr__settings_evaluated(recipe, err));
   return metric_check(recipe, reports, out->metric, err);
 }
 

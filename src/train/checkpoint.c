@@ -95,6 +95,24 @@ static bool folder_is_needed(const hr_store *store, const char *folder) {
   return false;
 }
 
+/* Tensors, with what is kept of the original: where that can no longer be read it is told, and what was trained is
+ * saved without. */
+static hr_status tensors_write(hr_store *store, hr_tensors *tensors, const hr_run_file *file, const char *path,
+                               char hex[HR_SHA256_HEX], uint64_t *bytes, hr_error *err) {
+  bool unread;
+  hr_error why = {0};
+  hr_tensor_file trained = file->tensors;
+  hr_status status = hr__tensors_write(tensors, &trained, path, hex, bytes, &unread, &why);
+  if (!unread) {
+    if (status != HR_OK && err) *err = why;
+    return status;
+  }
+  hr__store_tell(store, HR_MESSAGE_WARNING, "%s is saved without %s and others that were not trained: %s: %s",
+                 file->name, trained.kept->list[0].name, why.place, why.message);
+  trained.kept = NULL;
+  return hr__tensors_write(tensors, &trained, path, hex, bytes, &unread, err);
+}
+
 /* Writes a file that is not small; false in *written: it is a copy of one that can no longer be read, which is told,
  * and no reason to lose what was trained. */
 static hr_status file_write(hr_store *store, hr_tensors *tensors, const hr_run_file *file, const char *path,
@@ -104,7 +122,7 @@ static hr_status file_write(hr_store *store, hr_tensors *tensors, const hr_run_f
   hr_error why = {0};
   hr_status status;
   if (!file->copied) {
-    status = hr__tensors_write(tensors, file->values, file->count, &file->names, path, hex, &entry->bytes, err);
+    status = tensors_write(store, tensors, file, path, hex, &entry->bytes, err);
   } else {
     status = hr__companion_copy(file->copied, path, tensors->window, hex, &unread, &why);
     entry->bytes = file->copied->bytes;

@@ -103,10 +103,40 @@ static hr_status config_add(filing *f, size_t p, hr_error *err) {
   return file.text ? file_add(f, p, CONFIG, file, err) : HR_OK;
 }
 
+static bool is_whole(const filing *f, size_t p, const hr_tensor_file *file) {
+  size_t parameters = 0, listed = 0;
+  const hr_graph *g = f->graph;
+  for (hr_id v = 0; v < g->n_values; v++)
+    parameters += hr__graph_is_tensor(g, v) && g->buffers[g->values[v].buffer].role == HR_ROLE_PARAMETER &&
+                  !g->values[v].keep_f32 && hr__parts_of(&f->parts, g->values[v].name) == p;
+  for (size_t i = 0; i < file->count; i++)
+    listed += g->buffers[g->values[file->values[i]].buffer].role == HR_ROLE_PARAMETER;
+  return listed == parameters;
+}
+
+/* What the checkpoint of a part has that the graph has not, where all that the graph has is in the file: what is less
+ * than a model needs its base for the rest as well. NULL: nothing. */
+static hr_status kept_find(filing *f, size_t p, const hr_tensor_file *file, const hr_kept **out, hr_error *err) {
+  const hr_model_part *part = &f->parts.part[p];
+  hr_kept *kept = &f->out->kept[p];
+  size_t count = kept->count;
+  kept->count = 0;
+  for (size_t i = 0; i < count; i++) {
+    const char *dot = *part->name ? "." : "";
+    const char *name = hr__arena_format(f->arena, "%s%s%s", part->name, dot, kept->list[i].name);
+    if (!name) return hr__nomem(err);
+    if (hr__graph_find_value(f->graph, name) != HR_NONE) continue; /* a model that makes use of this head of a part */
+    kept->list[kept->count] = kept->list[i];
+    kept->numbers[kept->count++] = kept->numbers[i];
+  }
+  *out = kept->count > 0 && is_whole(f, p, file) ? kept : NULL;
+  return HR_OK;
+}
+
 /* What is trained of a part: its adapters, or its own weights. */
 static hr_status tensors_add(filing *f, size_t p, bool adapters, hr_error *err) {
   const hr_tensors *t = f->tensors;
-  hr_run_file file = {.names = {.prefix = adapters ? HR_PEFT_PREFIX : ""}};
+  hr_tensor_file file = {.names = {.prefix = adapters ? HR_PEFT_PREFIX : ""}};
   if (p > 0) file.names.drop = strlen(f->parts.part[p].name) + 1;
   hr_id *values = hr__arena_array(f->arena, t->n_parameters + 1, sizeof *values);
   if (!values) return hr__nomem(err);
@@ -115,13 +145,15 @@ static hr_status tensors_add(filing *f, size_t p, bool adapters, hr_error *err) 
     if (v->keep_f32 == adapters && hr__parts_of(&f->parts, v->name) == p) values[file.count++] = t->parameters[i];
   }
   file.values = values;
-  return file.count > 0 ? file_add(f, p, adapters ? HR_PEFT_FILE : HR_FILE_MODEL, file, err) : HR_OK;
+  if (file.count == 0) return HR_OK;
+  if (!adapters) HR_TRY(kept_find(f, p, &file, &file.kept, err));
+  return file_add(f, p, adapters ? HR_PEFT_FILE : HR_FILE_MODEL, (hr_run_file){.tensors = file}, err);
 }
 
 /* Averages of what is trained of a part, under the names that it has in its own file. */
 static hr_status averages_add(filing *f, size_t p, bool adapters, hr_error *err) {
   const hr_tensors *t = f->tensors;
-  hr_run_file file = {.names = {.prefix = adapters ? HR_PEFT_PREFIX : "", .drop = strlen(HR_AVERAGE_PREFIX)}};
+  hr_tensor_file file = {.names = {.prefix = adapters ? HR_PEFT_PREFIX : "", .drop = strlen(HR_AVERAGE_PREFIX)}};
   if (p > 0) file.names.drop += strlen(f->parts.part[p].name) + 1;
   hr_id *values = hr__arena_array(f->arena, t->n_averages + 1, sizeof *values);
   if (!values) return hr__nomem(err);
@@ -130,7 +162,7 @@ static hr_status averages_add(filing *f, size_t p, bool adapters, hr_error *err)
     if (hr__parts_of(&f->parts, parameter) == p) values[file.count++] = t->averages[i];
   }
   file.values = values;
-  return file.count > 0 ? file_add(f, p, HR_FILE_AVERAGES, file, err) : HR_OK;
+  return file.count > 0 ? file_add(f, p, HR_FILE_AVERAGES, (hr_run_file){.tensors = file}, err) : HR_OK;
 }
 
 static hr_status adapters_add(filing *f, size_t p, hr_error *err) {
@@ -156,7 +188,7 @@ static hr_status files_add(filing *f, hr_error *err) {
     HR_TRY(tensors_add(f, p, false, err));
   }
   HR_TRY(file_add(f, 0, HR_FILE_OPTIMIZER,
-                  (hr_run_file){.values = t->state, .count = t->n_state, .names = {.prefix = ""}}, err));
+                  (hr_run_file){.tensors = {.values = t->state, .count = t->n_state, .names = {.prefix = ""}}}, err));
   for (size_t p = 0; p < f->parts.count; p++) {
     HR_TRY(adapters_add(f, p, err));
     HR_TRY(companions_add(f, p, err));
@@ -174,6 +206,7 @@ hr_status hr__run_files_open(const hr_recipe *recipe, hr_arena *arena, hr_run_fi
     status =
         c ? hr__companions_open(recipe, &parts.part[p], hr__lora_given(&parts.part[p]), arena, c, err) : hr__nomem(err);
     if (status == HR_OK) out->companions[p] = c;
+    if (status == HR_OK) status = hr__kept_open(&parts.part[p], arena, &out->kept[p], err);
   }
   if (status != HR_OK) hr__run_files_close(out);
   return status;
@@ -193,6 +226,7 @@ void hr__run_files_close(hr_run_files *files) {
   for (size_t p = 0; p < sizeof files->companions / sizeof *files->companions; p++) {
     if (files->companions[p]) hr__companions_close(files->companions[p]);
     files->companions[p] = NULL;
+    hr__kept_close(&files->kept[p]);
   }
   files->count = 0;
 }

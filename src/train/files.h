@@ -1,5 +1,6 @@
 /* The files of a checkpoint beside its manifest. A model without parts has config.json and model.safetensors with what
- * is trained of it, or with adapters adapter_config.json and adapter_model.safetensors as PEFT has them; and what other
+ * is trained of it and, if that is all of it, what its checkpoint has beside (kept.h), or with adapters
+ * adapter_config.json and adapter_model.safetensors as PEFT has them; and what other
  * programs need of a model's folder is copied (companions.h). A part has the same in a folder of its own name.
  *
  * What only training reads lies in a folder of its own, since programs that load models take whatever *.safetensors is
@@ -46,19 +47,18 @@ typedef struct hr_run_file {
   const char *text;           /* its contents, */
   size_t bytes;               /* of the text */
   const hr_companion *copied; /* what it is a copy of, or both NULL: it holds tensors */
-  const hr_id *values;
-  size_t count;
-  hr_tensor_names names;
+  hr_tensor_file tensors;
 } hr_run_file;
 
 typedef struct hr_run_files {
   hr_run_file list[HR_RUN_FILES];
   size_t count;
   hr_companions *companions[1 + HR_MODEL_PARTS]; /* open; NULL: none */
+  hr_kept kept[1 + HR_MODEL_PARTS];
 } hr_run_files;
 bool hr__run_file_has_tensors(const hr_run_file *file);
-/* Opens what checkpoints copy. It is done before a run takes its memory, since what stands for a GGUF file's tokenizer
- * is made first. Closed also where it fails. */
+/* Opens what checkpoints copy and keep. It is done before a run takes its memory, since what stands for a GGUF file's
+ * tokenizer is made first. Closed also where it fails. */
 hr_status hr__run_files_open(const hr_recipe *recipe, hr_arena *arena, hr_run_files *out, hr_error *err);
 /* What every checkpoint of a run consists of; contents in `arena`. */
 hr_status hr__run_files(const hr_recipe *recipe, const hr_tensors *tensors, hr_arena *arena, hr_run_files *out,

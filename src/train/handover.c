@@ -48,13 +48,13 @@ static hr_status packed_refuse(const hr_graph *graph, const hr_weights *file, co
   return HR_OK;
 }
 
-static hr_status file_open(hr_handover *h, const hr_graph *graph, const handed *kind, const char *part,
+static hr_status file_open(hr_handover *h, const hr_graph *graph, const handed *kind, const hr_model_part *part,
                            const char *path, hr_error *err) {
   char missed[256];
-  hr_weight_names names = {kind->before, part, kind->prefix};
+  hr_weight_names names = {kind->before, part->name, kind->prefix};
   if (access(path, F_OK) != 0) return HR_OK;
   hr_weights **file = &h->files[h->count++];
-  HR_TRY(hr__weights_open_file(path, graph, &names, kind->wanted, missed, file, err));
+  HR_TRY(hr__weights_open_file(path, graph, &names, kind->wanted, part, missed, file, err));
   if (!kind->trained) return HR_OK;
   HR_TRY(packed_refuse(graph, *file, path, err));
   if (!*missed) return HR_OK;
@@ -68,14 +68,13 @@ static hr_status files_open(hr_handover *h, const char *folder, const hr_recipe 
   hr__parts_read(recipe, &parts);
   for (size_t p = 0; p < parts.count; p++)
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-      const char *name = parts.part[p].name;
       if (p > 0 && strcmp(kinds[k].file, HR_FILE_OPTIMIZER) == 0) continue; /* one for all */
       const char *file = hr__run_file_name(&parts.part[p], kinds[k].file, &h->arena);
       const char *path = file ? hr__arena_format(&h->arena, "%s/%s", folder, file) : NULL;
       if (path && access(path, F_OK) != 0)
         path = hr__arena_format(&h->arena, "%s/%s", folder, hr__run_file_old_name(file));
       if (!path) return hr__nomem(err);
-      HR_TRY(file_open(h, graph, &kinds[k], name, path, err));
+      HR_TRY(file_open(h, graph, &kinds[k], &parts.part[p], path, err));
     }
   return HR_OK;
 }

@@ -134,8 +134,7 @@ static hr_status generation_load(hr_store *store, hr_tensors *tensors, const hr_
       const hr_run_file *file = &store->files.list[f];
       if (!hr__run_file_has_tensors(file)) continue;
       hr__store_path(store, manifest->step, hr__run_file_in(manifest, file->name), path);
-      HR_TRY(
-          (load ? hr__tensors_read : hr__tensors_match)(tensors, file->values, file->count, &file->names, path, err));
+      HR_TRY((load ? hr__tensors_read : hr__tensors_match)(tensors, &file->tensors, path, err));
     }
   return HR_OK;
 }

@@ -73,8 +73,7 @@ hr_status hr__room_check(hr_store *store, hr_tensors *t, hr_error *err) {
     const hr_run_file *file = &store->files.list[f];
     uint64_t bytes = file->copied ? file->copied->bytes : 0;
     if (file->text) continue;
-    if (hr__run_file_has_tensors(file))
-      HR_TRY(hr__tensors_file_bytes(t, file->values, file->count, &file->names, &bytes, err));
+    if (hr__run_file_has_tensors(file)) HR_TRY(hr__tensors_file_bytes(t, &file->tensors, &bytes, err));
     store->checkpoint_bytes += whole_blocks(bytes);
     if (bytes > largest) largest = bytes;
   }

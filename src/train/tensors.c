@@ -94,44 +94,56 @@ static hr_status piece_hash(void *arg, const void *data, size_t bytes, hr_error 
   return hr__hash_update(arg, data, bytes, err);
 }
 
-/* What the header of a file says about the listed values. NULL: out of memory. */
-static hr_safetensor *list_make(hr_tensors *t, const hr_id *values, size_t count, const hr_tensor_names *names,
-                                hr_arena *arena) {
+static size_t n_kept(const hr_tensor_file *f) {
+  return f->kept ? f->kept->count : 0;
+}
+
+/* What the header of a file says. NULL: out of memory. */
+static hr_safetensor *list_make(hr_tensors *t, const hr_tensor_file *f, hr_arena *arena) {
   const hr_graph *graph = hr__run_graph(t->run);
-  hr_safetensor *list = hr__arena_array(arena, count + 1, sizeof *list);
+  hr_safetensor *list = hr__arena_array(arena, f->count + n_kept(f) + 1, sizeof *list);
   uint64_t at = 0;
-  for (size_t i = 0; list && i < count; i++) {
-    const hr_value *v = &graph->values[values[i]];
-    const char *bare = v->name + names->drop;
-    const char *name = *names->prefix ? hr__arena_format(arena, "%s%s", names->prefix, bare) : bare;
+  for (size_t i = 0; list && i < f->count; i++) {
+    const hr_value *v = &graph->values[f->values[i]];
+    const char *bare = v->name + f->names.drop;
+    const char *name = *f->names.prefix ? hr__arena_format(arena, "%s%s", f->names.prefix, bare) : bare;
     if (!name) return NULL;
     list[i] = (hr_safetensor){.name = name, .dtype = dtype_file_name(v->desc.dtype), .rank = v->desc.rank};
     memcpy(list[i].dim, v->desc.dim, sizeof v->desc.dim);
     list[i].begin = at;
     list[i].end = at += hr_desc_bytes(&v->desc);
   }
+  for (size_t i = 0; list && i < n_kept(f); i++) {
+    hr_safetensor *to = &list[f->count + i];
+    *to = f->kept->list[i];
+    to->begin = at;
+    to->end = at += f->kept->list[i].end;
+  }
   return list;
 }
 
 static const char *const metadata[] = {"format", "pt", NULL}; /* of every file */
 
-hr_status hr__tensors_file_bytes(hr_tensors *t, const hr_id *values, size_t count, const hr_tensor_names *names,
-                                 uint64_t *bytes, hr_error *err) {
+hr_status hr__tensors_file_bytes(hr_tensors *t, const hr_tensor_file *f, uint64_t *bytes, hr_error *err) {
   hr_arena arena = {0};
-  hr_safetensor *list = list_make(t, values, count, names, &arena);
-  hr_status status = list ? hr__safetensors_file_bytes(list, count, metadata, bytes, err) : hr__nomem(err);
+  hr_safetensor *list = list_make(t, f, &arena);
+  hr_status status =
+      list ? hr__safetensors_file_bytes(list, f->count + n_kept(f), metadata, bytes, err) : hr__nomem(err);
   hr__arena_fini(&arena);
   return status;
 }
 
-hr_status hr__tensors_write(hr_tensors *t, const hr_id *values, size_t count, const hr_tensor_names *names,
-                            const char *path, char hex[HR_SHA256_HEX], uint64_t *bytes, hr_error *err) {
+hr_status hr__tensors_write(hr_tensors *t, const hr_tensor_file *f, const char *path, char hex[HR_SHA256_HEX],
+                            uint64_t *bytes, bool *unread, hr_error *err) {
   hr_arena arena = {0};
-  hr_safetensor *list = list_make(t, values, count, names, &arena);
+  hr_safetensor *list = list_make(t, f, &arena);
   hr_safetensors_writer *writer = NULL;
-  hr_status status = list ? hr__safetensors_writer_open(path, list, count, metadata, &writer, err) : hr__nomem(err);
-  for (size_t i = 0; i < count && status == HR_OK; i++)
-    status = value_pieces(t, values[i], piece_put, writer, err);
+  *unread = false;
+  hr_status status =
+      list ? hr__safetensors_writer_open(path, list, f->count + n_kept(f), metadata, &writer, err) : hr__nomem(err);
+  for (size_t i = 0; i < f->count && status == HR_OK; i++)
+    status = value_pieces(t, f->values[i], piece_put, writer, err);
+  if (status == HR_OK && f->kept) status = hr__kept_put(f->kept, writer, t->window, HR_WINDOW_BYTES, unread, err);
   if (status == HR_OK) status = hr__safetensors_writer_finish(writer, hex, bytes, err);
   hr__safetensors_writer_destroy(writer);
   hr__arena_fini(&arena);
@@ -147,24 +159,31 @@ static hr_status tensor_match(const hr_value *v, const hr_safetensor *tensor, co
   return HR_OK;
 }
 
-static hr_status file_match(hr_tensors *t, const hr_id *values, size_t count, const hr_tensor_names *names,
-                            const char *path, const hr_safetensors *file, hr_error *err) {
+/* Tensors of a file that are neither among `count` values that it has, nor kept. */
+static size_t others_count(const hr_safetensors *file, const hr_tensor_file *f) {
+  size_t others = hr__safetensors_count(file) - f->count;
+  for (size_t i = 0; i < n_kept(f); i++)
+    others -= hr__safetensors_find(file, f->kept->list[i].name) != NULL;
+  return others;
+}
+
+static hr_status file_match(hr_tensors *t, const hr_tensor_file *f, const char *path, const hr_safetensors *file,
+                            hr_error *err) {
   char name[NAME_TEXT];
-  for (size_t i = 0; i < count; i++) {
-    const hr_value *v = &hr__run_graph(t->run)->values[values[i]];
-    HR_TRY(tensor_match(v, hr__safetensors_find(file, name_in_file(names, v, name)), path, err));
+  for (size_t i = 0; i < f->count; i++) {
+    const hr_value *v = &hr__run_graph(t->run)->values[f->values[i]];
+    HR_TRY(tensor_match(v, hr__safetensors_find(file, name_in_file(&f->names, v, name)), path, err));
   }
-  if (hr__safetensors_count(file) != count)
-    return hr__fail(err, HR_BAD_INPUT, path, NULL, "the file holds %zu tensors, the run has %zu",
-                    hr__safetensors_count(file), count);
+  if (others_count(file, f) > 0)
+    return hr__fail(err, HR_BAD_INPUT, path, "put the weights back that the run has begun with (model.path)",
+                    "the file holds %zu tensors, the run has %zu", hr__safetensors_count(file), f->count + n_kept(f));
   return HR_OK;
 }
 
-hr_status hr__tensors_match(hr_tensors *t, const hr_id *values, size_t count, const hr_tensor_names *names,
-                            const char *path, hr_error *err) {
+hr_status hr__tensors_match(hr_tensors *t, const hr_tensor_file *f, const char *path, hr_error *err) {
   hr_safetensors *file;
   HR_TRY(hr__safetensors_open(path, &file, err));
-  hr_status status = file_match(t, values, count, names, path, file, err);
+  hr_status status = file_match(t, f, path, file, err);
   hr__safetensors_close(file);
   return status;
 }
@@ -184,13 +203,12 @@ static hr_status value_load(hr_tensors *t, hr_safetensors *file, const hr_tensor
   return HR_OK;
 }
 
-hr_status hr__tensors_read(hr_tensors *t, const hr_id *values, size_t count, const hr_tensor_names *names,
-                           const char *path, hr_error *err) {
+hr_status hr__tensors_read(hr_tensors *t, const hr_tensor_file *f, const char *path, hr_error *err) {
   hr_safetensors *file;
   HR_TRY(hr__safetensors_open(path, &file, err));
-  hr_status status = file_match(t, values, count, names, path, file, err);
-  for (size_t i = 0; i < count && status == HR_OK; i++)
-    status = value_load(t, file, names, values[i], err);
+  hr_status status = file_match(t, f, path, file, err);
+  for (size_t i = 0; i < f->count && status == HR_OK; i++)
+    status = value_load(t, file, &f->names, f->values[i], err);
   hr__safetensors_close(file);
   return status;
 }

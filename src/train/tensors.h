@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "format/safetensors.h"
 #include "run/run.h"
+#include "train/kept.h"
 
 typedef struct hr_tensors {
   hr_run *run;
@@ -28,23 +29,28 @@ typedef struct hr_tensor_names {
   size_t drop;
 } hr_tensor_names;
 
+/* What a file consists of. */
+typedef struct hr_tensor_file {
+  const hr_id *values;
+  size_t count;
+  hr_tensor_names names;
+  const hr_kept *kept; /* that follow, as they were; NULL: nothing does */
+} hr_tensor_file;
+
 enum { HR_WINDOW_BYTES = 1 << 20 };
 
 /* carried: per value of the graph, whether a stage before has trained it (handover.h); NULL: none has. */
 hr_status hr__tensors_create(hr_run *run, const bool *carried, hr_tensors *out, hr_error *err);
 void hr__tensors_destroy(hr_tensors *tensors);
 
-/* One file with the listed values, under their names there. The path is written as given, synced and
- * closed. */
-hr_status hr__tensors_write(hr_tensors *tensors, const hr_id *values, size_t count, const hr_tensor_names *names,
-                            const char *path, char hex[HR_SHA256_HEX], uint64_t *bytes, hr_error *err);
-hr_status hr__tensors_file_bytes(hr_tensors *tensors, const hr_id *values, size_t count, const hr_tensor_names *names,
-                                 uint64_t *bytes, hr_error *err); /* length of that file */
-/* Whether a file holds exactly the listed values, with their shapes and types; then reads them into place. */
-hr_status hr__tensors_match(hr_tensors *tensors, const hr_id *values, size_t count, const hr_tensor_names *names,
-                            const char *path, hr_error *err);
-hr_status hr__tensors_read(hr_tensors *tensors, const hr_id *values, size_t count, const hr_tensor_names *names,
-                           const char *path, hr_error *err);
+/* Writes a file to the path as it is given, synced and closed. *unread: what is kept could not be read (kept.h). */
+hr_status hr__tensors_write(hr_tensors *tensors, const hr_tensor_file *file, const char *path, char hex[HR_SHA256_HEX],
+                            uint64_t *bytes, bool *unread, hr_error *err);
+hr_status hr__tensors_file_bytes(hr_tensors *tensors, const hr_tensor_file *file, uint64_t *bytes, hr_error *err);
+/* Whether a file holds exactly these values, with their shapes and types, and nothing else but what is kept, which
+ * checkpoints of before do not have; then reads them into place. */
+hr_status hr__tensors_match(hr_tensors *tensors, const hr_tensor_file *file, const char *path, hr_error *err);
+hr_status hr__tensors_read(hr_tensors *tensors, const hr_tensor_file *file, const char *path, hr_error *err);
 
 /* HR_FAILURE naming the first tensor that holds a value that is not finite. */
 hr_status hr__tensors_finite(hr_tensors *tensors, const hr_id *values, size_t count, hr_error *err);

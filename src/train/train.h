@@ -33,6 +33,7 @@ typedef struct hr_train_options {
   bool check_peak;       /* HR_ABOVE_PLAN when the process held more than planned */
   FILE *progress;        /* gets a bar where it is a terminal; NULL: none */
   hr_message_fn message; /* (optional) */
+  void (*begins)(void *message_user); /* (optional) nothing stands in the way any more: the first step follows */
   void *message_user;
 } hr_train_options;
 

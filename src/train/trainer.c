@@ -316,6 +316,7 @@ static hr_status result_fill(trainer *t, hr_train_result *result, hr_error *err)
 
 static hr_status trainer_run(trainer *t, hr_train_result *result, hr_error *err) {
   HR_TRY(trainer_open(t, err));
+  if (t->options->begins) t->options->begins(t->options->message_user);
   HR_TRY(trainer_loop(t, result, err));
   HR_TRY(result_fill(t, result, err));
   int signal_number = t->options->handle_signals ? hr__signals_caught() : 0;

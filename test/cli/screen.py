@@ -44,6 +44,15 @@ class Screen:
     def lines(self):
         return [''.join(row.cells).rstrip() for row in self.rows]
 
+    def whole_lines(self):
+        """With what goes on in the next row joined to one line again."""
+        found, begun = [], True
+        for row in self.rows:
+            text = ''.join(row.cells)
+            found = found + [text] if begun else found[:-1] + [found[-1] + text]
+            begun = not row.wraps
+        return [line.rstrip() for line in found]
+
     def put(self, character):
         columns = width(character)
         if columns == 0:

@@ -52,6 +52,8 @@ RECIPES = [
      ['absent.txt']),
     ('evaluation without steps between', changed('source: synthetic', 'source: text, path: short.txt, eval_path: short.txt'),
      ['eval_every']),
+    ('best without evaluations', changed('batch_size: 2', 'batch_size: 2\n  save_best: true'), ['training.save_best', 'eval_every', ':8:']),
+    ('patience without evaluations', changed('batch_size: 2', 'batch_size: 2\n  patience: 3'), ['training.patience', 'eval_every', ':8:']),
     ('text is too short', changed('source: synthetic', 'source: text, path: short.txt'), ['short.txt']),
     ('batches that contradict', changed('batch_size: 2', 'batch_size: 2\n  effective_batch: 3'), ['effective_batch']),
     ('budget of nothing', TINY + 'memory: { budget: 0 }\n', ['budget']),

@@ -3,8 +3,8 @@
 import json
 import os
 import shutil
-import struct
 
+from safetensors_file import read, write
 from support import Folder, TINY, check, finish, run
 
 BERT = """\
@@ -16,25 +16,6 @@ training: { batch_size: 2, steps: 2 }
 """
 SMALL = ['--set', 'data.source=synthetic', '--set', 'training.batch_size=2', '--set', 'data.sequence_length=16', '--steps', 1]
 PLAN = SMALL[:-2]
-
-
-def read(path):
-    with open(path, 'rb') as file:
-        header = json.loads(file.read(struct.unpack('<Q', file.read(8))[0]))
-        data = file.read()
-    header.pop('__metadata__', None)
-    return {name: (t['dtype'], t['shape'], data[slice(*t['data_offsets'])]) for name, t in header.items()}
-
-
-def write(path, tensors):
-    header, data = {}, b''
-    for name, (kind, shape, content) in tensors.items():
-        header[name] = {'dtype': kind, 'shape': shape, 'data_offsets': [len(data), len(data) + len(content)]}
-        data += content
-    text = json.dumps(header).encode()
-    with open(path, 'wb') as file:
-        file.write(struct.pack('<Q', len(text)) + text + data)
-
 
 with Folder() as folder:
     def at(name):

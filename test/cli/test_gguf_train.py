@@ -86,6 +86,18 @@ with Folder() as folder:
     recipe = folder.write('gguf.yaml', f'model: {{ path: model.gguf }}\ndata: {{ source: rows, path: {rows}, sequence_length: 16 }}\ntraining: {{ batch_size: 1, steps: 1 }}\n')
     run('train', recipe, '--out', at('rows')).expect(0)
     run('train', at('model'), *data, '--set', f'data.tokenizer={at("model.gguf")}', '--out', at('tokens')).expect(0)
+    # Tokens are kept by what stands before the weights: other weights have the same, another vocabulary has not.
+    def kept():
+        return sorted(name for _, _, names in os.walk(at('cache')) for name in names if name.startswith('tokens-'))
+    before = kept()
+    content = bytearray(open(at('model.gguf'), 'rb').read())
+    content[-1] ^= 1
+    folder.write('weights.gguf', bytes(content))
+    run('train', at('model'), *data, '--set', f'data.tokenizer={at("weights.gguf")}', '--out', at('tokens-weights')).expect(0)
+    check(kept() == before, f'{kept()} {before}')
+    gguf_file.write(at('vocabulary.gguf'), {**values, 'general.name': ('str', 'another')}, tensors)
+    run('train', at('model'), *data, '--set', f'data.tokenizer={at("vocabulary.gguf")}', '--out', at('tokens-vocabulary')).expect(0)
+    check(len(kept()) == len(before) + 1, f'{kept()} {before}')
     check(loss(at('tokens')) == loss(at('from-folder')), 'the tokenizer alone')
     run('train', at('model.gguf'), *data[:-1], 3, '--method', 'lora', '--set', 'training.optimizer.lr=0.01', '--set', 'model.precision=32-true', '--out', at('lora')).expect(0)
     check(sorted(os.listdir(newest('lora'))) == ['adapter_config.json', 'adapter_model.safetensors', 'chat_template.jinja', 'manifest.json',

@@ -2,6 +2,7 @@
 """--quiet: no tables, progress or remarks; errors, JSON and dumps stay. And progress is for terminals only."""
 import os
 import pty
+import re
 import subprocess
 
 from support import Folder, HEADROOM, TINY, check, finish, run
@@ -34,9 +35,28 @@ with Folder() as folder:
             check(answer.get('error', {}).get('code') == 'HR_NO_FIT', f'{command} --json: {answer.get("error")}')
     check(not os.path.exists(out), 'what does not fit writes nothing')
 
-    # Progress: nothing into a pipe, a bar on a terminal.
-    piped = run('train', recipe, '--out', os.path.join(folder.path, 'pipe')).expect(0)
-    check(piped.err == '', f'progress into a pipe: {piped.err!r}')
+    # What a run promises stands on stderr before its first step: the device, then what `plan` shows of it, word by word.
+    promised = run('train', recipe, '--out', os.path.join(folder.path, 'pipe')).expect(0)
+    plan = run('plan', recipe).expect(0).out.splitlines()
+    lines = promised.err.splitlines()
+    named = [line.split(None, 1)[1] for line in plan if line.startswith('  device  ')]
+    check(lines[:1] == [f'device: {named[0]}'], f'the first line is the device: {lines}')
+    check(lines[1:3] == plan[:2] and lines[1].startswith('fits: '), f'peak and seconds a step are those of plan: {lines}')
+    ways = lines[3:]
+    check([line.split()[0] for line in ways] == ['batch', 'optimizer', 'memory', 'host'], f'settings: {ways}')
+    check(all(line in plan for line in ways[:3]), f'settings are those of plan: {ways}')
+    check(re.fullmatch(r'  host +[0-9.]+ ([KMG]i)?B of [0-9.]+ [KMG]iB', ways[-1]), f'the peak of the host in its budget: {ways}')
+    check(not re.search(r'[\r\x1b]', promised.err), f'progress into a pipe: {promised.err!r}')
+    silent = run('train', recipe, '--json', '--out', os.path.join(folder.path, 'json')).expect(0)
+    check(silent.err == '', f'--json: {silent.err!r}')
+
+    # What is refused promises nothing: a folder that has a run, a plan that does not fit, data that is not there.
+    refused = [run('train', recipe, '--out', os.path.join(folder.path, 'pipe')).expect(2, 'a run in this folder already'),
+               run('train', recipe, *small, '--out', out).expect(3),
+               run('train', recipe, '--set', 'data={source: text, path: absent.txt, sequence_length: 16}', '--out', out).expect(5, 'absent.txt')]
+    check(all(one.err.startswith('error: ') for one in refused), f'{[one.err for one in refused]}')
+
+    # Progress: a bar on a terminal.
     master, slave = pty.openpty()
     child = subprocess.Popen([HEADROOM, 'train', recipe, '--out', os.path.join(folder.path, 'terminal')],
                              stdout=subprocess.DEVNULL, stderr=slave, env={**os.environ, 'TERM': 'xterm'})

@@ -10,17 +10,18 @@ from support import Folder, HEADROOM, TINY, check, finish, run
 NUMBER = re.compile(r'\d+/100000\b')
 
 
-def one_line(terminal, what):
-    """The prompt above, and below it the progress alone, inside of the window."""
-    lines = terminal.screen.lines()
+def one_line(terminal, above, what):
+    """The lines above as they were written, and below them the progress alone, inside of the window."""
+    lines = terminal.screen.whole_lines()
     while lines and not lines[-1]:
         lines.pop()
-    ok = check(lines[:1] == ['$ headroom'], f'{what}: the line above is gone: {lines}')
-    ok = check(len(lines) == 2, f'{what}: {len(lines) - 1} lines of progress: {lines}') and ok
+    ok = check(lines[:len(above)] == above, f'{what}: the lines above are not {above}: {lines}')
+    progress = lines[len(above):]
+    ok = check(len(progress) == 1, f'{what}: {len(progress)} lines of progress: {lines}') and ok
     if ok:
-        check(len(lines[1]) < terminal.screen.columns, f'{what}: reaches the last column: {lines[1]!r}')
-        check(NUMBER.search(lines[1]) is not None, f'{what}: no step: {lines[1]!r}')
-    return lines[1] if len(lines) > 1 else ''
+        check(len(progress[0]) < terminal.screen.columns, f'{what}: reaches the last column: {progress[0]!r}')
+        check(NUMBER.search(progress[0]) is not None, f'{what}: no step: {progress[0]!r}')
+    return progress[0] if progress else ''
 
 
 def parts_seen(line):
@@ -31,17 +32,21 @@ def parts_seen(line):
 
 with Folder() as folder:
     recipe = folder.write('tiny.yaml', TINY)
+    promise = run('train', recipe, '--out', os.path.join(folder.path, 'piped')).expect(0).err.splitlines()
     for reflows in [True, False]:
         out = os.path.join(folder.path, f'out-{reflows}')
         terminal = Terminal([HEADROOM, 'train', recipe, '--steps', '100000', '--out', out], 80, reflows)
         terminal.drawings(3)
+        above = ['$ headroom', *promise]
         for columns in [80, 60, 200, 40, 80, 23, 120, 60]:
             what = f'train at {columns} columns, {"reflowed" if reflows else "cut off"}'
             terminal.resize(columns)
             terminal.drawings(2)  # the first may have been on its way before
-            line = one_line(terminal, what)
+            if not reflows:
+                above = [text[:columns].rstrip() for text in above]
+            line = one_line(terminal, above, what)
             terminal.drawings(1)
-            one_line(terminal, what)
+            one_line(terminal, above, what)
             least = {23: 1, 40: 2, 60: 4}.get(columns, 6)
             order = ['step', 'loss', 'rate', 'left', 'memory', 'bar']
             check(set(order[:least]) <= set(parts_seen(line)), f'{what}: {parts_seen(line)} in {line!r}')

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from support import Folder, HEADROOM, TINY, check, finish
+from support import Folder, HEADROOM, TINY, check, finish, run
 
 TMUX = shutil.which('tmux')
 if not TMUX:
@@ -25,8 +25,8 @@ def tmux(*arguments):
 
 
 def pane():
-    """What the pane and the lines that scrolled out of it show, without empty ones at the end."""
-    lines = [line.rstrip() for line in tmux('capture-pane', '-p', '-S', '-').split('\n')]
+    """What the pane and the lines that scrolled out of it show, each as it was written, without empty ones at the end."""
+    lines = [line.rstrip() for line in tmux('capture-pane', '-p', '-J', '-S', '-').split('\n')]
     while lines and not lines[-1]:
         lines.pop()
     return lines
@@ -52,6 +52,7 @@ with Folder() as folder:
     socket = os.path.join(folder.path, 'socket')
     recipe = folder.write('tiny.yaml', TINY)
     command = shlex.join([HEADROOM, 'train', recipe, '--steps', '100000', '--out', os.path.join(folder.path, 'out')])
+    promise = run('train', recipe, '--out', os.path.join(folder.path, 'piped')).expect(0).err.splitlines()
     # Lines above fill the window, so that the progress stands in its last row, where reflowing is hardest.
     script = f'trap : INT; for i in $(seq 40); do echo above $i; done; {command}; echo ended with $?; sleep 60'
     tmux('new-session', '-d', '-x', '80', '-y', '24', 'sh', '-c', script)
@@ -62,10 +63,10 @@ with Folder() as folder:
             time.sleep(0.5)  # tmux tells the program after a while
             before = step_of(pane())
             lines = wait_for(lambda lines: step_of(lines) > before)
-            progress = [line for line in lines if NUMBER.search(line) or 'tokens/s' in line or '[#' in line]
+            progress = [line for line in lines if line not in promise and (NUMBER.search(line) or 'tokens/s' in line or '[#' in line)]
             above = [line for line in lines if line not in progress]
             check(len(progress) == 1, f'{columns} columns: {len(progress)} lines of progress: {lines}')
-            check(above == [f'above {i}' for i in range(1, 41)], f'{columns} columns: the lines above: {above}')
+            check(above == [*(f'above {i}' for i in range(1, 41)), *promise], f'{columns} columns: the lines above: {above}')
             check(all(len(line) < columns and ' left' in line for line in progress), f'{columns} columns: {progress}')
             print(f'{columns:4} columns: {progress[0] if progress else ""}')
         tmux('send-keys', 'C-c')

@@ -29,6 +29,17 @@ without = run('tokenize', template, '--text', 'it', '--ids', '--no-special').exp
 check(with_special == ['1', *without, '2'], f'{with_special} {without}')
 check(run('tokenize', template, '--decode', '1 2', '--no-special').out == '\n', 'special tokens left out')
 
+# Two texts, as BERT takes them.
+pair = [os.path.join(TOKENIZERS, 'wordpiece'), '--text', 'it is', '--pair', 'the cat']
+both = run('tokenize', *pair, '--json').expect(0).json()
+check(both['types'][0] == 0 and both['types'][-1] == 1 and len(both['types']) == len(both['ids']) and both['bytes'] == 12, f'{both}')
+check(both['ids'].count(3) == 2 and both['ids'][0] == 2 and both['ids'][-1] == 3, f'[CLS] first [SEP] second [SEP]: {both}')
+rows = [line.split()[:2] for line in run('tokenize', *pair).expect(0).out.splitlines()]
+check(rows == [[str(i), str(t)] for i, t in zip(both['ids'], both['types'])], f'{rows}')
+check(run('tokenize', *pair, '--ids').expect(0).out.split() == [row[0] for row in rows], 'ids in one line')
+run('tokenize', *pair, '--count').expect(0, f"{len(both['ids'])} tokens, 12 bytes")
+run('tokenize', pair[0], '--pair', 'x').expect(2, 'second of two texts', '--text')
+
 for name in sorted(os.listdir(TOKENIZERS)):
     run('tokenize', os.path.join(TOKENIZERS, name)).expect(0, ' ids')
     files = [f for f in os.listdir(os.path.join(TOKENIZERS, name)) if f not in ('golden.json', 'tokenizer_config.json', 'merges.txt')]

@@ -209,15 +209,25 @@ static void other_names(void **state) {
   assert_null(hr__bert_other_name("a.LayerNorm.bias", 1, name));
   assert_null(hr__bert_other_name("model.norm.weight", 0, name));
   const hr_model_part whole = {.name = "", .model = &hr_model_bert}, text = {.name = "text", .model = &hr_model_bert};
-  static const char *const left[] = {"bert.embeddings.position_ids", "bert.pooler.dense.weight",
-                                     "cls.seq_relationship.bias", "cls.predictions.decoder.weight",
-                                     "bert.encoder.layer.3.output.LayerNorm.gamma"};
-  for (size_t i = 0; i < sizeof left / sizeof *left; i++)
-    assert_true(hr__bert_leaves(&whole, left[i]));
-  assert_false(hr__bert_leaves(&whole, "bert.encoder.layer.3.output.LayerNorm.weight"));
-  assert_false(hr__bert_leaves(&whole, "cls.predictions.bias"));
-  assert_true(hr__bert_leaves(&text, "cls.predictions.bias"));
-  assert_false(hr__bert_leaves(&whole, "classifier.weight"));
+  static const struct {
+    const char *tensor;
+    hr_unused whole, part;
+  } cases[] = {
+      {"bert.embeddings.position_ids", HR_UNUSED_AGAIN, HR_UNUSED_AGAIN},
+      {"cls.predictions.decoder.weight", HR_UNUSED_AGAIN, HR_UNUSED_AGAIN},
+      {"bert.encoder.layer.3.output.LayerNorm.gamma", HR_UNUSED_AGAIN, HR_UNUSED_AGAIN},
+      {"bert.pooler.dense.weight", HR_UNUSED_KEPT, HR_UNUSED_KEPT},
+      {"pooler.dense.bias", HR_UNUSED_KEPT, HR_UNUSED_KEPT},
+      {"cls.seq_relationship.bias", HR_UNUSED_KEPT, HR_UNUSED_KEPT},
+      {"cls.predictions.bias", HR_UNUSED_WRONG, HR_UNUSED_KEPT},
+      {"cls.predictions.transform.LayerNorm.gamma", HR_UNUSED_AGAIN, HR_UNUSED_KEPT},
+      {"bert.encoder.layer.3.output.LayerNorm.weight", HR_UNUSED_WRONG, HR_UNUSED_WRONG},
+      {"classifier.weight", HR_UNUSED_WRONG, HR_UNUSED_WRONG},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    assert_int_equal(hr__bert_unused(&whole, cases[i].tensor), cases[i].whole);
+    assert_int_equal(hr__bert_unused(&text, cases[i].tensor), cases[i].part);
+  }
 }
 
 static void config_write(const hr_built *built, char out[2048]) {

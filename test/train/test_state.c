@@ -25,7 +25,6 @@
 #include "train/tensors.h"
 
 enum { B = 12, D = 5, LAYERS = 2, PARAMETERS = 3 * LAYERS };
-static const hr_tensor_names plain_names = {.prefix = ""};
 
 static const float eps = 1e-3f, momentum = 0.25f;
 
@@ -351,16 +350,18 @@ static void test_resumed_bit_by_bit(void **state) {
   assert_int_equal(one.tensors.n_parameters, PARAMETERS + 2 * LAYERS); /* the model's state is with its parameters */
   for (int step = 0; step < 2; step++)
     step_run(&one, step);
-  must(hr__tensors_write(&one.tensors, one.tensors.parameters, one.tensors.n_parameters, &plain_names, path[0], hex,
-                         &bytes, &err),
-       &err);
-  must(
-      hr__tensors_write(&one.tensors, one.tensors.state, one.tensors.n_state, &plain_names, path[1], hex, &bytes, &err),
-      &err);
+  bool unread;
+  hr_tensor_file parameters = {.count = one.tensors.n_parameters, .names = {.prefix = ""}};
+  hr_tensor_file moments = {.count = one.tensors.n_state, .names = {.prefix = ""}};
+  parameters.values = one.tensors.parameters;
+  moments.values = one.tensors.state;
+  must(hr__tensors_write(&one.tensors, &parameters, path[0], hex, &bytes, &unread, &err), &err);
+  must(hr__tensors_write(&one.tensors, &moments, path[1], hex, &bytes, &unread, &err), &err);
   job_open(&two, HR_KEEP_INPUT);
-  must(hr__tensors_read(&two.tensors, two.tensors.parameters, two.tensors.n_parameters, &plain_names, path[0], &err),
-       &err);
-  must(hr__tensors_read(&two.tensors, two.tensors.state, two.tensors.n_state, &plain_names, path[1], &err), &err);
+  parameters.values = two.tensors.parameters;
+  moments.values = two.tensors.state;
+  must(hr__tensors_read(&two.tensors, &parameters, path[0], &err), &err);
+  must(hr__tensors_read(&two.tensors, &moments, path[1], &err), &err);
   for (int step = 2; step < 4; step++) {
     float a = step_run(&one, step), b = step_run(&two, step);
     assert_memory_equal(&a, &b, sizeof a);
