@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "format/doc.h"
-#include "format/file.h"
 #include "job/settings.h"
 
 static const char usual_precision[] = "bf16-mixed";
@@ -63,29 +61,6 @@ static hr_status choices_add(hr_cli *cli, size_t by_hand, const choice choices[C
   return HR_OK;
 }
 
-/* Public files ask for dropout inside of attention, which is not there: --method leaves it out, and says so. */
-static hr_status dropout_drop(hr_cli *cli, size_t by_hand, const char *folder, hr_error *err) {
-  static const char *const names[] = {"attention_dropout", "attention_probs_dropout_prob"};
-  const char *path = hr__arena_format(&cli->arena, "%s/config.json", folder);
-  char *text;
-  size_t bytes;
-  hr_doc_node *config;
-  hr_error unread; /* the model's own reading says what is wrong with the file */
-  if (path == NULL) return hr__nomem(err);
-  if (hr__file_read(path, HR_DOC_MAX_BYTES, &cli->arena, &text, &bytes, &unread) != HR_OK) return HR_OK;
-  if (hr__json_parse(path, text, bytes, &cli->arena, &config, &unread) != HR_OK) return HR_OK;
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-    char key[64];
-    double part;
-    const hr_doc_node *given = hr__doc_get(config, names[i]);
-    snprintf(key, sizeof key, "model.config.%s", names[i]);
-    if (!given || !hr__doc_float(given, &part) || part <= 0 || given_by_hand(cli, by_hand, key)) continue;
-    HR_TRY(hr__cli_override(cli, err, "%s=0", key));
-    if (!cli->quiet && !cli->json) fprintf(stderr, "remark: %s of config.json (%g) is taken as 0\n", names[i], part);
-  }
-  return HR_OK;
-}
-
 /* The method that was named; NULL, with HR_OK: none. */
 static hr_status method_find(const hr_cli *cli, const method **out, hr_error *err) {
   const char *name = hr__cli_value(cli, "method"), *names[METHODS];
@@ -130,8 +105,7 @@ hr_status hr__checkpoint_defaults(hr_cli *cli, hr_error *err) {
   HR_TRY(method_find(cli, &chosen, err));
   if (!chosen || !hr__settings_is_checkpoint(cli->arguments[0])) return HR_OK;
   size_t given = cli->n_overrides;
-  HR_TRY(choices_add(cli, given, chosen->folder, err));
-  return dropout_drop(cli, given, cli->arguments[0], err);
+  return choices_add(cli, given, chosen->folder, err);
 }
 
 const char *hr__checkpoint_precision(const hr_cli *cli) {

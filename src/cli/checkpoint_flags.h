@@ -8,8 +8,7 @@
  *   qlora   the same with the frozen weights in NF4
  *
  * A folder writes nothing itself, so that there --method also gives bf16-mixed, adapters of rank 16 on every linear
- * layer, and checkpointing as far as the budget asks for it; dropout inside of attention, which headroom does not have,
- * is then left out with a remark. What --set gives goes before what --method chooses.
+ * layer, and checkpointing as far as the budget asks for it. What --set gives goes before what --method chooses.
  */
 #ifndef HR_CLI_CHECKPOINT_FLAGS_H
 #define HR_CLI_CHECKPOINT_FLAGS_H

@@ -35,6 +35,10 @@ static void host_print(const hr_job *job, FILE *to) {
 }
 
 void hr__fit_changes(const hr_job *job, const hr_change *changes, int count, FILE *to) {
+  if (job->verdict.preparing) {
+    fprintf(to, "\ngive memory.host_budget more, or name a smaller data.tokenizer\n");
+    return;
+  }
   if (count == 0 && hr__verdict_below_least(&job->verdict, job->plan)) {
     char least[HR_HOST_LEAST];
     hr__job_host_least(job, least);

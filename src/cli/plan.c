@@ -38,7 +38,7 @@ typedef struct explanation {
 static hr_status job_explain(const hr_job *job, bool for_people, hr_arena *arena, explanation *out, hr_error *err) {
   bool fits = job->verdict.fits;
   *out = (explanation){0};
-  if (!fits) HR_TRY(hr__job_suggest(job, out->changes, &out->n_changes, err));
+  if (!fits && !job->verdict.preparing) HR_TRY(hr__job_suggest(job, out->changes, &out->n_changes, err));
   if (!for_people) return HR_OK;
   HR_TRY(hr__job_techniques(job, out->techniques, &out->n_techniques, err));
   HR_TRY(hr__owners(job->plan, job->verdict.tier, arena, &out->owners, &out->n_owners, err));

@@ -81,10 +81,14 @@ static void no_fit_print(const hr_job *job, const hr_change *change, const hr_st
   char peak[HR_SIZE_TEXT], budget[HR_SIZE_TEXT], missing[HR_SIZE_TEXT], text[HR_SIZE_TEXT];
   bool device = verdict->tier == HR_TIER_DEVICE;
   fprintf(to, "%s%sdoes not fit%s the %s: needs %s, %s more than its %s%s\n", style->bold, style->red, style->end,
-          hr_tier_name(verdict->tier), hr__size_text(job->plan->tiers[verdict->tier].peak_bytes, peak),
+          hr_tier_name(verdict->tier), hr__size_text(hr__verdict_needs(verdict, job->plan), peak),
           hr__size_text(verdict->missing_bytes, missing),
           hr__size_text(device ? verdict->budget_bytes : verdict->below_bytes[verdict->tier], budget),
           device && verdict->margin_bytes > 0 ? " with margin" : "");
+  if (verdict->preparing) {
+    fprintf(to, "  why: the tokenizer, while it is read\n");
+    return;
+  }
   fputs("  why: ", to);
   for (int i = 0; i < verdict->n_categories; i++)
     fprintf(to, "%s%s %s", i > 0 ? ", " : "", verdict->categories[i].name,
@@ -278,6 +282,17 @@ static void cells_print(const hr_plan *plan, const char *name, const int64_t val
   }
 }
 
+/* What the host holds before and around the training, beside what it holds then. */
+static void phases_print(const hr_job *job, FILE *to) {
+  const hr_host_phases *phases = &job->verdict.phases;
+  char text[HR_SIZE_TEXT];
+  if (phases->prepare > 0)
+    fprintf(to, "  %-*s%s of the host while the tokenizer is read, before training\n", LABEL, "prepare",
+            hr__size_text(phases->prepare, text));
+  fprintf(to, "  %-*sthrough %s of windows, which are part of fixed\n", LABEL, "load, save",
+          hr__size_text(HR_WINDOW_BYTES + HR_PACK_BYTES, text));
+}
+
 static void tiers_print(const hr_cli *cli, const hr_job *job, FILE *to) {
   hr_style style = hr__cli_style(cli, to);
   const hr_plan *plan = job->plan;
@@ -319,6 +334,7 @@ static void tiers_print(const hr_cli *cli, const hr_job *job, FILE *to) {
   }
   cells_print(plan, "left", left, to);
   fputc('\n', to);
+  phases_print(job, to);
 }
 
 void hr__table_plan(const hr_cli *cli, const hr_job *job, const hr_change *change, FILE *to) {

@@ -110,6 +110,9 @@ hr_status hr__bins_fill(const uint32_t *lengths, uint64_t documents, uint32_t si
     sort_by_length(lengths, documents, size, count, order);
     out->count = bins_choose(&s, lengths, order, documents, bin_of);
     bins_list(out, order, bin_of);
+    uint64_t *less = hr__realloc(out->begins, (out->count + 1) * sizeof *less);
+    if (less) out->begins = less;
+    there = less != NULL;
   }
   hr__free(count);
   hr__free(order);
@@ -121,6 +124,13 @@ hr_status hr__bins_fill(const uint32_t *lengths, uint64_t documents, uint32_t si
   if (there) return HR_OK;
   hr__bins_fini(out);
   return hr__nomem(err);
+}
+
+/* Filling has begins for as many bins as documents, and three lists beside: order, bin_of and before. */
+hr_data_bytes hr__bins_bytes(const hr_bins *bins) {
+  uint64_t number = sizeof *bins->items;
+  return (hr_data_bytes){.held = (bins->n_items + bins->count + 2) * number,
+                         .making = (4 * bins->n_items + 4 - bins->count) * number};
 }
 
 void hr__bins_fini(hr_bins *bins) {

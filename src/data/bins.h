@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "data/bytes.h"
 
 typedef struct hr_bins {
   uint64_t count;
@@ -17,5 +18,6 @@ typedef struct hr_bins {
 /* lengths[i]: of document i, from 1 to `size`. */
 hr_status hr__bins_fill(const uint32_t *lengths, uint64_t documents, uint32_t size, hr_bins *out, hr_error *err);
 void hr__bins_fini(hr_bins *bins);
+hr_data_bytes hr__bins_bytes(const hr_bins *bins);
 
 #endif

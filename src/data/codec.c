@@ -17,7 +17,7 @@ hr_codec_bytes hr__codec_bytes(const hr_recipe *recipe) {
   if (hr__tokens_are_bytes(recipe)) return (hr_codec_bytes){0};
   const char *key = hr__recipe_has(recipe, "data.tokenizer") ? "data.tokenizer" : "model.path";
   uint64_t bytes = hr__tokenizer_file_bytes(hr__recipe_text(recipe, key));
-  return (hr_codec_bytes){.open = 4 * bytes, .reading = 9 * bytes};
+  return (hr_codec_bytes){.open = 4 * bytes, .reading = 10 * bytes};
 }
 
 void hr__codec_close(hr_codec *codec) {

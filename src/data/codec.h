@@ -15,7 +15,7 @@ hr_status hr__codec_open(const hr_recipe *recipe, hr_codec *out, hr_error *err);
 void hr__codec_close(hr_codec *codec);
 
 /* Memory that one of a recipe takes, at most, by the size of its file: once it is open, and while it is read. Measured
- * with a vocabulary of 128,000 tokens in tokenizer.json: 3.6 and 8.9 bytes for each of the file's. */
+ * with vocabularies of 128,000 tokens in tokenizer.json: 3.6, and 8.9 to 9.4 bytes for each of the file's. */
 typedef struct hr_codec_bytes {
   uint64_t open, reading;
 } hr_codec_bytes;

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "data/index.h"
+#include "data/tokens.h"
 
 /* What is read: samples to train on, with those held out behind them; or, of data.eval_path, to evaluate on. */
 typedef struct part {
@@ -129,6 +130,22 @@ hr_status hr__data_open(const hr_recipe *recipe, const hr_data_shape *shape, hr_
   }
   *out = data;
   return HR_OK;
+}
+
+hr_data_bytes hr__data_bytes(const hr_data *data) {
+  hr_data_bytes all = {0};
+  for (int i = 0; i < 2; i++) {
+    const part *p = &data->parts[i];
+    if (!p->state) continue;
+    hr_data_bytes bytes = data->source->bytes ? data->source->bytes(p->state) : (hr_data_bytes){0};
+    all.held += bytes.held + (p->index ? hr__index_bytes(p->index) : 0);
+    all.making += bytes.making;
+  }
+  return all;
+}
+
+bool hr__data_reads_tokenizer(const hr_recipe *recipe) {
+  return hr__source_named(recipe)->tokenizes && !hr__tokens_are_bytes(recipe);
 }
 
 void hr__data_close(hr_data *data) {

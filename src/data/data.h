@@ -44,6 +44,10 @@ int64_t hr__data_cut(const hr_data *data);   /* samples that are longer than the
 bool hr__data_own_eval(const hr_data *data); /* data.eval_path is read: it is asked for with `eval` below */
 /* What of the files was left out, for the user; NULL: nothing. */
 const char *hr__data_remark(const hr_data *data, bool eval);
+/* What it takes on the heap to find samples again: known once they are read. */
+hr_data_bytes hr__data_bytes(const hr_data *data);
+/* Whether opening the data of a recipe reads a tokenizer. */
+bool hr__data_reads_tokenizer(const hr_recipe *recipe);
 uint64_t hr__data_epoch_rows(const hr_data *data); /* row numbers of an epoch; 0: without end */
 /* The files that are read, from 0; NULL: there is none of that number. */
 const hr_data_file *hr__data_file(const hr_data *data, bool eval, size_t number);

@@ -209,6 +209,12 @@ static const hr_data_file *ids_file(const void *state, size_t number) {
   return number < s->files.count ? &s->files.list[number] : NULL;
 }
 
+static hr_data_bytes ids_bytes(const void *state) {
+  const ids *s = state;
+  uint64_t bytes = s->borders ? 2 * (s->documents.count + 1) * sizeof *s->borders : 0; /* the list grows by doubling */
+  return (hr_data_bytes){.held = bytes, .making = bytes};
+}
+
 const hr_source hr_source_ids = {
     .name = "ids",
     .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_TARGETS | 1u << HR_FOR_STARTS,
@@ -218,4 +224,5 @@ const hr_source hr_source_ids = {
     .targets = ids_targets,
     .fill = ids_fill,
     .file = ids_file,
+    .bytes = ids_bytes,
 };

@@ -120,6 +120,10 @@ void hr__index_destroy(hr_index *x) {
   hr__free(x);
 }
 
+uint64_t hr__index_bytes(const hr_index *x) {
+  return (x->train + x->eval) * sizeof *x->entries;
+}
+
 int64_t hr__index_train(const hr_index *x) {
   return (int64_t)x->train;
 }

@@ -27,6 +27,7 @@ typedef struct hr_index_shape {
 hr_status hr__index_make(const hr_source *source, const void *state, const hr_source_request *request,
                          const hr_index_shape *shape, hr_index **out, hr_error *err);
 void hr__index_destroy(hr_index *index);
+uint64_t hr__index_bytes(const hr_index *index); /* on the heap */
 
 int64_t hr__index_train(const hr_index *index); /* samples to train on */
 int64_t hr__index_eval(const hr_index *index);  /* samples held out */

@@ -148,7 +148,13 @@ static const hr_trace *lines_trace(const void *state) {
   return l->bytes ? NULL : &l->tokens.trace;
 }
 
+static hr_data_bytes lines_bytes(const void *state) {
+  const lines *l = state;
+  return l->bytes ? (hr_data_bytes){0} : hr__tokens_bytes(&l->tokens);
+}
+
 const hr_source hr_source_lines = {
+    .tokenizes = true,
     .name = "lines",
     .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_TARGETS,
     .open = lines_open,
@@ -157,5 +163,6 @@ const hr_source hr_source_lines = {
     .length = lines_length,
     .fill = lines_fill,
     .file = lines_file,
+    .bytes = lines_bytes,
     .trace = lines_trace,
 };

@@ -188,6 +188,18 @@ static const hr_trace *packed_trace(const void *state) {
   return p->source->trace ? p->source->trace(p->state) : NULL;
 }
 
+static hr_data_bytes packed_bytes(const void *state) {
+  const packed *p = state;
+  hr_data_bytes bytes = p->source->bytes ? p->source->bytes(p->state) : (hr_data_bytes){0};
+  bytes.held += (p->documents + 1) * (sizeof *p->entries + sizeof *p->lengths);
+  for (int i = 0; i < 2; i++) {
+    hr_data_bytes bins = hr__bins_bytes(&p->bins[i]);
+    bytes.held += bins.held;
+    bytes.making += bins.making;
+  }
+  return bytes;
+}
+
 const hr_source hr_source_packed = {
     .name = "packed",
     .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_TARGETS | 1u << HR_FOR_STARTS,
@@ -200,5 +212,6 @@ const hr_source hr_source_packed = {
     .remark = packed_remark,
     .fill = packed_fill,
     .file = packed_file,
+    .bytes = packed_bytes,
     .trace = packed_trace,
 };

@@ -123,7 +123,15 @@ static const hr_trace *rows_trace(const void *state) {
   return &((const rows *)state)->tokens.trace;
 }
 
+static hr_data_bytes rows_bytes(const void *state) {
+  const rows *r = state;
+  hr_data_bytes bytes = hr__tokens_bytes(&r->tokens);
+  bytes.held += r->tokens.documents * sizeof *r->targets;
+  return bytes;
+}
+
 const hr_source hr_source_rows = {
+    .tokenizes = true,
     .name = "rows",
     .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_TARGETS,
     .open = rows_open,
@@ -134,5 +142,6 @@ const hr_source hr_source_rows = {
     .remark = rows_remark,
     .fill = rows_fill,
     .file = rows_file,
+    .bytes = rows_bytes,
     .trace = rows_trace,
 };

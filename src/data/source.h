@@ -7,6 +7,7 @@
 #ifndef HR_DATA_SOURCE_H
 #define HR_DATA_SOURCE_H
 
+#include "data/bytes.h"
 #include "data/field.h"
 #include "data/files.h"
 #include "data/trace.h"
@@ -45,6 +46,7 @@ typedef void (*hr_each_sample)(void *user, uint64_t entry, int64_t length);
 typedef struct hr_source {
   const char *name;
   bool endless;      /* there is no number of samples, and so are no epochs */
+  bool tokenizes;    /* makes tokens of text, unless they are its bytes */
   unsigned purposes; /* bits of hr_purpose: what it can fill */
   hr_status (*open)(const hr_source_request *request, void **state, hr_error *err);
   void (*close)(void *state);
@@ -63,6 +65,8 @@ typedef struct hr_source {
   /* Writes a sample. `eval` only matters to endless sources: held-out samples of others have entries of their own. */
   hr_status (*fill)(const void *state, bool eval, uint64_t entry, const hr_room *room, hr_error *err);
   const hr_data_file *(*file)(const void *state, size_t number); /* (optional) what it reads; NULL: no more of them */
+  /* (optional) What it takes to find samples again; nothing that grows with them without it. */
+  hr_data_bytes (*bytes)(const void *state);
   /* (optional) What tells its samples from others, where the file alone does not. */
   const hr_trace *(*trace)(const void *state);
 } hr_source;

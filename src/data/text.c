@@ -106,7 +106,13 @@ static const hr_trace *text_trace(const void *state) {
   return t->bytes ? NULL : &t->tokens.trace;
 }
 
+static hr_data_bytes text_bytes(const void *state) {
+  const text *t = state;
+  return t->bytes ? (hr_data_bytes){0} : hr__tokens_bytes(&t->tokens);
+}
+
 const hr_source hr_source_text = {
+    .tokenizes = true,
     .name = "text",
     .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_TARGETS | 1u << HR_FOR_STARTS,
     .open = text_open,
@@ -115,5 +121,6 @@ const hr_source hr_source_text = {
     .targets = text_targets,
     .fill = text_fill,
     .file = text_file,
+    .bytes = text_bytes,
     .trace = text_trace,
 };

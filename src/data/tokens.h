@@ -55,6 +55,12 @@ uint64_t hr__tokens_threads_bytes(const hr_recipe *recipe);
 hr_status hr__tokens_open(const hr_source_request *request, hr_documents documents, hr_tokens *out, hr_error *err);
 void hr__tokens_close(hr_tokens *tokens);
 
+/* Where documents begin: in memory while they are open, and once more while the list grows. */
+static inline hr_data_bytes hr__tokens_bytes(const hr_tokens *tokens) {
+  uint64_t bytes = (tokens->documents + 1) * sizeof *tokens->begins;
+  return (hr_data_bytes){.held = bytes, .making = bytes};
+}
+
 /* Writes `count` tokens from `at` on, and behind each its target: the next one, or -1 where that is none. The last
  * target of a document's end is the caller's. at + count < tokens->count. */
 hr_status hr__tokens_read(const hr_tokens *tokens, uint64_t at, int64_t count, int32_t *ids, int32_t *targets,

@@ -14,7 +14,12 @@ enum {
 }; /* of what lies on the disk tier, in its file: whole pages, and the unit of checks */
 
 /* What the CUDA device pins on the host at its start, for copies from and to memory that is not of the host tier. */
-enum { HR_CUDA_PIECES = 4, HR_CUDA_PIECE_BYTES = 4 << 20, HR_CUDA_HOST_BYTES = HR_CUDA_PIECES * HR_CUDA_PIECE_BYTES };
+enum { HR_CUDA_PIECES = 4, HR_CUDA_PIECE_BYTES = 4 << 20, HR_CUDA_PINNED_BYTES = HR_CUDA_PIECES * HR_CUDA_PIECE_BYTES };
+
+/* Windows through which a run loads and saves, whatever its size: one for files (HR_WINDOW_BYTES), and those that
+ * weights are packed through (run/pack.c). On the CPU they are part of the process's fixed bytes. */
+enum { HR_WINDOW_BYTES = 1 << 20, HR_PACK_BYTES = 3 << 20 };
+enum { HR_CUDA_HOST_BYTES = HR_CUDA_PINNED_BYTES + HR_WINDOW_BYTES + HR_PACK_BYTES };
 
 typedef enum hr_device_kind { HR_CPU, HR_CUDA, HR_DEVICE_KIND_COUNT } hr_device_kind;
 const char *hr_device_kind_name(hr_device_kind kind);

@@ -18,27 +18,52 @@ enum {
   MAX_NAME = 1024,
   MAX_ITEMS = 1 << 24,    /* of one array */
   MAX_HEADER = 256 << 20, /* bytes; the largest vocabularies take some 20 MiB */
-  FIRST_WINDOW = 1 << 20, /* bytes of a file that are read at first; twice as many while the header goes on */
+  WINDOW = 1 << 16,       /* bytes of a header that are at hand at a time */
+  LONG_LIST = 4096,       /* items; vocabularies have more, settings of layers fewer */
   MAX_ALIGNMENT = 1 << 20
 };
 
 static const char again[] = "fetch the file again or convert the model anew";
 
+/* Reads a header through a window. What `take` gives holds until the next one. */
 typedef struct reader {
   hr_gguf *file;
-  const unsigned char *bytes;
+  const unsigned char *bytes; /* at hand: `count` of them, those of the file from `base` on */
   size_t count, at;
-  bool short_of_bytes; /* the header goes on behind what is at hand */
+  uint64_t base, file_bytes;
+  unsigned char *window; /* of a file; NULL: all is in memory */
+  size_t room;           /* of the window */
+  hr_arena *work;
+  bool lean; /* long lists are passed over */
   hr_error *err;
 } reader;
 
 #define REFUSE(r, ...) hr__fail((r)->err, HR_BAD_INPUT, (r)->file->path, again, __VA_ARGS__)
 
-static hr_status take(reader *r, size_t bytes, const unsigned char **out) {
-  if (bytes > r->count - r->at) {
-    r->short_of_bytes = true;
-    return REFUSE(r, "the header ends at byte %zu, in the middle of something", r->count);
+static uint64_t place(const reader *r) {
+  return r->base + r->at;
+}
+
+/* Moves the window to where the reader is; it has `bytes` then, or what the file still has. */
+static hr_status window_move(reader *r, size_t bytes) {
+  uint64_t left = r->file_bytes > place(r) ? r->file_bytes - place(r) : 0;
+  if (bytes > r->room && bytes <= left) {
+    r->window = hr__arena_room(r->work, bytes, 1);
+    if (!r->window) return hr__nomem(r->err);
+    r->room = bytes;
   }
+  r->base = place(r);
+  r->at = 0;
+  r->count = left < r->room ? (size_t)left : r->room;
+  r->bytes = r->window;
+  return hr__file_read_at(r->file->fd, r->file->path, r->base, r->window, r->count, r->err);
+}
+
+static hr_status take(reader *r, size_t bytes, const unsigned char **out) {
+  if (bytes > r->count - r->at && r->window) HR_TRY(window_move(r, bytes));
+  if (bytes > r->count - r->at)
+    return REFUSE(r, "the header ends at byte %llu, in the middle of something",
+                  (unsigned long long)(r->base + r->count));
   *out = r->bytes + r->at;
   r->at += bytes;
   return HR_OK;
@@ -58,25 +83,54 @@ static hr_status number(reader *r, size_t bytes, uint64_t *out) {
   return HR_OK;
 }
 
-static hr_status text(reader *r, hr_gguf_text *out) {
-  uint64_t bytes;
-  const unsigned char *at = NULL;
-  HR_TRY(number(r, 8, &bytes));
-  if (bytes > MAX_HEADER) return REFUSE(r, "byte %zu: a text of %llu bytes", r->at, (unsigned long long)bytes);
-  HR_TRY(take(r, (size_t)bytes, &at));
-  *out = (hr_gguf_text){(const char *)at, (size_t)bytes};
+/* Passes over bytes that nobody asks for. */
+static hr_status skip(reader *r, uint64_t bytes) {
+  uint64_t there = r->count - r->at, end = place(r) + bytes;
+  if (bytes > there && (!r->window || bytes > r->file_bytes || end > r->file_bytes))
+    return REFUSE(r, "the header ends at byte %llu, in the middle of something",
+                  (unsigned long long)(r->window ? r->file_bytes : r->base + r->count));
+  if (bytes <= there) {
+    r->at += (size_t)bytes;
+    return HR_OK;
+  }
+  r->base = end;
+  r->at = r->count = 0;
   return HR_OK;
+}
+
+static hr_status text_bytes(reader *r, size_t *out) {
+  uint64_t bytes;
+  HR_TRY(number(r, 8, &bytes));
+  if (bytes > MAX_HEADER)
+    return REFUSE(r, "byte %llu: a text of %llu bytes", (unsigned long long)place(r), (unsigned long long)bytes);
+  *out = (size_t)bytes;
+  return HR_OK;
+}
+
+static hr_status text(reader *r, hr_gguf_text *out) {
+  const unsigned char *at = NULL;
+  HR_TRY(text_bytes(r, &out->bytes));
+  HR_TRY(take(r, out->bytes, &at));
+  out->text = (const char *)at;
+  return HR_OK;
+}
+
+/* What stays when the window goes on. NULL: out of memory. */
+static void *keep(reader *r, const void *bytes, size_t count) {
+  void *copy = hr__arena_room(&r->file->arena, count ? count : 1, 1);
+  if (copy && count) memcpy(copy, bytes, count);
+  return copy;
 }
 
 /* A name: UTF-8 without NUL, as a C string. */
 static hr_status name(reader *r, size_t most, const char *what, const char **out) {
   hr_gguf_text raw = {0};
-  size_t begin = r->at;
+  unsigned long long begin = place(r);
   HR_TRY(text(r, &raw));
   if (!raw.bytes || raw.bytes > most)
-    return REFUSE(r, "byte %zu: %s of %zu bytes; 1 to %zu are allowed", begin, what, raw.bytes, most);
+    return REFUSE(r, "byte %llu: %s of %zu bytes; 1 to %zu are allowed", begin, what, raw.bytes, most);
   if (hr__utf8_check(raw.text, raw.bytes) != raw.bytes || memchr(raw.text, 0, raw.bytes))
-    return REFUSE(r, "byte %zu: %s is not UTF-8 text", begin, what);
+    return REFUSE(r, "byte %llu: %s is not UTF-8 text", begin, what);
   char *copy = hr__arena_alloc(&r->file->arena, raw.bytes + 1);
   if (!copy) return hr__nomem(r->err);
   memcpy(copy, raw.text, raw.bytes);
@@ -100,15 +154,29 @@ static hr_status kind(reader *r, const char *key, hr_gguf_kind *out) {
 
 static hr_status texts(reader *r, hr_gguf_value *value) {
   /* Each takes 8 bytes at least, so that a count that is too large ends before memory is taken for it. */
-  if (value->count > (r->count - r->at) / 8) {
-    r->short_of_bytes = true;
+  uint64_t end = r->window ? r->file_bytes : r->count;
+  if (value->count > (end > place(r) ? end - place(r) : 0) / 8)
     return REFUSE(r, "\"%.200s\": the header ends before its %zu texts do", value->key, value->count);
-  }
   hr_gguf_text *all = hr__arena_array(&r->file->arena, value->count, sizeof *all);
   if (!all) return hr__nomem(r->err);
-  for (size_t i = 0; i < value->count; i++)
+  for (size_t i = 0; i < value->count; i++) {
     HR_TRY(text(r, &all[i]));
+    all[i].text = keep(r, all[i].text, all[i].bytes);
+    if (!all[i].text) return hr__nomem(r->err);
+  }
   value->texts = all;
+  return HR_OK;
+}
+
+/* A list that is too long for those who want settings and tensors only: it has no items. */
+static hr_status list_skip(reader *r, hr_gguf_value *value) {
+  for (size_t i = 0; value->item == HR_GGUF_STRING && i < value->count; i++) {
+    size_t bytes = 0;
+    HR_TRY(text_bytes(r, &bytes));
+    HR_TRY(skip(r, bytes));
+  }
+  HR_TRY(skip(r, (uint64_t)value->count * hr__gguf_widths[value->item]));
+  value->count = 0;
   return HR_OK;
 }
 
@@ -125,8 +193,12 @@ static hr_status value_read(reader *r, hr_gguf_value *out) {
     if (count > MAX_ITEMS) return REFUSE(r, "\"%.200s\" has %llu items", out->key, (unsigned long long)count);
     out->count = (size_t)count;
   }
+  if (r->lean && out->count > LONG_LIST) return list_skip(r, out);
   if (out->item == HR_GGUF_STRING) return texts(r, out);
-  HR_TRY(take(r, out->count * hr__gguf_widths[out->item], &out->at));
+  size_t bytes = out->count * hr__gguf_widths[out->item];
+  HR_TRY(take(r, bytes, &out->at));
+  out->at = keep(r, out->at, bytes);
+  if (!out->at) return hr__nomem(r->err);
   for (size_t i = 0; out->item == HR_GGUF_BOOL && i < out->count; i++)
     if (out->at[i] > 1) return REFUSE(r, "\"%.200s\" is neither true nor false", out->key);
   return HR_OK;
@@ -221,7 +293,7 @@ static hr_status places_check(reader *r, uint64_t file_bytes, hr_arena *work) {
   hr_gguf *file = r->file;
   uint64_t alignment = 0;
   HR_TRY(alignment_find(r, &alignment));
-  file->data_start = (r->at + alignment - 1) / alignment * alignment;
+  file->data_start = (place(r) + alignment - 1) / alignment * alignment;
   uint64_t data_bytes = file_bytes > file->data_start ? file_bytes - file->data_start : 0, covered = 0;
   const void **order = ordered(work, file->tensors, file->count, sizeof *file->tensors, place_order);
   if (!order) return hr__nomem(r->err);
@@ -242,9 +314,9 @@ static hr_status places_check(reader *r, uint64_t file_bytes, hr_arena *work) {
 static hr_status header_begin(reader *r) {
   const unsigned char *magic = NULL;
   uint64_t version, tensors, values;
-  if (r->count < 4 || memcmp(r->bytes, "GGUF", 4) != 0)
-    return REFUSE(r, "not a GGUF file: it does not begin with \"GGUF\"");
-  HR_TRY(take(r, 4, &magic));
+  bool any = (r->window ? r->file_bytes : r->count) >= 4;
+  if (any) HR_TRY(take(r, 4, &magic));
+  if (!any || memcmp(magic, "GGUF", 4) != 0) return REFUSE(r, "not a GGUF file: it does not begin with \"GGUF\"");
   HR_TRY(number(r, 4, &version));
   if (version && (version & 0xffff) == 0)
     return hr__fail(r->err, HR_UNSUPPORTED, r->file->path, "convert the model on a little-endian machine",
@@ -263,7 +335,7 @@ static hr_status header_begin(reader *r) {
   return HR_OK;
 }
 
-static hr_status header_read(reader *r, uint64_t file_bytes, hr_arena *work) {
+static hr_status header_read(reader *r) {
   hr_gguf *file = r->file;
   HR_TRY(header_begin(r));
   file->values = hr__arena_array(&file->arena, file->value_count, sizeof *file->values);
@@ -273,8 +345,8 @@ static hr_status header_read(reader *r, uint64_t file_bytes, hr_arena *work) {
     HR_TRY(value_read(r, &file->values[i]));
   for (size_t i = 0; i < file->count; i++)
     HR_TRY(tensor_read(r, &file->tensors[i]));
-  HR_TRY(sort_all(r, work));
-  return places_check(r, file_bytes, work);
+  HR_TRY(sort_all(r, r->work));
+  return places_check(r, r->file_bytes, r->work);
 }
 
 static hr_gguf *file_create(const char *path) {
@@ -287,18 +359,18 @@ static hr_gguf *file_create(const char *path) {
   return NULL;
 }
 
-/* Parses what is at hand of a file; *more: that was too little. */
-static hr_status parse(const char *path, const unsigned char *head, size_t head_bytes, uint64_t file_bytes, bool *more,
-                       hr_gguf **out, hr_error *err) {
+/* Reads the header of a new file; `r` says where its bytes come from. */
+static hr_status parse(reader *r, hr_gguf *file, hr_gguf **out) {
   hr_arena work = {0};
-  hr_gguf *file = file_create(path);
-  if (!file) return hr__nomem(err);
-  unsigned char *kept = hr__arena_room(&file->arena, head_bytes ? head_bytes : 1, 1); /* texts and numbers stay in it */
-  hr_status status = kept ? HR_OK : hr__nomem(err);
-  reader r = {.file = file, .bytes = kept, .count = head_bytes, .err = err};
-  if (kept && head_bytes) memcpy(kept, head, head_bytes);
-  if (status == HR_OK) status = header_read(&r, file_bytes, &work);
-  *more = status == HR_BAD_INPUT && r.short_of_bytes;
+  r->file = file;
+  r->work = &work;
+  hr_status status = HR_OK;
+  if (!r->bytes) {
+    r->room = WINDOW;
+    r->window = hr__arena_room(&work, r->room, 1);
+    if (!r->window) status = hr__nomem(r->err);
+  }
+  if (status == HR_OK) status = header_read(r);
   hr__arena_fini(&work);
   if (status == HR_OK)
     *out = file;
@@ -309,21 +381,10 @@ static hr_status parse(const char *path, const unsigned char *head, size_t head_
 
 hr_status hr__gguf_parse(const char *path, const void *head, size_t head_bytes, uint64_t file_bytes, hr_gguf **out,
                          hr_error *err) {
-  bool more;
-  return parse(path, head, head_bytes, file_bytes, &more, out, err);
-}
-
-static hr_status windows(int fd, const char *path, uint64_t file_bytes, hr_gguf **out, hr_error *err) {
-  for (uint64_t window = FIRST_WINDOW;; window *= 2) {
-    uint64_t bytes = window < file_bytes ? window : file_bytes;
-    bool more = false;
-    hr_arena work = {0};
-    void *head = hr__arena_room(&work, bytes ? (size_t)bytes : 1, 1);
-    hr_status status = head ? hr__file_read_at(fd, path, 0, head, (size_t)bytes, err) : hr__nomem(err);
-    if (status == HR_OK) status = parse(path, head, (size_t)bytes, file_bytes, &more, out, err);
-    hr__arena_fini(&work);
-    if (!more || bytes == file_bytes || window >= MAX_HEADER) return status;
-  }
+  hr_gguf *file = file_create(path);
+  if (!file) return hr__nomem(err);
+  reader r = {.bytes = head ? head : (const void *)"", .count = head_bytes, .file_bytes = file_bytes, .err = err};
+  return parse(&r, file, out);
 }
 
 bool hr__gguf_is_name(const char *path) {
@@ -331,16 +392,26 @@ bool hr__gguf_is_name(const char *path) {
   return length > 5 && strcmp(path + length - 5, ".gguf") == 0;
 }
 
-hr_status hr__gguf_open(const char *path, hr_gguf **out, hr_error *err) {
+static hr_status any_open(const char *path, bool lean, hr_gguf **out, hr_error *err) {
   int fd;
   uint64_t bytes;
   HR_TRY(hr__file_open(path, &fd, &bytes, err));
-  hr_status status = windows(fd, path, bytes, out, err);
-  if (status == HR_OK)
-    (*out)->fd = fd;
-  else
+  hr_gguf *file = file_create(path);
+  if (!file) {
     close(fd);
-  return status;
+    return hr__nomem(err);
+  }
+  file->fd = fd;
+  reader r = {.file_bytes = bytes, .lean = lean, .err = err};
+  return parse(&r, file, out);
+}
+
+hr_status hr__gguf_open(const char *path, hr_gguf **out, hr_error *err) {
+  return any_open(path, false, out, err);
+}
+
+hr_status hr__gguf_open_lean(const char *path, hr_gguf **out, hr_error *err) {
+  return any_open(path, true, out, err);
 }
 
 uint64_t hr__gguf_head_bytes(const hr_gguf *file) {

@@ -57,7 +57,11 @@ typedef struct hr_gguf hr_gguf;
 
 bool hr__gguf_is_name(const char *path); /* whether a path ends as such files do */
 
+/* The header is read through a window; what it holds is copied, so that the two take about as much as the file's
+ * header. */
 hr_status hr__gguf_open(const char *path, hr_gguf **out, hr_error *err);
+/* The same for those who want settings and tensors: long lists, such as the vocabulary, are there without items. */
+hr_status hr__gguf_open_lean(const char *path, hr_gguf **out, hr_error *err);
 /* The same from memory, for headers alone: `file_bytes` is the length the file claims to have. */
 hr_status hr__gguf_parse(const char *name, const void *head, size_t head_bytes, uint64_t file_bytes, hr_gguf **out,
                          hr_error *err);

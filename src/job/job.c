@@ -146,7 +146,7 @@ static hr_status job_stages(hr_job *job, hr_effort effort, const hr_facts *known
   hr_budget budget;
   HR_TRY(hr__training_shape(job->recipe, &job->shape, err));
   HR_TRY(hr__memory_budget(job->recipe, &job->facts, &budget, err));
-  return hr__verdict(job->plan, &budget, &job->verdict, err);
+  return hr__verdict(job->plan, job->recipe, &budget, &job->verdict, err);
 }
 
 /* Settings of masking by themselves, for their errors: whether the model masks is the family's. */
@@ -251,11 +251,21 @@ static hr_status host_least_fail(const hr_job *job, hr_error *err) {
                   hr__size_text(job->verdict.below_bytes[HR_TIER_HOST], budget));
 }
 
+static hr_status preparing_fail(const hr_job *job, hr_error *err) {
+  char needs[HR_SIZE_TEXT], budget[HR_SIZE_TEXT];
+  return hr__fail(err, HR_NO_FIT, hr__recipe_name(job->recipe),
+                  "raise memory.host_budget, or name a smaller data.tokenizer",
+                  "reading the tokenizer takes %s on the host, but memory.host_budget is %s",
+                  hr__size_text(hr__verdict_needs(&job->verdict, job->plan), needs),
+                  hr__size_text(job->verdict.below_bytes[HR_TIER_HOST], budget));
+}
+
 hr_status hr__job_check(const hr_job *job, hr_error *err) {
   const hr_verdict *verdict = &job->verdict;
   bool disk = job->plan->tiers[HR_TIER_DISK].peak_bytes > 0;
   if (verdict->fits) return disk ? hr__memory_folder_check(job->recipe, err) : HR_OK;
   if (hr__verdict_below_least(verdict, job->plan)) return host_least_fail(job, err);
+  if (verdict->preparing) return preparing_fail(job, err);
   bool device = verdict->tier == HR_TIER_DEVICE;
   static const char *const remedies[HR_TIER_COUNT] = {
       [HR_TIER_DEVICE] = "raise memory.budget, or take one of the changes that headroom plan names",

@@ -51,7 +51,7 @@ void hr__job_close(hr_job *job);
 
 /* HR_NO_FIT with the shortfall when the plan is over its budget. */
 hr_status hr__job_check(const hr_job *job, hr_error *err);
-/* What any run holds on the host: "16.00 KiB for two batches and 16.00 MiB to copy through". */
+/* What any run holds on the host: "16.00 KiB for two batches and 20.00 MiB to copy through". */
 enum { HR_HOST_LEAST = 128 };
 void hr__job_host_least(const hr_job *job, char out[HR_HOST_LEAST]);
 

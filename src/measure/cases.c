@@ -77,9 +77,10 @@ static const hr_head_loss_bwd_args gpu_head = {.want_dx = true, .want_dw = true,
 
 static const hr_bench_case gpu_cases[] = {
 #include "measure/cases.def"
-    HR_CASE(attention, HR_CLASS_ATTENTION, ARGS(attention), ROWS(HALF, H), ROWS(HALF, H / 2), ROWS(HALF, H / 2), NONE),
+    HR_CASE(attention, HR_CLASS_ATTENTION, ARGS(attention), ROWS(HALF, H), ROWS(HALF, H / 2), ROWS(HALF, H / 2), NONE,
+            NONE),
     HR_CASE(attention_bwd, HR_CLASS_ATTENTION, ARGS(attention), ROWS(HALF, H), ROWS(HALF, H), ROWS(HALF, H / 2),
-            ROWS(HALF, H / 2), ROWS(HALF, H), CUBE(F, B, HEADS, T), NONE)};
+            ROWS(HALF, H / 2), ROWS(HALF, H), CUBE(F, B, HEADS, T), NONE, NONE)};
 
 const hr_bench_case *hr__bench_cases(hr_device_kind kind, size_t *count) {
   *count = kind == HR_CPU ? sizeof cpu_cases / sizeof *cpu_cases : sizeof gpu_cases / sizeof *gpu_cases;

@@ -70,7 +70,8 @@ static hr_id attention_half(hr_builder *b, const hr_scope *r, const hr_bert *m, 
                             .kv_heads = m->heads,
                             .head_dim = head_dim,
                             .scale = (float)(1.0 / sqrt((double)head_dim)),
-                            .bidirectional = true};
+                            .bidirectional = true,
+                            .dropout = hr__drops(b, m->attention_dropout) ? m->attention_dropout : 0.0f};
   return half_end(b, m, out, m->hidden, hr__attention(b, part[0], part[1], part[2], lengths, &args), x);
 }
 

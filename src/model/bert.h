@@ -8,7 +8,7 @@
 /* The settings as a recipe has them. */
 typedef struct hr_bert {
   int64_t hidden, inner, layers, heads, vocab, positions, types;
-  float std, eps, dropout;
+  float std, eps, dropout, attention_dropout;
   bool tanh; /* gelu by tanh, not exact */
 } hr_bert;
 

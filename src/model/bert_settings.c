@@ -30,8 +30,8 @@ static const hr_key keys[] = {
     {.path = "*.config.attention_probs_dropout_prob",
      .type = HR_KEY_FLOAT,
      .min = 0,
-     .max = 1,
-     .meaning = "bert: only 0 is supported (default: 0)"},
+     .max = 0.99,
+     .meaning = "bert: part of the attention's probabilities that is dropped in training (default: 0.1)"},
     {.path = "*.config.position_embedding_type",
      .type = HR_KEY_TEXT,
      .meaning = "bert: only absolute is supported (default)"},
@@ -39,11 +39,11 @@ static const hr_key keys[] = {
 };
 const hr_key_table hr_bert_keys = {keys, sizeof keys / sizeof *keys};
 
-/* bert-base, but for dropout inside of attention. */
+/* bert-base. */
 const char hr_bert_defaults[] =
     "{vocab_size: 30522, hidden_size: 768, intermediate_size: 3072, num_hidden_layers: 12, num_attention_heads: 12,"
     " max_position_embeddings: 512, hidden_act: gelu, tie_word_embeddings: true, type_vocab_size: 2,"
-    " layer_norm_eps: 1e-12, hidden_dropout_prob: 0.1, attention_probs_dropout_prob: 0,"
+    " layer_norm_eps: 1e-12, hidden_dropout_prob: 0.1, attention_probs_dropout_prob: 0.1,"
     " position_embedding_type: absolute, is_decoder: false, pad_token_id: 0}";
 
 hr_bert hr__bert_read(const hr_scope *r) {
@@ -58,6 +58,7 @@ hr_bert hr__bert_read(const hr_scope *r) {
       .std = (float)hr__scope_float(r, "config.initializer_range"),
       .eps = (float)hr__scope_float(r, "config.layer_norm_eps"),
       .dropout = (float)hr__scope_float(r, "config.hidden_dropout_prob"),
+      .attention_dropout = (float)hr__scope_float(r, "config.attention_probs_dropout_prob"),
       .tanh = strcmp(hr__scope_text(r, "config.hidden_act"), "gelu") != 0,
   };
 }
@@ -86,16 +87,12 @@ static hr_status values_check(const hr_scope *r, hr_error *err) {
 
 /* Schemes that change what the model computes and that are not there: better refused than ignored. */
 static hr_status schemes_check(const hr_scope *r, hr_error *err) {
-  static const char act[] = "config.hidden_act", attention[] = "config.attention_probs_dropout_prob",
-                    positions[] = "config.position_embedding_type", decoder[] = "config.is_decoder",
-                    tied[] = "config.tie_word_embeddings";
+  static const char act[] = "config.hidden_act", positions[] = "config.position_embedding_type",
+                    decoder[] = "config.is_decoder", tied[] = "config.tie_word_embeddings";
   char remedy[HR_SCOPE_PATH];
   if (strncmp(hr__scope_text(r, act), "gelu", 4) != 0)
     return hr__scope_fail(r, act, "family bert takes gelu, gelu_new and gelu_pytorch_tanh", err,
                           "bert with %s.%s %s is not supported", r->section, act, hr__scope_text(r, act));
-  if (hr__scope_float(r, attention) > 0)
-    return hr__scope_fail(r, attention, hr__scope_remedy(r, "config.attention_probs_dropout_prob=0", remedy), err,
-                          "%s.%s: dropout inside of attention is not supported, only 0", r->section, attention);
   if (strcmp(hr__scope_text(r, positions), "absolute") != 0)
     return hr__scope_fail(r, positions, "take a checkpoint with absolute positions", err,
                           "%s.%s \"%.40s\" is not supported", r->section, positions, hr__scope_text(r, positions));
@@ -146,7 +143,8 @@ json_t *hr__bert_json(const hr_model_part *part) {
                    "max_position_embeddings", (json_int_t)m.positions, "type_vocab_size", (json_int_t)m.types,
                    "initializer_range", hr__scope_float(r, "config.initializer_range"), "layer_norm_eps",
                    hr__scope_float(r, "config.layer_norm_eps"), "hidden_dropout_prob",
-                   hr__scope_float(r, "config.hidden_dropout_prob"), "attention_probs_dropout_prob", 0.0,
-                   "position_embedding_type", "absolute", "tie_word_embeddings", 1, "pad_token_id",
+                   hr__scope_float(r, "config.hidden_dropout_prob"), "attention_probs_dropout_prob",
+                   hr__scope_float(r, "config.attention_probs_dropout_prob"), "position_embedding_type", "absolute",
+                   "tie_word_embeddings", 1, "pad_token_id",
                    hr__padding_token(r) < 0 ? json_null() : json_integer(hr__padding_token(r)));
 }

@@ -9,7 +9,7 @@
 
 static hr_status gguf_text(const char *path, hr_arena *arena, char **text, size_t *bytes, hr_error *err) {
   hr_gguf *file = NULL;
-  HR_TRY(hr__gguf_open(path, &file, err));
+  HR_TRY(hr__gguf_open_lean(path, &file, err));
   hr_status status = hr__gguf_config(file, path, arena, text, bytes, err);
   if (status != HR_OK && err && !err->place[0]) snprintf(err->place, sizeof err->place, "%s", path);
   hr__gguf_close(file);

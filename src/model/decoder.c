@@ -72,7 +72,8 @@ static hr_id attention_half(hr_builder *b, const hr_scope *r, const hr_decoder *
                             .head_dim = m->head_dim,
                             .scale = scale,
                             .window = window_of(m, layer, batch->context > 0 ? batch->context : batch->length),
-                            .documents = batch->starts != HR_NONE};
+                            .documents = batch->starts != HR_NONE,
+                            .dropout = hr__drops(b, m->attention_dropout) ? m->attention_dropout : 0.0f};
   return hr__linears(b, &out, hr__attention_module(b, path, q, k, v, batch, &args), x);
 }
 

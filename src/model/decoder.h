@@ -28,7 +28,7 @@ typedef struct hr_decoder_family {
 typedef struct hr_decoder {
   const hr_decoder_family *family;
   int64_t hidden, inner, layers, heads, kv_heads, head_dim, vocab, positions;
-  float std, eps;
+  float std, eps, attention_dropout;
   bool tied, input_biases, output_bias, mlp_bias;
   int64_t window;                 /* 0: no layer has one */
   int64_t first_windowed;         /* layer, where layer_types are not given */

@@ -30,6 +30,7 @@ hr_decoder hr__decoder_read(const hr_scope *r) {
       .positions = hr__scope_int(r, "config.max_position_embeddings"),
       .std = (float)hr__scope_float(r, "config.initializer_range"),
       .eps = (float)hr__scope_float(r, "config.rms_norm_eps"),
+      .attention_dropout = (float)hr__scope_float(r, "config.attention_dropout"),
       .tied = hr__scope_bool(r, "config.tie_word_embeddings"),
   };
   bool biased = hr__scope_has(r, "config.attention_bias") && hr__scope_bool(r, "config.attention_bias");
@@ -118,7 +119,6 @@ static hr_status heads_check(const hr_scope *r, const hr_decoder *m, hr_error *e
 
 hr_status hr__decoder_check(const hr_model_part *part, hr_error *err) {
   const hr_scope *r = &part->scope;
-  char remedy[HR_SCOPE_PATH];
   if (!hr__scope_given(r, "config") && !hr__scope_given(r, "path")) {
     return hr__scope_fail(r, "config", "add for example \"config: { hidden_size: 256, num_hidden_layers: 4, ... }\"",
                           err, "neither %s.config nor %s.path is given", r->section, r->section);
@@ -128,10 +128,6 @@ hr_status hr__decoder_check(const hr_model_part *part, hr_error *err) {
   HR_TRY(hr__rope_check(r, &m, err));
   HR_TRY(hr__padding_check(r, err));
   HR_TRY(windows_check(r, &m, err));
-  if (hr__scope_float(r, "config.attention_dropout") > 0) {
-    return hr__scope_fail(r, "config.attention_dropout", hr__scope_remedy(r, "config.attention_dropout=0", remedy), err,
-                          "dropout in attention is not supported");
-  }
   const char *act = hr__scope_text(r, "config.hidden_act");
   if (strcmp(act, "silu") != 0) {
     return hr__scope_fail(r, "config.hidden_act", "only silu is supported here", err,

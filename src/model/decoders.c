@@ -45,8 +45,8 @@ static json_t *common_json(const hr_scope *r, const hr_decoder *m) {
                    (json_int_t)m->kv_heads, "head_dim", (json_int_t)m->head_dim, "max_position_embeddings",
                    (json_int_t)m->positions, "initializer_range", hr__scope_float(r, "config.initializer_range"),
                    "rms_norm_eps", hr__scope_float(r, "config.rms_norm_eps"), "tie_word_embeddings", (int)m->tied,
-                   "attention_dropout", 0.0, "rope_theta", m->theta, "rope_scaling", hr__rope_json(r, m),
-                   "bos_token_id", "eos_token_id", "pad_token_id", "use_cache", 1);
+                   "attention_dropout", hr__scope_float(r, "config.attention_dropout"), "rope_theta", m->theta,
+                   "rope_scaling", hr__rope_json(r, m), "bos_token_id", "eos_token_id", "pad_token_id", "use_cache", 1);
 }
 
 json_t *hr__decoder_json(const hr_model_part *part) {

@@ -166,7 +166,7 @@ static hr_status gguf_read(const hr_stored *s, size_t index, hr_dtype dtype, int
 static hr_status stored_fill(hr_stored *s, const char *path, hr_error *err) {
   struct stat facts;
   if (hr__gguf_is_name(path)) {
-    HR_TRY(hr__gguf_open(path, &s->gguf, err));
+    HR_TRY(hr__gguf_open_lean(path, &s->gguf, err));
     return gguf_list(s, path, err);
   }
   bool is_file = stat(path, &facts) == 0 && !S_ISDIR(facts.st_mode);

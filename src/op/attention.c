@@ -2,10 +2,13 @@
  * op/attention_parts.h for how a call is cut. */
 #include "op/attention.h"
 
+#include <stddef.h>
+
 #include "base/mem.h"
 #include "dev/cuda/limits.h"
 #include "graph/adjoint.h"
 #include "op/attention_parts.h"
+#include "op/dropout.h"
 #include "op/product.h"
 #include "op/shapes.h"
 
@@ -16,10 +19,14 @@ enum {
   PANEL_LEAST = 16
 };
 
-enum { FORWARD_OPERANDS = 4, BACKWARD_OPERANDS = 7 }; /* the last one: lengths or starts */
-
 hr_id hr__attention(hr_builder *b, hr_id q, hr_id k, hr_id v, hr_id bounds, const hr_attention_args *args) {
-  return hr__emit(b, &hr_op_attention, (hr_id[]){q, k, v, bounds}, FORWARD_OPERANDS, args);
+  hr_attention_args own = *args;
+  hr_id control = HR_NONE;
+  if (args->dropout > 0.0f) {
+    own.use = hr__dropout_uses(b);
+    control = hr__control(b);
+  }
+  return hr__emit(b, &hr_op_attention, (hr_id[]){q, k, v, bounds, control}, HR_ATTENTION_IN, &own);
 }
 
 static hr_status heads_check(const hr_op_view *view, int in, int64_t heads, hr_error *err) {
@@ -43,6 +50,9 @@ static hr_status args_check(const hr_attention_args *args, hr_error *err) {
                     args->bidirectional ? " with a bidirectional mask" : "");
   if (args->documents && args->bidirectional)
     return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "documents have borders only under a causal mask");
+  if (!(args->dropout >= 0.0f && args->dropout < 1.0f) || args->first < 0)
+    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "drops a part of %g from row %lld on", (double)args->dropout,
+                    (long long)args->first);
   return HR_OK;
 }
 
@@ -60,17 +70,22 @@ static hr_status qkv_check(const hr_op_view *view, int q, hr_error *err) {
   return heads_check(view, q + 2, args->kv_heads, err);
 }
 
-/* The last operand: lengths [B] or starts [B, T]. */
+/* The last two operands: lengths [B] or starts [B, T], and the control block, which is there with dropout. */
 static hr_status bounds_check(const hr_op_view *view, hr_error *err) {
   const hr_attention_args *args = view->args;
+  hr_desc control = {HR_U8, 1, {(int64_t)sizeof(hr_control)}};
+  if ((view->in[view->n_in - 1].rank > 0) != (args->dropout > 0.0f))
+    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "operand %d is the control block, which goes with dropout",
+                    view->n_in - 1);
+  HR_TRY(hr__shape_like(view, view->n_in - 1, &control, err));
   hr_desc lengths = hr__desc1(HR_I32, view->in[0].dim[0]);
   hr_desc starts = hr__desc2(HR_I32, view->in[0].dim[0], view->in[0].dim[1]);
-  return hr__shape_like(view, view->n_in - 1, args->documents ? &starts : &lengths, err);
+  return hr__shape_like(view, view->n_in - 2, args->documents ? &starts : &lengths, err);
 }
 
 static hr_status attention_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   const hr_attention_args *args = view->args;
-  HR_TRY(hr__shape_operands(view, FORWARD_OPERANDS, hr_op_attention.optional, err));
+  HR_TRY(hr__shape_operands(view, HR_ATTENTION_IN, hr_op_attention.optional, err));
   HR_TRY(args_check(args, err));
   HR_TRY(qkv_check(view, 0, err));
   HR_TRY(bounds_check(view, err));
@@ -82,7 +97,7 @@ static hr_status attention_shape(const hr_op_view *view, hr_desc *out, hr_error 
 
 static hr_status attention_bwd_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   const hr_attention_args *args = view->args;
-  HR_TRY(hr__shape_operands(view, BACKWARD_OPERANDS, hr_op_attention_bwd.optional, err));
+  HR_TRY(hr__shape_operands(view, HR_ATTENTION_BWD_IN, hr_op_attention_bwd.optional, err));
   HR_TRY(args_check(args, err));
   HR_TRY(heads_check(view, 0, args->heads, err));
   HR_TRY(qkv_check(view, 1, err));
@@ -99,14 +114,15 @@ static void attention_grad(hr_adjoint *a, const hr_node *node) {
   hr_builder *b = hr__adjoint_builder(a);
   hr_id dy = hr__out_grad(a, 0);
   if (dy == HR_NONE) return;
-  hr_id in[BACKWARD_OPERANDS] = {dy,
-                                 hr__saved_in(a, 0),
-                                 hr__saved_in(a, 1),
-                                 hr__saved_in(a, 2),
-                                 hr__saved_out(a, 0),
-                                 hr__saved_out(a, 1),
-                                 hr__saved_in(a, 3)};
-  hr_id dq = hr__emit(b, &hr_op_attention_bwd, in, BACKWARD_OPERANDS, node->args);
+  hr_id in[HR_ATTENTION_BWD_IN] = {dy,
+                                   hr__saved_in(a, 0),
+                                   hr__saved_in(a, 1),
+                                   hr__saved_in(a, 2),
+                                   hr__saved_out(a, 0),
+                                   hr__saved_out(a, 1),
+                                   hr__saved_in(a, 3),
+                                   hr__saved_in(a, 4)};
+  hr_id dq = hr__emit(b, &hr_op_attention_bwd, in, HR_ATTENTION_BWD_IN, node->args);
   for (int i = 0; i < 3; i++)
     if (hr__wants_grad(a, i)) hr__grad_add(a, i, hr__node_out(b, dq, i));
 }
@@ -131,7 +147,7 @@ static hr_attention_cuts cuts_of(const hr_desc *rows, bool packed, const hr_atte
 }
 
 static hr_attention_cuts view_cuts(const hr_op_view *view) {
-  return cuts_of(&view->in[0], is_packed(view, view->n_in == FORWARD_OPERANDS ? 0 : 1), view->args);
+  return cuts_of(&view->in[0], is_packed(view, view->n_in == HR_ATTENTION_IN ? 0 : 1), view->args);
 }
 
 /* Of one head; lengths and borders of documents are not known here, so every position counts. */
@@ -141,19 +157,26 @@ static double visible_scores(const hr_attention_cuts *c) {
   return window * (window + 1) / 2 + (length - window) * window;
 }
 
-static void attention_work(const hr_op_view *view, double products, hr_cost *cost) {
+/* Drawing takes as long as this many operations of products, for each score and each time that it is made: forward
+ * once, backward twice on a GPU (for dq, and for dk and dv). */
+static const double DRAW_WORK = 40.0;
+
+static void attention_work(const hr_op_view *view, double products, double draws, hr_cost *cost) {
+  const hr_attention_args *args = view->args;
   hr_attention_cuts c = view_cuts(view);
   double scores = (double)c.batch * (double)c.heads * visible_scores(&c);
-  hr__cost_stream(view, scores * (2.0 * products * (double)c.dim + 12.0), cost);
+  double each = 2.0 * products * (double)c.dim + 12.0;
+  if (args->dropout > 0.0f) each += draws * DRAW_WORK;
+  hr__cost_stream(view, scores * each, cost);
   cost->op_class = HR_CLASS_ATTENTION;
 }
 
 static void attention_cost(const hr_op_view *view, hr_cost *cost) {
-  attention_work(view, 2.0, cost);
+  attention_work(view, 2.0, 1.0, cost);
 }
 
 static void attention_bwd_cost(const hr_op_view *view, hr_cost *cost) {
-  attention_work(view, 5.0, cost);
+  attention_work(view, 5.0, 2.0, cost);
 }
 
 static hr_gemm_spec product_spec(const hr_attention_cuts *c, int product, int64_t rows, int64_t width) {
@@ -218,17 +241,20 @@ static size_t workspace_bytes(const hr_attention_cuts *c, bool backward, int thr
   return (size_t)(workers < 1 ? 1 : workers) * layout_of(c, backward).floats * sizeof(float);
 }
 
-/* On CUDA: two floats for every query in the backward kernels of our own; 16-bit types may go through cuDNN. */
-static size_t cuda_workspace(const hr_attention_cuts *c, hr_dtype dtype, bool backward) {
+/* On CUDA: two floats for every query in the backward kernels of our own; 16-bit types without dropout may go through
+ * cuDNN. */
+static size_t cuda_workspace(const hr_attention_cuts *c, hr_dtype dtype, bool dropout, bool backward) {
   size_t own = backward ? (size_t)c->batch * (size_t)c->heads * (size_t)c->length * 2 * sizeof(float) : 0;
-  if (dtype == HR_F32) return own;
+  if (dtype == HR_F32 || dropout) return own;
   size_t cap = hr__cudnn_attention_cap(c->batch, c->length, c->heads, c->groups, c->dim, backward);
   return own > cap ? own : cap;
 }
 
 static size_t any_workspace(const hr_op_view *view, bool backward, hr_device_kind kind, int threads) {
+  const hr_attention_args *args = view->args;
   hr_attention_cuts c = view_cuts(view);
-  return kind == HR_CPU ? workspace_bytes(&c, backward, threads) : cuda_workspace(&c, view->in[0].dtype, backward);
+  if (kind == HR_CPU) return workspace_bytes(&c, backward, threads);
+  return cuda_workspace(&c, view->in[0].dtype, args->dropout > 0.0f, backward);
 }
 
 static size_t attention_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
@@ -300,7 +326,12 @@ enum {
   BOTH_WAYS_LONG,
   PACKED,
   PACKED_WINDOW,
-  PACKED_LONG
+  PACKED_LONG,
+  DROPS,
+  DROPS_LATER, /* a slice of a batch, and another use of its module */
+  DROPS_BOTH_WAYS,
+  DROPS_PACKED,
+  DROPS_WINDOW
 };
 static const hr_attention_args sample_args[] = {
     [CAUSAL] = {.heads = 4, .kv_heads = 2, .head_dim = 8, .scale = 0.35f},
@@ -314,6 +345,12 @@ static const hr_attention_args sample_args[] = {
     [PACKED] = {.heads = 4, .kv_heads = 2, .head_dim = 8, .scale = 0.35f, .documents = true},
     [PACKED_WINDOW] = {.heads = 4, .kv_heads = 2, .head_dim = 8, .scale = 0.35f, .window = 3, .documents = true},
     [PACKED_LONG] = {.heads = 1, .kv_heads = 1, .head_dim = 4, .scale = 0.5f, .documents = true},
+    [DROPS] = {.heads = 4, .kv_heads = 2, .head_dim = 8, .scale = 0.35f, .dropout = 0.25f},
+    [DROPS_LATER] = {.heads = 4, .kv_heads = 2, .head_dim = 32, .scale = 0.2f, .dropout = 0.6f, .first = 3, .use = 1},
+    [DROPS_BOTH_WAYS] =
+        {.heads = 4, .kv_heads = 2, .head_dim = 8, .scale = 0.35f, .bidirectional = true, .dropout = 0.1f},
+    [DROPS_PACKED] = {.heads = 1, .kv_heads = 1, .head_dim = 4, .scale = 0.5f, .documents = true, .dropout = 0.1f},
+    [DROPS_WINDOW] = {.heads = 1, .kv_heads = 1, .head_dim = 4, .scale = 0.5f, .window = 70, .dropout = 0.5f},
 };
 
 /* q, k and v apart, and packed; b sequences of t positions, with lengths or without. */
@@ -335,22 +372,28 @@ static const hr_attention_args sample_args[] = {
       b, t                                                                                                             \
     }                                                                                                                  \
   }
+#define CONTROL                                                                                                        \
+  {                                                                                                                    \
+    HR_U8, 1, {                                                                                                        \
+      sizeof(hr_control)                                                                                               \
+    }                                                                                                                  \
+  }
 #define NONE                                                                                                           \
   { 0 }
 #define FORWARD(which, below, ...)                                                                                     \
-  { .n_in = FORWARD_OPERANDS, .in = {__VA_ARGS__}, .args = &sample_args[which], .index_below = below }
+  { .n_in = HR_ATTENTION_IN, .in = {__VA_ARGS__}, .args = &sample_args[which], .index_below = below }
 #define BACKWARD(which, below, ...)                                                                                    \
-  { .n_in = BACKWARD_OPERANDS, .in = {__VA_ARGS__}, .args = &sample_args[which], .index_below = below }
+  { .n_in = HR_ATTENTION_BWD_IN, .in = {__VA_ARGS__}, .args = &sample_args[which], .index_below = below }
 
 /* The same with documents in a sequence. */
 #define FORWARD_PACKED(which, below, ...)                                                                              \
   {                                                                                                                    \
-    .n_in = FORWARD_OPERANDS, .in = {__VA_ARGS__}, .args = &sample_args[which], .index_below = below,                  \
+    .n_in = HR_ATTENTION_IN, .in = {__VA_ARGS__}, .args = &sample_args[which], .index_below = below,                   \
     .index_ascends = true                                                                                              \
   }
 #define BACKWARD_PACKED(which, below, ...)                                                                             \
   {                                                                                                                    \
-    .n_in = BACKWARD_OPERANDS, .in = {__VA_ARGS__}, .args = &sample_args[which], .index_below = below,                 \
+    .n_in = HR_ATTENTION_BWD_IN, .in = {__VA_ARGS__}, .args = &sample_args[which], .index_below = below,               \
     .index_ascends = true                                                                                              \
   }
 
@@ -371,6 +414,11 @@ static const hr_sample attention_samples[] = {
     FORWARD_PACKED(PACKED, 7, ROWS(3, 7, 64), NONE, NONE, STARTS(3, 7)),
     FORWARD_PACKED(PACKED_WINDOW, 40, ROWS(3, 40, 32), ROWS(3, 40, 16), ROWS(3, 40, 16), STARTS(3, 40)),
     FORWARD_PACKED(PACKED_LONG, 600, ROWS(2, 600, 12), NONE, NONE, STARTS(2, 600)),
+    FORWARD(DROPS, 0, ROWS(2, 7, 32), ROWS(2, 7, 16), ROWS(2, 7, 16), NONE, CONTROL),
+    FORWARD(DROPS_LATER, 0, ROWS(2, 70, 256), NONE, NONE, NONE, CONTROL),
+    FORWARD(DROPS_BOTH_WAYS, 41, ROWS(3, 40, 64), NONE, NONE, LENGTHS(3), CONTROL),
+    FORWARD_PACKED(DROPS_PACKED, 600, ROWS(2, 600, 12), NONE, NONE, STARTS(2, 600), CONTROL),
+    FORWARD(DROPS_WINDOW, 0, ROWS(1, 390, 12), NONE, NONE, NONE, CONTROL),
 };
 static const hr_sample attention_bwd_samples[] = {
     BACKWARD(CAUSAL, 0, ROWS(2, 7, 32), ROWS(2, 7, 32), ROWS(2, 7, 16), ROWS(2, 7, 16), ROWS(2, 7, 32), ROWS(2, 4, 7)),
@@ -394,17 +442,31 @@ static const hr_sample attention_bwd_samples[] = {
                     ROWS(3, 40, 32), ROWS(3, 4, 40), STARTS(3, 40)),
     BACKWARD_PACKED(PACKED_LONG, 600, ROWS(2, 600, 4), ROWS(2, 600, 12), NONE, NONE, ROWS(2, 600, 4), ROWS(2, 1, 600),
                     STARTS(2, 600)),
+    BACKWARD(DROPS, 0, ROWS(2, 7, 32), ROWS(2, 7, 32), ROWS(2, 7, 16), ROWS(2, 7, 16), ROWS(2, 7, 32), ROWS(2, 4, 7),
+             NONE, CONTROL),
+    BACKWARD(DROPS_LATER, 0, ROWS(2, 70, 128), ROWS(2, 70, 256), NONE, NONE, ROWS(2, 70, 128), ROWS(2, 4, 70), NONE,
+             CONTROL),
+    BACKWARD(DROPS_BOTH_WAYS, 41, ROWS(3, 40, 32), ROWS(3, 40, 64), NONE, NONE, ROWS(3, 40, 32), ROWS(3, 4, 40),
+             LENGTHS(3), CONTROL),
+    BACKWARD_PACKED(DROPS_PACKED, 600, ROWS(2, 600, 4), ROWS(2, 600, 12), NONE, NONE, ROWS(2, 600, 4), ROWS(2, 1, 600),
+                    STARTS(2, 600), CONTROL),
+    BACKWARD(DROPS_WINDOW, 0, ROWS(1, 390, 4), ROWS(1, 390, 12), NONE, NONE, ROWS(1, 390, 4), ROWS(1, 1, 390), NONE,
+             CONTROL),
 };
 
 const hr_op hr_op_attention = {
     .name = "attention",
-    .n_in = FORWARD_OPERANDS,
+    .n_in = HR_ATTENTION_IN,
     .n_out = 2,
-    .optional = 1u << 1 | 1u << 2 | 1u << 3,
+    .optional = 1u << 1 | 1u << 2 | 1u << 3 | 1u << 4,
+    .random = true,
+    .sample_at = offsetof(hr_attention_args, first),
     .args_bytes = sizeof(hr_attention_args),
-    .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1) | HR_SAVE_IN(2) | HR_SAVE_IN(3) | HR_SAVE_OUT(0) | HR_SAVE_OUT(1),
+    .saves =
+        HR_SAVE_IN(0) | HR_SAVE_IN(1) | HR_SAVE_IN(2) | HR_SAVE_IN(3) | HR_SAVE_IN(4) | HR_SAVE_OUT(0) | HR_SAVE_OUT(1),
     .computes = 1u << 0 | 1u << 1 | 1u << 2,
     .axes = HR_AXES_BATCH,
+    .shares = 1u << 4,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = attention_shape,
     .grad = attention_grad,
@@ -417,11 +479,14 @@ const hr_op hr_op_attention = {
 
 const hr_op hr_op_attention_bwd = {
     .name = "attention_bwd",
-    .n_in = BACKWARD_OPERANDS,
+    .n_in = HR_ATTENTION_BWD_IN,
     .n_out = 3,
-    .optional = 1u << 2 | 1u << 3 | 1u << 6,
+    .optional = 1u << 2 | 1u << 3 | 1u << 6 | 1u << 7,
+    .random = true,
+    .sample_at = offsetof(hr_attention_args, first),
     .args_bytes = sizeof(hr_attention_args),
     .axes = HR_AXES_BATCH,
+    .shares = 1u << 7,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = attention_bwd_shape,
     .cost = attention_bwd_cost,

@@ -1,6 +1,6 @@
 /* attention and attention_bwd on CUDA: which kernels take a call.
  *
- *   library   cuDNN, for 16-bit types without lengths or documents and the shapes it accepts
+ *   library   cuDNN, for 16-bit types without lengths, documents or dropout and the shapes it accepts
  *   mma       16-bit types with a head size that is a multiple of 8, up to 128 (op/attention_mma.cuh)
  *   fma       everything else with a head size up to 256 (op/attention_fma.cuh)
  *
@@ -34,27 +34,36 @@ struct attention_prepared {
   own_kernel kernel[2]; /* forward; or dkdv and dq */
 };
 
-template <typename T, int DIM, typename S> static own_kernel mma_kernel_of(int which) {
+template <typename T, int DIM, typename S, bool DROPS = false> static own_kernel mma_kernel_of(int which) {
   using shape = mma_shape<DIM>;
   if (which == 0)
-    return {(const void *)attention_mma_forward<T, DIM, S>, mma_forward_bytes<DIM>, 16 * MMA_WARPS * shape::FORWARD_M,
-            MMA_THREADS};
+    return {(const void *)attention_mma_forward<T, DIM, S, DROPS>, mma_forward_bytes<DIM>,
+            16 * MMA_WARPS * shape::FORWARD_M, MMA_THREADS};
   if (which == 1)
-    return {(const void *)attention_mma_dkdv<T, DIM, S>, mma_dkdv_bytes<DIM>, 16 * MMA_WARPS * shape::DKDV_M,
+    return {(const void *)attention_mma_dkdv<T, DIM, S, DROPS>, mma_dkdv_bytes<DIM>, 16 * MMA_WARPS * shape::DKDV_M,
             MMA_THREADS};
-  return {(const void *)attention_mma_dq<T, DIM, S>, mma_dq_bytes<DIM>, 16 * MMA_WARPS * shape::DQ_M, MMA_THREADS};
+  return {(const void *)attention_mma_dq<T, DIM, S, DROPS>, mma_dq_bytes<DIM>, 16 * MMA_WARPS * shape::DQ_M,
+          MMA_THREADS};
 }
-/* What a call hides from its queries. */
-enum hiding { HIDES_LATER /* keys, and nothing else */, HIDES_DOCUMENTS, HIDES_MORE };
+/* What a call hides from its queries, and whether it drops. */
+struct hiding {
+  enum { LATER /* keys, and nothing else */, DOCUMENTS, MORE } what;
+  bool drops;
+};
 
 static hiding hiding_of(const attention_sizes &size) {
-  if (size.starts) return HIDES_DOCUMENTS;
-  return size.ahead == 0 && size.behind >= size.length && !size.lengths ? HIDES_LATER : HIDES_MORE;
+  bool drops = size.drop.limit > 0;
+  if (size.starts) return {hiding::DOCUMENTS, drops};
+  bool later = size.ahead == 0 && size.behind >= size.length && !size.lengths;
+  return {later ? hiding::LATER : hiding::MORE, drops};
 }
 
 template <typename T, int DIM> static own_kernel mma_kernel(int which, hiding hides) {
-  if (hides == HIDES_DOCUMENTS) return mma_kernel_of<T, DIM, document_sight>(which);
-  return hides == HIDES_LATER ? mma_kernel_of<T, DIM, causal_sight>(which) : mma_kernel_of<T, DIM, sight>(which);
+  if (hides.what == hiding::DOCUMENTS)
+    return hides.drops ? mma_kernel_of<T, DIM, document_sight, true>(which)
+                       : mma_kernel_of<T, DIM, document_sight>(which);
+  if (hides.drops) return mma_kernel_of<T, DIM, sight, true>(which);
+  return hides.what == hiding::LATER ? mma_kernel_of<T, DIM, causal_sight>(which) : mma_kernel_of<T, DIM, sight>(which);
 }
 
 template <typename T, int DIM, typename S> static own_kernel fma_kernel_of(int which) {
@@ -64,7 +73,8 @@ template <typename T, int DIM, typename S> static own_kernel fma_kernel_of(int w
   return {(const void *)attention_fma_dq<T, DIM, S>, shape::BACKWARD_BYTES, shape::N, FMA_THREADS};
 }
 template <typename T, int DIM> static own_kernel fma_kernel(int which, hiding hides) {
-  return hides == HIDES_DOCUMENTS ? fma_kernel_of<T, DIM, document_sight>(which) : fma_kernel_of<T, DIM, sight>(which);
+  return hides.what == hiding::DOCUMENTS ? fma_kernel_of<T, DIM, document_sight>(which)
+                                         : fma_kernel_of<T, DIM, sight>(which);
 }
 
 /* `which`: 0 forward, 1 dkdv, 2 dq. */
@@ -91,9 +101,9 @@ static head_rows<T> rows_of(const hr_call *call, const hr_tensor *operands, bool
   return {(T *)tensor.data + before * args->head_dim, tensor.desc.dim[2]};
 }
 
-/* The last operand, or NULL: lengths, or starts of documents. */
+/* The operand before the last, or NULL: lengths, or starts of documents. */
 static const int *bounds_of(const hr_call *call) {
-  return (const int *)call->in[call->n_in - 1].data;
+  return (const int *)call->in[call->n_in - 2].data;
 }
 
 static attention_sizes sizes_of(const hr_call *call) {
@@ -109,6 +119,13 @@ static attention_sizes sizes_of(const hr_call *call) {
   size.ahead = args->bidirectional ? FAR_AWAY : 0;
   size.behind = args->window > 0 && args->window < FAR_AWAY ? (int)args->window : FAR_AWAY;
   (args->documents ? size.starts : size.lengths) = bounds_of(call);
+  uint32_t limit = hr__drop_limit(args->dropout);
+  size.drop = {(const hr_control *)call->in[call->n_in - 1].data,
+               call->stream_key,
+               args->use,
+               args->first,
+               limit,
+               hr__drop_scale(limit)};
   return size;
 }
 
@@ -117,7 +134,7 @@ static bool mma_takes(const hr_call *call) {
   const hr_attention_args *args = args_of(call);
   bool takes = call->in[0].desc.dtype != HR_F32 && args->head_dim % 8 == 0 && args->head_dim <= MMA_DIM_MOST &&
                args->scale > 0.0f;
-  for (int i = 0; i < call->n_in - 1; i++)
+  for (int i = 0; i < call->n_in - 2; i++)
     takes = takes && aligned(call->in[i].data, 16);
   for (int j = 0; j < call->n_out; j++)
     takes = takes && (desc_count(call->out[j].desc) == 0 || aligned(call->out[j].data, 16));
@@ -127,7 +144,9 @@ static bool mma_takes(const hr_call *call) {
 static bool library_takes(const hr_call *call, bool backward, void **plan) {
   const hr_attention_args *args = args_of(call);
   const char *choice = getenv("HEADROOM_ATTENTION");
-  if (call->in[0].desc.dtype == HR_F32 || bounds_of(call) || (choice && strcmp(choice, "own") == 0)) return false;
+  if (call->in[0].desc.dtype == HR_F32 || bounds_of(call) || args->dropout > 0.0f ||
+      (choice && strcmp(choice, "own") == 0))
+    return false;
   const hr_tensor *operands = call->in + (backward ? 1 : 0);
   bool packed = operands[1].data == nullptr;
   hr_cudnn_attention shape = {};
@@ -241,7 +260,7 @@ template <typename T> static hr_status forward_run(const hr_call *call, const at
   return own_launch(call, p->kernel[0], o.size.heads, o);
 }
 
-/* dy, q, k?, v?, y, lse, bounds? -> dq, dk, dv */
+/* dy, q, k?, v?, y, lse, bounds?, control? -> dq, dk, dv */
 template <typename T> static hr_status backward_run(const hr_call *call, const attention_prepared *p) {
   bool packed = call->in[2].data == nullptr;
   const T *dy = (const T *)call->in[0].data, *y = (const T *)call->in[4].data;
@@ -277,11 +296,14 @@ static hr_status attention_bwd_run(const hr_call *call) {
   return by_dtype(call->in[0].desc.dtype, [&](auto t) { return backward_run<decltype(t)>(call, p); });
 }
 
-#define MMA_FUNCTIONS_OF(kernel, S)                                                                                    \
-  (const void *)kernel<bf16, 32, S>, (const void *)kernel<bf16, 64, S>, (const void *)kernel<bf16, 128, S>,            \
-      (const void *)kernel<f16, 32, S>, (const void *)kernel<f16, 64, S>, (const void *)kernel<f16, 128, S>
+#define MMA_FUNCTIONS_OF(kernel, S, drops)                                                                             \
+  (const void *)kernel<bf16, 32, S, drops>, (const void *)kernel<bf16, 64, S, drops>,                                  \
+      (const void *)kernel<bf16, 128, S, drops>, (const void *)kernel<f16, 32, S, drops>,                              \
+      (const void *)kernel<f16, 64, S, drops>, (const void *)kernel<f16, 128, S, drops>
 #define MMA_FUNCTIONS(kernel)                                                                                          \
-  MMA_FUNCTIONS_OF(kernel, sight), MMA_FUNCTIONS_OF(kernel, causal_sight), MMA_FUNCTIONS_OF(kernel, document_sight)
+  MMA_FUNCTIONS_OF(kernel, sight, false), MMA_FUNCTIONS_OF(kernel, causal_sight, false),                               \
+      MMA_FUNCTIONS_OF(kernel, document_sight, false), MMA_FUNCTIONS_OF(kernel, sight, true),                          \
+      MMA_FUNCTIONS_OF(kernel, document_sight, true)
 #define FMA_FUNCTIONS_OF(kernel, S)                                                                                    \
   (const void *)kernel<float, 64, S>, (const void *)kernel<float, 128, S>, (const void *)kernel<float, 256, S>,        \
       (const void *)kernel<bf16, 64, S>, (const void *)kernel<bf16, 128, S>, (const void *)kernel<bf16, 256, S>,       \

@@ -9,6 +9,7 @@
 #ifndef HR_OP_ATTENTION_FMA_CUH
 #define HR_OP_ATTENTION_FMA_CUH
 
+#include "op/attention_mask.cuh"
 #include "op/attention_rows.cuh"
 
 enum { FMA_THREADS = 256, FMA_LANES = 16 };
@@ -131,6 +132,36 @@ static __device__ inline void fma_store(const fma_sums<DIM> &sums, const float (
   }
 }
 
+/* Which of a thread's scores are kept, rows being queries from `query` on and columns keys from `key` on: bit i R + j
+ * is that of s[i][j]. The 16 threads of a row of threads need R x R draws together and make one each. */
+template <int DIM>
+static __device__ inline uint32_t fma_mask(const attention_mask &mask, int head, int query, int key) {
+  constexpr int R = fma_shape<DIM>::R;
+  int x = (int)threadIdx.x % FMA_LANES, y = (int)threadIdx.x / FMA_LANES;
+  uint32_t drawn = 0, kept = 0;
+  if (x < R * R) drawn = mask.draw(head, query + y * R + x / R, key / HR_DROP_KEYS + x % R);
+#pragma unroll
+  for (int n = 0; n < R * R; n++)
+    kept |= (__shfl_sync(~0u, drawn, n, FMA_LANES) >> mask_bit(x) & 1) << n;
+  return kept;
+}
+
+/* The same with rows being keys and columns queries: a thread's keys lie in one block, so it draws for each column. */
+template <int DIM>
+static __device__ inline uint32_t fma_mask_transposed(const attention_mask &mask, int head, int query, int key) {
+  constexpr int R = fma_shape<DIM>::R;
+  int x = (int)threadIdx.x % FMA_LANES, first = (int)threadIdx.x / FMA_LANES * R;
+  uint32_t kept = 0;
+#pragma unroll
+  for (int j = 0; j < R; j++) {
+    uint32_t drawn = mask.draw(head, query + x + FMA_LANES * j, (key + first) / HR_DROP_KEYS);
+#pragma unroll
+    for (int i = 0; i < R; i++)
+      kept |= (drawn >> mask_bit((first + i) % HR_DROP_KEYS) & 1) << (i * R + j);
+  }
+  return kept;
+}
+
 /* A block: one head, N queries. S: sight or document_sight. */
 template <typename T, int DIM, typename S>
 static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_forward(forward_operands<T> o) {
@@ -144,6 +175,7 @@ static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_forward(forw
   int x = (int)threadIdx.x % FMA_LANES, y = (int)threadIdx.x / FMA_LANES;
   const T *k = head_start(o.k, o.size, at.batch, kv_head), *v = head_start(o.v, o.size, at.batch, kv_head);
   S sees(o.size, at.batch);
+  attention_mask mask(o.size, at.batch);
   int seen = sees.keys_end(first, first + N);
 
   fma_fill<DIM>(queries, head_start(o.q, o.size, at.batch, at.head), o.q.stride, first, sees.end, dim);
@@ -189,6 +221,12 @@ static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_forward(forw
         for (int e = 0; e < 4; e++)
           sums.value[i][c][e] *= keep;
     }
+    if (o.size.drop.limit > 0) {
+      uint32_t kept = fma_mask<DIM>(mask, at.head, first, key);
+#pragma unroll
+      for (int n = 0; n < R * R; n++)
+        if (!(kept >> n & 1)) s[n / R][n % R] = 0.0f;
+    }
     fma_scores_store<DIM>(scores, s);
     __syncthreads(); /* all have read the keys: the values take their place */
     fma_fill<DIM>(keys, v, o.v.stride, key, sees.end, dim);
@@ -202,7 +240,7 @@ static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_forward(forw
   for (int i = 0; i < R; i++) {
     int row = first + y * R + i;
     bool there = row < sees.end;
-    factor[i] = there ? 1.0f / total[i] : 0.0f;
+    factor[i] = there ? o.size.drop.scale / total[i] : 0.0f;
     if (x == 0 && row < length)
       o.lse[((int64_t)at.batch * o.size.heads + at.head) * length + row] = there ? most[i] + logf(total[i]) : 0.0f;
   }
@@ -224,6 +262,7 @@ static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_dq(backward_
   const T *k = head_start(o.k, o.size, at.batch, kv_head), *v = head_start(o.v, o.size, at.batch, kv_head);
   const query_facts *facts = o.facts + ((int64_t)at.batch * o.size.heads + at.head) * length;
   S sees(o.size, at.batch);
+  attention_mask mask(o.size, at.batch);
   int seen = sees.keys_end(first, first + N);
 
   fma_fill<DIM>(q, head_start(o.q, o.size, at.batch, at.head), o.q.stride, first, sees.end, dim);
@@ -244,13 +283,16 @@ static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_dq(backward_
     fma_fill<DIM>(keys, k, o.k.stride, key, sees.end, dim);
     __syncthreads();
     fma_scores<DIM>(s, q, keys, dim);
+    uint32_t kept = ~0u;
+    if (o.size.drop.limit > 0) kept = fma_mask<DIM>(mask, at.head, first, key);
 #pragma unroll
     for (int i = 0; i < R; i++)
 #pragma unroll
       for (int j = 0; j < R; j++) {
         bool visible = sees.has(first + y * R + i, key + x + FMA_LANES * j);
         float p = visible ? exp2f(s[i][j] * scale2 - fact[i].lse2) : 0.0f;
-        ds[i][j] = p * (ds[i][j] - fact[i].delta);
+        float dp = kept >> (i * R + j) & 1 ? ds[i][j] * o.size.drop.scale : 0.0f;
+        ds[i][j] = p * (dp - fact[i].delta);
       }
     fma_scores_store<DIM>(scores, ds);
     __syncthreads();
@@ -279,6 +321,7 @@ static __global__ void __launch_bounds__(FMA_THREADS, fma_shape<DIM>::DKDV_BLOCK
   int x = (int)threadIdx.x % FMA_LANES, y = (int)threadIdx.x / FMA_LANES;
   float scale2 = o.size.scale * LOG2_E;
   S sees(o.size, at.batch);
+  attention_mask mask(o.size, at.batch);
   int seen = sees.queries_end(first, first + N);
 
   fma_fill<DIM>(k, head_start(o.k, o.size, at.batch, at.head), o.k.stride, first, sees.end, dim);
@@ -300,14 +343,18 @@ static __global__ void __launch_bounds__(FMA_THREADS, fma_shape<DIM>::DKDV_BLOCK
       fma_fill<DIM>(queries, dy, o.dy.stride, query, sees.end, dim);
       __syncthreads();
       fma_scores<DIM>(ds, v, queries, dim);
+      uint32_t kept = ~0u;
+      if (o.size.drop.limit > 0) kept = fma_mask_transposed<DIM>(mask, head, query, first);
 #pragma unroll
       for (int j = 0; j < R; j++) {
         int column = query + x + FMA_LANES * j;
         query_facts fact = column < sees.end ? facts[column] : query_facts{0.0f, 0.0f};
 #pragma unroll
         for (int i = 0; i < R; i++) {
-          s[i][j] = sees.has(column, first + y * R + i) ? exp2f(s[i][j] * scale2 - fact.lse2) : 0.0f;
-          ds[i][j] = s[i][j] * (ds[i][j] - fact.delta);
+          float p = sees.has(column, first + y * R + i) ? exp2f(s[i][j] * scale2 - fact.lse2) : 0.0f;
+          float by = kept >> (i * R + j) & 1 ? o.size.drop.scale : 0.0f;
+          s[i][j] = p * by;
+          ds[i][j] = p * (ds[i][j] * by - fact.delta);
         }
       }
       fma_scores_store<DIM>(scores, s);

@@ -9,6 +9,7 @@
 
 #include "base/simd_math.h"
 #include "dev/cpu/matrix.h"
+#include "op/attention_drop.h"
 #include "op/attention_parts.h"
 
 enum { LANES = 16 }; /* elements of the widest vector */
@@ -19,6 +20,8 @@ typedef struct work {
   int64_t batch, group;
   int64_t end;           /* positions of the sequence that are there */
   const int32_t *starts; /* of the document of each position; NULL: there is one */
+  uint32_t limit;        /* of dropout; 0: nothing is dropped */
+  uint64_t mask_key, sample;
   int worker;
   float *base; /* the worker's workspace */
   bool failed;
@@ -29,10 +32,10 @@ typedef struct job {
   int failed; /* set by any task, never cleared */
 } job;
 
-/* The last operand holds lengths, or starts. */
+/* The operand before the last holds lengths, or starts. */
 static const int32_t *bounds_of(const hr_call *call, bool documents) {
   const hr_attention_args *args = call->args;
-  return args->documents == documents ? call->in[call->n_in - 1].data : NULL;
+  return args->documents == documents ? call->in[call->n_in - 2].data : NULL;
 }
 
 static int64_t sequence_end(const hr_call *call, int64_t length, int64_t batch) {
@@ -48,13 +51,21 @@ static const int32_t *sequence_starts(const hr_call *call, int64_t length, int64
 
 static work work_of(const job *j, int64_t pair, int worker) {
   const hr_attention_plan *plan = j->call->prepared;
-  return (work){.plan = plan,
-                .batch = pair / plan->cuts.groups,
-                .group = pair % plan->cuts.groups,
-                .end = sequence_end(j->call, plan->cuts.length, pair / plan->cuts.groups),
-                .starts = sequence_starts(j->call, plan->cuts.length, pair / plan->cuts.groups),
-                .worker = worker,
-                .base = (float *)j->call->workspace + (size_t)worker * plan->layout.floats};
+  const hr_attention_args *args = j->call->args;
+  work w = {.plan = plan,
+            .batch = pair / plan->cuts.groups,
+            .group = pair % plan->cuts.groups,
+            .end = sequence_end(j->call, plan->cuts.length, pair / plan->cuts.groups),
+            .starts = sequence_starts(j->call, plan->cuts.length, pair / plan->cuts.groups),
+            .limit = hr__drop_limit(args->dropout),
+            .worker = worker,
+            .base = (float *)j->call->workspace + (size_t)worker * plan->layout.floats};
+  if (w.limit > 0) {
+    const hr_control *control = j->call->in[j->call->n_in - 1].data;
+    w.mask_key = hr__dropout_key(control->seed, j->call->stream_key, control->step, args->use);
+    w.sample = control->sample + (uint64_t)(args->first + w.batch);
+  }
+  return w;
 }
 
 static void multiply(work *w, int product, const hr_attention_panel *p, int64_t width, const float *a, const float *b,
@@ -179,10 +190,29 @@ HR_INLINE float row_max(const float *x, int64_t n, float most) {
   return lane[0];
 }
 
+/* What dropout multiplies the weights of a row by: factor[i] is that of key + i, for i in [first, end). `key` is a
+ * multiple of HR_DROP_KEYS, and there is room up to the next one behind `end`. */
+HR_INLINE void row_draw(const work *w, const hr_attention_panel *p, int64_t row, int64_t key, int64_t first,
+                        int64_t end, float *factor) {
+  const hr_attention_cuts *c = &w->plan->cuts;
+  uint64_t head = hr__drop_head(w->sample, c->heads, w->group * c->group_heads + row / p->count);
+  uint32_t query = (uint32_t)(p->first + row % p->count), block = (uint32_t)(key / HR_DROP_KEYS);
+  uint32_t words[HR_STRIP / 4];
+  int64_t begin = first / HR_DROP_KEYS;
+  for (int64_t i = begin; i * HR_DROP_KEYS < end; i++)
+    hr__drop_draw(w->mask_key, head, query, block + (uint32_t)i, words + 4 * i);
+  float scale = hr__drop_scale(w->limit);
+  for (int64_t i = begin * (HR_DROP_KEYS / 4); i * 4 < end; i++)
+#pragma omp simd
+    for (int byte = 0; byte < 4; byte++)
+      factor[4 * i + byte] = (words[i] >> 8 * byte & 255) >= w->limit ? scale : 0.0f;
+}
+
 /* Scores of a strip become weights exp(score - maximum); sums and the result so far follow a raised maximum. */
 HR_CLONES static void softmax_step(const work *w, const hr_attention_panel *p, int64_t key, int64_t width,
                                    float *scores, float *maximum, float *sum, float *out) {
   const hr_attention_cuts *c = &w->plan->cuts;
+  float factor[HR_STRIP];
   for (int64_t r = 0; r < p->rows; r++) {
     float *row = scores + r * width, *result = out + r * c->dim;
     hr_range seen = visible(w, p->first + r % p->count, key, width);
@@ -197,6 +227,11 @@ HR_CLONES static void softmax_step(const work *w, const hr_attention_panel *p, i
     for (int64_t i = 0; i < n; i++) {
       row[i] = hr__expf(row[i] - most);
       total += row[i];
+    }
+    if (w->limit > 0) {
+      row_draw(w, p, r, key, seen.first, n, factor);
+      for (int64_t i = seen.first; i < n; i++)
+        row[i] *= factor[i];
     }
     for (int64_t i = n; i < width; i++)
       row[i] = 0.0f;
@@ -280,17 +315,30 @@ HR_CLONES static void rows_load(const work *w, const hr_attention_panel *p, cons
   }
 }
 
-/* scores -> weights; products of dy and v -> gradients of the scores. */
+/* scores -> weights; products of dy and v -> gradients of the scores. With dropout the weights are those that the
+ * values had, and dy v^T is masked as they are. */
 HR_CLONES static void softmax_bwd_step(const work *w, const hr_attention_panel *p, int64_t key, int64_t width,
                                        const float *lse, const float *delta, float *scores, float *scores_d) {
+  float factor[HR_STRIP];
   for (int64_t r = 0; r < p->rows; r++) {
     float *weight = scores + r * width, *gradient = scores_d + r * width;
-    int64_t n = row_mask(weight, visible(w, p->first + r % p->count, key, width), width);
+    hr_range seen = visible(w, p->first + r % p->count, key, width);
+    int64_t n = row_mask(weight, seen, width);
     float shift = lse[r], mean = delta[r];
+    if (w->limit > 0) {
+      row_draw(w, p, r, key, 0, n, factor);
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-      weight[i] = hr__expf(weight[i] - shift);
-      gradient[i] = weight[i] * (gradient[i] - mean);
+      for (int64_t i = 0; i < n; i++) {
+        float all = hr__expf(weight[i] - shift);
+        gradient[i] = all * (gradient[i] * factor[i] - mean);
+        weight[i] = all * factor[i];
+      }
+    } else {
+#pragma omp simd
+      for (int64_t i = 0; i < n; i++) {
+        weight[i] = hr__expf(weight[i] - shift);
+        gradient[i] = weight[i] * (gradient[i] - mean);
+      }
     }
     for (int64_t i = n; i < width; i++)
       weight[i] = gradient[i] = 0.0f;

@@ -15,6 +15,7 @@
 #ifndef HR_OP_ATTENTION_MMA_CUH
 #define HR_OP_ATTENTION_MMA_CUH
 
+#include "op/attention_mask.cuh"
 #include "op/attention_rows.cuh"
 #include "op/mma.cuh"
 
@@ -270,10 +271,10 @@ static __device__ inline void sums_store(const mma_tiles<M, DIM / 8> &sums, cons
   }
 }
 
-/* ---- kernels; S: sight, causal_sight or document_sight ---- */
+/* ---- kernels; S: sight, causal_sight or document_sight; DROPS: with dropout ---- */
 
 /* A block: one head, 64 M queries, M x 16 of them a warp's. */
-template <typename T, int DIM, typename S>
+template <typename T, int DIM, typename S, bool DROPS>
 static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_forward(forward_operands<T> o) {
   constexpr int M = mma_shape<DIM>::FORWARD_M, KEYS = mma_shape<DIM>::FORWARD_N, N = KEYS / 8;
   constexpr int QUERIES = 16 * M * MMA_WARPS, STAGE = KEYS * mma_pitch<DIM>;
@@ -286,6 +287,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_forward(forw
   int own = 16 * M * warp; /* the warp's first row of the tile */
   const T *k = head_start(o.k, o.size, at.batch, kv_head), *v = head_start(o.v, o.size, at.batch, kv_head);
   S sees(o.size, at.batch);
+  attention_mask mask(o.size, at.batch);
   int begin = sees.keys_begin(first) / KEYS * KEYS, seen = sees.keys_end(first, first + QUERIES);
 
   tile_start<DIM, QUERIES>(q_tile, head_start(o.q, o.size, at.batch, at.head), o.q.stride, first, sees.end, dim);
@@ -344,6 +346,18 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_forward(forw
             for (int e = 2 * half; e < 2 * half + 2; e++)
               sums[m][n][e] *= keep;
         }
+      if constexpr (DROPS) {
+#pragma unroll
+        for (int m = 0; m < M; m++) {
+          uint32_t word[N / 2];
+          mask_make<N>(word, mask, at.head, row + 16 * m, key);
+#pragma unroll
+          for (int n = 0; n < N; n++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+              if (!mask_keeps(word[n / 2], n, e)) s[m][n][e] = 0.0f;
+        }
+      }
       sums_add<T, DIM, M, N>(sums, s, v_tiles + stage * STAGE);
     }
     copies_wait();
@@ -362,14 +376,14 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_forward(forw
       if (t == 0 && query < length)
         o.lse[((int64_t)at.batch * o.size.heads + at.head) * length + query] =
             there ? most[m][half] * o.size.scale + logf(sum) : 0.0f;
-      total[m][half] = there ? 1.0f / sum : 0.0f;
+      total[m][half] = there ? o.size.drop.scale / sum : 0.0f;
     }
   sums_store<T, DIM, M>(sums, total, q_tile + own * mma_pitch<DIM>, head_start(o.y, o.size, at.batch, at.head),
                         o.y.stride, row, length, dim);
 }
 
 /* dq. A block: one head, 64 M queries. */
-template <typename T, int DIM, typename S>
+template <typename T, int DIM, typename S, bool DROPS>
 static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dq(backward_operands<T> o) {
   constexpr int M = mma_shape<DIM>::DQ_M, KEYS = mma_shape<DIM>::DQ_N, N = KEYS / 8;
   constexpr int QUERIES = 16 * M * MMA_WARPS, OWNED = QUERIES * mma_pitch<DIM>, STAGE = KEYS * mma_pitch<DIM>;
@@ -383,6 +397,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dq(backward_
   const T *k = head_start(o.k, o.size, at.batch, kv_head), *v = head_start(o.v, o.size, at.batch, kv_head);
   const query_facts *facts = o.facts + ((int64_t)at.batch * o.size.heads + at.head) * length;
   S sees(o.size, at.batch);
+  attention_mask mask(o.size, at.batch);
   int begin = sees.keys_begin(first) / KEYS * KEYS, seen = sees.keys_end(first, first + QUERIES);
 
   tile_start<DIM, QUERIES>(q_tile, head_start(o.q, o.size, at.batch, at.head), o.q.stride, first, sees.end, dim);
@@ -421,14 +436,18 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dq(backward_
       if (!sees.all(row, row + 16 * M, key, key + KEYS))
         scores_hide<M, N>(s, row, key, [&](int i, int j) { return sees.has(i, j); });
 #pragma unroll
-      for (int m = 0; m < M; m++)
+      for (int m = 0; m < M; m++) {
+        [[maybe_unused]] uint32_t word[N / 2];
+        if constexpr (DROPS) mask_make<N>(word, mask, at.head, row + 16 * m, key);
 #pragma unroll
         for (int n = 0; n < N; n++)
 #pragma unroll
           for (int e = 0; e < 4; e++) {
             float p = power_of_two(fmaf(s[m][n][e], scale2, -fact[m][e / 2].lse2));
+            if constexpr (DROPS) ds[m][n][e] = mask_keeps(word[n / 2], n, e) ? ds[m][n][e] * o.size.drop.scale : 0.0f;
             ds[m][n][e] = p * (ds[m][n][e] - fact[m][e / 2].delta);
           }
+      }
       sums_add<T, DIM, M, N>(sums, ds, k_tiles + stage * STAGE);
     }
     copies_wait();
@@ -446,7 +465,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dq(backward_
 /* dk and dv. A block: one key/value head, 64 M keys; it sums over the query heads of the group in order, for each over
  * the tiles of queries that see its keys. Scores are transposed (rows are keys, columns are queries), so that they
  * are the left side of both products. */
-template <typename T, int DIM, typename S>
+template <typename T, int DIM, typename S, bool DROPS>
 static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dkdv(backward_operands<T> o) {
   constexpr int M = mma_shape<DIM>::DKDV_M, QUERIES = mma_shape<DIM>::DKDV_N, N = QUERIES / 8;
   constexpr int KEYS = 16 * M * MMA_WARPS, OWNED = KEYS * mma_pitch<DIM>, STAGE = QUERIES * mma_pitch<DIM>;
@@ -461,6 +480,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dkdv(backwar
   int warp = (int)threadIdx.x / 32, t = (int)threadIdx.x % 4;
   int own = 16 * M * warp;
   S sees(o.size, at.batch);
+  attention_mask mask(o.size, at.batch);
   int begin = sees.queries_begin(first) / QUERIES * QUERIES, seen = sees.queries_end(first, first + KEYS);
 
   auto queries_start = [&](int member, int query, int stage) {
@@ -503,6 +523,12 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dkdv(backwar
       scores_make<T, DIM, M, N>(ds, v_rows, dy_tile);
       if (!sees.all(query, query + QUERIES, row, row + 16 * M))
         scores_hide<M, N>(s, row, query, [&](int i, int j) { return sees.has(j, i); });
+      [[maybe_unused]] uint32_t word[M][4][2];
+      if constexpr (DROPS) {
+#pragma unroll
+        for (int m = 0; m < M; m++)
+          mask_make_transposed<N>(word[m], mask, at.head * group + member, query, row + 16 * m);
+      }
 #pragma unroll
       for (int n = 0; n < N; n++) {
         float4 fact = *(const float4 *)(facts + 8 * n + 2 * t); /* lse2 and delta of two queries */
@@ -511,8 +537,10 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dkdv(backwar
 #pragma unroll
           for (int e = 0; e < 4; e++) {
             float p = power_of_two(fmaf(s[m][n][e], scale2, e % 2 ? -fact.z : -fact.x));
-            s[m][n][e] = p;
-            ds[m][n][e] = p * (ds[m][n][e] - (e % 2 ? fact.w : fact.y));
+            float by = 1.0f;
+            if constexpr (DROPS) by = mask_keeps_transposed(word[m], n, e) ? o.size.drop.scale : 0.0f;
+            s[m][n][e] = DROPS ? p * by : p;
+            ds[m][n][e] = p * ((DROPS ? ds[m][n][e] * by : ds[m][n][e]) - (e % 2 ? fact.w : fact.y));
           }
       }
       sums_add<T, DIM, M, N>(dv, s, dy_tile);

@@ -11,6 +11,9 @@
 #include <limits.h>
 
 #include "dev/cuda/launch.cuh"
+extern "C" {
+#include "op/attention_drop.h"
+}
 
 template <typename T> struct head_rows {
   T *data;
@@ -20,12 +23,22 @@ template <typename T> struct head_rows {
 /* Farther than any position; two of them together still fit an int. */
 enum { FAR_AWAY = INT_MAX / 4 };
 
+/* What is dropped, and the factor of what is kept; limit 0: nothing is, and it is 1. */
+struct attention_dropping {
+  const hr_control *control;
+  uint64_t stream_key, use;
+  int64_t first; /* number of the sample in row 0 of the batch */
+  uint32_t limit;
+  float scale;
+};
+
 struct attention_sizes {
   int batch, length, heads, kv_heads, head_dim;
   float scale;
   int ahead, behind;  /* the query at i sees the keys j with i - behind < j <= i + ahead */
   const int *lengths; /* [B]; NULL: all of `length` */
   const int *starts;  /* [B, T]: where documents begin; NULL: a sequence is one */
+  attention_dropping drop;
 };
 
 template <typename T> struct forward_operands {

@@ -4,25 +4,23 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/philox.h"
 #include "graph/adjoint.h"
 #include "op/shapes.h"
 #include "op/stream.h"
 
 enum { LANES = 4 }; /* elements that one block of random words serves */
 
-/* How often the module at hand drops in this program so far. */
-static uint64_t uses_count(const hr_builder *b) {
+uint64_t hr__dropout_uses(const hr_builder *b) {
   const hr_graph *g = b->graph;
   uint64_t count = 0;
   for (size_t n = 0; n < g->n_nodes; n++)
-    count += g->nodes[n].op == &hr_op_dropout && g->nodes[n].program == b->program && b->module &&
+    count += g->nodes[n].op->random && g->nodes[n].program == b->program && b->module &&
              strcmp(g->nodes[n].module, b->module) == 0;
   return count;
 }
 
 hr_id hr__dropout(hr_builder *b, hr_id x, float p) {
-  hr_dropout_args args = {.p = p, .use = uses_count(b)};
+  hr_dropout_args args = {.p = p, .use = hr__dropout_uses(b)};
   return hr__emit(b, &hr_op_dropout, (hr_id[]){x, hr__control(b)}, 2, &args);
 }
 
@@ -49,13 +47,6 @@ static void dropout_grad(hr_adjoint *a, const hr_node *node) {
 
 static void dropout_cost(const hr_op_view *view, hr_cost *cost) {
   hr__cost_stream(view, 16.0 * (double)hr_desc_count(&view->in[0]), cost);
-}
-
-/* Step and use take a place of their own in the key, since sample and element fill the counter. */
-uint64_t hr__dropout_key(uint64_t seed, uint64_t stream, uint64_t step, uint64_t use) {
-  uint32_t word[4];
-  hr__philox(seed ^ stream, step, UINT64_MAX - use, word);
-  return (uint64_t)word[1] << 32 | word[0];
 }
 
 /* Words below this are dropped. */

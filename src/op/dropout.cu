@@ -2,7 +2,6 @@
  * sample, keyed by (seed, stream, step, use) and counted by (sample, element / 4). */
 #include "dev/cuda/launch.cuh"
 extern "C" {
-#include "base/philox.h"
 #include "op/dropout.h"
 }
 
@@ -18,18 +17,11 @@ struct dropout_call {
   bool packed; /* whole packs at aligned addresses */
 };
 
-/* hr__dropout_key: step and use have a place of their own in the key. */
-__device__ inline uint64_t dropout_key(uint64_t seed, uint64_t stream, uint64_t step, uint64_t use) {
-  uint32_t word[LANES];
-  hr__philox(seed ^ stream, step, ~0ull - use, word);
-  return (uint64_t)word[1] << 32 | word[0];
-}
-
 /* Packs of WIDE elements of a sample along x, samples along y. */
 template <typename T>
 static __global__ void __launch_bounds__(DROPOUT_THREADS)
     dropout_kernel(const T *x, const hr_control *control, T *y, dropout_call c) {
-  uint64_t key = dropout_key(control->seed, c.stream_key, control->step, c.use);
+  uint64_t key = hr__dropout_key(control->seed, c.stream_key, control->step, c.use);
   int64_t packs = (c.each + WIDE - 1) / WIDE, stride = (int64_t)gridDim.x * DROPOUT_THREADS;
   for (int64_t row = blockIdx.y; row < c.samples; row += gridDim.y) {
     uint64_t sample = control->sample + (uint64_t)(c.first + row);

@@ -4,6 +4,7 @@
 #ifndef HR_OP_DROPOUT_H
 #define HR_OP_DROPOUT_H
 
+#include "base/philox.h"
 #include "graph/builder.h"
 
 typedef struct hr_dropout_args {
@@ -16,8 +17,17 @@ extern const hr_op hr_op_dropout; /* x [samples, ...], control -> y */
 
 hr_id hr__dropout(hr_builder *b, hr_id x, float p);
 
+/* How many nodes of the module at hand draw random numbers in this program so far: `use` of the next one. */
+uint64_t hr__dropout_uses(const hr_builder *b);
+
+/* The key of a mask. Step and use take a place of their own in it, since sample and element fill the counter. */
+HR_PHILOX uint64_t hr__dropout_key(uint64_t seed, uint64_t stream, uint64_t step, uint64_t use) {
+  uint32_t word[4];
+  hr__philox(seed ^ stream, step, UINT64_MAX - use, word);
+  return (uint64_t)word[1] << 32 | word[0];
+}
+
 /* Whether an element of a sample is kept: what the op does, for tests. `key` is hr__dropout_key. */
-uint64_t hr__dropout_key(uint64_t seed, uint64_t stream, uint64_t step, uint64_t use);
 bool hr__dropout_keeps(uint64_t key, uint64_t sample, int64_t element, float p);
 
 #endif

@@ -92,6 +92,11 @@ static json_t *phases_json(const hr_phases *phases) {
                    bytes_json(phases->eval), "save", bytes_json(phases->save), "resume", bytes_json(phases->resume));
 }
 
+static json_t *host_phases_json(const hr_host_phases *phases) {
+  return json_pack("{s:o,s:o,s:o,s:o}", "prepare", bytes_json(phases->prepare), "load", bytes_json(phases->load),
+                   "train", bytes_json(phases->train), "save", bytes_json(phases->save));
+}
+
 /* Names of trained parameters that nothing flows back to. */
 static json_t *untrained_json(const hr_graph *graph) {
   json_t *list = json_array();
@@ -122,13 +127,13 @@ static json_t *model_json(const hr_plan *plan, const hr_recipe *recipe) {
 
 json_t *hr__report_json(const hr_plan *plan, const hr_verdict *verdict, const hr_recipe *recipe) {
   hr__json_init();
-  return json_pack("{s:i,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:[],s:f,s:o,s:o}", "schema", 1, "fits", verdict->fits,
+  return json_pack("{s:i,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:[],s:f,s:o,s:o}", "schema", 1, "fits", verdict->fits,
                    "fingerprint", plan->fingerprint, "settings", recipe ? hr__recipe_json(recipe) : json_object(),
                    "model", model_json(plan, recipe), "device", device_json(plan, verdict), "host",
                    below_json(plan, verdict, recipe, HR_TIER_HOST), "disk",
-                   below_json(plan, verdict, recipe, HR_TIER_DISK), "phases", phases_json(&plan->phases), "techniques",
-                   "step_seconds", plan->step_seconds, "largest_categories",
-                   owners_json(verdict->categories, verdict->n_categories), "largest_buffers",
+                   below_json(plan, verdict, recipe, HR_TIER_DISK), "phases", phases_json(&plan->phases), "host_phases",
+                   host_phases_json(&verdict->phases), "techniques", "step_seconds", plan->step_seconds,
+                   "largest_categories", owners_json(verdict->categories, verdict->n_categories), "largest_buffers",
                    owners_json(verdict->buffers, verdict->n_buffers));
 }
 

@@ -93,10 +93,12 @@ static void categories_rank(const hr_plan *plan, hr_verdict *out) {
   }
 }
 
-hr_status hr__verdict(const hr_plan *plan, const hr_budget *budget, hr_verdict *out, hr_error *err) {
+hr_status hr__verdict(const hr_plan *plan, const hr_recipe *recipe, const hr_budget *budget, hr_verdict *out,
+                      hr_error *err) {
   *out = (hr_verdict){.budget_bytes = budget->budget_bytes,
                       .margin_bytes = budget->margin_bytes,
                       .margin_default = budget->margin_default,
+                      .phases = hr__host_phases(plan, recipe),
                       .peak_bytes = plan->tiers[HR_TIER_DEVICE].peak_bytes};
   uint64_t needed;
   if (__builtin_add_overflow(out->peak_bytes, out->margin_bytes, &needed)) needed = UINT64_MAX;
@@ -110,6 +112,13 @@ hr_status hr__verdict(const hr_plan *plan, const hr_budget *budget, hr_verdict *
     out->fits = false;
     out->tier = (hr_tier)t;
     out->missing_bytes = peak - out->below_bytes[t];
+  }
+  uint64_t most = hr__host_most(plan, &out->phases);
+  if (out->fits && most > budget->host_bytes) {
+    out->fits = false;
+    out->preparing = true;
+    out->tier = HR_TIER_HOST;
+    out->missing_bytes = most - budget->host_bytes;
   }
   categories_rank(plan, out);
   return buffers_rank(plan, out, err);

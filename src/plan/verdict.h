@@ -4,6 +4,7 @@
 #define HR_PLAN_VERDICT_H
 
 #include "plan/memory.h"
+#include "plan/phases.h"
 #include "plan/plan.h"
 
 enum { HR_OWNERS = 3, HR_OWNER_NAME = 96 };
@@ -21,6 +22,8 @@ typedef struct hr_verdict {
   bool margin_default;                             /* nobody gave the margin */
   uint64_t below_bytes[HR_TIER_COUNT];             /* budgets of the tiers below it */
   uint64_t missing_bytes;                          /* by which the budget of `tier` is too small; 0 when it fits */
+  hr_host_phases phases;                           /* of the host */
+  bool preparing;                                  /* the host's budget is too small already for that */
   /* Largest first, of what `tier` holds at its peak: by category, and by buffers that differ only in a layer's
    * number ("model.layers.*.mlp.up_proj.weight"). */
   hr_owner categories[HR_OWNERS];
@@ -43,6 +46,13 @@ static inline bool hr__verdict_below_least(const hr_verdict *v, const hr_plan *p
   return !v->fits && v->tier == HR_TIER_HOST && v->below_bytes[HR_TIER_HOST] < hr__plan_host_least(plan);
 }
 
-hr_status hr__verdict(const hr_plan *plan, const hr_budget *budget, hr_verdict *out, hr_error *err);
+/* What `tier` of the verdict has to have. */
+static inline uint64_t hr__verdict_needs(const hr_verdict *v, const hr_plan *plan) {
+  return v->preparing ? hr__host_most(plan, &v->phases) : plan->tiers[v->tier].peak_bytes;
+}
+
+/* `recipe` may be NULL (a graph built by hand). */
+hr_status hr__verdict(const hr_plan *plan, const hr_recipe *recipe, const hr_budget *budget, hr_verdict *out,
+                      hr_error *err);
 
 #endif

@@ -15,6 +15,9 @@ enum {
   WINDOW_SCALES = PIECES * HR_NF4_NESTED
 };
 
+_Static_assert(WINDOW * sizeof(float) + WINDOW / 2 + STAGED * sizeof(float) <= HR_PACK_BYTES && WINDOW_SCALES <= STAGED,
+               "what the plan has for it");
+
 typedef struct packing {
   hr_run *run;
   const hr_packed *packed;

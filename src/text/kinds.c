@@ -99,7 +99,7 @@ bool hr__tokenizer_is_there(const char *folder) {
 static uint64_t gguf_vocabulary_bytes(const char *path, uint64_t file_bytes) {
   hr_gguf *file;
   uint64_t tensors = 0;
-  if (hr__gguf_open(path, &file, NULL) != HR_OK) return 0;
+  if (hr__gguf_open_lean(path, &file, NULL) != HR_OK) return 0;
   for (size_t i = 0; i < hr__gguf_count(file); i++)
     if (hr__gguf_at(file, i)->end > tensors) tensors = hr__gguf_at(file, i)->end;
   hr__gguf_close(file);

@@ -50,7 +50,7 @@ static hr_status from_gguf(const char *path, hr_arena *arena, const char **text,
                            hr_error *err) {
   hr_gguf *file = NULL;
   hr_gguf_text template = {0};
-  HR_TRY(hr__gguf_open(path, &file, err));
+  HR_TRY(hr__gguf_open_lean(path, &file, err));
   bool there = hr__gguf_chat_template(file, &template);
   *name = hr__arena_format(arena, "%s, tokenizer.chat_template", path);
   if (there) *text = hr__arena_format(arena, "%.*s", (int)template.bytes, template.text);

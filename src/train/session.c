@@ -87,10 +87,29 @@ static void schedule_read(hr_session *s) {
   hr__schedule_read(recipe, steps, &s->schedule);
 }
 
-/* What the process holds while it reads the tokenizer that generating takes. */
-static uint64_t reading_bytes_of(const hr_train_options *o) {
+/* What the process holds while it reads the tokenizer that generating, or making tokens, takes. A tokenizer that stays
+ * open is part of the fixed bytes. */
+static uint64_t reading_bytes_of(const hr_train_options *o, bool stays_open) {
   hr_codec_bytes bytes = hr__codec_bytes(o->recipe);
-  return bytes.reading == 0 ? 0 : bytes.reading + o->plan->facts.fixed_bytes - bytes.open;
+  return bytes.reading == 0 ? 0 : bytes.reading + o->plan->facts.fixed_bytes - (stays_open ? bytes.open : 0);
+}
+
+/* How many samples there are, and so what finding them again takes on the host, is known only now: it comes on top of
+ * the plan. What is less than the accuracy of plans is not refused. */
+static hr_status data_bytes_check(hr_session *s, hr_error *err) {
+  const hr_train_options *o = s->options;
+  hr_data_bytes bytes = hr__data_bytes(s->data);
+  uint64_t planned = o->plan->tiers[HR_TIER_HOST].peak_bytes,
+           making = o->plan->facts.fixed_bytes + bytes.held + bytes.making;
+  hr_budget budget;
+  s->data_bytes = bytes.held;
+  if (making > s->reading_bytes) s->reading_bytes = making;
+  HR_TRY(hr__memory_budget(o->recipe, &o->plan->facts, &budget, err));
+  if (hr__within_plan(budget.host_bytes, planned + bytes.held)) return HR_OK;
+  char held[HR_SIZE_TEXT], all[HR_SIZE_TEXT], most[HR_SIZE_TEXT];
+  return hr__fail(err, HR_NO_FIT, "memory.host_budget", "raise it, offload less, or train on fewer samples",
+                  "where the samples are takes %s on the host, beside %s that are planned: more than its %s",
+                  hr__size_text(bytes.held, held), hr__size_text(planned, all), hr__size_text(budget.host_bytes, most));
 }
 
 static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
@@ -98,7 +117,8 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   s->model = hr__model_whole(o->recipe);
   HR_TRY(hr__training_shape(o->recipe, &s->shape, err));
   s->seed = (uint64_t)hr__recipe_int(o->recipe, "training.seed");
-  if (hr__recipe_has(o->recipe, "training.generation_every")) s->reading_bytes = reading_bytes_of(o);
+  bool generates = hr__recipe_has(o->recipe, "training.generation_every");
+  if (generates || hr__data_reads_tokenizer(o->recipe)) s->reading_bytes = reading_bytes_of(o, generates);
   s->eval_batches = hr__recipe_int(o->recipe, "training.eval_batches");
   s->reports.list = hr__model_reported(s->model.model, &s->reports.count);
   s->eval_reports = s->reports;
@@ -130,6 +150,7 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   hr_status opened = hr__data_open(o->recipe, &shape, &s->data, err);
   hr__preparing_end(&preparing);
   HR_TRY(opened);
+  HR_TRY(data_bytes_check(s, err));
   s->batches = (hr_batches){.shape = &s->shape, .epoch_rows = hr__data_epoch_rows(s->data)};
   schedule_read(s);
   hr_run_options options = {
@@ -151,7 +172,7 @@ static hr_status generating_build(hr_session *s, hr_error *err) {
   const hr_train_options *o = s->options;
   s->model = hr__model_whole(o->recipe);
   s->seed = (uint64_t)hr__recipe_int(o->recipe, "training.seed");
-  s->reading_bytes = reading_bytes_of(o);
+  s->reading_bytes = reading_bytes_of(o, true);
   hr_run_options options = {.folder = hr__memory_folder(o->recipe)};
   HR_TRY(hr__run_create(o->plan, o->device, &options, &s->run, err));
   HR_TRY(hr__tensors_create(s->run, NULL, &s->tensors, err));
@@ -383,7 +404,7 @@ uint64_t hr__session_planned_bytes(const hr_session *s) {
   const hr_plan *plan = s->options->plan;
   uint64_t bytes = plan->tiers[HR_TIER_DEVICE].peak_bytes;
   if (plan->facts.kind != HR_CPU) return bytes;
-  bytes += plan->tiers[HR_TIER_HOST].peak_bytes;
+  bytes += plan->tiers[HR_TIER_HOST].peak_bytes + s->data_bytes;
   return bytes > s->reading_bytes ? bytes : s->reading_bytes;
 }
 

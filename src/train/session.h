@@ -41,7 +41,9 @@ typedef struct hr_session {
   hr_handover handover; /* from the stage before */
   hr_tensors tensors;
   char remark[640];       /* something a user should know of the first weights; or "" */
-  uint64_t reading_bytes; /* that the process may hold before its arenas are there: reading a tokenizer; 0: none */
+  uint64_t reading_bytes; /* that the process may hold before its arenas are there: reading a tokenizer, finding samples
+                           */
+  uint64_t data_bytes;    /* by which samples are found, on the host beside the plan */
   char base[HR_XXH_HEX];  /* hash of the frozen weights that came from model.path; empty: none did */
   hr_id control;          /* value of the control block */
   struct {

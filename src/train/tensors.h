@@ -37,8 +37,6 @@ typedef struct hr_tensor_file {
   const hr_kept *kept; /* that follow, as they were; NULL: nothing does */
 } hr_tensor_file;
 
-enum { HR_WINDOW_BYTES = 1 << 20 };
-
 /* carried: per value of the graph, whether a stage before has trained it (handover.h); NULL: none has. */
 hr_status hr__tensors_create(hr_run *run, const bool *carried, hr_tensors *out, hr_error *err);
 void hr__tensors_destroy(hr_tensors *tensors);

@@ -28,23 +28,39 @@ def q8_0(content):
     return stored, meant
 
 
-def write(path, values, tensors, quantized=()):
-    """values: key -> (kind, value), a list for an array; tensors: name -> (shape, bytes of F32), those of `quantized` as Q8_0."""
-    head, data = b'', b''
+def values_bytes(values):
+    """key -> (kind, value), a list for an array."""
+    head = b''
     for key, (kind, value) in values.items():
         head += text(key)
         if isinstance(value, list):
             head += struct.pack('<IIQ', TYPES['list'], TYPES[kind], len(value)) + b''.join(item(kind, one) for one in value)
         else:
             head += struct.pack('<I', TYPES[kind]) + item(kind, value)
+    return head
+
+
+def tensor_bytes(name, shape, quantized, place):
+    """What the header says of a tensor, which is of F32 or Q8_0."""
+    dims = b''.join(struct.pack('<Q', n) for n in reversed(shape))
+    return text(name) + struct.pack('<I', len(shape)) + dims + struct.pack('<IQ', 8 if quantized else 0, place)
+
+
+def header(values, listed, count):
+    head = b'GGUF' + struct.pack('<IQQ', 3, count, len(values)) + values_bytes(values) + listed
+    return head + bytes(-len(head) % 32)
+
+
+def write(path, values, tensors, quantized=()):
+    """values: key -> (kind, value), a list for an array; tensors: name -> (shape, bytes of F32), those of `quantized` as Q8_0."""
+    listed, data = b'', b''
     for name, (shape, content) in tensors.items():
-        head += text(name) + struct.pack('<I', len(shape)) + b''.join(struct.pack('<Q', n) for n in reversed(shape)) + struct.pack('<IQ', 8 if name in quantized else 0, len(data))
+        listed += tensor_bytes(name, shape, name in quantized, len(data))
         if name in quantized:
             content = q8_0(content)[0]
         data += content + bytes(-len(content) % 32)
-    head = b'GGUF' + struct.pack('<IQQ', 3, len(tensors), len(values)) + head
     with open(path, 'wb') as file:
-        file.write(head + bytes(-len(head) % 32) + data)
+        file.write(header(values, listed, len(tensors)) + data)
 
 
 def byte_level(folder, pre, **more):

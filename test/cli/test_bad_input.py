@@ -112,7 +112,7 @@ RECIPES += [
      ['data.masking', 'more than 1', ':5:']),
     ('masking nothing', BERT.replace('source: synthetic', 'source: synthetic, masking: { part: 0 }'),
      ['data.masking.part', ':5:']),
-    ('dropout in attention', BERT.replace('vocab_size: 300', 'vocab_size: 300, attention_probs_dropout_prob: 0.1'),
+    ('all of attention dropped', BERT.replace('vocab_size: 300', 'vocab_size: 300, attention_probs_dropout_prob: 1'),
      ['attention_probs_dropout_prob', ':4:']),
     ('longer than there are positions', BERT.replace('sequence_length: 16', 'sequence_length: 17'),
      ['sequence_length', 'max_position_embeddings 16', ':5:']),

@@ -70,16 +70,20 @@ with Folder() as folder:
     check(near(halves, whole, 2e-5), f'two halves of a batch: {halves}, {whole}')
     # One micro-batch of all lines, each asked for whole: wider rows hold more padding and nothing else.
     lines = ['training.batch_size=160', 'training.steps=3', 'data.masking={part: 1, random: 0, keep: 1}']
-    no_dropout = 'model.config.hidden_dropout_prob=0'
+    no_dropout = ['model.config.hidden_dropout_prob=0', 'model.config.attention_probs_dropout_prob=0']
     _, dropping = train(recipe, out('dropping'), *lines, 'data.sequence_length=41')
-    _, wide = train(recipe, out('wide'), *lines, 'data.sequence_length=64', no_dropout)
-    _, narrow = train(recipe, out('narrow'), *lines, 'data.sequence_length=41', no_dropout)
+    _, wide = train(recipe, out('wide'), *lines, 'data.sequence_length=64', *no_dropout)
+    _, narrow = train(recipe, out('narrow'), *lines, 'data.sequence_length=41', *no_dropout)
     check(near(wide, narrow, 2e-5), f'padding: {wide}, {narrow}')
     check(not near(dropping, narrow, 1e-4), 'dropout makes a difference')
+    pointed = [*lines, 'data.sequence_length=41', 'model.config.initializer_range=0.2']  # attention that prefers some keys
+    _, without = train(recipe, out('without'), *pointed, *no_dropout)
+    _, inside = train(recipe, out('inside'), *pointed, no_dropout[0])
+    check(not near(inside, without, 1e-4), 'dropout inside of attention makes a difference')
 
     saved = next(name for name in os.listdir(out('whole')) if name.startswith('generation'))
     again = ['data.source=text', 'data.tokenizer=bytes', f'data.path={out("text.txt")}', 'data.sequence_length=32',
-             'training.steps=1', 'training.batch_size=4', 'model.config.hidden_dropout_prob=0']
+             'training.steps=1', 'training.batch_size=4', *no_dropout]
     _, loaded = train(os.path.join(out('whole'), saved), out('again'), *again)
     check(loaded[0] < 3.5, f'what a run saves is where another one begins: {loaded}')
 

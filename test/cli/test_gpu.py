@@ -81,10 +81,10 @@ with Folder() as folder:
     for size in ['0', '1KiB', f'{least - 1}']:
         for more in [[], ['--auto']]:
             out = run('plan', recipe, '--gpu', '4090', '--set', f'memory.host_budget={size}', *more).expect(3).out
-            check('every run holds 512 B for two batches and 16.00 MiB to copy through\non the host' in out, f'{size}: {out}')
+            check('every run holds 512 B for two batches and 20.00 MiB to copy through\non the host' in out, f'{size}: {out}')
             check(all(len(line) <= 80 for line in out.splitlines()[-3:]), f'{size}: 80 columns')
     run('plan', recipe, '--gpu', '4090', '--set', f'memory.host_budget={least}').expect(0)
-    moved = [word for setting in ['budget=auto', 'offload.optimizer=host', 'host_budget=17MiB']
+    moved = [word for setting in ['budget=auto', 'offload.optimizer=host', 'host_budget=21MiB']
              for word in ('--set', 'memory.' + setting)]
     out = run('plan', RECIPES + '/demo.yaml', '--gpu', '4090', *moved).expect(3).out
     check('every run holds' not in out, f'too little for what is offloaded: {out}')

@@ -7,11 +7,12 @@ from support import Folder, RECIPES, TINY, check, finish, run
 CATEGORIES = ['parameters', 'gradients', 'optimizer', 'state', 'cache', 'activations', 'workspace', 'staging', 'inputs', 'gaps',
               'fixed']
 PHASES = ['load', 'first_step', 'steady', 'eval', 'save', 'resume']
+HOST_PHASES = ['prepare', 'load', 'train', 'save']
 
 
 def schema(plan, name):
     for key, kind in [('schema', int), ('fits', bool), ('fingerprint', str), ('settings', dict), ('model', dict),
-                      ('device', dict), ('host', dict), ('disk', dict), ('phases', dict), ('techniques', list),
+                      ('device', dict), ('host', dict), ('disk', dict), ('phases', dict), ('host_phases', dict), ('techniques', list),
                       ('step_seconds', float), ('changes', list)]:
         check(isinstance(plan.get(key), kind), f'{name}: {key} is {plan.get(key)!r}')
     device = plan['device']
@@ -23,6 +24,8 @@ def schema(plan, name):
     check(device['categories']['fixed'] == device['fixed_bytes'], f'{name}: fixed')
     check(sorted(plan['phases']) == sorted(PHASES), f'{name}: phases are {list(plan["phases"])}')
     check(max(plan['phases'].values()) <= device['peak_bytes'], f'{name}: a phase above the peak')
+    check(sorted(plan['host_phases']) == sorted(HOST_PHASES), f'{name}: phases of the host are {list(plan["host_phases"])}')
+    check(plan['host_phases']['train'] == plan['host']['peak_bytes'], f'{name}: the host while it trains')
     for key in ['family', 'parameters', 'trainable_parameters', 'adapters']:
         check(key in plan['model'], f'{name}: model.{key}')
     check(plan['step_seconds'] > 0, f'{name}: step_seconds')

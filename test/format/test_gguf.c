@@ -262,12 +262,33 @@ static void cut_anywhere(void **state) {
   }
 }
 
-/* A header longer than what is read at first. */
+/* Settings and tensors behind long lists, with the lists and without; and of a file that ends anywhere. */
+static void lists_expect(const char *path, bool lean, int texts) {
+  hr_gguf *parsed = NULL;
+  hr_error err = {0};
+  hr_gguf_text text;
+  int64_t number;
+  hr_status status = lean ? hr__gguf_open_lean(path, &parsed, &err) : hr__gguf_open(path, &parsed, &err);
+  if (status != HR_OK) fail_msg("%s", err.message);
+  const hr_gguf_value *words = hr__gguf_value(parsed, "texts"), *numbers = hr__gguf_value(parsed, "numbers");
+  assert_true(words->kind == HR_GGUF_ARRAY && words->item == HR_GGUF_STRING);
+  assert_int_equal(words->count, lean ? 0 : texts);
+  assert_int_equal(hr__gguf_string(words, (size_t)texts - 1, &text), !lean);
+  if (!lean) assert_memory_equal(text.text, "words", 5);
+  assert_int_equal(hr__gguf_integer(numbers, (size_t)texts - 1, &number), !lean);
+  assert_true(hr__gguf_integer(hr__gguf_value(parsed, "layers"), 1, &number) && number == 9);
+  assert_int_equal(hr__gguf_count(parsed), 1);
+  unsigned char data[32];
+  assert_int_equal(hr__gguf_read(parsed, hr__gguf_find(parsed, "a"), 0, data, sizeof data, &err), HR_OK);
+  hr__gguf_close(parsed);
+}
+
+/* A header longer than the window it is read through. */
 static void long_header(void **state) {
   (void)state;
   char path[] = "/tmp/hr_gguf_XXXXXX";
   int fd = mkstemp(path);
-  image file = begin(3, 0, 1);
+  image file = begin(3, 1, 3);
   put_text(&file, "texts");
   put(&file, HR_GGUF_ARRAY, 4);
   put(&file, HR_GGUF_STRING, 4);
@@ -279,14 +300,35 @@ static void long_header(void **state) {
     put_text(&items, "words");
   for (int i = 0; i < COUNT / 250; i++)
     assert_int_equal(write(fd, items.bytes, items.count), (ssize_t)items.count);
+  off_t before = lseek(fd, 0, SEEK_CUR);
+  image behind = {.count = 0};
+  put_text(&behind, "numbers");
+  put(&behind, HR_GGUF_ARRAY, 4);
+  put(&behind, HR_GGUF_U16, 4);
+  put(&behind, COUNT, 8);
+  assert_int_equal(write(fd, behind.bytes, behind.count), (ssize_t)behind.count);
+  assert_int_equal(lseek(fd, 2 * COUNT, SEEK_CUR), before + (off_t)behind.count + 2 * COUNT); /* zeros */
+  behind.count = 0;
+  put_text(&behind, "layers");
+  put(&behind, HR_GGUF_ARRAY, 4);
+  put(&behind, HR_GGUF_U32, 4);
+  put(&behind, 2, 8);
+  put(&behind, 7, 4);
+  put(&behind, 9, 4);
+  put_tensor(&behind, "a", 4, 2, 0, 0);
+  assert_int_equal(write(fd, behind.bytes, behind.count), (ssize_t)behind.count);
+  off_t header = lseek(fd, 0, SEEK_CUR), whole = (header + 31) / 32 * 32 + 32;
+  assert_int_equal(ftruncate(fd, whole), 0);
+  lists_expect(path, false, COUNT);
+  lists_expect(path, true, COUNT);
+  for (off_t cut = whole - 1; cut > 0; cut -= cut > header - 300 ? 1 : 70001) {
+    hr_gguf *parsed = NULL;
+    hr_error err = {0};
+    assert_int_equal(ftruncate(fd, cut), 0);
+    assert_int_equal(hr__gguf_open_lean(path, &parsed, &err), HR_BAD_INPUT);
+    assert_int_equal(hr__gguf_open(path, &parsed, &err), HR_BAD_INPUT);
+  }
   close(fd);
-  hr_gguf *parsed = NULL;
-  hr_error err = {0};
-  if (hr__gguf_open(path, &parsed, &err) != HR_OK) fail_msg("%s", err.message);
-  hr_gguf_text text;
-  assert_true(hr__gguf_string(hr__gguf_value(parsed, "texts"), COUNT - 1, &text));
-  assert_memory_equal(text.text, "words", 5);
-  hr__gguf_close(parsed);
   unlink(path);
 }
 

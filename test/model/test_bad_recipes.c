@@ -120,7 +120,7 @@ static const struct {
     {LLAMA "max_position_embeddings: 64 }\n", 0, 5, "r.yaml", "data.sequence_length (128) is longer", "shorter"},
     {TINY "data: { sequence_length: 4096 }\n", 0, 5, "r.yaml:4:26", "data.sequence_length (4096) is longer",
      "max_position_embeddings"},
-    {LLAMA "attention_dropout: 0.1 }\n", 0, 5, "r.yaml:3:73", "dropout", "attention_dropout=0"},
+    {LLAMA "attention_dropout: 1 }\n", 0, 5, "r.yaml:3:73", "attention_dropout", ""},
     {"model: { family: llama, config: { hidden_size: 16777216, intermediate_size: 16777216 } }\n", 0, 5, "r.yaml:1:48",
      "more than 10000000000000 parameters", "smaller"},
     {LLAMA "rope_scaling: { rope_type: llama3, factor: 8 } }\n", 0, 5, "r.yaml:3:54",

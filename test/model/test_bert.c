@@ -75,17 +75,12 @@ static void published_sizes(void **state) {
     const char *folder;
     int64_t count;
   } cases[] = {{"bert-base-uncased", 109514298}, {"bert-large-uncased", 335174458}};
-  static const char *const no_dropout[] = {"model.config.attention_probs_dropout_prob=0"};
   hr_built *built = *state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char path[512];
     hr__built_free(built);
     snprintf(path, sizeof path, "%s/test/model/configs/%s", HR_SOURCE_DIR, cases[i].folder);
-    assert_int_equal(hr__built_recipe(built, path, NULL, NULL, 0), HR_BAD_INPUT);
-    assert_non_null(strstr(built->err.message, "attention_probs_dropout_prob"));
-    assert_non_null(strstr(built->err.place, "config.json"));
-    hr__built_free(built);
-    hr_status status = hr__built_recipe(built, path, NULL, no_dropout, 1);
+    hr_status status = hr__built_recipe(built, path, NULL, NULL, 0);
     if (status == HR_OK) status = hr__built_graph(built, 1, 16);
     if (status != HR_OK) fail_msg("%s: %s (%s)", built->err.place, built->err.message, built->err.remedy);
     assert_int_equal(parameters(built->graph), cases[i].count);
@@ -130,7 +125,7 @@ static void names(void **state) {
 
 static void parts(void **state) {
   hr_built *built = *state;
-  small_ok(built, ", hidden_dropout_prob: 0, layer_norm_eps: 0.25");
+  small_ok(built, ", hidden_dropout_prob: 0, attention_probs_dropout_prob: 0, layer_norm_eps: 0.25");
   const hr_graph *g = built->graph;
   const hr_attention_args *attention = node_of(g, &hr_op_attention)->args;
   assert_true(attention->bidirectional && attention->window == 0 && attention->heads == 2 && attention->head_dim == 4);
@@ -138,6 +133,7 @@ static void parts(void **state) {
   assert_true(norm->eps == 0.25f);
   assert_int_equal(nodes_of(g, &hr_op_layernorm), 1 + 2 * 2 + 1);
   assert_int_equal(nodes_of(g, &hr_op_dropout), 0);
+  assert_true(attention->dropout == 0.0f);
   assert_false(((const hr_gelu_args *)node_of(g, &hr_op_gelu)->args)->tanh);
   const hr_node *head = node_of(g, &hr_op_head_loss);
   assert_string_equal(g->values[head->in[1]].name, "bert.embeddings.word_embeddings.weight");
@@ -150,6 +146,7 @@ static void parts(void **state) {
   small_ok(built, ""); /* the embeddings' result and the two halves of each layer */
   assert_int_equal(nodes_of(built->graph, &hr_op_dropout), 1 + 2 * 2);
   assert_true(((const hr_dropout_args *)node_of(built->graph, &hr_op_dropout)->args)->p == 0.1f);
+  assert_true(((const hr_attention_args *)node_of(built->graph, &hr_op_attention)->args)->dropout == 0.1f);
 }
 
 static void blocks(void **state) {
@@ -173,7 +170,6 @@ static void refused(void **state) {
     const char *more, *message;
   } cases[] = {
       {", hidden_act: silu", "hidden_act silu"},
-      {", attention_probs_dropout_prob: 0.1", "attention_probs_dropout_prob"},
       {", position_embedding_type: relative_key", "position_embedding_type \"relative_key\""},
       {", is_decoder: true", "is_decoder"},
       {", tie_word_embeddings: false", "tie_word_embeddings"},
@@ -243,12 +239,14 @@ static void config_write(const hr_built *built, char out[2048]) {
 static void config_json(void **state) {
   hr_built *built = *state;
   char folder[64], before[2048], after[2048];
-  small_ok(built, ", hidden_act: gelu_new, layer_norm_eps: 1e-5, hidden_dropout_prob: 0.25, type_vocab_size: 1");
+  small_ok(built, ", hidden_act: gelu_new, layer_norm_eps: 1e-5, hidden_dropout_prob: 0.25,"
+                  " attention_probs_dropout_prob: 0.5, type_vocab_size: 1");
   config_write(built, before);
   static const char *const expected[] = {"\"architectures\": [\"BertForMaskedLM\"]",
                                          "\"model_type\": \"bert\"",
                                          "\"hidden_act\": \"gelu_new\"",
                                          "\"hidden_dropout_prob\": 0.25",
+                                         "\"attention_probs_dropout_prob\": 0.5",
                                          "\"tie_word_embeddings\": true",
                                          "\"max_position_embeddings\": 6"};
   for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
@@ -281,6 +279,7 @@ static void evaluation(void **state) {
   assert_int_equal(hr__builder_status(&b, &built->err), HR_OK);
   assert_int_equal(nodes_of(g, &hr_op_dropout), 0);
   assert_int_equal(node_of(g, &hr_op_attention)->in[3], batch.lengths);
+  assert_int_equal(node_of(g, &hr_op_attention)->in[4], HR_NONE); /* nor inside of attention */
   hr__graph_destroy(g);
 }
 

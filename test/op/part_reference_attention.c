@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "op/attention.h"
+#include "op/attention_drop.h"
 
 /* One head of one sequence: where its rows lie in q, y ([B, T, Hq * D]) and in k, v ([B, T, Hk * D]). */
 typedef struct head_view {
@@ -28,7 +29,7 @@ static head_view head_of(const hr_attention_args *a, const hr_desc *q, const dou
                      .lse_first = (batch * a->heads + head) * T};
 }
 
-/* The last operand: lengths [B] or starts [B, T], or nothing. */
+/* Lengths [B] or starts [B, T], or nothing. */
 typedef struct bounds {
   const double *values;
   bool starts;
@@ -52,8 +53,31 @@ static seen_keys attention_sees(const hr_attention_args *a, bounds limits, int64
   return t < there ? seen : (seen_keys){0, 0};
 }
 
-static void attention_head(const hr_attention_args *a, head_view v, bounds limits, int64_t batch, const double *q,
-                           const double *k, const double *value, double *y, double *lse) {
+/* The mask of one head of one sequence; `control` holds the bytes of the control block, one in each double. */
+typedef struct head_mask {
+  uint64_t key, head;
+  uint32_t limit;
+} head_mask;
+
+static head_mask mask_of(const hr_attention_args *a, const double *control, int64_t batch, int64_t head) {
+  hr_control k;
+  if (a->dropout <= 0.0f) return (head_mask){0};
+  for (size_t i = 0; i < sizeof k; i++)
+    ((unsigned char *)&k)[i] = (unsigned char)control[i];
+  return (head_mask){.key = hr__dropout_key(k.seed, CASE_STREAM, k.step, a->use),
+                     .head = hr__drop_head(k.sample + (uint64_t)(a->first + batch), a->heads, head),
+                     .limit = hr__drop_limit(a->dropout)};
+}
+
+/* What the probability of a key is multiplied by. */
+static double mask_at(const head_mask *mask, int64_t query, int64_t key) {
+  if (mask->limit == 0) return 1.0;
+  bool kept = hr__drop_keeps(mask->key, mask->head, query, key, mask->limit);
+  return kept ? 256.0 / (256.0 - (double)mask->limit) : 0.0;
+}
+
+static void attention_head(const hr_attention_args *a, head_view v, bounds limits, int64_t batch, head_mask mask,
+                           const double *q, const double *k, const double *value, double *y, double *lse) {
   for (int64_t t = 0; t < v.T; t++) {
     const double *row = q + v.q_first + t * v.q_step;
     double *to = y + v.y_first + t * v.y_step, total = 0.0;
@@ -63,7 +87,7 @@ static void attention_head(const hr_attention_args *a, head_view v, bounds limit
       double weight = exp((double)a->scale * reference_dot(row, k + v.k_first + s * v.k_step, v.D));
       total += weight;
       for (int64_t d = 0; d < v.D; d++)
-        to[d] += weight * value[v.v_first + s * v.k_step + d];
+        to[d] += weight * mask_at(&mask, t, s) * value[v.v_first + s * v.k_step + d];
     }
     for (int64_t d = 0; d < v.D; d++)
       to[d] /= total > 0.0 ? total : 1.0;
@@ -76,11 +100,11 @@ static void attention_reference(const reference_call *c) {
   const double *q = c->in[0], *k = c->in[1] ? c->in[1] : q, *value = c->in[1] ? c->in[2] : q;
   for (int64_t batch = 0; batch < c->in_desc[0].dim[0]; batch++)
     for (int64_t head = 0; head < a->heads; head++)
-      attention_head(a, head_of(a, &c->in_desc[0], c->in[1], batch, head), bounds_of(c, 3), batch, q, k, value,
-                     c->out[0], c->out[1]);
+      attention_head(a, head_of(a, &c->in_desc[0], c->in[1], batch, head), bounds_of(c, 3), batch,
+                     mask_of(a, c->in[4], batch, head), q, k, value, c->out[0], c->out[1]);
 }
 
-/* dy, q, k, v, y, lse, lengths? -> dq, dk, dv */
+/* dy, q, k, v, y, lse, bounds?, control? -> dq, dk, dv */
 static void attention_bwd_reference(const reference_call *c) {
   const hr_attention_args *a = c->args;
   const double *dy = c->in[0], *q = c->in[1], *y = c->in[4], *lse = c->in[5];
@@ -92,6 +116,7 @@ static void attention_bwd_reference(const reference_call *c) {
   for (int64_t batch = 0; batch < c->in_desc[0].dim[0]; batch++)
     for (int64_t head = 0; head < a->heads; head++) {
       head_view v = head_of(a, &c->in_desc[1], c->in[2], batch, head);
+      head_mask mask = mask_of(a, c->in[7], batch, head);
       for (int64_t t = 0; t < v.T; t++) {
         int64_t at = v.q_first + t * v.q_step, y_at = v.y_first + t * v.y_step;
         double pull = reference_dot(dy + y_at, y + y_at, v.D);
@@ -99,11 +124,12 @@ static void attention_bwd_reference(const reference_call *c) {
         for (int64_t s = seen.first; s < seen.end; s++) {
           int64_t from = v.k_first + s * v.k_step, v_from = v.v_first + s * v.k_step;
           double p = exp(scale * reference_dot(q + at, k + from, v.D) - lse[v.lse_first + t]);
-          double ds = p * (reference_dot(dy + y_at, value + v_from, v.D) - pull) * scale;
+          double kept = mask_at(&mask, t, s);
+          double ds = p * (kept * reference_dot(dy + y_at, value + v_from, v.D) - pull) * scale;
           for (int64_t d = 0; d < v.D; d++) {
             dq[at + d] += ds * k[from + d];
             dk[from + d] += ds * q[at + d];
-            dv[v_from + d] += p * dy[y_at + d];
+            dv[v_from + d] += p * kept * dy[y_at + d];
           }
         }
       }
@@ -116,8 +142,8 @@ static void attention_bwd_fill(double *const *in, const hr_desc *desc, const voi
   const double *q = in[1], *k = in[2] ? in[2] : q, *value = in[2] ? in[3] : q;
   for (int64_t batch = 0; batch < desc[1].dim[0]; batch++)
     for (int64_t head = 0; head < a->heads; head++)
-      attention_head(a, head_of(a, &desc[1], in[2], batch, head), (bounds){in[6], desc[6].rank == 2}, batch, q, k,
-                     value, in[4], in[5]);
+      attention_head(a, head_of(a, &desc[1], in[2], batch, head), (bounds){in[6], desc[6].rank == 2}, batch,
+                     mask_of(a, in[7], batch, head), q, k, value, in[4], in[5]);
 }
 
 static const reference ops[] = {

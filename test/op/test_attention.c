@@ -1,10 +1,11 @@
 /* What the samples of attention do not show: packed operands, lengths and masks that hide nothing have the bits of the
- * plain form, positions that are not there are not read, and masks without meaning are refused. */
+ * plain form, positions that are not there are not read, masks without meaning are refused, and what dropout draws. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "op/attention.h"
+#include "op/attention_drop.h"
 #include "part_case.h"
 
 /* Copies between [rows, columns] and the columns of a packed [rows, all] from `first` on. */
@@ -64,7 +65,7 @@ static void test_packed_attention_has_the_same_bits(void **state) {
 }
 
 static void masked_create(op_case *c, const char *op, const hr_sample *sample, hr_dtype dtype) {
-  bool backward = sample->n_in == 7;
+  bool backward = sample->n_in == HR_ATTENTION_BWD_IN;
   uint32_t narrow = dtype == HR_F32 ? 0 : backward ? 1u << 0 | 1u << 1 | 1u << 4 : 1u << 0;
   assert_true(case_create_as(c, hr__op_find(op), sample, 90, narrow, dtype));
 }
@@ -86,12 +87,12 @@ static bool is_behind(const hr_desc *desc, bool positions_last, const double *le
 static void lengths_check(const char *op, const hr_sample *sample, hr_dtype dtype) {
   op_case c;
   masked_create(&c, op, sample, dtype);
-  bool backward = sample->n_in == 7;
-  int last = sample->n_in - 1;
+  bool backward = sample->n_in == HR_ATTENTION_BWD_IN;
+  int bounds = sample->n_in - 2;
   double lengths[] = {20, -3, 70, 1000}, clamped[] = {20, 0, 70, 70};
-  memcpy(c.value[last], clamped, sizeof clamped);
+  memcpy(c.value[bounds], clamped, sizeof clamped);
   run_result plain = case_run(&c, (run_options){.threads = 2});
-  memcpy(c.value[last], lengths, sizeof lengths);
+  memcpy(c.value[bounds], lengths, sizeof lengths);
   for (int i = 0; i < (backward ? 2 : 1); i++)
     for (int64_t e = 0; e < hr_desc_count(&c.in[i]); e++)
       if (is_behind(&c.in[i], false, lengths, e)) c.value[i][e] = NAN;
@@ -108,12 +109,12 @@ static void lengths_check(const char *op, const hr_sample *sample, hr_dtype dtyp
 /* Lengths of T, and a window of T, hide nothing: the bits are those of attention without. */
 static void nothing_hidden_check(const char *op, const hr_sample *sample, hr_dtype dtype) {
   op_case c;
-  int last = sample->n_in - 1;
+  int bounds = sample->n_in - 2;
   masked_create(&c, op, sample, dtype);
   for (int b = 0; b < 4; b++)
-    c.value[last][b] = 70;
+    c.value[bounds][b] = 70;
   run_result all = case_run(&c, (run_options){.threads = 2});
-  run_result none = case_run(&c, (run_options){.threads = 2, .absent = 1u << last});
+  run_result none = case_run(&c, (run_options){.threads = 2, .absent = 1u << bounds});
   results_same(&c, &all, &none);
   hr_attention_args args = *(const hr_attention_args *)sample->args;
   hr_sample windowed = *sample;
@@ -135,9 +136,11 @@ static void test_attention_with_lengths(void **state) {
   const hr_attention_args *masks[] = {&causal, &both, &window};
   for (int m = 0; m < 3; m++)
     for (int d = 0; d < 3; d++) {
-      hr_sample forward = {
-          .n_in = 4, .in = {{HR_F32, 3, {4, 70, 64}}, {0}, {0}, {HR_I32, 1, {4}}}, .args = masks[m], .index_below = 71};
-      hr_sample backward = {.n_in = 7,
+      hr_sample forward = {.n_in = HR_ATTENTION_IN,
+                           .in = {{HR_F32, 3, {4, 70, 64}}, {0}, {0}, {HR_I32, 1, {4}}},
+                           .args = masks[m],
+                           .index_below = 71};
+      hr_sample backward = {.n_in = HR_ATTENTION_BWD_IN,
                             .in = {{HR_F32, 3, {4, 70, 32}},
                                    {HR_F32, 3, {4, 70, 64}},
                                    {0},
@@ -163,8 +166,8 @@ static void test_attention_refuses_masks_without_meaning(void **state) {
       {.heads = 4, .kv_heads = 2, .head_dim = 8, .scale = 1}};
   static const hr_desc lengths[] = {{0}, {0}, {HR_I32, 1, {3}}};
   for (int i = 0; i < 3; i++) {
-    hr_desc in[] = {{HR_F32, 3, {2, 7, 64}}, {0}, {0}, lengths[i]}, out[2];
-    hr_op_view view = {.in = in, .n_in = 4, .n_out = 2, .args = &args[i]};
+    hr_desc in[] = {{HR_F32, 3, {2, 7, 64}}, {0}, {0}, lengths[i], {0}}, out[2];
+    hr_op_view view = {.in = in, .n_in = HR_ATTENTION_IN, .n_out = 2, .args = &args[i]};
     hr_error err;
     assert_int_equal(hr__op_find("attention")->shape(&view, out, &err), HR_BAD_INPUT);
     in[3] = (hr_desc){0};
@@ -173,11 +176,142 @@ static void test_attention_refuses_masks_without_meaning(void **state) {
   }
 }
 
+enum { ROWS = 512, KEYS = 512 }; /* of the mask that is counted */
+
+/* Bit `key` of a row of the mask. */
+static bool kept(uint64_t head, int64_t query, int64_t key, uint32_t limit) {
+  return hr__drop_keeps(hr__dropout_key(7, 12345, 3, 0), head, query, key, limit);
+}
+
+/* Of `count` elements `hits` were to be a part of `rate`: within 5 standard deviations. */
+static void expect_part(const char *what, double hits, double count, double rate) {
+  double sigma = sqrt(count * rate * (1 - rate));
+  if (fabs(hits - count * rate) > 5 * sigma)
+    fail_msg("%s: %g of %g, expected %g +- %g", what, hits, count, count * rate, sigma);
+}
+
+/* Every rate is drawn as often as it says, and any two rows, heads or neighbouring keys are independent: both kept
+ * as often as the product of their rates. */
+static void test_mask_statistics(void **state) {
+  (void)state;
+  static const float rates[] = {0.001f, 0.1f, 0.25f, 0.5f, 0.9f, 0.999f};
+  for (size_t r = 0; r < sizeof rates / sizeof *rates; r++) {
+    uint32_t limit = hr__drop_limit(rates[r]);
+    double part = 1.0 - (double)limit / HR_DROP_PARTS, count = (double)ROWS * KEYS;
+    double all = 0, rows = 0, heads = 0, keys = 0, blocks = 0;
+    assert_true(fabs(1.0 - part - (double)rates[r]) <= (rates[r] < 0.002f || rates[r] > 0.998f ? 1.0 : 0.5) / 256);
+    assert_true(fabs((double)hr__drop_scale(limit) * part - 1.0) < 1e-6);
+    for (int64_t q = 0; q < ROWS; q++)
+      for (int64_t k = 0; k < KEYS; k++) {
+        bool here = kept(9, q, k, limit);
+        all += here;
+        rows += here && kept(9, q + 1, k, limit);
+        heads += here && kept(10, q, k, limit);
+        keys += here && kept(9, q, k + 1, limit);
+        blocks += here && kept(9, q, k + HR_DROP_KEYS, limit);
+      }
+    expect_part("kept", all, count, part);
+    expect_part("kept in two rows", rows, count, part * part);
+    expect_part("kept in two heads", heads, count, part * part);
+    expect_part("kept, and the next key too", keys, count, part * part);
+    expect_part("kept, and that of the next block too", blocks, count, part * part);
+  }
+  assert_int_equal(hr__drop_limit(0.0f), 0);
+}
+
+/* Values of 1 sum up to 1 on average: what is kept is scaled by the rate that is drawn. Scores are all equal, so that y
+ * also tells how many keys of a row were kept; another step, sample or use draws another mask. */
+static void test_dropout_keeps_the_mean(void **state) {
+  (void)state;
+  enum { T = 256, HEADS = 8 };
+  hr_attention_args args = {.heads = HEADS, .kv_heads = HEADS, .head_dim = 1, .scale = 1, .bidirectional = true};
+  args.dropout = 0.1f;
+  hr_sample sample = {.n_in = HR_ATTENTION_IN,
+                      .in = {{HR_F32, 3, {1, T, 3 * HEADS}}, {0}, {0}, {0}, {HR_U8, 1, {sizeof(hr_control)}}},
+                      .args = &args};
+  op_case c;
+  static float y[5][T * HEADS];
+  assert_true(case_create_as(&c, hr__op_find("attention"), &sample, 91, 0, HR_F32));
+  for (int64_t e = 0; e < hr_desc_count(&c.in[0]); e++)
+    c.value[0][e] = e % (3 * HEADS) < 2 * HEADS ? 0.0 : 1.0;
+  for (int way = 0; way < 5; way++) { /* the same; other step, sample, use, row of the batch */
+    hr_control control = c.control;
+    if (way == 1) control.step++;
+    if (way == 2) control.sample++;
+    args.use = way == 3;
+    args.first = way == 4;
+    for (size_t i = 0; i < sizeof control; i++)
+      c.value[4][i] = (double)((const unsigned char *)&control)[i];
+    run_result got = case_run(&c, (run_options){.threads = 2});
+    double scale = 256.0 / 230.0, sum = 0;
+    for (int64_t e = 0; e < T * HEADS; e++) {
+      double keys = got.value[0][e] / scale * T;
+      assert_true(fabs(keys - round(keys)) < 1e-2);
+      sum += round(keys);
+    }
+    expect_part("kept", sum, (double)T * T * HEADS, 230.0 / 256.0);
+    memcpy(y[way], got.data[0], sizeof y[way]);
+  }
+  for (int way = 1; way < 5; way++)
+    assert_int_not_equal(memcmp(y[0], y[way], sizeof y[way]), 0);
+  assert_memory_equal(y[2], y[4], sizeof y[2]); /* the same sample, wherever its batch begins */
+  case_destroy(&c);
+}
+
+/* A longer row that holds more padding drops the same: T is no part of what names an element. */
+static void test_dropout_does_not_depend_on_padding(void **state) {
+  (void)state;
+  enum { SHORT = 40, LONG = 300, COLUMNS = 3 * 4 };
+  static const hr_attention_args args = {
+      .heads = 1, .kv_heads = 1, .head_dim = 4, .scale = 1, .bidirectional = true, .dropout = 0.5f};
+  double y[2][SHORT * 4];
+  for (int longer = 0; longer < 2; longer++) {
+    hr_sample sample = {.n_in = HR_ATTENTION_IN,
+                        .in = {{HR_F32, 3, {1, longer ? LONG : SHORT, COLUMNS}},
+                               {0},
+                               {0},
+                               {HR_I32, 1, {1}},
+                               {HR_U8, 1, {sizeof(hr_control)}}},
+                        .args = &args,
+                        .index_below = 2};
+    op_case c;
+    assert_true(case_create_as(&c, hr__op_find("attention"), &sample, 92, 0, HR_F32));
+    for (int64_t e = 0; e < SHORT * COLUMNS; e++)
+      c.value[0][e] = (double)sinf((float)e);
+    c.value[3][0] = SHORT;
+    run_result got = case_run(&c, (run_options){.threads = 2});
+    memcpy(y[longer], got.value[0], sizeof y[longer]);
+    case_destroy(&c);
+  }
+  for (int e = 0; e < SHORT * 4; e++)
+    assert_true(fabs(y[0][e] - y[1][e]) < 1e-5);
+}
+
+/* Dropout without the block that says what to draw, and the other way around. */
+static void test_dropout_goes_with_control(void **state) {
+  (void)state;
+  for (int drops = 0; drops < 2; drops++)
+    for (int there = 0; there < 2; there++) {
+      hr_attention_args args = {.heads = 1, .kv_heads = 1, .head_dim = 8, .scale = 1, .dropout = drops ? 0.1f : 0.0f};
+      hr_desc in[HR_ATTENTION_IN] = {{HR_F32, 3, {2, 7, 24}}}, out[2];
+      if (there) in[4] = (hr_desc){HR_U8, 1, {sizeof(hr_control)}};
+      hr_op_view view = {.in = in, .n_in = HR_ATTENTION_IN, .n_out = 2, .args = &args};
+      hr_error err;
+      assert_int_equal(hr__op_find("attention")->shape(&view, out, &err), drops == there ? HR_OK : HR_BAD_INPUT);
+      args.dropout = 1.0f;
+      assert_int_equal(hr__op_find("attention")->shape(&view, out, &err), HR_BAD_INPUT);
+    }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_packed_attention_has_the_same_bits),
       cmocka_unit_test(test_attention_with_lengths),
       cmocka_unit_test(test_attention_refuses_masks_without_meaning),
+      cmocka_unit_test(test_mask_statistics),
+      cmocka_unit_test(test_dropout_keeps_the_mean),
+      cmocka_unit_test(test_dropout_does_not_depend_on_padding),
+      cmocka_unit_test(test_dropout_goes_with_control),
   };
   return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

@@ -346,10 +346,11 @@ static void the_verdict_names_the_owners(void **state) {
   hr_verdict verdict;
   hr_error err = {0};
   uint64_t peak = f->plan->tiers[HR_TIER_DEVICE].peak_bytes;
-  assert_int_equal(hr__verdict(f->plan, &(hr_budget){.budget_bytes = peak}, &verdict, &err), HR_OK);
+  assert_int_equal(hr__verdict(f->plan, NULL, &(hr_budget){.budget_bytes = peak}, &verdict, &err), HR_OK);
   assert_true(verdict.fits);
   assert_int_equal(verdict.missing_bytes, 0);
-  assert_int_equal(hr__verdict(f->plan, &(hr_budget){.budget_bytes = peak, .margin_bytes = 1}, &verdict, &err), HR_OK);
+  assert_int_equal(hr__verdict(f->plan, NULL, &(hr_budget){.budget_bytes = peak, .margin_bytes = 1}, &verdict, &err),
+                   HR_OK);
   assert_false(verdict.fits);
   assert_int_equal(verdict.missing_bytes, 1);
   assert_string_equal(verdict.categories[0].name, "parameters");
@@ -357,6 +358,21 @@ static void the_verdict_names_the_owners(void **state) {
   assert_string_equal(verdict.buffers[0].name, "model.layers.*.weight");
   assert_int_equal(verdict.buffers[0].slots, 3);
   assert_int_equal(verdict.buffers[0].bytes, 3 * 64 * 64 * 4);
+}
+
+/* The host has to have the most that any phase takes; what is prepared before has, on the CPU, the arena's memory. */
+static void the_host_has_its_largest_phase(void **state) {
+  fixture *f = *state;
+  hr__program_set_output(&f->b, "x", hr__add(&f->b, input(f, "x", 64, 64), input(f, "y", 64, 64), 1));
+  plan_it(f);
+  uint64_t arena = f->plan->tiers[HR_TIER_DEVICE].arena_bytes, host = f->plan->tiers[HR_TIER_HOST].peak_bytes;
+  hr_host_phases phases = hr__host_phases(f->plan, NULL);
+  assert_true(arena > 0 && phases.prepare == 0 && phases.load == host && phases.train == host && phases.save == host);
+  assert_int_equal(hr__host_most(f->plan, &phases), host);
+  phases.prepare = arena + host + 1;
+  assert_int_equal(hr__host_most(f->plan, &phases), host + 1);
+  phases.prepare = arena + host;
+  assert_int_equal(hr__host_most(f->plan, &phases), host);
 }
 
 #define PLAN_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -378,6 +394,7 @@ int main(void) {
       PLAN_TEST(nodes_on_the_host_take_its_rates),
       PLAN_TEST(a_missing_kernel_is_named),
       PLAN_TEST(the_verdict_names_the_owners),
+      PLAN_TEST(the_host_has_its_largest_phase),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

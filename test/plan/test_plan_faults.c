@@ -26,7 +26,7 @@ typedef struct subject {
 
 static hr_status report_body(const hr_plan *plan, hr_error *err) {
   hr_verdict verdict;
-  HR_TRY(hr__verdict(plan, &(hr_budget){.budget_bytes = 1000}, &verdict, err));
+  HR_TRY(hr__verdict(plan, NULL, &(hr_budget){.budget_bytes = 1000}, &verdict, err));
   HR_TRY(json_body(hr__report_json(plan, &verdict, NULL), err));
   return json_body(hr__report_buffers_json(plan), err);
 }

@@ -60,7 +60,7 @@ static void planned_init(planned *p, const char *text, const char *override) {
   if (hr__compile(p->recipe, NULL, NULL, &p->graph, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
   p->plan = test_plan(p->graph, &p->facts, 1);
   assert_int_equal(hr__memory_budget(p->recipe, &p->facts, &budget, &err), HR_OK);
-  assert_int_equal(hr__verdict(p->plan, &budget, &p->verdict, &err), HR_OK);
+  assert_int_equal(hr__verdict(p->plan, NULL, &budget, &p->verdict, &err), HR_OK);
 }
 
 static void planned_fini(planned *p) {
@@ -220,6 +220,10 @@ static void plan_json_has_all_fields(void **state) {
   static const char *const phases[] = {"load", "first_step", "steady", "eval", "save", "resume"};
   for (size_t i = 0; i < 6; i++)
     assert_int_equal(number(json_object_get(root, "phases"), phases[i]), number(device, "peak_bytes"));
+  static const char *const on_host[] = {"load", "train", "save"};
+  for (size_t i = 0; i < 3; i++)
+    assert_int_equal(number(json_object_get(root, "host_phases"), on_host[i]), slots);
+  assert_int_equal(number(json_object_get(root, "host_phases"), "prepare"), 0);
   json_decref(root);
   planned_fini(&p);
 }

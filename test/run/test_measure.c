@@ -53,7 +53,8 @@ static void test_lengths_are_full(void **state) {
   assert_int_equal(hr__bench_ring_create(device, &ring, &err), HR_OK);
   static const hr_attention_args args = {
       .heads = 4, .kv_heads = 4, .head_dim = 32, .scale = 0.2f, .bidirectional = true};
-  hr_bench_case cases[2] = {{.op = &hr_op_attention, .n_in = 4, .in = {{HR_F32, 3, {2, 256, 3 * 128}}}, .args = &args}};
+  hr_bench_case cases[2] = {
+      {.op = &hr_op_attention, .n_in = HR_ATTENTION_IN, .in = {{HR_F32, 3, {2, 256, 3 * 128}}}, .args = &args}};
   cases[1] = cases[0];
   cases[1].in[3] = (hr_desc){HR_I32, 1, {2}};
   double least[2] = {1e9, 1e9}, seconds; /* of three, by turns: another program may be in the way of one */

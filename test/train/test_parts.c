@@ -154,12 +154,14 @@ static void test_same_bits(void **state) {
 static void test_used_twice(void **state) {
   (void)state;
   static const char whole[] = "model.parts.text.config.hidden_dropout_prob=0",
+                    inside[] = "model.parts.text.config.attention_probs_dropout_prob=0",
                     lora[] = "model.parts.text.adapters.dropout=0";
-  hr_train_result equal = train_ok(LIST(TWINS, whole, lora), (hr_train_options){0});
+  hr_train_result equal = train_ok(LIST(TWINS, whole, inside, lora), (hr_train_options){0});
+  hr_train_result attention = train_ok(LIST(TWINS, whole, lora), (hr_train_options){0});
   hr_train_result hidden = train_ok(LIST(TWINS, lora), (hr_train_options){0});
   hr_train_result both = train_ok(LIST(TWINS), (hr_train_options){0});
   assert_true(equal.loss > 5.5451f && equal.loss < 5.5452f); /* both uses are equal: all of 256 words are as likely */
-  assert_true(hidden.loss != equal.loss && both.loss != hidden.loss);
+  assert_true(attention.loss != equal.loss && hidden.loss != attention.loss && both.loss != hidden.loss);
   static const char *const variants[] = {"memory.checkpoint=every-layer", "memory.checkpoint=selective",
                                          "memory.offload.activations=host"};
   for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {

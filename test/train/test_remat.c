@@ -62,7 +62,27 @@ static void test_adapters_agree(void **state) {
   }
 }
 
+/* What attention drops is drawn again when it is made again. */
+static void test_attention_dropout_agrees(void **state) {
+  (void)state;
+  static const char *const more[][2] = {{"model.config.attention_dropout=0.2", NULL},
+                                        {"model.config.attention_dropout=0.2", "memory.offload.activations=host"}};
+  static const char *const none[] = {NULL};
+  char plain[65], other[65];
+  trained_sha256("none", "bf16-true", 2, none, plain);
+  trained_sha256("none", "bf16-true", 2, more[0], other);
+  assert_string_not_equal(plain, other);
+  for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+    trained_sha256("none", "bf16-true", 2, more[0], plain);
+    trained_sha256("selective", "bf16-true", 2, more[i], other);
+    assert_string_equal(plain, other);
+    trained_sha256("every-layer", "bf16-true", 2, more[i], other);
+    assert_string_equal(plain, other);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_modes_agree), cmocka_unit_test(test_adapters_agree)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_modes_agree), cmocka_unit_test(test_adapters_agree),
+                                     cmocka_unit_test(test_attention_dropout_agrees)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ struct hr_cuda_state {
 
 /* An op's kernel with all device functions it may launch. They are loaded when the device is opened: loading takes
  * device memory, and the step may take none. */
-enum { HR_CUDA_FUNCTIONS = 80 };
+enum { HR_CUDA_FUNCTIONS = 112 };
 struct hr_cuda_launcher {
   hr_kernel kernel;
   const void *functions[HR_CUDA_FUNCTIONS]; /* ended by NULL where there are fewer */

@@ -8,7 +8,7 @@
 #include "dev/cuda/device.cuh"
 
 cudaError_t hr__staging_create(hr_cuda_state *state) {
-  cudaError_t error = cudaHostAlloc((void **)&state->pieces, HR_CUDA_HOST_BYTES, cudaHostAllocDefault);
+  cudaError_t error = cudaHostAlloc((void **)&state->pieces, HR_CUDA_PINNED_BYTES, cudaHostAllocDefault);
   for (int i = 0; error == cudaSuccess && i < HR_CUDA_PIECES; i++)
     error = cudaEventCreateWithFlags(&state->piece_free[i], cudaEventDisableTiming);
   return error;
