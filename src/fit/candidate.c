@@ -36,7 +36,8 @@ hr_status hr__candidate_lay(const hr_choosing *s, hr_candidate *c, bool draft, h
   if (!judged && draft) effort = HR_EFFORT_DRAFT;
   if (!judged && !draft && c->plan->n_slots <= HR_SMALL_SLOTS) effort = HR_EFFORT_RUN; /* also one of many settings */
   uint64_t budget = judged || hr__choose_any(s->open->recipe) ? s->open->budget_bytes : 0;
-  hr_plan_options options = {.accumulation = s->open->accumulation, .effort = effort, .budget_bytes = budget};
+  hr_plan_options options = {
+      .accumulation = s->open->accumulation, .effort = effort, .budget_bytes = budget, .nameless = true};
   hr__plan_destroy(c->plan);
   c->plan = NULL;
   HR_TRY(hr__graph_compact(c->graph, err));
