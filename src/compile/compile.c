@@ -155,6 +155,13 @@ static hr_status built_run(hr_builder *b, const hr_recipe *recipe, const hr_choi
   return passes_run(b, recipe, HR_AFTER_GRAD, choices, until, done, err);
 }
 
+/* The passes that go by choices. */
+static hr_status choices_run(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, const char *until,
+                             bool *done, hr_error *err) {
+  HR_TRY(passes_run(b, recipe, HR_BY_KEEP, choices, until, done, err));
+  return passes_run(b, recipe, HR_BY_CHOICE, choices, until, done, err);
+}
+
 /* All stages before these passes. */
 static hr_status trunk_run(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, const char *until,
                            bool *done, hr_error *err) {
@@ -172,7 +179,7 @@ static hr_status stages_run(hr_builder *b, const hr_recipe *recipe, const hr_cho
                             hr_error *err) {
   bool done = false;
   HR_TRY(trunk_run(b, recipe, choices, until, &done, err));
-  HR_TRY(passes_run(b, recipe, HR_BY_CHOICE, choices, until, &done, err));
+  HR_TRY(choices_run(b, recipe, choices, until, &done, err));
   if (until && !done)
     return hr__fail(err, HR_USAGE, NULL, "use model, grad, a pass of pass/passes.def, or plan", "no stage '%s'", until);
   return HR_OK;
@@ -210,19 +217,24 @@ hr_status hr__by_hand_settings(const char *text, hr_recipe **out, hr_error *err)
 hr_status hr__compile_by_hand(hr_builder *b, const hr_recipe *settings, hr_error *err) {
   bool done = false;
   HR_TRY(built_run(b, settings, NULL, NULL, &done, err));
-  HR_TRY(passes_run(b, settings, HR_BY_CHOICE, NULL, NULL, &done, err));
+  HR_TRY(choices_run(b, settings, NULL, NULL, &done, err));
   return hr__graph_compact(b->graph, err);
 }
 
 /* --- many graphs of one recipe ----------------------------------------------------------------------------------- */
 
+enum { KEEPS = HR_KEEP_OFFLOADED + 1 };
+
 struct hr_trunk {
   const hr_recipe *recipe;
-  hr_builder builder; /* behind the last pass that it has gone through, with its graph */
+  hr_builder builder;      /* behind the last pass that it has gone through, with its graph */
+  hr_builder limbs[KEEPS]; /* the same with all layers kept alike, per way; without a graph: not asked for yet */
 };
 
 void hr__trunk_destroy(hr_trunk *trunk) {
   if (!trunk) return;
+  for (int keep = 0; keep < KEEPS; keep++)
+    hr__graph_destroy(trunk->limbs[keep].graph);
   hr__graph_destroy(trunk->builder.graph);
   hr__free(trunk);
 }
@@ -246,15 +258,42 @@ hr_status hr__trunk_grow(const hr_recipe *recipe, int64_t slices, hr_trunk **out
   return HR_OK;
 }
 
-hr_status hr__trunk_branch(const hr_trunk *trunk, const hr_choices *choices, hr_graph **out, hr_error *err) {
-  hr_builder b = trunk->builder;
-  HR_TRY(hr__graph_copy(trunk->builder.graph, &b.graph, err));
+/* A copy of a builder with its graph, taken through the passes of a part. */
+static hr_status branch_run(const hr_builder *from, const hr_trunk *trunk, hr_pass_part part, const hr_choices *choices,
+                            hr_builder *to, hr_error *err) {
+  hr_builder b = *from;
+  HR_TRY(hr__graph_copy(from->graph, &b.graph, err));
   bool done = false;
-  hr_status status = passes_run(&b, trunk->recipe, HR_BY_CHOICE, choices, NULL, &done, err);
+  hr_status status = passes_run(&b, trunk->recipe, part, choices, NULL, &done, err);
   if (status != HR_OK) {
     hr__graph_destroy(b.graph);
     return status;
   }
-  *out = b.graph;
+  *to = b;
   return HR_OK;
+}
+
+/* How all layers are kept; KEEPS: not alike, or by the recipe. */
+static int keep_alike(const hr_choices *choices) {
+  if (!choices || !choices->keep || choices->n_keep == 0) return KEEPS;
+  for (size_t i = 1; i < choices->n_keep; i++)
+    if (choices->keep[i] != choices->keep[0]) return KEEPS;
+  return (int)choices->keep[0];
+}
+
+hr_status hr__trunk_branch(hr_trunk *trunk, const hr_choices *choices, hr_graph **out, hr_error *err) {
+  int keep = keep_alike(choices);
+  hr_builder own, b, *limb = keep < KEEPS ? &trunk->limbs[keep] : &own;
+  if (limb == &own || !limb->graph) HR_TRY(branch_run(&trunk->builder, trunk, HR_BY_KEEP, choices, limb, err));
+  hr_status status = HR_OK;
+  if (limb == &own) {
+    bool done = false;
+    b = own;
+    status = passes_run(&b, trunk->recipe, HR_BY_CHOICE, choices, NULL, &done, err);
+    if (status != HR_OK) hr__graph_destroy(b.graph);
+  } else {
+    status = branch_run(limb, trunk, HR_BY_CHOICE, choices, &b, err);
+  }
+  if (status == HR_OK) *out = b.graph;
+  return status;
 }

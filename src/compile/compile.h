@@ -31,7 +31,7 @@ typedef struct hr_trunk hr_trunk;
 hr_status hr__trunk_grow(const hr_recipe *recipe, int64_t slices, hr_trunk **out, hr_error *err);
 /* All stages, with the trunk's slices. The graph lies in part in the storage of the trunk, which must be there as long,
  * and in that of the passes; hr__graph_compact makes it what hr__compile gives, and its own. */
-hr_status hr__trunk_branch(const hr_trunk *trunk, const hr_choices *choices, hr_graph **out, hr_error *err);
+hr_status hr__trunk_branch(hr_trunk *trunk, const hr_choices *choices, hr_graph **out, hr_error *err);
 void hr__trunk_destroy(hr_trunk *trunk); /* or NULL */
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "fit/bytes.h"
 #include "fit/constants.h"
 
 void hr__candidate_fini(hr_candidate *c) {
@@ -36,7 +37,8 @@ hr_status hr__candidate_lay(const hr_choosing *s, hr_candidate *c, bool draft, h
   if (!judged && draft) effort = HR_EFFORT_DRAFT;
   if (!judged && !draft && c->plan->n_slots <= HR_SMALL_SLOTS) effort = HR_EFFORT_RUN; /* also one of many settings */
   uint64_t budget = judged || hr__choose_any(s->open->recipe) ? s->open->budget_bytes : 0;
-  hr_plan_options options = {.accumulation = s->open->accumulation, .effort = effort, .budget_bytes = budget};
+  hr_plan_options options = {
+      .accumulation = s->open->accumulation, .effort = effort, .budget_bytes = budget, .nameless = true};
   hr__plan_destroy(c->plan);
   c->plan = NULL;
   HR_TRY(hr__graph_compact(c->graph, err));
@@ -51,6 +53,13 @@ bool hr__candidate_fits(const hr_open *open, const hr_candidate *c) {
   const hr_tier_plan *tiers = c->plan->tiers;
   return tiers[HR_TIER_DEVICE].peak_bytes <= open->budget_bytes && tiers[HR_TIER_HOST].peak_bytes <= open->host_bytes &&
          tiers[HR_TIER_DISK].peak_bytes <= open->disk_bytes;
+}
+
+void hr__candidate_over(const hr_open *open, const hr_candidate *c, uint64_t over[HR_TIER_COUNT]) {
+  const uint64_t budgets[HR_TIER_COUNT] = {
+      [HR_TIER_DEVICE] = open->budget_bytes, [HR_TIER_HOST] = open->host_bytes, [HR_TIER_DISK] = open->disk_bytes};
+  for (int t = 0; t < HR_TIER_COUNT; t++)
+    over[t] = hr__bytes_less(c->plan->tiers[t].peak_bytes, budgets[t]);
 }
 
 uint64_t hr__candidate_sure_bytes(const hr_open *open, const hr_plan *plan) {
@@ -78,28 +87,44 @@ static void candidate_miss(hr_choosing *s, hr_candidate *c) {
     candidate_keep(&s->least, c);
 }
 
-static void over_find(const hr_open *open, const hr_plan *plan, uint64_t over[HR_TIER_COUNT]) {
-  const uint64_t budgets[HR_TIER_COUNT] = {
-      [HR_TIER_DEVICE] = open->budget_bytes, [HR_TIER_HOST] = open->host_bytes, [HR_TIER_DISK] = open->disk_bytes};
-  for (int t = 0; t < HR_TIER_COUNT; t++)
-    over[t] = plan->tiers[t].peak_bytes > budgets[t] ? plan->tiers[t].peak_bytes - budgets[t] : 0;
+/* By how much the layout of a sketch that holds just as much has missed the budget; 0: there was none. */
+static uint64_t missed_find(const hr_choosing *s, uint64_t sketch_bytes) {
+  for (size_t i = 0; i < s->n_missed; i++)
+    if (s->missed[i].sketch_bytes == sketch_bytes) return s->missed[i].over_bytes;
+  return 0;
+}
+
+static hr_status missed_add(hr_choosing *s, uint64_t sketch_bytes, uint64_t over_bytes, hr_error *err) {
+  if (over_bytes == 0) return HR_OK;
+  if (hr__arena_grow(&s->arena, (void **)&s->missed, &s->cap_missed, s->n_missed, sizeof *s->missed) != 0)
+    return hr__nomem(err);
+  s->missed[s->n_missed++] = (hr_missed){sketch_bytes, over_bytes};
+  return HR_OK;
+}
+
+/* Of a sketch that may fit and is fast enough. */
+static hr_status sketch_offer(hr_choosing *s, hr_candidate *c, uint64_t over[HR_TIER_COUNT], hr_error *err) {
+  uint64_t sketch_bytes = hr__candidate_peak(c);
+  bool sure = sketch_bytes <= hr__candidate_sure_bytes(s->open, c->plan);
+  if (!sure && s->draft) over[HR_TIER_DEVICE] = missed_find(s, sketch_bytes);
+  if (over[HR_TIER_DEVICE] > 0) return HR_OK;
+  if (!sure) HR_TRY(hr__candidate_lay(s, c, s->draft, err));
+  if (hr__candidate_fits(s->open, c)) {
+    candidate_keep(&s->best, c);
+    return HR_OK;
+  }
+  hr__candidate_over(s->open, c, over);
+  candidate_miss(s, c);
+  return missed_add(s, sketch_bytes, over[HR_TIER_DEVICE], err);
 }
 
 hr_status hr__candidate_offer(hr_choosing *s, hr_candidate *c, uint64_t over[HR_TIER_COUNT], hr_error *err) {
   hr_status status = HR_OK;
   memset(over, 0, HR_TIER_COUNT * sizeof *over);
-  if (!hr__candidate_fits(s->open, c)) {
+  if (!hr__candidate_fits(s->open, c))
     candidate_miss(s, c);
-  } else if (!hr__candidate_slow(s, c->plan->step_seconds)) {
-    bool sure = hr__candidate_peak(c) <= hr__candidate_sure_bytes(s->open, c->plan);
-    if (!sure) status = hr__candidate_lay(s, c, s->draft, err);
-    if (status == HR_OK && hr__candidate_fits(s->open, c)) {
-      candidate_keep(&s->best, c);
-    } else if (status == HR_OK) {
-      over_find(s->open, c->plan, over);
-      candidate_miss(s, c);
-    }
-  }
+  else if (!hr__candidate_slow(s, c->plan->step_seconds))
+    status = sketch_offer(s, c, over, err);
   hr__candidate_fini(c);
   return status;
 }

@@ -18,24 +18,31 @@ typedef struct hr_candidate {
 /* Ways to keep blocks that are tried alike for all of them, in this order; the last only where activations may move. */
 enum { HR_ALIKE = HR_KEEP_OFFLOADED + 1 };
 
+/* A layout over the device's budget, by what its sketch held. */
+typedef struct hr_missed {
+  uint64_t sketch_bytes, over_bytes;
+} hr_missed;
+
 typedef struct hr_choosing {
   const hr_open *open;
   hr_chosen *out;
   hr_arena arena;
-  hr_trunk *trunk;       /* of all candidates: they have the same slices; made with the first */
-  bool keeps;            /* memory.checkpoint is open, and there are blocks */
-  size_t n_keep;         /* blocks */
-  int n_alike;           /* ways that are tried; 1 where memory.checkpoint is closed */
-  bool coarse;           /* looks are sketches with few tiles: those of a large graph take their time */
-  bool hopeless;         /* nothing fits, and that was all to be known */
-  bool rests;            /* best is all blocks kept and nothing moved: the fastest passes there are */
-  double limit_seconds;  /* the caller's, 0 where a step may still become faster in the end */
-  bool draft;            /* the first layout will do: what it is over can be taken off */
-  double pure[HR_ALIKE]; /* seconds of a step with all blocks kept that way and nothing moved */
-  hr_candidate best;     /* the fastest that fits, laid out; graph == NULL: none */
-  hr_candidate least;    /* the smallest that does not fit; without best it is the answer */
-  uint64_t fill_bytes;   /* of the device's budget: what is filled with what comes back */
-  uint64_t mix_bytes;    /* the same for mixes, whose layouts miss the bound by a little */
+  hr_trunk *trunk;      /* of all candidates: they have the same slices; made with the first */
+  bool keeps;           /* memory.checkpoint is open, and there are blocks */
+  size_t n_keep;        /* blocks */
+  int n_alike;          /* ways that are tried; 1 where memory.checkpoint is closed */
+  bool coarse;          /* looks are sketches with few tiles: those of a large graph take their time */
+  bool hopeless;        /* nothing fits, and that was all to be known */
+  bool rests;           /* best is all blocks kept and nothing moved: the fastest passes there are */
+  double limit_seconds; /* the caller's, 0 where a step may still become faster in the end */
+  bool draft;           /* the first layout will do: what it is over can be taken off */
+  hr_missed *missed;    /* layouts; in the arena. Sketches that hold just as much are not laid out as drafts */
+  size_t n_missed, cap_missed;
+  double pure[HR_ALIKE];                  /* seconds of a step with all blocks kept that way and nothing moved */
+  hr_candidate best;                      /* the fastest that fits, laid out; graph == NULL: none */
+  hr_candidate least;                     /* the smallest that does not fit; without best it is the answer */
+  uint64_t fill_bytes;                    /* of the device's budget: what is filled with what comes back */
+  uint64_t mix_bytes;                     /* the same for mixes, whose layouts miss the bound by a little */
   uint64_t whole_bytes[HR_OFFLOAD_KINDS]; /* of each kind, all that is persistent */
   struct hr_prospects *prospects;         /* fit/placement.h */
 } hr_choosing;
@@ -45,6 +52,8 @@ hr_status hr__candidate_lay(const hr_choosing *s, hr_candidate *c, bool draft, h
 void hr__candidate_fini(hr_candidate *c);
 uint64_t hr__candidate_peak(const hr_candidate *c);
 bool hr__candidate_fits(const hr_open *open, const hr_candidate *c); /* of a sketch: whether it may */
+/* By how many bytes it misses each tier's budget; of a sketch at least. */
+void hr__candidate_over(const hr_open *open, const hr_candidate *c, uint64_t over[HR_TIER_COUNT]);
 /* The part of the device's budget within which a sketch will do: none, but for a large plan that is only to be judged
  * all save the 1 % that layouts of training steps are above their bound at most. */
 uint64_t hr__candidate_sure_bytes(const hr_open *open, const hr_plan *plan);

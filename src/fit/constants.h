@@ -21,8 +21,9 @@ enum { HR_LOOKS_LEAST = 8, HR_LOOKS_JUDGED = 3 };
  * an 8B model with 64 GiB on the host 2.5 times slower. */
 enum { HR_LOOKS_IDLE = 12 };
 /* A kind is divided into so many shares; plans are filled by one or more of them, on the device looks with
- * few tiles by no fewer than four. */
-enum { HR_SHARES = 256, HR_LOOKED_SHARES = 4 };
+ * few tiles by no fewer than four. Of what is left on the disk a share may take per cents of a step: the host is filled
+ * by a quarter of one, in looks by half of one. */
+enum { HR_SHARES = 256, HR_LOOKED_SHARES = 4, HR_HOST_STEPS = 4 };
 /* Sketches for filling one tier, or for taking off what is too much; of small graphs more, for filling. */
 enum { HR_FILL_TRIES = 3, HR_FILL_TRIES_SMALL = 8 };
 

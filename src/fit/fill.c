@@ -1,6 +1,8 @@
 /* fill: see fill.h. */
 #include "fit/fill.h"
 
+#include <math.h>
+
 #include "fit/constants.h"
 
 hr_choices hr__placement_choices(const hr_choosing *s, const hr_placement *it, hr_stays up, bool few_tiles) {
@@ -31,7 +33,8 @@ static hr_status tier_fill(hr_choosing *s, const hr_placement *it, hr_tier tier,
   uint64_t budget = device ? s->fill_bytes : s->open->host_bytes, from = device ? up->device_bytes : up->host_bytes;
   int kind = device ? it->part : hr__placement_disk_kind(it);
   uint64_t all = hr__kind_bytes(s->prospects, &s->prospects->ways[it->way], kind), share = all / HR_SHARES;
-  uint64_t step = few_tiles && device ? HR_LOOKED_SHARES * share + 1 : share + 1; /* the disk takes too long for that */
+  uint64_t step = (few_tiles ? HR_LOOKED_SHARES * share : share) + 1;
+  if (!device) step = share / (few_tiles ? 2 : HR_HOST_STEPS) + 1;
   if (kind == HR_OFFLOAD_ACTIVATIONS) all = UINT64_MAX; /* what is known of them is what is there at once */
   uint64_t to = hr__bytes_least(hr__bytes_add(from, budget - c->plan->tiers[tier].peak_bytes), all);
   if (few_tiles && !device) to = hr__bytes_less(to, share / 2); /* what passes through the host takes more of it then */
@@ -45,12 +48,14 @@ static hr_status tier_fill(hr_choosing *s, const hr_placement *it, hr_tier tier,
     bool fits = peak <= budget;
     if (fits && hr__device_fits(s, &next) && next.plan->step_seconds <= c->plan->step_seconds) {
       bool little = few_tiles && next.plan->step_seconds > (1 - hr_looks_error) * c->plan->step_seconds;
-      little |= peak == c->plan->tiers[tier].peak_bytes; /* nothing was left to come up */
+      uint64_t grown = hr__bytes_less(peak, c->plan->tiers[tier].peak_bytes);
+      little |= grown == 0;                                              /* nothing was left to come up */
+      double each = grown > 0 ? (double)(to - from) / (double)grown : 1; /* some are not there all the time, or twice */
       hr__candidate_fini(c);
       *c = next;
       *up = more;
       from = to;
-      to = hr__bytes_least(hr__bytes_add(to, budget - peak), all);
+      to = hr__bytes_least(hr__bytes_add(to, (uint64_t)fmin((double)(budget - peak) * each, 1e18)), all);
       if (little) return HR_OK;
       continue;
     }
@@ -70,18 +75,37 @@ hr_status hr__tiers_fill(hr_choosing *s, const hr_placement *it, bool few_tiles,
   return tier_fill(s, it, HR_TIER_HOST, few_tiles, up, c, err);
 }
 
+/* Takes off what is over the budgets of what stays further up; false: nothing of that is there. Tensors are moved
+ * whole, and others than before may stay: each time it takes off more. What leaves the device takes room on the host.
+ */
+static bool stays_less(const hr_choosing *s, const hr_placement *it, const uint64_t over[HR_TIER_COUNT], int times,
+                       hr_stays *up) {
+  uint64_t device = over[HR_TIER_DEVICE], host = over[HR_TIER_HOST];
+  bool part = it->part >= 0 && up->device_bytes > 0;
+  if (!(part && device > 0) && !(up->host_bytes > 0 && host > 0)) return false;
+  const uint64_t more = (uint64_t)times;
+  if (part && device > 0) device += more * (s->whole_bytes[it->part] / (2 * HR_SHARES));
+  if (up->host_bytes > 0 && host > 0) host += more * (s->whole_bytes[hr__placement_disk_kind(it)] / (2 * HR_SHARES));
+  bool down = part && it->tier[it->part] == HR_TIER_HOST;
+  up->device_bytes = hr__bytes_less(up->device_bytes, device);
+  up->host_bytes = hr__bytes_less(up->host_bytes, host + (down ? device : 0));
+  return true;
+}
+
 hr_status hr__placement_offer(hr_choosing *s, const hr_placement *it, hr_stays up, hr_candidate *c, hr_error *err) {
   for (int i = 0;; i++) {
     uint64_t over[HR_TIER_COUNT];
-    bool part = it->part >= 0 && up.device_bytes > 0;
-    s->draft = (part || up.host_bytes > 0) && i < HR_FILL_TRIES;
-    hr_status status = hr__candidate_offer(s, c, over, err);
-    s->draft = false;
-    bool less = (part && over[HR_TIER_DEVICE] > 0) || (up.host_bytes > 0 && over[HR_TIER_HOST] > 0);
-    if (status != HR_OK || !less || i == HR_FILL_TRIES) return status;
-    bool down = part && it->tier[it->part] == HR_TIER_HOST; /* what leaves the device takes room on the host */
-    up.device_bytes = hr__bytes_less(up.device_bytes, over[HR_TIER_DEVICE]);
-    up.host_bytes = hr__bytes_less(up.host_bytes, over[HR_TIER_HOST] + (down ? over[HR_TIER_DEVICE] : 0));
+    bool last = i == HR_FILL_TRIES;
+    hr__candidate_over(s->open, c, over);
+    if (!hr__candidate_fits(s->open, c) && !last &&
+        stays_less(s, it, over, i, &up)) { /* other tensors may be the larger ones */
+      hr__candidate_fini(c);
+    } else {
+      s->draft = ((it->part >= 0 && up.device_bytes > 0) || up.host_bytes > 0) && !last;
+      hr_status status = hr__candidate_offer(s, c, over, err);
+      s->draft = false;
+      if (status != HR_OK || last || !stays_less(s, it, over, i, &up)) return status;
+    }
     HR_TRY(hr__placement_sketch(s, it, up, hr__choosing_judges(s), c, err));
   }
 }

@@ -7,9 +7,10 @@
 #include "fit/constants.h"
 
 /* The least that a look took of its bound, of those that keep blocks alike, with the same kind in part on the device,
- * the same one on the disk and the update in the same place. */
-static double *look_ratio(hr_looking *l, const hr_placement *it) {
-  return &l->ratio[it->way][1 + it->part][1 + hr__placement_disk_kind(it)][it->update_on_host];
+ * the given one on the disk (-1: none), and the update and activations in the same place. */
+static double *look_ratio(hr_looking *l, const hr_placement *it, int disk) {
+  bool moved = it->tier[HR_OFFLOAD_ACTIVATIONS] != HR_TIER_DEVICE;
+  return &l->ratio[it->way][1 + it->part][1 + disk][it->update_on_host][moved];
 }
 
 static hr_status look_add(hr_looking *l, const hr_placement *it, hr_stays up, double seconds, hr_error *err) {
@@ -17,7 +18,7 @@ static hr_status look_add(hr_looking *l, const hr_placement *it, hr_stays up, do
     return hr__nomem(err);
   l->list[l->count] = (hr_look){*it, up, seconds, (int)l->count};
   l->count++;
-  double *ratio = look_ratio(l, it), own = seconds / it->seconds;
+  double *ratio = look_ratio(l, it, hr__placement_disk_kind(it)), own = seconds / it->seconds;
   if (*ratio == 0 || own < *ratio) *ratio = own;
   if (l->best > 0 && seconds >= l->best) return HR_OK;
   l->best = seconds;
@@ -42,20 +43,46 @@ static hr_status mix_look(hr_looking *l, const hr_placement *it, hr_error *err) 
   return seconds > 0 ? look_add(l, it, (hr_stays){0}, seconds, err) : HR_OK;
 }
 
+/* What stays on the host in the first sketch of a large graph: as much as its bound has room for, but for what others
+ * with the same kind on the disk had less than theirs. */
+static uint64_t host_guess(const hr_looking *l, const hr_placement *it) {
+  int kind = hr__placement_disk_kind(it);
+  if (!l->s->coarse || kind < 0 || l->host_less[kind] == 0) return 0;
+  const hr_prospects *p = l->s->prospects;
+  uint64_t all = hr__kind_bytes(p, &p->ways[it->way], kind);
+  return hr__bytes_least(hr__bytes_less(it->host_bytes, l->host_less[kind]), all);
+}
+
+static void host_learn(hr_looking *l, const hr_placement *it, hr_stays up, const hr_candidate *c) {
+  int kind = hr__placement_disk_kind(it);
+  uint64_t held = c->plan->tiers[HR_TIER_HOST].peak_bytes, budget = l->s->open->host_bytes;
+  if (kind < 0 || up.host_bytes == 0 || held > budget) return;
+  uint64_t room = hr__bytes_add(up.host_bytes, budget - held);
+  l->host_less[kind] = hr__bytes_most(hr__bytes_less(it->host_bytes, room), 1);
+}
+
+/* What stays of a kind once `over` bytes are taken off: tensors are moved whole. */
+static uint64_t share_off(const hr_choosing *s, int kind, uint64_t bytes, uint64_t over) {
+  return bytes == 0 ? 0 : hr__bytes_less(bytes, over + s->whole_bytes[kind] / HR_SHARES + 1);
+}
+
 /* The first sketch: with as much staying on the device as there is room for, by its bound or by the sketch of one that
- * moves the same; with nothing where that does not come to an end. */
+ * moves the same, and on the host; with nothing where that does not come to an end. */
 static hr_status look_first(hr_looking *l, const hr_placement *it, hr_stays *up, hr_candidate *c, hr_error *err) {
   hr_choosing *s = l->s;
   uint64_t *peak = &l->peak[moved_set(it)][it->way];
   if (it->part >= 0) up->device_bytes = *peak > 0 ? hr__bytes_less(s->fill_bytes, *peak) : it->room_bytes;
-  for (int i = 0; i < HR_FILL_TRIES && up->device_bytes > 0; i++) {
+  up->host_bytes = host_guess(l, it);
+  for (int i = 0; i < HR_FILL_TRIES && (up->device_bytes > 0 || up->host_bytes > 0); i++) {
     HR_TRY(hr__placement_sketch(s, it, *up, s->coarse, c, err));
-    if (hr__device_fits(s, c)) return HR_OK;
-    uint64_t over = hr__candidate_peak(c) - s->fill_bytes + s->whole_bytes[it->part] / HR_SHARES + 1;
-    up->device_bytes = hr__bytes_less(up->device_bytes, over);
+    uint64_t over = hr__bytes_less(hr__candidate_peak(c), s->fill_bytes);
+    uint64_t host_over = hr__bytes_less(c->plan->tiers[HR_TIER_HOST].peak_bytes, s->open->host_bytes);
+    if (over == 0 && (host_over == 0 || up->host_bytes == 0)) return HR_OK;
+    if (over > 0) up->device_bytes = share_off(s, it->part, up->device_bytes, over);
+    if (host_over > 0) up->host_bytes = share_off(s, hr__placement_disk_kind(it), up->host_bytes, host_over);
     hr__candidate_fini(c);
   }
-  up->device_bytes = 0;
+  *up = (hr_stays){0};
   HR_TRY(hr__placement_sketch(s, it, *up, s->coarse, c, err));
   *peak = hr__candidate_peak(c);
   return HR_OK;
@@ -71,6 +98,7 @@ static hr_status placement_look(hr_looking *l, const hr_placement *it, hr_error 
   double seconds = c.plan->step_seconds;
   bool fits = hr__device_fits(s, &c) && hr__candidate_fits(s->open, &c);
   l->nodes += c.graph->n_nodes;
+  if (fits) host_learn(l, it, up, &c);
   if (status == HR_OK && fits && hr__choosing_judges(s)) {
     const hr_graph *before = s->best.graph;
     status = hr__placement_offer(s, it, up, &c, err);
@@ -96,8 +124,8 @@ static bool looks_many(const hr_looking *l) {
  * the disk, than those without if there is no such one: the disk makes nothing faster. That is enough to know of large
  * graphs. */
 static bool look_unlikely(hr_looking *l, const hr_placement *it) {
-  double ratio = *look_ratio(l, it);
-  if (ratio == 0) ratio = l->ratio[it->way][1 + it->part][0][it->update_on_host];
+  double ratio = *look_ratio(l, it, hr__placement_disk_kind(it));
+  if (ratio == 0) ratio = *look_ratio(l, it, -1);
   bool known = looks_many(l) && ratio > 0 && ratio < 1 + hr_good_bound;
   return known && it->seconds * ratio * (1 - hr_looks_error) >= l->best;
 }
@@ -155,6 +183,7 @@ static bool look_beaten(const hr_looking *l, const hr_placement *placement) {
  * may be when copies cost next to nothing. */
 static hr_status whole_compare(hr_choosing *s, const hr_placement *it, hr_stays *up, hr_candidate *c, hr_error *err) {
   hr_candidate whole;
+  if (it->whole * (1 - hr_bounds_error) >= c->plan->step_seconds) return HR_OK;
   HR_TRY(hr__placement_sketch(s, it, (hr_stays){0}, false, &whole, err));
   if (whole.plan->step_seconds >= c->plan->step_seconds || !hr__device_fits(s, &whole) ||
       !hr__candidate_fits(s->open, &whole)) {
@@ -183,8 +212,9 @@ static hr_status look_plan(hr_choosing *s, const hr_look *found, double *ratio, 
     up = (hr_stays){0};
     HR_TRY(hr__placement_sketch(s, it, up, false, &c, err));
   }
+  bool empty = up.device_bytes == 0 && up.host_bytes == 0; /* then filling has begun with the kind as a whole */
   hr_status status = hr__tiers_fill(s, it, false, &up, &c, err);
-  if (status == HR_OK && up.device_bytes > 0) status = whole_compare(s, it, &up, &c, err);
+  if (status == HR_OK && up.device_bytes > 0 && !empty) status = whole_compare(s, it, &up, &c, err);
   if (status == HR_OK) return hr__placement_offer(s, it, up, &c, err);
   hr__candidate_fini(&c);
   return status;
@@ -202,7 +232,9 @@ hr_status hr__looks_plan(hr_looking *l, hr_error *err) {
   hr_choosing *s = l->s;
   double ratio = 1 - hr_tiles_error;
   if (l->count > 0) qsort(l->list, l->count, sizeof *l->list, look_compare);
-  for (size_t i = 0; i < l->count && !hr__candidate_slow(s, l->list[i].seconds * ratio * (1 - hr_looks_error)); i++) {
+  for (size_t i = 0; i < l->count; i++) {
+    double error = hr_looks_error + fabs(1 - ratio) / 10; /* the more tiles matter, the less few of them tell */
+    if (hr__candidate_slow(s, l->list[i].seconds * ratio * (1 - error))) break;
     if (s->best.graph && i > 0 && i * s->best.graph->n_nodes > HR_PLANS_NODES) break;
     double own = ratio;
     HR_TRY(look_plan(s, &l->list[i], &own, err));
@@ -233,9 +265,11 @@ static double look_expected(const hr_looking *l, const hr_placement *it) {
   double alike = 0, others = 0;
   for (int way = 0; way <= HR_WAY_MIX; way++)
     for (int disk = 0; disk <= HR_OFFLOAD_KINDS; disk++) {
-      double ratio = l->ratio[way][1 + it->part][disk][it->update_on_host];
-      ratio_lower(&others, ratio);
-      if (disk == 1 + hr__placement_disk_kind(it)) ratio_lower(&alike, ratio);
+      const double *ratio = l->ratio[way][1 + it->part][disk][it->update_on_host];
+      for (int moved = 0; moved < 2; moved++) {
+        ratio_lower(&others, ratio[moved]);
+        if (disk == 1 + hr__placement_disk_kind(it)) ratio_lower(&alike, ratio[moved]);
+      }
     }
   return it->seconds * fmax(alike > 0 ? alike : others, 1);
 }

@@ -21,9 +21,12 @@ typedef struct hr_looking {
   hr_choosing *s;
   /* per set of kinds that are moved whole, and way: bytes on the device, 0: not known */
   uint64_t peak[HR_MOVED_SETS][HR_ALIKE];
-  /* per way, kind in part on the device, kind on the disk (0: none) and place of the update: the least that a look took
-   * of its bound; 0: none fitted */
-  double ratio[HR_WAY_MIX + 1][1 + HR_OFFLOAD_KINDS][1 + HR_OFFLOAD_KINDS][2];
+  /* per way, kind in part on the device, kind on the disk (0: none), place of the update and of activations (0: the
+   * device): the least that a look took of its bound; 0: none fitted */
+  double ratio[HR_WAY_MIX + 1][1 + HR_OFFLOAD_KINDS][1 + HR_OFFLOAD_KINDS][2][2];
+  /* per kind on the disk: how many bytes less than its bound the host had room for in the last look that filled it; 0:
+   * there was none */
+  uint64_t host_less[HR_OFFLOAD_KINDS];
   size_t nodes;  /* of all sketches */
   hr_look *list; /* in the arena of s */
   size_t count, capacity;

@@ -37,14 +37,17 @@ static hr_status way_figures(hr_choosing *s, int way, hr_error *err) {
     hr_candidate c;
     if (p->ways[way].known[activations]) continue; /* by hr__move_hopeless */
     HR_TRY(hr__placement_sketch(s, &it, (hr_stays){0}, s->coarse, &c, err));
-    hr__figures_moved(&p->ways[way], s, c.plan, activations);
+    hr_status status = hr__figures_moved(&p->ways[way], s, c.plan, activations, err);
     bool places = !p->update_places && hr__update_has_places(s, c.graph);
     hr__candidate_fini(&c);
+    HR_TRY(status);
     if (!places) continue;
     p->update_places = it.update_on_host = true;
     HR_TRY(hr__placement_sketch(s, &it, (hr_stays){0}, s->coarse, &c, err));
     hr__traffic_read(c.plan, s->open->accumulation, s->out->open, activations, &p->host_update);
+    status = hr__traffic_curves(c.plan, s->open->accumulation, s->out->open, &p->host_update, err);
     hr__candidate_fini(&c);
+    HR_TRY(status);
   }
   hr__figures_settle(&p->ways[way]);
   return HR_OK;
@@ -78,11 +81,14 @@ hr_status hr__move_hopeless(hr_choosing *s, bool *hopeless, hr_error *err) {
     uint64_t over[HR_TIER_COUNT];
     HR_TRY(hr__placement_sketch(s, &it, (hr_stays){0}, s->coarse, &c, err));
     *hopeless = !hr__device_fits(s, &c);
-    if (activations && !hr__choosing_judges(s)) hr__figures_moved(&s->prospects->ways[way], s, c.plan, activations);
-    if (*hopeless)
-      HR_TRY(hr__candidate_offer(s, &c, over, err));
+    hr_status status = HR_OK;
+    if (activations && !hr__choosing_judges(s))
+      status = hr__figures_moved(&s->prospects->ways[way], s, c.plan, activations, err);
+    if (status == HR_OK && *hopeless)
+      status = hr__candidate_offer(s, &c, over, err);
     else
       hr__candidate_fini(&c);
+    HR_TRY(status);
   }
   return HR_OK;
 }

@@ -49,29 +49,33 @@ hr_status hr__figures_resting(hr_way_figures *f, hr_choosing *s, const hr_plan *
   return HR_OK;
 }
 
-void hr__figures_moved(hr_way_figures *f, const hr_choosing *s, const hr_plan *plan, bool activations) {
+hr_status hr__figures_moved(hr_way_figures *f, const hr_choosing *s, const hr_plan *plan, bool activations,
+                            hr_error *err) {
   const hr_tier_plan *device = &plan->tiers[HR_TIER_DEVICE];
   f->known[activations] = true;
   f->peak_bytes[activations] = device->peak_bytes;
-  hr__traffic_read(plan, s->open->accumulation, s->out->open, activations, &f->traffic[activations]);
+  hr_traffic *traffic = &f->traffic[activations];
+  hr__traffic_read(plan, s->open->accumulation, s->out->open, activations, traffic);
+  HR_TRY(hr__traffic_curves(plan, s->open->accumulation, s->out->open, traffic, err));
   f->transient_bytes[activations] =
       hr__bytes_less(device->lower_bound_bytes, device->persistent_bytes + device->categories[HR_CAT_STAGING]);
   uint64_t waiting = 0;
   for (int t = HR_TIER_HOST; t < HR_TIER_COUNT; t++)
     waiting += plan->tiers[t].categories[HR_CAT_ACTIVATIONS];
   *(activations ? &f->activation_bytes : &f->copies_bytes) = waiting;
+  return HR_OK;
 }
 
 void hr__figures_settle(hr_way_figures *f) {
   if (!f->known[1]) return;
   f->activation_bytes = hr__bytes_less(f->activation_bytes, f->copies_bytes);
-  for (int way = 0; way < HR_TRAFFIC_WAYS; way++) { /* what went with the parameters goes with them still */
-    hr_carried *all = &f->traffic[1].pass[HR_OFFLOAD_ACTIVATIONS], *own = &f->traffic[1].pass[HR_OFFLOAD_PARAMETERS];
-    double bytes = f->traffic[0].pass[HR_OFFLOAD_PARAMETERS].bytes[way] - own->bytes[way];
-    double copies = f->traffic[0].pass[HR_OFFLOAD_PARAMETERS].copies[way] - own->copies[way];
-    own->bytes[way] += bytes, own->copies[way] += copies;
-    all->bytes[way] = fmax(all->bytes[way] - bytes, 0), all->copies[way] = fmax(all->copies[way] - copies, 0);
+  hr_carried *all = &f->traffic[1].pass[HR_OFFLOAD_ACTIVATIONS], *own = &f->traffic[1].pass[HR_OFFLOAD_PARAMETERS];
+  const hr_carried *before = &f->traffic[0].pass[HR_OFFLOAD_PARAMETERS];
+  for (int way = 0; way < HR_TRAFFIC_WAYS; way++) {
+    all->bytes[way] = fmax(all->bytes[way] - (before->bytes[way] - own->bytes[way]), 0);
+    all->copies[way] = fmax(all->copies[way] - (before->copies[way] - own->copies[way]), 0);
   }
+  *own = *before; /* what went with the parameters goes with them still */
 }
 
 /* --- bounds of one placement -------------------------------------------------------------------------------------- */
@@ -111,11 +115,9 @@ static uint64_t below_least(const hr_prospects *p, const hr_way_figures *f, cons
   return bytes + waiting - waiting / 10; /* what waits is not all there at once */
 }
 
-/* What is left of a kind when `room` bytes of it stay further up: those may be the ones with the most traffic; but all
- * of an optimizer's state moves once. */
-static double share_left(const hr_prospects *p, const hr_way_figures *f, int kind, uint64_t room) {
-  double uneven = kind == HR_OFFLOAD_OPTIMIZER ? 1.02 : 1.25;
-  return fmax(1 - uneven * (double)room / ((double)hr__kind_bytes(p, f, kind) + 1), 0);
+/* How much of a kind so many bytes are. */
+static double share_of(const hr_prospects *p, const hr_way_figures *f, int kind, uint64_t bytes) {
+  return fmin((double)bytes / ((double)hr__kind_bytes(p, f, kind) + 1), 1);
 }
 
 /* Sets the seconds of a placement, and whether its copies are hidden. */
@@ -124,32 +126,31 @@ static void seconds_set(const hr_prospects *p, const hr_way_figures *f, hr_place
   const hr_choosing *s = p->choosing;
   const hr_copy_rates *rates = &s->open->rates->copies;
   const hr_traffic *traffic = &f->traffic[it->tier[HR_OFFLOAD_ACTIVATIONS] != HR_TIER_DEVICE];
-  double below[HR_OFFLOAD_KINDS] = {0}, disk[HR_OFFLOAD_KINDS] = {0};
+  double device[HR_OFFLOAD_KINDS], above[HR_OFFLOAD_KINDS]; /* how much of it is on the device, and not on the disk */
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
-    if (it->tier[k] == HR_TIER_DEVICE) continue;
-    below[k] = it->part == k ? share_left(p, f, k, room[HR_TIER_DEVICE]) : 1;
-    if (it->tier[k] != HR_TIER_DISK) continue;
-    disk[k] = below[k];
     uint64_t stays = it->part == k ? room[HR_TIER_DEVICE] : 0; /* and on the host what is not there */
-    if (hr__placement_disk_kind(it) == k) disk[k] = share_left(p, f, k, hr__bytes_add(stays, room[HR_TIER_HOST]));
+    device[k] = it->tier[k] == HR_TIER_DEVICE ? 1 : share_of(p, f, k, stays);
+    above[k] = it->tier[k] != HR_TIER_DISK ? 1 : device[k];
+    if (hr__placement_disk_kind(it) == k) above[k] = share_of(p, f, k, hr__bytes_add(stays, room[HR_TIER_HOST]));
   }
   const hr_traffic *updates = it->update_on_host ? &p->host_update : traffic;
   double pass = f->traffic[0].pass_seconds, update = f->traffic[0].update_seconds, host = 0;
   if (it->update_on_host) {
-    host = below[HR_OFFLOAD_OPTIMIZER] * p->host_update.host_seconds;
+    host = fmax(1 - 1.02 * device[HR_OFFLOAD_OPTIMIZER], 0) * p->host_update.host_seconds;
     update = 0; /* all of it may be on the host */
   }
   if (hr__recipe_word_is(s->open->recipe, "memory.update", "in-backward")) { /* all of it side by side */
     hr_traffic all = *traffic;
     hr__traffic_add(all.pass, updates->update);
-    double copies = hr__traffic_seconds(all.pass, below, disk, rates);
+    double copies = hr__traffic_seconds(all.pass, device, above, rates);
     it->hidden = copies <= pass + update;
     it->seconds = fmax(fmax(pass + update, host), copies);
     return;
   }
-  double copies = hr__traffic_seconds(traffic->pass, below, disk, rates);
+  double copies = hr__traffic_seconds(traffic->pass, device, above, rates);
   it->hidden = copies <= pass;
-  it->seconds = fmax(pass, copies) + fmax(fmax(update, host), hr__traffic_seconds(updates->update, below, disk, rates));
+  it->seconds =
+      fmax(pass, copies) + fmax(fmax(update, host), hr__traffic_seconds(updates->update, device, above, rates));
 }
 
 /* --- the list ----------------------------------------------------------------------------------------------------- */
@@ -190,8 +191,11 @@ static hr_status placement_add(hr_prospects *p, const hr_way_figures *f, hr_plac
   room[HR_TIER_HOST] = s->open->host_bytes - host;
   uint64_t disk = below_least(p, f, &it, HR_TIER_DISK, room[HR_TIER_DEVICE]);
   if (disk > s->open->disk_bytes && disk - s->open->disk_bytes > room[HR_TIER_HOST]) return HR_OK;
+  seconds_set(p, f, &it, (uint64_t[HR_TIER_COUNT]){[HR_TIER_HOST] = room[HR_TIER_HOST]});
+  it.whole = it.seconds;
   seconds_set(p, f, &it, room);
   it.room_bytes = room[HR_TIER_DEVICE];
+  it.host_bytes = room[HR_TIER_HOST];
   if (hr__arena_grow((hr_arena *)&s->arena, (void **)&p->list, &p->capacity, p->count, sizeof *p->list) != 0)
     return hr__nomem(err);
   p->list[p->count++] = it;

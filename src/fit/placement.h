@@ -24,7 +24,9 @@ typedef struct hr_placement {
   bool update_on_host;
   bool hidden;         /* computing takes longer than all copies: what it waits for is single large ones */
   double seconds;      /* of a step, at least */
+  double whole;        /* the same with nothing on the device of the kind that may be in part */
   uint64_t room_bytes; /* on the device for the kind that stays in part, at most */
+  uint64_t host_bytes; /* on the host for the kind on the disk, at most */
 } hr_placement;
 
 /* The kind on the disk of which as much stays on the host as there is room for: the one with the most traffic for a
@@ -63,7 +65,8 @@ hr_status hr__placements_list(hr_prospects *p, bool mixes, hr_error *err);
 
 /* Reads the figures of a way: of the sketch with nothing moved, of the one with everything moved. */
 hr_status hr__figures_resting(hr_way_figures *f, hr_choosing *s, const hr_plan *plan, hr_error *err);
-void hr__figures_moved(hr_way_figures *f, const hr_choosing *s, const hr_plan *plan, bool activations);
+hr_status hr__figures_moved(hr_way_figures *f, const hr_choosing *s, const hr_plan *plan, bool activations,
+                            hr_error *err);
 /* Once all that is to be known of a way is read: takes apart what moves with parameters and what with activations. */
 void hr__figures_settle(hr_way_figures *f);
 

@@ -5,6 +5,7 @@
  * anchors, aliases and tags: they are kept in the tree. Positions: libyaml counts characters, format/cursor.h turns
  * them into bytes, lines and columns.
  */
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -371,8 +372,37 @@ static hr_status parse(const char *name, const char *text, size_t bytes, bool an
   return status;
 }
 
+/* Whether a document is one plain word, such as a value on the command line: letters, digits, and in between what never
+ * has a meaning there. */
+static bool is_word(const char *text, size_t bytes) {
+  bool word = bytes > 0 && isalnum((unsigned char)text[0]);
+  for (size_t i = 1; i < bytes && word; i++)
+    word = isalnum((unsigned char)text[i]) || (text[i] && strchr("._/-", text[i]));
+  return word;
+}
+
+static hr_status word_read(const char *text, size_t bytes, hr_arena *arena, hr_doc_node **out, hr_error *err) {
+  hr_doc_node *node = hr__arena_alloc(arena, sizeof *node);
+  char *copy = hr__arena_alloc(arena, bytes + 1);
+  if (!node || !copy) return hr__nomem(err);
+  memcpy(copy, text, bytes);
+  *node = (hr_doc_node){.kind = HR_DOC_SCALAR,
+                        .text = copy,
+                        .line = 1,
+                        .column = 1,
+                        .key_line = 1,
+                        .key_column = 1,
+                        .end = bytes,
+                        .style = HR_DOC_PLAIN};
+  *out = node;
+  return HR_OK;
+}
+
 hr_status hr__yaml_parse(const char *name, const char *text, size_t bytes, hr_arena *arena, hr_doc_node **out,
                          hr_error *err) {
+  enum { WORD_MOST = 64 };
+  /* a search reads thousands of them, each of which would set up a parser of its own */
+  if (bytes <= WORD_MOST && is_word(text, bytes)) return word_read(text, bytes, arena, out, err);
   return parse(name, text, bytes, false, arena, out, err);
 }
 

@@ -11,7 +11,8 @@ typedef enum hr_pass_part {
   HR_BEFORE_GRAD, /* what is trained, in which precision, with which ops; choices->slices is all that is read of choices
                    */
   HR_AFTER_GRAD,  /* what is updated, and in which order; choices are not read */
-  HR_BY_CHOICE    /* what is kept, recomputed, moved */
+  HR_BY_KEEP,     /* what is kept and recomputed; choices->keep is all that is read of choices */
+  HR_BY_CHOICE    /* what is moved */
 } hr_pass_part;
 
 typedef struct hr_pass {

@@ -162,7 +162,7 @@ static hr_status plan_make(hr_building *b) {
     HR_TRY(hr__peak_finish(b, (hr_tier)t));
   phases_finish(b->plan);
   b->plan->step_seconds = step_seconds(b->plan, b->options->accumulation);
-  if (b->options->effort == HR_EFFORT_SKETCH) return HR_OK;
+  if (b->options->effort == HR_EFFORT_SKETCH || b->options->nameless) return HR_OK;
   return hr__plan_fingerprint(b->plan, b->plan->fingerprint, b->err);
 }
 

@@ -117,7 +117,7 @@ typedef enum hr_effort {
                       fewer, larger tiles */
   HR_EFFORT_VERDICT, /* the same where it fits; else whatever was found to be too large first */
   HR_EFFORT_SKETCH   /* no layout at all: seconds are those of the whole plan, peaks are lower bounds of its peaks (the
-                        largest sum of live bytes), offsets and fingerprint mean nothing */
+                        largest sum of live bytes), offsets mean nothing, and there is no fingerprint */
 } hr_effort;
 /* Whether a plan is only to be judged, not to be run. */
 static inline bool hr__effort_judges(hr_effort effort) {
@@ -130,6 +130,7 @@ typedef struct hr_plan_options {
   /* On the device; 0: none. A plan that cannot fit by its bound is laid out as a draft; one that misses the budget
    * only by its layout gets all the effort there is. */
   uint64_t budget_bytes;
+  bool nameless; /* without a fingerprint: one of many, of which that which is taken gets it (plan/fingerprint.h) */
 } hr_plan_options;
 
 hr_status hr__plan_build(const hr_graph *graph, const hr_facts *facts, const hr_rates *rates,

@@ -104,6 +104,36 @@ static void yaml_spans(void **state) {
   assert_int_equal(yaml("\xc3\xa4\xc3\xa4: x")->child->column, 5);
 }
 
+/* What is read as one word without a parser is what a parser makes of it, and nothing else is read so. */
+static void yaml_words(void **state) {
+  (void)state;
+  static const char signs[] = "aZ019._/-+:#&*!|>'\"%@`,[]{}?~= \t\n\\\x7f\xc3\xa9";
+  enum { SIGNS = sizeof signs - 1 };
+  size_t words = 0;
+  for (int number = 0; number < SIGNS * SIGNS * SIGNS; number++) {
+    const char text[] = {signs[number / SIGNS / SIGNS], signs[number / SIGNS % SIGNS], signs[number % SIGNS], 0};
+    hr_arena scratch;
+    hr__arena_init(&scratch);
+    hr_doc_node *own = NULL, *other = NULL;
+    hr_error err = {0};
+    if (hr__yaml_parse("t", text, 3, &scratch, &own, &err) == HR_OK) {
+      assert_int_equal(hr__yaml_parse_any("t", text, 3, &scratch, &other, &err), HR_OK);
+      assert_int_equal(own->kind, other->kind);
+      if (own->kind == HR_DOC_SCALAR) {
+        words++;
+        assert_string_equal(own->text, other->text);
+        assert_true(own->quoted == other->quoted && own->style == other->style && !own->next && !own->child);
+        assert_true(own->line == other->line && own->column == other->column);
+        assert_true(own->key_line == other->key_line && own->key_column == other->key_column);
+        assert_true(own->begin == other->begin && own->end == other->end && own->key_begin == other->key_begin);
+        assert_true(own->key == other->key && !own->anchor && !own->tag && !own->target);
+      }
+    }
+    hr__arena_fini(&scratch);
+  }
+  assert_true(words > 5 * 9 * 9);
+}
+
 static void yaml_empty(void **state) {
   (void)state;
   static const char *const empty[] = {
@@ -393,6 +423,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(yaml_tree, arena_teardown),
       cmocka_unit_test_teardown(yaml_spans, arena_teardown),
+      cmocka_unit_test_teardown(yaml_words, arena_teardown),
       cmocka_unit_test_teardown(yaml_empty, arena_teardown),
       cmocka_unit_test_teardown(yaml_refusals, arena_teardown),
       cmocka_unit_test_teardown(yaml_remedies, arena_teardown),
