@@ -1,0 +1,201 @@
+/* Samples of a taxonomy: which positives and negatives go with an anchor. See taxonomy.h.
+ *
+ * Positives of an anchor are codes of its tree that it does not exclude. A code is a negative of a pair where it is
+ * farther from the anchor than the positive, by both margins:
+ *
+ *                       another tree   excluded   else
+ *   relation margin     15             0.1        its relation - that of the positive
+ *   distance margin     10             0.1        its distance - that of the positive; 0 -> 1/3, -0.5 -> 2/3
+ *
+ * Negatives are drawn without repetition, with weights 1 / mean of the margins (each 1 more where it is excluded), so
+ * that those come first that are hard to tell from the positive. Other trees weigh as 100 codes at most, all together.
+ */
+#include <math.h>
+
+#include "base/random.h"
+#include "data/taxonomy.h"
+
+#define SECTION "data.taxonomy"
+
+#define LIST(name, text)                                                                                               \
+  { .path = SECTION "." name, .type = HR_KEY_TREE, .example = "[2, 3]", .meaning = "source taxonomy: " text }
+
+static const hr_key keys[] = {
+    {.path = SECTION ".n_positives",
+     .type = HR_KEY_INT,
+     .fallback = "32",
+     .min = 1,
+     .max = 1 << 20,
+     .meaning = "source taxonomy: positives of an anchor in an epoch, at most; each is a sample"},
+    {.path = SECTION ".n_negatives",
+     .type = HR_KEY_INT,
+     .fallback = "24",
+     .min = 1,
+     .max = 1024,
+     .meaning = "source taxonomy: negatives of a sample"},
+    {.path = SECTION ".title_length",
+     .type = HR_KEY_INT,
+     .fallback = "24",
+     .min = 1,
+     .max = 1 << 24,
+     .meaning = "source taxonomy: tokens of titles; other texts have data.sequence_length"},
+    LIST("anchor_level", "levels of anchors (default: all)"),
+    LIST("positive_level", "levels of positives (default: all)"),
+    LIST("positive_relation", "relations of positives to their anchors (default: all)"),
+    LIST("positive_distance", "distances of positives from their anchors (default: all)"),
+    LIST("negative_level", "levels of negatives (default: all)"),
+    LIST("negative_relation", "relations of negatives to their anchors (default: all)"),
+    LIST("negative_distance", "distances of negatives from their anchors (default: all)"),
+    LIST("relation_margin", "relation margins of negatives, rounded down (default: all)"),
+    LIST("distance_margin", "distance margins of negatives, rounded down (default: all)"),
+};
+const hr_key_table hr_taxonomy_keys = {keys, sizeof keys / sizeof *keys};
+
+static hr_status allowed_read(const hr_recipe *recipe, const char *path, hr_allowed *out, hr_error *err) {
+  *out = (hr_allowed){0};
+  if (!hr__recipe_has(recipe, path)) return HR_OK;
+  const hr_doc_node *tree = hr__recipe_tree(recipe, path);
+  if (!tree || tree->kind != HR_DOC_LIST || !tree->child)
+    return hr__recipe_fail(recipe, path, "write it as [2, 3]", err, "%s must be a list of numbers", path);
+  for (const hr_doc_node *node = tree->child; node; node = node->next) {
+    double value;
+    if (node->kind != HR_DOC_SCALAR || !hr__doc_float(node, &value))
+      return hr__recipe_fail_at(recipe, path, node, "write it as [2, 3]", err, "%s must be a list of numbers", path);
+    if (out->count == (int)(sizeof out->value / sizeof *out->value))
+      return hr__recipe_fail_at(recipe, path, node, "use fewer", err, "%s has more than %d numbers", path, out->count);
+    out->value[out->count++] = value;
+  }
+  return HR_OK;
+}
+
+hr_status hr__taxonomy_rules(const hr_recipe *recipe, uint64_t seed, hr_taxonomy_rules *out, hr_error *err) {
+  *out = (hr_taxonomy_rules){.seed = seed,
+                             .positives = hr__recipe_int(recipe, SECTION ".n_positives"),
+                             .negatives = hr__recipe_int(recipe, SECTION ".n_negatives")};
+  HR_TRY(allowed_read(recipe, SECTION ".anchor_level", &out->anchor_level, err));
+  HR_TRY(allowed_read(recipe, SECTION ".positive_level", &out->positive_level, err));
+  HR_TRY(allowed_read(recipe, SECTION ".positive_relation", &out->positive_relation, err));
+  HR_TRY(allowed_read(recipe, SECTION ".positive_distance", &out->positive_distance, err));
+  HR_TRY(allowed_read(recipe, SECTION ".negative_level", &out->negative_level, err));
+  HR_TRY(allowed_read(recipe, SECTION ".negative_relation", &out->negative_relation, err));
+  HR_TRY(allowed_read(recipe, SECTION ".negative_distance", &out->negative_distance, err));
+  HR_TRY(allowed_read(recipe, SECTION ".relation_margin", &out->relation_margin, err));
+  return allowed_read(recipe, SECTION ".distance_margin", &out->distance_margin, err);
+}
+
+static bool allows(const hr_allowed *set, double value) {
+  for (int i = 0; i < set->count; i++)
+    if (set->value[i] == value) return true;
+  return set->count == 0;
+}
+
+/* --- pairs -------------------------------------------------------------------------------------------------------- */
+
+static bool is_positive(const hr_taxonomy *t, const hr_taxonomy_rules *r, size_t anchor, size_t code) {
+  if (code == anchor || t->codes[code].held) return false;
+  hr_relation is = hr__taxonomy_relation(t, anchor, code);
+  if (is.relation == HR_RELATION_OTHER || is.relation == 0) return false;
+  bool level = t->codes[anchor].held || allows(&r->positive_level, t->codes[code].level);
+  return level && allows(&r->positive_relation, is.relation) && allows(&r->positive_distance, is.distance);
+}
+
+static int32_t positives_count(const hr_taxonomy *t, const hr_taxonomy_rules *r, size_t anchor) {
+  int32_t count = 0;
+  for (size_t i = 0; i < t->count; i++)
+    count += is_positive(t, r, anchor, i);
+  return count;
+}
+
+hr_status hr__taxonomy_pairs(const hr_taxonomy *t, const hr_taxonomy_rules *r, hr_arena *arena, hr_pair **out,
+                             size_t *n_train, size_t *n_eval, hr_error *err) {
+  size_t capacity = 0, count = 0;
+  *out = NULL;
+  *n_train = 0;
+  for (int held = 0; held < 2; held++) {
+    for (size_t a = 0; a < t->count; a++) {
+      if (t->codes[a].held != held || (!held && !allows(&r->anchor_level, t->codes[a].level))) continue;
+      int32_t candidates = positives_count(t, r, a);
+      for (int32_t i = 0; i < candidates && i < r->positives; i++) {
+        if (hr__arena_grow(arena, (void **)out, &capacity, count, sizeof **out) != 0) return hr__nomem(err);
+        (*out)[count++] = (hr_pair){(int32_t)a, i, candidates};
+      }
+    }
+    if (!held) *n_train = count;
+  }
+  *n_eval = count - *n_train;
+  return HR_OK;
+}
+
+/* --- samples ------------------------------------------------------------------------------------------------------ */
+
+static hr_random_key key_for(const hr_taxonomy_rules *r, const char *use, int32_t anchor) {
+  return (hr_random_key){r->seed, hr__random_stream(use) + (uint64_t)anchor};
+}
+
+/* Candidates come in an order that is drawn for each anchor and epoch, so that none comes twice in one. */
+static int32_t positive_draw(const hr_taxonomy *t, const hr_taxonomy_rules *r, const hr_pair *pair, uint64_t epoch) {
+  uint64_t number = hr__random_permute(key_for(r, "taxonomy.positive", pair->anchor), epoch, (uint64_t)pair->number,
+                                       (uint64_t)pair->candidates);
+  for (size_t i = 0; i < t->count; i++)
+    if (is_positive(t, r, (size_t)pair->anchor, i) && number-- == 0) return (int32_t)i;
+  return pair->anchor; /* not reached: there are as many candidates */
+}
+
+/* Weight of a code as a negative; 0: it is none. `others`: codes of other trees. */
+static double negative_weight(const hr_taxonomy *t, const hr_taxonomy_rules *r, size_t anchor, size_t code,
+                              hr_relation positive, size_t others) {
+  static const double few = 100; /* of other trees */
+  hr_relation is = hr__taxonomy_relation(t, anchor, code);
+  bool excluded = is.relation == 0, other = is.relation == HR_RELATION_OTHER;
+  double relation = is.relation - positive.relation, distance = is.distance - positive.distance;
+  if (!allows(&r->negative_level, t->codes[code].level) || !allows(&r->negative_relation, is.relation) ||
+      !allows(&r->negative_distance, is.distance))
+    return 0;
+  if (relation > 0 && distance == 0) distance = 1.0 / 3;
+  if (relation > 0 && distance == -0.5) distance = 2.0 / 3;
+  if (excluded) relation = distance = 0.1;
+  if (other) relation = 15, distance = 10;
+  if (relation <= 0 || distance <= 0) return 0;
+  if (!allows(&r->relation_margin, floor(relation)) || !allows(&r->distance_margin, floor(distance))) return 0;
+  double weight = 1 / ((relation + distance) / 2 + (excluded ? 1 : 0));
+  return other && (double)others > few ? weight * few / (double)others : weight;
+}
+
+/* Codes that are not of a tree. */
+static size_t others_count(const hr_taxonomy *t, int32_t root) {
+  size_t count = 0;
+  for (size_t i = 0; i < t->count; i++)
+    count += t->codes[i].root != root;
+  return count;
+}
+
+/* Drawing by weight without repetition: those with the smallest -log(u) / weight are drawn, u uniform in (0, 1). */
+int64_t hr__taxonomy_draw(const hr_taxonomy *t, const hr_taxonomy_rules *r, const hr_pair *pair, uint64_t sample,
+                          uint64_t epoch, int32_t *codes) {
+  enum { MOST = 1024 };
+  double times[MOST]; /* of those drawn so far, ascending */
+  int64_t count = 0, most = r->negatives < MOST ? r->negatives : MOST;
+  size_t anchor = (size_t)pair->anchor;
+  codes[0] = pair->anchor;
+  codes[1] = positive_draw(t, r, pair, epoch);
+  hr_relation positive = hr__taxonomy_relation(t, anchor, (size_t)codes[1]);
+  hr_random_key key = key_for(r, "taxonomy.negative", pair->anchor);
+  size_t others = others_count(t, t->codes[anchor].root);
+  hr_random_block block = {{0}};
+  for (size_t i = 0; i < t->count; i++) {
+    if (i % 4 == 0) block = hr__random_at(key, sample ^ epoch << 40, i / 4);
+    if (t->codes[i].held || i == anchor || (int32_t)i == codes[1]) continue;
+    double weight = negative_weight(t, r, anchor, i, positive, others);
+    if (weight == 0) continue;
+    double time = -log(((double)block.word[i % 4] + 0.5) * 0x1p-32) / weight;
+    if (count == most && time >= times[most - 1]) continue;
+    int64_t at = count < most ? count++ : most - 1;
+    for (; at > 0 && times[at - 1] > time; at--) {
+      times[at] = times[at - 1];
+      codes[2 + at] = codes[1 + at];
+    }
+    times[at] = time;
+    codes[2 + at] = (int32_t)i;
+  }
+  return count;
+}

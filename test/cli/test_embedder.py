@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""The taxonomy embedder: it learns a taxonomy whose siblings share meaning, not words; what it holds is what was planned;
+recompute, offload and resuming change no bit."""
+import json
+import os
+import subprocess
+import sys
+
+from support import RECIPES, ROOT, Folder, check, finish, run
+
+RECIPE = os.path.join(RECIPES, '004-small.yaml')
+
+
+def train(out, *settings, steps=None, flags=()):
+    arguments = ['train', RECIPE, '--out', out, '--json', '--quiet', *flags]
+    if steps:
+        arguments += ['--steps', steps]
+    for setting in settings:
+        arguments += ['--set', setting]
+    return run(*arguments, timeout=600).expect(0).json()
+
+
+def within(answer, what):
+    planned, measured = answer['planned']['peak_bytes'], answer['measured']['peak_bytes']
+    check(measured <= planned + (16 << 20) and planned - measured < (16 << 20),
+          f'{what}: planned {planned}, measured {measured}')
+
+
+def first_loss(out):
+    with open(os.path.join(out, 'log.jsonl'), encoding='utf-8') as file:
+        return next(json.loads(line)['loss'] for line in file if '"loss"' in line)
+
+
+with Folder() as folder:
+    path = lambda name: os.path.join(folder.path, name)
+    # Before and after: what is held out was in no sample of training.
+    before = train(path('before'), 'training.optimizer.lr=1e-9', 'training.eval_every=1', steps=1)['metrics']
+    after = train(path('after'))
+    check(before['recall_5'] <= 0.3, f'untrained recall {before}')
+    check(after['metrics']['recall_5'] >= 0.8, f'trained recall {after["metrics"]}')
+    check(after['metrics']['mean_rank'] < 0.2 * before['mean_rank'], f'rank of the parent {after["metrics"]}')
+    check(after['metrics']['correlation'] > before['correlation'] + 0.1, f'correlation {after["metrics"]}')
+    check(set(after['losses']) == {'contrastive', 'balance'}, str(after['losses']))
+    within(after, 'the small recipe')
+
+    # Metrics of all of the data are in the log of evaluations, and in no other line.
+    with open(os.path.join(path('after'), 'log.jsonl'), encoding='utf-8') as file:
+        lines = [json.loads(line) for line in file]
+    evals = [line for line in lines if 'eval_loss' in line]
+    check(len(evals) == 2 and all('recall_5' in line['eval_metrics'] for line in evals), str(evals[:1]))
+    check(not any('recall_5' in line.get('metrics', {}) for line in lines), 'a step has no recall')
+
+    # The same bits.
+    short = ['training.batch_size=8', 'training.eval_every=null']
+    plain = train(path('plain'), *short, steps=6)
+    cases = {
+        'recomputed': ['memory.checkpoint=every-layer'],
+        'selective': ['memory.checkpoint=selective'],
+        'on the host': [f'memory.offload.{kind}=host' for kind in ('optimizer', 'parameters', 'activations')],
+    }
+    for name, settings in cases.items():
+        answer = train(path(name.replace(' ', '-')), *short, *settings, steps=6)
+        check(answer['weights_sha256'] == plain['weights_sha256'], f'{name}: other bits')
+        within(answer, name)
+    # Slices: what goes forward has the same bits, and gradients of the split weights agree to rounding.
+    sliced = train(path('sliced'), *short, 'memory.split={title: 2, description: 4, examples: 8}', steps=6)
+    check(first_loss(path('sliced')) == first_loss(path('plain')), 'in slices: another first loss')
+    check(abs(sliced['loss'] - plain['loss']) < 1e-4 * plain['loss'], f'in slices: {sliced["loss"]}, {plain["loss"]}')
+    within(sliced, 'in slices')
+
+    resumed = path('resumed')
+    train(resumed, *short, 'training.schedule.kind=constant', steps=3)
+    twice = train(resumed, *short, 'training.schedule.kind=constant', steps=6, flags=['--resume'])
+    once = train(path('once'), *short, 'training.schedule.kind=constant', steps=6)
+    check(twice['weights_sha256'] == once['weights_sha256'], 'resumed: other bits')
+
+    # Sizes of the system itself: trained parameters, one frozen base.
+    model = run('plan', os.path.join(RECIPES, '004-24gb.yaml'), '--gpu', 'H200', '--json').expect(0).json()['model']
+    check(model['trainable_parameters'] == 14664837, str(model))
+    check(model['parameters'] == 14664837 + 22565376, str(model))
+
+    # The taxonomy is what its script makes.
+    made = path('made')
+    os.mkdir(made)
+    with open(os.path.join(ROOT, 'recipes', 'taxonomy', 'make.py'), encoding='utf-8') as file:
+        script = file.read()
+    with open(os.path.join(made, 'make.py'), 'w', encoding='utf-8') as file:
+        file.write(script)
+    subprocess.run([sys.executable, os.path.join(made, 'make.py')], check=True)
+    for name in ('codes.csv', 'tokenizer.json'):
+        with open(os.path.join(made, name), 'rb') as a, open(os.path.join(RECIPES, 'taxonomy', name), 'rb') as b:
+            check(a.read() == b.read(), f'{name} is not what make.py makes')
+
+finish()
