@@ -248,6 +248,10 @@ uint64_t hr__data_items(const hr_data *data, int64_t *of_a_row) {
   return data->source->items ? data->source->items(data->parts[0].state, of_a_row) : 0;
 }
 
+const char *hr__data_item(const hr_data *data, uint64_t number) {
+  return data->source->item(data->parts[0].state, number);
+}
+
 hr_micro hr__data_items_micro(const hr_data *data, uint64_t first) {
   int64_t of_a_row = 1;
   hr__data_items(data, &of_a_row);

@@ -60,6 +60,7 @@ hr_status hr__data_fill(const hr_data *data, const hr_micro *micro, int64_t firs
 /* Items of the data that are to be judged together; 0: there are none. A micro-batch that begins with item `first`,
  * of which each row holds as many as hr__data_items says. */
 uint64_t hr__data_items(const hr_data *data, int64_t *of_a_row);
+const char *hr__data_item(const hr_data *data, uint64_t number); /* its name */
 hr_micro hr__data_items_micro(const hr_data *data, uint64_t first);
 hr_status hr__data_judge(const hr_data *data, const float *points, int64_t width, hr_judged *out, hr_error *err);
 

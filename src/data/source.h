@@ -77,6 +77,7 @@ typedef struct hr_source {
   /* (optional) Entries behind all others that hold every item of the data once, in order: how many items there are,
    * and how many of them an entry has. Points of all of them are judged together. */
   uint64_t (*items)(const void *state, int64_t *of_an_entry);
+  const char *(*item)(const void *state, uint64_t number); /* what it is called */
   hr_status (*judge)(const void *state, const float *points, int64_t width, hr_judged *out, hr_error *err);
   const hr_data_file *(*file)(const void *state, size_t number); /* (optional) what it reads; NULL: no more of them */
   /* (optional) What tells its samples from others, where the file alone does not. */

@@ -51,12 +51,13 @@ static hr_status taxonomy_read(taxonomy *t, const hr_source_request *request, hr
                            "source taxonomy evaluates on codes of the taxonomy itself");
   HR_TRY(hr__taxonomy_rules(recipe, request->seed, &t->rules, err));
   HR_TRY(hr__taxonomy_open(request, &t->of, err));
-  codes_hold(t, request);
-  HR_TRY(hr__taxonomy_pairs(&t->of, &t->rules, &t->of.arena, &t->pairs, &t->n_train, &t->n_eval, err));
-  if (t->n_train == 0)
+  bool drawn = !hr__recipe_bool(recipe, "data.taxonomy.codes_only");
+  if (drawn) codes_hold(t, request);
+  if (drawn) HR_TRY(hr__taxonomy_pairs(&t->of, &t->rules, &t->of.arena, &t->pairs, &t->n_train, &t->n_eval, err));
+  if (drawn && t->n_train == 0)
     return hr__recipe_fail(recipe, request->key, "allow more in data.taxonomy, or give more codes", err,
                            "no code is an anchor: none has a positive that data.taxonomy allows");
-  if (request->held == HR_HOLD_PART && t->n_eval == 0)
+  if (drawn && request->held == HR_HOLD_PART && t->n_eval == 0)
     return hr__recipe_fail(recipe, request->key, "raise data.eval_fraction, or give more codes", err,
                            "there is nothing to evaluate on: no code that is held out has a positive");
   int channel = 0;
@@ -95,6 +96,10 @@ static uint64_t taxonomy_items(const void *state, int64_t *of_an_entry) {
   const taxonomy *t = state;
   *of_an_entry = 2 + t->rules.negatives;
   return t->of.count;
+}
+
+static const char *taxonomy_item(const void *state, uint64_t number) {
+  return ((const taxonomy *)state)->of.codes[number].text;
 }
 
 /* Codes of an entry, -1 where there is none; returns how many of the negatives are there. */
@@ -212,6 +217,7 @@ const hr_source hr_source_taxonomy = {
     .remark = taxonomy_remark,
     .fill = taxonomy_fill,
     .items = taxonomy_items,
+    .item = taxonomy_item,
     .judge = taxonomy_judge,
     .file = taxonomy_file,
 };

@@ -57,8 +57,8 @@ static inline const int32_t *hr__taxonomy_text(const hr_taxonomy *t, size_t code
 }
 
 /* taxonomy_tree.c. Parents and all that follows from them; codes and lines are there. HR_BAD_INPUT for codes that are
- * there twice or have no parent. */
-hr_status hr__taxonomy_link(hr_taxonomy *taxonomy, hr_error *err);
+ * there twice or, unless `orphans` may be, have no parent. */
+hr_status hr__taxonomy_link(hr_taxonomy *taxonomy, bool orphans, hr_error *err);
 int32_t hr__taxonomy_find(const hr_taxonomy *taxonomy, const char *code, size_t bytes); /* -1: there is none */
 typedef struct hr_relation {
   int relation;
@@ -98,8 +98,5 @@ int64_t hr__taxonomy_draw(const hr_taxonomy *taxonomy, const hr_taxonomy_rules *
 /* taxonomy_judge.c: of points [codes, width] on a hyperboloid (model/hyperbolic.h). */
 hr_status hr__taxonomy_judge(const hr_taxonomy *taxonomy, const float *points, int64_t width, hr_judged *out,
                              hr_error *err);
-/* Numbers of the `count` codes nearest to one, nearest first, with their distances; returns how many there are. */
-size_t hr__taxonomy_nearest(const hr_taxonomy *taxonomy, const float *points, int64_t width, size_t code, size_t count,
-                            int32_t *codes, double *distances);
 
 #endif

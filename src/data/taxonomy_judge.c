@@ -4,32 +4,34 @@
 
 #include "base/clones.h"
 #include "base/mem.h"
+#include "data/nearest.h"
 #include "data/taxonomy.h"
 
-/* Of two points on the hyperboloid of curvature 1: the order of distances is the same on others. */
+/* Of two points on the hyperboloid of curvature 1, by their difference (model/hyperbolic.c); the order of distances is
+ * the same on others. */
 HR_CLONES static double distance(const float *u, const float *v, int64_t width) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 1; i < width; i++)
-    sum += u[i] * v[i];
-  double cosine = (double)u[0] * (double)v[0] - (double)sum;
-  return cosine > 1 ? acosh(cosine) : 0;
+    sum += (u[i] - v[i]) * (u[i] - v[i]);
+  double first = (double)u[0] - (double)v[0], squared = (double)sum - first * first;
+  return squared > 0 ? 2 * asinh(sqrt(squared) / 2) : 0;
 }
 
-size_t hr__taxonomy_nearest(const hr_taxonomy *t, const float *points, int64_t width, size_t code, size_t count,
-                            int32_t *codes, double *distances) {
+size_t hr__points_nearest(const float *points, size_t n_points, int64_t width, size_t to, size_t count,
+                          int32_t *numbers, double *distances) {
   size_t found = 0;
-  for (size_t i = 0; i < t->count; i++) {
-    if (i == code) continue;
-    double d = distance(points + (int64_t)code * width, points + (int64_t)i * width, width);
+  for (size_t i = 0; i < n_points; i++) {
+    if (i == to) continue;
+    double d = distance(points + (int64_t)to * width, points + (int64_t)i * width, width);
     if (found == count && d >= distances[found - 1]) continue;
     size_t at = found < count ? found++ : found - 1;
     for (; at > 0 && distances[at - 1] > d; at--) {
       distances[at] = distances[at - 1];
-      codes[at] = codes[at - 1];
+      numbers[at] = numbers[at - 1];
     }
     distances[at] = d;
-    codes[at] = (int32_t)i;
+    numbers[at] = (int32_t)i;
   }
   return found;
 }

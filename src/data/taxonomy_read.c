@@ -206,7 +206,7 @@ static hr_status files_read(reading *r, const hr_source_request *request, hr_err
   if (t->count == 0)
     return hr__recipe_fail(request->recipe, request->key, "give a file with a row for each code", err,
                            "there are no codes in it");
-  HR_TRY(hr__taxonomy_link(t, err));
+  HR_TRY(hr__taxonomy_link(t, hr__recipe_bool(request->recipe, "data.taxonomy.codes_only"), err));
   HR_TRY(excluded_find(r, err));
   return ids_check(t, request, err);
 }

@@ -58,7 +58,7 @@ static hr_status order_make(hr_taxonomy *t, hr_error *err) {
   return HR_OK;
 }
 
-hr_status hr__taxonomy_link(hr_taxonomy *t, hr_error *err) {
+hr_status hr__taxonomy_link(hr_taxonomy *t, bool orphans, hr_error *err) {
   HR_TRY(order_make(t, err));
   int32_t shortest = INT32_MAX;
   for (size_t i = 0; i < t->count; i++)
@@ -68,7 +68,7 @@ hr_status hr__taxonomy_link(hr_taxonomy *t, hr_error *err) {
     code->parent = -1;
     for (size_t bytes = strlen(code->text) - 1; bytes > 0 && code->parent < 0; bytes--)
       code->parent = hr__taxonomy_find(t, code->text, bytes);
-    if (code->parent < 0 && code->level > shortest)
+    if (code->parent < 0 && code->level > shortest && !orphans)
       return code_fail(t, code, "add the code that it belongs to, which it begins with", err,
                        "has no parent: none of the codes is a beginning of it");
     hr_code *parent = code->parent < 0 ? NULL : &t->codes[code->parent];

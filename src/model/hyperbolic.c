@@ -30,13 +30,18 @@ hr_id hr__exp_map(hr_builder *b, hr_id v, float curvature) {
   return hr__concat(b, (hr_id[]){first, rest}, 2, last_axis(b, v));
 }
 
+/* By the difference of the points: -c <u, v> - 1 = c/2 <u - v, u - v>, which keeps its digits where they are near each
+ * other, and acosh(1 + s) = 2 asinh(sqrt(s / 2)). */
 hr_id hr__lorentz_distance(hr_builder *b, hr_id u, hr_id v, float curvature) {
-  const float least = 1 + 1e-5f;
+  const float least = 1e-5f;
   if (b->status != HR_OK) return HR_NONE;
-  int axis = last_axis(b, u);
-  hr_id all = last_sum(b, hr__binary(b, HR_FORMULA_mul, u, v)); /* with x0 of the wrong sign */
-  hr_id first = hr__binary(b, HR_FORMULA_mul, hr__window(b, u, axis, 0, 1), hr__window(b, v, axis, 0, 1));
-  hr_id minus = hr__binary(b, HR_FORMULA_sub, hr__unary(b, HR_FORMULA_affine, first, 2, 0), all);
-  hr_id cosine = hr__unary(b, HR_FORMULA_clamp, hr__unary(b, HR_FORMULA_affine, minus, curvature, 0), least, FLT_MAX);
-  return hr__unary(b, HR_FORMULA_affine, hr__unary(b, HR_FORMULA_acosh, cosine, 0, 0), 1 / sqrtf(curvature), 0);
+  hr_id apart = hr__binary(b, HR_FORMULA_sub, u, v);
+  if (b->status != HR_OK) return HR_NONE;
+  hr_id all = last_sum(b, hr__unary(b, HR_FORMULA_square, apart, 0, 0)); /* with x0 of the wrong sign */
+  hr_id first = hr__unary(b, HR_FORMULA_square, hr__window(b, apart, last_axis(b, apart), 0, 1), 0, 0);
+  hr_id inner = hr__binary(b, HR_FORMULA_sub, all, hr__unary(b, HR_FORMULA_affine, first, 2, 0));
+  hr_id s = hr__unary(b, HR_FORMULA_affine, inner, curvature / 2, 0);
+  s = hr__unary(b, HR_FORMULA_clamp, s, least, FLT_MAX);
+  hr_id half = hr__unary(b, HR_FORMULA_sqrt, hr__unary(b, HR_FORMULA_affine, s, 0.5f, 0), 0, 0);
+  return hr__unary(b, HR_FORMULA_affine, hr__unary(b, HR_FORMULA_asinh, half, 0, 0), 2 / sqrtf(curvature), 0);
 }

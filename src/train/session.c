@@ -374,18 +374,25 @@ static hr_status points_read(hr_session *s, hr_control *control, uint64_t items,
   return HR_OK;
 }
 
-/* Metrics of all of the data, where the model has such. */
-static hr_status points_judge(hr_session *s, hr_control *control, hr_error *err) {
+hr_status hr__session_points(hr_session *s, int64_t *width, hr_error *err) {
   const hr_graph *graph = s->options->plan->graph;
-  hr_id points = hr__program_output(graph, s->eval.program, HR_OUTPUT_POINTS);
+  hr_id points = s->eval.program == HR_NONE ? HR_NONE : hr__program_output(graph, s->eval.program, HR_OUTPUT_POINTS);
   int64_t of_a_row = 1;
   uint64_t items = hr__data_items(s->data, &of_a_row);
-  hr_judged judged;
-  if (points == HR_NONE || items == 0) return HR_OK;
-  int64_t width = graph->values[points].desc.dim[1];
-  if (!s->points) s->points = hr__alloc_zero(items * (uint64_t)width, sizeof *s->points);
+  *width = points == HR_NONE || items == 0 ? 0 : graph->values[points].desc.dim[1];
+  if (*width == 0) return HR_OK;
+  if (!s->points) s->points = hr__alloc_zero(items * (uint64_t)*width, sizeof *s->points);
   if (!s->points) return hr__nomem(err);
-  HR_TRY(points_read(s, control, items, of_a_row, err));
+  hr_control control = control_at(s, s->done, 0, 1);
+  return points_read(s, &control, items, of_a_row, err);
+}
+
+/* Metrics of all of the data, where the model has such. */
+static hr_status points_judge(hr_session *s, hr_error *err) {
+  int64_t width;
+  hr_judged judged;
+  HR_TRY(hr__session_points(s, &width, err));
+  if (width == 0) return HR_OK;
   HR_TRY(hr__data_judge(s->data, s->points, width, &judged, err));
   for (int i = 0; i < s->eval_reports.count; i++)
     for (int k = 0; k < judged.count; k++)
@@ -415,7 +422,7 @@ hr_status hr__session_eval(hr_session *s, int64_t step, double *loss, hr_error *
   }
   for (int i = 0; i < s->reports.count; i++)
     values[i] /= batches; /* those of all of the data are not there yet */
-  HR_TRY(points_judge(s, &control, err));
+  HR_TRY(points_judge(s, err));
   *loss = hr__reports_loss(&s->eval_reports);
   hr__best_note(&s->best_rule, &s->best, step, hr__best_metric(&s->best_rule, *loss, &s->eval_reports));
   return HR_OK;

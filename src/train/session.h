@@ -89,6 +89,9 @@ hr_status hr__session_step(hr_session *session, int64_t step, hr_step_result *re
  */
 hr_status hr__session_eval(hr_session *session, int64_t step, double *loss, hr_error *err);
 
+/* The points of all items of the data, in session->points, each *width numbers; *width 0: the model makes none. */
+hr_status hr__session_points(hr_session *session, int64_t *width, hr_error *err);
+
 /* Where the run stands after the steps done, and going on from there after `step` steps. */
 hr_run_state hr__session_state(const hr_session *session);
 void hr__session_resume(hr_session *session, int64_t step, const hr_run_state *state);

@@ -2,7 +2,9 @@
 """The taxonomy embedder: it learns a taxonomy whose siblings share meaning, not words; what it holds is what was planned;
 recompute, offload and resuming change no bit."""
 import json
+import math
 import os
+import struct
 import subprocess
 import sys
 
@@ -24,6 +26,13 @@ def within(answer, what):
     planned, measured = answer['planned']['peak_bytes'], answer['measured']['peak_bytes']
     check(measured <= planned + (16 << 20) and planned - measured < (16 << 20),
           f'{what}: planned {planned}, measured {measured}')
+
+
+def nearest(rows, code):
+    """All others with their distances, nearest first."""
+    point = next(row['point'] for row in rows if row['code'] == code)
+    distance = lambda other: math.acosh(max(1, point[0] * other[0] - sum(a * b for a, b in zip(point[1:], other[1:]))))
+    return sorted((distance(row['point']), row['code']) for row in rows if row['code'] != code)
 
 
 def first_loss(out):
@@ -49,6 +58,34 @@ with Folder() as folder:
     evals = [line for line in lines if 'eval_loss' in line]
     check(len(evals) == 2 and all('recall_5' in line['eval_metrics'] for line in evals), str(evals[:1]))
     check(not any('recall_5' in line.get('metrics', {}) for line in lines), 'a step has no recall')
+
+    # Points: all of them in both formats, neighbours that are kin, codes of another file, and what is refused.
+    npy, lines = path('points.npy'), path('points.jsonl')
+    run('embed', path('after'), '--out', npy, cwd=ROOT).expect(0, '1088 points of 34 numbers')
+    run('embed', path('after'), '--out', lines, '--quiet', cwd=ROOT).expect(0)
+    with open(npy, 'rb') as file:
+        head = file.read(128)
+        values = struct.unpack(f'<{1088 * 34}f', file.read())
+    check(b"'shape': (1088, 34)" in head and head.startswith(b'\x93NUMPY'), str(head))
+    with open(lines, encoding='utf-8') as file:
+        rows = [json.loads(line) for line in file]
+    check(len(rows) == 1088 and rows[1]['code'] == '111', str(rows[1])[:80])
+    check(all(abs(a - b) <= 1e-6 * abs(a) for a, b in zip(rows[1]['point'], values[34:68])), 'points of both files')
+    check(all(abs(v[0] ** 2 - sum(x * x for x in v[1:]) - 1) < 1e-3 * v[0] ** 2 for v in (r['point'] for r in rows)),
+          'points lie on the hyperboloid')
+    near = run('embed', path('after'), '--nearest', '11110', '--count', 5, '--json', cwd=ROOT).expect(0).json()['nearest']
+    expected = nearest(rows, '11110')[:5]
+    check([one['code'] for one in near] == [code for _, code in expected], f'{near}, expected {expected}')
+    check(all(abs(one['distance'] - d) < 1e-3 for one, (d, _) in zip(near, expected)), f'{near}, expected {expected}')
+    leaves = [row['code'] for row in rows if len(row['code']) == 5][::40]
+    found = sum(any(code.startswith(leaf[:3]) for _, code in nearest(rows, leaf)[:5]) for leaf in leaves)
+    check(found >= 0.8 * len(leaves), f'{found} of {len(leaves)} codes have kin among the nearest')
+    few = folder.write('few.jsonl', '{"code": "a1", "title": "pefidi"}\n{"code": "b22", "title": "molaku"}\n')
+    run('embed', path('after'), '--data', few, '--nearest', 'a1').expect(0, 'b22')
+    run('embed', path('after'), '--nearest', 'zz', cwd=ROOT).expect(5, 'there is no code zz')
+    run('embed', path('after')).expect(2, '--out')
+    run('embed', path('after'), '--out', path('points.txt'), cwd=ROOT).expect(2, '.npy')
+    run('embed', folder.path, '--nearest', '11').expect(5, 'no checkpoint')
 
     # The same bits.
     short = ['training.batch_size=8', 'training.eval_every=null']

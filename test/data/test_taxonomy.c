@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "data/keys.h"
+#include "data/nearest.h"
 #include "data/taxonomy.h"
 #include "part_data.h"
 #include "support/faults.h"
@@ -302,7 +303,7 @@ static void test_judge(void **state) {
   assert_true(fabs(metric(&judged, "correlation") - 0.6903) < 1e-3);
   int32_t codes[3];
   double distances[3];
-  assert_int_equal(hr__taxonomy_nearest(&t, points, 2, find(&t, "11111"), 3, codes, distances), 3);
+  assert_int_equal(hr__points_nearest(points, 10, 2, find(&t, "11111"), 3, codes, distances), 3);
   assert_int_equal(codes[2], (int32_t)find(&t, "1112"));
   assert_true(fabs(distances[2] - 0.15) < 1e-3);
   /* All in one place: nothing is found. */
