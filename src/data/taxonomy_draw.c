@@ -112,21 +112,22 @@ static int32_t positives_count(const hr_taxonomy *t, const hr_taxonomy_rules *r,
 
 hr_status hr__taxonomy_pairs(const hr_taxonomy *t, const hr_taxonomy_rules *r, hr_arena *arena, hr_pair **out,
                              size_t *n_train, size_t *n_eval, hr_error *err) {
-  size_t capacity = 0, count = 0;
-  *out = NULL;
-  *n_train = 0;
-  for (int held = 0; held < 2; held++) {
-    for (size_t a = 0; a < t->count; a++) {
-      if (t->codes[a].held != held || (!held && !allows(&r->anchor_level, t->codes[a].level))) continue;
-      int32_t candidates = positives_count(t, r, a);
-      for (int32_t i = 0; i < candidates && i < r->positives; i++) {
-        if (hr__arena_grow(arena, (void **)out, &capacity, count, sizeof **out) != 0) return hr__nomem(err);
-        (*out)[count++] = (hr_pair){(int32_t)a, i, candidates};
-      }
-    }
-    if (!held) *n_train = count;
+  int32_t *candidates = hr__arena_array(arena, t->count, sizeof *candidates);
+  size_t count = 0, sizes[2] = {0, 0};
+  if (!candidates) return hr__nomem(err);
+  for (size_t a = 0; a < t->count; a++) {
+    if (!t->codes[a].held && !allows(&r->anchor_level, t->codes[a].level)) continue;
+    candidates[a] = positives_count(t, r, a);
+    sizes[t->codes[a].held] += (size_t)(candidates[a] < r->positives ? candidates[a] : r->positives);
   }
-  *n_eval = count - *n_train;
+  *n_train = sizes[false];
+  *n_eval = sizes[true];
+  *out = hr__arena_array(arena, *n_train + *n_eval + 1, sizeof **out);
+  if (!*out) return hr__nomem(err);
+  for (int held = 0; held < 2; held++)
+    for (size_t a = 0; a < t->count; a++)
+      for (int32_t i = 0; t->codes[a].held == held && i < candidates[a] && i < r->positives; i++)
+        (*out)[count++] = (hr_pair){(int32_t)a, i, candidates[a]};
   return HR_OK;
 }
 

@@ -111,10 +111,25 @@ with Folder() as folder:
     once = train(path('once'), *short, 'training.schedule.kind=constant', steps=6)
     check(twice['weights_sha256'] == once['weights_sha256'], 'resumed: other bits')
 
-    # Sizes of the system itself: trained parameters, one frozen base.
-    model = run('plan', os.path.join(RECIPES, '004-24gb.yaml'), '--gpu', 'H200', '--json').expect(0).json()['model']
-    check(model['trainable_parameters'] == 14664837, str(model))
-    check(model['parameters'] == 14664837 + 22565376, str(model))
+    # Sizes of the system itself: trained parameters, one frozen base, in every stage.
+    whole = os.path.join(RECIPES, '004-24gb.yaml')
+    for stage in ('01', '05'):
+        answer = run('plan', whole, '--set', f'stage={stage}', '--gpu', 'H200', '--json').expect(0).json()
+        check(answer['model']['trainable_parameters'] == 14664837, str(answer['model']))
+        check(answer['model']['parameters'] == 14664837 + 22565376, str(answer['model']))
+        check(answer['settings']['data']['taxonomy']['n_negatives'] == (24 if stage == '01' else 8), stage)
+
+    # The curriculum, with small encoders: each stage begins where the one before has ended.
+    config = ('{hidden_size: 16, intermediate_size: 24, num_hidden_layers: 1, num_attention_heads: 2, vocab_size: 400,'
+              ' max_position_embeddings: 16, hidden_dropout_prob: 0}')
+    settings = [f'model.parts.{name}={{config: {config}, adapters: {{kind: lora, rank: 2, targets: [all-linear]}}}}'
+                for name in ('title', 'description', 'excluded', 'examples')]
+    settings += ['memory.device=cpu', 'model.precision=32-true', 'data.sequence_length=12', 'training.batch_size=4',
+                 'training.gradient_accumulation=1', 'training.epochs=null', 'training.steps=2']
+    arguments = [word for setting in settings for word in ('--set', setting)]
+    stages = run('train', whole, *arguments, '--out', path('stages'), '--json', '--quiet').expect(0).json()['stages']
+    check([stage['stage'] for stage in stages] == ['01', '02', '03', '04', '05'], str(stages)[:200])
+    check(len({stage['weights_sha256'] for stage in stages}) == 5, 'every stage trains')
 
     # The taxonomy is what its script makes.
     made = path('made')
