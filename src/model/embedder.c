@@ -37,8 +37,9 @@ static const hr_reported reported[] = {
     {.name = "correlation", .metric = true, .over = HR_OVER_DATA},
 };
 
-/* In these modules everything is f32. */
-static const char *const wide[] = {"moe.routing", "hyperbolic", "losses", NULL};
+/* In these modules everything is f32: all that stands behind the encoders, which is little. Losses take distances by
+ * 1 / temperature, and so every error of points. */
+static const char *const wide[] = {"moe", "projection", "hyperbolic", "losses", NULL};
 
 static int64_t vocabulary(const hr_model_part *whole) {
   hr_model_part first = hr__part_find(whole, hr_embedder_parts[0].name);

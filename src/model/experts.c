@@ -1,6 +1,6 @@
 /* Experts of the embedder. See embedder.h.
  *
- * Shapes: R rows, D width, E experts, k chosen. Gates are made in f32 ("moe.routing").
+ * Shapes: R rows, D width, E experts, k chosen. All of it is f32 in every precision.
  */
 #include <inttypes.h>
 #include <math.h>
