@@ -39,9 +39,12 @@ static bool is_kept(const char *path) {
 }
 
 static hr_status settings_read(embedding *e, const hr_manifest *manifest, hr_job_source *out, hr_error *err) {
-  static const char *const own[] = {"training.optimizer={kind: sgd, momentum: 0, lr: 1e-9}", "training.steps=1",
-                                    "training.eval_every=1", "memory.checkpoint=every-layer",
-                                    "data.taxonomy.codes_only=true"};
+  static const char *const own[] = {"training.optimizer={kind: sgd, momentum: 0, lr: 1e-9}",
+                                    "training.steps=1",
+                                    "training.eval_every=1",
+                                    "memory.checkpoint=every-layer",
+                                    "data.taxonomy.codes_only=true",
+                                    "data.buckets=null"};
   enum { OWN = sizeof own / sizeof *own };
   hr_cli *cli = e->cli;
   const char **all = hr__arena_array(&cli->arena, manifest->n_settings + OWN + cli->n_overrides + 2, sizeof *all);

@@ -55,6 +55,8 @@ typedef struct hr_judged {
 
 typedef struct hr_source {
   const char *name;
+  /* (optional) The same with samples that have lengths of their own, where the recipe has data.buckets. */
+  const struct hr_source *in_buckets;
   bool endless;      /* there is no number of samples, and so are no epochs */
   bool anew;         /* samples are drawn anew in every epoch, whose number is in entries, above HR_ENTRY_BITS */
   unsigned purposes; /* bits of hr_purpose: what it can fill */
@@ -62,7 +64,8 @@ typedef struct hr_source {
   void (*close)(void *state);
   /* Samples there are; entry i is sample i. Neither for endless sources nor for those with `scan`. */
   uint64_t (*samples)(const void *state);
-  /* (optional, with `samples`) How many of them, the last ones, are held out, where the source has chosen them. */
+  /* (optional) How many of them, the last ones, are held out, where the source has chosen them: it has seen that there
+   * are as many as are needed. */
   uint64_t (*held)(const void *state);
   /* (optional) Of samples that have lengths of their own: goes through all of them. Such a source has buckets, and its
    * steps end with the epoch. */

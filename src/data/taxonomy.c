@@ -21,6 +21,7 @@ typedef struct taxonomy {
   hr_pair *pairs;
   size_t n_train, n_eval;
   int64_t longest[HR_CHANNELS];
+  int64_t most; /* positions of the longest samples */
   char remark[160];
 } taxonomy;
 
@@ -61,6 +62,7 @@ static hr_status taxonomy_read(taxonomy *t, const hr_source_request *request, hr
     return hr__recipe_fail(recipe, request->key, "raise data.eval_fraction, or give more codes", err,
                            "there is nothing to evaluate on: no code that is held out has a positive");
   int channel = 0;
+  t->most = request->length;
   for (int i = 0; i < request->fields->count && channel < HR_CHANNELS; i++) {
     const hr_field *field = &request->fields->list[i];
     if (field->purpose == HR_FOR_TOKENS) t->longest[channel++] = field->desc.dim[field->desc.rank - 1];
@@ -141,6 +143,34 @@ static int64_t taxonomy_length(const void *state, uint64_t entry) {
   return sum;
 }
 
+/* The longest text of a sample, titles aside, which have a length of their own. */
+static int64_t longest_text(const void *state, uint64_t entry) {
+  const taxonomy *t = state;
+  int32_t codes[2 + 1024];
+  int64_t longest = 1;
+  codes_of(t, entry, codes);
+  for (int64_t i = 0; i < 2 + t->rules.negatives; i++)
+    for (int c = 1; c < t->of.channels && codes[i] >= 0; c++) {
+      size_t count;
+      hr__taxonomy_text(&t->of, (size_t)codes[i], c, &count);
+      if ((int64_t)count > longest) longest = (int64_t)count;
+    }
+  return longest;
+}
+
+static int64_t longest_cut(const void *state, uint64_t entry) {
+  int64_t longest = longest_text(state, entry), most = ((const taxonomy *)state)->most;
+  return longest < most ? longest : most;
+}
+
+static hr_status taxonomy_scan(const void *state, hr_each_sample each, void *user, hr_error *err) {
+  (void)err;
+  const taxonomy *t = state;
+  for (uint64_t i = 0; i < t->n_train + t->n_eval; i++)
+    each(user, i, longest_text(t, i));
+  return HR_OK;
+}
+
 /* The channel that a field belongs to, and what of it: "", "_lengths" or "_mask"; -1: none. */
 static int channel_of(const taxonomy *t, const char *field, const char **what) {
   for (int c = 0; c < t->of.channels; c++) {
@@ -205,8 +235,27 @@ static const hr_data_file *taxonomy_file(const void *state, size_t number) {
   return number < t->of.files.count ? &t->of.files.list[number] : NULL;
 }
 
+/* Each sample goes into the bucket of its longest text. Which that is must be known beforehand, so samples are the same
+ * in every epoch. */
+static const hr_source in_buckets = {
+    .name = "taxonomy",
+    .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_VALUES,
+    .open = taxonomy_open,
+    .close = taxonomy_close,
+    .scan = taxonomy_scan,
+    .held = taxonomy_held,
+    .length = longest_cut,
+    .remark = taxonomy_remark,
+    .fill = taxonomy_fill,
+    .items = taxonomy_items,
+    .item = taxonomy_item,
+    .judge = taxonomy_judge,
+    .file = taxonomy_file,
+};
+
 const hr_source hr_source_taxonomy = {
     .name = "taxonomy",
+    .in_buckets = &in_buckets,
     .anew = true,
     .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_VALUES,
     .open = taxonomy_open,

@@ -140,11 +140,13 @@ static hr_id embedder_forward(hr_builder *b, const hr_model_part *whole, const h
   hr_id none = hr__unary(b, HR_FORMULA_affine, logits, 0, never);
   logits = hr__select(b, hr__batch_field(batch, "valid"), logits, none);
   hr_id positive = hr__window(b, logits, 1, 0, 1);
-  hr_id loss = sum_of(b, hr__binary(b, HR_FORMULA_sub, hr__log_sum_exp(b, logits), positive));
+  hr_id there = hr__window(b, hr__batch_field(batch, "valid"), 1, 0, 1); /* not in rows that only fill a batch up */
+  hr_id losses = hr__binary(b, HR_FORMULA_sub, hr__log_sum_exp(b, logits), positive);
+  hr_id loss = sum_of(b, hr__binary(b, HR_FORMULA_keep, losses, there));
   /* How many are as near as the positive, itself included: [B, 1]. */
   hr_id near = hr__unary(b, HR_FORMULA_affine, hr__binary(b, HR_FORMULA_less, logits, positive), -1, 1);
-  hr_id rank = hr__reduce(b, HR_REDUCE_SUM, near, 1u << 1);
-  hr_id first = hr__unary(b, HR_FORMULA_clamp, hr__unary(b, HR_FORMULA_affine, rank, -1, 2), 0, 1);
+  hr_id rank = hr__binary(b, HR_FORMULA_keep, hr__reduce(b, HR_REDUCE_SUM, near, 1u << 1), there);
+  hr_id first = hr__binary(b, HR_FORMULA_equal, rank, hr__unary(b, HR_FORMULA_affine, rank, 0, 1));
   hr__report(b, whole->model, batch, "contrastive", loss);
   hr__report(b, whole->model, batch, "balance",
              hr__unary(b, HR_FORMULA_affine, balance, m.balance * (float)samples, 0)); /* a mean over samples */

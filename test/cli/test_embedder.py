@@ -99,6 +99,11 @@ with Folder() as folder:
         answer = train(path(name.replace(' ', '-')), *short, *settings, steps=6)
         check(answer['weights_sha256'] == plain['weights_sha256'], f'{name}: other bits')
         within(answer, name)
+    # Buckets: programs for each length, within the plan.
+    bucketed = train(path('bucketed'), *short, 'data.buckets=[6, 12]', steps=3)
+    check(1.5 < bucketed['loss'] < 3, f'in buckets: {bucketed["loss"]}')
+    within(bucketed, 'in buckets')
+
     # Slices: what goes forward has the same bits, and gradients of the split weights agree to rounding.
     sliced = train(path('sliced'), *short, 'memory.split={title: 2, description: 4, examples: 8}', steps=6)
     check(first_loss(path('sliced')) == first_loss(path('plain')), 'in slices: another first loss')

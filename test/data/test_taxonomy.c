@@ -270,6 +270,42 @@ static void test_held_out(void **state) {
   opened_close(&o);
 }
 
+/* Every sample is in the smallest bucket that its texts fit, uncut, and in each epoch once. */
+static void test_buckets(void **state) {
+  (void)state;
+  static const int64_t buckets[] = {2, LENGTH};
+  opened o;
+  hr_error err = {0};
+  const char *const set[] = {"data.buckets=[2, 6]", "data.eval_fraction=0.2", NULL};
+  assert_int_equal(recipe_open(&o, "csv", good, set, &err), HR_OK);
+  hr_fields fields[2] = {o.fields, o.fields};
+  for (int i = 0; i < 3; i++)
+    fields[0].list[3 + i].desc.dim[2] = 2; /* the description; its lengths have no such axis */
+  for (int i = 0; i < 3; i++)
+    fields[0].list[i].desc.dim[2] = 2;
+  hr_data_shape shape = {
+      .seed = 3, .eval = true, .batch = BATCH, .buckets = buckets, .fields = fields, .n_buckets = 2, .fillers = 1};
+  if (hr__data_open(o.recipe, &shape, &o.data, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
+  int64_t rows[2] = {0, 0};
+  for (uint64_t i = 0; i < hr__data_epoch_rows(o.data); i += BATCH) {
+    hr_micro micro = hr__data_micro(o.data, i, false);
+    batch b;
+    batch_fill(&o, &micro, &b);
+    rows[micro.bucket] += micro.rows;
+    const int32_t *lengths = &b.text_lengths[0][0];
+    for (int r = 0; r < BATCH; r++) {
+      int32_t longest = 0;
+      for (int k = 0; k < CODES; k++)
+        longest = lengths[r * CODES + k] > longest ? lengths[r * CODES + k] : longest;
+      if (r < micro.rows) assert_true(micro.bucket == 0 ? longest <= 2 : longest > 2);
+      if (r >= micro.rows) assert_int_equal(longest, 0);
+    }
+  }
+  assert_int_equal(rows[0] + rows[1], hr__data_train_samples(o.data));
+  assert_true(rows[0] > 0 && rows[1] > 0 && hr__data_eval_samples(o.data) > 0);
+  opened_close(&o);
+}
+
 /* The hyperboloid above (0, ...): points on one line, as far from each other as the numbers say. */
 static void points_put(const double *at, size_t count, float *points) {
   for (size_t i = 0; i < count; i++) {
@@ -358,7 +394,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_tree),  cmocka_unit_test(test_draw),     cmocka_unit_test(test_weights),
       cmocka_unit_test(test_items), cmocka_unit_test(test_held_out), cmocka_unit_test(test_judge),
-      cmocka_unit_test(test_bad),
+      cmocka_unit_test(test_bad),   cmocka_unit_test(test_buckets),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
