@@ -18,6 +18,8 @@
 typedef struct taxonomy {
   hr_taxonomy of;
   hr_taxonomy_rules rules;
+  hr_triplets triplets;
+  hr_data_file triplets_file; /* fd -1: there is none */
   hr_pair *pairs;
   size_t n_train, n_eval;
   int64_t longest[HR_CHANNELS];
@@ -27,6 +29,8 @@ typedef struct taxonomy {
 
 static void taxonomy_close(void *state) {
   taxonomy *t = state;
+  hr__triplets_close(&t->triplets);
+  hr__data_file_close(&t->triplets_file);
   hr__taxonomy_close(&t->of);
   hr__free(t);
 }
@@ -54,6 +58,12 @@ static hr_status taxonomy_read(taxonomy *t, const hr_source_request *request, hr
   HR_TRY(hr__taxonomy_open(request, &t->of, err));
   bool drawn = !hr__recipe_bool(recipe, "data.taxonomy.codes_only");
   if (drawn) codes_hold(t, request);
+  if (drawn && hr__recipe_has(recipe, "data.taxonomy.triplets")) {
+    HR_TRY(hr__data_file_at(hr__recipe_text(recipe, "data.taxonomy.triplets"), &t->triplets_file, err));
+    t->triplets_file.read_whole = true;
+    HR_TRY(hr__triplets_open(&t->of, &t->rules, t->triplets_file.path, &t->triplets, err));
+    t->rules.triplets = &t->triplets;
+  }
   if (drawn) HR_TRY(hr__taxonomy_pairs(&t->of, &t->rules, &t->of.arena, &t->pairs, &t->n_train, &t->n_eval, err));
   if (drawn && t->n_train == 0)
     return hr__recipe_fail(recipe, request->key, "allow more in data.taxonomy, or give more codes", err,
@@ -76,6 +86,7 @@ static hr_status taxonomy_read(taxonomy *t, const hr_source_request *request, hr
 static hr_status taxonomy_open(const hr_source_request *request, void **state, hr_error *err) {
   taxonomy *t = hr__alloc_zero(1, sizeof *t);
   if (!t) return hr__nomem(err);
+  t->triplets_file.fd = -1;
   hr_status status = taxonomy_read(t, request, err);
   if (status != HR_OK) {
     taxonomy_close(t);
@@ -232,7 +243,8 @@ static const char *taxonomy_remark(const void *state) {
 
 static const hr_data_file *taxonomy_file(const void *state, size_t number) {
   const taxonomy *t = state;
-  return number < t->of.files.count ? &t->of.files.list[number] : NULL;
+  if (number < t->of.files.count) return &t->of.files.list[number];
+  return number == t->of.files.count && t->triplets_file.fd >= 0 ? &t->triplets_file : NULL;
 }
 
 /* Each sample goes into the bucket of its longest text. Which that is must be known beforehand, so samples are the same

@@ -74,13 +74,37 @@ typedef struct hr_allowed {
   double value[32];
 } hr_allowed;
 
+/* Triplets that were made elsewhere (taxonomy_triplets.c), by anchor, positive and negative. */
+typedef struct hr_triplet {
+  int32_t anchor, positive, negative;
+  double weight;
+} hr_triplet;
+typedef struct hr_triplets {
+  hr_triplet *list;
+  size_t count;
+  size_t *groups; /* where those of one anchor and one positive begin; one more than there are */
+  size_t n_groups;
+  size_t *begins; /* per code: the first group of it as anchor; one more */
+} hr_triplets;
+
 typedef struct hr_taxonomy_rules {
   uint64_t seed;
+  const hr_triplets *triplets; /* they say what goes with what; NULL: the trees do */
   int64_t positives, negatives;
   hr_allowed anchor_level, positive_level, positive_relation, positive_distance, negative_level, negative_relation,
       negative_distance, relation_margin, distance_margin;
 } hr_taxonomy_rules;
 hr_status hr__taxonomy_rules(const hr_recipe *recipe, uint64_t seed, hr_taxonomy_rules *out, hr_error *err);
+
+/* Weight of a negative by its margins. */
+double hr__taxonomy_weight(double relation_margin, double distance_margin, bool excluded);
+/* Whether a triplet may be in samples: by the rules, and since nothing of it is held out but an anchor to evaluate on.
+ */
+bool hr__taxonomy_allows(const hr_taxonomy *taxonomy, const hr_taxonomy_rules *rules, const hr_triplet *triplet,
+                         double relation_margin, double distance_margin);
+hr_status hr__triplets_open(const hr_taxonomy *taxonomy, const hr_taxonomy_rules *rules, const char *path,
+                            hr_triplets *out, hr_error *err);
+void hr__triplets_close(hr_triplets *triplets); /* also of one that failed half-way */
 
 /* An anchor with one of its positives: number `number` of an epoch's draw among `candidates`. */
 typedef struct hr_pair {

@@ -43,6 +43,10 @@ static const hr_key keys[] = {
      .type = HR_KEY_BOOL,
      .fallback = "false",
      .meaning = "source taxonomy: true: codes are made points and nothing is drawn (headroom embed)"},
+    {.path = SECTION ".triplets",
+     .type = HR_KEY_PATH,
+     .meaning = "source taxonomy: rows of anchor_code, positive_code, negative_code, relation_margin, distance_margin, "
+                "excluded, which say what goes with what instead of the codes themselves"},
     LIST("anchor_level", "levels of anchors (default: all)"),
     LIST("positive_level", "levels of positives (default: all)"),
     LIST("positive_relation", "relations of positives to their anchors (default: all)"),
@@ -105,6 +109,7 @@ static bool is_positive(const hr_taxonomy *t, const hr_taxonomy_rules *r, size_t
 
 static int32_t positives_count(const hr_taxonomy *t, const hr_taxonomy_rules *r, size_t anchor) {
   int32_t count = 0;
+  if (r->triplets) return (int32_t)(r->triplets->begins[anchor + 1] - r->triplets->begins[anchor]);
   for (size_t i = 0; i < t->count; i++)
     count += is_positive(t, r, anchor, i);
   return count;
@@ -138,12 +143,37 @@ static hr_random_key key_for(const hr_taxonomy_rules *r, const char *use, int32_
 }
 
 /* Candidates come in an order that is drawn for each anchor and epoch, so that none comes twice in one. */
+static uint64_t candidate_draw(const hr_taxonomy_rules *r, const hr_pair *pair, uint64_t epoch) {
+  return hr__random_permute(key_for(r, "taxonomy.positive", pair->anchor), epoch, (uint64_t)pair->number,
+                            (uint64_t)pair->candidates);
+}
+
 static int32_t positive_draw(const hr_taxonomy *t, const hr_taxonomy_rules *r, const hr_pair *pair, uint64_t epoch) {
-  uint64_t number = hr__random_permute(key_for(r, "taxonomy.positive", pair->anchor), epoch, (uint64_t)pair->number,
-                                       (uint64_t)pair->candidates);
+  uint64_t number = candidate_draw(r, pair, epoch);
   for (size_t i = 0; i < t->count; i++)
     if (is_positive(t, r, (size_t)pair->anchor, i) && number-- == 0) return (int32_t)i;
   return pair->anchor; /* not reached: there are as many candidates */
+}
+
+double hr__taxonomy_weight(double relation_margin, double distance_margin, bool excluded) {
+  return 1 / ((relation_margin + distance_margin) / 2 + (excluded ? 1 : 0));
+}
+
+static bool negative_allowed(const hr_taxonomy *t, const hr_taxonomy_rules *r, size_t code, hr_relation is,
+                             double relation_margin, double distance_margin) {
+  return allows(&r->negative_level, t->codes[code].level) && allows(&r->negative_relation, is.relation) &&
+         allows(&r->negative_distance, is.distance) && allows(&r->relation_margin, floor(relation_margin)) &&
+         allows(&r->distance_margin, floor(distance_margin));
+}
+
+bool hr__taxonomy_allows(const hr_taxonomy *t, const hr_taxonomy_rules *r, const hr_triplet *one,
+                         double relation_margin, double distance_margin) {
+  size_t anchor = (size_t)one->anchor, negative = (size_t)one->negative;
+  const hr_code *code = &t->codes[anchor];
+  if (one->negative == one->anchor || one->negative == one->positive || t->codes[negative].held) return false;
+  if (!code->held && !allows(&r->anchor_level, code->level)) return false;
+  return is_positive(t, r, anchor, (size_t)one->positive) &&
+         negative_allowed(t, r, negative, hr__taxonomy_relation(t, anchor, negative), relation_margin, distance_margin);
 }
 
 /* Weight of a code as a negative; 0: it is none. `others`: codes of other trees. */
@@ -153,16 +183,12 @@ static double negative_weight(const hr_taxonomy *t, const hr_taxonomy_rules *r, 
   hr_relation is = hr__taxonomy_relation(t, anchor, code);
   bool excluded = is.relation == 0, other = is.relation == HR_RELATION_OTHER;
   double relation = is.relation - positive.relation, distance = is.distance - positive.distance;
-  if (!allows(&r->negative_level, t->codes[code].level) || !allows(&r->negative_relation, is.relation) ||
-      !allows(&r->negative_distance, is.distance))
-    return 0;
   if (relation > 0 && distance == 0) distance = 1.0 / 3;
   if (relation > 0 && distance == -0.5) distance = 2.0 / 3;
   if (excluded) relation = distance = 0.1;
   if (other) relation = 15, distance = 10;
-  if (relation <= 0 || distance <= 0) return 0;
-  if (!allows(&r->relation_margin, floor(relation)) || !allows(&r->distance_margin, floor(distance))) return 0;
-  double weight = 1 / ((relation + distance) / 2 + (excluded ? 1 : 0));
+  if (relation <= 0 || distance <= 0 || !negative_allowed(t, r, code, is, relation, distance)) return 0;
+  double weight = hr__taxonomy_weight(relation, distance, excluded);
   return other && (double)others > few ? weight * few / (double)others : weight;
 }
 
@@ -175,32 +201,60 @@ static size_t others_count(const hr_taxonomy *t, int32_t root) {
 }
 
 /* Drawing by weight without repetition: those with the smallest -log(u) / weight are drawn, u uniform in (0, 1). */
+enum { DRAWN_MOST = 1024 };
+typedef struct drawing {
+  hr_random_key key;
+  uint64_t draw; /* number of the draw */
+  double times[DRAWN_MOST];
+  int64_t count, most;
+  int32_t *codes; /* in the order of times */
+  uint64_t block_of;
+  hr_random_block block; /* for four codes */
+} drawing;
+
+static void drawing_add(drawing *d, int32_t code, double weight) {
+  uint64_t block = (uint64_t)code / 4;
+  if (block != d->block_of) d->block = hr__random_at(d->key, d->draw, d->block_of = block);
+  double time = -log(((double)d->block.word[code % 4] + 0.5) * 0x1p-32) / weight;
+  if (d->count == d->most && time >= d->times[d->most - 1]) return;
+  int64_t at = d->count < d->most ? d->count++ : d->most - 1;
+  for (; at > 0 && d->times[at - 1] > time; at--) {
+    d->times[at] = d->times[at - 1];
+    d->codes[at] = d->codes[at - 1];
+  }
+  d->times[at] = time;
+  d->codes[at] = code;
+}
+
+/* Of an anchor's groups, which are its positives, the one of this draw. */
+static void triplets_draw(const hr_triplets *triplets, const hr_taxonomy_rules *r, const hr_pair *pair, uint64_t epoch,
+                          drawing *d, int32_t *positive) {
+  size_t group = triplets->begins[pair->anchor] + candidate_draw(r, pair, epoch);
+  *positive = triplets->list[triplets->groups[group]].positive;
+  for (size_t i = triplets->groups[group]; i < triplets->groups[group + 1]; i++)
+    drawing_add(d, triplets->list[i].negative, triplets->list[i].weight);
+}
+
 int64_t hr__taxonomy_draw(const hr_taxonomy *t, const hr_taxonomy_rules *r, const hr_pair *pair, uint64_t sample,
                           uint64_t epoch, int32_t *codes) {
-  enum { MOST = 1024 };
-  double times[MOST]; /* of those drawn so far, ascending */
-  int64_t count = 0, most = r->negatives < MOST ? r->negatives : MOST;
   size_t anchor = (size_t)pair->anchor;
+  drawing d = {.key = key_for(r, "taxonomy.negative", pair->anchor),
+               .draw = sample ^ epoch << HR_ENTRY_BITS,
+               .most = r->negatives < DRAWN_MOST ? r->negatives : DRAWN_MOST,
+               .codes = codes + 2,
+               .block_of = UINT64_MAX};
   codes[0] = pair->anchor;
+  if (r->triplets) {
+    triplets_draw(r->triplets, r, pair, epoch, &d, &codes[1]);
+    return d.count;
+  }
   codes[1] = positive_draw(t, r, pair, epoch);
   hr_relation positive = hr__taxonomy_relation(t, anchor, (size_t)codes[1]);
-  hr_random_key key = key_for(r, "taxonomy.negative", pair->anchor);
   size_t others = others_count(t, t->codes[anchor].root);
-  hr_random_block block = {{0}};
   for (size_t i = 0; i < t->count; i++) {
-    if (i % 4 == 0) block = hr__random_at(key, sample ^ epoch << 40, i / 4);
     if (t->codes[i].held || i == anchor || (int32_t)i == codes[1]) continue;
     double weight = negative_weight(t, r, anchor, i, positive, others);
-    if (weight == 0) continue;
-    double time = -log(((double)block.word[i % 4] + 0.5) * 0x1p-32) / weight;
-    if (count == most && time >= times[most - 1]) continue;
-    int64_t at = count < most ? count++ : most - 1;
-    for (; at > 0 && times[at - 1] > time; at--) {
-      times[at] = times[at - 1];
-      codes[2 + at] = codes[1 + at];
-    }
-    times[at] = time;
-    codes[2 + at] = (int32_t)i;
+    if (weight > 0) drawing_add(&d, (int32_t)i, weight);
   }
-  return count;
+  return d.count;
 }

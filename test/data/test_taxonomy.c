@@ -270,6 +270,54 @@ static void test_held_out(void **state) {
   opened_close(&o);
 }
 
+/* Triplets of a file: its positives, its negatives by their margins, and rows that are no good. */
+static void test_triplets(void **state) {
+  (void)state;
+  static const char header[] = "anchor_code,positive_code,negative_code,relation_margin,distance_margin,excluded\n";
+  static const char rows[] = "111,11,112,1,1,false\n111,11,22,15,10,false\n111,1111,1121,2,2,False\n"
+                             "1121,112,11,0.1,0.1,True\n1121,112,111,1,1,\n1121,112,221,15,10,false\n";
+  static const struct {
+    const char *row, *message;
+  } bad[] = {{"111,11,999,1,1,\n", "no code 999"},
+             {"111,,22,1,1,\n", "positive_code is missing"},
+             {"111,11,22,0,1,\n", "relation_margin"},
+             {"111,11,22,1,x,\n", "distance_margin"},
+             {"111,11,22,nan,1,\n", "relation_margin"}};
+  char path[4200], text[1024], set[4300];
+  opened o;
+  hr_error err = {0};
+  snprintf(path, sizeof path, "%s/triplets-%ld.csv", HR_BINARY_DIR, (long)getpid());
+  snprintf(set, sizeof set, "data.taxonomy.triplets=%s", path);
+  snprintf(text, sizeof text, "%s%s", header, rows);
+  file_put(path, text, strlen(text));
+  assert_int_equal(recipe_open(&o, "csv", good, (const char *const[]){set, NULL}, &err), HR_OK);
+  if (data_open(&o, false, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
+  assert_int_equal(hr__data_train_samples(o.data), 3); /* 111 with 11 and with 1111, 1121 with 112 */
+  for (uint64_t i = 0; i < 4; i += BATCH) {
+    hr_micro micro = hr__data_micro(o.data, i, false);
+    batch b;
+    batch_fill(&o, &micro, &b);
+    for (int r = 0; r < BATCH; r++) {
+      int anchor = b.title[r][0][0], positive = b.title[r][1][0], there = 0;
+      for (int k = 1; k < CODES - 1; k++)
+        there += b.valid[r][k];
+      assert_true(anchor == 'b' ? positive == 'a' || positive == 'c' : anchor == 'h' && positive == 'g');
+      assert_int_equal(there, anchor == 'h' ? 3 : positive == 'a' ? 2 : 1);
+      if (positive == 'c') assert_int_equal(b.title[r][2][0], 'h');
+    }
+  }
+  opened_close(&o);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    snprintf(text, sizeof text, "%s%s%s", header, rows, bad[i].row);
+    file_put(path, text, strlen(text));
+    assert_int_equal(recipe_open(&o, "csv", good, (const char *const[]){set, NULL}, &err), HR_OK);
+    assert_int_equal(data_open(&o, false, &err), HR_BAD_INPUT);
+    if (!strstr(err.place, "csv:8") || !strstr(err.message, bad[i].message)) fail_msg("%s: %s", err.place, err.message);
+    opened_close(&o);
+  }
+  unlink(path);
+}
+
 /* Every sample is in the smallest bucket that its texts fit, uncut, and in each epoch once. */
 static void test_buckets(void **state) {
   (void)state;
@@ -390,11 +438,28 @@ static void test_bad(void **state) {
   }
 }
 
+static hr_status opened_and_closed(void *arg, hr_error *err) {
+  opened *o = arg;
+  hr_status status = recipe_open(o, "csv", good, NULL, err);
+  if (status == HR_OK) status = data_open(o, false, err);
+  opened_close(o);
+  return status;
+}
+
+static void test_memory_that_runs_out(void **state) {
+  (void)state;
+  opened o;
+  assert_true(hr_test_each_fault(opened_and_closed, &o) > 50);
+}
+
 int main(void) {
+  hr_test_faults_install();
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_tree),  cmocka_unit_test(test_draw),     cmocka_unit_test(test_weights),
-      cmocka_unit_test(test_items), cmocka_unit_test(test_held_out), cmocka_unit_test(test_judge),
-      cmocka_unit_test(test_bad),   cmocka_unit_test(test_buckets),
+      cmocka_unit_test(test_tree),     cmocka_unit_test(test_draw),
+      cmocka_unit_test(test_weights),  cmocka_unit_test(test_items),
+      cmocka_unit_test(test_held_out), cmocka_unit_test(test_judge),
+      cmocka_unit_test(test_bad),      cmocka_unit_test(test_buckets),
+      cmocka_unit_test(test_triplets), cmocka_unit_test(test_memory_that_runs_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
