@@ -35,7 +35,28 @@ size_t hr__parts_of(const hr_model_parts *parts, const char *name) {
 /* Whether adapters are all that is trained of a part, whose weights come from a checkpoint and stay as they are. */
 static bool frozen_as_loaded(const hr_scope *s) {
   return hr__scope_has(s, "path") && hr__scope_given(s, "adapters") && !hr__scope_given(s, "train") &&
-         !hr__scope_given(s, "config") && !hr__scope_given(s, "quantize") && !hr__scope_given(s, "precision_overrides");
+         !hr__scope_given(s, "quantize") && !hr__scope_given(s, "precision_overrides");
+}
+
+static bool same_text(const char *a, const char *b) {
+  return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* Whether two nodes say the same, in the same order. */
+static bool same_nodes(const hr_doc_node *a, const hr_doc_node *b) {
+  if (!a || !b) return a == b;
+  if (a->kind != b->kind || (a->kind == HR_DOC_SCALAR && !same_text(a->text, b->text))) return false;
+  const hr_doc_node *x = a->child, *y = b->child;
+  for (; x && y; x = x->next, y = y->next)
+    if (!same_text(x->key, y->key) || !same_nodes(x, y)) return false;
+  return !x && !y;
+}
+
+/* Whether recipes write the same config for two parts beside that of their folders. */
+static bool same_config(const hr_scope *a, const hr_scope *b) {
+  char of_a[HR_SCOPE_PATH], of_b[HR_SCOPE_PATH];
+  return same_nodes(hr__recipe_written(a->recipe, hr__scope_path(a, "config", of_a)),
+                    hr__recipe_written(b->recipe, hr__scope_path(b, "config", of_b)));
 }
 
 size_t hr__parts_weights(const hr_model_parts *parts, size_t p) {
@@ -44,7 +65,7 @@ size_t hr__parts_weights(const hr_model_parts *parts, size_t p) {
   for (size_t i = 1; i < p; i++) {
     const hr_scope *s = &parts->part[i].scope;
     if (frozen_as_loaded(s) && strcmp(hr__scope_text(s, "path"), hr__scope_text(own, "path")) == 0 &&
-        strcmp(hr__scope_precision(s), hr__scope_precision(own)) == 0)
+        strcmp(hr__scope_precision(s), hr__scope_precision(own)) == 0 && same_config(s, own))
       return i;
   }
   return p;

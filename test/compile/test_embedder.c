@@ -12,6 +12,8 @@
 #define ENCODER(name, more) "    " name ": { path: " HR_SOURCE_DIR "/recipes/minilm-l6" more " }\n"
 #define LORA                ", adapters: { rank: 8, targets: [all-linear] }"
 
+#define POOLER(name) "model.parts." name ".config.add_pooling_layer=true"
+
 static const char recipe_text[] =
     "model:\n"
     "  family: embedder\n"
@@ -21,11 +23,13 @@ static const char recipe_text[] =
                       "training: { batch_size: 2 }\n";
 
 enum {
-  ENCODER_ELEMENTS = 22565376, /* MiniLM without its pooler: 22,713,216 - 384 x 385 */
-  ADAPTERS = 4 * 331776,       /* 36 linears of each channel, rank 8 */
+  POOLER_ELEMENTS = 384 * 385,
+  ENCODER_ELEMENTS = 22713216 - POOLER_ELEMENTS, /* MiniLM */
+  ADAPTERS = 4 * 331776,                         /* 36 linears of each channel, rank 8 */
   EXPERTS = 4 * (1536 * 1024 + 1024 + 1024 * 1536 + 1536) + 1536 * 4 + 4,
   PROJECTIONS = 1536 * 384 + 384 + 384 * 385 + 385,
-  TRAINED = 14664837 /* the system's 14,689,413 without the adapters of poolers that nothing reads */
+  TRAINED = 14664837,
+  TRAINED_WITH_POOLERS = 14689413 /* as the system has them, with adapters on poolers that nothing reads */
 };
 _Static_assert(ADAPTERS + EXPERTS + PROJECTIONS == TRAINED, "as the system has them");
 
@@ -43,6 +47,9 @@ static void test_sizes(void **state) {
   expect_ok(c, COMPILE(c, NULL));
   assert_int_equal(elements(c->graph, true), TRAINED);
   assert_int_equal(elements(c->graph, false), ENCODER_ELEMENTS); /* once for all channels */
+  expect_ok(c, COMPILE(c, NULL, POOLER("title"), POOLER("description"), POOLER("excluded"), POOLER("examples")));
+  assert_int_equal(elements(c->graph, true), TRAINED_WITH_POOLERS);
+  assert_int_equal(elements(c->graph, false), ENCODER_ELEMENTS + POOLER_ELEMENTS);
 }
 
 /* Parts that load one folder and train adapters alone read the weights of the first; others have their own. */
@@ -55,6 +62,7 @@ static void test_shared_weights(void **state) {
       {{"model.parts.description.adapters=null", "model.parts.description.train=none"}, 2, {0, 1, 2, 1, 1}},
       {{"model.parts.description.train=[query]"}, 2, {0, 1, 2, 1, 1}},
       {{"model.parts.title.quantize={kind: nf4}"}, 2, {0, 1, 2, 2, 2}},
+      {{POOLER("excluded"), POOLER("examples")}, 2, {0, 1, 1, 3, 3}},
       {{"model.parts.description.precision=bf16-true", "model.parts.examples.precision=bf16-true"}, 2, {0, 1, 2, 1, 2}},
   };
   compiled *c = *state;
