@@ -200,7 +200,8 @@ const hr_cli_command hr_cli_embed = {
     .summary = "makes points of data by the model of a run",
     .details = "RUN: the folder of a run whose model makes points, such as recipes/004-small.yaml.",
     .subject = "the folder of a run",
-    .examples = NULL,
+    .examples = "train recipes/004-small.yaml --steps 2 --out out/004-two --quiet\n"
+                "embed out/004-two --nearest 111 --count 3",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 1,
