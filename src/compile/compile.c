@@ -45,7 +45,7 @@ static const hr_key keys[] = {
 const hr_key_table hr_compile_keys = {keys, sizeof keys / sizeof keys[0]};
 
 void hr__compile_tables(hr_key_table out[HR_COMPILE_TABLES]) {
-  const hr_key_table others[] = {hr_data_keys, hr_masking_keys, hr_compile_keys, hr_generation_keys};
+  const hr_key_table others[] = {hr_data_keys, hr_masking_keys, hr_taxonomy_keys, hr_compile_keys, hr_generation_keys};
   int count = 0;
   out[count++] = hr_model_keys;
   for (int i = 0; i < HR_PASSES; i++)
@@ -71,6 +71,16 @@ static bool program_begin(hr_builder *b, hr_program_key key, int64_t length) {
   return name != NULL;
 }
 
+static bool reports_all(const hr_program *program, const hr_model *model) {
+  int count, missing = 0;
+  const hr_reported *list = hr__model_reported(model, &count);
+  for (int i = 0; i < count; i++)
+    missing += hr__reported_by_programs(&list[i]);
+  for (int i = 0; i < program->n_outputs; i++)
+    missing -= program->output[i].kind != HR_OUTPUT_VALUE;
+  return missing == 0;
+}
+
 /* One program with the model's forward pass. Its losses and metrics are outputs by their names; a model that names none
  * has one, "loss". */
 static void forward_emit(hr_builder *b, const hr_model_part *model, hr_program_kind kind,
@@ -82,10 +92,8 @@ static void forward_emit(hr_builder *b, const hr_model_part *model, hr_program_k
   hr_fields fields = hr__model_fields(model, &of);
   hr_model_batch batch = hr__batch_declare(b, &fields, shape->batch, length);
   hr_id loss = model->model->forward(b, model, &batch);
-  int reported;
-  hr__model_reported(model->model, &reported);
   if (model->model->n_reported == 0 && loss != HR_NONE) hr__report(b, model->model, &batch, "loss", loss);
-  if (b->status == HR_OK && b->graph->programs[b->program].n_outputs != reported)
+  if (b->status == HR_OK && !reports_all(&b->graph->programs[b->program], model->model))
     b->status = hr__fail(&b->error, HR_FAILURE, NULL, NULL, "family %s does not report all its losses and metrics",
                          model->model->family);
 }

@@ -210,7 +210,9 @@ hr_status hr__data_trace(const hr_data *data, bool eval, hr_trace *out, hr_error
 
 uint64_t hr__data_entry(const hr_data *data, uint64_t sample) {
   if (data->source->endless) return sample;
-  return hr__random_permute(data->order, sample / data->train, sample % data->train, data->train);
+  uint64_t epoch = sample / data->train;
+  uint64_t entry = hr__random_permute(data->order, epoch, sample % data->train, data->train);
+  return data->source->anew ? entry | epoch << HR_ENTRY_BITS : entry;
 }
 
 static const part *part_of(const hr_data *data, bool eval) {
@@ -220,6 +222,7 @@ static const part *part_of(const hr_data *data, bool eval) {
 static uint64_t entry_of(const hr_data *data, const hr_micro *micro, int64_t row) {
   uint64_t sample = micro->sample + (uint64_t)row;
   const hr_index *index = part_of(data, micro->eval)->index;
+  if (micro->items) return data->train + data->eval + sample;
   if (index) return hr__index_entry(index, micro, row);
   if (!micro->eval || data->source->endless) return hr__data_entry(data, sample);
   return (data->own_eval ? 0 : data->train) + sample % data->eval;
@@ -256,6 +259,29 @@ hr_micro hr__data_micro(const hr_data *data, uint64_t sample, bool eval) {
     micro.targets += row_targets(data, &micro, row, own);
   }
   return micro;
+}
+
+uint64_t hr__data_items(const hr_data *data, int64_t *of_a_row) {
+  return data->source->items ? data->source->items(data->parts[0].state, of_a_row) : 0;
+}
+
+const char *hr__data_item(const hr_data *data, uint64_t number) {
+  return data->source->item(data->parts[0].state, number);
+}
+
+hr_micro hr__data_items_micro(const hr_data *data, uint64_t first) {
+  int64_t of_a_row = 1;
+  hr__data_items(data, &of_a_row);
+  int longest = data->shape.n_buckets - 1;
+  return (hr_micro){.bucket = longest,
+                    .length = data->shape.buckets[longest],
+                    .rows = data->shape.batch,
+                    .items = true,
+                    .sample = first / (uint64_t)of_a_row};
+}
+
+hr_status hr__data_judge(const hr_data *data, const float *points, int64_t width, hr_judged *out, hr_error *err) {
+  return data->source->judge(data->parts[0].state, points, width, out, err);
 }
 
 /* A row without data: all padding. */

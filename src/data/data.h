@@ -61,6 +61,13 @@ hr_micro hr__data_micro(const hr_data *data, uint64_t sample, bool eval);
 hr_status hr__data_fill(const hr_data *data, const hr_micro *micro, int64_t first, int64_t count, int filler,
                         void *const at[HR_FIELDS], hr_error *err);
 
+/* Items of the data that are to be judged together; 0: there are none. A micro-batch that begins with item `first`,
+ * of which each row holds as many as hr__data_items says. */
+uint64_t hr__data_items(const hr_data *data, int64_t *of_a_row);
+const char *hr__data_item(const hr_data *data, uint64_t number); /* its name */
+hr_micro hr__data_items_micro(const hr_data *data, uint64_t first);
+hr_status hr__data_judge(const hr_data *data, const float *points, int64_t width, hr_judged *out, hr_error *err);
+
 /* Elements of a field that are not 0, in the rows of a micro-batch that hold data. Reads these rows, into room of its
  * own: by one thread. */
 hr_status hr__data_count(const hr_data *data, const hr_micro *micro, int field, int64_t *out, hr_error *err);

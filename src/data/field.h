@@ -27,7 +27,7 @@ typedef struct hr_field {
   int64_t bound;  /* whole numbers are below it; 0: none is given */
 } hr_field;
 
-enum { HR_FIELDS = 16 };
+enum { HR_FIELDS = 24 };
 typedef struct hr_fields {
   hr_field list[HR_FIELDS];
   int count;

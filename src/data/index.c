@@ -68,8 +68,8 @@ static hr_status index_fill(hr_index *x, const hr_source_request *request, hr_er
   scan counting = {.index = x}, sorting = {.index = x}, placing = {.index = x};
   const char *path = source->file ? source->file(x->state, 0)->path : NULL;
   HR_TRY(source->scan(x->state, sample_count, &counting, err));
-  x->eval = hr__held_out(request, counting.seen);
-  if (!hr__samples_suffice(request, counting.seen))
+  x->eval = source->held ? source->held(x->state) : hr__held_out(request, counting.seen);
+  if (!source->held && !hr__samples_suffice(request, counting.seen))
     return hr__fail(err, HR_BAD_INPUT, path, "use a longer file", "%" PRIu64 " %s with text are too few: %s needed",
                     counting.seen, source->name, request->held == HR_HOLD_PART ? "two (one held out)" : "one");
   x->train = counting.seen - x->eval;

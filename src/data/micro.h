@@ -12,6 +12,7 @@ typedef struct hr_micro {
   int64_t tokens;  /* that are data */
   int64_t targets; /* positions that have one */
   bool eval;
+  bool items;      /* of entries that hold the items of the data, from number `sample` on */
   uint64_t sample; /* number of its first row */
   uint64_t epoch;  /* with buckets */
   uint64_t first;  /* with buckets: number of its first row within its own */

@@ -41,8 +41,9 @@ static const hr_key keys[] = {
     {.path = "data.buckets",
      .type = HR_KEY_TREE,
      .example = "[64, 128, 256]",
-     .meaning = "sources lines and rows: lengths to which samples are padded, ascending up to sequence_length; one "
-                "unless given"},
+     .meaning =
+         "sources lines, rows and taxonomy: lengths to which samples are padded, ascending up to sequence_length; one "
+         "unless given"},
     {.path = "data.packing",
      .type = HR_KEY_BOOL,
      .fallback = "false",
@@ -105,6 +106,7 @@ const hr_key_table hr_data_keys = {keys, sizeof keys / sizeof *keys};
 
 const hr_source *hr__source_of(const hr_recipe *recipe) {
   const hr_source *named = hr__source_named(recipe);
+  if (named->in_buckets && hr__recipe_has(recipe, "data.buckets")) return named->in_buckets;
   return hr__packing(recipe) && named->scan ? &hr_source_packed : named;
 }
 

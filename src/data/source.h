@@ -39,20 +39,35 @@ static inline void *hr__room_for(const hr_room *room, hr_purpose purpose) {
   return i < 0 ? NULL : room->at[i];
 }
 
+enum { HR_ENTRY_BITS = 40 };
+
 /* Told of each sample in order: a number by which `fill` finds it again, and its length, which may be more than the
  * request's: it is cut then. */
 typedef void (*hr_each_sample)(void *user, uint64_t entry, int64_t length);
 
+/* Metrics of all of the data at once. */
+typedef struct hr_judged {
+  int count;
+  struct {
+    const char *name;
+    double value;
+  } metric[8];
+} hr_judged;
+
 typedef struct hr_source {
   const char *name;
+  /* (optional) The same with samples that have lengths of their own, where the recipe has data.buckets. */
+  const struct hr_source *in_buckets;
   bool endless;      /* there is no number of samples, and so are no epochs */
   bool tokenizes;    /* makes tokens of text, unless they are its bytes */
+  bool anew;         /* samples are drawn anew in every epoch, whose number is in entries, above HR_ENTRY_BITS */
   unsigned purposes; /* bits of hr_purpose: what it can fill */
   hr_status (*open)(const hr_source_request *request, void **state, hr_error *err);
   void (*close)(void *state);
   /* Samples there are; entry i is sample i. Neither for endless sources nor for those with `scan`. */
   uint64_t (*samples)(const void *state);
-  /* (optional, with `samples`) How many of them, the last ones, are held out, where the source has chosen them. */
+  /* (optional) How many of them, the last ones, are held out, where the source has chosen them: it has seen that there
+   * are as many as are needed. */
   uint64_t (*held)(const void *state);
   /* (optional) Of samples that have lengths of their own: goes through all of them. Such a source has buckets, and its
    * steps end with the epoch. */
@@ -64,6 +79,11 @@ typedef struct hr_source {
   const char *(*remark)(const void *state); /* (optional) what of the file was left out; NULL: nothing */
   /* Writes a sample. `eval` only matters to endless sources: held-out samples of others have entries of their own. */
   hr_status (*fill)(const void *state, bool eval, uint64_t entry, const hr_room *room, hr_error *err);
+  /* (optional) Entries behind all others that hold every item of the data once, in order: how many items there are,
+   * and how many of them an entry has. Points of all of them are judged together. */
+  uint64_t (*items)(const void *state, int64_t *of_an_entry);
+  const char *(*item)(const void *state, uint64_t number); /* what it is called */
+  hr_status (*judge)(const void *state, const float *points, int64_t width, hr_judged *out, hr_error *err);
   const hr_data_file *(*file)(const void *state, size_t number); /* (optional) what it reads; NULL: no more of them */
   /* (optional) What it takes to find samples again; nothing that grows with them without it. */
   hr_data_bytes (*bytes)(const void *state);

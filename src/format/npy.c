@@ -2,6 +2,8 @@
  * magic, two bytes of version and the text's length (2 bytes in version 1, 4 later). */
 #include "format/npy.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -205,4 +207,25 @@ hr_status hr__npy_read(const hr_npy *npy, int64_t first, int64_t count, int64_t 
     done += (int64_t)part;
   }
   return HR_OK;
+}
+
+/* --- writing ------------------------------------------------------------------------------------------------------ */
+
+hr_status hr__npy_write(const char *path, const float *values, int64_t rows, int64_t columns, hr_error *err) {
+  enum { HEAD = 128, BEFORE = 10 }; /* magic, version and length of the text, which fills the rest and ends a line */
+  size_t bytes = (size_t)rows * (size_t)columns * sizeof *values;
+  char *file = hr__alloc(HEAD + bytes);
+  if (!file) return hr__nomem(err);
+  memcpy(file, "\x93NUMPY\x01\x00", 8);
+  file[8] = HEAD - BEFORE;
+  file[9] = 0;
+  int length =
+      snprintf(file + BEFORE, HEAD - BEFORE,
+               "{'descr': '<f4', 'fortran_order': False, 'shape': (%" PRId64 ", %" PRId64 "), }", rows, columns);
+  memset(file + BEFORE + length, ' ', (size_t)(HEAD - BEFORE - length));
+  file[HEAD - 1] = '\n';
+  memcpy(file + HEAD, values, bytes);
+  hr_status status = hr__file_replace(path, file, HEAD + bytes, err);
+  hr__free(file);
+  return status;
 }

@@ -1,4 +1,4 @@
-/* .npy: an array of integers as NumPy saves it, versions 1 to 3, little endian, rows first (C order). */
+/* .npy: an array of integers as NumPy saves it, versions 1 to 3, little endian, rows first (C order); and f32 out. */
 #ifndef HR_FORMAT_NPY_H
 #define HR_FORMAT_NPY_H
 
@@ -30,6 +30,9 @@ void hr__npy_close(hr_npy *npy); /* NULL is fine */
 const hr_npy_head *hr__npy_shape(const hr_npy *npy);
 /* Elements [first, first + count) in the order they lie in. u64 above INT64_MAX is HR_BAD_INPUT. */
 hr_status hr__npy_read(const hr_npy *npy, int64_t first, int64_t count, int64_t *out, hr_error *err);
+
+/* Writes values [rows, columns] as f32; an old file stays whole on any failure. */
+hr_status hr__npy_write(const char *path, const float *values, int64_t rows, int64_t columns, hr_error *err);
 
 /* Element `index` of elements as they lie; false: it does not fit 64 bits with sign. */
 bool hr__npy_element(const hr_npy_head *head, const unsigned char *elements, size_t index, int64_t *out);

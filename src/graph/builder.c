@@ -282,8 +282,9 @@ void hr__belongs(hr_graph *graph, hr_id value, hr_id to) {
 
 /* The name of a parameter in the part that is being built. NULL: out of memory, which the builder tells. */
 static const char *name_in_part(hr_builder *b, const char *name) {
-  if (!*b->prefix || b->status != HR_OK) return name;
-  const char *whole = hr__arena_format(&b->graph->arena, "%s%s", b->prefix, name);
+  const char *prefix = b->weights ? b->weights : b->prefix;
+  if (!*prefix || b->status != HR_OK) return name;
+  const char *whole = hr__arena_format(&b->graph->arena, "%s%s", prefix, name);
   if (!whole) builder_nomem(b);
   return whole;
 }

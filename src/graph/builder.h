@@ -14,10 +14,11 @@ typedef struct hr_builder {
   hr_id program; /* nodes go here; setting it back to an earlier program needs hr__graph_regroup afterwards */
   hr_id block;   /* innermost open block */
   hr_phase phase;
-  const char *module; /* path put on new nodes */
-  const char *prefix; /* "text.": before the names of modules, blocks and parameters of a part of a model; "" */
-  hr_dtype dtype;     /* parameters and activations of the model */
-  hr_status status;   /* first failure */
+  const char *module;  /* path put on new nodes */
+  const char *prefix;  /* "text.": before the names of modules, blocks and parameters of a part of a model; "" */
+  const char *weights; /* instead of `prefix` before the names of parameters: those of another part; NULL: its own */
+  hr_dtype dtype;      /* parameters and activations of the model */
+  hr_status status;    /* first failure */
   hr_error error;
 } hr_builder;
 

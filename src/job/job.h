@@ -10,7 +10,7 @@
 
 /* What a job is opened from. */
 typedef struct hr_job_source {
-  const char *path; /* recipe file or folder with config.json */
+  const char *path; /* recipe file or folder with config.json; "": there is none, overrides are all of it */
   const char *const *overrides;
   size_t n_overrides;
 } hr_job_source;

@@ -5,9 +5,11 @@
 #include "model/stored.h"
 #include "model/weights.h"
 
-static hr_status part_check(const hr_model_part *part, const hr_graph *graph, hr_error *err) {
+static hr_status part_check(const hr_model_parts *parts, size_t p, const hr_graph *graph, hr_error *err) {
+  const hr_model_part *part = &parts->part[p];
   hr_weights *weights = NULL;
-  if (hr__scope_has(&part->scope, "path") && hr__stored_is_there(hr__scope_text(&part->scope, "path"))) {
+  bool own = hr__parts_weights(parts, p) == p;
+  if (own && hr__scope_has(&part->scope, "path") && hr__stored_is_there(hr__scope_text(&part->scope, "path"))) {
     HR_TRY(hr__weights_open(hr__scope_text(&part->scope, "path"), graph, part, &weights, err));
     hr__weights_close(weights);
   }
@@ -20,6 +22,6 @@ hr_status hr__loadable(const hr_recipe *recipe, const hr_graph *graph, hr_error 
   hr_model_parts parts;
   hr__parts_read(recipe, &parts);
   for (size_t p = 0; p < parts.count; p++)
-    HR_TRY(part_check(&parts.part[p], graph, err));
+    HR_TRY(part_check(&parts, p, graph, err));
   return HR_OK;
 }

@@ -224,6 +224,7 @@ static hr_status folder_load(const char *path, const char *const *overrides, siz
 
 hr_status hr__settings_load(const char *path, const char *const *overrides, size_t n_overrides, hr_recipe **out,
                             hr_error *err) {
+  if (!*path) return hr__settings_parse("settings", ".", "", 0, overrides, n_overrides, out, err);
   if (hr__settings_is_checkpoint(path)) return folder_load(path, overrides, n_overrides, out, err);
   hr_key_table tables[HR_SETTINGS_TABLES];
   hr__settings_tables(tables);

@@ -2,8 +2,8 @@
  * of an MLP with gelu, each followed by a LayerNorm, and a head that shares the embedding's weight.
  *
  * Settings and parameter names are those of the public checkpoints (config.json, model.safetensors). Shapes in
- * comments: B batch, T length, H hidden, I intermediate, V vocabulary. Pooler and next-sentence head, which some
- * checkpoints hold, are not part of it.
+ * comments: B batch, T length, H hidden, I intermediate, V vocabulary. The next-sentence head, which some checkpoints
+ * hold, is not part of it, nor is the pooler unless it is asked for.
  */
 #include "model/bert.h"
 
@@ -20,6 +20,7 @@
 #include "op/embedding.h"
 #include "op/gelu.h"
 #include "op/head_loss.h"
+#include "op/pointwise.h"
 
 enum { NAME = 192 };
 
@@ -119,6 +120,11 @@ static hr_id bert_body(hr_builder *b, const hr_model_part *part, hr_id x, const 
     x = mlp_half(b, &m, layer, x);
     hr__block_end(b);
     hr__block_end(b);
+  }
+  if (m.pooler) { /* of the first token of each text; the pass `prune` drops it, and its weights stay */
+    hr_linears pooler = dense(&m, "bert.pooler", m.hidden, m.hidden);
+    hr__module(b, "bert.pooler");
+    hr__linears(b, &pooler, hr__squeeze(b, hr__window(b, x, 1, 0, 1), 1u << 1), HR_NONE);
   }
   return x;
 }

@@ -9,7 +9,8 @@
 typedef struct hr_bert {
   int64_t hidden, inner, layers, heads, vocab, positions, types;
   float std, eps, dropout, attention_dropout;
-  bool tanh; /* gelu by tanh, not exact */
+  bool tanh;   /* gelu by tanh, not exact */
+  bool pooler; /* declared, and read by nobody */
 } hr_bert;
 
 extern const hr_key_table hr_bert_keys;

@@ -35,6 +35,11 @@ static const hr_key keys[] = {
     {.path = "*.config.position_embedding_type",
      .type = HR_KEY_TEXT,
      .meaning = "bert: only absolute is supported (default)"},
+    {.path = "*.config.add_pooling_layer",
+     .type = HR_KEY_BOOL,
+     .fallback = "false",
+     .meaning = "bert: the pooler of checkpoints is there, though nothing reads its result: adapters go to it, as in "
+                "libraries that load it"},
     {.path = "*.config.is_decoder", .type = HR_KEY_BOOL, .meaning = "bert: only false is supported (default)"},
 };
 const hr_key_table hr_bert_keys = {keys, sizeof keys / sizeof *keys};
@@ -59,6 +64,7 @@ hr_bert hr__bert_read(const hr_scope *r) {
       .eps = (float)hr__scope_float(r, "config.layer_norm_eps"),
       .dropout = (float)hr__scope_float(r, "config.hidden_dropout_prob"),
       .attention_dropout = (float)hr__scope_float(r, "config.attention_probs_dropout_prob"),
+      .pooler = hr__scope_bool(r, "config.add_pooling_layer"),
       .tanh = strcmp(hr__scope_text(r, "config.hidden_act"), "gelu") != 0,
   };
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "model/generation.h"
+#include "model/losses.h"
 
 void hr__token_fields(const hr_field_shape *shape, int64_t vocabulary, hr_fields *out) {
   hr_desc desc = hr__desc2(HR_I32, shape->batch, shape->length);
@@ -23,7 +24,7 @@ hr_fields hr__model_fields(const hr_model_part *part, const hr_field_shape *shap
   else
     hr__token_fields(&own, model->vocabulary(part), &fields);
   for (int i = 0; i < model->n_reported; i++) {
-    if (model->reported[i].over == HR_OVER_TARGETS) continue;
+    if (model->reported[i].over == HR_OVER_TARGETS || !hr__reported_by_programs(&model->reported[i])) continue;
     const char *name = model->reported[i].name;
     hr__field_add(&fields, (hr_field){.name = name, .purpose = HR_FOR_FACTOR, .desc = hr__desc1(HR_F32, 1)});
   }

@@ -6,6 +6,11 @@
 
 #include "model/model.h"
 
+/* Whether programs report it, of every batch. */
+static inline bool hr__reported_by_programs(const hr_reported *reported) {
+  return reported->over != HR_OVER_DATA;
+}
+
 /* The losses and metrics of a model; one loss, "loss", over targets where it names none. */
 const hr_reported *hr__model_reported(const hr_model *model, int *count);
 

@@ -30,7 +30,8 @@ typedef enum hr_over {
   HR_OVER_TARGETS, /* positions with a target: the op has divided already (op/head_loss.h) */
   HR_OVER_TOKENS,  /* positions that hold data */
   HR_OVER_SAMPLES,
-  HR_OVER_MASK /* elements of a field that are not 0 */
+  HR_OVER_MASK, /* elements of a field that are not 0 */
+  HR_OVER_DATA  /* a metric of all of the data at once, which evaluations give and programs do not (hr_source.judge) */
 } hr_over;
 
 /* A loss or a metric of a model (losses.h). */
@@ -49,6 +50,10 @@ typedef struct hr_field_shape {
   bool lengths;   /* samples have lengths of their own */
   bool documents; /* several documents in a sample: starts are told */
 } hr_field_shape;
+
+/* The output of evaluations that metrics of all of the data are made from: a point, f32 [points, width], for each text
+ * of the batch (or group of texts), in order. */
+#define HR_OUTPUT_POINTS "points"
 
 /* A model as one section of a recipe describes it: all of it, or a part of one that consists of parts. */
 typedef struct hr_model hr_model;
@@ -113,6 +118,8 @@ struct hr_model {
    * nothing failed. */
   const hr_reported *reported;
   int n_reported;
+  /* (optional) Patterns of module names that compute in f32 in every precision; ends with NULL. */
+  const char *const *wide;
   /* (optional) Declares the fields of a micro-batch; NULL: those of hr__token_fields. */
   void (*fields)(const hr_model_part *part, const hr_field_shape *shape, hr_fields *out);
   /* config.json of the public checkpoints, for what a run saves. NULL: out of memory. */

@@ -17,8 +17,19 @@ void hr__parts_read(const hr_recipe *recipe, hr_model_parts *out);
 /* Number of the part that a module, block or parameter belongs to, by its name: 0 for the whole model's own. */
 size_t hr__parts_of(const hr_model_parts *parts, const char *name);
 
+/* Number of the part that holds the weights of part `p`: itself; or, where adapters are all that is trained of it, the
+ * first part of which the same is true and that loads the same folder. So one copy of frozen weights serves them, with
+ * adapters of their own. */
+size_t hr__parts_weights(const hr_model_parts *parts, size_t p);
+
 /* For the forward pass of a model of parts, which finds them by the names that it has declared. */
 hr_model_part hr__part_find(const hr_model_part *whole, const char *name);
+/* What stands between these is the part's: named after it, and one component. The first gives what the second takes. */
+typedef struct hr_part_names {
+  const char *prefix, *weights;
+} hr_part_names;
+hr_part_names hr__part_open(hr_builder *b, const hr_model_part *part);
+void hr__part_close(hr_builder *b, hr_part_names before);
 /* What a part makes of tokens: [B, T, width]. */
 hr_id hr__part_embed(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch);
 /* What it makes of x, its own embeddings or any others: hidden states of a text model, [B, T, width]. */

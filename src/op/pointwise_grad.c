@@ -60,13 +60,18 @@ static int16_t slope_draft(draft *d, const hr_pointwise_args *args, int s, int i
   return step_draft(d, slope, dy, d->forward[step->from[0]], d->forward[step->from[1]]);
 }
 
+/* Whether the gradient of an operand lies as the result's: it is read in order, and has no further axes of size 1. */
+static bool gradient_is_plain(const hr_graph *g, const hr_node *node, const hr_pointwise_args *args, int k) {
+  return hr__map_is_plain(args, k) && g->values[node->in[k]].desc.rank == args->rank;
+}
+
 static void values_begin(draft *d, hr_adjoint *a, const hr_node *node, const hr_pointwise_args *args, hr_dtype result) {
   const hr_graph *g = hr__adjoint_builder(a)->graph;
   memset(d->gradient, -1, sizeof d->gradient);
   for (int k = 0; k < args->n_in; k++) {
     d->forward[k] = (int16_t)k;
     d->wanted[k] = hr__wants_grad(a, k);
-    bool plain = hr__map_is_plain(args, k);
+    bool plain = gradient_is_plain(g, node, args, k);
     d->type[k] = d->wanted[k] && plain ? hr__grad_dtype(a, k) : g->values[node->in[k]].desc.dtype;
     for (int j = 0; j < k; j++) /* each operand stands for itself: the same value twice would add a sum twice */
       plain &= node->in[j] != node->in[k];
@@ -189,7 +194,7 @@ void hr__program_grad(hr_adjoint *a, const hr_node *node, const hr_pointwise_arg
   for (int adds = 1; adds >= 0; adds--) /* those that add to a sum first: result j beside operand j */
     for (int o = 0; o < count; o++) {
       int k = order[o], gradient = d.wanted[k] && d.adds[k] == adds ? d.gradient[k] : -1;
-      bool typed = d.type[k] == b->graph->values[dy].desc.dtype || !hr__map_is_plain(args, k);
+      bool typed = d.type[k] == b->graph->values[dy].desc.dtype || !gradient_is_plain(b->graph, node, args, k);
       bool direct = gradient == DY && !dy_map && typed;
       if (gradient < 0 || gradient == PARTIAL + k || direct) continue;
       w.result_of[k] = w.args.n_out++;
@@ -213,7 +218,7 @@ void hr__program_grad(hr_adjoint *a, const hr_node *node, const hr_pointwise_arg
     int k = order[o];
     if (!d.wanted[k] || d.gradient[k] < 0 || d.gradient[k] == PARTIAL + k) continue;
     hr_id whole = w.result_of[k] >= 0 ? hr__node_out(b, first, w.result_of[k]) : dy;
-    if (!hr__map_is_plain(args, k))
+    if (!gradient_is_plain(b->graph, node, args, k))
       hr__grad_add(a, k, gradient_return(a, node, args, k, whole));
     else if (d.adds[k])
       hr__grad_set(a, k, whole);

@@ -8,11 +8,11 @@
  *   16-mixed     f16                 f32                   f16
  *   bf16-true    bf16                bf16                  bf16
  *
- * Caches of keys and values are of the type that their module computes in. Parameters marked `wide` are f32 always.
- * What an op lists in `computes` (activations, all operands of products) is brought into the node's type by a `copy`,
- * one per value, type and program; weights of norms and embedding tables are read as they are stored. Ops compute in
- * f32 inside whatever the storage, and grad makes gradients of parameters in the parameter's own type from 16-bit
- * operands (graph/adjoint.h).
+ * Modules that a family has declared `wide` are as with 32-true. Caches of keys and values are of the type that their
+ * module computes in. Parameters marked `wide` are f32 always. What an op lists in `computes` (activations, all
+ * operands of products) is brought into the node's type by a `copy`, one per value, type and program; weights of norms
+ * and embedding tables are read as they are stored. Ops compute in f32 inside whatever the storage, and grad makes
+ * gradients of parameters in the parameter's own type from 16-bit operands (graph/adjoint.h).
  */
 #include <string.h>
 
@@ -100,8 +100,17 @@ static hr_status rules_read(typing *t, const hr_recipe *recipe, hr_error *err) {
   return HR_OK;
 }
 
+/* Whether a family has said that a module computes in f32 always. */
+static bool module_is_wide(const typing *t, const char *module) {
+  const char *const *pattern = t->parts.part[0].model->wide;
+  while (pattern && *pattern && !hr__name_matches(module, *pattern))
+    pattern++;
+  return pattern && *pattern;
+}
+
 static const precision *precision_of(typing *t, const char *module) {
   size_t part = hr__parts_of(&t->parts, module);
+  if (module_is_wide(t, module)) return &precisions[0];
   for (size_t i = 0; i < t->n_rules; i++) {
     if (t->rules[i].part != 0 && t->rules[i].part != part) continue;
     if (!hr__name_matches(module, t->rules[i].node->key)) continue;

@@ -111,7 +111,7 @@ static hr_status sources_open(hr_session *s, sources *from, bool *any, hr_error 
   for (size_t p = 0; p < from->parts.count; p++) {
     const hr_model_part *part = &from->parts.part[p];
     if (!from->frozen_only) HR_TRY(hr__peft_weights_open(part, s->options->plan->graph, &from->adapters[p], err));
-    if (!hr__scope_has(&part->scope, "path")) continue;
+    if (!hr__scope_has(&part->scope, "path") || hr__parts_weights(&from->parts, p) != p) continue;
     *any = true;
     HR_TRY(
         hr__weights_open(hr__scope_text(&part->scope, "path"), s->options->plan->graph, part, &from->weights[p], err));

@@ -4,6 +4,11 @@
 #include <math.h>
 #include <stdio.h>
 
+/* Metrics of all of the data are told where they were made. */
+static bool told(const hr_reports *r, int i) {
+  return hr__reported_by_programs(&r->list[i]) || !isnan(r->values[i]);
+}
+
 static bool single(const hr_reports *r) {
   return r->count <= 1;
 }
@@ -17,7 +22,7 @@ static size_t object_put(const hr_reports *r, bool metric, const char *prefix, c
   if (members == 0) return used;
   used += (size_t)snprintf(out + used, HR_REPORTS_TEXT - used, ",\"%s%s\":{", prefix, metric ? "metrics" : "losses");
   for (int i = 0; i < r->count; i++) {
-    if (r->list[i].metric != metric) continue;
+    if (r->list[i].metric != metric || !told(r, i)) continue;
     char number[32] = "null";
     if (isfinite(r->values[i])) snprintf(number, sizeof number, "%.9g", r->values[i]);
     used += (size_t)snprintf(out + used, HR_REPORTS_TEXT - used, "%s\"%.32s\":%s", mark, r->list[i].name, number);
@@ -36,10 +41,21 @@ const char *hr__reports_text(const hr_reports *r, char out[HR_REPORTS_TEXT]) {
   size_t used = 0;
   out[0] = 0;
   for (int i = 0; i < r->count && !single(r); i++)
-    used += (size_t)snprintf(out + used, HR_REPORTS_TEXT - used, "%s%.32s %.4f", i ? ", " : " (", r->list[i].name,
-                             r->values[i]);
+    if (told(r, i))
+      used += (size_t)snprintf(out + used, HR_REPORTS_TEXT - used, "%s%.32s %.4f", i ? ", " : " (", r->list[i].name,
+                               r->values[i]);
   if (!single(r)) snprintf(out + used, HR_REPORTS_TEXT - used, ")");
   return out;
+}
+
+void hr__reports_clear(hr_reports *r) {
+  for (int i = 0; i < r->count; i++)
+    r->values[i] = hr__reported_by_programs(&r->list[i]) ? 0 : (double)NAN;
+}
+
+void hr__reports_keep(hr_reports *r, const hr_reports *from) {
+  for (int i = 0; i < r->count && i < from->count; i++)
+    if (!hr__reported_by_programs(&r->list[i]) && !isnan(from->values[i])) r->values[i] = from->values[i];
 }
 
 double hr__reports_loss(const hr_reports *r) {

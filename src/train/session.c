@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "data/codec.h"
 #include "pass/update.h"
@@ -36,7 +37,7 @@ static hr_driven driven_find(const hr_graph *graph, const hr_fields *fields, con
 
 static bool reports_all(const hr_session *s, const hr_driven *d) {
   for (int i = 0; i < s->reports.count; i++)
-    if (d->reported[i] == HR_NONE) return false;
+    if (d->reported[i] == HR_NONE && hr__reported_by_programs(&s->reports.list[i])) return false;
   return true;
 }
 
@@ -192,6 +193,7 @@ void hr__session_destroy(hr_session *session) {
   hr__handover_close(&session->handover);
   hr__run_destroy(session->run);
   hr__data_close(session->data);
+  hr__free(session->points);
   *session = (hr_session){0};
 }
 
@@ -247,6 +249,7 @@ static hr_status totals_add(const hr_session *s, const hr_micro *micro, totals *
 /* Factor on the sum of a loss or metric: of nothing, there is nothing to report. */
 static float factor_of(const hr_session *s, int i, const totals *t) {
   const double by[] = {[HR_OVER_TARGETS] = 1,
+                       [HR_OVER_DATA] = 1,
                        [HR_OVER_TOKENS] = t->tokens,
                        [HR_OVER_SAMPLES] = t->samples,
                        [HR_OVER_MASK] = t->masked[i]};
@@ -281,6 +284,7 @@ static hr_status batch_run(hr_session *s, const hr_driven *d, const hr_micro *mi
   HR_TRY(hr__run_program(s->run, d->program, err));
   for (int i = 0; i < s->reports.count; i++) {
     double part;
+    if (!hr__reported_by_programs(&s->reports.list[i])) continue;
     HR_TRY(scalar_read(s, d->reported[i], &part, err));
     values[i] += part * (double)factor_of(s, i, t);
   }
@@ -363,7 +367,7 @@ hr_status hr__session_step(hr_session *s, int64_t step, hr_step_result *result, 
   }
   result->tokens = (int64_t)all.tokens;
   result->samples = (int64_t)all.samples;
-  memset(s->reports.values, 0, sizeof s->reports.values);
+  hr__reports_clear(&s->reports);
   hr_control control = control_at(s, step, result->lr, all.targets);
   HR_TRY(step_run(s, micros, &control, &all, result, err));
   s->done = step;
@@ -371,6 +375,50 @@ hr_status hr__session_step(hr_session *s, int64_t step, hr_step_result *result, 
   result->seconds = hr__seconds_now() - begin;
   if (!result->skipped) HR_TRY(numbers_check(step, result, err));
   if (s->scales && !hr__scaler_note(&s->scaling, &s->scaler, result->skipped)) return scale_fell(s, step, err);
+  return HR_OK;
+}
+
+/* Runs evaluations over the items of the data and reads the points that they make. */
+static hr_status points_read(hr_session *s, hr_control *control, uint64_t items, int64_t of_a_row, hr_error *err) {
+  double unused[HR_REPORTED];
+  totals none = {0};
+  hr_id points = hr__program_output(s->options->plan->graph, s->eval.program, HR_OUTPUT_POINTS);
+  int64_t width = s->options->plan->graph->values[points].desc.dim[1];
+  uint64_t batch = (uint64_t)(s->shape.batch * of_a_row);
+  for (uint64_t first = 0; first < items; first += batch) {
+    hr_micro micro = hr__data_items_micro(s->data, first);
+    uint64_t count = items - first < batch ? items - first : batch;
+    HR_TRY(batch_run(s, &s->eval, &micro, NULL, control, &none, unused, err));
+    HR_TRY(hr__run_read(s->run, points, 0, s->points + first * (uint64_t)width, count * (uint64_t)width * sizeof(float),
+                        err));
+  }
+  return HR_OK;
+}
+
+hr_status hr__session_points(hr_session *s, int64_t *width, hr_error *err) {
+  const hr_graph *graph = s->options->plan->graph;
+  hr_id points = s->eval.program == HR_NONE ? HR_NONE : hr__program_output(graph, s->eval.program, HR_OUTPUT_POINTS);
+  int64_t of_a_row = 1;
+  uint64_t items = hr__data_items(s->data, &of_a_row);
+  *width = points == HR_NONE || items == 0 ? 0 : graph->values[points].desc.dim[1];
+  if (*width == 0) return HR_OK;
+  if (!s->points) s->points = hr__alloc_zero(items * (uint64_t)*width, sizeof *s->points);
+  if (!s->points) return hr__nomem(err);
+  hr_control control = control_at(s, s->done, 0, 1);
+  return points_read(s, &control, items, of_a_row, err);
+}
+
+/* Metrics of all of the data, where the model has such. */
+static hr_status points_judge(hr_session *s, hr_error *err) {
+  int64_t width;
+  hr_judged judged;
+  HR_TRY(hr__session_points(s, &width, err));
+  if (width == 0) return HR_OK;
+  HR_TRY(hr__data_judge(s->data, s->points, width, &judged, err));
+  for (int i = 0; i < s->eval_reports.count; i++)
+    for (int k = 0; k < judged.count; k++)
+      if (strcmp(s->eval_reports.list[i].name, judged.metric[k].name) == 0)
+        s->eval_reports.values[i] = judged.metric[k].value;
   return HR_OK;
 }
 
@@ -386,7 +434,7 @@ hr_status hr__session_eval(hr_session *s, int64_t step, double *loss, hr_error *
   all.samples /= batches;
   for (int i = 0; i < s->reports.count; i++)
     all.masked[i] /= batches;
-  memset(values, 0, sizeof s->eval_reports.values);
+  hr__reports_clear(&s->eval_reports);
   for (int64_t b = 0; b < s->eval_batches; b++) {
     hr_micro micro = hr__data_micro(s->data, (uint64_t)(b * s->shape.batch), true);
     hr_micro behind = hr__data_micro(s->data, (uint64_t)((b + 1) * s->shape.batch), true);
@@ -394,7 +442,8 @@ hr_status hr__session_eval(hr_session *s, int64_t step, double *loss, hr_error *
     HR_TRY(batch_run(s, &s->eval, &micro, &behind, &control, &all, values, err));
   }
   for (int i = 0; i < s->reports.count; i++)
-    values[i] /= batches;
+    values[i] /= batches; /* those of all of the data are not there yet */
+  HR_TRY(points_judge(s, err));
   *loss = hr__reports_loss(&s->eval_reports);
   hr__best_note(&s->best_rule, &s->best, step, hr__best_metric(&s->best_rule, *loss, &s->eval_reports));
   return HR_OK;

@@ -34,6 +34,7 @@ typedef struct hr_session {
   hr_data *data;
   hr_reports reports; /* of the newest step, and what there is */
   hr_reports eval_reports;
+  float *points;                 /* of all items of the data, once they were evaluated; NULL: never */
   hr_fields fields[HR_PROGRAMS]; /* of batches, by bucket */
   char *slots[HR_BATCH_SLOTS];   /* where they are read to */
   hr_reader *reader;
@@ -89,6 +90,9 @@ hr_status hr__session_step(hr_session *session, int64_t step, hr_step_result *re
 /* Mean loss over training.eval_batches batches of held-out data; it need not be finite. Notes whether it is the best.
  */
 hr_status hr__session_eval(hr_session *session, int64_t step, double *loss, hr_error *err);
+
+/* The points of all items of the data, in session->points, each *width numbers; *width 0: the model makes none. */
+hr_status hr__session_points(hr_session *session, int64_t *width, hr_error *err);
 
 /* Where the run stands after the steps done, and going on from there after `step` steps. */
 hr_run_state hr__session_state(const hr_session *session);

@@ -223,6 +223,7 @@ static bool is_stopped(void *unused) {
 static hr_status trainer_eval(trainer *t, hr_train_result *result, hr_error *err) {
   double begin = hr__seconds_now();
   HR_TRY(hr__session_eval(&t->session, t->step, &result->eval_loss, err));
+  hr__reports_keep(&result->reports, &t->session.eval_reports);
   if (!isfinite(result->eval_loss))
     hr__store_tell(&t->store, HR_MESSAGE_WARNING, "the held-out loss after step %" PRId64 " is not finite", t->step);
   return hr__log_eval(&t->log, t->step, result->eval_loss, &t->session.eval_reports, hr__seconds_now() - begin, err);
@@ -252,7 +253,9 @@ static hr_status trainer_step(trainer *t, hr_train_result *result, bool *stop, h
   result->steps_here++;
   if (!step.skipped) {
     result->loss = step.loss;
+    hr_reports before = result->reports;
     result->reports = t->session.reports;
+    hr__reports_keep(&result->reports, &before);
   }
   result->tokens += step.tokens;
   result->samples += step.samples;

@@ -16,6 +16,7 @@
 #include "op/copy.h"
 #include "op/gather.h"
 #include "op/pointwise.h"
+#include "op/slice.h"
 #include "op/topk.h"
 #include "pass/pass.h"
 #include "run/run.h"
@@ -68,7 +69,7 @@ static hr_id step_make(making *m) {
                                      HR_FORMULA_gelu,    HR_FORMULA_abs,  HR_FORMULA_affine, HR_FORMULA_softplus};
   static const hr_formula binary[] = {HR_FORMULA_add, HR_FORMULA_sub, HR_FORMULA_mul, HR_FORMULA_max};
   hr_builder *b = &m->b;
-  int kind = roll(&m->dice, m->dice.graph < GRAPHS ? 8 : 10);
+  int kind = roll(&m->dice, m->dice.graph < GRAPHS ? 8 : 11);
   hr_id x = any_value(m);
   if (kind < 3) return hr__unary(b, unary[roll(&m->dice, 8)], x, 0.7f, 0.1f);
   if (kind < 6) return hr__binary(b, binary[roll(&m->dice, 4)], x, any_operand(m));
@@ -80,6 +81,11 @@ static hr_id step_make(making *m) {
   if (kind == 9) { /* sorted, and back to where it came from */
     hr_id sorted = hr__topk(b, x, COLUMNS), places = hr__node_out(b, sorted, 1);
     return hr__scatter(b, places, hr__unary(b, HR_FORMULA_tanh, sorted, 0.0f, 0.0f), COLUMNS);
+  }
+  if (kind == 10) { /* sums of rows without their last axis, which is back afterwards */
+    hr_id sums = hr__squeeze(b, hr__unary(b, HR_FORMULA_tanh, hr__reduce(b, HR_REDUCE_MEAN, x, 2), 0.0f, 0.0f), 2);
+    sums = hr__unary(b, HR_FORMULA_affine, sums, 0.8f, 0.3f);
+    return hr__binary(b, HR_FORMULA_mul, x, hr__reshape(b, sums, 2, (const int64_t[]){ROWS, 1}));
   }
   hr_id part = hr__window(b, x, 1, 3, COLUMNS - 10); /* cut, padded on both sides */
   return hr__window(b, hr__unary(b, HR_FORMULA_affine, part, 0.9f, 0.2f), 1, -5, COLUMNS);

@@ -1,0 +1,286 @@
+/* Source taxonomy: samples are an anchor, a positive and negatives, each with the tokens of all its texts. Positives
+ * and negatives are drawn anew in every epoch. Behind the samples are entries with the codes themselves, one after the
+ * other, so that all of them can be made points and judged. See taxonomy.h.
+ *
+ * For a channel c of the model: c takes tokens [codes, length], c_lengths how many of them there are, c_mask the same
+ * as ones. `valid` says which of positive and negatives are there.
+ */
+#include "data/taxonomy.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/random.h"
+
+typedef struct taxonomy {
+  hr_taxonomy of;
+  hr_taxonomy_rules rules;
+  hr_triplets triplets;
+  hr_data_file triplets_file; /* fd -1: there is none */
+  hr_pair *pairs;
+  size_t n_train, n_eval;
+  int64_t longest[HR_CHANNELS];
+  int64_t most; /* positions of the longest samples */
+  char remark[160];
+} taxonomy;
+
+static void taxonomy_close(void *state) {
+  taxonomy *t = state;
+  hr__triplets_close(&t->triplets);
+  hr__data_file_close(&t->triplets_file);
+  hr__taxonomy_close(&t->of);
+  hr__free(t);
+}
+
+/* Codes without children, drawn, are held out: their parents are still trained on. */
+static void codes_hold(taxonomy *t, const hr_source_request *request) {
+  if (request->held != HR_HOLD_PART) return;
+  hr_random_key key = {request->seed, hr__random_stream("taxonomy.held")};
+  uint64_t leaves = 0, number = 0;
+  for (size_t i = 0; i < t->of.count; i++)
+    leaves += t->of.codes[i].children == 0 && t->of.codes[i].parent >= 0;
+  uint64_t held = leaves > 0 ? hr__held_out(request, leaves) : 0;
+  for (size_t i = 0; i < t->of.count; i++) {
+    hr_code *code = &t->of.codes[i];
+    if (code->children == 0 && code->parent >= 0) code->held = hr__random_permute(key, 0, number++, leaves) < held;
+  }
+}
+
+static hr_status taxonomy_read(taxonomy *t, const hr_source_request *request, hr_error *err) {
+  const hr_recipe *recipe = request->recipe;
+  if (strcmp(request->key, "data.path") != 0)
+    return hr__recipe_fail(recipe, request->key, "leave it out: codes of data.path are held out", err,
+                           "source taxonomy evaluates on codes of the taxonomy itself");
+  HR_TRY(hr__taxonomy_rules(recipe, request->seed, &t->rules, err));
+  HR_TRY(hr__taxonomy_open(request, &t->of, err));
+  bool drawn = !hr__recipe_bool(recipe, "data.taxonomy.codes_only");
+  if (drawn) codes_hold(t, request);
+  if (drawn && hr__recipe_has(recipe, "data.taxonomy.triplets")) {
+    HR_TRY(hr__data_file_at(hr__recipe_text(recipe, "data.taxonomy.triplets"), &t->triplets_file, err));
+    t->triplets_file.read_whole = true;
+    HR_TRY(hr__triplets_open(&t->of, &t->rules, t->triplets_file.path, &t->triplets, err));
+    t->rules.triplets = &t->triplets;
+  }
+  if (drawn) HR_TRY(hr__taxonomy_pairs(&t->of, &t->rules, &t->of.arena, &t->pairs, &t->n_train, &t->n_eval, err));
+  if (drawn && t->n_train == 0)
+    return hr__recipe_fail(recipe, request->key, "allow more in data.taxonomy, or give more codes", err,
+                           "no code is an anchor: none has a positive that data.taxonomy allows");
+  if (drawn && request->held == HR_HOLD_PART && t->n_eval == 0)
+    return hr__recipe_fail(recipe, request->key, "raise data.eval_fraction, or give more codes", err,
+                           "there is nothing to evaluate on: no code that is held out has a positive");
+  int channel = 0;
+  t->most = request->length;
+  for (int i = 0; i < request->fields->count && channel < HR_CHANNELS; i++) {
+    const hr_field *field = &request->fields->list[i];
+    if (field->purpose == HR_FOR_TOKENS) t->longest[channel++] = field->desc.dim[field->desc.rank - 1];
+  }
+  if (t->of.n_unknown > 0)
+    snprintf(t->remark, sizeof t->remark, "%zu excluded codes are not in the taxonomy and were left out",
+             t->of.n_unknown);
+  return HR_OK;
+}
+
+static hr_status taxonomy_open(const hr_source_request *request, void **state, hr_error *err) {
+  taxonomy *t = hr__alloc_zero(1, sizeof *t);
+  if (!t) return hr__nomem(err);
+  t->triplets_file.fd = -1;
+  hr_status status = taxonomy_read(t, request, err);
+  if (status != HR_OK) {
+    taxonomy_close(t);
+    return status;
+  }
+  *state = t;
+  return HR_OK;
+}
+
+static uint64_t taxonomy_samples(const void *state) {
+  const taxonomy *t = state;
+  return t->n_train + t->n_eval;
+}
+
+static uint64_t taxonomy_held(const void *state) {
+  return ((const taxonomy *)state)->n_eval;
+}
+
+static uint64_t taxonomy_items(const void *state, int64_t *of_an_entry) {
+  const taxonomy *t = state;
+  *of_an_entry = 2 + t->rules.negatives;
+  return t->of.count;
+}
+
+static const char *taxonomy_item(const void *state, uint64_t number) {
+  return ((const taxonomy *)state)->of.codes[number].text;
+}
+
+/* Codes of an entry, -1 where there is none; returns how many of the negatives are there. */
+static int64_t codes_of(const taxonomy *t, uint64_t entry, int32_t *codes) {
+  uint64_t epoch = entry >> HR_ENTRY_BITS, number = entry & (((uint64_t)1 << HR_ENTRY_BITS) - 1);
+  int64_t room = 2 + t->rules.negatives, there = t->rules.negatives;
+  if (number >= t->n_train + t->n_eval) {
+    uint64_t first = (number - t->n_train - t->n_eval) * (uint64_t)room;
+    for (int64_t i = 0; i < room; i++)
+      codes[i] = first + (uint64_t)i < t->of.count ? (int32_t)(first + (uint64_t)i) : -1;
+    return there;
+  }
+  there = hr__taxonomy_draw(&t->of, &t->rules, &t->pairs[number], number, epoch, codes);
+  for (int64_t i = 2 + there; i < room; i++)
+    codes[i] = -1;
+  return there;
+}
+
+/* Tokens of a text, at most `room`, of which the last is the text's own last where it is cut: what tokenizers put
+ * behind a text. A text without any has one of padding, 0. */
+static int64_t text_put(const taxonomy *t, int32_t code, int channel, int64_t room, int32_t *to) {
+  size_t count = 0;
+  const int32_t *ids = code >= 0 ? hr__taxonomy_text(&t->of, (size_t)code, channel, &count) : NULL;
+  int64_t kept = (int64_t)count < room ? (int64_t)count : room;
+  for (int64_t i = 0; to && i < room; i++)
+    to[i] = i < kept ? ids[i] : 0;
+  if (to && kept < (int64_t)count) to[kept - 1] = ids[count - 1];
+  return kept > 0 ? kept : 1;
+}
+
+static int64_t taxonomy_length(const void *state, uint64_t entry) {
+  const taxonomy *t = state;
+  int32_t codes[2 + 1024];
+  int64_t sum = 0;
+  codes_of(t, entry, codes);
+  for (int64_t i = 0; i < 2 + t->rules.negatives; i++)
+    for (int c = 0; c < t->of.channels && codes[i] >= 0; c++)
+      sum += text_put(t, codes[i], c, t->longest[c], NULL);
+  return sum;
+}
+
+/* The longest text of a sample, titles aside, which have a length of their own. */
+static int64_t longest_text(const void *state, uint64_t entry) {
+  const taxonomy *t = state;
+  int32_t codes[2 + 1024];
+  int64_t longest = 1;
+  codes_of(t, entry, codes);
+  for (int64_t i = 0; i < 2 + t->rules.negatives; i++)
+    for (int c = 1; c < t->of.channels && codes[i] >= 0; c++) {
+      size_t count;
+      hr__taxonomy_text(&t->of, (size_t)codes[i], c, &count);
+      if ((int64_t)count > longest) longest = (int64_t)count;
+    }
+  return longest;
+}
+
+static int64_t longest_cut(const void *state, uint64_t entry) {
+  int64_t longest = longest_text(state, entry), most = ((const taxonomy *)state)->most;
+  return longest < most ? longest : most;
+}
+
+static hr_status taxonomy_scan(const void *state, hr_each_sample each, void *user, hr_error *err) {
+  (void)err;
+  const taxonomy *t = state;
+  for (uint64_t i = 0; i < t->n_train + t->n_eval; i++)
+    each(user, i, longest_text(t, i));
+  return HR_OK;
+}
+
+/* The channel that a field belongs to, and what of it: "", "_lengths" or "_mask"; -1: none. */
+static int channel_of(const taxonomy *t, const char *field, const char **what) {
+  for (int c = 0; c < t->of.channels; c++) {
+    size_t bytes = strlen(t->of.channel[c]);
+    *what = field + bytes;
+    if (strncmp(field, t->of.channel[c], bytes) == 0 && (!**what || **what == '_')) return c;
+  }
+  return -1;
+}
+
+static void lengths_put(const taxonomy *t, const int32_t *codes, int channel, int64_t room, int32_t *to) {
+  for (int64_t i = 0; i < 2 + t->rules.negatives; i++)
+    to[i] = (int32_t)text_put(t, codes[i], channel, room, NULL);
+}
+
+static void mask_put(const taxonomy *t, const int32_t *codes, int channel, int64_t room, uint8_t *to) {
+  for (int64_t i = 0; i < 2 + t->rules.negatives; i++) {
+    int64_t count = text_put(t, codes[i], channel, room, NULL);
+    memset(to + i * room, 1, (size_t)count);
+    memset(to + i * room + count, 0, (size_t)(room - count));
+  }
+}
+
+static hr_status taxonomy_fill(const void *state, bool eval, uint64_t entry, const hr_room *room, hr_error *err) {
+  (void)eval;
+  (void)err;
+  const taxonomy *t = state;
+  int32_t codes[2 + 1024];
+  int64_t there = codes_of(t, entry, codes), length[HR_CHANNELS] = {0};
+  const char *what;
+  for (int i = 0; i < room->fields->count; i++) {
+    const hr_field *field = &room->fields->list[i];
+    if (field->purpose == HR_FOR_FACTOR) continue;
+    int channel = channel_of(t, field->name, &what);
+    if (channel < 0) { /* valid */
+      for (int64_t k = 0; k < 1 + t->rules.negatives; k++)
+        ((uint8_t *)room->at[i])[k] = k <= there;
+    } else if (!*what) {
+      length[channel] = field->desc.dim[field->desc.rank - 1];
+      for (int64_t k = 0; k < 2 + t->rules.negatives; k++)
+        text_put(t, codes[k], channel, length[channel], (int32_t *)room->at[i] + k * length[channel]);
+    } else if (strcmp(what, "_mask") == 0) {
+      mask_put(t, codes, channel, length[channel], room->at[i]);
+    } else {
+      lengths_put(t, codes, channel, length[channel], room->at[i]);
+    }
+  }
+  return HR_OK;
+}
+
+static hr_status taxonomy_judge(const void *state, const float *points, int64_t width, hr_judged *out, hr_error *err) {
+  return hr__taxonomy_judge(&((const taxonomy *)state)->of, points, width, out, err);
+}
+
+static const char *taxonomy_remark(const void *state) {
+  const taxonomy *t = state;
+  return t->remark[0] ? t->remark : NULL;
+}
+
+static const hr_data_file *taxonomy_file(const void *state, size_t number) {
+  const taxonomy *t = state;
+  if (number < t->of.files.count) return &t->of.files.list[number];
+  return number == t->of.files.count && t->triplets_file.fd >= 0 ? &t->triplets_file : NULL;
+}
+
+/* Each sample goes into the bucket of its longest text. Which that is must be known beforehand, so samples are the same
+ * in every epoch. */
+static const hr_source in_buckets = {
+    .name = "taxonomy",
+    .tokenizes = true,
+    .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_VALUES,
+    .open = taxonomy_open,
+    .close = taxonomy_close,
+    .scan = taxonomy_scan,
+    .held = taxonomy_held,
+    .length = longest_cut,
+    .remark = taxonomy_remark,
+    .fill = taxonomy_fill,
+    .items = taxonomy_items,
+    .item = taxonomy_item,
+    .judge = taxonomy_judge,
+    .file = taxonomy_file,
+};
+
+const hr_source hr_source_taxonomy = {
+    .name = "taxonomy",
+    .tokenizes = true,
+    .in_buckets = &in_buckets,
+    .anew = true,
+    .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_VALUES,
+    .open = taxonomy_open,
+    .close = taxonomy_close,
+    .samples = taxonomy_samples,
+    .held = taxonomy_held,
+    .length = taxonomy_length,
+    .remark = taxonomy_remark,
+    .fill = taxonomy_fill,
+    .items = taxonomy_items,
+    .item = taxonomy_item,
+    .judge = taxonomy_judge,
+    .file = taxonomy_file,
+};

@@ -1,0 +1,122 @@
+/* Triplets of a taxonomy that were made elsewhere: which negatives go with an anchor and a positive, and how near they
+ * are. See taxonomy.h.
+ *
+ * A row has anchor_code, positive_code, negative_code, relation_margin and distance_margin, both above 0, and may have
+ * excluded. Rows that data.taxonomy does not allow, or that would bring a code into training that is held out, are
+ * left.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "data/taxonomy.h"
+#include "format/rows.h"
+
+typedef struct reading {
+  const hr_taxonomy *t;
+  const hr_taxonomy_rules *rules;
+  const char *path;
+  hr_triplets *out;
+  size_t capacity;
+} reading;
+
+static hr_status row_fail(const reading *r, const hr_row *row, hr_error *err, const char *message, const char *what) {
+  char place[4200];
+  snprintf(place, sizeof place, "%.4000s:%" PRIu64, r->path, row->place.line);
+  return hr__fail(err, HR_BAD_INPUT, place, "mend the row, or leave it out", message, what);
+}
+
+static hr_status code_of(const reading *r, const hr_row *row, const char *column, int32_t *out, hr_error *err) {
+  const hr_doc_node *node = hr__doc_get(row->fields, column);
+  if (!node || node->kind != HR_DOC_SCALAR || !*node->text) return row_fail(r, row, err, "%s is missing", column);
+  *out = hr__taxonomy_find(r->t, node->text, strlen(node->text));
+  return *out >= 0 ? HR_OK : row_fail(r, row, err, "the taxonomy has no code %.80s", node->text);
+}
+
+/* CSV has numbers as texts. */
+static hr_status margin_of(const reading *r, const hr_row *row, const char *column, double *out, hr_error *err) {
+  const hr_doc_node *node = hr__doc_get(row->fields, column);
+  char *end = NULL;
+  if (!node || node->kind != HR_DOC_SCALAR || !*node->text) return row_fail(r, row, err, "%s is missing", column);
+  *out = strtod(node->text, &end);
+  return !*end && *out > 0 && *out < 1e9 ? HR_OK : row_fail(r, row, err, "%s is not a number above 0", column);
+}
+
+static bool is_true(const hr_doc_node *node) {
+  return node && node->kind == HR_DOC_SCALAR && (strcasecmp(node->text, "true") == 0 || strcmp(node->text, "1") == 0);
+}
+
+static hr_status row_read(reading *r, const hr_row *row, hr_error *err) {
+  if (!row->fields) return hr__fail(err, HR_BAD_INPUT, row->why.place, row->why.remedy, "%s", row->why.message);
+  hr_triplet one;
+  double relation, distance;
+  HR_TRY(code_of(r, row, "anchor_code", &one.anchor, err));
+  HR_TRY(code_of(r, row, "positive_code", &one.positive, err));
+  HR_TRY(code_of(r, row, "negative_code", &one.negative, err));
+  HR_TRY(margin_of(r, row, "relation_margin", &relation, err));
+  HR_TRY(margin_of(r, row, "distance_margin", &distance, err));
+  bool excluded = is_true(hr__doc_get(row->fields, "excluded"));
+  one.weight = hr__taxonomy_weight(relation, distance, excluded);
+  if (!hr__taxonomy_allows(r->t, r->rules, &one, relation, distance)) return HR_OK;
+  hr_triplets *out = r->out;
+  if (out->count == r->capacity) {
+    size_t more = r->capacity ? 2 * r->capacity : 1024;
+    hr_triplet *list = hr__realloc(out->list, more * sizeof *list);
+    if (!list) return hr__nomem(err);
+    out->list = list;
+    r->capacity = more;
+  }
+  out->list[out->count++] = one;
+  return HR_OK;
+}
+
+static int triplet_compare(const void *a, const void *b) {
+  const hr_triplet *x = a, *y = b;
+  if (x->anchor != y->anchor) return x->anchor < y->anchor ? -1 : 1;
+  if (x->positive != y->positive) return x->positive < y->positive ? -1 : 1;
+  return (x->negative > y->negative) - (x->negative < y->negative);
+}
+
+/* Groups of one anchor and one positive, and where those of an anchor begin. */
+static hr_status groups_make(hr_triplets *out, size_t codes, hr_error *err) {
+  if (out->count > 0) qsort(out->list, out->count, sizeof *out->list, triplet_compare);
+  out->groups = hr__alloc_zero(out->count + 1, sizeof *out->groups);
+  out->begins = hr__alloc_zero(codes + 1, sizeof *out->begins);
+  if (!out->groups || !out->begins) return hr__nomem(err);
+  for (size_t i = 0; i < out->count; i++) {
+    const hr_triplet *one = &out->list[i];
+    if (i > 0 && one[-1].anchor == one->anchor && one[-1].positive == one->positive) continue;
+    out->groups[out->n_groups++] = i;
+    out->begins[one->anchor + 1]++;
+  }
+  out->groups[out->n_groups] = out->count;
+  for (size_t c = 0; c < codes; c++)
+    out->begins[c + 1] += out->begins[c];
+  return HR_OK;
+}
+
+hr_status hr__triplets_open(const hr_taxonomy *t, const hr_taxonomy_rules *rules, const char *path, hr_triplets *out,
+                            hr_error *err) {
+  reading r = {.t = t, .rules = rules, .path = path, .out = out};
+  bool there = true;
+  hr_rows *rows = NULL;
+  hr_status status = hr__rows_open(path, &rows, err);
+  while (status == HR_OK && there) {
+    hr_arena arena;
+    hr_row row = {0};
+    hr__arena_init(&arena);
+    status = hr__rows_next(rows, &arena, &row, &there, err);
+    if (status == HR_OK && there) status = row_read(&r, &row, err);
+    hr__arena_fini(&arena);
+  }
+  hr__rows_close(rows);
+  return status == HR_OK ? groups_make(out, t->count, err) : status;
+}
+
+void hr__triplets_close(hr_triplets *triplets) {
+  hr__free(triplets->list);
+  hr__free(triplets->groups);
+  hr__free(triplets->begins);
+}
