@@ -91,7 +91,8 @@ for folder, _, names in sorted(os.walk(RECIPES)):
     for name in sorted(n for n in names if n.endswith('.yaml')):
         for setting in [[], ['--set', 'training.gradient_accumulation=2', '--set', 'training.eval_every=3'],
                         ['--set', 'model.precision=bf16-true']]:
-            setting = setting + (['--set', 'stage=whole'] if name == 'stages.yaml' else [])  # a layout is of one stage
+            stage = {'stages.yaml': 'whole', '004-24gb.yaml': '01'}.get(name)
+            setting = setting + (['--set', f'stage={stage}'] if stage else [])  # a layout is of one stage
             result = run('dump', os.path.join(folder, name), '--after', 'plan', '--json', *setting).expect(0)
             if result.code == 0:
                 layout(name + ' ' + ' '.join(setting), result.json())
