@@ -249,6 +249,18 @@ static const hr_data_file *taxonomy_file(const void *state, size_t number) {
 
 /* Each sample goes into the bucket of its longest text. Which that is must be known beforehand, so samples are the same
  * in every epoch. */
+/* Codes with their texts' tokens, and what goes with what; lists that grow lie there twice while they are read. */
+static hr_data_bytes taxonomy_bytes(const void *state) {
+  const taxonomy *t = state;
+  const hr_taxonomy *of = &t->of;
+  enum { CODE_TEXT = 32, ORDER = sizeof(int32_t) }; /* a code's own text in the arena, and its place by text */
+  size_t places = (size_t)of->channels + 1;         /* where its texts and its excluded codes begin */
+  uint64_t codes = of->count * (sizeof(hr_code) + CODE_TEXT + ORDER + places * sizeof(size_t));
+  uint64_t ids = (of->ids.capacity + of->excluded.capacity) * sizeof(int32_t);
+  uint64_t pairs = (t->n_train + t->n_eval) * sizeof(hr_pair) + t->triplets.count * sizeof(hr_triplet);
+  return (hr_data_bytes){.held = codes + ids + pairs, .making = codes + ids + pairs};
+}
+
 static const hr_source in_buckets = {
     .name = "taxonomy",
     .tokenizes = true,
@@ -264,6 +276,7 @@ static const hr_source in_buckets = {
     .item = taxonomy_item,
     .judge = taxonomy_judge,
     .file = taxonomy_file,
+    .bytes = taxonomy_bytes,
 };
 
 const hr_source hr_source_taxonomy = {
@@ -283,4 +296,5 @@ const hr_source hr_source_taxonomy = {
     .item = taxonomy_item,
     .judge = taxonomy_judge,
     .file = taxonomy_file,
+    .bytes = taxonomy_bytes,
 };

@@ -95,11 +95,25 @@ static uint64_t reading_bytes_of(const hr_train_options *o, bool stays_open) {
   return bytes.reading == 0 ? 0 : bytes.reading + o->plan->facts.fixed_bytes - (stays_open ? bytes.open : 0);
 }
 
+/* Width of the points that evaluations make of every item of the data; 0: they make none. */
+static int64_t points_width(const hr_session *s) {
+  const hr_graph *graph = s->options->plan->graph;
+  hr_id points = s->eval.program == HR_NONE ? HR_NONE : hr__program_output(graph, s->eval.program, HR_OUTPUT_POINTS);
+  return points == HR_NONE ? 0 : graph->values[points].desc.dim[1];
+}
+
+/* Points of all items, and the distances of one of them to all. */
+static uint64_t points_bytes(const hr_session *s) {
+  int64_t of_a_row, width = points_width(s);
+  return width == 0 ? 0 : hr__data_items(s->data, &of_a_row) * ((uint64_t)width * sizeof(float) + sizeof(double));
+}
+
 /* How many samples there are, and so what finding them again takes on the host, is known only now: it comes on top of
  * the plan. What is less than the accuracy of plans is not refused. */
 static hr_status data_bytes_check(hr_session *s, hr_error *err) {
   const hr_train_options *o = s->options;
   hr_data_bytes bytes = hr__data_bytes(s->data);
+  bytes.held += points_bytes(s);
   uint64_t planned = o->plan->tiers[HR_TIER_HOST].peak_bytes,
            making = o->plan->facts.fixed_bytes + bytes.held + bytes.making;
   hr_budget budget;
@@ -396,11 +410,9 @@ static hr_status points_read(hr_session *s, hr_control *control, uint64_t items,
 }
 
 hr_status hr__session_points(hr_session *s, int64_t *width, hr_error *err) {
-  const hr_graph *graph = s->options->plan->graph;
-  hr_id points = s->eval.program == HR_NONE ? HR_NONE : hr__program_output(graph, s->eval.program, HR_OUTPUT_POINTS);
   int64_t of_a_row = 1;
   uint64_t items = hr__data_items(s->data, &of_a_row);
-  *width = points == HR_NONE || items == 0 ? 0 : graph->values[points].desc.dim[1];
+  *width = items == 0 ? 0 : points_width(s);
   if (*width == 0) return HR_OK;
   if (!s->points) s->points = hr__alloc_zero(items * (uint64_t)*width, sizeof *s->points);
   if (!s->points) return hr__nomem(err);
