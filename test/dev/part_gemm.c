@@ -51,6 +51,19 @@ static void *fill(hr_dtype dtype, int64_t count, unsigned *state) {
   return data;
 }
 
+/* x, and what is near it, times a row of b onto sums; rounded: NULL or a row. Without the sanitizers' checks, which
+ * would take most of the test's time: the loop is the test's own, and its rows are n long. */
+__attribute__((no_sanitize("address", "undefined"))) static void
+terms_add(double x, double near_x, const double *b, int64_t n, double *row, double *spread, double *rounded) {
+  for (int64_t j = 0; j < n; j++) {
+    double term = x * b[j];
+    row[j] += term;
+    spread[j] += term * term;
+  }
+  for (int64_t j = 0; rounded && j < n; j++)
+    rounded[j] += near_x * b[j];
+}
+
 void gemm_case_init(gemm_case *g, hr_gemm_spec spec, unsigned seed) {
   const hr_gemm_spec *s = &spec;
   unsigned state = seed * 2654435761u + 1u;
@@ -80,12 +93,7 @@ void gemm_case_init(gemm_case *g, hr_gemm_spec spec, unsigned seed) {
     for (int64_t p = 0; p < s->k; p++) {
       double x = element(g->a, s->a, s->transpose_a ? p * s->lda + i : i * s->lda + p);
       double near_x = (double)hr__bf16_to_f32(hr__f32_to_bf16((float)x));
-      for (int64_t j = 0; j < s->n; j++) {
-        double term = x * b[p * s->n + j];
-        row[j] += term;
-        spread[j] += term * term;
-        if (rounds) rounded[j] += near_x * b[p * s->n + j];
-      }
+      terms_add(x, near_x, b + p * s->n, s->n, row, spread, rounded);
     }
     for (int64_t j = 0; j < s->n; j++)
       spread[j] = sqrt(spread[j]);
