@@ -154,8 +154,8 @@ static hr_data_bytes lines_bytes(const void *state) {
 }
 
 const hr_source hr_source_lines = {
-    .tokenizes = true,
     .name = "lines",
+    .tokenizes = true,
     .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_TARGETS,
     .open = lines_open,
     .close = lines_close,

@@ -145,7 +145,7 @@ static int64_t text_put(const taxonomy *t, int32_t code, int channel, int64_t ro
 
 static int64_t taxonomy_length(const void *state, uint64_t entry) {
   const taxonomy *t = state;
-  int32_t codes[2 + 1024];
+  int32_t codes[2 + HR_NEGATIVES_MOST];
   int64_t sum = 0;
   codes_of(t, entry, codes);
   for (int64_t i = 0; i < 2 + t->rules.negatives; i++)
@@ -157,7 +157,7 @@ static int64_t taxonomy_length(const void *state, uint64_t entry) {
 /* The longest text of a sample, titles aside, which have a length of their own. */
 static int64_t longest_text(const void *state, uint64_t entry) {
   const taxonomy *t = state;
-  int32_t codes[2 + 1024];
+  int32_t codes[2 + HR_NEGATIVES_MOST];
   int64_t longest = 1;
   codes_of(t, entry, codes);
   for (int64_t i = 0; i < 2 + t->rules.negatives; i++)
@@ -209,7 +209,7 @@ static hr_status taxonomy_fill(const void *state, bool eval, uint64_t entry, con
   (void)eval;
   (void)err;
   const taxonomy *t = state;
-  int32_t codes[2 + 1024];
+  int32_t codes[2 + HR_NEGATIVES_MOST];
   int64_t there = codes_of(t, entry, codes), length[HR_CHANNELS] = {0};
   const char *what;
   for (int i = 0; i < room->fields->count; i++) {
@@ -247,20 +247,19 @@ static const hr_data_file *taxonomy_file(const void *state, size_t number) {
   return number == t->of.files.count && t->triplets_file.fd >= 0 ? &t->triplets_file : NULL;
 }
 
-/* Each sample goes into the bucket of its longest text. Which that is must be known beforehand, so samples are the same
- * in every epoch. */
 /* Codes with their texts' tokens, and what goes with what; lists that grow lie there twice while they are read. */
 static hr_data_bytes taxonomy_bytes(const void *state) {
   const taxonomy *t = state;
   const hr_taxonomy *of = &t->of;
-  enum { CODE_TEXT = 32, ORDER = sizeof(int32_t) }; /* a code's own text in the arena, and its place by text */
-  size_t places = (size_t)of->channels + 1;         /* where its texts and its excluded codes begin */
-  uint64_t codes = of->count * (sizeof(hr_code) + CODE_TEXT + ORDER + places * sizeof(size_t));
+  size_t places = (size_t)of->channels + 1; /* where its texts and its excluded codes begin */
+  uint64_t codes = of->count * (sizeof(hr_code) + HR_CODE_TEXT + sizeof *of->order + places * sizeof(size_t));
   uint64_t ids = (of->ids.capacity + of->excluded.capacity) * sizeof(int32_t);
   uint64_t pairs = (t->n_train + t->n_eval) * sizeof(hr_pair) + t->triplets.count * sizeof(hr_triplet);
   return (hr_data_bytes){.held = codes + ids + pairs, .making = codes + ids + pairs};
 }
 
+/* Each sample goes into the bucket of its longest text. Which that is must be known beforehand, so samples are the same
+ * in every epoch. */
 static const hr_source in_buckets = {
     .name = "taxonomy",
     .tokenizes = true,

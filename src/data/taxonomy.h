@@ -18,7 +18,7 @@
 #include "data/source.h"
 #include "text/tokenizer.h"
 
-enum { HR_CHANNELS = 8, HR_CODE_TEXT = 64, HR_RELATION_OTHER = 99 };
+enum { HR_CHANNELS = 8, HR_CODE_TEXT = 64, HR_RELATION_OTHER = 99, HR_NEGATIVES_MOST = 1024 /* of a sample */ };
 
 typedef struct hr_code {
   const char *text;

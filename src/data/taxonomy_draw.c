@@ -31,7 +31,7 @@ static const hr_key keys[] = {
      .type = HR_KEY_INT,
      .fallback = "24",
      .min = 1,
-     .max = 1024,
+     .max = HR_NEGATIVES_MOST,
      .meaning = "source taxonomy: negatives of a sample"},
     {.path = SECTION ".title_length",
      .type = HR_KEY_INT,
@@ -201,11 +201,10 @@ static size_t others_count(const hr_taxonomy *t, int32_t root) {
 }
 
 /* Drawing by weight without repetition: those with the smallest -log(u) / weight are drawn, u uniform in (0, 1). */
-enum { DRAWN_MOST = 1024 };
 typedef struct drawing {
   hr_random_key key;
   uint64_t draw; /* number of the draw */
-  double times[DRAWN_MOST];
+  double times[HR_NEGATIVES_MOST];
   int64_t count, most;
   int32_t *codes; /* in the order of times */
   uint64_t block_of;
@@ -240,7 +239,7 @@ int64_t hr__taxonomy_draw(const hr_taxonomy *t, const hr_taxonomy_rules *r, cons
   size_t anchor = (size_t)pair->anchor;
   drawing d = {.key = key_for(r, "taxonomy.negative", pair->anchor),
                .draw = sample ^ epoch << HR_ENTRY_BITS,
-               .most = r->negatives < DRAWN_MOST ? r->negatives : DRAWN_MOST,
+               .most = r->negatives < HR_NEGATIVES_MOST ? r->negatives : HR_NEGATIVES_MOST,
                .codes = codes + 2,
                .block_of = UINT64_MAX};
   codes[0] = pair->anchor;

@@ -112,8 +112,8 @@ static hr_data_bytes text_bytes(const void *state) {
 }
 
 const hr_source hr_source_text = {
-    .tokenizes = true,
     .name = "text",
+    .tokenizes = true,
     .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_TARGETS | 1u << HR_FOR_STARTS,
     .open = text_open,
     .close = text_close,

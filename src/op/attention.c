@@ -158,7 +158,8 @@ static double visible_scores(const hr_attention_cuts *c) {
 }
 
 /* Drawing takes as long as this many operations of products, for each score and each time that it is made: forward
- * once, backward twice on a GPU (for dq, and for dk and dv). */
+ * once, backward twice on a GPU (for dq, and for dk and dv). On an H200 with T 512 attention of a step was 8.5 ms where
+ * 9.4 were planned so (heads of 64), and 11.6 of 13.3 (heads of 32). */
 static const double DRAW_WORK = 40.0;
 
 static void attention_work(const hr_op_view *view, double products, double draws, hr_cost *cost) {

@@ -12,7 +12,6 @@ enum {
   TOPK_WARPS = TOPK_THREADS / WARP,
   LONG_THREADS = 1024,
   LONG_COLUMNS = 4096,
-  LONG_ROWS = 1024,
   PART_THREADS = HR_TOPK_PART / WIDE
 };
 
@@ -164,7 +163,7 @@ static hr_status topk_run(const hr_call *call) {
     using T = decltype(t);
     int64_t parts = hr__topk_parts(rows, columns, k);
     if (parts > 1) return parts_run<T>(call, rows, parts);
-    if (columns >= LONG_COLUMNS && rows <= LONG_ROWS) {
+    if (columns >= LONG_COLUMNS && rows <= HR_TOPK_LONG_ROWS) {
       topk_long_kernel<T><<<(unsigned)rows, LONG_THREADS, 0, call_stream(call)>>>(
           (const T *)call->in[0].data, (T *)call->out[0].data, (int32_t *)call->out[1].data, columns, k);
       return launched();

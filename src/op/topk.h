@@ -16,9 +16,9 @@ hr_id hr__topk(hr_builder *b, hr_id x, int k);
 
 /* On CUDA long rows are cut into parts of HR_TOPK_PART elements, whose own k first ones are found side by side, where k
  * is small: how many, 1 where they are not cut. */
-enum { HR_TOPK_PART = 2048, HR_TOPK_FEW = 16 };
+enum { HR_TOPK_PART = 2048, HR_TOPK_FEW = 16, HR_TOPK_LONG_ROWS = 1024 };
 static inline int64_t hr__topk_parts(int64_t rows, int64_t columns, int k) {
-  bool cut = columns >= 2 * HR_TOPK_PART && k <= HR_TOPK_FEW && rows <= 1024;
+  bool cut = columns >= 2 * HR_TOPK_PART && k <= HR_TOPK_FEW && rows <= HR_TOPK_LONG_ROWS;
   return cut ? (columns + HR_TOPK_PART - 1) / HR_TOPK_PART : 1;
 }
 

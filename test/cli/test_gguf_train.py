@@ -3,22 +3,14 @@
 import json
 import os
 import shutil
-import struct
 
 import gguf_file
+from safetensors_file import read
 from support import Folder, ROOT, TINY, check, finish, run
 
 TOKENIZERS = os.path.join(ROOT, 'test', 'text', 'tokenizers')
 TEXT = os.path.join(ROOT, 'recipes', 'kjv.txt')
 SMALL = ['--set', 'training.batch_size=2', '--set', 'data.sequence_length=16', '--steps', 1]
-
-
-def read(path):
-    with open(path, 'rb') as file:
-        header = json.loads(file.read(struct.unpack('<Q', file.read(8))[0]))
-        data = file.read()
-    header.pop('__metadata__', None)
-    return {name: (t['dtype'], t['shape'], data[slice(*t['data_offsets'])]) for name, t in header.items()}
 
 
 def loss(out):
