@@ -8,8 +8,6 @@
 #include "op/shapes.h"
 #include "op/stream.h"
 
-enum { LANES = 4 }; /* elements that one block of random words serves */
-
 uint64_t hr__dropout_uses(const hr_builder *b) {
   const hr_graph *g = b->graph;
   uint64_t count = 0;
@@ -49,15 +47,14 @@ static void dropout_cost(const hr_op_view *view, hr_cost *cost) {
   hr__cost_stream(view, 16.0 * (double)hr_desc_count(&view->in[0]), cost);
 }
 
-/* Words below this are dropped. */
-HR_INLINE uint32_t limit_of(float p) {
-  return (uint32_t)((double)p * 0x1p32);
-}
+_Static_assert((int)HR_MASK_MOST == (int)HR_BLOCK, "a block of a stream is drawn at once");
 
-bool hr__dropout_keeps(uint64_t key, uint64_t sample, int64_t element, float p) {
-  uint32_t word[LANES];
-  hr__philox(key, sample, (uint64_t)(element / LANES), word);
-  return word[element % LANES] >= limit_of(p);
+HR_CLONES void hr__mask_lanes(uint64_t key, uint64_t sample, int64_t first, int64_t n, uint16_t *lanes) {
+  int64_t block = first / HR_MASK_LANES, skip = first % HR_MASK_LANES;
+  uint32_t words[(HR_MASK_MOST + HR_MASK_LANES) / 2];
+  for (int64_t i = 0; i < skip + n; i += HR_MASK_LANES)
+    hr__mask_draw(key, sample, (uint64_t)(block + i / HR_MASK_LANES), words + i / 2);
+  memcpy(lanes, (const uint16_t *)words + skip, (size_t)n * sizeof *lanes); /* little-endian: the lower half first */
 }
 
 HR_INLINE int64_t sample_chunks(const hr_desc *desc) {
@@ -73,21 +70,20 @@ HR_CLONES static void dropout_task(void *arg, int64_t task, int worker) {
   hr_range chunk = hr__chunk(each, HR_CHUNK, task % sample_chunks(&x->desc));
   uint64_t key = hr__dropout_key(control->seed, call->stream_key, control->step, args->use);
   uint64_t sample = control->sample + (uint64_t)(args->first + row);
-  uint32_t limit = limit_of(args->p);
-  float scale = 1.0f / (1.0f - args->p);
+  uint32_t limit = hr__mask_limit(args->p);
+  float scale = hr__mask_scale(limit);
   float from_block[HR_BLOCK], block[HR_BLOCK];
-  uint32_t words[HR_BLOCK];
+  uint16_t lanes[HR_BLOCK];
   (void)worker;
 
   for (int64_t at = chunk.first; at < chunk.end; at += HR_BLOCK) {
     int64_t n = hr__min(HR_BLOCK, chunk.end - at), first = row * each + at;
-    for (int64_t i = 0; i < n; i += LANES) /* chunks and blocks begin at multiples of LANES */
-      hr__philox(key, sample, (uint64_t)((at + i) / LANES), words + i);
+    hr__mask_lanes(key, sample, at, n, lanes);
     const float *from = hr__load(x, first, n, from_block);
     float *to = hr__target(y, first, block);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-      to[i] = words[i] >= limit ? from[i] * scale : 0.0f;
+      to[i] = lanes[i] >= limit ? from[i] * scale : 0.0f;
     hr__store(y, first, n, to);
   }
 }

@@ -30,8 +30,10 @@ static void dropout_reference(const reference_call *c) {
   uint64_t key = hr__dropout_key(k->seed, CASE_STREAM, k->step, a->use);
   for (int64_t s = 0; s < samples; s++)
     for (int64_t e = 0; e < each; e++) {
-      bool kept = hr__dropout_keeps(key, k->sample + (uint64_t)(a->first + s), e, a->p);
-      c->out[0][s * each + e] = kept ? c->in[0][s * each + e] / (1.0 - (double)a->p) : 0.0;
+      uint32_t word[4], limit = hr__mask_limit(a->p);
+      hr__mask_draw(key, k->sample + (uint64_t)(a->first + s), (uint64_t)(e / HR_MASK_LANES), word);
+      bool kept = hr__mask_keeps(word, (int)(e % HR_MASK_LANES), limit);
+      c->out[0][s * each + e] = kept ? c->in[0][s * each + e] * (double)hr__mask_scale(limit) : 0.0;
     }
 }
 
