@@ -4,7 +4,7 @@
  *
  * summed in place. Adapters stand behind their linear, so that in backward their gradients, which need x, are done
  * before the gradient of x by the linear, as large as x, is made. The adapters of a stacked linear's modules are
- * stacked as well, A [modules * r, in] and B [their rows, r], so that they take three nodes and not three each; they
+ * stacked as well, A [modules * r, in] and B [their rows, r], so that they take two nodes and not two each; they
  * drop the same elements of x. A and B are shared by all programs and stay f32 in every precision; the other parameters
  * of the model, or of the part that the adapters belong to, are frozen (pass/train.c), so that nothing of theirs is
  * kept, summed or updated. Programs that only evaluate do not drop.
@@ -17,8 +17,8 @@
 
 #include "base/text.h"
 #include "model/stack.h"
-#include "op/dropout.h"
 #include "op/linear.h"
+#include "op/lora_down.h"
 #include "op/lora_up.h"
 #include "pass/pass.h"
 
@@ -237,12 +237,9 @@ static hr_id adapters_emit(hr_builder *b, const hr_lora *lora, const adapted *se
   b->program = node->program;
   b->block = node->block;
   b->phase = node->phase;
-  if (lora->dropout > 0 && hr__program_kind_trains(b->graph->programs[node->program].key.kind)) {
-    hr__module(b, "%s.lora_dropout", path);
-    x = hr__dropout(b, x, (float)lora->dropout);
-  }
   hr__module(b, "%s.lora_A", path);
-  hr_id h = hr__linear(b, x, a_matrix, HR_NONE);
+  bool drops = lora->dropout > 0 && hr__program_kind_trains(b->graph->programs[node->program].key.kind);
+  hr_id h = drops ? hr__lora_down(b, x, a_matrix, (float)lora->dropout) : hr__linear(b, x, a_matrix, HR_NONE);
   hr__module(b, "%s.lora_B", path);
   return hr__lora_up(b, h, b_matrix, add, &args);
 }
@@ -287,7 +284,7 @@ static hr_status linear_adapt(hr_builder *b, const hr_scope *scope, const hr_lor
 
 /* `lora`: per part; rank 0: it has none. */
 static hr_status linears_adapt(hr_builder *b, const hr_model_parts *parts, const hr_lora *lora, hr_error *err) {
-  enum { NEW_NODES = 3 * HR_MEMBERS }; /* of one linear at most */
+  enum { NEW_NODES = 2 * HR_MEMBERS }; /* of one linear at most */
   hr_graph *g = b->graph;
   size_t n_nodes = g->n_nodes, count = 0;
   hr_id *order = hr__arena_array(&g->arena, n_nodes * (1 + NEW_NODES), sizeof *order);

@@ -11,6 +11,7 @@
 #include "op/head_loss.h"
 #include "op/layernorm.h"
 #include "op/linear.h"
+#include "op/lora_down.h"
 #include "op/lora_up.h"
 #include "op/nf4.h"
 #include "op/rmsnorm.h"
@@ -109,6 +110,9 @@ static const hr_lora_up_args lora16 = {
     .scale = 0.5f, .rank = 16, .groups = 2, .first = {0, 2560}, .rows = {2048, 512}, .columns = 3072};
 static const hr_lora_up_args lora64 = {
     .scale = 1, .rank = 64, .groups = 1, .first = {0}, .rows = {1024}, .columns = 1024};
+static const hr_dropout_args down10 = {.p = 0.1f, .first = 3}, down50 = {.p = 0.5f, .use = 1};
+static const hr_lora_down_dw_args down10_f32 = {{.p = 0.1f, .first = 3}, HR_F32};
+static const hr_lora_down_dw_args down50_bf16 = {{.p = 0.5f, .use = 1}, HR_BF16};
 static const hr_lora_up_bwd_args lora8_bwd = {
     .up = {.scale = 2, .rank = 8, .groups = 3, .first = {0, 2048, 2560}, .rows = {2048, 512, 512}, .columns = 3072},
     .dtype = HR_F32};
@@ -376,6 +380,20 @@ static const large_sample samples[] = {
       .in = {F(512, 1024), F(512, 1024), {HR_U8, 2, {512, 1024}}, {HR_U8, 2, {512, 1024}}, F(2048), F(2048), CONTROL},
       .args = &adam8}},
     {"nf4_unpack", {.n_in = 4, .in = {BYTES(512 * 512), BYTES(8192), F(32), F(1)}, .args = &nf4}},
+    /* Widths that tensor cores take, one that they do not, rows in many blocks, columns that fill no block. */
+    {"lora_down", {.n_in = 3, .in = {F(3, 70, 384), F(24, 384), CONTROL}, .args = &down10}},
+    {"lora_down", {.n_in = 3, .in = {F(2, 33, 2048), F(64, 2048), CONTROL}, .args = &down50}},
+    {"lora_down", {.n_in = 3, .in = {F(5, 3, 7, 96), F(16, 96), CONTROL}, .args = &down10}},
+    {"lora_down", {.n_in = 3, .in = {F(2, 40, 256), F(192, 256), CONTROL}, .args = &down10}},
+    {"lora_down", {.n_in = 3, .in = {F(2, 40, 72), F(8, 72), CONTROL}, .args = &down10}},
+    {"lora_down_dx", {.n_in = 4, .in = {F(3, 70, 24), F(24, 384), CONTROL, F(3, 70, 384)}, .args = &down10}},
+    {"lora_down_dx", {.n_in = 4, .in = {F(2, 33, 64), F(64, 2048), CONTROL}, .args = &down50}},
+    {"lora_down_dx", {.n_in = 4, .in = {F(5, 3, 7, 16), F(16, 96), CONTROL, F(5, 3, 7, 96)}, .args = &down10}},
+    {"lora_down_dx", {.n_in = 4, .in = {F(2, 40, 192), F(192, 256), CONTROL, F(2, 40, 256)}, .args = &down10}},
+    {"lora_down_dw", {.n_in = 4, .in = {F(3, 700, 24), F(3, 700, 384), CONTROL, F(24, 384)}, .args = &down10_f32}},
+    {"lora_down_dw", {.n_in = 4, .in = {F(2, 33, 64), F(2, 33, 2048), CONTROL}, .args = &down50_bf16}},
+    {"lora_down_dw", {.n_in = 4, .in = {F(5, 3, 7, 16), F(5, 3, 7, 96), CONTROL}, .args = &down10_f32}},
+    {"lora_down_dw", {.n_in = 4, .in = {F(2, 40, 192), F(2, 40, 256), CONTROL, F(192, 256)}, .args = &down10_f32}},
     {"lora_up", {.n_in = 3, .in = {F(160, 24), F(3072, 8), F(160, 3072)}, .args = &lora8}},
     {"lora_up", {.n_in = 3, .in = {F(130, 8), F(2048, 8)}, .args = &lora8_one}},
     {"lora_up", {.n_in = 3, .in = {F(130, 32), F(2560, 16), F(130, 3072)}, .args = &lora16}},

@@ -3,6 +3,7 @@
 
 #include "base/dynamic8.h"
 #include "op/embedding.h"
+#include "op/lora_down.h"
 #include "op/lora_up.h"
 #include "op/nf4.h"
 
@@ -94,6 +95,56 @@ static void lora_up_bwd_reference(const reference_call *c) {
     }
 }
 
+/* What element e of a sample's rows is multiplied by, of x [samples, ...]. */
+static double mask_at(const reference_call *c, const hr_dropout_args *a, const hr_desc *x, int64_t at) {
+  const hr_control *k = c->control;
+  int64_t each = hr_desc_count(x) / x->dim[0], e = at % each;
+  uint32_t word[4], limit = hr__mask_limit(a->p);
+  hr__mask_draw(hr__dropout_key(k->seed, CASE_STREAM, k->step, a->use), k->sample + (uint64_t)(a->first + at / each),
+                (uint64_t)(e / HR_MASK_LANES), word);
+  return hr__mask_keeps(word, (int)(e % HR_MASK_LANES), limit) ? (double)hr__mask_scale(limit) : 0.0;
+}
+
+/* x [rows, I], A [n, I], control -> h */
+static void lora_down_reference(const reference_call *c) {
+  int64_t rows = hr_desc_rows(&c->in_desc[0]), I = c->in_desc[1].dim[1], N = c->in_desc[1].dim[0];
+  for (int64_t i = 0; i < rows * N; i++)
+    c->out[0][i] = 0.0;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; i < I; i++) {
+      double x = c->in[0][r * I + i] * mask_at(c, c->args, &c->in_desc[0], r * I + i);
+      for (int64_t n = 0; n < N; n++)
+        c->out[0][r * N + n] += x * c->in[1][n * I + i];
+    }
+}
+
+/* dh [rows, n], A [n, I], control, partial? -> dx */
+static void lora_down_dx_reference(const reference_call *c) {
+  int64_t rows = hr_desc_rows(&c->in_desc[0]), I = c->in_desc[1].dim[1], N = c->in_desc[1].dim[0];
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; i < I; i++) {
+      double sum = 0.0;
+      for (int64_t n = 0; n < N; n++)
+        sum += c->in[0][r * N + n] * c->in[1][n * I + i];
+      c->out[0][r * I + i] =
+          sum * mask_at(c, c->args, &c->out_desc[0], r * I + i) + (c->in[3] ? c->in[3][r * I + i] : 0.0);
+    }
+}
+
+/* dh [rows, n], x [rows, I], control, partial? -> dA */
+static void lora_down_dw_reference(const reference_call *c) {
+  const hr_lora_down_dw_args *args = c->args;
+  int64_t rows = hr_desc_rows(&c->in_desc[0]), I = c->out_desc[0].dim[1], N = c->out_desc[0].dim[0];
+  for (int64_t i = 0; i < N * I; i++)
+    c->out[0][i] = c->in[3] ? c->in[3][i] : 0.0;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; i < I; i++) {
+      double x = c->in[1][r * I + i] * mask_at(c, &args->drop, &c->in_desc[1], r * I + i);
+      for (int64_t n = 0; n < N; n++)
+        c->out[0][n * I + i] += c->in[0][r * N + n] * x;
+    }
+}
+
 /* codes, absmax, nested_absmax?, nested_offset? -> W */
 static void nf4_unpack_reference(const reference_call *c) {
   for (int64_t i = 0, count = hr_desc_count(&c->out_desc[0]); i < count; i++) {
@@ -128,6 +179,9 @@ static const reference ops[] = {
     {.op = "linear_db", .run = linear_db_reference, .loose = 1u << 0},
     {.op = "lora_up", .run = lora_up_reference, .differentiable = true},
     {.op = "lora_up_bwd", .run = lora_up_bwd_reference},
+    {.op = "lora_down", .run = lora_down_reference, .differentiable = true},
+    {.op = "lora_down_dx", .run = lora_down_dx_reference},
+    {.op = "lora_down_dw", .run = lora_down_dw_reference},
     {.op = "nf4_unpack", .run = nf4_unpack_reference},
     {.op = "embedding", .run = embedding_reference, .differentiable = true, .loose = 1u << 1},
     {.op = "embedding_dw", .run = embedding_dw_reference},
