@@ -1,4 +1,5 @@
-/* conv: its rules and its backward ops'; op/conv_kernel.c and op/conv_weights.c have the CPU's kernels.
+/* conv: its rules and its backward ops'; op/conv_kernel.c and op/conv_weights.c have the CPU's kernels, op/conv.cu has
+ * CUDA's.
  *
  * x [N, C, size...] with one, two or three axes behind the channels; the kernel of W is turned nowhere (what others
  * call a cross-correlation). Every op but conv_db is a product over rows, which are places of the result in all samples
@@ -7,6 +8,7 @@
 #include "op/conv.h"
 
 #include "graph/adjoint.h"
+#include "op/conv_cuda.h"
 #include "op/conv_parts.h"
 #include "op/shapes.h"
 
@@ -234,17 +236,24 @@ static void conv_db_cost(const hr_op_view *view, hr_cost *cost) {
 
 static size_t conv_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
   hr_conv_sizes s = conv_sizes(view);
-  return kind == HR_CPU ? hr__conv_bytes(&s, view->in[0].dtype, threads) : 0;
+  return kind == HR_CPU ? hr__conv_bytes(&s, view->in[0].dtype, threads) : hr__conv_cuda_bytes(&s, view->in[0].dtype);
 }
 
 static size_t conv_dx_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
   hr_conv_sizes s = conv_dx_sizes(view);
-  return kind == HR_CPU ? hr__conv_dx_bytes(&s, view->in[0].dtype, threads) : 0;
+  hr_dtype dtype = view->in[0].dtype;
+  return kind == HR_CPU ? hr__conv_dx_bytes(&s, dtype, threads) : hr__conv_cuda_dx_bytes(&s, dtype);
 }
 
 static size_t conv_dw_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
   hr_conv_sizes s = conv_dw_sizes(view);
-  return kind == HR_CPU ? hr__conv_dw_bytes(&s, view->in[0].dtype, view->out[0].dtype, threads) : 0;
+  hr_dtype dtype = view->in[0].dtype, result = view->out[0].dtype;
+  return kind == HR_CPU ? hr__conv_dw_bytes(&s, dtype, result, threads) : hr__conv_cuda_dw_of(&s, dtype, result).bytes;
+}
+
+static size_t conv_db_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
+  (void)threads;
+  return kind == HR_CPU ? 0 : hr__conv_cuda_db_of(&view->in[0]).bytes;
 }
 
 /* ---- samples ---- */
@@ -339,7 +348,7 @@ const hr_op hr_op_conv = {
     .n_alias = 1,
     .axes = HR_AXES_BATCH,
     .shares = 1u << 1 | 1u << 2,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = conv_shape,
     .grad = conv_grad,
     .cost = conv_cost,
@@ -359,7 +368,7 @@ const hr_op hr_op_conv_dx = {
     .n_alias = 1,
     .axes = HR_AXES_BATCH,
     .shares = 1u << 1,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = conv_dx_shape,
     .cost = conv_dx_cost,
     .workspace = conv_dx_workspace,
@@ -377,7 +386,7 @@ const hr_op hr_op_conv_dw = {
     .alias = {{2, 0, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,
     .axes = HR_AXES_NONE,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = conv_dw_shape,
     .cost = conv_dw_cost,
     .workspace = conv_dw_workspace,
@@ -395,9 +404,10 @@ const hr_op hr_op_conv_db = {
     .alias = {{1, 0, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,
     .axes = HR_AXES_NONE,
-    .dtypes = {[HR_CPU] = HR_FLOATS},
+    .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = conv_db_shape,
     .cost = conv_db_cost,
+    .workspace = conv_db_workspace,
     .cpu = {.run = hr__conv_db_run},
     .samples = conv_db_samples,
     .n_samples = sizeof conv_db_samples / sizeof *conv_db_samples,

@@ -2,40 +2,8 @@
 #ifndef HR_OP_CONV_PARTS_H
 #define HR_OP_CONV_PARTS_H
 
-#include "op/conv.h"
+#include "op/conv_walk.h"
 #include "op/product.h"
-
-/* A convolution with all its sizes, always along three axes: those in front are of size 1 where there are fewer. */
-typedef struct hr_conv_sizes {
-  int64_t samples, groups;
-  int64_t in, out; /* channels of one group, of x and of y */
-  int64_t x[HR_CONV_AXES], kernel[HR_CONV_AXES], y[HR_CONV_AXES];
-  int64_t stride[HR_CONV_AXES], padding[HR_CONV_AXES], dilation[HR_CONV_AXES];
-} hr_conv_sizes;
-
-/* From shapes that go together. */
-hr_conv_sizes hr__conv_sizes(const hr_desc *x, const hr_desc *w, const hr_desc *y, const hr_conv_args *args);
-
-static inline int64_t hr__conv_volume(const int64_t size[HR_CONV_AXES]) {
-  return size[0] * size[1] * size[2];
-}
-
-/* How places of a result gather what they are made of, along each axis: place i of `places`, which is element
- * to_first + i to_step of the result, reads for its tap j of `taps` element i step + first + j tap of the source (0
- * outside of it), and meets element w_first + j w_step of the kernel.
- *
- * y is one walk. In dx, elements that differ by the stride meet the same elements of the kernel: they are one walk, and
- * there are as many as the strides' product. So dx is gathered as y is, with no zeros between windows. */
-typedef struct hr_conv_walk {
-  int64_t places[HR_CONV_AXES], to[HR_CONV_AXES], to_first[HR_CONV_AXES], to_step[HR_CONV_AXES];
-  int64_t source[HR_CONV_AXES], step[HR_CONV_AXES];
-  int64_t taps[HR_CONV_AXES], first[HR_CONV_AXES], tap[HR_CONV_AXES];
-  int64_t w_first[HR_CONV_AXES], w_step[HR_CONV_AXES];
-} hr_conv_walk;
-
-hr_conv_walk hr__conv_walk(const hr_conv_sizes *s);
-int64_t hr__conv_dx_walks(const hr_conv_sizes *s);
-hr_conv_walk hr__conv_dx_walk(const hr_conv_sizes *s, int64_t number);
 
 /* Place `row` of all samples' (the last axis runs fastest): its sample, and its number along each axis. */
 int64_t hr__conv_place(const hr_conv_walk *w, int64_t row, int64_t at[HR_CONV_AXES]);
