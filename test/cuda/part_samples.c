@@ -5,6 +5,7 @@
 #include "op/add_rows.h"
 #include "op/attention.h"
 #include "op/cache.h"
+#include "op/conv.h"
 #include "op/embedding.h"
 #include "op/gather.h"
 #include "op/gelu.h"
@@ -116,6 +117,48 @@ static const hr_lora_down_dw_args down50_bf16 = {{.p = 0.5f, .use = 1}, HR_BF16}
 static const hr_lora_up_bwd_args lora8_bwd = {
     .up = {.scale = 2, .rank = 8, .groups = 3, .first = {0, 2048, 2560}, .rows = {2048, 512, 512}, .columns = 3072},
     .dtype = HR_F32};
+
+/* Convolutions: {strides}, {padding}, {dilation}, groups. */
+#define CONV_FIRST                                                                                                     \
+  { {2}, {3}, {1}, 1 }
+#define CONV_MIDDLE                                                                                                    \
+  { {2}, {2}, {1}, 1 }
+#define CONV_LAST                                                                                                      \
+  { {4}, {0}, {1}, 1 }
+#define CONV_LAST_GROUPED                                                                                              \
+  { {1}, {0}, {1}, 3 }
+#define CONV_DILATED                                                                                                   \
+  { {1}, {4}, {4}, 1 }
+#define CONV_LONG                                                                                                      \
+  { {3}, {20}, {1}, 1 }
+#define CONV_PLANE                                                                                                     \
+  { {1, 1}, {1, 1}, {1, 1}, 4 }
+#define CONV_POINTS                                                                                                    \
+  { {2, 2}, {0, 0}, {1, 1}, 1 }
+#define CONV_DEPTHWISE                                                                                                 \
+  { {1, 2}, {1, 1}, {1, 1}, 96 }
+#define CONV_MULTIPLIED                                                                                                \
+  { {1, 1}, {2, 1}, {2, 1}, 24 }
+#define CONV_VOLUME                                                                                                    \
+  { {2, 1, 2}, {1, 1, 0}, {1, 1, 1}, 2 }
+static const hr_conv_args conv_first = CONV_FIRST, conv_middle = CONV_MIDDLE, conv_last = CONV_LAST,
+                          conv_last_grouped = CONV_LAST_GROUPED, conv_dilated = CONV_DILATED, conv_long = CONV_LONG,
+                          conv_plane = CONV_PLANE, conv_points = CONV_POINTS, conv_depthwise = CONV_DEPTHWISE,
+                          conv_multiplied = CONV_MULTIPLIED, conv_volume = CONV_VOLUME;
+static const hr_conv_dx_args dx_first = {CONV_FIRST, {32}}, dx_middle = {CONV_MIDDLE, {16}}, dx_last = {CONV_LAST, {4}},
+                             dx_last_grouped = {CONV_LAST_GROUPED, {5}}, dx_dilated = {CONV_DILATED, {200}},
+                             dx_plane = {CONV_PLANE, {28, 28}}, dx_points = {CONV_POINTS, {20, 20}},
+                             dx_depthwise = {CONV_DEPTHWISE, {14, 14}}, dx_multiplied = {CONV_MULTIPLIED, {14, 14}},
+                             dx_volume = {CONV_VOLUME, {10, 12, 9}};
+static const hr_conv_dw_args dw_first = {CONV_FIRST, {7}, HR_F32}, dw_middle = {CONV_MIDDLE, {5}, HR_F32},
+                             dw_middle_narrow = {CONV_MIDDLE, {5}, HR_BF16}, dw_last = {CONV_LAST, {4}, HR_F32},
+                             dw_last_grouped = {CONV_LAST_GROUPED, {5}, HR_F16},
+                             dw_dilated = {CONV_DILATED, {3}, HR_F32}, dw_long = {CONV_LONG, {300}, HR_F32},
+                             dw_plane = {CONV_PLANE, {3, 3}, HR_F32}, dw_points = {CONV_POINTS, {1, 1}, HR_F32},
+                             dw_depthwise = {CONV_DEPTHWISE, {3, 3}, HR_BF16},
+                             dw_multiplied = {CONV_MULTIPLIED, {3, 3}, HR_F32},
+                             dw_volume = {CONV_VOLUME, {3, 3, 2}, HR_F32};
+static const hr_conv_db_args db_wide = {HR_F32}, db_narrow = {HR_BF16};
 
 static const large_sample samples[] = {
     {"rmsnorm", {.n_in = 2, .in = {F(300, 2048), F(2048)}, .args = &eps}},
@@ -398,6 +441,49 @@ static const large_sample samples[] = {
     {"lora_up", {.n_in = 3, .in = {F(130, 8), F(2048, 8)}, .args = &lora8_one}},
     {"lora_up", {.n_in = 3, .in = {F(130, 32), F(2560, 16), F(130, 3072)}, .args = &lora16}},
     {"lora_up", {.n_in = 3, .in = {F(130, 64), F(1024, 64), F(130, 1024)}, .args = &lora64}},
+    {"conv", {.n_in = 4, .in = {F(700, 1, 32), F(128, 1, 7), F(128)}, .args = &conv_first}},
+    {"conv", {.n_in = 4, .in = {F(300, 1, 33), F(45, 1, 7), {0}, F(300, 45, 17)}, .args = &conv_first}},
+    {"conv", {.n_in = 4, .in = {F(200, 128, 16), F(128, 128, 5), F(128), F(200, 128, 8)}, .args = &conv_middle}},
+    {"conv", {.n_in = 4, .in = {F(6001, 32, 16), F(16, 32, 5), F(16)}, .args = &conv_middle}}, /* blocks of rows */
+    {"conv", {.n_in = 4, .in = {F(500, 128, 4), F(256, 128, 4), F(256), F(500, 256, 1)}, .args = &conv_last}},
+    {"conv", {.n_in = 4, .in = {F(70, 12, 5), F(21, 4, 5), F(21), F(70, 21, 1)}, .args = &conv_last_grouped}},
+    {"conv", {.n_in = 4, .in = {F(6, 64, 200), F(80, 64, 3), F(80)}, .args = &conv_dilated}},
+    {"conv", {.n_in = 4, .in = {F(3, 1, 700), F(5, 1, 300), F(5)}, .args = &conv_long}},
+    {"conv", {.n_in = 4, .in = {F(3, 64, 28, 28), F(96, 16, 3, 3), F(96), F(3, 96, 28, 28)}, .args = &conv_plane}},
+    {"conv", {.n_in = 4, .in = {F(4, 65, 20, 20), F(48, 65, 1, 1)}, .args = &conv_points}},
+    {"conv", {.n_in = 4, .in = {F(4, 96, 14, 14), F(96, 1, 3, 3), F(96)}, .args = &conv_depthwise}},
+    {"conv", {.n_in = 4, .in = {F(4, 24, 14, 14), F(72, 1, 3, 3), F(72)}, .args = &conv_multiplied}},
+    {"conv", {.n_in = 4, .in = {F(3, 8, 10, 12, 9), F(26, 4, 3, 3, 2), F(26)}, .args = &conv_volume}},
+    {"conv_dx", {.n_in = 3, .in = {F(200, 64, 16), F(64, 1, 7), F(200, 1, 32)}, .args = &dx_first}},
+    {"conv_dx", {.n_in = 3, .in = {F(200, 128, 8), F(128, 128, 5), F(200, 128, 16)}, .args = &dx_middle}},
+    {"conv_dx", {.n_in = 3, .in = {F(14001, 16, 8), F(16, 32, 5)}, .args = &dx_middle}}, /* blocks of rows */
+    {"conv_dx", {.n_in = 3, .in = {F(500, 256, 1), F(256, 128, 4), F(500, 128, 4)}, .args = &dx_last}},
+    {"conv_dx", {.n_in = 3, .in = {F(70, 21, 1), F(21, 4, 5), F(70, 12, 5)}, .args = &dx_last_grouped}},
+    {"conv_dx", {.n_in = 3, .in = {F(6, 80, 200), F(80, 64, 3)}, .args = &dx_dilated}},
+    {"conv_dx", {.n_in = 3, .in = {F(3, 96, 28, 28), F(96, 16, 3, 3), F(3, 64, 28, 28)}, .args = &dx_plane}},
+    {"conv_dx", {.n_in = 3, .in = {F(4, 48, 10, 10), F(48, 65, 1, 1), F(4, 65, 20, 20)}, .args = &dx_points}},
+    {"conv_dx", {.n_in = 3, .in = {F(4, 96, 14, 7), F(96, 1, 3, 3)}, .args = &dx_depthwise}},
+    {"conv_dx", {.n_in = 3, .in = {F(4, 72, 14, 14), F(72, 1, 3, 3), F(4, 24, 14, 14)}, .args = &dx_multiplied}},
+    {"conv_dx", {.n_in = 3, .in = {F(3, 26, 5, 12, 4), F(26, 4, 3, 3, 2)}, .args = &dx_volume}},
+    {"conv_dw", {.n_in = 3, .in = {F(700, 128, 16), F(700, 1, 32), F(128, 1, 7)}, .args = &dw_first}},
+    {"conv_dw", {.n_in = 3, .in = {F(300, 45, 17), F(300, 1, 33)}, .args = &dw_first}},
+    {"conv_dw", {.n_in = 3, .in = {F(200, 128, 8), F(200, 128, 16), F(128, 128, 5)}, .args = &dw_middle}},
+    {"conv_dw", {.n_in = 3, .in = {F(6001, 16, 8), F(6001, 32, 16), F(16, 32, 5)}, .args = &dw_middle}},
+    {"conv_dw",
+     {.n_in = 3, .in = {F(6001, 16, 8), F(6001, 32, 16), {HR_BF16, 3, {16, 32, 5}}}, .args = &dw_middle_narrow}},
+    {"conv_dw", {.n_in = 3, .in = {F(500, 256, 1), F(500, 128, 4), F(256, 128, 4)}, .args = &dw_last}},
+    {"conv_dw", {.n_in = 3, .in = {F(70, 21, 1), F(70, 12, 5)}, .args = &dw_last_grouped}},
+    {"conv_dw", {.n_in = 3, .in = {F(6, 80, 200), F(6, 64, 200)}, .args = &dw_dilated}},
+    {"conv_dw", {.n_in = 3, .in = {F(3, 5, 147), F(3, 1, 700)}, .args = &dw_long}},
+    {"conv_dw", {.n_in = 3, .in = {F(3, 96, 28, 28), F(3, 64, 28, 28), F(96, 16, 3, 3)}, .args = &dw_plane}},
+    {"conv_dw", {.n_in = 3, .in = {F(4, 48, 10, 10), F(4, 65, 20, 20)}, .args = &dw_points}},
+    {"conv_dw", {.n_in = 3, .in = {F(4, 96, 14, 7), F(4, 96, 14, 14)}, .args = &dw_depthwise}},
+    {"conv_dw", {.n_in = 3, .in = {F(4, 72, 14, 14), F(4, 24, 14, 14), F(72, 1, 3, 3)}, .args = &dw_multiplied}},
+    {"conv_dw", {.n_in = 3, .in = {F(3, 26, 5, 12, 4), F(3, 8, 10, 12, 9)}, .args = &dw_volume}},
+    {"conv_db", {.n_in = 2, .in = {F(700, 128, 16), F(128)}, .args = &db_wide}},
+    {"conv_db", {.n_in = 2, .in = {F(500, 300, 1)}, .args = &db_narrow}},
+    {"conv_db", {.n_in = 2, .in = {F(3, 7, 45, 67)}, .args = &db_wide}},
+    {"conv_db", {.n_in = 2, .in = {F(20, 9, 24, 16)}, .args = &db_wide}},
     {"lora_up_bwd", {.n_in = 4, .in = {F(530, 3072), F(530, 24), F(3072, 8), F(3072, 8)}, .args = &lora8_bwd}},
 };
 

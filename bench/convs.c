@@ -1,0 +1,180 @@
+/* Convolutions of a tokenizer of signals against the bare products that are in them, and a sum along a middle axis
+ * against a copy.
+ *
+ *     bench_convs [cuda] [SAMPLES]      one line for each layer and op: microseconds, and times those of the product
+ *
+ * "product" is linear with as many rows as there are windows: what a convolution would take if nothing had to be
+ * unfolded or put into another order.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "dev/device.h"
+#include "op/conv.h"
+#include "op/copy.h"
+#include "op/linear.h"
+#include "op/pointwise.h"
+#include "pass/pass.h"
+#include "run/run.h"
+
+enum { REPEATS = 15, TIMES = 8 }; /* TIMES: nodes of one program, so that its start hardly counts */
+
+static hr_device *device;
+
+static void must(hr_status status, const hr_error *err) {
+  if (status == HR_OK) return;
+  fprintf(stderr, "error: %s: %s\n", err->place, err->message);
+  exit(1);
+}
+
+/* On the CPU seconds that all its threads have worked: others on the machine do not count. */
+static double now(void) {
+  struct timespec t;
+  clock_gettime(device->facts.kind == HR_CPU ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* One op on operands of these shapes; rank 0: there is none. */
+typedef struct task {
+  const hr_op *op;
+  hr_desc in[4];
+  int n_in;
+  const void *args;
+} task;
+
+static double graph_seconds(const hr_graph *g) {
+  hr_error err = {0};
+  hr_rates rates;
+  hr_plan *plan;
+  hr_run *run;
+  hr__rates_default(&device->facts, &rates);
+  must(hr__plan_build(g, &device->facts, &rates, &(hr_plan_options){.accumulation = 1}, &plan, &err), &err);
+  must(hr__run_create(plan, device, &(hr_run_options){0}, &run, &err), &err);
+  must(hr__run_init_values(run, 7, &err), &err);
+  double best = 1e9;
+  for (int i = 0; i < REPEATS; i++) {
+    double begin = now();
+    must(hr__run_program(run, 0, &err), &err);
+    must(device->functions->synchronize(device, &err), &err);
+    double seconds = now() - begin;
+    if (seconds < best) best = seconds;
+  }
+  hr__run_destroy(run);
+  hr__plan_destroy(plan);
+  hr__rates_fini(&rates);
+  return best / TIMES;
+}
+
+static void graph_begin(hr_graph **g, hr_builder *b, hr_dtype dtype) {
+  hr_error err = {0};
+  must(hr__graph_create(g, &err), &err);
+  hr__builder_init(b, *g, dtype);
+  hr__program_begin(b, HR_PROGRAM_STEP);
+}
+
+static double task_seconds(const task *t) {
+  hr_error err = {0};
+  hr_graph *g;
+  hr_builder b;
+  hr_id in[4];
+  graph_begin(&g, &b, t->in[0].dtype);
+  for (int i = 0; i < t->n_in; i++) {
+    char name[8];
+    snprintf(name, sizeof name, "in%d", i);
+    hr_init init = {.rule = HR_INIT_NORMAL, .a = 0.1f};
+    in[i] = t->in[i].rank ? hr__parameter(&b, name, t->in[i], init) : HR_NONE;
+  }
+  for (int i = 0; i < TIMES; i++) {
+    char name[8];
+    snprintf(name, sizeof name, "out%d", i);
+    hr__program_set_output(&b, name, hr__emit(&b, t->op, in, (size_t)t->n_in, t->args));
+  }
+  must(hr__builder_status(&b, &err), &err);
+  double seconds = graph_seconds(g);
+  hr__graph_destroy(g);
+  return seconds;
+}
+
+typedef struct layer {
+  const char *name;
+  int64_t in, out, size, kernel;
+  hr_conv_args args;
+} layer;
+
+static const layer layers[] = {
+    {"1 -> 128, kernel 7, stride 2, of 32", 1, 128, 32, 7, {{2}, {3}, {1}, 1}},
+    {"128 -> 128, kernel 5, stride 2, of 16", 128, 128, 16, 5, {{2}, {2}, {1}, 1}},
+    {"128 -> 128, kernel 5, stride 2, of 8", 128, 128, 8, 5, {{2}, {2}, {1}, 1}},
+    {"128 -> 256, kernel 4, stride 4, of 4", 128, 256, 4, 4, {{4}, {0}, {1}, 1}},
+};
+
+static void compare(const layer *l, const char *what, const task *conv, const task *product) {
+  double seconds = task_seconds(conv), bare = task_seconds(product);
+  printf("%-4s %-38s %-8s %9.1f us, %5.2f times the product\n", hr_dtype_name(conv->in[0].dtype), l->name, what,
+         1e6 * seconds, seconds / bare);
+  fflush(stdout);
+}
+
+static void layer_run(const layer *l, int64_t samples, hr_dtype dtype) {
+  int64_t windows = (l->size + 2 * l->args.padding[0] - l->kernel) / l->args.stride[0] + 1;
+  int64_t rows = samples * windows, inner = l->in * l->kernel;
+  hr_desc x = {dtype, 3, {samples, l->in, l->size}}, w = {dtype, 3, {l->out, l->in, l->kernel}};
+  hr_desc y = {dtype, 3, {samples, l->out, windows}}, bias = {dtype, 1, {l->out}};
+  hr_desc flat_x = hr__desc2(dtype, rows, inner), flat_w = hr__desc2(dtype, l->out, inner),
+          flat_y = hr__desc2(dtype, rows, l->out);
+  hr_conv_dx_args dx = {l->args, {l->size}};
+  hr_conv_dw_args dw = {l->args, {l->kernel}, HR_F32};
+  hr_linear_gradient_args wide = {HR_F32};
+  compare(l, "forward", &(task){&hr_op_conv, {x, w, bias}, 4, &l->args},
+          &(task){&hr_op_linear, {flat_x, flat_w, bias}, 4, NULL});
+  if (l->in > 1)
+    compare(l, "dx", &(task){&hr_op_conv_dx, {y, w}, 3, &dx}, &(task){&hr_op_linear_dx, {flat_y, flat_w}, 3, NULL});
+  compare(l, "dW", &(task){&hr_op_conv_dw, {y, x}, 3, &dw}, &(task){&hr_op_linear_dw, {flat_y, flat_x}, 3, &wide});
+  compare(l, "db", &(task){&hr_op_conv_db, {y}, 2, &(hr_conv_db_args){HR_F32}},
+          &(task){&hr_op_linear_db, {flat_y}, 2, &wide});
+}
+
+/* The masked sum over positions with which embeddings of sentences are made. */
+static void sum_run(hr_dtype dtype) {
+  const int64_t samples = 78, length = 512, width = 384;
+  hr_error err = {0};
+  double seconds[2];
+  for (int copies = 0; copies < 2; copies++) {
+    hr_graph *g;
+    hr_builder b;
+    graph_begin(&g, &b, dtype);
+    hr_init init = {.rule = HR_INIT_NORMAL, .a = 1.0f};
+    hr_id x = hr__parameter(&b, "x", hr__desc3(dtype, samples, length, width), init);
+    hr_id mask = hr__parameter(&b, "mask", hr__desc3(dtype, samples, length, 1), init);
+    for (int i = 0; i < TIMES; i++) {
+      char name[8];
+      snprintf(name, sizeof name, "out%d", i);
+      hr_id y = copies ? hr__copy(&b, x, dtype)
+                       : hr__reduce(&b, HR_REDUCE_SUM, hr__binary(&b, HR_FORMULA_mul, x, mask), 1u << 1);
+      hr__program_set_output(&b, name, y);
+    }
+    must(hr__builder_status(&b, &err), &err);
+    must(hr__pass_fuse(&b, NULL, NULL, &err), &err); /* the product becomes part of the sum */
+    seconds[copies] = graph_seconds(g);
+    hr__graph_destroy(g);
+  }
+  printf("%-4s sum of [%lld, %lld, %lld] x mask over axis 1 %9.1f us, %5.2f times a copy\n", hr_dtype_name(dtype),
+         (long long)samples, (long long)length, (long long)width, 1e6 * seconds[0], seconds[0] / seconds[1]);
+}
+
+int main(int argc, char **argv) {
+  hr_error err = {0};
+  bool cuda = argc > 1 && strcmp(argv[1], "cuda") == 0;
+  int64_t samples = argc > 1 + cuda ? atoll(argv[1 + cuda]) : cuda ? 10080 : 512;
+  must(cuda ? hr__cuda_open(&device, &err) : hr__cpu_open(&device, &err), &err);
+  static const hr_dtype dtypes[] = {HR_F32, HR_BF16};
+  for (int d = 0; d < 2; d++) {
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+      layer_run(&layers[i], samples, dtypes[d]);
+    sum_run(dtypes[d]);
+  }
+  hr__device_close(device);
+  return 0;
+}
