@@ -86,7 +86,7 @@ static hr_status sensors_read(sensors *t, const hr_source_request *request, hr_e
   HR_TRY(fields_check(request, &patches, err));
   HR_TRY(hr__sensors_settings(request->recipe, request->key, &s->arena, &s->settings, err));
   if (s->settings.patches > patches->dim[PATCHES_AXIS]) s->settings.patches = patches->dim[PATCHES_AXIS];
-  HR_TRY(hr__sensors_read(s, patches->dim[POINTS_AXIS], err));
+  HR_TRY(hr__sensors_read(s, patches->dim[POINTS_AXIS], (int)hr__recipe_int(request->recipe, "data.workers"), err));
   HR_TRY(channels_check(s, request, patches->dim[CHANNELS_AXIS], err));
   HR_TRY(hr__sensors_tokens(s, request, err));
   HR_TRY(hr__sensors_split(s, request, err));
@@ -290,7 +290,7 @@ static hr_data_bytes sensors_bytes(const void *state) {
 }
 
 #define COMMON                                                                                                         \
-  .name = "sensors", .tokenizes = true, .tokenizer = "model.parts.llm.path",                                           \
+  .name = "sensors", .tokenizes = true, .threaded = true, .tokenizer = "model.parts.llm.path",                         \
   .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_TARGETS | 1u << HR_FOR_VALUES, .open = sensors_open,                  \
   .close = sensors_close, .held = sensors_held, .length = sensors_length, .targets = sensors_targets,                  \
   .remark = sensors_remark, .fill = sensors_fill, .ask = sensors_ask, .file = sensors_file, .bytes = sensors_bytes,    \

@@ -85,7 +85,7 @@ typedef struct hr_sensors {
   uint64_t dropped;                   /* questions about recordings that are left out */
   hr_data_file files[2];              /* manifest and questions; fd -1: not open */
   hr_trace trace;                     /* of all files that were read */
-  uint64_t patch_bytes, signal_bytes; /* of all recordings; of the longest one's streams while it is read */
+  uint64_t patch_bytes, signal_bytes; /* of all recordings; of streams while they are read */
   hr_ids ids;                         /* of all questions and answers */
   hr_ids answer_mark;                 /* what stands before an answer */
   int32_t sensor, end;                /* tokens */
@@ -101,10 +101,10 @@ hr_status hr__sensors_patches(const hr_recipe *recipe, int64_t *out, hr_error *e
 
 /* Reading: what was taken is left to hr__sensors_close, also where it fails half-way. `settings` are there between
  * begin and read. Reads manifest and questions, and makes patches of all recordings that are asked about, with `points`
- * points for each channel. */
+ * points for each channel, by several threads, with the same result whatever their number. */
 void hr__sensors_begin(hr_sensors *s, double bad_rows);
 void hr__sensors_close(hr_sensors *s);
-hr_status hr__sensors_read(hr_sensors *s, int64_t points, hr_error *err);
+hr_status hr__sensors_read(hr_sensors *s, int64_t points, int threads, hr_error *err);
 hr_status hr__sensors_manifest(hr_sensors *s, hr_error *err);
 hr_status hr__sensors_questions(hr_sensors *s, hr_error *err);
 /* Tokens of all questions; those that are longer than a sample are bad. */

@@ -1,6 +1,7 @@
 /* Patches of a signal: how many there are, what they are at another number of points, and their statistics. See
  * sensors.h. */
 #include <math.h>
+#include <string.h>
 
 #include "data/sensors.h"
 
@@ -30,21 +31,21 @@ void hr__patch_resample(const hr_patch *p, int64_t points, float *out) {
   }
 }
 
+/* Samples that are missing are 0, however many there are: they are counted, not gone through. */
 void hr__patch_statistics(const hr_patch *p, double out[HR_STATISTICS]) {
-  double least = sample_of(p, 0), most = least, sum = 0, squares = 0, apart = 0, n = (double)p->samples;
-  for (int64_t i = 0; i < p->samples; i++) {
+  double least = sample_of(p, 0), most = least, sum = 0, squares = 0, n = (double)p->samples;
+  for (int64_t i = p->missing; i < p->samples; i++) {
     double x = sample_of(p, i);
     least = fmin(least, x);
     most = fmax(most, x);
     sum += x;
     squares += x * x;
   }
-  double mean = sum / n, energy = squares / n + ENERGY_FLOOR;
-  for (int64_t i = 0; i < p->samples; i++) {
+  double mean = sum / n, energy = squares / n + ENERGY_FLOOR, apart = (double)p->missing * mean * mean;
+  for (int64_t i = p->missing; i < p->samples; i++) {
     double d = sample_of(p, i) - mean;
     apart += d * d;
   }
   const double all[HR_STATISTICS] = {least, most, mean, sqrt(apart / n), sqrt(energy), log(energy)};
-  for (int i = 0; i < HR_STATISTICS; i++)
-    out[i] = all[i];
+  memcpy(out, all, sizeof all);
 }

@@ -100,7 +100,7 @@ static int64_t most_patches(const hr_recipe *recipe) {
   int64_t most = 0;
   hr__sensors_begin(&s, 1);
   hr_status status = hr__sensors_settings(recipe, "data.path", &s.arena, &s.settings, &err);
-  if (status == HR_OK) status = hr__sensors_read(&s, 1, &err);
+  if (status == HR_OK) status = hr__sensors_read(&s, 1, (int)hr__recipe_int(recipe, "data.workers"), &err);
   for (size_t i = 0; i < s.n_questions && status == HR_OK; i++)
     if (s.questions[i].patches > most) most = s.questions[i].patches;
   hr__sensors_close(&s);

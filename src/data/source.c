@@ -103,7 +103,8 @@ static const hr_key keys[] = {
      .fallback = "1",
      .min = 0,
      .max = 64,
-     .meaning = "threads that make rows into tokens, and that read the next batch while one is computed; 0: read "
+     .meaning = "threads that make rows into tokens or read recordings, and that read the next batch while one is "
+                "computed; 0: read "
                 "between steps; "
                 "results are the same"},
 };

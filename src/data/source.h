@@ -62,6 +62,7 @@ typedef struct hr_source {
   bool endless;          /* there is no number of samples, and so are no epochs */
   bool tokenizes;        /* makes tokens of text, unless they are its bytes */
   const char *tokenizer; /* (optional) the folder of the part that reads the tokens: "model.parts.text.path" */
+  bool threaded;         /* opens its files with data.workers threads */
   bool anew;             /* samples are drawn anew in every epoch, whose number is in entries, above HR_ENTRY_BITS */
   unsigned purposes;     /* bits of hr_purpose: what it can fill */
   hr_status (*open)(const hr_source_request *request, void **state, hr_error *err);

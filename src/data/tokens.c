@@ -284,7 +284,7 @@ static int rows_threads(const hr_recipe *recipe) {
 }
 
 uint64_t hr__tokens_threads_bytes(const hr_recipe *recipe) {
-  int threads = hr__recipe_word_is(recipe, "data.source", "rows") ? rows_threads(recipe) : 0;
+  int threads = hr__source_named(recipe)->threaded ? rows_threads(recipe) : 0;
   return threads > 1 ? (uint64_t)(threads - 1) * HR_TOKENS_THREAD_BYTES : 0;
 }
 

@@ -47,8 +47,9 @@ bool hr__tokens_are_bytes(const hr_recipe *recipe);
 /* The tokenizer, where they are not. */
 hr_status hr__tokens_tokenizer(const hr_recipe *recipe, hr_tokenizer **out, hr_error *err);
 
-/* Memory that threads of data.workers take while they make rows into tokens, but for the first, which every run with a
- * tokenizer has: 2 MiB for the encoder's words, a stack and buffers, as measured with 16 of them. */
+/* Memory that threads of data.workers take while they make rows into tokens, or read recordings, but for the first,
+ * which every run with a tokenizer has: 2 MiB for the encoder's words, a stack and buffers, as measured with 16 of
+ * them. */
 enum { HR_TOKENS_THREAD_BYTES = 9 << 18 };
 uint64_t hr__tokens_threads_bytes(const hr_recipe *recipe);
 

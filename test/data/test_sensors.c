@@ -320,6 +320,59 @@ static void test_trace(void **state) {
   folder_end();
 }
 
+/* Whatever the number of threads, patches are the same, and of bad recordings the first one is told. */
+static void test_threads(void **state) {
+  (void)state;
+  static const char folder[] = HR_SOURCE_DIR "/recipes/sensors";
+  static const char *const workers[] = {"data.workers=0", "data.workers=1", "data.workers=4"};
+  hr_trace trace[3];
+  static sensors_batch all[3][16];
+  for (int i = 0; i < 3; i++) {
+    sensors_data o;
+    hr_error err = {0};
+    open_or_fail(&o, folder, (const char *const[]){workers[i], NULL}, false);
+    assert_int_equal(hr__data_trace(o.data, false, &trace[i], &err), HR_OK);
+    for (uint64_t q = 0; q < 16; q++) {
+      void *at[HR_FIELDS];
+      sensors_places(&all[i][q], at);
+      hr__data_ask(o.data, false, q * 60, at);
+    }
+    sensors_close(&o);
+    assert_string_equal(trace[i].hash, trace[0].hash);
+    assert_memory_equal(all[i], all[0], sizeof all[i]);
+  }
+  char manifest[8192];
+  size_t m = strcspn(folder_manifest, "\n") + 1;
+  snprintf(manifest, sizeof manifest, "%.*s", (int)m, folder_manifest);
+  for (int i = 0; i < 40; i++)
+    m += (size_t)snprintf(manifest + m, sizeof manifest - m, "S0,a,%d,n,%s,10,2,ear.csv,20,1\n", i,
+                          i % 10 == 7 ? "bad.csv" : "arm.csv");
+  folder_begin();
+  folder_put("manifest.csv", manifest);
+  folder_put("bad.csv", "time_s,x,y\n");
+  char questions[16384];
+  size_t q = 0;
+  for (int i = 39; i >= 0; i--)
+    q += (size_t)snprintf(questions + q, sizeof questions - q,
+                          "{\"question_type\": \"simple_activity_recognition\", \"subject\": \"S0\", \"split\": \"a\", "
+                          "\"activity_indices\": [%d], \"question\": \"q?\", \"answer\": \"a\"}\n",
+                          i);
+  folder_put("qa_pairs_templated.jsonl", questions);
+  for (int i = 0; i < 3; i++) {
+    sensors_data o;
+    hr_error err = {0};
+    assert_int_equal(sensors_open(&o, folder_path(), (const char *const[]){workers[i], NULL}, false, &err),
+                     HR_BAD_INPUT);
+    assert_string_equal(err.message, "the stream is empty");
+    sensors_close(&o);
+    open_or_fail(&o, folder_path(), (const char *const[]){workers[i], "data.bad_rows=0.1", NULL}, false);
+    assert_int_equal(hr__data_train_samples(o.data), 36);
+    assert_non_null(strstr(hr__data_remark(o.data, false), "4 of 40 recordings are bad"));
+    sensors_close(&o);
+  }
+  folder_end();
+}
+
 /* The data that recipes have: words that its tokenizer knows, and answers that it gives back. */
 static void test_shipped(void **state) {
   (void)state;
@@ -388,7 +441,7 @@ int main(void) {
       cmocka_unit_test(test_fields),   cmocka_unit_test(test_prompt),      cmocka_unit_test(test_streams),
       cmocka_unit_test(test_held_out), cmocka_unit_test(test_own_eval),    cmocka_unit_test(test_buckets),
       cmocka_unit_test(test_bytes),    cmocka_unit_test(test_all_patches), cmocka_unit_test(test_trace),
-      cmocka_unit_test(test_shipped),  cmocka_unit_test(test_faults),
+      cmocka_unit_test(test_shipped),  cmocka_unit_test(test_threads),     cmocka_unit_test(test_faults),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
