@@ -133,6 +133,7 @@ static hr_data_bytes rows_bytes(const void *state) {
 const hr_source hr_source_rows = {
     .name = "rows",
     .tokenizes = true,
+    .threaded = true,
     .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_TARGETS,
     .open = rows_open,
     .close = rows_close,

@@ -40,14 +40,16 @@ static inline hr_document_list hr__tokens_documents(const hr_tokens *tokens) {
  */
 hr_status hr__tokens_end(const hr_recipe *recipe, int32_t *out, hr_error *err);
 
-/* What data.tokenizer names; where it names nothing the model's folder (model.path), and bytes for a model without one.
- */
+/* The setting that names a tokenizer: data.tokenizer; where it names nothing the model's folder (model.path), or that
+ * of the part that reads the source's tokens; NULL: none, and bytes are tokens. */
+const char *hr__tokens_setting(const hr_recipe *recipe);
 bool hr__tokens_are_bytes(const hr_recipe *recipe);
 /* The tokenizer, where they are not. */
 hr_status hr__tokens_tokenizer(const hr_recipe *recipe, hr_tokenizer **out, hr_error *err);
 
-/* Memory that threads of data.workers take while they make rows into tokens, but for the first, which every run with a
- * tokenizer has: 2 MiB for the encoder's words, a stack and buffers, as measured with 16 of them. */
+/* Memory that threads of data.workers take while they make rows into tokens, or read recordings, but for the first,
+ * which every run with a tokenizer has: 2 MiB for the encoder's words, a stack and buffers, as measured with 16 of
+ * them. */
 enum { HR_TOKENS_THREAD_BYTES = 9 << 18 };
 uint64_t hr__tokens_threads_bytes(const hr_recipe *recipe);
 

@@ -17,9 +17,15 @@ SOURCE = ('.c', '.h', '.def', '.cu', '.cuh', '.cpp')
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|(?P<text>"(?:\\.|[^"\\\n])*")|\'(?:\\.|[^\'\\\n])*\'|(?P<name>[A-Za-z_]\w*)', re.S)
 
 
+def rows(file, kind):
+    with open(os.path.join(ROOT, 'src', *file), encoding='utf-8') as text:
+        return re.findall(r'^' + kind + r'\((\w+)', text.read(), re.M)
+
+
 def families():
-    with open(os.path.join(ROOT, 'src', 'model', 'families.def'), encoding='utf-8') as file:
-        return re.findall(r'^HR_FAMILY\((\w+)\)', file.read(), re.M)
+    """A source of data may have a family's name: it is the source then that is meant."""
+    sources = rows(('data', 'sources.def'), 'HR_SOURCE')
+    return [name for name in rows(('model', 'families.def'), 'HR_FAMILY') if name not in sources]
 
 
 def check(text, names):
