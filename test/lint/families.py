@@ -4,7 +4,8 @@ src/model/families.def. A family differs from others by what it declares (hr_mod
 
 A name counts where it stands as a word: as a part of an identifier between underscores (hr_model_bert), or in a text with
 no letter, digit, '_', '-' or '/' beside it. A file or a trainer with it in its name (recipes/llama-3.2-1b.yaml) is not a
-family. Comments may tell of families.
+family. Comments may tell of families. A word that data has for something of its own (src/data/NAME.h) is no family's alone,
+and may stand anywhere.
 
 Prints file:line for every breach; exits 1 if there is any. The rules are tried on samples first.
 """
@@ -19,7 +20,8 @@ TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|(?P<text>"(?:\\.|[^"\\\n])*")|\'(?:\\.|[
 
 def families():
     with open(os.path.join(ROOT, 'src', 'model', 'families.def'), encoding='utf-8') as file:
-        return re.findall(r'^HR_FAMILY\((\w+)\)', file.read(), re.M)
+        names = re.findall(r'^HR_FAMILY\((\w+)\)', file.read(), re.M)
+    return [name for name in names if not os.path.exists(os.path.join(ROOT, 'src', 'data', name + '.h'))]
 
 
 def check(text, names):
