@@ -19,7 +19,7 @@ static hr_id score_weight(hr_builder *b, const hr_sensor_model *m) {
   float std = hr__sensors_deviation(width);
   hr__module(b, "pooling");
   hr_id query =
-      hr__parameter(b, "pooling.query", hr__desc1(b->dtype, width), (hr_init){.rule = HR_INIT_NORMAL, .a = 0.02f});
+      hr__parameter(b, "pooling.query", hr__desc1(b->dtype, width), (hr_init){.rule = HR_INIT_NORMAL, .a = 1});
   query = hr__sensors_norm(b, m, "pooling", "query_norm", hr__reshape(b, query, 2, (const int64_t[]){1, width}));
   query = hr__sensors_linear(b, "pooling.attention", "q_proj", width, width, query, HR_NONE);
   hr__module(b, "pooling.attention.k_proj");
