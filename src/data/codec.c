@@ -15,8 +15,7 @@ hr_status hr__codec_open(const hr_recipe *recipe, hr_codec *out, hr_error *err) 
 
 hr_codec_bytes hr__codec_bytes(const hr_recipe *recipe) {
   if (hr__tokens_are_bytes(recipe)) return (hr_codec_bytes){0};
-  const char *key = hr__recipe_has(recipe, "data.tokenizer") ? "data.tokenizer" : "model.path";
-  uint64_t bytes = hr__tokenizer_file_bytes(hr__recipe_text(recipe, key));
+  uint64_t bytes = hr__tokenizer_file_bytes(hr__recipe_text(recipe, hr__tokens_setting(recipe)));
   return (hr_codec_bytes){.open = 4 * bytes, .reading = 10 * bytes};
 }
 

@@ -10,7 +10,7 @@ typedef struct hr_codec {
   hr_encoder *encoder;
 } hr_codec;
 
-/* What data.tokenizer or model.path name (tokens.h). */
+/* What hr__tokens_setting (tokens.h) names. */
 hr_status hr__codec_open(const hr_recipe *recipe, hr_codec *out, hr_error *err);
 void hr__codec_close(hr_codec *codec);
 

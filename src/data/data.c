@@ -339,6 +339,21 @@ hr_status hr__data_fill(const hr_data *data, const hr_micro *micro, int64_t firs
   return HR_OK;
 }
 
+bool hr__data_asks(const hr_data *data) {
+  return data->source->ask != NULL;
+}
+
+hr_asked hr__data_ask(const hr_data *data, bool eval, uint64_t number, void *const at[HR_FIELDS]) {
+  int longest = data->shape.n_buckets - 1;
+  hr_fields one = hr__fields_of_one(&data->shape.fields[longest]);
+  hr_room room = {.fields = &one, .length = data->shape.buckets[longest]};
+  hr_asked asked = {0};
+  memcpy(room.at, at, sizeof room.at);
+  uint64_t first = eval && !data->own_eval ? data->train : 0;
+  data->source->ask(part_of(data, eval)->state, first + number, &room, &asked);
+  return asked;
+}
+
 static int64_t elements_count(const hr_field *field, const void *from) {
   size_t element = hr_dtype_bytes(field->desc.dtype), bytes = hr__field_sample_bytes(field);
   int64_t count = 0;

@@ -41,9 +41,9 @@ static const hr_key keys[] = {
     {.path = "data.buckets",
      .type = HR_KEY_TREE,
      .example = "[64, 128, 256]",
-     .meaning =
-         "sources lines, rows and taxonomy: lengths to which samples are padded, ascending up to sequence_length; one "
-         "unless given"},
+     .meaning = "sources lines, rows, taxonomy and sensors: lengths to which samples are padded, ascending up to "
+                "sequence_length; one "
+                "unless given"},
     {.path = "data.packing",
      .type = HR_KEY_BOOL,
      .fallback = "false",
@@ -58,9 +58,11 @@ static const hr_key keys[] = {
     {.path = "data.tokenizer",
      .type = HR_KEY_PATH,
      .choices = "bytes",
-     .meaning = "source text, lines or rows: tokenizer.json or another vocabulary file, or a model's folder with one; "
-                "bytes: bytes "
-                "are the tokens; not given: the folder of model.path, and bytes for a model without one"},
+     .meaning =
+         "sources that read text: tokenizer.json or another vocabulary file, or a model's folder with one; "
+         "bytes: bytes "
+         "are the tokens; not given: the folder of model.path or of the part that reads the text, and bytes for a "
+         "model without one"},
     {.path = "data.id_type",
      .type = HR_KEY_CHOICE,
      .choices = "u16|u32",
@@ -69,7 +71,9 @@ static const hr_key keys[] = {
      .type = HR_KEY_INT,
      .min = 0,
      .max = 2147483646,
-     .meaning = "source ids with data.packing: the token that ends a document; not given: the tokenizer's"},
+     .meaning =
+         "source ids with data.packing, and source sensors: the token that ends a document, or an answer; not given: "
+         "the tokenizer's"},
     {.path = "data.template",
      .type = HR_KEY_PATH,
      .meaning =
@@ -85,7 +89,8 @@ static const hr_key keys[] = {
      .fallback = "0",
      .min = 0,
      .max = 1,
-     .meaning = "source rows: part of the rows that may be bad and is left out; with more the file is refused"},
+     .meaning =
+         "sources rows and sensors: part of the rows that may be bad and is left out; with more the file is refused"},
     {.path = "data.eval_fraction",
      .type = HR_KEY_FLOAT,
      .fallback = "0.05",

@@ -7,6 +7,7 @@
 #ifndef HR_DATA_SOURCE_H
 #define HR_DATA_SOURCE_H
 
+#include "data/asked.h"
 #include "data/bytes.h"
 #include "data/field.h"
 #include "data/files.h"
@@ -58,10 +59,11 @@ typedef struct hr_source {
   const char *name;
   /* (optional) The same with samples that have lengths of their own, where the recipe has data.buckets. */
   const struct hr_source *in_buckets;
-  bool endless;      /* there is no number of samples, and so are no epochs */
-  bool tokenizes;    /* makes tokens of text, unless they are its bytes */
-  bool anew;         /* samples are drawn anew in every epoch, whose number is in entries, above HR_ENTRY_BITS */
-  unsigned purposes; /* bits of hr_purpose: what it can fill */
+  bool endless;          /* there is no number of samples, and so are no epochs */
+  bool tokenizes;        /* makes tokens of text, unless they are its bytes */
+  const char *tokenizer; /* (optional) the folder of the part that reads the tokens: "model.parts.text.path" */
+  bool anew;             /* samples are drawn anew in every epoch, whose number is in entries, above HR_ENTRY_BITS */
+  unsigned purposes;     /* bits of hr_purpose: what it can fill */
   hr_status (*open)(const hr_source_request *request, void **state, hr_error *err);
   void (*close)(void *state);
   /* Samples there are; entry i is sample i. Neither for endless sources nor for those with `scan`. */
@@ -79,6 +81,8 @@ typedef struct hr_source {
   const char *(*remark)(const void *state); /* (optional) what of the file was left out; NULL: nothing */
   /* Writes a sample. `eval` only matters to endless sources: held-out samples of others have entries of their own. */
   hr_status (*fill)(const void *state, bool eval, uint64_t entry, const hr_room *room, hr_error *err);
+  /* (optional) Of samples that are questions: writes one without its answer, and tells what is asked. */
+  void (*ask)(const void *state, uint64_t entry, const hr_room *room, hr_asked *out);
   /* (optional) Entries behind all others that hold every item of the data once, in order: how many items there are,
    * and how many of them an entry has. Points of all of them are judged together. */
   uint64_t (*items)(const void *state, int64_t *of_an_entry);

@@ -263,6 +263,7 @@ static hr_data_bytes taxonomy_bytes(const void *state) {
 static const hr_source in_buckets = {
     .name = "taxonomy",
     .tokenizes = true,
+    .tokenizer = "model.parts.title.path",
     .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_VALUES,
     .open = taxonomy_open,
     .close = taxonomy_close,
@@ -281,6 +282,7 @@ static const hr_source in_buckets = {
 const hr_source hr_source_taxonomy = {
     .name = "taxonomy",
     .tokenizes = true,
+    .tokenizer = "model.parts.title.path",
     .in_buckets = &in_buckets,
     .anew = true,
     .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_VALUES,

@@ -179,16 +179,6 @@ static hr_status ids_check(const hr_taxonomy *t, const hr_source_request *reques
   return HR_OK;
 }
 
-/* What makes tokens: data.tokenizer; else the folder of the first channel's checkpoint; else bytes are tokens. */
-static hr_status codec_open(const hr_taxonomy *t, const hr_recipe *recipe, hr_codec *out, hr_error *err) {
-  char path[128];
-  snprintf(path, sizeof path, "model.parts.%.80s.path", t->channel[0]);
-  bool folder = hr__recipe_key(recipe, path) && hr__recipe_has(recipe, path);
-  if (hr__recipe_has(recipe, "data.tokenizer") || !folder) return hr__codec_open(recipe, out, err);
-  HR_TRY(hr__tokenizer_open(hr__recipe_text(recipe, path), &out->tokenizer, err));
-  return hr__encoder_create(out->tokenizer, &out->encoder, err);
-}
-
 static hr_status files_read(reading *r, const hr_source_request *request, hr_error *err) {
   hr_taxonomy *t = r->t;
   HR_TRY(hr__data_files_find(request->recipe, request->key, HR_ROWS_ENDINGS, &t->files, err));
@@ -196,7 +186,7 @@ static hr_status files_read(reading *r, const hr_source_request *request, hr_err
   size_t *first = hr__arena_array(&t->arena, t->files.count + 1, sizeof *first);
   if (!first) return hr__nomem(err);
   t->first_code = first;
-  HR_TRY(codec_open(t, request->recipe, &r->codec, err));
+  HR_TRY(hr__codec_open(request->recipe, &r->codec, err));
   for (size_t i = 0; i < t->files.count; i++) {
     t->files.list[i].read_whole = true;
     r->path = t->files.list[i].path;

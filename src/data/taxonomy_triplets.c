@@ -35,13 +35,12 @@ static hr_status code_of(const reading *r, const hr_row *row, const char *column
   return *out >= 0 ? HR_OK : row_fail(r, row, err, "the taxonomy has no code %.80s", node->text);
 }
 
-/* CSV has numbers as texts. */
 static hr_status margin_of(const reading *r, const hr_row *row, const char *column, double *out, hr_error *err) {
   const hr_doc_node *node = hr__doc_get(row->fields, column);
-  char *end = NULL;
   if (!node || node->kind != HR_DOC_SCALAR || !*node->text) return row_fail(r, row, err, "%s is missing", column);
-  *out = strtod(node->text, &end);
-  return !*end && *out > 0 && *out < 1e9 ? HR_OK : row_fail(r, row, err, "%s is not a number above 0", column);
+  return hr__row_number(node, out) && *out > 0 && *out < 1e9
+             ? HR_OK
+             : row_fail(r, row, err, "%s is not a number above 0", column);
 }
 
 static bool is_true(const hr_doc_node *node) {

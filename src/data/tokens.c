@@ -18,18 +18,24 @@
 #include "format/rows.h"
 #include "text/tokenizer.h"
 
+const char *hr__tokens_setting(const hr_recipe *recipe) {
+  const char *of_part = hr__source_named(recipe)->tokenizer;
+  if (hr__recipe_has(recipe, "data.tokenizer")) return "data.tokenizer";
+  if (hr__recipe_has(recipe, "model.path")) return "model.path";
+  return of_part && hr__recipe_has(recipe, of_part) ? of_part : NULL;
+}
+
 bool hr__tokens_are_bytes(const hr_recipe *recipe) {
-  if (hr__recipe_has(recipe, "data.tokenizer")) return hr__recipe_word_is(recipe, "data.tokenizer", "bytes");
-  return !hr__recipe_has(recipe, "model.path");
+  const char *setting = hr__tokens_setting(recipe);
+  return !setting || (hr__recipe_has(recipe, "data.tokenizer") && hr__recipe_word_is(recipe, setting, "bytes"));
 }
 
 hr_status hr__tokens_tokenizer(const hr_recipe *recipe, hr_tokenizer **out, hr_error *err) {
-  if (hr__recipe_has(recipe, "data.tokenizer"))
-    return hr__tokenizer_open(hr__recipe_text(recipe, "data.tokenizer"), out, err);
-  const char *folder = hr__recipe_text(recipe, "model.path");
-  if (hr__tokenizer_is_there(folder)) return hr__tokenizer_open(folder, out, err);
+  const char *setting = hr__tokens_setting(recipe), *path = hr__recipe_text(recipe, setting);
+  if (hr__recipe_has(recipe, "data.tokenizer") || hr__tokenizer_is_there(path))
+    return hr__tokenizer_open(path, out, err);
   return hr__recipe_fail(
-      recipe, "model.path",
+      recipe, setting,
       "put its tokenizer.json there, or give data.tokenizer: a file, a folder, or `bytes` to train on bytes", err,
       "the checkpoint has a vocabulary of its own, but its folder has no tokenizer");
 }
@@ -42,7 +48,8 @@ hr_status hr__tokens_end(const hr_recipe *recipe, int32_t *out, hr_error *err) {
     return HR_OK;
   }
   bool named = hr__recipe_has(recipe, "data.tokenizer");
-  if (hr__tokens_are_bytes(recipe) || (!named && !hr__tokenizer_is_there(hr__recipe_text(recipe, "model.path"))))
+  if (hr__tokens_are_bytes(recipe) ||
+      (!named && !hr__tokenizer_is_there(hr__recipe_text(recipe, hr__tokens_setting(recipe)))))
     return HR_OK;
   HR_TRY(hr__tokens_tokenizer(recipe, &tokenizer, err));
   *out = hr__tokenizer_role(tokenizer, HR_TOKEN_END);
@@ -237,8 +244,7 @@ static hr_status vocabulary_check(const hr_source_request *request, const hr_tok
                            hr__recipe_text(request->recipe, "data.source"));
   int64_t bound = request->fields->list[field].bound;
   if (tokens->count == 0 || (int64_t)most < bound) return HR_OK;
-  return hr__recipe_fail(request->recipe,
-                         hr__recipe_has(request->recipe, "data.tokenizer") ? "data.tokenizer" : "model.path",
+  return hr__recipe_fail(request->recipe, hr__tokens_setting(request->recipe),
                          "give the tokenizer that the model was made with", err,
                          "the text has token %" PRIu32 ", but the model's vocabulary has only %" PRId64, most, bound);
 }

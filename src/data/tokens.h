@@ -40,8 +40,9 @@ static inline hr_document_list hr__tokens_documents(const hr_tokens *tokens) {
  */
 hr_status hr__tokens_end(const hr_recipe *recipe, int32_t *out, hr_error *err);
 
-/* What data.tokenizer names; where it names nothing the model's folder (model.path), and bytes for a model without one.
- */
+/* The setting that names a tokenizer: data.tokenizer; where it names nothing the model's folder (model.path), or that
+ * of the part that reads the source's tokens; NULL: none, and bytes are tokens. */
+const char *hr__tokens_setting(const hr_recipe *recipe);
 bool hr__tokens_are_bytes(const hr_recipe *recipe);
 /* The tokenizer, where they are not. */
 hr_status hr__tokens_tokenizer(const hr_recipe *recipe, hr_tokenizer **out, hr_error *err);

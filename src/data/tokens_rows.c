@@ -5,30 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHOWN = 3, TOLD = 64 /* rows between two reports of progress */ }; /* bad rows that are told one by one */
+enum { TOLD = 64 }; /* rows between two reports of progress */
 
 typedef struct reading {
   const char *path; /* of the file that is read */
   hr_row_makers *makers;
   hr_tokens_writer *writer;
   hr_progress_of_files *progress;
-  double allowed;
-  uint64_t rows, bad;
-  hr_error first; /* bad one */
-  char *shown;    /* "file:3: reason; file:9: reason" */
-  size_t shown_bytes;
+  hr_bad_rows bad;
 } reading;
-
-bool hr__rows_too_bad(uint64_t rows, uint64_t bad, double allowed) {
-  return (double)bad > allowed * (double)rows;
-}
-
-static void bad_note(reading *r, const hr_error *why) {
-  if (r->bad++ == 0) r->first = *why;
-  size_t used = strlen(r->shown);
-  if (r->bad <= SHOWN)
-    snprintf(r->shown + used, r->shown_bytes - used, "%s%s: %s", used > 0 ? "; " : "", why->place, why->message);
-}
 
 /* Says of an error where the row is; one of the template keeps its own place in the message. */
 static void row_place(const reading *r, const hr_row *row, hr_error *why) {
@@ -39,16 +24,9 @@ static void row_place(const reading *r, const hr_row *row, hr_error *why) {
            inner.place[0] ? ": " : "", inner.message);
 }
 
-static hr_status bad_fail(const hr_error *why, hr_error *err) {
-  char remedy[sizeof why->remedy];
-  snprintf(remedy, sizeof remedy, "%.250s%smend the row, or leave bad ones out with data.bad_rows", why->remedy,
-           why->remedy[0] ? "; " : "");
-  return hr__fail(err, HR_BAD_INPUT, why->place, remedy, "%s", why->message);
-}
-
 /* A row as a document, or as a bad one. */
 static hr_status row_put(reading *r, hr_made_row *made, hr_error *err) {
-  r->rows++;
+  r->bad.rows++;
   hr_error *why = &made->row.why;
   if (made->row.fields) {
     why = &made->why;
@@ -61,9 +39,7 @@ static hr_status row_put(reading *r, hr_made_row *made, hr_error *err) {
     }
     row_place(r, &made->row, why);
   }
-  bad_note(r, why);
-  if (r->allowed > 0) return HR_OK; /* all are read before they are judged */
-  return bad_fail(&r->first, err);
+  return hr__bad_row(&r->bad, why, err);
 }
 
 static hr_status batch_put(reading *r, hr_row_batch *batch, hr_error *err) {
@@ -92,16 +68,13 @@ static hr_status file_read(reading *r, const char *path, hr_error *err) {
 hr_status hr__rows_tokens(const hr_data_files *files, const hr_row_way *way, int threads, double allowed,
                           hr_progress_of_files *progress, hr_tokens_writer *writer, char *shown, size_t shown_bytes,
                           hr_error *err) {
-  reading r = {.writer = writer, .progress = progress, .allowed = allowed, .shown = shown};
-  r.shown_bytes = shown_bytes;
-  shown[0] = 0;
+  reading r = {.writer = writer, .progress = progress, .bad.allowed = allowed};
   HR_TRY(hr__row_makers_create(way, threads, &r.makers, err));
   hr_status status = HR_OK;
   for (size_t i = 0; i < files->count && status == HR_OK; i++)
     status = file_read(&r, files->list[i].path, err);
   hr__row_makers_destroy(r.makers);
-  if (status == HR_OK) hr__tokens_rows(writer, r.rows, r.bad);
-  if (status != HR_OK || !hr__rows_too_bad(r.rows, r.bad, allowed)) return status;
-  return hr__fail(err, HR_BAD_INPUT, r.first.place, "mend them, or allow more with data.bad_rows",
-                  "%" PRIu64 " of %" PRIu64 " rows are bad, more than data.bad_rows allows: %s", r.bad, r.rows, shown);
+  snprintf(shown, shown_bytes, "%s", r.bad.shown);
+  if (status == HR_OK) hr__tokens_rows(writer, r.bad.rows, r.bad.bad);
+  return status == HR_OK ? hr__bad_rows_judge(&r.bad, err) : status;
 }

@@ -2,11 +2,9 @@
 #ifndef HR_DATA_TOKENS_ROWS_H
 #define HR_DATA_TOKENS_ROWS_H
 
+#include "data/bad_rows.h"
 #include "data/row_batch.h"
 #include "data/tokens_file.h"
-
-/* Whether more than the part `allowed` of all rows are bad. */
-bool hr__rows_too_bad(uint64_t rows, uint64_t bad, double allowed);
 
 /* Writes every row of the files as a document, made by several threads. Bad rows are left out, and the first of them
  * told in `shown`; too many are HR_BAD_INPUT at the place of the first. */

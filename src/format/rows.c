@@ -164,3 +164,9 @@ hr_status hr__rows_extent(hr_stream *stream, hr_row_ends ends, void *state, hr_e
     ahead = SIZE_MAX; /* 0 in the next turn */
   }
 }
+
+bool hr__row_number(const hr_doc_node *node, double *out) {
+  if (!node || node->kind != HR_DOC_SCALAR) return false;
+  hr_doc_node plain = {.kind = HR_DOC_SCALAR, .text = node->text + strspn(node->text, " \t")};
+  return hr__doc_float(&plain, out);
+}

@@ -10,10 +10,19 @@
 #include "op/pointwise.h"
 #include "op/slice.h"
 
+/* Of questions of one type: those that a field of the type's name has. */
+#define EXACT(called, type)                                                                                            \
+  { .name = called, .metric = true, .evaluated = true, .over = HR_OVER_MASK, .mask = type }
+
 static const hr_reported reported[] = {
     {.name = "loss", .weight = 1, .over = HR_OVER_TARGETS},
     {.name = "exact_match", .metric = true, .evaluated = true, .over = HR_OVER_SAMPLES},
+    EXACT("exact_recognition", "simple_activity_recognition"),
+    EXACT("exact_ordering", "multi_activity_ordering"),
+    EXACT("exact_existence", "multi_activity_existence"),
+    EXACT("exact_relative_ordering", "multi_activity_relative_ordering"),
 };
+enum { REPORTED = sizeof reported / sizeof *reported };
 
 static const hr_part_declared parts[] = {{HR_SENSORS_DECODER, "llama"}};
 
@@ -44,6 +53,10 @@ static void fields(const hr_model_part *whole, const hr_field_shape *shape, hr_f
   };
   for (size_t i = 0; i < sizeof list / sizeof *list; i++)
     hr__field_add(out, list[i]);
+  for (int i = 0; i < REPORTED; i++) /* 1: the question is of this type */
+    if (reported[i].mask)
+      hr__field_add(
+          out, (hr_field){.name = reported[i].mask, .purpose = HR_FOR_VALUES, .desc = hr__desc1(HR_U8, b), .bound = 2});
 }
 
 /* Vectors of patches in the decoder's width, [B, P, H]. */
@@ -81,7 +94,8 @@ static hr_id mistakes(hr_builder *b, const hr_model_part *decoder, const hr_mode
   return sum;
 }
 
-/* Reports how many samples are answered exactly. Those that only fill a batch up have no answer. */
+/* Reports how many samples are answered exactly: all, and of each type of question. Those that only fill a batch up
+ * have no answer. */
 static void matches_report(hr_builder *b, const hr_model_part *whole, const hr_model_part *decoder,
                            const hr_model_batch *batch, hr_id hidden) {
   hr__module(b, "answers");
@@ -91,8 +105,17 @@ static void matches_report(hr_builder *b, const hr_model_part *whole, const hr_m
   hr__module(b, "answers");
   hr_id right = hr__binary(b, HR_FORMULA_equal, wrong, hr__unary(b, HR_FORMULA_affine, wrong, 0, 0));
   right = hr__binary(b, HR_FORMULA_keep, right, hr__reduce(b, HR_REDUCE_MAX, expected, 1u << 1));
-  hr_id sum = hr__squeeze(b, hr__reduce(b, HR_REDUCE_SUM, right, 1u << 0), 3u << 1);
-  hr__report(b, whole->model, batch, "exact_match", sum);
+  for (int i = 0; i < REPORTED && b->status == HR_OK; i++) {
+    if (!reported[i].evaluated) continue;
+    hr_id counted = right;
+    if (reported[i].mask) {
+      hr_id mask = hr__batch_field(batch, reported[i].mask);
+      mask = hr__reshape(b, mask, 3, (const int64_t[]){batch->batch, 1, 1});
+      counted = hr__binary(b, HR_FORMULA_keep, right, mask);
+    }
+    hr_id sum = hr__squeeze(b, hr__reduce(b, HR_REDUCE_SUM, counted, 1u << 0), 3u << 1);
+    hr__report(b, whole->model, batch, reported[i].name, sum);
+  }
 }
 
 static hr_id forward(hr_builder *b, const hr_model_part *whole, const hr_model_batch *batch) {
@@ -120,7 +143,7 @@ const hr_model hr_model_sensors = {
     .forward = forward,
     .vocabulary = vocabulary,
     .reported = reported,
-    .n_reported = sizeof reported / sizeof *reported,
+    .n_reported = REPORTED,
     .wide = wide,
     .fields = fields,
 };

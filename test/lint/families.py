@@ -4,8 +4,7 @@ src/model/families.def. A family differs from others by what it declares (hr_mod
 
 A name counts where it stands as a word: as a part of an identifier between underscores (hr_model_bert), or in a text with
 no letter, digit, '_', '-' or '/' beside it. A file or a trainer with it in its name (recipes/llama-3.2-1b.yaml) is not a
-family. Comments may tell of families. A word that data has for something of its own (src/data/NAME.h) is no family's alone,
-and may stand anywhere.
+family. Comments may tell of families.
 
 Prints file:line for every breach; exits 1 if there is any. The rules are tried on samples first.
 """
@@ -18,10 +17,15 @@ SOURCE = ('.c', '.h', '.def', '.cu', '.cuh', '.cpp')
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|(?P<text>"(?:\\.|[^"\\\n])*")|\'(?:\\.|[^\'\\\n])*\'|(?P<name>[A-Za-z_]\w*)', re.S)
 
 
+def rows(file, kind):
+    with open(os.path.join(ROOT, 'src', *file), encoding='utf-8') as text:
+        return re.findall(r'^' + kind + r'\((\w+)', text.read(), re.M)
+
+
 def families():
-    with open(os.path.join(ROOT, 'src', 'model', 'families.def'), encoding='utf-8') as file:
-        names = re.findall(r'^HR_FAMILY\((\w+)\)', file.read(), re.M)
-    return [name for name in names if not os.path.exists(os.path.join(ROOT, 'src', 'data', name + '.h'))]
+    """A source of data may have a family's name: it is the source then that is meant."""
+    sources = rows(('data', 'sources.def'), 'HR_SOURCE')
+    return [name for name in rows(('model', 'families.def'), 'HR_FAMILY') if name not in sources]
 
 
 def check(text, names):
