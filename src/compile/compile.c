@@ -74,9 +74,10 @@ static bool program_begin(hr_builder *b, hr_program_key key, int64_t length) {
 
 static bool reports_all(const hr_program *program, const hr_model *model) {
   int count, missing = 0;
+  bool eval = program->key.kind == HR_PROGRAM_EVAL;
   const hr_reported *list = hr__model_reported(model, &count);
   for (int i = 0; i < count; i++)
-    missing += hr__reported_by_programs(&list[i]);
+    missing += eval ? hr__reported_by_evaluation(&list[i]) : hr__reported_by_training(&list[i]);
   for (int i = 0; i < program->n_outputs; i++)
     missing -= program->output[i].kind != HR_OUTPUT_VALUE;
   return missing == 0;

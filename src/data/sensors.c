@@ -11,6 +11,7 @@
  *   patch_size       i32 [B]            samples of a patch of the first stream, at most 4095
  *   tokens, targets  i32 [B, L]         sensors_prompt.c
  *   placement        i32 [B, L]         of position t: t, or L + j where patch j stands
+ *   TYPE             u8  [B]            of each type of question that the model asks for: 1 where it is of that type
  *
  * All of it lies in memory: patches as they go into batches, statistics before they are standardised.
  */
@@ -241,6 +242,8 @@ static void sample_fill(const hr_sensors *s, const hr_question *question, bool a
       *(int32_t *)to = (int32_t)question->patches;
     else if (strcmp(field->name, "patch_size") == 0)
       *(int32_t *)to = s->recordings[question->recordings[0]].patch_size;
+    else if (hr__question_type_named(field->name))
+      *(uint8_t *)to = strcmp(field->name, question->type) == 0;
   }
   hr__question_fill(s, question, answered, room->length, &text);
 }

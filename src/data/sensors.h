@@ -135,6 +135,9 @@ typedef struct hr_patch {
 void hr__patch_resample(const hr_patch *patch, int64_t points, float *out);
 void hr__patch_statistics(const hr_patch *patch, double out[HR_STATISTICS]);
 
+/* sensors_questions.c: the type of questions that is called so; NULL: there is none. */
+const char *hr__question_type_named(const char *name);
+
 /* sensors_prompt.c: positions of a question's sample, those before its answer, and those that have a target. */
 int64_t hr__question_length(const hr_sensors *s, const hr_question *question);
 int64_t hr__question_prompt(const hr_sensors *s, const hr_question *question);

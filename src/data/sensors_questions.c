@@ -13,6 +13,12 @@ static const char *const types[] = {"simple_activity_recognition", "multi_activi
                                     "multi_activity_existence", "multi_activity_relative_ordering"};
 enum { TYPES = sizeof types / sizeof *types };
 
+const char *hr__question_type_named(const char *name) {
+  for (size_t i = 0; i < TYPES; i++)
+    if (strcmp(types[i], name) == 0) return types[i];
+  return NULL;
+}
+
 typedef struct reading {
   hr_sensors *s;
   size_t capacity;
@@ -39,11 +45,8 @@ static hr_status text_of(const reading *r, const hr_row *row, const char *key, b
 static hr_status type_of(const reading *r, const hr_row *row, const char **out, hr_error *err) {
   const char *type;
   HR_TRY(text_of(r, row, "question_type", true, &type, err));
-  for (size_t i = 0; i < TYPES; i++)
-    if (strcmp(types[i], type) == 0) {
-      *out = types[i];
-      return HR_OK;
-    }
+  *out = hr__question_type_named(type);
+  if (*out) return HR_OK;
   return row_fail(r, row,
                   "one of: simple_activity_recognition, multi_activity_ordering, multi_activity_existence, "
                   "multi_activity_relative_ordering",

@@ -61,7 +61,7 @@ void hr__adjoint_mark_trained(hr_adjoint *a, hr_id program) {
     for (int i = 0; i < node->n_in; i++)
       behind |= node->in[i] != HR_NONE && a->trained[node->in[i]];
     for (int j = 0; j < node->n_out; j++)
-      a->trained[node->out[j]] = behind;
+      a->trained[node->out[j]] = behind && !g->values[node->out[j]].detached;
     if (behind && a->sum.converts && a->sum.converts(g, node) && g->values[a->root[node->in[0]]].trained)
       a->root[node->out[0]] = a->root[node->in[0]];
   }

@@ -522,3 +522,9 @@ hr_id hr__node_out(const hr_builder *b, hr_id value, int out) {
   if (b->status != HR_OK || value == HR_NONE) return HR_NONE;
   return b->graph->nodes[b->graph->values[value].producer].out[out];
 }
+
+hr_id hr__detached(hr_builder *b, hr_id value) {
+  if (b->status != HR_OK || value == HR_NONE) return HR_NONE;
+  b->graph->values[value].detached = true;
+  return value;
+}

@@ -82,6 +82,10 @@ hr_id hr__storage(hr_builder *b, hr_id value);
 /* The control block (persistent, one per graph): u8[sizeof(hr_control)]. */
 hr_id hr__control(hr_builder *b);
 
+/* The value itself, which backward takes as given from now on: whoever reads it, nothing flows to what it was made of.
+ */
+hr_id hr__detached(hr_builder *b, hr_id value);
+
 /* Adds a node; `args` is copied. Returns output 0; further outputs through hr__node_out. */
 hr_id hr__emit(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const void *args);
 hr_id hr__node_out(const hr_builder *b, hr_id value, int out); /* output `out` of the producer of `value` */

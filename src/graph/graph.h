@@ -72,6 +72,7 @@ typedef struct hr_value {
   int8_t batch_axis;
   bool trained;  /* parameter that receives a gradient */
   bool keep_f32; /* parameter that is f32 in every precision (adapters) */
+  bool detached; /* backward takes it as given: nothing flows to what it was made of (hr__detached) */
 } hr_value;
 
 typedef enum hr_phase { HR_FORWARD, HR_BACKWARD, HR_UPDATE } hr_phase;

@@ -24,7 +24,7 @@ hr_fields hr__model_fields(const hr_model_part *part, const hr_field_shape *shap
   else
     hr__token_fields(&own, model->vocabulary(part), &fields);
   for (int i = 0; i < model->n_reported; i++) {
-    if (model->reported[i].over == HR_OVER_TARGETS || !hr__reported_by_programs(&model->reported[i])) continue;
+    if (model->reported[i].over == HR_OVER_TARGETS || !hr__reported_by_evaluation(&model->reported[i])) continue;
     const char *name = model->reported[i].name;
     hr__field_add(&fields, (hr_field){.name = name, .purpose = HR_FOR_FACTOR, .desc = hr__desc1(HR_F32, 1)});
   }

@@ -6,9 +6,12 @@
 
 #include "model/model.h"
 
-/* Whether programs report it, of every batch. */
-static inline bool hr__reported_by_programs(const hr_reported *reported) {
+/* Whether programs report it, of every batch: those that evaluate, and those that train. */
+static inline bool hr__reported_by_evaluation(const hr_reported *reported) {
   return reported->over != HR_OVER_DATA;
+}
+static inline bool hr__reported_by_training(const hr_reported *reported) {
+  return hr__reported_by_evaluation(reported) && !reported->evaluated;
 }
 
 /* The losses and metrics of a model; one loss, "loss", over targets where it names none. */

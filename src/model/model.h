@@ -38,6 +38,7 @@ typedef enum hr_over {
 typedef struct hr_reported {
   const char *name; /* at most 32 characters, letters, digits and '_' */
   bool metric;      /* only reported, not trained on */
+  bool evaluated;   /* a metric that evaluations alone report: it takes more than a step should */
   float weight;     /* of a loss in the sum that is trained on */
   hr_over over;
   const char *mask; /* HR_OVER_MASK: name of the field */

@@ -130,3 +130,10 @@ hr_id hr__part_loss(hr_builder *b, const hr_model_part *part, hr_id hidden, cons
   part_end(b, before);
   return loss;
 }
+
+hr_id hr__part_logits(hr_builder *b, const hr_model_part *part, hr_id hidden) {
+  hr_part_names before = part_begin(b, part);
+  hr_id logits = part->model->logits(b, part, hidden);
+  part_end(b, before);
+  return logits;
+}

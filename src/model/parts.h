@@ -34,7 +34,8 @@ void hr__part_close(hr_builder *b, hr_part_names before);
 hr_id hr__part_embed(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch);
 /* What it makes of x, its own embeddings or any others: hidden states of a text model, [B, T, width]. */
 hr_id hr__part_body(hr_builder *b, const hr_model_part *part, hr_id x, const hr_model_batch *batch);
-/* Its loss head on hidden states. */
+/* Its loss head on hidden states, and the logits of that head. */
 hr_id hr__part_loss(hr_builder *b, const hr_model_part *part, hr_id hidden, const hr_model_batch *batch);
+hr_id hr__part_logits(hr_builder *b, const hr_model_part *part, hr_id hidden);
 
 #endif

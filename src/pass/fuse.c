@@ -78,7 +78,7 @@ static hr_id maker_of(const fusing *f, const growing *w, int i) {
   const hr_graph *g = f->g;
   const hr_node *node = &g->nodes[w->node];
   hr_id maker = g->values[w->in[i]].producer;
-  if (maker == HR_NONE || maker == HR_DROPPED || f->gone[maker]) return HR_NONE;
+  if (maker == HR_NONE || maker == HR_DROPPED || f->gone[maker] || g->values[w->in[i]].detached) return HR_NONE;
   const hr_node *from = &g->nodes[maker];
   if ((from->op != &hr_op_pointwise && from->op != &hr_op_rearrange) || from->program != node->program ||
       from->block != node->block)

@@ -102,6 +102,7 @@ static hr_status node_repeat(hr_splitter *s, const slice *part, hr_id n) {
     if (unit.axis >= 0) expected.dim[unit.axis] = part->count * unit.rows;
     if (unit.axis >= 0 && !hr_desc_same_shape(&g->values[made->out[j]].desc, &expected))
       return hr__split_coupled(s, part->region, &node);
+    g->values[made->out[j]].detached = g->values[node.out[j]].detached;
     s->sliced[node.out[j]] = (hr_stand_in){made->out[j], part->block};
   }
   return HR_OK;

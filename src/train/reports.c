@@ -4,9 +4,9 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Metrics of all of the data are told where they were made. */
+/* Metrics that only evaluations make are told where they were made. */
 static bool told(const hr_reports *r, int i) {
-  return hr__reported_by_programs(&r->list[i]) || !isnan(r->values[i]);
+  return hr__reported_by_training(&r->list[i]) || !isnan(r->values[i]);
 }
 
 static bool single(const hr_reports *r) {
@@ -48,14 +48,16 @@ const char *hr__reports_text(const hr_reports *r, char out[HR_REPORTS_TEXT]) {
   return out;
 }
 
-void hr__reports_clear(hr_reports *r) {
-  for (int i = 0; i < r->count; i++)
-    r->values[i] = hr__reported_by_programs(&r->list[i]) ? 0 : (double)NAN;
+void hr__reports_clear(hr_reports *r, bool eval) {
+  for (int i = 0; i < r->count; i++) {
+    bool summed = eval ? hr__reported_by_evaluation(&r->list[i]) : hr__reported_by_training(&r->list[i]);
+    r->values[i] = summed ? 0 : (double)NAN;
+  }
 }
 
 void hr__reports_keep(hr_reports *r, const hr_reports *from) {
   for (int i = 0; i < r->count && i < from->count; i++)
-    if (!hr__reported_by_programs(&r->list[i]) && !isnan(from->values[i])) r->values[i] = from->values[i];
+    if (!hr__reported_by_training(&r->list[i]) && !isnan(from->values[i])) r->values[i] = from->values[i];
 }
 
 double hr__reports_loss(const hr_reports *r) {

@@ -16,9 +16,9 @@ enum { HR_REPORTS_TEXT = 1024 };
 const char *hr__reports_json_text(const hr_reports *reports, const char *prefix, char out[HR_REPORTS_TEXT]);
 /* " (a 1.5000, b 2.0000)"; empty for a single loss. */
 const char *hr__reports_text(const hr_reports *reports, char out[HR_REPORTS_TEXT]);
-/* Before sums are added up: 0, and NaN for what programs do not report. */
-void hr__reports_clear(hr_reports *reports);
-/* Takes over the metrics of all of the data that another has. */
+/* Before sums are added up: 0, and NaN for what training, or evaluations, do not report. */
+void hr__reports_clear(hr_reports *reports, bool eval);
+/* Takes over the metrics that only evaluations make, where another has them. */
 void hr__reports_keep(hr_reports *reports, const hr_reports *from);
 /* Sum of the losses by weight. */
 double hr__reports_loss(const hr_reports *reports);

@@ -37,7 +37,9 @@ static hr_driven driven_find(const hr_graph *graph, const hr_fields *fields, con
 
 static bool reports_all(const hr_session *s, const hr_driven *d) {
   for (int i = 0; i < s->reports.count; i++)
-    if (d->reported[i] == HR_NONE && hr__reported_by_programs(&s->reports.list[i])) return false;
+    if (d->reported[i] == HR_NONE &&
+        (d == &s->eval ? hr__reported_by_evaluation : hr__reported_by_training)(&s->reports.list[i]))
+      return false;
   return true;
 }
 
@@ -298,7 +300,7 @@ static hr_status batch_run(hr_session *s, const hr_driven *d, const hr_micro *mi
   HR_TRY(hr__run_program(s->run, d->program, err));
   for (int i = 0; i < s->reports.count; i++) {
     double part;
-    if (!hr__reported_by_programs(&s->reports.list[i])) continue;
+    if (d->reported[i] == HR_NONE) continue;
     HR_TRY(scalar_read(s, d->reported[i], &part, err));
     values[i] += part * (double)factor_of(s, i, t);
   }
@@ -381,7 +383,7 @@ hr_status hr__session_step(hr_session *s, int64_t step, hr_step_result *result, 
   }
   result->tokens = (int64_t)all.tokens;
   result->samples = (int64_t)all.samples;
-  hr__reports_clear(&s->reports);
+  hr__reports_clear(&s->reports, false);
   hr_control control = control_at(s, step, result->lr, all.targets);
   HR_TRY(step_run(s, micros, &control, &all, result, err));
   s->done = step;
@@ -446,7 +448,7 @@ hr_status hr__session_eval(hr_session *s, int64_t step, double *loss, hr_error *
   all.samples /= batches;
   for (int i = 0; i < s->reports.count; i++)
     all.masked[i] /= batches;
-  hr__reports_clear(&s->eval_reports);
+  hr__reports_clear(&s->eval_reports, true);
   for (int64_t b = 0; b < s->eval_batches; b++) {
     hr_micro micro = hr__data_micro(s->data, (uint64_t)(b * s->shape.batch), true);
     hr_micro behind = hr__data_micro(s->data, (uint64_t)((b + 1) * s->shape.batch), true);

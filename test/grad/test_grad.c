@@ -133,6 +133,17 @@ static void test_parameter_without_path_has_no_gradient(void **state) {
   assert_int_equal(f->graph->values[idle].gradient, HR_NONE);
 }
 
+/* What is detached is read as any other value, and nothing flows to what it was made of. */
+static void test_detached_value_is_taken_as_given(void **state) {
+  fixture *f = *state;
+  hr_id w = weight(f, "w"), behind = weight(f, "behind");
+  hr_id given = hr__detached(&f->b, hr__linear(&f->b, f->x, behind, HR_NONE));
+  differentiate(f, hr__linear(&f->b, given, w, HR_NONE), HR_GRAD_TRANSIENT);
+  assert_int_not_equal(f->graph->values[w].gradient, HR_NONE);
+  assert_int_equal(f->graph->values[behind].gradient, HR_NONE);
+  assert_int_equal(count_ops(f, "linear_dx"), 0);
+}
+
 /* With persistent gradients as well: no home is declared for what nothing flows to. */
 static void test_parameter_without_path_has_no_home(void **state) {
   fixture *f = *state;
@@ -255,6 +266,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_passed_through_gradient_is_copied_home, setup, teardown),
       cmocka_unit_test_setup_teardown(test_parameter_without_path_has_no_gradient, setup, teardown),
       cmocka_unit_test_setup_teardown(test_parameter_without_path_has_no_home, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_detached_value_is_taken_as_given, setup, teardown),
       cmocka_unit_test_setup_teardown(test_frozen_weight_needs_no_dw, setup, teardown),
       cmocka_unit_test_setup_teardown(test_narrowed_parameter_counts_as_itself, setup, teardown),
       cmocka_unit_test_setup_teardown(test_all_types_of_a_parameter_add_up, setup, teardown),
