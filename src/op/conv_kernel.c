@@ -1,15 +1,15 @@
 /* conv and conv_dx on the CPU: blocks of unfolded rows times weights.
  *
  * A row is one place of the result in one sample: what it reads lies in one row of a block [rows, channels x taps], and
- * one product with the weights of a group gives its elements in all channels, as f32. They are turned into the order of
- * the result, where bias and sums so far join them before they are rounded. A block is one task of the pool, its size a
+ * one product with the weights of a group gives its elements in all channels, as f32 (op/conv_put.c takes them from
+ * there). Where a window is all of x, rows are samples as they lie there. A block is one task of the pool, its size a
  * matter of the shape alone, and a row of a product has the same bits whatever rows are with it (dev/cpu/gemm.c): a
  * sample's results depend neither on threads nor on other samples.
  */
+#include <string.h>
+
 #include "base/mem.h"
-#include "dev/cpu/matrix.h"
 #include "op/conv_parts.h"
-#include "op/stream.h"
 
 enum {
   BLOCK_BYTES = 512 * 1024, /* of unfolded rows in f32: they stay in the second-level cache */
@@ -23,11 +23,13 @@ typedef struct pass {
   int64_t channels, columns; /* of a group: of the source, of the result */
   int64_t taps, inner;       /* 0 taps: nothing flows to these places */
   int64_t rows, block;       /* places of all samples; rows of one task */
+  int64_t view;              /* elements between the source's rows where these need not be unfolded; 0: they do */
+  bool transposed;           /* weights of a group are stored [columns, inner] */
 } pass;
 
 /* Where a worker's part of the workspace keeps things, in bytes from its start. */
 typedef struct slice {
-  size_t unfolded, product, turned, places, offsets, scratch, bytes;
+  size_t unfolded, product, turned, offsets, scratch, bytes;
 } slice;
 
 typedef struct products {
@@ -36,7 +38,7 @@ typedef struct products {
 } products;
 
 static pass pass_of(const hr_conv_sizes *s, hr_conv_walk walk, int64_t channels, int64_t columns) {
-  pass p = {.walk = walk, .channels = channels, .columns = columns};
+  pass p = {.walk = walk, .channels = channels, .columns = columns, .transposed = true};
   p.taps = hr__conv_volume(walk.taps);
   p.inner = channels * p.taps;
   p.rows = s->samples * hr__conv_volume(walk.places);
@@ -46,22 +48,37 @@ static pass pass_of(const hr_conv_sizes *s, hr_conv_walk walk, int64_t channels,
 }
 
 static pass forward_pass(const hr_conv_sizes *s) {
-  return pass_of(s, hr__conv_walk(s), s->in, s->out);
+  pass p = pass_of(s, hr__conv_walk(s), s->in, s->out);
+  if (hr__conv_is_view(s)) p.view = s->groups * p.inner;
+  return p;
+}
+
+/* dx of a window that is all of x: [samples, K] x [K, C x kernel], in one pass. */
+static pass view_dx_pass(const hr_conv_sizes *s) {
+  hr_conv_walk one = hr__conv_places_walk(s);
+  pass p = pass_of(s, one, s->out, s->in * hr__conv_volume(s->kernel));
+  p.view = s->groups * s->out;
+  p.transposed = false;
+  return p;
+}
+
+static int64_t dx_passes(const hr_conv_sizes *s) {
+  return hr__conv_is_view(s) ? 1 : hr__conv_dx_walks(s);
 }
 
 static pass dx_pass(const hr_conv_sizes *s, int64_t number) {
+  if (hr__conv_is_view(s)) return view_dx_pass(s);
   return pass_of(s, hr__conv_dx_walk(s, number), s->out, s->in);
 }
 
-/* Weights of a group are stored [columns, inner]. */
 static hr_gemm_spec pass_spec(const pass *p, int64_t rows, hr_dtype dtype) {
   return (hr_gemm_spec){.m = rows,
                         .n = p->columns,
                         .k = p->inner,
-                        .lda = p->inner,
-                        .ldb = p->inner,
+                        .lda = p->view ? p->view : p->inner,
+                        .ldb = p->transposed ? p->inner : p->columns,
                         .ldc = p->columns,
-                        .transpose_b = true,
+                        .transpose_b = p->transposed,
                         .a = dtype,
                         .b = dtype,
                         .c = HR_F32};
@@ -75,10 +92,9 @@ static slice slice_of(const pass *p, hr_dtype dtype) {
   slice at = {0};
   if (p->rows == 0) return at;
   size_t block = (size_t)p->block, columns = (size_t)p->columns;
-  at.product = aligned(block * (size_t)p->inner * hr_dtype_bytes(dtype));
+  if (!p->view) at.product = aligned(block * (size_t)p->inner * hr_dtype_bytes(dtype));
   at.turned = at.product + aligned(block * columns * sizeof(float));
-  at.places = at.turned + aligned(block * columns * sizeof(float));
-  at.offsets = at.places + aligned(block * sizeof(int64_t));
+  at.offsets = at.turned + (p->view ? 0 : aligned(block * columns * sizeof(float)));
   at.scratch = at.offsets + aligned((size_t)p->taps * sizeof(int64_t));
   at.bytes = at.scratch;
   if (p->taps == 0) return at;
@@ -107,12 +123,12 @@ static size_t reordered_bytes(const hr_conv_sizes *s, hr_dtype dtype) {
 
 size_t hr__conv_dx_bytes(const hr_conv_sizes *s, hr_dtype dtype, int threads) {
   size_t most = 0;
-  for (int64_t number = 0; number < hr__conv_dx_walks(s); number++) {
+  for (int64_t number = 0; number < dx_passes(s); number++) {
     pass p = dx_pass(s, number);
     size_t bytes = pass_bytes(s, &p, dtype, threads);
     if (bytes > most) most = bytes;
   }
-  return reordered_bytes(s, dtype) + most;
+  return (hr__conv_is_view(s) ? 0 : reordered_bytes(s, dtype)) + most;
 }
 
 /* ---- library objects ---- */
@@ -167,7 +183,7 @@ hr_status hr__conv_prepare(const hr_call *call, void **prepared, hr_error *err) 
 
 hr_status hr__conv_dx_prepare(const hr_call *call, void **prepared, hr_error *err) {
   hr_conv_sizes s = dx_sizes(call);
-  int64_t walks = hr__conv_dx_walks(&s);
+  int64_t walks = dx_passes(&s);
   products *made = NULL;
   HR_TRY(hr__workspace_check(call, hr__conv_dx_bytes(&s, call->in[0].desc.dtype, call->threads), err));
   HR_TRY(products_create(walks, &made, err));
@@ -197,97 +213,53 @@ typedef struct job {
   int failed; /* set by any worker, never cleared */
 } job;
 
-/* Unfolds rows of a group, and notes where in the result's first channel of that group each belongs. */
 static void block_unfold(const job *j, int64_t group, hr_range rows, char *part) {
   const pass *p = j->pass;
-  const hr_conv_walk *w = &p->walk;
   const hr_tensor *source = &j->call->in[0];
   size_t element = hr_dtype_bytes(source->desc.dtype);
-  int64_t from = hr__conv_volume(w->source), to = hr__conv_volume(w->to), groups = j->sizes->groups;
-  int64_t *places = (int64_t *)(void *)(part + j->slice.places),
-          *offsets = (int64_t *)(void *)(part + j->slice.offsets);
-  hr_conv_row row = {.channels = p->channels, .size = from, .taps = p->taps, .offsets = offsets};
-  for (int64_t r = 0; r < rows.end - rows.first; r++) {
-    int64_t at[HR_CONV_AXES], sample = hr__conv_place(w, rows.first + r, at), place = 0;
-    for (int d = 0; d < HR_CONV_AXES; d++)
-      place = place * w->to[d] + w->to_first[d] + at[d] * w->to_step[d];
-    places[r] = (sample * groups + group) * p->columns * to + place;
-    row.inside = hr__conv_taps(w, at, offsets);
-    row.from = (const char *)source->data + (size_t)((sample * groups + group) * p->channels * from) * element;
-    hr__conv_unfold(&row, element, part + j->slice.unfolded + (size_t)(r * p->inner) * element);
-  }
+  int64_t of_group = p->channels * hr__conv_volume(p->walk.source);
+  hr_conv_rows unfolded = {.walk = &p->walk,
+                           .from = (const char *)source->data + (size_t)(group * of_group) * element,
+                           .channels = p->channels,
+                           .apart = j->sizes->groups * of_group,
+                           .offsets = (int64_t *)(void *)(part + j->slice.offsets)};
+  hr__conv_unfold(&unfolded, rows, element, part + j->slice.unfolded);
 }
 
-/* values[i] += element places[i] + shift */
-static void places_add(const hr_tensor *from, const int64_t *places, int64_t shift, int64_t n, float *values) {
-  const float *wide = from->data;
-  const uint16_t *narrow = from->data;
-  if (from->desc.dtype == HR_F32)
-    for (int64_t i = 0; i < n; i++)
-      values[i] += wide[places[i] + shift];
-  else if (from->desc.dtype == HR_BF16)
-    for (int64_t i = 0; i < n; i++)
-      values[i] += hr__bf16_to_f32(narrow[places[i] + shift]);
-  else
-    for (int64_t i = 0; i < n; i++)
-      values[i] += hr__f16_to_f32(narrow[places[i] + shift]);
-}
-
-static void places_set(const hr_tensor *to, const int64_t *places, int64_t shift, int64_t n, const float *values) {
-  float *wide = to->data;
-  uint16_t *narrow = to->data;
-  if (to->desc.dtype == HR_F32)
-    for (int64_t i = 0; i < n; i++)
-      wide[places[i] + shift] = values[i];
-  else if (to->desc.dtype == HR_BF16)
-    for (int64_t i = 0; i < n; i++)
-      narrow[places[i] + shift] = hr__f32_to_bf16(values[i]);
-  else
-    for (int64_t i = 0; i < n; i++)
-      narrow[places[i] + shift] = hr__f32_to_f16(values[i]);
-}
-
-/* Completes the block's results, [columns, rows] in `turned`, and puts each in its place. */
-HR_CLONES static void block_put(const job *j, int64_t group, int64_t rows, char *part) {
+static hr_status block_multiply(const job *j, int64_t group, hr_range rows, int worker, char *part) {
   const pass *p = j->pass;
-  const int64_t *places = (const int64_t *)(const void *)(part + j->slice.places);
-  float *turned = (float *)(void *)(part + j->slice.turned), cell;
-  int64_t size = hr__conv_volume(p->walk.to);
-  for (int64_t c = 0; c < p->columns; c++, turned += rows) {
-    if (j->bias->data) {
-      float bias = *hr__load(j->bias, group * p->columns + c, 1, &cell);
-#pragma omp simd
-      for (int64_t r = 0; r < rows; r++)
-        turned[r] += bias;
-    }
-    if (j->add->data) places_add(j->add, places, c * size, rows, turned);
-    places_set(&j->call->out[0], places, c * size, rows, turned);
-  }
-}
-
-static hr_status block_multiply(const job *j, int64_t group, int64_t rows, int worker, char *part) {
-  const pass *p = j->pass;
-  float *product = (float *)(void *)(part + j->slice.product), *turned = (float *)(void *)(part + j->slice.turned);
+  size_t element = hr_dtype_bytes(j->call->in[0].desc.dtype);
+  float *product = (float *)(void *)(part + j->slice.product);
   if (p->taps == 0) {
-    for (int64_t i = 0; i < rows * p->columns; i++)
-      turned[i] = 0.0f;
+    memset(product, 0, (size_t)((rows.end - rows.first) * p->columns) * sizeof *product);
     return HR_OK;
   }
-  size_t weights = (size_t)(group * p->columns * p->inner) * hr_dtype_bytes(j->call->in[0].desc.dtype);
-  HR_TRY(hr__gemm_run_here(j->of[rows != p->block], worker, part + j->slice.unfolded, j->weights + weights, product,
-                           part + j->slice.scratch));
-  hr__f32_transpose(product, p->columns, rows, p->columns, turned, rows);
-  return HR_OK;
+  const char *a = part + j->slice.unfolded;
+  if (p->view)
+    a = (const char *)j->call->in[0].data + (size_t)(rows.first * p->view + group * p->inner) * element;
+  else
+    block_unfold(j, group, rows, part);
+  return hr__gemm_run_here(j->of[rows.end - rows.first != p->block], worker, a,
+                           j->weights + (size_t)(group * p->columns * p->inner) * element, product,
+                           part + j->slice.scratch);
 }
 
 static void block_task(void *arg, int64_t task, int worker) {
   job *j = arg;
+  const pass *p = j->pass;
   int64_t group = task % j->sizes->groups;
-  hr_range rows = hr__chunk(j->pass->rows, j->pass->block, task / j->sizes->groups);
+  hr_range rows = hr__chunk(p->rows, p->block, task / j->sizes->groups);
   char *part = j->workspace + (size_t)worker * j->slice.bytes;
-  block_unfold(j, group, rows, part);
-  if (block_multiply(j, group, rows.end - rows.first, worker, part) == HR_OK)
-    block_put(j, group, rows.end - rows.first, part);
+  hr_conv_put put = {.bias = j->bias,
+                     .add = j->add,
+                     .out = &j->call->out[0],
+                     .walk = &p->walk,
+                     .groups = j->sizes->groups,
+                     .columns = p->columns,
+                     .flat = p->view || hr__conv_volume(p->walk.to) == 1};
+  if (block_multiply(j, group, rows, worker, part) == HR_OK)
+    hr__conv_put(&put, group, rows, (float *)(void *)(part + j->slice.product),
+                 (float *)(void *)(part + j->slice.turned));
   else
     __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
 }
@@ -329,36 +301,39 @@ static void reorder_task(void *arg, int64_t task, int worker) {
   /* The kernel as the source of one place, whose taps are the walk's. */
   hr_conv_walk kernel_walk = {0};
   for (int d = 0; d < HR_CONV_AXES; d++) {
+    kernel_walk.places[d] = 1;
     kernel_walk.source[d] = s->kernel[d];
     kernel_walk.taps[d] = w->taps[d];
     kernel_walk.first[d] = w->w_first[d];
     kernel_walk.tap[d] = w->w_step[d];
   }
   int64_t *offsets = (int64_t *)(void *)(j->workspace + (size_t)worker * j->slice.bytes + j->slice.offsets);
-  hr_conv_row row = {from, s->out, s->in * kernel, p->taps, offsets, true};
   hr__conv_taps(&kernel_walk, (const int64_t[HR_CONV_AXES]){0}, offsets);
-  hr__conv_unfold(&row, element, (char *)j->call->workspace + (size_t)(task * p->inner) * element);
+  char *to = (char *)j->call->workspace + (size_t)(task * p->inner) * element;
+  for (int64_t k = 0; k < s->out; k++, from += (size_t)(s->in * kernel) * element)
+    for (int64_t t = 0; t < p->taps; t++, to += element)
+      memcpy(to, from + (size_t)offsets[t] * element, element);
 }
 
 hr_status hr__conv_dx_run(const hr_call *call) {
   const products *made = call->prepared;
   hr_conv_sizes s = dx_sizes(call);
   hr_dtype dtype = call->in[0].desc.dtype;
-  for (int64_t number = 0; number < hr__conv_dx_walks(&s); number++) {
+  for (int64_t number = 0; number < dx_passes(&s); number++) {
     pass p = dx_pass(&s, number);
     if (p.rows == 0) continue;
     job j = {.call = call,
              .sizes = &s,
              .pass = &p,
              .of = made->of + 2 * number,
-             .weights = call->workspace,
+             .weights = p.view ? call->in[1].data : call->workspace,
              .bias = &(const hr_tensor){0},
              .add = &call->in[2],
-             .workspace = (char *)call->workspace + reordered_bytes(&s, dtype),
+             .workspace = (char *)call->workspace + (p.view ? 0 : reordered_bytes(&s, dtype)),
              .slice = slice_of(&p, dtype)};
     int64_t tasks = hr__chunks(p.rows, p.block) * s.groups;
     int workers = (int)hr__min(call->threads, tasks); /* as many as have a part of the workspace */
-    if (p.taps > 0) hr__pool_run(call->device->pool, workers, s.groups * s.in, reorder_task, &j);
+    if (p.taps > 0 && !p.view) hr__pool_run(call->device->pool, workers, s.groups * s.in, reorder_task, &j);
     HR_TRY(job_run(&j));
   }
   return HR_OK;

@@ -1,24 +1,37 @@
-/* What the rules of conv (op/conv.c) and the CPU's kernels (op/conv_kernel.c, op/conv_weights.c) share. */
+/* What the rules of conv (op/conv.c) and the CPU's kernels (op/conv_*.c) share. */
 #ifndef HR_OP_CONV_PARTS_H
 #define HR_OP_CONV_PARTS_H
 
 #include "op/conv_walk.h"
 #include "op/product.h"
+#include "op/stream.h"
 
 /* Place `row` of all samples' (the last axis runs fastest): its sample, and its number along each axis. */
 int64_t hr__conv_place(const hr_conv_walk *w, int64_t row, int64_t at[HR_CONV_AXES]);
 
-/* Where in one channel of the source each tap of a place reads; -1: outside. Whether all are inside. */
-bool hr__conv_taps(const hr_conv_walk *w, const int64_t at[HR_CONV_AXES], int64_t *offsets);
+/* Where in one channel of the source each tap of a place reads; -1: outside. */
+void hr__conv_taps(const hr_conv_walk *w, const int64_t at[HR_CONV_AXES], int64_t *offsets);
 
-/* One row of an unfolded source: to [channels, taps] from `channels` channels of `size` elements each. */
-typedef struct hr_conv_row {
-  const char *from;
-  int64_t channels, size, taps;
-  const int64_t *offsets;
-  bool inside; /* no offset is -1 */
-} hr_conv_row;
-void hr__conv_unfold(const hr_conv_row *row, size_t element_bytes, void *to);
+/* Rows of an unfolded source: to [rows, channels, taps]. */
+typedef struct hr_conv_rows {
+  const hr_conv_walk *walk;
+  const void *from;        /* a group of the first sample */
+  int64_t channels, apart; /* of the group; elements from one sample to the next */
+  int64_t *offsets;        /* scratch, one for each tap */
+} hr_conv_rows;
+void hr__conv_unfold(const hr_conv_rows *u, hr_range rows, size_t element_bytes, void *to);
+
+/* Where rows of products go. */
+typedef struct hr_conv_put {
+  const hr_tensor *bias, *add, *out; /* bias and add without data: none */
+  const hr_conv_walk *walk;
+  int64_t groups, columns; /* columns: channels of a group of the result, or all of a row that is flat */
+  bool flat;               /* rows are samples, which lie in the result as they do in the product */
+} hr_conv_put;
+
+/* Completes product [rows, columns], rows `rows` of all samples' places in a group, and puts it into the result;
+ * `turned` is scratch of the same size, and the product is overwritten. */
+void hr__conv_put(const hr_conv_put *p, int64_t group, hr_range rows, float *product, float *turned);
 
 /* Scratch of the CPU's kernels. */
 size_t hr__conv_bytes(const hr_conv_sizes *s, hr_dtype dtype, int threads);

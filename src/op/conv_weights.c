@@ -15,15 +15,17 @@ enum {
   BLOCK_BYTES = 4 * 1024 * 1024, /* of one block in f32, unfolded x and dy */
   BLOCK_LEAST = 256,             /* rows */
   BLOCK_MOST = 8192,
-  UNFOLD_ROWS = 64, /* of one task */
-  DB_CHANNELS = 16, /* of one task of conv_db: they lie side by side in a sample */
-  DB_PLACES = 64    /* summed in f32 before they join the total in f64 */
+  UNFOLD_ROWS = 64,  /* of one task */
+  DB_ELEMENTS = 512, /* of a sample, of one task of conv_db */
+  DB_SAMPLES = 64,   /* summed in f32 before they join the total in f64 */
+  DB_PLACES = 256    /* of a sample: likewise */
 };
 
 typedef struct plan {
   hr_conv_sizes sizes;
   hr_conv_walk walk;
   int64_t taps, inner, rows, block;
+  bool x_rows, dy_rows; /* x, dy are rows as they lie there: [rows, groups x inner], [rows, K] */
 } plan;
 
 /* Where the workspace keeps things, in bytes from its start. */
@@ -42,6 +44,8 @@ static plan plan_of(const hr_conv_sizes *s) {
   p.taps = hr__conv_volume(s->kernel);
   p.inner = s->in * p.taps;
   p.rows = s->samples * hr__conv_volume(s->y);
+  p.x_rows = hr__conv_is_view(s);
+  p.dy_rows = hr__conv_volume(s->y) == 1;
   int64_t row = s->groups * (p.inner + s->out), fit = BLOCK_BYTES / (int64_t)sizeof(float) / row / 64 * 64;
   p.block = hr__min(p.rows, fit < BLOCK_LEAST ? BLOCK_LEAST : hr__min(fit, BLOCK_MOST));
   return p;
@@ -51,9 +55,10 @@ static hr_gemm_spec block_spec(const plan *p, int64_t rows, hr_dtype dtype) {
   return (hr_gemm_spec){.m = p->sizes.out,
                         .n = p->inner,
                         .k = rows,
-                        .lda = rows,
-                        .ldb = p->inner,
+                        .lda = p->dy_rows ? p->sizes.groups * p->sizes.out : rows,
+                        .ldb = p->x_rows ? p->sizes.groups * p->inner : p->inner,
                         .ldc = p->inner,
+                        .transpose_a = p->dy_rows,
                         .accumulate = true,
                         .a = dtype,
                         .b = dtype,
@@ -70,8 +75,8 @@ static layout layout_of(const plan *p, hr_dtype dtype, hr_dtype result, int thre
   size_t element = hr_dtype_bytes(dtype), block = (size_t)p->block, workers = (size_t)(threads < 1 ? 1 : threads);
   layout at = {0};
   if (result != HR_F32) at.x = aligned((size_t)(s->groups * s->out * p->inner) * sizeof(float));
-  at.dy = at.x + aligned(block * (size_t)(s->groups * p->inner) * element);
-  at.offsets = at.dy + aligned(block * (size_t)(s->groups * s->out) * element);
+  at.dy = at.x + (p->x_rows ? 0 : aligned(block * (size_t)(s->groups * p->inner) * element));
+  at.offsets = at.dy + (p->dy_rows ? 0 : aligned(block * (size_t)(s->groups * s->out) * element));
   at.offsets_each = aligned((size_t)p->taps * sizeof(int64_t));
   at.scratch = at.offsets + workers * at.offsets_each;
   int together = s->groups > 1 ? 1 : (int)workers;
@@ -136,29 +141,31 @@ static char *job_part(const job *j, size_t at) {
   return (char *)j->call->workspace + at;
 }
 
-/* Some rows of the block, in all groups: x unfolded [groups, rows, inner], dy [K, rows]. */
-static void unfold_task(void *arg, int64_t task, int worker) {
-  const job *j = arg;
+/* x [groups, rows, inner], some rows of the block in all groups. */
+static void x_unfold(const job *j, hr_range range, int64_t *offsets) {
   const plan *p = j->plan;
   const hr_conv_sizes *s = &p->sizes;
-  const hr_tensor *dy = &j->call->in[0], *x = &j->call->in[1];
+  const hr_tensor *x = &j->call->in[1];
   size_t element = hr_dtype_bytes(x->desc.dtype);
-  int64_t count = j->rows.end - j->rows.first, source = hr__conv_volume(s->x), windows = hr__conv_volume(s->y);
-  int64_t *offsets = (int64_t *)(void *)job_part(j, j->at.offsets + (size_t)worker * j->at.offsets_each);
-  hr_range range = hr__chunk(count, UNFOLD_ROWS, task);
-  hr_conv_row row = {.channels = s->in, .size = source, .taps = p->taps, .offsets = offsets};
-  for (int64_t r = range.first; r < range.end; r++) {
-    int64_t at[HR_CONV_AXES], sample = hr__conv_place(&p->walk, j->rows.first + r, at);
-    row.inside = hr__conv_taps(&p->walk, at, offsets);
-    for (int64_t group = 0; group < s->groups; group++) {
-      row.from = (const char *)x->data + (size_t)((sample * s->groups + group) * s->in * source) * element;
-      hr__conv_unfold(&row, element, job_part(j, j->at.x + (size_t)((group * count + r) * p->inner) * element));
-    }
+  int64_t count = j->rows.end - j->rows.first, of_group = s->in * hr__conv_volume(s->x);
+  hr_conv_rows unfolded = {.walk = &p->walk, .channels = s->in, .apart = s->groups * of_group, .offsets = offsets};
+  hr_range rows = {j->rows.first + range.first, j->rows.first + range.end};
+  for (int64_t group = 0; group < s->groups; group++) {
+    unfolded.from = (const char *)x->data + (size_t)(group * of_group) * element;
+    hr__conv_unfold(&unfolded, rows, element,
+                    job_part(j, j->at.x + (size_t)((group * count + range.first) * p->inner) * element));
   }
-  /* dy: as much of a sample at once as is in these rows */
+}
+
+/* dy [K, rows], as much of a sample at once as is in these rows. */
+static void dy_gather(const job *j, hr_range range) {
+  const hr_conv_sizes *s = &j->plan->sizes;
+  const hr_tensor *dy = &j->call->in[0];
+  size_t element = hr_dtype_bytes(dy->desc.dtype);
+  int64_t count = j->rows.end - j->rows.first, windows = hr__conv_volume(s->y), channels = s->groups * s->out;
   for (int64_t r = range.first; r < range.end;) {
     int64_t first = j->rows.first + r, sample = first / windows, place = first % windows;
-    int64_t n = hr__min(windows - place, range.end - r), channels = s->groups * s->out;
+    int64_t n = hr__min(windows - place, range.end - r);
     for (int64_t k = 0; k < channels; k++)
       memcpy(job_part(j, j->at.dy + (size_t)(k * count + r) * element),
              (const char *)dy->data + (size_t)((sample * channels + k) * windows + place) * element,
@@ -167,16 +174,30 @@ static void unfold_task(void *arg, int64_t task, int worker) {
   }
 }
 
+static void unfold_task(void *arg, int64_t task, int worker) {
+  const job *j = arg;
+  hr_range range = hr__chunk(j->rows.end - j->rows.first, UNFOLD_ROWS, task);
+  if (!j->plan->x_rows)
+    x_unfold(j, range, (int64_t *)(void *)job_part(j, j->at.offsets + (size_t)worker * j->at.offsets_each));
+  if (!j->plan->dy_rows) dy_gather(j, range);
+}
+
 static const char *group_dy(const job *j, int64_t group) {
-  int64_t count = j->rows.end - j->rows.first;
-  size_t element = hr_dtype_bytes(j->call->in[0].desc.dtype);
-  return job_part(j, j->at.dy + (size_t)(group * j->plan->sizes.out * count) * element);
+  const hr_tensor *dy = &j->call->in[0];
+  int64_t count = j->rows.end - j->rows.first, out = j->plan->sizes.out;
+  size_t element = hr_dtype_bytes(dy->desc.dtype);
+  if (j->plan->dy_rows)
+    return (const char *)dy->data + (size_t)((j->rows.first * j->plan->sizes.groups + group) * out) * element;
+  return job_part(j, j->at.dy + (size_t)(group * out * count) * element);
 }
 
 static const char *group_x(const job *j, int64_t group) {
-  int64_t count = j->rows.end - j->rows.first;
-  size_t element = hr_dtype_bytes(j->call->in[0].desc.dtype);
-  return job_part(j, j->at.x + (size_t)(group * count * j->plan->inner) * element);
+  const hr_tensor *x = &j->call->in[1];
+  int64_t count = j->rows.end - j->rows.first, inner = j->plan->inner;
+  size_t element = hr_dtype_bytes(x->desc.dtype);
+  if (j->plan->x_rows)
+    return (const char *)x->data + (size_t)((j->rows.first * j->plan->sizes.groups + group) * inner) * element;
+  return job_part(j, j->at.x + (size_t)(group * count * inner) * element);
 }
 
 static const hr_gemm *block_product(const job *j) {
@@ -195,7 +216,8 @@ static void group_task(void *arg, int64_t group, int worker) {
 static hr_status block_run(job *j) {
   const hr_call *call = j->call;
   int64_t groups = j->plan->sizes.groups;
-  hr__pool_run(call->device->pool, call->threads, hr__chunks(j->rows.end - j->rows.first, UNFOLD_ROWS), unfold_task, j);
+  int64_t tasks = hr__chunks(j->rows.end - j->rows.first, UNFOLD_ROWS);
+  if (!j->plan->x_rows || !j->plan->dy_rows) hr__pool_run(call->device->pool, call->threads, tasks, unfold_task, j);
   if (groups == 1)
     return hr__gemm_run(block_product(j), call->device->pool, call->threads, group_dy(j, 0), group_x(j, 0), j->sum,
                         job_part(j, j->at.scratch));
@@ -240,32 +262,66 @@ hr_status hr__conv_dw_run(const hr_call *call) {
   return HR_OK;
 }
 
+/* Sums of `count` channels over some samples, [samples, count, places] with samples `apart`: element by element in f32,
+ * then those of a channel, which join its total. */
+HR_INLINE void db_columns(const hr_tensor *dy, int64_t first, int64_t samples, int64_t apart, int64_t count,
+                          int64_t places, double *total) {
+  float sum[DB_ELEMENTS], scratch[DB_ELEMENTS];
+  for (int64_t i = 0; i < count * places; i++)
+    sum[i] = 0.0f;
+  for (int64_t sample = 0; sample < samples; sample++) {
+    const float *from = hr__load(dy, first + sample * apart, count * places, scratch);
+#pragma omp simd
+    for (int64_t i = 0; i < count * places; i++)
+      sum[i] += from[i];
+  }
+  for (int64_t c = 0; c < count; c++)
+    for (int64_t i = 0; i < places; i++)
+      total[c] += (double)sum[c * places + i];
+}
+
+/* The same of one channel and one sample with many places. */
+HR_INLINE double db_run(const hr_tensor *dy, int64_t first, int64_t places) {
+  float scratch[DB_ELEMENTS];
+  double total = 0.0;
+  for (int64_t at = 0; at < places; at += DB_PLACES) {
+    int64_t n = hr__min(DB_PLACES, places - at);
+    const float *from = hr__load(dy, first + at, n, scratch);
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++)
+      sum += from[i];
+    total += (double)sum;
+  }
+  return total;
+}
+
+/* Channels of one task: they lie side by side in a sample. */
+static int64_t db_channels(int64_t places) {
+  return places > DB_PLACES ? 1 : DB_ELEMENTS / places;
+}
+
 /* Some channels over all samples. */
 HR_CLONES static void conv_db_task(void *arg, int64_t task, int worker) {
   const hr_call *call = arg;
   const hr_tensor *dy = &call->in[0], *partial = &call->in[1], *db = &call->out[0];
-  int64_t samples = dy->desc.dim[0], channels = dy->desc.dim[1],
-          windows = hr_desc_count(&dy->desc) / samples / channels;
-  hr_range range = hr__chunk(channels, DB_CHANNELS, task);
-  int64_t count = range.end - range.first;
-  double total[DB_CHANNELS];
-  float block[DB_PLACES], ends[DB_CHANNELS];
+  int64_t samples = dy->desc.dim[0], channels = dy->desc.dim[1], places = hr_desc_count(&dy->desc) / samples / channels,
+          apart = channels * places;
+  hr_range range = hr__chunk(channels, db_channels(places), task);
+  int64_t count = range.end - range.first, first = range.first * places;
+  double total[DB_ELEMENTS];
+  float ends[DB_ELEMENTS];
   (void)worker;
 
   const float *start = partial->data ? hr__load(partial, range.first, count, ends) : NULL;
   for (int64_t c = 0; c < count; c++)
     total[c] = start ? (double)start[c] : 0.0;
-  for (int64_t sample = 0; sample < samples; sample++)
-    for (int64_t c = 0; c < count; c++)
-      for (int64_t first = 0; first < windows; first += DB_PLACES) {
-        int64_t n = hr__min(DB_PLACES, windows - first);
-        const float *from = hr__load(dy, (sample * channels + range.first + c) * windows + first, n, block);
-        float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = 0; i < n; i++)
-          sum += from[i];
-        total[c] += (double)sum;
-      }
+  if (places > DB_PLACES)
+    for (int64_t sample = 0; sample < samples; sample++)
+      total[0] += db_run(dy, first + sample * apart, places);
+  else
+    for (int64_t sample = 0; sample < samples; sample += DB_SAMPLES)
+      db_columns(dy, first + sample * apart, hr__min(DB_SAMPLES, samples - sample), apart, count, places, total);
   float *to = hr__target(db, range.first, ends);
   for (int64_t c = 0; c < count; c++)
     to[c] = (float)total[c];
@@ -273,7 +329,8 @@ HR_CLONES static void conv_db_task(void *arg, int64_t task, int worker) {
 }
 
 hr_status hr__conv_db_run(const hr_call *call) {
-  int64_t tasks = hr__chunks(call->in[0].desc.dim[1], DB_CHANNELS);
+  const hr_desc *dy = &call->in[0].desc;
+  int64_t places = hr_desc_count(dy) / dy->dim[0] / dy->dim[1], tasks = hr__chunks(dy->dim[1], db_channels(places));
   hr__pool_run(call->device->pool, call->threads, tasks, conv_db_task, (void *)(uintptr_t)call);
   return HR_OK;
 }
