@@ -31,8 +31,8 @@ static bool ends_with(const char *name, const char *ending) {
 
 static hr_status first_bytes(hr_stream *stream, const char **head, size_t *bytes, hr_error *err) {
   bool there;
-  HR_TRY(hr__stream_see(stream, 4095, &there, err)); /* or all there is */
-  *head = stream->window + stream->at;
+  HR_TRY(hr__stream_see(stream, 4095, &there, err));         /* or all there is */
+  *head = stream->window ? stream->window + stream->at : ""; /* an empty file has no window */
   *bytes = stream->filled - stream->at;
   return HR_OK;
 }

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/codec.h"
 #include "data/keys.h"
 #include "data/sensors.h"
+#include "data/tokens.h"
 #include "format/safetensors.h"
 #include "part_sensors.h"
 #include "support/faults.h"
@@ -422,6 +424,36 @@ static void test_shipped(void **state) {
   sensors_close(&o);
 }
 
+/* The tokenizer of the part that answers, where data.tokenizer names none: plans count it as any other. */
+static void test_tokenizer(void **state) {
+  (void)state;
+  static const hr_key part[] = {{.path = "model.parts.llm.path", .type = HR_KEY_PATH, .meaning = "-"}};
+  static const char text[] = "model: { parts: { llm: { path: recipes/sensors } } }\n"
+                             "data: { source: sensors, path: recipes/sensors, sequence_length: 200,\n"
+                             "        sensors: { context_size: 5 } }\n";
+  const hr_key_table tables[] = {hr_data_keys, hr_masking_keys, hr_sensors_keys, {part, 1}};
+  hr_recipe *recipe;
+  hr_error err = {0};
+  assert_int_equal(hr__recipe_parse("r.yaml", HR_SOURCE_DIR, text, sizeof text - 1, NULL, 0, tables, 4, &recipe, &err),
+                   HR_OK);
+  assert_string_equal(hr__tokens_setting(recipe), "model.parts.llm.path");
+  assert_false(hr__tokens_are_bytes(recipe));
+  assert_true(hr__data_reads_tokenizer(recipe));
+  assert_true(hr__codec_bytes(recipe).reading > 1000);
+  hr_fields fields = sensors_fields(SENSORS_LENGTH);
+  int64_t bucket = SENSORS_LENGTH;
+  hr_data_shape shape = {
+      .seed = 3, .batch = SENSORS_BATCH, .buckets = &bucket, .fields = &fields, .n_buckets = 1, .fillers = 1};
+  hr_data *data;
+  if (hr__data_open(recipe, &shape, &data, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
+  sensors_batch b;
+  void *at[HR_FIELDS];
+  sensors_places(&b, at);
+  assert_true(hr__data_ask(data, false, 0, at).positions < 60); /* words, not bytes */
+  hr__data_close(data);
+  hr__recipe_destroy(recipe);
+}
+
 static hr_status open_body(void *arg, hr_error *err) {
   (void)arg;
   sensors_data o;
@@ -441,7 +473,8 @@ int main(void) {
       cmocka_unit_test(test_fields),   cmocka_unit_test(test_prompt),      cmocka_unit_test(test_streams),
       cmocka_unit_test(test_held_out), cmocka_unit_test(test_own_eval),    cmocka_unit_test(test_buckets),
       cmocka_unit_test(test_bytes),    cmocka_unit_test(test_all_patches), cmocka_unit_test(test_trace),
-      cmocka_unit_test(test_shipped),  cmocka_unit_test(test_threads),     cmocka_unit_test(test_faults),
+      cmocka_unit_test(test_shipped),  cmocka_unit_test(test_threads),     cmocka_unit_test(test_tokenizer),
+      cmocka_unit_test(test_faults),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
