@@ -36,7 +36,8 @@ static void rows_fill(generating *g) {
     if (g->rows[r].count > 0) continue;
     const hr_prompt *prompt = &g->prompts[g->begun];
     hr__generator_begin(g->generator, r, g->begun, prompt->ids, prompt->kept);
-    g->rows[r] = (hr_fed){.ids = prompt->ids + prompt->kept, .count = prompt->count - prompt->kept};
+    g->rows[r] =
+        (hr_fed){.ids = prompt->ids + prompt->kept, .count = prompt->count - prompt->kept, .sample = prompt->sample};
     g->number[r] = g->begun++;
   }
 }

@@ -9,7 +9,8 @@
 typedef struct hr_prompt {
   const int32_t *ids;
   int64_t count;
-  int64_t kept; /* of these, how many the row's caches hold already; of the only prompt of a call */
+  int64_t kept;        /* of these, how many the row's caches hold already; of the only prompt of a call */
+  void *const *sample; /* of a prompt that is a sample of the data (hr_fed) */
 } hr_prompt;
 
 typedef struct hr_generate_options {

@@ -12,6 +12,12 @@ typedef struct driven {
   int64_t length;
   hr_id tokens, positions, counts, last; /* last: HR_NONE where the length is 1 */
   hr_id logits, best;
+  struct {
+    hr_id input;
+    int number; /* of the field among the model's */
+    size_t bytes;
+  } more[HR_FIELDS]; /* of prompts that are samples: their fields beside tokens */
+  int n_more;
 } driven;
 
 typedef struct row {
@@ -33,6 +39,21 @@ struct hr_generator {
   int64_t *fed;   /* per row: new tokens that are in the caches already */
   hr_arena arena;
 };
+
+/* What a program that reads samples takes of them. */
+static void sample_find(hr_generator *g, const hr_recipe *recipe, int i) {
+  driven *d = &g->programs[i];
+  hr_model_part model = hr__model_whole(recipe);
+  hr_field_shape shape = {.batch = g->shape.batch, .length = d->length};
+  hr_fields own = hr__model_fields(&model, &shape), taken = hr__generation_fields(&model, &g->shape, i);
+  for (int f = 0; f < taken.count; f++)
+    for (int k = 0; k < own.count; k++) {
+      if (strcmp(taken.list[f].name, own.list[k].name) != 0 || taken.list[f].purpose == HR_FOR_TOKENS) continue;
+      d->more[d->n_more].input = hr__program_input(hr__run_graph(g->run), d->program, own.list[k].name);
+      d->more[d->n_more].number = k;
+      d->more[d->n_more++].bytes = hr__field_sample_bytes(&own.list[k]);
+    }
+}
 
 static hr_status program_find(hr_generator *g, int i, hr_error *err) {
   const hr_graph *graph = hr__run_graph(g->run);
@@ -74,8 +95,10 @@ static hr_status room_take(hr_generator *g, const hr_sampling *sampling, hr_erro
 
 static hr_status generator_fill(hr_generator *g, const hr_recipe *recipe, const hr_sampling *sampling, hr_error *err) {
   HR_TRY(hr__generation_read(recipe, &g->shape, err));
-  for (int i = 0; i < g->shape.n_lengths; i++)
+  for (int i = 0; i < g->shape.n_lengths; i++) {
     HR_TRY(program_find(g, i, err));
+    if (g->shape.asked && g->programs[i].length > 1) sample_find(g, recipe, i);
+  }
   return room_take(g, sampling, err);
 }
 
@@ -137,6 +160,20 @@ static int64_t rows_of(const hr_fed *fed, int64_t done, int64_t length) {
   return fed->count - done < length ? fed->count - done : length;
 }
 
+/* A row that only goes on has no sample: with zeros its one new token is read as itself. */
+static void samples_write(hr_generator *g, const driven *d, const hr_fed *rows) {
+  for (int f = 0; f < d->n_more; f++) {
+    if (d->more[f].input == HR_NONE) continue;
+    char *to = hr__run_fed(g->run, d->more[f].input);
+    size_t bytes = d->more[f].bytes;
+    for (int64_t r = 0; r < g->shape.batch; r++, to += bytes)
+      if (rows[r].sample)
+        memcpy(to, rows[r].sample[d->more[f].number], bytes);
+      else
+        memset(to, 0, bytes);
+  }
+}
+
 static void batch_write(hr_generator *g, const driven *d, const hr_fed *rows) {
   int32_t *tokens = hr__run_fed(g->run, d->tokens), *positions = hr__run_fed(g->run, d->positions);
   int32_t *counts = hr__run_fed(g->run, d->counts), *last = d->last == HR_NONE ? NULL : hr__run_fed(g->run, d->last);
@@ -165,6 +202,7 @@ static hr_status token_pick(hr_generator *g, const driven *d, int64_t number, in
 /* One run of a program: what it takes of each row, and the next token of those it has come to the end of. */
 static hr_status program_feed(hr_generator *g, const driven *d, hr_fed *rows, hr_error *err) {
   batch_write(g, d, rows);
+  samples_write(g, d, rows);
   HR_TRY(hr__run_program(g->run, d->program, err));
   for (int64_t r = 0; r < g->shape.batch; r++) {
     int64_t count = rows_of(&rows[r], g->fed[r], d->length);

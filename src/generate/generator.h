@@ -22,11 +22,13 @@ int64_t hr__generator_context(const hr_generator *generator);
  * caches hold already; 0: a new one. */
 void hr__generator_begin(hr_generator *generator, int64_t row, uint64_t sequence, const int32_t *ids, int64_t kept);
 
-/* New tokens of a row, and the token that follows them. A row without new ones rests. */
+/* New tokens of a row, and the token that follows them. A row without new ones rests. A prompt that is a sample of the
+ * data has all its fields: `sample` has each at the place that it has in hr__model_fields. */
 typedef struct hr_fed {
   const int32_t *ids;
   int64_t count;
   int32_t next;
+  void *const *sample;
 } hr_fed;
 /* `rows` has one for each row of the batch. A sequence that would become longer than the context is HR_FAILURE. */
 hr_status hr__generator_feed(hr_generator *generator, hr_fed *rows, hr_error *err);

@@ -107,6 +107,10 @@ struct hr_model {
   /* (optional) [..., vocabulary] of rows of what `body` gives. Models that have it, and whose body attends over caches
    * where a batch has positions (modules.h), generate. */
   hr_id (*logits)(hr_builder *b, const hr_model_part *part, hr_id hidden);
+  /* (optional) A model of parts that writes: the part that does, which has all of the above, and x of a prompt, [B, T,
+   * width], from the fields of a sample. What follows the prompt are tokens of that part alone. */
+  const char *speaker;
+  hr_id (*prompt)(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch);
   const char *head; /* its linear module: neither adapted nor quantized, as where it stands in the loss */
   /* (optional) Emits the forward pass in f32 (the precision pass gives the types) into the builder's current program;
    * returns the loss (f32 [1]), HR_NONE after an error. Parameters are declared by name, so that several programs share

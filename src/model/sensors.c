@@ -118,15 +118,19 @@ static void matches_report(hr_builder *b, const hr_model_part *whole, const hr_m
   }
 }
 
-static hr_id forward(hr_builder *b, const hr_model_part *whole, const hr_model_batch *batch) {
+/* [B, L, H]: of each position the word's own embedding, or the vector of a patch. */
+static hr_id prompt(hr_builder *b, const hr_model_part *whole, const hr_model_batch *batch) {
   hr_sensor_model m = hr__sensor_model_read(whole);
   hr_model_part decoder = hr__part_find(whole, HR_SENSORS_DECODER);
   hr_id patches = projected(b, whole, &m, batch), words = hr__part_embed(b, &decoder, batch);
   hr__module(b, "placement");
   if (b->status != HR_OK) return HR_NONE;
-  /* [B, L, H]: of each position the word's own embedding, or that of a patch. */
-  hr_id x = hr__gather(b, hr__batch_field(batch, "placement"), hr__concat(b, (hr_id[]){words, patches}, 2, 1));
-  x = hr__part_body(b, &decoder, x, batch);
+  return hr__gather(b, hr__batch_field(batch, "placement"), hr__concat(b, (hr_id[]){words, patches}, 2, 1));
+}
+
+static hr_id forward(hr_builder *b, const hr_model_part *whole, const hr_model_batch *batch) {
+  hr_model_part decoder = hr__part_find(whole, HR_SENSORS_DECODER);
+  hr_id x = hr__part_body(b, &decoder, prompt(b, whole, batch), batch);
   hr_id loss = hr__part_loss(b, &decoder, x, batch);
   hr__report(b, whole->model, batch, "loss", loss);
   if (b->status == HR_OK && b->graph->programs[b->program].key.kind == HR_PROGRAM_EVAL)
@@ -141,6 +145,8 @@ const hr_model hr_model_sensors = {
     .n_parts = sizeof parts / sizeof *parts,
     .check = hr__sensor_model_check,
     .forward = forward,
+    .speaker = HR_SENSORS_DECODER,
+    .prompt = prompt,
     .vocabulary = vocabulary,
     .reported = reported,
     .n_reported = REPORTED,

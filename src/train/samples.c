@@ -6,6 +6,8 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "data/picture.h"
+#include "format/file.h"
 #include "generate/ends.h"
 
 static hr_status prompts_encode(hr_samples *s, hr_error *err) {
@@ -42,15 +44,51 @@ static hr_status prompts_check(const hr_samples *s, const hr_recipe *recipe, hr_
   return HR_OK;
 }
 
+/* The first questions that are held out, or of all where none is; with the fields of each. */
+static hr_status questions_take(const hr_session *session, hr_samples *s, hr_error *err) {
+  const hr_data *data = session->data;
+  const hr_fields *fields = &session->fields[session->shape.n_buckets - 1];
+  bool eval = hr__data_eval_samples(data) > 0;
+  int64_t there = eval ? hr__data_eval_samples(data) : hr__data_train_samples(data);
+  s->count = (size_t)hr__generator_batch(s->generator);
+  if ((int64_t)s->count > there) s->count = (size_t)there;
+  const char **texts = hr__arena_array(&s->arena, s->count + 1, sizeof *texts);
+  s->asked = hr__arena_array(&s->arena, s->count + 1, sizeof *s->asked);
+  s->prompts = hr__arena_array(&s->arena, s->count + 1, sizeof *s->prompts);
+  s->answers = hr__arena_array(&s->arena, s->count + 1, sizeof *s->answers);
+  if (!texts || !s->asked || !s->prompts || !s->answers) return hr__nomem(err);
+  int tokens = hr__field_for(fields, HR_FOR_TOKENS);
+  for (int f = 0; f < fields->count; f++)
+    if (strcmp(fields->list[f].name, "patches") == 0) {
+      s->patches_field = f;
+      s->points = fields->list[f].desc.dim[fields->list[f].desc.rank - 1];
+    }
+  for (size_t i = 0; i < s->count; i++) {
+    void **at = hr__arena_array(&s->arena, HR_FIELDS, sizeof *at);
+    for (int f = 0; at && f < fields->count; f++)
+      if (!(at[f] = hr__arena_alloc(&s->arena, hr__field_sample_bytes(&fields->list[f])))) return hr__nomem(err);
+    if (!at) return hr__nomem(err);
+    s->asked[i] = hr__data_ask(data, eval, i, at);
+    s->prompts[i] = (hr_prompt){.ids = at[tokens], .count = s->asked[i].positions, .sample = at};
+    texts[i] = s->asked[i].question;
+  }
+  s->texts = texts;
+  return HR_OK;
+}
+
 static hr_status samples_fill(const hr_session *session, hr_samples *s, hr_error *err) {
   const hr_recipe *recipe = session->options->recipe;
   s->every = hr__recipe_int(recipe, "training.generation_every");
-  s->texts = hr__recipe_texts(recipe, "training.generation_prompts", &s->count);
   s->tokens = hr__recipe_int(recipe, "training.generation_tokens");
   HR_TRY(hr__codec_open(recipe, &s->codec, err));
   HR_TRY(hr__ends_find(&s->codec, hr__recipe_has(recipe, "model.path") ? hr__recipe_text(recipe, "model.path") : NULL,
                        &s->ends, err));
   HR_TRY(hr__generator_create(session->run, recipe, &HR_GREEDY, &s->generator, err));
+  if (hr__data_asks(session->data)) return questions_take(session, s, err);
+  if (!hr__recipe_has(recipe, "training.generation_prompts"))
+    return hr__recipe_fail(recipe, "training.generation_every", "leave it out, or choose a source of questions", err,
+                           "there are no questions in this data to ask the model");
+  s->texts = hr__recipe_texts(recipe, "training.generation_prompts", &s->count);
   HR_TRY(prompts_encode(s, err));
   return prompts_check(s, recipe, err);
 }
@@ -80,7 +118,35 @@ static void sample_tell(const hr_samples *s, size_t i, int64_t step, const hr_st
   const hr_answer *a = &s->answers[i];
   hr__text_escape(s->texts[i], strlen(s->texts[i]), prompt, sizeof prompt);
   hr__text_escape(a->text.data ? a->text.data : "", a->shown, text, sizeof text);
-  hr__store_tell(store, HR_MESSAGE_INFO, "step %" PRId64 ": %s|%s", step, prompt, text);
+  if (s->asked && s->asked[i].expected)
+    hr__store_tell(store, HR_MESSAGE_INFO, "step %" PRId64 ": %s | %s (expected: %s)", step, prompt, text,
+                   s->asked[i].expected);
+  else
+    hr__store_tell(store, HR_MESSAGE_INFO, "step %" PRId64 ": %s|%s", step, prompt, text);
+}
+
+/* OUT/answers/step-00000200-1.svg, of the first few. */
+static hr_status pictures_draw(const hr_samples *s, int64_t step, const hr_store *store, hr_error *err) {
+  enum { PICTURES = 8 };
+  char path[HR_STORE_PATH + 64];
+  snprintf(path, sizeof path, "%s/answers", store->out);
+  HR_TRY(hr__file_make_folders(path, err));
+  hr_status status = HR_OK;
+  for (size_t i = 0; i < s->count && i < PICTURES && status == HR_OK; i++) {
+    hr_string answer = {0}, drawn = {0};
+    status = hr__string_add(&answer, s->answers[i].text.data, s->answers[i].shown, err);
+    if (status == HR_OK) status = hr__string_add(&answer, "", 1, err);
+    hr_picture picture = {.asked = &s->asked[i],
+                          .answer = answer.data,
+                          .patches = s->prompts[i].sample[s->patches_field],
+                          .points = s->points};
+    if (status == HR_OK) status = hr__picture(&picture, &drawn, err);
+    snprintf(path, sizeof path, "%s/answers/step-%08" PRId64 "-%zu.svg", store->out, step, i + 1);
+    if (status == HR_OK) status = hr__file_replace(path, drawn.data, drawn.count, err);
+    hr__string_fini(&answer);
+    hr__string_fini(&drawn);
+  }
+  return status;
 }
 
 static hr_status samples_log(const hr_samples *s, int64_t step, double seconds, hr_log *log, hr_error *err) {
@@ -89,6 +155,8 @@ static hr_status samples_log(const hr_samples *s, int64_t step, double seconds, 
     const hr_answer *a = &s->answers[i];
     json_t *one = json_pack("{s:s, s:o, s:s}", "prompt", s->texts[i], "text",
                             json_stringn(a->text.data ? a->text.data : "", a->shown), "end", hr_end_name(a->end));
+    if (one && s->asked && s->asked[i].expected)
+      (void)json_object_set_new(one, "expected", json_string(s->asked[i].expected));
     if (json_array_append_new(list, one) != 0) {
       json_decref(list);
       list = NULL;
@@ -108,6 +176,7 @@ hr_status hr__samples_make(hr_samples *s, int64_t step, const hr_store *store, h
   hr_status status = hr__generate(s->generator, &s->codec, s->prompts, s->count, &options, s->answers, &times, err);
   for (size_t i = 0; status == HR_OK && i < s->count; i++)
     sample_tell(s, i, step, store);
+  if (status == HR_OK && s->asked && s->points > 0) status = pictures_draw(s, step, store, err);
   if (status == HR_OK) status = samples_log(s, step, hr__seconds_now() - begin, log, err);
   for (size_t i = 0; i < s->count; i++)
     hr__answer_destroy(&s->answers[i]);

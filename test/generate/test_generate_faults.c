@@ -24,7 +24,7 @@ static hr_status generate_body(void *arg, hr_error *err) {
   hr_generator *generator = NULL;
   hr_codec codec = {0};
   hr_sampling sampling = {.repetition_penalty = 1.2, .temperature = 1, .top_k = 20, .top_p = 0.9, .seed = 3};
-  hr_prompt prompts[] = {{ids, 4, 0}, {ids, 2, 0}, {ids + 1, 3, 0}};
+  hr_prompt prompts[] = {{.ids = ids, .count = 4}, {.ids = ids, .count = 2}, {.ids = ids + 1, .count = 3}};
   hr_generate_options options = {.rules = {.stops = stops, .n_stops = 1, .tokens = 6}};
   hr_generate_times times = {0};
   hr_answer answers[3] = {{0}};
@@ -59,7 +59,7 @@ static void test_prompts_are_checked(void **state) {
   hr_answer answer;
   speaker_open(&s, &kind, 1, 32, &HR_GREEDY);
   for (int empty = 0; empty < 2; empty++) {
-    hr_prompt prompt = {ids, empty ? 0 : 32, 0};
+    hr_prompt prompt = {.ids = ids, .count = empty ? 0 : 32};
     assert_int_equal(hr__generate(s.generator, &codec, &prompt, 1, &options, &answer, &times, &err), HR_BAD_INPUT);
     assert_non_null(strstr(err.message, empty ? "empty" : "no room"));
     hr__answer_destroy(&answer);

@@ -372,10 +372,29 @@ static void test_bytes(void **state) {
   }
 }
 
+/* What backward takes as given stays a value of its own. */
+static void test_detached(void **state) {
+  (void)state;
+  for (int detached = 0; detached < 2; detached++) {
+    hr_error err = {0};
+    hr_graph *g;
+    hr_builder b;
+    must(hr__graph_create(&g, &err), &err);
+    hr__builder_init(&b, g, HR_F32);
+    hr__program_begin(&b, HR_PROGRAM_STEP);
+    hr_id x = hr__unary(&b, HR_FORMULA_square, hr__input(&b, "x", hr__desc1(HR_F32, COUNT)), 0.0f, 0.0f);
+    if (detached) x = hr__detached(&b, x);
+    hr__program_set_output(&b, "y", hr__unary(&b, HR_FORMULA_exp, x, 0.0f, 0.0f));
+    must(hr__pass_fuse(&b, NULL, NULL, &err), &err);
+    assert_int_equal(g->programs[0].count, 1 + detached);
+    hr__graph_destroy(g);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_f32),           cmocka_unit_test(test_bf16),
                                      cmocka_unit_test(test_f16),           cmocka_unit_test(test_select),
                                      cmocka_unit_test(test_many_operands), cmocka_unit_test(test_long_rows),
-                                     cmocka_unit_test(test_bytes)};
+                                     cmocka_unit_test(test_bytes),         cmocka_unit_test(test_detached)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
