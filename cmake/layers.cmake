@@ -27,6 +27,7 @@ set_source_files_properties(${CMAKE_SOURCE_DIR}/src/format/gguf_blocks.c PROPERT
 if(HR_ASAN)
   file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/op/*.c ${CMAKE_SOURCE_DIR}/src/dev/cpu/*.c)
   set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -O2)
+  set_property(SOURCE ${CMAKE_SOURCE_DIR}/src/dev/cpu/rowwise.c APPEND PROPERTY COMPILE_OPTIONS -O3) # its loops unrolled
 endif()
 set(HR_ALL ${left})
 if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.c)
