@@ -10,15 +10,14 @@ set_source_files_properties(${CMAKE_SOURCE_DIR}/src/dev/cuda/loader.c PROPERTIES
 # The tests are plain C and build everywhere; without plug-in or GPU they are skipped.
 if(TARGET hr_run)
   file(GLOB cuda_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/cuda/test_*.c)
-  file(GLOB op_parts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/op/part_case.c
-       ${CMAKE_SOURCE_DIR}/test/op/part_reference*.c ${CMAKE_SOURCE_DIR}/test/cuda/part_samples.c)
   foreach(source IN LISTS cuda_tests)
     get_filename_component(name ${source} NAME_WE)
     add_executable(cuda_${name} ${source})
     if(name STREQUAL "test_ops_cuda")
-      target_sources(cuda_${name} PRIVATE ${op_parts})
+      target_sources(cuda_${name} PRIVATE ${CMAKE_SOURCE_DIR}/test/cuda/part_samples.c)
+      target_link_libraries(cuda_${name} PRIVATE hr_test_parts_op)
     elseif(name STREQUAL "test_pairs_cuda")
-      target_sources(cuda_${name} PRIVATE ${CMAKE_SOURCE_DIR}/test/run/part_bits.c)
+      target_link_libraries(cuda_${name} PRIVATE hr_test_parts_run)
     endif()
     target_link_libraries(cuda_${name} PRIVATE hr_run PkgConfig::CMOCKA)
     add_test(NAME cuda/${name} COMMAND cuda_${name})

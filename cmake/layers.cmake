@@ -23,6 +23,12 @@ endforeach()
 set_source_files_properties(${CMAKE_SOURCE_DIR}/src/op/adamw8bit.c PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
 # So are weights that are read from blocks of GGUF files.
 set_source_files_properties(${CMAKE_SOURCE_DIR}/src/format/gguf_blocks.c PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+# Kernels are optimised under the sanitizers too: that keeps their sums in registers, and every access to memory is checked.
+if(HR_ASAN)
+  file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/op/*.c ${CMAKE_SOURCE_DIR}/src/dev/cpu/*.c)
+  set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -O2)
+  set_property(SOURCE ${CMAKE_SOURCE_DIR}/src/dev/cpu/rowwise.c APPEND PROPERTY COMPILE_OPTIONS -O3) # its loops unrolled
+endif()
 set(HR_ALL ${left})
 if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.c)
   add_executable(headroom src/cli/main.c)

@@ -15,7 +15,10 @@ typedef struct gemm_case {
   size_t c_bytes;
 } gemm_case;
 
+/* Draws the operands. */
 void gemm_case_init(gemm_case *g, hr_gemm_spec spec, unsigned seed);
+/* Computes the result by hand, which gemm_case_error compares with. */
+void gemm_case_expect(gemm_case *g);
 void gemm_case_fini(gemm_case *g);
 
 /* Runs on a pool of `threads` (0: hr__gemm_run_here as worker 0) and checks guards and the gaps between rows of C. */

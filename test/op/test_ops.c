@@ -279,34 +279,28 @@ static double weighted_slope(op_case *c, const double *seed, int in, const doubl
   return (8.0 * near - far) / (12.0 * step);
 }
 
-/* Compares the gradient of one operand with differences: along single elements spread over it, and along random
- * directions, which every element takes part in. */
-static void differences_compare(op_case *c, const gradient_result *g, int in) {
+/* Compares the gradient of one operand, alone and added to a sum, with differences: along single elements spread over
+ * it, and along random directions, which every element takes part in. */
+static void differences_compare(op_case *c, const gradient_result g[2], int in) {
   enum { ELEMENTS = 16, DIRECTIONS = 3, PROBES = ELEMENTS + DIRECTIONS };
-  double got[PROBES] = {0}, want[PROBES] = {0};
+  double got[2][PROBES] = {{0}}, want[2][PROBES];
   int64_t count = hr_desc_count(&c->in[in]);
   double *direction = hr__arena_array(&c->arena, (size_t)count, sizeof *direction);
   for (int p = 0; p < PROBES; p++) {
     memset(direction, 0, (size_t)count * sizeof *direction);
     if (p < ELEMENTS) direction[(int64_t)p * 7919 % count] = 1.0;
     if (p >= ELEMENTS) draw("direction", (uint64_t)p, direction, count);
-    want[p] = weighted_slope(c, g->seed, in, direction);
-    for (int64_t i = 0; i < count; i++) {
-      got[p] += direction[i] * g->gradient[in][i];
-      want[p] += direction[i] * (g->partial[in] ? g->partial[in][i] : 0.0);
-    }
+    want[0][p] = want[1][p] = weighted_slope(c, g[0].seed, in, direction);
+    for (int added = 0; added < 2; added++)
+      for (int64_t i = 0; i < count; i++) {
+        got[added][p] += direction[i] * g[added].gradient[in][i];
+        want[added][p] += direction[i] * (g[added].partial[in] ? g[added].partial[in][i] : 0.0);
+      }
   }
-  values_close(c, "gradient by single elements", got, want, ELEMENTS, GRADIENT_TOLERANCE);
-  values_close(c, "gradient along directions", got + ELEMENTS, want + ELEMENTS, DIRECTIONS, GRADIENT_TOLERANCE);
-}
-
-static void gradient_check(op_case *c, gradient_options options) {
-  gradient_result g = gradient_run(c, options);
-  if (g.reads & ~c->op->saves) case_fail(c, "the rule reads more than the op declares");
-  for (int i = 0; i < c->sample->n_in; i++) {
-    if (!(options.trained & (1u << i))) continue;
-    if (!g.gradient[i]) case_fail(c, "no gradient for operand %d", i);
-    differences_compare(c, &g, i);
+  for (int added = 0; added < 2; added++) {
+    values_close(c, "gradient by single elements", got[added], want[added], ELEMENTS, GRADIENT_TOLERANCE);
+    values_close(c, "gradient along directions", got[added] + ELEMENTS, want[added] + ELEMENTS, DIRECTIONS,
+                 GRADIENT_TOLERANCE);
   }
 }
 
@@ -320,8 +314,17 @@ static uint32_t case_differentiable(const op_case *c) {
 static void gradient_visit(op_case *c) {
   if (!c->op->grad || case_is_narrow(c)) return;
   uint32_t floats = case_differentiable(c);
-  gradient_check(c, (gradient_options){.trained = floats});
-  gradient_check(c, (gradient_options){.trained = floats, .with_partial = true});
+  gradient_result g[2];
+  for (int added = 0; added < 2; added++) {
+    g[added] = gradient_run(c, (gradient_options){.trained = floats, .with_partial = added});
+    if (g[added].reads & ~c->op->saves) case_fail(c, "the rule reads more than the op declares");
+  }
+  assert_memory_equal(g[0].seed, g[1].seed, (size_t)hr_desc_count(&c->out[0]) * sizeof *g[0].seed);
+  for (int i = 0; i < c->sample->n_in; i++) {
+    if (!(floats & (1u << i))) continue;
+    if (!g[0].gradient[i] || !g[1].gradient[i]) case_fail(c, "no gradient for operand %d", i);
+    differences_compare(c, g, i);
+  }
 }
 
 static void test_gradients_match_differences(void **state) {

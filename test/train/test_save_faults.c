@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/cgroup.h"
 #include "part_session.h"
 #include "support/file_faults.h"
 
@@ -98,6 +99,7 @@ static void test_train(void **state) {
 }
 
 int main(void) {
+  hr__system_root_set("/nonexistent"); /* as in test_start_faults.c */
   hr_test_faults_install();
   hr__file_calls.fdatasync = sync_nothing;
   hr__file_calls.fsync = sync_nothing;
