@@ -81,7 +81,10 @@ typedef struct hr_walk {
 enum {
   HR_WALK_ROWS = 32,             /* summed in f32 before they join the sum in f64 */
   HR_WALK_PIECE = 8 * 32 * 1024, /* elements of a piece */
-  HR_WALK_PIECES = 64            /* of one result at most */
+  HR_WALK_PIECES = 64,           /* of one result at most */
+  HR_WALK_CUDA_RUN = 16 * 1024,  /* elements of depth in a piece on CUDA, along runs */
+  HR_WALK_CUDA_ROWS = 2048,      /* likewise of rows */
+  HR_WALK_CUDA_PIECES = 1024
 };
 
 static inline int64_t hr__walk_up(int64_t count, int64_t by) {
@@ -112,6 +115,15 @@ static inline void hr__walk_make(const hr_reduce_args *args, const hr_desc *spac
   if (pieces > HR_WALK_PIECES) pieces = HR_WALK_PIECES;
   if (pieces > rows) pieces = rows;
   w->piece = hr__walk_up(hr__walk_up(w->depth, pieces), HR_WALK_ROWS) * HR_WALK_ROWS;
+  w->pieces = hr__walk_up(w->depth, w->piece);
+}
+
+/* As CUDA cuts it: thousands of threads wait for work, so pieces are as short as lets each of a block's have some. */
+static inline void hr__walk_make_cuda(const hr_reduce_args *args, const hr_desc *space, hr_walk *w) {
+  hr__walk_make(args, space, w);
+  int64_t pieces = hr__walk_up(w->depth, w->inner == 1 ? HR_WALK_CUDA_RUN : HR_WALK_CUDA_ROWS);
+  if (pieces > HR_WALK_CUDA_PIECES) pieces = HR_WALK_CUDA_PIECES;
+  w->piece = hr__walk_up(w->depth, pieces);
   w->pieces = hr__walk_up(w->depth, w->piece);
 }
 

@@ -55,9 +55,12 @@ static size_t reduce_workspace(const hr_op_view *view, hr_device_kind kind, int 
   hr_desc space;
   space_of(view, &space);
   hr_walk w;
+  if (kind == HR_CUDA) {
+    hr__walk_make_cuda(args, &space, &w);
+    return hr__walk_bytes(&w);
+  }
   hr__walk_make(args, &space, &w);
-  size_t partial = hr__walk_bytes(&w);
-  return kind == HR_CPU ? partial + (size_t)threads * worker_bytes(args) : partial;
+  return hr__walk_bytes(&w) + (size_t)threads * worker_bytes(args);
 }
 
 static void reduce_cost(const hr_op_view *view, hr_cost *cost) {

@@ -1,7 +1,11 @@
 /* reduce on CUDA: sums of pieces in a fixed order, then the sum of pieces. */
 #include "op/pointwise.cuh"
 
-enum { REDUCE_THREADS = 256 };
+enum {
+  REDUCE_THREADS = 256,
+  PIECES_ACROSS = 8,
+  KEPT_BY_PACKS = 24 * 1024 /* bytes, at most: a block's sums of packs take 16 KiB of the 48 there are */
+};
 
 struct reduction {
   hr_reduction kind;
@@ -15,7 +19,7 @@ __device__ inline double reduce_start(hr_reduction kind) {
   return kind == HR_REDUCE_MAX ? -INFINITY : kind == HR_REDUCE_MIN ? INFINITY : 0.0;
 }
 
-__device__ inline double reduce_join(hr_reduction kind, double a, double b) {
+template <typename T> __device__ inline T reduce_join(hr_reduction kind, T a, T b) {
   if (kind == HR_REDUCE_MAX) return b > a || b != b ? b : a;
   if (kind == HR_REDUCE_MIN) return b < a || b != b ? b : a;
   return a + b;
@@ -39,14 +43,14 @@ __device__ inline void partial_put(const reduction &r, int64_t outer, int64_t pi
 }
 
 typedef holding<float, 1, 1, true> element;
+typedef holding<float, WIDE, 1, true, 2> neighbours; /* where inner is a multiple of their number */
 
-__device__ inline double element_of(const program &p, int64_t number) {
+/* Elements of the walked space from number * PACK on, as the program makes them. */
+template <typename H> __device__ inline void elements_of(const program &p, int64_t number, typename H::all &x) {
   place<int64_t> at;
   place_find(p, number, &at);
-  element::all x;
-  program_run<element>(p, at, x);
-  if (p.result[0] != SOURCE_BEFORE) source_read<element>(p, p.result[0], at, x, x);
-  return (double)__uint_as_float(x.word[0]);
+  program_run<H>(p, at, x);
+  if (p.result[0] != SOURCE_BEFORE) source_read<H>(p, p.result[0], at, x, x);
 }
 
 /* inner is 1: a block for each piece of a result; threads take every REDUCE_THREADS-th element, then join in a tree.
@@ -58,8 +62,11 @@ static __global__ void __launch_bounds__(REDUCE_THREADS)
     int64_t outer = job / r.pieces, piece = job % r.pieces, first = piece * r.piece;
     int64_t end = first + r.piece < r.depth ? first + r.piece : r.depth;
     double sum = reduce_start(r.kind);
-    for (int64_t k = first + threadIdx.x; k < end; k += REDUCE_THREADS)
-      sum = reduce_join(r.kind, sum, element_of(p, outer * r.depth + k));
+    for (int64_t k = first + threadIdx.x; k < end; k += REDUCE_THREADS) {
+      element::all x;
+      elements_of<element>(p, outer * r.depth + k, x);
+      sum = reduce_join(r.kind, sum, (double)__uint_as_float(x.word[0]));
+    }
     parts[threadIdx.x] = sum;
     __syncthreads();
     for (int half = REDUCE_THREADS / 2; half > 0; half /= 2) {
@@ -72,34 +79,95 @@ static __global__ void __launch_bounds__(REDUCE_THREADS)
   }
 }
 
-/* A thread for each column of a piece: neighbours read neighbours, each thread its rows in order. */
-static __global__ void __launch_bounds__(REDUCE_THREADS)
-    rows_kernel(const __grid_constant__ program p, const __grid_constant__ reduction r) {
-  int64_t stride = (int64_t)gridDim.x * REDUCE_THREADS, jobs = r.outer * r.pieces * r.inner;
-  for (int64_t job = (int64_t)blockIdx.x * REDUCE_THREADS + threadIdx.x; job < jobs; job += stride) {
-    int64_t inner = job % r.inner, piece = job / r.inner % r.pieces, outer = job / r.inner / r.pieces;
+/* A block for each piece of some columns: `across` packs of them side by side, which read neighbours, and lanes below
+ * each other, which take every so many-th row. A lane sums HR_WALK_ROWS rows in f32 before they join its sum in f64,
+ * then lanes join in a tree. */
+template <typename H>
+static __global__ void __launch_bounds__(REDUCE_THREADS, H::BLOCKS)
+    rows_kernel(const __grid_constant__ program p, const __grid_constant__ reduction r, int across) {
+  constexpr int PACK = H::all::PACK;
+  __shared__ double parts[PACK][REDUCE_THREADS];
+  int lanes = REDUCE_THREADS / across, lane = threadIdx.x / across, beside = threadIdx.x % across;
+  int64_t packs = r.inner / PACK, tiles = (packs + across - 1) / across;
+  for (int64_t job = blockIdx.x; job < r.outer * r.pieces * tiles; job += gridDim.x) {
+    int64_t pack = job % tiles * across + beside, piece = job / tiles % r.pieces, outer = job / tiles / r.pieces;
     int64_t first = piece * r.piece, end = first + r.piece < r.depth ? first + r.piece : r.depth;
-    double sum = reduce_start(r.kind);
-    for (int64_t k = first; k < end; k++)
-      sum = reduce_join(r.kind, sum, element_of(p, (outer * r.depth + k) * r.inner + inner));
-    partial_put(r, outer, piece, inner, sum);
+#pragma unroll
+    for (int e = 0; e < PACK; e++)
+      parts[e][threadIdx.x] = reduce_start(r.kind);
+    for (int64_t k = first + lane; pack < packs && k < end;) {
+      float rows[PACK];
+#pragma unroll
+      for (int e = 0; e < PACK; e++)
+        rows[e] = (float)reduce_start(r.kind);
+      for (int n = 0; n < HR_WALK_ROWS && k < end; n++, k += lanes) {
+        typename H::all x;
+        elements_of<H>(p, (outer * r.depth + k) * packs + pack, x);
+#pragma unroll
+        for (int e = 0; e < PACK; e++)
+          rows[e] = reduce_join(r.kind, rows[e], __uint_as_float(x.word[e]));
+      }
+#pragma unroll
+      for (int e = 0; e < PACK; e++)
+        parts[e][threadIdx.x] = reduce_join(r.kind, parts[e][threadIdx.x], (double)rows[e]);
+    }
+    for (int half = lanes / 2; half > 0; half /= 2) {
+      __syncthreads();
+      if (lane < half)
+#pragma unroll
+        for (int e = 0; e < PACK; e++)
+          parts[e][threadIdx.x] = reduce_join(r.kind, parts[e][threadIdx.x], parts[e][threadIdx.x + half * across]);
+    }
+    if (lane == 0 && pack < packs)
+#pragma unroll
+      for (int e = 0; e < PACK; e++)
+        partial_put(r, outer, piece, pack * PACK + e, parts[e][threadIdx.x]);
+    __syncthreads(); /* the next job writes parts again */
   }
 }
 
+/* Results of pieces: PIECES_ACROSS results side by side, lanes that take every so many-th piece, then a tree. */
 static __global__ void __launch_bounds__(REDUCE_THREADS) pieces_kernel(const __grid_constant__ reduction r) {
-  int64_t stride = (int64_t)gridDim.x * REDUCE_THREADS;
-  for (int64_t i = (int64_t)blockIdx.x * REDUCE_THREADS + threadIdx.x; i < r.outer * r.inner; i += stride) {
-    int64_t outer = i / r.inner, inner = i % r.inner;
+  __shared__ double parts[REDUCE_THREADS];
+  const int lanes = REDUCE_THREADS / PIECES_ACROSS;
+  int lane = threadIdx.x / PIECES_ACROSS;
+  for (int64_t job = blockIdx.x; job * PIECES_ACROSS < r.outer * r.inner; job += gridDim.x) {
+    int64_t i = job * PIECES_ACROSS + threadIdx.x % PIECES_ACROSS, outer = i / r.inner, inner = i - outer * r.inner;
     double sum = reduce_start(r.kind);
-    for (int64_t piece = 0; piece < r.pieces; piece++)
+    for (int64_t piece = lane; i < r.outer * r.inner && piece < r.pieces; piece += lanes)
       sum = reduce_join(r.kind, sum, r.partial[(outer * r.pieces + piece) * r.inner + inner]);
-    result_put(r, i, sum);
+    parts[threadIdx.x] = sum;
+    for (int half = lanes / 2; half > 0; half /= 2) {
+      __syncthreads();
+      if (lane < half)
+        parts[threadIdx.x] = reduce_join(r.kind, parts[threadIdx.x], parts[threadIdx.x + half * PIECES_ACROSS]);
+    }
+    if (lane == 0 && i < r.outer * r.inner) result_put(r, i, parts[threadIdx.x]);
+    __syncthreads();
   }
 }
 
 static unsigned blocks_of(int64_t wanted) {
   const int64_t most = PROGRAM_BLOCKS;
   return (unsigned)(wanted < most ? wanted : most);
+}
+
+/* Packs of a row that one block takes side by side: enough of them for whole lines of memory, and no more lanes than
+ * there are rows. Of depth and inner alone, as sums are. */
+static int across_of(const reduction &r, int pack) {
+  int across = 1, wanted = pack > 1 ? 8 : 32;
+  while (across < wanted && across < r.inner / pack)
+    across *= 2;
+  while (across < REDUCE_THREADS && REDUCE_THREADS / across > r.depth)
+    across *= 2;
+  return across;
+}
+
+template <typename H> static void rows_launch(const hr_call *call, const program &p, const reduction &r) {
+  int pack = H::all::PACK, across = across_of(r, pack);
+  int64_t jobs = r.outer * r.pieces * divide_up(r.inner / pack, across);
+  size_t kept = kept_bytes<typename H::all>(p.n_kept, REDUCE_THREADS);
+  rows_kernel<H><<<blocks_of(jobs), REDUCE_THREADS, kept, call_stream(call)>>>(p, r, across);
 }
 
 static hr_status reduce_run(const hr_call *call) {
@@ -109,10 +177,12 @@ static hr_status reduce_run(const hr_call *call) {
   program p;
   program_space axes;
   hr__program_space(&args->program, call->in, &space);
-  hr__walk_make(args, &space, &w);
+  hr__walk_make_cuda(args, &space, &w);
   program_make(call, &args->program, &p);
   space_make(call, &args->program, space, w.order, &axes);
-  program_lay(call, axes, 1, 1, &p);
+  bool packs = w.inner % WIDE == 0 && axes.size[0] % WIDE == 0 &&
+               kept_bytes<neighbours::all>(p.n_kept, REDUCE_THREADS) <= KEPT_BY_PACKS;
+  program_lay(call, axes, packs ? (int)WIDE : 1, 1, &p);
   size_t kept = kept_bytes<element::all>(p.n_kept, REDUCE_THREADS);
   if (kept > KEPT_BYTES) return HR_UNSUPPORTED;
   reduction r = {args->reduction,
@@ -127,14 +197,16 @@ static hr_status reduce_run(const hr_call *call) {
   cudaStream_t stream = call_stream(call);
   if (w.inner == 1)
     runs_kernel<<<blocks_of(w.outer * w.pieces), REDUCE_THREADS, kept, stream>>>(p, r);
+  else if (packs)
+    rows_launch<neighbours>(call, p, r);
   else
-    rows_kernel<<<blocks_of(divide_up(w.outer * w.pieces * w.inner, REDUCE_THREADS)), REDUCE_THREADS, kept, stream>>>(
-        p, r);
+    rows_launch<element>(call, p, r);
   if (r.partial)
-    pieces_kernel<<<blocks_of(divide_up(w.outer * w.inner, REDUCE_THREADS)), REDUCE_THREADS, 0, stream>>>(r);
+    pieces_kernel<<<blocks_of(divide_up(w.outer * w.inner, PIECES_ACROSS)), REDUCE_THREADS, 0, stream>>>(r);
   return launched();
 }
 
-extern "C" const hr_cuda_launcher hr_cuda_reduce = {
-    {nullptr, nullptr, reduce_run},
-    {(const void *)runs_kernel, (const void *)rows_kernel, (const void *)pieces_kernel}};
+extern "C" const hr_cuda_launcher hr_cuda_reduce = {{nullptr, nullptr, reduce_run},
+                                                    {(const void *)runs_kernel, (const void *)rows_kernel<element>,
+                                                     (const void *)rows_kernel<neighbours>,
+                                                     (const void *)pieces_kernel}};

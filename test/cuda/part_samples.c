@@ -15,6 +15,7 @@
 #include "op/lora_down.h"
 #include "op/lora_up.h"
 #include "op/nf4.h"
+#include "op/pointwise.h"
 #include "op/rmsnorm.h"
 #include "op/rope.h"
 #include "op/topk.h"
@@ -159,6 +160,32 @@ static const hr_conv_dw_args dw_first = {CONV_FIRST, {7}, HR_F32}, dw_middle = {
                              dw_multiplied = {CONV_MULTIPLIED, {3, 3}, HR_F32},
                              dw_volume = {CONV_VOLUME, {3, 3, 2}, HR_F32};
 static const hr_conv_db_args db_wide = {HR_F32}, db_narrow = {HR_BF16};
+
+/* Sums of x times a mask along a middle axis; of rows and of runs with few results, which are cut into pieces. */
+#define PLAIN_MAP                                                                                                      \
+  {                                                                                                                    \
+    {0, 1, 2, 3, 4, 5}, {                                                                                              \
+      0                                                                                                                \
+    }                                                                                                                  \
+  }
+static const hr_reduce_args masked_sum = {
+    .program = {.rank = 3,
+                .n_in = 2,
+                .n_steps = 1,
+                .n_out = 1,
+                .map = {PLAIN_MAP, {{0, 1, -1, -1, -1, -1}, {0}}},
+                .step = {{.formula = HR_FORMULA_mul, .round = -1, .from = {0, 1}}},
+                .result = {{2, HR_SAME_TYPE}}},
+    .reduction = HR_REDUCE_SUM,
+    .axes = 2,
+    .dtype = HR_SAME_TYPE};
+#define REDUCE(kind, which, dimensions)                                                                                \
+  {                                                                                                                    \
+    .program = {.rank = dimensions, .n_in = 1, .n_out = 1, .map = {PLAIN_MAP}}, .reduction = HR_REDUCE_##kind,         \
+    .axes = which, .dtype = HR_SAME_TYPE                                                                               \
+  }
+static const hr_reduce_args rows_sum = REDUCE(SUM, 2, 3), rows_largest = REDUCE(MAX, 2, 3),
+                            run_mean = REDUCE(MEAN, 2, 2);
 
 static const large_sample samples[] = {
     {"rmsnorm", {.n_in = 2, .in = {F(300, 2048), F(2048)}, .args = &eps}},
@@ -441,6 +468,12 @@ static const large_sample samples[] = {
     {"lora_up", {.n_in = 3, .in = {F(130, 8), F(2048, 8)}, .args = &lora8_one}},
     {"lora_up", {.n_in = 3, .in = {F(130, 32), F(2560, 16), F(130, 3072)}, .args = &lora16}},
     {"lora_up", {.n_in = 3, .in = {F(130, 64), F(1024, 64), F(130, 1024)}, .args = &lora64}},
+    {"reduce", {.n_in = 2, .in = {F(5, 512, 384), {HR_F32, 2, {5, 512}}}, .args = &masked_sum}},
+    {"reduce", {.n_in = 2, .in = {F(3, 300, 72), {HR_F32, 2, {3, 300}}}, .args = &masked_sum}},
+    {"reduce", {.n_in = 1, .in = {F(1, 50001, 8)}, .args = &rows_sum}},
+    {"reduce", {.n_in = 1, .in = {F(2, 9001, 19)}, .args = &rows_sum}},
+    {"reduce", {.n_in = 1, .in = {F(2, 9001, 64)}, .args = &rows_largest}},
+    {"reduce", {.n_in = 1, .in = {F(3, 100003)}, .args = &run_mean}},
     {"conv", {.n_in = 4, .in = {F(700, 1, 32), F(128, 1, 7), F(128)}, .args = &conv_first}},
     {"conv", {.n_in = 4, .in = {F(300, 1, 33), F(45, 1, 7), {0}, F(300, 45, 17)}, .args = &conv_first}},
     {"conv", {.n_in = 4, .in = {F(200, 128, 16), F(128, 128, 5), F(128), F(200, 128, 8)}, .args = &conv_middle}},
