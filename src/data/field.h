@@ -19,12 +19,20 @@ typedef enum hr_purpose {
   HR_PURPOSES
 } hr_purpose;
 
+/* What whole numbers are in made-up samples (source synthetic), where numbers at random would make no sense. */
+typedef enum hr_made_up {
+  HR_MADE_AT_RANDOM,
+  HR_MADE_LARGEST, /* counts and masks: samples are whole */
+  HR_MADE_IN_ORDER /* places: ascending by one along the last axis, up to the largest */
+} hr_made_up;
+
 typedef struct hr_field {
   const char *name; /* of the programs' input */
   hr_purpose purpose;
   hr_desc desc;   /* of a whole micro-batch */
   int batch_axis; /* which dim counts samples */
   int64_t bound;  /* whole numbers are below it; 0: none is given */
+  hr_made_up made_up;
 } hr_field;
 
 enum { HR_FIELDS = 24 };

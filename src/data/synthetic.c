@@ -1,5 +1,6 @@
 /* Source synthetic: random numbers for every field, keyed by (seed, sample, element). Targets of tokens are the tokens
- * behind them; whole numbers are below the field's bound; measurements are spread evenly over [-1, 1). */
+ * behind them; whole numbers are below the field's bound, unless it says what they are (hr_made_up); measurements are
+ * spread evenly over [-1, 1). */
 #include "base/clones.h"
 #include "base/mem.h"
 #include "base/philox.h"
@@ -65,19 +66,30 @@ static void floats_draw(hr_random_key key, uint64_t sample, hr_dtype dtype, int6
   }
 }
 
+/* Number i of a field of whole numbers. */
+static uint64_t whole_number(hr_random_key key, uint64_t sample, const hr_field *field, int64_t i) {
+  uint64_t bound = field->bound > 0 ? (uint64_t)field->bound : 256;
+  if (field->desc.dtype == HR_U8 && bound > 256) bound = 256;
+  if (field->made_up == HR_MADE_LARGEST) return bound - 1;
+  if (field->made_up == HR_MADE_IN_ORDER) {
+    uint64_t behind = (uint64_t)(hr_desc_columns(&field->desc) - 1 - i % hr_desc_columns(&field->desc));
+    return behind < bound ? bound - 1 - behind : 0;
+  }
+  return hr__random_below(key, sample, (uint64_t)i, bound);
+}
+
 static void values_draw(hr_random_key key, uint64_t sample, const hr_field *field, void *to) {
   hr_dtype dtype = field->desc.dtype;
   int64_t count = (int64_t)(hr__field_sample_bytes(field) / hr_dtype_bytes(dtype));
-  uint64_t bound = field->bound > 0 ? (uint64_t)field->bound : 256;
   if (dtype == HR_I32)
     for (int64_t i = 0; i < count; i++)
-      ((int32_t *)to)[i] = (int32_t)hr__random_below(key, sample, (uint64_t)i, bound);
+      ((int32_t *)to)[i] = (int32_t)whole_number(key, sample, field, i);
   else if (dtype == HR_I64)
     for (int64_t i = 0; i < count; i++)
-      ((int64_t *)to)[i] = (int64_t)hr__random_below(key, sample, (uint64_t)i, bound);
+      ((int64_t *)to)[i] = (int64_t)whole_number(key, sample, field, i);
   else if (dtype == HR_U8)
     for (int64_t i = 0; i < count; i++)
-      ((uint8_t *)to)[i] = (uint8_t)hr__random_below(key, sample, (uint64_t)i, bound < 256 ? bound : 256);
+      ((uint8_t *)to)[i] = (uint8_t)whole_number(key, sample, field, i);
   else
     floats_draw(key, sample, dtype, count, to);
 }

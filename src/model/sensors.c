@@ -43,13 +43,21 @@ static void fields(const hr_model_part *whole, const hr_field_shape *shape, hr_f
   const hr_field list[] = {
       {.name = "patches", .purpose = HR_FOR_VALUES, .desc = {HR_F32, 4, {b, p, m.channels, m.points}}},
       {.name = "statistics", .purpose = HR_FOR_VALUES, .desc = {HR_F32, 4, {b, p, m.channels, 6}}},
-      {.name = "patch_counts", .purpose = HR_FOR_VALUES, .desc = samples, .bound = p + 1},
-      {.name = "patch_mask", .purpose = HR_FOR_VALUES, .desc = hr__desc2(HR_U8, b, p), .bound = 2},
-      {.name = "patch_positions", .purpose = HR_FOR_VALUES, .desc = hr__desc2(HR_I32, b, p), .bound = p},
+      {.name = "patch_counts", .purpose = HR_FOR_VALUES, .desc = samples, .bound = p + 1, .made_up = HR_MADE_LARGEST},
+      {.name = "patch_mask",
+       .purpose = HR_FOR_VALUES,
+       .desc = hr__desc2(HR_U8, b, p),
+       .bound = 2,
+       .made_up = HR_MADE_LARGEST},
+      {.name = "patch_positions",
+       .purpose = HR_FOR_VALUES,
+       .desc = hr__desc2(HR_I32, b, p),
+       .bound = p,
+       .made_up = HR_MADE_IN_ORDER},
       {.name = "patch_size", .purpose = HR_FOR_VALUES, .desc = samples, .bound = m.size_rows},
       {.name = "tokens", .purpose = HR_FOR_TOKENS, .desc = text, .bound = words},
       {.name = "targets", .purpose = HR_FOR_TARGETS, .desc = text, .bound = words},
-      {.name = "placement", .purpose = HR_FOR_VALUES, .desc = text, .bound = l + p},
+      {.name = "placement", .purpose = HR_FOR_VALUES, .desc = text, .bound = l + p, .made_up = HR_MADE_IN_ORDER},
   };
   for (size_t i = 0; i < sizeof list / sizeof *list; i++)
     hr__field_add(out, list[i]);

@@ -72,6 +72,45 @@ static void test_synthetic_values(void **state) {
   fixture_close(&f);
 }
 
+/* Made-up samples are whole where a field says so, and places go up to the largest. */
+static void test_synthetic_whole_numbers(void **state) {
+  (void)state;
+  enum { COUNT = 6, BOUND = 9 };
+  fixture f = {0};
+  hr_error err = {0};
+  hr_fields fields = {.count = 0};
+  hr_desc numbers = {HR_I32, 2, {1, COUNT}}, mask = {HR_U8, 2, {1, COUNT}};
+  hr_field count = {.name = "count", .purpose = HR_FOR_VALUES, .desc = numbers, .bound = BOUND};
+  count.made_up = HR_MADE_LARGEST;
+  hr_field place = count, own = count;
+  place.name = "place";
+  place.made_up = own.made_up = HR_MADE_IN_ORDER;
+  own.name = "own";
+  own.bound = COUNT;
+  hr__field_add(&fields, count);
+  hr__field_add(&fields, place);
+  hr__field_add(&fields, own);
+  hr__field_add(
+      &fields,
+      (hr_field){.name = "mask", .purpose = HR_FOR_VALUES, .desc = mask, .bound = 2, .made_up = HR_MADE_LARGEST});
+  recipe_make(&f, "synthetic");
+  hr_data_shape shape = {
+      .seed = 5, .batch = 1, .buckets = (const int64_t[]){1}, .fields = &fields, .n_buckets = 1, .fillers = 1};
+  if (hr__data_open(f.recipe, &shape, &f.data, &err) != HR_OK) fail_msg("%s", err.message);
+  int32_t counts[COUNT], places[COUNT], owns[COUNT];
+  uint8_t masks[COUNT];
+  void *const at[HR_FIELDS] = {counts, places, owns, masks};
+  hr_micro micro = hr__data_micro(f.data, 3, false);
+  assert_int_equal(hr__data_fill(f.data, &micro, 0, 1, 0, at, &err), HR_OK);
+  for (int i = 0; i < COUNT; i++) {
+    assert_int_equal(counts[i], BOUND - 1);
+    assert_int_equal(places[i], BOUND - COUNT + i);
+    assert_int_equal(owns[i], i);
+    assert_int_equal(masks[i], 1);
+  }
+  fixture_close(&f);
+}
+
 static void test_rows(void **state) {
   (void)state;
   fixture f;
@@ -175,13 +214,10 @@ static void test_fields_that_a_source_does_not_give(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_order_is_a_permutation),
-      cmocka_unit_test(test_synthetic_values),
-      cmocka_unit_test(test_rows),
-      cmocka_unit_test(test_file_becomes_shorter),
-      cmocka_unit_test(test_synthetic),
-      cmocka_unit_test(test_fields_of_any_kind),
-      cmocka_unit_test(test_fields_that_a_source_does_not_give),
+      cmocka_unit_test(test_order_is_a_permutation),  cmocka_unit_test(test_synthetic_values),
+      cmocka_unit_test(test_synthetic_whole_numbers), cmocka_unit_test(test_rows),
+      cmocka_unit_test(test_file_becomes_shorter),    cmocka_unit_test(test_synthetic),
+      cmocka_unit_test(test_fields_of_any_kind),      cmocka_unit_test(test_fields_that_a_source_does_not_give),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
