@@ -15,6 +15,7 @@
 #include "op/conv.h"
 #include "op/embedding.h"
 #include "op/gelu.h"
+#include "op/linear.h"
 #include "op/pointwise.h"
 #include "op/rope.h"
 #include "op/slice.h"
@@ -156,12 +157,25 @@ static hr_id position_scale(hr_builder *b, const positions *p, hr_id content, hr
   return hr__unary(b, HR_FORMULA_clamp, hr__binary(b, HR_FORMULA_mul, ratio, part), 0.1f, 10);
 }
 
+/* [B, P, D, F] of the six statistics. They and the weight are padded to eight columns of zeros: rows of 16 bits that
+ * are no multiple of 16 bytes have products of another kind on a GPU, for which its library holds memory of its own. */
+static hr_id statistics_linear(hr_builder *b, const hr_sensor_model *m, const hr_model_batch *batch) {
+  enum { STATISTICS = 6, PADDED = 8 };
+  hr_init init = {.rule = HR_INIT_NORMAL, .a = hr__sensors_deviation(STATISTICS)};
+  hr__module(b, "encoder.scale_mlp.0");
+  hr_id w = hr__parameter(b, "encoder.scale_mlp.0.weight", hr__desc2(b->dtype, m->width, STATISTICS), init);
+  hr_id bias =
+      hr__parameter(b, "encoder.scale_mlp.0.bias", hr__desc1(b->dtype, m->width), (hr_init){.rule = HR_INIT_ZERO});
+  hr_id x = hr__window(b, hr__batch_field(batch, "statistics"), 3, 0, PADDED);
+  return hr__linear(b, x, hr__window(b, w, 1, 0, PADDED), bias);
+}
+
 /* content [B, P, D, F] with positions and what statistics say; 0 where a patch is not valid. */
 static hr_id tokens_of(hr_builder *b, const hr_sensor_model *m, const hr_model_batch *batch, hr_id content) {
   positions p = positions_of(b, m, batch);
   hr_id mask = hr__sensors_mask(b, m, batch, 4);
   hr_id scale = position_scale(b, &p, content, mask);
-  hr_id x = hr__sensors_linear(b, "encoder.scale_mlp", "0", 6, m->width, hr__batch_field(batch, "statistics"), HR_NONE);
+  hr_id x = statistics_linear(b, m, batch);
   hr__module(b, "encoder.scale_mlp");
   x = hr__sensors_linear(b, "encoder.scale_mlp", "2", m->width, m->width, hr__gelu(b, x, false), content);
   hr__module(b, "encoder.tokens");
