@@ -2,101 +2,35 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "cli/cli.h"
-#include "cli/fit.h"
-#include "cli/jobs.h"
+#include "cli/ran.h"
 #include "data/nearest.h"
 #include "format/file.h"
 #include "format/json.h"
 #include "format/npy.h"
-#include "text/tokenizer.h"
-#include "train/session.h"
+#include "text/grow.h"
 
 enum { NEAREST = 10, NEAREST_MOST = 1000 };
 
 typedef struct embedding {
   hr_cli *cli;
-  const char *run;    /* folder */
-  const char *folder; /* of its newest checkpoint */
-  hr_job *job;
-  hr_device *device;
-  hr_train_options options;
-  hr_session session;
+  hr_ran ran;
   uint64_t items;
   int64_t width;
 } embedding;
 
-/* --- what was trained --------------------------------------------------------------------------------------------- */
-
-/* Settings of a run that say what its model is, how its data is read, and where it is computed. Others are of training.
- */
-static bool is_kept(const char *path) {
-  static const char *const kept[] = {"model.",       "data.", "memory.device", "memory.budget", "training.batch_size",
-                                     "training.seed"};
-  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-    if (strncmp(path, kept[i], strlen(kept[i])) == 0) return true;
-  return false;
-}
-
-static hr_status settings_read(embedding *e, const hr_manifest *manifest, hr_job_source *out, hr_error *err) {
-  static const char *const own[] = {"training.optimizer={kind: sgd, momentum: 0, lr: 1e-9}",
-                                    "training.steps=1",
-                                    "training.eval_every=1",
-                                    "memory.checkpoint=every-layer",
-                                    "data.taxonomy.codes_only=true",
-                                    "data.buckets=null"};
-  enum { OWN = sizeof own / sizeof *own };
-  hr_cli *cli = e->cli;
-  const char **all = hr__arena_array(&cli->arena, manifest->n_settings + OWN + cli->n_overrides + 2, sizeof *all);
-  const char *data = hr__cli_value(cli, "data");
-  size_t count = 0;
-  if (!all) return hr__nomem(err);
-  for (size_t i = 0; i < manifest->n_settings; i++)
-    if (is_kept(manifest->settings[i].path))
-      all[count++] = hr__arena_format(&cli->arena, "%s=%s", manifest->settings[i].path, manifest->settings[i].value);
-  for (size_t i = 0; i < OWN; i++)
-    all[count++] = own[i];
-  if (data) all[count++] = hr__arena_format(&cli->arena, "data.path=%s", data);
-  if (hr__tokenizer_is_there(e->folder)) /* as it was then, wherever the original is now */
-    all[count++] = hr__arena_format(&cli->arena, "data.tokenizer=%s", e->folder);
-  for (size_t i = 0; i < count; i++)
-    if (!all[i]) return hr__nomem(err);
-  for (size_t i = 0; i < cli->n_overrides; i++)
-    all[count++] = cli->overrides[i];
-  *out = (hr_job_source){"", all, count};
-  return HR_OK;
-}
-
 static hr_status embedding_open(embedding *e, hr_error *err) {
-  hr_manifest *manifest = hr__arena_alloc(&e->cli->arena, sizeof *manifest);
-  hr_job_source source = {0};
-  if (!manifest) return hr__nomem(err);
-  HR_TRY(hr__generation_newest(e->run, &e->cli->arena, &e->folder, manifest, err));
-  if (!e->folder)
-    return hr__fail(err, HR_BAD_INPUT, e->run, "give the folder that train was given as --out",
-                    "there is no checkpoint of a run in this folder");
-  HR_TRY(settings_read(e, manifest, &source, err));
-  HR_TRY(hr__cli_job_open(e->cli, &source, HR_CLI_RATES_PLAN, &e->job, err));
-  if (hr__graph_find_kind(e->job->graph, HR_PROGRAM_EVAL) == HR_NONE ||
-      hr__program_output(e->job->graph, hr__graph_find_kind(e->job->graph, HR_PROGRAM_EVAL), HR_OUTPUT_POINTS) ==
+  static const char *const own[] = {"training.eval_every=1", "data.taxonomy.codes_only=true"};
+  hr_ran *r = &e->ran;
+  HR_TRY(hr__ran_plan(r, own, sizeof own / sizeof *own, err));
+  if (hr__graph_find_kind(r->job->graph, HR_PROGRAM_EVAL) == HR_NONE ||
+      hr__program_output(r->job->graph, hr__graph_find_kind(r->job->graph, HR_PROGRAM_EVAL), HR_OUTPUT_POINTS) ==
           HR_NONE)
-    return hr__fail(err, HR_USAGE, e->run, "give a run of a model that does, such as recipes/004-small.yaml",
+    return hr__fail(err, HR_USAGE, r->run, "give a run of a model that does, such as recipes/004-small.yaml",
                     "the model of this run makes no points of its data");
-  HR_TRY(hr__fit_check(e->cli, e->job, err));
-  HR_TRY(hr__job_device(e->job, &e->device, err));
-  e->options = (hr_train_options){
-      .recipe = e->job->recipe, .plan = e->job->plan, .device = e->device, .begin = e->run, .check_peak = true};
-  HR_TRY(hr__session_create(&e->options, false, &e->session, err));
-  HR_TRY(hr__session_begin(&e->session, err));
+  HR_TRY(hr__ran_load(r, err));
   int64_t of_a_row;
-  e->items = hr__data_items(e->session.data, &of_a_row);
-  return hr__session_points(&e->session, &e->width, err);
-}
-
-static void embedding_close(embedding *e) {
-  if (e->session.run) hr__session_destroy(&e->session);
-  if (e->device) hr__device_close(e->device);
-  hr__job_close(e->job);
+  e->items = hr__data_items(r->session.data, &of_a_row);
+  return hr__session_points(&r->session, &e->width, err);
 }
 
 /* --- what is shown and written ------------------------------------------------------------------------------------ */
@@ -104,7 +38,7 @@ static void embedding_close(embedding *e) {
 static json_t *point_json(const embedding *e, uint64_t item) {
   json_t *list = json_array();
   for (int64_t i = 0; list && i < e->width; i++)
-    json_array_append_new(list, json_real((double)e->session.points[item * (uint64_t)e->width + (uint64_t)i]));
+    json_array_append_new(list, json_real((double)e->ran.session.points[item * (uint64_t)e->width + (uint64_t)i]));
   return list;
 }
 
@@ -113,8 +47,8 @@ static hr_status lines_write(const embedding *e, const char *path, hr_error *err
   hr_string text = {0};
   hr_status status = HR_OK;
   for (uint64_t i = 0; i < e->items && status == HR_OK; i++) {
-    json_t *line =
-        json_pack("{s:o, s:o}", "code", hr__json_string(hr__data_item(e->session.data, i)), "point", point_json(e, i));
+    json_t *line = json_pack("{s:o, s:o}", "code", hr__json_string(hr__data_item(e->ran.session.data, i)), "point",
+                             point_json(e, i));
     char *one = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     status = one ? hr__string_add(&text, one, strlen(one), err) : hr__nomem(err);
     if (status == HR_OK) status = hr__string_add(&text, "\n", 1, err);
@@ -128,7 +62,8 @@ static hr_status lines_write(const embedding *e, const char *path, hr_error *err
 
 static hr_status points_write(const embedding *e, const char *path, hr_error *err) {
   if (hr__data_ends_as(path, ".jsonl|.ndjson")) return lines_write(e, path, err);
-  if (hr__data_ends_as(path, ".npy")) return hr__npy_write(path, e->session.points, (int64_t)e->items, e->width, err);
+  if (hr__data_ends_as(path, ".npy"))
+    return hr__npy_write(path, e->ran.session.points, (int64_t)e->items, e->width, err);
   return hr__fail(err, HR_USAGE, path, "name it FILE.npy or FILE.jsonl", "points are written as .npy or .jsonl");
 }
 
@@ -138,16 +73,16 @@ static hr_status nearest_find(const embedding *e, const char *name, json_t **lis
   uint64_t item = 0;
   HR_TRY(hr__cli_int(e->cli, "count", 1, NEAREST, &count, err));
   if (count > NEAREST_MOST) count = NEAREST_MOST;
-  while (item < e->items && strcmp(hr__data_item(e->session.data, item), name) != 0)
+  while (item < e->items && strcmp(hr__data_item(e->ran.session.data, item), name) != 0)
     item++;
   if (item == e->items)
     return hr__fail(err, HR_BAD_INPUT, "--nearest", "give a code of the data", "there is no code %.80s", name);
   int32_t numbers[NEAREST_MOST];
   double distances[NEAREST_MOST];
-  size_t found = hr__points_nearest(e->session.points, e->items, e->width, item, (size_t)count, numbers, distances);
+  size_t found = hr__points_nearest(e->ran.session.points, e->items, e->width, item, (size_t)count, numbers, distances);
   if (e->cli->json && !(*list = json_array())) return hr__nomem(err);
   for (size_t i = 0; i < found; i++) {
-    const char *other = hr__data_item(e->session.data, (uint64_t)numbers[i]);
+    const char *other = hr__data_item(e->ran.session.data, (uint64_t)numbers[i]);
     if (!*list)
       printf("%10.4f  %s\n", distances[i], other);
     else if (json_array_append_new(
@@ -179,10 +114,9 @@ static hr_status embedding_run(embedding *e, hr_error *err) {
 static hr_status embed_run(hr_cli *cli, hr_error *err) {
   embedding *e = hr__alloc_zero(1, sizeof *e);
   if (!e) return hr__nomem(err);
-  e->cli = cli;
-  e->run = cli->arguments[0];
+  e->cli = e->ran.cli = cli;
   hr_status status = embedding_run(e, err);
-  embedding_close(e);
+  hr__ran_close(&e->ran);
   hr__free(e);
   return status;
 }

@@ -226,31 +226,35 @@ static json_t *ids_json(const int32_t *ids, size_t count) {
   return list;
 }
 
-static json_t *answer_json(const hr_generating *g, size_t i, const hr_answer *a) {
-  return json_pack("{s:o, s:I, s:o, s:o, s:s}", "prompt", hr__json_string(g->texts[i]), "prompt_tokens",
-                   (json_int_t)g->prompts[i].count, "text", json_stringn(a->text.data ? a->text.data : "", a->shown),
-                   "ids", ids_json(a->ids.items, a->ids.count), "end", hr_end_name(a->end));
+json_t *hr__generating_answer(const char *prompt, int64_t tokens, const hr_answer *a) {
+  return json_pack("{s:o, s:I, s:o, s:o, s:s}", "prompt", hr__json_string(prompt), "prompt_tokens", (json_int_t)tokens,
+                   "text", json_stringn(a->text.data ? a->text.data : "", a->shown), "ids",
+                   ids_json(a->ids.items, a->ids.count), "end", hr_end_name(a->end));
 }
 
 static double rate(int64_t count, double seconds) {
   return seconds > 0 ? (double)count / seconds : 0;
 }
 
+json_t *hr__generating_answers(json_t *list, const hr_generator *generator, const hr_generate_times *t,
+                               uint64_t planned, uint64_t measured) {
+  return json_pack("{s:i, s:o, s:I, s:I, s:f, s:f, s:I, s:I}", "schema", 1, "answers", list, "context",
+                   (json_int_t)hr__generator_context(generator), "batch", (json_int_t)hr__generator_batch(generator),
+                   "prompt_tokens_per_second", rate(t->read_tokens, t->read_seconds), "tokens_per_second",
+                   rate(t->written_tokens, t->write_seconds), "planned_bytes", (json_int_t)planned, "measured_bytes",
+                   (json_int_t)measured);
+}
+
 static hr_status answers_json(const hr_generating *g, const hr_answer *answers, const hr_generate_times *t,
                               uint64_t measured, hr_error *err) {
   json_t *list = json_array();
   for (size_t i = 0; list && i < g->n_prompts; i++)
-    if (json_array_append_new(list, answer_json(g, i, &answers[i])) != 0) {
+    if (json_array_append_new(list, hr__generating_answer(g->texts[i], g->prompts[i].count, &answers[i])) != 0) {
       json_decref(list);
       list = NULL;
     }
   return hr__cli_put_json(
-      json_pack("{s:i, s:o, s:I, s:I, s:f, s:f, s:I, s:I}", "schema", 1, "answers", list, "context",
-                (json_int_t)hr__generator_context(g->generator), "batch", (json_int_t)hr__generator_batch(g->generator),
-                "prompt_tokens_per_second", rate(t->read_tokens, t->read_seconds), "tokens_per_second",
-                rate(t->written_tokens, t->write_seconds), "planned_bytes",
-                (json_int_t)hr__session_planned_bytes(&g->session), "measured_bytes", (json_int_t)measured),
-      err);
+      hr__generating_answers(list, g->generator, t, hr__session_planned_bytes(&g->session), measured), err);
 }
 
 static hr_status answers_finish(const hr_generating *g, const hr_answer *answers, const hr_generate_times *t,
@@ -282,11 +286,31 @@ static hr_status prompts_answer(hr_generating *g, hr_error *err) {
   return status;
 }
 
+/* Whether questions of data are asked instead of prompts. */
+static hr_status asks_read(const hr_generating *g, bool *asks, hr_error *err) {
+  static const char *const prompts[] = {"prompt", "prompts", "chat", "plan", "max-context"};
+  const char *data = hr__cli_value(g->cli, "data");
+  bool held = hr__cli_flag(g->cli, "held-out");
+  *asks = data || held;
+  if (data && held)
+    return hr__fail(err, HR_USAGE, NULL, "give one of them", "--data and --held-out both name what to ask about");
+  for (size_t i = 0; *asks && i < sizeof prompts / sizeof *prompts; i++)
+    if (hr__cli_flag(g->cli, prompts[i]))
+      return hr__fail(err, HR_USAGE, NULL, "leave one of them out", "--%s does not go with questions of data",
+                      prompts[i]);
+  if (!*asks && hr__cli_flag(g->cli, "count"))
+    return hr__fail(err, HR_USAGE, "--count", "add --data FOLDER or --held-out", "there are no questions to count");
+  return HR_OK;
+}
+
 static hr_status generating_run(hr_generating *g, hr_error *err) {
   hr_generating_size size;
+  bool asks;
   HR_TRY(sampling_read(g, err));
   HR_TRY(stops_read(g, err));
   HR_TRY(hr__cli_int(g->cli, "max-tokens", 1, TOKENS, &g->max_tokens, err));
+  HR_TRY(asks_read(g, &asks, err));
+  if (asks) return hr__generating_ask(g, err);
   HR_TRY(prompts_read(g, err));
   HR_TRY(hr__generating_settings(g, err));
   if (g->n_prompts > 0) HR_TRY(prompts_encode(g, err));
@@ -314,6 +338,9 @@ static const hr_cli_option options[] = {
     {"prompt", "TEXT ..", "what to go on from; several times for several answers"},
     {"prompts", "FILE", "the same, one on each line"},
     {"chat", NULL, "by the model's chat template; without a prompt, a conversation"},
+    {"data", "FOLDER", "asks a run's model all questions about this data"},
+    {"held-out", NULL, "asks it those that it was not trained on"},
+    {"count", "N", "of these questions, the first N"},
     {"max-tokens", "N", "of an answer (default: 256)"},
     {"max-context", "N", "positions for prompt and answer; less takes less memory"},
     {"batch", "N", "prompts at a time (default: up to 8)"},

@@ -52,6 +52,14 @@ hr_status hr__generating_turns(hr_generating *g, const hr_doc_node *messages, hr
 /* A message at the end of a list. */
 hr_status hr__generating_say(hr_doc_node *messages, const char *role, const char *text, hr_arena *arena, hr_error *err);
 
+/* generate_data.c: questions about data, answered by the model of a run. */
+hr_status hr__generating_ask(hr_generating *g, hr_error *err);
+
+/* generate.c: one answer, and all of them, for --json. NULL: out of memory. `list` is taken. */
+json_t *hr__generating_answer(const char *prompt, int64_t tokens, const hr_answer *answer);
+json_t *hr__generating_answers(json_t *list, const hr_generator *generator, const hr_generate_times *times,
+                               uint64_t planned, uint64_t measured);
+
 /* Rules of its answers. */
 hr_answer_rules hr__generating_rules(const hr_generating *g);
 bool hr__generating_stopped(void *unused);

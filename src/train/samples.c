@@ -9,6 +9,7 @@
 #include "data/picture.h"
 #include "format/file.h"
 #include "generate/ends.h"
+#include "train/questions.h"
 
 static hr_status prompts_encode(hr_samples *s, hr_error *err) {
   s->prompts = hr__arena_array(&s->arena, s->count, sizeof *s->prompts);
@@ -44,32 +45,22 @@ static hr_status prompts_check(const hr_samples *s, const hr_recipe *recipe, hr_
   return HR_OK;
 }
 
-/* The first questions that are held out, or of all where none is; with the fields of each. */
+/* The first questions, with the fields of each. */
 static hr_status questions_take(const hr_session *session, hr_samples *s, hr_error *err) {
-  const hr_data *data = session->data;
-  const hr_fields *fields = &session->fields[session->shape.n_buckets - 1];
-  bool eval = hr__data_eval_samples(data) > 0;
-  int64_t there = eval ? hr__data_eval_samples(data) : hr__data_train_samples(data);
+  hr_questions questions = hr__questions_of(session);
   s->count = (size_t)hr__generator_batch(s->generator);
-  if ((int64_t)s->count > there) s->count = (size_t)there;
+  if (s->count > questions.count) s->count = (size_t)questions.count;
   const char **texts = hr__arena_array(&s->arena, s->count + 1, sizeof *texts);
   s->asked = hr__arena_array(&s->arena, s->count + 1, sizeof *s->asked);
   s->prompts = hr__arena_array(&s->arena, s->count + 1, sizeof *s->prompts);
   s->answers = hr__arena_array(&s->arena, s->count + 1, sizeof *s->answers);
   if (!texts || !s->asked || !s->prompts || !s->answers) return hr__nomem(err);
-  int tokens = hr__field_for(fields, HR_FOR_TOKENS);
-  for (int f = 0; f < fields->count; f++)
-    if (strcmp(fields->list[f].name, "patches") == 0) {
-      s->patches_field = f;
-      s->points = fields->list[f].desc.dim[fields->list[f].desc.rank - 1];
-    }
+  s->patches_field = questions.patches;
+  s->points = questions.points;
   for (size_t i = 0; i < s->count; i++) {
-    void **at = hr__arena_array(&s->arena, HR_FIELDS, sizeof *at);
-    for (int f = 0; at && f < fields->count; f++)
-      if (!(at[f] = hr__arena_alloc(&s->arena, hr__field_sample_bytes(&fields->list[f])))) return hr__nomem(err);
+    void **at = hr__question_room(&questions, &s->arena);
     if (!at) return hr__nomem(err);
-    s->asked[i] = hr__data_ask(data, eval, i, at);
-    s->prompts[i] = (hr_prompt){.ids = at[tokens], .count = s->asked[i].positions, .sample = at};
+    s->asked[i] = hr__question_take(&questions, i, at, &s->prompts[i]);
     texts[i] = s->asked[i].question;
   }
   s->texts = texts;

@@ -6,6 +6,7 @@ import os
 import random
 import xml.dom.minidom
 
+from schema import conforms
 from support import RECIPES, Folder, check, finish, run
 
 RECIPE = os.path.join(RECIPES, '000-small.yaml')
@@ -56,6 +57,42 @@ def learns(path):
     check(len(pictures) == 8 * sum('generated' in line for line in lines), str(pictures))
     for name in pictures:
         xml.dom.minidom.parse(os.path.join(path('after'), 'answers', name))
+    asked(path, after)
+
+
+def asked(path, metrics):
+    """A run answers questions: those that it held out as its evaluation says, and those of other data."""
+    answer = run('generate', path('after'), '--held-out', '--json').expect(0).json()
+    scores = answer['scores']
+    conforms(answer, 'generate', 'generate --held-out')
+    check(len(answer['answers']) == scores['count'] == HELD, str(scores['count']))
+    check(abs(scores['exact'] - metrics['exact_match']) < 1e-6, f'{scores} {metrics}')
+    check(all(scores['exact'] <= scores[key] <= 1 for key in ('f1', 'bleu', 'rouge_l')), str(scores))
+    check({kind: round(one['exact'], 6) for kind, one in scores['types'].items()} ==
+          {f'{first}_activity_{kind}': round(metrics[f'exact_{kind}'], 6)
+           for kind in TYPES for first in ['simple' if kind == 'recognition' else 'multi']}, str(scores))
+    check(answer['measured_bytes'] <= answer['planned_bytes'] + (16 << 20), 'generating is planned')
+    # Recordings of one's own, with a question that nobody has answered.
+    os.makedirs(path('own'))
+    recordings = os.path.join(RECIPES, 'sensors')
+    for name in os.listdir(recordings):
+        if name.endswith('.csv') or os.path.isdir(os.path.join(recordings, name)):
+            os.symlink(os.path.join(recordings, name), os.path.join(path('own'), name))
+    with open(os.path.join(recordings, 'qa_pairs_templated.jsonl'), encoding='utf-8') as file:
+        rows = [json.loads(line) for line in file][:3]
+    del rows[0]['answer']
+    with open(os.path.join(path('own'), 'qa_pairs_templated.jsonl'), 'w', encoding='utf-8') as file:
+        file.writelines(json.dumps(row) + '\n' for row in rows)
+    answer = run('generate', path('after'), '--data', path('own'), '--json').expect(0).json()
+    check([one['expected'] is None for one in answer['answers']] == [True, False, False], str(answer))
+    check(answer['scores']['count'] == 2 and all(one['text'] for one in answer['answers']), str(answer))
+    shown = run('generate', path('after'), '--data', path('own'), '--count', '2').expect(0)
+    check('1 answers   exact' in shown.out and rows[1]['question'] in shown.out, shown.out)
+    for flags, message in ((['--held-out', '--prompt', 'x'], 'does not go with questions'),
+                           (['--held-out', '--data', 'x'], 'both name'), (['--prompt', 'x', '--count', '2'], 'no questions'),
+                           (['--data', path('nowhere')], 'nowhere')):
+        refused = run('generate', path('after'), *flags)
+        check(refused.code != 0 and message in refused.err, f'{flags}: {refused.code} {refused.err}')
 
 
 def same_bits(path):
