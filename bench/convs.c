@@ -89,7 +89,7 @@ static double task_seconds(const task *t) {
   for (int i = 0; i < TIMES; i++) {
     char name[8];
     snprintf(name, sizeof name, "out%d", i);
-    hr__program_set_output(&b, name, hr__emit(&b, t->op, in, (size_t)t->n_in, t->args));
+    hr__program_set_output(&b, name, hr__emit(&b, t->op, in, t->n_in, t->args));
   }
   must(hr__builder_status(&b, &err), &err);
   double seconds = graph_seconds(g);
