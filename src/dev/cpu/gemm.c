@@ -16,12 +16,6 @@
  */
 #include "dev/cpu/gemm.h"
 
-#ifdef __x86_64__
-#include <cpuid.h>
-#endif
-
-#include <pthread.h>
-
 #include "base/mem.h"
 #include "dev/cpu/matrix.h"
 #include "dev/cpu/onednn.h"
@@ -98,23 +92,6 @@ static size_t tile_bytes(int64_t rows, int64_t columns, hr_dtype dtype) {
   return ((size_t)rows * (size_t)columns * hr_dtype_bytes(dtype) + 63) & ~(size_t)63;
 }
 
-static bool processor_has_tiles;
-static pthread_once_t processor_asked = PTHREAD_ONCE_INIT;
-
-static void processor_ask(void) {
-#ifdef __x86_64__
-  unsigned a, b, c, d;
-  processor_has_tiles = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1);
-#endif
-}
-
-/* Whether the processor multiplies bf16 in tiles (AMX). Asked once: in a virtual machine the instruction takes tens of
- * microseconds, and every product of every sketch of a plan wants to know. */
-static bool processor_tiles(void) {
-  pthread_once(&processor_asked, processor_ask);
-  return processor_has_tiles;
-}
-
 /* What the library's scratch may be for dense operands: 64 columns of B repacked for at most 1024 of k, and a block of
  * C of at most 256 rows; measured on version 2.6, doubled for others. With AMX it also repacks A, keeps more columns of
  * C and the tiles: there 0.24 to 0.41 MB have been seen for 256 rows and a short k. Where the library's first choice
@@ -122,7 +99,7 @@ static bool processor_tiles(void) {
 static size_t scratch_cap(const layout *l) {
   int64_t k = smaller(round_to(l->k.step, 64), 1024), m = smaller(l->m.step, 256);
   size_t cap = 2 * (tile_bytes(64, k, HR_F32) + tile_bytes(64, m, HR_F32) + 2048);
-  if (l->type != HR_BF16 || !processor_tiles()) return cap;
+  if (l->type != HR_BF16 || !hr__dnn_tiles()) return cap;
   return cap + 2 * tile_bytes(m, k, HR_BF16) + tile_bytes(m, smaller(round_to(l->n.step, 64), 256), HR_F32) + 65536;
 }
 

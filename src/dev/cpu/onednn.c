@@ -7,6 +7,10 @@
  */
 #include "dev/cpu/onednn.h"
 
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
@@ -113,21 +117,36 @@ static hr_status fail(hr_error *err, const char *what, dnnl_status_t status) {
   return hr__fail(err, HR_FAILURE, NULL, NULL, "oneDNN could not %s (status %d)", what, (int)status);
 }
 
-static void instructions_limit(void) {
-  if (!getenv("DNNL_MAX_CPU_ISA") && !getenv("ONEDNN_MAX_CPU_ISA")) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+static bool tiles_there;
+static pthread_once_t processor_asked = PTHREAD_ONCE_INIT;
+
+/* The library sets tiles up by what the processor says of them (CPUID leaf 0x1d). Virtual machines may show the
+ * instructions and hide that leaf: the library would run them with nothing set up, which ends the process. Asked once:
+ * in a virtual machine CPUID takes tens of microseconds, and every product of every sketch of a plan wants to know. */
+static void processor_ask(void) {
+#ifdef __x86_64__
+  unsigned a, b, c, d, palettes = 0;
+  bool shown = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1);
+  tiles_there = shown && __get_cpuid_count(0x1d, 0, &palettes, &b, &c, &d) && palettes > 0;
+  if (shown && !tiles_there && !getenv("DNNL_MAX_CPU_ISA")) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+#endif
 }
 
-/* Before anything else of the library: it takes a limit only then. Tile instructions (AMX) are left out, because 2.6
- * multiplies with tiles that it has not configured and the process dies by SIGILL. Its own variables still decide. */
-static void instructions_choose(void) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, instructions_limit);
+bool hr__dnn_tiles(void) {
+  pthread_once(&processor_asked, processor_ask);
+  return tiles_there;
+}
+
+/* What the library may use at most; after asking once it cannot be changed. */
+static dnnl_cpu_isa_t library_instructions(void) {
+  pthread_once(&processor_asked, processor_ask);
+  return dnnl_get_effective_cpu_isa();
 }
 
 /* The engine; the lock is held. */
 static hr_status library_open(hr_error *err) {
   if (engine) return HR_OK;
-  instructions_choose();
+  library_instructions();
   *(void **)&openmp_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
   if (openmp_threads) openmp_threads(1);
   dnnl_status_t status = dnnl_engine_create(&engine, dnnl_cpu, 0);
@@ -137,15 +156,13 @@ static hr_status library_open(hr_error *err) {
 bool hr__dnn_native(hr_dtype dtype) {
   if (dtype == HR_F32) return true;
   if (dtype != HR_BF16) return false;
-  instructions_choose();
   __builtin_cpu_init();
-  return __builtin_cpu_supports("avx512bf16") && dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_bf16;
+  return __builtin_cpu_supports("avx512bf16") && library_instructions() >= dnnl_cpu_isa_avx512_core_bf16;
 }
 
 int hr__dnn_vector_bytes(void) {
-  instructions_choose();
   __builtin_cpu_init();
-  dnnl_cpu_isa_t most = dnnl_get_effective_cpu_isa();
+  dnnl_cpu_isa_t most = library_instructions();
   if (__builtin_cpu_supports("avx512bw") && most >= dnnl_cpu_isa_avx512_core) return 64;
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && most >= dnnl_cpu_isa_avx2 ? 32 : 16;
 }

@@ -16,6 +16,9 @@ typedef struct hr_dnn_product hr_dnn_product;
 /* Whether this processor multiplies this type itself (f32: always; bf16: AVX-512 BF16 or AMX). */
 bool hr__dnn_native(hr_dtype dtype);
 
+/* Whether the library multiplies bf16 in tiles (AMX), as far as the processor goes. */
+bool hr__dnn_tiles(void);
+
 /* Of the widest vectors that the processor has and the library's limit on instructions (DNNL_MAX_CPU_ISA) lets it use:
  * 64 (AVX-512), 32 (AVX2 with FMA) or 16. */
 int hr__dnn_vector_bytes(void);
