@@ -23,6 +23,8 @@ endforeach()
 set_source_files_properties(${CMAKE_SOURCE_DIR}/src/op/adamw8bit.c PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
 # So are weights that are read from blocks of GGUF files.
 set_source_files_properties(${CMAKE_SOURCE_DIR}/src/format/gguf_blocks.c PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+# Chains have fused ones where the loops have, and say so (AVX-512 always comes with them).
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/op/pointwise_avx512.c PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
 # Kernels are optimised under the sanitizers too: that keeps their sums in registers, and every access to memory is checked.
 if(HR_ASAN)
   file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/op/*.c ${CMAKE_SOURCE_DIR}/src/dev/cpu/*.c)

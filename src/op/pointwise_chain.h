@@ -10,7 +10,10 @@
 
 #include "op/pointwise_walk.h"
 
-enum { HR_LINKS = 16 }; /* of a chain at most */
+enum {
+  HR_LINKS = 16,       /* of a chain at most */
+  HR_CHAIN_BLOCK = 128 /* elements that are in registers at once, at most */
+};
 
 /* What a link does with x, the value so far, and y, another one. */
 typedef enum hr_link_kind {
@@ -48,12 +51,24 @@ typedef struct hr_chain {
   bool past;   /* it goes past the cache; `to` allows whole vectors */
 } hr_chain;
 
-/* Whether this processor has chains. */
-bool hr__chain_there(void);
+/* How a vector of a block is read: f32; bf16; or, where everything is bf16, words of two elements are parted without
+ * being moved: vector i of the first half has the lower elements of as many words, vector i of the second half the
+ * upper ones. */
+typedef enum hr_way { HR_WAY_WIDE, HR_WAY_NARROW, HR_WAY_PARTED } hr_way;
+
+/* Bytes of the vectors that chains are taken in on this processor, where oneDNN's limit on instructions allows them: 64
+ * (AVX-512), 32 (AVX2); 0: it has no chains. */
+int hr__chain_vector_bytes(void);
 /* The kind of a step whose operand `i` is the value so far. */
 hr_link_kind hr__link_kind(const hr_step *step, int i);
 /* Which of its operands is then the other one; -1: it has none. */
 int hr__link_other(const hr_step *step, int i);
-void hr__chain_run(const hr_chain *chain, int64_t n);
+/* Elements [0, n), by vectors that the processor has; the bits are the same with all of them. */
+void hr__chain_run(const hr_chain *chain, int64_t n, int vector_bytes);
+
+/* Whole blocks of a vector size: returns how many elements of n that were. `parted`: all that is read and written is
+ * bf16. */
+int64_t hr__chain_blocks_avx2(const hr_chain *chain, int64_t n, bool parted);
+int64_t hr__chain_blocks_avx512(const hr_chain *chain, int64_t n, bool parted);
 
 #endif

@@ -9,7 +9,7 @@
 #include "op/stream.h"
 
 enum {
-  VECTOR_BYTES = 32,
+  VECTOR_BYTES = 64,
   STREAMED_BYTES = 8 << 20
 }; /* of a result: more than is likely to stay in a cache until it is read */
 
@@ -129,7 +129,8 @@ void hr__ready_make(const hr_pointwise_args *args, const hr_tensor *in, const hr
     for (int i = 0; i < 3; i++)
       ready->reads[s] |= (uint8_t)(hr__step_reads(&args->step[s], i) << i);
   }
-  if (hr__chain_there()) hr__chains_find(ready);
+  ready->vector_bytes = hr__chain_vector_bytes();
+  if (ready->vector_bytes > 0) hr__chains_find(ready);
   ready->straight = args->n_steps > 0 && ready->chain[0] == args->n_steps;
   for (int i = 0; i < args->n_in; i++)
     ready->straight &= ready->in_order[i];
@@ -281,7 +282,7 @@ static void chain_run(const hr_ready *ready, const hr_tensor *in, int s, int64_t
   chain.to = target ? target->to : place;
   chain.narrow = target && target->narrow;
   chain.past = target && target->past;
-  hr__chain_run(&chain, n);
+  hr__chain_run(&chain, n, ready->vector_bytes);
 }
 
 bool hr__tile_run(const hr_ready *ready, const hr_tensor *in, int64_t at, int64_t n, float *scratch,

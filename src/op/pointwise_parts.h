@@ -23,6 +23,7 @@ typedef struct hr_ready {
   hr_link link[HR_PROGRAM_STEPS];   /* of a step in a chain */
   int8_t other[HR_PROGRAM_STEPS];   /* the other value that it reads; -1: none */
   bool in_order[HR_PROGRAM_INPUTS]; /* f32 or bf16 that lies in order in every tile: never copied to its place */
+  int vector_bytes;                 /* of chains */
   bool narrow;                      /* all operands are bf16: the low halves of NaNs are 0 */
   bool straight; /* one chain is all of it, and nothing has a place: tiles may be as long as operands lie in order */
 } hr_ready;
