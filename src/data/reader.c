@@ -108,6 +108,13 @@ static void slot_send(hr_reader *r, slot *s, const hr_micro *micro) {
   s->sent = true;
 }
 
+void hr__reader_forget(hr_reader *r) {
+  for (int i = 0; i < HR_BATCH_SLOTS; i++) {
+    slot_wait(r, &r->slots[i]);
+    r->slots[i].holds = false;
+  }
+}
+
 void hr__reader_ahead(hr_reader *r, const hr_micro *micro) {
   slot *s = &r->slots[1 - r->given];
   if (!r->courier || slot_holds(s, micro)) return;

@@ -89,6 +89,9 @@ typedef struct hr_source {
   uint64_t (*items)(const void *state, int64_t *of_an_entry);
   const char *(*item)(const void *state, uint64_t number); /* what it is called */
   hr_status (*judge)(const void *state, const float *points, int64_t width, hr_judged *out, hr_error *err);
+  /* (optional) Of a source with items: groups of them, made by their points, that its samples go by; NULL: this one
+   * has none. They change between samples, never while one is filled. */
+  struct hr_groups *(*groups)(void *state);
   const hr_data_file *(*file)(const void *state, size_t number); /* (optional) what it reads; NULL: no more of them */
   /* (optional) What it takes to find samples again; nothing that grows with them without it. */
   hr_data_bytes (*bytes)(const void *state);

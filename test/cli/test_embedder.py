@@ -4,6 +4,7 @@ recompute, offload and resuming change no bit."""
 import json
 import math
 import os
+import random
 import struct
 import subprocess
 import sys
@@ -110,11 +111,21 @@ with Folder() as folder:
     check(abs(sliced['loss'] - plain['loss']) < 1e-4 * plain['loss'], f'in slices: {sliced["loss"]}, {plain["loss"]}')
     within(sliced, 'in slices')
 
-    resumed = path('resumed')
-    train(resumed, *short, 'training.schedule.kind=constant', steps=3)
-    twice = train(resumed, *short, 'training.schedule.kind=constant', steps=6, flags=['--resume'])
-    once = train(path('once'), *short, 'training.schedule.kind=constant', steps=6)
-    check(twice['weights_sha256'] == once['weights_sha256'], 'resumed: other bits')
+    # Stopped ten times and resumed, also between the epochs in which codes are clustered, which checkpoints hold.
+    short = ['training.batch_size=8', 'training.schedule.kind=constant', 'training.eval_every=100',
+             'training.eval_batches=1', 'data.taxonomy.anchor_level=[2, 3]', 'data.taxonomy.n_positives=1']
+    clustered = [*short, 'data.taxonomy.cluster_from=1', 'data.taxonomy.cluster_every=2', 'data.taxonomy.clusters=100']
+    steps = 30
+    once = train(path('once'), *clustered, steps=steps)
+    for stop in [*sorted(random.Random(4).sample(range(1, steps), 10)), steps]:
+        answer = train(path('resumed'), *clustered, steps=stop, flags=['--resume'])
+    check(answer['weights_sha256'] == once['weights_sha256'], 'resumed: other bits')
+    within(once, 'clustered')
+    never = train(path('never'), *short, 'data.taxonomy.cluster_from=9', steps=steps)
+    check(never['weights_sha256'] != once['weights_sha256'], 'clusters change nothing')
+    with open(os.path.join(path('resumed'), f'generation-{steps:08}', 'training', 'clusters.bin'), 'rb') as file:
+        made, *clusters = struct.unpack('<1089i', file.read())
+    check(made == 4 and -1 in clusters and 80 < len(set(clusters)) <= 101, f'made {made}, {len(set(clusters))}')
 
     # Sizes of the system itself: trained parameters, one frozen base, in every stage.
     whole = os.path.join(RECIPES, '004-24gb.yaml')

@@ -300,6 +300,45 @@ static void test_held_out(void **state) {
   opened_close(&o);
 }
 
+/* Negatives in the group of their anchor do not count in training; what is evaluated stays as it is. */
+static void test_groups(void **state) {
+  (void)state;
+  opened o;
+  hr_error err = {0};
+  const char *const set[] = {"data.eval_fraction=0.5", "data.taxonomy.cluster_from=3", NULL};
+  assert_int_equal(recipe_open(&o, "csv", good, set, &err), HR_OK);
+  assert_int_equal(data_open(&o, false, &err), HR_BAD_INPUT);
+  assert_non_null(strstr(err.message, "points, which evaluations make"));
+  assert_non_null(strstr(err.remedy, "training.eval_every"));
+  opened_close(&o);
+  assert_int_equal(recipe_open(&o, "csv", good, set, &err), HR_OK);
+  if (data_open(&o, true, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
+  hr_groups *groups = hr__data_groups(o.data);
+  assert_non_null(groups);
+  assert_true(groups->from == 3 && groups->every == 5 && groups->items == 10 && groups->n_members < 10);
+  assert_int_equal(hr__groups_open(groups, 2, &err), HR_OK);
+  batch before, after;
+  for (int eval = 0; eval < 2; eval++) {
+    hr_micro micro = hr__data_micro(o.data, 0, eval);
+    groups->saved[0] = 0;
+    batch_fill(&o, &micro, &before);
+    groups->saved[0] = 4;
+    for (int i = 0; i < 10; i++) /* the trees of 11 and of 22 */
+      groups->saved[1 + i] = i >= 8;
+    batch_fill(&o, &micro, &after);
+    int masked = 0;
+    for (int r = 0; r < BATCH; r++)
+      for (int k = 0; k < CODES - 1; k++) {
+        bool same = (after.title[r][0][0] >= 'i') == (after.title[r][1 + k][0] >= 'i');
+        assert_int_equal(after.valid[r][k], before.valid[r][k] && !(k > 0 && same && !eval));
+        masked += before.valid[r][k] && !after.valid[r][k];
+      }
+    assert_true(eval ? masked == 0 : masked > 0);
+    assert_memory_equal(before.title, after.title, sizeof before.title);
+  }
+  opened_close(&o);
+}
+
 /* Triplets of a file: its positives, its negatives by their margins, and rows that are no good. */
 static void test_triplets(void **state) {
   (void)state;
@@ -547,7 +586,7 @@ int main(void) {
       cmocka_unit_test(test_weights),  cmocka_unit_test(test_items),
       cmocka_unit_test(test_held_out), cmocka_unit_test(test_judge),
       cmocka_unit_test(test_bad),      cmocka_unit_test(test_buckets),
-      cmocka_unit_test(test_items_read),
+      cmocka_unit_test(test_items_read), cmocka_unit_test(test_groups),
       cmocka_unit_test(test_triplets), cmocka_unit_test(test_memory_that_runs_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
