@@ -77,9 +77,8 @@ static void file_write(const char *path, const uint8_t *from, size_t bytes) {
 static void sample_check(const void *state, uint64_t entry) {
   int32_t title[CODES][TITLE], text[CODES][LENGTH], lengths[2][CODES];
   uint8_t title_mask[CODES][TITLE], text_mask[CODES][LENGTH], valid[CODES - 1];
-  hr_room room = {.fields = &fields,
-                  .at = {title, lengths[0], title_mask, text, lengths[1], text_mask, valid},
-                  .length = LENGTH};
+  hr_room room = {
+      .fields = &fields, .at = {title, lengths[0], title_mask, text, lengths[1], text_mask, valid}, .length = LENGTH};
   hr_error err = {0};
   DEMAND(hr_source_taxonomy.fill(state, false, entry, &room, &err) == HR_OK);
   for (int k = 0; k < CODES; k++) {

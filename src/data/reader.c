@@ -80,8 +80,7 @@ void hr__reader_destroy(hr_reader *r) {
 }
 
 static bool slot_holds(const slot *s, const hr_micro *micro) {
-  return s->holds && s->micro.sample == micro->sample && s->micro.eval == micro->eval &&
-         s->micro.items == micro->items;
+  return s->holds && s->micro.sample == micro->sample && s->micro.eval == micro->eval && s->micro.items == micro->items;
 }
 
 static void slot_wait(hr_reader *r, slot *s) {

@@ -24,7 +24,7 @@ typedef struct taxonomy {
   hr_pair *pairs;
   size_t n_train, n_eval;
   int64_t longest[HR_CHANNELS];
-  int64_t most; /* positions of the longest samples */
+  int64_t most;     /* positions of the longest samples */
   hr_groups groups; /* whose negatives do not count */
   char remark[160];
 } taxonomy;

@@ -32,7 +32,10 @@ static const hr_key keys[] = {
      .fallback = "24",
      .min = 1,
      .max = HR_NEGATIVES_MOST,
-     .meaning = "source taxonomy: negatives of a sample"},
+     .choices = "auto",
+     .quality = true,
+     .meaning =
+         "source taxonomy: negatives of a sample; auto: as many as fit, of 1, 2, 3, 4, 6, 8, 12 and so on to 256"},
     {.path = SECTION ".title_length",
      .type = HR_KEY_INT,
      .fallback = "24",
@@ -44,8 +47,9 @@ static const hr_key keys[] = {
      .min = 0,
      .max = 1 << 20,
      .example = "10",
-     .meaning = "source taxonomy: epoch, from 0, from which on codes are clustered by their points, and negatives in the "
-                "cluster of their anchor do not count (default: never)"},
+     .meaning =
+         "source taxonomy: epoch, from 0, from which on codes are clustered by their points, and negatives in the "
+         "cluster of their anchor do not count (default: never)"},
     {.path = SECTION ".cluster_every",
      .type = HR_KEY_INT,
      .fallback = "5",

@@ -55,10 +55,8 @@ static hr_status truth_of(const reading *r, const hr_row *row, const char *colum
 /* An anchor, its positive and its negative are three codes. */
 static hr_status roles_check(const reading *r, const hr_row *row, const hr_triplet *one, hr_error *err) {
   const hr_code *codes = r->t->codes;
-  if (one->anchor == one->positive)
-    return row_fail(r, row, err, "%s is anchor and positive", codes[one->anchor].text);
-  if (one->anchor == one->negative)
-    return row_fail(r, row, err, "%s is anchor and negative", codes[one->anchor].text);
+  if (one->anchor == one->positive) return row_fail(r, row, err, "%s is anchor and positive", codes[one->anchor].text);
+  if (one->anchor == one->negative) return row_fail(r, row, err, "%s is anchor and negative", codes[one->anchor].text);
   if (one->positive == one->negative)
     return row_fail(r, row, err, "%s is positive and negative", codes[one->positive].text);
   return HR_OK;

@@ -65,7 +65,8 @@ hr_status hr__generation_verify(const hr_store *store, unsigned char *window, in
  * beside adapters. */
 static bool is_beside(const char *name) {
   const char *slash = strrchr(name, '/');
-  return hr__companion_is(name) || strcmp(name, HR_FILE_GROUPS) == 0 || strcmp(slash ? slash + 1 : name, "config.json") == 0;
+  return hr__companion_is(name) || strcmp(name, HR_FILE_GROUPS) == 0 ||
+         strcmp(slash ? slash + 1 : name, "config.json") == 0;
 }
 
 hr_status hr__generation_newest(const char *run, hr_arena *arena, const char **folder, hr_manifest *manifest,
@@ -133,10 +134,10 @@ static hr_status file_restore(const hr_store *store, const hr_manifest *manifest
   uint64_t bytes;
   hr__store_path(store, manifest->step, file->name, path);
   HR_TRY(hr__file_open(path, &fd, &bytes, err));
-  hr_status status = bytes == file->bytes ? hr__file_read_at(fd, path, 0, file->restored, file->bytes, err)
-                                          : hr__fail(err, HR_USAGE, path, "train into another --out",
-                                                     "it was saved for other data: %" PRIu64 " bytes, not %zu", bytes,
-                                                     file->bytes);
+  hr_status status = bytes == file->bytes
+                         ? hr__file_read_at(fd, path, 0, file->restored, file->bytes, err)
+                         : hr__fail(err, HR_USAGE, path, "train into another --out",
+                                    "it was saved for other data: %" PRIu64 " bytes, not %zu", bytes, file->bytes);
   close(fd);
   return status;
 }

@@ -135,6 +135,36 @@ with Folder() as folder:
         check(answer['model']['parameters'] == 14664837 + 22565376, str(answer['model']))
         check(answer['settings']['data']['taxonomy']['n_negatives'] == (24 if stage == '01' else 8), stage)
 
+    # Encoders of another width, adapters of another rank, more experts.
+    wide = ('{hidden_size: 768, intermediate_size: 1024, num_hidden_layers: 1, num_attention_heads: 12, vocab_size: 400,'
+            ' max_position_embeddings: 16}')
+    answer = train(path('wide'), *[f'model.parts.{name}={{config: {wide}, adapters: {{kind: lora, rank: 16, alpha: 32, '
+                                   'targets: [all-linear]}}'
+                                   for name in ('title', 'description', 'excluded', 'examples')],
+                   'model.config.num_experts=8', 'model.config.expert_size=64', 'training.batch_size=2',
+                   'training.eval_every=null', 'memory.budget=1GiB', steps=2)
+    check(1.5 < answer['loss'] < 4, f'wide: {answer["loss"]}')
+    within(answer, 'wide')
+
+    # As many negatives as fit, and what a plan writes into the configs of the guide's project.
+    def negatives(*flags):
+        answer = run('plan', RECIPE, *flags, '--json').expect(0).json()
+        return answer['settings']['data']['taxonomy']['n_negatives'], answer['device']['peak_bytes']
+
+    few, peak = negatives('--gpu-memory', '100MiB', '--margin', '0', '--set', 'data.taxonomy.n_negatives=auto')
+    many, _ = negatives('--gpu-memory', '200MiB', '--margin', '0', '--set', 'data.taxonomy.n_negatives=auto')
+    check(few < many and peak <= 100 << 20, f'{few} negatives in 100 MiB, {many} in 200 MiB')
+    larger = {4: 6, 6: 8, 8: 12, 12: 16, 16: 24, 24: 32}[few]
+    run('plan', RECIPE, '--gpu-memory', '100MiB', '--margin', '0', '--set', f'data.taxonomy.n_negatives={larger}').expect(3)
+    os.makedirs(path('conf/text_curriculum'))
+    config = folder.write('conf/config.yaml', 'data_loader:\n  batch_size: 4  # samples\ntraining:\n  trainer:\n'
+                                              '    accumulate_grad_batches: 4\n    precision: 16-mixed\n')
+    stage = folder.write('conf/text_curriculum/01_stage.yaml', 'name: 01_stage\nn_positives: 64  # at most\nn_negatives: 16\n')
+    run('apply', whole, '--stage', '01', '--gpu', 'H200', '--to', config, stage).expect(0, '2 files written')
+    with open(config, encoding='utf-8') as a, open(stage, encoding='utf-8') as b:
+        check('batch_size: 45  # samples' in a.read(), 'batch size')
+        check(b.read() == 'name: 01_stage\nn_positives: 32  # at most\nn_negatives: 24\n', 'positives and negatives')
+
     # The curriculum, with small encoders: each stage begins where the one before has ended.
     config = ('{hidden_size: 16, intermediate_size: 24, num_hidden_layers: 1, num_attention_heads: 2, vocab_size: 400,'
               ' max_position_embeddings: 16, hidden_dropout_prob: 0,'

@@ -22,7 +22,8 @@ static int place_of(size_t item) {
 static void points_put(float points[ITEMS][WIDTH]) {
   hr_random_key key = {5, hr__random_stream("test")};
   for (size_t i = 0; i < ITEMS; i++) {
-    double v[2] = {place_of(i) % 5 - 2.0, (double)(place_of(i) / 5) - 1.5}; /* tangent vectors on a grid of steps of 1 */
+    double v[2] = {place_of(i) % 5 - 2.0,
+                   (double)(place_of(i) / 5) - 1.5}; /* tangent vectors on a grid of steps of 1 */
     for (int k = 0; k < 2; k++)
       v[k] += 0.02 * ((double)hr__random_below(key, 0, 2 * i + (size_t)k, 101) / 100 - 0.5);
     double n = sqrt(v[0] * v[0] + v[1] * v[1]);

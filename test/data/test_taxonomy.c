@@ -582,12 +582,10 @@ static void test_memory_that_runs_out(void **state) {
 int main(void) {
   hr_test_faults_install();
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_tree),     cmocka_unit_test(test_draw),
-      cmocka_unit_test(test_weights),  cmocka_unit_test(test_items),
-      cmocka_unit_test(test_held_out), cmocka_unit_test(test_judge),
-      cmocka_unit_test(test_bad),      cmocka_unit_test(test_buckets),
-      cmocka_unit_test(test_items_read), cmocka_unit_test(test_groups),
-      cmocka_unit_test(test_triplets), cmocka_unit_test(test_memory_that_runs_out),
+      cmocka_unit_test(test_tree),   cmocka_unit_test(test_draw),     cmocka_unit_test(test_weights),
+      cmocka_unit_test(test_items),  cmocka_unit_test(test_held_out), cmocka_unit_test(test_judge),
+      cmocka_unit_test(test_bad),    cmocka_unit_test(test_buckets),  cmocka_unit_test(test_items_read),
+      cmocka_unit_test(test_groups), cmocka_unit_test(test_triplets), cmocka_unit_test(test_memory_that_runs_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
