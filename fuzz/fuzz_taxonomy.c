@@ -40,8 +40,7 @@ static void recipe_make(int ending, int triplets, int only) {
 }
 
 static void fields_make(void) {
-  static const char *const names[][3] = {{"title", "title_lengths", "title_mask"},
-                                         {"description", "description_lengths", "description_mask"}};
+  static const char *const names[][3] = {{"title", "lengths_0", "mask_0"}, {"description", "lengths_1", "mask_1"}};
   for (int c = 0; c < 2; c++) {
     int64_t length = c == 0 ? TITLE : LENGTH;
     hr_desc tokens = {HR_I32, 3, {1, CODES, length}}, lengths = {HR_I32, 2, {1, CODES}};

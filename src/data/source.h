@@ -61,7 +61,8 @@ typedef struct hr_source {
   const struct hr_source *in_buckets;
   bool endless;          /* there is no number of samples, and so are no epochs */
   bool tokenizes;        /* makes tokens of text, unless they are its bytes */
-  const char *tokenizer; /* (optional) the folder of the part that reads the tokens: "model.parts.text.path" */
+  const char *tokenizer; /* (optional) the folder of the part that reads the tokens: "model.parts.text.path"; "*" in it
+                          * stands for the first of model.config.texts */
   bool threaded;         /* opens its files with data.workers threads */
   bool anew;             /* samples are drawn anew in every epoch, whose number is in entries, above HR_ENTRY_BITS */
   unsigned purposes;     /* bits of hr_purpose: what it can fill */

@@ -2,8 +2,8 @@
  * and negatives are drawn anew in every epoch. Behind the samples are entries with the codes themselves, one after the
  * other, so that all of them can be made points and judged. See taxonomy.h.
  *
- * For a channel c of the model: c takes tokens [codes, length], c_lengths how many of them there are, c_mask the same
- * as ones. `valid` says which of positive and negatives are there.
+ * Of channel number i of the model the field that has its name takes tokens [codes, length], lengths_i how many of them
+ * there are, mask_i the same as ones, behind the tokens. `valid` says which of positive and negatives are there.
  */
 #include "data/taxonomy.h"
 
@@ -212,14 +212,13 @@ static hr_status taxonomy_scan(const void *state, hr_each_sample each, void *use
   return HR_OK;
 }
 
-/* The channel that a field belongs to, and what of it: "", "_lengths" or "_mask"; -1: none. */
-static int channel_of(const taxonomy *t, const char *field, const char **what) {
-  for (int c = 0; c < t->of.channels; c++) {
-    size_t bytes = strlen(t->of.channel[c]);
-    *what = field + bytes;
-    if (strncmp(field, t->of.channel[c], bytes) == 0 && (!**what || **what == '_')) return c;
-  }
-  return -1;
+/* What a field is of which channel. */
+typedef enum kind { TOKENS, LENGTHS, MASK, VALID } kind;
+static kind kind_of(const hr_field *field, int *channel) {
+  *channel = -1;
+  if (field->purpose == HR_FOR_TOKENS) return TOKENS;
+  if (sscanf(field->name, "lengths_%d", channel) == 1) return LENGTHS;
+  return sscanf(field->name, "mask_%d", channel) == 1 ? MASK : VALID;
 }
 
 static void lengths_put(const taxonomy *t, const int32_t *codes, int channel, int64_t room, int32_t *to) {
@@ -251,21 +250,26 @@ static hr_status taxonomy_fill(const void *state, bool eval, uint64_t entry, con
   const taxonomy *t = state;
   int32_t codes[2 + HR_NEGATIVES_MOST];
   int64_t there = codes_of(t, entry, codes), length[HR_CHANNELS] = {0};
-  const char *what;
+  int channel, n_tokens = 0;
   for (int i = 0; i < room->fields->count; i++) {
     const hr_field *field = &room->fields->list[i];
     if (field->purpose == HR_FOR_FACTOR) continue;
-    int channel = channel_of(t, field->name, &what);
-    if (channel < 0) {
-      valid_put(t, entry, codes, there, room->at[i]);
-    } else if (!*what) {
+    switch (kind_of(field, &channel)) {
+    case TOKENS:
+      channel = n_tokens++;
       length[channel] = field->desc.dim[field->desc.rank - 1];
       for (int64_t k = 0; k < 2 + t->rules.negatives; k++)
         text_put(t, codes[k], channel, length[channel], (int32_t *)room->at[i] + k * length[channel]);
-    } else if (strcmp(what, "_mask") == 0) {
-      mask_put(t, codes, channel, length[channel], room->at[i]);
-    } else {
+      break;
+    case LENGTHS:
       lengths_put(t, codes, channel, length[channel], room->at[i]);
+      break;
+    case MASK:
+      mask_put(t, codes, channel, length[channel], room->at[i]);
+      break;
+    case VALID:
+      valid_put(t, entry, codes, there, room->at[i]);
+      break;
     }
   }
   return HR_OK;
@@ -302,7 +306,7 @@ static hr_data_bytes taxonomy_bytes(const void *state) {
 static const hr_source in_buckets = {
     .name = "taxonomy",
     .tokenizes = true,
-    .tokenizer = "model.parts.title.path",
+    .tokenizer = "model.parts.*.path",
     .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_VALUES,
     .open = taxonomy_open,
     .close = taxonomy_close,
@@ -322,7 +326,7 @@ static const hr_source in_buckets = {
 const hr_source hr_source_taxonomy = {
     .name = "taxonomy",
     .tokenizes = true,
-    .tokenizer = "model.parts.title.path",
+    .tokenizer = "model.parts.*.path",
     .in_buckets = &in_buckets,
     .anew = true,
     .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_VALUES,

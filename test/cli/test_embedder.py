@@ -135,6 +135,29 @@ with Folder() as folder:
         check(answer['model']['parameters'] == 14664837 + 22565376, str(answer['model']))
         check(answer['settings']['data']['taxonomy']['n_negatives'] == (24 if stage == '01' else 8), stage)
 
+    # Other channels: two texts of other names, one that is empty in a row, six at most.
+    rows = ''.join(f'{code},{name},{text}\n' for code, name, text in
+                   [('1', 'ab', 'cd'), ('11', 'abc', ''), ('12', 'abd', 'cde'), ('121', 'abe', 'cf'), ('2', 'x', 'y'), ('21', 'xz', 'yz')])
+    folder.write('two.csv', 'code,name,text\n' + rows)
+    part = ('{config: {hidden_size: 16, intermediate_size: 24, num_hidden_layers: 1, num_attention_heads: 2, vocab_size: 256,'
+            ' max_position_embeddings: 16}}')
+    small = ('model: { family: embedder, config: { CHANNELS, expert_size: 8, projection_size: 8, tangent_size: 9 },\n'
+             '         parts: { PARTS } }\n'
+             'data: { source: taxonomy, path: two.csv, tokenizer: bytes, sequence_length: 12, taxonomy: { n_negatives: 2 } }\n'
+             'training: { steps: 4, batch_size: 2, optimizer: { lr: 1e-3 } }\nmemory: { budget: 256MiB }\n')
+    channels = lambda *names: small.replace('CHANNELS', f'texts: [{", ".join(names)}]').replace(
+        'PARTS', ', '.join(f'{name}: {part}' for name in names))
+    answer = run('train', folder.write('two.yaml', channels('name', 'text')), '--out', path('two'), '--json').expect(0).json()
+    check(0.5 < answer['loss'] < 3, f'two channels: {answer["loss"]}')
+    parts = sorted(os.listdir(os.path.join(path('two'), 'generation-00000004')))
+    check('name' in parts and 'text' in parts and 'title' not in parts, str(parts))
+    run('embed', path('two'), '--nearest', '11', cwd=folder.path).expect(0, '12')
+    for names, message in ((('name', 'moe'), 'moe is what a part of the embedder itself is called'),
+                           (('name', 'mask_0'), 'another field'), (tuple('abcdefg'), 'more than 6'), (('a.b',), 'not a name')):
+        run('plan', folder.write('wrong.yaml', channels(*names))).expect(5, message)
+    run('plan', path('two.yaml'), '--set', 'model.config.texts=[name, name]').expect(5, 'two parts "name"')
+    run('train', folder.write('wrong.yaml', channels('title', 'text')), '--out', path('none')).expect(5, 'two.csv:2', 'title is missing')
+
     # Encoders of another width, adapters of another rank, more experts.
     wide = ('{hidden_size: 768, intermediate_size: 1024, num_hidden_layers: 1, num_attention_heads: 12, vocab_size: 400,'
             ' max_position_embeddings: 16}')

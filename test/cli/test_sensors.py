@@ -53,6 +53,8 @@ def learns(path):
     exact = sum(one['text'].strip() == one['expected'] for one in written)
     check(len(written) == HELD and abs(exact / HELD - after['exact_match']) < 1e-6,
           f'{exact} of {len(written)} answers are exact, but exact_match is {after["exact_match"]}')
+    check(sum(one['scores']['exact'] for one in written) == exact, 'scores of answers are logged')
+    check(all(one['scores']['exact'] <= one['scores']['f1'] <= 1 for one in written), 'exact answers have all words')
     pictures = os.listdir(os.path.join(path('after'), 'answers'))
     check(len(pictures) == 8 * sum('generated' in line for line in lines), str(pictures))
     for name in pictures:

@@ -21,8 +21,7 @@ static const char good[] = "code,title,description,excluded_codes\n"
                            "112,g,gg,\n1121,h,hh,\n22,i,ii,\n221,jjjjjj,jjjjjjjj,nowhere;11\n";
 
 static hr_fields fields_make(void) {
-  static const char *const names[][3] = {{"title", "title_lengths", "title_mask"},
-                                         {"description", "description_lengths", "description_mask"}};
+  static const char *const names[][3] = {{"title", "lengths_0", "mask_0"}, {"description", "lengths_1", "mask_1"}};
   hr_fields out = {.count = 0};
   for (int c = 0; c < 2; c++) {
     int64_t length = c == 0 ? TITLE : LENGTH;

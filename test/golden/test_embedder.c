@@ -88,10 +88,21 @@ static void case_open(golden *g, const char *name, const char *text, int accumul
 }
 
 static void step_run(golden *g, hr_program_kind kind, int64_t number) {
-  static const char *const fields[] = {
-      "title",    "title_lengths",    "title_mask",    "description", "description_lengths", "description_mask",
-      "excluded", "excluded_lengths", "excluded_mask", "examples",    "examples_lengths",    "examples_mask",
-      "valid"};
+  static const struct {
+    const char *file, *input; /* names of the same */
+  } fields[] = {{"title", "title"},
+                {"title_lengths", "lengths_0"},
+                {"title_mask", "mask_0"},
+                {"description", "description"},
+                {"description_lengths", "lengths_1"},
+                {"description_mask", "mask_1"},
+                {"excluded", "excluded"},
+                {"excluded_lengths", "lengths_2"},
+                {"excluded_mask", "mask_2"},
+                {"examples", "examples"},
+                {"examples_lengths", "lengths_3"},
+                {"examples_mask", "mask_3"},
+                {"valid", "valid"}};
   static const char *const factors[] = {"contrastive", "balance", "rank", "first"};
   hr_error err;
   hr_id program = hr__graph_find_kind(g->graph, kind);
@@ -105,12 +116,12 @@ static void step_run(golden *g, hr_program_kind kind, int64_t number) {
                         .valid_rows = SAMPLES};
   check(hr__run_write(g->run, hr__graph_find_value(g->graph, "control"), 0, &control, sizeof control, &err), &err);
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    const hr_safetensor *tensor = hr__safetensors_find(g->io, fields[i]);
+    const hr_safetensor *tensor = hr__safetensors_find(g->io, fields[i].file);
     assert_non_null(tensor);
     size_t bytes = (size_t)(tensor->end - tensor->begin) / STEPS;
     char *data = hr__arena_alloc(&g->arena, bytes);
     check(hr__safetensors_read(g->io, tensor, (uint64_t)number * bytes, data, bytes, &err), &err);
-    check(hr__run_write(g->run, hr__program_input(g->graph, program, fields[i]), 0, data, bytes, &err), &err);
+    check(hr__run_write(g->run, hr__program_input(g->graph, program, fields[i].input), 0, data, bytes, &err), &err);
   }
   for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
     float factor = 1.0f / SAMPLES;
