@@ -127,6 +127,7 @@ static const hr_cli_option options[] = {
     {"dry-run", NULL, "writes nothing; a unified diff on stdout"},
     {"insert", NULL, "puts missing keys in"},
     {"revert", NULL, "puts FILE.backup back, byte for byte; needs no recipe"},
+    HR_STAGE_OPTION,
     HR_CHECKPOINT_OPTIONS,
     {"gpu", "NAME", "for a GPU that need not be here (headroom devices --gpus)"},
     {"gpu-memory", "SIZE", "instead of memory.budget: 24GiB"},

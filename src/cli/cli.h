@@ -18,7 +18,7 @@ typedef struct hr_cli_option {
   const char *meaning;  /* NULL: not shown in help */
 } hr_cli_option;
 
-enum { HR_CLI_OPTIONS = 16, HR_CLI_GLOBAL_OPTIONS = 6 }; /* of one command without those of all, and these */
+enum { HR_CLI_OPTIONS = 20, HR_CLI_GLOBAL_OPTIONS = 6 }; /* of one command without those of all, and these */
 extern const hr_cli_option hr_cli_global_options[HR_CLI_GLOBAL_OPTIONS];
 
 typedef struct hr_cli hr_cli;
@@ -86,6 +86,10 @@ hr_status hr__cli_int(const hr_cli *cli, const char *name, int64_t least, int64_
 __attribute__((format(printf, 3, 4))) hr_status hr__cli_override(hr_cli *cli, hr_error *err, const char *format, ...);
 
 /* The same of an option that is a size, where it was given. */
+/* --stage NAME: the recipe's stage of that name alone. */
+#define HR_STAGE_OPTION                                                                                                \
+  { "stage", "NAME", "one stage of the recipe alone" }
+hr_status hr__cli_stage_override(hr_cli *cli, hr_error *err);
 hr_status hr__cli_size_override(hr_cli *cli, const char *option, const char *path, hr_error *err);
 
 /* Help on the command, or on the program where none was given. One screen: 40 lines of 80 columns. */

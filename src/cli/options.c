@@ -61,6 +61,11 @@ hr_status hr__cli_size_override(hr_cli *cli, const char *option, const char *pat
   return hr__cli_override(cli, err, "%s=%s", path, value);
 }
 
+hr_status hr__cli_stage_override(hr_cli *cli, hr_error *err) {
+  const char *name = hr__cli_value(cli, "stage");
+  return name ? hr__cli_override(cli, err, "stage=%s", name) : HR_OK;
+}
+
 static hr_status set_take(hr_cli *cli, const char *text, hr_error *err) {
   const char *equals = strchr(text, '=');
   if (equals == NULL || equals == text)

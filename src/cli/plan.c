@@ -138,6 +138,7 @@ static hr_status gpu_override(hr_cli *cli, hr_error *err) {
 
 /* The options of this command are settings under a shorter name. */
 hr_status hr__plan_flags(hr_cli *cli, hr_error *err) {
+  HR_TRY(hr__cli_stage_override(cli, err));
   HR_TRY(gpu_override(cli, err));
   HR_TRY(hr__cli_size_override(cli, "gpu-memory", "memory.budget", err));
   HR_TRY(hr__checkpoint_flags(cli, err));
@@ -197,6 +198,7 @@ static hr_status plan_run(hr_cli *cli, hr_error *err) {
 }
 
 static const hr_cli_option options[] = {
+    HR_STAGE_OPTION,
     HR_CHECKPOINT_OPTIONS,
     {"gpu", "NAME", "for a GPU that need not be here (headroom devices --gpus)"},
     {"gpu-memory", "SIZE", "instead of memory.budget, on whatever device: 24GiB"},

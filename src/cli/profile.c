@@ -2,10 +2,12 @@
 #include <limits.h>
 #include <string.h>
 
+#include "cli/checkpoint_flags.h"
 #include "cli/cli.h"
 #include "cli/figures.h"
 #include "cli/fit.h"
 #include "cli/jobs.h"
+#include "cli/plan.h"
 #include "cli/table.h"
 #include "train/answer.h"
 #include "train/train.h"
@@ -57,6 +59,7 @@ static hr_status job_profile(hr_cli *cli, const hr_job *job, hr_device *device, 
 }
 
 static hr_status profile_run(hr_cli *cli, hr_error *err) {
+  HR_TRY(hr__plan_overrides(cli, err));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
   hr_device *device = NULL;
@@ -72,6 +75,11 @@ static hr_status profile_run(hr_cli *cli, hr_error *err) {
 }
 
 static const hr_cli_option options[] = {
+    HR_STAGE_OPTION,
+    HR_CHECKPOINT_OPTIONS,
+    {"gpu-memory", "SIZE", "instead of memory.budget: 24GiB"},
+    {"margin", "SIZE", "instead of memory.margin: a size, or such as 15%"},
+    {"target-effective-batch", "N", "instead of training.effective_batch"},
     {"auto", NULL, "the fastest that fits, of what the recipe leaves out"},
     {"steps", "N", "steps measured, after one to warm up (5; 64 at most)"},
     {"ops", NULL, "also the time of every op"},
@@ -84,7 +92,8 @@ const hr_cli_command hr_cli_profile = {
     .details = "Bytes by tier and category, seconds by class of op; nothing is written. On a GPU ops are timed apart, "
                "after the steps.\n"
                "Exit code 4: more was held than planned (by 2 % or 16 MiB, whichever is larger).",
-    .examples = "profile recipes/demo.yaml --steps 1",
+    .examples = "profile recipes/demo.yaml --steps 1\n"
+                "profile recipes/stages.yaml --stage whole --steps 1",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 1,

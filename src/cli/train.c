@@ -135,6 +135,7 @@ hr_status hr__train_source(hr_cli *cli, const hr_job_source *source, const hr_tr
 
 static hr_status train_run(hr_cli *cli, hr_error *err) {
   HR_TRY(hr__one_line_flags(cli, err));
+  HR_TRY(hr__cli_stage_override(cli, err));
   HR_TRY(hr__checkpoint_flags(cli, err));
   HR_TRY(hr__checkpoint_defaults(cli, err));
   const char *folder = hr__cli_value(cli, "out");
@@ -150,6 +151,7 @@ static hr_status train_run(hr_cli *cli, hr_error *err) {
 
 static const hr_cli_option options[] = {
     HR_ONE_LINE_OPTIONS,
+    HR_STAGE_OPTION,
     HR_CHECKPOINT_OPTIONS,
     {"auto", NULL, "the fastest that fits, of what the recipe leaves out"},
     {"out", "DIR", "folder of the run (default: out/ and the recipe's name)"},

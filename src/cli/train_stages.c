@@ -24,7 +24,7 @@ static hr_status stages_check(hr_cli *cli, staged *s, hr_error *err) {
   int64_t steps;
   HR_TRY(hr__cli_int(cli, "steps", 1, 0, &steps, err));
   if (steps > 0)
-    return hr__fail(err, HR_USAGE, "--steps", "set training.steps in each of them, or choose one: --set stage=NAME",
+    return hr__fail(err, HR_USAGE, "--steps", "set training.steps in each of them, or choose one: --stage NAME",
                     "this recipe has %zu stages, each with steps of its own", s->count);
   for (size_t i = 0; i < s->count; i++) {
     bool holds;

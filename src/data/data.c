@@ -284,6 +284,10 @@ hr_status hr__data_judge(const hr_data *data, const float *points, int64_t width
   return data->source->judge(data->parts[0].state, points, width, out, err);
 }
 
+hr_groups *hr__data_groups(hr_data *data) {
+  return data->source->groups ? data->source->groups(data->parts[0].state) : NULL;
+}
+
 /* A row without data: all padding. */
 static void row_clear(const hr_room *room) {
   for (int i = 0; i < room->fields->count; i++) {

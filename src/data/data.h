@@ -11,6 +11,7 @@
 #ifndef HR_DATA_DATA_H
 #define HR_DATA_DATA_H
 
+#include "data/groups.h"
 #include "data/masking.h"
 #include "data/micro.h"
 #include "data/source.h"
@@ -72,6 +73,9 @@ uint64_t hr__data_items(const hr_data *data, int64_t *of_a_row);
 const char *hr__data_item(const hr_data *data, uint64_t number); /* its name */
 hr_micro hr__data_items_micro(const hr_data *data, uint64_t first);
 hr_status hr__data_judge(const hr_data *data, const float *points, int64_t width, hr_judged *out, hr_error *err);
+/* Groups of the items that samples of training go by; NULL: there are none. Whoever makes them sees to it that nothing
+ * is read meanwhile, and that what was read before is read again (hr__reader_forget). */
+hr_groups *hr__data_groups(hr_data *data);
 
 /* Elements of a field that are not 0, in the rows of a micro-batch that hold data. Reads these rows, into room of its
  * own: by one thread. */

@@ -80,7 +80,7 @@ void hr__reader_destroy(hr_reader *r) {
 }
 
 static bool slot_holds(const slot *s, const hr_micro *micro) {
-  return s->holds && s->micro.sample == micro->sample && s->micro.eval == micro->eval;
+  return s->holds && s->micro.sample == micro->sample && s->micro.eval == micro->eval && s->micro.items == micro->items;
 }
 
 static void slot_wait(hr_reader *r, slot *s) {
@@ -105,6 +105,13 @@ static void slot_send(hr_reader *r, slot *s, const hr_micro *micro) {
   for (int i = 0; i < s->n_shares; i++)
     hr__courier_send(r->courier, 0, &s->shares[i].errand);
   s->sent = true;
+}
+
+void hr__reader_forget(hr_reader *r) {
+  for (int i = 0; i < HR_BATCH_SLOTS; i++) {
+    slot_wait(r, &r->slots[i]);
+    r->slots[i].holds = false;
+  }
 }
 
 void hr__reader_ahead(hr_reader *r, const hr_micro *micro) {

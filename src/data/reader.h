@@ -20,6 +20,8 @@ hr_status hr__reader_create(const hr_data *data, int64_t batch, int workers, cha
 void hr__reader_destroy(hr_reader *reader); /* waits for what is being read */
 
 hr_status hr__reader_get(hr_reader *reader, const hr_micro *micro, int *slot, hr_error *err);
+/* What slots hold is read again when it is asked for; nothing is being read behind this. */
+void hr__reader_forget(hr_reader *reader);
 /* Begins to fill the slot that the last `get` did not give. */
 void hr__reader_ahead(hr_reader *reader, const hr_micro *micro);
 

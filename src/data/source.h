@@ -61,7 +61,8 @@ typedef struct hr_source {
   const struct hr_source *in_buckets;
   bool endless;          /* there is no number of samples, and so are no epochs */
   bool tokenizes;        /* makes tokens of text, unless they are its bytes */
-  const char *tokenizer; /* (optional) the folder of the part that reads the tokens: "model.parts.text.path" */
+  const char *tokenizer; /* (optional) the folder of the part that reads the tokens: "model.parts.text.path"; "*" in it
+                          * stands for the first of model.config.texts */
   bool threaded;         /* opens its files with data.workers threads */
   bool anew;             /* samples are drawn anew in every epoch, whose number is in entries, above HR_ENTRY_BITS */
   unsigned purposes;     /* bits of hr_purpose: what it can fill */
@@ -89,6 +90,9 @@ typedef struct hr_source {
   uint64_t (*items)(const void *state, int64_t *of_an_entry);
   const char *(*item)(const void *state, uint64_t number); /* what it is called */
   hr_status (*judge)(const void *state, const float *points, int64_t width, hr_judged *out, hr_error *err);
+  /* (optional) Of a source with items: groups of them, made by their points, that its samples go by; NULL: this one
+   * has none. They change between samples, never while one is filled. */
+  struct hr_groups *(*groups)(void *state);
   const hr_data_file *(*file)(const void *state, size_t number); /* (optional) what it reads; NULL: no more of them */
   /* (optional) What it takes to find samples again; nothing that grows with them without it. */
   hr_data_bytes (*bytes)(const void *state);

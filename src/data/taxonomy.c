@@ -2,8 +2,8 @@
  * and negatives are drawn anew in every epoch. Behind the samples are entries with the codes themselves, one after the
  * other, so that all of them can be made points and judged. See taxonomy.h.
  *
- * For a channel c of the model: c takes tokens [codes, length], c_lengths how many of them there are, c_mask the same
- * as ones. `valid` says which of positive and negatives are there.
+ * Of channel number i of the model the field that has its name takes tokens [codes, length], lengths_i how many of them
+ * there are, mask_i the same as ones, behind the tokens. `valid` says which of positive and negatives are there.
  */
 #include "data/taxonomy.h"
 
@@ -14,6 +14,7 @@
 
 #include "base/mem.h"
 #include "base/random.h"
+#include "data/groups.h"
 
 typedef struct taxonomy {
   hr_taxonomy of;
@@ -23,12 +24,14 @@ typedef struct taxonomy {
   hr_pair *pairs;
   size_t n_train, n_eval;
   int64_t longest[HR_CHANNELS];
-  int64_t most; /* positions of the longest samples */
+  int64_t most;     /* positions of the longest samples */
+  hr_groups groups; /* whose negatives do not count */
   char remark[160];
 } taxonomy;
 
 static void taxonomy_close(void *state) {
   taxonomy *t = state;
+  hr__groups_close(&t->groups);
   hr__triplets_close(&t->triplets);
   hr__data_file_close(&t->triplets_file);
   hr__taxonomy_close(&t->of);
@@ -47,6 +50,27 @@ static void codes_hold(taxonomy *t, const hr_source_request *request) {
     hr_code *code = &t->of.codes[i];
     if (code->children == 0 && code->parent >= 0) code->held = hr__random_permute(key, 0, number++, leaves) < held;
   }
+}
+
+/* Clusters of the codes that samples of training have. */
+static hr_status groups_read(taxonomy *t, const hr_source_request *request, hr_error *err) {
+  static const char from[] = "data.taxonomy.cluster_from";
+  const hr_recipe *recipe = request->recipe;
+  if (!hr__recipe_has(recipe, from)) return HR_OK;
+  if (request->held != HR_HOLD_PART)
+    return hr__recipe_fail(recipe, from, "give training.eval_every", err,
+                           "codes are clustered by points, which evaluations make, and this recipe has none");
+  int32_t *members = hr__arena_array(&t->of.arena, t->of.count + 1, sizeof *members);
+  if (!members) return hr__nomem(err);
+  t->groups = (hr_groups){.from = hr__recipe_int(recipe, from),
+                          .every = hr__recipe_int(recipe, "data.taxonomy.cluster_every"),
+                          .most = hr__recipe_int(recipe, "data.taxonomy.clusters"),
+                          .seed = request->seed,
+                          .items = t->of.count,
+                          .members = members};
+  for (size_t i = 0; i < t->of.count; i++)
+    if (!t->of.codes[i].held) members[t->groups.n_members++] = (int32_t)i;
+  return HR_OK;
 }
 
 static hr_status taxonomy_read(taxonomy *t, const hr_source_request *request, hr_error *err) {
@@ -71,6 +95,7 @@ static hr_status taxonomy_read(taxonomy *t, const hr_source_request *request, hr
   if (drawn && request->held == HR_HOLD_PART && t->n_eval == 0)
     return hr__recipe_fail(recipe, request->key, "raise data.eval_fraction, or give more codes", err,
                            "there is nothing to evaluate on: no code that is held out has a positive");
+  if (drawn) HR_TRY(groups_read(t, request, err));
   int channel = 0;
   t->most = request->length;
   for (int i = 0; i < request->fields->count && channel < HR_CHANNELS; i++) {
@@ -113,6 +138,11 @@ static uint64_t taxonomy_items(const void *state, int64_t *of_an_entry) {
 
 static const char *taxonomy_item(const void *state, uint64_t number) {
   return ((const taxonomy *)state)->of.codes[number].text;
+}
+
+static hr_groups *taxonomy_groups(void *state) {
+  taxonomy *t = state;
+  return t->groups.every > 0 ? &t->groups : NULL;
 }
 
 /* Codes of an entry, -1 where there is none; returns how many of the negatives are there. */
@@ -182,14 +212,13 @@ static hr_status taxonomy_scan(const void *state, hr_each_sample each, void *use
   return HR_OK;
 }
 
-/* The channel that a field belongs to, and what of it: "", "_lengths" or "_mask"; -1: none. */
-static int channel_of(const taxonomy *t, const char *field, const char **what) {
-  for (int c = 0; c < t->of.channels; c++) {
-    size_t bytes = strlen(t->of.channel[c]);
-    *what = field + bytes;
-    if (strncmp(field, t->of.channel[c], bytes) == 0 && (!**what || **what == '_')) return c;
-  }
-  return -1;
+/* What a field is of which channel. */
+typedef enum kind { TOKENS, LENGTHS, MASK, VALID } kind;
+static kind kind_of(const hr_field *field, int *channel) {
+  *channel = -1;
+  if (field->purpose == HR_FOR_TOKENS) return TOKENS;
+  if (sscanf(field->name, "lengths_%d", channel) == 1) return LENGTHS;
+  return sscanf(field->name, "mask_%d", channel) == 1 ? MASK : VALID;
 }
 
 static void lengths_put(const taxonomy *t, const int32_t *codes, int channel, int64_t room, int32_t *to) {
@@ -205,28 +234,42 @@ static void mask_put(const taxonomy *t, const int32_t *codes, int channel, int64
   }
 }
 
+/* Which of positive and negatives count: those that are there and, of samples of training, are not in the group of
+ * their anchor. */
+static void valid_put(const taxonomy *t, uint64_t entry, const int32_t *codes, int64_t there, uint8_t *to) {
+  uint64_t number = entry & (((uint64_t)1 << HR_ENTRY_BITS) - 1);
+  for (int64_t k = 0; k < 1 + t->rules.negatives; k++) {
+    bool grouped = k > 0 && k <= there && number < t->n_train && hr__groups_same(&t->groups, codes[0], codes[1 + k]);
+    to[k] = k <= there && !grouped;
+  }
+}
+
 static hr_status taxonomy_fill(const void *state, bool eval, uint64_t entry, const hr_room *room, hr_error *err) {
   (void)eval;
   (void)err;
   const taxonomy *t = state;
   int32_t codes[2 + HR_NEGATIVES_MOST];
   int64_t there = codes_of(t, entry, codes), length[HR_CHANNELS] = {0};
-  const char *what;
+  int channel, n_tokens = 0;
   for (int i = 0; i < room->fields->count; i++) {
     const hr_field *field = &room->fields->list[i];
     if (field->purpose == HR_FOR_FACTOR) continue;
-    int channel = channel_of(t, field->name, &what);
-    if (channel < 0) { /* valid */
-      for (int64_t k = 0; k < 1 + t->rules.negatives; k++)
-        ((uint8_t *)room->at[i])[k] = k <= there;
-    } else if (!*what) {
+    switch (kind_of(field, &channel)) {
+    case TOKENS:
+      channel = n_tokens++;
       length[channel] = field->desc.dim[field->desc.rank - 1];
       for (int64_t k = 0; k < 2 + t->rules.negatives; k++)
         text_put(t, codes[k], channel, length[channel], (int32_t *)room->at[i] + k * length[channel]);
-    } else if (strcmp(what, "_mask") == 0) {
-      mask_put(t, codes, channel, length[channel], room->at[i]);
-    } else {
+      break;
+    case LENGTHS:
       lengths_put(t, codes, channel, length[channel], room->at[i]);
+      break;
+    case MASK:
+      mask_put(t, codes, channel, length[channel], room->at[i]);
+      break;
+    case VALID:
+      valid_put(t, entry, codes, there, room->at[i]);
+      break;
     }
   }
   return HR_OK;
@@ -263,7 +306,7 @@ static hr_data_bytes taxonomy_bytes(const void *state) {
 static const hr_source in_buckets = {
     .name = "taxonomy",
     .tokenizes = true,
-    .tokenizer = "model.parts.title.path",
+    .tokenizer = "model.parts.*.path",
     .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_VALUES,
     .open = taxonomy_open,
     .close = taxonomy_close,
@@ -275,6 +318,7 @@ static const hr_source in_buckets = {
     .items = taxonomy_items,
     .item = taxonomy_item,
     .judge = taxonomy_judge,
+    .groups = taxonomy_groups,
     .file = taxonomy_file,
     .bytes = taxonomy_bytes,
 };
@@ -282,7 +326,7 @@ static const hr_source in_buckets = {
 const hr_source hr_source_taxonomy = {
     .name = "taxonomy",
     .tokenizes = true,
-    .tokenizer = "model.parts.title.path",
+    .tokenizer = "model.parts.*.path",
     .in_buckets = &in_buckets,
     .anew = true,
     .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_VALUES,
@@ -296,6 +340,7 @@ const hr_source hr_source_taxonomy = {
     .items = taxonomy_items,
     .item = taxonomy_item,
     .judge = taxonomy_judge,
+    .groups = taxonomy_groups,
     .file = taxonomy_file,
     .bytes = taxonomy_bytes,
 };

@@ -109,7 +109,7 @@ static hr_status room_make(reading *r, hr_error *err) {
 
 static hr_status row_read(reading *r, const hr_row *row, hr_error *err) {
   hr_taxonomy *t = r->t;
-  if (!row->fields) return hr__fail(err, HR_BAD_INPUT, row->why.place, row->why.remedy, "%s", row->why.message);
+  if (!row->fields) return hr__row_refuse(row, err);
   HR_TRY(room_make(r, err));
   if (t->count == INT32_MAX) return row_fail(r, row, "use fewer", err, "there are more than %s codes", "2147483647");
   hr_code code = {.line = row->place.line};

@@ -43,12 +43,27 @@ static hr_status margin_of(const reading *r, const hr_row *row, const char *colu
              : row_fail(r, row, err, "%s is not a number above 0", column);
 }
 
-static bool is_true(const hr_doc_node *node) {
-  return node && node->kind == HR_DOC_SCALAR && (strcasecmp(node->text, "true") == 0 || strcmp(node->text, "1") == 0);
+/* Absent and empty are false. */
+static hr_status truth_of(const reading *r, const hr_row *row, const char *column, bool *out, hr_error *err) {
+  const hr_doc_node *node = hr__doc_get(row->fields, column);
+  const char *text = !node || hr__doc_is_null(node) ? "" : node->kind == HR_DOC_SCALAR ? node->text : "?";
+  *out = strcasecmp(text, "true") == 0 || strcmp(text, "1") == 0;
+  if (*out || !*text || strcasecmp(text, "false") == 0 || strcmp(text, "0") == 0) return HR_OK;
+  return row_fail(r, row, err, "%s is neither true nor false", column);
+}
+
+/* An anchor, its positive and its negative are three codes. */
+static hr_status roles_check(const reading *r, const hr_row *row, const hr_triplet *one, hr_error *err) {
+  const hr_code *codes = r->t->codes;
+  if (one->anchor == one->positive) return row_fail(r, row, err, "%s is anchor and positive", codes[one->anchor].text);
+  if (one->anchor == one->negative) return row_fail(r, row, err, "%s is anchor and negative", codes[one->anchor].text);
+  if (one->positive == one->negative)
+    return row_fail(r, row, err, "%s is positive and negative", codes[one->positive].text);
+  return HR_OK;
 }
 
 static hr_status row_read(reading *r, const hr_row *row, hr_error *err) {
-  if (!row->fields) return hr__fail(err, HR_BAD_INPUT, row->why.place, row->why.remedy, "%s", row->why.message);
+  if (!row->fields) return hr__row_refuse(row, err);
   hr_triplet one;
   double relation, distance;
   HR_TRY(code_of(r, row, "anchor_code", &one.anchor, err));
@@ -56,7 +71,9 @@ static hr_status row_read(reading *r, const hr_row *row, hr_error *err) {
   HR_TRY(code_of(r, row, "negative_code", &one.negative, err));
   HR_TRY(margin_of(r, row, "relation_margin", &relation, err));
   HR_TRY(margin_of(r, row, "distance_margin", &distance, err));
-  bool excluded = is_true(hr__doc_get(row->fields, "excluded"));
+  bool excluded;
+  HR_TRY(truth_of(r, row, "excluded", &excluded, err));
+  HR_TRY(roles_check(r, row, &one, err));
   one.weight = hr__taxonomy_weight(relation, distance, excluded);
   if (!hr__taxonomy_allows(r->t, r->rules, &one, relation, distance)) return HR_OK;
   hr_triplets *out = r->out;

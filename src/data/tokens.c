@@ -18,8 +18,22 @@
 #include "format/rows.h"
 #include "text/tokenizer.h"
 
+/* "model.parts.*.path": of the first of model.config.texts; NULL: there is none. */
+static const char *part_setting(const hr_recipe *recipe, const char *pattern) {
+  static const char texts[] = "model.config.texts";
+  const char *star = pattern ? strchr(pattern, '*') : NULL;
+  if (!star) return pattern;
+  char path[256];
+  size_t count = 0;
+  const char *const *names = hr__recipe_key(recipe, texts) ? hr__recipe_texts(recipe, texts, &count) : NULL;
+  if (count == 0) return NULL;
+  snprintf(path, sizeof path, "%.*s%.64s%s", (int)(star - pattern), pattern, names[0], star + 1);
+  const hr_key *key = hr__recipe_key(recipe, path);
+  return key ? key->path : NULL;
+}
+
 const char *hr__tokens_setting(const hr_recipe *recipe) {
-  const char *of_part = hr__source_named(recipe)->tokenizer;
+  const char *of_part = part_setting(recipe, hr__source_named(recipe)->tokenizer);
   if (hr__recipe_has(recipe, "data.tokenizer")) return "data.tokenizer";
   if (hr__recipe_has(recipe, "model.path")) return "model.path";
   return of_part && hr__recipe_has(recipe, of_part) ? of_part : NULL;

@@ -16,6 +16,7 @@
 #define LONGEST      "model.config.max_position_embeddings"
 #define KIND         "training.optimizer.kind"
 #define SPLIT        "memory.split"
+#define NEGATIVES    "data.taxonomy.n_negatives"
 #define RANK         "adapters.rank" /* of the model, or of a part */
 
 enum { CHOICES = 64, LENGTH_LEAST = 128, LENGTH_MOST = 8192, BATCH_MOST = 512 };
@@ -142,6 +143,12 @@ static hr_status length_add(finding *f, const char *path, bool by_hand) {
   return numbers_add(f, path, by_hand, numbers, count);
 }
 
+/* Powers of two and their halves more, the largest first. */
+static hr_status negatives_add(finding *f, const char *path, bool by_hand) {
+  static const int64_t numbers[] = {256, 192, 128, 96, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1};
+  return numbers_add(f, path, by_hand, numbers, sizeof numbers / sizeof *numbers);
+}
+
 /* As many slices as the largest batch has samples, up to 128: every one has nodes of its own, and each doubling saves
  * half as much as the one before. A setting with fewer samples refuses those it cannot have. */
 static hr_status split_add(finding *f, bool by_hand) {
@@ -204,11 +211,13 @@ typedef struct outer_key {
   const hr_technique_key *technique;
 } outer_key;
 
-enum { NUMBERS = 3, OUTER_MOST = NUMBERS + 1 + HR_MODEL_PARTS + HR_SITES };
+enum { NUMBERS = 4, OUTER_MOST = NUMBERS + 1 + HR_MODEL_PARTS + HR_SITES };
 
 static size_t outer_keys(const hr_recipe *recipe, outer_key out[OUTER_MOST]) {
-  static const outer_key numbers[NUMBERS] = {
-      {BATCH, .add = batch_add}, {ACCUMULATION, .add = accumulation_add}, {LENGTH, .add = length_add}};
+  static const outer_key numbers[NUMBERS] = {{BATCH, .add = batch_add},
+                                             {ACCUMULATION, .add = accumulation_add},
+                                             {LENGTH, .add = length_add},
+                                             {NEGATIVES, .add = negatives_add}};
   hr_model_parts parts;
   hr_site sites[HR_SITES];
   size_t count = NUMBERS;
@@ -247,12 +256,14 @@ static bool samples_apart(const finding *f) {
   return status == HR_OK && !coupled;
 }
 
-/* Lengths are the data's, a rank is part of the model asked for, and samples are opened only where their number per
- * step is fixed and none meets another. Parts go with the whole model. */
+/* Lengths and negatives are the data's, a rank is part of the model asked for, and samples are opened only where their
+ * number per step is fixed and none meets another. Parts go with the whole model. */
 static bool opened_by_all(const finding *f, const outer_key *key) {
   const char *path = key->path;
   if (!f->all || key->of_part || hr__recipe_given(f->recipe, path)) return false;
-  if (strcmp(path, LENGTH) == 0 || strstr(path, RANK) || strcmp(path, ACCUMULATION) == 0) return false;
+  if (strcmp(path, LENGTH) == 0 || strcmp(path, NEGATIVES) == 0 || strstr(path, RANK) ||
+      strcmp(path, ACCUMULATION) == 0)
+    return false;
   if (strcmp(path, BATCH) == 0)
     return hr__recipe_has(f->recipe, EFFECTIVE) && !hr__recipe_given(f->recipe, ACCUMULATION) && samples_apart(f);
   return true;

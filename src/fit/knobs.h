@@ -12,8 +12,8 @@
  * does not write them and their owner has a use for them: the first choice is then what the recipe has without being
  * opened. It opens the batch only beside an effective one and where no op couples samples (fit/coupling.h).
  *
- * Length and rank are settings of quality (hr_key.quality): what is open of them is as large as fits, whatever its
- * speed.
+ * Length, rank and the like are settings of quality (hr_key.quality): what is open of them is as large as fits,
+ * whatever its speed.
  *
  * A choice changes results when other weights come out than with the first one, beyond the order of sums. Batch and
  * accumulation at a kept effective batch do not, nor does anything of memory.*, nor paged moments.

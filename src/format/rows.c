@@ -123,6 +123,11 @@ hr_status hr__rows_next(hr_rows *rows, hr_arena *arena, hr_row *out, bool *there
   return HR_OK;
 }
 
+hr_status hr__row_refuse(const hr_row *row, hr_error *err) {
+  const char *remedy = row->why.remedy[0] ? row->why.remedy : "mend the row, or leave it out";
+  return hr__fail(err, HR_BAD_INPUT, row->why.place, remedy, "%s", row->why.message);
+}
+
 void hr__rows_go(hr_rows *rows, const hr_row *row) {
   hr__stream_go(&rows->stream, row->place);
   rows->number = row->number;

@@ -39,6 +39,9 @@ hr_status hr__rows_next(hr_rows *rows, hr_arena *arena, hr_row *out, bool *there
 /* Goes back or on to a row that was given before: the next one is that again. */
 void hr__rows_go(hr_rows *rows, const hr_row *row);
 
+/* HR_BAD_INPUT with what is wrong with a bad row, for files all of whose rows are needed. */
+hr_status hr__row_refuse(const hr_row *row, hr_error *err);
+
 /* A finite number in a row, which CSV has as text: 12, -0.5, 1e-3; blanks may stand before it. */
 bool hr__row_number(const hr_doc_node *node, double *out);
 

@@ -21,10 +21,11 @@
 #include "op/pointwise.h"
 #include "op/slice.h"
 
-static const char *const length_names[HR_EMBEDDER_CHANNELS] = {"title_lengths", "description_lengths",
-                                                               "excluded_lengths", "examples_lengths"};
-static const char *const mask_names[HR_EMBEDDER_CHANNELS] = {"title_mask", "description_mask", "excluded_mask",
-                                                             "examples_mask"};
+/* By number, since a recipe names the channels. */
+static const char *const length_names[HR_EMBEDDER_CHANNELS] = {"lengths_0", "lengths_1", "lengths_2",
+                                                               "lengths_3", "lengths_4", "lengths_5"};
+static const char *const mask_names[HR_EMBEDDER_CHANNELS] = {"mask_0", "mask_1", "mask_2",
+                                                             "mask_3", "mask_4", "mask_5"};
 
 static const hr_reported reported[] = {
     {.name = "contrastive", .weight = 1, .over = HR_OVER_SAMPLES},
@@ -42,7 +43,9 @@ static const hr_reported reported[] = {
 static const char *const wide[] = {"moe", "projection", "hyperbolic", "losses", NULL};
 
 static int64_t vocabulary(const hr_model_part *whole) {
-  hr_model_part first = hr__part_find(whole, hr_embedder_parts[0].name);
+  const char *names[HR_MODEL_PARTS];
+  hr__parts_names(whole, names);
+  hr_model_part first = hr__part_find(whole, names[0]);
   return first.model->vocabulary(&first);
 }
 
@@ -51,15 +54,13 @@ static int64_t vocabulary(const hr_model_part *whole) {
 static void fields(const hr_model_part *whole, const hr_field_shape *shape, hr_fields *out) {
   hr_embedder m = hr__embedder_read(whole);
   int64_t codes = 2 + m.negatives;
-  for (int i = 0; i < HR_EMBEDDER_CHANNELS; i++) {
+  for (int i = 0; i < m.channels; i++) {
     int64_t length = hr__embedder_length(&m, i, shape->length);
     hr_desc tokens = hr__desc3(HR_I32, shape->batch, codes, length),
             mask = hr__desc3(HR_U8, shape->batch, codes, length);
     hr_desc lengths = hr__desc2(HR_I32, shape->batch, codes);
-    hr__field_add(out, (hr_field){.name = hr_embedder_parts[i].name,
-                                  .purpose = HR_FOR_TOKENS,
-                                  .desc = tokens,
-                                  .bound = vocabulary(whole)});
+    hr__field_add(
+        out, (hr_field){.name = m.channel[i], .purpose = HR_FOR_TOKENS, .desc = tokens, .bound = vocabulary(whole)});
     hr__field_add(out,
                   (hr_field){.name = length_names[i], .purpose = HR_FOR_VALUES, .desc = lengths, .bound = length + 1});
     hr__field_add(out, (hr_field){.name = mask_names[i], .purpose = HR_FOR_VALUES, .desc = mask, .bound = 2});
@@ -80,7 +81,7 @@ static hr_id pooled(hr_builder *b, hr_id x, hr_id mask, int64_t rows, int64_t le
 /* The encoder of a channel over the texts of all codes of the batch: [R, H]. */
 static hr_id channel_mean(hr_builder *b, const hr_model_part *whole, const hr_embedder *m, int i,
                           const hr_model_batch *batch) {
-  hr_model_part part = hr__part_find(whole, hr_embedder_parts[i].name);
+  hr_model_part part = hr__part_find(whole, m->channel[i]);
   int64_t rows = batch->batch * (2 + m->negatives), length = hr__embedder_length(m, i, batch->length);
   hr__module(b, "batch.%s", part.name);
   hr_model_batch own = {.batch = rows, .length = length, .targets = HR_NONE, .starts = HR_NONE};
@@ -109,10 +110,10 @@ static hr_id projected(hr_builder *b, const char *name, int64_t in, int64_t rows
 static hr_id points_of(hr_builder *b, const hr_model_part *whole, const hr_embedder *m, const hr_model_batch *batch,
                        hr_id *balance) {
   hr_id means[HR_EMBEDDER_CHANNELS];
-  for (int i = 0; i < HR_EMBEDDER_CHANNELS; i++)
+  for (int i = 0; i < m->channels; i++)
     means[i] = channel_mean(b, whole, m, i, batch);
   hr__module(b, "pooling");
-  hr_id x = b->status == HR_OK ? hr__concat(b, means, HR_EMBEDDER_CHANNELS, 1) : HR_NONE;
+  hr_id x = b->status == HR_OK ? hr__concat(b, means, m->channels, 1) : HR_NONE;
   x = hr__experts(b, m, x, balance);
   x = projected(b, "linear", m->width, m->projection, x);
   x = projected(b, "tangent", m->projection, m->tangent, x);
@@ -159,7 +160,9 @@ const hr_model hr_model_embedder = {
     .family = "embedder",
     .keys = {&hr_embedder_keys},
     .parts = hr_embedder_parts,
-    .n_parts = HR_EMBEDDER_CHANNELS,
+    .n_parts = HR_EMBEDDER_DEFAULT,
+    .part_names = "config.texts",
+    .most_parts = HR_EMBEDDER_CHANNELS,
     .check = hr__embedder_check,
     .forward = embedder_forward,
     .vocabulary = vocabulary,

@@ -1,4 +1,4 @@
-/* The embedder: codes of a taxonomy, each described by four texts, become points of hyperbolic space whose distances
+/* The embedder: codes of a taxonomy, each described by several texts, become points of hyperbolic space whose distances
  * follow the tree. Its settings (embedder_settings.c), its forward pass (embedder.c), and the mixture of experts in it
  * (experts.c).
  */
@@ -7,14 +7,16 @@
 
 #include "model/model.h"
 
-enum { HR_EMBEDDER_CHANNELS = 4 };
-/* Names of the parts, and of the texts that they read. */
-extern const hr_part_declared hr_embedder_parts[HR_EMBEDDER_CHANNELS];
+enum { HR_EMBEDDER_CHANNELS = 6, HR_EMBEDDER_DEFAULT = 4 }; /* at most; unless the recipe names others */
+/* Names of the parts, and of the texts that they read, unless the recipe names others. */
+extern const hr_part_declared hr_embedder_parts[HR_EMBEDDER_DEFAULT];
 
 /* The settings as a recipe has them. */
 typedef struct hr_embedder {
-  int64_t negatives;    /* of each sample, beside its anchor and its positive */
-  int64_t title_length; /* of the first channel; others are as long as the batch */
+  int channels;
+  const char *channel[HR_EMBEDDER_CHANNELS]; /* names of the parts */
+  int64_t negatives;                         /* of each sample, beside its anchor and its positive */
+  int64_t title_length;                      /* of the first channel; others are as long as the batch */
   int64_t experts, chosen, inner, projection, tangent;
   int64_t width; /* of all channels together */
   float dropout, curvature, temperature, balance;

@@ -1,5 +1,6 @@
 /* Settings of the embedder under model.config, and their checks. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "model/embedder.h"
 #include "model/parts.h"
@@ -7,6 +8,12 @@
 enum { SIZE_MAX_SETTING = 1 << 20, EXPERTS_MAX = 64 };
 
 static const hr_key keys[] = {
+    {.path = "*.config.texts",
+     .type = HR_KEY_TEXTS,
+     .fallback = "[title, description, excluded, examples]",
+     .meaning =
+         "embedder: texts of a code, each a column of the data and a part with an encoder of its own; the first is "
+         "what no code is without; 6 at most"},
     {.path = "*.config.num_experts",
      .type = HR_KEY_INT,
      .fallback = "4",
@@ -64,7 +71,7 @@ static const hr_key keys[] = {
 };
 const hr_key_table hr_embedder_keys = {keys, sizeof keys / sizeof *keys};
 
-const hr_part_declared hr_embedder_parts[HR_EMBEDDER_CHANNELS] = {
+const hr_part_declared hr_embedder_parts[HR_EMBEDDER_DEFAULT] = {
     {"title", "bert"}, {"description", "bert"}, {"excluded", "bert"}, {"examples", "bert"}};
 
 hr_embedder hr__embedder_read(const hr_model_part *whole) {
@@ -82,8 +89,10 @@ hr_embedder hr__embedder_read(const hr_model_part *whole) {
       .temperature = (float)hr__scope_float(r, "config.temperature"),
       .balance = (float)hr__scope_float(r, "config.balance_weight"),
   };
-  for (int i = 0; i < HR_EMBEDDER_CHANNELS; i++) {
-    hr_model_part part = hr__part_find(whole, hr_embedder_parts[i].name);
+  const char *names[HR_MODEL_PARTS];
+  m.channels = (int)hr__parts_names(whole, names);
+  for (int i = 0; i < m.channels; i++) {
+    hr_model_part part = hr__part_find(whole, m.channel[i] = names[i]);
     m.width += hr__scope_int(&part.scope, "config.hidden_size");
   }
   return m;
@@ -94,9 +103,16 @@ int64_t hr__embedder_length(const hr_embedder *m, int channel, int64_t length) {
 }
 
 /* Parts read tokens and look to both sides, and one tokenizer serves all of them. */
-static hr_status part_check(const hr_model_part *whole, int i, hr_error *err) {
-  hr_model_part part = hr__part_find(whole, hr_embedder_parts[i].name);
-  hr_model_part first = hr__part_find(whole, hr_embedder_parts[0].name);
+static hr_status part_check(const hr_model_part *whole, const hr_embedder *m, int i, hr_error *err) {
+  static const char *const taken[] = {"batch", "pooling", "moe", "projection", "hyperbolic", "losses", "valid"};
+  hr_model_part part = hr__part_find(whole, m->channel[i]), first = hr__part_find(whole, m->channel[0]);
+  for (size_t k = 0; k < sizeof taken / sizeof *taken; k++)
+    if (strcmp(taken[k], part.name) == 0)
+      return hr__scope_fail(&whole->scope, "config.texts", "choose another name", err,
+                            "%s is what a part of the embedder itself is called", part.name);
+  if (strncmp(part.name, "lengths_", 8) == 0 || strncmp(part.name, "mask_", 5) == 0)
+    return hr__scope_fail(&whole->scope, "config.texts", "choose another name", err,
+                          "%s is the name of another field of batches", part.name);
   if (!part.model->masked || !part.model->embed)
     return hr__scope_fail(&part.scope, "family", "take bert", err, "%s.family: %s does not encode texts",
                           part.scope.section, part.model->family);
@@ -108,9 +124,9 @@ static hr_status part_check(const hr_model_part *whole, int i, hr_error *err) {
 }
 
 hr_status hr__embedder_check(const hr_model_part *whole, hr_error *err) {
-  for (int i = 0; i < HR_EMBEDDER_CHANNELS; i++)
-    HR_TRY(part_check(whole, i, err));
   hr_embedder m = hr__embedder_read(whole);
+  for (int i = 0; i < m.channels; i++)
+    HR_TRY(part_check(whole, &m, i, err));
   if (m.chosen > m.experts)
     return hr__scope_fail(&whole->scope, "config.experts_per_code", "take fewer", err,
                           "%" PRId64 " experts are chosen of %" PRId64, m.chosen, m.experts);

@@ -99,6 +99,10 @@ struct hr_model {
   /* (optional) A model of parts: they are model.parts.NAME in recipes, and `forward` puts them together (parts.h). */
   const hr_part_declared *parts;
   size_t n_parts;
+  /* (optional) Of a model of parts: "config.texts", a list of names that its parts have in place of those above,
+   * which are its default; each is of the first one's family unless its section says otherwise. */
+  const char *part_names;
+  size_t most_parts; /* that it may name */
   /* (optional) For use as a part, in the same manner as `forward`: x of the batch's tokens, what follows from x (a
    * model without tokens has only this, and takes no batch), and the loss on what `body` gives. */
   hr_id (*embed)(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch);

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "format/gguf.h"
-#include "model/model.h"
+#include "model/parts.h"
 #include "model/stored.h"
 
 /* PATH: a checkpoint's folder, or a GGUF file. Its config.json may be absent when the recipe gives the model's settings
@@ -176,6 +176,44 @@ static hr_status length_default(hr_recipe *recipe, const hr_model *model, hr_err
   return hr__recipe_later(recipe, "data", defaults, place, err);
 }
 
+static hr_status part_name_check(const hr_scope *whole, const hr_model *model, const hr_doc_node *node,
+                                 const hr_part_declared *before, size_t count, hr_error *err) {
+  enum { LONGEST = 32 };
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  const char *name = node->kind == HR_DOC_SCALAR ? node->text : "";
+  if (!*name || name[strspn(name, plain)] || strlen(name) > LONGEST)
+    return hr__scope_fail(whole, model->part_names, "use letters, digits and _, 32 at most", err,
+                          "\"%.100s\" is not a name that a part can have", name);
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(before[i].name, name) == 0)
+      return hr__scope_fail(whole, model->part_names, "name each once", err, "there are two parts \"%s\"", name);
+  if (count == model->most_parts)
+    return hr__scope_fail(whole, model->part_names, "use fewer", err, "there are more than %zu parts",
+                          model->most_parts);
+  return HR_OK;
+}
+
+/* The parts that a model has: its own, or, where the recipe names others, those. */
+static hr_status parts_list(const hr_recipe *recipe, const hr_scope *whole, const hr_model *model,
+                            hr_part_declared out[HR_MODEL_PARTS], size_t *count, hr_error *err) {
+  char path[HR_SCOPE_PATH];
+  const hr_doc_node *named =
+      model->part_names ? hr__recipe_written(recipe, hr__scope_path(whole, model->part_names, path)) : NULL;
+  *count = 0;
+  if (!named || hr__doc_is_null(named) || named->kind == HR_DOC_MAP) { /* a map is reported when keys are placed */
+    for (; *count < model->n_parts; ++*count)
+      out[*count] = model->parts[*count];
+    return HR_OK;
+  }
+  const hr_doc_node *node = named->kind == HR_DOC_LIST ? named->child : named; /* one alone stands for a list of one */
+  for (; node; node = named->kind == HR_DOC_LIST ? node->next : NULL) {
+    HR_TRY(part_name_check(whole, model, node, out, *count, err));
+    out[(*count)++] = (hr_part_declared){node->text, model->parts[0].family};
+  }
+  if (*count > 0) return HR_OK;
+  return hr__scope_fail(whole, model->part_names, "name at least one", err, "the list is empty");
+}
+
 static hr_status model_open(hr_recipe *recipe, hr_error *err) {
   hr_scope whole = hr__scope(recipe, "model");
   const hr_model *model, *inner;
@@ -183,11 +221,14 @@ static hr_status model_open(hr_recipe *recipe, hr_error *err) {
   if (!model) return HR_OK;
   HR_TRY(whole_check(&whole, model, err));
   if (!model->vocabulary) HR_TRY(length_default(recipe, model, err));
-  for (size_t i = 0; i < model->n_parts; i++) {
+  hr_part_declared parts[HR_MODEL_PARTS];
+  size_t count;
+  HR_TRY(parts_list(recipe, &whole, model, parts, &count, err));
+  for (size_t i = 0; i < count; i++) {
     char section[HR_SECTION_TEXT];
-    snprintf(section, sizeof section, "model.parts.%s", model->parts[i].name);
+    snprintf(section, sizeof section, "model.parts.%s", parts[i].name);
     hr_scope scope = hr__scope(recipe, section);
-    HR_TRY(section_open(recipe, &scope, &model->parts[i], &inner, err));
+    HR_TRY(section_open(recipe, &scope, &parts[i], &inner, err));
   }
   return HR_OK;
 }

@@ -5,24 +5,35 @@
 #include <stdio.h>
 #include <string.h>
 
+size_t hr__parts_names(const hr_model_part *whole, const char *names[HR_MODEL_PARTS]) {
+  const hr_model *model = whole->model;
+  size_t count = model->n_parts;
+  const char *const *list = model->part_names ? hr__scope_texts(&whole->scope, model->part_names, &count) : NULL;
+  for (size_t i = 0; i < count; i++)
+    names[i] = list ? list[i] : model->parts[i].name;
+  return count;
+}
+
 hr_model_part hr__part_find(const hr_model_part *whole, const char *name) {
+  const char *names[HR_MODEL_PARTS];
   char section[HR_SECTION_TEXT];
-  size_t i = 0;
-  while (i < whole->model->n_parts && strcmp(whole->model->parts[i].name, name) != 0)
+  size_t i = 0, count = hr__parts_names(whole, names);
+  while (i < count && strcmp(names[i], name) != 0)
     i++;
-  assert(i < whole->model->n_parts);
+  assert(i < count);
   snprintf(section, sizeof section, "%s.parts.%s", whole->scope.section, name);
-  hr_model_part part = {.name = whole->model->parts[i].name, .scope = hr__scope(whole->scope.recipe, section)};
+  hr_model_part part = {.name = names[i], .scope = hr__scope(whole->scope.recipe, section)};
   part.model = hr__model_named(hr__scope_text(&part.scope, "family"));
   return part;
 }
 
 void hr__parts_read(const hr_recipe *recipe, hr_model_parts *out) {
+  const char *names[HR_MODEL_PARTS];
   out->part[0] = hr__model_whole(recipe);
   out->count = 1;
-  const hr_model *model = out->part[0].model;
-  for (size_t i = 0; i < model->n_parts; i++)
-    out->part[out->count++] = hr__part_find(&out->part[0], model->parts[i].name);
+  size_t count = hr__parts_names(&out->part[0], names);
+  for (size_t i = 0; i < count; i++)
+    out->part[out->count++] = hr__part_find(&out->part[0], names[i]);
 }
 
 size_t hr__parts_of(const hr_model_parts *parts, const char *name) {

@@ -22,6 +22,9 @@ size_t hr__parts_of(const hr_model_parts *parts, const char *name);
  * adapters of their own. */
 size_t hr__parts_weights(const hr_model_parts *parts, size_t p);
 
+/* Names of the parts of a model, in order; returns how many there are. */
+size_t hr__parts_names(const hr_model_part *whole, const char *names[HR_MODEL_PARTS]);
+
 /* For the forward pass of a model of parts, which finds them by the names that it has declared. */
 hr_model_part hr__part_find(const hr_model_part *whole, const char *name);
 /* What stands between these is the part's: named after it, and one component. The first gives what the second takes. */

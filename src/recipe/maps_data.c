@@ -16,6 +16,8 @@ static const hr_map_key headroom[] = {
     KEY("training.gradient_accumulation", "training.gradient_accumulation", NULL, NULL),
     KEY("training.effective_batch", "training.effective_batch", NULL, NULL),
     KEY("data.sequence_length", "data.sequence_length", NULL, NULL),
+    KEY("data.taxonomy.n_positives", "data.taxonomy.n_positives", NULL, "32"),
+    KEY("data.taxonomy.n_negatives", "data.taxonomy.n_negatives", NULL, "24"),
     KEY("model.adapters.rank", "model.adapters.rank", NULL, NULL),
     KEY("model.adapters.alpha", "model.adapters.alpha", NULL, NULL),
     KEY("model.adapters.dropout", "model.adapters.dropout", NULL, NULL),
@@ -62,6 +64,10 @@ static const hr_map_key lightning[] = {
         "model.lora.dropout|model.lora.lora_dropout|model.lora_dropout|model.init_args.lora_dropout|lora.dropout|"
         "lora_dropout",
         NULL, NULL),
+    KEY("data.taxonomy.n_positives",
+        "n_positives|data_loader.streaming.n_positives|data_loader.n_positives|data.n_positives", NULL, "*"),
+    KEY("data.taxonomy.n_negatives",
+        "n_negatives|data_loader.streaming.n_negatives|data_loader.n_negatives|data.n_negatives", NULL, "*"),
 };
 
 /* Excludes 4 bits; without these it is the user's, of which a recipe knows nothing. */

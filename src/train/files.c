@@ -222,6 +222,10 @@ hr_status hr__run_files(const hr_recipe *recipe, const hr_tensors *tensors, hr_a
   return status;
 }
 
+void hr__run_files_add(hr_run_files *files, const char *name, void *state, size_t bytes) {
+  files->list[files->count++] = (hr_run_file){.name = name, .text = state, .bytes = bytes, .restored = state};
+}
+
 void hr__run_files_close(hr_run_files *files) {
   for (size_t p = 0; p < sizeof files->companions / sizeof *files->companions; p++) {
     if (files->companions[p]) hr__companions_close(files->companions[p]);

@@ -21,6 +21,7 @@
 #define HR_FILE_TRAINING  "training/"
 #define HR_FILE_AVERAGES  HR_FILE_TRAINING "ema.safetensors"
 #define HR_FILE_OPTIMIZER HR_FILE_TRAINING "optimizer.safetensors"
+#define HR_FILE_GROUPS    HR_FILE_TRAINING "clusters.bin" /* hr_groups.saved */
 /* Names of averages in a graph begin with this. */
 #define HR_AVERAGE_PREFIX "ema."
 
@@ -48,6 +49,7 @@ typedef struct hr_run_file {
   size_t bytes;               /* of the text */
   const hr_companion *copied; /* what it is a copy of, or both NULL: it holds tensors */
   hr_tensor_file tensors;
+  void *restored; /* where its bytes go when a run is resumed: those of `text`, which change; NULL: nowhere */
 } hr_run_file;
 
 typedef struct hr_run_files {
@@ -64,6 +66,8 @@ hr_status hr__run_files_open(const hr_recipe *recipe, hr_arena *arena, hr_run_fi
 hr_status hr__run_files(const hr_recipe *recipe, const hr_tensors *tensors, hr_arena *arena, hr_run_files *out,
                         hr_error *err);
 void hr__run_files_close(hr_run_files *files);
+/* Adds a file of `bytes` bytes at `state`, as they are when it is written, and are again when a run is resumed. */
+void hr__run_files_add(hr_run_files *files, const char *name, void *state, size_t bytes);
 /* Adds the names of files that only this run has: those that end with .tiktoken have any. */
 void hr__run_names_add(hr_run_names *names, const hr_run_files *files);
 

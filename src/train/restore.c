@@ -65,7 +65,8 @@ hr_status hr__generation_verify(const hr_store *store, unsigned char *window, in
  * beside adapters. */
 static bool is_beside(const char *name) {
   const char *slash = strrchr(name, '/');
-  return hr__companion_is(name) || strcmp(slash ? slash + 1 : name, "config.json") == 0;
+  return hr__companion_is(name) || strcmp(name, HR_FILE_GROUPS) == 0 ||
+         strcmp(slash ? slash + 1 : name, "config.json") == 0;
 }
 
 hr_status hr__generation_newest(const char *run, hr_arena *arena, const char **folder, hr_manifest *manifest,
@@ -126,6 +127,21 @@ static hr_status files_check(const hr_store *store, const hr_manifest *manifest,
                   there ? "" : "no ", odd);
 }
 
+static hr_status file_restore(const hr_store *store, const hr_manifest *manifest, const hr_run_file *file,
+                              hr_error *err) {
+  char path[HR_STORE_PATH];
+  int fd;
+  uint64_t bytes;
+  hr__store_path(store, manifest->step, file->name, path);
+  HR_TRY(hr__file_open(path, &fd, &bytes, err));
+  hr_status status = bytes == file->bytes
+                         ? hr__file_read_at(fd, path, 0, file->restored, file->bytes, err)
+                         : hr__fail(err, HR_USAGE, path, "train into another --out",
+                                    "it was saved for other data: %" PRIu64 " bytes, not %zu", bytes, file->bytes);
+  close(fd);
+  return status;
+}
+
 static hr_status generation_load(hr_store *store, hr_tensors *tensors, const hr_manifest *manifest, hr_error *err) {
   char path[HR_STORE_PATH];
   HR_TRY(files_check(store, manifest, err));
@@ -136,6 +152,8 @@ static hr_status generation_load(hr_store *store, hr_tensors *tensors, const hr_
       hr__store_path(store, manifest->step, hr__run_file_in(manifest, file->name), path);
       HR_TRY((load ? hr__tensors_read : hr__tensors_match)(tensors, &file->tensors, path, err));
     }
+  for (size_t f = 0; f < store->files.count; f++)
+    if (store->files.list[f].restored) HR_TRY(file_restore(store, manifest, &store->files.list[f], err));
   return HR_OK;
 }
 

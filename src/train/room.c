@@ -71,8 +71,8 @@ hr_status hr__room_check(hr_store *store, hr_tensors *t, hr_error *err) {
   store->checkpoint_bytes = SMALL_FILES_BYTES * (1 + store->names.n_folders);
   for (size_t f = 0; f < store->files.count; f++) {
     const hr_run_file *file = &store->files.list[f];
-    uint64_t bytes = file->copied ? file->copied->bytes : 0;
-    if (file->text) continue;
+    uint64_t bytes = file->copied ? file->copied->bytes : file->restored ? file->bytes : 0;
+    if (file->text && !file->restored) continue;
     if (hr__run_file_has_tensors(file)) HR_TRY(hr__tensors_file_bytes(t, &file->tensors, &bytes, err));
     store->checkpoint_bytes += whole_blocks(bytes);
     if (bytes > largest) largest = bytes;

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "data/answers.h"
 #include "data/picture.h"
 #include "format/file.h"
 #include "generate/ends.h"
@@ -140,14 +141,31 @@ static hr_status pictures_draw(const hr_samples *s, int64_t step, const hr_store
   return status;
 }
 
+/* What was expected, and how good the answer is beside it; false: out of memory. */
+static bool expectation_add(json_t *one, const char *expected, const hr_answer *answer) {
+  hr_string got = {0};
+  hr_answer_scores scores;
+  hr_error err;
+  hr_status status = hr__string_add(&got, answer->text.data ? answer->text.data : "", answer->shown, &err);
+  if (status == HR_OK) status = hr__string_add(&got, "", 1, &err);
+  if (status == HR_OK) status = hr__answer_score(expected, got.data, &scores, &err);
+  hr__string_fini(&got);
+  if (status != HR_OK || json_object_set_new(one, "expected", json_string(expected)) != 0) return false;
+  return json_object_set_new(one, "scores",
+                             json_pack("{s:f, s:f, s:f, s:f}", "exact", scores.exact, "f1", scores.f1, "bleu",
+                                       scores.bleu, "rouge_l", scores.rouge_l)) == 0;
+}
+
 static hr_status samples_log(const hr_samples *s, int64_t step, double seconds, hr_log *log, hr_error *err) {
   json_t *list = json_array();
   for (size_t i = 0; list && i < s->count; i++) {
     const hr_answer *a = &s->answers[i];
     json_t *one = json_pack("{s:s, s:o, s:s}", "prompt", s->texts[i], "text",
                             json_stringn(a->text.data ? a->text.data : "", a->shown), "end", hr_end_name(a->end));
-    if (one && s->asked && s->asked[i].expected)
-      (void)json_object_set_new(one, "expected", json_string(s->asked[i].expected));
+    if (one && s->asked && s->asked[i].expected && !expectation_add(one, s->asked[i].expected, a)) {
+      json_decref(one);
+      one = NULL;
+    }
     if (json_array_append_new(list, one) != 0) {
       json_decref(list);
       list = NULL;

@@ -104,10 +104,13 @@ static int64_t points_width(const hr_session *s) {
   return points == HR_NONE ? 0 : graph->values[points].desc.dim[1];
 }
 
-/* Points of all items, and the distances of one of them to all. */
+/* Points of all items, and the distances of one of them to all; groups that are made of them. */
 static uint64_t points_bytes(const hr_session *s) {
   int64_t of_a_row, width = points_width(s);
-  return width == 0 ? 0 : hr__data_items(s->data, &of_a_row) * ((uint64_t)width * sizeof(float) + sizeof(double));
+  if (width == 0) return 0;
+  const hr_groups *groups = hr__data_groups(s->data);
+  return hr__data_items(s->data, &of_a_row) * ((uint64_t)width * sizeof(float) + sizeof(double)) +
+         (groups ? hr__groups_bytes(groups, width) : 0);
 }
 
 /* How many samples there are, and so what finding them again takes on the host, is known only now: it comes on top of
@@ -168,6 +171,8 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   hr__preparing_end(&preparing);
   HR_TRY(opened);
   HR_TRY(data_bytes_check(s, err));
+  hr_groups *groups = hr__data_groups(s->data);
+  if (groups) HR_TRY(hr__groups_open(groups, points_width(s), err));
   s->batches = (hr_batches){.shape = &s->shape, .epoch_rows = hr__data_epoch_rows(s->data)};
   schedule_read(s);
   hr_run_options options = {
@@ -369,10 +374,23 @@ static hr_status scale_fell(const hr_session *s, int64_t step, hr_error *err) {
                   step, s->scaler.skipped_in_a_row - 1, (double)s->scaler.scale, saved);
 }
 
+/* Makes groups anew where the next step is the first of an epoch that has its own. */
+static hr_status groups_follow(hr_session *s, hr_error *err) {
+  hr_groups *groups = hr__data_groups(s->data);
+  uint64_t epoch;
+  int64_t width;
+  if (!groups || !hr__groups_due(groups, s->sample / s->batches.epoch_rows, &epoch)) return HR_OK;
+  hr__reader_forget(s->reader);
+  HR_TRY(hr__session_points(s, &width, err));
+  hr__groups_make(groups, epoch, s->points);
+  return HR_OK;
+}
+
 hr_status hr__session_step(hr_session *s, int64_t step, hr_step_result *result, hr_error *err) {
-  double begin = hr__seconds_now();
   *result = (hr_step_result){.lr = hr__schedule_lr(&s->schedule, step), .loss_scale = s->scales ? s->scaler.scale : 0};
   if (s->done != step - 1) s->sample = hr__batches_position(&s->batches, step - 1);
+  HR_TRY(groups_follow(s, err));
+  double begin = hr__seconds_now();
   int64_t micros = hr__batches_micros(&s->batches, s->sample);
   totals all = {0};
   for (int64_t m = 0; m < micros; m++) {

@@ -46,6 +46,8 @@ static hr_status identity_make(trainer *t, hr_error *err) {
                            &m->n_settings, err));
   HR_TRY(hr__settings_hash(m->settings, m->n_settings, m->recipe_hash, err));
   HR_TRY(hr__run_files(t->options->recipe, &s->tensors, &t->arena, &t->store.files, err));
+  hr_groups *groups = hr__data_groups(s->data);
+  if (groups) hr__run_files_add(&t->store.files, HR_FILE_GROUPS, groups->saved, hr__groups_saved_bytes(groups));
   hr__run_names_add(&t->store.names, &t->store.files);
   return HR_OK;
 }

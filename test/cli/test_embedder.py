@@ -4,6 +4,7 @@ recompute, offload and resuming change no bit."""
 import json
 import math
 import os
+import random
 import struct
 import subprocess
 import sys
@@ -110,11 +111,21 @@ with Folder() as folder:
     check(abs(sliced['loss'] - plain['loss']) < 1e-4 * plain['loss'], f'in slices: {sliced["loss"]}, {plain["loss"]}')
     within(sliced, 'in slices')
 
-    resumed = path('resumed')
-    train(resumed, *short, 'training.schedule.kind=constant', steps=3)
-    twice = train(resumed, *short, 'training.schedule.kind=constant', steps=6, flags=['--resume'])
-    once = train(path('once'), *short, 'training.schedule.kind=constant', steps=6)
-    check(twice['weights_sha256'] == once['weights_sha256'], 'resumed: other bits')
+    # Stopped ten times and resumed, also between the epochs in which codes are clustered, which checkpoints hold.
+    short = ['training.batch_size=8', 'training.schedule.kind=constant', 'training.eval_every=100',
+             'training.eval_batches=1', 'data.taxonomy.anchor_level=[2, 3]', 'data.taxonomy.n_positives=1']
+    clustered = [*short, 'data.taxonomy.cluster_from=1', 'data.taxonomy.cluster_every=2', 'data.taxonomy.clusters=100']
+    steps = 30
+    once = train(path('once'), *clustered, steps=steps)
+    for stop in [*sorted(random.Random(4).sample(range(1, steps), 10)), steps]:
+        answer = train(path('resumed'), *clustered, steps=stop, flags=['--resume'])
+    check(answer['weights_sha256'] == once['weights_sha256'], 'resumed: other bits')
+    within(once, 'clustered')
+    never = train(path('never'), *short, 'data.taxonomy.cluster_from=9', steps=steps)
+    check(never['weights_sha256'] != once['weights_sha256'], 'clusters change nothing')
+    with open(os.path.join(path('resumed'), f'generation-{steps:08}', 'training', 'clusters.bin'), 'rb') as file:
+        made, *clusters = struct.unpack('<1089i', file.read())
+    check(made == 4 and -1 in clusters and 80 < len(set(clusters)) <= 101, f'made {made}, {len(set(clusters))}')
 
     # Sizes of the system itself: trained parameters, one frozen base, in every stage.
     whole = os.path.join(RECIPES, '004-24gb.yaml')
@@ -123,6 +134,59 @@ with Folder() as folder:
         check(answer['model']['trainable_parameters'] == 14664837, str(answer['model']))
         check(answer['model']['parameters'] == 14664837 + 22565376, str(answer['model']))
         check(answer['settings']['data']['taxonomy']['n_negatives'] == (24 if stage == '01' else 8), stage)
+
+    # Other channels: two texts of other names, one that is empty in a row, six at most.
+    rows = ''.join(f'{code},{name},{text}\n' for code, name, text in
+                   [('1', 'ab', 'cd'), ('11', 'abc', ''), ('12', 'abd', 'cde'), ('121', 'abe', 'cf'), ('2', 'x', 'y'), ('21', 'xz', 'yz')])
+    folder.write('two.csv', 'code,name,text\n' + rows)
+    part = ('{config: {hidden_size: 16, intermediate_size: 24, num_hidden_layers: 1, num_attention_heads: 2, vocab_size: 256,'
+            ' max_position_embeddings: 16}}')
+    small = ('model: { family: embedder, config: { CHANNELS, expert_size: 8, projection_size: 8, tangent_size: 9 },\n'
+             '         parts: { PARTS } }\n'
+             'data: { source: taxonomy, path: two.csv, tokenizer: bytes, sequence_length: 12, taxonomy: { n_negatives: 2 } }\n'
+             'training: { steps: 4, batch_size: 2, optimizer: { lr: 1e-3 } }\nmemory: { budget: 256MiB }\n')
+    channels = lambda *names: small.replace('CHANNELS', f'texts: [{", ".join(names)}]').replace(
+        'PARTS', ', '.join(f'{name}: {part}' for name in names))
+    answer = run('train', folder.write('two.yaml', channels('name', 'text')), '--out', path('two'), '--json').expect(0).json()
+    check(0.5 < answer['loss'] < 3, f'two channels: {answer["loss"]}')
+    parts = sorted(os.listdir(os.path.join(path('two'), 'generation-00000004')))
+    check('name' in parts and 'text' in parts and 'title' not in parts, str(parts))
+    run('embed', path('two'), '--nearest', '11', cwd=folder.path).expect(0, '12')
+    for names, message in ((('name', 'moe'), 'moe is what a part of the embedder itself is called'),
+                           (('name', 'mask_0'), 'another field'), (tuple('abcdefg'), 'more than 6'), (('a.b',), 'not a name')):
+        run('plan', folder.write('wrong.yaml', channels(*names))).expect(5, message)
+    run('plan', path('two.yaml'), '--set', 'model.config.texts=[name, name]').expect(5, 'two parts "name"')
+    run('train', folder.write('wrong.yaml', channels('title', 'text')), '--out', path('none')).expect(5, 'two.csv:2', 'title is missing')
+
+    # Encoders of another width, adapters of another rank, more experts.
+    wide = ('{hidden_size: 768, intermediate_size: 1024, num_hidden_layers: 1, num_attention_heads: 12, vocab_size: 400,'
+            ' max_position_embeddings: 16}')
+    answer = train(path('wide'), *[f'model.parts.{name}={{config: {wide}, adapters: {{kind: lora, rank: 16, alpha: 32, '
+                                   'targets: [all-linear]}}'
+                                   for name in ('title', 'description', 'excluded', 'examples')],
+                   'model.config.num_experts=8', 'model.config.expert_size=64', 'training.batch_size=2',
+                   'training.eval_every=null', 'memory.budget=1GiB', steps=2)
+    check(1.5 < answer['loss'] < 4, f'wide: {answer["loss"]}')
+    within(answer, 'wide')
+
+    # As many negatives as fit, and what a plan writes into the configs of the guide's project.
+    def negatives(*flags):
+        answer = run('plan', RECIPE, *flags, '--json').expect(0).json()
+        return answer['settings']['data']['taxonomy']['n_negatives'], answer['device']['peak_bytes']
+
+    few, peak = negatives('--gpu-memory', '100MiB', '--margin', '0', '--set', 'data.taxonomy.n_negatives=auto')
+    many, _ = negatives('--gpu-memory', '200MiB', '--margin', '0', '--set', 'data.taxonomy.n_negatives=auto')
+    check(few < many and peak <= 100 << 20, f'{few} negatives in 100 MiB, {many} in 200 MiB')
+    larger = {4: 6, 6: 8, 8: 12, 12: 16, 16: 24, 24: 32}[few]
+    run('plan', RECIPE, '--gpu-memory', '100MiB', '--margin', '0', '--set', f'data.taxonomy.n_negatives={larger}').expect(3)
+    os.makedirs(path('conf/text_curriculum'))
+    config = folder.write('conf/config.yaml', 'data_loader:\n  batch_size: 4  # samples\ntraining:\n  trainer:\n'
+                                              '    accumulate_grad_batches: 4\n    precision: 16-mixed\n')
+    stage = folder.write('conf/text_curriculum/01_stage.yaml', 'name: 01_stage\nn_positives: 64  # at most\nn_negatives: 16\n')
+    run('apply', whole, '--stage', '01', '--gpu', 'H200', '--to', config, stage).expect(0, '2 files written')
+    with open(config, encoding='utf-8') as a, open(stage, encoding='utf-8') as b:
+        check('batch_size: 45  # samples' in a.read(), 'batch size')
+        check(b.read() == 'name: 01_stage\nn_positives: 32  # at most\nn_negatives: 24\n', 'positives and negatives')
 
     # The curriculum, with small encoders: each stage begins where the one before has ended.
     config = ('{hidden_size: 16, intermediate_size: 24, num_hidden_layers: 1, num_attention_heads: 2, vocab_size: 400,'

@@ -53,6 +53,8 @@ def learns(path):
     exact = sum(one['text'].strip() == one['expected'] for one in written)
     check(len(written) == HELD and abs(exact / HELD - after['exact_match']) < 1e-6,
           f'{exact} of {len(written)} answers are exact, but exact_match is {after["exact_match"]}')
+    check(sum(one['scores']['exact'] for one in written) == exact, 'scores of answers are logged')
+    check(all(one['scores']['exact'] <= one['scores']['f1'] <= 1 for one in written), 'exact answers have all words')
     pictures = os.listdir(os.path.join(path('after'), 'answers'))
     check(len(pictures) == 8 * sum('generated' in line for line in lines), str(pictures))
     for name in pictures:
@@ -119,11 +121,12 @@ def same_bits(path):
     check(first('sliced') == first('plain'), 'in slices: another first loss')
     check(abs(sliced['loss'] - plain['loss']) < 1e-4 * plain['loss'], f'in slices: {sliced["loss"]}, {plain["loss"]}')
     within(sliced, 'in slices')
-    # Stopped anywhere and resumed.
-    stop = random.Random(0).randrange(1, 6)
-    train(path('resumed'), *short, steps=stop)
-    twice = train(path('resumed'), *short, steps=6, flags=['--resume'])
-    check(twice['weights_sha256'] == plain['weights_sha256'], f'stopped after {stop} steps and resumed: other bits')
+    # Stopped ten times and resumed.
+    short += ['model.config.encoder_layers=1', 'training.batch_size=2']
+    once = train(path('once'), *short, steps=24)
+    for stop in [*sorted(random.Random(0).sample(range(1, 24), 10)), 24]:
+        answer = train(path('resumed'), *short, steps=stop, flags=['--resume'])
+    check(answer['weights_sha256'] == once['weights_sha256'], 'stopped and resumed: other bits')
     # Other precisions, and a frozen decoder with adapters: no surprise in memory.
     for precision in ('bf16-mixed', '16-mixed'):
         within(train(path(precision), *short, f'model.precision={precision}', steps=3), precision)

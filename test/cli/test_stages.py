@@ -144,7 +144,11 @@ def test_planned(recipe):
     run('plan', recipe).expect(0, 'stage warm (1 of 5)', 'the most of all')
     run('plan', recipe, '--gpu-memory', '18300KiB').expect(3, 'does not fit')
     check(plan['stage'] == STAGES[peaks.index(max(peaks))], f'the plan is of that stage: {plan["stage"]}')
-    run('plan', recipe, '--set', 'stage=low', '--json').expect(0)
+    low = run('plan', recipe, '--set', 'stage=low', '--json').expect(0).json()
+    check(run('plan', recipe, '--stage', 'low', '--json').expect(0).json() == low, '--stage is the setting')
+    run('profile', recipe, '--stage', 'low', '--steps', 1, '--gpu-memory', '1MiB', '--margin', '0').expect(3)
+    profile = run('profile', recipe, '--stage', 'low', '--steps', 1, '--batch', 2, '--json').expect(0).json()
+    check(profile['settings']['training']['batch_size'] == 2, 'profile takes the flags of plan')
 
 
 def test_named(folder, recipe):
@@ -195,7 +199,7 @@ def test_refused(folder, recipe, expected):
     bad(lambda text: text.replace('rank: 4 }, train: [lm_head] }', 'rank: 4 }, quantize: { kind: nf4 } }').replace(
         'model: { train: [lm_head] }', 'model: { train: [q_proj] }'), 'quantized in stage again')
     bad(lambda text: text.replace('source: text, path: text.txt', 'source: synthetic'), 'no epochs')
-    single = ['--set', 'stage=whole', '--json']
+    single = ['--stage', 'whole', '--json']
     out = os.path.join(folder.path, 'single')
     run('train', recipe, '--out', out, *single, '--begin', os.path.join(folder.path, 'nowhere')).expect(2, 'no checkpoint')
     done = run('train', recipe, '--out', out, *single, '--begin', os.path.join(folder.path, 'out', 'warm'))

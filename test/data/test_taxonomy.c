@@ -8,6 +8,7 @@
 
 #include "data/keys.h"
 #include "data/nearest.h"
+#include "data/reader.h"
 #include "data/taxonomy.h"
 #include "part_data.h"
 #include "support/faults.h"
@@ -20,8 +21,7 @@ static const char good[] = "code,title,description,excluded_codes\n"
                            "112,g,gg,\n1121,h,hh,\n22,i,ii,\n221,jjjjjj,jjjjjjjj,nowhere;11\n";
 
 static hr_fields fields_make(void) {
-  static const char *const names[][3] = {{"title", "title_lengths", "title_mask"},
-                                         {"description", "description_lengths", "description_mask"}};
+  static const char *const names[][3] = {{"title", "lengths_0", "mask_0"}, {"description", "lengths_1", "mask_1"}};
   hr_fields out = {.count = 0};
   for (int c = 0; c < 2; c++) {
     int64_t length = c == 0 ? TITLE : LENGTH;
@@ -237,6 +237,35 @@ static void test_items(void **state) {
   opened_close(&o);
 }
 
+/* Items have numbers of their own: what the reader holds of training is not taken for them. */
+static void test_items_read(void **state) {
+  (void)state;
+  enum { ROOM = 4096 };
+  opened o;
+  hr_error err = {0};
+  hr_reader *reader;
+  char *slots[HR_BATCH_SLOTS];
+  int slot;
+  assert_int_equal(recipe_open(&o, "csv", good, NULL, &err), HR_OK);
+  if (data_open(&o, false, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
+  for (int i = 0; i < HR_BATCH_SLOTS; i++)
+    slots[i] = calloc(1, ROOM);
+  assert_int_equal(hr__reader_create(o.data, BATCH, 0, slots, &reader, &err), HR_OK);
+  hr_micro trained = hr__data_micro(o.data, 0, false), items = hr__data_items_micro(o.data, 0);
+  batch expected[2];
+  batch_fill(&o, &trained, &expected[0]);
+  batch_fill(&o, &items, &expected[1]);
+  assert_memory_not_equal(expected[0].title, expected[1].title, sizeof expected->title);
+  for (int i = 0; i < 4; i++) {
+    assert_int_equal(hr__reader_get(reader, i % 2 ? &items : &trained, &slot, &err), HR_OK);
+    assert_memory_equal(slots[slot], expected[i % 2].title, sizeof expected->title);
+  }
+  hr__reader_destroy(reader);
+  for (int i = 0; i < HR_BATCH_SLOTS; i++)
+    free(slots[i]);
+  opened_close(&o);
+}
+
 /* Held-out codes are leaves: no sample of training has them, and evaluation has them as anchors. */
 static void test_held_out(void **state) {
   (void)state;
@@ -270,6 +299,45 @@ static void test_held_out(void **state) {
   opened_close(&o);
 }
 
+/* Negatives in the group of their anchor do not count in training; what is evaluated stays as it is. */
+static void test_groups(void **state) {
+  (void)state;
+  opened o;
+  hr_error err = {0};
+  const char *const set[] = {"data.eval_fraction=0.5", "data.taxonomy.cluster_from=3", NULL};
+  assert_int_equal(recipe_open(&o, "csv", good, set, &err), HR_OK);
+  assert_int_equal(data_open(&o, false, &err), HR_BAD_INPUT);
+  assert_non_null(strstr(err.message, "points, which evaluations make"));
+  assert_non_null(strstr(err.remedy, "training.eval_every"));
+  opened_close(&o);
+  assert_int_equal(recipe_open(&o, "csv", good, set, &err), HR_OK);
+  if (data_open(&o, true, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
+  hr_groups *groups = hr__data_groups(o.data);
+  assert_non_null(groups);
+  assert_true(groups->from == 3 && groups->every == 5 && groups->items == 10 && groups->n_members < 10);
+  assert_int_equal(hr__groups_open(groups, 2, &err), HR_OK);
+  batch before, after;
+  for (int eval = 0; eval < 2; eval++) {
+    hr_micro micro = hr__data_micro(o.data, 0, eval);
+    groups->saved[0] = 0;
+    batch_fill(&o, &micro, &before);
+    groups->saved[0] = 4;
+    for (int i = 0; i < 10; i++) /* the trees of 11 and of 22 */
+      groups->saved[1 + i] = i >= 8;
+    batch_fill(&o, &micro, &after);
+    int masked = 0;
+    for (int r = 0; r < BATCH; r++)
+      for (int k = 0; k < CODES - 1; k++) {
+        bool same = (after.title[r][0][0] >= 'i') == (after.title[r][1 + k][0] >= 'i');
+        assert_int_equal(after.valid[r][k], before.valid[r][k] && !(k > 0 && same && !eval));
+        masked += before.valid[r][k] && !after.valid[r][k];
+      }
+    assert_true(eval ? masked == 0 : masked > 0);
+    assert_memory_equal(before.title, after.title, sizeof before.title);
+  }
+  opened_close(&o);
+}
+
 /* Triplets of a file: its positives, its negatives by their margins, and rows that are no good. */
 static void test_triplets(void **state) {
   (void)state;
@@ -282,7 +350,20 @@ static void test_triplets(void **state) {
              {"111,,22,1,1,\n", "positive_code is missing"},
              {"111,11,22,0,1,\n", "relation_margin"},
              {"111,11,22,1,x,\n", "distance_margin"},
-             {"111,11,22,nan,1,\n", "relation_margin"}};
+             {"111,11,22,nan,1,\n", "relation_margin"},
+             {"111,11,22,1,-1,\n", "distance_margin is not a number above 0"},
+             {"111,11,22,1e12,1,\n", "relation_margin is not a number above 0"},
+             {"111,11,22,,1,\n", "relation_margin is missing"},
+             {",11,22,1,1,\n", "anchor_code is missing"},
+             {"111,11,,1,1,\n", "negative_code is missing"},
+             {"7,11,22,1,1,\n", "no code 7"},
+             {"111,11,22,1\n", "4 fields where the header names 6"},
+             {"111,11,\xff,1,1,\n", "not UTF-8"},
+             {"111,11,22,1,1,maybe\n", "excluded is neither true nor false"},
+             {"111,111,22,1,1,\n", "111 is anchor and positive"},
+             {"111,11,111,1,1,\n", "111 is anchor and negative"},
+             {"111,11,11,1,1,\n", "11 is positive and negative"},
+             {"111,\"11,22,1,1,\n", "quote"}};
   char path[4200], text[1024], set[4300];
   opened o;
   hr_error err = {0};
@@ -313,6 +394,21 @@ static void test_triplets(void **state) {
     assert_int_equal(recipe_open(&o, "csv", good, (const char *const[]){set, NULL}, &err), HR_OK);
     assert_int_equal(data_open(&o, false, &err), HR_BAD_INPUT);
     if (!strstr(err.place, "csv:8") || !strstr(err.message, bad[i].message)) fail_msg("%s: %s", err.place, err.message);
+    opened_close(&o);
+  }
+  static const struct {
+    const char *text, *message;
+  } files[] = {{NULL, "cannot open"},
+               {"", "the file has no header"},
+               {"anchor_code,positive_code,relation_margin,distance_margin\n111,11,1,1\n", "negative_code is missing"},
+               {"anchor_code,anchor_code\n1,1\n", "two columns have the same name"},
+               {"anchor_code,positive_code,negative_code,relation_margin,distance_margin\n", "no code is an anchor"}};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    unlink(path);
+    if (files[i].text) file_put(path, files[i].text, strlen(files[i].text));
+    assert_int_equal(recipe_open(&o, "csv", good, (const char *const[]){set, NULL}, &err), HR_OK);
+    assert_int_equal(data_open(&o, false, &err), HR_BAD_INPUT);
+    if (!strstr(err.message, files[i].message) || !err.remedy[0]) fail_msg("%s: %s", err.place, err.message);
     opened_close(&o);
   }
   unlink(path);
@@ -400,8 +496,12 @@ static void test_judge(void **state) {
   opened_close(&o);
 }
 
+#define LONG "123456789012345678901234"
+#define ROW  "{\"code\": \"11\", \"title\": \"a\"}\n"
+
 static void test_bad(void **state) {
   (void)state;
+  int wrong = 0;
   static const struct {
     const char *ending, *text, *set, *place, *message;
   } cases[] = {
@@ -421,6 +521,29 @@ static void test_bad(void **state) {
       {"jsonl", "{\"code\": \"11\", \"title\": \"a\"\n", NULL, "jsonl:1", ""},
       {"jsonl", "{\"code\": null, \"title\": \"a\"}\n", NULL, "jsonl:1", "code is missing"},
       {"csv", "code,title\n11,a\n22,b\n", NULL, "", "no code is an anchor"},
+      {"csv", "code,title\n\"1,1\",a\n", NULL, "csv:2", "is not a code"},
+      {"csv", "code,title\n11,a\n1;1,b\n", NULL, "csv:3", "is not a code"},
+      {"csv", "code,title\n11,a\n\"11\n1\",b\n", NULL, "csv:3", "is not a code"},
+      {"csv", "code,title\n" LONG LONG LONG ",a\n", NULL, "csv:2", "is too long"},
+      {"csv", "code,title,title\n11,a,b\n", NULL, "csv:1", "two columns have the same name"},
+      {"csv", "code,title\n11,\"a\n", NULL, "csv:2", "quote"},
+      {"csv", "code,title\n11,a\n111\n", NULL, "csv:3", "1 fields where the header names 2"},
+      {"csv", "code,title\n11,a\n111,\n", NULL, "csv:3", "title is missing"},
+      {"csv", "code,title\n1,a\n11,b\n2345,c\n23,d\n", NULL, "csv:5", "code 23 has no parent"},
+      {"csv", "code,title\n\xc3(,a\n", NULL, "csv:2", "not UTF-8"},
+      {"csv", "\n", NULL, "", ""},
+      {"jsonl", "{\"code\": \"11\"}\n", NULL, "jsonl:1", "title is missing"},
+      {"jsonl", "{\"code\": \"11\", \"title\": null}\n", NULL, "jsonl:1", "title is missing"},
+      {"jsonl", "{\"code\": [\"11\"], \"title\": \"a\"}\n", NULL, "jsonl:1", "code is not a text"},
+      {"jsonl", "{\"code\": \"11\", \"title\": \"a\", \"description\": {\"b\": 1}}\n", NULL, "jsonl:1",
+       "description is not a text"},
+      {"jsonl", ROW "{\"code\": \"11\", \"title\": \"b\"}\n", NULL, "jsonl:2", "code 11 is there twice"},
+      {"jsonl", ROW "[\"111\", \"b\"]\n", NULL, "jsonl:2", ""},
+      {"jsonl", ROW "7\n", NULL, "jsonl:2", ""},
+      {"jsonl", ROW "{\"code\": \"111\", \"code\": \"112\", \"title\": \"b\"}\n", NULL, "jsonl:2", "code"},
+      {"jsonl", ROW "{\"code\": \"111\", \"title\": \"\xff\"}\n", NULL, "jsonl:2", ""},
+      {"jsonl", ROW "{\"code\": \"1\\u0000\", \"title\": \"b\"}\n", NULL, "jsonl:2", ""},
+      {"jsonl", ROW "{\"code\": \"111\", \"title\": \"b\"} x\n", NULL, "jsonl:2", ""},
       {"csv", good, "data.taxonomy.anchor_level=[9]", "", "no code is an anchor"},
       {"csv", good, "data.taxonomy.anchor_level=2", "", "anchor_level"},
       {"csv", good, "data.taxonomy.anchor_level=[two]", "", "list of numbers"},
@@ -431,11 +554,14 @@ static void test_bad(void **state) {
     hr_error err = {0};
     hr_status status = recipe_open(&o, cases[i].ending, cases[i].text, (const char *const[]){cases[i].set, NULL}, &err);
     if (status == HR_OK) status = data_open(&o, false, &err);
-    if (status != HR_BAD_INPUT) fail_msg("case %zu: %s", i, hr_status_name(status));
-    if (!strstr(err.place, cases[i].place) || !strstr(err.message, cases[i].message))
-      fail_msg("case %zu: %s: %s", i, err.place, err.message);
+    if (status != HR_BAD_INPUT || !strstr(err.place, cases[i].place) || !strstr(err.message, cases[i].message) ||
+        !err.remedy[0]) {
+      print_message("case %zu: %s: %s: %s (%s)\n", i, hr_status_name(status), err.place, err.message, err.remedy);
+      wrong++;
+    }
     opened_close(&o);
   }
+  assert_int_equal(wrong, 0);
 }
 
 static hr_status opened_and_closed(void *arg, hr_error *err) {
@@ -455,11 +581,10 @@ static void test_memory_that_runs_out(void **state) {
 int main(void) {
   hr_test_faults_install();
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_tree),     cmocka_unit_test(test_draw),
-      cmocka_unit_test(test_weights),  cmocka_unit_test(test_items),
-      cmocka_unit_test(test_held_out), cmocka_unit_test(test_judge),
-      cmocka_unit_test(test_bad),      cmocka_unit_test(test_buckets),
-      cmocka_unit_test(test_triplets), cmocka_unit_test(test_memory_that_runs_out),
+      cmocka_unit_test(test_tree),   cmocka_unit_test(test_draw),     cmocka_unit_test(test_weights),
+      cmocka_unit_test(test_items),  cmocka_unit_test(test_held_out), cmocka_unit_test(test_judge),
+      cmocka_unit_test(test_bad),    cmocka_unit_test(test_buckets),  cmocka_unit_test(test_items_read),
+      cmocka_unit_test(test_groups), cmocka_unit_test(test_triplets), cmocka_unit_test(test_memory_that_runs_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
