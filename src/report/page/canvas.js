@@ -159,10 +159,10 @@ function viewed(range, part, bounds, smallest) {
   return [least, least + width];
 }
 
-function axisY(context, p, range, text, binary) {
+function axisY(context, p, range, text, binary, marks) {
   context.textAlign = 'right';
   context.textBaseline = 'middle';
-  for (const t of ticks(range[0], range[1], p.h / 46, binary)) {
+  for (const t of marks || ticks(range[0], range[1], p.h / 46, binary)) {
     const y = Math.round(p.y + p.h * (1 - (t - range[0]) / (range[1] - range[0]))) + 0.5;
     context.strokeStyle = palette.get('line');
     context.beginPath();

@@ -16,7 +16,7 @@ function frontierPoints(plan) {
 }
 
 function frontierPlot(plan, points) {
-  const w = 640, h = 300, left = 74, bottom = 40, top = 16, right = 16, limit = plan.device.budget_bytes - plan.device.margin_bytes;
+  const w = Math.max(300, Math.min(720, document.getElementById('main').clientWidth - 80)), h = 300, left = 74, bottom = 40, top = 16, right = 16, limit = plan.device.budget_bytes - plan.device.margin_bytes;
   const most = Math.max(...points.map((p) => p.peak_bytes)), least = Math.min(...points.map((p) => p.peak_bytes));
   const showLimit = limit < 2 * most && limit > least / 2;
   const xs = [least, most, showLimit ? limit : least], ys = points.map((p) => p.step_seconds);

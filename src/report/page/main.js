@@ -24,6 +24,11 @@ function titleOf(subject) { return subject.name.split('/').filter(Boolean).pop()
 
 function cardsOf(subject) {
   const cards = [];
+  if (subject.run) {
+    const run = subject.run;
+    cards.push(() => [runTiles(run), (subject.remarks || []).map((text) => el('p', { class: 'card warn' }, text))], () => curvesCard(run), () => measuredCard(run), () => samplesCard(run), () => eventsCard(run));
+    if (subject.plan) cards.push(() => el('h2', { class: 'part' }, 'Its plan'));
+  }
   if (subject.plan) {
     cards.push(() => tilesOf(subject.plan));
     if (subject.layout && subject.layout.tiers.length) {

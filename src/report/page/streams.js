@@ -24,7 +24,7 @@ function streamsPicture(view) {
       const x0 = Math.max(xOf(p, s.begin[i]), p.x), x1 = Math.min(xOf(p, s.end[i]), p.x + p.w), color = colorAt(stream, s, i);
       if (x1 - x0 >= 1.5) {
         context.fillStyle = palette.get(color);
-        context.fillRect(x0, top, x1 - x0 - (x1 - x0 > 4 ? 0.5 : 0), lane);
+        context.fillRect(x0, top, x1 - x0 - (x1 - x0 > 8 ? 0.5 : 0), lane);
         continue;
       }
       if (!covered.has(color)) covered.set(color, new Float64Array(width + 1)); // many in one pixel: as much colour as time
@@ -42,7 +42,6 @@ function streamsPicture(view) {
   }
   function draw(pic, context) {
     const p = pic.plot;
-    if (pic.wide && pic.margin[3] !== 78) pic.margin = [...pic.margin.slice(0, 3), 78];
     lanes().forEach((stream, k) => {
       const top = p.y + k * (lane + gap);
       drawLane(context, p, stream, top);

@@ -57,3 +57,14 @@ function ticks(least, most, about, binary) {
   for (let t = Math.ceil(least / step) * step; t <= most + step * 1e-9; t += step) out.push(Math.abs(t) < step * 1e-9 ? 0 : t);
   return out;
 }
+
+// Ends of a logarithmic axis are logarithms: 1, 2 and 5 times powers of ten, or only the powers where there are many.
+function logTicks(least, most, about) {
+  const out = [];
+  for (const steps of [[1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 2, 5], [1]]) {
+    out.length = 0;
+    for (let power = Math.floor(least); power <= most; power++) for (const m of steps) { const t = power + Math.log10(m); if (t >= least && t <= most) out.push(t); }
+    if (out.length <= 1.6 * about) break;
+  }
+  return out.length > 1 ? out : ticks(least, most, about);
+}
