@@ -44,6 +44,7 @@ struct hr_cli {
   const hr_cli_command *command; /* NULL until known */
   bool json, help, version;
   bool quiet;          /* no tables, progress or remarks: only errors, JSON, and the text of dump */
+  bool run_given;      /* the argument is the folder of a run: errors say what is wrong with it */
   bool answered;       /* the output already tells what the status says */
   const char *gpu;     /* of this machine; NULL: none that can be used, as far as it was looked for */
   bool gpu_looked_for; /* cli/jobs.c */

@@ -23,7 +23,7 @@ static hr_status run(hr_cli *cli, int argc, char **argv, hr_error *err) {
     return hr__cli_flush(err);
   }
   hr_status status = cli->command->run(cli, err);
-  return cli->answered || cli->command->subject ? status : hr__cli_argument_explain(cli, status, err);
+  return cli->answered || cli->run_given || cli->command->subject ? status : hr__cli_argument_explain(cli, status, err);
 }
 
 /* Whoever read standard output has seen enough (headroom dump ... | head): nothing that a person needs to be told. */

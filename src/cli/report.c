@@ -58,9 +58,9 @@ static hr_status other_add(reporting *r, const char *other, hr_job **job, hr_err
 
 static hr_status pair_add(reporting *r, hr_job *jobs[2], hr_error *err) {
   const char *path = r->cli->arguments[0], *other = hr__cli_value(r->cli, "compare");
-  HR_TRY(hr__report_is_run(path) ? run_add(r, path, &jobs[0], err) : recipe_add(r, path, &jobs[0], err));
+  HR_TRY(r->cli->run_given ? run_add(r, path, &jobs[0], err) : recipe_add(r, path, &jobs[0], err));
   if (!other) return HR_OK;
-  if (hr__report_is_run(path) && !hr__report_is_run(other) && strchr(other, '='))
+  if (r->cli->run_given && !hr__report_is_run(other) && strchr(other, '='))
     return hr__fail(err, HR_USAGE, "--compare", "give another run, or a recipe",
                     "a run has been made with its settings");
   HR_TRY(other_add(r, other, &jobs[1], err));
@@ -105,7 +105,7 @@ static hr_status subjects_add(reporting *r, hr_error *err) {
   const char *path = r->cli->arguments[0], **folders;
   bool pair = hr__cli_flag(r->cli, "compare");
   size_t count;
-  if (hr__report_is_run(path)) return pair_or_one_add(r, err);
+  if (r->cli->run_given) return pair_or_one_add(r, err);
   HR_TRY(hr__report_stages(&r->cli->arena, path, &folders, &count, err));
   if (count > 0 && !pair) return runs_add(r, folders, count, err);
   HR_TRY(hr__plan_overrides(r->cli, err));
@@ -148,7 +148,7 @@ static hr_status page_write(reporting *r, hr_error *err) {
 /* One picture of --svg, of the plan or of the run's plan. */
 static hr_status svg_run(hr_cli *cli, hr_svg_kind kind, hr_error *err) {
   const char *path = cli->arguments[0], *out;
-  bool run = hr__report_is_run(path);
+  bool run = cli->run_given;
   hr_job *job = NULL;
   hr_error why = {0};
   hr_string text = {0};
@@ -175,8 +175,7 @@ static hr_status svg_run(hr_cli *cli, hr_svg_kind kind, hr_error *err) {
 
 static hr_status page_run(hr_cli *cli, hr_error *err) {
   reporting r = {.cli = cli, .subjects = json_array()};
-  bool run = hr__report_is_run(cli->arguments[0]);
-  hr_status status = r.subjects ? hr__report_out(cli, run, ".html", &r.out, err) : hr__nomem(err);
+  hr_status status = r.subjects ? hr__report_out(cli, cli->run_given, ".html", &r.out, err) : hr__nomem(err);
   if (status == HR_OK) status = subjects_add(&r, err);
   if (status == HR_OK) status = page_write(&r, err);
   json_decref(r.subjects);
@@ -186,6 +185,7 @@ static hr_status page_run(hr_cli *cli, hr_error *err) {
 
 static hr_status report_run(hr_cli *cli, hr_error *err) {
   const char *picture = hr__cli_value(cli, "svg");
+  cli->run_given = hr__report_is_run(cli->arguments[0]);
   if (!picture) return page_run(cli, err);
   for (int k = 0; k < HR_SVG_KINDS; k++)
     if (strcmp(picture, hr_svg_kind_name((hr_svg_kind)k)) == 0) return svg_run(cli, (hr_svg_kind)k, err);

@@ -8,6 +8,8 @@
 
 #include "cli/jobs.h"
 #include "format/file.h"
+#include "format/json.h"
+#include "job/settings.h"
 #include "train/store.h"
 
 static const char *within(hr_arena *arena, const char *folder, const char *name) {
@@ -83,18 +85,70 @@ static hr_status manifest_read(hr_arena *arena, const char *folder, hr_manifest 
   return HR_OK;
 }
 
-/* All settings of the run, as --set would give them, and behind them those of this call. What a manifest has under
- * run.* are facts of it, not settings. */
+/* What a manifest has under run.* are facts of it, not settings. */
+static bool is_setting(const char *path) {
+  return strncmp(path, "run.", strlen("run.")) != 0;
+}
+
+/* Sections that say what is trained and on what: all their settings are good for any recipe that has these. */
+static bool is_subject(const char *path) {
+  return strncmp(path, "model.", strlen("model.")) == 0 || strncmp(path, "data.", strlen("data.")) == 0;
+}
+
+static const char *override_text(hr_arena *arena, const hr_run_setting *setting) {
+  return hr__arena_format(arena, "%s=%s", setting->path, setting->value);
+}
+
+/* The settings that a recipe of this model and data has by default, as JSON. */
+static hr_status defaults_find(hr_arena *arena, const hr_manifest *manifest, json_t **out, hr_error *err) {
+  const char **given = hr__arena_array(arena, manifest->n_settings + 1, sizeof *given);
+  size_t count = 0;
+  hr_recipe *recipe = NULL;
+  if (!given) return hr__nomem(err);
+  for (size_t i = 0; i < manifest->n_settings; i++)
+    if (is_subject(manifest->settings[i].path) && !(given[count++] = override_text(arena, &manifest->settings[i])))
+      return hr__nomem(err);
+  given[count++] = "training.steps=1";
+  HR_TRY(hr__settings_load("", given, count, &recipe, err));
+  *out = hr__recipe_json(recipe);
+  hr__recipe_destroy(recipe);
+  return *out ? HR_OK : hr__nomem(err);
+}
+
+/* Whether a setting is what it would be without being given: of those that another choice rules out (a momentum beside
+ * AdamW) a manifest has the defaults. */
+static bool is_default(hr_arena *arena, const json_t *defaults, const hr_run_setting *setting) {
+  json_t *value;
+  json_error_t fault;
+  const json_t *at = defaults;
+  for (const char *part = setting->path; at && *part;) {
+    size_t length = strcspn(part, ".");
+    const char *key = hr__arena_format(arena, "%.*s", (int)length, part);
+    at = key ? json_object_get(at, key) : NULL;
+    part += length + (part[length] == '.');
+  }
+  const char *text = hr__arena_format(arena, "[%s]", setting->value); /* only lists and objects are documents */
+  return at && text && hr__json_load_any(text, strlen(text), arena, &value, &fault, NULL) == HR_OK &&
+         json_equal(at, json_array_get(value, 0));
+}
+
+/* The settings of the run, as --set would give them, and behind them those of this call. */
 static hr_status settings_list(hr_cli *cli, const hr_manifest *manifest, hr_job_source *out, hr_error *err) {
   const char **all = hr__arena_array(&cli->arena, manifest->n_settings + cli->n_overrides + 1, sizeof *all);
   size_t count = 0;
+  json_t *defaults = NULL;
   if (!all) return hr__nomem(err);
-  for (size_t i = 0; i < manifest->n_settings; i++) {
+  HR_TRY(defaults_find(&cli->arena, manifest, &defaults, err));
+  bool failed = false;
+  for (size_t i = 0; i < manifest->n_settings && !failed; i++) {
     const hr_run_setting *setting = &manifest->settings[i];
-    if (strncmp(setting->path, "run.", strlen("run.")) == 0) continue;
-    all[count++] = hr__arena_format(&cli->arena, "%s=%s", setting->path, setting->value);
-    if (!all[count - 1]) return hr__nomem(err);
+    if (!is_setting(setting->path)) continue;
+    if (!is_subject(setting->path) && is_default(&cli->arena, defaults, setting)) continue;
+    all[count] = override_text(&cli->arena, setting);
+    failed = all[count++] == NULL;
   }
+  json_decref(defaults);
+  if (failed) return hr__nomem(err);
   for (size_t i = 0; i < cli->n_overrides; i++)
     all[count++] = cli->overrides[i];
   *out = (hr_job_source){"", all, count};

@@ -88,8 +88,7 @@ static void axes_draw(hr_svg *svg, const cloud *c) {
   for (int i = 0; i <= 4; i++) {
     double seconds = c->seconds[0] + (c->seconds[1] - c->seconds[0]) * i / 4, y = y_of(c, seconds);
     hr__svg_put(svg, "<path class=\"axis\" d=\"M%d %.1fH%d\"/>\n", HR_SVG_LEFT, y, HR_SVG_LEFT + HR_SVG_PLOT_WIDTH);
-    snprintf(text, sizeof text, seconds < 1 ? "%.1f ms" : "%.2f s", seconds < 1 ? 1e3 * seconds : seconds);
-    hr__svg_label(svg, "end", HR_SVG_LEFT - 8, y + 4, text);
+    hr__svg_label(svg, "end", HR_SVG_LEFT - 8, y + 4, hr__seconds_text(seconds, text));
     double bytes = c->bytes[0] + (c->bytes[1] - c->bytes[0]) * i / 4;
     hr__svg_label(svg,
                   i == 4   ? "end"

@@ -62,14 +62,6 @@ static void lane_draw(hr_svg *svg, const hr_job *job, const hr_timeline *t, hr_s
     }
 }
 
-static const char *seconds_text(double seconds, char out[HR_SIZE_TEXT]) {
-  if (seconds >= 1)
-    snprintf(out, HR_SIZE_TEXT, seconds >= 100 ? "%.0f s" : "%.2f s", seconds);
-  else
-    snprintf(out, HR_SIZE_TEXT, seconds >= 1e-3 ? "%.1f ms" : "%.1f us", seconds * (seconds >= 1e-3 ? 1e3 : 1e6));
-  return out;
-}
-
 static void legend_draw(hr_svg *svg, const hr_timeline *t, double y) {
   static const char *const names[] = {"forward", "backward", "update"};
   double x = 16;
@@ -93,7 +85,7 @@ void hr__svg_streams(hr_svg *svg, const hr_job *job, const char *name) {
   char text[224], a[HR_SIZE_TEXT], b[HR_SIZE_TEXT];
   double copying = t.busy[HR_STREAM_IN] + t.busy[HR_STREAM_OUT];
   snprintf(text, sizeof text, "Copies take %s; computing waits %s for them: %.1f %% of the copying is hidden.",
-           seconds_text(copying, a), seconds_text(t.wait_seconds, b),
+           hr__seconds_text(copying, a), hr__seconds_text(t.wait_seconds, b),
            copying > 0 ? 100 * fmax(0, copying - t.wait_seconds) / copying : 100);
   int height = HR_SVG_TOP + lanes * (LANE + GAP) + LEGEND + (copying > 0 ? 20 : 0);
   hr__svg_begin(svg, height, "Streams of a step", name,
@@ -106,8 +98,8 @@ void hr__svg_streams(hr_svg *svg, const hr_job *job, const char *name) {
     top += LANE + GAP;
   }
   hr__svg_label(svg, "", HR_SVG_LEFT, top + 6, "0 s");
-  hr__svg_label(svg, "mid", HR_SVG_LEFT + HR_SVG_PLOT_WIDTH / 2.0, top + 6, seconds_text(t.seconds / 2, a));
-  hr__svg_label(svg, "end", HR_SVG_LEFT + HR_SVG_PLOT_WIDTH, top + 6, seconds_text(t.seconds, a));
+  hr__svg_label(svg, "mid", HR_SVG_LEFT + HR_SVG_PLOT_WIDTH / 2.0, top + 6, hr__seconds_text(t.seconds / 2, a));
+  hr__svg_label(svg, "end", HR_SVG_LEFT + HR_SVG_PLOT_WIDTH, top + 6, hr__seconds_text(t.seconds, a));
   legend_draw(svg, &t, top + 36);
   if (copying > 0) hr__svg_label(svg, "ink", 16, top + 58, text);
   hr__svg_end(svg);
