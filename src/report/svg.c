@@ -1,3 +1,4 @@
+/* Pictures for documents: see svg.h. What all of them are drawn with is here. */
 #include "report/svg_draw.h"
 
 #include <stdarg.h>

@@ -18,7 +18,13 @@ typedef struct cloud {
   double bytes[2], seconds[2]; /* ends of the axes */
 } cloud;
 
+/* Unless it is there already. */
 static void point_add(cloud *c, double bytes, double seconds, bool fits, bool here) {
+  for (size_t i = 0; i < c->count; i++)
+    if (c->list[i].bytes == bytes && c->list[i].seconds == seconds) {
+      c->list[i].here |= here;
+      return;
+    }
   c->list[c->count++] = (point){bytes, seconds, fits, here};
 }
 

@@ -9,6 +9,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 from page import Layout, read, rising, signed, unpack
+from schema import conforms
 from support import Folder, RECIPES, ROOT, TINY, check, finish, run
 
 MOST_BYTES = 3 << 20
@@ -91,6 +92,7 @@ def streams_check(name, layout, dump):
 def plan_check(name, folder, *arguments, code=0):
     out = f'{folder.path}/{name}.html'
     result = run('report', *arguments, '--out', out, '--json').expect(code)
+    conforms(result.json(), 'report', name)
     data = read(out)
     plan = run('plan', *arguments, '--json').json()
     dump = run('dump', *arguments, '--after', 'plan', '--json').json() if '--gpu' not in arguments else None

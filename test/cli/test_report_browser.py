@@ -137,6 +137,9 @@ def controls_check(page):
     ink = '((c) => new Set(new Uint32Array(c.getContext("2d").getImageData(0, 0, c.width, c.height).data.buffer)).size)'
     page.run('[...document.querySelectorAll("#memory .group button")].find((b) => b.textContent === "by owner").click()')
     check(page.run('report.view.by') == 'owners' and page.run(f'{ink}(report.view.areas.canvas)') > 8, 'by owner')
+    page.run('[...document.querySelectorAll("#memory .group button")].find((b) => b.textContent === "by time").click()')
+    check(abs(page.run('report.view.x[1]') - page.run('report.view.layout.programs[report.view.program].seconds')) < 1e-9 and page.run(f'{ink}(report.view.areas.canvas)') > 8, 'by time')
+    check(page.run('Array.from({ length: report.view.nodes }, (_, n) => report.view.edge(n) <= report.view.edge(n + 1)).every(Boolean)'), 'times do not rise')
     page.run('[...document.querySelectorAll("#memory .group button")].find((b) => b.textContent === "host").click()')
     check(page.run('report.view.tierData.name') == 'host' and page.run(f'{ink}(report.view.picture.canvas)') > 4, 'the host')
     page.run('document.querySelectorAll("details").forEach((d) => { d.open = true; })')

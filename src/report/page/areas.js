@@ -10,6 +10,8 @@ class View {
     this.tier = 0;
     this.by = 'categories';
     this.program = Math.max(0, this.layout.tiers[0] ? this.layout.tiers[0].peak_program : 0);
+    const program = this.layout.programs[this.program], copies = program ? program.streams[1].count + program.streams[2].count : 0;
+    this.axis = copies > 0.1 * this.nodes ? 'time' : 'nodes'; // nodes that only copy would take most of the picture
     this.listeners = [];
     this.reset();
   }
@@ -18,7 +20,22 @@ class View {
   get names() { return this.by === 'categories' ? this.layout.categories : this.tierData.owners; }
   get series() { return this.layout.areas(this.tier, this.program, this.by); }
   get atPeak() { return this.tierData.peak_program === this.program ? this.tierData.peak_node : null; }
-  reset() { this.x = [0, this.nodes]; this.y = [0, this.arena]; }
+  reset() { this.x = [0, this.edge(this.nodes)]; this.y = [0, this.arena]; }
+  // Where a node begins on the axis, which counts nodes or seconds, and the node that a place lies in.
+  edge(n) { return this.axis === 'time' ? this.layout.times(this.program)[n] : n; }
+  middle(n) { return (this.edge(n) + this.edge(n + 1)) / 2; }
+  nodeAt(place) {
+    if (this.axis !== 'time') return Math.max(0, Math.min(this.nodes - 1, Math.floor(place)));
+    const times = this.layout.times(this.program);
+    let low = 0, high = this.nodes - 1;
+    while (low < high) { const middle = (low + high + 1) >> 1; if (times[middle] <= place) low = middle; else high = middle - 1; }
+    return low;
+  }
+  // A part of the axis that can be seen: inside of its ends, and some nodes long.
+  seen(range, part = [0, 1]) {
+    const all = this.edge(this.nodes);
+    return viewed(range, part, [0, all], this.axis === 'time' ? all / 1e5 : Math.min(4, all));
+  }
   get arena() { return this.tierData ? this.tierData.peak_bytes - this.tierData.fixed_bytes : 0; }
   set(change, all) {
     Object.assign(this, change);
@@ -40,7 +57,7 @@ function stackOrder(by, count) {
 function fullest(view, width) {
   const series = view.series, count = series.length, gaps = series[count - 2], [a, b] = view.x, out = new Uint32Array(width);
   for (let px = 0; px < width; px++) {
-    const from = Math.floor(a + (b - a) * px / width), to = Math.max(from + 1, Math.floor(a + (b - a) * (px + 1) / width));
+    const from = view.nodeAt(a + (b - a) * px / width), to = Math.max(from + 1, view.nodeAt(a + (b - a) * (px + 1) / width));
     let best = Math.min(from, gaps.length - 1);
     for (let n = best + 1; n < to && n < gaps.length; n++) if (gaps[n] < gaps[best]) best = n;
     out[px] = best;
@@ -50,10 +67,10 @@ function fullest(view, width) {
 
 function phaseStrip(view, context, p, top) {
   const phase = view.layout.nodes(view.program).phase, [a, b] = view.x;
-  for (let n = Math.floor(a); n < Math.min(b, phase.length);) {
+  for (let n = view.nodeAt(a); n < phase.length && view.edge(n) < b;) {
     let end = n;
     while (end < phase.length && phase[end] === phase[n]) end++;
-    const x0 = p.x + p.w * Math.max(0, (n - a) / (b - a)), x1 = p.x + p.w * Math.min(1, (end - a) / (b - a));
+    const x0 = p.x + p.w * Math.max(0, (view.edge(n) - a) / (b - a)), x1 = p.x + p.w * Math.min(1, (view.edge(end) - a) / (b - a));
     context.fillStyle = palette.get(PHASES[phase[n]]);
     context.globalAlpha = 0.85;
     context.fillRect(x0, top, Math.max(1, x1 - x0), 4);
@@ -71,7 +88,7 @@ function phaseStrip(view, context, p, top) {
 function areasPicture(view) {
   let columns = null, node = null;
   const top = () => view.tierData.peak_bytes * 1.06;
-  const xOf = (p, n) => p.x + p.w * (n - view.x[0]) / (view.x[1] - view.x[0]);
+  const xOf = (p, n) => p.x + p.w * (view.middle(n) - view.x[0]) / (view.x[1] - view.x[0]);
   const yOf = (p, bytes) => p.y + p.h * (1 - bytes / top());
   function draw(pic, context) {
     const p = pic.plot, series = view.series, width = Math.max(1, Math.round(p.w));
@@ -107,9 +124,10 @@ function areasPicture(view) {
     context.fillStyle = palette.get('faint');
     context.textBaseline = 'top';
     context.textAlign = 'left';
-    context.fillText('node ' + Math.floor(view.x[0]), p.x, p.y + p.h + 22);
+    const timed = view.axis === 'time';
+    context.fillText(timed ? seconds(view.x[0]) : 'node ' + Math.floor(view.x[0]), p.x, p.y + p.h + 22);
     context.textAlign = 'right';
-    context.fillText(String(Math.ceil(view.x[1]) - 1), p.x + p.w, p.y + p.h + 22);
+    context.fillText(timed ? seconds(view.x[1]) : String(Math.ceil(view.x[1]) - 1), p.x + p.w, p.y + p.h + 22);
   }
   function peakMark(context, p) {
     const y = yOf(p, view.tierData.peak_bytes);
@@ -118,8 +136,8 @@ function areasPicture(view) {
     context.beginPath();
     context.moveTo(p.x, y);
     context.lineTo(p.x + p.w, y);
-    const at = view.atPeak, seen = at != null && at + 1 > view.x[0] && at < view.x[1];
-    const x = seen ? xOf(p, at + 0.5) : 0;
+    const at = view.atPeak, seen = at != null && view.edge(at + 1) > view.x[0] && view.edge(at) < view.x[1];
+    const x = seen ? xOf(p, at) : 0;
     if (seen) { context.moveTo(x, y); context.lineTo(x, p.y + p.h); }
     context.stroke();
     context.setLineDash([]);
@@ -153,7 +171,7 @@ function areasPicture(view) {
   }
   function over(pic, context) {
     if (node == null) return;
-    const p = pic.plot, x = Math.round(xOf(p, node + 0.5)) + 0.5;
+    const p = pic.plot, x = Math.round(xOf(p, node)) + 0.5;
     if (x < p.x || x > p.x + p.w) return;
     context.strokeStyle = palette.get('ink');
     context.beginPath();
@@ -166,9 +184,9 @@ function areasPicture(view) {
     const to = { ArrowLeft: (node ?? 0) - far, ArrowRight: node == null ? 0 : node + far, Home: 0, End: view.nodes - 1, p: view.atPeak ?? node ?? 0 }[e.key];
     if (to == null) return false;
     node = Math.max(0, Math.min(view.nodes - 1, to));
-    if (node < view.x[0] || node >= view.x[1]) {
-      const half = (view.x[1] - view.x[0]) / 2;
-      view.set({ x: viewed([node - half, node + half], [0, 1], [0, view.nodes], 1) });
+    if (view.middle(node) < view.x[0] || view.middle(node) >= view.x[1]) {
+      const half = (view.x[1] - view.x[0]) / 2, at = view.middle(node);
+      view.set({ x: view.seen([at - half, at + half]) });
     }
     const { list, sum } = told(node);
     pic.say(`node ${node}, ${view.nodeText(node)}: ${list.map(([name, text]) => `${name} ${text}`).join(', ')}; all ${size(sum)}`);
@@ -177,7 +195,7 @@ function areasPicture(view) {
   }
   const picture = new Picture({ height: 340, margin: [24, 8, 40, 78], zoom: 'x', draw, probe, over, key, left: () => { node = null; },
     label: 'memory over the nodes of a step; arrow keys go from node to node, p to the peak, plus and minus zoom' });
-  picture.view = (x) => view.set({ x: viewed(view.x, x, [0, view.nodes], Math.min(4, view.nodes)) });
+  picture.view = (x) => view.set({ x: view.seen(view.x, x) });
   picture.reset = () => view.set({}, true);
   view.listeners.push(() => picture.redraw());
   return picture;
@@ -216,6 +234,7 @@ function areasCard(view) {
   const bar = el('div', { class: 'bar' },
     pickOne('tier', layout.tiers.map((t) => t.name), view.tier, (tier) => view.set({ tier }, true)),
     choice('by', ['by category', 'by owner'], 0, (i) => view.set({ by: i ? 'owners' : 'categories' })),
+    choice('axis', ['by node', 'by time'], view.axis === 'time' ? 1 : 0, (i) => view.set({ axis: i ? 'time' : 'nodes' }, true)),
     layout.programs.length > 1 && el('label', {}, 'program', dropdown('program', layout.programs.map((p) => p.name), view.program, (program) => view.set({ program }, true))),
     el('span', { class: 'push' }), picture.buttons());
   view.areas = picture;

@@ -81,6 +81,20 @@ class Layout {
       return { op: new Names(names, p.what.op), module: new Names(names, p.what.module), phase: column(p.what.phase) };
     });
   }
+  // When each node begins on the stream of kernels, and when the program ends: nodes + 1 numbers.
+  times(program) {
+    return this.keep('times ' + program, () => {
+      const count = Math.max(1, this.programs[program].nodes), out = new Float64Array(count + 1), s = this.stream(program, 0);
+      let node = 0, end = 0;
+      for (let i = 0; i < s.count; i++) {
+        while (node <= s.node[i]) out[node++] = s.begin[i];
+        end = s.end[i];
+      }
+      while (node < count) out[node++] = end;
+      out[count] = Math.max(end, this.programs[program].seconds);
+      return out;
+    });
+  }
   // Series of bytes over the nodes; `by` is 'categories' or 'owners'. The last two are gaps and fixed costs.
   areas(tier, program, by) {
     return this.keep(['areas', tier, program, by].join(' '), () => {

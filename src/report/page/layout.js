@@ -19,7 +19,7 @@ function layoutPicture(view) {
   const color = (i) => palette.get(seriesColor(view.by, view.by === 'categories' ? b().category[i] : b().owner[i], view.names.length));
   function rectangle(p, i) {
     const all = b(), lasting = all.program[i] === 0, [x0, x1] = view.x, [y0, y1] = view.y;
-    const from = lasting ? 0 : all.first[i], to = lasting ? view.nodes : all.first[i] + all.length[i] + 1;
+    const from = view.edge(lasting ? 0 : all.first[i]), to = view.edge(lasting ? view.nodes : all.first[i] + all.length[i] + 1);
     const left = p.x + p.w * (from - x0) / (x1 - x0), right = p.x + p.w * (to - x0) / (x1 - x0);
     const bottom = p.y + p.h * (1 - (all.offset[i] - y0) / (y1 - y0)), top = p.y + p.h * (1 - (all.offset[i] + all.bytes[i] - y0) / (y1 - y0));
     return [left, top, right - left, bottom - top];
@@ -60,8 +60,8 @@ function layoutPicture(view) {
     axisY(context, p, view.y, size, true);
     phaseStrip(view, context, p, p.y + p.h + 3);
     const at = view.atPeak;
-    if (at == null || at + 1 < view.x[0] || at > view.x[1]) return;
-    const x = p.x + p.w * (at + 0.5 - view.x[0]) / (view.x[1] - view.x[0]);
+    if (at == null || view.edge(at + 1) < view.x[0] || view.edge(at) > view.x[1]) return;
+    const x = p.x + p.w * (view.middle(at) - view.x[0]) / (view.x[1] - view.x[0]);
     context.strokeStyle = palette.get('mark');
     context.setLineDash([4, 3]);
     context.beginPath();
@@ -74,7 +74,7 @@ function layoutPicture(view) {
   function find(pic, px, py) {
     const p = pic.plot, all = b();
     if (px < p.x || px > p.x + p.w || py < p.y || py > p.y + p.h || !list) return null;
-    const node = Math.floor(view.x[0] + (view.x[1] - view.x[0]) * (px - p.x) / p.w), at = view.y[0] + (view.y[1] - view.y[0]) * (1 - (py - p.y) / p.h);
+    const node = view.nodeAt(view.x[0] + (view.x[1] - view.x[0]) * (px - p.x) / p.w), at = view.y[0] + (view.y[1] - view.y[0]) * (1 - (py - p.y) / p.h);
     let best = null;
     for (const i of list) {
       if (at < all.offset[i] || at >= all.offset[i] + all.bytes[i]) continue;
@@ -101,7 +101,7 @@ function layoutPicture(view) {
     const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[e.key], all = b();
     if (!way || !list || !list.length) return false;
     if (pointed == null) { choose(pic, list.reduce((x, i) => (all.bytes[i] > all.bytes[x] ? i : x), list[0])); return true; }
-    const center = (i) => [all.program[i] === 0 ? view.nodes / 2 : all.first[i] + all.length[i] / 2, all.offset[i] + all.bytes[i] / 2];
+    const center = (i) => [all.program[i] === 0 ? view.edge(view.nodes) / 2 : (view.edge(all.first[i]) + view.edge(all.first[i] + all.length[i] + 1)) / 2, all.offset[i] + all.bytes[i] / 2];
     const [cx, cy] = center(pointed), wx = view.x[1] - view.x[0], wy = view.y[1] - view.y[0];
     let best = null, least = Infinity;
     for (const i of list) {
@@ -120,14 +120,14 @@ function layoutPicture(view) {
   }
   const picture = new Picture({ height: 460, margin: [8, 8, 22, 78], zoom: 'xy', draw, probe, over, key, left: () => { pointed = null; },
     label: 'every buffer by lifetime and offset; arrow keys go from buffer to buffer, plus and minus zoom' });
-  picture.view = (x, y) => view.set({ x: viewed(view.x, x, [0, view.nodes], Math.min(4, view.nodes)), y: viewed(view.y, y, [0, view.arena], view.layout.unit * 4) });
+  picture.view = (x, y) => view.set({ x: view.seen(view.x, x), y: viewed(view.y, y, [0, view.arena], view.layout.unit * 4) });
   picture.reset = () => view.set({}, true);
   picture.match = (found) => { matched = found; picture.redraw(); };
   picture.list = () => (list = list || buffersOf(view));
   // To a buffer, with some room around it.
   picture.go = (i) => {
-    const all = b(), lasting = all.program[i] === 0, first = lasting ? 0 : all.first[i], length = lasting ? view.nodes : all.length[i] + 1;
-    view.set({ x: viewed([first - length, first + 2 * length], [0, 1], [0, view.nodes], Math.min(8, view.nodes)),
+    const all = b(), lasting = all.program[i] === 0, first = view.edge(lasting ? 0 : all.first[i]), length = view.edge(lasting ? view.nodes : all.first[i] + all.length[i] + 1) - first;
+    view.set({ x: view.seen([first - Math.max(length, 3 * view.edge(view.nodes) / view.nodes), first + length + Math.max(length, 3 * view.edge(view.nodes) / view.nodes)]),
       y: viewed([all.offset[i] - 2 * all.bytes[i], all.offset[i] + 3 * all.bytes[i]], [0, 1], [0, view.arena], view.layout.unit * 4) });
     choose(picture, i);
   };

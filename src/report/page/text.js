@@ -39,7 +39,7 @@ function figure(value) {
   if (value == null) return '–';
   if (Number.isInteger(value)) return String(value);
   const size = Math.abs(value);
-  return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(3) : String(Number(value.toPrecision(5)));
+  return size !== 0 && (size < 1e-3 || size >= 1e6) ? Number(value.toPrecision(4)).toExponential() : String(Number(value.toPrecision(5)));
 }
 
 // Round numbers between two ends; `binary` for bytes, which are divided by powers of two.
