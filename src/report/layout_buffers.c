@@ -41,5 +41,6 @@ hr_status hr__layout_buffers(hr_laying *l, json_t **out) {
                    hr__column_end(&c.bytes), "offset", hr__column_end(&c.offset), "first", hr__column_end(&c.first),
                    "length", hr__column_end(&c.length), "home", hr__column_end(&c.slot));
   if (status == HR_OK && !*out) status = hr__nomem(l->err);
+  if (status != HR_OK) json_decref(*out);
   return status;
 }

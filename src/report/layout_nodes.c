@@ -17,7 +17,9 @@ static hr_status nodes_json(hr_laying *l, const hr_program *program, json_t **ou
   }
   *out = json_pack("{s:o,s:o,s:o}", "op", hr__name_column_end(&op), "module", hr__name_column_end(&module), "phase",
                    hr__column_end(&phase));
-  return status == HR_OK && !*out ? hr__nomem(l->err) : status;
+  if (status == HR_OK && !*out) status = hr__nomem(l->err);
+  if (status != HR_OK) json_decref(*out);
+  return status;
 }
 
 static uint64_t nanoseconds(double seconds) {

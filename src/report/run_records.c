@@ -152,6 +152,7 @@ static hr_status event_take(hr_running *r, const hr_record *record) {
   bool started = strcmp(name, "started") == 0, ended = strcmp(name, "ended") == 0;
   json_decref(started || ended ? r->status : NULL);
   if (started || ended) r->status = ended ? text_json(record->status) : NULL;
+  if (ended && !r->status) return hr__nomem(r->err);
   if (ended && record->bytes > r->process_bytes) r->process_bytes = record->bytes;
   return event_put(r,
                    json_pack("{s:I, s:o, s:o, s:o, s:I, s:o, s:o, s:b}", "step", (json_int_t)record->step, "event",
