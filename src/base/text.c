@@ -20,6 +20,18 @@ const char *hr__size_text(uint64_t bytes, char out[HR_SIZE_TEXT]) {
   return out;
 }
 
+const char *hr__seconds_text(double seconds, char out[HR_SIZE_TEXT]) {
+  if (seconds >= 100)
+    snprintf(out, HR_SIZE_TEXT, "%.0f s", seconds);
+  else if (seconds >= 1)
+    snprintf(out, HR_SIZE_TEXT, "%.2f s", seconds);
+  else if (seconds >= 1e-3)
+    snprintf(out, HR_SIZE_TEXT, "%.1f ms", seconds * 1e3);
+  else
+    snprintf(out, HR_SIZE_TEXT, "%.1f us", seconds * 1e6);
+  return out;
+}
+
 /* Bytes per unit; 0 when `text` is no unit. Case does not matter: nobody means bits or milli. */
 static uint64_t unit_bytes(const char *text) {
   static const char letters[] = "KMGTPE";

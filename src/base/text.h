@@ -1,4 +1,4 @@
-/* Text for people: sizes, escapes, terminal facts. */
+/* Text for people: sizes, seconds, escapes, terminal facts. */
 #ifndef HR_BASE_TEXT_H
 #define HR_BASE_TEXT_H
 
@@ -11,6 +11,9 @@ enum { HR_SIZE_TEXT = 24 };
 
 /* "512 B", "1.50 KiB", "3.21 GiB"; returns `out`. */
 const char *hr__size_text(uint64_t bytes, char out[HR_SIZE_TEXT]);
+
+/* "338.6 ms", "12.40 s"; returns `out`. */
+const char *hr__seconds_text(double seconds, char out[HR_SIZE_TEXT]);
 
 /* Parses "1073741824", "512MiB", "1.5 GB", "8G" (G = GiB, GB = 10^9, GiB = 2^30, no unit = bytes). False when
  * malformed, negative or above 2^62. */

@@ -44,6 +44,7 @@ struct hr_cli {
   const hr_cli_command *command; /* NULL until known */
   bool json, help, version;
   bool quiet;          /* no tables, progress or remarks: only errors, JSON, and the text of dump */
+  bool run_given;      /* the argument is the folder of a run: errors say what is wrong with it */
   bool answered;       /* the output already tells what the status says */
   const char *gpu;     /* of this machine; NULL: none that can be used, as far as it was looked for */
   bool gpu_looked_for; /* cli/jobs.c */
@@ -63,8 +64,8 @@ struct hr_cli {
   size_t n_repeated, cap_repeated;
 };
 
-extern const hr_cli_command hr_cli_plan, hr_cli_train, hr_cli_profile, hr_cli_apply, hr_cli_dump, hr_cli_generate,
-    hr_cli_embed, hr_cli_merge, hr_cli_tokenize, hr_cli_devices, hr_cli_env;
+extern const hr_cli_command hr_cli_plan, hr_cli_train, hr_cli_profile, hr_cli_report, hr_cli_apply, hr_cli_dump,
+    hr_cli_generate, hr_cli_embed, hr_cli_merge, hr_cli_tokenize, hr_cli_devices, hr_cli_env;
 extern const hr_cli_command *const hr_cli_commands[]; /* ends with NULL */
 
 /* Fills `cli` from the arguments. HR_USAGE names the nearest thing that exists. */

@@ -46,10 +46,10 @@ static hr_status object_differs(const char *path, json_t *here, json_t *there, b
   return HR_OK;
 }
 
-static hr_status settings_differ(const pair *p, difference_fn each, void *user, hr_error *err) {
+static hr_status settings_differ(hr_job *const jobs[2], difference_fn each, void *user, hr_error *err) {
   hr_arena arena;
   hr__arena_init(&arena);
-  json_t *here = hr__recipe_json(p->jobs[0]->recipe), *there = hr__recipe_json(p->jobs[1]->recipe);
+  json_t *here = hr__recipe_json(jobs[0]->recipe), *there = hr__recipe_json(jobs[1]->recipe);
   hr_status status = here != NULL && there != NULL ? HR_OK : hr__nomem(err);
   if (status == HR_OK) status = object_differs("", here, there, false, &arena, each, user, err);
   if (status == HR_OK) status = object_differs("", there, here, true, &arena, each, user, err);
@@ -129,7 +129,7 @@ static hr_status pair_print(const pair *p, hr_error *err) {
   cells_print("", "this", "other", "change");
   fputs(style.end, stdout);
   cells_print("verdict", verdict_text(&here->verdict), verdict_text(&there->verdict), "");
-  HR_TRY(settings_differ(p, setting_print, NULL, err));
+  HR_TRY(settings_differ(p->jobs, setting_print, NULL, err));
   for (int t = 0; t < HR_TIER_COUNT; t++)
     tier_print(p, t);
   bytes_print("budget", (int64_t)here->verdict.budget_bytes, (int64_t)there->verdict.budget_bytes);
@@ -153,13 +153,19 @@ static hr_status setting_append(void *user, const char *key, const json_t *here,
   return json_array_append_new(user, entry) == 0 ? HR_OK : hr__nomem(err);
 }
 
-static hr_status pair_json(const pair *p, hr_error *err) {
+hr_status hr__compare_settings(hr_job *const jobs[2], json_t **out, hr_error *err) {
   json_t *list = json_array();
-  hr_status status = list != NULL ? settings_differ(p, setting_append, list, err) : hr__nomem(err);
-  if (status != HR_OK) {
+  hr_status status = list != NULL ? settings_differ(jobs, setting_append, list, err) : hr__nomem(err);
+  if (status == HR_OK)
+    *out = list;
+  else
     json_decref(list);
-    return status;
-  }
+  return status;
+}
+
+static hr_status pair_json(const pair *p, hr_error *err) {
+  json_t *list = NULL;
+  HR_TRY(hr__compare_settings(p->jobs, &list, err));
   return hr__cli_put_json(json_pack("{s:i, s:[o, o], s:[o, o], s:o}", "schema", 1, "compare",
                                     hr__json_string(p->names[0]), hr__json_string(p->names[1]), "plans",
                                     hr__answer_plan(p->jobs[0], NULL, 0), hr__answer_plan(p->jobs[1], NULL, 0),
@@ -169,8 +175,7 @@ static hr_status pair_json(const pair *p, hr_error *err) {
 
 /* --- what is compared --------------------------------------------------------------------------------------------- */
 
-/* Settings, unless a file or folder has that name. */
-static hr_status other_open(hr_cli *cli, const char *other, hr_job **job, hr_error *err) {
+hr_status hr__compare_open(hr_cli *cli, const char *other, hr_job **job, hr_error *err) {
   const char *path = cli->arguments[0];
   if (access(other, F_OK) == 0 || strchr(other, '=') == NULL) {
     path = other;
@@ -193,7 +198,7 @@ hr_status hr__compare(hr_cli *cli, hr_error *err) {
   pair p = {.cli = cli, .names = {cli->arguments[0], other}};
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &p.jobs[0], err));
-  hr_status status = other_open(cli, other, &p.jobs[1], err);
+  hr_status status = hr__compare_open(cli, other, &p.jobs[1], err);
   bool fits = status == HR_OK && (p.jobs[0]->verdict.fits || p.jobs[1]->verdict.fits);
   if (status == HR_OK && cli->json)
     status = pair_json(&p, err);

@@ -39,18 +39,6 @@ const char *hr__count_text(uint64_t count, char out[HR_SIZE_TEXT]) {
   return out;
 }
 
-const char *hr__seconds_text(double seconds, char out[HR_SIZE_TEXT]) {
-  if (seconds >= 100)
-    snprintf(out, HR_SIZE_TEXT, "%.0f s", seconds);
-  else if (seconds >= 1)
-    snprintf(out, HR_SIZE_TEXT, "%.2f s", seconds);
-  else if (seconds >= 1e-3)
-    snprintf(out, HR_SIZE_TEXT, "%.1f ms", seconds * 1e3);
-  else
-    snprintf(out, HR_SIZE_TEXT, "%.1f us", seconds * 1e6);
-  return out;
-}
-
 const char *hr__rate_text(double rate, char out[HR_SIZE_TEXT]) {
   snprintf(out, HR_SIZE_TEXT, rate >= 100 ? "%.0f" : "%.3g", rate);
   return out;

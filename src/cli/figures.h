@@ -1,4 +1,4 @@
-/* Figures as people read them: seconds, counts, rates, shares as bars. */
+/* Figures as people read them: counts, rates, shares as bars. */
 #ifndef HR_CLI_FIGURES_H
 #define HR_CLI_FIGURES_H
 
@@ -8,9 +8,8 @@
 
 #include "base/text.h"
 
-const char *hr__seconds_text(double seconds, char out[HR_SIZE_TEXT]); /* "338.6 ms" */
-const char *hr__count_text(uint64_t count, char out[HR_SIZE_TEXT]);   /* 4978944 -> "4.98 M" */
-const char *hr__rate_text(double rate, char out[HR_SIZE_TEXT]);       /* 12097.3 -> "12097", 0.125 -> "0.125" */
+const char *hr__count_text(uint64_t count, char out[HR_SIZE_TEXT]); /* 4978944 -> "4.98 M" */
+const char *hr__rate_text(double rate, char out[HR_SIZE_TEXT]);     /* 12097.3 -> "12097", 0.125 -> "0.125" */
 /* A size that may be negative. */
 const char *hr__difference_text(int64_t bytes, char out[HR_SIZE_TEXT]);
 /* (to - from) / from as "+12.3 %"; "-" where `from` is 0. */

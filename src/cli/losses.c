@@ -1,15 +1,12 @@
 /* The end table's curve of losses, from a log of any length in one pass and fixed memory: at most COLUMNS means over
  * `width` lines each; when they are full, neighbours are joined and the width doubles. */
 #include <math.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "cli/figures.h"
 #include "cli/table.h"
-#include "format/doc.h"
-#include "format/file.h"
+#include "train/history.h"
 
-enum { COLUMNS = 60, LINE_BYTES = 4096 };
+enum { COLUMNS = 60 };
 
 typedef struct curve {
   double sum[COLUMNS];
@@ -39,31 +36,14 @@ static void curve_add(curve *c, double loss) {
   c->in_last++;
 }
 
-/* A line that cannot be read ends the curve: the log is ours, but the disk is not. */
-static bool line_take(curve *c, const char *line) {
-  hr_arena arena = {0};
-  hr_doc_node *node = NULL;
-  double loss;
-  bool good = hr__json_parse("log.jsonl", line, strlen(line), &arena, &node, NULL) == HR_OK;
-  const hr_doc_node *value = good ? hr__doc_get(node, "loss") : NULL;
-  if (value != NULL && hr__doc_float(value, &loss) && isfinite(loss)) curve_add(c, loss);
-  hr__arena_fini(&arena);
-  return good;
-}
-
 static void log_read(curve *c, const char *path) {
-  int fd;
-  uint64_t bytes;
-  if (hr__file_open(path, &fd, &bytes, NULL) != HR_OK) return;
-  FILE *file = fdopen(fd, "r");
-  if (file == NULL) {
-    close(fd);
-    return;
-  }
-  char line[LINE_BYTES];
-  while (fgets(line, sizeof line, file) != NULL && line_take(c, line))
-    continue;
-  fclose(file);
+  hr_history *history;
+  hr_record record;
+  bool there;
+  if (hr__history_open(path, &history, NULL) != HR_OK) return;
+  while (hr__history_next(history, &record, &there, NULL) == HR_OK && there)
+    if (record.kind == HR_RECORD_STEP && isfinite(record.loss)) curve_add(c, record.loss);
+  hr__history_close(history);
 }
 
 static void curve_print(curve *c, FILE *to) {

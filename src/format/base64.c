@@ -23,3 +23,21 @@ hr_status hr__base64_read(const char *text, size_t bytes, char *out, size_t *cou
   }
   return HR_OK;
 }
+
+size_t hr__base64_write(const void *data, size_t count, char *out) {
+  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const unsigned char *from = data;
+  size_t written = 0;
+  for (size_t i = 0; i < count; i += 3) {
+    size_t left = count - i;
+    uint32_t bits = (uint32_t)from[i] << 16;
+    if (left > 1) bits |= (uint32_t)from[i + 1] << 8;
+    if (left > 2) bits |= from[i + 2];
+    out[written++] = digits[bits >> 18];
+    out[written++] = digits[bits >> 12 & 63];
+    out[written++] = left > 1 ? digits[bits >> 6 & 63] : '=';
+    out[written++] = left > 2 ? digits[bits & 63] : '=';
+  }
+  out[written] = '\0';
+  return written;
+}

@@ -1,7 +1,7 @@
 #include "plan/report.h"
 
 #include "format/json.h"
-#include "plan/lifetimes.h"
+#include "plan/tenants.h"
 
 static json_t *bytes_json(uint64_t bytes) {
   return json_integer((json_int_t)bytes);
@@ -140,48 +140,36 @@ json_t *hr__report_json(const hr_plan *plan, const hr_verdict *verdict, const hr
 /* --- the buffer list -------------------------------------------------------------------------------------------- */
 
 /* `home` is the number of the slot: buffers with the same one share its bytes, one after another. */
-static json_t *entry_json(const hr_plan *plan, hr_id home, const char *name, hr_category category, uint32_t first,
-                          uint32_t last) {
-  const hr_slot *slot = &plan->slots[home];
+static json_t *entry_json(const hr_plan *plan, const hr_tenant *tenant) {
+  const hr_slot *slot = &plan->slots[tenant->slot];
   bool persistent = slot->program == HR_NONE;
-  return json_pack("{s:o,s:s,s:s,s:s?,s:o,s:I,s:o,s:o,s:I}", "name", hr__json_string(name), "tier",
-                   hr_tier_name(slot->tier), "category", hr_category_name(category), "program",
+  char shape[HR_SHAPE_TEXT];
+  hr__tenant_shape(plan, tenant, shape);
+  return json_pack("{s:o,s:s,s:s,s:s?,s:o,s:I,s:o,s:o,s:I,s:o,s:s?}", "name", hr__json_string(tenant->name), "tier",
+                   hr_tier_name(slot->tier), "category", hr_category_name(tenant->category), "program",
                    persistent ? NULL : plan->graph->programs[slot->program].name, "bytes", bytes_json(slot->bytes),
-                   "first", (json_int_t)first, "last", persistent ? json_null() : json_integer((json_int_t)last),
-                   "offset", bytes_json(slot->offset), "home", (json_int_t)home);
+                   "first", (json_int_t)tenant->first, "last",
+                   persistent ? json_null() : json_integer((json_int_t)tenant->last), "offset",
+                   bytes_json(slot->offset), "home", (json_int_t)tenant->slot, "module",
+                   hr__json_string(tenant->module), "shape", shape[0] ? shape : NULL);
 }
 
-/* Every buffer of the graph that has a place, with its own life, and every workspace. */
-static json_t *entries_json(const hr_plan *plan, const hr_lifetime *lifetimes) {
-  const hr_graph *graph = plan->graph;
+static json_t *entries_json(const hr_plan *plan, const hr_tenants *tenants) {
   json_t *list = json_array();
   int failed = list == NULL;
-  for (size_t b = 0; b < graph->n_buffers && !failed; b++) {
-    hr_id home = plan->slot_of_buffer[b];
-    if (home == HR_NONE) continue;
-    const hr_buffer *buffer = &graph->buffers[b];
-    uint32_t first = buffer->persistent ? 0 : lifetimes[b].first;
-    failed = json_array_append_new(
-        list, entry_json(plan, home, buffer->name, hr__role_category(buffer->role), first, lifetimes[b].own_last));
-  }
-  for (size_t n = 0; n < graph->n_nodes && !failed; n++) {
-    hr_id home = plan->workspace_of_node[n];
-    if (home == HR_NONE) continue;
-    const hr_slot *slot = &plan->slots[home];
-    failed = json_array_append_new(list, entry_json(plan, home, slot->name, slot->category, slot->first, slot->last));
-  }
+  for (size_t i = 0; i < tenants->count && !failed; i++)
+    failed = json_array_append_new(list, entry_json(plan, &tenants->list[i]));
   if (!failed) return list;
   json_decref(list);
   return NULL;
 }
 
-/* Lifetimes are a pure function of the graph and the kind of device, so the list finds them anew. */
 static json_t *buffers_json(const hr_plan *plan) {
-  hr_lifetime *lifetimes = hr__alloc_zero(plan->graph->n_buffers + 1, sizeof *lifetimes);
-  json_t *list = NULL;
-  if (lifetimes && hr__lifetimes(plan->graph, plan->facts.kind, lifetimes, NULL) == HR_OK)
-    list = entries_json(plan, lifetimes);
-  hr__free(lifetimes);
+  hr_arena arena;
+  hr_tenants tenants;
+  hr__arena_init(&arena);
+  json_t *list = hr__tenants(plan, &arena, &tenants, NULL) == HR_OK ? entries_json(plan, &tenants) : NULL;
+  hr__arena_fini(&arena);
   return list;
 }
 

@@ -13,10 +13,9 @@
 json_t *hr__report_json(const hr_plan *plan, const hr_verdict *verdict, const hr_recipe *recipe);
 
 /* {"schema", "fingerprint", "alignment", "arena_bytes" per tier, "programs": [{"name", "nodes", ...}],
- *  "buffers": [{"name", "tier", "category", "program", "bytes", "first", "last", "offset", "home"}]}: every buffer and
- * workspace with its own life, all that is needed to check the layout. Buffers of one home share its bytes: each takes
- * over from the one before at the node where that one is used last. "program" and "last" of persistent buffers are
- * null. NULL: out of memory. */
+ *  "buffers": [{"name", "tier", "category", "program", "bytes", "first", "last", "offset", "home", "module",
+ *               "shape"}]}: every buffer and workspace with its own life (plan/tenants.h), all that is needed to check
+ * the layout. "program" and "last" of persistent buffers are null, and "shape" of workspaces. NULL: out of memory. */
 json_t *hr__report_buffers_json(const hr_plan *plan);
 
 /* Parameters of the graph, and those of them that are trained, in elements. */

@@ -19,8 +19,9 @@ typedef struct traffic {
   const hr_graph *graph;
   const hr_copy_rates *rates;
   way ways[WAYS];
-  double at;    /* seconds; the ways have come so far */
-  double *done; /* of a copy: when it may begin, and once it is done, when that was */
+  double at;     /* seconds; the ways have come so far */
+  double *done;  /* of a copy: when it may begin, and once it is done, when that was */
+  double *begun; /* (optional) of a copy: when it began */
 } traffic;
 
 static hr_tier home_of(const hr_graph *graph, hr_id value) {
@@ -72,7 +73,10 @@ static bool traffic_step(traffic *t) {
     if (it->copy == HR_NONE) continue;
     if (seconds[w] > step) {
       it->left[it->part] -= step * (it->part == PART_CROSSING ? rate : 1);
-    } else if (++it->part == PARTS) {
+      continue;
+    }
+    if (it->part == PART_HELD && t->begun) t->begun[it->copy] = t->at;
+    if (++it->part == PARTS) {
       t->done[it->copy] = t->at;
       it->copy = HR_NONE;
     }
@@ -91,14 +95,17 @@ static void traffic_run(traffic *t, int w, hr_id copy, hr_id end) {
   } while (traffic_step(t));
 }
 
-double hr__simulate(const hr_graph *graph, hr_id program, const hr_rates *rates, double *seconds_of_node,
-                    double *done) {
+double hr__simulate_spans(const hr_graph *graph, hr_id program, const hr_rates *rates, double *seconds_of_node,
+                          double *done, double *begun) {
   const hr_program *p = &graph->programs[program];
   const way none = {.copy = HR_NONE, .next = p->first};
-  traffic t = {.graph = graph, .rates = &rates->copies, .ways = {none, none}, .done = done};
+  traffic t = {.graph = graph, .rates = &rates->copies, .ways = {none, none}, .done = done, .begun = begun};
   double now = 0, host = 0; /* until when the device computes, and until when the host does */
   for (hr_id n = p->first; n < p->first + p->count; n++) {
     const hr_node *node = &graph->nodes[n];
+    bool aside = node->place == HR_ON_HOST && rates->kind != HR_CPU;
+    if (begun && node->op->transfer != HR_TRANSFER_START)
+      begun[n] = aside && node->op->transfer == HR_TRANSFER_NONE ? fmax(host, now) : now;
     if (node->op->transfer == HR_TRANSFER_START) {
       done[n] = fmax(host, now);
       seconds_of_node[n] = 0;
@@ -107,7 +114,7 @@ double hr__simulate(const hr_graph *graph, hr_id program, const hr_rates *rates,
       traffic_run(&t, way_of(graph, &graph->nodes[copy]), copy, n);
       seconds_of_node[n] = fmax(done[copy] - now, 0);
       now += seconds_of_node[n];
-    } else if (node->place == HR_ON_HOST && rates->kind != HR_CPU) {
+    } else if (aside) {
       host = done[n] = fmax(host, now) + seconds_of_node[n];
     } else {
       now += seconds_of_node[n];
@@ -115,4 +122,9 @@ double hr__simulate(const hr_graph *graph, hr_id program, const hr_rates *rates,
   }
   traffic_run(&t, WAY_IN, HR_NONE, p->first + p->count);
   return fmax(host, now);
+}
+
+double hr__simulate(const hr_graph *graph, hr_id program, const hr_rates *rates, double *seconds_of_node,
+                    double *done) {
+  return hr__simulate_spans(graph, program, rates, seconds_of_node, done, NULL);
 }

@@ -35,11 +35,22 @@ static bool disk_is_taken(const hr_run *run, uint64_t bytes) {
   return run->disk.fd >= 0 && fstat(run->disk.fd, &facts) == 0 && (uint64_t)facts.st_blocks * 512 >= bytes;
 }
 
+/* Whether anybody tells what is held of a tier. */
+static bool tier_tells(const hr_run *run, hr_tier tier) {
+  uint64_t arena = hr__run_arena_bytes(run, tier);
+  if (arena == 0 || (tier == HR_TIER_DEVICE && run->device->facts.kind != HR_CPU)) return false;
+  return tier == HR_TIER_DISK ? disk_is_taken(run, arena) : run->base[tier] != NULL;
+}
+
+uint64_t hr__run_held(const hr_run *run, hr_tier tier) {
+  return tier_tells(run, tier) ? slot_resident((uintptr_t)run->base[tier], 0, hr__run_arena_bytes(run, tier)) : 0;
+}
+
 static void tier_resident(const hr_run *run, hr_tier tier, uint64_t categories[HR_CAT_COUNT]) {
   const hr_plan *plan = run->plan;
   uint64_t arena = hr__run_arena_bytes(run, tier), owned = 0;
   uintptr_t base = (uintptr_t)run->base[tier]; /* 0: on the disk */
-  if (arena == 0 || (tier == HR_TIER_DISK ? !disk_is_taken(run, arena) : base == 0)) return;
+  if (!tier_tells(run, tier)) return;
   hr_id program = hr__plan_peak_program(plan, tier);
   for (size_t s = 0; s < plan->n_slots; s++) {
     const hr_slot *slot = &plan->slots[s];
@@ -58,5 +69,5 @@ void hr__run_resident(const hr_run *run, uint64_t categories[HR_TIER_COUNT][HR_C
     for (int c = 0; c < HR_CAT_COUNT; c++)
       categories[t][c] = 0;
   for (int t = 0; t < HR_TIER_COUNT; t++)
-    if (t != HR_TIER_DEVICE || run->device->facts.kind == HR_CPU) tier_resident(run, (hr_tier)t, categories[t]);
+    tier_resident(run, (hr_tier)t, categories[t]);
 }

@@ -53,6 +53,8 @@ size_t hr__run_arena_bytes(const hr_run *run, hr_tier tier);
  * alive at the planned peak, by category; their sum is the resident part of the arena. All zero for a tier that nobody
  * tells of: the memory of a GPU. */
 void hr__run_resident(const hr_run *run, uint64_t categories[HR_TIER_COUNT][HR_CAT_COUNT]);
+/* All of a tier's arena that it holds now. */
+uint64_t hr__run_held(const hr_run *run, hr_tier tier);
 const hr_graph *hr__run_graph(const hr_run *run);
 
 #endif

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,9 +11,8 @@
 #include "base/text.h"
 #include "format/doc.h"
 #include "format/file.h"
-#include "format/json.h"
 
-enum { LINE_BYTES = 4096 }; /* longer lines are not ours */
+enum { WINDOW = 4096 };
 
 static const char beginning[] = "{\"schema\":1,\"recipe\":\""; /* of a header */
 
@@ -39,7 +37,7 @@ static const char *path_last(const char *path) {
 typedef struct log_scan {
   const hr_log_header *now; /* of the run that opens it */
   int64_t step;
-  char line[LINE_BYTES];
+  char *line; /* HR_LOG_WAITING bytes: longer lines are not ours */
   size_t bytes;
   char fingerprint[HR_XXH_HEX]; /* of the last header; empty: there is none */
   bool owned;                   /* a header says that the log is of this run */
@@ -85,7 +83,7 @@ static bool header_is_torn(const log_scan *scan) {
 /* Finds how much of the file stays: all lines up to the first that is torn, foreign or of a later step. *ended: it was
  * read to its end, and what is in `line` was cut off there. */
 static hr_status log_scan_run(const hr_log *log, log_scan *scan, bool *ended, hr_error *err) {
-  char window[LINE_BYTES];
+  char window[WINDOW];
   off_t at = 0;
   for (;;) {
     ssize_t n = pread(log->fd, window, sizeof window, at);
@@ -95,7 +93,7 @@ static hr_status log_scan_run(const hr_log *log, log_scan *scan, bool *ended, hr
     if (n == 0) return HR_OK;
     for (ssize_t i = 0; i < n; i++) {
       if (window[i] != '\n') {
-        if (scan->bytes == sizeof scan->line) return HR_OK;
+        if (scan->bytes == HR_LOG_WAITING) return HR_OK;
         scan->line[scan->bytes++] = window[i];
         continue;
       }
@@ -124,7 +122,7 @@ static hr_status log_flush(hr_log *log, hr_error *err) {
   return status == HR_NO_SPACE ? HR_OK : status;
 }
 
-static hr_status line_put(hr_log *log, const char *line, size_t bytes, hr_error *err) {
+hr_status hr__log_put(hr_log *log, const char *line, size_t bytes, hr_error *err) {
   bool waited = log->waiting_bytes > 0;
   if (bytes > HR_LOG_WAITING - log->waiting_bytes) {
     log->dropped++;
@@ -133,23 +131,46 @@ static hr_status line_put(hr_log *log, const char *line, size_t bytes, hr_error 
   memcpy(log->waiting + log->waiting_bytes, line, bytes);
   log->waiting_bytes += bytes;
   HR_TRY(log_flush(log, err));
-  if (!waited && log->waiting_bytes > 0)
-    hr__store_tell(log->store, HR_MESSAGE_WARNING,
-                   "there is no room for a line of %s: training goes on, and lines wait until there is", log->path);
+  if (waited || log->waiting_bytes == 0) return HR_OK;
+  log->telling = true;
+  hr__store_tell(log->store, HR_MESSAGE_WARNING,
+                 "there is no room for a line of %s: training goes on, and lines wait until there is", log->path);
+  log->telling = false;
   return HR_OK;
 }
 
+/* What the plan says of memory and time, as members of a header. */
+static void promise_text(const hr_log_header *header, char *out, size_t capacity) {
+  static const char *const names[HR_TIER_COUNT] = {"device", "host", "disk"};
+  char device[NAME_BYTES];
+  if (!header->device) return;
+  size_t used = (size_t)snprintf(out, capacity, ",\"device\":\"%s\",\"planned_step_seconds\":%.9g,\"tiers\":{",
+                                 name_text(header->device, device), header->step_seconds);
+  for (int t = 0; t < HR_TIER_COUNT && used < capacity; t++) {
+    uint64_t most = header->tiers[t].budget_bytes;
+    char budget[32] = "null";
+    if (most <= INT64_MAX)
+      snprintf(budget, sizeof budget, "%" PRIu64, most); /* more is no limit, and no number of JSON */
+    used +=
+        (size_t)snprintf(out + used, capacity - used, "%s\"%s\":{\"planned_bytes\":%" PRIu64 ",\"budget_bytes\":%s}",
+                         t ? "," : "", names[t], header->tiers[t].planned_bytes, budget);
+  }
+  if (used < capacity) snprintf(out + used, capacity - used, "}");
+}
+
 static hr_status header_write(hr_log *log, int64_t step, const hr_log_header *header, hr_error *err) {
-  char name[NAME_BYTES], line[1024];
-  int n = snprintf(
-      line, sizeof line,
-      "%s%s\",\"fingerprint\":\"%s\",\"planned_peak_bytes\":%" PRIu64 ",\"steps\":%" PRId64 ",\"step\":%" PRId64 "}\n",
-      beginning, name_text(header->recipe, name), header->fingerprint, header->planned_bytes, header->steps, step);
-  return line_put(log, line, (size_t)n, err);
+  char name[NAME_BYTES], promise[768] = "", line[2048];
+  promise_text(header, promise, sizeof promise);
+  int n = snprintf(line, sizeof line,
+                   "%s%s\",\"fingerprint\":\"%s\",\"planned_peak_bytes\":%" PRIu64 "%s,\"steps\":%" PRId64
+                   ",\"step\":%" PRId64 "}\n",
+                   beginning, name_text(header->recipe, name), header->fingerprint, header->planned_bytes, promise,
+                   header->steps, step);
+  return hr__log_put(log, line, (size_t)n, err);
 }
 
 static hr_status log_begin(hr_log *log, int64_t step, const hr_log_header *header, hr_error *err) {
-  log_scan scan = {.now = header, .step = step};
+  log_scan scan = {.now = header, .step = step, .line = log->waiting}; /* nothing waits yet */
   bool ended = false;
   HR_TRY(log_scan_run(log, &scan, &ended, err));
   if (!scan.owned && !(ended && scan.keep == 0 && header_is_torn(&scan)))
@@ -176,6 +197,7 @@ hr_status hr__log_open(hr_log *log, const hr_store *store, int64_t step, const h
 
 void hr__log_close(hr_log *log) {
   int64_t missing = log->dropped;
+  log->telling = true;
   for (size_t i = 0; i < log->waiting_bytes; i++)
     missing += log->waiting[i] == '\n';
   if (missing > 0)
@@ -184,54 +206,6 @@ void hr__log_close(hr_log *log) {
   if (log->fd >= 0) (void)hr__file_calls.close(log->fd);
   hr__free(log->waiting);
   *log = (hr_log){.fd = -1};
-}
-
-static const char *number_text(double number, char out[32]) {
-  if (isfinite(number))
-    snprintf(out, 32, "%.9g", number);
-  else
-    snprintf(out, 32, "null");
-  return out;
-}
-
-hr_status hr__log_step(hr_log *log, const hr_log_step *s, hr_error *err) {
-  if (log->fd < 0) return HR_OK;
-  char line[2 * HR_REPORTS_TEXT], scaling[96] = "", loss[32], norm[32], more[HR_REPORTS_TEXT] = "";
-  if (s->reports) hr__reports_json_text(s->reports, "", more);
-  if (s->loss_scale > 0)
-    snprintf(scaling, sizeof scaling, ",\"loss_scale\":%.9g%s", s->loss_scale, s->skipped ? ",\"skipped\":true" : "");
-  int n = snprintf(line, sizeof line,
-                   "{\"step\":%" PRId64 ",\"loss\":%s,\"lr\":%.9g,\"grad_norm\":%s,\"seconds\":%.6f,\"tokens\":%" PRId64
-                   ",\"samples\":%" PRId64 "%s%s}\n",
-                   s->step, number_text(s->loss, loss), s->lr, number_text(s->grad_norm, norm), s->seconds, s->tokens,
-                   s->samples, scaling, more);
-  return line_put(log, line, (size_t)n, err);
-}
-
-hr_status hr__log_eval(hr_log *log, int64_t step, double loss, const hr_reports *reports, double seconds,
-                       hr_error *err) {
-  if (log->fd < 0) return HR_OK;
-  char line[2 * HR_REPORTS_TEXT], number[32], more[HR_REPORTS_TEXT] = "";
-  if (reports) hr__reports_json_text(reports, "eval_", more);
-  int n = snprintf(line, sizeof line, "{\"step\":%" PRId64 ",\"eval_loss\":%s,\"seconds\":%.6f%s}\n", step,
-                   number_text(loss, number), seconds, more);
-  return line_put(log, line, (size_t)n, err);
-}
-
-hr_status hr__log_samples(hr_log *log, int64_t step, const json_t *samples, double seconds, hr_error *err) {
-  if (log->fd < 0) return HR_OK;
-  hr_arena arena;
-  char *list;
-  size_t bytes;
-  hr__arena_init(&arena);
-  hr_status status = hr__json_text(samples, JSON_COMPACT, &arena, &list, &bytes, err);
-  if (status == HR_OK) {
-    const char *line =
-        hr__arena_format(&arena, "{\"step\":%" PRId64 ",\"generated\":%s,\"seconds\":%.6f}\n", step, list, seconds);
-    status = line ? line_put(log, line, strlen(line), err) : hr__nomem(err);
-  }
-  hr__arena_fini(&arena);
-  return status;
 }
 
 hr_status hr__log_sync(hr_log *log, hr_error *err) {

@@ -1,5 +1,5 @@
 /* log.jsonl: a header object, then one object per line, each written with one write(). Where a run goes on with another
- * plan, a further header says so. Numbers that are not finite are null.
+ * plan, a further header says so. Numbers that are not finite are null. history.h reads it.
  *
  * A disk without room for a line does not end a run: lines wait in memory and are written with the next one that finds
  * room. The store's messages tell when that begins, and at the end what is missing. */
@@ -19,9 +19,10 @@ typedef struct hr_log {
   char *waiting;         /* lines without room on the disk, HR_LOG_WAITING bytes */
   size_t waiting_bytes;
   int64_t dropped; /* lines without room there either */
+  bool telling;    /* a message of its own is on its way, which is not for the log */
 } hr_log;
 
-enum { HR_LOG_WAITING = 1 << 16 };
+enum { HR_LOG_WAITING = 1 << 16 }; /* and the longest line */
 
 typedef struct hr_log_header {
   const char *recipe; /* name of the recipe */
@@ -29,6 +30,11 @@ typedef struct hr_log_header {
   const char *resumed; /* plan of the checkpoint that is gone on from; unused at step 0 */
   uint64_t planned_bytes;
   int64_t steps;
+  const char *device;  /* its name; NULL: it is not told, nor is what follows */
+  double step_seconds; /* by the plan */
+  struct {
+    uint64_t planned_bytes, budget_bytes;
+  } tiers[HR_TIER_COUNT];
 } hr_log_header;
 
 /* Opens the log of a run that goes on after `step` (0: from the beginning): lines of later steps and a torn last line
@@ -38,19 +44,8 @@ typedef struct hr_log_header {
 hr_status hr__log_open(hr_log *log, const hr_store *store, int64_t step, const hr_log_header *header, hr_error *err);
 void hr__log_close(hr_log *log);
 
-typedef struct hr_log_step {
-  int64_t step;
-  double loss, lr, grad_norm, seconds;
-  int64_t tokens, samples;   /* of this step that are data */
-  const hr_reports *reports; /* (optional) losses and metrics, shown where there are several */
-  double loss_scale;         /* 0: there is none */
-  bool skipped;              /* the gradients overflowed: nothing was changed */
-} hr_log_step;
-hr_status hr__log_step(hr_log *log, const hr_log_step *line, hr_error *err);
-hr_status hr__log_eval(hr_log *log, int64_t step, double loss, const hr_reports *reports, double seconds,
-                       hr_error *err);
-/* What the model writes: a list of {prompt, text, end}. */
-hr_status hr__log_samples(hr_log *log, int64_t step, const json_t *samples, double seconds, hr_error *err);
+/* A whole line with its line break. */
+hr_status hr__log_put(hr_log *log, const char *line, size_t bytes, hr_error *err);
 /* Before a checkpoint: the log is never behind it, where there is room for both. */
 hr_status hr__log_sync(hr_log *log, hr_error *err);
 

@@ -10,6 +10,7 @@
 #include "data/picture.h"
 #include "format/file.h"
 #include "generate/ends.h"
+#include "train/log_lines.h"
 #include "train/questions.h"
 
 static hr_status prompts_encode(hr_samples *s, hr_error *err) {

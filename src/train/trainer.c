@@ -5,8 +5,10 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "plan/memory.h"
+#include "train/diary.h"
 #include "train/identity.h"
-#include "train/log.h"
+#include "train/log_lines.h"
 #include "train/progress.h"
 #include "train/room.h"
 #include "train/samples.h"
@@ -20,6 +22,7 @@ typedef struct trainer {
   hr_session session;
   hr_store store;
   hr_log log;
+  hr_diary diary;
   hr_progress progress;
   hr_samples samples;
   hr_arena arena;       /* settings and the texts of checkpoints: made once */
@@ -94,14 +97,37 @@ static hr_status tell_what_is_saved(const trainer *t, hr_status status, hr_error
   return status;
 }
 
+static hr_status trainer_open_log(trainer *t, hr_error *err) {
+  const hr_plan *plan = t->options->plan;
+  hr_budget budget;
+  HR_TRY(hr__memory_budget(t->options->recipe, &plan->facts, &budget, err));
+  hr_log_header header = {
+      .recipe = hr__recipe_name(t->options->recipe),
+      .fingerprint = plan->fingerprint,
+      .resumed = t->store.fingerprint,
+      .planned_bytes = hr__session_planned_bytes(&t->session),
+      .steps = t->session.schedule.steps,
+      .device = plan->facts.name,
+      .step_seconds = plan->step_seconds,
+      .tiers = {{plan->tiers[HR_TIER_DEVICE].peak_bytes, budget.budget_bytes},
+                {plan->tiers[HR_TIER_HOST].peak_bytes + t->session.data_bytes, budget.host_bytes},
+                {plan->tiers[HR_TIER_DISK].peak_bytes, budget.disk_bytes}},
+  };
+  return hr__log_open(&t->log, &t->store, t->step, &header, err);
+}
+
 static hr_status trainer_open(trainer *t, hr_error *err) {
   const hr_train_options *o = t->options;
   HR_TRY(hr__run_names(o->recipe, &t->arena, &t->store.names, err));
   if (o->out) HR_TRY(hr__store_open(&t->store, o, err));
   HR_TRY(hr__run_files_open(o->recipe, &t->arena, &t->store.files, err));
+  double begin = hr__seconds_now();
   HR_TRY(hr__session_create(o, false, &t->session, err));
   HR_TRY(identity_make(t, err));
+  hr__diary_phase(&t->diary, HR_PHASE_PREPARE, begin);
+  begin = hr__seconds_now();
   HR_TRY(trainer_load(t, err));
+  hr__diary_phase(&t->diary, HR_PHASE_LOAD, begin);
   if (t->step > 0) hr__session_resume(&t->session, t->step, &t->store.state);
   HR_TRY(hr__samples_open(&t->session, &t->samples, err));
   if (hr__data_cut(t->session.data) > 0)
@@ -120,16 +146,14 @@ static hr_status trainer_open(trainer *t, hr_error *err) {
     if (room != HR_OK) return tell_what_is_saved(t, room, err);
   }
   HR_TRY(hr__store_create(&t->store, err));
-  hr_log_header header = {.recipe = hr__recipe_name(o->recipe),
-                          .fingerprint = o->plan->fingerprint,
-                          .resumed = t->store.fingerprint,
-                          .planned_bytes = hr__session_planned_bytes(&t->session),
-                          .steps = t->session.schedule.steps};
-  return hr__log_open(&t->log, &t->store, t->step, &header, err);
+  HR_TRY(trainer_open_log(t, err));
+  if (t->step < t->session.schedule.steps) hr__diary_begin(&t->diary, t->step, t->session.schedule.steps);
+  return HR_OK;
 }
 
 static void trainer_close(trainer *t) {
   hr__progress_end(&t->progress);
+  hr__diary_close(&t->diary);
   hr__log_close(&t->log);
   hr__samples_close(&t->samples);
   hr__session_destroy(&t->session);
@@ -169,6 +193,7 @@ static void data_look(trainer *t) {
 static hr_status trainer_save(trainer *t, bool last, hr_error *err) {
   if (!t->options->out || t->saved == t->step) return HR_OK;
   hr_error why = {0};
+  double begin = hr__seconds_now();
   t->manifest.step = t->step;
   t->manifest.state = hr__session_state(&t->session);
   hr_status status = hr__log_sync(&t->log, &why);
@@ -181,6 +206,7 @@ static hr_status trainer_save(trainer *t, bool last, hr_error *err) {
     if (err) *err = why;
     return tell_what_is_saved(t, status, err);
   }
+  hr__diary_saved(&t->diary, t->step, hr__diary_phase(&t->diary, HR_PHASE_SAVE, begin), t->store.checkpoint_bytes);
   if (t->without_room)
     hr__store_tell(&t->store, HR_MESSAGE_INFO, "there is room again: step %" PRId64 " is saved", t->step);
   t->without_room = false;
@@ -228,7 +254,8 @@ static hr_status trainer_eval(trainer *t, hr_train_result *result, hr_error *err
   hr__reports_keep(&result->reports, &t->session.eval_reports);
   if (!isfinite(result->eval_loss))
     hr__store_tell(&t->store, HR_MESSAGE_WARNING, "the held-out loss after step %" PRId64 " is not finite", t->step);
-  return hr__log_eval(&t->log, t->step, result->eval_loss, &t->session.eval_reports, hr__seconds_now() - begin, err);
+  double seconds = hr__diary_phase(&t->diary, HR_PHASE_EVALUATE, begin);
+  return hr__log_eval(&t->log, t->step, result->eval_loss, &t->session.eval_reports, seconds, err);
 }
 
 /* Whether the run ends before its last step, since no evaluation gets better. Told once. */
@@ -262,6 +289,7 @@ static hr_status trainer_step(trainer *t, hr_train_result *result, bool *stop, h
   result->tokens += step.tokens;
   result->samples += step.samples;
   result->seconds += step.seconds;
+  t->diary.phases[HR_PHASE_STEPS] += step.seconds;
   if (t->step % t->log_every == 0) {
     hr_log_step line = {.step = t->step,
                         .loss = step.loss,
@@ -277,9 +305,13 @@ static hr_status trainer_step(trainer *t, hr_train_result *result, bool *stop, h
     if (status != HR_OK) return tell_what_is_saved(t, status, err);
   }
   if (t->eval_every > 0 && t->step % t->eval_every == 0) HR_TRY(trainer_eval(t, result, err));
-  if (t->samples.every > 0 && t->step % t->samples.every == 0)
+  if (t->samples.every > 0 && t->step % t->samples.every == 0) {
+    double begin = hr__seconds_now();
     HR_TRY(hr__samples_make(&t->samples, t->step, &t->store, &t->log, t->options->handle_signals ? is_stopped : NULL,
                             err));
+    hr__diary_phase(&t->diary, HR_PHASE_GENERATE, begin);
+  }
+  hr__diary_memory(&t->diary, t->step, t->session.run, t->options->device);
   result->stopped_early = trainer_gives_up(t);
   *stop = result->stopped_early || t->step == t->session.schedule.steps || t->step == t->options->stop_at ||
           (t->options->handle_signals && hr__signals_caught() != 0);
@@ -338,19 +370,26 @@ static hr_status trainer_run(trainer *t, hr_train_result *result, hr_error *err)
 static void message_pass(void *user, hr_message_kind kind, const char *text) {
   trainer *t = user;
   hr__progress_clear(&t->progress);
-  t->options->message(t->options->message_user, kind, text);
+  if (kind == HR_MESSAGE_WARNING) hr__diary_warning(&t->diary, t->step, text);
+  if (t->options->message) t->options->message(t->options->message_user, kind, text);
 }
 
 hr_status hr__train(const hr_train_options *options, hr_train_result *result, hr_error *err) {
   trainer *t = hr__alloc_zero(1, sizeof *t); /* paths make it too large for the stack */
   if (!t) return hr__nomem(err);
   t->options = options;
-  t->store = (hr_store){.lock = -1, .message = options->message ? message_pass : NULL, .message_user = t};
+  t->store = (hr_store){.lock = -1, .message = message_pass, .message_user = t};
+  hr__diary_open(&t->diary, &t->log);
   t->log.fd = t->progress.statm = -1;
   *result = (hr_train_result){.eval_loss = -1};
   if (options->handle_signals) hr__signals_begin();
   hr_status status = trainer_run(t, result, err);
   if (options->handle_signals) hr__signals_end();
+  hr__diary_end(&t->diary, t->step, status,
+                status != HR_OK && err  ? err->message
+                : result->stopped_early ? "stopped early"
+                                        : NULL,
+                result->measured_bytes);
   trainer_close(t);
   hr__free(t);
   return status;

@@ -32,7 +32,7 @@ run('train', '--steps', 'many', 'a.yaml').expect(5)  # the recipe comes first: i
 run('devices', 'a.yaml').expect(2, '--measure')
 run('plan', 'a.yaml', '--sweep', 'seq=1,2', '--sweep', 'batch=1,2').expect(2, "'--sweep' is given twice")
 run('plan', 'a.yaml', '--gpu=4090', '--gpu', '3090').expect(2, "'--gpu' is given twice")
-run('train', 'a.yaml', '--gpu', '4090').expect(2, "unknown option '--gpu'", 'it is an option of plan, apply')
+run('train', 'a.yaml', '--gpu', '4090').expect(2, "unknown option '--gpu'", 'it is an option of plan, report, apply')
 run('plan', 'a.yaml', '--resume').expect(2, 'it is an option of train')
 
 # What people write from habit with other trainers is answered with how headroom says it: as options, as keys, as commands.

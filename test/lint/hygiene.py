@@ -8,6 +8,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SKIP = {'.git', '.deps'}
 TEXT = ('.c', '.h', '.cu', '.cuh', '.def', '.py', '.md', '.cmake', '.txt', '.yaml', '.json', '.yml', '.sh')
+PAGE = ('.js', '.css', '.html')  # in src/; elsewhere they may be what the program has written
 
 UNFINISHED = re.compile(r'\b(TO' r'DO|FIX' r'ME|XX' r'X|HA' r'CK)\b')
 MACHINE = re.compile(r'(?<![\w.])/(home|root|Users|work|tmp/bash)/[\w.]')
@@ -20,7 +21,7 @@ def tracked():
         folders[:] = sorted(f for f in folders if f not in SKIP and not f.startswith('build'))
         for name in sorted(names):
             path = os.path.relpath(os.path.join(folder, name), ROOT)
-            if name.endswith(TEXT) or path.startswith(('tools/', '.ci/')) or name in ('Makefile', 'LAYERS'):
+            if name.endswith(TEXT) or (path.startswith('src/') and name.endswith(PAGE)) or path.startswith(('tools/', '.ci/')) or name in ('Makefile', 'LAYERS'):
                 yield path
 
 

@@ -11,7 +11,8 @@
 #include <cmocka.h>
 
 #include "part_tiny.h"
-#include "train/log.h"
+#include "train/history.h"
+#include "train/log_lines.h"
 
 static const char plan_a[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", plan_b[] = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 
@@ -92,6 +93,67 @@ static void test_header_of_every_plan(void **state) {
   free((void *)(uintptr_t)out);
 }
 
+/* Answers of a model may be long: a line of them, and what follows it, is there after the run was resumed. */
+static void test_long_line_stays(void **state) {
+  (void)state;
+  const char *out = folder_make("log-long");
+  char text[12000];
+  mkdir(out, 0755);
+  memset(text, 'x', sizeof text - 1);
+  text[sizeof text - 1] = 0;
+  hr_log log;
+  log_open(&log, out, 0, plan_a);
+  json_t *samples = json_pack("[{s:s}]", "text", text);
+  assert_int_equal(hr__log_samples(&log, 1, samples, 0, NULL), HR_OK);
+  json_decref(samples);
+  step_put(&log, 2);
+  hr__log_close(&log);
+  log_open(&log, out, 2, plan_a);
+  hr__log_close(&log);
+  assert_int_equal(occurrences(out, "\"generated\""), 1);
+  assert_int_equal(occurrences(out, "{\"step\":2,"), 1);
+  folder_remove(out);
+  free((void *)(uintptr_t)out);
+}
+
+/* Events hold any text, and no line of them is too long. A budget without a limit is no number. */
+static void test_events(void **state) {
+  (void)state;
+  const char *out = folder_make("log-events");
+  char text[3000];
+  mkdir(out, 0755);
+  memset(text, '"', sizeof text - 1);
+  text[sizeof text - 1] = 0;
+  hr_store store = {.lock = -1};
+  snprintf(store.out, sizeof store.out, "%s", out);
+  hr_log_header header = {.recipe = "tiny",
+                          .fingerprint = plan_a,
+                          .device = "a \"device\"",
+                          .tiers = {[HR_TIER_HOST] = {.planned_bytes = 5, .budget_bytes = UINT64_MAX}},
+                          .steps = 9};
+  hr_log log;
+  assert_int_equal(hr__log_open(&log, &store, 0, &header, NULL), HR_OK);
+  const char *const texts[] = {"\x1b[2J\xff\n\"\\", text};
+  for (int i = 0; i < 2; i++)
+    hr__log_event(&log, &(hr_log_event){.step = i, .name = "warning", .text = texts[i]});
+  hr__log_close(&log);
+  hr_history *history;
+  hr_record record;
+  bool there;
+  assert_int_equal(hr__history_open(path_join(out, "log.jsonl"), &history, NULL), HR_OK);
+  assert_int_equal(hr__history_next(history, &record, &there, NULL), HR_OK);
+  assert_int_equal(record.kind, HR_RECORD_HEADER);
+  assert_true(record.tiers[HR_TIER_HOST].planned_bytes == 5 && record.tiers[HR_TIER_HOST].budget_bytes == 0);
+  assert_int_equal(hr__history_next(history, &record, &there, NULL), HR_OK);
+  assert_string_equal(record.text, "\\x1b[2J\\xff\\x0a\"\\");
+  assert_int_equal(hr__history_next(history, &record, &there, NULL), HR_OK);
+  assert_true(there && strlen(record.text) > 900);
+  assert_int_equal(hr__history_broken(history), 0);
+  hr__history_close(history);
+  folder_remove(out);
+  free((void *)(uintptr_t)out);
+}
+
 /* Whatever is in a file that is not the log of this run is still there afterwards. */
 static void test_other_files_are_left(void **state) {
   (void)state;
@@ -149,7 +211,9 @@ static void test_begun_again(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_not_finite), cmocka_unit_test(test_header_of_every_plan),
-                                     cmocka_unit_test(test_other_files_are_left), cmocka_unit_test(test_begun_again)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_not_finite),           cmocka_unit_test(test_header_of_every_plan),
+      cmocka_unit_test(test_long_line_stays),      cmocka_unit_test(test_events),
+      cmocka_unit_test(test_other_files_are_left), cmocka_unit_test(test_begun_again)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
