@@ -54,6 +54,17 @@ static size_t columns_of(const char *text, size_t length) {
   return columns;
 }
 
+size_t hr__text_fit(const char *text, size_t columns) {
+  size_t used = 0, bytes;
+  const char *at = text;
+  for (; *at; at += bytes) {
+    (void)character((const unsigned char *)at, &bytes);
+    used += columns_of(at, bytes);
+    if (used > columns) break;
+  }
+  return (size_t)(at - text);
+}
+
 size_t hr__text_columns(const char *text) {
   return columns_of(text, strlen(text));
 }

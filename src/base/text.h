@@ -25,6 +25,9 @@ void hr__text_escape(const char *text, size_t bytes, char *out, size_t capacity)
 /* Columns that UTF-8 text takes on a terminal: East Asian characters and pictures two, combining ones none. */
 size_t hr__text_columns(const char *text);
 
+/* Bytes of UTF-8 text that fit into so many columns, from its beginning. */
+size_t hr__text_fit(const char *text, size_t columns);
+
 /* Writes text, breaking it between words where a line would be longer than `columns`. `column`: where the cursor is
  * now; further lines begin behind `indent` blanks, as do those after a line break of the text's own. An option and the
  * word behind it ("--set a=b") stay together, and so does a command ("headroom plan ..."), which is to be copied. */

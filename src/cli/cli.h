@@ -18,7 +18,11 @@ typedef struct hr_cli_option {
   const char *meaning;  /* NULL: not shown in help */
 } hr_cli_option;
 
-enum { HR_CLI_OPTIONS = 20, HR_CLI_GLOBAL_OPTIONS = 6 }; /* of one command without those of all, and these */
+enum {
+  HR_CLI_ARGUMENTS = 64,
+  HR_CLI_OPTIONS = 20,
+  HR_CLI_GLOBAL_OPTIONS = 6
+}; /* of one command without those of all, and these */
 extern const hr_cli_option hr_cli_global_options[HR_CLI_GLOBAL_OPTIONS];
 
 typedef struct hr_cli hr_cli;
@@ -52,7 +56,7 @@ struct hr_cli {
   hr_color_mode color;
   const char **overrides; /* --set, in order */
   size_t n_overrides, cap_overrides;
-  const char *arguments[2];
+  const char *arguments[HR_CLI_ARGUMENTS];
   int n_arguments;
   const char *values[HR_CLI_OPTIONS]; /* by position in the command's options; "" for a flag that was given */
   const char **listed;                /* words of the one option that takes several, each time it was given, in order */
@@ -64,8 +68,8 @@ struct hr_cli {
   size_t n_repeated, cap_repeated;
 };
 
-extern const hr_cli_command hr_cli_plan, hr_cli_train, hr_cli_profile, hr_cli_report, hr_cli_apply, hr_cli_dump,
-    hr_cli_generate, hr_cli_embed, hr_cli_merge, hr_cli_tokenize, hr_cli_devices, hr_cli_env;
+extern const hr_cli_command hr_cli_plan, hr_cli_train, hr_cli_profile, hr_cli_report, hr_cli_monitor, hr_cli_apply,
+    hr_cli_dump, hr_cli_generate, hr_cli_embed, hr_cli_merge, hr_cli_tokenize, hr_cli_devices, hr_cli_env;
 extern const hr_cli_command *const hr_cli_commands[]; /* ends with NULL */
 
 /* Fills `cli` from the arguments. HR_USAGE names the nearest thing that exists. */

@@ -61,7 +61,7 @@ typedef struct hr_record {
   size_t n_generated;
 
   /* HR_RECORD_HEADER */
-  const char *recipe, *fingerprint, *device;
+  const char *recipe, *fingerprint, *device, *device_kind;
   int64_t steps; /* that the run is to have; of "started" too, where it may be another number than before */
   uint64_t planned_peak_bytes;
   double planned_step_seconds;

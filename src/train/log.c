@@ -144,8 +144,9 @@ static void promise_text(const hr_log_header *header, char *out, size_t capacity
   static const char *const names[HR_TIER_COUNT] = {"device", "host", "disk"};
   char device[NAME_BYTES];
   if (!header->device) return;
-  size_t used = (size_t)snprintf(out, capacity, ",\"device\":\"%s\",\"planned_step_seconds\":%.9g,\"tiers\":{",
-                                 name_text(header->device, device), header->step_seconds);
+  size_t used = (size_t)snprintf(out, capacity,
+                                 ",\"device\":\"%s\",\"device_kind\":\"%s\",\"planned_step_seconds\":%.9g,\"tiers\":{",
+                                 name_text(header->device, device), header->kind, header->step_seconds);
   for (int t = 0; t < HR_TIER_COUNT && used < capacity; t++) {
     uint64_t most = header->tiers[t].budget_bytes;
     char budget[32] = "null";

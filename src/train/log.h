@@ -31,6 +31,7 @@ typedef struct hr_log_header {
   uint64_t planned_bytes;
   int64_t steps;
   const char *device;  /* its name; NULL: it is not told, nor is what follows */
+  const char *kind;    /* of device, as memory.device has it */
   double step_seconds; /* by the plan */
   struct {
     uint64_t planned_bytes, budget_bytes;

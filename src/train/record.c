@@ -84,6 +84,7 @@ static void header_get(const json_t *map, hr_record *r) {
   r->kind = HR_RECORD_HEADER;
   r->recipe = text_get(map, "recipe");
   r->device = text_get(map, "device");
+  r->device_kind = text_get(map, "device_kind");
   r->steps = count_get(map, "steps");
   r->planned_peak_bytes = (uint64_t)count_get(map, "planned_peak_bytes");
   r->planned_step_seconds = number_get(map, "planned_step_seconds");

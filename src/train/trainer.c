@@ -108,6 +108,7 @@ static hr_status trainer_open_log(trainer *t, hr_error *err) {
       .planned_bytes = hr__session_planned_bytes(&t->session),
       .steps = t->session.schedule.steps,
       .device = plan->facts.name,
+      .kind = plan->facts.kind == HR_CPU ? "cpu" : "cuda",
       .step_seconds = plan->step_seconds,
       .tiers = {{plan->tiers[HR_TIER_DEVICE].peak_bytes, budget.budget_bytes},
                 {plan->tiers[HR_TIER_HOST].peak_bytes + t->session.data_bytes, budget.host_bytes},

@@ -129,6 +129,7 @@ static void test_events(void **state) {
   hr_log_header header = {.recipe = "tiny",
                           .fingerprint = plan_a,
                           .device = "a \"device\"",
+                          .kind = "cpu",
                           .tiers = {[HR_TIER_HOST] = {.planned_bytes = 5, .budget_bytes = UINT64_MAX}},
                           .steps = 9};
   hr_log log;
