@@ -142,6 +142,8 @@ hr_status hr__plan_flags(hr_cli *cli, hr_error *err) {
   HR_TRY(hr__cli_size_override(cli, "gpu-memory", "memory.budget", err));
   HR_TRY(hr__checkpoint_flags(cli, err));
   HR_TRY(margin_override(cli, err));
+  const char *engine = hr__cli_value(cli, "engine");
+  if (engine) HR_TRY(hr__cli_override(cli, err, "engine.kind=%s", engine));
   int64_t samples;
   HR_TRY(hr__cli_int(cli, "target-effective-batch", 1, 0, &samples, err));
   if (samples == 0) return HR_OK;
@@ -202,6 +204,7 @@ static const hr_cli_option options[] = {
     {"gpu-memory", "SIZE", "instead of memory.budget, on whatever device: 24GiB"},
     {"margin", "SIZE", "instead of memory.margin: a size, or such as 15%"},
     {"target-effective-batch", "N", "instead of training.effective_batch"},
+    {"engine", "WHO", "pytorch: what it will hold with transformers"},
     {"auto", NULL, "the fastest that fits, of what the recipe leaves out"},
     {"compare", "OTHER", "beside another recipe, or with KEY=VALUE[,KEY=VALUE]"},
     {"sweep", "KEY=V1,V2,..", "a line per value: a setting, gpu (or gpu=all), seq, batch"},
@@ -221,7 +224,8 @@ const hr_cli_command hr_cli_plan = {
                 "plan recipes/demo.yaml --compare memory.checkpoint=every-layer\n"
                 "plan recipes/llama-3.2-1b.yaml --gpu H100 --sweep seq=1024,4096,16384\n"
                 "plan recipes/llama-3.2-1b.yaml --smallest-gpu\n"
-                "plan recipes/llama-3.2-1b.yaml --gpu 4090 --largest batch",
+                "plan recipes/llama-3.2-1b.yaml --gpu 4090 --largest batch\n"
+                "plan recipes/llama-3.2-1b.yaml --gpu 4090 --compare engine=pytorch",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 1,

@@ -8,6 +8,7 @@
 #include "data/source.h"
 #include "model/parts.h"
 #include "pass/adapters.h"
+#include "plan/memory.h"
 #include "recipe/techniques.h"
 #include "torch/eager.h"
 
@@ -96,16 +97,21 @@ static bool is_plain(const hr_recipe *recipe, const hr_technique_key *key) {
 }
 
 /* Techniques of headroom's own that PyTorch has not, or has in a form whose calls are not known. */
-static hr_status techniques_check(const hr_recipe *recipe, hr_error *err) {
+bool hr__engine_lacks(const char *technique) {
   static const char *const absent[] = {"memory.update", "memory.split", "memory.offload.", "training.optimizer.state"};
-  for (size_t i = 0; i < HR_TECHNIQUE_KEYS; i++)
-    for (size_t k = 0; k < sizeof absent / sizeof *absent; k++) {
-      const hr_technique_key *row = &hr_technique_keys[i];
-      if (strncmp(row->path, absent[k], strlen(absent[k])) == 0 && !is_plain(recipe, row))
-        return hr__recipe_fail(recipe, row->path, "leave it out, or plan with engine.kind headroom", err,
-                               "%s is a technique of headroom's own: what PyTorch holds with it cannot be said",
-                               row->path);
-    }
+  for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
+    if (strncmp(technique, absent[i], strlen(absent[i])) == 0) return true;
+  return false;
+}
+
+static hr_status techniques_check(const hr_recipe *recipe, hr_error *err) {
+  for (size_t i = 0; i < HR_TECHNIQUE_KEYS; i++) {
+    const hr_technique_key *row = &hr_technique_keys[i];
+    if (hr__engine_lacks(row->path) && !is_plain(recipe, row))
+      return hr__recipe_fail(recipe, row->path, "leave it out, or plan with engine.kind headroom", err,
+                             "%s is a technique of headroom's own: what PyTorch holds with it cannot be said",
+                             row->path);
+  }
   return HR_OK;
 }
 
@@ -114,6 +120,9 @@ hr_status hr__engine_check(const hr_recipe *recipe, hr_error *err) {
   if (!whole.model->torch)
     return hr__recipe_fail(recipe, KIND, "trace the model itself with tools/torch_trace.py and plan the trace", err,
                            "how PyTorch runs models of the family %s is not known", whole.model->family);
+  if (hr__memory_device(recipe) != HR_CUDA)
+    return hr__recipe_fail(recipe, "memory.device", "name the card: --gpu 4090, or memory.device cuda with memory.gpu",
+                           err, "what PyTorch holds is simulated for GPUs, not for the processor");
   if (strcmp(hr__recipe_text(recipe, TRAINER), "deepspeed") == 0)
     return hr__recipe_fail(recipe, TRAINER, "give loop, transformers or lightning", err,
                            "what DeepSpeed holds beside PyTorch is not modelled");
@@ -126,6 +135,10 @@ hr_status hr__engine_check(const hr_recipe *recipe, hr_error *err) {
   if (strcmp(hr__recipe_text(recipe, "training.optimizer.kind"), "paged_adamw") == 0)
     return hr__recipe_fail(recipe, "training.optimizer.kind", "give adamw, adamw8bit, paged_adamw8bit or sgd", err,
                            "paged_adamw is not modelled for PyTorch");
+  static const char checkpoint[] = "memory.checkpoint";
+  if (hr__recipe_tree(recipe, checkpoint) || hr__recipe_word_is(recipe, checkpoint, "selective"))
+    return hr__recipe_fail(recipe, checkpoint, "give none or every-layer", err,
+                           "PyTorch's checkpointing recomputes whole layers, and all of them");
   return techniques_check(recipe, err);
 }
 
@@ -172,9 +185,7 @@ static bool weight_trained(void *user, const char *parameter) {
 }
 
 static hr_tape_checkpoint checkpoint_read(const hr_recipe *recipe) {
-  bool tree = hr__recipe_tree(recipe, "memory.checkpoint") != NULL;
-  if (!tree && (word_is(recipe, "memory.checkpoint", "none") || word_is(recipe, "memory.checkpoint", "auto")))
-    return HR_TAPE_KEEP;
+  if (!word_is(recipe, "memory.checkpoint", "every-layer")) return HR_TAPE_KEEP;
   return word_is(recipe, AGAIN, "reentrant") ? HR_TAPE_REENTRANT : HR_TAPE_NON_REENTRANT;
 }
 
@@ -238,34 +249,54 @@ static hr_status settings_read(const hr_recipe *recipe, const hr_facts *facts, c
 
 /* --- the run ------------------------------------------------------------------------------------------------------ */
 
-static hr_status events_make(const hr_recipe *recipe, const hr_facts *facts, hr_torch_events *events, hr_error *err) {
+static hr_status events_make(const hr_recipe *recipe, const hr_facts *facts, hr_engine_run *out, hr_error *err) {
   choosing c;
   hr_eager_settings settings;
   hr_eager e;
   HR_TRY(settings_read(recipe, facts, &c, &settings, err));
-  hr_status status = hr__eager_init(&e, &settings, events, err);
+  hr_status status = hr__eager_init(&e, &settings, &out->events, err);
   if (status == HR_OK) {
     c.whole.model->torch(&c.whole, &e);
     status = hr__eager_run(&e, err);
   }
+  out->micro = e.micro;
+  out->update = e.update;
   hr__eager_fini(&e);
   return status;
 }
 
-hr_status hr__engine_simulate(const hr_recipe *recipe, const hr_facts *facts, hr_arena *arena, hr_engine_run *out,
-                              hr_error *err) {
+hr_status hr__engine_simulate(const hr_recipe *recipe, const hr_facts *facts, hr_engine_run *out, hr_error *err) {
   hr_torch_rules rules;
   hr__torch_rules_init(&rules);
   rules.expandable = hr__recipe_bool(recipe, SEGMENTS);
+  hr__arena_init(&out->arena);
   hr__torch_events_init(&out->events);
   HR_TRY(hr__engine_check(recipe, err));
-  HR_TRY(events_make(recipe, facts, &out->events, err));
-  HR_TRY(hr__torch_replay(&out->events, &rules, arena, &out->result, err));
+  HR_TRY(events_make(recipe, facts, out, err));
+  HR_TRY(hr__torch_replay(&out->events, &rules, &out->arena, &out->result, err));
   out->context_bytes = (facts->kind == HR_CUDA ? facts->fixed_bytes - facts->margin_bytes : 0) + LIBRARY_BYTES;
   out->driver_bytes = out->result.reserved.use.reserved_bytes + out->context_bytes;
   return HR_OK;
 }
 
+/* Of what is written, how much is moved in all: operands are read, and products and copies go by several kernels.
+ * Python needs so long for a call and its backward. Both fitted to seven measured runs (docs/torch.md). */
+static const double TRAFFIC = 3.2, CALL_SECONDS = 34e-6;
+
+static double work_seconds(const hr_tape_work *work, const hr_rates *rates) {
+  double seconds = work->attention_flops / rates->gpu.attention_16.flops_per_second;
+  for (int d = 0; d < HR_DTYPE_COUNT; d++)
+    if (work->flops[d] > 0) seconds += work->flops[d] / rates->gpu.product_flops[d];
+  seconds += TRAFFIC * work->bytes / rates->gpu.attention_16.bytes_per_second;
+  double launches = CALL_SECONDS * work->calls;
+  return seconds > launches ? seconds : launches;
+}
+
+double hr__engine_seconds(const hr_engine_run *run, const hr_rates *rates, int64_t accumulation) {
+  return (double)accumulation * work_seconds(&run->micro, rates) + work_seconds(&run->update, rates);
+}
+
 void hr__engine_fini(hr_engine_run *run) {
   hr__torch_events_fini(&run->events);
+  hr__arena_fini(&run->arena);
 }

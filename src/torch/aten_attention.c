@@ -4,7 +4,7 @@
 #include "torch/aten.h"
 #include "torch/call.h"
 
-enum { CUDNN_DIM = 128, FLASH_DIM = 256, PARTS = 3, STATE = 2 };
+enum { CUDNN_DIM = 128, FLASH_DIM = 256, PARTS = 3, STATE = 2, SAVED_MASK = PARTS + 1 + 1 + STATE, CAUSAL = PARTS };
 
 static int64_t rounded(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
@@ -22,12 +22,19 @@ static uint64_t cudnn_scratch(const hr_tape_node *node, size_t element_bytes) {
   return rows * (uint64_t)q[3] * 4 + rows * 4 + (k[1] != q[1] ? 2 * shared * element_bytes : 0);
 }
 
+/* Two products forward, five backward; of a causal one half of each. */
+static void attention_count(hr_tape *t, const hr_tdims *q, const hr_tdims *k, bool causal, int products) {
+  double scores = (double)(q->at[0] * q->at[1] * q->at[2]) * (double)k->at[2];
+  t->work.attention_flops += (causal ? 0.5 : 1.0) * products * 2.0 * scores * (double)q->at[3];
+}
+
 static void flash_likes(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS], const char *call,
                         scratch_fn scratch_bytes) {
   hr_dtype dtype = hr__tape_tensor(t, g)->dtype;
   uint32_t scratch = hr__tape_scratch(t, call, scratch_bytes ? scratch_bytes(node, hr_dtype_bytes(dtype)) : 0);
   for (int i = 0; i < PARTS; i++)
     if (node->input[i].node != 0) out[i] = hr__tape_fresh(t, call, node->input[i].dims, dtype, node->number[i] != 0);
+  attention_count(t, &node->input[0].dims, &node->input[1].dims, node->number[CAUSAL] != 0, 5);
   hr__tape_scratch_end(t, scratch);
 }
 
@@ -48,8 +55,8 @@ static const hr_aten flash = {.name = "aten::_scaled_dot_product_flash_attention
 static const hr_aten efficient = {.name = "aten::_scaled_dot_product_efficient_attention",
                                   .backward = efficient_backward};
 
-/* They keep q, k, v, the result and a logarithm for every row, with the state of the random numbers. */
-static hr_tt fused(hr_tape *t, const hr_aten *aten, hr_tt q, hr_tt k, hr_tt v) {
+/* They keep q, k, v, the mask, the result and a logarithm for every row, with the state of the random numbers. */
+static hr_tt fused(hr_tape *t, const hr_aten *aten, hr_tt q, hr_tt k, hr_tt v, const hr_sdpa_args *args) {
   hr_tt inputs[] = {q, k, v};
   hr_tape_call c;
   if (!hr__call_begin(t, &c, aten, PARTS, inputs)) return HR_TT_NONE;
@@ -57,6 +64,8 @@ static hr_tt fused(hr_tape *t, const hr_aten *aten, hr_tt q, hr_tt k, hr_tt v) {
     hr__call_save(&c, i, inputs[i]);
     hr__call_number(&c, i, aten == &flash || aten == &efficient || hr__tape_tensor(t, inputs[i])->permuted);
   }
+  hr__call_save(&c, SAVED_MASK, args->mask);
+  hr__call_number(&c, CAUSAL, args->causal);
   if (hr__call_stopped(&c)) return HR_TT_NONE;
   hr_tape_tensor form = *hr__tape_tensor(t, q);
   hr_tdims rows = hr__tdims3(form.dims.at[0], form.dims.at[1], form.dims.at[2]);
@@ -65,6 +74,7 @@ static hr_tt fused(hr_tape *t, const hr_aten *aten, hr_tt q, hr_tt k, hr_tt v) {
   made[0] = hr__call_made(&c, rows, HR_F32, false);
   for (int i = 0; i < STATE; i++)
     made[1 + i] = hr__call_made(&c, hr__tdims1(1), HR_I64, false);
+  attention_count(t, &form.dims, &hr__tape_tensor(t, k)->dims, args->causal, 2);
   hr__call_save_result(&c, PARTS, y);
   for (int i = 0; i <= STATE; i++) {
     hr__call_save_result(&c, PARTS + 1 + i, made[i]);
@@ -132,9 +142,9 @@ hr_tt hr__at_sdpa(hr_tape *t, hr_tt q, hr_tt k, hr_tt v, const hr_sdpa_args *arg
   v = hr__tape_narrowed(t, v);
   switch (choice) {
   case HR_SDPA_FLASH:
-    return fused(t, &flash, q, k, v);
+    return fused(t, &flash, q, k, v, args);
   case HR_SDPA_EFFICIENT:
-    return fused(t, &efficient, q, k, v);
+    return fused(t, &efficient, q, k, v, args);
   case HR_SDPA_MATH: {
     hr_tt y = math(t, q, k, v, args);
     hr_tt inputs[] = {q, k, v};
@@ -143,6 +153,6 @@ hr_tt hr__at_sdpa(hr_tape *t, hr_tt q, hr_tt k, hr_tt v, const hr_sdpa_args *arg
     return y;
   }
   default:
-    return fused(t, &cudnn, q, k, v);
+    return fused(t, &cudnn, q, k, v, args);
   }
 }

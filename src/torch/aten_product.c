@@ -4,6 +4,11 @@
 
 /* --- linear: mm on rows, or addmm with a bias --------------------------------------------------------------------- */
 
+/* A product of a's rows with as many columns as `columns`. */
+static void product_count(hr_tape *t, hr_dtype dtype, int64_t elements, int64_t columns) {
+  t->work.flops[dtype] += 2.0 * (double)elements * (double)columns;
+}
+
 /* Autograd sees rows of x and the weight turned round, so that what goes back to them are views. */
 static hr_tt product_view(hr_tape *t, const hr_tape_edge *to, hr_dtype dtype) {
   hr_tt y = hr__tape_fresh(t, "aten::mm", to->dims, dtype, false);
@@ -16,7 +21,9 @@ static void linear_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt
   hr__tape_workspace(t);
   for (int k = 0; k < 2; k++) {
     int i = k == 0 ? first : 1 - first;
-    if (node->input[i].node != 0) out[i] = product_view(t, &node->input[i], dtype);
+    if (node->input[i].node == 0) continue;
+    out[i] = product_view(t, &node->input[i], dtype);
+    product_count(t, dtype, hr__tdims_elements(node->input[0].dims), node->input[1].dims.at[0]);
   }
   if (node->input[2].node != 0) out[2] = hr__tape_fresh(t, "aten::sum", node->input[2].dims, dtype, false);
 }
@@ -42,6 +49,7 @@ static hr_tt linear(hr_tape *t, hr_tt x, hr_tt weight, hr_tt bias) {
   if (hr__call_stopped(&c)) return HR_TT_NONE;
   hr_tape_tensor form = *hr__tape_tensor(t, x);
   form.dims.at[form.dims.n - 1] = hr__tape_tensor(t, weight)->dims.at[0];
+  product_count(t, form.dtype, hr__tape_elements(t, x), hr__tape_tensor(t, weight)->dims.at[0]);
   hr__tape_workspace(t);
   return hr__call_end(&c, hr__call_made(&c, form.dims, form.dtype, false));
 }
@@ -59,8 +67,12 @@ hr_tt hr__at_linear(hr_tape *t, hr_tt x, hr_tt weight, hr_tt bias) {
 static void bmm_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS]) {
   hr_dtype dtype = hr__tape_tensor(t, g)->dtype;
   hr__tape_workspace(t);
-  for (int i = 1; i >= 0; i--)
-    if (node->input[i].node != 0) out[i] = hr__tape_fresh(t, "aten::bmm", node->input[i].dims, dtype, false);
+  int64_t rows = node->input[0].dims.at[1], inner = node->input[0].dims.at[2];
+  for (int i = 1; i >= 0; i--) {
+    if (node->input[i].node == 0) continue;
+    out[i] = hr__tape_fresh(t, "aten::bmm", node->input[i].dims, dtype, false);
+    product_count(t, dtype, hr__tdims_elements(node->input[1].dims) / inner * rows, inner);
+  }
 }
 
 static const hr_aten bmm_call = {.name = "aten::bmm", .backward = bmm_backward};
@@ -74,7 +86,9 @@ static hr_tt bmm(hr_tape *t, hr_tt a, hr_tt b, bool turned) {
   if (hr__call_wants(&c, 0)) hr__call_save(&c, 1, b);
   if (hr__call_stopped(&c)) return HR_TT_NONE;
   hr_tdims dims = hr__tape_tensor(t, a)->dims;
+  int64_t elements = hr__tdims_elements(dims);
   dims.at[2] = hr__tape_tensor(t, b)->dims.at[turned ? 1 : 2];
+  product_count(t, hr__tape_dtype(t, a), elements, dims.at[2]);
   hr__tape_workspace(t);
   return hr__call_end(&c, hr__call_made(&c, dims, hr__tape_tensor(t, a)->dtype, false));
 }

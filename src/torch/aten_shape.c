@@ -6,7 +6,8 @@
 
 /* A gradient that lies as [B, n, T, D] is copied before it is [B, T, n D]. */
 static hr_tt in_rows(hr_tape *t, hr_tt g, hr_tdims dims) {
-  if (hr__tape_tensor(t, g)->permuted) return hr__tape_view(t, g, dims, false);
+  const hr_tape_tensor *form = hr__tape_tensor(t, g);
+  if (form->permuted || form->dims.at[1] == 1) return hr__tape_view(t, g, dims, false);
   return hr__tape_fresh(t, "aten::clone", dims, hr__tape_tensor(t, g)->dtype, false);
 }
 
@@ -21,7 +22,7 @@ hr_tt hr__at_heads(hr_tape *t, hr_tt x, int64_t count) {
   hr_tdims d = hr__tape_tensor(t, x)->dims;
   hr_tape_call c;
   if (!hr__call_begin(t, &c, &heads, 1, &x)) return HR_TT_NONE;
-  return hr__call_end(&c, hr__call_view(&c, x, hr__tdims4(d.at[0], count, d.at[1], d.at[2] / count), true));
+  return hr__call_end(&c, hr__call_view(&c, x, hr__tdims4(d.at[0], count, d.at[1], d.at[2] / count), count > 1));
 }
 
 static void merged_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS]) {
@@ -141,9 +142,11 @@ hr_tt hr__at_clone(hr_tape *t, hr_tt x) {
   return hr__call_end(&c, hr__call_made(&c, from.dims, from.dtype, from.permuted));
 }
 
+/* The heads of several rows lie in order only once they are copied; those of one row as they are. */
 static hr_tt reshape(hr_tape *t, hr_tt x, hr_tdims dims) {
   hr_tape_tensor from = *hr__tape_tensor(t, x);
-  return from.permuted ? hr__tape_fresh(t, "aten::clone", dims, from.dtype, false) : hr__tape_view(t, x, dims, false);
+  return from.permuted && from.dims.at[0] > 1 ? hr__tape_fresh(t, "aten::clone", dims, from.dtype, false)
+                                              : hr__tape_view(t, x, dims, false);
 }
 
 static void reshaped_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS]) {

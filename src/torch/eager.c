@@ -116,11 +116,16 @@ hr_status hr__eager_run(hr_eager *e, hr_error *err) {
   e->labels = e->masked ? hr__tape_name(hr__tape_made(t, "labels", rows, HR_I64)) : hr__tape_again(t, e->ids);
   t->category = HR_TORCH_ACTIVATIONS;
   for (int step = 0; step < e->settings.steps && !t->stopped; step++) {
-    for (int64_t i = 0; i < e->settings.accumulation && !t->stopped; i++)
+    for (int64_t i = 0; i < e->settings.accumulation && !t->stopped; i++) {
+      t->work = (hr_tape_work){0};
       micro_step(e, (uint32_t)step + 1);
+      e->micro = t->work;
+    }
     if (t->stopped) break;
+    t->work = (hr_tape_work){0};
     hr__torch_events_mark(t->events, HR_TORCH_UPDATE, (uint32_t)step + 1);
     hr__eager_update(e, step == 0);
+    e->update = t->work;
     gradients_drop(e);
   }
   return hr__tape_check(t, err);

@@ -77,6 +77,8 @@ struct hr_eager {
   hr_tt *trained; /* of these and of adapters, those that the optimizer has */
   size_t n_trained, trained_capacity;
   hr_tt ids, labels, loss;
+  hr_tape_work micro; /* what one micro-batch computes, and an update */
+  hr_tape_work update;
   bool masked; /* labels are a tensor of their own, not the ids */
   void *state;
   hr_torch_forward forward;

@@ -10,10 +10,13 @@ static hr_tt seen(hr_tape *t, int64_t length, bool windowed) {
     rows[i] = hr__tape_made(t, "aten::arange", hr__tdims1(length), HR_I64);
   hr_tt mask = HR_TT_NONE;
   if (windowed) {
-    hr_tt near = hr__tape_made(t, "aten::gt", square, HR_U8), back = hr__tape_made(t, "aten::le", square, HR_U8);
-    mask = hr__tape_made(t, "aten::bitwise_and", square, HR_U8);
+    hr_tt near = hr__tape_made(t, "aten::gt", square, HR_U8);
+    hr_tt inside = hr__tape_made(t, "aten::bitwise_and", square, HR_U8);
     hr__tape_drop(t, near);
+    hr_tt back = hr__tape_made(t, "aten::le", square, HR_U8);
+    mask = hr__tape_made(t, "aten::bitwise_and", square, HR_U8);
     hr__tape_drop(t, back);
+    hr__tape_drop(t, inside);
   } else {
     mask = hr__tape_made(t, "aten::le", square, HR_U8);
   }

@@ -135,6 +135,8 @@ static void packed_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt
   uint32_t weight = hr__tape_scratch(t, "bitsandbytes::dequantize_4bit", n * 2);
   hr__tape_scratch_end(t, statistics);
   hr__tape_workspace(t);
+  t->work.flops[HR_BF16] += 2.0 * (double)hr__tdims_elements(node->input[0].dims) * (double)node->number[1];
+  t->work.bytes += (double)(2 * n);
   out[0] = hr__tape_fresh(t, "aten::mm", node->input[0].dims, hr__tape_tensor(t, g)->dtype, false);
   hr__tape_scratch_end(t, weight);
 }
@@ -152,6 +154,8 @@ static hr_tt packed_product(hr_tape *t, const hr_torch_linear *l, hr_tt x) {
   uint32_t scratch[3];
   for (int i = 0; i < 3; i++)
     scratch[i] = hr__tape_scratch(t, packed_call.name, bytes[i]);
+  t->work.flops[HR_BF16] += 2.0 * (double)hr__tape_elements(t, x) * (double)l->out;
+  t->work.bytes += (double)(2 * n);
   hr_tt y = hr__call_made(&c, form.dims, form.dtype, false);
   for (int i = 3; i-- > 0;)
     hr__tape_scratch_end(t, scratch[i]);

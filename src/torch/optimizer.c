@@ -88,6 +88,12 @@ void hr__eager_update(hr_eager *e, bool first) {
   if (e->settings.clipped) clip(e);
   bool torch = e->settings.optimizer != HR_TORCH_ADAMW8BIT, fused = e->settings.update == HR_TORCH_FUSED;
   bool sgd = e->settings.optimizer == HR_TORCH_SGD;
+  /* weights, gradients and states are read, and all but gradients written; element by element by a kernel each unless
+   * they are fused */
+  for (size_t i = 0; i < e->n_trained; i++) {
+    t->work.bytes += (sgd ? 1.5 : 2.5) * (double)hr__tape_bytes(t, e->trained[i]);
+    t->work.calls += fused ? 0.1 : 1;
+  }
   if (sgd && !fused && e->settings.weight_decay > 0) update_pass(e, "aten::_foreach_add", 1);
   if (first) states_make(e);
   if (torch && !sgd && !fused) update_pass(e, "aten::_foreach_sqrt", 2);

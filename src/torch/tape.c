@@ -90,6 +90,8 @@ hr_tt hr__tape_fresh(hr_tape *t, const char *call, hr_tdims dims, hr_dtype dtype
     id = hr__tape_room(t, &t->storages, sizeof(hr_tape_storage));
   if (id == 0) return HR_TT_NONE;
   uint64_t bytes = (uint64_t)hr__tdims_elements(dims) * hr_dtype_bytes(dtype);
+  t->work.bytes += (double)bytes;
+  t->work.calls++;
   *storage_of(t, id) = (hr_tape_storage){.event = hr__torch_events_allocate(t->events, bytes, t->category, t->owner,
                                                                             hr__torch_events_name(t->events, call))};
   return tensor_new(t, id, dims, dtype, permuted);

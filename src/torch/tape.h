@@ -31,7 +31,7 @@ typedef uint32_t hr_tt;
 enum {
   HR_TAPE_RANK = 5,
   HR_TAPE_INPUTS = 4,
-  HR_TAPE_SAVED = 7,
+  HR_TAPE_SAVED = 8,
   HR_TAPE_NUMBERS = 6,
   HR_TAPE_THREADS = 2,
   HR_TAPE_WITH = 3
@@ -121,6 +121,14 @@ typedef struct hr_tape_list {
   uint32_t free; /* first of the entries that are free */
 } hr_tape_list;
 
+/* What was computed so far, for a rough estimate of its time. */
+typedef struct hr_tape_work {
+  double flops[HR_DTYPE_COUNT]; /* of products, by their type */
+  double attention_flops;       /* of kernels that never form the scores */
+  double bytes;                 /* that calls have written, products too */
+  double calls;
+} hr_tape_work;
+
 struct hr_tape {
   hr_torch_events *events;
   hr_tape_list tensors, storages, nodes, agains; /* entry 0 is none */
@@ -141,6 +149,7 @@ struct hr_tape {
   bool workspace_made[HR_TAPE_THREADS];
   uint32_t owner;             /* module that runs */
   hr_torch_category category; /* of what is made */
+  hr_tape_work work;
 };
 
 void hr__tape_init(hr_tape *t, hr_torch_events *events);
