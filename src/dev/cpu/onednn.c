@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -112,9 +113,21 @@ static hr_status fail(hr_error *err, const char *what, dnnl_status_t status) {
   return hr__fail(err, HR_FAILURE, NULL, NULL, "oneDNN could not %s (status %d)", what, (int)status);
 }
 
+static void instructions_limit(void) {
+  if (!getenv("DNNL_MAX_CPU_ISA") && !getenv("ONEDNN_MAX_CPU_ISA")) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+}
+
+/* Before anything else of the library: it takes a limit only then. Tile instructions (AMX) are left out, because 2.6
+ * multiplies with tiles that it has not configured and the process dies by SIGILL. Its own variables still decide. */
+static void instructions_choose(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, instructions_limit);
+}
+
 /* The engine; the lock is held. */
 static hr_status library_open(hr_error *err) {
   if (engine) return HR_OK;
+  instructions_choose();
   *(void **)&openmp_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
   if (openmp_threads) openmp_threads(1);
   dnnl_status_t status = dnnl_engine_create(&engine, dnnl_cpu, 0);
@@ -124,11 +137,13 @@ static hr_status library_open(hr_error *err) {
 bool hr__dnn_native(hr_dtype dtype) {
   if (dtype == HR_F32) return true;
   if (dtype != HR_BF16) return false;
+  instructions_choose();
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx512bf16") && dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_bf16;
 }
 
 int hr__dnn_vector_bytes(void) {
+  instructions_choose();
   __builtin_cpu_init();
   dnnl_cpu_isa_t most = dnnl_get_effective_cpu_isa();
   if (__builtin_cpu_supports("avx512bw") && most >= dnnl_cpu_isa_avx512_core) return 64;
