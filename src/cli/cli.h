@@ -19,6 +19,7 @@ typedef struct hr_cli_option {
 } hr_cli_option;
 
 enum { HR_CLI_OPTIONS = 16, HR_CLI_GLOBAL_OPTIONS = 6 }; /* of one command without those of all, and these */
+enum { HR_CLI_ARGUMENTS = 8 };                           /* positional ones */
 extern const hr_cli_option hr_cli_global_options[HR_CLI_GLOBAL_OPTIONS];
 
 typedef struct hr_cli hr_cli;
@@ -51,7 +52,7 @@ struct hr_cli {
   hr_color_mode color;
   const char **overrides; /* --set, in order */
   size_t n_overrides, cap_overrides;
-  const char *arguments[2];
+  const char *arguments[HR_CLI_ARGUMENTS];
   int n_arguments;
   const char *values[HR_CLI_OPTIONS]; /* by position in the command's options; "" for a flag that was given */
   const char **listed;                /* words of the one option that takes several, each time it was given, in order */

@@ -10,6 +10,7 @@
 #include "cli/fit.h"
 #include "cli/jobs.h"
 #include "cli/plan.h"
+#include "cli/plan_trace.h"
 #include "cli/table.h"
 #include "cli/waiting.h"
 #include "dev/gpus.h"
@@ -178,8 +179,22 @@ static hr_status tables_check(const hr_cli *cli, hr_error *err) {
   return HR_OK;
 }
 
+/* Only traces come in numbers, and have an allocator of PyTorch's. */
+static hr_status recipe_check(const hr_cli *cli, hr_error *err) {
+  if (cli->n_arguments > 1)
+    return hr__fail(err, HR_USAGE, cli->arguments[1],
+                    "--compare puts another recipe beside it; several traces are one plan",
+                    "one recipe is planned at a time");
+  if (hr__cli_value(cli, "alloc-conf"))
+    return hr__fail(err, HR_USAGE, "--alloc-conf", "leave it out",
+                    "the allocator's settings are for traces of PyTorch");
+  return HR_OK;
+}
+
 static hr_status plan_run(hr_cli *cli, hr_error *err) {
   heap_keep();
+  if (hr__torch_trace_is(cli->arguments[0])) return hr__plan_trace(cli, err);
+  HR_TRY(recipe_check(cli, err));
   HR_TRY(tables_check(cli, err));
   if (hr__cli_value(cli, "sweep")) return hr__sweep(cli, err);
   if (hr__cli_flag(cli, "smallest-gpu")) return hr__smallest_gpu(cli, err);
@@ -210,13 +225,15 @@ static const hr_cli_option options[] = {
     {"sweep", "KEY=V1,V2,..", "a line per value: a setting, gpu (or gpu=all), seq, batch"},
     {"smallest-gpu", NULL, "least GPU of the catalogue that fits, and two more"},
     {"largest", "KEY", "largest batch, seq, rank or numeric KEY that fits"},
+    {"alloc-conf", "TEXT", "of traces: what PYTORCH_ALLOC_CONF is"},
 };
 
 const hr_cli_command hr_cli_plan = {
     .name = "plan",
-    .usage = "RECIPE",
+    .usage = "RECIPE | TRACE...",
     .summary = "whether it fits, memory by owner, time of a step, what to change",
     .details = "RECIPE: a file, or a folder with config.json. Needs neither weights nor a GPU.\n"
+               "TRACE: what tools/torch_trace.py wrote of a run in PyTorch (docs/torch.md).\n"
                "Exit code 3: does not fit; the output says why, and what is cheapest to change.",
     .examples = "plan recipes/llama-3.2-1b.yaml --gpu 4090\n"
                 "plan test/model/configs/Llama-3.1-8B --method qlora --seq 2048 --gpu 4090\n"
@@ -229,6 +246,6 @@ const hr_cli_command hr_cli_plan = {
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 1,
-    .max_arguments = 1,
+    .max_arguments = HR_CLI_ARGUMENTS,
     .run = plan_run,
 };
