@@ -145,6 +145,8 @@ hr_status hr__plan_flags(hr_cli *cli, hr_error *err) {
   HR_TRY(margin_override(cli, err));
   const char *engine = hr__cli_value(cli, "engine");
   if (engine) HR_TRY(hr__cli_override(cli, err, "engine.kind=%s", engine));
+  const char *conf = hr__cli_value(cli, "alloc-conf");
+  if (conf) HR_TRY(hr__cli_override(cli, err, "engine.alloc_conf=%s", conf));
   int64_t samples;
   HR_TRY(hr__cli_int(cli, "target-effective-batch", 1, 0, &samples, err));
   if (samples == 0) return HR_OK;
@@ -179,15 +181,16 @@ static hr_status tables_check(const hr_cli *cli, hr_error *err) {
   return HR_OK;
 }
 
-/* Only traces come in numbers, and have an allocator of PyTorch's. */
+/* Only traces come in numbers, and only PyTorch has its allocator. */
 static hr_status recipe_check(const hr_cli *cli, hr_error *err) {
   if (cli->n_arguments > 1)
     return hr__fail(err, HR_USAGE, cli->arguments[1],
                     "--compare puts another recipe beside it; several traces are one plan",
                     "one recipe is planned at a time");
-  if (hr__cli_value(cli, "alloc-conf"))
-    return hr__fail(err, HR_USAGE, "--alloc-conf", "leave it out",
-                    "the allocator's settings are for traces of PyTorch");
+  const char *engine = hr__cli_value(cli, "engine");
+  if (hr__cli_value(cli, "alloc-conf") && !(engine && strcmp(engine, "pytorch") == 0))
+    return hr__fail(err, HR_USAGE, "--alloc-conf", "add --engine pytorch, or leave it out",
+                    "the allocator's settings are PyTorch's, and headroom is to train");
   return HR_OK;
 }
 
@@ -225,7 +228,7 @@ static const hr_cli_option options[] = {
     {"sweep", "KEY=V1,V2,..", "a line per value: a setting, gpu (or gpu=all), seq, batch"},
     {"smallest-gpu", NULL, "least GPU of the catalogue that fits, and two more"},
     {"largest", "KEY", "largest batch, seq, rank or numeric KEY that fits"},
-    {"alloc-conf", "TEXT", "of traces: what PYTORCH_ALLOC_CONF is"},
+    {"alloc-conf", "TEXT", "for PyTorch: what PYTORCH_ALLOC_CONF is"},
 };
 
 const hr_cli_command hr_cli_plan = {

@@ -10,6 +10,8 @@
 #include "pass/adapters.h"
 #include "plan/memory.h"
 #include "recipe/techniques.h"
+#include "torch/conf.h"
+#include "torch/driver.h"
 #include "torch/eager.h"
 
 #define KIND      "engine.kind"
@@ -20,7 +22,8 @@
 #define SEGMENTS  "engine.expandable_segments"
 #define TRAINER   "engine.trainer"
 #define ADAPTERS  "engine.adapters"
-#define WEIGHTS   "engine.weights"
+#define WEIGHTS   "engine.dtype"
+#define CONF      "engine.alloc_conf"
 
 static const hr_key keys[] = {
     {.path = KIND,
@@ -54,6 +57,9 @@ static const hr_key keys[] = {
      .type = HR_KEY_BOOL,
      .fallback = "false",
      .meaning = "pytorch: PYTORCH_ALLOC_CONF=expandable_segments:True"},
+    {.path = CONF,
+     .type = HR_KEY_TEXT,
+     .meaning = "pytorch: PYTORCH_ALLOC_CONF as a whole, such as max_split_size_mb:128"},
     {.path = TRAINER,
      .type = HR_KEY_CHOICE,
      .fallback = "loop",
@@ -74,11 +80,6 @@ static const hr_key keys[] = {
 };
 const hr_key_table hr_engine_keys = {keys, sizeof keys / sizeof *keys};
 
-/* Handles of the libraries, kernels that are loaded on first use, cuDNN: what the driver showed above the reserved
- * bytes and the bare context, 767 to 769 MiB less 527 on an H200 (driver 580, CUDA 13), in all of seven runs. */
-static const uint64_t LIBRARY_BYTES = (uint64_t)241 << 20;
-/* cuBLAS: of compute capabilities 9.x, 10.x and 12.x, and of all others. */
-static const uint64_t WORKSPACE_NEW = (uint64_t)32 << 20, WORKSPACE_OLD = 8519680;
 /* States are made at the end of the first step in holes of its activations, so that the second one needs more, and a
  * late one may still add a segment. */
 enum { STEPS = 6, MICRO_BATCHES = 4 };
@@ -200,13 +201,12 @@ static void kernels_read(const hr_recipe *recipe, const hr_facts *facts, hr_eage
   static const char *const attention[] = {"sdpa", "eager", "flash"};
   static const char *const sdpa[] = {"auto", "cudnn", "flash", "efficient", "math"};
   static const char *const update[] = {"fused", "foreach", "for-loop"};
-  bool gpu = facts->kind == HR_CUDA;
-  int generation = gpu ? facts->capability / 10 : 9;
+  int generation = facts->capability / 10;
   s->attention = (hr_torch_attention)word_index(recipe, ATTENTION, attention, 3);
   s->sdpa.first = (hr_sdpa)word_index(recipe, SDPA, sdpa, 5);
   s->sdpa.cudnn_first = generation == 9 || generation == 10;
   s->update = (hr_torch_update_by)word_index(recipe, OPTIMIZER, update, 3);
-  s->workspace_bytes = generation == 9 || generation == 10 || generation == 12 ? WORKSPACE_NEW : WORKSPACE_OLD;
+  s->workspace_bytes = hr__torch_workspace_bytes(facts->capability);
 }
 
 static void optimizer_read(const hr_recipe *recipe, hr_eager_settings *s) {
@@ -268,13 +268,14 @@ static hr_status events_make(const hr_recipe *recipe, const hr_facts *facts, hr_
 hr_status hr__engine_simulate(const hr_recipe *recipe, const hr_facts *facts, hr_engine_run *out, hr_error *err) {
   hr_torch_rules rules;
   hr__torch_rules_init(&rules);
-  rules.expandable = hr__recipe_bool(recipe, SEGMENTS);
   hr__arena_init(&out->arena);
   hr__torch_events_init(&out->events);
   HR_TRY(hr__engine_check(recipe, err));
+  if (hr__recipe_has(recipe, CONF)) HR_TRY(hr__torch_conf(hr__recipe_text(recipe, CONF), CONF, &rules, err));
+  rules.expandable |= hr__recipe_bool(recipe, SEGMENTS);
   HR_TRY(events_make(recipe, facts, out, err));
   HR_TRY(hr__torch_replay(&out->events, &rules, &out->arena, &out->result, err));
-  out->context_bytes = (facts->kind == HR_CUDA ? facts->fixed_bytes - facts->margin_bytes : 0) + LIBRARY_BYTES;
+  out->context_bytes = hr__torch_context(hr__gpu_like(facts)).bytes;
   out->driver_bytes = out->result.reserved.use.reserved_bytes + out->context_bytes;
   return HR_OK;
 }

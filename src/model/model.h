@@ -139,8 +139,8 @@ struct hr_model {
   const char *body_name;
   /* (optional) Another name, number `i` from 0 on, that checkpoints have for a parameter; NULL: no more. */
   const char *(*other_name)(const char *parameter, int i, char out[HR_TENSOR_NAME]);
-  /* (optional) How the public implementation in PyTorch is built and runs: makes the modules, and sets state and forward
-   * of `e`. NULL: nobody can say what PyTorch holds for this family. */
+  /* (optional) How the public implementation in PyTorch is built and runs: makes the modules, and sets state and
+   * forward of `e`. NULL: nobody can say what PyTorch holds for this family. */
   void (*torch)(const hr_model_part *part, hr_eager *e);
 };
 

@@ -91,7 +91,7 @@ static void recipe_write(const json_t *shape, const json_t *s, bool plain, char 
                sgd ? "0" : "0.01", json_is_true(json_object_get(s, "checkpoint")) ? "every-layer" : "none");
   used += snprintf(out + used, RECIPE - (size_t)used, "engine: {kind: pytorch, attention: %s, optimizer: %s%s%s}\n",
                    text_of(s, "attention", "sdpa"), foreach ? "foreach" : "fused", plain ? ", adapters: plain" : "",
-                   adapted && mixed ? ", weights: f32" : "");
+                   adapted && mixed ? ", dtype: f32" : "");
   assert_true(used < RECIPE);
 }
 
