@@ -67,15 +67,12 @@ static hr_status file_fail(hr_cli *cli, const char *path, hr_status status, hr_e
 }
 
 const char *hr__cli_option_key(const char *option) {
-  static const char *const pairs[][2] = {{"model", "model.path"},
-                                         {"data", "data.path"},
-                                         {"epochs", "training.epochs"},
-                                         {"seq", "data.sequence_length"},
-                                         {"batch", "training.batch_size"},
-                                         {"rank", "model.adapters.rank"},
-                                         {"gpu-memory", "memory.budget"},
-                                         {"margin", "memory.margin"},
-                                         {"target-effective-batch", "training.effective_batch"}};
+  static const char *const pairs[][2] = {
+      {"model", "model.path"},          {"data", "data.path"},
+      {"epochs", "training.epochs"},    {"seq", "data.sequence_length"},
+      {"batch", "training.batch_size"}, {"rank", "model.adapters.rank"},
+      {"gpu-memory", "memory.budget"},  {"margin", "memory.margin"},
+      {"engine", "engine.kind"},        {"target-effective-batch", "training.effective_batch"}};
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
     if (strcmp(pairs[i][0], option) == 0) return pairs[i][1];
   return NULL;

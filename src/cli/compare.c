@@ -7,6 +7,7 @@
 #include "cli/plan.h"
 #include "format/json.h"
 #include "job/answer.h"
+#include "recipe/techniques.h"
 
 enum { NAME = 32, CELL = 14 };
 
@@ -175,7 +176,19 @@ static hr_status pair_json(const pair *p, hr_error *err) {
 
 /* --- what is compared --------------------------------------------------------------------------------------------- */
 
-hr_status hr__compare_open(hr_cli *cli, const char *other, hr_job **job, hr_error *err) {
+/* PyTorch is asked about without the techniques that are headroom's own: what it would need instead is the question. */
+static hr_status engine_override(hr_cli *cli, const hr_recipe *recipe, const char *engine, hr_error *err) {
+  HR_TRY(hr__cli_override(cli, err, "engine.kind=%s", engine));
+  for (int i = 0; i < HR_TECHNIQUE_KEYS; i++) {
+    const hr_technique_key *technique = &hr_technique_keys[i];
+    bool lacks = strcmp(engine, "pytorch") == 0 && hr__engine_lacks(technique->path);
+    if (lacks && hr__recipe_has(recipe, technique->path) && !hr__recipe_word_is(recipe, technique->path, "auto"))
+      HR_TRY(hr__cli_override(cli, err, "%s=%s", technique->path, technique->plain));
+  }
+  return HR_OK;
+}
+
+hr_status hr__compare_open(hr_cli *cli, const hr_recipe *recipe, const char *other, hr_job **job, hr_error *err) {
   const char *path = cli->arguments[0];
   if (access(other, F_OK) == 0 || strchr(other, '=') == NULL) {
     path = other;
@@ -185,7 +198,9 @@ hr_status hr__compare_open(hr_cli *cli, const char *other, hr_job **job, hr_erro
       if (strchr(part, '=') == NULL)
         return hr__fail(err, HR_USAGE, "--compare", "write KEY=VALUE[,KEY=VALUE], or the name of a recipe",
                         "'%s' is neither a setting with its value nor a recipe", part);
-      HR_TRY(hr__cli_override(cli, err, "%s", part));
+      bool engine = strncmp(part, "engine=", strlen("engine=")) == 0;
+      HR_TRY(engine ? engine_override(cli, recipe, part + strlen("engine="), err)
+                    : hr__cli_override(cli, err, "%s", part));
     }
     if (failed) return hr__nomem(err);
   }
@@ -198,7 +213,7 @@ hr_status hr__compare(hr_cli *cli, hr_error *err) {
   pair p = {.cli = cli, .names = {cli->arguments[0], other}};
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &p.jobs[0], err));
-  hr_status status = hr__compare_open(cli, other, &p.jobs[1], err);
+  hr_status status = hr__compare_open(cli, p.jobs[0]->recipe, other, &p.jobs[1], err);
   bool fits = status == HR_OK && (p.jobs[0]->verdict.fits || p.jobs[1]->verdict.fits);
   if (status == HR_OK && cli->json)
     status = pair_json(&p, err);

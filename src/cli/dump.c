@@ -27,10 +27,10 @@ static hr_status stage_check(const char *stage, hr_error *err) {
 static hr_status plan_dump(const hr_cli *cli, const hr_job_source *source, hr_error *err) {
   hr_job *job = NULL;
   HR_TRY(hr__job_open(source, &job, err));
-  hr_status status = HR_OK;
-  if (cli->json)
+  hr_status status = hr__job_runnable(job, err);
+  if (status == HR_OK && cli->json)
     status = hr__cli_put_json(hr__report_buffers_json(job->plan), err);
-  else
+  else if (status == HR_OK)
     hr__report_buffers_text(job->plan, stdout);
   hr__job_close(job);
   return status;
@@ -42,6 +42,7 @@ static hr_status graph_dump(const hr_cli *cli, const hr_job_source *source, cons
   HR_TRY(hr__settings_load(source->path, source->overrides, source->n_overrides, &recipe, err));
   hr_job *job = NULL; /* only where something is left to be chosen */
   hr_status status = hr__choose_any(recipe) || hr__knobs_any(recipe) ? hr__job_open(source, &job, err) : HR_OK;
+  if (job && status == HR_OK) status = hr__job_runnable(job, err);
   if (status == HR_OK)
     status = hr__compile(job ? job->recipe : recipe, job ? &job->chosen.choices : NULL, stage, &graph, err);
   if (status == HR_OK && cli->json)

@@ -59,7 +59,7 @@ static bool rates_decide(const hr_job *job) {
 /* A GPU that is here, of which something is not known, and a place to keep it. */
 static bool wants_rates(hr_job *job, hr_cli_rates wanted) {
   bool here = job->facts.kind == HR_CUDA && !job->facts.absent;
-  if (!here || hr__rates_path(&job->facts, &job->arena) == NULL) return false;
+  if (!here || job->torch || hr__rates_path(&job->facts, &job->arena) == NULL) return false;
   if (wanted == HR_CLI_RATES_PLAN && !rates_decide(job)) return false;
   hr_graph *graph = NULL; /* as the other process has it: with what is open left as it is */
   hr_error ignored = {0};

@@ -10,6 +10,7 @@
 #include "cli/fit.h"
 #include "cli/jobs.h"
 #include "cli/plan.h"
+#include "cli/plan_trace.h"
 #include "cli/table.h"
 #include "cli/waiting.h"
 #include "dev/gpus.h"
@@ -143,6 +144,10 @@ hr_status hr__plan_flags(hr_cli *cli, hr_error *err) {
   HR_TRY(hr__cli_size_override(cli, "gpu-memory", "memory.budget", err));
   HR_TRY(hr__checkpoint_flags(cli, err));
   HR_TRY(margin_override(cli, err));
+  const char *engine = hr__cli_value(cli, "engine");
+  if (engine) HR_TRY(hr__cli_override(cli, err, "engine.kind=%s", engine));
+  const char *conf = hr__cli_value(cli, "alloc-conf");
+  if (conf) HR_TRY(hr__cli_override(cli, err, "engine.alloc_conf=%s", conf));
   int64_t samples;
   HR_TRY(hr__cli_int(cli, "target-effective-batch", 1, 0, &samples, err));
   if (samples == 0) return HR_OK;
@@ -177,8 +182,23 @@ static hr_status tables_check(const hr_cli *cli, hr_error *err) {
   return HR_OK;
 }
 
+/* Only traces come in numbers, and only PyTorch has its allocator. */
+static hr_status recipe_check(const hr_cli *cli, hr_error *err) {
+  if (cli->n_arguments > 1)
+    return hr__fail(err, HR_USAGE, cli->arguments[1],
+                    "--compare puts another recipe beside it; several traces are one plan",
+                    "one recipe is planned at a time");
+  const char *engine = hr__cli_value(cli, "engine");
+  if (hr__cli_value(cli, "alloc-conf") && !(engine && strcmp(engine, "pytorch") == 0))
+    return hr__fail(err, HR_USAGE, "--alloc-conf", "add --engine pytorch, or leave it out",
+                    "the allocator's settings are PyTorch's, and headroom is to train");
+  return HR_OK;
+}
+
 static hr_status plan_run(hr_cli *cli, hr_error *err) {
   heap_keep();
+  if (hr__torch_trace_is(cli->arguments[0])) return hr__plan_trace(cli, err);
+  HR_TRY(recipe_check(cli, err));
   HR_TRY(tables_check(cli, err));
   if (hr__cli_value(cli, "sweep")) return hr__sweep(cli, err);
   if (hr__cli_flag(cli, "smallest-gpu")) return hr__smallest_gpu(cli, err);
@@ -204,18 +224,21 @@ static const hr_cli_option options[] = {
     {"gpu-memory", "SIZE", "instead of memory.budget, on whatever device: 24GiB"},
     {"margin", "SIZE", "instead of memory.margin: a size, or such as 15%"},
     {"target-effective-batch", "N", "instead of training.effective_batch"},
+    {"engine", "WHO", "pytorch: what it will hold with transformers"},
     {"auto", NULL, "the fastest that fits, of what the recipe leaves out"},
     {"compare", "OTHER", "beside another recipe, or with KEY=VALUE[,KEY=VALUE]"},
     {"sweep", "KEY=V1,V2,..", "a line per value: a setting, gpu (or gpu=all), seq, batch"},
     {"smallest-gpu", NULL, "least GPU of the catalogue that fits, and two more"},
     {"largest", "KEY", "largest batch, seq, rank or numeric KEY that fits"},
+    {"alloc-conf", "TEXT", "for PyTorch: what PYTORCH_ALLOC_CONF is"},
 };
 
 const hr_cli_command hr_cli_plan = {
     .name = "plan",
-    .usage = "RECIPE",
+    .usage = "RECIPE | TRACE...",
     .summary = "whether it fits, memory by owner, time of a step, what to change",
     .details = "RECIPE: a file, or a folder with config.json. Needs neither weights nor a GPU.\n"
+               "TRACE: what tools/torch_trace.py wrote of a run in PyTorch (docs/torch.md).\n"
                "Exit code 3: does not fit; the output says why, and what is cheapest to change.",
     .examples = "plan recipes/llama-3.2-1b.yaml --gpu 4090\n"
                 "plan test/model/configs/Llama-3.1-8B --method qlora --seq 2048 --gpu 4090\n"
@@ -223,10 +246,11 @@ const hr_cli_command hr_cli_plan = {
                 "plan recipes/demo.yaml --compare memory.checkpoint=every-layer\n"
                 "plan recipes/llama-3.2-1b.yaml --gpu H100 --sweep seq=1024,4096,16384\n"
                 "plan recipes/llama-3.2-1b.yaml --smallest-gpu\n"
-                "plan recipes/llama-3.2-1b.yaml --gpu 4090 --largest batch",
+                "plan recipes/llama-3.2-1b.yaml --gpu 4090 --largest batch\n"
+                "plan recipes/llama-3.2-1b.yaml --gpu 4090 --compare engine=pytorch",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 1,
-    .max_arguments = 1,
+    .max_arguments = HR_CLI_ARGUMENTS,
     .run = plan_run,
 };

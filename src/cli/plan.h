@@ -17,8 +17,9 @@ void hr__plan_remark(const hr_cli *cli, const hr_job *job);
 
 /* plan --compare OTHER: two plans side by side. The overrides are those of both. HR_NO_FIT when neither fits. */
 hr_status hr__compare(hr_cli *cli, hr_error *err);
-/* The other of the two: another recipe, or KEY=VALUE[,KEY=VALUE] of the same, unless a file or folder has that name. */
-hr_status hr__compare_open(hr_cli *cli, const char *other, hr_job **job, hr_error *err);
+/* The other of the two: another recipe, or KEY=VALUE[,KEY=VALUE] of the same, unless a file or folder has that name.
+ * `recipe` is the first one's. */
+hr_status hr__compare_open(hr_cli *cli, const hr_recipe *recipe, const char *other, hr_job **job, hr_error *err);
 /* A list of {"key", "values"} of settings that differ. */
 hr_status hr__compare_settings(hr_job *const jobs[2], json_t **out, hr_error *err);
 

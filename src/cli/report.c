@@ -50,10 +50,10 @@ static hr_status recipe_add(reporting *r, const char *path, hr_job **job, hr_err
   return plan_add(r, *job, path, NULL, err);
 }
 
-static hr_status other_add(reporting *r, const char *other, hr_job **job, hr_error *err) {
-  if (hr__report_is_run(other)) return run_add(r, other, job, err);
-  HR_TRY(hr__compare_open(r->cli, other, job, err));
-  return plan_add(r, *job, other, NULL, err);
+static hr_status other_add(reporting *r, const char *other, hr_job *jobs[2], hr_error *err) {
+  if (hr__report_is_run(other)) return run_add(r, other, &jobs[1], err);
+  HR_TRY(hr__compare_open(r->cli, jobs[0] ? jobs[0]->recipe : NULL, other, &jobs[1], err));
+  return plan_add(r, jobs[1], other, NULL, err);
 }
 
 static hr_status pair_add(reporting *r, hr_job *jobs[2], hr_error *err) {
@@ -63,7 +63,7 @@ static hr_status pair_add(reporting *r, hr_job *jobs[2], hr_error *err) {
   if (r->cli->run_given && !hr__report_is_run(other) && strchr(other, '='))
     return hr__fail(err, HR_USAGE, "--compare", "give another run, or a recipe",
                     "a run has been made with its settings");
-  HR_TRY(other_add(r, other, &jobs[1], err));
+  HR_TRY(other_add(r, other, jobs, err));
   if (jobs[0] && jobs[1]) return hr__compare_settings(jobs, &r->differences, err);
   r->differences = json_array();
   return r->differences ? HR_OK : hr__nomem(err);

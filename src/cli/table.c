@@ -20,8 +20,15 @@ static void absent_print(const hr_job *job, int indent, FILE *to) {
   char memory[HR_SIZE_TEXT], margin[HR_SIZE_TEXT];
   fprintf(to, "%*snot here: facts and rates are the catalogue's; %s usable,\n", indent, "",
           hr__size_text(facts->memory_bytes, memory));
-  fprintf(to, "%*sfixed costs with %s to spare", indent, "", hr__size_text(facts->margin_bytes, margin));
-  fprintf(to, "%s\n", job->verdict.margin_default ? "; 2 % stay free (--margin)" : "");
+  if (job->torch)
+    fprintf(to, "%*scontext and libraries by what they take of an H200", indent, "");
+  else
+    fprintf(to, "%*sfixed costs with %s to spare", indent, "", hr__size_text(facts->margin_bytes, margin));
+  const char *share = job->torch ? "3" : "2";
+  if (job->verdict.margin_default)
+    fprintf(to, ";%s%*s%s %% stay free (--margin)", job->torch ? "\n" : "", job->torch ? indent : 1, "", share);
+  fputc('\n', to);
+  if (job->torch) return;
   if (facts->capability >= HR_GPU_CAPABILITY) return;
   fprintf(to, "remark: its compute capability is %d.%d, and headroom runs from %d.%d on: this is a\n",
           facts->capability / 10, facts->capability % 10, HR_GPU_CAPABILITY / 10, HR_GPU_CAPABILITY % 10);
@@ -123,7 +130,8 @@ static void verdict_print(const hr_cli *cli, const hr_job *job, const hr_change 
     fprintf(to, "a step: %s, ", hr__seconds_text(job->plan->step_seconds, step));
     hr__table_speed(hr__answer_tokens_per_second(job), hr__answer_samples_per_second(job), to);
   }
-  fprintf(to, ", by %s rates\n", hr__answer_rates(job));
+  fprintf(to, ", %s %s rates\n", job->torch ? "about, by" : "by", hr__answer_rates(job));
+  if (job->torch) hr__table_torch(job, to);
 }
 
 /* --- settings ----------------------------------------------------------------------------------------------------- */
@@ -293,6 +301,12 @@ static void phases_print(const hr_job *job, FILE *to) {
           hr__size_text(HR_WINDOW_BYTES + HR_PACK_BYTES, text));
 }
 
+/* What is reserved and not allocated is cached in PyTorch, not a gap of a layout; what is fixed is the context. */
+static const char *category_label(const hr_job *job, hr_category category) {
+  if (job->torch && category == HR_CAT_GAPS) return "cached";
+  return job->torch && category == HR_CAT_FIXED ? "context" : hr_category_name(category);
+}
+
 static void tiers_print(const hr_cli *cli, const hr_job *job, FILE *to) {
   hr_style style = hr__cli_style(cli, to);
   const hr_plan *plan = job->plan;
@@ -318,7 +332,7 @@ static void tiers_print(const hr_cli *cli, const hr_job *job, FILE *to) {
       any |= values[t] = (int64_t)plan->tiers[t].categories[c];
     if (any == 0) continue;
     double share = (double)values[HR_TIER_DEVICE] / (double)device->peak_bytes;
-    cells_print(plan, hr_category_name((hr_category)c), values, to);
+    cells_print(plan, category_label(job, (hr_category)c), values, to);
     if (share > 0) fprintf(to, " %6.1f %%", share * 100);
     hr__bar_print(share, bar < 30 ? bar : 30, to);
     fputc('\n', to);
@@ -334,7 +348,7 @@ static void tiers_print(const hr_cli *cli, const hr_job *job, FILE *to) {
   }
   cells_print(plan, "left", left, to);
   fputc('\n', to);
-  phases_print(job, to);
+  if (!job->torch) phases_print(job, to);
 }
 
 void hr__table_plan(const hr_cli *cli, const hr_job *job, const hr_change *change, FILE *to) {

@@ -17,6 +17,9 @@ void hr__table_plan(const hr_cli *cli, const hr_job *job, const hr_change *chang
 /* What a run is about to keep to, in a few lines: device, peak of each tier in its budget, seconds a step, settings. */
 void hr__table_promise(const hr_cli *cli, const hr_job *job, FILE *to);
 
+/* torch.c: what PyTorch will hold, and where its peak is, in two lines. */
+void hr__table_torch(const hr_job *job, FILE *to);
+
 /* Who owns the peak, by module. */
 void hr__table_owners(const hr_cli *cli, const hr_tier_plan *tier, const hr_module_owner *owners, size_t count,
                       FILE *to);

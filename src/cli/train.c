@@ -127,7 +127,8 @@ hr_status hr__train_source(hr_cli *cli, const hr_job_source *source, const hr_tr
   hr_job *job = NULL;
   HR_TRY(hr__settings_data(source->path, source->overrides, source->n_overrides, err));
   HR_TRY(hr__cli_job_open(cli, source, HR_CLI_RATES_PLAN, &job, err));
-  hr_status status = hr__fit_check(cli, job, err);
+  hr_status status = hr__job_runnable(job, err);
+  if (status == HR_OK) status = hr__fit_check(cli, job, err);
   if (status == HR_OK) status = job_train(cli, job, at, answer, err);
   hr__job_close(job);
   return status;

@@ -211,6 +211,28 @@ static json_t *search_json(const hr_job *job) {
   return NULL;
 }
 
+/* What PyTorch will hold; null where headroom itself is to train. */
+static json_t *torch_json(const hr_job *job) {
+  if (!job->torch) return json_null();
+  const hr_torch_result *result = &job->run.result;
+  const hr_torch_moment *peak = &result->allocated;
+  const hr_torch_event *event = &job->run.events.items[peak->event];
+  json_t *categories = json_object();
+  int failed = categories == NULL;
+  for (int c = 0; c < HR_TORCH_CATEGORIES && !failed; c++)
+    failed = json_object_set_new(categories, hr__torch_category_name((hr_torch_category)c),
+                                 json_integer((json_int_t)peak->categories[c]));
+  if (!failed)
+    return json_pack("{s:I, s:I, s:I, s:I, s:s, s:i, s:s, s:s, s:o}", "allocated_bytes",
+                     (json_int_t)peak->use.allocated_bytes, "reserved_bytes",
+                     (json_int_t)result->reserved.use.reserved_bytes, "driver_bytes", (json_int_t)job->run.driver_bytes,
+                     "context_bytes", (json_int_t)job->run.context_bytes, "phase", hr__torch_phase_name(peak->phase),
+                     "step", (int)peak->step, "call", job->run.events.names[event->call], "owner",
+                     job->run.events.names[event->owner], "categories", categories);
+  json_decref(categories);
+  return NULL;
+}
+
 /* What this command adds to the report of the plan. */
 static int answer_extend(json_t *answer, const hr_job *job) {
   json_t *device = json_object_get(answer, "device");
@@ -218,6 +240,7 @@ static int answer_extend(json_t *answer, const hr_job *job) {
   failed |= json_object_set_new(device, "left_bytes", json_integer(hr__verdict_left(&job->verdict)));
   failed |= json_object_set_new(answer, "samples_per_second", json_real(hr__answer_samples_per_second(job)));
   failed |= json_object_set_new(answer, "tokens_per_second", json_real(hr__answer_tokens_per_second(job)));
+  failed |= json_object_set_new(answer, "torch", torch_json(job));
   failed |= json_object_set_new(answer, "techniques", techniques_json(job));
   failed |= json_object_set_new(answer, "owners", owners_json(job));
   failed |= json_object_set_new(answer, "ladder", ladder_json(job));

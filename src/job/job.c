@@ -10,6 +10,7 @@
 #include "data/packing.h"
 #include "data/tokens.h"
 #include "fit/traffic.h"
+#include "job/engine_plan.h"
 #include "job/loadable.h"
 #include "job/settings.h"
 #include "model/generation.h"
@@ -134,8 +135,10 @@ static hr_status job_stages(hr_job *job, hr_effort effort, const hr_facts *known
   HR_TRY(job_facts(job, known, err));
   HR_TRY(job_rates(job, err));
   hr_space space = job_space(job, job->recipe, effort);
-  hr_recipe *closed;
-  HR_TRY(hr__search(&space, &job->search, &closed, &job->chosen, err));
+  hr_recipe *closed = NULL;
+  job->torch = hr__engine_is_torch(job->recipe);
+  HR_TRY(job->torch ? hr__engine_search(&space, &job->search, &closed, &job->chosen, &job->run, err)
+                    : hr__search(&space, &job->search, &closed, &job->chosen, err));
   hr__recipe_destroy(job->recipe);
   job->recipe = closed;
   HR_TRY(source_copy(job, &job->source, job->search.chosen.overrides, job->search.chosen.n_overrides, err));
@@ -145,7 +148,8 @@ static hr_status job_stages(hr_job *job, hr_effort effort, const hr_facts *known
   HR_TRY(hr__loadable(job->recipe, job->graph, err));
   hr_budget budget;
   HR_TRY(hr__training_shape(job->recipe, &job->shape, err));
-  HR_TRY(hr__memory_budget(job->recipe, &job->facts, &budget, err));
+  HR_TRY(job->torch ? hr__engine_budget(job->recipe, &job->facts, &budget, err)
+                    : hr__memory_budget(job->recipe, &job->facts, &budget, err));
   return hr__verdict(job->plan, job->recipe, &budget, &job->verdict, err);
 }
 
@@ -226,6 +230,7 @@ void hr__job_close(hr_job *job) {
   if (!job) return;
   hr__chosen_fini(&job->chosen);
   hr__search_fini(&job->search);
+  hr__engine_fini(&job->run);
   hr__rates_fini(&job->rates);
   hr__rates_fini(&job->host_rates);
   hr__recipe_destroy(job->recipe);
@@ -353,7 +358,7 @@ static bool other_wanted(const hr_job *job) {
   static const bool none[HR_OFFLOAD_KINDS] = {false};
   static const double good_part = 1.3;
   hr_traffic traffic;
-  if (!job->open_all || !job->verdict.fits || job->search.chosen.changes_results) return false;
+  if (!job->open_all || !job->verdict.fits || job->search.chosen.changes_results || job->torch) return false;
   hr__traffic_read(job->plan, (int)job->shape.accumulation, none, false, &traffic);
   double step = job->plan->step_seconds, saved = (step - traffic.pass_seconds) * other_share(job->plan);
   return step > good_part * (step - saved);
@@ -405,7 +410,14 @@ hr_status hr__job_ladder(const hr_job *job, hr_arena *arena, hr_ladder *out, hr_
   return other_find(job, arena, &out->other, err);
 }
 
+hr_status hr__job_runnable(const hr_job *job, hr_error *err) {
+  if (!job->torch) return HR_OK;
+  return hr__recipe_fail(job->recipe, "engine.kind", "leave engine.kind out, or set it to headroom", err,
+                         "what PyTorch is to run can be planned here, not run");
+}
+
 hr_status hr__job_device(const hr_job *job, hr_device **out, hr_error *err) {
+  HR_TRY(hr__job_runnable(job, err));
   if (job->facts.absent)
     return hr__recipe_fail(job->recipe, "memory.gpu", "remove memory.gpu to run on the GPU of this machine", err,
                            "a plan for a GPU of the catalogue cannot be run");

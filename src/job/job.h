@@ -6,6 +6,7 @@
 #include "fit/ladder.h"
 #include "fit/search.h"
 #include "fit/techniques.h"
+#include "job/engine.h"
 #include "plan/verdict.h"
 
 /* What a job is opened from. */
@@ -37,6 +38,8 @@ struct hr_job {
   const hr_plan *plan;
   hr_training_shape shape;
   hr_verdict verdict;
+  bool torch; /* PyTorch is to train: graph and plan cannot be run, and tell of `run` (job/engine_plan.h) */
+  hr_engine_run run;
 };
 typedef struct hr_job hr_job;
 
@@ -68,6 +71,8 @@ hr_status hr__job_techniques(const hr_job *job, hr_technique techniques[HR_TECHN
 /* The settings next to the recipe's own, for a plan that fits. Texts are the arena's. */
 hr_status hr__job_ladder(const hr_job *job, hr_arena *arena, hr_ladder *out, hr_error *err);
 
+/* HR_BAD_INPUT where another engine than headroom's is to run it. */
+hr_status hr__job_runnable(const hr_job *job, hr_error *err);
 /* Opens the device the recipe names; one of the catalogue cannot be. */
 hr_status hr__job_device(const hr_job *job, hr_device **out, hr_error *err);
 

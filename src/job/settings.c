@@ -8,6 +8,7 @@
 
 #include "compile/compile.h"
 #include "format/gguf.h"
+#include "job/engine.h"
 #include "model/model.h"
 #include "plan/memory.h"
 
@@ -142,6 +143,7 @@ void hr__settings_tables(hr_key_table out[HR_SETTINGS_TABLES]) {
   hr__compile_tables(out);
   out[HR_COMPILE_TABLES] = hr_train_keys;
   out[HR_COMPILE_TABLES + 1] = hr_memory_keys;
+  out[HR_COMPILE_TABLES + 2] = hr_engine_keys;
 }
 
 hr_status hr__settings_keys(hr_arena *arena, hr_key_table *out, hr_error *err) {

@@ -11,7 +11,7 @@
 extern const hr_key_table hr_train_keys; /* data.* and training.* that do not shape the graph */
 
 /* Every key table of the program, but for those of families. */
-enum { HR_SETTINGS_TABLES = HR_COMPILE_TABLES + 2 };
+enum { HR_SETTINGS_TABLES = HR_COMPILE_TABLES + 3 };
 void hr__settings_tables(hr_key_table out[HR_SETTINGS_TABLES]);
 /* Every key that a recipe of a model without parts may have, in `arena`: for help and docs. */
 hr_status hr__settings_keys(hr_arena *arena, hr_key_table *out, hr_error *err);

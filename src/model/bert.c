@@ -167,4 +167,5 @@ const hr_model hr_model_bert = {
     .unused = hr__bert_unused,
     .body_name = "bert.",
     .other_name = hr__bert_other_name,
+    .torch = hr__bert_torch,
 };

@@ -20,6 +20,9 @@ hr_status hr__bert_check(const hr_model_part *part, hr_error *err);
 /* config.json of the public checkpoints. NULL: out of memory. */
 json_t *hr__bert_json(const hr_model_part *part);
 
+/* torch_bert.c: hr_model.torch. */
+void hr__bert_torch(const hr_model_part *part, hr_eager *e);
+
 /* hr_model.unused: the second copy of the tied head, heads that are not trained here, and a buffer that holds 0,
  * 1, 2... Of a part, which has no head, the head as well. */
 hr_unused hr__bert_unused(const hr_model_part *part, const char *tensor);

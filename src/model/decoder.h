@@ -51,6 +51,8 @@ hr_id hr__decoder_embed(hr_builder *b, const hr_model_part *part, const hr_model
 hr_id hr__decoder_body(hr_builder *b, const hr_model_part *part, hr_id x, const hr_model_batch *batch);
 hr_id hr__decoder_loss(hr_builder *b, const hr_model_part *part, hr_id hidden, const hr_model_batch *batch);
 hr_id hr__decoder_logits(hr_builder *b, const hr_model_part *part, hr_id hidden);
+/* torch_decoder.c: hr_model.torch of all of them. */
+void hr__decoder_torch(const hr_model_part *part, hr_eager *e);
 int64_t hr__decoder_window(const hr_decoder *m, int64_t layer); /* 0: none */
 /* config.json of the public checkpoints. NULL: out of memory. */
 json_t *hr__decoder_json(const hr_model_part *part);

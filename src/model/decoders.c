@@ -106,6 +106,7 @@ static const char *const targets[] = {"q_proj", "k_proj", "v_proj", "o_proj"};
       .config_json = hr__decoder_json,                                                                                 \
       .unused = unused,                                                                                                \
       .body_name = "model.",                                                                                           \
+      .torch = hr__decoder_torch,                                                                                      \
   }
 
 DECODER(llama, NULL, &hr_decoder_attention_bias_keys, &hr_decoder_mlp_bias_keys);

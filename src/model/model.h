@@ -6,6 +6,8 @@
 #include "graph/builder.h"
 #include "recipe/scope.h"
 
+typedef struct hr_eager hr_eager; /* torch/eager.h */
+
 /* Elements of all parameters of a model, at most: more than any machine could hold. */
 static const int64_t HR_PARAMETERS_MAX = INT64_C(10000000000000); /* 10^13 */
 
@@ -141,6 +143,9 @@ struct hr_model {
   const char *body_name;
   /* (optional) Another name, number `i` from 0 on, that checkpoints have for a parameter; NULL: no more. */
   const char *(*other_name)(const char *parameter, int i, char out[HR_TENSOR_NAME]);
+  /* (optional) How the public implementation in PyTorch is built and runs: makes the modules, and sets state and
+   * forward of `e`. NULL: nobody can say what PyTorch holds for this family. */
+  void (*torch)(const hr_model_part *part, hr_eager *e);
 };
 
 #define HR_FAMILY(name) extern const hr_model hr_model_##name;

@@ -1,0 +1,303 @@
+/* See engine.h: keys, and from a recipe to a run of PyTorch. */
+#include "job/engine.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "compile/shape.h"
+#include "data/source.h"
+#include "model/parts.h"
+#include "pass/adapters.h"
+#include "plan/memory.h"
+#include "recipe/techniques.h"
+#include "torch/conf.h"
+#include "torch/driver.h"
+#include "torch/eager.h"
+
+#define KIND      "engine.kind"
+#define OPTIMIZER "engine.optimizer"
+#define ATTENTION "engine.attention"
+#define SDPA      "engine.sdpa"
+#define AGAIN     "engine.checkpoint"
+#define SEGMENTS  "engine.expandable_segments"
+#define TRAINER   "engine.trainer"
+#define ADAPTERS  "engine.adapters"
+#define WEIGHTS   "engine.dtype"
+#define CONF      "engine.alloc_conf"
+
+static const hr_key keys[] = {
+    {.path = KIND,
+     .type = HR_KEY_CHOICE,
+     .fallback = "headroom",
+     .choices = "headroom|pytorch",
+     .meaning = "who is to train: headroom, or PyTorch with transformers, for which plan says what it will hold"},
+    {.path = OPTIMIZER,
+     .type = HR_KEY_CHOICE,
+     .fallback = "fused",
+     .choices = "fused|foreach|for-loop",
+     .meaning =
+         "pytorch: how torch.optim goes through parameters (foreach: torch's own default, fused: the Trainer's)"},
+    {.path = ATTENTION,
+     .type = HR_KEY_CHOICE,
+     .fallback = "sdpa",
+     .choices = "sdpa|eager|flash",
+     .meaning = "pytorch: attn_implementation of transformers; flash is the package flash-attention"},
+    {.path = SDPA,
+     .type = HR_KEY_CHOICE,
+     .fallback = "auto",
+     .choices = "auto|cudnn|flash|efficient|math",
+     .meaning =
+         "pytorch: which kernels scaled_dot_product_attention takes; auto: as PyTorch picks them for GPU and type"},
+    {.path = AGAIN,
+     .type = HR_KEY_CHOICE,
+     .fallback = "non-reentrant",
+     .choices = "non-reentrant|reentrant",
+     .meaning = "pytorch: form of torch.utils.checkpoint, where memory.checkpoint asks for it (per layer)"},
+    {.path = SEGMENTS,
+     .type = HR_KEY_BOOL,
+     .fallback = "false",
+     .meaning = "pytorch: PYTORCH_ALLOC_CONF=expandable_segments:True"},
+    {.path = CONF,
+     .type = HR_KEY_TEXT,
+     .meaning = "pytorch: PYTORCH_ALLOC_CONF as a whole, such as max_split_size_mb:128"},
+    {.path = TRAINER,
+     .type = HR_KEY_CHOICE,
+     .fallback = "loop",
+     .choices = "loop|transformers|lightning|deepspeed",
+     .meaning = "pytorch: whose training loop it is; deepspeed is not modelled yet"},
+    {.path = ADAPTERS,
+     .type = HR_KEY_CHOICE,
+     .fallback = "peft",
+     .choices = "peft|plain",
+     .meaning = "pytorch: adapters as PEFT runs them, or two plain products in the type of their input"},
+    {.path = WEIGHTS,
+     .type = HR_KEY_CHOICE,
+     .fallback = "auto",
+     .choices = "auto|f32|bf16|f16",
+     .meaning =
+         "pytorch: type in which the model is loaded; auto: that of model.precision, of frozen weights its 16-bit "
+         "type"},
+};
+const hr_key_table hr_engine_keys = {keys, sizeof keys / sizeof *keys};
+
+/* States are made at the end of the first step in holes of its activations, so that the second one needs more, and a
+ * late one may still add a segment. */
+enum { STEPS = 6, MICRO_BATCHES = 4 };
+
+bool hr__engine_is_torch(const hr_recipe *recipe) {
+  return strcmp(hr__recipe_text(recipe, KIND), "pytorch") == 0;
+}
+
+/* --- what is not modelled ----------------------------------------------------------------------------------------- */
+
+static bool is_plain(const hr_recipe *recipe, const hr_technique_key *key) {
+  if (!hr__recipe_has(recipe, key->path)) return true;
+  if (hr__recipe_tree(recipe, key->path)) return false;
+  const char *text = hr__recipe_text(recipe, key->path);
+  return strcmp(text, key->plain) == 0 || strcmp(text, "auto") == 0;
+}
+
+/* Techniques of headroom's own that PyTorch has not, or has in a form whose calls are not known. */
+bool hr__engine_lacks(const char *technique) {
+  static const char *const absent[] = {"memory.update", "memory.split", "memory.offload.", "training.optimizer.state"};
+  for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
+    if (strncmp(technique, absent[i], strlen(absent[i])) == 0) return true;
+  return false;
+}
+
+static hr_status techniques_check(const hr_recipe *recipe, hr_error *err) {
+  for (size_t i = 0; i < HR_TECHNIQUE_KEYS; i++) {
+    const hr_technique_key *row = &hr_technique_keys[i];
+    if (hr__engine_lacks(row->path) && !is_plain(recipe, row))
+      return hr__recipe_fail(recipe, row->path, "leave it out, or plan with engine.kind headroom", err,
+                             "%s is a technique of headroom's own: what PyTorch holds with it cannot be said",
+                             row->path);
+  }
+  return HR_OK;
+}
+
+hr_status hr__engine_check(const hr_recipe *recipe, hr_error *err) {
+  hr_model_part whole = hr__model_whole(recipe);
+  if (!whole.model->torch)
+    return hr__recipe_fail(recipe, KIND, "trace the model itself with tools/torch_trace.py and plan the trace", err,
+                           "how PyTorch runs models of the family %s is not known", whole.model->family);
+  if (hr__memory_device(recipe) != HR_CUDA)
+    return hr__recipe_fail(recipe, "memory.device", "name the card: --gpu 4090, or memory.device cuda with memory.gpu",
+                           err, "what PyTorch holds is simulated for GPUs, not for the processor");
+  if (strcmp(hr__recipe_text(recipe, TRAINER), "deepspeed") == 0)
+    return hr__recipe_fail(recipe, TRAINER, "give loop, transformers or lightning", err,
+                           "what DeepSpeed holds beside PyTorch is not modelled");
+  if (hr__scope_has(&whole.scope, "precision_overrides"))
+    return hr__scope_fail(&whole.scope, "precision_overrides", "leave it out, or plan with engine.kind headroom", err,
+                          "PyTorch has no precision_overrides");
+  if (hr__recipe_has(recipe, "training.ema"))
+    return hr__recipe_fail(recipe, "training.ema", "leave it out, or plan with engine.kind headroom", err,
+                           "averages of weights are not modelled for PyTorch");
+  if (strcmp(hr__recipe_text(recipe, "training.optimizer.kind"), "paged_adamw") == 0)
+    return hr__recipe_fail(recipe, "training.optimizer.kind", "give adamw, adamw8bit, paged_adamw8bit or sgd", err,
+                           "paged_adamw is not modelled for PyTorch");
+  static const char checkpoint[] = "memory.checkpoint";
+  if (hr__recipe_tree(recipe, checkpoint) || hr__recipe_word_is(recipe, checkpoint, "selective"))
+    return hr__recipe_fail(recipe, checkpoint, "give none or every-layer", err,
+                           "PyTorch's checkpointing recomputes whole layers, and all of them");
+  return techniques_check(recipe, err);
+}
+
+/* --- from recipe to run ------------------------------------------------------------------------------------------- */
+
+static bool word_is(const hr_recipe *recipe, const char *key, const char *word) {
+  return strcmp(hr__recipe_text(recipe, key), word) == 0;
+}
+
+static void precision_read(const hr_recipe *recipe, const hr_model_part *whole, hr_eager_settings *s) {
+  const char *precision = hr__scope_precision(&whole->scope), *weights = hr__recipe_text(recipe, WEIGHTS);
+  bool mixed = strstr(precision, "mixed") != NULL, adapted = s->rank > 0;
+  s->narrow = strncmp(precision, "16", 2) == 0 ? HR_F16 : HR_BF16;
+  bool wide = strcmp(precision, "32-true") == 0;
+  s->weights = wide || (mixed && !adapted) ? HR_F32 : s->narrow;
+  static const hr_dtype types[] = {HR_F32, HR_BF16, HR_F16};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    if (strcmp(weights, hr_dtype_name(types[i])) == 0) s->weights = types[i];
+  s->autocast = mixed || (adapted && !s->plain_adapters && !wide) || s->packed;
+  s->scaled = mixed && s->narrow == HR_F16;
+}
+
+static bool linear_adapted(void *user, const char *module) {
+  const hr_lora *lora = user;
+  return hr__targets_match(lora->targets, lora->n_targets, module);
+}
+
+typedef struct choosing {
+  hr_lora lora; /* first: what linear_adapted is given */
+  hr_model_part whole;
+} choosing;
+
+static bool weight_trained(void *user, const char *parameter) {
+  const hr_scope *scope = &((const choosing *)user)->whole.scope;
+  char path[HR_SCOPE_PATH];
+  if (!hr__scope_has(scope, "train")) return true;
+  if (hr__recipe_is_word(scope->recipe, hr__scope_path(scope, "train", path)))
+    return hr__recipe_word_is(scope->recipe, path, "all");
+  size_t count;
+  const char *const *patterns = hr__recipe_texts(scope->recipe, path, &count);
+  for (size_t i = 0; i < count; i++)
+    if (hr__name_matches(parameter, patterns[i])) return true;
+  return false;
+}
+
+static hr_tape_checkpoint checkpoint_read(const hr_recipe *recipe) {
+  if (!word_is(recipe, "memory.checkpoint", "every-layer")) return HR_TAPE_KEEP;
+  return word_is(recipe, AGAIN, "reentrant") ? HR_TAPE_REENTRANT : HR_TAPE_NON_REENTRANT;
+}
+
+static size_t word_index(const hr_recipe *recipe, const char *key, const char *const *words, size_t count) {
+  size_t i = 0;
+  while (i + 1 < count && !word_is(recipe, key, words[i]))
+    i++;
+  return i;
+}
+
+static void kernels_read(const hr_recipe *recipe, const hr_facts *facts, hr_eager_settings *s) {
+  static const char *const attention[] = {"sdpa", "eager", "flash"};
+  static const char *const sdpa[] = {"auto", "cudnn", "flash", "efficient", "math"};
+  static const char *const update[] = {"fused", "foreach", "for-loop"};
+  int generation = facts->capability / 10;
+  s->attention = (hr_torch_attention)word_index(recipe, ATTENTION, attention, 3);
+  s->sdpa.first = (hr_sdpa)word_index(recipe, SDPA, sdpa, 5);
+  s->sdpa.cudnn_first = generation == 9 || generation == 10;
+  s->update = (hr_torch_update_by)word_index(recipe, OPTIMIZER, update, 3);
+  s->workspace_bytes = hr__torch_workspace_bytes(facts->capability);
+}
+
+static void optimizer_read(const hr_recipe *recipe, hr_eager_settings *s) {
+  static const char kind[] = "training.optimizer.kind";
+  bool eight = strstr(hr__recipe_text(recipe, kind), "8bit") != NULL;
+  s->optimizer = word_is(recipe, kind, "sgd") ? HR_TORCH_SGD : eight ? HR_TORCH_ADAMW8BIT : HR_TORCH_ADAMW;
+  s->paged = strncmp(hr__recipe_text(recipe, kind), "paged", strlen("paged")) == 0;
+  s->momentum = hr__recipe_float(recipe, "training.optimizer.momentum");
+  s->weight_decay = hr__recipe_float(recipe, "training.optimizer.weight_decay");
+  s->clipped = hr__recipe_has(recipe, "training.clip_norm");
+}
+
+static hr_status settings_read(const hr_recipe *recipe, const hr_facts *facts, choosing *c, hr_eager_settings *s,
+                               hr_error *err) {
+  hr_training_shape shape;
+  HR_TRY(hr__training_shape(recipe, &shape, err));
+  *s = (hr_eager_settings){.batch = shape.batch,
+                           .length = shape.length,
+                           .accumulation = shape.accumulation_max,
+                           .steps = STEPS,
+                           .user = c,
+                           .adapted = linear_adapted,
+                           .trained = weight_trained,
+                           .checkpointing = checkpoint_read(recipe)};
+  /* Micro-batches behind the second one hold what it holds; segments may still come in one or two more. */
+  if (s->accumulation > MICRO_BATCHES) s->accumulation = MICRO_BATCHES;
+  c->whole = hr__model_whole(recipe);
+  if (hr__lora_given(&c->whole)) {
+    c->lora = hr__lora_read(&c->whole);
+    s->rank = c->lora.rank;
+    s->adapter_dropout = c->lora.dropout;
+    s->plain_adapters = word_is(recipe, ADAPTERS, "plain");
+  }
+  s->packed = hr__scope_given(&c->whole.scope, "quantize");
+  precision_read(recipe, &c->whole, s);
+  kernels_read(recipe, facts, s);
+  optimizer_read(recipe, s);
+  return HR_OK;
+}
+
+/* --- the run ------------------------------------------------------------------------------------------------------ */
+
+static hr_status events_make(const hr_recipe *recipe, const hr_facts *facts, hr_engine_run *out, hr_error *err) {
+  choosing c;
+  hr_eager_settings settings;
+  hr_eager e;
+  HR_TRY(settings_read(recipe, facts, &c, &settings, err));
+  hr_status status = hr__eager_init(&e, &settings, &out->events, err);
+  if (status == HR_OK) {
+    c.whole.model->torch(&c.whole, &e);
+    status = hr__eager_run(&e, err);
+  }
+  out->micro = e.micro;
+  out->update = e.update;
+  hr__eager_fini(&e);
+  return status;
+}
+
+hr_status hr__engine_simulate(const hr_recipe *recipe, const hr_facts *facts, hr_engine_run *out, hr_error *err) {
+  hr_torch_rules rules;
+  hr__torch_rules_init(&rules);
+  hr__arena_init(&out->arena);
+  hr__torch_events_init(&out->events);
+  HR_TRY(hr__engine_check(recipe, err));
+  if (hr__recipe_has(recipe, CONF)) HR_TRY(hr__torch_conf(hr__recipe_text(recipe, CONF), CONF, &rules, err));
+  rules.expandable |= hr__recipe_bool(recipe, SEGMENTS);
+  HR_TRY(events_make(recipe, facts, out, err));
+  HR_TRY(hr__torch_replay(&out->events, &rules, &out->arena, &out->result, err));
+  out->context_bytes = hr__torch_context(hr__gpu_like(facts)).bytes;
+  out->driver_bytes = out->result.reserved.use.reserved_bytes + out->context_bytes;
+  return HR_OK;
+}
+
+/* Of what is written, how much is moved in all: operands are read, and products and copies go by several kernels.
+ * Python needs so long for a call and its backward. Both fitted to seven measured runs (docs/torch.md). */
+static const double TRAFFIC = 3.2, CALL_SECONDS = 34e-6;
+
+static double work_seconds(const hr_tape_work *work, const hr_rates *rates) {
+  double seconds = work->attention_flops / rates->gpu.attention_16.flops_per_second;
+  for (int d = 0; d < HR_DTYPE_COUNT; d++)
+    if (work->flops[d] > 0) seconds += work->flops[d] / rates->gpu.product_flops[d];
+  seconds += TRAFFIC * work->bytes / rates->gpu.attention_16.bytes_per_second;
+  double launches = CALL_SECONDS * work->calls;
+  return seconds > launches ? seconds : launches;
+}
+
+double hr__engine_seconds(const hr_engine_run *run, const hr_rates *rates, int64_t accumulation) {
+  return (double)accumulation * work_seconds(&run->micro, rates) + work_seconds(&run->update, rates);
+}
+
+void hr__engine_fini(hr_engine_run *run) {
+  hr__torch_events_fini(&run->events);
+  hr__arena_fini(&run->arena);
+}

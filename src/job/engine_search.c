@@ -1,0 +1,214 @@
+/* The search for PyTorch: of what a recipe leaves open, the settings with the least estimated seconds whose run the
+ * driver's bytes fit. See engine_plan.h.
+ *
+ * What is open is found as for headroom (fit/knobs.h), less what PyTorch has not; checkpointing, which headroom mixes
+ * by block, is a setting as any other: none or every layer. Every setting is simulated; the order of preference is that
+ * of fit/search.h: the highest quality, then the least seconds per token; settings with other results that nobody's
+ * hand has opened count only where nothing else fits.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fit/numbering.h"
+#include "job/engine_plan.h"
+
+#define CHECKPOINT "memory.checkpoint"
+
+enum { SETTINGS_MOST = 4096 };
+
+typedef struct searching {
+  const hr_space *space;
+  hr_search *out;
+  hr_found *planned; /* out->n_planned of them */
+  size_t capacity;
+  size_t best; /* among them */
+  hr_status first_status;
+  hr_error first_error;
+} searching;
+
+/* --- what is open ------------------------------------------------------------------------------------------------- */
+
+static void words_filter(hr_knob *knob, const char **choices, bool *changes) {
+  size_t count = 0;
+  for (size_t k = 0; k < knob->n_choices; k++) {
+    if (strcmp(knob->choices[k], "paged_adamw") == 0) continue;
+    choices[count] = knob->choices[k];
+    changes[count++] = knob->changes[k];
+  }
+  knob->choices = choices;
+  knob->changes = changes;
+  knob->n_choices = count;
+}
+
+static hr_status knobs_read(searching *s, hr_error *err) {
+  static const char *const layers[] = {"none", "every-layer"};
+  static const bool same[2] = {false, false};
+  const hr_recipe *recipe = s->space->recipe;
+  hr_search *out = s->out;
+  const hr_knob *all;
+  size_t count;
+  HR_TRY(hr__knobs_find(recipe, s->space->all, &out->arena, &all, &count, err));
+  hr_knob *knobs = hr__arena_array(&out->arena, count + 1, sizeof *knobs);
+  if (!knobs) return hr__nomem(err);
+  bool open = hr__recipe_word_is(recipe, CHECKPOINT, "auto"), by_hand = open;
+  for (size_t i = 0; i < count; i++) {
+    if (hr__engine_lacks(all[i].path)) continue;
+    bool checkpoint = strcmp(all[i].path, CHECKPOINT) == 0;
+    open |= checkpoint;
+    if (checkpoint && !all[i].by_hand) continue; /* below, with words of its own */
+    if (checkpoint) open = false;
+    const char **choices = hr__arena_array(&out->arena, all[i].n_choices, sizeof *choices);
+    bool *changes = hr__arena_array(&out->arena, all[i].n_choices, sizeof *changes);
+    if (!choices || !changes) return hr__nomem(err);
+    knobs[out->n_knobs] = all[i];
+    words_filter(&knobs[out->n_knobs++], choices, changes);
+  }
+  if (open)
+    knobs[out->n_knobs++] =
+        (hr_knob){.path = CHECKPOINT, .choices = layers, .changes = same, .n_choices = 2, .by_hand = by_hand};
+  out->knobs = knobs;
+  return HR_OK;
+}
+
+/* --- one setting -------------------------------------------------------------------------------------------------- */
+
+static hr_status found_describe(searching *s, size_t number, hr_found *out, hr_error *err) {
+  size_t count = s->out->n_knobs;
+  const char **overrides = hr__arena_array(&s->out->arena, count, sizeof *overrides);
+  bool *changes = hr__arena_array(&s->out->arena, count, sizeof *changes);
+  if (!overrides || !changes) return hr__nomem(err);
+  *out = (hr_found){.overrides = overrides, .changes = changes, .n_overrides = count};
+  for (size_t k = 0; k < count; k++) {
+    const hr_knob *knob = &s->out->knobs[k];
+    size_t choice = hr__number_choice(s->out, number, k);
+    overrides[k] = hr__arena_format(&s->out->arena, "%s=%s", knob->path, knob->choices[choice]);
+    if (!overrides[k]) return hr__nomem(err);
+    changes[k] = knob->changes[choice];
+    out->changes_results |= changes[k];
+  }
+  return HR_OK;
+}
+
+/* Which of the rounds a setting belongs to: with other results that nobody's hand has opened it is of the last one. */
+static bool unasked(const searching *s, size_t number) {
+  for (size_t k = 0; k < s->out->n_knobs; k++) {
+    const hr_knob *knob = &s->out->knobs[k];
+    if (!s->space->any_result && !knob->by_hand && knob->changes[hr__number_choice(s->out, number, k)]) return true;
+  }
+  return false;
+}
+
+static hr_status found_judge(const hr_recipe *recipe, const hr_open *open, const hr_engine_run *run, hr_found *found,
+                             hr_error *err) {
+  hr_training_shape shape;
+  hr_budget budget;
+  HR_TRY(hr__training_shape(recipe, &shape, err));
+  HR_TRY(hr__engine_budget(recipe, open->facts, &budget, err));
+  found->step_seconds = hr__engine_seconds(run, open->rates, shape.accumulation);
+  found->token_seconds = found->step_seconds / (double)(shape.batch * shape.accumulation * shape.length);
+  found->peak_bytes[HR_TIER_DEVICE] = run->driver_bytes;
+  found->fits = run->driver_bytes + budget.margin_bytes <= budget.budget_bytes;
+  return HR_OK;
+}
+
+static hr_status setting_try(searching *s, size_t number, hr_found *found, hr_error *err) {
+  hr_recipe *recipe = NULL;
+  hr_open open = {0};
+  hr_engine_run run = {0};
+  HR_TRY(found_describe(s, number, found, err));
+  hr_status status = s->space->load(s->space->user, found->overrides, found->n_overrides, &recipe, &open, err);
+  if (status == HR_OK) {
+    status = hr__engine_simulate(recipe, open.facts, &run, err);
+    if (status == HR_OK) status = found_judge(recipe, &open, &run, found, err);
+    hr__engine_fini(&run);
+  }
+  hr__recipe_destroy(recipe);
+  return status;
+}
+
+static bool found_better(const hr_found *a, const hr_found *b) {
+  if (a->fits != b->fits) return a->fits;
+  uint64_t a_peak = a->peak_bytes[HR_TIER_DEVICE], b_peak = b->peak_bytes[HR_TIER_DEVICE];
+  if (!a->fits) return a_peak < b_peak;
+  if (a->token_seconds != b->token_seconds) return a->token_seconds < b->token_seconds;
+  return a_peak < b_peak;
+}
+
+static hr_status setting_take(searching *s, size_t number, hr_error *err) {
+  hr_found found;
+  hr_error why = {0};
+  s->out->n_settings++;
+  hr_status status = setting_try(s, number, &found, &why);
+  if (status == HR_NOMEM) return hr__nomem(err);
+  if (status != HR_OK) {
+    s->out->n_refused++;
+    if (s->first_status == HR_OK) {
+      s->first_status = status;
+      s->first_error = why;
+    }
+    return HR_OK;
+  }
+  if (hr__arena_grow(&s->out->arena, (void **)&s->planned, &s->capacity, s->out->n_planned, sizeof *s->planned) != 0)
+    return hr__nomem(err);
+  s->planned[s->out->n_planned] = found;
+  bool first = s->out->n_planned++ == 0;
+  if (first || found_better(&found, &s->planned[s->best])) s->best = s->out->n_planned - 1;
+  return HR_OK;
+}
+
+/* --- all of them -------------------------------------------------------------------------------------------------- */
+
+static int found_compare(const void *a, const void *b) {
+  const hr_found *x = a, *y = b;
+  if (x->token_seconds != y->token_seconds) return x->token_seconds < y->token_seconds ? -1 : 1;
+  uint64_t x_peak = x->peak_bytes[HR_TIER_DEVICE], y_peak = y->peak_bytes[HR_TIER_DEVICE];
+  return x_peak < y_peak ? -1 : x_peak > y_peak;
+}
+
+static void frontier_make(searching *s) {
+  hr_search *out = s->out;
+  qsort(s->planned, out->n_planned, sizeof *s->planned, found_compare);
+  for (size_t i = 0; i < out->n_planned; i++) {
+    bool chosen = s->planned[i].overrides == out->chosen.overrides;
+    const hr_found *last = out->n_frontier > 0 ? &s->planned[out->n_frontier - 1] : NULL;
+    if (!chosen && last && last->peak_bytes[HR_TIER_DEVICE] <= s->planned[i].peak_bytes[HR_TIER_DEVICE]) continue;
+    if (chosen) out->at = out->n_frontier;
+    s->planned[out->n_frontier++] = s->planned[i];
+  }
+  out->frontier = s->planned;
+}
+
+static bool anything_fits(const searching *s) {
+  return s->out->n_planned > 0 && s->planned[s->best].fits;
+}
+
+static hr_status settings_try(searching *s, hr_error *err) {
+  HR_TRY(knobs_read(s, err));
+  size_t total = hr__numbers_count(s->out, SETTINGS_MOST);
+  if (total > SETTINGS_MOST)
+    return hr__fail(err, HR_BAD_INPUT, hr__recipe_name(s->space->recipe), "open fewer settings, or with fewer choices",
+                    "more than %d settings are left open at once", SETTINGS_MOST);
+  for (int last = 0; last < 2; last++)
+    for (size_t level = 0; level < hr__levels_count(s->out) && !anything_fits(s); level++)
+      for (size_t number = 0; number < total; number++)
+        if (hr__number_level(s->out, number) == level && unasked(s, number) == (last == 1))
+          HR_TRY(setting_take(s, number, err));
+  if (s->out->n_planned > 0) {
+    s->out->chosen = s->planned[s->best];
+    frontier_make(s);
+    return HR_OK;
+  }
+  if (err) *err = s->first_error;
+  return s->first_status;
+}
+
+hr_status hr__engine_search(const hr_space *space, hr_search *out, hr_recipe **recipe, hr_chosen *chosen,
+                            hr_engine_run *run, hr_error *err) {
+  *out = (hr_search){0};
+  hr__arena_init(&out->arena);
+  searching s = {.space = space, .out = out};
+  hr_open open = {0};
+  HR_TRY(settings_try(&s, err));
+  HR_TRY(space->load(space->user, out->chosen.overrides, out->chosen.n_overrides, recipe, &open, err));
+  return hr__engine_plan(*recipe, open.facts, open.rates, chosen, run, err);
+}

@@ -1,0 +1,158 @@
+/* scaled_dot_product_attention, by the implementation that PyTorch picks. See aten.h. */
+#include <math.h>
+
+#include "torch/aten.h"
+#include "torch/call.h"
+
+enum { CUDNN_DIM = 128, FLASH_DIM = 256, PARTS = 3, STATE = 2, SAVED_MASK = PARTS + 1 + 1 + STATE, CAUSAL = PARTS };
+
+static int64_t rounded(int64_t n, int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+/* --- implementations that never form the scores ------------------------------------------------------------------- */
+
+/* What the backward of one takes beside the gradients. */
+typedef uint64_t (*scratch_fn)(const hr_tape_node *node, size_t element_bytes);
+
+/* f32 sums of dq, and whole heads of dk and dv where several queries share them. */
+static uint64_t cudnn_scratch(const hr_tape_node *node, size_t element_bytes) {
+  const int64_t *q = node->input[0].dims.at, *k = node->input[1].dims.at;
+  uint64_t rows = (uint64_t)(q[0] * q[1] * q[2]), shared = (uint64_t)(q[0] * q[1] * k[2] * q[3]);
+  return rows * (uint64_t)q[3] * 4 + rows * 4 + (k[1] != q[1] ? 2 * shared * element_bytes : 0);
+}
+
+/* Two products forward, five backward; of a causal one half of each. */
+static void attention_count(hr_tape *t, const hr_tdims *q, const hr_tdims *k, bool causal, int products) {
+  double scores = (double)(q->at[0] * q->at[1] * q->at[2]) * (double)k->at[2];
+  t->work.attention_flops += (causal ? 0.5 : 1.0) * products * 2.0 * scores * (double)q->at[3];
+}
+
+static void flash_likes(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS], const char *call,
+                        scratch_fn scratch_bytes) {
+  hr_dtype dtype = hr__tape_tensor(t, g)->dtype;
+  uint32_t scratch = hr__tape_scratch(t, call, scratch_bytes ? scratch_bytes(node, hr_dtype_bytes(dtype)) : 0);
+  for (int i = 0; i < PARTS; i++)
+    if (node->input[i].node != 0) out[i] = hr__tape_fresh(t, call, node->input[i].dims, dtype, node->number[i] != 0);
+  attention_count(t, &node->input[0].dims, &node->input[1].dims, node->number[CAUSAL] != 0, 5);
+  hr__tape_scratch_end(t, scratch);
+}
+
+static void cudnn_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS]) {
+  flash_likes(t, node, g, out, "aten::_scaled_dot_product_cudnn_attention_backward", cudnn_scratch);
+}
+
+static void flash_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS]) {
+  flash_likes(t, node, g, out, "aten::_scaled_dot_product_flash_attention_backward", NULL);
+}
+
+static void efficient_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS]) {
+  flash_likes(t, node, g, out, "aten::_scaled_dot_product_efficient_attention_backward", NULL);
+}
+
+static const hr_aten cudnn = {.name = "aten::_scaled_dot_product_cudnn_attention", .backward = cudnn_backward};
+static const hr_aten flash = {.name = "aten::_scaled_dot_product_flash_attention", .backward = flash_backward};
+static const hr_aten efficient = {.name = "aten::_scaled_dot_product_efficient_attention",
+                                  .backward = efficient_backward};
+
+/* They keep q, k, v, the mask, the result and a logarithm for every row, with the state of the random numbers. */
+static hr_tt fused(hr_tape *t, const hr_aten *aten, hr_tt q, hr_tt k, hr_tt v, const hr_sdpa_args *args) {
+  hr_tt inputs[] = {q, k, v};
+  hr_tape_call c;
+  if (!hr__call_begin(t, &c, aten, PARTS, inputs)) return HR_TT_NONE;
+  for (int i = 0; i < PARTS; i++) {
+    hr__call_save(&c, i, inputs[i]);
+    hr__call_number(&c, i, aten == &flash || aten == &efficient || hr__tape_tensor(t, inputs[i])->permuted);
+  }
+  hr__call_save(&c, SAVED_MASK, args->mask);
+  hr__call_number(&c, CAUSAL, args->causal);
+  if (hr__call_stopped(&c)) return HR_TT_NONE;
+  hr_tape_tensor form = *hr__tape_tensor(t, q);
+  hr_tdims rows = hr__tdims3(form.dims.at[0], form.dims.at[1], form.dims.at[2]);
+  if (aten == &efficient) rows.at[2] = rounded(rows.at[2], 32);
+  hr_tt y = hr__call_made(&c, form.dims, form.dtype, true), made[1 + STATE];
+  made[0] = hr__call_made(&c, rows, HR_F32, false);
+  for (int i = 0; i < STATE; i++)
+    made[1 + i] = hr__call_made(&c, hr__tdims1(1), HR_I64, false);
+  attention_count(t, &form.dims, &hr__tape_tensor(t, k)->dims, args->causal, 2);
+  hr__call_save_result(&c, PARTS, y);
+  for (int i = 0; i <= STATE; i++) {
+    hr__call_save_result(&c, PARTS + 1 + i, made[i]);
+    hr__tape_drop(t, made[i]);
+  }
+  return hr__call_end(&c, y);
+}
+
+/* --- plain products ----------------------------------------------------------------------------------------------- */
+
+/* tril of ones, and the f32 mask that is made of it. */
+static hr_tt causal_mask(hr_tape *t, int64_t length, hr_dtype dtype) {
+  hr_tdims square = hr__tdims2(length, length);
+  hr_tt ones = hr__tape_made(t, "aten::ones", square, HR_U8);
+  hr_tt lower = hr__tape_made(t, "aten::tril", square, HR_U8);
+  hr__tape_drop(t, ones);
+  hr_tt mask = hr__tape_name(hr__tape_made(t, "aten::where", square, dtype));
+  hr__tape_drop(t, lower);
+  return mask;
+}
+
+static hr_tt math(hr_tape *t, hr_tt q, hr_tt k, hr_tt v, const hr_sdpa_args *args) {
+  if (t->stopped) return HR_TT_NONE;
+  hr_tape_tensor form = *hr__tape_tensor(t, q);
+  int64_t times = form.dims.at[1] / hr__tape_tensor(t, k)->dims.at[1];
+  hr_tt scaled = hr__tape_name(hr__at_scale(t, q));
+  hr_tt mask = args->causal ? causal_mask(t, form.dims.at[2], form.dtype) : hr__tape_again(t, args->mask);
+  hr_tt keys = hr__tape_name(hr__at_repeated(t, k, times));
+  hr_tt values = hr__tape_name(hr__at_repeated(t, v, times));
+  hr_tt scores = hr__at_matmul(t, scaled, hr__at_scale(t, keys), true);
+  if (mask != HR_TT_NONE) scores = hr__at_add(t, scores, mask);
+  hr_tt parts = hr__at_dropout(t, hr__at_softmax(t, "aten::_safe_softmax", scores), args->dropout);
+  hr_tt y = hr__at_matmul(t, parts, values, false);
+  hr__tape_drop(t, keys);
+  hr__tape_drop(t, values);
+  hr__tape_drop(t, scaled);
+  hr__tape_drop(t, mask);
+  return y;
+}
+
+/* --- the choice --------------------------------------------------------------------------------------------------- */
+
+static bool cudnn_takes(int64_t dim, double dropout) {
+  return dim <= CUDNN_DIM && dim % 8 == 0 && fmod(16.0 * dropout, 1.0) == 0.0;
+}
+
+hr_sdpa hr__at_sdpa_choice(const hr_tape *t, hr_tt q, hr_tt k, const hr_sdpa_args *args) {
+  if (args->rules.first != HR_SDPA_AUTO) return args->rules.first;
+  const hr_tape_tensor *form = hr__tape_tensor(t, q);
+  int64_t dim = form->dims.at[3];
+  bool grouped = hr__tape_tensor(t, k)->dims.at[1] != form->dims.at[1];
+  hr_dtype dtype = t->autocast ? t->narrow : form->dtype;
+  if (dtype == HR_F32) return grouped || dim % 4 != 0 ? HR_SDPA_MATH : HR_SDPA_EFFICIENT;
+  bool flashes = args->mask == HR_TT_NONE && dim <= FLASH_DIM && dim % 8 == 0;
+  if (args->rules.cudnn_first && cudnn_takes(dim, args->dropout)) return HR_SDPA_CUDNN;
+  if (flashes) return HR_SDPA_FLASH;
+  return grouped || dim % 8 != 0 ? HR_SDPA_MATH : HR_SDPA_EFFICIENT;
+}
+
+hr_tt hr__at_sdpa(hr_tape *t, hr_tt q, hr_tt k, hr_tt v, const hr_sdpa_args *args) {
+  if (t->stopped) return HR_TT_NONE;
+  hr_sdpa choice = hr__at_sdpa_choice(t, q, k, args);
+  q = hr__tape_narrowed(t, q);
+  k = hr__tape_narrowed(t, k);
+  v = hr__tape_narrowed(t, v);
+  switch (choice) {
+  case HR_SDPA_FLASH:
+    return fused(t, &flash, q, k, v, args);
+  case HR_SDPA_EFFICIENT:
+    return fused(t, &efficient, q, k, v, args);
+  case HR_SDPA_MATH: {
+    hr_tt y = math(t, q, k, v, args);
+    hr_tt inputs[] = {q, k, v};
+    for (int i = 0; i < PARTS; i++)
+      if (inputs[i] & HR_TT_UNNAMED) hr__tape_drop(t, inputs[i]);
+    return y;
+  }
+  default:
+    return fused(t, &cudnn, q, k, v, args);
+  }
+}

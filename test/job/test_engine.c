@@ -1,0 +1,218 @@
+/* What PyTorch is said to hold, against what it held: rows that were measured on a GPU (test/torch/measured.json), and
+ * peaks of the public Python code traced on tensors without data (test/torch/oracle.json). Of the latter those that are
+ * held out are judged apart: no rule was changed with an eye on them.
+ *
+ * HR_ENGINE_VERBOSE=1 prints every case with its errors. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "dev/gpus.h"
+#include "job/engine.h"
+#include "job/settings.h"
+
+static const double MIB = 1048576.0;
+enum { RECIPE = 4096 };
+
+static json_t *file_load(const char *name) {
+  char path[512];
+  snprintf(path, sizeof path, HR_SOURCE_DIR "/test/torch/%s", name);
+  json_error_t why;
+  json_t *root = json_load_file(path, 0, &why);
+  if (!root) fail_msg("%s: %s", path, why.text);
+  return root;
+}
+
+static const char *text_of(const json_t *object, const char *key, const char *otherwise) {
+  const json_t *value = json_object_get(object, key);
+  return value ? json_string_value(value) : otherwise;
+}
+
+static long long number_of(const json_t *object, const char *key, long long otherwise) {
+  const json_t *value = json_object_get(object, key);
+  return value ? json_integer_value(value) : otherwise;
+}
+
+static const char *family_of(const char *architecture) {
+  static const char *const families[][2] = {{"LlamaForCausalLM", "llama"},
+                                            {"MistralForCausalLM", "mistral"},
+                                            {"Qwen2ForCausalLM", "qwen2"},
+                                            {"Qwen3ForCausalLM", "qwen3"},
+                                            {"BertForMaskedLM", "bert"}};
+  for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+    if (strcmp(families[i][0], architecture) == 0) return families[i][1];
+  fail_msg("no family is %s", architecture);
+  return NULL;
+}
+
+static const char *precision_of(const char *word) {
+  return strcmp(word, "fp32") == 0      ? "32-true"
+         : strcmp(word, "amp") == 0     ? "bf16-mixed"
+         : strcmp(word, "fp16amp") == 0 ? "16-mixed"
+                                        : "bf16-true";
+}
+
+/* A recipe with the settings of a case; `plain`: adapters without PEFT, and gradients are not clipped. */
+static void recipe_write(const json_t *shape, const json_t *s, bool plain, char out[RECIPE]) {
+  const char *method = text_of(s, "method", "full"), *precision = text_of(s, "precision", "bf16");
+  const char *optimizer = text_of(s, "optimizer", "adamw_fused");
+  bool adapted = strcmp(method, "full") != 0, sgd = strcmp(optimizer, "sgd") == 0, mixed = strstr(precision, "amp");
+  bool foreach = sgd || strcmp(optimizer, "adamw") == 0, eight = strstr(optimizer, "8bit") != NULL;
+  json_t *config = json_deep_copy(shape);
+  json_object_del(config, "architecture");
+  char *config_text = json_dumps(config, 0);
+  const char *family = family_of(text_of(shape, "architecture", ""));
+  int used = snprintf(out, RECIPE, "model: {family: %s, precision: %s, config: %s", family, precision_of(precision),
+                      config_text);
+  free(config_text);
+  json_decref(config);
+  if (adapted)
+    used += snprintf(out + used, RECIPE - (size_t)used,
+                     ", adapters: {kind: lora, rank: %lld, alpha: 16, targets: all-linear}%s", number_of(s, "rank", 8),
+                     strcmp(method, "qlora") == 0 ? ", quantize: {kind: nf4}" : "");
+  used +=
+      snprintf(out + used, RECIPE - (size_t)used,
+               "}\ndata: {source: synthetic, sequence_length: %lld}\n"
+               "training: {batch_size: %lld, gradient_accumulation: %lld, %soptimizer: {kind: %s, weight_decay: %s}}\n"
+               "memory: {device: cuda, gpu: H200, checkpoint: %s}\n",
+               number_of(s, "tokens", 1024), number_of(s, "batch", 1), number_of(s, "accumulation", 1),
+               plain ? "" : "clip_norm: 1.0, ",
+               sgd     ? "sgd"
+               : eight ? optimizer
+                       : "adamw",
+               sgd ? "0" : "0.01", json_is_true(json_object_get(s, "checkpoint")) ? "every-layer" : "none");
+  used += snprintf(out + used, RECIPE - (size_t)used, "engine: {kind: pytorch, attention: %s, optimizer: %s%s%s}\n",
+                   text_of(s, "attention", "sdpa"), foreach ? "foreach" : "fused", plain ? ", adapters: plain" : "",
+                   adapted && mixed ? ", dtype: f32" : "");
+  assert_true(used < RECIPE);
+}
+
+typedef struct peaks {
+  double allocated, reserved, driver, seconds; /* bytes */
+} peaks;
+
+static peaks simulate(const char *recipe_text) {
+  hr_error err = {0};
+  hr_recipe *recipe = NULL;
+  hr_facts facts;
+  hr_rates rates;
+  hr__gpu_facts(hr__gpu_find("H200"), &facts);
+  hr__rates_default(&facts, &rates);
+  if (hr__settings_parse("case", ".", recipe_text, strlen(recipe_text), NULL, 0, &recipe, &err) != HR_OK)
+    fail_msg("%s: %s\n%s", err.place, err.message, recipe_text);
+  hr_engine_run run = {0};
+  if (hr__engine_simulate(recipe, &facts, &run, &err) != HR_OK)
+    fail_msg("%s: %s\n%s", err.place, err.message, recipe_text);
+  peaks p = {.allocated = (double)run.result.allocated.use.allocated_bytes,
+             .reserved = (double)run.result.reserved.use.reserved_bytes,
+             .driver = (double)run.driver_bytes,
+             .seconds = hr__engine_seconds(&run, &rates, 1)};
+  hr__engine_fini(&run);
+  hr__rates_fini(&rates);
+  hr__recipe_destroy(recipe);
+  return p;
+}
+
+/* --- sums of errors ----------------------------------------------------------------------------------------------- */
+
+typedef struct errors {
+  double sum, worst;
+  int count;
+} errors;
+
+static double error_add(errors *e, double said, double held) {
+  double error = fabs(said / held - 1);
+  e->sum += error;
+  e->count++;
+  if (error > e->worst) e->worst = error;
+  return 100 * (said / held - 1);
+}
+
+static double average(const errors *e) {
+  return e->count > 0 ? e->sum / e->count : 0;
+}
+
+static double mib(const json_t *row, const char *key) {
+  return json_number_value(json_object_get(row, key)); /* 0 where there is none */
+}
+
+static bool verbose(void) {
+  return getenv("HR_ENGINE_VERBOSE") != NULL;
+}
+
+static void test_measured(void **state) {
+  (void)state;
+  json_t *root = file_load("measured.json"), *row;
+  errors allocated = {0}, reserved = {0}, driver = {0};
+  size_t i;
+  json_array_foreach(json_object_get(root, "rows"), i, row) {
+    char text[RECIPE];
+    recipe_write(json_object_get(root, "shape"), row, true, text);
+    peaks p = simulate(text);
+    double a = error_add(&allocated, p.allocated, MIB * (mib(row, "allocated_mib") - mib(row, "others_mib")));
+    double r = error_add(&reserved, p.reserved, MIB * mib(row, "reserved_mib"));
+    double d = error_add(&driver, p.driver, MIB * mib(row, "driver_mib"));
+    double s = 1e3 * p.seconds / json_number_value(json_object_get(row, "step_ms"));
+    if (verbose())
+      printf("%-20s allocated %.1f (%+.3f %%) reserved %.0f (%+.3f %%) driver %.0f (%+.3f %%) step x %.2f\n",
+             text_of(row, "name", ""), p.allocated / MIB, a, p.reserved / MIB, r, p.driver / MIB, d, s);
+    assert_true(s > 0.7 && s < 1.3); /* an estimate */
+  }
+  assert_int_equal(allocated.count, 7);
+  assert_true(average(&allocated) <= 0.0005 && allocated.worst <= 0.003);
+  assert_true(average(&reserved) <= 0.002 && reserved.worst <= 0.005);
+  assert_true(average(&driver) <= 0.002 && driver.worst <= 0.005);
+  json_decref(root);
+}
+
+static void oracle_judge(bool held_out) {
+  json_t *root = file_load("oracle.json"), *it;
+  errors allocated = {0}, reserved = {0};
+  size_t i;
+  json_array_foreach(json_object_get(root, "cases"), i, it) {
+    if (json_is_true(json_object_get(it, "held_out")) != held_out) continue;
+    const json_t *s = json_object_get(it, "settings");
+    char text[RECIPE];
+    recipe_write(json_object_get(json_object_get(root, "shapes"), text_of(s, "model", "")), s, false, text);
+    peaks p = simulate(text);
+    double a = error_add(&allocated, p.allocated, json_number_value(json_object_get(it, "allocated_bytes")));
+    double r = error_add(&reserved, p.reserved, json_number_value(json_object_get(it, "reserved_bytes")));
+    if (verbose() && !held_out) {
+      char *shown = json_dumps(s, JSON_COMPACT);
+      printf("%+.3f %% %+.3f %% %s\n", a, r, shown);
+      free(shown);
+    }
+  }
+  if (verbose() || held_out)
+    printf("%d settings%s: allocated %.3f %% on average, %.3f %% at worst; reserved %.3f %%, %.3f %%\n",
+           allocated.count, held_out ? ", held out" : "", 100 * average(&allocated), 100 * allocated.worst,
+           100 * average(&reserved), 100 * reserved.worst);
+  assert_true(allocated.count > 0);
+  assert_true(average(&allocated) <= 0.003 && allocated.worst <= 0.01);
+  assert_true(average(&reserved) <= 0.005 && reserved.worst <= 0.02);
+  json_decref(root);
+}
+
+static void test_oracle(void **state) {
+  (void)state;
+  oracle_judge(false);
+}
+
+static void test_oracle_held_out(void **state) {
+  (void)state;
+  oracle_judge(true);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_measured), cmocka_unit_test(test_oracle),
+                                     cmocka_unit_test(test_oracle_held_out)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,109 @@
+"""What CUDA kernels do that tensors without contents do not show: scratch, and which kernel attention takes."""
+import torch
+from torch.overrides import TorchFunctionMode
+
+
+def up(number, step):
+    return -(-number // step) * step
+
+
+def nbytes(tensor):
+    return tensor.numel() * tensor.element_size()
+
+
+# ---- scratch of kernels, freed when the call returns: functions of its arguments that give sizes in bytes ----
+
+def heads(q, k):
+    """batch, query heads, whether keys have fewer, tokens, size of a head (PyTorch's order: batch, heads, tokens, size)"""
+    return q.shape[0], q.shape[1], q.shape[1] != k.shape[1], q.shape[2], q.shape[3]
+
+
+def cudnn_backward(_, q, k, v, *rest, **words):
+    b, a, grouped, t, d = heads(q, k)
+    full = 2 * b * a * k.shape[2] * d * q.element_size() if grouped else 0
+    return [4 * b * a * t * d + 4 * b * a * t + full]
+
+
+def flash_backward(_, q, k, v, *rest, **words):
+    b, a, grouped, t, d = heads(q, k)
+    rows = b * a * up(t, 128)
+    full = b * a * k.shape[2] * d * q.element_size()
+    return [4 * rows * up(d, 32), 4 * rows] + ([full, full] if grouped else [])
+
+
+def efficient_backward(_, q, k, v, *rest, **words):
+    b, a, _, t, d = heads(q, k)
+    sums = 4 * b * a * t * d if q.element_size() < 4 else 0
+    return [4 * b * a * t, sums]
+
+
+def embedding_backward(gradient, indices, rows, *rest, **words):
+    n, width = indices.numel(), gradient.shape[-1]
+    if n <= 3072:
+        return []
+    segments = min(n, int(rows)) + n // 10
+    return [8 * n] * 4 + [8 * segments, 4 * segments * up(width, 32)]
+
+
+def gemm_4bit(x, packed, shape, *rest, **words):
+    weights = shape[0] * shape[1]
+    return [weights // 64 * 4] * 2 + [2 * weights]
+
+
+SCRATCH = {
+    'aten::_scaled_dot_product_cudnn_attention_backward': cudnn_backward,
+    'aten::_scaled_dot_product_flash_attention_backward': flash_backward,
+    'aten::_scaled_dot_product_efficient_attention_backward': efficient_backward,
+    'aten::embedding_dense_backward': embedding_backward,
+    'bitsandbytes::gemm_4bit': gemm_4bit,
+}
+
+
+# ---- attention: which kernel CUDA would take ----
+
+def attention_kernel(capability, q, k, mask, dropout, grouped):
+    half = q.dtype in (torch.float16, torch.bfloat16)
+    d = q.shape[-1]
+    if half and capability >= 90 and capability < 120 and d <= 128 and d % 8 == 0 and (16 * dropout) % 1 == 0:
+        return 'cudnn'
+    if half and mask is None and d <= 256 and capability >= 80:
+        return 'flash'
+    if not grouped and d % (8 if half else 4) == 0 and capability >= 50:
+        return 'efficient'
+    return 'math'
+
+
+def attention(capability, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """F.scaled_dot_product_attention, by the kernel that a GPU of this capability takes."""
+    if torch.is_autocast_enabled('cuda'):
+        kind = torch.get_autocast_dtype('cuda')
+        q, k, v = (torch.ops.aten._to_copy(t, dtype=kind) if t.dtype != kind else t for t in (q, k, v))
+    grouped = enable_gqa and q.shape[-3] != k.shape[-3]
+    wanted = torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))
+    kernel = attention_kernel(capability, q, k, attn_mask, dropout_p, grouped) if q.dim() == 4 else 'math'
+    aten = torch.ops.aten
+    if kernel == 'cudnn':
+        return aten._scaled_dot_product_cudnn_attention(q, k, v, attn_mask, wanted, dropout_p, is_causal, False,
+                                                        scale=scale)[0]
+    if kernel == 'flash':
+        return aten._scaled_dot_product_flash_attention(q, k, v, dropout_p, is_causal, False, scale=scale)[0]
+    if kernel == 'efficient':
+        if attn_mask is not None and attn_mask.dtype == torch.bool:  # the kernel adds: true is 0, false is -inf
+            attn_mask = torch.zeros_like(attn_mask, dtype=q.dtype).masked_fill_(attn_mask.logical_not(), float('-inf'))
+        if attn_mask is not None:
+            attn_mask = attn_mask.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2])
+        return aten._scaled_dot_product_efficient_attention(q, k, v, attn_mask, wanted, dropout_p, is_causal,
+                                                            scale=scale)[0]
+    return aten._scaled_dot_product_attention_math(q, k, v, attn_mask, dropout_p, is_causal, None, scale=scale,
+                                                   enable_gqa=enable_gqa)[0]
+
+
+class Attention(TorchFunctionMode):
+    def __init__(self, capability):
+        super().__init__()
+        self.capability = capability
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is torch.nn.functional.scaled_dot_product_attention and args[0].device.type == 'cuda':
+            return attention(self.capability, *args, **(kwargs or {}))
+        return function(*args, **(kwargs or {}))

@@ -1,0 +1,126 @@
+"""A GPU that is not there: what PyTorch asks of one while tensors without contents are on it.
+
+Everything is put back when the context ends, but for the engine's two questions (engine_alone), which the process keeps:
+it could not use CUDA before and cannot afterwards.
+"""
+import contextlib
+import ctypes
+import os
+import platform
+import sys
+import types
+
+import torch
+import torch.cuda.amp.common
+import torch.nn.utils.clip_grad as clip_grad
+import torch.optim.optimizer as optimizers
+from torch._subclasses.fake_tensor import FakeTensor
+
+# A function that returns 0, in machine code: false, or an optional without a value.
+RETURN_ZERO = {'x86_64': b'\x31\xc0\xc3', 'aarch64': b'\x00\x00\x80\xd2\xc0\x03\x5f\xd6'}
+ENGINE_ASKS = ['_ZN2at11accelerator14getAcceleratorEb', '_ZN2at11accelerator13isAcceleratorEN3c1010DeviceTypeE']
+
+
+class NoWay(Exception):
+    """Tracing is not possible here; the text says why."""
+
+
+def engine_alone():
+    """Lets backward run on tensors that claim to be on CUDA where PyTorch was built for CUDA and there is no GPU: the engine
+    asks which accelerator there is and then wants its streams. It is told that there is none."""
+    if torch.version.cuda is None or torch.cuda.is_available():
+        return
+    code = RETURN_ZERO.get(platform.machine())
+    remedy = 'install the CPU build of PyTorch (which needs none of this), or trace on a machine with a GPU'
+    if code is None or not sys.platform.startswith('linux'):
+        raise NoWay('this build of PyTorch is for CUDA, and there is no GPU: on %s %s %s' % (
+            sys.platform, platform.machine(), remedy))
+    library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), 'lib', 'libtorch_cpu.so'))
+    page, libc = os.sysconf('SC_PAGESIZE'), ctypes.CDLL(None, use_errno=True)
+    for symbol in ENGINE_ASKS:
+        try:
+            address = ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value
+        except AttributeError:
+            raise NoWay('PyTorch %s is not known well enough to trace without a GPU: %s' % (torch.__version__, remedy))
+        begin = address // page * page
+        span = ctypes.c_size_t(address + len(code) - begin)
+        if libc.mprotect(ctypes.c_void_p(begin), span, 7) != 0:
+            raise NoWay('this system does not let a program change its own code: %s' % remedy)
+        ctypes.memmove(address, code, len(code))
+        libc.mprotect(ctypes.c_void_p(begin), span, 5)
+    torch._C._ensureCUDADeviceGuardSet()  # changes of the current device go nowhere
+
+
+def apply(self, fn, recurse=True):
+    """Module._apply: parameters without contents cannot be changed in place, so that each gets a new one; those that several
+    modules share stay shared."""
+    if recurse:
+        for module in self.children():
+            module._apply(fn)
+    for key, old in self._parameters.items():
+        if old is None:
+            continue
+        new = old.__dict__.get('headroom_moved')
+        if new is None:
+            with torch.no_grad():
+                value = fn(old)
+            if value is old:
+                continue
+            if value.device == old.device and value.untyped_storage()._cdata == old.untyped_storage()._cdata:
+                continue
+            new = value if type(value) is not torch.Tensor and isinstance(value, torch.nn.Parameter) else \
+                torch.nn.Parameter(value.detach(), old.requires_grad)
+            for name, value in old.__dict__.items():  # what the user hung on it
+                new.__dict__.setdefault(name, value)
+            if old.grad is not None:
+                new.grad = fn(old.grad)
+            old.headroom_moved = new
+        self._parameters[key] = new
+    for key, buffer in self._buffers.items():
+        if buffer is not None:
+            self._buffers[key] = fn(buffer)
+    return self
+
+
+def properties(capability):
+    return types.SimpleNamespace(name='a GPU of compute capability %d.%d' % divmod(capability, 10), major=capability // 10,
+                                 minor=capability % 10, total_memory=1 << 40, multi_processor_count=132,
+                                 is_integrated=False, is_multi_gpu_board=False, gcnArchName='', warp_size=32,
+                                 max_threads_per_multi_processor=2048, regs_per_multiprocessor=65536,
+                                 shared_memory_per_block_optin=227 << 10, L2_cache_size=50 << 20)
+
+
+@contextlib.contextmanager
+def gpu(capability, on_empty_cache):
+    """torch.cuda as with one GPU, of which nothing has been used."""
+    have = properties(capability)
+    nothing = lambda *a, **k: None
+    zero = lambda *a, **k: 0
+    stream = types.SimpleNamespace(synchronize=nothing, wait_stream=nothing, wait_event=nothing, record_event=nothing,
+                                   query=lambda: True, cuda_stream=0, device_index=0, stream_id=0)
+    changes = [(torch.nn.Module, '_apply', apply), (torch.cuda.amp.common, 'amp_definitely_not_available', lambda: False)]
+    # Optimizers and clipping take all tensors at once where they know their types.
+    known = list(optimizers._foreach_supported_types) + [FakeTensor]
+    changes += [(optimizers, '_foreach_supported_types', known),
+                (clip_grad, '_has_foreach_support', lambda tensors, device: device.type == 'cuda')]
+    own = lambda value: lambda *a, **k: value(*a, **k)  # PyTorch's compiler wants each name to be an object of its own
+    changes += [(torch.cuda, name, own(value)) for name, value in {
+        'is_available': lambda: True, 'device_count': lambda: 1, 'current_device': lambda: 0, '_lazy_init': nothing,
+        'is_initialized': lambda: True, 'synchronize': nothing, 'empty_cache': on_empty_cache, 'set_device': nothing,
+        'get_device_properties': lambda *a, **k: have, 'get_device_name': lambda *a, **k: have.name,
+        'get_device_capability': lambda *a, **k: (have.major, have.minor), 'is_bf16_supported': lambda *a, **k: capability >= 80,
+        'memory_allocated': zero, 'max_memory_allocated': zero, 'memory_reserved': zero, 'max_memory_reserved': zero,
+        'reset_peak_memory_stats': nothing, 'manual_seed': nothing, 'manual_seed_all': nothing, 'memory_stats': lambda *a, **k: {},
+        'mem_get_info': lambda *a, **k: (have.total_memory, have.total_memory), 'current_stream': lambda *a, **k: stream,
+        'default_stream': lambda *a, **k: stream, 'ipc_collect': nothing, 'set_per_process_memory_fraction': nothing,
+    }.items()]
+    before = [(holder, name, getattr(holder, name)) for holder, name, _ in changes if hasattr(holder, name)]
+    if torch.cuda.is_available():  # the GPU that is there answers for itself
+        changes = [c for c in changes if c[0] is not torch.cuda or c[1] == 'empty_cache']
+    for holder, name, value in changes:
+        setattr(holder, name, value)
+    try:
+        yield
+    finally:
+        for holder, name, value in before:
+            setattr(holder, name, value)

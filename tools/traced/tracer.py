@@ -1,0 +1,259 @@
+"""A dispatch mode that writes every storage on CUDA down: allocate, free, with module and call. See ../torch_trace.py."""
+import bisect
+import gc
+import itertools
+import os
+import platform
+import traceback
+import weakref
+
+import torch
+import torch.utils._pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .kernels import SCRATCH
+
+FORMAT = 'headroom torch trace 1'
+CATEGORIES = ['parameters', 'gradients', 'optimizer', 'activations', 'workspace', 'inputs', 'other']
+PHASES = ['build', 'forward', 'backward', 'optimizer', 'eval', 'save']
+ALLOCATE, FREE, MARK, EMPTY_CACHE = range(4)
+MIB = 1 << 20
+TORCH = os.path.dirname(torch.__file__)
+TOOL = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+PRODUCTS = {'aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm', 'aten::_addmm_activation', 'aten::addmv', 'aten::mv',
+            'aten::dot', 'aten::linear', 'aten::_int_mm', 'aten::_scaled_mm', 'aten::_grouped_mm'}
+# Calls with scratch on the GPU that no rule here knows: a trace that has them is an estimate.
+UNMODELLED = {'aten::' + name: why for why, names in {
+    "cuDNN's workspace": 'convolution convolution_backward _cudnn_rnn _cudnn_rnn_backward cudnn_batch_norm _ctc_loss',
+    'scratch of sorting and scanning': 'sort topk argsort unique_dim _unique2 cumsum cumprod kthvalue median mode '
+                                       'index_put_ _index_put_impl_ nonzero multinomial randperm bincount histc',
+    'scratch of linear algebra and FFT': '_fft_r2c _fft_c2c _fft_c2r linalg_svd _linalg_svd linalg_qr _linalg_eigh '
+                                         'linalg_inv_ex linalg_cholesky_ex linalg_lu_factor_ex _linalg_solve_ex',
+}.items() for name in names.split()}
+
+
+def line_of_user(frames):
+    """The innermost line that is neither of a library nor of this tool: 'file:line: text'."""
+    for frame in reversed(frames):
+        if 'site-packages' not in frame.filename and not frame.filename.startswith((TORCH, TOOL, '<')) and \
+                os.sep + 'lib' + os.sep + 'python' not in frame.filename:
+            return '%s:%d: %s' % (frame.filename, frame.lineno, frame.line)
+    return None
+
+
+class Tracer(TorchDispatchMode):
+    """The list of events, and what is known of every storage."""
+
+    def __init__(self, capability, nonzero):
+        super().__init__()
+        self.events, self.names, self.numbers = [], [], {}
+        self.made = []       # by id: the event that allocates it
+        self.live = {}       # storage's address -> (weak reference, id)
+        self.holders = {}    # id -> storages that have it, where several do
+        self.workspaces = set()
+        self.capability, self.nonzero = capability, nonzero
+        self.guesses, self.unmodelled = {}, {}
+        self.backward, self.stack, self.paths = 0, [], weakref.WeakKeyDictionary()
+        self.borders, self.border_owners = [], []  # sequence numbers of autograd at which a module begins or ends
+        self.step, self.updated, self.phase = 0, True, 'build'
+        self.counting = False  # steps are counted by the caller
+        self.name('')
+
+    def name(self, text):
+        if text not in self.numbers:
+            self.numbers[text] = len(self.names)
+            self.names.append(text)
+        return self.numbers[text]
+
+    def owner(self):
+        """The module that runs, or in backward that which made the node that runs."""
+        if self.stack:
+            return self.stack[-1]
+        node = torch._C._current_autograd_node() if self.backward else None
+        if node is not None and self.borders:
+            at = bisect.bisect_right(self.borders, node._sequence_nr()) - 1
+            return self.border_owners[at] if at >= 0 else ''
+        return ''
+
+    def allocate(self, size, call, category=None):
+        if category is None:
+            category = {'build': 'other', 'save': 'other', 'optimizer': 'optimizer'}.get(self.phase, 'activations')
+        if self.backward and not call.startswith('cublas'):
+            call = 'backward: ' + call
+        event = [ALLOCATE, size, CATEGORIES.index(category), self.name(self.owner()), self.name(call)]
+        self.made.append(event)
+        self.events.append(event)
+        return len(self.made) - 1
+
+    def free(self, number):
+        self.events.append([FREE, number])
+
+    def mark(self, phase):
+        self.phase = phase
+        self.events.append([MARK, PHASES.index(phase), self.step])
+
+    def drop(self, key, number):
+        self.live.pop(key, None)
+        left = self.holders.pop(number, 1) - 1
+        if left:
+            self.holders[number] = left
+        else:
+            self.free(number)
+
+    def track(self, tensor, call, onto=None):
+        """Notes the storage of a tensor where it is new; `onto`: it is that of an allocation there is."""
+        if tensor.device.type != 'cuda' or tensor.layout != torch.strided:
+            return
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self.live:
+            return
+        if onto is not None:
+            number = onto
+            self.holders[number] = self.holders.get(number, 1) + 1
+        else:
+            number = self.allocate(storage.nbytes(), call)
+        self.live[key] = weakref.ref(storage, lambda _: self.drop(key, number)), number
+
+    def become(self, tensor, category, owner=None):
+        if not isinstance(tensor, torch.Tensor) or tensor.device.type != 'cuda' or tensor.layout != torch.strided:
+            return
+        if tensor.untyped_storage()._cdata not in self.live:
+            self.track(tensor, 'before the trace')
+        event = self.made[self.live[tensor.untyped_storage()._cdata][1]]
+        event[2] = CATEGORIES.index(category)
+        if owner is not None:
+            event[3] = self.name(owner)
+
+    def in_place_sum(self, name, function, args):
+        """The engine adds gradients of branches, and those of further micro-steps, in place where nobody else holds the first;
+        of tensors without contents it makes new ones. The id that the sum has then."""
+        if not self.backward or name != 'aten::add' or function._overloadname != 'Tensor' or torch.is_grad_enabled():
+            return None
+        first, second = args[:2]
+        if not isinstance(second, torch.Tensor) or first.shape != second.shape or first.device.type != 'cuda':
+            return None
+        storage = first.untyped_storage()
+        held = self.live.get(storage._cdata)
+        alone = torch._C._storage_Use_Count(storage._cdata) <= 2  # the tensor, and `storage` here
+        return held[1] if held and alone else None
+
+    def workspace(self, args):
+        thread = 'backward' if self.backward else 'forward'
+        on_gpu = any(isinstance(t, torch.Tensor) and t.device.type == 'cuda' for t in args)
+        if thread in self.workspaces or not on_gpu:
+            return
+        self.workspaces.add(thread)
+        size = 32 * MIB if self.capability // 10 in (9, 10, 12) else 8519680
+        self.allocate(size, 'cublas workspace', 'workspace')
+
+    def guess(self, name, args):
+        """What depends on contents: 0, and a note of the line."""
+        line = line_of_user(traceback.extract_stack()) or name
+        self.guesses[line] = name
+        kind = args[0].dtype
+        return False if kind == torch.bool else 0.0 if kind.is_floating_point else 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name = function._schema.name
+        flat = [a for a in args if isinstance(a, torch.Tensor)]
+        gpu = any(t.device.type == 'cuda' for t in flat)
+        if name == 'aten::_local_scalar_dense' and gpu:
+            return self.guess('item', args)
+        if name == 'aten::equal' and gpu:
+            self.guess('equal', args)
+            return False
+        if name == 'aten::nonzero' and gpu and self.nonzero is not None:
+            count = max(1, round(args[0].numel() * self.nonzero))
+            self.guesses[line_of_user(traceback.extract_stack()) or name] = 'nonzero'
+            function, args, kwargs = torch.ops.aten.empty.memory_format, ((count, args[0].dim()),), {
+                'dtype': torch.int64, 'device': args[0].device}
+        if name in PRODUCTS:
+            self.workspace(args)
+        if gpu and name in UNMODELLED:
+            self.unmodelled[name] = self.unmodelled.get(name, 0) + 1
+        onto = self.in_place_sum(name, function, args)
+        sizes = SCRATCH[name](*args, **kwargs) if name in SCRATCH and gpu else []
+        scratch = [self.allocate(size, name + ' (scratch)', 'workspace') for size in sizes if size]
+        out = function(*args, **kwargs)
+        for tensor in pytree.tree_leaves(out):
+            if isinstance(tensor, torch.Tensor):
+                self.track(tensor, name, onto)
+        for number in reversed(scratch):
+            self.free(number)
+        return out
+
+    # ---- modules, phases, steps ----
+
+    def border(self):
+        if not self.backward:
+            self.borders.append(torch._C._autograd._get_sequence_nr())
+            self.border_owners.append(self.stack[-1] if self.stack else '')
+
+    def forward_begins(self, module, args):
+        if not self.stack and not self.backward:
+            if module not in self.paths:
+                for path, inner in module.named_modules():
+                    self.paths[inner] = path or type(module).__name__
+                    for tensor in list(inner._parameters.values()) + list(inner._buffers.values()):
+                        self.become(tensor, 'parameters', path)
+            if self.updated and torch.is_grad_enabled() and not self.counting:
+                self.step, self.updated = self.step + 1, False
+            self.mark('forward' if torch.is_grad_enabled() else 'eval')
+            for tensor in pytree.tree_leaves(args):
+                if isinstance(tensor, torch.Tensor) and not tensor.requires_grad and tensor.grad_fn is None:
+                    self.become(tensor, 'inputs')
+        self.stack.append(self.paths.get(module, type(module).__name__))
+        self.border()
+
+    def forward_ends(self, module, args, out):
+        if self.stack:
+            self.stack.pop()
+        self.border()
+
+    def module_of(self, parameter):
+        held = self.live.get(parameter.untyped_storage()._cdata)
+        return self.names[self.made[held[1]][3]] if held else None
+
+    def update_begins(self, optimizer, args, kwargs):
+        for p in (p for group in optimizer.param_groups for p in group['params']):
+            if hasattr(p, 'headroom_moved'):
+                raise RuntimeError('the optimizer was built before the model was moved to the GPU: build it afterwards')
+            if p.grad is not None:
+                self.become(p.grad, 'gradients', self.module_of(p))
+        self.mark('optimizer')
+
+    def update_ends(self, optimizer, args, kwargs):
+        for p, states in optimizer.state.items():
+            for tensor in pytree.tree_leaves(states):
+                self.become(tensor, 'optimizer', self.module_of(p))
+        self.updated = True
+
+    def next_step(self):
+        """A training step begins: said by who runs them."""
+        gc.collect()
+        self.step, self.counting = self.step + 1, True
+        self.mark('forward')
+
+    def empty_cache(self):
+        self.events.append([EMPTY_CACHE])
+
+    def in_order(self):
+        """Frees that follow each other come in the order of what they free: which goes first is chance, and all the same."""
+        events = []
+        for kind, run in itertools.groupby(self.events, key=lambda e: e[0] == FREE):
+            events += sorted(run) if kind else run
+        return events
+
+    def document(self, batch):
+        return {
+            'format': FORMAT, 'source': 'size-only tensors', 'batch': batch, 'capability': self.capability,
+            'versions': {'torch': torch.__version__, 'python': platform.python_version()},
+            'guesses': ['%s gets 0: %s' % (call, line) if call != 'nonzero' else 'nonzero takes %g of the elements: %s' % (
+                self.nonzero, line) for line, call in self.guesses.items()],
+            'unmodelled': ['%s (%d calls): %s is not counted' % (name, count, UNMODELLED[name])
+                           for name, count in sorted(self.unmodelled.items())],
+            'categories': CATEGORIES, 'phases': PHASES, 'names': self.names, 'events': self.in_order(),
+        }
