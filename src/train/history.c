@@ -199,7 +199,7 @@ hr_status hr__history_next(hr_history *h, hr_record *record, bool *there, hr_err
         return HR_OK;
       }
     }
-    bool got;
+    bool got = false;
     HR_TRY(window_fill(h, &got, err));
     if (!got) {
       *there = false;
