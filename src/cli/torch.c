@@ -2,6 +2,8 @@
 #include "base/text.h"
 #include "cli/table.h"
 
+enum { COLUMNS = 80 };
+
 void hr__table_torch(const hr_job *job, FILE *to) {
   const hr_torch_result *result = &job->run.result;
   const hr_torch_moment *peak = &result->allocated;
@@ -11,6 +13,9 @@ void hr__table_torch(const hr_job *job, FILE *to) {
   fprintf(to, "PyTorch, eager, allocates %s, reserves %s, the driver shows %s\n",
           hr__size_text(peak->use.allocated_bytes, allocated),
           hr__size_text(result->reserved.use.reserved_bytes, reserved), hr__size_text(job->run.driver_bytes, driver));
-  fprintf(to, "most is allocated in %s of step %u, at %s%s%s\n", hr__torch_phase_name(peak->phase), peak->step, call,
-          *owner ? " of " : "", owner);
+  char text[512];
+  snprintf(text, sizeof text, "most is allocated in %s of step %u, at %.200s%s%.200s",
+           hr__torch_phase_name(peak->phase), peak->step, call, *owner ? " of " : "", owner);
+  hr__text_wrap(text, 0, 2, COLUMNS, to);
+  fputc('\n', to);
 }
