@@ -10,7 +10,7 @@ void hr__table_torch(const hr_job *job, FILE *to) {
   const hr_torch_event *event = &job->run.events.items[peak->event];
   const char *owner = job->run.events.names[event->owner], *call = job->run.events.names[event->call];
   char allocated[HR_SIZE_TEXT], reserved[HR_SIZE_TEXT], driver[HR_SIZE_TEXT];
-  fprintf(to, "PyTorch, eager, allocates %s, reserves %s, the driver shows %s\n",
+  fprintf(to, "PyTorch allocates %s, reserves %s, the driver shows %s\n",
           hr__size_text(peak->use.allocated_bytes, allocated),
           hr__size_text(result->reserved.use.reserved_bytes, reserved), hr__size_text(job->run.driver_bytes, driver));
   char text[512];
