@@ -26,25 +26,13 @@ import contextlib
 import gc
 import importlib.util
 import inspect
-import json
 import os
 import sys
 import traceback
 import warnings
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
-
-def write(path, document):
-    """One event a line: small, and still JSON."""
-    document = dict(document)
-    events = document.pop('events')
-    temporary = path + '.part'
-    with open(temporary, 'w') as file:
-        file.write(json.dumps(document, indent=1)[:-2] + ',\n "events": [\n')
-        file.write(',\n'.join(json.dumps(e, separators=(',', ':')) for e in events))
-        file.write('\n]}\n')
-    os.replace(temporary, path)
+from traced.format import write
 
 
 @contextlib.contextmanager
@@ -106,9 +94,8 @@ def headroom_trace(path, batch=None, capability=90, nonzero=None):
     `capability`: of the GPU (90: Hopper, 89: Ada, 80: A100), by which kernels of attention and workspaces are chosen. Gives an
     object whose step() says that a training step begins (otherwise one does with the first forward pass after an update)."""
     from traced import kernels, pretend, tracer as tracers
-    from torch._subclasses.fake_tensor import FakeTensorMode
     pretend.engine_alone()
-    tracer, fake = tracers.Tracer(capability, nonzero), FakeTensorMode(allow_non_fake_inputs=True)
+    tracer, fake = tracers.Tracer(capability, nonzero), pretend.size_only_tensors()
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
         with pretend.gpu(capability, tracer.empty_cache), hooks(tracer), backward_phases(tracer):
@@ -170,7 +157,10 @@ def main():
     options.capability = round(float(options.capability) * 10)
     if options.snapshot:
         from traced import snapshot
-        write(options.out, snapshot.document(options.snapshot))
+        try:
+            write(options.out, snapshot.document(options.snapshot))
+        except (OSError, ValueError, KeyError, TypeError, snapshot.pickle.UnpicklingError, EOFError) as error:
+            sys.exit('torch_trace: %s is no snapshot of torch.cuda.memory that can be read: %s' % (options.snapshot, error))
         return
     if not options.target:
         parser.error('give script.py:function, or --snapshot')

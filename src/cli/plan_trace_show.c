@@ -102,6 +102,9 @@ void hr__trace_print(const hr_trace_plan *plan, const hr_trace_answer *a) {
   moment_print(r, &r->reserved);
   printf("\n  %-10s %12s  with %s of context and libraries%s\n", "driver", hr__size_text(a->driver_bytes, size),
          hr__size_text(a->target.context.bytes, name), a->target.context.measured ? "" : " (an estimate)");
+  if (plan->traces[0].recorded_bytes)
+    printf("  %-10s %12s  reserved on the GPU that it was recorded on\n", "recorded",
+           hr__size_text(plan->traces[0].recorded_bytes, size));
   shares_print(plan, "module, when most is allocated", a->owners, a->n_owners, r->allocated.use.allocated_bytes);
   shares_print(plan, "call, when most is allocated", a->calls, a->n_calls, r->allocated.use.allocated_bytes);
 }

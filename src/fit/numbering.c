@@ -42,3 +42,20 @@ size_t hr__levels_count(const hr_search *search) {
     if (search->knobs[k].quality) count *= search->knobs[k].n_choices;
   return count;
 }
+
+hr_status hr__number_describe(const hr_search *search, size_t number, hr_arena *arena, hr_found *out, hr_error *err) {
+  size_t count = search->n_knobs;
+  const char **overrides = hr__arena_array(arena, count, sizeof *overrides);
+  bool *changes = hr__arena_array(arena, count, sizeof *changes);
+  if (!overrides || !changes) return hr__nomem(err);
+  *out = (hr_found){.overrides = overrides, .changes = changes, .n_overrides = count};
+  for (size_t k = 0; k < count; k++) {
+    const hr_knob *knob = &search->knobs[k];
+    size_t choice = hr__number_choice(search, number, k);
+    overrides[k] = hr__arena_format(arena, "%s=%s", knob->path, knob->choices[choice]);
+    if (!overrides[k]) return hr__nomem(err);
+    changes[k] = knob->changes[choice];
+    out->changes_results |= changes[k];
+  }
+  return HR_OK;
+}

@@ -13,6 +13,9 @@ int64_t hr__number_slices(const hr_search *search, size_t number);
 /* The same setting with all blocks whole. */
 size_t hr__number_whole(const hr_search *search, size_t number);
 
+/* What it sets, as overrides in `arena`; not what it comes to. */
+hr_status hr__number_describe(const hr_search *search, size_t number, hr_arena *arena, hr_found *out, hr_error *err);
+
 /* Levels of quality: of two settings the one with the lower level has the larger number, in the first knob of quality
  * that tells them apart. */
 size_t hr__number_level(const hr_search *search, size_t number);

@@ -87,23 +87,6 @@ static int round_of(const searching *s, size_t number) {
   return own;
 }
 
-static hr_status found_describe(searching *s, size_t number, hr_arena *arena, hr_found *out, hr_error *err) {
-  size_t count = s->out->n_knobs;
-  const char **overrides = hr__arena_array(arena, count, sizeof *overrides);
-  bool *changes = hr__arena_array(arena, count, sizeof *changes);
-  if (!overrides || !changes) return hr__nomem(err);
-  *out = (hr_found){.overrides = overrides, .changes = changes, .n_overrides = count};
-  for (size_t k = 0; k < count; k++) {
-    const hr_knob *knob = &s->out->knobs[k];
-    size_t choice = hr__number_choice(s->out, number, k);
-    overrides[k] = hr__arena_format(arena, "%s=%s", knob->path, knob->choices[choice]);
-    if (!overrides[k]) return hr__nomem(err);
-    changes[k] = knob->changes[choice];
-    out->changes_results |= changes[k];
-  }
-  return HR_OK;
-}
-
 /* A recipe that is closed but for what fit/choose closes. As many slices as there are samples are the most. */
 static hr_status setting_load(searching *s, size_t number, const hr_found *found, hr_recipe **recipe, hr_open *open,
                               hr_error *err) {
@@ -128,7 +111,7 @@ static hr_status setting_bound(searching *s, setting *it, hr_arena *arena, hr_er
   hr_found found;
   hr_recipe *recipe;
   hr_open open = {0};
-  HR_TRY(found_describe(s, it->number, arena, &found, err));
+  HR_TRY(hr__number_describe(s->out, it->number, arena, &found, err));
   hr_status status = setting_load(s, it->number, &found, &recipe, &open, err);
   if (status == HR_OK) status = hr__bound(&open, &it->bound, err);
   if (status == HR_OK) {
@@ -273,7 +256,7 @@ static bool setting_hopeless(const searching *s, const setting *it) {
 static hr_status pair_run(searching *s, pair *p, int count, hr_error *err) {
   hr_status status = HR_OK;
   for (int i = 0; i < count && status == HR_OK; i++)
-    status = found_describe(s, p->settings[i]->number, &s->out->arena, &p->outcomes[i].found, err);
+    status = hr__number_describe(s->out, p->settings[i]->number, &s->out->arena, &p->outcomes[i].found, err);
   if (status == HR_OK) hr__pool_run(s->pool, s->space->threads, count, plan_task, p);
   for (int i = 0; i < count; i++) {
     if (status == HR_OK) status = outcome_take(s, p->settings[i], &p->outcomes[i], err);
@@ -350,18 +333,17 @@ static int found_compare(const void *a, const void *b) {
   return x_peak < y_peak ? -1 : x_peak > y_peak;
 }
 
-static void frontier_make(searching *s) {
-  hr_search *out = s->out;
-  qsort(s->planned, out->n_planned, sizeof *s->planned, found_compare);
+void hr__search_frontier(hr_search *out, hr_found *planned) {
+  qsort(planned, out->n_planned, sizeof *planned, found_compare);
   for (size_t i = 0; i < out->n_planned; i++) {
-    bool beaten = out->n_frontier > 0 && s->planned[out->n_frontier - 1].peak_bytes[HR_TIER_DEVICE] <=
-                                             s->planned[i].peak_bytes[HR_TIER_DEVICE];
-    bool chosen = s->planned[i].overrides == out->chosen.overrides;
+    bool beaten = out->n_frontier > 0 &&
+                  planned[out->n_frontier - 1].peak_bytes[HR_TIER_DEVICE] <= planned[i].peak_bytes[HR_TIER_DEVICE];
+    bool chosen = planned[i].overrides == out->chosen.overrides;
     if (beaten && !chosen) continue;
     if (chosen) out->at = out->n_frontier;
-    s->planned[out->n_frontier++] = s->planned[i];
+    planned[out->n_frontier++] = planned[i];
   }
-  out->frontier = s->planned;
+  out->frontier = planned;
 }
 
 /* --- the whole ---------------------------------------------------------------------------------------------------- */
@@ -434,7 +416,7 @@ static hr_status search(searching *s, hr_error *err) {
   }
   HR_TRY(best_lay(s, err));
   out->chosen = s->best.found;
-  frontier_make(s);
+  hr__search_frontier(out, s->planned);
   return HR_OK;
 }
 

@@ -91,5 +91,7 @@ typedef struct hr_space {
  * of use there may be none: then out->chosen has no overrides, and there is neither recipe nor plan. */
 hr_status hr__search(const hr_space *space, hr_search *out, hr_recipe **recipe, hr_chosen *chosen, hr_error *err);
 void hr__search_fini(hr_search *search);
+/* The frontier of what was planned, out->n_planned of them in the search's arena, once `chosen` is known. */
+void hr__search_frontier(hr_search *out, hr_found *planned);
 
 #endif

@@ -6,7 +6,6 @@
  * of fit/search.h: the highest quality, then the least seconds per token; settings with other results that nobody's
  * hand has opened count only where nothing else fits.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "fit/numbering.h"
@@ -72,23 +71,6 @@ static hr_status knobs_read(searching *s, hr_error *err) {
 
 /* --- one setting -------------------------------------------------------------------------------------------------- */
 
-static hr_status found_describe(searching *s, size_t number, hr_found *out, hr_error *err) {
-  size_t count = s->out->n_knobs;
-  const char **overrides = hr__arena_array(&s->out->arena, count, sizeof *overrides);
-  bool *changes = hr__arena_array(&s->out->arena, count, sizeof *changes);
-  if (!overrides || !changes) return hr__nomem(err);
-  *out = (hr_found){.overrides = overrides, .changes = changes, .n_overrides = count};
-  for (size_t k = 0; k < count; k++) {
-    const hr_knob *knob = &s->out->knobs[k];
-    size_t choice = hr__number_choice(s->out, number, k);
-    overrides[k] = hr__arena_format(&s->out->arena, "%s=%s", knob->path, knob->choices[choice]);
-    if (!overrides[k]) return hr__nomem(err);
-    changes[k] = knob->changes[choice];
-    out->changes_results |= changes[k];
-  }
-  return HR_OK;
-}
-
 /* Which of the rounds a setting belongs to: with other results that nobody's hand has opened it is of the last one. */
 static bool unasked(const searching *s, size_t number) {
   for (size_t k = 0; k < s->out->n_knobs; k++) {
@@ -115,7 +97,7 @@ static hr_status setting_try(searching *s, size_t number, hr_found *found, hr_er
   hr_recipe *recipe = NULL;
   hr_open open = {0};
   hr_engine_run run = {0};
-  HR_TRY(found_describe(s, number, found, err));
+  HR_TRY(hr__number_describe(s->out, number, &s->out->arena, found, err));
   hr_status status = s->space->load(s->space->user, found->overrides, found->n_overrides, &recipe, &open, err);
   if (status == HR_OK) {
     status = hr__engine_simulate(recipe, open.facts, &run, err);
@@ -158,26 +140,6 @@ static hr_status setting_take(searching *s, size_t number, hr_error *err) {
 
 /* --- all of them -------------------------------------------------------------------------------------------------- */
 
-static int found_compare(const void *a, const void *b) {
-  const hr_found *x = a, *y = b;
-  if (x->token_seconds != y->token_seconds) return x->token_seconds < y->token_seconds ? -1 : 1;
-  uint64_t x_peak = x->peak_bytes[HR_TIER_DEVICE], y_peak = y->peak_bytes[HR_TIER_DEVICE];
-  return x_peak < y_peak ? -1 : x_peak > y_peak;
-}
-
-static void frontier_make(searching *s) {
-  hr_search *out = s->out;
-  qsort(s->planned, out->n_planned, sizeof *s->planned, found_compare);
-  for (size_t i = 0; i < out->n_planned; i++) {
-    bool chosen = s->planned[i].overrides == out->chosen.overrides;
-    const hr_found *last = out->n_frontier > 0 ? &s->planned[out->n_frontier - 1] : NULL;
-    if (!chosen && last && last->peak_bytes[HR_TIER_DEVICE] <= s->planned[i].peak_bytes[HR_TIER_DEVICE]) continue;
-    if (chosen) out->at = out->n_frontier;
-    s->planned[out->n_frontier++] = s->planned[i];
-  }
-  out->frontier = s->planned;
-}
-
 static bool anything_fits(const searching *s) {
   return s->out->n_planned > 0 && s->planned[s->best].fits;
 }
@@ -195,7 +157,7 @@ static hr_status settings_try(searching *s, hr_error *err) {
           HR_TRY(setting_take(s, number, err));
   if (s->out->n_planned > 0) {
     s->out->chosen = s->planned[s->best];
-    frontier_make(s);
+    hr__search_frontier(s->out, s->planned);
     return HR_OK;
   }
   if (err) *err = s->first_error;

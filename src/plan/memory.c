@@ -45,7 +45,7 @@ static const hr_key keys[] = {
      .fallback = "auto",
      .choices = "auto|%",
      .meaning = "part of the budget that stays free: a size, per cent of the budget, or auto (2% for a GPU that is not "
-                "here, else 0)"},
+                "here, 3% where PyTorch is to train, else 0)"},
 };
 const hr_key_table hr_memory_keys = {keys, sizeof keys / sizeof keys[0]};
 

@@ -111,9 +111,11 @@ static hr_status head_read(reading *r, const hr_doc_node *root) {
   if (strcmp(format, HR_TORCH_TRACE_FORMAT) != 0)
     return hr__fail(r->err, HR_BAD_INPUT, r->name, REMEDY, "its format is '%.60s', not '%s'", format,
                     HR_TORCH_TRACE_FORMAT);
-  int64_t batch, capability;
+  int64_t batch, capability, recorded;
   HR_TRY(number_of(r, root, "batch", INT32_MAX, &batch));
   HR_TRY(number_of(r, root, "capability", 999, &capability));
+  HR_TRY(number_of(r, root, "recorded_reserved_bytes", (int64_t)BYTES_MOST, &recorded));
+  out->recorded_bytes = (uint64_t)recorded;
   out->batch = (uint64_t)batch;
   out->capability = (int)capability;
   out->source = text_of(root, "source");

@@ -40,7 +40,7 @@ def efficient_backward(_, q, k, v, *rest, **words):
 def embedding_backward(gradient, indices, rows, *rest, **words):
     n, width = indices.numel(), gradient.shape[-1]
     if n <= 3072:
-        return []
+        return [0] * 6  # none, but as many: traces of several batch sizes correspond
     segments = min(n, int(rows)) + n // 10
     return [8 * n] * 4 + [8 * segments, 4 * segments * up(width, 32)]
 

@@ -14,7 +14,7 @@ import torch
 import torch.cuda.amp.common
 import torch.nn.utils.clip_grad as clip_grad
 import torch.optim.optimizer as optimizers
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 # A function that returns 0, in machine code: false, or an optional without a value.
 RETURN_ZERO = {'x86_64': b'\x31\xc0\xc3', 'aarch64': b'\x00\x00\x80\xd2\xc0\x03\x5f\xd6'}
@@ -49,6 +49,15 @@ def engine_alone():
         ctypes.memmove(address, code, len(code))
         libc.mprotect(ctypes.c_void_p(begin), span, 5)
     torch._C._ensureCUDADeviceGuardSet()  # changes of the current device go nowhere
+
+
+def size_only_tensors():
+    """The mode in which tensors have no contents; made before torch.cuda pretends, which it asks whether a device may be used."""
+    absent = not torch.cuda.is_available()
+
+    class Mode(FakeTensorMode):
+        avoid_device_init = property(lambda self: absent)
+    return Mode(allow_non_fake_inputs=True)
 
 
 def apply(self, fn, recurse=True):
@@ -90,6 +99,13 @@ def properties(capability):
                                  shared_memory_per_block_optin=227 << 10, L2_cache_size=50 << 20)
 
 
+def libraries_as_on_a_gpu():
+    """transformers goes other ways with tensors without contents (masks where a GPU needs none)."""
+    library = sys.modules.get('transformers.utils.import_utils')
+    if library is not None and hasattr(library, 'is_fake_tensor'):
+        library.is_fake_tensor = lambda tensor: False
+
+
 @contextlib.contextmanager
 def gpu(capability, on_empty_cache):
     """torch.cuda as with one GPU, of which nothing has been used."""
@@ -112,7 +128,7 @@ def gpu(capability, on_empty_cache):
         'memory_allocated': zero, 'max_memory_allocated': zero, 'memory_reserved': zero, 'max_memory_reserved': zero,
         'reset_peak_memory_stats': nothing, 'manual_seed': nothing, 'manual_seed_all': nothing, 'memory_stats': lambda *a, **k: {},
         'mem_get_info': lambda *a, **k: (have.total_memory, have.total_memory), 'current_stream': lambda *a, **k: stream,
-        'default_stream': lambda *a, **k: stream, 'ipc_collect': nothing, 'set_per_process_memory_fraction': nothing,
+        'default_stream': lambda *a, **k: stream, 'ipc_collect': nothing, 'is_current_stream_capturing': lambda: False, 'set_per_process_memory_fraction': nothing,
     }.items()]
     before = [(holder, name, getattr(holder, name)) for holder, name, _ in changes if hasattr(holder, name)]
     if torch.cuda.is_available():  # the GPU that is there answers for itself

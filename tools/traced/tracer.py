@@ -11,12 +11,11 @@ import torch
 import torch.utils._pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from . import contents
+from .format import ALLOCATE, CATEGORIES, EMPTY_CACHE, FORMAT, FREE, MARK, PHASES
 from .kernels import SCRATCH
+from .pretend import libraries_as_on_a_gpu
 
-FORMAT = 'headroom torch trace 1'
-CATEGORIES = ['parameters', 'gradients', 'optimizer', 'activations', 'workspace', 'inputs', 'other']
-PHASES = ['build', 'forward', 'backward', 'optimizer', 'eval', 'save']
-ALLOCATE, FREE, MARK, EMPTY_CACHE = range(4)
 MIB = 1 << 20
 TORCH = os.path.dirname(torch.__file__)
 TOOL = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -31,6 +30,9 @@ UNMODELLED = {'aten::' + name: why for why, names in {
     'scratch of linear algebra and FFT': '_fft_r2c _fft_c2c _fft_c2r linalg_svd _linalg_svd linalg_qr _linalg_eigh '
                                          'linalg_inv_ex linalg_cholesky_ex linalg_lu_factor_ex _linalg_solve_ex',
 }.items() for name in names.split()}
+
+
+QUESTIONS = {'aten::_local_scalar_dense': 'item', 'aten::equal': 'equal'}
 
 
 def line_of_user(frames):
@@ -148,41 +150,68 @@ class Tracer(TorchDispatchMode):
         size = 32 * MIB if self.capability // 10 in (9, 10, 12) else 8519680
         self.allocate(size, 'cublas workspace', 'workspace')
 
-    def guess(self, name, args):
-        """What depends on contents: 0, and a note of the line."""
-        line = line_of_user(traceback.extract_stack()) or name
-        self.guesses[line] = name
+    def line(self):
+        return line_of_user(traceback.extract_stack()) or 'a library'
+
+    def answer(self, name, args):
+        """item() and the like: from contents where they are known, else 0, and a note of the line."""
+        known = [contents.of(t) for t in args if isinstance(t, torch.Tensor)]
+        if all(k is not None for k in known):
+            with contents.unset_fake_temporarily():
+                return known[0].item() if name == 'item' else torch.equal(*known)
+        self.guesses['%s gets 0: %s' % (name, self.line())] = True
         kind = args[0].dtype
-        return False if kind == torch.bool else 0.0 if kind.is_floating_point else 0
+        return False if kind == torch.bool or name == 'equal' else 0.0 if kind.is_floating_point else 0
+
+    def places(self, mask):
+        """nonzero(): as many as there are, or the share that the user gave; None: neither is known."""
+        out = contents.nonzero(mask)
+        if out is None and self.nonzero is not None:
+            self.guesses['nonzero finds %g of the elements: %s' % (self.nonzero, self.line())] = True
+            out = torch.empty((max(1, round(mask.numel() * self.nonzero)), mask.dim()), dtype=torch.int64, device=mask.device)
+        return out
+
+    def indices(self, given):
+        """Boolean masks among indices become places, as CUDA makes them first; None: how many is not known."""
+        taken = []
+        for index in given:
+            if isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8):
+                found = self.places(index)
+                if found is None:
+                    return None
+                self.track(found, 'aten::nonzero')
+                taken += list(found.unbind(1))
+            else:
+                taken.append(index)
+        return taken
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = function._schema.name
-        flat = [a for a in args if isinstance(a, torch.Tensor)]
-        gpu = any(t.device.type == 'cuda' for t in flat)
-        if name == 'aten::_local_scalar_dense' and gpu:
-            return self.guess('item', args)
-        if name == 'aten::equal' and gpu:
-            self.guess('equal', args)
-            return False
-        if name == 'aten::nonzero' and gpu and self.nonzero is not None:
-            count = max(1, round(args[0].numel() * self.nonzero))
-            self.guesses[line_of_user(traceback.extract_stack()) or name] = 'nonzero'
-            function, args, kwargs = torch.ops.aten.empty.memory_format, ((count, args[0].dim()),), {
-                'dtype': torch.int64, 'device': args[0].device}
+        gpu = any(isinstance(t, torch.Tensor) and t.device.type == 'cuda' for t in args)
+        if name in QUESTIONS and isinstance(args[0], torch.Tensor):
+            return self.answer(QUESTIONS[name], args)
+        if name == 'aten::nonzero':
+            out = self.places(args[0])
+            if out is not None:
+                self.track(out, name)
+                return out
+        if name == 'aten::index':
+            args = (args[0], self.indices(args[1]) or args[1]) + tuple(args[2:])
         if name in PRODUCTS:
             self.workspace(args)
         if gpu and name in UNMODELLED:
             self.unmodelled[name] = self.unmodelled.get(name, 0) + 1
         onto = self.in_place_sum(name, function, args)
         sizes = SCRATCH[name](*args, **kwargs) if name in SCRATCH and gpu else []
-        scratch = [self.allocate(size, name + ' (scratch)', 'workspace') for size in sizes if size]
+        scratch = [self.allocate(size, name + ' (scratch)', 'workspace') for size in sizes]
         out = function(*args, **kwargs)
         for tensor in pytree.tree_leaves(out):
             if isinstance(tensor, torch.Tensor):
                 self.track(tensor, name, onto)
         for number in reversed(scratch):
             self.free(number)
+        contents.follow(function, args, kwargs, out)
         return out
 
     # ---- modules, phases, steps ----
@@ -194,6 +223,7 @@ class Tracer(TorchDispatchMode):
 
     def forward_begins(self, module, args):
         if not self.stack and not self.backward:
+            libraries_as_on_a_gpu()
             if module not in self.paths:
                 for path, inner in module.named_modules():
                     self.paths[inner] = path or type(module).__name__
@@ -251,8 +281,7 @@ class Tracer(TorchDispatchMode):
         return {
             'format': FORMAT, 'source': 'size-only tensors', 'batch': batch, 'capability': self.capability,
             'versions': {'torch': torch.__version__, 'python': platform.python_version()},
-            'guesses': ['%s gets 0: %s' % (call, line) if call != 'nonzero' else 'nonzero takes %g of the elements: %s' % (
-                self.nonzero, line) for line, call in self.guesses.items()],
+            'guesses': list(self.guesses),
             'unmodelled': ['%s (%d calls): %s is not counted' % (name, count, UNMODELLED[name])
                            for name, count in sorted(self.unmodelled.items())],
             'categories': CATEGORIES, 'phases': PHASES, 'names': self.names, 'events': self.in_order(),

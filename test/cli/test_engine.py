@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""plan for PyTorch: the answer and its table, beside headroom's own, in sweeps, with open settings; what is not modelled is refused by name."""
+import os
+
+from support import RECIPES, check, finish, run
+
+RECIPE = ['plan', os.path.join(RECIPES, 'llama-3.2-1b.yaml'), '--gpu', '4090']
+GIB = 1 << 30
+
+
+def equal(seen, expected, what):
+    check(seen == expected, f'{what}: {seen}, expected {expected}')
+
+
+def answer(*more, code=0):
+    return run(*RECIPE, '--engine', 'pytorch', '--json', *more).expect(code).json()
+
+
+plain = answer()
+torch = plain['torch']
+check(torch['allocated_bytes'] < torch['reserved_bytes'] < torch['driver_bytes'], 'allocated < reserved < driver')
+equal(sum(torch['categories'].values()), torch['allocated_bytes'], 'categories sum to what is allocated')
+equal(plain['device']['peak_bytes'], torch['driver_bytes'], 'the peak is what the driver shows')
+equal(sum(plain['device']['categories'].values()), torch['driver_bytes'], 'categories of the device sum to the peak')
+equal(torch['driver_bytes'] - torch['reserved_bytes'], torch['context_bytes'], 'the context is the rest')
+equal(torch['call'], 'aten::_log_softmax_backward_data', 'where the peak is')
+equal(plain['device']['margin_bytes'], plain['device']['budget_bytes'] // 100 * 3, '3 % stay free')
+check(any(o['module'] == 'model.layers.*.mlp' for o in plain['owners']), 'owners are modules')
+
+# by the driver's bytes, with the margin: a card that the allocated bytes would fit is too small
+short = torch['driver_bytes'] * 100 // 97 - (16 << 20)
+equal(answer('--gpu-memory', str(short), code=3)['fits'], False, 'below peak and margin')
+equal(answer('--gpu-memory', str(short + (64 << 20)))['fits'], True, 'above them')
+
+again = answer('--set', 'memory.checkpoint=every-layer')['torch']
+check(again['allocated_bytes'] < torch['allocated_bytes'], 'checkpointing takes less')
+reentrant = answer('--set', 'memory.checkpoint=every-layer', '--set', 'engine.checkpoint=reentrant')['torch']
+check(reentrant['allocated_bytes'] < torch['allocated_bytes'], 'and so does the other form of it')
+foreach = answer('--set', 'engine.optimizer=foreach', '--seq', '64', '--batch', '1')['torch']
+fused = answer('--seq', '64', '--batch', '1')['torch']
+check(foreach['allocated_bytes'] > fused['allocated_bytes'] + GIB, 'foreach makes a list of all roots')
+equal(foreach['phase'], 'optimizer', 'and peaks there')
+segments = answer('--alloc-conf', 'expandable_segments:True', '--set', 'memory.checkpoint=every-layer')['torch']
+check(segments['reserved_bytes'] < again['reserved_bytes'], 'segments that grow leave fewer holes behind checkpoints')
+
+opened = answer('--set', 'memory.checkpoint=auto', '--set', 'training.batch_size=[2, 4, 8, 16]',
+                '--set', 'training.gradient_accumulation=1')
+equal(opened['fits'], True, 'something fits')
+check(any(k['key'] == 'memory.checkpoint' for k in opened['search']['open']), 'checkpointing is open')
+
+both = run(*RECIPE, '--compare', 'engine=pytorch', '--json').expect(0).json()['plans']
+equal(both[0]['torch'], None, 'headroom itself has nothing of PyTorch')
+equal(both[1]['torch'], torch, 'the other side is the plan for PyTorch')
+entries = run(*RECIPE, '--sweep', 'engine=headroom,pytorch', '--json').expect(0).json()['entries']
+equal([e['peak_bytes'] for e in entries], [p['device']['peak_bytes'] for p in both], 'a sweep has both')
+
+text = run(*RECIPE, '--engine', 'pytorch').expect(0, 'PyTorch allocates', 'most is allocated in backward of step 2, at aten::',
+                                                  'cached', 'context', '3 % stay free').out
+check(all(len(line) <= 80 for line in text.splitlines()), f'80 columns: {text}')
+
+for setting, words in (('memory.offload.optimizer=host', "headroom's own"), ('memory.split={layers: 2}', "headroom's own"),
+                       ('memory.checkpoint=selective', 'whole layers'), ('engine.trainer=deepspeed', 'DeepSpeed'),
+                       ('training.ema=0.99', 'averages'), ('training.optimizer.kind=paged_adamw', 'paged_adamw'),
+                       ('engine.alloc_conf=backend:cudaMallocAsync', 'cudaMallocAsync')):
+    refused = run(*RECIPE, '--engine', 'pytorch', '--set', setting)
+    check(refused.code in (2, 5), f'{setting}: exit code {refused.code}')
+    check(words in refused.err, f'{setting}: {words} is not in {refused.err}')
+run('plan', os.path.join(RECIPES, 'demo.yaml'), '--engine', 'pytorch').expect(5, '--gpu 4090')
+run('plan', os.path.join(RECIPES, '004-small.yaml'), '--gpu', '4090', '--engine', 'pytorch').expect(5, 'torch_trace.py')
+run('train', os.path.join(RECIPES, 'llama-3.2-1b.yaml'), '--set', 'engine.kind=pytorch', '--set', 'memory.device=cuda', '--set',
+    'memory.gpu=4090', '--set', 'memory.budget=auto').expect(5, 'not run')
+finish()
