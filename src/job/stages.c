@@ -10,7 +10,7 @@ static hr_status stage_source(const hr_job_source *given, hr_arena *arena, hr_st
   const char **overrides = hr__arena_array(arena, given->n_overrides + 1, sizeof *overrides);
   char *chosen = hr__arena_format(arena, "%s=%s", HR_STAGE, stage->name);
   if (!overrides || !chosen) return hr__nomem(err);
-  memcpy(overrides, given->overrides, given->n_overrides * sizeof *overrides);
+  if (given->n_overrides > 0) memcpy(overrides, given->overrides, given->n_overrides * sizeof *overrides);
   overrides[given->n_overrides] = chosen;
   stage->source = (hr_job_source){given->path, overrides, given->n_overrides + 1};
   return HR_OK;

@@ -43,8 +43,8 @@ class View {
     for (const f of this.listeners) f(Boolean(all) || 'by' in change);
   }
   nodeText(n) {
-    const nodes = this.layout.nodes(this.program);
-    return nodes.op.count ? `${nodes.op.at(n)} · ${nodes.module.at(n)}` : '';
+    const ops = this.layout.ops(this.program);
+    return ops.count ? `${ops.at(n)} · ${this.layout.modules(this.program).at(n)}` : '';
   }
 }
 
@@ -66,22 +66,19 @@ function fullest(view, width) {
 }
 
 function phaseStrip(view, context, p, top) {
-  const phase = view.layout.nodes(view.program).phase, [a, b] = view.x;
-  for (let n = view.nodeAt(a); n < phase.length && view.edge(n) < b;) {
-    let end = n;
-    while (end < phase.length && phase[end] === phase[n]) end++;
-    const x0 = p.x + p.w * Math.max(0, (view.edge(n) - a) / (b - a)), x1 = p.x + p.w * Math.min(1, (view.edge(end) - a) / (b - a));
-    context.fillStyle = palette.get(PHASES[phase[n]]);
+  const phase = view.layout.phase(view.program), [a, b] = view.x;
+  const at = (px) => phase[view.nodeAt(a + (b - a) * (px + 0.5) / p.w)];
+  for (let px = 0, end; phase.length && px < p.w; px = end) {
+    for (end = px + 1; end < p.w && at(end) === at(px);) end++;
+    context.fillStyle = palette.get(PHASES[at(px)]);
     context.globalAlpha = 0.85;
-    context.fillRect(x0, top, Math.max(1, x1 - x0), 4);
+    context.fillRect(p.x + px, top, Math.min(end, p.w) - px, 4);
     context.globalAlpha = 1;
-    if (x1 - x0 > 60) {
-      context.fillStyle = palette.get('faint');
-      context.textAlign = 'center';
-      context.textBaseline = 'top';
-      context.fillText(PHASES[phase[n]], (x0 + x1) / 2, top + 6);
-    }
-    n = end;
+    if (end - px <= 60) continue;
+    context.fillStyle = palette.get('faint');
+    context.textAlign = 'center';
+    context.textBaseline = 'top';
+    context.fillText(PHASES[at(px)], p.x + (px + end) / 2, top + 6);
   }
 }
 
@@ -166,7 +163,7 @@ function areasPicture(view) {
     return content(node);
   }
   function content(n) {
-    const { list, sum } = told(n), phase = PHASES[view.layout.nodes(view.program).phase[n]];
+    const { list, sum } = told(n), phase = PHASES[view.layout.phase(view.program)[n]];
     return [el('b', {}, `node ${n}${phase ? ', ' + phase : ''}`), view.nodeText(n), pairs([...list, ['all', size(sum)]])];
   }
   function over(pic, context) {

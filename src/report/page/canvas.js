@@ -14,7 +14,8 @@ function seriesColor(by, i, count) {
   if (by === 'categories') return CATEGORY_COLORS[i];
   return i === count - 1 ? 'fixed' : i === count - 2 ? 'free' : i === count - 3 ? 'others' : OWNER_COLORS[i % OWNER_COLORS.length];
 }
-function colorOf(name) { return name === 'free' ? 'free' : palette.get(name); }
+// For elements, which follow the scheme by themselves.
+function colorOf(name) { return name === 'free' ? 'free' : `var(--${name})`; }
 
 const pictures = new Set();
 function redrawAll() { palette.forget(); for (const p of pictures) p.redraw(); }
@@ -186,15 +187,15 @@ function axisX(context, p, range, text) {
   }
 }
 
-// Text that ends with an ellipsis where there is no room.
+// The end of a text where there is no room for all of it: names differ there.
 function fitted(context, text, room) {
   if (context.measureText(text).width <= room) return text;
   let low = 0, high = text.length;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (context.measureText(text.slice(0, middle) + '…').width <= room) low = middle; else high = middle - 1;
+    if (context.measureText('…' + text.slice(-middle)).width <= room) low = middle; else high = middle - 1;
   }
-  return low > 3 ? text.slice(0, low) + '…' : '';
+  return low > 3 ? '…' + text.slice(-low) : '';
 }
 
 let hatching = null;

@@ -92,7 +92,7 @@ function curvePicture(title, lines, events, options = {}) {
   function told(at) {
     return lines.map((line, k) => {
       const i = indexAt(curves[k], at);
-      return [line.label, `${figure(Number.isFinite(curves[k].values[i]) ? curves[k].values[i] : null)}${curves[k].steps[i] !== at ? ` (step ${whole(curves[k].steps[i])})` : ''}`, palette.get(line.color)];
+      return [line.label, `${figure(Number.isFinite(curves[k].values[i]) ? curves[k].values[i] : null)}${curves[k].steps[i] !== at ? ` (step ${whole(curves[k].steps[i])})` : ''}`, colorOf(line.color)];
     });
   }
   function probe(pic, x) {
@@ -133,7 +133,7 @@ function curvePicture(title, lines, events, options = {}) {
   } }, 'log');
   const rows = lines.map((l) => [l.label, figure(l.curve.last), l.curve.least ? `${figure(l.curve.least[1])} (step ${whole(l.curve.least[0])})` : '–', l.curve.most ? `${figure(l.curve.most[1])} (step ${whole(l.curve.most[0])})` : '–', whole(l.curve.count)]);
   return el('figure', { class: 'curve' }, el('div', { class: 'bar' }, el('h3', {}, title), el('span', { class: 'push' }), logButton, picture.buttons()), picture.box,
-    lines.length > 1 ? el('ul', { class: 'legend' }, lines.map((l) => el('li', {}, swatch(palette.get(l.color)), l.label, el('span', {}, figure(l.curve.last))))) : null,
+    lines.length > 1 ? el('ul', { class: 'legend' }, lines.map((l) => el('li', {}, swatch(colorOf(l.color)), l.label, el('span', {}, figure(l.curve.last))))) : null,
     picture.readout, el('details', {}, el('summary', {}, 'as a table'), table(title, ['', 'last', 'least', 'most', 'points'], rows)));
 }
 
@@ -185,7 +185,7 @@ function measuredCard(run) {
   if (!header) return null;
   const rows = ['device', 'host', 'disk'].filter((t) => header.tiers[t] && (header.tiers[t].planned_bytes > 0 || (run.held_bytes && run.held_bytes[t] > 0))).map((t) => {
     const planned = header.tiers[t].planned_bytes, held = run.held_bytes ? run.held_bytes[t] : null, most = Math.max(planned, held || 0, 1);
-    return [t, { class: 'share', text: [meter([[planned / most, palette.get('parameters')]], 'planned ' + size(planned)), held != null && meter([[held / most, palette.get('inputs')]], 'measured ' + size(held))] },
+    return [t, { class: 'share', text: [meter([[planned / most, colorOf('parameters')]], 'planned ' + size(planned)), held != null && meter([[held / most, colorOf('inputs')]], 'measured ' + size(held))] },
       size(planned), size(held), held == null ? '–' : { text: change(planned, held), class: held > planned ? 'bad' : null }, size(header.tiers[t].budget_bytes)];
   });
   const steps = run.phases && run.phases.steps, planned = header.planned_step_seconds, speed = run.curves.find((c) => c.kind === 'speed');

@@ -1,48 +1,64 @@
 'use strict';
 // The page's data: columns of whole numbers as report/columns.h writes them, and names as report/names.h does.
-// All numbers of a column.
-function unpack(text) {
-  const bytes = atob(text), out = [];
-  let at = 0;
+// All numbers of a column; `count` is how many there are, where that is known.
+function unpack(text, count) {
+  const bytes = atob(text), length = bytes.length;
+  let out = new Float64Array(count ?? 1024), at = 0, n = 0;
   const next = () => {
-    let value = 0, scale = 1;
-    for (;;) {
-      const byte = bytes.charCodeAt(at++);
+    let byte = bytes.charCodeAt(at++);
+    if (byte < 128) return byte;
+    let value = byte & 127, scale = 128;
+    do {
+      byte = bytes.charCodeAt(at++);
       value += (byte & 127) * scale;
-      if (byte < 128) return value;
       scale *= 128;
-    }
+    } while (byte >= 128);
+    return value;
   };
-  while (at < bytes.length) {
-    for (let literals = next(); literals > 0; literals--) out.push(next());
-    if (at >= bytes.length) break;
-    for (let length = next(), back = next(); length > 0; length--) out.push(out[out.length - back]);
+  const room = (more) => {
+    if (n + more <= out.length) return;
+    const larger = new Float64Array(Math.max(2 * out.length, n + more));
+    larger.set(out);
+    out = larger;
+  };
+  while (at < length) {
+    const literals = next();
+    room(literals);
+    for (const end = n + literals; n < end; n++) out[n] = next();
+    if (at >= length) break;
+    const copied = next(), back = next();
+    room(copied);
+    for (const end = n + copied; n < end; n++) out[n] = out[n - back];
   }
-  return out;
+  return n === out.length ? out : out.subarray(0, n);
 }
 
 function signed(value) { return value % 2 ? -(value + 1) / 2 : value / 2; }
 
-function column(text, scale = 1) { return Float64Array.from(unpack(text), (v) => v * scale); }
+function column(text, count, scale = 1) {
+  const out = unpack(text, count);
+  if (scale !== 1) for (let i = 0; i < out.length; i++) out[i] *= scale;
+  return out;
+}
 
 // Numbers written as differences.
-function rising(text, scale = 1) {
-  let value = 0;
-  return Float64Array.from(unpack(text), (v) => (value += signed(v)) * scale);
+function rising(text, count, scale = 1) {
+  const out = unpack(text, count);
+  for (let i = 0, value = 0; i < out.length; i++) { value += signed(out[i]); out[i] = value * scale; }
+  return out;
 }
 
 // A list of names, each made when it is needed.
 class Names {
-  constructor(patterns, [which, numbers]) {
+  constructor(patterns, [which, numbers], count) {
     this.patterns = patterns;
-    this.which = unpack(which);
+    this.which = unpack(which, count);
     this.count = this.which.length;
     this.starts = new Uint32Array(this.count);
-    this.numbers = unpack(numbers);
-    const before = [];
+    const list = this.numbers = unpack(numbers), before = new Float64Array(16), holes = patterns.map((pieces) => pieces.length - 1);
     for (let i = 0, at = 0; i < this.count; i++) {
       this.starts[i] = at;
-      for (let k = 0, holes = patterns[this.which[i]].length - 1; k < holes; k++, at++) this.numbers[at] = before[k] = (before[k] || 0) + signed(this.numbers[at]);
+      for (let k = 0, end = holes[this.which[i]]; k < end; k++, at++) list[at] = before[k] += signed(list[at]);
     }
   }
   at(i) {
@@ -67,20 +83,17 @@ class Layout {
     return this.keep('buffers', () => {
       const b = this.data.buffers, n = b.count, names = this.data.names;
       return {
-        count: n, name: new Names(names, b.name), module: new Names(names, b.module), shape: new Names(names, b.shape),
-        tier: column(b.tier), category: column(b.category), program: column(b.program), owner: column(b.owner),
-        bytes: column(b.bytes, this.unit), offset: rising(b.offset, this.unit), first: rising(b.first),
-        length: column(b.length), home: rising(b.home),
+        count: n, name: new Names(names, b.name, n), module: new Names(names, b.module, n), shape: new Names(names, b.shape, n),
+        tier: column(b.tier, n), category: column(b.category, n), program: column(b.program, n), owner: column(b.owner, n),
+        bytes: column(b.bytes, n, this.unit), offset: rising(b.offset, n, this.unit), first: rising(b.first, n),
+        length: column(b.length, n), home: rising(b.home, n),
       };
     });
   }
   // What the nodes of a program are.
-  nodes(program) {
-    return this.keep('nodes ' + program, () => {
-      const p = this.programs[program], names = this.data.names;
-      return { op: new Names(names, p.what.op), module: new Names(names, p.what.module), phase: column(p.what.phase) };
-    });
-  }
+  phase(program) { return this.keep('phase ' + program, () => column(this.programs[program].what.phase, this.programs[program].nodes)); }
+  ops(program) { return this.keep('ops ' + program, () => new Names(this.data.names, this.programs[program].what.op, this.programs[program].nodes)); }
+  modules(program) { return this.keep('modules ' + program, () => new Names(this.data.names, this.programs[program].what.module, this.programs[program].nodes)); }
   // When each node begins on the stream of kernels, and when the program ends: nodes + 1 numbers.
   times(program) {
     return this.keep('times ' + program, () => {
@@ -118,7 +131,7 @@ class Layout {
   stream(program, stream) {
     return this.keep(['stream', program, stream].join(' '), () => {
       const s = this.programs[program].streams[stream], n = s.count;
-      const node = rising(s.node), idle = column(s.idle), length = column(s.length);
+      const node = rising(s.node, n), idle = column(s.idle, n), length = column(s.length, n);
       const begin = new Float64Array(n), end = new Float64Array(n), waits = new Uint8Array(n);
       for (let i = 0, at = 0; i < n; i++) {
         waits[i] = length[i] % 2;

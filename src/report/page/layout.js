@@ -31,19 +31,26 @@ function layoutPicture(view) {
     context.fillRect(p.x, p.y, p.w, p.h);
     context.fillStyle = hatch(context);
     context.fillRect(p.x, p.y, p.w, p.h);
+    axisY(context, p, view.y, size, true);
     context.save();
     context.beginPath();
     context.rect(p.x, p.y, p.w, p.h);
     context.clip();
-    const labels = [];
+    const labels = [], all = b(), [x0, x1] = view.x, [y0, y1] = view.y, right = p.x + p.w, bottom = p.y + p.h;
+    const wide = p.w / (x1 - x0), high = p.h / (y1 - y0), end = view.edge(view.nodes), seriesOf = view.by === 'categories' ? all.category : all.owner;
+    let now = null;
     for (const i of list) {
-      const [x, y, w, h] = rectangle(p, i);
-      if (x > p.x + p.w || x + w < p.x || y > p.y + p.h || y + h < p.y) continue;
-      const faded = matched && !matched.has(i);
-      context.fillStyle = faded ? palette.get('others') : color(i);
-      context.globalAlpha = faded ? 0.35 : 1;
-      const edged = w > 3 && h > 3;
-      context.fillRect(x, y, Math.max(w - (edged ? 0.6 : 0), 0.7), Math.max(h - (edged ? 0.6 : 0), 0.7));
+      const lasting = all.program[i] === 0, x = p.x + wide * ((lasting ? 0 : view.edge(all.first[i])) - x0), y = bottom - high * (all.offset[i] + all.bytes[i] - y0);
+      const w = p.x + wide * ((lasting ? end : view.edge(all.first[i] + all.length[i] + 1)) - x0) - x, h = high * all.bytes[i];
+      if (x > right || x + w < p.x || y > bottom || y + h < p.y) continue;
+      const faded = matched && !matched.has(i), name = faded ? 'faded' : seriesOf[i];
+      if (name !== now) { // setting a colour costs more than a rectangle
+        context.fillStyle = faded ? palette.get('others') : color(i);
+        context.globalAlpha = faded ? 0.35 : 1;
+        now = name;
+      }
+      const edge = w > 3 && h > 3 ? 0.6 : 0;
+      context.fillRect(x, y, w - edge > 0.7 ? w - edge : 0.7, h - edge > 0.7 ? h - edge : 0.7);
       if (!faded && h > 15 && w > 70) labels.push([i, x, y, w, h]);
     }
     context.globalAlpha = 1;
@@ -57,7 +64,6 @@ function layoutPicture(view) {
     }
     context.restore();
     context.font = '12px system-ui, sans-serif';
-    axisY(context, p, view.y, size, true);
     phaseStrip(view, context, p, p.y + p.h + 3);
     const at = view.atPeak;
     if (at == null || view.edge(at + 1) < view.x[0] || view.edge(at) > view.x[1]) return;
@@ -162,9 +168,9 @@ function searchOf(view, picture) {
     }
     matches.sort((i, k) => b.bytes[k] - b.bytes[i] || i - k);
     picture.match(new Set(matches));
-    told.textContent = matches.length ? `${whole(matches.length)} of ${whole(picture.list().length)} buffers, in ${size(bytes)}${matches.length > most ? `; the ${most} largest are listed` : ''}` : 'none of that name';
+    told.textContent = matches.length ? `${whole(matches.length)} of ${whole(picture.list().length)} buffers, ${size(bytes)} of them, not all at once${matches.length > most ? `; the ${most} largest are listed` : ''}` : 'none of that name';
     found.replaceChildren(...matches.slice(0, most).map((i) => el('li', {}, el('button', { type: 'button', onclick: () => picture.go(i) },
-      swatch(palette.get(CATEGORY_COLORS[b.category[i]])), el('span', {}, b.name.at(i)), el('span', {}, `${b.shape.at(i)} ${size(b.bytes[i])}`)))));
+      swatch(colorOf(CATEGORY_COLORS[b.category[i]])), el('span', {}, b.name.at(i)), el('span', {}, `${b.shape.at(i)} ${size(b.bytes[i])}`)))));
   };
   const input = el('input', { type: 'search', placeholder: 'search: a name, a shape, an owner', 'aria-label': 'search buffers', oninput: look,
     onkeydown: (e) => {

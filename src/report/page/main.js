@@ -12,12 +12,18 @@ function themeButton() {
     button.setAttribute('aria-label', `show in ${button.textContent} colours`);
     redrawAll();
   };
-  button.addEventListener('click', () => { picked = root.dataset.theme === 'dark' ? 'light' : 'dark'; apply(); show(report.subject); });
-  dark.addEventListener('change', () => { apply(); show(report.subject); });
+  button.addEventListener('click', () => { picked = root.dataset.theme === 'dark' ? 'light' : 'dark'; apply(); });
+  dark.addEventListener('change', () => apply());
   addEventListener('beforeprint', () => { apply('light'); });
   addEventListener('afterprint', () => { apply(); });
   apply();
   return button;
+}
+
+// Links to the cards that are there.
+function jumps() {
+  const main = document.getElementById('main'), nav = document.getElementById('jumps');
+  nav.replaceChildren(...[...main.querySelectorAll('section.card')].map((c) => el('a', { href: '#' + c.id }, c.querySelector('h2').textContent)));
 }
 
 function titleOf(subject) { return subject.name.split('/').filter(Boolean).pop() + (subject.stage ? `, stage ${subject.stage}` : ''); }
@@ -40,7 +46,7 @@ function cardsOf(subject) {
   return cards;
 }
 
-// The first cards at once, the others when the browser has shown these.
+// The first card at once, the others one by one when the browser has shown it, so that it can be read and answers meanwhile.
 function show(index) {
   const main = document.getElementById('main'), subject = data.subjects[index], cards = cardsOf(subject);
   report.subject = index;
@@ -53,18 +59,25 @@ function show(index) {
       onclick: () => show(i) }, data.differences ? `${i ? 'other' : 'this'}: ${titleOf(s)}` : titleOf(s)))));
   }
   const put = (make) => { const made = make(); if (made) add(main, made); for (const p of pictures) if (!p.width) p.redraw(); };
-  cards.slice(0, 2).forEach(put);
-  requestAnimationFrame(() => setTimeout(() => {
-    if (report.subject !== index) return;
-    cards.slice(2).forEach(put);
+  const turn = report.turn = (report.turn || 0) + 1;
+  const next = (i) => {
+    if (report.turn !== turn) return; // another one was chosen meanwhile
+    if (i < cards.length) {
+      put(cards[i]);
+      setTimeout(() => next(i + 1));
+      return;
+    }
+    jumps();
     report.ready = true;
-  }));
+  };
+  put(cards[0]);
+  requestAnimationFrame(() => setTimeout(() => next(1)));
 }
 
 function begin() {
   const first = data.subjects[0], top = document.getElementById('top');
   document.title = plain(`${titleOf(first)} – headroom report`);
-  add(top, el('h1', {}, el('small', {}, 'headroom report'), data.differences ? `${titleOf(first)} and ${titleOf(data.subjects[1])}` : data.subjects.length > 1 ? first.name.split('/').pop() : titleOf(first)), themeButton());
+  add(top, el('h1', {}, el('small', {}, 'headroom report'), data.differences ? `${titleOf(first)} and ${titleOf(data.subjects[1])}` : data.subjects.length > 1 ? first.name.split('/').pop() : titleOf(first)), themeButton(), el('nav', { id: 'jumps', 'aria-label': 'parts of this page' }));
   add(document.getElementById('foot'), `headroom ${data.version}. The data of this page: document.getElementById('data').`);
   window.report = report;
   show(0);

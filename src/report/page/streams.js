@@ -15,7 +15,7 @@ function streamsPicture(view) {
     while (low < high) { const middle = (low + high) >> 1; if (s.end[middle] > time) high = middle; else low = middle + 1; }
     return low;
   }
-  const colorAt = (stream, s, i) => (s.waits[i] ? 'waits' : stream === 0 ? PHASES[view.layout.nodes(view.program).phase[s.node[i]]] : STREAM_COLORS[stream]);
+  const colorAt = (stream, s, i) => (s.waits[i] ? 'waits' : stream === 0 ? PHASES[view.layout.phase(view.program)[s.node[i]]] : STREAM_COLORS[stream]);
   function drawLane(context, p, stream, top) {
     const s = view.layout.stream(view.program, stream), width = Math.ceil(p.w), covered = new Map();
     context.fillStyle = palette.get('free');
@@ -124,10 +124,10 @@ function streamsCard(view) {
   const fill = () => {
     const program = view.layout.programs[view.program];
     lead.textContent = plain(hiddenText(program));
-    const phases = new Set(view.layout.nodes(view.program).phase);
+    const phases = new Set(view.layout.phase(view.program));
     const items = [...PHASES.map((name, i) => phases.has(i) && [name, name]), ['in', 'copies in'], ['out', 'copies out'], ['host', 'host'], ['waits', 'waits for a copy']]
       .filter((item, i) => item && (i < 3 || (i === 3 && program.streams[1].count) || (i === 4 && program.streams[2].count) || (i === 5 && program.streams[3].count) || (i === 6 && program.wait_seconds > 0)));
-    legend.replaceChildren(...items.map(([color, name]) => el('li', {}, swatch(palette.get(color)), name)));
+    legend.replaceChildren(...items.map(([color, name]) => el('li', {}, swatch(colorOf(color)), name)));
     tableBox.replaceChildren(tableBox.firstChild, table(`program ${program.name}: ${seconds(program.seconds)}`, ['stream', 'busy', 'of the program', 'moved', 'spans'],
       [...program.streams.filter((s) => s.count).map((s) => [s.name, seconds(s.busy_seconds), percent(s.busy_seconds / program.seconds), s.bytes ? size(s.bytes) : '–', whole(s.count)]),
         ['waits of kernels', seconds(program.wait_seconds), percent(program.wait_seconds / program.seconds), '–', '–']]));

@@ -4,8 +4,8 @@ function tilesOf(plan) {
   const used = device.peak_bytes / device.budget_bytes;
   return el('ul', { class: 'tiles', 'aria-label': 'the plan in short' },
     tile('verdict', plan.fits ? 'fits' : 'does not fit', el('span', {}, plan.fits ? `${size(device.left_bytes)} left` : device.left_bytes < 0 ? `${size(-device.left_bytes)} too much` : 'not below the device'), plan.fits ? 'good' : 'bad'),
-    tile('peak on the device', size(device.peak_bytes), [el('span', {}, `of ${size(device.budget_bytes)}`),
-      meter([[Math.min(1, used), plan.fits ? palette.get('parameters') : palette.get('gradients')]], `${percent(used)} of the budget`)]),
+    tile('device peak', size(device.peak_bytes), [el('span', {}, `of ${size(device.budget_bytes)}`),
+      meter([[Math.min(1, used), plan.fits ? colorOf('parameters') : colorOf('gradients')]], `${percent(used)} of the budget`)]),
     plan.host.peak_bytes > 0 && tile('on the host', size(plan.host.peak_bytes), plan.disk.peak_bytes > 0 && el('span', {}, `and ${size(plan.disk.peak_bytes)} on disk`)),
     tile('a step', seconds(plan.step_seconds), el('span', {}, `by ${device.rates} rates`)),
     plan.tokens_per_second > 0 && tile('tokens a second', rate(plan.tokens_per_second), el('span', {}, `${rate(plan.samples_per_second)} samples/s`)),
@@ -17,7 +17,7 @@ function ownersCard(plan) {
   const total = plan.owners.reduce((a, o) => a + o.bytes, 0), most = plan.owners.length ? plan.owners[0].bytes : 1;
   const names = ['parameters', 'gradients', 'optimizer', 'state', 'cache', 'activations', 'workspace', 'staging', 'inputs', 'gaps', 'fixed'];
   const used = names.filter((name) => plan.owners.some((o) => o.categories[name]));
-  const color = (name) => palette.get(name === 'gaps' ? 'free-line' : name);
+  const color = (name) => colorOf(name === 'gaps' ? 'free-line' : name);
   return card('owners', 'Who owns the peak', `${whole(plan.owners.length)} owners hold ${size(total)}. Layers are counted together.`,
     el('ul', { class: 'legend' }, used.map((name) => el('li', {}, swatch(color(name)), name))),
     table('modules and what they hold at the peak', ['module', '', 'bytes', 'share', 'tensors'], plan.owners.map((o) => [o.module,
@@ -30,7 +30,7 @@ function techniquesCard(plan) {
   const most = Math.max(1, ...plan.techniques.map((t) => Math.abs(t.saves_bytes || 0)));
   return card('techniques', 'Techniques', 'Each against the same recipe without it: bytes off the peak of the device, seconds added to a step. A dash: it cannot be told apart.',
     table('what each saves and costs', ['technique', '', 'saves', 'costs a step'], plan.techniques.map((t) => [t.name,
-      { class: 'share', text: t.saves_bytes == null ? null : meter([[Math.abs(t.saves_bytes) / most, palette.get(t.saves_bytes < 0 ? 'gradients' : 'optimizer')]], size(t.saves_bytes)) },
+      { class: 'share', text: t.saves_bytes == null ? null : meter([[Math.abs(t.saves_bytes) / most, colorOf(t.saves_bytes < 0 ? 'gradients' : 'optimizer')]], size(t.saves_bytes)) },
       size(t.saves_bytes), seconds(t.costs_seconds)])));
 }
 
