@@ -20,11 +20,21 @@ typedef struct reporting {
   bool fits; /* any of the plans does */
 } reporting;
 
+/* What PyTorch will hold has no layout to show. */
+static hr_status layout_check(const hr_job *job, hr_error *err) {
+  if (!job->torch) return HR_OK;
+  return hr__recipe_fail(job->recipe, "engine.kind", "headroom plan --engine pytorch tells what PyTorch will hold", err,
+                         "a report shows plans of headroom's own execution");
+}
+
 static hr_status plan_add(reporting *r, const hr_job *job, const char *name, const char *stage, hr_error *err) {
   hr_change changes[HR_SUGGESTIONS];
   int count = 0;
   json_t *subject = NULL;
   hr_waiting waiting;
+  if (job->torch)
+    return hr__recipe_fail(job->recipe, "engine.kind", "headroom plan --engine pytorch tells what PyTorch will hold",
+                           err, "a report shows plans of headroom's own execution, which have a layout");
   hr__waiting_begin(&waiting, r->cli, "planning changes of it");
   hr_status status = HR_OK;
   if (!job->verdict.fits && !job->verdict.preparing) status = hr__job_suggest(job, changes, &count, err);
@@ -164,7 +174,8 @@ static hr_status svg_run(hr_cli *cli, hr_svg_kind kind, hr_error *err) {
     HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &job, err));
   }
   const char *slash = strrchr(path, '/');
-  hr_status status = hr__svg_make(kind, job, slash ? slash + 1 : path, &text, err);
+  hr_status status = layout_check(job, err);
+  if (status == HR_OK) status = hr__svg_make(kind, job, slash ? slash + 1 : path, &text, err);
   if (status == HR_OK) status = hr__report_write(out, &text, err);
   if (status == HR_OK) status = out_tell(cli, out, text.count, job->verdict.fits, "a picture", err);
   bool fits = job->verdict.fits;

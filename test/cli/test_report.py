@@ -285,5 +285,7 @@ with Folder() as folder:
             check('nan' not in texts and 'inf' not in texts, f'{out}: {texts[:200]}')
     run('report', tiny, '--svg', 'cake').expect(2, 'memory, layout, frontier or streams')
     run('report', tiny, '--svg', 'memory', '--compare', 'training.batch_size=1').expect(2, 'a picture is of one plan')
+    for more in [['--svg', 'memory'], []]:
+        run('report', RECIPES + '/llama-3.2-1b.yaml', '--gpu', '4090', '--set', 'engine.kind=pytorch', *more, '--out', f'{folder.path}/torch').expect(5, "headroom's own execution")
     os.chmod(shut, stat.S_IRWXU)
 finish()
