@@ -10,6 +10,7 @@
 #include "train/identity.h"
 #include "train/log_lines.h"
 #include "train/progress.h"
+#include "train/readme.h"
 #include "train/room.h"
 #include "train/samples.h"
 #include "train/saving.h"
@@ -115,6 +116,14 @@ static hr_status trainer_open_log(trainer *t, hr_error *err) {
   return hr__log_open(&t->log, &t->store, t->step, &header, err);
 }
 
+static void board_lost(void *user, const char *path, const char *why) {
+  const trainer *t = user;
+  hr__store_tell(&t->store, HR_MESSAGE_WARNING,
+                 "TensorBoard's events end here: %s: %s; log.jsonl has all, and "
+                 "headroom log --tensorboard makes events of it",
+                 path, why);
+}
+
 static hr_status trainer_open(trainer *t, hr_error *err) {
   const hr_train_options *o = t->options;
   HR_TRY(hr__run_names(o->recipe, &t->arena, &t->store.names, err));
@@ -146,13 +155,19 @@ static hr_status trainer_open(trainer *t, hr_error *err) {
   }
   HR_TRY(hr__store_create(&t->store, err));
   HR_TRY(trainer_open_log(t, err));
-  if (t->step < t->session.schedule.steps) hr__diary_begin(&t->diary, t->step, t->session.schedule.steps);
+  if (t->step == t->session.schedule.steps) return HR_OK;
+  hr__readme_write(t->store.out, hr__recipe_name(o->recipe));
+  if (hr__recipe_bool(o->recipe, "training.tensorboard"))
+    t->log.board = hr__board_open(t->store.out, t->step, board_lost, t);
+  hr__diary_begin(&t->diary, t->step, t->session.schedule.steps);
   return HR_OK;
 }
 
 static void trainer_close(trainer *t) {
   hr__progress_end(&t->progress);
   hr__diary_close(&t->diary);
+  hr__board_close(t->log.board);
+  t->log.board = NULL;
   hr__log_close(&t->log);
   hr__samples_close(&t->samples);
   hr__session_destroy(&t->session);
