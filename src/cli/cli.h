@@ -110,6 +110,9 @@ void hr__cli_wrap(FILE *to, const char *text, size_t column, size_t indent);
 /* The same as a line behind a label, which is in colour ("warning:") or not (color ""). */
 void hr__cli_tell(const hr_cli *cli, FILE *to, const char *color, const char *label, const char *text);
 
+/* Where progress is shown: stderr, or with --quiet and --json nowhere (NULL). */
+FILE *hr__cli_progress(const hr_cli *cli);
+
 /* The one place that shows an error: text on stderr, with --json an object on stdout. */
 void hr__cli_show_error(const hr_cli *cli, const hr_error *err);
 

@@ -8,10 +8,10 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "base/work.h"
 #include "data/codec.h"
 #include "pass/update.h"
 #include "plan/memory.h"
-#include "train/preparing.h"
 
 /* Whether a program's inputs lie in a slot as its fields do. */
 static bool inputs_match(const hr_graph *graph, const hr_fields *fields, hr_id program) {
@@ -129,6 +129,10 @@ static hr_status data_bytes_check(hr_session *s, hr_error *err) {
                   hr__size_text(bytes.held, held), hr__size_text(planned, all), hr__size_text(budget.host_bytes, most));
 }
 
+static void tokens_made(void *user, uint64_t done, uint64_t all) {
+  hr__work_bytes(user, "making tokens", done, all);
+}
+
 static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   const hr_train_options *o = s->options;
   s->model = hr__model_whole(o->recipe);
@@ -161,11 +165,11 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
                          .counts = masks_any(s)};
   HR_TRY(hr__masking_read(o->recipe, s->model.model->masked, hr__model_vocabulary(o->recipe), s->seed, &shape.masking,
                           err));
-  hr_preparing preparing;
-  hr__preparing_begin(&preparing, o->progress);
-  shape.watch = hr__preparing_watch(&preparing);
+  hr_work reading;
+  hr__work_begin(&reading, o->progress, "reading data", 0);
+  shape.watch = (hr_data_watch){tokens_made, &reading};
   hr_status opened = hr__data_open(o->recipe, &shape, &s->data, err);
-  hr__preparing_end(&preparing);
+  hr__work_end(&reading);
   HR_TRY(opened);
   HR_TRY(data_bytes_check(s, err));
   s->batches = (hr_batches){.shape = &s->shape, .epoch_rows = hr__data_epoch_rows(s->data)};

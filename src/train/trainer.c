@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/work.h"
 #include "plan/memory.h"
 #include "train/diary.h"
 #include "train/identity.h"
@@ -67,9 +68,14 @@ static hr_status trainer_load_frozen(trainer *t, hr_error *err) {
 
 /* Weights and state: from the newest good checkpoint where one is to be resumed, else from the beginning. */
 static hr_status trainer_load(trainer *t, hr_error *err) {
-  if (t->options->out && t->options->resume)
-    HR_TRY(hr__checkpoint_load(&t->store, &t->session.tensors, t->manifest.settings, t->manifest.n_settings, &t->step,
-                               err));
+  if (t->options->out && t->options->resume) {
+    hr_work loading;
+    hr__work_begin(&loading, t->options->progress, "loading the checkpoint", 0);
+    hr_status loaded = hr__checkpoint_load(&t->store, &t->session.tensors, t->manifest.settings, t->manifest.n_settings,
+                                           &t->step, err);
+    hr__work_end(&loading);
+    HR_TRY(loaded);
+  }
   if (t->step > t->session.schedule.steps)
     return hr__fail(err, HR_USAGE, t->store.out, "raise training.steps (--steps)",
                     "this run has done %" PRId64 " steps already, more than the %" PRId64 " of training.steps", t->step,
@@ -211,7 +217,10 @@ static hr_status trainer_save(trainer *t, bool last, hr_error *err) {
   t->manifest.step = t->step;
   t->manifest.state = hr__session_state(&t->session);
   hr_status status = hr__log_sync(&t->log, &why);
+  hr_work saving;
+  hr__work_begin(&saving, t->options->progress, "saving", t->store.checkpoint_bytes);
   if (status == HR_OK) status = hr__checkpoint_save(&t->store, &t->session.tensors, &t->manifest, &why);
+  hr__work_end(&saving);
   if (status == HR_NO_SPACE && !last) {
     save_postponed(t, &why);
     return HR_OK;
@@ -384,6 +393,7 @@ static hr_status trainer_run(trainer *t, hr_train_result *result, hr_error *err)
 static void message_pass(void *user, hr_message_kind kind, const char *text) {
   trainer *t = user;
   hr__progress_clear(&t->progress);
+  hr__work_clear();
   if (kind == HR_MESSAGE_WARNING) hr__diary_warning(&t->diary, t->step, text);
   if (t->options->message) t->options->message(t->options->message_user, kind, text);
 }
