@@ -152,12 +152,12 @@ static hr_status values_begin(hr_session *s, bool frozen_only, hr_error *err) {
   bool any = false;
   hr__parts_read(s->options->recipe, &from.parts);
   hr_status status = sources_open(s, &from, &any, err);
+  hr_work loading;
+  hr__work_begin(&loading, s->options->progress, any ? "loading weights" : "drawing first weights", 0);
+  weights_expect(s, &from, frozen_only);
   /* A file has all parameters of its part, and nothing else. */
   int parts = HR_INIT_FROZEN | (frozen_only ? 0 : HR_INIT_OTHERS | HR_INIT_TRAINED);
   if (status == HR_OK) status = hr__run_init_parts(s->run, (hr_init_part)parts, name_is_drawn, &from, s->seed, err);
-  hr_work loading;
-  hr__work_begin(&loading, s->options->progress, "loading weights", 0);
-  weights_expect(s, &from, frozen_only);
   if (status == HR_OK && any) status = weights_load_hashed(s, &from, frozen_only, err);
   if (status == HR_OK) status = adapters_load(s, &from, err);
   hr__work_end(&loading);

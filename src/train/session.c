@@ -129,6 +129,15 @@ static hr_status data_bytes_check(hr_session *s, hr_error *err) {
                   hr__size_text(bytes.held, held), hr__size_text(planned, all), hr__size_text(budget.host_bytes, most));
 }
 
+/* All memory of the run, touched at once: of a large plan that takes a while. */
+static hr_status memory_take(hr_session *s, const hr_run_options *options, hr_error *err) {
+  hr_work taking;
+  hr__work_begin(&taking, s->options->progress, "taking memory", 0);
+  hr_status status = hr__run_create(s->options->plan, s->options->device, options, &s->run, err);
+  hr__work_end(&taking);
+  return status;
+}
+
 static void tokens_made(void *user, uint64_t done, uint64_t all) {
   hr__work_bytes(user, "making tokens", done, all);
 }
@@ -176,7 +185,7 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   schedule_read(s);
   hr_run_options options = {
       .check_numerics = o->check_numerics, .time_nodes = time_nodes, .folder = hr__memory_folder(o->recipe)};
-  HR_TRY(hr__run_create(o->plan, o->device, &options, &s->run, err));
+  HR_TRY(memory_take(s, &options, err));
   if (o->begin) HR_TRY(hr__handover_open(o->begin, o->recipe, hr__run_graph(s->run), &s->handover, err));
   HR_TRY(hr__tensors_create(s->run, s->handover.carried, &s->tensors, err));
   return reader_open(s, workers, err);
@@ -195,7 +204,7 @@ static hr_status generating_build(hr_session *s, hr_error *err) {
   s->seed = (uint64_t)hr__recipe_int(o->recipe, "training.seed");
   s->reading_bytes = reading_bytes_of(o, true);
   hr_run_options options = {.folder = hr__memory_folder(o->recipe)};
-  HR_TRY(hr__run_create(o->plan, o->device, &options, &s->run, err));
+  HR_TRY(memory_take(s, &options, err));
   HR_TRY(hr__tensors_create(s->run, NULL, &s->tensors, err));
   return hr__session_begin(s, err);
 }
