@@ -68,8 +68,8 @@ struct hr_cli {
   size_t n_repeated, cap_repeated;
 };
 
-extern const hr_cli_command hr_cli_plan, hr_cli_train, hr_cli_profile, hr_cli_report, hr_cli_monitor, hr_cli_apply,
-    hr_cli_dump, hr_cli_generate, hr_cli_embed, hr_cli_merge, hr_cli_tokenize, hr_cli_devices, hr_cli_env;
+extern const hr_cli_command hr_cli_plan, hr_cli_train, hr_cli_profile, hr_cli_report, hr_cli_monitor, hr_cli_log,
+    hr_cli_apply, hr_cli_dump, hr_cli_generate, hr_cli_embed, hr_cli_merge, hr_cli_tokenize, hr_cli_devices, hr_cli_env;
 extern const hr_cli_command *const hr_cli_commands[]; /* ends with NULL */
 
 /* Fills `cli` from the arguments. HR_USAGE names the nearest thing that exists. */
@@ -114,6 +114,9 @@ hr_style hr__cli_style(const hr_cli *cli, FILE *stream);
 void hr__cli_wrap(FILE *to, const char *text, size_t column, size_t indent);
 /* The same as a line behind a label, which is in colour ("warning:") or not (color ""). */
 void hr__cli_tell(const hr_cli *cli, FILE *to, const char *color, const char *label, const char *text);
+
+/* Where progress is shown: stderr, or with --quiet and --json nowhere (NULL). */
+FILE *hr__cli_progress(const hr_cli *cli);
 
 /* The one place that shows an error: text on stderr, with --json an object on stdout. */
 void hr__cli_show_error(const hr_cli *cli, const hr_error *err);

@@ -77,8 +77,11 @@ hr_status hr__generating_plan(hr_generating *g, const hr_generating_size *size, 
 
 hr_status hr__generating_load(hr_generating *g, hr_error *err) {
   HR_TRY(hr__job_device(g->job, &g->device, err));
-  g->options =
-      (hr_train_options){.recipe = g->job->recipe, .plan = g->job->plan, .device = g->device, .check_peak = true};
+  g->options = (hr_train_options){.recipe = g->job->recipe,
+                                  .plan = g->job->plan,
+                                  .device = g->device,
+                                  .check_peak = true,
+                                  .progress = hr__cli_progress(g->cli)};
   HR_TRY(hr__session_create_generating(&g->options, &g->session, err));
   return hr__generator_create(g->session.run, g->job->recipe, &g->sampling, &g->generator, err);
 }

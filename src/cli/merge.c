@@ -31,8 +31,10 @@ static void result_print(const hr_merge_options *options, const hr_merge_result 
 }
 
 static hr_status merge_run(hr_cli *cli, hr_error *err) {
-  hr_merge_options options = {
-      .run = cli->arguments[0], .base = hr__cli_value(cli, "base"), .out = hr__cli_value(cli, "out")};
+  hr_merge_options options = {.run = cli->arguments[0],
+                              .base = hr__cli_value(cli, "base"),
+                              .out = hr__cli_value(cli, "out"),
+                              .progress = hr__cli_progress(cli)};
   hr_merge_result result;
   HR_TRY(dtype_read(cli, &options.dtype, err));
   if (!options.out)

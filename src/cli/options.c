@@ -159,10 +159,14 @@ static hr_status options_take(hr_cli *cli, int argc, char **argv, hr_error *err)
                                      FIRST_OWN + (int)i};
   opterr = 0;
   for (;;) {
-    int code = getopt_long(argc, argv, cli->command == NULL ? "+:hq" : ":hq", known, NULL);
+    int code = getopt_long(argc, argv, cli->command == NULL ? "+:hq" : ":hqf", known, NULL);
     if (code == -1) return HR_OK;
     if (code == 'h') code = FIRST_GLOBAL + 4;
     if (code == 'q') code = FIRST_GLOBAL + 2;
+    if (code == 'f') { /* of the one command that follows anything */
+      int follow = hr__cli_option_index(cli, "follow");
+      code = follow >= 0 ? FIRST_OWN + follow : '?';
+    }
     if (code == '?' || code == ':') {
       /* A short option has its letter in optopt; a long one is the last word that was looked at. */
       char letter[3] = {'-', (char)optopt, '\0'};

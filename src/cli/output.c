@@ -7,6 +7,10 @@
 #include "cli/cli.h"
 #include "recipe/recipe.h"
 
+FILE *hr__cli_progress(const hr_cli *cli) {
+  return cli->quiet || cli->json ? NULL : stderr;
+}
+
 hr_style hr__cli_style(const hr_cli *cli, FILE *stream) {
   if (!hr__text_colors(cli->color, stream)) return (hr_style){"", "", "", "", "", ""};
   return (hr_style){"\033[1m", "\033[2m", "\033[31m", "\033[32m", "\033[33m", "\033[0m"};

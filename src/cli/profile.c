@@ -42,7 +42,11 @@ static hr_status job_profile(hr_cli *cli, const hr_job *job, hr_device *device, 
   HR_TRY(hr__cli_int(cli, "steps", 1, 5, &steps, err));
   double *node_seconds = hr__arena_array(&cli->arena, job->graph->n_nodes + 1, sizeof *node_seconds);
   if (node_seconds == NULL) return hr__nomem(err);
-  hr_train_options options = {.recipe = job->recipe, .plan = job->plan, .device = device, .check_peak = true};
+  hr_train_options options = {.recipe = job->recipe,
+                              .plan = job->plan,
+                              .device = device,
+                              .check_peak = true,
+                              .progress = hr__cli_progress(cli)};
   hr_profile profile = {0};
   hr_status status = hr__profile(&options, (int)(steps < INT_MAX ? steps : INT_MAX), &profile, node_seconds, err);
   if (status != HR_OK && status != HR_ABOVE_PLAN) return status;

@@ -64,8 +64,12 @@ hr_status hr__ran_plan(hr_ran *r, const char *const *own, size_t n_own, hr_error
 hr_status hr__ran_load(hr_ran *r, hr_error *err) {
   HR_TRY(hr__fit_check(r->cli, r->job, err));
   HR_TRY(hr__job_device(r->job, &r->device, err));
-  r->options = (hr_train_options){
-      .recipe = r->job->recipe, .plan = r->job->plan, .device = r->device, .begin = r->run, .check_peak = true};
+  r->options = (hr_train_options){.recipe = r->job->recipe,
+                                  .plan = r->job->plan,
+                                  .device = r->device,
+                                  .begin = r->run,
+                                  .check_peak = true,
+                                  .progress = hr__cli_progress(r->cli)};
   HR_TRY(hr__session_create(&r->options, false, &r->session, err));
   return hr__session_begin(&r->session, err);
 }

@@ -103,7 +103,7 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, const hr_train_places
       .check_numerics = hr__cli_flag(cli, "check-numerics"),
       .handle_signals = true,
       .check_peak = true,
-      .progress = cli->quiet || cli->json ? NULL : stderr,
+      .progress = hr__cli_progress(cli),
       .message = message_show,
       .begins = cli->quiet || cli->json ? NULL : promise_show,
       .message_user = &told,

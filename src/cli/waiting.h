@@ -1,23 +1,15 @@
-/* A line at the terminal of a person who waits for planning: what is done, for how long, how far it is, and the best so
- * far. It comes after a second and is gone when the waiting ends; pipes, --quiet and --json never see it.
- *
- * It is drawn by a thread of its own, so that it goes on while one plan takes long. Whoever writes to the terminal ends
- * the waiting first.
+/* A person waits for planning: what is done, for how long, how far the search is, and the best so far. Shown as work
+ * (base/work.h); --quiet and --json never see it. Whoever writes to the terminal ends the waiting first.
  */
 #ifndef HR_CLI_WAITING_H
 #define HR_CLI_WAITING_H
 
-#include "base/line.h"
-#include "base/ticker.h"
+#include "base/work.h"
 #include "cli/cli.h"
 #include "fit/search.h"
 
 typedef struct hr_waiting {
-  hr_line line;
-  const char *what;
-  double begun;
-  hr_ticker *ticker; /* draws; NULL: nobody does */
-  hr_search_state search;
+  hr_work work;
 } hr_waiting;
 
 /* `what`: "planning". It stays where it is until the end: a thread reads it. */

@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/sort.h"
+#include "base/work.h"
 #include "format/doc.h"
 #include "format/file.h"
 #include "format/safetensors_file.h"
@@ -211,6 +212,7 @@ hr_status hr__safetensors_writer_open(const char *path, const hr_safetensor *ten
 hr_status hr__safetensors_writer_put(hr_safetensors_writer *writer, const void *data, size_t bytes, hr_error *err) {
   if (bytes > writer->expected - writer->written)
     return hr__fail(err, HR_FAILURE, writer->path, NULL, "more data than was declared");
+  hr__work_advance(bytes);
   return bytes_put(writer, data, bytes, err);
 }
 

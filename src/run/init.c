@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "base/work.h"
 #include "run/internal.h"
 
 enum { PIECE = 16384 }; /* elements; even, since two normals come from one block */
@@ -139,10 +140,15 @@ hr_status hr__run_init_parts(hr_run *run, hr_init_part parts, bool (*drawn)(void
       !(window = hr__alloc(window_bytes)))
     return hr__nomem(err);
   hr_status status = HR_OK;
-  for (hr_id v = 0; v < graph->n_values && status == HR_OK; v++)
-    if (value_in_part(graph, v, parts) && !(fresh && value_is_zero(run, v)) &&
-        !value_comes_otherwise(graph, v, drawn, user))
-      status = value_init(run, v, seed, window, window_bytes, err);
+  for (int begins = 0; begins < 2; begins++) /* first how much it is, for whoever waits */
+    for (hr_id v = 0; v < graph->n_values && status == HR_OK; v++) {
+      if (!value_in_part(graph, v, parts) || (fresh && value_is_zero(run, v)) ||
+          value_comes_otherwise(graph, v, drawn, user))
+        continue;
+      uint64_t bytes = hr_desc_bytes(&graph->values[v].desc);
+      if (begins) status = value_init(run, v, seed, window, window_bytes, err);
+      (begins ? hr__work_advance : hr__work_expect)(bytes);
+    }
   for (size_t i = 0; i < graph->n_packed && (parts & HR_INIT_FROZEN) && status == HR_OK; i++)
     if (!drawn || drawn(user, graph->packed[i].name)) status = packed_init(run, &graph->packed[i], seed, err);
   hr__free(window);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/work.h"
 #include "model/parts.h"
 #include "model/weights.h"
 #include "train/session.h"
@@ -19,6 +20,7 @@ static hr_status weight_load(hr_session *s, hr_weights *weights, hr_id parameter
     HR_TRY(hr__weights_read(weights, parameter, first, count, to, err));
     if (hash) HR_TRY(hr__hash_update(hash, to, (size_t)count * element, err));
     if (!address) HR_TRY(hr__run_write(s->run, parameter, at, s->tensors.window, (size_t)count * element, err));
+    hr__work_advance((size_t)count * element);
   }
   return HR_OK;
 }
@@ -32,6 +34,7 @@ typedef struct packed_source {
 static hr_status packed_read(void *user, int64_t first, int64_t count, float *to, hr_error *err) {
   const packed_source *source = user;
   HR_TRY(hr__weights_read_packed(source->weights, source->number, first, count, to, err));
+  hr__work_advance((size_t)count * sizeof *to);
   return hr__hash_update(source->hash, to, (size_t)count * sizeof *to, err);
 }
 
@@ -69,6 +72,20 @@ static hr_status weights_load(hr_session *s, const sources *from, bool frozen_on
     if (source.weights) HR_TRY(hr__run_pack(s->run, &graph->packed[i], packed_read, &source, err));
   }
   return HR_OK;
+}
+
+/* Bytes that loading will take, for whoever waits. */
+static void weights_expect(const hr_session *s, const sources *from, bool frozen_only) {
+  const hr_graph *graph = hr__run_graph(s->run);
+  for (hr_id v = 0; v < graph->n_values; v++) {
+    const hr_weights *weights = from->weights[hr__parts_of(&from->parts, graph->values[v].name)];
+    bool saved = graph->values[v].trained || graph->buffers[graph->values[v].buffer].role == HR_ROLE_STATE;
+    if (weights && hr__weights_has(weights, v) && !(frozen_only && saved))
+      hr__work_expect(hr_desc_bytes(&graph->values[v].desc));
+  }
+  for (size_t i = 0; i < graph->n_packed; i++)
+    if (from->weights[hr__parts_of(&from->parts, graph->packed[i].name)])
+      hr__work_expect((uint64_t)hr_desc_count(&graph->packed[i].desc) * sizeof(float));
 }
 
 static hr_status weights_load_hashed(hr_session *s, const sources *from, bool frozen_only, hr_error *err) {
@@ -135,11 +152,15 @@ static hr_status values_begin(hr_session *s, bool frozen_only, hr_error *err) {
   bool any = false;
   hr__parts_read(s->options->recipe, &from.parts);
   hr_status status = sources_open(s, &from, &any, err);
+  hr_work loading;
+  hr__work_begin(&loading, s->options->progress, any ? "loading weights" : "drawing first weights", 0);
+  weights_expect(s, &from, frozen_only);
   /* A file has all parameters of its part, and nothing else. */
   int parts = HR_INIT_FROZEN | (frozen_only ? 0 : HR_INIT_OTHERS | HR_INIT_TRAINED);
   if (status == HR_OK) status = hr__run_init_parts(s->run, (hr_init_part)parts, name_is_drawn, &from, s->seed, err);
   if (status == HR_OK && any) status = weights_load_hashed(s, &from, frozen_only, err);
   if (status == HR_OK) status = adapters_load(s, &from, err);
+  hr__work_end(&loading);
   for (size_t p = 0; p < from.parts.count; p++) {
     hr__weights_close(from.weights[p]);
     hr__weights_close(from.adapters[p]);

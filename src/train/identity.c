@@ -124,6 +124,7 @@ static bool may_change(const char *path) {
       "training.eval_every",
       "training.eval_batches",
       "training.log_every",
+      "training.tensorboard",
       "training.generation_every", /* and what its samples are */
       "training.generation_prompts",
       "training.generation_tokens",

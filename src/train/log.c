@@ -211,6 +211,7 @@ void hr__log_close(hr_log *log) {
 
 hr_status hr__log_sync(hr_log *log, hr_error *err) {
   if (log->fd < 0) return HR_OK;
+  if (log->board) hr__board_flush(log->board);
   HR_TRY(log_flush(log, err));
   if (hr__file_calls.fdatasync(log->fd) == 0) return HR_OK;
   hr_error why = {0};

@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "train/board.h"
 #include "train/reports.h"
 #include "train/store.h"
 
@@ -19,6 +20,7 @@ typedef struct hr_log {
   char *waiting;         /* lines without room on the disk, HR_LOG_WAITING bytes */
   size_t waiting_bytes;
   int64_t dropped; /* lines without room there either */
+  hr_board *board; /* gets the same, where there is one; NULL: none */
   bool telling;    /* a message of its own is on its way, which is not for the log */
 } hr_log;
 

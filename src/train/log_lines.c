@@ -11,13 +11,68 @@
 
 #include "base/text.h"
 #include "format/json.h"
+#include "train/record.h"
 
-/* Seconds since 1970. */
+/* Seconds since 1970, as lines have them: with three digits. */
 static double time_now(void) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+  return (double)now.tv_sec + (double)(now.tv_nsec / 1000000) / 1000;
 }
+
+/* --- the same for TensorBoard ------------------------------------------------------------------------------------- */
+
+/* Losses and metrics of a record, in memory of the caller; none where there is a single loss. */
+static void reports_record(const hr_reports *reports, hr_record *r, hr_record_value list[HR_REPORTED]) {
+  size_t used = 0;
+  for (int metric = 0; metric < 2; metric++) {
+    hr_record_values *values = metric ? &r->metrics : &r->losses;
+    values->list = list + used;
+    for (int i = 0; reports && reports->count > 1 && i < reports->count; i++)
+      if (reports->list[i].metric == metric)
+        values->list[values->count++] = (hr_record_value){reports->list[i].name, reports->values[i]};
+    used += values->count;
+  }
+}
+
+static void step_board(hr_log *log, const hr_log_step *s, double time) {
+  hr_record_value values[HR_REPORTED];
+  hr_record r = {.kind = HR_RECORD_STEP,
+                 .step = s->step,
+                 .time = time,
+                 .seconds = s->seconds,
+                 .loss = s->loss,
+                 .lr = s->lr,
+                 .grad_norm = s->grad_norm,
+                 .loss_scale = s->loss_scale > 0 ? s->loss_scale : (double)NAN,
+                 .tokens = s->tokens,
+                 .samples = s->samples};
+  reports_record(s->reports, &r, values);
+  hr__board_record(log->board, &r);
+}
+
+static void eval_board(hr_log *log, int64_t step, double loss, const hr_reports *reports, double time) {
+  hr_record_value values[HR_REPORTED];
+  hr_record r = {.kind = HR_RECORD_EVAL, .step = step, .time = time, .loss = loss};
+  reports_record(reports, &r, values);
+  hr__board_record(log->board, &r);
+}
+
+/* A line as its readers take it. */
+static void line_board(hr_log *log, const char *line, hr_arena *arena) {
+  hr_record r;
+  bool good;
+  if (hr__record_read(line, strlen(line), arena, &r, &good, NULL) == HR_OK && good) hr__board_record(log->board, &r);
+}
+
+static void event_board(hr_log *log, const hr_log_event *e, double time) {
+  hr_record r = {.kind = HR_RECORD_EVENT, .step = e->step, .time = time, .event = e->name};
+  for (int t = 0; e->held && t < HR_TIER_COUNT; t++)
+    r.tiers[t].held_bytes = e->held[t];
+  hr__board_record(log->board, &r);
+}
+
+/* --- lines -------------------------------------------------------------------------------------------------------- */
 
 static const char *number_text(double number, char out[32]) {
   if (isfinite(number))
@@ -30,6 +85,8 @@ static const char *number_text(double number, char out[32]) {
 hr_status hr__log_step(hr_log *log, const hr_log_step *s, hr_error *err) {
   if (log->fd < 0) return HR_OK;
   char line[2 * HR_REPORTS_TEXT], scaling[96] = "", loss[32], norm[32], more[HR_REPORTS_TEXT] = "";
+  double time = time_now();
+  if (log->board) step_board(log, s, time);
   if (s->reports) hr__reports_json_text(s->reports, "", more);
   if (s->loss_scale > 0)
     snprintf(scaling, sizeof scaling, ",\"loss_scale\":%.9g%s", s->loss_scale, s->skipped ? ",\"skipped\":true" : "");
@@ -37,7 +94,7 @@ hr_status hr__log_step(hr_log *log, const hr_log_step *s, hr_error *err) {
                    "{\"step\":%" PRId64 ",\"loss\":%s,\"lr\":%.9g,\"grad_norm\":%s,\"seconds\":%.6f,\"tokens\":%" PRId64
                    ",\"samples\":%" PRId64 ",\"time\":%.3f%s%s}\n",
                    s->step, number_text(s->loss, loss), s->lr, number_text(s->grad_norm, norm), s->seconds, s->tokens,
-                   s->samples, time_now(), scaling, more);
+                   s->samples, time, scaling, more);
   return hr__log_put(log, line, (size_t)n, err);
 }
 
@@ -45,9 +102,11 @@ hr_status hr__log_eval(hr_log *log, int64_t step, double loss, const hr_reports 
                        hr_error *err) {
   if (log->fd < 0) return HR_OK;
   char line[2 * HR_REPORTS_TEXT], number[32], more[HR_REPORTS_TEXT] = "";
+  double time = time_now();
+  if (log->board) eval_board(log, step, loss, reports, time);
   if (reports) hr__reports_json_text(reports, "eval_", more);
   int n = snprintf(line, sizeof line, "{\"step\":%" PRId64 ",\"eval_loss\":%s,\"seconds\":%.6f,\"time\":%.3f%s}\n",
-                   step, number_text(loss, number), seconds, time_now(), more);
+                   step, number_text(loss, number), seconds, time, more);
   return hr__log_put(log, line, (size_t)n, err);
 }
 
@@ -63,6 +122,7 @@ hr_status hr__log_samples(hr_log *log, int64_t step, const json_t *samples, doub
         hr__arena_format(&arena, "{\"step\":%" PRId64 ",\"generated\":%s,\"seconds\":%.6f,\"time\":%.3f}\n", step, list,
                          seconds, time_now());
     status = line ? hr__log_put(log, line, strlen(line), err) : hr__nomem(err);
+    if (line && log->board) line_board(log, line, &arena);
   }
   hr__arena_fini(&arena);
   return status;
@@ -140,7 +200,9 @@ static void add_phases(event_line *line, const double *phases) {
 void hr__log_event(hr_log *log, const hr_log_event *e) {
   if (log->fd < 0 || log->telling) return;
   event_line line = {.used = 0};
-  add(&line, "{\"step\":%" PRId64 ",\"event\":\"%s\",\"time\":%.3f", e->step, e->name, time_now());
+  double time = time_now();
+  if (log->board) event_board(log, e, time);
+  add(&line, "{\"step\":%" PRId64 ",\"event\":\"%s\",\"time\":%.3f", e->step, e->name, time);
   if (e->started) add_process(&line, e->resumed, e->steps);
   if (e->seconds > 0) add(&line, ",\"seconds\":%.6f", e->seconds);
   if (e->bytes > 0) add(&line, ",\"bytes\":%" PRIu64, e->bytes);

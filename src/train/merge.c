@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "base/work.h"
 #include "format/file.h"
 #include "format/json.h"
 #include "train/merging.h"
@@ -92,7 +93,13 @@ static hr_status folder_fill(hr_merging *m, const hr_companions *beside, hr_merg
   size_t bytes;
   HR_TRY(config_make(m, &config, &bytes, err));
   HR_TRY(room_check(m, beside, err));
-  HR_TRY(hr__merging_write(m, partial_path(m->options->out, HR_FILE_MODEL, path), result, err));
+  uint64_t all;
+  hr_work writing;
+  HR_TRY(hr__merging_bytes(m, &all, err));
+  hr__work_begin(&writing, m->options->progress, "merging", all);
+  hr_status written = hr__merging_write(m, partial_path(m->options->out, HR_FILE_MODEL, path), result, err);
+  hr__work_end(&writing);
+  HR_TRY(written);
   HR_TRY(beside_write(m, beside, err));
   HR_TRY(hr__file_replace(partial_path(m->options->out, "config.json", path), config, bytes, err));
   return hr__file_sync_folder(partial_path(m->options->out, NULL, path), err);

@@ -13,6 +13,7 @@ typedef struct hr_merge_options {
   const char *run;  /* folder of a run, of one of its checkpoints, of adapters, or of a model */
   const char *base; /* instead of the base that the adapters or the run name; NULL: that one */
   const char *out;  /* must not be there */
+  FILE *progress;   /* shows how far it is; NULL: nothing does */
   hr_dtype dtype;   /* F32, BF16 or F16; HR_DTYPE_COUNT: as each tensor is stored */
 } hr_merge_options;
 

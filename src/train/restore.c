@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/work.h"
 #include "format/file.h"
 #include "train/identity.h"
 #include "train/store.h"
@@ -19,6 +20,7 @@ static hr_status descriptor_hash(unsigned char *window, int fd, const char *path
     if (n < 0) return hr__fail_errno(err, path, "read", errno);
     if (n == 0) return HR_OK;
     *total += (uint64_t)n;
+    hr__work_advance((uint64_t)n);
     HR_TRY(hr__hash_update(hash, window, (size_t)n, err));
   }
 }
@@ -52,6 +54,8 @@ hr_status hr__generation_verify(const hr_store *store, unsigned char *window, in
   HR_TRY(hr__manifest_parse(path, text, bytes, arena, manifest, err));
   if (manifest->step != step)
     return hr__fail(err, HR_BAD_INPUT, path, NULL, "this manifest belongs to step %" PRId64, manifest->step);
+  for (size_t f = 0; f < manifest->n_files; f++)
+    hr__work_expect(2 * manifest->files[f].bytes); /* looked at, then loaded */
   for (size_t f = 0; f < manifest->n_files; f++) {
     hr__store_path(store, step, manifest->files[f].name, path);
     HR_TRY(file_hash(window, path, manifest->files[f].bytes, hex, err));

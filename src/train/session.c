@@ -8,10 +8,10 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "base/work.h"
 #include "data/codec.h"
 #include "pass/update.h"
 #include "plan/memory.h"
-#include "train/preparing.h"
 
 /* Whether a program's inputs lie in a slot as its fields do. */
 static bool inputs_match(const hr_graph *graph, const hr_fields *fields, hr_id program) {
@@ -132,6 +132,19 @@ static hr_status data_bytes_check(hr_session *s, hr_error *err) {
                   hr__size_text(bytes.held, held), hr__size_text(planned, all), hr__size_text(budget.host_bytes, most));
 }
 
+/* All memory of the run, touched at once: of a large plan that takes a while. */
+static hr_status memory_take(hr_session *s, const hr_run_options *options, hr_error *err) {
+  hr_work taking;
+  hr__work_begin(&taking, s->options->progress, "taking memory", 0);
+  hr_status status = hr__run_create(s->options->plan, s->options->device, options, &s->run, err);
+  hr__work_end(&taking);
+  return status;
+}
+
+static void tokens_made(void *user, uint64_t done, uint64_t all) {
+  hr__work_bytes(user, "making tokens", done, all);
+}
+
 static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   const hr_train_options *o = s->options;
   s->model = hr__model_whole(o->recipe);
@@ -164,11 +177,11 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
                          .counts = masks_any(s)};
   HR_TRY(hr__masking_read(o->recipe, s->model.model->masked, hr__model_vocabulary(o->recipe), s->seed, &shape.masking,
                           err));
-  hr_preparing preparing;
-  hr__preparing_begin(&preparing, o->progress);
-  shape.watch = hr__preparing_watch(&preparing);
+  hr_work reading;
+  hr__work_begin(&reading, o->progress, "reading data", 0);
+  shape.watch = (hr_data_watch){tokens_made, &reading};
   hr_status opened = hr__data_open(o->recipe, &shape, &s->data, err);
-  hr__preparing_end(&preparing);
+  hr__work_end(&reading);
   HR_TRY(opened);
   HR_TRY(data_bytes_check(s, err));
   hr_groups *groups = hr__data_groups(s->data);
@@ -177,7 +190,7 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   schedule_read(s);
   hr_run_options options = {
       .check_numerics = o->check_numerics, .time_nodes = time_nodes, .folder = hr__memory_folder(o->recipe)};
-  HR_TRY(hr__run_create(o->plan, o->device, &options, &s->run, err));
+  HR_TRY(memory_take(s, &options, err));
   if (o->begin) HR_TRY(hr__handover_open(o->begin, o->recipe, hr__run_graph(s->run), &s->handover, err));
   HR_TRY(hr__tensors_create(s->run, s->handover.carried, &s->tensors, err));
   return reader_open(s, workers, err);
@@ -196,7 +209,7 @@ static hr_status generating_build(hr_session *s, hr_error *err) {
   s->seed = (uint64_t)hr__recipe_int(o->recipe, "training.seed");
   s->reading_bytes = reading_bytes_of(o, true);
   hr_run_options options = {.folder = hr__memory_folder(o->recipe)};
-  HR_TRY(hr__run_create(o->plan, o->device, &options, &s->run, err));
+  HR_TRY(memory_take(s, &options, err));
   HR_TRY(hr__tensors_create(s->run, NULL, &s->tensors, err));
   return hr__session_begin(s, err);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/work.h"
 
 static const char *dtype_file_name(hr_dtype dtype) {
   static const char *const names[HR_DTYPE_COUNT] = {
@@ -199,6 +200,7 @@ static hr_status value_load(hr_tensors *t, hr_safetensors *file, const hr_tensor
     size_t bytes = all - at < HR_WINDOW_BYTES ? all - at : HR_WINDOW_BYTES;
     HR_TRY(hr__safetensors_read(file, tensor, at, address ? address + at : t->window, bytes, err));
     if (!address) HR_TRY(hr__run_write(t->run, value, at, t->window, bytes, err));
+    hr__work_advance(bytes);
   }
   return HR_OK;
 }

@@ -5,11 +5,13 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/work.h"
 #include "plan/memory.h"
 #include "train/diary.h"
 #include "train/identity.h"
 #include "train/log_lines.h"
 #include "train/progress.h"
+#include "train/readme.h"
 #include "train/room.h"
 #include "train/samples.h"
 #include "train/saving.h"
@@ -68,9 +70,14 @@ static hr_status trainer_load_frozen(trainer *t, hr_error *err) {
 
 /* Weights and state: from the newest good checkpoint where one is to be resumed, else from the beginning. */
 static hr_status trainer_load(trainer *t, hr_error *err) {
-  if (t->options->out && t->options->resume)
-    HR_TRY(hr__checkpoint_load(&t->store, &t->session.tensors, t->manifest.settings, t->manifest.n_settings, &t->step,
-                               err));
+  if (t->options->out && t->options->resume) {
+    hr_work loading;
+    hr__work_begin(&loading, t->options->progress, "loading the checkpoint", 0);
+    hr_status loaded = hr__checkpoint_load(&t->store, &t->session.tensors, t->manifest.settings, t->manifest.n_settings,
+                                           &t->step, err);
+    hr__work_end(&loading);
+    HR_TRY(loaded);
+  }
   if (t->step > t->session.schedule.steps)
     return hr__fail(err, HR_USAGE, t->store.out, "raise training.steps (--steps)",
                     "this run has done %" PRId64 " steps already, more than the %" PRId64 " of training.steps", t->step,
@@ -117,6 +124,14 @@ static hr_status trainer_open_log(trainer *t, hr_error *err) {
   return hr__log_open(&t->log, &t->store, t->step, &header, err);
 }
 
+static void board_lost(void *user, const char *path, const char *why) {
+  const trainer *t = user;
+  hr__store_tell(&t->store, HR_MESSAGE_WARNING,
+                 "TensorBoard's events end here: %s: %s; log.jsonl has all, and "
+                 "headroom log --tensorboard makes events of it",
+                 path, why);
+}
+
 static hr_status trainer_open(trainer *t, hr_error *err) {
   const hr_train_options *o = t->options;
   HR_TRY(hr__run_names(o->recipe, &t->arena, &t->store.names, err));
@@ -148,13 +163,19 @@ static hr_status trainer_open(trainer *t, hr_error *err) {
   }
   HR_TRY(hr__store_create(&t->store, err));
   HR_TRY(trainer_open_log(t, err));
-  if (t->step < t->session.schedule.steps) hr__diary_begin(&t->diary, t->step, t->session.schedule.steps);
+  if (t->step == t->session.schedule.steps) return HR_OK;
+  hr__readme_write(t->store.out, hr__recipe_name(o->recipe));
+  if (hr__recipe_bool(o->recipe, "training.tensorboard"))
+    t->log.board = hr__board_open(t->store.out, t->step, board_lost, t);
+  hr__diary_begin(&t->diary, t->step, t->session.schedule.steps);
   return HR_OK;
 }
 
 static void trainer_close(trainer *t) {
   hr__progress_end(&t->progress);
   hr__diary_close(&t->diary);
+  hr__board_close(t->log.board);
+  t->log.board = NULL;
   hr__log_close(&t->log);
   hr__samples_close(&t->samples);
   hr__session_destroy(&t->session);
@@ -198,7 +219,10 @@ static hr_status trainer_save(trainer *t, bool last, hr_error *err) {
   t->manifest.step = t->step;
   t->manifest.state = hr__session_state(&t->session);
   hr_status status = hr__log_sync(&t->log, &why);
+  hr_work saving;
+  hr__work_begin(&saving, t->options->progress, "saving", t->store.checkpoint_bytes);
   if (status == HR_OK) status = hr__checkpoint_save(&t->store, &t->session.tensors, &t->manifest, &why);
+  hr__work_end(&saving);
   if (status == HR_NO_SPACE && !last) {
     save_postponed(t, &why);
     return HR_OK;
@@ -371,6 +395,7 @@ static hr_status trainer_run(trainer *t, hr_train_result *result, hr_error *err)
 static void message_pass(void *user, hr_message_kind kind, const char *text) {
   trainer *t = user;
   hr__progress_clear(&t->progress);
+  hr__work_clear();
   if (kind == HR_MESSAGE_WARNING) hr__diary_warning(&t->diary, t->step, text);
   if (t->options->message) t->options->message(t->options->message_user, kind, text);
 }

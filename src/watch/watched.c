@@ -79,17 +79,75 @@ void hr__watched_close(hr_watched *w) {
 
 /* --- from the log ------------------------------------------------------------------------------------------------- */
 
-static hr_watch_event *event_new(hr_watched *w, const hr_record *r, const char *name) {
+/* What a record tells, in words: of an event, an evaluation or a sample. */
+static void eval_text(const hr_record *r, char *out, size_t capacity) {
+  size_t used = (size_t)snprintf(out, capacity, "held-out loss %.4f", r->loss);
+  const hr_record_values *both[] = {&r->losses, &r->metrics};
+  for (size_t k = 0; k < 2; k++)
+    for (size_t i = 0; i < both[k]->count && used < capacity; i++) {
+      char name[64];
+      text_take(both[k]->list[i].name, name, sizeof name);
+      used += (size_t)snprintf(out + used, capacity - used, ", %s %.4g", name, both[k]->list[i].value);
+    }
+}
+
+static void memory_text(const hr_record *r, char *out, size_t capacity) {
+  char size[HR_TIER_COUNT][HR_SIZE_TEXT];
+  for (int t = 0; t < HR_TIER_COUNT; t++)
+    hr__size_text(r->tiers[t].held_bytes, size[t]);
+  snprintf(out, capacity, "holds %s of the device, %s of the host, %s of the disk", size[0], size[1], size[2]);
+}
+
+static void saved_text(const hr_record *r, char *out, size_t capacity) {
+  char size[HR_SIZE_TEXT];
+  size_t used = (size_t)snprintf(out, capacity, "saved, %s", hr__size_text(r->bytes, size));
+  if (isfinite(r->seconds)) snprintf(out + used, capacity - used, " in %.2g s", r->seconds);
+}
+
+static void ended_text(const hr_record *r, char *out, size_t capacity) {
+  bool good = r->status && strcmp(r->status, "HR_OK") == 0;
+  char why[HR_WATCH_TEXT / 2] = "";
+  text_take(r->text, why, sizeof why);
+  snprintf(out, capacity, "%s%s%s", good ? "done" : "ended", *why ? ": " : "", why);
+}
+
+static void sample_text(const hr_record *r, char *out, size_t capacity) {
+  char prompt[64], text[160];
+  text_take(r->generated[0].prompt, prompt, sizeof prompt);
+  text_take(r->generated[0].text, text, sizeof text);
+  snprintf(out, capacity, "%s|%s", prompt, text);
+}
+
+const char *hr__watch_text(const hr_record *r, char out[HR_WATCH_TEXT]) {
+  out[0] = 0;
+  if (r->kind == HR_RECORD_EVAL)
+    eval_text(r, out, HR_WATCH_TEXT);
+  else if (r->kind == HR_RECORD_SAMPLES && r->n_generated > 0)
+    sample_text(r, out, HR_WATCH_TEXT);
+  else if (r->kind != HR_RECORD_EVENT)
+    return out;
+  else if (strcmp(r->event, "started") == 0)
+    snprintf(out, HR_WATCH_TEXT, r->resumed ? "resumed" : "started");
+  else if (strcmp(r->event, "ended") == 0)
+    ended_text(r, out, HR_WATCH_TEXT);
+  else if (strcmp(r->event, "saved") == 0)
+    saved_text(r, out, HR_WATCH_TEXT);
+  else if (strcmp(r->event, "memory") == 0)
+    memory_text(r, out, HR_WATCH_TEXT);
+  else
+    text_take(r->text ? r->text : r->event, out, HR_WATCH_TEXT);
+  return out;
+}
+
+static void event_new(hr_watched *w, const hr_record *r, const char *name) {
   if (w->n_events == HR_WATCH_EVENTS) memmove(w->events, w->events + 1, --w->n_events * sizeof *w->events);
   hr_watch_event *e = &w->events[w->n_events++];
   *e = (hr_watch_event){.time = r->time, .step = r->step};
   text_take(name, e->name, sizeof e->name);
-  return e;
+  hr__watch_text(r, e->text);
 }
 
 static void event_started(hr_watched *w, const hr_record *r) {
-  hr_watch_event *e = event_new(w, r, r->event);
-  snprintf(e->text, sizeof e->text, r->resumed ? "resumed" : "started");
   w->has_started = true;
   w->has_ended = false;
   w->started = r->time;
@@ -105,25 +163,9 @@ static void event_started(hr_watched *w, const hr_record *r) {
 }
 
 static void event_ended(hr_watched *w, const hr_record *r) {
-  hr_watch_event *e = event_new(w, r, r->event);
-  bool good = r->status && strcmp(r->status, "HR_OK") == 0;
-  char why[HR_WATCH_TEXT] = "";
-  text_take(r->text, why, sizeof why);
-  snprintf(e->text, sizeof e->text, "%s%s%s", good ? "done" : "ended", *why ? ": " : "", why);
   w->has_ended = true;
-  w->early = good && r->text && strcmp(r->text, "stopped early") == 0;
+  w->early = r->status && strcmp(r->status, "HR_OK") == 0 && r->text && strcmp(r->text, "stopped early") == 0;
   text_take(r->status, w->status, sizeof w->status);
-}
-
-static void event_saved(hr_watched *w, const hr_record *r) {
-  char size[HR_SIZE_TEXT];
-  hr_watch_event *e = event_new(w, r, r->event);
-  snprintf(e->text, sizeof e->text, "saved, %s", hr__size_text(r->bytes, size));
-  if (isfinite(r->seconds)) {
-    size_t used = strlen(e->text);
-    snprintf(e->text + used, sizeof e->text - used, " in %.2g s", r->seconds);
-  }
-  w->saved = r->step;
 }
 
 static void event_memory(hr_watched *w, const hr_record *r) {
@@ -135,12 +177,14 @@ static void event_memory(hr_watched *w, const hr_record *r) {
 }
 
 static void event_take(hr_watched *w, const hr_record *r) {
-  if (strcmp(r->event, "memory") == 0) return event_memory(w, r);
-  if (strcmp(r->event, "started") == 0) return event_started(w, r);
-  if (strcmp(r->event, "ended") == 0) return event_ended(w, r);
-  if (strcmp(r->event, "saved") == 0) return event_saved(w, r);
-  hr_watch_event *e = event_new(w, r, r->event);
-  text_take(r->text ? r->text : r->event, e->text, sizeof e->text);
+  if (strcmp(r->event, "memory") == 0) {
+    event_memory(w, r);
+    return;
+  }
+  event_new(w, r, r->event);
+  if (strcmp(r->event, "started") == 0) event_started(w, r);
+  if (strcmp(r->event, "ended") == 0) event_ended(w, r);
+  if (strcmp(r->event, "saved") == 0) w->saved = r->step;
 }
 
 static void header_take(hr_watched *w, const hr_record *r) {
@@ -189,25 +233,16 @@ static void step_take(hr_watched *w, const hr_record *r) {
 }
 
 static void eval_take(hr_watched *w, const hr_record *r) {
-  hr_watch_event *e = event_new(w, r, "evaluated");
+  event_new(w, r, "evaluated");
   w->eval_loss = r->loss;
   w->eval_step = r->step;
-  bool best = isfinite(r->loss) && !(w->best_loss <= r->loss);
-  if (best) {
-    w->best_loss = r->loss;
-    w->best_step = r->step;
-  }
-  snprintf(e->text, sizeof e->text, "held-out loss %.4f%s", r->loss, best ? ", the lowest so far" : "");
+  if (!isfinite(r->loss) || w->best_loss <= r->loss) return;
+  w->best_loss = r->loss;
+  w->best_step = r->step;
 }
 
 static void samples_take(hr_watched *w, const hr_record *r) {
-  if (r->n_generated == 0) return;
-  char prompt[64], text[160];
-  const hr_record_sample *s = &r->generated[0];
-  hr_watch_event *e = event_new(w, r, "generated");
-  text_take(s->prompt, prompt, sizeof prompt);
-  text_take(s->text, text, sizeof text);
-  snprintf(e->text, sizeof e->text, "%s|%s", prompt, text);
+  if (r->n_generated > 0) event_new(w, r, "generated");
 }
 
 static void record_take(hr_watched *w, const hr_record *r) {

@@ -113,6 +113,9 @@ typedef struct hr_watch_now {
   size_t n_gpus;
 } hr_watch_now;
 
+/* What a record tells, in words for people: an event, an evaluation, the first of some samples; "" of others. */
+const char *hr__watch_text(const hr_record *record, char out[HR_WATCH_TEXT]);
+
 /* `folder` has a log.jsonl. */
 hr_status hr__watched_open(const char *folder, hr_watched **out, hr_error *err);
 void hr__watched_close(hr_watched *watched); /* NULL is fine */

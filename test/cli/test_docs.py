@@ -22,7 +22,7 @@ for line in table.splitlines()[2:]:
     check(len(cells) == 4 and len(cells[3]) > 6, f'a key without a meaning: {line}')
 
 readme = read('README.md')
-for command in ['plan', 'train', 'profile', 'report', 'monitor', 'apply', 'dump', 'generate', 'embed', 'merge', 'tokenize', 'devices', 'env']:
+for command in ['plan', 'train', 'profile', 'report', 'monitor', 'log', 'apply', 'dump', 'generate', 'embed', 'merge', 'tokenize', 'devices', 'env']:
     check(f'headroom {command}' in readme, f'README does not show headroom {command}')
 for code in re.findall(r'X\(HR_\w+, (\d+),', read('src', 'base', 'status.h')):
     check(re.search(rf'\b{code}\b', readme) is not None, f'README does not name exit code {code}')

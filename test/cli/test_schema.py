@@ -66,6 +66,7 @@ with Folder() as folder:
                   '--set', 'model.config.vocab_size=8192').expect(0).json()
     conforms(profile, 'profile', 'profile')
     conforms(run('train', recipe, '--steps', '2', '--out', out, '--json').expect(0).json(), 'train', 'train')
+    conforms(run('log', out, '--json').expect(0).json(), 'log', 'log')
     conforms(run('monitor', out, '--json').expect(0).json(), 'monitor', 'monitor')
     small = ('--set', 'memory.budget=20MiB', '--set', 'training.batch_size=512')
     for command in ['train', 'profile']:
