@@ -228,14 +228,12 @@ const hr_cli_command hr_cli_plan = {
     .name = "plan",
     .usage = "RECIPE | TRACE...",
     .summary = "whether it fits, memory by owner, time of a step, what to change",
-    .details = "RECIPE: a file, or a folder with config.json. TRACE: what tools/torch_trace.py\n"
-               "wrote of a run in PyTorch. Needs neither weights nor a GPU. Exit code 3: does not\n"
-               "fit; the output says why, and what is cheapest to change.",
+    .details = "RECIPE: a file, or a folder with config.json. TRACE: of PyTorch (docs/torch.md).\n"
+               "Exit code 3: does not fit; the output says why, and what is cheapest to change.",
     .examples = "plan recipes/llama-3.2-1b.yaml --gpu 4090\n"
                 "plan test/model/configs/Llama-3.1-8B --method qlora --seq 2048 --gpu 4090\n"
                 "plan recipes/demo.yaml --gpu-memory 120MiB --auto\n"
                 "plan recipes/llama-3.2-1b.yaml --gpu H100 --sweep seq=1024,4096,16384\n"
-                "plan recipes/llama-3.2-1b.yaml --smallest-gpu\n"
                 "plan recipes/llama-3.2-1b.yaml --gpu 4090 --largest batch",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
