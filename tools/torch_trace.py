@@ -98,10 +98,10 @@ def headroom_trace(path, batch=None, capability=90, nonzero=None):
     tracer, fake = tracers.Tracer(capability, nonzero), pretend.size_only_tensors()
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
-        with pretend.gpu(capability, tracer.empty_cache), hooks(tracer), backward_phases(tracer):
+        with pretend.gpu(capability, tracer.empty_cache), pretend.recurrent(tracer.note), hooks(tracer), backward_phases(tracer):
             gc.disable()  # when cycles are found would be chance: they are looked for where steps begin
             try:
-                with fake, tracer, kernels.Attention(capability):
+                with kernels.attention_of(capability), fake, tracer:
                     yield tracer
             except (SystemExit, KeyboardInterrupt):
                 raise

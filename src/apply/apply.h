@@ -57,5 +57,7 @@ typedef struct hr_taken {
 /* With a folder in place of a recipe, what its configs say of sequence length, samples of a step, precision and rank is
  * what is planned: as overrides, in the arena. */
 hr_status hr__apply_take(const hr_apply_taking *from, hr_arena *arena, hr_taken *out, hr_error *err);
+/* Whether any of the configs is another trainer's. */
+hr_status hr__apply_foreign(const hr_apply_taking *from, hr_arena *arena, bool *out, hr_error *err);
 
 #endif

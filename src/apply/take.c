@@ -150,3 +150,10 @@ hr_status hr__apply_take(const hr_apply_taking *from, hr_arena *arena, hr_taken 
     HR_TRY(take(&t, "model.adapters.rank", number, err));
   return HR_OK;
 }
+
+hr_status hr__apply_foreign(const hr_apply_taking *from, hr_arena *arena, bool *out, hr_error *err) {
+  taking t = {.from = from, .arena = arena};
+  HR_TRY(files_read(&t, err));
+  *out = t.n_files > 0;
+  return HR_OK;
+}

@@ -1,9 +1,14 @@
 /* headroom apply: writes the settings of a plan into the user's own config files, and takes them back. */
+#include <string.h>
+
+#include "base/text.h"
 #include "cli/applied.h"
 #include "cli/checkpoint_flags.h"
 #include "cli/fit.h"
 #include "cli/jobs.h"
 #include "cli/plan.h"
+#include "job/settings.h"
+#include "plan/memory.h"
 
 static hr_status files_open(const hr_cli *cli, bool dry_run, hr_transaction **out, hr_error *err) {
   HR_TRY(hr__transaction_open(cli->listed, cli->n_listed, dry_run, out, err));
@@ -47,16 +52,20 @@ static hr_status job_apply(hr_cli *cli, const hr_job *job, const hr_apply_option
   return status;
 }
 
+static hr_apply_taking configs_of(const hr_cli *cli, const hr_map *map) {
+  return (hr_apply_taking){.path = cli->arguments[0],
+                           .files = cli->listed,
+                           .n_files = cli->n_listed,
+                           .map = map,
+                           .overrides = cli->overrides,
+                           .n_overrides = cli->n_overrides,
+                           .precision = hr__checkpoint_precision(cli),
+                           .all = hr__cli_flag(cli, "auto")};
+}
+
 /* What the configs say of the training that a folder is planned for, as overrides, with a remark. */
 static hr_status configs_take(hr_cli *cli, const hr_map *map, hr_error *err) {
-  hr_apply_taking from = {.path = cli->arguments[0],
-                          .files = cli->listed,
-                          .n_files = cli->n_listed,
-                          .map = map,
-                          .overrides = cli->overrides,
-                          .n_overrides = cli->n_overrides,
-                          .precision = hr__checkpoint_precision(cli),
-                          .all = hr__cli_flag(cli, "auto")};
+  hr_apply_taking from = configs_of(cli, map);
   hr_taken taken;
   HR_TRY(hr__apply_take(&from, &cli->arena, &taken, err));
   const char *said = "";
@@ -67,6 +76,52 @@ static hr_status configs_take(hr_cli *cli, const hr_map *map, hr_error *err) {
   }
   if (*said && !cli->quiet && !cli->json) hr__cli_tell(cli, stderr, "", "remark: planned as the config says:", said);
   return HR_OK;
+}
+
+/* Whether PyTorch can be planned for with what is given; why not, where it is more than that there is no GPU. */
+static hr_status torch_try(hr_cli *cli, bool *can, hr_error *why, hr_error *err) {
+  hr_recipe *recipe = NULL;
+  *can = false;
+  /* what is wrong with the recipe itself is told where it is opened */
+  if (hr__settings_load(cli->arguments[0], cli->overrides, cli->n_overrides, &recipe, why) != HR_OK) {
+    *why = (hr_error){0};
+    return HR_OK;
+  }
+  hr_status status = hr__engine_check(recipe, why);
+  *can = status == HR_OK;
+  if (hr__memory_device(recipe) != HR_CUDA) *why = (hr_error){0};
+  hr__recipe_destroy(recipe);
+  return status == HR_NOMEM ? hr__nomem(err) : HR_OK;
+}
+
+/* Another trainer's config is run by PyTorch: unless --engine or --set says otherwise, that is what is planned. */
+static hr_status engine_choose(hr_cli *cli, const hr_map *map, hr_error *err) {
+  static const char kind[] = "engine.kind=";
+  hr_apply_taking from = configs_of(cli, map);
+  bool foreign, can;
+  hr_error why = {0};
+  for (size_t i = 0; i < cli->n_overrides; i++)
+    if (strncmp(cli->overrides[i], kind, strlen(kind)) == 0) return HR_OK;
+  HR_TRY(hr__apply_foreign(&from, &cli->arena, &foreign, err));
+  if (!foreign) return HR_OK;
+  size_t before = cli->n_overrides;
+  HR_TRY(hr__cli_override(cli, err, "%spytorch", kind));
+  HR_TRY(torch_try(cli, &can, &why, err));
+  if (can) return HR_OK;
+  cli->n_overrides = before;
+  if (*why.message && !cli->quiet && !cli->json)
+    hr__cli_tell(cli, stderr, "", "engine: planned for headroom's own execution, which may take less:", why.message);
+  return HR_OK;
+}
+
+/* In one line: whose plan it is, and what it leaves. */
+static void engine_tell(const hr_cli *cli, const hr_job *job) {
+  char driver[HR_SIZE_TEXT], budget[HR_SIZE_TEXT], margin[HR_SIZE_TEXT], text[256];
+  if (!job->torch || cli->quiet || cli->json) return;
+  snprintf(text, sizeof text, "the driver will show %s of %s, margin %s (--engine headroom plans headroom's own run)",
+           hr__size_text(job->verdict.peak_bytes, driver), hr__size_text(job->verdict.budget_bytes, budget),
+           hr__size_text(job->verdict.margin_bytes, margin));
+  hr__cli_tell(cli, stderr, "", "engine: planned for PyTorch, which runs this config:", text);
 }
 
 static hr_status apply(hr_cli *cli, bool dry_run, hr_error *err) {
@@ -82,9 +137,11 @@ static hr_status apply(hr_cli *cli, bool dry_run, hr_error *err) {
   HR_TRY(hr__plan_flags(cli, err));
   HR_TRY(configs_take(cli, options.map, err));
   HR_TRY(hr__checkpoint_defaults(cli, err));
+  HR_TRY(engine_choose(cli, options.map, err));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
   HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &job, err));
+  engine_tell(cli, job);
   hr_status status = job->verdict.fits ? job_apply(cli, job, &options, err) : hr__fit_check(cli, job, err);
   hr__job_close(job);
   return status;
@@ -133,6 +190,7 @@ static const hr_cli_option options[] = {
     {"gpu-memory", "SIZE", "instead of memory.budget: 24GiB"},
     {"margin", "SIZE", "instead of memory.margin: a size, or such as 15%"},
     {"target-effective-batch", "N", "instead of training.effective_batch"},
+    {"engine", "WHO", "headroom or pytorch; pytorch for configs of others"},
     {"auto", NULL, "the fastest that fits, of what the recipe leaves out"},
 };
 

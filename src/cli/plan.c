@@ -185,9 +185,8 @@ static hr_status tables_check(const hr_cli *cli, hr_error *err) {
 /* Only traces come in numbers, and only PyTorch has its allocator. */
 static hr_status recipe_check(const hr_cli *cli, hr_error *err) {
   if (cli->n_arguments > 1)
-    return hr__fail(err, HR_USAGE, cli->arguments[1],
-                    "--compare puts another recipe beside it; several traces are one plan",
-                    "one recipe is planned at a time");
+    return hr__fail(err, HR_USAGE, NULL, "--compare puts another recipe beside it; several traces are one plan",
+                    "unexpected argument '%.200s': one recipe is planned at a time", cli->arguments[1]);
   const char *engine = hr__cli_value(cli, "engine");
   if (hr__cli_value(cli, "alloc-conf") && !(engine && strcmp(engine, "pytorch") == 0))
     return hr__fail(err, HR_USAGE, "--alloc-conf", "add --engine pytorch, or leave it out",
@@ -237,15 +236,13 @@ const hr_cli_command hr_cli_plan = {
     .name = "plan",
     .usage = "RECIPE | TRACE...",
     .summary = "whether it fits, memory by owner, time of a step, what to change",
-    .details = "RECIPE: a file, or a folder with config.json. Needs neither weights nor a GPU.\n"
-               "TRACE: what tools/torch_trace.py wrote of a run in PyTorch (docs/torch.md).\n"
+    .details = "RECIPE: a file, or a folder with config.json. TRACE: of PyTorch (docs/torch.md).\n"
                "Exit code 3: does not fit; the output says why, and what is cheapest to change.",
     .examples = "plan recipes/llama-3.2-1b.yaml --gpu 4090\n"
                 "plan test/model/configs/Llama-3.1-8B --method qlora --seq 2048 --gpu 4090\n"
                 "plan recipes/demo.yaml --gpu-memory 120MiB --auto\n"
                 "plan recipes/llama-3.2-1b.yaml --gpu 4090 --compare engine=pytorch\n"
                 "plan recipes/llama-3.2-1b.yaml --gpu H100 --sweep seq=1024,4096,16384\n"
-                "plan recipes/llama-3.2-1b.yaml --smallest-gpu\n"
                 "plan recipes/llama-3.2-1b.yaml --gpu 4090 --largest batch",
     .options = options,
     .n_options = sizeof options / sizeof options[0],

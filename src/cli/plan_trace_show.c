@@ -220,9 +220,10 @@ json_t *hr__trace_json(const hr_trace_plan *plan, const hr_trace_answer *a) {
                              "budget_bytes", limit ? json_integer((json_int_t)a->target.usable_bytes) : json_null(),
                              "margin_bytes", (json_int_t)a->target.margin_bytes);
   json_t *out_of_memory = a->limited && !a->gets_through ? moment_json(&a->at_limit, &a->at_limit.failed) : json_null();
-  return json_pack("{s:i, s:b, s:{s:o, s:o, s:o, s:I}, s:o, s:o, s:o, s:I, s:o}", "schema", 1, "fits", a->fits, "trace",
-                   "path", hr__json_string(trace->path), "source", hr__json_string(trace->source), "version",
+  return json_pack("{s:i, s:b, s:{s:o, s:o, s:o, s:I}, s:o, s:o, s:o, s:I, s:b, s:o}", "schema", 1, "fits", a->fits,
+                   "trace", "path", hr__json_string(trace->path), "source", hr__json_string(trace->source), "version",
                    hr__json_string(trace->version), "events", (json_int_t)a->result.events->count, "batch",
                    a->batch ? json_integer((json_int_t)a->batch) : json_null(), "device", device, "torch",
-                   torch_json(plan, a), "bent", (json_int_t)plan->scaling.bent, "out_of_memory", out_of_memory);
+                   torch_json(plan, a), "bent", (json_int_t)plan->scaling.bent, "gets_through",
+                   a->fits || a->gets_through, "out_of_memory", out_of_memory);
 }

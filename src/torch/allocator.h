@@ -29,7 +29,7 @@ typedef struct hr_torch_rules {
   /* roundup_power2_divisions of sizes up to 2 MiB, 4 MiB, ... (a power of two, 0 and 1: none) */
   uint8_t divisions[HR_TORCH_ROUNDINGS];
   bool expandable;      /* expandable_segments */
-  bool rising;          /* new segments come at higher addresses; false: at lower ones, as drivers 550 to 580 do */
+  bool rising;          /* new segments come at higher addresses; false: at lower ones, as measured with driver 580 */
   uint64_t limit_bytes; /* what can be reserved; UINT64_MAX: any amount */
   bool fraction;        /* the limit is that of set_per_process_memory_fraction, not the driver's */
 } hr_torch_rules;

@@ -31,17 +31,7 @@ static bool has_space(const hr_torch_allocator *a, uint32_t block, uint64_t byte
 
 static hr_status range_new(hr_torch_allocator *a, const hr_torch_request *request, uint32_t *block) {
   uint64_t page = page_bytes(a, request->small);
-  hr_torch_block range = {.bytes = RANGE_BYTES / page * page,
-                          .order = a->rules.rising ? a->segments_made : UINT32_MAX - a->segments_made,
-                          .previous = HR_TORCH_NO_BLOCK,
-                          .next = HR_TORCH_NO_BLOCK,
-                          .stream = request->stream,
-                          .small = request->small,
-                          .free = true,
-                          .expandable = true};
-  *block = hr__torch_block_new(&a->blocks, &range);
-  if (*block == HR_TORCH_NO_BLOCK) return HR_NOMEM;
-  a->segments_made++;
+  HR_TRY(hr__torch_range_new(a, request, RANGE_BYTES / page * page, false, block));
   hr__torch_set_add(&a->blocks, &a->unmapped[request->small], *block);
   return HR_OK;
 }

@@ -1,19 +1,26 @@
 /* Segments from the driver, and back to it. See pool.h. */
 #include "torch/pool.h"
 
-hr_status hr__torch_segment_new(hr_torch_allocator *a, const hr_torch_request *request, uint32_t *block) {
-  if (!hr__torch_room(a, request->segment)) return HR_NO_FIT;
-  hr_torch_block segment = {.bytes = request->segment,
-                            .order = a->rules.rising ? a->segments_made : UINT32_MAX - a->segments_made,
-                            .previous = HR_TORCH_NO_BLOCK,
-                            .next = HR_TORCH_NO_BLOCK,
-                            .stream = request->stream,
-                            .small = request->small,
-                            .free = true,
-                            .mapped = true};
-  *block = hr__torch_block_new(&a->blocks, &segment);
+hr_status hr__torch_range_new(hr_torch_allocator *a, const hr_torch_request *request, uint64_t bytes, bool mapped,
+                              uint32_t *block) {
+  hr_torch_block range = {.bytes = bytes,
+                          .order = a->rules.rising ? a->segments_made : UINT32_MAX - a->segments_made,
+                          .previous = HR_TORCH_NO_BLOCK,
+                          .next = HR_TORCH_NO_BLOCK,
+                          .stream = request->stream,
+                          .small = request->small,
+                          .free = true,
+                          .mapped = mapped,
+                          .expandable = a->rules.expandable};
+  *block = hr__torch_block_new(&a->blocks, &range);
   if (*block == HR_TORCH_NO_BLOCK) return HR_NOMEM;
   a->segments_made++;
+  return HR_OK;
+}
+
+hr_status hr__torch_segment_new(hr_torch_allocator *a, const hr_torch_request *request, uint32_t *block) {
+  if (!hr__torch_room(a, request->segment)) return HR_NO_FIT;
+  HR_TRY(hr__torch_range_new(a, request, request->segment, true, block));
   hr__torch_reserve(a, request->segment);
   return HR_OK;
 }

@@ -16,10 +16,10 @@
 typedef struct hr_torch_trace {
   hr_torch_events events;
   const char *path;
-  const char *source;  /* "size-only tensors", "snapshot" */
-  const char *version; /* of PyTorch */
-  uint64_t batch;      /* 0: not said */
-  int capability;      /* of the GPU that kernels were chosen for, 10 x major + minor; 0: recorded on one */
+  const char *source;      /* "size-only tensors", "snapshot" */
+  const char *version;     /* of PyTorch */
+  uint64_t batch;          /* 0: not said */
+  int capability;          /* of the GPU that kernels were chosen for, 10 x major + minor; 0: recorded on one */
   uint64_t recorded_bytes; /* reserved on the GPU it was recorded on, the most; 0: it was not */
   const char **guesses, **unmodelled;
   size_t n_guesses, n_unmodelled;

@@ -69,4 +69,13 @@ run('plan', os.path.join(RECIPES, 'demo.yaml'), '--engine', 'pytorch').expect(5,
 run('plan', os.path.join(RECIPES, '004-small.yaml'), '--gpu', '4090', '--engine', 'pytorch').expect(5, 'torch_trace.py')
 run('train', os.path.join(RECIPES, 'llama-3.2-1b.yaml'), '--set', 'engine.kind=pytorch', '--set', 'memory.device=cuda', '--set',
     'memory.gpu=4090', '--set', 'memory.budget=auto').expect(5, 'not run')
+
+# A config of another trainer is planned for PyTorch, unless somebody says otherwise or PyTorch has not what is asked for.
+config = os.path.join(RECIPES, 'configs', 'lightning.yml')
+apply = ['apply', os.path.join(os.path.dirname(RECIPES), 'test', 'model', 'configs', 'Llama-3.2-1B'), '--method', 'lora', '--gpu', '4090',
+         '--auto', '--dry-run', '--to', config]
+theirs = run(*apply).expect(0, 'engine: planned for PyTorch', 'data_loader.batch_size                       45 -> 9')
+ours = run(*apply, '--engine', 'headroom').expect(0, 'data_loader.batch_size                       45 -> 25')
+check('engine:' not in ours.err, f'nothing to tell: {ours.err}')
+run(*apply, '--set', 'memory.offload.optimizer=host').expect(0, "engine: planned for headroom's own execution", 'memory.offload.optimizer')
 finish()

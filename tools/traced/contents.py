@@ -1,4 +1,4 @@
-"""Contents of small whole-number tensors (positions, masks, labels), computed on the side.
+"""Contents of small whole-number tensors (positions, masks, labels) and of scalars, computed on the side.
 
 Tensors without contents stop at every question about them: are all positions in a row, is anything masked, how many are
 there. Most of these ask about small tensors of whole numbers that come from arange, ones or a constant; their operations are
@@ -15,8 +15,8 @@ CPU = torch.device('cpu')
 
 
 def small(tensor):
-    return tensor.numel() <= MOST and not tensor.is_floating_point() and not tensor.is_complex() and \
-        tensor.layout == torch.strided
+    fractions = tensor.is_floating_point() or tensor.is_complex()
+    return tensor.numel() <= (1 if fractions else MOST) and tensor.layout == torch.strided
 
 
 def of(tensor):
@@ -26,14 +26,14 @@ def of(tensor):
     return tensor if tensor.device == CPU and small(tensor) else None
 
 
-def call(function, args, kwargs):
-    """The same call on contents, or None where those of an argument are not known."""
+def call(function, args, kwargs, nothing=None):
+    """The same call on contents, or `nothing` where those of an argument are not known."""
     flat, shape = pytree.tree_flatten((args, kwargs))
     for i, value in enumerate(flat):
         if isinstance(value, torch.Tensor):
             flat[i] = of(value)
             if flat[i] is None:
-                return None
+                return nothing
         elif isinstance(value, torch.device):
             flat[i] = CPU
     args, kwargs = pytree.tree_unflatten(flat, shape)
@@ -41,12 +41,18 @@ def call(function, args, kwargs):
         with unset_fake_temporarily():
             return function(*args, **kwargs)
     except Exception:  # what the CPU has no kernel for
-        return None
+        return nothing
 
 
 def follow(function, args, kwargs, out):
     """Notes the contents of a call's results, or that they are known no more."""
     results = [t for t in pytree.tree_leaves(out) if isinstance(t, torch.Tensor)]
+    if not results and function._schema.is_mutable:  # lists in place, such as the step numbers of an optimizer
+        changed = [t for t in pytree.tree_leaves(args[:1]) if isinstance(t, FakeTensor)]
+        if any(of(t) is not None for t in changed) and call(function, args, kwargs, nothing=False) is False:
+            for tensor in changed:
+                tensor.__dict__['headroom_contents'] = None
+        return
     if not results or not all(isinstance(t, FakeTensor) and small(t) for t in results):
         return
     tensors = any(isinstance(t, torch.Tensor) for t in pytree.tree_leaves((args, kwargs)))

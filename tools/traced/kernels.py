@@ -1,14 +1,13 @@
 """What CUDA kernels do that tensors without contents do not show: scratch, and which kernel attention takes."""
+import contextlib
+import sys
+import types
+
 import torch
-from torch.overrides import TorchFunctionMode
 
 
 def up(number, step):
     return -(-number // step) * step
-
-
-def nbytes(tensor):
-    return tensor.numel() * tensor.element_size()
 
 
 # ---- scratch of kernels, freed when the call returns: functions of its arguments that give sizes in bytes ----
@@ -98,12 +97,23 @@ def attention(capability, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=Fals
                                                    enable_gqa=enable_gqa)[0]
 
 
-class Attention(TorchFunctionMode):
-    def __init__(self, capability):
-        super().__init__()
-        self.capability = capability
+@contextlib.contextmanager
+def attention_of(capability):
+    """Puts `attention` wherever F.scaled_dot_product_attention is known by name. (A mode would not reach what checkpoints
+    compute again in backward.)"""
+    original, active = torch.nn.functional.scaled_dot_product_attention, True
 
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        if function is torch.nn.functional.scaled_dot_product_attention and args[0].device.type == 'cuda':
-            return attention(self.capability, *args, **(kwargs or {}))
-        return function(*args, **(kwargs or {}))
+    def scaled_dot_product_attention(query, key, value, *args, **kwargs):
+        if not active or query.device.type != 'cuda':
+            return original(query, key, value, *args, **kwargs)
+        return attention(capability, query, key, value, *args, **kwargs)
+    places = [(module, name) for module in list(sys.modules.values()) if isinstance(module, types.ModuleType)
+              for name, value in list(vars(module).items()) if value is original]
+    for module, name in places:
+        setattr(module, name, scaled_dot_product_attention)
+    try:
+        yield
+    finally:
+        active = False
+        for module, name in places:
+            setattr(module, name, original)

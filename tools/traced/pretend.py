@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 # A function that returns 0, in machine code: false, or an optional without a value.
 RETURN_ZERO = {'x86_64': b'\x31\xc0\xc3', 'aarch64': b'\x00\x00\x80\xd2\xc0\x03\x5f\xd6'}
 ENGINE_ASKS = ['_ZN2at11accelerator14getAcceleratorEb', '_ZN2at11accelerator13isAcceleratorEN3c1010DeviceTypeE']
+RECURRENT = ['lstm', 'gru', 'rnn_tanh', 'rnn_relu']
 
 
 class NoWay(Exception):
@@ -104,6 +105,24 @@ def libraries_as_on_a_gpu():
     library = sys.modules.get('transformers.utils.import_utils')
     if library is not None and hasattr(library, 'is_fake_tensor'):
         library.is_fake_tensor = lambda tensor: False
+
+
+@contextlib.contextmanager
+def recurrent(note):
+    """Recurrent layers without cuDNN, step by step: what cuDNN keeps is not known."""
+    def plain(name, original):
+        def call(*args, **kwargs):
+            note('aten::' + name)
+            with torch.backends.cudnn.flags(enabled=False):
+                return original(*args, **kwargs)
+        return call
+    for name in RECURRENT:
+        setattr(torch._VF, name, plain(name, getattr(torch._VF, name)))
+    try:
+        yield
+    finally:
+        for name in RECURRENT:
+            delattr(torch._VF, name)
 
 
 @contextlib.contextmanager

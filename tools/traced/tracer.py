@@ -9,6 +9,7 @@ import weakref
 
 import torch
 import torch.utils._pytree as pytree
+from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import contents
@@ -24,7 +25,8 @@ PRODUCTS = {'aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm', 'aten::_add
             'aten::dot', 'aten::linear', 'aten::_int_mm', 'aten::_scaled_mm', 'aten::_grouped_mm'}
 # Calls with scratch on the GPU that no rule here knows: a trace that has them is an estimate.
 UNMODELLED = {'aten::' + name: why for why, names in {
-    "cuDNN's workspace": 'convolution convolution_backward _cudnn_rnn _cudnn_rnn_backward cudnn_batch_norm _ctc_loss',
+    "cuDNN's workspace": 'convolution convolution_backward cudnn_batch_norm _ctc_loss',
+    "what cuDNN keeps in place of the single steps that are traced": 'lstm gru rnn_tanh rnn_relu',
     'scratch of sorting and scanning': 'sort topk argsort unique_dim _unique2 cumsum cumprod kthvalue median mode '
                                        'index_put_ _index_put_impl_ nonzero multinomial randperm bincount histc',
     'scratch of linear algebra and FFT': '_fft_r2c _fft_c2c _fft_c2r linalg_svd _linalg_svd linalg_qr _linalg_eigh '
@@ -32,6 +34,11 @@ UNMODELLED = {'aten::' + name: why for why, names in {
 }.items() for name in names.split()}
 
 
+def nbytes(tensor):
+    return tensor.numel() * tensor.element_size() if isinstance(tensor, torch.Tensor) else 0
+
+
+INIT = os.path.join(TORCH, 'nn', 'init.py')
 QUESTIONS = {'aten::_local_scalar_dense': 'item', 'aten::equal': 'equal'}
 
 
@@ -150,16 +157,24 @@ class Tracer(TorchDispatchMode):
         size = 32 * MIB if self.capability // 10 in (9, 10, 12) else 8519680
         self.allocate(size, 'cublas workspace', 'workspace')
 
+    def note(self, name):
+        self.unmodelled[name] = self.unmodelled.get(name, 0) + 1
+
     def line(self):
         return line_of_user(traceback.extract_stack()) or 'a library'
 
-    def answer(self, name, args):
+    def answer(self, function, name, args):
         """item() and the like: from contents where they are known, else 0, and a note of the line."""
         known = [contents.of(t) for t in args if isinstance(t, torch.Tensor)]
         if all(k is not None for k in known):
             with contents.unset_fake_temporarily():
                 return known[0].item() if name == 'item' else torch.equal(*known)
-        self.guesses['%s gets 0: %s' % (name, self.line())] = True
+        try:
+            return function(*args)  # constants
+        except DataDependentOutputException:
+            pass
+        if not any(frame.filename == INIT for frame in traceback.extract_stack()):  # first values change no size
+            self.guesses['%s gets 0: %s' % (name, self.line())] = True
         kind = args[0].dtype
         return False if kind == torch.bool or name == 'equal' else 0.0 if kind.is_floating_point else 0
 
@@ -190,7 +205,7 @@ class Tracer(TorchDispatchMode):
         name = function._schema.name
         gpu = any(isinstance(t, torch.Tensor) and t.device.type == 'cuda' for t in args)
         if name in QUESTIONS and isinstance(args[0], torch.Tensor):
-            return self.answer(QUESTIONS[name], args)
+            return self.answer(function, QUESTIONS[name], args)
         if name == 'aten::nonzero':
             out = self.places(args[0])
             if out is not None:
@@ -200,8 +215,8 @@ class Tracer(TorchDispatchMode):
             args = (args[0], self.indices(args[1]) or args[1]) + tuple(args[2:])
         if name in PRODUCTS:
             self.workspace(args)
-        if gpu and name in UNMODELLED:
-            self.unmodelled[name] = self.unmodelled.get(name, 0) + 1
+        if gpu and name in UNMODELLED and nbytes(args[0]) >= MIB:  # scratch is of the order of what it works on
+            self.note(name)
         onto = self.in_place_sum(name, function, args)
         sizes = SCRATCH[name](*args, **kwargs) if name in SCRATCH and gpu else []
         scratch = [self.allocate(size, name + ' (scratch)', 'workspace') for size in sizes]
