@@ -16,6 +16,8 @@ import torch.nn.utils.clip_grad as clip_grad
 import torch.optim.optimizer as optimizers
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from . import four_bit
+
 # A function that returns 0, in machine code: false, or an optional without a value.
 RETURN_ZERO = {'x86_64': b'\x31\xc0\xc3', 'aarch64': b'\x00\x00\x80\xd2\xc0\x03\x5f\xd6'}
 ENGINE_ASKS = ['_ZN2at11accelerator14getAcceleratorEb', '_ZN2at11accelerator13isAcceleratorEN3c1010DeviceTypeE']
@@ -78,10 +80,12 @@ def apply(self, fn, recurse=True):
                 continue
             if value.device == old.device and value.untyped_storage()._cdata == old.untyped_storage()._cdata:
                 continue
-            new = value if type(value) is not torch.Tensor and isinstance(value, torch.nn.Parameter) else \
-                torch.nn.Parameter(value.detach(), old.requires_grad)
-            for name, value in old.__dict__.items():  # what the user hung on it
-                new.__dict__.setdefault(name, value)
+            new = four_bit.quantised(old, value)
+            if new is None:
+                new = torch.nn.Parameter(value.detach(), old.requires_grad)
+            del value
+            for name, hung in old.__dict__.items():  # by the user
+                new.__dict__.setdefault(name, hung)
             if old.grad is not None:
                 new.grad = fn(old.grad)
             old.headroom_moved = new
