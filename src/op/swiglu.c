@@ -183,42 +183,24 @@ static const hr_sample swiglu_bwd_samples[] = {
     {.n_in = 3, .in = {{HR_F32, 2, {37, 1031}}, {HR_F32, 2, {37, 2 * 1031}}}},
 };
 
-/* A gate's op and its backward op; samples are the same for all. */
+/* What the ops of all gates have in common; samples are the same. */
 #define GATED(gate)                                                                                                    \
-  const hr_op hr_op_##gate = {                                                                                         \
-      .name = #gate,                                                                                                   \
-      .n_in = 2,                                                                                                       \
-      .n_out = 1,                                                                                                      \
-      .optional = 1u << UP,                                                                                            \
-      .saves = HR_SAVE_IN(0) | HR_SAVE_IN(UP),                                                                         \
-      .computes = 1u << 0 | 1u << UP,                                                                                  \
-      .alias = {{0, 0, HR_ALIAS_MAY}, {1, 0, HR_ALIAS_MAY}},                                                           \
-      .n_alias = 2,                                                                                                    \
-      .axes = HR_AXES_ROWS, /* packed, columns belong together */                                                      \
-      .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},                                                         \
-      .shape = swiglu_shape,                                                                                           \
-      .grad = swiglu_grad,                                                                                             \
-      .cost = swiglu_cost,                                                                                             \
-      .cpu = {.run = gate##_run},                                                                                      \
-      .samples = swiglu_samples,                                                                                       \
-      .n_samples = sizeof swiglu_samples / sizeof *swiglu_samples,                                                     \
-  };                                                                                                                   \
-                                                                                                                       \
-  const hr_op hr_op_##gate##_bwd = {                                                                                   \
-      .name = #gate "_bwd",                                                                                            \
-      .n_in = 3,                                                                                                       \
-      .n_out = 2,                                                                                                      \
-      .optional = 1u << BWD_UP,                                                                                        \
-      .alias = {{1, 0, HR_ALIAS_MAY}, {2, 1, HR_ALIAS_MAY}, {0, 0, HR_ALIAS_MAY}},                                     \
-      .n_alias = 3,                                                                                                    \
-      .axes = HR_AXES_ROWS, /* packed, columns belong together */                                                      \
-      .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},                                                         \
-      .shape = swiglu_bwd_shape,                                                                                       \
-      .cost = swiglu_bwd_cost,                                                                                         \
-      .cpu = {.run = gate##_bwd_run},                                                                                  \
-      .samples = swiglu_bwd_samples,                                                                                   \
-      .n_samples = sizeof swiglu_bwd_samples / sizeof *swiglu_bwd_samples,                                             \
-  }
+  .name = #gate, .n_in = 2, .n_out = 1, .optional = 1u << UP, .saves = HR_SAVE_IN(0) | HR_SAVE_IN(UP),                 \
+  .computes = 1u << 0 | 1u << UP, .alias = {{0, 0, HR_ALIAS_MAY}, {1, 0, HR_ALIAS_MAY}}, .n_alias = 2,                 \
+  .axes = HR_AXES_ROWS, /* packed, columns belong together */                                                          \
+      .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS}, .shape = swiglu_shape, .grad = swiglu_grad,             \
+  .cost = swiglu_cost, .cpu = {.run = gate##_run}, .samples = swiglu_samples,                                          \
+  .n_samples = sizeof swiglu_samples / sizeof *swiglu_samples
 
-GATED(swiglu);
-GATED(geglu);
+#define GATED_BWD(gate)                                                                                                \
+  .name = #gate "_bwd", .n_in = 3, .n_out = 2, .optional = 1u << BWD_UP,                                               \
+  .alias = {{1, 0, HR_ALIAS_MAY}, {2, 1, HR_ALIAS_MAY}, {0, 0, HR_ALIAS_MAY}}, .n_alias = 3,                           \
+  .axes = HR_AXES_ROWS, /* packed, columns belong together */                                                          \
+      .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS}, .shape = swiglu_bwd_shape, .cost = swiglu_bwd_cost,     \
+  .cpu = {.run = gate##_bwd_run}, .samples = swiglu_bwd_samples,                                                       \
+  .n_samples = sizeof swiglu_bwd_samples / sizeof *swiglu_bwd_samples
+
+const hr_op hr_op_swiglu = {GATED(swiglu)};
+const hr_op hr_op_swiglu_bwd = {GATED_BWD(swiglu)};
+const hr_op hr_op_geglu = {GATED(geglu)};
+const hr_op hr_op_geglu_bwd = {GATED_BWD(geglu)};
