@@ -17,6 +17,9 @@ static const struct {
     {"rope_interleaved", "rotary positions that rotate neighbouring elements are not supported", NULL},
     {"alibi_starting_size", "positions as a slope of the attention's scores are not supported",
      "take a checkpoint with absolute positions"},
+    {"attn_logit_softcapping", "scores of the attention that are held below a cap are not supported", NULL},
+    {"final_logit_softcapping", "logits that are held below a cap are not supported", NULL},
+    {"use_bidirectional_attention", "decoders that look to both sides are not supported", NULL},
 };
 
 static bool asks_for_nothing(const hr_doc_node *node) {
@@ -61,6 +64,13 @@ static hr_status schemes_check(const hr_doc_node *config, const char *name, hr_e
   return HR_OK;
 }
 
+static const hr_model *model_typed(const char *type) {
+  const hr_model *model;
+  for (size_t i = 0; (model = hr__model_at(i)); i++)
+    if (model->model_type && strcmp(model->model_type, type) == 0) return model;
+  return hr__model_named(type);
+}
+
 /* The file's model_type; files of before 2020 do not say what they are, then the recipe must. */
 static hr_status family_find(hr_recipe *recipe, const char *section, const hr_doc_node *config, const char *name,
                              const hr_model **out, hr_error *err) {
@@ -74,21 +84,22 @@ static hr_status family_find(hr_recipe *recipe, const char *section, const hr_do
     snprintf(remedy, sizeof remedy, "say which it is, for example with --set %s=bert (families: %s)", path, list);
     return hr__fail(err, HR_BAD_INPUT, name, remedy, "model_type is missing: it names the family of the model");
   }
-  *out = hr__model_named(type->text);
+  *out = model_typed(type->text);
   if (*out) return architecture_check(config, *out, name, err);
   snprintf(remedy, sizeof remedy, "families: %s", list);
   return hr__fail(err, HR_BAD_INPUT, hr__doc_place(name, type, false, place), remedy,
                   "model_type \"%.100s\" is not supported", type->text);
 }
 
-/* The file's model_type as the family of the section. */
-static hr_status family_merge(hr_recipe *recipe, const char *section, const hr_doc_node *config, const char *name,
-                              hr_error *err) {
+/* What the file's model_type says as the family of the section. */
+static hr_status family_merge(hr_recipe *recipe, const char *section, const hr_doc_node *config, const hr_model *model,
+                              const char *name, hr_error *err) {
   hr_arena *arena = hr__recipe_arena(recipe);
   hr_doc_node *map = hr__arena_alloc(arena, sizeof *map), *family = hr__arena_alloc(arena, sizeof *family);
   if (!map || !family) return hr__nomem(err);
   *family = *hr__doc_get(config, "model_type");
   family->key = "family";
+  family->text = model->family;
   family->next = NULL;
   *map = (hr_doc_node){.kind = HR_DOC_MAP, .child = family};
   return hr__recipe_later(recipe, section, map, name, err);
@@ -100,9 +111,9 @@ hr_status hr__model_config_merge(hr_recipe *recipe, const char *section, const c
   *family = NULL;
   HR_TRY(hr__json_parse(name, text, bytes, hr__recipe_arena(recipe), &config, err));
   HR_TRY(family_find(recipe, section, config, name, family, err));
-  if (*family) HR_TRY(family_merge(recipe, section, config, name, err));
-  HR_TRY(schemes_check(config, name, err));
+  if (*family) HR_TRY(family_merge(recipe, section, config, *family, name, err));
   if (*family && (*family)->config_read) HR_TRY((*family)->config_read(config, name, err));
+  HR_TRY(schemes_check(config, name, err));
   const char *inner = hr__arena_format(hr__recipe_arena(recipe), "%s.config", section);
   return inner ? hr__recipe_later(recipe, inner, config, name, err) : hr__nomem(err);
 }

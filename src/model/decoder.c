@@ -4,12 +4,16 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "base/half.h"
 #include "model/modules.h"
 #include "model/text_keys.h"
+#include "op/add.h"
 #include "op/embedding.h"
 #include "op/head_loss.h"
 #include "op/linear.h"
+#include "op/pointwise.h"
 #include "op/swiglu.h"
 
 enum { PATH = 128 };
@@ -19,13 +23,27 @@ static const char *layer_path(char out[PATH], int64_t layer, const char *part) {
   return out;
 }
 
+static hr_id norm_emit(hr_builder *b, const hr_decoder *m, const char *path, int64_t width, hr_id x) {
+  return m->family->raised_norms ? hr__rmsnorm_raised_module(b, path, width, m->eps, x)
+                                 : hr__rmsnorm_module(b, path, width, m->eps, x);
+}
+
+/* x + out(y), or x + norm(out(y)), [B, T, H]. */
+static hr_id added(hr_builder *b, const hr_decoder *m, int64_t layer, const hr_linears *out, hr_id y, const char *norm,
+                   hr_id x) {
+  char path[PATH];
+  if (!m->family->outer_norms) return hr__linears(b, out, y, x);
+  y = hr__linears(b, out, y, HR_NONE);
+  return hr__add(b, x, norm_emit(b, m, layer_path(path, layer, norm), m->hidden, y), 1.0f);
+}
+
 /* q or k by itself, its heads normed where the family does that, and rotated by their positions. */
 static hr_id turned_emit(hr_builder *b, const hr_decoder *m, int64_t layer, const hr_linears *in, int i, hr_id x,
                          hr_id table_id) {
   static const char *const norms[] = {"self_attn.q_norm", "self_attn.k_norm"};
   char path[PATH];
   hr_id y = hr__linears_one(b, in, i, x);
-  if (m->family->head_norms) y = hr__rmsnorm_module(b, layer_path(path, layer, norms[i]), m->head_dim, m->eps, y);
+  if (m->family->head_norms) y = norm_emit(b, m, layer_path(path, layer, norms[i]), m->head_dim, y);
   return hr__rope(b, y, table_id, m->head_dim);
 }
 
@@ -35,8 +53,9 @@ static int64_t window_of(const hr_decoder *m, int64_t layer, int64_t length) {
   return window < length ? window : 0;
 }
 
-/* x + attention(norm(x)), [B, T, H]. Documents that are packed into one row are rotated by their positions in the row:
- * what attention sees of a rotation is the distance of two positions, which is the same as in the document alone. */
+/* x + attention(norm(x)), what is added perhaps normed, [B, T, H]. Documents that are packed into one row are rotated
+ * by their positions in the row: what attention sees of a rotation is the distance of two positions, which is the same
+ * as in the document alone. */
 static hr_id attention_half(hr_builder *b, const hr_scope *r, const hr_decoder *m, int64_t layer,
                             const hr_model_batch *batch, hr_id x, hr_id table_id) {
   char before[PATH], path[PATH];
@@ -56,7 +75,7 @@ static hr_id attention_half(hr_builder *b, const hr_scope *r, const hr_decoder *
                     .in = q_width,
                     .biased = m->output_bias,
                     .std = m->std};
-  hr_id y = hr__rmsnorm_module(b, layer_path(before, layer, "input_layernorm"), m->hidden, m->eps, x);
+  hr_id y = norm_emit(b, m, layer_path(before, layer, "input_layernorm"), m->hidden, x);
   hr_id q, k = HR_NONE, v = HR_NONE;
   if (!m->family->head_norms && hr__linears_join(r, &in)) { /* q, k and v side by side */
     q = hr__linears(b, &in, y, HR_NONE);
@@ -66,18 +85,18 @@ static hr_id attention_half(hr_builder *b, const hr_scope *r, const hr_decoder *
     k = turned_emit(b, m, layer, &in, 1, y, table_id);
     v = hr__linears_one(b, &in, 2, y);
   }
-  float scale = (float)(1.0 / sqrt((double)m->head_dim));
   hr_attention_args args = {.heads = m->heads,
                             .kv_heads = m->kv_heads,
                             .head_dim = m->head_dim,
-                            .scale = scale,
+                            .scale = m->attention_scale,
                             .window = window_of(m, layer, batch->context > 0 ? batch->context : batch->length),
                             .documents = batch->starts != HR_NONE,
                             .dropout = hr__drops(b, m->attention_dropout) ? m->attention_dropout : 0.0f};
-  return hr__linears(b, &out, hr__attention_module(b, path, q, k, v, batch, &args), x);
+  y = hr__attention_module(b, path, q, k, v, batch, &args);
+  return added(b, m, layer, &out, y, "post_attention_layernorm", x);
 }
 
-/* x + mlp(norm(x)), [B, T, H]. */
+/* x + mlp(norm(x)), what is added perhaps normed, [B, T, H]. */
 static hr_id mlp_half(hr_builder *b, const hr_scope *r, const hr_decoder *m, int64_t layer, hr_id x) {
   char before[PATH], path[PATH];
   layer_path(path, layer, "mlp");
@@ -95,7 +114,8 @@ static hr_id mlp_half(hr_builder *b, const hr_scope *r, const hr_decoder *m, int
                     .in = m->inner,
                     .biased = m->mlp_bias,
                     .std = m->std};
-  hr_id y = hr__rmsnorm_module(b, layer_path(before, layer, "post_attention_layernorm"), m->hidden, m->eps, x);
+  const char *norm = m->family->outer_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm";
+  hr_id y = norm_emit(b, m, layer_path(before, layer, norm), m->hidden, x);
   hr_id gate, up = HR_NONE;
   if (hr__linears_join(r, &in)) { /* gate and up side by side */
     gate = hr__linears(b, &in, y, HR_NONE);
@@ -104,14 +124,23 @@ static hr_id mlp_half(hr_builder *b, const hr_scope *r, const hr_decoder *m, int
     up = hr__linears_one(b, &in, 1, y);
   }
   hr__module(b, "%s", path);
-  return hr__linears(b, &out, hr__swiglu(b, gate, up), x);
+  y = m->family->gelu ? hr__geglu(b, gate, up) : hr__swiglu(b, gate, up);
+  return added(b, m, layer, &out, y, "post_feedforward_layernorm", x);
+}
+
+/* sqrt(hidden) in the type that the embedding is stored in, as the public models have it. */
+static float embedding_scale(const hr_scope *r, const hr_decoder *m) {
+  float scale = (float)sqrt((double)m->hidden);
+  return strcmp(hr__scope_precision(r), "bf16-true") == 0 ? hr__bf16_to_f32(hr__f32_to_bf16(scale)) : scale;
 }
 
 hr_id hr__decoder_embed(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch) {
   hr_decoder m = hr__decoder_read(&part->scope);
   hr__module(b, "model.embed_tokens");
   hr_id table_id = hr__table(b, "model.embed_tokens", m.vocab, m.hidden, m.std);
-  return hr__embedding_padded(b, batch->tokens, table_id, hr__padding_token(&part->scope));
+  hr_id x = hr__embedding_padded(b, batch->tokens, table_id, hr__padding_token(&part->scope));
+  if (!m.family->scaled_embedding) return x;
+  return hr__unary(b, HR_FORMULA_affine, x, embedding_scale(&part->scope, &m), 0.0f);
 }
 
 hr_id hr__decoder_body(hr_builder *b, const hr_model_part *part, hr_id x, const hr_model_batch *batch) {
@@ -119,18 +148,23 @@ hr_id hr__decoder_body(hr_builder *b, const hr_model_part *part, hr_id x, const 
   hr_decoder m = hr__decoder_read(r);
   hr_rope_table_args rope = hr__rope_args(r, &m, batch->length);
   hr__module(b, "model.rotary_emb");
-  hr_id table_id = hr__rope_table(b, batch->context > 0 ? batch->positions : HR_NONE, &rope);
+  hr_id positions = batch->context > 0 ? batch->positions : HR_NONE;
+  hr_id table_id = hr__rope_table(b, positions, &rope), local_id = table_id;
+  if (m.family->local_rope) {
+    hr_rope_table_args local = hr__rope_local_args(&m, batch->length);
+    local_id = hr__rope_table(b, positions, &local);
+  }
   for (int64_t layer = 0; layer < m.layers; layer++) {
     hr__block_begin(b, "model.layers.%" PRId64, layer);
     hr__block_begin(b, "model.layers.%" PRId64 ".self_attn", layer);
-    x = attention_half(b, r, &m, layer, batch, x, table_id);
+    x = attention_half(b, r, &m, layer, batch, x, hr__decoder_slides(&m, layer) ? local_id : table_id);
     hr__block_end(b);
     hr__block_begin(b, "model.layers.%" PRId64 ".mlp", layer);
     x = mlp_half(b, r, &m, layer, x);
     hr__block_end(b);
     hr__block_end(b);
   }
-  return hr__rmsnorm_module(b, "model.norm", m.hidden, m.eps, x);
+  return norm_emit(b, &m, "model.norm", m.hidden, x);
 }
 
 static hr_id head_declare(hr_builder *b, const hr_model_part *part) {

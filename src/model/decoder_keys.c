@@ -71,7 +71,7 @@ static const hr_key attention_bias_keys[] = {
     {.path = "*.config.attention_bias",
      .type = HR_KEY_BOOL,
      .fallback = "false",
-     .meaning = "biases in the projections of attention (llama, qwen3)"},
+     .meaning = "biases in the projections of attention (llama, qwen3, gemma3)"},
 };
 const hr_key_table hr_decoder_attention_bias_keys = {attention_bias_keys,
                                                      sizeof attention_bias_keys / sizeof *attention_bias_keys};
@@ -86,7 +86,7 @@ static const hr_key window_keys[] = {
      .type = HR_KEY_INT,
      .min = 1,
      .max = HR_POSITIONS_MAX,
-     .meaning = "keys that a query sees at most, its own included (mistral: 4096, null for all; qwen2, qwen3: 4096)"},
+     .meaning = "keys that a query sees at most, its own included (mistral: 4096, null for all; others: 4096)"},
 };
 const hr_key_table hr_decoder_window_keys = {window_keys, sizeof window_keys / sizeof *window_keys};
 
@@ -99,9 +99,33 @@ static const hr_key layer_window_keys[] = {
      .min = 0,
      .max = HR_LAYERS_MAX,
      .meaning = "leading layers without the window (qwen2, qwen3: 28)"},
-    {.path = "*.config.layer_types",
-     .type = HR_KEY_TEXTS,
-     .meaning = "full_attention or sliding_attention for each layer, instead of max_window_layers (qwen2, qwen3)"},
 };
 const hr_key_table hr_decoder_layer_window_keys = {layer_window_keys,
                                                    sizeof layer_window_keys / sizeof *layer_window_keys};
+
+static const hr_key layer_types_keys[] = {
+    {.path = "*.config.layer_types",
+     .type = HR_KEY_TEXTS,
+     .meaning = "full_attention or sliding_attention for each layer, instead of max_window_layers (qwen2, qwen3) and "
+                "sliding_window_pattern (gemma3)"},
+};
+const hr_key_table hr_decoder_layer_types_keys = {layer_types_keys, sizeof layer_types_keys / sizeof *layer_types_keys};
+
+static const hr_key gemma_keys[] = {
+    {.path = "*.config.sliding_window_pattern",
+     .type = HR_KEY_INT,
+     .min = 1,
+     .max = HR_LAYERS_MAX,
+     .meaning = "each layer of that number, counted from 1, has no window, all others have it (gemma3: 6)"},
+    {.path = "*.config.rope_local_base_freq",
+     .type = HR_KEY_FLOAT,
+     .min = 1,
+     .max = 1e12,
+     .meaning = "base of the rotary frequencies in layers with the window (gemma3: 10000)"},
+    {.path = "*.config.query_pre_attn_scalar",
+     .type = HR_KEY_INT,
+     .min = 1,
+     .max = 1 << 30,
+     .meaning = "scores of the attention are divided by its square root, instead of head_dim's (gemma3: 256)"},
+};
+const hr_key_table hr_decoder_gemma_keys = {gemma_keys, sizeof gemma_keys / sizeof *gemma_keys};

@@ -34,6 +34,7 @@ void hr__rope_read(const hr_scope *r, hr_decoder *m) {
   char path[128];
   const char *rope = rope_section(r);
   m->theta = hr__scope_float(r, "config.rope_theta");
+  if (m->family->local_rope) m->local_theta = hr__scope_float(r, "config.rope_local_base_freq");
   if (hr__scope_has(r, "config.rope_parameters.rope_theta") && !hr__scope_given(r, "config.rope_theta")) {
     m->theta = hr__scope_float(r, "config.rope_parameters.rope_theta");
   }
@@ -108,6 +109,10 @@ hr_rope_table_args hr__rope_args(const hr_scope *r, const hr_decoder *m, int64_t
   args.high = hr__scope_float(r, path_in(m->rope, "high_freq_factor", path));
   args.original_length = hr__scope_int(r, path_in(m->rope, "original_max_position_embeddings", path));
   return args;
+}
+
+hr_rope_table_args hr__rope_local_args(const hr_decoder *m, int64_t length) {
+  return (hr_rope_table_args){.length = length, .head_dim = m->head_dim, .theta = m->local_theta};
 }
 
 json_t *hr__rope_json(const hr_scope *r, const hr_decoder *m) {

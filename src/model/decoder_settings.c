@@ -1,5 +1,6 @@
 /* A decoder's settings: reading them, and the checks of those that depend on each other. See decoder.h. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,13 +10,14 @@
 
 static void windows_read(const hr_scope *r, hr_decoder *m) {
   bool sized = hr__scope_has(r, "config.sliding_window");
-  bool used = m->family->windows == HR_WINDOWS_ALL;
+  bool used = m->family->windows == HR_WINDOWS_ALL || m->family->windows == HR_WINDOWS_PATTERN;
   if (m->family->windows == HR_WINDOWS_LAYERS) {
     used = hr__scope_has(r, "config.use_sliding_window") && hr__scope_bool(r, "config.use_sliding_window");
     if (hr__scope_has(r, "config.max_window_layers")) m->first_windowed = hr__scope_int(r, "config.max_window_layers");
-    if (hr__scope_has(r, "config.layer_types"))
-      m->layer_types = hr__scope_texts(r, "config.layer_types", &m->n_layer_types);
   }
+  if (m->family->windows == HR_WINDOWS_PATTERN) m->window_pattern = hr__scope_int(r, "config.sliding_window_pattern");
+  if (hr__scope_has(r, "config.layer_types"))
+    m->layer_types = hr__scope_texts(r, "config.layer_types", &m->n_layer_types);
   if (sized && used) m->window = hr__scope_int(r, "config.sliding_window");
 }
 
@@ -40,19 +42,23 @@ hr_decoder hr__decoder_read(const hr_scope *r) {
   bool grouped = hr__scope_has(r, "config.num_key_value_heads"), sized = hr__scope_has(r, "config.head_dim");
   m.kv_heads = grouped ? hr__scope_int(r, "config.num_key_value_heads") : m.heads;
   m.head_dim = sized ? hr__scope_int(r, "config.head_dim") : m.hidden / m.heads;
+  static const char scalar[] = "config.query_pre_attn_scalar";
+  int64_t divisor = hr__scope_has(r, scalar) ? hr__scope_int(r, scalar) : m.head_dim;
+  m.attention_scale = (float)(1.0 / sqrt((double)divisor));
   windows_read(r, &m);
   hr__rope_read(r, &m);
   return m;
 }
 
-static bool layer_slides(const hr_decoder *m, int64_t layer) {
+bool hr__decoder_slides(const hr_decoder *m, int64_t layer) {
   if (m->family->windows == HR_WINDOWS_ALL) return true;
   if (m->layer_types) return strcmp(m->layer_types[layer], "sliding_attention") == 0;
+  if (m->window_pattern > 0) return (layer + 1) % m->window_pattern != 0;
   return layer >= m->first_windowed;
 }
 
 int64_t hr__decoder_window(const hr_decoder *m, int64_t layer) {
-  return m->window > 0 && layer_slides(m, layer) ? m->window : 0;
+  return m->window > 0 && hr__decoder_slides(m, layer) ? m->window : 0;
 }
 
 /* Elements of all parameters; false when they are more than any machine could hold. */
@@ -64,7 +70,8 @@ static bool parameter_count(const hr_decoder *m, int64_t *count) {
   if (m->output_bias) attention += m->hidden;
   if (m->family->head_norms) attention += 2 * m->head_dim;
   if (m->mlp_bias) mlp += 2 * m->inner + m->hidden;
-  if (!hr__add_i64(attention, mlp, &layer) || !hr__add_i64(layer, 2 * m->hidden, &layer)) return false;
+  if (!hr__add_i64(attention, mlp, &layer) || !hr__add_i64(layer, (m->family->outer_norms ? 4 : 2) * m->hidden, &layer))
+    return false;
   if (!hr__mul_i64(layer, m->layers, &layers) || !hr__mul_i64(m->vocab, m->hidden, &table_size)) return false;
   if (!m->tied && !hr__mul_i64(table_size, 2, &table_size)) return false;
   if (!hr__add_i64(layers, table_size, count) || !hr__add_i64(*count, m->hidden, count)) return false;
@@ -75,9 +82,11 @@ static hr_status windows_check(const hr_scope *r, const hr_decoder *m, hr_error 
   static const char path[] = "config.layer_types";
   if (!m->layer_types) return HR_OK;
   if (m->n_layer_types < (size_t)m->layers)
-    return hr__scope_fail(r, path, "name every layer, or remove it: max_window_layers serves as well", err,
-                          "%s.%s names %zu layers, but there are %" PRId64, r->section, path, m->n_layer_types,
-                          m->layers);
+    return hr__scope_fail(
+        r, path,
+        m->window_pattern > 0 ? "name every layer, or remove it: sliding_window_pattern serves as well"
+                              : "name every layer, or remove it: max_window_layers serves as well",
+        err, "%s.%s names %zu layers, but there are %" PRId64, r->section, path, m->n_layer_types, m->layers);
   for (int64_t i = 0; i < m->layers; i++) {
     bool slides = strcmp(m->layer_types[i], "sliding_attention") == 0;
     if (!slides && strcmp(m->layer_types[i], "full_attention") != 0)
@@ -85,9 +94,9 @@ static hr_status windows_check(const hr_scope *r, const hr_decoder *m, hr_error 
                             "layer %" PRId64 " is of the type \"%.60s\" (%s.%s), which is not supported", i,
                             m->layer_types[i], r->section, path);
     if (slides && m->window == 0)
-      return hr__scope_fail(r, path, "give use_sliding_window: true and sliding_window", err,
-                            "layer %" PRId64 " has sliding_attention (%s.%s), but there is no window", i, r->section,
-                            path);
+      return hr__scope_fail(
+          r, path, m->window_pattern > 0 ? "give sliding_window" : "give use_sliding_window: true and sliding_window",
+          err, "layer %" PRId64 " has sliding_attention (%s.%s), but there is no window", i, r->section, path);
   }
   return HR_OK;
 }
@@ -129,9 +138,12 @@ hr_status hr__decoder_check(const hr_model_part *part, hr_error *err) {
   HR_TRY(hr__padding_check(r, err));
   HR_TRY(windows_check(r, &m, err));
   const char *act = hr__scope_text(r, "config.hidden_act");
-  if (strcmp(act, "silu") != 0) {
-    return hr__scope_fail(r, "config.hidden_act", "only silu is supported here", err,
-                          "%s with %s.config.hidden_act %s is not supported", m.family->name, r->section, act);
+  const char *gate = m.family->gelu ? "gelu_pytorch_tanh" : "silu";
+  if (strcmp(act, gate) != 0) {
+    char remedy[64];
+    snprintf(remedy, sizeof remedy, "only %s is supported here", gate);
+    return hr__scope_fail(r, "config.hidden_act", remedy, err, "%s with %s.config.hidden_act %s is not supported",
+                          m.family->name, r->section, act);
   }
   static const char length_key[] = "data.sequence_length";
   if (hr__recipe_has(r->recipe, length_key) && !hr__recipe_is_word(r->recipe, length_key) &&

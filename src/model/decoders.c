@@ -11,6 +11,15 @@ static const hr_decoder_family families[] = {
     {.name = "mistral", .architecture = "MistralForCausalLM", .windows = HR_WINDOWS_ALL},
     {.name = "qwen2", .architecture = "Qwen2ForCausalLM", .input_biases = true, .windows = HR_WINDOWS_LAYERS},
     {.name = "qwen3", .architecture = "Qwen3ForCausalLM", .head_norms = true, .windows = HR_WINDOWS_LAYERS},
+    {.name = "gemma3",
+     .architecture = "Gemma3ForCausalLM",
+     .head_norms = true,
+     .raised_norms = true,
+     .outer_norms = true,
+     .gelu = true,
+     .scaled_embedding = true,
+     .local_rope = true,
+     .windows = HR_WINDOWS_PATTERN},
 };
 
 const hr_decoder_family *hr__decoder_family(const char *name) {
@@ -28,17 +37,20 @@ static int64_t vocabulary(const hr_model_part *part) {
 static json_t *layer_types_json(const hr_decoder *m) {
   json_t *list = json_array();
   for (int64_t i = 0; i < m->layers; i++)
-    json_array_append_new(list, json_string(m->layer_types[i]));
+    json_array_append_new(list, json_string(hr__decoder_slides(m, i) ? "sliding_attention" : "full_attention"));
   return list;
 }
 
 /* Numbers keep the recipe's double: a float would turn 1e-6 into 9.99999997e-07. Other token numbers are not known
  * here: null keeps readers of the file from assuming their own. */
-static json_t *common_json(const hr_scope *r, const hr_decoder *m) {
+static json_t *common_json(const hr_model_part *part, const hr_decoder *m) {
+  const hr_scope *r = &part->scope;
   bool narrow = strcmp(hr__scope_precision(r), "bf16-true") == 0; /* else there are f32 masters */
   return json_pack("{s:[s], s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:f, s:f, s:o, s:n, "
                    "s:n, s:n, s:b}",
-                   "architectures", m->family->architecture, "model_type", m->family->name, "hidden_act", "silu",
+                   "architectures", m->family->architecture, "model_type",
+                   part->model->model_type ? part->model->model_type : m->family->name,
+                   m->family->gelu ? "hidden_activation" : "hidden_act", m->family->gelu ? "gelu_pytorch_tanh" : "silu",
                    "torch_dtype", narrow ? "bfloat16" : "float32", "vocab_size", (json_int_t)m->vocab, "hidden_size",
                    (json_int_t)m->hidden, "intermediate_size", (json_int_t)m->inner, "num_hidden_layers",
                    (json_int_t)m->layers, "num_attention_heads", (json_int_t)m->heads, "num_key_value_heads",
@@ -54,7 +66,7 @@ json_t *hr__decoder_json(const hr_model_part *part) {
   hr_decoder m = hr__decoder_read(r);
   const hr_decoder_family *family = m.family;
   hr__json_init();
-  json_t *config = common_json(r, &m);
+  json_t *config = common_json(part, &m);
   if (!config) return NULL;
   int failed = 0;
   if (hr__padding_token(r) >= 0)
@@ -69,6 +81,13 @@ json_t *hr__decoder_json(const hr_model_part *part) {
     failed |= json_object_set_new(config, "max_window_layers", json_integer(m.first_windowed));
     if (m.layer_types) failed |= json_object_set_new(config, "layer_types", layer_types_json(&m));
   }
+  if (family->windows == HR_WINDOWS_PATTERN) /* newer readers take layer_types, older ones the pattern */
+    failed |= json_object_set_new(config, "layer_types", layer_types_json(&m)) |
+              json_object_set_new(config, "sliding_window_pattern", json_integer(m.window_pattern));
+  if (family->local_rope) failed |= json_object_set_new(config, "rope_local_base_freq", json_real(m.local_theta));
+  if (hr__scope_has(r, "config.query_pre_attn_scalar"))
+    failed |= json_object_set_new(config, "query_pre_attn_scalar",
+                                  json_integer(hr__scope_int(r, "config.query_pre_attn_scalar")));
   if (failed == 0) return config;
   json_decref(config);
   return NULL;
@@ -85,28 +104,24 @@ static hr_unused unused(const hr_model_part *part, const char *tensor) {
 
 static const char *const targets[] = {"q_proj", "k_proj", "v_proj", "o_proj"};
 
+static hr_unused gemma_unused(const hr_model_part *part, const char *tensor) {
+  const char *name = hr__gemma_text_name(tensor);
+  return name ? unused(part, name) : HR_UNUSED_KEPT;
+}
+
+/* What all decoders have. */
+#define COMMON(NAME)                                                                                                   \
+  .family = #NAME, .task = "ForCausalLM", .targets = targets, .n_targets = sizeof targets / sizeof *targets,           \
+  .check = hr__decoder_check, .embed = hr__decoder_embed, .body = hr__decoder_body, .loss = hr__decoder_loss,          \
+  .logits = hr__decoder_logits, .head = "lm_head", .forward = hr__model_forward, .vocabulary = vocabulary,             \
+  .config_json = hr__decoder_json, .body_name = "model."
+
 /* NAME, the family's defaults, and its tables of keys beside those of all decoders. */
 #define DECODER(NAME, DEFAULTS, ...)                                                                                   \
   const hr_model hr_model_##NAME = {                                                                                   \
-      .family = #NAME,                                                                                                 \
-      .keys = {&hr_text_keys, &hr_decoder_keys, __VA_ARGS__},                                                          \
-      .defaults = DEFAULTS,                                                                                            \
-      .task = "ForCausalLM",                                                                                           \
-      .targets = targets,                                                                                              \
-      .n_targets = sizeof targets / sizeof *targets,                                                                   \
-      .config_read = hr__rope_config,                                                                                  \
-      .check = hr__decoder_check,                                                                                      \
-      .embed = hr__decoder_embed,                                                                                      \
-      .body = hr__decoder_body,                                                                                        \
-      .loss = hr__decoder_loss,                                                                                        \
-      .logits = hr__decoder_logits,                                                                                    \
-      .head = "lm_head",                                                                                               \
-      .forward = hr__model_forward,                                                                                    \
-      .vocabulary = vocabulary,                                                                                        \
-      .config_json = hr__decoder_json,                                                                                 \
-      .unused = unused,                                                                                                \
-      .body_name = "model.",                                                                                           \
-      .torch = hr__decoder_torch,                                                                                      \
+      COMMON(NAME),         .keys = {&hr_text_keys, &hr_decoder_keys, __VA_ARGS__},                                    \
+      .defaults = DEFAULTS, .config_read = hr__rope_config,                                                            \
+      .unused = unused,     .torch = hr__decoder_torch,                                                                \
   }
 
 DECODER(llama, NULL, &hr_decoder_attention_bias_keys, &hr_decoder_mlp_bias_keys);
@@ -116,8 +131,25 @@ DECODER(mistral,
 DECODER(qwen2,
         "{vocab_size: 151936, intermediate_size: 22016, max_position_embeddings: 32768,"
         " use_sliding_window: false, sliding_window: 4096, max_window_layers: 28}",
-        &hr_decoder_window_keys, &hr_decoder_layer_window_keys);
+        &hr_decoder_window_keys, &hr_decoder_layer_window_keys, &hr_decoder_layer_types_keys);
 DECODER(qwen3,
         "{vocab_size: 151936, intermediate_size: 22016, max_position_embeddings: 32768, head_dim: 128,"
         " use_sliding_window: false, sliding_window: 4096, max_window_layers: 28}",
-        &hr_decoder_attention_bias_keys, &hr_decoder_window_keys, &hr_decoder_layer_window_keys);
+        &hr_decoder_attention_bias_keys, &hr_decoder_window_keys, &hr_decoder_layer_window_keys,
+        &hr_decoder_layer_types_keys);
+
+const hr_model hr_model_gemma3 = {
+    COMMON(gemma3),
+    .keys = {&hr_text_keys, &hr_decoder_keys, &hr_decoder_attention_bias_keys, &hr_decoder_window_keys,
+             &hr_decoder_layer_types_keys, &hr_decoder_gemma_keys},
+    .defaults = "{vocab_size: 262208, hidden_size: 2304, intermediate_size: 9216, num_hidden_layers: 26,"
+                " num_attention_heads: 8, num_key_value_heads: 4, head_dim: 256, hidden_act: gelu_pytorch_tanh,"
+                " max_position_embeddings: 131072, tie_word_embeddings: true, pad_token_id: 0, rope_theta: 1000000.0,"
+                " rope_local_base_freq: 10000.0, query_pre_attn_scalar: 256, sliding_window: 4096,"
+                " sliding_window_pattern: 6}",
+    .model_type = "gemma3_text",
+    .other_task = "ForConditionalGeneration",
+    .config_read = hr__gemma_config,
+    .unused = gemma_unused,
+    .other_name = hr__gemma_other_name,
+};

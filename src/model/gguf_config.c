@@ -31,6 +31,7 @@ static const struct {
     {"attention.sliding_window", "sliding_window", false, false},
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps", true, true},
     {"rope.freq_base", "rope_theta", true, false},
+    {"rope.freq_base_swa", "rope_local_base_freq", true, false},
     {"attn_logit_softcapping", "attn_logit_softcapping", true, false},
     {"final_logit_softcapping", "final_logit_softcapping", true, false},
 };
@@ -145,11 +146,28 @@ static hr_status rope_put(const hr_gguf *file, const hr_gguf_arch *arch, const c
   return json_object_set_new(config, "rope_scaling", scaling) == 0 && added ? HR_OK : hr__nomem(err);
 }
 
+/* What the scores of gemma3 are divided by the square root of, which files do not say: the width of a head, but in the
+ * model of 62 layers (27B) what a head would have of the hidden width. */
+static hr_status gemma_put(const hr_gguf *file, const hr_gguf_arch *arch, json_t *config, hr_error *err) {
+  int64_t layers = 0, hidden = 0, heads = 0, divisor = 0;
+  if (strcmp(arch->name, "gemma3") != 0) return HR_OK;
+  hr__gguf_setting(file, arch, "block_count", &layers);
+  hr__gguf_setting(file, arch, "embedding_length", &hidden);
+  hr__gguf_setting(file, arch, "attention.head_count", &heads);
+  if (layers == 62 && heads > 0)
+    divisor = hidden / heads;
+  else
+    hr__gguf_setting(file, arch, "attention.key_length", &divisor);
+  if (divisor < 1) return HR_OK;
+  return json_object_set_new(config, "query_pre_attn_scalar", json_integer(divisor)) == 0 ? HR_OK : hr__nomem(err);
+}
+
 static hr_status config_fill(const hr_gguf *file, const hr_gguf_arch *arch, const char *name, json_t *config,
                              hr_error *err) {
   HR_TRY(numbers_put(file, arch, name, config, err));
   HR_TRY(vocabulary_put(file, arch, name, config, err));
   HR_TRY(roles_put(file, config, err));
+  HR_TRY(gemma_put(file, arch, config, err));
   if (hr__gguf_find(file, "blk.0.attn_output.bias") && json_object_set_new(config, "attention_bias", json_true()) != 0)
     return hr__nomem(err);
   return rope_put(file, arch, name, config, err);

@@ -86,6 +86,7 @@ struct hr_model {
   /* Settings under config, as keys of a scope ("*.config.hidden_size"); families may share tables. Ends with NULL. */
   const hr_key_table *keys[HR_FAMILY_TABLES];
   const char *defaults;   /* (optional) of this family, as a YAML map; they go before those of the keys */
+  const char *model_type; /* (optional) what config.json calls it, where that is not the family's name */
   const char *task;       /* what the names of its architectures end with: "ForCausalLM" */
   const char *other_task; /* (optional) a head that has this one in it: "ForPreTraining" */
   /* Fills in tokens that are hidden from it, looking to both sides; else it predicts the next token. */

@@ -69,6 +69,11 @@ hr_id hr__rmsnorm_module(hr_builder *b, const char *path, int64_t width, float e
   return hr__rmsnorm(b, x, vector_declare(b, path, "weight", width, HR_INIT_ONE), eps);
 }
 
+hr_id hr__rmsnorm_raised_module(hr_builder *b, const char *path, int64_t width, float eps, hr_id x) {
+  hr__module(b, "%s", path);
+  return hr__rmsnorm_raised(b, x, vector_declare(b, path, "weight", width, HR_INIT_ZERO), eps);
+}
+
 hr_id hr__layernorm_module(hr_builder *b, const char *path, int64_t width, float eps, hr_id x) {
   hr__module(b, "%s", path);
   hr_id weight = vector_declare(b, path, "weight", width, HR_INIT_ONE);

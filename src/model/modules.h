@@ -30,6 +30,7 @@ hr_id hr__linears_one(hr_builder *b, const hr_linears *linears, int i, hr_id x);
 /* Over `width` columns at a time: all of the residual stream's, or a head's. PATH.weight and, of LayerNorm, PATH.bias.
  */
 hr_id hr__rmsnorm_module(hr_builder *b, const char *path, int64_t width, float eps, hr_id x);
+hr_id hr__rmsnorm_raised_module(hr_builder *b, const char *path, int64_t width, float eps, hr_id x); /* by 1 + weight */
 hr_id hr__layernorm_module(hr_builder *b, const char *path, int64_t width, float eps, hr_id x);
 
 /* Causal attention of the module at `path`: over the rows of the batch, or, in programs that generate, over the

@@ -74,7 +74,7 @@ static hr_status decoder_check(const hr_model_part *whole, hr_error *err) {
   hr_model_part part = hr__part_find(whole, HR_SENSORS_DECODER);
   if (!part.model->masked && part.model->embed && part.model->body && part.model->loss && part.model->logits)
     return HR_OK;
-  return hr__scope_fail(&part.scope, "family", "take a decoder: llama, mistral, qwen2 or qwen3", err,
+  return hr__scope_fail(&part.scope, "family", "take a decoder: llama, mistral, qwen2, qwen3 or gemma3", err,
                         "%s.family: %s does not write answers", part.scope.section, part.model->family);
 }
 

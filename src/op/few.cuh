@@ -20,6 +20,7 @@
 #include "op/swiglu.cuh"
 extern "C" {
 #include "op/cache.h"
+#include "op/rmsnorm.h"
 }
 
 enum {
@@ -45,7 +46,7 @@ template <typename T> struct few_product {
   /* rmsnorm in front */
   const void *norm; /* weights */
   bool norm_f32;    /* in f32; else in T */
-  float eps;
+  hr_rmsnorm_args norm_args;
   T *normed; /* [M, k] */
   float *rstds;
   /* behind: columns c and c + distance go together */
@@ -118,7 +119,7 @@ template <typename T, int M> __device__ inline void few_norm(const few_product<T
     float sum = 0.0f;
     for (int i = 0; i * WARP < packs; i++)
       sum += warps[m][i];
-    float rstd = 1.0f / sqrtf(sum / (float)p.k + p.eps);
+    float rstd = 1.0f / sqrtf(sum / (float)p.k + p.norm_args.eps);
     if (p.rstds && blockIdx.x == 0 && thread == 0) p.rstds[m] = rstd;
     for (int i = thread; i < packs; i += FEW_THREADS) {
       float v[WIDE], w[WIDE];
@@ -127,7 +128,7 @@ template <typename T, int M> __device__ inline void few_norm(const few_product<T
       pack<T, WIDE> block;
 #pragma unroll
       for (int e = 0; e < WIDE; e++)
-        block.value[e] = from_float<T>(normal<T>(v[e], rstd, i == thread ? weights[e] : w[e]));
+        block.value[e] = from_float<T>(normal<T>(v[e], rstd, i == thread ? weights[e] : w[e], p.norm_args.raised));
       *(pack<T, WIDE> *)(to + m * p.k + i * WIDE) = block; /* shared memory: pack_store is for the device's */
       if (p.normed && blockIdx.x == 0) pack_store<WIDE>(p.normed + m * p.k + i * WIDE, block);
     }

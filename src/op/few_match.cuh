@@ -148,7 +148,7 @@ template <typename T> static few_product<T> few_of(const few_group &g) {
     p.x = (const T *)g.norm->in[0].data;
     p.norm = g.norm->in[1].data;
     p.norm_f32 = g.norm->in[1].desc.dtype == HR_F32;
-    p.eps = ((const hr_rmsnorm_args *)g.norm->args)->eps;
+    p.norm_args = *(const hr_rmsnorm_args *)g.norm->args;
     p.normed = writes(call, g.norm->out[0]) ? nullptr : stored<T>(g.norm->out[0], after, g.put);
     p.rstds = writes(call, g.norm->out[1]) ? nullptr : stored<float>(g.norm->out[1], after, g.put);
   }

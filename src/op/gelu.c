@@ -1,10 +1,9 @@
 /* gelu and its gradient, in f32 whatever the storage. */
 #include "op/gelu.h"
 
-#include "base/simd_math.h"
 #include "graph/adjoint.h"
+#include "op/gelu_tanh.h"
 #include "op/shapes.h"
-#include "op/stream.h"
 
 hr_id hr__gelu(hr_builder *b, hr_id x, bool tanh) {
   hr_gelu_args args = {tanh};
@@ -29,12 +28,6 @@ static void gelu_cost(const hr_op_view *view, hr_cost *cost) {
   hr__cost_stream(view, 40.0 * (double)hr_desc_count(&view->in[0]), cost);
 }
 
-/* (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)), with 2 u = TANH_SCALE (x + TANH_CUBE x^3). */
-static const float TANH_SCALE = 1.59576912f, TANH_CUBE = 0.044715f;
-HR_INLINE float tanh_part(float x) {
-  return 1.0f / (1.0f + hr__expf(-TANH_SCALE * (x + TANH_CUBE * x * x * x)));
-}
-
 HR_CLONES static void gelu_task(void *arg, int64_t task, int worker) {
   const hr_call *call = arg;
   const hr_gelu_args *args = call->args;
@@ -49,7 +42,7 @@ HR_CLONES static void gelu_task(void *arg, int64_t task, int worker) {
     if (args->tanh) {
 #pragma omp simd
       for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] * tanh_part(x[i]);
+        y[i] = x[i] * hr__gelu_tanh_part(x[i]);
     } else {
 #pragma omp simd
       for (int64_t i = 0; i < n; i++)
@@ -92,10 +85,8 @@ HR_CLONES static void gelu_bwd_task(void *arg, int64_t task, int worker) {
     float *dx = hr__target(&call->out[0], at, dy_block);
     if (args->tanh) {
 #pragma omp simd
-      for (int64_t i = 0; i < n; i++) {
-        float s = tanh_part(x[i]), slope = TANH_SCALE * (1.0f + 3.0f * TANH_CUBE * x[i] * x[i]);
-        dx[i] = dy[i] * (s + x[i] * s * (1.0f - s) * slope);
-      }
+      for (int64_t i = 0; i < n; i++)
+        dx[i] = dy[i] * hr__gelu_tanh_slope(x[i], hr__gelu_tanh_part(x[i]));
     } else {
 #pragma omp simd
       for (int64_t i = 0; i < n; i++) {

@@ -1,16 +1,12 @@
 /* gelu and its backward op on CUDA. */
 #include "dev/cuda/map.cuh"
+#include "op/gelu.cuh"
 extern "C" {
 #include "op/gelu.h"
 }
 
-constexpr float TANH_SCALE = 1.59576912f, TANH_CUBE = 0.044715f; /* see op/gelu.c */
-
 __device__ inline float normal_part(float x) {
   return 0.5f * erfcf(-0.707106781f * x);
-}
-__device__ inline float tanh_part(float x) {
-  return 1.0f / (1.0f + expf(-TANH_SCALE * (x + TANH_CUBE * x * x * x)));
 }
 
 template <bool TANH> struct gelu_map {
@@ -22,14 +18,8 @@ template <bool TANH> struct gelu_map {
 /* dy, x -> dx */
 template <bool TANH> struct gelu_bwd_map {
   __device__ void operator()(const float *in, float *out) const {
-    float x = in[1], slope;
-    if (TANH) {
-      float s = tanh_part(x);
-      slope = s + x * s * (1.0f - s) * TANH_SCALE * (1.0f + 3.0f * TANH_CUBE * x * x);
-    } else {
-      slope = normal_part(x) + 0.398942280f * x * expf(-0.5f * x * x);
-    }
-    out[0] = in[0] * slope;
+    float x = in[1];
+    out[0] = in[0] * (TANH ? tanh_slope(x, tanh_part(x)) : normal_part(x) + 0.398942280f * x * expf(-0.5f * x * x));
   }
 };
 

@@ -31,7 +31,7 @@ static hr_status layernorm_shape(const hr_op_view *view, hr_desc *out, hr_error 
 
 static void layernorm_grad(hr_adjoint *a, const hr_node *node) {
   (void)node;
-  hr__norm_grad(a, &hr_op_layernorm_bwd, WEIGHTS);
+  hr__norm_grad(a, &hr_op_layernorm_bwd, WEIGHTS, false);
 }
 
 static void layernorm_cost(const hr_op_view *view, hr_cost *cost) {
@@ -168,8 +168,9 @@ static hr_status layernorm_bwd_run(const hr_call *call) {
 }
 
 static const hr_layernorm_args sample_args = {1e-5f};
-static const hr_norm_bwd_args all_wanted = {true, true, true}, frozen = {true, false, false},
-                              frozen_rows = {false, true, true}, only_bias = {true, false, true};
+static const hr_norm_bwd_args all_wanted = {.want_dx = true, .want_dw = true, .want_db = true},
+                              frozen = {.want_dx = true}, frozen_rows = {.want_dw = true, .want_db = true},
+                              only_bias = {.want_dx = true, .want_db = true};
 
 static const hr_sample layernorm_samples[] = {
     {.n_in = 3, .in = {{HR_F32, 3, {2, 16, 64}}, {HR_F32, 1, {64}}, {HR_F32, 1, {64}}}, .args = &sample_args},

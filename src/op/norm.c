@@ -7,13 +7,14 @@
 #include "op/norm_rows.h"
 #include "op/shapes.h"
 
-void hr__norm_grad(hr_adjoint *a, const hr_op *backward, int weights) {
+void hr__norm_grad(hr_adjoint *a, const hr_op *backward, int weights, bool raised) {
   hr_builder *b = hr__adjoint_builder(a);
   hr_id dy = hr__out_grad(a, 0), in[HR_NORM_OPERANDS(HR_NORM_WEIGHTS)];
   if (dy == HR_NONE) return;
   hr_norm_bwd_args args = {.want_dx = hr__wants_grad(a, 0),
                            .want_dw = hr__wants_grad(a, 1),
-                           .want_db = weights == 2 && hr__wants_grad(a, 2)};
+                           .want_db = weights == 2 && hr__wants_grad(a, 2),
+                           .raised = raised};
   bool wanted[1 + HR_NORM_WEIGHTS] = {args.want_dx, args.want_dw, args.want_db};
   in[HR_NORM_DY] = dy;
   in[HR_NORM_X] = hr__saved_in(a, 0);

@@ -56,9 +56,10 @@ template <typename V> __device__ inline V row_sum(V value, V *warps) {
   return sum;
 }
 
-/* Of rmsnorm: x -> w * round(x * rstd), rounded to the type of x as the public models do. */
-template <typename T> __device__ inline float normal(float x, float rstd, float w) {
-  return w * to_float(from_float<T>(x * rstd));
+/* Of rmsnorm: x -> w * round(x * rstd), rounded to the type of x as the public models do; raised: (1 + w) * (x * rstd).
+ */
+template <typename T> __device__ inline float normal(float x, float rstd, float w, bool raised) {
+  return raised ? (1.0f + w) * (x * rstd) : w * to_float(from_float<T>(x * rstd));
 }
 
 /* A call of a backward op. A block goes over rows_each rows and leaves
@@ -71,6 +72,7 @@ template <typename T, typename W> struct norm_bwd {
   T *dx;       /* NULL: not wanted */
   float *sums; /* NULL: none is wanted */
   int64_t rows, columns, rows_each;
+  bool raised;
 };
 
 template <typename T, typename W> static norm_bwd<T, W> norm_bwd_of(const hr_call *call) {
@@ -83,6 +85,7 @@ template <typename T, typename W> static norm_bwd<T, W> norm_bwd_of(const hr_cal
   c.columns = desc_columns(call->in[HR_NORM_W].desc);
   c.rows = desc_count(call->in[HR_NORM_X].desc) / c.columns;
   c.rows_each = 1;
+  c.raised = args->raised;
   if (args->want_dx) {
     c.dx = (T *)call->out[0].data;
     c.partial = (const T *)call->in[HR_NORM_DX_PARTIAL].data;

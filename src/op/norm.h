@@ -13,6 +13,7 @@ enum { HR_NORM_WEIGHTS = 2 }; /* at most */
 
 typedef struct hr_norm_bwd_args {
   bool want_dx, want_dw, want_db; /* an unwanted result has shape [0]; want_db: only of a norm with a bias */
+  bool raised;                    /* as the forward op's */
 } hr_norm_bwd_args;
 
 /* Operands of a backward op; the last one only of a norm with a bias. */
@@ -42,7 +43,7 @@ static inline int64_t hr__norm_sum_rows(int64_t rows) {
 }
 
 /* Emits the backward op of a norm whose operands are x and its weights, and whose output 1 are the statistics. */
-void hr__norm_grad(struct hr_adjoint *a, const hr_op *backward, int weights);
+void hr__norm_grad(struct hr_adjoint *a, const hr_op *backward, int weights, bool raised);
 
 /* Before a backward op's own checks of weight and statistics: all operands are there, dy and x are alike. */
 hr_status hr__norm_bwd_begin(const hr_op_view *view, int weights, hr_error *err);

@@ -10,7 +10,12 @@
 enum { WEIGHTS = 1, BWD_OPERANDS = HR_NORM_OPERANDS(WEIGHTS) };
 
 hr_id hr__rmsnorm(hr_builder *b, hr_id x, hr_id weight, float eps) {
-  hr_rmsnorm_args args = {eps};
+  hr_rmsnorm_args args = {.eps = eps};
+  return hr__emit(b, &hr_op_rmsnorm, (hr_id[]){x, weight}, 2, &args);
+}
+
+hr_id hr__rmsnorm_raised(hr_builder *b, hr_id x, hr_id weight, float eps) {
+  hr_rmsnorm_args args = {.eps = eps, .raised = true};
   return hr__emit(b, &hr_op_rmsnorm, (hr_id[]){x, weight}, 2, &args);
 }
 
@@ -33,15 +38,23 @@ static hr_status rmsnorm_shape(const hr_op_view *view, hr_desc *out, hr_error *e
 }
 
 static void rmsnorm_grad(hr_adjoint *a, const hr_node *node) {
-  (void)node;
-  hr__norm_grad(a, &hr_op_rmsnorm_bwd, WEIGHTS);
+  hr__norm_grad(a, &hr_op_rmsnorm_bwd, WEIGHTS, ((const hr_rmsnorm_args *)node->args)->raised);
 }
 
 static void rmsnorm_cost(const hr_op_view *view, hr_cost *cost) {
   hr__cost_stream(view, 4.0 * (double)hr_desc_count(&view->in[0]), cost);
 }
 
-/* As in the public models: normalised in f32, rounded to the type of x, then multiplied by the weight. */
+/* Elements [column, column + n) of what rows are multiplied by. */
+HR_INLINE const float *factors_load(const hr_tensor *weight, bool raised, int64_t column, int64_t n, float *block) {
+  const float *w = hr__load(weight, column, n, block);
+  if (!raised) return w;
+#pragma omp simd
+  for (int64_t i = 0; i < n; i++)
+    block[i] = 1.0f + w[i];
+  return block;
+}
+
 HR_CLONES static void rmsnorm_task(void *arg, int64_t task, int worker) {
   const hr_call *call = arg;
   const hr_tensor *x = &call->in[0], *weight = &call->in[1], *y = &call->out[0];
@@ -58,9 +71,9 @@ HR_CLONES static void rmsnorm_task(void *arg, int64_t task, int worker) {
     for (int64_t column = 0; column < columns; column += HR_BLOCK) {
       int64_t n = hr__min(HR_BLOCK, columns - column), at = row * columns + column;
       const float *from = hr__load(x, at, n, x_block);
-      const float *w = hr__load(weight, column, n, w_block);
+      const float *w = factors_load(weight, args->raised, column, n, w_block);
       float *to = hr__target(y, at, x_block);
-      if (y->desc.dtype == HR_F32) {
+      if (args->raised || y->desc.dtype == HR_F32) {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
           to[i] = w[i] * (from[i] * rstd);
@@ -84,8 +97,8 @@ static hr_status rmsnorm_run(const hr_call *call) {
 
 /* ---- rmsnorm_bwd: dy, x, w, rstd, dx_partial?, dw_partial? -> dx, dw
  *
- * With n = x * rstd and g = dy * w, for every row:  dx = rstd * (g - n * mean(g * n)),  dw = sum over rows of dy * n.
- * Each chunk of rows sums its own dw. */
+ * With n = x * rstd and g = dy * w (raised: dy * (1 + w)), for every row:  dx = rstd * (g - n * mean(g * n)),  dw = sum
+ * over rows of dy * n. Each chunk of rows sums its own dw. */
 
 static hr_status rmsnorm_bwd_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   HR_TRY(hr__norm_bwd_begin(view, WEIGHTS, err));
@@ -100,15 +113,16 @@ static void rmsnorm_bwd_cost(const hr_op_view *view, hr_cost *cost) {
   hr__cost_stream(view, 10.0 * (double)hr_desc_count(&view->in[HR_NORM_X]), cost);
 }
 
-/* sum over a row of dy * w * x */
+/* sum over a row of g * x */
 HR_INLINE float row_dot(const hr_call *call, int64_t first, int64_t columns, float *dy_block, float *x_block,
                         float *w_block) {
+  const hr_norm_bwd_args *args = call->args;
   float total = 0.0f;
   for (int64_t column = 0; column < columns; column += HR_BLOCK) {
     int64_t n = hr__min(HR_BLOCK, columns - column);
     const float *dy = hr__load(&call->in[HR_NORM_DY], first + column, n, dy_block);
     const float *x = hr__load(&call->in[HR_NORM_X], first + column, n, x_block);
-    const float *w = hr__load(&call->in[HR_NORM_W], column, n, w_block);
+    const float *w = factors_load(&call->in[HR_NORM_W], args->raised, column, n, w_block);
     float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < n; i++)
@@ -145,7 +159,7 @@ HR_CLONES static void rmsnorm_bwd_task(void *arg, int64_t task, int worker) {
       const float *x = hr__load(&call->in[HR_NORM_X], at, n, x_block);
       if (dw_sums) dw_add(dw_sums + column, dy, x, rstd, n);
       if (!args->want_dx) continue;
-      const float *w = hr__load(&call->in[HR_NORM_W], column, n, w_block);
+      const float *w = factors_load(&call->in[HR_NORM_W], args->raised, column, n, w_block);
       const float *sum = partial->data ? hr__load(partial, at, n, partial_block) : NULL;
       float *to = hr__target(dx, at, dy_block);
       if (sum) {
@@ -166,15 +180,18 @@ static hr_status rmsnorm_bwd_run(const hr_call *call) {
   return hr__norm_bwd_run(call, rmsnorm_bwd_task);
 }
 
-static const hr_rmsnorm_args sample_args = {1e-5f};
+static const hr_rmsnorm_args sample_args = {.eps = 1e-5f}, raised_args = {.eps = 1e-5f, .raised = true};
 static const hr_norm_bwd_args both_wanted = {.want_dx = true, .want_dw = true}, frozen_weight = {.want_dx = true},
-                              frozen_rows = {.want_dw = true};
+                              frozen_rows = {.want_dw = true},
+                              raised_wanted = {.want_dx = true, .want_dw = true, .raised = true};
 
 static const hr_sample rmsnorm_samples[] = {
     {.n_in = 2, .in = {{HR_F32, 3, {2, 16, 64}}, {HR_F32, 1, {64}}}, .args = &sample_args},
     {.n_in = 2, .in = {{HR_F32, 3, {3, 5, 37}}, {HR_F32, 1, {37}}}, .args = &sample_args},
     {.n_in = 2, .in = {{HR_F32, 3, {2, 7, 48}}, {HR_F32, 1, {16}}}, .args = &sample_args}, /* three to a row */
     {.n_in = 2, .in = {{HR_F32, 2, {71, 1061}}, {HR_F32, 1, {1061}}}, .args = &sample_args},
+    {.n_in = 2, .in = {{HR_F32, 3, {2, 7, 48}}, {HR_F32, 1, {16}}}, .args = &raised_args},
+    {.n_in = 2, .in = {{HR_F32, 2, {23, 1061}}, {HR_F32, 1, {1061}}}, .args = &raised_args},
 };
 
 static const hr_sample rmsnorm_bwd_samples[] = {
@@ -208,6 +225,9 @@ static const hr_sample rmsnorm_bwd_samples[] = {
     {.n_in = BWD_OPERANDS,
      .in = {{HR_F32, 2, {19, 37}}, {HR_F32, 2, {19, 37}}, {HR_F32, 1, {37}}, {HR_F32, 1, {19}}},
      .args = &frozen_rows},
+    {.n_in = BWD_OPERANDS,
+     .in = {{HR_F32, 2, {31, 1061}}, {HR_F32, 2, {31, 1061}}, {HR_F32, 1, {1061}}, {HR_F32, 1, {31}}},
+     .args = &raised_wanted},
 };
 
 const hr_op hr_op_rmsnorm = {

@@ -15,7 +15,7 @@ static bool row_is_head(const hr_desc &x, int64_t columns) {
 
 template <typename T, typename W>
 static __global__ void __launch_bounds__(ROW_THREADS)
-    rmsnorm_row_kernel(const T *x, const W *weight, T *y, float *rstds, int64_t columns, float eps) {
+    rmsnorm_row_kernel(const T *x, const W *weight, T *y, float *rstds, int64_t columns, hr_rmsnorm_args args) {
   __shared__ float warps[ROW_THREADS / WARP];
   int64_t at = blockIdx.x * columns + threadIdx.x * WIDE;
   bool inside = threadIdx.x * WIDE < columns;
@@ -28,18 +28,18 @@ static __global__ void __launch_bounds__(ROW_THREADS)
 #pragma unroll
   for (int e = 0; e < WIDE; e++)
     squares += v[e] * v[e];
-  float rstd = 1.0f / sqrtf(row_sum(squares, warps) / (float)columns + eps);
+  float rstd = 1.0f / sqrtf(row_sum(squares, warps) / (float)columns + args.eps);
   if (threadIdx.x == 0) rstds[blockIdx.x] = rstd;
   if (!inside) return;
 #pragma unroll
   for (int e = 0; e < WIDE; e++)
-    v[e] = normal<T>(v[e], rstd, w[e]);
+    v[e] = normal<T>(v[e], rstd, w[e], args.raised);
   pack_write<WIDE>(y + at, v);
 }
 
 template <typename T, typename W>
 static __global__ void __launch_bounds__(ANY_THREADS)
-    rmsnorm_any_kernel(const T *x, const W *weight, T *y, float *rstds, int64_t columns, float eps) {
+    rmsnorm_any_kernel(const T *x, const W *weight, T *y, float *rstds, int64_t columns, hr_rmsnorm_args args) {
   __shared__ float warps[ANY_THREADS / WARP];
   const T *from = x + blockIdx.x * columns;
   T *to = y + blockIdx.x * columns;
@@ -48,15 +48,16 @@ static __global__ void __launch_bounds__(ANY_THREADS)
     float v = to_float(from[i]);
     squares += v * v;
   }
-  float rstd = 1.0f / sqrtf(row_sum(squares, warps) / (float)columns + eps);
+  float rstd = 1.0f / sqrtf(row_sum(squares, warps) / (float)columns + args.eps);
   if (threadIdx.x == 0) rstds[blockIdx.x] = rstd;
   for (int64_t i = threadIdx.x; i < columns; i += ANY_THREADS)
-    to[i] = from_float<T>(normal<T>(to_float(from[i]), rstd, to_float(weight[i])));
+    to[i] = from_float<T>(normal<T>(to_float(from[i]), rstd, to_float(weight[i]), args.raised));
 }
 
 template <typename T, typename W>
 static __global__ void __launch_bounds__(WARP *HEAD_WARPS)
-    rmsnorm_head_kernel(const T *x, const W *weight, T *y, float *rstds, int64_t rows, int64_t columns, float eps) {
+    rmsnorm_head_kernel(const T *x, const W *weight, T *y, float *rstds, int64_t rows, int64_t columns,
+                        hr_rmsnorm_args args) {
   int64_t row = (int64_t)blockIdx.x * HEAD_WARPS + threadIdx.y;
   if (row >= rows) return;
   int64_t at = row * columns + threadIdx.x * WIDE;
@@ -70,18 +71,19 @@ static __global__ void __launch_bounds__(WARP *HEAD_WARPS)
 #pragma unroll
   for (int e = 0; e < WIDE; e++)
     squares += v[e] * v[e];
-  float rstd = 1.0f / sqrtf(warp_sum(squares) / (float)columns + eps);
+  float rstd = 1.0f / sqrtf(warp_sum(squares) / (float)columns + args.eps);
   if (threadIdx.x == 0) rstds[row] = rstd;
   if (!inside) return;
 #pragma unroll
   for (int e = 0; e < WIDE; e++)
-    v[e] = normal<T>(v[e], rstd, w[e]);
+    v[e] = normal<T>(v[e], rstd, w[e], args.raised);
   pack_write<WIDE>(y + at, v);
 }
 
 static hr_status rmsnorm_run(const hr_call *call) {
   int64_t columns = desc_columns(call->in[1].desc), rows = desc_count(call->in[0].desc) / columns;
-  float eps = ((const hr_rmsnorm_args *)call->args)->eps, *rstds = (float *)call->out[1].data;
+  hr_rmsnorm_args args = *(const hr_rmsnorm_args *)call->args;
+  float *rstds = (float *)call->out[1].data;
   cudaStream_t stream = call_stream(call);
   return by_dtype(call->in[0].desc.dtype, [&](auto t) {
     return by_dtype(call->in[1].desc.dtype, [&](auto u) {
@@ -92,11 +94,11 @@ static hr_status rmsnorm_run(const hr_call *call) {
       T *y = (T *)call->out[0].data;
       if (row_is_head(call->in[0].desc, columns) && wide(x, w, y))
         rmsnorm_head_kernel<T, W><<<(unsigned)divide_up(rows, HEAD_WARPS), dim3(WARP, HEAD_WARPS), 0, stream>>>(
-            x, w, y, rstds, rows, columns, eps);
+            x, w, y, rstds, rows, columns, args);
       else if (row_fits(columns) && wide(x, w, y))
-        rmsnorm_row_kernel<T, W><<<(unsigned)rows, row_threads(columns), 0, stream>>>(x, w, y, rstds, columns, eps);
+        rmsnorm_row_kernel<T, W><<<(unsigned)rows, row_threads(columns), 0, stream>>>(x, w, y, rstds, columns, args);
       else
-        rmsnorm_any_kernel<T, W><<<(unsigned)rows, ANY_THREADS, 0, stream>>>(x, w, y, rstds, columns, eps);
+        rmsnorm_any_kernel<T, W><<<(unsigned)rows, ANY_THREADS, 0, stream>>>(x, w, y, rstds, columns, args);
       return launched();
     });
   });
@@ -104,7 +106,18 @@ static hr_status rmsnorm_run(const hr_call *call) {
 
 /* ---- rmsnorm_bwd ---- */
 
-/* What x is multiplied by in dx: with g = dy * w and n = x * rstd, rstd * rstd * mean(g * n). */
+/* What dy is multiplied by, as read from the weights. */
+template <typename T, typename W> __device__ inline float factor_of(const norm_bwd<T, W> &c, float w) {
+  return c.raised ? 1.0f + w : w;
+}
+template <typename T, typename W> __device__ inline void factors_read(const norm_bwd<T, W> &c, int64_t at, float *to) {
+  pack_read<WIDE>(c.w + at, to);
+#pragma unroll
+  for (int e = 0; e < WIDE; e++)
+    to[e] = factor_of(c, to[e]);
+}
+
+/* What x is multiplied by in dx: with g = dy * w (raised: dy * (1 + w)) and n = x * rstd, rstd * rstd * mean(g * n). */
 __device__ inline float pull_of(float dot, float rstd, int64_t columns) {
   return dot * rstd * rstd * rstd / (float)columns;
 }
@@ -116,7 +129,7 @@ static __global__ void __launch_bounds__(ROW_THREADS) rmsnorm_bwd_row_kernel(nor
   int64_t column = threadIdx.x * WIDE;
   bool inside = column < c.columns;
   float w[WIDE] = {}, dw[WIDE] = {};
-  if (inside) pack_read<WIDE>(c.w + column, w);
+  if (inside) factors_read(c, column, w);
   for (int64_t row = first; row < end; row++) {
     int64_t at = row * c.columns + column;
     float dy[WIDE] = {}, x[WIDE] = {}, before[WIDE] = {}, dot = 0.0f, rstd = c.statistics[row];
@@ -151,14 +164,14 @@ static __global__ void __launch_bounds__(ANY_THREADS) rmsnorm_bwd_any_kernel(nor
     float dot = 0.0f, rstd = c.statistics[row];
     for (int64_t i = threadIdx.x; i < c.columns; i += ANY_THREADS) {
       float d = to_float(dy[i]), v = to_float(x[i]);
-      dot += d * to_float(c.w[i]) * v;
+      dot += d * factor_of(c, to_float(c.w[i])) * v;
       if (dw) dw[i] = (row == first ? 0.0f : dw[i]) + d * (v * rstd);
     }
     if (!c.dx) continue;
     float pull = pull_of(row_sum(dot, warps[row % 2]), rstd, c.columns);
     for (int64_t i = threadIdx.x; i < c.columns; i += ANY_THREADS) {
       float before = c.partial ? to_float(c.partial[row * c.columns + i]) : 0.0f;
-      float own = rstd * to_float(dy[i]) * to_float(c.w[i]) - pull * to_float(x[i]);
+      float own = rstd * to_float(dy[i]) * factor_of(c, to_float(c.w[i])) - pull * to_float(x[i]);
       c.dx[row * c.columns + i] = from_float<T>(before + own);
     }
   }
@@ -172,7 +185,7 @@ static __global__ void __launch_bounds__(WARP *HEAD_WARPS) rmsnorm_bwd_head_kern
   int64_t column = threadIdx.x * WIDE;
   bool inside = column < c.columns;
   float w[WIDE] = {}, dw[WIDE] = {};
-  if (inside) pack_read<WIDE>(c.w + column, w);
+  if (inside) factors_read(c, column, w);
   for (int64_t row = first + threadIdx.y; row < end; row += HEAD_WARPS) {
     int64_t at = row * c.columns + column;
     float dy[WIDE] = {}, x[WIDE] = {}, before[WIDE] = {}, dot = 0.0f, rstd = c.statistics[row];

@@ -1,4 +1,4 @@
-/* swiglu and its backward op on CUDA, with gate and up apart or packed in one operand.
+/* swiglu, geglu and their backward ops on CUDA, with gate and up apart or packed in one operand.
  *
  * Both are seen as rows: packed, those of the result; apart, one row of all elements. Where rows are a multiple of WIDE
  * elements a thread takes WIDE neighbours (N), else one.
@@ -13,7 +13,7 @@ struct swiglu_rows {
   int64_t rows, columns, stride;
 };
 
-template <typename T, int N>
+template <typename T, typename GATE, int N>
 static __global__ void __launch_bounds__(SWIGLU_THREADS)
     swiglu_kernel(const T *gate, const T *up, T *y, swiglu_rows r) {
   int64_t column = ((int64_t)blockIdx.x * SWIGLU_THREADS + threadIdx.x) * N;
@@ -24,13 +24,13 @@ static __global__ void __launch_bounds__(SWIGLU_THREADS)
     pack_read<N>(up + row * r.stride + column, u);
 #pragma unroll
     for (int e = 0; e < N; e++)
-      u[e] = swiglu_of<T>(g[e], u[e]);
+      u[e] = u[e] * (g[e] * GATE::part(g[e]));
     pack_write<N>(y + row * r.columns + column, u);
   }
 }
 
 /* A thread reads all it needs before it writes: dgate may lie on gate or dy, dup on up. */
-template <typename T, int N>
+template <typename T, typename GATE, int N>
 static __global__ void __launch_bounds__(SWIGLU_THREADS)
     swiglu_bwd_kernel(const T *dy, const T *gate, const T *up, T *dgate, T *dup, swiglu_rows r) {
   int64_t column = ((int64_t)blockIdx.x * SWIGLU_THREADS + threadIdx.x) * N;
@@ -42,8 +42,8 @@ static __global__ void __launch_bounds__(SWIGLU_THREADS)
     pack_read<N>(up + row * r.stride + column, u);
 #pragma unroll
     for (int e = 0; e < N; e++) {
-      float s = sigmoid<T>(g[e]);
-      u[e] = d[e] * u[e] * s * (1.0f + g[e] * (1.0f - s));
+      float s = GATE::part(g[e]);
+      u[e] = GATE::slope(d[e] * u[e], g[e], s);
       d[e] = d[e] * g[e] * s;
     }
     pack_write<N>(dgate + row * r.stride + column, u);
@@ -62,7 +62,7 @@ static dim3 grid_of(const swiglu_rows &r, int width) {
   return dim3((unsigned)divide_up(r.columns, SWIGLU_THREADS * width), (unsigned)rows);
 }
 
-static hr_status swiglu_run(const hr_call *call) {
+template <template <typename> class GATE> static hr_status gated_run(const hr_call *call) {
   bool packed = !call->in[1].data;
   swiglu_rows r = rows_of(call->out[0].desc, packed);
   return by_dtype(call->out[0].desc.dtype, [&](auto t) {
@@ -70,14 +70,14 @@ static hr_status swiglu_run(const hr_call *call) {
     const T *gate = (const T *)call->in[0].data, *up = packed ? gate + r.columns : (const T *)call->in[1].data;
     T *y = (T *)call->out[0].data;
     if (r.columns % WIDE == 0 && wide(gate, up, y))
-      swiglu_kernel<T, WIDE><<<grid_of(r, WIDE), SWIGLU_THREADS, 0, call_stream(call)>>>(gate, up, y, r);
+      swiglu_kernel<T, GATE<T>, WIDE><<<grid_of(r, WIDE), SWIGLU_THREADS, 0, call_stream(call)>>>(gate, up, y, r);
     else
-      swiglu_kernel<T, 1><<<grid_of(r, 1), SWIGLU_THREADS, 0, call_stream(call)>>>(gate, up, y, r);
+      swiglu_kernel<T, GATE<T>, 1><<<grid_of(r, 1), SWIGLU_THREADS, 0, call_stream(call)>>>(gate, up, y, r);
     return launched();
   });
 }
 
-static hr_status swiglu_bwd_run(const hr_call *call) {
+template <template <typename> class GATE> static hr_status gated_bwd_run(const hr_call *call) {
   bool packed = !call->in[2].data;
   swiglu_rows r = rows_of(call->in[0].desc, packed);
   return by_dtype(call->out[0].desc.dtype, [&](auto t) {
@@ -86,22 +86,25 @@ static hr_status swiglu_bwd_run(const hr_call *call) {
     const T *up = packed ? gate + r.columns : (const T *)call->in[2].data;
     T *dgate = (T *)call->out[0].data, *dup = packed ? dgate + r.columns : (T *)call->out[1].data;
     if (r.columns % WIDE == 0 && wide(dy, gate, up, dgate, dup))
-      swiglu_bwd_kernel<T, WIDE>
+      swiglu_bwd_kernel<T, GATE<T>, WIDE>
           <<<grid_of(r, WIDE), SWIGLU_THREADS, 0, call_stream(call)>>>(dy, gate, up, dgate, dup, r);
     else
-      swiglu_bwd_kernel<T, 1><<<grid_of(r, 1), SWIGLU_THREADS, 0, call_stream(call)>>>(dy, gate, up, dgate, dup, r);
+      swiglu_bwd_kernel<T, GATE<T>, 1>
+          <<<grid_of(r, 1), SWIGLU_THREADS, 0, call_stream(call)>>>(dy, gate, up, dgate, dup, r);
     return launched();
   });
 }
 
-extern "C" const hr_cuda_launcher hr_cuda_swiglu = {
-    {nullptr, nullptr, swiglu_run},
-    {(const void *)swiglu_kernel<float, WIDE>, (const void *)swiglu_kernel<float, 1>,
-     (const void *)swiglu_kernel<bf16, WIDE>, (const void *)swiglu_kernel<bf16, 1>,
-     (const void *)swiglu_kernel<f16, WIDE>, (const void *)swiglu_kernel<f16, 1>}};
+#define EVERY_TYPE(kernel, GATE)                                                                                       \
+  (const void *)kernel<float, GATE<float>, WIDE>, (const void *)kernel<float, GATE<float>, 1>,                         \
+      (const void *)kernel<bf16, GATE<bf16>, WIDE>, (const void *)kernel<bf16, GATE<bf16>, 1>,                         \
+      (const void *)kernel<f16, GATE<f16>, WIDE>, (const void *)kernel<f16, GATE<f16>, 1>
 
-extern "C" const hr_cuda_launcher hr_cuda_swiglu_bwd = {
-    {nullptr, nullptr, swiglu_bwd_run},
-    {(const void *)swiglu_bwd_kernel<float, WIDE>, (const void *)swiglu_bwd_kernel<float, 1>,
-     (const void *)swiglu_bwd_kernel<bf16, WIDE>, (const void *)swiglu_bwd_kernel<bf16, 1>,
-     (const void *)swiglu_bwd_kernel<f16, WIDE>, (const void *)swiglu_bwd_kernel<f16, 1>}};
+extern "C" const hr_cuda_launcher hr_cuda_swiglu = {{nullptr, nullptr, gated_run<silu_gate>},
+                                                    {EVERY_TYPE(swiglu_kernel, silu_gate)}};
+extern "C" const hr_cuda_launcher hr_cuda_swiglu_bwd = {{nullptr, nullptr, gated_bwd_run<silu_gate>},
+                                                        {EVERY_TYPE(swiglu_bwd_kernel, silu_gate)}};
+extern "C" const hr_cuda_launcher hr_cuda_geglu = {{nullptr, nullptr, gated_run<gelu_gate>},
+                                                   {EVERY_TYPE(swiglu_kernel, gelu_gate)}};
+extern "C" const hr_cuda_launcher hr_cuda_geglu_bwd = {{nullptr, nullptr, gated_bwd_run<gelu_gate>},
+                                                       {EVERY_TYPE(swiglu_bwd_kernel, gelu_gate)}};

@@ -7,7 +7,7 @@ from support import Folder, ROOT, check, finish, run
 
 SMALL = {'hidden_size': 32, 'intermediate_size': 64, 'num_hidden_layers': 2, 'num_attention_heads': 4,
          'num_key_value_heads': 2, 'vocab_size': 320, 'max_position_embeddings': 128}
-FAMILIES = ('llama', 'mistral', 'qwen2', 'qwen3', 'bert')
+FAMILIES = ('llama', 'mistral', 'qwen2', 'qwen3', 'gemma3', 'bert')
 
 
 def plan(*arguments, code=0):

@@ -21,7 +21,7 @@ def plan(name, method, gpu):
     """Exit code, answer, seconds and resident bytes."""
     folder = os.path.join(CONFIGS, name)
     with open(os.path.join(folder, 'config.json'), encoding='utf-8') as file:
-        length = min(2048, json.load(file)['max_position_embeddings'])
+        length = min(2048, json.load(file).get('max_position_embeddings', 2048))
     where = ['--gpu', gpu] if gpu != 'cpu' else ['--set', 'memory.device=cpu', '--gpu-memory', '16GiB']
     command = [HEADROOM, 'plan', folder, '--method', method, '--seq', str(length), *where, '--json']
     with tempfile.TemporaryFile() as out:

@@ -21,6 +21,8 @@ training:
 PRECISIONS = ['32-true', 'bf16-mixed', '16-mixed', 'bf16-true']
 KINDS = ['optimizer', 'parameters', 'gradients', 'activations']
 CLIPPED = ['training.clip_norm=0.5']
+GEMMA = ['model.family=gemma3', 'model.config.head_dim=32', 'model.config.sliding_window=7',
+         'model.config.sliding_window_pattern=2', 'training.steps=10']
 
 # name, settings of the plain run beside the precision, settings under test
 CASES = [
@@ -44,6 +46,8 @@ CASES = [
     ('qlora, parameters on disk', ['model.adapters={kind: lora, rank: 4, targets: [all-linear]}',
                                    'model.quantize={kind: nf4}'],
      ['memory.offload.parameters=disk', 'memory.checkpoint=selective']),
+    ('gemma3, every-layer, all on the host', CLIPPED + GEMMA,
+     ['memory.checkpoint=every-layer'] + [f'memory.offload.{kind}=host' for kind in KINDS]),
 ] + [(f'{kind} on {tier}', CLIPPED + ['training.steps=10'], [f'memory.offload.{kind}={tier}'])
      for kind in KINDS for tier in ('host', 'disk')]
 IN_BACKWARD = [

@@ -84,15 +84,17 @@ static const hr_rope_args rope64 = {.head_dim = 64, .heads = 10},
 static const hr_gather_args of_samples = {1};
 static const hr_scatter_args to_samples = {1, 300, HR_F32}, to_elements = {1, 64, HR_F32};
 static const hr_topk_args ten = {10};
-static const hr_rmsnorm_args eps = {1e-5f};
-static const hr_norm_bwd_args both = {.want_dx = true, .want_dw = true}, only_dx = {.want_dx = true};
+static const hr_rmsnorm_args eps = {.eps = 1e-5f}, raised = {.eps = 1e-5f, .raised = true};
+static const hr_norm_bwd_args both = {.want_dx = true, .want_dw = true}, only_dx = {.want_dx = true},
+                              both_raised = {.want_dx = true, .want_dw = true, .raised = true};
 static const hr_head_loss_args auto_chunks = {0};
 static const hr_head_loss_bwd_args head_both = {.want_dx = true, .want_dw = true},
                                    head_narrow = {64, true, true, HR_BF16, false, HR_F32}, head_dx = {.want_dx = true},
                                    head_biased = {128, true, true, HR_F32, true, HR_F32},
                                    head_bias_narrow = {128, true, false, HR_F32, true, HR_BF16};
 static const hr_layernorm_args layer_eps = {1e-5f};
-static const hr_norm_bwd_args layer_all = {true, true, true}, layer_dx = {true, false, false};
+static const hr_norm_bwd_args layer_all = {.want_dx = true, .want_dw = true, .want_db = true},
+                              layer_dx = {.want_dx = true};
 static const hr_gelu_args by_erf = {false}, by_tanh = {true};
 static const hr_add_rows_args positions = {.period = 130}, one_row = {.period = 1};
 static const hr_add_rows_dw_args positions_dw = {.period = 130, .rows = 160, .dtype = HR_F32},
@@ -198,6 +200,10 @@ static const large_sample samples[] = {
      {.n_in = 6, .in = {F(5, 333, 256), F(5, 333, 256), F(64), F(6660), F(5, 333, 256), F(64)}, .args = &both}},
     {"rmsnorm_bwd", {.n_in = 6, .in = {F(2, 101, 1024), F(2, 101, 1024), F(128), F(1616)}, .args = &both}},
     {"rmsnorm_bwd", {.n_in = 6, .in = {F(2, 101, 1024), F(2, 101, 1024), F(128), F(1616)}, .args = &only_dx}},
+    {"rmsnorm", {.n_in = 2, .in = {F(300, 1152), F(1152)}, .args = &raised}},
+    {"rmsnorm", {.n_in = 2, .in = {F(2, 101, 1024), F(256)}, .args = &raised}},
+    {"rmsnorm_bwd", {.n_in = 6, .in = {F(300, 1152), F(300, 1152), F(1152), F(300)}, .args = &both_raised}},
+    {"rmsnorm_bwd", {.n_in = 6, .in = {F(2, 101, 1024), F(2, 101, 1024), F(256), F(808)}, .args = &both_raised}},
     {"layernorm", {.n_in = 3, .in = {F(300, 768), F(768), F(768)}, .args = &layer_eps}},
     {"layernorm", {.n_in = 3, .in = {F(40, 8192), F(8192), F(8192)}, .args = &layer_eps}},
     {"layernorm_bwd",
@@ -215,6 +221,9 @@ static const large_sample samples[] = {
     {"swiglu", {.n_in = 2, .in = {F(64, 2048), F(64, 2048)}}},
     {"swiglu", {.n_in = 2, .in = {F(33, 16384)}}},
     {"swiglu_bwd", {.n_in = 3, .in = {F(33, 8192), F(33, 16384)}}},
+    {"geglu", {.n_in = 2, .in = {F(64, 2048), F(64, 2048)}}},
+    {"geglu", {.n_in = 2, .in = {F(33, 13824)}}},
+    {"geglu_bwd", {.n_in = 3, .in = {F(33, 6912), F(33, 13824)}}},
     {"rope", {.n_in = 2, .in = {F(2, 100, 768), F(2, 100, 32)}, .args = &rope64}},
     {"rope", {.n_in = 2, .in = {F(2, 100, 768), F(2, 100, 32)}, .args = &rope64_back}},
     {"attention", {.n_in = 5, .in = {F(2, 200, 768)}, .args = &heads64}},

@@ -27,7 +27,7 @@ typedef struct shape {
   hr_dtype dtype;
   int64_t batch, length, k;
   int64_t n; /* with rope: 8 heads of 64, 4 of them queries, 2 keys, 2 values */
-  bool norm, wide_norm /* its weights in f32 */, bias, add;
+  bool norm, wide_norm /* its weights in f32 */, raised /* by 1 + w */, bias, add;
   follower behind;
   bool on_normed; /* the last result lies on the normed rows */
   bool on_x;      /* the product lies on the rows that are normed: nothing may be taken along */
@@ -63,7 +63,7 @@ static void launch_add(sequence *s, const char *op, int n_in, int n_out, const v
   s->count++;
 }
 
-static const hr_rmsnorm_args norm_args = {1e-5f};
+static const hr_rmsnorm_args norm_args = {.eps = 1e-5f}, raised_args = {.eps = 1e-5f, .raised = true};
 static const hr_rope_args rope_args = {.head_dim = 64, .heads = 6};
 static const hr_cache_args cache_args = {.heads = 4, .kv_heads = 2, .head_dim = 64};
 enum { CONTEXT = 16 };
@@ -90,7 +90,7 @@ static void sequence_make(sequence *s, const shape *c, char *base, size_t *input
   if (c->norm) {
     memcpy(s->in[s->count], (hr_tensor[]){x, norm}, 2 * sizeof x);
     memcpy(s->out[s->count], (hr_tensor[]){normed, rstds}, 2 * sizeof x);
-    launch_add(s, "rmsnorm", 2, 2, &norm_args);
+    launch_add(s, "rmsnorm", 2, 2, c->raised ? &raised_args : &norm_args);
   }
   memcpy(s->in[s->count],
          (hr_tensor[]){c->norm ? normed : x, w, c->bias ? bias : (hr_tensor){0}, c->add ? add : (hr_tensor){0}},
@@ -195,6 +195,7 @@ static void test_few(void **state) {
                      .behind = behind};
           c.norm = rows != 2;
           c.wide_norm = rows == 3;
+          c.raised = rows != 1;
           c.bias = rows >= 2;
           c.add = behind == NOTHING;
           shape_check(&c);

@@ -38,6 +38,7 @@ FAMILIES = {
     'qwen2': ('Qwen2Config', {}),
     'qwen2, windows': ('Qwen2Config', {'use_sliding_window': True, 'max_window_layers': 1, **WINDOWED}),
     'qwen3': ('Qwen3Config', {'head_dim': 24}),
+    'gemma3': ('Gemma3TextConfig', {'head_dim': 24, 'sliding_window_pattern': 2, 'query_pre_attn_scalar': 20, **WINDOWED}),
 }
 
 

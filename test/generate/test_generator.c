@@ -14,6 +14,7 @@ static const speaker_kind kinds[] = {
     {"mistral", "sliding_window: 19", ""},
     {"qwen2", "use_sliding_window: true, sliding_window: 24, max_window_layers: 1", ""},
     {"qwen3", "", ""},
+    {"gemma3", "sliding_window: 19, sliding_window_pattern: 2, tie_word_embeddings: false", ""},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds, TOKENS = 128, PROMPT = 40, CONTEXT = PROMPT + TOKENS };
 

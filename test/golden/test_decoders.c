@@ -1,6 +1,6 @@
 /* Decoders against PyTorch: logits, loss, every gradient, and the losses of ten AdamW steps, from the files that
- * make_llama.py and make_families.py wrote. The model is loaded the way a user loads a checkpoint: a recipe with
- * model.path. */
+ * make_llama.py, make_families.py and make_gemma.py wrote. The model is loaded the way a user loads a checkpoint: a
+ * recipe with model.path. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -140,7 +140,8 @@ int main(void) {
                                 "llama/odd-untied",   "llama/odd-tied-bias-rope",
                                 "mistral/window",     "mistral/plain",
                                 "qwen2/tied",         "qwen2/window",
-                                "qwen3/untied",       "qwen3/window-bias"};
+                                "qwen3/untied",       "qwen3/window-bias",
+                                "gemma3/text",        "gemma3/seeing"};
   enum { NAMES = sizeof names / sizeof *names, KINDS = 3 };
   static const struct {
     const char *name;

@@ -91,6 +91,8 @@ def make(folder, arch):
     if gemma:
         writer.add_sliding_window(512)
         config['sliding_window'] = 512
+    if arch == 'gemma3':
+        config['query_pre_attn_scalar'] = DIM
     if arch == 'gemma2':
         writer.add_attn_logit_softcapping(50.0)
         writer.add_final_logit_softcapping(30.0)

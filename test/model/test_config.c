@@ -143,6 +143,22 @@ static void refused(void **state) {
        "rope_scaling.rope_type \"yarn\" is not supported", "--set model.config.rope_scaling=null"},
       {"{\"model_type\": \"qwen3\", \"rope_parameters\": {\"full_attention\": {\"rope_type\": \"default\"}}}",
        "differ between layers (full_attention)", ""},
+      {"{\"model_type\": \"gemma3_text\", \"rope_parameters\": {\"sliding_attention\": {\"rope_type\": \"linear\","
+       " \"factor\": 2.0}}}",
+       "sliding_attention: rope_type \"linear\" is not supported", ""},
+      {"{\"model_type\": \"gemma3\", \"text_config\": {\"final_logit_softcapping\": 30.0}}", "final_logit_softcapping",
+       ""},
+      {"{\"model_type\": \"gemma3_text\", \"attn_logit_softcapping\": 50.0}", "attn_logit_softcapping", ""},
+      {"{\"model_type\": \"gemma3_text\", \"use_bidirectional_attention\": true}", "look to both sides", ""},
+      {"{\"model_type\": \"gemma3\", \"quantization_config\": {\"bits\": 4}, \"text_config\": {}}", "quantized", ""},
+      {"{\"model_type\": \"gemma3_text\", \"hidden_activation\": \"gelu\"}", "hidden_act gelu is not supported",
+       "only gelu_pytorch_tanh"},
+      {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 2, \"sliding_window\": null, \"layer_types\":"
+       " [\"sliding_attention\", \"full_attention\"]}",
+       "layer 0 has sliding_attention", "give sliding_window"},
+      {"{\"model_type\": \"gemma3_text\", \"architectures\": [\"Gemma3TextModel\"]}",
+       "Gemma3TextModel is not supported", "family gemma3"},
+      {"{\"model_type\": \"gemma2\"}", "model_type \"gemma2\" is not supported", "gemma3"},
       {"{\"hidden_size\": 64}", "model_type is missing", "--set model.family=bert (families: llama"},
       {"{\"model_type\": [\"llama\"]}", "model_type is missing", ""},
       {"[1, 2]", "model_type is missing", ""},
@@ -206,6 +222,11 @@ static void taken(void **state) {
       " \"dual_chunk_attention_config\": {\"chunk_size\": 262144}}",
       "{\"model_type\": \"qwen3\", \"num_hidden_layers\": 1, \"layer_types\": [\"full_attention\"],"
       " \"sliding_window\": null, \"rope_parameters\": {\"rope_theta\": 1000000, \"rope_type\": \"default\"}}",
+      "{\"model_type\": \"gemma3_text\", \"hidden_act\": \"gelu\", \"hidden_activation\": \"gelu_pytorch_tanh\","
+      " \"attn_logit_softcapping\": null, \"final_logit_softcapping\": null, \"use_bidirectional_attention\": false,"
+      " \"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 8.0, \"rope_theta\": 1e6},"
+      " \"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}}}",
+      "{\"model_type\": \"gemma3\", \"architectures\": [\"Gemma3ForConditionalGeneration\"], \"text_config\": {}}",
       "{\"model_type\": \"bert\", \"architectures\": [\"BertForPreTraining\"], \"directionality\": \"bidi\"}",
       "{\"model_type\": \"bert\", \"architectures\": [\"BertModel\"], \"classifier_dropout\": null}",
   };

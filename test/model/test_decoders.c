@@ -13,6 +13,7 @@
 #include "model/part_build.h"
 #include "op/attention.h"
 #include "op/rmsnorm.h"
+#include "op/rope.h"
 
 #define SMALL                                                                                                          \
   "hidden_size: 8, intermediate_size: 12, num_hidden_layers: 3, num_attention_heads: 2, num_key_value_heads: 1, "      \
@@ -72,7 +73,9 @@ static void published_sizes(void **state) {
       {"Qwen2.5-1.5B", 1543714304},      {"Qwen2.5-1.5B-Instruct", 1543714304},
       {"Qwen2.5-7B", 7615616512},        {"Qwen2.5-72B", 72706203648},
       {"Qwen3-1.7B", 1720574976},        {"Qwen3-8B", 8190735360},
-      {"Qwen3-32B", 32762123264},
+      {"Qwen3-32B", 32762123264},        {"gemma-3-270m", 268098176},
+      {"gemma-3-1b-it", 999885952},      {"gemma-3-4b-it", 3880263168}, /* of models that also see the text part */
+      {"gemma-3-12b-it", 11766034176},   {"gemma-3-27b-it", 27009346304},
   };
   hr_built *built = *state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -140,6 +143,7 @@ static void biases(void **state) {
       {"qwen2", "", {true, true, true, false, false}},
       {"qwen3", "", {false, false, false, false, false}},
       {"qwen3", ", attention_bias: true", {true, true, true, true, false}},
+      {"gemma3", "", {false, false, false, false, false}},
   };
   hr_built *built = *state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -175,6 +179,31 @@ static void head_norms(void **state) {
   assert_true(has(built, "model.layers.1.self_attn.q_proj+k_proj+v_proj.weight"));
 }
 
+/* Two bases of rotary positions: layers with a window turn by one, the others by the other, which may be stretched. */
+static void local_positions(void **state) {
+  hr_built *built = *state;
+  small_ok(built, "gemma3",
+           ", sliding_window: 5, sliding_window_pattern: 2, rope_theta: 5000.0, rope_local_base_freq: 77.0,"
+           " rope_scaling: {rope_type: linear, factor: 8.0}, query_pre_attn_scalar: 25",
+           16);
+  const hr_graph *g = built->graph;
+  double expected[] = {77, 77, 5000, 5000, 77, 77}; /* q and k of each layer */
+  int turned = 0;
+  for (size_t i = 0; i < g->n_nodes; i++) {
+    const hr_node *node = &g->nodes[i];
+    if (node->op == &hr_op_attention) assert_true(((const hr_attention_args *)node->args)->scale == 0.2f);
+    if (node->op != &hr_op_rope) continue;
+    const hr_rope_table_args *table = g->nodes[g->values[node->in[1]].producer].args;
+    assert_true(turned < 6 && table->theta == expected[turned]);
+    assert_true(table->scaled == (expected[turned] > 100));
+    turned++;
+  }
+  assert_int_equal(turned, 6);
+  assert_true(has(built, "model.layers.1.pre_feedforward_layernorm.weight"));
+  hr_id norm = hr__graph_find_value(g, "model.layers.1.post_feedforward_layernorm.weight");
+  assert_true(norm != HR_NONE && g->values[norm].init.rule == (HR_INIT_ZERO));
+}
+
 static void windows_are(const hr_built *built, const int64_t expected[3]) {
   const hr_graph *g = built->graph;
   int layer = 0;
@@ -202,6 +231,9 @@ static void windows(void **state) {
        ", use_sliding_window: true, sliding_window: 5, layer_types: [sliding_attention, full_attention, "
        "sliding_attention]",
        {5, 0, 5}},
+      {"gemma3", ", sliding_window: 5", {5, 5, 5}}, /* the sixth layer would see all */
+      {"gemma3", ", sliding_window: 5, sliding_window_pattern: 2", {5, 0, 5}},
+      {"gemma3", ", sliding_window: 5, layer_types: [full_attention, full_attention, sliding_attention]", {0, 0, 5}},
   };
   hr_built *built = *state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -247,6 +279,8 @@ static void not_of_the_family(void **state) {
       {"mistral", ", use_sliding_window: true", "use_sliding_window"},
       {"llama", ", max_window_layers: 4", "max_window_layers"},
       {"mistral", ", layer_types: [full_attention]", "layer_types"},
+      {"gemma3", ", use_sliding_window: true", "use_sliding_window"},
+      {"qwen3", ", query_pre_attn_scalar: 64", "query_pre_attn_scalar"},
   };
   hr_built *built = *state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -266,6 +300,9 @@ static void config_json(void **state) {
       {"qwen2", ", use_sliding_window: true, sliding_window: 5, max_window_layers: 2"},
       {"qwen3", ", attention_bias: true, tie_word_embeddings: true, use_sliding_window: true, sliding_window: 5,"
                 " layer_types: [full_attention, sliding_attention, full_attention]"},
+      {"gemma3", ""},
+      {"gemma3", ", sliding_window: 5, sliding_window_pattern: 2, query_pre_attn_scalar: 9, rope_local_base_freq: 77.0,"
+                 " rope_theta: 5000.0, rope_scaling: {rope_type: linear, factor: 8.0}, tie_word_embeddings: false"},
   };
   hr_built *built = *state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -292,8 +329,9 @@ static void config_json(void **state) {
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
-      CASE(published_sizes), CASE(published_shapes), CASE(biases),      CASE(head_norms),
-      CASE(windows),         CASE(defaults),         CASE(config_json), CASE(not_of_the_family),
+      CASE(published_sizes), CASE(published_shapes),  CASE(biases),
+      CASE(head_norms),      CASE(windows),           CASE(defaults),
+      CASE(config_json),     CASE(not_of_the_family), CASE(local_positions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

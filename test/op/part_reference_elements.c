@@ -37,8 +37,23 @@ static void dropout_reference(const reference_call *c) {
     }
 }
 
-static double sigmoid(double x) {
-  return 1.0 / (1.0 + exp(-x));
+/* Activations: value and slope. */
+typedef struct activation {
+  double value, slope;
+} activation;
+
+static activation silu_at(double x) {
+  double s = 1.0 / (1.0 + exp(-x));
+  return (activation){x * s, s + x * s * (1.0 - s)};
+}
+
+static activation gelu_at(double x, bool by_tanh) {
+  const double pi = 3.14159265358979323846;
+  double u = sqrt(2.0 / pi) * (x + 0.044715 * x * x * x);
+  double part = by_tanh ? (1.0 + tanh(u)) / 2.0 : erfc(-x / sqrt(2.0)) / 2.0,
+         slope = exp(-x * x / 2.0) / sqrt(2.0 * pi);
+  if (by_tanh) slope = 2.0 * part * (1.0 - part) * sqrt(2.0 / pi) * (1.0 + 3.0 * 0.044715 * x * x);
+  return (activation){x * part, part + x * slope};
 }
 
 /* Packed, gate and up of element i of y (with `columns` of its own) lie in one row of twice as many. */
@@ -46,44 +61,49 @@ static int64_t packed_gate(int64_t i, int64_t columns) {
   return i / columns * 2 * columns + i % columns;
 }
 
-static void swiglu_reference(const reference_call *c) {
+static void gated_reference(const reference_call *c, bool gelu) {
   int64_t I = hr_desc_columns(&c->out_desc[0]);
   for (int64_t i = 0, count = hr_desc_count(&c->out_desc[0]); i < count; i++) {
     int64_t at = c->in[1] ? i : packed_gate(i, I);
     double g = c->in[0][at], u = c->in[1] ? c->in[1][i] : c->in[0][at + I];
-    c->out[0][i] = g * sigmoid(g) * u;
+    c->out[0][i] = (gelu ? gelu_at(g, true) : silu_at(g)).value * u;
   }
 }
 
-static void swiglu_bwd_reference(const reference_call *c) {
+static void gated_bwd_reference(const reference_call *c, bool gelu) {
   int64_t I = hr_desc_columns(&c->in_desc[0]);
   for (int64_t i = 0, count = hr_desc_count(&c->in_desc[0]); i < count; i++) {
     int64_t at = c->in[2] ? i : packed_gate(i, I);
-    double dy = c->in[0][i], g = c->in[1][at], u = c->in[2] ? c->in[2][i] : c->in[1][at + I], s = sigmoid(g);
-    c->out[0][at] = dy * u * (s + g * s * (1.0 - s));
-    *(c->in[2] ? &c->out[1][i] : &c->out[0][at + I]) = dy * g * s;
+    double dy = c->in[0][i], g = c->in[1][at], u = c->in[2] ? c->in[2][i] : c->in[1][at + I];
+    activation act = gelu ? gelu_at(g, true) : silu_at(g);
+    c->out[0][at] = dy * u * act.slope;
+    *(c->in[2] ? &c->out[1][i] : &c->out[0][at + I]) = dy * act.value;
   }
 }
 
-static double gelu_part(double x, bool by_tanh) {
-  double u = sqrt(2.0 / 3.14159265358979323846) * (x + 0.044715 * x * x * x);
-  return by_tanh ? (1.0 + tanh(u)) / 2.0 : erfc(-x / sqrt(2.0)) / 2.0;
+static void swiglu_reference(const reference_call *c) {
+  gated_reference(c, false);
+}
+static void swiglu_bwd_reference(const reference_call *c) {
+  gated_bwd_reference(c, false);
+}
+static void geglu_reference(const reference_call *c) {
+  gated_reference(c, true);
+}
+static void geglu_bwd_reference(const reference_call *c) {
+  gated_bwd_reference(c, true);
 }
 
 static void gelu_reference(const reference_call *c) {
   bool by_tanh = ((const hr_gelu_args *)c->args)->tanh;
   for (int64_t i = 0, count = hr_desc_count(&c->in_desc[0]); i < count; i++)
-    c->out[0][i] = c->in[0][i] * gelu_part(c->in[0][i], by_tanh);
+    c->out[0][i] = gelu_at(c->in[0][i], by_tanh).value;
 }
 
 static void gelu_bwd_reference(const reference_call *c) {
-  const double pi = 3.14159265358979323846;
   bool by_tanh = ((const hr_gelu_args *)c->args)->tanh;
-  for (int64_t i = 0, count = hr_desc_count(&c->in_desc[0]); i < count; i++) {
-    double x = c->in[1][i], part = gelu_part(x, by_tanh), slope = exp(-x * x / 2.0) / sqrt(2.0 * pi);
-    if (by_tanh) slope = 2.0 * part * (1.0 - part) * sqrt(2.0 / pi) * (1.0 + 3.0 * 0.044715 * x * x);
-    c->out[0][i] = c->in[0][i] * (part + x * slope);
-  }
+  for (int64_t i = 0, count = hr_desc_count(&c->in_desc[0]); i < count; i++)
+    c->out[0][i] = c->in[0][i] * gelu_at(c->in[1][i], by_tanh).slope;
 }
 
 /* Elements behind an axis. */
@@ -146,6 +166,8 @@ static const reference ops[] = {
     {.op = "dropout", .run = dropout_reference, .differentiable = true},
     {.op = "swiglu", .run = swiglu_reference, .differentiable = true},
     {.op = "swiglu_bwd", .run = swiglu_bwd_reference},
+    {.op = "geglu", .run = geglu_reference, .differentiable = true},
+    {.op = "geglu_bwd", .run = geglu_bwd_reference},
     {.op = "gelu", .run = gelu_reference, .differentiable = true},
     {.op = "gelu_bwd", .run = gelu_bwd_reference},
     {.op = "slice", .run = slice_reference, .differentiable = true, .loose = 1u << 0},

@@ -11,7 +11,8 @@
 #include "op/topk.h"
 
 static void rmsnorm_reference(const reference_call *c) {
-  double eps = (double)((const hr_rmsnorm_args *)c->args)->eps;
+  const hr_rmsnorm_args *args = c->args;
+  double eps = (double)args->eps, raise = args->raised ? 1.0 : 0.0;
   int64_t H = c->in_desc[1].dim[0], rows = hr_desc_count(&c->in_desc[0]) / H;
   for (int64_t r = 0; r < rows; r++) {
     const double *x = c->in[0] + r * H;
@@ -20,7 +21,7 @@ static void rmsnorm_reference(const reference_call *c) {
       squares += x[h] * x[h];
     double rstd = 1.0 / sqrt(squares / (double)H + eps);
     for (int64_t h = 0; h < H; h++)
-      c->out[0][r * H + h] = x[h] * rstd * c->in[1][h];
+      c->out[0][r * H + h] = x[h] * rstd * (c->in[1][h] + raise);
     c->out[1][r] = rstd;
   }
 }
@@ -33,12 +34,12 @@ static void rmsnorm_bwd_reference(const reference_call *c) {
     c->out[1][h] = c->in[5] ? c->in[5][h] : 0.0;
   for (int64_t r = 0; r < rows; r++) {
     const double *dy = c->in[0] + r * H, *x = c->in[1] + r * H, *w = c->in[2];
-    double rstd = c->in[3][r], mean = 0.0;
+    double rstd = c->in[3][r], mean = 0.0, raise = args->raised ? 1.0 : 0.0;
     for (int64_t h = 0; h < H; h++)
-      mean += dy[h] * w[h] * x[h] * rstd / (double)H;
+      mean += dy[h] * (w[h] + raise) * x[h] * rstd / (double)H;
     for (int64_t h = 0; h < H; h++) {
       double before = c->in[4] ? c->in[4][r * H + h] : 0.0;
-      if (args->want_dx) c->out[0][r * H + h] = before + rstd * (dy[h] * w[h] - x[h] * rstd * mean);
+      if (args->want_dx) c->out[0][r * H + h] = before + rstd * (dy[h] * (w[h] + raise) - x[h] * rstd * mean);
       if (args->want_dw) c->out[1][h] += dy[h] * x[h] * rstd;
     }
   }

@@ -24,6 +24,7 @@ FAMILIES = {
     'mistral': (AutoModelForCausalLM, AutoPeftModelForCausalLM, ['all-linear']),
     'qwen2': (AutoModelForCausalLM, AutoPeftModelForCausalLM, ['k_proj', 'up_proj']),
     'qwen3': (AutoModelForCausalLM, AutoPeftModelForCausalLM, ['o_proj', 'gate_proj']),
+    'gemma3': (AutoModelForCausalLM, AutoPeftModelForCausalLM, ['v_proj', 'down_proj']),
     'bert': (AutoModelForMaskedLM, AutoPeftModel, ['query', 'value']),
 }
 SIZES = ('{hidden_size: 64, intermediate_size: 96, num_hidden_layers: 3, num_attention_heads: 4, vocab_size: 300, '
