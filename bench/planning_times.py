@@ -2,9 +2,10 @@
 """How long two programs plan, in one run: public configs x methods x GPUs, with budgets of host and disk.
 
   bench/planning_times.py BEFORE AFTER [--jobs N] [--repeats N] [--before-flags "..."] [--after-flags "..."] [--gpu BEFORE=AFTER ...]
+                          [--only CASE ...]
 
-Seconds of the processor, which other work disturbs less than those of the clock; the least of three, unless --repeats says otherwise. Prints the ratio
-and both seconds of a step for each case, the worst last.
+Seconds of the processor, which other work disturbs less than those of the clock; the least of three, unless --repeats says otherwise, both programs
+in turn. Prints the ratio and both seconds of a step for each case, the worst last. CASE: words of its line, as '72B lora 4090'.
 """
 import argparse
 import concurrent.futures
@@ -17,19 +18,22 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFIGS = os.path.join(ROOT, 'test', 'model', 'configs')
 
 
-def planned(program, name, method, gpu, flags, repeats):
-    """(user seconds, seconds of a step)"""
+def planned(program, name, method, gpu, flags):
+    """(seconds of the processor, seconds of a step)"""
     command = [program, 'plan', os.path.join(CONFIGS, name), '--method', method, '--gpu', gpu, '--seq', '512', '--auto', '--json',
                '--set', 'memory.host_budget=64GiB', '--set', 'memory.disk_budget=500GiB', *flags]
-    least, step = 1e9, 0.0
-    for _ in range(repeats):
-        with tempfile.TemporaryFile() as out:
-            child = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
-            _, _, usage = os.wait4(child.pid, 0)
-            out.seek(0)
-            answer = json.loads(out.read() or b'{}')
-        least, step = min(least, usage.ru_utime + usage.ru_stime), answer.get('step_seconds', 0.0)
-    return least, step
+    with tempfile.TemporaryFile() as out:
+        child = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
+        _, _, usage = os.wait4(child.pid, 0)
+        out.seek(0)
+        answer = json.loads(out.read() or b'{}')
+    return usage.ru_utime + usage.ru_stime, answer.get('step_seconds', 0.0)
+
+
+def named(case, only):
+    """Whether all words of one of those asked for are in the case's line."""
+    line = ' '.join(case)
+    return not only or any(all(word in line for word in words.split()) for words in only)
 
 
 def main():
@@ -41,15 +45,18 @@ def main():
     parser.add_argument('--before-flags', default='')
     parser.add_argument('--after-flags', default='')
     parser.add_argument('--gpu', nargs='*', default=['rtx 3060-12gb', '4090', 'h100'], help='as both programs call it, or BEFORE=AFTER')
+    parser.add_argument('--only', nargs='*', default=[], metavar='CASE')
     arguments = parser.parse_args()
     names = [name for name in sorted(os.listdir(CONFIGS)) if os.path.isdir(os.path.join(CONFIGS, name))]
     cases = [(name, method, gpu) for name in names for method in ['full', 'lora', 'qlora'] for gpu in arguments.gpu]
+    cases = [case for case in cases if named(case, arguments.only)]
 
     def both(case):
         name, method, gpu = case
         first, _, second = gpu.partition('=')
-        return (planned(arguments.before, name, method, first, arguments.before_flags.split(), arguments.repeats),
-                planned(arguments.after, name, method, second or first, arguments.after_flags.split(), arguments.repeats))
+        runs = [(planned(arguments.before, name, method, first, arguments.before_flags.split()),
+                 planned(arguments.after, name, method, second or first, arguments.after_flags.split())) for _ in range(arguments.repeats)]
+        return min(run[0] for run in runs), min(run[1] for run in runs)
 
     rows = []
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as hands:

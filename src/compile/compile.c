@@ -239,6 +239,7 @@ struct hr_trunk {
   const hr_recipe *recipe;
   hr_builder builder;      /* behind the last pass that it has gone through, with its graph */
   hr_builder limbs[KEEPS]; /* the same with all layers kept alike, per way; without a graph: not asked for yet */
+  hr_graph_room room;      /* of the largest branch so far, and a little more */
 };
 
 void hr__trunk_destroy(hr_trunk *trunk) {
@@ -268,17 +269,24 @@ hr_status hr__trunk_grow(const hr_recipe *recipe, int64_t slices, hr_trunk **out
   return HR_OK;
 }
 
+static void room_raise(size_t *room, size_t count) {
+  if (count + count / 16 > *room) *room = count + count / 16;
+}
+
 /* A copy of a builder with its graph, taken through the passes of a part. */
-static hr_status branch_run(const hr_builder *from, const hr_trunk *trunk, hr_pass_part part, const hr_choices *choices,
+static hr_status branch_run(const hr_builder *from, hr_trunk *trunk, hr_pass_part part, const hr_choices *choices,
                             hr_builder *to, hr_error *err) {
   hr_builder b = *from;
-  HR_TRY(hr__graph_copy(from->graph, &b.graph, err));
+  HR_TRY(hr__graph_copy(from->graph, &trunk->room, &b.graph, err));
   bool done = false;
   hr_status status = passes_run(&b, trunk->recipe, part, choices, NULL, &done, err);
   if (status != HR_OK) {
     hr__graph_destroy(b.graph);
     return status;
   }
+  room_raise(&trunk->room.buffers, b.graph->n_buffers);
+  room_raise(&trunk->room.values, b.graph->n_values);
+  room_raise(&trunk->room.nodes, b.graph->n_nodes);
   *to = b;
   return HR_OK;
 }

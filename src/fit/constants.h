@@ -7,8 +7,12 @@
 #ifndef HR_FIT_CONSTANTS_H
 #define HR_FIT_CONSTANTS_H
 
-/* Nodes of a graph with nothing moved up to which looks have all tiles, and differ from plans in nothing but layout. */
+#include <stdint.h>
+
+/* Nodes of a graph with nothing moved, and bytes that may move, up to which looks have all tiles, and differ from plans
+ * in nothing but layout. So many bytes are as many tiles as the few. */
 enum { HR_SMALL_NODES = 1000 };
+static const uint64_t hr_small_bytes = 2ull << 30;
 /* Slots of a plan up to which the best layout takes next to no time. */
 enum { HR_SMALL_SLOTS = 1024 };
 /* Slots of a plan that is only to be judged, from which on it is not laid out where it leaves a per cent. */

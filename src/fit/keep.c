@@ -127,6 +127,14 @@ static bool fits_below(const hr_open *open, const hr_plan *plan) {
          plan->tiers[HR_TIER_DISK].peak_bytes <= open->disk_bytes;
 }
 
+/* Whether sketches take their time: for their own nodes, or for the tiles of what may move. */
+static bool sketches_long(const hr_choosing *s, const hr_graph *g) {
+  uint64_t moves = 0;
+  for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
+    if (s->out->open[k]) moves += s->whole_bytes[k];
+  return g->n_nodes > HR_SMALL_NODES || moves > hr_small_bytes;
+}
+
 /* Layouts of many slots end a little above their bound, and the search for one that does not takes seconds: there a
  * mix leaves 0.2 % of the budget, which costs it about a quarter of that in time. */
 static uint64_t mixes_room(const hr_choosing *s, const hr_plan *plan) {
@@ -142,7 +150,7 @@ hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
   if (hr__update_has_places(s, c.graph)) s->limit_seconds = 0; /* hr__move_choose looks at the other one */
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
     s->whole_bytes[k] = kind_bytes(c.graph, (hr_offload_kind)k);
-  s->coarse = c.graph->n_nodes > HR_SMALL_NODES;
+  s->coarse = sketches_long(s, c.graph);
   s->n_alike = s->keeps ? HR_ALIKE - !s->out->open[HR_OFFLOAD_ACTIVATIONS] : 1;
   uint64_t sure = hr__candidate_sure_bytes(s->open, c.plan);
   s->fill_bytes = sure > 0 ? sure : s->open->budget_bytes;

@@ -435,17 +435,18 @@ static bool shapes_find(hr_builder *b, const hr_op *op, const hr_id *in, int n_i
 /* "module:op", or "module:op.1" of several outputs. Large graphs have one for every node: no formats. */
 static const char *name_join(hr_arena *arena, const char *module, const hr_op *op, int n_out, int output) {
   size_t length = strlen(module), more = strlen(op->name);
-  char *name = hr__arena_alloc(arena, length + more + 5); /* zeroed */
+  char *name = hr__arena_room(arena, length + more + 5, 1);
   if (!name) return NULL;
   memcpy(name, module, length);
   name[length] = ':';
   memcpy(name + length + 1, op->name, more);
+  char *end = name + length + more + 1;
   if (n_out > 1) {
-    char *end = name + length + more + 1;
     *end++ = '.';
     if (output >= 10) *end++ = (char)('0' + output / 10 % 10);
-    *end = (char)('0' + output % 10);
+    *end++ = (char)('0' + output % 10);
   }
+  *end = '\0';
   return name;
 }
 
@@ -482,8 +483,8 @@ hr_id hr__emit(hr_builder *b, const hr_op *op, const hr_id *in, int n_in, const 
     return HR_NONE;
   }
   int n_out = hr__op_results(op, args);
-  hr_id *ids = hr__arena_array(&g->arena, (size_t)n_in + (size_t)n_out, sizeof *ids);
-  void *args_copy = op->args_bytes ? hr__arena_alloc(&g->arena, op->args_bytes) : NULL;
+  hr_id *ids = hr__arena_room(&g->arena, (size_t)n_in + (size_t)n_out, sizeof *ids);
+  void *args_copy = op->args_bytes ? hr__arena_room(&g->arena, 1, op->args_bytes) : NULL;
   if (!ids || (op->args_bytes && !args_copy)) return builder_nomem(b);
   if (args_copy) memcpy(args_copy, args, op->args_bytes);
   if (n_in) memcpy(ids, in, (size_t)n_in * sizeof *ids);

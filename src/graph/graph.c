@@ -186,20 +186,46 @@ static void views_follow(hr_graph *graph) {
       graph->values[v].producer = graph->values[graph->values[v].base].producer;
 }
 
+/* Producers where the last `count` nodes have come before others: each is as much further back as stand before it. */
+static void producers_follow(hr_graph *graph, const hr_id *before, size_t count) {
+  const size_t end = graph->n_nodes - count;
+  for (size_t v = 0; v < graph->n_values; v++) {
+    hr_id *producer = &graph->values[v].producer;
+    size_t passed = count;
+    if (*producer >= graph->n_nodes) continue; /* none, or dropped */
+    while (*producer < end && passed > 0 && before[passed - 1] > *producer)
+      passed--;
+    *producer = *producer < end ? *producer + (hr_id)passed : before[*producer - end] + (hr_id)(*producer - end);
+  }
+}
+
 /* Programs lie one behind the other. */
 static void programs_follow(hr_graph *graph) {
   for (hr_id p = 0; p < graph->n_programs; p++)
     graph->programs[p].first = p == 0 ? 0 : graph->programs[p - 1].first + graph->programs[p - 1].count;
 }
 
+/* Results of nodes that are not in order[0..count) are dropped. */
+static hr_status nodes_drop(hr_graph *graph, const hr_id *order, size_t count, hr_error *err) {
+  if (count == graph->n_nodes) return HR_OK;
+  bool *stays = hr__alloc_zero(graph->n_nodes, sizeof *stays);
+  if (!stays) return hr__nomem(err);
+  for (size_t at = 0; at < count; at++)
+    stays[order[at]] = true;
+  for (size_t n = 0; n < graph->n_nodes; n++)
+    for (int j = 0; !stays[n] && j < graph->nodes[n].n_out; j++)
+      graph->values[graph->nodes[n].out[j]].producer = HR_DROPPED;
+  hr__free(stays);
+  return HR_OK;
+}
+
 hr_status hr__graph_arrange(hr_graph *graph, const hr_id *order, size_t count, hr_error *err) {
-  hr_node *nodes = hr__arena_room(&graph->arena, graph->n_nodes + 1, sizeof *nodes);
+  const size_t room = graph->n_nodes + graph->n_nodes / 16 + 64; /* with what a pass may put between them */
+  hr_node *nodes = hr__arena_room(&graph->arena, room, sizeof *nodes);
   if (!nodes) return hr__nomem(err);
+  HR_TRY(nodes_drop(graph, order, count, err));
   for (size_t b = 0; b < graph->n_buffers; b++)
     graph->buffers[b].programs = 0;
-  for (size_t n = 0; n < graph->n_nodes && count < graph->n_nodes; n++) /* where some are dropped */
-    for (int j = 0; j < graph->nodes[n].n_out; j++)
-      graph->values[graph->nodes[n].out[j]].producer = HR_DROPPED;
   for (hr_id p = 0; p < graph->n_programs; p++)
     graph->programs[p].count = 0;
   for (hr_id at = 0; at < count; at++) {
@@ -209,7 +235,7 @@ hr_status hr__graph_arrange(hr_graph *graph, const hr_id *order, size_t count, h
   }
   programs_follow(graph);
   graph->nodes = nodes;
-  graph->cap_nodes = graph->n_nodes + 1;
+  graph->cap_nodes = room;
   graph->n_nodes = count;
   views_follow(graph);
   return HR_OK;
@@ -220,21 +246,18 @@ hr_status hr__graph_insert(hr_graph *graph, const hr_id *before, size_t count, h
   hr_node *nodes = graph->nodes, *inserted = hr__alloc(count * sizeof *inserted);
   if (!inserted) return hr__nomem(err);
   size_t end = graph->n_nodes - count;
+  producers_follow(graph, before, count);
   memcpy(inserted, nodes + end, count * sizeof *inserted);
   for (size_t i = count; i-- > 0; end = before[i]) {
     memmove(nodes + before[i] + i + 1, nodes + before[i], (end - before[i]) * sizeof *nodes);
     nodes[before[i] + i] = inserted[i];
   }
   hr__free(inserted);
-  for (hr_id n = before[0]; n < graph->n_nodes; n++)
-    for (int j = 0; j < nodes[n].n_out; j++)
-      graph->values[nodes[n].out[j]].producer = n;
   for (hr_id p = 0; p < graph->n_programs; p++)
     graph->programs[p].count = 0;
   for (size_t n = 0; n < graph->n_nodes; n++)
     graph->programs[nodes[n].program].count++;
   programs_follow(graph);
-  views_follow(graph);
   return HR_OK;
 }
 

@@ -226,9 +226,14 @@ hr_status hr__graph_regroup(hr_graph *graph, hr_error *err);
  * addresses change. After a failure the graph is as it was. */
 hr_status hr__graph_compact(hr_graph *graph, hr_error *err);
 
+/* How many buffers, values and nodes a graph is likely to have in the end: its tables are made for that. */
+typedef struct hr_graph_room {
+  size_t buffers, values, nodes;
+} hr_graph_room;
+
 /* The same graph once more, for passes to go on from. Until it is compacted it reads texts, arguments and operands in
  * the storage of `graph`, which must be there as long. */
-hr_status hr__graph_copy(const hr_graph *graph, hr_graph **out, hr_error *err);
+hr_status hr__graph_copy(const hr_graph *graph, const hr_graph_room *room, hr_graph **out, hr_error *err);
 
 /* Whether a value holds a part of a packed parameter. */
 bool hr__graph_is_packed(const hr_graph *graph, hr_id value);

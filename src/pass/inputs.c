@@ -22,16 +22,17 @@ typedef struct fed {
   hr_id value[HR_INPUTS];        /* on the device, as the passes before know it */
   hr_id first_reader[HR_INPUTS]; /* node; HR_NONE: nobody reads it */
   hr_id fetched[HR_INPUTS];      /* value that its readers are to read */
+  hr_id least, most;             /* of value[] */
 } fed;
 
 static bool is_input(const hr_graph *g, hr_id v) {
+  if (g->values[v].producer != HR_NONE || g->values[v].base != HR_NONE) return false;
   const hr_buffer *buffer = &g->buffers[g->values[v].buffer];
-  return buffer->role == HR_ROLE_INPUT && !buffer->persistent && g->values[v].producer == HR_NONE &&
-         g->values[v].base == HR_NONE;
+  return buffer->role == HR_ROLE_INPUT && !buffer->persistent;
 }
 
 static int input_find(const fed *f, hr_id value) {
-  int i = 0;
+  int i = value < f->least || value > f->most ? f->count : 0; /* hardly any operand is an input */
   while (i < f->count && f->value[i] != value)
     i++;
   return i;
@@ -45,6 +46,8 @@ static hr_status inputs_find(const hr_graph *g, fed *programs, hr_error *err) {
       return hr__fail(err, HR_FAILURE, g->programs[f->program].name, NULL, "a program has at most %d inputs",
                       HR_INPUTS);
     f->first_reader[f->count] = f->fetched[f->count] = HR_NONE;
+    if (f->count == 0) f->least = v;
+    f->most = v;
     f->value[f->count++] = v;
   }
   return HR_OK;

@@ -86,7 +86,27 @@ static void layout_sort(hr_bins *b) {
   b->n_sorted = b->layout.count;
 }
 
-/* What the interval may meet, by rising offset; some twice, which changes nothing. */
+/* Merges what begins in a bin, from behind, into what those before it hold together. */
+static void bin_merge(hr_bins *b, size_t bin, hr_layout *found) {
+  const hr_placed *own = b->placed + b->first[bin];
+  const uint32_t begin = b->begin + (uint32_t)bin * b->width;
+  size_t fresh = 0, old = found->count;
+  for (size_t i = 0; i < b->taken[bin]; i++)
+    fresh += own[i].first >= begin;
+  found->count += fresh;
+  for (size_t at = found->count, i = b->taken[bin]; fresh > 0;) {
+    if (own[i - 1].first < begin) {
+      i--; /* it is there from the bin in which it begins */
+    } else if (old > 0 && b->near[old - 1].offset > own[i - 1].offset) {
+      b->near[--at] = b->near[--old];
+    } else {
+      b->near[--at] = own[--i];
+      fresh--;
+    }
+  }
+}
+
+/* What the interval may meet, by rising offset. */
 static hr_layout neighbours(hr_bins *b, const hr_interval *interval) {
   size_t from = bin_of(b, interval->first), last = bin_of(b, interval->last), sum = 0;
   hr_layout found = {.ceiling_bytes = b->layout.ceiling_bytes};
@@ -101,11 +121,10 @@ static hr_layout neighbours(hr_bins *b, const hr_interval *interval) {
     layout_sort(b);
     return b->layout;
   }
-  for (size_t bin = from; bin <= last; bin++) {
-    memcpy(b->near + found.count, b->placed + b->first[bin], b->taken[bin] * sizeof *b->near);
-    found.count += b->taken[bin];
-  }
-  qsort(b->near, found.count, sizeof *b->near, placed_compare);
+  memcpy(b->near, b->placed + b->first[from], b->taken[from] * sizeof *b->near);
+  found.count = b->taken[from];
+  for (size_t bin = from + 1; bin <= last; bin++)
+    bin_merge(b, bin, &found);
   found.placed = b->near;
   return found;
 }

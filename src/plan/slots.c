@@ -31,7 +31,7 @@ static int persistent_compare(const void *a, const void *b) {
 hr_status hr__slots_persistent(hr_building *b) {
   const hr_graph *graph = b->graph;
   hr_plan *plan = b->plan;
-  persistent_key *keys = hr__arena_array(&b->scratch, graph->n_buffers, sizeof *keys);
+  persistent_key *keys = hr__arena_room(&b->scratch, graph->n_buffers, sizeof *keys);
   if (!keys) return hr__nomem(b->err);
   size_t count = 0;
   for (hr_id i = 0; i < graph->n_buffers; i++)
@@ -86,6 +86,6 @@ hr_status hr__slots_create(hr_building *b) {
     most += b->graph->buffers[i].persistent || b->lifetimes[i].used;
   for (size_t n = 0; n < b->graph->n_nodes; n++)
     most += b->graph->nodes[n].op->workspace != NULL;
-  b->plan->slots = hr__arena_array(&b->plan->arena, most, sizeof *b->plan->slots);
+  b->plan->slots = hr__arena_room(&b->plan->arena, most, sizeof *b->plan->slots);
   return b->plan->slots ? HR_OK : hr__nomem(b->err);
 }
