@@ -6,7 +6,7 @@ static json_t *curves_json(const hr_running *r) {
   json_t *list = json_array();
   int failed = list == NULL;
   for (size_t i = 0; i < r->n_curves && !failed; i++)
-    failed = json_array_append_new(list, hr__curve_json(&r->curves[i]));
+    failed = json_array_append_new(list, hr__series_json(&r->curves[i]));
   if (!failed) return list;
   json_decref(list);
   return NULL;

@@ -50,14 +50,14 @@ static hr_status curve_put(hr_running *r, const char *name, const char *kind, bo
                            double value) {
   size_t i = 0;
   while (i < r->n_curves && (r->curves[i].held_out != held_out || strcmp(r->curves[i].kind, kind) != 0 ||
-                             strncmp(r->curves[i].name, name, HR_CURVE_NAME - 1) != 0))
+                             strncmp(r->curves[i].name, name, HR_SERIES_NAME - 1) != 0))
     i++;
-  if (i == HR_RUN_CURVES) return HR_OK; /* more than anybody looks at */
+  if (i == HR_RUN_SERIES) return HR_OK; /* more than anybody looks at */
   if (i == r->n_curves) {
-    r->curves[r->n_curves++] = (hr_curve){.kind = kind, .held_out = held_out};
-    snprintf(r->curves[i].name, HR_CURVE_NAME, "%s", name);
+    r->curves[r->n_curves++] = (hr_series){.kind = kind, .held_out = held_out};
+    snprintf(r->curves[i].name, HR_SERIES_NAME, "%s", name);
   }
-  return hr__curve_add(&r->curves[i], step, value, r->err);
+  return hr__series_add(&r->curves[i], step, value, r->err);
 }
 
 static hr_status values_put(hr_running *r, const hr_record *record, const hr_record_values *values, const char *kind) {
@@ -183,7 +183,7 @@ static hr_status samples_take(hr_running *r, const hr_record *record) {
 
 void hr__running_fini(hr_running *r) {
   for (size_t i = 0; i < r->n_curves; i++)
-    hr__curve_fini(&r->curves[i]);
+    hr__series_fini(&r->curves[i]);
   json_decref(r->headers);
   json_decref(r->events);
   json_decref(r->samples);

@@ -1,11 +1,11 @@
-#include "report/curve.h"
+#include "report/series.h"
 
 #include <math.h>
 
 #include "format/json.h"
 #include "report/columns.h"
 
-hr_status hr__curve_add(hr_curve *c, int64_t step, double value, hr_error *err) {
+hr_status hr__series_add(hr_series *c, int64_t step, double value, hr_error *err) {
   if (c->count == c->capacity) {
     size_t capacity = c->capacity > 0 ? 2 * c->capacity : 256;
     int64_t *steps = hr__realloc(c->steps, capacity * sizeof *steps);
@@ -21,10 +21,10 @@ hr_status hr__curve_add(hr_curve *c, int64_t step, double value, hr_error *err) 
   return HR_OK;
 }
 
-void hr__curve_fini(hr_curve *c) {
+void hr__series_fini(hr_series *c) {
   hr__free(c->steps);
   hr__free(c->values);
-  *c = (hr_curve){0};
+  *c = (hr_series){0};
 }
 
 static json_t *number_json(double value) {
@@ -38,13 +38,13 @@ typedef struct thinned {
   bool failed;
 } thinned;
 
-static void point_add(thinned *t, const hr_curve *c, size_t i) {
+static void point_add(thinned *t, const hr_series *c, size_t i) {
   hr__column_add_next(&t->steps, (uint64_t)c->steps[i]);
   t->failed |= json_array_append_new(t->values, number_json(c->values[i])) != 0;
 }
 
 /* The least and the most of [from, to) in the order in which they come, the mean, and the first that is not finite. */
-static void stretch_add(thinned *t, const hr_curve *c, size_t from, size_t to) {
+static void stretch_add(thinned *t, const hr_series *c, size_t from, size_t to) {
   size_t least = to, most = to, odd = to, finite = 0;
   double sum = 0;
   for (size_t i = from; i < to; i++) {
@@ -72,7 +72,7 @@ static void stretch_add(thinned *t, const hr_curve *c, size_t from, size_t to) {
   t->failed |= json_array_append_new(t->means, json_real(sum / (double)finite)) != 0;
 }
 
-static json_t *extreme_json(const hr_curve *c, int sign) {
+static json_t *extreme_json(const hr_series *c, int sign) {
   size_t best = c->count;
   for (size_t i = 0; i < c->count; i++)
     if (isfinite(c->values[i]) && (best == c->count || sign * c->values[i] > sign * c->values[best])) best = i;
@@ -80,11 +80,11 @@ static json_t *extreme_json(const hr_curve *c, int sign) {
   return json_pack("[I, f]", (json_int_t)c->steps[best], c->values[best]);
 }
 
-json_t *hr__curve_json(const hr_curve *c) {
+json_t *hr__series_json(const hr_series *c) {
   thinned t = {.values = json_array(), .means = json_array()};
-  bool thin = c->count > 2 * HR_CURVE_STRETCHES;
+  bool thin = c->count > 2 * HR_SERIES_STRETCHES;
   t.failed = !t.values || !t.means;
-  size_t parts = thin ? HR_CURVE_STRETCHES : c->count;
+  size_t parts = thin ? HR_SERIES_STRETCHES : c->count;
   for (size_t i = 0; i < parts && !t.failed; i++) {
     if (thin)
       stretch_add(&t, c, c->count * i / parts, c->count * (i + 1) / parts);
