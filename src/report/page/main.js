@@ -68,6 +68,7 @@ function show(index) {
     }
     jumps();
     report.ready = true;
+    report.drawn = performance.now();
   };
   put(cards[0]);
   requestAnimationFrame(() => setTimeout(() => next(1)));
