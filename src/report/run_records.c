@@ -52,7 +52,7 @@ static hr_status curve_put(hr_running *r, const char *name, const char *kind, bo
   while (i < r->n_curves && (r->curves[i].held_out != held_out || strcmp(r->curves[i].kind, kind) != 0 ||
                              strncmp(r->curves[i].name, name, HR_SERIES_NAME - 1) != 0))
     i++;
-  if (i == HR_RUN_CURVES) return HR_OK; /* more than anybody looks at */
+  if (i == HR_RUN_SERIES) return HR_OK; /* more than anybody looks at */
   if (i == r->n_curves) {
     r->curves[r->n_curves++] = (hr_series){.kind = kind, .held_out = held_out};
     snprintf(r->curves[i].name, HR_SERIES_NAME, "%s", name);

@@ -6,10 +6,10 @@
 #include "train/history.h"
 
 /* What a page takes at most: events and sets of samples beyond are counted, the newest stay. */
-enum { HR_RUN_CURVES = 96, HR_RUN_EVENTS = 400, HR_RUN_SAMPLES = 8, HR_RUN_SET = 8, HR_RUN_TEXT = 2000 };
+enum { HR_RUN_SERIES = 96, HR_RUN_EVENTS = 400, HR_RUN_SAMPLES = 8, HR_RUN_SET = 8, HR_RUN_TEXT = 2000 };
 
 typedef struct hr_running {
-  hr_series curves[HR_RUN_CURVES];
+  hr_series curves[HR_RUN_SERIES];
   size_t n_curves;
   json_t *headers, *events, *samples;
   int64_t events_left_out, samples_left_out;

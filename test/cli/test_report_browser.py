@@ -38,7 +38,7 @@ def quiet(page, name):
 
 def looked_at(chrome, path, name):
     """In both colours and both widths."""
-    paints = []
+    paints, drawn = [], []
     for width, dark in ((1280, False), (1280, True), (390, False), (390, True)):
         page = chrome.open(path, width, 900, dark, width < 600)
         where = f'{name} {width} {"dark" if dark else "light"}'
@@ -48,12 +48,13 @@ def looked_at(chrome, path, name):
         check(page.run('[...document.querySelectorAll("button")].every((b) => b.textContent.trim() || b.getAttribute("aria-label"))'), f'{where}: a button without a name')
         page.wait('performance.getEntriesByName("first-contentful-paint").length')
         paints.append(page.run('performance.getEntriesByName("first-contentful-paint")[0].startTime'))
+        drawn.append(page.run('report.drawn'))
         quiet(page, where)
         folder = os.environ.get('HEADROOM_SCREENSHOTS')
         if folder:
             page.screenshot(os.path.join(folder, f'{name}-{width}-{"dark" if dark else "light"}.png'))
         page.close()
-    print(f'{name}: first paint after {", ".join(f"{p:.0f}" for p in paints)} ms, {os.path.getsize(path)} bytes')
+    print(f'{name}: first paint after {", ".join(f"{p:.0f}" for p in paints)} ms, all drawn after {", ".join(f"{d:.0f}" for d in drawn)} ms, {os.path.getsize(path)} bytes')
     check(min(paints) <= PAINT_MS, f'{name}: first paint after {min(paints):.0f} ms')
 
 
@@ -186,6 +187,8 @@ with Folder() as folder:
                   'tiers': {t: {'planned_bytes': 5, 'budget_bytes': None} for t in ('device', 'host', 'disk')}}]
         lines += [{'step': n, 'loss': 3 / n if n != 4 else None, 'lr': 1e-3, 'grad_norm': 1.0, 'seconds': 1.0, 'tokens': 9, 'samples': 1, 'losses': {HOSTILE: 1.0 / n, 'b': 2.0},
                    'metrics': {HOSTILE: 0.5}} for n in range(1, 9)]
+        lines += [{'step': 2**53 + n, 'loss': value, 'lr': value, 'grad_norm': value, 'seconds': 1e-300, 'tokens': 2**62, 'samples': 1} for n, value in
+                  enumerate((1e308, -1e308, 1e-320, 1e16, 1e16 + 2, 0.0))]
         lines += [{'step': 8, 'event': 'warning', 'text': HOSTILE}, {'step': 8, 'event': HOSTILE}, {'step': 8, 'generated': [{'prompt': HOSTILE, 'text': HOSTILE, 'end': HOSTILE, 'expected': HOSTILE}]}]
         with open(f'{ran}/log.jsonl', 'w', encoding='utf-8') as file:
             file.writelines(json.dumps(line) + '\n' for line in lines)

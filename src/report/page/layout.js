@@ -149,7 +149,14 @@ function layoutPicture(view) {
 
 function searchOf(view, picture) {
   const most = 60, found = el('ul', { class: 'found' }), told = el('p', { class: 'hint', 'aria-live': 'polite' });
-  let matches = [], next = 0;
+  let matches = [], next = 0, searched = null, texts = [];
+  // What is searched in, made once for the buffers that are shown.
+  const textsOf = (list) => {
+    const b = view.layout.buffers;
+    if (searched !== list) texts = list.map((i) => `${b.name.at(i)}\n${b.module.at(i)}\n${b.shape.at(i)}\n${view.layout.categories[b.category[i]]}`.toLowerCase());
+    searched = list;
+    return texts;
+  };
   const look = () => {
     const words = input.value.trim().toLowerCase(), b = view.layout.buffers;
     found.replaceChildren();
@@ -159,9 +166,10 @@ function searchOf(view, picture) {
     if (!words) { picture.match(null); return; }
     let bytes = 0;
     const slots = new Set();
-    for (const i of picture.list()) {
-      const text = `${b.name.at(i)}\n${b.module.at(i)}\n${b.shape.at(i)}\n${view.layout.categories[b.category[i]]}`.toLowerCase();
-      if (!text.includes(words)) continue;
+    const list = picture.list(), all = textsOf(list);
+    for (let k = 0; k < list.length; k++) {
+      const i = list[k];
+      if (!all[k].includes(words)) continue;
       matches.push(i);
       if (!slots.has(b.home[i])) bytes += b.bytes[i];
       slots.add(b.home[i]);

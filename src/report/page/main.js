@@ -55,8 +55,7 @@ function show(index) {
   main.replaceChildren();
   if (data.differences) add(main, compareCard(data.subjects, data.differences));
   if (data.subjects.length > 1) {
-    add(main, el('div', { class: 'bar', role: 'tablist', 'aria-label': 'which of them' }, data.subjects.map((s, i) => el('button', { type: 'button', role: 'tab', 'aria-selected': i === index ? 'true' : 'false',
-      onclick: () => show(i) }, data.differences ? `${i ? 'other' : 'this'}: ${titleOf(s)}` : titleOf(s)))));
+    add(main, el('div', { class: 'bar' }, choice('which of them', data.subjects.map((s, i) => (data.differences ? `${i ? 'other' : 'this'}: ${titleOf(s)}` : s.stage || titleOf(s))), index, show)));
   }
   const put = (make) => { const made = make(); if (made) add(main, made); for (const p of pictures) if (!p.width) p.redraw(); };
   const turn = report.turn = (report.turn || 0) + 1;
@@ -69,6 +68,7 @@ function show(index) {
     }
     jumps();
     report.ready = true;
+    report.drawn = performance.now();
   };
   put(cards[0]);
   requestAnimationFrame(() => setTimeout(() => next(1)));

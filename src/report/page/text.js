@@ -53,8 +53,8 @@ function ticks(least, most, about, binary) {
     const power = 10 ** Math.floor(Math.log10(span / about));
     step = power * [1, 2, 5, 10].find((m) => power * m >= span / about);
   }
-  const out = [];
-  for (let t = Math.ceil(least / step) * step; t <= most + step * 1e-9; t += step) out.push(Math.abs(t) < step * 1e-9 ? 0 : t);
+  const out = []; // bounded: steps that are lost in a number's last digits would never end
+  for (let t = Math.ceil(least / step) * step; t <= most + step * 1e-9 && out.length < 64; t += step) out.push(Math.abs(t) < step * 1e-9 ? 0 : t);
   return out;
 }
 
