@@ -31,9 +31,9 @@ def planned(program, name, method, gpu, flags):
 
 
 def named(case, only):
-    """Whether all words of one of those asked for are in the case's line."""
-    line = ' '.join(case)
-    return not only or any(all(word in line for word in words.split()) for words in only)
+    """Whether all words of one of those asked for are among the case's."""
+    own = ' '.join(case).replace('-', ' ').split()
+    return not only or any(all(word in own for word in words.split()) for words in only)
 
 
 def main():
