@@ -54,8 +54,9 @@ static const char *const tiers[][5] = {
      "memory.offload.parameters=host"},
 };
 
+/* Two steps: the second reads what the first left on the tiers. */
 static void tiers_agree(const char *const *variant) {
-  overrides base = with(shape, variant);
+  overrides two = with(shape, (const char *const[]){"training.steps=2", NULL}), base = with(two.list, variant);
   hr_train_result resident = train_ok(base.list, (hr_train_options){0});
   for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++) {
     overrides moved = with(base.list, tiers[i]);
