@@ -18,8 +18,8 @@ on contents (nonzero, boolean masks) end the trace with the line; --nonzero SHAR
 Scratch of libraries is added by rule (cuBLAS, attention, embeddings); that of convolutions, sorting and a few others is not known,
 and the file names the calls. Build optimizers after the model is on the GPU.
 
-Needs PyTorch 2.4 or newer and nothing else. Where PyTorch was built for CUDA and the machine has no GPU, two functions of its library
-are replaced in memory (traced/pretend.py): the autograd engine would ask the driver for streams.
+Written for PyTorch 2.15 on Linux; an older one that lacks what is needed is refused. Where the machine has no GPU, two functions of its
+library are replaced in memory (traced/pretend.py): the autograd engine would ask the driver for streams.
 """
 import argparse
 import contextlib

@@ -29,14 +29,14 @@ class NoWay(Exception):
 
 
 def engine_alone():
-    """Lets backward run on tensors that claim to be on CUDA where PyTorch was built for CUDA and there is no GPU: the engine
-    asks which accelerator there is and then wants its streams. It is told that there is none."""
-    if torch.version.cuda is None or torch.cuda.is_available():
+    """Lets backward run on tensors that claim to be on CUDA where there is no GPU: the engine asks which accelerator there is and
+    then wants its streams. It is told that there is none."""
+    if torch.cuda.is_available():
         return
     code = RETURN_ZERO.get(platform.machine())
-    remedy = 'install the CPU build of PyTorch (which needs none of this), or trace on a machine with a GPU'
+    remedy = 'trace on a machine with a GPU, or with PyTorch 2.15 on Linux (x86-64, ARM64)'
     if code is None or not sys.platform.startswith('linux'):
-        raise NoWay('this build of PyTorch is for CUDA, and there is no GPU: on %s %s %s' % (
+        raise NoWay('there is no GPU, and PyTorch on %s %s does not run backward without one: %s' % (
             sys.platform, platform.machine(), remedy))
     library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), 'lib', 'libtorch_cpu.so'))
     page, libc = os.sysconf('SC_PAGESIZE'), ctypes.CDLL(None, use_errno=True)
