@@ -5,6 +5,7 @@
 
 #include "format/file.h"
 #include "format/json.h"
+#include "model/model.h"
 #include "train/files.h"
 #include "train/merging.h"
 
@@ -96,6 +97,30 @@ static hr_status tensor_add(hr_merging *m, const hr_stored *file, size_t index, 
   return HR_OK;
 }
 
+/* Another name, number `n` from 0 on, that checkpoints of some family have for a tensor; NULL: no more. */
+static const char *other_name(const char *name, int n, char out[HR_TENSOR_NAME]) {
+  const hr_model *model;
+  for (size_t i = 0; (model = hr__model_at(i)); i++)
+    for (int k = 0; model->other_name && model->other_name(name, k, out); k++)
+      if (n-- == 0) return out;
+  return NULL;
+}
+
+/* What was trained must not stand beside what it was before under another name: a reader would take either. */
+static hr_status names_agree(const hr_merging *m, hr_error *err) {
+  char other[HR_TENSOR_NAME];
+  size_t count = m->trained && m->original ? hr__stored_count(m->trained) : 0;
+  for (size_t i = 0; i < count; i++) {
+    const char *name = hr__stored_at(m->trained, i)->name;
+    for (int n = 0; other_name(name, n, other); n++)
+      if (hr__stored_find(m->original, name) == SIZE_MAX && hr__stored_find(m->original, other) != SIZE_MAX)
+        return hr__fail(err, HR_BAD_INPUT, m->folder, "train adapters, or all weights",
+                        "the base has %.160s, which was trained, under the name %.160s: they cannot be one model", name,
+                        other);
+  }
+  return HR_OK;
+}
+
 /* Both files are sorted: their union is, by one walk along both. What was trained goes before what it was before. */
 static hr_status tensors_list(hr_merging *m, hr_merge_result *result, hr_error *err) {
   size_t n_trained = m->trained ? hr__stored_count(m->trained) : 0, i = 0, k = 0;
@@ -119,14 +144,22 @@ static hr_merged *tensor_find(hr_merging *m, const char *name) {
   return NULL;
 }
 
+/* The weight that adapters go with; NULL: it is not there. */
+static hr_merged *adapted_find(hr_merging *m, const char *weight) {
+  char other[HR_TENSOR_NAME];
+  const char *dot = strchr(weight, '.');
+  hr_merged *t = tensor_find(m, weight);
+  for (int n = 0; !t && other_name(weight, n, other); n++)
+    t = tensor_find(m, other);
+  return t || !dot ? t : tensor_find(m, dot + 1); /* a base that has the body alone, without the name of it */
+}
+
 static hr_status adapter_place(hr_merging *m, const char *module, hr_error *err) {
   const char *weight = hr__arena_format(&m->arena, "%s.weight", module);
   const char *a = hr__arena_format(&m->arena, HR_PEFT_PREFIX "%s" HR_PEFT_A, module);
   const char *b = hr__arena_format(&m->arena, HR_PEFT_PREFIX "%s" HR_PEFT_B, module);
   if (!weight || !a || !b) return hr__nomem(err);
-  hr_merged *t = tensor_find(m, weight);
-  const char *dot = strchr(weight, '.');
-  if (!t && dot) t = tensor_find(m, dot + 1); /* a base that has the body alone, without the name of it */
+  hr_merged *t = adapted_find(m, weight);
   if (!t)
     return hr__fail(err, HR_BAD_INPUT, m->base, "give the base of these adapters with --base",
                     "there is no %.160s, which the adapters belong to", weight);
@@ -142,6 +175,7 @@ static hr_status adapter_place(hr_merging *m, const char *module, hr_error *err)
 
 static hr_status merging_fill(hr_merging *m, hr_merge_result *result, hr_error *err) {
   HR_TRY(files_open(m, err));
+  HR_TRY(names_agree(m, err));
   HR_TRY(tensors_list(m, result, err));
   for (size_t i = 0; m->adapters && i < m->peft.n_modules; i++)
     HR_TRY(adapter_place(m, m->peft.modules[i], err));

@@ -124,4 +124,21 @@ with Folder() as folder:
         run('merge', at('dora'), '--out', at('y'), '--base', at('moved')).expect(5, words)
     check(not os.path.exists(at('y')), 'refused')
 
+    # A model that also sees: its text part is trained under names of its own, and merging gives back the whole one.
+    seeing = os.path.join(ROOT, 'test', 'golden', 'gemma3', 'seeing')
+    before, tower = tensors(os.path.join(seeing, 'model.safetensors')), ('vision_tower.', 'multi_modal_projector.')
+    small = ['--set', 'data.sequence_length=16']
+    run('train', seeing, *DATA, *small, '--steps', 1, '--out', at('text')).expect(0)
+    saved = tensors(os.path.join(newest('text'), 'model.safetensors'))
+    check(sorted(saved) == sorted('model.' + name if name.startswith(tower) else name.removeprefix('language_model.') for name in before), 'a text model, and the tower')
+    check(all(saved['model.' + name] == before[name] for name in before if name.startswith(tower)), 'the tower is as it was')
+    run('plan', newest('text'), *small).expect(0, 'gemma3')
+    run('train', seeing, *DATA, *small, *LORA, '--steps', 2, '--out', at('text-lora')).expect(0)
+    run('merge', at('text-lora'), '--out', at('text-merged')).expect(0)
+    after = tensors(at('text-merged/model.safetensors'))
+    changed = {name for name in before if after[name] != before[name]}
+    check(sorted(after) == sorted(before) and changed and all('q_proj' in name or 'down_proj' in name for name in changed), f'{sorted(changed)[:3]}')
+    run('train', seeing, *DATA, *small, '--set', 'model.train=["model.layers.0.*"]', '--steps', 1, '--out', at('text-part')).expect(0)
+    run('merge', at('text-part'), '--out', at('z')).expect(5, 'under the name language_model.model.layers.0', 'adapters')
+
 finish()
