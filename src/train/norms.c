@@ -4,7 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 /* A parameter's kind: its name with a star in place of every number. */
 static void tag_make(const char *name, char *out, size_t capacity) {
@@ -84,15 +85,13 @@ hr_status hr__norms_put(hr_norms *n, hr_session *s, int64_t step, const hr_step_
                         hr_error *err) {
   if (n->every == 0 || step % n->every != 0 || result->skipped || result->grad_squares == HR_NONE || !board)
     return HR_OK;
-  struct timespec now;
   double scale = result->loss_scale > 0 ? result->loss_scale : 1;
-  clock_gettime(CLOCK_REALTIME, &now);
   HR_TRY(hr__run_read(s->run, result->grad_squares, 0, n->squares, n->count * sizeof *n->squares, err));
   for (size_t g = 0; g < n->n_groups; g++) {
     size_t count = 0;
     for (size_t i = 0; i < n->count; i++)
       if (n->group[i] == g) n->values[count++] = sqrt(n->squares[i]) / scale;
-    hr__board_histogram(board, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec, step, n->tags[g], n->values, count);
+    hr__board_histogram(board, hr__calendar_now(), step, n->tags[g], n->values, count);
   }
   return HR_OK;
 }

@@ -264,7 +264,7 @@ static void trainer_draw(trainer *t, double loss, const hr_train_result *result)
   hr_error ignored;
   hr_device *device = t->options->device;
   if (device->facts.kind == HR_CPU)
-    state.memory_bytes = hr__progress_resident(&t->progress);
+    state.memory_bytes = hr__diary_resident(&t->diary);
   else if (device->functions->process_bytes(device, &state.memory_bytes, &ignored) != HR_OK)
     state.memory_bytes = 0;
   hr__progress_draw(&t->progress, &state);
@@ -409,7 +409,7 @@ hr_status hr__train(const hr_train_options *options, hr_train_result *result, hr
   t->options = options;
   t->store = (hr_store){.lock = -1, .message = message_pass, .message_user = t};
   hr__diary_open(&t->diary, &t->log);
-  t->log.fd = t->progress.statm = -1;
+  t->log.fd = -1;
   *result = (hr_train_result){.eval_loss = -1};
   if (options->handle_signals) hr__signals_begin();
   hr_status status = trainer_run(t, result, err);
