@@ -98,7 +98,7 @@ static bool is_wanted(const reading *r, const hr_record *record) {
   if (record->kind == HR_RECORD_STEP && record->step % r->every != 0) return false;
   bool any = r->keys.count == 0;
   for (size_t i = 0; i < r->keys.count && !any; i++)
-    any = strcmp(r->keys.list[i], "step") != 0 && hr__log_value(record->fields, r->keys.list[i]) != NULL;
+    any = strcmp(r->keys.list[i], HR_LOG_STEP) != 0 && hr__log_value(record->fields, r->keys.list[i]) != NULL;
   return any;
 }
 

@@ -13,6 +13,8 @@ typedef struct hr_log_keys {
   size_t count, capacity;
 } hr_log_keys;
 
+#define HR_LOG_STEP "step" /* the key that every line has */
+
 /* The value at a path of a line; NULL: it has none. */
 const json_t *hr__log_value(const json_t *line, const char *path);
 /* Adds the paths of what a step or an evaluation has, where they are not there yet. False: out of memory. */

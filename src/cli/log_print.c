@@ -179,7 +179,7 @@ void hr__log_print_json(const hr_record *r, const hr_log_keys *keys, FILE *to) {
   fprintf(to, "%" PRId64, r->step);
   for (size_t i = 0; i < keys->count; i++) {
     const json_t *value = hr__log_value(r->fields, keys->list[i]);
-    if (!value || strcmp(keys->list[i], "step") == 0) continue;
+    if (!value || strcmp(keys->list[i], HR_LOG_STEP) == 0) continue;
     json_t *name = json_string(keys->list[i]);
     fputc(',', to);
     if (name) (void)json_dumpf(name, to, flags | JSON_ENCODE_ANY);

@@ -29,14 +29,8 @@ typedef struct session {
   double note_until;
 } session;
 
-static double time_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static void now_look(hr_monitor *m) {
-  m->now = (hr_watch_now){.time = time_now(),
+  m->now = (hr_watch_now){.time = hr__calendar_now(),
                           .clock = hr__seconds_now(),
                           .machine = m->machine,
                           .processors = (int)sysconf(_SC_NPROCESSORS_ONLN),

@@ -134,6 +134,7 @@ static void after_backward_emit(emission *e, const hr_id *parameters, hr_id *scr
     scratch[i] = e->b->graph->values[parameters[i]].gradient;
   hr__module(e->b, "optimizer");
   hr_id squares = hr__grad_squares(e->b, scratch, count);
+  if (e->settings->told) hr__program_set_output(e->b, "grad_squares", squares);
   norm_emit(e, &squares, 1);
   for (int i = 0; i < count && e->b->status == HR_OK; i++)
     step_emit(e, parameters[i]);

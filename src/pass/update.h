@@ -28,6 +28,7 @@ typedef struct hr_update_settings {
   hr_dtype state;     /* adamw: type of the moments, f32 or bf16 */
   bool paged;         /* large states have their home on the host tier */
   bool in_backward;   /* each parameter is updated within the backward pass, as soon as nothing else reads it */
+  bool told;          /* squares of every gradient are an output, "grad_squares" */
   bool guarded;       /* a norm that is not finite skips the step */
   const hr_update_group *groups; /* the first that fits counts */
   size_t n_groups;

@@ -6,6 +6,7 @@
 #include "pass/update.h"
 
 #define KEY_GROUPS "training.optimizer.groups"
+#define KEY_NORMS  "training.gradient_norms"
 static const double LARGEST_RATE = 1e3; /* of lr and weight_decay, also in groups */
 
 static const hr_key keys[] = {
@@ -55,6 +56,12 @@ static const hr_key keys[] = {
      .fallback = "f32",
      .choices = "f32|bf16|auto",
      .meaning = "adamw: type of the moments"},
+    {.path = KEY_NORMS,
+     .type = HR_KEY_INT,
+     .min = 1,
+     .max = 1e12,
+     .meaning = "steps between histograms of the norms of single gradients, by what they are of, for TensorBoard; "
+                "never unless given"},
     {.path = KEY_GROUPS,
      .type = HR_KEY_TREE,
      .example = "[{match: embed_tokens, lr: 1e-4}]",
@@ -214,6 +221,18 @@ bool hr__update_scaled(const hr_graph *graph) {
   return false;
 }
 
+/* Norms of single gradients are there where all gradients are looked at together. */
+static hr_status norms_check(const hr_recipe *recipe, const hr_update_settings *s, hr_error *err) {
+  if (!s->told) return HR_OK;
+  if (s->in_backward)
+    return hr__recipe_fail(recipe, KEY_NORMS, "leave it out, or choose memory.update: after-backward", err,
+                           "norms of single gradients are not told by updates in-backward");
+  if (strcmp(hr__recipe_text(recipe, "memory.offload.gradients"), "device") != 0)
+    return hr__recipe_fail(recipe, KEY_NORMS, "leave it out, or keep gradients on the device", err,
+                           "norms of single gradients are not told where gradients are offloaded");
+  return HR_OK;
+}
+
 hr_status hr__update_read(const hr_recipe *recipe, hr_graph *graph, hr_update_settings *out, hr_error *err) {
   const double *betas = hr__recipe_floats(recipe, "training.optimizer.betas");
   const char *kind = hr__recipe_text(recipe, "training.optimizer.kind");
@@ -234,8 +253,10 @@ hr_status hr__update_read(const hr_recipe *recipe, hr_graph *graph, hr_update_se
       .state = strcmp(state, "bf16") == 0 ? HR_BF16 : HR_F32,
       .paged = strncmp(kind, "paged_", strlen("paged_")) == 0,
       .in_backward = strcmp(hr__recipe_text(recipe, "memory.update"), "in-backward") == 0,
+      .told = hr__recipe_has(recipe, KEY_NORMS),
       .guarded = hr__update_scaled(graph),
   };
+  HR_TRY(norms_check(recipe, out, err));
   HR_TRY(foreign_check(recipe, out, err));
   if (out->in_backward) HR_TRY(in_backward_check(recipe, graph, out, err));
   return groups_read(&(group_reader){recipe, graph, err}, out);

@@ -266,17 +266,11 @@ static hr_status files_cut(const char *folder, int64_t step, int64_t *last, hr_e
   return status;
 }
 
-static double time_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* What a file begins with: its version, and where the run goes on, so that readers that have seen later steps of the
  * process before forget them. */
 static void beginning_put(hr_board *b, int64_t step) {
   enum { STATUS = 1, START = 1 };
-  double now = time_now();
+  double now = hr__calendar_now();
   hr_protobuf_out event = event_begin(b, now, 0);
   hr__protobuf_put_text(&event, FILE_VERSION, "brain.Event:2");
   record_put(b, &event);

@@ -50,8 +50,7 @@ void hr__diary_saved(hr_diary *d, int64_t step, double seconds, uint64_t bytes) 
   hr__log_event(d->log, &(hr_log_event){.step = step, .name = "saved", .seconds = seconds, .bytes = bytes});
 }
 
-/* Bytes of this process in memory; 0: not known. */
-static uint64_t resident_bytes(const hr_diary *d) {
+uint64_t hr__diary_resident(const hr_diary *d) {
   char text[128];
   ssize_t n = d->statm >= 0 ? pread(d->statm, text, sizeof text - 1, 0) : 0;
   uint64_t all, resident; /* pages: the first two numbers of the line */
@@ -65,7 +64,7 @@ static uint64_t resident_bytes(const hr_diary *d) {
 void hr__diary_memory(hr_diary *d, int64_t step, const hr_run *run, hr_device *device) {
   double now = hr__seconds_now();
   if (d->log->fd < 0 || now < d->next_memory) return;
-  uint64_t process = resident_bytes(d),
+  uint64_t process = hr__diary_resident(d),
            held[HR_TIER_COUNT] = {
                [HR_TIER_HOST] = hr__run_held(run, HR_TIER_HOST), [HR_TIER_DISK] = hr__run_held(run, HR_TIER_DISK)};
   if (device->facts.kind == HR_CPU)

@@ -30,6 +30,7 @@ double hr__diary_phase(hr_diary *diary, hr_run_phase phase, double begin);
 void hr__diary_begin(hr_diary *diary, int64_t step, int64_t steps);
 void hr__diary_warning(hr_diary *diary, int64_t step, const char *text);
 void hr__diary_saved(hr_diary *diary, int64_t step, double seconds, uint64_t bytes);
+uint64_t hr__diary_resident(const hr_diary *diary); /* bytes of this process in memory; 0: not known */
 /* After a step: what is held of each tier, now and then. It takes at most one part in a hundred of the time. */
 void hr__diary_memory(hr_diary *diary, int64_t step, const hr_run *run, hr_device *device);
 /* `text`: why, where the status alone does not say. */

@@ -125,6 +125,7 @@ static bool may_change(const char *path) {
       "training.eval_batches",
       "training.log_every",
       "training.tensorboard",
+      "training.gradient_norms",
       "training.generation_every", /* and what its samples are */
       "training.generation_prompts",
       "training.generation_tokens",

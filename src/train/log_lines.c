@@ -6,18 +6,16 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "format/json.h"
 #include "train/record.h"
 
 /* Seconds since 1970, as lines have them: with three digits. */
 static double time_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (double)now.tv_sec + (double)(now.tv_nsec / 1000000) / 1000;
+  return floor(1000 * hr__calendar_now()) / 1000;
 }
 
 /* --- the same for TensorBoard ------------------------------------------------------------------------------------- */

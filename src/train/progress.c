@@ -1,26 +1,14 @@
 /* See progress.h. */
 #include "train/progress.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/text.h"
 
 void hr__progress_begin(hr_progress *p, FILE *to, int64_t first) {
-  *p = (hr_progress){.first = first, .begun = hr__seconds_now(), .statm = -1};
+  *p = (hr_progress){.first = first, .begun = hr__seconds_now()};
   hr__line_begin(&p->line, to);
-  if (p->line.to) p->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-}
-
-uint64_t hr__progress_resident(const hr_progress *p) {
-  char text[128];
-  ssize_t n = p->statm >= 0 ? pread(p->statm, text, sizeof text - 1, 0) : 0;
-  uint64_t all, resident; /* pages: the first two numbers of the line */
-  if (n <= 0) return 0;
-  text[n] = 0;
-  return sscanf(text, "%" SCNu64 " %" SCNu64, &all, &resident) == 2 ? resident * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 bool hr__progress_due(const hr_progress *p) {
@@ -55,6 +43,4 @@ void hr__progress_clear(hr_progress *p) {
 
 void hr__progress_end(hr_progress *p) {
   hr__progress_clear(p);
-  if (p->statm >= 0) close(p->statm);
-  p->statm = -1;
 }

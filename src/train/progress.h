@@ -12,7 +12,6 @@
 
 typedef struct hr_progress {
   hr_line line;
-  int statm; /* open /proc/self/statm; -1: none */
   double begun;
   int64_t first; /* step at which this process began */
 } hr_progress;
@@ -30,6 +29,5 @@ bool hr__progress_due(const hr_progress *progress); /* whether a drawing would b
 void hr__progress_draw(hr_progress *progress, const hr_progress_state *state);
 void hr__progress_clear(hr_progress *progress); /* before anything else is written to the terminal */
 void hr__progress_end(hr_progress *progress);
-uint64_t hr__progress_resident(const hr_progress *progress); /* bytes of this process in memory; 0: not known */
 
 #endif

@@ -27,11 +27,15 @@ static bool inputs_match(const hr_graph *graph, const hr_fields *fields, hr_id p
 
 static hr_driven driven_find(const hr_graph *graph, const hr_fields *fields, const hr_reports *reports,
                              hr_program_key key) {
-  hr_driven d = {.program = hr__graph_find_program(graph, key), .reported = {HR_NONE}, .grad_norm = HR_NONE};
+  hr_driven d = {.program = hr__graph_find_program(graph, key),
+                 .reported = {HR_NONE},
+                 .grad_norm = HR_NONE,
+                 .grad_squares = HR_NONE};
   if (d.program == HR_NONE || !inputs_match(graph, fields, d.program)) return d;
   for (int i = 0; i < reports->count; i++)
     d.reported[i] = hr__program_output(graph, d.program, reports->list[i].name);
   d.grad_norm = hr__program_output(graph, d.program, "grad_norm");
+  d.grad_squares = hr__program_output(graph, d.program, "grad_squares");
   return d;
 }
 
@@ -369,6 +373,7 @@ static hr_status step_run(hr_session *s, int64_t micros, hr_control *control, co
   }
   if (apart) HR_TRY(hr__run_program(s->run, last->program, err));
   if (last->grad_norm != HR_NONE) HR_TRY(scalar_read(s, last->grad_norm, &result->grad_norm, err));
+  result->grad_squares = last->grad_squares;
   if (!s->scales) return HR_OK;
   result->grad_norm /= (double)control->loss_scale;
   HR_TRY(hr__run_read(s->run, s->control, 0, control, sizeof *control, err));
@@ -400,7 +405,9 @@ static hr_status groups_follow(hr_session *s, hr_error *err) {
 }
 
 hr_status hr__session_step(hr_session *s, int64_t step, hr_step_result *result, hr_error *err) {
-  *result = (hr_step_result){.lr = hr__schedule_lr(&s->schedule, step), .loss_scale = s->scales ? s->scaler.scale : 0};
+  *result = (hr_step_result){.lr = hr__schedule_lr(&s->schedule, step),
+                             .loss_scale = s->scales ? s->scaler.scale : 0,
+                             .grad_squares = HR_NONE};
   if (s->done != step - 1) s->sample = hr__batches_position(&s->batches, step - 1);
   HR_TRY(groups_follow(s, err));
   double begin = hr__seconds_now();

@@ -18,6 +18,7 @@ typedef struct hr_driven {
   hr_id program;               /* HR_NONE: not in this plan */
   hr_id reported[HR_REPORTED]; /* losses and metrics, in the order of hr_session.reports */
   hr_id grad_norm;
+  hr_id grad_squares; /* of every gradient (norms.h) */
 } hr_driven;
 
 typedef struct hr_session {
@@ -79,7 +80,8 @@ typedef struct hr_step_result {
   double seconds;
   int64_t tokens; /* that are data; 0 where the model has none */
   int64_t samples;
-  double loss_scale; /* that it was computed with; 0: there is none */
+  double loss_scale;  /* that it was computed with; 0: there is none */
+  hr_id grad_squares; /* of every gradient, until the next step; HR_NONE: not told */
   bool skipped; /* the gradients overflowed: weights and optimizer are as before, loss and norm need not be finite */
 } hr_step_result;
 

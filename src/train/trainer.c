@@ -10,6 +10,7 @@
 #include "train/diary.h"
 #include "train/identity.h"
 #include "train/log_lines.h"
+#include "train/norms.h"
 #include "train/progress.h"
 #include "train/readme.h"
 #include "train/room.h"
@@ -27,6 +28,7 @@ typedef struct trainer {
   hr_diary diary;
   hr_progress progress;
   hr_samples samples;
+  hr_norms norms;
   hr_arena arena;       /* settings and the texts of checkpoints: made once */
   hr_manifest manifest; /* all but step and files */
   hr_saving saving;
@@ -146,6 +148,7 @@ static hr_status trainer_open(trainer *t, hr_error *err) {
   hr__diary_phase(&t->diary, HR_PHASE_LOAD, begin);
   if (t->step > 0) hr__session_resume(&t->session, t->step, &t->store.state);
   HR_TRY(hr__samples_open(&t->session, &t->samples, err));
+  HR_TRY(hr__norms_open(&t->session, &t->norms, err));
   if (hr__data_cut(t->session.data) > 0)
     hr__store_tell(&t->store, HR_MESSAGE_INFO, "%" PRId64 " samples are longer than data.sequence_length and were cut",
                    hr__data_cut(t->session.data));
@@ -178,6 +181,7 @@ static void trainer_close(trainer *t) {
   t->log.board = NULL;
   hr__log_close(&t->log);
   hr__samples_close(&t->samples);
+  hr__norms_close(&t->norms);
   hr__session_destroy(&t->session);
   hr__run_files_close(&t->store.files);
   hr__store_close(&t->store);
@@ -262,7 +266,7 @@ static void trainer_draw(trainer *t, double loss, const hr_train_result *result)
   hr_error ignored;
   hr_device *device = t->options->device;
   if (device->facts.kind == HR_CPU)
-    state.memory_bytes = hr__progress_resident(&t->progress);
+    state.memory_bytes = hr__diary_resident(&t->diary);
   else if (device->functions->process_bytes(device, &state.memory_bytes, &ignored) != HR_OK)
     state.memory_bytes = 0;
   hr__progress_draw(&t->progress, &state);
@@ -329,6 +333,7 @@ static hr_status trainer_step(trainer *t, hr_train_result *result, bool *stop, h
     hr_status status = hr__log_step(&t->log, &line, err);
     if (status != HR_OK) return tell_what_is_saved(t, status, err);
   }
+  HR_TRY(hr__norms_put(&t->norms, &t->session, t->step, &step, t->log.board, err));
   if (t->eval_every > 0 && t->step % t->eval_every == 0) HR_TRY(trainer_eval(t, result, err));
   if (t->samples.every > 0 && t->step % t->samples.every == 0) {
     double begin = hr__seconds_now();
@@ -406,7 +411,7 @@ hr_status hr__train(const hr_train_options *options, hr_train_result *result, hr
   t->options = options;
   t->store = (hr_store){.lock = -1, .message = message_pass, .message_user = t};
   hr__diary_open(&t->diary, &t->log);
-  t->log.fd = t->progress.statm = -1;
+  t->log.fd = -1;
   *result = (hr_train_result){.eval_loss = -1};
   if (options->handle_signals) hr__signals_begin();
   hr_status status = trainer_run(t, result, err);

@@ -98,6 +98,23 @@ with Folder() as folder:
     run('log', at('run'), '--tensorboard', at('made')).expect(0)
     compare(at('run'), files(at('made')), [[]])
 
+    # Norms of single gradients: they are those that the whole norm is made of, and telling them changes nothing.
+    for name, more in [('step', []), ('update', ['--set', 'training.gradient_accumulation=2']), ('clipped', ['--set', 'training.clip_norm=0.5'])]:
+        plain = run('train', recipe, '--out', at('plain-' + name), '--json', '--steps', '4', *more).expect(0).json()
+        told = run('train', recipe, '--out', at('told-' + name), '--json', '--steps', '4', *more, '--set', 'training.tensorboard=true', '--set',
+                   'training.gradient_norms=2').expect(0).json()
+        check(told['weights_sha256'] == plain['weights_sha256'], f'{name}: other weights')
+        events = tfevents.read(files(at('told-' + name))[0])
+        check({step for _, step, *_ in events['histograms']} == {2, 4}, f'{name}: {events["histograms"]}')
+        layers = [one for one in events['histograms'] if one[0] == 'gradients/model.layers.*.mlp.down_proj.weight' and one[1] == 4]
+        check(len(layers) == 1 and layers[0][4] == 2 and sum(layers[0][5]) == 2, f'{name}: {layers}')
+        norm = [value for tag, step, value, _ in events['scalars'] if tag == 'train/grad_norm' and step == 4][0]
+        squares = sum(value for _, step, value in events['squares'] if step == 4)
+        check(abs(squares ** 0.5 - norm) < 1e-5 * norm, f'{name}: {squares ** 0.5} is not {norm}')
+    run('train', recipe, '--out', at('none'), '--set', 'training.gradient_norms=2').expect(5, 'training.tensorboard: true')
+    run('plan', recipe, '--set', 'training.gradient_norms=2', '--set', 'memory.update=in-backward').expect(5, 'after-backward')
+    run('plan', recipe, '--set', 'training.gradient_norms=2', '--set', 'memory.offload.gradients=host').expect(5, 'on the device')
+
     # A disk that has no room for events: the run goes on, says so once, and ends as any other. Where there is no room for a
     # record, none of it is there.
     steps, limit = 1000, 300000  # bytes of any file: more than those of a checkpoint and the log take, less than the events

@@ -59,10 +59,10 @@ def doubles(data):
 
 def read(path):
     """Scalars as [tag, step, value, time], texts as [tag, step, list, time], histograms as [tag, step, min, max, num,
-    buckets], and steps at which a session began."""
+    buckets], their sums of squares as [tag, step, sum], and steps at which a session began."""
     with open(path, 'rb') as file:
         data = file.read()
-    found = {'scalars': [], 'texts': [], 'histograms': [], 'sessions': [], 'version': None, 'steps': []}
+    found = {'scalars': [], 'texts': [], 'histograms': [], 'squares': [], 'sessions': [], 'version': None, 'steps': []}
     for record in records(data):
         event = dict(fields(record))
         time, step = struct.unpack('<d', event[1])[0], event.get(2, 0)
@@ -80,5 +80,6 @@ def read(path):
                 found['texts'].append([tag, step, [text.decode() for number, text in fields(parts[8]) if number == 8], time])
             if 5 in parts:
                 histogram = dict(fields(parts[5]))
+                found['squares'].append([tag, step, doubles(histogram[5])[0]])
                 found['histograms'].append([tag, step, *(doubles(histogram[i])[0] for i in (1, 2, 3)), doubles(histogram[7])])
     return found
