@@ -113,9 +113,9 @@ typedef struct hr_eager_attention_args {
 /* *weights: the probabilities where they are written out (named; NONE else), which layers hold to their end. */
 hr_tt hr__eager_attention(hr_eager *e, hr_tt q, hr_tt k, hr_tt v, const hr_eager_attention_args *args, hr_tt *weights);
 
-/* language.c. Masks of a model that looks back: of all positions, and of the last `window` (0: there is none). NONE
- * where the implementation of attention needs none. */
-void hr__eager_causal_masks(hr_eager *e, hr_dtype dtype, int64_t window, hr_tt *all, hr_tt *windowed);
+/* language.c. Masks of a model that looks back: of all positions, and of the last `window` (0: there is none; mixed:
+ * only some layers have it). NONE where the implementation of attention needs none. */
+void hr__eager_causal_masks(hr_eager *e, hr_dtype dtype, int64_t window, bool mixed, hr_tt *all, hr_tt *windowed);
 /* The mean loss of the tokens that follow: logits in f32, targets shifted. */
 hr_tt hr__eager_next_token_loss(hr_eager *e, hr_tt logits);
 /* The mean loss of tokens that were hidden. */

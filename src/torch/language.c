@@ -35,13 +35,13 @@ static hr_tt mask_make(hr_eager *e, hr_dtype dtype, bool windowed) {
   return hr__tape_name(added);
 }
 
-void hr__eager_causal_masks(hr_eager *e, hr_dtype dtype, int64_t window, hr_tt *all, hr_tt *windowed) {
+void hr__eager_causal_masks(hr_eager *e, hr_dtype dtype, int64_t window, bool mixed, hr_tt *all, hr_tt *windowed) {
   *all = *windowed = HR_TT_NONE;
-  bool narrow = window > 0 && window < e->settings.length;
   bool by_hand = e->settings.attention == HR_TORCH_EAGER_ATTENTION;
-  if (by_hand && !narrow) *all = mask_make(e, dtype, false);
-  if (by_hand && window > 0 && !narrow) *windowed = hr__tape_again(&e->tape, *all);
-  if (narrow && e->settings.attention != HR_TORCH_FLASH_ATTENTION) *windowed = mask_make(e, dtype, true);
+  bool by_kernel = e->settings.attention == HR_TORCH_FLASH_ATTENTION; /* which takes the window itself */
+  if (by_hand && (window == 0 || mixed)) *all = mask_make(e, dtype, false);
+  /* one that is as long as the rows is made as well */
+  if (window > 0 && !by_kernel && (by_hand || window <= e->settings.length)) *windowed = mask_make(e, dtype, true);
 }
 
 static hr_tt token_loss(hr_tape *t, hr_tt logits, hr_tt targets) {
