@@ -18,8 +18,8 @@ on contents (nonzero, boolean masks) end the trace with the line; --nonzero SHAR
 Scratch of libraries is added by rule (cuBLAS, attention, embeddings); that of convolutions, sorting and a few others is not known,
 and the file names the calls. Build optimizers after the model is on the GPU.
 
-Needs PyTorch 2.4 or newer and nothing else. Where PyTorch was built for CUDA and the machine has no GPU, two functions of its library
-are replaced in memory (traced/pretend.py): the autograd engine would ask the driver for streams.
+Written for PyTorch 2.15 on Linux; an older one that lacks what is needed is refused. Where the machine has no GPU, two functions of its
+library are replaced in memory (traced/pretend.py): the autograd engine would ask the driver for streams.
 """
 import argparse
 import contextlib
@@ -93,12 +93,13 @@ def headroom_trace(path, batch=None, capability=90, nonzero=None):
     """Traces what runs inside into a file for `headroom plan`. `batch`: what the batch size is, for comparing traces;
     `capability`: of the GPU (90: Hopper, 89: Ada, 80: A100), by which kernels of attention and workspaces are chosen. Gives an
     object whose step() says that a training step begins (otherwise one does with the first forward pass after an update)."""
-    from traced import kernels, pretend, tracer as tracers
+    from traced import four_bit, kernels, pretend, tracer as tracers
     pretend.engine_alone()
     tracer, fake = tracers.Tracer(capability, nonzero), pretend.size_only_tensors()
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
-        with pretend.gpu(capability, tracer.empty_cache), pretend.recurrent(tracer.note), hooks(tracer), backward_phases(tracer):
+        with pretend.gpu(capability, tracer.empty_cache), pretend.recurrent(tracer.note), \
+                four_bit.without_contents(), hooks(tracer), backward_phases(tracer):
             gc.disable()  # when cycles are found would be chance: they are looked for where steps begin
             try:
                 with kernels.attention_of(capability), fake, tracer:

@@ -61,25 +61,39 @@ static const hr_torch_events *events_at(hr_trace_plan *plan, const hr_trace_targ
   return &trace->events;
 }
 
-hr_status hr__trace_answer(hr_trace_plan *plan, const hr_trace_target *target, uint64_t batch, bool in_full,
-                           hr_trace_answer *out, hr_error *err) {
+/* What explains an answer: how it ends where it does not fit, and whose the bytes are. */
+static hr_status answer_explain(hr_trace_plan *plan, const hr_torch_events *events, hr_trace_answer *out,
+                                hr_error *err) {
   hr_arena *arena = &plan->cli->arena;
-  *out = (hr_trace_answer){.target = *target, .batch = batch};
-  const hr_torch_events *events = events_at(plan, target, batch);
-  HR_TRY(hr__torch_replay(events, &plan->rules, arena, &out->result, err));
-  hr_torch_result *r = &out->result;
-  out->driver_bytes = r->reserved.use.reserved_bytes + target->context.bytes;
-  out->fits = !r->out_of_memory && r->reserved.use.reserved_bytes <= reservable(target);
-  if (!in_full) return HR_OK;
+  const hr_torch_result *r = &out->result;
   if (!out->fits) {
     hr_torch_rules rules = plan->rules;
-    rules.limit_bytes = reservable(target);
+    rules.limit_bytes = reservable(&out->target);
     out->limited = true;
     HR_TRY(hr__torch_replay(events, &rules, arena, &out->at_limit, err));
     out->gets_through = !out->at_limit.out_of_memory;
   }
   HR_TRY(hr__torch_shares(r, &r->allocated, HR_TORCH_BY_OWNER, arena, &out->owners, &out->n_owners, err));
   return hr__torch_shares(r, &r->allocated, HR_TORCH_BY_CALL, arena, &out->calls, &out->n_calls, err);
+}
+
+hr_status hr__trace_answer(hr_trace_plan *plan, const hr_trace_target *target, uint64_t batch, bool in_full,
+                           hr_trace_answer *out, hr_error *err) {
+  *out = (hr_trace_answer){.target = *target, .batch = batch};
+  hr_arena brief = {0}; /* a line of a table keeps no lists */
+  const hr_torch_events *events = events_at(plan, target, batch);
+  hr_torch_result *r = &out->result;
+  hr_status status = hr__torch_replay(events, &plan->rules, in_full ? &plan->cli->arena : &brief, r, err);
+  if (!in_full) {
+    r->steps = NULL;
+    r->block_bytes = NULL;
+    r->n_steps = 0;
+  }
+  hr__arena_fini(&brief);
+  HR_TRY(status);
+  out->driver_bytes = r->reserved.use.reserved_bytes + target->context.bytes;
+  out->fits = !r->out_of_memory && r->reserved.use.reserved_bytes <= reservable(target);
+  return in_full ? answer_explain(plan, events, out, err) : HR_OK;
 }
 
 /* Whether a batch fits: GPUs differ by what they have and by their workspaces only, so that few replays do for all. */

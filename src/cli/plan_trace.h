@@ -59,7 +59,7 @@ void hr__trace_remarks(const hr_trace_plan *plan, const hr_trace_target *target)
 /* plan_trace_table.c: a line for each GPU, with the largest batch that fits where there are several traces. */
 hr_status hr__trace_sweep(hr_trace_plan *plan, const char *values, hr_error *err);
 
-/* For both. Largest: 0 where none fits; most that is tried is 2^20. */
+/* For both; `in_full`: with what explains the answer. Largest: 0 where none fits; most that is tried is 2^20. */
 hr_status hr__trace_target(const hr_trace_plan *plan, const char *gpu, hr_trace_target *out, hr_error *err);
 hr_status hr__trace_answer(hr_trace_plan *plan, const hr_trace_target *target, uint64_t batch, bool in_full,
                            hr_trace_answer *out, hr_error *err);

@@ -16,6 +16,8 @@ import torch.nn.utils.clip_grad as clip_grad
 import torch.optim.optimizer as optimizers
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from . import four_bit
+
 # A function that returns 0, in machine code: false, or an optional without a value.
 RETURN_ZERO = {'x86_64': b'\x31\xc0\xc3', 'aarch64': b'\x00\x00\x80\xd2\xc0\x03\x5f\xd6'}
 ENGINE_ASKS = ['_ZN2at11accelerator14getAcceleratorEb', '_ZN2at11accelerator13isAcceleratorEN3c1010DeviceTypeE']
@@ -27,14 +29,14 @@ class NoWay(Exception):
 
 
 def engine_alone():
-    """Lets backward run on tensors that claim to be on CUDA where PyTorch was built for CUDA and there is no GPU: the engine
-    asks which accelerator there is and then wants its streams. It is told that there is none."""
-    if torch.version.cuda is None or torch.cuda.is_available():
+    """Lets backward run on tensors that claim to be on CUDA where there is no GPU: the engine asks which accelerator there is and
+    then wants its streams. It is told that there is none."""
+    if torch.cuda.is_available():
         return
     code = RETURN_ZERO.get(platform.machine())
-    remedy = 'install the CPU build of PyTorch (which needs none of this), or trace on a machine with a GPU'
+    remedy = 'trace on a machine with a GPU, or with PyTorch 2.15 on Linux (x86-64, ARM64)'
     if code is None or not sys.platform.startswith('linux'):
-        raise NoWay('this build of PyTorch is for CUDA, and there is no GPU: on %s %s %s' % (
+        raise NoWay('there is no GPU, and PyTorch on %s %s does not run backward without one: %s' % (
             sys.platform, platform.machine(), remedy))
     library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), 'lib', 'libtorch_cpu.so'))
     page, libc = os.sysconf('SC_PAGESIZE'), ctypes.CDLL(None, use_errno=True)
@@ -78,10 +80,12 @@ def apply(self, fn, recurse=True):
                 continue
             if value.device == old.device and value.untyped_storage()._cdata == old.untyped_storage()._cdata:
                 continue
-            new = value if type(value) is not torch.Tensor and isinstance(value, torch.nn.Parameter) else \
-                torch.nn.Parameter(value.detach(), old.requires_grad)
-            for name, value in old.__dict__.items():  # what the user hung on it
-                new.__dict__.setdefault(name, value)
+            new = four_bit.quantised(old, value)
+            if new is None:
+                new = torch.nn.Parameter(value.detach(), old.requires_grad)
+            del value
+            for name, hung in old.__dict__.items():  # by the user
+                new.__dict__.setdefault(name, hung)
             if old.grad is not None:
                 new.grad = fn(old.grad)
             old.headroom_moved = new
