@@ -136,6 +136,9 @@ hr_status hr__engine_check(const hr_recipe *recipe, hr_error *err) {
   if (strcmp(hr__recipe_text(recipe, "training.optimizer.kind"), "paged_adamw") == 0)
     return hr__recipe_fail(recipe, "training.optimizer.kind", "give adamw, adamw8bit, paged_adamw8bit or sgd", err,
                            "paged_adamw is not modelled for PyTorch");
+  if (hr__recipe_bool(recipe, "data.packing"))
+    return hr__recipe_fail(recipe, "data.packing", "leave it out, or plan with engine.kind headroom", err,
+                           "trainers pack documents in ways of their own, which are not modelled");
   static const char checkpoint[] = "memory.checkpoint";
   if (hr__recipe_tree(recipe, checkpoint) || hr__recipe_word_is(recipe, checkpoint, "selective"))
     return hr__recipe_fail(recipe, checkpoint, "give none or every-layer", err,
@@ -226,6 +229,7 @@ static hr_status settings_read(const hr_recipe *recipe, const hr_facts *facts, c
   *s = (hr_eager_settings){.batch = shape.batch,
                            .length = shape.length,
                            .accumulation = shape.accumulation_max,
+                           .padded = shape.ragged && shape.batch > 1, /* a row alone has no padding */
                            .steps = STEPS,
                            .user = c,
                            .adapted = linear_adapted,

@@ -104,9 +104,8 @@ static hr_status plan_fill(hr_plan *plan, const hr_recipe *recipe, const hr_fact
   return slots_fill(plan, run, err);
 }
 
-hr_status hr__engine_plan(const hr_recipe *recipe, const hr_facts *facts, const hr_rates *rates, hr_chosen *chosen,
-                          hr_engine_run *run, hr_error *err) {
-  HR_TRY(hr__engine_simulate(recipe, facts, run, err));
+hr_status hr__engine_plan(const hr_recipe *recipe, const hr_facts *facts, const hr_rates *rates,
+                          const hr_engine_run *run, hr_chosen *chosen, hr_error *err) {
   HR_TRY(hr__compile(recipe, NULL, "quantize", &chosen->graph, err));
   chosen->plan = hr__alloc_zero(1, sizeof *chosen->plan);
   if (!chosen->plan) return hr__nomem(err);

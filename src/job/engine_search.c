@@ -20,7 +20,8 @@ typedef struct searching {
   hr_search *out;
   hr_found *planned; /* out->n_planned of them */
   size_t capacity;
-  size_t best; /* among them */
+  size_t best;        /* among them */
+  hr_engine_run *run; /* of the best */
   hr_status first_status;
   hr_error first_error;
 } searching;
@@ -93,17 +94,14 @@ static hr_status found_judge(const hr_recipe *recipe, const hr_open *open, const
   return HR_OK;
 }
 
-static hr_status setting_try(searching *s, size_t number, hr_found *found, hr_error *err) {
+/* What a setting comes to, with its run. */
+static hr_status setting_try(searching *s, size_t number, hr_found *found, hr_engine_run *run, hr_error *err) {
   hr_recipe *recipe = NULL;
   hr_open open = {0};
-  hr_engine_run run = {0};
   HR_TRY(hr__number_describe(s->out, number, &s->out->arena, found, err));
   hr_status status = s->space->load(s->space->user, found->overrides, found->n_overrides, &recipe, &open, err);
-  if (status == HR_OK) {
-    status = hr__engine_simulate(recipe, open.facts, &run, err);
-    if (status == HR_OK) status = found_judge(recipe, &open, &run, found, err);
-    hr__engine_fini(&run);
-  }
+  if (status == HR_OK) status = hr__engine_simulate(recipe, open.facts, run, err);
+  if (status == HR_OK) status = found_judge(recipe, &open, run, found, err);
   hr__recipe_destroy(recipe);
   return status;
 }
@@ -116,26 +114,40 @@ static bool found_better(const hr_found *a, const hr_found *b) {
   return a_peak < b_peak;
 }
 
+static hr_status found_keep(searching *s, const hr_found *found, hr_engine_run *run, hr_error *err) {
+  if (hr__arena_grow(&s->out->arena, (void **)&s->planned, &s->capacity, s->out->n_planned, sizeof *s->planned) != 0)
+    return hr__nomem(err);
+  s->planned[s->out->n_planned] = *found;
+  bool first = s->out->n_planned++ == 0;
+  if (!first && !found_better(found, &s->planned[s->best])) return HR_OK;
+  s->best = s->out->n_planned - 1;
+  hr_engine_run before = *s->run;
+  *s->run = *run;
+  *run = before; /* for whoever ends it */
+  s->run->result.events = &s->run->events;
+  return HR_OK;
+}
+
 static hr_status setting_take(searching *s, size_t number, hr_error *err) {
   hr_found found;
   hr_error why = {0};
+  hr_engine_run run = {0};
   s->out->n_settings++;
-  hr_status status = setting_try(s, number, &found, &why);
-  if (status == HR_NOMEM) return hr__nomem(err);
-  if (status != HR_OK) {
+  hr_status status = setting_try(s, number, &found, &run, &why);
+  if (status == HR_OK) {
+    status = found_keep(s, &found, &run, err);
+  } else if (status == HR_NOMEM) {
+    hr__nomem(err);
+  } else {
     s->out->n_refused++;
     if (s->first_status == HR_OK) {
       s->first_status = status;
       s->first_error = why;
     }
-    return HR_OK;
+    status = HR_OK;
   }
-  if (hr__arena_grow(&s->out->arena, (void **)&s->planned, &s->capacity, s->out->n_planned, sizeof *s->planned) != 0)
-    return hr__nomem(err);
-  s->planned[s->out->n_planned] = found;
-  bool first = s->out->n_planned++ == 0;
-  if (first || found_better(&found, &s->planned[s->best])) s->best = s->out->n_planned - 1;
-  return HR_OK;
+  hr__engine_fini(&run);
+  return status;
 }
 
 /* --- all of them -------------------------------------------------------------------------------------------------- */
@@ -168,9 +180,10 @@ hr_status hr__engine_search(const hr_space *space, hr_search *out, hr_recipe **r
                             hr_engine_run *run, hr_error *err) {
   *out = (hr_search){0};
   hr__arena_init(&out->arena);
-  searching s = {.space = space, .out = out};
+  searching s = {.space = space, .out = out, .run = run};
   hr_open open = {0};
   HR_TRY(settings_try(&s, err));
   HR_TRY(space->load(space->user, out->chosen.overrides, out->chosen.n_overrides, recipe, &open, err));
-  return hr__engine_plan(*recipe, open.facts, open.rates, chosen, run, err);
+  if (hr__effort_judges(space->effort)) return HR_OK;
+  return hr__engine_plan(*recipe, open.facts, open.rates, run, chosen, err);
 }

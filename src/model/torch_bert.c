@@ -24,6 +24,7 @@ typedef struct encoder {
   normed norm, head_norm;
   hr_torch_linear transform, head;
   layer *layers;
+  hr_tt mask; /* of the forward pass that runs */
 } encoder;
 
 /* --- building ----------------------------------------------------------------------------------------------------- */
@@ -97,7 +98,7 @@ static hr_tt attention(layer *l, hr_tt x, hr_tt *weights) {
   encoder *n = l->of;
   hr_tape *t = &n->e->tape;
   hr_tt q = heads(n, &l->query, x), k = heads(n, &l->key, x), v = heads(n, &l->value, x);
-  hr_eager_attention_args args = {.dropout = n->m.attention_dropout};
+  hr_eager_attention_args args = {.mask = n->mask, .dropout = n->m.attention_dropout};
   hr_tt mixed = hr__tape_name(hr__eager_attention(n->e, q, k, v, &args, weights));
   hr__tape_drop(t, q);
   hr__tape_drop(t, k);
@@ -148,8 +149,10 @@ static hr_tt forward(hr_eager *e, void *state) {
   encoder *n = state;
   hr_tape *t = &e->tape;
   hr_tt embedded = embed(n), hidden = hr__tape_again(t, embedded);
+  n->mask = hr__eager_padding_mask(e, hr__tape_dtype(t, embedded));
   for (int64_t i = 0; i < n->m.layers && !t->stopped; i++)
-    hr__tape_assign(t, &hidden, hr__tape_part(t, layer_forward, &n->layers[i], hidden, NULL, 0));
+    hr__tape_assign(t, &hidden, hr__tape_part(t, layer_forward, &n->layers[i], hidden, &n->mask, 1));
+  hr__tape_drop(t, n->mask);
   hr__tape_drop(t, embedded);
   hr_tt x = hr__tape_name(hr__eager_linear(e, &n->transform, hidden));
   hr__tape_assign(t, &x, hr__at_gelu(t, x));

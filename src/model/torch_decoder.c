@@ -209,6 +209,12 @@ static void rotary(decoder *d, hr_tt x) {
   t->owner = owner;
 }
 
+static bool all_windowed(const hr_decoder *m) {
+  for (int64_t i = 0; i < m->layers; i++)
+    if (hr__decoder_window(m, i) == 0) return false;
+  return true;
+}
+
 static hr_tt forward(hr_eager *e, void *state) {
   decoder *d = state;
   hr_tape *t = &e->tape;
@@ -221,7 +227,7 @@ static hr_tt forward(hr_eager *e, void *state) {
   hr_tt positions = hr__tape_name(hr__tape_made(t, "aten::add", hr__tdims1(length), HR_I64));
   hr__tape_drop(t, numbers);
   documents_look_for(t, batch, length);
-  hr__eager_causal_masks(e, hr__tape_dtype(t, embedded), d->m.window, &d->mask, &d->window_mask);
+  hr__eager_causal_masks(e, hr__tape_dtype(t, embedded), d->m.window, !all_windowed(&d->m), &d->mask, &d->window_mask);
   rotary(d, embedded);
   hr_tt hidden = hr__tape_again(t, embedded);
   for (int64_t i = 0; i < d->m.layers && !t->stopped; i++) {

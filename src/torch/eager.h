@@ -21,6 +21,7 @@ typedef enum hr_torch_update_by { HR_TORCH_FUSED, HR_TORCH_FOREACH, HR_TORCH_FOR
 
 typedef struct hr_eager_settings {
   int64_t batch, length, accumulation;
+  bool padded; /* rows are of different lengths: attention gets a mask of those positions */
   int steps;
   hr_dtype weights; /* of the model as it is built */
   bool autocast;
@@ -113,9 +114,11 @@ typedef struct hr_eager_attention_args {
 /* *weights: the probabilities where they are written out (named; NONE else), which layers hold to their end. */
 hr_tt hr__eager_attention(hr_eager *e, hr_tt q, hr_tt k, hr_tt v, const hr_eager_attention_args *args, hr_tt *weights);
 
-/* language.c. Masks of a model that looks back: of all positions, and of the last `window` (0: there is none). NONE
- * where the implementation of attention needs none. */
-void hr__eager_causal_masks(hr_eager *e, hr_dtype dtype, int64_t window, hr_tt *all, hr_tt *windowed);
+/* language.c. Masks of a model that looks back: of all positions, and of the last `window` (0: there is none; mixed:
+ * only some layers have it). NONE where the implementation of attention needs none. */
+void hr__eager_causal_masks(hr_eager *e, hr_dtype dtype, int64_t window, bool mixed, hr_tt *all, hr_tt *windowed);
+/* The mask of rows that are padded, for a model that looks to both sides; NONE where they are not. */
+hr_tt hr__eager_padding_mask(hr_eager *e, hr_dtype dtype);
 /* The mean loss of the tokens that follow: logits in f32, targets shifted. */
 hr_tt hr__eager_next_token_loss(hr_eager *e, hr_tt logits);
 /* The mean loss of tokens that were hidden. */

@@ -25,23 +25,37 @@ static hr_tt seen(hr_tape *t, int64_t length, bool windowed) {
   return mask;
 }
 
+/* One for every row where rows are padded. Written-out attention adds it to the scores. */
 static hr_tt mask_make(hr_eager *e, hr_dtype dtype, bool windowed) {
   hr_tape *t = &e->tape;
   int64_t length = e->settings.length;
+  hr_tdims all = hr__tdims4(e->settings.batch, 1, length, length);
   hr_tt mask = seen(t, length, windowed);
+  if (e->settings.padded) {
+    hr_tt both = hr__tape_made(t, "aten::bitwise_and", all, HR_U8);
+    hr__tape_drop(t, mask);
+    mask = both;
+  }
   if (e->settings.attention != HR_TORCH_EAGER_ATTENTION) return hr__tape_name(mask);
-  hr_tt added = hr__tape_made(t, "aten::where", hr__tdims4(e->settings.batch, 1, length, length), dtype);
+  hr_tt added = hr__tape_made(t, "aten::where", all, dtype);
   hr__tape_drop(t, mask);
   return hr__tape_name(added);
 }
 
-void hr__eager_causal_masks(hr_eager *e, hr_dtype dtype, int64_t window, hr_tt *all, hr_tt *windowed) {
-  *all = *windowed = HR_TT_NONE;
-  bool narrow = window > 0 && window < e->settings.length;
+hr_tt hr__eager_padding_mask(hr_eager *e, hr_dtype dtype) {
+  if (!e->settings.padded || e->settings.attention == HR_TORCH_FLASH_ATTENTION) return HR_TT_NONE;
   bool by_hand = e->settings.attention == HR_TORCH_EAGER_ATTENTION;
-  if (by_hand && !narrow) *all = mask_make(e, dtype, false);
-  if (by_hand && window > 0 && !narrow) *windowed = hr__tape_again(&e->tape, *all);
-  if (narrow && e->settings.attention != HR_TORCH_FLASH_ATTENTION) *windowed = mask_make(e, dtype, true);
+  hr_tdims all = hr__tdims4(e->settings.batch, 1, e->settings.length, e->settings.length);
+  return hr__tape_name(hr__tape_made(&e->tape, "aten::where", all, by_hand ? dtype : HR_U8));
+}
+
+void hr__eager_causal_masks(hr_eager *e, hr_dtype dtype, int64_t window, bool mixed, hr_tt *all, hr_tt *windowed) {
+  *all = *windowed = HR_TT_NONE;
+  if (e->settings.attention == HR_TORCH_FLASH_ATTENTION) return; /* which takes windows and lengths itself */
+  bool asked = e->settings.attention == HR_TORCH_EAGER_ATTENTION || e->settings.padded;
+  if (asked && (window == 0 || mixed)) *all = mask_make(e, dtype, false);
+  /* one that is as long as the rows is made as well */
+  if (window > 0 && (asked || window <= e->settings.length)) *windowed = mask_make(e, dtype, true);
 }
 
 static hr_tt token_loss(hr_tape *t, hr_tt logits, hr_tt targets) {
