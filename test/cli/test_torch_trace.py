@@ -72,7 +72,7 @@ def settings(folder):
     recipe = folder.write('r.yaml', TINY)
     run('plan', recipe, path).expect(2, 'one recipe')
     run('plan', path, recipe).expect(2, 'no trace')
-    run('plan', recipe, '--alloc-conf', 'expandable_segments:True').expect(2, 'for traces')
+    run('plan', recipe, '--alloc-conf', 'expandable_segments:True').expect(2, "PyTorch's, and headroom is to train")
 
 
 def batches(folder):
