@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/work.h"
 #include "cli/cli.h"
 #include "format/file.h"
 #include "format/json.h"
@@ -49,7 +50,10 @@ static hr_status texts_encode(tokenizing *t, hr_encoder *encoder, hr_error *err)
 static hr_status encode(tokenizing *t, hr_error *err) {
   hr_encoder *encoder = NULL;
   HR_TRY(hr__encoder_create(t->tokenizer, &encoder, err));
+  hr_work work;
+  hr__work_begin(&work, hr__cli_progress(t->cli), "making tokens", 0);
   hr_status status = texts_encode(t, encoder, err);
+  hr__work_end(&work);
   if (status == HR_BAD_INPUT) {
     char place[sizeof err->place];
     snprintf(place, sizeof place, "%.150s%s%.90s", t->source, err->place[0] ? ", " : "", err->place);
