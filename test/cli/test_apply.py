@@ -238,7 +238,7 @@ training:
     check(read(bare) == b'{"zero_optimization": {"offload_optimizer": {"device": "cpu"}}, "bf16": 3, '
           b'"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}', read(bare))
     # --auto closes what is open, and the closed recipe then plans the same without it.
-    small = ['--gpu-memory', '20MiB']
+    small = ['--gpu-memory', '24MiB']
     recipe_open = folder.write('open.yaml', RECIPE.split('memory:')[0])
     target = folder.write('closed.yaml', RECIPE.split('memory:')[0])
     wanted = run('plan', recipe_open, '--auto', '--json', *small).expect(0).json()

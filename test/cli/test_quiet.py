@@ -18,7 +18,7 @@ with Folder() as folder:
         check(len(run(*arguments, '--quiet', '--json').expect(0).json()) > 0, f'{arguments} --quiet --json')
 
     # What does not fit is an error everywhere, and names owners and changes.
-    small = ('--set', 'memory.budget=20MiB', '--set', 'training.batch_size=512')
+    small = ('--set', 'memory.budget=24MiB', '--set', 'training.batch_size=512')
     out = os.path.join(folder.path, 'never')
     for command in ['plan', 'train', 'profile']:
         where = ('--out', out) if command == 'train' else ()

@@ -149,7 +149,7 @@ with Folder() as folder:
                '--set', f'memory.offload_folder={folder.path}')
     plan_check('gpu', folder, RECIPES + '/demo.yaml', '--gpu', 'H100', '--set', 'memory.offload={optimizer: host}')
     plan_check('open', folder, tiny, '--set', 'training.effective_batch=8', '--set', 'training.batch_size=auto')
-    plan_check('small', folder, tiny, '--set', 'memory.budget=20MiB', '--set', 'training.batch_size=512', code=3)
+    plan_check('small', folder, tiny, '--set', 'memory.budget=24MiB', '--set', 'training.batch_size=512', code=3)
     again = f'{folder.path}/again.html'
     run('report', tiny, '--out', again).expect(0)
     with open(again, 'rb') as one, open(f'{folder.path}/tiny.html', 'rb') as other:

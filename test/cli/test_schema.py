@@ -18,7 +18,7 @@ def variants(folder, recipe):
                       '--set', f'memory.offload_folder={folder.path}', '--set', 'memory.host_budget=1GiB')
     yield 'gpu', ('plan', recipe, '--gpu', '4090')
     yield 'accumulated', ('plan', recipe, '--set', 'training.gradient_accumulation=4', '--margin', '1MiB')
-    yield 'does not fit', ('plan', recipe, '--set', 'memory.budget=20MiB', '--set', 'training.batch_size=512')
+    yield 'does not fit', ('plan', recipe, '--set', 'memory.budget=24MiB', '--set', 'training.batch_size=512')
     yield 'open', ('plan', recipe, '--set', 'training.effective_batch=8', '--set', 'training.batch_size=auto', '--set',
                    'model.precision=[32-true, bf16-mixed]')
     yield 'all open', ('plan', recipe, '--auto')
@@ -68,7 +68,7 @@ with Folder() as folder:
     conforms(run('train', recipe, '--steps', '2', '--out', out, '--json').expect(0).json(), 'train', 'train')
     conforms(run('log', out, '--json').expect(0).json(), 'log', 'log')
     conforms(run('monitor', out, '--json').expect(0).json(), 'monitor', 'monitor')
-    small = ('--set', 'memory.budget=20MiB', '--set', 'training.batch_size=512')
+    small = ('--set', 'memory.budget=24MiB', '--set', 'training.batch_size=512')
     for command in ['train', 'profile']:
         conforms(run(command, recipe, '--json', *small).expect(3).json(), 'failure', f'{command} that does not fit')
     conforms(run('dump', recipe, '--json').expect(0).json(), 'dump', 'dump')

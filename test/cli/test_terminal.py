@@ -95,7 +95,7 @@ with Folder() as folder:
              ['env'], ['env', '--keys'], ['devices'], ['devices', '--gpus'], [], ['plan'], ['plan', 'owner/model'],
              ['plan', 'recipes/demo.yaml', '--precision', 'bf16'], ['plan', recipe, '--compare', 'training.batch_size=4'],
              ['plan', recipe, '--sweep', 'batch=1,2,4'], ['plan', recipe, '--gpu', '4090', '--auto'],
-             ['plan', recipe, '--set', 'memory.budget=18MiB'], ['plan', recipe, '--set', 'training.lr=1'],
+             ['plan', recipe, '--set', 'memory.budget=22MiB'], ['plan', recipe, '--set', 'training.lr=1'],
              ['apply', recipe, '--to', trainer, '--dry-run'], ['profile', recipe, '--steps', '1', '--ops'],
              ['train', recipe, '--out', 'out', '--set', 'memory.device=cuda', '--set', 'memory.gpu=H100']]
     for arguments in shown:
