@@ -78,6 +78,17 @@ static hr_status configs_take(hr_cli *cli, const hr_map *map, hr_error *err) {
   return HR_OK;
 }
 
+/* Who asks for the best offload has a trainer in mind that offloads (DeepSpeed), which is not simulated. */
+static hr_status asked_for_own(const hr_recipe *recipe, hr_error *why) {
+  for (int i = 0; i < HR_TECHNIQUE_KEYS; i++) {
+    const char *path = hr_technique_keys[i].path;
+    if (hr__engine_lacks(path) && hr__recipe_word_is(recipe, path, "auto"))
+      return hr__recipe_fail(recipe, path, "leave it out to plan for PyTorch", why,
+                             "%s is open, and what PyTorch holds with it cannot be said", path);
+  }
+  return HR_OK;
+}
+
 /* Whether PyTorch can be planned for with what is given; why not, where it is more than that there is no GPU. */
 static hr_status torch_try(hr_cli *cli, bool *can, hr_error *why, hr_error *err) {
   hr_recipe *recipe = NULL;
@@ -87,7 +98,8 @@ static hr_status torch_try(hr_cli *cli, bool *can, hr_error *why, hr_error *err)
     *why = (hr_error){0};
     return HR_OK;
   }
-  hr_status status = hr__engine_check(recipe, why);
+  hr_status status = asked_for_own(recipe, why);
+  if (status == HR_OK) status = hr__engine_check(recipe, why);
   *can = status == HR_OK;
   if (hr__memory_device(recipe) != HR_CUDA) *why = (hr_error){0};
   hr__recipe_destroy(recipe);
