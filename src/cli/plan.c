@@ -241,8 +241,7 @@ const hr_cli_command hr_cli_plan = {
     .examples = "plan recipes/llama-3.2-1b.yaml --gpu 4090\n"
                 "plan test/model/configs/Llama-3.1-8B --method qlora --seq 2048 --gpu 4090\n"
                 "plan recipes/demo.yaml --gpu-memory 120MiB --auto\n"
-                "plan recipes/llama-3.2-1b.yaml --gpu 4090 --compare engine=pytorch\n"
-                "plan recipes/llama-3.2-1b.yaml --gpu H100 --sweep seq=1024,4096,16384\n"
+                "plan recipes/llama-3.2-1b.yaml --gpu 4090 --engine pytorch\n"
                 "plan recipes/llama-3.2-1b.yaml --gpu 4090 --largest batch",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
