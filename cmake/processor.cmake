@@ -16,6 +16,8 @@ function(hr_test_held_to layer name suffix instructions)
   get_test_property(${layer}/${name} LABELS labels)
   set_tests_properties(${layer}/${name}/${suffix} PROPERTIES SKIP_RETURN_CODE 77 LABELS "${labels}"
                        ENVIRONMENT DNNL_MAX_CPU_ISA=${instructions})
+  # They write the same files.
+  set_tests_properties(${layer}/${name} ${layer}/${name}/${suffix} PROPERTIES RESOURCE_LOCK ${layer}/${name})
 endfunction()
 
 function(hr_test_with_fewer_instructions layer name)
