@@ -86,7 +86,8 @@ with Folder() as folder:
     run('train', model, *more[:-2], own + '-copy', '--resume').expect(0)
     check(companions(os.path.join(own + '-copy', 'generation-00000003')) == wanted, 'files that are new')
     run('train', model, *[*data[:-1], '4', '--set', 'model.config.rms_norm_eps=0.5'], '--out', own + '-copy', '--resume').expect(0)
-    check(sorted(os.listdir(own + '-copy'))[:2] == ['generation-00000003', 'generation-00000004'], 'old checkpoints are removed whole')
+    kept = sorted(name for name in os.listdir(own + '-copy') if name.startswith('generation-'))
+    check(kept == ['generation-00000003', 'generation-00000004'], f'old checkpoints are removed whole: {kept}')
 
     # Another tokenizer between stop and resume is found, also where the text is the same.
     tokenizer = os.path.join(model, 'tokenizer.json')

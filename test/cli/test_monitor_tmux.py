@@ -25,8 +25,8 @@ def has(*parts):
     return lambda lines: all(part in '\n'.join(lines) for part in parts)
 
 
-def train(recipe, out, *more):
-    child = subprocess.Popen([HEADROOM, 'train', recipe, '--out', out, '--quiet', '--steps', '1000000', '--set', 'training.save_every=20',
+def train(recipe, out, *more, save_every=20):
+    child = subprocess.Popen([HEADROOM, 'train', recipe, '--out', out, '--quiet', '--steps', '1000000', '--set', f'training.save_every={save_every}',
                               *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     children.append(child)
     while child.poll() is None and not os.path.exists(os.path.join(out, 'log.jsonl')):
@@ -63,7 +63,7 @@ def one_run(folder, recipe):
         child.kill()
         child.wait()
         check(tmux.wait(has('runs/one  dead', f'process {child.pid} is gone')), f'{tmux.lines()}')
-        child = train(recipe, out, '--resume')
+        child = train(recipe, out, '--resume', save_every=1000000)  # else saves soon take its place among the last events
         check(tmux.wait(has('runs/one  running', 'resumed')), f'{tmux.lines()}')
 
         tmux.keys('?')
@@ -82,7 +82,7 @@ def one_run(folder, recipe):
         os.kill(pid, signal.SIGCONT)
         check(tmux.wait(has('runs/one  running')), f'{tmux.lines()}')
         os.kill(pid, signal.SIGTERM)
-        lines = tmux.wait(has('ended with 143', 'before'))
+        lines = tmux.wait(has('ended with 143', 'before', 'extproc'))  # the last word of stty
         check(lines is not None, f'{tmux.lines()}')
         text = ' '.join(lines or [])
         check(' icanon' in text and '-icanon' not in text and '-echo ' not in text and ' echo ' in text, f'the terminal is not as it was: {text}')

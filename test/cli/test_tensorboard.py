@@ -40,7 +40,7 @@ def compare(out, names, sessions):
     check(len(have) == count, f'{count - len(have)} values are there twice')
     with open(os.path.join(out, 'log.jsonl'), encoding='utf-8') as file:
         log = [json.loads(line) for line in file]
-    want = {}
+    want, rounding = {}, {}
     for line in log:
         if line.get('event') == 'memory':
             for tier, held in line['tiers'].items():
@@ -53,9 +53,10 @@ def compare(out, names, sessions):
                                ('speed/step_seconds', line['seconds']), ('speed/tokens_per_second', line['tokens'] / line['seconds']),
                                ('speed/samples_per_second', line['samples'] / line['seconds'])]:
                 want[tag, line['step']] = (value, line['time'])
+            rounding[line['step']] = 1e-6 / line['seconds']
     check(set(have) == set(want), f'tags and steps: {sorted(set(have) ^ set(want))[:9]}')
     for key in set(have) & set(want):
-        near = 1e-3 if 'speed' in key[0] else 1e-6  # seconds are rounded in the log
+        near = 1e-6 + (rounding[key[1]] if 'speed' in key[0] else 0)  # seconds are rounded in the log
         check(abs(have[key][0] - want[key][0]) <= near * abs(want[key][0]) and abs(have[key][1] - want[key][1]) < 1e-6, f'{key}: {have[key]}, {want[key]}')
     return log
 
