@@ -5,13 +5,15 @@
                           [--only CASE ...]
 
 Seconds of the processor, which other work disturbs less than those of the clock; the least of three, unless --repeats says otherwise, both programs
-in turn. Prints the ratio and both seconds of a step for each case, the worst last. CASE: words of its line, as '72B lora 4090'.
+in turn. Prints the ratio and both seconds of a step for each case, the worst last. CASE: words of its line between spaces and
+hyphens, as '72B lora 4090'.
 """
 import argparse
 import concurrent.futures
 import json
 import os
 import subprocess
+import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -58,12 +60,19 @@ def main():
                  planned(arguments.after, name, method, second or first, arguments.after_flags.split())) for _ in range(arguments.repeats)]
         return min(run[0] for run in runs), min(run[1] for run in runs)
 
-    rows = []
+    rows, unknown = [], 0
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as hands:
         for case, (before, after) in zip(cases, hands.map(both, cases)):
-            rows.append((after[0] / before[0], before[0], after[0], before[1], after[1], ' '.join(case)))
+            if before[1] > 0 or after[1] == 0:
+                rows.append((after[0] / before[0], before[0], after[0], before[1], after[1], ' '.join(case)))
+            else:
+                unknown += 1  # a family that BEFORE has not
     for row in sorted(rows):
         print('%5.2f  %6.2f -> %6.2f s  (a step: %.4g -> %.4g s)  %s' % row)
+    if unknown > 0:
+        print(f'{unknown} cases that {arguments.before} does not plan are left out')
+    if not rows:
+        sys.exit('no case that both programs plan has these words')
     total = sum(row[2] for row in rows) / sum(row[1] for row in rows)
     print(f'{len(rows)} plans: {total:.3f} of before in all; {sum(row[0] > 1.2 for row in rows)} above 1.2, '
           f'{sum(row[0] > 1.05 for row in rows)} above 1.05, longest {max(row[2] for row in rows):.2f} s')
