@@ -71,7 +71,7 @@ static hr_status runs_find(session *s, bool first, hr_error *err) {
   int count = cli->n_arguments > 0 ? cli->n_arguments : 1;
   double begin = hr__seconds_now();
   hr_arena arena = {0};
-  hr_found found = {0};
+  hr_run_folders found = {0};
   hr_status status = HR_OK;
   if (!first && begin < s->next_find) return HR_OK;
   for (int i = 0; i < count && status == HR_OK; i++) {

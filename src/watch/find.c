@@ -22,7 +22,7 @@ bool hr__find_is_run(const char *folder) {
   return n == sizeof beginning - 1 && memcmp(bytes, beginning, sizeof beginning - 1) == 0;
 }
 
-static hr_status found_add(hr_found *found, const char *folder, hr_arena *arena, hr_error *err) {
+static hr_status found_add(hr_run_folders *found, const char *folder, hr_arena *arena, hr_error *err) {
   if (hr__arena_grow(arena, (void **)&found->folders, &found->capacity, found->count, sizeof *found->folders) != 0 ||
       !(found->folders[found->count] = hr__arena_text(arena, folder)))
     return hr__nomem(err);
@@ -35,7 +35,7 @@ static bool is_folder(const char *path) {
   return lstat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
-static hr_status below(const char *folder, int depth, hr_arena *arena, hr_found *found, hr_error *err) {
+static hr_status below(const char *folder, int depth, hr_arena *arena, hr_run_folders *found, hr_error *err) {
   if (found->looked++ >= HR_FIND_FOLDERS) return HR_OK;
   if (hr__find_is_run(folder)) return found_add(found, folder, arena, err);
   DIR *list = depth < HR_FIND_DEPTH ? opendir(folder) : NULL;
@@ -58,7 +58,7 @@ static int by_name(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-hr_status hr__find_runs(const char *folder, hr_arena *arena, hr_found *found, hr_error *err) {
+hr_status hr__find_runs(const char *folder, hr_arena *arena, hr_run_folders *found, hr_error *err) {
   size_t first = found->count;
   HR_TRY(below(folder, 0, arena, found, err));
   if (found->count > first) qsort(found->folders + first, found->count - first, sizeof *found->folders, by_name);
