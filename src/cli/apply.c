@@ -78,7 +78,7 @@ static hr_status configs_take(hr_cli *cli, const hr_map *map, hr_error *err) {
   return HR_OK;
 }
 
-/* Who asks for the best offload has a trainer in mind that offloads (DeepSpeed), which is not simulated. */
+/* What is opened by name, such as the best offload for a config of DeepSpeed, is not closed for PyTorch's sake. */
 static hr_status asked_for_own(const hr_recipe *recipe, hr_error *why) {
   for (int i = 0; i < HR_TECHNIQUE_KEYS; i++) {
     const char *path = hr_technique_keys[i].path;
