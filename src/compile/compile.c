@@ -233,7 +233,7 @@ hr_status hr__compile_by_hand(hr_builder *b, const hr_recipe *settings, hr_error
 
 /* --- many graphs of one recipe ----------------------------------------------------------------------------------- */
 
-enum { KEEPS = HR_KEEP_OFFLOADED + 1 };
+enum { KEEPS = HR_KEEP_INPUT + 1 };
 
 struct hr_trunk {
   const hr_recipe *recipe;
@@ -269,6 +269,12 @@ hr_status hr__trunk_grow(const hr_recipe *recipe, int64_t slices, hr_trunk **out
   return HR_OK;
 }
 
+/* No pass by what is kept makes or moves what persists. */
+hr_status hr__trunk_homes(const hr_trunk *trunk, const hr_choices *choices, hr_arena *arena, hr_offload_homes *out,
+                          hr_error *err) {
+  return hr__offload_homes_find(trunk->builder.graph, trunk->recipe, choices, arena, out, err);
+}
+
 static void room_raise(size_t *room, size_t count) {
   if (count + count / 16 > *room) *room = count + count / 16;
 }
@@ -291,12 +297,17 @@ static hr_status branch_run(const hr_builder *from, hr_trunk *trunk, hr_pass_par
   return HR_OK;
 }
 
+/* Whether an input is offloaded is no matter of what is kept. */
+static int keep_limb(hr_keep keep) {
+  return keep == HR_KEEP_OFFLOADED ? HR_KEEP_INPUT : (int)keep;
+}
+
 /* How all layers are kept; KEEPS: not alike, or by the recipe. */
 static int keep_alike(const hr_choices *choices) {
   if (!choices || !choices->keep || choices->n_keep == 0) return KEEPS;
   for (size_t i = 1; i < choices->n_keep; i++)
-    if (choices->keep[i] != choices->keep[0]) return KEEPS;
-  return (int)choices->keep[0];
+    if (keep_limb(choices->keep[i]) != keep_limb(choices->keep[0])) return KEEPS;
+  return keep_limb(choices->keep[0]);
 }
 
 hr_status hr__trunk_branch(hr_trunk *trunk, const hr_choices *choices, hr_graph **out, hr_error *err) {

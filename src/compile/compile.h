@@ -5,6 +5,7 @@
 
 #include "compile/shape.h"
 #include "model/model.h"
+#include "pass/offload_homes.h"
 #include "pass/pass.h"
 
 extern const hr_key_table hr_compile_keys; /* training.* settings that shape the graph: batch, clipping */
@@ -32,6 +33,9 @@ hr_status hr__trunk_grow(const hr_recipe *recipe, int64_t slices, hr_trunk **out
 /* All stages, with the trunk's slices. The graph lies in part in the storage of the trunk, which must be there as long,
  * and in that of the passes; hr__graph_compact makes it what hr__compile gives, and its own. */
 hr_status hr__trunk_branch(hr_trunk *trunk, const hr_choices *choices, hr_graph **out, hr_error *err);
+/* What choices come to: those that keep blocks alike and come to the same give the same branch. */
+hr_status hr__trunk_homes(const hr_trunk *trunk, const hr_choices *choices, hr_arena *arena, hr_offload_homes *out,
+                          hr_error *err);
 void hr__trunk_destroy(hr_trunk *trunk); /* or NULL */
 
 #endif

@@ -186,3 +186,12 @@ hr_status hr__blocks_read(hr_blocks *out, const hr_plan *plan, int accumulation,
     out->blocks[i].n_variants = variant + 1;
   return status;
 }
+
+void hr__blocks_add(hr_blocks *out, const hr_blocks *other) {
+  for (size_t i = 0; i < out->n_blocks; i++)
+    for (int v = 0; v < other->blocks[i].n_variants; v++)
+      out->blocks[i].variants[out->blocks[i].n_variants++] = other->blocks[i].variants[v];
+  raise_to(&out->base_bytes, other->base_bytes);
+  raise_to(&out->tail_bytes, other->tail_bytes);
+  raise_to(&out->outside_bytes, other->outside_bytes);
+}

@@ -21,4 +21,7 @@ hr_status hr__blocks_init(hr_blocks *out, size_t n_blocks, hr_arena *arena, hr_e
 /* Adds the next variant of every block as the plan has it. `accumulation` weighs seconds as step_seconds does. */
 hr_status hr__blocks_read(hr_blocks *out, const hr_plan *plan, int accumulation, hr_error *err);
 
+/* Adds the variants of another, of as many blocks. */
+void hr__blocks_add(hr_blocks *out, const hr_blocks *other);
+
 #endif

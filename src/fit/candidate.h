@@ -9,7 +9,8 @@
 #include "fit/choose.h"
 
 typedef struct hr_candidate {
-  hr_graph *graph;
+  struct hr_sketch *sketch; /* what it takes (fit/sketches.h) */
+  hr_graph *graph;          /* NULL as long as nobody asked for more than that; so is the plan */
   hr_plan *plan;
   hr_choices choices;
   hr_keep *keep; /* what choices.keep is, its own; NULL: by the recipe */
@@ -27,16 +28,17 @@ typedef struct hr_choosing {
   const hr_open *open;
   hr_chosen *out;
   hr_arena arena;
-  hr_trunk *trunk;      /* of all candidates: they have the same slices; made with the first */
-  bool keeps;           /* memory.checkpoint is open, and there are blocks */
-  size_t n_keep;        /* blocks */
-  int n_alike;          /* ways that are tried; 1 where memory.checkpoint is closed */
-  bool coarse;          /* looks are sketches with few tiles: those of a large graph take their time */
-  bool hopeless;        /* nothing fits, and that was all to be known */
-  bool rests;           /* best is all blocks kept and nothing moved: the fastest passes there are */
-  double limit_seconds; /* the caller's, 0 where a step may still become faster in the end */
-  bool draft;           /* the first layout will do: what it is over can be taken off */
-  hr_missed *missed;    /* layouts; in the arena. Sketches that hold just as much are not laid out as drafts */
+  struct hr_sketch *sketches; /* made so far, the newest first; in the arena */
+  hr_trunk *trunk;            /* of all candidates: they have the same slices; made with the first */
+  bool keeps;                 /* memory.checkpoint is open, and there are blocks */
+  size_t n_keep;              /* blocks */
+  int n_alike;                /* ways that are tried; 1 where memory.checkpoint is closed */
+  bool coarse;                /* looks are sketches with few tiles: those of a large graph take their time */
+  bool hopeless;              /* nothing fits, and that was all to be known */
+  bool rests;                 /* best is all blocks kept and nothing moved: the fastest passes there are */
+  double limit_seconds;       /* the caller's, 0 where a step may still become faster in the end */
+  bool draft;                 /* the first layout will do: what it is over can be taken off */
+  hr_missed *missed;          /* layouts; in the arena. Sketches that hold just as much are not laid out as drafts */
   size_t n_missed, cap_missed;
   double pure[HR_ALIKE];                  /* seconds of a step with all blocks kept that way and nothing moved */
   hr_candidate best;                      /* the fastest that fits, laid out; graph == NULL: none */
@@ -47,10 +49,14 @@ typedef struct hr_choosing {
   struct hr_prospects *prospects;         /* fit/placement.h */
 } hr_choosing;
 
+/* What choices take; compiled and timed unless that is known. */
 hr_status hr__candidate_sketch(hr_choosing *s, const hr_choices *choices, hr_candidate *c, hr_error *err);
+hr_status hr__candidate_make(hr_choosing *s, hr_candidate *c, hr_error *err); /* gives a sketch its graph and plan */
 hr_status hr__candidate_lay(const hr_choosing *s, hr_candidate *c, bool draft, hr_error *err); /* makes it a plan */
 void hr__candidate_fini(hr_candidate *c);
-uint64_t hr__candidate_peak(const hr_candidate *c);
+double hr__candidate_seconds(const hr_candidate *c); /* of a step */
+uint64_t hr__candidate_bytes(const hr_candidate *c, hr_tier tier);
+uint64_t hr__candidate_peak(const hr_candidate *c);                  /* the same of the device */
 bool hr__candidate_fits(const hr_open *open, const hr_candidate *c); /* of a sketch: whether it may */
 /* By how many bytes it misses each tier's budget; of a sketch at least. */
 void hr__candidate_over(const hr_open *open, const hr_candidate *c, uint64_t over[HR_TIER_COUNT]);
@@ -59,7 +65,7 @@ void hr__candidate_over(const hr_open *open, const hr_candidate *c, uint64_t ove
 uint64_t hr__candidate_sure_bytes(const hr_open *open, const hr_plan *plan);
 /* Whether a plan that takes at least `seconds` comes too late. */
 bool hr__candidate_slow(const hr_choosing *s, double seconds);
-/* Takes over a sketch. over: by how many bytes its layout misses each tier's budget; 0 where it was not laid out. */
+/* Takes over a sketch. over: by how many bytes it misses each tier's budget, its layout where it was laid out. */
 hr_status hr__candidate_offer(hr_choosing *s, hr_candidate *c, uint64_t over[HR_TIER_COUNT], hr_error *err);
 
 /* With all blocks kept one way, where that is open. */

@@ -3,7 +3,7 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
+#include <string.h>
 
 /* An answer for the blocks from one on. Seconds are counted in whole picoseconds, so that sums do not depend on the
  * order of their terms and equal answers are seen to be equal. */
@@ -26,56 +26,78 @@ static uint64_t larger(uint64_t a, uint64_t b) {
   return a > b ? a : b;
 }
 
-/* By time, then by peak, then by variant and rest: a total order, so that the result is one and the same. */
-static int label_compare(const void *a, const void *b) {
-  const label *x = a, *y = b;
-  if (x->picoseconds != y->picoseconds) return x->picoseconds < y->picoseconds ? -1 : 1;
-  if (x->peak_bytes != y->peak_bytes) return x->peak_bytes < y->peak_bytes ? -1 : 1;
-  if (x->variant != y->variant) return x->variant < y->variant ? -1 : 1;
-  return x->rest < y->rest ? -1 : x->rest > y->rest;
+/* By time, then by peak, then by variant: of variants with different rests a total order, so that the result is one and
+ * the same. */
+static bool label_before(const label *a, const label *b) {
+  if (a->picoseconds != b->picoseconds) return a->picoseconds < b->picoseconds;
+  if (a->peak_bytes != b->peak_bytes) return a->peak_bytes < b->peak_bytes;
+  return a->variant < b->variant;
 }
 
-/* Sorts and keeps those that no faster one undercuts. */
-static size_t labels_prune(label *items, size_t count) {
-  qsort(items, count, sizeof *items, label_compare);
+/* Adds an answer behind faster ones, unless one of them undercuts it. */
+static void label_keep(label *items, size_t *count, const label *it) {
+  if (*count == 0 || it->peak_bytes < items[*count - 1].peak_bytes) items[(*count)++] = *it;
+}
+
+/* One variant of a block before the answers for the rest, in their order. */
+typedef struct row {
+  const hr_chain_variant *variant;
+  uint64_t picoseconds;
+  label next; /* behind the last: of rest->count */
+} row;
+
+static void row_set(row *it, const struct hr_chain_labels *rest, uint32_t r) {
+  it->next.rest = r;
+  if (r == rest->count) return;
+  uint64_t peak = add_capped(it->variant->kept_bytes, rest->items[r].peak_bytes);
+  it->next.peak_bytes = larger(peak, larger(it->variant->work_bytes, it->variant->forward_bytes));
+  it->next.picoseconds = rest->items[r].picoseconds + it->picoseconds;
+}
+
+/* All answers of a block before the chain of `rest`, fastest first: those of each variant are in order, so they are
+ * merged. Returns how many; *most: the largest peak, of those left out too. */
+static size_t rows_merge(const hr_chain_block *block, const struct hr_chain_labels *rest, label *items,
+                         uint64_t *most) {
+  row rows[HR_CHAIN_VARIANTS];
+  size_t count = 0;
+  for (int v = 0; v < block->n_variants; v++) {
+    const hr_chain_variant *variant = &block->variants[v];
+    rows[v] = (row){variant, (uint64_t)llround(variant->seconds * 1e12), {.variant = (uint8_t)v}};
+    row_set(&rows[v], rest, 0);
+    *most = larger(*most, rows[v].next.peak_bytes); /* peaks fall */
+  }
+  for (;;) {
+    row *first = NULL;
+    for (int v = 0; v < block->n_variants; v++)
+      if (rows[v].next.rest < rest->count && (!first || label_before(&rows[v].next, &first->next))) first = &rows[v];
+    if (!first) return count;
+    label_keep(items, &count, &first->next);
+    row_set(first, rest, first->next.rest + 1);
+  }
+}
+
+/* Rounds peaks up to multiples of `slot`; returns how many are left. */
+static size_t labels_round(label *items, size_t count, uint64_t slot) {
   size_t kept = 0;
-  for (size_t i = 0; i < count; i++)
-    if (kept == 0 || items[i].peak_bytes < items[kept - 1].peak_bytes) items[kept++] = items[i];
+  for (size_t i = 0; i < count; i++) {
+    label it = items[i];
+    it.peak_bytes = add_capped(it.peak_bytes, slot - 1) / slot * slot;
+    label_keep(items, &kept, &it);
+  }
   return kept;
-}
-
-static void labels_round(label *items, size_t count, uint64_t slot) {
-  for (size_t i = 0; i < count; i++)
-    items[i].peak_bytes = add_capped(items[i].peak_bytes, slot - 1) / slot * slot;
 }
 
 /* Adds `block` before the chain of `rest`. */
 static hr_status block_add(const hr_chain_block *block, const struct hr_chain_labels *rest, hr_arena *arena,
                            struct hr_chain_labels *out, hr_error *err) {
   size_t room = rest->count * (size_t)block->n_variants;
-  label *items = hr__alloc_zero(room, sizeof *items);
+  label *items = hr__alloc(room * sizeof *items);
   if (!items) return hr__nomem(err);
-  size_t count = 0;
   uint64_t most = 0;
-  for (size_t r = 0; r < rest->count; r++)
-    for (int v = 0; v < block->n_variants; v++) {
-      const hr_chain_variant *variant = &block->variants[v];
-      uint64_t peak = add_capped(variant->kept_bytes, rest->items[r].peak_bytes);
-      peak = larger(peak, larger(variant->work_bytes, variant->forward_bytes));
-      most = larger(most, peak);
-      items[count++] = (label){.peak_bytes = peak,
-                               .picoseconds = rest->items[r].picoseconds + (uint64_t)llround(variant->seconds * 1e12),
-                               .rest = (uint32_t)r,
-                               .variant = (uint8_t)v};
-    }
-  count = labels_prune(items, count);
-  if (count > HR_CHAIN_LABELS) {
-    labels_round(items, count, most / HR_CHAIN_LABELS + 1);
-    count = labels_prune(items, count);
-  }
-  *out = (struct hr_chain_labels){hr__arena_array(arena, count, sizeof *items), count};
-  for (size_t i = 0; out->items && i < count; i++)
-    out->items[i] = items[i];
+  size_t count = rows_merge(block, rest, items, &most);
+  if (count > HR_CHAIN_LABELS) count = labels_round(items, count, most / HR_CHAIN_LABELS + 1);
+  *out = (struct hr_chain_labels){hr__arena_room(arena, count, sizeof *items), count};
+  if (out->items) memcpy(out->items, items, count * sizeof *items);
   hr__free(items);
   return out->items ? HR_OK : hr__nomem(err);
 }

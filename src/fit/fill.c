@@ -36,7 +36,7 @@ static hr_status tier_fill(hr_choosing *s, const hr_placement *it, hr_tier tier,
   uint64_t step = (few_tiles ? HR_LOOKED_SHARES * share : share) + 1;
   if (!device) step = share / (few_tiles ? 2 : HR_HOST_STEPS) + 1;
   if (kind == HR_OFFLOAD_ACTIVATIONS) all = UINT64_MAX; /* what is known of them is what is there at once */
-  uint64_t to = hr__bytes_least(hr__bytes_add(from, budget - c->plan->tiers[tier].peak_bytes), all);
+  uint64_t to = hr__bytes_least(hr__bytes_add(from, budget - hr__candidate_bytes(c, tier)), all);
   if (few_tiles && !device) to = hr__bytes_less(to, share / 2); /* what passes through the host takes more of it then */
   const int tries = s->coarse ? HR_FILL_TRIES : HR_FILL_TRIES_SMALL;
   for (int i = 0; i < tries && from < all && to >= hr__bytes_add(from, step); i++) {
@@ -44,11 +44,11 @@ static hr_status tier_fill(hr_choosing *s, const hr_placement *it, hr_tier tier,
     hr_stays more = *up;
     *(device ? &more.device_bytes : &more.host_bytes) = to;
     HR_TRY(hr__placement_sketch(s, it, more, few_tiles, &next, err));
-    uint64_t peak = next.plan->tiers[tier].peak_bytes;
+    uint64_t peak = hr__candidate_bytes(&next, tier);
     bool fits = peak <= budget;
-    if (fits && hr__device_fits(s, &next) && next.plan->step_seconds <= c->plan->step_seconds) {
-      bool little = few_tiles && next.plan->step_seconds > (1 - hr_looks_error) * c->plan->step_seconds;
-      uint64_t grown = hr__bytes_less(peak, c->plan->tiers[tier].peak_bytes);
+    if (fits && hr__device_fits(s, &next) && hr__candidate_seconds(&next) <= hr__candidate_seconds(c)) {
+      bool little = few_tiles && hr__candidate_seconds(&next) > (1 - hr_looks_error) * hr__candidate_seconds(c);
+      uint64_t grown = hr__bytes_less(peak, hr__candidate_bytes(c, tier));
       little |= grown == 0;                                              /* nothing was left to come up */
       double each = grown > 0 ? (double)(to - from) / (double)grown : 1; /* some are not there all the time, or twice */
       hr__candidate_fini(c);
@@ -71,7 +71,7 @@ hr_status hr__tiers_fill(hr_choosing *s, const hr_placement *it, bool few_tiles,
                          hr_error *err) {
   if (!hr__device_fits(s, c)) return HR_OK;
   if (it->part >= 0) HR_TRY(tier_fill(s, it, HR_TIER_DEVICE, few_tiles, up, c, err));
-  if (hr__placement_disk_kind(it) < 0 || c->plan->tiers[HR_TIER_HOST].peak_bytes > s->open->host_bytes) return HR_OK;
+  if (hr__placement_disk_kind(it) < 0 || hr__candidate_bytes(c, HR_TIER_HOST) > s->open->host_bytes) return HR_OK;
   return tier_fill(s, it, HR_TIER_HOST, few_tiles, up, c, err);
 }
 

@@ -1,9 +1,7 @@
 /* Checkpointing: what to keep of every block while everything else stays where it is. */
-#include <string.h>
-
-#include "fit/blocks.h"
 #include "fit/constants.h"
 #include "fit/placement.h"
+#include "fit/sketches.h"
 
 /* *late: it takes longer than is of use, as all behind it do. `seconds`: see hr__keep_mixes. */
 static hr_status mix_try(hr_choosing *s, const hr_choices *base, const hr_chain *chain, size_t entry,
@@ -19,16 +17,16 @@ static hr_status mix_try(hr_choosing *s, const hr_choices *base, const hr_chain 
   choices.n_keep = s->n_keep;
   hr_candidate c;
   HR_TRY(hr__candidate_sketch(s, &choices, &c, err));
-  *late = hr__candidate_slow(s, c.plan->step_seconds);
+  *late = hr__candidate_slow(s, hr__candidate_seconds(&c));
   if (!seconds) return hr__candidate_offer(s, &c, over, err);
-  memset(over, 0, HR_TIER_COUNT * sizeof *over);
-  if (hr__candidate_fits(s->open, &c)) *seconds = c.plan->step_seconds;
+  hr__candidate_over(s->open, &c, over);
+  if (hr__candidate_fits(s->open, &c)) *seconds = hr__candidate_seconds(&c);
   hr__candidate_fini(&c);
   return HR_OK;
 }
 
 /* Mixes, fastest first, until one fits. Those that cannot by what is alive at once are passed over, and behind one
- * whose layout misses the budget those that hold hardly less. */
+ * that misses the budget those that hold hardly less. */
 static hr_status mixes_try(hr_choosing *s, const hr_choices *base, const hr_blocks *blocks, double *seconds,
                            hr_error *err) {
   hr_chain chain;
@@ -57,7 +55,9 @@ hr_status hr__keep_mixes(hr_choosing *s, const hr_choices *base, uint64_t peaks[
     hr_candidate c;
     HR_TRY(hr__keep_alike(s, base, way, &c, err));
     if (peaks) peaks[way] = hr__candidate_peak(&c);
-    hr_status status = hr__blocks_read(&blocks, c.plan, s->open->accumulation, err);
+    const hr_blocks *own;
+    hr_status status = hr__sketch_blocks(s, &c, &own, err);
+    if (status == HR_OK) hr__blocks_add(&blocks, own);
     hr__candidate_fini(&c);
     HR_TRY(status);
   }
@@ -79,7 +79,7 @@ hr_status hr__keep_alike(hr_choosing *s, const hr_choices *base, int way, hr_can
 
 /* How many blocks there are shows only in the graph, which is then the one with all of them kept. */
 static hr_status all_kept(hr_choosing *s, const hr_choices *base, hr_candidate *c, hr_error *err) {
-  HR_TRY(hr__candidate_sketch(s, base, c, err));
+  HR_TRY(hr__candidate_sketch(s, base, c, err)); /* the first of all, so it is made */
   hr_status status = s->keeps ? hr__blocks_count(c->graph, &s->arena, &s->n_keep, err) : HR_OK;
   s->keeps = s->keeps && s->n_keep > 0;
   if (status == HR_OK && s->keeps) {
@@ -145,6 +145,7 @@ hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
   const hr_choices base = s->out->choices;
   hr_candidate c;
   hr_blocks blocks;
+  const hr_blocks *own;
   uint64_t over[HR_TIER_COUNT], above;
   HR_TRY(all_kept(s, &base, &c, err));
   if (hr__update_has_places(s, c.graph)) s->limit_seconds = 0; /* hr__move_choose looks at the other one */
@@ -168,12 +169,14 @@ hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
   hr_status status = hr__blocks_init(&blocks, s->keeps ? s->n_keep : 0, &s->arena, err);
   for (int way = 0; way < s->n_alike && status == HR_OK; way++) {
     if (way > 0) status = hr__keep_alike(s, &base, way, &c, err);
+    if (status == HR_OK) status = hr__candidate_make(s, &c, err);
     if (status == HR_OK) {
       s->pure[way] = c.plan->step_seconds;
       status = hr__figures_resting(&s->prospects->ways[way], s, c.plan, err);
     }
     below = below || (status == HR_OK && fits_below(s->open, c.plan));
-    if (status == HR_OK) status = hr__blocks_read(&blocks, c.plan, s->open->accumulation, err);
+    if (status == HR_OK) status = hr__sketch_blocks(s, &c, &own, err);
+    if (status == HR_OK) hr__blocks_add(&blocks, own);
     if (status == HR_OK) status = hr__candidate_offer(s, &c, over, err);
     s->rests = way == 0 && s->best.graph;
     if (way == 0 && (s->best.graph || hr__candidate_slow(s, s->pure[0]))) { /* nothing can be faster */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "fit/constants.h"
+#include "fit/sketches.h"
 
 /* The least that a look took of its bound, of those that keep blocks alike, with the same kind in part on the device,
  * the given one on the disk (-1: none), and the update and activations in the same place. */
@@ -39,7 +40,7 @@ static hr_status mix_look(hr_looking *l, const hr_placement *it, hr_error *err) 
   const hr_graph *before = s->best.graph;
   double seconds = 0;
   HR_TRY(hr__keep_mixes(s, &base, l->peak[moved_set(it)], hr__choosing_judges(s) ? NULL : &seconds, err));
-  if (s->best.graph != before) seconds = s->best.plan->step_seconds;
+  if (s->best.graph != before) seconds = hr__candidate_seconds(&s->best);
   return seconds > 0 ? look_add(l, it, (hr_stays){0}, seconds, err) : HR_OK;
 }
 
@@ -55,7 +56,7 @@ static uint64_t host_guess(const hr_looking *l, const hr_placement *it) {
 
 static void host_learn(hr_looking *l, const hr_placement *it, hr_stays up, const hr_candidate *c) {
   int kind = hr__placement_disk_kind(it);
-  uint64_t held = c->plan->tiers[HR_TIER_HOST].peak_bytes, budget = l->s->open->host_bytes;
+  uint64_t held = hr__candidate_bytes(c, HR_TIER_HOST), budget = l->s->open->host_bytes;
   if (kind < 0 || up.host_bytes == 0 || held > budget) return;
   uint64_t room = hr__bytes_add(up.host_bytes, budget - held);
   l->host_less[kind] = hr__bytes_most(hr__bytes_less(it->host_bytes, room), 1);
@@ -76,7 +77,7 @@ static hr_status look_first(hr_looking *l, const hr_placement *it, hr_stays *up,
   for (int i = 0; i < HR_FILL_TRIES && (up->device_bytes > 0 || up->host_bytes > 0); i++) {
     HR_TRY(hr__placement_sketch(s, it, *up, s->coarse, c, err));
     uint64_t over = hr__bytes_less(hr__candidate_peak(c), s->fill_bytes);
-    uint64_t host_over = hr__bytes_less(c->plan->tiers[HR_TIER_HOST].peak_bytes, s->open->host_bytes);
+    uint64_t host_over = hr__bytes_less(hr__candidate_bytes(c, HR_TIER_HOST), s->open->host_bytes);
     if (over == 0 && (host_over == 0 || up->host_bytes == 0)) return HR_OK;
     if (over > 0) up->device_bytes = share_off(s, it->part, up->device_bytes, over);
     if (host_over > 0) up->host_bytes = share_off(s, hr__placement_disk_kind(it), up->host_bytes, host_over);
@@ -95,9 +96,9 @@ static hr_status placement_look(hr_looking *l, const hr_placement *it, hr_error 
   hr_stays up = {0};
   HR_TRY(look_first(l, it, &up, &c, err));
   hr_status status = hr__tiers_fill(s, it, s->coarse, &up, &c, err);
-  double seconds = c.plan->step_seconds;
+  double seconds = hr__candidate_seconds(&c);
   bool fits = hr__device_fits(s, &c) && hr__candidate_fits(s->open, &c);
-  l->nodes += c.graph->n_nodes;
+  l->nodes += c.sketch->n_nodes;
   if (fits) host_learn(l, it, up, &c);
   if (status == HR_OK && fits && hr__choosing_judges(s)) {
     const hr_graph *before = s->best.graph;
@@ -183,9 +184,9 @@ static bool look_beaten(const hr_looking *l, const hr_placement *placement) {
  * may be when copies cost next to nothing. */
 static hr_status whole_compare(hr_choosing *s, const hr_placement *it, hr_stays *up, hr_candidate *c, hr_error *err) {
   hr_candidate whole;
-  if (it->whole * (1 - hr_bounds_error) >= c->plan->step_seconds) return HR_OK;
+  if (it->whole * (1 - hr_bounds_error) >= hr__candidate_seconds(c)) return HR_OK;
   HR_TRY(hr__placement_sketch(s, it, (hr_stays){0}, false, &whole, err));
-  if (whole.plan->step_seconds >= c->plan->step_seconds || !hr__device_fits(s, &whole) ||
+  if (hr__candidate_seconds(&whole) >= hr__candidate_seconds(c) || !hr__device_fits(s, &whole) ||
       !hr__candidate_fits(s->open, &whole)) {
     hr__candidate_fini(&whole);
     return HR_OK;
@@ -205,7 +206,7 @@ static hr_status look_plan(hr_choosing *s, const hr_look *found, double *ratio, 
   if (it->way == HR_WAY_MIX) return hr__keep_mixes(s, &base, NULL, NULL, err);
   hr_candidate c;
   HR_TRY(hr__placement_sketch(s, it, up, false, &c, err));
-  *ratio = c.plan->step_seconds / found->seconds;
+  *ratio = hr__candidate_seconds(&c) / found->seconds;
   if (!hr__device_fits(s, &c) ||
       !hr__candidate_fits(s->open, &c)) { /* what few tiles had room for: from the beginning */
     hr__candidate_fini(&c);

@@ -28,6 +28,14 @@ static hr_placement all_down(int way, bool activations) {
   return it;
 }
 
+/* The sketch of a placement with its graph and its plan. */
+static hr_status placement_make(hr_choosing *s, const hr_placement *it, hr_candidate *c, hr_error *err) {
+  HR_TRY(hr__placement_sketch(s, it, (hr_stays){0}, s->coarse, c, err));
+  hr_status status = hr__candidate_make(s, c, err);
+  if (status != HR_OK) hr__candidate_fini(c);
+  return status;
+}
+
 static hr_status way_figures(hr_choosing *s, int way, hr_error *err) {
   hr_prospects *p = s->prospects;
   bool moves = s->out->open[HR_OFFLOAD_ACTIVATIONS] && way != HR_KEEP_OFFLOADED;
@@ -36,14 +44,14 @@ static hr_status way_figures(hr_choosing *s, int way, hr_error *err) {
     hr_placement it = all_down(way, activations);
     hr_candidate c;
     if (p->ways[way].known[activations]) continue; /* by hr__move_hopeless */
-    HR_TRY(hr__placement_sketch(s, &it, (hr_stays){0}, s->coarse, &c, err));
+    HR_TRY(placement_make(s, &it, &c, err));
     hr_status status = hr__figures_moved(&p->ways[way], s, c.plan, activations, err);
     bool places = !p->update_places && hr__update_has_places(s, c.graph);
     hr__candidate_fini(&c);
     HR_TRY(status);
     if (!places) continue;
     p->update_places = it.update_on_host = true;
-    HR_TRY(hr__placement_sketch(s, &it, (hr_stays){0}, s->coarse, &c, err));
+    HR_TRY(placement_make(s, &it, &c, err));
     hr__traffic_read(c.plan, s->open->accumulation, s->out->open, activations, &p->host_update);
     status = hr__traffic_curves(c.plan, s->open->accumulation, s->out->open, &p->host_update, err);
     hr__candidate_fini(&c);
@@ -61,7 +69,7 @@ static hr_status least_offer(hr_choosing *s, hr_error *err) {
   hr_candidate c;
   uint64_t over[HR_TIER_COUNT];
   HR_TRY(hr__placement_sketch(s, &it, (hr_stays){0}, s->coarse, &c, err));
-  for (int i = 0; i < HR_OFFLOAD_KINDS && c.plan->tiers[HR_TIER_HOST].peak_bytes > s->open->host_bytes; i++) {
+  for (int i = 0; i < HR_OFFLOAD_KINDS && hr__candidate_bytes(&c, HR_TIER_HOST) > s->open->host_bytes; i++) {
     if (!s->out->open[kinds[i]]) continue;
     it.tier[kinds[i]] = HR_TIER_DISK;
     hr__candidate_fini(&c);
@@ -70,25 +78,38 @@ static hr_status least_offer(hr_choosing *s, hr_error *err) {
   return hr__candidate_offer(s, &c, over, err);
 }
 
+/* Whether the device may have room once the processor does the update: then no tiles of it pass through. */
+static bool update_in_the_way(const hr_choosing *s, const hr_candidate *c) {
+  uint64_t staging = c->plan->tiers[HR_TIER_DEVICE].categories[HR_CAT_STAGING];
+  return hr__update_has_places(s, c->graph) && hr__bytes_less(hr__candidate_peak(c), staging) <= s->fill_bytes;
+}
+
+/* Of one way to keep blocks; *hopeless: there is no room. *again: there may be with the update on the host. */
+static hr_status way_hopeless(hr_choosing *s, int way, bool host, bool *hopeless, bool *again, hr_error *err) {
+  bool activations = s->out->open[HR_OFFLOAD_ACTIVATIONS];
+  hr_placement it = all_down(way, activations); /* what is not recomputed is not all there at once either */
+  it.update_on_host = host;
+  hr_candidate c;
+  uint64_t over[HR_TIER_COUNT];
+  HR_TRY(placement_make(s, &it, &c, err));
+  *hopeless = !hr__device_fits(s, &c);
+  *again = *hopeless && !host && update_in_the_way(s, &c);
+  hr_status status = HR_OK;
+  if (activations && !host && !hr__choosing_judges(s))
+    status = hr__figures_moved(&s->prospects->ways[way], s, c.plan, activations, err);
+  if (status == HR_OK && *hopeless) return hr__candidate_offer(s, &c, over, err);
+  hr__candidate_fini(&c);
+  return status;
+}
+
 hr_status hr__move_hopeless(hr_choosing *s, bool *hopeless, hr_error *err) {
-  bool activations = s->out->open[HR_OFFLOAD_ACTIVATIONS], any = activations;
+  *hopeless = false;
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
-    any |= s->out->open[k];
-  *hopeless = any;
+    *hopeless |= s->out->open[k];
   for (int way = s->keeps ? HR_KEEP_INPUT : 0; *hopeless && way >= 0; way -= HR_KEEP_INPUT) {
-    hr_placement it = all_down(way, activations); /* what is not recomputed is not all there at once either */
-    hr_candidate c;
-    uint64_t over[HR_TIER_COUNT];
-    HR_TRY(hr__placement_sketch(s, &it, (hr_stays){0}, s->coarse, &c, err));
-    *hopeless = !hr__device_fits(s, &c);
-    hr_status status = HR_OK;
-    if (activations && !hr__choosing_judges(s))
-      status = hr__figures_moved(&s->prospects->ways[way], s, c.plan, activations, err);
-    if (status == HR_OK && *hopeless)
-      status = hr__candidate_offer(s, &c, over, err);
-    else
-      hr__candidate_fini(&c);
-    HR_TRY(status);
+    bool again, never;
+    HR_TRY(way_hopeless(s, way, false, hopeless, &again, err));
+    if (again) HR_TRY(way_hopeless(s, way, true, hopeless, &never, err));
   }
   return HR_OK;
 }
@@ -140,10 +161,10 @@ static hr_status host_update_compare(hr_choosing *s, hr_error *err) {
       it.tier[k] = moved >> k & 1 ? HR_TIER_HOST : HR_TIER_DEVICE;
     hr_candidate c;
     uint64_t over[HR_TIER_COUNT];
-    HR_TRY(hr__placement_sketch(s, &it, (hr_stays){0}, s->coarse, &c, err));
+    HR_TRY(placement_make(s, &it, &c, err));
     bool places = hr__update_has_places(s, c.graph);
     bool late = !places || hr__candidate_slow(s, host_update_least(s, c.plan) * (1 - hr_bounds_error));
-    bool hopeful = !late && !hr__candidate_slow(s, c.plan->step_seconds * (1 - hr_tiles_error));
+    bool hopeful = !late && !hr__candidate_slow(s, hr__candidate_seconds(&c) * (1 - hr_tiles_error));
     hr__candidate_fini(&c);
     if (late) return HR_OK;
     if (!hopeful) continue;

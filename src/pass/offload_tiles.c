@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "pass/offload.h"
+#include "pass/offload_homes.h"
 
 enum {
-  TILE_STEP = 16384, /* elements: tiles begin at multiples, which are whole units of the disk for any type */
-  PART_MOST = 4,     /* elements of a parameter for one of its state, above which the state is small */
+  PART_MOST = 4, /* elements of a parameter for one of its state, above which the state is small */
   OPERANDS = HR_OP_OPERANDS,
   ARGS_MOST = 256 /* bytes */
 };
@@ -102,8 +102,7 @@ static int64_t tile_elements(const hr_moves *m, const hr_node *node) {
       bytes += (double)hr_dtype_bytes(g->values[node->in[i]].desc.dtype) / (double)part;
   }
   if (bytes == 0) return hr_desc_count(&g->values[node->in[0]].desc);
-  int64_t elements = (int64_t)((double)m->tile_bytes / bytes) / TILE_STEP * TILE_STEP;
-  return elements < TILE_STEP ? TILE_STEP : elements;
+  return hr__tile_elements(m->tile_bytes, bytes);
 }
 
 /* One tile on its way. */

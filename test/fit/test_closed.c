@@ -215,8 +215,15 @@ static void test_of_closed_gradients(void **state) {
     spaces_check(NULL, numbers[i], numbers[i] + 1);
 }
 
+/* Where the update had two places, nothing was held to fit that the device had no room for with tiles of an update. */
+static void test_of_updates_on_the_host(void **state) {
+  (void)state;
+  spaces_check(NULL, 706, 707);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_of_a_gpu), cmocka_unit_test(test_of_the_cpu),
-                                     cmocka_unit_test(test_of_closed_gradients)};
+                                     cmocka_unit_test(test_of_closed_gradients),
+                                     cmocka_unit_test(test_of_updates_on_the_host)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
