@@ -28,6 +28,21 @@ endif()
 add_library(fake_cuda MODULE ${CMAKE_SOURCE_DIR}/test/cuda/fake_plugin.c)
 target_include_directories(fake_cuda PRIVATE ${CMAKE_SOURCE_DIR}/src)
 set_target_properties(fake_cuda PROPERTIES PREFIX "")
+# One launcher for every op whose source has a .cu file: an op that is added there needs no edit here.
+file(GLOB op_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/op/*.cu)
+file(GLOB device_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/dev/cuda/*.cu)
+# Names only: brackets and semicolons of the meanings would upset a CMake list.
+file(READ ${ops_def} ops_text)
+string(REGEX MATCHALL "\nHR_OP\\([a-z0-9_]+, *[a-z0-9_]+\\)" op_lines "\n${ops_text}")
+set(launchers "")
+foreach(line IN LISTS op_lines)
+  string(REGEX MATCH "HR_OP\\(([a-z0-9_]+), *([a-z0-9_]+)\\)" matched "${line}")
+  if(matched AND EXISTS ${CMAKE_SOURCE_DIR}/src/op/${CMAKE_MATCH_2}.cu)
+    string(APPEND launchers "HR_LAUNCHER(${CMAKE_MATCH_1})\n")
+  endif()
+endforeach()
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/launchers.inc CONTENT "${launchers}")
+
 if(NOT HR_CUDA)
   return()
 endif()
@@ -52,21 +67,6 @@ set_property(DIRECTORY PROPERTY COMPILE_OPTIONS "")
 enable_language(CUDA)
 set_property(DIRECTORY PROPERTY COMPILE_OPTIONS "${c_options}")
 find_package(CUDAToolkit 12.1 REQUIRED)
-
-# One launcher for every op whose source has a .cu file: an op that is added there needs no edit here.
-file(GLOB op_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/op/*.cu)
-file(GLOB device_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/dev/cuda/*.cu)
-# Names only: brackets and semicolons of the meanings would upset a CMake list.
-file(READ ${ops_def} ops_text)
-string(REGEX MATCHALL "\nHR_OP\\([a-z0-9_]+, *[a-z0-9_]+\\)" op_lines "\n${ops_text}")
-set(launchers "")
-foreach(line IN LISTS op_lines)
-  string(REGEX MATCH "HR_OP\\(([a-z0-9_]+), *([a-z0-9_]+)\\)" matched "${line}")
-  if(matched AND EXISTS ${CMAKE_SOURCE_DIR}/src/op/${CMAKE_MATCH_2}.cu)
-    string(APPEND launchers "HR_LAUNCHER(${CMAKE_MATCH_1})\n")
-  endif()
-endforeach()
-file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/launchers.inc CONTENT "${launchers}")
 
 add_library(headroom_cuda MODULE ${device_sources} ${op_sources})
 set_target_properties(headroom_cuda PROPERTIES CUDA_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON

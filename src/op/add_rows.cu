@@ -41,12 +41,11 @@ static hr_status add_rows_run(const hr_call *call) {
       const W *w = (const W *)call->in[1].data;
       T *y = (T *)call->out[0].data;
       if (s.columns % WIDE == 0 && wide(x, w, y))
-        add_rows_kernel<T, W, WIDE>
-            <<<dim3((unsigned)divide_up(s.columns, ADD_ROWS_THREADS * WIDE), rows), ADD_ROWS_THREADS, 0, stream>>>(
-                x, w, y, s);
+        launch(add_rows_kernel<T, W, WIDE>, dim3((unsigned)divide_up(s.columns, ADD_ROWS_THREADS * WIDE), rows),
+               ADD_ROWS_THREADS, 0, stream, x, w, y, s);
       else
-        add_rows_kernel<T, W, 1>
-            <<<dim3((unsigned)divide_up(s.columns, ADD_ROWS_THREADS), rows), ADD_ROWS_THREADS, 0, stream>>>(x, w, y, s);
+        launch(add_rows_kernel<T, W, 1>, dim3((unsigned)divide_up(s.columns, ADD_ROWS_THREADS), rows), ADD_ROWS_THREADS,
+               0, stream, x, w, y, s);
       return launched();
     });
   });

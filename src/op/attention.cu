@@ -239,12 +239,11 @@ static hr_status attention_bwd_prepare(const hr_call *call, void **prepared, hr_
 
 /* One block for every `rows` positions of every one of `heads` heads of a batch. */
 template <typename Operands>
-static hr_status own_launch(const hr_call *call, const own_kernel &kernel, int heads, Operands &operands) {
+static hr_status own_launch(const hr_call *call, const own_kernel &kernel, int heads, const Operands &operands) {
   const attention_sizes &size = operands.size;
   unsigned blocks = (unsigned)(size.batch * heads) * (unsigned)((size.length + kernel.rows - 1) / kernel.rows);
-  void *arguments[] = {&operands};
-  cudaLaunchKernel(kernel.function, dim3(blocks), dim3((unsigned)kernel.threads), arguments, kernel.shared,
-                   call_stream(call));
+  launch((void (*)(Operands))kernel.function, blocks, (unsigned)kernel.threads, kernel.shared, call_stream(call),
+         operands);
   return launched();
 }
 
@@ -281,8 +280,8 @@ template <typename T> static hr_status backward_run(const hr_call *call, const a
   int64_t rows = (int64_t)o.size.batch * o.size.length * o.size.heads;
   bool pieces = aligned(y, 16) && aligned(dy, 16) && (size_t)o.size.head_dim * sizeof(T) % 16 == 0;
   constexpr int64_t BLOCK_ROWS = FACTS_THREADS / FACTS_LANES;
-  attention_facts<T><<<(unsigned)((rows + BLOCK_ROWS - 1) / BLOCK_ROWS), FACTS_THREADS, 0, call_stream(call)>>>(
-      o.size, y, dy, lse, facts, pieces);
+  launch(attention_facts<T>, (unsigned)((rows + BLOCK_ROWS - 1) / BLOCK_ROWS), FACTS_THREADS, 0, call_stream(call),
+         o.size, y, dy, lse, facts, pieces);
   hr_status status = own_launch(call, p->kernel[0], o.size.kv_heads, o);
   return status == HR_OK ? own_launch(call, p->kernel[1], o.size.heads, o) : status;
 }

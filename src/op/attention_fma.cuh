@@ -167,7 +167,7 @@ template <typename T, int DIM, typename S>
 static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_forward(forward_operands<T> o) {
   using shape = fma_shape<DIM>;
   constexpr int N = shape::N, R = shape::R;
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char *shared = launch_shared<unsigned char>();
   float *queries = (float *)shared, *keys = queries + shape::TILE, *scores = keys + shape::TILE;
   int length = o.size.length, dim = o.size.head_dim;
   block_place at = place_of_block(o.size, o.size.heads, (length + N - 1) / N, true);
@@ -252,7 +252,7 @@ template <typename T, int DIM, typename S>
 static __global__ void __launch_bounds__(FMA_THREADS) attention_fma_dq(backward_operands<T> o) {
   using shape = fma_shape<DIM>;
   constexpr int N = shape::N, R = shape::R;
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char *shared = launch_shared<unsigned char>();
   float *q = (float *)shared, *dy = q + shape::TILE, *keys = dy + shape::TILE, *scores = keys + shape::TILE;
   int length = o.size.length, dim = o.size.head_dim;
   block_place at = place_of_block(o.size, o.size.heads, (length + N - 1) / N, true);
@@ -313,7 +313,7 @@ static __global__ void __launch_bounds__(FMA_THREADS, fma_shape<DIM>::DKDV_BLOCK
     attention_fma_dkdv(backward_operands<T> o) {
   using shape = fma_shape<DIM>;
   constexpr int N = shape::N, R = shape::R;
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char *shared = launch_shared<unsigned char>();
   float *k = (float *)shared, *v = k + shape::TILE, *queries = v + shape::TILE, *scores = queries + shape::TILE;
   int length = o.size.length, dim = o.size.head_dim, group = o.size.heads / o.size.kv_heads;
   block_place at = place_of_block(o.size, o.size.kv_heads, (length + N - 1) / N, false);

@@ -17,7 +17,6 @@
 
 #include "op/attention_mask.cuh"
 #include "op/attention_rows.cuh"
-#include "op/mma.cuh"
 
 /* How the work is cut for a head size; every number fits registers and shared memory of all GPUs from sm_80 on.
  * A warp owns 16 x ..._M rows: queries in forward and dq, keys in dkdv; ..._N: columns of a tile of scores. What is
@@ -49,40 +48,6 @@ template <int DIM>
 constexpr size_t mma_dkdv_bytes = mma_shared<DIM>(2, mma_shape<DIM>::DKDV_M, mma_shape<DIM>::DKDV_N,
                                                   2 * mma_shape<DIM>::DKDV_N * sizeof(query_facts));
 
-/* ---- instructions ---- */
-
-static __device__ inline uint32_t shared_address(const void *pointer) {
-  return (uint32_t)__cvta_generic_to_shared(pointer);
-}
-
-/* Copies BYTES (8 or 16) to shared memory, or zeros where `there` is false. Done after copies_wait. */
-template <int BYTES> static __device__ inline void copy_start(void *to, const void *from, bool there) {
-  if constexpr (BYTES == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
-                 "r"(there ? BYTES : 0)
-                 : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(shared_address(to)), "l"(from),
-                 "r"(there ? BYTES : 0)
-                 : "memory");
-}
-static __device__ inline void copies_wait(void) {
-  asm volatile("cp.async.wait_all;" ::: "memory");
-}
-
-static __device__ inline void matrices_load(uint32_t (&to)[4], uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
-               : "memory");
-}
-static __device__ inline void matrices_load_transposed(uint32_t (&to)[4], uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
-               : "memory");
-}
-
 /* Two floats as neighbours in memory: the first one in the low half. */
 static __device__ inline uint32_t pair_of(bf16, float low, float high) {
   __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
@@ -91,12 +56,6 @@ static __device__ inline uint32_t pair_of(bf16, float low, float high) {
 static __device__ inline uint32_t pair_of(f16, float low, float high) {
   __half2 pair = __floats2half2_rn(low, high);
   return *(uint32_t *)&pair;
-}
-
-static __device__ inline float power_of_two(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
 }
 
 /* ---- tiles and fragments ---- */
@@ -121,7 +80,7 @@ static __device__ inline void fragment_a(uint32_t (&a)[4], const T *tile, int ro
   int lane = (int)threadIdx.x % 32;
   row += lane % 16;
   column += lane / 16 * 8;
-  matrices_load(a, shared_address(tile + row * mma_pitch<DIM> + column));
+  matrices_load(a, tile + row * mma_pitch<DIM> + column);
 }
 /* Two B side by side, of the transpose of a tile: B[k][n] = tile[row + n][column + k]. b[0], b[1]: n < 8; b[2], b[3]:
  * n >= 8. */
@@ -130,7 +89,7 @@ static __device__ inline void fragment_b_of_rows(uint32_t (&b)[4], const T *tile
   int lane = (int)threadIdx.x % 32;
   row += lane % 8 + lane / 16 * 8;
   column += lane / 8 % 2 * 8;
-  matrices_load(b, shared_address(tile + row * mma_pitch<DIM> + column));
+  matrices_load(b, tile + row * mma_pitch<DIM> + column);
 }
 /* Two B side by side: B[k][n] = tile[row + k][column + n]. */
 template <int DIM, typename T>
@@ -138,7 +97,7 @@ static __device__ inline void fragment_b(uint32_t (&b)[4], const T *tile, int ro
   int lane = (int)threadIdx.x % 32;
   row += lane % 16;
   column += lane / 16 * 8;
-  matrices_load_transposed(b, shared_address(tile + row * mma_pitch<DIM> + column));
+  matrices_load_transposed(b, tile + row * mma_pitch<DIM> + column);
 }
 
 /* The A of all of a warp's rows, 16 M of them from `row` of a tile on: HELD in registers for the whole kernel where
@@ -278,7 +237,7 @@ template <typename T, int DIM, typename S, bool DROPS>
 static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_forward(forward_operands<T> o) {
   constexpr int M = mma_shape<DIM>::FORWARD_M, KEYS = mma_shape<DIM>::FORWARD_N, N = KEYS / 8;
   constexpr int QUERIES = 16 * M * MMA_WARPS, STAGE = KEYS * mma_pitch<DIM>;
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char *shared = launch_shared<unsigned char>();
   T *q_tile = (T *)shared, *k_tiles = q_tile + QUERIES * mma_pitch<DIM>, *v_tiles = k_tiles + 2 * STAGE;
   int length = o.size.length, dim = o.size.head_dim;
   block_place at = place_of_block(o.size, o.size.heads, (length + QUERIES - 1) / QUERIES, true);
@@ -330,12 +289,12 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_forward(forw
           high = fmaxf(high, __shfl_xor_sync(~0u, high, 1));
           high = fmaxf(high, __shfl_xor_sync(~0u, high, 2));
           float shift = S::MAY_BE_BLIND && high == -INFINITY ? 0.0f : high; /* blind so far: all weights are 0 */
-          float keep = power_of_two((most[m][half] - shift) * scale2), base = shift * scale2, sum = 0.0f;
+          float keep = near_power_of_two((most[m][half] - shift) * scale2), base = shift * scale2, sum = 0.0f;
 #pragma unroll
           for (int n = 0; n < N; n++)
 #pragma unroll
             for (int e = 2 * half; e < 2 * half + 2; e++) {
-              s[m][n][e] = power_of_two(fmaf(s[m][n][e], scale2, -base));
+              s[m][n][e] = near_power_of_two(fmaf(s[m][n][e], scale2, -base));
               sum += s[m][n][e];
             }
           total[m][half] = total[m][half] * keep + sum; /* of this lane's columns; the four lanes of a row meet below */
@@ -387,7 +346,7 @@ template <typename T, int DIM, typename S, bool DROPS>
 static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dq(backward_operands<T> o) {
   constexpr int M = mma_shape<DIM>::DQ_M, KEYS = mma_shape<DIM>::DQ_N, N = KEYS / 8;
   constexpr int QUERIES = 16 * M * MMA_WARPS, OWNED = QUERIES * mma_pitch<DIM>, STAGE = KEYS * mma_pitch<DIM>;
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char *shared = launch_shared<unsigned char>();
   T *q_tile = (T *)shared, *dy_tile = q_tile + OWNED, *k_tiles = dy_tile + OWNED, *v_tiles = k_tiles + 2 * STAGE;
   int length = o.size.length, dim = o.size.head_dim;
   block_place at = place_of_block(o.size, o.size.heads, (length + QUERIES - 1) / QUERIES, true);
@@ -443,7 +402,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dq(backward_
         for (int n = 0; n < N; n++)
 #pragma unroll
           for (int e = 0; e < 4; e++) {
-            float p = power_of_two(fmaf(s[m][n][e], scale2, -fact[m][e / 2].lse2));
+            float p = near_power_of_two(fmaf(s[m][n][e], scale2, -fact[m][e / 2].lse2));
             if constexpr (DROPS) ds[m][n][e] = mask_keeps(word[n / 2], n, e) ? ds[m][n][e] * o.size.drop.scale : 0.0f;
             ds[m][n][e] = p * (ds[m][n][e] - fact[m][e / 2].delta);
           }
@@ -471,7 +430,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dkdv(backwar
   constexpr int KEYS = 16 * M * MMA_WARPS, OWNED = KEYS * mma_pitch<DIM>, STAGE = QUERIES * mma_pitch<DIM>;
   static_assert(KEYS % QUERIES == 0, "tiles of queries begin at the diagonal");
   static_assert(QUERIES <= MMA_THREADS, "one thread copies the facts of one query");
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char *shared = launch_shared<unsigned char>();
   T *k_tile = (T *)shared, *v_tile = k_tile + OWNED, *q_tiles = v_tile + OWNED, *dy_tiles = q_tiles + 2 * STAGE;
   query_facts *fact_tiles = (query_facts *)(dy_tiles + 2 * STAGE);
   int length = o.size.length, dim = o.size.head_dim, group = o.size.heads / o.size.kv_heads;
@@ -536,7 +495,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dkdv(backwar
         for (int m = 0; m < M; m++)
 #pragma unroll
           for (int e = 0; e < 4; e++) {
-            float p = power_of_two(fmaf(s[m][n][e], scale2, e % 2 ? -fact.z : -fact.x));
+            float p = near_power_of_two(fmaf(s[m][n][e], scale2, e % 2 ? -fact.z : -fact.x));
             float by = 1.0f;
             if constexpr (DROPS) by = mask_keeps_transposed(word[m], n, e) ? o.size.drop.scale : 0.0f;
             s[m][n][e] = DROPS ? p * by : p;

@@ -59,9 +59,9 @@ static hr_status cache_put_run(const hr_call *call) {
     bool packed =
         s.width % WIDE == 0 && s.columns % WIDE == 0 && wide(from_k, from_v, call->out[0].data, call->out[1].data);
     auto kernel = packed ? cache_put_kernel<T, WIDE> : cache_put_kernel<T, 1>;
-    kernel<<<(unsigned)(k.dim[0] * k.dim[1]), PUT_THREADS, 0, call_stream(call)>>>(
-        from_k, from_v, (T *)call->out[0].data, (T *)call->out[1].data,
-        (const int32_t *)call->in[HR_PUT_POSITIONS].data, (const int32_t *)call->in[HR_PUT_COUNTS].data, s);
+    launch(kernel, (unsigned)(k.dim[0] * k.dim[1]), PUT_THREADS, 0, call_stream(call), from_k, from_v,
+           (T *)call->out[0].data, (T *)call->out[1].data, (const int32_t *)call->in[HR_PUT_POSITIONS].data,
+           (const int32_t *)call->in[HR_PUT_COUNTS].data, s);
     return launched();
   });
 }

@@ -28,8 +28,8 @@ template <typename T> static void concat_launch(const hr_call *call, int axis) {
   for (int i = 0; i < call->n_in; i++) {
     int64_t run = run_of(call->in[i].desc, axis), blocks = divide_up(rows * run, CONCAT_THREADS);
     if (blocks > CONCAT_BLOCKS) blocks = CONCAT_BLOCKS;
-    concat_kernel<T><<<(unsigned)blocks, CONCAT_THREADS, 0, call_stream(call)>>>(
-        (const T *)call->in[i].data, (T *)call->out[0].data + at, rows, run, pitch);
+    launch(concat_kernel<T>, (unsigned)blocks, CONCAT_THREADS, 0, call_stream(call), (const T *)call->in[i].data,
+           (T *)call->out[0].data + at, rows, run, pitch);
     at += run;
   }
 }

@@ -50,8 +50,8 @@ static __global__ void __launch_bounds__(DB_THREADS)
 template <typename T, int W> static hr_status conv_db_launch(const hr_call *call, const hr_conv_cuda_db &p) {
   int64_t packs = p.places / W, tile = packs < DB_THREADS ? DB_THREADS / packs : 1;
   dim3 grid((unsigned)divide_up(p.channels, tile), (unsigned)p.parts);
-  conv_db_kernel<T, W>
-      <<<grid, DB_THREADS, 0, call_stream(call)>>>((const T *)call->in[0].data, (float *)call->workspace, p, (int)tile);
+  launch(conv_db_kernel<T, W>, grid, DB_THREADS, 0, call_stream(call), (const T *)call->in[0].data,
+         (float *)call->workspace, p, (int)tile);
   return launched();
 }
 

@@ -38,7 +38,7 @@ __device__ inline int64_t row_find(int64_t first, unsigned thread, unsigned plac
 template <typename T, int AXES, int KC, bool STAGED>
 static __global__ void __launch_bounds__(DIRECT_THREADS)
     direct_kernel(const __grid_constant__ direct_call<T> p, const __grid_constant__ conv_steps w) {
-  extern __shared__ __align__(16) float staged[];
+  float *staged = launch_shared<float>();
   int64_t channel = (int64_t)blockIdx.y * DIRECT_BLOCK, taps = volume(w.taps);
   int64_t end = channel + DIRECT_BLOCK < p.out ? channel + DIRECT_BLOCK : p.out;
   if (STAGED) {
@@ -178,12 +178,12 @@ static hr_status direct_run(const hr_call *call, const hr_conv_sizes &s, const d
   return by_axes(s, [&](auto axes) {
     constexpr int AXES = decltype(axes)::value;
     if (s.out == 1)
-      direct_kernel<T, AXES, 1, false><<<grid, DIRECT_THREADS, 0, stream>>>(p, w);
+      launch(direct_kernel<T, AXES, 1, false>, grid, DIRECT_THREADS, 0, stream, p, w);
     else if (s.groups == 1 && taps <= DIRECT_STAGED_TAPS)
-      direct_kernel<T, AXES, DIRECT_CHANNELS, true>
-          <<<grid, DIRECT_THREADS, (size_t)taps * DIRECT_BLOCK * sizeof(float), stream>>>(p, w);
+      launch(direct_kernel<T, AXES, DIRECT_CHANNELS, true>, grid, DIRECT_THREADS,
+             (size_t)taps * DIRECT_BLOCK * sizeof(float), stream, p, w);
     else
-      direct_kernel<T, AXES, DIRECT_CHANNELS, false><<<grid, DIRECT_THREADS, 0, stream>>>(p, w);
+      launch(direct_kernel<T, AXES, DIRECT_CHANNELS, false>, grid, DIRECT_THREADS, 0, stream, p, w);
     return launched();
   });
 }
@@ -195,8 +195,8 @@ static hr_status direct_dx_run(const hr_call *call, const hr_conv_sizes &s, cons
     int64_t rows = s.samples * s.groups * hr__conv_volume(walk.places);
     if (rows == 0) continue;
     hr_status status = by_axes(s, [&](auto axes) {
-      direct_dx_kernel<T, decltype(axes)::value>
-          <<<(unsigned)divide_up(rows, DIRECT_THREADS), DIRECT_THREADS, 0, call_stream(call)>>>(p, steps_of(s, walk));
+      launch(direct_dx_kernel<T, decltype(axes)::value>, (unsigned)divide_up(rows, DIRECT_THREADS), DIRECT_THREADS, 0,
+             call_stream(call), p, steps_of(s, walk));
       return launched();
     });
     if (status != HR_OK) return status;
@@ -216,9 +216,9 @@ static hr_status direct_dw_run(const hr_call *call, const hr_conv_sizes &s, cons
   hr_status status = by_axes(s, [&](auto axes) {
     constexpr int AXES = decltype(axes)::value;
     if (several)
-      direct_dw_kernel<T, AXES, DW_CHANNELS><<<blocks, DW_WARPS * 32, 0, call_stream(call)>>>(p, w);
+      launch(direct_dw_kernel<T, AXES, DW_CHANNELS>, blocks, DW_WARPS * 32, 0, call_stream(call), p, w);
     else
-      direct_dw_kernel<T, AXES, 1><<<blocks, DW_WARPS * 32, 0, call_stream(call)>>>(p, w);
+      launch(direct_dw_kernel<T, AXES, 1>, blocks, DW_WARPS * 32, 0, call_stream(call), p, w);
     return launched();
   });
   if (status != HR_OK) return status;

@@ -164,8 +164,8 @@ static hr_status unfold_run(const hr_call *call, const hr_conv_sizes &s, const h
       constexpr int AXES = decltype(axes)::value;
       if (taps == 1) {
         dim3 grid((unsigned)divide_up(rows, TURN_TILE), (unsigned)divide_up(channels, TURN_TILE));
-        turn_kernel<T, AXES>
-            <<<grid, TURN_TILE * TURN_LINES, 0, stream>>>((const T *)from, (T *)to, steps, first, rows, channels);
+        launch(turn_kernel<T, AXES>, grid, TURN_TILE * TURN_LINES, 0, stream, (const T *)from, (T *)to, steps, first,
+               rows, channels);
         return launched();
       }
       bool pairs = columns % 2 == 0;
@@ -173,11 +173,11 @@ static hr_status unfold_run(const hr_call *call, const hr_conv_sizes &s, const h
       unsigned threads = (unsigned)(divide_up(divide_up(wanted, tiles), 32) * 32);
       dim3 grid((unsigned)divide_up(rows, UNFOLD_ROWS), (unsigned)tiles);
       if (pairs)
-        unfold_kernel<T, AXES, 2>
-            <<<grid, threads, 0, stream>>>((const T *)from, (T *)to, steps, first, rows, channels, taps);
+        launch(unfold_kernel<T, AXES, 2>, grid, threads, 0, stream, (const T *)from, (T *)to, steps, first, rows,
+               channels, taps);
       else
-        unfold_kernel<T, AXES, 1>
-            <<<grid, threads, 0, stream>>>((const T *)from, (T *)to, steps, first, rows, channels, taps);
+        launch(unfold_kernel<T, AXES, 1>, grid, threads, 0, stream, (const T *)from, (T *)to, steps, first, rows,
+               channels, taps);
       return launched();
     });
   });
@@ -189,7 +189,7 @@ static hr_status put_run(const hr_call *call, const hr_conv_sizes &s, const hr_c
   int tile = places <= PUT_ROWS ? PUT_ROWS / (int)places * (int)places : (int)PUT_ROWS;
   dim3 grid((unsigned)divide_up(p.rows, tile), (unsigned)divide_up(p.channels, PUT_COLUMNS));
   return by_axes(s, [&](auto axes) {
-    put_kernel<T, decltype(axes)::value><<<grid, PUT_THREADS, 0, call_stream(call)>>>(p, steps_of(s, walk), tile);
+    launch(put_kernel<T, decltype(axes)::value>, grid, PUT_THREADS, 0, call_stream(call), p, steps_of(s, walk), tile);
     return launched();
   });
 }
@@ -199,8 +199,8 @@ static hr_status reorder_run(const hr_call *call, const hr_conv_sizes &s, const 
   int64_t count = s.groups * s.in * s.out * hr__conv_volume(walk.taps);
   return by_width(dtype, [&](auto t) {
     using T = decltype(t);
-    reorder_kernel<T><<<(unsigned)divide_up(count, REORDER_THREADS), REORDER_THREADS, 0, call_stream(call)>>>(
-        (const T *)from, (T *)to, steps_of(s, walk), s.groups, s.in, s.out);
+    launch(reorder_kernel<T>, (unsigned)divide_up(count, REORDER_THREADS), REORDER_THREADS, 0, call_stream(call),
+           (const T *)from, (T *)to, steps_of(s, walk), s.groups, s.in, s.out);
     return launched();
   });
 }

@@ -62,7 +62,7 @@ static __global__ void __launch_bounds__(COPY_THREADS) copy_kernel(__grid_consta
 }
 
 template <typename From, typename To> static hr_status group_launch(const copy_group &group, cudaStream_t stream) {
-  copy_kernel<From, To><<<(unsigned)group.first[group.tensors], COPY_THREADS, 0, stream>>>(group);
+  launch(copy_kernel<From, To>, (unsigned)group.first[group.tensors], COPY_THREADS, 0, stream, group);
   return launched();
 }
 

@@ -71,8 +71,8 @@ hr_status hr__dropout_masked(const hr_call *call, const hr_dropout_args *args, c
             (unsigned)(c.samples < GRID_ROWS ? c.samples : GRID_ROWS));
   return by_dtype(x.dtype, [&](auto t) {
     using T = decltype(t);
-    dropout_kernel<T>
-        <<<grid, DROPOUT_THREADS, 0, call_stream(call)>>>((const T *)from, control, (const T *)add, (T *)to, c);
+    launch(dropout_kernel<T>, grid, DROPOUT_THREADS, 0, call_stream(call), (const T *)from, control, (const T *)add,
+           (T *)to, c);
     return launched();
   });
 }

@@ -22,8 +22,8 @@ static hr_status ema_run(const hr_call *call) {
   float decay = ((const hr_ema_args *)call->args)->decay;
   return by_dtype(call->in[1].desc.dtype, [&](auto t) {
     using T = decltype(t);
-    ema_kernel<T><<<(unsigned)(blocks < EMA_BLOCKS ? blocks : EMA_BLOCKS), EMA_THREADS, 0, call_stream(call)>>>(
-        (float *)call->out[0].data, (const T *)call->in[1].data, (const hr_control *)call->in[2].data, decay, count);
+    launch(ema_kernel<T>, (unsigned)(blocks < EMA_BLOCKS ? blocks : EMA_BLOCKS), EMA_THREADS, 0, call_stream(call),
+           (float *)call->out[0].data, (const T *)call->in[1].data, (const hr_control *)call->in[2].data, decay, count);
     return launched();
   });
 }

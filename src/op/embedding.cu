@@ -26,8 +26,8 @@ template <typename U> static bool embedding_try(const hr_call *call, int64_t row
   const void *weight = call->in[1].data;
   void *y = call->out[0].data;
   if (row_bytes % size != 0 || !aligned(weight, sizeof(U)) || !aligned(y, sizeof(U))) return false;
-  embedding_kernel<U><<<(unsigned)count, ROW_THREADS, 0, call_stream(call)>>>(
-      (const int32_t *)call->in[0].data, (const U *)weight, (U *)y, rows, row_bytes / size);
+  launch(embedding_kernel<U>, (unsigned)count, ROW_THREADS, 0, call_stream(call), (const int32_t *)call->in[0].data,
+         (const U *)weight, (U *)y, rows, row_bytes / size);
   return true;
 }
 
@@ -192,8 +192,8 @@ template <typename T, typename P> static void embedding_dw_launch(const hr_call 
   bool packed = columns % WIDE == 0 && wide(dy, partial, dw);
   int64_t threads = divide_up(divide_up(columns, WIDE), WARP) * WARP;
   if (threads > ROW_THREADS) threads = ROW_THREADS;
-  embedding_dw_kernel<T, P><<<(unsigned)count, (unsigned)threads, 0, call_stream(call)>>>(sorted, count, rows, dy,
-                                                                                          partial, dw, columns, packed);
+  launch(embedding_dw_kernel<T, P>, (unsigned)count, (unsigned)threads, 0, call_stream(call), sorted, count, rows, dy,
+         partial, dw, columns, packed);
 }
 
 static hr_status embedding_dw_run(const hr_call *call) {
@@ -204,8 +204,8 @@ static hr_status embedding_dw_run(const hr_call *call) {
     passes++;
   if (others_write(call) != cudaSuccess) return HR_FAILURE;
   const hr_embedding_dw_args *args = (const hr_embedding_dw_args *)call->args;
-  tokens_sort_kernel<<<1, SORT_THREADS, 0, call_stream(call)>>>((const int32_t *)call->in[0].data, count, rows,
-                                                                args->padded, a, b, passes);
+  launch(tokens_sort_kernel, 1, SORT_THREADS, 0, call_stream(call), (const int32_t *)call->in[0].data, count, rows,
+         args->padded, a, b, passes);
   return by_dtype(call->in[1].desc.dtype, [&](auto t) {
     return by_dtype(call->out[0].desc.dtype, [&](auto p) {
       embedding_dw_launch<decltype(t), decltype(p)>(call, passes % 2 ? a : b);

@@ -165,7 +165,7 @@ template <typename T, int M, int COLUMNS>
 static __global__ void __launch_bounds__(FEW_THREADS, FEW_BLOCKS<M>)
     few_kernel(__grid_constant__ const few_product<T> p) {
   constexpr int PACKS = FEW_PACKS<T, COLUMNS>;
-  extern __shared__ uint4 room[];                   /* normed rows */
+  uint4 *room = launch_shared<uint4>();             /* normed rows */
   __shared__ float parts[2][FEW_WARPS][COLUMNS][M]; /* of sums, by turns: one barrier a round is enough */
   const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, part = warp % p.split;
   /* 32 bits are enough (is_few), and 64 would be divided for longer than a row is multiplied. */

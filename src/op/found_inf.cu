@@ -8,8 +8,8 @@ static __global__ void found_inf_kernel(const hr_control *from, const float *nor
 }
 
 static hr_status found_inf_run(const hr_call *call) {
-  found_inf_kernel<<<1, 1, 0, call_stream(call)>>>((const hr_control *)call->in[0].data,
-                                                   (const float *)call->in[1].data, (hr_control *)call->out[0].data);
+  launch(found_inf_kernel, 1, 1, 0, call_stream(call), (const hr_control *)call->in[0].data,
+         (const float *)call->in[1].data, (hr_control *)call->out[0].data);
   return launched();
 }
 

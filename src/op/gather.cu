@@ -33,8 +33,8 @@ template <typename U> static bool gather_try(const hr_call *call, const hr_gathe
   const void *x = call->in[1].data;
   void *y = call->out[0].data;
   if (row_bytes % size != 0 || !aligned(x, sizeof(U)) || !aligned(y, sizeof(U))) return false;
-  gather_kernel<U><<<blocks_of(s.groups * s.n * units, GATHER_THREADS), GATHER_THREADS, 0, call_stream(call)>>>(
-      (const int32_t *)call->in[0].data, (const U *)x, (U *)y, s, units);
+  launch(gather_kernel<U>, blocks_of(s.groups * s.n * units, GATHER_THREADS), GATHER_THREADS, 0, call_stream(call),
+         (const int32_t *)call->in[0].data, (const U *)x, (U *)y, s, units);
   return true;
 }
 
@@ -122,11 +122,11 @@ template <typename T, typename P> static void scatter_launch(const hr_call *call
   P *y = (P *)call->out[0].data;
   cudaStream_t stream = call_stream(call);
   if (s.columns < NARROW_COLUMNS)
-    scatter_elements_kernel<T, P>
-        <<<blocks_of(s.groups * s.rows * s.columns, SCATTER_THREADS), SCATTER_THREADS, 0, stream>>>(index, x, partial,
-                                                                                                    y, s);
+    launch(scatter_elements_kernel<T, P>, blocks_of(s.groups * s.rows * s.columns, SCATTER_THREADS), SCATTER_THREADS, 0,
+           stream, index, x, partial, y, s);
   else
-    scatter_rows_kernel<T, P><<<(unsigned)(s.groups * s.rows), SCATTER_THREADS, 0, stream>>>(index, x, partial, y, s);
+    launch(scatter_rows_kernel<T, P>, (unsigned)(s.groups * s.rows), SCATTER_THREADS, 0, stream, index, x, partial, y,
+           s);
 }
 
 static hr_status scatter_run(const hr_call *call) {

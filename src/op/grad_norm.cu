@@ -113,10 +113,10 @@ static hr_status squares_run(const hr_call *call) {
     }
     int32_t chunks = group.first[group.tensors];
     by_dtype(dtype, [&](auto t) {
-      norm_kernel<decltype(t)><<<(unsigned)chunks, SUM_THREADS, 0, stream>>>(group, partials);
+      launch(norm_kernel<decltype(t)>, (unsigned)chunks, SUM_THREADS, 0, stream, group, partials);
       return HR_OK;
     });
-    squares_finish_kernel<<<(unsigned)group.tensors, SUM_THREADS, 0, stream>>>(group, partials, sums + first);
+    launch(squares_finish_kernel, (unsigned)group.tensors, SUM_THREADS, 0, stream, group, partials, sums + first);
     partials += chunks;
   }
   return launched();
@@ -172,7 +172,8 @@ static hr_status norm_run(const hr_call *call) {
       group.first[v + 1] = group.first[v] + (int32_t)desc_count(call->in[i].desc);
     }
     group.ends = i == call->n_in;
-    root_kernel<<<1, SUM_THREADS, 0, call_stream(call)>>>(group, (double *)call->workspace, (float *)call->out[0].data);
+    launch(root_kernel, 1, SUM_THREADS, 0, call_stream(call), group, (double *)call->workspace,
+           (float *)call->out[0].data);
   }
   return launched();
 }

@@ -183,14 +183,14 @@ static hr_status softmax_run(const hr_call *call, const head_call *h, int64_t ch
   const hr_tensor &added = call->in[h->backward ? HR_HEAD_BWD_BIAS : HR_HEAD_BIAS];
   head_bias bias = {added.data, added.desc.dtype};
   if (!h->backward) {
-    softmax_kernel<float, false>
-        <<<rows, HEAD_THREADS, 0, stream>>>(logits, ld, columns, bias, targets, nullptr, control, losses + first);
+    launch(softmax_kernel<float, false>, rows, HEAD_THREADS, 0, stream, logits, ld, columns, bias, targets, nullptr,
+           control, losses + first);
     return launched();
   }
   const float *dloss = (const float *)call->in[HR_HEAD_BWD_DLOSS].data;
   return by_dtype(h->dtype, [&](auto g) {
-    softmax_kernel<decltype(g), true>
-        <<<rows, HEAD_THREADS, 0, stream>>>(logits, ld, columns, bias, targets, dloss, control, losses + first);
+    launch(softmax_kernel<decltype(g), true>, rows, HEAD_THREADS, 0, stream, logits, ld, columns, bias, targets, dloss,
+           control, losses + first);
     return launched();
   });
 }
@@ -233,8 +233,8 @@ static hr_status head_run(const hr_call *call) {
     if (status == HR_OK && h.want_db) status = db_run(call, &h, chunk);
     if (status != HR_OK) return status;
   }
-  sum_finish_kernel<<<1, SUM_THREADS, 0, call_stream(call)>>>(losses, h.layout.rows, (float *)call->out[0].data,
-                                                              weighted{(const hr_control *)call->in[3].data});
+  launch(sum_finish_kernel<weighted>, 1, SUM_THREADS, 0, call_stream(call), losses, h.layout.rows,
+         (float *)call->out[0].data, weighted{(const hr_control *)call->in[3].data});
   return launched();
 }
 

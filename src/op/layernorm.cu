@@ -80,9 +80,9 @@ template <typename T, typename W> static hr_status layernorm_launch(const hr_cal
   c.eps = ((const hr_layernorm_args *)call->args)->eps;
   unsigned rows = (unsigned)desc_rows(call->in[0].desc);
   if (row_fits(c.columns) && wide(c.x, c.w, c.b, c.y))
-    layernorm_row_kernel<T, W><<<rows, row_threads(c.columns), 0, call_stream(call)>>>(c);
+    launch(layernorm_row_kernel<T, W>, rows, row_threads(c.columns), 0, call_stream(call), c);
   else
-    layernorm_any_kernel<T, W><<<rows, ANY_THREADS, 0, call_stream(call)>>>(c);
+    launch(layernorm_any_kernel<T, W>, rows, ANY_THREADS, 0, call_stream(call), c);
   return launched();
 }
 
@@ -171,9 +171,9 @@ template <typename T, typename W> static hr_status layernorm_bwd_launch(const hr
   unsigned blocks = (unsigned)divide_up(c.rows, c.rows_each);
   cudaStream_t stream = call_stream(call);
   if (row_fits(c.columns) && norm_bwd_packs(c))
-    layernorm_bwd_row_kernel<T, W><<<blocks, row_threads(c.columns), 0, stream>>>(c);
+    launch(layernorm_bwd_row_kernel<T, W>, blocks, row_threads(c.columns), 0, stream, c);
   else
-    layernorm_bwd_any_kernel<T, W><<<blocks, ANY_THREADS, 0, stream>>>(c);
+    launch(layernorm_bwd_any_kernel<T, W>, blocks, ANY_THREADS, 0, stream, c);
   if (c.sums) norm_sums_launch<WEIGHTS>(call, c);
   return launched();
 }

@@ -122,8 +122,8 @@ static __global__ void linear_db_kernel(const T *dy, const P *partial, P *db, in
 template <typename T, typename P, int W> static hr_status linear_db_launch(const hr_call *call) {
   int64_t rows = desc_rows(call->in[0].desc), columns = desc_columns(call->in[0].desc);
   int64_t blocks = (columns + DB_PACKS * W - 1) / (DB_PACKS * W);
-  linear_db_kernel<T, P, W><<<(unsigned)blocks, dim3(DB_PACKS, DB_LANES), 0, call_stream(call)>>>(
-      (const T *)call->in[0].data, (const P *)operand(call, 1), (P *)call->out[0].data, rows, columns);
+  launch(linear_db_kernel<T, P, W>, (unsigned)blocks, dim3(DB_PACKS, DB_LANES), 0, call_stream(call),
+         (const T *)call->in[0].data, (const P *)operand(call, 1), (P *)call->out[0].data, rows, columns);
   return launched();
 }
 

@@ -55,9 +55,9 @@ static hr_status down_masked(const hr_call *call, const hr_lora_down &l) {
   return by_half(l.dtype, [&](auto t) {
     using T = decltype(t);
     return by_steps<HR_DOWN_WIDTH / 8>(l.width / 8, [&](auto steps) {
-      down_kernel<T, decltype(steps)::value>
-          <<<(unsigned)divide_up(l.rows, DOWN_WARPS / c.sharing * 16), DOWN_WARPS * 32, 0, call_stream(call)>>>(
-              (const T *)call->in[0].data, (const T *)call->in[1].data, control_of(call), (T *)call->out[0].data, c);
+      launch(down_kernel<T, decltype(steps)::value>, (unsigned)divide_up(l.rows, DOWN_WARPS / c.sharing * 16),
+             DOWN_WARPS * 32, 0, call_stream(call), (const T *)call->in[0].data, (const T *)call->in[1].data,
+             control_of(call), (T *)call->out[0].data, c);
       return launched();
     });
   });
@@ -69,10 +69,9 @@ static hr_status dx_masked(const hr_call *call, const hr_lora_down &l) {
   return by_half(l.dtype, [&](auto t) {
     using T = decltype(t);
     return by_steps<HR_DOWN_WIDTH / 16>(divide_up(l.width, 16), [&](auto steps) {
-      down_dx_kernel<T, decltype(steps)::value>
-          <<<(unsigned)(column_blocks * row_blocks), GRADIENT_WARPS * 32, 0, call_stream(call)>>>(
-              (const T *)call->in[0].data, (const T *)call->in[1].data, control_of(call), (const T *)call->in[3].data,
-              (T *)call->out[0].data, column_blocks, c);
+      launch(down_dx_kernel<T, decltype(steps)::value>, (unsigned)(column_blocks * row_blocks), GRADIENT_WARPS * 32, 0,
+             call_stream(call), (const T *)call->in[0].data, (const T *)call->in[1].data, control_of(call),
+             (const T *)call->in[3].data, (T *)call->out[0].data, column_blocks, c);
       return launched();
     });
   });
@@ -87,18 +86,17 @@ static hr_status dw_masked(const hr_call *call, const hr_lora_down &l) {
     using T = decltype(t);
     return by_steps<HR_DOWN_WIDTH / 16>(divide_up(l.width, 16), [&](auto steps) {
       constexpr int M = decltype(steps)::value;
-      down_dw_kernel<T, M, (M <= 2 ? 2 : 1)>
-          <<<(unsigned)(column_blocks * layout.row_blocks), GRADIENT_WARPS * 32, 0, call_stream(call)>>>(
-              (const T *)call->in[0].data, (const T *)call->in[1].data, control_of(call), sums, column_blocks,
-              layout.block_rows, c);
+      launch(down_dw_kernel<T, M, (M <= 2 ? 2 : 1)>, (unsigned)(column_blocks * layout.row_blocks), GRADIENT_WARPS * 32,
+             0, call_stream(call), (const T *)call->in[0].data, (const T *)call->in[1].data, control_of(call), sums,
+             column_blocks, layout.block_rows, c);
       return launched();
     });
   });
   if (status != HR_OK) return status;
   return by_dtype(l.result, [&](auto p) {
     using P = decltype(p);
-    down_dw_finish_kernel<P><<<(unsigned)divide_up(count, 32), dim3(32, FINISH_LANES), 0, call_stream(call)>>>(
-        sums, (const P *)call->in[3].data, (P *)call->out[0].data, count, layout.row_blocks, c.scale);
+    launch(down_dw_finish_kernel<P>, (unsigned)divide_up(count, 32), dim3(32, FINISH_LANES), 0, call_stream(call), sums,
+           (const P *)call->in[3].data, (P *)call->out[0].data, count, layout.row_blocks, c.scale);
     return launched();
   });
 }

@@ -4,7 +4,6 @@
 #ifndef HR_OP_LORA_DOWN_MASK_CUH
 #define HR_OP_LORA_DOWN_MASK_CUH
 
-#include "op/mma.cuh"
 extern "C" {
 #include "op/lora_down.h"
 #include "op/lora_down_cuda.h"
@@ -197,13 +196,6 @@ static __global__ void __launch_bounds__(GRADIENT_WARPS * 32)
       }
     }
   }
-}
-
-/* An 8 x 8 matrix of 16-bit numbers over the warp, lane 4 q + t with (q, 2t) and (q, 2t + 1), transposed. */
-__device__ inline uint32_t transposed(uint32_t x) {
-  uint32_t y;
-  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
-  return y;
 }
 
 /* dht of 16 rows from `first` on, as first operands of products: 16 of its rows at a time. */

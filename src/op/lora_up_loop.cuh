@@ -101,9 +101,8 @@ static_assert((int)DB_LANES == (int)LOOP_RANK, "each lane completes one of the n
 template <typename T> static hr_status up_loop_launch(const hr_call *call, const hr_lora_up_args &a) {
   int64_t rows = desc_rows(call->out[0].desc), column_blocks = divide_up(a.columns, UP_THREADS);
   int64_t blocks = column_blocks * divide_up(rows, UP_ROWS);
-  up_loop_kernel<T><<<(unsigned)blocks, UP_THREADS, 0, call_stream(call)>>>(
-      (const T *)call->in[0].data, (const T *)call->in[1].data, (const T *)call->in[2].data, (T *)call->out[0].data,
-      rows, column_blocks, a);
+  launch(up_loop_kernel<T>, (unsigned)blocks, UP_THREADS, 0, call_stream(call), (const T *)call->in[0].data,
+         (const T *)call->in[1].data, (const T *)call->in[2].data, (T *)call->out[0].data, rows, column_blocks, a);
   return launched();
 }
 
@@ -112,11 +111,10 @@ template <typename T, typename P>
 static hr_status bwd_loop_launch(const hr_call *call, const hr_lora_up_args &a, int64_t rows) {
   int64_t pieces = divide_up(a.rank, LOOP_RANK), weight_rows = call->in[2].desc.dim[0];
   const T *dy = (const T *)call->in[0].data, *h = (const T *)call->in[1].data, *weight = (const T *)call->in[2].data;
-  dh_loop_kernel<T>
-      <<<(unsigned)divide_up(rows * a.groups * pieces, LOOP_THREADS / 32), LOOP_THREADS, 0, call_stream(call)>>>(
-          dy, weight, (T *)call->out[0].data, rows, pieces, a);
-  db_loop_kernel<T, P><<<(unsigned)(divide_up(weight_rows, DB_COLUMNS) * pieces), LOOP_THREADS, 0, call_stream(call)>>>(
-      dy, h, (const P *)call->in[3].data, (P *)call->out[1].data, rows, weight_rows, pieces, a);
+  launch(dh_loop_kernel<T>, (unsigned)divide_up(rows * a.groups * pieces, LOOP_THREADS / 32), LOOP_THREADS, 0,
+         call_stream(call), dy, weight, (T *)call->out[0].data, rows, pieces, a);
+  launch(db_loop_kernel<T, P>, (unsigned)(divide_up(weight_rows, DB_COLUMNS) * pieces), LOOP_THREADS, 0,
+         call_stream(call), dy, h, (const P *)call->in[3].data, (P *)call->out[1].data, rows, weight_rows, pieces, a);
   return launched();
 }
 

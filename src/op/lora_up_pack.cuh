@@ -14,7 +14,7 @@ template <typename T, int RANK, int W>
 static __global__ void __launch_bounds__(PACK_THREADS)
     up_pack_kernel(const T *h, const T *weight, const T *add, T *y, int64_t rows, int64_t column_blocks,
                    const __grid_constant__ hr_lora_up_args a) {
-  __shared__ alignas(16) float scaled[PACK_ROWS * HR_LORA_GROUPS * RANK]; /* scale h of these rows */
+  __shared__ __align__(16) float scaled[PACK_ROWS * HR_LORA_GROUPS * RANK]; /* scale h of these rows */
   int64_t first_row = (int64_t)blockIdx.x / column_blocks * PACK_ROWS;
   int64_t column = ((int64_t)blockIdx.x % column_blocks * PACK_THREADS + threadIdx.x) * W;
   int n = (int)(rows - first_row < PACK_ROWS ? rows - first_row : PACK_ROWS), width = a.groups * RANK;
@@ -84,9 +84,8 @@ template <typename T, int W> static bool packs_fit(const hr_call *call, const hr
 template <typename T, int RANK, int W> static hr_status up_pack_launch(const hr_call *call, const hr_lora_up_args &a) {
   int64_t rows = desc_rows(call->out[0].desc), column_blocks = divide_up(a.columns, PACK_THREADS * W);
   int64_t blocks = column_blocks * divide_up(rows, PACK_ROWS);
-  up_pack_kernel<T, RANK, W><<<(unsigned)blocks, PACK_THREADS, 0, call_stream(call)>>>(
-      (const T *)call->in[0].data, (const T *)call->in[1].data, (const T *)call->in[2].data, (T *)call->out[0].data,
-      rows, column_blocks, a);
+  launch(up_pack_kernel<T, RANK, W>, (unsigned)blocks, PACK_THREADS, 0, call_stream(call), (const T *)call->in[0].data,
+         (const T *)call->in[1].data, (const T *)call->in[2].data, (T *)call->out[0].data, rows, column_blocks, a);
   return launched();
 }
 

@@ -4,7 +4,6 @@
 #define HR_OP_LORA_UP_SLAB_CUH
 
 #include "op/lora_up_place.cuh"
-#include "op/mma.cuh"
 
 enum { SLAB = 32, SLABS = 2, SLAB_WARPS = 8, SLAB_THREADS = SLAB_WARPS * 32, SLAB_BLOCKS = 3, SLAB_STEP = 16 };
 
@@ -87,9 +86,9 @@ template <typename T, int RANK> static hr_status up_slab_launch(const hr_call *c
   int64_t column_blocks = divide_up(a.columns, SLAB_WARPS * SLABS * SLAB), block_rows = ROWS_MANY;
   if (column_blocks * divide_up(rows, block_rows) < BLOCKS_ENOUGH) block_rows = ROWS_FEW;
   int64_t blocks = column_blocks * divide_up(rows, block_rows);
-  up_slab_kernel<T, RANK><<<(unsigned)blocks, SLAB_THREADS, 0, call_stream(call)>>>(
-      (const T *)call->in[0].data, (const T *)call->in[1].data, (const T *)call->in[2].data, (T *)call->out[0].data,
-      rows, column_blocks, block_rows, a);
+  launch(up_slab_kernel<T, RANK>, (unsigned)blocks, SLAB_THREADS, 0, call_stream(call), (const T *)call->in[0].data,
+         (const T *)call->in[1].data, (const T *)call->in[2].data, (T *)call->out[0].data, rows, column_blocks,
+         block_rows, a);
   return launched();
 }
 

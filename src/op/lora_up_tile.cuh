@@ -4,19 +4,11 @@
 #define HR_OP_LORA_UP_TILE_CUH
 
 #include "op/lora_up_place.cuh"
-#include "op/mma.cuh"
 extern "C" {
 #include "op/lora_up_cuda.h"
 }
 
 enum { TILE_WARPS = 8, TILE_THREADS = TILE_WARPS * 32, TILE_SLABS = HR_LORA_TILE / TILE_WARPS / 32 };
-
-/* An 8 x 8 matrix of 16-bit numbers over the warp, lane 4 q + t with (q, 2t) and (q, 2t + 1), transposed. */
-__device__ inline uint32_t transposed(uint32_t x) {
-  uint32_t y;
-  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
-  return y;
-}
 
 /* Two 16-bit numbers in one register, the first low. A number that is not there is 0. */
 template <typename T> __device__ inline uint32_t joined(const T *low, bool has_low, const T *high, bool has_high) {
@@ -207,12 +199,11 @@ template <typename T, typename P, int RANK>
 static hr_status bwd_tile_launch(const hr_call *call, const hr_lora_up_args &a, const hr_lora_cuda &l, int64_t rows) {
   float *dh_sums = (float *)call->workspace, *db_sums = (float *)((char *)call->workspace + l.db_sums);
   cudaStream_t stream = call_stream(call);
-  tile_kernel<T, RANK><<<(unsigned)(l.tiles * l.row_blocks), TILE_THREADS, 0, stream>>>(
-      (const T *)call->in[0].data, (const T *)call->in[1].data, (const T *)call->in[2].data, dh_sums, db_sums, rows, l,
-      a);
+  launch(tile_kernel<T, RANK>, (unsigned)(l.tiles * l.row_blocks), TILE_THREADS, 0, stream, (const T *)call->in[0].data,
+         (const T *)call->in[1].data, (const T *)call->in[2].data, dh_sums, db_sums, rows, l, a);
   int64_t count = (rows * a.groups + l.weight_rows) * RANK;
-  tile_finish_kernel<T, P><<<(unsigned)divide_up(count, TILE_THREADS), TILE_THREADS, 0, stream>>>(
-      dh_sums, db_sums, (const P *)call->in[3].data, (T *)call->out[0].data, (P *)call->out[1].data, rows, l, a);
+  launch(tile_finish_kernel<T, P>, (unsigned)divide_up(count, TILE_THREADS), TILE_THREADS, 0, stream, dh_sums, db_sums,
+         (const P *)call->in[3].data, (T *)call->out[0].data, (P *)call->out[1].data, rows, l, a);
   return launched();
 }
 

@@ -10,8 +10,8 @@ static __global__ void loss_seed_kernel(const hr_control *control, float *y, flo
 
 static hr_status loss_seed_run(const hr_call *call) {
   float weight = ((const hr_loss_seed_args *)call->args)->weight;
-  loss_seed_kernel<<<1, 1, 0, call_stream(call)>>>((const hr_control *)call->in[0].data, (float *)call->out[0].data,
-                                                   weight);
+  launch(loss_seed_kernel, 1, 1, 0, call_stream(call), (const hr_control *)call->in[0].data, (float *)call->out[0].data,
+         weight);
   return launched();
 }
 

@@ -31,10 +31,11 @@ static hr_status mse_run(const hr_call *call) {
   cudaStream_t stream = call_stream(call);
   by_dtype(call->in[0].desc.dtype, [&](auto e) {
     using T = decltype(e);
-    mse_kernel<<<(unsigned)chunks, SUM_THREADS, 0, stream>>>((const T *)y, (const T *)t, count, partials);
+    launch(mse_kernel<T>, (unsigned)chunks, SUM_THREADS, 0, stream, (const T *)y, (const T *)t, count, partials);
     return HR_OK;
   });
-  sum_finish_kernel<<<1, SUM_THREADS, 0, stream>>>(partials, chunks, (float *)call->out[0].data, mean{(double)count});
+  launch(sum_finish_kernel<mean>, 1, SUM_THREADS, 0, stream, partials, chunks, (float *)call->out[0].data,
+         mean{(double)count});
   return launched();
 }
 

@@ -79,8 +79,8 @@ template <typename T, bool NESTED> static hr_status nf4_launch(const hr_call *ca
   nf4_scales scales = {call->in[1].data, (const float *)call->in[2].data, (const float *)call->in[3].data};
   bool packed = aligned(call->out[0].data, 16) && aligned(call->in[0].data, WIDTH / 2);
   if (count > 0)
-    nf4_kernel<T, NESTED><<<(unsigned)((count + span - 1) / span), NF4_THREADS, 0, call_stream(call)>>>(
-        (const uint8_t *)call->in[0].data, scales, (T *)call->out[0].data, count, packed);
+    launch(nf4_kernel<T, NESTED>, (unsigned)((count + span - 1) / span), NF4_THREADS, 0, call_stream(call),
+           (const uint8_t *)call->in[0].data, scales, (T *)call->out[0].data, count, packed);
   return launched();
 }
 

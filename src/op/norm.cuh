@@ -144,7 +144,7 @@ template <int N, typename T, typename W> static void norm_sums_launch(const hr_c
     s.partial[i] = (const W *)call->in[HR_NORM_DW_PARTIAL + i].data;
   }
   dim3 grid((unsigned)divide_up(c.columns, WARP), N);
-  norm_sums_kernel<W, N><<<grid, dim3(WARP, WARP), 0, call_stream(call)>>>(s);
+  launch(norm_sums_kernel<W, N>, grid, dim3(WARP, WARP), 0, call_stream(call), s);
 }
 
 /* The plan gave the call room for the sums. */

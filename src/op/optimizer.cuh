@@ -64,10 +64,9 @@ static inline hr_status update_in_place(const hr_call *call, const int *ins, int
 template <typename Op> static hr_status update_flush(const typename Op::group &group, int form, cudaStream_t stream) {
   if (group.tensors == 0) return HR_OK;
   static_assert(sizeof group <= UPDATE_PARAMETER_BYTES, "a kernel takes no more");
-  void *arguments[] = {(void *)&group};
-  cudaError_t error = cudaLaunchKernel(Op::function(form), dim3((unsigned)Op::blocks(group.begin[group.tensors])),
-                                       dim3(UPDATE_THREADS), arguments, 0, stream);
-  return error == cudaSuccess ? launched() : HR_FAILURE;
+  auto kernel = (void (*)(typename Op::group))Op::function(form);
+  launch(kernel, (unsigned)Op::blocks(group.begin[group.tensors]), UPDATE_THREADS, 0, stream, group);
+  return launched();
 }
 
 /* Op has: `group`, FORMS, SPAN (elements of a unit), form(call), function(form), blocks(units), and describe(call,
@@ -134,13 +133,8 @@ __device__ inline float update_decay(float lr, float weight_decay) {
   return __fsub_rn(1.0f, __fmul_rn(lr, weight_decay));
 }
 
-/* Root and quotient within 2 units of the last place, in a few instructions: what a parameter moves by needs no more,
+/* Within 2 units of the last place, in a few instructions, as near_root is: what a parameter moves by needs no more,
  * and exact ones would take longer than the memory. y below 2^126. */
-__device__ inline float near_root(float x) {
-  float root;
-  asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
-  return root;
-}
 __device__ inline float near_quotient(float x, float y) {
   return __fdividef(x, y);
 }

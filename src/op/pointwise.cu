@@ -81,8 +81,8 @@ template <typename H> static bool pointwise_launch(const hr_call *call, const pr
   if (threads == 0 || !packs_fit(call, space, V::PACK)) return false;
   program_lay(call, space, V::PACK, V::GROUPS, p);
   if (p->threads >> 31) return false;
-  pointwise_kernel<H>
-      <<<(unsigned)divide_up(p->threads, threads), threads, kept_bytes<V>(p->n_kept, threads), call_stream(call)>>>(*p);
+  launch(pointwise_kernel<H>, (unsigned)divide_up(p->threads, threads), threads, kept_bytes<V>(p->n_kept, threads),
+         call_stream(call), *p);
   return true;
 }
 

@@ -269,20 +269,18 @@ __device__ __forceinline__ void operand_read(const program &p, const program_ope
 
 /* ---- kept values: [value][word of a thread][thread] ---- */
 
-extern __shared__ uint4 kept_memory[];
-
 template <typename V> __host__ __device__ constexpr size_t kept_bytes(int n_kept, int threads) {
   return (size_t)n_kept * V::WORDS * sizeof(uint32_t) * threads;
 }
 
 template <typename V> __device__ __forceinline__ void kept_write(int number, const V &from) {
   if constexpr (V::WORDS % 4 == 0) {
-    uint4 *to = kept_memory + number * (V::WORDS / 4) * blockDim.x + threadIdx.x;
+    uint4 *to = launch_shared<uint4>() + number * (V::WORDS / 4) * blockDim.x + threadIdx.x;
 #pragma unroll
     for (int w = 0; w < V::WORDS; w += 4)
       to[w / 4 * blockDim.x] = make_uint4(from.word[w], from.word[w + 1], from.word[w + 2], from.word[w + 3]);
   } else {
-    uint32_t *to = (uint32_t *)kept_memory + number * V::WORDS * blockDim.x + threadIdx.x;
+    uint32_t *to = launch_shared<uint32_t>() + number * V::WORDS * blockDim.x + threadIdx.x;
 #pragma unroll
     for (int w = 0; w < V::WORDS; w++)
       to[w * blockDim.x] = from.word[w];
@@ -291,7 +289,7 @@ template <typename V> __device__ __forceinline__ void kept_write(int number, con
 
 template <typename V> __device__ __forceinline__ void kept_read(int number, V &to) {
   if constexpr (V::WORDS % 4 == 0) {
-    const uint4 *from = kept_memory + number * (V::WORDS / 4) * blockDim.x + threadIdx.x;
+    const uint4 *from = launch_shared<uint4>() + number * (V::WORDS / 4) * blockDim.x + threadIdx.x;
 #pragma unroll
     for (int w = 0; w < V::WORDS; w += 4) {
       uint4 words = from[w / 4 * blockDim.x];
@@ -301,7 +299,7 @@ template <typename V> __device__ __forceinline__ void kept_read(int number, V &t
       to.word[w + 3] = words.w;
     }
   } else {
-    const uint32_t *from = (const uint32_t *)kept_memory + number * V::WORDS * blockDim.x + threadIdx.x;
+    const uint32_t *from = launch_shared<uint32_t>() + number * V::WORDS * blockDim.x + threadIdx.x;
 #pragma unroll
     for (int w = 0; w < V::WORDS; w++)
       to.word[w] = from[w * blockDim.x];

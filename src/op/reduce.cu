@@ -167,7 +167,7 @@ template <typename H> static void rows_launch(const hr_call *call, const program
   int pack = H::all::PACK, across = across_of(r, pack);
   int64_t jobs = r.outer * r.pieces * divide_up(r.inner / pack, across);
   size_t kept = kept_bytes<typename H::all>(p.n_kept, REDUCE_THREADS);
-  rows_kernel<H><<<blocks_of(jobs), REDUCE_THREADS, kept, call_stream(call)>>>(p, r, across);
+  launch(rows_kernel<H>, blocks_of(jobs), REDUCE_THREADS, kept, call_stream(call), p, r, across);
 }
 
 static hr_status reduce_run(const hr_call *call) {
@@ -196,13 +196,13 @@ static hr_status reduce_run(const hr_call *call) {
                  call->out[0].desc.dtype};
   cudaStream_t stream = call_stream(call);
   if (w.inner == 1)
-    runs_kernel<<<blocks_of(w.outer * w.pieces), REDUCE_THREADS, kept, stream>>>(p, r);
+    launch(runs_kernel, blocks_of(w.outer * w.pieces), REDUCE_THREADS, kept, stream, p, r);
   else if (packs)
     rows_launch<neighbours>(call, p, r);
   else
     rows_launch<element>(call, p, r);
   if (r.partial)
-    pieces_kernel<<<blocks_of(divide_up(w.outer * w.inner, PIECES_ACROSS)), REDUCE_THREADS, 0, stream>>>(r);
+    launch(pieces_kernel, blocks_of(divide_up(w.outer * w.inner, PIECES_ACROSS)), REDUCE_THREADS, 0, stream, r);
   return launched();
 }
 

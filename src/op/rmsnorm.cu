@@ -93,12 +93,13 @@ static hr_status rmsnorm_run(const hr_call *call) {
       const W *w = (const W *)call->in[1].data;
       T *y = (T *)call->out[0].data;
       if (row_is_head(call->in[0].desc, columns) && wide(x, w, y))
-        rmsnorm_head_kernel<T, W><<<(unsigned)divide_up(rows, HEAD_WARPS), dim3(WARP, HEAD_WARPS), 0, stream>>>(
-            x, w, y, rstds, rows, columns, args);
+        launch(rmsnorm_head_kernel<T, W>, (unsigned)divide_up(rows, HEAD_WARPS), dim3(WARP, HEAD_WARPS), 0, stream, x,
+               w, y, rstds, rows, columns, args);
       else if (row_fits(columns) && wide(x, w, y))
-        rmsnorm_row_kernel<T, W><<<(unsigned)rows, row_threads(columns), 0, stream>>>(x, w, y, rstds, columns, args);
+        launch(rmsnorm_row_kernel<T, W>, (unsigned)rows, row_threads(columns), 0, stream, x, w, y, rstds, columns,
+               args);
       else
-        rmsnorm_any_kernel<T, W><<<(unsigned)rows, ANY_THREADS, 0, stream>>>(x, w, y, rstds, columns, args);
+        launch(rmsnorm_any_kernel<T, W>, (unsigned)rows, ANY_THREADS, 0, stream, x, w, y, rstds, columns, args);
       return launched();
     });
   });
@@ -230,11 +231,11 @@ template <typename T, typename W> static hr_status rmsnorm_bwd_launch(const hr_c
   unsigned blocks = (unsigned)divide_up(c.rows, c.rows_each);
   cudaStream_t stream = call_stream(call);
   if (heads)
-    rmsnorm_bwd_head_kernel<T, W><<<blocks, dim3(WARP, HEAD_WARPS), 0, stream>>>(c);
+    launch(rmsnorm_bwd_head_kernel<T, W>, blocks, dim3(WARP, HEAD_WARPS), 0, stream, c);
   else if (packs && row_fits(c.columns))
-    rmsnorm_bwd_row_kernel<T, W><<<blocks, row_threads(c.columns), 0, stream>>>(c);
+    launch(rmsnorm_bwd_row_kernel<T, W>, blocks, row_threads(c.columns), 0, stream, c);
   else
-    rmsnorm_bwd_any_kernel<T, W><<<blocks, ANY_THREADS, 0, stream>>>(c);
+    launch(rmsnorm_bwd_any_kernel<T, W>, blocks, ANY_THREADS, 0, stream, c);
   if (c.sums) norm_sums_launch<WEIGHTS>(call, c);
   return launched();
 }

@@ -41,8 +41,8 @@ static hr_status rope_table_run(const hr_call *call) {
     for (int i = 0; i < n; i++)
       f.of_pair[i] = hr__rope_frequency(args, first + i);
     int64_t blocks = divide_up(rows * n, ROPE_THREADS);
-    rope_table_kernel<<<(unsigned)(blocks < 4096 ? blocks : 4096), ROPE_THREADS, 0, call_stream(call)>>>(
-        f, (const int32_t *)call->in[0].data, cosines, sines, rows, args->length, half, first, n);
+    launch(rope_table_kernel, (unsigned)(blocks < 4096 ? blocks : 4096), ROPE_THREADS, 0, call_stream(call), f,
+           (const int32_t *)call->in[0].data, cosines, sines, rows, args->length, half, first, n);
   }
   return launched();
 }
@@ -125,8 +125,9 @@ template <typename T, int N> static hr_status rope_launch(const hr_call *call) {
   s.lanes = (int)(lanes < most ? lanes : most);
   s.block_rows = ROPE_THREADS / (s.pack_threads * s.lanes);
   const float *cosines = (const float *)call->in[1].data, *sines = cosines + s.positions * (s.head_dim / 2);
-  rope_kernel<T, N><<<(unsigned)divide_up(s.rows, s.block_rows), (unsigned)(s.pack_threads * s.lanes * s.block_rows), 0,
-                      call_stream(call)>>>((const T *)call->in[0].data, cosines, sines, (T *)call->out[0].data, s);
+  launch(rope_kernel<T, N>, (unsigned)divide_up(s.rows, s.block_rows),
+         (unsigned)(s.pack_threads * s.lanes * s.block_rows), 0, call_stream(call), (const T *)call->in[0].data,
+         cosines, sines, (T *)call->out[0].data, s);
   return launched();
 }
 

@@ -38,7 +38,7 @@ static bool slice_try(const void *from, void *to, int64_t bytes, int64_t whole, 
   int64_t size = (int64_t)sizeof(U), units = bytes / size;
   if (bytes % size != 0 || whole % size != 0 || !aligned(from, sizeof(U)) || !aligned(to, sizeof(U))) return false;
   dim3 blocks(blocks_of(units), runs_of(runs));
-  slice_kernel<U><<<blocks, SLICE_THREADS, 0, stream>>>((const U *)from, (U *)to, units, whole / size, runs);
+  launch(slice_kernel<U>, blocks, SLICE_THREADS, 0, stream, (const U *)from, (U *)to, units, whole / size, runs);
   return true;
 }
 
@@ -121,9 +121,9 @@ static hr_status join_run(const hr_call *call) {
     T *to = (T *)call->out[0].data;
     dim3 blocks(blocks_of((r.end - r.first) / (packed ? WIDE : 1)), runs_of(r.runs));
     if (packed)
-      join_kernel<T, WIDE><<<blocks, SLICE_THREADS, 0, call_stream(call)>>>(part, sum, to, r);
+      launch(join_kernel<T, WIDE>, blocks, SLICE_THREADS, 0, call_stream(call), part, sum, to, r);
     else
-      join_kernel<T, 1><<<blocks, SLICE_THREADS, 0, call_stream(call)>>>(part, sum, to, r);
+      launch(join_kernel<T, 1>, blocks, SLICE_THREADS, 0, call_stream(call), part, sum, to, r);
     return launched();
   });
 }

@@ -70,9 +70,9 @@ template <template <typename> class GATE> static hr_status gated_run(const hr_ca
     const T *gate = (const T *)call->in[0].data, *up = packed ? gate + r.columns : (const T *)call->in[1].data;
     T *y = (T *)call->out[0].data;
     if (r.columns % WIDE == 0 && wide(gate, up, y))
-      swiglu_kernel<T, GATE<T>, WIDE><<<grid_of(r, WIDE), SWIGLU_THREADS, 0, call_stream(call)>>>(gate, up, y, r);
+      launch(swiglu_kernel<T, GATE<T>, WIDE>, grid_of(r, WIDE), SWIGLU_THREADS, 0, call_stream(call), gate, up, y, r);
     else
-      swiglu_kernel<T, GATE<T>, 1><<<grid_of(r, 1), SWIGLU_THREADS, 0, call_stream(call)>>>(gate, up, y, r);
+      launch(swiglu_kernel<T, GATE<T>, 1>, grid_of(r, 1), SWIGLU_THREADS, 0, call_stream(call), gate, up, y, r);
     return launched();
   });
 }
@@ -86,11 +86,11 @@ template <template <typename> class GATE> static hr_status gated_bwd_run(const h
     const T *up = packed ? gate + r.columns : (const T *)call->in[2].data;
     T *dgate = (T *)call->out[0].data, *dup = packed ? dgate + r.columns : (T *)call->out[1].data;
     if (r.columns % WIDE == 0 && wide(dy, gate, up, dgate, dup))
-      swiglu_bwd_kernel<T, GATE<T>, WIDE>
-          <<<grid_of(r, WIDE), SWIGLU_THREADS, 0, call_stream(call)>>>(dy, gate, up, dgate, dup, r);
+      launch(swiglu_bwd_kernel<T, GATE<T>, WIDE>, grid_of(r, WIDE), SWIGLU_THREADS, 0, call_stream(call), dy, gate, up,
+             dgate, dup, r);
     else
-      swiglu_bwd_kernel<T, GATE<T>, 1>
-          <<<grid_of(r, 1), SWIGLU_THREADS, 0, call_stream(call)>>>(dy, gate, up, dgate, dup, r);
+      launch(swiglu_bwd_kernel<T, GATE<T>, 1>, grid_of(r, 1), SWIGLU_THREADS, 0, call_stream(call), dy, gate, up, dgate,
+             dup, r);
     return launched();
   });
 }

@@ -164,12 +164,12 @@ static hr_status topk_run(const hr_call *call) {
     int64_t parts = hr__topk_parts(rows, columns, k);
     if (parts > 1) return parts_run<T>(call, rows, parts);
     if (columns >= LONG_COLUMNS && rows <= HR_TOPK_LONG_ROWS) {
-      topk_long_kernel<T><<<(unsigned)rows, LONG_THREADS, 0, call_stream(call)>>>(
-          (const T *)call->in[0].data, (T *)call->out[0].data, (int32_t *)call->out[1].data, columns, k);
+      launch(topk_long_kernel<T>, (unsigned)rows, LONG_THREADS, 0, call_stream(call), (const T *)call->in[0].data,
+             (T *)call->out[0].data, (int32_t *)call->out[1].data, columns, k);
       return launched();
     }
-    topk_kernel<T><<<(unsigned)divide_up(rows, TOPK_WARPS), TOPK_THREADS, 0, call_stream(call)>>>(
-        (const T *)call->in[0].data, (T *)call->out[0].data, (int32_t *)call->out[1].data, rows, columns, k);
+    launch(topk_kernel<T>, (unsigned)divide_up(rows, TOPK_WARPS), TOPK_THREADS, 0, call_stream(call),
+           (const T *)call->in[0].data, (T *)call->out[0].data, (int32_t *)call->out[1].data, rows, columns, k);
     return launched();
   });
 }

@@ -66,7 +66,7 @@ static hr_status columns_launch(const hr_call *call, const T *from, const P *par
   unsigned packs = COLUMNS_THREADS / lanes;
   dim3 grid((unsigned)divide_up(s.columns, (int64_t)packs * W),
             (unsigned)(s.groups < COLUMNS_GROUPS ? s.groups : COLUMNS_GROUPS));
-  columns_kernel<T, P, W><<<grid, dim3(packs, lanes), 0, call_stream(call)>>>(from, partial, to, s);
+  launch(columns_kernel<T, P, W>, grid, dim3(packs, lanes), 0, call_stream(call), from, partial, to, s);
   return launched();
 }
 

@@ -218,9 +218,9 @@ hr_status hr__lt_run(const hr_call *call, const hr_lt_product *product, const hr
   if (!hr__lt_staged(s.in, s.out)) return HR_OK;
   return by_dtype(s.out, [&](auto t) {
     using T = decltype(t);
-    round_kernel<T><<<blocks_of(s.m), LT_THREADS, 0, call_stream(call)>>>(
-        (const float *)((char *)scratch + product->stage_at), s.add ? (const T *)at->c : nullptr, (T *)at->d, s.m, s.n,
-        s.ldd);
+    launch(round_kernel<T>, blocks_of(s.m), LT_THREADS, 0, call_stream(call),
+           (const float *)((char *)scratch + product->stage_at), s.add ? (const T *)at->c : nullptr, (T *)at->d, s.m,
+           s.n, s.ldd);
     return launched();
   });
 }
@@ -306,7 +306,8 @@ static cublasStatus_t matrix_fill(const hr_call *call, hr_dtype dtype, const voi
                                   int64_t ld, uint64_t seed, float size) {
   hr_status status = by_dtype(dtype, [&](auto t) {
     using T = decltype(t);
-    fill_kernel<T><<<blocks_of(rows), LT_THREADS, 0, call_stream(call)>>>((T *)x, rows, columns, ld, seed << 56, size);
+    launch(fill_kernel<T>, blocks_of(rows), LT_THREADS, 0, call_stream(call), (T *)x, rows, columns, ld, seed << 56,
+           size);
     return launched();
   });
   return status == HR_OK ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
@@ -354,8 +355,8 @@ static cublasStatus_t trial_fingerprint(const lt_trial *t, const cublasLtMatmulH
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   hr_status counted = by_dtype(t->shape.out, [&](auto type) {
     using T = decltype(type);
-    fingerprint_kernel<T><<<blocks_of(t->shape.m), LT_THREADS, 0, stream>>>((const T *)t->at.d, t->shape.m, t->shape.n,
-                                                                            t->shape.ldd, t->sum);
+    launch(fingerprint_kernel<T>, blocks_of(t->shape.m), LT_THREADS, 0, stream, (const T *)t->at.d, t->shape.m,
+           t->shape.n, t->shape.ldd, t->sum);
     return launched();
   });
   if (counted != HR_OK) return CUBLAS_STATUS_EXECUTION_FAILED;

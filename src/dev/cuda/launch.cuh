@@ -3,11 +3,9 @@
 #ifndef HR_DEV_CUDA_LAUNCH_CUH
 #define HR_DEV_CUDA_LAUNCH_CUH
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
-
 #include <string.h>
+
+#include "dev/cuda/instructions.cuh"
 
 #define _Static_assert static_assert
 extern "C" {
@@ -58,33 +56,32 @@ static inline hr_status launched(void) {
   return cudaGetLastError() == cudaSuccess ? HR_OK : HR_FAILURE;
 }
 
-/* Kernels that begin early: before the one in front of them has ended, as soon as all its blocks have begun and said
- * next_may_begin(), or ended. Until front_wait() such a kernel may read only what no kernel of the recording writes,
- * and write nothing; behind it everything that stands before the kernel is done. Every block has to come to its
- * front_wait().
- */
-__device__ inline void next_may_begin(void) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-__device__ inline void front_wait(void) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
-template <typename... Parameters, typename... Arguments>
-static hr_status launch_early(const hr_call *call, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared,
-                              Arguments... arguments) {
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
+static inline cudaLaunchConfig_t launch_config(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared;
-  config.stream = call_stream(call);
+  config.stream = stream;
+  return config;
+}
+
+/* Starts a kernel; launched() says whether it was accepted. Brackets of CUDA's own say the same, but only nvcc reads
+ * them, and kernels are tested without it too (test/cuda/host). */
+template <typename... Parameters, typename... Arguments>
+static void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
+                   const Arguments &...arguments) {
+  cudaLaunchConfig_t config = launch_config(grid, block, shared, stream);
+  cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+/* Starts one that begins early: see front_wait. */
+template <typename... Parameters, typename... Arguments>
+static hr_status launch_early(const hr_call *call, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared,
+                              const Arguments &...arguments) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = launch_config(grid, block, shared, call_stream(call));
   config.attrs = &attribute;
   config.numAttrs = device_state(call)->early ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, arguments...) == cudaSuccess ? launched() : HR_FAILURE;

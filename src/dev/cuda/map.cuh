@@ -67,8 +67,8 @@ static hr_status map_run(const hr_call *call, const F &function) {
   int64_t pieces = packs + (count - packs * MAP_WIDTH), blocks = (pieces + MAP_THREADS - 1) / MAP_THREADS;
   if (blocks > MAP_BLOCKS) blocks = MAP_BLOCKS;
   if (blocks > 0)
-    map_kernel<From, To, IN, OUT, F>
-        <<<(unsigned)blocks, MAP_THREADS, 0, call_stream(call)>>>(in, out, packs, count, function);
+    launch(map_kernel<From, To, IN, OUT, F>, (unsigned)blocks, MAP_THREADS, 0, call_stream(call), in, out, packs, count,
+           function);
   return launched();
 }
 

@@ -1,0 +1,117 @@
+/* What C++ has no words for: single instructions of the GPU, and shared memory whose size a launch gives.
+ *
+ * All assembly stands here and nowhere else. test/cuda/host has a file of the same name which does the same in plain
+ * C++, for running kernels without a GPU: whoever adds an instruction adds it there too.
+ */
+#ifndef HR_DEV_CUDA_INSTRUCTIONS_CUH
+#define HR_DEV_CUDA_INSTRUCTIONS_CUH
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <stdint.h>
+
+#ifdef __CUDACC__ /* files for the host's compiler have no kernels */
+
+/* The shared memory that the launch of a block asked for, at a multiple of 16 bytes. */
+template <typename T> __device__ __forceinline__ T *launch_shared(void) {
+  extern __shared__ uint4 launch_shared_memory[];
+  return (T *)launch_shared_memory;
+}
+
+/* Kernels that begin early: before the one in front of them has ended, as soon as all its blocks have begun and said
+ * next_may_begin(), or ended. Until front_wait() such a kernel may read only what no kernel of the recording writes,
+ * and write nothing; behind it everything that stands before the kernel is done. Every block has to come to its
+ * front_wait().
+ */
+__device__ inline void next_may_begin(void) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ inline void front_wait(void) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* ---- matrices spread over a warp, of 16-bit numbers; lane 4 q + t ---- */
+
+/* d += a b, with a [16, 16], b [16, 8] and d [16, 8]. The lane holds
+ *   a: (q, 2t), (q + 8, 2t), (q, 2t + 8), (q + 8, 2t + 8), each with its right neighbour;
+ *   b: (2t, q), (2t + 8, q), each with the one below;
+ *   d: (q, 2t), (q, 2t + 1), (q + 8, 2t), (q + 8, 2t + 1). */
+template <typename T> __device__ inline void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
+template <>
+__device__ inline void multiply<__nv_bfloat16>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+template <> __device__ inline void multiply<__half>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/* An 8 x 8 matrix, the lane with (q, 2t) and (q, 2t + 1), transposed. */
+__device__ inline uint32_t transposed(uint32_t x) {
+  uint32_t y;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
+  return y;
+}
+
+__device__ inline uint32_t shared_address(const void *pointer) {
+  return (uint32_t)__cvta_generic_to_shared(pointer);
+}
+
+/* Four 8 x 8 matrices from shared memory: lane 8 i + r names row r of matrix i, 16 bytes at a multiple of 16; each lane
+ * gets (q, 2t) and (q, 2t + 1) of every one, or of its transpose. */
+__device__ inline void matrices_load(uint32_t (&to)[4], const void *row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+__device__ inline void matrices_load_transposed(uint32_t (&to)[4], const void *row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+
+/* ---- copies to shared memory beside computing ---- */
+
+/* Copies BYTES (8 or 16) to shared memory, or zeros where `there` is false. Done after copies_wait. */
+template <int BYTES> __device__ inline void copy_start(void *to, const void *from, bool there) {
+  if constexpr (BYTES == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
+                 "r"(there ? BYTES : 0)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(shared_address(to)), "l"(from),
+                 "r"(there ? BYTES : 0)
+                 : "memory");
+}
+/* The thread's own; those of others are done behind a barrier that follows theirs. */
+__device__ inline void copies_wait(void) {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+/* ---- functions within 2 units of the last place ---- */
+
+/* 2^x; 0 where the result would be subnormal. */
+__device__ inline float near_power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ inline float near_root(float x) {
+  float root;
+  asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
+  return root;
+}
+
+#endif
+#endif

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Whole trainings through the emulated plug-in (test/cuda/host) against the CPU: losses to rounding, and of what memory
+techniques must not change the bits.
+
+    HEADROOM_CUDA_PLUGIN=build/emulated/libheadroom_cuda.so python3 test/cuda/emulated_trainings.py build/headroom
+"""
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'cli'))
+from support import Folder, check, finish, run  # noqa: E402
+
+STEPS = 3
+DECODER = 'hidden_size: 64, intermediate_size: 96, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2'
+MODELS = {
+    'llama': f'{{ family: llama, config: {{ {DECODER}, vocab_size: 96 }} }}',
+    'qwen2': f'{{ family: qwen2, config: {{ {DECODER}, vocab_size: 96, tie_word_embeddings: true }} }}',
+    'qwen3': f'{{ family: qwen3, config: {{ {DECODER}, vocab_size: 96, head_dim: 32 }} }}',
+    # windows, norms on both sides and of heads, gates by gelu, heads wider than the rest
+    'gemma3': f'{{ family: gemma3, config: {{ {DECODER}, vocab_size: 96, head_dim: 32, sliding_window: 5, '
+              f'sliding_window_pattern: 2, query_pre_attn_scalar: 24 }} }}',
+    'bert': '{ family: bert, config: { vocab_size: 300, hidden_size: 64, intermediate_size: 96, num_hidden_layers: 2, '
+            'num_attention_heads: 4, max_position_embeddings: 32 } }',
+}
+# Relative, of losses: as far as other orders of sums go in the first steps.
+TOLERANCE = {'32-true': 2e-5, 'bf16-mixed': 5e-3, 'bf16-true': 1e-2, '16-mixed': 2e-3}
+LORA = 'model.adapters={kind: lora, rank: 8, dropout: 0.1, targets: [all-linear]}'
+NF4 = 'model.quantize={kind: nf4, double: true}'
+
+CASES = [(family, precision, []) for family in MODELS for precision in ('32-true', 'bf16-mixed')] + [
+    ('llama', 'bf16-true', ['training.optimizer.kind=adamw8bit', 'training.clip_norm=0.5']),
+    ('llama', '16-mixed', ['training.optimizer.kind=sgd', 'training.optimizer.momentum=0.9']),
+    ('llama', 'bf16-true', [LORA, NF4]),
+    ('gemma3', 'bf16-mixed', [LORA, 'training.gradient_accumulation=2']),
+    ('qwen2', '32-true', ['memory.split={layers.*: 2, lm_head: 3}']),
+]
+# On the device what moves or makes again must not change a bit.
+SAME = [('gemma3', 'bf16-mixed', ['memory.checkpoint=every-layer']),
+        ('llama', '32-true', ['memory.offload.parameters=host', 'memory.offload.activations=host']),
+        ('llama', 'bf16-mixed', ['memory.offload.optimizer=host'])]
+
+
+class Trainings:
+    def __init__(self, folder):
+        self.folder, self.done = folder, {}
+
+    def train(self, family, precision, settings, device):
+        key = (family, precision, tuple(settings), device)
+        if key in self.done:
+            return self.done[key]
+        recipe = self.folder.write(family + '.yaml', f'model: {MODELS[family]}\n'
+                                   'data: { source: synthetic, sequence_length: 16 }\n'
+                                   f'training: {{ batch_size: 2, steps: {STEPS}, optimizer: {{ lr: 1e-3 }} }}\n')
+        out = os.path.join(self.folder.path, f'run{len(self.done)}')
+        fixed = [f'memory.device={device}', f'model.precision={precision}', 'memory.budget=auto']
+        result = run('train', recipe, '--json', '--out', out,
+                     *(word for setting in fixed + settings for word in ('--set', setting)))
+        losses = []
+        if result.expect(0).code == 0:
+            with open(os.path.join(out, 'log.jsonl'), encoding='utf-8') as log:
+                losses = [line['loss'] for line in map(json.loads, log) if 'loss' in line]
+            check(len(losses) == STEPS, f'{result.command}: {len(losses)} losses')
+        self.done[key] = losses, result.json().get('weights_sha256') if losses else None
+        return self.done[key]
+
+
+def main():
+    for name in ('HOME', 'XDG_CACHE_HOME'):  # with no place to keep them, rates of the device are not measured
+        os.environ.pop(name, None)
+    with Folder() as folder:
+        trainings = Trainings(folder)
+        for family, precision, settings in CASES:
+            cpu, _ = trainings.train(family, precision, settings, 'cpu')
+            gpu, _ = trainings.train(family, precision, settings, 'cuda')
+            far = max((abs(a - b) / abs(a) for a, b in zip(cpu, gpu)), default=1.0)
+            print(f'{family} {precision} {" ".join(settings)}: losses within {far:.1e}', flush=True)
+            check(far <= TOLERANCE[precision], f'{family} {precision} {settings}: {cpu} on the CPU, {gpu} by kernels of CUDA')
+        for family, precision, settings in SAME:
+            plain, tested = (trainings.train(family, precision, s, 'cuda')[1] for s in ([], settings))
+            check(plain and plain == tested, f'{family} {precision} {settings}: other weights than without')
+    finish()
+
+
+main()
