@@ -1,8 +1,9 @@
-/* Fibers: contexts are made by makecontext and entered again by longjmp, which asks the system for nothing. A fiber
- * runs threads one after another; only one that waits keeps its fiber, so that kernels without barriers need one. */
+/* Fibers: contexts are made by makecontext and entered again by the compiler's own longjmp, which asks the system for
+ * nothing: AddressSanitizer sees the C library's as the end of all frames, and takes longer over it than kernels take.
+ * A fiber runs threads one after another; only one that waits keeps its fiber, so that kernels without barriers need
+ * one. */
 #include "block.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,11 +23,13 @@ dim3 blockDim, gridDim;
 namespace emulated {
 namespace {
 
+typedef void *place[5]; /* of __builtin_setjmp: a function that comes back there is not the one that goes */
+
 enum { STACK_BYTES = 256 << 10, THREADS_MOST = 1024, WARPS_MOST = THREADS_MOST / LANES };
 
 struct fiber {
   bool begun;
-  jmp_buf place;
+  place stopped;
   ucontext_t first;
   char *stack;
 };
@@ -69,7 +72,7 @@ struct {
   unsigned at; /* the thread that runs */
   unsigned char *shared;
   size_t shared_bytes;
-  jmp_buf launcher; /* who started the block, and the stack of it */
+  place launcher; /* who started the block, and the stack of it */
   const void *launcher_stack;
   size_t launcher_bytes;
   bool launching; /* the next to run comes from there */
@@ -141,13 +144,13 @@ void thread_end(void) {
 }
 
 /* Goes to a fiber or, without one, to the launcher. */
-[[noreturn]] void go(fiber *to) {
+[[noreturn]] __attribute__((noinline)) void go(fiber *to) {
   if (!to) {
     stack_leave(block.launcher_stack, block.launcher_bytes);
-    _longjmp(block.launcher, 1);
+    __builtin_longjmp(block.launcher, 1);
   }
   stack_leave(to->stack, STACK_BYTES);
-  if (to->begun) _longjmp(to->place, 1);
+  if (to->begun) __builtin_longjmp(to->stopped, 1);
   to->begun = true;
   setcontext(&to->first);
   broken("a fiber cannot be entered");
@@ -179,7 +182,7 @@ void fiber_body(void) {
     }
     if (next == block.count && block.ended < block.count) stuck();
     block.idle.push_back(own);
-    if (_setjmp(own->place) == 0) {
+    if (__builtin_setjmp(own->stopped) == 0) {
       if (next < block.count) thread_set(next);
       go(next < block.count ? block.threads[next].on : nullptr);
     }
@@ -219,13 +222,13 @@ __attribute__((noinline)) void wait(void) {
   unsigned own = block.at;
   unsigned next = next_thread();
   if (next == block.count) stuck();
-  if (_setjmp(block.threads[own].on->place) == 0) enter(next);
+  if (__builtin_setjmp(block.threads[own].on->stopped) == 0) enter(next);
   arrive();
 }
 
 __attribute__((noinline)) void block_run(void) {
   block.launching = true;
-  if (_setjmp(block.launcher) == 0) enter(backwards() ? block.count - 1 : 0);
+  if (__builtin_setjmp(block.launcher) == 0) enter(backwards() ? block.count - 1 : 0);
   const void *from;
   size_t bytes;
   stack_arrive(&from, &bytes);
