@@ -79,8 +79,9 @@ hr_status hr__keep_mixes(hr_choosing *s, const hr_choices *base, uint64_t peaks[
                          hr_error *err);
 /* move.c: whether what lives on the host may be updated there or on the device. */
 bool hr__update_has_places(const hr_choosing *s, const hr_graph *g);
-/* move.c: whether the device has no room even with everything moved that may be; the smallest such plan is offered. */
-hr_status hr__move_hopeless(hr_choosing *s, bool *hopeless, hr_error *err);
+/* move.c: s->hopeless if it is already, or if the device has no room even with everything moved that may be; the
+ * smallest such plan is offered. Not where nothing may be moved. */
+hr_status hr__move_hopeless(hr_choosing *s, hr_error *err);
 /* move.c: ways to keep blocks together with kinds that may leave the device. */
 hr_status hr__move_choose(hr_choosing *s, hr_error *err);
 

@@ -159,8 +159,9 @@ hr_status hr__keep_choose(hr_choosing *s, hr_error *err) {
   bool misses = state_misses(s, c.plan, &above), verdict = s->open->effort == HR_EFFORT_VERDICT;
   s->hopeless = verdict && misses;
   if (s->hopeless) return hr__candidate_offer(s, &c, over, err);
-  if (above > s->open->budget_bytes) { /* then something has to move */
-    hr_status moved = hr__move_hopeless(s, &s->hopeless, err);
+  if (above > s->open->budget_bytes) {                          /* then something has to move */
+    s->hopeless = misses && hr__effort_judges(s->open->effort); /* then the least on the device is all to be known */
+    hr_status moved = hr__move_hopeless(s, err);
     if (moved != HR_OK || s->hopeless) hr__candidate_fini(&c);
     HR_TRY(moved);
     if (s->hopeless) return HR_OK;

@@ -84,7 +84,8 @@ static bool update_in_the_way(const hr_choosing *s, const hr_candidate *c) {
   return hr__update_has_places(s, c->graph) && hr__bytes_less(hr__candidate_peak(c), staging) <= s->fill_bytes;
 }
 
-/* Of one way to keep blocks; *hopeless: there is no room. *again: there may be with the update on the host. */
+/* Of one way to keep blocks; *hopeless: there is no room, or was known not to be. *again: there may be with the update
+ * on the host. */
 static hr_status way_hopeless(hr_choosing *s, int way, bool host, bool *hopeless, bool *again, hr_error *err) {
   bool activations = s->out->open[HR_OFFLOAD_ACTIVATIONS];
   hr_placement it = all_down(way, activations); /* what is not recomputed is not all there at once either */
@@ -92,8 +93,9 @@ static hr_status way_hopeless(hr_choosing *s, int way, bool host, bool *hopeless
   hr_candidate c;
   uint64_t over[HR_TIER_COUNT];
   HR_TRY(placement_make(s, &it, &c, err));
-  *hopeless = !hr__device_fits(s, &c);
-  *again = *hopeless && !host && update_in_the_way(s, &c);
+  bool misses = !hr__device_fits(s, &c);
+  *again = misses && !s->hopeless && !host && update_in_the_way(s, &c);
+  *hopeless = misses || s->hopeless;
   hr_status status = HR_OK;
   if (activations && !host && !hr__choosing_judges(s))
     status = hr__figures_moved(&s->prospects->ways[way], s, c.plan, activations, err);
@@ -102,15 +104,16 @@ static hr_status way_hopeless(hr_choosing *s, int way, bool host, bool *hopeless
   return status;
 }
 
-hr_status hr__move_hopeless(hr_choosing *s, bool *hopeless, hr_error *err) {
-  *hopeless = false;
+hr_status hr__move_hopeless(hr_choosing *s, hr_error *err) {
+  bool hopeless = false;
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
-    *hopeless |= s->out->open[k];
-  for (int way = s->keeps ? HR_KEEP_INPUT : 0; *hopeless && way >= 0; way -= HR_KEEP_INPUT) {
+    hopeless |= s->out->open[k];
+  for (int way = s->keeps ? HR_KEEP_INPUT : 0; hopeless && way >= 0; way -= HR_KEEP_INPUT) {
     bool again, never;
-    HR_TRY(way_hopeless(s, way, false, hopeless, &again, err));
-    if (again) HR_TRY(way_hopeless(s, way, true, hopeless, &never, err));
+    HR_TRY(way_hopeless(s, way, false, &hopeless, &again, err));
+    if (again) HR_TRY(way_hopeless(s, way, true, &hopeless, &never, err));
   }
+  s->hopeless = hopeless;
   return HR_OK;
 }
 

@@ -62,8 +62,9 @@ static bool chosen_anew(const hr_recipe *recipe, const active *item) {
   return false;
 }
 
+/* *tells: there is something to say, if only that nothing can be had without it. */
 static hr_status active_measure(const hr_recipe *recipe, const active *item, uint64_t peak_bytes, double step_seconds,
-                                hr_plan_changed plan, void *user, hr_technique *out, bool *planned, hr_error *err) {
+                                hr_plan_changed plan, void *user, hr_technique *out, bool *tells, hr_error *err) {
   const char *overrides[HR_CHANGE_OVERRIDES];
   for (size_t i = 0; i < item->n_overrides; i++)
     overrides[i] = item->override[i];
@@ -73,13 +74,14 @@ static hr_status active_measure(const hr_recipe *recipe, const active *item, uin
   hr_error why = {0};
   hr_status status = plan(user, overrides, item->n_overrides, &without, &why);
   if (status == HR_NOMEM) return hr__nomem(err);
-  *planned = status == HR_OK;
-  if (!*planned) return HR_OK;
+  *tells = true;
+  if (status != HR_OK) return HR_OK;
   bool anew = chosen_anew(recipe, item);
   out->bytes_known = !anew || (!without.fits && without.peak_bytes[HR_TIER_DEVICE] > peak_bytes);
   out->seconds_known = !anew || without.fits;
   out->saves_bytes = (int64_t)without.peak_bytes[HR_TIER_DEVICE] - (int64_t)peak_bytes;
   out->costs_seconds = step_seconds - without.step_seconds;
+  *tells = out->bytes_known || out->seconds_known || !without.fits;
   return HR_OK;
 }
 
@@ -95,10 +97,10 @@ typedef struct listing {
 } listing;
 
 static hr_status active_list(listing *l, const active *item, hr_error *err) {
-  hr_technique *own = &l->out[l->count];
-  bool planned;
-  HR_TRY(active_measure(l->recipe, item, l->peak_bytes, l->step_seconds, l->plan, l->user, own, &planned, err));
-  l->count += own->bytes_known || own->seconds_known || !planned; /* else there is nothing to tell */
+  bool tells;
+  HR_TRY(active_measure(l->recipe, item, l->peak_bytes, l->step_seconds, l->plan, l->user, &l->out[l->count], &tells,
+                        err));
+  l->count += tells;
   return HR_OK;
 }
 

@@ -21,7 +21,7 @@ enum { HR_RULES_LISTED = 16, HR_TECHNIQUES = HR_SITES + HR_RULES_LISTED, HR_TECH
 
 typedef struct hr_technique {
   char name[HR_TECHNIQUE_NAME]; /* "checkpoint: selective", "adapters of text: lora" */
-  bool bytes_known;             /* both false: the recipe cannot be planned without it */
+  bool bytes_known;             /* both false: without it nothing fits, or the recipe cannot be planned */
   bool seconds_known;
   int64_t saves_bytes;  /* on the device, at the peak; may be negative */
   double costs_seconds; /* per effective step; may be negative */
