@@ -170,12 +170,14 @@ size_t hr__graph_untrained(const hr_graph *graph, hr_id *values, size_t capacity
   return count;
 }
 
-static void node_place(hr_graph *graph, const hr_node *node, hr_id at, hr_id program) {
+/* programs: bits of every buffer, side by side: those in buffers themselves are far apart. */
+static void node_place(hr_graph *graph, const hr_node *node, hr_id at, uint32_t *programs) {
+  const uint32_t own = 1u << node->program;
   for (int i = 0; i < node->n_in; i++)
-    if (node->in[i] != HR_NONE) graph->buffers[graph->values[node->in[i]].buffer].programs |= 1u << program;
+    if (node->in[i] != HR_NONE) programs[graph->values[node->in[i]].buffer] |= own;
   for (int j = 0; j < node->n_out; j++) {
     graph->values[node->out[j]].producer = at;
-    graph->buffers[graph->values[node->out[j]].buffer].programs |= 1u << program;
+    programs[graph->values[node->out[j]].buffer] |= own;
   }
 }
 
@@ -224,15 +226,18 @@ hr_status hr__graph_arrange(hr_graph *graph, const hr_id *order, size_t count, h
   hr_node *nodes = hr__arena_room(&graph->arena, room, sizeof *nodes);
   if (!nodes) return hr__nomem(err);
   HR_TRY(nodes_drop(graph, order, count, err));
-  for (size_t b = 0; b < graph->n_buffers; b++)
-    graph->buffers[b].programs = 0;
+  uint32_t *programs = hr__alloc_zero(graph->n_buffers + 1, sizeof *programs);
+  if (!programs) return hr__nomem(err);
   for (hr_id p = 0; p < graph->n_programs; p++)
     graph->programs[p].count = 0;
   for (hr_id at = 0; at < count; at++) {
     nodes[at] = graph->nodes[order[at]];
-    node_place(graph, &nodes[at], at, nodes[at].program);
+    node_place(graph, &nodes[at], at, programs);
     graph->programs[nodes[at].program].count++;
   }
+  for (size_t b = 0; b < graph->n_buffers; b++)
+    graph->buffers[b].programs = programs[b];
+  hr__free(programs);
   programs_follow(graph);
   graph->nodes = nodes;
   graph->cap_nodes = room;
