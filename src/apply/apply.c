@@ -109,14 +109,17 @@ hr_status hr__apply_diff(const hr_applied *a, const char **out, hr_error *err) {
 }
 
 hr_status hr__apply_revert_look(hr_transaction *transaction, hr_arena *arena, const char **diff, size_t *bytes,
-                                hr_error *err) {
+                                bool *edited, hr_error *err) {
   *bytes = 0;
+  *edited = false;
   if (diff) *diff = "";
   for (size_t f = 0; f < transaction->count; f++) {
     const hr_transaction_file *file = &transaction->files[f];
     const char *backup;
     size_t backup_bytes;
-    HR_TRY(hr__transaction_backup(transaction, f, &backup, &backup_bytes, err));
+    bool since = false;
+    HR_TRY(hr__transaction_backup(transaction, f, &backup, &backup_bytes, &since, err));
+    *edited |= since;
     if (diff) HR_TRY(diff_append(file->path, file->text, file->bytes, backup, backup_bytes, arena, diff, bytes, err));
   }
   return HR_OK;

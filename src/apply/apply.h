@@ -31,9 +31,9 @@ hr_status hr__apply_diff(const hr_applied *a, const char **out, hr_error *err);
 json_t *hr__apply_json(const hr_applied *a, const char *diff);
 
 /* Whether all files can be put back, and (`diff` not NULL) what that changes, in *bytes bytes: a file that somebody has
- * changed since may hold anything, zeros too. A zero behind them ends the text. */
+ * changed since (*edited) may hold anything, zeros too. A zero behind them ends the text. */
 hr_status hr__apply_revert_look(hr_transaction *transaction, hr_arena *arena, const char **diff, size_t *bytes,
-                                hr_error *err);
+                                bool *edited, hr_error *err);
 json_t *hr__apply_revert_json(const hr_transaction *transaction, bool dry_run); /* NULL: out of memory */
 
 /* What the plan of a folder is asked for, and the configs that are to get it. */

@@ -162,12 +162,14 @@ static hr_status apply(hr_cli *cli, bool dry_run, hr_error *err) {
 /* --- taking back -------------------------------------------------------------------------------------------------- */
 
 static hr_status files_revert(hr_cli *cli, hr_transaction *transaction, bool dry_run, hr_error *err) {
-  const char *diff = NULL;
+  const char *diff;
   size_t bytes;
-  HR_TRY(hr__apply_revert_look(transaction, &cli->arena, dry_run && !cli->json ? &diff : NULL, &bytes, err));
-  if (!dry_run) HR_TRY(hr__transaction_revert(transaction, err));
+  bool edited, force = hr__cli_flag(cli, "force");
+  HR_TRY(hr__apply_revert_look(transaction, &cli->arena, &diff, &bytes, &edited, err));
+  bool shown = !cli->json && (dry_run || (edited && !force)); /* what would go is shown before it is refused */
+  if (shown) fwrite(diff, 1, bytes, stdout);
+  if (!dry_run) HR_TRY(hr__transaction_revert(transaction, force, err));
   if (cli->json) return hr__cli_put_json(hr__apply_revert_json(transaction, dry_run), err);
-  if (diff) fwrite(diff, 1, bytes, stdout);
   for (size_t f = 0; f < transaction->count && !dry_run && !cli->quiet; f++)
     printf("%s is as it was before\n", transaction->files[f].path);
   return hr__cli_flush(err);
@@ -196,6 +198,7 @@ static const hr_cli_option options[] = {
     {"dry-run", NULL, "writes nothing; a unified diff on stdout"},
     {"insert", NULL, "puts missing keys in"},
     {"revert", NULL, "puts FILE.backup back, byte for byte; needs no recipe"},
+    {"force", NULL, "with --revert: also over changes made since"},
     HR_STAGE_OPTION,
     HR_CHECKPOINT_OPTIONS,
     {"gpu", "NAME", "for a GPU that need not be here (headroom devices --gpus)"},

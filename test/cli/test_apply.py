@@ -101,8 +101,13 @@ with Folder() as folder:
         file.write(b'# a zero: \0, and more\n')
     back = run('apply', '--revert', '--dry-run', '--to', path).expect(0)
     check('-# a zero: \0, and more' in back.out and '+  batch_size: 45   # per GPU' in back.out, f'all of it: {back.out!r}')
-    with open(path, 'wb') as file:
-        file.write(applied)
+    # What was changed since is not thrown away: the diff says what would go, and --force does it.
+    refused = run('apply', '--revert', '--to', path).expect(5, 'changed after headroom apply wrote it', '--force')
+    check('-# a zero: \0, and more' in refused.out and b'# a zero' in read(path), f'refused: {refused.out!r}')
+    run('apply', '--revert', '--force', '--to', path).expect(0)
+    check(read(path) == CONFIG.encode(), 'forced')
+    run('apply', recipe, '--to', path).expect(0)
+    check(read(path) == applied, 'applied again')
     # Twice in a row with other values: one --revert takes both back.
     run('apply', recipe, '--set', 'training.batch_size=2', '--to', path).expect(0)
     check(read(path + '.backup') == CONFIG.encode(), 'applied twice, the backup is the first one')
