@@ -74,6 +74,10 @@ json_t *hr__apply_json(const hr_applied *a, const char *diff) {
   answer = with(answer, "not_written", notes);
   answer = with_text(answer, "warning", hr__applied_warning(a));
   answer = with_text(answer, "refusal", a->refusal);
+  if (a->held_known)
+    answer = with(answer, "held",
+                  json_pack("{s:I, s:I, s:I}", "bytes", (json_int_t)a->held_bytes, "budget_bytes",
+                            (json_int_t)a->budget_bytes, "margin_bytes", (json_int_t)a->margin_bytes));
   return with_text(answer, "diff", diff);
 }
 

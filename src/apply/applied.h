@@ -46,6 +46,9 @@ typedef struct hr_applied {
   size_t n_files;
   hr_applied_note *notes;
   size_t n_notes, cap_notes;
+  bool keep_open;  /* a length without limit stays so */
+  bool held_known; /* what PyTorch will hold with the new texts */
+  uint64_t held_bytes, budget_bytes, margin_bytes;
   const char *refusal; /* of a dry run: why the same without would write nothing; NULL: it would */
 } hr_applied;
 
@@ -79,6 +82,10 @@ hr_status hr__applied_sections(hr_applied *a, hr_applied_file *file, hr_error *e
 
 /* Notes the parts of the plan that save memory and that no map has a key for. */
 hr_status hr__applied_unsaid(hr_applied *a, hr_error *err);
+
+/* Plans what the new texts say, as PyTorch will run them: HR_NO_FIT, with the cheapest change, where that is too much.
+ */
+hr_status hr__applied_read_back(hr_applied *a, hr_error *err);
 
 /* Parses the files of the transaction, finds their maps (`map`, where the user named one) and makes their new texts. */
 hr_status hr__applied_edits(hr_applied *a, const hr_map *map, hr_error *err);

@@ -69,7 +69,9 @@ hr_status hr__apply(const hr_job *job, hr_transaction *transaction, const hr_app
   a->arena = arena;
   a->insert = options->insert;
   a->dry_run = options->dry_run;
+  a->keep_open = options->keep_open;
   HR_TRY(texts_make(a, options->map, err));
+  if (job->torch) HR_TRY(hr__applied_read_back(a, err));
   *out = a;
   return HR_OK;
 }

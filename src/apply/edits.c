@@ -81,7 +81,8 @@ static bool said_in_part(const hr_applied *a, const hr_map *map, const hr_map_ke
   for (size_t i = 0; i < map->count; i++) {
     const hr_map_key *other = &map->keys[i];
     const char *word, *same;
-    if (!other->part || other == key || strcmp(other->setting, key->setting) != 0) continue;
+    if (!other->part || other == key || other->use == HR_MAP_READ || strcmp(other->setting, key->setting) != 0)
+      continue;
     if (!hr__map_word(other, value, a->arena, &word, &same) || !word) continue;
     char path[HR_MAP_PATH];
     for (size_t f = 0; f < a->n_files; f++) {
@@ -133,6 +134,7 @@ static hr_status edit_there(hr_applied *a, hr_applied_file *file, const hr_map_k
                             const char *value, const char *path, hr_error *err) {
   const hr_doc_node *node = hr__config_find(&file->config, path);
   bool scalar = node->kind == HR_DOC_SCALAR;
+  if (key->unlimited && a->keep_open && hr__doc_is_null(node)) return HR_OK; /* samples are not to be cut */
   if (key->part) {
     bool no_memory = false;
     edit.value = (hr_literal){HR_LITERAL_TEXT, NULL};
@@ -180,7 +182,8 @@ static hr_status key_apply(hr_applied *a, const hr_map *map, const hr_map_key *k
       found = true;
       HR_TRY(edit_there(a, &a->files[f], key, edit, value, path, err));
     }
-  if (found || edit.empty || (key->absent && strcmp(key->absent, "*") == 0)) return HR_OK;
+  if (found || edit.empty || (key->absent && strcmp(key->absent, "*") == 0) || (key->unlimited && a->keep_open))
+    return HR_OK;
   if (!key->asked && is_rest_of_step(key) && said_otherwise(a, map, key)) return HR_OK;
   if (key->setting && said_in_part(a, map, key, value)) return HR_OK;
   edit.insert = a->insert;
@@ -247,7 +250,8 @@ hr_status hr__applied_edits(hr_applied *a, const hr_map *map, hr_error *err) {
     for (size_t k = 0; k < f; k++)
       before |= a->files[k].map == a->files[f].map;
     for (size_t i = 0; i < a->files[f].map->count && !before; i++)
-      HR_TRY(key_apply(a, a->files[f].map, &a->files[f].map->keys[i], err));
+      if (a->files[f].map->keys[i].use == HR_MAP_BOTH)
+        HR_TRY(key_apply(a, a->files[f].map, &a->files[f].map->keys[i], err));
   }
   HR_TRY(hr__applied_unsaid(a, err));
   for (size_t f = 0; f < a->n_files; f++) {

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 /* Prints what may come from a file: hostile, and may be long. At most `most` characters. */
 static void print_escaped(const char *text, size_t most, FILE *to) {
   char shown[512];
@@ -69,4 +71,11 @@ void hr__applied_print(const hr_cli *cli, const hr_applied *a, FILE *to) {
     hr__text_escape(a->refusal, strlen(a->refusal), text, sizeof text);
     hr__cli_tell(cli, to, style.red, "warning: without --dry-run this would be refused:", text);
   }
+}
+
+void hr__applied_held(const hr_applied *a, FILE *to) {
+  char held[HR_SIZE_TEXT], budget[HR_SIZE_TEXT], margin[HR_SIZE_TEXT];
+  if (!a->held_known) return;
+  fprintf(to, "read back, PyTorch will hold %s of %s, margin %s\n", hr__size_text(a->held_bytes, held),
+          hr__size_text(a->budget_bytes, budget), hr__size_text(a->margin_bytes, margin));
 }

@@ -31,6 +31,7 @@ static hr_status applied_show(const hr_cli *cli, const hr_applied *a, const char
     else
       fprintf(to, "%zu file%s written, the old one%s beside as .backup; headroom apply --revert takes it back\n",
               changed, changed > 1 ? "s" : "", changed > 1 ? "s" : "");
+    hr__applied_held(a, to);
   }
   return hr__cli_flush(err);
 }
@@ -59,22 +60,25 @@ static hr_apply_taking configs_of(const hr_cli *cli, const hr_map *map) {
                            .map = map,
                            .overrides = cli->overrides,
                            .n_overrides = cli->n_overrides,
-                           .precision = hr__checkpoint_precision(cli),
-                           .all = hr__cli_flag(cli, "auto")};
+                           .all = hr__cli_flag(cli, "auto"),
+                           .insert = hr__cli_flag(cli, "insert"),
+                           .override = hr__cli_flag(cli, "override")};
 }
 
 /* What the configs say of the training that a folder is planned for, as overrides, with a remark. */
-static hr_status configs_take(hr_cli *cli, const hr_map *map, hr_error *err) {
+static hr_status configs_take(hr_cli *cli, const hr_map *map, hr_taken *taken, hr_error *err) {
   hr_apply_taking from = configs_of(cli, map);
-  hr_taken taken;
-  HR_TRY(hr__apply_take(&from, &cli->arena, &taken, err));
+  HR_TRY(hr__apply_take(&from, &cli->arena, taken, err));
   const char *said = "";
-  for (size_t i = 0; i < taken.count; i++) {
-    HR_TRY(hr__cli_override(cli, err, "%s", taken.overrides[i]));
-    said = hr__arena_format(&cli->arena, "%s%s%s", said, *said ? ", " : "", taken.overrides[i]);
+  bool told = !cli->quiet && !cli->json;
+  for (size_t i = 0; i < taken->count; i++) {
+    HR_TRY(hr__cli_override(cli, err, "%s", taken->overrides[i]));
+    if (i < taken->n_said) said = hr__arena_format(&cli->arena, "%s%s%s", said, *said ? ", " : "", taken->overrides[i]);
     if (!said) return hr__nomem(err);
   }
-  if (*said && !cli->quiet && !cli->json) hr__cli_tell(cli, stderr, "", "remark: planned as the config says:", said);
+  if (*said && told) hr__cli_tell(cli, stderr, "", "remark: planned as the config says:", said);
+  for (size_t i = 0; i < taken->n_remarks && told; i++)
+    hr__cli_tell(cli, stderr, "", "remark: planned without:", taken->remarks[i]);
   return HR_OK;
 }
 
@@ -107,19 +111,18 @@ static hr_status torch_try(hr_cli *cli, bool *can, hr_error *why, hr_error *err)
 }
 
 /* Another trainer's config is run by PyTorch: unless --engine or --set says otherwise, that is what is planned. */
-static hr_status engine_choose(hr_cli *cli, const hr_map *map, hr_error *err) {
+static hr_status engine_choose(hr_cli *cli, const hr_map *map, bool foreign, hr_error *err) {
   static const char kind[] = "engine.kind=";
   hr_apply_taking from = configs_of(cli, map);
-  bool foreign, can;
+  bool can;
   hr_error why = {0};
   for (size_t i = 0; i < cli->n_overrides; i++)
     if (strncmp(cli->overrides[i], kind, strlen(kind)) == 0) return HR_OK;
-  HR_TRY(hr__apply_foreign(&from, &cli->arena, &foreign, err));
   if (!foreign) return HR_OK;
   size_t before = cli->n_overrides;
   HR_TRY(hr__cli_override(cli, err, "%spytorch", kind));
   HR_TRY(torch_try(cli, &can, &why, err));
-  if (can) return HR_OK;
+  if (can) return hr__apply_torch_check(&from, &cli->arena, err);
   cli->n_overrides = before;
   if (*why.message && !cli->quiet && !cli->json)
     hr__cli_tell(cli, stderr, "", "engine: planned for headroom's own execution, which may take less:", why.message);
@@ -136,6 +139,17 @@ static void engine_tell(const hr_cli *cli, const hr_job *job) {
   hr__cli_tell(cli, stderr, "", "engine: planned for PyTorch, which runs this config:", text);
 }
 
+/* What is wrong with a value that a config gave is told where it stands there. */
+static hr_status place_find(const hr_taken *taken, hr_status status, hr_error *err) {
+  static const char set[] = "--set ";
+  size_t length = strlen(set);
+  for (size_t i = 0; i < taken->count && status == HR_BAD_INPUT; i++)
+    if (taken->places[i] && strncmp(err->place, set, length) == 0 &&
+        strcmp(err->place + length, taken->overrides[i]) == 0)
+      snprintf(err->place, sizeof err->place, "%s", taken->places[i]);
+  return status;
+}
+
 static hr_status apply(hr_cli *cli, bool dry_run, hr_error *err) {
   if (cli->n_arguments == 0)
     return hr__fail(err, HR_USAGE, NULL, "headroom apply RECIPE --to FILE...", "headroom apply needs a recipe");
@@ -147,12 +161,14 @@ static hr_status apply(hr_cli *cli, bool dry_run, hr_error *err) {
     HR_TRY(status);
   }
   HR_TRY(hr__plan_flags(cli, err));
-  HR_TRY(configs_take(cli, options.map, err));
+  hr_taken taken;
+  HR_TRY(configs_take(cli, options.map, &taken, err));
+  options.keep_open = !hr__cli_flag(cli, "override") && hr__settings_is_checkpoint(cli->arguments[0]);
   HR_TRY(hr__checkpoint_defaults(cli, err));
-  HR_TRY(engine_choose(cli, options.map, err));
+  HR_TRY(engine_choose(cli, options.map, taken.foreign, err));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_job *job = NULL;
-  HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &job, err));
+  HR_TRY(place_find(&taken, hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &job, err), err));
   engine_tell(cli, job);
   hr_status status = job->verdict.fits ? job_apply(cli, job, &options, err) : hr__fit_check(cli, job, err);
   hr__job_close(job);
@@ -197,6 +213,7 @@ static const hr_cli_option options[] = {
     {"map", "KIND|FILE", "kind of the files, or a map; else by what they hold"},
     {"dry-run", NULL, "writes nothing; a unified diff on stdout"},
     {"insert", NULL, "puts missing keys in"},
+    {"override", NULL, "flags go before what the files say"},
     {"revert", NULL, "puts FILE.backup back, byte for byte; needs no recipe"},
     {"force", NULL, "with --revert: also over changes made since"},
     HR_STAGE_OPTION,

@@ -63,8 +63,8 @@ static hr_status configs_plan(const hr_job_source *given, const hr_configs *conf
                           .n_files = configs->count,
                           .overrides = given->overrides,
                           .n_overrides = given->n_overrides,
-                          .precision = "32-true",
-                          .all = all_open};
+                          .all = all_open,
+                          .insert = configs->insert};
   hr_taken taken;
   HR_TRY(map_find(configs, arena, &from.map, error));
   HR_TRY(hr__apply_take(&from, arena, &taken, error));
