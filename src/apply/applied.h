@@ -14,6 +14,7 @@ typedef struct hr_applied_new {
   const char *rest;    /* of the path, in that section */
   const char *setting;
   hr_literal value;
+  const char *text; /* as it stands in the file */
 } hr_applied_new;
 
 typedef struct hr_applied_file {
@@ -79,6 +80,10 @@ hr_status hr__applied_insert(hr_applied *a, const hr_map *map, const hr_map_key 
                              hr_error *err);
 /* The edits for sections that are not there, with all the keys that were put into them. */
 hr_status hr__applied_sections(hr_applied *a, hr_applied_file *file, hr_error *err);
+/* The first or, after `last`, the next of the keys in a section that an edit puts in; NULL: no more, or it puts in
+ * none.
+ */
+const hr_applied_new *hr__applied_leaf(const hr_applied_file *file, const hr_edit *edit, const hr_applied_new *last);
 
 /* Notes the parts of the plan that save memory and that no map has a key for. */
 hr_status hr__applied_unsaid(hr_applied *a, hr_error *err);

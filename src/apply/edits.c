@@ -55,6 +55,16 @@ static bool is_there(const hr_applied *a, const hr_map *map, const hr_map_key *k
   return found;
 }
 
+/* Whether a file has another key of the same section of a recipe. */
+static bool has_beside(const hr_applied *a, const hr_map *map, const hr_map_key *key) {
+  size_t section = (size_t)(strrchr(key->setting, '.') - key->setting) + 1;
+  bool found = false;
+  for (size_t i = 0; i < map->count; i++)
+    found |= map->keys[i].setting && strncmp(map->keys[i].setting, key->setting, section) == 0 &&
+             is_there(a, map, &map->keys[i]);
+  return found;
+}
+
 /* Whether it matters that a value cannot be said: a file has the key, or needs it. */
 static bool spoken(const hr_applied *a, const hr_map *map, const hr_map_key *key) {
   return !key->absent || strcmp(key->absent, "*") != 0 || is_there(a, map, key);
@@ -187,6 +197,8 @@ static hr_status key_apply(hr_applied *a, const hr_map *map, const hr_map_key *k
   if (!key->asked && is_rest_of_step(key) && said_otherwise(a, map, key)) return HR_OK;
   if (key->setting && said_in_part(a, map, key, value)) return HR_OK;
   edit.insert = a->insert;
+  if (a->insert && key->beside && !has_beside(a, map, key))
+    return note_add(a, key, value, "is not there, and not a key that every trainer of this kind knows", err);
   if (a->insert) HR_TRY(hr__applied_insert(a, map, key, edit, &found, err));
   if (found) return HR_OK;
   const char *missing = a->insert ? "has no place: something else stands there" : "is not there (--insert puts it in)";

@@ -8,6 +8,7 @@
 #include "cli/jobs.h"
 #include "cli/plan.h"
 #include "job/settings.h"
+#include "model/parts.h"
 #include "plan/memory.h"
 
 static hr_status files_open(const hr_cli *cli, bool dry_run, hr_transaction **out, hr_error *err) {
@@ -93,7 +94,8 @@ static hr_status asked_for_own(const hr_recipe *recipe, hr_error *why) {
   return HR_OK;
 }
 
-/* Whether PyTorch can be planned for with what is given; why not, where it is more than that there is no GPU. */
+/* Whether PyTorch can be planned for with what is given; why not, where it is more than that there is no GPU. Of a
+ * folder whose family's calls are not known nothing true can be written: what headroom itself needs is less. */
 static hr_status torch_try(hr_cli *cli, bool *can, hr_error *why, hr_error *err) {
   hr_recipe *recipe = NULL;
   *can = false;
@@ -105,8 +107,13 @@ static hr_status torch_try(hr_cli *cli, bool *can, hr_error *why, hr_error *err)
   hr_status status = asked_for_own(recipe, why);
   if (status == HR_OK) status = hr__engine_check(recipe, why);
   *can = status == HR_OK;
-  if (hr__memory_device(recipe) != HR_CUDA) *why = (hr_error){0};
+  bool gpu = hr__memory_device(recipe) == HR_CUDA, known = hr__model_whole(recipe).model->torch;
+  if (!gpu) *why = (hr_error){0};
   hr__recipe_destroy(recipe);
+  if (gpu && !known && hr__settings_is_checkpoint(cli->arguments[0]))
+    return hr__fail(err, HR_BAD_INPUT, cli->arguments[0],
+                    "--engine headroom plans headroom's own execution, which takes less than the trainer will", "%s",
+                    why->message);
   return status == HR_NOMEM ? hr__nomem(err) : HR_OK;
 }
 

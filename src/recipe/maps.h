@@ -22,6 +22,7 @@ typedef struct hr_map_key {
   bool asked;          /* from the user's own map: written whether or not the recipe gives the setting */
   bool part;           /* words are parts of the value: only the part is changed, and only from one word to another */
   bool unlimited;      /* null, or a config without the key, is no limit */
+  bool beside;         /* not a field of every parser: put in only beside another key of the same section of a recipe */
   hr_map_use use;
   bool ranks;       /* counts the samples of all ranks, of which a plan knows one: their number stays */
   hr_literal value; /* where there is no setting */

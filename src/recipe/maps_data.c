@@ -14,6 +14,8 @@
 #define KEY(s, k, w, a)                                                                                                \
   { .setting = (s), .keys = (k), .words = (w), .absent = (a) }
 
+#define BESIDE(s, k, w, a)                                                                                             \
+  { .setting = (s), .keys = (k), .words = (w), .absent = (a), .beside = true }
 #define READ(s, k, w, a)                                                                                               \
   { .setting = (s), .keys = (k), .words = (w), .absent = (a), .use = HR_MAP_READ }
 #define PART(s, k, w, a)                                                                                               \
@@ -56,27 +58,28 @@ static const hr_map_key lightning[] = {
         NULL, "1"),
     KEY("model.precision", "training.trainer.precision|trainer.precision|training.precision|precision",
         "32-true=32-true,32|bf16-mixed=bf16-mixed,bf16|16-mixed=16-mixed,16|bf16-true=bf16-true", "32-true"),
-    KEY("memory.checkpoint",
-        "model.gradient_checkpointing|model.use_gradient_checkpointing|model.init_args.gradient_checkpointing|"
-        "model.llm.use_gradient_checkpointing|training.gradient_checkpointing|training.use_gradient_checkpointing|"
-        "model.use_checkpoint|gradient_checkpointing",
-        "none=false|every-layer=true|selective=true", "false"),
-    KEY("data.sequence_length",
-        "data_loader.tokenization.max_length|data.max_length|data.max_seq_length|data.init_args.max_length|"
-        "data.init_args.max_seq_length|data.sequence_length|training.max_length|training.max_seq_length|"
-        "training.max_seq_len|max_seq_length|max_length",
-        NULL, NULL),
-    KEY("model.adapters.rank",
+    BESIDE("memory.checkpoint",
+           "model.gradient_checkpointing|model.use_gradient_checkpointing|model.init_args.gradient_checkpointing|"
+           "model.llm.use_gradient_checkpointing|training.gradient_checkpointing|training.use_gradient_checkpointing|"
+           "model.use_checkpoint|gradient_checkpointing",
+           "none=false|every-layer=true|selective=true", "false"),
+    BESIDE("data.sequence_length",
+           "data_loader.tokenization.max_length|data.max_length|data.max_seq_length|data.init_args.max_length|"
+           "data.init_args.max_seq_length|data.sequence_length|training.max_length|training.max_seq_length|"
+           "training.max_seq_len|max_seq_length|max_length",
+           NULL, NULL),
+    BESIDE(
+        "model.adapters.rank",
         "model.lora.r|model.lora.rank|model.lora_r|model.lora_rank|model.init_args.lora_r|lora.r|lora.rank|lora_r|lora_"
         "rank",
         NULL, NULL),
-    KEY("model.adapters.alpha",
-        "model.lora.alpha|model.lora.lora_alpha|model.lora_alpha|model.init_args.lora_alpha|lora.alpha|lora_alpha",
-        NULL, NULL),
-    KEY("model.adapters.dropout",
-        "model.lora.dropout|model.lora.lora_dropout|model.lora_dropout|model.init_args.lora_dropout|lora.dropout|"
-        "lora_dropout",
-        NULL, NULL),
+    BESIDE("model.adapters.alpha",
+           "model.lora.alpha|model.lora.lora_alpha|model.lora_alpha|model.init_args.lora_alpha|lora.alpha|lora_alpha",
+           NULL, NULL),
+    BESIDE("model.adapters.dropout",
+           "model.lora.dropout|model.lora.lora_dropout|model.lora_dropout|model.init_args.lora_dropout|lora.dropout|"
+           "lora_dropout",
+           NULL, NULL),
     KEY("data.taxonomy.n_positives",
         "n_positives|data_loader.streaming.n_positives|data_loader.n_positives|data.n_positives", NULL, "*"),
     KEY("data.taxonomy.n_negatives",
@@ -130,15 +133,15 @@ static const hr_map_key huggingface[] = {
     READ("engine.attention", "attn_implementation|model.attn_implementation|model_init_kwargs.attn_implementation",
          ATTENTION, "*"),
     READ("engine.padded", TRAINING("packing"), FULL_ROWS, "false"),
-    KEY("data.sequence_length",
-        LENGTH("max_seq_length") "|" LENGTH("max_length") "|" LENGTH("max_seq_len") "|" LENGTH("model_max_length"),
-        NULL, NULL),
+    BESIDE("data.sequence_length",
+           LENGTH("max_seq_length") "|" LENGTH("max_length") "|" LENGTH("max_seq_len") "|" LENGTH("model_max_length"),
+           NULL, NULL),
     KEY("model.adapters.kind", "use_peft|use_lora|model.use_lora|training.use_lora|" ADAPTER("enabled"), "lora=true",
         "*"),
-    KEY("model.adapters.rank", "lora_r|lora_rank|" ADAPTER("r") "|" ADAPTER("rank"), NULL, NULL),
-    KEY("model.adapters.alpha", "lora_alpha|" ADAPTER("lora_alpha") "|" ADAPTER("alpha"), NULL, NULL),
-    KEY("model.adapters.dropout", "lora_dropout|" ADAPTER("lora_dropout") "|" ADAPTER("dropout"), NULL, NULL),
-    KEY("model.quantize.kind", BITS("load_in_4bit"), "nf4=true|none=false", "false"),
+    BESIDE("model.adapters.rank", "lora_r|lora_rank|" ADAPTER("r") "|" ADAPTER("rank"), NULL, NULL),
+    BESIDE("model.adapters.alpha", "lora_alpha|" ADAPTER("lora_alpha") "|" ADAPTER("alpha"), NULL, NULL),
+    BESIDE("model.adapters.dropout", "lora_dropout|" ADAPTER("lora_dropout") "|" ADAPTER("dropout"), NULL, NULL),
+    BESIDE("model.quantize.kind", BITS("load_in_4bit"), "nf4=true|none=false", "false"),
     KEY("model.quantize.kind", BITS("load_in_8bit"), EIGHT_BITS, "*"),
     READ("model.quantize.kind", BITS("load_in_4bit"), "nf4=true|none=false", "false"),
     READ("model.adapters.kind", "use_peft|use_lora|model.use_lora|training.use_lora|" ADAPTER("enabled"),

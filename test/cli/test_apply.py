@@ -234,12 +234,17 @@ training:
     # What is put in goes where the others of its kind are.
     text = 'model: {name: x}\nlora: {r: 4}\ntraining:\n  per_device_train_batch_size: 4\n  seed: 1\n'
     bare = folder.write('sections.yaml', text)
-    run('apply', recipe, '--insert', '--to', bare).expect(0)
+    run('apply', recipe, '--insert', '--to', bare).expect(0, 'max_seq_length is not there, and not a key that every trainer')
     check(read(bare).decode() == text.replace('r: 4', 'r: 4, lora_alpha: 8, lora_dropout: 0.05') +
-          '  gradient_accumulation_steps: 8\n  bf16: true\n  gradient_checkpointing: true\n  optim: adamw_bnb_8bit\n'
-          '  max_seq_length: 64\n', read(bare).decode())
+          '  gradient_accumulation_steps: 8\n  bf16: true\n  gradient_checkpointing: true\n  optim: adamw_bnb_8bit\n', read(bare).decode())
+    # Only keys that the parser knows: TrainingArguments have no adapters.
+    bare = folder.write('arguments.yaml', 'output_dir: x\nper_device_train_batch_size: 4\n')
+    run('apply', recipe, '--insert', '--to', bare).expect(0)
+    check(read(bare) == b'output_dir: x\nper_device_train_batch_size: 4\ngradient_accumulation_steps: 8\nbf16: true\n'
+          b'gradient_checkpointing: true\noptim: adamw_bnb_8bit\n', read(bare))
     bare = folder.write('bare.json', '{"zero_optimization": {}, "bf16": 3}')
-    run('apply', recipe, '--insert', '--to', bare).expect(0, 'bf16.enabled has no place', '     -  gradient_accumulation_steps')
+    run('apply', recipe, '--insert', '--to', bare).expect(0, 'bf16.enabled has no place', '     -  gradient_accumulation_steps',
+                                                          'zero_optimization.offload_optimizer.device', '(none) -> "cpu"')
     check(read(bare) == b'{"zero_optimization": {"offload_optimizer": {"device": "cpu"}}, "bf16": 3, '
           b'"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}', read(bare))
     # --auto closes what is open, and the closed recipe then plans the same without it.
