@@ -5,7 +5,8 @@ writes is true. Every file is copied, applied with --auto for each GPU, and then
   fits       the written text alone, without --auto and without anything that was chosen, is planned again and fits
   chosen     only batch, accumulation and checkpointing were changed, which are the search's
   untouched  all other bytes are as before, and --revert gives the file back
-  known      every key that was written or put in (--insert) is a field of that trainer's parser
+  known      every key that was written or put in (--insert) is a field of that trainer's parser, which accepts the file
+             wherever it did before (axolotl's schema and LLaMA-Factory's arguments, imported from the checkouts)
 
 and where nothing was: whether the refusal has a place, a reason and a remedy. A config goes with the base model that it names
 where test/model/configs has it or torchtune's builders have its sizes, else with a stand-in, which is counted apart. Needs
@@ -16,11 +17,16 @@ PyYAML.
 import argparse
 import ast
 import collections
+import contextlib
+import dataclasses
+import io
 import json
+import logging
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 
 import yaml
@@ -95,33 +101,54 @@ def run(*arguments):
         return result.returncode, {'error': {'message': result.stderr}}
 
 
-def fields(folders):
-    """Names of the fields of parsers' classes, by the folder's sources: dataclasses and pydantic models."""
-    known = collections.defaultdict(set)
-    for folder in folders:
-        for path, _, names in os.walk(folder):
-            for name in names:
-                full = os.path.join(path, name)
-                kind = 'axolotl' if '/axolotl/utils/schemas' in full else 'llama-factory' if '/hparams/' in full else None
-                if kind and name.endswith('.py'):
-                    with open(full, encoding='utf-8') as source:
-                        tree = ast.parse(source.read())
-                    known[kind] |= {node.target.id for node in ast.walk(tree)
-                                    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
-    try:
-        import dataclasses
-        from transformers import TrainingArguments
-        arguments = {field.name for field in dataclasses.fields(TrainingArguments)}
-        for kind in ('llama-factory', 'huggingface'):
-            known[kind] |= arguments
-    except ImportError:
-        known.pop('llama-factory', None)
-    return known
+class Parsers:
+    """The trainers' own parsers, from the checkouts, where what they import is there; and the fields of their classes."""
+
+    def __init__(self, folders):
+        self.known, self.parse = collections.defaultdict(set), {}
+        for folder in folders:
+            sources = os.path.join(folder, 'src')
+            for kind, below in (('axolotl', 'axolotl/utils/schemas'), ('llama-factory', 'llamafactory/hparams')):
+                if not os.path.isdir(os.path.join(sources, below)):
+                    continue
+                for path, _, names in os.walk(os.path.join(sources, below)):
+                    for name in (name for name in names if name.endswith('.py')):
+                        with open(os.path.join(path, name), encoding='utf-8') as source:
+                            tree = ast.parse(source.read())
+                        self.known[kind] |= {node.target.id for node in ast.walk(tree)
+                                             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
+                sys.path.insert(0, sources)
+        try:
+            from transformers import HfArgumentParser, TrainingArguments
+            self.known['llama-factory'] |= {field.name for field in dataclasses.fields(TrainingArguments)}
+            from llamafactory.hparams.parser import _TRAIN_ARGS
+            self.parse['llama-factory'] = lambda config: HfArgumentParser(_TRAIN_ARGS).parse_dict(
+                config | {'use_cpu': True}, allow_extra_keys=False)  # there need be no GPU here
+        except ImportError as why:
+            print('without the parser of LLaMA-Factory:', why)
+            self.known.pop('llama-factory', None)
+        try:
+            from axolotl.utils.schemas.config import AxolotlInputConfig
+            self.parse['axolotl'] = lambda config: AxolotlInputConfig(**config)
+        except ImportError as why:
+            print('without the schema of axolotl:', why)
+
+    def accepts(self, kind, text):
+        """None where there is no parser, else why not, empty where it does."""
+        if kind not in self.parse:
+            return None
+        try:
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                self.parse[kind](yaml.safe_load(text))
+            return ''
+        except Exception as why:  # whatever a parser throws is a no
+            return f'{type(why).__name__}: {why}'
 
 
 class Count:
     def __init__(self, folders):
-        self.known = fields(folders)
+        self.parsers = Parsers(folders)
+        self.accepted = collections.Counter()
         self.kinds = collections.defaultdict(collections.Counter)
         self.wrong, self.refusals = [], collections.Counter()
 
@@ -143,8 +170,14 @@ class Count:
         for key in keys:
             if key['setting'] not in CHOSEN:
                 self.bad('chosen', case, key)
-            if kind in self.known and key['key'].split('.')[0] not in self.known[kind]:
+            known = self.parsers.known.get(kind)
+            if known and key['key'].split('.')[0] not in known:
                 self.bad('known', case, key)
+        now, then = self.parsers.accepts(kind, after), self.parsers.accepts(kind, before)
+        if now is not None and keys:
+            self.accepted[f'{kind}: {"accepted" if not now else "refused as before" if then == now else "refused"}'] += 1
+            if now and not then:
+                self.bad('known', case, now)
         code, plan = again()
         held = plan.get('held')
         if code != 0 or not held or held['bytes'] + held['margin_bytes'] > held['budget_bytes']:
@@ -218,6 +251,7 @@ def main():
     parser.add_argument('--insert', dest='flags', action='store_const', const=['--insert'], default=[])
     parser.add_argument('--json')
     arguments = parser.parse_args()
+    logging.disable(logging.CRITICAL)
     count = Count(arguments.folders)
     configs = []
     for folder in arguments.folders:
@@ -248,6 +282,7 @@ def main():
     print(f'{len(configs[::arguments.every])} configs, {arguments.gpus}')
     for kind, outcomes in sorted(count.kinds.items()):
         print(f'{kind}: ' + ', '.join(f'{number} {outcome}' for outcome, number in outcomes.most_common()))
+    print("\nthe trainers' own parsers, of what was written:", dict(count.accepted))
     print('\nrefusals:')
     for text, number in count.refusals.most_common():
         print(f'{number:5}  {text}')

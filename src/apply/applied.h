@@ -20,6 +20,7 @@ typedef struct hr_applied_new {
 typedef struct hr_applied_file {
   hr_config config;
   const hr_map *map; /* that its keys are read by */
+  size_t number;     /* in the transaction */
   hr_edit *edits;
   size_t count, capacity;
   hr_applied_new *new;
@@ -48,6 +49,7 @@ typedef struct hr_applied {
   hr_applied_note *notes;
   size_t n_notes, cap_notes;
   bool keep_open;  /* a length without limit stays so */
+  bool beside;     /* keys that these files lack are in others */
   bool held_known; /* what PyTorch will hold with the new texts */
   uint64_t held_bytes, budget_bytes, margin_bytes;
   const char *refusal; /* of a dry run: why the same without would write nothing; NULL: it would */
@@ -92,7 +94,8 @@ hr_status hr__applied_unsaid(hr_applied *a, hr_error *err);
  */
 hr_status hr__applied_read_back(hr_applied *a, hr_error *err);
 
-/* Parses the files of the transaction, finds their maps (`map`, where the user named one) and makes their new texts. */
-hr_status hr__applied_edits(hr_applied *a, const hr_map *map, hr_error *err);
+/* Parses the files of the transaction (`files`: of these), finds their maps (`map`, where the user named one) and makes
+ * their new texts. */
+hr_status hr__applied_edits(hr_applied *a, const hr_map *map, const bool *files, hr_error *err);
 
 #endif

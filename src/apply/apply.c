@@ -43,18 +43,18 @@ static hr_status refusal_find(hr_applied *a, hr_error *err) {
   return status;
 }
 
-static hr_status texts_make(hr_applied *a, const hr_map *map, hr_error *err) {
+static hr_status texts_make(hr_applied *a, const hr_map *map, const bool *files, hr_error *err) {
   json_t *settings = hr__recipe_json(a->job->recipe);
   if (!settings) return hr__nomem(err);
   a->settings = settings;
-  hr_status status = hr__applied_edits(a, map, err);
+  hr_status status = hr__applied_edits(a, map, files, err);
   a->settings = NULL;
   json_decref(settings);
   HR_TRY(status);
   for (size_t f = 0; f < a->n_files; f++) {
     if (!a->files[f].changed) continue;
-    a->transaction->files[f].now = a->files[f].text;
-    a->transaction->files[f].now_bytes = a->files[f].bytes;
+    a->transaction->files[a->files[f].number].now = a->files[f].text;
+    a->transaction->files[a->files[f].number].now_bytes = a->files[f].bytes;
   }
   return a->dry_run ? refusal_find(a, err) : HR_OK;
 }
@@ -70,8 +70,9 @@ hr_status hr__apply(const hr_job *job, hr_transaction *transaction, const hr_app
   a->insert = options->insert;
   a->dry_run = options->dry_run;
   a->keep_open = options->keep_open;
-  HR_TRY(texts_make(a, options->map, err));
-  if (job->torch) HR_TRY(hr__applied_read_back(a, err));
+  a->beside = options->beside;
+  HR_TRY(texts_make(a, options->map, options->files, err));
+  if (job->torch && a->n_files > 0) HR_TRY(hr__applied_read_back(a, err));
   *out = a;
   return HR_OK;
 }

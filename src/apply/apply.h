@@ -14,6 +14,8 @@ typedef struct hr_apply_options {
   bool insert;       /* keys that are not there are put in */
   bool dry_run;      /* the transaction will not be committed: what would keep it from that is told */
   bool keep_open;    /* a length without limit stays so */
+  const bool *files; /* of the transaction, those that this plan is for; NULL: all */
+  bool beside;       /* keys that these files lack are in others */
 } hr_apply_options;
 
 /* The map that a name or, where no built-in one has it, a file gives; HR_USAGE where it is neither. */

@@ -194,14 +194,16 @@ static hr_status key_apply(hr_applied *a, const hr_map *map, const hr_map_key *k
     }
   if (found || edit.empty || (key->absent && strcmp(key->absent, "*") == 0) || (key->unlimited && a->keep_open))
     return HR_OK;
+  if (a->beside) return HR_OK;
   if (!key->asked && is_rest_of_step(key) && said_otherwise(a, map, key)) return HR_OK;
   if (key->setting && said_in_part(a, map, key, value)) return HR_OK;
+  bool insertable = !key->beside || has_beside(a, map, key);
   edit.insert = a->insert;
-  if (a->insert && key->beside && !has_beside(a, map, key))
-    return note_add(a, key, value, "is not there, and not a key that every trainer of this kind knows", err);
-  if (a->insert) HR_TRY(hr__applied_insert(a, map, key, edit, &found, err));
+  if (a->insert && insertable) HR_TRY(hr__applied_insert(a, map, key, edit, &found, err));
   if (found) return HR_OK;
-  const char *missing = a->insert ? "has no place: something else stands there" : "is not there (--insert puts it in)";
+  const char *missing = !insertable ? "is not there, and not a key that every trainer of this kind knows"
+                        : a->insert ? "has no place: something else stands there"
+                                    : "is not there (--insert puts it in)";
   return note_add(a, key, value, missing, err);
 }
 
@@ -251,11 +253,14 @@ static hr_status file_parse(hr_applied *a, const hr_transaction_file *file, hr_c
   return status;
 }
 
-hr_status hr__applied_edits(hr_applied *a, const hr_map *map, hr_error *err) {
+hr_status hr__applied_edits(hr_applied *a, const hr_map *map, const bool *files, hr_error *err) {
   const hr_transaction *transaction = a->transaction;
-  a->n_files = transaction->count;
-  for (size_t f = 0; f < a->n_files; f++)
-    HR_TRY(file_parse(a, &transaction->files[f], &a->files[f].config, err));
+  for (size_t f = 0; f < transaction->count; f++) {
+    if (files && !files[f]) continue;
+    hr_applied_file *file = &a->files[a->n_files++];
+    file->number = f;
+    HR_TRY(file_parse(a, &transaction->files[f], &file->config, err));
+  }
   HR_TRY(maps_find(a, map, err));
   for (size_t f = 0; f < a->n_files; f++) {
     bool before = false;
@@ -265,7 +270,7 @@ hr_status hr__applied_edits(hr_applied *a, const hr_map *map, hr_error *err) {
       if (a->files[f].map->keys[i].use == HR_MAP_BOTH)
         HR_TRY(key_apply(a, a->files[f].map, &a->files[f].map->keys[i], err));
   }
-  HR_TRY(hr__applied_unsaid(a, err));
+  if (!a->beside) HR_TRY(hr__applied_unsaid(a, err));
   for (size_t f = 0; f < a->n_files; f++) {
     hr_applied_file *file = &a->files[f];
     HR_TRY(hr__applied_sections(a, file, err));

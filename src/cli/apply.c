@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "cli/applied.h"
+#include "cli/apply_stages.h"
 #include "cli/checkpoint_flags.h"
 #include "cli/fit.h"
 #include "cli/jobs.h"
@@ -20,37 +21,82 @@ static hr_status files_open(const hr_cli *cli, bool dry_run, hr_transaction **ou
 
 /* --- applying ----------------------------------------------------------------------------------------------------- */
 
-static hr_status applied_show(const hr_cli *cli, const hr_applied *a, const char *diff, hr_error *err) {
-  if (cli->json) return hr__cli_put_json(hr__apply_json(a, diff), err);
+/* The answers of all parts as one. */
+static json_t *parts_json(hr_applied *const *parts, size_t count, const char *diff) {
+  json_t *all = hr__apply_json(parts[0], diff);
+  for (size_t i = 1; i < count && all; i++) {
+    json_t *more = hr__apply_json(parts[i], NULL);
+    bool failed = !more;
+    for (int list = 0; list < 2 && !failed; list++) {
+      const char *name = list ? "not_written" : "files";
+      failed = json_array_extend(json_object_get(all, name), json_object_get(more, name)) != 0;
+    }
+    json_decref(more);
+    if (failed) {
+      json_decref(all);
+      return NULL;
+    }
+  }
+  return all;
+}
+
+static hr_status applied_show(const hr_cli *cli, hr_applied *const *parts, size_t count, const char *diff,
+                              hr_error *err) {
+  if (cli->json) return hr__cli_put_json(parts_json(parts, count, diff), err);
   if (diff) fputs(diff, stdout); /* alone on stdout, as patch would read it */
   if (!cli->quiet) {
-    FILE *to = a->dry_run ? stderr : stdout;
-    size_t changed = hr__apply_changed(a);
-    hr__applied_print(cli, a, to);
-    if (a->dry_run || changed == 0)
-      fprintf(to, "nothing is written%s\n", a->dry_run ? " (--dry-run)" : ": all is as it should be or left alone");
+    FILE *to = diff ? stderr : stdout;
+    size_t changed = 0;
+    for (size_t i = 0; i < count; i++) {
+      changed += hr__apply_changed(parts[i]);
+      hr__applied_print(cli, parts[i], to);
+    }
+    if (diff || changed == 0)
+      fprintf(to, "nothing is written%s\n", diff ? " (--dry-run)" : ": all is as it should be or left alone");
     else
       fprintf(to, "%zu file%s written, the old one%s beside as .backup; headroom apply --revert takes it back\n",
               changed, changed > 1 ? "s" : "", changed > 1 ? "s" : "");
-    hr__applied_held(a, to);
+    hr__applied_held(parts[0], to);
   }
   return hr__cli_flush(err);
 }
 
-static hr_status files_apply(hr_cli *cli, const hr_job *job, hr_transaction *transaction,
-                             const hr_apply_options *options, hr_error *err) {
-  hr_applied *a;
-  const char *diff = NULL;
-  HR_TRY(hr__apply(job, transaction, options, &cli->arena, &a, err));
-  HR_TRY(options->dry_run ? hr__apply_diff(a, &diff, err) : hr__transaction_commit(transaction, err));
-  return applied_show(cli, a, diff, err);
+/* Makes the new texts of all parts before anything is written. */
+static hr_status files_apply(hr_cli *cli, const hr_apply_part *parts, size_t count, hr_transaction *transaction,
+                             hr_apply_options options, hr_error *err) {
+  const char *diff = options.dry_run ? "" : NULL;
+  hr_applied **applied = hr__arena_array(&cli->arena, count, sizeof *applied);
+  if (!applied) return hr__nomem(err);
+  for (size_t i = 0; i < count; i++) {
+    options.files = parts[i].files;
+    options.beside = parts[i].beside;
+    HR_TRY(hr__apply(parts[i].job, transaction, &options, &cli->arena, &applied[i], err));
+    const char *more = "";
+    if (diff) HR_TRY(hr__apply_diff(applied[i], &more, err));
+    if (diff && !(diff = hr__arena_format(&cli->arena, "%s%s", diff, more))) return hr__nomem(err);
+  }
+  if (!options.dry_run) HR_TRY(hr__transaction_commit(transaction, err));
+  return applied_show(cli, applied, count, diff, err);
 }
 
-static hr_status job_apply(hr_cli *cli, const hr_job *job, const hr_apply_options *options, hr_error *err) {
+static hr_status parts_apply(hr_cli *cli, const hr_apply_part *parts, size_t count, const hr_apply_options *options,
+                             hr_error *err) {
   hr_transaction *transaction = NULL;
   HR_TRY(files_open(cli, options->dry_run, &transaction, err));
-  hr_status status = files_apply(cli, job, transaction, options, err);
+  hr_status status = files_apply(cli, parts, count, transaction, *options, err);
   hr__transaction_close(transaction);
+  return status;
+}
+
+/* All stages of a recipe, each for its files. */
+static hr_status stages_apply(hr_cli *cli, const hr_stage *stages, size_t count, const hr_apply_options *options,
+                              hr_error *err) {
+  hr_apply_part *parts;
+  size_t n_parts;
+  hr_status status = hr__apply_stages(cli, stages, count, &parts, &n_parts, err);
+  if (status == HR_OK) status = parts_apply(cli, parts, n_parts, options, err);
+  for (size_t i = 0; i < n_parts; i++)
+    hr__job_close(parts[i].job);
   return status;
 }
 
@@ -174,10 +220,15 @@ static hr_status apply(hr_cli *cli, bool dry_run, hr_error *err) {
   HR_TRY(hr__checkpoint_defaults(cli, err));
   HR_TRY(engine_choose(cli, options.map, taken.foreign, err));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
+  hr_stage *stages;
+  size_t n_stages;
+  HR_TRY(hr__stages_list(&source, &cli->arena, &stages, &n_stages, err));
+  if (n_stages > 0) return stages_apply(cli, stages, n_stages, &options, err);
   hr_job *job = NULL;
   HR_TRY(place_find(&taken, hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &job, err), err));
   engine_tell(cli, job);
-  hr_status status = job->verdict.fits ? job_apply(cli, job, &options, err) : hr__fit_check(cli, job, err);
+  hr_apply_part part = {.job = job};
+  hr_status status = job->verdict.fits ? parts_apply(cli, &part, 1, &options, err) : hr__fit_check(cli, job, err);
   hr__job_close(job);
   return status;
 }

@@ -149,6 +149,22 @@ with Folder() as folder:
     run('apply', '--revert', '--to', main, loader, trainer, *stages).expect(0)
     check(read(stages[0]).endswith(b'n_negatives: 24'), read(stages[0]))
 
+# All stages of a recipe in one call: each file gets the values of its stage, what is common those that all stages fit with.
+with Folder() as folder:
+    main = folder.write('conf/config.yaml', 'data_loader:\n  batch_size: 4\ntraining:\n  trainer: {accumulate_grad_batches: 4, precision: 16-mixed}\n')
+    stages = [folder.write(f'conf/text_curriculum/0{i}_stage.yaml', f'name: 0{i}_stage\nn_positives: 64\nn_negatives: 20\n') for i in (1, 2, 5)]
+    embedder = os.path.join(ROOT, 'recipes', '004-24gb.yaml')
+    flags = ['--gpu', 'H200', '--gpu-memory', '24GiB', '--target-effective-batch', '256', '--set', 'training.batch_size=auto']
+    answer = run('apply', embedder, *flags, '--json', '--to', main, *stages).expect(0).json()
+    conforms(answer, 'apply', 'stages')
+    check(sorted(os.path.basename(file['path']) for file in answer['files']) == ['01_stage.yaml', '02_stage.yaml', '05_stage.yaml', 'config.yaml'], answer)
+    words = re.findall(rb'batch_size: (\d+)|accumulate_grad_batches: (\d+)', read(main))
+    check(int(words[0][0]) * int(words[1][1]) == 256 and b'bf16-mixed' in read(main), read(main))
+    check([read(stage).split(b'n_')[1:] for stage in stages] == [[b'positives: 32\n', b'negatives: 24\n']] + 2 * [[b'positives: 16\n', b'negatives: 8\n']], 'stages')
+    run('apply', '--revert', '--to', main, *stages).expect(0)
+    run('apply', embedder, '--gpu', 'H200', '--gpu-memory', '6GiB', '--to', main, *stages).expect(3)
+    check(b'batch_size: 4\n' in read(main), 'a stage that does not fit: nothing is written')
+
 # Maps of the user's own; missing keys; a plan that does not fit; wrong calls.
 with Folder() as folder:
     recipe = folder.write('recipe.yaml', RECIPE)
