@@ -12,7 +12,7 @@ and where nothing was: whether the refusal has a place, a reason and a remedy. A
 where test/model/configs has it or torchtune's builders have its sizes, else with a stand-in, which is counted apart. Needs
 PyYAML.
 
-    bench/apply_configs.py CHECKOUT... [--gpus 3060,4090,H200] [--every N] [--seq 2048] [--json FILE]
+    bench/apply_configs.py CHECKOUT... [--gpus rtx-3060-12gb,4090,H200] [--every N] [--seq 2048] [--json FILE]
 """
 import argparse
 import ast
@@ -245,7 +245,7 @@ def guess(config):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n', maxsplit=1)[0])
     parser.add_argument('folders', nargs='+')
-    parser.add_argument('--gpus', default='3060,4090,H200')
+    parser.add_argument('--gpus', default='rtx-3060-12gb,4090,H200')
     parser.add_argument('--every', type=int, default=1, help='every Nth config only')
     parser.add_argument('--seq', type=int, default=2048, help='for configs that do not limit the length')
     parser.add_argument('--insert', dest='flags', action='store_const', const=['--insert'], default=[])

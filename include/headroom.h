@@ -119,7 +119,8 @@ typedef struct hr_configs {
 } hr_configs;
 
 /* As hr_job_create or, with `all_open`, hr_job_create_auto. Where `path` is a folder with config.json, what the configs
- * say of sequence length, samples of a step, precision and rank is planned, unless an override gives it. */
+ * say of the training is planned as their trainers read it, unless an override gives it; what cannot be read is an
+ * error. */
 HR_API hr_result hr_job_create_for_configs(const char *path, const char *const *overrides, size_t n_overrides,
                                            const hr_configs *configs, bool all_open, hr_job **job, hr_error *error);
 

@@ -131,6 +131,18 @@ static void choice_find(const reader *r, const char *setting, const hr_map_key *
   }
 }
 
+/* The words that could stand there, as the reason why another one cannot be planned for. */
+static const char *words_list(const reader *r, const hr_map_key *row) {
+  const char *list = hr__arena_text(r->arena, "cannot be planned for, beside what its other keys say; known are");
+  char line[HR_MAP_PATH];
+  for (const char *last = NULL; list && hr__map_next(row->words, '|', &last, line, sizeof line);) {
+    char *word = strchr(line, '=') + 1;
+    word[strcspn(word, ",")] = '\0';
+    list = hr__arena_format(r->arena, "%s%s %s", list, last == row->words ? "" : ",", word);
+  }
+  return list;
+}
+
 static hr_status choice_read(reader *r, const hr_map_key *first) {
   const hr_map *map = r->file->map;
   char value[HR_MAP_PATH];
@@ -145,9 +157,9 @@ static hr_status choice_read(reader *r, const hr_map_key *first) {
     said.value = hr__arena_text(r->arena, value);
     return said.value ? say(r, said, node) : hr__nomem(r->err);
   }
-  said.reason = !is_silent(r, node) && is_interpolation(node)
-                    ? "is an interpolation, which is not followed"
-                    : "is nothing that can be planned for, beside its other keys";
+  said.reason = !is_silent(r, node) && is_interpolation(node) ? "is an interpolation, which is not followed"
+                                                              : words_list(r, first);
+  if (!said.reason) return hr__nomem(r->err);
   return say(r, said, node);
 }
 

@@ -64,7 +64,8 @@ static hr_status configs_plan(const hr_job_source *given, const hr_configs *conf
                           .overrides = given->overrides,
                           .n_overrides = given->n_overrides,
                           .all = all_open,
-                          .insert = configs->insert};
+                          .insert = configs->insert,
+                          .override = true};
   hr_taken taken;
   HR_TRY(map_find(configs, arena, &from.map, error));
   HR_TRY(hr__apply_take(&from, arena, &taken, error));

@@ -98,8 +98,10 @@ static const hr_map_key lightning[] = {
 #define OPTIMIZERS                                                                                                     \
   "adamw=adamw_torch,adamw_torch_fused,adamw_hf,adamw_apex_fused,adamw,AdamW|adamw8bit=adamw_bnb_8bit,adamw_8bit|"     \
   "paged_adamw=paged_adamw_32bit,paged_adamw|paged_adamw8bit=paged_adamw_8bit|sgd=sgd"
-#define UPDATES     "fused=adamw_torch_fused,adamw_apex_fused|foreach=*"
-#define ATTENTION   "sdpa=sdpa|eager=eager|flash=flash_attention_2,flash_attention_3,kernels-community/flash-attn2"
+#define UPDATES "fused=adamw_torch_fused,adamw_apex_fused|foreach=*"
+#define ATTENTION                                                                                                      \
+  "sdpa=sdpa|eager=eager|flash=flash_attention_2,flash_attention_3,"                                                   \
+  "kernels-community/flash-attn2,kernels-community/flash-attn3,kernels-community/vllm-flash-attn3"
 #define FULL_ROWS   "true=false|false=true"
 #define WHOLE_MODEL "is not planned: this GPU is taken to hold all of the model"
 #define LESS        "holds no more than is planned without it"
