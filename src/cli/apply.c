@@ -294,7 +294,7 @@ const hr_cli_command hr_cli_apply = {
 #undef HR_MAP
                "or --map FILE.",
     .examples = "apply recipes/lora.yaml --to recipes/configs/lightning.yml --dry-run\n"
-                "apply recipes/demo.yaml --auto --insert --to recipes/demo.yaml --dry-run",
+                "apply recipes/demo.yaml --auto --to recipes/demo.yaml --dry-run",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 0,
