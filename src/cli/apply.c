@@ -288,13 +288,13 @@ const hr_cli_command hr_cli_apply = {
     .name = "apply",
     .usage = "RECIPE --to FILE...",
     .summary = "writes the plan's settings into your own config: only values change",
-    .details = "Comments and layout stay; FILE.backup is the file before. Kinds: "
+    .details = "Comments and layout stay; FILE.backup is the file before; ${...} is left alone and reported. Kinds: "
 #define HR_MAP(name, ...) name ", "
 #include "recipe/maps.def"
 #undef HR_MAP
                "or --map FILE.",
     .examples = "apply recipes/lora.yaml --to recipes/configs/lightning.yml --dry-run\n"
-                "apply recipes/demo.yaml --auto --to recipes/demo.yaml --dry-run",
+                "apply recipes/demo.yaml --to recipes/demo.yaml --dry-run",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 0,
