@@ -115,10 +115,12 @@ typedef struct hr_configs {
   const char *map; /* their kind ("lightning", "axolotl"), or a file with a map; NULL: by what each of them holds */
   bool insert;     /* keys that are not there are put in, as --insert */
   bool dry_run;    /* nothing is written, as --dry-run: neither by hr_job_apply nor by hr_configs_revert */
+  bool force;      /* hr_configs_revert also puts back over changes that were made since, as --force */
 } hr_configs;
 
 /* As hr_job_create or, with `all_open`, hr_job_create_auto. Where `path` is a folder with config.json, what the configs
- * say of sequence length, samples of a step, precision and rank is planned, unless an override gives it. */
+ * say of the training is planned as their trainers read it, unless an override gives it; what cannot be read is an
+ * error. */
 HR_API hr_result hr_job_create_for_configs(const char *path, const char *const *overrides, size_t n_overrides,
                                            const hr_configs *configs, bool all_open, hr_job **job, hr_error *error);
 
@@ -128,7 +130,8 @@ HR_API hr_result hr_job_create_for_configs(const char *path, const char *const *
  * diff, empty where nothing changes; both may be NULL. */
 HR_API hr_result hr_job_apply(const hr_job *job, const hr_configs *configs, char **json, char **diff, hr_error *error);
 
-/* Puts the backups back, byte for byte; `map` and `insert` are not read. `json` receives the object of
+/* Puts the backups back, byte for byte; `map` and `insert` are not read. A file that was changed since is refused
+ * unless `force`. `json` receives the object of
  * `headroom apply --revert --json`, `diff` what changes; both may be NULL. */
 HR_API hr_result hr_configs_revert(const hr_configs *configs, char **json, char **diff, hr_error *error);
 

@@ -14,11 +14,13 @@ typedef struct hr_applied_new {
   const char *rest;    /* of the path, in that section */
   const char *setting;
   hr_literal value;
+  const char *text; /* as it stands in the file */
 } hr_applied_new;
 
 typedef struct hr_applied_file {
   hr_config config;
   const hr_map *map; /* that its keys are read by */
+  size_t number;     /* in the transaction */
   hr_edit *edits;
   size_t count, capacity;
   hr_applied_new *new;
@@ -46,6 +48,10 @@ typedef struct hr_applied {
   size_t n_files;
   hr_applied_note *notes;
   size_t n_notes, cap_notes;
+  bool keep_open;  /* a length without limit stays so */
+  bool beside;     /* keys that these files lack are in others */
+  bool held_known; /* what PyTorch will hold with the new texts */
+  uint64_t held_bytes, budget_bytes, margin_bytes;
   const char *refusal; /* of a dry run: why the same without would write nothing; NULL: it would */
 } hr_applied;
 
@@ -76,11 +82,20 @@ hr_status hr__applied_insert(hr_applied *a, const hr_map *map, const hr_map_key 
                              hr_error *err);
 /* The edits for sections that are not there, with all the keys that were put into them. */
 hr_status hr__applied_sections(hr_applied *a, hr_applied_file *file, hr_error *err);
+/* The first or, after `last`, the next of the keys in a section that an edit puts in; NULL: no more, or it puts in
+ * none.
+ */
+const hr_applied_new *hr__applied_leaf(const hr_applied_file *file, const hr_edit *edit, const hr_applied_new *last);
 
 /* Notes the parts of the plan that save memory and that no map has a key for. */
 hr_status hr__applied_unsaid(hr_applied *a, hr_error *err);
 
-/* Parses the files of the transaction, finds their maps (`map`, where the user named one) and makes their new texts. */
-hr_status hr__applied_edits(hr_applied *a, const hr_map *map, hr_error *err);
+/* Plans what the new texts say, as PyTorch will run them: HR_NO_FIT, with the cheapest change, where that is too much.
+ */
+hr_status hr__applied_read_back(hr_applied *a, hr_error *err);
+
+/* Parses the files of the transaction (`files`: of these), finds their maps (`map`, where the user named one) and makes
+ * their new texts. */
+hr_status hr__applied_edits(hr_applied *a, const hr_map *map, const bool *files, hr_error *err);
 
 #endif

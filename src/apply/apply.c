@@ -43,18 +43,18 @@ static hr_status refusal_find(hr_applied *a, hr_error *err) {
   return status;
 }
 
-static hr_status texts_make(hr_applied *a, const hr_map *map, hr_error *err) {
+static hr_status texts_make(hr_applied *a, const hr_map *map, const bool *files, hr_error *err) {
   json_t *settings = hr__recipe_json(a->job->recipe);
   if (!settings) return hr__nomem(err);
   a->settings = settings;
-  hr_status status = hr__applied_edits(a, map, err);
+  hr_status status = hr__applied_edits(a, map, files, err);
   a->settings = NULL;
   json_decref(settings);
   HR_TRY(status);
   for (size_t f = 0; f < a->n_files; f++) {
     if (!a->files[f].changed) continue;
-    a->transaction->files[f].now = a->files[f].text;
-    a->transaction->files[f].now_bytes = a->files[f].bytes;
+    a->transaction->files[a->files[f].number].now = a->files[f].text;
+    a->transaction->files[a->files[f].number].now_bytes = a->files[f].bytes;
   }
   return a->dry_run ? refusal_find(a, err) : HR_OK;
 }
@@ -69,7 +69,10 @@ hr_status hr__apply(const hr_job *job, hr_transaction *transaction, const hr_app
   a->arena = arena;
   a->insert = options->insert;
   a->dry_run = options->dry_run;
-  HR_TRY(texts_make(a, options->map, err));
+  a->keep_open = options->keep_open;
+  a->beside = options->beside;
+  HR_TRY(texts_make(a, options->map, options->files, err));
+  if (job->torch && a->n_files > 0) HR_TRY(hr__applied_read_back(a, err));
   *out = a;
   return HR_OK;
 }
@@ -109,14 +112,17 @@ hr_status hr__apply_diff(const hr_applied *a, const char **out, hr_error *err) {
 }
 
 hr_status hr__apply_revert_look(hr_transaction *transaction, hr_arena *arena, const char **diff, size_t *bytes,
-                                hr_error *err) {
+                                bool *edited, hr_error *err) {
   *bytes = 0;
+  *edited = false;
   if (diff) *diff = "";
   for (size_t f = 0; f < transaction->count; f++) {
     const hr_transaction_file *file = &transaction->files[f];
     const char *backup;
     size_t backup_bytes;
-    HR_TRY(hr__transaction_backup(transaction, f, &backup, &backup_bytes, err));
+    bool since = false;
+    HR_TRY(hr__transaction_backup(transaction, f, &backup, &backup_bytes, &since, err));
+    *edited |= since;
     if (diff) HR_TRY(diff_append(file->path, file->text, file->bytes, backup, backup_bytes, arena, diff, bytes, err));
   }
   return HR_OK;

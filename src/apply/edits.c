@@ -55,6 +55,16 @@ static bool is_there(const hr_applied *a, const hr_map *map, const hr_map_key *k
   return found;
 }
 
+/* Whether a file has another key of the same section of a recipe. */
+static bool has_beside(const hr_applied *a, const hr_map *map, const hr_map_key *key) {
+  size_t section = (size_t)(strrchr(key->setting, '.') - key->setting) + 1;
+  bool found = false;
+  for (size_t i = 0; i < map->count; i++)
+    found |= map->keys[i].setting && strncmp(map->keys[i].setting, key->setting, section) == 0 &&
+             is_there(a, map, &map->keys[i]);
+  return found;
+}
+
 /* Whether it matters that a value cannot be said: a file has the key, or needs it. */
 static bool spoken(const hr_applied *a, const hr_map *map, const hr_map_key *key) {
   return !key->absent || strcmp(key->absent, "*") != 0 || is_there(a, map, key);
@@ -81,7 +91,8 @@ static bool said_in_part(const hr_applied *a, const hr_map *map, const hr_map_ke
   for (size_t i = 0; i < map->count; i++) {
     const hr_map_key *other = &map->keys[i];
     const char *word, *same;
-    if (!other->part || other == key || strcmp(other->setting, key->setting) != 0) continue;
+    if (!other->part || other == key || other->use == HR_MAP_READ || strcmp(other->setting, key->setting) != 0)
+      continue;
     if (!hr__map_word(other, value, a->arena, &word, &same) || !word) continue;
     char path[HR_MAP_PATH];
     for (size_t f = 0; f < a->n_files; f++) {
@@ -133,6 +144,7 @@ static hr_status edit_there(hr_applied *a, hr_applied_file *file, const hr_map_k
                             const char *value, const char *path, hr_error *err) {
   const hr_doc_node *node = hr__config_find(&file->config, path);
   bool scalar = node->kind == HR_DOC_SCALAR;
+  if (key->unlimited && a->keep_open && hr__doc_is_null(node)) return HR_OK; /* samples are not to be cut */
   if (key->part) {
     bool no_memory = false;
     edit.value = (hr_literal){HR_LITERAL_TEXT, NULL};
@@ -180,13 +192,18 @@ static hr_status key_apply(hr_applied *a, const hr_map *map, const hr_map_key *k
       found = true;
       HR_TRY(edit_there(a, &a->files[f], key, edit, value, path, err));
     }
-  if (found || edit.empty || (key->absent && strcmp(key->absent, "*") == 0)) return HR_OK;
+  if (found || edit.empty || (key->absent && strcmp(key->absent, "*") == 0) || (key->unlimited && a->keep_open))
+    return HR_OK;
+  if (a->beside) return HR_OK;
   if (!key->asked && is_rest_of_step(key) && said_otherwise(a, map, key)) return HR_OK;
   if (key->setting && said_in_part(a, map, key, value)) return HR_OK;
+  bool insertable = !key->beside || has_beside(a, map, key);
   edit.insert = a->insert;
-  if (a->insert) HR_TRY(hr__applied_insert(a, map, key, edit, &found, err));
+  if (a->insert && insertable) HR_TRY(hr__applied_insert(a, map, key, edit, &found, err));
   if (found) return HR_OK;
-  const char *missing = a->insert ? "has no place: something else stands there" : "is not there (--insert puts it in)";
+  const char *missing = !insertable ? "is not there, and not a key that every trainer of this kind knows"
+                        : a->insert ? "has no place: something else stands there"
+                                    : "is not there (--insert puts it in)";
   return note_add(a, key, value, missing, err);
 }
 
@@ -236,20 +253,24 @@ static hr_status file_parse(hr_applied *a, const hr_transaction_file *file, hr_c
   return status;
 }
 
-hr_status hr__applied_edits(hr_applied *a, const hr_map *map, hr_error *err) {
+hr_status hr__applied_edits(hr_applied *a, const hr_map *map, const bool *files, hr_error *err) {
   const hr_transaction *transaction = a->transaction;
-  a->n_files = transaction->count;
-  for (size_t f = 0; f < a->n_files; f++)
-    HR_TRY(file_parse(a, &transaction->files[f], &a->files[f].config, err));
+  for (size_t f = 0; f < transaction->count; f++) {
+    if (files && !files[f]) continue;
+    hr_applied_file *file = &a->files[a->n_files++];
+    file->number = f;
+    HR_TRY(file_parse(a, &transaction->files[f], &file->config, err));
+  }
   HR_TRY(maps_find(a, map, err));
   for (size_t f = 0; f < a->n_files; f++) {
     bool before = false;
     for (size_t k = 0; k < f; k++)
       before |= a->files[k].map == a->files[f].map;
     for (size_t i = 0; i < a->files[f].map->count && !before; i++)
-      HR_TRY(key_apply(a, a->files[f].map, &a->files[f].map->keys[i], err));
+      if (a->files[f].map->keys[i].use == HR_MAP_BOTH)
+        HR_TRY(key_apply(a, a->files[f].map, &a->files[f].map->keys[i], err));
   }
-  HR_TRY(hr__applied_unsaid(a, err));
+  if (!a->beside) HR_TRY(hr__applied_unsaid(a, err));
   for (size_t f = 0; f < a->n_files; f++) {
     hr_applied_file *file = &a->files[f];
     HR_TRY(hr__applied_sections(a, file, err));

@@ -60,8 +60,8 @@ static hr_status insert_with_section(hr_applied *a, const hr_map *map, const hr_
       if (hr__arena_grow(a->arena, (void **)&file->new, &file->cap_new, file->n_new, sizeof *file->new) != 0)
         return hr__nomem(err);
       hr_applied_new *entry = &file->new[file->n_new++];
-      *entry =
-          (hr_applied_new){hr__arena_text(a->arena, path), hr__arena_text(a->arena, dot + 1), key->setting, edit.value};
+      *entry = (hr_applied_new){hr__arena_text(a->arena, path), hr__arena_text(a->arena, dot + 1), key->setting,
+                                edit.value, NULL};
       *done = true;
       return entry->section && entry->rest ? HR_OK : hr__nomem(err);
     }
@@ -78,14 +78,14 @@ hr_status hr__applied_insert(hr_applied *a, const hr_map *map, const hr_map_key 
 }
 
 /* The entries of `new` from `from` on whose path begins with `prefix` (of `skip` characters), as a flow map. Each is
- * taken once: its `rest` becomes NULL. NULL: out of memory. */
+ * taken once: it has its `text` then. NULL: out of memory. */
 static const char *section_text(const hr_applied_file *file, const char *section, const char *prefix, hr_arena *arena) {
   bool json = file->config.json;
   const char *text = "{";
   size_t skip = strlen(prefix);
   for (size_t i = 0; i < file->n_new && text; i++) {
     hr_applied_new *entry = &file->new[i];
-    if (!entry->rest || strcmp(entry->section, section) != 0 || strncmp(entry->rest, prefix, skip) != 0) continue;
+    if (entry->text || strcmp(entry->section, section) != 0 || strncmp(entry->rest, prefix, skip) != 0) continue;
     const char *rest = entry->rest + skip, *dot = strchr(rest, '.'), *value;
     char name[HR_MAP_PATH];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(rest, "."), rest);
@@ -93,8 +93,7 @@ static const char *section_text(const hr_applied_file *file, const char *section
       const char *deeper = hr__arena_format(arena, "%s%s.", prefix, name);
       value = deeper ? section_text(file, section, deeper, arena) : NULL;
     } else {
-      value = hr__literal_text(&entry->value, NULL, json, arena);
-      entry->rest = NULL;
+      value = entry->text = hr__literal_text(&entry->value, NULL, json, arena);
     }
     const char *key = hr__literal_key(name, json, arena);
     if (!key || !value) return NULL;
@@ -106,11 +105,17 @@ static const char *section_text(const hr_applied_file *file, const char *section
 hr_status hr__applied_sections(hr_applied *a, hr_applied_file *file, hr_error *err) {
   for (size_t i = 0; i < file->n_new; i++) {
     hr_applied_new *entry = &file->new[i];
-    if (!entry->rest) continue; /* in a section before */
+    if (entry->text) continue; /* in a section before */
     hr_edit edit = {.label = entry->setting, .insert = true, .value = {.kind = HR_LITERAL_FLOW}};
     edit.value.text = section_text(file, entry->section, "", a->arena);
     if (!edit.value.text) return hr__nomem(err);
     HR_TRY(hr__applied_edit(a, file, edit, entry->section, err));
   }
   return HR_OK;
+}
+
+const hr_applied_new *hr__applied_leaf(const hr_applied_file *file, const hr_edit *edit, const hr_applied_new *last) {
+  for (const hr_applied_new *entry = last ? last + 1 : file->new; entry < file->new + file->n_new; entry++)
+    if (edit->value.kind == HR_LITERAL_FLOW && strcmp(entry->section, edit->path) == 0) return entry;
+  return NULL;
 }

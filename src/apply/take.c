@@ -6,14 +6,19 @@
 #include <sys/stat.h>
 
 #include "apply/apply.h"
+#include "apply/reading.h"
 #include "format/file.h"
-#include "format/literal.h"
+
+#define ADAPTERS "model.adapters"
+#define QUANTIZE "model.quantize"
+#define LENGTH   "data.sequence_length"
 
 typedef struct taking {
   const hr_apply_taking *from;
   hr_arena *arena;
   hr_applied_file *files;
   size_t n_files;
+  hr_reading reading;
   hr_taken *taken;
 } taking;
 
@@ -37,22 +42,21 @@ static hr_status files_read(taking *t, hr_error *err) {
       if (file->map && file->map != hr__map_named("headroom")) t->n_files++;
     }
   }
-  return HR_OK;
+  return hr__reading_make(t->files, t->n_files, t->arena, &t->reading, err);
 }
 
-static bool said(const taking *t, const char *setting, int64_t *out) {
-  for (size_t f = 0; f < t->n_files; f++)
-    if (hr__applied_number(&t->files[f], setting, out)) return true;
-  return false;
-}
+/* --- what is given ------------------------------------------------------------------------------------------------ */
 
-/* The value that the last override of a setting gives; NULL: none is there. */
+/* The value that the last override gives a setting; of a section that is there or not, its kind ("none": not). NULL: no
+ * override does. */
 static const char *given(const taking *t, const char *setting) {
-  size_t length = strlen(setting);
-  const char *value = NULL;
+  const char *value = NULL, *kind = strstr(setting, ".kind");
+  size_t length = strlen(setting), section = kind && !kind[5] ? (size_t)(kind - setting) : 0;
   for (size_t i = 0; i < t->from->n_overrides; i++) {
     const char *override = t->from->overrides[i];
     if (strncmp(override, setting, length) == 0 && override[length] == '=') value = override + length + 1;
+    if (section && strncmp(override, setting, section) == 0 && override[section] == '=')
+      value = strcmp(override + section + 1, "null") == 0 ? "none" : "auto";
   }
   return value;
 }
@@ -60,100 +64,184 @@ static const char *given(const taking *t, const char *setting) {
 static hr_status word_take(taking *t, const char *setting, const char *word, hr_error *err) {
   const char *override = hr__arena_format(t->arena, "%s=%s", setting, word);
   if (!override) return hr__nomem(err);
+  if (t->taken->count == HR_TAKEN) return HR_OK;
+  const hr_said *said = hr__reading_find(&t->reading, setting);
+  t->taken->places[t->taken->count] = said ? said->place : NULL;
   t->taken->overrides[t->taken->count++] = override;
   return HR_OK;
 }
 
-static hr_status take(taking *t, const char *setting, int64_t number, hr_error *err) {
+static hr_status number_take(taking *t, const char *setting, int64_t number, hr_error *err) {
   char text[24];
   snprintf(text, sizeof text, "%" PRId64, number);
   return word_take(t, setting, text, err);
 }
 
-/* Whether a file says a value of a setting with all keys that it has for it, and with those that it lacks. */
-static bool means(const taking *t, const hr_applied_file *file, const char *setting, const char *value) {
-  bool any = false;
-  for (size_t i = 0; i < file->map->count; i++) {
-    const hr_map_key *key = &file->map->keys[i];
-    char name[HR_MAP_PATH], path[HR_MAP_PATH];
-    const char *word, *same;
-    if (!key->setting || strcmp(key->setting, setting) != 0) continue;
-    if (!hr__map_word(key, value, t->arena, &word, &same) || !word) return false;
-    hr_literal literal = hr__applied_word(word);
-    const hr_doc_node *node = NULL;
-    for (const char *last = NULL; !node && hr__map_spelling(key, &last, name);)
-      if (hr__map_locate(file->map, &file->config, name, path)) node = hr__config_find(&file->config, path);
-    hr_doc_node absent = {.kind = HR_DOC_SCALAR, .text = key->absent};
-    bool silent = !node && (!key->absent || strcmp(key->absent, "*") == 0);
-    if (!silent && !hr__literal_means(&literal, same, node ? node : &absent)) return false;
-    any |= node != NULL;
-  }
-  return any;
+/* Whether two values of a setting mean the same: as words, or as numbers. */
+static bool same_value(const char *a, const char *b) {
+  char *end_a, *end_b;
+  double x = strtod(a, &end_a), y = strtod(b, &end_b);
+  bool numbers = end_a != a && end_b != b && !*end_a && !*end_b;
+  return strcmp(a, b) == 0 || (numbers && !(x < y) && !(x > y));
 }
 
-/* A config that says another precision than the usual one is not overruled by it. */
-static hr_status precision_take(taking *t, hr_error *err) {
-  static const char *const words[] = {"bf16-mixed", "16-mixed", "bf16-true", "32-true"};
-  if (given(t, "model.precision")) return HR_OK;
-  for (size_t w = 0; w < sizeof words / sizeof *words; w++)
-    for (size_t f = 0; f < t->n_files; f++)
-      if (means(t, &t->files[f], "model.precision", words[w]))
-        return strcmp(words[w], t->from->precision) == 0 ? HR_OK : word_take(t, "model.precision", words[w], err);
-  return HR_OK;
+/* What is open, or a list of choices or a section, contradicts nothing. */
+static bool is_one_value(const char *value) {
+  return strcmp(value, "auto") != 0 && !strchr("[{", *value);
 }
+
+/* A flag against the file stops, unless the user says that he means it. What a file does not say but by its silence is
+ * no contradiction, but for the method: the trainer would run another one. */
+static hr_status contradiction_check(const taking *t, const hr_said *said, const char *value, hr_error *err) {
+  bool method = strcmp(said->setting, ADAPTERS ".kind") == 0 || strcmp(said->setting, QUANTIZE ".kind") == 0;
+  if (t->from->override || !is_one_value(value) || same_value(said->value, value) || (!said->shown && !method))
+    return HR_OK;
+  return hr__fail(err, HR_BAD_INPUT, said->place, "leave one of them out, or go on with the flag's value by --override",
+                  "%s%s%.60s here means %s=%s, and a flag or --set gives %s=%.60s", said->key,
+                  said->shown ? ": " : " is not there, which ", said->shown ? said->shown : "", said->setting,
+                  said->value, said->setting, value);
+}
+
+/* --- one setting -------------------------------------------------------------------------------------------------- */
+
+static bool adapters_said(const taking *t) {
+  const char *flag = given(t, ADAPTERS ".kind");
+  const hr_said *said = hr__reading_find(&t->reading, ADAPTERS ".kind");
+  return flag ? strcmp(flag, "none") != 0 : said && said->value && strcmp(said->value, "none") != 0;
+}
+
+static hr_status unreadable(const hr_said *said, hr_error *err) {
+  char text[256];
+  if (said->unlimited)
+    snprintf(text, sizeof text, "--seq N plans for samples of up to N tokens, and the key stays as it is");
+  else
+    snprintf(text, sizeof text, "write a value that can be read, or plan with one of yours: --set %s=VALUE",
+             said->setting);
+  return hr__fail(err, HR_BAD_INPUT, said->place, text, "%s: %.60s %s", said->key, said->shown ? said->shown : "null",
+                  said->reason);
+}
+
+/* A section is there with its kind, or not at all. */
+static hr_status said_take(taking *t, const hr_said *said, hr_error *err) {
+  const char *dot = strrchr(said->setting, '.');
+  if (strcmp(said->value, "none") != 0 || strcmp(dot, ".kind") != 0)
+    return word_take(t, said->setting, said->value, err);
+  const char *section = hr__arena_format(t->arena, "%.*s", (int)(dot - said->setting), said->setting);
+  return section ? word_take(t, section, "null", err) : hr__nomem(err);
+}
+
+/* Whether it is taken as it stands: steps are put together, and without adapters there is nothing to say of them. */
+static bool is_taken(const taking *t, const hr_said *said) {
+  bool of_adapters =
+      strncmp(said->setting, ADAPTERS ".", strlen(ADAPTERS ".")) == 0 && strcmp(said->setting, ADAPTERS ".kind") != 0;
+  return !hr__applied_is_step(said->setting) && (!of_adapters || adapters_said(t));
+}
+
+static hr_status setting_take(taking *t, const hr_said *said, hr_error *err) {
+  const char *flag = given(t, said->setting);
+  if (!is_taken(t, said)) return HR_OK;
+  if (!said->value) return flag || given(t, ADAPTERS ".path") ? HR_OK : unreadable(said, err);
+  if (flag) return contradiction_check(t, said, flag, err);
+  /* what changes no result is the search's to choose, where its choice can be written */
+  if (t->from->all && strcmp(said->setting, "memory.checkpoint") == 0 &&
+      !hr__reading_pinned(&t->reading, said->setting) &&
+      hr__reading_writable(t->files, t->n_files, said->setting, t->from->insert))
+    return HR_OK;
+  return said_take(t, said, err);
+}
+
+/* --- a step ------------------------------------------------------------------------------------------------------- */
 
 /* A step stays what it is, but for what is given of it. Where all is open only that: how it is cut into micro-batches
- * is for the search to find. */
+ * is for the search to find, as far as the files have a place for it. */
 static hr_status step_take(taking *t, hr_error *err) {
   int64_t batch = 1, accumulation = 1;
-  bool all = t->from->all;
-  bool batch_given = given(t, "training.batch_size"), accumulation_given = given(t, "training.gradient_accumulation");
-  bool batch_said = said(t, "training.batch_size", &batch);
-  bool accumulation_said = said(t, "training.gradient_accumulation", &accumulation);
-  const char *effective = given(t, "training.effective_batch");
+  static const char rest[] = "training.gradient_accumulation", whole[] = "training.effective_batch";
+  bool cut = t->from->all && !hr__reading_pinned(&t->reading, rest) &&
+             (hr__reading_writable(t->files, t->n_files, rest, t->from->insert) ||
+              hr__reading_writable(t->files, t->n_files, whole, false));
+  bool batch_given = given(t, "training.batch_size"), accumulation_given = given(t, rest);
+  bool batch_said = hr__reading_batch(&t->reading, &batch);
+  bool accumulation_said = hr__reading_accumulation(&t->reading, &accumulation);
+  const char *effective = given(t, whole);
+  const hr_said *said = hr__reading_find(&t->reading, "training.batch_size");
+  if (said && !said->value && !batch_given && !(t->from->all && effective)) return unreadable(said, err);
   if (effective) {
     hr_doc_node node = {.kind = HR_DOC_SCALAR, .text = effective};
     int64_t samples;
-    bool divides = hr__doc_int(&node, &samples) && samples % batch == 0 && !all;
-    return batch_said && !batch_given && divides ? take(t, "training.batch_size", batch, err) : HR_OK;
+    bool divides = hr__doc_int(&node, &samples) && samples % batch == 0 && !cut;
+    return batch_said && !batch_given && divides ? number_take(t, "training.batch_size", batch, err) : HR_OK;
   }
-  if (all && !batch_given && !accumulation_given)
-    return batch_said ? take(t, "training.effective_batch", batch * accumulation, err) : HR_OK;
-  if (batch_said && !batch_given) HR_TRY(take(t, "training.batch_size", batch, err));
-  return accumulation_said && !accumulation_given ? take(t, "training.gradient_accumulation", accumulation, err)
-                                                  : HR_OK;
+  if (cut && !batch_given && !accumulation_given)
+    return batch_said ? number_take(t, whole, batch * accumulation, err) : HR_OK;
+  if (batch_said && !batch_given) HR_TRY(number_take(t, "training.batch_size", batch, err));
+  return accumulation_said && !accumulation_given ? number_take(t, rest, accumulation, err) : HR_OK;
 }
 
-/* Whether the last word on adapters is that there are some. */
-static bool adapters_given(const taking *t) {
-  static const char section[] = "model.adapters";
-  bool some = false;
-  for (size_t i = 0; i < t->from->n_overrides; i++) {
-    const char *override = t->from->overrides[i];
-    if (strncmp(override, section, strlen(section)) == 0) some = strcmp(override + strlen(section), "=null") != 0;
+/* What no file has a place for is not searched: it stays without. */
+static hr_status unsayable_close(taking *t, hr_error *err) {
+  for (int i = 0; i < HR_TECHNIQUE_KEYS && t->from->all; i++) {
+    const hr_technique_key *key = &hr_technique_keys[i];
+    if (key->flags & HR_TECHNIQUE_IS_SECTION || given(t, key->path) || hr__reading_find(&t->reading, key->path) ||
+        hr__reading_writable(t->files, t->n_files, key->path, t->from->insert))
+      continue;
+    HR_TRY(word_take(t, key->path, key->plain, err));
   }
-  return some;
+  return HR_OK;
+}
+
+static hr_status remarks_make(taking *t, hr_error *err) {
+  for (size_t i = 0; i < t->reading.n_traits; i++) {
+    const hr_trait *trait = &t->reading.traits[i];
+    if (trait->of->effect != HR_TRAIT_NOTE || t->taken->n_remarks == HR_TAKEN) continue;
+    const char *remark =
+        hr__arena_format(t->arena, "%s: %s: %.60s %s", trait->place, trait->key, trait->shown, trait->of->text);
+    if (!remark) return hr__nomem(err);
+    t->taken->remarks[t->taken->n_remarks++] = remark;
+  }
+  return HR_OK;
 }
 
 hr_status hr__apply_take(const hr_apply_taking *from, hr_arena *arena, hr_taken *out, hr_error *err) {
   struct stat facts;
-  out->count = 0;
-  if (stat(from->path, &facts) != 0 || !S_ISDIR(facts.st_mode)) return HR_OK;
+  *out = (hr_taken){0};
   taking t = {.from = from, .arena = arena, .taken = out};
-  int64_t number;
   HR_TRY(files_read(&t, err));
-  if (!given(&t, "data.sequence_length") && said(&t, "data.sequence_length", &number))
-    HR_TRY(take(&t, "data.sequence_length", number, err));
+  HR_TRY(hr__reading_refuse(&t.reading, false, err));
+  out->foreign = t.n_files > 0;
+  if (t.n_files == 0) return HR_OK;
+  HR_TRY(remarks_make(&t, err));
+  if (stat(from->path, &facts) != 0 || !S_ISDIR(facts.st_mode)) return HR_OK;
+  for (size_t i = 0; i < t.reading.count; i++)
+    HR_TRY(setting_take(&t, &t.reading.said[i], err));
   HR_TRY(step_take(&t, err));
-  HR_TRY(precision_take(&t, err));
-  if (adapters_given(&t) && !given(&t, "model.adapters.rank") && said(&t, "model.adapters.rank", &number))
-    HR_TRY(take(&t, "model.adapters.rank", number, err));
-  return HR_OK;
+  if (!given(&t, LENGTH) && !hr__reading_find(&t.reading, LENGTH))
+    return hr__fail(err, HR_BAD_INPUT, t.files[0].config.name, "--seq N plans for samples of up to N tokens",
+                    "how long samples are is not said here");
+  out->n_said = out->count;
+  return unsayable_close(&t, err);
 }
 
-hr_status hr__apply_foreign(const hr_apply_taking *from, hr_arena *arena, bool *out, hr_error *err) {
+hr_status hr__apply_torch_check(const hr_apply_taking *from, hr_arena *arena, hr_error *err) {
   taking t = {.from = from, .arena = arena};
   HR_TRY(files_read(&t, err));
-  *out = t.n_files > 0;
-  return HR_OK;
+  return hr__reading_refuse(&t.reading, !from->override, err);
+}
+
+/* --- reading back ------------------------------------------------------------------------------------------------- */
+
+hr_status hr__apply_says(const hr_applied_file *files, size_t n_files, hr_arena *arena, hr_taken *out, hr_error *err) {
+  hr_apply_taking nothing = {0};
+  int64_t batch, accumulation;
+  *out = (hr_taken){0};
+  taking t = {.from = &nothing, .arena = arena, .taken = out};
+  HR_TRY(hr__reading_make(files, n_files, arena, &t.reading, err));
+  for (size_t i = 0; i < t.reading.count; i++) {
+    const hr_said *said = &t.reading.said[i];
+    if (said->value && is_taken(&t, said)) HR_TRY(said_take(&t, said, err));
+  }
+  if (!hr__reading_batch(&t.reading, &batch) || !hr__reading_accumulation(&t.reading, &accumulation)) return HR_OK;
+  HR_TRY(word_take(&t, "training.effective_batch", "null", err));
+  HR_TRY(number_take(&t, "training.batch_size", batch, err));
+  return number_take(&t, "training.gradient_accumulation", accumulation, err);
 }

@@ -7,7 +7,7 @@ static bool any_says(const hr_applied *a, const char *setting) {
   for (size_t f = 0; f < a->n_files; f++)
     for (size_t i = 0; i < a->files[f].map->count; i++) {
       const char *own = a->files[f].map->keys[i].setting;
-      if (own && strcmp(own, setting) == 0) return true;
+      if (own && a->files[f].map->keys[i].use == HR_MAP_BOTH && strcmp(own, setting) == 0) return true;
     }
   return false;
 }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 /* Prints what may come from a file: hostile, and may be long. At most `most` characters. */
 static void print_escaped(const char *text, size_t most, FILE *to) {
   char shown[512];
@@ -43,6 +45,20 @@ static void edit_print(const hr_edit *edit, hr_style style, FILE *to) {
   }
 }
 
+/* A section that was put in is told key by key. */
+static void leaves_print(const hr_applied_file *file, const hr_edit *edit, hr_style style, FILE *to) {
+  const hr_applied_new *leaf = hr__applied_leaf(file, edit, NULL);
+  if (!leaf) edit_print(edit, style, to);
+  for (; leaf; leaf = hr__applied_leaf(file, edit, leaf)) {
+    char path[2 * HR_MAP_PATH];
+    snprintf(path, sizeof path, "%s.%s", leaf->section, leaf->rest);
+    hr_edit one = *edit;
+    one.path = path;
+    one.now = leaf->text;
+    edit_print(&one, style, to);
+  }
+}
+
 void hr__applied_print(const hr_cli *cli, const hr_applied *a, FILE *to) {
   hr_style style = hr__cli_style(cli, to);
   for (size_t f = 0; f < a->n_files; f++) {
@@ -52,7 +68,7 @@ void hr__applied_print(const hr_cli *cli, const hr_applied *a, FILE *to) {
     print_escaped(a->files[f].map->name, SIZE_MAX, to);
     fputs(")\n", to);
     for (size_t i = 0; i < a->files[f].count; i++)
-      edit_print(&a->files[f].edits[i], style, to);
+      leaves_print(&a->files[f], &a->files[f].edits[i], style, to);
   }
   for (size_t i = 0; i < a->n_notes; i++) {
     const hr_applied_note *note = &a->notes[i];
@@ -69,4 +85,11 @@ void hr__applied_print(const hr_cli *cli, const hr_applied *a, FILE *to) {
     hr__text_escape(a->refusal, strlen(a->refusal), text, sizeof text);
     hr__cli_tell(cli, to, style.red, "warning: without --dry-run this would be refused:", text);
   }
+}
+
+void hr__applied_held(const hr_applied *a, FILE *to) {
+  char held[HR_SIZE_TEXT], budget[HR_SIZE_TEXT], margin[HR_SIZE_TEXT];
+  if (!a->held_known) return;
+  fprintf(to, "read back, PyTorch will hold %s of %s, margin %s\n", hr__size_text(a->held_bytes, held),
+          hr__size_text(a->budget_bytes, budget), hr__size_text(a->margin_bytes, margin));
 }

@@ -3,11 +3,13 @@
 
 #include "base/text.h"
 #include "cli/applied.h"
+#include "cli/apply_stages.h"
 #include "cli/checkpoint_flags.h"
 #include "cli/fit.h"
 #include "cli/jobs.h"
 #include "cli/plan.h"
 #include "job/settings.h"
+#include "model/parts.h"
 #include "plan/memory.h"
 
 static hr_status files_open(const hr_cli *cli, bool dry_run, hr_transaction **out, hr_error *err) {
@@ -19,36 +21,82 @@ static hr_status files_open(const hr_cli *cli, bool dry_run, hr_transaction **ou
 
 /* --- applying ----------------------------------------------------------------------------------------------------- */
 
-static hr_status applied_show(const hr_cli *cli, const hr_applied *a, const char *diff, hr_error *err) {
-  if (cli->json) return hr__cli_put_json(hr__apply_json(a, diff), err);
+/* The answers of all parts as one. */
+static json_t *parts_json(hr_applied *const *parts, size_t count, const char *diff) {
+  json_t *all = hr__apply_json(parts[0], diff);
+  for (size_t i = 1; i < count && all; i++) {
+    json_t *more = hr__apply_json(parts[i], NULL);
+    bool failed = !more;
+    for (int list = 0; list < 2 && !failed; list++) {
+      const char *name = list ? "not_written" : "files";
+      failed = json_array_extend(json_object_get(all, name), json_object_get(more, name)) != 0;
+    }
+    json_decref(more);
+    if (failed) {
+      json_decref(all);
+      return NULL;
+    }
+  }
+  return all;
+}
+
+static hr_status applied_show(const hr_cli *cli, hr_applied *const *parts, size_t count, const char *diff,
+                              hr_error *err) {
+  if (cli->json) return hr__cli_put_json(parts_json(parts, count, diff), err);
   if (diff) fputs(diff, stdout); /* alone on stdout, as patch would read it */
   if (!cli->quiet) {
-    FILE *to = a->dry_run ? stderr : stdout;
-    size_t changed = hr__apply_changed(a);
-    hr__applied_print(cli, a, to);
-    if (a->dry_run || changed == 0)
-      fprintf(to, "nothing is written%s\n", a->dry_run ? " (--dry-run)" : ": all is as it should be or left alone");
+    FILE *to = diff ? stderr : stdout;
+    size_t changed = 0;
+    for (size_t i = 0; i < count; i++) {
+      changed += hr__apply_changed(parts[i]);
+      hr__applied_print(cli, parts[i], to);
+    }
+    if (diff || changed == 0)
+      fprintf(to, "nothing is written%s\n", diff ? " (--dry-run)" : ": all is as it should be or left alone");
     else
       fprintf(to, "%zu file%s written, the old one%s beside as .backup; headroom apply --revert takes it back\n",
               changed, changed > 1 ? "s" : "", changed > 1 ? "s" : "");
+    hr__applied_held(parts[0], to);
   }
   return hr__cli_flush(err);
 }
 
-static hr_status files_apply(hr_cli *cli, const hr_job *job, hr_transaction *transaction,
-                             const hr_apply_options *options, hr_error *err) {
-  hr_applied *a;
-  const char *diff = NULL;
-  HR_TRY(hr__apply(job, transaction, options, &cli->arena, &a, err));
-  HR_TRY(options->dry_run ? hr__apply_diff(a, &diff, err) : hr__transaction_commit(transaction, err));
-  return applied_show(cli, a, diff, err);
+/* Makes the new texts of all parts before anything is written. */
+static hr_status files_apply(hr_cli *cli, const hr_apply_part *parts, size_t count, hr_transaction *transaction,
+                             hr_apply_options options, hr_error *err) {
+  const char *diff = options.dry_run ? "" : NULL;
+  hr_applied **applied = hr__arena_array(&cli->arena, count, sizeof *applied);
+  if (!applied) return hr__nomem(err);
+  for (size_t i = 0; i < count; i++) {
+    options.files = parts[i].files;
+    options.beside = parts[i].beside;
+    HR_TRY(hr__apply(parts[i].job, transaction, &options, &cli->arena, &applied[i], err));
+    const char *more = "";
+    if (diff) HR_TRY(hr__apply_diff(applied[i], &more, err));
+    if (diff && !(diff = hr__arena_format(&cli->arena, "%s%s", diff, more))) return hr__nomem(err);
+  }
+  if (!options.dry_run) HR_TRY(hr__transaction_commit(transaction, err));
+  return applied_show(cli, applied, count, diff, err);
 }
 
-static hr_status job_apply(hr_cli *cli, const hr_job *job, const hr_apply_options *options, hr_error *err) {
+static hr_status parts_apply(hr_cli *cli, const hr_apply_part *parts, size_t count, const hr_apply_options *options,
+                             hr_error *err) {
   hr_transaction *transaction = NULL;
   HR_TRY(files_open(cli, options->dry_run, &transaction, err));
-  hr_status status = files_apply(cli, job, transaction, options, err);
+  hr_status status = files_apply(cli, parts, count, transaction, *options, err);
   hr__transaction_close(transaction);
+  return status;
+}
+
+/* All stages of a recipe, each for its files. */
+static hr_status stages_apply(hr_cli *cli, const hr_stage *stages, size_t count, const hr_apply_options *options,
+                              hr_error *err) {
+  hr_apply_part *parts;
+  size_t n_parts;
+  hr_status status = hr__apply_stages(cli, stages, count, &parts, &n_parts, err);
+  if (status == HR_OK) status = parts_apply(cli, parts, n_parts, options, err);
+  for (size_t i = 0; i < n_parts; i++)
+    hr__job_close(parts[i].job);
   return status;
 }
 
@@ -59,22 +107,25 @@ static hr_apply_taking configs_of(const hr_cli *cli, const hr_map *map) {
                            .map = map,
                            .overrides = cli->overrides,
                            .n_overrides = cli->n_overrides,
-                           .precision = hr__checkpoint_precision(cli),
-                           .all = hr__cli_flag(cli, "auto")};
+                           .all = hr__cli_flag(cli, "auto"),
+                           .insert = hr__cli_flag(cli, "insert"),
+                           .override = hr__cli_flag(cli, "override")};
 }
 
 /* What the configs say of the training that a folder is planned for, as overrides, with a remark. */
-static hr_status configs_take(hr_cli *cli, const hr_map *map, hr_error *err) {
+static hr_status configs_take(hr_cli *cli, const hr_map *map, hr_taken *taken, hr_error *err) {
   hr_apply_taking from = configs_of(cli, map);
-  hr_taken taken;
-  HR_TRY(hr__apply_take(&from, &cli->arena, &taken, err));
+  HR_TRY(hr__apply_take(&from, &cli->arena, taken, err));
   const char *said = "";
-  for (size_t i = 0; i < taken.count; i++) {
-    HR_TRY(hr__cli_override(cli, err, "%s", taken.overrides[i]));
-    said = hr__arena_format(&cli->arena, "%s%s%s", said, *said ? ", " : "", taken.overrides[i]);
+  bool told = !cli->quiet && !cli->json;
+  for (size_t i = 0; i < taken->count; i++) {
+    HR_TRY(hr__cli_override(cli, err, "%s", taken->overrides[i]));
+    if (i < taken->n_said) said = hr__arena_format(&cli->arena, "%s%s%s", said, *said ? ", " : "", taken->overrides[i]);
     if (!said) return hr__nomem(err);
   }
-  if (*said && !cli->quiet && !cli->json) hr__cli_tell(cli, stderr, "", "remark: planned as the config says:", said);
+  if (*said && told) hr__cli_tell(cli, stderr, "", "remark: planned as the config says:", said);
+  for (size_t i = 0; i < taken->n_remarks && told; i++)
+    hr__cli_tell(cli, stderr, "", "remark: planned without:", taken->remarks[i]);
   return HR_OK;
 }
 
@@ -89,7 +140,8 @@ static hr_status asked_for_own(const hr_recipe *recipe, hr_error *why) {
   return HR_OK;
 }
 
-/* Whether PyTorch can be planned for with what is given; why not, where it is more than that there is no GPU. */
+/* Whether PyTorch can be planned for with what is given; why not, where it is more than that there is no GPU. Of a
+ * folder whose family's calls are not known nothing true can be written: what headroom itself needs is less. */
 static hr_status torch_try(hr_cli *cli, bool *can, hr_error *why, hr_error *err) {
   hr_recipe *recipe = NULL;
   *can = false;
@@ -101,25 +153,29 @@ static hr_status torch_try(hr_cli *cli, bool *can, hr_error *why, hr_error *err)
   hr_status status = asked_for_own(recipe, why);
   if (status == HR_OK) status = hr__engine_check(recipe, why);
   *can = status == HR_OK;
-  if (hr__memory_device(recipe) != HR_CUDA) *why = (hr_error){0};
+  bool gpu = hr__memory_device(recipe) == HR_CUDA, known = hr__model_whole(recipe).model->torch;
+  if (!gpu) *why = (hr_error){0};
   hr__recipe_destroy(recipe);
+  if (gpu && !known && hr__settings_is_checkpoint(cli->arguments[0]))
+    return hr__fail(err, HR_BAD_INPUT, cli->arguments[0],
+                    "--engine headroom plans headroom's own execution, which takes less than the trainer will", "%s",
+                    why->message);
   return status == HR_NOMEM ? hr__nomem(err) : HR_OK;
 }
 
 /* Another trainer's config is run by PyTorch: unless --engine or --set says otherwise, that is what is planned. */
-static hr_status engine_choose(hr_cli *cli, const hr_map *map, hr_error *err) {
+static hr_status engine_choose(hr_cli *cli, const hr_map *map, bool foreign, hr_error *err) {
   static const char kind[] = "engine.kind=";
   hr_apply_taking from = configs_of(cli, map);
-  bool foreign, can;
+  bool can;
   hr_error why = {0};
   for (size_t i = 0; i < cli->n_overrides; i++)
     if (strncmp(cli->overrides[i], kind, strlen(kind)) == 0) return HR_OK;
-  HR_TRY(hr__apply_foreign(&from, &cli->arena, &foreign, err));
   if (!foreign) return HR_OK;
   size_t before = cli->n_overrides;
   HR_TRY(hr__cli_override(cli, err, "%spytorch", kind));
   HR_TRY(torch_try(cli, &can, &why, err));
-  if (can) return HR_OK;
+  if (can) return hr__apply_torch_check(&from, &cli->arena, err);
   cli->n_overrides = before;
   if (*why.message && !cli->quiet && !cli->json)
     hr__cli_tell(cli, stderr, "", "engine: planned for headroom's own execution, which may take less:", why.message);
@@ -136,6 +192,17 @@ static void engine_tell(const hr_cli *cli, const hr_job *job) {
   hr__cli_tell(cli, stderr, "", "engine: planned for PyTorch, which runs this config:", text);
 }
 
+/* What is wrong with a value that a config gave is told where it stands there. */
+static hr_status place_find(const hr_taken *taken, hr_status status, hr_error *err) {
+  static const char set[] = "--set ";
+  size_t length = strlen(set);
+  for (size_t i = 0; i < taken->count && status == HR_BAD_INPUT; i++)
+    if (taken->places[i] && strncmp(err->place, set, length) == 0 &&
+        strcmp(err->place + length, taken->overrides[i]) == 0)
+      snprintf(err->place, sizeof err->place, "%s", taken->places[i]);
+  return status;
+}
+
 static hr_status apply(hr_cli *cli, bool dry_run, hr_error *err) {
   if (cli->n_arguments == 0)
     return hr__fail(err, HR_USAGE, NULL, "headroom apply RECIPE --to FILE...", "headroom apply needs a recipe");
@@ -147,14 +214,21 @@ static hr_status apply(hr_cli *cli, bool dry_run, hr_error *err) {
     HR_TRY(status);
   }
   HR_TRY(hr__plan_flags(cli, err));
-  HR_TRY(configs_take(cli, options.map, err));
+  hr_taken taken;
+  HR_TRY(configs_take(cli, options.map, &taken, err));
+  options.keep_open = !hr__cli_flag(cli, "override") && hr__settings_is_checkpoint(cli->arguments[0]);
   HR_TRY(hr__checkpoint_defaults(cli, err));
-  HR_TRY(engine_choose(cli, options.map, err));
+  HR_TRY(engine_choose(cli, options.map, taken.foreign, err));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
+  hr_stage *stages;
+  size_t n_stages;
+  HR_TRY(hr__stages_list(&source, &cli->arena, &stages, &n_stages, err));
+  if (n_stages > 0) return stages_apply(cli, stages, n_stages, &options, err);
   hr_job *job = NULL;
-  HR_TRY(hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &job, err));
+  HR_TRY(place_find(&taken, hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &job, err), err));
   engine_tell(cli, job);
-  hr_status status = job->verdict.fits ? job_apply(cli, job, &options, err) : hr__fit_check(cli, job, err);
+  hr_apply_part part = {.job = job};
+  hr_status status = job->verdict.fits ? parts_apply(cli, &part, 1, &options, err) : hr__fit_check(cli, job, err);
   hr__job_close(job);
   return status;
 }
@@ -162,12 +236,14 @@ static hr_status apply(hr_cli *cli, bool dry_run, hr_error *err) {
 /* --- taking back -------------------------------------------------------------------------------------------------- */
 
 static hr_status files_revert(hr_cli *cli, hr_transaction *transaction, bool dry_run, hr_error *err) {
-  const char *diff = NULL;
+  const char *diff;
   size_t bytes;
-  HR_TRY(hr__apply_revert_look(transaction, &cli->arena, dry_run && !cli->json ? &diff : NULL, &bytes, err));
-  if (!dry_run) HR_TRY(hr__transaction_revert(transaction, err));
+  bool edited, force = hr__cli_flag(cli, "force");
+  HR_TRY(hr__apply_revert_look(transaction, &cli->arena, &diff, &bytes, &edited, err));
+  bool shown = !cli->json && (dry_run || (edited && !force)); /* what would go is shown before it is refused */
+  if (shown) fwrite(diff, 1, bytes, stdout);
+  if (!dry_run) HR_TRY(hr__transaction_revert(transaction, force, err));
   if (cli->json) return hr__cli_put_json(hr__apply_revert_json(transaction, dry_run), err);
-  if (diff) fwrite(diff, 1, bytes, stdout);
   for (size_t f = 0; f < transaction->count && !dry_run && !cli->quiet; f++)
     printf("%s is as it was before\n", transaction->files[f].path);
   return hr__cli_flush(err);
@@ -195,7 +271,9 @@ static const hr_cli_option options[] = {
     {"map", "KIND|FILE", "kind of the files, or a map; else by what they hold"},
     {"dry-run", NULL, "writes nothing; a unified diff on stdout"},
     {"insert", NULL, "puts missing keys in"},
+    {"override", NULL, "flags go before what the files say"},
     {"revert", NULL, "puts FILE.backup back, byte for byte; needs no recipe"},
+    {"force", NULL, "with --revert: also over changes made since"},
     HR_STAGE_OPTION,
     HR_CHECKPOINT_OPTIONS,
     {"gpu", "NAME", "for a GPU that need not be here (headroom devices --gpus)"},
@@ -216,7 +294,7 @@ const hr_cli_command hr_cli_apply = {
 #undef HR_MAP
                "or --map FILE.",
     .examples = "apply recipes/lora.yaml --to recipes/configs/lightning.yml --dry-run\n"
-                "apply recipes/demo.yaml --auto --insert --to recipes/demo.yaml --dry-run",
+                "apply recipes/demo.yaml --to recipes/demo.yaml --dry-run",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 0,

@@ -107,7 +107,3 @@ hr_status hr__checkpoint_defaults(hr_cli *cli, hr_error *err) {
   size_t given = cli->n_overrides;
   return choices_add(cli, given, chosen->folder, err);
 }
-
-const char *hr__checkpoint_precision(const hr_cli *cli) {
-  return hr__cli_value(cli, "method") ? usual_precision : "32-true";
-}

@@ -27,7 +27,4 @@ hr_status hr__checkpoint_flags(hr_cli *cli, hr_error *err);
 /* And behind these what --method gives a folder of what no override has given so far. */
 hr_status hr__checkpoint_defaults(hr_cli *cli, hr_error *err);
 
-/* The precision that is planned for a folder where nothing gives one. */
-const char *hr__checkpoint_precision(const hr_cli *cli);
-
 #endif

@@ -23,9 +23,15 @@ static int bool_spelling(const char *text, bool *yes) {
   return -1;
 }
 
+/* A number, also with underscores between its digits, which YAML 1.1 has. */
 static bool number_of(const char *text, double *out) {
-  hr_doc_node plain = {.kind = HR_DOC_SCALAR, .text = text};
-  return hr__doc_float(&plain, out);
+  char digits[64];
+  size_t length = 0;
+  for (; *text && length + 1 < sizeof digits; text++)
+    if (*text != '_' || length == 0) digits[length++] = *text;
+  digits[length] = '\0';
+  hr_doc_node plain = {.kind = HR_DOC_SCALAR, .text = digits};
+  return !*text && hr__doc_float(&plain, out);
 }
 
 /* Whether plain text is a string for every reader of YAML, 1.1 or 1.2: a word of harmless characters that cannot be

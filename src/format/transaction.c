@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+#include <linux/fs.h>
 
 #include "base/hash.h"
 #include "format/doc.h"
@@ -157,13 +160,14 @@ hr_status hr__transaction_check(hr_transaction *t, hr_error *err) {
   return HR_OK;
 }
 
-static hr_status file_prepare(hr_transaction *t, const hr_transaction_file *file, hr_error *err) {
+static hr_status file_prepare(hr_transaction *t, hr_transaction_file *file, hr_error *err) {
   const char *from[HR_JOURNAL_RENAMES], *to[HR_JOURNAL_RENAMES];
   if (hr__journal_renames(HR_JOURNAL_REPLACE, file->real, &t->arena, from, to) == 0) return hr__nomem(err);
   hr_backup kind;
   const char *backup, *record;
   size_t bytes;
   HR_TRY(backup_check(t, file, &kind, &backup, &bytes, err));
+  file->first = kind == HR_BACKUP_NONE;
   if (kind != HR_BACKUP_FIRST) {
     backup = file->text;
     bytes = file->bytes;
@@ -183,6 +187,14 @@ static hr_status file_unchanged(const hr_transaction_file *file, hr_error *err) 
       a->tv_nsec == b->tv_nsec)
     return HR_OK;
   return hr__fail(err, HR_FAILURE, file->path, "run the command again", "this file was changed meanwhile");
+}
+
+/* Nothing can be renamed over a file with these attributes, whoever asks; where there are none, nothing is known. */
+static hr_status file_replaceable(const hr_transaction_file *file, hr_error *err) {
+  int flags = 0;
+  if (ioctl(file->fd, FS_IOC_GETFLAGS, &flags) != 0 || !(flags & (FS_IMMUTABLE_FL | FS_APPEND_FL))) return HR_OK;
+  return hr__fail(err, HR_FAILURE, file->path, "chattr -i -a takes that away",
+                  "this file cannot be replaced: it is marked as immutable or append-only");
 }
 
 static void aside_remove(hr_transaction *t, const hr_journal *journal) {
@@ -213,10 +225,24 @@ static hr_status journal_name_it(const hr_transaction *t, hr_journal *journal, h
   return status;
 }
 
+/* A single file that could not be replaced leaves nothing behind: neither the new text nor a backup made for it. */
+static void single_undo(hr_transaction *t, const hr_journal *journal) {
+  const char *from[HR_JOURNAL_RENAMES], *to[HR_JOURNAL_RENAMES];
+  const hr_transaction_file *file = t->files;
+  while (file->real != journal->files[0])
+    file++;
+  size_t count = hr__journal_renames(HR_JOURNAL_REPLACE, file->real, &t->arena, from, to);
+  if (count == 0 || access(from[count - 1], F_OK) != 0) return; /* the file is the new one */
+  aside_remove(t, journal);
+  for (size_t k = count - 1; file->first && k-- > 0;)
+    hr__file_calls.unlink(to[k]);
+}
+
 /* From here on it is done, by this process or by the next one. */
-static hr_status decided(const hr_journal *journal, hr_error *err) {
+static hr_status decided(hr_transaction *t, const hr_journal *journal, hr_error *err) {
   hr_error why = {0};
   hr_status status = hr__journal_finish(journal, &why);
+  if (status != HR_OK && journal->count == 1 && journal->kind == HR_JOURNAL_REPLACE) single_undo(t, journal);
   if (status == HR_OK || !err) return status;
   if (journal->count < 2 || status == HR_NOMEM) {
     *err = why;
@@ -229,6 +255,8 @@ static hr_status decided(const hr_journal *journal, hr_error *err) {
 hr_status hr__transaction_commit(hr_transaction *t, hr_error *err) {
   hr_journal journal = {.kind = HR_JOURNAL_REPLACE};
   hr_status status = HR_OK;
+  for (size_t i = 0; i < t->count; i++)
+    if (t->files[i].now) HR_TRY(file_replaceable(&t->files[i], err));
   for (size_t i = 0; i < t->count && status == HR_OK; i++) {
     if (!t->files[i].now) continue;
     journal.files[journal.count++] = t->files[i].real;
@@ -240,14 +268,15 @@ hr_status hr__transaction_commit(hr_transaction *t, hr_error *err) {
     if (t->files[i].now) status = file_unchanged(&t->files[i], err);
   bool stands = false;
   if (status == HR_OK && journal.count > 1) status = hr__journal_write(&journal, &stands, err);
-  if (status == HR_OK) return decided(&journal, err);
+  if (status == HR_OK) return decided(t, &journal, err);
   if (!stands) aside_remove(t, &journal);
   return status;
 }
 
 /* --- putting back ------------------------------------------------------------------------------------------------- */
 
-hr_status hr__transaction_backup(hr_transaction *t, size_t index, const char **text, size_t *bytes, hr_error *err) {
+hr_status hr__transaction_backup(hr_transaction *t, size_t index, const char **text, size_t *bytes, bool *edited,
+                                 hr_error *err) {
   const hr_transaction_file *file = &t->files[index];
   hr_backup kind;
   HR_TRY(hr__backup_examine(file->real, file->text, file->bytes, &t->arena, &kind, text, bytes, err));
@@ -257,20 +286,26 @@ hr_status hr__transaction_backup(hr_transaction *t, size_t index, const char **t
   if (kind == HR_BACKUP_FOREIGN)
     return hr__fail(err, HR_BAD_INPUT, file->path, "put it back by hand if it is the one you want",
                     "%s.backup is none that headroom apply has made, or it was changed since", file->real);
+  *edited = kind == HR_BACKUP_OURS;
   return HR_OK;
 }
 
-hr_status hr__transaction_revert(hr_transaction *t, hr_error *err) {
+hr_status hr__transaction_revert(hr_transaction *t, bool force, hr_error *err) {
   hr_journal journal = {.kind = HR_JOURNAL_REVERT};
   for (size_t i = 0; i < t->count; i++) {
     const char *text;
     size_t bytes;
-    HR_TRY(hr__transaction_backup(t, i, &text, &bytes, err));
+    bool edited = false;
+    HR_TRY(hr__transaction_backup(t, i, &text, &bytes, &edited, err));
+    if (edited && !force)
+      return hr__fail(err, HR_BAD_INPUT, t->files[i].path, "--force puts the backup back all the same",
+                      "this file was changed after headroom apply wrote it, and those changes would go");
+    HR_TRY(file_replaceable(&t->files[i], err));
     journal.files[journal.count++] = t->files[i].real;
   }
   if (journal.count == 0) return HR_OK;
   HR_TRY(journal_name_it(t, &journal, err));
   bool stands;
   if (journal.count > 1) HR_TRY(hr__journal_write(&journal, &stands, err));
-  return decided(&journal, err);
+  return decided(t, &journal, err);
 }

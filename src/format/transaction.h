@@ -31,6 +31,7 @@ typedef struct hr_transaction_file {
   size_t now_bytes;
   struct stat facts; /* when it was read */
   int fd;            /* keeps the lock */
+  bool first;        /* of a commit: there was no backup before */
 } hr_transaction_file;
 
 typedef struct hr_transaction {
@@ -51,11 +52,12 @@ hr_status hr__transaction_commit(hr_transaction *transaction, hr_error *err);
 /* The error that `commit` would end with because of a backup, without writing anything. */
 hr_status hr__transaction_check(hr_transaction *transaction, hr_error *err);
 
-/* FILE.backup, read into the transaction's arena; a file without one that a transaction made is HR_BAD_INPUT. */
+/* FILE.backup, read into the transaction's arena; a file without one that a transaction made is HR_BAD_INPUT.
+ * *edited: somebody else has written the file since. */
 hr_status hr__transaction_backup(hr_transaction *transaction, size_t file, const char **text, size_t *bytes,
-                                 hr_error *err);
-/* Renames every backup over its file. */
-hr_status hr__transaction_revert(hr_transaction *transaction, hr_error *err);
+                                 bool *edited, hr_error *err);
+/* Renames every backup over its file; one that was edited since is an error unless `force`. */
+hr_status hr__transaction_revert(hr_transaction *transaction, bool force, hr_error *err);
 
 void hr__transaction_close(hr_transaction *transaction);
 

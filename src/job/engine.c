@@ -24,6 +24,7 @@
 #define ADAPTERS  "engine.adapters"
 #define WEIGHTS   "engine.dtype"
 #define CONF      "engine.alloc_conf"
+#define PADDED    "engine.padded"
 
 static const hr_key keys[] = {
     {.path = KIND,
@@ -77,6 +78,11 @@ static const hr_key keys[] = {
      .meaning =
          "pytorch: type in which the model is loaded; auto: that of model.precision, of frozen weights its 16-bit "
          "type"},
+    {.path = PADDED,
+     .type = HR_KEY_BOOL,
+     .meaning =
+         "pytorch: rows of a batch have different lengths, so that attention gets a mask; else as data.source has "
+         "them"},
 };
 const hr_key_table hr_engine_keys = {keys, sizeof keys / sizeof *keys};
 
@@ -133,9 +139,6 @@ hr_status hr__engine_check(const hr_recipe *recipe, hr_error *err) {
   if (hr__recipe_has(recipe, "training.ema"))
     return hr__recipe_fail(recipe, "training.ema", "leave it out, or plan with engine.kind headroom", err,
                            "averages of weights are not modelled for PyTorch");
-  if (strcmp(hr__recipe_text(recipe, "training.optimizer.kind"), "paged_adamw") == 0)
-    return hr__recipe_fail(recipe, "training.optimizer.kind", "give adamw, adamw8bit, paged_adamw8bit or sgd", err,
-                           "paged_adamw is not modelled for PyTorch");
   if (hr__recipe_bool(recipe, "data.packing"))
     return hr__recipe_fail(recipe, "data.packing", "leave it out, or plan with engine.kind headroom", err,
                            "trainers pack documents in ways of their own, which are not modelled");
@@ -215,8 +218,11 @@ static void kernels_read(const hr_recipe *recipe, const hr_facts *facts, hr_eage
 static void optimizer_read(const hr_recipe *recipe, hr_eager_settings *s) {
   static const char kind[] = "training.optimizer.kind";
   bool eight = strstr(hr__recipe_text(recipe, kind), "8bit") != NULL;
-  s->optimizer = word_is(recipe, kind, "sgd") ? HR_TORCH_SGD : eight ? HR_TORCH_ADAMW8BIT : HR_TORCH_ADAMW;
   s->paged = strncmp(hr__recipe_text(recipe, kind), "paged", strlen("paged")) == 0;
+  s->optimizer = word_is(recipe, kind, "sgd") ? HR_TORCH_SGD
+                 : eight                      ? HR_TORCH_ADAMW8BIT
+                 : s->paged                   ? HR_TORCH_ADAMW_BNB
+                                              : HR_TORCH_ADAMW;
   s->momentum = hr__recipe_float(recipe, "training.optimizer.momentum");
   s->weight_decay = hr__recipe_float(recipe, "training.optimizer.weight_decay");
   s->clipped = hr__recipe_has(recipe, "training.clip_norm");
@@ -226,15 +232,17 @@ static hr_status settings_read(const hr_recipe *recipe, const hr_facts *facts, c
                                hr_error *err) {
   hr_training_shape shape;
   HR_TRY(hr__training_shape(recipe, &shape, err));
-  *s = (hr_eager_settings){.batch = shape.batch,
-                           .length = shape.length,
-                           .accumulation = shape.accumulation_max,
-                           .padded = shape.ragged && shape.batch > 1, /* a row alone has no padding */
-                           .steps = STEPS,
-                           .user = c,
-                           .adapted = linear_adapted,
-                           .trained = weight_trained,
-                           .checkpointing = checkpoint_read(recipe)};
+  *s =
+      (hr_eager_settings){.batch = shape.batch,
+                          .length = shape.length,
+                          .accumulation = shape.accumulation_max,
+                          .padded = (hr__recipe_has(recipe, PADDED) ? hr__recipe_bool(recipe, PADDED) : shape.ragged) &&
+                                    shape.batch > 1, /* a row alone has no padding */
+                          .steps = STEPS,
+                          .user = c,
+                          .adapted = linear_adapted,
+                          .trained = weight_trained,
+                          .checkpointing = checkpoint_read(recipe)};
   /* Micro-batches behind the second one hold what it holds; segments may still come in one or two more. */
   if (s->accumulation > MICRO_BATCHES) s->accumulation = MICRO_BATCHES;
   c->whole = hr__model_whole(recipe);

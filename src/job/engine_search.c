@@ -28,18 +28,6 @@ typedef struct searching {
 
 /* --- what is open ------------------------------------------------------------------------------------------------- */
 
-static void words_filter(hr_knob *knob, const char **choices, bool *changes) {
-  size_t count = 0;
-  for (size_t k = 0; k < knob->n_choices; k++) {
-    if (strcmp(knob->choices[k], "paged_adamw") == 0) continue;
-    choices[count] = knob->choices[k];
-    changes[count++] = knob->changes[k];
-  }
-  knob->choices = choices;
-  knob->changes = changes;
-  knob->n_choices = count;
-}
-
 static hr_status knobs_read(searching *s, hr_error *err) {
   static const char *const layers[] = {"none", "every-layer"};
   static const bool same[2] = {false, false};
@@ -57,11 +45,7 @@ static hr_status knobs_read(searching *s, hr_error *err) {
     open |= checkpoint;
     if (checkpoint && !all[i].by_hand) continue; /* below, with words of its own */
     if (checkpoint) open = false;
-    const char **choices = hr__arena_array(&out->arena, all[i].n_choices, sizeof *choices);
-    bool *changes = hr__arena_array(&out->arena, all[i].n_choices, sizeof *changes);
-    if (!choices || !changes) return hr__nomem(err);
-    knobs[out->n_knobs] = all[i];
-    words_filter(&knobs[out->n_knobs++], choices, changes);
+    knobs[out->n_knobs++] = all[i];
   }
   if (open)
     knobs[out->n_knobs++] =

@@ -63,8 +63,9 @@ static hr_status configs_plan(const hr_job_source *given, const hr_configs *conf
                           .n_files = configs->count,
                           .overrides = given->overrides,
                           .n_overrides = given->n_overrides,
-                          .precision = "32-true",
-                          .all = all_open};
+                          .all = all_open,
+                          .insert = configs->insert,
+                          .override = true};
   hr_taken taken;
   HR_TRY(map_find(configs, arena, &from.map, error));
   HR_TRY(hr__apply_take(&from, arena, &taken, error));
@@ -124,12 +125,14 @@ hr_result hr_job_apply(const hr_job *job, const hr_configs *configs, char **json
 
 /* --- taking back -------------------------------------------------------------------------------------------------- */
 
-static hr_status files_revert(hr_transaction *transaction, bool dry_run, hr_arena *arena, texts t, hr_error *error) {
+static hr_status files_revert(hr_transaction *transaction, bool dry_run, bool force, hr_arena *arena, texts t,
+                              hr_error *error) {
   const char *diff = NULL;
   size_t bytes;
-  HR_TRY(hr__apply_revert_look(transaction, arena, t.diff ? &diff : NULL, &bytes, error));
+  bool edited;
+  HR_TRY(hr__apply_revert_look(transaction, arena, t.diff ? &diff : NULL, &bytes, &edited, error));
   HR_TRY(texts_make(t, hr__apply_revert_json(transaction, dry_run), diff, error));
-  return dry_run ? HR_OK : hr__transaction_revert(transaction, error);
+  return dry_run ? HR_OK : hr__transaction_revert(transaction, force, error);
 }
 
 hr_result hr_configs_revert(const hr_configs *configs, char **json, char **diff, hr_error *error) {
@@ -141,7 +144,7 @@ hr_result hr_configs_revert(const hr_configs *configs, char **json, char **diff,
   hr_status status = configs_check(configs, error);
   if (status == HR_OK)
     status = hr__transaction_open(configs->paths, configs->count, configs->dry_run, &transaction, error);
-  if (status == HR_OK) status = files_revert(transaction, configs->dry_run, &arena, t, error);
+  if (status == HR_OK) status = files_revert(transaction, configs->dry_run, configs->force, &arena, t, error);
   hr__transaction_close(transaction);
   hr__arena_fini(&arena);
   return texts_end(t, status);

@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The next part of a list of parts that `mark` separates, cut to fit; false: no more. */
-static bool part_next(const char *list, char mark, const char **last, char *out, size_t capacity) {
+bool hr__map_next(const char *list, char mark, const char **last, char *out, size_t capacity) {
   const char *begin = *last ? strchr(*last, mark) : list;
   if (!begin) return false;
   if (*last) begin++;
@@ -16,14 +15,20 @@ static bool part_next(const char *list, char mark, const char **last, char *out,
 }
 
 bool hr__map_spelling(const hr_map_key *key, const char **last, char out[HR_MAP_PATH]) {
-  return part_next(key->keys, '|', last, out, HR_MAP_PATH);
+  return hr__map_next(key->keys, '|', last, out, HR_MAP_PATH);
+}
+
+bool hr__map_reads(const hr_map *map, const char *setting) {
+  for (size_t i = 0; i < map->count; i++)
+    if (map->keys[i].use == HR_MAP_READ && strcmp(map->keys[i].setting, setting) == 0) return true;
+  return false;
 }
 
 const hr_map *hr__map_named(const char *name) {
   for (const hr_map *map = hr_maps; map->name; map++) {
     char other[64];
     if (strcmp(map->name, name) == 0) return map;
-    for (const char *last = NULL; part_next(map->others, ',', &last, other, sizeof other);)
+    for (const char *last = NULL; hr__map_next(map->others, ',', &last, other, sizeof other);)
       if (*other && strcmp(other, name) == 0) return map;
   }
   return NULL;
@@ -34,7 +39,7 @@ bool hr__map_word(const hr_map_key *key, const char *value, hr_arena *arena, con
   *same = NULL;
   char line[HR_MAP_PATH];
   size_t length = strlen(value);
-  for (const char *last = NULL; key->words && part_next(key->words, '|', &last, line, sizeof line);) {
+  for (const char *last = NULL; key->words && hr__map_next(key->words, '|', &last, line, sizeof line);) {
     if (strncmp(line, value, length) != 0 || line[length] != '=') continue;
     char *first = hr__arena_text(arena, line + length + 1);
     char *comma = first ? strchr(first, ',') : NULL;
@@ -58,9 +63,9 @@ const char *hr__map_part(const hr_map_key *key, const char *value, const char *t
     return NULL;
   }
   if (strstr(text, word)) return text;
-  for (const char *last = NULL; same && part_next(same, ',', &last, other, sizeof other);)
+  for (const char *last = NULL; same && hr__map_next(same, ',', &last, other, sizeof other);)
     if (strstr(text, other)) return text;
-  for (const char *last = NULL; !made && part_next(key->words, '|', &last, line, sizeof line);) {
+  for (const char *last = NULL; !made && hr__map_next(key->words, '|', &last, line, sizeof line);) {
     snprintf(other, sizeof other, "%s", strchr(line, '=') + 1);
     other[strcspn(other, ",")] = '\0';
     const char *at = strstr(text, other);
@@ -137,10 +142,10 @@ bool hr__map_locate(const hr_map *map, const hr_config *config, const char *key,
 int hr__map_score(const hr_map *map, const hr_config *config) {
   int score = 0;
   char name[HR_MAP_PATH], at[HR_MAP_PATH];
-  for (const char *last = NULL; map->marks && part_next(map->marks, '|', &last, name, sizeof name);)
+  for (const char *last = NULL; map->marks && hr__map_next(map->marks, '|', &last, name, sizeof name);)
     score += 2 * (hr__config_find(config, name) != NULL);
   for (size_t i = 0; i < map->count; i++)
-    for (const char *last = NULL; hr__map_spelling(&map->keys[i], &last, name);)
+    for (const char *last = NULL; map->keys[i].use == HR_MAP_BOTH && hr__map_spelling(&map->keys[i], &last, name);)
       score += hr__map_locate(map, config, name, at);
   return score;
 }

@@ -9,16 +9,40 @@
 #include "format/edit.h"
 #include "recipe/recipe.h"
 
+/* A row that is only read says what the trainer makes of a value; where a map has such rows for a setting, its other
+ * rows for it are only written. */
+typedef enum hr_map_use { HR_MAP_BOTH, HR_MAP_READ } hr_map_use;
+
 typedef struct hr_map_key {
   const char *setting; /* key of a recipe; NULL: `value` is written as it stands */
   const char *keys;    /* of the config, spellings separated by '|', the usual one first */
-  const char *words;   /* "value=word,also|value=word"; NULL: the value as it stands */
+  const char *words;   /* "value=word,also|value=word"; NULL: the value as it stands. Only read: * is any word, and of a
+                          part !word that it is not there */
   const char *absent;  /* what a config without the key means, in its words; "*": any value; NULL: not known */
   bool asked;          /* from the user's own map: written whether or not the recipe gives the setting */
   bool part;           /* words are parts of the value: only the part is changed, and only from one word to another */
-  bool ranks;          /* counts the samples of all ranks, of which a plan knows one: their number stays */
-  hr_literal value;    /* where there is no setting */
+  bool unlimited;      /* null, or a config without the key, is no limit */
+  bool beside;         /* not a field of every parser: put in only beside another key of the same section of a recipe */
+  hr_map_use use;
+  bool ranks;       /* counts the samples of all ranks, of which a plan knows one: their number stays */
+  hr_literal value; /* where there is no setting */
 } hr_map_key;
+
+/* What a value of a config makes of a run beyond settings of a recipe. */
+typedef enum hr_trait_effect {
+  HR_TRAIT_OTHER,   /* it is no config of a training that headroom plans, but for `text` */
+  HR_TRAIT_UNKNOWN, /* what PyTorch holds with it is not known, because of `text` */
+  HR_TRAIT_NOTE,    /* no more than is planned: `text` */
+  HR_TRAIT_PINS     /* the setting `text` stays as the config says it */
+} hr_trait_effect;
+
+typedef struct hr_map_trait {
+  hr_trait_effect effect;
+  const char *keys;  /* spellings, separated by '|' */
+  const char *words; /* separated by '|': * any but null, false and empty; ~word a part of it; >1 a larger number */
+  const char *text;
+  const char *unless; /* a key that, where it is there, takes the effect away; NULL: none */
+} hr_map_trait;
 
 typedef struct hr_map {
   const char *name;
@@ -26,9 +50,12 @@ typedef struct hr_map {
   const char *marks;  /* keys that tell a config of this kind, separated by '|' */
   const hr_map_key *keys;
   size_t count;
+  const hr_map_trait *traits;
+  size_t n_traits;
   const char *base; /* a map that it builds on: --map of that one stands for this one too; NULL: none */
   bool folders;     /* Hydra: a config in folder `a/b` may hold the keys of the section a.b or b without that prefix */
   bool follows;     /* `auto` stands for what TrainingArguments say */
+  bool coerces;     /* text that looks like a number, and 8.0 for 8, are numbers to its parser */
   bool lists;       /* a list in place of a value is one of choices, which may be replaced */
 } hr_map;
 
@@ -57,6 +84,12 @@ bool hr__map_locate(const hr_map *map, const hr_config *config, const char *key,
 
 /* The first or, after `last`, the next of the spellings of a key; false: no more. `*last` begins as NULL. */
 bool hr__map_spelling(const hr_map_key *key, const char **last, char out[HR_MAP_PATH]);
+
+/* Whether a setting is read by rows of its own. */
+bool hr__map_reads(const hr_map *map, const char *setting);
+
+/* The next part of a list of parts that `mark` separates, cut to fit; false: no more. `*last` begins as NULL. */
+bool hr__map_next(const char *list, char mark, const char **last, char *out, size_t capacity);
 
 /* For a key whose words are parts: the config's `text` with the value's own word in it, in `arena`. NULL: it has no
  * word of the key, or there is no memory (*no_memory). */

@@ -15,7 +15,13 @@ typedef enum hr_torch_attention {
   HR_TORCH_FLASH_ATTENTION
 } hr_torch_attention;
 
-typedef enum hr_torch_optimizer { HR_TORCH_ADAMW, HR_TORCH_ADAMW8BIT, HR_TORCH_SGD } hr_torch_optimizer;
+/* BNB: of 32 bits in bitsandbytes, which may be paged */
+typedef enum hr_torch_optimizer {
+  HR_TORCH_ADAMW,
+  HR_TORCH_ADAMW8BIT,
+  HR_TORCH_ADAMW_BNB,
+  HR_TORCH_SGD
+} hr_torch_optimizer;
 /* How torch.optim goes through parameters; bitsandbytes has one way of its own. */
 typedef enum hr_torch_update_by { HR_TORCH_FUSED, HR_TORCH_FOREACH, HR_TORCH_FOR_LOOP } hr_torch_update_by;
 

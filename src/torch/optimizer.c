@@ -24,6 +24,13 @@ static void state_8bit(hr_eager *e, const hr_tape_tensor *p) {
     state_make(t, hr__tdims1((n + BLOCK_8BIT - 1) / BLOCK_8BIT), HR_F32);
 }
 
+/* Its AdamW of 32 bits keeps f32 whatever the parameter's type. */
+static void state_bnb(hr_eager *e, const hr_tape_tensor *p) {
+  bool away = e->settings.paged && hr__tdims_elements(p->dims) >= PAGED_FROM;
+  for (int i = 0; i < 2 && !away; i++)
+    state_make(&e->tape, p->dims, HR_F32);
+}
+
 static void states_make(hr_eager *e) {
   hr_tape *t = &e->tape;
   bool eight = e->settings.optimizer == HR_TORCH_ADAMW8BIT, adam = e->settings.optimizer == HR_TORCH_ADAMW;
@@ -34,6 +41,8 @@ static void states_make(hr_eager *e) {
     if (p.grad == HR_TT_NONE) continue;
     if (eight) {
       state_8bit(e, &p);
+    } else if (e->settings.optimizer == HR_TORCH_ADAMW_BNB) {
+      state_bnb(e, &p);
     } else if (adam) {
       if (e->settings.update == HR_TORCH_FUSED) state_make(t, (hr_tdims){0}, HR_F32);
       state_make(t, p.dims, p.dtype);
@@ -86,7 +95,8 @@ void hr__eager_update(hr_eager *e, bool first) {
   uint32_t owner = hr__tape_module(t, "optimizer");
   t->category = HR_TORCH_OPTIMIZER;
   if (e->settings.clipped) clip(e);
-  bool torch = e->settings.optimizer != HR_TORCH_ADAMW8BIT, fused = e->settings.update == HR_TORCH_FUSED;
+  bool torch = e->settings.optimizer == HR_TORCH_ADAMW || e->settings.optimizer == HR_TORCH_SGD,
+       fused = e->settings.update == HR_TORCH_FUSED;
   bool sgd = e->settings.optimizer == HR_TORCH_SGD;
   /* weights, gradients and states are read, and all but gradients written; element by element by a kernel each unless
    * they are fused */

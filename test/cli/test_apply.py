@@ -101,8 +101,13 @@ with Folder() as folder:
         file.write(b'# a zero: \0, and more\n')
     back = run('apply', '--revert', '--dry-run', '--to', path).expect(0)
     check('-# a zero: \0, and more' in back.out and '+  batch_size: 45   # per GPU' in back.out, f'all of it: {back.out!r}')
-    with open(path, 'wb') as file:
-        file.write(applied)
+    # What was changed since is not thrown away: the diff says what would go, and --force does it.
+    refused = run('apply', '--revert', '--to', path).expect(5, 'changed after headroom apply wrote it', '--force')
+    check('-# a zero: \0, and more' in refused.out and b'# a zero' in read(path), f'refused: {refused.out!r}')
+    run('apply', '--revert', '--force', '--to', path).expect(0)
+    check(read(path) == CONFIG.encode(), 'forced')
+    run('apply', recipe, '--to', path).expect(0)
+    check(read(path) == applied, 'applied again')
     # Twice in a row with other values: one --revert takes both back.
     run('apply', recipe, '--set', 'training.batch_size=2', '--to', path).expect(0)
     check(read(path + '.backup') == CONFIG.encode(), 'applied twice, the backup is the first one')
@@ -143,6 +148,22 @@ with Folder() as folder:
         check(read(stage).endswith(b'n_positives: 32\nn_negatives: 16'), read(stage))
     run('apply', '--revert', '--to', main, loader, trainer, *stages).expect(0)
     check(read(stages[0]).endswith(b'n_negatives: 24'), read(stages[0]))
+
+# All stages of a recipe in one call: each file gets the values of its stage, what is common those that all stages fit with.
+with Folder() as folder:
+    main = folder.write('conf/config.yaml', 'data_loader:\n  batch_size: 4\ntraining:\n  trainer: {accumulate_grad_batches: 4, precision: 16-mixed}\n')
+    stages = [folder.write(f'conf/text_curriculum/0{i}_stage.yaml', f'name: 0{i}_stage\nn_positives: 64\nn_negatives: 20\n') for i in (1, 2, 5)]
+    embedder = os.path.join(ROOT, 'recipes', '004-24gb.yaml')
+    flags = ['--gpu', 'H200', '--gpu-memory', '24GiB', '--target-effective-batch', '256', '--set', 'training.batch_size=auto']
+    answer = run('apply', embedder, *flags, '--json', '--to', main, *stages).expect(0).json()
+    conforms(answer, 'apply', 'stages')
+    check(sorted(os.path.basename(file['path']) for file in answer['files']) == ['01_stage.yaml', '02_stage.yaml', '05_stage.yaml', 'config.yaml'], answer)
+    words = re.findall(rb'batch_size: (\d+)|accumulate_grad_batches: (\d+)', read(main))
+    check(int(words[0][0]) * int(words[1][1]) == 256 and b'bf16-mixed' in read(main), read(main))
+    check([read(stage).split(b'n_')[1:] for stage in stages] == [[b'positives: 32\n', b'negatives: 24\n']] + 2 * [[b'positives: 16\n', b'negatives: 8\n']], 'stages')
+    run('apply', '--revert', '--to', main, *stages).expect(0)
+    run('apply', embedder, '--gpu', 'H200', '--gpu-memory', '6GiB', '--to', main, *stages).expect(3)
+    check(b'batch_size: 4\n' in read(main), 'a stage that does not fit: nothing is written')
 
 # Maps of the user's own; missing keys; a plan that does not fit; wrong calls.
 with Folder() as folder:
@@ -229,12 +250,17 @@ training:
     # What is put in goes where the others of its kind are.
     text = 'model: {name: x}\nlora: {r: 4}\ntraining:\n  per_device_train_batch_size: 4\n  seed: 1\n'
     bare = folder.write('sections.yaml', text)
-    run('apply', recipe, '--insert', '--to', bare).expect(0)
+    run('apply', recipe, '--insert', '--to', bare).expect(0, 'max_seq_length is not there, and not a key that every trainer')
     check(read(bare).decode() == text.replace('r: 4', 'r: 4, lora_alpha: 8, lora_dropout: 0.05') +
-          '  gradient_accumulation_steps: 8\n  bf16: true\n  gradient_checkpointing: true\n  optim: adamw_bnb_8bit\n'
-          '  max_seq_length: 64\n', read(bare).decode())
+          '  gradient_accumulation_steps: 8\n  bf16: true\n  gradient_checkpointing: true\n  optim: adamw_bnb_8bit\n', read(bare).decode())
+    # Only keys that the parser knows: TrainingArguments have no adapters.
+    bare = folder.write('arguments.yaml', 'output_dir: x\nper_device_train_batch_size: 4\n')
+    run('apply', recipe, '--insert', '--to', bare).expect(0)
+    check(read(bare) == b'output_dir: x\nper_device_train_batch_size: 4\ngradient_accumulation_steps: 8\nbf16: true\n'
+          b'gradient_checkpointing: true\noptim: adamw_bnb_8bit\n', read(bare))
     bare = folder.write('bare.json', '{"zero_optimization": {}, "bf16": 3}')
-    run('apply', recipe, '--insert', '--to', bare).expect(0, 'bf16.enabled has no place', '     -  gradient_accumulation_steps')
+    run('apply', recipe, '--insert', '--to', bare).expect(0, 'bf16.enabled has no place', '     -  gradient_accumulation_steps',
+                                                          'zero_optimization.offload_optimizer.device', '(none) -> "cpu"')
     check(read(bare) == b'{"zero_optimization": {"offload_optimizer": {"device": "cpu"}}, "bf16": 3, '
           b'"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}', read(bare))
     # --auto closes what is open, and the closed recipe then plans the same without it.

@@ -6,7 +6,7 @@ import os
 from support import Folder, check, finish, run
 
 SHAPE = {'model_type': 'llama', 'hidden_size': 32, 'intermediate_size': 64, 'num_hidden_layers': 2,
-         'num_attention_heads': 4, 'num_key_value_heads': 2, 'vocab_size': 320, 'max_position_embeddings': 128}
+         'num_attention_heads': 4, 'num_key_value_heads': 2, 'vocab_size': 320, 'max_position_embeddings': 512}
 AXOLOTL = '''base_model: a/b
 load_in_4bit: true
 adapter: qlora
@@ -41,61 +41,142 @@ with Folder() as folder:
         check(len(after) == len(text.splitlines()), f'{flags}: lines are {after}')
         return {new.split(':')[0].strip() for old, new in zip(text.splitlines(), after) if old != new}, '\n'.join(after), result
 
+    def refused(text, *flags, name='job.yml', code=5, words=()):
+        """Stops, and has written nothing."""
+        path = folder.write(name, text)
+        result = run('apply', model, '--gpu', '4090', *flags, '--to', path).expect(code, *words)
+        check(read(path) == text and not os.path.exists(path + '.backup'), f'{flags}: nothing is written')
+        return result
+
+    # The config is the truth: method, quantization, precision, optimizer, checkpointing, attention and rows are read.
+    changed, text, result = applied(AXOLOTL)
+    check(changed == set(), f'{changed}: {text}')
+    for said in ['model.adapters.kind=lora', 'model.quantize.kind=nf4', 'model.precision=bf16-mixed', 'engine.dtype=bf16',
+                 'training.optimizer.kind=paged_adamw', 'memory.checkpoint=every-layer', 'engine.checkpoint=reentrant', 'engine.padded=true',
+                 'data.sequence_length=48', 'model.adapters.rank=4', 'training.batch_size=2', 'training.gradient_accumulation=6']:
+        check(said in result.err, f'{said} is not in the remark: {result.err}')
+    check(result.out.splitlines()[-1].startswith('read back, PyTorch will hold ') and ', margin ' in result.out.splitlines()[-1], result.out)
     qlora = ('--method', 'qlora')
-    changed, text, result = applied(AXOLOTL, *qlora)
-    check(changed == {'gradient_checkpointing'} and 'gradient_checkpointing: false' in text, f'{changed}: {text}')
-    check('data.sequence_length=48, training.batch_size=2, training.gradient_accumulation=6, model.adapters.rank=4'
-          in result.err, f'the remark: {result.err}')
+    check(applied(AXOLOTL, *qlora)[0] == set(), 'a flag that says the same')
 
     # With --auto a step has as many samples as before, and the optimizer is not touched.
-    changed, text, result = applied(AXOLOTL, *qlora, '--auto')
+    changed, text, result = applied(AXOLOTL, '--auto')
     values = dict(line.split(': ') for line in text.splitlines() if line.startswith(('micro', 'gradient_acc')))
     check(int(values['micro_batch_size']) * int(values['gradient_accumulation_steps']) == 12, f'{values}')
     check(changed <= {'micro_batch_size', 'gradient_accumulation_steps', 'gradient_checkpointing'}, f'{changed}: {text}')
     check('training.effective_batch=12' in result.err, f'{result.err}')
 
-    # The precision that --method takes where nothing is written is not put over another one.
-    for before, precision in [('bf16: auto', None), ('bf16: false\nfp16: true', '16-mixed'), ('fp16: true', '16-mixed'),
-                              ('bf16: full', 'bf16-true'), ('bf16: false', '32-true'), ('bf16: no\nfp16: no', '32-true'),
-                              ('bf16: maybe', None)]:
-        text = AXOLOTL.replace('bf16: true', before)
-        changed, after, result = applied(text, *qlora, '--set', 'memory.checkpoint=every-layer')
-        check((f'model.precision={precision}' in result.err) == (precision is not None), f'{before}: {result.err}')
-        check(changed == ({'bf16'} if 'maybe' in before else set()), f'{before}: {changed} {after}')
-    _, text, _ = applied(AXOLOTL.replace('bf16: true', 'fp16: true\nbf16: false'), *qlora, '--set', 'model.precision=bf16-mixed')
-    check('fp16: false\nbf16: true\n' in text, f'--set goes before: {text}')
+    # What has no place in the file is not searched: neither checkpointing nor accumulation.
+    short = 'base_model: a/b\nsequence_len: 48\nmicro_batch_size: 4\nadapter: lora\nlora_r: 4\nlora_target_linear: true\noptimizer: adamw_torch\n'
+    changed, text, result = applied(short, '--auto')
+    check(changed == set() and 'memory.checkpoint=none' in result.err and 'training.batch_size=4' in result.err, f'{changed} {result.err}')
+    # Offload of checkpoints is not turned off, nor what goes with it.
+    changed, text, result = applied(AXOLOTL.replace('checkpointing: true', 'checkpointing: offload'), '--auto')
+    check('gradient_checkpointing: offload' in text and 'holds no more than is planned' in result.err, f'{text} {result.err}')
 
-    # Flags and --set go before the file, each for itself.
-    changed, text, _ = applied(AXOLOTL, *qlora, '--seq', '64', '--set', 'model.adapters.rank=2')
+    # The precision is the config's, in its own words and by what is not there.
+    for before, precision in [('bf16: auto', 'bf16-mixed'), ('bf16: false\nfp16: true', '16-mixed'), ('fp16: true', '16-mixed'),
+                              ('bf16: full', 'bf16-true'), ('bf16: false', '32-true'), ('bf16: no\nfp16: no', '32-true'), ('', 'bf16-mixed')]:
+        changed, after, result = applied(AXOLOTL.replace('bf16: true', before))
+        check(f'model.precision={precision}' in result.err and changed == set(), f'{before}: {result.err} {changed}')
+    refused(AXOLOTL.replace('bf16: true', 'bf16: maybe'), words=['job.yml:10:7', 'bf16: maybe', '--set model.precision='])
+
+    # A flag that contradicts the file stops with both places; --override goes on.
+    for flags, words in [(('--seq', '64'), ['job.yml:4:15', 'sequence_len: 48', 'data.sequence_length=64']),
+                         (('--method', 'full'), ['job.yml:3:10', 'adapter: qlora', 'model.adapters.kind=none']),
+                         (('--method', 'lora'), ['model.quantize.kind=none']), (('--set', 'model.adapters.rank=2'), ['lora_r: 4', 'rank=2']),
+                         (('--set', 'memory.checkpoint=none'), ['gradient_checkpointing: true']),
+                         (('--set', 'model.precision=16-mixed'), ['bf16: true'])]:
+        refused(AXOLOTL, *flags, words=[*words, '--override'])
+    refused(short.replace('adapter: lora\n', ''), *qlora, words=['adapter is not there', 'model.adapters.kind=lora'])
+    changed, text, _ = applied(AXOLOTL, '--seq', '64', '--set', 'model.adapters.rank=2', '--override')
     check('sequence_len: 64  # short' in text and 'lora_r: 2\n' in text, text)
     check('micro_batch_size: 2\n' in text and 'gradient_accumulation_steps: 6\n' in text, text)
-    changed, text, _ = applied(AXOLOTL, *qlora, '--batch', '3')
+    _, text, _ = applied(AXOLOTL.replace('bf16: true', 'fp16: true\nbf16: false'), '--set', 'model.precision=bf16-mixed', '--override')
+    check('fp16: false\nbf16: true\n' in text, f'--set goes before: {text}')
+    # How a step is cut is what apply is for.
+    changed, text, _ = applied(AXOLOTL, '--batch', '3')
     check('micro_batch_size: 3\n' in text and 'gradient_accumulation_steps: 6\n' in text, text)
-    changed, text, _ = applied(AXOLOTL, *qlora, '--auto', '--set', 'training.gradient_accumulation=3')
+    changed, text, _ = applied(AXOLOTL, '--auto', '--set', 'training.gradient_accumulation=3')
     check('micro_batch_size: 2\n' in text and 'gradient_accumulation_steps: 3\n' in text, text)
-    changed, text, result = applied(AXOLOTL, *qlora, '--target-effective-batch', '4')
+    changed, text, result = applied(AXOLOTL, '--target-effective-batch', '4')
     check('sequence_len: 48' in text and 'micro_batch_size: 2\n' in text and 'accumulation_steps: 2\n' in text, text)
-    changed, text, result = applied(AXOLOTL, *qlora, '--target-effective-batch', '5')
+    changed, text, result = applied(AXOLOTL, '--target-effective-batch', '5')
     check('micro_batch_size: 1\n' in text and 'accumulation_steps: 5\n' in text, text)
-    check('rank' not in applied(AXOLOTL, '--method', 'full')[2].err, 'full training has no rank')
-    changed, text, result = applied(AXOLOTL, '--set', 'training.effective_batch=4')
-    check('micro_batch_size: 2\n' in text and 'accumulation_steps: 2\n' in text, f'--set as the flag: {text}')
+    # batch_size beside micro_batch_size is the whole step.
+    both = AXOLOTL.replace('gradient_accumulation_steps: 6', 'batch_size: 12')
+    check('training.gradient_accumulation=6' in applied(both)[2].err, 'accumulation follows')
 
-    # Without --method too the precision is the config's.
-    for before, precision in [('bf16: true', 'bf16-mixed'), ('bf16: full', 'bf16-true'), ('bf16: false', None)]:
-        changed, after, result = applied(AXOLOTL.replace('bf16: true', before))
-        check((f'model.precision={precision}' in result.err) == (precision is not None), f'{before}: {result.err}')
-        check(changed <= {'gradient_checkpointing'}, f'{before}: {changed} {after}')
+    # Numbers as this trainer reads them, or a stop with the line.
+    for value, number in [('5_0', 50), ('"48"', 48), ("'4_8'", 48), ('48.0', 48)]:
+        changed, text, result = applied(AXOLOTL.replace('sequence_len: 48', f'sequence_len: {value}'))
+        check(f'data.sequence_length={number},' in result.err and changed == set(), f'{value}: {result.err}')
+    for value in ['-1', '0', '48.5', 'many', '${len}', '"{{ len }}"']:
+        refused(AXOLOTL.replace('sequence_len: 48', f'sequence_len: {value}'), words=['job.yml:4:15', 'sequence_len'])
+    refused(AXOLOTL.replace('paged_adamw_32bit', 'adafactor'), words=['optimizer: adafactor', 'job.yml:9:12'])
+    refused(AXOLOTL.replace('sequence_len: 48', 'sequence_len: 500_000'), words=['job.yml:4:15', '500000', 'max_position_embeddings'])
+    check('data.sequence_length=512' in applied(AXOLOTL.replace('sequence_len: 48  # short\n', ''))[2].err, "axolotl's own default")
+    hf = 'output_dir: x\nper_device_train_batch_size: 2\nbf16: true\nmax_length: {}\n'
+    for value in ['"48"', '48.0']:
+        refused(hf.format(value), words=['job.yml:4:13', 'to this trainer'])
+    refused(hf.replace('max_length: {}\n', ''), words=['how long samples are is not said', '--seq'])
+    check('planned as the config says' in applied(hf.format('4_8'))[2].err, 'underscores are digits to PyYAML')
+
+    # No limit is not a number: the length is planned for, and the data stay whole.
+    tune = """model: {{ _component_: torchtune.models.llama3_2.{} }}
+tokenizer:
+  max_seq_len: null
+batch_size: 4
+gradient_accumulation_steps: 2
+optimizer: {{ _component_: torch.optim.AdamW, fused: True }}
+dtype: bf16
+enable_activation_checkpointing: False
+"""
+    refused(tune.format('lora_llama3_2_1b'), words=['job.yml:3:16', 'no limit', '--seq N'])
+    changed, text, result = applied(tune.format('lora_llama3_2_1b'), '--seq', '64', '--auto')
+    check('max_seq_len: null' in text and 'model.adapters.kind=lora' in result.err, f'{text} {result.err}')
+    check('max_seq_len: 64' in applied(tune.format('lora_llama3_2_1b'), '--seq', '64', '--override')[1], '--override writes it')
+    check('model.quantize.kind=nf4' in applied(tune.format('qlora_llama3_2_1b'), '--seq', '64')[2].err, 'builders say by their name what they are')
+    check('model.adapters=null' in applied(tune.format('llama3_2_1b'), '--seq', '64')[2].err, 'full training')
+    # With updates in backward there is no accumulation.
+    changed, text, result = applied(tune.format('llama3_2_1b').replace('steps: 2', 'steps: 1') + 'optimizer_in_bwd: True\n', '--seq', '64', '--auto')
+    check('gradient_accumulation_steps: 1' in text and 'batch_size: 4' in text, text)
+
+    # Kinds of configs that are not planned, by name.
+    for kind, text in [('reinforcement learning', AXOLOTL + 'rl: grpo\n'), ('knowledge distillation', AXOLOTL + 'kd_trainer: true\n'),
+                       ('quantization-aware', AXOLOTL + 'qat: {activation_dtype: int8}\n'), ('LLaMA-Factory v1', 'model: a/b\nmodel_class: llm\ntrain_dataset: x\n'),
+                       ('preferences', 'stage: dpo\nfinetuning_type: lora\ncutoff_len: 48\n'), ('merging', 'model_name_or_path: a\ntemplate: x\nexport_dir: y\nfinetuning_type: lora\n'),
+                       ('evaluation', tune.format('llama3_2_1b') + 'tasks: [a]\n'), ('knowledge distillation', tune.format('llama3_2_1b') + 'kd_loss: {a: 1}\n'),
+                       ('generation', 'model: {_component_: a.b}\ntokenizer: {_component_: a.c}\nmax_new_tokens: 3\n')]:
+        result = refused(text, '--seq', '48', words=[kind, 'does not plan'])
+        check('job.yml:' in result.err and 'try:' in result.err, result.err)
+    # What PyTorch's memory is not known with, by name; --override plans without.
+    for more in ['deepspeed: zero3.json', 'load_in_8bit: true', 'torch_compile: true', 'lora_modules_to_save: [embed_tokens]']:
+        refused(AXOLOTL + more + '\n', words=[more.split(':')[0], 'job.yml:12:', '--override'])
+    check('not planned' in applied(AXOLOTL + 'fsdp: [full_shard]\n')[2].err, 'FSDP is named')
+    applied(AXOLOTL + 'torch_compile: true\n', '--override')
+
+    # LLaMA-Factory: QLoRA stays QLoRA, and a type of its own is read.
+    factory = 'stage: sft\ndo_train: true\nfinetuning_type: lora\ntemplate: x\ncutoff_len: 48\nquantization_bit: 4\nbf16: true\nflash_attn: fa2\n'
+    changed, text, result = applied(factory, '--auto')
+    check('quantization_bit: 4\n' in text and 'model.quantize.kind=nf4' in result.err and 'engine.attention=flash' in result.err, result.err)
+    pure = factory.replace('bf16: true', 'pure_bf16: true').replace('lora\n', 'full\n').replace('quantization_bit: 4\n', '')
+    check('model.precision=bf16-true' in applied(pure)[2].err, 'pure_bf16')
+
+    # The new text is read back: what does not fit is not written, and the cheapest change is named.
+    big = AXOLOTL.replace('sequence_len: 48', 'sequence_len: 128').replace('micro_batch_size: 2', 'micro_batch_size: 4096')
+    refused(big, '--gpu-memory', '1GiB', code=3)
 
     # What is part of the plan and has no key in any of the files is told.
+    full = AXOLOTL.replace('adapter: qlora\n', '').replace('load_in_4bit: true\n', '')
     for setting in ['memory.offload.optimizer=host', 'memory.update=in-backward']:
         name, value = setting.split('=')
         told = f'not written: {name} = {value}; no file has a key for it'
-        one = AXOLOTL.replace('steps: 6', 'steps: 1')
+        one = full.replace('steps: 6', 'steps: 1')
         check(told in applied(one, '--method', 'full', '--set', setting)[2].out, f'{setting}: told')
         check('no file has a key' not in applied(one, '--method', 'full')[2].out, 'nothing to tell')
-    job, zero = folder.write('job.yml', AXOLOTL), folder.write('ds.json', '{"zero_optimization": {"offload_optimizer": '
-                                                               '{"device": "none"}}, "train_micro_batch_size_per_gpu": 2}')
+    job, zero = folder.write('job.yml', full), folder.write('ds.json', '{"zero_optimization": {"offload_optimizer": '
+                                                            '{"device": "none"}}, "train_micro_batch_size_per_gpu": 2}')
     both = run('apply', model, '--method', 'full', '--set', 'memory.offload.optimizer=host', '--to', job, zero).expect(0)
     check('no file has a key' not in both.out and '"cpu"' in read(zero), f'the other file has it: {both.out}')
     for name in ['job.yml', 'ds.json']:
@@ -103,8 +184,7 @@ with Folder() as folder:
             if os.path.exists(os.path.join(folder.path, name + more)):
                 os.remove(os.path.join(folder.path, name + more))
 
-    # Nothing is taken from what says nothing, and what a recipe gives is the recipe's.
-    check('remark' not in applied('micro_batch_size: auto\nsequence_len: ${len}\nadapter: lora\n', *qlora)[2].err, 'no remark')
+    # What a recipe gives is the recipe's.
     recipe = folder.write('recipe.yaml', f'model: {{ path: {model} }}\ndata: {{ source: synthetic, sequence_length: 16 }}\n')
     path = folder.write('job.yml', AXOLOTL)
     run('apply', recipe, '--to', path).expect(0)

@@ -60,11 +60,14 @@ check(all(len(line) <= 80 for line in text.splitlines()), f'80 columns: {text}')
 
 for setting, words in (('memory.offload.optimizer=host', "headroom's own"), ('memory.split={layers: 2}', "headroom's own"),
                        ('memory.checkpoint=selective', 'whole layers'), ('engine.trainer=deepspeed', 'DeepSpeed'),
-                       ('training.ema=0.99', 'averages'), ('training.optimizer.kind=paged_adamw', 'paged_adamw'),
+                       ('training.ema=0.99', 'averages'),
                        ('engine.alloc_conf=backend:cudaMallocAsync', 'cudaMallocAsync')):
     refused = run(*RECIPE, '--engine', 'pytorch', '--set', setting)
     check(refused.code in (2, 5), f'{setting}: exit code {refused.code}')
     check(words in refused.err, f'{setting}: {words} is not in {refused.err}')
+held = {kind: run(*RECIPE, '--engine', 'pytorch', '--json', '--set', f'training.optimizer.kind={kind}').expect(0).json()['device']['peak_bytes']
+        for kind in ('adamw', 'paged_adamw', 'paged_adamw8bit')}
+check(held['paged_adamw'] < held['adamw'] and held['paged_adamw'] <= held['paged_adamw8bit'], f'pages lie outside of the allocator: {held}')
 run('plan', os.path.join(RECIPES, 'demo.yaml'), '--engine', 'pytorch').expect(5, '--gpu 4090')
 run('plan', os.path.join(RECIPES, '004-small.yaml'), '--gpu', '4090', '--engine', 'pytorch').expect(5, 'torch_trace.py')
 run('train', os.path.join(RECIPES, 'llama-3.2-1b.yaml'), '--set', 'engine.kind=pytorch', '--set', 'memory.device=cuda', '--set',

@@ -81,7 +81,7 @@ static hr_status replace(size_t count, const char *text, hr_error *err) {
 static hr_status revert(size_t count, hr_error *err) {
   hr_transaction *t = NULL;
   HR_TRY(hr__transaction_open(paths_all(), count, false, &t, err));
-  hr_status status = hr__transaction_revert(t, err);
+  hr_status status = hr__transaction_revert(t, false, err);
   hr__transaction_close(t);
   return status;
 }

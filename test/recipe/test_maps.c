@@ -40,14 +40,16 @@ static void data_is_sound(void **state) {
         size_t times = 0;
         for (size_t k = 0; k < map->count; k++) {
           char other[HR_MAP_PATH];
-          for (const char *at = NULL; hr__map_spelling(&map->keys[k], &at, other);)
-            times += strcmp(name, other) == 0;
+          for (const char *at = NULL; map->keys[k].use == key->use && hr__map_spelling(&map->keys[k], &at, other);)
+            times += strcmp(name, other) == 0 && (key->use == HR_MAP_BOTH || &map->keys[k] == key);
         }
         if (times != 1) fail_msg("%s: %s stands %zu times", map->name, name, times);
       }
       const char *word, *same;
       assert_true(hr__map_word(key, "no-such-value", &arena, &word, &same) == !key->words);
     }
+    for (size_t i = 0; i < map->n_traits; i++)
+      assert_true(*map->traits[i].keys && *map->traits[i].words && *map->traits[i].text);
   }
 }
 
