@@ -141,7 +141,8 @@ uint64_t hr__index_entry(const hr_index *x, const hr_micro *m, int64_t row) {
   uint64_t number = m->first + (uint64_t)row;
   if (m->eval) return x->entries[x->train + number % x->eval];
   int b = m->bucket;
-  return x->entries[x->begin[b] + hr__random_permute(x->within[b], m->epoch, number, x->count[b])];
+  uint64_t entry = x->entries[x->begin[b] + hr__random_permute(x->within[b], m->epoch, number, x->count[b])];
+  return x->source->anew ? entry | m->epoch << HR_ENTRY_BITS : entry;
 }
 
 hr_micro hr__index_micro(const hr_index *x, uint64_t sample, bool eval) {
