@@ -32,7 +32,7 @@ typedef struct events {
   hr_random_key keys[2]; /* of training, of what is held out */
   hr_pooling pooling;
   int64_t length, classes;
-  uint32_t *confusion; /* [classes, classes] */
+  hr_confusion *confusion;
   desk *desks;
   int n_desks;
   size_t desk_bytes;
@@ -116,7 +116,7 @@ static hr_status events_build(events *s, const hr_source_request *request, hr_er
   s->keys[0] = (hr_random_key){request->seed, hr__random_stream("data.events")};
   s->keys[1] = (hr_random_key){request->seed, hr__random_stream("data.events.eval")};
   s->length = request->length;
-  s->confusion = hr__alloc_zero((size_t)(s->classes * s->classes), sizeof *s->confusion);
+  s->confusion = hr__alloc_zero(1, sizeof *s->confusion);
   if (!s->confusion) return hr__nomem(err);
   return desks_take(s, hr__recipe_int(request->recipe, "data.workers"), err);
 }

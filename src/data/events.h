@@ -162,6 +162,18 @@ hr_status hr__events_hdf5_rows(hr_hdf5 *file, uint32_t sample, uint32_t interval
 hr_status hr__events_prepared(hr_events *events, uint32_t file, int64_t classes, hr_error *err);
 hr_status hr__events_write(const hr_events *events, bool held, const char *path, hr_error *err);
 
+/* events_prepare.c: vectors of data.path and data.eval_path into FOLDER/train.safetensors and validation.safetensors;
+ * paths in `arena`. */
+typedef struct hr_prepared_part {
+  const char *path; /* NULL: there were no such samples */
+  uint64_t samples, vectors;
+} hr_prepared_part;
+typedef struct hr_prepared {
+  hr_prepared_part train, held;
+} hr_prepared;
+hr_status hr__events_prepare(const hr_recipe *recipe, uint64_t seed, const char *folder, hr_prepared *out,
+                             hr_arena *arena, hr_error *err);
+
 /* events_sample.c: one sample of L positions. `high` keys the draws. */
 typedef struct hr_event_draw {
   const hr_events *events;
@@ -181,8 +193,8 @@ hr_status hr__event_draw(const hr_event_draw *draw, float *room, float *vectors,
  * stands. Rows from n to L are their own. */
 void hr__event_orders(const float *places, int64_t n, int64_t length, int32_t *orders, int32_t *inverses);
 
-/* events_judge.c: by logits [held, classes]: accuracy, and how often class i (row) was taken for class j. */
-void hr__events_judge(const hr_events *events, const float *logits, int64_t classes, uint32_t *confusion,
+/* events_judge.c: by logits [held, classes]: accuracy, and what was taken for what. */
+void hr__events_judge(const hr_events *events, const float *logits, int64_t classes, hr_confusion *confusion,
                       hr_judged *out);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "data/asked.h"
 #include "data/bytes.h"
+#include "data/confusion.h"
 #include "data/field.h"
 #include "data/files.h"
 #include "data/trace.h"
@@ -53,11 +54,7 @@ typedef struct hr_judged {
     const char *name;
     double value;
   } metric[8];
-  /* Of a classification: how many samples of a class (row) were taken for each (column); owned by the source. NULL: it
-   * is none. Names are those that the data has, or NULL. */
-  const uint32_t *confusion;
-  int64_t classes;
-  const char *const *class_names;
+  const hr_confusion *confusion; /* of a classification, owned by the source; NULL: it is none */
 } hr_judged;
 
 typedef struct hr_source {
