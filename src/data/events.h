@@ -68,6 +68,7 @@ typedef struct hr_event_code {
   float place[HR_EVENT_SIDE * HR_EVENT_SIDE][HR_EVENT_WIDTH];
 } hr_event_code;
 void hr__event_code(const hr_events_settings *settings, hr_event_code *out);
+void hr__event_places(hr_event_code *code); /* `place`, from x and y */
 
 /* Rows of chosen events of one interval; memory is kept for the next one. */
 typedef struct hr_event_grid hr_event_grid;

@@ -20,6 +20,10 @@ void hr__event_code(const hr_events_settings *settings, hr_event_code *out) {
   for (uint64_t axis = 0; axis < 3; axis++)
     for (uint64_t k = 0; k < HR_EVENT_DIM; k++)
       of[axis][k] = (float)((double)hr__random_normal(key, axis, k) * settings->encoding_scale);
+  hr__event_places(out);
+}
+
+void hr__event_places(hr_event_code *out) {
   for (int row = 0; row < HR_EVENT_SIDE; row++)
     for (int column = 0; column < HR_EVENT_SIDE; column++)
       for (int k = 0; k < HR_EVENT_DIM; k++) {

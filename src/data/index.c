@@ -66,7 +66,8 @@ static void sample_place(void *user, uint64_t entry, int64_t length) {
 static hr_status index_fill(hr_index *x, const hr_source_request *request, hr_error *err) {
   const hr_source *source = x->source;
   scan counting = {.index = x}, sorting = {.index = x}, placing = {.index = x};
-  const char *path = source->file ? source->file(x->state, 0)->path : NULL;
+  const hr_data_file *file = source->file ? source->file(x->state, 0) : NULL;
+  const char *path = file ? file->path : NULL;
   HR_TRY(source->scan(x->state, sample_count, &counting, err));
   x->eval = source->held ? source->held(x->state) : hr__held_out(request, counting.seen);
   if (!source->held && !hr__samples_suffice(request, counting.seen))
