@@ -14,7 +14,7 @@
 #include "data/events.h"
 
 #include <inttypes.h>
-#include <stdio.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "data/pooling.h"
@@ -24,7 +24,7 @@
 /* Room of one thread. */
 typedef struct desk {
   float *room, *places;
-  bool taken;
+  _Atomic bool taken;
 } desk;
 
 typedef struct events {
@@ -36,8 +36,6 @@ typedef struct events {
   desk *desks;
   int n_desks;
   size_t desk_bytes;
-  pthread_mutex_t lock;
-  pthread_cond_t free_desk;
 } events;
 
 static void events_close(void *state) {
@@ -49,8 +47,6 @@ static void events_close(void *state) {
   }
   hr__free(s->desks);
   hr__free(s->confusion);
-  pthread_cond_destroy(&s->free_desk);
-  pthread_mutex_destroy(&s->lock);
   hr__free(s);
 }
 
@@ -76,7 +72,7 @@ static hr_status fields_check(const hr_source_request *request, int64_t *classes
 }
 
 static hr_status desks_take(events *s, int64_t workers, hr_error *err) {
-  s->n_desks = workers > 1 ? (int)workers : 1;
+  s->n_desks = (int)workers + 1;
   s->desks = hr__alloc_zero((size_t)s->n_desks, sizeof *s->desks);
   if (!s->desks) return hr__nomem(err);
   size_t room = hr__events_room(&s->of), places = 3 * (size_t)s->length;
@@ -125,8 +121,6 @@ static hr_status events_open(const hr_source_request *request, void **state, hr_
   events *s = hr__alloc_zero(1, sizeof *s);
   if (!s) return hr__nomem(err);
   hr__events_begin(&s->of);
-  pthread_mutex_init(&s->lock, NULL);
-  pthread_cond_init(&s->free_desk, NULL);
   hr_status status = events_build(s, request, err);
   if (status != HR_OK) {
     events_close(s);
@@ -175,24 +169,10 @@ static hr_status events_scan(const void *state, hr_each_sample each, void *user,
   return HR_OK;
 }
 
-static desk *desk_take(events *s) {
-  desk *found = NULL;
-  pthread_mutex_lock(&s->lock);
-  while (!found) {
-    for (int i = 0; i < s->n_desks && !found; i++)
-      if (!s->desks[i].taken) found = &s->desks[i];
-    if (!found) pthread_cond_wait(&s->free_desk, &s->lock);
-  }
-  found->taken = true;
-  pthread_mutex_unlock(&s->lock);
-  return found;
-}
-
-static void desk_leave(events *s, desk *d) {
-  pthread_mutex_lock(&s->lock);
-  d->taken = false;
-  pthread_cond_signal(&s->free_desk);
-  pthread_mutex_unlock(&s->lock);
+/* There are more of them than threads that fill. */
+static desk *desk_take(const events *s) {
+  for (int i = 0;; i = (i + 1) % s->n_desks)
+    if (!atomic_exchange(&s->desks[i].taken, true)) return &s->desks[i];
 }
 
 static void *field_at(const hr_room *room, const char *name) {
@@ -213,11 +193,11 @@ static hr_status sample_fill(const events *s, const hr_event_draw *draw, const h
 
 static hr_status events_fill(const void *state, bool eval, uint64_t entry, const hr_room *room, hr_error *err) {
   (void)eval;
-  events *s = (events *)state; /* of which only the desks are written */
+  const events *s = state;
   hr_event_draw draw = draw_of(s, entry, room->length);
   desk *d = desk_take(s);
   hr_status status = sample_fill(s, &draw, room, d, err);
-  desk_leave(s, d);
+  d->taken = false;
   return status;
 }
 

@@ -14,8 +14,6 @@
 #ifndef HR_DATA_EVENTS_H
 #define HR_DATA_EVENTS_H
 
-#include <pthread.h>
-
 #include "base/random.h"
 #include "data/source.h"
 #include "format/hdf5.h"
