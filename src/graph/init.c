@@ -39,6 +39,18 @@ void hr__init_log_uniform(const hr_init *init, hr_random_key key, uint64_t first
     to[i] = (float)exp(low + (high - low) * ((double)bits_of(key, first + (uint64_t)i) * 0x1p-24));
 }
 
+void hr__init_log_of_uniform(const hr_init *init, hr_random_key key, uint64_t first, int64_t count, float *to) {
+  double low = (double)init->a, high = (double)init->b;
+  for (int64_t i = 0; i < count; i++)
+    to[i] = (float)log(low + (high - low) * ((double)bits_of(key, first + (uint64_t)i) * 0x1p-24));
+}
+
+void hr__init_step_bias(const hr_init *init, hr_random_key key, uint64_t first, int64_t count, float *to) {
+  hr__init_log_uniform(init, key, first, count, to);
+  for (int64_t i = 0; i < count; i++)
+    to[i] = (float)log(expm1((double)to[i]));
+}
+
 hr_init hr__init_xavier(int64_t inputs, int64_t outputs) {
   return (hr_init){.rule = HR_INIT_UNIFORM, .a = (float)sqrt(6.0 / (double)(inputs + outputs))};
 }

@@ -8,13 +8,46 @@
 #include "model/gesture.h"
 #include "model/modules.h"
 #include "op/concat.h"
+#include "op/dropout.h"
 #include "op/gather.h"
 #include "op/pointwise.h"
 #include "op/slice.h"
 
+enum { PATH = 96 };
+static const float NORM_EPS = 1e-5f;
+
 /* Orders first to first + k of a field, [B, k, L]. */
 static hr_id orders_of(hr_builder *b, const hr_model_batch *batch, const char *field, int64_t first, int64_t k) {
   return hr__slice(b, hr__batch_field(batch, field), 1, first, k);
+}
+
+/* What the result of a layer is multiplied by, [B, k, 1, 1]: 0 for some sequences, more than 1 for others. */
+static hr_id path_mask(hr_builder *b, const hr_model_batch *batch, int64_t k, float part) {
+  hr_id ones = hr__unary(b, HR_FORMULA_affine, hr__batch_field(batch, "labels"), 0, 1);
+  ones = hr__reshape(b, ones, 2, (const int64_t[]){batch->batch, 1});
+  ones = hr__expand(b, ones, 2, (const int64_t[]){batch->batch, k});
+  return hr__reshape(b, hr__dropout(b, ones, part), 4, (const int64_t[]){batch->batch, k, 1, 1});
+}
+
+/* x + drop_path(dropout(mixer(norm(x)))), x [B, k, L, H]. */
+static hr_id layer(hr_builder *b, const hr_gesture *m, const hr_model_batch *batch, int stack, int64_t number,
+                   int64_t k, hr_id x) {
+  char path[PATH], part[PATH + 16];
+  float dropped = m->layers > 1 ? m->drop_path * (float)number / (float)(m->layers - 1) : 0;
+  snprintf(path, sizeof path, "stacks.%d.layers.%" PRId64, stack, number);
+  hr__block_begin(b, "%s", path);
+  snprintf(part, sizeof part, "%s.norm", path);
+  hr_id y = hr__layernorm_module(b, part, m->hidden, NORM_EPS, x);
+  snprintf(part, sizeof part, "%s.mamba", path);
+  if (hr__drops(b, m->dropout) || hr__drops(b, dropped)) {
+    y = hr__dropped(b, path, m->dropout, hr__mixer_module(b, part, &m->mixer, y, HR_NONE));
+    hr__module(b, "%s.drop_path", path);
+    if (hr__drops(b, dropped)) y = hr__binary(b, HR_FORMULA_mul, y, path_mask(b, batch, k, dropped));
+    x = hr__binary(b, HR_FORMULA_add, x, y);
+  } else
+    x = hr__mixer_module(b, part, &m->mixer, y, x);
+  hr__block_end(b);
+  return x;
 }
 
 hr_id hr__gesture_stacks(hr_builder *b, const hr_gesture *m, const hr_model_batch *batch, hr_id x) {
@@ -26,6 +59,8 @@ hr_id hr__gesture_stacks(hr_builder *b, const hr_gesture *m, const hr_model_batc
     order = hr__reshape(b, order, 2, (const int64_t[]){samples, k * length});
     hr_id y = hr__gather(b, order, x);
     y = hr__reshape(b, y, 4, (const int64_t[]){samples, k, length, m->hidden});
+    for (int64_t i = 0; i < m->layers; i++)
+      y = layer(b, m, batch, s, i, k, y);
     hr__module(b, "stacks.%d", s);
     done[s] = hr__gather(b, orders_of(b, batch, "inverses", s * k, k), y);
   }
