@@ -228,10 +228,10 @@ static void test_draws(void **state) {
 static void test_buckets(void **state) {
   (void)state;
   events_data o;
-  static const int64_t buckets[] = {22, 23, EVENTS_LENGTH};
+  static const int64_t buckets[] = {19, 21, EVENTS_LENGTH};
   static events_batch b;
   int counts[3] = {0};
-  open_or_fail(&o, (const char *const[]){GENERATED, "data.events.drop=0", "data.buckets=[22, 23, 24]", NULL}, buckets,
+  open_or_fail(&o, (const char *const[]){GENERATED, "data.events.drop=0", "data.buckets=[19, 21, 24]", NULL}, buckets,
                3, true);
   uint64_t rows = hr__data_epoch_rows(o.data);
   for (uint64_t row = 0; row < 2 * rows; row += EVENTS_BATCH) {
