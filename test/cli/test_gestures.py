@@ -5,6 +5,7 @@ import csv
 import os
 import random
 
+from configs import FOLDER, sides
 from schema import conforms
 from support import RECIPES, Folder, check, finish, run
 
@@ -112,6 +113,24 @@ def guide(folder):
     run('train', os.path.join(RECIPES, '002-after.yaml'), '--set', 'memory.device=cpu', '--out', os.path.join(folder, 'none')).expect(5, 'gestures')
 
 
+def applied(path):
+    """The guide's settings, in the config of the original."""
+    with open(os.path.join(FOLDER, 'gestures-custom.yaml'), encoding='utf-8') as file:
+        before = sides(file.read())[0].decode()
+    with open(path('config.yaml'), 'w', encoding='utf-8') as file:
+        file.write(before)
+    run('apply', os.path.join(RECIPES, '002-after.yaml'), '--gpu', 'L40S', '--to', path('config.yaml')).expect(0)
+    changed = {'precision: "32-true"': 'precision: "bf16-mixed"', 'vectors: 0.4': 'vectors: 0.15', 'hidden_dim: 256': 'hidden_dim: 192',
+               'd_state: 128': 'd_state: 96', 'use_checkpoint: False': 'use_checkpoint: True', '{0: 4}': '{0: 2}'}
+    for old, new in changed.items():
+        before = before.replace(old, new)
+    with open(path('config.yaml'), encoding='utf-8') as file:
+        after = file.read()
+    check(after == before, after)
+    several = run('apply', os.path.join(RECIPES, '002-revert.yaml'), '--gpu', 'L40S', '--to', path('config.yaml'), '--dry-run').expect(0)
+    check('takes one value, not several' in several.out + several.err, several.out + several.err)
+
+
 def refused(folder):
     cases = {
         'model.config.num_classes=4': 'above the 4 classes',
@@ -130,6 +149,7 @@ with Folder() as folder:
     path = lambda name: os.path.join(folder.path, name)
     refused(folder.path)
     guide(folder.path)
+    applied(path)
     same_bits(path)
     prepared(path, learns(path))
 finish()
