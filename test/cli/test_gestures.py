@@ -41,7 +41,9 @@ def learns(path):
 
 def prepared(path, made):
     """Files of prepare train to the same bits, as HDF5 or streams would; raw events are read from CSV."""
-    answer = run('prepare', RECIPE, '--out', path('events'), '--json').expect(0).json()['prepared']
+    answer = run('prepare', RECIPE, '--out', path('events'), '--json').expect(0).json()
+    conforms(answer, 'prepare', 'prepare')
+    answer = answer['prepared']
     check(answer['train']['samples'] == 512 and answer['validation']['samples'] == 128, str(answer))
     files = [f'data.path={answer["train"]["path"]}', f'data.eval_path={answer["validation"]["path"]}', 'data.events.generate=null']
     again = train(path('prepared'), *files, steps=64)
