@@ -237,9 +237,9 @@ static const hr_key keys[] = {
     {.path = "*.family",
      .type = HR_KEY_TEXT,
      .required = true,
-     .meaning =
-         "kind of model: llama, mistral, qwen2, qwen3, gemma3, bert, embedder, sensors, gesture; with a path it comes "
-         "from config.json",
+     .meaning = "kind of model: llama, mistral, qwen2, qwen3, gemma3, mamba2, bert, embedder, sensors, gesture; with a "
+                "path it comes "
+                "from config.json",
      .open = model_open},
     {.path = "*.path",
      .type = HR_KEY_PATH,

@@ -59,16 +59,17 @@ typedef struct hr_ssd_sizes {
 } hr_ssd_sizes;
 
 static inline hr_ssd_sizes hr__ssd_sizes(const hr_desc *mixed, const hr_desc *steps, const hr_ssd_args *args) {
-  hr_ssd_sizes s = {.sequences = 1,
-                    .length = mixed->dim[mixed->rank - 2],
-                    .chunk = args->chunk,
-                    .heads = args->heads,
-                    .dim = args->head_dim,
-                    .groups = args->groups,
-                    .state = args->state,
-                    .mixed = mixed->dim[mixed->rank - 1],
-                    .steps = steps->dim[steps->rank - 1],
-                    .y = args->heads * args->head_dim};
+  hr_ssd_sizes s;
+  s.sequences = 1;
+  s.length = mixed->dim[mixed->rank - 2];
+  s.chunk = args->chunk;
+  s.heads = args->heads;
+  s.dim = args->head_dim;
+  s.groups = args->groups;
+  s.state = args->state;
+  s.mixed = mixed->dim[mixed->rank - 1];
+  s.steps = steps->dim[steps->rank - 1];
+  s.y = args->heads * args->head_dim;
   for (int d = 0; d < mixed->rank - 2; d++)
     s.sequences *= mixed->dim[d];
   s.chunks = (s.length + s.chunk - 1) / s.chunk;
@@ -77,6 +78,17 @@ static inline hr_ssd_sizes hr__ssd_sizes(const hr_desc *mixed, const hr_desc *st
   s.state_floats = s.state * s.dim;
   s.chunk_floats = s.heads * s.state_floats;
   return s;
+}
+
+/* Floats of the GPU's workspace. Parameters of heads, padded; then d and sums of d A of each position and head;
+ * backward has five terms of each beside them, three sums of each chunk, and gradients of all states. */
+static inline int64_t hr__ssd_parameter_floats(const hr_ssd_sizes *s) {
+  return (3 * s->heads + 15) / 16 * 16;
+}
+static inline int64_t hr__ssd_cuda_floats(const hr_ssd_sizes *s, bool backward) {
+  int64_t lines = s->sequences * s->heads * s->length, chunks = s->sequences * s->chunks;
+  if (!backward) return hr__ssd_parameter_floats(s) + 2 * lines;
+  return hr__ssd_parameter_floats(s) + 7 * lines + 3 * chunks * s->heads + chunks * s->chunk_floats;
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* Decoders against PyTorch: logits, loss, every gradient, and the losses of ten AdamW steps, from the files that
- * make_llama.py, make_families.py and make_gemma.py wrote. The model is loaded the way a user loads a checkpoint: a
- * recipe with model.path. */
+ * make_llama.py, make_families.py, make_gemma.py and make_mamba2.py wrote. The model is loaded the way a user loads a
+ * checkpoint: a recipe with model.path. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -141,7 +141,8 @@ int main(void) {
                                 "mistral/window",     "mistral/plain",
                                 "qwen2/tied",         "qwen2/window",
                                 "qwen3/untied",       "qwen3/window-bias",
-                                "gemma3/text",        "gemma3/seeing"};
+                                "gemma3/text",        "gemma3/seeing",
+                                "mamba2/tied",        "mamba2/groups"};
   enum { NAMES = sizeof names / sizeof *names, KINDS = 3 };
   static const struct {
     const char *name;
