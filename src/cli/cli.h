@@ -69,7 +69,8 @@ struct hr_cli {
 };
 
 extern const hr_cli_command hr_cli_plan, hr_cli_train, hr_cli_profile, hr_cli_report, hr_cli_monitor, hr_cli_log,
-    hr_cli_apply, hr_cli_dump, hr_cli_generate, hr_cli_embed, hr_cli_merge, hr_cli_tokenize, hr_cli_devices, hr_cli_env;
+    hr_cli_apply, hr_cli_dump, hr_cli_generate, hr_cli_embed, hr_cli_merge, hr_cli_tokenize, hr_cli_prepare,
+    hr_cli_devices, hr_cli_env;
 extern const hr_cli_command *const hr_cli_commands[]; /* ends with NULL */
 
 /* Fills `cli` from the arguments. HR_USAGE names the nearest thing that exists. */

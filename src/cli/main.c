@@ -8,10 +8,10 @@
 #include "format/json.h"
 #include "headroom.h"
 
-const hr_cli_command *const hr_cli_commands[] = {
-    &hr_cli_plan, &hr_cli_train,    &hr_cli_profile, &hr_cli_report, &hr_cli_monitor,
-    &hr_cli_log,  &hr_cli_generate, &hr_cli_embed,   &hr_cli_merge,  &hr_cli_apply,
-    &hr_cli_dump, &hr_cli_tokenize, &hr_cli_devices, &hr_cli_env,    NULL};
+const hr_cli_command *const hr_cli_commands[] = {&hr_cli_plan,    &hr_cli_train,   &hr_cli_profile,  &hr_cli_report,
+                                                 &hr_cli_monitor, &hr_cli_log,     &hr_cli_generate, &hr_cli_embed,
+                                                 &hr_cli_merge,   &hr_cli_apply,   &hr_cli_dump,     &hr_cli_tokenize,
+                                                 &hr_cli_prepare, &hr_cli_devices, &hr_cli_env,      NULL};
 
 static hr_status run(hr_cli *cli, int argc, char **argv, hr_error *err) {
   HR_TRY(hr__cli_parse(cli, argc, argv, err));

@@ -3,6 +3,7 @@
 #define HR_CLI_TABLE_H
 
 #include "cli/cli.h"
+#include "data/confusion.h"
 #include "job/job.h"
 #include "plan/owners.h"
 #include "train/train.h"
@@ -41,5 +42,7 @@ void hr__table_speed(double tokens, double samples, FILE *to);
 
 /* The losses of DIR/log.jsonl as one line of bars with first and last. Shows nothing where there is no log. */
 void hr__table_losses(const char *folder, FILE *to);
+/* What was taken for what, where there was a classification of as many classes as there is room for. */
+void hr__table_confusion(const hr_confusion *confusion, FILE *to);
 
 #endif

@@ -53,6 +53,7 @@ static const char *folder_default(hr_cli *cli) {
 }
 
 static void result_print(const hr_cli *cli, const hr_job *job, const hr_train_result *result, const char *folder) {
+  char reports[HR_REPORTS_TEXT];
   hr_measured measured = {.process_bytes = result->measured_bytes};
   memcpy(measured.resident, result->resident, sizeof measured.resident);
   if (result->steps_here > 0) measured.step_seconds = result->seconds / (double)result->steps_here;
@@ -63,9 +64,10 @@ static void result_print(const hr_cli *cli, const hr_job *job, const hr_train_re
   if (!isfinite(result->eval_loss))
     printf("  held-out loss not finite\n");
   else if (result->eval_loss >= 0)
-    printf("  held-out loss %.4f\n", result->eval_loss);
+    printf("  held-out loss %.4f%s\n", result->eval_loss, hr__reports_text(&result->eval_reports, reports));
   if (result->best.step > 0)
     printf("  best: step %lld, %s %.4f\n", (long long)result->best.step, result->best_metric, result->best.value);
+  hr__table_confusion(&result->confusion, stdout);
   printf("\n%lld steps%s, ", (long long)result->steps, result->stopped_early ? " (stopped early)" : "");
   hr__table_speed(result->tokens_per_second, result->samples_per_second, stdout);
   printf("\nsaved in %s\nweights_sha256 %s\n", folder, result->weights_sha256);

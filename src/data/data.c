@@ -219,10 +219,15 @@ static const part *part_of(const hr_data *data, bool eval) {
   return &data->parts[eval && data->own_eval];
 }
 
+/* Items are those of the part to train on, unless they are what is held out and that is a part of its own. */
+static bool items_apart(const hr_data *data) {
+  return data->source->judges_held && data->own_eval;
+}
+
 static uint64_t entry_of(const hr_data *data, const hr_micro *micro, int64_t row) {
   uint64_t sample = micro->sample + (uint64_t)row;
   const hr_index *index = part_of(data, micro->eval)->index;
-  if (micro->items) return data->train + data->eval + sample;
+  if (micro->items) return (items_apart(data) ? 0 : data->train) + data->eval + sample;
   if (index) return hr__index_entry(index, micro, row);
   if (!micro->eval || data->source->endless) return hr__data_entry(data, sample);
   return (data->own_eval ? 0 : data->train) + sample % data->eval;
@@ -262,11 +267,11 @@ hr_micro hr__data_micro(const hr_data *data, uint64_t sample, bool eval) {
 }
 
 uint64_t hr__data_items(const hr_data *data, int64_t *of_a_row) {
-  return data->source->items ? data->source->items(data->parts[0].state, of_a_row) : 0;
+  return data->source->items ? data->source->items(data->parts[items_apart(data)].state, of_a_row) : 0;
 }
 
 const char *hr__data_item(const hr_data *data, uint64_t number) {
-  return data->source->item(data->parts[0].state, number);
+  return data->source->item(data->parts[items_apart(data)].state, number);
 }
 
 hr_micro hr__data_items_micro(const hr_data *data, uint64_t first) {
@@ -276,12 +281,13 @@ hr_micro hr__data_items_micro(const hr_data *data, uint64_t first) {
   return (hr_micro){.bucket = longest,
                     .length = data->shape.buckets[longest],
                     .rows = data->shape.batch,
+                    .eval = items_apart(data),
                     .items = true,
                     .sample = first / (uint64_t)of_a_row};
 }
 
 hr_status hr__data_judge(const hr_data *data, const float *points, int64_t width, hr_judged *out, hr_error *err) {
-  return data->source->judge(data->parts[0].state, points, width, out, err);
+  return data->source->judge(data->parts[items_apart(data)].state, points, width, out, err);
 }
 
 hr_groups *hr__data_groups(hr_data *data) {

@@ -66,7 +66,8 @@ static void sample_place(void *user, uint64_t entry, int64_t length) {
 static hr_status index_fill(hr_index *x, const hr_source_request *request, hr_error *err) {
   const hr_source *source = x->source;
   scan counting = {.index = x}, sorting = {.index = x}, placing = {.index = x};
-  const char *path = source->file ? source->file(x->state, 0)->path : NULL;
+  const hr_data_file *file = source->file ? source->file(x->state, 0) : NULL;
+  const char *path = file ? file->path : NULL;
   HR_TRY(source->scan(x->state, sample_count, &counting, err));
   x->eval = source->held ? source->held(x->state) : hr__held_out(request, counting.seen);
   if (!source->held && !hr__samples_suffice(request, counting.seen))
@@ -141,7 +142,8 @@ uint64_t hr__index_entry(const hr_index *x, const hr_micro *m, int64_t row) {
   uint64_t number = m->first + (uint64_t)row;
   if (m->eval) return x->entries[x->train + number % x->eval];
   int b = m->bucket;
-  return x->entries[x->begin[b] + hr__random_permute(x->within[b], m->epoch, number, x->count[b])];
+  uint64_t entry = x->entries[x->begin[b] + hr__random_permute(x->within[b], m->epoch, number, x->count[b])];
+  return x->source->anew ? entry | m->epoch << HR_ENTRY_BITS : entry;
 }
 
 hr_micro hr__index_micro(const hr_index *x, uint64_t sample, bool eval) {

@@ -9,6 +9,7 @@
 
 #include "data/asked.h"
 #include "data/bytes.h"
+#include "data/confusion.h"
 #include "data/field.h"
 #include "data/files.h"
 #include "data/trace.h"
@@ -53,6 +54,7 @@ typedef struct hr_judged {
     const char *name;
     double value;
   } metric[8];
+  const hr_confusion *confusion; /* of a classification, owned by the source; NULL: it is none */
 } hr_judged;
 
 typedef struct hr_source {
@@ -86,7 +88,9 @@ typedef struct hr_source {
   /* (optional) Of samples that are questions: writes one without its answer, and tells what is asked. */
   void (*ask)(const void *state, uint64_t entry, const hr_room *room, hr_asked *out);
   /* (optional) Entries behind all others that hold every item of the data once, in order: how many items there are,
-   * and how many of them an entry has. Points of all of them are judged together. */
+   * and how many of them an entry has. Points of all of them are judged together. Of data.eval_path where that is given
+   * and `judges_held` says that items are the samples held out. */
+  bool judges_held;
   uint64_t (*items)(const void *state, int64_t *of_an_entry);
   const char *(*item)(const void *state, uint64_t number); /* what it is called */
   hr_status (*judge)(const void *state, const float *points, int64_t width, hr_judged *out, hr_error *err);

@@ -22,11 +22,15 @@ static const char save_anew[] = "save it anew: numpy.save(FILE, numpy.ascontiguo
 /* The text of the dict, read from left to right. */
 typedef struct reader {
   const char *name, *at, *end;
+  bool floats; /* are taken too */
   hr_error *err;
 } reader;
 
+static const char save_floats[] = "save it anew: numpy.save(FILE, numpy.ascontiguousarray(array).astype('<f8'))";
+
 static hr_status refuse(reader *r, const char *what) {
-  return hr__fail(r->err, HR_BAD_INPUT, r->name, save_anew, "not an .npy file of integers: %s", what);
+  return hr__fail(r->err, HR_BAD_INPUT, r->name, r->floats ? save_floats : save_anew, "not an .npy file of %s: %s",
+                  r->floats ? "numbers" : "integers", what);
 }
 
 static void blanks(reader *r) {
@@ -68,9 +72,15 @@ static hr_status descr(reader *r, hr_npy_head *out) {
   char type[8];
   if (!quoted(r, type, sizeof type)) return refuse(r, "its type is no plain one");
   bool one = type[0] == '|';
+  if (r->floats && (strcmp(type, "<f4") == 0 || strcmp(type, "<f8") == 0)) {
+    out->is_float = out->is_signed = true;
+    out->width = type[2] - '0';
+    return HR_OK;
+  }
   if (strlen(type) != 3 || (type[0] != '<' && !one) || (type[1] != 'i' && type[1] != 'u') || !strchr("1248", type[2]))
-    return hr__fail(r->err, HR_BAD_INPUT, r->name, save_anew,
-                    "elements of type '%s'; little-endian integers of 1, 2, 4 or 8 bytes are read", type);
+    return hr__fail(r->err, HR_BAD_INPUT, r->name, r->floats ? save_floats : save_anew,
+                    "elements of type '%s'; little-endian integers of 1, 2, 4 or 8 bytes%s are read", type,
+                    r->floats ? " and floats of 4 or 8" : "");
   out->is_signed = type[1] == 'i';
   out->width = type[2] - '0';
   if (one && out->width != 1) return refuse(r, "its byte order is not given");
@@ -114,10 +124,10 @@ static hr_status dict(reader *r, hr_npy_head *out) {
   return r->at == r->end ? HR_OK : refuse(r, "something stands behind its header");
 }
 
-hr_status hr__npy_head(const char *name, const void *head, size_t head_bytes, uint64_t file_bytes, hr_npy_head *out,
-                       hr_error *err) {
+static hr_status head_read(const char *name, const void *head, size_t head_bytes, uint64_t file_bytes, bool floats,
+                           hr_npy_head *out, hr_error *err) {
   const unsigned char *at = head;
-  reader r = {.name = name, .err = err};
+  reader r = {.name = name, .floats = floats, .err = err};
   *out = (hr_npy_head){0};
   if (head_bytes < 10 || memcmp(at, "\x93NUMPY", 6) != 0) return refuse(&r, "it does not begin with \\x93NUMPY");
   if (at[6] < 1 || at[6] > 3) return refuse(&r, "its version is none of 1 to 3");
@@ -140,6 +150,11 @@ hr_status hr__npy_head(const char *name, const void *head, size_t head_bytes, ui
   return HR_OK;
 }
 
+hr_status hr__npy_head(const char *name, const void *head, size_t head_bytes, uint64_t file_bytes, hr_npy_head *out,
+                       hr_error *err) {
+  return head_read(name, head, head_bytes, file_bytes, false, out, err);
+}
+
 bool hr__npy_element(const hr_npy_head *head, const unsigned char *elements, size_t index, int64_t *out) {
   const unsigned char *at = elements + index * (size_t)head->width;
   uint64_t bits = 0;
@@ -150,17 +165,17 @@ bool hr__npy_element(const hr_npy_head *head, const unsigned char *elements, siz
   return head->is_signed || bits <= INT64_MAX;
 }
 
-static hr_status head_of_file(hr_npy *npy, uint64_t bytes, hr_error *err) {
+static hr_status head_of_file(hr_npy *npy, uint64_t bytes, bool floats, hr_error *err) {
   hr_arena work = {0};
   size_t window = bytes < HR_NPY_HEAD ? (size_t)bytes : HR_NPY_HEAD;
   void *head = hr__arena_room(&work, window ? window : 1, 1);
   hr_status status = head ? hr__file_read_at(npy->fd, npy->path, 0, head, window, err) : hr__nomem(err);
-  if (status == HR_OK) status = hr__npy_head(npy->path, head, window, bytes, &npy->head, err);
+  if (status == HR_OK) status = head_read(npy->path, head, window, bytes, floats, &npy->head, err);
   hr__arena_fini(&work);
   return status;
 }
 
-hr_status hr__npy_open(const char *path, hr_npy **out, hr_error *err) {
+static hr_status array_open(const char *path, bool floats, hr_npy **out, hr_error *err) {
   size_t length = strlen(path) + 1;
   hr_npy *npy = hr__alloc_zero(1, sizeof *npy);
   if (!npy) return hr__nomem(err);
@@ -170,12 +185,20 @@ hr_status hr__npy_open(const char *path, hr_npy **out, hr_error *err) {
   uint64_t bytes = 0;
   if (npy->path) memcpy(npy->path, path, length);
   if (status == HR_OK) status = hr__file_open(path, &npy->fd, &bytes, err);
-  if (status == HR_OK) status = head_of_file(npy, bytes, err);
+  if (status == HR_OK) status = head_of_file(npy, bytes, floats, err);
   if (status == HR_OK)
     *out = npy;
   else
     hr__npy_close(npy);
   return status;
+}
+
+hr_status hr__npy_open(const char *path, hr_npy **out, hr_error *err) {
+  return array_open(path, false, out, err);
+}
+
+hr_status hr__npy_open_numbers(const char *path, hr_npy **out, hr_error *err) {
+  return array_open(path, true, out, err);
 }
 
 void hr__npy_close(hr_npy *npy) {
@@ -189,7 +212,22 @@ const hr_npy_head *hr__npy_shape(const hr_npy *npy) {
   return &npy->head;
 }
 
-hr_status hr__npy_read(const hr_npy *npy, int64_t first, int64_t count, int64_t *out, hr_error *err) {
+/* The number that has these bits, read as a whole number of the element's width. */
+static double float_of(const hr_npy_head *head, int64_t bits) {
+  if (head->width == 8) {
+    double number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+  }
+  uint32_t half = (uint32_t)bits;
+  float number;
+  memcpy(&number, &half, sizeof number);
+  return (double)number;
+}
+
+/* Elements of any kind, as whole numbers or as f64: one of the two is NULL. */
+static hr_status elements_read(const hr_npy *npy, int64_t first, int64_t count, int64_t *whole, double *numbers,
+                               hr_error *err) {
   const hr_npy_head *head = &npy->head;
   if (first < 0 || count < 0 || first > head->elements || count > head->elements - first)
     return hr__fail(err, HR_USAGE, npy->path, NULL, "read beyond the end of the array");
@@ -200,13 +238,27 @@ hr_status hr__npy_read(const hr_npy *npy, int64_t first, int64_t count, int64_t 
     if ((int64_t)part > count - done) part = (size_t)(count - done);
     uint64_t at = head->data_begin + (uint64_t)(first + done) * width;
     HR_TRY(hr__file_read_at(npy->fd, npy->path, at, window, part * width, err));
-    for (size_t i = 0; i < part; i++)
-      if (!hr__npy_element(head, window, i, &out[done + (int64_t)i]))
+    for (size_t i = 0; i < part; i++) {
+      int64_t bits;
+      if (!hr__npy_element(head, window, i, &bits))
         return hr__fail(err, HR_BAD_INPUT, npy->path, NULL, "element %lld has more than 63 bits",
                         (long long)(first + done) + (long long)i);
+      if (whole)
+        whole[done + (int64_t)i] = bits;
+      else
+        numbers[done + (int64_t)i] = head->is_float ? float_of(head, bits) : (double)bits;
+    }
     done += (int64_t)part;
   }
   return HR_OK;
+}
+
+hr_status hr__npy_read(const hr_npy *npy, int64_t first, int64_t count, int64_t *out, hr_error *err) {
+  return elements_read(npy, first, count, out, NULL, err);
+}
+
+hr_status hr__npy_read_numbers(const hr_npy *npy, int64_t first, int64_t count, double *out, hr_error *err) {
+  return elements_read(npy, first, count, NULL, out, err);
 }
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */

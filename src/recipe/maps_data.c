@@ -86,6 +86,24 @@ static const hr_map_key lightning[] = {
         "n_negatives|data_loader.streaming.n_negatives|data_loader.n_negatives|data.n_negatives", NULL, "*"),
 };
 
+/* GestureRecognitionNew (docs/systems/002.md): Lightning under a config of its own. Accumulation is a schedule by
+ * epoch; where a step has one number for all of them, that is what epoch 0 has. */
+static const hr_map_key gestures[] = {
+    KEY("training.batch_size", "DATA.dataloader.batch_size|DATA.dataloader.dataloader_init_args.batch_size", NULL,
+        NULL),
+    KEY("training.gradient_accumulation", "OPTIMIZER.gradient_accumulation.scheduling.0", NULL, NULL),
+    KEY("model.precision", "TRAINING.precision",
+        "32-true=32-true,32|bf16-mixed=bf16-mixed,bf16|16-mixed=16-mixed,16|bf16-true=bf16-true", "32-true"),
+    KEY("memory.checkpoint", "MODEL.model_init_args.use_checkpoint",
+        "none=false,False|selective=true,True|every-layer=true,True", "false"),
+    KEY("data.events.train_ratio_of_vectors", "DATA.dataset.dataset_init_args.train_ratio_of_vectors", NULL, "*"),
+    KEY("model.config.hidden_dim", "MODEL.model_init_args.hidden_dim", NULL, "*"),
+    KEY("model.config.d_state", "MODEL.model_init_args.d_state", NULL, "*"),
+    KEY("model.config.num_layers", "MODEL.model_init_args.num_layers", NULL, "*"),
+    KEY("model.config.share_weights", "MODEL.model_init_args.share_weights",
+        "false=false,False|bidirectional=bidirectional|true=true,True", "*"),
+};
+
 /* Excludes 4 bits; without these it is the user's, of which a recipe knows nothing. */
 #define EIGHT_BITS "nf4=false|none=false,true,True"
 

@@ -33,6 +33,40 @@ static int best_add(json_t *answer, const hr_train_result *result) {
          json_object_set_new(answer, "best", best);
 }
 
+/* {"classes": names, "counts": rows of samples of a class, by what they were taken for} */
+static json_t *confusion_json(const hr_confusion *confusion) {
+  json_t *names = json_array(), *counts = json_array();
+  int failed = 0;
+  for (int i = 0; i < confusion->classes && !failed; i++) {
+    json_t *row = json_array();
+    for (int k = 0; k < confusion->classes && !failed; k++)
+      failed = json_array_append_new(row, json_integer(confusion->counts[i][k]));
+    failed |= json_array_append_new(counts, row) | json_array_append_new(names, hr__json_string(confusion->names[i]));
+  }
+  json_t *both = json_pack("{s:o, s:o}", "classes", names, "counts", counts);
+  if (!failed) return both;
+  json_decref(both);
+  return NULL;
+}
+
+/* What the newest evaluation gave beside its loss. */
+static int evaluation_add(json_t *answer, const hr_train_result *result) {
+  const hr_reports *reports = &result->eval_reports;
+  json_t *metrics = json_object();
+  int failed = 0;
+  for (int i = 0; i < reports->count && !failed; i++)
+    if (reports->list[i].metric)
+      failed = json_object_set_new(metrics, reports->list[i].name,
+                                   isfinite(reports->values[i]) ? json_real(reports->values[i]) : json_null());
+  if (!failed && json_object_size(metrics) > 0)
+    failed = json_object_set_new(answer, "eval_metrics", metrics);
+  else
+    json_decref(metrics);
+  if (!failed && result->confusion.classes > 0)
+    failed = json_object_set_new(answer, "confusion", confusion_json(&result->confusion));
+  return failed;
+}
+
 json_t *hr__answer_train(const hr_job *job, const hr_train_result *result, hr_status status, const char *out) {
   double step_seconds = result->steps_here > 0 ? result->seconds / (double)result->steps_here : 0;
   bool evaluated = isfinite(result->eval_loss) && result->eval_loss >= 0;
@@ -46,7 +80,7 @@ json_t *hr__answer_train(const hr_job *job, const hr_train_result *result, hr_st
       (json_int_t)result->arena_bytes, "resident_bytes", resident_sum(result->resident[HR_TIER_DEVICE]), "peak_bytes",
       (json_int_t)result->measured_bytes, "step_seconds", step_seconds, "weights_sha256", result->weights_sha256,
       "fingerprint", job->plan->fingerprint, "out", out ? hr__json_string(out) : json_null());
-  if (answer && best_add(answer, result) != 0) {
+  if (answer && (best_add(answer, result) | evaluation_add(answer, result)) != 0) {
     json_decref(answer);
     return NULL;
   }

@@ -467,6 +467,7 @@ static hr_status points_judge(hr_session *s, hr_error *err) {
   HR_TRY(hr__session_points(s, &width, err));
   if (width == 0) return HR_OK;
   HR_TRY(hr__data_judge(s->data, s->points, width, &judged, err));
+  if (judged.confusion) s->confusion = *judged.confusion;
   for (int i = 0; i < s->eval_reports.count; i++)
     for (int k = 0; k < judged.count; k++)
       if (strcmp(s->eval_reports.list[i].name, judged.metric[k].name) == 0)

@@ -35,6 +35,7 @@ typedef struct hr_session {
   hr_data *data;
   hr_reports reports; /* of the newest step, and what there is */
   hr_reports eval_reports;
+  hr_confusion confusion;        /* of the newest evaluation */
   float *points;                 /* of all items of the data, once they were evaluated; NULL: never */
   hr_fields fields[HR_PROGRAMS]; /* of batches, by bucket */
   char *slots[HR_BATCH_SLOTS];   /* where they are read to */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/hash.h"
+#include "data/confusion.h"
 #include "plan/plan.h"
 #include "recipe/recipe.h"
 #include "train/best.h"
@@ -48,6 +49,8 @@ typedef struct hr_train_result {
   int64_t tokens;          /* trained on by this call; 0 where the model has none */
   int64_t samples;         /* trained on by this call */
   hr_reports reports;      /* losses and metrics of that step */
+  hr_reports eval_reports; /* of the newest evaluation; count 0: none was made here */
+  hr_confusion confusion;  /* of the newest evaluation, where it is a classification */
   double seconds;          /* in steps, without saving and evaluation */
   double tokens_per_second, samples_per_second;
   uint64_t planned_bytes;                         /* peak of the whole process by the plan */

@@ -281,6 +281,8 @@ static hr_status trainer_eval(trainer *t, hr_train_result *result, hr_error *err
   double begin = hr__seconds_now();
   HR_TRY(hr__session_eval(&t->session, t->step, &result->eval_loss, err));
   hr__reports_keep(&result->reports, &t->session.eval_reports);
+  result->eval_reports = t->session.eval_reports;
+  result->confusion = t->session.confusion;
   if (!isfinite(result->eval_loss))
     hr__store_tell(&t->store, HR_MESSAGE_WARNING, "the held-out loss after step %" PRId64 " is not finite", t->step);
   double seconds = hr__diary_phase(&t->diary, HR_PHASE_EVALUATE, begin);

@@ -7,11 +7,13 @@ from support import ROOT, check
 
 with open(os.path.join(ROOT, 'docs', 'schema.json'), encoding='utf-8') as file:
     SCHEMA = json.load(file)
-WORDS = {'$ref', 'anyOf', 'enum', 'type', 'minimum', 'required', 'properties', 'items'}
+WORDS = {'$ref', 'anyOf', 'enum', 'type', 'minimum', 'required', 'properties', 'items', 'additionalProperties'}
 TYPES = {'object': dict, 'array': list, 'string': str, 'boolean': bool, 'null': type(None)}
 
 
 def is_type(value, name):
+    if isinstance(name, list):
+        return any(is_type(value, one) for one in name)
     if name == 'integer':
         return isinstance(value, int) and not isinstance(value, bool)
     if name == 'number':
@@ -42,6 +44,9 @@ def faults(value, schema, place='$'):
         for key, below in value.items():
             known = schema['properties'].get(key)
             found += faults(below, known, f'{place}.{key}') if known is not None else [f'{place}: unknown {key}']
+    if 'additionalProperties' in schema:
+        for key, below in value.items():
+            found += faults(below, schema['additionalProperties'], f'{place}.{key}')
     for i, item in enumerate(value if 'items' in schema else []):
         found += faults(item, schema['items'], f'{place}[{i}]')
     return found

@@ -20,7 +20,7 @@ LIBRARIES = [
     (re.compile(r'^utf8proc\.h$'), ['text/']),
     (re.compile(r'^(xxhash|openssl/)'), ['base/']),
     (re.compile(r'^getopt\.h$'), ['cli/']),
-    (re.compile(r'^dlfcn\.h$'), ['dev/', 'cli/env.c']),
+    (re.compile(r'^dlfcn\.h$'), ['dev/', 'format/hdf5.c', 'cli/env.c']),
     (re.compile(r'^pthread\.h$'), ['base/', 'format/', 'text/', 'dev/']),
 ]
 
