@@ -8,16 +8,17 @@
 #include "op/pointwise.h"
 #include "op/slice.h"
 
-#define BATCH_NORM                                                                                                     \
-  {                                                                                                                    \
-    .path = "*.config.batch_norm", .type = HR_KEY_CHOICE, .choices = "eval|train", .fallback = "eval",                 \
-    .meaning =                                                                                                         \
-        "backbones: norms go by running statistics, so that images do not meet (eval), or in training by those "       \
-        "of the batch, which the running ones follow (train)"                                                          \
-  }
+static const hr_key keys[] = {
+    {.path = "*.config.batch_norm",
+     .type = HR_KEY_CHOICE,
+     .choices = "eval|train",
+     .fallback = "eval",
+     .meaning = "backbones: norms go by running statistics, so that images do not meet (eval), or in training by those "
+                "of the batch, which the running ones follow (train)"},
+};
+const hr_key_table hr_backbone_keys = {keys, sizeof keys / sizeof *keys};
 
 static const hr_key resnet_keys[] = {
-    BATCH_NORM,
     {.path = "*.config.width",
      .type = HR_KEY_INT,
      .never_null = true,
@@ -28,7 +29,6 @@ static const hr_key resnet_keys[] = {
 const hr_key_table hr_resnet_keys = {resnet_keys, sizeof resnet_keys / sizeof *resnet_keys};
 
 static const hr_key efficientnet_keys[] = {
-    BATCH_NORM,
     {.path = "*.config.channel_multiplier",
      .type = HR_KEY_FLOAT,
      .never_null = true,

@@ -17,7 +17,7 @@ typedef struct hr_backbone {
 } hr_backbone;
 hr_backbone hr__backbone_read(const hr_model_part *part);
 
-extern const hr_key_table hr_resnet_keys, hr_efficientnet_keys;
+extern const hr_key_table hr_backbone_keys, hr_resnet_keys, hr_efficientnet_keys;
 
 /* Columns of what the body gives. */
 int64_t hr__backbone_features(const hr_model_part *part);

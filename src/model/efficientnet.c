@@ -125,7 +125,7 @@ static const char *const wide[] = {"bn1", "bn2", "bn3", NULL};
 
 const hr_model hr_model_efficientnet_b0 = {
     .family = "efficientnet_b0",
-    .keys = {&hr_efficientnet_keys},
+    .keys = {&hr_backbone_keys, &hr_efficientnet_keys},
     .defaults = "{channel_multiplier: 1.0}",
     .body = body,
     .wide = wide,

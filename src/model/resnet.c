@@ -101,7 +101,7 @@ static const char *const wide[] = {"bn1", "bn2", "bn3", "downsample.1", NULL};
 
 #define RESNET(name)                                                                                                   \
   const hr_model hr_model_##name = {.family = #name,                                                                   \
-                                    .keys = {&hr_resnet_keys},                                                         \
+                                    .keys = {&hr_backbone_keys, &hr_resnet_keys},                                      \
                                     .defaults = "{width: 64}",                                                         \
                                     .body = body,                                                                      \
                                     .wide = wide,                                                                      \
