@@ -129,7 +129,8 @@ static void weights_put(golden *g) {
   }
 }
 
-static void case_open(golden *g, const char *name, const char *text, int accumulation) {
+/* `more`: further settings, as --set takes them, or NULL. */
+static void case_open(golden *g, const char *name, const char *text, int accumulation, const char *more) {
   hr_error err;
   char path[600], accumulated[64];
   *g = (golden){0};
@@ -138,8 +139,8 @@ static void case_open(golden *g, const char *name, const char *text, int accumul
   snprintf(g->folder, sizeof g->folder, "%s", path);
   check(hr__safetensors_open(path, &g->io, &err), &err);
   snprintf(accumulated, sizeof accumulated, "training.gradient_accumulation=%d", accumulation);
-  const char *const set[] = {accumulated};
-  check(hr__settings_parse("golden.yaml", ".", text, strlen(text), set, 1, &g->recipe, &err), &err);
+  const char *const set[] = {accumulated, more};
+  check(hr__settings_parse("golden.yaml", ".", text, strlen(text), set, more ? 2 : 1, &g->recipe, &err), &err);
   check(hr__compile(g->recipe, NULL, NULL, &g->graph, &err), &err);
   hr_rates rates;
   hr_plan_options options = {.accumulation = accumulation};
@@ -232,16 +233,22 @@ static void losses_compare(golden *g, const char *const *fields, const char *mod
   }
 }
 
+static const char *const image_fields[] = {"images", "wanted", NULL};
+
+static void recipe_write(char text[1024], const char *family, const char *config, const char *mode) {
+  snprintf(text, 1024,
+           "model:\n  family: images\n  parts: { visual: { family: %s, config: { %s, batch_norm: %s } } }\n" TRAINING,
+           family, config, mode);
+}
+
 static void backbone_compare(const char *family, const char *config) {
-  static const char *const fields[] = {"images", "wanted", NULL}, *const modes[] = {"eval", "train"};
+  static const char *const modes[] = {"eval", "train"}, *const *const fields = image_fields;
   char text[1024], name[64], grads[64];
   golden g;
   for (int train = 0; train < 2; train++) {
-    snprintf(text, sizeof text,
-             "model:\n  family: images\n  parts: { visual: { family: %s, config: { %s, batch_norm: %s } } }\n" TRAINING,
-             family, config, modes[train]);
+    recipe_write(text, family, config, modes[train]);
     if (!train) {
-      case_open(&g, family, text, 1);
+      case_open(&g, family, text, 1, NULL);
       const float *losses = golden_tensor(&g, g.io, "eval.loss", "F32", sizeof(float), NULL);
       expect_near(step_run(&g, fields, HR_PROGRAM_EVAL, 0), (double)losses[0], 1e-6, "the first loss");
       hr_id program = hr__graph_find_kind(g.graph, HR_PROGRAM_EVAL);
@@ -249,7 +256,7 @@ static void backbone_compare(const char *family, const char *config) {
       value_compare(&g, hr__program_output(g.graph, program, "map"), "eval.map", 1e-5, 0);
       golden_close(&g);
     }
-    case_open(&g, family, text, 2);
+    case_open(&g, family, text, 2, NULL);
     step_run(&g, fields, HR_PROGRAM_MICRO_FIRST, 0);
     snprintf(grads, sizeof grads, "%s.g.", modes[train]);
     snprintf(name, sizeof name, "%s.features", modes[train]);
@@ -257,7 +264,7 @@ static void backbone_compare(const char *family, const char *config) {
                   name, 1e-5, 0);
     values_compare(&g, grads, "grad.visual.", 1e-4, 40);
     golden_close(&g);
-    case_open(&g, family, text, 1);
+    case_open(&g, family, text, 1, NULL);
     snprintf(name, sizeof name, "%s.", modes[train]);
     losses_compare(&g, fields, name);
     if (train) values_compare(&g, "train.s.", "visual.", 1e-4, 40); /* of weights that have gone ten steps */
@@ -285,15 +292,59 @@ static void test_pieces(void **state) {
   static const char text[] = "model: { family: pieces }\n" TRAINING;
   golden g;
   (void)state;
-  case_open(&g, "pieces", text, 2);
+  case_open(&g, "pieces", text, 2, NULL);
   step_run(&g, fields, HR_PROGRAM_MICRO_FIRST, 0);
   value_compare(&g, hr__program_output(g.graph, hr__graph_find_kind(g.graph, HR_PROGRAM_MICRO_FIRST), "result"),
                 "result", 1e-5, 0);
   values_compare(&g, "g.", "grad.", 1e-4, 50);
   golden_close(&g);
-  case_open(&g, "pieces", text, 1);
+  case_open(&g, "pieces", text, 1, NULL);
   losses_compare(&g, fields, "");
   golden_close(&g);
+}
+
+/* Recomputed, or in slices where images do not meet: the bits of every loss. */
+static void test_same_bits(void **state) {
+  static const struct {
+    const char *mode, *set;
+  } ways[] = {{"eval", NULL},
+              {"eval", "memory.checkpoint=every-layer"},
+              {"eval", "memory.split={visual: 2}"},
+              {"eval", "memory.split={visual: 4}"},
+              {"train", NULL},
+              {"train", "memory.checkpoint=every-layer"}};
+  double first[STEPS] = {0};
+  (void)state;
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    char text[1024];
+    golden g;
+    recipe_write(text, "efficientnet_b0", "channel_multiplier: 0.1", ways[i].mode);
+    case_open(&g, "efficientnet_b0", text, 1, ways[i].set);
+    for (int step = 0; step < 3; step++) {
+      double loss = step_run(&g, image_fields, HR_PROGRAM_STEP, step);
+      if (ways[i].set && loss != first[step])
+        fail_msg("%s: step %d gives %.9g, not %.9g", ways[i].set, step + 1, loss, first[step]);
+      first[step] = loss;
+    }
+    golden_close(&g);
+  }
+}
+
+/* Products in 16 bits, norms made in f32: losses as near as bf16 lets them be. */
+static void test_narrow(void **state) {
+  static const char *const modes[] = {"eval", "train"};
+  (void)state;
+  for (int mode = 0; mode < 2; mode++) {
+    char text[1024], name[32];
+    golden g;
+    recipe_write(text, "efficientnet_b0", "channel_multiplier: 0.1", modes[mode]);
+    case_open(&g, "efficientnet_b0", text, 1, "model.precision=bf16-mixed");
+    snprintf(name, sizeof name, "%s.loss", modes[mode]);
+    const float *losses = golden_tensor(&g, g.io, name, "F32", sizeof(float), NULL);
+    for (int64_t step = 0; step < STEPS; step++)
+      expect_near(step_run(&g, image_fields, HR_PROGRAM_STEP, step), (double)losses[step], 2e-2, "a loss in bf16");
+    golden_close(&g);
+  }
 }
 
 /* As timm counts them, without the classifier. */
@@ -325,8 +376,9 @@ static void test_parameters(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_resnet18), cmocka_unit_test(test_resnet50),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_resnet18),        cmocka_unit_test(test_resnet50),
                                      cmocka_unit_test(test_efficientnet_b0), cmocka_unit_test(test_pieces),
+                                     cmocka_unit_test(test_same_bits),       cmocka_unit_test(test_narrow),
                                      cmocka_unit_test(test_parameters)};
   hr__model_register(&images_model);
   hr__model_register(&pieces_model);
