@@ -10,6 +10,7 @@
 #include "model/losses.h"
 #include "model/parts.h"
 #include "model/video_pieces.h"
+#include "model/weights.h"
 #include "op/concat.h"
 #include "op/mse.h"
 #include "op/pointwise.h"
@@ -109,6 +110,32 @@ static hr_id pieces_forward(hr_builder *b, const hr_model_part *whole, const hr_
 }
 
 static const hr_model pieces_model = {.family = "pieces", .fields = pieces_fields, .forward = pieces_forward};
+
+enum { GROUPED_CHANNELS = 5 };
+
+static void grouped_fields(const hr_model_part *whole, const hr_field_shape *shape, hr_fields *out) {
+  static const char *const names[] = {"images", "wanted"};
+  (void)whole;
+  for (int i = 0; i < 2; i++)
+    hr__field_add(out, (hr_field){.name = names[i],
+                                  .purpose = HR_FOR_VALUES,
+                                  .desc = {HR_F32, 4, {shape->batch, GROUPED_CHANNELS, 3, 4}}});
+}
+
+/* Three groups of two images. */
+static hr_id grouped_forward(hr_builder *b, const hr_model_part *whole, const hr_model_batch *batch) {
+  const hr_batchnorm norm = {.path = "norm",
+                             .at = "apply",
+                             .channels = GROUPED_CHANNELS,
+                             .groups = 3,
+                             .eps = 1e-5f,
+                             .momentum = 0.1f,
+                             .by_batch = true};
+  (void)whole;
+  return shown(b, batch, "features", hr__batchnorm(b, &norm, hr__batch_field(batch, "images")));
+}
+
+static const hr_model grouped_model = {.family = "grouped", .fields = grouped_fields, .forward = grouped_forward};
 
 /* ---- comparing ---- */
 
@@ -347,6 +374,49 @@ static void test_narrow(void **state) {
   }
 }
 
+static void test_groups(void **state) {
+  static const char text[] = "model: { family: grouped }\n" TRAINING;
+  golden g;
+  (void)state;
+  case_open(&g, "groups", text, 2, "training.batch_size=6");
+  const float *loss = golden_tensor(&g, g.io, "loss", "F32", sizeof(float), NULL);
+  expect_near(step_run(&g, image_fields, HR_PROGRAM_MICRO_FIRST, 0), (double)*loss, 1e-6, "the loss");
+  hr_id program = hr__graph_find_kind(g.graph, HR_PROGRAM_MICRO_FIRST);
+  value_compare(&g, hr__program_output(g.graph, program, "features"), "features", 1e-5, 0);
+  values_compare(&g, "g.", "grad.", 1e-4, 2);
+  values_compare(&g, "s.", "", 1e-6, 2);
+  golden_close(&g);
+}
+
+/* A folder as timm writes it: its config says which family it is, running statistics are read, a classifier and counts
+ * of batches are left alone. */
+static void test_checkpoint(void **state) {
+  char text[1024], folder[600];
+  hr_error err;
+  hr_weights *weights;
+  golden g;
+  (void)state;
+  snprintf(folder, sizeof folder, "%s/test/golden/vision/checkpoint", HR_SOURCE_DIR);
+  snprintf(text, sizeof text, "model:\n  family: images\n  parts: { visual: { path: \"%s\" } }\n" TRAINING, folder);
+  case_open(&g, "resnet18", text, 1, NULL);
+  check(hr__run_init_values(g.run, 1, &err), &err); /* nothing of the golden weights stays */
+  hr_model_part whole = hr__model_whole(g.recipe), part = hr__part_find(&whole, "visual");
+  assert_string_equal(part.model->family, "resnet18");
+  check(hr__weights_open(folder, g.graph, &part, &weights, &err), &err);
+  for (hr_id v = 0; v < g.graph->n_values; v++) {
+    if (!hr__weights_has(weights, v)) continue;
+    size_t bytes = hr_desc_bytes(&g.graph->values[v].desc);
+    void *data = hr__arena_alloc(&g.arena, bytes);
+    check(hr__weights_read(weights, v, 0, hr_desc_count(&g.graph->values[v].desc), data, &err), &err);
+    check(hr__run_write(g.run, v, 0, data, bytes, &err), &err);
+  }
+  hr__weights_close(weights);
+  step_run(&g, image_fields, HR_PROGRAM_EVAL, 0);
+  hr_id program = hr__graph_find_kind(g.graph, HR_PROGRAM_EVAL);
+  value_compare(&g, hr__program_output(g.graph, program, "features"), "eval.features", 1e-5, 0);
+  golden_close(&g);
+}
+
 /* As timm counts them, without the classifier. */
 static void test_parameters(void **state) {
   static const struct {
@@ -376,11 +446,12 @@ static void test_parameters(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_resnet18),        cmocka_unit_test(test_resnet50),
-                                     cmocka_unit_test(test_efficientnet_b0), cmocka_unit_test(test_pieces),
-                                     cmocka_unit_test(test_same_bits),       cmocka_unit_test(test_narrow),
-                                     cmocka_unit_test(test_parameters)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_resnet18), cmocka_unit_test(test_resnet50),   cmocka_unit_test(test_efficientnet_b0),
+      cmocka_unit_test(test_pieces),   cmocka_unit_test(test_same_bits),  cmocka_unit_test(test_narrow),
+      cmocka_unit_test(test_groups),   cmocka_unit_test(test_checkpoint), cmocka_unit_test(test_parameters)};
   hr__model_register(&images_model);
   hr__model_register(&pieces_model);
+  hr__model_register(&grouped_model);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
