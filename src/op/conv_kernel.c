@@ -112,6 +112,7 @@ static size_t pass_bytes(const hr_conv_sizes *s, const pass *p, hr_dtype dtype, 
 }
 
 size_t hr__conv_bytes(const hr_conv_sizes *s, hr_dtype dtype, int threads) {
+  if (hr__conv_is_apart(s)) return 0;
   pass p = forward_pass(s);
   return pass_bytes(s, &p, dtype, threads);
 }
@@ -123,6 +124,7 @@ static size_t reordered_bytes(const hr_conv_sizes *s, hr_dtype dtype) {
 
 size_t hr__conv_dx_bytes(const hr_conv_sizes *s, hr_dtype dtype, int threads) {
   size_t most = 0;
+  if (hr__conv_is_apart(s)) return 0;
   for (int64_t number = 0; number < dx_passes(s); number++) {
     pass p = dx_pass(s, number);
     size_t bytes = pass_bytes(s, &p, dtype, threads);
@@ -169,6 +171,7 @@ static hr_conv_sizes dx_sizes(const hr_call *call) {
 
 hr_status hr__conv_prepare(const hr_call *call, void **prepared, hr_error *err) {
   hr_conv_sizes s = forward_sizes(call);
+  if (hr__conv_is_apart(&s)) return HR_OK;
   pass p = forward_pass(&s);
   products *made = NULL;
   HR_TRY(hr__workspace_check(call, hr__conv_bytes(&s, call->in[0].desc.dtype, call->threads), err));
@@ -183,6 +186,7 @@ hr_status hr__conv_prepare(const hr_call *call, void **prepared, hr_error *err) 
 
 hr_status hr__conv_dx_prepare(const hr_call *call, void **prepared, hr_error *err) {
   hr_conv_sizes s = dx_sizes(call);
+  if (hr__conv_is_apart(&s)) return HR_OK;
   int64_t walks = dx_passes(&s);
   products *made = NULL;
   HR_TRY(hr__workspace_check(call, hr__conv_dx_bytes(&s, call->in[0].desc.dtype, call->threads), err));
@@ -274,6 +278,7 @@ static hr_status job_run(job *j) {
 hr_status hr__conv_run(const hr_call *call) {
   const products *made = call->prepared;
   hr_conv_sizes s = forward_sizes(call);
+  if (hr__conv_is_apart(&s)) return hr__conv_apart_run(call);
   pass p = forward_pass(&s);
   job j = {.call = call,
            .sizes = &s,
@@ -318,6 +323,7 @@ static void reorder_task(void *arg, int64_t task, int worker) {
 hr_status hr__conv_dx_run(const hr_call *call) {
   const products *made = call->prepared;
   hr_conv_sizes s = dx_sizes(call);
+  if (hr__conv_is_apart(&s)) return hr__conv_apart_dx_run(call);
   hr_dtype dtype = call->in[0].desc.dtype;
   for (int64_t number = 0; number < dx_passes(&s); number++) {
     pass p = dx_pass(&s, number);

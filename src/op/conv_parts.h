@@ -33,6 +33,13 @@ typedef struct hr_conv_put {
  * `turned` is scratch of the same size, and the product is overwritten. */
 void hr__conv_put(const hr_conv_put *p, int64_t group, hr_range rows, float *product, float *turned);
 
+/* Whether channels stay apart: then kernels of their own take no scratch and need nothing prepared (op/conv_apart.c).
+ */
+bool hr__conv_is_apart(const hr_conv_sizes *s);
+hr_status hr__conv_apart_run(const hr_call *call);
+hr_status hr__conv_apart_dx_run(const hr_call *call);
+hr_status hr__conv_apart_dw_run(const hr_call *call);
+
 /* Scratch of the CPU's kernels. */
 size_t hr__conv_bytes(const hr_conv_sizes *s, hr_dtype dtype, int threads);
 size_t hr__conv_dx_bytes(const hr_conv_sizes *s, hr_dtype dtype, int threads);
