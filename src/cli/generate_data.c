@@ -111,7 +111,7 @@ static hr_status some_ask(asking *a, uint64_t first, size_t count, hr_error *err
   hr_generating *g = a->g;
   hr_generate_options options = {.rules = hr__generating_rules(g), .stopped = hr__generating_stopped};
   for (size_t i = 0; i < count; i++)
-    a->asked[i] = hr__question_take(&a->questions, first + i, a->room[i], &a->prompts[i]);
+    HR_TRY(hr__question_take(&a->questions, first + i, a->room[i], &a->asked[i], &a->prompts[i], err));
   hr_status status = hr__generate(g->generator, &g->codec, a->prompts, count, &options, a->answers, &a->times, err);
   for (size_t i = 0; i < count && status == HR_OK && hr__signals_caught() == 0; i++)
     status = answer_take(a, i, err);
