@@ -71,11 +71,17 @@ static const hr_model *model_typed(const char *type) {
   return hr__model_named(type);
 }
 
+/* What the file says it is: timm calls it "architecture". */
+static const hr_doc_node *type_of(const hr_doc_node *config) {
+  const hr_doc_node *type = hr__doc_get(config, "model_type");
+  return type ? type : hr__doc_get(config, "architecture");
+}
+
 /* The file's model_type; files of before 2020 do not say what they are, then the recipe must. */
 static hr_status family_find(hr_recipe *recipe, const char *section, const hr_doc_node *config, const char *name,
                              const hr_model **out, hr_error *err) {
   char list[128], remedy[256], place[HR_DOC_PLACE], path[HR_SCOPE_PATH];
-  const hr_doc_node *type = hr__doc_get(config, "model_type");
+  const hr_doc_node *type = type_of(config);
   bool said = type && type->kind == HR_DOC_SCALAR;
   hr__model_families(list, sizeof list);
   snprintf(path, sizeof path, "%s.family", section);
@@ -97,7 +103,7 @@ static hr_status family_merge(hr_recipe *recipe, const char *section, const hr_d
   hr_arena *arena = hr__recipe_arena(recipe);
   hr_doc_node *map = hr__arena_alloc(arena, sizeof *map), *family = hr__arena_alloc(arena, sizeof *family);
   if (!map || !family) return hr__nomem(err);
-  *family = *hr__doc_get(config, "model_type");
+  *family = *type_of(config);
   family->key = "family";
   family->text = model->family;
   family->next = NULL;

@@ -100,17 +100,21 @@ static hr_status rules_read(typing *t, const hr_recipe *recipe, hr_error *err) {
   return HR_OK;
 }
 
-/* Whether a family has said that a module computes in f32 always. */
-static bool module_is_wide(const typing *t, const char *module) {
-  const char *const *pattern = t->parts.part[0].model->wide;
+/* Whether a family has said that a module computes in f32 always: that of the whole model, or of the part it is in. */
+static bool patterns_fit(const char *const *pattern, const char *module) {
   while (pattern && *pattern && !hr__name_matches(module, *pattern))
     pattern++;
   return pattern && *pattern;
 }
 
+static bool module_is_wide(const typing *t, size_t part, const char *module) {
+  return patterns_fit(t->parts.part[0].model->wide, module) ||
+         (part > 0 && patterns_fit(t->parts.part[part].model->wide, module));
+}
+
 static const precision *precision_of(typing *t, const char *module) {
   size_t part = hr__parts_of(&t->parts, module);
-  if (module_is_wide(t, module)) return &precisions[0];
+  if (module_is_wide(t, part, module)) return &precisions[0];
   for (size_t i = 0; i < t->n_rules; i++) {
     if (t->rules[i].part != 0 && t->rules[i].part != part) continue;
     if (!hr__name_matches(module, t->rules[i].node->key)) continue;
