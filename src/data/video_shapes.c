@@ -1,18 +1,18 @@
-/* Videos that are made: over noise a shape of some colour appears for a while, and does something; the caption says
- * what. All of it is a pure function of the seed, the video's number and the frame's. See video.h.
+/* Videos that are made: over noise a disc or a fence of some colour appears for a while, and does something; the
+ * caption says what. All of it is a pure function of the seed, the video's number and the frame's. See video.h.
  */
 #include <stdlib.h>
 
 #include "base/random.h"
 #include "data/video.h"
 
-static const char *const shapes[] = {"square", "disc", "triangle", "cross"};
+static const char *const shapes[] = {"disc", "fence"};
 static const char *const motions[] = {"rests", "grows", "shrinks", "blinks"};
 static const struct {
   const char *name;
   uint8_t rgb[3];
 } colours[] = {{"red", {220, 40, 40}}, {"green", {40, 200, 60}}, {"blue", {60, 80, 230}}, {"yellow", {230, 210, 50}}};
-enum { SHAPES = 4, MOTIONS = 4, COLOURS = 4, SQUARE = 0, DISC, TRIANGLE, RESTS = 0, GROWS, SHRINKS, BLINKS };
+enum { SHAPES = 2, MOTIONS = 4, COLOURS = 4, DISC = 0, RESTS = 0, GROWS, SHRINKS, BLINKS };
 
 typedef struct scene {
   int shape, colour, motion;
@@ -34,7 +34,7 @@ static scene scene_of(const hr_videos *v, uint64_t number) {
   c.count = 3 + DRAWN(s->made_frames / 2 > 2 ? s->made_frames / 2 - 1 : 1);
   if (c.count > s->made_frames - 1) c.count = s->made_frames - 1;
   c.begin = DRAWN(s->made_frames - c.count + 1);
-  c.radius = side / 5 + DRAWN(side / 10 + 1);
+  c.radius = side / 4 + DRAWN(side / 12 + 1);
   c.x = s->width / 2 + DRAWN(s->width / 4 + 1) - s->width / 8;
   c.y = s->height / 2 + DRAWN(s->height / 4 + 1) - s->height / 8;
   c.ground = 20 + (int)DRAWN(60);
@@ -71,12 +71,11 @@ static int64_t radius_at(const scene *c, int64_t frame) {
   return c->radius;
 }
 
+/* A fence is a square of stripes. */
 static bool covers(const scene *c, int64_t radius, int64_t dx, int64_t dy) {
-  int64_t x = llabs(dx), y = llabs(dy);
-  if (c->shape == SQUARE) return x <= radius && y <= radius;
-  if (c->shape == DISC) return x * x + y * y <= radius * radius;
-  if (c->shape == TRIANGLE) return y <= radius && 2 * x <= dy + radius;
-  return (x <= radius && 3 * y <= radius) || (y <= radius && 3 * x <= radius);
+  enum { STRIPE = 4 };
+  if (c->shape == DISC) return dx * dx + dy * dy <= radius * radius;
+  return llabs(dx) <= radius && llabs(dy) <= radius && (dx + 64 * STRIPE) / STRIPE % 2 == 0;
 }
 
 void hr__shapes_paint(const hr_videos *v, uint64_t number, int64_t frame, uint8_t *to) {
