@@ -1,4 +1,4 @@
-/* Videos that are made: over noise a disc or a fence of some colour appears for a while, and does something; the
+/* Videos that are made: over noise a disc or a fence of some colour appears for a while, and rests or blinks; the
  * caption says what. All of it is a pure function of the seed, the video's number and the frame's. See video.h.
  */
 #include <stdlib.h>
@@ -6,13 +6,12 @@
 #include "base/random.h"
 #include "data/video.h"
 
-static const char *const shapes[] = {"disc", "fence"};
-static const char *const motions[] = {"rests", "grows", "shrinks", "blinks"};
+static const char *const motions[] = {"rests", "blinks"};
 static const struct {
   const char *name;
   uint8_t rgb[3];
 } colours[] = {{"red", {220, 40, 40}}, {"green", {40, 200, 60}}, {"blue", {60, 80, 230}}, {"yellow", {230, 210, 50}}};
-enum { SHAPES = 2, MOTIONS = 4, COLOURS = 4, DISC = 0, RESTS = 0, GROWS, SHRINKS, BLINKS };
+enum { SHAPES = 2, MOTIONS = 2, COLOURS = 4, DISC = 0, BLINKS = 1 };
 
 typedef struct scene {
   int shape, colour, motion;
@@ -56,23 +55,15 @@ hr_status hr__shapes_clips(hr_videos *v, hr_error *err) {
                             .line = i + 1,
                             .file = (uint32_t)i,
                             .window = -1};
-    v->clips[i].caption =
-        hr__arena_format(&v->arena, "a %s %s %s", colours[c.colour].name, shapes[c.shape], motions[c.motion]);
+    v->clips[i].caption = hr__arena_format(&v->arena, "a %s shape %s", colours[c.colour].name, motions[c.motion]);
     if (!v->clips[i].video || !v->clips[i].caption) return hr__nomem(err);
   }
   return HR_OK;
 }
 
-/* Half its size in a frame: it grows to twice what it begins with, or the other way. */
-static int64_t radius_at(const scene *c, int64_t frame) {
-  int64_t done = frame - c->begin, last = c->count - 1;
-  if (c->motion == GROWS) return c->radius * (2 * last + 3 * done) / (4 * last) + 1;
-  if (c->motion == SHRINKS) return c->radius * (5 * last - 3 * done) / (4 * last) + 1;
-  return c->radius;
-}
-
 /* A fence is a square of stripes. */
-static bool covers(const scene *c, int64_t radius, int64_t dx, int64_t dy) {
+static bool covers(const scene *c, int64_t dx, int64_t dy) {
+  int64_t radius = c->radius;
   enum { STRIPE = 4 };
   if (c->shape == DISC) return dx * dx + dy * dy <= radius * radius;
   return llabs(dx) <= radius && llabs(dy) <= radius && (dx + 64 * STRIPE) / STRIPE % 2 == 0;
@@ -84,15 +75,15 @@ void hr__shapes_paint(const hr_videos *v, uint64_t number, int64_t frame, uint8_
   hr_random_key key = {v->seed, hr__random_stream("video.noise")};
   bool there = frame >= c.begin && frame < c.begin + c.count;
   bool dim = c.motion == BLINKS && (frame - c.begin) % 2 == 1;
-  int64_t radius = there ? radius_at(&c, frame) : 0, row = s->width * 3;
+  int64_t row = s->width * 3;
   for (int64_t y = 0; y < s->height; y++) {
     hr_random_block noise = {{0}};
     for (int64_t i = 0; i < row; i++) {
       enum { IN_A_BLOCK = 32, NOISE_BITS = 4 };
       if (i % IN_A_BLOCK == 0) noise = hr__random_at(key, number << 20 | (uint64_t)frame, (uint64_t)(y * row + i));
       int part = (int)(noise.word[i % IN_A_BLOCK / 8] >> (i % 8 * NOISE_BITS) & ((1u << NOISE_BITS) - 1));
-      bool shape = there && covers(&c, radius, i / 3 - c.x, y - c.y);
-      int colour = shape ? colours[c.colour].rgb[i % 3] / (dim ? 2 : 1) : c.ground;
+      bool shape = there && covers(&c, i / 3 - c.x, y - c.y);
+      int colour = shape ? colours[c.colour].rgb[i % 3] / (dim ? 3 : 1) : c.ground;
       to[y * row + i] = (uint8_t)(colour + part);
     }
   }
