@@ -291,9 +291,11 @@ static hr_status asks_read(const hr_generating *g, bool *asks, hr_error *err) {
   static const char *const prompts[] = {"prompt", "prompts", "chat", "plan", "max-context"};
   const char *data = hr__cli_value(g->cli, "data");
   bool held = hr__cli_flag(g->cli, "held-out");
-  *asks = data || held;
-  if (data && held)
-    return hr__fail(err, HR_USAGE, NULL, "give one of them", "--data and --held-out both name what to ask about");
+  const char *video = hr__cli_value(g->cli, "video");
+  *asks = data || held || video;
+  if ((data && held) || (video && (data || held)))
+    return hr__fail(err, HR_USAGE, NULL, "give one of them", "%s and %s both name what to ask about",
+                    data ? "--data" : "--video", held ? "--held-out" : "--video");
   for (size_t i = 0; *asks && i < sizeof prompts / sizeof *prompts; i++)
     if (hr__cli_flag(g->cli, prompts[i]))
       return hr__fail(err, HR_USAGE, NULL, "leave one of them out", "--%s does not go with questions of data",
@@ -340,6 +342,7 @@ static const hr_cli_option options[] = {
     {"chat", NULL, "by the model's chat template; without a prompt, a conversation"},
     {"data", "FOLDER", "asks a run's model all questions about this data"},
     {"held-out", NULL, "asks it those that it was not trained on"},
+    {"video", "FILE", "asks it what it sees in a video, and when it triggers"},
     {"count", "N", "of these questions, the first N"},
     {"max-tokens", "N", "of an answer (default: 256)"},
     {"max-context", "N", "positions for prompt and answer; less takes less memory"},

@@ -23,6 +23,9 @@ typedef struct asking {
   hr_generate_times times;
   hr_answers scores;
   json_t *list; /* with --json */
+  /* With --video: when each frame is shown (its field), and what says of each whether it triggers (session.points). */
+  int timestamps;
+  int64_t width; /* frames of a sample, at most; 0: nothing is said of frames */
 } asking;
 
 static hr_status asking_open(asking *a, hr_error *err) {
@@ -30,11 +33,17 @@ static hr_status asking_open(asking *a, hr_error *err) {
   hr_cli *cli = g->cli;
   int64_t batch;
   HR_TRY(hr__cli_int(cli, "batch", 1, 8, &batch, err));
-  bool held = hr__cli_flag(cli, "held-out");
-  const char *own[] = {"training.generation_every=1", hr__arena_format(&cli->arena, "generation.batch=%" PRId64, batch),
-                       held ? "training.eval_every=1" : "data.sensors.unanswered=true"};
-  if (!own[1]) return hr__nomem(err);
-  HR_TRY(hr__ran_plan(&a->ran, own, sizeof own / sizeof *own, err));
+  const char *video = hr__cli_value(cli, "video");
+  const char *own[] = {"training.generation_every=1",
+                       hr__arena_format(&cli->arena, "generation.batch=%" PRId64, batch),
+                       hr__cli_flag(cli, "held-out") || video ? "training.eval_every=1"
+                                                              : "data.sensors.unanswered=true",
+                       hr__cli_flag(cli, "held-out") ? "data.video.uncaptioned=false" : "data.video.uncaptioned=true",
+                       hr__arena_format(&cli->arena, "data.path=%s", video ? video : ""),
+                       hr__arena_format(&cli->arena, "data.eval_path=%s", video ? video : "")};
+  enum { OWN = sizeof own / sizeof *own, OF_VIDEO = 2 };
+  if (!own[1] || !own[OWN - 1] || !own[OWN - OF_VIDEO]) return hr__nomem(err);
+  HR_TRY(hr__ran_plan(&a->ran, own, video ? OWN : OWN - OF_VIDEO, err));
   HR_TRY(hr__ran_load(&a->ran, err));
   const hr_recipe *recipe = a->ran.job->recipe;
   if (!hr__data_asks(a->ran.session.data))
@@ -81,8 +90,53 @@ static void answer_show(const asking *a, const hr_asked *asked, const char *word
   printf("\n\n");
 }
 
+/* ---- when a video triggers ---- */
+
+static hr_status frames_judge(asking *a, hr_error *err) {
+  const hr_fields *fields = &a->questions.fields;
+  a->timestamps = 0;
+  while (a->timestamps < fields->count && strcmp(fields->list[a->timestamps].name, "timestamps") != 0)
+    a->timestamps++;
+  if (a->timestamps == fields->count)
+    return hr__fail(err, HR_USAGE, a->ran.run, "use a run such as that of recipes/001-small.yaml",
+                    "the model of this run sees no videos");
+  return hr__session_points(&a->ran.session, &a->width, err);
+}
+
+/* Frames [*first, *last] of a sample that trigger, from *first on; false: no more do. */
+static bool triggered(const asking *a, uint64_t number, int64_t frames, int64_t *first, int64_t *last) {
+  const float *points = a->ran.session.points + number * (uint64_t)a->width;
+  while (*first < frames && !(points[*first] > 0))
+    ++*first;
+  for (*last = *first; *last + 1 < frames && points[*last + 1] > 0;)
+    ++*last;
+  return *first < frames;
+}
+
+static void triggers_show(const asking *a, uint64_t number, size_t row) {
+  const float *times = a->room[row][a->timestamps];
+  int64_t frames = a->asked[row].patches;
+  bool any = false;
+  printf("from %.2f s to %.2f s: ", (double)times[0], (double)times[frames - 1]);
+  for (int64_t first = 0, last; triggered(a, number, frames, &first, &last); first = last + 1, any = true)
+    printf("%s%.2f s to %.2f s", any ? ", " : "triggers at ", (double)times[first], (double)times[last]);
+  printf("%s\n", any ? "" : "does not trigger");
+}
+
+/* NULL: out of memory. */
+static json_t *triggers_json(const asking *a, uint64_t number, size_t row) {
+  const float *times = a->room[row][a->timestamps];
+  json_t *list = json_array();
+  for (int64_t first = 0, last; list && triggered(a, number, a->asked[row].patches, &first, &last); first = last + 1)
+    if (json_array_append_new(list, json_pack("[f, f]", (double)times[first], (double)times[last])) != 0) {
+      json_decref(list);
+      list = NULL;
+    }
+  return list;
+}
+
 /* One answer: scored, then shown or added to the list. */
-static hr_status answer_take(asking *a, size_t row, hr_error *err) {
+static hr_status answer_take(asking *a, uint64_t number, size_t row, hr_error *err) {
   const hr_asked *asked = &a->asked[row];
   const hr_answer *answer = &a->answers[row];
   hr_string text = {0};
@@ -97,9 +151,11 @@ static hr_status answer_take(asking *a, size_t row, hr_error *err) {
     json_t *one = hr__generating_answer(asked->question, asked->positions, answer);
     bool full = json_object_set_new(one, "expected", text_or_null(asked->expected)) != 0 ||
                 json_object_set_new(one, "type", text_or_null(asked->type)) != 0 ||
-                json_object_set_new(one, "subject", text_or_null(asked->subject)) != 0;
+                json_object_set_new(one, "subject", text_or_null(asked->subject)) != 0 ||
+                (a->width > 0 && json_object_set_new(one, "triggers", triggers_json(a, number, row)) != 0);
     if (json_array_append_new(a->list, one) != 0 || full) status = hr__nomem(err);
   } else if (status == HR_OK) {
+    if (a->width > 0) triggers_show(a, number, row);
     answer_show(a, asked, text.data + strspn(text.data, " "));
   }
   hr__string_fini(&text);
@@ -111,10 +167,10 @@ static hr_status some_ask(asking *a, uint64_t first, size_t count, hr_error *err
   hr_generating *g = a->g;
   hr_generate_options options = {.rules = hr__generating_rules(g), .stopped = hr__generating_stopped};
   for (size_t i = 0; i < count; i++)
-    a->asked[i] = hr__question_take(&a->questions, first + i, a->room[i], &a->prompts[i]);
+    HR_TRY(hr__question_take(&a->questions, first + i, a->room[i], &a->asked[i], &a->prompts[i], err));
   hr_status status = hr__generate(g->generator, &g->codec, a->prompts, count, &options, a->answers, &a->times, err);
   for (size_t i = 0; i < count && status == HR_OK && hr__signals_caught() == 0; i++)
-    status = answer_take(a, i, err);
+    status = answer_take(a, first + i, i, err);
   for (size_t i = 0; i < count; i++)
     hr__answer_destroy(&a->answers[i]);
   return status == HR_OK ? hr__generating_interrupted(err) : status;
@@ -169,6 +225,7 @@ static hr_status asking_run(asking *a, hr_error *err) {
   HR_TRY(hr__cli_int(a->g->cli, "count", 1, INT64_MAX, &most, err));
   HR_TRY(asking_open(a, err));
   HR_TRY(room_make(a, err));
+  if (hr__cli_value(a->g->cli, "video")) HR_TRY(frames_judge(a, err));
   uint64_t rows = (uint64_t)hr__generator_batch(a->g->generator), count = a->questions.count;
   if (count > (uint64_t)most) count = (uint64_t)most;
   for (uint64_t first = 0; first < count; first += rows)

@@ -18,6 +18,7 @@ typedef struct hr_asked {
   int64_t positions;    /* of the prompt, which ends where the answer begins */
   int64_t patches;      /* pieces of the recordings, one after the other */
   double patch_seconds;
+  double first_seconds;           /* when the first piece is */
   const hr_asked_stream *streams; /* in the order of channels */
   int n_streams;
 } hr_asked;

@@ -219,18 +219,14 @@ static const part *part_of(const hr_data *data, bool eval) {
   return &data->parts[eval && data->own_eval];
 }
 
-/* Items are those of the part to train on, unless they are what is held out and that is a part of its own. */
-static bool items_apart(const hr_data *data) {
-  return data->source->judges_held && data->own_eval;
-}
-
 static uint64_t entry_of(const hr_data *data, const hr_micro *micro, int64_t row) {
   uint64_t sample = micro->sample + (uint64_t)row;
   const hr_index *index = part_of(data, micro->eval)->index;
-  if (micro->items) return (items_apart(data) ? 0 : data->train) + data->eval + sample;
+  uint64_t held = data->own_eval ? 0 : data->train; /* the first that is held out */
+  if (micro->items) return data->source->items_held ? held + sample % data->eval : data->train + data->eval + sample;
   if (index) return hr__index_entry(index, micro, row);
   if (!micro->eval || data->source->endless) return hr__data_entry(data, sample);
-  return (data->own_eval ? 0 : data->train) + sample % data->eval;
+  return held + sample % data->eval;
 }
 
 /* Positions of a row that hold data. */
@@ -266,12 +262,17 @@ hr_micro hr__data_micro(const hr_data *data, uint64_t sample, bool eval) {
   return micro;
 }
 
+/* What has the items: all of the data, or what is held out of it. */
+static const void *items_of(const hr_data *data) {
+  return part_of(data, data->source->items_held)->state;
+}
+
 uint64_t hr__data_items(const hr_data *data, int64_t *of_a_row) {
-  return data->source->items ? data->source->items(data->parts[items_apart(data)].state, of_a_row) : 0;
+  return data->source->items ? data->source->items(items_of(data), of_a_row) : 0;
 }
 
 const char *hr__data_item(const hr_data *data, uint64_t number) {
-  return data->source->item(data->parts[items_apart(data)].state, number);
+  return data->source->item(items_of(data), number);
 }
 
 hr_micro hr__data_items_micro(const hr_data *data, uint64_t first) {
@@ -281,13 +282,13 @@ hr_micro hr__data_items_micro(const hr_data *data, uint64_t first) {
   return (hr_micro){.bucket = longest,
                     .length = data->shape.buckets[longest],
                     .rows = data->shape.batch,
-                    .eval = items_apart(data),
                     .items = true,
+                    .eval = data->source->items_held,
                     .sample = first / (uint64_t)of_a_row};
 }
 
 hr_status hr__data_judge(const hr_data *data, const float *points, int64_t width, hr_judged *out, hr_error *err) {
-  return data->source->judge(data->parts[items_apart(data)].state, points, width, out, err);
+  return data->source->judge(items_of(data), points, width, out, err);
 }
 
 hr_groups *hr__data_groups(hr_data *data) {
@@ -353,15 +354,14 @@ bool hr__data_asks(const hr_data *data) {
   return data->source->ask != NULL;
 }
 
-hr_asked hr__data_ask(const hr_data *data, bool eval, uint64_t number, void *const at[HR_FIELDS]) {
+hr_status hr__data_ask(const hr_data *data, bool eval, uint64_t number, void *const at[HR_FIELDS], hr_asked *out,
+                       hr_error *err) {
   int longest = data->shape.n_buckets - 1;
   hr_fields one = hr__fields_of_one(&data->shape.fields[longest]);
   hr_room room = {.fields = &one, .length = data->shape.buckets[longest]};
-  hr_asked asked = {0};
   memcpy(room.at, at, sizeof room.at);
   uint64_t first = eval && !data->own_eval ? data->train : 0;
-  data->source->ask(part_of(data, eval)->state, first + number, &room, &asked);
-  return asked;
+  return data->source->ask(part_of(data, eval)->state, first + number, &room, out, err);
 }
 
 static int64_t elements_count(const hr_field *field, const void *from) {
@@ -379,7 +379,7 @@ static int64_t elements_count(const hr_field *field, const void *from) {
 hr_status hr__data_count(const hr_data *data, const hr_micro *micro, int field, int64_t *out, hr_error *err) {
   const hr_fields *fields = &data->shape.fields[micro->bucket];
   hr_fields one = hr__fields_of_one(fields);
-  hr_room room = {.fields = &one, .length = micro->length};
+  hr_room room = {.fields = &one, .length = micro->length, .only = &one.list[field]};
   size_t begin[HR_FIELDS];
   hr__fields_place(&one, begin);
   for (int i = 0; i < fields->count; i++)

@@ -65,7 +65,8 @@ hr_status hr__data_fill(const hr_data *data, const hr_micro *micro, int64_t firs
 /* Whether samples are questions. Then question `number` of those trained on or held out, in their own order: what is
  * asked, and its prompt, written into the fields of one sample (hr__fields_of_one of the longest bucket), at `at`. */
 bool hr__data_asks(const hr_data *data);
-hr_asked hr__data_ask(const hr_data *data, bool eval, uint64_t number, void *const at[HR_FIELDS]);
+hr_status hr__data_ask(const hr_data *data, bool eval, uint64_t number, void *const at[HR_FIELDS], hr_asked *out,
+                       hr_error *err);
 
 /* Items of the data that are to be judged together; 0: there are none. A micro-batch that begins with item `first`,
  * of which each row holds as many as hr__data_items says. */

@@ -138,12 +138,10 @@ static uint64_t events_held(const void *state) {
   return ((const events *)state)->of.n_held;
 }
 
-/* The draw of an entry: its number, with the epoch above it; behind all samples come those held out once more, as
- * items, the last of which may be asked for several times. */
+/* The draw of an entry: its number, with the epoch above it. */
 static hr_event_draw draw_of(const events *s, uint64_t entry, int64_t length) {
   const hr_events *e = &s->of;
   uint64_t number = entry & ((UINT64_C(1) << HR_ENTRY_BITS) - 1);
-  if (number >= e->n_samples) number = e->n_samples - e->n_held + (number - e->n_samples) % e->n_held;
   bool held = number >= e->n_samples - e->n_held;
   return (hr_event_draw){.events = e,
                          .sample = &e->samples[number],
@@ -241,7 +239,7 @@ static hr_data_bytes events_bytes(const void *state) {
 }
 
 #define COMMON                                                                                                         \
-  .name = "events", .anew = true, .judges_held = true, .purposes = 1u << HR_FOR_VALUES | 1u << HR_FOR_TARGETS,         \
+  .name = "events", .anew = true, .items_held = true, .purposes = 1u << HR_FOR_VALUES | 1u << HR_FOR_TARGETS,          \
   .open = events_open, .close = events_close, .held = events_held, .length = events_length, .fill = events_fill,       \
   .items = events_items, .item = events_item, .judge = events_judge, .file = events_file, .bytes = events_bytes,       \
   .trace = events_trace

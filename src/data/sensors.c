@@ -256,7 +256,8 @@ static hr_status sensors_fill(const void *state, bool eval, uint64_t entry, cons
   return HR_OK;
 }
 
-static void sensors_ask(const void *state, uint64_t entry, const hr_room *room, hr_asked *out) {
+static hr_status sensors_ask(const void *state, uint64_t entry, const hr_room *room, hr_asked *out, hr_error *err) {
+  (void)err;
   const hr_sensors *s = &((const sensors *)state)->of;
   const hr_question *question = question_of(s, entry);
   const hr_recording *first = &s->recordings[question->recordings[0]];
@@ -270,6 +271,7 @@ static void sensors_ask(const void *state, uint64_t entry, const hr_room *room, 
                     .patch_seconds = s->settings.patch_seconds,
                     .streams = s->streams,
                     .n_streams = s->n_streams};
+  return HR_OK;
 }
 
 static const char *sensors_remark(const void *state) {

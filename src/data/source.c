@@ -73,7 +73,8 @@ static const hr_key keys[] = {
      .min = 0,
      .max = 2147483646,
      .meaning =
-         "source ids with data.packing, and source sensors: the token that ends a document, or an answer; not given: "
+         "source ids with data.packing, sources sensors and video: the token that ends a document, an answer or a "
+         "caption; not given: "
          "the tokenizer's"},
     {.path = "data.template",
      .type = HR_KEY_PATH,
@@ -91,7 +92,8 @@ static const hr_key keys[] = {
      .min = 0,
      .max = 1,
      .meaning =
-         "sources rows and sensors: part of the rows that may be bad and is left out; with more the file is refused"},
+         "sources rows, sensors and video: part of the rows that may be bad and is left out; with more the file is "
+         "refused"},
     {.path = "data.eval_fraction",
      .type = HR_KEY_FLOAT,
      .fallback = "0.05",

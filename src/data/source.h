@@ -34,7 +34,8 @@ typedef struct hr_source_request {
 typedef struct hr_room {
   const hr_fields *fields;
   void *at[HR_FIELDS];
-  int64_t length; /* positions that there is room for; those behind the sample are token 0, target -1 */
+  int64_t length;       /* positions that there is room for; those behind the sample are token 0, target -1 */
+  const hr_field *only; /* (optional) the one field that is looked at: others need not be written */
 } hr_room;
 static inline void *hr__room_for(const hr_room *room, hr_purpose purpose) {
   int i = hr__field_for(room->fields, purpose);
@@ -86,12 +87,11 @@ typedef struct hr_source {
   /* Writes a sample. `eval` only matters to endless sources: held-out samples of others have entries of their own. */
   hr_status (*fill)(const void *state, bool eval, uint64_t entry, const hr_room *room, hr_error *err);
   /* (optional) Of samples that are questions: writes one without its answer, and tells what is asked. */
-  void (*ask)(const void *state, uint64_t entry, const hr_room *room, hr_asked *out);
+  hr_status (*ask)(const void *state, uint64_t entry, const hr_room *room, hr_asked *out, hr_error *err);
   /* (optional) Entries behind all others that hold every item of the data once, in order: how many items there are,
-   * and how many of them an entry has. Points of all of them are judged together. Of data.eval_path where that is given
-   * and `judges_held` says that items are the samples held out. */
-  bool judges_held;
+   * and how many of them an entry has. Points of all of them are judged together. */
   uint64_t (*items)(const void *state, int64_t *of_an_entry);
+  bool items_held; /* these are the samples that are held out, and have no entries of their own */
   const char *(*item)(const void *state, uint64_t number); /* what it is called */
   hr_status (*judge)(const void *state, const float *points, int64_t width, hr_judged *out, hr_error *err);
   /* (optional) Of a source with items: groups of them, made by their points, that its samples go by; NULL: this one

@@ -237,8 +237,8 @@ static const hr_key keys[] = {
     {.path = "*.family",
      .type = HR_KEY_TEXT,
      .required = true,
-     .meaning = "kind of model: llama, mistral, qwen2, qwen3, gemma3, mamba2, bert, embedder, sensors, gesture; with a "
-                "path it comes "
+     .meaning = "kind of model: llama, mistral, qwen2, qwen3, gemma3, mamba2, bert, embedder, sensors, gesture, "
+                "resnet18, resnet50, efficientnet_b0, video_caption; with a path it comes "
                 "from config.json",
      .open = model_open},
     {.path = "*.path",

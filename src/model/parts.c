@@ -148,3 +148,11 @@ hr_id hr__part_logits(hr_builder *b, const hr_model_part *part, hr_id hidden) {
   part_end(b, before);
   return logits;
 }
+
+hr_status hr__part_writes(const hr_model_part *whole, const char *name, hr_error *err) {
+  hr_model_part part = hr__part_find(whole, name);
+  if (!part.model->masked && part.model->embed && part.model->body && part.model->loss && part.model->logits)
+    return HR_OK;
+  return hr__scope_fail(&part.scope, "family", "take a decoder: llama, mistral, qwen2, qwen3 or gemma3", err,
+                        "%s.family: %s does not write answers", part.scope.section, part.model->family);
+}

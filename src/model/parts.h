@@ -40,5 +40,7 @@ hr_id hr__part_body(hr_builder *b, const hr_model_part *part, hr_id x, const hr_
 /* Its loss head on hidden states, and the logits of that head. */
 hr_id hr__part_loss(hr_builder *b, const hr_model_part *part, hr_id hidden, const hr_model_batch *batch);
 hr_id hr__part_logits(hr_builder *b, const hr_model_part *part, hr_id hidden);
+/* HR_BAD_INPUT unless the part of that name predicts the next token of embeddings that others have made. */
+hr_status hr__part_writes(const hr_model_part *whole, const char *name, hr_error *err);
 
 #endif

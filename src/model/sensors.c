@@ -3,6 +3,7 @@
  */
 #include "model/sensors.h"
 
+#include "model/greedy.h"
 #include "model/losses.h"
 #include "model/parts.h"
 #include "op/concat.h"
@@ -75,33 +76,6 @@ static hr_id projected(hr_builder *b, const hr_model_part *whole, const hr_senso
   return hr__sensors_linear(b, "projector", "linear", m->width, m->decoder, x, HR_NONE);
 }
 
-/* Tokens of each sample's answer that are not the likeliest by themselves, f32 [B, 1, 1]. Greedy decoding gives the
- * expected answer where there are none: the tokens before each are then those that it would have chosen. */
-static hr_id mistakes(hr_builder *b, const hr_model_part *decoder, const hr_model_batch *batch, hr_id hidden,
-                      hr_id expected) {
-  enum { LOGITS_MOST = 1 << 23 }; /* that exist at once */
-  int64_t piece = LOGITS_MOST / (batch->batch * decoder->model->vocabulary(decoder));
-  hr_id sum = HR_NONE;
-  piece = piece < 1 ? 1 : piece;
-  for (int64_t first = 0; first < batch->length && b->status == HR_OK; first += piece) {
-    int64_t count = batch->length - first < piece ? batch->length - first : piece;
-    hr__module(b, "answers");
-    hr_id rows = hr__slice(b, hidden, 1, first, count), targets = hr__slice(b, batch->targets, 1, first, count);
-    targets = hr__reshape(b, targets, 3, (const int64_t[]){batch->batch, count, 1});
-    hr_id logits = hr__part_logits(b, decoder, rows);
-    hr__module(b, "answers");
-    hr_id own = hr__gather(b, targets, logits);
-    hr_id as_large = hr__unary(b, HR_FORMULA_affine, hr__binary(b, HR_FORMULA_less, logits, own), -1, 1);
-    as_large = hr__reduce(b, HR_REDUCE_SUM, as_large, 1u << 2); /* 1: the target alone */
-    hr_id one = hr__unary(b, HR_FORMULA_affine, as_large, 0, 1);
-    hr_id wrong = hr__unary(b, HR_FORMULA_affine, hr__binary(b, HR_FORMULA_equal, as_large, one), -1, 1);
-    hr_id counts = hr__window(b, expected, 1, first, count);
-    wrong = hr__reduce(b, HR_REDUCE_SUM, hr__binary(b, HR_FORMULA_keep, wrong, counts), 1u << 1);
-    sum = sum == HR_NONE ? wrong : hr__binary(b, HR_FORMULA_add, sum, wrong);
-  }
-  return sum;
-}
-
 /* Reports how many samples are answered exactly: all, and of each type of question. Those that only fill a batch up
  * have no answer. */
 static void matches_report(hr_builder *b, const hr_model_part *whole, const hr_model_part *decoder,
@@ -109,7 +83,7 @@ static void matches_report(hr_builder *b, const hr_model_part *whole, const hr_m
   hr__module(b, "answers");
   hr_id expected = hr__reshape(b, batch->targets, 3, (const int64_t[]){batch->batch, batch->length, 1});
   expected = hr__unary(b, HR_FORMULA_affine, expected, 1, 1); /* 0 where nothing is expected */
-  hr_id wrong = mistakes(b, decoder, batch, hidden, expected);
+  hr_id wrong = hr__greedy_mistakes(b, decoder, batch, hidden, expected);
   hr__module(b, "answers");
   hr_id right = hr__binary(b, HR_FORMULA_equal, wrong, hr__unary(b, HR_FORMULA_affine, wrong, 0, 0));
   right = hr__binary(b, HR_FORMULA_keep, right, hr__reduce(b, HR_REDUCE_MAX, expected, 1u << 1));

@@ -69,19 +69,10 @@ hr_sensor_model hr__sensor_model_read(const hr_model_part *whole) {
   return m;
 }
 
-/* Whatever predicts the next token of embeddings that others have made. */
-static hr_status decoder_check(const hr_model_part *whole, hr_error *err) {
-  hr_model_part part = hr__part_find(whole, HR_SENSORS_DECODER);
-  if (!part.model->masked && part.model->embed && part.model->body && part.model->loss && part.model->logits)
-    return HR_OK;
-  return hr__scope_fail(&part.scope, "family", "take a decoder: llama, mistral, qwen2, qwen3 or gemma3", err,
-                        "%s.family: %s does not write answers", part.scope.section, part.model->family);
-}
-
 hr_status hr__sensor_model_check(const hr_model_part *whole, hr_error *err) {
   const hr_scope *r = &whole->scope;
   int64_t patches;
-  HR_TRY(decoder_check(whole, err));
+  HR_TRY(hr__part_writes(whole, HR_SENSORS_DECODER, err));
   HR_TRY(hr__sensors_patches(r->recipe, &patches, err));
   hr_sensor_model m = hr__sensor_model_read(whole);
   if (m.points != 16 && m.points != 32 && m.points != 64 && m.points != 128)

@@ -344,6 +344,18 @@ static const hr_map_trait llamafactory_v1_traits[] = {
     TRAIT(OTHER, "model", "*", "LLaMA-Factory v1, whose keys are not those of its trainer"),
 };
 
+/* The config.yaml of the video model of docs/systems/001.md. */
+static const hr_map_key videotrigger[] = {
+    KEY("training.batch_size", "training.batch_size", NULL, NULL),
+    KEY("training.gradient_accumulation", "training.gradient_accumulation_steps", NULL, "1"),
+    KEY("data.max_frames", "data.max_frames", NULL, NULL),
+    KEY("model.precision", "training.use_mixed_precision", "32-true=false|bf16-mixed=true|16-mixed=true", "true"),
+    KEY("model.parts.llm.precision", "model.llm.dtype",
+        "32-true=float32|bf16-mixed=bfloat16|bf16-true=bfloat16|16-mixed=float16", "*"),
+    KEY("memory.checkpoint", "model.llm.use_gradient_checkpointing", "none=false|selective=true|every-layer=true",
+        "false"),
+};
+
 /* ds_config.json. */
 static const hr_map_key deepspeed[] = {
     KEY("training.batch_size", "train_micro_batch_size_per_gpu", NULL, NULL),

@@ -25,8 +25,9 @@ void **hr__question_room(const hr_questions *q, hr_arena *arena) {
   return at;
 }
 
-hr_asked hr__question_take(const hr_questions *q, uint64_t number, void **at, hr_prompt *prompt) {
-  hr_asked asked = hr__data_ask(q->data, q->held, number, at);
-  *prompt = (hr_prompt){.ids = at[q->tokens], .count = asked.positions, .sample = at};
-  return asked;
+hr_status hr__question_take(const hr_questions *q, uint64_t number, void **at, hr_asked *asked, hr_prompt *prompt,
+                            hr_error *err) {
+  HR_TRY(hr__data_ask(q->data, q->held, number, at, asked, err));
+  *prompt = (hr_prompt){.ids = at[q->tokens], .count = asked->positions, .sample = at};
+  return HR_OK;
 }

@@ -20,6 +20,7 @@ hr_questions hr__questions_of(const hr_session *session);
 /* Room for the fields of one question, in the arena. NULL: out of memory. */
 void **hr__question_room(const hr_questions *questions, hr_arena *arena);
 /* Question `number`, its fields written at `at`, which the prompt refers to. */
-hr_asked hr__question_take(const hr_questions *questions, uint64_t number, void **at, hr_prompt *prompt);
+hr_status hr__question_take(const hr_questions *questions, uint64_t number, void **at, hr_asked *asked,
+                            hr_prompt *prompt, hr_error *err);
 
 #endif

@@ -62,7 +62,7 @@ static hr_status questions_take(const hr_session *session, hr_samples *s, hr_err
   for (size_t i = 0; i < s->count; i++) {
     void **at = hr__question_room(&questions, &s->arena);
     if (!at) return hr__nomem(err);
-    s->asked[i] = hr__question_take(&questions, i, at, &s->prompts[i]);
+    HR_TRY(hr__question_take(&questions, i, at, &s->asked[i], &s->prompts[i], err));
     texts[i] = s->asked[i].question;
   }
   s->texts = texts;

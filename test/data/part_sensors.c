@@ -64,6 +64,13 @@ hr_status sensors_open(sensors_data *o, const char *folder, const char *const *s
   return hr__data_open(o->recipe, &shape, &o->data, err);
 }
 
+hr_asked asked_of(const hr_data *data, bool eval, uint64_t number, void *const at[HR_FIELDS]) {
+  hr_asked asked;
+  hr_error err = {0};
+  assert_int_equal(hr__data_ask(data, eval, number, at, &asked, &err), HR_OK);
+  return asked;
+}
+
 void sensors_close(sensors_data *o) {
   hr__data_close(o->data);
   hr__recipe_destroy(o->recipe);

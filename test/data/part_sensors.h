@@ -30,6 +30,8 @@ typedef struct sensors_data {
 hr_status sensors_recipe(sensors_data *o, const char *folder, const char *const *settings, hr_error *err);
 hr_status sensors_open(sensors_data *o, const char *folder, const char *const *settings, bool eval, hr_error *err);
 void sensors_close(sensors_data *o);
+/* hr__data_ask, which is to succeed. */
+hr_asked asked_of(const hr_data *data, bool eval, uint64_t number, void *const at[HR_FIELDS]);
 
 /* A folder of the test's own: two recordings of each of two subjects, with a stream at 10 Hz and one at 20 Hz, and a
  * question about each recording. */

@@ -101,7 +101,7 @@ static void test_prompt(void **state) {
     int32_t prompt, tokens[SENSORS_LENGTH];
     memset(&b, 0xee, sizeof b);
     sensors_places(&b, at);
-    hr_asked asked = hr__data_ask(o.data, false, q, at);
+    hr_asked asked = asked_of(o.data, false, q, at);
     same(file, q, "prompt", &(int32_t){(int32_t)asked.positions}, sizeof prompt);
     expected_read(file, q, "tokens", tokens, sizeof tokens);
     assert_memory_equal(b.tokens[0], tokens, (size_t)asked.positions * sizeof *tokens);
@@ -173,7 +173,7 @@ static void test_held_out(void **state) {
         sensors_batch b;
         void *at[HR_FIELDS];
         sensors_places(&b, at);
-        hr_asked asked = hr__data_ask(o.data, eval, i, at);
+        hr_asked asked = asked_of(o.data, eval, i, at);
         int subject = atoi(asked.expected + 1);
         assert_string_equal(asked.subject, asked.expected);
         if (eval)
@@ -210,7 +210,7 @@ static void test_own_eval(void **state) {
   sensors_batch b;
   void *at[HR_FIELDS];
   sensors_places(&b, at);
-  assert_string_equal(hr__data_ask(o.data, true, 3, at).expected, "wave");
+  assert_string_equal(asked_of(o.data, true, 3, at).expected, "wave");
   sensors_close(&o);
   folder_end();
 }
@@ -337,7 +337,7 @@ static void test_threads(void **state) {
     for (uint64_t q = 0; q < 16; q++) {
       void *at[HR_FIELDS];
       sensors_places(&all[i][q], at);
-      hr__data_ask(o.data, false, q * 60, at);
+      asked_of(o.data, false, q * 60, at);
     }
     sensors_close(&o);
     assert_string_equal(trace[i].hash, trace[0].hash);
@@ -399,7 +399,7 @@ static void test_shipped(void **state) {
     void *at[HR_FIELDS], *whole_at[HR_FIELDS];
     sensors_places(&b, at);
     sensors_places(&whole, whole_at);
-    hr_asked asked = hr__data_ask(o.data, true, i, at);
+    hr_asked asked = asked_of(o.data, true, i, at);
     hr_micro micro = hr__data_micro(o.data, i, true);
     assert_int_equal(hr__data_fill(o.data, &micro, 0, 1, 0, whole_at, &err), HR_OK);
     types += strcmp(last, asked.type) != 0;
@@ -449,7 +449,7 @@ static void test_tokenizer(void **state) {
   sensors_batch b;
   void *at[HR_FIELDS];
   sensors_places(&b, at);
-  assert_true(hr__data_ask(data, false, 0, at).positions < 60); /* words, not bytes */
+  assert_true(asked_of(data, false, 0, at).positions < 60); /* words, not bytes */
   hr__data_close(data);
   hr__recipe_destroy(recipe);
 }

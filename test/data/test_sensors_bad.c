@@ -203,7 +203,7 @@ static void test_settings(void **state) {
   sensors_batch b;
   void *at[HR_FIELDS];
   sensors_places(&b, at);
-  assert_null(hr__data_ask(o.data, false, 0, at).expected);
+  assert_null(asked_of(o.data, false, 0, at).expected);
   sensors_close(&o);
   folder_end();
 }

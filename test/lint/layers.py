@@ -20,7 +20,8 @@ LIBRARIES = [
     (re.compile(r'^utf8proc\.h$'), ['text/']),
     (re.compile(r'^(xxhash|openssl/)'), ['base/']),
     (re.compile(r'^getopt\.h$'), ['cli/']),
-    (re.compile(r'^dlfcn\.h$'), ['dev/', 'format/hdf5.c', 'cli/env.c']),
+    (re.compile(r'^dlfcn\.h$'), ['dev/', 'format/hdf5.c', 'format/video_libav.c', 'cli/env.c']),
+    (re.compile(r'^lib(av|sw)'), ['format/video_libav.c']),
     (re.compile(r'^pthread\.h$'), ['base/', 'format/', 'text/', 'dev/']),
 ]
 

@@ -1,0 +1,94 @@
+/* Settings of the video model under model.config, and their checks. */
+#include <inttypes.h>
+
+#include "data/video.h"
+#include "model/parts.h"
+#include "model/video_caption.h"
+
+enum { SIZE_MOST = 1 << 16, LAYERS_MOST = 1 << 10 };
+
+#define SIZE(name, preset, most, text)                                                                                 \
+  {                                                                                                                    \
+    .path = "*.config." name, .type = HR_KEY_INT, .fallback = preset, .min = 1, .max = most,                           \
+    .meaning = "video_caption: " text                                                                                  \
+  }
+#define PART(name, preset, most, text)                                                                                 \
+  {                                                                                                                    \
+    .path = "*.config." name, .type = HR_KEY_FLOAT, .fallback = preset, .min = 0, .max = most,                         \
+    .meaning = "video_caption: " text                                                                                  \
+  }
+
+static const hr_key keys[] = {
+    SIZE("feature_size", "512", SIZE_MOST, "width of what is made of a frame"),
+    SIZE("trigger_size", "256", SIZE_MOST, "width of the trigger detector; even"),
+    SIZE("time_size", "768", SIZE_MOST, "width of the time-aware encoder; even"),
+    SIZE("time_layers", "4", LAYERS_MOST, "layers of the time-aware encoder"),
+    SIZE("time_heads", "8", SIZE_MOST, "heads of its attention"),
+    SIZE("time_mlp_size", "3072", SIZE_MOST, "width inside of its MLPs"),
+    SIZE("lstm_size", "512", SIZE_MOST, "units of the LSTM behind it, in each direction"),
+    SIZE("lstm_layers", "2", LAYERS_MOST, "layers of that LSTM"),
+    PART("dropout", "0.1", 0.99, "part that is dropped in training"),
+    PART("trigger_dropout", "0.2", 0.99, "the same in the trigger detector"),
+    PART("trigger_weight", "1.0", 1e6, "weight of the loss of triggers: cross-entropy of valid frames"),
+    PART("caption_weight", "1.0", 1e6, "weight of the loss of captions"),
+    PART("smoothness_weight", "0.5", 1e6, "weight of the mean difference of neighbouring trigger probabilities"),
+    {.path = "*.config.trigger_threshold",
+     .type = HR_KEY_FLOAT,
+     .fallback = "0.5",
+     .min = 0.001,
+     .max = 0.999,
+     .meaning = "video_caption: probability above which a frame triggers, for metrics and for headroom generate"},
+};
+const hr_key_table hr_video_caption_keys = {keys, sizeof keys / sizeof *keys};
+
+hr_video_caption hr__video_caption_read(const hr_model_part *whole) {
+  const hr_scope *r = &whole->scope;
+  hr_video_caption m = {
+      .sizes = {.feature = hr__scope_int(r, "config.feature_size"),
+                .trigger = hr__scope_int(r, "config.trigger_size"),
+                .width = hr__scope_int(r, "config.time_size"),
+                .layers = hr__scope_int(r, "config.time_layers"),
+                .heads = hr__scope_int(r, "config.time_heads"),
+                .mlp = hr__scope_int(r, "config.time_mlp_size"),
+                .lstm = hr__scope_int(r, "config.lstm_size"),
+                .lstm_layers = hr__scope_int(r, "config.lstm_layers"),
+                .dropout = (float)hr__scope_float(r, "config.dropout"),
+                .trigger_dropout = (float)hr__scope_float(r, "config.trigger_dropout")},
+      .trigger_weight = (float)hr__scope_float(r, "config.trigger_weight"),
+      .caption_weight = (float)hr__scope_float(r, "config.caption_weight"),
+      .smoothness_weight = (float)hr__scope_float(r, "config.smoothness_weight"),
+      .trigger_threshold = (float)hr__scope_float(r, "config.trigger_threshold"),
+  };
+  hr_error ignored; /* it has been checked */
+  if (hr__video_shape(r->recipe, &m.sizes.frames, &m.height, &m.image_width, &ignored) != HR_OK) m.sizes.frames = 1;
+  return m;
+}
+
+static hr_status backbone_check(const hr_model_part *whole, hr_error *err) {
+  hr_model_part part = hr__part_find(whole, HR_VIDEO_BACKBONE);
+  if (part.model->body && !part.model->embed && !part.model->forward) return HR_OK;
+  return hr__scope_fail(&part.scope, "family", "take a backbone: resnet18, resnet50 or efficientnet_b0", err,
+                        "%s.family: %s makes no features of images", part.scope.section, part.model->family);
+}
+
+hr_status hr__video_caption_check(const hr_model_part *whole, hr_error *err) {
+  const hr_scope *r = &whole->scope;
+  int64_t frames, height, width, length = hr__recipe_int(r->recipe, "data.sequence_length");
+  HR_TRY(backbone_check(whole, err));
+  HR_TRY(hr__part_writes(whole, HR_VIDEO_DECODER, err));
+  HR_TRY(hr__video_shape(r->recipe, &frames, &height, &width, err));
+  hr_video_caption m = hr__video_caption_read(whole);
+  if (frames >= length)
+    return hr__recipe_fail(r->recipe, "data.max_frames", "raise data.sequence_length, or lower data.max_frames", err,
+                           "%" PRId64 " frames leave no room for a caption in %" PRId64 " positions", frames, length);
+  if (m.sizes.width % m.sizes.heads != 0)
+    return hr__scope_fail(r, "config.time_heads", "take a divisor", err,
+                          "%" PRId64 " heads do not divide time_size %" PRId64, m.sizes.heads, m.sizes.width);
+  if (m.sizes.width % 2 != 0)
+    return hr__scope_fail(r, "config.time_size", "take an even number", err,
+                          "positions of %" PRId64 " numbers are not halves of sines and cosines", m.sizes.width);
+  if (m.sizes.trigger % 2 != 0)
+    return hr__scope_fail(r, "config.trigger_size", "take an even number", err,
+                          "the trigger detector ends with half of its width, and %" PRId64 " is odd", m.sizes.trigger);
+  return HR_OK;
+}

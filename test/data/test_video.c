@@ -1,0 +1,251 @@
+/* Source video: fields of samples from arrays and from videos that are made, what is held out, the cache of frames, and
+ * how triggers are judged. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/video.h"
+#include "part_video.h"
+
+static void opened(video_data *o, const char *path, const char *const *settings, bool eval) {
+  hr_error err = {0};
+  if (video_open(o, path, settings, eval, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
+}
+
+/* The row of a batch whose caption begins so; -1: it has none. */
+static int row_of(const video_batch *b, char first, int32_t frames) {
+  for (int r = 0; r < VIDEO_BATCH; r++)
+    if (b->targets[r][frames - 1] == first) return r;
+  return -1;
+}
+
+static void row_check(const video_batch *b, int r, const char *caption, int64_t first_frame, int value) {
+  int32_t n = b->frame_lengths[r];
+  int64_t ids = (int64_t)strlen(caption) + 1;
+  assert_int_equal(n, VIDEO_FRAMES);
+  for (int t = 0; t < VIDEO_FRAMES; t++) {
+    assert_true(b->timestamps[r][t] == (float)(first_frame + t) / 2);
+    assert_int_equal(b->frame_mask[r][t], 1);
+    assert_int_equal(b->pair_mask[r][t], t > 0);
+    for (int i = 0; i < 60; i++)
+      assert_int_equal(((const uint8_t *)b->frames[r][t])[i], (value + (first_frame + t) * 10 + i) % 256);
+  }
+  for (int t = 0; t < VIDEO_LENGTH; t++) {
+    int64_t number = t - n + 1;
+    bool target = number >= 0 && number < ids;
+    assert_int_equal(b->targets[r][t], target ? caption[number] : -1);
+    assert_int_equal(b->tokens[r][t], number > 0 && number < ids ? caption[number - 1] : 0);
+    assert_int_equal(b->caption_mask[r][t], target);
+    assert_int_equal(b->placement[r][t], t < n ? VIDEO_LENGTH + t : t);
+  }
+}
+
+/* Each caption has a window of its video that holds its segment, with a trigger for every frame within it. */
+static void test_arrays(void **state) {
+  (void)state;
+  static const struct {
+    const char *caption;
+    int value;
+    double start, end;
+  } expected[] = {{"it rises", 0, 0.9, 2.1}, {"ends", 0, 3.4, 3.6}, {"begins", 100, 0, 0}, {"between", 100, 1.1, 1.2}};
+  video_data o;
+  video_batch b;
+  int seen = 0;
+  videos_begin();
+  opened(&o, videos_path(), NULL, false);
+  assert_int_equal(hr__data_train_samples(o.data), 4);
+  for (uint64_t sample = 0; sample < 4; sample += 2) {
+    video_fill(&o, sample, false, &b);
+    for (size_t k = 0; k < 4; k++)
+      for (int r = 0; r < 2; r++) {
+        if (b.targets[r][VIDEO_FRAMES - 1] != expected[k].caption[0] ||
+            b.targets[r][VIDEO_FRAMES] != expected[k].caption[1] || b.frames[r][0][0][0][0] < expected[k].value ||
+            b.targets[r][VIDEO_FRAMES + 2] != expected[k].caption[3])
+          continue;
+        int64_t first = (int64_t)(b.timestamps[r][0] * 2);
+        seen++;
+        row_check(&b, r, expected[k].caption, first, expected[k].value);
+        int count = 0;
+        for (int t = 0; t < VIDEO_FRAMES; t++) {
+          double at = (double)b.timestamps[r][t];
+          bool within = at >= expected[k].start && at <= expected[k].end;
+          count += b.triggers[r][t];
+          if (k != 3) assert_int_equal(b.triggers[r][t], within);
+          if (k == 3) assert_int_equal(b.triggers[r][t], at == 1.0); /* none is within: the nearest */
+        }
+        assert_int_equal(count, k == 0 ? 3 : 1);
+      }
+  }
+  assert_int_equal(seen, 4);
+  assert_true(row_of(&b, 'z', VIDEO_FRAMES) < 0);
+  video_close(&o);
+  videos_end();
+}
+
+/* Frames are brought to size, up to max_frames, and read from the cache the next time. */
+static void test_sizes(void **state) {
+  (void)state;
+  video_data o;
+  video_batch b;
+  char path[4500];
+  static const char *const settings[] = {"data.workers=2", NULL};
+  cache_clear();
+  videos_begin();
+  videos_put_array("two.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (3, 8, 10, 3)}", 3 * 240, 0);
+  opened(&o, videos_path(), settings, false);
+  assert_int_equal(hr__data_remark(o.data, false) == NULL, 1);
+  assert_int_equal(cache_files(path), 2);
+  bool short_one = false;
+  for (uint64_t sample = 0; sample < 4; sample++) {
+    video_fill(&o, sample, false, &b);
+    if (b.frame_lengths[0] == VIDEO_FRAMES) continue;
+    short_one = true;
+    assert_int_equal(b.frame_lengths[0], 3);
+    for (int t = 3; t < VIDEO_FRAMES; t++) {
+      assert_true(b.timestamps[0][t] == 0);
+      assert_int_equal(b.frame_mask[0][t], 0);
+      assert_int_equal(b.frames[0][t][3][4][2], 0);
+    }
+    assert_true(b.targets[0][2] >= 0 && b.targets[0][1] == -1);
+  }
+  assert_true(short_one);
+  video_close(&o);
+  videos_put_array("one.npy", "broken", 0, 0); /* another content: another entry, and a bad one */
+  hr_error err = {0};
+  assert_int_equal(video_open(&o, videos_path(), settings, false, &err), HR_BAD_INPUT);
+  video_close(&o);
+  videos_end();
+}
+
+static void test_resize(void **state) {
+  (void)state;
+  /* Half of the size: the mean of neighbours, halves rounded up. Twice: a quarter between them. */
+  const uint8_t four[4 * 3] = {0, 0, 0, 10, 20, 30, 21, 20, 30, 40, 50, 60};
+  uint8_t two[2 * 3], eight[4 * 3];
+  hr__video_resize(four, (hr_picture_size){1, 4}, (hr_picture_size){1, 2}, two);
+  assert_int_equal(two[0], 5);
+  assert_int_equal(two[1], 10);
+  assert_int_equal(two[3], 31); /* 30.5 */
+  hr__video_resize(four, (hr_picture_size){1, 2}, (hr_picture_size){1, 4}, eight);
+  assert_int_equal(eight[0], 0);
+  assert_int_equal(eight[4], 5);
+  assert_int_equal(eight[7], 15);
+  assert_int_equal(eight[11], 30);
+}
+
+/* All captions of a video are on one side. */
+static void test_held(void **state) {
+  (void)state;
+  video_data o;
+  video_batch b;
+  static const char *const settings[] = {"data.eval_fraction=0.5", NULL};
+  videos_begin();
+  opened(&o, videos_path(), settings, true);
+  assert_int_equal(hr__data_train_samples(o.data), 2);
+  assert_int_equal(hr__data_eval_samples(o.data), 2);
+  video_fill(&o, 0, true, &b);
+  bool second = b.frames[0][0][0][0][0] >= 100;
+  assert_int_equal(b.frames[1][0][0][0][0] >= 100, second);
+  /* A model that triggers where it should, one that never does, and one that always does. */
+  int64_t of_a_row;
+  hr_judged judged;
+  hr_error err = {0};
+  float points[2 * VIDEO_FRAMES];
+  assert_int_equal(hr__data_items(o.data, &of_a_row), 2);
+  for (int i = 0; i < 2 * VIDEO_FRAMES; i++)
+    points[i] = b.triggers[i / VIDEO_FRAMES][i % VIDEO_FRAMES] ? 1.0f : -1.0f;
+  assert_int_equal(hr__data_judge(o.data, points, VIDEO_FRAMES, &judged, &err), HR_OK);
+  assert_string_equal(judged.metric[0].name, "trigger_f1");
+  assert_true(judged.metric[0].value == 1 && judged.metric[1].value == 0);
+  memset(points, 0, sizeof points);
+  assert_int_equal(hr__data_judge(o.data, points, VIDEO_FRAMES, &judged, &err), HR_OK);
+  assert_true(judged.metric[0].value == 0 && judged.metric[1].value == 2.5);
+  for (int i = 0; i < 2 * VIDEO_FRAMES; i++)
+    points[i] = 1;
+  assert_int_equal(hr__data_judge(o.data, points, VIDEO_FRAMES, &judged, &err), HR_OK);
+  double meant = 0;
+  for (int i = 0; i < 2 * VIDEO_FRAMES; i++)
+    meant += b.triggers[i / VIDEO_FRAMES][i % VIDEO_FRAMES];
+  assert_true(judged.metric[0].value == 2 * meant / (2 * VIDEO_FRAMES + meant));
+  /* What losses are divided by is counted without a look at the pixels. */
+  hr_micro micro = hr__data_micro(o.data, 0, true);
+  int64_t count;
+  assert_int_equal(hr__data_count(o.data, &micro, 5, &count, &err), HR_OK);
+  assert_int_equal(count, 2 * (VIDEO_FRAMES - 1));
+  video_close(&o);
+  videos_end();
+}
+
+/* Videos that are made are the same whenever they are asked for, have what their captions say, and differ by seed. */
+static void test_made(void **state) {
+  (void)state;
+  video_data o, again;
+  video_batch b, c;
+  static const char *const settings[] = {"data.video.made=40", "data.eval_fraction=0.25", NULL};
+  opened(&o, NULL, settings, true);
+  opened(&again, NULL, settings, true);
+  assert_int_equal(hr__data_train_samples(o.data), 30);
+  assert_int_equal(hr__data_eval_samples(o.data), 10);
+  for (uint64_t sample = 0; sample < 30; sample += 2) {
+    video_fill(&o, sample, false, &b);
+    video_fill(&again, sample, false, &c);
+    assert_memory_equal(&b, &c, sizeof b);
+    for (int r = 0; r < 2; r++) {
+      int there = 0;
+      for (int t = 0; t < VIDEO_FRAMES; t++)
+        there += b.triggers[r][t];
+      assert_in_range(there, 3, VIDEO_FRAMES - 1);
+      assert_int_equal(b.targets[r][VIDEO_FRAMES - 1], 'a');
+    }
+  }
+  video_close(&again);
+  video_close(&o);
+}
+
+/* A video without captions: all of its frames, in windows one behind the other. */
+static void test_alone(void **state) {
+  (void)state;
+  video_data o;
+  video_batch b;
+  void *at[HR_FIELDS];
+  hr_asked asked;
+  hr_error err = {0};
+  char path[4200];
+  static const char *const settings[] = {"data.video.uncaptioned=true", NULL};
+  videos_begin();
+  snprintf(path, sizeof path, "%s/one.npy", videos_path());
+  assert_int_equal(video_open(&o, path, NULL, false, &err), HR_BAD_INPUT);
+  video_close(&o);
+  opened(&o, path, settings, false);
+  assert_int_equal(hr__data_train_samples(o.data), 2);
+  video_places(&b, at);
+  assert_int_equal(hr__data_ask(o.data, false, 1, at, &asked, &err), HR_OK);
+  assert_int_equal(asked.positions, 2);
+  assert_true(asked.first_seconds == 3 && !asked.expected);
+  assert_int_equal(b.frames[0][1][0][0][0], 70);
+  video_close(&o);
+  videos_end();
+}
+
+/* Libraries of another major version are refused, with both named. */
+static void test_versions(void **state) {
+  (void)state;
+  hr_error err = {0};
+  assert_int_equal(hr__video_library_check("libavcodec", 59, 59, &err), HR_OK);
+  assert_int_equal(hr__video_library_check("libavcodec", 59, 61, &err), HR_UNSUPPORTED);
+  assert_non_null(strstr(err.message, "libavcodec 61 is here, but headroom was built with version 59"));
+  assert_int_equal(hr__video_library_check("libavcodec", 59, 0, &err), HR_UNSUPPORTED);
+  assert_non_null(strstr(err.remedy, "install"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_arrays),   cmocka_unit_test(test_sizes), cmocka_unit_test(test_resize),
+      cmocka_unit_test(test_held),     cmocka_unit_test(test_made),  cmocka_unit_test(test_alone),
+      cmocka_unit_test(test_versions),
+  };
+  cache_begin("video");
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  cache_end();
+  return failed;
+}
