@@ -7,6 +7,7 @@
 #ifndef HR_MODEL_MULTISTREAM_H
 #define HR_MODEL_MULTISTREAM_H
 
+#include "data/motion.h"
 #include "model/model.h"
 
 /* Names of the parts. */
@@ -16,9 +17,6 @@
 #define HR_STREAM_COOLING  "cooling"
 #define HR_STREAM_FUSION   "fusion"
 
-/* Of the object's motion: instants, numbers of each ([x, y, z, vx, vy, vz, range, bearing, elevation]), and features
- * that the host makes of them (data/motion.h). */
-enum { HR_MOTION_INSTANTS = 3, HR_MOTION_NUMBERS = 9, HR_MOTION_FEATURES = 24 };
 /* Of cooling curves: tracks, and instants of each. */
 enum { HR_COOLING_TRACKS = 10, HR_COOLING_INSTANTS = 3 };
 
