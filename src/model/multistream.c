@@ -127,14 +127,14 @@ static hr_id noticed_of(hr_builder *b, hr_id logits, int64_t frames) {
   int64_t count = frames < MOST ? frames : MOST, samples = hr__desc_dim(b, logits, 0);
   hr_id x = HR_NONE, y = HR_NONE;
   hr__module(b, "losses.noticed");
-  logits = hr__detached(b, logits);
   hr_id sure = largest(b, logits, 4, &x);
   largest(b, logits, 3, &y);
   if (b->status != HR_OK) return HR_NONE;
   sure = hr__unary(b, HR_FORMULA_sigmoid, sure, 0, 0);
   hr_id frame = hr__topk(b, hr__reshape(b, sure, 2, (const int64_t[]){samples, frames}), (int)count);
   if (b->status != HR_OK) return HR_NONE;
-  return hr__gather(b, hr__node_out(b, frame, 1), hr__concat(b, (hr_id[]){sure, x, y}, 3, 2));
+  hr_id rows = hr__concat(b, (hr_id[]){sure, x, y}, 3, 2);
+  return hr__detached(b, hr__gather(b, hr__node_out(b, frame, 1), rows));
 }
 
 /* ---- branches ---- */
@@ -243,7 +243,7 @@ static hr_id multistream_forward(hr_builder *b, const hr_model_part *whole, cons
   hr_id event = head(b, &m, "heads.event", width, x), outcome = head(b, &m, "heads.outcome", width, x);
   heads_report(b, whole, &m, batch, event, outcome);
   hr_id masked = m.video ? mask_loss(b, mask, hr__batch_field(batch, "frame_mask"))
-                         : hr__unary(b, HR_FORMULA_affine, hr__detached(b, event), 0, 0);
+                         : hr__detached(b, hr__unary(b, HR_FORMULA_affine, event, 0, 0));
   hr_id loss = sum_of(b, masked, m.mask_weight);
   hr__report(b, whole->model, batch, "mask", loss);
   output_show(b, "importance", importance);
