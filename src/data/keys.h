@@ -7,6 +7,7 @@
 extern const hr_key_table hr_data_keys;     /* source.c */
 extern const hr_key_table hr_events_keys;   /* events_settings.c: data.events.* */
 extern const hr_key_table hr_masking_keys;  /* masking.c: data.masking.* */
+extern const hr_key_table hr_scenes_keys;   /* scenes.c: data.scenes.* */
 extern const hr_key_table hr_sensors_keys;  /* sensors_settings.c: data.sensors.* */
 extern const hr_key_table hr_taxonomy_keys; /* taxonomy_draw.c: data.taxonomy.* */
 extern const hr_key_table hr_video_keys;    /* video_settings.c: data.max_frames, data.video.* */

@@ -10,7 +10,9 @@
 #include "graph/adjoint.h"
 #include "op/conv_cuda.h"
 #include "op/conv_parts.h"
+#include "op/pointwise.h"
 #include "op/shapes.h"
+#include "op/slice.h"
 
 enum {
   ARG_MOST = 1 << 20, /* of strides, padding and dilation: sums and products of them stay far from overflow */
@@ -23,6 +25,20 @@ hr_id hr__conv(hr_builder *b, hr_id x, hr_id weight, hr_id bias, const hr_conv_a
 
 hr_id hr__conv_add(hr_builder *b, hr_id x, hr_id weight, hr_id bias, hr_id add, const hr_conv_args *args) {
   return hr__emit(b, &hr_op_conv, (hr_id[]){x, weight, bias, add}, 4, args);
+}
+
+hr_id hr__conv_transpose(hr_builder *b, hr_id x, hr_id weight, hr_id bias, const int64_t more[HR_CONV_AXES],
+                         const hr_conv_args *args) {
+  hr_conv_dx_args dx = {.conv = *args};
+  if (b->status != HR_OK) return HR_NONE;
+  const hr_desc from = b->graph->values[x].desc, w = b->graph->values[weight].desc;
+  for (int d = 0; d < from.rank - 2 && d < HR_CONV_AXES; d++)
+    dx.size[d] = (from.dim[2 + d] - 1) * args->stride[d] - 2 * args->padding[d] +
+                 args->dilation[d] * (w.dim[2 + d] - 1) + 1 + more[d];
+  hr_id y = hr__emit(b, &hr_op_conv_dx, (hr_id[]){x, weight, HR_NONE}, 3, &dx);
+  if (bias == HR_NONE || b->status != HR_OK) return y;
+  int64_t shape[HR_RANK] = {1, b->graph->values[bias].desc.dim[0], 1, 1, 1};
+  return hr__binary(b, HR_FORMULA_add, y, hr__reshape(b, bias, from.rank, shape));
 }
 
 /* ---- shapes ---- */
@@ -182,6 +198,25 @@ static void conv_grad(hr_adjoint *a, const hr_node *node) {
     hr__grad_set(a, 2, hr__emit(b, &hr_op_conv_db, in, 2, &(hr_conv_db_args){hr__grad_dtype(a, 2)}));
   }
   if (node->in[3] != HR_NONE && hr__wants_grad(a, 3)) hr__grad_add(a, 3, dy);
+}
+
+/* conv_dx is linear in dy and in W as conv is: its gradients are conv's ops with x and y exchanged. */
+static void conv_dx_grad(hr_adjoint *a, const hr_node *node) {
+  hr_builder *b = hr__adjoint_builder(a);
+  hr_id g = hr__out_grad(a, 0);
+  if (g == HR_NONE) return;
+  const hr_conv_args *args = &((const hr_conv_dx_args *)node->args)->conv;
+  const hr_desc w = b->graph->values[node->in[1]].desc;
+  if (hr__wants_grad(a, 0))
+    hr__grad_set(a, 0, hr__conv_add(b, g, hr__saved_in(a, 1), HR_NONE, hr__grad_partial(a, 0), args));
+  if (hr__wants_grad(a, 1)) {
+    hr_conv_dw_args dw = {.conv = *args, .dtype = hr__grad_dtype(a, 1)};
+    for (int d = 2; d < w.rank; d++)
+      dw.kernel[d - 2] = w.dim[d];
+    hr_id in[] = {hr__saved_in(a, 0), g, hr__grad_partial(a, 1)};
+    hr__grad_set(a, 1, hr__emit(b, &hr_op_conv_dw, in, 3, &dw));
+  }
+  if (node->in[2] != HR_NONE && hr__wants_grad(a, 2)) hr__grad_add(a, 2, g);
 }
 
 /* ---- cost and workspace ---- */
@@ -392,12 +427,15 @@ const hr_op hr_op_conv_dx = {
     .n_out = 1,
     .optional = 1u << 2,
     .args_bytes = sizeof(hr_conv_dx_args),
+    .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1),
+    .computes = ~0u,
     .alias = {{2, 0, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,
     .axes = HR_AXES_BATCH,
     .shares = 1u << 1,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = conv_dx_shape,
+    .grad = conv_dx_grad,
     .cost = conv_dx_cost,
     .workspace = conv_dx_workspace,
     .cpu = {.prepare = hr__conv_dx_prepare, .release = hr__conv_release, .run = hr__conv_dx_run},

@@ -31,12 +31,18 @@ typedef struct hr_conv_db_args {
 
 /* x [N, C, size...], W [K, C / groups, kernel...], bias? [K], add? [N, K, ...] -> y [N, K, windows...] */
 extern const hr_op hr_op_conv;
-extern const hr_op hr_op_conv_dx; /* dy, W, partial? -> dx; hr_conv_dx_args */
+extern const hr_op
+    hr_op_conv_dx; /* dy, W, partial? -> dx; hr_conv_dx_args. It has a gradient: see hr__conv_transpose */
 extern const hr_op hr_op_conv_dw; /* dy, x, partial? -> dW; hr_conv_dw_args */
 extern const hr_op hr_op_conv_db; /* dy, partial?    -> db; hr_conv_db_args */
 
 hr_id hr__conv(hr_builder *b, hr_id x, hr_id weight, hr_id bias, const hr_conv_args *args); /* bias: HR_NONE for none */
 /* The same on top of `add`, which it may take over: the two are summed in place. */
 hr_id hr__conv_add(hr_builder *b, hr_id x, hr_id weight, hr_id bias, hr_id add, const hr_conv_args *args);
+
+/* The transposed convolution, conv's adjoint: x [N, K, size...], W [K, C / groups, kernel...], bias? [C] -> y [N, C,
+ * ...] of the smallest size whose convolution has the size of x; `more` elements are behind it along each axis. */
+hr_id hr__conv_transpose(hr_builder *b, hr_id x, hr_id weight, hr_id bias, const int64_t more[HR_CONV_AXES],
+                         const hr_conv_args *args);
 
 #endif

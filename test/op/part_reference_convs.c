@@ -90,7 +90,7 @@ static const reference ops[] = {
      .run = conv_reference,
      .differentiable = true,
      .loose = 1u << 1}, /* with a stride, several kernels */
-    {.op = "conv_dx", .run = conv_dx_reference},
+    {.op = "conv_dx", .run = conv_dx_reference, .differentiable = true},
     {.op = "conv_dw", .run = conv_dw_reference},
     {.op = "conv_db", .run = conv_db_reference, .loose = 1u << 0},
 };
