@@ -279,7 +279,7 @@ static hr_status scatter_run(const hr_call *call) {
 
 /* ---- samples ---- */
 
-/* Rows of each sample, rows of all, single elements, and planes. */
+/* Rows of each sample, rows of all, single elements, and planes; two permutations of rows, and one. */
 static const hr_sample gather_samples[] = {
     {.n_in = 3,
      .in = {{HR_I32, 2, {3, 11}}, {HR_F32, 3, {3, 7, 24}}},
@@ -297,6 +297,14 @@ static const hr_sample gather_samples[] = {
      .in = {{HR_I32, 3, {2, 3, 4}}, {HR_F32, 5, {2, 3, 6, 5, 8}}},
      .args = &(const hr_gather_args){2},
      .index_below = 6},
+    {.n_in = 3,
+     .in = {{HR_I32, 2, {3, 14}}, {HR_F32, 3, {3, 7, 24}}, {HR_I32, 2, {3, 14}}},
+     .args = &(const hr_gather_args){1},
+     .index_below = 7},
+    {.n_in = 3,
+     .in = {{HR_I32, 3, {2, 3, 9}}, {HR_F32, 4, {2, 3, 9, 8}}, {HR_I32, 3, {2, 3, 9}}},
+     .args = &(const hr_gather_args){2},
+     .index_below = 9},
 };
 
 /* With rows that are named several times, and rows that are not. */
