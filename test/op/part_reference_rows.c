@@ -161,6 +161,20 @@ static void rope_reference(const reference_call *c) {
       }
 }
 
+/* Where there are inverses, the index is permutations: rows moved on by as many as its first number says. */
+static void gather_fill(double *const *in, const hr_desc *desc, const void *args) {
+  (void)args;
+  if (!in[2]) return;
+  hr_gather_sizes s = hr__gather_sizes(&desc[0], &desc[1]);
+  for (int64_t first = 0; first < s.groups * s.n; first += s.rows) {
+    int64_t by = (int64_t)in[0][first];
+    for (int64_t i = 0; i < s.rows; i++) {
+      in[0][first + i] = (double)((i + by) % s.rows);
+      in[2][first + (i + by) % s.rows] = (double)i;
+    }
+  }
+}
+
 static void gather_reference(const reference_call *c) {
   hr_gather_sizes s = hr__gather_sizes(&c->in_desc[0], &c->in_desc[1]);
   for (int64_t i = 0; i < s.groups * s.n; i++)
@@ -211,7 +225,7 @@ static const reference ops[] = {
     /* f32 frequencies times positions: the angle is off by some roundings of the largest position */
     {.op = "rope_table", .run = rope_table_reference, .tolerance = 5e-4},
     {.op = "rope", .run = rope_reference, .differentiable = true, .constants = 1u << 1},
-    {.op = "gather", .run = gather_reference, .differentiable = true, .loose = 1u << 1},
+    {.op = "gather", .run = gather_reference, .fill = gather_fill, .differentiable = true, .loose = 1u << 1},
     {.op = "scatter", .run = scatter_reference, .differentiable = true, .constants = 1u << 2},
     {.op = "topk", .run = topk_reference, .fill = topk_fill, .differentiable = true, .loose = 1u << 0},
 };
