@@ -2,6 +2,7 @@
 """The gesture model: it learns to tell eight motions apart, two of which differ in their order alone; prepare gives the same bits; what it holds is
 what was planned; recompute, offload and resuming change no bit; recipes of its guide are planned without data."""
 import csv
+import json
 import os
 import random
 
@@ -36,6 +37,13 @@ def learns(path):
     right = sum(counts[i][i] for i in range(8))
     check(abs(right / 128 - answer['eval_metrics']['accuracy']) < 1e-6, 'the matrix says how many are right')
     within(answer, 'the small recipe')
+    # Scores of what is held out, by the run.
+    run('embed', path('after'), '--out', path('scores.jsonl')).expect(0)
+    with open(path('scores.jsonl'), encoding='utf-8') as file:
+        scores = [json.loads(line) for line in file]
+    guessed = sum(classes[line['point'].index(max(line['point']))] == line['code'] for line in scores)
+    check(len(scores) == 128 and guessed == right, f'{guessed} of {len(scores)} are right by their scores, {right} by the evaluation')
+    run('embed', path('after'), '--nearest', 'left').expect(2, 'no distance')
     return answer
 
 
