@@ -8,7 +8,7 @@ import random
 
 from configs import FOLDER, sides
 from schema import conforms
-from support import RECIPES, Folder, check, finish, run
+from support import RECIPES, ROOT, Folder, check, finish, run
 
 RECIPE = os.path.join(RECIPES, '002-small.yaml')
 PARAMETERS = {'before': 9343168, 'after': 5280148, 'b': 2518756, 'revert': 9343168}
@@ -87,6 +87,22 @@ def prepared(path, made):
     check(not any(name.endswith('.tmp') for name in os.listdir(path('vectors'))), 'nothing is left over')
 
 
+def hdf5(path):
+    """A file as the original writes it; without libhdf5 the message says what to install."""
+    file = os.path.join(ROOT, 'test', 'data', 'events', 'small.h5')
+    arguments = ['train', RECIPE, '--json', '--quiet', '--steps', '2', '--out', path('hdf5')]
+    for setting in (f'data.path={file}', f'data.eval_path={file}', 'data.events.generate=null', 'training.batch_size=2', 'training.eval_every=2'):
+        arguments += ['--set', setting]
+    answer = run(*arguments)
+    if answer.code == 1:
+        check('libhdf5-' in answer.out + answer.err, answer.out + answer.err)
+        print('skipped: HDF5 files are not read here, libhdf5 is missing')
+        return
+    answer = answer.expect(0).json()
+    check(answer['confusion']['classes'][:4] == ['wave', 'clap', 'point', '3'], str(answer['confusion']))
+    within(answer, 'HDF5')
+
+
 def same_bits(path):
     short = ['training.batch_size=4', 'training.eval_every=null', 'model.config.dropout=0.1', 'model.config.drop_path=0.1',
              'model.config.num_layers=2', 'training.schedule.kind=constant', 'data.events.generate=64']
@@ -160,6 +176,7 @@ with Folder() as folder:
     refused(folder.path)
     guide(folder.path)
     applied(path)
+    hdf5(path)
     same_bits(path)
     prepared(path, learns(path))
 finish()
