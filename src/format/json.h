@@ -33,6 +33,9 @@ json_t *hr__json_string(const char *text);
 /* The text of a config without its comments (//, #, and between slash and star) and without commas before a closing
  * bracket, all of which become spaces: places stay the same. NULL: out of memory. */
 const char *hr__json_strict(const char *text, size_t bytes, hr_arena *arena);
+/* The same text with null for Infinity and -Infinity, which Python's own writer leaves in files, at the same places.
+ * NULL: out of memory. */
+const char *hr__json_finite(const char *text, size_t bytes, hr_arena *arena);
 
 /* Where a text begins in its file: lines and columns of its values count from there. */
 typedef struct hr_json_start {

@@ -1,4 +1,5 @@
-/* Configs that readers more lenient than JSON accept: comments and commas before a closing bracket. */
+/* Configs that readers more lenient than JSON accept: comments and commas before a closing bracket; and infinite
+ * numbers, which Python writes although JSON has no words for them. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -40,6 +41,26 @@ const char *hr__json_strict(const char *text, size_t bytes, hr_arena *arena) {
     end = text[at] == '"' ? string_end(text, bytes, at) : at + 1;
     if (comma && (text[at] == '}' || text[at] == ']')) *comma = ' ';
     if (!strchr(" \t\r\n", text[at])) comma = text[at] == ',' ? out + at : NULL;
+  }
+  return out;
+}
+
+const char *hr__json_finite(const char *text, size_t bytes, hr_arena *arena) {
+  static const char *const words[] = {"-Infinity", "Infinity"};
+  char *out = hr__arena_alloc(arena, bytes + 1);
+  if (!out) return NULL;
+  memcpy(out, text, bytes);
+  out[bytes] = 0;
+  for (size_t at = 0, end; at < bytes; at = end) {
+    end = text[at] == '"' ? string_end(text, bytes, at) : at + 1;
+    for (size_t i = 0; i < sizeof words / sizeof *words && text[at] != '"'; i++) {
+      size_t length = strlen(words[i]);
+      if (bytes - at < length || memcmp(text + at, words[i], length) != 0) continue;
+      memset(out + at, ' ', length);
+      memcpy(out + at, "null", 4);
+      end = at + length;
+      break;
+    }
   }
   return out;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "format/json.h"
 #include "model/model.h"
 
 /* Keys that name schemes headroom does not have. Null, false, 0 and empty sections ask for nothing. */
@@ -109,7 +110,9 @@ hr_status hr__model_config_merge(hr_recipe *recipe, const char *section, const c
                                  size_t bytes, const hr_model **family, hr_error *err) {
   hr_doc_node *config;
   *family = NULL;
-  HR_TRY(hr__json_parse(name, text, bytes, hr__recipe_arena(recipe), &config, err));
+  const char *finite = hr__json_finite(text, bytes, hr__recipe_arena(recipe));
+  if (!finite) return hr__nomem(err);
+  HR_TRY(hr__json_parse(name, finite, bytes, hr__recipe_arena(recipe), &config, err));
   HR_TRY(family_find(recipe, section, config, name, family, err));
   if (*family) HR_TRY(family_merge(recipe, section, config, *family, name, err));
   if (*family && (*family)->config_read) HR_TRY((*family)->config_read(config, name, err));

@@ -55,14 +55,14 @@ hr_id hr__gesture_stacks(hr_builder *b, const hr_gesture *m, const hr_model_batc
   hr_id done[HR_GESTURE_ORDERS];
   for (int s = 0; s < m->stacks; s++) {
     hr__module(b, "stacks.%d", s);
-    hr_id order = orders_of(b, batch, "orders", s * k, k);
-    order = hr__reshape(b, order, 2, (const int64_t[]){samples, k * length});
-    hr_id y = hr__gather(b, order, x);
+    hr_id order = orders_of(b, batch, "orders", s * k, k), inverse = orders_of(b, batch, "inverses", s * k, k);
+    const int64_t flat[] = {samples, k * length};
+    hr_id y = hr__gather_permuted(b, hr__reshape(b, order, 2, flat), hr__reshape(b, inverse, 2, flat), x);
     y = hr__reshape(b, y, 4, (const int64_t[]){samples, k, length, m->hidden});
     for (int64_t i = 0; i < m->layers; i++)
       y = layer(b, m, batch, s, i, k, y);
     hr__module(b, "stacks.%d", s);
-    done[s] = hr__gather(b, orders_of(b, batch, "inverses", s * k, k), y);
+    done[s] = hr__gather_permuted(b, inverse, order, y);
   }
   hr__module(b, "fusion");
   if (b->status != HR_OK) return HR_NONE;

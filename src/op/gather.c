@@ -7,16 +7,22 @@
 #include "graph/adjoint.h"
 #include "op/copy.h"
 #include "op/index_sort.h"
+#include "op/pointwise.h"
 #include "op/shapes.h"
+#include "op/slice.h"
 #include "op/stream.h"
 
-enum { INDEX, X, PARTIAL }; /* operands */
+enum { INDEX, X, PARTIAL, INVERSES = PARTIAL }; /* operands; the third is gather's or scatter's */
 enum { SAME_TYPE = -1 };
 
-hr_id hr__gather(hr_builder *b, hr_id index, hr_id x) {
+hr_id hr__gather_permuted(hr_builder *b, hr_id index, hr_id inverses, hr_id x) {
   if (b->status != HR_OK) return HR_NONE;
   hr_gather_args args = {b->graph->values[index].desc.rank - 1};
-  return hr__emit(b, &hr_op_gather, (hr_id[]){index, x}, 2, &args);
+  return hr__emit(b, &hr_op_gather, (hr_id[]){index, x, inverses}, 3, &args);
+}
+
+hr_id hr__gather(hr_builder *b, hr_id index, hr_id x) {
+  return hr__gather_permuted(b, index, HR_NONE, x);
 }
 
 hr_id hr__scatter(hr_builder *b, hr_id index, hr_id x, int64_t rows) {
@@ -53,9 +59,14 @@ static hr_status sizes_check(const hr_desc *index, const hr_desc *table, hr_erro
 
 static hr_status gather_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   const hr_gather_args *args = view->args;
-  HR_TRY(hr__shape_operands(view, 2, 0, err));
+  HR_TRY(hr__shape_operands(view, 3, 1u << INVERSES, err));
   HR_TRY(hr__shape_float(view, X, err));
   HR_TRY(index_shape(view, args->batch_axes, false, err));
+  HR_TRY(hr__shape_like(view, INVERSES, &view->in[INDEX], err));
+  int64_t rows = view->in[X].dim[args->batch_axes], named = view->in[INDEX].dim[args->batch_axes];
+  if (view->in[INVERSES].rank > 0 && named % rows != 0)
+    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "%lld positions are not permutations of %lld rows", (long long)named,
+                    (long long)rows);
   out[0] = view->in[X];
   out[0].dim[args->batch_axes] = view->in[INDEX].dim[args->batch_axes];
   return sizes_check(&view->in[INDEX], &view->in[X], err);
@@ -78,11 +89,44 @@ static hr_status scatter_shape(const hr_op_view *view, hr_desc *out, hr_error *e
 
 /* ---- gradients ---- */
 
+/* A value with its axis `axis` as `k` parts of the same size. */
+static hr_id parted(hr_builder *b, hr_id value, int axis, int64_t k) {
+  if (b->status != HR_OK) return HR_NONE;
+  hr_desc desc = b->graph->values[value].desc;
+  int64_t size[HR_RANK + 1];
+  for (int d = 0; d < desc.rank; d++)
+    size[d < axis ? d : d + 1] = desc.dim[d];
+  size[axis] = k;
+  size[axis + 1] = desc.dim[axis] / k;
+  return hr__reshape(b, value, desc.rank + 1, size);
+}
+
+/* Of permutations: each one's rows back in their order, and the sum over permutations. */
+static void permuted_grad(hr_adjoint *a, int batch_axes, int64_t k, hr_id dy) {
+  hr_builder *b = hr__adjoint_builder(a);
+  hr_id inverses = hr__saved_in(a, INVERSES), dx;
+  if (k == 1) {
+    dx = hr__gather(b, inverses, dy);
+  } else {
+    dx = hr__gather(b, parted(b, inverses, batch_axes, k), parted(b, dy, batch_axes, k));
+    dx = hr__squeeze(b, hr__reduce(b, HR_REDUCE_SUM, dx, 1u << batch_axes), 1u << batch_axes);
+  }
+  if (dx != HR_NONE && b->graph->values[dx].desc.dtype != hr__grad_dtype(a, X))
+    dx = hr__copy(b, dx, hr__grad_dtype(a, X));
+  hr__grad_add(a, X, dx);
+}
+
 static void gather_grad(hr_adjoint *a, const hr_node *node) {
   hr_builder *b = hr__adjoint_builder(a);
   hr_id dy = hr__out_grad(a, 0);
   if (dy == HR_NONE || !hr__wants_grad(a, X)) return;
   int batch_axes = ((const hr_gather_args *)node->args)->batch_axes;
+  if (node->in[INVERSES] != HR_NONE) {
+    int64_t rows = b->graph->values[node->in[X]].desc.dim[batch_axes];
+    int64_t k = b->graph->values[node->in[INDEX]].desc.dim[batch_axes] / rows;
+    permuted_grad(a, batch_axes, k, dy);
+    return;
+  }
   hr_scatter_args args = {batch_axes, b->graph->values[node->in[X]].desc.dim[batch_axes], (int)hr__grad_dtype(a, X)};
   hr_id in[] = {hr__saved_in(a, INDEX), dy, hr__grad_partial(a, X)};
   hr__grad_set(a, X, hr__emit(b, &hr_op_scatter, in, 3, &args));
@@ -106,6 +150,9 @@ static void scatter_grad(hr_adjoint *a, const hr_node *node) {
 static bool gather_batch(const hr_op_view *view, const hr_batch *in, hr_batch *out) {
   int own = ((const hr_gather_args *)view->args)->batch_axes;
   const hr_batch *index = &in[INDEX], *x = &in[X];
+  if (view->in[INVERSES].rank > 0 && (in[INVERSES].axis != index->axis || in[INVERSES].rows != index->rows))
+    return false;
+  if (view->in[INVERSES].rank > 0 && index->axis == own) return false; /* a part of a permutation is none */
   bool shared = index->axis >= 0 && index->axis < own && x->axis == index->axis && x->rows == index->rows;
   bool rows = index->axis == own && x->axis < 0, columns = index->axis < 0 && x->axis > own;
   if (shared || rows || columns) out[0] = index->axis >= 0 ? *index : *x;
@@ -234,19 +281,19 @@ static hr_status scatter_run(const hr_call *call) {
 
 /* Rows of each sample, rows of all, single elements, and planes. */
 static const hr_sample gather_samples[] = {
-    {.n_in = 2,
+    {.n_in = 3,
      .in = {{HR_I32, 2, {3, 11}}, {HR_F32, 3, {3, 7, 24}}},
      .args = &(const hr_gather_args){1},
      .index_below = 7},
-    {.n_in = 2,
+    {.n_in = 3,
      .in = {{HR_I32, 1, {70}}, {HR_F32, 2, {19, 1037}}},
      .args = &(const hr_gather_args){0},
      .index_below = 19},
-    {.n_in = 2,
+    {.n_in = 3,
      .in = {{HR_I32, 2, {5, 3}}, {HR_F32, 2, {5, 33}}},
      .args = &(const hr_gather_args){1},
      .index_below = 33},
-    {.n_in = 2,
+    {.n_in = 3,
      .in = {{HR_I32, 3, {2, 3, 4}}, {HR_F32, 5, {2, 3, 6, 5, 8}}},
      .args = &(const hr_gather_args){2},
      .index_below = 6},
@@ -274,10 +321,11 @@ static const hr_sample scatter_samples[] = {
 
 const hr_op hr_op_gather = {
     .name = "gather",
-    .n_in = 2,
+    .n_in = 3,
     .n_out = 1,
+    .optional = 1u << INVERSES,
     .args_bytes = sizeof(hr_gather_args),
-    .saves = HR_SAVE_IN(INDEX),
+    .saves = HR_SAVE_IN(INDEX) | HR_SAVE_IN(INVERSES),
     .computes = 1u << X,
     .batch = gather_batch,
     .typed_by = X,

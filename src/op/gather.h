@@ -4,6 +4,9 @@
  * index is i32 [batch..., n]: its axes but the last are the first ones of x as well, and every sample has rows of its
  * own. What lies behind the axis of rows stays together. An index outside of [0, rows) reads as a row of zeros, and
  * goes nowhere.
+ *
+ * An index that consists of permutations of all rows, one behind another, may come with their inverses: the gradient is
+ * then a gather as well, summed over the permutations, and nothing has to be looked for.
  */
 #ifndef HR_OP_GATHER_H
 #define HR_OP_GATHER_H
@@ -20,10 +23,12 @@ typedef struct hr_scatter_args {
   int dtype;    /* hr_dtype of the result, or -1: that of x */
 } hr_scatter_args;
 
-extern const hr_op hr_op_gather;  /* index [batch..., n], x [batch..., rows, ...] -> [batch..., n, ...] */
+/* index [batch..., n], x [batch..., rows, ...], inverses? as the index -> [batch..., n, ...] */
+extern const hr_op hr_op_gather;
 extern const hr_op hr_op_scatter; /* index [batch..., n], x [batch..., n, ...], partial? -> [batch..., rows, ...] */
 
 hr_id hr__gather(hr_builder *b, hr_id index, hr_id x);
+hr_id hr__gather_permuted(hr_builder *b, hr_id index, hr_id inverses, hr_id x);
 hr_id hr__scatter(hr_builder *b, hr_id index, hr_id x, int64_t rows);
 
 /* The sizes that kernels work with: `groups` samples with `rows` rows in memory, of which `n` are named, each of

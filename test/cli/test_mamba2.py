@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Mamba-2 as a language model, and the gesture model on made-up data: what they hold is what was planned; recompute, offload,
+slices and resuming change no bit; checkpoints go out as they came in; settings that contradict each other are refused."""
+import json
+import os
+
+from support import ROOT, Folder, check, finish, run
+
+CHECKPOINT = os.path.join(ROOT, 'test', 'golden', 'mamba2', 'tied')
+LANGUAGE = f"""\
+model: {{ path: {CHECKPOINT} }}
+data: {{ source: synthetic, sequence_length: 70 }}
+training: {{ batch_size: 4, steps: 4, optimizer: {{ lr: 1e-3 }} }}
+"""
+GESTURE = """\
+model:
+  family: gesture
+  config: { hidden_dim: 32, d_state: 16, headdim: 16, num_layers: 2, num_classes: 5 }
+data: { source: synthetic, sequence_length: 48 }
+training: { batch_size: 4, steps: 4, eval_every: 4, eval_batches: 1, optimizer: { lr: 1e-3 }, ema: 0.9 }
+"""
+
+
+def train(recipe, out, *settings, flags=()):
+    arguments = ['train', recipe, '--out', out, '--json', '--quiet', *flags]
+    for setting in settings:
+        arguments += ['--set', setting]
+    return run(*arguments).expect(0).json()
+
+
+def same_bits(path, recipe, name, modes):
+    plain = train(recipe, path(name))
+    planned, measured = plain['planned']['peak_bytes'], plain['measured']['peak_bytes']
+    check(measured <= planned + (16 << 20) and planned - measured < (16 << 20), f'{name}: {planned} and {measured}')
+    for i, mode in enumerate(modes):
+        other = train(recipe, path(f'{name}-{i}'), *mode)
+        check(other['weights_sha256'] == plain['weights_sha256'], f'{name} with {mode}: other bits')
+    halves = path(f'{name}-halves')
+    train(recipe, halves, flags=['--steps', '2'])
+    rest = train(recipe, halves, flags=['--resume'])
+    check(rest['weights_sha256'] == plain['weights_sha256'], f'{name}: resuming gives other bits')
+    return plain
+
+
+def language(path):
+    recipe = path('language.yaml')
+    with open(recipe, 'w') as file:
+        file.write(LANGUAGE)
+    same_bits(path, recipe, 'language',
+              (['memory.checkpoint=every-layer'], ['memory.checkpoint=selective'],
+               ['memory.offload.activations=host', 'memory.checkpoint=every-layer']))
+    saved = os.path.join(path('language'), 'generation-00000004')
+    with open(os.path.join(saved, 'config.json')) as file:
+        config = json.load(file)
+    with open(os.path.join(CHECKPOINT, 'config.json')) as file:
+        public = json.load(file)
+    for key in ('architectures', 'model_type', 'hidden_size', 'num_heads', 'head_dim', 'n_groups', 'state_size', 'conv_kernel',
+                'chunk_size', 'time_step_limit', 'use_conv_bias', 'vocab_size', 'tie_word_embeddings'):
+        check(config[key] == public[key], f'{key}: {config[key]} is saved of {public[key]}')
+    run('plan', saved).expect(0, 'mamba2')
+    run('plan', CHECKPOINT, '--method', 'lora').expect(0, 'lora')
+    run('train', recipe, '--set', 'data.packing=true', '--set', 'data.source=lines', '--set', 'data.path=x.txt',
+        '--out', path('none')).expect(5, 'packed document')
+    run('plan', recipe, '--set', 'model.config.num_heads=5').expect(5, 'expand x hidden_size')
+    run('plan', recipe, '--set', 'model.config.n_groups=4').expect(5, 'do not form 4 groups')
+    run('plan', recipe, '--set', 'model.config.time_step_limit=[1.0, 0.5]').expect(5, 'cannot lie between')
+    run('generate', path('language'), '--prompt', 'a').expect(5)
+
+
+def gesture(path):
+    recipe = path('gesture.yaml')
+    with open(recipe, 'w') as file:
+        file.write(GESTURE)
+    same_bits(path, recipe, 'gesture', (['memory.checkpoint=every-layer'], ['memory.checkpoint=selective'],
+                                        ['memory.offload.optimizer=host']))
+    for shared in ('false', 'true'):
+        train(recipe, path(shared), f'model.config.share_weights={shared}', 'model.precision=bf16-mixed')
+    run('plan', recipe, '--set', 'model.config.headdim=24').expect(5, 'do not divide')
+    for wrong in ('[]', '[0]', '[1, two]', '3'):
+        run('plan', recipe, '--set', f'model.config.pooling_scales={wrong}').expect(5, 'pooling')
+
+
+with Folder() as folder:
+    path = lambda name: os.path.join(folder.path, name)
+    language(path)
+    gesture(path)
+finish()
