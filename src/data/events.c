@@ -36,6 +36,7 @@ typedef struct events {
   desk *desks;
   int n_desks;
   size_t desk_bytes;
+  bool evaluates; /* these are the files of data.eval_path */
 } events;
 
 static void events_close(void *state) {
@@ -112,6 +113,7 @@ static hr_status events_build(events *s, const hr_source_request *request, hr_er
   s->keys[0] = (hr_random_key){request->seed, hr__random_stream("data.events")};
   s->keys[1] = (hr_random_key){request->seed, hr__random_stream("data.events.eval")};
   s->length = request->length;
+  s->evaluates = request->held == HR_HOLD_ALL;
   s->confusion = hr__alloc_zero(1, sizeof *s->confusion);
   if (!s->confusion) return hr__nomem(err);
   return desks_take(s, hr__recipe_int(request->recipe, "data.workers"), err);
@@ -235,7 +237,11 @@ static hr_data_bytes events_bytes(const void *state) {
   const hr_events *e = &s->of;
   uint64_t held = e->n_rows * HR_EVENT_ROW * sizeof *e->rows + e->cap_samples * sizeof *e->samples +
                   e->cap_intervals * sizeof *e->intervals + e->arena.used_bytes + (uint64_t)s->n_desks * s->desk_bytes;
-  return (hr_data_bytes){.held = held};
+  bool hdf5 = false;
+  for (size_t i = 0; e->opened && i < e->files.count; i++)
+    hdf5 |= e->opened[i].hdf5 != NULL;
+  /* Those of data.eval_path are open beside it: the library is counted once, with what is trained on. */
+  return (hr_data_bytes){.held = held + (hdf5 && !s->evaluates ? HR_HDF5_HELD_BYTES : 0)};
 }
 
 #define COMMON                                                                                                         \

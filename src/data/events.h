@@ -125,6 +125,8 @@ typedef struct hr_events {
   size_t n_intervals, cap_intervals;
   float *rows; /* of all intervals, where they lie in memory */
   uint64_t n_rows, cap_rows;
+  int spill;          /* a file without a name that rows of raw events go to after each recording; -1: they stay */
+  uint64_t spilled;   /* rows in it */
   uint32_t most_rows; /* of an interval */
   hr_trace trace;
 } hr_events;

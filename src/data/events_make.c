@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "data/events.h"
+#include "format/file.h"
 
 hr_status hr__event_add(hr_event_list *events, hr_event event, hr_error *err) {
   if (events->count == events->capacity) {
@@ -51,7 +52,7 @@ static hr_status interval_make(hr_events *e, const hr_event_code *code, hr_event
   size_t n = hr__events_to_choose(count, e->settings.ratio);
   double begin_ms = (double)interval * e->settings.interval_ms;
   HR_TRY(rows_grow(e, n, err));
-  HR_TRY(hr__event_interval_add(e, (hr_event_interval){.first = e->n_rows, .rows = (uint32_t)n}, err));
+  HR_TRY(hr__event_interval_add(e, (hr_event_interval){.first = e->spilled + e->n_rows, .rows = (uint32_t)n}, err));
   if (n == 0) return HR_OK;
   uint32_t *chosen = hr__alloc_zero(n, sizeof *chosen);
   if (!chosen) return hr__nomem(err);
@@ -70,6 +71,15 @@ static hr_status intervals_make(hr_events *e, const hr_event_code *code, hr_even
   by_interval(raw, first_ms, e->settings.interval_ms, n, begins, sorted);
   for (uint32_t i = 0; i < n; i++)
     HR_TRY(interval_make(e, code, grid, number, i, sorted + begins[i], begins[i + 1] - begins[i], err));
+  return HR_OK;
+}
+
+static hr_status rows_spill(hr_events *e, hr_error *err) {
+  if (e->spill < 0) return HR_OK;
+  HR_TRY(hr__file_write_all(e->spill, "vectors on their way", e->rows,
+                            (size_t)e->n_rows * HR_EVENT_ROW * sizeof *e->rows, err));
+  e->spilled += e->n_rows;
+  e->n_rows = 0;
   return HR_OK;
 }
 
@@ -94,5 +104,5 @@ hr_status hr__events_make(hr_events *e, const hr_event_code *code, hr_event_grid
   if (status == HR_OK) status = intervals_make(e, code, grid, raw, number, n, first, begins, sorted, err);
   hr__free(begins);
   hr__free(sorted);
-  return status;
+  return status == HR_OK ? rows_spill(e, err) : status;
 }

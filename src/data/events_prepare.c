@@ -1,5 +1,7 @@
 /* What `headroom prepare` does: vectors of all recordings, into a file to train on and one to evaluate. See events.h.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 
 #include "data/events.h"
@@ -22,13 +24,24 @@ static hr_status part_write(const hr_events *e, bool held, const char *folder, h
   return out->path ? hr__events_write(e, held, out->path, err) : hr__nomem(err);
 }
 
+/* A file of the folder that has lost its name: it is gone when it is closed, however this ends. */
+static hr_status spill_open(const char *folder, hr_arena *arena, int *out, hr_error *err) {
+  char *path = hr__arena_format(arena, "%s/vectors.tmp", folder);
+  if (!path) return hr__nomem(err);
+  *out = hr__file_calls.open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (*out < 0) return hr__fail_errno(err, path, "create", errno);
+  hr__file_calls.unlink(path);
+  return HR_OK;
+}
+
 /* Of one key: "data.path", or "data.eval_path", all of which is to evaluate. */
 static hr_status key_prepare(const hr_recipe *recipe, uint64_t seed, const char *key, bool all_held, const char *folder,
                              hr_prepared *out, hr_arena *arena, hr_error *err) {
   hr_events e;
   hr__events_begin(&e);
   hr__events_settings(recipe, seed, &e.settings);
-  hr_status status = hr__events_read(&e, recipe, key, 0, err);
+  hr_status status = spill_open(folder, arena, &e.spill, err);
+  if (status == HR_OK) status = hr__events_read(&e, recipe, key, 0, err);
   size_t held = (size_t)llround(hr__recipe_float(recipe, "data.eval_fraction") * (double)e.n_samples);
   for (size_t i = 0; i < e.n_samples; i++)
     e.samples[i].held |= all_held || (e.settings.generate > 0 && i >= e.n_samples - held);

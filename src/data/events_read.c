@@ -6,12 +6,13 @@
 #include <string.h>
 
 #include "data/events.h"
+#include "format/file.h"
 
 #define PREPARED_ENDINGS ".safetensors"
 #define MANIFEST_ENDINGS ".csv|.tsv|.jsonl|.json"
 
 void hr__events_begin(hr_events *e) {
-  *e = (hr_events){.trace.whole = true};
+  *e = (hr_events){.trace.whole = true, .spill = -1};
   hr__arena_init(&e->arena);
 }
 
@@ -21,6 +22,7 @@ void hr__events_close(hr_events *e) {
     hr__hdf5_close(e->opened[i].hdf5);
   }
   hr__data_files_close(&e->files);
+  if (e->spill >= 0) hr__file_calls.close(e->spill);
   hr__free(e->samples);
   hr__free(e->intervals);
   hr__free(e->rows);
@@ -183,6 +185,9 @@ hr_status hr__events_rows(const hr_events *e, const hr_event_sample *sample, uin
   const hr_event_interval *of = &e->intervals[sample->intervals + interval];
   size_t numbers = (size_t)of->rows * HR_EVENT_ROW;
   if (numbers == 0) return HR_OK;
+  if (e->rows && e->spill >= 0)
+    return hr__file_read_at(e->spill, "vectors on their way", of->first * HR_EVENT_ROW * sizeof *room, room,
+                            numbers * sizeof *room, err);
   if (e->rows) {
     memcpy(room, e->rows + of->first * HR_EVENT_ROW, numbers * sizeof *room);
     return HR_OK;

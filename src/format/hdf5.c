@@ -21,6 +21,7 @@ enum { CLASS_INTEGER = 0, CLASS_FLOAT = 1, CLASS_STRING = 3 }; /* H5T_class_t */
   X(H5get_libversion, int, (unsigned *, unsigned *, unsigned *))                                                       \
   X(H5Eset_auto2, int, (hid, void *, void *))                                                                          \
   X(H5Fopen, hid, (const char *, unsigned, hid))                                                                       \
+  X(H5garbage_collect, int, (void))                                                                                    \
   X(H5Fclose, int, (hid))                                                                                              \
   X(H5Lexists, int, (hid, const char *, hid))                                                                          \
   X(H5Dopen2, hid, (hid, const char *, hid))                                                                           \
@@ -53,6 +54,7 @@ static const char install[] = "install it (Debian 12: libhdf5-103-1, Debian 13: 
 struct hr_hdf5 {
   hid file;
   char *path;
+  int opened; /* datasets since the file was */
 };
 
 static void *library_find(void) {
@@ -67,11 +69,11 @@ static void *library_find(void) {
   return found;
 }
 
-static hr_status library_load(hr_error *err) {
+static hr_status library_load(const char *path, hr_error *err) {
   if (library) return HR_OK;
   void *found = library_find();
   if (!found)
-    return hr__fail(err, HR_UNSUPPORTED, NULL, install, "HDF5 files are read through libhdf5, which is not here");
+    return hr__fail(err, HR_UNSUPPORTED, path, install, "HDF5 files are read through libhdf5, which is not here");
   bool whole = true;
 #define LOAD(name, result, parameters)                                                                                 \
   *(void **)&h5.name = dlsym(found, #name);                                                                            \
@@ -83,7 +85,7 @@ static hr_status library_load(hr_error *err) {
   const hid *f32 = dlsym(found, "H5T_NATIVE_FLOAT_g"), *i64 = dlsym(found, "H5T_NATIVE_INT64_g");
   if (!opened || !f32 || !i64 || (version[0] == 1 && version[1] < 10)) {
     dlclose(found);
-    return hr__fail(err, HR_UNSUPPORTED, NULL, install, "libhdf5 is of version %u.%u.%u; 1.10 and later ones are used",
+    return hr__fail(err, HR_UNSUPPORTED, path, install, "libhdf5 is of version %u.%u.%u; 1.10 and later ones are used",
                     version[0], version[1], version[2]);
   }
   h5.native_float = *f32;
@@ -94,7 +96,7 @@ static hr_status library_load(hr_error *err) {
 }
 
 static hr_status file_open(const char *path, hr_hdf5 *out, hr_error *err) {
-  HR_TRY(library_load(err));
+  HR_TRY(library_load(path, err));
   out->file = h5.H5Fopen(path, 0 /* to read */, 0 /* as usual */);
   if (out->file >= 0) return HR_OK;
   return hr__fail(err, HR_BAD_INPUT, path, "fetch or write the file again",
@@ -174,8 +176,19 @@ static void dataset_close(dataset *d) {
   if (d->set >= 0) h5.H5Dclose(d->set);
 }
 
-static hr_status dataset_open(const hr_hdf5 *file, const char *name, dataset *d, hr_error *err) {
+/* The library keeps what it has read of groups and datasets, up to 32 MiB, until a file is closed. */
+static hr_status file_renew(hr_hdf5 *file, hr_error *err) {
+  enum { DATASETS = 256 };
+  if (++file->opened < DATASETS) return HR_OK;
+  h5.H5Fclose(file->file);
+  h5.H5garbage_collect();
+  file->opened = 0;
+  return file_open(file->path, file, err);
+}
+
+static hr_status dataset_open(hr_hdf5 *file, const char *name, dataset *d, hr_error *err) {
   *d = (dataset){.set = -1, .space = -1, .type = -1, .count = 1};
+  HR_TRY(file_renew(file, err));
   if (!path_there(file->file, name)) return refuse(file, name, err, "there is no such dataset in the file");
   d->set = h5.H5Dopen2(file->file, name, 0);
   if (d->set >= 0) d->space = h5.H5Dget_space(d->set);
@@ -214,7 +227,7 @@ static hr_status numbers_read(const hr_hdf5 *file, const char *name, dataset *d,
   return HR_OK;
 }
 
-static hr_status numbers(const hr_hdf5 *file, const char *name, int64_t count, bool whole, void *out, hr_error *err) {
+static hr_status numbers(hr_hdf5 *file, const char *name, int64_t count, bool whole, void *out, hr_error *err) {
   dataset d;
   pthread_mutex_lock(&lock);
   hr_status status = dataset_open(file, name, &d, err);

@@ -12,7 +12,11 @@
 #include "base/mem.h"
 #include "base/status.h"
 
-enum { HR_HDF5_RANK = 4 };
+enum {
+  HR_HDF5_RANK = 4,
+  HR_HDF5_HELD_BYTES =
+      12 << 20 /* by the library and what it keeps of open files: 11.5 MiB of two, whatever their size */
+};
 
 typedef struct hr_hdf5 hr_hdf5;
 

@@ -2,12 +2,13 @@
 """The gesture model: it learns to tell eight motions apart, two of which differ in their order alone; prepare gives the same bits; what it holds is
 what was planned; recompute, offload and resuming change no bit; recipes of its guide are planned without data."""
 import csv
+import json
 import os
 import random
 
 from configs import FOLDER, sides
 from schema import conforms
-from support import RECIPES, Folder, check, finish, run
+from support import RECIPES, ROOT, Folder, check, finish, run
 
 RECIPE = os.path.join(RECIPES, '002-small.yaml')
 PARAMETERS = {'before': 9343168, 'after': 5280148, 'b': 2518756, 'revert': 9343168}
@@ -36,6 +37,13 @@ def learns(path):
     right = sum(counts[i][i] for i in range(8))
     check(abs(right / 128 - answer['eval_metrics']['accuracy']) < 1e-6, 'the matrix says how many are right')
     within(answer, 'the small recipe')
+    # Scores of what is held out, by the run.
+    run('embed', path('after'), '--out', path('scores.jsonl')).expect(0)
+    with open(path('scores.jsonl'), encoding='utf-8') as file:
+        scores = [json.loads(line) for line in file]
+    guessed = sum(classes[line['point'].index(max(line['point']))] == line['code'] for line in scores)
+    check(len(scores) == 128 and guessed == right, f'{guessed} of {len(scores)} are right by their scores, {right} by the evaluation')
+    run('embed', path('after'), '--nearest', 'left').expect(2, 'no distance')
     return answer
 
 
@@ -77,6 +85,22 @@ def prepared(path, made):
     with open(path('vectors/train.safetensors'), 'rb') as file:
         check(file.read() == before, 'the old file is kept')
     check(not any(name.endswith('.tmp') for name in os.listdir(path('vectors'))), 'nothing is left over')
+
+
+def hdf5(path):
+    """A file as the original writes it; without libhdf5 the message says what to install."""
+    file = os.path.join(ROOT, 'test', 'data', 'events', 'small.h5')
+    arguments = ['train', RECIPE, '--json', '--quiet', '--steps', '2', '--out', path('hdf5')]
+    for setting in (f'data.path={file}', f'data.eval_path={file}', 'data.events.generate=null', 'training.batch_size=2', 'training.eval_every=2'):
+        arguments += ['--set', setting]
+    answer = run(*arguments)
+    if answer.code == 1:
+        check('libhdf5-' in answer.out + answer.err, answer.out + answer.err)
+        print('skipped: HDF5 files are not read here, libhdf5 is missing')
+        return
+    answer = answer.expect(0).json()
+    check(answer['confusion']['classes'][:4] == ['wave', 'clap', 'point', '3'], str(answer['confusion']))
+    within(answer, 'HDF5')
 
 
 def same_bits(path):
@@ -152,6 +176,7 @@ with Folder() as folder:
     refused(folder.path)
     guide(folder.path)
     applied(path)
+    hdf5(path)
     same_bits(path)
     prepared(path, learns(path))
 finish()

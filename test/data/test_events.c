@@ -190,7 +190,7 @@ static void test_draws(void **state) {
   float rows[2 * N * HR_EVENT_ROW], vectors[2 * N * HR_EVENT_WIDTH], places[3 * 2 * N], room[N * 200];
   hr_event_interval intervals[] = {{0, N}, {N, 0}, {N, N}};
   hr_event_sample sample = {.n_intervals = 3};
-  hr_events e = {.rows = rows, .intervals = intervals, .n_intervals = 3, .most_rows = N};
+  hr_events e = {.spill = -1, .rows = rows, .intervals = intervals, .n_intervals = 3, .most_rows = N};
   hr_error err = {0};
   for (int i = 0; i < 2 * N; i++)
     for (int k = 0; k < HR_EVENT_ROW; k++)
