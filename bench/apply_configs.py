@@ -122,8 +122,9 @@ class Parsers:
             from transformers import HfArgumentParser, TrainingArguments
             self.known['llama-factory'] |= {field.name for field in dataclasses.fields(TrainingArguments)}
             from llamafactory.hparams.parser import _TRAIN_ARGS
+            # there need be no GPU here; versions of transformers differ in their fields, and those that were written are looked up
             self.parse['llama-factory'] = lambda config: HfArgumentParser(_TRAIN_ARGS).parse_dict(
-                config | {'use_cpu': True}, allow_extra_keys=False)  # there need be no GPU here
+                config | {'use_cpu': True}, allow_extra_keys=True)
         except ImportError as why:
             print('without the parser of LLaMA-Factory:', why)
             self.known.pop('llama-factory', None)

@@ -1,4 +1,5 @@
 /* What configs say of the training that a folder is planned for: see apply/apply.h. */
+#include <ctype.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -190,14 +191,58 @@ static hr_status unsayable_close(taking *t, hr_error *err) {
   return HR_OK;
 }
 
+static hr_status remark_add(taking *t, const char *remark, hr_error *err) {
+  if (!remark) return hr__nomem(err);
+  if (t->taken->n_remarks < HR_TAKEN) t->taken->remarks[t->taken->n_remarks++] = remark;
+  return HR_OK;
+}
+
+/* The last part of a path, or of a name on the hub, by its letters and digits alone. */
+static void name_plain(const char *path, char out[HR_MAP_PATH]) {
+  size_t length = strlen(path), used = 0;
+  while (length > 0 && path[length - 1] == '/')
+    length--;
+  size_t begin = length;
+  while (begin > 0 && path[begin - 1] != '/')
+    begin--;
+  for (; begin < length && used + 1 < HR_MAP_PATH; begin++)
+    if (isalnum((unsigned char)path[begin])) out[used++] = (char)tolower((unsigned char)path[begin]);
+  out[used] = '\0';
+}
+
+/* A folder that a config names is the one that is to be planned; a name on the hub is told where it is another one. */
+static hr_status model_check(taking *t, const hr_applied_file *file, hr_error *err) {
+  char key[HR_MAP_PATH], path[HR_MAP_PATH], place[HR_DOC_PLACE], theirs[HR_MAP_PATH], ours[HR_MAP_PATH];
+  char real[PATH_MAX], planned[PATH_MAX];
+  for (const char *last = NULL; file->map->model && hr__map_next(file->map->model, '|', &last, key, sizeof key);) {
+    if (!hr__map_locate(file->map, &file->config, key, path)) continue;
+    const hr_doc_node *node = hr__config_find(&file->config, path);
+    if (node->kind != HR_DOC_SCALAR || hr__doc_is_null(node) || strstr(node->text, "${")) continue;
+    hr__doc_place(file->config.name, node, false, place);
+    bool folder = realpath(node->text, real) && realpath(t->from->path, planned);
+    if (folder && strcmp(real, planned) != 0 && !t->from->override)
+      return hr__fail(err, HR_BAD_INPUT, place, "name that folder, or go on with yours by --override",
+                      "%s: %.100s is another folder than %.100s, which is to be planned", path, node->text,
+                      t->from->path);
+    name_plain(node->text, theirs);
+    name_plain(t->from->path, ours);
+    size_t shorter = strlen(theirs) < strlen(ours) ? strlen(theirs) : strlen(ours);
+    if (folder || (shorter > 0 && strncmp(theirs, ours, shorter) == 0)) continue;
+    HR_TRY(remark_add(t,
+                      hr__arena_format(t->arena, "%s: %s is %.100s, and what is planned is %.100s", place, path,
+                                       node->text, t->from->path),
+                      err));
+  }
+  return HR_OK;
+}
+
 static hr_status remarks_make(taking *t, hr_error *err) {
   for (size_t i = 0; i < t->reading.n_traits; i++) {
     const hr_trait *trait = &t->reading.traits[i];
-    if (trait->of->effect != HR_TRAIT_NOTE || t->taken->n_remarks == HR_TAKEN) continue;
+    if (trait->of->effect != HR_TRAIT_NOTE) continue;
     const char *remark =
         hr__arena_format(t->arena, "%s: %s: %.60s %s", trait->place, trait->key, trait->shown, trait->of->text);
-    if (!remark) return hr__nomem(err);
-    t->taken->remarks[t->taken->n_remarks++] = remark;
+    HR_TRY(remark_add(t, remark, err));
   }
   return HR_OK;
 }
@@ -212,6 +257,8 @@ hr_status hr__apply_take(const hr_apply_taking *from, hr_arena *arena, hr_taken 
   if (t.n_files == 0) return HR_OK;
   HR_TRY(remarks_make(&t, err));
   if (stat(from->path, &facts) != 0 || !S_ISDIR(facts.st_mode)) return HR_OK;
+  for (size_t f = 0; f < t.n_files; f++)
+    HR_TRY(model_check(&t, &t.files[f], err));
   for (size_t i = 0; i < t.reading.count; i++)
     HR_TRY(setting_take(&t, &t.reading.said[i], err));
   HR_TRY(step_take(&t, err));

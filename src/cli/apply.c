@@ -125,7 +125,7 @@ static hr_status configs_take(hr_cli *cli, const hr_map *map, hr_taken *taken, h
   }
   if (*said && told) hr__cli_tell(cli, stderr, "", "remark: planned as the config says:", said);
   for (size_t i = 0; i < taken->n_remarks && told; i++)
-    hr__cli_tell(cli, stderr, "", "remark: planned without:", taken->remarks[i]);
+    hr__cli_tell(cli, stderr, "", "remark:", taken->remarks[i]);
   return HR_OK;
 }
 

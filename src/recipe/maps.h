@@ -52,11 +52,12 @@ typedef struct hr_map {
   size_t count;
   const hr_map_trait *traits;
   size_t n_traits;
-  const char *base; /* a map that it builds on: --map of that one stands for this one too; NULL: none */
-  bool folders;     /* Hydra: a config in folder `a/b` may hold the keys of the section a.b or b without that prefix */
-  bool follows;     /* `auto` stands for what TrainingArguments say */
-  bool coerces;     /* text that looks like a number, and 8.0 for 8, are numbers to its parser */
-  bool lists;       /* a list in place of a value is one of choices, which may be replaced */
+  const char *model; /* keys that name the base model, separated by '|'; NULL: none */
+  const char *base;  /* a map that it builds on: --map of that one stands for this one too; NULL: none */
+  bool folders;      /* Hydra: a config in folder `a/b` may hold the keys of the section a.b or b without that prefix */
+  bool follows;      /* `auto` stands for what TrainingArguments say */
+  bool coerces;      /* text that looks like a number, and 8.0 for 8, are numbers to its parser */
+  bool lists;        /* a list in place of a value is one of choices, which may be replaced */
 } hr_map;
 
 extern const hr_map hr_maps[];    /* ends with a map without name */

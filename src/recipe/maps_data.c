@@ -122,7 +122,7 @@ static const hr_map_key gestures[] = {
   "kernels-community/flash-attn2,kernels-community/flash-attn3,kernels-community/vllm-flash-attn3"
 #define FULL_ROWS   "true=false|false=true"
 #define WHOLE_MODEL "is not planned: this GPU is taken to hold all of the model"
-#define LESS        "holds no more than is planned without it"
+#define LESS        "holds no more than is planned, which is without it"
 #define NOT_KNOWN   "what PyTorch holds with it is not modelled"
 
 /* What all have that hand on to Hugging Face's trainer. */

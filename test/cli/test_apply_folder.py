@@ -156,6 +156,13 @@ enable_activation_checkpointing: False
     check('not planned' in applied(AXOLOTL + 'fsdp: [full_shard]\n')[2].err, 'FSDP is named')
     applied(AXOLOTL + 'torch_compile: true\n', '--override')
 
+    # The base model: a folder that the config names is another one than is planned, or the same; a name is told.
+    os.makedirs(os.path.join(folder.path, 'other'), exist_ok=True)
+    refused(AXOLOTL.replace('a/b', os.path.join(folder.path, 'other')), words=['job.yml:1:13', 'another folder', '--override'])
+    check('remark: ' + os.path.join(folder.path, 'job.yml:1:13') not in applied(AXOLOTL.replace('a/b', model))[2].err, 'the same folder')
+    check('base_model is a/b, and what is planned is' in ' '.join(applied(AXOLOTL)[2].err.split()), 'another name')
+    check('what is planned is' not in applied(AXOLOTL.replace('a/b', 'them/Model'))[2].err, 'the same name')
+
     # LLaMA-Factory: QLoRA stays QLoRA, and a type of its own is read.
     factory = 'stage: sft\ndo_train: true\nfinetuning_type: lora\ntemplate: x\ncutoff_len: 48\nquantization_bit: 4\nbf16: true\nflash_attn: fa2\n'
     changed, text, result = applied(factory, '--auto')
