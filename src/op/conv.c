@@ -345,11 +345,26 @@ static const hr_sample conv_samples[] = {
     {.n_in = 4,
      .in = {{HR_F32, 4, {2, 6, 6, 7}}, {HR_F32, 4, {6, 1, 3, 2}}, {HR_F32, 1, {6}}, {HR_F32, 4, {2, 6, 3, 9}}},
      .args = &(const hr_conv_args)APART},
+    {.n_in = 4,
+     .in = {{HR_F32, 4, {4, 3, 7, 8}}, {HR_F32, 4, {3, 1, 3, 3}}, {HR_F32, 1, {3}}, {HR_F32, 4, {4, 3, 7, 6}}},
+     .args = &(const hr_conv_args){.stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 2}, .groups = 3}},
+    {.n_in = 4, /* large maps, in several blocks */
+     .in = {{HR_F32, 4, {2, 3, 24, 25}}, {HR_F32, 4, {5, 3, 1, 1}}, {HR_F32, 1, {5}}, {HR_F32, 4, {2, 5, 24, 25}}},
+     .args = &(const hr_conv_args){.stride = {1, 1}, .padding = {0, 0}, .dilation = {1, 1}, .groups = 1}},
+    {.n_in = 4,
+     .in = {{HR_F32, 4, {2, 4, 33, 22}}, {HR_F32, 4, {6, 2, 3, 5}}, {HR_F32, 1, {6}}},
+     .args = &(const hr_conv_args){.stride = {1, 2}, .padding = {2, 3}, .dilation = {2, 1}, .groups = 2}},
+    {.n_in = 4,
+     .in = {{HR_F32, 5, {1, 2, 6, 9, 10}}, {HR_F32, 5, {3, 2, 3, 3, 3}}},
+     .args = &(const hr_conv_args){.stride = {1, 1, 1}, .padding = {1, 1, 1}, .dilation = {1, 1, 1}, .groups = 1}},
     {.n_in = 4, /* rows of several blocks, of which some windows read nothing but padding */
      .in = {{HR_F32, 3, {1, 2, 2100}}, {HR_F32, 3, {2, 1, 3}}},
      .args = &(const hr_conv_args){.stride = {1}, .padding = {5}, .dilation = {2}, .groups = 2}},
 };
 static const hr_sample conv_dx_samples[] = {
+    {.n_in = 3,
+     .in = {{HR_F32, 4, {4, 3, 7, 6}}, {HR_F32, 4, {3, 1, 3, 3}}, {HR_F32, 4, {4, 3, 7, 8}}},
+     .args = &(const hr_conv_dx_args){{.stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 2}, .groups = 3}, {7, 8}}},
     {.n_in = 3,
      .in = {{HR_F32, 4, {2, 6, 4, 9}}, {HR_F32, 4, {6, 1, 3, 2}}, {HR_F32, 4, {2, 6, 7, 7}}},
      .args = &(const hr_conv_dx_args){APART, {7, 7}}},

@@ -1,6 +1,7 @@
 /* Convolutions whose channels stay apart, one of x to one of y, on the CPU: products would have a single column. Rows
  * of the last axis go straight from source to result, an element of the kernel at a time, so that neighbouring places
- * are one vector. Sums of a place have the order of the kernel.
+ * are one vector. Sums of a place have the order of the kernel. Small maps without a stride are taken whole, with their
+ * padding around them: then all of a map is one vector, and short rows cost nothing.
  */
 #include <string.h>
 
@@ -44,6 +45,98 @@ typedef struct job {
 HR_INLINE const float *weights_of(const job *j, int64_t channel, float *scratch) {
   int64_t taps = hr__conv_volume(j->s.kernel);
   return hr__load(&j->call->in[1], channel * taps, taps, scratch);
+}
+
+/* ---- small maps, whole ---- */
+
+enum { MAP_MOST = 4096 }; /* elements with padding, in f32: two of them stay in the first-level cache */
+
+/* A map that is filtered: `from` with `padding` around it gives `to`. */
+typedef struct map {
+  int64_t from[2], padding[2], to[2];
+} map;
+
+/* dx is dy, with what reaches beyond it around, by the kernel turned around. */
+static bool map_of(const hr_conv_sizes *s, bool dx, map *m) {
+  if (s->x[0] != 1 || s->kernel[0] != 1 || s->padding[0] != 0) return false;
+  int64_t area = 1;
+  for (int d = 0; d < 2; d++) {
+    int64_t reach = (s->kernel[1 + d] - 1) * s->dilation[1 + d], padding = s->padding[1 + d];
+    m->from[d] = dx ? s->y[1 + d] : s->x[1 + d];
+    m->to[d] = dx ? s->x[1 + d] : s->y[1 + d];
+    m->padding[d] = dx ? reach - padding : padding;
+    if (s->stride[1 + d] != 1 || m->padding[d] < 0 || m->from[d] + 2 * m->padding[d] > MAP_MOST) return false;
+    area *= m->from[d] + 2 * m->padding[d];
+  }
+  return area <= MAP_MOST;
+}
+
+/* Map number `plane` of in[0] to that of out[0], with a shift and what is added (or its `data` is NULL). */
+HR_CLONES static void map_filter(const job *j, const map *m, bool dx, int64_t plane, float shift,
+                                 const hr_tensor *add) {
+  const hr_conv_sizes *s = &j->s;
+  const hr_tensor *x = &j->call->in[0], *y = &j->call->out[0];
+  int64_t pitch = m->from[1] + 2 * m->padding[1], n = (m->to[0] - 1) * pitch + m->to[1];
+  int64_t taps = hr__conv_volume(s->kernel);
+  float padded[MAP_MOST], sum[MAP_MOST], scratch[HR_BLOCK], block[HR_BLOCK], made[HR_BLOCK];
+  const float *w = weights_of(j, plane % s->groups, scratch);
+  memset(padded, 0, (size_t)(pitch * (m->from[0] + 2 * m->padding[0])) * sizeof *padded);
+  for (int64_t row = 0; row < m->from[0]; row++)
+    for (int64_t first = 0; first < m->from[1]; first += HR_BLOCK) {
+      int64_t count = hr__min(HR_BLOCK, m->from[1] - first);
+      const float *from = hr__load(x, (plane * m->from[0] + row) * m->from[1] + first, count, block);
+      memcpy(padded + (row + m->padding[0]) * pitch + m->padding[1] + first, from, (size_t)count * sizeof *from);
+    }
+  memset(sum, 0, (size_t)n * sizeof *sum);
+  for (int64_t tap = 0; tap < taps; tap++) {
+    int64_t a = tap / s->kernel[2], b = tap % s->kernel[2];
+    const float weight = w[dx ? taps - 1 - tap : tap], *from = padded + a * s->dilation[1] * pitch + b * s->dilation[2];
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+      sum[i] += weight * from[i];
+  }
+  for (int64_t row = 0; row < m->to[0]; row++)
+    for (int64_t first = 0; first < m->to[1]; first += HR_BLOCK) {
+      int64_t count = hr__min(HR_BLOCK, m->to[1] - first), at = (plane * m->to[0] + row) * m->to[1] + first;
+      const float *before = add->data ? hr__load(add, at, count, block) : NULL;
+      float *to = hr__target(y, at, made);
+      for (int64_t i = 0; i < count; i++)
+        to[i] = sum[row * pitch + first + i] + shift + (before ? before[i] : 0.0f);
+      hr__store(y, at, count, to);
+    }
+}
+
+static int64_t maps_per_task(const hr_conv_sizes *s) {
+  return 1 + HR_CHUNK / (hr__conv_volume(s->x) * hr__conv_volume(s->kernel));
+}
+
+static void map_forward_task(void *arg, int64_t task, int worker) {
+  const job *j = arg;
+  const hr_tensor *bias = &j->call->in[2];
+  hr_range planes = hr__chunk(j->s.samples * j->s.groups, maps_per_task(&j->s), task);
+  float one[1];
+  map m;
+  (void)worker;
+  map_of(&j->s, false, &m);
+  for (int64_t plane = planes.first; plane < planes.end; plane++) {
+    float shift = bias->data ? hr__load(bias, plane % j->s.groups, 1, one)[0] : 0.0f;
+    map_filter(j, &m, false, plane, shift, &j->call->in[3]);
+  }
+}
+
+static void map_dx_task(void *arg, int64_t task, int worker) {
+  const job *j = arg;
+  hr_range planes = hr__chunk(j->s.samples * j->s.groups, maps_per_task(&j->s), task);
+  map m;
+  (void)worker;
+  map_of(&j->s, true, &m);
+  for (int64_t plane = planes.first; plane < planes.end; plane++)
+    map_filter(j, &m, true, plane, 0.0f, &j->call->in[2]);
+}
+
+static void maps_run(job *j, hr_task task) {
+  int64_t tasks = hr__chunks(j->s.samples * j->s.groups, maps_per_task(&j->s));
+  hr__pool_run(j->call->device->pool, j->call->threads, tasks, task, j);
 }
 
 /* ---- forward ---- */
@@ -114,6 +207,11 @@ static void forward_task(void *arg, int64_t task, int worker) {
 
 hr_status hr__conv_apart_run(const hr_call *call) {
   job j = {call, hr__conv_sizes(&call->in[0].desc, &call->in[1].desc, &call->out[0].desc, call->args)};
+  map m;
+  if (map_of(&j.s, false, &m)) {
+    maps_run(&j, map_forward_task);
+    return HR_OK;
+  }
   int64_t tasks = hr__chunks(j.s.samples * j.s.groups * j.s.y[0] * j.s.y[1], rows_per_task(&j.s, j.s.y[2]));
   hr__pool_run(call->device->pool, call->threads, tasks, forward_task, &j);
   return HR_OK;
@@ -187,6 +285,11 @@ static void dx_task(void *arg, int64_t task, int worker) {
 hr_status hr__conv_apart_dx_run(const hr_call *call) {
   const hr_conv_dx_args *args = call->args;
   job j = {call, hr__conv_sizes(&call->out[0].desc, &call->in[1].desc, &call->in[0].desc, &args->conv)};
+  map m;
+  if (map_of(&j.s, true, &m)) {
+    maps_run(&j, map_dx_task);
+    return HR_OK;
+  }
   int64_t tasks = hr__chunks(j.s.samples * j.s.groups * j.s.x[0] * j.s.x[1], rows_per_task(&j.s, j.s.x[2]));
   hr__pool_run(call->device->pool, call->threads, tasks, dx_task, &j);
   return HR_OK;
