@@ -46,7 +46,7 @@ def learns(path):
     answer = train(path('after'))
     after = answer['metrics']
     check(set(after) == {'caption_accuracy', 'captions_exact', 'trigger_f1', 'trigger_time_error'}, str(after))
-    check(before['captions_exact'] <= 0.3, f'untrained {before}')
+    check(before['captions_exact'] <= 0.2, f'untrained {before}')
     check(after['trigger_f1'] >= 0.8 and after['trigger_time_error'] < 0.5, f'trained {after}')
     check(after['captions_exact'] >= 0.8, f'trained {after}')
     within(answer, 'the small recipe')
@@ -94,7 +94,7 @@ def real(path):
     """A video of a Debian package is decoded and trained on."""
     os.makedirs(path('real'))
     os.symlink(REAL, path('real/movie.mp4'))
-    rows = [{'video': 'movie', 'start_time': t, 'end_time': t + 1.5, 'caption': 'a red shape appears'} for t in (0, 1)]
+    rows = [{'video': 'movie', 'start_time': t, 'end_time': t + 1.5, 'caption': 'a small red shape appears'} for t in (0, 1)]
     with open(path('real/captions.json'), 'w', encoding='utf-8') as file:
         json.dump(rows, file)
     answer = run('train', RECIPE, '--out', path('on_real'), '--json', '--quiet', '--steps', '3', '--set', f'data.path={path("real")}',
