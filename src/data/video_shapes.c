@@ -1,20 +1,21 @@
-/* Videos that are made: over noise a disc or a fence of some colour appears for a while, and rests or blinks; the
- * caption says what. All of it is a pure function of the seed, the video's number and the frame's. See video.h.
+/* Videos that are made: over noise a disc or a square of some colour and size appears for a while, somewhere about
+ * the middle; the caption says which colour and size. All of it is a pure function of the seed, the video's number and
+ * the frame's. See video.h.
  */
 #include <stdlib.h>
 
 #include "base/random.h"
 #include "data/video.h"
 
-static const char *const motions[] = {"rests", "blinks"};
+static const char *const sizes[] = {"small", "large"};
 static const struct {
   const char *name;
   uint8_t rgb[3];
 } colours[] = {{"red", {220, 40, 40}}, {"green", {40, 200, 60}}, {"blue", {60, 80, 230}}, {"yellow", {230, 210, 50}}};
-enum { SHAPES = 2, MOTIONS = 2, COLOURS = 4, DISC = 0, BLINKS = 1 };
+enum { SHAPES = 2, SIZES = 2, COLOURS = 4, DISC = 0 };
 
 typedef struct scene {
-  int shape, colour, motion;
+  int shape, colour, size;
   int64_t begin, count; /* frames that it is there */
   int64_t x, y, radius; /* pixels: where its centre is, and half its size */
   int ground;           /* brightness of what is behind it */
@@ -29,11 +30,11 @@ static scene scene_of(const hr_videos *v, uint64_t number) {
 #define DRAWN(n) ((int64_t)hr__random_below(key, number, use++, (uint64_t)(n)))
   c.shape = (int)DRAWN(SHAPES);
   c.colour = (int)DRAWN(COLOURS);
-  c.motion = (int)DRAWN(MOTIONS);
+  c.size = (int)DRAWN(SIZES);
   c.count = 3 + DRAWN(s->made_frames / 2 > 2 ? s->made_frames / 2 - 1 : 1);
   if (c.count > s->made_frames - 1) c.count = s->made_frames - 1;
   c.begin = DRAWN(s->made_frames - c.count + 1);
-  c.radius = side / 4 + DRAWN(side / 12 + 1);
+  c.radius = (c.size == 0 ? side / 6 : side / 3) + DRAWN(side / 16 + 1);
   c.x = s->width / 2 + DRAWN(s->width / 4 + 1) - s->width / 8;
   c.y = s->height / 2 + DRAWN(s->height / 4 + 1) - s->height / 8;
   c.ground = 20 + (int)DRAWN(60);
@@ -55,18 +56,15 @@ hr_status hr__shapes_clips(hr_videos *v, hr_error *err) {
                             .line = i + 1,
                             .file = (uint32_t)i,
                             .window = -1};
-    v->clips[i].caption = hr__arena_format(&v->arena, "a %s shape %s", colours[c.colour].name, motions[c.motion]);
+    v->clips[i].caption = hr__arena_format(&v->arena, "a %s %s shape appears", sizes[c.size], colours[c.colour].name);
     if (!v->clips[i].video || !v->clips[i].caption) return hr__nomem(err);
   }
   return HR_OK;
 }
 
-/* A fence is a square of stripes. */
 static bool covers(const scene *c, int64_t dx, int64_t dy) {
-  int64_t radius = c->radius;
-  enum { STRIPE = 4 };
-  if (c->shape == DISC) return dx * dx + dy * dy <= radius * radius;
-  return llabs(dx) <= radius && llabs(dy) <= radius && (dx + 64 * STRIPE) / STRIPE % 2 == 0;
+  if (c->shape == DISC) return dx * dx + dy * dy <= c->radius * c->radius;
+  return llabs(dx) <= c->radius && llabs(dy) <= c->radius;
 }
 
 void hr__shapes_paint(const hr_videos *v, uint64_t number, int64_t frame, uint8_t *to) {
@@ -74,7 +72,6 @@ void hr__shapes_paint(const hr_videos *v, uint64_t number, int64_t frame, uint8_
   scene c = scene_of(v, number);
   hr_random_key key = {v->seed, hr__random_stream("video.noise")};
   bool there = frame >= c.begin && frame < c.begin + c.count;
-  bool dim = c.motion == BLINKS && (frame - c.begin) % 2 == 1;
   int64_t row = s->width * 3;
   for (int64_t y = 0; y < s->height; y++) {
     hr_random_block noise = {{0}};
@@ -83,7 +80,7 @@ void hr__shapes_paint(const hr_videos *v, uint64_t number, int64_t frame, uint8_
       if (i % IN_A_BLOCK == 0) noise = hr__random_at(key, number << 20 | (uint64_t)frame, (uint64_t)(y * row + i));
       int part = (int)(noise.word[i % IN_A_BLOCK / 8] >> (i % 8 * NOISE_BITS) & ((1u << NOISE_BITS) - 1));
       bool shape = there && covers(&c, i / 3 - c.x, y - c.y);
-      int colour = shape ? colours[c.colour].rgb[i % 3] / (dim ? 3 : 1) : c.ground;
+      int colour = shape ? colours[c.colour].rgb[i % 3] : c.ground;
       to[y * row + i] = (uint8_t)(colour + part);
     }
   }
