@@ -68,7 +68,8 @@ static void sample_read(void *source, uint64_t entry, sample *out) {
 
 static void test_scenes(void **state) {
   enum { SAMPLES = 200 };
-  hr_recipe *recipe = recipe_parse("data: { source: scenes, sequence_length: 1, eval_fraction: 0.1, scenes: { samples: 200 } }\n", NULL, 0);
+  hr_recipe *recipe = recipe_parse(
+      "data: { source: scenes, sequence_length: 1, eval_fraction: 0.1, scenes: { samples: 200 } }\n", NULL, 0);
   hr_source_request request = {.recipe = recipe, .key = "data.path", .seed = 5, .held = HR_HOLD_PART};
   hr_error err;
   void *source;
