@@ -1,10 +1,10 @@
 /* Source scenes: made-up scenes in which the courses of two blobs decide the labels.
  *
  * A green blob drifts; a red one comes by. In half of the scenes their courses meet (event): the red one is gone from
- * then on, and a flash grows and fades where they met; in half of these the green one is gone too (outcome). In the
- * others the red one passes by. Hot spots of the infrared camera come as cooling curves of tracks: what a flash leaves
- * cools more slowly where there is an outcome, but not always, and there are hot spots without an event. The object's
- * motion is drawn beside all of that, and says nothing about it.
+ * then on, and a flash grows and fades where they met; in half of these it grows faster and the green one is gone too
+ * (outcome). In the others the red one passes by. Hot spots of the infrared camera come as cooling curves of tracks:
+ * what a flash leaves cools more slowly where there is an outcome, but not always, and there are hot spots without an
+ * event. The object's motion is drawn beside all of that, and says nothing about it.
  *
  * A sample is a function of seed and number, in any size of frames. Units: the shorter side of a frame, the whole clip.
  */
@@ -101,7 +101,11 @@ static void spots_at(const scene *c, double time, spot out[SPOTS]) {
                   met && c->labels.outcome ? 0 : 1,
                   {40, 190, 60}};
   out[1] = (spot){c->red.x + c->red.dx * time, c->red.y + c->red.dy * time, 0.05, met ? 0 : 1, {200, 50, 40}};
-  out[FLASH] = (spot){c->at_x, c->at_y, 0.06 + 0.15 * since, met ? exp(-since / c->fades) : 0, {215, 205, 150}};
+  out[FLASH] = (spot){c->at_x,
+                      c->at_y,
+                      0.06 + (c->labels.outcome ? 0.3 : 0.1) * since,
+                      met ? exp(-since / c->fades) : 0,
+                      {215, 205, 150}};
 }
 
 /* Grains of a picture: four bytes a word of a fast generator, begun from the sample's own numbers. */

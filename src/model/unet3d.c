@@ -10,7 +10,6 @@
 #include <stdio.h>
 
 #include "model/multistream.h"
-#include "op/concat.h"
 #include "op/conv.h"
 #include "op/group_norm.h"
 #include "op/pointwise.h"
@@ -78,17 +77,27 @@ static hr_id conv(hr_builder *b, const char *path, int64_t in, int64_t out, int6
   return hr__conv(b, x, w, vector_of(b, path, "bias", out, HR_INIT_ZERO), &args);
 }
 
-/* Convolution, group norm, GELU. */
-static hr_id level(hr_builder *b, const unet *u, const char *name, int64_t in, int64_t out, hr_id x) {
+/* Convolution, group norm, GELU. With `beside`, whose channels stand behind those of x for the weight: two
+ * convolutions, the second onto the first, so that nothing exists that has the channels of both. */
+static hr_id level(hr_builder *b, const unet *u, const char *name, int64_t out, hr_id x, hr_id beside) {
   char path[PATH];
   hr_conv_args args = {.stride = {1, 1, 1}, .padding = {1, 1, 1}, .dilation = {1, 1, 1}, .groups = 1};
   hr_group_norm_args norm = {.groups = u->groups, .eps = 1e-5f, .gelu = true};
+  int64_t own = hr__desc_dim(b, x, 1), others = beside == HR_NONE ? 0 : hr__desc_dim(b, beside, 1);
   snprintf(path, sizeof path, "%s.conv", name);
-  x = conv(b, path, in, out, 3, args, x);
+  hr__module(b, "%s", path);
+  hr_id w = weight_of(b, path, out, own + others, 3, (own + others) * 27);
+  hr_id bias = vector_of(b, path, "bias", out, HR_INIT_ZERO);
+  if (beside == HR_NONE) {
+    x = hr__conv(b, x, w, bias, &args);
+  } else {
+    x = hr__conv(b, x, hr__window(b, w, 1, 0, own), bias, &args);
+    x = hr__conv_add(b, beside, hr__window(b, w, 1, own, others), HR_NONE, x, &args);
+  }
   snprintf(path, sizeof path, "%s.norm", name);
   hr__module(b, "%s", path);
-  hr_id w = vector_of(b, path, "weight", out, HR_INIT_ONE), shift = vector_of(b, path, "bias", out, HR_INIT_ZERO);
-  return hr__group_norm(b, x, w, shift, &norm);
+  hr_id scale = vector_of(b, path, "weight", out, HR_INIT_ONE), shift = vector_of(b, path, "bias", out, HR_INIT_ZERO);
+  return hr__group_norm(b, x, scale, shift, &norm);
 }
 
 /* Half of every size; in space with a row of padding. */
@@ -105,13 +114,13 @@ static hr_id up(hr_builder *b, const char *path, int64_t in, int64_t out, hr_id 
   return hr__conv_transpose(b, x, w, vector_of(b, path, "bias", out, HR_INIT_ZERO), none, &args);
 }
 
-/* x and what the way down has left at this level, in the size of x. */
-static hr_id joined(hr_builder *b, hr_id x, hr_id skip) {
+/* What the way down has left at this level, in the size of x. */
+static hr_id resized(hr_builder *b, hr_id x, hr_id skip) {
   if (b->status != HR_OK) return HR_NONE;
   const hr_desc *to = &b->graph->values[x].desc, *from = &b->graph->values[skip].desc;
   int64_t size[] = {to->dim[2], to->dim[3], to->dim[4]};
   bool same = from->dim[2] == size[0] && from->dim[3] == size[1] && from->dim[4] == size[2];
-  return hr__concat(b, (hr_id[]){x, same ? skip : hr__resize(b, skip, size)}, 2, 1);
+  return same ? skip : hr__resize(b, skip, size);
 }
 
 /* Mean over all places, and a linear. */
@@ -142,11 +151,11 @@ hr_id hr__unet3d(hr_builder *b, const hr_model_part *part, hr_id frames, hr_id *
       x = down(b, name, width / 2, x);
     }
     snprintf(name, sizeof name, "down.%d", i);
-    skip[i] = x = level(b, &u, name, i == 0 ? u.channels : width / 2, width, x);
+    skip[i] = x = level(b, &u, name, width, x, HR_NONE);
     hr__block_end(b);
   }
   hr__block_begin(b, "bottleneck");
-  x = level(b, &u, "bottleneck", width / 2, width, x);
+  x = level(b, &u, "bottleneck", width, x, HR_NONE);
   hr__block_end(b);
   hr_id embedding = pooled(b, &u, x);
   for (int i = LEVELS - 1; i >= 0; i--, width /= 2) { /* 8w + 4w -> 4w; 2w + 2w -> 2w; w + w -> w */
@@ -157,8 +166,7 @@ hr_id hr__unet3d(hr_builder *b, const hr_model_part *part, hr_id frames, hr_id *
     }
     snprintf(name, sizeof name, "up.%d", i);
     hr__module(b, "%s", name);
-    x = joined(b, x, skip[i]);
-    x = level(b, &u, name, i == LEVELS - 1 ? width + width / 2 : width, width / 2, x);
+    x = level(b, &u, name, width / 2, x, resized(b, x, skip[i]));
     hr__block_end(b);
   }
   *mask = mask_of(b, &u, x, size);

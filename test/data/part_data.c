@@ -20,8 +20,8 @@ void file_put(const char *path, const void *bytes, size_t count) {
 hr_recipe *recipe_parse(const char *text, const char *const *overrides, size_t count) {
   hr_recipe *recipe = NULL;
   hr_error err = {0};
-  const hr_key_table tables[] = {hr_data_keys, hr_masking_keys, {family, 1}};
-  if (hr__recipe_parse("r.yaml", ".", text, strlen(text), overrides, count, tables, 3, &recipe, &err) != HR_OK)
+  const hr_key_table tables[] = {hr_data_keys, hr_masking_keys, hr_scenes_keys, {family, 1}};
+  if (hr__recipe_parse("r.yaml", ".", text, strlen(text), overrides, count, tables, 4, &recipe, &err) != HR_OK)
     fail_msg("%s: %s", err.place, err.message);
   return recipe;
 }

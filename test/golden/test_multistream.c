@@ -198,10 +198,40 @@ static void test_ten_steps(void **state) {
   steps_compare("bf16-mixed", 2e-2);
 }
 
+/* At the sizes that the system is described with; those of frames change none of them. */
+static void test_sizes_as_described(void **state) {
+  static const char described[] =
+      "model: { family: multistream, config: { frames: 4, frame_height: 16, frame_width: 16 } }\n"
+      "data: { source: synthetic }\n"
+      "training: { batch_size: 1, steps: 1, eval_every: 1 }\n";
+  static const struct {
+    const char *part;
+    int64_t parameters;
+  } parts[] = {{"video.", 3024193},  {"geometry.", 51205},  {"temporal.", 1044288},
+               {"cooling.", 181892}, {"fusion.", 10762656}, {"heads.", 295682}}; /* the last two: 11058338 together */
+  hr_error err;
+  hr_recipe *parsed;
+  hr_graph *graph;
+  (void)state;
+  check(hr__settings_parse("sizes.yaml", ".", described, strlen(described), NULL, 0, &parsed, &err), &err);
+  check(hr__compile(parsed, NULL, NULL, &graph, &err), &err);
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    int64_t sum = 0;
+    for (hr_id v = 0; v < graph->n_values; v++)
+      if (hr__graph_is_tensor(graph, v) && graph->buffers[graph->values[v].buffer].role == HR_ROLE_PARAMETER &&
+          strncmp(graph->values[v].name, parts[i].part, strlen(parts[i].part)) == 0)
+        sum += hr_desc_count(&graph->values[v].desc);
+    if (sum != parts[i].parameters)
+      fail_msg("%s has %lld parameters, expected %lld", parts[i].part, (long long)sum, (long long)parts[i].parameters);
+  }
+  hr__graph_destroy(graph);
+  hr__recipe_destroy(parsed);
+}
+
 int main(void) {
   static hr_model family;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_what_it_makes_of_a_batch), cmocka_unit_test(test_gradients),
-                                     cmocka_unit_test(test_ten_steps)};
+                                     cmocka_unit_test(test_ten_steps), cmocka_unit_test(test_sizes_as_described)};
   family = hr_model_multistream;
   family.family = "shown";
   family.forward = forward;
