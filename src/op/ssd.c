@@ -208,7 +208,7 @@ static const hr_ssd_args one_chunk = {2, 8, 1, 4, 16, 0, 0.0f, INFINITY}, chunks
 static const hr_sample ssd_samples[] = {
     {.n_in = 5, .in = {{HR_F32, 3, {2, 11, 24}}, {HR_F32, 3, {2, 11, 2}}, HEADS(2)}, .args = &one_chunk},
     {.n_in = 5, .in = {{HR_F32, 4, {2, 3, 29, 48}}, {HR_F32, 4, {2, 3, 29, 9}}, HEADS(4)}, .args = &chunks},
-    {.n_in = 5, .in = {{HR_F32, 3, {1, 301, 64}}, {HR_F32, 3, {1, 301, 3}}, HEADS(2)}, .args = &tiles},
+    {.n_in = 5, .in = {{HR_F32, 3, {1, 150, 64}}, {HR_F32, 3, {1, 150, 3}}, HEADS(2)}, .args = &tiles},
 };
 static const hr_sample ssd_bwd_samples[] = {
     {.n_in = HR_SSD_BWD_OPERANDS,
@@ -227,12 +227,12 @@ static const hr_sample ssd_bwd_samples[] = {
             {HR_F32, 4, {2, 3, 29, 9}}},
      .args = &chunks},
     {.n_in = HR_SSD_BWD_OPERANDS,
-     .in = {{HR_F32, 3, {1, 301, 32}},
-            {HR_F32, 3, {1, 301, 64}},
-            {HR_F32, 3, {1, 301, 3}},
+     .in = {{HR_F32, 3, {1, 150, 32}},
+            {HR_F32, 3, {1, 150, 64}},
+            {HR_F32, 3, {1, 150, 3}},
             HEADS(2),
-            {HR_F32, 3, {1, 3, 512}},
-            {HR_F32, 3, {1, 301, 3}}},
+            {HR_F32, 3, {1, 2, 512}},
+            {HR_F32, 3, {1, 150, 3}}},
      .args = &held},
 };
 

@@ -115,7 +115,7 @@ static __global__ void __launch_bounds__(PASS_THREADS)
 template <typename T, typename S>
 static __global__ void __launch_bounds__(TILE_THREADS) ssd_rows_kernel(ssd_operands<T> o) {
   unsigned char *shared = launch_shared<unsigned char>();
-  tile_rooms<S> r = tile_rooms_of<S>(o.size, o.tile);
+  tile_rooms<S> r = tile_rooms_of<S>(o.size, o.tile, false);
   S *c = (S *)(shared + r.own_n), *b = (S *)(shared + r.other_n), *x = (S *)(shared + r.other_p);
   S *weights = (S *)(shared + r.weights), *state = (S *)(shared + r.block);
   float *sums = (float *)(shared + r.sum_p), *a_i = (float *)(shared + r.lines), *a_j = a_i + o.tile,
@@ -167,7 +167,7 @@ static __global__ void __launch_bounds__(TILE_THREADS) ssd_rows_kernel(ssd_opera
 template <typename T, typename S>
 static __global__ void __launch_bounds__(TILE_THREADS) ssd_columns_kernel(ssd_operands<T> o) {
   unsigned char *shared = launch_shared<unsigned char>();
-  tile_rooms<S> r = tile_rooms_of<S>(o.size, o.tile);
+  tile_rooms<S> r = tile_rooms_of<S>(o.size, o.tile, true);
   S *b = (S *)(shared + r.own_n), *x = (S *)(shared + r.own_p), *c = (S *)(shared + r.other_n);
   S *dy = (S *)(shared + r.other_p), *weights = (S *)(shared + r.weights), *slopes = (S *)(shared + r.slopes);
   S *state = (S *)(shared + r.block);
@@ -267,7 +267,7 @@ static __global__ void __launch_bounds__(TILE_THREADS) ssd_columns_kernel(ssd_op
 template <typename T, typename S>
 static __global__ void __launch_bounds__(TILE_THREADS) ssd_rows_bwd_kernel(ssd_operands<T> o) {
   unsigned char *shared = launch_shared<unsigned char>();
-  tile_rooms<S> r = tile_rooms_of<S>(o.size, o.tile);
+  tile_rooms<S> r = tile_rooms_of<S>(o.size, o.tile, true);
   S *c = (S *)(shared + r.own_n), *dy = (S *)(shared + r.own_p), *b = (S *)(shared + r.other_n);
   S *x = (S *)(shared + r.other_p), *slopes = (S *)(shared + r.slopes), *state = (S *)(shared + r.block);
   float *dc = (float *)(shared + r.sum_n), *scratch = (float *)(shared + r.scratch);
@@ -432,21 +432,32 @@ static ssd_work work_of(const hr_call *call, const hr_ssd_sizes &s) {
 }
 
 /* The most positions of a tile that fit; 0: not even 16. */
-template <typename S> static int tile_of(const hr_ssd_sizes &s) {
+template <typename S> static int tile_of(const hr_ssd_sizes &s, bool backward) {
   for (int tile = 64; tile >= 16; tile /= 2)
-    if (tile_rooms_of<S>(s, tile).bytes <= SHARED_MOST) return tile;
+    if (tile_rooms_of<S>(s, tile, backward).bytes <= SHARED_MOST) return tile;
   return 0;
 }
 template <typename S> static size_t sums_bytes(const hr_ssd_sizes &s, int tile) {
   return (size_t)tile * (size_t)(tile_pitch<S>(tile_padded(s.state)) + tile_pitch<S>(tile_padded(s.dim))) * sizeof(S);
+}
+/* The same where only sums are made: larger ones go through memory less often. */
+template <typename S> static int sums_tile_of(const hr_ssd_sizes &s) {
+  int tile = HR_SSD_CHUNK_MOST;
+  while (tile > TILE_EDGE && (tile / 2 >= s.chunk || sums_bytes<S>(s, tile) > SHARED_MOST))
+    tile /= 2;
+  return tile;
+}
+
+template <typename T> static void tile_take(ssd_operands<T> &o, int tile) {
+  o.tile = tile;
+  o.tiles = (int)divide_up(o.size.chunk, tile);
 }
 
 template <typename T>
 static ssd_operands<T> operands_of(const hr_call *call, int first, const hr_ssd_sizes &s, const ssd_work &w, int tile) {
   ssd_operands<T> o = {};
   o.size = s;
-  o.tile = tile;
-  o.tiles = (int)divide_up(s.chunk, tile);
+  tile_take(o, tile);
   o.mixed = (const T *)call->in[first + HR_SSD_MIXED].data;
   o.steps = w.d;
   o.decays = w.sums;
@@ -481,19 +492,20 @@ template <typename T> static hr_status forward_launch(const hr_call *call) {
   hr_ssd_sizes s =
       hr__ssd_sizes(&call->in[HR_SSD_MIXED].desc, &call->in[HR_SSD_STEPS].desc, (const hr_ssd_args *)call->args);
   ssd_work w = work_of(call, s);
-  int tile = tile_of<T>(s);
-  ssd_operands<T> o = operands_of<T>(call, 0, s, w, tile);
+  int tile = tile_of<T>(s, false), sums_tile = sums_tile_of<T>(s);
+  ssd_operands<T> o = operands_of<T>(call, 0, s, w, sums_tile);
   cudaStream_t stream = call_stream(call);
   unsigned lines = (unsigned)(s.sequences * s.heads);
   o.y = (T *)call->out[0].data;
   o.states = (float *)call->out[1].data;
   steps_run<T>(call, 0, s, w);
-  launch(ssd_sums_kernel<T, T, false>, dim3((unsigned)s.chunks, lines), TILE_THREADS, sums_bytes<T>(s, tile), stream,
-         o);
+  launch(ssd_sums_kernel<T, T, false>, dim3((unsigned)s.chunks, lines), TILE_THREADS, sums_bytes<T>(s, sums_tile),
+         stream, o);
   launch(ssd_pass_kernel<false>, dim3((unsigned)divide_up(s.state_floats, PASS_THREADS), lines), PASS_THREADS, 0,
          stream, s, (const float *)w.sums, o.states);
+  tile_take(o, tile);
   launch(ssd_rows_kernel<T, T>, dim3((unsigned)(s.chunks * o.tiles), lines), TILE_THREADS,
-         tile_rooms_of<T>(s, tile).bytes, stream, o);
+         tile_rooms_of<T>(s, tile, false).bytes, stream, o);
   return launched();
 }
 
@@ -501,8 +513,8 @@ template <typename T> static hr_status backward_launch(const hr_call *call) {
   hr_ssd_sizes s = hr__ssd_sizes(&call->in[HR_SSD_BWD_MIXED].desc, &call->in[HR_SSD_BWD_STEPS].desc,
                                  (const hr_ssd_args *)call->args);
   ssd_work w = work_of(call, s);
-  int tile = tile_of<T>(s);
-  ssd_operands<T> o = operands_of<T>(call, HR_SSD_BWD_MIXED, s, w, tile);
+  int tile = tile_of<T>(s, true), sums_tile = sums_tile_of<T>(s);
+  ssd_operands<T> o = operands_of<T>(call, HR_SSD_BWD_MIXED, s, w, sums_tile);
   cudaStream_t stream = call_stream(call);
   unsigned lines = (unsigned)(s.sequences * s.heads), groups = (unsigned)(s.sequences * s.groups);
   const T *partial = (const T *)call->in[HR_SSD_BWD_PARTIAL].data;
@@ -514,10 +526,12 @@ template <typename T> static hr_status backward_launch(const hr_call *call) {
   o.rows = w.terms[0], o.columns = w.terms[1], o.direct = w.terms[2], o.ends = w.terms[3], o.own = w.terms[4];
   window_fill(call, dsteps, partial, s.sequences * s.length * s.steps);
   steps_operands<T> steps = steps_run<T>(call, HR_SSD_BWD_MIXED, s, w);
-  launch(ssd_sums_kernel<T, T, true>, dim3((unsigned)s.chunks, lines), TILE_THREADS, sums_bytes<T>(s, tile), stream, o);
+  launch(ssd_sums_kernel<T, T, true>, dim3((unsigned)s.chunks, lines), TILE_THREADS, sums_bytes<T>(s, sums_tile),
+         stream, o);
   launch(ssd_pass_kernel<true>, dim3((unsigned)divide_up(s.state_floats, PASS_THREADS), lines), PASS_THREADS, 0, stream,
          s, (const float *)w.sums, o.slopes);
-  size_t bytes = tile_rooms_of<T>(s, tile).bytes;
+  size_t bytes = tile_rooms_of<T>(s, tile, true).bytes;
+  tile_take(o, tile);
   dim3 tiles((unsigned)(s.chunks * o.tiles), groups);
   launch(ssd_columns_kernel<T, T>, tiles, TILE_THREADS, bytes, stream, o);
   launch(ssd_rows_bwd_kernel<T, T>, tiles, TILE_THREADS, bytes, stream, o);
@@ -542,7 +556,7 @@ static hr_status prepare_any(const hr_call *call, int first, void **prepared, hr
   *prepared = nullptr;
   hr_status status = by_dtype(call->in[first].desc.dtype, [&](auto t) {
     using T = decltype(t);
-    if (tile_of<T>(s) == 0) return HR_BAD_INPUT;
+    if (tile_of<T>(s, first == HR_SSD_BWD_MIXED) == 0) return HR_BAD_INPUT;
     hr_status asked = shared_ask(ssd_sums_kernel<T, T, false>);
     if (asked == HR_OK) asked = shared_ask(ssd_sums_kernel<T, T, true>);
     if (asked == HR_OK) asked = shared_ask(ssd_rows_kernel<T, T>);

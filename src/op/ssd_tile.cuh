@@ -150,7 +150,9 @@ template <typename S> struct tile_rooms {
   size_t bytes;
 };
 
-template <typename S> __host__ __device__ inline tile_rooms<S> tile_rooms_of(const hr_ssd_sizes &size, int tile) {
+/* Forward needs neither sum_n nor scratch. */
+template <typename S>
+__host__ __device__ inline tile_rooms<S> tile_rooms_of(const hr_ssd_sizes &size, int tile, bool backward) {
   tile_rooms<S> r = {};
   r.state = tile_padded(size.state);
   r.dim = tile_padded(size.dim);
@@ -167,9 +169,9 @@ template <typename S> __host__ __device__ inline tile_rooms<S> tile_rooms_of(con
   r.sum_p_pitch = r.dim + 1;
   r.scratch_pitch = (widest > tile ? widest : tile) + 1;
   r.sum_n = r.block + (whole > stream ? whole : stream);
-  r.sum_p = r.sum_n + (size_t)tile * r.sum_n_pitch * sizeof(float);
+  r.sum_p = r.sum_n + (backward ? (size_t)tile * r.sum_n_pitch * sizeof(float) : 0);
   r.scratch = r.sum_p + (size_t)tile * r.sum_p_pitch * sizeof(float);
-  r.lines = r.scratch + (size_t)tile * r.scratch_pitch * sizeof(float);
+  r.lines = r.scratch + (backward ? (size_t)tile * r.scratch_pitch * sizeof(float) : 0);
   r.bytes = r.lines + 4 * (size_t)tile * sizeof(float);
   return r;
 }
