@@ -3,6 +3,8 @@
  *
  *     bench_convs [cuda] [SAMPLES]      one line for each layer and op: microseconds, and times those of the product
  *
+ * Layers of backbones of images follow, with their rates (on the CPU with 4 images, on a GPU with 64).
+ *
  * "product" is linear with as many rows as there are windows: what a convolution would take if nothing had to be
  * unfolded or put into another order.
  */
@@ -136,6 +138,42 @@ static void layer_run(const layer *l, int64_t samples, hr_dtype dtype) {
           &(task){&hr_op_linear_db, {flat_y}, 2, &wide});
 }
 
+/* Layers of backbones of images, along two axes: [samples, in, size, size], padding half of the kernel. */
+typedef struct image_layer {
+  const char *name;
+  int64_t in, out, size, kernel, stride, groups;
+} image_layer;
+
+static const image_layer image_layers[] = {
+    {"3 -> 64, kernel 7, stride 2, of 224", 3, 64, 224, 7, 2, 1},
+    {"64 -> 64, kernel 1, of 56", 64, 64, 56, 1, 1, 1},
+    {"64 -> 64, kernel 3, of 56", 64, 64, 56, 3, 1, 1},
+    {"128 -> 128, kernel 3, stride 2, of 56", 128, 128, 56, 3, 2, 1},
+    {"1024 -> 256, kernel 1, of 14", 1024, 256, 14, 1, 1, 1},
+    {"512 -> 512, kernel 3, of 7", 512, 512, 7, 3, 1, 1},
+    {"96, each by itself, kernel 3, stride 2, of 112", 96, 96, 112, 3, 2, 96},
+    {"480, each by itself, kernel 5, of 14", 480, 480, 14, 5, 1, 480},
+};
+
+static void image_run(const image_layer *l, int64_t samples, hr_dtype dtype) {
+  int64_t windows = (l->size + l->kernel / 2 * 2 - l->kernel) / l->stride + 1, padding = l->kernel / 2;
+  hr_conv_args args = {{l->stride, l->stride}, {padding, padding}, {1, 1}, l->groups};
+  hr_desc x = {dtype, 4, {samples, l->in, l->size, l->size}}, y = {dtype, 4, {samples, l->out, windows, windows}};
+  hr_desc w = {dtype, 4, {l->out, l->in / l->groups, l->kernel, l->kernel}}, bias = {dtype, 1, {l->out}};
+  hr_conv_dx_args dx = {args, {l->size, l->size}};
+  hr_conv_dw_args dw = {args, {l->kernel, l->kernel}, HR_F32};
+  const task tasks[] = {
+      {&hr_op_conv, {x, w, bias}, 4, &args}, {&hr_op_conv_dx, {y, w}, 3, &dx}, {&hr_op_conv_dw, {y, x}, 3, &dw}};
+  static const char *const names[] = {"forward", "dx", "dW"};
+  double flops = 2.0 * (double)hr_desc_count(&y) * (double)(hr_desc_count(&w) / l->out);
+  for (int i = 0; i < 3; i++) {
+    double seconds = task_seconds(&tasks[i]);
+    printf("%-4s %-46s %-8s %9.1f us, %6.1f GFLOP/s\n", hr_dtype_name(dtype), l->name, names[i], 1e6 * seconds,
+           1e-9 * flops / seconds);
+    fflush(stdout);
+  }
+}
+
 /* The masked sum over positions with which embeddings of sentences are made. */
 static void sum_run(hr_dtype dtype) {
   const int64_t samples = 78, length = 512, width = 384;
@@ -174,6 +212,8 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
       layer_run(&layers[i], samples, dtypes[d]);
     sum_run(dtypes[d]);
+    for (size_t i = 0; i < sizeof image_layers / sizeof *image_layers; i++)
+      image_run(&image_layers[i], cuda ? 64 : 4, dtypes[d]);
   }
   hr__device_close(device);
   return 0;

@@ -80,7 +80,7 @@ static const hr_doc_node *type_of(const hr_doc_node *config) {
 /* The file's model_type; files of before 2020 do not say what they are, then the recipe must. */
 static hr_status family_find(hr_recipe *recipe, const char *section, const hr_doc_node *config, const char *name,
                              const hr_model **out, hr_error *err) {
-  char list[128], remedy[256], place[HR_DOC_PLACE], path[HR_SCOPE_PATH];
+  char list[256], remedy[512], place[HR_DOC_PLACE], path[HR_SCOPE_PATH];
   const hr_doc_node *type = type_of(config);
   bool said = type && type->kind == HR_DOC_SCALAR;
   hr__model_families(list, sizeof list);

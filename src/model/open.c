@@ -49,7 +49,7 @@ static hr_status family_default(hr_recipe *recipe, const hr_scope *scope, const 
 
 static hr_status family_open(hr_recipe *recipe, const hr_scope *scope, const hr_part_declared *part,
                              const hr_model **family, hr_error *err) {
-  char list[128], remedy[256], key[HR_SCOPE_PATH];
+  char list[256], remedy[512], key[HR_SCOPE_PATH];
   const char *name;
   HR_TRY(path_open(recipe, scope, family, err));
   HR_TRY(hr__recipe_early(recipe, hr__scope_path(scope, "family", key), &name, err));

@@ -207,8 +207,17 @@ static void product_cost(const hr_op_view *view, hr_product product, double unfo
   cost->bytes = 2.0 * unfolded * bytes + (double)hr_desc_bytes(&view->out[0]);
 }
 
+/* On the CPU channels that stay apart are no products: they go by memory and arithmetic of vectors. */
+static bool streams(const hr_op_view *view, const hr_conv_sizes *s, hr_cost *cost) {
+  if (view->kind != HR_CPU || !hr__conv_is_apart(s)) return false;
+  int64_t places = s->samples * s->groups * hr__conv_volume(s->y);
+  hr__cost_stream(view, 2.0 * (double)places * (double)hr__conv_volume(s->kernel), cost);
+  return true;
+}
+
 static void conv_cost(const hr_op_view *view, hr_cost *cost) {
   hr_conv_sizes s = conv_sizes(view);
+  if (streams(view, &s, cost)) return;
   int64_t rows = s.samples * hr__conv_volume(s.y), inner = s.in * hr__conv_volume(s.kernel);
   hr_product product = {.m = rows, .n = s.out, .k = inner, .times = s.groups, .transpose_b = true};
   product_cost(view, product, (double)rows * (double)inner * (double)s.groups, cost);
@@ -217,6 +226,7 @@ static void conv_cost(const hr_op_view *view, hr_cost *cost) {
 /* As many products as walks, of which each takes its share of the kernel. */
 static void conv_dx_cost(const hr_op_view *view, hr_cost *cost) {
   hr_conv_sizes s = conv_dx_sizes(view);
+  if (streams(view, &s, cost)) return;
   int64_t walks = hr__conv_dx_walks(&s), rows = (s.samples * hr__conv_volume(s.x) - 1) / walks + 1;
   int64_t inner = (s.out * hr__conv_volume(s.kernel) - 1) / walks + 1;
   hr_product product = {.m = rows, .n = s.in, .k = inner, .times = s.groups * walks, .transpose_b = true};
@@ -225,6 +235,7 @@ static void conv_dx_cost(const hr_op_view *view, hr_cost *cost) {
 
 static void conv_dw_cost(const hr_op_view *view, hr_cost *cost) {
   hr_conv_sizes s = conv_dw_sizes(view);
+  if (streams(view, &s, cost)) return;
   int64_t rows = s.samples * hr__conv_volume(s.y), inner = s.in * hr__conv_volume(s.kernel);
   hr_product product = {.m = s.out, .n = inner, .k = rows, .times = s.groups, .accumulate = true};
   product_cost(view, product, (double)rows * (double)(inner + s.out) * (double)s.groups, cost);
@@ -273,6 +284,8 @@ static size_t conv_db_workspace(const hr_op_view *view, hr_device_kind kind, int
   { .stride = {4}, .padding = {1}, .dilation = {2}, .groups = 1 }
 #define PLANE                                                                                                          \
   { .stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}, .groups = 2 }
+#define APART                                                                                                          \
+  { .stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}, .groups = 6 }
 #define VOLUME                                                                                                         \
   { .stride = {1, 2, 3}, .padding = {1, 0, 1}, .dilation = {2, 1, 1}, .groups = 1 }
 
@@ -294,8 +307,35 @@ static const hr_sample conv_samples[] = {
     {.n_in = 4,
      .in = {{HR_F32, 5, {2, 3, 4, 6, 8}}, {HR_F32, 5, {5, 3, 2, 3, 2}}, {HR_F32, 1, {5}}},
      .args = &(const hr_conv_args)VOLUME},
+    {.n_in = 4,
+     .in = {{HR_F32, 4, {2, 6, 6, 7}}, {HR_F32, 4, {6, 1, 3, 2}}, {HR_F32, 1, {6}}, {HR_F32, 4, {2, 6, 3, 9}}},
+     .args = &(const hr_conv_args)APART},
+    {.n_in = 4,
+     .in = {{HR_F32, 4, {4, 3, 7, 8}}, {HR_F32, 4, {3, 1, 3, 3}}, {HR_F32, 1, {3}}, {HR_F32, 4, {4, 3, 7, 6}}},
+     .args = &(const hr_conv_args){.stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 2}, .groups = 3}},
+    {.n_in = 4, /* large maps, in several blocks */
+     .in = {{HR_F32, 4, {2, 3, 24, 25}}, {HR_F32, 4, {5, 3, 1, 1}}, {HR_F32, 1, {5}}, {HR_F32, 4, {2, 5, 24, 25}}},
+     .args = &(const hr_conv_args){.stride = {1, 1}, .padding = {0, 0}, .dilation = {1, 1}, .groups = 1}},
+    {.n_in = 4,
+     .in = {{HR_F32, 4, {2, 4, 33, 22}}, {HR_F32, 4, {6, 2, 3, 5}}, {HR_F32, 1, {6}}},
+     .args = &(const hr_conv_args){.stride = {1, 2}, .padding = {2, 3}, .dilation = {2, 1}, .groups = 2}},
+    {.n_in = 4,
+     .in = {{HR_F32, 5, {1, 2, 6, 9, 10}}, {HR_F32, 5, {3, 2, 3, 3, 3}}},
+     .args = &(const hr_conv_args){.stride = {1, 1, 1}, .padding = {1, 1, 1}, .dilation = {1, 1, 1}, .groups = 1}},
+    {.n_in = 4, /* rows of several blocks, of which some windows read nothing but padding */
+     .in = {{HR_F32, 3, {1, 2, 2100}}, {HR_F32, 3, {2, 1, 3}}},
+     .args = &(const hr_conv_args){.stride = {1}, .padding = {5}, .dilation = {2}, .groups = 2}},
 };
 static const hr_sample conv_dx_samples[] = {
+    {.n_in = 3,
+     .in = {{HR_F32, 4, {4, 3, 7, 6}}, {HR_F32, 4, {3, 1, 3, 3}}, {HR_F32, 4, {4, 3, 7, 8}}},
+     .args = &(const hr_conv_dx_args){{.stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 2}, .groups = 3}, {7, 8}}},
+    {.n_in = 3,
+     .in = {{HR_F32, 4, {2, 6, 4, 9}}, {HR_F32, 4, {6, 1, 3, 2}}, {HR_F32, 4, {2, 6, 7, 7}}},
+     .args = &(const hr_conv_dx_args){APART, {7, 7}}},
+    {.n_in = 3,
+     .in = {{HR_F32, 3, {1, 2, 2106}}, {HR_F32, 3, {2, 1, 3}}},
+     .args = &(const hr_conv_dx_args){{.stride = {1}, .padding = {5}, .dilation = {2}, .groups = 2}, {2100}}},
     {.n_in = 3,
      .in = {{HR_F32, 3, {70, 6, 4}}, {HR_F32, 3, {6, 4, 5}}, {HR_F32, 3, {70, 4, 7}}},
      .args = &(const hr_conv_dx_args){MIDDLE, {7}}},
@@ -312,6 +352,9 @@ static const hr_sample conv_dx_samples[] = {
      .args = &(const hr_conv_dx_args){VOLUME, {4, 5, 6}}},
 };
 static const hr_sample conv_dw_samples[] = {
+    {.n_in = 3,
+     .in = {{HR_F32, 4, {2, 6, 3, 9}}, {HR_F32, 4, {2, 6, 6, 7}}, {HR_F32, 4, {6, 1, 3, 2}}},
+     .args = &(const hr_conv_dw_args){APART, {3, 2}, HR_F32}},
     {.n_in = 3,
      .in = {{HR_F32, 3, {70, 6, 4}}, {HR_F32, 3, {70, 4, 8}}, {HR_F32, 3, {6, 4, 5}}},
      .args = &(const hr_conv_dw_args){MIDDLE, {5}, HR_F32}},

@@ -32,11 +32,6 @@ typedef struct slice {
   size_t unfolded, product, turned, offsets, scratch, bytes;
 } slice;
 
-typedef struct products {
-  int64_t count;
-  hr_gemm *of[]; /* for each walk: of whole blocks, of the last one. NULL: none of that size */
-} products;
-
 static pass pass_of(const hr_conv_sizes *s, hr_conv_walk walk, int64_t channels, int64_t columns) {
   pass p = {.walk = walk, .channels = channels, .columns = columns, .transposed = true};
   p.taps = hr__conv_volume(walk.taps);
@@ -112,6 +107,8 @@ static size_t pass_bytes(const hr_conv_sizes *s, const pass *p, hr_dtype dtype, 
 }
 
 size_t hr__conv_bytes(const hr_conv_sizes *s, hr_dtype dtype, int threads) {
+  if (hr__conv_is_apart(s)) return 0;
+  if (hr__conv_is_planes(s)) return hr__conv_planes_bytes(s, dtype, threads);
   pass p = forward_pass(s);
   return pass_bytes(s, &p, dtype, threads);
 }
@@ -123,6 +120,7 @@ static size_t reordered_bytes(const hr_conv_sizes *s, hr_dtype dtype) {
 
 size_t hr__conv_dx_bytes(const hr_conv_sizes *s, hr_dtype dtype, int threads) {
   size_t most = 0;
+  if (hr__conv_is_apart(s)) return 0;
   for (int64_t number = 0; number < dx_passes(s); number++) {
     pass p = dx_pass(s, number);
     size_t bytes = pass_bytes(s, &p, dtype, threads);
@@ -134,16 +132,16 @@ size_t hr__conv_dx_bytes(const hr_conv_sizes *s, hr_dtype dtype, int threads) {
 /* ---- library objects ---- */
 
 void hr__conv_release(void *prepared) {
-  products *made = prepared;
+  hr_conv_products *made = prepared;
   if (!made) return;
   for (int64_t i = 0; i < made->count; i++)
     hr__gemm_destroy(made->of[i]);
   hr__free(made);
 }
 
-static hr_status products_create(int64_t walks, products **out, hr_error *err) {
+hr_status hr__conv_products_create(int64_t walks, hr_conv_products **out, hr_error *err) {
   size_t bytes = (size_t)walks * 2 * sizeof(hr_gemm *);
-  products *made = hr__alloc_zero(1, sizeof *made + bytes);
+  hr_conv_products *made = hr__alloc_zero(1, sizeof *made + bytes);
   if (!made) return hr__nomem(err);
   made->count = 2 * walks;
   *out = made;
@@ -169,10 +167,12 @@ static hr_conv_sizes dx_sizes(const hr_call *call) {
 
 hr_status hr__conv_prepare(const hr_call *call, void **prepared, hr_error *err) {
   hr_conv_sizes s = forward_sizes(call);
+  if (hr__conv_is_apart(&s)) return HR_OK;
+  if (hr__conv_is_planes(&s)) return hr__conv_planes_prepare(call, prepared, err);
   pass p = forward_pass(&s);
-  products *made = NULL;
+  hr_conv_products *made = NULL;
   HR_TRY(hr__workspace_check(call, hr__conv_bytes(&s, call->in[0].desc.dtype, call->threads), err));
-  HR_TRY(products_create(1, &made, err));
+  HR_TRY(hr__conv_products_create(1, &made, err));
   hr_status status = pass_prepare(call, &p, made->of, err);
   if (status == HR_OK)
     *prepared = made;
@@ -183,10 +183,11 @@ hr_status hr__conv_prepare(const hr_call *call, void **prepared, hr_error *err) 
 
 hr_status hr__conv_dx_prepare(const hr_call *call, void **prepared, hr_error *err) {
   hr_conv_sizes s = dx_sizes(call);
+  if (hr__conv_is_apart(&s)) return HR_OK;
   int64_t walks = dx_passes(&s);
-  products *made = NULL;
+  hr_conv_products *made = NULL;
   HR_TRY(hr__workspace_check(call, hr__conv_dx_bytes(&s, call->in[0].desc.dtype, call->threads), err));
-  HR_TRY(products_create(walks, &made, err));
+  HR_TRY(hr__conv_products_create(walks, &made, err));
   hr_status status = HR_OK;
   for (int64_t number = 0; status == HR_OK && number < walks; number++) {
     pass p = dx_pass(&s, number);
@@ -272,8 +273,10 @@ static hr_status job_run(job *j) {
 }
 
 hr_status hr__conv_run(const hr_call *call) {
-  const products *made = call->prepared;
+  const hr_conv_products *made = call->prepared;
   hr_conv_sizes s = forward_sizes(call);
+  if (hr__conv_is_apart(&s)) return hr__conv_apart_run(call);
+  if (hr__conv_is_planes(&s)) return hr__conv_planes_run(call);
   pass p = forward_pass(&s);
   job j = {.call = call,
            .sizes = &s,
@@ -316,8 +319,9 @@ static void reorder_task(void *arg, int64_t task, int worker) {
 }
 
 hr_status hr__conv_dx_run(const hr_call *call) {
-  const products *made = call->prepared;
+  const hr_conv_products *made = call->prepared;
   hr_conv_sizes s = dx_sizes(call);
+  if (hr__conv_is_apart(&s)) return hr__conv_apart_dx_run(call);
   hr_dtype dtype = call->in[0].desc.dtype;
   for (int64_t number = 0; number < dx_passes(&s); number++) {
     pass p = dx_pass(&s, number);

@@ -33,6 +33,26 @@ typedef struct hr_conv_put {
  * `turned` is scratch of the same size, and the product is overwritten. */
 void hr__conv_put(const hr_conv_put *p, int64_t group, hr_range rows, float *product, float *turned);
 
+/* Whether channels stay apart: then kernels of their own take no scratch and need nothing prepared (op/conv_apart.c).
+ */
+bool hr__conv_is_apart(const hr_conv_sizes *s);
+hr_status hr__conv_apart_run(const hr_call *call);
+hr_status hr__conv_apart_dx_run(const hr_call *call);
+hr_status hr__conv_apart_dw_run(const hr_call *call);
+
+/* Library objects of a call, for each walk: of whole blocks, of the last one. NULL: none of that size. */
+typedef struct hr_conv_products {
+  int64_t count;
+  hr_gemm *of[];
+} hr_conv_products;
+hr_status hr__conv_products_create(int64_t walks, hr_conv_products **out, hr_error *err);
+
+/* Whether maps are large enough for products whose rows are channels of y (op/conv_planes.c). */
+bool hr__conv_is_planes(const hr_conv_sizes *s);
+size_t hr__conv_planes_bytes(const hr_conv_sizes *s, hr_dtype dtype, int threads);
+hr_status hr__conv_planes_prepare(const hr_call *call, void **prepared, hr_error *err);
+hr_status hr__conv_planes_run(const hr_call *call);
+
 /* Scratch of the CPU's kernels. */
 size_t hr__conv_bytes(const hr_conv_sizes *s, hr_dtype dtype, int threads);
 size_t hr__conv_dx_bytes(const hr_conv_sizes *s, hr_dtype dtype, int threads);

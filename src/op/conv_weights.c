@@ -88,13 +88,18 @@ static layout layout_of(const plan *p, hr_dtype dtype, hr_dtype result, int thre
 }
 
 size_t hr__conv_dw_bytes(const hr_conv_sizes *s, hr_dtype dtype, hr_dtype result, int threads) {
+  if (hr__conv_is_apart(s)) return 0;
   plan p = plan_of(s);
   return layout_of(&p, dtype, result, threads).bytes;
 }
 
-static plan call_plan(const hr_call *call) {
+static hr_conv_sizes call_sizes(const hr_call *call) {
   const hr_conv_dw_args *args = call->args;
-  hr_conv_sizes s = hr__conv_sizes(&call->in[1].desc, &call->out[0].desc, &call->in[0].desc, &args->conv);
+  return hr__conv_sizes(&call->in[1].desc, &call->out[0].desc, &call->in[0].desc, &args->conv);
+}
+
+static plan call_plan(const hr_call *call) {
+  hr_conv_sizes s = call_sizes(call);
   return plan_of(&s);
 }
 
@@ -111,6 +116,8 @@ void hr__conv_dw_release(void *prepared) {
 }
 
 hr_status hr__conv_dw_prepare(const hr_call *call, void **prepared, hr_error *err) {
+  hr_conv_sizes s = call_sizes(call);
+  if (hr__conv_is_apart(&s)) return HR_OK;
   plan p = call_plan(call);
   hr_dtype dtype = call->in[0].desc.dtype;
   int64_t last = p.rows % p.block;
@@ -248,6 +255,8 @@ static void sum_end_task(void *arg, int64_t task, int worker) {
 }
 
 hr_status hr__conv_dw_run(const hr_call *call) {
+  hr_conv_sizes s = call_sizes(call);
+  if (hr__conv_is_apart(&s)) return hr__conv_apart_dw_run(call);
   plan p = call_plan(call);
   job j = {.call = call, .plan = &p, .at = call_layout(call, &p)};
   const hr_tensor *dw = &call->out[0];

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Golden files for backbones and for the pieces of the video model, made by PyTorch in f64 on the CPU.
 
-    python3 test/golden/make_vision.py OUTDIR      writes OUTDIR/vision.tar (to be unpacked in test/golden)
+    python3 test/golden/make_vision.py OUTDIR [CASE...]      writes OUTDIR/vision.tar (to be unpacked in test/golden)
 
 vision/<backbone>.safetensors holds, in f32 under headroom's names,
 
@@ -17,14 +17,19 @@ first holds it to timm's at full width, weight by weight and number by number.
 
 vision/pieces.safetensors has the same of the video model's pieces (torch.nn.LSTM over packed sequences, torch.nn's
 encoder layers with a mask of padded frames): features, logits, and what goes to the decoder, of samples of 5, 7, 1 and 4 frames.
+
+vision/groups.safetensors: a norm that sees the images of a batch in three groups, one after another, as a loop over frames has
+it; vision/checkpoint: resnet18's weights in a folder as timm writes it, with a classifier and counts of batches.
 """
 import io
+import json
 import os
 import sys
 import tarfile
 
 import timm
 import torch
+from safetensors.torch import save
 from timm.models.efficientnet import _gen_efficientnet
 from torch import nn
 
@@ -244,8 +249,29 @@ def pieces(seed):
     return safetensors(tensors)
 
 
+def groups(seed):
+    generator = torch.Generator().manual_seed(seed)
+    norm = drawn(nn.BatchNorm2d(5), seed)
+    x, wanted = (torch.randn(6, 5, 3, 4, generator=generator) for _ in range(2))
+    tensors = {"w.norm." + name: p.detach().float() for name, p in norm.state_dict().items() if p.dim()}
+    tensors |= {"images": x, "wanted": wanted}
+    y = torch.cat([norm.train()(part) for part in x.double().split(2)])
+    loss = ((y - wanted.double()) ** 2).mean()
+    loss.backward()
+    tensors |= {"features": y.detach().float(), "loss": torch.tensor([loss.item()])}
+    tensors |= {"g.norm." + name: p.grad.float() for name, p in norm.named_parameters()}
+    tensors |= {"s.norm." + name: p.float() for name, p in norm.named_buffers() if p.dim()}
+    return safetensors(tensors)
+
+
+def checkpoint(seed):
+    model = drawn(ResNet(*RESNETS["resnet18"], 2), seed)
+    model.fc = nn.Linear(16, 3)
+    return save({name: p if p.dtype == torch.int64 else p.float() for name, p in model.state_dict().items()})
+
+
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) < 2:
         sys.exit(__doc__)
     torch.manual_seed(0)
     check_against_timm()
@@ -253,13 +279,20 @@ def main():
     cases = {name: (lambda kind=kind: backbone(lambda: ResNet(*kind, 2), 61)) for name, kind in RESNETS.items()}
     cases["efficientnet_b0"] = lambda: backbone(lambda: Efficient(0.1), 63)
     cases["pieces"] = lambda: pieces(65)
+    cases["groups"] = lambda: groups(67)
+    cases["checkpoint/model"] = lambda: checkpoint(61)
+    cases = {name: make for name, make in cases.items() if name in sys.argv[2:] or len(sys.argv) == 2}
+    config = json.dumps({"architecture": "resnet18", "num_classes": 3, "num_features": 16, "width": 2}).encode()
     with tarfile.open(os.path.join(sys.argv[1], "vision.tar"), "w") as tar:
         for name, make in cases.items():
             print(name)
-            data = make()
-            info = tarfile.TarInfo(f"vision/{name}.safetensors")
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
+            files = {f"vision/{name}.safetensors": make()}
+            if name.startswith("checkpoint"):
+                files["vision/checkpoint/config.json"] = config
+            for path, data in files.items():
+                info = tarfile.TarInfo(path)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
     print("torch", torch.__version__, "timm", timm.__version__)
 
 

@@ -10,6 +10,7 @@
 #include "model/losses.h"
 #include "model/parts.h"
 #include "model/video_pieces.h"
+#include "model/weights.h"
 #include "op/concat.h"
 #include "op/mse.h"
 #include "op/pointwise.h"
@@ -110,6 +111,32 @@ static hr_id pieces_forward(hr_builder *b, const hr_model_part *whole, const hr_
 
 static const hr_model pieces_model = {.family = "pieces", .fields = pieces_fields, .forward = pieces_forward};
 
+enum { GROUPED_CHANNELS = 5 };
+
+static void grouped_fields(const hr_model_part *whole, const hr_field_shape *shape, hr_fields *out) {
+  static const char *const names[] = {"images", "wanted"};
+  (void)whole;
+  for (int i = 0; i < 2; i++)
+    hr__field_add(out, (hr_field){.name = names[i],
+                                  .purpose = HR_FOR_VALUES,
+                                  .desc = {HR_F32, 4, {shape->batch, GROUPED_CHANNELS, 3, 4}}});
+}
+
+/* Three groups of two images. */
+static hr_id grouped_forward(hr_builder *b, const hr_model_part *whole, const hr_model_batch *batch) {
+  const hr_batchnorm norm = {.path = "norm",
+                             .at = "apply",
+                             .channels = GROUPED_CHANNELS,
+                             .groups = 3,
+                             .eps = 1e-5f,
+                             .momentum = 0.1f,
+                             .by_batch = true};
+  (void)whole;
+  return shown(b, batch, "features", hr__batchnorm(b, &norm, hr__batch_field(batch, "images")));
+}
+
+static const hr_model grouped_model = {.family = "grouped", .fields = grouped_fields, .forward = grouped_forward};
+
 /* ---- comparing ---- */
 
 /* Writes what the file has under "w." into parameters and states. */
@@ -129,7 +156,8 @@ static void weights_put(golden *g) {
   }
 }
 
-static void case_open(golden *g, const char *name, const char *text, int accumulation) {
+/* `more`: further settings, as --set takes them, or NULL. */
+static void case_open(golden *g, const char *name, const char *text, int accumulation, const char *more) {
   hr_error err;
   char path[600], accumulated[64];
   *g = (golden){0};
@@ -138,8 +166,8 @@ static void case_open(golden *g, const char *name, const char *text, int accumul
   snprintf(g->folder, sizeof g->folder, "%s", path);
   check(hr__safetensors_open(path, &g->io, &err), &err);
   snprintf(accumulated, sizeof accumulated, "training.gradient_accumulation=%d", accumulation);
-  const char *const set[] = {accumulated};
-  check(hr__settings_parse("golden.yaml", ".", text, strlen(text), set, 1, &g->recipe, &err), &err);
+  const char *const set[] = {accumulated, more};
+  check(hr__settings_parse("golden.yaml", ".", text, strlen(text), set, more ? 2 : 1, &g->recipe, &err), &err);
   check(hr__compile(g->recipe, NULL, NULL, &g->graph, &err), &err);
   hr_rates rates;
   hr_plan_options options = {.accumulation = accumulation};
@@ -232,16 +260,22 @@ static void losses_compare(golden *g, const char *const *fields, const char *mod
   }
 }
 
+static const char *const image_fields[] = {"images", "wanted", NULL};
+
+static void recipe_write(char text[1024], const char *family, const char *config, const char *mode) {
+  snprintf(text, 1024,
+           "model:\n  family: images\n  parts: { visual: { family: %s, config: { %s, batch_norm: %s } } }\n" TRAINING,
+           family, config, mode);
+}
+
 static void backbone_compare(const char *family, const char *config) {
-  static const char *const fields[] = {"images", "wanted", NULL}, *const modes[] = {"eval", "train"};
+  static const char *const modes[] = {"eval", "train"}, *const *const fields = image_fields;
   char text[1024], name[64], grads[64];
   golden g;
   for (int train = 0; train < 2; train++) {
-    snprintf(text, sizeof text,
-             "model:\n  family: images\n  parts: { visual: { family: %s, config: { %s, batch_norm: %s } } }\n" TRAINING,
-             family, config, modes[train]);
+    recipe_write(text, family, config, modes[train]);
     if (!train) {
-      case_open(&g, family, text, 1);
+      case_open(&g, family, text, 1, NULL);
       const float *losses = golden_tensor(&g, g.io, "eval.loss", "F32", sizeof(float), NULL);
       expect_near(step_run(&g, fields, HR_PROGRAM_EVAL, 0), (double)losses[0], 1e-6, "the first loss");
       hr_id program = hr__graph_find_kind(g.graph, HR_PROGRAM_EVAL);
@@ -249,7 +283,7 @@ static void backbone_compare(const char *family, const char *config) {
       value_compare(&g, hr__program_output(g.graph, program, "map"), "eval.map", 1e-5, 0);
       golden_close(&g);
     }
-    case_open(&g, family, text, 2);
+    case_open(&g, family, text, 2, NULL);
     step_run(&g, fields, HR_PROGRAM_MICRO_FIRST, 0);
     snprintf(grads, sizeof grads, "%s.g.", modes[train]);
     snprintf(name, sizeof name, "%s.features", modes[train]);
@@ -257,7 +291,7 @@ static void backbone_compare(const char *family, const char *config) {
                   name, 1e-5, 0);
     values_compare(&g, grads, "grad.visual.", 1e-4, 40);
     golden_close(&g);
-    case_open(&g, family, text, 1);
+    case_open(&g, family, text, 1, NULL);
     snprintf(name, sizeof name, "%s.", modes[train]);
     losses_compare(&g, fields, name);
     if (train) values_compare(&g, "train.s.", "visual.", 1e-4, 40); /* of weights that have gone ten steps */
@@ -285,14 +319,101 @@ static void test_pieces(void **state) {
   static const char text[] = "model: { family: pieces }\n" TRAINING;
   golden g;
   (void)state;
-  case_open(&g, "pieces", text, 2);
+  case_open(&g, "pieces", text, 2, NULL);
   step_run(&g, fields, HR_PROGRAM_MICRO_FIRST, 0);
   value_compare(&g, hr__program_output(g.graph, hr__graph_find_kind(g.graph, HR_PROGRAM_MICRO_FIRST), "result"),
                 "result", 1e-5, 0);
   values_compare(&g, "g.", "grad.", 1e-4, 50);
   golden_close(&g);
-  case_open(&g, "pieces", text, 1);
+  case_open(&g, "pieces", text, 1, NULL);
   losses_compare(&g, fields, "");
+  golden_close(&g);
+}
+
+/* Recomputed, or in slices where images do not meet: the bits of every loss. */
+static void test_same_bits(void **state) {
+  static const struct {
+    const char *mode, *set;
+  } ways[] = {{"eval", NULL},
+              {"eval", "memory.checkpoint=every-layer"},
+              {"eval", "memory.split={visual: 2}"},
+              {"eval", "memory.split={visual: 4}"},
+              {"train", NULL},
+              {"train", "memory.checkpoint=every-layer"}};
+  double first[STEPS] = {0};
+  (void)state;
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    char text[1024];
+    golden g;
+    recipe_write(text, "efficientnet_b0", "channel_multiplier: 0.1", ways[i].mode);
+    case_open(&g, "efficientnet_b0", text, 1, ways[i].set);
+    for (int step = 0; step < 3; step++) {
+      double loss = step_run(&g, image_fields, HR_PROGRAM_STEP, step);
+      if (ways[i].set && loss != first[step])
+        fail_msg("%s: step %d gives %.9g, not %.9g", ways[i].set, step + 1, loss, first[step]);
+      first[step] = loss;
+    }
+    golden_close(&g);
+  }
+}
+
+/* Products in 16 bits, norms made in f32: losses as near as bf16 lets them be. */
+static void test_narrow(void **state) {
+  static const char *const modes[] = {"eval", "train"};
+  (void)state;
+  for (int mode = 0; mode < 2; mode++) {
+    char text[1024], name[32];
+    golden g;
+    recipe_write(text, "efficientnet_b0", "channel_multiplier: 0.1", modes[mode]);
+    case_open(&g, "efficientnet_b0", text, 1, "model.precision=bf16-mixed");
+    snprintf(name, sizeof name, "%s.loss", modes[mode]);
+    const float *losses = golden_tensor(&g, g.io, name, "F32", sizeof(float), NULL);
+    for (int64_t step = 0; step < STEPS; step++)
+      expect_near(step_run(&g, image_fields, HR_PROGRAM_STEP, step), (double)losses[step], 2e-2, "a loss in bf16");
+    golden_close(&g);
+  }
+}
+
+static void test_groups(void **state) {
+  static const char text[] = "model: { family: grouped }\n" TRAINING;
+  golden g;
+  (void)state;
+  case_open(&g, "groups", text, 2, "training.batch_size=6");
+  const float *loss = golden_tensor(&g, g.io, "loss", "F32", sizeof(float), NULL);
+  expect_near(step_run(&g, image_fields, HR_PROGRAM_MICRO_FIRST, 0), (double)*loss, 1e-6, "the loss");
+  hr_id program = hr__graph_find_kind(g.graph, HR_PROGRAM_MICRO_FIRST);
+  value_compare(&g, hr__program_output(g.graph, program, "features"), "features", 1e-5, 0);
+  values_compare(&g, "g.", "grad.", 1e-4, 2);
+  values_compare(&g, "s.", "", 1e-6, 2);
+  golden_close(&g);
+}
+
+/* A folder as timm writes it: its config says which family it is, running statistics are read, a classifier and counts
+ * of batches are left alone. */
+static void test_checkpoint(void **state) {
+  char text[1024], folder[600];
+  hr_error err;
+  hr_weights *weights;
+  golden g;
+  (void)state;
+  snprintf(folder, sizeof folder, "%s/test/golden/vision/checkpoint", HR_SOURCE_DIR);
+  snprintf(text, sizeof text, "model:\n  family: images\n  parts: { visual: { path: \"%s\" } }\n" TRAINING, folder);
+  case_open(&g, "resnet18", text, 1, NULL);
+  check(hr__run_init_values(g.run, 1, &err), &err); /* nothing of the golden weights stays */
+  hr_model_part whole = hr__model_whole(g.recipe), part = hr__part_find(&whole, "visual");
+  assert_string_equal(part.model->family, "resnet18");
+  check(hr__weights_open(folder, g.graph, &part, &weights, &err), &err);
+  for (hr_id v = 0; v < g.graph->n_values; v++) {
+    if (!hr__weights_has(weights, v)) continue;
+    size_t bytes = hr_desc_bytes(&g.graph->values[v].desc);
+    void *data = hr__arena_alloc(&g.arena, bytes);
+    check(hr__weights_read(weights, v, 0, hr_desc_count(&g.graph->values[v].desc), data, &err), &err);
+    check(hr__run_write(g.run, v, 0, data, bytes, &err), &err);
+  }
+  hr__weights_close(weights);
+  step_run(&g, image_fields, HR_PROGRAM_EVAL, 0);
+  hr_id program = hr__graph_find_kind(g.graph, HR_PROGRAM_EVAL);
+  value_compare(&g, hr__program_output(g.graph, program, "features"), "eval.features", 1e-5, 0);
   golden_close(&g);
 }
 
@@ -325,10 +446,12 @@ static void test_parameters(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_resnet18), cmocka_unit_test(test_resnet50),
-                                     cmocka_unit_test(test_efficientnet_b0), cmocka_unit_test(test_pieces),
-                                     cmocka_unit_test(test_parameters)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_resnet18), cmocka_unit_test(test_resnet50),   cmocka_unit_test(test_efficientnet_b0),
+      cmocka_unit_test(test_pieces),   cmocka_unit_test(test_same_bits),  cmocka_unit_test(test_narrow),
+      cmocka_unit_test(test_groups),   cmocka_unit_test(test_checkpoint), cmocka_unit_test(test_parameters)};
   hr__model_register(&images_model);
   hr__model_register(&pieces_model);
+  hr__model_register(&grouped_model);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
