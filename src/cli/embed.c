@@ -27,7 +27,7 @@ static hr_status embedding_open(embedding *e, hr_error *err) {
           HR_NONE)
     return hr__fail(err, HR_USAGE, r->run, "give a run of a model that does, such as recipes/004-small.yaml",
                     "the model of this run makes no points of its data");
-  if (hr__cli_value(e->cli, "nearest") && hr__source_of(r->job->recipe)->judges_held)
+  if (hr__cli_value(e->cli, "nearest") && hr__source_of(r->job->recipe)->items_held)
     return hr__fail(err, HR_USAGE, "--nearest", "write them with --out FILE.npy",
                     "what this model makes are scores of classes, between which there is no distance");
   HR_TRY(hr__ran_load(r, err));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Mamba-2 as a language model, and the gesture model on made-up data: what they hold is what was planned; recompute, offload,
-slices and resuming change no bit; checkpoints go out as they came in; settings that contradict each other are refused."""
+"""Mamba-2 as a language model, and the gesture model on made-up data: what they hold is what was planned; recompute, offload
+and resuming change no bit; checkpoints go out as they came in; settings that contradict each other are refused."""
 import json
 import os
 
