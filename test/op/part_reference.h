@@ -37,9 +37,9 @@ typedef struct reference_family {
   const reference *ops;
   size_t count;
 } reference_family;
-references_of_products, references_of_convs, references_of_rows, references_of_attention, references_of_caches,
-    references_of_scans, references_of_elements, references_of_programs, references_of_losses, references_of_updates,
-    references_of_pools, references_of_recurrent, references_of_volumes;
+extern const reference_family references_of_products, references_of_convs, references_of_rows, references_of_attention,
+    references_of_caches, references_of_scans, references_of_elements, references_of_programs, references_of_losses,
+    references_of_updates, references_of_pools, references_of_recurrent, references_of_volumes;
 
 const reference *reference_find(const char *op); /* NULL: none */
 
