@@ -288,7 +288,7 @@ const hr_cli_command hr_cli_apply = {
     .name = "apply",
     .usage = "RECIPE --to FILE...",
     .summary = "writes the plan's settings into your own config: only values change",
-    .details = "Comments and layout stay; FILE.backup is the file before; ${...} is left alone and reported. Kinds: "
+    .details = "Comments and layout stay; FILE.backup is the file before; ${...} stays. Kinds: "
 #define HR_MAP(name, ...) name ", "
 #include "recipe/maps.def"
 #undef HR_MAP

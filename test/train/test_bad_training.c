@@ -53,7 +53,7 @@ static const struct {
     {LINES "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16] }\ntraining: { gradient_accumulation: 2 }\n",
      "r.yaml:2:54", "16 buckets need 33 programs, more than the 32", "fewer"},
     {MODEL "data: { source: words, sequence_length: 16 }\n", "r.yaml:2:17",
-     "one of: text, lines, rows, ids, taxonomy, sensors, synthetic", ""},
+     "one of: text, lines, rows, ids, taxonomy, sensors, events, video, clips, scenes, synthetic", ""},
     {TEXT "{ loss_scale: { init: 0.5 } }\n", "r.yaml:3:33", "training.loss_scale.init is 0.5", ""},
     {TEXT "{ loss_scale: { growth: 0.9 } }\n", "r.yaml:3:35", "growth is 0.9", ""},
     {TEXT "{ loss_scale: { backoff: 1 } }\n", "r.yaml:3:36", "backoff is 1", ""},
