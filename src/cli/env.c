@@ -203,12 +203,15 @@ static void keys_list(const hr_cli *cli, const hr_key_table *all) {
   size_t columns = (size_t)hr__terminal_columns(stdout);
   for (size_t k = 0; k < all->count; k++) {
     const hr_key *key = &all->keys[k];
-    char kind[256], *at = kind;
-    snprintf(kind, sizeof kind, "%s%s%s%s%s", key->type == HR_KEY_CHOICE ? key->choices : type_name(key),
-             key->tree ? " or section" : "", key->fallback ? "; default " : "", key->fallback ? key->fallback : "",
-             key->required ? "; required" : "");
-    while ((at = strchr(at, '|')) != NULL)
-      *at = '/';
+    char kind[256];
+    size_t used = 0;
+    for (const char *c = key->type == HR_KEY_CHOICE ? key->choices : type_name(key); *c && used < sizeof kind - 3;
+         c++) {
+      kind[used++] = *c == '|' ? ',' : *c;
+      if (*c == '|') kind[used++] = ' ';
+    }
+    snprintf(kind + used, sizeof kind - used, "%s%s%s%s", key->tree ? " or section" : "",
+             key->fallback ? "; default " : "", key->fallback ? key->fallback : "", key->required ? "; required" : "");
     printf("%s%s%s  ", style.bold, key->path, style.end);
     hr__text_wrap(kind, strlen(key->path) + 2, 4, columns, stdout);
     printf("\n    ");
