@@ -136,6 +136,30 @@ def optimizer_of(parameters):
     return torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-4)
 
 
+def trained(model, pixels, wanted):
+    """Features and gradients of the first step, losses of all, what the buffers are then."""
+    parameters, buffers = named(model)
+    optimizer, losses = optimizer_of([p for _, p in parameters]), []
+    for step in range(STEPS):
+        y = model(pixels)
+        loss = ((y - wanted) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        if step == 0:
+            features = y.detach().float()
+            gradients = {name: p.grad.clone() for name, p in parameters if p.numel() <= LARGEST}
+        nn.utils.clip_grad_norm_([p for _, p in parameters], 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    return features, gradients, losses, {name: p.clone() for name, p in buffers}
+
+
+def distance(ours, theirs):
+    """The largest of relative distances, as the test takes them: what is tiny beside the others is rounding."""
+    least = 1e-3 * max(p.norm() for p in theirs.values())
+    return max(((ours[name].double() - p).norm() / max(p.norm(), least)).item() for name, p in theirs.items())
+
+
 def backbone(make, seed):
     model = drawn(make(), seed)
     generator = torch.Generator().manual_seed(seed + 1)
@@ -147,24 +171,16 @@ def backbone(make, seed):
     tensors = {"w." + name: p.detach().float() for name, p in parameters + buffers}
     tensors |= {"images": images, "wanted": wanted}
     for mode in ("eval", "train"):
-        model = drawn(make(), seed)
-        model.train(mode == "train")
-        parameters, buffers = named(model)
-        optimizer, losses = optimizer_of([p for _, p in parameters]), []
-        for step in range(STEPS):
-            y = model(pixels)
-            loss = ((y - wanted.double()) ** 2).mean()
-            optimizer.zero_grad()
-            loss.backward()
-            if step == 0:
-                tensors[mode + ".features"] = y.detach().float()
-                tensors |= {f"{mode}.g.{name}": p.grad.float() for name, p in parameters if p.numel() <= LARGEST}
-            nn.utils.clip_grad_norm_([p for _, p in parameters], 1.0)
-            optimizer.step()
-            losses.append(loss.item())
+        features, gradients, losses, states = trained(drawn(make(), seed).train(mode == "train"), pixels, wanted.double())
+        tensors[mode + ".features"] = features
+        tensors |= {f"{mode}.g.{name}": p.float() for name, p in gradients.items()}
         tensors[mode + ".loss"] = torch.tensor(losses)
-        print(mode, losses[0], losses[-1])
-    tensors |= {"train.s." + name: p.float() for name, p in buffers}
+        # How far PyTorch itself is off in f32: norms by the batch, of few images and many layers, raise rounding.
+        _, near, close, next_to = trained(drawn(make(), seed).float().train(mode == "train"), pixels.float(), wanted)
+        off = [distance(near, gradients), max(abs(a - b) / abs(b) for a, b in zip(close, losses)), distance(next_to, states)]
+        tensors[mode + ".f32_off"] = torch.tensor(off)
+        print(mode, losses[0], losses[-1], "f32 is off by", off)
+    tensors |= {"train.s." + name: p.float() for name, p in states.items()}
     tensors["eval.map"] = drawn(make(), seed).eval().forward_map(pixels).detach().float()
     return safetensors(tensors)
 
@@ -274,6 +290,7 @@ def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     torch.manual_seed(0)
+    torch.set_num_threads(1)
     check_against_timm()
     os.makedirs(sys.argv[1], exist_ok=True)
     cases = {name: (lambda kind=kind: backbone(lambda: ResNet(*kind, 2), 61)) for name, kind in RESNETS.items()}

@@ -250,13 +250,24 @@ static void values_compare(golden *g, const char *prefix, const char *own, doubl
   assert_true(compared >= fewest);
 }
 
-static void losses_compare(golden *g, const char *const *fields, const char *mode) {
+/* What f32 has to be true to where norms by the batch raise rounding: PyTorch's own distance in f32, which the script
+ * has measured, stands for one order of sums, and another may be some times as far off. */
+static double tolerance_of(golden *g, const char *mode, int which, double bound) {
+  char name[64];
+  snprintf(name, sizeof name, "%s.f32_off", mode);
+  const float *off = golden_tensor(g, g->io, name, "F32", sizeof(float), NULL);
+  return fmax(bound, 4 * (double)off[which]);
+}
+enum { OFF_GRADIENTS, OFF_LOSSES, OFF_STATES };
+
+/* `later`: how near losses behind the first step are. */
+static void losses_compare(golden *g, const char *const *fields, const char *mode, double later) {
   char name[64], what[64];
   snprintf(name, sizeof name, "%sloss", mode);
   const float *losses = golden_tensor(g, g->io, name, "F32", sizeof(float), NULL);
   for (int64_t step = 0; step < STEPS; step++) {
     snprintf(what, sizeof what, "%sthe loss of step %d", mode, (int)step + 1);
-    expect_near(step_run(g, fields, HR_PROGRAM_STEP, step), (double)losses[step], step ? 1e-5 : 1e-6, what);
+    expect_near(step_run(g, fields, HR_PROGRAM_STEP, step), (double)losses[step], step ? later : 1e-6, what);
   }
 }
 
@@ -289,12 +300,12 @@ static void backbone_compare(const char *family, const char *config) {
     snprintf(name, sizeof name, "%s.features", modes[train]);
     value_compare(&g, hr__program_output(g.graph, hr__graph_find_kind(g.graph, HR_PROGRAM_MICRO_FIRST), "features"),
                   name, 1e-5, 0);
-    values_compare(&g, grads, "grad.visual.", 1e-4, 40);
+    values_compare(&g, grads, "grad.visual.", tolerance_of(&g, modes[train], OFF_GRADIENTS, 1e-4), 40);
     golden_close(&g);
     case_open(&g, family, text, 1, NULL);
     snprintf(name, sizeof name, "%s.", modes[train]);
-    losses_compare(&g, fields, name);
-    if (train) values_compare(&g, "train.s.", "visual.", 1e-4, 40); /* of weights that have gone ten steps */
+    losses_compare(&g, fields, name, tolerance_of(&g, modes[train], OFF_LOSSES, 1e-5));
+    if (train) values_compare(&g, "train.s.", "visual.", tolerance_of(&g, "train", OFF_STATES, 1e-4), 40);
     golden_close(&g);
   }
 }
@@ -326,7 +337,7 @@ static void test_pieces(void **state) {
   values_compare(&g, "g.", "grad.", 1e-4, 50);
   golden_close(&g);
   case_open(&g, "pieces", text, 1, NULL);
-  losses_compare(&g, fields, "");
+  losses_compare(&g, fields, "", 1e-5);
   golden_close(&g);
 }
 
