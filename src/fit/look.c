@@ -260,17 +260,15 @@ static void ratio_lower(double *least, double ratio) {
 }
 
 /* Seconds that a placement is likely to take: its bound times the least that others with the same kind in part on the
- * device and the update in the same place took of theirs; of these only those with the same kind on the disk, where
- * there are any. */
+ * device, the update in the same place and the same kind on the disk took of theirs; where there are none, those with
+ * nothing on the disk. What waited for the disk tells nothing of one that does without. */
 static double look_expected(const hr_looking *l, const hr_placement *it) {
   double alike = 0, others = 0;
+  const int own = 1 + hr__placement_disk_kind(it), none = 0;
   for (int way = 0; way <= HR_WAY_MIX; way++)
-    for (int disk = 0; disk <= HR_OFFLOAD_KINDS; disk++) {
-      const double *ratio = l->ratio[way][1 + it->part][disk][it->update_on_host];
-      for (int moved = 0; moved < 2; moved++) {
-        ratio_lower(&others, ratio[moved]);
-        if (disk == 1 + hr__placement_disk_kind(it)) ratio_lower(&alike, ratio[moved]);
-      }
+    for (int moved = 0; moved < 2; moved++) {
+      ratio_lower(&alike, l->ratio[way][1 + it->part][own][it->update_on_host][moved]);
+      ratio_lower(&others, l->ratio[way][1 + it->part][none][it->update_on_host][moved]);
     }
   return it->seconds * fmax(alike > 0 ? alike : others, 1);
 }

@@ -92,4 +92,12 @@ rung = run('plan', *demo, '--gpu-memory', '120MiB').expect(0).json()
 check(not rung['ladder']['cheaper'] or rung['ladder']['cheaper']['step_seconds'] >= rung['step_seconds'],
       f'a cheaper rung that is faster too: {rung["ladder"]}')
 
+# A host that nearly fills up: what the first placement waits for the disk says nothing of those that leave it alone.
+full = [os.path.join(CONFIGS, 'gemma-3-12b-it'), '--method', 'full', '--gpu', 'h100', '--seq', '512', '--auto', '--json',
+        '--set', 'memory.host_budget=64GiB', '--set', 'memory.disk_budget=500GiB']
+fastest = run('plan', *full).expect(0).json()['step_seconds']
+for word in ['selective', 'every-layer']:
+    closed = run('plan', *full, '--set', f'memory.checkpoint={word}').expect(0).json()['step_seconds']
+    check(fastest <= 1.03 * closed, f'checkpoint: {word} takes {closed} s a step, open it takes {fastest} s')
+
 finish()
