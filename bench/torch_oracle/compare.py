@@ -3,6 +3,7 @@
 
   nice bench/torch_oracle/compare.py --count 1000 -o errors.jsonl        # Python with torch, transformers, peft, bitsandbytes; no GPU
   bench/torch_oracle/compare.py --report errors.jsonl
+  bench/torch_oracle/compare.py --excerpt errors.jsonl --rows 64,82,83,144 -o test/torch/drawn.json    # what a test keeps
 
 Each setting is run for six steps by transformers, PEFT, bitsandbytes and torch themselves on tensors without contents (tools/torch_trace.py), and its
 events go through an allocator written apart from headroom's (allocator.py); the same setting is planned as a recipe. A third is held
@@ -94,6 +95,18 @@ def report(path, worst):
         print(row['number'], row.get('failed'), row['planned'], json.dumps(row['setting']))
 
 
+def excerpt(path, numbers, out):
+    """Recipes of some rows with the peaks that were traced, for test/job/test_engine.c; none that is held out."""
+    with open(path) as file:
+        rows = {row['number']: row for row in map(json.loads, file)}
+    if any(rows[n]['held_out'] for n in numbers):
+        sys.exit('a setting that is held out is not to be looked at')
+    cases = [{'number': n, 'allocated_bytes': rows[n]['traced'][0], 'reserved_bytes': rows[n]['traced'][1],
+              'gpu': rows[n]['setting']['gpu'], 'recipe': settings.recipe(rows[n]['setting'])} for n in numbers]
+    with open(out, 'w') as file:
+        file.write('{"format": "headroom torch drawn 1", "cases": [\n%s\n]}\n' % ',\n'.join(json.dumps(case) for case in cases))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--count', type=int, default=1000)
@@ -104,8 +117,12 @@ def main():
     parser.add_argument('--program', default=os.path.join(ROOT, 'build', 'headroom'))
     parser.add_argument('--report', metavar='FILE', help='sums of a file, and the worst that may be looked at')
     parser.add_argument('--again', metavar='FILE', help='plan the settings of a file anew, and keep what was traced')
+    parser.add_argument('--excerpt', metavar='FILE', help='write rows of a file (--rows) as cases of a test to --out')
+    parser.add_argument('--rows', metavar='NUMBERS', type=lambda text: [int(n) for n in text.split(',')])
     parser.add_argument('--worst', type=int, default=10)
     options = parser.parse_args()
+    if options.excerpt:
+        return excerpt(options.excerpt, options.rows, options.out)
     if options.again:
         again(options)
     if options.report:
