@@ -90,8 +90,8 @@ def explain(error, tracer_module):
 
 @contextlib.contextmanager
 def headroom_trace(path, batch=None, capability=90, nonzero=None):
-    """Traces what runs inside into a file for `headroom plan`. `batch`: what the batch size is, for comparing traces;
-    `capability`: of the GPU (90: Hopper, 89: Ada, 80: A100), by which kernels of attention and workspaces are chosen. Gives an
+    """Traces what runs inside into a file for `headroom plan` (None: into none, the events are the tracer's). `batch`: what the
+    batch size is, for comparing traces; `capability`: of the GPU (90: Hopper, 89: Ada, 80: A100), by which kernels of attention and workspaces are chosen. Gives an
     object whose step() says that a training step begins (otherwise one does with the first forward pass after an update)."""
     from traced import four_bit, kernels, pretend, tracer as tracers
     pretend.engine_alone()
@@ -110,7 +110,8 @@ def headroom_trace(path, batch=None, capability=90, nonzero=None):
                 raise Failed(explain(error, tracers)) from error
             finally:
                 gc.enable()
-            write(path, tracer.document(batch))
+            if path is not None:
+                write(path, tracer.document(batch))
 
 
 def function_of(target):

@@ -220,8 +220,7 @@ static hr_tt forward(hr_eager *e, void *state) {
   hr_tape *t = &e->tape;
   uint32_t owner = hr__tape_module(t, "model.embed_tokens");
   int64_t batch = e->settings.batch, length = e->settings.length;
-  hr_tt embedded = hr__tape_name(hr__at_embedding(t, d->embedding, e->ids));
-  if (e->settings.rank > 0 && e->settings.checkpointing != HR_TAPE_KEEP) hr__tape_want(t, embedded);
+  hr_tt embedded = hr__eager_tokens(e, d->embedding);
   hr__tape_module(t, "model");
   hr_tt numbers = hr__tape_made(t, "aten::arange", hr__tdims1(length), HR_I64);
   hr_tt positions = hr__tape_name(hr__tape_made(t, "aten::add", hr__tdims1(length), HR_I64));

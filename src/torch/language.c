@@ -2,6 +2,12 @@
 #include "torch/call.h"
 #include "torch/eager.h"
 
+hr_tt hr__eager_tokens(hr_eager *e, hr_tt weight) {
+  hr_tt embedded = hr__tape_name(hr__at_embedding(&e->tape, weight, e->ids));
+  if (e->settings.rank > 0 && e->settings.checkpointing != HR_TAPE_KEEP) hr__tape_want(&e->tape, embedded);
+  return embedded;
+}
+
 /* Positions of queries and keys against each other, bool [1, 1, T, T]; with a window two of them, joined. */
 static hr_tt seen(hr_tape *t, int64_t length, bool windowed) {
   hr_tdims square = hr__tdims4(1, 1, length, length);
