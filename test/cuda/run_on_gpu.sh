@@ -2,7 +2,7 @@
 # Tests and benchmarks on a machine that has a GPU but not the libraries of the build.
 #
 #   test/cuda/run_on_gpu.sh pack          where nvcc is: builds into build-cuda and packs program, tests, plug-in and
-#                                         libraries into build-cuda/carry/gpu.tar.gz. ARCHITECTURES: as CMake takes them
+#                                         libraries into build-cuda/carry/gpu.tar.xz. ARCHITECTURES: as CMake takes them
 #   test/cuda/run_on_gpu.sh test          where the GPU is: unpacks that file and runs the tests; a skipped one fails
 #   test/cuda/run_on_gpu.sh check         the ops' tests under compute-sanitizer, memcheck and racecheck
 #   test/cuda/run_on_gpu.sh suite [PART]  the program on the GPU: same bits, planned memory, resume, refusals (suite.py)
@@ -31,16 +31,16 @@ pack() {
     grep -Ev '/(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|ld-linux[^/]*)\.so' |
     while read -r library; do cp -L "$library" "$stage/"; done
   strip --strip-unneeded "$stage"/*.so*
-  tar -C "$stage" -cf - . | gzip -6 > "$build/carry/gpu.tar.gz"
+  tar -C "$stage" -cf - . | xz -T0 -5 > "$build/carry/gpu.tar.xz"
   rm -rf "$stage"
-  ls -l "$build/carry/gpu.tar.gz"
+  ls -l "$build/carry/gpu.tar.xz"
 }
 
 # Unpacks into $folder and lets the libraries be found.
 unpack() {
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT
-  tar -C "$folder" -xzf "$build/carry/gpu.tar.gz"
+  tar -C "$folder" -xJf "$build/carry/gpu.tar.xz" || python3 -m tarfile -e "$build/carry/gpu.tar.xz" "$folder"
   for library in libcublasLt.so.13 libcudnn.so.9; do
     # Beside PyTorch first: its cuDNN is newer than a system's often is.
     found=$(find /opt /usr/local/cuda*/ /usr/lib -name "$library" -print -quit 2> /dev/null || true)
