@@ -21,9 +21,9 @@ static hr_status look_add(hr_looking *l, const hr_placement *it, hr_stays up, do
   l->count++;
   double *ratio = look_ratio(l, it, hr__placement_disk_kind(it)), own = seconds / it->seconds;
   if (*ratio == 0 || own < *ratio) *ratio = own;
-  if (l->best > 0 && seconds >= l->best) return HR_OK;
-  l->best = seconds;
-  l->idle = 0;
+  bool better = l->best == 0 || seconds < l->best;
+  l->idle = better ? 0 : l->idle + 1;
+  if (better) l->best = seconds;
   return HR_OK;
 }
 
@@ -34,12 +34,20 @@ static int moved_set(const hr_placement *it) {
   return set;
 }
 
+/* Bytes on the device with all that it moves moved whole; 0: not known. Tiles of an update on the device take more than
+ * one on the host. */
+static uint64_t peak_known(const hr_looking *l, const hr_placement *it, int way) {
+  uint64_t own = l->peak[it->update_on_host][moved_set(it)][way];
+  return own > 0 ? own : l->peak[0][moved_set(it)][way];
+}
+
 static hr_status mix_look(hr_looking *l, const hr_placement *it, hr_error *err) {
   hr_choosing *s = l->s;
   hr_choices base = hr__placement_choices(s, it, (hr_stays){0}, s->coarse);
   const hr_graph *before = s->best.graph;
   double seconds = 0;
-  HR_TRY(hr__keep_mixes(s, &base, l->peak[moved_set(it)], hr__choosing_judges(s) ? NULL : &seconds, err));
+  HR_TRY(hr__keep_mixes(s, &base, l->peak[it->update_on_host][moved_set(it)], hr__choosing_judges(s) ? NULL : &seconds,
+                        err));
   if (s->best.graph != before) seconds = hr__candidate_seconds(&s->best);
   return seconds > 0 ? look_add(l, it, (hr_stays){0}, seconds, err) : HR_OK;
 }
@@ -71,8 +79,8 @@ static uint64_t share_off(const hr_choosing *s, int kind, uint64_t bytes, uint64
  * moves the same, and on the host; with nothing where that does not come to an end. */
 static hr_status look_first(hr_looking *l, const hr_placement *it, hr_stays *up, hr_candidate *c, hr_error *err) {
   hr_choosing *s = l->s;
-  uint64_t *peak = &l->peak[moved_set(it)][it->way];
-  if (it->part >= 0) up->device_bytes = *peak > 0 ? hr__bytes_less(s->fill_bytes, *peak) : it->room_bytes;
+  uint64_t known = peak_known(l, it, it->way);
+  if (it->part >= 0) up->device_bytes = known > 0 ? hr__bytes_less(s->fill_bytes, known) : it->room_bytes;
   up->host_bytes = host_guess(l, it);
   for (int i = 0; i < HR_FILL_TRIES && (up->device_bytes > 0 || up->host_bytes > 0); i++) {
     HR_TRY(hr__placement_sketch(s, it, *up, s->coarse, c, err));
@@ -85,7 +93,7 @@ static hr_status look_first(hr_looking *l, const hr_placement *it, hr_stays *up,
   }
   *up = (hr_stays){0};
   HR_TRY(hr__placement_sketch(s, it, *up, s->coarse, c, err));
-  *peak = hr__candidate_peak(c);
+  l->peak[it->update_on_host][moved_set(it)][it->way] = hr__candidate_peak(c);
   return HR_OK;
 }
 
@@ -131,17 +139,22 @@ static bool look_unlikely(hr_looking *l, const hr_placement *it) {
   return known && it->seconds * ratio * (1 - hr_looks_error) >= l->best;
 }
 
-/* Whether as much or more was moved, and that was too much for the device; of a mix with every way. */
-static bool look_large(const hr_looking *l, const hr_placement *it) {
-  int own = moved_set(it), first = it->way == HR_WAY_MIX ? 0 : it->way;
-  int last = it->way == HR_WAY_MIX ? l->s->n_alike - 1 : it->way;
-  bool large = true;
-  for (int way = first; way <= last && large; way++) {
-    large = false;
+/* Whether the device had no room for a way even with as much or more moved, and the update on the host if this one's
+ * is. */
+static bool way_large(const hr_looking *l, const hr_placement *it, int way) {
+  int own = moved_set(it);
+  for (int host = it->update_on_host; host < 2; host++)
     for (int set = 0; set < HR_MOVED_SETS; set++)
-      large |= l->peak[set][way] > l->s->fill_bytes && (own & ~set) == 0;
-  }
-  return large;
+      if (l->peak[host][set][way] > l->s->fill_bytes && (own & ~set) == 0) return true;
+  return false;
+}
+
+/* The same of a placement, which a mix of ways is where every one of them is. */
+static bool look_large(const hr_looking *l, const hr_placement *it) {
+  if (it->way != HR_WAY_MIX) return way_large(l, it, it->way);
+  for (int way = 0; way < l->s->n_alike; way++)
+    if (!way_large(l, it, way)) return false;
+  return true;
 }
 
 /* Whether another placement is the same for sure: there is room for all of the kind that is kept in part, or for all
@@ -149,7 +162,7 @@ static bool look_large(const hr_looking *l, const hr_placement *it) {
 static bool look_idle(const hr_looking *l, const hr_placement *it) {
   const hr_prospects *p = l->s->prospects;
   bool mix = it->way == HR_WAY_MIX;
-  uint64_t peak = l->peak[moved_set(it)][mix ? HR_KEEP_ALL : it->way];
+  uint64_t peak = peak_known(l, it, mix ? HR_KEEP_ALL : it->way);
   if (peak == 0 || (!mix && it->part < 0)) return false;
   uint64_t more = mix ? 0 : hr__kind_bytes(p, &p->ways[it->way], it->part);
   return hr__bytes_add(peak, more) <= l->s->fill_bytes;
@@ -301,10 +314,11 @@ hr_status hr__placements_look(hr_looking *l, int most, hr_error *err) {
     if (looks_enough(l, it->seconds)) continue;
     if (hr__choosing_judges(s) && l->best > 0 && it->way == HR_WAY_MIX) continue; /* mixes take many sketches */
     if (look_large(l, it) || look_idle(l, it) || look_beaten(l, it) || look_unlikely(l, it)) continue;
+    size_t found = l->count;
     l->looks++;
-    l->idle++;
     most--;
     HR_TRY(placement_look(l, it, err));
+    if (s->coarse && l->count == found) l->idle++; /* small graphs have the time to pass over what has no room */
   }
   return HR_OK;
 }

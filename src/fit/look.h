@@ -19,8 +19,9 @@ enum { HR_MOVED_SETS = 1 << HR_OFFLOAD_KINDS };
 
 typedef struct hr_looking {
   hr_choosing *s;
-  /* per set of kinds that are moved whole, and way: bytes on the device, 0: not known */
-  uint64_t peak[HR_MOVED_SETS][HR_ALIKE];
+  /* per place of the update (1: the host), set of kinds that are moved whole, and way: bytes on the device, 0: not
+   * known */
+  uint64_t peak[2][HR_MOVED_SETS][HR_ALIKE];
   /* per way, kind in part on the device, kind on the disk (0: none), place of the update and of activations (0: the
    * device): the least that a look took of its bound; 0: none fitted */
   double ratio[HR_WAY_MIX + 1][1 + HR_OFFLOAD_KINDS][1 + HR_OFFLOAD_KINDS][2][2];

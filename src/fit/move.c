@@ -36,7 +36,13 @@ static hr_status placement_make(hr_choosing *s, const hr_placement *it, hr_candi
   return status;
 }
 
-static hr_status way_figures(hr_choosing *s, int way, hr_error *err) {
+/* Everything that may be moved; without activations. */
+static int set_of_all(bool activations) {
+  return HR_MOVED_SETS - 1 - (activations ? 0 : 1 << HR_OFFLOAD_ACTIVATIONS);
+}
+
+static hr_status way_figures(hr_looking *l, int way, hr_error *err) {
+  hr_choosing *s = l->s;
   hr_prospects *p = s->prospects;
   bool moves = s->out->open[HR_OFFLOAD_ACTIVATIONS] && way != HR_KEEP_OFFLOADED;
   moves &= !hr__choosing_judges(s); /* then only where nothing fits without: see least_offer */
@@ -54,9 +60,12 @@ static hr_status way_figures(hr_choosing *s, int way, hr_error *err) {
     HR_TRY(placement_make(s, &it, &c, err));
     hr__traffic_read(c.plan, s->open->accumulation, s->out->open, activations, &p->host_update);
     status = hr__traffic_curves(c.plan, s->open->accumulation, s->out->open, &p->host_update, err);
+    l->peak[1][set_of_all(activations)][way] = hr__candidate_peak(&c);
     hr__candidate_fini(&c);
     HR_TRY(status);
   }
+  for (int activations = 0; activations < 2; activations++)
+    l->peak[0][set_of_all(activations)][way] = p->ways[way].peak_bytes[activations];
   hr__figures_settle(&p->ways[way]);
   return HR_OK;
 }
@@ -119,14 +128,10 @@ hr_status hr__move_hopeless(hr_choosing *s, hr_error *err) {
 
 /* Reads the figures of every way that may be of use: with a plan of the first to compare with, slower ones are not. */
 static hr_status figures_read(hr_looking *l, hr_error *err) {
-  enum { ACTIVATIONS = 1 << HR_OFFLOAD_ACTIVATIONS };
   hr_choosing *s = l->s;
   for (int way = 0; way < s->n_alike; way++) {
-    const hr_way_figures *f = &s->prospects->ways[way];
     if (hr__look_late(l, s->pure[way])) continue;
-    HR_TRY(way_figures(s, way, err));
-    l->peak[HR_MOVED_SETS - 1 - ACTIVATIONS][way] = f->peak_bytes[0];
-    l->peak[HR_MOVED_SETS - 1][way] = f->peak_bytes[1];
+    HR_TRY(way_figures(l, way, err));
     if (way > 0) continue;
     HR_TRY(hr__placements_list(s->prospects, false, err));
     HR_TRY(hr__placements_look(l, 1, err));

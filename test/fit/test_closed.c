@@ -218,12 +218,22 @@ static void test_of_closed_gradients(void **state) {
 /* Where the update had two places, nothing was held to fit that the device had no room for with tiles of an update. */
 static void test_of_updates_on_the_host(void **state) {
   (void)state;
+  static const uint64_t numbers[] = {589, 931};
   spaces_check(NULL, 706, 707);
+  spaces_check(NULL, 2474, 2475);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    spaces_check("RTX 4090", numbers[i], numbers[i] + 1);
+}
+
+/* Looks ended behind so many that the host had no room for. */
+static void test_of_a_small_host(void **state) {
+  (void)state;
+  spaces_check("RTX 4090", 1020, 1021);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_of_a_gpu), cmocka_unit_test(test_of_the_cpu),
-                                     cmocka_unit_test(test_of_closed_gradients),
-                                     cmocka_unit_test(test_of_updates_on_the_host)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_of_a_gpu), cmocka_unit_test(test_of_the_cpu), cmocka_unit_test(test_of_closed_gradients),
+      cmocka_unit_test(test_of_updates_on_the_host), cmocka_unit_test(test_of_a_small_host)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
