@@ -97,6 +97,23 @@ static hr_status look_first(hr_looking *l, const hr_placement *it, hr_stays *up,
   return HR_OK;
 }
 
+/* A recipe may close the kind that stays in part to where it goes whole: that is taken where it is faster, which it
+ * may be when copies cost next to nothing. */
+static hr_status whole_compare(hr_choosing *s, const hr_placement *it, hr_stays *up, hr_candidate *c, hr_error *err) {
+  hr_candidate whole;
+  if (it->whole * (1 - hr_bounds_error) >= hr__candidate_seconds(c)) return HR_OK;
+  HR_TRY(hr__placement_sketch(s, it, (hr_stays){0}, false, &whole, err));
+  if (hr__candidate_seconds(&whole) >= hr__candidate_seconds(c) || !hr__device_fits(s, &whole) ||
+      !hr__candidate_fits(s->open, &whole)) {
+    hr__candidate_fini(&whole);
+    return HR_OK;
+  }
+  hr__candidate_fini(c);
+  *c = whole;
+  *up = (hr_stays){0};
+  return HR_OK;
+}
+
 static hr_status placement_look(hr_looking *l, const hr_placement *it, hr_error *err) {
   hr_choosing *s = l->s;
   if (it->way == HR_WAY_MIX) return mix_look(l, it, err);
@@ -104,6 +121,7 @@ static hr_status placement_look(hr_looking *l, const hr_placement *it, hr_error 
   hr_stays up = {0};
   HR_TRY(look_first(l, it, &up, &c, err));
   hr_status status = hr__tiers_fill(s, it, s->coarse, &up, &c, err);
+  if (status == HR_OK && !s->coarse && up.device_bytes > 0) status = whole_compare(s, it, &up, &c, err);
   double seconds = hr__candidate_seconds(&c);
   bool fits = hr__device_fits(s, &c) && hr__candidate_fits(s->open, &c);
   l->nodes += c.sketch->n_nodes;
@@ -191,23 +209,6 @@ static bool look_beaten(const hr_looking *l, const hr_placement *placement) {
     if (beats) return true;
   }
   return false;
-}
-
-/* A recipe may close the kind that stays in part to where it goes whole: that is taken where it is faster, which it
- * may be when copies cost next to nothing. */
-static hr_status whole_compare(hr_choosing *s, const hr_placement *it, hr_stays *up, hr_candidate *c, hr_error *err) {
-  hr_candidate whole;
-  if (it->whole * (1 - hr_bounds_error) >= hr__candidate_seconds(c)) return HR_OK;
-  HR_TRY(hr__placement_sketch(s, it, (hr_stays){0}, false, &whole, err));
-  if (hr__candidate_seconds(&whole) >= hr__candidate_seconds(c) || !hr__device_fits(s, &whole) ||
-      !hr__candidate_fits(s->open, &whole)) {
-    hr__candidate_fini(&whole);
-    return HR_OK;
-  }
-  hr__candidate_fini(c);
-  *c = whole;
-  *up = (hr_stays){0};
-  return HR_OK;
 }
 
 /* *ratio: of the seconds of a step to those with few tiles, as far as that shows. */

@@ -226,7 +226,7 @@ static hr_status parts_add(hr_prospects *p, const hr_way_figures *f, hr_placemen
   return HR_OK;
 }
 
-/* Whether a kind has anything to be moved. */
+/* Whether a kind has anything to be moved in a way. */
 static bool kind_moves(const hr_prospects *p, const hr_way_figures *f, int kind) {
   if (!p->choosing->out->open[kind]) return false;
   const hr_traffic *traffic = &f->traffic[kind == HR_OFFLOAD_ACTIVATIONS];
@@ -235,6 +235,15 @@ static bool kind_moves(const hr_prospects *p, const hr_way_figures *f, int kind)
   for (int way = 0; way < HR_TRAFFIC_WAYS; way++)
     copies += traffic->pass[kind].copies[way] + traffic->update[kind].copies[way];
   return copies > 0;
+}
+
+/* The same of a placement: of a mix in any of its ways. */
+static bool placement_moves(const hr_prospects *p, int way, const hr_way_figures *f, int kind) {
+  if (way != HR_WAY_MIX) return kind_moves(p, f, kind);
+  bool any = false;
+  for (int own = 0; own < p->choosing->n_alike; own++)
+    any |= kind_moves(p, &p->ways[own], kind);
+  return any;
 }
 
 /* Inputs of blocks alone are kept, and go to the host: the same as the way that offloads just these. */
@@ -246,7 +255,7 @@ static bool placement_twice(const hr_prospects *p, const hr_placement *it) {
 static hr_status way_add(hr_prospects *p, int way, const hr_way_figures *f, hr_error *err) {
   int places[HR_OFFLOAD_KINDS], total = 1;
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++) {
-    total *= places[k] = kind_moves(p, f, k) ? HR_TIER_COUNT : 1;
+    total *= places[k] = placement_moves(p, way, f, k) ? HR_TIER_COUNT : 1;
   }
   for (int number = 0; number < total; number++) {
     hr_placement it = {.way = way};
