@@ -136,8 +136,16 @@ static uint64_t disk_free(const hr_recipe *recipe) {
   return hr__file_calls.free_bytes(folder_used(recipe), &bytes) == 0 ? bytes : UINT64_MAX;
 }
 
+/* What this process may hold, as it was when first asked for: a search asks for every setting, and each answer is in
+ * dozens of files of control groups. */
+static uint64_t host_limit(void) {
+  static _Atomic uint64_t known; /* 0: not read yet */
+  if (known == 0) known = hr__memory_limit_bytes();
+  return known;
+}
+
 hr_status hr__memory_budget(const hr_recipe *recipe, const hr_facts *facts, hr_budget *out, hr_error *err) {
-  uint64_t host = facts->kind == HR_CPU ? facts->memory_bytes : hr__memory_limit_bytes(), disk = disk_free(recipe);
+  uint64_t host = facts->kind == HR_CPU ? facts->memory_bytes : host_limit(), disk = disk_free(recipe);
   uint64_t budget = bytes_read(recipe, "memory.budget", facts->memory_bytes, facts->memory_bytes);
   uint64_t margin = bytes_read(recipe, "memory.margin", budget, margin_default(facts, budget));
   *out = (hr_budget){.budget_bytes = budget,
