@@ -111,6 +111,7 @@ static const hr_map_key gestures[] = {
 #define TRAINING(k) k "|training." k "|training_args." k "|training_arguments." k "|train." k "|trainer." k
 #define ADAPTER(k)  "lora." k "|lora_config." k "|peft." k "|peft_config." k "|qlora." k
 #define BITS(k)     k "|model." k "|quantization." k "|quantization_config." k "|bnb." k "|bnb_config." k
+#define WEIGHTS(k)  k "|model." k "|model_init_kwargs." k "|model_kwargs." k
 #define LENGTH(k)   k "|training." k "|training_args." k "|data." k "|model." k "|dataset." k
 
 #define OPTIMIZERS                                                                                                     \
@@ -148,11 +149,14 @@ static const hr_map_key huggingface[] = {
         "none=false|every-layer=true,unsloth|selective=true,unsloth", "false"),
     KEY("training.optimizer.kind", TRAINING("optim") "|training.optimizer", OPTIMIZERS, "adamw_torch"),
     READ("engine.optimizer", TRAINING("optim") "|training.optimizer", UPDATES, "adamw_torch_fused"),
+    READ("training.optimizer.momentum", TRAINING("optim") "|training.optimizer", "0=*", "*"),
+    READ("training.optimizer.weight_decay", TRAINING("weight_decay"), NULL, "0"),
     READ("engine.checkpoint", TRAINING("gradient_checkpointing_kwargs.use_reentrant"),
          "reentrant=true|non-reentrant=false", "*"),
     READ("engine.attention", "attn_implementation|model.attn_implementation|model_init_kwargs.attn_implementation",
          ATTENTION, "*"),
     READ("engine.padded", TRAINING("packing"), FULL_ROWS, "false"),
+    READ("engine.dtype", WEIGHTS("dtype") "|" WEIGHTS("torch_dtype"), "bf16=bfloat16|f16=float16|f32=float32", "*"),
     BESIDE("data.sequence_length",
            LENGTH("max_seq_length") "|" LENGTH("max_length") "|" LENGTH("max_seq_len") "|" LENGTH("model_max_length"),
            NULL, NULL),
@@ -193,6 +197,8 @@ static const hr_map_key torchtune[] = {
         NULL),
     KEY("training.optimizer.kind", "optimizer.fused", "adamw=true,false,False|sgd=true,false,False", "*"),
     READ("engine.optimizer", "optimizer.fused", "fused=true|foreach=false", "false"),
+    READ("training.optimizer.momentum", "optimizer.momentum", NULL, "0"),
+    READ("training.optimizer.weight_decay", "optimizer.weight_decay", NULL, "0"),
     READ("engine.padded", "dataset.packed", "true=true|false=false", "false"), /* packed rows have a mask */
     READ("engine.adapters", "model._component_", "plain=*", "*"),
     {.setting = "data.sequence_length", .keys = "tokenizer.max_seq_len", .unlimited = true},
@@ -257,6 +263,8 @@ static const hr_map_key axolotl[] = {
     READ("engine.padded", "pad_to_sequence_len", "true=false|false=true,false", "false"),
     KEY("training.optimizer.kind", "optimizer", OPTIMIZERS, "adamw_torch_fused"),
     READ("engine.optimizer", "optimizer", UPDATES, "adamw_torch_fused"),
+    READ("training.optimizer.momentum", "optimizer", "0=*", "*"),
+    READ("training.optimizer.weight_decay", "weight_decay", NULL, "0"),
     KEY("data.sequence_length", "sequence_len", NULL, "512"),
     READ("model.adapters.kind", "adapter", "lora=lora,qlora|none=none", "none"),
     READ("model.adapters.targets", "lora_target_modules", NULL, "*"),
@@ -305,6 +313,8 @@ static const hr_map_key llamafactory[] = {
     KEY("memory.checkpoint", "gradient_checkpointing", "none=false|every-layer=true|selective=true", "*"),
     KEY("training.optimizer.kind", "optim", OPTIMIZERS, "adamw_torch"),
     READ("engine.optimizer", "optim", UPDATES, "adamw_torch_fused"),
+    READ("training.optimizer.momentum", "optim", "0=*", "*"),
+    READ("training.optimizer.weight_decay", "weight_decay", NULL, "0"),
     READ("engine.checkpoint", "use_reentrant_gc", "reentrant=true|non-reentrant=false", "true"),
     READ("engine.attention", "flash_attn", "sdpa=auto,sdpa|eager=disabled|flash=fa2,fa3", "auto"),
     READ("engine.padded", "packing", FULL_ROWS, "false"),
