@@ -386,13 +386,30 @@ training:
         run('apply', '--revert', '--to', owned).expect(0)
         facts = os.stat(owned)
         check((facts.st_uid, facts.st_gid, stat.S_IMODE(facts.st_mode)) == (1234, 2345, 0o604), f'reverted: {facts}')
-    # A folder without permission to write; as root there is none.
-    if os.geteuid() != 0:
-        locked = folder.write('locked/a.yaml', 'trainer: {precision: 32}\n')
-        os.chmod(os.path.dirname(locked), 0o500)
-        run('apply', recipe, '--to', locked).expect(1, 'ermission')
-        os.chmod(os.path.dirname(locked), 0o700)
-        check(read(locked) == b'trainer: {precision: 32}\n', 'unchanged')
+    # A file that cannot be replaced, in a folder without permission to write or immutable (chattr, as root on file systems
+    # that have it), is an error that leaves nothing behind.
+    locked = folder.write('locked/a.yaml', 'trainer: {precision: 32}\n')
+    there = os.path.dirname(locked)
+    for name in [folder.path, there, locked]:
+        os.chmod(name, 0o755)
+    os.chmod(recipe, 0o644)
+    os.chmod(there, 0o555)
+    before = folder.listing()
+    try:
+        run('apply', recipe, '--to', locked, user=65534 if os.geteuid() == 0 else None).expect(1, 'ermission', 'a.yaml', 'try:')
+    except PermissionError:
+        print('not tried: others may not run the program here')
+    check(folder.listing() == before and read(locked) == b'trainer: {precision: 32}\n', 'a read-only folder')
+    os.chmod(there, 0o755)
+    for what in [locked, there]:
+        if os.geteuid() != 0 or subprocess.run(['chattr', '+i', what], capture_output=True, check=False).returncode != 0:
+            continue
+        done = run('apply', recipe, '--to', locked)
+        subprocess.run(['chattr', '-i', what], check=True)
+        done.expect(1, 'a.yaml', 'try:')
+        check(folder.listing() == before and read(locked) == b'trainer: {precision: 32}\n', f'{what} is immutable')
+    run('apply', recipe, '--to', locked).expect(0)
+    check(read(locked) != b'trainer: {precision: 32}\n', 'it could have been written')
     # A full disk.
     full = folder.write('full.yaml', 'trainer: {precision: 32}\n' + '# pad\n' * 400)
     before = read(full)
