@@ -19,6 +19,7 @@ import ast
 import collections
 import contextlib
 import dataclasses
+import hashlib
 import io
 import json
 import logging
@@ -26,6 +27,7 @@ import multiprocessing
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -325,7 +327,9 @@ def main():
                 if isinstance(config, dict) and guess(config) != 'others':
                     configs.append((os.path.relpath(os.path.join(path, name), folder), name, text))
     logging.disable(logging.CRITICAL)
-    configs = configs[::arguments.every]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # in no order that has to do with what they are, so that those of a run cut short are as good as any
+    configs = sorted(configs[::arguments.every], key=lambda config: hashlib.sha256(config[0].encode()).digest())
     with tempfile.TemporaryDirectory() as folder:
         arguments.made = os.path.join(folder, 'models')
         os.makedirs(arguments.made)
@@ -336,10 +340,15 @@ def main():
         PARSERS = Parsers(arguments.folders)
         with multiprocessing.get_context('fork').Pool(arguments.jobs) as pool:
             tasks = [(arguments, os.path.join(folder, str(number)), *config) for number, config in enumerate(configs)]
-            for part in pool.imap_unordered(one_try, tasks):
-                count.add(part)
-                if part[2]:
-                    print('wrong:', part[2], flush=True)
+            tried = 0
+            try:
+                for part in pool.imap_unordered(one_try, tasks):
+                    tried += 1
+                    count.add(part)
+                    if part[2]:
+                        print('wrong:', part[2], flush=True)
+            except KeyboardInterrupt:
+                print(f'stopped after {tried} of')
     print(f'{len(configs)} configs, {arguments.gpus}')
     for kind, outcomes in sorted(count.kinds.items()):
         print(f'{kind}: ' + ', '.join(f'{number} {outcome}' for outcome, number in outcomes.most_common()))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real trainings by what `headroom apply --auto` wrote, on a GPU: do they hold what was said?
 
-    HEADROOM=... bench/applied/run.py OUT [--limits 14,18,24] [--only trainer-full.yaml,...] [--side-by-side 3]
+    HEADROOM=... bench/applied/run.py OUT [--limits 24,18,14] [--only trainer-full.yaml,...] [--side-by-side 3]
 
 Six configs (configs/), for each limit as if the card had that many GiB: `apply` writes the config, a process of its own trains
 by the written file alone, 20 steps on random weights and random tokens, under set_per_process_memory_fraction of the limit less
@@ -9,7 +9,8 @@ what the driver holds beside PyTorch's allocator (--context). Trainers: transfor
 reads out of the file, the same with PEFT and bitsandbytes, and a plain loop that looks keys up. Columns:
 
     said       what `apply` read back: what the driver will show
-    driver     what it shows: by NVML for that process, or, alone on the GPU, by mem_get_info
+    driver     what it shows (cudaMemGetInfo), alone on the GPU at the first limit; with a star: what is reserved, and what
+               the driver held beside that when this config was alone
     reserved, allocated   peaks of PyTorch's allocator; retries: how often it had to give its cache back
     of said, of limit     driver over both
 
@@ -30,14 +31,15 @@ import time
 import traceback
 
 os.environ.setdefault('TOKENIZERS_PARALLELISM', 'false')
-os.environ.setdefault('PYTORCH_NVML_BASED_CUDA_CHECK', '1')  # the parent, which forks, must not touch the GPU
 os.environ.setdefault('HF_HUB_OFFLINE', '1')
 
 import torch
 import transformers
 import yaml
 from torch.utils.data import Dataset
-from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainerCallback, TrainingArguments
+from transformers import AutoModelForCausalLM
+from transformers.models.llama import modeling_llama  # noqa: F401, for workers that wait
+from transformers.models.qwen2 import modeling_qwen2  # noqa: F401
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODELS = os.path.join(os.path.dirname(os.path.dirname(HERE)), 'test', 'model', 'configs')
@@ -83,41 +85,26 @@ class Tokens(Dataset):
 class Watch:
     """The driver's bytes after every step."""
 
-    def __init__(self, baseline):
-        self.baseline, self.peak, self.steps, self.times = baseline, 0, 0, []
+    def __init__(self):
+        self.peak, self.steps, self.times = 0, 0, []
 
     def step(self):
         torch.cuda.synchronize()
         free, total = torch.cuda.mem_get_info()
-        self.peak = max(self.peak, total - free - self.baseline)
+        self.peak = max(self.peak, total - free)
         self.steps += 1
         self.times.append(time.monotonic())
 
     def told(self):
         stats = torch.cuda.memory_stats()
         times = [b - a for a, b in zip(self.times[4:], self.times[5:])] or [0]
-        return {'steps': self.steps, 'device': self.peak, 'process': of_process(), 'allocated': torch.cuda.max_memory_allocated(),
+        return {'steps': self.steps, 'device': self.peak, 'allocated': torch.cuda.max_memory_allocated(),
                 'reserved': torch.cuda.max_memory_reserved(), 'retries': stats.get('num_alloc_retries', 0),
                 'seconds': sum(times) / len(times)}
 
 
-def of_process():
-    """The driver's bytes of this process, or None where it tells no processes apart."""
-    out = subprocess.run(['nvidia-smi', '--query-compute-apps=pid,used_memory', '--format=csv,noheader,nounits'],
-                         capture_output=True, text=True, check=False).stdout
-    for line in out.splitlines():
-        pid, _, mib = line.partition(',')
-        if pid.strip() == str(os.getpid()) and mib.strip().isdigit():
-            return int(mib) * MIB
-    return None
-
-
-def used_now():
-    out = subprocess.run(['nvidia-smi', '--query-gpu=memory.used', '--format=csv,noheader,nounits'], capture_output=True, text=True, check=False).stdout
-    return int(out.split()[0]) * MIB if out.split() else 0
-
-
 def by_trainer(path, folder, watch):
+    from transformers import HfArgumentParser, Trainer, TrainerCallback, TrainingArguments  # peft may touch the GPU when it is imported
     parser = HfArgumentParser((Script, TrainingArguments))
     script, arguments = (parser.parse_json_file if path.endswith('.json') else parser.parse_yaml_file)(path)
     arguments.disable_tqdm = True
@@ -180,29 +167,38 @@ def by_loop(path, folder, watch):
         watch.step()
 
 
-def forked(out, work, *arguments):
-    """Runs work(*arguments) in a process of its own, whose answer and words go into files `out`."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # ends with its parent
-        signal.alarm(LONGEST)
-        try:
-            words = os.open(out + '.log', os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
-            os.dup2(words, 1)
-            os.dup2(words, 2)
-            os.chdir(os.path.dirname(out))
-            answer = work(*arguments)
-            code = 0
-        except BaseException as error:
-            traceback.print_exc()
-            answer = {'error': f'{type(error).__name__}: {str(error)[:400]}'}
-        with open(out + '.json', 'w', encoding='utf-8') as file:
-            json.dump(answer, file)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    return pid
+class Worker:
+    """A process of its own that has imported what it can without touching the GPU, and waits to be told what to do."""
+
+    def __init__(self):
+        self.process = subprocess.Popen([sys.executable, os.path.abspath(__file__), '--worker'], stdin=subprocess.PIPE, text=True)
+
+    def go(self, out, work, *arguments):
+        """Runs work(*arguments), whose answer and words go into files `out`."""
+        self.process.stdin.write(json.dumps([out, work, arguments]))
+        self.process.stdin.close()
+
+
+def worker():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # ends with its parent
+    words = sys.stdin.read()
+    if not words:
+        return
+    out, work, arguments = json.loads(words)
+    signal.alarm(LONGEST)
+    log = os.open(out + '.log', os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.chdir(os.path.dirname(out))
+    try:
+        answer = {'weights': weights, 'train': train}[work](*arguments)
+    except Exception as error:  # told in the table
+        traceback.print_exc()
+        answer = {'error': f'{type(error).__name__}: {str(error)[:400]}'}
+    with open(out + '.json', 'w', encoding='utf-8') as file:
+        json.dump(answer, file)
+    sys.stdout.flush()
+    os._exit(0)
 
 
 def weights(folder, into):
@@ -215,11 +211,11 @@ def weights(folder, into):
     return {}
 
 
-def train(path, folder, limit, context, baseline):
+def train(path, folder, limit, context):
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction((limit - context) / total)
     torch.manual_seed(0)
-    watch = Watch(baseline)
+    watch = Watch()
     try:
         (by_loop if os.path.basename(path).startswith('loop') else by_trainer)(path, folder, watch)
     except torch.cuda.OutOfMemoryError as error:
@@ -242,19 +238,73 @@ def apply(name, limit, place, gpu):
 
 
 def line(row):
-    if 'device' not in row:
+    if 'driver' not in row:
         return f"{row['config']:20} {row['limit']:3} GiB  {row.get('error')}"
     driver = row['driver']
-    return (f"{row['config']:20} {row['limit']:3} GiB | said {row['said'] / MIB:9.1f} | driver {driver / MIB:9.1f} | "
+    return (f"{row['config']:20} {row['limit']:3} GiB | said {row['said'] / MIB:9.1f} | driver {driver / MIB:9.1f}{'' if row['alone'] else '*'} | "
             f"reserved {row['reserved'] / MIB:9.1f} | allocated {row['allocated'] / MIB:9.1f} | retries {row['retries']} | "
-            f"of said {driver / row['said']:6.2%} | of limit {driver / row['limit'] / GIB:6.2%} | {row['steps']} steps of {row['seconds']:.2f} s"
+            f"of said {driver / row['said']:7.2%} | of limit {driver / row['limit'] / GIB:6.2%} | {row['steps']} steps of {row['seconds']:.2f} s"
             f" | {row['written']} {row.get('error', '')}")
 
 
+class Runs:
+    """Runs of one kind after the other, `side_by_side` at a time, with workers that wait already."""
+
+    def __init__(self, options, begin):
+        self.options, self.begin, self.rows, self.running, self.beside, self.wrong = options, begin, [], [], {}, 0
+        self.ready = [Worker() for _ in range(4)]
+
+    def start(self, out, *work):
+        worker = self.ready.pop(0)
+        worker.go(os.path.abspath(out), *work)
+        self.ready.append(Worker())
+        return worker
+
+    def add(self, row):
+        self.rows.append(row)
+        self.wrong += bool(row.get('error') or row['steps'] < STEPS or row['driver'] > row['limit'] * GIB or row['driver'] < 0.85 * row['said'])
+        print(line(row), flush=True)
+        with open(os.path.join(self.options.out, 'rows.json'), 'w', encoding='utf-8') as file:
+            json.dump(self.rows, file, indent=1)
+
+    def reap(self):
+        while all(worker.process.poll() is None for worker, _, _ in self.running):
+            time.sleep(0.05)
+        at = next(i for i, (worker, _, _) in enumerate(self.running) if worker.process.poll() is not None)
+        _, row, out = self.running.pop(at)
+        if os.path.exists(out + '.json'):
+            with open(out + '.json', encoding='utf-8') as file:
+                row |= json.load(file)
+        else:
+            row['error'] = f'ended without a word, or after {LONGEST} s'
+        if 'device' in row:
+            if row['alone']:
+                self.beside[row['config']] = row['device'] - row['reserved']
+            row['driver'] = row['device'] if row['alone'] else row['reserved'] + self.beside.get(row['config'], int(self.options.context * MIB))
+        self.add(row)
+
+    def run(self, cases, alone):
+        for name, limit, path, said in cases:
+            row = {'config': name, 'limit': limit, 'alone': alone, **said}
+            if 'error' in said:
+                self.add(row)
+                continue
+            while len(self.running) >= (1 if alone else self.options.side_by_side):
+                self.reap()
+            out = os.path.join(self.options.out, f'{name}-{limit}')
+            folder = os.path.join(self.options.scratch, WITH[name])
+            worker = self.start(out, 'train', path, folder, limit * GIB, int(self.options.context * MIB))
+            self.running.append((worker, row, out))
+        while self.running:
+            self.reap()
+
+
 def main():
+    if sys.argv[1:] == ['--worker']:
+        return worker()
     parser = argparse.ArgumentParser(description=__doc__.split('\n', maxsplit=1)[0])
     parser.add_argument('out')
-    parser.add_argument('--limits', default='14,18,24', help='GiB')
+    parser.add_argument('--limits', default='24,18,14', help='GiB; at the first one every run has the GPU for itself')
     parser.add_argument('--only', help='names of configs, separated by commas')
     parser.add_argument('--gpu', default='H200')
     parser.add_argument('--context', type=float, default=768, help='MiB that the driver holds beside the allocator')
@@ -267,54 +317,29 @@ def main():
     os.makedirs(options.scratch)
     os.makedirs(options.out, exist_ok=True)
     begin = time.monotonic()
+    runs = Runs(options, begin)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         applied = [pool.submit(apply, name, limit, os.path.join(options.scratch, f'{name}-{limit}'), options.gpu) for name, limit in cases]
         applied = [one.result() for one in applied]
     print(f'applied: {time.monotonic() - begin:.1f} s', flush=True)
-    baseline = used_now()
+    made = []
     for model in sorted({WITH[name] for name in names}):
         into = os.path.join(options.scratch, model)
-        os.waitpid(forked(into, weights, os.path.join(MODELS, model), into), 0)
-        if not os.path.isdir(into):
+        made.append((into, runs.start(into, 'weights', os.path.join(MODELS, model), into)))
+    for into, maker in made:
+        maker.process.wait()
+        if not os.path.exists(os.path.join(into, 'config.json')):
             with open(into + '.log', encoding='utf-8') as file:
                 print(file.read())
-    print(f'weights: {time.monotonic() - begin:.1f} s; the GPU held {baseline / MIB:.0f} MiB before', flush=True)
-    rows, running, wrong = [], {}, 0
-
-    def reap():
-        nonlocal wrong
-        pid, _ = os.wait()
-        name, limit, said, out = running.pop(pid)
-        row = {'config': name, 'limit': limit, **said}
-        if os.path.exists(out + '.json'):
-            with open(out + '.json', encoding='utf-8') as file:
-                row |= json.load(file)
-        else:
-            row['error'] = f'ended after {LONGEST} s'
-        if 'device' in row:
-            row['driver'] = row['process'] or (row['device'] if options.side_by_side == 1 else row['reserved'] + int(options.context * MIB))
-        if row.get('error') or row['steps'] < STEPS or row['driver'] > limit * GIB or row['driver'] < 0.85 * row['said']:
-            wrong += 1
-        rows.append(row)
-        print(line(row), flush=True)
-        with open(os.path.join(options.out, 'rows.json'), 'w', encoding='utf-8') as file:
-            json.dump(rows, file, indent=1)
-
-    for (name, limit), (path, said) in zip(cases, applied):
-        if 'error' in said:
-            wrong += 1
-            rows.append({'config': name, 'limit': limit, **said})
-            print(line(rows[-1]), flush=True)
-            continue
-        while len(running) >= options.side_by_side:
-            reap()
-        out = os.path.join(options.out, f'{name}-{limit}')
-        folder = os.path.join(options.scratch, WITH[name])
-        running[forked(os.path.abspath(out), train, path, folder, limit * GIB, int(options.context * MIB), baseline)] = name, limit, said, out
-    while running:
-        reap()
-    print(f'{len(rows)} runs, {wrong} wrong; {time.monotonic() - begin:.1f} s')
-    return 1 if wrong else 0
+    print(f'weights: {time.monotonic() - begin:.1f} s', flush=True)
+    rest = [(name, limit, path, said) for (name, limit), (path, said) in zip(cases, applied)]
+    runs.run(rest[:len(names)], True)
+    runs.run(rest[len(names):], options.side_by_side == 1)
+    for one in runs.ready:
+        one.process.kill()
+    print(f'{len(runs.rows)} runs, {runs.wrong} wrong; {time.monotonic() - begin:.1f} s')
+    print('*: reserved and what the driver held beside it when that config had the GPU for itself')
+    return 1 if runs.wrong else 0
 
 
 if __name__ == '__main__':
