@@ -124,6 +124,7 @@ static const hr_map_key gestures[] = {
 #define FULL_ROWS   "true=false|false=true"
 #define WHOLE_MODEL "is not planned: this GPU is taken to hold all of the model"
 #define LESS        "holds no more than is planned, which is without it"
+#define EVALUATES   "evaluates between steps, which is not planned: rows at a time should be no more than in training"
 #define NOT_KNOWN   "what PyTorch holds with it is not modelled"
 
 /* What all have that hand on to Hugging Face's trainer. */
@@ -132,7 +133,8 @@ static const hr_map_key gestures[] = {
       TRAIT(UNKNOWN, BITS("load_in_8bit"), "true", "weights in 8 bits are not planned"),                               \
       TRAIT(UNKNOWN, TRAINING("torch_compile"), "true", "torch.compile runs other calls, which are not modelled"),     \
       TRAIT(NOTE, TRAINING("fsdp") "|fsdp_config", "*", WHOLE_MODEL),                                                  \
-      TRAIT(NOTE, TRAINING("use_liger_kernel") "|enable_liger_kernel", "true", LESS)
+      TRAIT(NOTE, TRAINING("use_liger_kernel") "|enable_liger_kernel", "true", LESS),                                  \
+      TRAIT(NOTE, TRAINING("eval_strategy") "|" TRAINING("evaluation_strategy"), "steps|epoch", EVALUATES)
 
 /* Hugging Face TrainingArguments, as YAML or JSON, and those who read them beside keys of their own. */
 static const hr_map_key huggingface[] = {
@@ -232,6 +234,7 @@ static const hr_map_trait torchtune_traits[] = {
     TRAIT(UNKNOWN, "model._component_", "~.dora_|~.qdora_", NOT_KNOWN),
     TRAIT(UNKNOWN, "model.use_dora|model.apply_lora_to_output", "true", NOT_KNOWN),
     TRAIT(NOTE, "enable_activation_offloading", "true", LESS),
+    TRAIT(NOTE, "run_val_every_n_steps", ">0", EVALUATES),
     TRAIT(PINS, "enable_activation_offloading", "true", "memory.checkpoint"), /* it is refused without */
     TRAIT(NOTE, "optimizer_in_bwd", "true", LESS),
     TRAIT(PINS, "optimizer_in_bwd", "true", "training.gradient_accumulation"), /* and this with more than 1 */
@@ -297,6 +300,7 @@ static const hr_map_trait axolotl_traits[] = {
     TRAIT(NOTE, "gradient_checkpointing", "offload|offload_disk|unsloth", LESS),
     TRAIT(PINS, "gradient_checkpointing", "offload|offload_disk|unsloth", "memory.checkpoint"),
     TRAIT(NOTE, "activation_offloading", "*", LESS),
+    TRAIT(NOTE, "eval_steps|evals_per_epoch", ">0|~0.", EVALUATES),
     TRAIT(PINS, "activation_offloading", "*", "memory.checkpoint"),
     TRAIT(NOTE, "cut_cross_entropy|chunked_cross_entropy|lora_mlp_kernel|lora_qkv_kernel|lora_o_kernel", "true", LESS),
     TRAIT(NOTE, "liger_fused_linear_cross_entropy|liger_rms_norm|liger_rope|liger_glu_activation", "true", LESS),

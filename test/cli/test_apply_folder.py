@@ -155,6 +155,20 @@ enable_activation_checkpointing: False
         refused(AXOLOTL + more + '\n', words=[more.split(':')[0], 'job.yml:12:', '--override'])
     check('not planned' in applied(AXOLOTL + 'fsdp: [full_shard]\n')[2].err, 'FSDP is named')
     applied(AXOLOTL + 'torch_compile: true\n', '--override')
+    for more in ['evals_per_epoch: 4', 'eval_strategy: steps']:
+        check('evaluates between steps' in applied(AXOLOTL + more + '\n')[2].err, f'{more}: evaluation is named')
+    check('evaluates between' not in applied(AXOLOTL + 'evals_per_epoch: 0\n')[2].err, 'no evaluation')
+    # The type that weights are loaded in, and what SGD keeps, as the trainer reads them.
+    args = 'output_dir: x\nper_device_train_batch_size: 2\nbf16: true\nmax_length: 48\noptim: {}\ndtype: {}\n'
+    for optim, dtype, words in [('sgd', 'bfloat16', ['engine.dtype=bf16', 'training.optimizer.momentum=0', 'training.optimizer.weight_decay=0']),
+                                ('sgd\nweight_decay: 0.1', 'float32', ['engine.dtype=f32', 'training.optimizer.weight_decay=0.1'])]:
+        result = applied(args.format(optim, dtype))[2]
+        check(all(word in result.err for word in words), f'{words}: {result.err}')
+    check('momentum' not in applied(args.format('adamw_torch', 'float32'))[2].err, 'AdamW has none')
+    refused(args.format('sgd', 'auto'), words=['job.yml:6:8', 'dtype: auto'])
+    sgd = tune.replace('torch.optim.AdamW, fused: True', 'torch.optim.SGD, momentum: 0.9').format('llama3_2_1b')
+    check('training.optimizer.momentum=0.9' in applied(sgd, '--seq', '64')[2].err, 'momentum of torchtune')
+    check('training.optimizer.momentum=0,' in applied(sgd.replace(', momentum: 0.9', ''), '--seq', '64')[2].err, 'none')
 
     # The base model: a folder that the config names is another one than is planned, or the same; a name is told.
     os.makedirs(os.path.join(folder.path, 'other'), exist_ok=True)
