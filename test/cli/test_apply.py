@@ -370,6 +370,17 @@ training:
     done = run('apply', '--revert', '--to', pair[1]).expect(0, 'cut off has been finished', 'as it was')
     check([read(path) for path in pair] == [b'batch_size: 4\n', b'batch_size: 1\n'], 'finished, then one put back')
     run('apply', '--revert', '--to', pair[0]).expect(0)
+    # A file that had its values already got no backup, and stays as the others are put back.
+    rest = [folder.write('rest/a.yml', 'batch_size: 4\ndtype: bf16\n'), folder.write('rest/b.yml', 'batch_size: 1\ndtype: bf16\n')]
+    run('apply', recipe, '--map', 'torchtune', '--to', *rest).expect(0, '1 file written')
+    check([os.path.exists(path + '.backup') for path in rest] == [False, True], 'one backup')
+    run('apply', '--revert', '--dry-run', '--to', *rest).expect(0, '+batch_size: 1')
+    answer = run('apply', '--revert', '--dry-run', '--json', '--to', *rest).expect(0).json()
+    check(answer['reverted'] == rest[1:], f'{answer}')
+    run('apply', '--revert', '--to', *rest).expect(0, 'a.yml has no backup, and stays', 'b.yml is as it was before')
+    check([read(path) for path in rest] == [b'batch_size: 4\ndtype: bf16\n', b'batch_size: 1\ndtype: bf16\n'], 'put back')
+    for flags in [], ['--dry-run']:
+        run('apply', '--revert', *flags, '--to', *rest).expect(5, 'no backup')
     # QLoRA: a plan from flags alone.
     tune = folder.write('qlora.yml', 'base_model: x\nadapter: lora\nload_in_4bit: false\nmicro_batch_size: 1\nlora_r: 8\n')
     run('apply', recipe, '--method', 'qlora', '--rank', '2', '--seq', '32', '--to', tune).expect(0)
