@@ -12,19 +12,22 @@ and where nothing was: whether the refusal has a place, a reason and a remedy. A
 where test/model/configs has it or torchtune's builders have its sizes, else with a stand-in, which is counted apart. Needs
 PyYAML.
 
-    bench/apply_configs.py CHECKOUT... [--gpus rtx-3060-12gb,4090,H200] [--every N] [--seq 2048] [--json FILE]
+    bench/apply_configs.py CHECKOUT... [--gpus rtx-3060-12gb,4090,H200] [--every N] [--seq 2048] [--jobs N] [--json FILE]
 """
 import argparse
 import ast
 import collections
 import contextlib
 import dataclasses
+import hashlib
 import io
 import json
 import logging
+import multiprocessing
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -36,6 +39,28 @@ MODELS = os.path.join(ROOT, 'test', 'model', 'configs')
 HEADROOM = os.environ.get('HEADROOM', os.path.join(ROOT, 'build', 'headroom'))
 CHOSEN = {'training.batch_size', 'training.gradient_accumulation', 'training.effective_batch', 'memory.checkpoint'}
 STAND_IN = 'Llama-3.2-1B'
+PARSERS = None
+
+# Models that configs name beyond those: type, width, width between, layers, heads, of keys, words, same head (public facts).
+NAMED = {
+    'CodeLlama-7b': ('llama', 4096, 11008, 32, 32, 32, 32016, False),
+    'CodeLlama-13b': ('llama', 5120, 13824, 40, 40, 40, 32016, False),
+    'CodeLlama-34b': ('llama', 8192, 22016, 48, 64, 8, 32000, False),
+    'open_llama_3b_v2': ('llama', 3200, 8640, 26, 32, 32, 32000, False),
+    'llama-7b': ('llama', 4096, 11008, 32, 32, 32, 32000, False),
+    'xgen-7b': ('llama', 4096, 11008, 32, 32, 32, 51200, False),
+    'Yi-34B': ('llama', 7168, 20480, 60, 56, 8, 64000, False),
+    'SmolLM2-135M': ('llama', 576, 1536, 30, 9, 3, 49152, True),
+    'Llama-3.2-3B': ('llama', 3072, 8192, 28, 24, 8, 128256, True),
+    'Qwen2.5-14B': ('qwen2', 5120, 13824, 48, 40, 8, 152064, False),
+    'Qwen3-4B': ('qwen3', 2560, 9728, 36, 32, 8, 151936, True),
+    'Ministral-8B': ('mistral', 4096, 12288, 36, 32, 8, 131072, False),
+}
+# Others' names of the same sizes.
+SAME = {'TinyLlama_v1.1': 'TinyLlama-1.1B', 'llama3_3_70b': 'Llama-3.1-70B', 'Llama-3.3-70B': 'Llama-3.1-70B',
+        'Sparse-Llama-3.1-8B': 'Llama-3.1-8B', 'Magistral-Small-2506': 'Mistral-Small-24B', 'Magistral-Small-2507': 'Mistral-Small-24B',
+        'Devstral-Small-2507': 'Mistral-Small-24B', 'cogito-v1-preview-llama-3B': 'Llama-3.2-3B',
+        'cogito-v1-preview-qwen-14B': 'Qwen2.5-14B', 'DeepCoder-14B': 'Qwen2.5-14B'}
 
 
 def plain(name):
@@ -70,6 +95,20 @@ def shapes(folders, out):
                     os.makedirs(place, exist_ok=True)
                     with open(os.path.join(place, 'config.json'), 'w', encoding='utf-8') as file:
                         json.dump(config, file)
+
+
+def named(out):
+    """The folders of NAMED and SAME."""
+    for name, (kind, width, between, layers, heads, of_keys, words, tied) in NAMED.items():
+        config = {'model_type': kind, 'hidden_size': width, 'intermediate_size': between, 'num_hidden_layers': layers,
+                  'num_attention_heads': heads, 'num_key_value_heads': of_keys, 'vocab_size': words, 'tie_word_embeddings': tied,
+                  'max_position_embeddings': 32768, **({'head_dim': 128} if kind == 'qwen3' else {})}
+        os.makedirs(os.path.join(out, name), exist_ok=True)
+        with open(os.path.join(out, name, 'config.json'), 'w', encoding='utf-8') as file:
+            json.dump(config, file)
+    for name, same in SAME.items():
+        if not os.path.exists(os.path.join(out, name)):
+            os.symlink(os.path.join(out if same in NAMED else MODELS, same), os.path.join(out, name))
 
 
 def model_of(config, made):
@@ -147,11 +186,20 @@ class Parsers:
 
 
 class Count:
-    def __init__(self, folders):
-        self.parsers = Parsers(folders)
+    def __init__(self, parsers):
+        self.parsers = parsers
         self.accepted = collections.Counter()
         self.kinds = collections.defaultdict(collections.Counter)
         self.wrong, self.refusals = [], collections.Counter()
+
+    def add(self, other):
+        """What another process has counted."""
+        accepted, kinds, wrong, refusals = other
+        self.accepted.update(accepted)
+        for kind, outcomes in kinds.items():
+            self.kinds[kind].update(outcomes)
+        self.wrong += wrong
+        self.refusals.update(refusals)
 
     def bad(self, what, where, why):
         self.wrong.append((what, where, str(why)[:300]))
@@ -198,7 +246,7 @@ class Count:
         self.refusals[re.sub(r"[0-9]+|'.*?'|^\S+: .*?(?= is | makes |: )", '…', text)[:90]] += 1
 
 
-def config_try(count, path, text, gpu, arguments):
+def config_try(count, path, shown, text, gpu, arguments):
     config = yaml.safe_load(text)
     folder, named = model_of(config, arguments.made)
     target = os.path.join(os.path.dirname(path), 'run' + os.path.splitext(path)[1])
@@ -215,7 +263,7 @@ def config_try(count, path, text, gpu, arguments):
         count.kinds['length not said']['refused'] += 1
         length = ['--seq', str(arguments.seq)]
     kind = answer['files'][0]['map'] if code == 0 else guess(config)
-    case = f'{path} ({os.path.basename(folder)}, {gpu})'
+    case = f'{shown} ({os.path.basename(folder)}, {gpu})'
     outcome = {0: 'written', 3: 'does not fit'}.get(code, 'refused')
     if code == 0 and not answer['files'][0]['changed']:
         outcome = 'right as it is'
@@ -243,6 +291,17 @@ def guess(config):
     return 'llama-factory' if {'cutoff_len', 'template', 'stage', 'model_class'} & config.keys() else 'others'
 
 
+def one_try(task):
+    """A config for all GPUs; what was counted."""
+    arguments, place, path, name, text = task
+    count = Count(PARSERS)
+    os.makedirs(place)
+    for gpu in arguments.gpus.split(','):
+        config_try(count, os.path.join(place, name), path, text, gpu, arguments)
+    shutil.rmtree(place)
+    return count.accepted, dict(count.kinds), count.wrong, count.refusals
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n', maxsplit=1)[0])
     parser.add_argument('folders', nargs='+')
@@ -250,10 +309,9 @@ def main():
     parser.add_argument('--every', type=int, default=1, help='every Nth config only')
     parser.add_argument('--seq', type=int, default=2048, help='for configs that do not limit the length')
     parser.add_argument('--insert', dest='flags', action='store_const', const=['--insert'], default=[])
+    parser.add_argument('--jobs', type=int, default=1, help='processes')
     parser.add_argument('--json')
     arguments = parser.parse_args()
-    logging.disable(logging.CRITICAL)
-    count = Count(arguments.folders)
     configs = []
     for folder in arguments.folders:
         for path, _, names in sorted(os.walk(folder)):
@@ -268,19 +326,30 @@ def main():
                     continue
                 if isinstance(config, dict) and guess(config) != 'others':
                     configs.append((os.path.relpath(os.path.join(path, name), folder), name, text))
+    logging.disable(logging.CRITICAL)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # in no order that has to do with what they are, so that those of a run cut short are as good as any
+    configs = sorted(configs[::arguments.every], key=lambda config: hashlib.sha256(config[0].encode()).digest())
     with tempfile.TemporaryDirectory() as folder:
         arguments.made = os.path.join(folder, 'models')
         os.makedirs(arguments.made)
         shapes(arguments.folders, arguments.made)
-        for number, (path, name, text) in enumerate(configs[::arguments.every]):
-            place = os.path.join(folder, str(number), name)
-            os.makedirs(os.path.dirname(place))
-            for gpu in arguments.gpus.split(','):
-                config_try(count, place, text, gpu, arguments)
-            shutil.rmtree(os.path.dirname(place))
-            if count.wrong and count.wrong[-1][1].startswith(place):
-                print('wrong:', path, count.wrong[-1], flush=True)
-    print(f'{len(configs[::arguments.every])} configs, {arguments.gpus}')
+        named(arguments.made)
+        count = Count(None)
+        global PARSERS  # for processes that are forked: parsers cannot be handed on
+        PARSERS = Parsers(arguments.folders)
+        with multiprocessing.get_context('fork').Pool(arguments.jobs) as pool:
+            tasks = [(arguments, os.path.join(folder, str(number)), *config) for number, config in enumerate(configs)]
+            tried = 0
+            try:
+                for part in pool.imap_unordered(one_try, tasks):
+                    tried += 1
+                    count.add(part)
+                    if part[2]:
+                        print('wrong:', part[2], flush=True)
+            except KeyboardInterrupt:
+                print(f'stopped after {tried} of')
+    print(f'{len(configs)} configs, {arguments.gpus}')
     for kind, outcomes in sorted(count.kinds.items()):
         print(f'{kind}: ' + ', '.join(f'{number} {outcome}' for outcome, number in outcomes.most_common()))
     print("\nthe trainers' own parsers, of what was written:", dict(count.accepted))

@@ -100,7 +100,7 @@ json_t *hr__apply_revert_json(const hr_transaction *transaction, bool dry_run) {
   json_t *paths = json_array();
   int failed = !paths;
   for (size_t f = 0; f < transaction->count && !failed; f++)
-    failed = put(paths, hr__json_string(transaction->files[f].path));
+    if (!transaction->files[f].bare) failed = put(paths, hr__json_string(transaction->files[f].path));
   if (failed) {
     json_decref(paths);
     return NULL;

@@ -122,8 +122,9 @@ hr_status hr__apply_revert_look(hr_transaction *transaction, hr_arena *arena, co
     size_t backup_bytes;
     bool since = false;
     HR_TRY(hr__transaction_backup(transaction, f, &backup, &backup_bytes, &since, err));
+    if (file->bare) continue;
     *edited |= since;
     if (diff) HR_TRY(diff_append(file->path, file->text, file->bytes, backup, backup_bytes, arena, diff, bytes, err));
   }
-  return HR_OK;
+  return hr__transaction_bare(transaction, err);
 }

@@ -32,6 +32,24 @@ static hr_status cheapest_name(const hr_job *job, char out[256], hr_error *err) 
   return HR_OK;
 }
 
+/* What the plan has and the texts do not, as a remedy: the first value that was left alone or has no place. NULL: all
+ * of it is there, or there is no memory. */
+static const char *unwritten(const hr_applied *a, const char **place) {
+  for (size_t f = 0; f < a->n_files; f++)
+    for (size_t i = 0; i < a->files[f].count; i++) {
+      const hr_edit *edit = &a->files[f].edits[i];
+      if (edit->outcome != HR_EDIT_LEFT) continue;
+      *place = hr__arena_format(a->arena, "%s:%d", a->files[f].config.name, edit->line);
+      return hr__arena_format(a->arena, "the plan needs %s: %s, which was left alone (%s): change it by hand",
+                              edit->path, edit->value.text, edit->reason);
+    }
+  for (size_t i = 0; i < a->n_notes; i++)
+    if (*a->notes[i].key)
+      return hr__arena_format(a->arena, "the plan needs %s: %s, which %s", a->notes[i].key, a->notes[i].value,
+                              a->notes[i].reason);
+  return NULL;
+}
+
 static hr_status judge(hr_applied *a, const hr_job *job, hr_error *err) {
   char held[HR_SIZE_TEXT], budget[HR_SIZE_TEXT], margin[HR_SIZE_TEXT], remedy[256];
   a->held_known = true;
@@ -39,8 +57,9 @@ static hr_status judge(hr_applied *a, const hr_job *job, hr_error *err) {
   a->budget_bytes = job->verdict.budget_bytes;
   a->margin_bytes = job->verdict.margin_bytes;
   if (job->verdict.fits) return HR_OK;
-  HR_TRY(cheapest_name(job, remedy, err));
-  return hr__fail(err, HR_NO_FIT, a->files[0].config.name, remedy,
+  const char *place = a->files[0].config.name, *by_hand = unwritten(a, &place);
+  if (!by_hand) HR_TRY(cheapest_name(job, remedy, err));
+  return hr__fail(err, HR_NO_FIT, place, by_hand ? by_hand : remedy,
                   "read back, this config would make PyTorch hold %s of %s, with a margin of %s: nothing is written",
                   hr__size_text(a->held_bytes, held), hr__size_text(a->budget_bytes, budget),
                   hr__size_text(a->margin_bytes, margin));

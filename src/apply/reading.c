@@ -191,8 +191,18 @@ static const char *number_reason(const hr_doc_node *node, bool whole, bool coerc
   return strchr(node->text, '.') && !coerces ? "is no whole number to this trainer" : NULL;
 }
 
+/* What decides about memory with sgd alone. */
+static bool is_of_sgd(const char *setting) {
+  return strcmp(setting, "training.optimizer.momentum") == 0 || strcmp(setting, "training.optimizer.weight_decay") == 0;
+}
+
+static bool by_sgd(const reader *r) {
+  const hr_said *kind = hr__reading_find(r->out, "training.optimizer.kind");
+  return kind && kind->value && strcmp(kind->value, "sgd") == 0;
+}
+
 static hr_status number_read(reader *r, const hr_map_key *row) {
-  bool whole = strcmp(row->setting, "model.adapters.dropout") != 0;
+  bool whole = strcmp(row->setting, "model.adapters.dropout") != 0 && !is_of_sgd(row->setting);
   hr_said said = {.setting = row->setting};
   const hr_doc_node *node = node_find(r, row->keys, &said.key);
   hr_doc_node absent = {.kind = HR_DOC_SCALAR, .text = row->absent};
@@ -352,7 +362,7 @@ static hr_status file_read(reader *r) {
     bool before = !row->setting || row->ranks || !is_read(row->setting) || !row_of(r, row, row->setting);
     for (size_t k = 0; k < i && !before; k++)
       before = row_of(r, &map->keys[k], row->setting);
-    if (before) continue;
+    if (before || (is_of_sgd(row->setting) && !by_sgd(r))) continue;
     if (strcmp(row->setting, TARGETS) == 0)
       HR_TRY(targets_read(r));
     else

@@ -245,7 +245,8 @@ static hr_status files_revert(hr_cli *cli, hr_transaction *transaction, bool dry
   if (!dry_run) HR_TRY(hr__transaction_revert(transaction, force, err));
   if (cli->json) return hr__cli_put_json(hr__apply_revert_json(transaction, dry_run), err);
   for (size_t f = 0; f < transaction->count && !dry_run && !cli->quiet; f++)
-    printf("%s is as it was before\n", transaction->files[f].path);
+    printf("%s %s\n", transaction->files[f].path,
+           transaction->files[f].bare ? "has no backup, and stays" : "is as it was before");
   return hr__cli_flush(err);
 }
 

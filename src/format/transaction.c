@@ -277,17 +277,23 @@ hr_status hr__transaction_commit(hr_transaction *t, hr_error *err) {
 
 hr_status hr__transaction_backup(hr_transaction *t, size_t index, const char **text, size_t *bytes, bool *edited,
                                  hr_error *err) {
-  const hr_transaction_file *file = &t->files[index];
+  hr_transaction_file *file = &t->files[index];
   hr_backup kind;
   HR_TRY(hr__backup_examine(file->real, file->text, file->bytes, &t->arena, &kind, text, bytes, err));
-  if (kind == HR_BACKUP_NONE)
-    return hr__fail(err, HR_BAD_INPUT, file->path, "nothing was applied, or it was reverted before",
-                    "this file has no backup (%s.backup)", file->real);
+  file->bare = kind == HR_BACKUP_NONE;
   if (kind == HR_BACKUP_FOREIGN)
     return hr__fail(err, HR_BAD_INPUT, file->path, "put it back by hand if it is the one you want",
                     "%s.backup is none that headroom apply has made, or it was changed since", file->real);
   *edited = kind == HR_BACKUP_OURS;
   return HR_OK;
+}
+
+hr_status hr__transaction_bare(const hr_transaction *t, hr_error *err) {
+  for (size_t i = 0; i < t->count; i++)
+    if (!t->files[i].bare) return HR_OK;
+  if (t->count == 0) return HR_OK;
+  return hr__fail(err, HR_BAD_INPUT, t->files[0].path, "nothing was applied, or it was reverted before",
+                  "this file has no backup (%s.backup)", t->files[0].real);
 }
 
 hr_status hr__transaction_revert(hr_transaction *t, bool force, hr_error *err) {
@@ -297,13 +303,14 @@ hr_status hr__transaction_revert(hr_transaction *t, bool force, hr_error *err) {
     size_t bytes;
     bool edited = false;
     HR_TRY(hr__transaction_backup(t, i, &text, &bytes, &edited, err));
+    if (t->files[i].bare) continue;
     if (edited && !force)
       return hr__fail(err, HR_BAD_INPUT, t->files[i].path, "--force puts the backup back all the same",
                       "this file was changed after headroom apply wrote it, and those changes would go");
     HR_TRY(file_replaceable(&t->files[i], err));
     journal.files[journal.count++] = t->files[i].real;
   }
-  if (journal.count == 0) return HR_OK;
+  if (journal.count == 0) return hr__transaction_bare(t, err);
   HR_TRY(journal_name_it(t, &journal, err));
   bool stands;
   if (journal.count > 1) HR_TRY(hr__journal_write(&journal, &stands, err));

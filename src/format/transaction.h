@@ -32,6 +32,7 @@ typedef struct hr_transaction_file {
   struct stat facts; /* when it was read */
   int fd;            /* keeps the lock */
   bool first;        /* of a commit: there was no backup before */
+  bool bare;         /* looked for, and it has no backup: nothing was written into it */
 } hr_transaction_file;
 
 typedef struct hr_transaction {
@@ -52,11 +53,14 @@ hr_status hr__transaction_commit(hr_transaction *transaction, hr_error *err);
 /* The error that `commit` would end with because of a backup, without writing anything. */
 hr_status hr__transaction_check(hr_transaction *transaction, hr_error *err);
 
-/* FILE.backup, read into the transaction's arena; a file without one that a transaction made is HR_BAD_INPUT.
- * *edited: somebody else has written the file since. */
+/* FILE.backup, read into the transaction's arena; one that no transaction made is HR_BAD_INPUT. Without any the file is
+ * `bare`, and there is no text. *edited: somebody else has written the file since. */
 hr_status hr__transaction_backup(hr_transaction *transaction, size_t file, const char **text, size_t *bytes,
                                  bool *edited, hr_error *err);
-/* Renames every backup over its file; one that was edited since is an error unless `force`. */
+/* HR_BAD_INPUT where all files are bare. */
+hr_status hr__transaction_bare(const hr_transaction *transaction, hr_error *err);
+/* Renames every backup over its file, and leaves bare ones as they are beside others; one that was edited since is an
+ * error unless `force`. */
 hr_status hr__transaction_revert(hr_transaction *transaction, bool force, hr_error *err);
 
 void hr__transaction_close(hr_transaction *transaction);

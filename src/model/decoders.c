@@ -151,5 +151,6 @@ const hr_model hr_model_gemma3 = {
     .other_task = "ForConditionalGeneration",
     .config_read = hr__gemma_config,
     .unused = gemma_unused,
+    .torch = hr__decoder_torch,
     .other_name = hr__gemma_other_name,
 };

@@ -131,7 +131,7 @@ static hr_tt embed(encoder *n) {
   hr_tt types = hr__tape_name(hr__tape_made(t, "aten::gather", hr__tdims2(1, length), HR_I64));
   hr_tt type_ids = hr__tape_name(hr__at_reshaped(t, types, hr__tdims2(batch, length)));
   hr_tt position_ids = hr__tape_name(hr__at_reshaped(t, n->position_ids, hr__tdims2(1, length)));
-  hr_tt words = hr__eager_tokens(e, n->words);
+  hr_tt words = hr__eager_tokens(e, n->words, false);
   hr_tt of_types = hr__tape_name(hr__at_embedding(t, n->types, type_ids));
   hr_tt x = hr__tape_name(hr__at_add(t, words, of_types));
   hr_tt of_positions = hr__tape_name(hr__at_embedding(t, n->positions, position_ids));

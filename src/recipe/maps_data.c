@@ -111,6 +111,7 @@ static const hr_map_key gestures[] = {
 #define TRAINING(k) k "|training." k "|training_args." k "|training_arguments." k "|train." k "|trainer." k
 #define ADAPTER(k)  "lora." k "|lora_config." k "|peft." k "|peft_config." k "|qlora." k
 #define BITS(k)     k "|model." k "|quantization." k "|quantization_config." k "|bnb." k "|bnb_config." k
+#define WEIGHTS(k)  k "|model." k "|model_init_kwargs." k "|model_kwargs." k
 #define LENGTH(k)   k "|training." k "|training_args." k "|data." k "|model." k "|dataset." k
 
 #define OPTIMIZERS                                                                                                     \
@@ -123,6 +124,7 @@ static const hr_map_key gestures[] = {
 #define FULL_ROWS   "true=false|false=true"
 #define WHOLE_MODEL "is not planned: this GPU is taken to hold all of the model"
 #define LESS        "holds no more than is planned, which is without it"
+#define EVALUATES   "evaluates between steps, which is not planned: rows at a time should be no more than in training"
 #define NOT_KNOWN   "what PyTorch holds with it is not modelled"
 
 /* What all have that hand on to Hugging Face's trainer. */
@@ -131,7 +133,8 @@ static const hr_map_key gestures[] = {
       TRAIT(UNKNOWN, BITS("load_in_8bit"), "true", "weights in 8 bits are not planned"),                               \
       TRAIT(UNKNOWN, TRAINING("torch_compile"), "true", "torch.compile runs other calls, which are not modelled"),     \
       TRAIT(NOTE, TRAINING("fsdp") "|fsdp_config", "*", WHOLE_MODEL),                                                  \
-      TRAIT(NOTE, TRAINING("use_liger_kernel") "|enable_liger_kernel", "true", LESS)
+      TRAIT(NOTE, TRAINING("use_liger_kernel") "|enable_liger_kernel", "true", LESS),                                  \
+      TRAIT(NOTE, TRAINING("eval_strategy") "|" TRAINING("evaluation_strategy"), "steps|epoch", EVALUATES)
 
 /* Hugging Face TrainingArguments, as YAML or JSON, and those who read them beside keys of their own. */
 static const hr_map_key huggingface[] = {
@@ -148,11 +151,14 @@ static const hr_map_key huggingface[] = {
         "none=false|every-layer=true,unsloth|selective=true,unsloth", "false"),
     KEY("training.optimizer.kind", TRAINING("optim") "|training.optimizer", OPTIMIZERS, "adamw_torch"),
     READ("engine.optimizer", TRAINING("optim") "|training.optimizer", UPDATES, "adamw_torch_fused"),
+    READ("training.optimizer.momentum", TRAINING("optim") "|training.optimizer", "0=*", "*"),
+    READ("training.optimizer.weight_decay", TRAINING("weight_decay"), NULL, "0"),
     READ("engine.checkpoint", TRAINING("gradient_checkpointing_kwargs.use_reentrant"),
          "reentrant=true|non-reentrant=false", "*"),
     READ("engine.attention", "attn_implementation|model.attn_implementation|model_init_kwargs.attn_implementation",
          ATTENTION, "*"),
     READ("engine.padded", TRAINING("packing"), FULL_ROWS, "false"),
+    READ("engine.dtype", WEIGHTS("dtype") "|" WEIGHTS("torch_dtype"), "bf16=bfloat16|f16=float16|f32=float32", "*"),
     BESIDE("data.sequence_length",
            LENGTH("max_seq_length") "|" LENGTH("max_length") "|" LENGTH("max_seq_len") "|" LENGTH("model_max_length"),
            NULL, NULL),
@@ -193,6 +199,8 @@ static const hr_map_key torchtune[] = {
         NULL),
     KEY("training.optimizer.kind", "optimizer.fused", "adamw=true,false,False|sgd=true,false,False", "*"),
     READ("engine.optimizer", "optimizer.fused", "fused=true|foreach=false", "false"),
+    READ("training.optimizer.momentum", "optimizer.momentum", NULL, "0"),
+    READ("training.optimizer.weight_decay", "optimizer.weight_decay", NULL, "0"),
     READ("engine.padded", "dataset.packed", "true=true|false=false", "false"), /* packed rows have a mask */
     READ("engine.adapters", "model._component_", "plain=*", "*"),
     {.setting = "data.sequence_length", .keys = "tokenizer.max_seq_len", .unlimited = true},
@@ -226,6 +234,7 @@ static const hr_map_trait torchtune_traits[] = {
     TRAIT(UNKNOWN, "model._component_", "~.dora_|~.qdora_", NOT_KNOWN),
     TRAIT(UNKNOWN, "model.use_dora|model.apply_lora_to_output", "true", NOT_KNOWN),
     TRAIT(NOTE, "enable_activation_offloading", "true", LESS),
+    TRAIT(NOTE, "run_val_every_n_steps", ">0", EVALUATES),
     TRAIT(PINS, "enable_activation_offloading", "true", "memory.checkpoint"), /* it is refused without */
     TRAIT(NOTE, "optimizer_in_bwd", "true", LESS),
     TRAIT(PINS, "optimizer_in_bwd", "true", "training.gradient_accumulation"), /* and this with more than 1 */
@@ -257,6 +266,8 @@ static const hr_map_key axolotl[] = {
     READ("engine.padded", "pad_to_sequence_len", "true=false|false=true,false", "false"),
     KEY("training.optimizer.kind", "optimizer", OPTIMIZERS, "adamw_torch_fused"),
     READ("engine.optimizer", "optimizer", UPDATES, "adamw_torch_fused"),
+    READ("training.optimizer.momentum", "optimizer", "0=*", "*"),
+    READ("training.optimizer.weight_decay", "weight_decay", NULL, "0"),
     KEY("data.sequence_length", "sequence_len", NULL, "512"),
     READ("model.adapters.kind", "adapter", "lora=lora,qlora|none=none", "none"),
     READ("model.adapters.targets", "lora_target_modules", NULL, "*"),
@@ -289,6 +300,7 @@ static const hr_map_trait axolotl_traits[] = {
     TRAIT(NOTE, "gradient_checkpointing", "offload|offload_disk|unsloth", LESS),
     TRAIT(PINS, "gradient_checkpointing", "offload|offload_disk|unsloth", "memory.checkpoint"),
     TRAIT(NOTE, "activation_offloading", "*", LESS),
+    TRAIT(NOTE, "eval_steps|evals_per_epoch", ">0|~0.", EVALUATES),
     TRAIT(PINS, "activation_offloading", "*", "memory.checkpoint"),
     TRAIT(NOTE, "cut_cross_entropy|chunked_cross_entropy|lora_mlp_kernel|lora_qkv_kernel|lora_o_kernel", "true", LESS),
     TRAIT(NOTE, "liger_fused_linear_cross_entropy|liger_rms_norm|liger_rope|liger_glu_activation", "true", LESS),
@@ -305,6 +317,8 @@ static const hr_map_key llamafactory[] = {
     KEY("memory.checkpoint", "gradient_checkpointing", "none=false|every-layer=true|selective=true", "*"),
     KEY("training.optimizer.kind", "optim", OPTIMIZERS, "adamw_torch"),
     READ("engine.optimizer", "optim", UPDATES, "adamw_torch_fused"),
+    READ("training.optimizer.momentum", "optim", "0=*", "*"),
+    READ("training.optimizer.weight_decay", "weight_decay", NULL, "0"),
     READ("engine.checkpoint", "use_reentrant_gc", "reentrant=true|non-reentrant=false", "true"),
     READ("engine.attention", "flash_attn", "sdpa=auto,sdpa|eager=disabled|flash=fa2,fa3", "auto"),
     READ("engine.padded", "packing", FULL_ROWS, "false"),

@@ -120,9 +120,10 @@ typedef struct hr_eager_attention_args {
 /* *weights: the probabilities where they are written out (named; NONE else), which layers hold to their end. */
 hr_tt hr__eager_attention(hr_eager *e, hr_tt q, hr_tt k, hr_tt v, const hr_eager_attention_args *args, hr_tt *weights);
 
-/* language.c. Tokens looked up. Checkpointed layers need an input that wants a gradient: where nothing below them is
- * trained, transformers' enable_input_require_grads makes the embedding's result a leaf that wants one. */
-hr_tt hr__eager_tokens(hr_eager *e, hr_tt weight);
+/* language.c. Tokens looked up, and `scaled` by a number. Checkpointed layers need an input that wants a gradient:
+ * where nothing below them is trained, transformers' enable_input_require_grads makes the embedding's result a leaf
+ * that wants one. */
+hr_tt hr__eager_tokens(hr_eager *e, hr_tt weight, bool scaled);
 /* Masks of a model that looks back: of all positions, and of the last `window` (0: there is none; mixed:
  * only some layers have it). NONE where the implementation of attention needs none. */
 void hr__eager_causal_masks(hr_eager *e, hr_dtype dtype, int64_t window, bool mixed, hr_tt *all, hr_tt *windowed);

@@ -2,8 +2,9 @@
 #include "torch/call.h"
 #include "torch/eager.h"
 
-hr_tt hr__eager_tokens(hr_eager *e, hr_tt weight) {
-  hr_tt embedded = hr__tape_name(hr__at_embedding(&e->tape, weight, e->ids));
+hr_tt hr__eager_tokens(hr_eager *e, hr_tt weight, bool scaled) {
+  hr_tt embedded = hr__at_embedding(&e->tape, weight, e->ids);
+  embedded = hr__tape_name(scaled ? hr__at_scale(&e->tape, embedded) : embedded);
   if (e->settings.rank > 0 && e->settings.checkpointing != HR_TAPE_KEEP) hr__tape_want(&e->tape, embedded);
   return embedded;
 }

@@ -62,8 +62,8 @@ class Result:
         return self
 
 
-def run(*arguments, cwd=None, env=None, timeout=300, limit_bytes=None):
-    """`limit_bytes`: no file can grow beyond that, as on a full disk."""
+def run(*arguments, cwd=None, env=None, timeout=300, limit_bytes=None, user=None):
+    """`limit_bytes`: no file can grow beyond that, as on a full disk. `user`: whose rights it has (as root only)."""
     command = [HEADROOM, *map(str, arguments)]
 
     def limit():
@@ -72,7 +72,7 @@ def run(*arguments, cwd=None, env=None, timeout=300, limit_bytes=None):
 
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd, timeout=timeout, text=True,
                           errors='replace', env={**os.environ, **(env or {})}, check=False,
-                          preexec_fn=limit if limit_bytes else None)
+                          preexec_fn=limit if limit_bytes else None, user=user)
     return Result(command, done)
 
 

@@ -370,6 +370,17 @@ training:
     done = run('apply', '--revert', '--to', pair[1]).expect(0, 'cut off has been finished', 'as it was')
     check([read(path) for path in pair] == [b'batch_size: 4\n', b'batch_size: 1\n'], 'finished, then one put back')
     run('apply', '--revert', '--to', pair[0]).expect(0)
+    # A file that had its values already got no backup, and stays as the others are put back.
+    rest = [folder.write('rest/a.yml', 'batch_size: 4\ndtype: bf16\n'), folder.write('rest/b.yml', 'batch_size: 1\ndtype: bf16\n')]
+    run('apply', recipe, '--map', 'torchtune', '--to', *rest).expect(0, '1 file written')
+    check([os.path.exists(path + '.backup') for path in rest] == [False, True], 'one backup')
+    run('apply', '--revert', '--dry-run', '--to', *rest).expect(0, '+batch_size: 1')
+    answer = run('apply', '--revert', '--dry-run', '--json', '--to', *rest).expect(0).json()
+    check(answer['reverted'] == rest[1:], f'{answer}')
+    run('apply', '--revert', '--to', *rest).expect(0, 'a.yml has no backup, and stays', 'b.yml is as it was before')
+    check([read(path) for path in rest] == [b'batch_size: 4\ndtype: bf16\n', b'batch_size: 1\ndtype: bf16\n'], 'put back')
+    for flags in [], ['--dry-run']:
+        run('apply', '--revert', *flags, '--to', *rest).expect(5, 'no backup')
     # QLoRA: a plan from flags alone.
     tune = folder.write('qlora.yml', 'base_model: x\nadapter: lora\nload_in_4bit: false\nmicro_batch_size: 1\nlora_r: 8\n')
     run('apply', recipe, '--method', 'qlora', '--rank', '2', '--seq', '32', '--to', tune).expect(0)
@@ -386,13 +397,30 @@ training:
         run('apply', '--revert', '--to', owned).expect(0)
         facts = os.stat(owned)
         check((facts.st_uid, facts.st_gid, stat.S_IMODE(facts.st_mode)) == (1234, 2345, 0o604), f'reverted: {facts}')
-    # A folder without permission to write; as root there is none.
-    if os.geteuid() != 0:
-        locked = folder.write('locked/a.yaml', 'trainer: {precision: 32}\n')
-        os.chmod(os.path.dirname(locked), 0o500)
-        run('apply', recipe, '--to', locked).expect(1, 'ermission')
-        os.chmod(os.path.dirname(locked), 0o700)
-        check(read(locked) == b'trainer: {precision: 32}\n', 'unchanged')
+    # A file that cannot be replaced, in a folder without permission to write or immutable (chattr, as root on file systems
+    # that have it), is an error that leaves nothing behind.
+    locked = folder.write('locked/a.yaml', 'trainer: {precision: 32}\n')
+    there = os.path.dirname(locked)
+    for name in [folder.path, there, locked]:
+        os.chmod(name, 0o755)
+    os.chmod(recipe, 0o644)
+    os.chmod(there, 0o555)
+    before = folder.listing()
+    try:
+        run('apply', recipe, '--to', locked, user=65534 if os.geteuid() == 0 else None).expect(1, 'ermission', 'a.yaml', 'try:')
+    except PermissionError:
+        print('not tried: others may not run the program here')
+    check(folder.listing() == before and read(locked) == b'trainer: {precision: 32}\n', 'a read-only folder')
+    os.chmod(there, 0o755)
+    for what in [locked, there]:
+        if os.geteuid() != 0 or subprocess.run(['chattr', '+i', what], capture_output=True, check=False).returncode != 0:
+            continue
+        done = run('apply', recipe, '--to', locked)
+        subprocess.run(['chattr', '-i', what], check=True)
+        done.expect(1, 'a.yaml', 'try:')
+        check(folder.listing() == before and read(locked) == b'trainer: {precision: 32}\n', f'{what} is immutable')
+    run('apply', recipe, '--to', locked).expect(0)
+    check(read(locked) != b'trainer: {precision: 32}\n', 'it could have been written')
     # A full disk.
     full = folder.write('full.yaml', 'trainer: {precision: 32}\n' + '# pad\n' * 400)
     before = read(full)

@@ -155,6 +155,20 @@ enable_activation_checkpointing: False
         refused(AXOLOTL + more + '\n', words=[more.split(':')[0], 'job.yml:12:', '--override'])
     check('not planned' in applied(AXOLOTL + 'fsdp: [full_shard]\n')[2].err, 'FSDP is named')
     applied(AXOLOTL + 'torch_compile: true\n', '--override')
+    for more in ['evals_per_epoch: 4', 'eval_strategy: steps']:
+        check('evaluates between steps' in applied(AXOLOTL + more + '\n')[2].err, f'{more}: evaluation is named')
+    check('evaluates between' not in applied(AXOLOTL + 'evals_per_epoch: 0\n')[2].err, 'no evaluation')
+    # The type that weights are loaded in, and what SGD keeps, as the trainer reads them.
+    args = 'output_dir: x\nper_device_train_batch_size: 2\nbf16: true\nmax_length: 48\noptim: {}\ndtype: {}\n'
+    for optim, dtype, words in [('sgd', 'bfloat16', ['engine.dtype=bf16', 'training.optimizer.momentum=0', 'training.optimizer.weight_decay=0']),
+                                ('sgd\nweight_decay: 0.1', 'float32', ['engine.dtype=f32', 'training.optimizer.weight_decay=0.1'])]:
+        result = applied(args.format(optim, dtype))[2]
+        check(all(word in result.err for word in words), f'{words}: {result.err}')
+    check('momentum' not in applied(args.format('adamw_torch', 'float32'))[2].err, 'AdamW has none')
+    refused(args.format('sgd', 'auto'), words=['job.yml:6:8', 'dtype: auto'])
+    sgd = tune.replace('torch.optim.AdamW, fused: True', 'torch.optim.SGD, momentum: 0.9').format('llama3_2_1b')
+    check('training.optimizer.momentum=0.9' in applied(sgd, '--seq', '64')[2].err, 'momentum of torchtune')
+    check('training.optimizer.momentum=0,' in applied(sgd.replace(', momentum: 0.9', ''), '--seq', '64')[2].err, 'none')
 
     # The base model: a folder that the config names is another one than is planned, or the same; a name is told.
     os.makedirs(os.path.join(folder.path, 'other'), exist_ok=True)
@@ -173,6 +187,27 @@ enable_activation_checkpointing: False
     # The new text is read back: what does not fit is not written, and the cheapest change is named.
     big = AXOLOTL.replace('sequence_len: 48', 'sequence_len: 128').replace('micro_batch_size: 2', 'micro_batch_size: 4096')
     refused(big, '--gpu-memory', '1GiB', code=3)
+    # A value that the plan changes and that has to stay, as another key would change too: what is left does not fit.
+    held = AXOLOTL.replace('sequence_len: 48', 'sequence_len: 128').replace('micro_batch_size: 2', 'micro_batch_size: &b 2048\neval_batch_size: *b')
+    small = ('--gpu-memory', '2GiB', '--batch', '2')
+    result = refused(held.replace('steps: 6', 'steps: 1'), *small, code=3,
+                     words=['read back, this config would make PyTorch hold', 'job.yml:8', 'micro_batch_size: 2, which was left alone', 'the anchor &b'])
+    answer = run('apply', model, '--gpu', '4090', *small, '--json', '--to', os.path.join(folder.path, 'job.yml')).expect(3).json()
+    check(answer['error']['code'] == 'HR_NO_FIT' and answer['error']['place'].endswith('job.yml:8'), f'{answer}')
+    check(applied(held.replace('&b ', '').replace('*b', '2').replace('steps: 6', 'steps: 1'), *small)[0] == {'micro_batch_size'}, 'without the anchor')
+    # What the recipe leaves out is the file's: attention that is written out does not fit, and the change that is named does.
+    gave = folder.write('gave.yaml', f'model: {{ path: {model}, precision: bf16-true }}\nengine: {{ kind: pytorch }}\nmemory: {{ device: cuda }}\n'
+                                     'data: { source: synthetic, sequence_length: 512 }\ntraining: { batch_size: 256 }\n')
+    eager = ('base_model: a/b\nsequence_len: 512\ngradient_accumulation_steps: 1\nmicro_batch_size: 2\neager_attention: true\n'
+             'optimizer: adamw_torch_fused\nbf16: full\n')
+    path = folder.write('eager.yml', eager)
+    run('apply', gave, '--gpu', '4090', '--gpu-memory', '9GiB', '--dry-run', '--to', path).expect(0, 'read back')
+    call = ('apply', gave, '--gpu', '4090', '--gpu-memory', '3GiB', '--to', path)
+    result = run(*call).expect(3, 'read back, this config', 'eager.yml', 'the cheapest change that fits:')
+    check(read(path) == eager and not os.path.exists(path + '.backup'), 'nothing is written')
+    change = result.err[result.err.index('fits:') + 5:].split()
+    run(*call, *change).expect(0, 'read back, PyTorch will hold')
+    check('micro_batch_size: 2\n' not in read(path), f'{change}: {read(path)}')
 
     # What is part of the plan and has no key in any of the files is told.
     full = AXOLOTL.replace('adapter: qlora\n', '').replace('load_in_4bit: true\n', '')
