@@ -110,6 +110,14 @@ static hr_tt plain_adapter(hr_tape *t, const hr_torch_linear *l, hr_tt x) {
   return hr__at_add(t, base, hr__at_scale(t, up));
 }
 
+/* lora_A(lora_dropout(x)): the module A has its input to the end of its call, autocast's copy of it or not. */
+static hr_tt adapter_down(hr_eager *e, const hr_torch_linear *l, hr_tt x) {
+  hr_tt dropped = hr__tape_name(hr__at_dropout(&e->tape, x, e->settings.adapter_dropout));
+  hr_tt down = hr__at_linear(&e->tape, dropped, l->a, HR_TT_NONE);
+  hr__tape_drop(&e->tape, dropped);
+  return down;
+}
+
 /* PEFT's Linear: x goes to the adapter in the adapter's type, which autocast takes back. */
 static hr_tt adapter(hr_eager *e, const hr_torch_linear *l, hr_tt x) {
   hr_tape *t = &e->tape;
@@ -120,8 +128,7 @@ static hr_tt adapter(hr_eager *e, const hr_torch_linear *l, hr_tt x) {
   }
   hr_dtype dtype = hr__tape_tensor(t, result)->dtype;
   hr_tt wide = hr__tape_name(hr__at_to(t, x, hr__tape_tensor(t, l->a)->dtype));
-  hr_tt down = hr__at_linear(t, hr__at_dropout(t, wide, e->settings.adapter_dropout), l->a, HR_TT_NONE);
-  hr_tt up = hr__at_linear(t, down, l->b, HR_TT_NONE);
+  hr_tt up = hr__at_linear(t, adapter_down(e, l, wide), l->b, HR_TT_NONE);
   hr__tape_assign(t, &result, hr__at_add(t, result, hr__at_scale(t, up)));
   if (!t->stopped) hr__tape_assign(t, &result, hr__at_to(t, result, dtype));
   hr__tape_drop(t, wide);
@@ -181,8 +188,7 @@ static hr_tt packed_adapter(hr_eager *e, const hr_torch_linear *l, hr_tt x) {
   }
   hr_dtype dtype = hr__tape_tensor(t, result)->dtype;
   hr_tt input = t->autocast ? hr__tape_again(t, x) : hr__tape_name(hr__at_to(t, x, hr__tape_tensor(t, l->a)->dtype));
-  hr_tt down = hr__at_linear(t, hr__at_dropout(t, input, e->settings.adapter_dropout), l->a, HR_TT_NONE);
-  hr_tt output = hr__tape_name(hr__at_scale(t, hr__at_linear(t, down, l->b, HR_TT_NONE)));
+  hr_tt output = hr__tape_name(hr__at_scale(t, hr__at_linear(t, adapter_down(e, l, input), l->b, HR_TT_NONE)));
   if (!t->autocast && !t->stopped) hr__tape_assign(t, &output, hr__at_to(t, output, dtype));
   hr__tape_assign(t, &result, hr__at_add(t, result, output));
   hr__tape_drop(t, output);
