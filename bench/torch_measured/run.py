@@ -4,7 +4,7 @@
   bench/torch_measured/run.py settings.jsonl -o measured.jsonl [--within 240] [--jobs 10]
 
 A line of settings.jsonl: {"name", "setting", "driver_bytes": what it is expected to take, "history": whether what the allocator does is
-recorded}. Libraries are imported once; each run is a fork of that process, which has not touched the GPU. What a run held is
+recorded, "limit_bytes": what PyTorch may reserve, "steps"}. Libraries are imported once; each run is a fork of that process, which has not touched the GPU. What a run held is
 written as soon as it is known; runs that do not begin within the time are left out.
 """
 import argparse
@@ -49,6 +49,9 @@ def child(case, steps, folder):
     try:
         import torch
         torch.manual_seed(0)
+        if 'limit_bytes' in case:
+            total = torch.cuda.get_device_properties(0).total_memory
+            torch.cuda.set_per_process_memory_fraction(case['limit_bytes'] / total)
         history = os.path.join(folder, case['name'] + '.pickle') if case.get('history') else None
         row.update(measure.measured(case['setting'], case.get('steps', steps), history))
     except BaseException as error:  # noted: others go on

@@ -141,10 +141,10 @@ static void packed_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt
   uint32_t statistics = hr__tape_scratch(t, "bitsandbytes::dequantize_blockwise", n / BLOCK * 4);
   uint32_t weight = hr__tape_scratch(t, "bitsandbytes::dequantize_4bit", n * 2);
   hr__tape_scratch_end(t, statistics);
-  hr__tape_workspace(t);
   t->work.flops[HR_BF16] += 2.0 * (double)hr__tdims_elements(node->input[0].dims) * (double)node->number[1];
   t->work.bytes += (double)(2 * n);
   out[0] = hr__tape_fresh(t, "aten::mm", node->input[0].dims, hr__tape_tensor(t, g)->dtype, false);
+  hr__tape_workspace(t);
   hr__tape_scratch_end(t, weight);
 }
 
