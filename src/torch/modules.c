@@ -223,8 +223,7 @@ static hr_tt attention_by_hand(hr_tape *t, hr_tt q, hr_tt k, hr_tt v, const hr_e
   hr_tt weights = hr__tape_name(hr__at_scale(t, hr__at_matmul(t, q, keys, true)));
   if (args->mask != HR_TT_NONE) hr__tape_assign(t, &weights, hr__at_add(t, weights, args->mask));
   /* autocast gives the softmax f32 as well, and leaves it so */
-  hr_tt scores = args->wide || t->autocast ? hr__at_to(t, weights, HR_F32) : hr__tape_shared(t, weights);
-  hr_tt parts = hr__at_softmax(t, NULL, scores);
+  hr_tt parts = args->wide || t->autocast ? hr__at_wide_softmax(t, weights) : hr__at_softmax(t, NULL, weights);
   hr__tape_assign(t, &weights, args->wide ? hr__at_to(t, parts, form.dtype) : parts);
   hr__tape_assign(t, &weights, hr__at_dropout(t, weights, args->dropout));
   hr_tt y = hr__at_merged(t, hr__at_matmul(t, weights, values, false));

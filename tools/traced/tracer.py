@@ -40,6 +40,7 @@ def nbytes(tensor):
 
 
 INIT = os.path.join(TORCH, 'nn', 'init.py')
+LAST_FIRST = {'aten::native_dropout'}  # its kernel makes the mask before the result
 QUESTIONS = {'aten::_local_scalar_dense': 'item', 'aten::equal': 'equal'}
 
 
@@ -224,7 +225,8 @@ class Tracer(TorchDispatchMode):
         sizes = SCRATCH[name](*args, **kwargs) if name in SCRATCH and gpu else []
         scratch = [self.allocate(size, name + ' (scratch)', 'workspace') for size in sizes]
         out = function(*args, **kwargs)
-        for tensor in pytree.tree_leaves(out):
+        made = pytree.tree_leaves(out)
+        for tensor in reversed(made) if name in LAST_FIRST else made:
             if isinstance(tensor, torch.Tensor):
                 self.track(tensor, name, onto)
         if name in PRODUCTS:
