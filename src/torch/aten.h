@@ -36,6 +36,8 @@ hr_tt hr__at_reshaped(hr_tape *t, hr_tt x, hr_tdims dims); /* a view where memor
 /* aten_reduce.c */
 hr_tt hr__at_mean(hr_tape *t, hr_tt x); /* over the last axis, which stays with length 1 */
 hr_tt hr__at_softmax(hr_tape *t, const char *call, hr_tt x);
+/* In f32: x is cast first, but for f16, which the kernel reads itself. */
+hr_tt hr__at_wide_softmax(hr_tape *t, hr_tt x);
 hr_tt hr__at_log_softmax(hr_tape *t, hr_tt x);
 hr_tt hr__at_layer_norm(hr_tape *t, hr_tt x, hr_tt weight, hr_tt bias);
 

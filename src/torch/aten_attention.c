@@ -12,14 +12,38 @@ static int64_t rounded(int64_t n, int64_t to) {
 
 /* --- implementations that never form the scores ------------------------------------------------------------------- */
 
-/* What the backward of one takes beside the gradients. */
-typedef uint64_t (*scratch_fn)(const hr_tape_node *node, size_t element_bytes);
+enum { SCRATCHES = 4 };
+/* What the backward of one takes beside the gradients: sizes in bytes, 0 where there is none. */
+typedef void (*scratch_fn)(const hr_tape_node *node, size_t element_bytes, uint64_t out[SCRATCHES]);
 
-/* f32 sums of dq, and whole heads of dk and dv where several queries share them. */
-static uint64_t cudnn_scratch(const hr_tape_node *node, size_t element_bytes) {
+/* Whole heads of dk, or of dv, where several queries share them. */
+static uint64_t shared_bytes(const hr_tape_node *node, size_t element_bytes) {
   const int64_t *q = node->input[0].dims.at, *k = node->input[1].dims.at;
-  uint64_t rows = (uint64_t)(q[0] * q[1] * q[2]), shared = (uint64_t)(q[0] * q[1] * k[2] * q[3]);
-  return rows * (uint64_t)q[3] * 4 + rows * 4 + (k[1] != q[1] ? 2 * shared * element_bytes : 0);
+  return k[1] == q[1] ? 0 : (uint64_t)(q[0] * q[1] * k[2] * q[3]) * element_bytes;
+}
+
+/* One workspace: f32 sums of dq, a sum for each row, and shared heads. */
+static void cudnn_scratch(const hr_tape_node *node, size_t element_bytes, uint64_t out[SCRATCHES]) {
+  const int64_t *q = node->input[0].dims.at;
+  uint64_t rows = (uint64_t)(q[0] * q[1] * q[2]);
+  out[0] = rows * (uint64_t)q[3] * 4 + rows * 4 + 2 * shared_bytes(node, element_bytes);
+}
+
+/* The same as tensors, in whole tiles of 128 rows and 32 elements. */
+static void flash_scratch(const hr_tape_node *node, size_t element_bytes, uint64_t out[SCRATCHES]) {
+  const int64_t *q = node->input[0].dims.at;
+  uint64_t rows = (uint64_t)(q[0] * q[1] * rounded(q[2], 128));
+  out[0] = rows * (uint64_t)rounded(q[3], 32) * 4;
+  out[1] = rows * 4;
+  out[2] = out[3] = shared_bytes(node, element_bytes);
+}
+
+/* A sum for each row; f32 sums of dq where it is narrower. */
+static void efficient_scratch(const hr_tape_node *node, size_t element_bytes, uint64_t out[SCRATCHES]) {
+  const int64_t *q = node->input[0].dims.at;
+  uint64_t rows = (uint64_t)(q[0] * q[1] * q[2]);
+  out[0] = rows * 4;
+  out[1] = element_bytes < 4 ? rows * (uint64_t)q[3] * 4 : 0;
 }
 
 /* Two products forward, five backward; of a causal one half of each. */
@@ -31,11 +55,16 @@ static void attention_count(hr_tape *t, const hr_tdims *q, const hr_tdims *k, bo
 static void flash_likes(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS], const char *call,
                         scratch_fn scratch_bytes) {
   hr_dtype dtype = hr__tape_tensor(t, g)->dtype;
-  uint32_t scratch = hr__tape_scratch(t, call, scratch_bytes ? scratch_bytes(node, hr_dtype_bytes(dtype)) : 0);
+  uint64_t bytes[SCRATCHES] = {0};
+  uint32_t scratch[SCRATCHES];
+  scratch_bytes(node, hr_dtype_bytes(dtype), bytes);
+  for (int i = 0; i < SCRATCHES; i++)
+    scratch[i] = hr__tape_scratch(t, call, bytes[i]);
   for (int i = 0; i < PARTS; i++)
     if (node->input[i].node != 0) out[i] = hr__tape_fresh(t, call, node->input[i].dims, dtype, node->number[i] != 0);
   attention_count(t, &node->input[0].dims, &node->input[1].dims, node->number[CAUSAL] != 0, 5);
-  hr__tape_scratch_end(t, scratch);
+  for (int i = SCRATCHES; i-- > 0;)
+    hr__tape_scratch_end(t, scratch[i]);
 }
 
 static void cudnn_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS]) {
@@ -43,11 +72,11 @@ static void cudnn_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt 
 }
 
 static void flash_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS]) {
-  flash_likes(t, node, g, out, "aten::_scaled_dot_product_flash_attention_backward", NULL);
+  flash_likes(t, node, g, out, "aten::_scaled_dot_product_flash_attention_backward", flash_scratch);
 }
 
 static void efficient_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS]) {
-  flash_likes(t, node, g, out, "aten::_scaled_dot_product_efficient_attention_backward", NULL);
+  flash_likes(t, node, g, out, "aten::_scaled_dot_product_efficient_attention_backward", efficient_scratch);
 }
 
 static const hr_aten cudnn = {.name = "aten::_scaled_dot_product_cudnn_attention", .backward = cudnn_backward};

@@ -190,7 +190,7 @@ hr_tt hr__at_dropout(hr_tape *t, hr_tt x, double rate) {
   hr_tape_call c;
   if (!hr__call_begin(t, &c, &dropout, 1, &x)) return HR_TT_NONE;
   hr_tdims dims = hr__tape_tensor(t, x)->dims;
-  hr_tt y = like(&c, x), mask = hr__call_made(&c, dims, HR_U8, false);
+  hr_tt mask = hr__call_made(&c, dims, HR_U8, false), y = like(&c, x);
   hr__call_save_result(&c, 0, mask);
   hr__tape_drop(t, mask);
   return hr__call_end(&c, y);

@@ -18,11 +18,11 @@ static hr_tt product_view(hr_tape *t, const hr_tape_edge *to, hr_dtype dtype) {
 
 static void linear_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS], int first) {
   hr_dtype dtype = hr__tape_tensor(t, g)->dtype;
-  hr__tape_workspace(t);
   for (int k = 0; k < 2; k++) {
     int i = k == 0 ? first : 1 - first;
     if (node->input[i].node == 0) continue;
     out[i] = product_view(t, &node->input[i], dtype);
+    hr__tape_workspace(t);
     product_count(t, dtype, hr__tdims_elements(node->input[0].dims), node->input[1].dims.at[0]);
   }
   if (node->input[2].node != 0) out[2] = hr__tape_fresh(t, "aten::sum", node->input[2].dims, dtype, false);
@@ -50,8 +50,10 @@ static hr_tt linear(hr_tape *t, hr_tt x, hr_tt weight, hr_tt bias) {
   hr_tape_tensor form = *hr__tape_tensor(t, x);
   form.dims.at[form.dims.n - 1] = hr__tape_tensor(t, weight)->dims.at[0];
   product_count(t, form.dtype, hr__tape_elements(t, x), hr__tape_tensor(t, weight)->dims.at[0]);
+  hr_tt y = hr__call_made(&c, form.dims, form.dtype, false);
   hr__tape_workspace(t);
-  return hr__call_end(&c, hr__call_made(&c, form.dims, form.dtype, false));
+  if (bias != HR_TT_NONE) hr__tape_bias_workspace(t);
+  return hr__call_end(&c, y);
 }
 
 /* C++ evaluates the casts of its arguments from the last to the first. */
@@ -66,11 +68,11 @@ hr_tt hr__at_linear(hr_tape *t, hr_tt x, hr_tt weight, hr_tt bias) {
 /* The second operand's gradient is made first. */
 static void bmm_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS]) {
   hr_dtype dtype = hr__tape_tensor(t, g)->dtype;
-  hr__tape_workspace(t);
   int64_t rows = node->input[0].dims.at[1], inner = node->input[0].dims.at[2];
   for (int i = 1; i >= 0; i--) {
     if (node->input[i].node == 0) continue;
     out[i] = hr__tape_fresh(t, "aten::bmm", node->input[i].dims, dtype, false);
+    hr__tape_workspace(t);
     product_count(t, dtype, hr__tdims_elements(node->input[1].dims) / inner * rows, inner);
   }
 }
@@ -89,8 +91,9 @@ static hr_tt bmm(hr_tape *t, hr_tt a, hr_tt b, bool turned) {
   int64_t elements = hr__tdims_elements(dims);
   dims.at[2] = hr__tape_tensor(t, b)->dims.at[turned ? 1 : 2];
   product_count(t, hr__tape_dtype(t, a), elements, dims.at[2]);
+  hr_tt y = hr__call_made(&c, dims, hr__tape_dtype(t, a), false);
   hr__tape_workspace(t);
-  return hr__call_end(&c, hr__call_made(&c, dims, hr__tape_tensor(t, a)->dtype, false));
+  return hr__call_end(&c, y);
 }
 
 static hr_tt flat(hr_tape *t, hr_tt x) {

@@ -39,20 +39,25 @@ static const hr_aten softmax = {.name = "aten::_softmax", .backward = softmax_ba
 static const hr_aten log_softmax = {.name = "aten::_log_softmax", .backward = log_softmax_backward};
 
 /* They keep their results. */
-static hr_tt soft(hr_tape *t, const hr_aten *aten, const char *call, hr_tt x) {
+static hr_tt soft(hr_tape *t, const hr_aten *aten, const char *call, hr_tt x, hr_dtype dtype) {
   hr_tape_call c;
   if (!hr__call_begin(t, &c, aten, 1, &x)) return HR_TT_NONE;
-  hr_tt y = fresh_as(t, call, x, hr__tape_tensor(t, x)->dtype);
+  hr_tt y = fresh_as(t, call, x, dtype);
   hr__call_save_result(&c, 0, y);
   return hr__call_end(&c, y);
 }
 
 hr_tt hr__at_softmax(hr_tape *t, const char *call, hr_tt x) {
-  return soft(t, &softmax, call ? call : softmax.name, x);
+  return soft(t, &softmax, call ? call : softmax.name, x, hr__tape_dtype(t, x));
+}
+
+hr_tt hr__at_wide_softmax(hr_tape *t, hr_tt x) {
+  if (hr__tape_dtype(t, x) != HR_F16) x = hr__at_to(t, x, HR_F32);
+  return soft(t, &softmax, softmax.name, x, HR_F32);
 }
 
 hr_tt hr__at_log_softmax(hr_tape *t, hr_tt x) {
-  return soft(t, &log_softmax, log_softmax.name, x);
+  return soft(t, &log_softmax, log_softmax.name, x, hr__tape_dtype(t, x));
 }
 
 /* --- layer norm --------------------------------------------------------------------------------------------------- */

@@ -206,7 +206,11 @@ hr_tt hr__tape_narrowed(hr_tape *t, hr_tt x) {
   if (!from->leaf || from->dtype != HR_F32) return hr__at_to(t, x, t->narrow);
   hr_tape_cast *casts = t->casts.items;
   for (size_t i = t->casts.count; i-- > 0;)
-    if (casts[i].weight == hr__tape_name(x)) return hr__tape_shared(t, casts[i].cast);
+    if (casts[i].weight == hr__tape_name(x)) {
+      hr_tt kept = hr__tape_shared(t, casts[i].cast);
+      if (x & HR_TT_UNNAMED) hr__tape_drop(t, x); /* as the call that makes a cast ends it */
+      return kept;
+    }
   hr_tt cast = hr__at_to(t, x, t->narrow);
   uint32_t place = hr__tape_room(t, &t->casts, sizeof(hr_tape_cast));
   if (t->failed) return HR_TT_NONE;

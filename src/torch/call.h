@@ -52,6 +52,8 @@ uint32_t hr__tape_scratch(hr_tape *t, const char *call, uint64_t bytes);
 void hr__tape_scratch_end(hr_tape *t, uint32_t scratch);
 /* The library's workspace of the thread that multiplies. */
 void hr__tape_workspace(hr_tape *t);
+/* That of cublasLt, which adds biases: its own up to PyTorch 2.14. */
+void hr__tape_bias_workspace(hr_tape *t);
 
 hr_tape_tensor *hr__tape_tensor(const hr_tape *t, hr_tt x);
 hr_tape_node *hr__tape_node(const hr_tape *t, uint32_t node);

@@ -110,6 +110,14 @@ static hr_tt plain_adapter(hr_tape *t, const hr_torch_linear *l, hr_tt x) {
   return hr__at_add(t, base, hr__at_scale(t, up));
 }
 
+/* lora_A(lora_dropout(x)): the module A has its input to the end of its call, autocast's copy of it or not. */
+static hr_tt adapter_down(hr_eager *e, const hr_torch_linear *l, hr_tt x) {
+  hr_tt dropped = hr__tape_name(hr__at_dropout(&e->tape, x, e->settings.adapter_dropout));
+  hr_tt down = hr__at_linear(&e->tape, dropped, l->a, HR_TT_NONE);
+  hr__tape_drop(&e->tape, dropped);
+  return down;
+}
+
 /* PEFT's Linear: x goes to the adapter in the adapter's type, which autocast takes back. */
 static hr_tt adapter(hr_eager *e, const hr_torch_linear *l, hr_tt x) {
   hr_tape *t = &e->tape;
@@ -120,8 +128,7 @@ static hr_tt adapter(hr_eager *e, const hr_torch_linear *l, hr_tt x) {
   }
   hr_dtype dtype = hr__tape_tensor(t, result)->dtype;
   hr_tt wide = hr__tape_name(hr__at_to(t, x, hr__tape_tensor(t, l->a)->dtype));
-  hr_tt down = hr__at_linear(t, hr__at_dropout(t, wide, e->settings.adapter_dropout), l->a, HR_TT_NONE);
-  hr_tt up = hr__at_linear(t, down, l->b, HR_TT_NONE);
+  hr_tt up = hr__at_linear(t, adapter_down(e, l, wide), l->b, HR_TT_NONE);
   hr__tape_assign(t, &result, hr__at_add(t, result, hr__at_scale(t, up)));
   if (!t->stopped) hr__tape_assign(t, &result, hr__at_to(t, result, dtype));
   hr__tape_drop(t, wide);
@@ -134,10 +141,10 @@ static void packed_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt
   uint32_t statistics = hr__tape_scratch(t, "bitsandbytes::dequantize_blockwise", n / BLOCK * 4);
   uint32_t weight = hr__tape_scratch(t, "bitsandbytes::dequantize_4bit", n * 2);
   hr__tape_scratch_end(t, statistics);
-  hr__tape_workspace(t);
   t->work.flops[HR_BF16] += 2.0 * (double)hr__tdims_elements(node->input[0].dims) * (double)node->number[1];
   t->work.bytes += (double)(2 * n);
   out[0] = hr__tape_fresh(t, "aten::mm", node->input[0].dims, hr__tape_tensor(t, g)->dtype, false);
+  hr__tape_workspace(t);
   hr__tape_scratch_end(t, weight);
 }
 
@@ -181,8 +188,7 @@ static hr_tt packed_adapter(hr_eager *e, const hr_torch_linear *l, hr_tt x) {
   }
   hr_dtype dtype = hr__tape_tensor(t, result)->dtype;
   hr_tt input = t->autocast ? hr__tape_again(t, x) : hr__tape_name(hr__at_to(t, x, hr__tape_tensor(t, l->a)->dtype));
-  hr_tt down = hr__at_linear(t, hr__at_dropout(t, input, e->settings.adapter_dropout), l->a, HR_TT_NONE);
-  hr_tt output = hr__tape_name(hr__at_scale(t, hr__at_linear(t, down, l->b, HR_TT_NONE)));
+  hr_tt output = hr__tape_name(hr__at_scale(t, hr__at_linear(t, adapter_down(e, l, input), l->b, HR_TT_NONE)));
   if (!t->autocast && !t->stopped) hr__tape_assign(t, &output, hr__at_to(t, output, dtype));
   hr__tape_assign(t, &result, hr__at_add(t, result, output));
   hr__tape_drop(t, output);
@@ -217,8 +223,7 @@ static hr_tt attention_by_hand(hr_tape *t, hr_tt q, hr_tt k, hr_tt v, const hr_e
   hr_tt weights = hr__tape_name(hr__at_scale(t, hr__at_matmul(t, q, keys, true)));
   if (args->mask != HR_TT_NONE) hr__tape_assign(t, &weights, hr__at_add(t, weights, args->mask));
   /* autocast gives the softmax f32 as well, and leaves it so */
-  hr_tt scores = args->wide || t->autocast ? hr__at_to(t, weights, HR_F32) : hr__tape_shared(t, weights);
-  hr_tt parts = hr__at_softmax(t, NULL, scores);
+  hr_tt parts = args->wide || t->autocast ? hr__at_wide_softmax(t, weights) : hr__at_softmax(t, NULL, weights);
   hr__tape_assign(t, &weights, args->wide ? hr__at_to(t, parts, form.dtype) : parts);
   hr__tape_assign(t, &weights, hr__at_dropout(t, weights, args->dropout));
   hr_tt y = hr__at_merged(t, hr__at_matmul(t, weights, values, false));

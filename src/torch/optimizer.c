@@ -53,25 +53,67 @@ static void states_make(hr_eager *e) {
   }
 }
 
-/* foreach makes what it goes through for all parameters at once, for-loop for one at a time. */
-static void update_pass(hr_eager *e, const char *call, int for_loop_tensors) {
+/* A tensor like each parameter that has a gradient, all of them at once; NULL stops the tape. */
+static hr_tt *tensors_make(hr_eager *e, const char *call) {
   hr_tape *t = &e->tape;
   hr_tt *made = hr__eager_room(e, e->n_trained, sizeof *made);
   for (size_t i = 0; i < e->n_trained && made && !t->stopped; i++) {
     hr_tape_tensor p = *hr__tape_tensor(t, e->trained[i]);
-    if (p.grad == HR_TT_NONE) continue;
-    if (e->settings.update == HR_TORCH_FOREACH) {
-      made[i] = hr__tape_fresh(t, call, p.dims, p.dtype, false);
-      continue;
-    }
-    hr_tt one[2] = {HR_TT_NONE};
-    for (int k = 0; k < for_loop_tensors; k++)
-      one[k] = hr__tape_fresh(t, call, p.dims, p.dtype, false);
-    for (int k = 0; k < for_loop_tensors; k++)
-      hr__tape_drop(t, one[k]);
+    if (p.grad != HR_TT_NONE) made[i] = hr__tape_fresh(t, call, p.dims, p.dtype, false);
   }
+  return made;
+}
+
+static void tensors_drop(hr_eager *e, hr_tt *made) {
   for (size_t i = e->n_trained; i-- > 0 && made;)
-    hr__tape_drop(t, made[i]);
+    hr__tape_drop(&e->tape, made[i]);
+}
+
+/* One parameter after the other: `made` of each is dropped when the next one has its own, as a loop's variable is. */
+static void for_loop(hr_eager *e, void (*each)(hr_tape *t, const hr_tape_tensor *p, hr_tt *made)) {
+  hr_tt made = HR_TT_NONE;
+  for (size_t i = 0; i < e->n_trained && !e->tape.stopped; i++) {
+    hr_tape_tensor p = *hr__tape_tensor(&e->tape, e->trained[i]);
+    if (p.grad != HR_TT_NONE) each(&e->tape, &p, &made);
+  }
+  hr__tape_drop(&e->tape, made);
+}
+
+/* denom = (exp_avg_sq.sqrt() / correction).add_(eps) */
+static void adam_each(hr_tape *t, const hr_tape_tensor *p, hr_tt *made) {
+  hr_tt root = hr__tape_fresh(t, "aten::sqrt", p->dims, p->dtype, false);
+  hr_tt divided = hr__tape_fresh(t, "aten::div", p->dims, p->dtype, false);
+  hr__tape_drop(t, root);
+  hr__tape_assign(t, made, divided);
+}
+
+/* grad = grads[i], which ends the one before; grad = grad.add(param, alpha=weight_decay) */
+static void decay_each(hr_tape *t, const hr_tape_tensor *p, hr_tt *made) {
+  hr__tape_drop(t, *made);
+  *made = hr__tape_name(hr__tape_fresh(t, "aten::add", p->dims, p->dtype, false));
+}
+
+static void decay_each_first(hr_tape *t, const hr_tape_tensor *p, hr_tt *made) {
+  decay_each(t, p, made);
+  state_make(t, p->dims, p->dtype);
+}
+
+/* Decay makes gradients anew, of which momentum begins as a copy. */
+static void sgd(hr_eager *e, bool first) {
+  bool decays = e->settings.weight_decay > 0 && e->settings.update != HR_TORCH_FUSED;
+  if (decays && e->settings.update == HR_TORCH_FOR_LOOP) {
+    for_loop(e, first && e->settings.momentum > 0 ? decay_each_first : decay_each);
+    return;
+  }
+  hr_tt *decayed = decays ? tensors_make(e, "aten::_foreach_add") : NULL;
+  if (first) states_make(e);
+  tensors_drop(e, decayed);
+}
+
+static void adamw(hr_eager *e, bool first) {
+  if (first) states_make(e);
+  if (e->settings.update == HR_TORCH_FOR_LOOP) for_loop(e, adam_each);
+  if (e->settings.update == HR_TORCH_FOREACH) tensors_drop(e, tensors_make(e, "aten::_foreach_sqrt"));
 }
 
 /* clip_grad_norm_: a norm of every gradient, and of them all; scaling is in place. */
@@ -95,18 +137,19 @@ void hr__eager_update(hr_eager *e, bool first) {
   uint32_t owner = hr__tape_module(t, "optimizer");
   t->category = HR_TORCH_OPTIMIZER;
   if (e->settings.clipped) clip(e);
-  bool torch = e->settings.optimizer == HR_TORCH_ADAMW || e->settings.optimizer == HR_TORCH_SGD,
-       fused = e->settings.update == HR_TORCH_FUSED;
-  bool sgd = e->settings.optimizer == HR_TORCH_SGD;
+  bool fused = e->settings.update == HR_TORCH_FUSED, descent = e->settings.optimizer == HR_TORCH_SGD;
   /* weights, gradients and states are read, and all but gradients written; element by element by a kernel each unless
    * they are fused */
   for (size_t i = 0; i < e->n_trained; i++) {
-    t->work.bytes += (sgd ? 1.5 : 2.5) * (double)hr__tape_bytes(t, e->trained[i]);
+    t->work.bytes += (descent ? 1.5 : 2.5) * (double)hr__tape_bytes(t, e->trained[i]);
     t->work.calls += fused ? 0.1 : 1;
   }
-  if (sgd && !fused && e->settings.weight_decay > 0) update_pass(e, "aten::_foreach_add", 1);
-  if (first) states_make(e);
-  if (torch && !sgd && !fused) update_pass(e, "aten::_foreach_sqrt", 2);
+  if (descent)
+    sgd(e, first);
+  else if (e->settings.optimizer == HR_TORCH_ADAMW)
+    adamw(e, first);
+  else if (first)
+    states_make(e);
   t->category = before;
   t->owner = owner;
 }

@@ -396,8 +396,15 @@ void hr__tape_scratch_end(hr_tape *t, uint32_t scratch) {
   if (scratch != UINT32_MAX) hr__torch_events_free(t->events, scratch);
 }
 
+/* A library takes its workspace once its product has a result. */
 void hr__tape_workspace(hr_tape *t) {
   if (t->workspace_made[t->backward] || t->stopped) return;
   t->workspace_made[t->backward] = true;
   hr__tape_scratch(t, t->backward ? "cublas workspace, backward" : "cublas workspace", t->workspace_bytes);
+}
+
+void hr__tape_bias_workspace(hr_tape *t) {
+  if (t->bias_workspace_made[t->backward] || t->stopped) return;
+  t->bias_workspace_made[t->backward] = true;
+  hr__tape_scratch(t, t->backward ? "cublasLt workspace, backward" : "cublasLt workspace", HR_TAPE_BIAS_WORKSPACE);
 }

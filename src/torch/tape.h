@@ -34,7 +34,8 @@ enum {
   HR_TAPE_SAVED = 8,
   HR_TAPE_NUMBERS = 6,
   HR_TAPE_THREADS = 2,
-  HR_TAPE_WITH = 3
+  HR_TAPE_WITH = 3,
+  HR_TAPE_BIAS_WORKSPACE = 1 << 20
 };
 
 typedef struct hr_tdims {
@@ -146,7 +147,7 @@ struct hr_tape {
   hr_dtype narrow;
   hr_tape_checkpoint checkpointing;
   uint64_t workspace_bytes; /* of cuBLAS, for each thread that multiplies */
-  bool workspace_made[HR_TAPE_THREADS];
+  bool workspace_made[HR_TAPE_THREADS], bias_workspace_made[HR_TAPE_THREADS];
   uint32_t owner;             /* module that runs */
   hr_torch_category category; /* of what is made */
   hr_tape_work work;

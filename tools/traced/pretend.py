@@ -14,6 +14,7 @@ import torch
 import torch.cuda.amp.common
 import torch.nn.utils.clip_grad as clip_grad
 import torch.optim.optimizer as optimizers
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from . import four_bit
@@ -153,6 +154,8 @@ def gpu(capability, on_empty_cache):
         'mem_get_info': lambda *a, **k: (have.total_memory, have.total_memory), 'current_stream': lambda *a, **k: stream,
         'default_stream': lambda *a, **k: stream, 'ipc_collect': nothing, 'is_current_stream_capturing': lambda: False, 'set_per_process_memory_fraction': nothing,
     }.items()]
+    if hasattr(fake_tensor, 'init_gpu_context'):  # up to 2.12: the first tensor on a GPU opens it
+        changes.append((fake_tensor, 'init_gpu_context', nothing))
     before = [(holder, name, getattr(holder, name)) for holder, name, _ in changes if hasattr(holder, name)]
     if torch.cuda.is_available():  # the GPU that is there answers for itself
         changes = [c for c in changes if c[0] is not torch.cuda or c[1] == 'empty_cache']

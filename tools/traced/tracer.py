@@ -23,6 +23,7 @@ TOOL = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 PRODUCTS = {'aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm', 'aten::_addmm_activation', 'aten::addmv', 'aten::mv',
             'aten::dot', 'aten::linear', 'aten::_int_mm', 'aten::_scaled_mm', 'aten::_grouped_mm'}
+LT_APART = torch.torch_version.TorchVersion(torch.__version__) < (2, 15)  # products with a bias have a workspace of their own
 # Calls with scratch on the GPU that no rule here knows: a trace that has them is an estimate.
 UNMODELLED = {'aten::' + name: why for why, names in {
     "cuDNN's workspace": 'convolution convolution_backward cudnn_batch_norm _ctc_loss',
@@ -39,6 +40,7 @@ def nbytes(tensor):
 
 
 INIT = os.path.join(TORCH, 'nn', 'init.py')
+LAST_FIRST = {'aten::native_dropout'}  # its kernel makes the mask before the result
 QUESTIONS = {'aten::_local_scalar_dense': 'item', 'aten::equal': 'equal'}
 
 
@@ -148,14 +150,18 @@ class Tracer(TorchDispatchMode):
         alone = torch._C._storage_Use_Count(storage._cdata) <= 2  # the tensor, and `storage` here
         return held[1] if held and alone else None
 
-    def workspace(self, args):
+    def workspace(self, name, args):
+        """What libraries keep for each thread that multiplies, taken once a product has a result."""
         thread = 'backward' if self.backward else 'forward'
-        on_gpu = any(isinstance(t, torch.Tensor) and t.device.type == 'cuda' for t in args)
-        if thread in self.workspaces or not on_gpu:
+        if not any(isinstance(t, torch.Tensor) and t.device.type == 'cuda' for t in args):
             return
-        self.workspaces.add(thread)
-        size = 32 * MIB if self.capability // 10 in (9, 10, 12) else 8519680
-        self.allocate(size, 'cublas workspace', 'workspace')
+        taken = [('cublas workspace', 32 * MIB if self.capability // 10 in (9, 10, 12) else 8519680)]
+        if LT_APART and name == 'aten::addmm' and args[0].dim() == 1:
+            taken.append(('cublasLt workspace', MIB))
+        for library, size in taken:
+            if (library, thread) not in self.workspaces:
+                self.workspaces.add((library, thread))
+                self.allocate(size, library, 'workspace')
 
     def note(self, name):
         self.unmodelled[name] = self.unmodelled.get(name, 0) + 1
@@ -213,17 +219,18 @@ class Tracer(TorchDispatchMode):
                 return out
         if name == 'aten::index':
             args = (args[0], self.indices(args[1]) or args[1]) + tuple(args[2:])
-        if name in PRODUCTS:
-            self.workspace(args)
         if gpu and name in UNMODELLED and nbytes(args[0]) >= MIB:  # scratch is of the order of what it works on
             self.note(name)
         onto = self.in_place_sum(name, function, args)
         sizes = SCRATCH[name](*args, **kwargs) if name in SCRATCH and gpu else []
         scratch = [self.allocate(size, name + ' (scratch)', 'workspace') for size in sizes]
         out = function(*args, **kwargs)
-        for tensor in pytree.tree_leaves(out):
+        made = pytree.tree_leaves(out)
+        for tensor in reversed(made) if name in LAST_FIRST else made:
             if isinstance(tensor, torch.Tensor):
                 self.track(tensor, name, onto)
+        if name in PRODUCTS:
+            self.workspace(name, args)
         for number in reversed(scratch):
             self.free(number)
         contents.follow(function, args, kwargs, out)
