@@ -3,6 +3,8 @@
 
 #include "base/mem.h"
 
+enum { FOUND = 2 }; /* column of a point: hot spots that were found; all of them are in the next one */
+
 typedef struct said {
   float value;
   bool label;
@@ -20,6 +22,16 @@ static double area(const said *list, uint64_t count) {
   return pairs == 0 ? 0.5 : ahead / pairs;
 }
 
+static void recall_judge(const float *points, uint64_t count, int64_t width, hr_judged *out) {
+  double found = 0, all = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    found += (double)points[(int64_t)i * width + FOUND];
+    all += (double)points[(int64_t)i * width + FOUND + 1];
+  }
+  out->metric[out->count].name = "spot_recall";
+  out->metric[out->count++].value = all > 0 ? found / all : 1;
+}
+
 hr_status hr__two_labels_judge(const hr_two_labels *labels, const float *points, uint64_t count, int64_t width,
                                hr_judged *out, hr_error *err) {
   static const char *const names[] = {"auc_event", "auc_outcome"};
@@ -33,5 +45,6 @@ hr_status hr__two_labels_judge(const hr_two_labels *labels, const float *points,
     out->metric[which].value = area(list, count);
   }
   hr__free(list);
+  if (width > FOUND) recall_judge(points, count, width, out);
   return HR_OK;
 }
