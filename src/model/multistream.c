@@ -33,6 +33,7 @@ static const hr_reported reported[] = {
     {.name = "auc_event", .metric = true, .over = HR_OVER_DATA},
     {.name = "auc_outcome", .metric = true, .over = HR_OVER_DATA},
     {.name = "spot_recall", .metric = true, .over = HR_OVER_DATA}, /* part of the hot spots that are found */
+    {.name = "spot_precision", .metric = true, .over = HR_OVER_DATA}, /* part of what is found that is one */
 };
 
 /* In these modules everything is f32: the heads, and what is summed over a whole video. */
@@ -254,7 +255,7 @@ static hr_id right(hr_builder *b, hr_id logit, hr_id label) {
   return hr__binary(b, HR_FORMULA_equal, said, hr__unary(b, HR_FORMULA_affine, label, 1, 0));
 }
 
-/* found [B, 2]: how many hot spots of a sample are found, and all of them; HR_NONE without a detector. */
+/* found [B, 4]: what hr__spots_counted says; HR_NONE without a detector. */
 static void heads_report(hr_builder *b, const hr_model_part *whole, const hr_multistream *m,
                          const hr_model_batch *batch, hr_id event, hr_id raw, hr_id found) {
   hr_id is_event = hr__batch_field(batch, "event_label"), is_outcome = hr__batch_field(batch, "outcome_label");
@@ -292,16 +293,14 @@ static void spots_report(hr_builder *b, const hr_model_part *whole, const hr_mul
     hr__report(b, whole->model, batch, each[i].name, sum_of(b, each[i].value, m->spot_weight));
 }
 
-/* In evaluations: detections, tracks, and how many of the known spots are found. */
+/* In evaluations: detections, tracks, and how many of them are right. */
 static hr_id spots_show(hr_builder *b, const hr_model_batch *batch, const hr_spot_maps *maps) {
-  hr_id all;
   if (b->status != HR_OK || b->graph->programs[b->program].key.kind != HR_PROGRAM_EVAL) return HR_NONE;
   hr_id detections = hr__spot_detections(b, maps), tracks = hr__spot_tracks(b, batch->batch, detections);
-  hr_id found = hr__spots_found(b, batch, detections, &all);
   if (b->status != HR_OK) return HR_NONE;
   hr__program_set_output(b, "detections", detections);
   hr__program_set_output(b, "tracks", tracks);
-  return hr__concat(b, (hr_id[]){found, all}, 2, 1);
+  return hr__spots_counted(b, batch, detections);
 }
 
 static void output_show(hr_builder *b, const char *name, hr_id value) {

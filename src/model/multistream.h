@@ -78,8 +78,9 @@ void hr__spot_losses(hr_builder *b, const hr_spot_maps *maps, const hr_model_bat
 hr_id hr__spot_detections(hr_builder *b, const hr_spot_maps *maps);
 /* The same followed through the video, [B, 16, T, 6]; zeros where a track is not seen. */
 hr_id hr__spot_tracks(hr_builder *b, int64_t samples, hr_id detections);
-/* How many of a sample's spots have a sure detection close by, and how many there are: [B, 1] each. */
-hr_id hr__spots_found(hr_builder *b, const hr_model_batch *batch, hr_id detections, hr_id *all);
+/* Of each sample [B, 4]: spots that have a sure detection close by, all spots; sure detections that have a spot close
+ * by, all of them. */
+hr_id hr__spots_counted(hr_builder *b, const hr_model_batch *batch, hr_id detections);
 
 /* What the fusion reads: embeddings of each modality, HR_NONE where there is none; class i32 [B]; what was noticed,
  * [B, n, 3] (how sure, x, y, all in [0, 1]), or HR_NONE. */

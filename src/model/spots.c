@@ -67,7 +67,7 @@ static hr_id per_spot(hr_builder *b, const known *k, hr_id x) {
 
 /* Focal cross-entropy: where it is right already it counts little. Logits [B T, P, 1]. */
 static hr_id found_loss(hr_builder *b, const known *k, hr_id logits) {
-  const float there = 0.25f, elsewhere = 0.75f;
+  const float there = 0.5f, elsewhere = 0.5f;
   hr_id target = hr__scatter(b, k->cells, k->there, hr__desc_dim(b, logits, 1));
   target = hr__unary(b, HR_FORMULA_clamp, target, 0, 1); /* two spots may share a cell */
   hr_id p = hr__unary(b, HR_FORMULA_sigmoid, logits, 0, 0);
@@ -164,21 +164,32 @@ static hr_id apart(hr_builder *b, const known *k, int of_spot, hr_id detections,
   return hr__unary(b, HR_FORMULA_square, hr__binary(b, HR_FORMULA_sub, mine, theirs), 0, 0);
 }
 
-hr_id hr__spots_found(hr_builder *b, const hr_model_batch *batch, hr_id detections, hr_id *all) {
-  const float far = 1e3f;
+/* How many of [R, n, 1] are 1, by sample: [B, 1]. */
+static hr_id counted(hr_builder *b, const known *k, hr_id x) {
+  x = reshaped(b, x, k->samples, k->frames * hr__desc_dim(b, x, 1), 1);
+  return hr__squeeze(b, hr__reduce(b, HR_REDUCE_SUM, x, 1u << 1), 1u << 2);
+}
+
+/* Those of [R, n, 1] that are less than `most`, among those that are there. */
+static hr_id among(hr_builder *b, hr_id x, float most, hr_id there) {
+  hr_id below = hr__binary(b, HR_FORMULA_less, x, scaled(b, x, 0, most));
+  return hr__binary(b, HR_FORMULA_mul, below, there);
+}
+
+hr_id hr__spots_counted(hr_builder *b, const hr_model_batch *batch, hr_id detections) {
+  static const int turned[] = {0, 2, 1};
+  const float far = 1e3f, reach = FOUND_REACH * FOUND_REACH;
   hr__module(b, "losses.recall");
   known k = known_of(b, batch);
   hr_id distance = hr__binary(b, HR_FORMULA_add, apart(b, &k, HR_SPOT_X, detections, 1),
                               apart(b, &k, HR_SPOT_Y, detections, 2));
-  static const int order[] = {0, 2, 1};
-  hr_id unsure = hr__permute(b, hr__window(b, detections, 2, 0, 1), order);
-  unsure = hr__binary(b, HR_FORMULA_less, unsure, scaled(b, unsure, 0, SURE));
-  distance = hr__binary(b, HR_FORMULA_add, distance, scaled(b, unsure, far, 0));
-  hr_id nearest = hr__reduce(b, HR_REDUCE_MIN, distance, 1u << 2); /* [R, N, 1] */
-  hr_id found = hr__binary(b, HR_FORMULA_less, nearest, scaled(b, nearest, 0, FOUND_REACH * FOUND_REACH));
-  found = hr__binary(b, HR_FORMULA_mul, found, k.there);
-  found = reshaped(b, found, k.samples, k.frames * HR_SPOTS, 1);
-  *all = hr__squeeze(b, hr__reduce(b, HR_REDUCE_SUM, reshaped(b, k.there, k.samples, k.frames * HR_SPOTS, 1), 1u << 1),
-                     1u << 2);
-  return hr__squeeze(b, hr__reduce(b, HR_REDUCE_SUM, found, 1u << 1), 1u << 2);
+  hr_id sure = hr__window(b, detections, 2, 0, 1);
+  sure = hr__binary(b, HR_FORMULA_less, scaled(b, sure, 0, SURE), sure); /* [R, K, 1] */
+  hr_id of_spot = hr__binary(b, HR_FORMULA_add, distance, hr__permute(b, scaled(b, sure, -far, far), turned));
+  hr_id of_detection = hr__binary(b, HR_FORMULA_add, distance, scaled(b, k.there, -far, far));
+  of_spot = hr__reduce(b, HR_REDUCE_MIN, of_spot, 1u << 2);                                 /* [R, N, 1] */
+  of_detection = hr__permute(b, hr__reduce(b, HR_REDUCE_MIN, of_detection, 1u << 1), turned); /* [R, K, 1] */
+  hr_id counts[] = {counted(b, &k, among(b, of_spot, reach, k.there)), counted(b, &k, k.there),
+                    counted(b, &k, among(b, of_detection, reach, sure)), counted(b, &k, sure)};
+  return b->status == HR_OK ? hr__concat(b, counts, 4, 1) : HR_NONE;
 }
