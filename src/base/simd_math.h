@@ -13,6 +13,14 @@ static inline float hr__exp2i(int32_t k) {
   return value;
 }
 
+/* The largest whole number that is not above x. Numbers from 2^23 on are whole, NaN stays NaN. */
+static inline float hr__floorf(float x) {
+  float magnitude = x < 0.0f ? -x : x, small = magnitude < 8388608.0f ? x : 0.0f;
+  float cut = (float)(int32_t)small;
+  cut = cut > small ? cut - 1.0f : cut;
+  return magnitude < 8388608.0f ? cut : x;
+}
+
 /* e^x within 2 ulp. Results below the smallest normal number are 0 (denormals are slow), above the largest inf; NaN
  * stays NaN. x = n ln 2 + r with |r| <= ln 2 / 2, e^r by a polynomial, 2^n in two factors since n reaches 128. */
 static inline float hr__expf(float x) {

@@ -20,7 +20,7 @@ typedef struct hr_cli_option {
 
 enum {
   HR_CLI_ARGUMENTS = 64,
-  HR_CLI_OPTIONS = 20,
+  HR_CLI_OPTIONS = 32,
   HR_CLI_GLOBAL_OPTIONS = 6
 }; /* of one command without those of all, and these */
 extern const hr_cli_option hr_cli_global_options[HR_CLI_GLOBAL_OPTIONS];

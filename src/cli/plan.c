@@ -8,6 +8,7 @@
 #include "cli/checkpoint_flags.h"
 #include "cli/cli.h"
 #include "cli/fit.h"
+#include "cli/guide_flags.h"
 #include "cli/jobs.h"
 #include "cli/plan.h"
 #include "cli/plan_trace.h"
@@ -128,7 +129,7 @@ static hr_status gpu_override(hr_cli *cli, hr_error *err) {
                     "%.32s is more than the %s has: %s, of which programs can have %s", memory, gpu->label,
                     hr__size_text(gpu->memory_bytes, all), hr__size_text(gpu->usable_bytes, usable));
   }
-  bool budgeted = memory != NULL;
+  bool budgeted = memory != NULL || hr__cli_value(cli, "max-gpu-mem") != NULL;
   for (size_t i = 0; i < cli->n_overrides; i++)
     budgeted |= strncmp(cli->overrides[i], "memory.budget=", strlen("memory.budget=")) == 0;
   /* the recipe's own budget is that of the device it was written for */
@@ -143,6 +144,7 @@ hr_status hr__plan_flags(hr_cli *cli, hr_error *err) {
   HR_TRY(gpu_override(cli, err));
   HR_TRY(hr__cli_size_override(cli, "gpu-memory", "memory.budget", err));
   HR_TRY(hr__checkpoint_flags(cli, err));
+  HR_TRY(hr__guide_flags(cli, err));
   HR_TRY(margin_override(cli, err));
   const char *engine = hr__cli_value(cli, "engine");
   if (engine) HR_TRY(hr__cli_override(cli, err, "engine.kind=%s", engine));
@@ -230,6 +232,7 @@ static const hr_cli_option options[] = {
     {"smallest-gpu", NULL, "least GPU of the catalogue that fits, and two more"},
     {"largest", "KEY", "largest batch, seq, rank or numeric KEY that fits"},
     {"alloc-conf", "TEXT", "for PyTorch: what PYTORCH_ALLOC_CONF is"},
+    HR_GUIDE_OPTIONS,
 };
 
 const hr_cli_command hr_cli_plan = {
@@ -237,12 +240,11 @@ const hr_cli_command hr_cli_plan = {
     .usage = "RECIPE | TRACE...",
     .summary = "whether it fits, memory by owner, time of a step, what to change",
     .details = "RECIPE: a file, or a folder with config.json. TRACE: of PyTorch (docs/torch.md).\n"
-               "Exit code 3: does not fit; the output says why, and what is cheapest to change.",
+               "Exit code 3: does not fit; the output says why, and what is cheapest to change.\n" HR_GUIDE_DETAILS,
     .examples = "plan recipes/llama-3.2-1b.yaml --gpu 4090\n"
                 "plan test/model/configs/Llama-3.1-8B --method qlora --seq 2048 --gpu 4090\n"
                 "plan recipes/demo.yaml --gpu-memory 120MiB --auto\n"
-                "plan recipes/llama-3.2-1b.yaml --gpu 4090 --engine pytorch\n"
-                "plan recipes/llama-3.2-1b.yaml --gpu 4090 --largest batch",
+                "plan recipes/llama-3.2-1b.yaml --gpu 4090 --engine pytorch",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .min_arguments = 1,

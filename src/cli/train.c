@@ -7,6 +7,7 @@
 #include "cli/checkpoint_flags.h"
 #include "cli/cli.h"
 #include "cli/fit.h"
+#include "cli/guide_flags.h"
 #include "cli/jobs.h"
 #include "cli/one_line.h"
 #include "cli/table.h"
@@ -140,6 +141,7 @@ static hr_status train_run(hr_cli *cli, hr_error *err) {
   HR_TRY(hr__one_line_flags(cli, err));
   HR_TRY(hr__cli_stage_override(cli, err));
   HR_TRY(hr__checkpoint_flags(cli, err));
+  HR_TRY(hr__guide_flags(cli, err));
   HR_TRY(hr__checkpoint_defaults(cli, err));
   const char *folder = hr__cli_value(cli, "out");
   if (folder == NULL) folder = folder_default(cli);
@@ -163,13 +165,14 @@ static const hr_cli_option options[] = {
     {"resume", NULL, "from the newest good checkpoint, or fresh without one"},
     {"accept-changed-data", NULL, "resume although the data is not what the run was saved with"},
     {"check-numerics", NULL, "stops at the first non-finite value, and names its node"},
+    HR_GUIDE_OPTIONS,
 };
 
 const hr_cli_command hr_cli_train = {
     .name = "train",
     .usage = "[RECIPE]",
     .summary = "plans, then trains inside the plan",
-    .details = "DIR/log.jsonl gets a line per step. Ctrl-C saves and exits with 130.",
+    .details = "DIR/log.jsonl gets a line per step. Ctrl-C saves and exits with 130.\n" HR_GUIDE_DETAILS,
     .examples = "train recipes/demo.yaml --steps 2 --out out/example",
     .options = options,
     .n_options = sizeof options / sizeof options[0],

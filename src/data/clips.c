@@ -1,10 +1,11 @@
 /* Source clips: recordings of one's own. data.path is a file of rows (JSON lines), each a sample:
  *
  *   {"rgb": "a.npy", "mask": "a_mask.npy", "motion": [[9 numbers], [..], [..]], "class": 3, "event": 1, "outcome": 0,
- *    "curves": [[3 numbers], ...], "areas": [[3 numbers], ...]}
+ *    "curves": [[3 numbers], ...], "areas": [[3 numbers], ...],
+ *    "infrared": "a_infrared.npy", "spots": [[[x, y, width, height, brightness], ...] of each frame]}
  *
- * Videos are .npy files of bytes, frames as they come: [T, H, W, 3], masks [T, H, W]; their paths go by the folder of
- * the rows. A row needs what the model's branches read; without a mask all of it is 0. Every header is looked at
+ * Videos are .npy files of bytes, frames as they come: [T, H, W, 3], masks and infrared [T, H, W]; their paths go by
+ * the folder of the rows. Spots are told in parts of a frame. A row needs what the model's branches read; without a mask all of it is 0. Every header is looked at
  * when the source is opened, frames are read when they are asked for. What other formats of video need is one more
  * reader beside video_read.
  */
@@ -16,6 +17,7 @@
 #include "base/mem.h"
 #include "data/motion.h"
 #include "data/source.h"
+#include "data/spots.h"
 #include "data/two_labels.h"
 #include "format/npy.h"
 #include "format/rows.h"
@@ -29,7 +31,8 @@ enum {
 };
 
 typedef struct clip {
-  const char *rgb, *mask; /* paths; NULL: none */
+  const char *rgb, *mask, *infrared; /* paths; NULL: none */
+  hr_spot_list *spots;               /* of each frame; NULL: none */
   float motion[MOTION], features[HR_MOTION_FEATURES], curves[TRACKS * INSTANTS], areas[TRACKS * INSTANTS];
   uint8_t tracks[TRACKS];
   int32_t class_id;
@@ -55,12 +58,6 @@ static hr_status row_fail(const reading *r, const char *remedy, hr_error *err, c
   char place[4200];
   snprintf(place, sizeof place, "%.4000s:%" PRIu64, r->c->file.path, r->row->place.line);
   return hr__fail(err, HR_BAD_INPUT, place, remedy, message, what);
-}
-
-static const hr_field *field_named(const hr_fields *fields, const char *name) {
-  for (int i = 0; i < fields->count; i++)
-    if (strcmp(fields->list[i].name, name) == 0) return &fields->list[i];
-  return NULL;
 }
 
 /* ---- videos ---- */
@@ -113,7 +110,7 @@ static hr_status video_read(const char *path, const hr_field *field, uint8_t *to
 /* The path of a video beside the rows, where the model reads it; checked. */
 static hr_status video_of(const reading *r, const char *key, const char *field_name, bool needed, const char **out,
                           hr_error *err) {
-  const hr_field *field = field_named(r->request->fields, field_name);
+  const hr_field *field = hr__field_named(r->request->fields, field_name);
   const hr_doc_node *node = hr__doc_get(r->row->fields, key);
   if (!field) return HR_OK;
   if (!node || hr__doc_is_null(node))
@@ -126,15 +123,15 @@ static hr_status video_of(const reading *r, const char *key, const char *field_n
   hr_data_file file;
   hr_npy_head head;
   hr_fields one = hr__fields_of_one(r->request->fields);
-  HR_TRY(video_open(*out, field_named(&one, field_name), &file, &head, err));
+  HR_TRY(video_open(*out, hr__field_named(&one, field_name), &file, &head, err));
   hr__data_file_close(&file);
   return HR_OK;
 }
 
-/* A list of up to `rows` lists of `columns` numbers each; gives how many there are. */
-static hr_status table_of(const reading *r, const char *key, int rows, int columns, double *out, int *count,
-                          hr_error *err) {
-  const hr_doc_node *list = hr__doc_get(r->row->fields, key);
+/* A list of up to `rows` lists of `columns` numbers each, all or a part of what is under `key`; gives how many there
+ * are. */
+static hr_status list_of(const reading *r, const char *key, const hr_doc_node *list, int rows, int columns, double *out,
+                         int *count, hr_error *err) {
   *count = 0;
   if (!list || list->kind != HR_DOC_LIST) return row_fail(r, "write it as lists of numbers", err, "%s is missing", key);
   for (const hr_doc_node *one = list->child; one; one = one->next, ++*count) {
@@ -148,6 +145,36 @@ static hr_status table_of(const reading *r, const char *key, int rows, int colum
                       "%s has a row of another length, or one that is not of numbers", key);
   }
   return HR_OK;
+}
+
+static hr_status table_of(const reading *r, const char *key, int rows, int columns, double *out, int *count,
+                          hr_error *err) {
+  return list_of(r, key, hr__doc_get(r->row->fields, key), rows, columns, out, count, err);
+}
+
+/* Of each frame a list of spots: x, y, width, height (parts of the frame's) and brightness. */
+static hr_status spots_of(const reading *r, int64_t frames, hr_spot_list **out, hr_error *err) {
+  const hr_doc_node *list = hr__doc_get(r->row->fields, "spots");
+  int64_t t = 0;
+  if (!list || list->kind != HR_DOC_LIST)
+    return row_fail(r, "give a list of spots for each frame", err, "%s is missing", "spots");
+  *out = hr__arena_alloc(&r->c->arena, (size_t)frames * sizeof **out);
+  if (!*out) return hr__nomem(err);
+  for (const hr_doc_node *one = list->child; one; one = one->next, t++) {
+    double number[HR_SPOTS][HR_SPOT_NUMBERS];
+    if (t == frames) return row_fail(r, "give one for each frame", err, "%s has too many lists", "spots");
+    HR_TRY(list_of(r, "spots", one, HR_SPOTS, HR_SPOT_NUMBERS, number[0], &(*out)[t].count, err));
+    for (int i = 0; i < (*out)[t].count; i++) {
+      float *to = (*out)[t].number[i];
+      for (int k = 0; k < HR_SPOT_NUMBERS; k++)
+        to[k] = (float)number[i][k];
+      if (!hr__spot_seen(to) || to[HR_SPOT_WIDTH] < 0 || to[HR_SPOT_HEIGHT] < 0)
+        return row_fail(r, "write x and y as parts of the frame's width and height", err,
+                        "%s has one whose middle is outside of its frame", "spots");
+    }
+  }
+  if (t == frames) return HR_OK;
+  return row_fail(r, "give a list for each frame, empty ones too", err, "%s are not of all frames", "spots");
 }
 
 static hr_status whole_of(const reading *r, const char *key, int64_t most, int64_t *out, hr_error *err) {
@@ -193,14 +220,17 @@ static hr_status tracks_of(const reading *r, clip *out, hr_error *err) {
 
 static hr_status clip_read(const reading *r, clip *out, hr_error *err) {
   const hr_fields *fields = r->request->fields;
-  const hr_field *classes = field_named(fields, "class_id");
+  const hr_field *classes = hr__field_named(fields, "class_id");
   int64_t event, outcome, class_id = 0;
   if (!r->row->fields) return hr__row_refuse(r->row, err);
   *out = (clip){0};
   HR_TRY(video_of(r, "rgb", "rgb", true, &out->rgb, err));
   HR_TRY(video_of(r, "mask", "frame_mask", false, &out->mask, err));
-  if (field_named(fields, "motion")) HR_TRY(motion_of(r, out, err));
-  if (field_named(fields, "curves")) HR_TRY(tracks_of(r, out, err));
+  HR_TRY(video_of(r, "infrared", "infrared", true, &out->infrared, err));
+  const hr_field *infrared = hr__field_named(fields, "infrared");
+  if (infrared) HR_TRY(spots_of(r, infrared->desc.dim[2], &out->spots, err));
+  if (hr__field_named(fields, "motion")) HR_TRY(motion_of(r, out, err));
+  if (hr__field_named(fields, "curves")) HR_TRY(tracks_of(r, out, err));
   if (classes) HR_TRY(whole_of(r, "class", classes->bound - 1, &class_id, err));
   HR_TRY(whole_of(r, "event", 1, &event, err));
   HR_TRY(whole_of(r, "outcome", 1, &outcome, err));
@@ -276,9 +306,18 @@ static const clip *clip_of(const clips *c, uint64_t entry) {
                                                    : c->count - c->held + (entry - c->count) % c->held];
 }
 
+/* Of all frames; what is NULL is not written. */
+static void spots_put(const clip *one, const hr_field *infrared, float *numbers, int32_t *cells, uint8_t *mask) {
+  const int64_t *size = infrared->desc.dim + 2;
+  for (int64_t t = 0; t < size[0]; t++)
+    hr__spots_put(&one->spots[t], size[1], size[2], numbers ? numbers + t * HR_SPOTS * HR_SPOT_NUMBERS : NULL,
+                  cells ? cells + t * HR_SPOTS : NULL, mask ? mask + t * HR_SPOTS : NULL);
+}
+
 static hr_status clips_fill(const void *state, bool eval, uint64_t entry, const hr_room *room, hr_error *err) {
   const clip *one = clip_of(state, entry);
   const uint8_t event = one->labels.event, outcome = one->labels.outcome;
+  const hr_field *infrared = hr__field_named(room->fields, "infrared");
   (void)eval;
   const struct {
     const char *name;
@@ -290,6 +329,10 @@ static hr_status clips_fill(const void *state, bool eval, uint64_t entry, const 
     const hr_field *field = &room->fields->list[i];
     if (strcmp(field->name, "rgb") == 0) HR_TRY(video_read(one->rgb, field, room->at[i], err));
     if (strcmp(field->name, "frame_mask") == 0) HR_TRY(video_read(one->mask, field, room->at[i], err));
+    if (strcmp(field->name, "infrared") == 0) HR_TRY(video_read(one->infrared, field, room->at[i], err));
+    if (infrared && strcmp(field->name, "spots") == 0) spots_put(one, infrared, room->at[i], NULL, NULL);
+    if (infrared && strcmp(field->name, "spot_cells") == 0) spots_put(one, infrared, NULL, room->at[i], NULL);
+    if (infrared && strcmp(field->name, "spot_mask") == 0) spots_put(one, infrared, NULL, NULL, room->at[i]);
     for (size_t k = 0; k < sizeof plain / sizeof *plain; k++)
       if (strcmp(field->name, plain[k].name) == 0) memcpy(room->at[i], plain[k].from, hr__field_sample_bytes(field));
   }

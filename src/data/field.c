@@ -2,6 +2,7 @@
 #include "data/field.h"
 
 #include <assert.h>
+#include <string.h>
 
 const char *hr_purpose_name(hr_purpose purpose) {
   static const char *const names[HR_PURPOSES] = {[HR_FOR_TOKENS] = "tokens",   [HR_FOR_TARGETS] = "targets",
@@ -19,6 +20,12 @@ int hr__field_for(const hr_fields *fields, hr_purpose purpose) {
   for (int i = 0; i < fields->count; i++)
     if (fields->list[i].purpose == purpose) return i;
   return -1;
+}
+
+const hr_field *hr__field_named(const hr_fields *fields, const char *name) {
+  for (int i = 0; i < fields->count; i++)
+    if (strcmp(fields->list[i].name, name) == 0) return &fields->list[i];
+  return NULL;
 }
 
 hr_pieces hr__field_pieces(const hr_field *field) {

@@ -35,7 +35,7 @@ typedef struct hr_field {
   hr_made_up made_up;
 } hr_field;
 
-enum { HR_FIELDS = 24 };
+enum { HR_FIELDS = 40 };
 typedef struct hr_fields {
   hr_field list[HR_FIELDS];
   int count;
@@ -44,6 +44,7 @@ typedef struct hr_fields {
 void hr__field_add(hr_fields *fields, hr_field field); /* more than HR_FIELDS is a bug of the model (assert) */
 /* The first field of a purpose, as its number; -1: there is none. */
 int hr__field_for(const hr_fields *fields, hr_purpose purpose);
+const hr_field *hr__field_named(const hr_fields *fields, const char *name); /* NULL: there is none */
 const char *hr_purpose_name(hr_purpose purpose); /* "tokens", ... */
 
 /* A sample of a field lies in `pieces` runs of `piece_bytes`, `stride_bytes` apart, the first at sample x piece_bytes:

@@ -4,7 +4,8 @@
  * then on, and a flash grows and fades where they met; in half of these it grows faster and the green one is gone too
  * (outcome). In the others the red one passes by. Hot spots of the infrared camera come as cooling curves of tracks:
  * what a flash leaves cools more slowly where there is an outcome, but not always, and there are hot spots without an
- * event. The object's motion is drawn beside all of that, and says nothing about it.
+ * event. Infrared video has what is warm: both blobs, the flash, and others that only drift. The object's motion is
+ * drawn beside all of that, and says nothing about it.
  *
  * A sample is a function of seed and number, in any size of frames. Units: the shorter side of a frame, the whole clip.
  */
@@ -16,6 +17,7 @@
 #include "data/keys.h"
 #include "data/motion.h"
 #include "data/source.h"
+#include "data/spots.h"
 #include "data/two_labels.h"
 
 enum { TRACKS = 10, INSTANTS = 3, CLASSES = 5, JUDGED_MOST = 1024 };
@@ -164,6 +166,76 @@ static void mask_put(const scenes *s, uint64_t sample, const hr_field *field, ui
   }
 }
 
+/* ---- infrared ---- */
+
+/* What is warm: the two objects, the flash, and a few things that only drift, all seen as soft disks. A spot's size is
+ * that of its disk, 3 x its radius; those that are fainter than the least are not told of. */
+enum { DRIFTING = 3, WARM = SPOTS + DRIFTING };
+static const double LEAST_BRIGHT = 0.25;
+
+static int warm_at(const scenes *s, uint64_t sample, const scene *c, double time, spot out[WARM]) {
+  static const double bright[SPOTS] = {0.45, 0.6, 1};
+  int count = SPOTS, drifting = (int)drawn(s, sample, 120, 0, DRIFTING + 1);
+  spots_at(c, time, out);
+  for (int i = 0; i < SPOTS; i++)
+    out[i].bright *= bright[i];
+  for (int i = 0; i < drifting; i++, count++) {
+    uint64_t which = 130 + (uint64_t)i * 6;
+    out[count] = (spot){.x = drawn(s, sample, which, 0, 1) + time * drawn(s, sample, which + 1, -0.3, 0.3),
+                        .y = drawn(s, sample, which + 2, 0, 1) + time * drawn(s, sample, which + 3, -0.3, 0.3),
+                        .radius = drawn(s, sample, which + 4, 0.03, 0.06),
+                        .bright = drawn(s, sample, which + 5, 0.3, 0.8)};
+  }
+  return count;
+}
+
+static void infrared_put(const scenes *s, uint64_t sample, const hr_field *field, uint8_t *to) {
+  scene c = scene_of(s, sample);
+  int64_t frames = field->desc.dim[2], height = field->desc.dim[3], width = field->desc.dim[4];
+  double unit = (double)(height < width ? height : width);
+  uint32_t noise = hr__random_at(s->key, sample, 101).word[0] | 1;
+  for (int64_t t = 0; t < frames; t++) {
+    spot warm[WARM];
+    int count = warm_at(s, sample, &c, (double)t / (double)frames, warm);
+    for (int64_t i = 0; i < height * width; i++) {
+      double u = ((double)(i % width) + 0.5 - 0.5 * (double)width) / unit + 0.5;
+      double v = ((double)(i / width) + 0.5 - 0.5 * (double)height) / unit + 0.5, heat = 20;
+      for (int k = 0; k < count; k++) {
+        double far = ((u - warm[k].x) * (u - warm[k].x) + (v - warm[k].y) * (v - warm[k].y)) /
+                     (warm[k].radius * warm[k].radius);
+        if (warm[k].bright > 0 && far <= 9) heat += 200 * warm[k].bright * exp(-0.5 * far);
+      }
+      heat += (double)(grain(&noise) & 15);
+      *to++ = (uint8_t)(heat > 255 ? 255 : heat);
+    }
+  }
+}
+
+/* Of frames like those of `infrared`; what is NULL is not written. */
+static void spots_put(const scenes *s, uint64_t sample, const hr_field *infrared, float *numbers, int32_t *cells,
+                      uint8_t *mask) {
+  scene c = scene_of(s, sample);
+  int64_t frames = infrared->desc.dim[2], height = infrared->desc.dim[3], width = infrared->desc.dim[4];
+  double unit = (double)(height < width ? height : width);
+  for (int64_t t = 0; t < frames; t++) {
+    spot warm[WARM];
+    hr_spot_list list = {.count = 0};
+    int count = warm_at(s, sample, &c, (double)t / (double)frames, warm);
+    for (int k = 0; k < count; k++) {
+      float *n = list.number[list.count];
+      double across = 3 * warm[k].radius * unit;
+      n[HR_SPOT_X] = (float)(((warm[k].x - 0.5) * unit + 0.5 * (double)width) / (double)width);
+      n[HR_SPOT_Y] = (float)(((warm[k].y - 0.5) * unit + 0.5 * (double)height) / (double)height);
+      n[HR_SPOT_WIDTH] = (float)(across / (double)width);
+      n[HR_SPOT_HEIGHT] = (float)(across / (double)height);
+      n[HR_SPOT_BRIGHTNESS] = (float)warm[k].bright;
+      if (warm[k].bright >= LEAST_BRIGHT && hr__spot_seen(n)) list.count++;
+    }
+    hr__spots_put(&list, height, width, numbers ? numbers + t * HR_SPOTS * HR_SPOT_NUMBERS : NULL,
+                  cells ? cells + t * HR_SPOTS : NULL, mask ? mask + t * HR_SPOTS : NULL);
+  }
+}
+
 /* ---- the rest ---- */
 
 /* A track that cools by e in `tau`, seen with some error. */
@@ -232,6 +304,7 @@ static hr_status scenes_fill(const void *state, bool eval, uint64_t entry, const
   const scenes *s = state;
   uint64_t sample = sample_of(s, entry);
   hr_two_labels labels = scene_of(s, sample).labels;
+  const hr_field *infrared = hr__field_named(room->fields, "infrared");
   (void)eval, (void)err;
   for (int i = 0; i < room->fields->count; i++) {
     const hr_field *field = &room->fields->list[i];
@@ -240,6 +313,14 @@ static hr_status scenes_fill(const void *state, bool eval, uint64_t entry, const
       frames_put(s, sample, field, room->at[i]);
     else if (strcmp(field->name, "frame_mask") == 0)
       mask_put(s, sample, field, room->at[i]);
+    else if (strcmp(field->name, "infrared") == 0)
+      infrared_put(s, sample, field, room->at[i]);
+    else if (strcmp(field->name, "spots") == 0)
+      spots_put(s, sample, infrared, room->at[i], NULL, NULL);
+    else if (strcmp(field->name, "spot_cells") == 0)
+      spots_put(s, sample, infrared, NULL, room->at[i], NULL);
+    else if (strcmp(field->name, "spot_mask") == 0)
+      spots_put(s, sample, infrared, NULL, NULL, room->at[i]);
     else if (strcmp(field->name, "motion") == 0)
       motion_put(s, sample, room->at[i], NULL);
     else if (strcmp(field->name, "motion_features") == 0)

@@ -134,7 +134,7 @@ static inline bool hr__program_kind_trains(hr_program_kind kind) {
 /* What an output is: a value for whoever asks for it by name, or something that is reported of every batch. */
 typedef enum hr_output_kind { HR_OUTPUT_VALUE, HR_OUTPUT_LOSS, HR_OUTPUT_METRIC } hr_output_kind;
 
-enum { HR_PROGRAM_OUTPUTS = 16, HR_INPUTS = 24, HR_PROGRAMS = 32 /* bits of hr_buffer.programs */ };
+enum { HR_PROGRAM_OUTPUTS = 32, HR_INPUTS = 40, HR_PROGRAMS = 32 /* bits of hr_buffer.programs */ };
 typedef struct hr_program {
   hr_program_key key;
   const char *name;   /* for dumps and messages; nothing is decided by it */

@@ -6,6 +6,8 @@
  */
 #include "model/multistream.h"
 
+#include "data/spots.h"
+#include "model/backbone.h"
 #include "model/losses.h"
 #include "model/modules.h"
 #include "model/parts.h"
@@ -21,10 +23,17 @@ static const hr_reported reported[] = {
     {.name = "brier", .weight = 0.25f, .over = HR_OVER_SAMPLES}, /* of both heads */
     {.name = "order", .weight = 0.2f, .over = HR_OVER_SAMPLES},
     {.name = "mask", .weight = 1, .over = HR_OVER_SAMPLES},
+    {.name = "pair_mask", .weight = 1, .over = HR_OVER_SAMPLES}, /* of the later of two frames */
+    {.name = "spot_found", .weight = 1, .over = HR_OVER_SAMPLES},
+    {.name = "spot_offset", .weight = 0.25f, .over = HR_OVER_SAMPLES},
+    {.name = "spot_size", .weight = 0.25f, .over = HR_OVER_SAMPLES},
+    {.name = "spot_brightness", .weight = 0.25f, .over = HR_OVER_SAMPLES},
     {.name = "event_right", .metric = true, .over = HR_OVER_SAMPLES},
     {.name = "outcome_right", .metric = true, .over = HR_OVER_SAMPLES},
     {.name = "auc_event", .metric = true, .over = HR_OVER_DATA},
     {.name = "auc_outcome", .metric = true, .over = HR_OVER_DATA},
+    {.name = "spot_recall", .metric = true, .over = HR_OVER_DATA}, /* part of the hot spots that are found */
+    {.name = "spot_precision", .metric = true, .over = HR_OVER_DATA}, /* part of what is found that is one */
 };
 
 /* In these modules everything is f32: the heads, and what is summed over a whole video. */
@@ -62,10 +71,20 @@ static void fields(const hr_model_part *whole, const hr_field_shape *shape, hr_f
                                .desc = hr__desc2(HR_U8, b, HR_COOLING_TRACKS),
                                .bound = 2,
                                .made_up = HR_MADE_LARGEST}};
-  if (m.video) {
+  const hr_field hot[] = {
+      {.name = "infrared", .purpose = HR_FOR_VALUES, .desc = {HR_U8, 5, {b, 1, m.frames, m.height, m.width}}, .bound = 256},
+      {.name = "spots", .purpose = HR_FOR_VALUES, .desc = {HR_F32, 4, {b, m.frames, HR_SPOTS, HR_SPOT_NUMBERS}}},
+      {.name = "spot_cells",
+       .purpose = HR_FOR_VALUES,
+       .desc = hr__desc3(HR_I32, b, m.frames, HR_SPOTS),
+       .bound = hr__spot_cells(m.height) * hr__spot_cells(m.width) + 1},
+      {.name = "spot_mask", .purpose = HR_FOR_VALUES, .desc = hr__desc3(HR_U8, b, m.frames, HR_SPOTS), .bound = 2}};
+  if (m.video || m.pair) {
     hr__field_add(out, rgb);
     hr__field_add(out, frame_mask);
   }
+  for (int i = 0; i < 4 && m.infrared; i++)
+    hr__field_add(out, hot[i]);
   for (int i = 0; i < 2 && m.motion; i++)
     hr__field_add(out, moving[i]);
   for (int i = 0; i < 3 && m.cooling; i++)
@@ -173,6 +192,43 @@ static hr_id cooling_branch(hr_builder *b, const hr_model_part *whole, const hr_
   return x;
 }
 
+static hr_id infrared_branch(hr_builder *b, const hr_model_part *whole, const hr_model_batch *batch,
+                             hr_spot_maps *maps) {
+  hr_model_part part = hr__part_find(whole, HR_STREAM_DETECTOR);
+  hr_part_names before = hr__part_open(b, &part);
+  hr_id x = hr__hotspots(b, &part, hr__batch_field(batch, "infrared"), maps);
+  hr__part_close(b, before);
+  return x;
+}
+
+static hr_id pair_branch(hr_builder *b, const hr_model_part *whole, const hr_model_batch *batch, hr_two_frames *out) {
+  hr_model_part backbone = hr__part_find(whole, HR_STREAM_BACKBONE), pair = hr__part_find(whole, HR_STREAM_PAIR);
+  hr_id rgb = hr__batch_field(batch, "rgb");
+  const int64_t size[] = {hr__desc_dim(b, rgb, 3), hr__desc_dim(b, rgb, 4)};
+  hr_part_names before = hr__part_open(b, &backbone);
+  hr_id map = hr__backbone_map(b, &backbone, hr__twoframe_images(b, rgb));
+  hr__part_close(b, before);
+  before = hr__part_open(b, &pair);
+  hr_id x = hr__twoframe(b, &pair, map, size, out);
+  hr__part_close(b, before);
+  return x;
+}
+
+/* The mask of the later frame, by the truth of the whole video. */
+static hr_id pair_loss(hr_builder *b, const hr_multistream *m, const hr_model_batch *batch, hr_id logits) {
+  int64_t samples = hr__desc_dim(b, logits, 0), half = m->frames / 2;
+  hr_id target = hr__window(b, hr__batch_field(batch, "frame_mask"), 2, half + half / 2, 1);
+  logits = hr__reshape(b, logits, 5, (const int64_t[]){samples, 1, 1, m->height, m->width});
+  return mask_loss(b, logits, target);
+}
+
+/* Embeddings of one modality side by side; HR_NONE for one that is not there. */
+static hr_id beside(hr_builder *b, hr_id x, hr_id y) {
+  if (x == HR_NONE || y == HR_NONE || b->status != HR_OK) return x == HR_NONE ? y : x;
+  hr__module(b, "embeddings");
+  return hr__concat(b, (hr_id[]){x, y}, 2, 1);
+}
+
 /* ---- heads ---- */
 
 /* A logit of each sample, [B, 1]. */
@@ -199,8 +255,9 @@ static hr_id right(hr_builder *b, hr_id logit, hr_id label) {
   return hr__binary(b, HR_FORMULA_equal, said, hr__unary(b, HR_FORMULA_affine, label, 1, 0));
 }
 
+/* found [B, 4]: what hr__spots_counted says; HR_NONE without a detector. */
 static void heads_report(hr_builder *b, const hr_model_part *whole, const hr_multistream *m,
-                         const hr_model_batch *batch, hr_id event, hr_id raw) {
+                         const hr_model_batch *batch, hr_id event, hr_id raw, hr_id found) {
   hr_id is_event = hr__batch_field(batch, "event_label"), is_outcome = hr__batch_field(batch, "outcome_label");
   hr__module(b, "losses.heads");
   hr_id outcome = hr__binary(b, HR_FORMULA_min, raw, event);
@@ -216,7 +273,34 @@ static void heads_report(hr_builder *b, const hr_model_part *whole, const hr_mul
   hr__report(b, model, batch, "event_right", sum_of(b, right(b, event, is_event), 1));
   hr__report(b, model, batch, "outcome_right", sum_of(b, right(b, outcome, is_outcome), 1));
   if (b->status != HR_OK || b->graph->programs[b->program].key.kind != HR_PROGRAM_EVAL) return;
-  hr__program_set_output(b, HR_OUTPUT_POINTS, hr__concat(b, (hr_id[]){p_event, p_outcome}, 2, 1));
+  hr__program_set_output(b, HR_OUTPUT_POINTS, hr__concat(b, (hr_id[]){p_event, p_outcome, found}, found == HR_NONE ? 2 : 3, 1));
+}
+
+/* Losses of branches that are not there are 0: `nothing` [B, 1]. */
+static void spots_report(hr_builder *b, const hr_model_part *whole, const hr_multistream *m,
+                         const hr_model_batch *batch, const hr_spot_maps *maps, hr_id nothing) {
+  hr_spot_loss loss = {nothing, nothing, nothing, nothing};
+  if (m->infrared) hr__spot_losses(b, maps, batch, &loss);
+  const struct {
+    const char *name;
+    hr_id value;
+  } each[] = {{"spot_found", loss.found},
+              {"spot_offset", loss.offset},
+              {"spot_size", loss.size},
+              {"spot_brightness", loss.brightness}};
+  hr__module(b, "losses.spots");
+  for (size_t i = 0; i < sizeof each / sizeof *each; i++)
+    hr__report(b, whole->model, batch, each[i].name, sum_of(b, each[i].value, m->spot_weight));
+}
+
+/* In evaluations: detections, tracks, and how many of them are right. */
+static hr_id spots_show(hr_builder *b, const hr_model_batch *batch, const hr_spot_maps *maps) {
+  if (b->status != HR_OK || b->graph->programs[b->program].key.kind != HR_PROGRAM_EVAL) return HR_NONE;
+  hr_id detections = hr__spot_detections(b, maps), tracks = hr__spot_tracks(b, batch->batch, detections);
+  if (b->status != HR_OK) return HR_NONE;
+  hr__program_set_output(b, "detections", detections);
+  hr__program_set_output(b, "tracks", tracks);
+  return hr__spots_counted(b, batch, detections);
 }
 
 static void output_show(hr_builder *b, const char *name, hr_id value) {
@@ -228,24 +312,35 @@ static hr_id multistream_forward(hr_builder *b, const hr_model_part *whole, cons
   hr_multistream m = hr__multistream_read(whole);
   hr_model_part fusion = hr__part_find(whole, HR_STREAM_FUSION);
   hr_id mask = HR_NONE, importance = HR_NONE, tau = HR_NONE, kinds = HR_NONE;
+  hr_id video = HR_NONE, two = HR_NONE;
+  hr_spot_maps maps = {0};
+  hr_two_frames frames = {HR_NONE, HR_NONE};
   hr_fused from = {
       .embedding = {HR_NONE, HR_NONE, HR_NONE}, .class_id = hr__batch_field(batch, "class_id"), .noticed = HR_NONE};
   if (m.video) {
-    from.embedding[HR_MODALITY_IMAGE] = video_branch(b, whole, batch, &mask);
+    video = video_branch(b, whole, batch, &mask);
     from.noticed = noticed_of(b, mask, m.frames);
   }
-  if (m.cooling) from.embedding[HR_MODALITY_THERMAL] = cooling_branch(b, whole, batch, &tau, &kinds);
+  if (m.pair) two = pair_branch(b, whole, batch, &frames);
+  from.embedding[HR_MODALITY_IMAGE] = beside(b, video, two);
+  hr_id hot = m.infrared ? infrared_branch(b, whole, batch, &maps) : HR_NONE;
+  hr_id cooled = m.cooling ? cooling_branch(b, whole, batch, &tau, &kinds) : HR_NONE;
+  from.embedding[HR_MODALITY_THERMAL] = beside(b, hot, cooled);
   if (m.motion) from.embedding[HR_MODALITY_MOTION] = motion_branch(b, whole, batch, &importance);
   hr_part_names before = hr__part_open(b, &fusion);
   hr_id x = hr__crossfusion(b, &fusion, &from);
   hr__part_close(b, before);
   int64_t width = hr__crossfusion_width(&fusion);
   hr_id event = head(b, &m, "heads.event", width, x), outcome = head(b, &m, "heads.outcome", width, x);
-  heads_report(b, whole, &m, batch, event, outcome);
-  hr_id masked = m.video ? mask_loss(b, mask, hr__batch_field(batch, "frame_mask"))
-                         : hr__detached(b, hr__unary(b, HR_FORMULA_affine, event, 0, 0));
+  heads_report(b, whole, &m, batch, event, outcome, m.infrared ? spots_show(b, batch, &maps) : HR_NONE);
+  hr_id nothing = hr__detached(b, hr__unary(b, HR_FORMULA_affine, event, 0, 0));
+  spots_report(b, whole, &m, batch, &maps, nothing);
+  hr_id masked = m.video ? mask_loss(b, mask, hr__batch_field(batch, "frame_mask")) : nothing;
   hr_id loss = sum_of(b, masked, m.mask_weight);
   hr__report(b, whole->model, batch, "mask", loss);
+  hr_id changed = m.pair ? pair_loss(b, &m, batch, frames.mask) : nothing;
+  hr__report(b, whole->model, batch, "pair_mask", sum_of(b, changed, m.mask_weight));
+  output_show(b, "integrity", frames.integrity);
   output_show(b, "importance", importance);
   output_show(b, "tau", tau);
   output_show(b, "kinds", kinds);

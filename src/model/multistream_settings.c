@@ -23,6 +23,8 @@ static const hr_key keys[] = {
     BRANCH("video_branch", "true", "whether there is the U-Net over RGB video (part video)"),
     BRANCH("motion_branch", "true", "whether there are the two parts that read motion (geometry, temporal)"),
     BRANCH("cooling_branch", "true", "whether there is the part that reads cooling curves (part cooling)"),
+    BRANCH("infrared_branch", "true", "whether there is the detector of hot spots over infrared video (part detector)"),
+    BRANCH("pair_branch", "true", "whether there are the two parts that compare two frames (backbone, pair)"),
     SIZE("frames", "16", SIZE_MOST, "frames of a sample; a multiple of 4"),
     SIZE("frame_height", "720", SIZE_MOST, "rows of a frame"),
     SIZE("frame_width", "1280", SIZE_MOST, "columns of a frame"),
@@ -35,6 +37,7 @@ static const hr_key keys[] = {
      .max = 0.99,
      .meaning = "multistream: part of the heads that is dropped in training"},
     WEIGHT("mask_weight", "weight of the loss of masks: 0.5 cross-entropy + 0.5 Dice; 0: masks are not trained"),
+    WEIGHT("spot_weight", "weight of the four losses of hot spots; 0: the detector is trained by the heads alone"),
     WEIGHT("fusion_weight", "weight of the losses of the two heads; 0: they are not trained"),
 };
 const hr_key_table hr_multistream_keys = {keys, sizeof keys / sizeof *keys};
@@ -43,6 +46,9 @@ const hr_part_declared hr_multistream_parts[HR_MULTISTREAM_PARTS] = {{HR_STREAM_
                                                                      {HR_STREAM_GEOMETRY, "geomlp"},
                                                                      {HR_STREAM_TEMPORAL, "tempoformer"},
                                                                      {HR_STREAM_COOLING, "coolcurve"},
+                                                                     {HR_STREAM_DETECTOR, "hotspots"},
+                                                                     {HR_STREAM_BACKBONE, "efficientnet_b0"},
+                                                                     {HR_STREAM_PAIR, "twoframe"},
                                                                      {HR_STREAM_FUSION, "crossfusion"}};
 
 hr_multistream hr__multistream_read(const hr_model_part *whole) {
@@ -50,10 +56,13 @@ hr_multistream hr__multistream_read(const hr_model_part *whole) {
   return (hr_multistream){.video = hr__scope_bool(s, "config.video_branch"),
                           .motion = hr__scope_bool(s, "config.motion_branch"),
                           .cooling = hr__scope_bool(s, "config.cooling_branch"),
+                          .infrared = hr__scope_bool(s, "config.infrared_branch"),
+                          .pair = hr__scope_bool(s, "config.pair_branch"),
                           .frames = hr__scope_int(s, "config.frames"),
                           .height = hr__scope_int(s, "config.frame_height"),
                           .width = hr__scope_int(s, "config.frame_width"),
                           .mask_weight = (float)hr__scope_float(s, "config.mask_weight"),
+                          .spot_weight = (float)hr__scope_float(s, "config.spot_weight"),
                           .fusion_weight = (float)hr__scope_float(s, "config.fusion_weight"),
                           .dropout = (float)hr__scope_float(s, "config.head_dropout"),
                           .head = hr__scope_int(s, "config.head_size"),
@@ -87,14 +96,21 @@ hr_status hr__multistream_check(const hr_model_part *whole, hr_error *err) {
   hr_multistream m = hr__multistream_read(whole);
   for (int i = 0; i < HR_MULTISTREAM_PARTS; i++)
     HR_TRY(family_check(whole, &hr_multistream_parts[i], err));
-  if (!m.video && !m.motion && !m.cooling)
+  if (!m.video && !m.motion && !m.cooling && !m.infrared && !m.pair)
     return hr__scope_fail(&whole->scope, "config.video_branch", "leave one of them on", err, "all branches are off");
   if (m.video && (m.frames % 4 != 0 || m.height < 4 || m.width < 4))
     return hr__scope_fail(&whole->scope, "config.frames", "take a multiple of 4, of frames of 4 x 4 or more", err,
                           "%" PRId64 " frames of %" PRId64 " x %" PRId64 " cannot be halved twice", m.frames, m.height,
                           m.width);
-  if (m.video) HR_TRY(width_check(whole, "config.image", embedding_of(whole, HR_STREAM_VIDEO), err));
-  if (m.cooling) HR_TRY(width_check(whole, "config.thermal", embedding_of(whole, HR_STREAM_COOLING), err));
+  if (m.pair && m.frames % 2 != 0)
+    return hr__scope_fail(&whole->scope, "config.frames", "take an even number", err,
+                          "%" PRId64 " frames have no two halves", m.frames);
+  int64_t image = (m.video ? embedding_of(whole, HR_STREAM_VIDEO) : 0) +
+                  (m.pair ? embedding_of(whole, HR_STREAM_PAIR) : 0);
+  if (image > 0) HR_TRY(width_check(whole, "config.image", image, err));
+  int64_t thermal = (m.infrared ? embedding_of(whole, HR_STREAM_DETECTOR) : 0) +
+                    (m.cooling ? embedding_of(whole, HR_STREAM_COOLING) : 0);
+  if (thermal > 0) HR_TRY(width_check(whole, "config.thermal", thermal, err));
   if (!m.motion) return HR_OK;
   return width_check(whole, "config.motion",
                      embedding_of(whole, HR_STREAM_GEOMETRY) + embedding_of(whole, HR_STREAM_TEMPORAL), err);

@@ -42,7 +42,8 @@ enum { HR_READS_NONE = 0, HR_READS_A = 1, HR_READS_B = 2, HR_READS_BOTH = 3 };
   F(softplus, 44, A, (a > 0.0f ? a : 0.0f) + HR_MATH(log1p)(HR_MATH(exp)(a < 0.0f ? a : -a)),                          \
     1.0f / (1.0f + HR_MATH(exp)(-a)))                                                                                  \
   F(clamp, 2, A, HR_AT_LEAST(a > q ? q : a, p), a<p || a> q ? 0.0f : 1.0f)                                             \
-  F(sign, 1, NONE, a > 0.0f ? 1.0f : a < 0.0f ? -1.0f : 0.0f, 0.0f)
+  F(sign, 1, NONE, a > 0.0f ? 1.0f : a < 0.0f ? -1.0f : 0.0f, 0.0f)                                                    \
+  F(floor, 4, NONE, HR_MATH(floor)(a), 0.0f)
 
 #define HR_FORMULAS_2(F)                                                                                               \
   F(add, 1, NONE, a + b, 1.0f, 1.0f)                                                                                   \

@@ -8,31 +8,81 @@
 #include "model/model.h"
 #include "part_golden.h"
 
-enum { SAMPLES = 3, STEPS = 10, LOSSES = 5 };
+enum { STEPS = 10, LOSSES = 10, FIELDS = 14 };
 
-static const char recipe[] =
-    "model:\n"
-    "  family: shown\n"
-    "  config: { frames: 4, frame_height: 12, frame_width: 14, head_size: 7, head_last: 5, head_dropout: 0 }\n"
-    "  parts:\n"
-    "    video: { config: { width: 2, groups: 1, embedding: 6 } }\n"
-    "    geometry: { config: { hidden: 10, embedding: 6, importance: 4, dropout: 0 } }\n"
-    "    temporal: { config: { width: 8, heads: 2, layers: 2, mlp: 12, embedding: 8, dropout: 0 } }\n"
-    "    cooling: { config: { hidden: 16, embedding: 5, dropout: 0 } }\n"
-    "    fusion: { config: { width: 12, heads: 3, layers: 2, image: 8, thermal: 6, motion: 16, class_width: 4,\n"
-    "                        classes: 5, dropout: 0 } }\n"
-    "data: { source: synthetic }\n"
-    "training:\n"
-    "  batch_size: 3\n"
-    "  steps: 10\n"
-    "  eval_every: 10\n"
-    "  optimizer: { kind: adamw, lr: 1e-3, betas: [0.9, 0.95], eps: 1e-6, weight_decay: 0.1 }\n"
-    "  clip_norm: 1.0\n";
+#define FUSION                                                                                                         \
+  "    fusion: { config: { width: 12, heads: 3, layers: 2, image: 8, thermal: 6, motion: 16, class_width: 4,\n"        \
+  "                        classes: 5, dropout: 0 } }\n"                                                               \
+  "    geometry: { config: { hidden: 10, embedding: 6, importance: 4, dropout: 0 } }\n"                                \
+  "    temporal: { config: { width: 8, heads: 2, layers: 2, mlp: 12, embedding: 8, dropout: 0 } }\n"
+#define TRAINING(samples, eps)                                                                                         \
+  "data: { source: synthetic }\n"                                                                                      \
+  "training:\n"                                                                                                        \
+  "  batch_size: " samples "\n"                                                                                        \
+  "  steps: 10\n"                                                                                                      \
+  "  eval_every: 10\n"                                                                                                 \
+  "  optimizer: { kind: adamw, lr: 1e-3, betas: [0.9, 0.95], eps: " eps ", weight_decay: 0.1 }\n"                      \
+  "  clip_norm: 1.0\n"
 
-/* Losses as the program and as the file call them. */
-static const char *const losses[LOSSES] = {"event", "outcome", "brier", "order", "mask"};
-static const char *const in_file[LOSSES] = {"event", "outcome", "brier", "order", "mask_loss"};
-static const char *const outputs[] = {"points", "importance", "tau", "kinds", "logits"};
+/* A file, and the recipe that it is of. */
+typedef struct golden_case {
+  const char *name, *recipe;
+  int samples;
+  bool by_batch; /* norms go by the batch in training, so that evaluations have losses of their own */
+  const char *outputs[6];
+} golden_case;
+
+static const golden_case cases[] = {
+    {.name = "whole",
+     .recipe = "model:\n"
+               "  family: shown\n"
+               "  config: { frames: 4, frame_height: 12, frame_width: 14, head_size: 7, head_last: 5, head_dropout: 0,\n"
+               "            infrared_branch: false, pair_branch: false }\n"
+               "  parts:\n"
+               "    video: { config: { width: 2, groups: 1, embedding: 6 } }\n"
+               "    cooling: { config: { hidden: 16, embedding: 5, dropout: 0 } }\n" FUSION TRAINING("3", "1e-6"),
+     .samples = 3,
+     .outputs = {"points", "importance", "tau", "kinds", "logits"}},
+    {.name = "infrared",
+     .recipe = "model:\n"
+               "  family: shown\n"
+               "  config: { frames: 3, frame_height: 40, frame_width: 48, head_size: 7, head_last: 5, head_dropout: 0,\n"
+               "            video_branch: false, cooling_branch: false, pair_branch: false }\n"
+               "  parts:\n"
+               "    detector: { config: { width: 4, pyramid: 6, map_width: 5, embedding: 6 } }\n" FUSION TRAINING(
+                   "3", "1e-4"),
+     .samples = 3,
+     .by_batch = true,
+     .outputs = {"points", "importance", "detections", "tracks"}},
+    {.name = "pair",
+     .recipe = "model:\n"
+               "  family: shown\n"
+               "  config: { frames: 4, frame_height: 34, frame_width: 66, head_size: 7, head_last: 5, head_dropout: 0,\n"
+               "            video_branch: false, cooling_branch: false, infrared_branch: false }\n"
+               "  parts:\n"
+               "    backbone: { config: { channel_multiplier: 0.05 } }\n"
+               "    pair: { config: { width: 16, heads: 2, layers: 2, mlp: 12, embedding: 6, dropout: 0 } }\n" FUSION
+                   TRAINING("2", "1e-4"),
+     .samples = 2,
+     .by_batch = true,
+     .outputs = {"points", "importance", "integrity"}},
+};
+enum { WHOLE, INFRARED, PAIR, CASES };
+
+/* Losses as the program and as the file call them, and what they weigh. */
+static const struct {
+  const char *name, *in_file;
+  double weight;
+} losses[LOSSES] = {{"event", "event", 1},
+                    {"outcome", "outcome", 1},
+                    {"brier", "brier", 0.25},
+                    {"order", "order", 0.2},
+                    {"mask", "mask_loss", 1},
+                    {"pair_mask", "pair_mask", 1},
+                    {"spot_found", "spot_found", 1},
+                    {"spot_offset", "spot_offset", 0.25},
+                    {"spot_size", "spot_size", 0.25},
+                    {"spot_brightness", "spot_brightness", 0.25}};
 
 /* The family with the mask's logits as an output: what its module makes last. */
 static hr_id forward(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch) {
@@ -40,7 +90,7 @@ static hr_id forward(hr_builder *b, const hr_model_part *part, const hr_model_ba
   for (size_t n = 0; b->status == HR_OK && n < b->graph->n_nodes; n++)
     if (b->graph->nodes[n].program == b->program && strcmp(b->graph->nodes[n].module, "video.mask") == 0)
       made = b->graph->nodes[n].out[0];
-  if (b->status == HR_OK) hr__program_set_output(b, "logits", made);
+  if (b->status == HR_OK && made != HR_NONE) hr__program_set_output(b, "logits", made);
   return loss;
 }
 
@@ -58,21 +108,21 @@ static void weights_put(golden *g) {
     check(hr__run_write(g->run, v, 0, data, count * sizeof *data, &err), &err);
     written++;
   }
-  assert_true(written > 100);
+  assert_true(written > 80);
 }
 
-static void case_open(golden *g, int accumulation, const char *precision) {
+static void case_open(golden *g, const golden_case *c, int accumulation, const char *precision) {
   hr_error err;
   char path[600], accumulated[64], precise[64];
   *g = (golden){0};
   hr__arena_init(&g->arena);
-  snprintf(path, sizeof path, "%s/test/golden/multistream/whole.safetensors", HR_SOURCE_DIR);
+  snprintf(path, sizeof path, "%s/test/golden/multistream/%s.safetensors", HR_SOURCE_DIR, c->name);
   snprintf(g->folder, sizeof g->folder, "%s", path);
   check(hr__safetensors_open(path, &g->io, &err), &err);
   snprintf(accumulated, sizeof accumulated, "training.gradient_accumulation=%d", accumulation);
   snprintf(precise, sizeof precise, "model.precision=%s", precision);
   const char *const set[] = {accumulated, precise};
-  check(hr__settings_parse("golden.yaml", ".", recipe, strlen(recipe), set, 2, &g->recipe, &err), &err);
+  check(hr__settings_parse("golden.yaml", ".", c->recipe, strlen(c->recipe), set, 2, &g->recipe, &err), &err);
   check(hr__compile(g->recipe, NULL, NULL, &g->graph, &err), &err);
   hr_rates rates;
   hr_plan_options options = {.accumulation = accumulation};
@@ -86,23 +136,24 @@ static void case_open(golden *g, int accumulation, const char *precision) {
 }
 
 /* Runs a program on batch `number`; gives its losses, each the mean over samples. */
-static void step_run(golden *g, hr_program_kind kind, int64_t number, double out[LOSSES]) {
-  static const char *const fields[] = {"rgb",         "frame_mask", "motion",   "motion_features", "curves",
-                                       "curve_areas", "curve_mask", "class_id", "event_label",     "outcome_label"};
-  static const char *const factors[] = {"event", "outcome", "brier", "order", "mask", "event_right", "outcome_right"};
+static void step_run(golden *g, const golden_case *c, hr_program_kind kind, int64_t number, double out[LOSSES]) {
+  static const char *const fields[FIELDS] = {
+      "rgb",        "frame_mask", "infrared", "spots",       "spot_cells",    "spot_mask", "motion", "motion_features",
+      "curves",     "curve_areas", "curve_mask", "class_id", "event_label", "outcome_label"};
+  static const char *const metrics[] = {"event_right", "outcome_right"};
   hr_error err;
   hr_id program = hr__graph_find_kind(g->graph, kind);
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
     const hr_safetensor *tensor = hr__safetensors_find(g->io, fields[i]);
-    assert_non_null(tensor);
+    if (!tensor) continue;
     size_t bytes = (size_t)(tensor->end - tensor->begin) / STEPS;
     char *data = hr__arena_alloc(&g->arena, bytes);
     check(hr__safetensors_read(g->io, tensor, (uint64_t)number * bytes, data, bytes, &err), &err);
     check(hr__run_write(g->run, hr__program_input(g->graph, program, fields[i]), 0, data, bytes, &err), &err);
   }
-  for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
-    float factor = 1.0f / SAMPLES;
-    hr_id input = hr__program_input(g->graph, program, factors[i]);
+  for (size_t i = 0; i < LOSSES + 2; i++) {
+    float factor = 1.0f / (float)c->samples;
+    hr_id input = hr__program_input(g->graph, program, i < LOSSES ? losses[i].name : metrics[i - LOSSES]);
     if (input != HR_NONE) check(hr__run_write(g->run, input, 0, &factor, sizeof factor, &err), &err);
   }
   hr_control control = {.seed = 1,
@@ -112,90 +163,114 @@ static void step_run(golden *g, hr_program_kind kind, int64_t number, double out
                         .bias_correction2 = (float)(1.0 - pow(0.95, (double)number + 1.0)),
                         .loss_weight = 1,
                         .loss_scale = 1,
-                        .valid_rows = SAMPLES};
+                        .valid_rows = (uint32_t)c->samples};
   check(hr__run_write(g->run, hr__graph_find_value(g->graph, "control"), 0, &control, sizeof control, &err), &err);
   check(hr__run_program(g->run, program, &err), &err);
   for (int i = 0; i < LOSSES; i++) {
     float sum;
-    check(hr__run_read(g->run, hr__program_output(g->graph, program, losses[i]), 0, &sum, sizeof sum, &err), &err);
-    out[i] = (double)sum / SAMPLES;
+    check(hr__run_read(g->run, hr__program_output(g->graph, program, losses[i].name), 0, &sum, sizeof sum, &err), &err);
+    out[i] = (double)sum / c->samples;
   }
 }
 
-/* Each loss as a part of the sum that is trained on: one of them may be 0. */
-static void losses_expect(golden *g, int64_t step, const double got[LOSSES], double tolerance) {
-  static const double weights[LOSSES] = {1, 1, 0.25, 0.2, 1};
-  double expected[LOSSES], whole = 0;
+/* Each loss as a part of the sum that is trained on: one of them may be 0, and is where its branch is not there. */
+static void losses_expect(golden *g, const char *prefix, int64_t number, const double got[LOSSES], double tolerance) {
+  double expected[LOSSES] = {0}, whole = 0;
   for (int i = 0; i < LOSSES; i++) {
-    expected[i] = (double)((const float *)golden_tensor(g, g->io, in_file[i], "F32", sizeof(float), NULL))[step];
-    whole += weights[i] * expected[i];
+    char name[64];
+    snprintf(name, sizeof name, "%s%s", prefix, losses[i].in_file);
+    if (!hr__safetensors_find(g->io, name)) continue;
+    expected[i] = (double)((const float *)golden_tensor(g, g->io, name, "F32", sizeof(float), NULL))[number];
+    whole += losses[i].weight * expected[i];
   }
   for (int i = 0; i < LOSSES; i++)
     if (!(fabs(got[i] - expected[i]) <= tolerance * whole))
-      fail_msg("loss %s of step %d: %.9g, expected %.9g", losses[i], (int)step + 1, got[i], expected[i]);
+      fail_msg("%sloss %s, number %d: %.9g, expected %.9g", prefix, losses[i].name, (int)number + 1, got[i], expected[i]);
 }
 
-static void test_what_it_makes_of_a_batch(void **state) {
+static void what_it_makes(const golden_case *c) {
   golden g;
   size_t count;
   double got[LOSSES];
-  (void)state;
-  case_open(&g, 1, "32-true");
-  step_run(&g, HR_PROGRAM_EVAL, 0, got);
-  losses_expect(&g, 0, got, 1e-6);
-  for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
-    const char *name = strcmp(outputs[i], "logits") == 0 ? "mask" : outputs[i];
+  case_open(&g, c, 1, "32-true");
+  step_run(&g, c, HR_PROGRAM_EVAL, 0, got);
+  losses_expect(&g, c->by_batch ? "eval." : "", 0, got, 1e-6);
+  for (size_t i = 0; i < sizeof c->outputs / sizeof *c->outputs && c->outputs[i]; i++) {
+    const char *name = strcmp(c->outputs[i], "logits") == 0 ? "mask" : c->outputs[i];
     const float *expected = golden_tensor(&g, g.io, name, "F32", sizeof(float), &count);
-    hr_id value = hr__program_output(g.graph, hr__graph_find_kind(g.graph, HR_PROGRAM_EVAL), outputs[i]);
+    hr_id value = hr__program_output(g.graph, hr__graph_find_kind(g.graph, HR_PROGRAM_EVAL), c->outputs[i]);
     double off = golden_distance(&g, value, expected, count);
-    if (!(off <= 1e-5)) fail_msg("%s is off by %.2e", outputs[i], off);
+    if (!(off <= 1e-5)) fail_msg("%s of %s is off by %.2e", c->outputs[i], c->name, off);
   }
   golden_close(&g);
 }
 
-/* With accumulation the gradients stay in memory after the program: grad.<parameter>. That of a key's bias, which
- * shifts all scores of a query alike, and that of the last bias before a softmax, are rounding and nothing else. */
-static void test_gradients(void **state) {
+static void test_what_it_makes_of_a_batch(void **state) {
+  (void)state;
+  for (int i = 0; i < CASES; i++)
+    what_it_makes(&cases[i]);
+}
+
+/* What nothing but rounding flows to: a bias of a key shifts all scores of a query alike, as does the last one before a
+ * softmax; a bias in front of a norm by the batch is taken off again. */
+static bool only_rounding(const golden_case *c, const char *name) {
+  const char *end = strrchr(name, '.');
+  if (strstr(name, "k_proj.bias") || strcmp(name, "g.cooling.attention.2.bias") == 0) return true;
+  if (!c->by_batch || !end || strcmp(end, ".bias") != 0) return false;
+  return (strncmp(name, "g.detector.", 11) == 0 && strstr(name, ".conv")) || strstr(name, ".double.");
+}
+
+/* With accumulation the gradients stay in memory after the program: grad.<parameter>. */
+static void gradients_compare(const golden_case *c) {
   golden g;
   size_t compared = 0, count;
   double worst = 0, got[LOSSES];
-  (void)state;
-  case_open(&g, 2, "32-true");
-  step_run(&g, HR_PROGRAM_MICRO_FIRST, 0, got);
+  case_open(&g, c, 2, "32-true");
+  step_run(&g, c, HR_PROGRAM_MICRO_FIRST, 0, got);
   for (size_t t = 0; t < hr__safetensors_count(g.io); t++) {
     const hr_safetensor *tensor = hr__safetensors_at(g.io, t);
     char wanted[300];
-    if (strncmp(tensor->name, "g.", 2) != 0 || strstr(tensor->name, "k_proj.bias")) continue;
-    if (strcmp(tensor->name, "g.cooling.attention.2.bias") == 0) continue;
+    if (strncmp(tensor->name, "g.", 2) != 0 || only_rounding(c, tensor->name)) continue;
     snprintf(wanted, sizeof wanted, "grad.%s", tensor->name + 2);
     hr_id gradient = hr__graph_find_value(g.graph, wanted);
     if (gradient == HR_NONE) fail_msg("%s has no gradient", tensor->name + 2);
     const float *expected = golden_tensor(&g, g.io, tensor->name, "F32", sizeof(float), &count);
     double off = golden_distance(&g, gradient, expected, count);
-    if (!(off <= 1e-4)) fail_msg("%s is off by %.2e", wanted, off);
+    if (!(off <= 1e-4)) fail_msg("%s of %s is off by %.2e", wanted, c->name, off);
     worst = fmax(worst, off);
     compared++;
   }
-  print_message("%zu gradients within %.1e of PyTorch\n", compared, worst);
-  assert_true(compared > 100);
+  print_message("%s: %zu gradients within %.1e of PyTorch\n", c->name, compared, worst);
+  assert_true(compared > 80);
   golden_close(&g);
 }
 
-static void steps_compare(const char *precision, double tolerance) {
+static void test_gradients(void **state) {
+  (void)state;
+  for (int i = 0; i < CASES; i++)
+    gradients_compare(&cases[i]);
+}
+
+static void steps_compare(const golden_case *c, const char *precision, double tolerance) {
   golden g;
-  case_open(&g, 1, precision);
+  double got[LOSSES];
+  case_open(&g, c, 1, precision);
   for (int64_t step = 0; step < STEPS; step++) {
-    double got[LOSSES];
-    step_run(&g, HR_PROGRAM_STEP, step, got);
-    losses_expect(&g, step, got, tolerance);
+    step_run(&g, c, HR_PROGRAM_STEP, step, got);
+    losses_expect(&g, "", step, got, tolerance);
+  }
+  if (c->by_batch) { /* by the statistics that ten steps have left */
+    step_run(&g, c, HR_PROGRAM_EVAL, 0, got);
+    losses_expect(&g, "eval.", 1, got, tolerance);
   }
   golden_close(&g);
 }
 
 static void test_ten_steps(void **state) {
   (void)state;
-  steps_compare("32-true", 1e-5);
-  steps_compare("bf16-mixed", 2e-2);
+  for (int i = 0; i < CASES; i++)
+    steps_compare(&cases[i], "32-true", 1e-5);
+  steps_compare(&cases[WHOLE], "bf16-mixed", 2e-2);
 }
 
 /* At the sizes that the system is described with; those of frames change none of them. */
@@ -208,7 +283,8 @@ static void test_sizes_as_described(void **state) {
     const char *part;
     int64_t parameters;
   } parts[] = {{"video.", 3024193},  {"geometry.", 51205},  {"temporal.", 1044288},
-               {"cooling.", 181892}, {"fusion.", 10762656}, {"heads.", 295682}}; /* the last two: 11058338 together */
+               {"cooling.", 181892}, {"fusion.", 10762656}, {"heads.", 295682}, /* these two: 11058338 together */
+               {"detector.", 1109254}, {"pair.", 1645122 + 2 * 256}};      /* and two places, one to a frame */
   hr_error err;
   hr_recipe *parsed;
   hr_graph *graph;

@@ -7,9 +7,9 @@
 
 #include "op/pointwise.h"
 
-/* Where operands lie: anywhere; away from 0 and from the bounds p and q of samples, where slopes jump; above 0; above
- * 1; two operands apart from each other. */
-typedef enum domain { ANY, AWAY, POSITIVE, ABOVE_ONE, APART } domain;
+/* Where operands lie: anywhere; away from 0 and from the bounds p and q of samples, where slopes jump; between whole
+ * numbers; above 0; above 1; two operands apart from each other. */
+typedef enum domain { ANY, AWAY, BETWEEN, POSITIVE, ABOVE_ONE, APART } domain;
 
 typedef double (*formula)(double a, double b, double p, double q);
 #define FORMULA(name, value)                                                                                           \
@@ -41,6 +41,7 @@ typedef double (*formula)(double a, double b, double p, double q);
   F(softplus, ANY, log1p(exp(-fabs(a))) + fmax(a, 0.0))                                                                \
   F(clamp, AWAY, fmin(fmax(a, p), q))                                                                                  \
   F(sign, AWAY, (double)((a > 0.0) - (a < 0.0)))                                                                       \
+  F(floor, BETWEEN, floor(a))                                                                                          \
   F(add, ANY, a + b)                                                                                                   \
   F(sub, ANY, a - b)                                                                                                   \
   F(mul, ANY, a *b)                                                                                                    \
@@ -154,6 +155,7 @@ static void program_fill(const hr_pointwise_args *args, double *const *in, const
       double *x = &in[i][e];
       if (where == POSITIVE) *x = 0.5 + fabs(*x);
       if (where == ABOVE_ONE) *x = 1.25 + fabs(*x);
+      if (where == BETWEEN && fabs(*x - round(*x)) < 0.1) *x = round(*x) + 0.5;
       if (where == AWAY && fabs(*x) < 0.1) *x += *x < 0.0 ? -0.1 : 0.1;
       if (where == AWAY && fabs(*x - 0.75) < 0.1) *x = 1.0;
       if (where == AWAY && fabs(*x - 1.25) < 0.1) *x = 1.5;

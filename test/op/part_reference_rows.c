@@ -9,6 +9,7 @@
 #include "op/rmsnorm.h"
 #include "op/rope.h"
 #include "op/topk.h"
+#include "op/track.h"
 
 static void rmsnorm_reference(const reference_call *c) {
   const hr_rmsnorm_args *args = c->args;
@@ -215,6 +216,48 @@ static void topk_reference(const reference_call *c) {
     }
 }
 
+/* How sure detections are, and places in steps of 1/8, so that distances are exact in f32. */
+static void track_fill(double *const *in, const hr_desc *desc, const void *args) {
+  int64_t columns = hr_desc_columns(&desc[0]);
+  (void)args;
+  for (int64_t i = 0, count = hr_desc_count(&desc[0]); i < count; i++)
+    in[0][i] = (double)((i / columns * 29 + i % columns * 13) % 33 - 16) / 8.0;
+}
+
+/* Of all pairs of a detection and a track that goes on, by the definition. */
+static void track_reference(const reference_call *c) {
+  const hr_track_args *args = c->args;
+  hr_track_sizes s = hr__track_sizes(&c->in_desc[0]);
+  for (int64_t i = 0, count = hr_desc_count(&c->out_desc[0]); i < count; i++)
+    c->out[0][i] = 0.0;
+  for (int64_t b = 0; b < s.samples; b++) {
+    const double *last[HR_TRACKS_MOST] = {NULL};
+    for (int64_t t = 0; t < s.frames; t++) {
+      bool taken[HR_TRACKS_MOST] = {false};
+      for (int64_t k = 0; k < s.detections; k++) {
+        const double *one = c->in[0] + ((b * s.frames + t) * s.detections + k) * s.columns;
+        double best = INFINITY;
+        int to = -1;
+        if (one[0] < (double)args->least) continue;
+        for (int i = args->tracks - 1; i >= 0; i--) {
+          if (!last[i] || taken[i]) continue;
+          double x = one[1] - last[i][1], y = one[2] - last[i][2], far = x * x + y * y;
+          if (far > (double)args->reach * (double)args->reach || far > best) continue;
+          best = far;
+          to = i;
+        }
+        for (int i = 0; i < args->tracks && to < 0; i++)
+          if (!last[i]) to = i;
+        if (to < 0) continue;
+        last[to] = one;
+        taken[to] = true;
+        for (int64_t h = 0; h < s.columns; h++)
+          c->out[0][((b * args->tracks + to) * s.frames + t) * s.columns + h] = one[h];
+      }
+    }
+  }
+}
+
 static const reference ops[] = {
     {.op = "rmsnorm", .run = rmsnorm_reference, .differentiable = true},
     {.op = "rmsnorm_bwd", .run = rmsnorm_bwd_reference, .fill = rmsnorm_bwd_fill},
@@ -227,6 +270,7 @@ static const reference ops[] = {
     {.op = "rope", .run = rope_reference, .differentiable = true, .constants = 1u << 1},
     {.op = "gather", .run = gather_reference, .fill = gather_fill, .differentiable = true, .loose = 1u << 1},
     {.op = "scatter", .run = scatter_reference, .differentiable = true, .constants = 1u << 2},
+    {.op = "track", .run = track_reference, .fill = track_fill, .loose = 1u << 0},
     {.op = "topk", .run = topk_reference, .fill = topk_fill, .differentiable = true, .loose = 1u << 0},
 };
 const reference_family references_of_rows = {ops, sizeof ops / sizeof *ops};
