@@ -233,6 +233,11 @@ static hr_conv_sizes conv_dw_sizes(const hr_op_view *view) {
   return hr__conv_sizes(&view->in[1], &view->out[0], &view->in[0], &((const hr_conv_dw_args *)view->args)->conv);
 }
 
+/* Whether the GPU's kernels unfold nothing. */
+static bool tiled(const hr_op_view *view, const hr_conv_sizes *s, hr_conv_part part) {
+  return view->kind == HR_CUDA && hr__conv_cuda_way(s, view->in[0].dtype, part) == HR_CONV_TILED;
+}
+
 /* Each of `times` products of all groups; `unfolded`: elements that are written and read once more. */
 static void product_cost(const hr_op_view *view, hr_product product, double unfolded, hr_cost *cost) {
   double bytes = (double)hr_dtype_bytes(view->in[0].dtype);
@@ -255,7 +260,8 @@ static void conv_cost(const hr_op_view *view, hr_cost *cost) {
   if (streams(view, &s, cost)) return;
   int64_t rows = s.samples * hr__conv_volume(s.y), inner = s.in * hr__conv_volume(s.kernel);
   hr_product product = {.m = rows, .n = s.out, .k = inner, .times = s.groups, .transpose_b = true};
-  product_cost(view, product, (double)rows * (double)inner * (double)s.groups, cost);
+  product_cost(view, product, tiled(view, &s, HR_CONV_FORWARD) ? 0 : (double)rows * (double)inner * (double)s.groups,
+               cost);
 }
 
 /* As many products as walks, of which each takes its share of the kernel. */
@@ -265,7 +271,8 @@ static void conv_dx_cost(const hr_op_view *view, hr_cost *cost) {
   int64_t walks = hr__conv_dx_walks(&s), rows = (s.samples * hr__conv_volume(s.x) - 1) / walks + 1;
   int64_t inner = (s.out * hr__conv_volume(s.kernel) - 1) / walks + 1;
   hr_product product = {.m = rows, .n = s.in, .k = inner, .times = s.groups * walks, .transpose_b = true};
-  product_cost(view, product, (double)rows * (double)inner * (double)product.times, cost);
+  product_cost(view, product, tiled(view, &s, HR_CONV_DX) ? 0 : (double)rows * (double)inner * (double)product.times,
+               cost);
 }
 
 static void conv_dw_cost(const hr_op_view *view, hr_cost *cost) {
@@ -273,7 +280,8 @@ static void conv_dw_cost(const hr_op_view *view, hr_cost *cost) {
   if (streams(view, &s, cost)) return;
   int64_t rows = s.samples * hr__conv_volume(s.y), inner = s.in * hr__conv_volume(s.kernel);
   hr_product product = {.m = s.out, .n = inner, .k = rows, .times = s.groups, .accumulate = true};
-  product_cost(view, product, (double)rows * (double)(inner + s.out) * (double)s.groups, cost);
+  product_cost(view, product,
+               tiled(view, &s, HR_CONV_DW) ? 0 : (double)rows * (double)(inner + s.out) * (double)s.groups, cost);
 }
 
 static void conv_db_cost(const hr_op_view *view, hr_cost *cost) {

@@ -1,7 +1,7 @@
 /* How convolutions go on CUDA, and where their workspace keeps things; plain C, for the planner and for the kernels.
  *
  * Where a group has one channel of x the sums are short: kernels read x itself. Where a window is all of x a product
- * does. All others unfold a block of rows (places of all samples) [rows, C taps], multiply it by the weights of each
+ * does. In 16-bit types kernels of their own take a tile of places at a time (op/conv_tile.h). All others unfold a block of rows (places of all samples) [rows, C taps], multiply it by the weights of each
  * group into f32 [rows, K], and put that into the order of the result. Blocks are small enough for the second-level
  * cache of large GPUs, which is what bounds the workspace as well.
  */
@@ -9,7 +9,7 @@
 #define HR_OP_CONV_CUDA_H
 
 #include "dev/cuda/limits.h"
-#include "op/conv_walk.h"
+#include "op/conv_tile.h"
 
 enum {
   HR_CONV_CUDA_BLOCK = 32 << 20,    /* bytes of a block of rows, unfolded and multiplied */
@@ -20,12 +20,33 @@ enum {
   HR_CONV_CUDA_PARTS = 1024         /* partial sums, at most */
 };
 
-typedef enum hr_conv_way { HR_CONV_DIRECT, HR_CONV_VIEW, HR_CONV_UNFOLDED } hr_conv_way;
+typedef enum hr_conv_way { HR_CONV_DIRECT, HR_CONV_VIEW, HR_CONV_TILED, HR_CONV_UNFOLDED } hr_conv_way;
+typedef enum hr_conv_part { HR_CONV_FORWARD, HR_CONV_DX, HR_CONV_DW } hr_conv_part;
 
-static inline hr_conv_way hr__conv_cuda_way(const hr_conv_sizes *s) {
+/* Whether the kernels of tiles take all of it. Products of single taps that are large are better off with a library. */
+static inline bool hr__conv_cuda_tiled(const hr_conv_sizes *s, hr_dtype dtype, hr_conv_part part) {
+  hr_conv_tile tile;
+  hr_conv_dw_tile dw;
+  if (dtype == HR_F32 || s->groups != 1 || s->samples == 0 || hr__conv_volume(s->y) < HR_CONV_TILE_PLACES) return false;
+  if (part == HR_CONV_DW)
+    return (hr__conv_volume(s->kernel) > 1 || s->in * s->out <= HR_CONV_TILE_SINGLE) && hr__conv_dw_tile_of(s, &dw);
+  if (part == HR_CONV_FORWARD) {
+    hr_conv_walk walk = hr__conv_walk(s);
+    return hr__conv_gather_tile(&walk, s->in, s->out, &tile);
+  }
+  for (int64_t number = 0; number < hr__conv_dx_walks(s); number++) {
+    hr_conv_walk walk = hr__conv_dx_walk(s, number);
+    bool some = hr__conv_volume(walk.places) > 0 && hr__conv_volume(walk.taps) > 0;
+    if (some && !hr__conv_gather_tile(&walk, s->out, s->in, &tile)) return false;
+  }
+  return true;
+}
+
+static inline hr_conv_way hr__conv_cuda_way(const hr_conv_sizes *s, hr_dtype dtype, hr_conv_part part) {
   bool view = hr__conv_is_view(s);
   if (s->in == 1 && !(view && s->groups == 1)) return HR_CONV_DIRECT;
-  return view ? HR_CONV_VIEW : HR_CONV_UNFOLDED;
+  if (view) return HR_CONV_VIEW;
+  return hr__conv_cuda_tiled(s, dtype, part) ? HR_CONV_TILED : HR_CONV_UNFOLDED;
 }
 
 static inline size_t hr__conv_cuda_up(size_t bytes) {
@@ -91,10 +112,22 @@ static inline hr_conv_cuda_pass hr__conv_cuda_dx(const hr_conv_sizes *s, int64_t
   return hr__conv_cuda_pass_of(s, &walk, s->out, s->in, dtype);
 }
 
+/* Weights of a walk in the order of registers. */
+static inline size_t hr__conv_tiled_bytes(const hr_conv_walk *walk, int64_t channels, int64_t columns) {
+  hr_conv_tile tile;
+  bool some = hr__conv_volume(walk->places) > 0 && hr__conv_volume(walk->taps) > 0;
+  if (!some || !hr__conv_gather_tile(walk, channels, columns, &tile)) return 0;
+  return hr__conv_tile_weights(walk, &tile, channels, columns);
+}
+
 static inline size_t hr__conv_cuda_bytes(const hr_conv_sizes *s, hr_dtype dtype) {
-  hr_conv_way way = hr__conv_cuda_way(s);
+  hr_conv_way way = hr__conv_cuda_way(s, dtype, HR_CONV_FORWARD);
   if (way == HR_CONV_DIRECT) return 0;
   if (way == HR_CONV_VIEW) return hr__lt_bytes(s->samples, s->out, dtype, dtype);
+  if (way == HR_CONV_TILED) {
+    hr_conv_walk walk = hr__conv_walk(s);
+    return hr__conv_tiled_bytes(&walk, s->in, s->out);
+  }
   return hr__conv_cuda_forward(s, dtype).bytes;
 }
 
@@ -105,14 +138,17 @@ static inline size_t hr__conv_cuda_reordered(const hr_conv_sizes *s, hr_dtype dt
 }
 
 static inline size_t hr__conv_cuda_dx_bytes(const hr_conv_sizes *s, hr_dtype dtype) {
-  hr_conv_way way = hr__conv_cuda_way(s);
+  hr_conv_way way = hr__conv_cuda_way(s, dtype, HR_CONV_DX);
   size_t most = 0;
   if (way == HR_CONV_DIRECT) return 0;
   if (way == HR_CONV_VIEW) return hr__lt_bytes(s->samples, s->in * hr__conv_volume(s->kernel), dtype, dtype);
   for (int64_t number = 0; number < hr__conv_dx_walks(s); number++) {
-    size_t bytes = hr__conv_cuda_dx(s, number, dtype).bytes;
+    hr_conv_walk walk = hr__conv_dx_walk(s, number);
+    size_t bytes = way == HR_CONV_TILED ? hr__conv_tiled_bytes(&walk, s->out, s->in)
+                                        : hr__conv_cuda_dx(s, number, dtype).bytes;
     if (bytes > most) most = bytes;
   }
+  if (way == HR_CONV_TILED) return most;
   return hr__conv_cuda_reordered(s, dtype) + most;
 }
 
@@ -135,7 +171,7 @@ static inline int64_t hr__conv_cuda_parts(int64_t count, int64_t least, int64_t 
 
 static inline hr_conv_cuda_dw hr__conv_cuda_dw_of(const hr_conv_sizes *s, hr_dtype dtype, hr_dtype result) {
   hr_conv_cuda_dw p;
-  hr_conv_way way = hr__conv_cuda_way(s);
+  hr_conv_way way = hr__conv_cuda_way(s, dtype, HR_CONV_DW);
   size_t element = hr__conv_cuda_element(dtype);
   p.taps = hr__conv_volume(s->kernel);
   p.inner = s->in * p.taps;
@@ -153,6 +189,12 @@ static inline hr_conv_cuda_dw hr__conv_cuda_dw_of(const hr_conv_sizes *s, hr_dty
   }
   if (way == HR_CONV_VIEW) {
     p.bytes = hr__lt_bytes(s->out, p.inner, dtype, result);
+    return p;
+  }
+  if (way == HR_CONV_TILED) {
+    hr_conv_dw_tile tile;
+    hr__conv_dw_tile_of(s, &tile);
+    p.bytes = (size_t)(tile.parts * s->out * p.inner) * 4;
     return p;
   }
   size_t row = (size_t)(s->groups * (p.inner + s->out)) * element;
