@@ -235,7 +235,8 @@ static hr_conv_sizes conv_dw_sizes(const hr_op_view *view) {
 
 /* Whether the GPU's kernels unfold nothing. */
 static bool tiled(const hr_op_view *view, const hr_conv_sizes *s, hr_conv_part part) {
-  return view->kind == HR_CUDA && hr__conv_cuda_way(s, view->in[0].dtype, part) == HR_CONV_TILED;
+  hr_conv_sizes flat = hr__conv_flat(*s);
+  return view->kind == HR_CUDA && hr__conv_cuda_way(&flat, view->in[0].dtype, part) == HR_CONV_TILED;
 }
 
 /* Each of `times` products of all groups; `unfolded`: elements that are written and read once more. */
@@ -289,20 +290,20 @@ static void conv_db_cost(const hr_op_view *view, hr_cost *cost) {
 }
 
 static size_t conv_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
-  hr_conv_sizes s = conv_sizes(view);
-  return kind == HR_CPU ? hr__conv_bytes(&s, view->in[0].dtype, threads) : hr__conv_cuda_bytes(&s, view->in[0].dtype);
+  hr_conv_sizes s = conv_sizes(view), flat = hr__conv_flat(s);
+  return kind == HR_CPU ? hr__conv_bytes(&s, view->in[0].dtype, threads) : hr__conv_cuda_bytes(&flat, view->in[0].dtype);
 }
 
 static size_t conv_dx_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
-  hr_conv_sizes s = conv_dx_sizes(view);
+  hr_conv_sizes s = conv_dx_sizes(view), flat = hr__conv_flat(s);
   hr_dtype dtype = view->in[0].dtype;
-  return kind == HR_CPU ? hr__conv_dx_bytes(&s, dtype, threads) : hr__conv_cuda_dx_bytes(&s, dtype);
+  return kind == HR_CPU ? hr__conv_dx_bytes(&s, dtype, threads) : hr__conv_cuda_dx_bytes(&flat, dtype);
 }
 
 static size_t conv_dw_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
-  hr_conv_sizes s = conv_dw_sizes(view);
+  hr_conv_sizes s = conv_dw_sizes(view), flat = hr__conv_flat(s);
   hr_dtype dtype = view->in[0].dtype, result = view->out[0].dtype;
-  return kind == HR_CPU ? hr__conv_dw_bytes(&s, dtype, result, threads) : hr__conv_cuda_dw_of(&s, dtype, result).bytes;
+  return kind == HR_CPU ? hr__conv_dw_bytes(&s, dtype, result, threads) : hr__conv_cuda_dw_of(&flat, dtype, result).bytes;
 }
 
 static size_t conv_db_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {

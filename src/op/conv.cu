@@ -11,17 +11,18 @@
 #include "op/conv_unfold.cuh"
 
 static hr_conv_sizes conv_sizes(const hr_call *call) {
-  return hr__conv_sizes(&call->in[0].desc, &call->in[1].desc, &call->out[0].desc, (const hr_conv_args *)call->args);
+  return hr__conv_flat(
+      hr__conv_sizes(&call->in[0].desc, &call->in[1].desc, &call->out[0].desc, (const hr_conv_args *)call->args));
 }
 
 static hr_conv_sizes dx_sizes(const hr_call *call) {
   const hr_conv_dx_args *args = (const hr_conv_dx_args *)call->args;
-  return hr__conv_sizes(&call->out[0].desc, &call->in[1].desc, &call->in[0].desc, &args->conv);
+  return hr__conv_flat(hr__conv_sizes(&call->out[0].desc, &call->in[1].desc, &call->in[0].desc, &args->conv));
 }
 
 static hr_conv_sizes dw_sizes(const hr_call *call) {
   const hr_conv_dw_args *args = (const hr_conv_dw_args *)call->args;
-  return hr__conv_sizes(&call->in[1].desc, &call->out[0].desc, &call->in[0].desc, &args->conv);
+  return hr__conv_flat(hr__conv_sizes(&call->in[1].desc, &call->out[0].desc, &call->in[0].desc, &args->conv));
 }
 
 /* Products of a convolution: for each walk of whole blocks and of the last one, or those of dW. */

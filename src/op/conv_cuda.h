@@ -32,12 +32,12 @@ static inline bool hr__conv_cuda_tiled(const hr_conv_sizes *s, hr_dtype dtype, h
     return (hr__conv_volume(s->kernel) > 1 || s->in * s->out <= HR_CONV_TILE_SINGLE) && hr__conv_dw_tile_of(s, &dw);
   if (part == HR_CONV_FORWARD) {
     hr_conv_walk walk = hr__conv_walk(s);
-    return hr__conv_gather_tile(&walk, s->in, s->out, &tile);
+    return hr__conv_gather_tile(&walk, s->samples, s->in, s->out, &tile);
   }
   for (int64_t number = 0; number < hr__conv_dx_walks(s); number++) {
     hr_conv_walk walk = hr__conv_dx_walk(s, number);
     bool some = hr__conv_volume(walk.places) > 0 && hr__conv_volume(walk.taps) > 0;
-    if (some && !hr__conv_gather_tile(&walk, s->out, s->in, &tile)) return false;
+    if (some && !hr__conv_gather_tile(&walk, s->samples, s->out, s->in, &tile)) return false;
   }
   return true;
 }
@@ -113,10 +113,11 @@ static inline hr_conv_cuda_pass hr__conv_cuda_dx(const hr_conv_sizes *s, int64_t
 }
 
 /* Weights of a walk in the order of registers. */
-static inline size_t hr__conv_tiled_bytes(const hr_conv_walk *walk, int64_t channels, int64_t columns) {
+static inline size_t hr__conv_tiled_bytes(const hr_conv_walk *walk, int64_t samples, int64_t channels,
+                                          int64_t columns) {
   hr_conv_tile tile;
   bool some = hr__conv_volume(walk->places) > 0 && hr__conv_volume(walk->taps) > 0;
-  if (!some || !hr__conv_gather_tile(walk, channels, columns, &tile)) return 0;
+  if (!some || !hr__conv_gather_tile(walk, samples, channels, columns, &tile)) return 0;
   return hr__conv_tile_weights(walk, &tile, channels, columns);
 }
 
@@ -126,7 +127,7 @@ static inline size_t hr__conv_cuda_bytes(const hr_conv_sizes *s, hr_dtype dtype)
   if (way == HR_CONV_VIEW) return hr__lt_bytes(s->samples, s->out, dtype, dtype);
   if (way == HR_CONV_TILED) {
     hr_conv_walk walk = hr__conv_walk(s);
-    return hr__conv_tiled_bytes(&walk, s->in, s->out);
+    return hr__conv_tiled_bytes(&walk, s->samples, s->in, s->out);
   }
   return hr__conv_cuda_forward(s, dtype).bytes;
 }
@@ -144,7 +145,7 @@ static inline size_t hr__conv_cuda_dx_bytes(const hr_conv_sizes *s, hr_dtype dty
   if (way == HR_CONV_VIEW) return hr__lt_bytes(s->samples, s->in * hr__conv_volume(s->kernel), dtype, dtype);
   for (int64_t number = 0; number < hr__conv_dx_walks(s); number++) {
     hr_conv_walk walk = hr__conv_dx_walk(s, number);
-    size_t bytes = way == HR_CONV_TILED ? hr__conv_tiled_bytes(&walk, s->out, s->in)
+    size_t bytes = way == HR_CONV_TILED ? hr__conv_tiled_bytes(&walk, s->samples, s->out, s->in)
                                         : hr__conv_cuda_dx(s, number, dtype).bytes;
     if (bytes > most) most = bytes;
   }
@@ -206,12 +207,15 @@ static inline hr_conv_cuda_dw hr__conv_cuda_dw_of(const hr_conv_sizes *s, hr_dty
   return p;
 }
 
-/* conv_db: sums of parts of the samples, [parts, K]. */
+/* conv_db: sums of parts of the samples, or of pieces of each sample's channels where these are long, [parts, K]. */
 typedef struct hr_conv_cuda_db {
   int64_t samples, channels, places; /* of dy */
   int64_t parts, part;               /* samples of each */
+  int64_t pieces, piece;             /* of a channel; places of each. More than one: a part is one sample */
   size_t bytes;
 } hr_conv_cuda_db;
+
+enum { HR_CONV_DB_PIECE = 64 << 10 };
 
 static inline hr_conv_cuda_db hr__conv_cuda_db_of(const hr_desc *dy) {
   hr_conv_cuda_db p;
@@ -220,10 +224,17 @@ static inline hr_conv_cuda_db hr__conv_cuda_db_of(const hr_desc *dy) {
   p.places = 1;
   for (int d = 2; d < dy->rank; d++)
     p.places *= dy->dim[d];
+  p.pieces = p.places > HR_CONV_DB_PIECE ? hr__conv_cuda_parts(p.places, HR_CONV_DB_PIECE, p.channels * p.samples) : 1;
+  p.piece = p.places;
   int64_t parts = hr__conv_cuda_parts(p.samples, p.places < 1024 ? 8 : 1, p.channels);
+  if (p.pieces > 1) {
+    p.piece = ((p.places - 1) / p.pieces / HR_CONV_CUDA_GRAIN + 1) * HR_CONV_CUDA_GRAIN;
+    p.pieces = (p.places - 1) / p.piece + 1;
+    parts = p.samples;
+  }
   p.part = (p.samples - 1) / parts + 1;
   p.parts = (p.samples - 1) / p.part + 1;
-  p.bytes = (size_t)(p.parts * p.channels) * 4;
+  p.bytes = (size_t)(p.parts * p.pieces * p.channels) * 4;
   return p;
 }
 

@@ -1,7 +1,7 @@
 /* Tiles of convolutions on CUDA in 16-bit types: which places a block of threads takes, and what of the source it needs.
  * Plain C, for the planner and for the kernels.
  *
- * A block has `count` places of a sample, [of[0], of[1], of[2]] of them along the axes, and reads the box of the source
+ * A block has `count` places, [of[0], of[1], of[2]] of them along the axes of one sample or of several, and reads the box of the source
  * that their windows lie in once for all taps, `channels` channels at a time. So a place of the source is read a few
  * times instead of once for every tap, and nothing is unfolded in memory.
  */
@@ -23,6 +23,7 @@ enum {
 
 typedef struct hr_conv_tile {
   int count, channels;
+  int samples; /* that a tile has places of; several where a sample has few */
   int of[HR_CONV_AXES], box[HR_CONV_AXES];
   int64_t tiles[HR_CONV_AXES]; /* along each axis */
 } hr_conv_tile;
@@ -32,22 +33,34 @@ static inline int64_t hr__conv_box(const hr_conv_walk *w, int d, int64_t places)
   return (places - 1) * w->step[d] + (reach < 0 ? -reach : reach) + 1;
 }
 
-/* The tile of `count` places (a power of two) that costs least: products of all of its places, and reading its box, in
+/* Where a place reads but itself, all axes are one. */
+static inline hr_conv_sizes hr__conv_flat(hr_conv_sizes s) {
+  for (int d = 0; d < HR_CONV_AXES; d++)
+    if (s.kernel[d] != 1 || s.stride[d] != 1 || s.padding[d] != 0) return s;
+  s.x[2] = s.y[2] = hr__conv_volume(s.x);
+  s.x[0] = s.x[1] = s.y[0] = s.y[1] = 1;
+  return s;
+}
+
+/* The tile of `count` places (a power of two) of up to `samples` samples that costs least: products of all of its places, and reading its box, in
  * pieces of a cache line's sector. False: no box of 16 channels fits. `columns`: of the result, that a block has; `beside`: bytes of shared memory for other things. */
-static inline bool hr__conv_tile_of(const hr_conv_walk *w, int count, int channels, int columns, double beside,
-                                    hr_conv_tile *best) {
+static inline bool hr__conv_tile_of(const hr_conv_walk *w, int64_t samples, int count, int channels, int columns,
+                                    double beside, hr_conv_tile *best) {
   double least = -1;
   memset(best, 0, sizeof *best);
   int64_t taps = hr__conv_volume(w->taps);
   for (int t0 = 1; t0 <= count; t0 *= 2)
-    for (int t1 = 1; t0 * t1 <= count / 8; t1 *= 2) {
+    for (int i = 0; i < 64; i++) {
+      int t1 = 1 << i % 8, together = 1 << i / 8;
+      if (t0 * t1 * together > count / 8 || (together > 1 && (together > samples || together > 4))) continue;
       hr_conv_tile t;
-      double tiles = 1, box = 1;
+      double tiles = (double)((samples - 1) / together + 1), box = together;
       t.count = count;
       t.channels = channels;
+      t.samples = together;
       t.of[0] = t0;
       t.of[1] = t1;
-      t.of[2] = count / t0 / t1;
+      t.of[2] = count / t0 / t1 / together;
       for (int d = 0; d < HR_CONV_AXES; d++) {
         int64_t reach = hr__conv_box(w, d, t.of[d]);
         t.box[d] = reach < 1 << 20 ? (int)reach : 1 << 20;
@@ -75,15 +88,18 @@ static inline int hr__conv_tile_count(int64_t columns) {
 }
 
 /* The tile of a walk from `channels` to `columns` channels. */
-static inline bool hr__conv_gather_tile(const hr_conv_walk *w, int64_t channels, int64_t columns, hr_conv_tile *tile) {
+static inline bool hr__conv_gather_tile(const hr_conv_walk *w, int64_t samples, int64_t channels, int64_t columns,
+                                        hr_conv_tile *tile) {
   int count = hr__conv_tile_count(columns), wide = hr__conv_tile_columns(columns);
   if (hr__conv_volume(w->taps) > HR_CONV_TILE_TAPS) return false;
-  if (channels > 32 && hr__conv_volume(w->taps) == 1 && hr__conv_tile_of(w, count, 64, wide, 0, tile)) return true;
-  if (channels > 16 && hr__conv_tile_of(w, count, 32, wide, 0, tile)) {
-    double bytes = (64.0 + 4) * tile->box[0] * tile->box[1] * tile->box[2];
+  /* Offsets in the samples of a tile are 32 bits wide. */
+  if (channels > INT32_MAX / 4 / hr__conv_volume(w->source)) samples = 1;
+  if (channels > 32 && hr__conv_volume(w->taps) == 1 && hr__conv_tile_of(w, samples, count, 64, wide, 0, tile)) return true;
+  if (channels > 16 && hr__conv_tile_of(w, samples, count, 32, wide, 0, tile)) {
+    double bytes = (64.0 + 4) * tile->samples * tile->box[0] * tile->box[1] * tile->box[2];
     if (bytes <= HR_CONV_TILE_WANTED) return true;
   }
-  return hr__conv_tile_of(w, count, 16, wide, 0, tile);
+  return hr__conv_tile_of(w, samples, count, 16, wide, 0, tile);
 }
 
 /* Bytes of a walk's weights as warps read them: [blocks of 32 columns, chunks of channels, taps, channels / 16] of
@@ -118,7 +134,7 @@ static inline bool hr__conv_dw_tile_of(const hr_conv_sizes *s, hr_conv_dw_tile *
   memset(d, 0, sizeof *d);
   double dy = HR_CONV_DW_COUNT * HR_CONV_DW_OUT * 2;
   if (taps > HR_CONV_TILE_TAPS ||
-      !hr__conv_tile_of(&w, HR_CONV_DW_COUNT, HR_CONV_DW_IN, HR_CONV_DW_OUT, dy, &d->tile))
+      !hr__conv_tile_of(&w, 1, HR_CONV_DW_COUNT, HR_CONV_DW_IN, HR_CONV_DW_OUT, dy, &d->tile))
     return false;
   d->warp_taps = taps <= HR_CONV_DW_WARPS ? 1 : 3;
   in_block = d->warp_taps * HR_CONV_DW_WARPS;

@@ -22,6 +22,8 @@ template <typename T> struct tile_call {
   int channels, columns;      /* of the source, of the result */
   int chunks, taps;
   int of[HR_CONV_AXES], box[HR_CONV_AXES], tiles[HR_CONV_AXES];
+  int samples; /* of a tile */
+  int64_t all_samples;
   int column_blocks;
 };
 
@@ -36,19 +38,21 @@ __device__ inline int tile_lowest(const conv_steps &w, int d) {
   return min(0, (w.taps[d] - 1) * w.tap[d]);
 }
 
-/* Offsets of a box's places in a channel of the source, -1: outside. */
+/* Offsets of the places of the boxes of `samples` samples in a channel of the source, -1: outside. `apart`: elements
+ * from a sample to the next. */
 template <int THREADS>
 __device__ inline void box_places(const conv_steps &w, const int box[HR_CONV_AXES], const int first[HR_CONV_AXES],
-                                  int *places) {
-  int count = box[0] * box[1] * box[2], lines = box[1] * box[2];
-  for (int p = (int)threadIdx.x; p < count; p += THREADS) {
-    int a = p / lines, rest = p - a * lines, b = rest / box[2], c = rest - b * box[2];
+                                  int samples, int apart, int *places) {
+  int lines = box[1] * box[2], count = box[0] * lines;
+  for (int p = (int)threadIdx.x; p < samples * count; p += THREADS) {
+    int sample = samples > 1 ? p / count : 0, own = p - sample * count;
+    int a = own / lines, rest = own - a * lines, b = rest / box[2], c = rest - b * box[2];
     a += first[0];
     b += first[1];
     c += first[2];
     bool there = (unsigned)a < (unsigned)w.source[0] && (unsigned)b < (unsigned)w.source[1] &&
                  (unsigned)c < (unsigned)w.source[2];
-    places[p] = there ? (a * w.source[1] + b) * w.source[2] + c : -1;
+    places[p] = there ? (a * w.source[1] + b) * w.source[2] + c + sample * apart : -1;
   }
 }
 
@@ -78,7 +82,8 @@ static __global__ void __launch_bounds__(32 * WM *WN, WM *WN == 4 ? 3 : 2)
   constexpr int THREADS = 32 * WM * WN, STEPS = CHANNELS / 16;
   __shared__ int deltas[HR_CONV_TILE_TAPS];
   T *rows = launch_shared<T>();
-  int box = p.box[0] * p.box[1] * p.box[2];
+  int sample_box = p.box[0] * p.box[1] * p.box[2], box = p.samples * sample_box;
+  int sample_places = p.of[0] * p.of[1] * p.of[2];
   int *places = (int *)(rows + (int64_t)box * CHANNELS);
   int64_t number = blockIdx.x;
   int column_block = (int)(number % p.column_blocks);
@@ -89,8 +94,10 @@ static __global__ void __launch_bounds__(32 * WM *WN, WM *WN == 4 ? 3 : 2)
     number /= p.tiles[d];
     start[d] = first[d] * p.w.step[d] + p.w.first[d] + tile_lowest(p.w, d);
   }
-  int64_t sample = number;
-  box_places<THREADS>(p.w, p.box, start, places);
+  int64_t sample = number * p.samples;
+  int own_samples = (int)min((int64_t)p.samples, p.all_samples - sample);
+  int loaded = own_samples * sample_box;
+  box_places<THREADS>(p.w, p.box, start, own_samples, p.channels * (int)p.from_size, places);
   for (int tap = (int)threadIdx.x; tap < p.taps; tap += THREADS) {
     int away[HR_CONV_AXES];
     tap_at<HR_CONV_AXES>(p.w, tap, away);
@@ -103,10 +110,11 @@ static __global__ void __launch_bounds__(32 * WM *WN, WM *WN == 4 ? 3 : 2)
   int lines[4]; /* of the box, where the first tap of the lane's rows reads */
 #pragma unroll
   for (int i = 0; i < 4; i++) {
-    int place = m * 64 + i * 16 + lane % 16, c = place % p.of[2], b = place / p.of[2] % p.of[1],
-        a = place / p.of[2] / p.of[1];
-    const int at[] = {a * p.w.step[0], b * p.w.step[1], c * p.w.step[2]};
-    lines[i] = (int)linear_at(p.box, at);
+    int place = m * 64 + i * 16 + lane % 16, own = place / sample_places;
+    place -= own * sample_places;
+    const int at[] = {place / p.of[2] / p.of[1] * p.w.step[0], place / p.of[2] % p.of[1] * p.w.step[1],
+                      place % p.of[2] * p.w.step[2]};
+    lines[i] = own < own_samples ? own * sample_box + (int)linear_at(p.box, at) : 0; /* 0: any, not written */
   }
   float sums[4][4][4] = {};
   int64_t block = (int64_t)column_block * WN + n;
@@ -116,7 +124,7 @@ static __global__ void __launch_bounds__(32 * WM *WN, WM *WN == 4 ? 3 : 2)
     __syncthreads();
     int64_t channel = (int64_t)chunk * CHANNELS;
     rows_turn<T, CHANNELS, THREADS>(p.from + (sample * p.channels + channel) * p.from_size, p.from_size,
-                                    p.channels - (int)channel, places, box, rows);
+                                    p.channels - (int)channel, places, loaded, rows);
     __syncthreads();
     for (int tap = 0; tap < p.taps; tap++) {
       int delta = deltas[tap];
@@ -145,12 +153,14 @@ static __global__ void __launch_bounds__(32 * WM *WN, WM *WN == 4 ? 3 : 2)
   int64_t at[2];
 #pragma unroll
   for (int i = 0; i < 2; i++) {
-    int place = m * 64 + i * 32 + lane, c = first[2] + place % p.of[2], b = first[1] + place / p.of[2] % p.of[1],
+    int place = m * 64 + i * 32 + lane, own = place / sample_places;
+    place -= own * sample_places;
+    int c = first[2] + place % p.of[2], b = first[1] + place / p.of[2] % p.of[1],
         a = first[0] + place / p.of[2] / p.of[1];
     const int to[] = {p.w.to_first[0] + a * p.w.to_step[0], p.w.to_first[1] + b * p.w.to_step[1],
                       p.w.to_first[2] + c * p.w.to_step[2]};
-    bool there = a < p.w.places[0] && b < p.w.places[1] && c < p.w.places[2];
-    at[i] = there ? linear_at(p.w.to, to) : -1;
+    bool there = own < own_samples && a < p.w.places[0] && b < p.w.places[1] && c < p.w.places[2];
+    at[i] = there ? own * p.columns * p.to_size + linear_at(p.w.to, to) : -1;
   }
   int q = lane / 4, t = lane % 4;
 #pragma unroll
@@ -240,7 +250,7 @@ template <typename T> static tiles_function<T> tiles_form_of(int64_t columns, in
 }
 
 static size_t tiles_shared(const hr_conv_tile &t, int64_t columns) {
-  size_t box = (size_t)(t.box[0] * t.box[1] * t.box[2]), rows = box * (size_t)t.channels * 2 + box * sizeof(int);
+  size_t box = (size_t)(t.samples * t.box[0] * t.box[1] * t.box[2]), rows = box * (size_t)t.channels * 2 + box * sizeof(int);
   size_t lines = (size_t)(columns <= 32 ? 4 : 8) * 8 * TILE_LINE * sizeof(float);
   return rows > lines ? rows : lines;
 }
@@ -252,7 +262,7 @@ static hr_status tiles_run(const hr_call *call, const hr_conv_sizes &s, const hr
                            const T *bias, const T *add, uint4 *weights) {
   int64_t channels = forward ? s.in : s.out, columns = forward ? s.out : s.in, kernel = hr__conv_volume(s.kernel);
   hr_conv_tile t;
-  if (!hr__conv_gather_tile(&walk, channels, columns, &t)) return HR_FAILURE;
+  if (!hr__conv_gather_tile(&walk, s.samples, channels, columns, &t)) return HR_FAILURE;
   tile_call<T> p = {};
   p.w = steps_of(s, walk);
   p.from = (const T *)call->in[0].data;
@@ -267,7 +277,9 @@ static hr_status tiles_run(const hr_call *call, const hr_conv_sizes &s, const hr
   p.chunks = (int)((channels - 1) / t.channels + 1);
   p.taps = (int)hr__conv_volume(walk.taps);
   p.column_blocks = (int)divide_up(columns, hr__conv_tile_columns(columns));
-  int64_t blocks = s.samples * p.column_blocks;
+  p.samples = t.samples;
+  p.all_samples = s.samples;
+  int64_t blocks = divide_up(s.samples, t.samples) * p.column_blocks;
   for (int d = 0; d < HR_CONV_AXES; d++) {
     p.of[d] = t.of[d];
     p.box[d] = t.box[d];

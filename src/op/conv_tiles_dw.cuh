@@ -62,7 +62,7 @@ static __global__ void __launch_bounds__(TILES_DW_THREADS, 2)
       start[d] = first[d] * p.w.step[d] + p.w.first[d];
     }
     __syncthreads(); /* the tile before is done */
-    box_places<TILES_DW_THREADS>(p.w, p.box, start, x_places);
+    box_places<TILES_DW_THREADS>(p.w, p.box, start, 1, 0, x_places);
     for (int place = (int)threadIdx.x; place < COUNT; place += TILES_DW_THREADS) {
       const int at[] = {first[0] + place / p.of[2] / p.of[1], first[1] + place / p.of[2] % p.of[1],
                         first[2] + place % p.of[2]};

@@ -43,7 +43,7 @@ struct normal_at {
   float below, bell; /* bell: exp(-z^2 / 2) */
 };
 __device__ inline normal_at normal_of(float z) {
-  float t = near_inverse(1.0f + 0.231641888f * fabsf(z)), bell = near_power_of_two(-0.721347520f * z * z);
+  float t = __fdividef(1.0f, 1.0f + 0.231641888f * fabsf(z)), bell = near_power_of_two(-0.721347520f * z * z);
   float part = t * (0.127414796f + t * (-0.142248368f + t * (0.710706871f + t * (-0.726576014f + t * 0.530702715f))));
   float tail = part * bell;
   return {z >= 0.0f ? 1.0f - tail : tail, bell};

@@ -172,13 +172,15 @@ static const hr_conv_dw_args dw_first = {CONV_FIRST, {7}, HR_F32}, dw_middle = {
   { .stride = {2, 2}, .padding = {3, 3}, .dilation = {1, 1}, .groups = 1 }
 #define CONV_HALVED                                                                                                    \
   { .stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1 }
+#define CONV_SMALL                                                                                                     \
+  { .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1 }
 #define CONV_SINGLE                                                                                                    \
   { .stride = {1, 1, 1}, .padding = {0, 0, 0}, .dilation = {1, 1, 1}, .groups = 1 }
 static const hr_conv_args conv_cube = CONV_CUBE, conv_halve = CONV_HALVE, conv_stem = CONV_STEM,
-                          conv_halved = CONV_HALVED, conv_single = CONV_SINGLE;
+                          conv_halved = CONV_HALVED, conv_single = CONV_SINGLE, conv_small = CONV_SMALL;
 static const hr_conv_dx_args dx_cube = {CONV_CUBE, {5, 9, 37}}, dx_halve = {CONV_HALVE, {4, 9, 21}},
                              dx_stem = {CONV_STEM, {30, 30}}, dx_halved = {CONV_HALVED, {29, 28}},
-                             dx_single = {CONV_SINGLE, {3, 12, 40}};
+                             dx_single = {CONV_SINGLE, {3, 12, 40}}, dx_small = {CONV_SMALL, {7, 7}};
 static const hr_conv_dw_args dw_cube = {CONV_CUBE, {3, 3, 3}, HR_F32}, dw_halve = {CONV_HALVE, {2, 2, 2}, HR_F32},
                              dw_stem = {CONV_STEM, {7, 7}, HR_F32}, dw_halved = {CONV_HALVED, {3, 3}, HR_BF16},
                              dw_single = {CONV_SINGLE, {1, 1, 1}, HR_F32};
@@ -526,6 +528,9 @@ static const large_sample samples[] = {
     {"conv", {.n_in = 4, .in = {F(3, 3, 30, 30), F(64, 3, 7, 7), F(64)}, .args = &conv_stem}},
     {"conv", {.n_in = 4, .in = {F(2, 72, 29, 28), F(130, 72, 3, 3), F(130), F(2, 130, 15, 14)}, .args = &conv_halved}},
     {"conv", {.n_in = 4, .in = {F(2, 33, 3, 12, 40), F(1, 33, 1, 1, 1), F(1)}, .args = &conv_single}},
+    {"conv", {.n_in = 4, .in = {F(7, 40, 7, 7), F(130, 40, 3, 3), F(130)}, .args = &conv_small}}, /* tiles of samples */
+    {"conv", {.n_in = 4, .in = {F(5, 70, 7, 7), F(96, 70, 1, 1), F(96)}, .args = &conv_single}},
+    {"conv_dx", {.n_in = 3, .in = {F(7, 130, 7, 7), F(130, 40, 3, 3)}, .args = &dx_small}},
     {"conv_dx", {.n_in = 3, .in = {F(2, 40, 5, 9, 37), F(40, 20, 3, 3, 3), F(2, 20, 5, 9, 37)}, .args = &dx_cube}},
     {"conv_dx", {.n_in = 3, .in = {F(2, 24, 2, 5, 11), F(24, 24, 2, 2, 2)}, .args = &dx_halve}},
     {"conv_dx", {.n_in = 3, .in = {F(3, 64, 15, 15), F(64, 3, 7, 7)}, .args = &dx_stem}},
@@ -566,6 +571,8 @@ static const large_sample samples[] = {
     {"conv_db", {.n_in = 2, .in = {F(500, 300, 1)}, .args = &db_narrow}},
     {"conv_db", {.n_in = 2, .in = {F(3, 7, 45, 67)}, .args = &db_wide}},
     {"conv_db", {.n_in = 2, .in = {F(20, 9, 24, 16)}, .args = &db_wide}},
+    {"conv_db", {.n_in = 2, .in = {F(2, 3, 131, 1001), F(3)}, .args = &db_wide}}, /* pieces of channels */
+    {"conv_db", {.n_in = 2, .in = {F(1, 5, 16, 16, 1000)}, .args = &db_wide}},
     {"lora_up_bwd", {.n_in = 4, .in = {F(530, 3072), F(530, 24), F(3072, 8), F(3072, 8)}, .args = &lora8_bwd}},
 };
 

@@ -144,9 +144,6 @@ static inline float near_power_of_two(float x) {
   float y = exp2f(x);
   return y < 0x1p-126f ? 0.0f : y;
 }
-static inline float near_inverse(float x) {
-  return 1.0f / x;
-}
 static inline float near_root(float x) {
   return sqrtf(x);
 }
