@@ -179,13 +179,7 @@ static void conv_grad(hr_adjoint *a, const hr_node *node) {
   if (dy == HR_NONE) return;
   const hr_conv_args *args = node->args;
   const hr_desc x = b->graph->values[node->in[0]].desc, w = b->graph->values[node->in[1]].desc;
-  if (hr__wants_grad(a, 0)) {
-    hr_conv_dx_args dx = {.conv = *args};
-    for (int d = 2; d < x.rank; d++)
-      dx.size[d - 2] = x.dim[d];
-    hr_id in[] = {dy, hr__saved_in(a, 1), hr__grad_partial(a, 0)};
-    hr__grad_set(a, 0, hr__emit(b, &hr_op_conv_dx, in, 3, &dx));
-  }
+  /* x is read once more, by dW: after that dx may lie where it was. */
   if (hr__wants_grad(a, 1)) {
     hr_conv_dw_args dw = {.conv = *args, .dtype = hr__grad_dtype(a, 1)};
     for (int d = 2; d < w.rank; d++)
@@ -197,6 +191,13 @@ static void conv_grad(hr_adjoint *a, const hr_node *node) {
     hr_id in[] = {dy, hr__grad_partial(a, 2)};
     hr__grad_set(a, 2, hr__emit(b, &hr_op_conv_db, in, 2, &(hr_conv_db_args){hr__grad_dtype(a, 2)}));
   }
+  if (hr__wants_grad(a, 0)) {
+    hr_conv_dx_args dx = {.conv = *args};
+    for (int d = 2; d < x.rank; d++)
+      dx.size[d - 2] = x.dim[d];
+    hr_id in[] = {dy, hr__saved_in(a, 1), hr__grad_partial(a, 0)};
+    hr__grad_set(a, 0, hr__emit(b, &hr_op_conv_dx, in, 3, &dx));
+  }
   if (node->in[3] != HR_NONE && hr__wants_grad(a, 3)) hr__grad_add(a, 3, dy);
 }
 
@@ -207,8 +208,6 @@ static void conv_dx_grad(hr_adjoint *a, const hr_node *node) {
   if (g == HR_NONE) return;
   const hr_conv_args *args = &((const hr_conv_dx_args *)node->args)->conv;
   const hr_desc w = b->graph->values[node->in[1]].desc;
-  if (hr__wants_grad(a, 0))
-    hr__grad_set(a, 0, hr__conv_add(b, g, hr__saved_in(a, 1), HR_NONE, hr__grad_partial(a, 0), args));
   if (hr__wants_grad(a, 1)) {
     hr_conv_dw_args dw = {.conv = *args, .dtype = hr__grad_dtype(a, 1)};
     for (int d = 2; d < w.rank; d++)
@@ -216,6 +215,8 @@ static void conv_dx_grad(hr_adjoint *a, const hr_node *node) {
     hr_id in[] = {hr__saved_in(a, 0), g, hr__grad_partial(a, 1)};
     hr__grad_set(a, 1, hr__emit(b, &hr_op_conv_dw, in, 3, &dw));
   }
+  if (hr__wants_grad(a, 0))
+    hr__grad_set(a, 0, hr__conv_add(b, g, hr__saved_in(a, 1), HR_NONE, hr__grad_partial(a, 0), args));
   if (node->in[2] != HR_NONE && hr__wants_grad(a, 2)) hr__grad_add(a, 2, g);
 }
 
