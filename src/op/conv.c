@@ -292,7 +292,8 @@ static void conv_db_cost(const hr_op_view *view, hr_cost *cost) {
 
 static size_t conv_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
   hr_conv_sizes s = conv_sizes(view), flat = hr__conv_flat(s);
-  return kind == HR_CPU ? hr__conv_bytes(&s, view->in[0].dtype, threads) : hr__conv_cuda_bytes(&flat, view->in[0].dtype);
+  return kind == HR_CPU ? hr__conv_bytes(&s, view->in[0].dtype, threads)
+                        : hr__conv_cuda_bytes(&flat, view->in[0].dtype);
 }
 
 static size_t conv_dx_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
@@ -304,7 +305,8 @@ static size_t conv_dx_workspace(const hr_op_view *view, hr_device_kind kind, int
 static size_t conv_dw_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
   hr_conv_sizes s = conv_dw_sizes(view), flat = hr__conv_flat(s);
   hr_dtype dtype = view->in[0].dtype, result = view->out[0].dtype;
-  return kind == HR_CPU ? hr__conv_dw_bytes(&s, dtype, result, threads) : hr__conv_cuda_dw_of(&flat, dtype, result).bytes;
+  return kind == HR_CPU ? hr__conv_dw_bytes(&s, dtype, result, threads)
+                        : hr__conv_cuda_dw_of(&flat, dtype, result).bytes;
 }
 
 static size_t conv_db_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {

@@ -520,7 +520,8 @@ extern "C" const hr_cuda_launcher hr_cuda_conv = {{conv_prepare, conv_release, c
 extern "C" const hr_cuda_launcher hr_cuda_conv_dx = {
     {conv_dx_prepare, conv_release, conv_dx_run},
     {UNFOLD_FUNCTIONS, PUT_FUNCTIONS, REORDER_FUNCTIONS, DIRECT_DX_FUNCTIONS, TILES_FUNCTIONS}};
-extern "C" const hr_cuda_launcher hr_cuda_conv_dw = {{conv_dw_prepare, conv_release, conv_dw_run},
-                                                     {UNFOLD_FUNCTIONS, DIRECT_DW_FUNCTIONS, TILES_DW_FUNCTIONS, SUM_FUNCTIONS}};
+extern "C" const hr_cuda_launcher hr_cuda_conv_dw = {
+    {conv_dw_prepare, conv_release, conv_dw_run},
+    {UNFOLD_FUNCTIONS, DIRECT_DW_FUNCTIONS, TILES_DW_FUNCTIONS, SUM_FUNCTIONS}};
 extern "C" const hr_cuda_launcher hr_cuda_conv_db = {{conv_db_prepare, nullptr, conv_db_run},
                                                      {CONV_DB(float), CONV_DB(bf16), CONV_DB(f16), SUM_FUNCTIONS}};

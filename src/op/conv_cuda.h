@@ -1,9 +1,10 @@
 /* How convolutions go on CUDA, and where their workspace keeps things; plain C, for the planner and for the kernels.
  *
  * Where a group has one channel of x the sums are short: kernels read x itself. Where a window is all of x a product
- * does. In 16-bit types kernels of their own take a tile of places at a time (op/conv_tile.h). All others unfold a block of rows (places of all samples) [rows, C taps], multiply it by the weights of each
- * group into f32 [rows, K], and put that into the order of the result. Blocks are small enough for the second-level
- * cache of large GPUs, which is what bounds the workspace as well.
+ * does. In 16-bit types kernels of their own take a tile of places at a time (op/conv_tile.h). All others unfold a
+ * block of rows (places of all samples) [rows, C taps], multiply it by the weights of each group into f32 [rows, K],
+ * and put that into the order of the result. Blocks are small enough for the second-level cache of large GPUs, which is
+ * what bounds the workspace as well.
  */
 #ifndef HR_OP_CONV_CUDA_H
 #define HR_OP_CONV_CUDA_H

@@ -1,9 +1,9 @@
-/* Tiles of convolutions on CUDA in 16-bit types: which places a block of threads takes, and what of the source it needs.
- * Plain C, for the planner and for the kernels.
+/* Tiles of convolutions on CUDA in 16-bit types: which places a block of threads takes, and what of the source it
+ * needs. Plain C, for the planner and for the kernels.
  *
- * A block has `count` places, [of[0], of[1], of[2]] of them along the axes of one sample or of several, and reads the box of the source
- * that their windows lie in once for all taps, `channels` channels at a time. So a place of the source is read a few
- * times instead of once for every tap, and nothing is unfolded in memory.
+ * A block has `count` places, [of[0], of[1], of[2]] of them along the axes of one sample or of several, and reads the
+ * box of the source that their windows lie in once for all taps, `channels` channels at a time. So a place of the
+ * source is read a few times instead of once for every tap, and nothing is unfolded in memory.
  */
 #ifndef HR_OP_CONV_TILE_H
 #define HR_OP_CONV_TILE_H
@@ -13,12 +13,12 @@
 #include "op/conv_walk.h"
 
 enum {
-  HR_CONV_TILE_SHARED = 92 << 10,  /* bytes of shared memory, at most: what all GPUs of these kernels have */
-  HR_CONV_TILE_WANTED = 56 << 10,  /* bytes that leave room for other blocks beside it */
-  HR_CONV_TILE_TAPS = 512,         /* of a walk, at most */
-  HR_CONV_TILE_COLUMNS = 32,       /* channels of the result that a warp takes */
-  HR_CONV_TILE_SINGLE = 64 * 64,   /* channels times channels of a single tap whose dW is made here */
-  HR_CONV_TILE_PLACES = 49         /* fewer in a sample, and most of a tile would be empty */
+  HR_CONV_TILE_SHARED = 92 << 10, /* bytes of shared memory, at most: what all GPUs of these kernels have */
+  HR_CONV_TILE_WANTED = 56 << 10, /* bytes that leave room for other blocks beside it */
+  HR_CONV_TILE_TAPS = 512,        /* of a walk, at most */
+  HR_CONV_TILE_COLUMNS = 32,      /* channels of the result that a warp takes */
+  HR_CONV_TILE_SINGLE = 64 * 64,  /* channels times channels of a single tap whose dW is made here */
+  HR_CONV_TILE_PLACES = 49        /* fewer in a sample, and most of a tile would be empty */
 };
 
 typedef struct hr_conv_tile {
@@ -42,8 +42,9 @@ static inline hr_conv_sizes hr__conv_flat(hr_conv_sizes s) {
   return s;
 }
 
-/* The tile of `count` places (a power of two) of up to `samples` samples that costs least: products of all of its places, and reading its box, in
- * pieces of a cache line's sector. False: no box of 16 channels fits. `columns`: of the result, that a block has; `beside`: bytes of shared memory for other things. */
+/* The tile of `count` places (a power of two) of up to `samples` samples that costs least: products of all of its
+ * places, and reading its box, in pieces of a cache line's sector. False: no box of 16 channels fits. `columns`: of the
+ * result, that a block has; `beside`: bytes of shared memory for other things. */
 static inline bool hr__conv_tile_of(const hr_conv_walk *w, int64_t samples, int count, int channels, int columns,
                                     double beside, hr_conv_tile *best) {
   double least = -1;
@@ -94,7 +95,8 @@ static inline bool hr__conv_gather_tile(const hr_conv_walk *w, int64_t samples, 
   if (hr__conv_volume(w->taps) > HR_CONV_TILE_TAPS) return false;
   /* Offsets in the samples of a tile are 32 bits wide. */
   if (channels > INT32_MAX / 4 / hr__conv_volume(w->source)) samples = 1;
-  if (channels > 32 && hr__conv_volume(w->taps) == 1 && hr__conv_tile_of(w, samples, count, 64, wide, 0, tile)) return true;
+  if (channels > 32 && hr__conv_volume(w->taps) == 1 && hr__conv_tile_of(w, samples, count, 64, wide, 0, tile))
+    return true;
   if (channels > 16 && hr__conv_tile_of(w, samples, count, 32, wide, 0, tile)) {
     double bytes = (64.0 + 4) * tile->samples * tile->box[0] * tile->box[1] * tile->box[2];
     if (bytes <= HR_CONV_TILE_WANTED) return true;
@@ -114,18 +116,18 @@ static inline size_t hr__conv_tile_weights(const hr_conv_walk *w, const hr_conv_
 /* ---- dW ---- */
 
 enum {
-  HR_CONV_DW_COUNT = 256,   /* places of a tile */
-  HR_CONV_DW_OUT = 32,      /* channels of dy that a block takes, and of x */
+  HR_CONV_DW_COUNT = 256, /* places of a tile */
+  HR_CONV_DW_OUT = 32,    /* channels of dy that a block takes, and of x */
   HR_CONV_DW_IN = 16,
   HR_CONV_DW_WARPS = 9,
-  HR_CONV_DW_BLOCKS = 264   /* of all parts: two for each multiprocessor of a large GPU */
+  HR_CONV_DW_BLOCKS = 264 /* of all parts: two for each multiprocessor of a large GPU */
 };
 
 typedef struct hr_conv_dw_tile {
   hr_conv_tile tile;
-  int warp_taps;                /* 1 or 3 */
-  int64_t groups, outs, ins;    /* blocks of taps, of channels of dy, of x */
-  int64_t tiles, parts;         /* of all samples; sums that are made apart, [parts, dW] */
+  int warp_taps;             /* 1 or 3 */
+  int64_t groups, outs, ins; /* blocks of taps, of channels of dy, of x */
+  int64_t tiles, parts;      /* of all samples; sums that are made apart, [parts, dW] */
 } hr_conv_dw_tile;
 
 static inline bool hr__conv_dw_tile_of(const hr_conv_sizes *s, hr_conv_dw_tile *d) {

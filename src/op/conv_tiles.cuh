@@ -10,7 +10,9 @@ extern "C" {
 #include "op/conv_tile.h"
 }
 
-enum { TILE_LINE = 64 + 4 }; /* floats of a channel of a warp's results on their way: 64 places, and 4 against conflicts */
+enum {
+  TILE_LINE = 64 + 4
+}; /* floats of a channel of a warp's results on their way: 64 places, and 4 against conflicts */
 
 template <typename T> struct tile_call {
   conv_steps w;
@@ -77,7 +79,7 @@ __device__ inline void rows_turn(const T *from, int64_t size, int left, const in
 
 /* A block: one tile of a sample, 32 WN channels of the result; warp (m, n) has 64 of its places and 32 channels. */
 template <typename T, int CHANNELS, int WM, int WN>
-static __global__ void __launch_bounds__(32 * WM *WN, WM *WN == 4 ? 3 : 2)
+static __global__ void __launch_bounds__(32 * WM * WN, WM *WN == 4 ? 3 : 2)
     tiles_kernel(const __grid_constant__ tile_call<T> p) {
   constexpr int THREADS = 32 * WM * WN, STEPS = CHANNELS / 16;
   __shared__ int deltas[HR_CONV_TILE_TAPS];
@@ -198,8 +200,8 @@ struct tile_weights {
   int columns, channels, chunks, taps, steps;
 };
 
-/* To the order of registers: [blocks of 32 columns, chunks, taps, steps of 16 channels, 2, lanes] of eight numbers each,
- * which are both registers of two matrices [16 channels, 8 columns]. */
+/* To the order of registers: [blocks of 32 columns, chunks, taps, steps of 16 channels, 2, lanes] of eight numbers
+ * each, which are both registers of two matrices [16 channels, 8 columns]. */
 template <typename T>
 static __global__ void __launch_bounds__(256)
     tile_weights_kernel(const T *from, uint4 *to, const __grid_constant__ conv_steps w,
@@ -250,7 +252,8 @@ template <typename T> static tiles_function<T> tiles_form_of(int64_t columns, in
 }
 
 static size_t tiles_shared(const hr_conv_tile &t, int64_t columns) {
-  size_t box = (size_t)(t.samples * t.box[0] * t.box[1] * t.box[2]), rows = box * (size_t)t.channels * 2 + box * sizeof(int);
+  size_t box = (size_t)(t.samples * t.box[0] * t.box[1] * t.box[2]),
+         rows = box * (size_t)t.channels * 2 + box * sizeof(int);
   size_t lines = (size_t)(columns <= 32 ? 4 : 8) * 8 * TILE_LINE * sizeof(float);
   return rows > lines ? rows : lines;
 }
@@ -286,13 +289,18 @@ static hr_status tiles_run(const hr_call *call, const hr_conv_sizes &s, const hr
     p.tiles[d] = (int)t.tiles[d];
     blocks *= t.tiles[d];
   }
-  tile_weights order = {forward ? s.in * kernel : kernel, forward ? kernel : s.in * kernel, p.columns, p.channels,
-                        p.chunks, p.taps, t.channels / 16};
+  tile_weights order = {forward ? s.in * kernel : kernel,
+                        forward ? kernel : s.in * kernel,
+                        p.columns,
+                        p.channels,
+                        p.chunks,
+                        p.taps,
+                        t.channels / 16};
   int64_t words = (int64_t)(hr__conv_tile_weights(&walk, &t, channels, columns) >> 4) - 64;
   launch(tile_weights_kernel<T>, (unsigned)divide_up(words, 256), 256, 0, call_stream(call),
          (const T *)call->in[1].data, weights, p.w, order, words);
-  launch(tiles_form_of<T>(columns, t.channels), (unsigned)blocks, columns <= 32 ? 128 : 256,
-         tiles_shared(t, columns), call_stream(call), p);
+  launch(tiles_form_of<T>(columns, t.channels), (unsigned)blocks, columns <= 32 ? 128 : 256, tiles_shared(t, columns),
+         call_stream(call), p);
   return launched();
 }
 
@@ -311,7 +319,8 @@ template <typename T> static bool tiles_allow(void) {
 #define TILES_FORM(T, WM, WN)                                                                                          \
   (const void *)tiles_kernel<T, 16, WM, WN>, (const void *)tiles_kernel<T, 32, WM, WN>,                                \
       (const void *)tiles_kernel<T, 64, WM, WN>
-#define TILES_TYPE(T) TILES_FORM(T, 4, 1), TILES_FORM(T, 4, 2), TILES_FORM(T, 2, 4), (const void *)tile_weights_kernel<T>
+#define TILES_TYPE(T)                                                                                                  \
+  TILES_FORM(T, 4, 1), TILES_FORM(T, 4, 2), TILES_FORM(T, 2, 4), (const void *)tile_weights_kernel<T>
 #define TILES_FUNCTIONS TILES_TYPE(bf16), TILES_TYPE(f16)
 
 #endif

@@ -1,6 +1,6 @@
-/* dW of convolutions of 16-bit types: a block of threads goes through the tiles of a part of all places, with the box of
- * x and the places of dy as rows in shared memory (op/conv_tiles.cuh), and sums [32 channels of dy, 16 of x] for each of
- * up to 27 taps in registers. Sums of parts are added in their order.
+/* dW of convolutions of 16-bit types: a block of threads goes through the tiles of a part of all places, with the box
+ * of x and the places of dy as rows in shared memory (op/conv_tiles.cuh), and sums [32 channels of dy, 16 of x] for
+ * each of up to 27 taps in registers. Sums of parts are added in their order.
  */
 #ifndef HR_OP_CONV_TILES_DW_CUH
 #define HR_OP_CONV_TILES_DW_CUH
@@ -13,7 +13,7 @@ enum { TILES_DW_THREADS = 32 * HR_CONV_DW_WARPS };
 template <typename T> struct tile_dw_call {
   conv_steps w;
   const T *dy, *x;
-  float *sums; /* [parts, K, C, taps] */
+  float *sums;            /* [parts, K, C, taps] */
   int64_t x_size, y_size; /* elements of a channel */
   int64_t tiles_all, parts;
   int outs, ins, groups; /* blocks of channels of dy, of x, of taps */
@@ -121,7 +121,8 @@ static __global__ void __launch_bounds__(TILES_DW_THREADS, 2)
 #pragma unroll
         for (int e = 0; e < 4; e++) {
           int64_t k = out + m * 16 + e / 2 * 8 + q, c = in + n * 8 + 2 * t + e % 2;
-          if (own + tap < taps && k < p.out && c < p.in) to[(k * p.in + c) * p.taps + first_tap + own + tap] = sums[tap][m][n][e];
+          if (own + tap < taps && k < p.out && c < p.in)
+            to[(k * p.in + c) * p.taps + first_tap + own + tap] = sums[tap][m][n][e];
         }
 }
 
@@ -171,7 +172,7 @@ template <typename T> static bool tiles_dw_allow(void) {
                               HR_CONV_TILE_SHARED) == cudaSuccess;
 }
 
-#define TILES_DW_TYPE(T) (const void *)tiles_dw_kernel<T, 1>, (const void *)tiles_dw_kernel<T, 3>
+#define TILES_DW_TYPE(T)   (const void *)tiles_dw_kernel<T, 1>, (const void *)tiles_dw_kernel<T, 3>
 #define TILES_DW_FUNCTIONS TILES_DW_TYPE(bf16), TILES_DW_TYPE(f16)
 
 #endif

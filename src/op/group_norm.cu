@@ -334,8 +334,8 @@ static hr_status group_norm_bwd_run(const hr_call *call) {
 }
 
 #define GROUP_PACKS(kernel, T, W) (const void *)kernel<T, W, GROUP_WIDE<T>>, (const void *)kernel<T, W, 1>
-#define GROUP_TYPE(kernel, T) GROUP_PACKS(kernel, T, float), GROUP_PACKS(kernel, T, bf16), GROUP_PACKS(kernel, T, f16)
-#define GROUP_FUNCTIONS(kernel) GROUP_TYPE(kernel, float), GROUP_TYPE(kernel, bf16), GROUP_TYPE(kernel, f16)
+#define GROUP_TYPE(kernel, T)     GROUP_PACKS(kernel, T, float), GROUP_PACKS(kernel, T, bf16), GROUP_PACKS(kernel, T, f16)
+#define GROUP_FUNCTIONS(kernel)   GROUP_TYPE(kernel, float), GROUP_TYPE(kernel, bf16), GROUP_TYPE(kernel, f16)
 
 extern "C" const hr_cuda_launcher hr_cuda_group_norm = {
     {group_norm_prepare, nullptr, group_norm_run},

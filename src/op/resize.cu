@@ -12,7 +12,7 @@ template <typename T> struct resize_call {
   T *out;
   hr_between *between[HR_RESIZE_AXES];
   hr_reached *reached[HR_RESIZE_AXES]; /* NULL: forward */
-  int64_t rows; /* of the result's last axis */
+  int64_t rows;                        /* of the result's last axis */
 };
 
 template <typename T> static __global__ void __launch_bounds__(RESIZE_THREADS) resize_tables_kernel(resize_call<T> c) {
