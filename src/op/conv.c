@@ -179,13 +179,7 @@ static void conv_grad(hr_adjoint *a, const hr_node *node) {
   if (dy == HR_NONE) return;
   const hr_conv_args *args = node->args;
   const hr_desc x = b->graph->values[node->in[0]].desc, w = b->graph->values[node->in[1]].desc;
-  if (hr__wants_grad(a, 0)) {
-    hr_conv_dx_args dx = {.conv = *args};
-    for (int d = 2; d < x.rank; d++)
-      dx.size[d - 2] = x.dim[d];
-    hr_id in[] = {dy, hr__saved_in(a, 1), hr__grad_partial(a, 0)};
-    hr__grad_set(a, 0, hr__emit(b, &hr_op_conv_dx, in, 3, &dx));
-  }
+  /* x is read once more, by dW: after that dx may lie where it was. */
   if (hr__wants_grad(a, 1)) {
     hr_conv_dw_args dw = {.conv = *args, .dtype = hr__grad_dtype(a, 1)};
     for (int d = 2; d < w.rank; d++)
@@ -197,6 +191,13 @@ static void conv_grad(hr_adjoint *a, const hr_node *node) {
     hr_id in[] = {dy, hr__grad_partial(a, 2)};
     hr__grad_set(a, 2, hr__emit(b, &hr_op_conv_db, in, 2, &(hr_conv_db_args){hr__grad_dtype(a, 2)}));
   }
+  if (hr__wants_grad(a, 0)) {
+    hr_conv_dx_args dx = {.conv = *args};
+    for (int d = 2; d < x.rank; d++)
+      dx.size[d - 2] = x.dim[d];
+    hr_id in[] = {dy, hr__saved_in(a, 1), hr__grad_partial(a, 0)};
+    hr__grad_set(a, 0, hr__emit(b, &hr_op_conv_dx, in, 3, &dx));
+  }
   if (node->in[3] != HR_NONE && hr__wants_grad(a, 3)) hr__grad_add(a, 3, dy);
 }
 
@@ -207,8 +208,6 @@ static void conv_dx_grad(hr_adjoint *a, const hr_node *node) {
   if (g == HR_NONE) return;
   const hr_conv_args *args = &((const hr_conv_dx_args *)node->args)->conv;
   const hr_desc w = b->graph->values[node->in[1]].desc;
-  if (hr__wants_grad(a, 0))
-    hr__grad_set(a, 0, hr__conv_add(b, g, hr__saved_in(a, 1), HR_NONE, hr__grad_partial(a, 0), args));
   if (hr__wants_grad(a, 1)) {
     hr_conv_dw_args dw = {.conv = *args, .dtype = hr__grad_dtype(a, 1)};
     for (int d = 2; d < w.rank; d++)
@@ -216,6 +215,8 @@ static void conv_dx_grad(hr_adjoint *a, const hr_node *node) {
     hr_id in[] = {hr__saved_in(a, 0), g, hr__grad_partial(a, 1)};
     hr__grad_set(a, 1, hr__emit(b, &hr_op_conv_dw, in, 3, &dw));
   }
+  if (hr__wants_grad(a, 0))
+    hr__grad_set(a, 0, hr__conv_add(b, g, hr__saved_in(a, 1), HR_NONE, hr__grad_partial(a, 0), args));
   if (node->in[2] != HR_NONE && hr__wants_grad(a, 2)) hr__grad_add(a, 2, g);
 }
 
@@ -231,6 +232,12 @@ static hr_conv_sizes conv_dx_sizes(const hr_op_view *view) {
 
 static hr_conv_sizes conv_dw_sizes(const hr_op_view *view) {
   return hr__conv_sizes(&view->in[1], &view->out[0], &view->in[0], &((const hr_conv_dw_args *)view->args)->conv);
+}
+
+/* Whether the GPU's kernels unfold nothing. */
+static bool tiled(const hr_op_view *view, const hr_conv_sizes *s, hr_conv_part part) {
+  hr_conv_sizes flat = hr__conv_flat(*s);
+  return view->kind == HR_CUDA && hr__conv_cuda_way(&flat, view->in[0].dtype, part) == HR_CONV_TILED;
 }
 
 /* Each of `times` products of all groups; `unfolded`: elements that are written and read once more. */
@@ -255,7 +262,8 @@ static void conv_cost(const hr_op_view *view, hr_cost *cost) {
   if (streams(view, &s, cost)) return;
   int64_t rows = s.samples * hr__conv_volume(s.y), inner = s.in * hr__conv_volume(s.kernel);
   hr_product product = {.m = rows, .n = s.out, .k = inner, .times = s.groups, .transpose_b = true};
-  product_cost(view, product, (double)rows * (double)inner * (double)s.groups, cost);
+  product_cost(view, product, tiled(view, &s, HR_CONV_FORWARD) ? 0 : (double)rows * (double)inner * (double)s.groups,
+               cost);
 }
 
 /* As many products as walks, of which each takes its share of the kernel. */
@@ -265,7 +273,8 @@ static void conv_dx_cost(const hr_op_view *view, hr_cost *cost) {
   int64_t walks = hr__conv_dx_walks(&s), rows = (s.samples * hr__conv_volume(s.x) - 1) / walks + 1;
   int64_t inner = (s.out * hr__conv_volume(s.kernel) - 1) / walks + 1;
   hr_product product = {.m = rows, .n = s.in, .k = inner, .times = s.groups * walks, .transpose_b = true};
-  product_cost(view, product, (double)rows * (double)inner * (double)product.times, cost);
+  product_cost(view, product, tiled(view, &s, HR_CONV_DX) ? 0 : (double)rows * (double)inner * (double)product.times,
+               cost);
 }
 
 static void conv_dw_cost(const hr_op_view *view, hr_cost *cost) {
@@ -273,7 +282,8 @@ static void conv_dw_cost(const hr_op_view *view, hr_cost *cost) {
   if (streams(view, &s, cost)) return;
   int64_t rows = s.samples * hr__conv_volume(s.y), inner = s.in * hr__conv_volume(s.kernel);
   hr_product product = {.m = s.out, .n = inner, .k = rows, .times = s.groups, .accumulate = true};
-  product_cost(view, product, (double)rows * (double)(inner + s.out) * (double)s.groups, cost);
+  product_cost(view, product,
+               tiled(view, &s, HR_CONV_DW) ? 0 : (double)rows * (double)(inner + s.out) * (double)s.groups, cost);
 }
 
 static void conv_db_cost(const hr_op_view *view, hr_cost *cost) {
@@ -281,20 +291,22 @@ static void conv_db_cost(const hr_op_view *view, hr_cost *cost) {
 }
 
 static size_t conv_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
-  hr_conv_sizes s = conv_sizes(view);
-  return kind == HR_CPU ? hr__conv_bytes(&s, view->in[0].dtype, threads) : hr__conv_cuda_bytes(&s, view->in[0].dtype);
+  hr_conv_sizes s = conv_sizes(view), flat = hr__conv_flat(s);
+  return kind == HR_CPU ? hr__conv_bytes(&s, view->in[0].dtype, threads)
+                        : hr__conv_cuda_bytes(&flat, view->in[0].dtype);
 }
 
 static size_t conv_dx_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
-  hr_conv_sizes s = conv_dx_sizes(view);
+  hr_conv_sizes s = conv_dx_sizes(view), flat = hr__conv_flat(s);
   hr_dtype dtype = view->in[0].dtype;
-  return kind == HR_CPU ? hr__conv_dx_bytes(&s, dtype, threads) : hr__conv_cuda_dx_bytes(&s, dtype);
+  return kind == HR_CPU ? hr__conv_dx_bytes(&s, dtype, threads) : hr__conv_cuda_dx_bytes(&flat, dtype);
 }
 
 static size_t conv_dw_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
-  hr_conv_sizes s = conv_dw_sizes(view);
+  hr_conv_sizes s = conv_dw_sizes(view), flat = hr__conv_flat(s);
   hr_dtype dtype = view->in[0].dtype, result = view->out[0].dtype;
-  return kind == HR_CPU ? hr__conv_dw_bytes(&s, dtype, result, threads) : hr__conv_cuda_dw_of(&s, dtype, result).bytes;
+  return kind == HR_CPU ? hr__conv_dw_bytes(&s, dtype, result, threads)
+                        : hr__conv_cuda_dw_of(&flat, dtype, result).bytes;
 }
 
 static size_t conv_db_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {

@@ -6,20 +6,23 @@
 #include "dev/cuda/cublaslt.h"
 #include "op/conv_db.cuh"
 #include "op/conv_direct.cuh"
+#include "op/conv_tiles.cuh"
+#include "op/conv_tiles_dw.cuh"
 #include "op/conv_unfold.cuh"
 
 static hr_conv_sizes conv_sizes(const hr_call *call) {
-  return hr__conv_sizes(&call->in[0].desc, &call->in[1].desc, &call->out[0].desc, (const hr_conv_args *)call->args);
+  return hr__conv_flat(
+      hr__conv_sizes(&call->in[0].desc, &call->in[1].desc, &call->out[0].desc, (const hr_conv_args *)call->args));
 }
 
 static hr_conv_sizes dx_sizes(const hr_call *call) {
   const hr_conv_dx_args *args = (const hr_conv_dx_args *)call->args;
-  return hr__conv_sizes(&call->out[0].desc, &call->in[1].desc, &call->in[0].desc, &args->conv);
+  return hr__conv_flat(hr__conv_sizes(&call->out[0].desc, &call->in[1].desc, &call->in[0].desc, &args->conv));
 }
 
 static hr_conv_sizes dw_sizes(const hr_call *call) {
   const hr_conv_dw_args *args = (const hr_conv_dw_args *)call->args;
-  return hr__conv_sizes(&call->in[1].desc, &call->out[0].desc, &call->in[0].desc, &args->conv);
+  return hr__conv_flat(hr__conv_sizes(&call->in[1].desc, &call->out[0].desc, &call->in[0].desc, &args->conv));
 }
 
 /* Products of a convolution: for each walk of whole blocks and of the last one, or those of dW. */
@@ -233,13 +236,27 @@ static hr_status walk_run(const hr_call *call, const hr_conv_sizes &s, const hr_
   return HR_OK;
 }
 
+/* ---- tiles ---- */
+
+template <typename F> static hr_status by_narrow(hr_dtype dtype, const F &function) {
+  return dtype == HR_BF16 ? function(bf16()) : function(f16());
+}
+
+static hr_status tiles_prepare(hr_dtype dtype) {
+  return by_narrow(dtype, [](auto t) {
+    using T = decltype(t);
+    return tiles_allow<T>() && tiles_dw_allow<T>() ? HR_OK : HR_FAILURE;
+  });
+}
+
 /* ---- conv ---- */
 
 static hr_status conv_prepare(const hr_call *call, void **prepared, hr_error *err) {
   hr_conv_sizes s = conv_sizes(call);
   hr_dtype dtype = call->in[0].desc.dtype;
-  hr_conv_way way = hr__conv_cuda_way(&s);
+  hr_conv_way way = hr__conv_cuda_way(&s, dtype, HR_CONV_FORWARD);
   hr_status status = sizes_check(call, s, hr__conv_cuda_bytes(&s, dtype), err);
+  if (status == HR_OK && way == HR_CONV_TILED) return tiles_prepare(dtype);
   if (status != HR_OK || way == HR_CONV_DIRECT) return status;
   conv_plan *plan = nullptr;
   status = plan_create(call, 2, &plan, err);
@@ -261,8 +278,14 @@ static hr_status conv_run(const hr_call *call) {
   const conv_plan *plan = (const conv_plan *)call->prepared;
   hr_conv_sizes s = conv_sizes(call);
   hr_dtype dtype = call->in[0].desc.dtype;
-  hr_conv_way way = hr__conv_cuda_way(&s);
+  hr_conv_way way = hr__conv_cuda_way(&s, dtype, HR_CONV_FORWARD);
   if (way == HR_CONV_VIEW) return groups_run(call, view_product(call, s), s.groups, 0, plan->products[0]);
+  if (way == HR_CONV_TILED)
+    return by_narrow(dtype, [&](auto t) {
+      using T = decltype(t);
+      return tiles_run<T>(call, s, hr__conv_walk(&s), true, (const T *)call->in[2].data, (const T *)call->in[3].data,
+                          (uint4 *)call->workspace);
+    });
   if (way == HR_CONV_UNFOLDED) {
     walk_call w = {call->in[1].data, &call->in[2], &call->in[3], 0};
     return walk_run(call, s, hr__conv_cuda_forward(&s, dtype), w, plan->products);
@@ -288,11 +311,30 @@ static walk_call dx_walk(const hr_call *call, const hr_conv_sizes &s) {
   return w;
 }
 
+/* A walk after another; the weights of one are overwritten by those of the next. */
+static hr_status dx_tiled(const hr_call *call, const hr_conv_sizes &s, hr_dtype dtype) {
+  walk_call w = {nullptr, nullptr, &call->in[2], 0};
+  hr_status status = HR_OK;
+  for (int64_t number = 0; number < hr__conv_dx_walks(&s) && status == HR_OK; number++) {
+    hr_conv_cuda_pass p = hr__conv_cuda_dx(&s, number, dtype);
+    if (p.rows == 0) continue;
+    if (p.taps == 0)
+      status = walk_run(call, s, p, w, nullptr);
+    else
+      status = by_narrow(dtype, [&](auto t) {
+        using T = decltype(t);
+        return tiles_run<T>(call, s, p.walk, false, nullptr, (const T *)call->in[2].data, (uint4 *)call->workspace);
+      });
+  }
+  return status;
+}
+
 static hr_status conv_dx_prepare(const hr_call *call, void **prepared, hr_error *err) {
   hr_conv_sizes s = dx_sizes(call);
   hr_dtype dtype = call->in[0].desc.dtype;
-  hr_conv_way way = hr__conv_cuda_way(&s);
+  hr_conv_way way = hr__conv_cuda_way(&s, dtype, HR_CONV_DX);
   hr_status status = sizes_check(call, s, hr__conv_cuda_dx_bytes(&s, dtype), err);
+  if (status == HR_OK && way == HR_CONV_TILED) return tiles_prepare(dtype);
   if (status != HR_OK || way == HR_CONV_DIRECT) return status;
   conv_plan *plan = nullptr;
   int64_t walks = hr__conv_dx_walks(&s);
@@ -315,8 +357,9 @@ static hr_status conv_dx_run(const hr_call *call) {
   const conv_plan *plan = (const conv_plan *)call->prepared;
   hr_conv_sizes s = dx_sizes(call);
   hr_dtype dtype = call->in[0].desc.dtype;
-  hr_conv_way way = hr__conv_cuda_way(&s);
+  hr_conv_way way = hr__conv_cuda_way(&s, dtype, HR_CONV_DX);
   if (way == HR_CONV_VIEW) return groups_run(call, view_dx_product(call, s), s.groups, 0, plan->products[0]);
+  if (way == HR_CONV_TILED) return dx_tiled(call, s, dtype);
   if (way == HR_CONV_UNFOLDED) {
     hr_status status = HR_OK;
     for (int64_t number = 0; number < hr__conv_dx_walks(&s) && status == HR_OK; number++) {
@@ -380,9 +423,10 @@ static int64_t dw_rows(const hr_conv_cuda_dw &p, int64_t block) {
 
 static hr_status conv_dw_prepare(const hr_call *call, void **prepared, hr_error *err) {
   hr_conv_sizes s = dw_sizes(call);
-  hr_conv_way way = hr__conv_cuda_way(&s);
+  hr_conv_way way = hr__conv_cuda_way(&s, call->in[0].desc.dtype, HR_CONV_DW);
   hr_conv_cuda_dw p = hr__conv_cuda_dw_of(&s, call->in[0].desc.dtype, call->out[0].desc.dtype);
   hr_status status = sizes_check(call, s, p.bytes, err);
+  if (status == HR_OK && way == HR_CONV_TILED) return tiles_prepare(call->in[0].desc.dtype);
   if (status != HR_OK || way == HR_CONV_DIRECT) return status;
   conv_plan *plan = nullptr;
   status = plan_create(call, DW_PRODUCTS, &plan, err);
@@ -447,12 +491,22 @@ static hr_status conv_dw_direct(const hr_call *call, const hr_conv_sizes &s, con
   });
 }
 
+static hr_status conv_dw_tiled(const hr_call *call, const hr_conv_sizes &s) {
+  hr_conv_dw_tile tile;
+  if (!hr__conv_dw_tile_of(&s, &tile)) return HR_FAILURE;
+  return by_narrow(call->in[0].desc.dtype, [&](auto t) {
+    return by_dtype(call->out[0].desc.dtype,
+                    [&](auto r) { return tiles_dw_run<decltype(t), decltype(r)>(call, s, tile); });
+  });
+}
+
 static hr_status conv_dw_run(const hr_call *call) {
   const conv_plan *plan = (const conv_plan *)call->prepared;
   hr_conv_sizes s = dw_sizes(call);
   hr_conv_cuda_dw p = hr__conv_cuda_dw_of(&s, call->in[0].desc.dtype, call->out[0].desc.dtype);
-  hr_conv_way way = hr__conv_cuda_way(&s);
+  hr_conv_way way = hr__conv_cuda_way(&s, call->in[0].desc.dtype, HR_CONV_DW);
   if (way == HR_CONV_DIRECT) return conv_dw_direct(call, s, p);
+  if (way == HR_CONV_TILED) return conv_dw_tiled(call, s);
   if (way == HR_CONV_VIEW) return groups_run(call, view_dw_product(call, s), s.groups, 0, plan->products[DW_FIRST]);
   for (int64_t block = 0; block * p.block < p.rows; block++) {
     hr_status status = dw_block_run(call, s, p, block, plan->products);
@@ -462,11 +516,12 @@ static hr_status conv_dw_run(const hr_call *call) {
 }
 
 extern "C" const hr_cuda_launcher hr_cuda_conv = {{conv_prepare, conv_release, conv_run},
-                                                  {UNFOLD_FUNCTIONS, PUT_FUNCTIONS, DIRECT_FUNCTIONS}};
+                                                  {UNFOLD_FUNCTIONS, PUT_FUNCTIONS, DIRECT_FUNCTIONS, TILES_FUNCTIONS}};
 extern "C" const hr_cuda_launcher hr_cuda_conv_dx = {
     {conv_dx_prepare, conv_release, conv_dx_run},
-    {UNFOLD_FUNCTIONS, PUT_FUNCTIONS, REORDER_FUNCTIONS, DIRECT_DX_FUNCTIONS}};
-extern "C" const hr_cuda_launcher hr_cuda_conv_dw = {{conv_dw_prepare, conv_release, conv_dw_run},
-                                                     {UNFOLD_FUNCTIONS, DIRECT_DW_FUNCTIONS, SUM_FUNCTIONS}};
+    {UNFOLD_FUNCTIONS, PUT_FUNCTIONS, REORDER_FUNCTIONS, DIRECT_DX_FUNCTIONS, TILES_FUNCTIONS}};
+extern "C" const hr_cuda_launcher hr_cuda_conv_dw = {
+    {conv_dw_prepare, conv_release, conv_dw_run},
+    {UNFOLD_FUNCTIONS, DIRECT_DW_FUNCTIONS, TILES_DW_FUNCTIONS, SUM_FUNCTIONS}};
 extern "C" const hr_cuda_launcher hr_cuda_conv_db = {{conv_db_prepare, nullptr, conv_db_run},
                                                      {CONV_DB(float), CONV_DB(bf16), CONV_DB(f16), SUM_FUNCTIONS}};

@@ -1,15 +1,16 @@
 /* How convolutions go on CUDA, and where their workspace keeps things; plain C, for the planner and for the kernels.
  *
  * Where a group has one channel of x the sums are short: kernels read x itself. Where a window is all of x a product
- * does. All others unfold a block of rows (places of all samples) [rows, C taps], multiply it by the weights of each
- * group into f32 [rows, K], and put that into the order of the result. Blocks are small enough for the second-level
- * cache of large GPUs, which is what bounds the workspace as well.
+ * does. In 16-bit types kernels of their own take a tile of places at a time (op/conv_tile.h). All others unfold a
+ * block of rows (places of all samples) [rows, C taps], multiply it by the weights of each group into f32 [rows, K],
+ * and put that into the order of the result. Blocks are small enough for the second-level cache of large GPUs, which is
+ * what bounds the workspace as well.
  */
 #ifndef HR_OP_CONV_CUDA_H
 #define HR_OP_CONV_CUDA_H
 
 #include "dev/cuda/limits.h"
-#include "op/conv_walk.h"
+#include "op/conv_tile.h"
 
 enum {
   HR_CONV_CUDA_BLOCK = 32 << 20,    /* bytes of a block of rows, unfolded and multiplied */
@@ -20,12 +21,33 @@ enum {
   HR_CONV_CUDA_PARTS = 1024         /* partial sums, at most */
 };
 
-typedef enum hr_conv_way { HR_CONV_DIRECT, HR_CONV_VIEW, HR_CONV_UNFOLDED } hr_conv_way;
+typedef enum hr_conv_way { HR_CONV_DIRECT, HR_CONV_VIEW, HR_CONV_TILED, HR_CONV_UNFOLDED } hr_conv_way;
+typedef enum hr_conv_part { HR_CONV_FORWARD, HR_CONV_DX, HR_CONV_DW } hr_conv_part;
 
-static inline hr_conv_way hr__conv_cuda_way(const hr_conv_sizes *s) {
+/* Whether the kernels of tiles take all of it. Products of single taps that are large are better off with a library. */
+static inline bool hr__conv_cuda_tiled(const hr_conv_sizes *s, hr_dtype dtype, hr_conv_part part) {
+  hr_conv_tile tile;
+  hr_conv_dw_tile dw;
+  if (dtype == HR_F32 || s->groups != 1 || s->samples == 0 || hr__conv_volume(s->y) < HR_CONV_TILE_PLACES) return false;
+  if (part == HR_CONV_DW)
+    return (hr__conv_volume(s->kernel) > 1 || s->in * s->out <= HR_CONV_TILE_SINGLE) && hr__conv_dw_tile_of(s, &dw);
+  if (part == HR_CONV_FORWARD) {
+    hr_conv_walk walk = hr__conv_walk(s);
+    return hr__conv_gather_tile(&walk, s->samples, s->in, s->out, &tile);
+  }
+  for (int64_t number = 0; number < hr__conv_dx_walks(s); number++) {
+    hr_conv_walk walk = hr__conv_dx_walk(s, number);
+    bool some = hr__conv_volume(walk.places) > 0 && hr__conv_volume(walk.taps) > 0;
+    if (some && !hr__conv_gather_tile(&walk, s->samples, s->out, s->in, &tile)) return false;
+  }
+  return true;
+}
+
+static inline hr_conv_way hr__conv_cuda_way(const hr_conv_sizes *s, hr_dtype dtype, hr_conv_part part) {
   bool view = hr__conv_is_view(s);
   if (s->in == 1 && !(view && s->groups == 1)) return HR_CONV_DIRECT;
-  return view ? HR_CONV_VIEW : HR_CONV_UNFOLDED;
+  if (view) return HR_CONV_VIEW;
+  return hr__conv_cuda_tiled(s, dtype, part) ? HR_CONV_TILED : HR_CONV_UNFOLDED;
 }
 
 static inline size_t hr__conv_cuda_up(size_t bytes) {
@@ -91,10 +113,23 @@ static inline hr_conv_cuda_pass hr__conv_cuda_dx(const hr_conv_sizes *s, int64_t
   return hr__conv_cuda_pass_of(s, &walk, s->out, s->in, dtype);
 }
 
+/* Weights of a walk in the order of registers. */
+static inline size_t hr__conv_tiled_bytes(const hr_conv_walk *walk, int64_t samples, int64_t channels,
+                                          int64_t columns) {
+  hr_conv_tile tile;
+  bool some = hr__conv_volume(walk->places) > 0 && hr__conv_volume(walk->taps) > 0;
+  if (!some || !hr__conv_gather_tile(walk, samples, channels, columns, &tile)) return 0;
+  return hr__conv_tile_weights(walk, &tile, channels, columns);
+}
+
 static inline size_t hr__conv_cuda_bytes(const hr_conv_sizes *s, hr_dtype dtype) {
-  hr_conv_way way = hr__conv_cuda_way(s);
+  hr_conv_way way = hr__conv_cuda_way(s, dtype, HR_CONV_FORWARD);
   if (way == HR_CONV_DIRECT) return 0;
   if (way == HR_CONV_VIEW) return hr__lt_bytes(s->samples, s->out, dtype, dtype);
+  if (way == HR_CONV_TILED) {
+    hr_conv_walk walk = hr__conv_walk(s);
+    return hr__conv_tiled_bytes(&walk, s->samples, s->in, s->out);
+  }
   return hr__conv_cuda_forward(s, dtype).bytes;
 }
 
@@ -105,14 +140,17 @@ static inline size_t hr__conv_cuda_reordered(const hr_conv_sizes *s, hr_dtype dt
 }
 
 static inline size_t hr__conv_cuda_dx_bytes(const hr_conv_sizes *s, hr_dtype dtype) {
-  hr_conv_way way = hr__conv_cuda_way(s);
+  hr_conv_way way = hr__conv_cuda_way(s, dtype, HR_CONV_DX);
   size_t most = 0;
   if (way == HR_CONV_DIRECT) return 0;
   if (way == HR_CONV_VIEW) return hr__lt_bytes(s->samples, s->in * hr__conv_volume(s->kernel), dtype, dtype);
   for (int64_t number = 0; number < hr__conv_dx_walks(s); number++) {
-    size_t bytes = hr__conv_cuda_dx(s, number, dtype).bytes;
+    hr_conv_walk walk = hr__conv_dx_walk(s, number);
+    size_t bytes = way == HR_CONV_TILED ? hr__conv_tiled_bytes(&walk, s->samples, s->out, s->in)
+                                        : hr__conv_cuda_dx(s, number, dtype).bytes;
     if (bytes > most) most = bytes;
   }
+  if (way == HR_CONV_TILED) return most;
   return hr__conv_cuda_reordered(s, dtype) + most;
 }
 
@@ -135,7 +173,7 @@ static inline int64_t hr__conv_cuda_parts(int64_t count, int64_t least, int64_t 
 
 static inline hr_conv_cuda_dw hr__conv_cuda_dw_of(const hr_conv_sizes *s, hr_dtype dtype, hr_dtype result) {
   hr_conv_cuda_dw p;
-  hr_conv_way way = hr__conv_cuda_way(s);
+  hr_conv_way way = hr__conv_cuda_way(s, dtype, HR_CONV_DW);
   size_t element = hr__conv_cuda_element(dtype);
   p.taps = hr__conv_volume(s->kernel);
   p.inner = s->in * p.taps;
@@ -155,6 +193,12 @@ static inline hr_conv_cuda_dw hr__conv_cuda_dw_of(const hr_conv_sizes *s, hr_dty
     p.bytes = hr__lt_bytes(s->out, p.inner, dtype, result);
     return p;
   }
+  if (way == HR_CONV_TILED) {
+    hr_conv_dw_tile tile;
+    hr__conv_dw_tile_of(s, &tile);
+    p.bytes = (size_t)(tile.parts * s->out * p.inner) * 4;
+    return p;
+  }
   size_t row = (size_t)(s->groups * (p.inner + s->out)) * element;
   p.block = hr__conv_cuda_block(p.rows, hr__conv_volume(s->y), row);
   if (p.staged) p.x = hr__conv_cuda_up((size_t)(s->groups * s->out * p.inner) * 4);
@@ -164,12 +208,15 @@ static inline hr_conv_cuda_dw hr__conv_cuda_dw_of(const hr_conv_sizes *s, hr_dty
   return p;
 }
 
-/* conv_db: sums of parts of the samples, [parts, K]. */
+/* conv_db: sums of parts of the samples, or of pieces of each sample's channels where these are long, [parts, K]. */
 typedef struct hr_conv_cuda_db {
   int64_t samples, channels, places; /* of dy */
   int64_t parts, part;               /* samples of each */
+  int64_t pieces, piece;             /* of a channel; places of each. More than one: a part is one sample */
   size_t bytes;
 } hr_conv_cuda_db;
+
+enum { HR_CONV_DB_PIECE = 64 << 10 };
 
 static inline hr_conv_cuda_db hr__conv_cuda_db_of(const hr_desc *dy) {
   hr_conv_cuda_db p;
@@ -178,10 +225,17 @@ static inline hr_conv_cuda_db hr__conv_cuda_db_of(const hr_desc *dy) {
   p.places = 1;
   for (int d = 2; d < dy->rank; d++)
     p.places *= dy->dim[d];
+  p.pieces = p.places > HR_CONV_DB_PIECE ? hr__conv_cuda_parts(p.places, HR_CONV_DB_PIECE, p.channels * p.samples) : 1;
+  p.piece = p.places;
   int64_t parts = hr__conv_cuda_parts(p.samples, p.places < 1024 ? 8 : 1, p.channels);
+  if (p.pieces > 1) {
+    p.piece = ((p.places - 1) / p.pieces / HR_CONV_CUDA_GRAIN + 1) * HR_CONV_CUDA_GRAIN;
+    p.pieces = (p.places - 1) / p.piece + 1;
+    parts = p.samples;
+  }
   p.part = (p.samples - 1) / parts + 1;
   p.parts = (p.samples - 1) / p.part + 1;
-  p.bytes = (size_t)(p.parts * p.channels) * 4;
+  p.bytes = (size_t)(p.parts * p.pieces * p.channels) * 4;
   return p;
 }
 

@@ -15,13 +15,14 @@ template <typename T, int W>
 static __global__ void __launch_bounds__(DB_THREADS)
     conv_db_kernel(const T *dy, float *partial, const __grid_constant__ hr_conv_cuda_db p, int tile) {
   __shared__ float sums[DB_THREADS];
-  int64_t packs = p.places / W, channel = (int64_t)blockIdx.x * tile, part = blockIdx.y;
+  int64_t channel = (int64_t)blockIdx.x * tile, part = blockIdx.y / p.pieces, first = blockIdx.y % p.pieces * p.piece;
+  int64_t packs = (p.places - first < p.piece ? p.places - first : p.piece) / W;
   int64_t left = p.channels - channel < tile ? p.channels - channel : tile;
   int64_t end = (part + 1) * p.part < p.samples ? (part + 1) * p.part : p.samples;
   float sum = 0.0f;
 #pragma unroll 4
   for (int64_t sample = part * p.part; sample < end; sample++) {
-    const T *from = dy + (sample * p.channels + channel) * p.places;
+    const T *from = dy + (sample * p.channels + channel) * p.places + first;
     for (int64_t i = threadIdx.x; i < left * packs; i += DB_THREADS) {
       float x[W], pack_sum = 0.0f;
       pack_read<W>(from + i * W, x);
@@ -38,18 +39,18 @@ static __global__ void __launch_bounds__(DB_THREADS)
       if ((int)threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
       __syncthreads();
     }
-    if (threadIdx.x == 0) partial[part * p.channels + channel] = sums[0];
+    if (threadIdx.x == 0) partial[blockIdx.y * p.channels + channel] = sums[0];
   } else if (threadIdx.x < left) {
     float total = 0.0f;
     for (int i = 0; i < (int)packs; i++)
       total += sums[threadIdx.x * (int)packs + i];
-    partial[part * p.channels + channel + threadIdx.x] = total;
+    partial[blockIdx.y * p.channels + channel + threadIdx.x] = total;
   }
 }
 
 template <typename T, int W> static hr_status conv_db_launch(const hr_call *call, const hr_conv_cuda_db &p) {
-  int64_t packs = p.places / W, tile = packs < DB_THREADS ? DB_THREADS / packs : 1;
-  dim3 grid((unsigned)divide_up(p.channels, tile), (unsigned)p.parts);
+  int64_t packs = p.piece / W, tile = packs < DB_THREADS ? DB_THREADS / packs : 1;
+  dim3 grid((unsigned)divide_up(p.channels, tile), (unsigned)(p.parts * p.pieces));
   launch(conv_db_kernel<T, W>, grid, DB_THREADS, 0, call_stream(call), (const T *)call->in[0].data,
          (float *)call->workspace, p, (int)tile);
   return launched();
@@ -74,7 +75,7 @@ static hr_status conv_db_run(const hr_call *call) {
   });
   if (status != HR_OK) return status;
   columns_shape sums = {};
-  sums.rows = p.parts;
+  sums.rows = p.parts * p.pieces;
   sums.columns = sums.row = p.channels;
   sums.groups = sums.used = 1;
   return by_dtype(call->out[0].desc.dtype, [&](auto r) {

@@ -1,6 +1,8 @@
 /* group_norm and its backward op on CUDA: a block for each piece, one for each row between; op/group_norm_kernel.c has
  * the formulas. Sums are made by threads, warps and block in this order, whatever the device; indices are 64 bits wide.
  */
+#include <type_traits>
+
 #include "op/norm.cuh"
 extern "C" {
 #include "op/group_norm.h"
@@ -35,25 +37,55 @@ __device__ inline piece piece_here(const hr_group_sizes &s) {
   return p;
 }
 
-__device__ inline float normal_cdf(float z) {
-  return 0.5f * erfcf(-0.707106781f * z);
+/* The normal distribution's part below z, within 8e-8, and its density but for a factor: by Abramowitz and Stegun's
+ * formula 7.1.26, which needs one exponential for both. */
+struct normal_at {
+  float below, bell; /* bell: exp(-z^2 / 2) */
+};
+__device__ inline normal_at normal_of(float z) {
+  float t = __fdividef(1.0f, 1.0f + 0.231641888f * fabsf(z)), bell = near_power_of_two(-0.721347520f * z * z);
+  float part = t * (0.127414796f + t * (-0.142248368f + t * (0.710706871f + t * (-0.726576014f + t * 0.530702715f))));
+  float tail = part * bell;
+  return {z >= 0.0f ? 1.0f - tail : tail, bell};
+}
+__device__ inline float gelu_of(float z) {
+  return z * normal_of(z).below;
 }
 __device__ inline float slope_of_gelu(float z) {
-  return normal_cdf(z) + 0.398942280f * z * expf(-0.5f * z * z);
+  normal_at n = normal_of(z);
+  return n.below + 0.398942280f * z * n.bell;
 }
 
-template <typename T, typename W>
+/* Packs of a piece that a thread goes through, GROUP_THREADS apart: function(element of x), with V behind it. */
+template <int V, typename F> __device__ inline void each_pack(const piece &p, const F &function) {
+#pragma unroll 4
+  for (int64_t i = threadIdx.x * V; i < p.count; i += GROUP_THREADS * V)
+    function(p.at + i);
+}
+
+/* V: elements that are read at once; pieces then begin at multiples of them and have whole packs. */
+template <typename T, typename W, int V>
 static __global__ void __launch_bounds__(GROUP_THREADS) group_moments_kernel(group_call<T, W> c) {
   __shared__ float warps[2][GROUP_THREADS / WARP];
   piece p = piece_here(c.s);
   float sum = 0.0f, squares = 0.0f;
-  for (int64_t i = threadIdx.x; i < p.count; i += GROUP_THREADS)
-    sum += to_float(c.x[p.at + i]);
+  each_pack<V>(p, [&](int64_t at) {
+    float x[V];
+    pack_read<V>(c.x + at, x);
+#pragma unroll
+    for (int e = 0; e < V; e++)
+      sum += x[e];
+  });
   float mean = row_sum(sum, warps[0]) / (float)p.count;
-  for (int64_t i = threadIdx.x; i < p.count; i += GROUP_THREADS) {
-    float v = to_float(c.x[p.at + i]) - mean;
-    squares += v * v;
-  }
+  each_pack<V>(p, [&](int64_t at) {
+    float x[V];
+    pack_read<V>(c.x + at, x);
+#pragma unroll
+    for (int e = 0; e < V; e++) {
+      float v = x[e] - mean;
+      squares += v * v;
+    }
+  });
   squares = row_sum(squares, warps[1]);
   if (threadIdx.x != 0) return;
   c.pieces[2 * (int64_t)blockIdx.x] = mean;
@@ -92,32 +124,44 @@ static __global__ void __launch_bounds__(GROUP_THREADS) group_statistics_kernel(
   c.left[2 * (int64_t)blockIdx.x + 1] = (float)(1 / sqrt(of[0].squares / of[0].n + (double)c.eps));
 }
 
-template <typename T, typename W>
+template <typename T, typename W, int V>
 static __global__ void __launch_bounds__(GROUP_THREADS) group_apply_kernel(group_call<T, W> c) {
   piece p = piece_here(c.s);
   float mean = c.left[2 * p.row], scale = c.left[2 * p.row + 1] * to_float(c.w[p.channel]);
   float shift = to_float(c.b[p.channel]);
-  for (int64_t i = threadIdx.x; i < p.count; i += GROUP_THREADS) {
-    float z = (to_float(c.x[p.at + i]) - mean) * scale + shift;
-    c.to[p.at + i] = from_float<T>(c.gelu ? z * normal_cdf(z) : z);
-  }
+  each_pack<V>(p, [&](int64_t at) {
+    float x[V];
+    pack_read<V>(c.x + at, x);
+#pragma unroll
+    for (int e = 0; e < V; e++) {
+      float z = (x[e] - mean) * scale + shift;
+      x[e] = c.gelu ? gelu_of(z) : z;
+    }
+    pack_write<V>(c.to + at, x);
+  });
 }
 
 /* ---- backward ---- */
 
-template <typename T, typename W>
+template <typename T, typename W, int V>
 static __global__ void __launch_bounds__(GROUP_THREADS) group_sums_kernel(group_call<T, W> c) {
   __shared__ float2 warps[GROUP_THREADS / WARP];
   piece p = piece_here(c.s);
   float mean = c.statistics[2 * p.row], rstd = c.statistics[2 * p.row + 1];
   float w = to_float(c.w[p.channel]), b = to_float(c.b[p.channel]);
   float2 sums = {0.0f, 0.0f};
-  for (int64_t i = threadIdx.x; i < p.count; i += GROUP_THREADS) {
-    float n = (to_float(c.x[p.at + i]) - mean) * rstd, g = to_float(c.dy[p.at + i]);
-    if (c.gelu) g *= slope_of_gelu(n * w + b);
-    sums.x += g;
-    sums.y += g * n;
-  }
+  each_pack<V>(p, [&](int64_t at) {
+    float x[V], dy[V];
+    pack_read<V>(c.x + at, x);
+    pack_read<V>(c.dy + at, dy);
+#pragma unroll
+    for (int e = 0; e < V; e++) {
+      float n = (x[e] - mean) * rstd, g = dy[e];
+      if (c.gelu) g *= slope_of_gelu(n * w + b);
+      sums.x += g;
+      sums.y += g * n;
+    }
+  });
   sums = row_sum(sums, warps);
   if (threadIdx.x != 0) return;
   c.pieces[2 * (int64_t)blockIdx.x] = sums.x;
@@ -165,18 +209,36 @@ static __global__ void __launch_bounds__(GROUP_THREADS) group_rows_kernel(group_
 }
 
 /* dx may lie on dy, x or the partial sum: a thread writes only what it has read. */
-template <typename T, typename W>
+template <typename T, typename W, int V>
 static __global__ void __launch_bounds__(GROUP_THREADS) group_dx_kernel(group_call<T, W> c) {
   piece p = piece_here(c.s);
   float mean = c.statistics[2 * p.row], rstd = c.statistics[2 * p.row + 1];
   float w = to_float(c.w[p.channel]), b = to_float(c.b[p.channel]);
   float g_mean = c.row[2 * p.row], gn_mean = c.row[2 * p.row + 1];
-  for (int64_t i = threadIdx.x; i < p.count; i += GROUP_THREADS) {
-    float n = (to_float(c.x[p.at + i]) - mean) * rstd, g = to_float(c.dy[p.at + i]);
-    if (c.gelu) g *= slope_of_gelu(n * w + b);
-    float before = c.partial ? to_float(c.partial[p.at + i]) : 0.0f;
-    c.to[p.at + i] = from_float<T>(before + rstd * (g * w - g_mean - n * gn_mean));
-  }
+  each_pack<V>(p, [&](int64_t at) {
+    float x[V], dy[V], before[V] = {};
+    pack_read<V>(c.x + at, x);
+    pack_read<V>(c.dy + at, dy);
+    if (c.partial) pack_read<V>(c.partial + at, before);
+#pragma unroll
+    for (int e = 0; e < V; e++) {
+      float n = (x[e] - mean) * rstd, g = dy[e];
+      if (c.gelu) g *= slope_of_gelu(n * w + b);
+      x[e] = before[e] + rstd * (g * w - g_mean - n * gn_mean);
+    }
+    pack_write<V>(c.to + at, x);
+  });
+}
+
+template <typename T> constexpr int GROUP_WIDE = 16 / (int)sizeof(T);
+
+/* function(V as a constant): packs where every channel begins at a multiple of one. */
+template <typename T, typename... Pointers, typename F>
+static void by_packs(const hr_group_sizes &s, const F &function, Pointers... pointers) {
+  if (s.places % GROUP_WIDE<T> == 0 && wide(pointers...))
+    function(std::integral_constant<int, GROUP_WIDE<T>>());
+  else
+    function(std::integral_constant<int, 1>());
 }
 
 template <typename T, typename W> static hr_status group_norm_launch(const hr_call *call) {
@@ -193,9 +255,12 @@ template <typename T, typename W> static hr_status group_norm_launch(const hr_ca
   c.eps = args->eps;
   c.gelu = args->gelu;
   unsigned pieces = (unsigned)(c.s.planes * c.s.pieces_each);
-  launch(group_moments_kernel<T, W>, pieces, GROUP_THREADS, 0, stream, c);
-  launch(group_statistics_kernel<T, W>, (unsigned)c.s.rows, GROUP_THREADS, 0, stream, c);
-  launch(group_apply_kernel<T, W>, pieces, GROUP_THREADS, 0, stream, c);
+  auto both = [&](auto v) {
+    launch(group_moments_kernel<T, W, decltype(v)::value>, pieces, GROUP_THREADS, 0, stream, c);
+    launch(group_statistics_kernel<T, W>, (unsigned)c.s.rows, GROUP_THREADS, 0, stream, c);
+    launch(group_apply_kernel<T, W, decltype(v)::value>, pieces, GROUP_THREADS, 0, stream, c);
+  };
+  by_packs<T>(c.s, both, c.x, c.to);
   return launched();
 }
 
@@ -220,11 +285,14 @@ template <typename T, typename W> static hr_status group_norm_bwd_launch(const h
   c.row = c.planes + 2 * c.s.planes;
   c.gelu = args->norm.gelu;
   unsigned pieces = (unsigned)(c.s.planes * c.s.pieces_each);
-  launch(group_sums_kernel<T, W>, pieces, GROUP_THREADS, 0, stream, c);
-  launch(group_planes_kernel<T, W>, (unsigned)divide_up(c.s.planes, GROUP_THREADS), GROUP_THREADS, 0, stream, c);
-  launch(group_rows_kernel<T, W>, (unsigned)divide_up(c.s.rows + c.s.channels, GROUP_THREADS), GROUP_THREADS, 0, stream,
-         c);
-  if (args->want_dx) launch(group_dx_kernel<T, W>, pieces, GROUP_THREADS, 0, stream, c);
+  auto all = [&](auto v) {
+    launch(group_sums_kernel<T, W, decltype(v)::value>, pieces, GROUP_THREADS, 0, stream, c);
+    launch(group_planes_kernel<T, W>, (unsigned)divide_up(c.s.planes, GROUP_THREADS), GROUP_THREADS, 0, stream, c);
+    launch(group_rows_kernel<T, W>, (unsigned)divide_up(c.s.rows + c.s.channels, GROUP_THREADS), GROUP_THREADS, 0,
+           stream, c);
+    if (args->want_dx) launch(group_dx_kernel<T, W, decltype(v)::value>, pieces, GROUP_THREADS, 0, stream, c);
+  };
+  by_packs<T>(c.s, all, c.x, c.dy, c.partial, args->want_dx ? c.to : nullptr);
   return launched();
 }
 
@@ -265,11 +333,15 @@ static hr_status group_norm_bwd_run(const hr_call *call) {
   });
 }
 
+#define GROUP_PACKS(kernel, T, W) (const void *)kernel<T, W, GROUP_WIDE<T>>, (const void *)kernel<T, W, 1>
+#define GROUP_TYPE(kernel, T)     GROUP_PACKS(kernel, T, float), GROUP_PACKS(kernel, T, bf16), GROUP_PACKS(kernel, T, f16)
+#define GROUP_FUNCTIONS(kernel)   GROUP_TYPE(kernel, float), GROUP_TYPE(kernel, bf16), GROUP_TYPE(kernel, f16)
+
 extern "C" const hr_cuda_launcher hr_cuda_group_norm = {
     {group_norm_prepare, nullptr, group_norm_run},
-    {NORM_PAIRS(group_moments_kernel), NORM_PAIRS(group_statistics_kernel), NORM_PAIRS(group_apply_kernel)}};
+    {GROUP_FUNCTIONS(group_moments_kernel), NORM_PAIRS(group_statistics_kernel), GROUP_FUNCTIONS(group_apply_kernel)}};
 
 extern "C" const hr_cuda_launcher hr_cuda_group_norm_bwd = {
     {group_norm_bwd_prepare, nullptr, group_norm_bwd_run},
-    {NORM_PAIRS(group_sums_kernel), NORM_PAIRS(group_planes_kernel), NORM_PAIRS(group_rows_kernel),
-     NORM_PAIRS(group_dx_kernel)}};
+    {GROUP_FUNCTIONS(group_sums_kernel), NORM_PAIRS(group_planes_kernel), NORM_PAIRS(group_rows_kernel),
+     GROUP_FUNCTIONS(group_dx_kernel)}};

@@ -15,6 +15,8 @@
 #include "pass/prune.h"
 #include "recipe/rules.h"
 
+enum { SUMMARY_SHARE = 4096 }; /* of what its node makes, that a summary is at most */
+
 #define KEY  "memory.checkpoint"
 #define KEPT "none|selective|every-layer"
 
@@ -117,6 +119,18 @@ static bool layer_recomputed(const hr_graph *g, hr_id layer) {
   return false;
 }
 
+/* Whether a value is as good as nothing beside what its node makes with it: the statistics of a group norm. To make it
+ * again would make all of that. */
+static bool value_is_summary(const hr_graph *g, hr_id value) {
+  const hr_node *node = &g->nodes[g->values[value].producer];
+  size_t most = 0;
+  for (int j = 0; j < node->n_out; j++) {
+    size_t bytes = hr_desc_bytes(&g->values[node->out[j]].desc);
+    if (bytes > most) most = bytes;
+  }
+  return hr_desc_bytes(&g->values[value].desc) <= most / SUMMARY_SHARE;
+}
+
 static fate value_fate(const remat *r, hr_id value) {
   const hr_graph *g = r->g;
   const hr_node *node = &g->nodes[g->values[value].producer];
@@ -126,6 +140,7 @@ static fate value_fate(const remat *r, hr_id value) {
   if (scope == HR_NONE) return FATE_KEPT;
   if (block_recomputed(g, scope, layer)) return FATE_AGAIN; /* by a block inside of its layer */
   bool inside = layer_recomputed(g, layer == HR_NONE ? scope : layer);
+  if (!inside && value_is_summary(g, value)) return FATE_KEPT;
   switch (layer == HR_NONE ? HR_KEEP_ALL : r->keep[layer]) {
   case HR_KEEP_ALL:
     return inside ? FATE_AGAIN : FATE_KEPT;

@@ -164,6 +164,26 @@ static const hr_conv_dw_args dw_first = {CONV_FIRST, {7}, HR_F32}, dw_middle = {
                              dw_depthwise = {CONV_DEPTHWISE, {3, 3}, HR_BF16},
                              dw_multiplied = {CONV_MULTIPLIED, {3, 3}, HR_F32},
                              dw_volume = {CONV_VOLUME, {3, 3, 2}, HR_F32};
+#define CONV_CUBE                                                                                                      \
+  { .stride = {1, 1, 1}, .padding = {1, 1, 1}, .dilation = {1, 1, 1}, .groups = 1 }
+#define CONV_HALVE                                                                                                     \
+  { .stride = {2, 2, 2}, .padding = {0, 1, 1}, .dilation = {1, 1, 1}, .groups = 1 }
+#define CONV_STEM                                                                                                      \
+  { .stride = {2, 2}, .padding = {3, 3}, .dilation = {1, 1}, .groups = 1 }
+#define CONV_HALVED                                                                                                    \
+  { .stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1 }
+#define CONV_SMALL                                                                                                     \
+  { .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1 }
+#define CONV_SINGLE                                                                                                    \
+  { .stride = {1, 1, 1}, .padding = {0, 0, 0}, .dilation = {1, 1, 1}, .groups = 1 }
+static const hr_conv_args conv_cube = CONV_CUBE, conv_halve = CONV_HALVE, conv_stem = CONV_STEM,
+                          conv_halved = CONV_HALVED, conv_single = CONV_SINGLE, conv_small = CONV_SMALL;
+static const hr_conv_dx_args dx_cube = {CONV_CUBE, {5, 9, 37}}, dx_halve = {CONV_HALVE, {4, 9, 21}},
+                             dx_stem = {CONV_STEM, {30, 30}}, dx_halved = {CONV_HALVED, {29, 28}},
+                             dx_single = {CONV_SINGLE, {3, 12, 40}}, dx_small = {CONV_SMALL, {7, 7}};
+static const hr_conv_dw_args dw_cube = {CONV_CUBE, {3, 3, 3}, HR_F32}, dw_halve = {CONV_HALVE, {2, 2, 2}, HR_F32},
+                             dw_stem = {CONV_STEM, {7, 7}, HR_F32}, dw_halved = {CONV_HALVED, {3, 3}, HR_BF16},
+                             dw_single = {CONV_SINGLE, {1, 1, 1}, HR_F32};
 static const hr_conv_db_args db_wide = {HR_F32}, db_narrow = {HR_BF16};
 
 /* Sums of x times a mask along a middle axis; of rows and of runs with few results, which are cut into pieces. */
@@ -502,6 +522,26 @@ static const large_sample samples[] = {
     {"conv", {.n_in = 4, .in = {F(4, 96, 14, 14), F(96, 1, 3, 3), F(96)}, .args = &conv_depthwise}},
     {"conv", {.n_in = 4, .in = {F(4, 24, 14, 14), F(72, 1, 3, 3), F(72)}, .args = &conv_multiplied}},
     {"conv", {.n_in = 4, .in = {F(3, 8, 10, 12, 9), F(26, 4, 3, 3, 2), F(26)}, .args = &conv_volume}},
+    {"conv",
+     {.n_in = 4, .in = {F(2, 20, 5, 9, 37), F(40, 20, 3, 3, 3), F(40), F(2, 40, 5, 9, 37)}, .args = &conv_cube}},
+    {"conv", {.n_in = 4, .in = {F(1, 35, 3, 10, 33), F(70, 35, 3, 3, 3), F(70)}, .args = &conv_cube}},
+    {"conv", {.n_in = 4, .in = {F(2, 24, 4, 9, 21), F(24, 24, 2, 2, 2), F(24)}, .args = &conv_halve}},
+    {"conv", {.n_in = 4, .in = {F(3, 3, 30, 30), F(64, 3, 7, 7), F(64)}, .args = &conv_stem}},
+    {"conv", {.n_in = 4, .in = {F(2, 72, 29, 28), F(130, 72, 3, 3), F(130), F(2, 130, 15, 14)}, .args = &conv_halved}},
+    {"conv", {.n_in = 4, .in = {F(2, 33, 3, 12, 40), F(1, 33, 1, 1, 1), F(1)}, .args = &conv_single}},
+    {"conv", {.n_in = 4, .in = {F(7, 40, 7, 7), F(130, 40, 3, 3), F(130)}, .args = &conv_small}}, /* tiles of samples */
+    {"conv", {.n_in = 4, .in = {F(5, 70, 7, 7), F(96, 70, 1, 1), F(96)}, .args = &conv_single}},
+    {"conv_dx", {.n_in = 3, .in = {F(7, 130, 7, 7), F(130, 40, 3, 3)}, .args = &dx_small}},
+    {"conv_dx", {.n_in = 3, .in = {F(2, 40, 5, 9, 37), F(40, 20, 3, 3, 3), F(2, 20, 5, 9, 37)}, .args = &dx_cube}},
+    {"conv_dx", {.n_in = 3, .in = {F(2, 24, 2, 5, 11), F(24, 24, 2, 2, 2)}, .args = &dx_halve}},
+    {"conv_dx", {.n_in = 3, .in = {F(3, 64, 15, 15), F(64, 3, 7, 7)}, .args = &dx_stem}},
+    {"conv_dx", {.n_in = 3, .in = {F(2, 130, 15, 14), F(130, 72, 3, 3), F(2, 72, 29, 28)}, .args = &dx_halved}},
+    {"conv_dx", {.n_in = 3, .in = {F(2, 1, 3, 12, 40), F(1, 33, 1, 1, 1)}, .args = &dx_single}},
+    {"conv_dw", {.n_in = 3, .in = {F(2, 40, 5, 9, 37), F(2, 20, 5, 9, 37), F(40, 20, 3, 3, 3)}, .args = &dw_cube}},
+    {"conv_dw", {.n_in = 3, .in = {F(2, 24, 2, 5, 11), F(2, 24, 4, 9, 21)}, .args = &dw_halve}},
+    {"conv_dw", {.n_in = 3, .in = {F(3, 64, 15, 15), F(3, 3, 30, 30), F(64, 3, 7, 7)}, .args = &dw_stem}},
+    {"conv_dw", {.n_in = 3, .in = {F(2, 130, 15, 14), F(2, 72, 29, 28)}, .args = &dw_halved}},
+    {"conv_dw", {.n_in = 3, .in = {F(2, 1, 3, 12, 40), F(2, 33, 3, 12, 40), F(1, 33, 1, 1, 1)}, .args = &dw_single}},
     {"conv_dx", {.n_in = 3, .in = {F(200, 64, 16), F(64, 1, 7), F(200, 1, 32)}, .args = &dx_first}},
     {"conv_dx", {.n_in = 3, .in = {F(200, 128, 8), F(128, 128, 5), F(200, 128, 16)}, .args = &dx_middle}},
     {"conv_dx", {.n_in = 3, .in = {F(14001, 16, 8), F(16, 32, 5)}, .args = &dx_middle}}, /* blocks of rows */
@@ -532,6 +572,8 @@ static const large_sample samples[] = {
     {"conv_db", {.n_in = 2, .in = {F(500, 300, 1)}, .args = &db_narrow}},
     {"conv_db", {.n_in = 2, .in = {F(3, 7, 45, 67)}, .args = &db_wide}},
     {"conv_db", {.n_in = 2, .in = {F(20, 9, 24, 16)}, .args = &db_wide}},
+    {"conv_db", {.n_in = 2, .in = {F(2, 3, 131, 1001), F(3)}, .args = &db_wide}}, /* pieces of channels */
+    {"conv_db", {.n_in = 2, .in = {F(1, 5, 16, 16, 1000)}, .args = &db_wide}},
     {"lora_up_bwd", {.n_in = 4, .in = {F(530, 3072), F(530, 24), F(3072, 8), F(3072, 8)}, .args = &lora8_bwd}},
 };
 

@@ -1,0 +1,326 @@
+/* Convolutions of 16-bit types without unfolded rows: a block of threads turns a box of the source [channels, places]
+ * into rows of channels in shared memory, and warps multiply it tap by tap with the weights, which they read in the
+ * order of their registers. See op/conv_tile.h.
+ */
+#ifndef HR_OP_CONV_TILES_CUH
+#define HR_OP_CONV_TILES_CUH
+
+#include "op/conv_steps.cuh"
+extern "C" {
+#include "op/conv_tile.h"
+}
+
+enum {
+  TILE_LINE = 64 + 4
+}; /* floats of a channel of a warp's results on their way: 64 places, and 4 against conflicts */
+
+template <typename T> struct tile_call {
+  conv_steps w;
+  const T *from;
+  const uint4 *weights;
+  const T *bias, *add; /* NULL: none; add may be the result */
+  T *to;
+  int64_t from_size, to_size; /* elements of a channel */
+  int channels, columns;      /* of the source, of the result */
+  int chunks, taps;
+  int of[HR_CONV_AXES], box[HR_CONV_AXES], tiles[HR_CONV_AXES];
+  int samples; /* of a tile */
+  int64_t all_samples;
+  int column_blocks;
+};
+
+/* Where element `unit` x 8 of a row begins in shared memory, in elements: neighbouring rows lie in other banks. */
+template <int CHANNELS> __device__ inline int tile_element(int row, int unit) {
+  constexpr int UNITS = CHANNELS / 8, ROWS = UNITS >= 8 ? 1 : 8 / UNITS;
+  return row * CHANNELS + ((unit ^ (row / ROWS % UNITS)) << 3);
+}
+
+/* How far the smallest of all taps reads from the first one. */
+__device__ inline int tile_lowest(const conv_steps &w, int d) {
+  return min(0, (w.taps[d] - 1) * w.tap[d]);
+}
+
+/* Offsets of the places of the boxes of `samples` samples in a channel of the source, -1: outside. `apart`: elements
+ * from a sample to the next. */
+template <int THREADS>
+__device__ inline void box_places(const conv_steps &w, const int box[HR_CONV_AXES], const int first[HR_CONV_AXES],
+                                  int samples, int apart, int *places) {
+  int lines = box[1] * box[2], count = box[0] * lines;
+  for (int p = (int)threadIdx.x; p < samples * count; p += THREADS) {
+    int sample = samples > 1 ? p / count : 0, own = p - sample * count;
+    int a = own / lines, rest = own - a * lines, b = rest / box[2], c = rest - b * box[2];
+    a += first[0];
+    b += first[1];
+    c += first[2];
+    bool there = (unsigned)a < (unsigned)w.source[0] && (unsigned)b < (unsigned)w.source[1] &&
+                 (unsigned)c < (unsigned)w.source[2];
+    places[p] = there ? (a * w.source[1] + b) * w.source[2] + c + sample * apart : -1;
+  }
+}
+
+/* Rows of CHANNELS channels, of `count` places whose offsets are given; channels from `left` on are 0. */
+template <typename T, int CHANNELS, int THREADS>
+__device__ inline void rows_turn(const T *from, int64_t size, int left, const int *places, int count, T *rows) {
+  const uint16_t *words = (const uint16_t *)from;
+#pragma unroll
+  for (int unit = 0; unit < CHANNELS / 8; unit++) {
+#pragma unroll 4
+    for (int p = (int)threadIdx.x; p < count; p += THREADS) {
+      int at = places[p];
+      uint32_t x[8];
+#pragma unroll
+      for (int c = 0; c < 8; c++)
+        x[c] = at >= 0 && unit * 8 + c < left ? words[(unit * 8 + c) * size + at] : 0u;
+      *(uint4 *)(rows + tile_element<CHANNELS>(p, unit)) =
+          make_uint4(x[0] | x[1] << 16, x[2] | x[3] << 16, x[4] | x[5] << 16, x[6] | x[7] << 16);
+    }
+  }
+}
+
+/* A block: one tile of a sample, 32 WN channels of the result; warp (m, n) has 64 of its places and 32 channels. */
+template <typename T, int CHANNELS, int WM, int WN>
+static __global__ void __launch_bounds__(32 * WM * WN, WM *WN == 4 ? 3 : 2)
+    tiles_kernel(const __grid_constant__ tile_call<T> p) {
+  constexpr int THREADS = 32 * WM * WN, STEPS = CHANNELS / 16;
+  __shared__ int deltas[HR_CONV_TILE_TAPS];
+  T *rows = launch_shared<T>();
+  int sample_box = p.box[0] * p.box[1] * p.box[2], box = p.samples * sample_box;
+  int sample_places = p.of[0] * p.of[1] * p.of[2];
+  int *places = (int *)(rows + (int64_t)box * CHANNELS);
+  int64_t number = blockIdx.x;
+  int column_block = (int)(number % p.column_blocks);
+  number /= p.column_blocks;
+  int first[HR_CONV_AXES], start[HR_CONV_AXES]; /* of the tile's places; of its box in the source */
+  for (int d = HR_CONV_AXES - 1; d >= 0; d--) {
+    first[d] = (int)(number % p.tiles[d]) * p.of[d];
+    number /= p.tiles[d];
+    start[d] = first[d] * p.w.step[d] + p.w.first[d] + tile_lowest(p.w, d);
+  }
+  int64_t sample = number * p.samples;
+  int own_samples = (int)min((int64_t)p.samples, p.all_samples - sample);
+  int loaded = own_samples * sample_box;
+  box_places<THREADS>(p.w, p.box, start, own_samples, p.channels * (int)p.from_size, places);
+  for (int tap = (int)threadIdx.x; tap < p.taps; tap += THREADS) {
+    int away[HR_CONV_AXES];
+    tap_at<HR_CONV_AXES>(p.w, tap, away);
+    for (int d = 0; d < HR_CONV_AXES; d++)
+      away[d] -= tile_lowest(p.w, d);
+    deltas[tap] = linear_at(p.box, away);
+  }
+
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, m = warp / WN, n = warp % WN;
+  int lines[4]; /* of the box, where the first tap of the lane's rows reads */
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    int place = m * 64 + i * 16 + lane % 16, own = place / sample_places;
+    place -= own * sample_places;
+    const int at[] = {place / p.of[2] / p.of[1] * p.w.step[0], place / p.of[2] % p.of[1] * p.w.step[1],
+                      place % p.of[2] * p.w.step[2]};
+    lines[i] = own < own_samples ? own * sample_box + (int)linear_at(p.box, at) : 0; /* 0: any, not written */
+  }
+  float sums[4][4][4] = {};
+  int64_t block = (int64_t)column_block * WN + n;
+  const uint4 *weights = p.weights + block * p.chunks * p.taps * STEPS * 64 + lane;
+  uint4 next[2] = {weights[0], weights[32]};
+  for (int chunk = 0; chunk < p.chunks; chunk++) {
+    __syncthreads();
+    int64_t channel = (int64_t)chunk * CHANNELS;
+    rows_turn<T, CHANNELS, THREADS>(p.from + (sample * p.channels + channel) * p.from_size, p.from_size,
+                                    p.channels - (int)channel, places, loaded, rows);
+    __syncthreads();
+    for (int tap = 0; tap < p.taps; tap++) {
+      int delta = deltas[tap];
+#pragma unroll
+      for (int step = 0; step < STEPS; step++) {
+        uint4 b[2] = {next[0], next[1]};
+        weights += 64;
+        next[0] = weights[0];
+        next[1] = weights[32];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+          uint32_t a[4];
+          matrices_load(a, rows + tile_element<CHANNELS>(lines[i] + delta, step * 2 + lane / 16));
+          multiply<T>(sums[i][0], a, b[0].x, b[0].y);
+          multiply<T>(sums[i][1], a, b[0].z, b[0].w);
+          multiply<T>(sums[i][2], a, b[1].x, b[1].y);
+          multiply<T>(sums[i][3], a, b[1].z, b[1].w);
+        }
+      }
+    }
+  }
+
+  /* Eight channels of 64 places at a time, to lanes that have neighbouring places. */
+  __syncthreads();
+  float *line = (float *)rows + warp * 8 * TILE_LINE;
+  int64_t at[2];
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    int place = m * 64 + i * 32 + lane, own = place / sample_places;
+    place -= own * sample_places;
+    int c = first[2] + place % p.of[2], b = first[1] + place / p.of[2] % p.of[1],
+        a = first[0] + place / p.of[2] / p.of[1];
+    const int to[] = {p.w.to_first[0] + a * p.w.to_step[0], p.w.to_first[1] + b * p.w.to_step[1],
+                      p.w.to_first[2] + c * p.w.to_step[2]};
+    bool there = own < own_samples && a < p.w.places[0] && b < p.w.places[1] && c < p.w.places[2];
+    at[i] = there ? own * p.columns * p.to_size + linear_at(p.w.to, to) : -1;
+  }
+  int q = lane / 4, t = lane % 4;
+#pragma unroll
+  for (int j = 0; j < 4; j++) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      line[2 * t * TILE_LINE + i * 16 + q] = sums[i][j][0];
+      line[(2 * t + 1) * TILE_LINE + i * 16 + q] = sums[i][j][1];
+      line[2 * t * TILE_LINE + i * 16 + q + 8] = sums[i][j][2];
+      line[(2 * t + 1) * TILE_LINE + i * 16 + q + 8] = sums[i][j][3];
+    }
+    __syncwarp();
+#pragma unroll
+    for (int c = 0; c < 8; c++) {
+      int64_t column = block * 32 + j * 8 + c;
+      if (column >= p.columns) break;
+      float bias = p.bias ? to_float(p.bias[column]) : 0.0f;
+      int64_t channel = (sample * p.columns + column) * p.to_size;
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        if (at[i] < 0) continue;
+        float value = line[c * TILE_LINE + i * 32 + lane] + bias;
+        if (p.add) value += to_float(p.add[channel + at[i]]);
+        p.to[channel + at[i]] = from_float<T>(value);
+      }
+    }
+    __syncwarp();
+  }
+}
+
+/* How weights lie in W [K, C, kernel] for a walk: elements from one column of the result, and from one channel of the
+ * source, to the next. */
+struct tile_weights {
+  int64_t column, channel;
+  int columns, channels, chunks, taps, steps;
+};
+
+/* To the order of registers: [blocks of 32 columns, chunks, taps, steps of 16 channels, 2, lanes] of eight numbers
+ * each, which are both registers of two matrices [16 channels, 8 columns]. */
+template <typename T>
+static __global__ void __launch_bounds__(256)
+    tile_weights_kernel(const T *from, uint4 *to, const __grid_constant__ conv_steps w,
+                        const __grid_constant__ tile_weights s, int64_t count) {
+  int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
+  if (i >= count) return;
+  const uint16_t *words = (const uint16_t *)from;
+  int lane = (int)(i % 32), pair = (int)(i / 32 % 2), q = lane / 4, t = lane % 4;
+  int64_t rest = i / 64;
+  int step = (int)(rest % s.steps);
+  rest /= s.steps;
+  int tap = (int)(rest % s.taps);
+  rest /= s.taps;
+  int chunk = (int)(rest % s.chunks);
+  int64_t block = rest / s.chunks;
+  int at[HR_CONV_AXES], number = tap;
+  for (int d = HR_CONV_AXES - 1; d >= 0; d--) {
+    at[d] = w.w_first[d] + number % w.taps[d] * w.w_step[d];
+    number /= w.taps[d];
+  }
+  int64_t element = linear_at(w.kernel, at);
+  uint32_t x[4];
+  for (int word = 0; word < 4; word++) {
+    int64_t column = block * 32 + pair * 16 + word / 2 * 8 + q;
+    x[word] = 0;
+    for (int half = 0; half < 2; half++) {
+      int64_t channel = ((int64_t)chunk * s.steps + step) * 16 + word % 2 * 8 + 2 * t + half;
+      if (column < s.columns && channel < s.channels)
+        x[word] |= (uint32_t)words[column * s.column + channel * s.channel + element] << 16 * half;
+    }
+  }
+  to[i] = make_uint4(x[0], x[1], x[2], x[3]);
+}
+
+/* ---- launches ---- */
+
+template <typename T> using tiles_function = void (*)(tile_call<T>);
+
+template <typename T, int WM, int WN> static tiles_function<T> tiles_form(int channels) {
+  return channels == 64   ? (tiles_function<T>)tiles_kernel<T, 64, WM, WN>
+         : channels == 32 ? (tiles_function<T>)tiles_kernel<T, 32, WM, WN>
+                          : (tiles_function<T>)tiles_kernel<T, 16, WM, WN>;
+}
+template <typename T> static tiles_function<T> tiles_form_of(int64_t columns, int channels) {
+  return columns <= 32   ? tiles_form<T, 4, 1>(channels)
+         : columns <= 64 ? tiles_form<T, 4, 2>(channels)
+                         : tiles_form<T, 2, 4>(channels);
+}
+
+static size_t tiles_shared(const hr_conv_tile &t, int64_t columns) {
+  size_t box = (size_t)(t.samples * t.box[0] * t.box[1] * t.box[2]),
+         rows = box * (size_t)t.channels * 2 + box * sizeof(int);
+  size_t lines = (size_t)(columns <= 32 ? 4 : 8) * 8 * TILE_LINE * sizeof(float);
+  return rows > lines ? rows : lines;
+}
+
+/* One walk: the weights go to `weights`, [bytes of hr__conv_tile_weights]. `out`: channels of W's first axis are the
+ * result's (conv) or the source's (conv_dx). */
+template <typename T>
+static hr_status tiles_run(const hr_call *call, const hr_conv_sizes &s, const hr_conv_walk &walk, bool forward,
+                           const T *bias, const T *add, uint4 *weights) {
+  int64_t channels = forward ? s.in : s.out, columns = forward ? s.out : s.in, kernel = hr__conv_volume(s.kernel);
+  hr_conv_tile t;
+  if (!hr__conv_gather_tile(&walk, s.samples, channels, columns, &t)) return HR_FAILURE;
+  tile_call<T> p = {};
+  p.w = steps_of(s, walk);
+  p.from = (const T *)call->in[0].data;
+  p.weights = weights;
+  p.bias = bias;
+  p.add = add;
+  p.to = (T *)call->out[0].data;
+  p.from_size = hr__conv_volume(walk.source);
+  p.to_size = hr__conv_volume(walk.to);
+  p.channels = (int)channels;
+  p.columns = (int)columns;
+  p.chunks = (int)((channels - 1) / t.channels + 1);
+  p.taps = (int)hr__conv_volume(walk.taps);
+  p.column_blocks = (int)divide_up(columns, hr__conv_tile_columns(columns));
+  p.samples = t.samples;
+  p.all_samples = s.samples;
+  int64_t blocks = divide_up(s.samples, t.samples) * p.column_blocks;
+  for (int d = 0; d < HR_CONV_AXES; d++) {
+    p.of[d] = t.of[d];
+    p.box[d] = t.box[d];
+    p.tiles[d] = (int)t.tiles[d];
+    blocks *= t.tiles[d];
+  }
+  tile_weights order = {forward ? s.in * kernel : kernel,
+                        forward ? kernel : s.in * kernel,
+                        p.columns,
+                        p.channels,
+                        p.chunks,
+                        p.taps,
+                        t.channels / 16};
+  int64_t words = (int64_t)(hr__conv_tile_weights(&walk, &t, channels, columns) >> 4) - 64;
+  launch(tile_weights_kernel<T>, (unsigned)divide_up(words, 256), 256, 0, call_stream(call),
+         (const T *)call->in[1].data, weights, p.w, order, words);
+  launch(tiles_form_of<T>(columns, t.channels), (unsigned)blocks, columns <= 32 ? 128 : 256, tiles_shared(t, columns),
+         call_stream(call), p);
+  return launched();
+}
+
+template <typename T, int WM, int WN> static bool tiles_allow_form(void) {
+  bool all = true;
+  for (int channels = 16; channels <= 64; channels *= 2)
+    all = all && cudaFuncSetAttribute((const void *)tiles_form<T, WM, WN>(channels),
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize, HR_CONV_TILE_SHARED) == cudaSuccess;
+  return all;
+}
+/* Before the first launch: more shared memory than kernels have unasked. */
+template <typename T> static bool tiles_allow(void) {
+  return tiles_allow_form<T, 4, 1>() && tiles_allow_form<T, 4, 2>() && tiles_allow_form<T, 2, 4>();
+}
+
+#define TILES_FORM(T, WM, WN)                                                                                          \
+  (const void *)tiles_kernel<T, 16, WM, WN>, (const void *)tiles_kernel<T, 32, WM, WN>,                                \
+      (const void *)tiles_kernel<T, 64, WM, WN>
+#define TILES_TYPE(T)                                                                                                  \
+  TILES_FORM(T, 4, 1), TILES_FORM(T, 4, 2), TILES_FORM(T, 2, 4), (const void *)tile_weights_kernel<T>
+#define TILES_FUNCTIONS TILES_TYPE(bf16), TILES_TYPE(f16)
+
+#endif
