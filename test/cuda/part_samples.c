@@ -454,7 +454,7 @@ static const large_sample samples[] = {
     {"embedding_dw", {.n_in = 3, .in = {I(4, 500), F(4, 500, 64)}, .args = &padded_table, .index_below = 40}},
     {"embedding_dw", {.n_in = 3, .in = {I(4, 128), F(4, 128, 256), F(3000, 256)}, .args = &table, .index_below = 3000}},
     {"embedding_dw", {.n_in = 3, .in = {I(4, 500), F(4, 500, 64)}, .args = &table, .index_below = 40}},
-    {"gather", {.n_in = 2, .in = {I(4, 500), F(4, 300, 1024)}, .args = &of_samples, .index_below = 300}},
+    {"gather", {.n_in = 3, .in = {I(4, 500), F(4, 300, 1024)}, .args = &of_samples, .index_below = 300}},
     {"scatter",
      {.n_in = 3, .in = {I(4, 500), F(4, 500, 1100), F(4, 300, 1100)}, .args = &to_samples, .index_below = 300}},
     {"scatter", {.n_in = 3, .in = {I(900, 8), F(900, 8)}, .args = &to_elements, .index_below = 64}},
