@@ -1,7 +1,7 @@
 /* The scan of Mamba-2 alone (op/ssd.h), forward and backward, against a copy of as many bytes.
  *
- *     bench_scan [cuda] [SEQUENCES LENGTH]...     (4 8192, which is one call of recipes/002-before.yaml with two samples,
- *                                                 and 131072 positions in two ways, where nothing is given)
+ *     bench_scan [cuda] [SEQUENCES LENGTH]...     (4 8192, which is one call of recipes/002-before.yaml with two
+ * samples, and 131072 positions in two ways, where nothing is given)
  *
  * prints for each size {"sequences", "length", "forward_ms", "both_ms", "bytes", "share_of_copy", "flops_per_second"},
  * in bf16, 8 heads of 64 with states of 128. `bytes` are operands, results, gradients and f32 states, each once;
