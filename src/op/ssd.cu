@@ -105,7 +105,7 @@ template <typename T> static ssd_run_of<T> run_begin(const hr_call *call, int fi
 /* Calls `with` with the size of states that the kernels are made for. */
 template <typename F> static void by_state(int64_t state, const F &with) {
   (void)state;
-    with(std::integral_constant<int, 128>());
+  with(std::integral_constant<int, 128>());
 }
 
 template <bool BACK, typename T> static void pass_run(const ssd_run_of<T> &r) {
@@ -172,7 +172,7 @@ template <typename T> static hr_status backward_launch(const hr_call *call) {
   r.o.states = (float *)call->in[HR_SSD_BWD_STATES].data;
   r.o.slopes = r.at(r.rooms.slopes);
   r.o.dmixed = (T *)call->out[0].data;
-  r.o.terms = {r.at(r.rooms.rows), r.at(r.rooms.columns), r.at(r.rooms.through),
+  r.o.terms = {r.at(r.rooms.rows), r.at(r.rooms.columns), r.at(r.rooms.spread),  r.at(r.rooms.through),
                r.at(r.rooms.q),    r.at(r.rooms.own),     r.at(r.rooms.diagonal)};
   window_fill(call, dsteps, partial, r.size.sequences * r.size.length * r.size.steps);
   if (r.o.narrow_states) {
@@ -272,7 +272,7 @@ static hr_status ssd_bwd_run(const hr_call *call) {
 #define ANY_SUMS_BWD(T) ssd_any_sums_kernel<T, T, true>
 #define ANY_COLUMNS(T)  ssd_any_columns_kernel<T, T>
 #define ANY_ROWS_BWD(T) ssd_any_rows_bwd_kernel<T, T>
-#define OF_STATES(F) F(bf16, 128), F(f16, 128)
+#define OF_STATES(F)    F(bf16, 128), F(f16, 128)
 #define FORWARD(T, N)   (const void *)ssd_states_kernel<T, N, false>, (const void *)ssd_rows_kernel<T, N, false>
 #define BACKWARD(T, N)                                                                                                 \
   (const void *)ssd_states_kernel<T, N, true>, (const void *)ssd_rows_kernel<T, N, true>,                              \

@@ -117,7 +117,7 @@ static __global__ void __launch_bounds__(TILE_THREADS) ssd_any_columns_kernel(ss
     db[i] = 0.0f;
   for (int64_t head = group * members; head < (group + 1) * members; head++) {
     int64_t line = (sequence * o.size.heads + head) * o.size.length, at = line + own.first;
-    float direct = 0.0f, diagonal = 0.0f; /* of row `thread` */
+    float direct = 0.0f, diagonal = 0.0f, spread = 0.0f; /* of row `thread` */
     __syncthreads();
     tile_copy(x, mixed + head * o.size.dim, o.size.mixed, own.count, tile, dim);
     decays_load(a_j, decays_at(o, at), own.count, tile);
@@ -150,8 +150,10 @@ static __global__ void __launch_bounds__(TILE_THREADS) ssd_any_columns_kernel(ss
           float one = scratch[thread * r.scratch_pitch + i];
           if (own.first + thread == p.first + i)
             diagonal = one;
-          else
+          else {
             direct += one;
+            spread += one * a_i.above(i, a_j, thread);
+          }
         }
       tile_product<false, false>(tile, r.dim, tile, weights, dy,
                                  [&](int j, int e, float sum) { dx[j * r.sum_p_pitch + e] += sum; });
@@ -184,6 +186,7 @@ static __global__ void __launch_bounds__(TILE_THREADS) ssd_any_columns_kernel(ss
       for (int e = 0; e < dim; e++)
         q += scratch[thread * r.scratch_pitch + e];
       o.terms.columns[at + thread] = direct;
+      o.terms.spread[at + thread] = spread * d_j[thread];
       o.terms.diagonal[at + thread] = diagonal;
       o.terms.q[at + thread] = q;
     }

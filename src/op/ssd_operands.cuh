@@ -13,6 +13,7 @@ extern "C" {
 struct ssd_terms {
   float *rows;     /* [parts, ...] sum over j < i of K_ij */
   float *columns;  /* [parts, ...] sum over i > j of (s o E o R)_ij */
+  float *spread;   /* [parts, ...] sum over j < i of K_ij (a_i - a_j); where there is one part, over i > j */
   float *through;  /* exp(a_i) C_i h dy_i */
   float *q;        /* B_j g x_j */
   float *own;      /* R_jj */

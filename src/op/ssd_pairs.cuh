@@ -23,6 +23,9 @@ __device__ inline int64_t pair_at(const hr_ssd_sizes &size, int64_t sequence, in
 
 /* ---- M ---- */
 
+/* The exponent of a position that is not there: nothing comes of it, and it can be multiplied by 0. */
+static const float NOWHERE = 1e30f;
+
 enum { PAIR_TILE = SIDE * pitch<WIDTH>, PAIR_LINES = 3 * SIDE, PAIR_SUMS = SCAN_WARPS * SIDE };
 
 /* Two stages of dy and x, where C and B lie at first; two of lines; two of sums over columns. */
@@ -64,7 +67,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, 3) ssd_pairs_kernel(ssd_o
   bool of_i = thread < SIDE;
   int at = thread % SIDE, position = of_i ? begin_i + at : begin_j + at;
   bool there = position < p.count;
-  float exponent = of_i ? -INFINITY : INFINITY, step = 0.0f;
+  float exponent = of_i ? -NOWHERE : NOWHERE, step = 0.0f;
   auto lines_load = [&](int number) {
     if (!there) return;
     exponent = o.decays[line_of(number) + position] * LOG2_E;
@@ -102,7 +105,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, 3) ssd_pairs_kernel(ssd_o
     if (number > 0) columns_write(number - 1);
     const T *dy = shared + number % 2 * STAGE, *x = dy + PAIR_TILE;
     const float *line = lines + number % 2 * PAIR_LINES;
-    float sum[SIDE / 8][4] = {}, columns[SIDE / 8][2], rows[2] = {};
+    float sum[SIDE / 8][4] = {}, columns[SIDE / 8][2], rows[2] = {}, spread[2] = {};
     strip_product<SIDE, WIDTH, false, true>(sum, dy + STRIP * warp * pitch<WIDTH>, pitch<WIDTH>, x, pitch<WIDTH>);
     float a_i[2] = {line[STRIP * warp + q], line[STRIP * warp + q + 8]};
 #pragma unroll
@@ -116,7 +119,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, 3) ssd_pairs_kernel(ssd_o
 #pragma unroll
         for (int half = 0; half < 2; half++) {
           int ahead = STRIP * warp + 8 * half + q - (8 * c + 2 * t + e); /* i - j, where tiles are the same */
-          float decay = near_power_of_two(a_i[half] - a), r = sum[c][2 * half + e];
+          float above = a_i[half] - a, decay = near_power_of_two(above), r = sum[c][2 * half + e];
           if (i == j && ahead < 0) decay = 0.0f;
           if (i == j && ahead == 0 && begin_i + STRIP * warp + 8 * half + q < p.count) {
             int64_t to = line_of(number) + begin_i + STRIP * warp + 8 * half + q;
@@ -129,6 +132,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, 3) ssd_pairs_kernel(ssd_o
           total[c][2 * half + e] += slope * d;
           columns[c][e] += direct;
           rows[half] += direct * d;
+          spread[half] += direct * d * above;
         }
       }
     }
@@ -142,10 +146,16 @@ static __global__ void __launch_bounds__(SCAN_THREADS, 3) ssd_pairs_kernel(ssd_o
       }
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      rows[half] += __shfl_xor_sync(~0u, rows[half], 1);
-      rows[half] += __shfl_xor_sync(~0u, rows[half], 2);
+#pragma unroll
+      for (int distance = 1; distance < 4; distance *= 2) {
+        rows[half] += __shfl_xor_sync(~0u, rows[half], distance);
+        spread[half] += __shfl_xor_sync(~0u, spread[half], distance);
+      }
       int of_row = STRIP * warp + 8 * half + q;
-      if (t == 0 && of_row < count_i) o.terms.rows[j * all_lines + line_of(number) + begin_i + of_row] = rows[half];
+      if (t != 0 || of_row >= count_i) continue;
+      int64_t to = j * all_lines + line_of(number) + begin_i + of_row;
+      o.terms.rows[to] = rows[half];
+      o.terms.spread[to] = spread[half] * (1.0f / LOG2_E);
     }
     if (number + 1 < members) lines_store(number + 1);
   }

@@ -16,7 +16,7 @@ enum { HR_SSD_PASS_THREADS = 256, HR_SSD_SIDE = 64 };
 typedef struct hr_ssd_cuda_rooms {
   size_t parameters;                           /* of heads */
   size_t d, sums, sums_low;                    /* lines: steps, sums of d A, and what f32 cannot hold of these */
-  size_t rows, columns;                        /* `parts` lines each */
+  size_t rows, columns, spread;                /* `parts` lines each */
   size_t through, q, own, diagonal;            /* lines */
   size_t partials;                             /* three sums of each chunk and head */
   size_t products;                             /* `warps` of each chunk and head */
@@ -49,6 +49,7 @@ static inline hr_ssd_cuda_rooms hr__ssd_cuda_rooms(const hr_ssd_sizes *s, hr_dty
   if (!backward) return r;
   r.rows = hr__ssd_take(&r.floats, r.parts, lines);
   r.columns = hr__ssd_take(&r.floats, r.parts, lines);
+  r.spread = hr__ssd_take(&r.floats, r.parts, lines);
   r.through = hr__ssd_take(&r.floats, 1, lines);
   r.q = hr__ssd_take(&r.floats, 1, lines);
   r.own = hr__ssd_take(&r.floats, 1, lines);

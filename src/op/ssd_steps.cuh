@@ -58,7 +58,9 @@ template <typename T> static __global__ void __launch_bounds__(STEP_THREADS) ssd
   o.sums_low[to] = (float)(sum - (double)(float)sum);
 }
 
-/* Of one chunk and head: gradients of its steps, and sums for A_log, bias and D, [3]. `products`: of states and their
+/* Of one chunk and head: gradients of its steps, and sums for A_log, bias and D, [3]. That of A_log is the sum of all
+ * that is multiplied by exp(a_i - a_j), times a_i - a_j: sums of da over the positions behind would have it as small
+ * differences of large numbers. `products`: of states and their
  * gradients, `parts` for each chunk and head. */
 template <typename T>
 static __global__ void __launch_bounds__(STEP_THREADS)
@@ -72,19 +74,22 @@ static __global__ void __launch_bounds__(STEP_THREADS)
   int64_t line = blockIdx.y * o.size.length + first, at = line + thread;
   bool there = thread < count;
   const float *of_chunk = products + ((sequence * o.size.chunks + chunk) * o.size.heads + head) * parts;
-  float end = o.decays[line + count - 1], d = 0.0f, direct = 0.0f, ends = 0.0f, da = 0.0f;
+  float end = o.decays[line + count - 1], d = 0.0f, direct = 0.0f, ends = 0.0f, da = 0.0f, slope = 0.0f;
   if (there) {
     int own = thread / o.tile, tiles = (count + o.tile - 1) / o.tile;
     float rows = 0.0f, columns = 0.0f, q = o.terms.q[at];
-    for (int part = 0; part <= own; part++)
+    for (int part = 0; part <= own; part++) {
       rows += o.terms.rows[part * lines + at];
+      slope += o.terms.spread[part * lines + at];
+    }
     for (int part = own; part < tiles; part++)
       columns += o.terms.columns[part * lines + at];
-    float left = expf((end - o.decays[at]) + (o.decays_low[line + count - 1] - o.decays_low[at]));
+    float above = (end - o.decays[at]) + (o.decays_low[line + count - 1] - o.decays_low[at]), left = expf(above);
     d = o.steps[at];
     direct = columns + o.terms.diagonal[at] + left * q;
     ends = thread + 1 < count ? left * d * q : 0.0f;
     da = rows - columns * d + o.terms.through[at] - ends;
+    slope += o.terms.through[at] * o.decays[at] + ends * above;
   }
   double product = 0.0;
   for (int i = thread; i < parts; i += STEP_THREADS)
@@ -95,7 +100,8 @@ static __global__ void __launch_bounds__(STEP_THREADS)
   __syncthreads();
   double skipped = block_sum(there ? (double)o.terms.own[at] : 0.0);
   if (thread == 0) {
-    ended = (float)((double)expf(end) * product + all_ends);
+    product *= (double)expf(end);
+    ended = (float)(product + all_ends);
     sums[(blockIdx.x * (int64_t)gridDim.y + blockIdx.y) * PARAMETERS + 2] = (float)skipped;
   }
   __syncthreads();
@@ -108,11 +114,11 @@ static __global__ void __launch_bounds__(STEP_THREADS)
     step = (direct + (float)later * decay) * step_of(s, row, head).slope;
     dsteps[to] = from_float<T>(step + (partial ? to_float(partial[to]) : 0.0f));
   }
-  double decays = block_sum(there ? later * (double)d : 0.0);
+  double slopes = block_sum((double)slope);
   __syncthreads();
   double biases = block_sum((double)step);
   if (thread == 0) {
-    sums[(blockIdx.x * (int64_t)gridDim.y + blockIdx.y) * PARAMETERS] = (float)(decays * (double)decay);
+    sums[(blockIdx.x * (int64_t)gridDim.y + blockIdx.y) * PARAMETERS] = (float)(slopes + product * (double)end);
     sums[(blockIdx.x * (int64_t)gridDim.y + blockIdx.y) * PARAMETERS + 1] = (float)biases;
   }
 }

@@ -67,9 +67,10 @@ __device__ inline void tile_copy(S *to, const T *from, int64_t stride, int count
 /* Sums of d A as f32 and what f32 cannot hold of them, so that exp of a difference is as exact as f32 can be. */
 struct decay_line {
   float *high, *low;
-  __device__ float between(int i, const decay_line &other, int j) const {
-    return expf((high[i] - other.high[j]) + (low[i] - other.low[j]));
+  __device__ float above(int i, const decay_line &other, int j) const {
+    return (high[i] - other.high[j]) + (low[i] - other.low[j]);
   }
+  __device__ float between(int i, const decay_line &other, int j) const { return expf(above(i, other, j)); }
 };
 template <typename T> __device__ inline decay_line decays_at(const ssd_operands<T> &o, int64_t at) {
   return {o.decays + at, o.decays_low + at};
