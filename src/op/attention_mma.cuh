@@ -15,6 +15,7 @@
 #ifndef HR_OP_ATTENTION_MMA_CUH
 #define HR_OP_ATTENTION_MMA_CUH
 
+#include "dev/cuda/pair.cuh"
 #include "op/attention_mask.cuh"
 #include "op/attention_rows.cuh"
 
@@ -47,16 +48,6 @@ template <int DIM> constexpr size_t mma_dq_bytes = mma_shared<DIM>(2, mma_shape<
 template <int DIM>
 constexpr size_t mma_dkdv_bytes = mma_shared<DIM>(2, mma_shape<DIM>::DKDV_M, mma_shape<DIM>::DKDV_N,
                                                   2 * mma_shape<DIM>::DKDV_N * sizeof(query_facts));
-
-/* Two floats as neighbours in memory: the first one in the low half. */
-static __device__ inline uint32_t pair_of(bf16, float low, float high) {
-  __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return *(uint32_t *)&pair;
-}
-static __device__ inline uint32_t pair_of(f16, float low, float high) {
-  __half2 pair = __floats2half2_rn(low, high);
-  return *(uint32_t *)&pair;
-}
 
 /* ---- tiles and fragments ---- */
 

@@ -1,12 +1,13 @@
-/* causal_conv on a GPU: a thread has one column, and goes along the positions of a strip with the last ones at hand.
- * See causal_conv.h. */
+/* causal_conv on a GPU: a thread has one column, or two neighbours, and goes along the positions of a strip with the
+ * last ones at hand and the next ones on their way. See causal_conv.h. */
 #include "op/window.cuh"
 
 extern "C" {
 #include "op/causal_conv.h"
 }
 
-enum { CONV_THREADS = 128, CONV_ROWS = 32, MOST = HR_CAUSAL_CONV_MOST };
+enum { CONV_THREADS = 128, CONV_ROWS = 32, AHEAD = 8, MOST = HR_CAUSAL_CONV_MOST };
+enum { SUMS_WIDE = 16, SUMS_DEEP = CONV_THREADS / SUMS_WIDE };
 
 template <typename T> struct conv_operands {
   hr_causal_sizes size;
@@ -24,17 +25,20 @@ __device__ inline float parameter_at(const void *from, int dtype, int64_t i) {
                            : ((const float *)from)[i];
 }
 
-/* A column's kernel. K 0: its length is known at run time only. */
-template <int K> struct column_kernel {
+/* Kernels of EACH columns side by side. K 0: their length is known at run time only. */
+template <int K, int EACH> struct column_kernels {
   static constexpr int ROOM = K > 0 ? K : MOST;
-  float weight[ROOM], bias;
+  float weight[EACH][ROOM], bias[EACH];
   int length;
   template <typename T> __device__ void load(const conv_operands<T> &o, int64_t c) {
     length = K > 0 ? K : (int)o.size.kernel;
-    bias = o.bias ? parameter_at(o.bias, o.bias_dtype, c) : 0.0f;
 #pragma unroll
-    for (int j = 0; j < ROOM; j++)
-      weight[j] = j < length ? parameter_at(o.w, o.w_dtype, c * length + j) : 0.0f;
+    for (int i = 0; i < EACH; i++) {
+      bias[i] = o.bias ? parameter_at(o.bias, o.bias_dtype, c + i) : 0.0f;
+#pragma unroll
+      for (int j = 0; j < ROOM; j++)
+        weight[i][j] = j < length ? parameter_at(o.w, o.w_dtype, (c + i) * length + j) : 0.0f;
+    }
   }
 };
 
@@ -55,76 +59,139 @@ __device__ inline float before_silu(const float (&weight)[N], const float (&line
   return sum;
 }
 
-template <typename T, int K>
+/* 1 / (1 + exp(-u)) within a few units of the last place. */
+__device__ inline float sigmoid_of(float u) {
+  return __fdividef(1.0f, 1.0f + __expf(-u));
+}
+
+/* Rows of EACH columns, read AHEAD of their use: zeros where there are none. */
+template <int EACH, typename T> struct rows_ahead {
+  pack<T, EACH> row[AHEAD];
+  __device__ void load(const T *from, int64_t stride, int64_t t, int64_t end) {
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++) {
+      row[i] = {};
+      if (t + i >= 0 && t + i < end) row[i] = pack_load<EACH>(from + (t + i) * stride);
+    }
+  }
+};
+
+template <typename T, int K, int EACH>
 static __global__ void __launch_bounds__(CONV_THREADS) causal_conv_kernel(conv_operands<T> o) {
-  int64_t c = blockIdx.y * (int64_t)CONV_THREADS + threadIdx.x, strips = (o.size.length + CONV_ROWS - 1) / CONV_ROWS;
+  int64_t c = (blockIdx.y * (int64_t)CONV_THREADS + threadIdx.x) * EACH;
+  int64_t strips = (o.size.length + CONV_ROWS - 1) / CONV_ROWS;
   int64_t sequence = blockIdx.x / strips, first = blockIdx.x % strips * CONV_ROWS;
   int64_t end = min(o.size.length, first + CONV_ROWS);
   if (c >= o.size.channels) return;
-  column_kernel<K> w;
+  column_kernels<K, EACH> w;
   w.load(o, c);
-  float line[column_kernel<K>::ROOM] = {};
+  float line[EACH][column_kernels<K, EACH>::ROOM] = {};
   const T *x = o.x + sequence * o.size.length * o.size.columns + o.size.first + c;
-  for (int64_t t = first - (w.length - 1); t < end; t++) {
-    shift_in(line, w.length, t >= 0 ? to_float(x[t * o.size.columns]) : 0.0f);
-    if (t < first) continue;
-    float u = before_silu(w.weight, line, w.length, w.bias);
-    o.y[(sequence * o.size.length + t) * o.size.channels + c] = from_float<T>(u / (1.0f + expf(-u)));
+  T *y = o.y + sequence * o.size.length * o.size.channels + c;
+  for (int64_t t = max((int64_t)0, first - (w.length - 1)); t < first; t++) {
+    pack<T, EACH> row = pack_load<EACH>(x + t * o.size.columns);
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+      shift_in(line[i], w.length, to_float(row.value[i]));
+  }
+  rows_ahead<EACH, T> rows;
+  for (int64_t t = first; t < end; t += AHEAD) {
+    rows.load(x, o.size.columns, t, end);
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++) {
+      if (t + k >= end) break;
+      pack<T, EACH> out;
+#pragma unroll
+      for (int i = 0; i < EACH; i++) {
+        shift_in(line[i], w.length, to_float(rows.row[k].value[i]));
+        float u = before_silu(w.weight[i], line[i], w.length, w.bias[i]);
+        out.value[i] = from_float<T>(u * sigmoid_of(u));
+      }
+      *(pack<T, EACH> *)(y + (t + k) * o.size.channels) = out;
+    }
   }
 }
 
-template <typename T, int K>
+template <typename T, int K, int EACH>
 static __global__ void __launch_bounds__(CONV_THREADS) causal_conv_bwd_kernel(conv_operands<T> o) {
-  int64_t c = blockIdx.y * (int64_t)CONV_THREADS + threadIdx.x;
+  int64_t c = (blockIdx.y * (int64_t)CONV_THREADS + threadIdx.x) * EACH;
   int64_t strips = (o.size.length + HR_CAUSAL_STRIP - 1) / HR_CAUSAL_STRIP;
   int64_t sequence = blockIdx.x / strips, first = blockIdx.x % strips * HR_CAUSAL_STRIP;
   int64_t end = min(o.size.length, first + HR_CAUSAL_STRIP);
   if (c >= o.size.channels) return;
-  constexpr int ROOM = column_kernel<K>::ROOM;
-  column_kernel<K> w;
+  constexpr int ROOM = column_kernels<K, EACH>::ROOM;
+  column_kernels<K, EACH> w;
   w.load(o, c);
-  float line[ROOM] = {}, du[ROOM] = {}, dw[ROOM] = {}, db = 0.0f;
-  const T *x = o.x + sequence * o.size.length * o.size.columns + o.size.first + c;
-  for (int64_t t = first - (w.length - 1); t < end + w.length - 1; t++) {
-    shift_in(line, w.length, t >= 0 && t < o.size.length ? to_float(x[t * o.size.columns]) : 0.0f);
-    if (t < first) continue;
-    float slope = 0.0f;
-    if (t < o.size.length) {
-      float u = before_silu(w.weight, line, w.length, w.bias), sigmoid = 1.0f / (1.0f + expf(-u));
-      slope = to_float(o.dy[(sequence * o.size.length + t) * o.size.channels + c]) * sigmoid *
-              (1.0f + u * (1.0f - sigmoid));
-    }
-    shift_in(du, w.length, slope);
-    if (t < end) {
-      db += slope;
+  float line[EACH][ROOM] = {}, du[EACH][ROOM] = {}, dw[EACH][ROOM] = {}, db[EACH] = {};
+  int64_t origin = sequence * o.size.length, behind = end + w.length - 1;
+  const T *x = o.x + origin * o.size.columns + o.size.first + c, *dy = o.dy + origin * o.size.channels + c;
+  for (int64_t t = max((int64_t)0, first - (w.length - 1)); t < first; t++) {
+    pack<T, EACH> row = pack_load<EACH>(x + t * o.size.columns);
 #pragma unroll
-      for (int j = 0; j < ROOM; j++)
-        if (j < w.length) dw[j] = fmaf(slope, line[j], dw[j]);
+    for (int i = 0; i < EACH; i++)
+      shift_in(line[i], w.length, to_float(row.value[i]));
+  }
+  rows_ahead<EACH, T> rows, slopes;
+  for (int64_t from = first; from < behind; from += AHEAD) {
+    rows.load(x, o.size.columns, from, o.size.length);
+    slopes.load(dy, o.size.channels, from, o.size.length);
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++) {
+      int64_t t = from + k, done = t - (w.length - 1); /* du has rows done to t */
+      if (t >= behind) break;
+      float sum[EACH] = {};
+#pragma unroll
+      for (int i = 0; i < EACH; i++) {
+        shift_in(line[i], w.length, to_float(rows.row[k].value[i]));
+        float u = before_silu(w.weight[i], line[i], w.length, w.bias[i]), sigmoid = sigmoid_of(u);
+        float slope = to_float(slopes.row[k].value[i]) * sigmoid * (1.0f + u * (1.0f - sigmoid));
+        shift_in(du[i], w.length, slope);
+        if (t < end) {
+          db[i] += slope;
+#pragma unroll
+          for (int j = 0; j < ROOM; j++)
+            if (j < w.length) dw[i][j] = fmaf(slope, line[i][j], dw[i][j]);
+        }
+#pragma unroll
+        for (int j = 0; j < ROOM; j++)
+          if (j < w.length) sum[i] = fmaf(w.weight[i][w.length - 1 - j < 0 ? 0 : w.length - 1 - j], du[i][j], sum[i]);
+      }
+      if (done < first || done >= end) continue;
+      int64_t at = (origin + done) * o.size.columns + o.size.first + c;
+      pack<T, EACH> before = {}, out;
+      if (o.partial) before = pack_load<EACH>(o.partial + at);
+#pragma unroll
+      for (int i = 0; i < EACH; i++)
+        out.value[i] = from_float<T>(sum[i] + (o.partial ? to_float(before.value[i]) : 0.0f));
+      *(pack<T, EACH> *)(o.y + at) = out;
     }
-    int64_t done = t - (w.length - 1); /* du has rows done to t */
-    if (done < first || done >= end) continue;
-    float sum = 0.0f;
+  }
+#pragma unroll
+  for (int i = 0; i < EACH; i++) {
+    float *sums = o.sums + (blockIdx.x * o.size.channels + c + i) * (w.length + 1);
 #pragma unroll
     for (int j = 0; j < ROOM; j++)
-      if (j < w.length) sum = fmaf(w.weight[w.length - 1 - j < 0 ? 0 : w.length - 1 - j], du[j], sum);
-    int64_t at = (sequence * o.size.length + done) * o.size.columns + o.size.first + c;
-    o.y[at] = from_float<T>(sum + (o.partial ? to_float(o.partial[at]) : 0.0f));
+      if (j < w.length) sums[j] = dw[i][j];
+    sums[w.length] = db[i];
   }
-  float *sums = o.sums + (blockIdx.x * o.size.channels + c) * (w.length + 1);
-#pragma unroll
-  for (int j = 0; j < ROOM; j++)
-    if (j < w.length) sums[j] = dw[j];
-  sums[w.length] = db;
 }
 
-/* Sums of strips, in order. A thread: one number. */
+/* Sums of strips. A block has SUMS_WIDE numbers; each of its rows of threads adds up every SUMS_DEEP-th strip, then
+ * these are added in order. */
 static __global__ void __launch_bounds__(CONV_THREADS)
     causal_conv_sums_kernel(hr_causal_sizes size, const float *sums, int64_t strips, float *dw, float *db) {
-  int64_t i = blockIdx.x * (int64_t)CONV_THREADS + threadIdx.x, each = size.kernel + 1;
-  if (i >= size.channels * each) return;
+  __shared__ float parts[SUMS_DEEP][SUMS_WIDE];
+  int column = (int)threadIdx.x % SUMS_WIDE, deep = (int)threadIdx.x / SUMS_WIDE;
+  int64_t i = blockIdx.x * (int64_t)SUMS_WIDE + column, each = size.kernel + 1;
   float sum = 0.0f;
-  for (int64_t s = 0; s < strips; s++)
-    sum += sums[s * size.channels * each + i];
+  if (i < size.channels * each)
+    for (int64_t s = deep; s < strips; s += SUMS_DEEP)
+      sum += sums[s * size.channels * each + i];
+  parts[deep][column] = sum;
+  __syncthreads();
+  if (deep > 0 || i >= size.channels * each) return;
+  for (int d = 1; d < SUMS_DEEP; d++)
+    sum += parts[d][column];
   int64_t c = i / each, j = i % each;
   *(j < size.kernel ? dw + c * size.kernel + j : db + c) = sum;
 }
@@ -142,14 +209,28 @@ template <typename T> static conv_operands<T> operands_of(const hr_call *call, i
   return o;
 }
 
+/* Whether neighbours can go together, in kernels of usual length. */
+template <typename T> static bool by_pairs(const conv_operands<T> &o) {
+  bool even = o.size.channels % 2 == 0 && o.size.columns % 2 == 0 && o.size.first % 2 == 0;
+  size_t bytes = 2 * sizeof(T);
+  return o.size.kernel == 4 && even && aligned(o.x, bytes) && aligned(o.y, bytes) && aligned(o.dy, bytes) &&
+         aligned(o.partial, bytes);
+}
+
+template <typename T>
+static void columns_run(const hr_call *call, const conv_operands<T> &o, int64_t strips, void (*pairs)(conv_operands<T>),
+                        void (*four)(conv_operands<T>), void (*any)(conv_operands<T>)) {
+  bool two = by_pairs(o);
+  dim3 grid((unsigned)strips, (unsigned)divide_up(o.size.channels, two ? 2 * CONV_THREADS : CONV_THREADS));
+  launch(two ? pairs : o.size.kernel == 4 ? four : any, grid, CONV_THREADS, 0, call_stream(call), o);
+}
+
 static hr_status causal_conv_run(const hr_call *call) {
   return by_dtype(call->in[HR_CAUSAL_X].desc.dtype, [&](auto t) {
     using T = decltype(t);
     conv_operands<T> o = operands_of<T>(call, HR_CAUSAL_X);
-    dim3 grid((unsigned)(o.size.sequences * divide_up(o.size.length, CONV_ROWS)),
-              (unsigned)divide_up(o.size.channels, CONV_THREADS));
-    launch(o.size.kernel == 4 ? causal_conv_kernel<T, 4> : causal_conv_kernel<T, 0>, grid, CONV_THREADS, 0,
-           call_stream(call), o);
+    columns_run<T>(call, o, o.size.sequences * divide_up(o.size.length, CONV_ROWS), causal_conv_kernel<T, 4, 2>,
+                   causal_conv_kernel<T, 4, 1>, causal_conv_kernel<T, 0, 1>);
     return launched();
   });
 }
@@ -163,22 +244,22 @@ static hr_status causal_conv_bwd_run(const hr_call *call) {
     o.partial = (const T *)call->in[HR_CAUSAL_BWD_PARTIAL].data;
     o.sums = (float *)call->workspace;
     window_fill(call, o.y, o.partial, o.size.sequences * o.size.length * o.size.columns);
-    dim3 grid((unsigned)strips, (unsigned)divide_up(o.size.channels, CONV_THREADS));
-    launch(o.size.kernel == 4 ? causal_conv_bwd_kernel<T, 4> : causal_conv_bwd_kernel<T, 0>, grid, CONV_THREADS, 0,
-           call_stream(call), o);
-    launch(causal_conv_sums_kernel, (unsigned)divide_up(o.size.channels * (o.size.kernel + 1), CONV_THREADS),
-           CONV_THREADS, 0, call_stream(call), o.size, (const float *)o.sums, strips, (float *)call->out[1].data,
+    columns_run<T>(call, o, strips, causal_conv_bwd_kernel<T, 4, 2>, causal_conv_bwd_kernel<T, 4, 1>,
+                   causal_conv_bwd_kernel<T, 0, 1>);
+    launch(causal_conv_sums_kernel, (unsigned)divide_up(o.size.channels * (o.size.kernel + 1), SUMS_WIDE), CONV_THREADS,
+           0, call_stream(call), o.size, (const float *)o.sums, strips, (float *)call->out[1].data,
            (float *)call->out[2].data);
     return launched();
   });
 }
 
-#define OF_TYPES(F, K) (const void *)F<float, K>, (const void *)F<bf16, K>, (const void *)F<f16, K>
+#define OF_TYPES(F, K, EACH)                                                                                           \
+  (const void *)F<float, K, EACH>, (const void *)F<bf16, K, EACH>, (const void *)F<f16, K, EACH>
+#define OF_SHAPES(F) OF_TYPES(F, 4, 2), OF_TYPES(F, 4, 1), OF_TYPES(F, 0, 1)
 
-extern "C" const hr_cuda_launcher hr_cuda_causal_conv = {
-    {nullptr, nullptr, causal_conv_run}, {OF_TYPES(causal_conv_kernel, 4), OF_TYPES(causal_conv_kernel, 0)}};
+extern "C" const hr_cuda_launcher hr_cuda_causal_conv = {{nullptr, nullptr, causal_conv_run},
+                                                         {OF_SHAPES(causal_conv_kernel)}};
 
 extern "C" const hr_cuda_launcher hr_cuda_causal_conv_bwd = {
     {nullptr, nullptr, causal_conv_bwd_run},
-    {OF_TYPES(causal_conv_bwd_kernel, 4), OF_TYPES(causal_conv_bwd_kernel, 0), (const void *)causal_conv_sums_kernel,
-     WINDOW_FILL_FUNCTIONS}};
+    {OF_SHAPES(causal_conv_bwd_kernel), (const void *)causal_conv_sums_kernel, WINDOW_FILL_FUNCTIONS}};

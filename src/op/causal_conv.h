@@ -47,7 +47,7 @@ static inline hr_causal_sizes hr__causal_sizes(const hr_desc *x, const hr_desc *
 }
 
 /* Backward sums gradients of weights over strips of positions, each by itself, then over strips in order. */
-enum { HR_CAUSAL_STRIP = 256 };
+enum { HR_CAUSAL_STRIP = 64 };
 static inline int64_t hr__causal_strips(const hr_causal_sizes *s) {
   return (s->length + HR_CAUSAL_STRIP - 1) / HR_CAUSAL_STRIP;
 }

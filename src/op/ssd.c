@@ -8,6 +8,7 @@
 #include "op/shapes.h"
 #include "op/slice.h"
 #include "op/ssd_parts.h"
+#include "op/ssd_rooms.h"
 
 enum { PARAMETERS = 3 }; /* A_log, bias, D */
 
@@ -179,15 +180,15 @@ hr_ssd_rooms hr__ssd_rooms(const hr_ssd_sizes *size, bool backward) {
 
 static size_t ssd_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
   hr_ssd_sizes s = hr__ssd_sizes(&view->in[HR_SSD_MIXED], &view->in[HR_SSD_STEPS], view->args);
-  size_t floats =
-      kind == HR_CPU ? hr__ssd_rooms(&s, false).floats * (size_t)threads : (size_t)hr__ssd_cuda_floats(&s, false);
+  size_t floats = kind == HR_CPU ? hr__ssd_rooms(&s, false).floats * (size_t)threads
+                                 : hr__ssd_cuda_rooms(&s, view->in[HR_SSD_MIXED].dtype, false).floats;
   return floats * sizeof(float);
 }
 
 /* On the CPU also three sums of each sequence and head. */
 static size_t ssd_bwd_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
   hr_ssd_sizes s = hr__ssd_sizes(&view->in[HR_SSD_BWD_MIXED], &view->in[HR_SSD_BWD_STEPS], view->args);
-  if (kind != HR_CPU) return (size_t)hr__ssd_cuda_floats(&s, true) * sizeof(float);
+  if (kind != HR_CPU) return hr__ssd_cuda_rooms(&s, view->in[HR_SSD_BWD_MIXED].dtype, true).floats * sizeof(float);
   return (hr__ssd_rooms(&s, true).floats * (size_t)threads + (size_t)(s.sequences * s.heads * PARAMETERS)) *
          sizeof(float);
 }

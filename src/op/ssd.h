@@ -80,15 +80,4 @@ static inline hr_ssd_sizes hr__ssd_sizes(const hr_desc *mixed, const hr_desc *st
   return s;
 }
 
-/* Floats of the GPU's workspace. Parameters of heads, padded; then d and sums of d A of each position and head;
- * backward has five terms of each beside them, three sums of each chunk, and gradients of all states. */
-static inline int64_t hr__ssd_parameter_floats(const hr_ssd_sizes *s) {
-  return (3 * s->heads + 15) / 16 * 16;
-}
-static inline int64_t hr__ssd_cuda_floats(const hr_ssd_sizes *s, bool backward) {
-  int64_t lines = s->sequences * s->heads * s->length, chunks = s->sequences * s->chunks;
-  if (!backward) return hr__ssd_parameter_floats(s) + 2 * lines;
-  return hr__ssd_parameter_floats(s) + 7 * lines + 3 * chunks * s->heads + chunks * s->chunk_floats;
-}
-
 #endif

@@ -1,5 +1,5 @@
 /* Tiles of the scan on a GPU: where they lie in shared memory, how they come there, and their products: of 16-bit types
- * by matrix instructions, of f32 by threads. See ssd.cu.
+ * by matrix instructions, of f32 by threads. See ssd_any.cuh.
  *
  * A block has TILE_WARPS warps and takes `tile` positions (a multiple of 16) at a time. Rows and columns of tiles are
  * padded to multiples of 16, with zeros, so that products need no edges.
@@ -7,11 +7,7 @@
 #ifndef HR_OP_SSD_TILE_CUH
 #define HR_OP_SSD_TILE_CUH
 
-#include "dev/cuda/launch.cuh"
-
-extern "C" {
-#include "op/ssd.h"
-}
+#include "op/ssd_operands.cuh"
 
 enum { TILE_WARPS = 4, TILE_THREADS = 32 * TILE_WARPS, TILE_EDGE = 16 };
 
@@ -22,18 +18,6 @@ __host__ __device__ inline int tile_padded(int64_t n) {
 template <typename S> __host__ __device__ constexpr int tile_pitch(int columns) {
   return columns + 16 / (int)sizeof(S);
 }
-
-/* What every kernel is told. Operands that it does not have are NULL. */
-template <typename T> struct ssd_operands {
-  hr_ssd_sizes size;
-  int tile, tiles; /* positions of a tile, tiles of a chunk */
-  const T *mixed, *dy;
-  const float *steps, *decays; /* d, and sums of d A from the chunk's beginning on, each [sequence, head, L] */
-  const float *skip;           /* D of each head */
-  float *states, *slopes;      /* [sequence, chunk, head, N, P]: before a chunk; gradients behind it */
-  T *y, *dmixed;
-  float *rows, *columns, *direct, *ends, *own; /* terms of backward, each [sequence, head, L] */
-};
 
 /* One tile of a block: positions [first, first + count) of a sequence. */
 struct tile_place {
@@ -80,10 +64,27 @@ __device__ inline void tile_copy(S *to, const T *from, int64_t stride, int count
   }
 }
 
+/* Sums of d A as f32 and what f32 cannot hold of them, so that exp of a difference is as exact as f32 can be. */
+struct decay_line {
+  float *high, *low;
+  __device__ float above(int i, const decay_line &other, int j) const {
+    return (high[i] - other.high[j]) + (low[i] - other.low[j]);
+  }
+  __device__ float between(int i, const decay_line &other, int j) const { return expf(above(i, other, j)); }
+};
+template <typename T> __device__ inline decay_line decays_at(const ssd_operands<T> &o, int64_t at) {
+  return {o.decays + at, o.decays_low + at};
+}
+
 /* d (sums) of the tile's positions; 0 behind them. */
 __device__ inline void line_load(float *to, const float *from, int count, int tile) {
   for (int i = (int)threadIdx.x; i < tile; i += TILE_THREADS)
     to[i] = i < count ? from[i] : 0.0f;
+}
+
+__device__ inline void decays_load(const decay_line &to, const decay_line &from, int count, int tile) {
+  line_load(to.high, from.high, count, tile);
+  line_load(to.low, from.low, count, tile);
 }
 
 /* each(i, j, sum over k of A(i, k) B(k, j)) for i < m, j < n; m, n and k are multiples of 16. A lies in rows of k, or
@@ -145,7 +146,7 @@ template <typename S> struct tile_rooms {
   size_t weights, slopes;       /* [tile, tile] */
   size_t block;                 /* a state [N, P], where those four lie */
   size_t sum_n, sum_p, scratch; /* f32 [tile, N], [tile, P], [tile, widest] */
-  size_t lines;                 /* f32, four of a tile */
+  size_t lines;                 /* f32, five of a tile */
   int sum_n_pitch, sum_p_pitch, scratch_pitch;
   size_t bytes;
 };
@@ -172,7 +173,7 @@ __host__ __device__ inline tile_rooms<S> tile_rooms_of(const hr_ssd_sizes &size,
   r.sum_p = r.sum_n + (backward ? (size_t)tile * r.sum_n_pitch * sizeof(float) : 0);
   r.scratch = r.sum_p + (size_t)tile * r.sum_p_pitch * sizeof(float);
   r.lines = r.scratch + (backward ? (size_t)tile * r.scratch_pitch * sizeof(float) : 0);
-  r.bytes = r.lines + 4 * (size_t)tile * sizeof(float);
+  r.bytes = r.lines + 5 * (size_t)tile * sizeof(float);
   return r;
 }
 

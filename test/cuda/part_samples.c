@@ -19,6 +19,7 @@
 #include "op/pointwise.h"
 #include "op/rmsnorm.h"
 #include "op/rope.h"
+#include "op/ssd.h"
 #include "op/topk.h"
 
 #define F(...)                                                                                                         \
@@ -83,6 +84,10 @@ static const hr_topk_args first = {1};
 static const hr_rope_args rope64 = {.head_dim = 64, .heads = 10},
                           rope64_back = {.head_dim = 64, .inverse = true, .heads = 10};
 static const hr_gather_args of_samples = {1};
+/* Heads of 64 with states of 128, of 96 in two groups, and wider than what tensor cores take whole. */
+static const hr_ssd_args scan128 = {5, 64, 1, 128, 256, 8, 0.0f, INFINITY},
+                         scan96 = {4, 64, 2, 96, 256, 0, 0.0f, INFINITY},
+                         scan_wide = {1, 72, 1, 20, 64, 0, 0.0f, INFINITY};
 static const hr_scatter_args to_samples = {1, 300, HR_F32}, to_elements = {1, 64, HR_F32};
 static const hr_topk_args ten = {10};
 static const hr_rmsnorm_args eps = {.eps = 1e-5f}, raised = {.eps = 1e-5f, .raised = true};
@@ -474,7 +479,22 @@ static const large_sample samples[] = {
     {"embedding_dw", {.n_in = 3, .in = {I(4, 500), F(4, 500, 64)}, .args = &padded_table, .index_below = 40}},
     {"embedding_dw", {.n_in = 3, .in = {I(4, 128), F(4, 128, 256), F(3000, 256)}, .args = &table, .index_below = 3000}},
     {"embedding_dw", {.n_in = 3, .in = {I(4, 500), F(4, 500, 64)}, .args = &table, .index_below = 40}},
-    {"gather", {.n_in = 2, .in = {I(4, 500), F(4, 300, 1024)}, .args = &of_samples, .index_below = 300}},
+    {"ssd", {.n_in = 5, .in = {F(2, 600, 576), F(2, 600, 13), F(5), F(5), F(5)}, .args = &scan128}},
+    {"ssd_bwd",
+     {.n_in = 8,
+      .in = {F(2, 600, 320), F(2, 600, 576), F(2, 600, 13), F(5), F(5), F(5), F(2, 3, 40960), F(2, 600, 13)},
+      .args = &scan128}},
+    {"ssd", {.n_in = 5, .in = {F(1, 300, 640), F(1, 300, 4), F(4), F(4), F(4)}, .args = &scan96}},
+    {"ssd_bwd",
+     {.n_in = 8,
+      .in = {F(1, 300, 256), F(1, 300, 640), F(1, 300, 4), F(4), F(4), F(4), F(1, 2, 24576), F(1, 300, 4)},
+      .args = &scan96}},
+    {"ssd", {.n_in = 5, .in = {F(1, 150, 112), F(1, 150, 1), F(1), F(1), F(1)}, .args = &scan_wide}},
+    {"ssd_bwd",
+     {.n_in = 8,
+      .in = {F(1, 150, 72), F(1, 150, 112), F(1, 150, 1), F(1), F(1), F(1), F(1, 3, 1440), F(1, 150, 1)},
+      .args = &scan_wide}},
+    {"gather", {.n_in = 3, .in = {I(4, 500), F(4, 300, 1024)}, .args = &of_samples, .index_below = 300}},
     {"scatter",
      {.n_in = 3, .in = {I(4, 500), F(4, 500, 1100), F(4, 300, 1100)}, .args = &to_samples, .index_below = 300}},
     {"scatter", {.n_in = 3, .in = {I(900, 8), F(900, 8)}, .args = &to_elements, .index_below = 64}},

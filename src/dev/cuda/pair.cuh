@@ -1,0 +1,24 @@
+/* Two numbers of a 16-bit type in a register, as matrix instructions take them. */
+#ifndef HR_DEV_CUDA_PAIR_CUH
+#define HR_DEV_CUDA_PAIR_CUH
+
+#include "dev/cuda/launch.cuh"
+
+/* Two floats as neighbours in memory: the first one in the low half. */
+__device__ inline uint32_t pair_of(bf16, float low, float high) {
+  __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return *(uint32_t *)&pair;
+}
+__device__ inline uint32_t pair_of(f16, float low, float high) {
+  __half2 pair = __floats2half2_rn(low, high);
+  return *(uint32_t *)&pair;
+}
+
+/* The two numbers of a register. */
+template <typename T> __device__ inline float2 numbers_of(T, uint32_t word) {
+  pack<T, 2> both;
+  memcpy(&both, &word, sizeof both);
+  return make_float2(to_float(both.value[0]), to_float(both.value[1]));
+}
+
+#endif
