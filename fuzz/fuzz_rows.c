@@ -1,5 +1,7 @@
 /* Rows of training data. The first byte says which ending the file's name has; the rest is the file. Reading ends, each
- * row stands behind the one before it, and going back to a row gives it again. */
+ * row stands behind the one before it, and going back to a row gives it again. With HR_FUZZ_ROWS=t.csv in the
+ * environment all files have that name, whatever the first byte: so inputs of one format are counted. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "demand.h"
@@ -31,10 +33,12 @@ static void row_again(hr_rows *rows, const hr_row *row) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  if (!size || data[0] >= sizeof names / sizeof names[0]) return 0;
+  const char *name = getenv("HR_FUZZ_ROWS");
+  if (!size || (!name && data[0] >= sizeof names / sizeof names[0])) return 0;
+  if (!name) name = names[data[0]];
   hr_rows *rows = NULL;
   hr_error err = {0};
-  hr_status status = hr__rows_of(names[data[0]], data + 1, size - 1, &rows, &err);
+  hr_status status = hr__rows_of(name, data + 1, size - 1, &rows, &err);
   DEMAND(status == HR_OK || ((status == HR_BAD_INPUT || status == HR_UNSUPPORTED) && err.message[0] && err.place[0]));
   bool there = status == HR_OK;
   uint64_t byte = 0;

@@ -108,9 +108,14 @@ static hr_status segment_add(hr_run *run, run_program *program, const run_segmen
                   inner.remedy, "%s", inner.message);
 }
 
-/* Whether two neighbours lie in different segments: the copier's nodes stand alone. */
+/* Whether a node is part of no recording, but a segment of its own. */
+static bool stands_alone(const hr_run *run, hr_id node) {
+  return hr__copier_takes(run, node) || hr__feeds_in_line(run, node);
+}
+
+/* Whether two neighbours lie in different segments. */
 static bool segment_ends(const hr_run *run, hr_id before, hr_id behind) {
-  return hr__copier_takes(run, before) || hr__copier_takes(run, behind);
+  return stands_alone(run, before) || stands_alone(run, behind);
 }
 
 static hr_status program_bind(hr_run *run, hr_id id, hr_error *err) {
@@ -124,7 +129,7 @@ static hr_status program_bind(hr_run *run, hr_id id, hr_error *err) {
   for (hr_id first = of->first, n = first; n < of->first + of->count; first = n) {
     for (n++; n < of->first + of->count && !segment_ends(run, n - 1, n);)
       n++;
-    run_segment segment = {.first = first, .count = n - first, .copies = hr__copier_takes(run, first)};
+    run_segment segment = {.first = first, .count = n - first, .copies = stands_alone(run, first)};
     HR_TRY(segment_add(run, program, &segment, err));
   }
   return HR_OK;

@@ -7,11 +7,11 @@
 
 typedef struct hr_copier hr_copier;
 
-/* A segment of a program, recorded once and replayed; a copy between tiers that the copier makes, or the wait for one,
- * is a segment of its own. */
+/* A segment of a program, recorded once and replayed; a copy between tiers that the copier makes, the wait for one, and
+ * a copy that feeds in line are segments of their own. */
 typedef struct run_segment {
   hr_id first, count;      /* nodes of the graph */
-  bool copies;             /* one node, for the copier */
+  bool copies;             /* one such node */
   hr_recording *recording; /* NULL where nodes are launched singly */
 } run_segment;
 
@@ -44,6 +44,8 @@ void hr__unbind(hr_run *run); /* also after a bind that failed half-way */
 
 /* transfer.c: copies between tiers, beside the computing, that the device does not make itself. */
 bool hr__copier_takes(const hr_run *run, hr_id node); /* the start of such a copy, or its end */
+/* The start of a copy of a short field of a batch: launched in the order of nodes, from the slot that is fed. */
+bool hr__feeds_in_line(const hr_run *run, hr_id node);
 hr_status hr__copier_create(hr_run *run, hr_error *err);
 void hr__copier_destroy(hr_run *run); /* what is under way is finished first */
 hr_status hr__copier_start(hr_run *run, hr_id node, hr_error *err);

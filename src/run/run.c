@@ -112,6 +112,12 @@ static hr_status node_execute(hr_run *run, hr_id program, hr_id node, hr_error *
   if (hr__copier_takes(run, node)) {
     HR_TRY(transfer == HR_TRANSFER_START ? hr__copier_start(run, node, err) : hr__copier_wait(run, node, err));
   } else {
+    hr_launch fed;
+    if (hr__feeds_in_line(run, node)) {
+      fed = *launch;
+      fed.copy.from = (const char *)fed.copy.from + run->fed_bytes;
+      launch = &fed;
+    }
     hr_status status = run->device->functions->launch(run->device, launch);
     if (status != HR_OK) return launch_failed(run, node, status, err);
   }

@@ -1,8 +1,9 @@
 /* Copies between tiers, beside the computing.
  *
- * What the device does not copy itself (on the CPU everything, elsewhere what lives on the disk) is a job here, one for
- * every fetch and store, bound once. Starting it sends it to a thread: one copies in, one out, and a few move what
- * lives on the disk, each job whole by one of them. A wait blocks until its job is done and hands on its failure.
+ * What the device does not copy itself (on the CPU everything, elsewhere what lives on the disk, and long fields of a
+ * batch) is a job here, one for every fetch and store, bound once. Starting it sends it to a thread: one copies in, one
+ * out, and a few move what lives on the disk, each job whole by one of them. A wait blocks until its job is done and
+ * hands on its failure.
  *
  * Where launches are done when they return, a job that is sent comes after all nodes before it. A device that lags
  * behind is marked at the start, and the thread begins when the device has reached that place: only then has everything
@@ -67,13 +68,26 @@ static bool node_feeds(const hr_graph *graph, const hr_node *node) {
   return from->persistent && from->role == HR_ROLE_INPUT;
 }
 
+/* Of fields up to this size: they are sent before a thread is awake. */
+enum { SHORT_FEED_BYTES = 32 << 10 };
+
+bool hr__feeds_in_line(const hr_run *run, hr_id node) {
+  const hr_graph *graph = run->plan->graph;
+  const hr_node *n = &graph->nodes[node];
+  return run->device->functions->copies && node_feeds(graph, n) &&
+         hr_desc_bytes(&graph->values[n->in[0]].desc) <= SHORT_FEED_BYTES;
+}
+
 bool hr__copier_takes(const hr_run *run, hr_id node) {
   const hr_graph *graph = run->plan->graph;
   const hr_node *n = &graph->nodes[node];
   if (n->op->transfer == HR_TRANSFER_NONE) return false;
   if (!run->device->functions->copies) return true;
-  if (n->op->transfer == HR_TRANSFER_WAIT) n = &graph->nodes[graph->values[n->in[0]].producer];
-  if (node_feeds(graph, n)) return true;
+  if (n->op->transfer == HR_TRANSFER_WAIT) {
+    node = graph->values[n->in[0]].producer;
+    n = &graph->nodes[node];
+  }
+  if (node_feeds(graph, n)) return !hr__feeds_in_line(run, node);
   return hr__plan_value_tier(run->plan, n->op == &hr_op_fetch ? n->in[0] : n->out[0]) == HR_TIER_DISK;
 }
 
