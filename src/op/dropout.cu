@@ -1,5 +1,8 @@
 /* dropout on CUDA. */
 #include "op/dropout.cuh"
+extern "C" {
+#include "op/lora_up_take.h"
+}
 
 enum { DROPOUT_THREADS = 256 };
 static const int64_t DROPOUT_BLOCKS = 2048, GRID_ROWS = 65535;
@@ -84,4 +87,6 @@ static hr_status dropout_run(const hr_call *call) {
 
 extern "C" const hr_cuda_launcher hr_cuda_dropout = {
     {nullptr, nullptr, dropout_run},
-    {(const void *)dropout_kernel<float>, (const void *)dropout_kernel<bf16>, (const void *)dropout_kernel<f16>}};
+    {(const void *)dropout_kernel<float>, (const void *)dropout_kernel<bf16>, (const void *)dropout_kernel<f16>},
+    nullptr,
+    hr__lora_bwd_take};
