@@ -1,7 +1,9 @@
-/* gelu and its backward op on CUDA. Backward of an adapter behind it may go along: op/lora_up_match.cuh. */
+/* gelu and its backward op on CUDA. What stands behind them may go along: dropout (op/dropout.cu), the backward op of
+ * an adapter (op/lora_up_match.cuh). */
 #include "dev/cuda/map.cuh"
 #include "op/gelu.cuh"
 extern "C" {
+#include "op/dropout_take.h"
 #include "op/gelu.h"
 #include "op/lora_up_take.h"
 }
@@ -41,7 +43,9 @@ static hr_status gelu_bwd_run(const hr_call *call) {
       (const void *)map_kernel<f16, f16, IN, 1, MAP<f16, TANH>>
 
 extern "C" const hr_cuda_launcher hr_cuda_gelu = {{nullptr, nullptr, gelu_run},
-                                                  {EVERY_TYPE(1, gelu_map, true), EVERY_TYPE(1, gelu_map, false)}};
+                                                  {EVERY_TYPE(1, gelu_map, true), EVERY_TYPE(1, gelu_map, false)},
+                                                  nullptr,
+                                                  hr__gelu_dropout_take};
 extern "C" const hr_cuda_launcher hr_cuda_gelu_bwd = {
     {nullptr, nullptr, gelu_bwd_run},
     {EVERY_TYPE(2, gelu_bwd_map, true), EVERY_TYPE(2, gelu_bwd_map, false)},

@@ -1,5 +1,5 @@
-/* lora_up and its backward op take neighbours along where a program is recorded (op/lora_up_match.cuh): what comes out has
- * the bits of launches one by one, also where results lie on what is dead by then, and nothing is taken along where they
+/* lora_up, its backward op and dropout go together with their neighbours where a program is recorded
+ * (op/lora_up_match.cuh, op/dropout.cu): what comes out has the bits of launches one by one, also where results lie on what is dead by then, and nothing is taken along where they
  * lie across what others still read. Skipped (77) without a GPU. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,14 +21,23 @@
 
 enum { BATCH = 3, LENGTH = 23, ROWS = BATCH * LENGTH };
 
-typedef enum group { UP_GELU, UP_NORM, GELU_UP_BWD, DROPOUT_UP_BWD } group;
+typedef enum group {
+  UP_GELU,
+  UP_NORM,
+  GELU_UP_BWD,
+  DROPOUT_UP_BWD,
+  GELU_DROPOUT,
+  DROPOUT_ADD,
+  DROPOUT_GELU_BWD,
+  GROUPS
+} group;
 
 typedef struct shape {
   hr_dtype dtype;
   group group;
   int64_t columns, rank;
   bool apart; /* gelu and gelu_bwd: not in place */
-  bool tanh, wide_weights, drops, adds, swapped /* the residual is operand 0 of add */;
+  bool tanh, wide_weights /* of the norm */, drops, adds, swapped /* the residual is operand 0 of add */;
   bool across; /* the last result lies across h: nothing may go along */
 } shape;
 
@@ -89,6 +98,25 @@ static void bwd_make(sequence *s, const shape *c, hr_tensor control) {
   launch_add(s, "lora_up_bwd", 4, 2, &bwd_args);
 }
 
+/* Dropout between others, in place unless `apart`. */
+static void dropout_make(sequence *s, const shape *c, hr_tensor control) {
+  hr_tensor x = tensor_take(s, hr__desc3(c->dtype, BATCH, LENGTH, c->columns)), other = tensor_take(s, x.desc);
+  hr_tensor y = tensor_take(s, x.desc), last = c->apart ? tensor_take(s, x.desc) : y;
+  if (c->across) last.data = (char *)x.data + 64;
+  if (c->group == GELU_DROPOUT) {
+    operands(s, &x, 1, &y, 1);
+    launch_add(s, "gelu", 1, 1, &gelu_args);
+    operands(s, OPERANDS(y, control), &last, 1);
+    launch_add(s, "dropout", 2, 1, &dropout_args);
+    return;
+  }
+  operands(s, OPERANDS(x, control), &y, 1);
+  launch_add(s, "dropout", 2, 1, &dropout_args);
+  operands(s, c->swapped && c->group == DROPOUT_ADD ? (hr_tensor[]){other, y} : (hr_tensor[]){y, other}, 2, &last, 1);
+  bool add = c->group == DROPOUT_ADD;
+  launch_add(s, add ? "add" : "gelu_bwd", 2, 1, add ? (const void *)&add_args : &gelu_args);
+}
+
 /* The control block first, so that it lies in one place whatever is behind. */
 static void sequence_make(sequence *s, const shape *c, char *base) {
   *s = (sequence){.base = base};
@@ -98,8 +126,10 @@ static void sequence_make(sequence *s, const shape *c, char *base) {
   gelu_args = (hr_gelu_args){c->tanh};
   if (c->group <= UP_NORM)
     up_make(s, c, control);
-  else
+  else if (c->group <= DROPOUT_UP_BWD)
     bwd_make(s, c, control);
+  else
+    dropout_make(s, c, control);
 }
 
 static void inputs_fill(const sequence *s, const shape *c) {
@@ -150,7 +180,7 @@ static void test_groups(void **state) {
   for (size_t d = 0; d < 3; d++)
     for (size_t n = 0; n < sizeof columns / sizeof *columns; n++)
       for (int which = 0; which < 8; which++)
-        for (group g = UP_GELU; g <= DROPOUT_UP_BWD; g++) {
+        for (group g = UP_GELU; g < GROUPS; g++) {
           shape c = {.dtype = dtypes[d], .group = g, .columns = columns[n], .rank = which % 2 ? 16 : 8};
           c.apart = which & 2;
           c.tanh = which & 4;
@@ -164,8 +194,15 @@ static void test_groups(void **state) {
 
 static void test_across(void **state) {
   (void)state;
-  for (group g = UP_GELU; g <= DROPOUT_UP_BWD; g++)
-    shape_check(&(shape){.dtype = HR_BF16, .group = g, .columns = 384, .rank = 8, .apart = true, .drops = true, .adds = true, .across = true});
+  for (group g = UP_GELU; g < GROUPS; g++)
+    shape_check(&(shape){.dtype = HR_BF16,
+                         .group = g,
+                         .columns = 384,
+                         .rank = 8,
+                         .apart = true,
+                         .drops = true,
+                         .adds = true,
+                         .across = true});
 }
 
 int main(void) {
