@@ -1,5 +1,5 @@
-/* dropout on CUDA. Where a program is recorded, neighbours go along that only pass elements on: gelu in front, an add or
- * gelu_bwd behind; and dropout goes along with the backward op of an adapter (op/lora_up_match.cuh). */
+/* dropout on CUDA. Where a program is recorded, neighbours go along that only pass elements on: gelu in front, an add
+ * or gelu_bwd behind; and dropout goes along with the backward op of an adapter (op/lora_up_match.cuh). */
 #include "dev/cuda/neighbours.cuh"
 #include "op/dropout.cuh"
 #include "op/gelu.cuh"
@@ -195,9 +195,9 @@ static hr_status dropout_run(const hr_call *call) {
   (const void *)dropout_kernel<float, WITH>, (const void *)dropout_kernel<bf16, WITH>,                                 \
       (const void *)dropout_kernel<f16, WITH>
 
-extern "C" const hr_cuda_launcher hr_cuda_dropout = {
-    {nullptr, nullptr, dropout_run},
-    {EVERY_TYPE(ALONE), EVERY_TYPE(SUMMED), EVERY_TYPE(THEN_ADD), EVERY_TYPE(BEHIND_GELU), EVERY_TYPE(BEHIND_TANH),
-     EVERY_TYPE(THEN_GELU_BWD), EVERY_TYPE(THEN_TANH_BWD)},
-    nullptr,
-    dropout_take};
+extern "C" const hr_cuda_launcher hr_cuda_dropout = {{nullptr, nullptr, dropout_run},
+                                                     {EVERY_TYPE(ALONE), EVERY_TYPE(SUMMED), EVERY_TYPE(THEN_ADD),
+                                                      EVERY_TYPE(BEHIND_GELU), EVERY_TYPE(BEHIND_TANH),
+                                                      EVERY_TYPE(THEN_GELU_BWD), EVERY_TYPE(THEN_TANH_BWD)},
+                                                     nullptr,
+                                                     dropout_take};

@@ -91,8 +91,7 @@ static __global__ void __launch_bounds__(SCATTER_THREADS)
 #pragma unroll
           for (int e = 0; e < WIDE; e++) {
             int64_t column = first + e * SCATTER_THREADS + threadIdx.x;
-            if (k + a < total && column < s.columns)
-              add[a][e] = x[(group * s.n + found[k + a]) * s.columns + column];
+            if (k + a < total && column < s.columns) add[a][e] = x[(group * s.n + found[k + a]) * s.columns + column];
           }
 #pragma unroll
         for (int a = 0; a < SCATTER_AHEAD; a++)

@@ -71,8 +71,7 @@ static __global__ void __launch_bounds__(ANY_THREADS) layernorm_any_kernel(forwa
 }
 
 /* Types that go by tiles: weights are in that of rows or in f32. */
-template <typename T, typename W>
-constexpr bool TILES = sizeof(T) == 2 && (sizeof(W) == 4 || std::is_same_v<T, W>);
+template <typename T, typename W> constexpr bool TILES = sizeof(T) == 2 && (sizeof(W) == 4 || std::is_same_v<T, W>);
 
 template <typename T, typename W> static hr_status layernorm_launch(const hr_call *call) {
   forward_call<T, W> c = {};
@@ -221,7 +220,7 @@ extern "C" const hr_cuda_launcher hr_cuda_layernorm = {
     {nullptr, nullptr, layernorm_run},
     {NORM_PAIRS(layernorm_row_kernel), NORM_PAIRS(layernorm_any_kernel), NORM_TILES}};
 
-extern "C" const hr_cuda_launcher hr_cuda_layernorm_bwd = {
-    {norm_bwd_prepare, nullptr, layernorm_bwd_run},
-    {NORM_PAIRS(layernorm_bwd_row_kernel), NORM_PAIRS(layernorm_bwd_any_kernel), NORM_SUMS(WEIGHTS),
-     NORM_BWD_TILES(true), NORM_BWD_TILES(false)}};
+extern "C" const hr_cuda_launcher hr_cuda_layernorm_bwd = {{norm_bwd_prepare, nullptr, layernorm_bwd_run},
+                                                           {NORM_PAIRS(layernorm_bwd_row_kernel),
+                                                            NORM_PAIRS(layernorm_bwd_any_kernel), NORM_SUMS(WEIGHTS),
+                                                            NORM_BWD_TILES(true), NORM_BWD_TILES(false)}};

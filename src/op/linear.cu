@@ -90,9 +90,9 @@ template <linear_product (*OF)(const hr_call *)> static hr_status product_run(co
   return hr__lt_run(call, (const hr_lt_product *)call->prepared, &p.at, call->workspace);
 }
 
-/* A block sums DB_PACKS packs of W columns over block_rows rows of dy [rows, columns], into row blockIdx.y of the result:
- * DB_LANES rows at a time, then over the lanes in a fixed tree. W > 1: columns are a multiple of it and rows aligned for
- * packs. */
+/* A block sums DB_PACKS packs of W columns over block_rows rows of dy [rows, columns], into row blockIdx.y of the
+ * result: DB_LANES rows at a time, then over the lanes in a fixed tree. W > 1: columns are a multiple of it and rows
+ * aligned for packs. */
 enum { DB_PACKS = 4, DB_LANES = 64 };
 template <typename T, typename P, int W>
 static __global__ void linear_db_kernel(const T *dy, const P *partial, P *db, int64_t rows, int64_t columns,
@@ -135,8 +135,8 @@ static hr_status linear_db_sums(const hr_call *call, const T *from, const P *par
   bool wide = columns % DB_WIDE<T> == 0 && aligned(from, 16);
   int64_t packs = DB_PACKS * (wide ? DB_WIDE<T> : 1);
   launch(wide ? linear_db_kernel<T, P, DB_WIDE<T>> : linear_db_kernel<T, P, 1>,
-         dim3((unsigned)divide_up(columns, packs), (unsigned)cut.blocks), dim3(DB_PACKS, DB_LANES), 0, call_stream(call),
-         from, partial, to, rows, columns, cut.block_rows);
+         dim3((unsigned)divide_up(columns, packs), (unsigned)cut.blocks), dim3(DB_PACKS, DB_LANES), 0,
+         call_stream(call), from, partial, to, rows, columns, cut.block_rows);
   return launched();
 }
 

@@ -10,8 +10,10 @@ static hr_status lora_up_run(const hr_call *call) {
     using T = decltype(t);
     constexpr int W8 = PACK_WIDTH<T, 8>, W16 = PACK_WIDTH<T, 16>;
     if constexpr (sizeof(T) == 2) {
-      if (a.rank == 8 && slabs_fit(call, a)) return up_slab_launch<T, 8, SLAB_ALONE>(call, a, (T *)call->out[0].data, nullptr);
-      if (a.rank == 16 && slabs_fit(call, a)) return up_slab_launch<T, 16, SLAB_ALONE>(call, a, (T *)call->out[0].data, nullptr);
+      if (a.rank == 8 && slabs_fit(call, a))
+        return up_slab_launch<T, 8, SLAB_ALONE>(call, a, (T *)call->out[0].data, nullptr);
+      if (a.rank == 16 && slabs_fit(call, a))
+        return up_slab_launch<T, 16, SLAB_ALONE>(call, a, (T *)call->out[0].data, nullptr);
     }
     if (a.rank == 8 && packs_fit<T, W8>(call, a)) return up_pack_launch<T, 8, W8>(call, a);
     if (a.rank == 16 && packs_fit<T, W16>(call, a)) return up_pack_launch<T, 16, W16>(call, a);

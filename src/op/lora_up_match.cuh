@@ -120,8 +120,7 @@ template <typename T, typename W> static hr_status up_norm_run(const up_group &g
 }
 
 template <typename T> static hr_status up_group_run(const up_group &g) {
-  if (g.norm)
-    return g.norm->in[1].desc.dtype == HR_F32 ? up_norm_run<T, float>(g) : up_norm_run<T, T>(g);
+  if (g.norm) return g.norm->in[1].desc.dtype == HR_F32 ? up_norm_run<T, float>(g) : up_norm_run<T, T>(g);
   return ((const hr_lora_up_args *)g.up->args)->rank == 8 ? up_gelu_run<T, 8>(g) : up_gelu_run<T, 16>(g);
 }
 

@@ -18,8 +18,7 @@ template <typename T, typename W> struct up_norm {
 
 /* The products are those of up_slab_kernel: same operands in the same registers. */
 template <typename T, typename W, int RANK, int SLABS>
-static __global__ void __launch_bounds__(NORM_WARPS *WARP)
-    up_norm_kernel(const __grid_constant__ up_norm<T, W> given) {
+static __global__ void __launch_bounds__(NORM_WARPS *WARP) up_norm_kernel(const __grid_constant__ up_norm<T, W> given) {
   up_norm<T, W> c = given;
   int q = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
   int64_t first = (int64_t)blockIdx.x * NORM_ROWS, rows = c.norm.rows, columns = c.norm.columns;
@@ -83,10 +82,9 @@ template <typename T, typename W> static hr_status up_norm_launch(const hr_call 
   });
 }
 
-#define UP_NORM_RANKS(T, W, SLABS) (const void *)up_norm_kernel<T, W, 8, SLABS>, (const void *)up_norm_kernel<T, W, 16, SLABS>
-#define UP_NORM_OF(T, W)                                                                                               \
-  UP_NORM_RANKS(T, W, 1), UP_NORM_RANKS(T, W, 2), UP_NORM_RANKS(T, W, 3), UP_NORM_RANKS(T, W, 4)
-#define UP_NORM_FUNCTIONS                                                                                              \
-  UP_NORM_OF(bf16, bf16), UP_NORM_OF(bf16, float), UP_NORM_OF(f16, f16), UP_NORM_OF(f16, float)
+#define UP_NORM_RANKS(T, W, SLABS)                                                                                     \
+  (const void *)up_norm_kernel<T, W, 8, SLABS>, (const void *)up_norm_kernel<T, W, 16, SLABS>
+#define UP_NORM_OF(T, W)  UP_NORM_RANKS(T, W, 1), UP_NORM_RANKS(T, W, 2), UP_NORM_RANKS(T, W, 3), UP_NORM_RANKS(T, W, 4)
+#define UP_NORM_FUNCTIONS UP_NORM_OF(bf16, bf16), UP_NORM_OF(bf16, float), UP_NORM_OF(f16, f16), UP_NORM_OF(f16, float)
 
 #endif

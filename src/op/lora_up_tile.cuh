@@ -47,8 +47,8 @@ __device__ inline tile_place place_of_tile(const hr_lora_up_args &a, int64_t til
  */
 template <typename T, int RANK, typename SOURCE>
 static __global__ void __launch_bounds__(TILE_THREADS)
-    tile_kernel(const __grid_constant__ SOURCE given, const T *h, const T *weight, float *dh_sums, float *db_sums, int64_t rows, hr_lora_cuda l,
-                const __grid_constant__ hr_lora_up_args a) {
+    tile_kernel(const __grid_constant__ SOURCE given, const T *h, const T *weight, float *dh_sums, float *db_sums,
+                int64_t rows, hr_lora_cuda l, const __grid_constant__ hr_lora_up_args a) {
   __shared__ float parts[2][TILE_WARPS][HR_LORA_ROWS * RANK];
   int64_t tile = (int64_t)blockIdx.x % l.tiles, row_block = (int64_t)blockIdx.x / l.tiles;
   tile_place place = place_of_tile(a, tile);
@@ -211,8 +211,7 @@ static hr_status bwd_tile_launch(const hr_call *call, const SOURCE &dy, const hr
   return launched();
 }
 
-#define TILE_KERNELS(T, ...)                                                                                           \
-  (const void *)tile_kernel<T, 8, __VA_ARGS__>, (const void *)tile_kernel<T, 16, __VA_ARGS__>
+#define TILE_KERNELS(T, ...) (const void *)tile_kernel<T, 8, __VA_ARGS__>, (const void *)tile_kernel<T, 16, __VA_ARGS__>
 #define TILE_FUNCTIONS(T)                                                                                              \
   TILE_KERNELS(T, dy_stored<T>), TILE_KERNELS(T, dy_dropped<T>), TILE_KERNELS(T, dy_through_gelu<T, false>),           \
       TILE_KERNELS(T, dy_through_gelu<T, true>), (const void *)tile_finish_kernel<T, float>,                           \

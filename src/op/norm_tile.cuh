@@ -1,5 +1,5 @@
-/* layernorm over rows of 16-bit numbers in tiles of 16, as matrix instructions hold them: a warp has up to 4 slabs of 32
- * columns, lane 4 q + t columns [8 t, 8 t + 8) of each in rows q and q + 8. Rows then need no barrier each, and what
+/* layernorm over rows of 16-bit numbers in tiles of 16, as matrix instructions hold them: a warp has up to 4 slabs of
+ * 32 columns, lane 4 q + t columns [8 t, 8 t + 8) of each in rows q and q + 8. Rows then need no barrier each, and what
  * stands in front of a norm can hand its tile over in registers (op/lora_up_norm.cuh).
  *
  * Sums over a row go over the lane's slabs in order, the four lanes of a quad, and the warps in order: by the number of

@@ -53,8 +53,8 @@ template <typename H> __device__ inline void elements_of(const program &p, int64
   if (p.result[0] != SOURCE_BEFORE) source_read<H>(p, p.result[0], at, x, x);
 }
 
-/* inner is 1: a block for each piece of a result; threads take every REDUCE_THREADS-th pack and sum it in f64, then join
- * in a tree. */
+/* inner is 1: a block for each piece of a result; threads take every REDUCE_THREADS-th pack and sum it in f64, then
+ * join in a tree. */
 template <typename H>
 static __global__ void __launch_bounds__(REDUCE_THREADS, H::BLOCKS)
     runs_kernel(const __grid_constant__ program p, const __grid_constant__ reduction r) {
@@ -185,8 +185,8 @@ static hr_status reduce_run(const hr_call *call) {
   program_make(call, &args->program, &p);
   space_make(call, &args->program, space, w.order, &axes);
   bool whole = w.inner == 1 ? w.depth % WIDE == 0 && w.piece % WIDE == 0 : w.inner % WIDE == 0;
-  bool packs = whole && axes.size[0] % WIDE == 0 &&
-               kept_bytes<neighbours::all>(p.n_kept, REDUCE_THREADS) <= KEPT_BY_PACKS;
+  bool packs =
+      whole && axes.size[0] % WIDE == 0 && kept_bytes<neighbours::all>(p.n_kept, REDUCE_THREADS) <= KEPT_BY_PACKS;
   program_lay(call, axes, packs ? (int)WIDE : 1, 1, &p);
   size_t kept = kept_bytes<element::all>(p.n_kept, REDUCE_THREADS);
   if (kept > KEPT_BYTES) return HR_UNSUPPORTED;
@@ -214,8 +214,7 @@ static hr_status reduce_run(const hr_call *call) {
   return launched();
 }
 
-extern "C" const hr_cuda_launcher hr_cuda_reduce = {{nullptr, nullptr, reduce_run},
-                                                    {(const void *)runs_kernel<element>, (const void *)runs_kernel<neighbours>,
-                                                     (const void *)rows_kernel<element>,
-                                                     (const void *)rows_kernel<neighbours>,
-                                                     (const void *)pieces_kernel}};
+extern "C" const hr_cuda_launcher hr_cuda_reduce = {
+    {nullptr, nullptr, reduce_run},
+    {(const void *)runs_kernel<element>, (const void *)runs_kernel<neighbours>, (const void *)rows_kernel<element>,
+     (const void *)rows_kernel<neighbours>, (const void *)pieces_kernel}};

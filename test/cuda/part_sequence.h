@@ -1,5 +1,5 @@
-/* A few launches over an arena, run one by one and recorded: what kernels that take neighbours along (hr_cuda_launcher.take)
- * leave in memory has to be the same. */
+/* A few launches over an arena, run one by one and recorded: what kernels that take neighbours along
+ * (hr_cuda_launcher.take) leave in memory has to be the same. */
 #ifndef HR_TEST_CUDA_PART_SEQUENCE_H
 #define HR_TEST_CUDA_PART_SEQUENCE_H
 
@@ -8,7 +8,7 @@
 enum { MOST_LAUNCHES = 4, MOST_OPERANDS = 6, ARENA = 64 << 20 };
 
 extern hr_device *gpu;
-extern void *bases[2];             /* arenas of ARENA bytes */
+extern void *bases[2];          /* arenas of ARENA bytes */
 extern char *host, *results[2]; /* ARENA bytes: what both begin with, and what they end with */
 
 /* Launches over one arena. */

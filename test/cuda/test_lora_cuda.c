@@ -1,6 +1,7 @@
 /* lora_up, its backward op and dropout go together with their neighbours where a program is recorded
- * (op/lora_up_match.cuh, op/dropout.cu): what comes out has the bits of launches one by one, also where results lie on what is dead by then, and nothing is taken along where they
- * lie across what others still read. Skipped (77) without a GPU. */
+ * (op/lora_up_match.cuh, op/dropout.cu): what comes out has the bits of launches one by one, also where results lie on
+ * what is dead by then, and nothing is taken along where they lie across what others still read. Skipped (77) without a
+ * GPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -121,7 +122,8 @@ static void dropout_make(sequence *s, const shape *c, hr_tensor control) {
 static void sequence_make(sequence *s, const shape *c, char *base) {
   *s = (sequence){.base = base};
   hr_tensor control = tensor_take(s, hr__desc1(HR_U8, sizeof(hr_control)));
-  lora_args = (hr_lora_up_args){.scale = 1.7f, .rank = c->rank, .groups = 1, .rows = {c->columns}, .columns = c->columns};
+  lora_args =
+      (hr_lora_up_args){.scale = 1.7f, .rank = c->rank, .groups = 1, .rows = {c->columns}, .columns = c->columns};
   bwd_args = (hr_lora_up_bwd_args){lora_args, HR_F32};
   gelu_args = (hr_gelu_args){c->tanh};
   if (c->group <= UP_NORM)
@@ -168,8 +170,9 @@ static void shape_check(const shape *c) {
         written |= results[0][at + b] != host[at + b];
       assert_true(written);
       if (memcmp(results[0] + at, results[1] + at, bytes) != 0)
-        fail_msg("result %d of launch %zu of %zu: dtype %d, group %d, %lld columns, rank %lld, apart %d, across %d", i, l,
-                 one.count, (int)c->dtype, (int)c->group, (long long)c->columns, (long long)c->rank, c->apart, c->across);
+        fail_msg("result %d of launch %zu of %zu: dtype %d, group %d, %lld columns, rank %lld, apart %d, across %d", i,
+                 l, one.count, (int)c->dtype, (int)c->group, (long long)c->columns, (long long)c->rank, c->apart,
+                 c->across);
     }
 }
 

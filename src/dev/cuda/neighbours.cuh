@@ -1,5 +1,5 @@
-/* For ops that take neighbours along in a recording (hr_cuda_launcher.take): which launch stands where, and what lies on
- * what. */
+/* For ops that take neighbours along in a recording (hr_cuda_launcher.take): which launch stands where, and what lies
+ * on what. */
 #ifndef HR_DEV_CUDA_NEIGHBOURS_CUH
 #define HR_DEV_CUDA_NEIGHBOURS_CUH
 
