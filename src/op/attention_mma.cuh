@@ -24,7 +24,7 @@
  * short sequences with few key/value heads would give too few blocks. */
 template <int DIM> struct mma_shape;
 template <> struct mma_shape<32> {
-  static constexpr int FORWARD_M = 2, FORWARD_N = 64, DQ_M = 1, DQ_N = 64, DKDV_M = 1, DKDV_N = 64;
+  static constexpr int FORWARD_M = 2, FORWARD_N = 64, DQ_M = 2, DQ_N = 32, DKDV_M = 2, DKDV_N = 32;
 };
 template <> struct mma_shape<64> {
   static constexpr int FORWARD_M = 2, FORWARD_N = 64, DQ_M = 2, DQ_N = 32, DKDV_M = 1, DKDV_N = 64;
