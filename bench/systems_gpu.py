@@ -99,7 +99,7 @@ EMBEDDER = {
     'every': ('long', False, [EVERY]),
     'none-26': ('long', False, [NONE, split(3, 26)]),
     'none-45': ('long', False, [NONE, split(3, 45)]),
-    'none-45-drop': ('long', True, [NONE, split(3, 45)]),
+    'none-26-drop': ('long', True, [NONE, split(3, 26)]),
     'selective-45': ('long', False, [SELECTIVE, split(3, 45)]),
     'every-45': ('long', False, [EVERY, split(3, 45)]),
     'short-padded': ('short', False, [NONE, split(3, 45)]),

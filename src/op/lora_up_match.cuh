@@ -57,7 +57,7 @@ static bool norm_goes_along(const up_group &g) {
   int count = 1;
   for (const hr_call *call : {g.dropout, g.add, g.norm})
     if (call) calls[count++] = call;
-  return norm_tile_warps(columns) > 0 && w.dim[0] == columns && (w.dtype == HR_F32 || w.dtype == x.dtype) &&
+  return norm_tile_warps(columns) > 0 && w.dim[0] == columns && w.dtype == x.dtype &&
          x.dtype == g.up->in[0].desc.dtype && desc_rows(x) < INT32_MAX && g.up->in[2].data &&
          wide(g.norm->in[1].data, g.norm->in[2].data, g.norm->out[0].data) && calls_join(calls, count);
 }
@@ -99,9 +99,9 @@ template <typename T, int RANK> static hr_status up_gelu_run(const up_group &g) 
                          : up_slab_launch<T, RANK, SLAB_GELU>(g.up, a, kept, after);
 }
 
-template <typename T, typename W> static hr_status up_norm_run(const up_group &g) {
+template <typename T> static hr_status up_norm_run(const up_group &g) {
   const hr_lora_up_args &a = *(const hr_lora_up_args *)g.up->args;
-  up_norm<T, W> c = {};
+  up_norm<T> c = {};
   c.h = (const T *)g.up->in[0].data;
   c.weight = (const T *)g.up->in[1].data;
   c.y = (const T *)g.up->in[2].data;
@@ -109,8 +109,8 @@ template <typename T, typename W> static hr_status up_norm_run(const up_group &g
   c.scale = a.scale;
   if (g.dropout) c.mask = rows_mask_of(g.dropout);
   if (g.add) c.residual = (const T *)other_operand(g.add, c.sum)->data;
-  c.norm = {(const W *)g.norm->in[1].data,
-            (const W *)g.norm->in[2].data,
+  c.norm = {(const T *)g.norm->in[1].data,
+            (const T *)g.norm->in[2].data,
             (T *)g.norm->out[0].data,
             (float *)g.norm->out[1].data,
             desc_rows(g.norm->in[0].desc),
@@ -120,7 +120,7 @@ template <typename T, typename W> static hr_status up_norm_run(const up_group &g
 }
 
 template <typename T> static hr_status up_group_run(const up_group &g) {
-  if (g.norm) return g.norm->in[1].desc.dtype == HR_F32 ? up_norm_run<T, float>(g) : up_norm_run<T, T>(g);
+  if (g.norm) return up_norm_run<T>(g);
   return ((const hr_lora_up_args *)g.up->args)->rank == 8 ? up_gelu_run<T, 8>(g) : up_gelu_run<T, 16>(g);
 }
 

@@ -7,19 +7,19 @@
 #include "op/mask.cuh"
 #include "op/norm_tile.cuh"
 
-template <typename T, typename W> struct up_norm {
+template <typename T> struct up_norm {
   const T *h, *weight, *y; /* y: what the adapter is added to */
   const T *residual;       /* NULL: none */
   T *sum;                  /* what is normed */
   float scale;
   rows_mask mask;
-  norm_tile<T, W> norm;
+  norm_tile<T, T> norm;
 };
 
 /* The products are those of up_slab_kernel: same operands in the same registers. */
-template <typename T, typename W, int RANK, int SLABS>
-static __global__ void __launch_bounds__(NORM_WARPS *WARP) up_norm_kernel(const __grid_constant__ up_norm<T, W> given) {
-  up_norm<T, W> c = given;
+template <typename T, int RANK, int SLABS>
+static __global__ void __launch_bounds__(NORM_WARPS *WARP) up_norm_kernel(const __grid_constant__ up_norm<T> given) {
+  up_norm<T> c = given;
   int q = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
   int64_t first = (int64_t)blockIdx.x * NORM_ROWS, rows = c.norm.rows, columns = c.norm.columns;
   int64_t column = (int64_t)(threadIdx.x / WARP) * SLABS * NORM_SLAB;
@@ -71,20 +71,19 @@ static __global__ void __launch_bounds__(NORM_WARPS *WARP) up_norm_kernel(const 
   tile_normalize(c.norm, tile, first);
 }
 
-template <typename T, typename W> static hr_status up_norm_launch(const hr_call *up, const up_norm<T, W> &c, int rank) {
+template <typename T> static hr_status up_norm_launch(const hr_call *up, const up_norm<T> &c, int rank) {
   int warps = norm_tile_warps(c.norm.columns);
   unsigned blocks = (unsigned)divide_up(c.norm.rows, NORM_ROWS), threads = (unsigned)warps * WARP;
   return by_slabs((int)(c.norm.columns / NORM_SLAB) / warps, [&](auto slabs) {
     constexpr int SLABS = decltype(slabs)::value;
-    launch(rank == 8 ? up_norm_kernel<T, W, 8, SLABS> : up_norm_kernel<T, W, 16, SLABS>, blocks, threads, 0,
+    launch(rank == 8 ? up_norm_kernel<T, 8, SLABS> : up_norm_kernel<T, 16, SLABS>, blocks, threads, 0,
            call_stream(up), c);
     return launched();
   });
 }
 
-#define UP_NORM_RANKS(T, W, SLABS)                                                                                     \
-  (const void *)up_norm_kernel<T, W, 8, SLABS>, (const void *)up_norm_kernel<T, W, 16, SLABS>
-#define UP_NORM_OF(T, W)  UP_NORM_RANKS(T, W, 1), UP_NORM_RANKS(T, W, 2), UP_NORM_RANKS(T, W, 3), UP_NORM_RANKS(T, W, 4)
-#define UP_NORM_FUNCTIONS UP_NORM_OF(bf16, bf16), UP_NORM_OF(bf16, float), UP_NORM_OF(f16, f16), UP_NORM_OF(f16, float)
+#define UP_NORM_OF(T, SLABS)                                                                                           \
+  (const void *)up_norm_kernel<T, 8, SLABS>, (const void *)up_norm_kernel<T, 16, SLABS>
+#define UP_NORM_FUNCTIONS UP_NORM_OF(bf16, 1), UP_NORM_OF(bf16, 2), UP_NORM_OF(f16, 1), UP_NORM_OF(f16, 2)
 
 #endif

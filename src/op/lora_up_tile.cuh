@@ -46,7 +46,7 @@ __device__ inline tile_place place_of_tile(const hr_lora_up_args &a, int64_t til
  *     lane 4 q + t are those of its own columns, for k = q (and q + 8).
  */
 template <typename T, int RANK, typename SOURCE>
-static __global__ void __launch_bounds__(TILE_THREADS)
+static __global__ void __launch_bounds__(TILE_THREADS, 2) /* op/lora_up_cuda.h counts on it */
     tile_kernel(const __grid_constant__ SOURCE given, const T *h, const T *weight, float *dh_sums, float *db_sums,
                 int64_t rows, hr_lora_cuda l, const __grid_constant__ hr_lora_up_args a) {
   __shared__ float parts[2][TILE_WARPS][HR_LORA_ROWS * RANK];

@@ -12,7 +12,7 @@
 
 #include "op/norm.cuh"
 
-enum { NORM_ROWS = 16, NORM_SLAB = 32, NORM_SLABS = 4, NORM_WARPS = 8 };
+enum { NORM_ROWS = 16, NORM_SLAB = 32, NORM_SLABS = 2, NORM_WARPS = 12 };
 
 /* Warps of a block for rows of that many columns, each with the same number of slabs. 0: they do not go by tiles. */
 static int norm_tile_warps(int64_t columns) {
@@ -26,8 +26,6 @@ static int norm_tile_warps(int64_t columns) {
 /* Calls `function` with the compile-time number of slabs of a warp. */
 template <typename F> static hr_status by_slabs(int slabs, const F &function) {
   if (slabs == 1) return function(std::integral_constant<int, 1>());
-  if (slabs == 2) return function(std::integral_constant<int, 2>());
-  if (slabs == 3) return function(std::integral_constant<int, 3>());
   return function(std::integral_constant<int, NORM_SLABS>());
 }
 
@@ -241,11 +239,8 @@ static __global__ void __launch_bounds__(NORM_WARPS *WARP)
   }
 }
 
-#define NORM_TILES_OF(T, W)                                                                                            \
-  (const void *)layernorm_tile_kernel<T, W, 1>, (const void *)layernorm_tile_kernel<T, W, 2>,                          \
-      (const void *)layernorm_tile_kernel<T, W, 3>, (const void *)layernorm_tile_kernel<T, W, 4>
+#define NORM_TILES_OF(T, W) (const void *)layernorm_tile_kernel<T, W, 1>, (const void *)layernorm_tile_kernel<T, W, 2>
 #define NORM_BWD_TILES_OF(T, W, SUMS)                                                                                  \
-  (const void *)layernorm_bwd_tile_kernel<T, W, 1, SUMS>, (const void *)layernorm_bwd_tile_kernel<T, W, 2, SUMS>,      \
-      (const void *)layernorm_bwd_tile_kernel<T, W, 3, SUMS>, (const void *)layernorm_bwd_tile_kernel<T, W, 4, SUMS>
+  (const void *)layernorm_bwd_tile_kernel<T, W, 1, SUMS>, (const void *)layernorm_bwd_tile_kernel<T, W, 2, SUMS>
 
 #endif
