@@ -40,7 +40,7 @@ target_link_libraries(headroom_emulated PRIVATE ${CMAKE_DL_LIBS})
 target_link_options(headroom_emulated PRIVATE $<$<NOT:$<BOOL:${HR_ASAN}>>:-Wl,-z,defs>)
 
 # The tests of a GPU, through it: small shapes, as it is slow.
-foreach(name IN ITEMS ops few pairs streams perceptron)
+foreach(name IN ITEMS ops few lora pairs streams perceptron)
   set(test cuda_test_${name}_cuda)
   if(NOT TARGET ${test})
     set(test cuda_test_${name})

@@ -25,13 +25,16 @@
  * short sequences with few key/value heads would give too few blocks. */
 template <int DIM> struct mma_shape;
 template <> struct mma_shape<32> {
-  static constexpr int FORWARD_M = 2, FORWARD_N = 64, DQ_M = 1, DQ_N = 64, DKDV_M = 1, DKDV_N = 64;
+  static constexpr int FORWARD_M = 2, FORWARD_N = 64, FORWARD_PART = 32, DQ_M = 1, DQ_N = 64, DKDV_M = 1, DKDV_N = 64,
+                       FORWARD_BLOCKS = 4, BACKWARD_BLOCKS = 3;
 };
 template <> struct mma_shape<64> {
-  static constexpr int FORWARD_M = 2, FORWARD_N = 64, DQ_M = 2, DQ_N = 32, DKDV_M = 1, DKDV_N = 64;
+  static constexpr int FORWARD_M = 2, FORWARD_N = 64, FORWARD_PART = 64, DQ_M = 2, DQ_N = 32, DKDV_M = 1, DKDV_N = 64,
+                       FORWARD_BLOCKS = 1, BACKWARD_BLOCKS = 1;
 };
 template <> struct mma_shape<128> {
-  static constexpr int FORWARD_M = 1, FORWARD_N = 64, DQ_M = 1, DQ_N = 32, DKDV_M = 1, DKDV_N = 32;
+  static constexpr int FORWARD_M = 1, FORWARD_N = 64, FORWARD_PART = 64, DQ_M = 1, DQ_N = 32, DKDV_M = 1, DKDV_N = 32,
+                       FORWARD_BLOCKS = 1, BACKWARD_BLOCKS = 1;
 };
 
 enum { MMA_WARPS = 4, MMA_THREADS = 32 * MMA_WARPS, MMA_PAD = 8 };
@@ -225,8 +228,10 @@ static __device__ inline void sums_store(const mma_tiles<M, DIM / 8> &sums, cons
 
 /* A block: one head, 64 M queries, M x 16 of them a warp's. */
 template <typename T, int DIM, typename S, bool DROPS>
-static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_forward(forward_operands<T> o) {
-  constexpr int M = mma_shape<DIM>::FORWARD_M, KEYS = mma_shape<DIM>::FORWARD_N, N = KEYS / 8;
+static __global__ void __launch_bounds__(MMA_THREADS, mma_shape<DIM>::FORWARD_BLOCKS)
+    attention_mma_forward(forward_operands<T> o) {
+  constexpr int M = mma_shape<DIM>::FORWARD_M, KEYS = mma_shape<DIM>::FORWARD_N, PART = mma_shape<DIM>::FORWARD_PART,
+                N = PART / 8;
   constexpr int QUERIES = 16 * M * MMA_WARPS, STAGE = KEYS * mma_pitch<DIM>;
   unsigned char *shared = launch_shared<unsigned char>();
   T *q_tile = (T *)shared, *k_tiles = q_tile + QUERIES * mma_pitch<DIM>, *v_tiles = k_tiles + 2 * STAGE;
@@ -264,11 +269,14 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_forward(forw
       tile_start<DIM, KEYS>(k_tiles + (stage ^ 1) * STAGE, k, o.k.stride, key + KEYS, sees.end, dim);
       tile_start<DIM, KEYS>(v_tiles + (stage ^ 1) * STAGE, v, o.v.stride, key + KEYS, sees.end, dim);
     }
-    if (!sees.none(row, row + 16 * M, key, key + KEYS)) {
+#pragma unroll 1
+    for (int part = key; part < key + KEYS; part += PART) {
+      const int at_part = stage * STAGE + (part - key) * mma_pitch<DIM>;
+      if (sees.none(row, row + 16 * M, part, part + PART)) continue;
       mma_tiles<M, N> s;
-      scores_make<T, DIM, M, N>(s, rows, k_tiles + stage * STAGE);
-      if (!sees.all(row, row + 16 * M, key, key + KEYS))
-        scores_hide<M, N>(s, row, key, [&](int i, int j) { return sees.has(i, j); });
+      scores_make<T, DIM, M, N>(s, rows, k_tiles + at_part);
+      if (!sees.all(row, row + 16 * M, part, part + PART))
+        scores_hide<M, N>(s, row, part, [&](int i, int j) { return sees.has(i, j); });
 #pragma unroll
       for (int m = 0; m < M; m++)
 #pragma unroll
@@ -300,7 +308,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_forward(forw
 #pragma unroll
         for (int m = 0; m < M; m++) {
           uint32_t word[N / 2];
-          mask_make<N>(word, mask, at.head, row + 16 * m, key);
+          mask_make<N>(word, mask, at.head, row + 16 * m, part);
 #pragma unroll
           for (int n = 0; n < N; n++)
 #pragma unroll
@@ -308,7 +316,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_forward(forw
               if (!mask_keeps(word[n / 2], n, e)) s[m][n][e] = 0.0f;
         }
       }
-      sums_add<T, DIM, M, N>(sums, s, v_tiles + stage * STAGE);
+      sums_add<T, DIM, M, N>(sums, s, v_tiles + at_part);
     }
     copies_wait();
     __syncthreads();
@@ -334,7 +342,8 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_forward(forw
 
 /* dq. A block: one head, 64 M queries. */
 template <typename T, int DIM, typename S, bool DROPS>
-static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dq(backward_operands<T> o) {
+static __global__ void __launch_bounds__(MMA_THREADS, mma_shape<DIM>::BACKWARD_BLOCKS)
+    attention_mma_dq(backward_operands<T> o) {
   constexpr int M = mma_shape<DIM>::DQ_M, KEYS = mma_shape<DIM>::DQ_N, N = KEYS / 8;
   constexpr int QUERIES = 16 * M * MMA_WARPS, OWNED = QUERIES * mma_pitch<DIM>, STAGE = KEYS * mma_pitch<DIM>;
   unsigned char *shared = launch_shared<unsigned char>();
@@ -416,7 +425,8 @@ static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dq(backward_
  * the tiles of queries that see its keys. Scores are transposed (rows are keys, columns are queries), so that they
  * are the left side of both products. */
 template <typename T, int DIM, typename S, bool DROPS>
-static __global__ void __launch_bounds__(MMA_THREADS) attention_mma_dkdv(backward_operands<T> o) {
+static __global__ void __launch_bounds__(MMA_THREADS, mma_shape<DIM>::BACKWARD_BLOCKS)
+    attention_mma_dkdv(backward_operands<T> o) {
   constexpr int M = mma_shape<DIM>::DKDV_M, QUERIES = mma_shape<DIM>::DKDV_N, N = QUERIES / 8;
   constexpr int KEYS = 16 * M * MMA_WARPS, OWNED = KEYS * mma_pitch<DIM>, STAGE = QUERIES * mma_pitch<DIM>;
   static_assert(KEYS % QUERIES == 0, "tiles of queries begin at the diagonal");

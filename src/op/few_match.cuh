@@ -8,6 +8,7 @@
 #ifndef HR_OP_FEW_MATCH_CUH
 #define HR_OP_FEW_MATCH_CUH
 
+#include "dev/cuda/neighbours.cuh"
 #include "op/few.cuh"
 extern "C" {
 #include "op/few.h"
@@ -24,40 +25,10 @@ struct few_group {
   size_t count;                                        /* launches */
 };
 
-struct span {
-  const char *from, *end;
-};
-
-static span span_of(const hr_tensor &tensor) {
-#define HR_DTYPE_BYTES(code, name, file_name, bytes) bytes,
-  static const size_t bytes[] = {HR_DTYPE_MAP(HR_DTYPE_BYTES)};
-#undef HR_DTYPE_BYTES
-  const char *from = (const char *)tensor.data;
-  return {from, from ? from + (size_t)desc_count(tensor.desc) * bytes[tensor.desc.dtype] : from};
-}
-
-static bool overlap(span a, span b) {
-  return a.from < b.end && b.from < a.end;
-}
-
-/* Whether a result of the call lies on `tensor`. */
-static bool writes(const hr_call *call, const hr_tensor &tensor) {
-  if (!call) return false;
-  for (int i = 0; i < call->n_out; i++)
-    if (overlap(span_of(call->out[i]), span_of(tensor))) return true;
-  return false;
-}
-
 static bool is_few(const hr_call *call) {
   const hr_desc &x = call->in[0].desc, &w = call->in[1].desc;
   return desc_rows(x) <= FEW && w.dim[1] % WIDE == 0 && w.dim[0] < 1 << 30 && w.dim[1] < 1 << 30 &&
          x.dtype == w.dtype && x.dtype == call->out[0].desc.dtype && wide(call->in[0].data, call->in[1].data);
-}
-
-/* The call of launch i where it is one of this kernel. */
-static const hr_call *call_of(const hr_launch *launches, size_t count, size_t i, const hr_cuda_launcher *launcher) {
-  bool there = i < count && launches[i].kind == HR_LAUNCH_KERNEL && launches[i].kernel == &launcher->kernel;
-  return there ? &launches[i].call : nullptr;
 }
 
 static bool norm_goes(const hr_call *norm, const hr_call *product) {

@@ -6,6 +6,7 @@ extern "C" {
 }
 
 enum { WARP = 32, GATHER_THREADS = 256, SCATTER_THREADS = 128, SCATTER_WARPS = SCATTER_THREADS / WARP };
+enum { SCATTER_AHEAD = 4 };   /* rows that a thread has in flight */
 enum { NARROW_COLUMNS = 32 }; /* below, a thread has an element */
 static const int64_t GATHER_BLOCKS = 8192;
 
@@ -83,13 +84,20 @@ static __global__ void __launch_bounds__(SCATTER_THREADS)
     }
     for (int64_t from = 0; from < s.n; from += SCATTER_THREADS) {
       int total = found_list(index + group * s.n, from, s.n, row, found, counts);
-      for (int k = 0; k < total; k++) {
-        const T *add = x + (group * s.n + found[k]) * s.columns;
+      for (int k = 0; k < total; k += SCATTER_AHEAD) {
+        T add[SCATTER_AHEAD][WIDE];
 #pragma unroll
-        for (int e = 0; e < WIDE; e++) {
-          int64_t column = first + e * SCATTER_THREADS + threadIdx.x;
-          if (column < s.columns) sum[e] += to_float(add[column]);
-        }
+        for (int a = 0; a < SCATTER_AHEAD; a++)
+#pragma unroll
+          for (int e = 0; e < WIDE; e++) {
+            int64_t column = first + e * SCATTER_THREADS + threadIdx.x;
+            if (k + a < total && column < s.columns) add[a][e] = x[(group * s.n + found[k + a]) * s.columns + column];
+          }
+#pragma unroll
+        for (int a = 0; a < SCATTER_AHEAD; a++)
+#pragma unroll
+          for (int e = 0; e < WIDE; e++)
+            if (k + a < total && first + e * SCATTER_THREADS + threadIdx.x < s.columns) sum[e] += to_float(add[a][e]);
       }
       __syncthreads();
     }

@@ -1,5 +1,6 @@
-/* layernorm and its backward op on CUDA: a block for each row. op/norm.cuh says how it holds one. */
-#include "op/norm.cuh"
+/* layernorm and its backward op on CUDA. 16-bit rows of whole slabs go by tiles (op/norm_tile.cuh), others have a block
+ * each: op/norm.cuh says how it holds one. */
+#include "op/norm_tile.cuh"
 extern "C" {
 #include "op/layernorm.h"
 }
@@ -69,6 +70,9 @@ static __global__ void __launch_bounds__(ANY_THREADS) layernorm_any_kernel(forwa
     to[i] = from_float<T>((to_float(from[i]) - mean) * rstd * to_float(c.w[i]) + to_float(c.b[i]));
 }
 
+/* Types that go by tiles: weights are in that of rows or in f32. */
+template <typename T, typename W> constexpr bool TILES = sizeof(T) == 2 && (sizeof(W) == 4 || std::is_same_v<T, W>);
+
 template <typename T, typename W> static hr_status layernorm_launch(const hr_call *call) {
   forward_call<T, W> c = {};
   c.x = (const T *)call->in[0].data;
@@ -79,6 +83,15 @@ template <typename T, typename W> static hr_status layernorm_launch(const hr_cal
   c.columns = desc_columns(call->in[0].desc);
   c.eps = ((const hr_layernorm_args *)call->args)->eps;
   unsigned rows = (unsigned)desc_rows(call->in[0].desc);
+  if constexpr (TILES<T, W>)
+    if (int warps = wide(c.x, c.w, c.b, c.y) ? norm_tile_warps(c.columns) : 0) {
+      norm_tile<T, W> tile = {c.w, c.b, c.y, c.statistics, rows, c.columns, c.eps};
+      return by_slabs((int)(c.columns / NORM_SLAB) / warps, [&](auto slabs) {
+        launch(layernorm_tile_kernel<T, W, decltype(slabs)::value>, (unsigned)divide_up(rows, NORM_ROWS),
+               (unsigned)warps * WARP, 0, call_stream(call), c.x, tile);
+        return launched();
+      });
+    }
   if (row_fits(c.columns) && wide(c.x, c.w, c.b, c.y))
     launch(layernorm_row_kernel<T, W>, rows, row_threads(c.columns), 0, call_stream(call), c);
   else
@@ -168,8 +181,20 @@ static __global__ void __launch_bounds__(ANY_THREADS) layernorm_bwd_any_kernel(n
 template <typename T, typename W> static hr_status layernorm_bwd_launch(const hr_call *call) {
   norm_bwd<T, W> c = norm_bwd_of<T, W>(call);
   if (!c.dx && !c.sums) return HR_OK;
-  unsigned blocks = (unsigned)divide_up(c.rows, c.rows_each);
   cudaStream_t stream = call_stream(call);
+  if constexpr (TILES<T, W>)
+    if (int warps = norm_bwd_packs(c) ? norm_tile_warps(c.columns) : 0) {
+      if (!c.sums) c.rows_each = NORM_ROWS;
+      hr_status status = by_slabs((int)(c.columns / NORM_SLAB) / warps, [&](auto slabs) {
+        constexpr int SLABS = decltype(slabs)::value;
+        launch(c.sums ? layernorm_bwd_tile_kernel<T, W, SLABS, true> : layernorm_bwd_tile_kernel<T, W, SLABS, false>,
+               (unsigned)divide_up(c.rows, c.rows_each), (unsigned)warps * WARP, 0, stream, c);
+        return launched();
+      });
+      if (c.sums && status == HR_OK) norm_sums_launch<WEIGHTS>(call, c);
+      return status == HR_OK ? launched() : status;
+    }
+  unsigned blocks = (unsigned)divide_up(c.rows, c.rows_each);
   if (row_fits(c.columns) && norm_bwd_packs(c))
     launch(layernorm_bwd_row_kernel<T, W>, blocks, row_threads(c.columns), 0, stream, c);
   else
@@ -185,9 +210,17 @@ static hr_status layernorm_bwd_run(const hr_call *call) {
   });
 }
 
-extern "C" const hr_cuda_launcher hr_cuda_layernorm = {
-    {nullptr, nullptr, layernorm_run}, {NORM_PAIRS(layernorm_row_kernel), NORM_PAIRS(layernorm_any_kernel)}};
+#define NORM_TILES                                                                                                     \
+  NORM_TILES_OF(bf16, bf16), NORM_TILES_OF(bf16, float), NORM_TILES_OF(f16, f16), NORM_TILES_OF(f16, float)
+#define NORM_BWD_TILES(SUMS)                                                                                           \
+  NORM_BWD_TILES_OF(bf16, bf16, SUMS), NORM_BWD_TILES_OF(bf16, float, SUMS), NORM_BWD_TILES_OF(f16, f16, SUMS),        \
+      NORM_BWD_TILES_OF(f16, float, SUMS)
 
-extern "C" const hr_cuda_launcher hr_cuda_layernorm_bwd = {
-    {norm_bwd_prepare, nullptr, layernorm_bwd_run},
-    {NORM_PAIRS(layernorm_bwd_row_kernel), NORM_PAIRS(layernorm_bwd_any_kernel), NORM_SUMS(WEIGHTS)}};
+extern "C" const hr_cuda_launcher hr_cuda_layernorm = {
+    {nullptr, nullptr, layernorm_run},
+    {NORM_PAIRS(layernorm_row_kernel), NORM_PAIRS(layernorm_any_kernel), NORM_TILES}};
+
+extern "C" const hr_cuda_launcher hr_cuda_layernorm_bwd = {{norm_bwd_prepare, nullptr, layernorm_bwd_run},
+                                                           {NORM_PAIRS(layernorm_bwd_row_kernel),
+                                                            NORM_PAIRS(layernorm_bwd_any_kernel), NORM_SUMS(WEIGHTS),
+                                                            NORM_BWD_TILES(true), NORM_BWD_TILES(false)}};

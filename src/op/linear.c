@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "dev/cuda/limits.h"
 #include "graph/adjoint.h"
+#include "op/linear_cuda.h"
 #include "op/product.h"
 #include "op/shapes.h"
 #include "op/stream.h"
@@ -189,6 +190,11 @@ static void linear_dw_cost(const hr_op_view *view, hr_cost *cost) {
 
 static void linear_db_cost(const hr_op_view *view, hr_cost *cost) {
   hr__cost_stream(view, (double)hr_desc_count(&view->in[0]), cost);
+}
+
+static size_t linear_db_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
+  (void)threads;
+  return kind == HR_CPU ? 0 : hr__linear_db_bytes(&view->in[0]);
 }
 
 static size_t product_workspace(const hr_op_view *view, spec_rule rule, hr_device_kind kind, int threads) {
@@ -423,6 +429,7 @@ const hr_op hr_op_linear_db = {
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = linear_db_shape,
     .cost = linear_db_cost,
+    .workspace = linear_db_workspace,
     .cpu = {.run = linear_db_run},
     .samples = linear_db_samples,
     .n_samples = sizeof linear_db_samples / sizeof *linear_db_samples,

@@ -1,7 +1,10 @@
-/* linear and its backward ops on CUDA: products through cuBLASLt, the bias in its epilogue, db as a column sum. Few
+/* linear and its backward ops on CUDA: products through cuBLASLt, the bias in its epilogue, db as sums of columns. Few
  * rows, as programs that generate have, only wait for the weights: they have a kernel of their own. */
 #include "dev/cuda/cublaslt.h"
 #include "op/few_match.cuh"
+extern "C" {
+#include "op/linear_cuda.h"
+}
 
 /* A product over operands 0 and 1 of a call into output 0, with operands `bias` and `add` (-1: the op has none). */
 struct linear_product {
@@ -87,19 +90,23 @@ template <linear_product (*OF)(const hr_call *)> static hr_status product_run(co
   return hr__lt_run(call, (const hr_lt_product *)call->prepared, &p.at, call->workspace);
 }
 
-/* A block sums DB_PACKS packs of W columns of dy [rows, columns]: DB_LANES rows at a time, then over the lanes in a
- * fixed tree. W > 1: columns are a multiple of it and rows aligned for packs. */
+/* A block sums DB_PACKS packs of W columns over block_rows rows of dy [rows, columns], into row blockIdx.y of the
+ * result: DB_LANES rows at a time, then over the lanes in a fixed tree. W > 1: columns are a multiple of it and rows
+ * aligned for packs. */
 enum { DB_PACKS = 4, DB_LANES = 64 };
 template <typename T, typename P, int W>
-static __global__ void linear_db_kernel(const T *dy, const P *partial, P *db, int64_t rows, int64_t columns) {
+static __global__ void linear_db_kernel(const T *dy, const P *partial, P *db, int64_t rows, int64_t columns,
+                                        int64_t block_rows) {
   __shared__ float sums[DB_LANES][DB_PACKS * W + 1];
-  int64_t column = ((int64_t)blockIdx.x * DB_PACKS + threadIdx.x) * W;
+  int64_t column = ((int64_t)blockIdx.x * DB_PACKS + threadIdx.x) * W, at = blockIdx.y * columns + column;
+  int64_t first = blockIdx.y * block_rows, end = first + block_rows < rows ? first + block_rows : rows;
   float sum[W];
 #pragma unroll
   for (int i = 0; i < W; i++)
     sum[i] = 0.0f;
   if (column < columns)
-    for (int64_t row = threadIdx.y; row < rows; row += DB_LANES) {
+#pragma unroll 4
+    for (int64_t row = first + threadIdx.y; row < end; row += DB_LANES) {
       pack<T, W> from = *(const pack<T, W> *)(dy + row * columns + column);
 #pragma unroll
       for (int i = 0; i < W; i++)
@@ -116,28 +123,50 @@ static __global__ void linear_db_kernel(const T *dy, const P *partial, P *db, in
   }
   if (threadIdx.y == 0 && column < columns)
     for (int i = 0; i < W; i++)
-      db[column + i] = from_float<P>(sums[0][threadIdx.x * W + i] + (partial ? to_float(partial[column + i]) : 0.0f));
-}
-
-template <typename T, typename P, int W> static hr_status linear_db_launch(const hr_call *call) {
-  int64_t rows = desc_rows(call->in[0].desc), columns = desc_columns(call->in[0].desc);
-  int64_t blocks = (columns + DB_PACKS * W - 1) / (DB_PACKS * W);
-  launch(linear_db_kernel<T, P, W>, (unsigned)blocks, dim3(DB_PACKS, DB_LANES), 0, call_stream(call),
-         (const T *)call->in[0].data, (const P *)operand(call, 1), (P *)call->out[0].data, rows, columns);
-  return launched();
+      db[at + i] = from_float<P>(sums[0][threadIdx.x * W + i] + (partial ? to_float(partial[at + i]) : 0.0f));
 }
 
 template <typename T> constexpr int DB_WIDE = 16 / (int)sizeof(T);
 
+/* to [blocks, columns] = (partial +) the sums of the rows of each block. */
+template <typename T, typename P>
+static hr_status linear_db_sums(const hr_call *call, const T *from, const P *partial, P *to, int64_t rows,
+                                int64_t columns, hr_linear_db_cuda cut) {
+  bool wide = columns % DB_WIDE<T> == 0 && aligned(from, 16);
+  int64_t packs = DB_PACKS * (wide ? DB_WIDE<T> : 1);
+  launch(wide ? linear_db_kernel<T, P, DB_WIDE<T>> : linear_db_kernel<T, P, 1>,
+         dim3((unsigned)divide_up(columns, packs), (unsigned)cut.blocks), dim3(DB_PACKS, DB_LANES), 0,
+         call_stream(call), from, partial, to, rows, columns, cut.block_rows);
+  return launched();
+}
+
 static hr_status linear_db_run(const hr_call *call) {
-  return by_dtype(call->in[0].desc.dtype, [&](auto t) {
+  const hr_desc &dy = call->in[0].desc;
+  int64_t rows = desc_rows(dy), columns = desc_columns(dy);
+  hr_linear_db_cuda cut = hr__linear_db_cuda_of(&dy);
+  return by_dtype(dy.dtype, [&](auto t) {
     return by_dtype(call->out[0].desc.dtype, [&](auto p) {
       using T = decltype(t);
       using P = decltype(p);
-      bool wide = desc_columns(call->in[0].desc) % DB_WIDE<T> == 0 && aligned(call->in[0].data, 16);
-      return wide ? linear_db_launch<T, P, DB_WIDE<T>>(call) : linear_db_launch<T, P, 1>(call);
+      const T *from = (const T *)call->in[0].data;
+      const P *partial = (const P *)operand(call, 1);
+      P *db = (P *)call->out[0].data;
+      float *sums = (float *)call->workspace;
+      if (cut.blocks == 1) return linear_db_sums<T, P>(call, from, partial, db, rows, columns, cut);
+      hr_status status = linear_db_sums<T, float>(call, from, nullptr, sums, rows, columns, cut);
+      hr_linear_db_cuda whole = {1, cut.blocks};
+      return status == HR_OK ? linear_db_sums<float, P>(call, sums, partial, db, cut.blocks, columns, whole) : status;
     });
   });
+}
+
+static hr_status linear_db_prepare(const hr_call *call, void **prepared, hr_error *err) {
+  size_t needed = hr__linear_db_bytes(&call->in[0].desc);
+  *prepared = nullptr;
+  if (call->workspace_bytes >= needed) return HR_OK;
+  return device_state(call)->host.fail(err, HR_FAILURE, NULL, NULL,
+                                       "%zu bytes of workspace were planned, %zu are needed", call->workspace_bytes,
+                                       needed);
 }
 
 #define LINEAR_DB(T, P) (const void *)linear_db_kernel<T, P, DB_WIDE<T>>, (const void *)linear_db_kernel<T, P, 1>
@@ -161,6 +190,6 @@ extern "C" const hr_cuda_launcher hr_cuda_linear_dx = {
 extern "C" const hr_cuda_launcher hr_cuda_linear_dw = {
     {product_prepare<linear_dw_of>, nullptr, product_run<linear_dw_of>}, {}};
 extern "C" const hr_cuda_launcher hr_cuda_linear_db = {
-    {nullptr, nullptr, linear_db_run},
+    {linear_db_prepare, nullptr, linear_db_run},
     {LINEAR_DB(float, float), LINEAR_DB(float, bf16), LINEAR_DB(float, f16), LINEAR_DB(bf16, float),
      LINEAR_DB(bf16, bf16), LINEAR_DB(bf16, f16), LINEAR_DB(f16, float), LINEAR_DB(f16, bf16), LINEAR_DB(f16, f16)}};

@@ -3,6 +3,7 @@
 #ifndef HR_OP_LORA_UP_SLAB_CUH
 #define HR_OP_LORA_UP_SLAB_CUH
 
+#include "op/gelu.cuh"
 #include "op/lora_up_place.cuh"
 
 enum { SLAB = 32, SLABS = 2, SLAB_WARPS = 8, SLAB_THREADS = SLAB_WARPS * 32, SLAB_BLOCKS = 3, SLAB_STEP = 16 };
@@ -11,9 +12,11 @@ enum { SLAB = 32, SLABS = 2, SLAB_WARPS = 8, SLAB_THREADS = SLAB_WARPS * 32, SLA
  * multiples of SLAB: a slab belongs to one group or to none. Lane 4 q + t has columns [8 t, 8 t + 8) of a slab in rows
  * q and q + 8 of a step: result (q, 2 t + e) of product i is column 8 t + 2 i + e, so that column 2 (q / 2) + q % 2 of
  * its second operand, which this lane has a part of, is row 8 (q / 2) + 2 i + q % 2 of B. */
-template <typename T, int RANK>
+enum slab_behind { SLAB_ALONE, SLAB_GELU, SLAB_GELU_TANH }; /* what is made of y on its way, into `after` */
+
+template <typename T, int RANK, int BEHIND>
 static __global__ void __launch_bounds__(SLAB_THREADS, SLAB_BLOCKS)
-    up_slab_kernel(const T *h, const T *weight, const T *add, T *y, int64_t rows, int64_t column_blocks,
+    up_slab_kernel(const T *h, const T *weight, const T *add, T *y, T *after, int64_t rows, int64_t column_blocks,
                    int64_t block_rows, const __grid_constant__ hr_lora_up_args a) {
   int warp = threadIdx.x / 32, q = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   int64_t begin = (int64_t)blockIdx.x / column_blocks * block_rows, width = a.groups * RANK;
@@ -62,8 +65,15 @@ static __global__ void __launch_bounds__(SLAB_THREADS, SLAB_BLOCKS)
         float to[8];
 #pragma unroll
         for (int e = 0; e < 8; e++)
-          to[e] = to_float(from[s][half].value[e]) + a.scale * sum[e / 2][2 * half + e % 2];
-        if (inside[s] && first + q + 8 * half < n) pack_write<8>(y + at + half * 8 * a.columns + s * SLAB, to);
+          to[e] = fmaf(a.scale, sum[e / 2][2 * half + e % 2], to_float(from[s][half].value[e]));
+        if (!inside[s] || first + q + 8 * half >= n) continue;
+        if (BEHIND == SLAB_ALONE || y) pack_write<8>(y + at + half * 8 * a.columns + s * SLAB, to);
+        if constexpr (BEHIND != SLAB_ALONE) {
+#pragma unroll
+          for (int e = 0; e < 8; e++)
+            to[e] = gelu_of<T, BEHIND == SLAB_GELU_TANH>(to_float(from_float<T>(to[e])));
+          pack_write<8>(after + at + half * 8 * a.columns + s * SLAB, to);
+        }
       }
     }
     at += SLAB_STEP * a.columns;
@@ -79,19 +89,23 @@ static bool slabs_fit(const hr_call *call, const hr_lora_up_args &a) {
   return fit;
 }
 
-/* Many rows to a block save reads of B, few make enough blocks. */
-template <typename T, int RANK> static hr_status up_slab_launch(const hr_call *call, const hr_lora_up_args &a) {
+/* Many rows to a block save reads of B, few make enough blocks. y: NULL where only what is made of it is wanted. */
+template <typename T, int RANK, int BEHIND>
+static hr_status up_slab_launch(const hr_call *call, const hr_lora_up_args &a, T *y, T *after) {
   enum { ROWS_FEW = 2 * SLAB_STEP, ROWS_MANY = 4 * SLAB_STEP, BLOCKS_ENOUGH = 1024 };
   int64_t rows = desc_rows(call->out[0].desc);
   int64_t column_blocks = divide_up(a.columns, SLAB_WARPS * SLABS * SLAB), block_rows = ROWS_MANY;
   if (column_blocks * divide_up(rows, block_rows) < BLOCKS_ENOUGH) block_rows = ROWS_FEW;
   int64_t blocks = column_blocks * divide_up(rows, block_rows);
-  launch(up_slab_kernel<T, RANK>, (unsigned)blocks, SLAB_THREADS, 0, call_stream(call), (const T *)call->in[0].data,
-         (const T *)call->in[1].data, (const T *)call->in[2].data, (T *)call->out[0].data, rows, column_blocks,
-         block_rows, a);
+  launch(up_slab_kernel<T, RANK, BEHIND>, (unsigned)blocks, SLAB_THREADS, 0, call_stream(call),
+         (const T *)call->in[0].data, (const T *)call->in[1].data, (const T *)call->in[2].data, y, after, rows,
+         column_blocks, block_rows, a);
   return launched();
 }
 
-#define SLAB_FUNCTIONS(T) (const void *)up_slab_kernel<T, 8>, (const void *)up_slab_kernel<T, 16>
+#define SLAB_FUNCTIONS_OF(T, BEHIND)                                                                                   \
+  (const void *)up_slab_kernel<T, 8, BEHIND>, (const void *)up_slab_kernel<T, 16, BEHIND>
+#define SLAB_FUNCTIONS(T)                                                                                              \
+  SLAB_FUNCTIONS_OF(T, SLAB_ALONE), SLAB_FUNCTIONS_OF(T, SLAB_GELU), SLAB_FUNCTIONS_OF(T, SLAB_GELU_TANH)
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef HR_OP_LORA_UP_TILE_CUH
 #define HR_OP_LORA_UP_TILE_CUH
 
-#include "op/lora_up_place.cuh"
+#include "op/lora_up_source.cuh"
 extern "C" {
 #include "op/lora_up_cuda.h"
 }
@@ -45,10 +45,10 @@ __device__ inline tile_place place_of_tile(const hr_lora_up_args &a, int64_t til
  *   dBt [rank, columns] += ht dy: for each i the 8 columns 8 t + 2 i + e, from transposed registers. The results of
  *     lane 4 q + t are those of its own columns, for k = q (and q + 8).
  */
-template <typename T, int RANK>
-static __global__ void __launch_bounds__(TILE_THREADS)
-    tile_kernel(const T *dy, const T *h, const T *weight, float *dh_sums, float *db_sums, int64_t rows, hr_lora_cuda l,
-                const __grid_constant__ hr_lora_up_args a) {
+template <typename T, int RANK, typename SOURCE>
+static __global__ void __launch_bounds__(TILE_THREADS, 2) /* op/lora_up_cuda.h counts on it */
+    tile_kernel(const __grid_constant__ SOURCE given, const T *h, const T *weight, float *dh_sums, float *db_sums,
+                int64_t rows, hr_lora_cuda l, const __grid_constant__ hr_lora_up_args a) {
   __shared__ float parts[2][TILE_WARPS][HR_LORA_ROWS * RANK];
   int64_t tile = (int64_t)blockIdx.x % l.tiles, row_block = (int64_t)blockIdx.x / l.tiles;
   tile_place place = place_of_tile(a, tile);
@@ -57,6 +57,8 @@ static __global__ void __launch_bounds__(TILE_THREADS)
   int64_t h_width = a.groups * RANK;
   const T *h_group = h + place.group * RANK;
 
+  SOURCE dy = given;
+  dy.begin();
   int column[TILE_SLABS]; /* in the tile */
   bool inside[TILE_SLABS];
   uint32_t b[TILE_SLABS][2][RANK / 8][2];
@@ -81,15 +83,14 @@ static __global__ void __launch_bounds__(TILE_THREADS)
         db[s][i][c] = 0.0f;
   }
 
-  uint4 next[TILE_SLABS][2]; /* dy of rows q and q + 8, one step ahead */
+  typename SOURCE::raw next[TILE_SLABS][2]; /* what dy of rows q and q + 8 is made of, one step ahead */
 #pragma unroll
   for (int s = 0; s < TILE_SLABS; s++)
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       int64_t row = begin + q + 8 * half;
-      next[s][half] = make_uint4(0, 0, 0, 0);
-      if (inside[s] && row < end)
-        next[s][half] = *(const uint4 *)(dy + row * a.columns + place.first_column + column[s]);
+      next[s][half] = {};
+      if (inside[s] && row < end) next[s][half] = dy.load(row, place.first_column + column[s]);
     }
 
   int side = 0;
@@ -99,14 +100,16 @@ static __global__ void __launch_bounds__(TILE_THREADS)
     for (int s = 0; s < TILE_SLABS; s++)
 #pragma unroll
       for (int half = 0; half < 2; half++) {
-        from[s][half][0] = next[s][half].x;
-        from[s][half][1] = next[s][half].y;
-        from[s][half][2] = next[s][half].z;
-        from[s][half][3] = next[s][half].w;
-        int64_t row = first + HR_LORA_ROWS + q + 8 * half;
-        next[s][half] = make_uint4(0, 0, 0, 0);
-        if (inside[s] && row < end)
-          next[s][half] = *(const uint4 *)(dy + row * a.columns + place.first_column + column[s]);
+        int64_t row = first + q + 8 * half;
+        uint4 made = make_uint4(0, 0, 0, 0);
+        if (inside[s] && row < end) made = dy.make(next[s][half], row, place.first_column + column[s]);
+        from[s][half][0] = made.x;
+        from[s][half][1] = made.y;
+        from[s][half][2] = made.z;
+        from[s][half][3] = made.w;
+        row += HR_LORA_ROWS;
+        next[s][half] = {};
+        if (inside[s] && row < end) next[s][half] = dy.load(row, place.first_column + column[s]);
       }
 #pragma unroll
     for (int half = 0; half < 2; half++) {
@@ -195,11 +198,12 @@ static __global__ void tile_finish_kernel(const float *dh_sums, const float *db_
   }
 }
 
-template <typename T, typename P, int RANK>
-static hr_status bwd_tile_launch(const hr_call *call, const hr_lora_up_args &a, const hr_lora_cuda &l, int64_t rows) {
+template <typename T, typename P, int RANK, typename SOURCE>
+static hr_status bwd_tile_launch(const hr_call *call, const SOURCE &dy, const hr_lora_up_args &a, const hr_lora_cuda &l,
+                                 int64_t rows) {
   float *dh_sums = (float *)call->workspace, *db_sums = (float *)((char *)call->workspace + l.db_sums);
   cudaStream_t stream = call_stream(call);
-  launch(tile_kernel<T, RANK>, (unsigned)(l.tiles * l.row_blocks), TILE_THREADS, 0, stream, (const T *)call->in[0].data,
+  launch(tile_kernel<T, RANK, SOURCE>, (unsigned)(l.tiles * l.row_blocks), TILE_THREADS, 0, stream, dy,
          (const T *)call->in[1].data, (const T *)call->in[2].data, dh_sums, db_sums, rows, l, a);
   int64_t count = (rows * a.groups + l.weight_rows) * RANK;
   launch(tile_finish_kernel<T, P>, (unsigned)divide_up(count, TILE_THREADS), TILE_THREADS, 0, stream, dh_sums, db_sums,
@@ -207,8 +211,10 @@ static hr_status bwd_tile_launch(const hr_call *call, const hr_lora_up_args &a, 
   return launched();
 }
 
+#define TILE_KERNELS(T, ...) (const void *)tile_kernel<T, 8, __VA_ARGS__>, (const void *)tile_kernel<T, 16, __VA_ARGS__>
 #define TILE_FUNCTIONS(T)                                                                                              \
-  (const void *)tile_kernel<T, 8>, (const void *)tile_kernel<T, 16>, (const void *)tile_finish_kernel<T, float>,       \
+  TILE_KERNELS(T, dy_stored<T>), TILE_KERNELS(T, dy_dropped<T>), TILE_KERNELS(T, dy_through_gelu<T, false>),           \
+      TILE_KERNELS(T, dy_through_gelu<T, true>), (const void *)tile_finish_kernel<T, float>,                           \
       (const void *)tile_finish_kernel<T, bf16>, (const void *)tile_finish_kernel<T, f16>
 
 #endif

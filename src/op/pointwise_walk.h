@@ -82,6 +82,7 @@ enum {
   HR_WALK_ROWS = 32,             /* summed in f32 before they join the sum in f64 */
   HR_WALK_PIECE = 8 * 32 * 1024, /* elements of a piece */
   HR_WALK_PIECES = 64,           /* of one result at most */
+  HR_WALK_CUDA_PACK = 8,         /* a piece has a multiple of that many: runs go by packs */
   HR_WALK_CUDA_RUN = 16 * 1024,  /* elements of depth in a piece on CUDA, along runs */
   HR_WALK_CUDA_ROWS = 2048,      /* likewise of rows */
   HR_WALK_CUDA_PIECES = 1024
@@ -123,7 +124,7 @@ static inline void hr__walk_make_cuda(const hr_reduce_args *args, const hr_desc 
   hr__walk_make(args, space, w);
   int64_t pieces = hr__walk_up(w->depth, w->inner == 1 ? HR_WALK_CUDA_RUN : HR_WALK_CUDA_ROWS);
   if (pieces > HR_WALK_CUDA_PIECES) pieces = HR_WALK_CUDA_PIECES;
-  w->piece = hr__walk_up(w->depth, pieces);
+  w->piece = hr__walk_up(hr__walk_up(w->depth, pieces), HR_WALK_CUDA_PACK) * HR_WALK_CUDA_PACK;
   w->pieces = hr__walk_up(w->depth, w->piece);
 }
 

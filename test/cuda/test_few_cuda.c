@@ -11,16 +11,10 @@
 
 #include "base/half.h"
 #include "base/random.h"
-#include "dev/device.h"
 #include "op/cache.h"
 #include "op/rmsnorm.h"
 #include "op/rope.h"
-
-enum { MOST_LAUNCHES = 4, MOST_OPERANDS = 6, ARENA = 64 << 20 };
-
-static hr_device *gpu; /* opened once by main, as are these */
-static void *bases[2];
-static char *host, *results[2];
+#include "part_sequence.h"
 
 typedef enum follower { NOTHING, SWIGLU, ROPE, ROPE_AND_PUT } follower;
 
@@ -33,36 +27,6 @@ typedef struct shape {
   bool on_normed; /* the last result lies on the normed rows */
   bool on_x;      /* the product lies on the rows that are normed: nothing may be taken along */
 } shape;
-
-/* Launches over one arena. */
-typedef struct sequence {
-  hr_launch launches[MOST_LAUNCHES];
-  hr_tensor in[MOST_LAUNCHES][MOST_OPERANDS], out[MOST_LAUNCHES][2];
-  size_t count, used;
-  char *base;
-} sequence;
-
-static void check(hr_status status, const hr_error *err) {
-  if (status != HR_OK) fail_msg("%s", err->message);
-}
-
-static hr_tensor tensor_take(sequence *s, hr_desc desc) {
-  hr_tensor tensor = {.desc = desc, .data = s->base + s->used};
-  s->used += (hr_desc_bytes(&desc) + 255) / 256 * 256;
-  assert_true(s->used <= ARENA);
-  return tensor;
-}
-
-static void launch_add(sequence *s, const char *op, int n_in, int n_out, const void *args) {
-  hr_error err;
-  hr_launch *launch = &s->launches[s->count];
-  *launch = (hr_launch){.kind = HR_LAUNCH_KERNEL, .kernel = gpu->functions->kernel(gpu, op)};
-  assert_non_null(launch->kernel);
-  launch->call = (hr_call){
-      .in = s->in[s->count], .out = s->out[s->count], .n_in = n_in, .n_out = n_out, .args = args, .device = gpu};
-  if (launch->kernel->prepare) check(launch->kernel->prepare(&launch->call, &launch->call.prepared, &err), &err);
-  s->count++;
-}
 
 static const hr_rmsnorm_args norm_args = {.eps = 1e-5f}, raised_args = {.eps = 1e-5f, .raised = true};
 static const hr_rope_args rope_args = {.head_dim = 64, .heads = 6};
@@ -147,24 +111,12 @@ static void inputs_fill(const sequence *s, const shape *c, size_t inputs) {
 }
 
 static void shape_check(const shape *c) {
-  hr_error err;
   sequence one, recorded;
-  size_t inputs, failed;
+  size_t inputs;
   sequence_make(&one, c, bases[0], &inputs);
   sequence_make(&recorded, c, bases[1], &inputs);
   inputs_fill(&one, c, inputs);
-  for (int i = 0; i < 2; i++)
-    check(gpu->functions->copy(gpu, HR_COPY_TO_DEVICE, bases[i], host, one.used, &err), &err);
-  for (size_t i = 0; i < one.count; i++)
-    assert_int_equal(gpu->functions->launch(gpu, &one.launches[i]), HR_OK);
-  check(gpu->functions->synchronize(gpu, &err), &err);
-  hr_recording *recording;
-  check(gpu->functions->record(gpu, recorded.launches, recorded.count, &recording, &failed, &err), &err);
-  assert_int_equal(gpu->functions->replay(gpu, recording, &failed), HR_OK);
-  check(gpu->functions->synchronize(gpu, &err), &err);
-  gpu->functions->recording_destroy(gpu, recording);
-  for (int i = 0; i < 2; i++)
-    check(gpu->functions->copy(gpu, HR_COPY_FROM_DEVICE, results[i], bases[i], one.used, &err), &err);
+  sequences_run(&one, &recorded);
   for (size_t l = c->on_normed || c->on_x ? one.count - 1 : 0; l < one.count; l++) /* what is not dead */
     for (int i = 0; i < one.launches[l].call.n_out; i++) {
       size_t at = (size_t)((char *)one.out[l][i].data - one.base), bytes = hr_desc_bytes(&one.out[l][i].desc);
@@ -219,25 +171,10 @@ static void test_overlap(void **state) {
 }
 
 int main(void) {
-  hr_error err = {0};
-  if (hr__cuda_open(&gpu, &err) != HR_OK) {
-    printf("skipped: %s\n", err.message);
-    return 77;
-  }
-  host = malloc(ARENA);
-  bool there = host != NULL;
-  for (int i = 0; i < 2; i++) {
-    results[i] = malloc(ARENA);
-    there &= results[i] && gpu->functions->arena_create(gpu, HR_TIER_DEVICE, ARENA, &bases[i], &err) == HR_OK;
-  }
-  if (!there) return 1;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_few), cmocka_unit_test(test_overlap)};
+  int skipped = sequences_open();
+  if (skipped) return skipped;
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
-  for (int i = 0; i < 2; i++) {
-    gpu->functions->arena_destroy(gpu, HR_TIER_DEVICE, bases[i], ARENA);
-    free(results[i]);
-  }
-  free(host);
-  hr__device_close(gpu);
+  sequences_close();
   return failed;
 }
