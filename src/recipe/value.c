@@ -39,14 +39,15 @@ void hr__found_text(const hr_doc_node *node, char *out, size_t capacity) {
 
 /* "a, b, c" of "a|b|c"; the word "%" stands for all of its kind. */
 static void choices_list(const char *choices, char *out, size_t capacity) {
+  static const char share[] = "a share up to 100%";
   size_t used = 0;
   out[0] = '\0';
   for (const char *at = choices; at && used < capacity; at = strchr(at, '|')) {
     at += *at == '|';
     int length = (int)strcspn(at, "|");
     bool percent = length == 1 && *at == '%';
-    used += (size_t)snprintf(out + used, capacity - used, "%s%.*s", at == choices ? "" : ", ", percent ? 8 : length,
-                             percent ? "per cent" : at);
+    used += (size_t)snprintf(out + used, capacity - used, "%s%.*s", at == choices ? "" : ", ",
+                             percent ? (int)strlen(share) : length, percent ? share : at);
   }
 }
 

@@ -48,7 +48,7 @@ with Folder() as folder:
     check(run('plan', recipe, '--json', '--set', 'memory.device=cpu').json()['device']['margin_bytes'] == 0,
           'this machine keeps none')
     run('plan', recipe, '--gpu', '4090', env=NOWHERE).expect(0, '2 % stay free (--margin)', ', margin 483.94 MiB')
-    for wrong, words in [('101%', 'per cent'), ('100%', 'leaves nothing')]:
+    for wrong, words in [('101%', 'a share up to 100%'), ('100%', 'leaves nothing')]:
         run('plan', recipe, '--gpu', '4090', '--margin', wrong).expect(5, words, f'--margin {wrong}')
     run('plan', recipe, '--gpu', '4090', '--margin', 'some').expect(2, '15%')
     peak = run('plan', recipe, '--gpu', '4090', '--json', env=NOWHERE).json()['device']['peak_bytes']

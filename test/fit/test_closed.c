@@ -142,16 +142,24 @@ static bool space_close(space *s, uint64_t number, uint64_t closing) {
   return any;
 }
 
-/* Whether a setting of quality is closed to another number than the open space has chosen: then both have their own
+static const char quality[] = "data.sequence_length";
+
+/* Whether the setting of quality is closed to another number than the open space has chosen: then both have their own
  * work to do, and seconds say nothing. */
-static bool quality_differs(const space *s, const char *chosen) {
+static bool quality_closed(const space *s, const char *chosen) {
   for (size_t k = 0; k < KEYS; k++) {
     char text[64];
-    if (strcmp(keys[k].path, "data.sequence_length") != 0 || s->closed[k] < 0) continue;
+    if (strcmp(keys[k].path, quality) != 0 || s->closed[k] < 0) continue;
     snprintf(text, sizeof text, "%s=%s", keys[k].path, keys[k].values[s->closed[k]]);
     return !strstr(chosen, text);
   }
   return false;
+}
+
+/* The same where both had the choice, and what was closed left no room for the larger number. */
+static bool quality_differs(const char *chosen, const char *closed_chosen) {
+  const char *own = strstr(chosen, quality), *other = strstr(closed_chosen, quality);
+  return own && other && strncmp(own, other, strcspn(own, " ") + 1) != 0;
 }
 
 static void spaces_check(const char *gpu, uint64_t from, uint64_t end) {
@@ -169,8 +177,9 @@ static void spaces_check(const char *gpu, uint64_t from, uint64_t end) {
     fitting += fits;
     for (uint64_t closing = 0; closing < CLOSINGS; closing++) {
       space_draw(&s, number);
-      if (!space_close(&s, number, closing) || quality_differs(&s, chosen) ||
-          !space_search(&s, &closed_fits, &closed_seconds, closed_chosen, sizeof closed_chosen))
+      if (!space_close(&s, number, closing) || quality_closed(&s, chosen) ||
+          !space_search(&s, &closed_fits, &closed_seconds, closed_chosen, sizeof closed_chosen) ||
+          quality_differs(chosen, closed_chosen))
         continue;
       compared++;
       if (!closed_fits || (fits && closed_seconds >= seconds * (1 - 1e-9))) continue;

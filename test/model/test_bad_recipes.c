@@ -88,7 +88,8 @@ static const struct {
     {LLAMA "num_hidden_layers: 0 }\n", 0, 5, "r.yaml:3:73", "num_hidden_layers is 0", ""},
     {LLAMA "vocab_size: 9223372036854775807 }\n", 0, 5, "r.yaml:3:66", "must be between 1 and 16777216", ""},
     {TINY "memory: { budget: 12 parsecs }\n", 0, 5, "r.yaml:4:19",
-     "a size in bytes or auto, per cent, but it is the text", ""},
+     "a size in bytes or auto, a share up to 100%, but it is the text", ""},
+    {TINY "memory: { budget: 101% }\n", 0, 5, "r.yaml:4:19", "a share up to 100%, but it is the text", ""},
     {TINY "memory: { budget: -5 }\n", 0, 5, "r.yaml:4:19", "a size in bytes", "\"budget: 512MiB\""},
     {TINY "memory: { budget: 1e30GiB }\n", 0, 5, "r.yaml:4:19", "a size in bytes", ""},
     /* choices and families */
