@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real trainings by what `headroom apply --auto` wrote, on a GPU: do they hold what was said?
 
-    HEADROOM=... bench/applied/run.py OUT [--limits 24,18,14] [--only trainer-full.yaml,...] [--side-by-side 3]
+    HEADROOM=... bench/applied/run.py OUT [--limits 14,16,18] [--only trainer-full.yaml,...] [--side-by-side 3]
 
 Six configs (configs/), for each limit as if the card had that many GiB: `apply` writes the config, a process of its own trains
 by the written file alone, 20 steps on random weights and random tokens, under set_per_process_memory_fraction of the limit less
@@ -9,8 +9,8 @@ what the driver holds beside PyTorch's allocator (--context). Trainers: transfor
 reads out of the file, the same with PEFT and bitsandbytes, and a plain loop that looks keys up. Columns:
 
     said       what `apply` read back: what the driver will show
-    driver     what it shows (cudaMemGetInfo), alone on the GPU at the first limit; with a star: what is reserved, and what
-               the driver held beside that when this config was alone
+    driver     what it shows (cudaMemGetInfo) where the run is alone on the GPU, as the first one is; with a star: what is
+               reserved, and what the driver held beside that in the run before that was alone
     reserved, allocated   peaks of PyTorch's allocator; retries: how often it had to give its cache back
     of said, of limit     driver over both
 
@@ -83,23 +83,24 @@ class Tokens(Dataset):
 
 
 class Watch:
-    """The driver's bytes after every step."""
+    """The driver's bytes after every step, and what is reserved."""
 
     def __init__(self):
-        self.peak, self.steps, self.times = 0, 0, []
+        self.peak, self.steps, self.times, self.reserved = 0, 0, [], []
 
     def step(self):
         torch.cuda.synchronize()
         free, total = torch.cuda.mem_get_info()
         self.peak = max(self.peak, total - free)
         self.steps += 1
+        self.reserved.append(torch.cuda.max_memory_reserved())
         self.times.append(time.monotonic())
 
     def told(self):
         stats = torch.cuda.memory_stats()
         times = [b - a for a, b in zip(self.times[4:], self.times[5:])] or [0]
         return {'steps': self.steps, 'device': self.peak, 'allocated': torch.cuda.max_memory_allocated(),
-                'reserved': torch.cuda.max_memory_reserved(), 'retries': stats.get('num_alloc_retries', 0),
+                'reserved': torch.cuda.max_memory_reserved(), 'retries': stats.get('num_alloc_retries', 0), 'by_step': self.reserved,
                 'seconds': sum(times) / len(times)}
 
 
@@ -251,8 +252,8 @@ class Runs:
     """Runs of one kind after the other, `side_by_side` at a time, with workers that wait already."""
 
     def __init__(self, options, begin):
-        self.options, self.begin, self.rows, self.running, self.beside, self.wrong = options, begin, [], [], {}, 0
-        self.ready = [Worker() for _ in range(4)]
+        self.options, self.begin, self.rows, self.running, self.beside, self.wrong = options, begin, [], [], int(options.context * MIB), 0
+        self.ready = [Worker() for _ in range(options.side_by_side + 1)]
 
     def start(self, out, *work):
         worker = self.ready.pop(0)
@@ -279,8 +280,8 @@ class Runs:
             row['error'] = f'ended without a word, or after {LONGEST} s'
         if 'device' in row:
             if row['alone']:
-                self.beside[row['config']] = row['device'] - row['reserved']
-            row['driver'] = row['device'] if row['alone'] else row['reserved'] + self.beside.get(row['config'], int(self.options.context * MIB))
+                self.beside = row['device'] - row['reserved']
+            row['driver'] = row['reserved'] + self.beside
         self.add(row)
 
     def run(self, cases, alone):
@@ -304,7 +305,7 @@ def main():
         return worker()
     parser = argparse.ArgumentParser(description=__doc__.split('\n', maxsplit=1)[0])
     parser.add_argument('out')
-    parser.add_argument('--limits', default='24,18,14', help='GiB; at the first one every run has the GPU for itself')
+    parser.add_argument('--limits', default='14,16,18', help='GiB')
     parser.add_argument('--only', help='names of configs, separated by commas')
     parser.add_argument('--gpu', default='H200')
     parser.add_argument('--context', type=float, default=768, help='MiB that the driver holds beside the allocator')
@@ -333,12 +334,12 @@ def main():
                 print(file.read())
     print(f'weights: {time.monotonic() - begin:.1f} s', flush=True)
     rest = [(name, limit, path, said) for (name, limit), (path, said) in zip(cases, applied)]
-    runs.run(rest[:len(names)], True)
-    runs.run(rest[len(names):], options.side_by_side == 1)
+    runs.run(rest[:1], True)
+    runs.run(rest[1:], options.side_by_side == 1)
     for one in runs.ready:
         one.process.kill()
     print(f'{len(runs.rows)} runs, {runs.wrong} wrong; {time.monotonic() - begin:.1f} s')
-    print('*: reserved and what the driver held beside it when that config had the GPU for itself')
+    print('*: reserved, and what the driver held beside it when a run had the GPU for itself')
     return 1 if runs.wrong else 0
 
 

@@ -66,16 +66,27 @@ static void published_sizes(void **state) {
     const char *folder;
     int64_t count;
   } cases[] = {
-      {"Llama-3.2-1B", 1235814400},      {"TinyLlama-1.1B", 1100048384},
-      {"Llama-3.1-8B", 8030261248},      {"Llama-2-13B", 13015864320},
-      {"Llama-3.1-70B", 70553706496},    {"Mistral-7B-v0.1", 7241732096},
-      {"Mistral-Nemo-12B", 12247782400}, {"Mistral-Small-24B", 23572403200},
-      {"Qwen2.5-1.5B", 1543714304},      {"Qwen2.5-1.5B-Instruct", 1543714304},
-      {"Qwen2.5-7B", 7615616512},        {"Qwen2.5-72B", 72706203648},
-      {"Qwen3-1.7B", 1720574976},        {"Qwen3-8B", 8190735360},
-      {"Qwen3-32B", 32762123264},        {"gemma-3-270m", 268098176},
-      {"gemma-3-1b-it", 999885952},      {"gemma-3-4b-it", 3880263168}, /* of models that also see the text part */
-      {"gemma-3-12b-it", 11766034176},   {"gemma-3-27b-it", 27009346304},
+      {"Llama-3.2-1B", 1235814400},
+      {"TinyLlama-1.1B", 1100048384},
+      {"Llama-3.1-8B", 8030261248},
+      {"Llama-2-13B", 13015864320},
+      {"Llama-3.1-70B", 70553706496},
+      {"Mistral-7B-v0.1", 7241732096},
+      {"Mistral-Nemo-12B", 12247782400},
+      {"Mistral-Small-24B", 23572403200},
+      {"Qwen2.5-0.5B", 494032768},
+      {"Qwen2.5-1.5B", 1543714304},
+      {"Qwen2.5-1.5B-Instruct", 1543714304},
+      {"Qwen2.5-7B", 7615616512},
+      {"Qwen2.5-72B", 72706203648},
+      {"Qwen3-1.7B", 1720574976},
+      {"Qwen3-8B", 8190735360},
+      {"Qwen3-32B", 32762123264},
+      {"gemma-3-270m", 268098176},
+      {"gemma-3-1b-it", 999885952},
+      {"gemma-3-4b-it", 3880263168}, /* of models that also see the text part */
+      {"gemma-3-12b-it", 11766034176},
+      {"gemma-3-27b-it", 27009346304},
   };
   hr_built *built = *state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
