@@ -5,9 +5,9 @@
  *    "infrared": "a_infrared.npy", "spots": [[[x, y, width, height, brightness], ...] of each frame]}
  *
  * Videos are .npy files of bytes, frames as they come: [T, H, W, 3], masks and infrared [T, H, W]; their paths go by
- * the folder of the rows. Spots are told in parts of a frame. A row needs what the model's branches read; without a mask all of it is 0. Every header is looked at
- * when the source is opened, frames are read when they are asked for. What other formats of video need is one more
- * reader beside video_read.
+ * the folder of the rows. Spots are told in parts of a frame. A row needs what the model's branches read; without a
+ * mask all of it is 0. Every header is looked at when the source is opened, frames are read when they are asked for.
+ * What other formats of video need is one more reader beside video_read.
  */
 #include <inttypes.h>
 #include <math.h>

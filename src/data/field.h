@@ -45,7 +45,7 @@ void hr__field_add(hr_fields *fields, hr_field field); /* more than HR_FIELDS is
 /* The first field of a purpose, as its number; -1: there is none. */
 int hr__field_for(const hr_fields *fields, hr_purpose purpose);
 const hr_field *hr__field_named(const hr_fields *fields, const char *name); /* NULL: there is none */
-const char *hr_purpose_name(hr_purpose purpose); /* "tokens", ... */
+const char *hr_purpose_name(hr_purpose purpose);                            /* "tokens", ... */
 
 /* A sample of a field lies in `pieces` runs of `piece_bytes`, `stride_bytes` apart, the first at sample x piece_bytes:
  * one run where the batch is the first axis. */

@@ -201,8 +201,8 @@ static void infrared_put(const scenes *s, uint64_t sample, const hr_field *field
       double u = ((double)(i % width) + 0.5 - 0.5 * (double)width) / unit + 0.5;
       double v = ((double)(i / width) + 0.5 - 0.5 * (double)height) / unit + 0.5, heat = 20;
       for (int k = 0; k < count; k++) {
-        double far = ((u - warm[k].x) * (u - warm[k].x) + (v - warm[k].y) * (v - warm[k].y)) /
-                     (warm[k].radius * warm[k].radius);
+        double far =
+            ((u - warm[k].x) * (u - warm[k].x) + (v - warm[k].y) * (v - warm[k].y)) / (warm[k].radius * warm[k].radius);
         if (warm[k].bright > 0 && far <= 9) heat += 200 * warm[k].bright * exp(-0.5 * far);
       }
       heat += (double)(grain(&noise) & 15);

@@ -35,8 +35,9 @@ static const hr_key keys[] = {
      .type = HR_KEY_CHOICE,
      .choices = "eval|train",
      .fallback = "train",
-     .meaning = "hotspots: norms go in training by the statistics of each frame, which the running ones follow (train), "
-                "or by these (eval)"},
+     .meaning =
+         "hotspots: norms go in training by the statistics of each frame, which the running ones follow (train), "
+         "or by these (eval)"},
 };
 const hr_key_table hr_hotspots_keys = {keys, sizeof keys / sizeof *keys};
 
@@ -64,18 +65,15 @@ static hr_id normed(hr_builder *b, const detector *d, const char *path, const ch
   char conv_path[PATH], norm_path[PATH];
   snprintf(conv_path, sizeof conv_path, "%s.conv%s", path, number);
   snprintf(norm_path, sizeof norm_path, "%s.norm%s", path, number);
-  hr_normed_conv c = {.path = conv_path,
-                      .in = channels[0],
-                      .out = channels[1],
-                      .kernel = kernel,
-                      .stride = stride,
-                      .groups = 1,
-                      .biased = true,
-                      .norm = {.path = norm_path,
-                               .groups = d->frames,
-                               .eps = 1e-5f,
-                               .momentum = 0.1f,
-                               .by_batch = d->by_batch}};
+  hr_normed_conv c = {
+      .path = conv_path,
+      .in = channels[0],
+      .out = channels[1],
+      .kernel = kernel,
+      .stride = stride,
+      .groups = 1,
+      .biased = true,
+      .norm = {.path = norm_path, .groups = d->frames, .eps = 1e-5f, .momentum = 0.1f, .by_batch = d->by_batch}};
   return hr__normed_conv(b, &c, x, add);
 }
 
@@ -227,8 +225,5 @@ static hr_id hotspots_body(hr_builder *b, const hr_model_part *part, hr_id x, co
 /* Norms are made of few numbers, in f32 whatever the precision. */
 static const char *const wide[] = {"norm", "norm1", "norm2", NULL};
 
-const hr_model hr_model_hotspots = {.family = "hotspots",
-                                    .keys = {&hr_hotspots_keys},
-                                    .check = hotspots_check,
-                                    .body = hotspots_body,
-                                    .wide = wide};
+const hr_model hr_model_hotspots = {
+    .family = "hotspots", .keys = {&hr_hotspots_keys}, .check = hotspots_check, .body = hotspots_body, .wide = wide};

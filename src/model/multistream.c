@@ -32,7 +32,7 @@ static const hr_reported reported[] = {
     {.name = "outcome_right", .metric = true, .over = HR_OVER_SAMPLES},
     {.name = "auc_event", .metric = true, .over = HR_OVER_DATA},
     {.name = "auc_outcome", .metric = true, .over = HR_OVER_DATA},
-    {.name = "spot_recall", .metric = true, .over = HR_OVER_DATA}, /* part of the hot spots that are found */
+    {.name = "spot_recall", .metric = true, .over = HR_OVER_DATA},    /* part of the hot spots that are found */
     {.name = "spot_precision", .metric = true, .over = HR_OVER_DATA}, /* part of what is found that is one */
 };
 
@@ -72,7 +72,10 @@ static void fields(const hr_model_part *whole, const hr_field_shape *shape, hr_f
                                .bound = 2,
                                .made_up = HR_MADE_LARGEST}};
   const hr_field hot[] = {
-      {.name = "infrared", .purpose = HR_FOR_VALUES, .desc = {HR_U8, 5, {b, 1, m.frames, m.height, m.width}}, .bound = 256},
+      {.name = "infrared",
+       .purpose = HR_FOR_VALUES,
+       .desc = {HR_U8, 5, {b, 1, m.frames, m.height, m.width}},
+       .bound = 256},
       {.name = "spots", .purpose = HR_FOR_VALUES, .desc = {HR_F32, 4, {b, m.frames, HR_SPOTS, HR_SPOT_NUMBERS}}},
       {.name = "spot_cells",
        .purpose = HR_FOR_VALUES,
@@ -273,7 +276,8 @@ static void heads_report(hr_builder *b, const hr_model_part *whole, const hr_mul
   hr__report(b, model, batch, "event_right", sum_of(b, right(b, event, is_event), 1));
   hr__report(b, model, batch, "outcome_right", sum_of(b, right(b, outcome, is_outcome), 1));
   if (b->status != HR_OK || b->graph->programs[b->program].key.kind != HR_PROGRAM_EVAL) return;
-  hr__program_set_output(b, HR_OUTPUT_POINTS, hr__concat(b, (hr_id[]){p_event, p_outcome, found}, found == HR_NONE ? 2 : 3, 1));
+  hr__program_set_output(b, HR_OUTPUT_POINTS,
+                         hr__concat(b, (hr_id[]){p_event, p_outcome, found}, found == HR_NONE ? 2 : 3, 1));
 }
 
 /* Losses of branches that are not there are 0: `nothing` [B, 1]. */

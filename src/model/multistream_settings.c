@@ -42,14 +42,10 @@ static const hr_key keys[] = {
 };
 const hr_key_table hr_multistream_keys = {keys, sizeof keys / sizeof *keys};
 
-const hr_part_declared hr_multistream_parts[HR_MULTISTREAM_PARTS] = {{HR_STREAM_VIDEO, "unet3d"},
-                                                                     {HR_STREAM_GEOMETRY, "geomlp"},
-                                                                     {HR_STREAM_TEMPORAL, "tempoformer"},
-                                                                     {HR_STREAM_COOLING, "coolcurve"},
-                                                                     {HR_STREAM_DETECTOR, "hotspots"},
-                                                                     {HR_STREAM_BACKBONE, "efficientnet_b0"},
-                                                                     {HR_STREAM_PAIR, "twoframe"},
-                                                                     {HR_STREAM_FUSION, "crossfusion"}};
+const hr_part_declared hr_multistream_parts[HR_MULTISTREAM_PARTS] = {
+    {HR_STREAM_VIDEO, "unet3d"},      {HR_STREAM_GEOMETRY, "geomlp"},   {HR_STREAM_TEMPORAL, "tempoformer"},
+    {HR_STREAM_COOLING, "coolcurve"}, {HR_STREAM_DETECTOR, "hotspots"}, {HR_STREAM_BACKBONE, "efficientnet_b0"},
+    {HR_STREAM_PAIR, "twoframe"},     {HR_STREAM_FUSION, "crossfusion"}};
 
 hr_multistream hr__multistream_read(const hr_model_part *whole) {
   const hr_scope *s = &whole->scope;
@@ -105,8 +101,8 @@ hr_status hr__multistream_check(const hr_model_part *whole, hr_error *err) {
   if (m.pair && m.frames % 2 != 0)
     return hr__scope_fail(&whole->scope, "config.frames", "take an even number", err,
                           "%" PRId64 " frames have no two halves", m.frames);
-  int64_t image = (m.video ? embedding_of(whole, HR_STREAM_VIDEO) : 0) +
-                  (m.pair ? embedding_of(whole, HR_STREAM_PAIR) : 0);
+  int64_t image =
+      (m.video ? embedding_of(whole, HR_STREAM_VIDEO) : 0) + (m.pair ? embedding_of(whole, HR_STREAM_PAIR) : 0);
   if (image > 0) HR_TRY(width_check(whole, "config.image", image, err));
   int64_t thermal = (m.infrared ? embedding_of(whole, HR_STREAM_DETECTOR) : 0) +
                     (m.cooling ? embedding_of(whole, HR_STREAM_COOLING) : 0);

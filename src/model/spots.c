@@ -14,8 +14,9 @@
 #include "op/track.h"
 
 enum { DETECTIONS = 24, TRACKS = 16 };
-static const float SURE = 0.45f;       /* of a peak that is a spot */
-static const float TRACK_REACH = 0.2f; /* how far a spot may go from one time it is seen to the next; parts of a frame */
+static const float SURE = 0.45f; /* of a peak that is a spot */
+static const float TRACK_REACH =
+    0.2f; /* how far a spot may go from one time it is seen to the next; parts of a frame */
 static const float FOUND_REACH = 0.1f; /* how far from a spot it may be found */
 
 static hr_id scaled(hr_builder *b, hr_id x, float by, float plus) {
@@ -96,8 +97,7 @@ void hr__spot_losses(hr_builder *b, const hr_spot_maps *maps, const hr_model_bat
   hr__module(b, "losses.spots");
   known k = known_of(b, batch);
   float rows = (float)maps->rows, columns = (float)maps->columns;
-  cell_place cell =
-      place_of(b, maps, reshaped(b, k.cells, k.samples * k.frames, HR_SPOTS, 1));
+  cell_place cell = place_of(b, maps, reshaped(b, k.cells, k.samples * k.frames, HR_SPOTS, 1));
   hr_id number[HR_SPOT_NUMBERS];
   for (int i = 0; i < HR_SPOT_NUMBERS; i++)
     number[i] = hr__window(b, k.spots, 2, i, 1);
@@ -150,9 +150,9 @@ hr_id hr__spot_tracks(hr_builder *b, int64_t samples, hr_id detections) {
   const hr_track_args args = {TRACKS, SURE, TRACK_REACH};
   int64_t frames = hr__desc_dim(b, detections, 0) / samples;
   hr__module(b, "losses.tracks");
-  detections = hr__reshape(b, detections, 4,
-                           (const int64_t[]){samples, frames, hr__desc_dim(b, detections, 1),
-                                             hr__desc_dim(b, detections, 2)});
+  detections =
+      hr__reshape(b, detections, 4,
+                  (const int64_t[]){samples, frames, hr__desc_dim(b, detections, 1), hr__desc_dim(b, detections, 2)});
   return hr__track(b, detections, &args);
 }
 
@@ -181,13 +181,13 @@ hr_id hr__spots_counted(hr_builder *b, const hr_model_batch *batch, hr_id detect
   const float far = 1e3f, reach = FOUND_REACH * FOUND_REACH;
   hr__module(b, "losses.recall");
   known k = known_of(b, batch);
-  hr_id distance = hr__binary(b, HR_FORMULA_add, apart(b, &k, HR_SPOT_X, detections, 1),
-                              apart(b, &k, HR_SPOT_Y, detections, 2));
+  hr_id distance =
+      hr__binary(b, HR_FORMULA_add, apart(b, &k, HR_SPOT_X, detections, 1), apart(b, &k, HR_SPOT_Y, detections, 2));
   hr_id sure = hr__window(b, detections, 2, 0, 1);
   sure = hr__binary(b, HR_FORMULA_less, scaled(b, sure, 0, SURE), sure); /* [R, K, 1] */
   hr_id of_spot = hr__binary(b, HR_FORMULA_add, distance, hr__permute(b, scaled(b, sure, -far, far), turned));
   hr_id of_detection = hr__binary(b, HR_FORMULA_add, distance, scaled(b, k.there, -far, far));
-  of_spot = hr__reduce(b, HR_REDUCE_MIN, of_spot, 1u << 2);                                 /* [R, N, 1] */
+  of_spot = hr__reduce(b, HR_REDUCE_MIN, of_spot, 1u << 2);                                   /* [R, N, 1] */
   of_detection = hr__permute(b, hr__reduce(b, HR_REDUCE_MIN, of_detection, 1u << 1), turned); /* [R, K, 1] */
   hr_id counts[] = {counted(b, &k, among(b, of_spot, reach, k.there)), counted(b, &k, k.there),
                     counted(b, &k, among(b, of_detection, reach, sure)), counted(b, &k, sure)};

@@ -103,7 +103,8 @@ static hr_id mask_of(hr_builder *b, const hr_model_part *part, const int64_t map
   for (int i = 0; i < DOUBLINGS; i++, width /= 2)
     x = doubled(b, by_batch, i, width, x);
   hr__module(b, "mask.out");
-  hr_id w = hr__parameter(b, "mask.out.weight", (hr_desc){b->dtype, 4, {1, width, 3, 3}}, hr__init_kaiming(width * 9, 1));
+  hr_id w =
+      hr__parameter(b, "mask.out.weight", (hr_desc){b->dtype, 4, {1, width, 3, 3}}, hr__init_kaiming(width * 9, 1));
   hr_id bias = hr__parameter(b, "mask.out.bias", hr__desc1(b->dtype, 1), (hr_init){.rule = HR_INIT_ZERO});
   x = hr__resize(b, hr__conv(b, x, w, bias, &args), size);
   hr__block_end(b);

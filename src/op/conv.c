@@ -428,6 +428,7 @@ static const hr_sample conv_db_samples[] = {
 
 const hr_op hr_op_conv = {
     .name = "conv",
+    .compiled = true,
     .n_in = 4,
     .n_out = 1,
     .optional = 1u << 2 | 1u << 3,
@@ -450,6 +451,7 @@ const hr_op hr_op_conv = {
 
 const hr_op hr_op_conv_dx = {
     .name = "conv_dx",
+    .compiled = true,
     .n_in = 3,
     .n_out = 1,
     .optional = 1u << 2,
@@ -472,6 +474,7 @@ const hr_op hr_op_conv_dx = {
 
 const hr_op hr_op_conv_dw = {
     .name = "conv_dw",
+    .compiled = true,
     .n_in = 3,
     .n_out = 1,
     .optional = 1u << 2,

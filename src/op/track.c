@@ -22,8 +22,7 @@ static hr_status track_shape(const hr_op_view *view, hr_desc *out, hr_error *err
     return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "detections are f32 [B, T, n, 3 or more]");
   if (args->tracks < 1 || args->tracks > HR_TRACKS_MOST)
     return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "%d tracks, from 1 to %d", args->tracks, HR_TRACKS_MOST);
-  if (!(args->reach >= 0))
-    return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "a reach of %g", (double)args->reach);
+  if (!(args->reach >= 0)) return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "a reach of %g", (double)args->reach);
   out[0] = (hr_desc){HR_F32, 4, {x->dim[0], args->tracks, x->dim[1], x->dim[3]}};
   return HR_OK;
 }

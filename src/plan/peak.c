@@ -1,9 +1,35 @@
 /* The peak: which program sets it in a tier, where, and what is alive there. See building.h. */
 #include "plan/building.h"
 
+#include <string.h>
+
+/* Whether two nodes run the same code: the same op on the same shapes. */
+static bool same_shapes(const hr_graph *g, const hr_node *a, const hr_node *b) {
+  if (a->op != b->op || a->n_in != b->n_in || memcmp(a->args, b->args, a->op->args_bytes) != 0) return false;
+  for (int i = 0; i < a->n_in; i++) {
+    if ((a->in[i] == HR_NONE) != (b->in[i] == HR_NONE)) return false;
+    if (a->in[i] == HR_NONE) continue;
+    const hr_desc *x = &g->values[a->in[i]].desc, *y = &g->values[b->in[i]].desc;
+    if (x->dtype != y->dtype || !hr_desc_same_shape(x, y)) return false;
+  }
+  return true;
+}
+
+static uint64_t compiled_bytes(const hr_graph *g) {
+  uint64_t shapes = 0;
+  for (size_t n = 0; n < g->n_nodes; n++) {
+    if (!g->nodes[n].op->compiled) continue;
+    size_t before = 0;
+    while (before < n && !same_shapes(g, &g->nodes[before], &g->nodes[n]))
+      before++;
+    shapes += before == n;
+  }
+  return shapes * HR_COMPILED_BYTES;
+}
+
 uint64_t hr__peak_nodes_bytes(const hr_graph *graph, hr_device_kind kind) {
   if (kind == HR_CUDA) return HR_CUDA_LIBRARY_BYTES + (uint64_t)graph->n_nodes * HR_CUDA_NODE_BYTES;
-  uint64_t bytes = 0;
+  uint64_t bytes = compiled_bytes(graph);
   for (size_t n = 0; n < graph->n_nodes; n++)
     bytes += graph->nodes[n].op->transfer ? HR_COPY_NODE_BYTES : HR_NODE_BYTES;
   return bytes;

@@ -17,7 +17,10 @@ model:
     geometry: { config: { hidden: 8, embedding: 8, importance: 4, dropout: 0 } }
     temporal: { config: { width: 8, heads: 2, layers: 1, mlp: 8, embedding: 8, dropout: 0 } }
     cooling: { config: { hidden: 8, embedding: 8, dropout: 0 } }
-    fusion: { config: { width: 8, heads: 2, layers: 1, image: 8, thermal: 8, motion: 16, class_width: 4, classes: 5, dropout: 0 } }
+    detector: { config: { width: 2, pyramid: 4, map_width: 4, embedding: 8 } }
+    backbone: { config: { channel_multiplier: 0.1 } }
+    pair: { config: { width: 8, heads: 2, layers: 1, mlp: 8, embedding: 8, dropout: 0 } }
+    fusion: { config: { width: 8, heads: 2, layers: 1, image: 16, thermal: 16, motion: 16, class_width: 4, classes: 5, dropout: 0 } }
 data: { source: clips, path: samples.jsonl, eval_fraction: 0.25 }
 training: { batch_size: 2, steps: 2, eval_every: 2, eval_batches: 1, optimizer: { kind: adamw, lr: 1e-3 } }
 '''
@@ -40,7 +43,9 @@ with Folder() as folder:
     for i in range(8):
         npy(path(f'{i}.npy'), (FRAMES, HEIGHT, WIDTH, 3), lambda: draw.randrange(256))
         npy(path(f'{i}_mask.npy'), (FRAMES, HEIGHT, WIDTH), lambda: draw.randrange(2))
-        rows.append({'rgb': f'{i}.npy', 'mask': f'{i}_mask.npy', 'class': i % 5, 'event': i % 2, 'outcome': i % 4 == 1,
+        npy(path(f'{i}_infrared.npy'), (FRAMES, HEIGHT, WIDTH), lambda: draw.randrange(256))
+        spots = [[[draw.random(), draw.random(), 0.1, 0.2, 0.7]] * (t % 3) for t in range(FRAMES)]
+        rows.append({'rgb': f'{i}.npy', 'infrared': f'{i}_infrared.npy', 'spots': spots, 'mask': f'{i}_mask.npy', 'class': i % 5, 'event': i % 2, 'outcome': i % 4 == 1,
                      'motion': [[draw.uniform(-1, 1) for _ in range(9)] for _ in range(3)],
                      'curves': [[1, 0.5, 0.25]] * (i % 3), 'areas': [[0.1, 0.2, 0.3]] * (i % 3)})
     del rows[0]['mask']
@@ -62,12 +67,16 @@ with Folder() as folder:
              ({'event': 0, 'outcome': 1}, 'without an event'), ({'motion': [[0] * 9] * 2}, 'motion is too short'),
              ({'motion': [[0] * 8] * 3}, 'motion has a row of another length'), ({'class': 6}, 'class is missing, or out of range'),
              ({'curves': [[1, 2, 3]]}, 'not of the same tracks'), ({'curves': [[1, 2, 3]] * 11}, 'too many rows'),
-             ({'event': 'maybe'}, 'event is missing, or out of range')]
+             ({'infrared': None}, 'infrared is missing'), ({'infrared': '0.npy'}, 'not a video of bytes'),
+             ({'spots': None}, 'spots is missing'), ({'spots': [[]] * 3}, 'spots are not of all frames'),
+             ({'spots': [[]] * 5}, 'spots has too many lists'), ({'spots': [[[0.5, 0.5]]] * 4}, 'spots has a row of another length'),
+             ({'spots': [[[1.5, 0.5, 0.1, 0.1, 1]]] * 4}, 'outside of its frame'),
+             ({'spots': [[[0.5, 0.5, 0.1, 0.1, 1]] * 25] * 4}, 'spots has too many rows'), ({'event': 'maybe'}, 'event is missing, or out of range')]
     for change, said in wrong:
         written(rows[:2] + [{**rows[3], **change}] + rows[4:])
         answer = train('wrong')
         check(answer.code in (1, 5) and said in answer.err + answer.out, f'{change}: {answer.code} {answer.err}{answer.out}')
-        if 'npy' not in str(change.get('rgb')):
+        if 'npy' not in str(change.get('rgb')) + str(change.get('infrared')):
             check(answer.code == 5 and 'samples.jsonl:3' in answer.err + answer.out, f'{change}: no place: {answer.err}{answer.out}')
 
 finish()

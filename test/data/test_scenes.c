@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "data/motion.h"
+#include "data/spots.h"
 #include "data/two_labels.h"
 #include "part_data.h"
 
@@ -102,8 +103,48 @@ static void test_scenes(void **state) {
   hr__recipe_destroy(recipe);
 }
 
+/* Hot spots are told where infrared video is hot: the pixel at a bright spot's middle is far above what is around. */
+static void test_hot_spots(void **state) {
+  enum { SAMPLES = 40, SIDE = 48, LONG = 64 };
+  static uint8_t infrared[FRAMES * SIDE * LONG], mask[FRAMES * HR_SPOTS];
+  static float spots[FRAMES * HR_SPOTS * HR_SPOT_NUMBERS];
+  static int32_t cells[FRAMES * HR_SPOTS];
+  hr_recipe *recipe = recipe_parse("data: { source: scenes, sequence_length: 1, scenes: { samples: 40 } }\n", NULL, 0);
+  hr_source_request request = {.recipe = recipe, .key = "data.path", .seed = 5, .held = HR_HOLD_NONE};
+  hr_fields fields = {.count = 0};
+  hr_error err;
+  void *source;
+  int seen = 0, moved = 0;
+  (void)state;
+  hr__field_add(&fields, (hr_field){"infrared", HR_FOR_VALUES, {HR_U8, 5, {1, 1, FRAMES, SIDE, LONG}}, 0, 256, 0});
+  hr__field_add(&fields, (hr_field){"spots", HR_FOR_VALUES, {HR_F32, 4, {1, FRAMES, HR_SPOTS, 5}}, 0, 0, 0});
+  hr__field_add(&fields, (hr_field){"spot_cells", HR_FOR_VALUES, {HR_I32, 3, {1, FRAMES, HR_SPOTS}}, 0, 49, 0});
+  hr__field_add(&fields, (hr_field){"spot_mask", HR_FOR_VALUES, {HR_U8, 3, {1, FRAMES, HR_SPOTS}}, 0, 2, 0});
+  hr_room room = {.fields = &fields, .at = {infrared, spots, cells, mask}};
+  assert_int_equal(hr_source_scenes.open(&request, &source, &err), HR_OK);
+  for (uint64_t n = 0; n < SAMPLES; n++) {
+    assert_int_equal(hr_source_scenes.fill(source, false, n, &room, &err), HR_OK);
+    for (int i = 0; i < FRAMES * HR_SPOTS; i++) {
+      const float *one = spots + i * HR_SPOT_NUMBERS;
+      if (!mask[i]) {
+        assert_int_equal(cells[i], SIDE / 8 * LONG / 8); /* no cell at all */
+        continue;
+      }
+      assert_true(hr__spot_seen(one));
+      int x = (int)(one[HR_SPOT_X] * LONG), y = (int)(one[HR_SPOT_Y] * SIDE);
+      assert_int_equal(cells[i], y / 8 * (LONG / 8) + x / 8);
+      assert_true(infrared[(i / HR_SPOTS * SIDE + y) * LONG + x] > 20 + 0.5 * 200 * (double)one[HR_SPOT_BRIGHTNESS]);
+      seen++;
+      moved += i >= HR_SPOTS && one[HR_SPOT_X] != spots[(i - HR_SPOTS) * HR_SPOT_NUMBERS + HR_SPOT_X];
+    }
+  }
+  assert_true(seen > 2 * SAMPLES * FRAMES / 2 && moved > seen / 2);
+  hr_source_scenes.close(source);
+  hr__recipe_destroy(recipe);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_motion_features), cmocka_unit_test(test_area_under_curves),
-                                     cmocka_unit_test(test_scenes)};
+                                     cmocka_unit_test(test_scenes), cmocka_unit_test(test_hot_spots)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

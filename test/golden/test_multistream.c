@@ -34,35 +34,38 @@ typedef struct golden_case {
 
 static const golden_case cases[] = {
     {.name = "whole",
-     .recipe = "model:\n"
-               "  family: shown\n"
-               "  config: { frames: 4, frame_height: 12, frame_width: 14, head_size: 7, head_last: 5, head_dropout: 0,\n"
-               "            infrared_branch: false, pair_branch: false }\n"
-               "  parts:\n"
-               "    video: { config: { width: 2, groups: 1, embedding: 6 } }\n"
-               "    cooling: { config: { hidden: 16, embedding: 5, dropout: 0 } }\n" FUSION TRAINING("3", "1e-6"),
+     .recipe =
+         "model:\n"
+         "  family: shown\n"
+         "  config: { frames: 4, frame_height: 12, frame_width: 14, head_size: 7, head_last: 5, head_dropout: 0,\n"
+         "            infrared_branch: false, pair_branch: false }\n"
+         "  parts:\n"
+         "    video: { config: { width: 2, groups: 1, embedding: 6 } }\n"
+         "    cooling: { config: { hidden: 16, embedding: 5, dropout: 0 } }\n" FUSION TRAINING("3", "1e-6"),
      .samples = 3,
      .outputs = {"points", "importance", "tau", "kinds", "logits"}},
     {.name = "infrared",
-     .recipe = "model:\n"
-               "  family: shown\n"
-               "  config: { frames: 3, frame_height: 40, frame_width: 48, head_size: 7, head_last: 5, head_dropout: 0,\n"
-               "            video_branch: false, cooling_branch: false, pair_branch: false }\n"
-               "  parts:\n"
-               "    detector: { config: { width: 4, pyramid: 6, map_width: 5, embedding: 6 } }\n" FUSION TRAINING(
-                   "3", "1e-4"),
+     .recipe =
+         "model:\n"
+         "  family: shown\n"
+         "  config: { frames: 3, frame_height: 40, frame_width: 48, head_size: 7, head_last: 5, head_dropout: 0,\n"
+         "            video_branch: false, cooling_branch: false, pair_branch: false }\n"
+         "  parts:\n"
+         "    detector: { config: { width: 4, pyramid: 6, map_width: 5, embedding: 6 } }\n" FUSION TRAINING("3",
+                                                                                                            "1e-4"),
      .samples = 3,
      .by_batch = true,
      .outputs = {"points", "importance", "detections", "tracks"}},
     {.name = "pair",
-     .recipe = "model:\n"
-               "  family: shown\n"
-               "  config: { frames: 4, frame_height: 34, frame_width: 66, head_size: 7, head_last: 5, head_dropout: 0,\n"
-               "            video_branch: false, cooling_branch: false, infrared_branch: false }\n"
-               "  parts:\n"
-               "    backbone: { config: { channel_multiplier: 0.05 } }\n"
-               "    pair: { config: { width: 16, heads: 2, layers: 2, mlp: 12, embedding: 6, dropout: 0 } }\n" FUSION
-                   TRAINING("2", "1e-4"),
+     .recipe =
+         "model:\n"
+         "  family: shown\n"
+         "  config: { frames: 4, frame_height: 34, frame_width: 66, head_size: 7, head_last: 5, head_dropout: 0,\n"
+         "            video_branch: false, cooling_branch: false, infrared_branch: false }\n"
+         "  parts:\n"
+         "    backbone: { config: { channel_multiplier: 0.05 } }\n"
+         "    pair: { config: { width: 16, heads: 2, layers: 2, mlp: 12, embedding: 6, dropout: 0 } }\n" FUSION
+             TRAINING("2", "1e-4"),
      .samples = 2,
      .by_batch = true,
      .outputs = {"points", "importance", "integrity"}},
@@ -138,8 +141,8 @@ static void case_open(golden *g, const golden_case *c, int accumulation, const c
 /* Runs a program on batch `number`; gives its losses, each the mean over samples. */
 static void step_run(golden *g, const golden_case *c, hr_program_kind kind, int64_t number, double out[LOSSES]) {
   static const char *const fields[FIELDS] = {
-      "rgb",        "frame_mask", "infrared", "spots",       "spot_cells",    "spot_mask", "motion", "motion_features",
-      "curves",     "curve_areas", "curve_mask", "class_id", "event_label", "outcome_label"};
+      "rgb",    "frame_mask",  "infrared",   "spots",    "spot_cells",  "spot_mask",    "motion", "motion_features",
+      "curves", "curve_areas", "curve_mask", "class_id", "event_label", "outcome_label"};
   static const char *const metrics[] = {"event_right", "outcome_right"};
   hr_error err;
   hr_id program = hr__graph_find_kind(g->graph, kind);
@@ -185,7 +188,8 @@ static void losses_expect(golden *g, const char *prefix, int64_t number, const d
   }
   for (int i = 0; i < LOSSES; i++)
     if (!(fabs(got[i] - expected[i]) <= tolerance * whole))
-      fail_msg("%sloss %s, number %d: %.9g, expected %.9g", prefix, losses[i].name, (int)number + 1, got[i], expected[i]);
+      fail_msg("%sloss %s, number %d: %.9g, expected %.9g", prefix, losses[i].name, (int)number + 1, got[i],
+               expected[i]);
 }
 
 static void what_it_makes(const golden_case *c) {
@@ -282,9 +286,9 @@ static void test_sizes_as_described(void **state) {
   static const struct {
     const char *part;
     int64_t parameters;
-  } parts[] = {{"video.", 3024193},  {"geometry.", 51205},  {"temporal.", 1044288},
-               {"cooling.", 181892}, {"fusion.", 10762656}, {"heads.", 295682}, /* these two: 11058338 together */
-               {"detector.", 1109254}, {"pair.", 1645122 + 2 * 256}};      /* and two places, one to a frame */
+  } parts[] = {{"video.", 3024193},    {"geometry.", 51205},        {"temporal.", 1044288}, {"cooling.", 181892},
+               {"fusion.", 10762656},  {"heads.", 295682},            /* these two: 11058338 together */
+               {"detector.", 1109254}, {"pair.", 1645122 + 2 * 256}}; /* and two places, one to a frame */
   hr_error err;
   hr_recipe *parsed;
   hr_graph *graph;

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""The smoke test of system 003: every variant of its guide, one after another, and what each holds.
+
+    bench/variants.py [--small] [--steps 3] [--device cpu|cuda] [--set KEY=VALUE ..] [--json FILE]
+
+Each variant trains for a few steps (HEADROOM names the program, else build/headroom) and goes into a table: bytes and
+seconds that were planned, those that were measured, and what the guide claims. A variant fails that does not end, or
+holds 39 GiB or more. --small: frames and widths that a processor trains in seconds; the settings of memory are the same.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+HEADROOM = os.environ.get('HEADROOM', os.path.join(ROOT, 'build', 'headroom'))
+MOST = 39 * 2**30
+BASELINE = ['model.precision=32-true', 'memory.checkpoint=none', 'memory.offload.optimizer=device', 'training.optimizer.kind=adamw',
+            'training.batch_size=1', 'training.gradient_accumulation=8']  # two samples at a time are above 39 GiB
+BF16 = ['memory.offload.optimizer=device', 'training.optimizer.kind=adamw']
+# variant, recipe, settings, the guide: GB on the GPU, speed
+VARIANTS = [('baseline, f32', '003-a.yaml', BASELINE, '65+', 1.0), ('bf16, checkpointing', '003-a.yaml', BF16, '45-50', 0.8),
+            ('A: optimizer on the host', '003-a.yaml', [], '30-35', 0.7),
+            ('B: under budgets', '003-b.yaml', [], '35-39', 0.6), ('C: NF4 and adapters', '003-c.yaml', [], '25-30', 0.5)]
+SMALL = ['model.config.frames=4', 'model.config.frame_height=32', 'model.config.frame_width=48',
+         'model.parts.video.config.width=8', 'model.parts.backbone.config.channel_multiplier=0.1',
+         'model.parts.fusion.config.width=64', 'data.scenes.samples=64']
+
+
+def run(recipe, settings, steps, folder):
+    """One variant, as `headroom train --json` answers; or what it said instead."""
+    command = [HEADROOM, 'train', os.path.join(ROOT, 'recipes', recipe), '--steps', str(steps), '--out', folder, '--json', '--quiet']
+    for setting in settings + [f'training.eval_every={steps}', 'training.eval_batches=1']:
+        command += ['--set', setting]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        return None, (done.stderr or done.stdout).strip()
+    return (answer, '') if done.returncode == 0 else (None, json.dumps(answer.get('error', answer)))
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument('--small', action='store_true')
+    arguments.add_argument('--steps', type=int, default=3)
+    arguments.add_argument('--device', choices=('cpu', 'cuda'), default='cpu')
+    arguments.add_argument('--set', action='append', default=[], metavar='KEY=VALUE')
+    arguments.add_argument('--json', metavar='FILE')
+    given = arguments.parse_args()
+    common = (SMALL if given.small else []) + [f'memory.device={given.device}'] + given.set
+    failed, rows = [], []
+    gib = lambda count: f'{count / 2**30:.2f} GiB'
+    print(f'{"variant":26} {"planned":>10} {"measured":>10} {"planned":>9} {"measured":>9} {"speed":>6}   the guide', flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, recipe, settings, claim, speed) in enumerate(VARIANTS):
+            answer, said = run(recipe, settings + common, given.steps, os.path.join(folder, str(number)))
+            if answer is None:
+                failed.append(f'{name}: {said}')
+                print(f'{name:26} failed: {said}', flush=True)
+                continue
+            planned, measured = answer['planned'], answer['measured']
+            samples = answer['samples_per_second']
+            rows.append({'variant': name, 'planned': planned, 'measured': measured, 'samples_per_second': samples})
+            if measured['peak_bytes'] >= MOST:
+                failed.append(f'{name}: {gib(measured["peak_bytes"])}, 39 GiB or more')
+            times = samples / rows[0]['samples_per_second']
+            print(f'{name:26} {gib(planned["peak_bytes"]):>10} {gib(measured["peak_bytes"]):>10} '
+                  f'{planned["step_seconds"] * 1e3:6.0f} ms {measured["step_seconds"] * 1e3:6.0f} ms {times:5.2f}x   {claim} GB, {speed}x', flush=True)
+    if given.json:
+        with open(given.json, 'w', encoding='utf-8') as file:
+            json.dump(rows, file, indent=1)
+    print('\n'.join(failed) if failed else f'all {len(rows)} below 39 GiB')
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
