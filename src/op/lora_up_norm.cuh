@@ -76,14 +76,13 @@ template <typename T> static hr_status up_norm_launch(const hr_call *up, const u
   unsigned blocks = (unsigned)divide_up(c.norm.rows, NORM_ROWS), threads = (unsigned)warps * WARP;
   return by_slabs((int)(c.norm.columns / NORM_SLAB) / warps, [&](auto slabs) {
     constexpr int SLABS = decltype(slabs)::value;
-    launch(rank == 8 ? up_norm_kernel<T, 8, SLABS> : up_norm_kernel<T, 16, SLABS>, blocks, threads, 0,
-           call_stream(up), c);
+    launch(rank == 8 ? up_norm_kernel<T, 8, SLABS> : up_norm_kernel<T, 16, SLABS>, blocks, threads, 0, call_stream(up),
+           c);
     return launched();
   });
 }
 
-#define UP_NORM_OF(T, SLABS)                                                                                           \
-  (const void *)up_norm_kernel<T, 8, SLABS>, (const void *)up_norm_kernel<T, 16, SLABS>
-#define UP_NORM_FUNCTIONS UP_NORM_OF(bf16, 1), UP_NORM_OF(bf16, 2), UP_NORM_OF(f16, 1), UP_NORM_OF(f16, 2)
+#define UP_NORM_OF(T, SLABS) (const void *)up_norm_kernel<T, 8, SLABS>, (const void *)up_norm_kernel<T, 16, SLABS>
+#define UP_NORM_FUNCTIONS    UP_NORM_OF(bf16, 1), UP_NORM_OF(bf16, 2), UP_NORM_OF(f16, 1), UP_NORM_OF(f16, 2)
 
 #endif
