@@ -104,8 +104,10 @@ template <typename T> static ssd_run_of<T> run_begin(const hr_call *call, int fi
 
 /* Calls `with` with the size of states that the kernels are made for. */
 template <typename F> static void by_state(int64_t state, const F &with) {
-  (void)state;
-  with(std::integral_constant<int, 128>());
+  if (state <= 64)
+    with(std::integral_constant<int, 64>());
+  else
+    with(std::integral_constant<int, 128>());
 }
 
 template <bool BACK, typename T> static void pass_run(const ssd_run_of<T> &r) {
@@ -272,7 +274,7 @@ static hr_status ssd_bwd_run(const hr_call *call) {
 #define ANY_SUMS_BWD(T) ssd_any_sums_kernel<T, T, true>
 #define ANY_COLUMNS(T)  ssd_any_columns_kernel<T, T>
 #define ANY_ROWS_BWD(T) ssd_any_rows_bwd_kernel<T, T>
-#define OF_STATES(F)    F(bf16, 128), F(f16, 128)
+#define OF_STATES(F)    F(bf16, 64), F(bf16, 128), F(f16, 64), F(f16, 128)
 #define FORWARD(T, N)   (const void *)ssd_states_kernel<T, N, false>, (const void *)ssd_rows_kernel<T, N, false>
 #define BACKWARD(T, N)                                                                                                 \
   (const void *)ssd_states_kernel<T, N, true>, (const void *)ssd_rows_kernel<T, N, true>,                              \

@@ -33,43 +33,37 @@ __device__ inline chunk_place chunk_at(const hr_ssd_sizes &size, int64_t chunk) 
   return p;
 }
 
-/* Begins to copy `rows` rows of `columns` elements; what is behind them up to [ROWS, COLUMNS] becomes zero. */
+/* Begins to copy `rows` rows of `columns` elements; what is behind them up to [ROWS, COLUMNS] becomes zero. Few of its
+ * steps are side by side: their addresses would push sums out of registers. */
 template <int ROWS, int COLUMNS, typename T>
 __device__ inline void rows_start(T *to, const T *from, int64_t stride, int rows, int columns) {
-  constexpr int PACKS = COLUMNS / 8;
-  static_assert(ROWS * PACKS % SCAN_THREADS == 0, "every thread copies as many pieces");
+  constexpr int PACKS = COLUMNS / 8, STEP = SCAN_THREADS / PACKS;
+  static_assert(SCAN_THREADS % PACKS == 0 && ROWS % STEP == 0, "every thread copies as many pieces");
+  int row = (int)threadIdx.x / PACKS, column = (int)threadIdx.x % PACKS * 8;
   if (columns % 8 == 0 && stride % 8 == 0 && (uintptr_t)from % 16 == 0) {
-#pragma unroll
-    for (int k = 0; k < ROWS * PACKS / SCAN_THREADS; k++) {
-      int i = k * SCAN_THREADS + (int)threadIdx.x, row = i / PACKS, column = i % PACKS * 8;
-      bool there = row < rows && column < columns;
-      copy_start<16>(to + row * pitch<COLUMNS> + column, there ? from + row * stride + column : from, there);
+    const T *at = from + row * stride + column;
+    T *put = to + row * pitch<COLUMNS> + column;
+    if (column >= columns) rows = 0;
+#pragma unroll 2
+    for (; row < ROWS; row += STEP) {
+      copy_start<16>(put, row < rows ? at : from, row < rows);
+      at += STEP * stride;
+      put += STEP * pitch<COLUMNS>;
     }
   } else
     for (int i = (int)threadIdx.x; i < ROWS * COLUMNS; i += SCAN_THREADS) {
-      int row = i / COLUMNS, column = i % COLUMNS;
+      row = i / COLUMNS;
+      column = i % COLUMNS;
       bool there = row < rows && column < columns;
       to[row * pitch<COLUMNS> + column] = there ? from[row * stride + column] : from_float<T>(0.0f);
     }
 }
 
-/* A left factor [16, 16]: rows from `at` on; with TURN columns. */
-template <bool TURN, typename T> __device__ inline void left_load(uint32_t (&to)[4], const T *at, int ld) {
+/* Where a lane's row of four 8 x 8 matrices begins: in a left factor that lies in rows, or a right one that lies in
+ * columns (SWAPPED false), or the other way round. */
+template <bool SWAPPED> __device__ inline int lane_offset(int ld) {
   int lane = (int)threadIdx.x % 32, row = lane % 8, low = lane / 8 % 2 * 8, high = lane / 16 * 8;
-  if constexpr (TURN)
-    matrices_load_transposed(to, at + (high + row) * ld + low);
-  else
-    matrices_load(to, at + (low + row) * ld + high);
-}
-
-/* A right factor [16, 16]: rows of 16 columns; with TURN columns of 16 rows. The first two registers are the left half.
- */
-template <bool TURN, typename T> __device__ inline void right_load(uint32_t (&to)[4], const T *at, int ld) {
-  int lane = (int)threadIdx.x % 32, row = lane % 8, low = lane / 8 % 2 * 8, high = lane / 16 * 8;
-  if constexpr (TURN)
-    matrices_load(to, at + (high + row) * ld + low);
-  else
-    matrices_load_transposed(to, at + (low + row) * ld + high);
+  return SWAPPED ? (high + row) * ld + low : (low + row) * ld + high;
 }
 
 /* sum [16, WIDE] += left [16, 16] times a right factor [16, WIDE] from `at` on; with TURN [WIDE, 16] there. */
@@ -77,31 +71,32 @@ template <int WIDE, bool TURN, typename T>
 __device__ inline void strip_multiply(float (&sum)[WIDE / 8][4], const uint32_t (&left)[4], const T *at, int ld) {
 #pragma unroll
   for (int j = 0; j < WIDE; j += 16) {
-    uint32_t right[4];
-    right_load<TURN>(right, TURN ? at + j * ld : at + j, ld);
+    uint32_t right[4]; /* the first two registers are its left half */
+    if constexpr (TURN)
+      matrices_load(right, at + j * ld);
+    else
+      matrices_load_transposed(right, at + j);
     multiply<T>(sum[j / 8], left, right[0], right[1]);
     multiply<T>(sum[j / 8 + 1], left, right[2], right[3]);
   }
 }
 
-/* sum [16, WIDE] += rows of `left` [16, DEEP] times columns or rows of `right`. */
+/* sum [16, WIDE] += rows (with TURN_LEFT columns) of `left` [16, DEEP] times rows (with TURN_RIGHT columns) of `right`.
+ */
 template <int WIDE, int DEEP, bool TURN_LEFT, bool TURN_RIGHT, typename T>
 __device__ inline void strip_product(float (&sum)[WIDE / 8][4], const T *left, int left_ld, const T *right,
                                      int right_ld) {
+  left += lane_offset<TURN_LEFT>(left_ld);
+  right += lane_offset<TURN_RIGHT>(right_ld);
 #pragma unroll
   for (int k = 0; k < DEEP; k += 16) {
     uint32_t a[4];
-    left_load<TURN_LEFT>(a, TURN_LEFT ? left + k * left_ld : left + k, left_ld);
+    if constexpr (TURN_LEFT)
+      matrices_load_transposed(a, left + k * left_ld);
+    else
+      matrices_load(a, left + k);
     strip_multiply<WIDE, TURN_RIGHT>(sum, a, TURN_RIGHT ? right + k : right + k * right_ld, right_ld);
   }
-}
-
-template <int TILES> __device__ inline void strip_clear(float (&sum)[TILES][4]) {
-#pragma unroll
-  for (int c = 0; c < TILES; c++)
-#pragma unroll
-    for (int e = 0; e < 4; e++)
-      sum[c][e] = 0.0f;
 }
 
 template <typename T> __device__ inline float2 numbers_at(const T *at) {

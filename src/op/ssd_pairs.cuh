@@ -108,6 +108,8 @@ static __global__ void __launch_bounds__(SCAN_THREADS, 3) ssd_pairs_kernel(ssd_o
     float sum[SIDE / 8][4] = {}, columns[SIDE / 8][2], rows[2] = {}, spread[2] = {};
     strip_product<SIDE, WIDTH, false, true>(sum, dy + STRIP * warp * pitch<WIDTH>, pitch<WIDTH>, x, pitch<WIDTH>);
     float a_i[2] = {line[STRIP * warp + q], line[STRIP * warp + q + 8]};
+    int from_diagonal =
+        (int)opaque((uint32_t)(i == j ? STRIP * warp + q - 2 * t : 2 * SIDE)); /* i - j, or far enough */
 #pragma unroll
     for (int c = 0; c < SIDE / 8; c++) {
       float2 a_j = *(const float2 *)(line + SIDE + 8 * c + 2 * t);
@@ -118,10 +120,10 @@ static __global__ void __launch_bounds__(SCAN_THREADS, 3) ssd_pairs_kernel(ssd_o
         columns[c][e] = 0.0f;
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-          int ahead = STRIP * warp + 8 * half + q - (8 * c + 2 * t + e); /* i - j, where tiles are the same */
+          int ahead = from_diagonal + 8 * half - 8 * c - e;
           float above = a_i[half] - a, decay = near_power_of_two(above), r = sum[c][2 * half + e];
-          if (i == j && ahead < 0) decay = 0.0f;
-          if (i == j && ahead == 0 && begin_i + STRIP * warp + 8 * half + q < p.count) {
+          if (ahead < 0) decay = 0.0f;
+          if (ahead == 0 && begin_i + STRIP * warp + 8 * half + q < p.count) {
             int64_t to = line_of(number) + begin_i + STRIP * warp + 8 * half + q;
             o.terms.own[to] = r;
             o.terms.diagonal[to] = score[c][2 * half + e] * r;

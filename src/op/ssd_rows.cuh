@@ -135,6 +135,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, 3) ssd_rows_kernel(ssd_op
     for (int part = 0; part < MOST_TILES / 2; part++) {
       if (part >= pairs) continue;
       item = arrive();
+      const T *mine = item + lane_offset<false>(pitch<WIDTH>);
 #pragma unroll
       for (int u = 2 * part; u < 2 * part + 2; u++) {
         if (u > v) continue;
@@ -146,14 +147,14 @@ static __global__ void __launch_bounds__(SCAN_THREADS, 3) ssd_rows_kernel(ssd_op
 #pragma unroll
           for (int r = 0; r < 4; r++) {
             int column = 8 * (r / 2) + 2 * t, at = 8 * (r % 2) + q; /* in the 16 x 16 */
-            float2 score = numbers_of(T(), scores[u][s][r]);
+            float2 score = numbers_of(T(), opaque(scores[u][s][r]));
             float2 by = *(const float2 *)(columns + u * SIDE + 16 * s + column);
             bool low = !corner || (BACK ? column >= at : column <= at);
             bool high = !corner || (BACK ? column + 1 >= at : column + 1 <= at);
             weights[r] = pair_of(T(), weight_of<BACK>(score.x, rows[r % 2], by.x, low),
                                  weight_of<BACK>(score.y, rows[r % 2], by.y, high));
           }
-          strip_multiply<WIDTH, false>(sum, weights, item + (u % 2 * SIDE + 16 * s) * pitch<WIDTH>, pitch<WIDTH>);
+          strip_multiply<WIDTH, false>(sum, weights, mine + (u % 2 * SIDE + 16 * s) * pitch<WIDTH>, pitch<WIDTH>);
         }
       }
     }

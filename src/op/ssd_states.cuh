@@ -47,7 +47,7 @@ template <typename T> struct factored_rows {
 /* A block: one chunk of one head, [N, P]: sum of B x^T d exp(a_n - a), or with BACK of C dy^T exp(a). A warp has half
  * of N and half of P. */
 template <typename T, int N, bool BACK>
-static __global__ void __launch_bounds__(SCAN_THREADS) ssd_states_kernel(ssd_operands<T> o) {
+static __global__ void __launch_bounds__(SCAN_THREADS, 4) ssd_states_kernel(ssd_operands<T> o) {
   constexpr int HALF = WIDTH / 2, STRIPS = N / 2 / STRIP;
   T *shared = launch_shared<T>();
   int64_t chunk = blockIdx.x, sequence = blockIdx.y / o.size.heads, head = blockIdx.y % o.size.heads;
@@ -81,16 +81,18 @@ static __global__ void __launch_bounds__(SCAN_THREADS) ssd_states_kernel(ssd_ope
       rows_start<SIDE, N>(shared + (tile + 1) % 2 * states_stage<N>, b + then * o.size.mixed, o.size.mixed,
                           p.count - then, states);
     }
+    left += lane_offset<true>(pitch<N>) + first_n;
+    right += lane_offset<false>(pitch<WIDTH>) + first_p;
 #pragma unroll
     for (int k = 0; k < SIDE; k += 16) {
       uint32_t by[HALF / 16][4];
 #pragma unroll
       for (int c = 0; c < HALF / 16; c++)
-        right_load<false>(by[c], right + k * pitch<WIDTH> + first_p + 16 * c, pitch<WIDTH>);
+        matrices_load_transposed(by[c], right + k * pitch<WIDTH> + 16 * c);
 #pragma unroll
       for (int s = 0; s < STRIPS; s++) {
         uint32_t of[4];
-        left_load<true>(of, left + k * pitch<N> + first_n + STRIP * s, pitch<N>);
+        matrices_load_transposed(of, left + k * pitch<N> + STRIP * s);
 #pragma unroll
         for (int c = 0; c < HALF / 8; c++)
           multiply<T>(sum[s][c], of, by[c / 2][c % 2 * 2], by[c / 2][c % 2 * 2 + 1]);

@@ -99,6 +99,13 @@ __device__ inline void copies_wait(void) {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+/* The same number, of which the compiler knows nothing: what is made of it in a loop is made there, and not once for
+ * all rounds, in registers that sums need. */
+__device__ inline uint32_t opaque(uint32_t x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
+
 /* ---- functions within 2 units of the last place ---- */
 
 /* 2^x; 0 where the result would be subnormal. */

@@ -140,6 +140,9 @@ static inline void copies_wait(void) {
   emulated::copies_finish();
 }
 
+static inline uint32_t opaque(uint32_t x) {
+  return x;
+}
 static inline float near_power_of_two(float x) {
   float y = exp2f(x);
   return y < 0x1p-126f ? 0.0f : y;
