@@ -203,7 +203,7 @@ static hr_status token_pick(hr_generator *g, const driven *d, int64_t number, in
 static hr_status program_feed(hr_generator *g, const driven *d, hr_fed *rows, hr_error *err) {
   batch_write(g, d, rows);
   samples_write(g, d, rows);
-  HR_TRY(hr__run_program(g->run, d->program, err));
+  HR_TRY(hr__run_begin(g->run, d->program, err));
   for (int64_t r = 0; r < g->shape.batch; r++) {
     int64_t count = rows_of(&rows[r], g->fed[r], d->length);
     if (count == 0) continue;
@@ -212,7 +212,7 @@ static hr_status program_feed(hr_generator *g, const driven *d, hr_fed *rows, hr
     g->rows[r].position += count;
     if (g->fed[r] == rows[r].count) HR_TRY(token_pick(g, d, r, &rows[r].next, err));
   }
-  return HR_OK;
+  return hr__run_end(g->run, err);
 }
 
 hr_status hr__generator_feed(hr_generator *g, hr_fed *rows, hr_error *err) {

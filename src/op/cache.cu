@@ -155,21 +155,11 @@ static __global__ void __launch_bounds__(32 * ATTENTION_WARPS<LANES, ROWS>)
   int64_t position[ROWS], begin = s.context, end = 0; /* keys that any row sees */
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
-    unsigned row = blockIdx.x * ROWS + (unsigned)r, heads = (unsigned)s.group_heads;
-    int64_t t = row / heads, head = group * heads + row % heads;
+    unsigned row = blockIdx.x * ROWS + (unsigned)r;
+    int64_t t = row / (unsigned)s.group_heads;
     bool exists = row < s.rows && t < there;
     position[r] = exists ? start + t : -1;
-    state.most[r] = -INFINITY;
-    state.sum[r] = 0.0f;
-#pragma unroll
-    for (int e = 0; e < WIDE; e++)
-      state.result[r][e] = query[r][e] = 0.0f;
     if (!exists) continue;
-    pack<T, WIDE> stored =
-        head_load(q + (sample * s.length + t) * s.columns + head * s.head_dim, first_element, s.head_dim, s.packed);
-#pragma unroll
-    for (int e = 0; e < WIDE; e++)
-      query[r][e] = to_float(stored.value[e]) * s.scale;
     int64_t seen_from = s.window > 0 && position[r] + 1 > s.window ? position[r] + 1 - s.window : 0;
     begin = seen_from < begin ? seen_from : begin;
     end = position[r] + 1 > end ? position[r] + 1 : end;
@@ -185,10 +175,26 @@ static __global__ void __launch_bounds__(32 * ATTENTION_WARPS<LANES, ROWS>)
                                                    return head_load(cache + place(j), first_element, s.head_dim,
                                                                     s.packed);
   };
-  pack<T, WIDE> key, value;
+  pack<T, WIDE> key, value; /* asked for before the queries: all come at once */
   if (from < end) {
     key = load(keys, from);
     value = load(values, from);
+  }
+#pragma unroll
+  for (int r = 0; r < ROWS; r++) {
+    unsigned row = blockIdx.x * ROWS + (unsigned)r, heads = (unsigned)s.group_heads;
+    int64_t t = row / heads, head = group * heads + row % heads;
+    state.most[r] = -INFINITY;
+    state.sum[r] = 0.0f;
+#pragma unroll
+    for (int e = 0; e < WIDE; e++)
+      state.result[r][e] = query[r][e] = 0.0f;
+    if (position[r] < 0) continue;
+    pack<T, WIDE> stored =
+        head_load(q + (sample * s.length + t) * s.columns + head * s.head_dim, first_element, s.head_dim, s.packed);
+#pragma unroll
+    for (int e = 0; e < WIDE; e++)
+      query[r][e] = to_float(stored.value[e]) * s.scale;
   }
   for (int64_t round = from; round < end; round += STREAMS) { /* the same for all lanes of a warp: they shuffle */
     int64_t j = round + stream;
@@ -289,7 +295,11 @@ static hr_status attention_launch(const hr_call *call, const attention_shape &s)
 }
 
 template <typename T, int LANES> static hr_status attention_rows(const hr_call *call, const attention_shape &s) {
-  if (s.rows == 1) return attention_launch<T, LANES, 1>(call, s);
+  /* A row to a block where all of them find room at once: with as many warps, the bits of four. */
+  int64_t rows = call->in[ATT_Q].desc.dim[0] * s.kv_heads * s.parts * s.rows;
+  bool alone = s.rows <= 4 && rows <= device_state(call)->multiprocessors &&
+               ATTENTION_WARPS<LANES, 1> == ATTENTION_WARPS<LANES, 4>;
+  if (s.rows == 1 || alone) return attention_launch<T, LANES, 1>(call, s);
   return s.rows <= 4 ? attention_launch<T, LANES, 4>(call, s) : attention_launch<T, LANES, 8>(call, s);
 }
 

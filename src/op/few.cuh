@@ -136,25 +136,44 @@ template <typename T, int M> __device__ inline void few_norm(const few_product<T
   __syncthreads();
 }
 
+/* What rope and cache_put need to know of a pair of columns of row m: asked for before the pair is there. */
+struct few_turn {
+  float cosine, sine;
+  int32_t position, count;
+};
+template <typename T> __device__ inline few_turn few_ahead(const few_product<T> &p, unsigned m, unsigned pair) {
+  few_turn turn = {};
+  if (p.cosines && pair < p.rotated_pairs) {
+    int64_t angle = m % (unsigned)p.angles * p.distance + pair % (unsigned)p.distance;
+    turn.cosine = p.cosines[angle];
+    turn.sine = p.sines[angle];
+  }
+  if (p.keys) {
+    int64_t sample = m / (unsigned)p.length;
+    turn.position = p.positions[sample];
+    turn.count = p.counts[sample];
+  }
+  return turn;
+}
+
 /* What goes behind a pair of columns of row m, both rounded to T already. */
 template <typename T>
-__device__ inline void few_after(const few_product<T> &p, unsigned m, unsigned pair, int64_t column, T first,
-                                 T second) {
+__device__ inline void few_after(const few_product<T> &p, unsigned m, unsigned pair, int64_t column, T first, T second,
+                                 const few_turn &turn) {
   if (!p.cosines) {
     p.after[m * (p.n / 2) + pair] = from_float<T>(swiglu_of<T>(to_float(first), to_float(second)));
     return;
   }
   if (pair < p.rotated_pairs) {
-    int64_t angle = m % (unsigned)p.angles * p.distance + pair % (unsigned)p.distance;
-    float2 rotated = pair_rotate(to_float(first), to_float(second), p.cosines[angle], p.sines[angle]);
+    float2 rotated = pair_rotate(to_float(first), to_float(second), turn.cosine, turn.sine);
     first = from_float<T>(rotated.x);
     second = from_float<T>(rotated.y);
   }
   p.after[m * p.n + column] = first;
   p.after[m * p.n + column + p.distance] = second;
   if (!p.keys || column < p.first_key) return;
-  int64_t sample = m / (unsigned)p.length, t = m % (unsigned)p.length, position = p.positions[sample];
-  if (t >= hr__cache_rows(position, p.counts[sample], p.length, p.context)) return;
+  int64_t sample = m / (unsigned)p.length, t = m % (unsigned)p.length, position = turn.position;
+  if (t >= hr__cache_rows(position, turn.count, p.length, p.context)) return;
   int64_t at = column - p.first_key;
   T *cache = (at < p.width ? p.keys + at : p.values + at - p.width) + (sample * p.context + position + t) * p.width;
   cache[0] = first;
@@ -190,8 +209,8 @@ static __global__ void __launch_bounds__(FEW_THREADS, FEW_BLOCKS<M>)
         hold(row, task < tasks ? own : k, i, c);
   };
   if (p.early) hold_all();
+  next_may_begin(); /* it waits for this kernel, which waits for those in front */
   front_wait();
-  next_may_begin();
   if (!p.early) hold_all();
 
   const T *x = p.x;
@@ -205,6 +224,8 @@ static __global__ void __launch_bounds__(FEW_THREADS, FEW_BLOCKS<M>)
     const bool last = lane < M && part == 0 && task < tasks; /* of row `lane` this lane makes the end of the sums */
     const int64_t column = column_of(task);
     float sum[COLUMNS] = {}, bias[COLUMNS] = {}, add[COLUMNS] = {};
+    few_turn turn = {};
+    if (COLUMNS == 2 && last) turn = few_ahead(p, (unsigned)lane, task);
 #pragma unroll
     for (int c = 0; c < COLUMNS; c++) {
       int64_t at = column + c * p.distance;
@@ -246,7 +267,7 @@ static __global__ void __launch_bounds__(FEW_THREADS, FEW_BLOCKS<M>)
       rounded[c] = from_float<T>(sum[c]);
       if (p.y) p.y[lane * p.n + column + c * p.distance] = rounded[c];
     }
-    if constexpr (COLUMNS == 2) few_after(p, (unsigned)lane, task, column, rounded[0], rounded[1]);
+    if constexpr (COLUMNS == 2) few_after(p, (unsigned)lane, task, column, rounded[0], rounded[1], turn);
   }
 }
 

@@ -153,7 +153,7 @@ void *hr__run_fed(hr_run *run, hr_id input) {
   return (char *)hr__run_address(run, input) + run->fed_bytes;
 }
 
-hr_status hr__run_program(hr_run *run, hr_id program, hr_error *err) {
+hr_status hr__run_begin(hr_run *run, hr_id program, hr_error *err) {
   uint64_t requests = hr__alloc_count();
   const run_program *bound = &run->programs[program];
   run->state_fresh = false;
@@ -163,16 +163,22 @@ hr_status hr__run_program(hr_run *run, hr_id program, hr_error *err) {
     if (status != HR_OK) hr__copier_drain(run);
     HR_TRY(status);
   }
-  hr_status status = run->device->functions->synchronize(run->device, err);
-  if (run->device->failed) {
-    hr_id node = (hr_id)(run->device->failed - run->launches);
-    run->device->failed = NULL;
-    return launch_failed(run, node, status, err);
-  }
-  HR_TRY(status);
   assert(hr__alloc_count() == requests && "nothing allocates while a program runs");
   (void)requests;
   return HR_OK;
+}
+
+hr_status hr__run_end(hr_run *run, hr_error *err) {
+  hr_status status = run->device->functions->synchronize(run->device, err);
+  if (!run->device->failed) return status;
+  hr_id node = (hr_id)(run->device->failed - run->launches);
+  run->device->failed = NULL;
+  return launch_failed(run, node, status, err);
+}
+
+hr_status hr__run_program(hr_run *run, hr_id program, hr_error *err) {
+  HR_TRY(hr__run_begin(run, program, err));
+  return hr__run_end(run, err);
 }
 
 static hr_status range_check(const hr_run *run, hr_id value, size_t offset, size_t bytes, hr_error *err) {

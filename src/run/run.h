@@ -44,6 +44,10 @@ void *hr__run_fed(hr_run *run, hr_id input);
 
 /* Executes one program and waits for it. */
 hr_status hr__run_program(hr_run *run, hr_id program, hr_error *err);
+/* The same in two: hr__run_read between them waits for the program as well, so that who reads a result waits once. What
+ * was read counts only when the end is HR_OK; no other program begins before it. */
+hr_status hr__run_begin(hr_run *run, hr_id program, hr_error *err);
+hr_status hr__run_end(hr_run *run, hr_error *err);
 
 /* With time_nodes: seconds spent in a node so far, and how often it ran. */
 double hr__run_node_seconds(const hr_run *run, hr_id node);

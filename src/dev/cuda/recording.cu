@@ -1,4 +1,4 @@
-/* Recordings: launches captured into one CUDA graph, with copies and kernels on the host beside the kernels.
+/* Recordings: launches captured into a CUDA graph, or two, with copies and kernels on the host beside the kernels.
  *
  * Four streams, each in program order: kernels on the main one, copies to the device, copies from it, host kernels.
  * Between them, inside a recording:
@@ -21,9 +21,13 @@
 
 enum { MAIN, COPY_IN, COPY_OUT, HOST, STREAMS };
 
+/* Of a recording that begins with as many kernels, these are a graph of their own: the device works on them while the
+ * processor launches the rest, which takes it most of a microsecond for each kernel. */
+enum { HEAD = 24, GRAPHS = 2 };
+
 struct hr_recording {
-  cudaGraphExec_t graph;
-  size_t count; /* launches inside */
+  cudaGraphExec_t graphs[GRAPHS]; /* one after another; NULL: there is none */
+  size_t count;                   /* launches inside */
 };
 
 /* A copy that has begun in this recording. */
@@ -133,15 +137,18 @@ static cudaError_t launch_capture(capture *c, size_t *i) {
   }
 }
 
-/* Captures all launches. On failure *failed is the launch that was refused. */
-static cudaError_t launches_capture(capture *c, cudaGraph_t *graph, size_t *failed) {
+/* Captures launches from *next on until `end` is reached; *next moves on behind them. On failure *failed is the launch
+ * that was refused. */
+static cudaError_t launches_capture(capture *c, size_t *next, size_t end, cudaGraph_t *graph, size_t *failed) {
+  memset(c->place, 0, sizeof c->place);
+  memset(c->seen, 0, sizeof c->seen);
   cudaError_t error = cudaStreamBeginCapture(c->stream[MAIN], cudaStreamCaptureModeRelaxed), ended;
   if (error != cudaSuccess) return error;
   c->place[MAIN] = 1;
-  size_t i = 0;
-  for (; i < c->count; i++)
+  size_t i = *next;
+  for (; i < end; i++)
     if ((error = launch_capture(c, &i)) != cudaSuccess) break;
-  *failed = i;
+  *failed = *next = i;
   for (int side = MAIN + 1; side < STREAMS; side++) { /* also after a failure: an open fork cannot be ended */
     cudaError_t joined = order(c, MAIN, side);
     if (error == cudaSuccess) error = joined;
@@ -152,17 +159,40 @@ static cudaError_t launches_capture(capture *c, cudaGraph_t *graph, size_t *fail
   return error;
 }
 
-/* The graph, ready to be launched: what it needs on the device is taken now, not at the first replay. */
-static cudaError_t graph_make(capture *c, cudaGraphExec_t *out, size_t *failed) {
+/* A graph, ready to be launched: what it needs on the device is taken now, not at the first replay. */
+static cudaError_t graph_make(capture *c, size_t *next, size_t end, cudaGraphExec_t *out, size_t *failed) {
   cudaGraph_t graph;
-  cudaError_t error = launches_capture(c, &graph, failed);
+  cudaError_t error = launches_capture(c, next, end, &graph, failed);
   if (error != cudaSuccess) return error;
   error = cudaGraphInstantiate(out, graph, 0);
   cudaGraphDestroy(graph);
   if (error != cudaSuccess) return error;
   error = cudaGraphUpload(*out, c->stream[MAIN]);
   if (error == cudaSuccess) error = cudaStreamSynchronize(c->stream[MAIN]);
-  if (error != cudaSuccess) cudaGraphExecDestroy(*out);
+  return error;
+}
+
+static void graphs_destroy(cudaGraphExec_t graphs[GRAPHS]) {
+  for (int g = 0; g < GRAPHS; g++)
+    if (graphs[g]) cudaGraphExecDestroy(graphs[g]);
+}
+
+/* Where the first graph ends: copies would have to be waited for in the one that they began in. */
+static size_t head_end(const capture *c) {
+  if (c->count < 2 * HEAD) return c->count;
+  for (size_t i = 0; i < HEAD; i++) {
+    bool waits = c->launches[i].kind == HR_LAUNCH_WAIT &&
+                 (c->launches[i].begun < c->launches || c->launches[i].begun >= c->launches + c->count);
+    if (c->launches[i].kind != HR_LAUNCH_KERNEL && !waits) return c->count;
+  }
+  return HEAD;
+}
+
+static cudaError_t graphs_make(capture *c, cudaGraphExec_t graphs[GRAPHS], size_t *failed) {
+  size_t next = 0;
+  cudaError_t error = graph_make(c, &next, head_end(c), &graphs[0], failed);
+  if (error == cudaSuccess && next < c->count) error = graph_make(c, &next, c->count, &graphs[1], failed);
+  if (error != cudaSuccess) graphs_destroy(graphs);
   return error;
 }
 
@@ -192,10 +222,10 @@ hr_status hr__cuda_record(hr_device *device, const hr_launch *launches, size_t c
   }
   for (size_t i = 0; i < count; i++)
     c.copies[i] = begun{nullptr, 0};
-  *recording = hr_recording{nullptr, count};
+  *recording = hr_recording{{}, count};
 
   size_t before = free_bytes();
-  cudaError_t error = graph_make(&c, &recording->graph, failed);
+  cudaError_t error = graphs_make(&c, recording->graphs, failed);
   size_t after = free_bytes();
   for (size_t i = 0; i < count; i++)
     if (c.copies[i].done) cudaEventDestroy(c.copies[i].done);
@@ -216,12 +246,14 @@ hr_status hr__cuda_replay(hr_device *device, hr_recording *recording, size_t *fa
   hr_cuda_state *state = state_of(device);
   *failed = recording->count;
   state->counts.graph_launches++;
-  return cudaGraphLaunch(recording->graph, state->stream) == cudaSuccess ? HR_OK : HR_FAILURE;
+  for (int g = 0; g < GRAPHS; g++)
+    if (recording->graphs[g] && cudaGraphLaunch(recording->graphs[g], state->stream) != cudaSuccess) return HR_FAILURE;
+  return HR_OK;
 }
 
 void hr__cuda_recording_destroy(hr_device *device, hr_recording *recording) {
   cudaStreamSynchronize(state_of(device)->stream);
-  cudaGraphExecDestroy(recording->graph);
+  graphs_destroy(recording->graphs);
   state_of(device)->host.free(recording);
 }
 
