@@ -53,7 +53,33 @@ def softmax_backward(gradient, *rest, **words):
     return [gradient.numel() * gradient.element_size()]  # its product with the result
 
 
+def power_below(n, most):
+    power = 1
+    while power * 2 <= min(n, most):
+        power *= 2
+    return power
+
+
+def rows_sum(x, axes=None, *rest, **words):
+    """Sums of blocks where a sum over all rows divides them among blocks (Reduce.cuh): as src/torch/aten_reduce.c has it."""
+    if not isinstance(axes, (list, tuple)) or x.dim() < 2 or sorted(a % x.dim() for a in axes) != list(range(x.dim() - 1)):
+        return []
+    columns = x.shape[-1]
+    rows, wide = x.numel() // max(1, columns), next(w for w in (4, 2, 1) if columns % w == 0)
+    most, across = 512 // wide, columns // wide
+    height = min(power_below(rows, most), most // min(power_below(across, most), 32))
+    width = power_below(across, most // height)
+    values, grid = -(-rows // height), -(-across // width)
+    properties = torch.cuda.get_device_properties(0)
+    target = properties.multi_processor_count * (properties.max_threads_per_multi_processor // (width * height))
+    if values < 256 or grid > target:
+        return []
+    blocks = max(min(-(-target // grid), -(-values // 16)), -(-values // 256))
+    return [4 * columns * blocks * width * wide] if blocks > 1 else []
+
+
 SCRATCH = {
+    'aten::sum': rows_sum,
     'aten::_softmax_backward_data': softmax_backward,
     'aten::_scaled_dot_product_cudnn_attention_backward': cudnn_backward,
     'aten::_scaled_dot_product_flash_attention_backward': flash_backward,
