@@ -98,8 +98,9 @@ static hr_tt fused(hr_tape *t, const hr_aten *aten, hr_tt q, hr_tt k, hr_tt v, c
   hr_tdims rows = hr__tdims3(form.dims.at[0], form.dims.at[1], form.dims.at[2]);
   if (aten == &efficient) rows.at[2] = rounded(rows.at[2], 32);
   hr_tt y = hr__call_made(&c, form.dims, form.dtype, true), made[1 + STATE] = {HR_TT_NONE};
-  if (c.node != 0 || aten == &flash) made[0] = hr__call_made(&c, rows, HR_F32, false); /* others where it will be read */
-  for (int i = 0; i < STATE && aten == &cudnn; i++) /* others have it on the host */
+  if (c.node != 0 || aten == &flash)
+    made[0] = hr__call_made(&c, rows, HR_F32, false); /* others where it will be read */
+  for (int i = 0; i < STATE && aten == &cudnn; i++)   /* others have it on the host */
     made[1 + i] = hr__call_made(&c, hr__tdims1(1), HR_I64, false);
   attention_count(t, &form.dims, &hr__tape_tensor(t, k)->dims, args->causal, 2);
   t->attended |= form.dtype != HR_F32;

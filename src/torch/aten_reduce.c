@@ -34,7 +34,9 @@ static uint64_t sum_scratch(const hr_tape *t, int64_t rows, int64_t columns) {
   width = power_below(across, most / height);
   int64_t values = over(rows, height), grid = over(across, width);
   int64_t target = t->multiprocessors * (t->threads_each / (width * height));
-  if (values < VALUES_MOST || grid > target || rows < (height * VALUES_LEAST < VALUES_MOST ? height * VALUES_LEAST : VALUES_MOST)) return 0;
+  if (values < VALUES_MOST || grid > target ||
+      rows < (height * VALUES_LEAST < VALUES_MOST ? height * VALUES_LEAST : VALUES_MOST))
+    return 0;
   int64_t blocks = over(target, grid), least = over(values, VALUES_MOST);
   if (blocks > over(values, VALUES_LEAST)) blocks = over(values, VALUES_LEAST);
   if (blocks < least) blocks = least;
@@ -46,8 +48,8 @@ hr_tt hr__tape_sum(hr_tape *t, hr_tdims from, hr_tdims to, hr_dtype dtype) {
   int64_t columns = hr__tdims_elements(to);
   /* of the last axis alone */
   bool rows = from.n > 0 && to.n > 0 && from.at[from.n - 1] == columns && to.at[to.n - 1] == columns;
-  hr__tape_scratch_end(t, hr__tape_scratch(t, "aten::sum",
-                                           rows ? sum_scratch(t, hr__tdims_elements(from) / columns, columns) : 0));
+  hr__tape_scratch_end(
+      t, hr__tape_scratch(t, "aten::sum", rows ? sum_scratch(t, hr__tdims_elements(from) / columns, columns) : 0));
   return y;
 }
 

@@ -10,8 +10,8 @@ uint64_t hr__torch_workspace_bytes(int capability);
 /* Threads that a multiprocessor holds. */
 int hr__torch_threads(int capability);
 
-/* What the driver shows of a process beyond the reserved bytes. Measured on the H200 (driver 580, CUDA 13): 742 MiB, and
- * 758 where attention has kernels of 16 bits. Of other GPUs it is an estimate: the context (528 MiB of that) by
+/* What the driver shows of a process beyond the reserved bytes. Measured on the H200 (driver 580, CUDA 13): 742 MiB,
+ * and 758 where attention has kernels of 16 bits. Of other GPUs it is an estimate: the context (528 MiB of that) by
  * multiprocessors, the libraries' share as there. */
 typedef struct hr_torch_context {
   uint64_t bytes;

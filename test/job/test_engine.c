@@ -227,12 +227,14 @@ static void h200_judge(bool held_out) {
     double a = error_add(&allocated, p.allocated, json_number_value(json_object_get(it, "allocated_bytes")));
     double r = error_add(&reserved, p.reserved, json_number_value(json_object_get(it, "reserved_bytes")));
     double d = error_add(&driver, p.driver, json_number_value(json_object_get(it, "driver_bytes")));
-    if (verbose() && !held_out) printf("%s allocated %+.3f %% reserved %+.3f %% driver %+.3f %%\n", text_of(it, "name", ""), a, r, d);
+    if (verbose() && !held_out)
+      printf("%s allocated %+.3f %% reserved %+.3f %% driver %+.3f %%\n", text_of(it, "name", ""), a, r, d);
   }
   if (verbose() || held_out)
-    printf("%d runs on an H200%s: allocated %.3f %% on average, %.3f %% at worst; reserved %.3f %%, %.3f %%; driver %.3f %%, %.3f %%\n",
-           allocated.count, held_out ? ", held out" : "", 100 * average(&allocated), 100 * allocated.worst, 100 * average(&reserved),
-           100 * reserved.worst, 100 * average(&driver), 100 * driver.worst);
+    printf("%d runs on an H200%s: allocated %.3f %% on average, %.3f %% at worst; reserved %.3f %%, %.3f %%; driver "
+           "%.3f %%, %.3f %%\n",
+           allocated.count, held_out ? ", held out" : "", 100 * average(&allocated), 100 * allocated.worst,
+           100 * average(&reserved), 100 * reserved.worst, 100 * average(&driver), 100 * driver.worst);
   assert_true(allocated.count > 0);
   assert_true(average(&allocated) <= 0.003 && allocated.worst <= 0.01);
   assert_true(average(&reserved) <= 0.005 && reserved.worst <= (held_out ? 0.02 : 0.03));
@@ -269,8 +271,8 @@ static void test_drawn(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_measured), cmocka_unit_test(test_h200), cmocka_unit_test(test_h200_held_out),
-                                     cmocka_unit_test(test_oracle),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_measured),        cmocka_unit_test(test_h200),
+                                     cmocka_unit_test(test_h200_held_out),   cmocka_unit_test(test_oracle),
                                      cmocka_unit_test(test_oracle_held_out), cmocka_unit_test(test_drawn)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

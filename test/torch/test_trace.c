@@ -190,7 +190,8 @@ static void test_settings_as_pytorch_takes_them(void **state) {
 
 static void test_what_the_driver_shows(void **state) {
   (void)state;
-  hr_torch_context h200 = hr__torch_context(hr__gpu_find("H200"), true), other = hr__torch_context(hr__gpu_find("4090"), true);
+  hr_torch_context h200 = hr__torch_context(hr__gpu_find("H200"), true),
+                   other = hr__torch_context(hr__gpu_find("4090"), true);
   assert_true(h200.measured && !other.measured);
   assert_int_equal(h200.bytes, 758 * MIB); /* in all measured runs, and without those kernels: */
   assert_int_equal(hr__torch_context(hr__gpu_find("H200"), false).bytes, 742 * MIB);
