@@ -95,7 +95,7 @@ SCRATCH_FIRST = {'bitsandbytes::gemm_4bit'}  # taken before the result is; other
 def attention_kernel(capability, q, k, mask, dropout, grouped):
     half = q.dtype in (torch.float16, torch.bfloat16)
     d = q.shape[-1]
-    if half and capability >= 90 and capability < 120 and d <= 128 and d % 8 == 0:
+    if half and capability >= 90 and capability < 120 and d <= 128 and d % 8 == 0 and not (mask is not None and mask.requires_grad):
         return 'cudnn'
     if half and mask is None and d <= 256 and capability >= 80:
         return 'flash'
