@@ -42,7 +42,7 @@ hr_status hr__trace_target(const hr_trace_plan *plan, const char *name, hr_trace
   if (memory && (!hr__size_parse(memory, &bytes) || bytes == 0))
     return hr__fail(err, HR_USAGE, "--gpu-memory", "write it as 24GiB", "'%.32s' is not a size", memory);
   if (memory && bytes < out->usable_bytes) out->usable_bytes = bytes;
-  out->context = hr__torch_context(out->gpu);
+  out->context = hr__torch_context(out->gpu, true);
   return margin_of(plan->cli, out->usable_bytes, &out->margin_bytes, err);
 }
 

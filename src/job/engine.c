@@ -213,6 +213,9 @@ static void kernels_read(const hr_recipe *recipe, const hr_facts *facts, hr_eage
   s->sdpa.cudnn_first = generation == 9 || generation == 10;
   s->update = (hr_torch_update_by)word_index(recipe, OPTIMIZER, update, 3);
   s->workspace_bytes = hr__torch_workspace_bytes(facts->capability);
+  const hr_gpu *gpu = hr__gpu_like(facts);
+  s->multiprocessors = gpu ? gpu->multiprocessors : 0;
+  s->threads_each = hr__torch_threads(facts->capability);
 }
 
 static void optimizer_read(const hr_recipe *recipe, hr_eager_settings *s) {
@@ -273,6 +276,7 @@ static hr_status events_make(const hr_recipe *recipe, const hr_facts *facts, hr_
   }
   out->micro = e.micro;
   out->update = e.update;
+  out->attended = e.tape.attended;
   hr__eager_fini(&e);
   return status;
 }
@@ -287,7 +291,7 @@ hr_status hr__engine_simulate(const hr_recipe *recipe, const hr_facts *facts, hr
   rules.expandable |= hr__recipe_bool(recipe, SEGMENTS);
   HR_TRY(events_make(recipe, facts, out, err));
   HR_TRY(hr__torch_replay(&out->events, &rules, &out->arena, &out->result, err));
-  out->context_bytes = hr__torch_context(hr__gpu_like(facts)).bytes;
+  out->context_bytes = hr__torch_context(hr__gpu_like(facts), out->attended).bytes;
   out->driver_bytes = out->result.reserved.use.reserved_bytes + out->context_bytes;
   return HR_OK;
 }

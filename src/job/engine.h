@@ -19,6 +19,7 @@ typedef struct hr_engine_run {
   hr_torch_events events;
   hr_torch_result result;
   hr_tape_work micro, update; /* what a micro-batch computes, and an update */
+  bool attended;              /* by kernels of 16 bits: hr__torch_context */
   uint64_t context_bytes;     /* of the process on the GPU, outside of the allocator */
   uint64_t driver_bytes;      /* what the driver shows: reserved and context */
 } hr_engine_run;

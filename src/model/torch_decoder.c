@@ -227,9 +227,8 @@ static void rotary(decoder *d, hr_tt x, hr_tt *cos, hr_tt *sin) {
   hr_dtype dtype = hr__tape_dtype(t, x);
   hr_tdims whole = hr__tdims3(1, length, dim);
   uint32_t owner = hr__tape_module(t, "model.rotary_emb");
-  hr_tt wide = hr__tape_made(t, "aten::_to_copy", hr__tdims3(1, length, 1), HR_F32);
-  hr_tt angles = hr__tape_made(t, "aten::mul", hr__tdims3(1, length, dim / 2), HR_F32);
-  hr__tape_drop(t, wide);
+  hr_tt wide = hr__tape_name(hr__tape_made(t, "aten::_to_copy", hr__tdims3(1, length, 1), HR_F32));
+  hr_tt angles = hr__at_product_made(t, hr__tdims3(1, length, dim / 2), HR_F32); /* the first product of all */
   hr_tt both = hr__tape_made(t, "aten::cat", whole, HR_F32), tables[2];
   for (int i = 0; i < 2; i++) {
     hr_tt plain = hr__tape_made(t, i == 0 ? "aten::cos" : "aten::sin", whole, HR_F32);
@@ -242,6 +241,7 @@ static void rotary(decoder *d, hr_tt x, hr_tt *cos, hr_tt *sin) {
   *sin = hr__tape_name(hr__at_to(t, tables[1], dtype));
   t->grad = grad;
   hr__tape_drop(t, angles);
+  hr__tape_drop(t, wide);
   hr__tape_drop(t, both);
   hr__tape_drop(t, tables[0]);
   hr__tape_drop(t, tables[1]);

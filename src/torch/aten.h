@@ -45,6 +45,8 @@ hr_tt hr__at_layer_norm(hr_tape *t, hr_tt x, hr_tt weight, hr_tt bias);
 hr_tt hr__at_linear(hr_tape *t, hr_tt x, hr_tt weight, hr_tt bias);
 /* a [B, n, rows, inner] times b [B, n, inner, columns]. `turned`: b is given as [B, n, columns, inner]. */
 hr_tt hr__at_matmul(hr_tape *t, hr_tt a, hr_tt b, bool turned);
+/* A product that no gradient flows through, by the form of its result. */
+hr_tt hr__at_product_made(hr_tape *t, hr_tdims dims, hr_dtype dtype);
 
 /* aten_attention.c: scaled_dot_product_attention. */
 typedef enum hr_sdpa { HR_SDPA_AUTO, HR_SDPA_CUDNN, HR_SDPA_FLASH, HR_SDPA_EFFICIENT, HR_SDPA_MATH } hr_sdpa;

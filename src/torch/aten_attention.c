@@ -1,6 +1,4 @@
 /* scaled_dot_product_attention, by the implementation that PyTorch picks. See aten.h. */
-#include <math.h>
-
 #include "torch/aten.h"
 #include "torch/call.h"
 
@@ -26,7 +24,7 @@ static uint64_t shared_bytes(const hr_tape_node *node, size_t element_bytes) {
 static void cudnn_scratch(const hr_tape_node *node, size_t element_bytes, uint64_t out[SCRATCHES]) {
   const int64_t *q = node->input[0].dims.at;
   uint64_t rows = (uint64_t)(q[0] * q[1] * q[2]);
-  out[0] = rows * (uint64_t)q[3] * 4 + rows * 4 + 2 * shared_bytes(node, element_bytes);
+  out[0] = rows * (uint64_t)q[3] * 4 + rows * 4 + 256 + 2 * shared_bytes(node, element_bytes);
 }
 
 /* The same as tensors, in whole tiles of 128 rows and 32 elements. */
@@ -58,10 +56,10 @@ static void flash_likes(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out
   uint64_t bytes[SCRATCHES] = {0};
   uint32_t scratch[SCRATCHES];
   scratch_bytes(node, hr_dtype_bytes(dtype), bytes);
-  for (int i = 0; i < SCRATCHES; i++)
-    scratch[i] = hr__tape_scratch(t, call, bytes[i]);
   for (int i = 0; i < PARTS; i++)
     if (node->input[i].node != 0) out[i] = hr__tape_fresh(t, call, node->input[i].dims, dtype, node->number[i] != 0);
+  for (int i = 0; i < SCRATCHES; i++)
+    scratch[i] = hr__tape_scratch(t, call, bytes[i]);
   attention_count(t, &node->input[0].dims, &node->input[1].dims, node->number[CAUSAL] != 0, 5);
   for (int i = SCRATCHES; i-- > 0;)
     hr__tape_scratch_end(t, scratch[i]);
@@ -99,11 +97,13 @@ static hr_tt fused(hr_tape *t, const hr_aten *aten, hr_tt q, hr_tt k, hr_tt v, c
   hr_tape_tensor form = *hr__tape_tensor(t, q);
   hr_tdims rows = hr__tdims3(form.dims.at[0], form.dims.at[1], form.dims.at[2]);
   if (aten == &efficient) rows.at[2] = rounded(rows.at[2], 32);
-  hr_tt y = hr__call_made(&c, form.dims, form.dtype, true), made[1 + STATE];
-  made[0] = hr__call_made(&c, rows, HR_F32, false);
-  for (int i = 0; i < STATE; i++)
+  hr_tt y = hr__call_made(&c, form.dims, form.dtype, true), made[1 + STATE] = {HR_TT_NONE};
+  if (c.node != 0 || aten == &flash)
+    made[0] = hr__call_made(&c, rows, HR_F32, false); /* others where it will be read */
+  for (int i = 0; i < STATE && aten == &cudnn; i++)   /* others have it on the host */
     made[1 + i] = hr__call_made(&c, hr__tdims1(1), HR_I64, false);
   attention_count(t, &form.dims, &hr__tape_tensor(t, k)->dims, args->causal, 2);
+  t->attended |= form.dtype != HR_F32;
   hr__call_save_result(&c, PARTS, y);
   for (int i = 0; i <= STATE; i++) {
     hr__call_save_result(&c, PARTS + 1 + i, made[i]);
@@ -146,8 +146,8 @@ static hr_tt math(hr_tape *t, hr_tt q, hr_tt k, hr_tt v, const hr_sdpa_args *arg
 
 /* --- the choice --------------------------------------------------------------------------------------------------- */
 
-static bool cudnn_takes(int64_t dim, double dropout) {
-  return dim <= CUDNN_DIM && dim % 8 == 0 && fmod(16.0 * dropout, 1.0) == 0.0;
+static bool cudnn_takes(int64_t dim) {
+  return dim <= CUDNN_DIM && dim % 8 == 0;
 }
 
 hr_sdpa hr__at_sdpa_choice(const hr_tape *t, hr_tt q, hr_tt k, const hr_sdpa_args *args) {
@@ -158,30 +158,37 @@ hr_sdpa hr__at_sdpa_choice(const hr_tape *t, hr_tt q, hr_tt k, const hr_sdpa_arg
   hr_dtype dtype = t->autocast ? t->narrow : form->dtype;
   if (dtype == HR_F32) return grouped || dim % 4 != 0 ? HR_SDPA_MATH : HR_SDPA_EFFICIENT;
   bool flashes = args->mask == HR_TT_NONE && dim <= FLASH_DIM && dim % 8 == 0;
-  if (args->rules.cudnn_first && cudnn_takes(dim, args->dropout)) return HR_SDPA_CUDNN;
+  if (args->rules.cudnn_first && cudnn_takes(dim)) return HR_SDPA_CUDNN;
   if (flashes) return HR_SDPA_FLASH;
   return grouped || dim % 8 != 0 ? HR_SDPA_MATH : HR_SDPA_EFFICIENT;
+}
+
+/* Kernels add masks to the scores: one of truth values is made into numbers of q's type for each call. */
+static hr_tt added_mask(hr_tape *t, hr_tt mask, hr_dtype dtype) {
+  if (mask == HR_TT_NONE || hr__tape_dtype(t, mask) != HR_U8) return hr__tape_again(t, mask);
+  hr_tdims dims = hr__tape_tensor(t, mask)->dims;
+  return hr__tape_name(hr__tape_made(t, "aten::where", dims, dtype));
+}
+
+static hr_tt attend(hr_tape *t, hr_sdpa choice, hr_tt q, hr_tt k, hr_tt v, const hr_sdpa_args *args) {
+  if (choice == HR_SDPA_FLASH) return fused(t, &flash, q, k, v, args);
+  if (choice == HR_SDPA_EFFICIENT) return fused(t, &efficient, q, k, v, args);
+  if (choice != HR_SDPA_MATH) return fused(t, &cudnn, q, k, v, args);
+  hr_tt y = math(t, q, k, v, args), inputs[] = {q, k, v};
+  for (int i = 0; i < PARTS; i++)
+    if (inputs[i] & HR_TT_UNNAMED) hr__tape_drop(t, inputs[i]);
+  return y;
 }
 
 hr_tt hr__at_sdpa(hr_tape *t, hr_tt q, hr_tt k, hr_tt v, const hr_sdpa_args *args) {
   if (t->stopped) return HR_TT_NONE;
   hr_sdpa choice = hr__at_sdpa_choice(t, q, k, args);
-  q = hr__tape_narrowed(t, q);
+  v = hr__tape_narrowed(t, v); /* from the last argument to the first */
   k = hr__tape_narrowed(t, k);
-  v = hr__tape_narrowed(t, v);
-  switch (choice) {
-  case HR_SDPA_FLASH:
-    return fused(t, &flash, q, k, v, args);
-  case HR_SDPA_EFFICIENT:
-    return fused(t, &efficient, q, k, v, args);
-  case HR_SDPA_MATH: {
-    hr_tt y = math(t, q, k, v, args);
-    hr_tt inputs[] = {q, k, v};
-    for (int i = 0; i < PARTS; i++)
-      if (inputs[i] & HR_TT_UNNAMED) hr__tape_drop(t, inputs[i]);
-    return y;
-  }
-  default:
-    return fused(t, &cudnn, q, k, v, args);
-  }
+  q = hr__tape_narrowed(t, q);
+  hr_sdpa_args added = *args;
+  added.mask = added_mask(t, args->mask, hr__tape_dtype(t, q));
+  hr_tt y = attend(t, choice, q, k, v, &added);
+  hr__tape_drop(t, added.mask);
+  return y;
 }

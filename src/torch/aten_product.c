@@ -25,7 +25,7 @@ static void linear_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt
     hr__tape_workspace(t);
     product_count(t, dtype, hr__tdims_elements(node->input[0].dims), node->input[1].dims.at[0]);
   }
-  if (node->input[2].node != 0) out[2] = hr__tape_fresh(t, "aten::sum", node->input[2].dims, dtype, false);
+  if (node->input[2].node != 0) out[2] = hr__tape_sum(t, hr__tape_tensor(t, g)->dims, node->input[2].dims, dtype);
 }
 
 /* Without a bias the weight's gradient is made first, with one that of x. */
@@ -111,7 +111,16 @@ hr_tt hr__at_matmul(hr_tape *t, hr_tt a, hr_tt b, bool turned) {
     return HR_TT_NONE;
   }
   hr_tdims d = hr__tape_tensor(t, a)->dims, other = hr__tape_tensor(t, b)->dims;
+  hr_tt held[] = {hr__tape_again(t, a), hr__tape_again(t, b)}; /* by the call, copies of them or not */
   hr_tt rows = flat(t, a);
   hr_tt y = bmm(t, rows, flat(t, b), turned);
+  for (int i = 0; i < 2; i++)
+    hr__tape_drop(t, held[i]);
   return hr__at_reshaped(t, y, hr__tdims4(d.at[0], d.at[1], d.at[2], other.at[turned ? 2 : 3]));
+}
+
+hr_tt hr__at_product_made(hr_tape *t, hr_tdims dims, hr_dtype dtype) {
+  hr_tt y = hr__tape_made(t, "aten::bmm", dims, dtype);
+  hr__tape_workspace(t);
+  return y;
 }

@@ -7,6 +7,52 @@ static hr_tt fresh_as(hr_tape *t, const char *call, hr_tt x, hr_dtype dtype) {
   return hr__tape_fresh(t, call, form->dims, dtype, form->permuted);
 }
 
+/* --- sums of rows ------------------------------------------------------------------------------------------------- */
+
+enum { REDUCE_THREADS = 512, WARP = 32, VALUES_LEAST = 16, VALUES_MOST = 256 };
+
+static int64_t power_below(int64_t n, int64_t most) {
+  int64_t power = 1;
+  while (power * 2 <= n && power * 2 <= most)
+    power *= 2;
+  return power;
+}
+
+static int64_t over(int64_t n, int64_t by) {
+  return (n + by - 1) / by;
+}
+
+/* What a sum over `rows` to `columns` takes for sums of blocks, which are f32. PyTorch's reductions (Reduce.cuh) let a
+ * block of threads go down 1/height of the rows for a few columns; where that leaves each thread 256 values or more and
+ * blocks are too few to fill the GPU, rows are divided among blocks as well. */
+static uint64_t sum_scratch(const hr_tape *t, int64_t rows, int64_t columns) {
+  int64_t wide = columns % 4 == 0 ? 4 : columns % 2 == 0 ? 2 : 1; /* columns a thread takes at once */
+  int64_t most = REDUCE_THREADS / wide, across = columns / wide;
+  int64_t width = power_below(across, most), height = power_below(rows, most);
+  width = width < WARP ? width : WARP;
+  height = height < most / width ? height : most / width;
+  width = power_below(across, most / height);
+  int64_t values = over(rows, height), grid = over(across, width);
+  int64_t target = t->multiprocessors * (t->threads_each / (width * height));
+  if (values < VALUES_MOST || grid > target ||
+      rows < (height * VALUES_LEAST < VALUES_MOST ? height * VALUES_LEAST : VALUES_MOST))
+    return 0;
+  int64_t blocks = over(target, grid), least = over(values, VALUES_MOST);
+  if (blocks > over(values, VALUES_LEAST)) blocks = over(values, VALUES_LEAST);
+  if (blocks < least) blocks = least;
+  return blocks > 1 ? (uint64_t)(4 * columns * blocks * width * wide) : 0;
+}
+
+hr_tt hr__tape_sum(hr_tape *t, hr_tdims from, hr_tdims to, hr_dtype dtype) {
+  hr_tt y = hr__tape_fresh(t, "aten::sum", to, dtype, false);
+  int64_t columns = hr__tdims_elements(to);
+  /* of the last axis alone */
+  bool rows = from.n > 0 && to.n > 0 && from.at[from.n - 1] == columns && to.at[to.n - 1] == columns;
+  hr__tape_scratch_end(
+      t, hr__tape_scratch(t, "aten::sum", rows ? sum_scratch(t, hr__tdims_elements(from) / columns, columns) : 0));
+  return y;
+}
+
 /* --- mean --------------------------------------------------------------------------------------------------------- */
 
 static void mean_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS]) {
@@ -27,8 +73,11 @@ hr_tt hr__at_mean(hr_tape *t, hr_tt x) {
 
 /* --- softmax ------------------------------------------------------------------------------------------------------ */
 
+/* The product of gradient and result is made beside it. */
 static void softmax_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS]) {
-  out[0] = fresh_as(t, "aten::_softmax_backward_data", g, node->input[0].dtype);
+  static const char call[] = "aten::_softmax_backward_data";
+  out[0] = fresh_as(t, call, g, node->input[0].dtype);
+  hr__tape_scratch_end(t, hr__tape_scratch(t, call, hr__tape_bytes(t, g)));
 }
 
 static void log_softmax_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS]) {

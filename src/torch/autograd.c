@@ -94,7 +94,8 @@ static void leaf_take(hr_tape *t, uint32_t leaf, hr_tt gradient) {
 static hr_tt gradient_fit(hr_tape *t, const hr_tape_edge *to, hr_tt gradient) {
   if (gradient == HR_TT_NONE) return gradient;
   if (hr__tape_elements(t, gradient) != hr__tdims_elements(to->dims)) {
-    hr_tt sum = hr__tape_fresh(t, "aten::sum", to->dims, hr__tape_tensor(t, gradient)->dtype, false);
+    hr_tape_tensor form = *hr__tape_tensor(t, gradient);
+    hr_tt sum = hr__tape_sum(t, form.dims, to->dims, form.dtype);
     hr__tape_drop(t, gradient);
     gradient = sum;
   }

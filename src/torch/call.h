@@ -64,6 +64,9 @@ void hr__tape_become(hr_tape *t, hr_tt x, hr_torch_category category);
 
 /* Room for one more entry of a list, zeroed; its number (0, and the tape failed, when out of memory). */
 uint32_t hr__tape_room(hr_tape *t, hr_tape_list *list, size_t item_bytes);
+/* aten_reduce.c: a tensor of `to`, the sum of one of `from` over what it has more; with the sums of blocks beside it
+ * where the kernel divides rows among them. */
+hr_tt hr__tape_sum(hr_tape *t, hr_tdims from, hr_tdims to, hr_dtype dtype);
 /* Whether nobody else has its storage. */
 bool hr__tape_alone(const hr_tape *t, hr_tt x);
 /* What a node has kept is nobody's any more. */

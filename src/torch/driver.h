@@ -7,15 +7,17 @@
 
 /* Of one handle: there is one for the thread that runs forward and one for that which runs backward. */
 uint64_t hr__torch_workspace_bytes(int capability);
+/* Threads that a multiprocessor holds. */
+int hr__torch_threads(int capability);
 
-/* What the driver shows beyond the reserved bytes. Measured on the H200 (driver 580, CUDA 13): 767 to 769 MiB, of which
- * a bare context is 527. Of other GPUs it is an estimate: the context by multiprocessors, the libraries' share as
- * there. */
+/* What the driver shows of a process beyond the reserved bytes. Measured on the H200 (driver 580, CUDA 13): 742 MiB,
+ * and 758 where attention has kernels of 16 bits. Of other GPUs it is an estimate: the context (528 MiB of that) by
+ * multiprocessors, the libraries' share as there. */
 typedef struct hr_torch_context {
   uint64_t bytes;
   bool measured;
 } hr_torch_context;
 /* gpu NULL: one that is not in the catalogue. */
-hr_torch_context hr__torch_context(const hr_gpu *gpu);
+hr_torch_context hr__torch_context(const hr_gpu *gpu, bool attention);
 
 #endif

@@ -9,6 +9,8 @@ hr_status hr__eager_init(hr_eager *e, const hr_eager_settings *settings, hr_torc
   hr__tape_init(&e->tape, events);
   e->tape.checkpointing = settings->checkpointing;
   e->tape.workspace_bytes = settings->workspace_bytes;
+  e->tape.multiprocessors = settings->multiprocessors;
+  e->tape.threads_each = settings->threads_each;
   return hr__tape_check(&e->tape, err);
 }
 
@@ -30,17 +32,13 @@ static void trained_add(hr_eager *e, hr_tt x) {
 /* prepare_model_for_kbit_training: what is not packed becomes f32, and the cache is emptied. */
 static void packed_prepare(hr_eager *e) {
   hr_tape *t = &e->tape;
-  hr_tt *before = hr__eager_room(e, e->n_parameters, sizeof *before);
-  for (size_t i = 0; i < e->n_parameters && before; i++) {
+  for (size_t i = 0; i < e->n_parameters; i++) {
     hr_eager_parameter *p = &e->parameters[i];
     if (p->fixed || t->stopped || hr_dtype_bytes(hr__tape_tensor(t, *p->slot)->dtype) != 2) continue;
-    before[i] = *p->slot;
     uint32_t owner = hr__tape_module(t, p->name);
-    *p->slot = hr__tape_parameter(t, hr__tape_tensor(t, *p->slot)->dims, HR_F32, false);
+    hr__tape_assign(t, p->slot, hr__tape_parameter(t, hr__tape_tensor(t, *p->slot)->dims, HR_F32, false));
     t->owner = owner;
   }
-  for (size_t i = 0; i < e->n_parameters && before; i++)
-    hr__tape_drop(t, before[i]);
   hr__torch_events_empty_cache(t->events);
 }
 

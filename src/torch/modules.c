@@ -62,8 +62,8 @@ static hr_tt packed_make(hr_eager *e, const char *name, int64_t in, int64_t out)
   uint32_t before = hr__tape_module(t, name);
   hr_tt whole = hr__tape_made(t, "bitsandbytes::quantize_4bit", hr__tdims2(out, in), e->settings.weights);
   hr__tape_parameter(t, hr__tdims1(CODES), HR_F32, false);
-  hr_tt weight = hr__tape_parameter(t, hr__tdims2((n + 1) / PER_BYTE, 1), HR_U8, false);
   hr_tt statistics = hr__tape_made(t, "bitsandbytes::quantize_4bit", hr__tdims1(blocks), HR_F32);
+  hr_tt weight = hr__tape_parameter(t, hr__tdims2((n + 1) / PER_BYTE, 1), HR_U8, false);
   hr__tape_parameter(t, hr__tdims1(1), HR_F32, false); /* their mean, which is taken off */
   hr_tt offset = hr__tape_made(t, "aten::sub", hr__tdims1(blocks), HR_F32);
   hr__tape_parameter(t, hr__tdims1(NESTED_CODES), HR_F32, false);
@@ -164,6 +164,8 @@ static hr_tt packed_product(hr_tape *t, const hr_torch_linear *l, hr_tt x) {
   t->work.flops[HR_BF16] += 2.0 * (double)hr__tape_elements(t, x) * (double)l->out;
   t->work.bytes += (double)(2 * n);
   hr_tt y = hr__call_made(&c, form.dims, form.dtype, false);
+  hr__tape_workspace(t);
+  if (l->bias != HR_TT_NONE) hr__tape_bias_workspace(t);
   for (int i = 3; i-- > 0;)
     hr__tape_scratch_end(t, scratch[i]);
   return hr__call_end(&c, y);

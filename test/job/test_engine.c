@@ -197,8 +197,10 @@ static void oracle_judge(bool held_out) {
            allocated.count, held_out ? ", held out" : "", 100 * average(&allocated), 100 * allocated.worst,
            100 * average(&reserved), 100 * reserved.worst);
   assert_true(allocated.count > 0);
-  assert_true(average(&allocated) <= 0.003 && allocated.worst <= 0.01);
-  assert_true(average(&reserved) <= 0.005 && reserved.worst <= 0.02);
+  /* Traced with PyTorch 2.15 before runs on a GPU showed what kernels take beside their results (sums of blocks, masks
+   * as numbers, softmax's product): it does not have that. */
+  assert_true(average(&allocated) <= 0.003 && allocated.worst <= 0.035);
+  assert_true(average(&reserved) <= 0.0075 && reserved.worst <= 0.06);
   json_decref(root);
 }
 
@@ -210,6 +212,44 @@ static void test_oracle(void **state) {
 static void test_oracle_held_out(void **state) {
   (void)state;
   oracle_judge(true);
+}
+
+/* Runs on an H200, each in a process of its own (bench/torch_measured). */
+static void h200_judge(bool held_out) {
+  json_t *root = file_load("h200.json"), *it;
+  errors allocated = {0}, reserved = {0}, driver = {0};
+  size_t i;
+  json_array_foreach(json_object_get(root, "cases"), i, it) {
+    if (json_is_true(json_object_get(it, "held_out")) != held_out) continue;
+    char *text = json_dumps(json_object_get(it, "recipe"), 0); /* JSON is YAML */
+    peaks p = simulate(text, "H200");
+    free(text);
+    double a = error_add(&allocated, p.allocated, json_number_value(json_object_get(it, "allocated_bytes")));
+    double r = error_add(&reserved, p.reserved, json_number_value(json_object_get(it, "reserved_bytes")));
+    double d = error_add(&driver, p.driver, json_number_value(json_object_get(it, "driver_bytes")));
+    if (verbose() && !held_out)
+      printf("%s allocated %+.3f %% reserved %+.3f %% driver %+.3f %%\n", text_of(it, "name", ""), a, r, d);
+  }
+  if (verbose() || held_out)
+    printf("%d runs on an H200%s: allocated %.3f %% on average, %.3f %% at worst; reserved %.3f %%, %.3f %%; driver "
+           "%.3f %%, %.3f %%\n",
+           allocated.count, held_out ? ", held out" : "", 100 * average(&allocated), 100 * allocated.worst,
+           100 * average(&reserved), 100 * reserved.worst, 100 * average(&driver), 100 * driver.worst);
+  assert_true(allocated.count > 0);
+  assert_true(average(&allocated) <= 0.003 && allocated.worst <= 0.01);
+  assert_true(average(&reserved) <= 0.005 && reserved.worst <= (held_out ? 0.02 : 0.03));
+  assert_true(average(&driver) <= 0.01 && driver.worst <= 0.025);
+  json_decref(root);
+}
+
+static void test_h200(void **state) {
+  (void)state;
+  h200_judge(false);
+}
+
+static void test_h200_held_out(void **state) {
+  (void)state;
+  h200_judge(true);
 }
 
 static void recipes_judge(const char *name, double most_allocated, double most_reserved) {
@@ -240,7 +280,8 @@ static void test_gemma(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_measured), cmocka_unit_test(test_oracle),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_measured), cmocka_unit_test(test_h200),
+                                     cmocka_unit_test(test_h200_held_out), cmocka_unit_test(test_oracle),
                                      cmocka_unit_test(test_oracle_held_out), cmocka_unit_test(test_drawn),
                                      cmocka_unit_test(test_gemma)};
   return cmocka_run_group_tests(tests, NULL, NULL);

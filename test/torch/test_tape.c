@@ -179,7 +179,7 @@ static void test_attention(void **state) {
   drops.dropout = 0.1;
   assert_int_equal(hr__at_sdpa_choice(t, q, shared, &hopper), HR_SDPA_CUDNN);
   assert_int_equal(hr__at_sdpa_choice(t, q, shared, &ada), HR_SDPA_FLASH);
-  assert_int_equal(hr__at_sdpa_choice(t, q, shared, &drops), HR_SDPA_FLASH);
+  assert_int_equal(hr__at_sdpa_choice(t, q, shared, &drops), HR_SDPA_CUDNN); /* as on the H200 with 0.1 */
   assert_int_equal(hr__at_sdpa_choice(t, q, q, &masked), HR_SDPA_EFFICIENT);
   assert_int_equal(hr__at_sdpa_choice(t, wide, wide, &hopper), HR_SDPA_EFFICIENT);
   assert_int_equal(hr__at_sdpa_choice(t, wide, wide_shared, &hopper), HR_SDPA_MATH);

@@ -20,7 +20,7 @@ def heads(q, k):
 def cudnn_backward(_, q, k, v, *rest, **words):
     b, a, grouped, t, d = heads(q, k)
     full = 2 * b * a * k.shape[2] * d * q.element_size() if grouped else 0
-    return [4 * b * a * t * d + 4 * b * a * t + full]
+    return [4 * b * a * t * d + 4 * b * a * t + 256 + full]
 
 
 def flash_backward(_, q, k, v, *rest, **words):
@@ -49,13 +49,45 @@ def gemm_4bit(x, packed, shape, *rest, **words):
     return [weights // 64 * 4] * 2 + [2 * weights]
 
 
+def softmax_backward(gradient, *rest, **words):
+    return [gradient.numel() * gradient.element_size()]  # its product with the result
+
+
+def power_below(n, most):
+    power = 1
+    while power * 2 <= min(n, most):
+        power *= 2
+    return power
+
+
+def rows_sum(x, axes=None, *rest, **words):
+    """Sums of blocks where a sum over all rows divides them among blocks (Reduce.cuh): as src/torch/aten_reduce.c has it."""
+    if not isinstance(axes, (list, tuple)) or x.dim() < 2 or sorted(a % x.dim() for a in axes) != list(range(x.dim() - 1)):
+        return []
+    columns = x.shape[-1]
+    rows, wide = x.numel() // max(1, columns), next(w for w in (4, 2, 1) if columns % w == 0)
+    most, across = 512 // wide, columns // wide
+    height = min(power_below(rows, most), most // min(power_below(across, most), 32))
+    width = power_below(across, most // height)
+    values, grid = -(-rows // height), -(-across // width)
+    properties = torch.cuda.get_device_properties(0)
+    target = properties.multi_processor_count * (properties.max_threads_per_multi_processor // (width * height))
+    if values < 256 or grid > target:
+        return []
+    blocks = max(min(-(-target // grid), -(-values // 16)), -(-values // 256))
+    return [4 * columns * blocks * width * wide] if blocks > 1 else []
+
+
 SCRATCH = {
+    'aten::sum': rows_sum,
+    'aten::_softmax_backward_data': softmax_backward,
     'aten::_scaled_dot_product_cudnn_attention_backward': cudnn_backward,
     'aten::_scaled_dot_product_flash_attention_backward': flash_backward,
     'aten::_scaled_dot_product_efficient_attention_backward': efficient_backward,
     'aten::embedding_dense_backward': embedding_backward,
     'bitsandbytes::gemm_4bit': gemm_4bit,
 }
+SCRATCH_FIRST = {'bitsandbytes::gemm_4bit'}  # taken before the result is; others have theirs behind it
 
 
 # ---- attention: which kernel CUDA would take ----
@@ -63,7 +95,7 @@ SCRATCH = {
 def attention_kernel(capability, q, k, mask, dropout, grouped):
     half = q.dtype in (torch.float16, torch.bfloat16)
     d = q.shape[-1]
-    if half and capability >= 90 and capability < 120 and d <= 128 and d % 8 == 0 and (16 * dropout) % 1 == 0:
+    if half and capability >= 90 and capability < 120 and d <= 128 and d % 8 == 0 and not (mask is not None and mask.requires_grad):
         return 'cudnn'
     if half and mask is None and d <= 256 and capability >= 80:
         return 'flash'
@@ -76,19 +108,19 @@ def attention(capability, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=Fals
     """F.scaled_dot_product_attention, by the kernel that a GPU of this capability takes."""
     if torch.is_autocast_enabled('cuda'):
         kind = torch.get_autocast_dtype('cuda')
-        q, k, v = (torch.ops.aten._to_copy(t, dtype=kind) if t.dtype != kind else t for t in (q, k, v))
+        v, k, q = (torch.ops.aten._to_copy(t, dtype=kind) if t.dtype != kind else t for t in (v, k, q))  # C++ goes from the last to the first
     grouped = enable_gqa and q.shape[-3] != k.shape[-3]
     wanted = torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))
     kernel = attention_kernel(capability, q, k, attn_mask, dropout_p, grouped) if q.dim() == 4 else 'math'
     aten = torch.ops.aten
+    if attn_mask is not None and attn_mask.dtype == torch.bool:  # kernels add: true is 0, false a large negative number
+        attn_mask = torch.zeros_like(attn_mask, dtype=q.dtype).masked_fill_(attn_mask.logical_not(), float('-inf'))
     if kernel == 'cudnn':
         return aten._scaled_dot_product_cudnn_attention(q, k, v, attn_mask, wanted, dropout_p, is_causal, False,
                                                         scale=scale)[0]
     if kernel == 'flash':
         return aten._scaled_dot_product_flash_attention(q, k, v, dropout_p, is_causal, False, scale=scale)[0]
     if kernel == 'efficient':
-        if attn_mask is not None and attn_mask.dtype == torch.bool:  # the kernel adds: true is 0, false is -inf
-            attn_mask = torch.zeros_like(attn_mask, dtype=q.dtype).masked_fill_(attn_mask.logical_not(), float('-inf'))
         if attn_mask is not None:
             attn_mask = attn_mask.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2])
         return aten._scaled_dot_product_efficient_attention(q, k, v, attn_mask, wanted, dropout_p, is_causal,

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import contents
 from .format import ALLOCATE, CATEGORIES, EMPTY_CACHE, FORMAT, FREE, MARK, PHASES
-from .kernels import SCRATCH
+from .kernels import SCRATCH, SCRATCH_FIRST
 from .pretend import libraries_as_on_a_gpu
 
 MIB = 1 << 20
@@ -223,12 +223,14 @@ class Tracer(TorchDispatchMode):
             self.note(name)
         onto = self.in_place_sum(name, function, args)
         sizes = SCRATCH[name](*args, **kwargs) if name in SCRATCH and gpu else []
-        scratch = [self.allocate(size, name + ' (scratch)', 'workspace') for size in sizes]
+        scratch = [self.allocate(size, name + ' (scratch)', 'workspace') for size in sizes if name in SCRATCH_FIRST]
         out = function(*args, **kwargs)
         made = pytree.tree_leaves(out)
         for tensor in reversed(made) if name in LAST_FIRST else made:
             if isinstance(tensor, torch.Tensor):
                 self.track(tensor, name, onto)
+        if name not in SCRATCH_FIRST:
+            scratch = [self.allocate(size, name + ' (scratch)', 'workspace') for size in sizes]
         if name in PRODUCTS:
             self.workspace(name, args)
         for number in reversed(scratch):
