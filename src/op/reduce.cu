@@ -53,19 +53,25 @@ template <typename H> __device__ inline void elements_of(const program &p, int64
   if (p.result[0] != SOURCE_BEFORE) source_read<H>(p, p.result[0], at, x, x);
 }
 
-/* inner is 1: a block for each piece of a result; threads take every REDUCE_THREADS-th element, then join in a tree.
- */
-static __global__ void __launch_bounds__(REDUCE_THREADS)
+/* inner is 1: a block for each piece of a result; threads take every REDUCE_THREADS-th pack, of which the elements are
+ * joined in f32, then join in a tree. */
+template <typename H>
+static __global__ void __launch_bounds__(REDUCE_THREADS, H::BLOCKS)
     runs_kernel(const __grid_constant__ program p, const __grid_constant__ reduction r) {
+  constexpr int PACK = H::all::PACK;
   __shared__ double parts[REDUCE_THREADS];
   for (int64_t job = blockIdx.x; job < r.outer * r.pieces; job += gridDim.x) {
     int64_t outer = job / r.pieces, piece = job % r.pieces, first = piece * r.piece;
     int64_t end = first + r.piece < r.depth ? first + r.piece : r.depth;
     double sum = reduce_start(r.kind);
-    for (int64_t k = first + threadIdx.x; k < end; k += REDUCE_THREADS) {
-      element::all x;
-      elements_of<element>(p, outer * r.depth + k, x);
-      sum = reduce_join(r.kind, sum, (double)__uint_as_float(x.word[0]));
+    for (int64_t k = first + threadIdx.x * PACK; k < end; k += REDUCE_THREADS * PACK) {
+      typename H::all x;
+      elements_of<H>(p, (outer * r.depth + k) / PACK, x);
+      float joined = __uint_as_float(x.word[0]);
+#pragma unroll
+      for (int e = 1; e < PACK; e++)
+        joined = reduce_join(r.kind, joined, __uint_as_float(x.word[e]));
+      sum = reduce_join(r.kind, sum, (double)joined);
     }
     parts[threadIdx.x] = sum;
     __syncthreads();
@@ -180,7 +186,8 @@ static hr_status reduce_run(const hr_call *call) {
   hr__walk_make_cuda(args, &space, &w);
   program_make(call, &args->program, &p);
   space_make(call, &args->program, space, w.order, &axes);
-  bool packs = w.inner % WIDE == 0 && axes.size[0] % WIDE == 0 &&
+  bool runs = w.inner == 1, whole = runs ? w.depth % WIDE == 0 && w.piece % WIDE == 0 : w.inner % WIDE == 0;
+  bool packs = whole && axes.size[0] % WIDE == 0 &&
                kept_bytes<neighbours::all>(p.n_kept, REDUCE_THREADS) <= KEPT_BY_PACKS;
   program_lay(call, axes, packs ? (int)WIDE : 1, 1, &p);
   size_t kept = kept_bytes<element::all>(p.n_kept, REDUCE_THREADS);
@@ -195,8 +202,11 @@ static hr_status reduce_run(const hr_call *call) {
                  call->out[0].data,
                  call->out[0].desc.dtype};
   cudaStream_t stream = call_stream(call);
-  if (w.inner == 1)
-    launch(runs_kernel, blocks_of(w.outer * w.pieces), REDUCE_THREADS, kept, stream, p, r);
+  if (runs && packs)
+    launch(runs_kernel<neighbours>, blocks_of(w.outer * w.pieces), REDUCE_THREADS,
+           kept_bytes<neighbours::all>(p.n_kept, REDUCE_THREADS), stream, p, r);
+  else if (runs)
+    launch(runs_kernel<element>, blocks_of(w.outer * w.pieces), REDUCE_THREADS, kept, stream, p, r);
   else if (packs)
     rows_launch<neighbours>(call, p, r);
   else
@@ -207,6 +217,7 @@ static hr_status reduce_run(const hr_call *call) {
 }
 
 extern "C" const hr_cuda_launcher hr_cuda_reduce = {{nullptr, nullptr, reduce_run},
-                                                    {(const void *)runs_kernel, (const void *)rows_kernel<element>,
+                                                    {(const void *)runs_kernel<element>, (const void *)runs_kernel<neighbours>,
+                                                     (const void *)rows_kernel<element>,
                                                      (const void *)rows_kernel<neighbours>,
                                                      (const void *)pieces_kernel}};
