@@ -180,7 +180,8 @@ static void image_run(const image_layer *l, int64_t samples, hr_dtype dtype) {
 /* Levels of a U-Net over 16 frames of 720p, one sample. */
 typedef struct volume_layer {
   const char *name;
-  int64_t in, out, size[3], kernel, stride, padding; /* padding: of the last two axes, and of the first where stride is 1 */
+  int64_t in, out, size[3], kernel, stride,
+      padding; /* padding: of the last two axes, and of the first where stride is 1 */
 } volume_layer;
 
 static const volume_layer volume_layers[] = {

@@ -59,9 +59,9 @@ __device__ inline void box_places(const conv_steps &w, const int box[HR_CONV_AXE
   }
 }
 
-/* Rows of CHANNELS channels, of `count` places whose offsets are given; channels from `left` on are 0. A warp takes eight
- * channels of TURNED x 32 places: channels lie far apart, each in other pages of memory, so that reads of one follow each
- * other, and all are under way before the first is waited for. */
+/* Rows of CHANNELS channels, of `count` places whose offsets are given; channels from `left` on are 0. A warp takes
+ * eight channels of TURNED x 32 places: channels lie far apart, each in other pages of memory, so that reads of one
+ * follow each other, and all are under way before the first is waited for. */
 template <typename T, int CHANNELS, int THREADS>
 __device__ inline void rows_turn(const T *from, int64_t size, int left, const int *places, int count, T *rows) {
   constexpr int UNITS = CHANNELS / 8;
@@ -84,9 +84,8 @@ __device__ inline void rows_turn(const T *from, int64_t size, int left, const in
 #pragma unroll
     for (int k = 0; k < TURNED; k++)
       if (first + k * 32 < count)
-        *(uint4 *)(rows + tile_element<CHANNELS>(first + k * 32, unit)) =
-            make_uint4(x[0][k] | x[1][k] << 16, x[2][k] | x[3][k] << 16, x[4][k] | x[5][k] << 16,
-                       x[6][k] | x[7][k] << 16);
+        *(uint4 *)(rows + tile_element<CHANNELS>(first + k * 32, unit)) = make_uint4(
+            x[0][k] | x[1][k] << 16, x[2][k] | x[3][k] << 16, x[4][k] | x[5][k] << 16, x[6][k] | x[7][k] << 16);
   }
 }
 

@@ -187,8 +187,8 @@ static hr_status reduce_run(const hr_call *call) {
   program_make(call, &args->program, &p);
   space_make(call, &args->program, space, w.order, &axes);
   bool runs = w.inner == 1, whole = runs ? w.depth % WIDE == 0 && w.piece % WIDE == 0 : w.inner % WIDE == 0;
-  bool packs = whole && axes.size[0] % WIDE == 0 &&
-               kept_bytes<neighbours::all>(p.n_kept, REDUCE_THREADS) <= KEPT_BY_PACKS;
+  bool packs =
+      whole && axes.size[0] % WIDE == 0 && kept_bytes<neighbours::all>(p.n_kept, REDUCE_THREADS) <= KEPT_BY_PACKS;
   program_lay(call, axes, packs ? (int)WIDE : 1, 1, &p);
   size_t kept = kept_bytes<element::all>(p.n_kept, REDUCE_THREADS);
   if (kept > KEPT_BYTES) return HR_UNSUPPORTED;
@@ -216,8 +216,7 @@ static hr_status reduce_run(const hr_call *call) {
   return launched();
 }
 
-extern "C" const hr_cuda_launcher hr_cuda_reduce = {{nullptr, nullptr, reduce_run},
-                                                    {(const void *)runs_kernel<element>, (const void *)runs_kernel<neighbours>,
-                                                     (const void *)rows_kernel<element>,
-                                                     (const void *)rows_kernel<neighbours>,
-                                                     (const void *)pieces_kernel}};
+extern "C" const hr_cuda_launcher hr_cuda_reduce = {
+    {nullptr, nullptr, reduce_run},
+    {(const void *)runs_kernel<element>, (const void *)runs_kernel<neighbours>, (const void *)rows_kernel<element>,
+     (const void *)rows_kernel<neighbours>, (const void *)pieces_kernel}};
