@@ -1,6 +1,7 @@
 /* Convolutions of a tokenizer of signals against the bare products that are in them, and a sum along a middle axis
  * against a copy.
  *
+ *     bench_convs cuda volumes          the levels of a U-Net over videos, in bf16, of zeros
  *     bench_convs [cuda] [SAMPLES]      one line for each layer and op: microseconds, and times those of the product
  *
  * Layers of backbones of images follow, with their rates (on the CPU with 4 images, on a GPU with 64).
@@ -21,7 +22,8 @@
 #include "pass/pass.h"
 #include "run/run.h"
 
-enum { REPEATS = 15, TIMES = 8 }; /* TIMES: nodes of one program, so that its start hardly counts */
+/* TIMES: nodes of one program, so that its start hardly counts; DRAWN_MOST: elements of larger operands are 0. */
+enum { REPEATS = 15, TIMES = 8, DRAWN_MOST = 1 << 26 };
 
 static hr_device *device;
 
@@ -85,7 +87,8 @@ static double task_seconds(const task *t) {
   for (int i = 0; i < t->n_in; i++) {
     char name[8];
     snprintf(name, sizeof name, "in%d", i);
-    hr_init init = {.rule = HR_INIT_NORMAL, .a = 0.1f};
+    bool drawn = hr_desc_count(&t->in[i]) < DRAWN_MOST;
+    hr_init init = {.rule = drawn ? HR_INIT_NORMAL : HR_INIT_ZERO, .a = 0.1f};
     in[i] = t->in[i].rank ? hr__parameter(&b, name, t->in[i], init) : HR_NONE;
   }
   for (int i = 0; i < TIMES; i++) {
@@ -174,6 +177,52 @@ static void image_run(const image_layer *l, int64_t samples, hr_dtype dtype) {
   }
 }
 
+/* Levels of a U-Net over 16 frames of 720p, one sample. */
+typedef struct volume_layer {
+  const char *name;
+  int64_t in, out, size[3], kernel, stride,
+      padding; /* padding: of the last two axes, and of the first where stride is 1 */
+} volume_layer;
+
+static const volume_layer volume_layers[] = {
+    {"32 -> 32, of 16 x 724 x 1284", 32, 32, {16, 724, 1284}, 3, 1, 1},
+    {"3 -> 32, of 16 x 720 x 1280", 3, 32, {16, 720, 1280}, 3, 1, 1},
+    {"64 -> 64, of 8 x 362 x 642", 64, 64, {8, 362, 642}, 3, 1, 1},
+    {"32 -> 64, of 8 x 361 x 641", 32, 64, {8, 361, 641}, 3, 1, 1},
+    {"256 -> 128, of 4 x 181 x 321", 256, 128, {4, 181, 321}, 3, 1, 1},
+    {"64 -> 128, of 4 x 181 x 321", 64, 128, {4, 181, 321}, 3, 1, 1},
+    {"128 -> 256, of 4 x 181 x 321", 128, 256, {4, 181, 321}, 3, 1, 1},
+    {"32 -> 32, halved, of 16 x 720 x 1280", 32, 32, {16, 720, 1280}, 2, 2, 1},
+    {"32 -> 64, halved, of 16 x 724 x 1284", 32, 64, {16, 724, 1284}, 2, 2, 0},
+    {"32 -> 1, kernel 1, of 16 x 724 x 1284", 32, 1, {16, 724, 1284}, 1, 1, 0},
+};
+
+static void volume_run(const volume_layer *l, hr_dtype dtype) {
+  hr_conv_args args = {.groups = 1};
+  hr_desc x = {dtype, 5, {1, l->in}}, y = {dtype, 5, {1, l->out}}, w = {dtype, 5, {l->out, l->in}};
+  hr_conv_dx_args dx = {0};
+  hr_conv_dw_args dw = {.dtype = HR_F32};
+  for (int d = 0; d < 3; d++) {
+    args.stride[d] = l->stride;
+    args.padding[d] = d == 0 && l->stride > 1 ? 0 : l->padding;
+    args.dilation[d] = 1;
+    x.dim[2 + d] = dx.size[d] = l->size[d];
+    w.dim[2 + d] = dw.kernel[d] = l->kernel;
+    y.dim[2 + d] = (l->size[d] + 2 * args.padding[d] - l->kernel) / l->stride + 1;
+  }
+  dx.conv = dw.conv = args;
+  const task tasks[] = {
+      {&hr_op_conv, {x, w}, 4, &args}, {&hr_op_conv_dx, {y, w}, 3, &dx}, {&hr_op_conv_dw, {y, x}, 3, &dw}};
+  static const char *const names[] = {"forward", "dx", "dW"};
+  double flops = 2.0 * (double)hr_desc_count(&y) * (double)(hr_desc_count(&w) / l->out);
+  for (int i = 0; i < 3; i++) {
+    double seconds = task_seconds(&tasks[i]);
+    printf("%-4s %-46s %-8s %9.3f ms, %6.1f TFLOP/s\n", hr_dtype_name(dtype), l->name, names[i], 1e3 * seconds,
+           1e-12 * flops / seconds);
+    fflush(stdout);
+  }
+}
+
 /* The masked sum over positions with which embeddings of sentences are made. */
 static void sum_run(hr_dtype dtype) {
   const int64_t samples = 78, length = 512, width = 384;
@@ -208,6 +257,12 @@ int main(int argc, char **argv) {
   int64_t samples = argc > 1 + cuda ? atoll(argv[1 + cuda]) : cuda ? 10080 : 512;
   must(cuda ? hr__cuda_open(&device, &err) : hr__cpu_open(&device, &err), &err);
   static const hr_dtype dtypes[] = {HR_F32, HR_BF16};
+  if (cuda && argc > 2 && strcmp(argv[2], "volumes") == 0) {
+    for (size_t i = 0; i < sizeof volume_layers / sizeof *volume_layers; i++)
+      volume_run(&volume_layers[i], HR_BF16);
+    hr__device_close(device);
+    return 0;
+  }
   for (int d = 0; d < 2; d++) {
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
       layer_run(&layers[i], samples, dtypes[d]);

@@ -11,6 +11,7 @@ extern "C" {
 }
 
 enum {
+  TURNED = 4, /* times 32 places, that a warp turns at once */
   TILE_LINE = 64 + 4
 }; /* floats of a channel of a warp's results on their way: 64 places, and 4 against conflicts */
 
@@ -58,22 +59,33 @@ __device__ inline void box_places(const conv_steps &w, const int box[HR_CONV_AXE
   }
 }
 
-/* Rows of CHANNELS channels, of `count` places whose offsets are given; channels from `left` on are 0. */
+/* Rows of CHANNELS channels, of `count` places whose offsets are given; channels from `left` on are 0. A warp takes
+ * eight channels of TURNED x 32 places: channels lie far apart, each in other pages of memory, so that reads of one
+ * follow each other, and all are under way before the first is waited for. */
 template <typename T, int CHANNELS, int THREADS>
 __device__ inline void rows_turn(const T *from, int64_t size, int left, const int *places, int count, T *rows) {
+  constexpr int UNITS = CHANNELS / 8;
   const uint16_t *words = (const uint16_t *)from;
+  int lane = (int)threadIdx.x % 32, jobs = (count + TURNED * 32 - 1) / (TURNED * 32) * UNITS;
+  for (int job = (int)threadIdx.x / 32; job < jobs; job += THREADS / 32) {
+    int unit = job % UNITS, first = job / UNITS * TURNED * 32 + lane, at[TURNED];
+    uint32_t x[8][TURNED];
 #pragma unroll
-  for (int unit = 0; unit < CHANNELS / 8; unit++) {
-#pragma unroll 4
-    for (int p = (int)threadIdx.x; p < count; p += THREADS) {
-      int at = places[p];
-      uint32_t x[8];
+    for (int k = 0; k < TURNED; k++)
+      at[k] = first + k * 32 < count ? places[first + k * 32] : -1;
 #pragma unroll
-      for (int c = 0; c < 8; c++)
-        x[c] = at >= 0 && unit * 8 + c < left ? words[(unit * 8 + c) * size + at] : 0u;
-      *(uint4 *)(rows + tile_element<CHANNELS>(p, unit)) =
-          make_uint4(x[0] | x[1] << 16, x[2] | x[3] << 16, x[4] | x[5] << 16, x[6] | x[7] << 16);
+    for (int c = 0; c < 8; c++) {
+      const uint16_t *channel = words + (int64_t)(unit * 8 + c) * size;
+      bool there = unit * 8 + c < left;
+#pragma unroll
+      for (int k = 0; k < TURNED; k++)
+        x[c][k] = there && at[k] >= 0 ? channel[at[k]] : 0u;
     }
+#pragma unroll
+    for (int k = 0; k < TURNED; k++)
+      if (first + k * 32 < count)
+        *(uint4 *)(rows + tile_element<CHANNELS>(first + k * 32, unit)) = make_uint4(
+            x[0][k] | x[1][k] << 16, x[2][k] | x[3][k] << 16, x[4][k] | x[5][k] << 16, x[6][k] | x[7][k] << 16);
   }
 }
 

@@ -4,7 +4,12 @@ extern "C" {
 #include "op/resize.h"
 }
 
-enum { RESIZE_THREADS = 256, RESIZE_NEAR = 4 };
+enum {
+  RESIZE_THREADS = 256,
+  RESIZE_ROWS = 16,      /* of the result, that a block makes */
+  RESIZE_ROWS_MOST = 16, /* of the input, that one of them is made of */
+  RESIZE_NEAR = 4
+};
 
 template <typename T> struct resize_call {
   hr_resize_sizes s;
@@ -24,63 +29,118 @@ template <typename T> static __global__ void __launch_bounds__(RESIZE_THREADS) r
   }
 }
 
-/* A block goes along rows of the result's last axis. */
+/* The rows of the input that one of the result is made of, with their shares; found by one thread for all of its block.
+ */
+struct resize_row {
+  int64_t begin[RESIZE_ROWS_MOST]; /* elements of the input in front of it */
+  float share[RESIZE_ROWS_MOST];
+  int count;
+};
+
+template <typename T> __device__ inline void row_gathers(const resize_call<T> &c, int64_t row, resize_row *r) {
+  int64_t plane = row / (c.s.to[0] * c.s.to[1]);
+  hr_between up = c.between[0][row / c.s.to[1] % c.s.to[0]], along = c.between[1][row % c.s.to[1]];
+  r->count = 0;
+  for (int corner = 0; corner < 4; corner++) {
+    int64_t i = min((int64_t)up.place + corner / 2, c.s.from[0] - 1);
+    int64_t j = min((int64_t)along.place + corner % 2, c.s.from[1] - 1);
+    float share = (corner / 2 ? up.part : 1.0f - up.part) * (corner % 2 ? along.part : 1.0f - along.part);
+    if (share == 0.0f) continue;
+    r->begin[r->count] = ((plane * c.s.from[0] + i) * c.s.from[1] + j) * c.s.from[2];
+    r->share[r->count++] = share;
+  }
+}
+
+/* A block takes RESIZE_ROWS rows of the result; a thread the same places of each. */
 template <typename T> static __global__ void __launch_bounds__(RESIZE_THREADS) resize_kernel(resize_call<T> c) {
-  for (int64_t row = blockIdx.x; row < c.rows; row += gridDim.x) {
-    int64_t plane = row / (c.s.to[0] * c.s.to[1]);
-    hr_between up = c.between[0][row / c.s.to[1] % c.s.to[0]], along = c.between[1][row % c.s.to[1]];
-    const T *x[4];
-    float share[4];
-#pragma unroll
-    for (int corner = 0; corner < 4; corner++) {
-      int64_t i = min((int64_t)up.place + corner / 2, c.s.from[0] - 1);
-      int64_t j = min((int64_t)along.place + corner % 2, c.s.from[1] - 1);
-      x[corner] = c.in + ((plane * c.s.from[0] + i) * c.s.from[1] + j) * c.s.from[2];
-      share[corner] = (corner / 2 ? up.part : 1.0f - up.part) * (corner % 2 ? along.part : 1.0f - along.part);
-    }
-    for (int k = (int)threadIdx.x; k < (int)c.s.to[2]; k += (int)blockDim.x) {
-      hr_between here = c.between[2][k];
-      int next = min(here.place + 1, (int)c.s.from[2] - 1);
+  __shared__ resize_row rows[RESIZE_ROWS];
+  int64_t first = (int64_t)blockIdx.x * RESIZE_ROWS;
+  int count = (int)min((int64_t)RESIZE_ROWS, c.rows - first);
+  if ((int)threadIdx.x < count) row_gathers(c, first + threadIdx.x, &rows[threadIdx.x]);
+  __syncthreads();
+  for (int k = (int)threadIdx.x; k < (int)c.s.to[2]; k += (int)blockDim.x) {
+    hr_between here = c.between[2][k];
+    int next = min(here.place + 1, (int)c.s.from[2] - 1);
+#pragma unroll 4
+    for (int row = 0; row < count; row++) {
       float sum = 0.0f;
-#pragma unroll
-      for (int corner = 0; corner < 4; corner++)
-        if (share[corner] != 0.0f)
-          sum += share[corner] *
-                 (to_float(x[corner][here.place]) * (1.0f - here.part) + to_float(x[corner][next]) * here.part);
-      c.out[row * c.s.to[2] + k] = from_float<T>(sum);
+      for (int i = 0; i < rows[row].count; i++) {
+        const T *x = c.in + rows[row].begin[i];
+        sum += rows[row].share[i] * (to_float(x[here.place]) * (1.0f - here.part) + to_float(x[next]) * here.part);
+      }
+      c.out[(first + row) * c.s.to[2] + k] = from_float<T>(sum);
     }
   }
 }
 
-/* Elements of a row of dy that one of dx has a share in, of which the first few are looked up once for all rows. */
+/* Rows of dy that have a share in one of dx; false: more than there is room for. */
+template <typename T> __device__ inline bool row_reached(const resize_call<T> &c, int64_t row, resize_row *r) {
+  int64_t plane = row / (c.s.from[0] * c.s.from[1]), p0 = row / c.s.from[1] % c.s.from[0], p1 = row % c.s.from[1];
+  hr_reached over0 = c.reached[0][p0], over1 = c.reached[1][p1];
+  r->count = 0;
+  for (int64_t i = over0.first; i < over0.end; i++) {
+    float up = hr__resize_share(c.between[0][i], p0);
+    for (int64_t j = over1.first; up != 0.0f && j < over1.end; j++) {
+      float share = up * hr__resize_share(c.between[1][j], p1);
+      if (share == 0.0f) continue;
+      if (r->count == RESIZE_ROWS_MOST) return false;
+      r->begin[r->count] = ((plane * c.s.to[0] + i) * c.s.to[1] + j) * c.s.to[2];
+      r->share[r->count++] = share;
+    }
+  }
+  return true;
+}
+
+/* One element of dx, whatever it reaches: rows are looked for anew. */
+template <typename T> __device__ inline float resize_far(const resize_call<T> &c, int64_t row, int p2) {
+  int64_t plane = row / (c.s.from[0] * c.s.from[1]), p0 = row / c.s.from[1] % c.s.from[0], p1 = row % c.s.from[1];
+  hr_reached over0 = c.reached[0][p0], over1 = c.reached[1][p1], over2 = c.reached[2][p2];
+  float sum = 0.0f;
+  for (int64_t i = over0.first; i < over0.end; i++) {
+    float up = hr__resize_share(c.between[0][i], p0);
+    for (int64_t j = over1.first; up != 0.0f && j < over1.end; j++) {
+      float share = up * hr__resize_share(c.between[1][j], p1), line = 0.0f;
+      if (share == 0.0f) continue;
+      const T *dy = c.in + ((plane * c.s.to[0] + i) * c.s.to[1] + j) * c.s.to[2];
+      for (int64_t k = over2.first; k < over2.end; k++)
+        line += hr__resize_share(c.between[2][k], p2) * to_float(dy[k]);
+      sum += share * line;
+    }
+  }
+  return sum;
+}
+
+/* The same for dx: what a thread's places reach along the last axis is looked up once for all rows. */
 template <typename T> static __global__ void __launch_bounds__(RESIZE_THREADS) resize_bwd_kernel(resize_call<T> c) {
-  for (int64_t row = blockIdx.x; row < c.rows; row += gridDim.x) {
-    int64_t plane = row / (c.s.from[0] * c.s.from[1]), p0 = row / c.s.from[1] % c.s.from[0], p1 = row % c.s.from[1];
-    hr_reached over0 = c.reached[0][p0], over1 = c.reached[1][p1];
-    for (int p2 = (int)threadIdx.x; p2 < (int)c.s.from[2]; p2 += (int)blockDim.x) {
-      hr_reached over2 = c.reached[2][p2];
-      while (over2.first < over2.end && hr__resize_share(c.between[2][over2.first], p2) == 0.0f)
-        over2.first++;
-      float near[RESIZE_NEAR], sum = 0.0f;
+  __shared__ resize_row rows[RESIZE_ROWS];
+  __shared__ int few[RESIZE_ROWS];
+  int64_t first = (int64_t)blockIdx.x * RESIZE_ROWS;
+  int count = (int)min((int64_t)RESIZE_ROWS, c.rows - first);
+  if ((int)threadIdx.x < count) few[threadIdx.x] = row_reached(c, first + threadIdx.x, &rows[threadIdx.x]);
+  __syncthreads();
+  for (int p2 = (int)threadIdx.x; p2 < (int)c.s.from[2]; p2 += (int)blockDim.x) {
+    hr_reached over = c.reached[2][p2];
+    while (over.first < over.end && hr__resize_share(c.between[2][over.first], p2) == 0.0f)
+      over.first++;
+    float near[RESIZE_NEAR];
 #pragma unroll
-      for (int k = 0; k < RESIZE_NEAR; k++)
-        near[k] = over2.first + k < over2.end ? hr__resize_share(c.between[2][over2.first + k], p2) : 0.0f;
-      for (int64_t i = over0.first; i < over0.end; i++) {
-        float up = hr__resize_share(c.between[0][i], p0);
-        if (up == 0.0f) continue;
-        for (int64_t j = over1.first; j < over1.end; j++) {
-          float share = up * hr__resize_share(c.between[1][j], p1), line = 0.0f;
-          if (share == 0.0f) continue;
-          const T *dy = c.in + ((plane * c.s.to[0] + i) * c.s.to[1] + j) * c.s.to[2] + over2.first;
+    for (int k = 0; k < RESIZE_NEAR; k++)
+      near[k] = over.first + k < over.end ? hr__resize_share(c.between[2][over.first + k], p2) : 0.0f;
+#pragma unroll 4
+    for (int row = 0; row < count; row++) {
+      int64_t at = (first + row) * c.s.from[2] + p2;
+      float sum = 0.0f;
+      for (int i = 0; few[row] && i < rows[row].count; i++) {
+        const T *dy = c.in + rows[row].begin[i] + over.first;
+        float line = 0.0f;
 #pragma unroll
-          for (int k = 0; k < RESIZE_NEAR; k++)
-            if (near[k] != 0.0f) line += near[k] * to_float(dy[k]);
-          for (int k = RESIZE_NEAR; k < over2.end - over2.first; k++)
-            line += hr__resize_share(c.between[2][over2.first + k], p2) * to_float(dy[k]);
-          sum += share * line;
-        }
+        for (int k = 0; k < RESIZE_NEAR; k++)
+          if (near[k] != 0.0f) line += near[k] * to_float(dy[k]);
+        for (int k = RESIZE_NEAR; k < over.end - over.first; k++)
+          line += hr__resize_share(c.between[2][over.first + k], p2) * to_float(dy[k]);
+        sum += rows[row].share[i] * line;
       }
-      int64_t at = row * c.s.from[2] + p2;
+      if (!few[row]) sum = resize_far(c, first + row, p2);
       c.out[at] = from_float<T>((c.partial ? to_float(c.partial[at]) : 0.0f) + sum);
     }
   }
@@ -105,7 +165,7 @@ template <typename T> static hr_status resize_launch(const hr_call *call, bool b
   }
   const int64_t *size = backward ? c.s.from : c.s.to;
   c.rows = c.s.planes * size[0] * size[1];
-  unsigned grid = (unsigned)(c.rows < INT32_MAX ? c.rows : INT32_MAX);
+  unsigned grid = (unsigned)divide_up(c.rows, RESIZE_ROWS);
   unsigned threads = size[2] < RESIZE_THREADS ? (unsigned)(divide_up(size[2], 32) * 32) : (unsigned)RESIZE_THREADS;
   cudaStream_t stream = call_stream(call);
   launch(resize_tables_kernel<T>, (unsigned)divide_up(longest, RESIZE_THREADS), RESIZE_THREADS, 0, stream, c);
