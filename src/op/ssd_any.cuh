@@ -117,7 +117,8 @@ static __global__ void __launch_bounds__(TILE_THREADS) ssd_any_columns_kernel(ss
     db[i] = 0.0f;
   for (int64_t head = group * members; head < (group + 1) * members; head++) {
     int64_t line = (sequence * o.size.heads + head) * o.size.length, at = line + own.first;
-    float direct = 0.0f, diagonal = 0.0f, spread = 0.0f; /* of row `thread` */
+    double direct = 0.0, spread = 0.0; /* of row `thread`: what is subtracted later is summed in f64 */
+    float diagonal = 0.0f;
     __syncthreads();
     tile_copy(x, mixed + head * o.size.dim, o.size.mixed, own.count, tile, dim);
     decays_load(a_j, decays_at(o, at), own.count, tile);
@@ -151,8 +152,8 @@ static __global__ void __launch_bounds__(TILE_THREADS) ssd_any_columns_kernel(ss
           if (own.first + thread == p.first + i)
             diagonal = one;
           else {
-            direct += one;
-            spread += one * a_i.above(i, a_j, thread);
+            direct += (double)one;
+            spread += (double)one * (double)a_i.above(i, a_j, thread);
           }
         }
       tile_product<false, false>(tile, r.dim, tile, weights, dy,
@@ -182,13 +183,13 @@ static __global__ void __launch_bounds__(TILE_THREADS) ssd_any_columns_kernel(ss
     });
     __syncthreads();
     if (thread < own.count) {
-      float q = 0.0f;
+      double q = 0.0;
       for (int e = 0; e < dim; e++)
-        q += scratch[thread * r.scratch_pitch + e];
-      o.terms.columns[at + thread] = direct;
-      o.terms.spread[at + thread] = spread * d_j[thread];
+        q += (double)scratch[thread * r.scratch_pitch + e];
+      o.terms.columns[at + thread] = (float)direct;
+      o.terms.spread[at + thread] = (float)(spread * (double)d_j[thread]);
       o.terms.diagonal[at + thread] = diagonal;
-      o.terms.q[at + thread] = q;
+      o.terms.q[at + thread] = (float)q;
     }
   }
   __syncthreads();
@@ -219,7 +220,7 @@ static __global__ void __launch_bounds__(TILE_THREADS) ssd_any_rows_bwd_kernel(s
     dc[i] = 0.0f;
   for (int64_t head = group * members; head < (group + 1) * members; head++) {
     int64_t line = (sequence * o.size.heads + head) * o.size.length, at = line + own.first;
-    float rows = 0.0f; /* of row `thread` */
+    double rows = 0.0; /* of row `thread` */
     __syncthreads();
     tile_copy(dy, o.dy + row * o.size.y + head * o.size.dim, o.size.y, own.count, tile, dim);
     decays_load(a_i, decays_at(o, at), own.count, tile);
@@ -244,7 +245,7 @@ static __global__ void __launch_bounds__(TILE_THREADS) ssd_any_rows_bwd_kernel(s
       __syncthreads();
       if (thread < tile)
         for (int j = 0; j < tile; j++)
-          rows += scratch[thread * r.scratch_pitch + j];
+          rows += (double)scratch[thread * r.scratch_pitch + j];
       tile_product<false, false>(tile, r.state, tile, slopes, b,
                                  [&](int i, int e, float sum) { dc[i * r.sum_n_pitch + e] += sum; });
     }
@@ -261,11 +262,11 @@ static __global__ void __launch_bounds__(TILE_THREADS) ssd_any_rows_bwd_kernel(s
     });
     __syncthreads();
     if (thread < own.count) {
-      float through = 0.0f;
+      double through = 0.0;
       for (int e = 0; e < states; e++)
-        through += scratch[thread * r.scratch_pitch + e];
-      o.terms.rows[at + thread] = rows;
-      o.terms.through[at + thread] = through;
+        through += (double)scratch[thread * r.scratch_pitch + e];
+      o.terms.rows[at + thread] = (float)rows;
+      o.terms.through[at + thread] = (float)through;
     }
   }
   __syncthreads();

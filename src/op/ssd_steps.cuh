@@ -74,22 +74,24 @@ static __global__ void __launch_bounds__(STEP_THREADS)
   int64_t line = blockIdx.y * o.size.length + first, at = line + thread;
   bool there = thread < count;
   const float *of_chunk = products + ((sequence * o.size.chunks + chunk) * o.size.heads + head) * parts;
-  float end = o.decays[line + count - 1], d = 0.0f, direct = 0.0f, ends = 0.0f, da = 0.0f, slope = 0.0f;
+  float end = o.decays[line + count - 1], d = 0.0f, direct = 0.0f, ends = 0.0f;
+  double da = 0.0, slope = 0.0; /* of terms that nearly cancel */
   if (there) {
     int own = thread / o.tile, tiles = (count + o.tile - 1) / o.tile;
-    float rows = 0.0f, columns = 0.0f, q = o.terms.q[at];
+    double rows = 0.0, columns = 0.0;
+    float q = o.terms.q[at];
     for (int part = 0; part <= own; part++) {
-      rows += o.terms.rows[part * lines + at];
-      slope += o.terms.spread[part * lines + at];
+      rows += (double)o.terms.rows[part * lines + at];
+      slope += (double)o.terms.spread[part * lines + at];
     }
     for (int part = own; part < tiles; part++)
-      columns += o.terms.columns[part * lines + at];
+      columns += (double)o.terms.columns[part * lines + at];
     float above = (end - o.decays[at]) + (o.decays_low[line + count - 1] - o.decays_low[at]), left = expf(above);
     d = o.steps[at];
-    direct = columns + o.terms.diagonal[at] + left * q;
+    direct = (float)columns + o.terms.diagonal[at] + left * q;
     ends = thread + 1 < count ? left * d * q : 0.0f;
-    da = rows - columns * d + o.terms.through[at] - ends;
-    slope += o.terms.through[at] * o.decays[at] + ends * above;
+    da = rows - columns * (double)d + (double)o.terms.through[at] - (double)ends;
+    slope += (double)o.terms.through[at] * (double)o.decays[at] + (double)ends * (double)above;
   }
   double product = 0.0;
   for (int i = thread; i < parts; i += STEP_THREADS)
@@ -105,8 +107,8 @@ static __global__ void __launch_bounds__(STEP_THREADS)
     sums[(blockIdx.x * (int64_t)gridDim.y + blockIdx.y) * PARAMETERS + 2] = (float)skipped;
   }
   __syncthreads();
-  if (thread == count - 1) da += ended;
-  double later = scan<true>((double)da);
+  if (thread == count - 1) da += (double)ended;
+  double later = scan<true>(da);
   float decay = -expf(s.a_log[head]), step = 0.0f;
   if (there) {
     int64_t row = sequence * o.size.length + first + thread;
@@ -114,7 +116,7 @@ static __global__ void __launch_bounds__(STEP_THREADS)
     step = (direct + (float)later * decay) * step_of(s, row, head).slope;
     dsteps[to] = from_float<T>(step + (partial ? to_float(partial[to]) : 0.0f));
   }
-  double slopes = block_sum((double)slope);
+  double slopes = block_sum(slope);
   __syncthreads();
   double biases = block_sum((double)step);
   if (thread == 0) {

@@ -280,9 +280,12 @@ static void test_gemma(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_measured), cmocka_unit_test(test_h200),
-                                     cmocka_unit_test(test_h200_held_out), cmocka_unit_test(test_oracle),
-                                     cmocka_unit_test(test_oracle_held_out), cmocka_unit_test(test_drawn),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_measured),
+                                     cmocka_unit_test(test_h200),
+                                     cmocka_unit_test(test_h200_held_out),
+                                     cmocka_unit_test(test_oracle),
+                                     cmocka_unit_test(test_oracle_held_out),
+                                     cmocka_unit_test(test_drawn),
                                      cmocka_unit_test(test_gemma)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
