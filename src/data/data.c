@@ -288,6 +288,7 @@ hr_micro hr__data_items_micro(const hr_data *data, uint64_t first) {
 }
 
 hr_status hr__data_judge(const hr_data *data, const float *points, int64_t width, hr_judged *out, hr_error *err) {
+  *out = (hr_judged){0}; /* what a source does not speak of is not there */
   return data->source->judge(items_of(data), points, width, out, err);
 }
 
