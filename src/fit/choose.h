@@ -43,7 +43,8 @@ typedef struct hr_chosen {
 bool hr__choose_closes(const hr_recipe *recipe, const hr_technique_key *technique);
 bool hr__choose_any(const hr_recipe *recipe);
 
-/* With limit_seconds, no plan (NULL) where none fits within it. */
+/* With limit_seconds, no plan (NULL) where none fits within it. The plan is nameless (plan/plan.h): of many choices
+ * only the one that the search ends with gets its fingerprint. */
 hr_status hr__choose(const hr_open *open, hr_chosen *out, hr_error *err);
 void hr__chosen_fini(hr_chosen *chosen);
 

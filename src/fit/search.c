@@ -10,6 +10,7 @@
 #include "fit/bound.h"
 #include "fit/numbering.h"
 #include "model/model.h"
+#include "plan/fingerprint.h"
 
 enum { SETTINGS_MOST = 1 << 14, TOGETHER = 2 };
 
@@ -283,7 +284,8 @@ static void first_settle(searching *s) {
   s->settings[0] = taken;
 }
 
-/* Of many large settings that are all over the budget by their bound, only the one with the least bytes is planned. */
+/* Of many large settings that are all over the budget by their bound, only the one with the least bytes is planned; of
+ * any, where it is all that is asked whether one fits. */
 static void over_thin(searching *s) {
   enum { NODES = 20000 };
   size_t nodes = 0, least = SIZE_MAX;
@@ -293,7 +295,8 @@ static void over_thin(searching *s) {
     nodes += bound->n_nodes;
     if (least == SIZE_MAX || bound->resting_bytes < s->settings[least].bound.resting_bytes) least = i;
   }
-  if (nodes <= NODES) return;
+  bool many = nodes > NODES || s->space->effort == HR_EFFORT_VERDICT;
+  if (!many || least == SIZE_MAX) return;
   s->settings[0] = s->settings[least];
   s->out->n_pruned += s->n_settings - 1;
   s->n_settings = 1;
@@ -308,6 +311,7 @@ static hr_status settings_plan(searching *s, hr_error *err) {
   for (size_t i = 0; i < s->n_settings && !least; i++)
     s->out->n_pruned += s->settings[i].pruned && !s->settings[i].refused;
   for (int over = 0; over < (least ? 2 : 1); over++) {
+    if (over && s->any && s->space->effort == HR_EFFORT_VERDICT) return HR_OK; /* it is known: none fits */
     for (size_t i = 0; i < s->n_settings && !s->settings[i].refused;) {
       pair p = {.s = s};
       int count = 0, together = i == 0 ? 1 : TOGETHER;
@@ -415,6 +419,8 @@ static hr_status search(searching *s, hr_error *err) {
     return s->first_status;
   }
   HR_TRY(best_lay(s, err));
+  hr_plan *plan = s->best.chosen.plan;
+  if (plan && !hr__effort_judges(s->space->effort)) HR_TRY(hr__plan_fingerprint(plan, plan->fingerprint, err));
   out->chosen = s->best.found;
   hr__search_frontier(out, s->planned);
   return HR_OK;
