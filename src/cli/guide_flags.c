@@ -62,9 +62,16 @@ static hr_status qlora_add(hr_cli *cli, hr_error *err) {
   hr_model_parts parts;
   hr__parts_read(recipe, &parts);
   hr_status status = HR_OK;
-  for (size_t p = parts.count > 1; p < parts.count && status == HR_OK; p++)
-    if (parts.part[p].model->n_targets > 0) status = qlora_part(cli, &parts.part[p], err);
+  size_t adapted = 0;
+  for (size_t p = parts.count > 1; p < parts.count && status == HR_OK; p++) {
+    if (parts.part[p].model->n_targets == 0) continue;
+    adapted++;
+    status = qlora_part(cli, &parts.part[p], err);
+  }
   hr__recipe_destroy(recipe);
+  if (status == HR_OK && adapted == 0)
+    return hr__fail(err, HR_USAGE, "--qlora", "leave it out: all of this model is trained",
+                    "this model has no layers that adapters go to");
   return status;
 }
 

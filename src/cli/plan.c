@@ -119,17 +119,18 @@ static hr_status gpu_override(hr_cli *cli, hr_error *err) {
              why.unknown ? "; for any other: --gpu any --gpu-memory SIZE" : "");
     return hr__fail(err, HR_USAGE, "--gpu", remedy, "%s", why.message);
   }
-  if (any && hr__cli_value(cli, "gpu-memory") == NULL)
-    return hr__fail(err, HR_USAGE, "--gpu", "add --gpu-memory SIZE", "how much memory any GPU has is not known");
-  const char *memory = hr__cli_value(cli, "gpu-memory");
+  const char *flag = hr__cli_value(cli, "max-gpu-mem") ? "--max-gpu-mem" : "--gpu-memory";
+  const char *memory = hr__cli_value(cli, flag + strlen("--"));
   uint64_t bytes;
+  if (any && memory == NULL)
+    return hr__fail(err, HR_USAGE, "--gpu", "add --gpu-memory SIZE", "how much memory any GPU has is not known");
   if (gpu && memory && hr__size_parse(memory, &bytes) && bytes > gpu->usable_bytes) {
     char all[HR_SIZE_TEXT], usable[HR_SIZE_TEXT];
-    return hr__fail(err, HR_USAGE, "--gpu-memory", "give less, or leave it out for all that the card has",
+    return hr__fail(err, HR_USAGE, flag, "give less, or leave it out for all that the card has",
                     "%.32s is more than the %s has: %s, of which programs can have %s", memory, gpu->label,
                     hr__size_text(gpu->memory_bytes, all), hr__size_text(gpu->usable_bytes, usable));
   }
-  bool budgeted = memory != NULL || hr__cli_value(cli, "max-gpu-mem") != NULL;
+  bool budgeted = memory != NULL;
   for (size_t i = 0; i < cli->n_overrides; i++)
     budgeted |= strncmp(cli->overrides[i], "memory.budget=", strlen("memory.budget=")) == 0;
   /* the recipe's own budget is that of the device it was written for */

@@ -88,8 +88,8 @@ static hr_status found_show(const smallest *s, hr_error *err) {
 }
 
 hr_status hr__smallest_gpu(hr_cli *cli, hr_error *err) {
-  if (hr__cli_value(cli, "gpu") || hr__cli_value(cli, "gpu-memory"))
-    return hr__fail(err, HR_USAGE, "--smallest-gpu", "leave out --gpu and --gpu-memory",
+  if (hr__cli_value(cli, "gpu") || hr__cli_value(cli, "gpu-memory") || hr__cli_value(cli, "max-gpu-mem"))
+    return hr__fail(err, HR_USAGE, "--smallest-gpu", "leave out --gpu, --gpu-memory and --max-gpu-mem",
                     "the GPU is what is looked for, with all of its memory");
   smallest s = {0};
   HR_TRY(hr__varied_init(&s.varied, cli, "gpu", "--smallest-gpu", err));

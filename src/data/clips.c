@@ -168,9 +168,12 @@ static hr_status spots_of(const reading *r, int64_t frames, hr_spot_list **out, 
       float *to = (*out)[t].number[i];
       for (int k = 0; k < HR_SPOT_NUMBERS; k++)
         to[k] = (float)number[i][k];
-      if (!hr__spot_seen(to) || to[HR_SPOT_WIDTH] < 0 || to[HR_SPOT_HEIGHT] < 0)
+      if (!hr__spot_seen(to))
         return row_fail(r, "write x and y as parts of the frame's width and height", err,
                         "%s has one whose middle is outside of its frame", "spots");
+      if (to[HR_SPOT_WIDTH] < 0 || to[HR_SPOT_HEIGHT] < 0)
+        return row_fail(r, "write width and height as parts of the frame's, from 0 on", err,
+                        "%s has one of a size below 0", "spots");
     }
   }
   if (t == frames) return HR_OK;

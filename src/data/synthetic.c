@@ -80,8 +80,8 @@ static uint64_t whole_number(hr_random_key key, uint64_t sample, const hr_field 
   return hr__random_below(key, sample, (uint64_t)i, bound);
 }
 
-/* Bytes below `bound`, 16 random bits each: eight from a block of random bits. Frames of videos
- * are hundreds of megabytes of them a second. */
+/* Bytes below `bound`, 16 random bits each: eight from a block of random bits. Frames of videos are hundreds of
+ * megabytes of them a second. */
 HR_CLONES static void bytes_fill(uint64_t key, uint64_t sample, uint64_t block, uint32_t bound, uint8_t *to) {
   uint32_t word[4][DRAWN / 8];
   for (int i = 0; i < DRAWN / 8; i++) {

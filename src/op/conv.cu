@@ -1,6 +1,6 @@
 /* conv, conv_dx and conv_dw on CUDA, by the ways that op/conv_cuda.h tells of: straight from x (op/conv_direct.cuh), as
- * products, or as products of unfolded rows (op/conv_unfold.cuh). conv_db is a sum of its own
- * (op/conv_db.cuh).
+ * products, by tiles (op/conv_tiles.cuh), or as products of unfolded rows (op/conv_unfold.cuh). conv_db is a sum of its
+ * own (op/conv_db.cuh).
  */
 #include "dev/cuda/columns.cuh"
 #include "dev/cuda/cublaslt.h"

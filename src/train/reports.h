@@ -11,7 +11,7 @@ typedef struct hr_reports {
   double values[HR_REPORTED]; /* in the order of the list */
 } hr_reports;
 
-enum { HR_REPORTS_TEXT = 1024 };
+enum { HR_REPORTS_TEXT = HR_REPORTED * 96 }; /* room for names of 32 characters and any number of f32 */
 /* ,"PREFIXlosses":{"a":1.5},"PREFIXmetrics":{"b":2} ; empty for a single loss. */
 const char *hr__reports_json_text(const hr_reports *reports, const char *prefix, char out[HR_REPORTS_TEXT]);
 /* " (a 1.5000, b 2.0000)"; empty for a single loss. */

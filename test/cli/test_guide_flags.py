@@ -5,6 +5,7 @@ import os
 from support import RECIPES, Folder, check, finish, run
 
 DEMO, SYSTEM = os.path.join(RECIPES, 'demo.yaml'), os.path.join(RECIPES, '003-small.yaml')
+EVENTS = os.path.join(RECIPES, '002-small.yaml')
 
 
 def settings(*arguments):
@@ -34,6 +35,9 @@ with Folder() as folder:
         for path, wanted in expected.items():
             check(value(tree, path) == wanted, f'{given}: {path} is {value(tree, path)}')
 
+    tree = settings(DEMO, '--gpu', 'any', '--max-gpu-mem', '3GiB')
+    check(value(tree, 'memory.budget') == 3 << 30 and value(tree, 'memory.gpu') == 'any', f'any GPU: {value(tree, "memory")}')
+
     # Of a system of parts, those that have layers to adapt.
     tree = value(settings(SYSTEM, '--qlora'), 'model.parts')
     for part in ('temporal', 'fusion'):
@@ -49,6 +53,10 @@ run('plan', DEMO, '--zero-stage', '4').expect(2, '--zero-stage', '0 to 3')
 run('plan', DEMO, '--zero-stage', 'two').expect(2, '--zero-stage', 'whole number')
 run('plan', DEMO, '--max-gpu-mem', 'much').expect(2, '--max-gpu-mem', 'is not a size')
 run('plan', DEMO, '--max-gpu-mem', '2GiB', '--gpu-memory', '3GiB').expect(2, 'give one of them')
+run('plan', DEMO, '--smallest-gpu', '--max-gpu-mem', '2GiB').expect(2, 'with all of its memory')
+run('plan', DEMO, '--gpu', '4090', '--max-gpu-mem', '100GiB').expect(2, '--max-gpu-mem', 'is more than')
+run('plan', DEMO, '--gpu', 'any').expect(2, 'is not known')
+run('plan', EVENTS, '--qlora').expect(2, '--qlora', 'no layers that adapters go to')
 run('plan', DEMO, '--checkpoint-every-layer', '--no-checkpointing').expect(2, 'give one of them')
 run('plan', DEMO, '--optimizer', 'adamax').expect(5, 'training.optimizer.kind')
 for command in ('plan', 'train'):

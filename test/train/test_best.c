@@ -1,5 +1,6 @@
 /* The best evaluation: which it is, when a run gives up, which checkpoints stay, and that a run that was stopped in
  * between decides as one that was not. */
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@
 
 #include "part_tiny.h"
 #include "train/best.h"
+#include "train/reports.h"
 
 static void test_lowest_and_highest(void **state) {
   (void)state;
@@ -123,10 +125,30 @@ static void test_refused(void **state) {
   free((void *)(uintptr_t)out);
 }
 
+/* As many losses as there may be, under the longest names, and diverged. */
+static void test_text_has_room(void **state) {
+  (void)state;
+  hr_reported list[HR_REPORTED];
+  hr_reports reports = {.list = list, .count = HR_REPORTED};
+  char text[HR_REPORTS_TEXT];
+  for (int i = 0; i < HR_REPORTED; i++) {
+    list[i] = (hr_reported){.name = "a_name_of_as_many_as_32_characters", .weight = 1, .metric = i % 2};
+    reports.values[i] = -(double)FLT_MAX;
+  }
+  size_t length = strlen(hr__reports_text(&reports, text));
+  assert_true(length < sizeof text && text[length - 1] == ')');
+  length = strlen(hr__reports_json_text(&reports, "eval_", text));
+  assert_true(length < sizeof text && text[length - 1] == '}');
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_lowest_and_highest), cmocka_unit_test(test_by_a_metric), cmocka_unit_test(test_gives_up),
-      cmocka_unit_test(test_keeps_as_many),      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_lowest_and_highest),
+      cmocka_unit_test(test_by_a_metric),
+      cmocka_unit_test(test_gives_up),
+      cmocka_unit_test(test_keeps_as_many),
+      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_text_has_room),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
