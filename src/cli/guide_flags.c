@@ -62,10 +62,16 @@ static hr_status qlora_add(hr_cli *cli, hr_error *err) {
   hr_model_parts parts;
   hr__parts_read(recipe, &parts);
   hr_status status = HR_OK;
-  for (size_t p = parts.count > 1; p < parts.count && status == HR_OK; p++)
-    if (parts.part[p].model->n_targets > 0) status = qlora_part(cli, &parts.part[p], err);
+  size_t adapted = 0;
+  for (size_t p = parts.count > 1; p < parts.count && status == HR_OK; p++) {
+    if (parts.part[p].model->n_targets == 0) continue;
+    status = qlora_part(cli, &parts.part[p], err);
+    adapted++;
+  }
   hr__recipe_destroy(recipe);
-  return status;
+  if (status != HR_OK || adapted > 0) return status;
+  return hr__fail(err, HR_USAGE, "--qlora", "leave it out: this model is trained whole",
+                  "nothing in %s has layers that adapters go to", cli->arguments[0]);
 }
 
 hr_status hr__guide_flags(hr_cli *cli, hr_error *err) {

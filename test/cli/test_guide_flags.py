@@ -50,6 +50,7 @@ run('plan', DEMO, '--zero-stage', 'two').expect(2, '--zero-stage', 'whole number
 run('plan', DEMO, '--max-gpu-mem', 'much').expect(2, '--max-gpu-mem', 'is not a size')
 run('plan', DEMO, '--max-gpu-mem', '2GiB', '--gpu-memory', '3GiB').expect(2, 'give one of them')
 run('plan', DEMO, '--checkpoint-every-layer', '--no-checkpointing').expect(2, 'give one of them')
+run('plan', os.path.join(RECIPES, '002-small.yaml'), '--qlora').expect(2, '--qlora', 'adapters go to')
 run('plan', DEMO, '--optimizer', 'adamax').expect(5, 'training.optimizer.kind')
 for command in ('plan', 'train'):
     lines = run(command, '--help').expect(0, '--max-gpu-mem').out.split('examples:')[0].splitlines()
