@@ -19,6 +19,15 @@ sys.path.insert(0, os.path.join(ROOT, 'tools'))
 PRECISIONS = {'32-true': 'fp32', 'bf16-true': 'bf16', 'bf16-mixed': 'amp', '16-mixed': 'fp16amp'}
 
 
+def said(done):
+    """Why headroom refused, in a line; its answer is JSON, and else what it wrote."""
+    try:
+        error = json.loads(done.stdout)['error']
+        return f"torch_check: {error['message']} ({error['place']}); {error['remedy']}"
+    except (ValueError, KeyError):
+        return (done.stderr or done.stdout).strip()
+
+
 def predicted(options):
     """headroom's answer for the recipe on the GPU that is here."""
     command = [options.program, 'plan', options.recipe, '--engine', 'pytorch', '--json'] + (['--gpu', options.gpu] if options.gpu else [])
@@ -26,7 +35,7 @@ def predicted(options):
         command += ['--set', setting]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode not in (0, 3):  # 3: it does not fit, which is an answer
-        sys.exit(done.stderr.strip() or done.stdout.strip())
+        sys.exit(said(done))
     return json.loads(done.stdout)
 
 

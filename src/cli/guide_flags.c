@@ -65,14 +65,13 @@ static hr_status qlora_add(hr_cli *cli, hr_error *err) {
   size_t adapted = 0;
   for (size_t p = parts.count > 1; p < parts.count && status == HR_OK; p++) {
     if (parts.part[p].model->n_targets == 0) continue;
-    adapted++;
     status = qlora_part(cli, &parts.part[p], err);
+    adapted++;
   }
   hr__recipe_destroy(recipe);
-  if (status == HR_OK && adapted == 0)
-    return hr__fail(err, HR_USAGE, "--qlora", "leave it out: all of this model is trained",
-                    "this model has no layers that adapters go to");
-  return status;
+  if (status != HR_OK || adapted > 0) return status;
+  return hr__fail(err, HR_USAGE, "--qlora", "leave it out: this model is trained whole",
+                  "nothing in %s has layers that adapters go to", cli->arguments[0]);
 }
 
 hr_status hr__guide_flags(hr_cli *cli, hr_error *err) {

@@ -132,16 +132,18 @@ static hr_status video_of(const reading *r, const char *key, const char *field_n
  * are. */
 static hr_status list_of(const reading *r, const char *key, const hr_doc_node *list, int rows, int columns, double *out,
                          int *count, hr_error *err) {
+  char most[32];
+  snprintf(most, sizeof most, "give %d at most", rows);
   *count = 0;
   if (!list || list->kind != HR_DOC_LIST) return row_fail(r, "write it as lists of numbers", err, "%s is missing", key);
   for (const hr_doc_node *one = list->child; one; one = one->next, ++*count) {
     int column = 0;
-    if (*count == rows) return row_fail(r, "leave some out", err, "%s has too many rows", key);
+    if (*count == rows) return row_fail(r, most, err, "%s has too many rows", key);
     const hr_doc_node *number = one->kind == HR_DOC_LIST ? one->child : NULL;
     for (; number && column < columns; number = number->next, column++)
       if (!hr__row_number(number, &out[*count * columns + column])) break;
     if (number || column != columns)
-      return row_fail(r, "write rows of as many numbers as docs/systems/003.md says", err,
+      return row_fail(r, "write rows of as many numbers as docs/data.md says", err,
                       "%s has a row of another length, or one that is not of numbers", key);
   }
   return HR_OK;
@@ -168,12 +170,13 @@ static hr_status spots_of(const reading *r, int64_t frames, hr_spot_list **out, 
       float *to = (*out)[t].number[i];
       for (int k = 0; k < HR_SPOT_NUMBERS; k++)
         to[k] = (float)number[i][k];
+      for (int k = HR_SPOT_WIDTH; k < HR_SPOT_NUMBERS; k++)
+        if (!(to[k] >= 0 && to[k] <= 1))
+          return row_fail(r, "write width and height as parts of the frame's, brightness from 0 to 1", err,
+                          "%s has one whose width, height or brightness is not from 0 to 1", "spots");
       if (!hr__spot_seen(to))
         return row_fail(r, "write x and y as parts of the frame's width and height", err,
                         "%s has one whose middle is outside of its frame", "spots");
-      if (to[HR_SPOT_WIDTH] < 0 || to[HR_SPOT_HEIGHT] < 0)
-        return row_fail(r, "write width and height as parts of the frame's, from 0 on", err,
-                        "%s has one of a size below 0", "spots");
     }
   }
   if (t == frames) return HR_OK;

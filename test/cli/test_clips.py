@@ -70,8 +70,9 @@ with Folder() as folder:
              ({'infrared': None}, 'infrared is missing'), ({'infrared': '0.npy'}, 'not a video of bytes'),
              ({'spots': None}, 'spots is missing'), ({'spots': [[]] * 3}, 'spots are not of all frames'),
              ({'spots': [[]] * 5}, 'spots has too many lists'), ({'spots': [[[0.5, 0.5]]] * 4}, 'spots has a row of another length'),
-             ({'spots': [[[1.5, 0.5, 0.1, 0.1, 1]]] * 4}, 'outside of its frame'), ({'spots': [[[0.5, 0.5, 0.1, -0.1, 1]]] * 4}, 'of a size below 0'),
-             ({'spots': [[[0.5, 0.5, 0.1, 0.1, 1]] * 25] * 4}, 'spots has too many rows'), ({'event': 'maybe'}, 'event is missing, or out of range')]
+             ({'spots': [[[1.5, 0.5, 0.1, 0.1, 1]]] * 4}, 'outside of its frame'),
+             ({'spots': [[[0.5, 0.5, -0.1, 0.1, 1]]] * 4}, 'from 0 to 1'), ({'spots': [[[0.5, 0.5, 0.1, 0.1, 255]]] * 4}, 'from 0 to 1'),
+             ({'spots': [[[0.5, 0.5, 0.1, 0.1, 1]] * 25] * 4}, 'give 24 at most'), ({'event': 'maybe'}, 'event is missing, or out of range')]
     for change, said in wrong:
         written(rows[:2] + [{**rows[3], **change}] + rows[4:])
         answer = train('wrong')

@@ -56,7 +56,7 @@ run('plan', DEMO, '--max-gpu-mem', '2GiB', '--gpu-memory', '3GiB').expect(2, 'gi
 run('plan', DEMO, '--smallest-gpu', '--max-gpu-mem', '2GiB').expect(2, 'with all of its memory')
 run('plan', DEMO, '--gpu', '4090', '--max-gpu-mem', '100GiB').expect(2, '--max-gpu-mem', 'is more than')
 run('plan', DEMO, '--gpu', 'any').expect(2, 'is not known')
-run('plan', EVENTS, '--qlora').expect(2, '--qlora', 'no layers that adapters go to')
+run('plan', EVENTS, '--qlora').expect(2, '--qlora', 'has layers that adapters go to')
 run('plan', DEMO, '--checkpoint-every-layer', '--no-checkpointing').expect(2, 'give one of them')
 run('plan', DEMO, '--optimizer', 'adamax').expect(5, 'training.optimizer.kind')
 for command in ('plan', 'train'):
