@@ -131,8 +131,10 @@ typedef struct hr_op {
   uint32_t not_in_place[HR_DEVICE_KIND_COUNT];
   /* (optional) whether output `out` may lie where input `in` does, where that depends on the arguments. */
   bool (*takes)(const void *args, int in, int out);
-  bool compiled; /* a library of the CPU makes code for each shape of it, beside that of products of whole operands */
-  bool grouped;  /* on a GPU neighbours in a program run as one launch (hr_cuda_launcher.run_many) */
+  /* A library of the CPU makes code for each shape of it, beside that of products of whole operands. Shapes are told
+   * apart by the bytes of `args` too. */
+  bool compiled;
+  bool grouped; /* on a GPU neighbours in a program run as one launch (hr_cuda_launcher.run_many) */
   hr_axes axes;
   uint32_t shares; /* bit i: every row reads all of input i (weights, tables), so it may not carry the batch */
   /* (optional) instead of `axes`: where results carry the batch, given where operands do. False: an axis couples, which

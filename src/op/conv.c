@@ -7,6 +7,8 @@
  */
 #include "op/conv.h"
 
+#include <string.h>
+
 #include "graph/adjoint.h"
 #include "op/conv_cuda.h"
 #include "op/conv_parts.h"
@@ -173,20 +175,28 @@ static hr_status conv_db_shape(const hr_op_view *view, hr_desc *out, hr_error *e
 
 /* ---- gradient ---- */
 
+/* The gradient of W, operand 1. Plans compare arguments by their bytes (plan/peak.c): those between members are 0. */
+static void weight_grad(hr_adjoint *a, const hr_node *node, const hr_conv_args *conv, hr_id dy, hr_id x) {
+  hr_builder *b = hr__adjoint_builder(a);
+  const hr_desc w = b->graph->values[node->in[1]].desc;
+  hr_conv_dw_args dw;
+  memset(&dw, 0, sizeof dw);
+  dw.conv = *conv;
+  dw.dtype = hr__grad_dtype(a, 1);
+  for (int d = 2; d < w.rank; d++)
+    dw.kernel[d - 2] = w.dim[d];
+  hr_id in[] = {dy, x, hr__grad_partial(a, 1)};
+  hr__grad_set(a, 1, hr__emit(b, &hr_op_conv_dw, in, 3, &dw));
+}
+
 static void conv_grad(hr_adjoint *a, const hr_node *node) {
   hr_builder *b = hr__adjoint_builder(a);
   hr_id dy = hr__out_grad(a, 0);
   if (dy == HR_NONE) return;
   const hr_conv_args *args = node->args;
-  const hr_desc x = b->graph->values[node->in[0]].desc, w = b->graph->values[node->in[1]].desc;
+  const hr_desc x = b->graph->values[node->in[0]].desc;
   /* x is read once more, by dW: after that dx may lie where it was. */
-  if (hr__wants_grad(a, 1)) {
-    hr_conv_dw_args dw = {.conv = *args, .dtype = hr__grad_dtype(a, 1)};
-    for (int d = 2; d < w.rank; d++)
-      dw.kernel[d - 2] = w.dim[d];
-    hr_id in[] = {dy, hr__saved_in(a, 0), hr__grad_partial(a, 1)};
-    hr__grad_set(a, 1, hr__emit(b, &hr_op_conv_dw, in, 3, &dw));
-  }
+  if (hr__wants_grad(a, 1)) weight_grad(a, node, args, dy, hr__saved_in(a, 0));
   if (node->in[2] != HR_NONE && hr__wants_grad(a, 2)) {
     hr_id in[] = {dy, hr__grad_partial(a, 2)};
     hr__grad_set(a, 2, hr__emit(b, &hr_op_conv_db, in, 2, &(hr_conv_db_args){hr__grad_dtype(a, 2)}));
@@ -207,14 +217,7 @@ static void conv_dx_grad(hr_adjoint *a, const hr_node *node) {
   hr_id g = hr__out_grad(a, 0);
   if (g == HR_NONE) return;
   const hr_conv_args *args = &((const hr_conv_dx_args *)node->args)->conv;
-  const hr_desc w = b->graph->values[node->in[1]].desc;
-  if (hr__wants_grad(a, 1)) {
-    hr_conv_dw_args dw = {.conv = *args, .dtype = hr__grad_dtype(a, 1)};
-    for (int d = 2; d < w.rank; d++)
-      dw.kernel[d - 2] = w.dim[d];
-    hr_id in[] = {hr__saved_in(a, 0), g, hr__grad_partial(a, 1)};
-    hr__grad_set(a, 1, hr__emit(b, &hr_op_conv_dw, in, 3, &dw));
-  }
+  if (hr__wants_grad(a, 1)) weight_grad(a, node, args, hr__saved_in(a, 0), g);
   if (hr__wants_grad(a, 0))
     hr__grad_set(a, 0, hr__conv_add(b, g, hr__saved_in(a, 1), HR_NONE, hr__grad_partial(a, 0), args));
   if (node->in[2] != HR_NONE && hr__wants_grad(a, 2)) hr__grad_add(a, 2, g);
