@@ -151,6 +151,49 @@ def test_planned(recipe):
     check(profile['settings']['training']['batch_size'] == 2, 'profile takes the flags of plan')
 
 
+ALIKE = """\
+model:
+  family: llama
+  config: { hidden_size: 64, intermediate_size: 96, num_hidden_layers: 16, num_attention_heads: 4,
+            num_key_value_heads: 2, vocab_size: 256 }
+data: { source: synthetic, sequence_length: 64 }
+training: { batch_size: 8, steps: 10 }
+memory: { device: cpu, margin: 0 }
+stages:
+  first: {}
+  faster: { training: { optimizer: { lr: 3e-4 } } }
+  open: { memory: { checkpoint: auto } }
+  longer: { training: { steps: 99 } }
+  last: { training: { seed: 7 } }
+"""
+
+
+def processor_seconds(*arguments):
+    child = subprocess.Popen([HEADROOM, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, _, usage = os.wait4(child.pid, 0)
+    return usage.ru_utime + usage.ru_stime
+
+
+def test_alike(folder):
+    """Stages that differ in what shapes no plan are explained once, and as they are alone; --json explains the one it shows."""
+    recipe = folder.write('alike.yaml', ALIKE)
+    peak = run('plan', recipe, '--stage', 'first', '--json').expect(0).json()['device']['peak_bytes']
+    small = ['--set', f'memory.budget={peak * 9 // 10}']
+    text = run('plan', recipe, *small)
+    text.expect(3, 'stage longer (4 of 5)\nits plan is that of stage first\n')
+    check(text.out.count('that of stage first') == 3, f'what its settings leave open is told by itself:\n{text.out}')
+    quiet = run('plan', recipe, '--quiet', *small).expect(3)
+    check(quiet.err.count('error: stage ') == 4, f'each that does not fit is named: {quiet.err}')
+    plan = run('plan', recipe, '--json', *small).expect(3).json()
+    alone = run('plan', recipe, '--stage', plan['stage'], '--json', *small).expect(3).json()
+    check(plan['changes'] and plan['changes'] == alone['changes'], f'{plan["changes"]} {alone["changes"]}')
+    check(plan['techniques'] == alone['techniques'] and plan['fingerprint'] == alone['fingerprint'], 'the plan is that of the stage')
+    together = min(processor_seconds('plan', recipe, '--json', *small) for _ in range(3))
+    one = min(processor_seconds('plan', recipe, '--stage', plan['stage'], '--json', *small) for _ in range(3))
+    print(f'five stages {together:.3f} s, one {one:.3f} s')
+    check(together < 2.5 * one, f'five stages take {together:.3f} s of the processor, one of them {one:.3f} s')
+
+
 def test_named(folder, recipe):
     """What does not fit, or cannot be planned, is said with the name of its stage."""
     out = os.path.join(folder.path, 'named')
@@ -227,6 +270,7 @@ def main():
         test_same_bits(folder, recipe, expected)
         test_planned(recipe)
         test_named(folder, recipe)
+        test_alike(folder)
         test_refused(folder, recipe, expected)
     finish()
 

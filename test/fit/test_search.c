@@ -136,6 +136,20 @@ static void world_draw(world *w, uint64_t space) {
   w->host_bytes = draw(space, 41, 4) > 0 ? UINT64_MAX : gpu ? 40000000 : 20000;
 }
 
+/* Whether anything fits is the same where nothing else is asked for, and not all that is too large is planned. */
+static void verdict_compare(world *w, const hr_recipe *open, bool fits) {
+  hr_recipe *closed = NULL;
+  hr_error err = {0};
+  hr_search search;
+  hr_chosen chosen = {0};
+  hr_space s = {.recipe = open, .effort = HR_EFFORT_VERDICT, .threads = 1, .user = w, .load = world_load};
+  if (hr__search(&s, &search, &closed, &chosen, &err) != HR_OK) fail_msg("%s: %s", err.place, err.message);
+  assert_int_equal(search.chosen.fits, fits);
+  hr__search_fini(&search);
+  hr__chosen_fini(&chosen);
+  hr__recipe_destroy(closed);
+}
+
 static void answers_compare(world *w, uint64_t space, int threads, size_t *pruned, size_t *fitting) {
   hr_recipe *open = NULL, *closed = NULL;
   hr_error err = {0};
@@ -158,6 +172,7 @@ static void answers_compare(world *w, uint64_t space, int threads, size_t *prune
   assert_ptr_equal(search.frontier[search.at].overrides, search.chosen.overrides);
   *pruned += search.n_pruned;
   *fitting += search.chosen.fits;
+  verdict_compare(w, open, best.fits);
   hr__search_fini(&search);
   hr__chosen_fini(&chosen);
   hr__recipe_destroy(open);
