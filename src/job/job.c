@@ -379,6 +379,18 @@ static hr_status other_source(const hr_job *job, hr_arena *arena, hr_job_source 
   return overrides[out->n_overrides - 1] ? HR_OK : hr__nomem(err);
 }
 
+/* A rung that a search has only judged says what planning it comes to; it is none where that is of no use. */
+static hr_status other_plan(const hr_job *job, hr_rung *rung, hr_error *err) {
+  changing from = {job, HR_EFFORT_DRAFT};
+  if (rung->n_overrides == 0) return HR_OK;
+  hr_error why = {0};
+  hr_status status = changed_plan(&from, rung->overrides, rung->n_overrides, &rung->planned, &why);
+  if (status == HR_NOMEM) return hr__nomem(err);
+  bool of_use = status == HR_OK && rung->planned.fits && rung->planned.step_seconds < job->plan->step_seconds;
+  if (!of_use) *rung = (hr_rung){0};
+  return HR_OK;
+}
+
 /* The fastest setting that fits where those that change the result are allowed, if it is faster than the one chosen. */
 static hr_status other_find(const hr_job *job, hr_arena *arena, hr_rung *out, hr_error *err) {
   if (!other_wanted(job)) return HR_OK;
@@ -400,7 +412,7 @@ static hr_status other_find(const hr_job *job, hr_arena *arena, hr_rung *out, hr
     hr__recipe_destroy(closed);
   }
   hr__recipe_destroy(open);
-  return status;
+  return status == HR_OK ? other_plan(job, out, err) : status;
 }
 
 hr_status hr__job_ladder(const hr_job *job, hr_arena *arena, hr_ladder *out, hr_error *err) {

@@ -100,4 +100,16 @@ for word in ['selective', 'every-layer']:
     closed = run('plan', *full, '--set', f'memory.checkpoint={word}').expect(0).json()['step_seconds']
     check(fastest <= 1.03 * closed, f'checkpoint: {word} takes {closed} s a step, open it takes {fastest} s')
 
+# What other results would allow is a rung: what it changes, and the seconds that those settings take when they are planned.
+eight = [os.path.join(CONFIGS, 'Llama-3.1-8B'), '--method', 'full', '--gpu', '4090', '--seq', '1024', '--auto', '--json',
+         '--set', 'memory.host_budget=64GiB', '--set', 'memory.disk_budget=500GiB']
+plan = run('plan', *eight).expect(0).json()
+check(not any(knob['changes_results'] for knob in plan['search']['open']), f'the plan changes results: {plan["search"]["open"]}')
+rung = plan['ladder']['other']
+check(rung and rung['fits'] and rung['changes_results'], f'the rung of other results: {plan["ladder"]}')
+check({'model.precision=bf16-true', 'training.optimizer.kind=adamw8bit'} <= set(rung['set']), f'what it changes: {rung["set"]}')
+taken = run('plan', *eight, *[word for setting in rung['set'] for word in ['--set', setting]]).expect(0).json()
+check(abs(rung['step_seconds'] - taken['step_seconds']) <= 0.03 * taken['step_seconds'],
+      f'the rung says {rung["step_seconds"]} s, planned it takes {taken["step_seconds"]} s')
+
 finish()
