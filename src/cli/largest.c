@@ -41,10 +41,13 @@ static hr_status limits_read(largest *l, hr_error *err) {
   if (key != NULL)
     return hr__fail(err, HR_USAGE, "--largest", "name batch, seq, rank, or a key that is a whole number",
                     "%s is not a whole number", l->path);
+  hr_error why = {0};
   HR_TRY(hr__cli_override(cli, err, "%s=1", l->path)); /* the recipe says what is wrong with it */
-  HR_TRY(hr__settings_load(cli->arguments[0], cli->overrides, cli->n_overrides, &recipe, err));
-  hr__recipe_destroy(recipe); /* a section */
-  return hr__fail(err, HR_USAGE, "--largest", NULL, "%s is not a setting", l->path);
+  hr_status status = hr__settings_load(cli->arguments[0], cli->overrides, cli->n_overrides, &recipe, &why);
+  hr__recipe_destroy(recipe);
+  if (status == HR_NOMEM) return hr__nomem(err);
+  if (status != HR_OK) return hr__fail(err, status, "--largest", why.remedy, "%s", why.message);
+  return hr__fail(err, HR_USAGE, "--largest", NULL, "%s is not a setting", l->path); /* a section */
 }
 
 static hr_status value_open(const largest *l, int64_t value, hr_cli_rates rates, hr_job **job, hr_error *err) {

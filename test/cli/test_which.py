@@ -95,5 +95,5 @@ with Folder() as folder:
     for bad, words in [('memory.checkpoint', 'not a whole number'), ('memory.budget', 'not a whole number'), ('auto', 'not a setting'),
                        ('gpu', 'not a number'), ('sweep', 'not a setting'), ('', 'no setting')]:
         run('plan', recipe, '--largest', bad).expect(2, '--largest', words)
-    run('plan', recipe, '--largest', 'training.batch').expect(5, 'batch_size')
+    run('plan', recipe, '--largest', 'training.batch').expect(5, 'at --largest', 'batch_size')
 finish()
