@@ -1,7 +1,8 @@
 /* Closing a setting only takes choices away: of random spaces, with budgets of all tiers, no variant with some of the
  * open settings closed by hand fits and is faster than leaving them open.
  *
- * HR_TEST_SPACES: how many spaces, each closed in several ways; HR_TEST_SPACE: that one alone. */
+ * HR_TEST_SPACES: how many spaces, each closed in several ways; HR_TEST_SPACES_FROM: the first one's number;
+ * HR_TEST_SPACE: that one alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -201,19 +202,27 @@ static void spaces_check(const char *gpu, uint64_t from, uint64_t end) {
   hr__rates_fini(&s.w.rates);
 }
 
+static uint64_t asked(const char *name, uint64_t otherwise) {
+  const char *text = getenv(name);
+  return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static uint64_t spaces_from(void) {
+  return asked("HR_TEST_SPACES_FROM", 0);
+}
+
 static uint64_t spaces(void) {
-  const char *text = getenv("HR_TEST_SPACES");
-  return text ? strtoull(text, NULL, 10) : SPACES;
+  return asked("HR_TEST_SPACES", SPACES);
 }
 
 static void test_of_a_gpu(void **state) {
   (void)state;
-  spaces_check("RTX 4090", 0, spaces() / 2);
+  spaces_check("RTX 4090", spaces_from(), spaces_from() + spaces() / 2);
 }
 
 static void test_of_the_cpu(void **state) {
   (void)state;
-  spaces_check(NULL, spaces() / 2, spaces());
+  spaces_check(NULL, spaces_from() + spaces() / 2, spaces_from() + spaces());
 }
 
 /* Gradients that were closed to the device counted twice in the bounds of all placements. */
