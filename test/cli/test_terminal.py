@@ -91,7 +91,9 @@ with Folder() as folder:
 with Folder() as folder:
     recipe = folder.write('tiny.yaml', TINY)
     trainer = folder.write('ds_config.json', '{"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {}}')
-    shown = [['--help'], *[[name, '--help'] for name in ['plan', 'train', 'profile', 'apply', 'dump', 'devices', 'env']],
+    commands = re.findall(r'^  ([a-z]+) ', run('--help').expect(0).out.split('options of every command:')[0], re.MULTILINE)
+    check(len(commands) >= 15 and {'plan', 'train', 'prepare'} <= set(commands), f'commands: {commands}')
+    shown = [['--help'], *[[name, '--help'] for name in commands],
              ['env'], ['env', '--keys'], ['devices'], ['devices', '--gpus'], [], ['plan'], ['plan', 'owner/model'],
              ['plan', 'recipes/demo.yaml', '--precision', 'bf16'], ['plan', recipe, '--compare', 'training.batch_size=4'],
              ['plan', recipe, '--sweep', 'batch=1,2,4'], ['plan', recipe, '--gpu', '4090', '--auto'],
