@@ -42,6 +42,6 @@ if(TARGET headroom)
 endif()
 hr_test_costs(cli/test_planned_and_measured 180 cli/test_same_bits 120 dev/test_gemm 90 fit/test_search 90 run/test_measure 80
               op/test_ops 60 train/test_offload 45 cli/test_apply_kill 40 train/test_start_faults 30 cli/test_resume 28
-              train/test_save_faults 28 cli/test_report_browser 40 cli/test_report 24 cli/test_fine_tune 22 cli/test_embedder 20 cli/test_multistream 60
+              train/test_save_faults 28 cli/test_report_browser 40 cli/test_report 24 cli/test_fine_tune 22 cli/test_embedder 20 cli/test_multistream 60 cli/test_branches 20
               train/test_kill 20 cli/test_apply_two 18
               fit/test_closed 12 train/test_stops 12)

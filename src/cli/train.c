@@ -100,6 +100,7 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, const hr_train_places
       .device = device,
       .out = at->folder,
       .begin = at->begin,
+      .begin_also = at->begin_also,
       .steps = steps,
       .resume = hr__cli_flag(cli, "resume"),
       .accept_changed_data = hr__cli_flag(cli, "accept-changed-data"),
@@ -151,7 +152,8 @@ static hr_status train_run(hr_cli *cli, hr_error *err) {
   size_t count;
   HR_TRY(hr__stages_list(&source, &cli->arena, &stages, &count, err));
   if (count > 0) return hr__train_stages(cli, stages, count, folder, err);
-  return hr__train_source(cli, &source, &(hr_train_places){folder, hr__cli_value(cli, "begin")}, NULL, err);
+  return hr__train_source(cli, &source, &(hr_train_places){.folder = folder, .begin = hr__cli_value(cli, "begin")},
+                          NULL, err);
 }
 
 static const hr_cli_option options[] = {

@@ -5,9 +5,10 @@
 #include "cli/cli.h"
 #include "job/stages.h"
 
-/* Where a run goes, and the run whose weights it begins with (or NULL). */
+/* Where a run goes, and the run whose weights it begins with (or NULL); further ones: hr_train_options. */
 typedef struct hr_train_places {
   const char *folder, *begin;
+  const char *const *begin_also;
 } hr_train_places;
 
 /* answer: takes the object in place of the terminal (a stage of several);

@@ -4,6 +4,7 @@
 #include "cli/fit.h"
 #include "cli/jobs.h"
 #include "cli/train.h"
+#include "dev/device.h"
 #include "train/store.h"
 
 typedef struct staged {
@@ -40,11 +41,9 @@ static hr_status stages_check(hr_cli *cli, staged *s, hr_error *err) {
   for (size_t i = s->first; i < s->count; i++) {
     stage_begin(cli, s, i, ": planning");
     hr_job *job = NULL;
-    int from = s->stages[i].from;
     HR_TRY(hr__cli_job_open(cli, &s->stages[i].source, HR_CLI_RATES_PLAN, &job, err));
     hr_status status = hr__fit_check(cli, job, err);
-    if (status == HR_OK)
-      status = hr__stage_follow(from >= 0 ? &left[from] : NULL, job, &s->stages[i], &cli->arena, &left[i], err);
+    if (status == HR_OK) status = hr__stage_follow(left, job, &s->stages[i], &cli->arena, &left[i], err);
     hr__job_close(job);
     HR_TRY(status);
   }
@@ -55,9 +54,16 @@ static hr_status stages_check(hr_cli *cli, staged *s, hr_error *err) {
 static hr_status stages_run(hr_cli *cli, const staged *s, json_t *answers, hr_error *err) {
   for (size_t i = s->first; i < s->count; i++) {
     const hr_stage *stage = &s->stages[i];
-    hr_train_places at = {s->folders[i], stage->from >= 0 ? s->folders[stage->from] : hr__cli_value(cli, "begin")};
+    const char **also = hr__arena_array(&cli->arena, (size_t)stage->n_also + 1, sizeof *also);
+    if (!also) return hr__nomem(err);
+    for (int k = 0; k < stage->n_also; k++)
+      also[k] = s->folders[stage->also[k]];
+    hr_train_places at = {.folder = s->folders[i],
+                          .begin = stage->from >= 0 ? s->folders[stage->from] : hr__cli_value(cli, "begin"),
+                          .begin_also = also};
     json_t *answer = NULL;
     stage_begin(cli, s, i, "");
+    if (i > s->first) hr__cpu_peak_restart(); /* a stage is held to its own plan */
     hr_status status = hr__train_source(cli, &stage->source, &at, answers ? &answer : NULL, err);
     if (answer && (json_object_set_new(answer, "stage", json_string(stage->name)) != 0 ||
                    json_array_append_new(answers, answer) != 0))

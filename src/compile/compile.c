@@ -45,8 +45,8 @@ static const hr_key keys[] = {
 const hr_key_table hr_compile_keys = {keys, sizeof keys / sizeof keys[0]};
 
 void hr__compile_tables(hr_key_table out[HR_COMPILE_TABLES]) {
-  const hr_key_table others[] = {hr_data_keys,  hr_masking_keys, hr_taxonomy_keys, hr_sensors_keys,   hr_events_keys,
-                                 hr_video_keys, hr_scenes_keys,  hr_compile_keys,  hr_generation_keys};
+  const hr_key_table others[] = {hr_data_keys,  hr_masking_keys, hr_taxonomy_keys, hr_sensors_keys, hr_events_keys,
+                                 hr_video_keys, hr_scenes_keys,  hr_clips_keys,    hr_compile_keys, hr_generation_keys};
   int count = 0;
   out[count++] = hr_model_keys;
   for (int i = 0; i < HR_PASSES; i++)

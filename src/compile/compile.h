@@ -12,7 +12,7 @@ extern const hr_key_table hr_compile_keys; /* training.* settings that shape the
 
 /* All that a recipe says about the graph: the key tables of models (the first), of passes, of data and of this stage.
  */
-enum { HR_COMPILE_TABLES = HR_PASSES + 10 };
+enum { HR_COMPILE_TABLES = HR_PASSES + 11 };
 void hr__compile_tables(hr_key_table out[HR_COMPILE_TABLES]);
 
 /* Compiles up to and including the stage named `until` ("model", "grad", a pass; NULL: all). */

@@ -4,6 +4,7 @@
 
 #include "recipe/recipe.h"
 
+extern const hr_key_table hr_clips_keys;    /* clips.c: data.clips.* */
 extern const hr_key_table hr_data_keys;     /* source.c */
 extern const hr_key_table hr_events_keys;   /* events_settings.c: data.events.* */
 extern const hr_key_table hr_masking_keys;  /* masking.c: data.masking.* */

@@ -91,9 +91,9 @@ static const hr_key keys[] = {
      .fallback = "0",
      .min = 0,
      .max = 1,
-     .meaning =
-         "sources rows, sensors and video: part of the rows that may be bad and is left out; with more the file is "
-         "refused"},
+     .meaning = "sources rows, sensors, video and clips: part of the rows that may be bad and is left out; with more "
+                "the file is "
+                "refused"},
     {.path = "data.eval_fraction",
      .type = HR_KEY_FLOAT,
      .fallback = "0.05",

@@ -269,12 +269,11 @@ static const hr_trace *video_trace(const void *state) {
 /* Captions and their tokens, times of frames; while videos are decoded, FFmpeg's libraries and a frame before it is
  * brought to size. */
 static hr_data_bytes video_bytes(const void *state) {
-  enum { DECODING = 96 << 20 }; /* 28 MiB with a small film; decoders keep up to 16 frames, of 3 MiB at 1920 x 1080 */
   const hr_videos *v = &((const videos *)state)->of;
   uint64_t held = v->arena.used_bytes + v->ids.capacity * sizeof(int32_t);
   for (size_t i = 0; i < v->n_files; i++)
     held += (uint64_t)v->files[i].frames * sizeof(float);
-  return (hr_data_bytes){.held = held, .making = (v->decoded ? DECODING : 0) + v->ids.capacity * sizeof(int32_t)};
+  return (hr_data_bytes){.held = held, .making = (v->decoded ? HR_VIDEO_DECODING : 0) + v->ids.capacity * sizeof(int32_t)};
 }
 
 const hr_source hr_source_video = {

@@ -91,6 +91,8 @@ struct hr_device {
 
 /* The CPU of this machine, without opening it. */
 void hr__cpu_facts(hr_facts *facts);
+/* The most that the process has held counts from here on: for another run in the same process. */
+void hr__cpu_peak_restart(void);
 hr_status hr__cpu_open(hr_device **out, hr_error *err);
 
 /* A block of host memory for an arena: zero, touched by all threads of the pool, and refused when there is less left.

@@ -24,7 +24,8 @@ static hr_status stages_take(const hr_job_source *source, const hr_recipe *recip
   *out = hr__arena_array(arena, *count + 1, sizeof **out);
   if (!*out) return hr__nomem(err);
   for (size_t i = 0; i < *count; i++) {
-    (*out)[i] = (hr_stage){.name = named[i].name, .from = named[i].from};
+    (*out)[i] =
+        (hr_stage){.name = named[i].name, .from = named[i].from, .also = named[i].also, .n_also = named[i].n_also};
     HR_TRY(stage_source(source, arena, &(*out)[i], err));
   }
   return HR_OK;
@@ -69,18 +70,37 @@ static hr_status left_add(hr_stage_left *left, const char *name, const hr_desc *
   return left->names[left->count++] ? HR_OK : hr__nomem(err);
 }
 
-hr_status hr__stage_follow(const hr_stage_left *from, const hr_job *job, const hr_stage *stage, hr_arena *arena,
+static bool left_has(const hr_stage_left *left, const char *name) {
+  for (size_t i = 0; i < left->count; i++)
+    if (strcmp(left->names[i], name) == 0) return true;
+  return false;
+}
+
+/* What one of those that a stage begins from leaves, and is frozen in it. */
+static hr_status left_follow(const hr_stage_left *from, const hr_job *job, const hr_stage *stage, hr_arena *arena,
+                             hr_stage_left *out, hr_error *err) {
+  const hr_graph *g = job->graph;
+  for (size_t i = 0; i < from->count; i++) {
+    HR_TRY(tensor_follow(job, stage, from->names[i], &from->shapes[i], err));
+    hr_id value = hr__graph_find_value(g, from->names[i]);
+    if (!g->values[value].trained && !left_has(out, from->names[i]))
+      HR_TRY(left_add(out, from->names[i], &from->shapes[i], arena, err));
+  }
+  return HR_OK;
+}
+
+hr_status hr__stage_follow(const hr_stage_left *left, const hr_job *job, const hr_stage *stage, hr_arena *arena,
                            hr_stage_left *out, hr_error *err) {
   const hr_graph *g = job->graph;
-  size_t before = from ? from->count : 0, most = before + g->n_values;
+  size_t most = g->n_values + (stage->from >= 0 ? left[stage->from].count : 0);
+  for (int i = 0; i < stage->n_also; i++)
+    most += left[stage->also[i]].count;
   *out = (hr_stage_left){.names = hr__arena_array(arena, most, sizeof *out->names),
                          .shapes = hr__arena_array(arena, most, sizeof *out->shapes)};
   if (!out->names || !out->shapes) return hr__nomem(err);
-  for (size_t i = 0; i < before; i++) {
-    HR_TRY(tensor_follow(job, stage, from->names[i], &from->shapes[i], err));
-    hr_id value = hr__graph_find_value(g, from->names[i]);
-    if (!g->values[value].trained) HR_TRY(left_add(out, from->names[i], &from->shapes[i], arena, err));
-  }
+  if (stage->from >= 0) HR_TRY(left_follow(&left[stage->from], job, stage, arena, out, err));
+  for (int i = 0; i < stage->n_also; i++)
+    HR_TRY(left_follow(&left[stage->also[i]], job, stage, arena, out, err));
   for (hr_id v = 0; v < g->n_values; v++)
     if (g->values[v].trained && hr__graph_is_tensor(g, v))
       HR_TRY(left_add(out, g->values[v].name, &g->values[v].desc, arena, err));

@@ -6,7 +6,9 @@
 
 typedef struct hr_stage {
   const char *name;
-  int from; /* number of the stage it begins from; -1: of none */
+  int from;        /* number of the stage it begins from; -1: of none */
+  const int *also; /* further ones, of which it begins with what those before have not */
+  int n_also;
   hr_job_source source;
 } hr_stage;
 
@@ -20,9 +22,9 @@ typedef struct hr_stage_left {
   size_t count;
 } hr_stage_left;
 
-/* Whether a stage has a place for all that the one it begins from leaves (or NULL: it begins from none); then what it
+/* Whether a stage has a place for all that those it begins from leave, of the list `left` of all stages; then what it
  * leaves itself: the same, and what it trains. HR_BAD_INPUT names what would be lost. */
-hr_status hr__stage_follow(const hr_stage_left *from, const hr_job *job, const hr_stage *stage, hr_arena *arena,
+hr_status hr__stage_follow(const hr_stage_left *left, const hr_job *job, const hr_stage *stage, hr_arena *arena,
                            hr_stage_left *out, hr_error *err);
 
 #endif

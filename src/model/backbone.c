@@ -51,12 +51,34 @@ hr_backbone hr__backbone_read(const hr_model_part *part) {
   };
 }
 
+static const struct {
+  const hr_model *model;
+  int64_t (*features)(const hr_model_part *part);
+  hr_id (*map)(hr_builder *b, const hr_model_part *part, hr_id images);
+} families[] = {{&hr_model_resnet18, hr__resnet_features, hr__resnet_map},
+                {&hr_model_resnet50, hr__resnet_features, hr__resnet_map},
+                {&hr_model_efficientnet_b0, hr__efficientnet_features, hr__efficientnet_map},
+                {&hr_model_convnext_tiny, hr__convnext_features, hr__convnext_map}};
+
+static size_t family_of(const hr_model_part *part) {
+  size_t i = 0;
+  while (families[i].model != part->model)
+    i++;
+  return i;
+}
+
+bool hr__is_backbone(const hr_model *model) {
+  for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+    if (families[i].model == model) return true;
+  return false;
+}
+
 int64_t hr__backbone_features(const hr_model_part *part) {
-  return is_efficientnet(part) ? hr__efficientnet_features(part) : hr__resnet_features(part);
+  return families[family_of(part)].features(part);
 }
 
 hr_id hr__backbone_map(hr_builder *b, const hr_model_part *part, hr_id images) {
-  return is_efficientnet(part) ? hr__efficientnet_map(b, part, images) : hr__resnet_map(b, part, images);
+  return families[family_of(part)].map(b, part, images);
 }
 
 hr_id hr__backbone_images(hr_builder *b, hr_id images) {
@@ -86,7 +108,7 @@ hr_batchnorm hr__backbone_norm(const hr_backbone *m, const char *path) {
 /* Classifiers are of another task, and so is what stands between the last map and the features where only the map is
  * used; how many batches a norm has seen says nothing that is used. */
 hr_unused hr__backbone_unused(const hr_model_part *part, const char *tensor) {
-  static const char *const kept[] = {"fc.", "classifier.", "conv_head.", "bn2."};
+  static const char *const kept[] = {"fc.", "classifier.", "conv_head.", "bn2.", "head."};
   const char *end = strrchr(tensor, '.');
   (void)part;
   if (end && strcmp(end, ".num_batches_tracked") == 0) return HR_UNUSED_AGAIN;

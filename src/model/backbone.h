@@ -1,5 +1,6 @@
 /* Backbones: networks of convolutions that make features of images, as parts of other models. Families resnet18,
- * resnet50 (resnet.c) and efficientnet_b0 (efficientnet.c), under the names that timm's checkpoints have.
+ * resnet50 (resnet.c), efficientnet_b0 (efficientnet.c) and convnext_tiny (convnext.c), under the names that timm's
+ * checkpoints have.
  *
  * Images come as they are stored, u8 [N, H, W, 3], and are brought to mean 0 and deviation 1 on the device. The body of
  * a family (hr__part_body) makes [N, features] of them, the means of its last map.
@@ -9,7 +10,7 @@
 
 #include "model/batchnorm.h"
 
-/* The settings as a recipe has them. */
+/* The settings of those with batch norms, as a recipe has them. */
 typedef struct hr_backbone {
   int64_t width;     /* resnet: channels of the first stage */
   double multiplier; /* efficientnet: of all channels */
@@ -17,13 +18,21 @@ typedef struct hr_backbone {
 } hr_backbone;
 hr_backbone hr__backbone_read(const hr_model_part *part);
 
-extern const hr_key_table hr_backbone_keys, hr_resnet_keys, hr_efficientnet_keys;
+extern const hr_key_table hr_backbone_keys, hr_resnet_keys, hr_efficientnet_keys, hr_convnext_keys;
 
+/* Whether a family is one of these. */
+bool hr__is_backbone(const hr_model *model);
 /* Columns of what the body gives. */
 int64_t hr__backbone_features(const hr_model_part *part);
 /* The last map itself, [N, C, h, w], between hr__part_open and hr__part_close: that of the last stage, in front of what
  * only the features need. */
 hr_id hr__backbone_map(hr_builder *b, const hr_model_part *part, hr_id images);
+
+/* convnext_tiny: the last map of each stage, at a quarter, an eighth, ... of the size of images [N, 3, H, W], which
+ * hr__backbone_images has made. */
+enum { HR_CONVNEXT_STAGES = 4 };
+void hr__convnext_maps(hr_builder *b, const hr_model_part *part, hr_id images, hr_id maps[HR_CONVNEXT_STAGES]);
+int64_t hr__convnext_width(const hr_model_part *part, int stage); /* channels of that map */
 
 /* ---- for the families ---- */
 
@@ -40,5 +49,7 @@ hr_id hr__resnet_map(hr_builder *b, const hr_model_part *part, hr_id images);
 int64_t hr__resnet_features(const hr_model_part *part);
 hr_id hr__efficientnet_map(hr_builder *b, const hr_model_part *part, hr_id images);
 int64_t hr__efficientnet_features(const hr_model_part *part);
+hr_id hr__convnext_map(hr_builder *b, const hr_model_part *part, hr_id images);
+int64_t hr__convnext_features(const hr_model_part *part);
 
 #endif

@@ -45,7 +45,7 @@ typedef struct hr_reported {
   hr_over over;
   const char *mask; /* HR_OVER_MASK: name of the field */
 } hr_reported;
-enum { HR_REPORTED = 16 };
+enum { HR_REPORTED = 20 };
 
 /* What the fields of a model depend on beside its settings. */
 typedef struct hr_field_shape {

@@ -14,6 +14,7 @@
 #include "op/concat.h"
 #include "op/gather.h"
 #include "op/pointwise.h"
+#include "op/resize.h"
 #include "op/slice.h"
 #include "op/topk.h"
 
@@ -23,7 +24,8 @@ static const hr_reported reported[] = {
     {.name = "brier", .weight = 0.25f, .over = HR_OVER_SAMPLES}, /* of both heads */
     {.name = "order", .weight = 0.2f, .over = HR_OVER_SAMPLES},
     {.name = "mask", .weight = 1, .over = HR_OVER_SAMPLES},
-    {.name = "pair_mask", .weight = 1, .over = HR_OVER_SAMPLES}, /* of the later of two frames */
+    {.name = "pair_mask", .weight = 1, .over = HR_OVER_SAMPLES},   /* of the later of two frames */
+    {.name = "course_mask", .weight = 1, .over = HR_OVER_SAMPLES}, /* of a few frames */
     {.name = "spot_found", .weight = 1, .over = HR_OVER_SAMPLES},
     {.name = "spot_offset", .weight = 0.25f, .over = HR_OVER_SAMPLES},
     {.name = "spot_size", .weight = 0.25f, .over = HR_OVER_SAMPLES},
@@ -82,7 +84,7 @@ static void fields(const hr_model_part *whole, const hr_field_shape *shape, hr_f
        .desc = hr__desc3(HR_I32, b, m.frames, HR_SPOTS),
        .bound = hr__spot_cells(m.height) * hr__spot_cells(m.width) + 1},
       {.name = "spot_mask", .purpose = HR_FOR_VALUES, .desc = hr__desc3(HR_U8, b, m.frames, HR_SPOTS), .bound = 2}};
-  if (m.video || m.pair) {
+  if (m.video || m.pair || m.course) {
     hr__field_add(out, rgb);
     hr__field_add(out, frame_mask);
   }
@@ -217,6 +219,37 @@ static hr_id pair_branch(hr_builder *b, const hr_model_part *whole, const hr_mod
   return x;
 }
 
+static hr_id course_branch(hr_builder *b, const hr_model_part *whole, const hr_model_batch *batch, hr_id *saliency) {
+  hr_model_part convnext = hr__part_find(whole, HR_STREAM_CONVNEXT), course = hr__part_find(whole, HR_STREAM_COURSE);
+  hr_id rgb = hr__batch_field(batch, "rgb"), maps[HR_CONVNEXT_STAGES];
+  hr__module(b, "frames");
+  hr_id x = hr__course_images(b, &course, rgb);
+  hr_part_names before = hr__part_open(b, &convnext);
+  hr__convnext_maps(b, &convnext, x, maps);
+  hr__part_close(b, before);
+  before = hr__part_open(b, &course);
+  x = hr__course(b, &course, maps, hr__desc_dim(b, rgb, 0), saliency);
+  hr__part_close(b, before);
+  return x;
+}
+
+/* The masks of the frames that are followed, by the truth of the whole video. */
+static hr_id course_loss(hr_builder *b, const hr_multistream *m, const hr_model_part *whole,
+                         const hr_model_batch *batch, hr_id saliency) {
+  hr_model_part course = hr__part_find(whole, HR_STREAM_COURSE);
+  hr_course_frames followed = hr__course_frames(&course, m->frames);
+  const int64_t size[] = {m->height, m->width};
+  hr_id target[HR_COURSE_FRAMES], all = hr__batch_field(batch, "frame_mask");
+  hr__module(b, "losses.course");
+  for (int64_t i = 0; i < followed.count; i++)
+    target[i] = hr__unary(b, HR_FORMULA_affine, hr__window(b, all, 2, followed.number[i], 1), 1, 0);
+  if (b->status != HR_OK) return HR_NONE;
+  hr_id truth = hr__concat(b, target, (int)followed.count, 2);
+  saliency = hr__reshape(b, hr__resize(b, saliency, size), 5,
+                         (const int64_t[]){batch->batch, 1, followed.count, m->height, m->width});
+  return mask_loss(b, saliency, truth);
+}
+
 /* The mask of the later frame, by the truth of the whole video. */
 static hr_id pair_loss(hr_builder *b, const hr_multistream *m, const hr_model_batch *batch, hr_id logits) {
   int64_t samples = hr__desc_dim(b, logits, 0), half = m->frames / 2;
@@ -316,7 +349,7 @@ static hr_id multistream_forward(hr_builder *b, const hr_model_part *whole, cons
   hr_multistream m = hr__multistream_read(whole);
   hr_model_part fusion = hr__part_find(whole, HR_STREAM_FUSION);
   hr_id mask = HR_NONE, importance = HR_NONE, tau = HR_NONE, kinds = HR_NONE;
-  hr_id video = HR_NONE, two = HR_NONE;
+  hr_id video = HR_NONE, two = HR_NONE, followed = HR_NONE, saliency = HR_NONE;
   hr_spot_maps maps = {0};
   hr_two_frames frames = {HR_NONE, HR_NONE};
   hr_fused from = {
@@ -326,7 +359,8 @@ static hr_id multistream_forward(hr_builder *b, const hr_model_part *whole, cons
     from.noticed = noticed_of(b, mask, m.frames);
   }
   if (m.pair) two = pair_branch(b, whole, batch, &frames);
-  from.embedding[HR_MODALITY_IMAGE] = beside(b, video, two);
+  if (m.course) followed = course_branch(b, whole, batch, &saliency);
+  from.embedding[HR_MODALITY_IMAGE] = beside(b, beside(b, video, two), followed);
   hr_id hot = m.infrared ? infrared_branch(b, whole, batch, &maps) : HR_NONE;
   hr_id cooled = m.cooling ? cooling_branch(b, whole, batch, &tau, &kinds) : HR_NONE;
   from.embedding[HR_MODALITY_THERMAL] = beside(b, hot, cooled);
@@ -344,7 +378,10 @@ static hr_id multistream_forward(hr_builder *b, const hr_model_part *whole, cons
   hr__report(b, whole->model, batch, "mask", loss);
   hr_id changed = m.pair ? pair_loss(b, &m, batch, frames.mask) : nothing;
   hr__report(b, whole->model, batch, "pair_mask", sum_of(b, changed, m.mask_weight));
+  hr_id course = m.course ? course_loss(b, &m, whole, batch, saliency) : nothing;
+  hr__report(b, whole->model, batch, "course_mask", sum_of(b, course, m.mask_weight));
   output_show(b, "integrity", frames.integrity);
+  output_show(b, "saliency", saliency);
   output_show(b, "importance", importance);
   output_show(b, "tau", tau);
   output_show(b, "kinds", kinds);

@@ -1,6 +1,6 @@
 /* Video and motion of an object, fused into two binary heads: `event`, and `outcome`, which implies it. Settings
- * (multistream_settings.c), the parts (unet3d.c, motion.c, coolcurve.c, crossfusion.c), and the forward pass with its
- * losses (multistream.c).
+ * (multistream_settings.c), the parts (unet3d.c, motion.c, coolcurve.c, hotspots.c, twoframe.c, temporalconv.c,
+ * crossfusion.c), and the forward pass with its losses (multistream.c).
  *
  * Shapes in comments: B samples, T frames of H x W, M tracks of a cooling curve, D width of the fusion.
  */
@@ -18,6 +18,8 @@
 #define HR_STREAM_DETECTOR "detector"
 #define HR_STREAM_BACKBONE "backbone"
 #define HR_STREAM_PAIR     "pair"
+#define HR_STREAM_CONVNEXT "convnext"
+#define HR_STREAM_COURSE   "course"
 #define HR_STREAM_FUSION   "fusion"
 
 /* Of cooling curves: tracks, and instants of each. */
@@ -25,15 +27,15 @@ enum { HR_COOLING_TRACKS = 10, HR_COOLING_INSTANTS = 3 };
 
 /* The settings of the whole as a recipe has them. */
 typedef struct hr_multistream {
-  bool video, motion, cooling, infrared, pair; /* which branches there are */
+  bool video, motion, cooling, infrared, pair, course; /* which branches there are */
   int64_t frames, height, width;
   float mask_weight, spot_weight, fusion_weight, dropout;
   int64_t head, head_last; /* widths inside of a head */
 } hr_multistream;
 
 extern const hr_key_table hr_multistream_keys, hr_unet3d_keys, hr_motion_mlp_keys, hr_motion_temporal_keys,
-    hr_coolcurve_keys, hr_hotspots_keys, hr_twoframe_keys, hr_crossfusion_keys;
-enum { HR_MULTISTREAM_PARTS = 8 };
+    hr_coolcurve_keys, hr_hotspots_keys, hr_twoframe_keys, hr_temporalconv_keys, hr_crossfusion_keys;
+enum { HR_MULTISTREAM_PARTS = 10 };
 extern const hr_part_declared hr_multistream_parts[HR_MULTISTREAM_PARTS];
 hr_multistream hr__multistream_read(const hr_model_part *whole);
 hr_status hr__multistream_check(const hr_model_part *whole, hr_error *err);
@@ -57,6 +59,18 @@ typedef struct hr_two_frames {
 } hr_two_frames;
 /* A backbone's map of these, [2 B, C, h, w] -> [B, E]; size: H, W of the mask. */
 hr_id hr__twoframe(hr_builder *b, const hr_model_part *part, hr_id map, const int64_t size[2], hr_two_frames *out);
+
+/* How a few frames follow each other, evenly spread over the video: of these the number of each, rising. */
+enum { HR_COURSE_FRAMES = 16 };
+typedef struct hr_course_frames {
+  int64_t count, number[HR_COURSE_FRAMES];
+} hr_course_frames;
+hr_course_frames hr__course_frames(const hr_model_part *part, int64_t frames);
+/* rgb u8 [B, 3, T, H, W] -> these, [B n, 3, h, w] in the size that the part has, a sample's one behind another. */
+hr_id hr__course_images(hr_builder *b, const hr_model_part *part, hr_id rgb);
+/* ConvNeXt's maps of them -> [B, E]; *saliency: logits [B n, 1, h, w]. */
+hr_id hr__course(hr_builder *b, const hr_model_part *part, const hr_id *maps, int64_t samples, hr_id *saliency);
+
 /* What a detector says of the cells of all frames, frames of a sample one behind another: logit of a spot's middle
  * [B T, cells, 1], where in the cell and how large, in cells, [B T, cells, 2] each, and how bright [B T, cells, 1]. */
 typedef struct hr_spot_maps {

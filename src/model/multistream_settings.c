@@ -25,6 +25,9 @@ static const hr_key keys[] = {
     BRANCH("cooling_branch", "true", "whether there is the part that reads cooling curves (part cooling)"),
     BRANCH("infrared_branch", "true", "whether there is the detector of hot spots over infrared video (part detector)"),
     BRANCH("pair_branch", "true", "whether there are the two parts that compare two frames (backbone, pair)"),
+    BRANCH("temporal_conv_branch", "false",
+           "whether there are the two parts that follow a few frames by convolutions over space, then time (convnext, "
+           "course)"),
     SIZE("frames", "16", SIZE_MOST, "frames of a sample; a multiple of 4"),
     SIZE("frame_height", "720", SIZE_MOST, "rows of a frame"),
     SIZE("frame_width", "1280", SIZE_MOST, "columns of a frame"),
@@ -43,9 +46,10 @@ static const hr_key keys[] = {
 const hr_key_table hr_multistream_keys = {keys, sizeof keys / sizeof *keys};
 
 const hr_part_declared hr_multistream_parts[HR_MULTISTREAM_PARTS] = {
-    {HR_STREAM_VIDEO, "unet3d"},      {HR_STREAM_GEOMETRY, "geomlp"},   {HR_STREAM_TEMPORAL, "tempoformer"},
-    {HR_STREAM_COOLING, "coolcurve"}, {HR_STREAM_DETECTOR, "hotspots"}, {HR_STREAM_BACKBONE, "efficientnet_b0"},
-    {HR_STREAM_PAIR, "twoframe"},     {HR_STREAM_FUSION, "crossfusion"}};
+    {HR_STREAM_VIDEO, "unet3d"},      {HR_STREAM_GEOMETRY, "geomlp"},        {HR_STREAM_TEMPORAL, "tempoformer"},
+    {HR_STREAM_COOLING, "coolcurve"}, {HR_STREAM_DETECTOR, "hotspots"},      {HR_STREAM_BACKBONE, "efficientnet_b0"},
+    {HR_STREAM_PAIR, "twoframe"},     {HR_STREAM_CONVNEXT, "convnext_tiny"}, {HR_STREAM_COURSE, "temporalconv"},
+    {HR_STREAM_FUSION, "crossfusion"}};
 
 hr_multistream hr__multistream_read(const hr_model_part *whole) {
   const hr_scope *s = &whole->scope;
@@ -54,6 +58,7 @@ hr_multistream hr__multistream_read(const hr_model_part *whole) {
                           .cooling = hr__scope_bool(s, "config.cooling_branch"),
                           .infrared = hr__scope_bool(s, "config.infrared_branch"),
                           .pair = hr__scope_bool(s, "config.pair_branch"),
+                          .course = hr__scope_bool(s, "config.temporal_conv_branch"),
                           .frames = hr__scope_int(s, "config.frames"),
                           .height = hr__scope_int(s, "config.frame_height"),
                           .width = hr__scope_int(s, "config.frame_width"),
@@ -88,11 +93,20 @@ static int64_t embedding_of(const hr_model_part *whole, const char *name) {
   return hr__scope_int(&part.scope, "config.embedding");
 }
 
+/* As many frames as it follows. */
+static hr_status course_check(const hr_model_part *whole, const hr_multistream *m, hr_error *err) {
+  hr_model_part course = hr__part_find(whole, HR_STREAM_COURSE);
+  int64_t followed = hr__scope_int(&course.scope, "config.frames");
+  if (!m->course || followed <= m->frames) return HR_OK;
+  return hr__scope_fail(&course.scope, "config.frames", "follow fewer, or take more frames of a sample", err,
+                        "%" PRId64 " frames are to be followed in a video of %" PRId64, followed, m->frames);
+}
+
 hr_status hr__multistream_check(const hr_model_part *whole, hr_error *err) {
   hr_multistream m = hr__multistream_read(whole);
   for (int i = 0; i < HR_MULTISTREAM_PARTS; i++)
     HR_TRY(family_check(whole, &hr_multistream_parts[i], err));
-  if (!m.video && !m.motion && !m.cooling && !m.infrared && !m.pair)
+  if (!m.video && !m.motion && !m.cooling && !m.infrared && !m.pair && !m.course)
     return hr__scope_fail(&whole->scope, "config.video_branch", "leave one of them on", err, "all branches are off");
   if (m.video && (m.frames % 4 != 0 || m.height < 4 || m.width < 4))
     return hr__scope_fail(&whole->scope, "config.frames", "take a multiple of 4, of frames of 4 x 4 or more", err,
@@ -101,8 +115,10 @@ hr_status hr__multistream_check(const hr_model_part *whole, hr_error *err) {
   if (m.pair && m.frames % 2 != 0)
     return hr__scope_fail(&whole->scope, "config.frames", "take an even number", err,
                           "%" PRId64 " frames have no two halves", m.frames);
-  int64_t image =
-      (m.video ? embedding_of(whole, HR_STREAM_VIDEO) : 0) + (m.pair ? embedding_of(whole, HR_STREAM_PAIR) : 0);
+  HR_TRY(course_check(whole, &m, err));
+  int64_t image = (m.video ? embedding_of(whole, HR_STREAM_VIDEO) : 0) +
+                  (m.pair ? embedding_of(whole, HR_STREAM_PAIR) : 0) +
+                  (m.course ? embedding_of(whole, HR_STREAM_COURSE) : 0);
   if (image > 0) HR_TRY(width_check(whole, "config.image", image, err));
   int64_t thermal = (m.infrared ? embedding_of(whole, HR_STREAM_DETECTOR) : 0) +
                     (m.cooling ? embedding_of(whole, HR_STREAM_COOLING) : 0);

@@ -238,8 +238,8 @@ static const hr_key keys[] = {
      .type = HR_KEY_TEXT,
      .required = true,
      .meaning = "kind of model: llama, mistral, qwen2, qwen3, gemma3, mamba2, bert, embedder, sensors, gesture, "
-                "resnet18, resnet50, efficientnet_b0, video_caption, multistream; with a path it comes "
-                "from config.json",
+                "resnet18, resnet50, efficientnet_b0, convnext_tiny, video_caption, multistream; with a path "
+                "it comes from config.json",
      .open = model_open},
     {.path = "*.path",
      .type = HR_KEY_PATH,

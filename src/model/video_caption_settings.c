@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "data/video.h"
+#include "model/backbone.h"
 #include "model/parts.h"
 #include "model/video_caption.h"
 
@@ -66,9 +67,9 @@ hr_video_caption hr__video_caption_read(const hr_model_part *whole) {
 
 static hr_status backbone_check(const hr_model_part *whole, hr_error *err) {
   hr_model_part part = hr__part_find(whole, HR_VIDEO_BACKBONE);
-  if (part.model->body && !part.model->embed && !part.model->forward) return HR_OK;
-  return hr__scope_fail(&part.scope, "family", "take a backbone: resnet18, resnet50 or efficientnet_b0", err,
-                        "%s.family: %s makes no features of images", part.scope.section, part.model->family);
+  if (hr__is_backbone(part.model)) return HR_OK;
+  return hr__scope_fail(&part.scope, "family", "take a backbone: resnet18, resnet50, efficientnet_b0 or convnext_tiny",
+                        err, "%s.family: %s makes no features of images", part.scope.section, part.model->family);
 }
 
 hr_status hr__video_caption_check(const hr_model_part *whole, hr_error *err) {

@@ -91,7 +91,9 @@ hr_status hr__recipe_open(const hr_recipe *recipe, hr_arena *arena, const hr_rec
 enum { HR_STAGE_NAME = 40 };
 typedef struct hr_recipe_stage {
   const char *name;
-  int from; /* number of the stage whose weights it begins with; -1: it begins as the recipe itself does */
+  int from;        /* number of the stage whose weights it begins with; -1: it begins as the recipe itself does */
+  const int *also; /* further ones, of which it begins with what those before have not; in the order of that */
+  int n_also;
 } hr_recipe_stage;
 /* Those of the map at `path`, in order, in `arena`. */
 hr_status hr__recipe_stages(const hr_recipe *recipe, const char *path, hr_arena *arena, hr_recipe_stage **out,

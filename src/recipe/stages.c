@@ -6,7 +6,8 @@
 
 #include "recipe/internal.h"
 
-/* A member of a stage that is no setting: the stage it begins from. */
+/* A member of a stage that is no setting: the stage it begins from, or a list of several, of which the last one counts
+ * where they have the same. */
 static const char FROM[] = "from";
 
 static const hr_key *key_that_chooses(const hr_recipe *recipe) {
@@ -43,17 +44,29 @@ static bool name_is_plain(const char *name) {
   return *name && strlen(name) <= HR_STAGE_NAME && strspn(name, plain) == strlen(name);
 }
 
+/* Number of the stage of that name above `stage`; -1: there is none. */
+static int number_above(const hr_doc_node *stages, const hr_doc_node *stage, const hr_doc_node *name) {
+  int i = 0;
+  for (const hr_doc_node *other = stages->child; other && other != stage; other = other->next, i++)
+    if (name->kind == HR_DOC_SCALAR && strcmp(other->key, name->text) == 0) return i;
+  return -1;
+}
+
 static hr_status from_check(const hr_recipe *recipe, const hr_doc_node *stages, const hr_doc_node *stage,
                             hr_error *err) {
   const hr_doc_node *from = hr__doc_get(stage, FROM);
   if (!from) return HR_OK;
-  bool scalar = from->kind == HR_DOC_SCALAR, before = false;
-  for (const hr_doc_node *other = stages->child; other != stage; other = other->next)
-    before |= scalar && strcmp(other->key, from->text) == 0;
-  if (before || hr__doc_is_null(from)) return HR_OK;
+  bool list = from->kind == HR_DOC_LIST, above = !list || from->child;
+  for (const hr_doc_node *one = list ? from->child : from; one && above; one = list ? one->next : NULL) {
+    above = number_above(stages, stage, one) >= 0;
+    for (const hr_doc_node *other = from->child; list && other != one && above; other = other->next)
+      above = strcmp(other->text, one->text) != 0;
+  }
+  if (above || hr__doc_is_null(from)) return HR_OK;
   return stage_fail(recipe, from,
-                    "name a stage above it; null: as the recipe itself begins; without it: the one before", err,
-                    "stage %s begins from none of the stages before it", stage->key);
+                    "name a stage above it, or a list of them; null: as the recipe itself begins; without it: the one "
+                    "before",
+                    err, "stage %s begins from none of the stages before it, or from one twice", stage->key);
 }
 
 static hr_status stages_check(const hr_recipe *recipe, const hr_doc_node *stages, hr_error *err) {
@@ -114,6 +127,23 @@ hr_status hr__stage_apply(hr_recipe *recipe, const char *const *overrides, size_
                   names, "there is no stage \"%.60s\"", name);
 }
 
+/* The last one first. */
+static hr_status from_list(const hr_doc_node *stages, const hr_doc_node *stage, const hr_doc_node *from,
+                           hr_arena *arena, hr_recipe_stage *out, hr_error *err) {
+  int count = 0;
+  for (const hr_doc_node *one = from->child; one; one = one->next)
+    count++;
+  int *numbers = hr__arena_array(arena, (size_t)count, sizeof *numbers);
+  if (!numbers) return hr__nomem(err);
+  for (const hr_doc_node *one = from->child; one; one = one->next)
+    numbers[--count] = number_above(stages, stage, one);
+  out->from = numbers[0];
+  for (const hr_doc_node *one = from->child->next; one; one = one->next)
+    out->n_also++;
+  out->also = numbers + 1;
+  return HR_OK;
+}
+
 hr_status hr__recipe_stages(const hr_recipe *recipe, const char *path, hr_arena *arena, hr_recipe_stage **out,
                             size_t *count, hr_error *err) {
   const hr_doc_node *stages = hr__recipe_tree(recipe, path);
@@ -128,12 +158,12 @@ hr_status hr__recipe_stages(const hr_recipe *recipe, const char *path, hr_arena 
   size_t i = 0;
   for (const hr_doc_node *stage = stages->child; stage; stage = stage->next, i++) {
     const hr_doc_node *from = hr__doc_get(stage, FROM);
-    list[i] = (hr_recipe_stage){hr__arena_text(arena, stage->key), i > 0 ? (int)i - 1 : -1};
+    list[i] = (hr_recipe_stage){.name = hr__arena_text(arena, stage->key), .from = i > 0 ? (int)i - 1 : -1};
     if (!list[i].name) return hr__nomem(err);
-    if (!from) continue;
-    list[i].from = -1;
-    for (size_t k = 0; k < i && !hr__doc_is_null(from); k++)
-      if (strcmp(list[k].name, from->text) == 0) list[i].from = (int)k;
+    if (from && from->kind == HR_DOC_LIST)
+      HR_TRY(from_list(stages, stage, from, arena, &list[i], err));
+    else if (from)
+      list[i].from = number_above(stages, stage, from);
   }
   return HR_OK;
 }

@@ -1,6 +1,7 @@
 /* See handover.h. */
 #include "train/handover.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -79,16 +80,33 @@ static hr_status files_open(hr_handover *h, const char *folder, const hr_recipe 
   return HR_OK;
 }
 
-static hr_status handover_fill(hr_handover *h, const char *run, const hr_recipe *recipe, const hr_graph *graph,
-                               hr_error *err) {
+static hr_status run_add(hr_handover *h, const char *run, const hr_recipe *recipe, const hr_graph *graph,
+                         hr_error *err) {
   const char *folder;
   hr_manifest manifest;
   HR_TRY(hr__generation_newest(run, &h->arena, &folder, &manifest, err));
   if (!folder)
     return hr__fail(err, HR_USAGE, run, "train the stage before first, or put its folder back",
                     "there is no checkpoint of the stage that this one begins from");
-  HR_TRY(hr__manifest_hash(&manifest, &h->arena, h->hash, err));
-  HR_TRY(files_open(h, folder, recipe, graph, err));
+  char both[2 * HR_XXH_HEX], own[HR_XXH_HEX];
+  HR_TRY(hr__manifest_hash(&manifest, &h->arena, own, err));
+  int bytes = snprintf(both, sizeof both, "%s%s", h->hash, own);
+  if (h->hash[0])
+    hr__xxh128_hex(both, (size_t)bytes, h->hash);
+  else
+    memcpy(h->hash, own, sizeof own);
+  return files_open(h, folder, recipe, graph, err);
+}
+
+static hr_status handover_fill(hr_handover *h, const char *run, const char *const *also, const hr_recipe *recipe,
+                               const hr_graph *graph, hr_error *err) {
+  size_t runs = 1;
+  while (also && also[runs - 1])
+    runs++;
+  h->files = hr__arena_array(&h->arena, runs * HR_RUN_FILES, sizeof(hr_weights *));
+  if (!h->files) return hr__nomem(err);
+  for (size_t i = 0; i < runs; i++)
+    HR_TRY(run_add(h, i == 0 ? run : also[i - 1], recipe, graph, err));
   h->carried = hr__arena_array(&h->arena, graph->n_values + 1, sizeof *h->carried);
   if (!h->carried) return hr__nomem(err);
   for (hr_id v = 0; v < graph->n_values; v++)
@@ -96,11 +114,11 @@ static hr_status handover_fill(hr_handover *h, const char *run, const hr_recipe 
   return HR_OK;
 }
 
-hr_status hr__handover_open(const char *run, const hr_recipe *recipe, const hr_graph *graph, hr_handover *out,
-                            hr_error *err) {
+hr_status hr__handover_open(const char *run, const char *const *also, const hr_recipe *recipe, const hr_graph *graph,
+                            hr_handover *out, hr_error *err) {
   *out = (hr_handover){0};
   hr__arena_init(&out->arena);
-  hr_status status = handover_fill(out, run, recipe, graph, err);
+  hr_status status = handover_fill(out, run, also, recipe, graph, err);
   if (status != HR_OK) hr__handover_close(out);
   return status;
 }

@@ -195,7 +195,7 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   hr_run_options options = {
       .check_numerics = o->check_numerics, .time_nodes = time_nodes, .folder = hr__memory_folder(o->recipe)};
   HR_TRY(memory_take(s, &options, err));
-  if (o->begin) HR_TRY(hr__handover_open(o->begin, o->recipe, hr__run_graph(s->run), &s->handover, err));
+  if (o->begin) HR_TRY(hr__handover_open(o->begin, o->begin_also, o->recipe, hr__run_graph(s->run), &s->handover, err));
   HR_TRY(hr__tensors_create(s->run, s->handover.carried, &s->tensors, err));
   return reader_open(s, workers, err);
 }

@@ -20,13 +20,14 @@ typedef enum hr_message_kind { HR_MESSAGE_INFO, HR_MESSAGE_WARNING } hr_message_
 typedef void (*hr_message_fn)(void *user, hr_message_kind kind, const char *text);
 
 typedef struct hr_train_options {
-  const hr_recipe *recipe; /* closed: no `auto` left */
-  const hr_plan *plan;     /* of the recipe's whole graph (hr__compile with until == NULL) */
-  hr_device *device;       /* open; of the kind the plan was made for */
-  const char *out;         /* folder of the run; NULL: no log, no checkpoints */
-  const char *begin;       /* folder of the run whose weights this one begins with (a stage before); NULL: none */
-  int64_t steps;           /* instead of training.steps; 0: as in the recipe */
-  int64_t stop_at;         /* stop after this step as if interrupted there (saved, HR_OK); 0: run to the end */
+  const hr_recipe *recipe;       /* closed: no `auto` left */
+  const hr_plan *plan;           /* of the recipe's whole graph (hr__compile with until == NULL) */
+  hr_device *device;             /* open; of the kind the plan was made for */
+  const char *out;               /* folder of the run; NULL: no log, no checkpoints */
+  const char *begin;             /* folder of the run whose weights this one begins with (a stage before); NULL: none */
+  const char *const *begin_also; /* further ones, of which what those before have not is taken; ends with NULL */
+  int64_t steps;                 /* instead of training.steps; 0: as in the recipe */
+  int64_t stop_at;               /* stop after this step as if interrupted there (saved, HR_OK); 0: run to the end */
   bool resume;
   bool accept_changed_data; /* resume although the data is not what the run was saved with */
   bool check_numerics;

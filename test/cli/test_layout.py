@@ -91,7 +91,7 @@ for folder, _, names in sorted(os.walk(RECIPES)):
     for name in sorted(n for n in names if n.endswith('.yaml')):
         for setting in [[], ['--set', 'training.gradient_accumulation=2', '--set', 'training.eval_every=3'],
                         ['--set', 'model.precision=bf16-true']]:
-            stage = {'stages.yaml': 'whole', '004-24gb.yaml': '01'}.get(name)
+            stage = {'stages.yaml': 'whole', '004-24gb.yaml': '01', '003-stages.yaml': 'fusion'}.get(name)
             setting = setting + (['--set', f'stage={stage}'] if stage else [])  # a layout is of one stage
             result = run('dump', os.path.join(folder, name), '--after', 'plan', '--json', *setting).expect(0)
             if result.code == 0:

@@ -4,14 +4,14 @@
     python3 test/golden/make_multistream.py OUTDIR [CASE...]     writes OUTDIR/multistream.tar (to be unpacked in test/golden)
 
 multistream/CASE.safetensors holds, in f32 under headroom's names (cases: whole, the video, motion and cooling branches;
-infrared, the detector and motion; pair, two frames and motion),
+infrared, the detector and motion; pair, two frames and motion; course, ConvNeXt over three frames and motion),
 
     w.NAME, g.NAME           weights at the beginning, and gradients of the first step where there are any
     rgb, frame_mask...       the fields of ten batches, one behind the other
     points, mask, importance, tau, kinds       of the first batch
-    event, outcome, brier, order, mask_loss    losses of ten steps of AdamW (lr 1e-3, betas 0.9 and 0.95, eps 1e-6, of infrared and pair 1e-4, decay
-                             0.1 of matrices, norm 1), each the mean over samples; pair_mask, spot_found...: likewise
-    eval.LOSS                of infrared and pair, whose norms go by the batch in training: of the first batch, by running
+    event, outcome, brier, order, mask_loss    losses of ten steps of AdamW (lr 1e-3, betas 0.9 and 0.95, eps 1e-6, of all but whole 1e-4, decay
+                             0.1 of matrices, norm 1), each the mean over samples; pair_mask, course_mask, spot_found...: likewise
+    eval.LOSS                of all but whole, whose norms go by the batch in training: of the first batch, by running
                              statistics, before the first step and behind the last one
 
 The model is written as the system is described, by PyTorch's own functions: probabilities are taken first and the smaller of
@@ -44,10 +44,13 @@ HOT, PYRAMID, MAPS, HEATED = 4, 6, 5, 6
 PAIR, PAIR_HEADS, PAIR_LAYERS, PAIR_INNER, PAIRED = 16, 2, 2, 12, 6
 # what a case has: branches, samples, frames, height, width
 CASES = {"whole": ({"video", "motion", "cooling"}, SAMPLES, FRAMES, HEIGHT, WIDTH),
-         "infrared": ({"infrared", "motion"}, 3, 3, 40, 48), "pair": ({"pair", "motion"}, 2, 4, 34, 66)}
+         "infrared": ({"infrared", "motion"}, 3, 3, 40, 48), "pair": ({"pair", "motion"}, 2, 4, 34, 66),
+         "course": ({"course", "motion"}, 2, 5, 40, 48)}
 STAGES = [(1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112), (4, 5, 2, 6, 192),
           (1, 3, 1, 6, 320)]  # of EfficientNet-B0: blocks, kernel, stride, expansion, channels
 MULTIPLIER = 0.05
+NEXT, NEXT_BLOCKS = 4, (3, 3, 9, 3)  # ConvNeXt
+FOLLOWED, COURSE_HEIGHT, COURSE_WIDTH, COURSE_PYRAMID, COURSE_MAP, COURSED = 3, 64, 32, 6, 4, 6
 
 
 def scaled(channels):
@@ -61,13 +64,14 @@ class Model:
 
     def __init__(self, seed, branches):
         self.generator, self.at, self.branches = torch.Generator().manual_seed(seed), {}, branches
-        self.running, self.training = {}, True
+        self.running, self.training, self.norms_near = {}, True, 1e-5
 
     def p(self, name, *shape, near=0.0):
         if name not in self.at:
             inner = math.prod(shape[1:]) if len(shape) > 1 else 1
             scale = 0.1 if len(shape) == 1 else 1.0 if "kinds.weight" in name or "classes" in name else inner ** -0.5
             scale *= 2.0 if name.startswith("heads.") else 1.0  # so that the two heads differ, now one way, now the other
+            scale *= 0.1 if name.endswith("gamma") else 1.0
             near = 0.5 if name == "heads.outcome.5.bias" else near
             drawn = torch.randn(shape, generator=self.generator) * scale + near
             self.at[name] = drawn.float().double().requires_grad_()
@@ -77,7 +81,7 @@ class Model:
         return F.linear(x, self.p(name + ".weight", o, i), self.p(name + ".bias", o))
 
     def norm(self, name, n, x):
-        return F.layer_norm(x, (n,), self.p(name + ".weight", n, near=1.0), self.p(name + ".bias", n))
+        return F.layer_norm(x, (n,), self.p(name + ".weight", n, near=1.0), self.p(name + ".bias", n), self.norms_near)
 
     # ---- video
 
@@ -261,6 +265,58 @@ class Model:
         integrity = self.linear("pair.integrity.2", PAIR // 4, 1, self.linear("pair.integrity.0", PAIR, PAIR // 4, x).relu()).tanh()
         return self.linear("pair.embedding.linear", PAIR, PAIRED, x), mask, integrity
 
+    # ---- a few frames, one after the other
+
+    def convnext(self, x):
+        def places(name, n, x):
+            return self.norm(name, n, x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        mean, deviation = torch.tensor([0.485, 0.456, 0.406]).double(), torch.tensor([0.229, 0.224, 0.225]).double()
+        x = (x - mean[:, None, None]) / deviation[:, None, None]
+        self.norms_near = 1e-6
+        x, n, maps = places("convnext.stem.1", NEXT, self.conv2("convnext.stem.0", 3, NEXT, 4, x, stride=4)), NEXT, []
+        for s, blocks in enumerate(NEXT_BLOCKS):
+            at = f"convnext.stages.{s}."
+            if s > 0:
+                x = self.conv2(at + "downsample.1", n, 2 * n, 2, places(at + "downsample.0", n, x), stride=2)
+                n *= 2
+            for i in range(blocks):
+                block = f"{at}blocks.{i}."
+                weight, bias = self.p(block + "conv_dw.weight", n, 1, 7, 7), self.p(block + "conv_dw.bias", n)
+                y = self.norm(block + "norm", n, F.conv2d(x, weight, bias, padding=3, groups=n).permute(0, 2, 3, 1))
+                y = F.gelu(self.linear(block + "mlp.fc1", n, 4 * n, y))
+                y = self.linear(block + "mlp.fc2", 4 * n, n, y) * self.p(block + "gamma", n, near=0.5)
+                x = x + y.permute(0, 3, 1, 2)
+            maps.append(x)
+        self.norms_near = 1e-5
+        return maps
+
+    def course(self, rgb):
+        """By a loop over frames where there is one in time; means are of maps in the size of frames."""
+        frames, samples, n = rgb.shape[2], len(rgb), COURSE_PYRAMID
+        followed, size = [(2 * i + 1) * frames // (2 * FOLLOWED) for i in range(FOLLOWED)], (COURSE_HEIGHT, COURSE_WIDTH)
+        levels = []
+        for t in followed:
+            frame = F.interpolate(rgb[:, :, t] / 255, size, mode="bilinear", align_corners=False)
+            maps, level = self.convnext(frame), None
+            for i in (3, 2, 1, 0):
+                own = self.conv2(f"course.lateral.{i}", NEXT << i, n, 1, maps[i])
+                above = level
+                level = own if above is None else own + F.interpolate(above, own.shape[2:], mode="bilinear", align_corners=False)
+                if i > 0:
+                    self.p(f"course.smooth.{i}.weight", n, n, 3, 3), self.p(f"course.smooth.{i}.bias", n)
+            levels.append(self.conv2("course.smooth.0", n, n, 3, level, padding=1))
+        h, w = levels[0].shape[2:]
+        x = torch.stack(levels, -1).permute(0, 2, 3, 1, 4).reshape(samples * h * w, n, FOLLOWED)
+        x = F.conv1d(x, self.p("course.time.conv.weight", n, n, 3), self.p("course.time.conv.bias", n), padding=1)
+        x = self.batch_norm("course.time.norm", n, x, True).relu()
+        x = x.reshape(samples, h, w, n, FOLLOWED).permute(0, 4, 3, 1, 2).flatten(0, 1)
+        x = F.interpolate(x, size, mode="bilinear", align_corners=False)
+        mean = x.mean((2, 3)).unflatten(0, (samples, FOLLOWED)).mean(1)
+        mean = self.linear("course.embedding.3", COURSED, COURSED, self.linear("course.embedding.0", n, COURSED, mean).relu())
+        for i, (a, b) in enumerate(((n, COURSE_MAP), (COURSE_MAP, COURSE_MAP // 2))):
+            x = self.normed(f"course.saliency.{i}", "", a, b, 3, x).relu()
+        return mean, self.conv2("course.saliency.out", COURSE_MAP // 2, 1, 1, x), followed
+
     # ---- motion
 
     def layered(self, name, number, i, o, x):
@@ -371,6 +427,11 @@ class Model:
         if "pair" in self.branches:
             image, mask, shown["integrity"] = self.pair(batch["rgb"].double())
             losses["pair_mask"] = mask_loss(mask[:, :, None], batch["frame_mask"].double()[:, :, 3 * batch["rgb"].shape[2] // 4][:, :, None])
+        if "course" in self.branches:
+            image, saliency, followed = self.course(batch["rgb"].double())
+            mask = F.interpolate(saliency, batch["rgb"].shape[3:], mode="bilinear", align_corners=False)
+            losses["course_mask"] = mask_loss(mask.unflatten(0, (-1, FOLLOWED)).transpose(1, 2), batch["frame_mask"].double()[:, :, followed])
+            shown["saliency"] = saliency
         x = self.fusion(image, thermal, motion, batch["class_id"].long(), noticed)
         event, raw = self.head("heads.event", x), self.head("heads.outcome", x)
         outcome = torch.minimum(raw, event)
@@ -407,7 +468,7 @@ def batches(seed, case):
     for _ in range(STEPS):
         event = torch.randint(0, 2, (samples, 1), generator=g)
         batch = {}
-        if branches & {"video", "pair"}:
+        if branches & {"video", "pair", "course"}:
             batch["rgb"] = torch.randint(0, 256, (samples, 3, frames, h, w), generator=g).to(torch.uint8)
             batch["frame_mask"] = (torch.rand(samples, 1, frames, h, w, generator=g) < 0.3).to(torch.uint8)
         if "infrared" in branches:
@@ -440,7 +501,7 @@ def make(seed, case):
     model.training = False
     model.losses(data[0])  # draws the weights
     model.training = True
-    by_batch = bool(case[0] & {"infrared", "pair"})
+    by_batch = "video" not in case[0]
     tensors, told = {"w." + name: p.detach().float() for name, p in model.at.items()}, {}
     for name in data[0]:
         tensors[name] = torch.stack([batch[name] for batch in data])

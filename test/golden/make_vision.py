@@ -12,7 +12,7 @@ vision/<backbone>.safetensors holds, in f32 under headroom's names,
     MODE.loss                 of ten steps of AdamW on the mean square of features - wanted
     train.s.NAME              running statistics behind them
 
-EfficientNet is timm's own, with fewer channels. timm's ResNets have no narrow form, so theirs is written anew; the script
+EfficientNet and ConvNeXt (which has no batch norms, so that both modes are one) are timm's own, with fewer channels. timm's ResNets have no narrow form, so theirs is written anew; the script
 first holds it to timm's at full width, weight by weight and number by number.
 
 vision/pieces.safetensors has the same of the video model's pieces (torch.nn.LSTM over packed sequences, torch.nn's
@@ -30,6 +30,7 @@ import tarfile
 import timm
 import torch
 from safetensors.torch import save
+from timm.models.convnext import ConvNeXt
 from timm.models.efficientnet import _gen_efficientnet
 from torch import nn
 
@@ -97,6 +98,18 @@ class Efficient(nn.Module):
         return self.net(x)
 
 
+class Next(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.net = ConvNeXt(dims=tuple(width << i for i in range(4)), num_classes=0)
+
+    def forward_map(self, x):
+        return self.net.stages(self.net.stem(x))
+
+    def forward(self, x):
+        return self.net(x)
+
+
 RESNETS = {"resnet18": (False, (2, 2, 2, 2)), "resnet50": (True, (3, 4, 6, 3))}
 
 
@@ -118,6 +131,8 @@ def drawn(model, seed):
                 p.copy_(0.5 + noise.abs())
             elif p.dim() > 1:
                 p.copy_(noise * (1.4 / p[0].numel() ** 0.5))
+            elif name.endswith("gamma"):
+                p.copy_(0.5 + noise * 0.1)
             elif p.dim() == 1:
                 weight = 0.0 if not name.endswith("weight") else 0.4 if "bn3" in name else 1.0  # of a norm
                 p.copy_(noise * 0.1 + weight)
@@ -177,7 +192,7 @@ def backbone(make, seed):
         tensors[mode + ".loss"] = torch.tensor(losses)
         # How far PyTorch itself is off in f32: norms by the batch, of few images and many layers, raise rounding.
         _, near, close, next_to = trained(drawn(make(), seed).float().train(mode == "train"), pixels.float(), wanted)
-        off = [distance(near, gradients), max(abs(a - b) / abs(b) for a, b in zip(close, losses)), distance(next_to, states)]
+        off = [distance(near, gradients), max(abs(a - b) / abs(b) for a, b in zip(close, losses)), distance(next_to, states) if states else 0.0]
         tensors[mode + ".f32_off"] = torch.tensor(off)
         print(mode, losses[0], losses[-1], "f32 is off by", off)
     tensors |= {"train.s." + name: p.float() for name, p in states.items()}
@@ -295,6 +310,7 @@ def main():
     os.makedirs(sys.argv[1], exist_ok=True)
     cases = {name: (lambda kind=kind: backbone(lambda: ResNet(*kind, 2), 61)) for name, kind in RESNETS.items()}
     cases["efficientnet_b0"] = lambda: backbone(lambda: Efficient(0.1), 63)
+    cases["convnext_tiny"] = lambda: backbone(lambda: Next(4), 69)
     cases["pieces"] = lambda: pieces(65)
     cases["groups"] = lambda: groups(67)
     cases["checkpoint/model"] = lambda: checkpoint(61)

@@ -377,6 +377,15 @@ void hr__dnn_destroy(hr_dnn_product *product) {
   pthread_mutex_unlock(&lock);
 }
 
+void hr__dnn_forget(void) {
+  int capacity;
+  pthread_mutex_lock(&lock);
+  if (dnnl_get_primitive_cache_capacity(&capacity) == dnnl_success &&
+      dnnl_set_primitive_cache_capacity(0) == dnnl_success)
+    dnnl_set_primitive_cache_capacity(capacity);
+  pthread_mutex_unlock(&lock);
+}
+
 size_t hr__dnn_scratch_bytes(const hr_dnn_product *product) {
   return product->scratch_bytes;
 }

@@ -29,6 +29,8 @@ int hr__dnn_vector_bytes(void);
 hr_status hr__dnn_create(const hr_gemm_spec *spec, size_t scratch_most, int workers, const void *user,
                          hr_dnn_product **out, hr_error *err);
 void hr__dnn_destroy(hr_dnn_product *product);
+/* Drops the code that the library keeps of products that are no more. */
+void hr__dnn_forget(void);
 
 size_t hr__dnn_scratch_bytes(const hr_dnn_product *product);
 hr_status hr__dnn_run(const hr_dnn_product *product, int worker, const void *a, const void *b, void *c, void *scratch);
