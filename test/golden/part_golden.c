@@ -88,7 +88,7 @@ static void weights_load(golden *g) {
   hr__weights_close(weights);
 }
 
-void golden_start(golden *g, int accumulation) {
+void golden_bind(golden *g, int accumulation) {
   hr_error err;
   hr_rates rates;
   hr_plan_options options = {.accumulation = accumulation};
@@ -98,6 +98,10 @@ void golden_start(golden *g, int accumulation) {
   hr__rates_fini(&rates);
   check(hr__run_create(g->plan, g->device, NULL, &g->run, &err), &err);
   check(hr__run_init_values(g->run, 1, &err), &err);
+}
+
+void golden_start(golden *g, int accumulation) {
+  golden_bind(g, accumulation);
   weights_load(g);
 }
 

@@ -34,7 +34,8 @@ void *golden_tensor(golden *g, hr_safetensors *file, const char *name, const cha
                     size_t *count);
 /* The files in the folder `name` and the recipe; `overrides` as --set takes them. */
 void golden_open(golden *g, const char *name, int accumulation, const char *const *overrides, size_t n_overrides);
-/* Plans and binds g->graph, and loads the weights. */
+/* Plans and binds g->graph; with weights that are drawn, and with those of the folder. */
+void golden_bind(golden *g, int accumulation);
 void golden_start(golden *g, int accumulation);
 void golden_close(golden *g);
 /* Runs a program on batch `number` and gives its loss: the mean over the targets that count. */

@@ -7,7 +7,7 @@
 
 #include "job/settings.h"
 #include "model/model.h"
-#include "part_golden.h"
+#include "part_system.h"
 
 enum { SAMPLES = 2, CLASSES = 4, STEPS = 10 }; /* a batch has a third row, which only fills it up */
 
@@ -25,95 +25,37 @@ static const char recipe_text[] =
     "  optimizer: { kind: adamw, lr: 1e-3, betas: [0.9, 0.95], eps: 1e-6, weight_decay: 0.1 }\n"
     "  clip_norm: 1.0\n";
 
-typedef struct sharing {
-  const char *name, *words, *layers;
-} sharing;
-static const sharing kinds[] = {{"pairs", "bidirectional", "2"}, {"none", "false", "1"}, {"all", "true", "2"}};
-
-static void weights_put(golden *g) {
-  hr_error err;
-  size_t count, written = 0;
-  for (hr_id v = 0; v < g->graph->n_values; v++) {
-    const hr_value *value = &g->graph->values[v];
-    char name[300];
-    if (!hr__graph_is_tensor(g->graph, v) || g->graph->buffers[value->buffer].role != HR_ROLE_PARAMETER) continue;
-    snprintf(name, sizeof name, "w.%s", value->name);
-    float *data = golden_tensor(g, g->io, name, "F32", sizeof(float), &count);
-    assert_int_equal(count, hr_desc_count(&value->desc));
-    check(hr__run_write(g->run, v, 0, data, count * sizeof *data, &err), &err);
-    written++;
+#define KIND(name, words, layers)                                                                                      \
+  {                                                                                                                    \
+    .file = "gesture/" name, .recipe = recipe_text, .samples = SAMPLES, .least = 30, .set = {                          \
+      "model.config.share_weights=" words,                                                                             \
+      "model.config.num_layers=" layers                                                                                \
+    }                                                                                                                  \
   }
-  assert_true(written > 30);
-}
-
-static void case_open(golden *g, const sharing *kind, int accumulation, const char *precision) {
-  hr_error err;
-  hr_rates rates;
-  hr_plan_options options = {.accumulation = accumulation};
-  char path[600], set[4][96];
-  *g = (golden){0};
-  hr__arena_init(&g->arena);
-  snprintf(path, sizeof path, "%s/test/golden/gesture/%s.safetensors", HR_SOURCE_DIR, kind->name);
-  check(hr__safetensors_open(path, &g->io, &err), &err);
-  snprintf(set[0], sizeof set[0], "training.gradient_accumulation=%d", accumulation);
-  snprintf(set[1], sizeof set[1], "model.precision=%s", precision);
-  snprintf(set[2], sizeof set[2], "model.config.share_weights=%s", kind->words);
-  snprintf(set[3], sizeof set[3], "model.config.num_layers=%s", kind->layers);
-  const char *const list[] = {set[0], set[1], set[2], set[3]};
-  check(hr__settings_parse("golden.yaml", ".", recipe_text, sizeof recipe_text - 1, list, 4, &g->recipe, &err), &err);
-  check(hr__compile(g->recipe, NULL, NULL, &g->graph, &err), &err);
-  check(hr__cpu_open(&g->device, &err), &err);
-  hr__rates_default(&g->device->facts, &rates);
-  check(hr__plan_build(g->graph, &g->device->facts, &rates, &options, &g->plan, &err), &err);
-  hr__rates_fini(&rates);
-  check(hr__run_create(g->plan, g->device, NULL, &g->run, &err), &err);
-  check(hr__run_init_values(g->run, 1, &err), &err);
-  weights_put(g);
-}
-
-static void input_write(golden *g, hr_id program, const char *name, const void *data, size_t bytes) {
-  hr_error err;
-  check(hr__run_write(g->run, hr__program_input(g->graph, program, name), 0, data, bytes, &err), &err);
-}
+static const system_case kinds[] = {KIND("pairs", "bidirectional", "2"), KIND("none", "false", "1"),
+                                    KIND("all", "true", "2")};
 
 /* Runs a program on batch `number` and gives its loss, the mean over samples. */
-static double step_run(golden *g, hr_program_kind kind, int64_t number) {
+static double step_run(golden *g, const system_case *c, hr_program_kind kind, int64_t number) {
   static const char *const fields[] = {"vectors", "orders", "inverses", "pooling", "labels"};
-  hr_error err;
   hr_id program = hr__graph_find_kind(g->graph, kind);
-  float factor = 1.0f / SAMPLES, loss;
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    const hr_safetensor *tensor = hr__safetensors_find(g->io, fields[i]);
-    assert_non_null(tensor);
-    size_t bytes = (size_t)(tensor->end - tensor->begin) / STEPS;
-    char *data = hr__arena_alloc(&g->arena, bytes);
-    check(hr__safetensors_read(g->io, tensor, (uint64_t)number * bytes, data, bytes, &err), &err);
-    input_write(g, program, fields[i], data, bytes);
-  }
-  input_write(g, program, "loss", &factor, sizeof factor);
-  input_write(g, program, "accuracy", &factor, sizeof factor);
-  hr_control control = {.seed = 1,
-                        .step = (uint64_t)number + 1,
-                        .learning_rate = 1e-3f,
-                        .bias_correction1 = (float)(1.0 - pow(0.9, (double)number + 1.0)),
-                        .bias_correction2 = (float)(1.0 - pow(0.95, (double)number + 1.0)),
-                        .loss_weight = 1,
-                        .loss_scale = 1,
-                        .valid_rows = SAMPLES};
-  check(hr__run_write(g->run, hr__graph_find_value(g->graph, "control"), 0, &control, sizeof control, &err), &err);
-  check(hr__run_program(g->run, program, &err), &err);
-  check(hr__run_read(g->run, hr__program_output(g->graph, program, "loss"), 0, &loss, sizeof loss, &err), &err);
-  return (double)loss / SAMPLES;
+  float factor = 1.0f / SAMPLES;
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+    system_feed(g, program, fields[i], number, STEPS);
+  system_write(g, program, "loss", &factor, sizeof factor);
+  system_write(g, program, "accuracy", &factor, sizeof factor);
+  system_run(g, c, program, number, 1);
+  return system_output(g, program, "loss") / SAMPLES;
 }
 
-static void forward_compare(const sharing *kind) {
+static void forward_compare(const system_case *kind) {
   golden g;
   hr_error err;
   float got[SAMPLES * CLASSES];
-  case_open(&g, kind, 1, "32-true");
+  system_open(&g, kind, 1, "32-true");
   const float *loss = golden_tensor(&g, g.io, "evaluated", "F32", sizeof(float), NULL);
   const float *expected = golden_tensor(&g, g.io, "logits", "F32", sizeof(float), NULL);
-  expect_near(step_run(&g, HR_PROGRAM_EVAL, 0), (double)*loss, 1e-6, "the loss without smoothing");
+  expect_near(step_run(&g, kind, HR_PROGRAM_EVAL, 0), (double)*loss, 1e-6, "the loss without smoothing");
   hr_id points = hr__program_output(g.graph, hr__graph_find_kind(g.graph, HR_PROGRAM_EVAL), HR_OUTPUT_POINTS);
   check(hr__run_read(g.run, points, 0, got, sizeof got, &err), &err);
   double largest = 0, off = 0;
@@ -121,50 +63,33 @@ static void forward_compare(const sharing *kind) {
     largest = fmax(largest, fabs((double)expected[i]));
     off = fmax(off, fabs((double)got[i] - (double)expected[i]));
   }
-  if (!(off / largest <= 1e-5)) fail_msg("%s: logits are off by %.2e", kind->name, off / largest);
-  print_message("%s: logits within %.1e of PyTorch\n", kind->name, off / largest);
+  if (!(off / largest <= 1e-5)) fail_msg("%s: logits are off by %.2e", kind->file, off / largest);
+  print_message("%s: logits within %.1e of PyTorch\n", kind->file, off / largest);
   golden_close(&g);
 }
 
-/* With accumulation the gradients stay in memory after the program: grad.<parameter>. */
-static void gradients_compare(const sharing *kind) {
+static void gradients_compare(const system_case *kind) {
   golden g;
-  size_t compared = 0, count;
-  double worst = 0;
-  case_open(&g, kind, 2, "32-true");
-  step_run(&g, HR_PROGRAM_MICRO_FIRST, 0);
-  for (size_t t = 0; t < hr__safetensors_count(g.io); t++) {
-    const hr_safetensor *tensor = hr__safetensors_at(g.io, t);
-    char wanted[300];
-    if (strncmp(tensor->name, "g.", 2) != 0) continue;
-    snprintf(wanted, sizeof wanted, "grad.%s", tensor->name + 2);
-    hr_id gradient = hr__graph_find_value(g.graph, wanted);
-    if (gradient == HR_NONE) fail_msg("%s has no gradient", tensor->name + 2);
-    const float *expected = golden_tensor(&g, g.io, tensor->name, "F32", sizeof(float), &count);
-    double off = golden_distance(&g, gradient, expected, count);
-    if (!(off <= 1e-4)) fail_msg("%s: %s is off by %.2e", kind->name, wanted, off);
-    worst = fmax(worst, off);
-    compared++;
-  }
-  print_message("%s: %zu gradients within %.1e of PyTorch\n", kind->name, compared, worst);
-  assert_true(compared > 30);
+  system_open(&g, kind, 2, "32-true");
+  step_run(&g, kind, HR_PROGRAM_MICRO_FIRST, 0);
+  system_gradients(&g, kind);
   golden_close(&g);
 }
 
-static void steps_compare(const sharing *kind, const char *precision, double tolerance) {
+static void steps_compare(const system_case *kind, const char *precision, double tolerance) {
   golden g;
   char what[64];
-  case_open(&g, kind, 1, precision);
+  system_open(&g, kind, 1, precision);
   const float *losses = golden_tensor(&g, g.io, "loss", "F32", sizeof(float), NULL);
   for (int64_t step = 0; step < STEPS; step++) {
     snprintf(what, sizeof what, "%s: the loss of step %d", precision, (int)step + 1);
-    expect_near(step_run(&g, HR_PROGRAM_STEP, step), (double)losses[step], tolerance, what);
+    expect_near(step_run(&g, kind, HR_PROGRAM_STEP, step), (double)losses[step], tolerance, what);
   }
   golden_close(&g);
 }
 
 static void test_kind(void **state) {
-  const sharing *kind = *state;
+  const system_case *kind = *state;
   forward_compare(kind);
   gradients_compare(kind);
   steps_compare(kind, "32-true", 1e-5);
@@ -215,7 +140,7 @@ int main(void) {
   struct CMUnitTest tests[KINDS + 1];
   for (size_t i = 0; i < KINDS; i++)
     tests[i] = (struct CMUnitTest){
-        .name = kinds[i].name, .test_func = test_kind, .initial_state = (void *)(uintptr_t)&kinds[i]};
+        .name = kinds[i].file, .test_func = test_kind, .initial_state = (void *)(uintptr_t)&kinds[i]};
   tests[KINDS] = (struct CMUnitTest)cmocka_unit_test(test_parameters);
   return cmocka_run_group_tests_name("gestures against PyTorch", tests, NULL, NULL);
 }
