@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/row_text.h"
 #include "data/sensors.h"
-#include "format/rows.h"
 
 enum { CHANNELS_MOST = 1 << 20, SAMPLES_MOST = 1 << 24 };
 
@@ -18,13 +18,6 @@ typedef struct reading {
   hr_sensors *s;
   size_t capacity;
 } reading;
-
-static hr_status row_fail(const reading *r, const hr_row *row, const char *remedy, hr_error *err, const char *message,
-                          const char *what) {
-  char place[4200];
-  snprintf(place, sizeof place, "%.4000s:%" PRIu64, r->s->settings.manifest, row->place.line);
-  return hr__fail(err, HR_BAD_INPUT, place, remedy, message, what);
-}
 
 static const char *column_name(const char *stream, const char *what, char out[200]) {
   snprintf(out, 200, "%.150s%s", stream, what);
@@ -84,61 +77,62 @@ static bool whole_of(const hr_doc_node *node, double least, double most, int64_t
   return true;
 }
 
-static hr_status stream_read(const reading *r, const hr_row *row, int number, hr_recorded *out, int64_t *channels,
+static hr_status stream_read(const reading *r, const hr_row_at *at, int number, hr_recorded *out, int64_t *channels,
                              hr_error *err) {
   const hr_sensors *s = r->s;
   char column[200];
   const char *name = s->streams[number].name;
-  const hr_doc_node *path = hr__doc_get(row->fields, column_name(name, "_csv", column));
+  const hr_doc_node *path = hr__doc_get(at->row->fields, column_name(name, "_csv", column));
   if (path->kind != HR_DOC_SCALAR || !path->text[0])
-    return row_fail(r, row, "name its file, or choose streams that all recordings have in data.sensors.streams", err,
-                    "%s is empty", column);
+    return hr__row_fail(at, "name its file, or choose streams that all recordings have in data.sensors.streams", err,
+                        "%s is empty", column);
   out->path = path->text[0] == '/' ? hr__arena_text(&r->s->arena, path->text)
                                    : hr__arena_format(&r->s->arena, "%s/%s", s->settings.folder, path->text);
   if (!out->path) return hr__nomem(err);
-  const hr_doc_node *rate = hr__doc_get(row->fields, column_name(name, "_rate_hz", column));
+  const hr_doc_node *rate = hr__doc_get(at->row->fields, column_name(name, "_rate_hz", column));
   if (!hr__row_number(rate, &out->rate) || !(out->rate > 0))
-    return row_fail(r, row, "give the samples a second of the stream", err, "%s is not a number above 0", column);
+    return hr__row_fail(at, "give the samples a second of the stream", err, "%s is not a number above 0", column);
   double samples = s->settings.patch_seconds * out->rate;
   if (!(samples >= 1 && samples <= SAMPLES_MOST))
-    return row_fail(r, row, "choose another data.sensors.patch_duration_s", err,
-                    "a patch has less than one sample or more than 16777216 by %s", column);
-  const hr_doc_node *count = hr__doc_get(row->fields, column_name(name, "_channels", column));
+    return hr__row_fail(at, "choose another data.sensors.patch_duration_s", err,
+                        "a patch has less than one sample or more than 16777216 by %s", column);
+  const hr_doc_node *count = hr__doc_get(at->row->fields, column_name(name, "_channels", column));
   if (!whole_of(count, 1, CHANNELS_MOST, channels))
-    return row_fail(r, row, "give the number of columns beside time_s", err, "%s is not a whole number above 0",
-                    column);
+    return hr__row_fail(at, "give the number of columns beside time_s", err, "%s is not a whole number above 0",
+                        column);
   if (s->streams[number].channels > 0 && s->streams[number].channels != *channels) {
     char differs[240];
     snprintf(differs, sizeof differs, "%s is %" PRId64 ", but %" PRId64 " in recordings before", column, *channels,
              s->streams[number].channels);
-    return row_fail(r, row, "recordings have the same channels", err, "%s", differs);
+    return hr__row_fail(at, "recordings have the same channels", err, "%s", differs);
   }
   return HR_OK;
 }
 
-static hr_status text_of(const reading *r, const hr_row *row, const char *column, const char **out, hr_error *err) {
-  const hr_doc_node *node = hr__doc_get(row->fields, column);
-  if (node->kind != HR_DOC_SCALAR) return row_fail(r, row, "write it as a text", err, "%s is not a text", column);
+/* Every row has the columns of the first, and an empty cell of a table is a text, not one that is missing. */
+static hr_status text_of(const reading *r, const hr_row_at *at, const char *column, const char **out, hr_error *err) {
+  const hr_doc_node *node = hr__doc_get(at->row->fields, column);
+  if (node->kind != HR_DOC_SCALAR) return hr__row_fail(at, "write it as a text", err, "%s is not a text", column);
   *out = hr__arena_text(&r->s->arena, node->text);
   return *out ? HR_OK : hr__nomem(err);
 }
 
-static hr_status recording_read(reading *r, const hr_row *row, hr_recording *out, hr_error *err) {
+static hr_status recording_read(reading *r, const hr_row_at *at, hr_recording *out, hr_error *err) {
   hr_sensors *s = r->s;
-  if (!row->fields) return hr__fail(err, HR_BAD_INPUT, row->why.place, row->why.remedy, "%s", row->why.message);
-  *out = (hr_recording){.line = row->place.line};
-  HR_TRY(text_of(r, row, "subject", &out->subject, err));
-  HR_TRY(text_of(r, row, "split", &out->split, err));
-  HR_TRY(text_of(r, row, "activity_name", &out->name, err));
-  if (!out->subject[0]) return row_fail(r, row, "say whose recording it is", err, "%s is empty", "subject");
-  if (!whole_of(hr__doc_get(row->fields, "activity_index"), -1e15, 1e15, &out->activity))
-    return row_fail(r, row, "number the activities of a subject", err, "%s is not a whole number", "activity_index");
+  HR_TRY(hr__row_parsed(at, err));
+  *out = (hr_recording){.line = at->row->place.line};
+  HR_TRY(text_of(r, at, "subject", &out->subject, err));
+  HR_TRY(text_of(r, at, "split", &out->split, err));
+  HR_TRY(text_of(r, at, "activity_name", &out->name, err));
+  if (!out->subject[0]) return hr__row_fail(at, "say whose recording it is", err, "%s is empty", "subject");
+  if (!whole_of(hr__doc_get(at->row->fields, "activity_index"), -1e15, 1e15, &out->activity))
+    return hr__row_fail(at, "number the activities of a subject", err, "%s is not a whole number", "activity_index");
   hr_recorded *streams = hr__arena_array(&s->arena, (size_t)s->n_streams, sizeof *streams);
   int64_t channels[HR_STREAMS];
   if (!streams) return hr__nomem(err);
   out->streams = streams;
   for (int i = 0; i < s->n_streams; i++)
-    HR_TRY(stream_read(r, row, i, &streams[i], &channels[i], err));
+    HR_TRY(stream_read(r, at, i, &streams[i], &channels[i], err));
   int64_t size = hr__patch_samples(s->settings.patch_seconds, streams[0].rate);
   out->patch_size = (int32_t)(size < HR_PATCH_SIZE_MOST ? size : HR_PATCH_SIZE_MOST);
   for (int i = 0; i < s->n_streams; i++)
@@ -146,15 +140,16 @@ static hr_status recording_read(reading *r, const hr_row *row, hr_recording *out
   return HR_OK;
 }
 
-static hr_status row_read(reading *r, const hr_row *row, hr_error *err) {
+static hr_status row_read(void *user, const hr_row_at *at, hr_error *err) {
+  reading *r = user;
   hr_sensors *s = r->s;
   hr_error why = {0};
   s->bad_recordings.rows++;
-  if (row->fields && !s->streams) HR_TRY(streams_find(s, row->fields, err));
+  if (at->row->fields && !s->streams) HR_TRY(streams_find(s, at->row->fields, err));
   if (s->n_recordings == INT32_MAX - 1 ||
       hr__arena_grow(&s->arena, (void **)&s->recordings, &r->capacity, s->n_recordings, sizeof *s->recordings) != 0)
     return hr__nomem(err);
-  hr_status status = recording_read(r, row, &s->recordings[s->n_recordings], &why);
+  hr_status status = recording_read(r, at, &s->recordings[s->n_recordings], &why);
   if (status == HR_BAD_INPUT) return hr__bad_row(&s->bad_recordings, &why, err);
   if (status != HR_OK) return hr__nomem(err);
   s->n_recordings++;
@@ -197,9 +192,9 @@ static hr_status recordings_sort(hr_sensors *s, hr_error *err) {
       continue;
     }
     hr_error why = {0};
-    char place[4200];
-    snprintf(place, sizeof place, "%.4000s:%" PRIu64, s->settings.manifest, one->line);
-    hr__fail(&why, HR_BAD_INPUT, place, "number the activities of a subject and split from 0 on",
+    char place[HR_ROW_PLACE];
+    hr__fail(&why, HR_BAD_INPUT, hr__row_place(s->settings.manifest, one->line, place),
+             "number the activities of a subject and split from 0 on",
              "activity %" PRId64 " of subject %.60s, split %.60s is in line %" PRIu64 " already", one->activity,
              one->subject, one->split, before->line);
     HR_TRY(hr__bad_row(&s->bad_recordings, &why, err));
@@ -210,20 +205,7 @@ static hr_status recordings_sort(hr_sensors *s, hr_error *err) {
 
 hr_status hr__sensors_manifest(hr_sensors *s, hr_error *err) {
   reading r = {.s = s};
-  hr_rows *rows = NULL;
-  bool there = true;
-  HR_TRY(hr__rows_open(s->settings.manifest, &rows, err));
-  hr_status status = HR_OK;
-  while (status == HR_OK && there) {
-    hr_arena arena;
-    hr_row row = {0};
-    hr__arena_init(&arena);
-    status = hr__rows_next(rows, &arena, &row, &there, err);
-    if (status == HR_OK && there) status = row_read(&r, &row, err);
-    hr__arena_fini(&arena);
-  }
-  hr__rows_close(rows);
-  HR_TRY(status);
+  HR_TRY(hr__rows_each(s->settings.manifest, row_read, &r, err));
   HR_TRY(recordings_sort(s, err));
   if (s->bad_recordings.rows == 0)
     return hr__fail(err, HR_BAD_INPUT, s->settings.manifest, "give it a row for each recording",

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "data/codec.h"
+#include "data/row_text.h"
 #include "data/sensors.h"
 
 static const char PLACE[] = "[SENSOR]", MARK[] = "\nANSWER:";
@@ -87,10 +88,10 @@ static hr_status length_check(const making *m, hr_question *question, hr_error *
   positions -= s->ids.count > question->answer_ids; /* the last token is only a target */
   if (positions <= m->request->length) return HR_OK;
   hr_error why = {0};
-  char place[4200], remedy[128];
+  char place[HR_ROW_PLACE], remedy[128];
   question->bad = true;
   s->ids.count = question->answer_ids = question->ids;
-  snprintf(place, sizeof place, "%.4000s:%" PRIu64, s->settings.questions, question->line);
+  hr__row_place(s->settings.questions, question->line, place);
   snprintf(remedy, sizeof remedy, "raise data.sequence_length to %" PRId64 ", or lower data.sensors.context_size",
            positions);
   hr__fail(&why, HR_BAD_INPUT, place, remedy,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/threads.h"
+#include "data/row_text.h"
 #include "data/sensors.h"
 
 /* What became of a recording. */
@@ -43,8 +44,8 @@ static hr_status stream_read(one *o, int number, hr_error *err) {
   hr_error why = {0};
   hr_status status = hr__data_file_at(stream->path, &file, &why);
   if (status == HR_BAD_INPUT) {
-    char place[4200];
-    snprintf(place, sizeof place, "%.4000s:%" PRIu64, o->s->settings.manifest, o->recording->line);
+    char place[HR_ROW_PLACE];
+    hr__row_place(o->s->settings.manifest, o->recording->line, place);
     status = hr__fail(err, HR_BAD_INPUT, place, "paths of the manifest begin at its folder", "%s_csv: %s: %s",
                       o->s->streams[number].name, stream->path, why.message);
   }
@@ -177,9 +178,9 @@ static hr_status patches_count(hr_sensors *s, hr_error *err) {
     s->dropped += question->bad;
     if (!question->bad && s->settings.all && patches > s->settings.patches) {
       hr_error why = {0};
-      char place[4200], remedy[96];
+      char place[HR_ROW_PLACE], remedy[96];
       question->bad = true;
-      snprintf(place, sizeof place, "%.4000s:%" PRIu64, s->settings.questions, question->line);
+      hr__row_place(s->settings.questions, question->line, place);
       snprintf(remedy, sizeof remedy, "raise data.sensors.max_patches to %" PRId64 ", or give a context_size", patches);
       hr__fail(&why, HR_BAD_INPUT, place, remedy, "it is about %" PRId64 " patches, more than data.sensors.max_patches",
                patches);

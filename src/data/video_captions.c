@@ -6,69 +6,57 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "data/row_text.h"
 #include "data/video.h"
-#include "format/rows.h"
 
 typedef struct reading {
   hr_videos *v;
   size_t capacity;
 } reading;
 
-static hr_status row_fail(const reading *r, const hr_row *row, const char *remedy, hr_error *err, const char *message,
-                          const char *what) {
-  char place[4200];
-  snprintf(place, sizeof place, "%.4000s:%" PRIu64, r->v->settings.captions, row->place.line);
-  return hr__fail(err, HR_BAD_INPUT, place, remedy, message, what);
+/* A text that is not empty. */
+static hr_status filled_text(const hr_row_at *at, const char *key, bool needed, const char **out, hr_error *err) {
+  HR_TRY(hr__row_text(at, key, needed, out, err));
+  return *out && !**out ? hr__row_fail(at, NULL, err, "%s is empty", key) : HR_OK;
 }
 
-/* A text of a row, as it lies there; NULL in `out`: absent, where it may be. */
-static hr_status text_of(const reading *r, const hr_row *row, const char *key, bool needed, const char **out,
-                         hr_error *err) {
-  const hr_doc_node *node = hr__doc_get(row->fields, key);
-  *out = NULL;
-  if (!node || hr__doc_is_null(node)) return needed ? row_fail(r, row, NULL, err, "%s is missing", key) : HR_OK;
-  if (node->kind != HR_DOC_SCALAR) return row_fail(r, row, "write it as a text", err, "%s is not a text", key);
-  if (!node->text[0]) return row_fail(r, row, NULL, err, "%s is empty", key);
-  *out = node->text;
-  return HR_OK;
-}
-
-static hr_status seconds_of(const reading *r, const hr_row *row, const char *key, double *out, hr_error *err) {
+static hr_status seconds_of(const hr_row_at *at, const char *key, double *out, hr_error *err) {
   static const char remedy[] = "write seconds from the beginning of the video, as 12.5";
-  const hr_doc_node *node = hr__doc_get(row->fields, key);
-  if (!node || hr__doc_is_null(node)) return row_fail(r, row, remedy, err, "%s is missing", key);
-  if (!hr__row_number(node, out) || !isfinite(*out)) return row_fail(r, row, remedy, err, "%s is no number", key);
-  if (*out < 0 || *out > 1e9) return row_fail(r, row, remedy, err, "%s is no time within a video", key);
+  const hr_doc_node *node = hr__doc_get(at->row->fields, key);
+  if (!node || hr__doc_is_null(node)) return hr__row_fail(at, remedy, err, "%s is missing", key);
+  if (!hr__row_number(node, out) || !isfinite(*out)) return hr__row_fail(at, remedy, err, "%s is no number", key);
+  if (*out < 0 || *out > 1e9) return hr__row_fail(at, remedy, err, "%s is no time within a video", key);
   return HR_OK;
 }
 
-static hr_status clip_read(const reading *r, const hr_row *row, hr_clip *out, hr_error *err) {
+static hr_status clip_read(const reading *r, const hr_row_at *at, hr_clip *out, hr_error *err) {
   hr_videos *v = r->v;
   const char *video, *caption;
-  if (!row->fields) return hr__fail(err, HR_BAD_INPUT, row->why.place, row->why.remedy, "%s", row->why.message);
-  *out = (hr_clip){.line = row->place.line, .window = -1};
-  HR_TRY(text_of(r, row, "video", true, &video, err));
-  HR_TRY(text_of(r, row, "caption", !v->settings.uncaptioned, &caption, err));
-  HR_TRY(seconds_of(r, row, "start_time", &out->start, err));
-  HR_TRY(seconds_of(r, row, "end_time", &out->end, err));
+  HR_TRY(hr__row_parsed(at, err));
+  *out = (hr_clip){.line = at->row->place.line, .window = -1};
+  HR_TRY(filled_text(at, "video", true, &video, err));
+  HR_TRY(filled_text(at, "caption", !v->settings.uncaptioned, &caption, err));
+  HR_TRY(seconds_of(at, "start_time", &out->start, err));
+  HR_TRY(seconds_of(at, "end_time", &out->end, err));
   if (out->end < out->start) {
     char times[80];
     snprintf(times, sizeof times, "at %g s, before it begins, at %g s", out->end, out->start);
-    return row_fail(r, row, "swap start_time and end_time", err, "the segment ends %s", times);
+    return hr__row_fail(at, "swap start_time and end_time", err, "the segment ends %s", times);
   }
   out->video = hr__arena_text(&v->arena, video);
   out->caption = caption ? hr__arena_text(&v->arena, caption) : NULL;
   return out->video && (!caption || out->caption) ? HR_OK : hr__nomem(err);
 }
 
-static hr_status row_read(reading *r, const hr_row *row, hr_error *err) {
+static hr_status row_read(void *user, const hr_row_at *at, hr_error *err) {
+  reading *r = user;
   hr_videos *v = r->v;
   hr_error why = {0};
   v->bad_captions.rows++;
   if (v->n_clips == UINT32_MAX ||
       hr__arena_grow(&v->arena, (void **)&v->clips, &r->capacity, v->n_clips, sizeof *v->clips) != 0)
     return hr__nomem(err);
-  hr_status status = clip_read(r, row, &v->clips[v->n_clips], &why);
+  hr_status status = clip_read(r, at, &v->clips[v->n_clips], &why);
   if (status == HR_BAD_INPUT) return hr__bad_row(&v->bad_captions, &why, err);
   if (status != HR_OK) return hr__nomem(err);
   v->n_clips++;
@@ -77,20 +65,7 @@ static hr_status row_read(reading *r, const hr_row *row, hr_error *err) {
 
 static hr_status rows_read(hr_videos *v, hr_error *err) {
   reading r = {.v = v};
-  hr_rows *rows = NULL;
-  bool there = true;
-  HR_TRY(hr__rows_open(v->settings.captions, &rows, err));
-  hr_status status = HR_OK;
-  while (status == HR_OK && there) {
-    hr_arena arena;
-    hr_row row = {0};
-    hr__arena_init(&arena);
-    status = hr__rows_next(rows, &arena, &row, &there, err);
-    if (status == HR_OK && there) status = row_read(&r, &row, err);
-    hr__arena_fini(&arena);
-  }
-  hr__rows_close(rows);
-  HR_TRY(status);
+  HR_TRY(hr__rows_each(v->settings.captions, row_read, &r, err));
   if (v->bad_captions.rows == 0)
     return hr__fail(err, HR_BAD_INPUT, v->settings.captions, "give it an entry for each caption",
                     "there is no caption in it");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "data/codec.h"
+#include "data/row_text.h"
 #include "data/video.h"
 
 int64_t hr__clip_targets(const hr_videos *v, const hr_clip *clip) {
@@ -19,11 +20,10 @@ static hr_status length_check(hr_videos *v, const hr_source_request *request, hr
   int64_t positions = frames + (targets > 0 ? targets - 1 : 0);
   if (positions <= request->length) return HR_OK;
   hr_error why = {0};
-  char place[4200], remedy[128];
+  char place[HR_ROW_PLACE], remedy[128];
   clip->bad = true;
   v->ids.count = clip->ids;
-  snprintf(place, sizeof place, "%.4000s:%" PRIu64, v->settings.captions ? v->settings.captions : clip->video,
-           clip->line);
+  hr__row_place(v->settings.captions ? v->settings.captions : clip->video, clip->line, place);
   snprintf(remedy, sizeof remedy, "raise data.sequence_length to %" PRId64 ", or lower data.max_frames", positions);
   hr__fail(&why, HR_BAD_INPUT, place, remedy,
            "%" PRId64 " frames and a caption of %" PRId64 " tokens take %" PRId64 " positions, more than the %" PRId64
