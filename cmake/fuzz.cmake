@@ -13,6 +13,7 @@ set(HR_FUZZ_LAYER_gguf_tokenizer text)
 set(HR_FUZZ_LAYER_sensors data)
 set(HR_FUZZ_LAYER_events data)
 set(HR_FUZZ_LAYER_taxonomy data)
+set(HR_FUZZ_LAYER_video data)
 set(HR_FUZZ_LAYER_torch_trace torch)
 set(HR_FUZZ_LAYER_log watch)
 # What targets share, where that is not doc_text.c.

@@ -237,7 +237,7 @@ static hr_status frames_cached(hr_frames_task *t, size_t number, hr_arena *scrat
   HR_TRY(name_of(t->path, &t->wanted, &t->trace, scratch, &path, err));
   HR_TRY(cached_load(path, &t->wanted, &t->frames, &there, err));
   if (!there) {
-    *decoded = true;
+    if (!hr__video_is_array(t->path)) *decoded = true;
     HR_TRY(cached_make(path, t->path, &t->wanted, number, scratch, err));
     HR_TRY(cached_load(path, &t->wanted, &t->frames, &there, err));
     if (!there)

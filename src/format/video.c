@@ -137,7 +137,10 @@ static hr_status names_read(const char *path, hr_arena *arena, const char ***out
   for (struct dirent *entry; status == HR_OK && (entry = readdir(folder));) {
     if (entry->d_name[0] == '.') continue;
     char *name = hr__arena_format(arena, "%s/%s", path, entry->d_name);
-    if (!name || *count == HR_VIDEO_FRAMES || hr__arena_grow(arena, (void **)out, &capacity, *count, sizeof **out) != 0)
+    if (*count == HR_VIDEO_FRAMES)
+      status = hr__fail(err, HR_BAD_INPUT, path, "leave some out, or make several videos of it",
+                        "it has more than %d images", HR_VIDEO_FRAMES);
+    else if (!name || hr__arena_grow(arena, (void **)out, &capacity, *count, sizeof **out) != 0)
       status = hr__nomem(err);
     else
       (*out)[(*count)++] = name;
