@@ -82,7 +82,7 @@ hr_status hr__generating_load(hr_generating *g, hr_error *err) {
                                   .device = g->device,
                                   .check_peak = true,
                                   .progress = hr__cli_progress(g->cli)};
-  HR_TRY(hr__session_create_generating(&g->options, &g->session, err));
+  HR_TRY(hr__session_create_untrained(&g->options, &g->session, err));
   return hr__generator_create(g->session.run, g->job->recipe, &g->sampling, &g->generator, err);
 }
 

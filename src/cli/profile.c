@@ -44,6 +44,8 @@ static hr_status job_profile(hr_cli *cli, const hr_job *job, hr_device *device, 
   if (node_seconds == NULL) return hr__nomem(err);
   hr_train_options options = {.recipe = job->recipe,
                               .plan = job->plan,
+                              .features_recipe = job->features ? job->features->recipe : NULL,
+                              .features_plan = job->features ? job->features->plan : NULL,
                               .device = device,
                               .check_peak = true,
                               .progress = hr__cli_progress(cli)};

@@ -66,6 +66,8 @@ hr_status hr__ran_load(hr_ran *r, hr_error *err) {
   HR_TRY(hr__job_device(r->job, &r->device, err));
   r->options = (hr_train_options){.recipe = r->job->recipe,
                                   .plan = r->job->plan,
+                                  .features_recipe = r->job->features ? r->job->features->recipe : NULL,
+                                  .features_plan = r->job->features ? r->job->features->plan : NULL,
                                   .device = r->device,
                                   .begin = r->run,
                                   .check_peak = true,

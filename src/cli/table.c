@@ -249,6 +249,14 @@ static void generation_print(const hr_recipe *recipe, FILE *to) {
           hr__recipe_int(recipe, "generation.context"));
 }
 
+static void features_print(const hr_job *making, FILE *to) {
+  char peak[HR_SIZE_TEXT];
+  if (!making) return;
+  fprintf(to, "  %-*smade before, where they are missing: %" PRId64 " at a time, %s%s\n", LABEL, "features",
+          making->shape.batch, hr__size_text(making->plan->tiers[HR_TIER_DEVICE].peak_bytes, peak),
+          making->verdict.fits ? "" : ", which does not fit");
+}
+
 /* How it is computed: what plans and runs show alike. */
 static void ways_print(const hr_job *job, FILE *to) {
   bool trains = !hr__generation_alone(job->recipe);
@@ -261,6 +269,7 @@ static void ways_print(const hr_job *job, FILE *to) {
   adapters_print(job->recipe, to);
   if (trains) optimizer_print(job->recipe, to);
   if (trains) memory_print(job->recipe, to);
+  features_print(job->features, to);
   choices_print(&job->chosen, to);
   search_print(&job->search, to);
 }

@@ -97,6 +97,8 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, const hr_train_places
   hr_train_options options = {
       .recipe = job->recipe,
       .plan = job->plan,
+      .features_recipe = job->features ? job->features->recipe : NULL,
+      .features_plan = job->features ? job->features->plan : NULL,
       .device = device,
       .out = at->folder,
       .begin = at->begin,

@@ -7,6 +7,7 @@
 
 #include "data/keys.h"
 #include "grad/grad.h"
+#include "model/features.h"
 #include "model/generation.h"
 #include "model/losses.h"
 
@@ -106,6 +107,10 @@ static void generation_stage(hr_builder *b, const hr_model_part *model, const hr
       hr__generation_emit(b, model, generation, i);
 }
 
+static void features_stage(hr_builder *b, const hr_model_part *model, int64_t rows) {
+  if (program_begin(b, (hr_program_key){.kind = HR_PROGRAM_FEATURES}, 1)) hr__features_emit(b, model, rows);
+}
+
 static void model_stage(hr_builder *b, const hr_model_part *model, const hr_training_shape *shape) {
   int longest = shape->n_buckets - 1;
   if (hr__training_whole(shape)) forward_emit(b, model, HR_PROGRAM_STEP, shape, longest);
@@ -177,9 +182,13 @@ static hr_status trunk_run(hr_builder *b, const hr_recipe *recipe, const hr_choi
                            bool *done, hr_error *err) {
   hr_training_shape shape;
   hr_generation generation;
-  HR_TRY(hr__training_shape(recipe, &shape, err));
-  HR_TRY(hr__generation_read(recipe, &generation, err));
   hr_model_part model = hr__model_whole(recipe);
+  HR_TRY(hr__training_shape(recipe, &shape, err));
+  if (hr__features_alone(recipe)) {
+    features_stage(b, &model, shape.batch);
+    return built_run(b, recipe, choices, until, done, err);
+  }
+  HR_TRY(hr__generation_read(recipe, &generation, err));
   if (!generation.alone) model_stage(b, &model, &shape);
   generation_stage(b, &model, &generation);
   return built_run(b, recipe, choices, until, done, err);

@@ -8,6 +8,7 @@
 
 #include "data/packing.h"
 #include "data/source.h"
+#include "model/features.h"
 #include "model/generation.h"
 
 #define ACCUMULATION "training.gradient_accumulation"
@@ -152,11 +153,9 @@ static hr_status numbers_check(const hr_recipe *recipe, hr_error *err) {
   return HR_OK;
 }
 
-/* Where nothing is trained, a step is one token of each sequence. */
-static hr_status generation_shape(const hr_recipe *recipe, hr_training_shape *out, hr_error *err) {
-  hr_generation generation;
-  HR_TRY(hr__generation_read(recipe, &generation, err));
-  *out = (hr_training_shape){.batch = generation.batch,
+/* Where nothing is trained, a step is one token of each sequence, or one row of features. */
+static hr_training_shape untrained_shape(int64_t batch) {
+  return (hr_training_shape){.batch = batch,
                              .length = 1,
                              .accumulation = 1,
                              .accumulation_max = 1,
@@ -164,12 +163,22 @@ static hr_status generation_shape(const hr_recipe *recipe, hr_training_shape *ou
                              .n_schedule = 1,
                              .buckets = {1},
                              .n_buckets = 1};
+}
+
+static hr_status generation_shape(const hr_recipe *recipe, hr_training_shape *out, hr_error *err) {
+  hr_generation generation;
+  HR_TRY(hr__generation_read(recipe, &generation, err));
+  *out = untrained_shape(generation.batch);
   return HR_OK;
 }
 
 hr_status hr__training_shape(const hr_recipe *recipe, hr_training_shape *out, hr_error *err) {
   if (hr__generation_alone(recipe)) return generation_shape(recipe, out, err);
   HR_TRY(numbers_check(recipe, err));
+  if (hr__features_alone(recipe)) {
+    *out = untrained_shape(hr__recipe_int(recipe, "training.batch_size"));
+    return HR_OK;
+  }
   *out = (hr_training_shape){.batch = hr__recipe_int(recipe, "training.batch_size"),
                              .length = hr__recipe_int(recipe, "data.sequence_length"),
                              .accumulation = 1,

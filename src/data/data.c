@@ -296,6 +296,12 @@ hr_groups *hr__data_groups(hr_data *data) {
   return data->source->groups ? data->source->groups(data->parts[0].state) : NULL;
 }
 
+const hr_featured *hr__data_featured(const hr_data *data, bool eval, void **state) {
+  *state = data->parts[eval].state;
+  bool wanted = hr__field_named(&data->shape.fields[data->shape.n_buckets - 1], "features") != NULL;
+  return *state && wanted ? data->source->features : NULL;
+}
+
 /* A row without data: all padding. */
 static void row_clear(const hr_room *room) {
   for (int i = 0; i < room->fields->count; i++) {

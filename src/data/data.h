@@ -78,6 +78,10 @@ hr_status hr__data_judge(const hr_data *data, const float *points, int64_t width
  * is read meanwhile, and that what was read before is read again (hr__reader_forget). */
 hr_groups *hr__data_groups(hr_data *data);
 
+/* Features that samples are filled from, where the fields have any (featured.h), of the part that is trained on or,
+ * with `eval`, of that of data.eval_path; NULL: it reads none. *state is what its functions take. */
+const hr_featured *hr__data_featured(const hr_data *data, bool eval, void **state);
+
 /* Elements of a field that are not 0, in the rows of a micro-batch that hold data. Reads these rows, into room of its
  * own: by one thread. */
 hr_status hr__data_count(const hr_data *data, const hr_micro *micro, int field, int64_t *out, hr_error *err);

@@ -13,4 +13,8 @@ extern const hr_key_table hr_sensors_keys;  /* sensors_settings.c: data.sensors.
 extern const hr_key_table hr_taxonomy_keys; /* taxonomy_draw.c: data.taxonomy.* */
 extern const hr_key_table hr_video_keys;    /* video_settings.c: data.max_frames, data.video.* */
 
+/* Whether what a frozen part of the model makes of samples is made once: false, true, auto, or make, and nothing else
+ * is (model/features.h). */
+#define HR_CACHE_FEATURES "data.cache_features"
+
 #endif

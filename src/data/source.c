@@ -41,10 +41,10 @@ static const hr_key keys[] = {
     {.path = "data.buckets",
      .type = HR_KEY_TREE,
      .example = "[64, 128, 256]",
-     .meaning =
-         "sources lines, rows, taxonomy, sensors and events: lengths to which samples are padded, ascending up to "
-         "sequence_length; one "
-         "unless given"},
+     .meaning = "sources lines, rows, taxonomy, sensors, events and video: lengths to which samples are padded, "
+                "ascending up to "
+                "sequence_length; one "
+                "unless given"},
     {.path = "data.packing",
      .type = HR_KEY_BOOL,
      .fallback = "false",

@@ -10,6 +10,7 @@
 #include "data/asked.h"
 #include "data/bytes.h"
 #include "data/confusion.h"
+#include "data/featured.h"
 #include "data/field.h"
 #include "data/files.h"
 #include "data/trace.h"
@@ -100,6 +101,7 @@ typedef struct hr_source {
   const hr_data_file *(*file)(const void *state, size_t number); /* (optional) what it reads; NULL: no more of them */
   /* (optional) What it takes to find samples again; nothing that grows with them without it. */
   hr_data_bytes (*bytes)(const void *state);
+  const hr_featured *features; /* (optional) */
   /* (optional) What tells its samples from others, where the file alone does not. */
   const hr_trace *(*trace)(const void *state);
 } hr_source;

@@ -1,9 +1,10 @@
 /* Source video: a sample is a caption with frames of its video. See video.h.
  *
  * Fields, of B samples with up to T frames of H x W pixels, n of which a sample has (what lies behind those is 0), and
- * L positions of text:
+ * L positions of text (T is at most L):
  *
- *   frames           u8  [B, T, H, W, 3]  RGB
+ *   frames           u8  [B, T, H, W, 3]  RGB; or
+ *   features         f32 [B, T, F]        what a frozen part makes of them (video_features.h)
  *   timestamps       f32 [B, T]           seconds from the beginning of the video
  *   frame_lengths    i32 [B]              n
  *   triggers         i32 [B, T]           1 within the segment of the caption
@@ -13,7 +14,7 @@
  *   caption_mask     u8  [B, L]           1 where there is a target
  *   placement        i32 [B, L]           of position t: L + t where frame t stands, else t
  */
-#include "data/video.h"
+#include "data/video_features.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@
 enum { FRAMES_AXIS = 1, HEIGHT_AXIS = 2, WIDTH_AXIS = 3 };
 
 typedef struct videos {
-  hr_videos of;
+  hr_videos of; /* the first: hr_video_featured takes it for the state */
   char remark[1024];
 } videos;
 
@@ -32,23 +33,27 @@ static void video_close(void *state) {
     hr__free((void *)v->files[i].times);
     hr__free((void *)v->files[i].cache);
   }
+  hr__video_features_close(v);
   hr__data_file_close(&v->file);
   hr__ids_fini(&v->ids);
   hr__arena_fini(&v->arena);
   hr__free(state);
 }
 
+/* Whether a field is of frames as the data has them. */
+static bool frames_agree(const hr_video_settings *s, const hr_field *field) {
+  const hr_desc *desc = &field->desc;
+  if (strcmp(field->name, "features") == 0) return desc->rank == 3 && desc->dim[FRAMES_AXIS] == s->frames;
+  return strcmp(field->name, "frames") == 0 && desc->rank == 5 && desc->dtype == HR_U8 &&
+         desc->dim[FRAMES_AXIS] == s->frames && desc->dim[HEIGHT_AXIS] == s->height &&
+         desc->dim[WIDTH_AXIS] == s->width;
+}
+
 /* What of the request's fields the data must agree with. */
 static hr_status fields_check(const hr_videos *v, const hr_source_request *request, hr_error *err) {
   const hr_fields *fields = request->fields;
-  for (int i = 0; i < fields->count; i++) {
-    const hr_desc *desc = &fields->list[i].desc;
-    if (strcmp(fields->list[i].name, "frames") != 0 || desc->rank != 5 || desc->dtype != HR_U8 ||
-        desc->dim[FRAMES_AXIS] != v->settings.frames || desc->dim[HEIGHT_AXIS] != v->settings.height ||
-        desc->dim[WIDTH_AXIS] != v->settings.width || hr__field_for(fields, HR_FOR_TOKENS) < 0)
-      continue;
-    return HR_OK;
-  }
+  for (int i = 0; i < fields->count; i++)
+    if (frames_agree(&v->settings, &fields->list[i]) && hr__field_for(fields, HR_FOR_TOKENS) >= 0) return HR_OK;
   return hr__recipe_fail(request->recipe, "data.source", "choose another data.source", err,
                          "source video gives frames of videos and tokens, which this model does not take");
 }
@@ -164,6 +169,12 @@ static hr_status pixels_put(const filling *f, uint8_t *to, hr_error *err) {
   return hr__clip_pixels(f->v, f->clip, f->window, to, err);
 }
 
+static hr_status features_put(const filling *f, size_t bytes, float *to, hr_error *err) {
+  size_t used = bytes / (size_t)f->room * (size_t)f->window.count;
+  memset((char *)to + used, 0, bytes - used);
+  return hr__clip_features(f->v, f->clip, f->window, to, err);
+}
+
 /* Number of the caption's token that position t has as its target; outside of 0..targets - 1: none. */
 static int64_t target_at(const filling *f, int64_t t) {
   return t - f->window.count + 1;
@@ -188,6 +199,7 @@ static void text_put(const filling *f, const hr_field *field, void *to) {
 
 static hr_status field_put(const filling *f, const hr_field *field, void *to, hr_error *err) {
   if (strcmp(field->name, "frames") == 0) return pixels_put(f, to, err);
+  if (strcmp(field->name, "features") == 0) return features_put(f, hr__field_sample_bytes(field), to, err);
   if (strcmp(field->name, "timestamps") == 0)
     times_put(f, to);
   else if (strcmp(field->name, "triggers") == 0)
@@ -208,7 +220,7 @@ static hr_status sample_fill(const hr_videos *v, const hr_clip *clip, bool capti
   filling f = {.v = v,
                .clip = clip,
                .window = hr__clip_window(v, clip),
-               .room = v->settings.frames,
+               .room = hr__video_room(v->settings.frames, room->length),
                .length = room->length,
                .targets = captioned ? hr__clip_targets(v, clip) : 0};
   for (int i = 0; i < room->fields->count; i++)
@@ -276,26 +288,23 @@ static hr_data_bytes video_bytes(const void *state) {
   return (hr_data_bytes){.held = held, .making = (v->decoded ? HR_VIDEO_DECODING : 0) + v->ids.capacity * sizeof(int32_t)};
 }
 
-const hr_source hr_source_video = {
-    .name = "video",
-    .tokenizes = true,
-    .threaded = true,
-    .items_held = true,
-    .tokenizer = "model.parts.llm.path",
-    .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_TARGETS | 1u << HR_FOR_VALUES,
-    .open = video_open,
-    .close = video_close,
-    .samples = video_samples,
-    .held = video_held,
-    .length = video_length,
-    .targets = video_targets,
-    .remark = video_remark,
-    .fill = video_fill,
-    .ask = video_ask,
-    .items = video_items,
-    .item = video_item,
-    .judge = video_judge,
-    .file = video_file,
-    .bytes = video_bytes,
-    .trace = video_trace,
-};
+/* Positions that hold data: frames, and the caption behind them. */
+static hr_status video_scan(const void *state, hr_each_sample each, void *user, hr_error *err) {
+  (void)err;
+  for (uint64_t i = 0; i < video_samples(state); i++)
+    each(user, i, video_length(state, i));
+  return HR_OK;
+}
+
+#define COMMON                                                                                                         \
+  .name = "video", .tokenizes = true, .threaded = true, .items_held = true, .tokenizer = "model.parts.llm.path",       \
+  .purposes = 1u << HR_FOR_TOKENS | 1u << HR_FOR_TARGETS | 1u << HR_FOR_VALUES, .open = video_open,                    \
+  .close = video_close, .held = video_held, .length = video_length, .targets = video_targets, .remark = video_remark,  \
+  .fill = video_fill, .ask = video_ask, .items = video_items, .item = video_item, .judge = video_judge,                \
+  .file = video_file, .bytes = video_bytes, .trace = video_trace, .features = &hr_video_featured
+
+/* Each sample goes into the bucket of its positions, where there is room for as many frames, but no more than of any.
+ */
+static const hr_source in_buckets = {COMMON, .scan = video_scan};
+
+const hr_source hr_source_video = {COMMON, .in_buckets = &in_buckets, .samples = video_samples};

@@ -52,6 +52,8 @@ typedef struct hr_clip {
   bool bad;       /* and left out */
 } hr_clip;
 
+typedef struct hr_video_features hr_video_features; /* video_features.c */
+
 typedef struct hr_videos {
   hr_arena arena;
   hr_video_settings settings;
@@ -66,9 +68,10 @@ typedef struct hr_videos {
   uint64_t seed;
   hr_ids ids;      /* of all captions */
   int32_t end;     /* the token that ends one */
-  bool decoded;    /* a video was, just now */
+  bool decoded;    /* a video was by FFmpeg's libraries, just now */
   uint32_t *order; /* of samples: number of the clip; those held out last */
   size_t n_samples, n_held;
+  hr_video_features *features; /* of frames, in place of those; NULL: none yet */
 } hr_videos;
 
 /* video_settings.c. Frames, height and width of samples, by the recipe: data.max_frames, or, where that is null, what
@@ -76,6 +79,11 @@ typedef struct hr_videos {
 hr_status hr__video_shape(const hr_recipe *recipe, int64_t *frames, int64_t *height, int64_t *width, hr_error *err);
 hr_status hr__video_settings(const hr_recipe *recipe, const char *key, hr_arena *arena, hr_video_settings *out,
                              hr_error *err);
+
+/* Frames that samples of so many positions have room for. */
+static inline int64_t hr__video_room(int64_t frames, int64_t length) {
+  return frames < length ? frames : length;
+}
 
 /* Clips and the files they are about. Frames of all that have captions, by several threads, with the same result
  * whatever their number. */
@@ -98,7 +106,9 @@ hr_window hr__clip_window(const hr_videos *v, const hr_clip *clip);
 float hr__clip_time(const hr_videos *v, const hr_clip *clip, int64_t frame);
 /* Of frames [first, first + count): 1 where the segment is. Returns how many are. */
 int64_t hr__clip_triggers(const hr_videos *v, const hr_clip *clip, hr_window window, int32_t *to);
-/* The pixels of them. */
+/* The pixels of frames of a video, and of a clip's. */
+hr_status hr__video_pixels(const hr_videos *v, const hr_video_file *video, hr_window window, uint8_t *to,
+                           hr_error *err);
 hr_status hr__clip_pixels(const hr_videos *v, const hr_clip *clip, hr_window window, uint8_t *to, hr_error *err);
 
 /* video_shapes.c: makes clip `number`: what appears, and when; and paints a frame of it. */

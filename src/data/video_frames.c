@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "data/frames.h"
+#include "data/row_text.h"
 #include "data/video.h"
 
 /* How many frames are of use: up to the end of the last segment, and a whole sample at least. */
@@ -66,9 +67,9 @@ static hr_status clips_check(hr_videos *v, hr_error *err) {
     double last = (double)file->times[file->frames - 1];
     if (clip->start <= last + 1 / v->settings.fps) continue;
     hr_error why = {0};
-    char place[4200];
+    char place[HR_ROW_PLACE];
     clip->bad = true;
-    snprintf(place, sizeof place, "%.4000s:%" PRIu64, v->settings.captions, clip->line);
+    hr__row_place(v->settings.captions, clip->line, place);
     hr__fail(&why, HR_BAD_INPUT, place, "mend start_time",
              "the segment begins at %g s, but the last frame of %s is shown at %g s", clip->start, clip->video, last);
     HR_TRY(hr__bad_row(&v->bad_captions, &why, err));
@@ -130,14 +131,9 @@ static size_t frame_bytes(const hr_video_settings *s) {
   return (size_t)(s->height * s->width * 3);
 }
 
-hr_status hr__clip_pixels(const hr_videos *v, const hr_clip *clip, hr_window window, uint8_t *to, hr_error *err) {
+hr_status hr__video_pixels(const hr_videos *v, const hr_video_file *video, hr_window window, uint8_t *to,
+                           hr_error *err) {
   size_t bytes = frame_bytes(&v->settings);
-  if (v->settings.made > 0) {
-    for (int64_t i = 0; i < window.count; i++)
-      hr__shapes_paint(v, (uint64_t)(clip - v->clips), window.first + i, to + (size_t)i * bytes);
-    return HR_OK;
-  }
-  const hr_video_file *video = &v->files[clip->file];
   hr_data_file file;
   hr_status status = hr__data_file_at(video->cache, &file, err);
   if (status == HR_OK)
@@ -145,4 +141,14 @@ hr_status hr__clip_pixels(const hr_videos *v, const hr_clip *clip, hr_window win
         hr__data_file_read(&file, video->begin + (uint64_t)window.first * bytes, to, (size_t)window.count * bytes, err);
   hr__data_file_close(&file);
   return status;
+}
+
+hr_status hr__clip_pixels(const hr_videos *v, const hr_clip *clip, hr_window window, uint8_t *to, hr_error *err) {
+  size_t bytes = frame_bytes(&v->settings);
+  if (v->settings.made > 0) {
+    for (int64_t i = 0; i < window.count; i++)
+      hr__shapes_paint(v, (uint64_t)(clip - v->clips), window.first + i, to + (size_t)i * bytes);
+    return HR_OK;
+  }
+  return hr__video_pixels(v, &v->files[clip->file], window, to, err);
 }

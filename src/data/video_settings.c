@@ -16,9 +16,18 @@ static const hr_key keys[] = {
      .type = HR_KEY_INT,
      .min = 1,
      .max = HR_VIDEO_FRAMES,
+     .choices = "auto",
      .quality = true,
-     .meaning = "source video: frames of a sample, at most; not given or null: as many as data.sequence_length holds "
-                "beside data.video.caption_length"},
+     .meaning =
+         "source video: frames of a sample, at most; not given or null: as many as data.sequence_length holds "
+         "beside data.video.caption_length; auto: as many as fit, up to that length, which is lowered with them"},
+    {.path = HR_CACHE_FEATURES,
+     .type = HR_KEY_CHOICE,
+     .choices = "false|true|auto|make",
+     .fallback = "false",
+     .meaning = "source video: true: what a frozen backbone makes of frames is made once, before training, kept in the "
+                "cache folder and read in place of frames; auto: where the backbone is frozen; make: only that (what "
+                "is planned for it)"},
     {.path = SECTION ".fps",
      .type = HR_KEY_FLOAT,
      .fallback = "3",
@@ -67,7 +76,7 @@ const hr_key_table hr_video_keys = {keys, sizeof keys / sizeof *keys};
 hr_status hr__video_shape(const hr_recipe *recipe, int64_t *frames, int64_t *height, int64_t *width, hr_error *err) {
   *height = hr__recipe_int(recipe, SECTION ".height");
   *width = hr__recipe_int(recipe, SECTION ".width");
-  if (hr__recipe_has(recipe, "data.max_frames")) {
+  if (hr__recipe_has(recipe, "data.max_frames") && !hr__recipe_is_word(recipe, "data.max_frames")) {
     *frames = hr__recipe_int(recipe, "data.max_frames");
     return HR_OK;
   }

@@ -2,12 +2,14 @@
 #include "fit/knobs.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fit/coupling.h"
 #include "fit/sites.h"
+#include "model/generation.h"
 
 #define BATCH        "training.batch_size"
 #define ACCUMULATION "training.gradient_accumulation"
@@ -17,6 +19,8 @@
 #define KIND         "training.optimizer.kind"
 #define SPLIT        "memory.split"
 #define NEGATIVES    "data.taxonomy.n_negatives"
+#define FRAMES       "data.max_frames"
+#define CAPTION      "data.video.caption_length"
 #define RANK         "adapters.rank" /* of the model, or of a part */
 
 enum { CHOICES = 64, LENGTH_LEAST = 128, LENGTH_MOST = 8192, BATCH_MOST = 512 };
@@ -93,6 +97,13 @@ static hr_status numbers_add(finding *f, const char *path, bool by_hand, const i
   return words_add(f, path, by_hand, texts, count);
 }
 
+/* The knob of a key that was opened before; NULL: it is not. */
+static const hr_knob *listed(const finding *f, const char *path) {
+  for (size_t i = 0; i < f->count; i++)
+    if (strcmp(f->knobs[i].path, path) == 0) return &f->knobs[i];
+  return NULL;
+}
+
 /* All divisors of the effective batch, largest first: of equal seconds the one with fewer micro-batches. They come in
  * pairs, the smaller one of each at most the root. */
 static hr_status divisors_add(finding *f, int64_t effective, bool by_hand) {
@@ -141,6 +152,30 @@ static hr_status length_add(finding *f, const char *path, bool by_hand) {
     numbers[count++] = length;
   if (count == 0) numbers[count++] = longest;
   return numbers_add(f, path, by_hand, numbers, count);
+}
+
+/* As many frames as there is room for beside a caption, where the length is open: up to the one that is written, or the
+ * longest of the model, in steps of the same ratio. */
+static hr_status frames_lengths(finding *f, bool by_hand) {
+  bool open = hr__recipe_word_is(f->recipe, LENGTH, "auto");
+  int64_t least = hr__recipe_int(f->recipe, CAPTION) + 1, longest = hr__generation_positions(f->recipe);
+  int64_t most = !open ? hr__recipe_int(f->recipe, LENGTH) : longest < LENGTH_MOST ? longest : LENGTH_MOST;
+  int64_t numbers[CHOICES];
+  size_t count = 0;
+  double ratio = pow((double)least / (double)most, 1.0 / (CHOICES - 1));
+  for (int k = 0; k < CHOICES && most > least; k++) {
+    int64_t number = (int64_t)((double)most * pow(ratio, k));
+    if (number >= least && (count == 0 || number < numbers[count - 1])) numbers[count++] = number;
+  }
+  if (count == 0) numbers[count++] = most; /* it says itself why it is too short */
+  return numbers_add(f, LENGTH, by_hand, numbers, count);
+}
+
+/* It follows from the length, which is opened in its place unless a list has opened it. */
+static hr_status frames_add(finding *f, const char *path, bool by_hand) {
+  static const char *const none[] = {"null"};
+  HR_TRY(words_add(f, path, by_hand, none, 1));
+  return listed(f, LENGTH) ? HR_OK : frames_lengths(f, by_hand);
 }
 
 /* Powers of two and their halves more, the largest first. */
@@ -211,11 +246,12 @@ typedef struct outer_key {
   const hr_technique_key *technique;
 } outer_key;
 
-enum { NUMBERS = 4, OUTER_MOST = NUMBERS + 1 + HR_MODEL_PARTS + HR_SITES };
+enum { NUMBERS = 5, OUTER_MOST = NUMBERS + 1 + HR_MODEL_PARTS + HR_SITES };
 
 static size_t outer_keys(const hr_recipe *recipe, outer_key out[OUTER_MOST]) {
   static const outer_key numbers[NUMBERS] = {{BATCH, .add = batch_add},
                                              {ACCUMULATION, .add = accumulation_add},
+                                             {FRAMES, .add = frames_add},
                                              {LENGTH, .add = length_add},
                                              {NEGATIVES, .add = negatives_add}};
   hr_model_parts parts;
@@ -261,7 +297,7 @@ static bool samples_apart(const finding *f) {
 static bool opened_by_all(const finding *f, const outer_key *key) {
   const char *path = key->path;
   if (!f->all || key->of_part || hr__recipe_given(f->recipe, path)) return false;
-  if (strcmp(path, LENGTH) == 0 || strcmp(path, NEGATIVES) == 0 || strstr(path, RANK) ||
+  if (strcmp(path, LENGTH) == 0 || strcmp(path, FRAMES) == 0 || strcmp(path, NEGATIVES) == 0 || strstr(path, RANK) ||
       strcmp(path, ACCUMULATION) == 0)
     return false;
   if (strcmp(path, BATCH) == 0)
@@ -296,13 +332,6 @@ static hr_status lists_add(finding *f) {
                .path = lists[i].path, .choices = lists[i].choices, .n_choices = lists[i].n_choices, .by_hand = true}));
   }
   return HR_OK;
-}
-
-/* The knob of a key that a list has opened; NULL: none has. */
-static const hr_knob *listed(const finding *f, const char *path) {
-  for (size_t i = 0; i < f->count; i++)
-    if (strcmp(f->knobs[i].path, path) == 0) return &f->knobs[i];
-  return NULL;
 }
 
 static bool knob_has(const hr_knob *knob, const char *choice) {

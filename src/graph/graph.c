@@ -25,7 +25,7 @@ const char *hr_program_kind_name(hr_program_kind kind) {
       [HR_PROGRAM_MICRO_NEXT] = "micro_next",
       [HR_PROGRAM_UPDATE] = "update",
       [HR_PROGRAM_EVAL] = "eval",
-      [HR_PROGRAM_EMBED] = "embed",
+      [HR_PROGRAM_FEATURES] = "features",
       [HR_PROGRAM_GENERATE] = "generate",
   };
   return names[kind];

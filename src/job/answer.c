@@ -233,6 +233,15 @@ static json_t *torch_json(const hr_job *job) {
   return NULL;
 }
 
+/* How features that training reads from the cache are made before it; null where it reads none. */
+static json_t *features_json(const hr_job *making) {
+  if (!making) return json_null();
+  return json_pack("{s:b, s:I, s:I, s:I, s:f}", "fits", (int)making->verdict.fits, "peak_bytes",
+                   (json_int_t)making->plan->tiers[HR_TIER_DEVICE].peak_bytes, "host_bytes",
+                   (json_int_t)making->plan->tiers[HR_TIER_HOST].peak_bytes, "rows", (json_int_t)making->shape.batch,
+                   "seconds", making->plan->step_seconds);
+}
+
 /* What this command adds to the report of the plan. */
 static int answer_extend(json_t *answer, const hr_job *job) {
   json_t *device = json_object_get(answer, "device");
@@ -241,6 +250,7 @@ static int answer_extend(json_t *answer, const hr_job *job) {
   failed |= json_object_set_new(answer, "samples_per_second", json_real(hr__answer_samples_per_second(job)));
   failed |= json_object_set_new(answer, "tokens_per_second", json_real(hr__answer_tokens_per_second(job)));
   failed |= json_object_set_new(answer, "torch", torch_json(job));
+  failed |= json_object_set_new(answer, "features", features_json(job->features));
   failed |= json_object_set_new(answer, "techniques", techniques_json(job));
   failed |= json_object_set_new(answer, "owners", owners_json(job));
   failed |= json_object_set_new(answer, "ladder", ladder_json(job));

@@ -13,6 +13,7 @@
 #include "job/engine_plan.h"
 #include "job/loadable.h"
 #include "job/settings.h"
+#include "model/features.h"
 #include "model/generation.h"
 #include "plan/memory.h"
 
@@ -213,6 +214,27 @@ static hr_status job_open(const hr_job_source *source, bool all, hr_effort effor
   return HR_OK;
 }
 
+/* The job that makes features: frames of the source's data, as many at a time as is fastest and fits. */
+static hr_status features_open(hr_job *job, hr_error *err) {
+  static const char *const own[] = {"data.cache_features=make",
+                                    "training.batch_size=[64, 32, 16, 8, 4, 2, 1]",
+                                    "training.gradient_accumulation=null",
+                                    "training.effective_batch=null",
+                                    "data.buckets=null",
+                                    "memory.checkpoint=none",
+                                    "memory.split=null",
+                                    "memory.offload=null"};
+  enum { OWN = sizeof own / sizeof *own };
+  const hr_job_source *source = &job->source;
+  if (job->torch || !hr__source_of(job->recipe)->features || !hr__features_cached(job->recipe)) return HR_OK;
+  const char **all = hr__arena_array(&job->arena, source->n_overrides + OWN, sizeof *all);
+  if (!all) return hr__nomem(err);
+  memcpy(all, source->overrides, source->n_overrides * sizeof *all);
+  memcpy(all + source->n_overrides, own, sizeof own);
+  hr_job_source making = {source->path, all, source->n_overrides + OWN};
+  return job_open(&making, false, HR_EFFORT_RUN, &job->facts, NULL, &job->features, err);
+}
+
 hr_status hr__job_open(const hr_job_source *source, hr_job **out, hr_error *err) {
   return hr__job_open_watched(source, false, NULL, out, err);
 }
@@ -223,11 +245,20 @@ hr_status hr__job_open_all(const hr_job_source *source, hr_job **out, hr_error *
 
 hr_status hr__job_open_watched(const hr_job_source *source, bool all, const hr_job_watch *watch, hr_job **out,
                                hr_error *err) {
-  return job_open(source, all, HR_EFFORT_RUN, NULL, watch, out, err);
+  hr_job *job;
+  HR_TRY(job_open(source, all, HR_EFFORT_RUN, NULL, watch, &job, err));
+  hr_status status = features_open(job, err);
+  if (status != HR_OK) {
+    hr__job_close(job);
+    return status;
+  }
+  *out = job;
+  return HR_OK;
 }
 
 void hr__job_close(hr_job *job) {
   if (!job) return;
+  hr__job_close(job->features);
   hr__chosen_fini(&job->chosen);
   hr__search_fini(&job->search);
   hr__engine_fini(&job->run);
@@ -265,9 +296,19 @@ static hr_status preparing_fail(const hr_job *job, hr_error *err) {
                   hr__size_text(job->verdict.below_bytes[HR_TIER_HOST], budget));
 }
 
+static hr_status features_fail(const hr_job *job, hr_error *err) {
+  const hr_job *making = job->features;
+  char needs[HR_SIZE_TEXT], budget[HR_SIZE_TEXT];
+  return hr__fail(err, HR_NO_FIT, hr__recipe_name(job->recipe), "raise memory.budget, or leave data.cache_features out",
+                  "making features, of one frame at a time, needs %s on the %s, more than the budget of %s",
+                  hr__size_text(making->plan->tiers[making->verdict.tier].peak_bytes, needs),
+                  hr_tier_name(making->verdict.tier), hr__size_text(making->verdict.budget_bytes, budget));
+}
+
 hr_status hr__job_check(const hr_job *job, hr_error *err) {
   const hr_verdict *verdict = &job->verdict;
   bool disk = job->plan->tiers[HR_TIER_DISK].peak_bytes > 0;
+  if (verdict->fits && job->features && !job->features->verdict.fits) return features_fail(job, err);
   if (verdict->fits) return disk ? hr__memory_folder_check(job->recipe, err) : HR_OK;
   if (hr__verdict_below_least(verdict, job->plan)) return host_least_fail(job, err);
   if (verdict->preparing) return preparing_fail(job, err);

@@ -22,6 +22,7 @@ typedef struct hr_job_watch {
   void (*search)(void *user, const hr_search_state *state);
 } hr_job_watch;
 
+typedef struct hr_job hr_job;
 struct hr_job {
   hr_arena arena;
   hr_job_source given;  /* a copy, in the arena */
@@ -38,10 +39,10 @@ struct hr_job {
   const hr_plan *plan;
   hr_training_shape shape;
   hr_verdict verdict;
-  bool torch; /* PyTorch is to train: graph and plan cannot be run, and tell of `run` (job/engine_plan.h) */
+  hr_job *features; /* makes what training reads from the cache (model/features.h), before it; NULL: it reads none */
+  bool torch;       /* PyTorch is to train: graph and plan cannot be run, and tell of `run` (job/engine_plan.h) */
   hr_engine_run run;
 };
-typedef struct hr_job hr_job;
 
 /* Loads, compiles and plans. A plan over its budget is HR_OK: see `verdict` and hr__job_check. */
 hr_status hr__job_open(const hr_job_source *source, hr_job **out, hr_error *err);

@@ -68,6 +68,8 @@ hr_result hr_job_train(const hr_job *job, const hr_job_train_options *options, c
   if (status != HR_OK) return hr__api_result(status);
   hr_train_options train = {.recipe = job->recipe,
                             .plan = job->plan,
+                            .features_recipe = job->features ? job->features->recipe : NULL,
+                            .features_plan = job->features ? job->features->plan : NULL,
                             .device = device,
                             .out = given.out,
                             .begin = given.begin,
@@ -87,7 +89,11 @@ hr_result hr_job_profile(const hr_job *job, int steps, char **json, hr_error *er
   hr_status status = hr__job_check(job, error);
   if (status == HR_OK) status = hr__job_device(job, &device, error);
   if (status != HR_OK) return hr__api_result(status);
-  hr_train_options train = {.recipe = job->recipe, .plan = job->plan, .device = device};
+  hr_train_options train = {.recipe = job->recipe,
+                            .plan = job->plan,
+                            .features_recipe = job->features ? job->features->recipe : NULL,
+                            .features_plan = job->features ? job->features->plan : NULL,
+                            .device = device};
   hr_profile profile = {0};
   hr_times times = {0};
   hr_arena arena;

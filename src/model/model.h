@@ -72,6 +72,16 @@ typedef struct hr_part_declared {
   const char *family; /* where neither the recipe nor a checkpoint names one; NULL: one of them must */
 } hr_part_declared;
 
+/* A frozen part whose results of a sample never change, so that they may be made once, before training, and be read
+ * in place of what they are made of (features.h). */
+typedef struct hr_model_features {
+  const char *part;
+  bool (*cached)(const hr_model_part *whole); /* whether the recipe has it so */
+  /* What `rows` rows are made of, as one field, and the rows: [rows, numbers]. */
+  hr_field (*field)(const hr_model_part *whole, int64_t rows);
+  hr_id (*make)(hr_builder *b, const hr_model_part *whole, const hr_model_batch *batch);
+} hr_model_features;
+
 enum { HR_FAMILY_TABLES = 8, HR_TENSOR_NAME = 256 };
 
 /* Tensors of a checkpoint that no parameter is read from. */
@@ -118,6 +128,7 @@ struct hr_model {
    * width], from the fields of a sample. What follows the prompt are tokens of that part alone. */
   const char *speaker;
   hr_id (*prompt)(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch);
+  const hr_model_features *features; /* (optional) of a model of parts */
   const char *head; /* its linear module: neither adapted nor quantized, as where it stands in the loss */
   /* (optional) Emits the forward pass in f32 (the precision pass gives the types) into the builder's current program;
    * returns the loss (f32 [1]), HR_NONE after an error. Parameters are declared by name, so that several programs share

@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "model/backbone.h"
+#include "model/features.h"
 #include "model/greedy.h"
 #include "model/losses.h"
 #include "model/parts.h"
@@ -40,14 +41,16 @@ static int64_t vocabulary(const hr_model_part *whole) {
 }
 
 static void fields(const hr_model_part *whole, const hr_field_shape *shape, hr_fields *out) {
-  hr_video_caption m = hr__video_caption_read(whole);
+  hr_video_caption m = hr__video_caption_of(whole, shape->length);
   int64_t b = shape->batch, l = shape->length, t = m.sizes.frames, words = vocabulary(whole);
   hr_desc text = hr__desc2(HR_I32, b, l), of_frames = hr__desc2(HR_U8, b, t);
+  hr_field frames = {
+      .name = "frames", .purpose = HR_FOR_VALUES, .desc = {HR_U8, 5, {b, t, m.height, m.image_width, 3}}, .bound = 256};
+  hr_model_part backbone = hr__part_find(whole, HR_VIDEO_BACKBONE);
+  hr_field features = {
+      .name = "features", .purpose = HR_FOR_VALUES, .desc = hr__desc3(HR_F32, b, t, hr__backbone_features(&backbone))};
   const hr_field list[] = {
-      {.name = "frames",
-       .purpose = HR_FOR_VALUES,
-       .desc = {HR_U8, 5, {b, t, m.height, m.image_width, 3}},
-       .bound = 256},
+      hr__video_features_cached(whole) ? features : frames,
       {.name = "timestamps", .purpose = HR_FOR_VALUES, .desc = hr__desc2(HR_F32, b, t)},
       {.name = "frame_lengths",
        .purpose = HR_FOR_VALUES,
@@ -70,14 +73,34 @@ static void fields(const hr_model_part *whole, const hr_field_shape *shape, hr_f
     hr__field_add(out, list[i]);
 }
 
+/* Features alone: rows are frames of any video. */
+static hr_field frame_field(const hr_model_part *whole, int64_t rows) {
+  hr_video_caption m = hr__video_caption_read(whole);
+  return (hr_field){
+      .name = "frames", .purpose = HR_FOR_VALUES, .desc = {HR_U8, 4, {rows, m.height, m.image_width, 3}}, .bound = 256};
+}
+
+static hr_id frames_see(hr_builder *b, const hr_model_part *whole, const hr_model_batch *batch) {
+  hr_model_part backbone = hr__part_find(whole, HR_VIDEO_BACKBONE);
+  return hr__part_body(b, &backbone, hr__batch_field(batch, "frames"), batch);
+}
+
+static const hr_model_features features = {
+    .part = HR_VIDEO_BACKBONE, .cached = hr__video_features_cached, .field = frame_field, .make = frames_see};
+
 /* [B, T, F] of the batch's frames. */
 static hr_id seen(hr_builder *b, const hr_model_part *whole, const hr_video_caption *m, const hr_model_batch *batch) {
   hr_model_part backbone = hr__part_find(whole, HR_VIDEO_BACKBONE);
-  int64_t rows = batch->batch * m->sizes.frames;
-  hr_id x = hr__reshape(b, hr__batch_field(batch, "frames"), 4, (const int64_t[]){rows, m->height, m->image_width, 3});
-  x = hr__part_body(b, &backbone, x, batch);
+  int64_t rows = batch->batch * m->sizes.frames, width = hr__backbone_features(&backbone);
+  hr_id x = hr__batch_field(batch, "features");
+  if (x != HR_NONE) {
+    x = hr__reshape(b, x, 2, (const int64_t[]){rows, width});
+  } else {
+    x = hr__reshape(b, hr__batch_field(batch, "frames"), 4, (const int64_t[]){rows, m->height, m->image_width, 3});
+    x = hr__part_body(b, &backbone, x, batch);
+  }
   hr__block_begin(b, "visual_encoder");
-  x = hr__video_features(b, &m->sizes, x, hr__backbone_features(&backbone));
+  x = hr__video_features(b, &m->sizes, x, width);
   hr__block_end(b);
   return hr__reshape(b, x, 3, (const int64_t[]){batch->batch, m->sizes.frames, m->sizes.feature});
 }
@@ -125,7 +148,7 @@ static hr_id placed(hr_builder *b, const hr_model_part *whole, const hr_video_ca
 }
 
 static hr_id prompt(hr_builder *b, const hr_model_part *whole, const hr_model_batch *batch) {
-  hr_video_caption m = hr__video_caption_read(whole);
+  hr_video_caption m = hr__video_caption_of(whole, batch->length);
   return placed(b, whole, &m, batch, seen(b, whole, &m, batch));
 }
 
@@ -156,7 +179,7 @@ static void points_put(hr_builder *b, const hr_video_caption *m, hr_id z) {
 }
 
 static hr_id forward(hr_builder *b, const hr_model_part *whole, const hr_model_batch *batch) {
-  hr_video_caption m = hr__video_caption_read(whole);
+  hr_video_caption m = hr__video_caption_of(whole, batch->length);
   hr_model_part decoder = hr__part_find(whole, HR_VIDEO_DECODER);
   hr_id x = seen(b, whole, &m, batch), z = trigger_of(b, &m, batch, x);
   if (b->status != HR_OK) return HR_NONE;
@@ -180,6 +203,7 @@ const hr_model hr_model_video_caption = {
     .n_parts = sizeof parts / sizeof *parts,
     .check = hr__video_caption_check,
     .forward = forward,
+    .features = &features,
     .speaker = HR_VIDEO_DECODER,
     .prompt = prompt,
     .vocabulary = vocabulary,

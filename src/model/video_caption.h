@@ -21,6 +21,10 @@ typedef struct hr_video_caption {
 
 extern const hr_key_table hr_video_caption_keys;
 hr_video_caption hr__video_caption_read(const hr_model_part *whole);
+/* The same for samples of so many positions (data.buckets). */
+hr_video_caption hr__video_caption_of(const hr_model_part *whole, int64_t length);
+/* Whether features of frames come from the cache (data.cache_features). */
+bool hr__video_features_cached(const hr_model_part *whole);
 hr_status hr__video_caption_check(const hr_model_part *whole, hr_error *err);
 
 #endif

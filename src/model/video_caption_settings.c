@@ -1,6 +1,7 @@
 /* Settings of the video model under model.config, and their checks. */
 #include <inttypes.h>
 
+#include "data/keys.h"
 #include "data/video.h"
 #include "model/backbone.h"
 #include "model/parts.h"
@@ -65,6 +66,49 @@ hr_video_caption hr__video_caption_read(const hr_model_part *whole) {
   return m;
 }
 
+hr_video_caption hr__video_caption_of(const hr_model_part *whole, int64_t length) {
+  hr_video_caption m = hr__video_caption_read(whole);
+  m.sizes.frames = hr__video_room(m.sizes.frames, length);
+  return m;
+}
+
+/* Why features of frames would change while the rest is trained, and what to do about it; false: they do not. */
+static bool features_change(const hr_model_part *backbone, const hr_scope *whole, const char **why,
+                            const char **remedy) {
+  char path[HR_SCOPE_PATH];
+  const hr_scope *s = hr__scope_has(&backbone->scope, "train") ? &backbone->scope : whole;
+  bool frozen = hr__scope_has(s, "train") && hr__recipe_word_is(s->recipe, hr__scope_path(s, "train", path), "none");
+  *why = "has adapters";
+  *remedy = "leave them out, or data.cache_features";
+  if (hr__scope_given(&backbone->scope, "adapters")) return true;
+  *why = "is trained";
+  *remedy = "set model.parts.visual.train: none, or leave data.cache_features out";
+  if (!frozen) return true;
+  *why = "has norms that go by the batch";
+  *remedy = "set model.parts.visual.config.batch_norm: eval, or leave data.cache_features out";
+  return hr__backbone_read(backbone).by_batch;
+}
+
+bool hr__video_features_cached(const hr_model_part *whole) {
+  const char *why, *remedy;
+  const hr_recipe *recipe = whole->scope.recipe;
+  hr_model_part backbone = hr__part_find(whole, HR_VIDEO_BACKBONE);
+  if (hr__recipe_word_is(recipe, HR_CACHE_FEATURES, "true")) return true;
+  return hr__recipe_word_is(recipe, HR_CACHE_FEATURES, "auto") &&
+         !features_change(&backbone, &whole->scope, &why, &remedy);
+}
+
+static hr_status features_check(const hr_model_part *whole, hr_error *err) {
+  const char *why, *remedy;
+  const hr_recipe *recipe = whole->scope.recipe;
+  hr_model_part backbone = hr__part_find(whole, HR_VIDEO_BACKBONE);
+  if (!hr__recipe_word_is(recipe, HR_CACHE_FEATURES, "true") ||
+      !features_change(&backbone, &whole->scope, &why, &remedy))
+    return HR_OK;
+  return hr__recipe_fail(recipe, HR_CACHE_FEATURES, remedy, err,
+                         "features of frames cannot be made once: the backbone %s, so they change", why);
+}
+
 static hr_status backbone_check(const hr_model_part *whole, hr_error *err) {
   hr_model_part part = hr__part_find(whole, HR_VIDEO_BACKBONE);
   if (hr__is_backbone(part.model)) return HR_OK;
@@ -76,6 +120,7 @@ hr_status hr__video_caption_check(const hr_model_part *whole, hr_error *err) {
   const hr_scope *r = &whole->scope;
   int64_t frames, height, width, length = hr__recipe_int(r->recipe, "data.sequence_length");
   HR_TRY(backbone_check(whole, err));
+  HR_TRY(features_check(whole, err));
   HR_TRY(hr__part_writes(whole, HR_VIDEO_DECODER, err));
   HR_TRY(hr__video_shape(r->recipe, &frames, &height, &width, err));
   hr_video_caption m = hr__video_caption_read(whole);

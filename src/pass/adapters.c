@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "model/features.h"
 #include "model/stack.h"
 #include "op/linear.h"
 #include "op/lora_down.h"
@@ -126,6 +127,7 @@ static bool target_is_there(const hr_graph *g, const hr_model_parts *parts, size
 hr_status hr__targets_check(const hr_graph *g, const hr_model_parts *parts, size_t p, const char *key,
                             const char *const *targets, size_t count, hr_error *err) {
   char modules[256];
+  if (hr__part_left_out(parts, p, g)) return HR_OK;
   for (size_t t = 0; t < count; t++) {
     if (target_is_there(g, parts, p, targets[t])) continue;
     modules_list(g, parts, p, modules, sizeof modules);

@@ -3,7 +3,7 @@
  * model does. What is not trained is frozen: it has neither gradient nor state.
  */
 #include "base/text.h"
-#include "model/generation.h"
+#include "model/features.h"
 #include "pass/adapters.h"
 #include "pass/pass.h"
 
@@ -43,7 +43,7 @@ static hr_status patterns_check(const choosing *c, size_t p, hr_error *err) {
   char path[HR_SCOPE_PATH];
   const hr_scope *scope = &c->parts.part[p].scope;
   size_t count;
-  if (!hr__scope_has(scope, "train")) return HR_OK;
+  if (!hr__scope_has(scope, "train") || hr__part_left_out(&c->parts, p, c->g)) return HR_OK;
   if (hr__recipe_is_word(scope->recipe, hr__scope_path(scope, "train", path))) return HR_OK;
   const char *const *patterns = hr__recipe_texts(scope->recipe, path, &count);
   for (size_t i = 0; i < count; i++) {
@@ -61,7 +61,7 @@ static hr_status patterns_check(const choosing *c, size_t p, hr_error *err) {
 hr_status hr__pass_train(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
   (void)choices;
   choosing c = {.g = b->graph};
-  bool adapted = false, trained = false, alone = hr__generation_alone(recipe);
+  bool adapted = false, trained = false, alone = hr__untrained(recipe);
   hr__parts_read(recipe, &c.parts);
   for (size_t p = 0; p < c.parts.count; p++) {
     const hr_model_part *part = &c.parts.part[p];

@@ -2,7 +2,7 @@
 #include "pass/update.h"
 
 #include "base/text.h"
-#include "model/generation.h"
+#include "model/features.h"
 #include "op/adamw.h"
 #include "op/adamw8bit.h"
 #include "op/ema.h"
@@ -241,7 +241,7 @@ static hr_status in_backward_arrange(hr_graph *g, hr_id program, hr_id first, hr
 
 hr_status hr__pass_update(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
   (void)choices;
-  if (hr__generation_alone(recipe)) return HR_OK;
+  if (hr__untrained(recipe)) return HR_OK;
   hr_update_settings settings;
   HR_TRY(hr__update_read(recipe, b->graph, &settings, err));
   b->program = hr__graph_find_kind(b->graph, HR_PROGRAM_STEP);

@@ -104,7 +104,8 @@ double hr__program_runs(const hr_program *program, int64_t accumulation) {
   hr_program_kind kind = program->key.kind;
   if (program->key.bucket > 0) return 0;
   if (kind == HR_PROGRAM_MICRO_NEXT) return (double)(accumulation - 1);
-  return kind == HR_PROGRAM_STEP || kind == HR_PROGRAM_MICRO_FIRST || kind == HR_PROGRAM_UPDATE;
+  return kind == HR_PROGRAM_STEP || kind == HR_PROGRAM_MICRO_FIRST || kind == HR_PROGRAM_UPDATE ||
+         kind == HR_PROGRAM_FEATURES;
 }
 
 /* Where nothing is trained, a step is one token of each sequence: the program for the shortest samples. */

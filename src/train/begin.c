@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/work.h"
-#include "model/parts.h"
+#include "model/features.h"
 #include "model/weights.h"
 #include "train/session.h"
 
@@ -127,6 +127,7 @@ static hr_status averages_begin(hr_session *s, hr_error *err) {
 static hr_status sources_open(hr_session *s, sources *from, bool *any, hr_error *err) {
   for (size_t p = 0; p < from->parts.count; p++) {
     const hr_model_part *part = &from->parts.part[p];
+    if (hr__part_left_out(&from->parts, p, s->options->plan->graph)) continue;
     if (!from->frozen_only) HR_TRY(hr__peft_weights_open(part, s->options->plan->graph, &from->adapters[p], err));
     if (!hr__scope_has(&part->scope, "path") || hr__parts_weights(&from->parts, p) != p) continue;
     *any = true;

@@ -94,8 +94,8 @@ static hr_status list_add_data(setting_list *list, const hr_data *data, bool eva
 }
 
 hr_status hr__identity_list(const hr_recipe *recipe, const hr_data *data, const hr_training_shape *shape,
-                            const char *begun_from, hr_arena *arena, hr_run_setting **out, size_t *count,
-                            hr_error *err) {
+                            const char *begun_from, const char *features, hr_arena *arena, hr_run_setting **out,
+                            size_t *count, hr_error *err) {
   setting_list list = {.arena = arena};
   json_t *root = hr__recipe_json(recipe);
   hr_status status = root ? list_flatten(&list, recipe, "", root, err) : hr__nomem(err);
@@ -105,6 +105,7 @@ hr_status hr__identity_list(const hr_recipe *recipe, const hr_data *data, const 
   HR_TRY(list_add_data(&list, data, false, err));
   if (hr__data_own_eval(data)) HR_TRY(list_add_data(&list, data, true, err));
   if (*begun_from) HR_TRY(list_add(&list, "run.begun_from", begun_from, false, err));
+  if (*features) HR_TRY(list_add(&list, "run.features_of", features, false, err));
   *out = list.items;
   *count = list.count;
   return HR_OK;

@@ -9,10 +9,11 @@
 /* The closed recipe as path and JSON value, with the facts that paths stand for (length of the data, samples per step).
  * Strings live in `arena`. A setting that the saved run did not know may be there by default: defaults of new settings
  * keep what was. */
-/* begun_from: hash of the checkpoint whose weights the run began with; "". */
+/* begun_from: hash of the checkpoint whose weights the run began with; features: of what makes those that are read in
+ * place of what they are made of; or "". */
 hr_status hr__identity_list(const hr_recipe *recipe, const hr_data *data, const hr_training_shape *shape,
-                            const char *begun_from, hr_arena *arena, hr_run_setting **out, size_t *count,
-                            hr_error *err);
+                            const char *begun_from, const char *features, hr_arena *arena, hr_run_setting **out,
+                            size_t *count, hr_error *err);
 
 /* HR_USAGE with the first settings that differ, where they would change the training. Lengths, intervals, paths and
  * memory settings may change, and the micro-batch as long as the samples per step stay the same.

@@ -10,8 +10,10 @@
 #include "base/text.h"
 #include "base/work.h"
 #include "data/codec.h"
+#include "model/generation.h"
 #include "pass/update.h"
 #include "plan/memory.h"
+#include "train/features.h"
 
 /* Whether a program's inputs lie in a slot as its fields do. */
 static bool inputs_match(const hr_graph *graph, const hr_fields *fields, hr_id program) {
@@ -145,6 +147,16 @@ static hr_status memory_take(hr_session *s, const hr_run_options *options, hr_er
   return status;
 }
 
+/* What makes features takes its memory first, and gives it back. */
+static hr_status features_ready(hr_session *s, hr_error *err) {
+  const hr_plan *plan = s->options->features_plan;
+  if (plan) {
+    s->features_bytes = plan->tiers[HR_TIER_DEVICE].peak_bytes;
+    if (plan->facts.kind == HR_CPU) s->features_bytes += plan->tiers[HR_TIER_HOST].peak_bytes + s->data_bytes;
+  }
+  return hr__features_make(s, err);
+}
+
 static void tokens_made(void *user, uint64_t done, uint64_t all) {
   hr__work_bytes(user, "making tokens", done, all);
 }
@@ -190,6 +202,7 @@ static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   HR_TRY(data_bytes_check(s, err));
   hr_groups *groups = hr__data_groups(s->data);
   if (groups) HR_TRY(hr__groups_open(groups, points_width(s), err));
+  HR_TRY(features_ready(s, err));
   s->batches = (hr_batches){.shape = &s->shape, .epoch_rows = hr__data_epoch_rows(s->data)};
   schedule_read(s);
   hr_run_options options = {
@@ -207,20 +220,20 @@ hr_status hr__session_create(const hr_train_options *options, bool time_nodes, h
   return status;
 }
 
-static hr_status generating_build(hr_session *s, hr_error *err) {
+static hr_status untrained_build(hr_session *s, hr_error *err) {
   const hr_train_options *o = s->options;
   s->model = hr__model_whole(o->recipe);
   s->seed = (uint64_t)hr__recipe_int(o->recipe, "training.seed");
-  s->reading_bytes = reading_bytes_of(o, true);
+  if (hr__generation_alone(o->recipe)) s->reading_bytes = reading_bytes_of(o, true);
   hr_run_options options = {.folder = hr__memory_folder(o->recipe)};
   HR_TRY(memory_take(s, &options, err));
   HR_TRY(hr__tensors_create(s->run, NULL, &s->tensors, err));
   return hr__session_begin(s, err);
 }
 
-hr_status hr__session_create_generating(const hr_train_options *options, hr_session *session, hr_error *err) {
+hr_status hr__session_create_untrained(const hr_train_options *options, hr_session *session, hr_error *err) {
   *session = (hr_session){.options = options};
-  hr_status status = generating_build(session, err);
+  hr_status status = untrained_build(session, err);
   if (status != HR_OK) hr__session_destroy(session);
   return status;
 }
@@ -505,8 +518,9 @@ hr_status hr__session_eval(hr_session *s, int64_t step, double *loss, hr_error *
 uint64_t hr__session_planned_bytes(const hr_session *s) {
   const hr_plan *plan = s->options->plan;
   uint64_t bytes = plan->tiers[HR_TIER_DEVICE].peak_bytes;
+  if (plan->facts.kind == HR_CPU) bytes += plan->tiers[HR_TIER_HOST].peak_bytes + s->data_bytes;
+  if (bytes < s->features_bytes) bytes = s->features_bytes;
   if (plan->facts.kind != HR_CPU) return bytes;
-  bytes += plan->tiers[HR_TIER_HOST].peak_bytes + s->data_bytes;
   return bytes > s->reading_bytes ? bytes : s->reading_bytes;
 }
 

@@ -47,8 +47,10 @@ typedef struct hr_session {
   uint64_t reading_bytes; /* that the process may hold before its arenas are there: reading a tokenizer, finding samples
                            */
   uint64_t data_bytes;    /* by which samples are found, on the host beside the plan */
-  char base[HR_XXH_HEX];  /* hash of the frozen weights that came from model.path; empty: none did */
-  hr_id control;          /* value of the control block */
+  uint64_t features_bytes;   /* that it may hold before, while features are made */
+  char features[HR_XXH_HEX]; /* hash of what makes those that are read; empty: none are */
+  char base[HR_XXH_HEX];     /* hash of the frozen weights that came from model.path; empty: none did */
+  hr_id control;             /* value of the control block */
   struct {
     hr_driven first, next; /* of a bucket; `first` does the whole step where there is no update of its own */
   } micro[HR_PROGRAMS];
@@ -63,9 +65,9 @@ typedef struct hr_session {
 
 /* Checks settings, opens the data, takes the arenas. Weights are not there yet. */
 hr_status hr__session_create(const hr_train_options *options, bool time_nodes, hr_session *session, hr_error *err);
-/* The same for programs that generate and nothing else: no data is opened. Afterwards the weights are there: those of
- * model.path and of model.adapters.path. */
-hr_status hr__session_create_generating(const hr_train_options *options, hr_session *session, hr_error *err);
+/* The same for programs that generate, or make features, and nothing else: no data is opened. Afterwards the weights
+ * are there: those of model.path and of model.adapters.path. */
+hr_status hr__session_create_untrained(const hr_train_options *options, hr_session *session, hr_error *err);
 void hr__session_destroy(hr_session *session); /* also of one that failed half-way */
 
 /* begin.c: first weights, from model.path where it is given, else from the init rules and the seed. A run that is

@@ -22,6 +22,9 @@ typedef void (*hr_message_fn)(void *user, hr_message_kind kind, const char *text
 typedef struct hr_train_options {
   const hr_recipe *recipe;       /* closed: no `auto` left */
   const hr_plan *plan;           /* of the recipe's whole graph (hr__compile with until == NULL) */
+  /* Where features are read from the cache: recipe and plan of what makes them; else NULL. */
+  const hr_recipe *features_recipe;
+  const hr_plan *features_plan;
   hr_device *device;             /* open; of the kind the plan was made for */
   const char *out;               /* folder of the run; NULL: no log, no checkpoints */
   const char *begin;             /* folder of the run whose weights this one begins with (a stage before); NULL: none */

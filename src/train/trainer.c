@@ -49,8 +49,8 @@ static hr_status identity_make(trainer *t, hr_error *err) {
   hr_manifest *m = &t->manifest;
   m->seed = (int64_t)s->seed;
   memcpy(m->fingerprint, t->options->plan->fingerprint, sizeof m->fingerprint);
-  HR_TRY(hr__identity_list(t->options->recipe, s->data, &s->shape, s->handover.hash, &t->arena, &m->settings,
-                           &m->n_settings, err));
+  HR_TRY(hr__identity_list(t->options->recipe, s->data, &s->shape, s->handover.hash, s->features, &t->arena,
+                           &m->settings, &m->n_settings, err));
   HR_TRY(hr__settings_hash(m->settings, m->n_settings, m->recipe_hash, err));
   HR_TRY(hr__run_files(t->options->recipe, &s->tensors, &t->arena, &t->store.files, err));
   hr_groups *groups = hr__data_groups(s->data);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The video model: it learns what appears in videos that it has not seen, and when; what it holds is what was planned; recompute,
-offload and resuming change no bit; it says what it sees in a video of one's own; a real video is trained on; the recipes of its
+offload and resuming change no bit, and buckets no loss; it says what it sees in a video of one's own; a real video is trained on; the recipes of its
 guide are planned without data or weights, and written into the guide's config."""
 import json
 import os
@@ -90,6 +90,19 @@ def same_bits(path):
     check(resumed['weights_sha256'] == plain['weights_sha256'], 'resumed: other bits')
 
 
+def held(path):
+    """What is held is what was planned: backbones, precisions, frozen parts, frames in slices, features."""
+    short = ['training.batch_size=4', 'training.eval_every=null', 'data.video.made=16', 'data.video.height=64', 'data.video.width=64',
+             'data.max_frames=5', 'memory.budget=2GiB']
+    frozen = '{family: resnet50, train: none}'
+    for number, settings in enumerate((['model.parts.visual={family: resnet50}'], [f'model.parts.visual={frozen}', 'model.precision=bf16-mixed'],
+                                       ['model.parts.visual={family: efficientnet_b0}', 'memory.checkpoint=every-layer'],
+                                       ['model.parts.visual={family: resnet18}', 'memory.split={visual: 4}'],
+                                       [f'model.parts.visual={frozen}', 'data.cache_features=true'],
+                                       ['training.gradient_accumulation=2', 'training.optimizer.kind=adamw8bit', 'model.precision=bf16-mixed'])):
+        within(train(path(f'held{number}'), *short, *settings, steps=3), settings)
+
+
 def real(path):
     """A video of a Debian package is decoded and trained on."""
     os.makedirs(path('real'))
@@ -106,6 +119,32 @@ def real(path):
     check(all(0 <= value < 100 for value in losses.values()), str(losses))
 
 
+def buckets(path):
+    """Videos and captions of different lengths: padding less changes no loss."""
+    os.makedirs(path('lengths'))
+    rows = []
+    for number in range(12):
+        frames = 2 + number
+        painted(path(f'lengths/{number}.npy'), frames, 1, frames, (220, 40 * (number % 3), 40), 5 + number % 4)
+        rows.append({'video': str(number), 'start_time': 0.5, 'end_time': 0.5 * frames,
+                     'caption': ' '.join(['a', 'small', 'red', 'shape', 'appears'][:1 + number % 5])})
+    with open(path('lengths/captions.json'), 'w', encoding='utf-8') as file:
+        json.dump(rows, file)
+    fixed = [f'data.path={path("lengths")}', 'data.video.made=null', 'training.batch_size=1', 'training.eval_every=null',
+             'training.optimizer.lr=1e-12', 'model.parts.visual.config.batch_norm=eval']
+    lines = {}
+    for name, settings in (('padded', fixed), ('in_buckets', [*fixed, 'data.buckets=[6, 9, 12, 16]'])):
+        answer = train(path(name), *settings, steps=12)
+        within(answer, name)
+        with open(path(f'{name}/log.jsonl'), encoding='utf-8') as file:
+            lines[name] = [line for line in map(json.loads, file) if 'loss' in line]
+    for loss in ('loss', 'trigger', 'caption', 'smoothness'):
+        found = [sorted((line['losses'][loss] if loss != 'loss' else line['loss']) for line in lines[name])
+                 for name in ('padded', 'in_buckets')]
+        worst = max(abs(a - b) / max(abs(a), 1) for a, b in zip(*found))
+        check(len(found[0]) == len(found[1]) == 12 and worst <= 1e-6, f'{loss}: off by {worst:.1e}')
+
+
 def guide(path):
     for name, least, most in (('balanced', 3.3, 3.9), ('maximum-savings', 2.5, 3.1), ('maximum-performance', 9.5, 10.6)):
         recipe = os.path.join(RECIPES, f'001-{name}.yaml')
@@ -116,6 +155,15 @@ def guide(path):
     open_frames = run('plan', os.path.join(RECIPES, '001-balanced.yaml'), '--gpu', 'RTX 3070', '--set', 'training.batch_size=8', '--set',
                       'data.sequence_length=400', '--set', 'data.max_frames=[50, 100, 200, 300]', timeout=300).expect(0)
     check('data.max_frames=200' in open_frames.out, open_frames.out[:600])
+    arguments = [os.path.join(RECIPES, '001-balanced.yaml'), '--gpu', 'RTX 3070', '--set', 'training.batch_size=4', '--json']
+    largest = run('plan', *arguments, '--set', 'data.max_frames=null', '--largest', 'seq', timeout=300).expect(0).json()['value']
+    for length in ('auto', '2048'):
+        found = run('plan', *arguments, '--set', 'data.max_frames=auto', '--set', f'data.sequence_length={length}', timeout=300).expect(0)
+        settings = found.json()['settings']['data']
+        check(0.93 * largest < settings['sequence_length'] <= largest, f'{length}: {settings["sequence_length"]} of {largest}')
+        check(settings.get('max_frames') is None, str(settings))
+    short = run('plan', *arguments[:3], '--set', 'data.max_frames=auto', '--set', 'data.sequence_length=92')
+    check(short.code == 5 and 'no room for frames' in short.err, f'{short.code} {short.err}')
     config = ('data:\n  max_frames: 100  # null: no limit\nmodel:\n  llm:\n    dtype: "float32"\n'
               '    use_gradient_checkpointing: false\ntraining:\n  batch_size: 4\n  gradient_accumulation_steps: 8\n'
               '  use_mixed_precision: true\n')
@@ -135,6 +183,8 @@ with Folder() as folder:
     learns(path)
     sees(path)
     same_bits(path)
+    buckets(path)
+    held(path)
     if os.path.exists(REAL):
         real(path)
     else:

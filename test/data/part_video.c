@@ -9,7 +9,7 @@
 
 #include "data/keys.h"
 
-static hr_fields video_fields(void) {
+hr_fields video_fields(void) {
   enum { B = VIDEO_BATCH, T = VIDEO_FRAMES, L = VIDEO_LENGTH };
   hr_fields out = {.count = 0};
   const hr_field all[] = {
@@ -36,6 +36,12 @@ void video_places(video_batch *b, void *at[HR_FIELDS]) {
 }
 
 hr_status video_open(video_data *o, const char *path, const char *const *settings, bool eval, hr_error *err) {
+  hr_fields fields = video_fields();
+  return video_open_fields(o, path, settings, eval, &fields, err);
+}
+
+hr_status video_open_fields(video_data *o, const char *path, const char *const *settings, bool eval,
+                            const hr_fields *fields, hr_error *err) {
   static const char text[] = "data: { source: video, tokenizer: bytes, end_id: 0, sequence_length: 40, max_frames: 6,\n"
                              "        video: { fps: 2, height: 4, width: 5 } }\n";
   const hr_key_table tables[] = {hr_data_keys, hr_masking_keys, hr_video_keys};
@@ -49,13 +55,12 @@ hr_status video_open(video_data *o, const char *path, const char *const *setting
     set[count] = settings[count - 1];
   }
   HR_TRY(hr__recipe_parse("r.yaml", ".", text, sizeof text - 1, set, count, tables, 3, &o->recipe, err));
-  hr_fields fields = video_fields();
   int64_t bucket = VIDEO_LENGTH;
   hr_data_shape shape = {.seed = 3,
                          .eval = eval,
                          .batch = VIDEO_BATCH,
                          .buckets = &bucket,
-                         .fields = &fields,
+                         .fields = fields,
                          .n_buckets = 1,
                          .counts = true,
                          .fillers = 1};

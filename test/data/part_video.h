@@ -26,6 +26,10 @@ typedef struct video_data {
 /* Opens data.path (NULL: none); settings ("data.bad_rows=0.5", ended by NULL) may be NULL. Two frames a second; bytes
  * are tokens, 0 ends a caption. */
 hr_status video_open(video_data *o, const char *path, const char *const *settings, bool eval, hr_error *err);
+/* The same with other fields than these, which the batch above has. */
+hr_fields video_fields(void);
+hr_status video_open_fields(video_data *o, const char *path, const char *const *settings, bool eval,
+                            const hr_fields *fields, hr_error *err);
 void video_close(video_data *o);
 /* Fills the batch that begins with a sample. */
 void video_fill(const video_data *o, uint64_t sample, bool eval, video_batch *b);

@@ -133,6 +133,119 @@ static void test_resize(void **state) {
   assert_int_equal(eight[11], 30);
 }
 
+/* Room for a batch of any length of samples. */
+typedef struct bucket_batch {
+  hr_fields fields;
+  char *bytes;
+  void *at[HR_FIELDS];
+} bucket_batch;
+
+static bucket_batch bucket_make(int64_t length) {
+  bucket_batch b = {.fields = video_fields()};
+  int64_t frames = hr__video_room(VIDEO_FRAMES, length);
+  size_t begin[HR_FIELDS];
+  for (int i = 0; i < b.fields.count; i++) {
+    int64_t *dim = b.fields.list[i].desc.dim;
+    if (dim[1] == VIDEO_FRAMES) dim[1] = frames;
+    if (dim[1] == VIDEO_LENGTH) dim[1] = length;
+  }
+  b.bytes = calloc(1, hr__fields_place(&b.fields, begin));
+  for (int i = 0; i < b.fields.count; i++)
+    b.at[i] = b.bytes + begin[i];
+  return b;
+}
+
+/* The field of a sample, and how many elements of it are there. */
+static const void *row_at(const bucket_batch *b, const char *name, int64_t row) {
+  const hr_field *field = hr__field_named(&b->fields, name);
+  return (const char *)b->at[field - b->fields.list] + (size_t)row * hr__field_sample_bytes(field);
+}
+
+/* A sample in its bucket has what it has in the longest one, as far as it goes, and frames behind it are none. */
+static void same_sample(const bucket_batch *b, int64_t row, int64_t length, const bucket_batch *long_one, int64_t at) {
+  int32_t n = *(const int32_t *)row_at(b, "frame_lengths", row);
+  int64_t room = hr__video_room(VIDEO_FRAMES, length);
+  assert_in_range(n, 1, room);
+  assert_int_equal(n, *(const int32_t *)row_at(long_one, "frame_lengths", at));
+  static const struct {
+    const char *name;
+    size_t bytes; /* of a frame */
+  } of_frames[] = {{"frames", 60}, {"timestamps", 4}, {"triggers", 4}, {"frame_mask", 1}, {"pair_mask", 1}};
+  for (size_t i = 0; i < sizeof of_frames / sizeof *of_frames; i++)
+    assert_memory_equal(row_at(b, of_frames[i].name, row), row_at(long_one, of_frames[i].name, at),
+                        (size_t)room * of_frames[i].bytes);
+  assert_memory_equal(row_at(b, "tokens", row), row_at(long_one, "tokens", at), (size_t)length * 4);
+  assert_memory_equal(row_at(b, "targets", row), row_at(long_one, "targets", at), (size_t)length * 4);
+  assert_memory_equal(row_at(b, "caption_mask", row), row_at(long_one, "caption_mask", at), (size_t)length);
+  const int32_t *placement = row_at(b, "placement", row), *targets = row_at(long_one, "targets", at);
+  for (int64_t t = 0; t < length; t++)
+    assert_int_equal(placement[t], t < n ? length + t : t);
+  for (int64_t t = length; t < VIDEO_LENGTH; t++)
+    assert_int_equal(targets[t], -1);
+}
+
+/* Samples of each length go into the shortest bucket that holds them, with room for no more frames than it has
+ * positions. */
+static void test_buckets(void **state) {
+  (void)state;
+  enum { SHORT = 5, MIDDLE = 14 };
+  static const int64_t buckets[] = {SHORT, MIDDLE, VIDEO_LENGTH};
+  static const char captions[] =
+      "[{\"video\": \"one\", \"start_time\": 0, \"end_time\": 1, \"caption\": \"it rises slowly\"},\n"
+      " {\"video\": \"one\", \"start_time\": 0, \"end_time\": 1, \"caption\": \"falls\"},\n"
+      " {\"video\": \"two\", \"start_time\": 0, \"end_time\": 1, \"caption\": \"a\"},\n"
+      " {\"video\": \"two\", \"start_time\": 0, \"end_time\": 1, \"caption\": \"bb\"},\n"
+      " {\"video\": \"two\", \"start_time\": 0, \"end_time\": 1, \"caption\": \"longer\"}]\n";
+  hr_error err = {0};
+  video_data plain, o;
+  bucket_batch of[3], whole = bucket_make(VIDEO_LENGTH);
+  hr_fields fields[3];
+  cache_clear();
+  videos_begin();
+  videos_put("captions.json", captions, strlen(captions));
+  videos_put_array("two.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (3, 4, 5, 3)}", 3 * 60, 7);
+  opened(&plain, videos_path(), NULL, false);
+  assert_int_equal(video_open(&o, videos_path(), (const char *const[]){"data.buckets=[5, 14, 40]", NULL}, false, &err),
+                   HR_OK);
+  hr__data_close(o.data);
+  for (int k = 0; k < 3; k++) {
+    of[k] = bucket_make(buckets[k]);
+    fields[k] = of[k].fields;
+  }
+  hr_data_shape shape = {
+      .seed = 3, .batch = VIDEO_BATCH, .buckets = buckets, .fields = fields, .n_buckets = 3, .fillers = 1};
+  assert_int_equal(hr__data_open(o.recipe, &shape, &o.data, &err), HR_OK);
+  assert_int_equal(hr__data_train_samples(o.data), 5);
+  int64_t rows[3] = {0};
+  for (uint64_t sample = 0; sample < hr__data_epoch_rows(o.data); sample += VIDEO_BATCH) {
+    hr_micro micro = hr__data_micro(o.data, sample, false);
+    bucket_batch *b = &of[micro.bucket];
+    rows[micro.bucket] += micro.rows;
+    assert_int_equal(hr__data_fill(o.data, &micro, 0, VIDEO_BATCH, 0, b->at, &err), HR_OK);
+    for (int64_t row = 0; row < micro.rows; row++) {
+      bool found = false;
+      for (uint64_t k = 0; k < 5 && !found; k++) { /* the same sample, by its caption */
+        hr_micro one = hr__data_micro(plain.data, k, false);
+        assert_int_equal(hr__data_fill(plain.data, &one, 0, 1, 0, whole.at, &err), HR_OK);
+        found = memcmp(row_at(b, "targets", row), row_at(&whole, "targets", 0), (size_t)micro.length * 4) == 0;
+      }
+      assert_true(found);
+      same_sample(b, row, micro.length, &whole, 0);
+    }
+    for (int64_t row = micro.rows; row < VIDEO_BATCH; row++)
+      assert_int_equal(*(const int32_t *)row_at(b, "frame_lengths", row), 0);
+  }
+  assert_int_equal(rows[0], 2); /* 3 + 2 - 1 and 3 + 3 - 1 positions */
+  assert_int_equal(rows[1], 2); /* 6 + 6 - 1 and 3 + 7 - 1 */
+  assert_int_equal(rows[2], 1); /* 6 + 16 - 1 */
+  for (int k = 0; k < 3; k++)
+    free(of[k].bytes);
+  free(whole.bytes);
+  video_close(&plain);
+  video_close(&o);
+  videos_end();
+}
+
 /* All captions of a video are on one side. */
 static void test_held(void **state) {
   (void)state;
@@ -240,9 +353,9 @@ static void test_versions(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_arrays),   cmocka_unit_test(test_sizes), cmocka_unit_test(test_resize),
-      cmocka_unit_test(test_held),     cmocka_unit_test(test_made),  cmocka_unit_test(test_alone),
-      cmocka_unit_test(test_versions),
+      cmocka_unit_test(test_arrays),   cmocka_unit_test(test_sizes),   cmocka_unit_test(test_resize),
+      cmocka_unit_test(test_held),     cmocka_unit_test(test_made),    cmocka_unit_test(test_alone),
+      cmocka_unit_test(test_versions), cmocka_unit_test(test_buckets),
   };
   cache_begin("video");
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

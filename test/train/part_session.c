@@ -33,7 +33,7 @@ void desk_open(desk *d, const char *out, const char *const *overrides) {
   must(hr__run_files(d->tiny.recipe, &d->session.tensors, &d->arena, &d->store.files, &err), &err);
   d->manifest.seed = 7;
   memcpy(d->manifest.fingerprint, d->tiny.plan->fingerprint, sizeof d->manifest.fingerprint);
-  must(hr__identity_list(d->tiny.recipe, d->session.data, &d->session.shape, "", &d->arena, &d->manifest.settings,
+  must(hr__identity_list(d->tiny.recipe, d->session.data, &d->session.shape, "", "", &d->arena, &d->manifest.settings,
                          &d->manifest.n_settings, &err),
        &err);
   must(hr__settings_hash(d->manifest.settings, d->manifest.n_settings, d->manifest.recipe_hash, &err), &err);
