@@ -26,8 +26,8 @@ with Folder() as folder:
     check(learned['metrics']['auc_outcome'] >= 0.9, f'outcome: {learned["metrics"]}')
     check(learned['metrics']['spot_recall'] >= 0.8, f'hot spots that are found: {learned["metrics"]}')
     check(learned['metrics']['spot_precision'] >= 0.8, f'hot spots that are there: {learned["metrics"]}')
-    check(set(learned['losses']) == {'event', 'outcome', 'brier', 'order', 'mask', 'pair_mask', 'spot_found', 'spot_offset', 'spot_size',
-                                     'spot_brightness'}, str(learned['losses']))
+    check(set(learned['losses']) == {'event', 'outcome', 'brier', 'order', 'mask', 'pair_mask', 'course_mask', 'spot_found', 'spot_offset',
+                                     'spot_size', 'spot_brightness'}, str(learned['losses']))
     planned, measured = learned['planned']['peak_bytes'], learned['measured']['peak_bytes']
     check(abs(measured - planned) < (16 << 20), f'planned {planned}, measured {measured}')
 
