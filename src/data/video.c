@@ -285,7 +285,8 @@ static hr_data_bytes video_bytes(const void *state) {
   uint64_t held = v->arena.used_bytes + v->ids.capacity * sizeof(int32_t);
   for (size_t i = 0; i < v->n_files; i++)
     held += (uint64_t)v->files[i].frames * sizeof(float);
-  return (hr_data_bytes){.held = held, .making = (v->decoded ? HR_VIDEO_DECODING : 0) + v->ids.capacity * sizeof(int32_t)};
+  return (hr_data_bytes){.held = held,
+                         .making = (v->decoded ? HR_VIDEO_DECODING : 0) + v->ids.capacity * sizeof(int32_t)};
 }
 
 /* Positions that hold data: frames, and the caption behind them. */

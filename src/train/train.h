@@ -20,8 +20,8 @@ typedef enum hr_message_kind { HR_MESSAGE_INFO, HR_MESSAGE_WARNING } hr_message_
 typedef void (*hr_message_fn)(void *user, hr_message_kind kind, const char *text);
 
 typedef struct hr_train_options {
-  const hr_recipe *recipe;       /* closed: no `auto` left */
-  const hr_plan *plan;           /* of the recipe's whole graph (hr__compile with until == NULL) */
+  const hr_recipe *recipe; /* closed: no `auto` left */
+  const hr_plan *plan;     /* of the recipe's whole graph (hr__compile with until == NULL) */
   /* Where features are read from the cache: recipe and plan of what makes them; else NULL. */
   const hr_recipe *features_recipe;
   const hr_plan *features_plan;
