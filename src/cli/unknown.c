@@ -7,9 +7,16 @@
 #include "job/settings.h"
 #include "recipe/others.h"
 
+/* Names at this distance and beyond are other words, not typing errors. */
+static size_t too_far(const char *typed) {
+  enum { MOST = 4 };
+  size_t half = strlen(typed) / 2 + 1;
+  return half < MOST ? half : MOST;
+}
+
 const char *hr__cli_nearest(const char *typed, const char *const *names, size_t count) {
   const char *best = NULL;
-  size_t least = strlen(typed) / 2 + 1; /* further away is no typing error */
+  size_t least = too_far(typed);
   for (size_t i = 0; i < count; i++) {
     size_t distance = strncmp(names[i], typed, strlen(typed)) == 0 ? 1 : hr__text_distance(typed, names[i]);
     if (distance < least) {
@@ -95,6 +102,10 @@ hr_status hr__cli_unknown_option(const hr_cli *cli, const struct option *known, 
     return hr__fail(err, HR_USAGE, NULL, remedy, "unknown option '--%s'", name);
   if (commands_have(name, remedy)) return hr__fail(err, HR_USAGE, NULL, remedy, "unknown option '%s'", typed);
   const char *nearest = hr__cli_nearest(name, names, count);
+  char meant[HR_OTHER_TEXT];
+  size_t distance = nearest != NULL ? hr__text_distance(name, nearest) : too_far(name);
+  if (hr__other_nearest(name, distance, meant) && others_say(cli, meant, value, remedy, sizeof remedy))
+    return hr__fail(err, HR_USAGE, NULL, remedy, "unknown option '%s'", typed);
   if (nearest != NULL) snprintf(remedy, sizeof remedy, "did you mean --%s?", nearest);
   return hr__fail(err, HR_USAGE, NULL, nearest != NULL ? remedy : NULL, "unknown option '%s'", typed);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "recipe/internal.h"
 #include "recipe/maps.h"
 
@@ -127,6 +128,26 @@ bool hr__other_find(const char *name, char room[HR_OTHER_TEXT], hr_other *out) {
       return true;
     }
   return false;
+}
+
+bool hr__other_nearest(const char *typed, size_t distance, char out[HR_OTHER_TEXT]) {
+  char wanted[64], name[64];
+  bool found = false;
+  snprintf(wanted, sizeof wanted, "%s", typed);
+  for (char *at = wanted; *at; at++)
+    *at = *at == '-' ? '_' : *at;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    for (const char *at = others[i].names; *at; at += *at == '|') {
+      size_t length = strcspn(at, "|");
+      snprintf(name, sizeof name, "%.*s", (int)length, at);
+      at += length;
+      size_t changes = hr__text_distance(wanted, name);
+      if (changes >= distance) continue;
+      distance = changes;
+      found = true;
+      snprintf(out, HR_OTHER_TEXT, "%s", name);
+    }
+  return found;
 }
 
 void hr__other_value(const hr_key *key, const hr_other *other, const char *word, char *out, size_t capacity) {

@@ -18,6 +18,10 @@ enum { HR_OTHER_TEXT = 256 };
  * '_' are the same. False: nobody calls anything that. `room` holds texts of *out. */
 bool hr__other_find(const char *name, char room[HR_OTHER_TEXT], hr_other *out);
 
+/* The name among those of others.c that is less than `distance` changes of letters from a mistyped one; false: none is.
+ */
+bool hr__other_nearest(const char *typed, size_t distance, char out[HR_OTHER_TEXT]);
+
 /* A value for that setting out of what was written: for choices the one that is meant, or all of them as "a|b".
  * `word` may be NULL: an example. */
 void hr__other_value(const hr_key *key, const hr_other *other, const char *word, char *out, size_t capacity);
