@@ -200,12 +200,13 @@ static size_t floats_take(size_t *at, int64_t rows, int64_t columns) {
   return start;
 }
 
-/* Largest workspace of any product of a whole or last panel with a strip of any width. */
+/* Largest workspace of any product of a whole or last panel with a strip of any width, each that differs once. */
 static size_t gemm_cap(const hr_attention_cuts *c, bool backward) {
   const int64_t positions[] = {c->positions, c->length - (c->panels - 1) * c->positions};
+  const int64_t kinds = hr__min(HR_WIDTHS, 2 + (c->length - 1) / HR_GRAIN);
   size_t cap = 0;
-  for (int last = 0; last < 2; last++)
-    for (int64_t kind = 0; kind < HR_WIDTHS; kind++)
+  for (int last = 0; last < 1 + (positions[1] != positions[0]); last++)
+    for (int64_t kind = 0; kind < kinds; kind++)
       for (int product = 0; product < (backward ? HR_PRODUCTS : HR_COLUMNS); product++) {
         int64_t width = kind == 0 ? c->length % HR_STRIP : hr__min(kind * HR_GRAIN, c->length);
         hr_gemm_spec spec = product_spec(c, product, c->group_heads * positions[last], width);

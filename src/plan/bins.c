@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum {
-  FEW = 512,     /* items that one bin is for */
+  FEW = 2048,    /* items that one bin is for */
   PER_BIN = 8,   /* of more: items for a bin, at least */
   BINS_EACH = 8, /* bins that an item meets, on average at most: the room they take */
   SORT_COST = 32 /* of an item that is put in order, in items that are walked over */
