@@ -33,7 +33,9 @@ static const struct {
     {"memory.split", "auto", {"none", "{'model.layers.*': 2}", "{'model.layers.*': 4}"}},
     {"training.batch_size", "auto", {"1", "2", "4"}},
     {"model.precision", "[32-true, bf16-mixed, bf16-true]", {"32-true", "bf16-mixed", "bf16-true"}},
-    {"training.optimizer.kind", "[adamw, adamw8bit]", {"adamw", "adamw8bit"}},
+    {"training.optimizer.kind",
+     "[adamw, adamw8bit, paged_adamw, paged_adamw8bit]",
+     {"adamw", "adamw8bit", "paged_adamw", "paged_adamw8bit"}},
     {"training.optimizer.state", "[f32, bf16]", {"f32", "bf16"}},
     {"data.sequence_length", "[32, 256]", {"32", "256"}},
 };
@@ -44,8 +46,10 @@ enum { KEYS = sizeof keys / sizeof *keys, INNER = 6 };
 typedef struct space {
   world w;
   bool all, open[KEYS];
+  bool adapted;     /* low-rank matrices beside frozen weights, which in every other space are packed in 4 bits */
   int closed[KEYS]; /* value; -1: it is not */
-  char texts[KEYS][64], sizes[4][48];
+  char texts[KEYS][96], sizes[6][56];
+  size_t n_sizes;
 } space;
 
 static uint64_t draw(uint64_t number, uint64_t what, uint64_t below) {
@@ -63,7 +67,7 @@ static void space_write(space *s) {
       continue;
     s->w.overrides[s->w.n_overrides++] = s->texts[k];
   }
-  for (size_t i = 0; i < sizeof s->sizes / sizeof *s->sizes; i++)
+  for (size_t i = 0; i < s->n_sizes; i++)
     s->w.overrides[s->w.n_overrides++] = s->sizes[i];
 }
 
@@ -84,6 +88,9 @@ static void space_draw(space *s, uint64_t number) {
            (unsigned long long)(5 * hidden / 2));
   snprintf(s->sizes[2], sizeof s->sizes[2], "model.config.vocab_size=%llu", (unsigned long long)(8 * hidden));
   snprintf(s->sizes[3], sizeof s->sizes[3], "model.config.num_hidden_layers=%llu", (unsigned long long)layers);
+  s->n_sizes = 4;
+  if (s->adapted) snprintf(s->sizes[s->n_sizes++], sizeof *s->sizes, "model.adapters={kind: lora, rank: 4}");
+  if (s->adapted && number % 2) snprintf(s->sizes[s->n_sizes++], sizeof *s->sizes, "model.quantize={kind: nf4}");
   for (size_t k = 0; k < KEYS; k++) {
     s->open[k] = draw(number, 10 + k, 100) < (k < INNER ? open : 12);
     s->closed[k] = -1;
@@ -163,8 +170,8 @@ static bool quality_differs(const char *chosen, const char *closed_chosen) {
   return own && other && strncmp(own, other, strcspn(own, " ") + 1) != 0;
 }
 
-static void spaces_check(const char *gpu, uint64_t from, uint64_t end) {
-  space s = {0};
+static void kind_check(const char *gpu, bool adapted, uint64_t from, uint64_t end) {
+  space s = {.adapted = adapted};
   world_device(&s.w, gpu);
   size_t fitting = 0, compared = 0, worse = 0;
   const char *only = getenv("HR_TEST_SPACE");
@@ -202,6 +209,10 @@ static void spaces_check(const char *gpu, uint64_t from, uint64_t end) {
   hr__rates_fini(&s.w.rates);
 }
 
+static void spaces_check(const char *gpu, uint64_t from, uint64_t end) {
+  kind_check(gpu, false, from, end);
+}
+
 static uint64_t asked(const char *name, uint64_t otherwise) {
   const char *text = getenv(name);
   return text ? strtoull(text, NULL, 10) : otherwise;
@@ -223,6 +234,13 @@ static void test_of_a_gpu(void **state) {
 static void test_of_the_cpu(void **state) {
   (void)state;
   spaces_check(NULL, spaces_from() + spaces() / 2, spaces_from() + spaces());
+}
+
+static void test_of_adapters(void **state) {
+  (void)state;
+  uint64_t from = spaces_from() + spaces(), each = spaces() / 4;
+  kind_check("RTX 4090", true, from, from + each);
+  kind_check(NULL, true, from + each, from + 2 * each);
 }
 
 /* Gradients that were closed to the device counted twice in the bounds of all placements. */
@@ -264,6 +282,7 @@ static void test_of_mixes_that_move(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_of_a_gpu),
                                      cmocka_unit_test(test_of_the_cpu),
+                                     cmocka_unit_test(test_of_adapters),
                                      cmocka_unit_test(test_of_closed_gradients),
                                      cmocka_unit_test(test_of_updates_on_the_host),
                                      cmocka_unit_test(test_of_a_small_host),
