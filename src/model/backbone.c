@@ -73,6 +73,14 @@ bool hr__is_backbone(const hr_model *model) {
   return false;
 }
 
+const hr_backbone_change *hr__backbone_changes(const hr_model_part *part) {
+  static const hr_backbone_change norms = {"has norms that go by the batch", "config.batch_norm: eval"},
+                                  blocks = {"drops results of blocks at random", "config.drop_path: 0"};
+  if (part->model == &hr_model_convnext_tiny)
+    return hr__scope_float(&part->scope, "config.drop_path") > 0 ? &blocks : NULL;
+  return hr__backbone_read(part).by_batch ? &norms : NULL;
+}
+
 int64_t hr__backbone_features(const hr_model_part *part) {
   return families[family_of(part)].features(part);
 }

@@ -22,6 +22,12 @@ extern const hr_key_table hr_backbone_keys, hr_resnet_keys, hr_efficientnet_keys
 
 /* Whether a family is one of these. */
 bool hr__is_backbone(const hr_model *model);
+/* Why what it makes of an image may be other in the next step although its weights are not, and the setting that mends
+ * it; NULL: it never is. */
+typedef struct hr_backbone_change {
+  const char *why, *setting;
+} hr_backbone_change;
+const hr_backbone_change *hr__backbone_changes(const hr_model_part *part);
 /* Columns of what the body gives. */
 int64_t hr__backbone_features(const hr_model_part *part);
 /* The last map itself, [N, C, h, w], between hr__part_open and hr__part_close: that of the last stage, in front of what

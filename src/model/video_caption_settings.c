@@ -1,5 +1,6 @@
 /* Settings of the video model under model.config, and their checks. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "data/keys.h"
 #include "data/video.h"
@@ -72,41 +73,34 @@ hr_video_caption hr__video_caption_of(const hr_model_part *whole, int64_t length
   return m;
 }
 
-/* Why features of frames would change while the rest is trained, and what to do about it; false: they do not. */
-static bool features_change(const hr_model_part *backbone, const hr_scope *whole, const char **why,
-                            const char **remedy) {
+/* Why features of frames would change while the rest is trained; NULL: they do not. */
+static const hr_backbone_change *features_change(const hr_model_part *backbone, const hr_scope *whole) {
+  static const hr_backbone_change adapted = {"has adapters", "adapters: null"}, trained = {"is trained", "train: none"};
   char path[HR_SCOPE_PATH];
   const hr_scope *s = hr__scope_has(&backbone->scope, "train") ? &backbone->scope : whole;
   bool frozen = hr__scope_has(s, "train") && hr__recipe_word_is(s->recipe, hr__scope_path(s, "train", path), "none");
-  *why = "has adapters";
-  *remedy = "leave them out, or data.cache_features";
-  if (hr__scope_given(&backbone->scope, "adapters")) return true;
-  *why = "is trained";
-  *remedy = "set model.parts.visual.train: none, or leave data.cache_features out";
-  if (!frozen) return true;
-  *why = "has norms that go by the batch";
-  *remedy = "set model.parts.visual.config.batch_norm: eval, or leave data.cache_features out";
-  return hr__backbone_read(backbone).by_batch;
+  if (hr__scope_given(&backbone->scope, "adapters")) return &adapted;
+  return frozen ? hr__backbone_changes(backbone) : &trained;
 }
 
 bool hr__video_features_cached(const hr_model_part *whole) {
-  const char *why, *remedy;
   const hr_recipe *recipe = whole->scope.recipe;
   hr_model_part backbone = hr__part_find(whole, HR_VIDEO_BACKBONE);
   if (hr__recipe_word_is(recipe, HR_CACHE_FEATURES, "true")) return true;
-  return hr__recipe_word_is(recipe, HR_CACHE_FEATURES, "auto") &&
-         !features_change(&backbone, &whole->scope, &why, &remedy);
+  return hr__recipe_word_is(recipe, HR_CACHE_FEATURES, "auto") && !features_change(&backbone, &whole->scope);
 }
 
 static hr_status features_check(const hr_model_part *whole, hr_error *err) {
-  const char *why, *remedy;
+  char remedy[160];
   const hr_recipe *recipe = whole->scope.recipe;
   hr_model_part backbone = hr__part_find(whole, HR_VIDEO_BACKBONE);
-  if (!hr__recipe_word_is(recipe, HR_CACHE_FEATURES, "true") ||
-      !features_change(&backbone, &whole->scope, &why, &remedy))
-    return HR_OK;
+  if (!hr__recipe_word_is(recipe, HR_CACHE_FEATURES, "true")) return HR_OK;
+  const hr_backbone_change *change = features_change(&backbone, &whole->scope);
+  if (!change) return HR_OK;
+  snprintf(remedy, sizeof remedy, "set %s.%s, or leave data.cache_features out", backbone.scope.section,
+           change->setting);
   return hr__recipe_fail(recipe, HR_CACHE_FEATURES, remedy, err,
-                         "features of frames cannot be made once: the backbone %s, so they change", why);
+                         "features of frames cannot be made once: the backbone %s, so they change", change->why);
 }
 
 static hr_status backbone_check(const hr_model_part *whole, hr_error *err) {

@@ -137,6 +137,13 @@ def plans():
     trained = planned('data.cache_features=auto').expect(0).json()
     check(trained['features'] is None, str(trained['features']))
     check(trained['fingerprint'] == planned().expect(0).json()['fingerprint'], 'auto is no other plan')
+    # A backbone without norms by the batch changes where it drops results.
+    convnext = ['model.parts.visual={family: convnext_tiny, config: {width: 12}, train: none}', 'data.cache_features=auto']
+    check(planned(*convnext).expect(0).json()['features']['fits'], 'features of convnext_tiny have no plan')
+    dropping = [*convnext, 'model.parts.visual.config.drop_path=0.1']
+    check(planned(*dropping).expect(0).json()['features'] is None, 'features that change are made once')
+    refused = planned(*dropping, 'data.cache_features=true')
+    check(refused.code == 5 and 'drops results of blocks' in refused.out and 'drop_path: 0' in refused.out, f'{refused.code} {refused.out}')
     for gpu in (('--gpu', 'RTX 3090'), ('--set', 'memory.device=cpu', '--set', 'memory.budget=200GiB')):
         balanced = os.path.join(RECIPES, '001-balanced.yaml')
         frames = planned(recipe=balanced, gpu=gpu).expect(0).json()
