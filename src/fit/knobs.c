@@ -174,6 +174,9 @@ static hr_status frames_lengths(finding *f, bool by_hand) {
 /* It follows from the length, which is opened in its place unless a list has opened it. */
 static hr_status frames_add(finding *f, const char *path, bool by_hand) {
   static const char *const none[] = {"null"};
+  if (listed(f, path))
+    return hr__recipe_fail(f->recipe, path, "write auto, or a list without it", f->err,
+                           "%s: auto, as many as fit, cannot be one of several choices", path);
   HR_TRY(words_add(f, path, by_hand, none, 1));
   return listed(f, LENGTH) ? HR_OK : frames_lengths(f, by_hand);
 }

@@ -162,6 +162,8 @@ def guide(path):
         settings = found.json()['settings']['data']
         check(0.93 * largest < settings['sequence_length'] <= largest, f'{length}: {settings["sequence_length"]} of {largest}')
         check(settings.get('max_frames') is None, str(settings))
+    some = run('plan', *arguments[:3], '--set', 'data.max_frames=[50, auto]', '--set', 'data.sequence_length=2048')
+    check(some.code == 5 and 'cannot be one of several choices' in some.err, f'{some.code} {some.err}')
     short = run('plan', *arguments[:3], '--set', 'data.max_frames=auto', '--set', 'data.sequence_length=92')
     check(short.code == 5 and 'no room for frames' in short.err, f'{short.code} {short.err}')
     config = ('data:\n  max_frames: 100  # null: no limit\nmodel:\n  llm:\n    dtype: "float32"\n'
