@@ -10,6 +10,8 @@
 #include "base/text.h"
 #include "base/work.h"
 #include "data/codec.h"
+#include "data/keys.h"
+#include "model/features.h"
 #include "model/generation.h"
 #include "pass/update.h"
 #include "plan/memory.h"
@@ -164,6 +166,9 @@ static void tokens_made(void *user, uint64_t done, uint64_t all) {
 static hr_status session_build(hr_session *s, bool time_nodes, hr_error *err) {
   const hr_train_options *o = s->options;
   s->model = hr__model_whole(o->recipe);
+  if (hr__features_alone(o->recipe))
+    return hr__recipe_fail(o->recipe, HR_CACHE_FEATURES, "set it to true: they are made before training", err,
+                           "nothing is trained with data.cache_features: make, by which features alone are planned");
   HR_TRY(hr__training_shape(o->recipe, &s->shape, err));
   s->seed = (uint64_t)hr__recipe_int(o->recipe, "training.seed");
   bool generates = hr__recipe_has(o->recipe, "training.generation_every");

@@ -124,7 +124,7 @@ def faults(path):
     check(len(hashes) == 1 and len(made(cache)) == 1, f'{hashes} {made(cache)}')
     for settings, words in ((['data.cache_features=true'], 'is trained'),
                             (['data.cache_features=true', 'model.parts.visual.train=none'], 'norms that go by the batch'),
-                            (['data.cache_features=sometimes'], 'cache_features')):
+                            (['data.cache_features=make'], 'set it to true'), (['data.cache_features=sometimes'], 'cache_features')):
         result = train(path('refused'), settings, 1)
         check(result.code == 5 and words in result.out, f'{settings}: {result.code} {result.out}')
 
