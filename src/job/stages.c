@@ -57,8 +57,9 @@ static hr_status tensor_follow(const hr_job *job, const hr_stage *stage, const c
       return follow_fail(job, stage, "leave it out of quantize in this stage, or train it in none", err,
                          "%s is trained in a stage before, and quantized in stage %s", name);
   if (value == HR_NONE)
-    return follow_fail(job, stage, "keep its part, or its adapters, in this stage as well", err,
-                       "%s is trained in a stage before, but stage %s does not have it", name);
+    return follow_fail(job, stage,
+                       "keep its part, or its adapters, in this stage as well; data.cache_features leaves a part out",
+                       err, "%s is trained in a stage before, but stage %s does not have it", name);
   if (hr_desc_same_shape(&g->values[value].desc, shape)) return HR_OK;
   return follow_fail(job, stage, "give both the same sizes (rank, config)", err,
                      "%s is trained in a stage before, but has another shape in stage %s", name);

@@ -59,8 +59,10 @@ static hr_status file_open(hr_handover *h, const hr_graph *graph, const handed *
   if (!kind->trained) return HR_OK;
   HR_TRY(packed_refuse(graph, *file, path, err));
   if (!*missed) return HR_OK;
-  return hr__fail(err, HR_USAGE, path, "keep its part, or its adapters, in this stage as well; train says what goes on",
-                  "the stage before has trained %s, which this one does not have", missed);
+  return hr__fail(err, HR_USAGE, path,
+                  "keep its part, or its adapters, in this stage as well: train says what goes on, and "
+                  "data.cache_features leaves a part out",
+                  "the stage before has left %s, which this one does not have", missed);
 }
 
 static hr_status files_open(hr_handover *h, const char *folder, const hr_recipe *recipe, const hr_graph *graph,

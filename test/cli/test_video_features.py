@@ -122,6 +122,10 @@ def faults(path):
                               env={**os.environ, 'XDG_CACHE_HOME': cache}) for i in range(3)]
     hashes = {json.loads(process.communicate(timeout=300)[0])['weights_sha256'] for process in begun}
     check(len(hashes) == 1 and len(made(cache)) == 1, f'{hashes} {made(cache)}')
+    # What a run on frames has left of the backbone has no place in one on features.
+    refused = train(path('after'), CACHED, 1, ['--begin', path('source')])
+    check(refused.code == 2 and 'bn1.' in refused.out and 'data.cache_features leaves a part out' in refused.out, f'{refused.code} {refused.out}')
+    train(path('after'), CACHED, 1, ['--begin', path('begun')]).expect(0)
     for settings, words in ((['data.cache_features=true'], 'is trained'),
                             (['data.cache_features=true', 'model.parts.visual.train=none'], 'norms that go by the batch'),
                             (['data.cache_features=make'], 'set it to true'), (['data.cache_features=sometimes'], 'cache_features')):
