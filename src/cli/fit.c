@@ -36,7 +36,9 @@ static void host_print(const hr_job *job, FILE *to) {
 
 void hr__fit_changes(const hr_job *job, const hr_change *changes, int count, FILE *to) {
   if (job->verdict.preparing) {
-    fprintf(to, "\ngive memory.host_budget more, or name a smaller data.tokenizer\n");
+    fprintf(to, "\n%s\n",
+            hr__job_over(job) != job ? "give memory.budget more, or leave data.cache_features out"
+                                     : "give memory.host_budget more, or name a smaller data.tokenizer");
     return;
   }
   if (count == 0 && hr__verdict_below_least(&job->verdict, job->plan)) {
@@ -101,7 +103,7 @@ hr_status hr__fit_check(hr_cli *cli, const hr_job *job, hr_error *err) {
     HR_TRY(no_fit_json(cli, job, changes, count, &no_fit, err));
   } else {
     hr__cli_show_error(cli, &no_fit);
-    hr__fit_owners(job, stderr);
+    hr__fit_owners(hr__job_over(job), stderr);
     hr__fit_changes(job, changes, count, stderr);
   }
   cli->answered = true;

@@ -40,7 +40,7 @@ typedef struct explanation {
 static hr_status job_explain(const hr_job *job, bool for_people, hr_arena *arena, explanation *out, hr_error *err) {
   bool fits = job->verdict.fits;
   *out = (explanation){0};
-  if (!fits && !job->verdict.preparing) HR_TRY(hr__job_suggest(job, out->changes, &out->n_changes, err));
+  if (!fits) HR_TRY(hr__job_suggest(job, out->changes, &out->n_changes, err));
   if (!for_people) return HR_OK;
   HR_TRY(hr__job_techniques(job, out->techniques, &out->n_techniques, err));
   HR_TRY(hr__owners(job->plan, job->verdict.tier, arena, &out->owners, &out->n_owners, err));
@@ -51,7 +51,7 @@ static hr_status job_explain(const hr_job *job, bool for_people, hr_arena *arena
 static hr_status job_print(const hr_cli *cli, const hr_job *job, const explanation *e, hr_error *err) {
   hr__table_plan(cli, job, hr__fit_cheapest(e->changes, e->n_changes), stdout);
   hr__table_owners(cli, &job->plan->tiers[job->verdict.tier], e->owners, e->n_owners, stdout);
-  hr__fit_owners(job, stdout);
+  hr__fit_owners(hr__job_over(job), stdout);
   hr__table_techniques(cli, e->techniques, e->n_techniques, stdout);
   if (job->verdict.fits)
     hr__table_ladder(cli, job, &e->ladder, stdout);

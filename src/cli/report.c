@@ -37,7 +37,7 @@ static hr_status plan_add(reporting *r, const hr_job *job, const char *name, con
                            err, "a report shows plans of headroom's own execution, which have a layout");
   hr__waiting_begin(&waiting, r->cli, "planning changes of it");
   hr_status status = HR_OK;
-  if (!job->verdict.fits && !job->verdict.preparing) status = hr__job_suggest(job, changes, &count, err);
+  if (!job->verdict.fits) status = hr__job_suggest(job, changes, &count, err);
   if (status == HR_OK) status = hr__subject_plan(job, name, stage, changes, count, &subject, err);
   hr__waiting_end(&waiting);
   HR_TRY(status);

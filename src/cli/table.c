@@ -84,11 +84,12 @@ static void fits_print(const hr_verdict *verdict, const hr_style *style, FILE *t
 
 /* What is too large, of what it is made, and what is cheapest to change. */
 static void no_fit_print(const hr_job *job, const hr_change *change, const hr_style *style, FILE *to) {
-  const hr_verdict *verdict = &job->verdict;
+  const hr_job *over = hr__job_over(job);
+  const hr_verdict *verdict = &over->verdict;
   char peak[HR_SIZE_TEXT], budget[HR_SIZE_TEXT], missing[HR_SIZE_TEXT], text[HR_SIZE_TEXT];
   bool device = verdict->tier == HR_TIER_DEVICE;
   fprintf(to, "%s%sdoes not fit%s the %s: needs %s, %s more than its %s%s\n", style->bold, style->red, style->end,
-          hr_tier_name(verdict->tier), hr__size_text(hr__verdict_needs(verdict, job->plan), peak),
+          hr_tier_name(verdict->tier), hr__size_text(hr__verdict_needs(verdict, over->plan), peak),
           hr__size_text(verdict->missing_bytes, missing),
           hr__size_text(device ? verdict->budget_bytes : verdict->below_bytes[verdict->tier], budget),
           device && verdict->margin_bytes > 0 ? " with margin" : "");
@@ -100,7 +101,7 @@ static void no_fit_print(const hr_job *job, const hr_change *change, const hr_st
   for (int i = 0; i < verdict->n_categories; i++)
     fprintf(to, "%s%s %s", i > 0 ? ", " : "", verdict->categories[i].name,
             hr__size_text(verdict->categories[i].bytes, text));
-  fputc('\n', to);
+  fputs(over != job ? ", to make features before training\n" : "\n", to);
   if (!change) return;
   fprintf(to, "  cheapest to change (%s, %s a step%s):\n",
           hr__size_text(change->planned.peak_bytes[HR_TIER_DEVICE], peak),

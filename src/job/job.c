@@ -232,7 +232,11 @@ static hr_status features_open(hr_job *job, hr_error *err) {
   memcpy(all, source->overrides, source->n_overrides * sizeof *all);
   memcpy(all + source->n_overrides, own, sizeof own);
   hr_job_source making = {source->path, all, source->n_overrides + OWN};
-  return job_open(&making, false, HR_EFFORT_RUN, &job->facts, NULL, &job->features, err);
+  HR_TRY(job_open(&making, false, HR_EFFORT_RUN, &job->facts, NULL, &job->features, err));
+  if (!job->verdict.fits || job->features->verdict.fits) return HR_OK;
+  job->verdict.fits = false;
+  job->verdict.preparing = true;
+  return HR_OK;
 }
 
 hr_status hr__job_open(const hr_job_source *source, hr_job **out, hr_error *err) {
@@ -296,19 +300,28 @@ static hr_status preparing_fail(const hr_job *job, hr_error *err) {
                   hr__size_text(job->verdict.below_bytes[HR_TIER_HOST], budget));
 }
 
-static hr_status features_fail(const hr_job *job, hr_error *err) {
-  const hr_job *making = job->features;
-  char needs[HR_SIZE_TEXT], budget[HR_SIZE_TEXT];
-  return hr__fail(err, HR_NO_FIT, hr__recipe_name(job->recipe), "raise memory.budget, or leave data.cache_features out",
+const hr_job *hr__job_over(const hr_job *job) {
+  bool itself = job->verdict.missing_bytes > 0;
+  return !itself && job->features && !job->features->verdict.fits ? job->features : job;
+}
+
+static hr_status features_fail(const hr_job *making, hr_error *err) {
+  const hr_verdict *verdict = &making->verdict;
+  bool device = verdict->tier == HR_TIER_DEVICE;
+  char needs[HR_SIZE_TEXT], budget[HR_SIZE_TEXT], remedy[96];
+  snprintf(remedy, sizeof remedy, "raise memory.%s, or leave data.cache_features out",
+           device ? "budget" : "host_budget");
+  return hr__fail(err, HR_NO_FIT, hr__recipe_name(making->recipe), remedy,
                   "making features, of one frame at a time, needs %s on the %s, more than the budget of %s",
-                  hr__size_text(making->plan->tiers[making->verdict.tier].peak_bytes, needs),
-                  hr_tier_name(making->verdict.tier), hr__size_text(making->verdict.budget_bytes, budget));
+                  hr__size_text(making->plan->tiers[verdict->tier].peak_bytes, needs), hr_tier_name(verdict->tier),
+                  hr__size_text(device ? verdict->budget_bytes : verdict->below_bytes[verdict->tier], budget));
 }
 
 hr_status hr__job_check(const hr_job *job, hr_error *err) {
   const hr_verdict *verdict = &job->verdict;
   bool disk = job->plan->tiers[HR_TIER_DISK].peak_bytes > 0;
-  if (verdict->fits && job->features && !job->features->verdict.fits) return features_fail(job, err);
+  const hr_job *over = hr__job_over(job);
+  if (over != job) return features_fail(over, err);
   if (verdict->fits) return disk ? hr__memory_folder_check(job->recipe, err) : HR_OK;
   if (hr__verdict_below_least(verdict, job->plan)) return host_least_fail(job, err);
   if (verdict->preparing) return preparing_fail(job, err);
@@ -363,6 +376,8 @@ static hr_status changed_plan(void *user, const char *const *overrides, size_t c
 
 hr_status hr__job_suggest(const hr_job *job, hr_change changes[HR_SUGGESTIONS], int *count, hr_error *err) {
   changing from = {job, HR_EFFORT_VERDICT};
+  *count = 0;
+  if (job->verdict.preparing) return HR_OK;
   return hr__suggest(job->recipe, job->verdict.tier, changed_plan, &from, changes, count, err);
 }
 

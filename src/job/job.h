@@ -55,6 +55,8 @@ void hr__job_close(hr_job *job);
 
 /* HR_NO_FIT with the shortfall when the plan is over its budget. */
 hr_status hr__job_check(const hr_job *job, hr_error *err);
+/* Of one that does not fit, the job whose plan is too large: itself, or the one that makes features before it. */
+const hr_job *hr__job_over(const hr_job *job);
 /* What any run holds on the host: "16.00 KiB for two batches and 20.00 MiB to copy through". */
 enum { HR_HOST_LEAST = 128 };
 void hr__job_host_least(const hr_job *job, char out[HR_HOST_LEAST]);
@@ -63,7 +65,8 @@ void hr__job_host_least(const hr_job *job, char out[HR_HOST_LEAST]);
  * compared with, are lower bounds, which layouts meet but for 1 %; seconds are those of a plan that fits, and a run's
  * may be fewer by some percent, since more is tried for it. */
 
-/* The cheapest changes that would fit, by planning the recipe again with each. */
+/* The cheapest changes that would fit, by planning the recipe again with each; none where what comes before it is too
+ * large (hr_verdict.preparing). */
 hr_status hr__job_suggest(const hr_job *job, hr_change changes[HR_SUGGESTIONS], int *count, hr_error *err);
 
 /* What each memory technique of the recipe saves and costs, by planning it once more without each. */

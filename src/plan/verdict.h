@@ -23,7 +23,8 @@ typedef struct hr_verdict {
   uint64_t below_bytes[HR_TIER_COUNT];             /* budgets of the tiers below it */
   uint64_t missing_bytes;                          /* by which the budget of `tier` is too small; 0 when it fits */
   hr_host_phases phases;                           /* of the host */
-  bool preparing;                                  /* the host's budget is too small already for that */
+  bool preparing; /* what comes before it is too large already, which no change of it helps: reading a tokenizer (for
+                     the host's budget), making features (hr_job.features) */
   /* Largest first, of what `tier` holds at its peak: by category, and by buffers that differ only in a layer's
    * number ("model.layers.*.mlp.up_proj.weight"). */
   hr_owner categories[HR_OWNERS];

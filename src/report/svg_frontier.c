@@ -41,7 +41,7 @@ static hr_status cloud_make(hr_svg *svg, const hr_job *job, cloud *c) {
   int n_changes = 0;
   if (job->verdict.fits)
     HR_TRY(hr__job_ladder(job, &svg->arena, &ladder, svg->err));
-  else if (!job->verdict.preparing)
+  else
     HR_TRY(hr__job_suggest(job, changes, &n_changes, svg->err));
   c->list = hr__arena_array(&svg->arena, job->search.n_frontier + HR_SUGGESTIONS + LADDER + 1, sizeof *c->list);
   if (!c->list) return hr__nomem(svg->err);

@@ -157,6 +157,16 @@ def plans():
         check(not any('visual.' in owner['module'] for owner in features['owners']), f'{gpu}: {features["owners"]}')
         check(features['features']['fits'] and features['features']['rows'] > 1, str(features['features']))
         check(features['host']['categories']['inputs'] < 0.1 * frames['host']['categories']['inputs'], str(features['host']))
+    # What fits but for the making of its features does not fit: plan and train say the same, and no change is offered.
+    over = ['model.parts.visual={family: resnet50, train: none}', 'data.cache_features=true', 'memory.budget=60MiB']
+    words = [word for one in over for word in ('--set', one)]
+    for command in (['plan', RECIPE], ['plan', RECIPE, '--quiet'], ['train', RECIPE, '--out', 'none', '--quiet']):
+        refused = run(*command, *words, timeout=300)
+        check(refused.code == 3 and 'features' in refused.out + refused.err and 'would fit' not in refused.out + refused.err,
+              f'{command}: {refused.code} {refused.out[:300]} {refused.err}')
+    told = run('plan', RECIPE, '--json', *words, timeout=300).expect(3).json()
+    conforms(told, 'plan', 'plan whose features do not fit')
+    check(not told['fits'] and not told['features']['fits'] and told['changes'] == [], str(told.get('changes')))
     shown = run('plan', balanced, '--gpu', 'RTX 3090', '--set', 'data.cache_features=true', timeout=300).expect(0)
     check('made before, where they are missing' in shown.out, shown.out[:800])
 
