@@ -14,11 +14,16 @@ static size_t too_far(const char *typed) {
   return half < MOST ? half : MOST;
 }
 
+/* What is the beginning of a name means it, however much is missing. */
+static size_t distance_to(const char *name, const char *typed) {
+  return strncmp(name, typed, strlen(typed)) == 0 ? 1 : hr__text_distance(typed, name);
+}
+
 const char *hr__cli_nearest(const char *typed, const char *const *names, size_t count) {
   const char *best = NULL;
   size_t least = too_far(typed);
   for (size_t i = 0; i < count; i++) {
-    size_t distance = strncmp(names[i], typed, strlen(typed)) == 0 ? 1 : hr__text_distance(typed, names[i]);
+    size_t distance = distance_to(names[i], typed);
     if (distance < least) {
       least = distance;
       best = names[i];
@@ -103,7 +108,7 @@ hr_status hr__cli_unknown_option(const hr_cli *cli, const struct option *known, 
   if (commands_have(name, remedy)) return hr__fail(err, HR_USAGE, NULL, remedy, "unknown option '%s'", typed);
   const char *nearest = hr__cli_nearest(name, names, count);
   char meant[HR_OTHER_TEXT];
-  size_t distance = nearest != NULL ? hr__text_distance(name, nearest) : too_far(name);
+  size_t distance = nearest != NULL ? distance_to(nearest, name) : too_far(name);
   if (hr__other_nearest(name, distance, meant) && others_say(cli, meant, value, remedy, sizeof remedy))
     return hr__fail(err, HR_USAGE, NULL, remedy, "unknown option '%s'", typed);
   if (nearest != NULL) snprintf(remedy, sizeof remedy, "did you mean --%s?", nearest);

@@ -52,6 +52,7 @@ for typed, meant in OPTIONS:
 for typed, meant in [('--presision bf16', 'model.precision=bf16-mixed'), ('--learning-rtae 1e-4', 'training.optimizer.lr=1e-4'),
                      ('--btach-size 8', 'write --batch 8'), ('--bach 8', 'did you mean --batch?'), ('--quite', 'did you mean --quiet?')]:
     run('train', 'a.yaml', *typed.split()).expect(2, 'unknown option', meant)
+run('plan', 'a.yaml', '--co').expect(2, 'unknown option', 'did you mean --co')  # of --compare and --color; however much is missing
 check('did you mean' not in run('plan', 'a.yaml', '--xylophonic').expect(2).err, 'far away is no typing error')
 run('plan', 'a.yaml', '--output-dir', 'runs').expect(2, 'headroom train has --out')
 with open(os.path.join(ROOT, 'src/recipe/others.c'), encoding='utf-8') as text:  # what it names is there
