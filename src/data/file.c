@@ -7,22 +7,27 @@
 #include <string.h>
 #include <unistd.h>
 
-hr_status hr__data_file_at(const char *path, hr_data_file *out, hr_error *err) {
-  *out = (hr_data_file){.path = path};
-  out->fd = open(out->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (out->fd < 0 || fstat(out->fd, &out->opened) != 0)
-    return hr__fail(err, HR_BAD_INPUT, out->path, "check data.path; relative paths begin at the recipe's folder",
-                    "cannot open the text: %s", strerror(errno));
-  if (!S_ISREG(out->opened.st_mode))
-    return hr__fail(err, HR_BAD_INPUT, out->path, "name plain files, a folder of them, or a pattern", "%s",
-                    S_ISDIR(out->opened.st_mode) ? "this is a folder" : "this is not a plain file");
-  out->bytes = (uint64_t)out->opened.st_size;
-  return HR_OK;
-}
-
 void hr__data_file_close(hr_data_file *file) {
   if (file->fd >= 0) close(file->fd);
   file->fd = -1;
+}
+
+hr_status hr__data_file_at(const char *path, hr_data_file *out, hr_error *err) {
+  *out = (hr_data_file){.path = path};
+  out->fd = open(out->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (out->fd < 0 || fstat(out->fd, &out->opened) != 0) {
+    int why = errno;
+    hr__data_file_close(out);
+    return hr__fail(err, HR_BAD_INPUT, out->path, "check data.path; relative paths begin at the recipe's folder",
+                    "cannot open the text: %s", strerror(why));
+  }
+  if (!S_ISREG(out->opened.st_mode)) {
+    hr__data_file_close(out);
+    return hr__fail(err, HR_BAD_INPUT, out->path, "name plain files, a folder of them, or a pattern", "%s",
+                    S_ISDIR(out->opened.st_mode) ? "this is a folder" : "this is not a plain file");
+  }
+  out->bytes = (uint64_t)out->opened.st_size;
+  return HR_OK;
 }
 
 hr_status hr__data_file_read(const hr_data_file *file, uint64_t at, void *to, size_t bytes, hr_error *err) {

@@ -14,7 +14,7 @@ typedef struct hr_data_file {
   struct stat opened; /* facts of the file then */
 } hr_data_file;
 
-/* A plain file by its path, which the caller keeps. */
+/* A plain file by its path, which the caller keeps; what is none is not left open. */
 hr_status hr__data_file_at(const char *path, hr_data_file *out, hr_error *err);
 void hr__data_file_close(hr_data_file *file);
 /* Reads exactly `bytes` bytes; HR_BAD_INPUT when it has become shorter. */

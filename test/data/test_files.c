@@ -207,6 +207,21 @@ static hr_status open_and_close(void *user, hr_error *err) {
   return status;
 }
 
+/* What is no plain file is not left open. */
+static void test_nothing_open(void **state) {
+  (void)state;
+  hr_data_file file;
+  hr_error err = {0};
+  int before = dup(0);
+  close(before);
+  assert_int_equal(hr__data_file_at(folder, &file, &err), HR_BAD_INPUT);
+  assert_non_null(strstr(err.message, "this is a folder"));
+  int after = dup(0);
+  close(after);
+  assert_int_equal(after, before);
+  hr__data_file_close(&file); /* nothing to do */
+}
+
 static void test_faults(void **state) {
   (void)state;
   assert_true(hr_test_each_fault(open_and_close, NULL) > 10);
@@ -221,6 +236,7 @@ int main(void) {
       cmocka_unit_test(test_files_to_evaluate_on),
       cmocka_unit_test(test_hashes),
       cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_nothing_open),
       cmocka_unit_test(test_faults),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
