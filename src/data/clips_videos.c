@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "data/clips.h"
+#include "data/row_text.h"
 #include "format/npy.h"
 
 enum { ROW_MOST = 1 << 16, BRIGHT = 128 };
@@ -36,10 +37,10 @@ hr_status hr__clip_array(const char *path, const hr_field *field, uint64_t *begi
 
 /* What a film must have: as many frames as a sample. */
 static hr_status film_check(const hr_clips *c, const hr_recording *one, const hr_frames_task *t, hr_error *err) {
-  char place[4200];
+  char place[HR_ROW_PLACE];
   if (t->frames.frames == t->wanted.video.frames) return HR_OK;
-  snprintf(place, sizeof place, "%.4000s:%" PRIu64, c->file.path, one->line);
-  return hr__fail(err, HR_BAD_INPUT, place, "lower data.clips.fps or model.config.frames",
+  return hr__fail(err, HR_BAD_INPUT, hr__row_place(c->file.path, one->line, place),
+                  "raise data.clips.fps, or lower model.config.frames",
                   "%s has %" PRId64 " frames at %g a second, a sample has %" PRId64, t->name, t->frames.frames,
                   t->wanted.video.fps, t->wanted.video.frames);
 }

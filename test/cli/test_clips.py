@@ -154,7 +154,11 @@ with Folder() as folder:
         answer = train('wrong')
         told = answer.err + answer.out
         check(answer.code == 5 and said in told and place in told, f'{what}: {answer.code} {told}')
+        check(told.count('mend the row') == 1, f'{what}: {told}')
 
+    if decodes:  # asked for more often, a film has more frames
+        written(rows[:3] + [{**rows[3], 'rgb': 'short.mp4'}])
+        refused('short.mp4', 'raise data.clips.fps', row.replace(':3', ':4'))
     for change, said, place in wrong:
         written(rows[:2] + [{**rows[3], **change}] + rows[4:])
         refused(change, said, place)
@@ -162,7 +166,7 @@ with Folder() as folder:
         written(rows[:2])
         with open(path('samples.jsonl'), 'a', encoding='utf-8') as file:
             file.write(line + '\n' + '\n'.join(json.dumps(row) for row in rows[4:]) + '\n')
-        refused(line, '', row)
+        refused(line, 'mend the row, or leave bad ones out', row)
 
     # Left out up to a share, and said; refused above it.
     bad = [{**rows[3], **wrong[i][0]} for i in (1, -1)]
