@@ -133,14 +133,14 @@ static const hr_data_file *clips_file(const void *state, size_t number) {
   return number == 0 ? &((const hr_clips *)state)->file : NULL;
 }
 
-/* Rows, and times of frames; while films are decoded, FFmpeg's libraries and a frame before it is brought to size. */
+/* Rows, and times of frames; while films are decoded, what FFmpeg's libraries hold. */
 static hr_data_bytes clips_bytes(const void *state) {
   const hr_clips *c = state;
   uint64_t held = c->arena.used_bytes;
   for (size_t i = 0; i < c->count; i++)
     for (int k = 0; k < HR_CLIP_VIDEOS; k++)
       held += (uint64_t)c->list[i].video[k].frames.frames * sizeof(float);
-  return (hr_data_bytes){.held = held, .making = c->decoded ? HR_VIDEO_DECODING : 0};
+  return (hr_data_bytes){.held = held, .making = c->decoding};
 }
 
 static const char *clips_remark(const void *state) {

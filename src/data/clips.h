@@ -56,8 +56,8 @@ typedef struct hr_clips {
   uint64_t held;
   hr_arena arena;
   hr_bad_rows bad;
-  hr_trace trace; /* of the rows, and of the films */
-  bool decoded;   /* a film was, just now */
+  hr_trace trace;    /* of the rows, and of the films */
+  uint64_t decoding; /* bytes while films were decoded, just now */
   char remark[640];
 } hr_clips;
 

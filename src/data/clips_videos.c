@@ -116,7 +116,7 @@ hr_status hr__clips_films(hr_clips *c, const hr_source_request *request, hr_erro
   int threads = (int)hr__recipe_int(request->recipe, "data.workers");
   if (status == HR_OK) {
     films_list(c, request, lines, line_bytes, tasks);
-    status = hr__frames_all(tasks, films, threads, c->bad.allowed == 0, &c->decoded, err);
+    status = hr__frames_all(tasks, films, threads, c->bad.allowed == 0, &c->decoding, err);
   }
   if (status == HR_OK) status = films_judge(c, tasks, err);
   if (tasks) hr__frames_tasks_free(tasks, films);

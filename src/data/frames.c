@@ -225,7 +225,7 @@ static hr_status name_of(const char *video, const hr_frames_wanted *wanted, cons
 }
 
 /* `number` tells threads apart that write at the same time. */
-static hr_status frames_cached(hr_frames_task *t, size_t number, hr_arena *scratch, atomic_bool *decoded,
+static hr_status frames_cached(hr_frames_task *t, size_t number, hr_arena *scratch, _Atomic int64_t *decoded,
                                hr_error *err) {
   const char *path;
   struct stat facts;
@@ -237,7 +237,7 @@ static hr_status frames_cached(hr_frames_task *t, size_t number, hr_arena *scrat
   HR_TRY(name_of(t->path, &t->wanted, &t->trace, scratch, &path, err));
   HR_TRY(cached_load(path, &t->wanted, &t->frames, &there, err));
   if (!there) {
-    if (!hr__video_is_array(t->path)) *decoded = true;
+    if (!hr__video_is_array(t->path)) ++*decoded;
     HR_TRY(cached_make(path, t->path, &t->wanted, number, scratch, err));
     HR_TRY(cached_load(path, &t->wanted, &t->frames, &there, err));
     if (!there)
@@ -255,8 +255,8 @@ static hr_status frames_cached(hr_frames_task *t, size_t number, hr_arena *scrat
 typedef struct making {
   hr_frames_task *tasks;
   bool none_bad;
-  _Atomic int64_t stop; /* videos from this one on need not be read: it is bad, and none may be */
-  atomic_bool decoded;
+  _Atomic int64_t stop;    /* videos from this one on need not be read: it is bad, and none may be */
+  _Atomic int64_t decoded; /* videos that are no arrays */
 } making;
 
 /* Videos are taken up in their order, so all before the first bad one are read whatever the number of threads. */
@@ -278,7 +278,7 @@ static void task_run(void *arg, int64_t number, int worker) {
     if (atomic_compare_exchange_weak(&m->stop, &stop, number)) break;
 }
 
-hr_status hr__frames_all(hr_frames_task *tasks, size_t count, int threads, bool none_bad, bool *decoded,
+hr_status hr__frames_all(hr_frames_task *tasks, size_t count, int threads, bool none_bad, uint64_t *decoding,
                          hr_error *err) {
   making m = {.tasks = tasks, .none_bad = none_bad, .stop = INT64_MAX};
   hr_pool *pool = NULL;
@@ -286,7 +286,7 @@ hr_status hr__frames_all(hr_frames_task *tasks, size_t count, int threads, bool 
   if (threads > 1) HR_TRY(hr__pool_create(threads, &pool, err));
   hr__pool_run(pool, threads, (int64_t)count, task_run, &m);
   if (pool) hr__pool_destroy(pool);
-  *decoded = m.decoded;
+  *decoding = (uint64_t)(m.decoded < threads ? m.decoded : threads) * HR_VIDEO_DECODING;
   for (size_t i = 0; i < count; i++) {
     const hr_frames_task *t = &tasks[i];
     if (t->status == HR_OK) continue;

@@ -33,10 +33,11 @@ typedef struct hr_frames_task {
   hr_frames frames;
 } hr_frames_task;
 
-/* Frames of all of them, by several threads, decoded unless they are there; *decoded says whether any was. What cannot
- * be decoded has its own status HR_BAD_INPUT; where none may be bad, those behind the first one need not be read. Any
- * other fault (libraries that are missing are none of a video) is returned. */
-hr_status hr__frames_all(hr_frames_task *tasks, size_t count, int threads, bool none_bad, bool *decoded, hr_error *err);
+/* Frames of all of them, by several threads, decoded unless they are there. *decoding: bytes that FFmpeg's libraries
+ * may have held meanwhile. What cannot be decoded has its own status HR_BAD_INPUT; where none may be bad, those behind
+ * the first one need not be read. Any other fault (libraries that are missing are none of a video) is returned. */
+hr_status hr__frames_all(hr_frames_task *tasks, size_t count, int threads, bool none_bad, uint64_t *decoding,
+                         hr_error *err);
 /* Frames and reasons of them, not the list. */
 void hr__frames_tasks_free(hr_frames_task *tasks, size_t count);
 void hr__frames_free(hr_frames *frames);

@@ -278,15 +278,13 @@ static const hr_trace *video_trace(const void *state) {
   return &((const videos *)state)->of.trace;
 }
 
-/* Captions and their tokens, times of frames; while videos are decoded, FFmpeg's libraries and a frame before it is
- * brought to size. */
+/* Captions and their tokens, times of frames; while videos are decoded, what FFmpeg's libraries hold. */
 static hr_data_bytes video_bytes(const void *state) {
   const hr_videos *v = &((const videos *)state)->of;
   uint64_t held = v->arena.used_bytes + v->ids.capacity * sizeof(int32_t);
   for (size_t i = 0; i < v->n_files; i++)
     held += (uint64_t)v->files[i].frames * sizeof(float);
-  return (hr_data_bytes){.held = held,
-                         .making = (v->decoded ? HR_VIDEO_DECODING : 0) + v->ids.capacity * sizeof(int32_t)};
+  return (hr_data_bytes){.held = held, .making = v->decoding + v->ids.capacity * sizeof(int32_t)};
 }
 
 /* Positions that hold data: frames, and the caption behind them. */

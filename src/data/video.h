@@ -66,10 +66,10 @@ typedef struct hr_videos {
   hr_data_file file; /* of the captions; fd -1: not open */
   hr_trace trace;    /* of captions and videos */
   uint64_t seed;
-  hr_ids ids;      /* of all captions */
-  int32_t end;     /* the token that ends one */
-  bool decoded;    /* a video was by FFmpeg's libraries, just now */
-  uint32_t *order; /* of samples: number of the clip; those held out last */
+  hr_ids ids;        /* of all captions */
+  int32_t end;       /* the token that ends one */
+  uint64_t decoding; /* bytes while videos were decoded, just now */
+  uint32_t *order;   /* of samples: number of the clip; those held out last */
   size_t n_samples, n_held;
   hr_video_features *features; /* of frames, in place of those; NULL: none yet */
 } hr_videos;

@@ -49,7 +49,7 @@ static hr_status videos_read(hr_videos *v, int threads, hr_error *err) {
                                 .path = file->path,
                                 .wanted = {{s->fps, s->height, s->width, frames_of_use(s, file)}, 3}};
   }
-  hr_status status = hr__frames_all(tasks, v->n_files, threads, v->bad_videos.allowed == 0, &v->decoded, err);
+  hr_status status = hr__frames_all(tasks, v->n_files, threads, v->bad_videos.allowed == 0, &v->decoding, err);
   if (status == HR_OK) status = videos_judge(v, tasks, err);
   hr__frames_tasks_free(tasks, v->n_files);
   hr__free(tasks);

@@ -19,7 +19,7 @@
 enum {
   HR_VIDEO_SIDE = 1 << 14,      /* pixels of a side of a frame, at most, before it is brought to size */
   HR_VIDEO_FRAMES = 1 << 16,    /* of a video that are read, at most */
-  HR_VIDEO_DECODING = 96 << 20, /* bytes while videos are decoded: 28 MiB with a small film; decoders keep up to 16
+  HR_VIDEO_DECODING = 96 << 20, /* bytes while a video is decoded: 28 MiB with a small film; decoders keep up to 16
                                    frames, of 3 MiB at 1920 x 1080 */
 };
 

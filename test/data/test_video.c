@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/frames.h"
 #include "data/video.h"
 #include "part_video.h"
 
@@ -351,11 +352,42 @@ static void test_versions(void **state) {
   assert_non_null(strstr(err.remedy, "install"));
 }
 
+/* Each thread that decodes holds memory of its own; from the cache nothing is decoded. */
+static void test_decoding(void **state) {
+  (void)state;
+  enum { FILMS = 3 };
+  static const struct { int threads, decode; } cases[] = {{1, 1}, {2, 2}, {8, FILMS}};
+  hr_error err = {0};
+  char path[FILMS][4300], name[16], image[] = "P6 2 2 255\n............";
+  if (hr__video_libraries(&err) != HR_OK) skip();
+  videos_begin();
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    cache_clear();
+    for (int again = 0; again < 2; again++) {
+      hr_frames_task tasks[FILMS] = {0};
+      uint64_t decoding;
+      for (int i = 0; i < FILMS; i++) {
+        snprintf(name, sizeof name, "%d.ppm", i);
+        image[strlen(image) - 1] = (char)('a' + i);
+        videos_put(name, image, strlen(image));
+        snprintf(path[i], sizeof path[i], "%s/%s", videos_path(), name);
+        tasks[i] = (hr_frames_task){.name = name, .line = "row", .path = path[i], .wanted = {{2, 2, 2, 1}, 3}};
+      }
+      assert_int_equal(hr__frames_all(tasks, FILMS, cases[k].threads, true, &decoding, &err), HR_OK);
+      for (int i = 0; i < FILMS; i++)
+        assert_int_equal(tasks[i].frames.frames, 1);
+      assert_int_equal(decoding, again ? 0 : (uint64_t)cases[k].decode * HR_VIDEO_DECODING);
+      hr__frames_tasks_free(tasks, FILMS);
+    }
+  }
+  videos_end();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_arrays),   cmocka_unit_test(test_sizes),   cmocka_unit_test(test_resize),
       cmocka_unit_test(test_held),     cmocka_unit_test(test_made),    cmocka_unit_test(test_alone),
-      cmocka_unit_test(test_versions), cmocka_unit_test(test_buckets),
+      cmocka_unit_test(test_versions), cmocka_unit_test(test_buckets), cmocka_unit_test(test_decoding),
   };
   cache_begin("video");
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
