@@ -78,16 +78,6 @@ typedef struct writing {
   int64_t frames, capacity;
 } writing;
 
-static hr_status put_at(const writing *w, const void *data, size_t bytes, uint64_t at, hr_error *err) {
-  for (size_t done = 0; done < bytes;) {
-    long n = hr__file_calls.pwrite(w->fd, (const char *)data + done, bytes - done, (int64_t)(at + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return hr__fail_errno(err, w->unfinished, "write", n < 0 ? errno : EIO);
-    done += (size_t)n;
-  }
-  return HR_OK;
-}
-
 static uint64_t pixels_begin(int64_t frames) {
   return sizeof(header) + (uint64_t)frames * sizeof(float);
 }
@@ -105,8 +95,9 @@ static hr_status frame_put(void *user, double seconds, const uint8_t *pixels, hr
     pixels = w->grey;
   }
   w->times[w->frames] = (float)seconds;
-  return put_at(w, pixels, frame_bytes(w->wanted),
-                pixels_begin(w->capacity) + (uint64_t)w->frames++ * frame_bytes(w->wanted), err);
+  return hr__file_write_at(w->fd, w->unfinished,
+                           pixels_begin(w->capacity) + (uint64_t)w->frames++ * frame_bytes(w->wanted), pixels,
+                           frame_bytes(w->wanted), err);
 }
 
 /* Fewer came than there was room for: the pixels move up, frame by frame. */
@@ -117,7 +108,8 @@ static hr_status pixels_move(const writing *w, hr_error *err) {
   for (int64_t i = 0; i < w->frames && status == HR_OK; i++) {
     uint64_t offset = (uint64_t)i * bytes;
     status = hr__file_read_at(w->fd, w->unfinished, pixels_begin(w->capacity) + offset, room, bytes, err);
-    if (status == HR_OK) status = put_at(w, room, bytes, pixels_begin(w->frames) + offset, err);
+    if (status == HR_OK)
+      status = hr__file_write_at(w->fd, w->unfinished, pixels_begin(w->frames) + offset, room, bytes, err);
   }
   hr__free(room);
   HR_TRY(status);
@@ -133,8 +125,8 @@ static hr_status frames_write(writing *w, const char *video, hr_error *err) {
   if (w->frames < w->capacity) HR_TRY(pixels_move(w, err));
   memcpy(facts.magic, magic, sizeof magic);
   facts.frames = w->frames;
-  HR_TRY(put_at(w, w->times, (size_t)w->frames * sizeof *w->times, sizeof facts, err));
-  return put_at(w, &facts, sizeof facts, 0, err);
+  HR_TRY(hr__file_write_at(w->fd, w->unfinished, sizeof facts, w->times, (size_t)w->frames * sizeof *w->times, err));
+  return hr__file_write_at(w->fd, w->unfinished, 0, &facts, sizeof facts, err);
 }
 
 static hr_status file_write(writing *w, const char *video, hr_error *err) {

@@ -110,13 +110,7 @@ hr_status hr__tokens_end_document(hr_tokens_writer *w, hr_error *err) {
 static hr_status writer_finish(hr_tokens_writer *w, hr_error *err) {
   HR_TRY(buffer_write(w, err));
   HR_TRY(hr__file_write_all(w->fd, w->unfinished, w->begins, (w->facts.documents + 1) * sizeof *w->begins, err));
-  for (size_t done = 0; done < sizeof w->facts;) {
-    long n = hr__file_calls.pwrite(w->fd, (const char *)&w->facts + done, sizeof w->facts - done, (int64_t)done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return hr__fail_errno(err, w->unfinished, "write", n < 0 ? errno : EIO);
-    done += (size_t)n;
-  }
-  return HR_OK;
+  return hr__file_write_at(w->fd, w->unfinished, 0, &w->facts, sizeof w->facts, err);
 }
 
 hr_status hr__tokens_finish(hr_tokens_writer *w, hr_status status, hr_error *err) {

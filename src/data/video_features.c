@@ -174,16 +174,6 @@ static hr_status features_inputs(const void *state, uint64_t first, uint64_t cou
   return HR_OK;
 }
 
-static hr_status put_at(const hr_video_features *f, const void *data, size_t bytes, uint64_t at, hr_error *err) {
-  for (size_t done = 0; done < bytes;) {
-    long n = hr__file_calls.pwrite(f->fd, (const char *)data + done, bytes - done, (int64_t)(at + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return hr__fail_errno(err, f->unfinished, "write", n < 0 ? errno : EIO);
-    done += (size_t)n;
-  }
-  return HR_OK;
-}
-
 static hr_status file_begin(hr_video_features *f, hr_error *err) {
   const char *path = f->paths[f->missing[f->at].unit], *slash = strrchr(path, '/');
   const char *folder = hr__arena_format(&f->arena, "%.*s", (int)(slash - path), path);
@@ -213,7 +203,7 @@ static hr_status file_end(hr_videos *v, hr_error *err) {
   memcpy(facts.magic, magic, sizeof magic);
   HR_TRY(hr__hash_hex(f->hash, hex, err));
   memcpy(facts.hash, hex, sizeof facts.hash);
-  HR_TRY(put_at(f, &facts, sizeof facts, 0, err));
+  HR_TRY(hr__file_write_at(f->fd, f->unfinished, 0, &facts, sizeof facts, err));
   hr__hash_destroy(f->hash);
   f->hash = NULL;
   int fd = f->fd;
@@ -236,7 +226,8 @@ static hr_status rows_put(hr_videos *v, uint64_t count, const float *rows, hr_er
     int64_t frames = frames_of(v, f->missing[f->at].unit);
     uint64_t left = (uint64_t)(frames - f->done), here = left < count - done ? left : count - done;
     const char *from = (const char *)rows + done * bytes;
-    HR_TRY(put_at(f, from, here * bytes, sizeof(header) + (uint64_t)f->done * bytes, err));
+    HR_TRY(
+        hr__file_write_at(f->fd, f->unfinished, sizeof(header) + (uint64_t)f->done * bytes, from, here * bytes, err));
     HR_TRY(hr__hash_update(f->hash, from, here * bytes, err));
     f->done += (int64_t)here;
     done += here;

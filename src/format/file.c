@@ -145,6 +145,19 @@ hr_status hr__file_write_all(int fd, const char *path, const void *data, size_t 
   return HR_OK;
 }
 
+hr_status hr__file_write_at(int fd, const char *path, uint64_t offset, const void *data, size_t bytes, hr_error *err) {
+  const char *from = data;
+  while (bytes) {
+    long put = hr__file_calls.pwrite(fd, from, bytes < IO_MOST ? bytes : IO_MOST, (int64_t)offset);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return hr__fail_errno(err, path, "write", put < 0 ? errno : EIO);
+    from += put;
+    offset += (uint64_t)put;
+    bytes -= (size_t)put;
+  }
+  return HR_OK;
+}
+
 /* Makes `folder` unless it is there. */
 static hr_status folder_make(const char *folder, hr_error *err) {
   struct stat facts;

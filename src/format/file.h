@@ -40,6 +40,7 @@ typedef struct hr_file_calls {
 extern hr_file_calls hr__file_calls; /* the system's calls unless a test replaces them */
 
 hr_status hr__file_write_all(int fd, const char *path, const void *data, size_t bytes, hr_error *err);
+hr_status hr__file_write_at(int fd, const char *path, uint64_t offset, const void *data, size_t bytes, hr_error *err);
 /* Makes a folder and all that are missing above it. */
 hr_status hr__file_make_folders(const char *folder, hr_error *err);
 hr_status hr__file_sync_folder(const char *folder, hr_error *err);
