@@ -1,13 +1,11 @@
 /* See frames.h. */
 #include "data/frames.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -163,29 +161,11 @@ static hr_status plain_trace(const char *path, hr_trace *out, hr_error *err) {
   return status;
 }
 
-static int name_compare(const void *a, const void *b) {
-  return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Of a folder of images: all of them, by name. */
+/* Of a folder of images: all of them. */
 static hr_status folder_trace(const char *path, hr_arena *arena, hr_trace *out, hr_error *err) {
-  char **names = NULL;
-  size_t count = 0, capacity = 0;
-  hr_status status = HR_OK;
-  DIR *folder = opendir(path);
-  if (!folder)
-    return hr__fail(err, HR_BAD_INPUT, path, "check that it can be read", "cannot open the folder: %s",
-                    strerror(errno));
-  for (struct dirent *entry; status == HR_OK && (entry = readdir(folder));) {
-    if (entry->d_name[0] == '.') continue;
-    if (hr__arena_grow(arena, (void **)&names, &capacity, count, sizeof *names) != 0 ||
-        !(names[count++] = hr__arena_format(arena, "%s/%s", path, entry->d_name)))
-      status = hr__nomem(err);
-  }
-  closedir(folder);
-  HR_TRY(status);
-  if (count == 0) return hr__fail(err, HR_BAD_INPUT, path, "put its images there", "there is no frame in it");
-  qsort(names, count, sizeof *names, name_compare);
+  const char **names;
+  size_t count;
+  HR_TRY(hr__video_images(path, arena, &names, &count, err));
   for (size_t i = 0; i < count; i++) {
     hr_trace one;
     HR_TRY(plain_trace(names[i], &one, err));

@@ -125,7 +125,7 @@ static int name_compare(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static hr_status names_read(const char *path, hr_arena *arena, const char ***out, size_t *count, hr_error *err) {
+hr_status hr__video_images(const char *path, hr_arena *arena, const char ***out, size_t *count, hr_error *err) {
   size_t capacity = 0;
   DIR *folder = opendir(path);
   if (!folder)
@@ -146,8 +146,10 @@ static hr_status names_read(const char *path, hr_arena *arena, const char ***out
       (*out)[(*count)++] = name;
   }
   closedir(folder);
-  if (status == HR_OK && *count > 0) qsort(*out, *count, sizeof **out, name_compare);
-  return status;
+  HR_TRY(status);
+  if (*count == 0) return hr__fail(err, HR_BAD_INPUT, path, "put its images there", "there is no frame in it");
+  qsort(*out, *count, sizeof **out, name_compare);
+  return HR_OK;
 }
 
 static hr_status images_read(hr_video_frames *f, hr_error *err) {
@@ -155,7 +157,7 @@ static hr_status images_read(hr_video_frames *f, hr_error *err) {
   const char **names = NULL;
   size_t count = 0;
   hr__arena_init(&arena);
-  hr_status status = names_read(f->path, &arena, &names, &count, err);
+  hr_status status = hr__video_images(f->path, &arena, &names, &count, err);
   for (size_t i = 0; i < count && status == HR_OK && !hr__frames_done(f); i++)
     status = hr__video_decode(f, names[i], true, (double)i / f->wanted->fps, err);
   hr__arena_fini(&arena);

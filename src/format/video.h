@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/mem.h"
 #include "base/status.h"
 
 enum {
@@ -35,6 +36,9 @@ typedef hr_status (*hr_video_each)(void *user, double seconds, const uint8_t *pi
 /* HR_BAD_INPUT where it cannot be decoded or has no frame; HR_UNSUPPORTED where the libraries are missing. */
 hr_status hr__video_read(const char *path, const hr_video_wanted *wanted, hr_video_each each, void *user,
                          hr_error *err);
+
+/* Paths of a folder's images, by name, in `arena`; HR_BAD_INPUT where there is none, or more than can be read. */
+hr_status hr__video_images(const char *folder, hr_arena *arena, const char ***out, size_t *count, hr_error *err);
 
 /* Whether a path is read without FFmpeg's libraries. */
 bool hr__video_is_array(const char *path);
