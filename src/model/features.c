@@ -25,6 +25,10 @@ bool hr__part_left_out(const hr_model_parts *parts, size_t p, const hr_graph *gr
   return true;
 }
 
+bool hr__pattern_left_out(const hr_model_parts *parts, const char *pattern, const hr_graph *graph) {
+  return hr__part_left_out(parts, hr__parts_of(parts, pattern), graph);
+}
+
 hr_fields hr__features_fields(const hr_model_part *whole, int64_t rows) {
   hr_fields fields = {.count = 0};
   hr__field_add(&fields, whole->model->features->field(whole, rows));

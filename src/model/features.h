@@ -21,6 +21,8 @@ void hr__features_emit(hr_builder *b, const hr_model_part *whole, int64_t rows);
 /* Whether a graph has nothing of part `p`, whose settings then say nothing: where features are read it lacks the part
  * that makes them, and where they are made all others, the whole model's own (0) too. */
 bool hr__part_left_out(const hr_model_parts *parts, size_t p, const hr_graph *graph);
+/* The same of the part that a pattern of names begins with. */
+bool hr__pattern_left_out(const hr_model_parts *parts, const char *pattern, const hr_graph *graph);
 
 /* Whether nothing is trained: a recipe that only makes features, or only generates. */
 bool hr__untrained(const hr_recipe *recipe);

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "model/parts.h"
+#include "model/features.h"
 #include "op/copy.h"
 #include "pass/pass.h"
 
@@ -281,12 +281,16 @@ static hr_status nodes_retype(typing *t, hr_error *err) {
 
 static hr_status rules_used(const typing *t, const hr_recipe *recipe, hr_error *err) {
   char path[HR_SCOPE_PATH];
-  for (size_t i = 0; i < t->n_rules; i++)
-    if (!t->rules[i].used)
-      return hr__recipe_fail_at(
-          recipe, overrides_path(t, t->rules[i].part, path), t->rules[i].node,
-          "`headroom dump RECIPE --after model` lists the modules; the first pattern that fits counts", err,
-          "no module is left for the pattern \"%.100s\"", t->rules[i].node->key);
+  const hr_graph *g = t->b->graph;
+  for (size_t i = 0; i < t->n_rules; i++) {
+    const rule *one = &t->rules[i];
+    if (one->used || hr__part_left_out(&t->parts, one->part, g) || hr__pattern_left_out(&t->parts, one->node->key, g))
+      continue;
+    return hr__recipe_fail_at(
+        recipe, overrides_path(t, one->part, path), one->node,
+        "`headroom dump RECIPE --after model` lists the modules; the first pattern that fits counts", err,
+        "no module is left for the pattern \"%.100s\"", one->node->key);
+  }
   return HR_OK;
 }
 

@@ -49,7 +49,8 @@ def same(path, cache):
     train(path('source'), own, steps=6).expect(0)
     visual = os.path.join(path('source'), 'generation-00000006', 'visual')
     check(os.path.exists(os.path.join(visual, 'model.safetensors')), visual)
-    for number, more in enumerate(([], [f'model.parts.visual.path={visual}'], ['model.precision=bf16-mixed'])):
+    overrides = 'model.precision_overrides={llm.lm_head: 32-true, visual.layer1: 32-true}'  # each graph has one of the two
+    for number, more in enumerate(([], [f'model.parts.visual.path={visual}'], ['model.precision=bf16-mixed'], ['model.precision=bf16-mixed', overrides])):
         plain = train(path(f'plain{number}'), [*FROZEN, *more]).expect(0).json()
         first = train(path(f'first{number}'), [*CACHED, *more]).expect(0).json()
         files = made(cache)
@@ -141,6 +142,8 @@ def plans():
     trained = planned('data.cache_features=auto').expect(0).json()
     check(trained['features'] is None, str(trained['features']))
     check(trained['fingerprint'] == planned().expect(0).json()['fingerprint'], 'auto is no other plan')
+    lost = planned(*CACHED, 'model.precision_overrides={llm.lm_heed: 32-true}')
+    check(lost.code == 5 and 'no module is left for the pattern' in lost.out, f'{lost.code} {lost.out}')
     # A backbone without norms by the batch changes where it drops results.
     convnext = ['model.parts.visual={family: convnext_tiny, config: {width: 12}, train: none}', 'data.cache_features=auto']
     check(planned(*convnext).expect(0).json()['features']['fits'], 'features of convnext_tiny have no plan')
