@@ -183,6 +183,7 @@ static hr_status trunk_run(hr_builder *b, const hr_recipe *recipe, const hr_choi
   hr_training_shape shape;
   hr_generation generation;
   hr_model_part model = hr__model_whole(recipe);
+  HR_TRY(hr__features_check(&model, err));
   HR_TRY(hr__training_shape(recipe, &shape, err));
   if (hr__features_alone(recipe)) {
     features_stage(b, &model, shape.batch);

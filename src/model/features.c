@@ -14,6 +14,15 @@ bool hr__features_cached(const hr_recipe *recipe) {
   return whole.model->features && whole.model->features->cached(&whole);
 }
 
+hr_status hr__features_check(const hr_model_part *whole, hr_error *err) {
+  const hr_recipe *recipe = whole->scope.recipe;
+  bool asked = hr__features_alone(recipe) || hr__recipe_word_is(recipe, HR_CACHE_FEATURES, "true");
+  if (whole->model->features || !asked) return HR_OK;
+  return hr__recipe_fail(recipe, HR_CACHE_FEATURES, "leave it out", err,
+                         "data.cache_features: models of the family %s have no part whose features are made once",
+                         whole->model->family);
+}
+
 bool hr__untrained(const hr_recipe *recipe) {
   return hr__generation_alone(recipe) || hr__features_alone(recipe);
 }

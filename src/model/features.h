@@ -14,6 +14,8 @@
  * have none. */
 bool hr__features_cached(const hr_recipe *recipe);
 bool hr__features_alone(const hr_recipe *recipe);
+/* HR_BAD_INPUT where features are asked for (true, make) of a model that has none. */
+hr_status hr__features_check(const hr_model_part *whole, hr_error *err);
 /* What such a recipe's program makes them of, and the program's forward pass, in the builder's current program. */
 hr_fields hr__features_fields(const hr_model_part *whole, int64_t rows);
 void hr__features_emit(hr_builder *b, const hr_model_part *whole, int64_t rows);

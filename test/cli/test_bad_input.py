@@ -32,6 +32,8 @@ RECIPES = [
     ('zero batch', changed('batch_size: 2', 'batch_size: 0'), ['batch_size']),
     ('negative batch', changed('batch_size: 2', 'batch_size: -4'), ['batch_size']),
     ('huge batch', changed('batch_size: 2', 'batch_size: 99999999999999999999'), ['batch_size']),
+    ('features of a model that has none', changed('sequence_length: 16', 'sequence_length: 16, cache_features: true'), ['cache_features', 'llama']),
+    ('such features alone', changed('sequence_length: 16', 'sequence_length: 16, cache_features: make'), ['cache_features', 'llama']),
     ('zero length', changed('sequence_length: 16', 'sequence_length: 0'), ['sequence_length']),
     ('zero hidden', changed('hidden_size: 32', 'hidden_size: 0'), ['hidden_size']),
     ('huge hidden', changed('hidden_size: 32', 'hidden_size: 9223372036854775807'), ['hidden_size']),
