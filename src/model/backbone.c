@@ -81,6 +81,10 @@ const hr_backbone_change *hr__backbone_changes(const hr_model_part *part) {
   return hr__backbone_read(part).by_batch ? &norms : NULL;
 }
 
+int64_t hr__backbone_least(const hr_model_part *part) {
+  return part->model == &hr_model_convnext_tiny ? 32 : 1;
+}
+
 int64_t hr__backbone_features(const hr_model_part *part) {
   return families[family_of(part)].features(part);
 }

@@ -28,6 +28,8 @@ typedef struct hr_backbone_change {
   const char *why, *setting;
 } hr_backbone_change;
 const hr_backbone_change *hr__backbone_changes(const hr_model_part *part);
+/* Rows and columns that images have at least: it halves them without padding. */
+int64_t hr__backbone_least(const hr_model_part *part);
 /* Columns of what the body gives. */
 int64_t hr__backbone_features(const hr_model_part *part);
 /* The last map itself, [N, C, h, w], between hr__part_open and hr__part_close: that of the last stage, in front of what

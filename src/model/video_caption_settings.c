@@ -117,6 +117,14 @@ hr_status hr__video_caption_check(const hr_model_part *whole, hr_error *err) {
   HR_TRY(features_check(whole, err));
   HR_TRY(hr__part_writes(whole, HR_VIDEO_DECODER, err));
   HR_TRY(hr__video_shape(r->recipe, &frames, &height, &width, err));
+  hr_model_part backbone = hr__part_find(whole, HR_VIDEO_BACKBONE);
+  int64_t least = hr__backbone_least(&backbone);
+  if (height < least || width < least)
+    return hr__recipe_fail(r->recipe, height < least ? "data.video.height" : "data.video.width",
+                           "bring frames to a larger size, or take another backbone", err,
+                           "frames of %" PRId64 " x %" PRId64 " are too small for %s, which takes %" PRId64
+                           " each way at least",
+                           height, width, backbone.model->family, least);
   hr_video_caption m = hr__video_caption_read(whole);
   if (frames >= length)
     return hr__recipe_fail(r->recipe, "data.max_frames", "raise data.sequence_length, or lower data.max_frames", err,

@@ -147,6 +147,8 @@ def plans():
     # A backbone without norms by the batch changes where it drops results.
     convnext = ['model.parts.visual={family: convnext_tiny, config: {width: 12}, train: none}', 'data.cache_features=auto']
     check(planned(*convnext).expect(0).json()['features']['fits'], 'features of convnext_tiny have no plan')
+    small = planned(*convnext, 'data.video.width=31')
+    check(small.code == 5 and 'too small for convnext_tiny' in small.out and 'data.video.width' in small.out, f'{small.code} {small.out}')
     dropping = [*convnext, 'model.parts.visual.config.drop_path=0.1']
     check(planned(*dropping).expect(0).json()['features'] is None, 'features that change are made once')
     refused = planned(*dropping, 'data.cache_features=true')
