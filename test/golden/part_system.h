@@ -12,6 +12,7 @@ typedef struct system_case {
   const char *set[4]; /* (optional) overrides; ends with NULL */
   int samples;        /* of a batch, that count */
   size_t least;       /* weights and gradients that are compared, at least */
+  bool own_state;     /* the file has no state: it begins as the model has it */
   /* (optional) What the file calls a weight that it has under no name of its own. */
   const char *(*other_name)(const char *weight, char out[300]);
   /* (optional) Gradients that are rounding and nothing else. */

@@ -1,12 +1,12 @@
-/* The multistream model against PyTorch (make_multistream.py): what it makes of a batch, its five losses, every
- * gradient of the first step, and ten steps. */
+/* The multistream model against PyTorch (make_multistream.py): what it makes of a batch, its losses, every gradient of
+ * the first step, and ten steps. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "job/settings.h"
 #include "model/model.h"
-#include "part_golden.h"
+#include "part_system.h"
 
 enum { STEPS = 10, LOSSES = 11, FIELDS = 14 };
 
@@ -24,63 +24,91 @@ enum { STEPS = 10, LOSSES = 11, FIELDS = 14 };
   "  optimizer: { kind: adamw, lr: 1e-3, betas: [0.9, 0.95], eps: " eps ", weight_decay: 0.1 }\n"                      \
   "  clip_norm: 1.0\n"
 
-/* A file, and the recipe that it is of. */
-typedef struct golden_case {
-  const char *name, *recipe;
-  int samples;
+/* What nothing but rounding flows to: a bias of a key shifts all scores of a query alike, as does the last one before a
+ * softmax; a bias in front of a norm by the batch is taken off again. */
+static bool only_rounding(const char *name) {
+  return strstr(name, "k_proj.bias") || strcmp(name, "g.cooling.attention.2.bias") == 0;
+}
+static bool only_rounding_by_batch(const char *name) {
+  const char *end = strrchr(name, '.');
+  if (only_rounding(name)) return true;
+  if (!end || strcmp(end, ".bias") != 0) return false;
+  return (strncmp(name, "g.detector.", 11) == 0 && strstr(name, ".conv")) || strstr(name, ".double.") ||
+         strcmp(name, "g.course.time.conv.bias") == 0 ||
+         (strncmp(name, "g.course.saliency.", 18) == 0 && strstr(name, ".conv."));
+}
+
+typedef struct stream_case {
+  system_case of;
   bool by_batch; /* norms go by the batch in training, so that evaluations have losses of their own */
   const char *outputs[6];
-} golden_case;
+} stream_case;
 
-static const golden_case cases[] = {
-    {.name = "whole",
-     .recipe =
-         "model:\n"
-         "  family: shown\n"
-         "  config: { frames: 4, frame_height: 12, frame_width: 14, head_size: 7, head_last: 5, head_dropout: 0,\n"
-         "            infrared_branch: false, pair_branch: false }\n"
-         "  parts:\n"
-         "    video: { config: { width: 2, groups: 1, embedding: 6 } }\n"
-         "    cooling: { config: { hidden: 16, embedding: 5, dropout: 0 } }\n" FUSION TRAINING("3", "1e-6"),
-     .samples = 3,
+static const stream_case cases[] = {
+    {.of =
+         {.file = "multistream/whole",
+          .least = 80,
+          .own_state = true,
+          .rounding = only_rounding,
+          .recipe =
+              "model:\n"
+              "  family: shown\n"
+              "  config: { frames: 4, frame_height: 12, frame_width: 14, head_size: 7, head_last: 5, head_dropout: 0,\n"
+              "            infrared_branch: false, pair_branch: false }\n"
+              "  parts:\n"
+              "    video: { config: { width: 2, groups: 1, embedding: 6 } }\n"
+              "    cooling: { config: { hidden: 16, embedding: 5, dropout: 0 } }\n" FUSION TRAINING("3", "1e-6"),
+          .samples = 3},
      .outputs = {"points", "importance", "tau", "kinds", "logits"}},
-    {.name = "infrared",
-     .recipe =
-         "model:\n"
-         "  family: shown\n"
-         "  config: { frames: 3, frame_height: 40, frame_width: 48, head_size: 7, head_last: 5, head_dropout: 0,\n"
-         "            video_branch: false, cooling_branch: false, pair_branch: false }\n"
-         "  parts:\n"
-         "    detector: { config: { width: 4, pyramid: 6, map_width: 5, embedding: 6 } }\n" FUSION TRAINING("3",
-                                                                                                            "1e-4"),
-     .samples = 3,
+    {.of =
+         {.file = "multistream/infrared",
+          .least = 80,
+          .own_state = true,
+          .rounding = only_rounding_by_batch,
+          .recipe =
+              "model:\n"
+              "  family: shown\n"
+              "  config: { frames: 3, frame_height: 40, frame_width: 48, head_size: 7, head_last: 5, head_dropout: 0,\n"
+              "            video_branch: false, cooling_branch: false, pair_branch: false }\n"
+              "  parts:\n"
+              "    detector: { config: { width: 4, pyramid: 6, map_width: 5, embedding: 6 } }\n" FUSION TRAINING(
+                  "3", "1e-4"),
+          .samples = 3},
      .by_batch = true,
      .outputs = {"points", "importance", "detections", "tracks"}},
-    {.name = "pair",
-     .recipe =
-         "model:\n"
-         "  family: shown\n"
-         "  config: { frames: 4, frame_height: 34, frame_width: 66, head_size: 7, head_last: 5, head_dropout: 0,\n"
-         "            video_branch: false, cooling_branch: false, infrared_branch: false }\n"
-         "  parts:\n"
-         "    backbone: { config: { channel_multiplier: 0.05 } }\n"
-         "    pair: { config: { width: 16, heads: 2, layers: 2, mlp: 12, embedding: 6, dropout: 0 } }\n" FUSION
-             TRAINING("2", "1e-4"),
-     .samples = 2,
+    {.of =
+         {.file = "multistream/pair",
+          .least = 80,
+          .own_state = true,
+          .rounding = only_rounding_by_batch,
+          .recipe =
+              "model:\n"
+              "  family: shown\n"
+              "  config: { frames: 4, frame_height: 34, frame_width: 66, head_size: 7, head_last: 5, head_dropout: 0,\n"
+              "            video_branch: false, cooling_branch: false, infrared_branch: false }\n"
+              "  parts:\n"
+              "    backbone: { config: { channel_multiplier: 0.05 } }\n"
+              "    pair: { config: { width: 16, heads: 2, layers: 2, mlp: 12, embedding: 6, dropout: 0 } }\n" FUSION
+                  TRAINING("2", "1e-4"),
+          .samples = 2},
      .by_batch = true,
      .outputs = {"points", "importance", "integrity"}},
-    {.name = "course",
-     .recipe =
-         "model:\n"
-         "  family: shown\n"
-         "  config: { frames: 5, frame_height: 40, frame_width: 48, head_size: 7, head_last: 5, head_dropout: 0,\n"
-         "            video_branch: false, cooling_branch: false, infrared_branch: false, pair_branch: false,\n"
-         "            temporal_conv_branch: true }\n"
-         "  parts:\n"
-         "    convnext: { config: { width: 4 } }\n"
-         "    course: { config: { frames: 3, frame_height: 64, frame_width: 32, pyramid: 6, map_width: 4,\n"
-         "                        embedding: 6, dropout: 0 } }\n" FUSION TRAINING("2", "1e-4"),
-     .samples = 2,
+    {.of =
+         {.file = "multistream/course",
+          .least = 80,
+          .own_state = true,
+          .rounding = only_rounding_by_batch,
+          .recipe =
+              "model:\n"
+              "  family: shown\n"
+              "  config: { frames: 5, frame_height: 40, frame_width: 48, head_size: 7, head_last: 5, head_dropout: 0,\n"
+              "            video_branch: false, cooling_branch: false, infrared_branch: false, pair_branch: false,\n"
+              "            temporal_conv_branch: true }\n"
+              "  parts:\n"
+              "    convnext: { config: { width: 4 } }\n"
+              "    course: { config: { frames: 3, frame_height: 64, frame_width: 32, pyramid: 6, map_width: 4,\n"
+              "                        embedding: 6, dropout: 0 } }\n" FUSION TRAINING("2", "1e-4"),
+          .samples = 2},
      .by_batch = true,
      .outputs = {"points", "importance", "saliency"}},
 };
@@ -112,83 +140,21 @@ static hr_id forward(hr_builder *b, const hr_model_part *part, const hr_model_ba
   return loss;
 }
 
-/* Writes what the file has under "w." into the graph's values. */
-static void weights_put(golden *g) {
-  hr_error err;
-  size_t count, written = 0;
-  for (hr_id v = 0; v < g->graph->n_values; v++) {
-    const hr_value *value = &g->graph->values[v];
-    char name[300];
-    if (!hr__graph_is_tensor(g->graph, v) || g->graph->buffers[value->buffer].role != HR_ROLE_PARAMETER) continue;
-    snprintf(name, sizeof name, "w.%s", value->name);
-    float *data = golden_tensor(g, g->io, name, "F32", sizeof(float), &count);
-    assert_int_equal(count, hr_desc_count(&value->desc));
-    check(hr__run_write(g->run, v, 0, data, count * sizeof *data, &err), &err);
-    written++;
-  }
-  assert_true(written > 80);
-}
-
-static void case_open(golden *g, const golden_case *c, int accumulation, const char *precision) {
-  hr_error err;
-  char path[600], accumulated[64], precise[64];
-  *g = (golden){0};
-  hr__arena_init(&g->arena);
-  snprintf(path, sizeof path, "%s/test/golden/multistream/%s.safetensors", HR_SOURCE_DIR, c->name);
-  snprintf(g->folder, sizeof g->folder, "%s", path);
-  check(hr__safetensors_open(path, &g->io, &err), &err);
-  snprintf(accumulated, sizeof accumulated, "training.gradient_accumulation=%d", accumulation);
-  snprintf(precise, sizeof precise, "model.precision=%s", precision);
-  const char *const set[] = {accumulated, precise};
-  check(hr__settings_parse("golden.yaml", ".", c->recipe, strlen(c->recipe), set, 2, &g->recipe, &err), &err);
-  check(hr__compile(g->recipe, NULL, NULL, &g->graph, &err), &err);
-  hr_rates rates;
-  hr_plan_options options = {.accumulation = accumulation};
-  check(hr__cpu_open(&g->device, &err), &err);
-  hr__rates_default(&g->device->facts, &rates);
-  check(hr__plan_build(g->graph, &g->device->facts, &rates, &options, &g->plan, &err), &err);
-  hr__rates_fini(&rates);
-  check(hr__run_create(g->plan, g->device, NULL, &g->run, &err), &err);
-  check(hr__run_init_values(g->run, 1, &err), &err);
-  weights_put(g);
-}
-
 /* Runs a program on batch `number`; gives its losses, each the mean over samples. */
-static void step_run(golden *g, const golden_case *c, hr_program_kind kind, int64_t number, double out[LOSSES]) {
+static void step_run(golden *g, const stream_case *c, hr_program_kind kind, int64_t number, double out[LOSSES]) {
   static const char *const fields[FIELDS] = {
       "rgb",    "frame_mask",  "infrared",   "spots",    "spot_cells",  "spot_mask",    "motion", "motion_features",
       "curves", "curve_areas", "curve_mask", "class_id", "event_label", "outcome_label"};
   static const char *const metrics[] = {"event_right", "outcome_right"};
-  hr_error err;
   hr_id program = hr__graph_find_kind(g->graph, kind);
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    const hr_safetensor *tensor = hr__safetensors_find(g->io, fields[i]);
-    if (!tensor) continue;
-    size_t bytes = (size_t)(tensor->end - tensor->begin) / STEPS;
-    char *data = hr__arena_alloc(&g->arena, bytes);
-    check(hr__safetensors_read(g->io, tensor, (uint64_t)number * bytes, data, bytes, &err), &err);
-    check(hr__run_write(g->run, hr__program_input(g->graph, program, fields[i]), 0, data, bytes, &err), &err);
-  }
-  for (size_t i = 0; i < LOSSES + 2; i++) {
-    float factor = 1.0f / (float)c->samples;
-    hr_id input = hr__program_input(g->graph, program, i < LOSSES ? losses[i].name : metrics[i - LOSSES]);
-    if (input != HR_NONE) check(hr__run_write(g->run, input, 0, &factor, sizeof factor, &err), &err);
-  }
-  hr_control control = {.seed = 1,
-                        .step = (uint64_t)number + 1,
-                        .learning_rate = 1e-3f,
-                        .bias_correction1 = (float)(1.0 - pow(0.9, (double)number + 1.0)),
-                        .bias_correction2 = (float)(1.0 - pow(0.95, (double)number + 1.0)),
-                        .loss_weight = 1,
-                        .loss_scale = 1,
-                        .valid_rows = (uint32_t)c->samples};
-  check(hr__run_write(g->run, hr__graph_find_value(g->graph, "control"), 0, &control, sizeof control, &err), &err);
-  check(hr__run_program(g->run, program, &err), &err);
-  for (int i = 0; i < LOSSES; i++) {
-    float sum;
-    check(hr__run_read(g->run, hr__program_output(g->graph, program, losses[i].name), 0, &sum, sizeof sum, &err), &err);
-    out[i] = (double)sum / c->samples;
-  }
+  float factor = 1.0f / (float)c->of.samples;
+  for (size_t i = 0; i < FIELDS; i++)
+    if (hr__safetensors_find(g->io, fields[i])) system_feed(g, program, fields[i], number, STEPS);
+  for (size_t i = 0; i < LOSSES + 2; i++)
+    system_write(g, program, i < LOSSES ? losses[i].name : metrics[i - LOSSES], &factor, sizeof factor);
+  system_run(g, &c->of, program, number, 1);
+  for (int i = 0; i < LOSSES; i++)
+    out[i] = system_output(g, program, losses[i].name) / c->of.samples;
 }
 
 /* Each loss as a part of the sum that is trained on: one of them may be 0, and is where its branch is not there. */
@@ -207,11 +173,11 @@ static void losses_expect(golden *g, const char *prefix, int64_t number, const d
                expected[i]);
 }
 
-static void what_it_makes(const golden_case *c) {
+static void what_it_makes(const stream_case *c) {
   golden g;
   size_t count;
   double got[LOSSES];
-  case_open(&g, c, 1, "32-true");
+  system_open(&g, &c->of, 1, "32-true");
   step_run(&g, c, HR_PROGRAM_EVAL, 0, got);
   losses_expect(&g, c->by_batch ? "eval." : "", 0, got, 1e-6);
   for (size_t i = 0; i < sizeof c->outputs / sizeof *c->outputs && c->outputs[i]; i++) {
@@ -219,7 +185,7 @@ static void what_it_makes(const golden_case *c) {
     const float *expected = golden_tensor(&g, g.io, name, "F32", sizeof(float), &count);
     hr_id value = hr__program_output(g.graph, hr__graph_find_kind(g.graph, HR_PROGRAM_EVAL), c->outputs[i]);
     double off = golden_distance(&g, value, expected, count);
-    if (!(off <= 1e-5)) fail_msg("%s of %s is off by %.2e", c->outputs[i], c->name, off);
+    if (!(off <= 1e-5)) fail_msg("%s of %s is off by %.2e", c->outputs[i], c->of.file, off);
   }
   golden_close(&g);
 }
@@ -230,39 +196,12 @@ static void test_what_it_makes_of_a_batch(void **state) {
     what_it_makes(&cases[i]);
 }
 
-/* What nothing but rounding flows to: a bias of a key shifts all scores of a query alike, as does the last one before a
- * softmax; a bias in front of a norm by the batch is taken off again. */
-static bool only_rounding(const golden_case *c, const char *name) {
-  const char *end = strrchr(name, '.');
-  if (strstr(name, "k_proj.bias") || strcmp(name, "g.cooling.attention.2.bias") == 0) return true;
-  if (!c->by_batch || !end || strcmp(end, ".bias") != 0) return false;
-  return (strncmp(name, "g.detector.", 11) == 0 && strstr(name, ".conv")) || strstr(name, ".double.") ||
-         strcmp(name, "g.course.time.conv.bias") == 0 ||
-         (strncmp(name, "g.course.saliency.", 18) == 0 && strstr(name, ".conv."));
-}
-
-/* With accumulation the gradients stay in memory after the program: grad.<parameter>. */
-static void gradients_compare(const golden_case *c) {
+static void gradients_compare(const stream_case *c) {
   golden g;
-  size_t compared = 0, count;
-  double worst = 0, got[LOSSES];
-  case_open(&g, c, 2, "32-true");
+  double got[LOSSES];
+  system_open(&g, &c->of, 2, "32-true");
   step_run(&g, c, HR_PROGRAM_MICRO_FIRST, 0, got);
-  for (size_t t = 0; t < hr__safetensors_count(g.io); t++) {
-    const hr_safetensor *tensor = hr__safetensors_at(g.io, t);
-    char wanted[300];
-    if (strncmp(tensor->name, "g.", 2) != 0 || only_rounding(c, tensor->name)) continue;
-    snprintf(wanted, sizeof wanted, "grad.%s", tensor->name + 2);
-    hr_id gradient = hr__graph_find_value(g.graph, wanted);
-    if (gradient == HR_NONE) fail_msg("%s has no gradient", tensor->name + 2);
-    const float *expected = golden_tensor(&g, g.io, tensor->name, "F32", sizeof(float), &count);
-    double off = golden_distance(&g, gradient, expected, count);
-    if (!(off <= 1e-4)) fail_msg("%s of %s is off by %.2e", wanted, c->name, off);
-    worst = fmax(worst, off);
-    compared++;
-  }
-  print_message("%s: %zu gradients within %.1e of PyTorch\n", c->name, compared, worst);
-  assert_true(compared > 80);
+  system_gradients(&g, &c->of);
   golden_close(&g);
 }
 
@@ -272,10 +211,10 @@ static void test_gradients(void **state) {
     gradients_compare(&cases[i]);
 }
 
-static void steps_compare(const golden_case *c, const char *precision, double tolerance) {
+static void steps_compare(const stream_case *c, const char *precision, double tolerance) {
   golden g;
   double got[LOSSES];
-  case_open(&g, c, 1, precision);
+  system_open(&g, &c->of, 1, precision);
   for (int64_t step = 0; step < STEPS; step++) {
     step_run(&g, c, HR_PROGRAM_STEP, step, got);
     losses_expect(&g, "", step, got, tolerance);
