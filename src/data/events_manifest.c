@@ -3,7 +3,6 @@
  * Files are named from the manifest's folder. Labels are all whole numbers from 0 on, or names, which are numbered in
  * the order of bytes. Rows of the split "train" are trained on, all others are held out.
  */
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@
 
 #include "base/work.h"
 #include "data/events.h"
-#include "format/rows.h"
+#include "data/row_text.h"
 
 enum { LABELS_MOST = 1 << 20 };
 
@@ -29,28 +28,22 @@ typedef struct reading {
   size_t count, capacity;
 } reading;
 
-static hr_status row_fail(const reading *r, uint64_t line, const char *remedy, hr_error *err, const char *message,
-                          const char *what) {
-  char place[4200];
-  snprintf(place, sizeof place, "%.4000s:%" PRIu64, r->path, line);
-  return hr__fail(err, HR_BAD_INPUT, place, remedy, message, what);
-}
-
-static hr_status row_take(reading *r, const hr_row *row, hr_error *err) {
+static hr_status row_take(void *user, const hr_row_at *at, hr_error *err) {
+  reading *r = user;
   static const char *const columns[3] = {"file", "label", "split"};
   const char *text[3];
-  if (!row->fields) return hr__row_refuse(row, err);
+  if (!at->row->fields) return hr__row_refuse(at->row, err);
   for (int i = 0; i < 3; i++) {
-    const hr_doc_node *node = hr__doc_get(row->fields, columns[i]);
+    const hr_doc_node *node = hr__doc_get(at->row->fields, columns[i]);
     if (!node || node->kind != HR_DOC_SCALAR || !node->text[0])
-      return row_fail(r, row->place.line, "its first line is file,label,split, and every row has all three", err,
-                      node ? "%s is empty" : "column %s is missing", columns[i]);
+      return hr__row_fail(at, "its first line is file,label,split, and every row has all three", err,
+                          node ? "%s is empty" : "column %s is missing", columns[i]);
     text[i] = node->text;
   }
   if (hr__arena_grow(&r->e->arena, (void **)&r->list, &r->capacity, r->count, sizeof *r->list) != 0)
     return hr__nomem(err);
   listed *to = &r->list[r->count++];
-  *to = (listed){.line = row->place.line, .held = strcmp(text[2], "train") != 0};
+  *to = (listed){.line = at->row->place.line, .held = strcmp(text[2], "train") != 0};
   to->label = hr__arena_text(&r->e->arena, text[1]);
   to->path = text[0][0] == '/' ? hr__arena_text(&r->e->arena, text[0])
                                : hr__arena_format(&r->e->arena, "%s/%s", r->folder, text[0]);
@@ -58,20 +51,7 @@ static hr_status row_take(reading *r, const hr_row *row, hr_error *err) {
 }
 
 static hr_status rows_read(reading *r, hr_error *err) {
-  hr_rows *rows = NULL;
-  bool there = true;
-  HR_TRY(hr__rows_open(r->path, &rows, err));
-  hr_status status = HR_OK;
-  while (status == HR_OK && there) {
-    hr_arena arena;
-    hr_row row = {0};
-    hr__arena_init(&arena);
-    status = hr__rows_next(rows, &arena, &row, &there, err);
-    if (status == HR_OK && there) status = row_take(r, &row, err);
-    hr__arena_fini(&arena);
-  }
-  hr__rows_close(rows);
-  HR_TRY(status);
+  HR_TRY(hr__rows_each(r->path, row_take, r, err));
   if (r->count > 0) return HR_OK;
   return hr__fail(err, HR_BAD_INPUT, r->path, "give it a row file,label,split for each recording",
                   "there is no recording in it");
@@ -124,8 +104,10 @@ static hr_status recording_read(reading *r, size_t number, const hr_event_code *
   hr_data_file file;
   hr_error why = {0};
   hr_trace trace;
+  char place[HR_ROW_PLACE];
   if (hr__data_file_at(one->path, &file, &why) != HR_OK)
-    return row_fail(r, one->line, "paths of the manifest begin at its folder", err, "%s", why.message);
+    return hr__fail(err, HR_BAD_INPUT, hr__row_place(r->path, one->line, place),
+                    "paths of the manifest begin at its folder", "%s", why.message);
   file.read_whole = true;
   hr_status status = hr__trace_file(&file, &trace, err);
   hr__data_file_close(&file);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "data/events.h"
+#include "data/row_text.h"
 #include "format/npy.h"
-#include "format/rows.h"
 
 static hr_status event_fail(const char *path, const char *what, uint64_t number, const char *message, double value,
                             const char *remedy, hr_error *err) {
@@ -49,34 +49,24 @@ static hr_status array_read(const hr_npy *npy, const char *path, double unit_ms,
   return HR_OK;
 }
 
-static hr_status row_take(const char *path, const hr_row *row, double unit_ms, hr_event_list *out, hr_error *err) {
-  static const char *const columns[4] = {"x", "y", "t", "p"};
-  double v[4];
-  if (!row->fields) return hr__row_refuse(row, err);
-  for (int i = 0; i < 4; i++) {
-    const hr_doc_node *node = hr__doc_get(row->fields, columns[i]);
-    if (node && hr__row_number(node, &v[i])) continue;
-    char place[4200];
-    snprintf(place, sizeof place, "%.4000s:%" PRIu64, path, row->place.line);
-    return hr__fail(err, HR_BAD_INPUT, place,
-                    "the first line names the columns: x,y,t,p; every row has a number in each",
-                    node ? "%s is not a finite number" : "column %s is missing", columns[i]);
-  }
-  return event_take(path, ":", row->place.line, v, unit_ms, out, err);
-}
+/* Where events of rows go. */
+typedef struct reading {
+  double unit_ms;
+  hr_event_list *out;
+} reading;
 
-static hr_status rows_read(hr_rows *rows, const char *path, double unit_ms, hr_event_list *out, hr_error *err) {
-  bool there = true;
-  while (there) {
-    hr_arena arena;
-    hr_row row = {0};
-    hr__arena_init(&arena);
-    hr_status status = hr__rows_next(rows, &arena, &row, &there, err);
-    if (status == HR_OK && there) status = row_take(path, &row, unit_ms, out, err);
-    hr__arena_fini(&arena);
-    HR_TRY(status);
+static hr_status row_take(void *user, const hr_row_at *at, hr_error *err) {
+  static const char *const columns[4] = {"x", "y", "t", "p"};
+  const reading *r = user;
+  double v[4];
+  if (!at->row->fields) return hr__row_refuse(at->row, err);
+  for (int i = 0; i < 4; i++) {
+    const hr_doc_node *node = hr__doc_get(at->row->fields, columns[i]);
+    if (node && hr__row_number(node, &v[i])) continue;
+    return hr__row_fail(at, "the first line names the columns: x,y,t,p; every row has a number in each", err,
+                        node ? "%s is not a finite number" : "column %s is missing", columns[i]);
   }
-  return HR_OK;
+  return event_take(at->path, ":", at->row->place.line, v, r->unit_ms, r->out, err);
 }
 
 hr_status hr__events_raw(const char *path, double unit_ms, hr_event_list *out, hr_error *err) {
@@ -88,10 +78,7 @@ hr_status hr__events_raw(const char *path, double unit_ms, hr_event_list *out, h
     status = array_read(npy, path, unit_ms, out, err);
     hr__npy_close(npy);
   } else {
-    hr_rows *rows = NULL;
-    HR_TRY(hr__rows_open(path, &rows, err));
-    status = rows_read(rows, path, unit_ms, out, err);
-    hr__rows_close(rows);
+    status = hr__rows_each(path, row_take, &(reading){unit_ms, out}, err);
   }
   HR_TRY(status);
   if (out->count > 0) return HR_OK;

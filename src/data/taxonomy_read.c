@@ -4,66 +4,57 @@
  * others, `excluded_codes`: a list, or a text with blanks, commas or semicolons between them. Other columns are left.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/codec.h"
+#include "data/row_text.h"
 #include "data/taxonomy.h"
 #include "data/tokens.h"
-#include "format/rows.h"
 
 /* A file on its way into codes. */
 typedef struct reading {
   hr_taxonomy *t;
   hr_codec codec;
-  const char *path;
   const char **excluded; /* of each code: as it is written; NULL: none */
   size_t capacity;
 } reading;
 
-static hr_status row_fail(const reading *r, const hr_row *row, const char *remedy, hr_error *err, const char *message,
-                          const char *what) {
-  char place[4200];
-  snprintf(place, sizeof place, "%.4000s:%" PRIu64, r->path, row->place.line);
-  return hr__fail(err, HR_BAD_INPUT, place, remedy, message, what);
-}
-
 /* A text of a row; absent and null are empty. */
-static hr_status text_of(const reading *r, const hr_row *row, const char *column, const char **out, hr_error *err) {
-  const hr_doc_node *node = hr__doc_get(row->fields, column);
+static hr_status text_of(const hr_row_at *at, const char *column, const char **out, hr_error *err) {
+  const hr_doc_node *node = hr__doc_get(at->row->fields, column);
   *out = "";
   if (!node || hr__doc_is_null(node)) return HR_OK;
-  if (node->kind != HR_DOC_SCALAR) return row_fail(r, row, "write it as a text", err, "%s is not a text", column);
+  if (node->kind != HR_DOC_SCALAR) return hr__row_fail(at, "write it as a text", err, "%s is not a text", column);
   *out = node->text;
   return HR_OK;
 }
 
 /* Codes as they are written, with blanks between them, in the arena of the taxonomy; NULL: none. */
-static hr_status excluded_of(const reading *r, const hr_row *row, const char **out, hr_error *err) {
+static hr_status excluded_of(const reading *r, const hr_row_at *at, const char **out, hr_error *err) {
   static const char column[] = "excluded_codes";
-  const hr_doc_node *node = hr__doc_get(row->fields, column);
+  const hr_doc_node *node = hr__doc_get(at->row->fields, column);
   *out = NULL;
   if (!node || hr__doc_is_null(node)) return HR_OK;
   const char *text = node->kind == HR_DOC_SCALAR ? hr__arena_text(&r->t->arena, node->text) : "";
   if (node->kind == HR_DOC_MAP)
-    return row_fail(r, row, "write codes as a list, or as a text", err, "%s is not a list", column);
+    return hr__row_fail(at, "write codes as a list, or as a text", err, "%s is not a list", column);
   for (const hr_doc_node *one = node->child; one && text; one = one->next) {
     if (one->kind != HR_DOC_SCALAR)
-      return row_fail(r, row, "write codes as a list, or as a text", err, "%s has more than codes in it", column);
+      return hr__row_fail(at, "write codes as a list, or as a text", err, "%s has more than codes in it", column);
     text = hr__arena_format(&r->t->arena, "%s %s", text, one->text);
   }
   *out = text;
   return text ? HR_OK : hr__nomem(err);
 }
 
-static hr_status code_of(const reading *r, const hr_row *row, const char **out, hr_error *err) {
-  HR_TRY(text_of(r, row, "code", out, err));
+static hr_status code_of(const reading *r, const hr_row_at *at, const char **out, hr_error *err) {
+  HR_TRY(text_of(at, "code", out, err));
   size_t bytes = strlen(*out);
-  if (bytes == 0) return row_fail(r, row, "every row has a code", err, "%s is missing", "code");
-  if (bytes > HR_CODE_TEXT) return row_fail(r, row, "use shorter codes", err, "code %.80s is too long", *out);
+  if (bytes == 0) return hr__row_fail(at, "every row has a code", err, "%s is missing", "code");
+  if (bytes > HR_CODE_TEXT) return hr__row_fail(at, "use shorter codes", err, "code %.80s is too long", *out);
   if ((*out)[strcspn(*out, " \t\r\n,;")])
-    return row_fail(r, row, "take blanks, commas and semicolons out of it", err, "\"%.80s\" is not a code", *out);
+    return hr__row_fail(at, "take blanks, commas and semicolons out of it", err, "\"%.80s\" is not a code", *out);
   *out = hr__arena_text(&r->t->arena, *out);
   return *out ? HR_OK : hr__nomem(err);
 }
@@ -76,12 +67,12 @@ static int32_t characters(const char *text) {
   return count;
 }
 
-static hr_status texts_encode(const reading *r, const hr_row *row, hr_error *err) {
+static hr_status texts_encode(const reading *r, const hr_row_at *at, hr_error *err) {
   hr_taxonomy *t = r->t;
   for (int c = 0; c < t->channels; c++) {
     const char *text;
-    HR_TRY(text_of(r, row, t->channel[c], &text, err));
-    if (c == 0 && !*text) return row_fail(r, row, "give every code one", err, "%s is missing", t->channel[c]);
+    HR_TRY(text_of(at, t->channel[c], &text, err));
+    if (c == 0 && !*text) return hr__row_fail(at, "give every code one", err, "%s is missing", t->channel[c]);
     t->begins[t->count * (size_t)t->channels + (size_t)c] = t->ids.count;
     if (r->codec.encoder)
       HR_TRY(hr__encode(r->codec.encoder, text, strlen(text), true, &t->ids, err));
@@ -107,35 +98,20 @@ static hr_status room_make(reading *r, hr_error *err) {
   return HR_OK;
 }
 
-static hr_status row_read(reading *r, const hr_row *row, hr_error *err) {
+static hr_status row_read(void *user, const hr_row_at *at, hr_error *err) {
+  reading *r = user;
   hr_taxonomy *t = r->t;
-  if (!row->fields) return hr__row_refuse(row, err);
+  if (!at->row->fields) return hr__row_refuse(at->row, err);
   HR_TRY(room_make(r, err));
-  if (t->count == INT32_MAX) return row_fail(r, row, "use fewer", err, "there are more than %s codes", "2147483647");
-  hr_code code = {.line = row->place.line};
-  HR_TRY(code_of(r, row, &code.text, err));
+  if (t->count == INT32_MAX) return hr__row_fail(at, "use fewer", err, "there are more than %s codes", "2147483647");
+  hr_code code = {.line = at->row->place.line};
+  HR_TRY(code_of(r, at, &code.text, err));
   code.level = characters(code.text);
-  HR_TRY(excluded_of(r, row, &r->excluded[t->count], err));
-  HR_TRY(texts_encode(r, row, err));
+  HR_TRY(excluded_of(r, at, &r->excluded[t->count], err));
+  HR_TRY(texts_encode(r, at, err));
   t->codes[t->count++] = code;
   t->begins[t->count * (size_t)t->channels] = t->ids.count;
   return HR_OK;
-}
-
-static hr_status file_read(reading *r, hr_error *err) {
-  bool there = true;
-  hr_rows *rows = NULL;
-  hr_status status = hr__rows_open(r->path, &rows, err);
-  while (status == HR_OK && there) {
-    hr_arena arena;
-    hr_row row = {0};
-    hr__arena_init(&arena);
-    status = hr__rows_next(rows, &arena, &row, &there, err);
-    if (status == HR_OK && there) status = row_read(r, &row, err);
-    hr__arena_fini(&arena);
-  }
-  hr__rows_close(rows);
-  return status;
 }
 
 static int number_compare(const void *a, const void *b) {
@@ -189,9 +165,8 @@ static hr_status files_read(reading *r, const hr_source_request *request, hr_err
   HR_TRY(hr__codec_open(request->recipe, &r->codec, err));
   for (size_t i = 0; i < t->files.count; i++) {
     t->files.list[i].read_whole = true;
-    r->path = t->files.list[i].path;
     first[i] = t->count;
-    HR_TRY(file_read(r, err));
+    HR_TRY(hr__rows_each(t->files.list[i].path, row_read, r, err));
   }
   if (t->count == 0)
     return hr__recipe_fail(request->recipe, request->key, "give a file with a row for each code", err,

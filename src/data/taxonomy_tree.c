@@ -1,9 +1,8 @@
 /* Trees of a taxonomy. See taxonomy.h. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/sort.h"
+#include "data/row_text.h"
 #include "data/taxonomy.h"
 
 /* Order of two texts of given lengths, as bytes. */
@@ -34,12 +33,12 @@ int32_t hr__taxonomy_find(const hr_taxonomy *t, const char *code, size_t bytes) 
 
 static hr_status code_fail(const hr_taxonomy *t, const hr_code *code, const char *remedy, hr_error *err,
                            const char *message) {
-  char place[4200];
+  char place[HR_ROW_PLACE];
   size_t file = 0;
   for (size_t i = 0; i < t->files.count; i++) /* lines are those of the file that a code comes from */
     if (code - t->codes >= (ptrdiff_t)t->first_code[i]) file = i;
-  snprintf(place, sizeof place, "%.4000s:%" PRIu64, t->files.list[file].path, code->line);
-  return hr__fail(err, HR_BAD_INPUT, place, remedy, "code %s %s", code->text, message);
+  return hr__fail(err, HR_BAD_INPUT, hr__row_place(t->files.list[file].path, code->line, place), remedy, "code %s %s",
+                  code->text, message);
 }
 
 static hr_status order_make(hr_taxonomy *t, hr_error *err) {

@@ -5,75 +5,70 @@
  * excluded. Rows that data.taxonomy does not allow, or that would bring a code into training that is held out, are
  * left.
  */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "data/row_text.h"
 #include "data/taxonomy.h"
-#include "format/rows.h"
 
 typedef struct reading {
   const hr_taxonomy *t;
   const hr_taxonomy_rules *rules;
-  const char *path;
   hr_triplets *out;
   size_t capacity;
 } reading;
 
-static hr_status row_fail(const reading *r, const hr_row *row, hr_error *err, const char *message, const char *what) {
-  char place[4200];
-  snprintf(place, sizeof place, "%.4000s:%" PRIu64, r->path, row->place.line);
-  return hr__fail(err, HR_BAD_INPUT, place, "mend the row, or leave it out", message, what);
+static hr_status row_fail(const hr_row_at *at, hr_error *err, const char *message, const char *what) {
+  return hr__row_fail(at, "mend the row, or leave it out", err, message, what);
 }
 
-static hr_status code_of(const reading *r, const hr_row *row, const char *column, int32_t *out, hr_error *err) {
-  const hr_doc_node *node = hr__doc_get(row->fields, column);
-  if (!node || node->kind != HR_DOC_SCALAR || !*node->text) return row_fail(r, row, err, "%s is missing", column);
+static hr_status code_of(const reading *r, const hr_row_at *at, const char *column, int32_t *out, hr_error *err) {
+  const hr_doc_node *node = hr__doc_get(at->row->fields, column);
+  if (!node || node->kind != HR_DOC_SCALAR || !*node->text) return row_fail(at, err, "%s is missing", column);
   *out = hr__taxonomy_find(r->t, node->text, strlen(node->text));
-  return *out >= 0 ? HR_OK : row_fail(r, row, err, "the taxonomy has no code %.80s", node->text);
+  return *out >= 0 ? HR_OK : row_fail(at, err, "the taxonomy has no code %.80s", node->text);
 }
 
-static hr_status margin_of(const reading *r, const hr_row *row, const char *column, double *out, hr_error *err) {
-  const hr_doc_node *node = hr__doc_get(row->fields, column);
-  if (!node || node->kind != HR_DOC_SCALAR || !*node->text) return row_fail(r, row, err, "%s is missing", column);
-  return hr__row_number(node, out) && *out > 0 && *out < 1e9
-             ? HR_OK
-             : row_fail(r, row, err, "%s is not a number above 0", column);
+static hr_status margin_of(const hr_row_at *at, const char *column, double *out, hr_error *err) {
+  const hr_doc_node *node = hr__doc_get(at->row->fields, column);
+  if (!node || node->kind != HR_DOC_SCALAR || !*node->text) return row_fail(at, err, "%s is missing", column);
+  return hr__row_number(node, out) && *out > 0 && *out < 1e9 ? HR_OK
+                                                             : row_fail(at, err, "%s is not a number above 0", column);
 }
 
 /* Absent and empty are false. */
-static hr_status truth_of(const reading *r, const hr_row *row, const char *column, bool *out, hr_error *err) {
-  const hr_doc_node *node = hr__doc_get(row->fields, column);
+static hr_status truth_of(const hr_row_at *at, const char *column, bool *out, hr_error *err) {
+  const hr_doc_node *node = hr__doc_get(at->row->fields, column);
   const char *text = !node || hr__doc_is_null(node) ? "" : node->kind == HR_DOC_SCALAR ? node->text : "?";
   *out = strcasecmp(text, "true") == 0 || strcmp(text, "1") == 0;
   if (*out || !*text || strcasecmp(text, "false") == 0 || strcmp(text, "0") == 0) return HR_OK;
-  return row_fail(r, row, err, "%s is neither true nor false", column);
+  return row_fail(at, err, "%s is neither true nor false", column);
 }
 
 /* An anchor, its positive and its negative are three codes. */
-static hr_status roles_check(const reading *r, const hr_row *row, const hr_triplet *one, hr_error *err) {
+static hr_status roles_check(const reading *r, const hr_row_at *at, const hr_triplet *one, hr_error *err) {
   const hr_code *codes = r->t->codes;
-  if (one->anchor == one->positive) return row_fail(r, row, err, "%s is anchor and positive", codes[one->anchor].text);
-  if (one->anchor == one->negative) return row_fail(r, row, err, "%s is anchor and negative", codes[one->anchor].text);
+  if (one->anchor == one->positive) return row_fail(at, err, "%s is anchor and positive", codes[one->anchor].text);
+  if (one->anchor == one->negative) return row_fail(at, err, "%s is anchor and negative", codes[one->anchor].text);
   if (one->positive == one->negative)
-    return row_fail(r, row, err, "%s is positive and negative", codes[one->positive].text);
+    return row_fail(at, err, "%s is positive and negative", codes[one->positive].text);
   return HR_OK;
 }
 
-static hr_status row_read(reading *r, const hr_row *row, hr_error *err) {
-  if (!row->fields) return hr__row_refuse(row, err);
+static hr_status row_read(void *user, const hr_row_at *at, hr_error *err) {
+  reading *r = user;
+  if (!at->row->fields) return hr__row_refuse(at->row, err);
   hr_triplet one;
   double relation, distance;
-  HR_TRY(code_of(r, row, "anchor_code", &one.anchor, err));
-  HR_TRY(code_of(r, row, "positive_code", &one.positive, err));
-  HR_TRY(code_of(r, row, "negative_code", &one.negative, err));
-  HR_TRY(margin_of(r, row, "relation_margin", &relation, err));
-  HR_TRY(margin_of(r, row, "distance_margin", &distance, err));
+  HR_TRY(code_of(r, at, "anchor_code", &one.anchor, err));
+  HR_TRY(code_of(r, at, "positive_code", &one.positive, err));
+  HR_TRY(code_of(r, at, "negative_code", &one.negative, err));
+  HR_TRY(margin_of(at, "relation_margin", &relation, err));
+  HR_TRY(margin_of(at, "distance_margin", &distance, err));
   bool excluded;
-  HR_TRY(truth_of(r, row, "excluded", &excluded, err));
-  HR_TRY(roles_check(r, row, &one, err));
+  HR_TRY(truth_of(at, "excluded", &excluded, err));
+  HR_TRY(roles_check(r, at, &one, err));
   one.weight = hr__taxonomy_weight(relation, distance, excluded);
   if (!hr__taxonomy_allows(r->t, r->rules, &one, relation, distance)) return HR_OK;
   hr_triplets *out = r->out;
@@ -115,20 +110,9 @@ static hr_status groups_make(hr_triplets *out, size_t codes, hr_error *err) {
 
 hr_status hr__triplets_open(const hr_taxonomy *t, const hr_taxonomy_rules *rules, const char *path, hr_triplets *out,
                             hr_error *err) {
-  reading r = {.t = t, .rules = rules, .path = path, .out = out};
-  bool there = true;
-  hr_rows *rows = NULL;
-  hr_status status = hr__rows_open(path, &rows, err);
-  while (status == HR_OK && there) {
-    hr_arena arena;
-    hr_row row = {0};
-    hr__arena_init(&arena);
-    status = hr__rows_next(rows, &arena, &row, &there, err);
-    if (status == HR_OK && there) status = row_read(&r, &row, err);
-    hr__arena_fini(&arena);
-  }
-  hr__rows_close(rows);
-  return status == HR_OK ? groups_make(out, t->count, err) : status;
+  reading r = {.t = t, .rules = rules, .out = out};
+  HR_TRY(hr__rows_each(path, row_read, &r, err));
+  return groups_make(out, t->count, err);
 }
 
 void hr__triplets_close(hr_triplets *triplets) {
