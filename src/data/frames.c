@@ -2,7 +2,6 @@
 #include "data/frames.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 
 #include "base/cache.h"
 #include "base/threads.h"
+#include "format/aside.h"
 #include "format/file.h"
 
 static const char magic[16] = "headroom frame1";
@@ -69,9 +69,8 @@ static hr_status cached_load(const char *path, const hr_frames_wanted *wanted, h
 
 typedef struct writing {
   const hr_frames_wanted *wanted;
-  const char *path, *unfinished;
+  hr_aside file;
   uint8_t *grey; /* room for one frame; NULL: frames are RGB */
-  int fd;
   float *times;
   int64_t frames, capacity;
 } writing;
@@ -93,7 +92,7 @@ static hr_status frame_put(void *user, double seconds, const uint8_t *pixels, hr
     pixels = w->grey;
   }
   w->times[w->frames] = (float)seconds;
-  return hr__file_write_at(w->fd, w->unfinished,
+  return hr__file_write_at(w->file.fd, w->file.unfinished,
                            pixels_begin(w->capacity) + (uint64_t)w->frames++ * frame_bytes(w->wanted), pixels,
                            frame_bytes(w->wanted), err);
 }
@@ -105,14 +104,14 @@ static hr_status pixels_move(const writing *w, hr_error *err) {
   hr_status status = room ? HR_OK : hr__nomem(err);
   for (int64_t i = 0; i < w->frames && status == HR_OK; i++) {
     uint64_t offset = (uint64_t)i * bytes;
-    status = hr__file_read_at(w->fd, w->unfinished, pixels_begin(w->capacity) + offset, room, bytes, err);
+    status = hr__file_read_at(w->file.fd, w->file.unfinished, pixels_begin(w->capacity) + offset, room, bytes, err);
     if (status == HR_OK)
-      status = hr__file_write_at(w->fd, w->unfinished, pixels_begin(w->frames) + offset, room, bytes, err);
+      status = hr__file_write_at(w->file.fd, w->file.unfinished, pixels_begin(w->frames) + offset, room, bytes, err);
   }
   hr__free(room);
   HR_TRY(status);
-  if (ftruncate(w->fd, (off_t)(pixels_begin(w->frames) + (uint64_t)w->frames * bytes)) != 0)
-    return hr__fail_errno(err, w->unfinished, "shorten", errno);
+  if (ftruncate(w->file.fd, (off_t)(pixels_begin(w->frames) + (uint64_t)w->frames * bytes)) != 0)
+    return hr__fail_errno(err, w->file.unfinished, "shorten", errno);
   return HR_OK;
 }
 
@@ -123,32 +122,19 @@ static hr_status frames_write(writing *w, const char *video, hr_error *err) {
   if (w->frames < w->capacity) HR_TRY(pixels_move(w, err));
   memcpy(facts.magic, magic, sizeof magic);
   facts.frames = w->frames;
-  HR_TRY(hr__file_write_at(w->fd, w->unfinished, sizeof facts, w->times, (size_t)w->frames * sizeof *w->times, err));
-  return hr__file_write_at(w->fd, w->unfinished, 0, &facts, sizeof facts, err);
-}
-
-static hr_status file_write(writing *w, const char *video, hr_error *err) {
-  w->fd = hr__file_calls.open(w->unfinished, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (w->fd < 0) return hr__fail_errno(err, w->unfinished, "write", errno);
-  hr_status status = frames_write(w, video, err);
-  if (hr__file_calls.close(w->fd) != 0 && status == HR_OK) status = hr__fail_errno(err, w->unfinished, "write", errno);
-  if (status == HR_OK && hr__file_calls.rename(w->unfinished, w->path) != 0)
-    status = hr__fail_errno(err, w->path, "write", errno);
-  if (status != HR_OK) hr__file_calls.unlink(w->unfinished);
-  return status;
+  HR_TRY(hr__file_write_at(w->file.fd, w->file.unfinished, sizeof facts, w->times, (size_t)w->frames * sizeof *w->times,
+                           err));
+  return hr__file_write_at(w->file.fd, w->file.unfinished, 0, &facts, sizeof facts, err);
 }
 
 static hr_status cached_make(const char *path, const char *video, const hr_frames_wanted *wanted, size_t number,
                              hr_arena *arena, hr_error *err) {
-  const char *slash = strrchr(path, '/');
-  const char *folder = hr__arena_format(arena, "%.*s", (int)(slash - path), path);
-  writing w = {.wanted = wanted, .path = path, .fd = -1, .capacity = wanted->video.frames};
-  w.unfinished = hr__arena_format(arena, "%s.%ld.%zu.tmp", path, (long)getpid(), number);
+  writing w = {.wanted = wanted, .capacity = wanted->video.frames};
   w.times = hr__arena_array(arena, (size_t)w.capacity, sizeof *w.times);
   w.grey = wanted->channels == 1 ? hr__arena_alloc(arena, frame_bytes(wanted)) : NULL;
-  if (!folder || !w.unfinished || !w.times || (wanted->channels == 1 && !w.grey)) return hr__nomem(err);
-  HR_TRY(hr__file_make_folders(folder, err));
-  return file_write(&w, video, err);
+  if (!w.times || (wanted->channels == 1 && !w.grey)) return hr__nomem(err);
+  HR_TRY(hr__aside_begin(path, number, arena, &w.file, err));
+  return hr__aside_end(&w.file, frames_write(&w, video, err), err);
 }
 
 /* ---- what tells a video from another ---- */

@@ -1,14 +1,11 @@
 /* See tokens_file.h. */
 #include "data/tokens_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "data/row_ids.h"
+#include "format/aside.h"
 #include "format/file.h"
 
 static const char magic[16] = "headroom token2";
@@ -25,8 +22,7 @@ enum { BUFFERED = 1 << 16 }; /* ids */
 
 struct hr_tokens_writer {
   hr_arena arena; /* of the paths */
-  const char *path, *unfinished;
-  int fd;
+  hr_aside file;
   header facts;
   uint64_t *begins;
   size_t cap_begins;
@@ -48,15 +44,8 @@ static hr_status begins_add(hr_tokens_writer *w, hr_error *err) {
 
 static hr_status writer_open(hr_tokens_writer *w, const char *path, hr_error *err) {
   char empty[HR_TOKENS_HEADER] = {0};
-  const char *slash = strrchr(path, '/');
-  const char *folder = hr__arena_format(&w->arena, "%.*s", (int)(slash - path), path);
-  w->path = hr__arena_text(&w->arena, path);
-  w->unfinished = hr__arena_format(&w->arena, "%s.%ld.tmp", path, (long)getpid());
-  if (!folder || !w->path || !w->unfinished) return hr__nomem(err);
-  HR_TRY(hr__file_make_folders(folder, err));
-  w->fd = hr__file_calls.open(w->unfinished, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (w->fd < 0) return hr__fail_errno(err, w->unfinished, "write", errno);
-  HR_TRY(hr__file_write_all(w->fd, w->unfinished, empty, sizeof empty, err));
+  HR_TRY(hr__aside_begin(path, 0, &w->arena, &w->file, err));
+  HR_TRY(hr__file_write_all(w->file.fd, w->file.unfinished, empty, sizeof empty, err));
   return begins_add(w, err);
 }
 
@@ -70,7 +59,7 @@ hr_status hr__tokens_begin(const char *path, hr_tokens_writer **out, hr_error *e
   hr_tokens_writer *w = hr__alloc_zero(1, sizeof *w);
   if (!w) return hr__nomem(err);
   hr__arena_init(&w->arena);
-  w->fd = -1;
+  w->file.fd = -1;
   memcpy(w->facts.magic, magic, sizeof magic);
   hr_status status = writer_open(w, path, err);
   if (status == HR_OK) {
@@ -83,7 +72,7 @@ hr_status hr__tokens_begin(const char *path, hr_tokens_writer **out, hr_error *e
 static hr_status buffer_write(hr_tokens_writer *w, hr_error *err) {
   size_t bytes = w->n_buffer * sizeof *w->buffer;
   w->n_buffer = 0;
-  return hr__file_write_all(w->fd, w->unfinished, w->buffer, bytes, err);
+  return hr__file_write_all(w->file.fd, w->file.unfinished, w->buffer, bytes, err);
 }
 
 hr_status hr__tokens_put(hr_tokens_writer *w, const int32_t *ids, size_t count, hr_error *err) {
@@ -109,18 +98,14 @@ hr_status hr__tokens_end_document(hr_tokens_writer *w, hr_error *err) {
 
 static hr_status writer_finish(hr_tokens_writer *w, hr_error *err) {
   HR_TRY(buffer_write(w, err));
-  HR_TRY(hr__file_write_all(w->fd, w->unfinished, w->begins, (w->facts.documents + 1) * sizeof *w->begins, err));
-  return hr__file_write_at(w->fd, w->unfinished, 0, &w->facts, sizeof w->facts, err);
+  HR_TRY(
+      hr__file_write_all(w->file.fd, w->file.unfinished, w->begins, (w->facts.documents + 1) * sizeof *w->begins, err));
+  return hr__file_write_at(w->file.fd, w->file.unfinished, 0, &w->facts, sizeof w->facts, err);
 }
 
 hr_status hr__tokens_finish(hr_tokens_writer *w, hr_status status, hr_error *err) {
   if (status == HR_OK) status = writer_finish(w, err);
-  bool open = w->fd >= 0;
-  if (open && hr__file_calls.close(w->fd) != 0 && status == HR_OK)
-    status = hr__fail_errno(err, w->unfinished, "write", errno);
-  if (status == HR_OK && hr__file_calls.rename(w->unfinished, w->path) != 0)
-    status = hr__fail_errno(err, w->path, "write", errno);
-  if (status != HR_OK && open) hr__file_calls.unlink(w->unfinished);
+  status = hr__aside_end(&w->file, status, err);
   writer_destroy(w);
   return status;
 }

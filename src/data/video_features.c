@@ -1,14 +1,12 @@
 /* See video_features.h. */
 #include "data/video_features.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cache.h"
+#include "format/aside.h"
 #include "format/file.h"
 
 static const char magic[16] = "headroom featur1";
@@ -36,8 +34,7 @@ struct hr_video_features {
   uint64_t rows; /* that are missing */
   /* what is being made: */
   size_t at; /* among the missing */
-  int fd;    /* -1: none is open */
-  const char *unfinished;
+  hr_aside file;
   int64_t done; /* rows of it */
   hr_hash *hash;
 };
@@ -138,7 +135,7 @@ static hr_status features_find(void *state, const hr_features_maker *maker, uint
   v->features = hr__alloc_zero(1, sizeof *v->features);
   if (!v->features) return hr__nomem(err);
   v->features->width = maker->width;
-  v->features->fd = -1;
+  v->features->file.fd = -1;
   hr__arena_init(&v->features->arena);
   HR_TRY(units_find(v, maker, err));
   *rows = v->features->rows;
@@ -175,63 +172,43 @@ static hr_status features_inputs(const void *state, uint64_t first, uint64_t cou
 }
 
 static hr_status file_begin(hr_video_features *f, hr_error *err) {
-  const char *path = f->paths[f->missing[f->at].unit], *slash = strrchr(path, '/');
-  const char *folder = hr__arena_format(&f->arena, "%.*s", (int)(slash - path), path);
-  f->unfinished = hr__arena_format(&f->arena, "%s.%ld.tmp", path, (long)getpid());
   f->done = 0;
-  if (!folder || !f->unfinished) return hr__nomem(err);
-  HR_TRY(hr__file_make_folders(folder, err));
   HR_TRY(hr__hash_create(HR_HASH_XXH128, &f->hash, err));
-  f->fd = hr__file_calls.open(f->unfinished, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  return f->fd < 0 ? hr__fail_errno(err, f->unfinished, "write", errno) : HR_OK;
+  return hr__aside_begin(f->paths[f->missing[f->at].unit], 0, &f->arena, &f->file, err);
 }
 
-/* Nothing of a file that is not whole is left. */
-static void file_drop(hr_video_features *f) {
-  hr__hash_destroy(f->hash);
-  f->hash = NULL;
-  if (f->fd < 0) return;
-  hr__file_calls.close(f->fd);
-  hr__file_calls.unlink(f->unfinished);
-  f->fd = -1;
-}
-
-static hr_status file_end(hr_videos *v, hr_error *err) {
-  hr_video_features *f = v->features;
+static hr_status header_put(const hr_video_features *f, hr_error *err) {
   char hex[HR_SHA256_HEX];
   header facts = {.frames = f->done, .width = f->width};
   memcpy(facts.magic, magic, sizeof magic);
   HR_TRY(hr__hash_hex(f->hash, hex, err));
   memcpy(facts.hash, hex, sizeof facts.hash);
-  HR_TRY(hr__file_write_at(f->fd, f->unfinished, 0, &facts, sizeof facts, err));
+  return hr__file_write_at(f->file.fd, f->file.unfinished, 0, &facts, sizeof facts, err);
+}
+
+/* Nothing of a file that is not whole is left. */
+static hr_status file_end(hr_video_features *f, hr_status status, hr_error *err) {
+  if (status == HR_OK) status = header_put(f, err);
   hr__hash_destroy(f->hash);
   f->hash = NULL;
-  int fd = f->fd;
-  f->fd = -1;
-  const char *path = f->paths[f->missing[f->at].unit];
-  hr_status status = HR_OK;
-  if (hr__file_calls.close(fd) != 0) status = hr__fail_errno(err, f->unfinished, "write", errno);
-  if (status == HR_OK && hr__file_calls.rename(f->unfinished, path) != 0)
-    status = hr__fail_errno(err, path, "write", errno);
-  if (status != HR_OK) hr__file_calls.unlink(f->unfinished);
   f->at++;
-  return status;
+  return hr__aside_end(&f->file, status, err);
 }
 
 static hr_status rows_put(hr_videos *v, uint64_t count, const float *rows, hr_error *err) {
   hr_video_features *f = v->features;
   size_t bytes = row_bytes(v);
   for (uint64_t done = 0; done < count;) {
-    if (f->fd < 0) HR_TRY(file_begin(f, err));
+    if (f->file.fd < 0) HR_TRY(file_begin(f, err));
     int64_t frames = frames_of(v, f->missing[f->at].unit);
     uint64_t left = (uint64_t)(frames - f->done), here = left < count - done ? left : count - done;
     const char *from = (const char *)rows + done * bytes;
-    HR_TRY(
-        hr__file_write_at(f->fd, f->unfinished, sizeof(header) + (uint64_t)f->done * bytes, from, here * bytes, err));
+    HR_TRY(hr__file_write_at(f->file.fd, f->file.unfinished, sizeof(header) + (uint64_t)f->done * bytes, from,
+                             here * bytes, err));
     HR_TRY(hr__hash_update(f->hash, from, here * bytes, err));
     f->done += (int64_t)here;
     done += here;
-    if (f->done == frames) HR_TRY(file_end(v, err));
+    if (f->done == frames) HR_TRY(file_end(f, HR_OK, err));
   }
   return HR_OK;
 }
@@ -239,15 +216,14 @@ static hr_status rows_put(hr_videos *v, uint64_t count, const float *rows, hr_er
 static hr_status features_put(void *state, uint64_t count, const float *rows, hr_error *err) {
   hr_videos *v = state;
   hr_status status = rows_put(v, count, rows, err);
-  if (status != HR_OK) file_drop(v->features);
-  return status;
+  return status == HR_OK ? HR_OK : file_end(v->features, status, err);
 }
 
 const hr_featured hr_video_featured = {.find = features_find, .inputs = features_inputs, .put = features_put};
 
 void hr__video_features_close(hr_videos *v) {
   if (!v->features) return;
-  file_drop(v->features);
+  file_end(v->features, HR_FAILURE, NULL);
   hr__arena_fini(&v->features->arena);
   hr__free(v->features);
   v->features = NULL;
