@@ -66,6 +66,8 @@ hr_status hr__clips_rows(hr_clips *c, const hr_source_request *request, hr_error
 
 /* Checks an array against a field [1, C, T, H, W]; *begin: where its first frame is. */
 hr_status hr__clip_array(const char *path, const hr_field *field, uint64_t *begin, hr_error *err);
+/* HR_BAD_INPUT with what is wrong with a video, in the line of the row that names it. */
+hr_status hr__clip_refuse(const hr_clips *c, uint64_t line, const hr_error *why, hr_error *err);
 /* Decodes films by several threads, both streams of a recording side by side; takes recordings out whose films are no
  * good. */
 hr_status hr__clips_films(hr_clips *c, const hr_source_request *request, hr_error *err);

@@ -17,6 +17,20 @@ typedef struct reading {
   const hr_row_at *at;
 } reading;
 
+hr_status hr__clip_refuse(const hr_clips *c, uint64_t line, const hr_error *why, hr_error *err) {
+  char place[HR_ROW_PLACE];
+  return hr__fail(err, HR_BAD_INPUT, hr__row_place(c->file.path, line, place), why->remedy, "%s: %s", why->place,
+                  why->message);
+}
+
+static hr_status array_look(const reading *r, const hr_field *field, hr_clip_video *video, hr_error *err) {
+  hr_error why = {0};
+  hr_status status = hr__clip_array(video->path, field, &video->begin, &why);
+  if (status == HR_BAD_INPUT) return hr__clip_refuse(r->c, r->at->row->place.line, &why, err);
+  if (status != HR_OK && err) *err = why;
+  return status;
+}
+
 /* The path of a video beside the rows, where the model reads it; arrays are checked. */
 static hr_status video_of(const reading *r, int kind, const char *key, bool needed, hr_clip_video *out, hr_error *err) {
   static const char remedy[] = "give the path of a video, or of a .npy file";
@@ -40,7 +54,7 @@ static hr_status video_of(const reading *r, int kind, const char *key, bool need
     return hr__row_fail(r->at, "put it where it is looked for, or leave the row out", err, "there is no video %s",
                         what);
   }
-  return out->film ? HR_OK : hr__clip_array(out->path, field, &out->begin, err);
+  return out->film ? HR_OK : array_look(r, field, out, err);
 }
 
 /* A list of up to `rows` lists of `columns` numbers each, all or a part of what is under `key`; gives how many there

@@ -54,7 +54,7 @@ static hr_status films_take(hr_clips *c, hr_recording *one, hr_frames_task *task
     if (status != HR_OK) continue;
     status = t->status;
     if (status != HR_OK)
-      *why = *t->why;
+      hr__clip_refuse(c, one->line, t->why, why);
     else
       status = film_check(c, one, t, why);
     if (status != HR_OK) continue;
