@@ -117,7 +117,8 @@ static hr_status job_train(hr_cli *cli, const hr_job *job, const hr_train_places
   hr_train_result result = {0};
   hr_status status = hr__train(&options, &result, err);
   hr__device_close(device);
-  if (!hr__train_has_result(status)) return status;
+  bool begun = result.planned_bytes > 0; /* else a signal has come before the first step */
+  if (!begun || !hr__train_has_result(status)) return status;
   hr_error output = {0};
   hr_status shown = result_show(cli, job, &result, status, at->folder, answer, &output);
   if (shown == HR_OK || status == HR_HUNG_UP) { /* nobody reads what a closed terminal would show */

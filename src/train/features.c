@@ -8,6 +8,7 @@
 #include "base/work.h"
 #include "model/features.h"
 #include "model/parts.h"
+#include "train/signals.h"
 
 typedef struct making {
   hr_session session; /* of the program that makes them */
@@ -105,6 +106,14 @@ static hr_status batch_put(making *m, const hr_featured *data, void *state, uint
   return data->put(state, count, m->rows, err);
 }
 
+/* A signal ends it at once: there is no run yet that could be saved, and files that are whole stay. */
+static hr_status stop_check(const making *m, hr_error *err) {
+  int number = m->options.handle_signals ? hr__signals_caught() : 0;
+  if (number == 0) return HR_OK;
+  hr_stop_signal signal = hr__signal_meaning(number);
+  return hr__fail(err, signal.status, NULL, "start it again", "stopped by %s while features were made", signal.name);
+}
+
 /* While a batch is computed on, the next is read. */
 static hr_status rows_make(making *m, const hr_featured *data, void *state, uint64_t missing, hr_error *err) {
   uint64_t batch = (uint64_t)m->batch;
@@ -122,6 +131,7 @@ static hr_status rows_make(making *m, const hr_featured *data, void *state, uint
       return read;
     }
     hr__work_advance(count * m->input_bytes);
+    HR_TRY(stop_check(m, err));
   }
   return HR_OK;
 }

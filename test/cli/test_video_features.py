@@ -5,7 +5,9 @@ and a run is not resumed with those of another backbone; a full disk and process
 import json
 import os
 import shutil
+import signal
 import subprocess
+import time
 
 from schema import conforms
 from support import HEADROOM, RECIPES, Folder, check, finish, run
@@ -134,6 +136,19 @@ def faults(path):
         check(result.code == 5 and words in result.out, f'{settings}: {result.code} {result.out}')
 
 
+def stopped(path):
+    """A signal while features are made ends them within a batch, and nothing by halves is left."""
+    cache = path('ended')
+    many = [*CACHED, 'data.video.made=20000', 'data.video.height=64', 'data.video.width=64']
+    with subprocess.Popen([HEADROOM, *arguments(path('never'), many, 2)], stdout=subprocess.PIPE, env={**os.environ, 'XDG_CACHE_HOME': cache}) as process:
+        while not made(cache) and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        told = process.communicate(timeout=60)[0].decode()
+    check(process.returncode == 128 + signal.SIGTERM and 'stopped by SIGTERM while features were made' in told, f'{process.returncode} {told[:400]}')
+    check(made(cache) == [] and not os.path.exists(path('never')), str(made(cache)))
+
+
 def plans():
     """auto: as without where the backbone is trained. Recipes need neither videos nor weights; what makes features has a plan."""
     def planned(*settings, recipe=RECIPE, gpu=('--set', 'memory.device=cpu', '--set', 'memory.budget=200GiB')):
@@ -183,5 +198,6 @@ with Folder() as folder:
     broken(path, cache)
     resumed(path, visual)
     faults(path)
+    stopped(path)
 plans()
 finish()
