@@ -20,6 +20,7 @@
 #define SPLIT        "memory.split"
 #define NEGATIVES    "data.taxonomy.n_negatives"
 #define FRAMES       "data.max_frames"
+#define BUCKETS      "data.buckets"
 #define CAPTION      "data.video.caption_length"
 #define RANK         "adapters.rank" /* of the model, or of a part */
 
@@ -177,6 +178,9 @@ static hr_status frames_add(finding *f, const char *path, bool by_hand) {
   if (listed(f, path))
     return hr__recipe_fail(f->recipe, path, "write auto, or a list without it", f->err,
                            "%s: auto, as many as fit, cannot be one of several choices", path);
+  if (hr__recipe_has(f->recipe, BUCKETS))
+    return hr__recipe_fail(f->recipe, path, "write a number, or leave " BUCKETS " out", f->err,
+                           "%s: auto lowers " LENGTH ", which the last of " BUCKETS " has to be", path);
   HR_TRY(words_add(f, path, by_hand, none, 1));
   return listed(f, LENGTH) ? HR_OK : frames_lengths(f, by_hand);
 }

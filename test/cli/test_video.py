@@ -164,6 +164,8 @@ def guide(path):
         check(settings.get('max_frames') is None, str(settings))
     some = run('plan', *arguments[:3], '--set', 'data.max_frames=[50, auto]', '--set', 'data.sequence_length=2048')
     check(some.code == 5 and 'cannot be one of several choices' in some.err, f'{some.code} {some.err}')
+    fixed = run('plan', *arguments[:3], '--set', 'data.max_frames=auto', '--set', 'data.sequence_length=400', '--set', 'data.buckets=[200, 400]')
+    check(fixed.code == 5 and 'which the last of data.buckets has to be' in fixed.err, f'{fixed.code} {fixed.err}')
     short = run('plan', *arguments[:3], '--set', 'data.max_frames=auto', '--set', 'data.sequence_length=92')
     check(short.code == 5 and 'no room for frames' in short.err, f'{short.code} {short.err}')
     config = ('data:\n  max_frames: 100  # null: no limit\nmodel:\n  llm:\n    dtype: "float32"\n'
