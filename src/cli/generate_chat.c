@@ -64,7 +64,8 @@ static hr_status held_note(talk *t, const hr_ids *ids, const hr_answer *answer, 
 
 static hr_status prompt_answer(talk *t, const hr_ids *ids, hr_error *err) {
   hr_generating *g = t->g;
-  hr_prompt prompt = {.ids = ids->items, .count = (int64_t)ids->count, .kept = common_tokens(&t->held, ids)};
+  int64_t kept = hr__generator_keeps(t->g->generator, 0, common_tokens(&t->held, ids));
+  hr_prompt prompt = {.ids = ids->items, .count = (int64_t)ids->count, .kept = kept};
   hr_generate_options options = {
       .rules = hr__generating_rules(g), .heard = answer_heard, .stopped = hr__generating_stopped, .user = t};
   hr_generate_times times = {0};

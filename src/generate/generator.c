@@ -137,6 +137,10 @@ static void seen_note(row *r, const int32_t *ids, int64_t count) {
     r->seen[ids[i] / 64] |= (uint64_t)1 << (ids[i] % 64);
 }
 
+int64_t hr__generator_keeps(const hr_generator *g, int64_t number, int64_t common) {
+  return g->shape.onward && common != g->rows[number].position ? 0 : common;
+}
+
 void hr__generator_begin(hr_generator *g, int64_t number, uint64_t sequence, const int32_t *ids, int64_t kept) {
   row *r = &g->rows[number];
   r->sequence = sequence;

@@ -18,8 +18,10 @@ void hr__generator_destroy(hr_generator *generator); /* or NULL */
 int64_t hr__generator_batch(const hr_generator *generator);
 int64_t hr__generator_context(const hr_generator *generator);
 
+/* How many of the first `common` tokens, which the caches of `row` hold, its next sequence can begin with. */
+int64_t hr__generator_keeps(const hr_generator *generator, int64_t row, int64_t common);
 /* Row `row` becomes sequence number `sequence` (which keys its random numbers) with its first `kept` tokens, which the
- * caches hold already; 0: a new one. */
+ * caches hold already, as hr__generator_keeps allows; 0: a new one. */
 void hr__generator_begin(hr_generator *generator, int64_t row, uint64_t sequence, const int32_t *ids, int64_t kept);
 
 /* New tokens of a row, and the token that follows them. A row without new ones rests. A prompt that is a sample of the

@@ -306,6 +306,13 @@ hr_id hr__cache(hr_builder *b, const char *name, hr_desc desc) {
   return hr__persistent(b, name_in_part(b, name), HR_ROLE_CACHE, desc, (hr_init){.rule = HR_INIT_ZERO});
 }
 
+hr_id hr__cache_f32(hr_builder *b, const char *name, hr_desc desc) {
+  desc.dtype = HR_F32;
+  hr_id id = hr__persistent(b, name_in_part(b, name), HR_ROLE_CACHE, desc, (hr_init){.rule = HR_INIT_ZERO});
+  if (id != HR_NONE) b->graph->values[id].keep_f32 = true;
+  return id;
+}
+
 hr_id hr__parameter_stacked(hr_builder *b, const char *name, hr_desc desc, const hr_member *members, int count) {
   hr_member named[HR_MEMBERS];
   for (int i = 0; i < count; i++) {

@@ -48,9 +48,10 @@ hr_id hr__parameter(hr_builder *b, const char *name, hr_desc desc, hr_init init)
 /* A value of the model that persists without gradient, in f32 in every precision: running statistics. It is read like
  * any other and written by hr__state_follow (op/ema.h). */
 hr_id hr__state(hr_builder *b, const char *name, hr_desc desc, hr_init init);
-/* Keys or values of the sequences being generated, in the type that the module around them computes in. It persists
- * from call to call of programs that generate, and is part of no checkpoint. */
+/* Keys, values or states of the sequences being generated, in the type that the module around them computes in. It
+ * persists from call to call of programs that generate, and is part of no checkpoint. */
 hr_id hr__cache(hr_builder *b, const char *name, hr_desc desc);
+hr_id hr__cache_f32(hr_builder *b, const char *name, hr_desc desc); /* f32 in every precision */
 /* Tensors stacked into one persistent value by their first dimension, `desc.dim[0]` in all; the same name gives the
  * same value again. One tensor alone is an ordinary persistent value of its own name. */
 typedef struct hr_member {

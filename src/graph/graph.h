@@ -34,7 +34,7 @@ typedef enum hr_role {
   HR_ROLE_OPTIMIZER,
   HR_ROLE_STATE,   /* of the model, without gradient: running statistics */
   HR_ROLE_AVERAGE, /* of a parameter over the steps, "ema.<parameter>" */
-  HR_ROLE_CACHE,   /* keys and values of the sequences being generated: never saved */
+  HR_ROLE_CACHE,   /* keys and values, or states, of the sequences being generated: never saved */
   HR_ROLE_ACTIVATION,
   HR_ROLE_INPUT,   /* written by the host before a program runs: batches, the control block */
   HR_ROLE_OUTPUT,  /* read by the host after a program ran: loss, gradient norm */
@@ -71,7 +71,7 @@ typedef struct hr_value {
   int32_t batch_rows;      /* of an input, as hr_batch */
   int8_t batch_axis;
   bool trained;  /* parameter that receives a gradient */
-  bool keep_f32; /* parameter that is f32 in every precision (adapters) */
+  bool keep_f32; /* parameter or cache that is f32 in every precision (adapters, states of a scan) */
   bool detached; /* backward takes it as given: nothing flows to what it was made of (hr__detached) */
 } hr_value;
 

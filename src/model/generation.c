@@ -116,10 +116,12 @@ hr_status hr__generation_read(const hr_recipe *recipe, hr_generation *out, hr_er
     HR_TRY(prompts_read(recipe, out, err));
   }
   if (!out->any) return HR_OK;
-  if (!speaker_of(&model).model->logits)
+  const hr_model *speaker = speaker_of(&model).model;
+  if (!speaker->logits)
     return hr__recipe_fail(recipe, out->alone ? "model.family" : EVERY,
-                           "take a decoder: llama, mistral, qwen2, qwen3, gemma3", err,
+                           "take a decoder: llama, mistral, qwen2, qwen3, gemma3, mamba2", err,
                            "models of the family %s do not generate text", model.model->family);
+  out->onward = speaker->onward;
   bool given = hr__recipe_has(recipe, CONTEXT);
   int64_t positions = hr__generation_positions(recipe);
   out->context = hr__recipe_int(recipe, given ? CONTEXT : "data.sequence_length");

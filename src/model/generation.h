@@ -22,9 +22,10 @@
 enum { HR_GENERATION_LENGTHS = 3, HR_GENERATION_BATCH = 256 };
 
 typedef struct hr_generation {
-  bool any;   /* there are such programs */
-  bool asked; /* prompts are samples of the data, read by the longest program at once (hr_model.prompt) */
-  bool alone; /* and no others: nothing is trained */
+  bool any;    /* there are such programs */
+  bool asked;  /* prompts are samples of the data, read by the longest program at once (hr_model.prompt) */
+  bool alone;  /* and no others: nothing is trained */
+  bool onward; /* a sequence cannot be taken back to an earlier position (hr_model.onward) */
   int64_t batch, context;
   int64_t lengths[HR_GENERATION_LENGTHS]; /* of the programs, ascending; the first is 1 */
   int n_lengths;

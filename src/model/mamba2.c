@@ -13,6 +13,7 @@
 #include "model/text_keys.h"
 #include "op/embedding.h"
 #include "op/head_loss.h"
+#include "op/linear.h"
 
 enum { PATH = 128 };
 
@@ -145,23 +146,29 @@ static hr_id embed(hr_builder *b, const hr_model_part *part, const hr_model_batc
 static hr_id body(hr_builder *b, const hr_model_part *part, hr_id x, const hr_model_batch *batch) {
   mamba2 m = mamba2_read(&part->scope);
   char path[PATH];
-  (void)batch; /* a position sees those before it: what lies behind a sample changes nothing */
   for (int64_t layer = 0; layer < m.layers; layer++) {
     hr__block_begin(b, "backbone.layers.%" PRId64, layer);
     snprintf(path, sizeof path, "backbone.layers.%" PRId64 ".norm", layer);
     hr_id y = hr__rmsnorm_module(b, path, m.mixer.width, m.mixer.eps, x);
     snprintf(path, sizeof path, "backbone.layers.%" PRId64 ".mixer", layer);
-    x = hr__mixer_module(b, path, &m.mixer, y, x);
+    x = hr__mixer_module(b, path, &m.mixer, y, batch, x);
     hr__block_end(b);
   }
   return hr__rmsnorm_module(b, "backbone.norm_f", m.mixer.width, m.mixer.eps, x);
 }
 
-static hr_id loss(hr_builder *b, const hr_model_part *part, hr_id hidden, const hr_model_batch *batch) {
+static hr_id head_declare(hr_builder *b, const hr_model_part *part) {
   mamba2 m = mamba2_read(&part->scope);
   hr__module(b, "lm_head");
-  hr_id table = hr__table(b, m.tied ? "backbone.embeddings" : "lm_head", m.vocab, m.mixer.width, m.std);
-  return hr__head_loss(b, hidden, table, batch->targets);
+  return hr__table(b, m.tied ? "backbone.embeddings" : "lm_head", m.vocab, m.mixer.width, m.std);
+}
+
+static hr_id loss(hr_builder *b, const hr_model_part *part, hr_id hidden, const hr_model_batch *batch) {
+  return hr__head_loss(b, hidden, head_declare(b, part), batch->targets);
+}
+
+static hr_id logits(hr_builder *b, const hr_model_part *part, hr_id hidden) {
+  return hr__linear(b, hidden, head_declare(b, part), HR_NONE);
 }
 
 static int64_t vocabulary(const hr_model_part *part) {
@@ -218,6 +225,8 @@ const hr_model hr_model_mamba2 = {
     .embed = embed,
     .body = body,
     .loss = loss,
+    .logits = logits,
+    .onward = true,
     .head = "lm_head",
     .forward = hr__model_forward,
     .vocabulary = vocabulary,

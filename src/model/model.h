@@ -121,9 +121,10 @@ struct hr_model {
   hr_id (*embed)(hr_builder *b, const hr_model_part *part, const hr_model_batch *batch);
   hr_id (*body)(hr_builder *b, const hr_model_part *part, hr_id x, const hr_model_batch *batch);
   hr_id (*loss)(hr_builder *b, const hr_model_part *part, hr_id hidden, const hr_model_batch *batch);
-  /* (optional) [..., vocabulary] of rows of what `body` gives. Models that have it, and whose body attends over caches
-   * where a batch has positions (modules.h), generate. */
+  /* (optional) [..., vocabulary] of rows of what `body` gives. Models that have it, and whose body goes on from caches
+   * where a batch has positions (modules.h, mixer.h), generate. */
   hr_id (*logits)(hr_builder *b, const hr_model_part *part, hr_id hidden);
+  bool onward; /* a sequence only goes on or begins anew: its caches hold where it is, not what was before */
   /* (optional) A model of parts that writes: the part that does, which has all of the above, and x of a prompt, [B, T,
    * width], from the fields of a sample. What follows the prompt are tokens of that part alone. */
   const char *speaker;

@@ -19,12 +19,6 @@ template <typename T> struct conv_operands {
   float *sums, *dw, *db;
 };
 
-__device__ inline float parameter_at(const void *from, int dtype, int64_t i) {
-  return dtype == HR_BF16  ? to_float(((const bf16 *)from)[i])
-         : dtype == HR_F16 ? to_float(((const f16 *)from)[i])
-                           : ((const float *)from)[i];
-}
-
 /* Kernels of EACH columns side by side. K 0: their length is known at run time only. */
 template <int K, int EACH> struct column_kernels {
   static constexpr int ROOM = K > 0 ? K : MOST;
@@ -34,10 +28,10 @@ template <int K, int EACH> struct column_kernels {
     length = K > 0 ? K : (int)o.size.kernel;
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
-      bias[i] = o.bias ? parameter_at(o.bias, o.bias_dtype, c + i) : 0.0f;
+      bias[i] = o.bias ? element_at(o.bias, o.bias_dtype, c + i) : 0.0f;
 #pragma unroll
       for (int j = 0; j < ROOM; j++)
-        weight[i][j] = j < length ? parameter_at(o.w, o.w_dtype, (c + i) * length + j) : 0.0f;
+        weight[i][j] = j < length ? element_at(o.w, o.w_dtype, (c + i) * length + j) : 0.0f;
     }
   }
 };

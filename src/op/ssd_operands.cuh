@@ -34,6 +34,16 @@ template <typename T> struct ssd_operands {
   int tile, tiles; /* positions of a tile, tiles of a chunk */
 };
 
+/* d, and dd / dstep, of a step with its bias. */
+struct step_made {
+  float size, slope;
+};
+__device__ inline step_made step_of_raw(float raw, const hr_ssd_args &args) {
+  float e = expf(-fabsf(raw)), step = fmaxf(raw, 0.0f) + log1pf(e);
+  bool held = step < args.step_least || step > args.step_most;
+  return {fminf(fmaxf(step, args.step_least), args.step_most), held ? 0.0f : (raw < 0.0f ? e : 1.0f) / (1.0f + e)};
+}
+
 /* Where a state begins. */
 __device__ inline int64_t state_at(const hr_ssd_sizes &size, int64_t sequence, int64_t chunk, int64_t head) {
   return ((sequence * size.chunks + chunk) * size.heads + head) * size.state_floats;

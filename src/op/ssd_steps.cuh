@@ -16,14 +16,8 @@ template <typename T> struct steps_operands {
   float *d, *sums, *sums_low;
 };
 
-struct step_made {
-  float size, slope;
-};
 template <typename T> __device__ inline step_made step_of(const steps_operands<T> &o, int64_t row, int head) {
-  float raw = to_float(o.steps[row * o.size.steps + o.args.step_first + head]) + o.bias[head];
-  float e = expf(-fabsf(raw)), step = fmaxf(raw, 0.0f) + log1pf(e);
-  bool held = step < o.args.step_least || step > o.args.step_most;
-  return {fminf(fmaxf(step, o.args.step_least), o.args.step_most), held ? 0.0f : (raw < 0.0f ? e : 1.0f) / (1.0f + e)};
+  return step_of_raw(to_float(o.steps[row * o.size.steps + o.args.step_first + head]) + o.bias[head], o.args);
 }
 
 /* The sum of `value` over the threads up to this one, or with BACK from this one on. */
@@ -150,10 +144,7 @@ struct heads_operands {
 static __global__ void ssd_parameters_kernel(heads_operands o) {
   for (int i = (int)threadIdx.x; i < PARAMETERS * o.heads; i += (int)blockDim.x) {
     int which = i / o.heads, head = i % o.heads;
-    const void *from = o.from[which];
-    o.to[i] = o.dtype[which] == HR_BF16  ? to_float(((const bf16 *)from)[head])
-              : o.dtype[which] == HR_F16 ? to_float(((const f16 *)from)[head])
-                                         : ((const float *)from)[head];
+    o.to[i] = element_at(o.from[which], o.dtype[which], head);
   }
 }
 

@@ -23,8 +23,11 @@ void hr__report_parameters(const hr_graph *graph, uint64_t *parameters, uint64_t
 /* Each has two matrices. */
 static json_t *adapters_json(const hr_graph *graph) {
   json_int_t matrices = 0;
-  for (size_t v = 0; v < graph->n_values; v++)
-    matrices += graph->values[v].keep_f32 && hr__graph_is_tensor(graph, (hr_id)v);
+  for (size_t v = 0; v < graph->n_values; v++) {
+    const hr_value *value = &graph->values[v];
+    bool parameter = graph->buffers[value->buffer].role == HR_ROLE_PARAMETER;
+    matrices += parameter && value->keep_f32 && hr__graph_is_tensor(graph, (hr_id)v);
+  }
   return matrices ? json_integer(matrices / 2) : json_null();
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Mamba-2 as a language model, and the gesture model on made-up data: what they hold is what was planned; recompute, offload
-and resuming change no bit; checkpoints go out as they came in; settings that contradict each other are refused."""
+and resuming change no bit; checkpoints go out as they came in; what is trained on text writes; settings that contradict each other are
+refused."""
 import json
 import os
 
@@ -11,6 +12,21 @@ LANGUAGE = f"""\
 model: {{ path: {CHECKPOINT} }}
 data: {{ source: synthetic, sequence_length: 70 }}
 training: {{ batch_size: 4, steps: 4, optimizer: {{ lr: 1e-3 }} }}
+"""
+WRITER = """\
+model:
+  family: mamba2
+  config: { hidden_size: 32, num_hidden_layers: 2, num_heads: 4, head_dim: 16, n_groups: 2, state_size: 8, chunk_size: 16, vocab_size: 256 }
+data: { source: text, path: text.txt, tokenizer: bytes, sequence_length: 48 }
+training:
+  batch_size: 4
+  steps: 4
+  optimizer: { lr: 1e-2 }
+"""
+SAMPLES = """\
+  generation_every: 2
+  generation_prompts: [In the, And]
+  generation_tokens: 5
 """
 GESTURE = """\
 model:
@@ -64,7 +80,30 @@ def language(path):
     run('plan', recipe, '--set', 'model.config.num_heads=5').expect(5, 'expand x hidden_size')
     run('plan', recipe, '--set', 'model.config.n_groups=4').expect(5, 'do not form 4 groups')
     run('plan', recipe, '--set', 'model.config.time_step_limit=[1.0, 0.5]').expect(5, 'cannot lie between')
-    run('generate', path('language'), '--prompt', 'a').expect(5)
+
+
+def writer(path):
+    with open(path('text.txt'), 'w') as file:
+        file.write('In the beginning was a word, and the word went on. ' * 40)
+    for name, text in (('silent', WRITER), ('writer', WRITER + SAMPLES)):
+        with open(path(f'{name}.yaml'), 'w') as file:
+            file.write(text)
+    silent, wrote = (train(path(f'{name}.yaml'), path(name)) for name in ('silent', 'writer'))
+    check(silent['weights_sha256'] == wrote['weights_sha256'], 'samples change the training')
+    with open(os.path.join(path('writer'), 'log.jsonl')) as file:
+        lines = [json.loads(line) for line in file]
+    check(any('generated' in line for line in lines), 'no samples in the log')
+    prompts = ['In the', 'a word, and the word went on. In the beginning was a word', 'x']
+    for precision in ('32-true', 'bf16-true'):
+        def generated(*which):
+            asked = [word for prompt in which for word in ('--prompt', prompt)]
+            answer = run('generate', path('writer'), *asked, '--json', '--quiet', '--max-tokens', '40', '--set', f'model.precision={precision}')
+            return [one['ids'] for one in answer.expect(0).json()['answers']]
+        together = generated(*prompts)
+        check(together == [generated(prompt)[0] for prompt in prompts], f'{precision}: answers of a batch are not those of each alone')
+    held = [run('generate', path('writer'), '--plan', '--json', '--max-context', context).expect(0).json() for context in ('64', '65536')]
+    caches = [plan['device']['categories']['cache'] for plan in held]
+    check(caches[0] > 0 and caches[0] == caches[1], f'states of a longer context take {caches[1]} bytes, not {caches[0]}')
 
 
 def gesture(path):
@@ -83,5 +122,6 @@ def gesture(path):
 with Folder() as folder:
     path = lambda name: os.path.join(folder.path, name)
     language(path)
+    writer(path)
     gesture(path)
 finish()

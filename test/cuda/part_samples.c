@@ -5,6 +5,7 @@
 #include "op/add_rows.h"
 #include "op/attention.h"
 #include "op/cache.h"
+#include "op/carry.h"
 #include "op/conv.h"
 #include "op/embedding.h"
 #include "op/gather.h"
@@ -88,6 +89,7 @@ static const hr_gather_args of_samples = {1};
 static const hr_ssd_args scan128 = {5, 64, 1, 128, 256, 8, 0.0f, INFINITY},
                          scan96 = {4, 64, 2, 96, 256, 0, 0.0f, INFINITY},
                          scan_wide = {1, 72, 1, 20, 64, 0, 0.0f, INFINITY};
+static const hr_causal_conv_args behind = {100};
 static const hr_scatter_args to_samples = {1, 300, HR_F32}, to_elements = {1, 64, HR_F32};
 static const hr_topk_args ten = {10};
 static const hr_rmsnorm_args eps = {.eps = 1e-5f}, raised = {.eps = 1e-5f, .raised = true};
@@ -479,6 +481,26 @@ static const large_sample samples[] = {
     {"embedding_dw", {.n_in = 3, .in = {I(4, 500), F(4, 500, 64)}, .args = &padded_table, .index_below = 40}},
     {"embedding_dw", {.n_in = 3, .in = {I(4, 128), F(4, 128, 256), F(3000, 256)}, .args = &table, .index_below = 3000}},
     {"embedding_dw", {.n_in = 3, .in = {I(4, 500), F(4, 500, 64)}, .args = &table, .index_below = 40}},
+    {"conv_carry", /* one token each */
+     {.n_in = 6,
+      .in = {F(3, 1, 901), F(576, 1, 4), F(576), F(3, 3, 576), I(3), I(3)},
+      .args = &behind,
+      .index_below = 2}},
+    {"conv_carry",
+     {.n_in = 6,
+      .in = {F(5, 33, 300), F(200, 1, 16), {0}, F(5, 15, 200), I(5), I(5)},
+      .args = &behind,
+      .index_below = 40}},
+    {"ssd_carry",
+     {.n_in = 8,
+      .in = {F(3, 1, 576), F(3, 1, 13), F(5), F(5), F(5), F(3, 5, 8192), I(3), I(3)},
+      .args = &scan128,
+      .index_below = 2}},
+    {"ssd_carry", /* a prompt */
+     {.n_in = 8,
+      .in = {F(4, 40, 576), F(4, 40, 13), F(5), F(5), F(5), F(4, 5, 8192), I(4), I(4)},
+      .args = &scan128,
+      .index_below = 50}},
     {"ssd", {.n_in = 5, .in = {F(2, 600, 576), F(2, 600, 13), F(5), F(5), F(5)}, .args = &scan128}},
     {"ssd_bwd",
      {.n_in = 8,

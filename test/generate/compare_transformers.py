@@ -39,6 +39,10 @@ FAMILIES = {
     'qwen2, windows': ('Qwen2Config', {'use_sliding_window': True, 'max_window_layers': 1, **WINDOWED}),
     'qwen3': ('Qwen3Config', {'head_dim': 24}),
     'gemma3': ('Gemma3TextConfig', {'head_dim': 24, 'sliding_window_pattern': 2, 'query_pre_attn_scalar': 20, **WINDOWED}),
+    # One group: transformers 5.17 norms all groups together, 5.23 and the authors' library each by itself.
+    'mamba2': ('Mamba2Config', {'expand': 2, 'num_heads': 8, 'head_dim': 16, 'n_groups': 1, 'state_size': 24, 'chunk_size': 32}),
+    'mamba2, tied, biases': ('Mamba2Config', {'expand': 2, 'num_heads': 4, 'head_dim': 32, 'n_groups': 1, 'state_size': 16, 'conv_kernel': 3,
+                                              'use_bias': True, 'tie_word_embeddings': True}),
 }
 
 

@@ -6,18 +6,20 @@
 #include "base/mem.h"
 #include "job/settings.h"
 
+static const char *const sizes_of_attention =
+    "intermediate_size: 96, num_attention_heads: 4, num_key_value_heads: 2, head_dim: 12, max_position_embeddings: 512";
+
 static void recipe_open(speaker *s, const speaker_kind *kind, int64_t batch, int64_t context) {
   char text[1024];
   hr_error err = {0};
   /* wide initial weights, so that the likeliest token is likelier than the next by more than rounding */
   int bytes = snprintf(text, sizeof text,
-                       "model:\n  family: %s\n  config: {hidden_size: 48, intermediate_size: 96, num_hidden_layers: 3, "
-                       "num_attention_heads: 4, num_key_value_heads: 2, head_dim: 12, vocab_size: %d, "
-                       "max_position_embeddings: 512, initializer_range: 0.3%s%s}\n%s\n"
+                       "model:\n  family: %s\n  config: {hidden_size: 48, num_hidden_layers: 3, vocab_size: %d, "
+                       "initializer_range: 0.3, %s%s%s}\n%s\n"
                        "data: {source: synthetic, sequence_length: 32}\n"
                        "generation: {alone: true, batch: %d, context: %d}\n",
-                       kind->family, SPEAKER_VOCABULARY, *kind->config ? ", " : "", kind->config, kind->settings,
-                       (int)batch, (int)context);
+                       kind->family, SPEAKER_VOCABULARY, kind->sizes ? kind->sizes : sizes_of_attention,
+                       *kind->config ? ", " : "", kind->config, kind->settings, (int)batch, (int)context);
   if (hr__settings_parse("test.yaml", ".", text, (size_t)bytes, NULL, 0, &s->recipe, &err) != HR_OK)
     fail_msg("%s: %s: %s", text, err.place, err.message);
 }

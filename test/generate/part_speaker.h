@@ -26,6 +26,7 @@ typedef struct speaker {
 /* A family with settings behind those of all ("config.sliding_window: 16"), or "". */
 typedef struct speaker_kind {
   const char *family, *config, *settings;
+  const char *sizes; /* in place of those that decoders with attention have; NULL: those */
 } speaker_kind;
 
 enum { SPEAKER_VOCABULARY = 300 };

@@ -7,7 +7,7 @@
 #include "part_speaker.h"
 #include "support/faults.h"
 
-static const speaker_kind kind = {"qwen2", "", ""};
+static const speaker_kind kind = {"qwen2", "", "", NULL};
 
 static hr_status compile_body(void *arg, hr_error *err) {
   const speaker *s = arg;

@@ -4,17 +4,22 @@
 
 #include "part_speaker.h"
 
+/* Chunks that prompts are longer and shorter than. */
+#define SCAN "expand: 2, num_heads: 8, head_dim: 12, n_groups: 2, state_size: 10, chunk_size: 16"
+
 static const speaker_kind kinds[] = {
-    {"llama", "", ""},
-    {"llama", "tie_word_embeddings: true, attention_bias: true, mlp_bias: true", ""},
+    {"llama", "", "", NULL},
+    {"llama", "tie_word_embeddings: true, attention_bias: true, mlp_bias: true", "", NULL},
     {"llama",
      "rope_scaling: {rope_type: llama3, factor: 4, low_freq_factor: 1, high_freq_factor: 4, "
      "original_max_position_embeddings: 64}",
-     ""},
-    {"mistral", "sliding_window: 19", ""},
-    {"qwen2", "use_sliding_window: true, sliding_window: 24, max_window_layers: 1", ""},
-    {"qwen3", "", ""},
-    {"gemma3", "sliding_window: 19, sliding_window_pattern: 2, tie_word_embeddings: false", ""},
+     "", NULL},
+    {"mistral", "sliding_window: 19", "", NULL},
+    {"qwen2", "use_sliding_window: true, sliding_window: 24, max_window_layers: 1", "", NULL},
+    {"qwen3", "", "", NULL},
+    {"gemma3", "sliding_window: 19, sliding_window_pattern: 2, tie_word_embeddings: false", "", NULL},
+    {"mamba2", "", "", SCAN},
+    {"mamba2", "conv_kernel: 3, use_conv_bias: false, use_bias: true, tie_word_embeddings: true", "", SCAN},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds, TOKENS = 128, PROMPT = 40, CONTEXT = PROMPT + TOKENS };
 
@@ -44,11 +49,14 @@ static void test_pieces(void **state) {
   (void)state;
   static const char *const precisions[] = {"  precision: 32-true", "  precision: bf16-true", "  precision: 16-mixed"};
   static const int64_t pieces[] = {1, 5, 32, 33, 300};
-  enum { LONG = 300, AFTER = 20 };
-  for (size_t p = 0; p < sizeof precisions / sizeof *precisions; p++) {
+  enum { LONG = 300, AFTER = 20, FAMILIES = 2, TRIED = FAMILIES * sizeof precisions / sizeof *precisions };
+  for (size_t tried = 0; tried < TRIED; tried++) {
     speaker s;
     int32_t prompt[LONG], first[AFTER], other[AFTER];
-    speaker_open(&s, &(speaker_kind){"mistral", "sliding_window: 150", precisions[p]}, 1, LONG + AFTER, &HR_GREEDY);
+    size_t p = tried / FAMILIES;
+    speaker_kind families[FAMILIES] = {{"mistral", "sliding_window: 150", precisions[p], NULL},
+                                       {"mamba2", "", precisions[p], SCAN}};
+    speaker_open(&s, &families[tried % FAMILIES], 1, LONG + AFTER, &HR_GREEDY);
     speaker_prompt(prompt, LONG, 1);
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
       hr_error err = {0};
@@ -65,23 +73,23 @@ static void test_pieces(void **state) {
         assert_int_equal(hr__generator_feed(s.generator, &row, &err), HR_OK);
       }
       if (i > 0 && memcmp(first, other, sizeof first) != 0)
-        fail_msg("%s: pieces of %d give another text", precisions[p], (int)pieces[i]);
+        fail_msg("%s, %s: pieces of %d give another text", families[tried % FAMILIES].family, precisions[p],
+                 (int)pieces[i]);
     }
     speaker_close(&s);
   }
 }
 
 /* Rows begin and rest at different times, and each is as if it were alone. */
-static void test_batch_equals_alone(void **state) {
-  (void)state;
+static void batch_equals_alone(const speaker_kind *kind) {
   enum { ROWS = 4, AFTER = 40 };
   static const int64_t lengths[ROWS] = {1, 70, 33, 8};
   speaker alone, batch;
   int32_t prompts[ROWS][128], want[ROWS][AFTER], got[ROWS][AFTER];
   hr_fed rows[ROWS] = {{0}};
   hr_error err = {0};
-  speaker_open(&alone, &kinds[3], 1, 128, &HR_GREEDY);
-  speaker_open(&batch, &kinds[3], ROWS, 128, &HR_GREEDY);
+  speaker_open(&alone, kind, 1, 128, &HR_GREEDY);
+  speaker_open(&batch, kind, ROWS, 128, &HR_GREEDY);
   for (int r = 0; r < ROWS; r++) {
     speaker_prompt(prompts[r], lengths[r], r);
     speaker_continue(&alone, prompts[r], lengths[r], want[r], AFTER);
@@ -103,7 +111,37 @@ static void test_batch_equals_alone(void **state) {
   speaker_close(&batch);
 }
 
-/* A sequence may be taken back to any of its positions. */
+static void test_batch_equals_alone(void **state) {
+  (void)state;
+  batch_equals_alone(&kinds[3]);
+  batch_equals_alone(&kinds[KINDS - 1]);
+}
+
+/* One that goes on from states may only go on, or begin anew. */
+static void test_only_onward(void **state) {
+  (void)state;
+  enum { AFTER = 12 };
+  speaker s;
+  int32_t ids[64], want[AFTER], got[AFTER];
+  hr_error err = {0};
+  speaker_open(&s, &kinds[KINDS - 1], 1, 64, &HR_GREEDY);
+  speaker_prompt(ids, 40, 5);
+  speaker_continue(&s, ids, 30, want, AFTER);
+  speaker_continue(&s, ids, 20, got, 1); /* the states are those behind 20 tokens now */
+  assert_int_equal(hr__generator_keeps(s.generator, 0, 19), 0);
+  assert_int_equal(hr__generator_keeps(s.generator, 0, 20), 20);
+  hr__generator_begin(s.generator, 0, 0, ids, 20);
+  hr_fed row = {.ids = ids + 20, .count = 10};
+  for (int i = 0; i < AFTER; i++) {
+    assert_int_equal(hr__generator_feed(s.generator, &row, &err), HR_OK);
+    got[i] = row.next;
+    row = (hr_fed){.ids = &got[i], .count = 1};
+  }
+  assert_memory_equal(got, want, sizeof want);
+  speaker_close(&s);
+}
+
+/* A sequence over caches of keys and values may be taken back to any of its positions. */
 static void test_taking_back(void **state) {
   (void)state;
   enum { AFTER = 12 };
@@ -114,6 +152,7 @@ static void test_taking_back(void **state) {
   speaker_prompt(ids, 40, 5);
   speaker_continue(&s, ids, 30, want, AFTER);
   speaker_continue(&s, ids, 40, got, AFTER); /* the caches hold another continuation now */
+  assert_int_equal(hr__generator_keeps(s.generator, 0, 20), 20);
   hr__generator_begin(s.generator, 0, 0, ids, 20);
   hr_fed row = {.ids = ids + 20, .count = 10};
   for (int i = 0; i < AFTER; i++) {
@@ -146,7 +185,7 @@ static void test_caches_in_the_plan(void **state) {
   (void)state;
   speaker s;
   enum { BATCH = 3, LENGTH = 77, LAYERS = 3, WIDTH = 24 };
-  speaker_open(&s, &(speaker_kind){"qwen3", "", "  precision: bf16-true"}, BATCH, LENGTH, &HR_GREEDY);
+  speaker_open(&s, &(speaker_kind){"qwen3", "", "  precision: bf16-true", NULL}, BATCH, LENGTH, &HR_GREEDY);
   uint64_t bytes = 0, alignment = s.device->facts.alignment, one = BATCH * LENGTH * WIDTH * 2;
   for (size_t i = 0; i < s.graph->n_buffers; i++)
     if (s.graph->buffers[i].role == HR_ROLE_CACHE) bytes += s.graph->buffers[i].bytes;
@@ -162,6 +201,7 @@ int main(void) {
       cmocka_unit_test(test_pieces),
       cmocka_unit_test(test_batch_equals_alone),
       cmocka_unit_test(test_taking_back),
+      cmocka_unit_test(test_only_onward),
       cmocka_unit_test(test_context_ends),
       cmocka_unit_test(test_caches_in_the_plan),
   };

@@ -1,12 +1,12 @@
-/* References of the state-space scan and of the convolution before it, position by position. */
+/* References of the state-space scan and of the convolution before it, position by position; and of both as they go on.
+ */
 #include "part_reference.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "op/causal_conv.h"
-#include "op/ssd.h"
+#include "op/carry.h"
 
 /* ---- ssd ---- */
 
@@ -194,6 +194,58 @@ static void causal_conv_bwd_reference(const reference_call *c) {
     }
 }
 
+/* ---- what goes on where it was left ---- */
+
+/* x, w, bias?, tail, positions, counts -> y, tail */
+static void conv_carry_reference(const reference_call *c) {
+  hr_causal_sizes s = hr__causal_sizes(&c->in_desc[HR_CONV_CARRY_X], &c->in_desc[HR_CONV_CARRY_W], c->args);
+  int64_t k = s.kernel;
+  const double *bias = c->in[HR_CONV_CARRY_BIAS];
+  double *line = malloc((size_t)(k - 1 + s.length) * sizeof *line); /* the tail, then the call's rows */
+  for (int64_t i = 0; i < s.sequences * s.channels; i++) {
+    int64_t sample = i / s.channels, channel = i % s.channels, tail = sample * (k - 1) * s.channels + channel;
+    int64_t rows = (int64_t)fmin(c->in[HR_CONV_CARRY_COUNTS][sample], (double)s.length);
+    bool begins = c->in[HR_CONV_CARRY_POSITIONS][sample] == 0;
+    for (int64_t t = 0; t < k - 1; t++)
+      line[t] = begins && rows > 0 ? 0 : c->in[HR_CONV_CARRY_TAIL][tail + t * s.channels];
+    for (int64_t t = 0; t < s.length; t++) {
+      int64_t row = sample * s.length + t;
+      double sum = bias ? bias[channel] : 0;
+      line[k - 1 + t] = c->in[HR_CONV_CARRY_X][row * s.columns + s.first + channel];
+      for (int64_t j = 0; j < k; j++)
+        sum += c->in[HR_CONV_CARRY_W][channel * k + j] * line[t + j];
+      c->out[0][row * s.channels + channel] = t < rows ? sum / (1 + exp(-sum)) : 0;
+    }
+    for (int64_t t = 0; t < k - 1; t++)
+      c->out[1][tail + t * s.channels] = line[rows + t];
+  }
+  free(line);
+}
+
+/* mixed, steps, A_log, bias, D, state, positions, counts -> y, state */
+static void ssd_carry_reference(const reference_call *c) {
+  scan k = scan_of(c->in, c->in_desc, c->args);
+  const hr_ssd_sizes *s = &k.s;
+  for (int64_t i = 0; i < s->sequences * s->heads; i++) {
+    int64_t sample = i / s->heads, head = i % s->heads;
+    int64_t rows = (int64_t)fmin(c->in[HR_SSD_CARRY_COUNTS][sample], (double)s->length);
+    bool begins = c->in[HR_SSD_CARRY_POSITIONS][sample] == 0;
+    double *h = c->out[1] + i * s->state_floats;
+    for (int64_t e = 0; e < s->state_floats; e++)
+      h[e] = begins && rows > 0 ? 0 : c->in[HR_SSD_CARRY_STATE][i * s->state_floats + e];
+    for (int64_t t = 0; t < s->length; t++) {
+      int64_t row = sample * s->length + t;
+      if (t < rows) advance(&k, row, head, h);
+      for (int64_t p = 0; p < s->dim; p++) {
+        double sum = k.d[head] * x_of(&k, row, head)[p];
+        for (int64_t n = 0; n < s->state; n++)
+          sum += c_of(&k, row, head)[n] * h[n * s->dim + p];
+        c->out[0][row * s->y + head * s->dim + p] = t < rows ? sum : 0;
+      }
+    }
+  }
+}
+
 static const uint32_t parameters = 1u << HR_SSD_A_LOG | 1u << HR_SSD_BIAS | 1u << HR_SSD_D;
 static const reference ops[] = {
     {.op = "ssd", .run = ssd_reference, .differentiable = true, .any_type = parameters, .loose = 1u << HR_SSD_STEPS},
@@ -206,5 +258,10 @@ static const reference ops[] = {
     {.op = "causal_conv_bwd",
      .run = causal_conv_bwd_reference,
      .any_type = 1u << HR_CAUSAL_BWD_W | 1u << HR_CAUSAL_BWD_BIAS},
+    {.op = "conv_carry",
+     .run = conv_carry_reference,
+     .any_type = 1u << HR_CONV_CARRY_W | 1u << HR_CONV_CARRY_BIAS,
+     .loose = 1u << HR_CONV_CARRY_X},
+    {.op = "ssd_carry", .run = ssd_carry_reference, .any_type = parameters, .loose = 1u << HR_SSD_STEPS},
 };
 const reference_family references_of_scans = {ops, sizeof ops / sizeof *ops};

@@ -124,6 +124,13 @@ template <> __device__ inline f16 from_float<f16>(float x) {
   return __float2half_rn(x);
 }
 
+/* An element of a tensor whose float dtype only the run knows. */
+__device__ inline float element_at(const void *from, int dtype, int64_t i) {
+  return dtype == HR_BF16  ? to_float(((const bf16 *)from)[i])
+         : dtype == HR_F16 ? to_float(((const f16 *)from)[i])
+                           : ((const float *)from)[i];
+}
+
 /* Calls `function` with a value of the C++ type that a float dtype stands for: by_dtype(dtype, [&](auto t) { using T =
  * decltype(t); ... }). */
 template <typename F> static hr_status by_dtype(hr_dtype dtype, const F &function) {
