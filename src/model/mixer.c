@@ -38,7 +38,7 @@ static hr_id convolved(hr_builder *b, const char *path, const hr_mixer *m, hr_id
   hr__module(b, "%s", module);
   hr_id weight = parameter(b, module, "weight", hr__desc3(b->dtype, channels, 1, m->kernel), init);
   hr_id bias = m->conv_biased ? parameter(b, module, "bias", hr__desc1(b->dtype, channels), init) : HR_NONE;
-  return hr__causal_conv(b, projected, weight, bias, hr__mixer_inner(m));
+  return hr__causal_conv(b, projected, weight, bias, HR_NONE, hr__mixer_inner(m));
 }
 
 static hr_id scanned(hr_builder *b, const char *path, const hr_mixer *m, hr_id mixed, hr_id projected) {
@@ -55,7 +55,7 @@ static hr_id scanned(hr_builder *b, const char *path, const hr_mixer *m, hr_id m
                       .step_first = hr__mixer_columns(m) - m->heads,
                       .step_least = m->step_least,
                       .step_most = m->step_most > 0 ? m->step_most : INFINITY};
-  return hr__ssd(b, mixed, projected, a_log, bias, d, &args);
+  return hr__ssd(b, mixed, projected, a_log, bias, d, HR_NONE, &args);
 }
 
 /* y / rms(y) of each group's columns, times a weight of each column. */
