@@ -40,12 +40,12 @@ static hr_id layer(hr_builder *b, const hr_gesture *m, const hr_model_batch *bat
   hr_id y = hr__layernorm_module(b, part, m->hidden, NORM_EPS, x);
   snprintf(part, sizeof part, "%s.mamba", path);
   if (hr__drops(b, m->dropout) || hr__drops(b, dropped)) {
-    y = hr__dropped(b, path, m->dropout, hr__mixer_module(b, part, &m->mixer, y, HR_NONE));
+    y = hr__dropped(b, path, m->dropout, hr__mixer_module(b, part, &m->mixer, y, HR_NONE, HR_NONE));
     hr__module(b, "%s.drop_path", path);
     if (hr__drops(b, dropped)) y = hr__binary(b, HR_FORMULA_mul, y, path_mask(b, batch, k, dropped));
     x = hr__binary(b, HR_FORMULA_add, x, y);
   } else
-    x = hr__mixer_module(b, part, &m->mixer, y, x);
+    x = hr__mixer_module(b, part, &m->mixer, y, HR_NONE, x);
   hr__block_end(b);
   return x;
 }

@@ -30,7 +30,8 @@ static inline int64_t hr__mixer_columns(const hr_mixer *m) {
   return hr__mixer_inner(m) + hr__mixer_mixed(m) + m->heads;
 }
 
-/* x [..., L, H] -> [..., L, H]; a position sees those before it along L. On top of `add`, or HR_NONE. */
-hr_id hr__mixer_module(hr_builder *b, const char *path, const hr_mixer *m, hr_id x, hr_id add);
+/* x [..., L, H] -> [..., L, H]; a position sees those before it along L, as far back as starts [..., L] (or HR_NONE)
+ * say. On top of `add`, or HR_NONE. */
+hr_id hr__mixer_module(hr_builder *b, const char *path, const hr_mixer *m, hr_id x, hr_id starts, hr_id add);
 
 #endif

@@ -40,6 +40,11 @@ static void weights_read(hr_session *s, outcome *out) {
   }
 }
 
+/* In chunks that documents begin and end within. */
+#define MAMBA2                                                                                                         \
+  "model={family: mamba2, config: {vocab_size: 256, hidden_size: 16, num_hidden_layers: 2, "                           \
+  "state_size: 5, num_heads: 4, head_dim: 8, n_groups: 2, chunk_size: 8}}"
+
 /* One step over all documents. */
 static outcome step(const char *path, bool packed, const char *const *more) {
   char data[4300], batch[64];
@@ -104,11 +109,21 @@ static void test_recomputed(void **state) {
   compare((const char *const[]){"memory.checkpoint=every-layer", "model.config.num_hidden_layers=2", NULL});
 }
 
+static void test_states_end_with_documents(void **state) {
+  (void)state;
+  compare((const char *const[]){MAMBA2, NULL});
+}
+
+static void test_states_recomputed(void **state) {
+  (void)state;
+  compare((const char *const[]){MAMBA2, "memory.checkpoint=every-layer", NULL});
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_packed_is_alone),
-      cmocka_unit_test(test_with_a_window),
-      cmocka_unit_test(test_recomputed),
+      cmocka_unit_test(test_packed_is_alone),   cmocka_unit_test(test_with_a_window),
+      cmocka_unit_test(test_recomputed),        cmocka_unit_test(test_states_end_with_documents),
+      cmocka_unit_test(test_states_recomputed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
