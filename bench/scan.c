@@ -65,13 +65,13 @@ static void scan_emit(hr_builder *b, size s, bool backward) {
   hr_id a_log = hr__parameter(b, "A_log", heads, (hr_init){.rule = HR_INIT_LOG_OF_UNIFORM, .a = 1, .b = 16});
   hr_id bias = hr__parameter(b, "bias", heads, (hr_init){.rule = HR_INIT_STEP_BIAS, .a = 1e-3f, .b = 0.1f});
   hr_id d = hr__parameter(b, "D", heads, (hr_init){.rule = HR_INIT_ONE});
-  hr_id y = hr__ssd(b, mixed, steps, a_log, bias, d, &args);
+  hr_id y = hr__ssd(b, mixed, steps, a_log, bias, d, HR_NONE, &args);
   if (!backward || y == HR_NONE) {
     hr__program_set_output(b, "y", y);
     return;
   }
   hr_id dy = drawn(b, "dy", hr__desc3(HR_BF16, s.sequences, s.length, INNER), 0.5f);
-  hr_id in[HR_SSD_BWD_OPERANDS] = {dy, mixed, steps, a_log, bias, d, hr__node_out(b, y, 1), HR_NONE};
+  hr_id in[HR_SSD_BWD_OPERANDS] = {dy, mixed, steps, a_log, bias, d, HR_NONE, hr__node_out(b, y, 1), HR_NONE};
   hr_id dmixed = hr__emit(b, &hr_op_ssd_bwd, in, HR_SSD_BWD_OPERANDS, &args);
   hr__program_set_output(b, "y", y);
   hr__program_set_output(b, "dmixed", dmixed);

@@ -244,12 +244,19 @@ static int64_t row_targets(const hr_data *data, const hr_micro *micro, int64_t r
   return data->source->targets(part_of(data, micro->eval)->state, entry_of(data, micro, row));
 }
 
+static int64_t row_samples(const hr_data *data, const hr_micro *micro, int64_t row) {
+  if (!data->source->within) return 1;
+  return data->source->within(part_of(data, micro->eval)->state, entry_of(data, micro, row));
+}
+
 hr_micro hr__data_micro(const hr_data *data, uint64_t sample, bool eval) {
   int64_t rows = data->shape.batch, length = data->shape.buckets[data->shape.n_buckets - 1];
   hr_micro micro = {.length = length, .rows = rows, .eval = eval, .sample = sample};
   micro.bucket = data->shape.n_buckets - 1;
   const hr_index *index = part_of(data, eval)->index;
   if (index) micro = hr__index_micro(index, sample, eval);
+  for (int64_t row = 0; row < micro.rows; row++)
+    micro.samples += row_samples(data, &micro, row);
   if (hr__field_for(&data->shape.fields[micro.bucket], HR_FOR_TOKENS) < 0) {
     micro.targets = micro.rows; /* something to divide by, for losses that nobody has */
     return micro;
@@ -282,6 +289,7 @@ hr_micro hr__data_items_micro(const hr_data *data, uint64_t first) {
   return (hr_micro){.bucket = longest,
                     .length = data->shape.buckets[longest],
                     .rows = data->shape.batch,
+                    .samples = data->shape.batch,
                     .items = true,
                     .eval = data->source->items_held,
                     .sample = first / (uint64_t)of_a_row};

@@ -189,10 +189,11 @@ int64_t hr__event_draw_length(const hr_event_draw *draw);
 /* Vectors [L, 128], those behind the sample 0, and x, y, t of each, [3, L]. `room` has hr__events_room numbers. */
 hr_status hr__event_draw(const hr_event_draw *draw, float *room, float *vectors, float *places, hr_error *err);
 
-/* events_orders.c. Six stable orders of n vectors by x, y, t [3, L]: XYT TYX XTY YTX YXT TXY, the first letter being
- * what counts first; row i of an order is the number of the vector that stands there, an inverse has where vector i
- * stands. Rows from n to L are their own. */
-void hr__event_orders(const float *places, int64_t n, int64_t length, int32_t *orders, int32_t *inverses);
+/* events_orders.c. Six stable orders of n vectors by x, y, t [3, L - first]: XYT TYX XTY YTX YXT TXY, the first letter
+ * being what counts first; row i of an order is the number of the vector that stands there, an inverse has where vector
+ * i stands. The vectors are rows `first` to `first` + n; rows behind them are their own, those before are let be. */
+void hr__event_orders(const float *places, int64_t n, int64_t first, int64_t length, int32_t *orders,
+                      int32_t *inverses);
 
 /* events_judge.c: by logits [held, classes]: accuracy, and what was taken for what. */
 void hr__events_judge(const hr_events *events, const float *logits, int64_t classes, hr_confusion *confusion,

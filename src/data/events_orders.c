@@ -1,5 +1,7 @@
 /* The six orders of a sample's vectors. See events.h.
  *
+ * Vectors that stand from `first` on are sorted as if they were alone; what is written is where they stand.
+ *
  * An order is sorted from the bottom up, runs of 1, 2, 4... joined two by two; the row of its inverse holds what is
  * being joined, and is made last.
  */
@@ -32,7 +34,8 @@ static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-static void order_make(const keys *k, int64_t n, int64_t length, int32_t *order, int32_t *inverse) {
+/* order and inverse: from `first` on. */
+static void order_make(const keys *k, int64_t n, int64_t first, int64_t length, int32_t *order, int32_t *inverse) {
   int32_t *from = order, *to = inverse;
   for (int64_t i = 0; i < length; i++)
     order[i] = (int32_t)i;
@@ -45,14 +48,18 @@ static void order_make(const keys *k, int64_t n, int64_t length, int32_t *order,
   }
   if (from != order) memcpy(order, from, (size_t)n * sizeof *order);
   for (int64_t i = 0; i < length; i++)
-    inverse[order[i]] = (int32_t)i;
+    inverse[order[i]] = (int32_t)(first + i);
+  for (int64_t i = 0; i < length; i++)
+    order[i] += (int32_t)first;
 }
 
-void hr__event_orders(const float *places, int64_t n, int64_t length, int32_t *orders, int32_t *inverses) {
+void hr__event_orders(const float *places, int64_t n, int64_t first, int64_t length, int32_t *orders,
+                      int32_t *inverses) {
+  int64_t room = length - first;
   for (int i = 0; i < HR_EVENT_ORDERS; i++) {
     keys k;
     for (int axis = 0; axis < 3; axis++)
-      k.of[axis] = places + axes[i][axis] * length;
-    order_make(&k, n, length, orders + i * length, inverses + i * length);
+      k.of[axis] = places + axes[i][axis] * room;
+    order_make(&k, n, first, room, orders + i * length + first, inverses + i * length + first);
   }
 }

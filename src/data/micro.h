@@ -9,6 +9,7 @@ typedef struct hr_micro {
   int bucket;      /* which of the lengths */
   int64_t length;  /* of a row */
   int64_t rows;    /* that hold data */
+  int64_t samples; /* in them: more than rows where several share one */
   int64_t tokens;  /* that are data */
   int64_t targets; /* positions that have one */
   bool eval;

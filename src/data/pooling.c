@@ -30,13 +30,13 @@ hr_status hr__pooling_scales(const hr_recipe *recipe, const char *path, hr_pooli
   return HR_OK;
 }
 
-void hr__pooling_weights(const hr_pooling *pooling, int64_t length, int64_t room, float *to) {
+void hr__pooling_weights(const hr_pooling *pooling, int64_t length, int64_t first, int64_t room, float *to) {
   for (int i = 0; i < pooling->count; i++, to += room) {
     int64_t window = length / pooling->scale[i] > 1 ? length / pooling->scale[i] : 1;
     int64_t windows = (length + window - 1) / window;
-    for (int64_t t = 0; t < room; t++) {
-      int64_t first = t / window * window, size = length - first < window ? length - first : window;
-      to[t] = t < length ? (float)(1 / ((double)windows * (double)size)) : 0.0f;
+    for (int64_t t = 0; t < room - first; t++) {
+      int64_t begin = t / window * window, size = length - begin < window ? length - begin : window;
+      to[first + t] = t < length ? (float)(1 / ((double)windows * (double)size)) : 0.0f;
     }
   }
 }

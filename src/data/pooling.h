@@ -17,7 +17,7 @@ typedef struct hr_pooling {
 /* The list at a key; [1, 2, 4] where it is not given. */
 hr_status hr__pooling_scales(const hr_recipe *recipe, const char *path, hr_pooling *out, hr_error *err);
 
-/* Weights of a sample of `length` positions in a room for more: to [scales, room], 0 behind the sample. */
-void hr__pooling_weights(const hr_pooling *pooling, int64_t length, int64_t room, float *to);
+/* Weights of a sample of `length` positions from `first` on: to [scales, room], 0 behind the sample. */
+void hr__pooling_weights(const hr_pooling *pooling, int64_t length, int64_t first, int64_t room, float *to);
 
 #endif

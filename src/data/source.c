@@ -48,8 +48,8 @@ static const hr_key keys[] = {
     {.path = "data.packing",
      .type = HR_KEY_BOOL,
      .fallback = "false",
-     .meaning = "true: lines or rows share samples of sequence_length, and files of a text its windows; none sees "
-                "another, and no loss goes over a border"},
+     .meaning = "true: lines, rows or recordings of events share samples of sequence_length, and files of a text its "
+                "windows; none sees another, and no loss goes over a border"},
     {.path = "data.path",
      .type = HR_KEY_PATHS,
      .meaning = "what the source reads: a file, a list of them, a folder, or a pattern such as texts/*.txt"},
@@ -116,7 +116,8 @@ const hr_key_table hr_data_keys = {keys, sizeof keys / sizeof *keys};
 const hr_source *hr__source_of(const hr_recipe *recipe) {
   const hr_source *named = hr__source_named(recipe);
   if (named->in_buckets && hr__recipe_has(recipe, "data.buckets")) return named->in_buckets;
-  return hr__packing(recipe) && named->scan ? &hr_source_packed : named;
+  if (!hr__packing(recipe)) return named;
+  return named->in_rows ? named->in_rows : named->scan ? &hr_source_packed : named;
 }
 
 const hr_source *hr__source_named(const hr_recipe *recipe) {

@@ -63,6 +63,9 @@ typedef struct hr_source {
   const char *name;
   /* (optional) The same with samples that have lengths of their own, where the recipe has data.buckets. */
   const struct hr_source *in_buckets;
+  /* (optional) The same with entries that several samples share, where the recipe has data.packing and they are no
+   * sequences of tokens. */
+  const struct hr_source *in_rows;
   bool endless;          /* there is no number of samples, and so are no epochs */
   bool tokenizes;        /* makes tokens of text, unless they are its bytes */
   const char *tokenizer; /* (optional) the folder of the part that reads the tokens: "model.parts.text.path"; "*" in it
@@ -84,6 +87,8 @@ typedef struct hr_source {
   int64_t (*length)(const void *state, uint64_t entry);
   /* (optional) Of the positions of a sample, those that have a target; else all. */
   int64_t (*targets)(const void *state, uint64_t entry);
+  /* (optional) How many samples share an entry, that what is a mean over samples counts; else one. */
+  int64_t (*within)(const void *state, uint64_t entry);
   const char *(*remark)(const void *state); /* (optional) what of the file was left out; NULL: nothing */
   /* Writes a sample. `eval` only matters to endless sources: held-out samples of others have entries of their own. */
   hr_status (*fill)(const void *state, bool eval, uint64_t entry, const hr_room *room, hr_error *err);

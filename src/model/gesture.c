@@ -25,20 +25,30 @@ static const char *const wide[] = {"pooling", "classifier", "losses", NULL};
 
 /* vectors: real parts, then imaginary ones; 0 behind the sample. orders: which vector stands at each position of an
  * order; inverses: where each vector stands in it; positions behind the sample are their own. pooling: weights of
- * positions, 0 behind the sample, and in rows that only fill a batch up: they are known by it. */
+ * positions, 0 behind the sample, and in rows that only fill a batch up: they are known by it.
+ *
+ * Where recordings share a row: orders are those of each within its own positions, which `starts` names, alike for all
+ * six; `recordings` says which one of the row a piece is of, and none behind the last; labels are theirs. */
 static void fields(const hr_model_part *whole, const hr_field_shape *shape, hr_fields *out) {
   hr_gesture m = hr__gesture_read(whole);
   int64_t b = shape->batch, l = shape->length;
-  hr_desc order = hr__desc3(HR_I32, b, HR_GESTURE_ORDERS, l);
+  int64_t pieces = shape->documents ? l / m.mixer.chunk : 1;
+  hr_desc order = hr__desc3(HR_I32, b, HR_GESTURE_ORDERS, l), recordings = hr__desc2(HR_I32, b, pieces);
   const hr_field list[] = {
       {.name = "vectors", .purpose = HR_FOR_VALUES, .desc = hr__desc3(HR_F32, b, l, 2 * m.encoding)},
       {.name = "orders", .purpose = HR_FOR_VALUES, .desc = order, .bound = l, .made_up = HR_MADE_IN_ORDER},
       {.name = "inverses", .purpose = HR_FOR_VALUES, .desc = order, .bound = l, .made_up = HR_MADE_IN_ORDER},
       {.name = "pooling", .purpose = HR_FOR_VALUES, .desc = hr__desc3(HR_F32, b, m.pooling.count, l)},
-      {.name = "labels", .purpose = HR_FOR_VALUES, .desc = hr__desc1(HR_I32, b), .bound = m.classes},
+      {.name = "labels",
+       .purpose = HR_FOR_VALUES,
+       .desc = shape->documents ? recordings : hr__desc1(HR_I32, b),
+       .bound = m.classes},
   };
   for (size_t i = 0; i < sizeof list / sizeof *list; i++)
     hr__field_add(out, list[i]);
+  if (!shape->documents) return;
+  hr__field_add(out, (hr_field){.name = "starts", .purpose = HR_FOR_STARTS, .desc = order});
+  hr__field_add(out, (hr_field){.name = "recordings", .purpose = HR_FOR_VALUES, .desc = recordings, .bound = pieces});
 }
 
 hr_id hr__gesture_linear(hr_builder *b, const char *path, int64_t in, int64_t out, hr_id x) {
@@ -71,18 +81,17 @@ static hr_id fused(hr_builder *b, const hr_gesture *m, hr_id x) {
   return activated(b, m, "fusion", x);
 }
 
-/* [B, L, H] -> [B, S H]: weighted sums over positions. */
+/* [B, L, H] -> [B C, S H]: weighted sums over positions of each recording. */
 static hr_id pooled(hr_builder *b, const hr_gesture *m, const hr_model_batch *batch, hr_id x) {
-  int64_t samples = batch->batch, length = batch->length, scales = m->pooling.count;
+  int64_t pieces = hr__gesture_pieces(m, batch), rows = batch->batch * pieces, scales = m->pooling.count;
   hr__module(b, "pooling");
-  x = hr__reshape(b, x, 4, (const int64_t[]){samples, 1, length, m->hidden});
-  hr_id weights = hr__batch_field(batch, "pooling");
-  weights = hr__reshape(b, weights, 4, (const int64_t[]){samples, scales, length, 1});
+  x = hr__reshape(b, x, 4, (const int64_t[]){rows, 1, batch->length / pieces, m->hidden});
+  hr_id weights = hr__gesture_by_piece(b, m, batch, hr__batch_field(batch, "pooling"), scales);
   x = hr__reduce(b, HR_REDUCE_SUM, hr__binary(b, HR_FORMULA_mul, x, weights), 1u << 2);
-  return hr__reshape(b, x, 2, (const int64_t[]){samples, scales * m->hidden});
+  return hr__gesture_by_recording(b, m, batch, x, scales * m->hidden);
 }
 
-/* [B, S H] -> logits [B, classes]. */
+/* [B C, S H] -> logits [B C, classes]. */
 static hr_id classified(hr_builder *b, const hr_gesture *m, hr_id x) {
   int64_t in = m->pooling.count * m->hidden;
   x = hr__layernorm_module(b, "classifier.0", in, NORM_EPS, x);
@@ -91,7 +100,7 @@ static hr_id classified(hr_builder *b, const hr_gesture *m, hr_id x) {
   return hr__gesture_linear(b, "classifier.7", m->hidden, m->classes, x);
 }
 
-/* Sum of all elements of x [B, 1], f32 [1]. */
+/* Sum of all elements of x [B C, 1], f32 [1]. */
 static hr_id sum_of(hr_builder *b, hr_id x) {
   return hr__squeeze(b, hr__reduce(b, HR_REDUCE_SUM, x, 3), 1u << 1);
 }
@@ -100,12 +109,13 @@ static hr_id sum_of(hr_builder *b, hr_id x) {
  * the one likeliest class. */
 static void losses_report(hr_builder *b, const hr_model_part *whole, const hr_gesture *m, const hr_model_batch *batch,
                           hr_id logits) {
-  int64_t samples = batch->batch;
+  int64_t samples = batch->batch * hr__gesture_pieces(m, batch);
   hr__module(b, "losses");
   if (b->status != HR_OK) return;
   bool smooth = hr__drops(b, m->smoothing); /* in training only */
   hr_id there = hr__window(b, hr__batch_field(batch, "pooling"), 1, 0, 1);
-  there = hr__squeeze(b, hr__reduce(b, HR_REDUCE_MAX, there, 1u << 2), 1u << 2); /* [B, 1] */
+  there = hr__reduce(b, HR_REDUCE_MAX, hr__gesture_by_piece(b, m, batch, there, 1), 1u << 2);
+  there = hr__gesture_by_recording(b, m, batch, there, 1); /* more than 0 where there is one */
   hr_id label = hr__reshape(b, hr__batch_field(batch, "labels"), 2, (const int64_t[]){samples, 1});
   hr_id own = hr__gather(b, label, logits);
   hr_id expected =
@@ -121,12 +131,21 @@ static void losses_report(hr_builder *b, const hr_model_part *whole, const hr_ge
   hr__report(b, whole->model, batch, "accuracy", sum_of(b, hr__binary(b, HR_FORMULA_keep, right, there)));
 }
 
+/* Logits of each row's first recording, [B, classes]: in evaluation it has no other. */
+static hr_id first_of_rows(hr_builder *b, const hr_gesture *m, const hr_model_batch *batch, hr_id logits) {
+  int64_t pieces = hr__gesture_pieces(m, batch);
+  if (pieces == 1) return logits;
+  logits = hr__reshape(b, logits, 3, (const int64_t[]){batch->batch, pieces, m->classes});
+  return hr__squeeze(b, hr__window(b, logits, 1, 0, 1), 1u << 1);
+}
+
 static hr_id forward(hr_builder *b, const hr_model_part *whole, const hr_model_batch *batch) {
   hr_gesture m = hr__gesture_read(whole);
   hr_id x = hr__gesture_stacks(b, &m, batch, projected(b, &m, batch));
   hr_id logits = classified(b, &m, pooled(b, &m, batch, fused(b, &m, x)));
   if (b->status != HR_OK) return HR_NONE;
-  if (b->graph->programs[b->program].key.kind == HR_PROGRAM_EVAL) hr__program_set_output(b, HR_OUTPUT_POINTS, logits);
+  if (b->graph->programs[b->program].key.kind == HR_PROGRAM_EVAL)
+    hr__program_set_output(b, HR_OUTPUT_POINTS, first_of_rows(b, &m, batch, logits));
   losses_report(b, whole, &m, batch, logits);
   return b->status == HR_OK ? logits : HR_NONE;
 }

@@ -4,6 +4,8 @@
 
 #include "model/gesture.h"
 
+#define LENGTH "data.sequence_length"
+
 enum { SIZE_MOST = 1 << 20, LAYERS_MOST = 1 << 12 };
 
 #define SIZE(name, preset, text)                                                                                       \
@@ -86,6 +88,16 @@ hr_gesture hr__gesture_read(const hr_model_part *whole) {
   return m;
 }
 
+/* Recordings that share rows begin at multiples of the chunk. */
+static hr_status rows_check(const hr_scope *r, hr_error *err) {
+  if (!hr__recipe_bool(r->recipe, "data.packing")) return HR_OK;
+  int64_t length = hr__recipe_int(r->recipe, LENGTH), chunk = hr__scope_int(r, "config.chunk_size");
+  if (length % chunk == 0) return HR_OK;
+  return hr__recipe_fail(r->recipe, LENGTH, "take a multiple of model.config.chunk_size", err,
+                         "recordings are packed in pieces of %" PRId64 " positions, which do not divide %" PRId64,
+                         chunk, length);
+}
+
 hr_status hr__gesture_check(const hr_model_part *whole, hr_error *err) {
   const hr_scope *r = &whole->scope;
   hr_pooling pooling;
@@ -96,5 +108,5 @@ hr_status hr__gesture_check(const hr_model_part *whole, hr_error *err) {
     return hr__scope_fail(r, "config.headdim", "take a divisor", err,
                           "heads of %" PRId64 " channels do not divide hidden_dim x expand, %" PRId64,
                           hr__scope_int(r, "config.headdim"), inner);
-  return HR_OK;
+  return rows_check(r, err);
 }

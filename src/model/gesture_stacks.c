@@ -8,7 +8,6 @@
 #include "model/gesture.h"
 #include "model/modules.h"
 #include "op/concat.h"
-#include "op/dropout.h"
 #include "op/gather.h"
 #include "op/pointwise.h"
 #include "op/slice.h"
@@ -21,17 +20,9 @@ static hr_id orders_of(hr_builder *b, const hr_model_batch *batch, const char *f
   return hr__slice(b, hr__batch_field(batch, field), 1, first, k);
 }
 
-/* What the result of a layer is multiplied by, [B, k, 1, 1]: 0 for some sequences, more than 1 for others. */
-static hr_id path_mask(hr_builder *b, const hr_model_batch *batch, int64_t k, float part) {
-  hr_id ones = hr__unary(b, HR_FORMULA_affine, hr__batch_field(batch, "labels"), 0, 1);
-  ones = hr__reshape(b, ones, 2, (const int64_t[]){batch->batch, 1});
-  ones = hr__expand(b, ones, 2, (const int64_t[]){batch->batch, k});
-  return hr__reshape(b, hr__dropout(b, ones, part), 4, (const int64_t[]){batch->batch, k, 1, 1});
-}
-
 /* x + drop_path(dropout(mixer(norm(x)))), x [B, k, L, H]. */
 static hr_id layer(hr_builder *b, const hr_gesture *m, const hr_model_batch *batch, int stack, int64_t number,
-                   int64_t k, hr_id x) {
+                   int64_t k, hr_id starts, hr_id x) {
   char path[PATH], part[PATH + 16];
   float dropped = m->layers > 1 ? m->drop_path * (float)number / (float)(m->layers - 1) : 0;
   snprintf(path, sizeof path, "stacks.%d.layers.%" PRId64, stack, number);
@@ -40,12 +31,12 @@ static hr_id layer(hr_builder *b, const hr_gesture *m, const hr_model_batch *bat
   hr_id y = hr__layernorm_module(b, part, m->hidden, NORM_EPS, x);
   snprintf(part, sizeof part, "%s.mamba", path);
   if (hr__drops(b, m->dropout) || hr__drops(b, dropped)) {
-    y = hr__dropped(b, path, m->dropout, hr__mixer_module(b, part, &m->mixer, y, batch, HR_NONE));
+    y = hr__dropped(b, path, m->dropout, hr__mixer_module(b, part, &m->mixer, y, starts, batch, HR_NONE));
     hr__module(b, "%s.drop_path", path);
-    if (hr__drops(b, dropped)) y = hr__binary(b, HR_FORMULA_mul, y, path_mask(b, batch, k, dropped));
+    if (hr__drops(b, dropped)) y = hr__binary(b, HR_FORMULA_mul, y, hr__gesture_path_mask(b, m, batch, k, dropped));
     x = hr__binary(b, HR_FORMULA_add, x, y);
   } else
-    x = hr__mixer_module(b, part, &m->mixer, y, batch, x);
+    x = hr__mixer_module(b, part, &m->mixer, y, starts, batch, x);
   hr__block_end(b);
   return x;
 }
@@ -56,11 +47,12 @@ hr_id hr__gesture_stacks(hr_builder *b, const hr_gesture *m, const hr_model_batc
   for (int s = 0; s < m->stacks; s++) {
     hr__module(b, "stacks.%d", s);
     hr_id order = orders_of(b, batch, "orders", s * k, k), inverse = orders_of(b, batch, "inverses", s * k, k);
+    hr_id starts = batch->starts == HR_NONE ? HR_NONE : orders_of(b, batch, "starts", s * k, k);
     const int64_t flat[] = {samples, k * length};
     hr_id y = hr__gather_permuted(b, hr__reshape(b, order, 2, flat), hr__reshape(b, inverse, 2, flat), x);
     y = hr__reshape(b, y, 4, (const int64_t[]){samples, k, length, m->hidden});
     for (int64_t i = 0; i < m->layers; i++)
-      y = layer(b, m, batch, s, i, k, y);
+      y = layer(b, m, batch, s, i, k, starts, y);
     hr__module(b, "stacks.%d", s);
     done[s] = hr__gather_permuted(b, inverse, order, y);
   }

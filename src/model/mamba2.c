@@ -126,10 +126,6 @@ static hr_status check(const hr_model_part *part, hr_error *err) {
     return hr__scope_fail(r, "config.time_step_limit", "write the lesser one first, as [0.0, 0.1]", err,
                           "step sizes cannot lie between %g and %g", (double)m.mixer.step_least,
                           (double)m.mixer.step_most);
-  if (hr__recipe_key(r->recipe, "data.packing") && hr__recipe_has(r->recipe, "data.packing") &&
-      hr__recipe_bool(r->recipe, "data.packing"))
-    return hr__recipe_fail(r->recipe, "data.packing", "leave data.packing out", err,
-                           "the states of mamba2 would go from one packed document into the next");
   if (!countable(&m))
     return hr__scope_fail(r, "config.hidden_size", "use smaller sizes", err,
                           "the model would have more than %" PRId64 " parameters", HR_PARAMETERS_MAX);
@@ -143,6 +139,7 @@ static hr_id embed(hr_builder *b, const hr_model_part *part, const hr_model_batc
   return hr__embedding(b, batch->tokens, table);
 }
 
+/* A position sees those before it in its document: what lies behind a sample changes nothing. */
 static hr_id body(hr_builder *b, const hr_model_part *part, hr_id x, const hr_model_batch *batch) {
   mamba2 m = mamba2_read(&part->scope);
   char path[PATH];
@@ -151,7 +148,7 @@ static hr_id body(hr_builder *b, const hr_model_part *part, hr_id x, const hr_mo
     snprintf(path, sizeof path, "backbone.layers.%" PRId64 ".norm", layer);
     hr_id y = hr__rmsnorm_module(b, path, m.mixer.width, m.mixer.eps, x);
     snprintf(path, sizeof path, "backbone.layers.%" PRId64 ".mixer", layer);
-    x = hr__mixer_module(b, path, &m.mixer, y, batch, x);
+    x = hr__mixer_module(b, path, &m.mixer, y, batch->starts, batch, x);
     hr__block_end(b);
   }
   return hr__rmsnorm_module(b, "backbone.norm_f", m.mixer.width, m.mixer.eps, x);

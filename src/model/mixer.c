@@ -29,8 +29,8 @@ static hr_id projected(hr_builder *b, const char *path, const char *name, const 
   return add == HR_NONE ? hr__linear(b, x, weight, bias) : hr__linear_add(b, x, weight, bias, add);
 }
 
-static hr_id convolved(hr_builder *b, const char *path, const hr_mixer *m, const hr_model_batch *batch,
-                       hr_id projected) {
+static hr_id convolved(hr_builder *b, const char *path, const hr_mixer *m, hr_id projected, hr_id starts,
+                       const hr_model_batch *batch) {
   char module[NAME];
   int64_t channels = hr__mixer_mixed(m);
   hr_init init = {.rule = HR_INIT_UNIFORM, .a = (float)(1 / sqrt((double)m->kernel))};
@@ -38,14 +38,15 @@ static hr_id convolved(hr_builder *b, const char *path, const hr_mixer *m, const
   hr__module(b, "%s", module);
   hr_id weight = parameter(b, module, "weight", hr__desc3(b->dtype, channels, 1, m->kernel), init);
   hr_id bias = m->conv_biased ? parameter(b, module, "bias", hr__desc1(b->dtype, channels), init) : HR_NONE;
-  if (batch->context == 0 || m->kernel == 1) return hr__causal_conv(b, projected, weight, bias, hr__mixer_inner(m));
+  if (batch->context == 0 || m->kernel == 1)
+    return hr__causal_conv(b, projected, weight, bias, starts, hr__mixer_inner(m));
   snprintf(module, sizeof module, "%s.tail", path);
   hr_id tail = hr__cache(b, module, hr__desc3(b->dtype, batch->batch, m->kernel - 1, channels));
   return hr__conv_carry(b, projected, weight, bias, tail, batch->positions, batch->counts, hr__mixer_inner(m));
 }
 
-static hr_id scanned(hr_builder *b, const char *path, const hr_mixer *m, const hr_model_batch *batch, hr_id mixed,
-                     hr_id projected) {
+static hr_id scanned(hr_builder *b, const char *path, const hr_mixer *m, hr_id mixed, hr_id projected, hr_id starts,
+                     const hr_model_batch *batch) {
   hr_desc heads = hr__desc1(b->dtype, m->heads);
   hr__module(b, "%s", path);
   hr_id a_log = parameter(b, path, "A_log", heads, (hr_init){.rule = HR_INIT_LOG_OF_UNIFORM, .a = 1, .b = 16});
@@ -59,7 +60,7 @@ static hr_id scanned(hr_builder *b, const char *path, const hr_mixer *m, const h
                       .step_first = hr__mixer_columns(m) - m->heads,
                       .step_least = m->step_least,
                       .step_most = m->step_most > 0 ? m->step_most : INFINITY};
-  if (batch->context == 0) return hr__ssd(b, mixed, projected, a_log, bias, d, &args);
+  if (batch->context == 0) return hr__ssd(b, mixed, projected, a_log, bias, d, starts, &args);
   char name[NAME];
   snprintf(name, sizeof name, "%s.state", path);
   hr_id state = hr__cache_f32(b, name, hr__desc3(HR_F32, batch->batch, m->heads, m->state * m->head_dim));
@@ -98,10 +99,10 @@ static hr_id gated(hr_builder *b, const char *path, const hr_mixer *m, hr_id y, 
   return hr__rmsnorm_module(b, module, hr__mixer_inner(m), m->eps, y);
 }
 
-hr_id hr__mixer_module(hr_builder *b, const char *path, const hr_mixer *m, hr_id x, const hr_model_batch *batch,
-                       hr_id add) {
+hr_id hr__mixer_module(hr_builder *b, const char *path, const hr_mixer *m, hr_id x, hr_id starts,
+                       const hr_model_batch *batch, hr_id add) {
   int64_t inner = hr__mixer_inner(m);
   hr_id whole = projected(b, path, "in_proj", m, m->width, hr__mixer_columns(m), m->in_init, x, HR_NONE);
-  hr_id y = scanned(b, path, m, batch, convolved(b, path, m, batch, whole), whole);
+  hr_id y = scanned(b, path, m, convolved(b, path, m, whole, starts, batch), whole, starts, batch);
   return projected(b, path, "out_proj", m, inner, m->width, m->out_init, gated(b, path, m, y, whole), add);
 }

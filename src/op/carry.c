@@ -25,10 +25,15 @@ hr_id hr__ssd_carry(hr_builder *b, const hr_id operands[HR_SSD_CARRY_OPERANDS], 
 
 /* ---- shapes: those of the ops of training, and what is carried ---- */
 
-static hr_op_view training_view(const hr_op_view *view, int n_in) {
-  hr_op_view same = *view;
-  same.n_in = n_in;
-  return same;
+/* `same` leading operands of the op of training, without the others. */
+static hr_status training_shape(const hr_op *op, const hr_op_view *view, int same, hr_desc *out, hr_error *err) {
+  hr_desc in[HR_OP_OPERANDS] = {{0}};
+  for (int i = 0; i < same; i++)
+    in[i] = view->in[i];
+  hr_op_view training = *view;
+  training.in = in;
+  training.n_in = op->n_in;
+  return op->shape(&training, out, err);
 }
 
 /* `carried` has the type that the op gives it; positions and counts stand behind it. */
@@ -46,8 +51,7 @@ static hr_status samples_check(const hr_op_view *view, hr_error *err) {
 
 static hr_status conv_carry_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   HR_TRY(hr__shape_operands(view, HR_CONV_CARRY_OPERANDS, hr_op_conv_carry.optional, err));
-  hr_op_view training = training_view(view, HR_CAUSAL_OPERANDS);
-  HR_TRY(hr_op_causal_conv.shape(&training, out, err));
+  HR_TRY(training_shape(&hr_op_causal_conv, view, HR_CONV_CARRY_TAIL, out, err));
   HR_TRY(samples_check(view, err));
   const hr_desc *x = &view->in[HR_CONV_CARRY_X], *w = &view->in[HR_CONV_CARRY_W];
   if (w->dim[2] < 2) return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "a kernel of one position carries nothing");
@@ -58,8 +62,7 @@ static hr_status conv_carry_shape(const hr_op_view *view, hr_desc *out, hr_error
 static hr_status ssd_carry_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   const hr_ssd_args *args = view->args;
   HR_TRY(hr__shape_operands(view, HR_SSD_CARRY_OPERANDS, 0, err));
-  hr_op_view training = training_view(view, HR_SSD_OPERANDS);
-  HR_TRY(hr_op_ssd.shape(&training, out, err));
+  HR_TRY(training_shape(&hr_op_ssd, view, HR_SSD_CARRY_STATE, out, err));
   HR_TRY(samples_check(view, err));
   out[1] = hr__desc3(HR_F32, view->in[0].dim[0], args->heads, args->state * args->head_dim);
   return carried_check(view, HR_SSD_CARRY_STATE, &out[1], err);
@@ -223,6 +226,7 @@ static void ssd_carry_task(void *arg, int64_t task, int worker) {
   float *base = (float *)call->workspace + (size_t)worker * r->floats;
   float *h = (float *)call->out[1].data + task * s->state_floats;
   hr_ssd_head w = hr__ssd_head(call, 0, r, base, sample, task % s->heads);
+  w.starts = NULL; /* the state stands in their place */
   if (begins && rows > 0) memset(h, 0, (size_t)s->state_floats * sizeof *h);
   for (int64_t t = 0; t < rows; t += most) {
     int64_t count = hr__min(most, rows - t);

@@ -25,7 +25,7 @@ static hr_status carried_copy(const hr_call *call, int in, size_t element) {
 
 /* ---- conv_carry ---- */
 
-template <typename T> struct conv_operands {
+template <typename T> struct conv_carry_operands {
   hr_causal_sizes size;
   const T *x;
   const void *w, *bias;
@@ -34,7 +34,8 @@ template <typename T> struct conv_operands {
   T *y, *tail;
 };
 
-template <typename T> static __global__ void __launch_bounds__(CONV_THREADS) conv_carry_kernel(conv_operands<T> o) {
+template <typename T>
+static __global__ void __launch_bounds__(CONV_THREADS) conv_carry_kernel(conv_carry_operands<T> o) {
   int64_t c = blockIdx.x * (int64_t)CONV_THREADS + threadIdx.x, sample = blockIdx.y;
   if (c >= o.size.channels) return;
   int k = (int)o.size.kernel;
@@ -72,7 +73,7 @@ static hr_status conv_carry_run(const hr_call *call) {
   const hr_tensor *bias = &call->in[HR_CONV_CARRY_BIAS];
   return by_dtype(x->desc.dtype, [&](auto t) {
     using T = decltype(t);
-    conv_operands<T> o = {};
+    conv_carry_operands<T> o = {};
     o.size = hr__causal_sizes(&x->desc, &w->desc, (const hr_causal_conv_args *)call->args);
     o.x = (const T *)x->data;
     o.w = w->data;
@@ -92,7 +93,7 @@ static hr_status conv_carry_run(const hr_call *call) {
 
 /* ---- ssd_carry ---- */
 
-template <typename T> struct scan_operands {
+template <typename T> struct ssd_carry_operands {
   hr_ssd_sizes size;
   hr_ssd_args args;
   const T *mixed, *steps;
@@ -104,7 +105,7 @@ template <typename T> struct scan_operands {
 };
 
 template <typename T, int EACH>
-static __global__ void __launch_bounds__(SCAN_THREADS) ssd_carry_kernel(scan_operands<T> o) {
+static __global__ void __launch_bounds__(SCAN_THREADS) ssd_carry_kernel(ssd_carry_operands<T> o) {
   __shared__ float sums[DEPTH][LANES];
   const hr_ssd_sizes &s = o.size;
   int lane = (int)threadIdx.x % LANES, depth = (int)threadIdx.x / LANES;
@@ -166,7 +167,7 @@ static hr_status ssd_carry_run(const hr_call *call) {
   const hr_tensor *in = call->in;
   return by_dtype(in[HR_SSD_MIXED].desc.dtype, [&](auto t) {
     using T = decltype(t);
-    scan_operands<T> o = {};
+    ssd_carry_operands<T> o = {};
     o.args = *(const hr_ssd_args *)call->args;
     o.size = hr__ssd_sizes(&in[HR_SSD_MIXED].desc, &in[HR_SSD_STEPS].desc, &o.args);
     o.mixed = (const T *)in[HR_SSD_MIXED].data;

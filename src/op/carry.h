@@ -31,7 +31,7 @@ enum {
 extern const hr_op hr_op_conv_carry;
 
 enum {
-  HR_SSD_CARRY_STATE = HR_SSD_OPERANDS, /* behind those of ssd */
+  HR_SSD_CARRY_STATE = HR_SSD_D + 1, /* behind those of ssd */
   HR_SSD_CARRY_POSITIONS,
   HR_SSD_CARRY_COUNTS,
   HR_SSD_CARRY_OPERANDS

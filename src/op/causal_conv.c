@@ -13,14 +13,14 @@
 
 enum { MOST = HR_CAUSAL_CONV_MOST, COLUMNS = 128 }; /* of a block */
 
-hr_id hr__causal_conv(hr_builder *b, hr_id x, hr_id weight, hr_id bias, int64_t first) {
+hr_id hr__causal_conv(hr_builder *b, hr_id x, hr_id weight, hr_id bias, hr_id starts, int64_t first) {
   hr_causal_conv_args args = {first};
-  return hr__emit(b, &hr_op_causal_conv, (hr_id[]){x, weight, bias}, HR_CAUSAL_OPERANDS, &args);
+  return hr__emit(b, &hr_op_causal_conv, (hr_id[]){x, weight, bias, starts}, HR_CAUSAL_OPERANDS, &args);
 }
 
 /* ---- shape and gradient ---- */
 
-/* Operands `x`, w and bias. */
+/* Operands `x`, w, bias and starts. */
 static hr_status operands_check(const hr_op_view *view, int x, hr_error *err) {
   const hr_causal_conv_args *args = view->args;
   const hr_desc *rows = &view->in[x], *w = &view->in[x + HR_CAUSAL_W];
@@ -31,7 +31,8 @@ static hr_status operands_check(const hr_op_view *view, int x, hr_error *err) {
   if (args->first < 0 || args->first + w->dim[0] > rows->dim[rows->rank - 1])
     return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "columns from %lld on of %lld for %lld kernels",
                     (long long)args->first, (long long)rows->dim[rows->rank - 1], (long long)w->dim[0]);
-  hr_desc bias = hr__desc1(HR_F32, w->dim[0]);
+  hr_desc bias = hr__desc1(HR_F32, w->dim[0]), starts = hr__shape_starts(rows);
+  HR_TRY(hr__shape_like(view, x + HR_CAUSAL_STARTS, &starts, err));
   return view->in[x + HR_CAUSAL_BIAS].rank > 0 ? hr__shape_like_float(view, x + HR_CAUSAL_BIAS, &bias, err) : HR_OK;
 }
 
@@ -42,14 +43,14 @@ static hr_desc y_desc(const hr_desc *x, const hr_desc *w) {
 }
 
 static hr_status causal_conv_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
-  HR_TRY(hr__shape_operands(view, HR_CAUSAL_OPERANDS, 1u << HR_CAUSAL_BIAS, err));
+  HR_TRY(hr__shape_operands(view, HR_CAUSAL_OPERANDS, hr_op_causal_conv.optional, err));
   HR_TRY(operands_check(view, HR_CAUSAL_X, err));
   out[0] = y_desc(&view->in[HR_CAUSAL_X], &view->in[HR_CAUSAL_W]);
   return HR_OK;
 }
 
 static hr_status causal_conv_bwd_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
-  HR_TRY(hr__shape_operands(view, HR_CAUSAL_BWD_OPERANDS, 1u << HR_CAUSAL_BWD_BIAS | 1u << HR_CAUSAL_BWD_PARTIAL, err));
+  HR_TRY(hr__shape_operands(view, HR_CAUSAL_BWD_OPERANDS, hr_op_causal_conv_bwd.optional, err));
   HR_TRY(operands_check(view, HR_CAUSAL_BWD_X, err));
   const hr_desc *w = &view->in[HR_CAUSAL_BWD_W];
   hr_desc y = y_desc(&view->in[HR_CAUSAL_BWD_X], w);
@@ -65,8 +66,11 @@ static void causal_conv_grad(hr_adjoint *a, const hr_node *node) {
   hr_id dy = hr__out_grad(a, 0);
   if (dy == HR_NONE) return;
   bool wants_x = hr__wants_grad(a, HR_CAUSAL_X);
-  hr_id in[HR_CAUSAL_BWD_OPERANDS] = {dy, hr__saved_in(a, HR_CAUSAL_X), hr__saved_in(a, HR_CAUSAL_W),
+  hr_id in[HR_CAUSAL_BWD_OPERANDS] = {dy,
+                                      hr__saved_in(a, HR_CAUSAL_X),
+                                      hr__saved_in(a, HR_CAUSAL_W),
                                       hr__saved_in(a, HR_CAUSAL_BIAS),
+                                      hr__saved_in(a, HR_CAUSAL_STARTS),
                                       wants_x ? hr__grad_partial(a, HR_CAUSAL_X) : HR_NONE};
   hr_id dx = hr__emit(b, &hr_op_causal_conv_bwd, in, HR_CAUSAL_BWD_OPERANDS, node->args);
   if (dx == HR_NONE) return;
@@ -117,6 +121,10 @@ static void kernels_load(const hr_tensor *w, const hr_tensor *bias, int64_t k, i
   }
 }
 
+static const int32_t *starts_of(const hr_tensor *starts, const hr_causal_sizes *s, int64_t sequence) {
+  return starts->data ? (const int32_t *)starts->data + sequence * s->length : NULL;
+}
+
 /* Row t of x, or zeros outside of the sequence. */
 HR_INLINE void row_load(const hr_tensor *x, const hr_causal_sizes *s, int64_t sequence, int64_t t, int64_t column,
                         int64_t count, float *to) {
@@ -128,10 +136,17 @@ HR_INLINE void row_load(const hr_tensor *x, const hr_causal_sizes *s, int64_t se
   if (row != to) memcpy(to, row, (size_t)count * sizeof *to);
 }
 
+/* Whether position t sees `row`, which is not behind it; `starts` are those of the sequence, or NULL. */
+HR_INLINE bool sees(const int32_t *starts, int64_t t, int64_t row) {
+  return !starts || row >= starts[t];
+}
+
 /* What SiLU is given at position t; rows of x lie in a ring, row t at t mod MOST. */
-HR_INLINE void before_silu(const kernels *w, float (*ring)[COLUMNS], int64_t t, int64_t k, int64_t count, float *to) {
+HR_INLINE void before_silu(const kernels *w, const int32_t *starts, float (*ring)[COLUMNS], int64_t t, int64_t k,
+                           int64_t count, float *to) {
   memcpy(to, w->bias, (size_t)count * sizeof *to);
   for (int64_t j = 0; j < k; j++) {
+    if (!sees(starts, t, t - (k - 1) + j)) continue;
     const float *row = ring[(t - (k - 1) + j) & (MOST - 1)], *by = w->weight[j];
 #pragma omp simd
     for (int64_t c = 0; c < count; c++)
@@ -142,6 +157,7 @@ HR_INLINE void before_silu(const kernels *w, float (*ring)[COLUMNS], int64_t t, 
 HR_CLONES static void strip_forward(const hr_call *call, const hr_causal_sizes *s, int64_t sequence, hr_range strip,
                                     int64_t column, int64_t count) {
   const hr_tensor *x = &call->in[HR_CAUSAL_X], *y = &call->out[0];
+  const int32_t *starts = starts_of(&call->in[HR_CAUSAL_STARTS], s, sequence);
   float ring[MOST][COLUMNS], block[COLUMNS];
   kernels w;
   kernels_load(&call->in[HR_CAUSAL_W], &call->in[HR_CAUSAL_BIAS], s->kernel, column, count, &w);
@@ -150,7 +166,7 @@ HR_CLONES static void strip_forward(const hr_call *call, const hr_causal_sizes *
     if (t < strip.first) continue;
     int64_t at = (sequence * s->length + t) * s->channels + column;
     float *to = hr__target(y, at, block);
-    before_silu(&w, ring, t, s->kernel, count, block);
+    before_silu(&w, starts, ring, t, s->kernel, count, block);
 #pragma omp simd
     for (int64_t c = 0; c < count; c++)
       to[c] = block[c] / (1.0f + hr__expf(-block[c]));
@@ -164,6 +180,7 @@ HR_CLONES static void strip_backward(const hr_call *call, const hr_causal_sizes 
                                      int64_t column, int64_t count, float *sums) {
   const hr_tensor *dy = &call->in[HR_CAUSAL_DY], *x = &call->in[HR_CAUSAL_BWD_X], *dx = &call->out[0];
   const hr_tensor *partial = &call->in[HR_CAUSAL_BWD_PARTIAL];
+  const int32_t *starts = starts_of(&call->in[HR_CAUSAL_BWD_STARTS], s, sequence);
   int64_t k = s->kernel;
   float ring[MOST][COLUMNS], du[MOST][COLUMNS], total[MOST + 1][COLUMNS], block[COLUMNS], scratch[COLUMNS];
   kernels w;
@@ -176,13 +193,14 @@ HR_CLONES static void strip_backward(const hr_call *call, const hr_causal_sizes 
     memset(slope, 0, (size_t)count * sizeof *slope);
     if (t < s->length) {
       const float *from = hr__load(dy, (sequence * s->length + t) * s->channels + column, count, scratch);
-      before_silu(&w, ring, t, k, count, block);
+      before_silu(&w, starts, ring, t, k, count, block);
 #pragma omp simd
       for (int64_t c = 0; c < count; c++)
         slope[c] = from[c] * hr__silu_slope(block[c]);
     }
     if (t < strip.end) {
       for (int64_t j = 0; j < k; j++) {
+        if (t < s->length && !sees(starts, t, t - (k - 1) + j)) continue;
         const float *row = ring[(t - (k - 1) + j) & (MOST - 1)];
 #pragma omp simd
         for (int64_t c = 0; c < count; c++)
@@ -196,7 +214,9 @@ HR_CLONES static void strip_backward(const hr_call *call, const hr_causal_sizes 
     if (done < strip.first || done >= strip.end) continue;
     memset(block, 0, sizeof block);
     for (int64_t j = 0; j < k; j++) {
-      const float *row = du[(done + k - 1 - j) & (MOST - 1)], *by = w.weight[j];
+      int64_t later = done + k - 1 - j; /* its du is 0 behind the sequence */
+      if (later < s->length && !sees(starts, later, done)) continue;
+      const float *row = du[later & (MOST - 1)], *by = w.weight[j];
 #pragma omp simd
       for (int64_t c = 0; c < count; c++)
         block[c] += by[c] * row[c];
@@ -267,12 +287,27 @@ static hr_status causal_conv_bwd_run(const hr_call *call) {
 
 /* ---- samples ---- */
 
-/* Columns amid others; several strips; no bias; a kernel of one position. */
+/* Columns amid others; several strips; no bias; a kernel of one position; documents that are shorter than the kernel,
+ * and such with borders anywhere in several strips. */
 static const hr_causal_conv_args amid = {5}, whole = {0};
 static const hr_sample causal_conv_samples[] = {
-    {.n_in = 3, .in = {{HR_F32, 3, {2, 19, 32}}, {HR_F32, 3, {16, 1, 4}}, {HR_F32, 1, {16}}}, .args = &amid},
-    {.n_in = 3, .in = {{HR_F32, 4, {1, 2, 300, 131}}, {HR_F32, 3, {131, 1, 3}}, {0}}, .args = &whole},
-    {.n_in = 3, .in = {{HR_F32, 3, {3, 2, 9}}, {HR_F32, 3, {4, 1, 1}}, {HR_F32, 1, {4}}}, .args = &amid},
+    {.n_in = HR_CAUSAL_OPERANDS,
+     .in = {{HR_F32, 3, {2, 19, 32}}, {HR_F32, 3, {16, 1, 4}}, {HR_F32, 1, {16}}},
+     .args = &amid},
+    {.n_in = HR_CAUSAL_OPERANDS, .in = {{HR_F32, 4, {1, 2, 300, 131}}, {HR_F32, 3, {131, 1, 3}}}, .args = &whole},
+    {.n_in = HR_CAUSAL_OPERANDS,
+     .in = {{HR_F32, 3, {3, 2, 9}}, {HR_F32, 3, {4, 1, 1}}, {HR_F32, 1, {4}}},
+     .args = &amid},
+    {.n_in = HR_CAUSAL_OPERANDS,
+     .in = {{HR_F32, 3, {2, 19, 32}}, {HR_F32, 3, {16, 1, 4}}, {HR_F32, 1, {16}}, {HR_I32, 2, {2, 19}}},
+     .args = &amid,
+     .index_below = 9,
+     .index_ascends = true},
+    {.n_in = HR_CAUSAL_OPERANDS,
+     .in = {{HR_F32, 4, {1, 2, 300, 131}}, {HR_F32, 3, {131, 1, 3}}, {0}, {HR_I32, 3, {1, 2, 300}}},
+     .args = &whole,
+     .index_below = 100,
+     .index_ascends = true},
 };
 static const hr_sample causal_conv_bwd_samples[] = {
     {.n_in = HR_CAUSAL_BWD_OPERANDS,
@@ -280,6 +315,7 @@ static const hr_sample causal_conv_bwd_samples[] = {
             {HR_F32, 3, {2, 19, 32}},
             {HR_F32, 3, {16, 1, 4}},
             {HR_F32, 1, {16}},
+            {0},
             {HR_F32, 3, {2, 19, 32}}},
      .args = &amid},
     {.n_in = HR_CAUSAL_BWD_OPERANDS,
@@ -288,15 +324,35 @@ static const hr_sample causal_conv_bwd_samples[] = {
     {.n_in = HR_CAUSAL_BWD_OPERANDS,
      .in = {{HR_F32, 3, {3, 2, 4}}, {HR_F32, 3, {3, 2, 9}}, {HR_F32, 3, {4, 1, 1}}, {HR_F32, 1, {4}}},
      .args = &amid},
+    {.n_in = HR_CAUSAL_BWD_OPERANDS,
+     .in = {{HR_F32, 3, {2, 19, 16}},
+            {HR_F32, 3, {2, 19, 32}},
+            {HR_F32, 3, {16, 1, 4}},
+            {HR_F32, 1, {16}},
+            {HR_I32, 2, {2, 19}},
+            {HR_F32, 3, {2, 19, 32}}},
+     .args = &amid,
+     .index_below = 9,
+     .index_ascends = true},
+    {.n_in = HR_CAUSAL_BWD_OPERANDS,
+     .in = {{HR_F32, 4, {1, 2, 300, 131}},
+            {HR_F32, 4, {1, 2, 300, 131}},
+            {HR_F32, 3, {131, 1, 3}},
+            {0},
+            {HR_I32, 3, {1, 2, 300}}},
+     .args = &whole,
+     .index_below = 100,
+     .index_ascends = true},
 };
 
 const hr_op hr_op_causal_conv = {
     .name = "causal_conv",
     .n_in = HR_CAUSAL_OPERANDS,
     .n_out = 1,
-    .optional = 1u << HR_CAUSAL_BIAS,
+    .optional = 1u << HR_CAUSAL_BIAS | 1u << HR_CAUSAL_STARTS,
     .args_bytes = sizeof(hr_causal_conv_args),
-    .saves = HR_SAVE_IN(HR_CAUSAL_X) | HR_SAVE_IN(HR_CAUSAL_W) | HR_SAVE_IN(HR_CAUSAL_BIAS),
+    .saves =
+        HR_SAVE_IN(HR_CAUSAL_X) | HR_SAVE_IN(HR_CAUSAL_W) | HR_SAVE_IN(HR_CAUSAL_BIAS) | HR_SAVE_IN(HR_CAUSAL_STARTS),
     .computes = 1u << HR_CAUSAL_X,
     .axes = HR_AXES_BATCH,
     .shares = 1u << HR_CAUSAL_W | 1u << HR_CAUSAL_BIAS,
@@ -313,7 +369,7 @@ const hr_op hr_op_causal_conv_bwd = {
     .name = "causal_conv_bwd",
     .n_in = HR_CAUSAL_BWD_OPERANDS,
     .n_out = 3,
-    .optional = 1u << HR_CAUSAL_BWD_BIAS | 1u << HR_CAUSAL_BWD_PARTIAL,
+    .optional = 1u << HR_CAUSAL_BWD_BIAS | 1u << HR_CAUSAL_BWD_STARTS | 1u << HR_CAUSAL_BWD_PARTIAL,
     .args_bytes = sizeof(hr_causal_conv_args),
     .alias = {{HR_CAUSAL_BWD_PARTIAL, 0, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,

@@ -9,15 +9,18 @@ extern "C" {
 enum { CONV_THREADS = 128, CONV_ROWS = 32, AHEAD = 8, MOST = HR_CAUSAL_CONV_MOST };
 enum { SUMS_WIDE = 16, SUMS_DEEP = CONV_THREADS / SUMS_WIDE };
 
+/* Of more than 128 bytes nvcc 13 makes kernels with 72 registers in place of 58. */
 template <typename T> struct conv_operands {
   hr_causal_sizes size;
   const T *x, *dy;
   const T *partial;
   const void *w, *bias;
   int w_dtype, bias_dtype;
-  T *y; /* or dx */
-  float *sums, *dw, *db;
+  const int *starts; /* [sequences, L]: where documents begin; NULL: a sequence is one */
+  T *y;              /* or dx */
+  float *sums;
 };
+static_assert(sizeof(conv_operands<float>) <= 128, "see above");
 
 /* Kernels of EACH columns side by side. K 0: their length is known at run time only. */
 template <int K, int EACH> struct column_kernels {
@@ -42,6 +45,15 @@ template <int N> __device__ inline void shift_in(float (&line)[N], int length, f
   for (int j = 0; j + 1 < N; j++)
     line[j] = j + 1 < length ? line[j + 1] : value;
   if (length == N) line[N - 1] = value;
+}
+
+/* Nothing is at hand any more. */
+template <int N, int EACH> __device__ inline void forget(float (&line)[EACH][N]) {
+#pragma unroll
+  for (int i = 0; i < EACH; i++)
+#pragma unroll
+    for (int j = 0; j < N; j++)
+      line[i][j] = 0.0f;
 }
 
 template <int N>
@@ -70,7 +82,8 @@ template <int EACH, typename T> struct rows_ahead {
   }
 };
 
-template <typename T, int K, int EACH>
+/* DOCUMENTS: at the first position of one, what lies before is forgotten. */
+template <typename T, int K, int EACH, bool DOCUMENTS>
 static __global__ void __launch_bounds__(CONV_THREADS) causal_conv_kernel(conv_operands<T> o) {
   int64_t c = (blockIdx.y * (int64_t)CONV_THREADS + threadIdx.x) * EACH;
   int64_t strips = (o.size.length + CONV_ROWS - 1) / CONV_ROWS;
@@ -82,8 +95,10 @@ static __global__ void __launch_bounds__(CONV_THREADS) causal_conv_kernel(conv_o
   float line[EACH][column_kernels<K, EACH>::ROOM] = {};
   const T *x = o.x + sequence * o.size.length * o.size.columns + o.size.first + c;
   T *y = o.y + sequence * o.size.length * o.size.channels + c;
+  const int *starts = DOCUMENTS ? o.starts + sequence * o.size.length : nullptr;
   for (int64_t t = max((int64_t)0, first - (w.length - 1)); t < first; t++) {
     pack<T, EACH> row = pack_load<EACH>(x + t * o.size.columns);
+    if (DOCUMENTS && starts[t] == t) forget(line);
 #pragma unroll
     for (int i = 0; i < EACH; i++)
       shift_in(line[i], w.length, to_float(row.value[i]));
@@ -94,6 +109,7 @@ static __global__ void __launch_bounds__(CONV_THREADS) causal_conv_kernel(conv_o
 #pragma unroll
     for (int k = 0; k < AHEAD; k++) {
       if (t + k >= end) break;
+      if (DOCUMENTS && starts[t + k] == t + k) forget(line);
       pack<T, EACH> out;
 #pragma unroll
       for (int i = 0; i < EACH; i++) {
@@ -106,7 +122,7 @@ static __global__ void __launch_bounds__(CONV_THREADS) causal_conv_kernel(conv_o
   }
 }
 
-template <typename T, int K, int EACH>
+template <typename T, int K, int EACH, bool DOCUMENTS>
 static __global__ void __launch_bounds__(CONV_THREADS) causal_conv_bwd_kernel(conv_operands<T> o) {
   int64_t c = (blockIdx.y * (int64_t)CONV_THREADS + threadIdx.x) * EACH;
   int64_t strips = (o.size.length + HR_CAUSAL_STRIP - 1) / HR_CAUSAL_STRIP;
@@ -119,8 +135,11 @@ static __global__ void __launch_bounds__(CONV_THREADS) causal_conv_bwd_kernel(co
   float line[EACH][ROOM] = {}, du[EACH][ROOM] = {}, dw[EACH][ROOM] = {}, db[EACH] = {};
   int64_t origin = sequence * o.size.length, behind = end + w.length - 1;
   const T *x = o.x + origin * o.size.columns + o.size.first + c, *dy = o.dy + origin * o.size.channels + c;
+  const int *starts = DOCUMENTS ? o.starts + origin : nullptr;
+  uint32_t borders = 0; /* bit i: a document began i positions ago */
   for (int64_t t = max((int64_t)0, first - (w.length - 1)); t < first; t++) {
     pack<T, EACH> row = pack_load<EACH>(x + t * o.size.columns);
+    if (DOCUMENTS && starts[t] == t) forget(line);
 #pragma unroll
     for (int i = 0; i < EACH; i++)
       shift_in(line[i], w.length, to_float(row.value[i]));
@@ -133,6 +152,11 @@ static __global__ void __launch_bounds__(CONV_THREADS) causal_conv_bwd_kernel(co
     for (int k = 0; k < AHEAD; k++) {
       int64_t t = from + k, done = t - (w.length - 1); /* du has rows done to t */
       if (t >= behind) break;
+      if (DOCUMENTS) {
+        bool border = t < o.size.length && starts[t] == t;
+        if (border) forget(line);
+        borders = borders << 1 | border;
+      }
       float sum[EACH] = {};
 #pragma unroll
       for (int i = 0; i < EACH; i++) {
@@ -146,9 +170,13 @@ static __global__ void __launch_bounds__(CONV_THREADS) causal_conv_bwd_kernel(co
           for (int j = 0; j < ROOM; j++)
             if (j < w.length) dw[i][j] = fmaf(slope, line[i][j], dw[i][j]);
         }
+        bool own = true; /* row done + j is of the document of row `done` */
 #pragma unroll
-        for (int j = 0; j < ROOM; j++)
-          if (j < w.length) sum[i] = fmaf(w.weight[i][w.length - 1 - j < 0 ? 0 : w.length - 1 - j], du[i][j], sum[i]);
+        for (int j = 0; j < ROOM; j++) {
+          if (DOCUMENTS && j > 0 && j < w.length) own &= !(borders >> (w.length - 1 - j) & 1);
+          if (j < w.length && own)
+            sum[i] = fmaf(w.weight[i][w.length - 1 - j < 0 ? 0 : w.length - 1 - j], du[i][j], sum[i]);
+        }
       }
       if (done < first || done >= end) continue;
       int64_t at = (origin + done) * o.size.columns + o.size.first + c;
@@ -199,6 +227,7 @@ template <typename T> static conv_operands<T> operands_of(const hr_call *call, i
   o.bias = call->in[x + HR_CAUSAL_BIAS].data;
   o.w_dtype = (int)call->in[x + HR_CAUSAL_W].desc.dtype;
   o.bias_dtype = (int)call->in[x + HR_CAUSAL_BIAS].desc.dtype;
+  o.starts = (const int *)call->in[x + HR_CAUSAL_STARTS].data;
   o.y = (T *)call->out[0].data;
   return o;
 }
@@ -211,20 +240,31 @@ template <typename T> static bool by_pairs(const conv_operands<T> &o) {
          aligned(o.partial, bytes);
 }
 
+template <typename T> struct conv_kernels {
+  void (*pairs)(conv_operands<T>), (*four)(conv_operands<T>), (*any)(conv_operands<T>);
+};
+template <typename T, bool DOCUMENTS>
+constexpr conv_kernels<T> forward_kernels = {causal_conv_kernel<T, 4, 2, DOCUMENTS>,
+                                             causal_conv_kernel<T, 4, 1, DOCUMENTS>,
+                                             causal_conv_kernel<T, 0, 1, DOCUMENTS>};
+template <typename T, bool DOCUMENTS>
+constexpr conv_kernels<T> backward_kernels = {causal_conv_bwd_kernel<T, 4, 2, DOCUMENTS>,
+                                              causal_conv_bwd_kernel<T, 4, 1, DOCUMENTS>,
+                                              causal_conv_bwd_kernel<T, 0, 1, DOCUMENTS>};
+
 template <typename T>
-static void columns_run(const hr_call *call, const conv_operands<T> &o, int64_t strips, void (*pairs)(conv_operands<T>),
-                        void (*four)(conv_operands<T>), void (*any)(conv_operands<T>)) {
+static void columns_run(const hr_call *call, const conv_operands<T> &o, int64_t strips, const conv_kernels<T> &of) {
   bool two = by_pairs(o);
   dim3 grid((unsigned)strips, (unsigned)divide_up(o.size.channels, two ? 2 * CONV_THREADS : CONV_THREADS));
-  launch(two ? pairs : o.size.kernel == 4 ? four : any, grid, CONV_THREADS, 0, call_stream(call), o);
+  launch(two ? of.pairs : o.size.kernel == 4 ? of.four : of.any, grid, CONV_THREADS, 0, call_stream(call), o);
 }
 
 static hr_status causal_conv_run(const hr_call *call) {
   return by_dtype(call->in[HR_CAUSAL_X].desc.dtype, [&](auto t) {
     using T = decltype(t);
     conv_operands<T> o = operands_of<T>(call, HR_CAUSAL_X);
-    columns_run<T>(call, o, o.size.sequences * divide_up(o.size.length, CONV_ROWS), causal_conv_kernel<T, 4, 2>,
-                   causal_conv_kernel<T, 4, 1>, causal_conv_kernel<T, 0, 1>);
+    columns_run<T>(call, o, o.size.sequences * divide_up(o.size.length, CONV_ROWS),
+                   o.starts ? forward_kernels<T, true> : forward_kernels<T, false>);
     return launched();
   });
 }
@@ -238,8 +278,7 @@ static hr_status causal_conv_bwd_run(const hr_call *call) {
     o.partial = (const T *)call->in[HR_CAUSAL_BWD_PARTIAL].data;
     o.sums = (float *)call->workspace;
     window_fill(call, o.y, o.partial, o.size.sequences * o.size.length * o.size.columns);
-    columns_run<T>(call, o, strips, causal_conv_bwd_kernel<T, 4, 2>, causal_conv_bwd_kernel<T, 4, 1>,
-                   causal_conv_bwd_kernel<T, 0, 1>);
+    columns_run<T>(call, o, strips, o.starts ? backward_kernels<T, true> : backward_kernels<T, false>);
     launch(causal_conv_sums_kernel, (unsigned)divide_up(o.size.channels * (o.size.kernel + 1), SUMS_WIDE), CONV_THREADS,
            0, call_stream(call), o.size, (const float *)o.sums, strips, (float *)call->out[1].data,
            (float *)call->out[2].data);
@@ -247,9 +286,12 @@ static hr_status causal_conv_bwd_run(const hr_call *call) {
   });
 }
 
-#define OF_TYPES(F, K, EACH)                                                                                           \
-  (const void *)F<float, K, EACH>, (const void *)F<bf16, K, EACH>, (const void *)F<f16, K, EACH>
-#define OF_SHAPES(F) OF_TYPES(F, 4, 2), OF_TYPES(F, 4, 1), OF_TYPES(F, 0, 1)
+#define OF_TYPES(F, K, EACH, DOCUMENTS)                                                                                \
+  (const void *)F<float, K, EACH, DOCUMENTS>, (const void *)F<bf16, K, EACH, DOCUMENTS>,                               \
+      (const void *)F<f16, K, EACH, DOCUMENTS>
+#define OF_SHAPES(F)                                                                                                   \
+  OF_TYPES(F, 4, 2, false), OF_TYPES(F, 4, 1, false), OF_TYPES(F, 0, 1, false), OF_TYPES(F, 4, 2, true),               \
+      OF_TYPES(F, 4, 1, true), OF_TYPES(F, 0, 1, true)
 
 extern "C" const hr_cuda_launcher hr_cuda_causal_conv = {{nullptr, nullptr, causal_conv_run},
                                                          {OF_SHAPES(causal_conv_kernel)}};

@@ -2,6 +2,9 @@
  *
  *   y[t, c] = silu(b[c] + sum over j < k of w[c, j] x[t - (k - 1) + j, first + c])        x is 0 before the sequence
  *
+ * Where there are starts (of documents packed into one sequence, as op/attention.h has them), x is 0 before
+ * starts[t] as well.
+ *
  * x is read where it lies, as some columns of rows that hold more; its gradient is added to those columns of the sum so
  * far, in place. Backward makes what SiLU was given again.
  */
@@ -16,8 +19,8 @@ typedef struct hr_causal_conv_args {
   int64_t first; /* column of x that the convolution's begin at */
 } hr_causal_conv_args;
 
-enum { HR_CAUSAL_X, HR_CAUSAL_W, HR_CAUSAL_BIAS, HR_CAUSAL_OPERANDS };
-/* x [..., L, columns], w [C, 1, k], bias? [C] -> y [..., L, C] */
+enum { HR_CAUSAL_X, HR_CAUSAL_W, HR_CAUSAL_BIAS, HR_CAUSAL_STARTS, HR_CAUSAL_OPERANDS };
+/* x [..., L, columns], w [C, 1, k], bias? [C], starts? i32 [..., L] -> y [..., L, C] */
 extern const hr_op hr_op_causal_conv;
 
 enum {
@@ -25,13 +28,15 @@ enum {
   HR_CAUSAL_BWD_X,
   HR_CAUSAL_BWD_W,
   HR_CAUSAL_BWD_BIAS,
+  HR_CAUSAL_BWD_STARTS,
   HR_CAUSAL_BWD_PARTIAL,
   HR_CAUSAL_BWD_OPERANDS
 };
-/* dy, x, w, bias?, sum of dx so far? -> dx [..., L, columns], dw f32 [C, 1, k], dbias f32 [C] */
+/* dy, x, w, bias?, starts?, sum of dx so far? -> dx [..., L, columns], dw f32 [C, 1, k], dbias f32 [C] */
 extern const hr_op hr_op_causal_conv_bwd;
 
-hr_id hr__causal_conv(hr_builder *b, hr_id x, hr_id weight, hr_id bias, int64_t first); /* bias: or HR_NONE */
+/* Bias and starts may be HR_NONE. */
+hr_id hr__causal_conv(hr_builder *b, hr_id x, hr_id weight, hr_id bias, hr_id starts, int64_t first);
 
 /* What kernels work with. */
 typedef struct hr_causal_sizes {

@@ -53,6 +53,14 @@ hr_status hr__shape_like_float(const hr_op_view *view, int in, const hr_desc *ex
   return hr__shape_like(view, in, &same, err);
 }
 
+hr_desc hr__shape_starts(const hr_desc *rows) {
+  hr_desc starts = *rows;
+  starts.dtype = HR_I32;
+  starts.rank--;
+  starts.dim[starts.rank] = 0;
+  return starts;
+}
+
 static double desc_traffic(const hr_desc *desc) {
   return desc->rank == 0 ? 0.0 : (double)hr_desc_bytes(desc);
 }

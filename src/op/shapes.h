@@ -14,6 +14,9 @@ hr_status hr__shape_float(const hr_op_view *view, int in, hr_error *err);
 /* Operand `in` has exactly this shape and type, or is absent. */
 hr_status hr__shape_like(const hr_op_view *view, int in, const hr_desc *expected, hr_error *err);
 
+/* Of rows [..., L, columns]: where the document of each begins, i32 [..., L]; see op/attention.h. */
+hr_desc hr__shape_starts(const hr_desc *rows);
+
 /* Operand `in` has exactly this shape in any supported float type. */
 hr_status hr__shape_like_float(const hr_op_view *view, int in, const hr_desc *expected, hr_error *err);
 

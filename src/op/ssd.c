@@ -12,8 +12,9 @@
 
 enum { PARAMETERS = 3 }; /* A_log, bias, D */
 
-hr_id hr__ssd(hr_builder *b, hr_id mixed, hr_id steps, hr_id a_log, hr_id bias, hr_id d, const hr_ssd_args *args) {
-  return hr__emit(b, &hr_op_ssd, (hr_id[]){mixed, steps, a_log, bias, d}, HR_SSD_OPERANDS, args);
+hr_id hr__ssd(hr_builder *b, hr_id mixed, hr_id steps, hr_id a_log, hr_id bias, hr_id d, hr_id starts,
+              const hr_ssd_args *args) {
+  return hr__emit(b, &hr_op_ssd, (hr_id[]){mixed, steps, a_log, bias, d, starts}, HR_SSD_OPERANDS, args);
 }
 
 /* ---- shape ---- */
@@ -31,7 +32,7 @@ static hr_status args_check(const hr_ssd_args *args, hr_error *err) {
   return HR_OK;
 }
 
-/* Operands `first` (mixed) to `first` + 4 (D). */
+/* Operands `first` (mixed) to `first` + HR_SSD_STARTS. */
 static hr_status operands_check(const hr_op_view *view, int first, hr_error *err) {
   const hr_ssd_args *args = view->args;
   const hr_desc *mixed = &view->in[first], *steps = &view->in[first + HR_SSD_STEPS];
@@ -47,10 +48,10 @@ static hr_status operands_check(const hr_op_view *view, int first, hr_error *err
   if (args->step_first < 0 || args->step_first + args->heads > steps->dim[steps->rank - 1])
     return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "steps from column %lld on of %lld for %lld heads",
                     (long long)args->step_first, (long long)steps->dim[steps->rank - 1], (long long)args->heads);
-  hr_desc heads = hr__desc1(HR_F32, args->heads);
+  hr_desc heads = hr__desc1(HR_F32, args->heads), starts = hr__shape_starts(mixed);
   for (int i = HR_SSD_A_LOG; i <= HR_SSD_D; i++)
     HR_TRY(hr__shape_like_float(view, first + i, &heads, err));
-  return HR_OK;
+  return hr__shape_like(view, first + HR_SSD_STARTS, &starts, err);
 }
 
 static hr_desc y_desc(const hr_desc *mixed, const hr_ssd_args *args) {
@@ -68,7 +69,7 @@ static hr_desc states_desc(const hr_desc *mixed, const hr_ssd_args *args) {
 }
 
 static hr_status ssd_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
-  HR_TRY(hr__shape_operands(view, HR_SSD_OPERANDS, 0, err));
+  HR_TRY(hr__shape_operands(view, HR_SSD_OPERANDS, hr_op_ssd.optional, err));
   HR_TRY(operands_check(view, 0, err));
   out[0] = y_desc(&view->in[HR_SSD_MIXED], view->args);
   out[1] = states_desc(&view->in[HR_SSD_MIXED], view->args);
@@ -77,7 +78,7 @@ static hr_status ssd_shape(const hr_op_view *view, hr_desc *out, hr_error *err) 
 
 static hr_status ssd_bwd_shape(const hr_op_view *view, hr_desc *out, hr_error *err) {
   const hr_ssd_args *args = view->args;
-  HR_TRY(hr__shape_operands(view, HR_SSD_BWD_OPERANDS, 1u << HR_SSD_BWD_PARTIAL, err));
+  HR_TRY(hr__shape_operands(view, HR_SSD_BWD_OPERANDS, hr_op_ssd_bwd.optional, err));
   HR_TRY(operands_check(view, HR_SSD_BWD_MIXED, err));
   const hr_desc *mixed = &view->in[HR_SSD_BWD_MIXED];
   hr_desc y = y_desc(mixed, args), states = states_desc(mixed, args);
@@ -103,6 +104,7 @@ static void ssd_grad(hr_adjoint *a, const hr_node *node) {
                                    hr__saved_in(a, HR_SSD_A_LOG),
                                    hr__saved_in(a, HR_SSD_BIAS),
                                    hr__saved_in(a, HR_SSD_D),
+                                   hr__saved_in(a, HR_SSD_STARTS),
                                    hr__saved_out(a, 1),
                                    wants_steps ? hr__grad_partial(a, HR_SSD_STEPS) : HR_NONE};
   hr_id dmixed = hr__emit(b, &hr_op_ssd_bwd, in, HR_SSD_BWD_OPERANDS, args);
@@ -203,13 +205,30 @@ static size_t ssd_bwd_workspace(const hr_op_view *view, hr_device_kind kind, int
   }
 
 /* One chunk that is not full; several with an odd end, groups, and steps amid other columns; wider than a tile, with
- * limits that hold. */
+ * limits that hold. Documents: in one chunk; with borders anywhere in chunks, in tiles, and between them. */
 static const hr_ssd_args one_chunk = {2, 8, 1, 4, 16, 0, 0.0f, INFINITY}, chunks = {4, 5, 2, 7, 8, 3, 0.0f, INFINITY},
                          tiles = {2, 16, 1, 16, 128, 1, 0.0f, INFINITY}, held = {2, 16, 1, 16, 128, 1, 0.2f, 1.0f};
 static const hr_sample ssd_samples[] = {
-    {.n_in = 5, .in = {{HR_F32, 3, {2, 11, 24}}, {HR_F32, 3, {2, 11, 2}}, HEADS(2)}, .args = &one_chunk},
-    {.n_in = 5, .in = {{HR_F32, 4, {2, 3, 29, 48}}, {HR_F32, 4, {2, 3, 29, 9}}, HEADS(4)}, .args = &chunks},
-    {.n_in = 5, .in = {{HR_F32, 3, {1, 150, 64}}, {HR_F32, 3, {1, 150, 3}}, HEADS(2)}, .args = &tiles},
+    {.n_in = HR_SSD_OPERANDS, .in = {{HR_F32, 3, {2, 11, 24}}, {HR_F32, 3, {2, 11, 2}}, HEADS(2)}, .args = &one_chunk},
+    {.n_in = HR_SSD_OPERANDS,
+     .in = {{HR_F32, 4, {2, 3, 29, 48}}, {HR_F32, 4, {2, 3, 29, 9}}, HEADS(4)},
+     .args = &chunks},
+    {.n_in = HR_SSD_OPERANDS, .in = {{HR_F32, 3, {1, 150, 64}}, {HR_F32, 3, {1, 150, 3}}, HEADS(2)}, .args = &tiles},
+    {.n_in = HR_SSD_OPERANDS,
+     .in = {{HR_F32, 3, {2, 11, 24}}, {HR_F32, 3, {2, 11, 2}}, HEADS(2), {HR_I32, 2, {2, 11}}},
+     .args = &one_chunk,
+     .index_below = 11,
+     .index_ascends = true},
+    {.n_in = HR_SSD_OPERANDS,
+     .in = {{HR_F32, 4, {2, 3, 29, 48}}, {HR_F32, 4, {2, 3, 29, 9}}, HEADS(4), {HR_I32, 3, {2, 3, 29}}},
+     .args = &chunks,
+     .index_below = 29,
+     .index_ascends = true},
+    {.n_in = HR_SSD_OPERANDS,
+     .in = {{HR_F32, 3, {1, 150, 64}}, {HR_F32, 3, {1, 150, 3}}, HEADS(2), {HR_I32, 2, {1, 150}}},
+     .args = &tiles,
+     .index_below = 150,
+     .index_ascends = true},
 };
 static const hr_sample ssd_bwd_samples[] = {
     {.n_in = HR_SSD_BWD_OPERANDS,
@@ -217,6 +236,7 @@ static const hr_sample ssd_bwd_samples[] = {
             {HR_F32, 3, {2, 11, 24}},
             {HR_F32, 3, {2, 11, 2}},
             HEADS(2),
+            {0},
             {HR_F32, 3, {2, 1, 64}}},
      .args = &one_chunk},
     {.n_in = HR_SSD_BWD_OPERANDS,
@@ -224,6 +244,7 @@ static const hr_sample ssd_bwd_samples[] = {
             {HR_F32, 4, {2, 3, 29, 48}},
             {HR_F32, 4, {2, 3, 29, 9}},
             HEADS(4),
+            {0},
             {HR_F32, 4, {2, 3, 4, 140}},
             {HR_F32, 4, {2, 3, 29, 9}}},
      .args = &chunks},
@@ -232,18 +253,52 @@ static const hr_sample ssd_bwd_samples[] = {
             {HR_F32, 3, {1, 150, 64}},
             {HR_F32, 3, {1, 150, 3}},
             HEADS(2),
+            {0},
             {HR_F32, 3, {1, 2, 512}},
             {HR_F32, 3, {1, 150, 3}}},
      .args = &held},
+    {.n_in = HR_SSD_BWD_OPERANDS,
+     .in = {{HR_F32, 3, {2, 11, 16}},
+            {HR_F32, 3, {2, 11, 24}},
+            {HR_F32, 3, {2, 11, 2}},
+            HEADS(2),
+            {HR_I32, 2, {2, 11}},
+            {HR_F32, 3, {2, 1, 64}}},
+     .args = &one_chunk,
+     .index_below = 11,
+     .index_ascends = true},
+    {.n_in = HR_SSD_BWD_OPERANDS,
+     .in = {{HR_F32, 4, {2, 3, 29, 20}},
+            {HR_F32, 4, {2, 3, 29, 48}},
+            {HR_F32, 4, {2, 3, 29, 9}},
+            HEADS(4),
+            {HR_I32, 3, {2, 3, 29}},
+            {HR_F32, 4, {2, 3, 4, 140}},
+            {HR_F32, 4, {2, 3, 29, 9}}},
+     .args = &chunks,
+     .index_below = 29,
+     .index_ascends = true},
+    {.n_in = HR_SSD_BWD_OPERANDS,
+     .in = {{HR_F32, 3, {1, 150, 32}},
+            {HR_F32, 3, {1, 150, 64}},
+            {HR_F32, 3, {1, 150, 3}},
+            HEADS(2),
+            {HR_I32, 2, {1, 150}},
+            {HR_F32, 3, {1, 2, 512}},
+            {HR_F32, 3, {1, 150, 3}}},
+     .args = &tiles,
+     .index_below = 150,
+     .index_ascends = true},
 };
 
 const hr_op hr_op_ssd = {
     .name = "ssd",
     .n_in = HR_SSD_OPERANDS,
     .n_out = 2,
+    .optional = 1u << HR_SSD_STARTS,
     .args_bytes = sizeof(hr_ssd_args),
     .saves = HR_SAVE_IN(HR_SSD_MIXED) | HR_SAVE_IN(HR_SSD_STEPS) | HR_SAVE_IN(HR_SSD_A_LOG) | HR_SAVE_IN(HR_SSD_BIAS) |
-             HR_SAVE_IN(HR_SSD_D) | HR_SAVE_OUT(1),
+             HR_SAVE_IN(HR_SSD_D) | HR_SAVE_IN(HR_SSD_STARTS) | HR_SAVE_OUT(1),
     .computes = 1u << HR_SSD_MIXED | 1u << HR_SSD_STEPS,
     .axes = HR_AXES_BATCH,
     .shares = 1u << HR_SSD_A_LOG | 1u << HR_SSD_BIAS | 1u << HR_SSD_D,
@@ -261,7 +316,7 @@ const hr_op hr_op_ssd_bwd = {
     .name = "ssd_bwd",
     .n_in = HR_SSD_BWD_OPERANDS,
     .n_out = 3,
-    .optional = 1u << HR_SSD_BWD_PARTIAL,
+    .optional = 1u << HR_SSD_BWD_STARTS | 1u << HR_SSD_BWD_PARTIAL,
     .args_bytes = sizeof(hr_ssd_args),
     .alias = {{HR_SSD_BWD_PARTIAL, 1, HR_ALIAS_ACCUMULATE}},
     .n_alias = 1,

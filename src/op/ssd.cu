@@ -90,6 +90,7 @@ template <typename T> static ssd_run_of<T> run_begin(const hr_call *call, int fi
   r.steps.steps = (const T *)call->in[first + HR_SSD_STEPS].data;
   r.steps.a_log = h.to;
   r.steps.bias = h.to + s.heads;
+  r.steps.starts = (const int *)call->in[first + HR_SSD_STARTS].data;
   if (hr__ssd_narrow(&s, call->in[first].desc.dtype)) {
     r.o.narrow_states = (T *)r.at(r.rooms.narrow_states);
     r.o.narrow_slopes = (T *)r.at(r.rooms.narrow_slopes);

@@ -7,6 +7,9 @@
  * where A = -exp(A_log) and d = softplus(step + bias), held between two limits. x has P channels for each of H heads; B
  * and C have N numbers for each of G groups of heads, which share them.
  *
+ * Where there are starts (of documents packed into one sequence, as op/attention.h has them), h_(t-1) is 0 for the
+ * first position of each document.
+ *
  * Within a tile of positions the scan is three products of matrices; between tiles the state goes on. What backward
  * needs beside the operands are the states at the beginning of every chunk. Nothing has the size of L x L.
  *
@@ -27,9 +30,9 @@ typedef struct hr_ssd_args {
   float step_least, step_most;            /* limits of d; INFINITY: no upper one */
 } hr_ssd_args;
 
-enum { HR_SSD_MIXED, HR_SSD_STEPS, HR_SSD_A_LOG, HR_SSD_BIAS, HR_SSD_D, HR_SSD_OPERANDS };
-/* mixed [..., L, H P + 2 G N], steps [..., L, columns], A_log [H], bias [H], D [H]
- *    -> y [..., L, H P], states f32 [..., chunks, H N P] */
+enum { HR_SSD_MIXED, HR_SSD_STEPS, HR_SSD_A_LOG, HR_SSD_BIAS, HR_SSD_D, HR_SSD_STARTS, HR_SSD_OPERANDS };
+/* mixed [..., L, H P + 2 G N], steps [..., L, columns], A_log [H], bias [H], D [H], starts? i32 [..., L]
+ *    -> y [..., L, H P], states f32 [..., chunks, H N P]: before each chunk, even where a document begins with it */
 extern const hr_op hr_op_ssd;
 
 enum {
@@ -39,15 +42,18 @@ enum {
   HR_SSD_BWD_A_LOG,
   HR_SSD_BWD_BIAS,
   HR_SSD_BWD_D,
+  HR_SSD_BWD_STARTS,
   HR_SSD_BWD_STATES,
   HR_SSD_BWD_PARTIAL,
   HR_SSD_BWD_OPERANDS
 };
-/* dy, mixed, steps, A_log, bias, D, states, sum of dsteps so far?
+/* dy, mixed, steps, A_log, bias, D, starts?, states, sum of dsteps so far?
  *    -> dmixed, dsteps [..., L, columns], gradients of A_log, bias and D: f32 [3, H] */
 extern const hr_op hr_op_ssd_bwd;
 
-hr_id hr__ssd(hr_builder *b, hr_id mixed, hr_id steps, hr_id a_log, hr_id bias, hr_id d, const hr_ssd_args *args);
+/* Starts may be HR_NONE. */
+hr_id hr__ssd(hr_builder *b, hr_id mixed, hr_id steps, hr_id a_log, hr_id bias, hr_id d, hr_id starts,
+              const hr_ssd_args *args);
 
 /* What kernels work with. */
 typedef struct hr_ssd_sizes {

@@ -64,6 +64,7 @@ static float parameter(const hr_tensor *tensor, int64_t at) {
 
 hr_ssd_head hr__ssd_head(const hr_call *call, int first, const hr_ssd_rooms *rooms, float *base, int64_t sequence,
                          int64_t head) {
+  const int32_t *starts = call->in[first + HR_SSD_STARTS].data;
   return (hr_ssd_head){.rooms = rooms,
                        .base = base,
                        .sequence = sequence,
@@ -71,7 +72,8 @@ hr_ssd_head hr__ssd_head(const hr_call *call, int first, const hr_ssd_rooms *roo
                        .group = head / (rooms->size.heads / rooms->size.groups),
                        .decay = -hr__expf(parameter(&call->in[first + HR_SSD_A_LOG], head)),
                        .bias = parameter(&call->in[first + HR_SSD_BIAS], head),
-                       .skip = parameter(&call->in[first + HR_SSD_D], head)};
+                       .skip = parameter(&call->in[first + HR_SSD_D], head),
+                       .starts = starts ? starts + sequence * rooms->size.length : NULL};
 }
 
 HR_CLONES void hr__ssd_steps(const hr_ssd_head *w, const hr_tensor *steps, const hr_ssd_args *args, int64_t begin,
@@ -92,11 +94,11 @@ HR_CLONES void hr__ssd_steps(const hr_ssd_head *w, const hr_tensor *steps, const
   }
 }
 
-void hr__ssd_decays(const hr_ssd_head *w, int64_t count) {
+void hr__ssd_decays(const hr_ssd_head *w, int64_t first, int64_t count) {
   const float *d = w->base + w->rooms->d;
   float *a = w->base + w->rooms->a, sum = 0.0f;
   for (int64_t i = 0; i < count; i++) {
-    sum = (i % HR_SSD_TILE == 0 ? 0.0f : sum) + d[i] * w->decay;
+    sum = (hr__ssd_anew(w, first, i) ? 0.0f : sum) + d[i] * w->decay;
     a[i] = sum;
   }
 }
@@ -149,25 +151,32 @@ HR_CLONES static void state_decay(float factor, int64_t count, float *h) {
     h[i] *= factor;
 }
 
-void hr__ssd_advance(const hr_ssd_head *w, const float *d, const float *a, int64_t rows, float *h) {
+void hr__ssd_advance(const hr_ssd_head *w, int64_t begin, const float *d, const float *a, int64_t rows, float *h) {
   const hr_ssd_rooms *r = w->rooms;
   float factor[HR_SSD_TILE];
+  int64_t seen = hr__ssd_seen(w, begin, rows - 1);
   end_factors(d, a, rows, factor);
+  for (int64_t i = 0; i < seen; i++)
+    factor[i] = 0.0f;
   hr__ssd_scale(w->base + r->b, factor, rows, r->state, w->base + r->scaled);
-  state_decay(hr__expf(a[rows - 1]), r->size.state * r->dim, h);
+  state_decay(seen < 0 ? hr__expf(a[rows - 1]) : 0.0f, r->size.state * r->dim, h);
   hr_ssd_left turned = {w->base + r->scaled, 1, r->state, false};
   hr__ssd_product(r->size.state, r->dim, rows, turned, w->base + r->x, r->dim, h, r->dim);
 }
 
 /* ---- forward ---- */
 
-/* scores = scores o E o d_j, 0 above the diagonal; factor = exp(a). */
-HR_CLONES static void weights_make(const float *d, const float *a, int64_t rows, float *scores, float *factor) {
+/* scores = scores o E o d_j, 0 above the diagonal; factor = exp(a), 0 for what does not see the state. */
+HR_CLONES static void weights_make(const hr_ssd_head *w, int64_t begin, const float *d, const float *a, int64_t rows,
+                                   float *scores, float *factor) {
   for (int64_t i = 0; i < rows; i++) {
     float *row = scores + i * HR_SSD_TILE;
-    factor[i] = hr__expf(a[i]);
+    int64_t seen = hr__ssd_seen(w, begin, i);
+    factor[i] = seen < 0 ? hr__expf(a[i]) : 0.0f;
+    for (int64_t j = 0; j < seen; j++)
+      row[j] = 0.0f;
 #pragma omp simd
-    for (int64_t j = 0; j <= i; j++)
+    for (int64_t j = seen < 0 ? 0 : seen; j <= i; j++)
       row[j] *= hr__expf(a[i] - a[j]) * d[j];
     for (int64_t j = i + 1; j < hr__min(rows, i + ROWS); j++)
       row[j] = 0.0f;
@@ -201,12 +210,12 @@ static void tile_run(const hr_ssd_head *w, const hr_call *call, int64_t begin, i
     skip[i] = w->skip;
   hr__ssd_scale(x, skip, rows, r->dim, y);
   hr__ssd_scores(w, rows);
-  weights_make(d, a, rows, scores, factor);
+  weights_make(w, begin, d, a, rows, scores, factor);
   hr__ssd_product(rows, r->dim, rows, (hr_ssd_left){scores, HR_SSD_TILE, 1, true}, x, r->dim, y, r->dim);
   hr__ssd_scale(w->base + r->c, factor, rows, r->state, scaled);
   hr__ssd_product(rows, r->dim, s->state, (hr_ssd_left){scaled, r->state, 1, false}, w->base + r->h, r->dim, y, r->dim);
   y_store(w, &call->out[0], begin, rows);
-  hr__ssd_advance(w, d, a, rows, w->base + r->h);
+  hr__ssd_advance(w, begin, d, a, rows, w->base + r->h);
 }
 
 typedef struct job {
@@ -230,7 +239,7 @@ static void head_task(void *arg, int64_t task, int worker) {
     for (int64_t n = 0; n < s->state; n++)
       memcpy(kept + n * s->dim, h + n * r->dim, (size_t)s->dim * sizeof *h);
     hr__ssd_steps(&w, &call->in[HR_SSD_STEPS], call->args, first, count);
-    hr__ssd_decays(&w, count);
+    hr__ssd_decays(&w, first, count);
     for (int64_t t = 0; t < count; t += HR_SSD_TILE)
       tile_run(&w, call, first + t, hr__min(HR_SSD_TILE, count - t), base + r->d + t, base + r->a + t);
   }

@@ -9,7 +9,8 @@
  *   da_i = sum over j of K_ij - sum over k of K_ki + exp(a_i) C_i h dy_i - w_i q_i
  *   da_n += exp(a_n) <g, h> + sum of w q             g before the tile = exp(a_n) g + (exp(a) C)^T dy
  *
- * a_i is the sum of d A up to i, so d A at l has the sum of da from l on as gradient.
+ * a_i is the sum of d A up to i, so d A at l has the sum of da from l on as gradient. Where documents are packed: as
+ * op/ssd_parts.h has it, of E, h and exp(a_n) alike.
  */
 #include <string.h>
 
@@ -27,13 +28,16 @@ typedef struct tile_sums {
 /* In: scores s and other R, lower triangles. Out: scores = s o E o d_j, other = R o E o d_j, 0 above the diagonal; sums
  * of K over rows and columns without the diagonal, whose elements are the largest and would cancel, and of s o E o R
  * over columns. */
-HR_CLONES static void weights_make(const float *d, const float *a, int64_t rows, float *scores, float *other,
-                                   tile_sums *sums) {
+HR_CLONES static void weights_make(const hr_ssd_head *w, int64_t begin, const float *d, const float *a, int64_t rows,
+                                   float *scores, float *other, tile_sums *sums) {
   memset(sums, 0, sizeof *sums);
   for (int64_t i = 0; i < rows; i++) {
     float *s = scores + i * TILE, *r = other + i * TILE, total = 0.0f;
+    int64_t seen = hr__ssd_seen(w, begin, i);
+    for (int64_t j = 0; j < seen; j++)
+      s[j] = r[j] = 0.0f;
 #pragma omp simd reduction(+ : total)
-    for (int64_t j = 0; j < i; j++) {
+    for (int64_t j = seen < 0 ? 0 : seen; j < i; j++) {
       float e = hr__expf(a[i] - a[j]), direct = s[j] * e * r[j], k = direct * d[j];
       total += k;
       sums->columns[j] += k;
@@ -66,11 +70,22 @@ HR_CLONES static void rows_add(const float *from, const float *factor, int64_t r
       to[i * ld + j] += factor[i] * from[i * ld + j];
 }
 
+/* exp(a) and exp(a_n - a) d. */
 HR_CLONES static void factors_make(const float *d, const float *a, int64_t rows, float *begin, float *end) {
 #pragma omp simd
   for (int64_t i = 0; i < rows; i++) {
     begin[i] = hr__expf(a[i]);
     end[i] = hr__expf(a[rows - 1] - a[i]) * d[i];
+  }
+}
+
+/* The same with 0 for positions that do not see the state before the tile, and those that the one behind it does not
+ * come of. */
+static void factors_cut(const hr_ssd_head *w, int64_t first, int64_t rows, float *begin, float *end) {
+  int64_t last = hr__ssd_seen(w, first, rows - 1);
+  for (int64_t i = 0; i < rows; i++) {
+    if (hr__ssd_seen(w, first, i) >= 0) begin[i] = 0.0f;
+    if (i < last) end[i] = 0.0f;
   }
 }
 
@@ -113,15 +128,17 @@ static void tile_run(const hr_ssd_head *w, const hr_call *call, int64_t first, i
   float *da = w->base + r->da + at, *dd = w->base + r->dd + at;
   const float *d = w->base + r->d + at, *a = w->base + r->a + at;
   float begin[TILE], end[TILE], q[TILE], skip[TILE];
+  int64_t seen = hr__ssd_seen(w, first + at, rows - 1); /* by the last position */
   tile_sums sums;
 
   rows_load(w, mixed, first + at, rows);
   hr__ssd_rows(w, mixed, first + at, rows, s->c_first + w->group * s->state, s->state, r->state, c);
   hr__ssd_rows(w, &call->in[HR_SSD_DY], first + at, rows, w->head * s->dim, s->dim, r->dim, dy);
   factors_make(d, a, rows, begin, end);
+  if (w->starts) factors_cut(w, first + at, rows, begin, end);
   hr__ssd_scores(w, rows);
   others_make(w, rows);
-  weights_make(d, a, rows, scores, other, &sums);
+  weights_make(w, first + at, d, a, rows, scores, other, &sums);
 
   memset(dx, 0, (size_t)(rows * r->dim) * sizeof *dx); /* B g first, for q */
   hr__ssd_product(rows, r->dim, s->state, (hr_ssd_left){b, r->state, 1, false}, g, r->dim, dx, r->dim);
@@ -139,7 +156,7 @@ static void tile_run(const hr_ssd_head *w, const hr_call *call, int64_t first, i
   for (int64_t i = 0; i < rows; i++) {
     float through = begin[i] * dot(c + i * r->state, inner + i * r->state, r->state);
     da[i] = sums.rows[i] - sums.columns[i] + through - (i + 1 < rows ? end[i] * q[i] : 0.0f);
-    dd[i] = sums.direct[i] + hr__expf(a[rows - 1] - a[i]) * q[i];
+    dd[i] = sums.direct[i] + (i < seen ? 0.0f : hr__expf(a[rows - 1] - a[i]) * q[i]);
   }
   rows_add(inner, begin, rows, r->state, dc);
   hr__ssd_product(rows, r->state, rows, (hr_ssd_left){other, TILE, 1, true}, b, r->state, dc, r->state);
@@ -150,7 +167,7 @@ static void tile_run(const hr_ssd_head *w, const hr_call *call, int64_t first, i
   rows_add(inner, end, rows, r->state, db);
   hr__ssd_product(rows, r->state, rows, (hr_ssd_left){other, 1, TILE, false}, c, r->state, db, r->state);
 
-  float whole = hr__expf(a[rows - 1]);
+  float whole = seen < 0 ? hr__expf(a[rows - 1]) : 0.0f;
   da[rows - 1] += whole * dot(g, h, s->state * r->dim) + dot(end, q, rows - 1);
   for (int64_t i = 0; i < rows; i++)
     row_store(&call->out[0], (w->sequence * s->length + first + at + i) * s->mixed + w->head * s->dim, s->dim,
@@ -176,7 +193,7 @@ static void steps_store(const hr_ssd_head *w, const hr_call *call, int64_t first
   const float *d = w->base + r->d, *slope = w->base + r->slope, *da = w->base + r->da, *dd = w->base + r->dd;
   float later = 0.0f, scratch;
   for (int64_t i = count - 1; i >= 0; i--) {
-    later = (i == count - 1 || i % TILE == TILE - 1 ? 0.0f : later) + da[i];
+    later = (i == count - 1 || hr__ssd_anew(w, first, i + 1) ? 0.0f : later) + da[i];
     sums[0] += later * d[i];
     float step = (dd[i] + later * w->decay) * slope[i];
     sums[1] += step;
@@ -195,7 +212,7 @@ static void head_chunk(const hr_ssd_head *w, const hr_call *call, int64_t c, flo
                       (w->sequence * s->chunks + c) * s->chunk_floats + w->head * s->state_floats;
   size_t state_bytes = (size_t)(r->state * r->dim) * sizeof(float);
   hr__ssd_steps(w, &call->in[HR_SSD_BWD_STEPS], call->args, first, count);
-  hr__ssd_decays(w, count);
+  hr__ssd_decays(w, first, count);
   memset(states, 0, state_bytes);
   for (int64_t n = 0; n < s->state; n++)
     memcpy(states + n * r->dim, kept + n * s->dim, (size_t)s->dim * sizeof *states);
@@ -204,7 +221,7 @@ static void head_chunk(const hr_ssd_head *w, const hr_call *call, int64_t c, flo
     float *next = states + (t + 1) * r->state * r->dim;
     rows_load(w, &call->in[HR_SSD_BWD_MIXED], first + t * TILE, TILE);
     memcpy(next, states + t * r->state * r->dim, state_bytes);
-    hr__ssd_advance(w, w->base + r->d + t * TILE, w->base + r->a + t * TILE, TILE, next);
+    hr__ssd_advance(w, first + t * TILE, w->base + r->d + t * TILE, w->base + r->a + t * TILE, TILE, next);
   }
   for (int64_t t = tiles - 1; t >= 0; t--) {
     int64_t rows = hr__min(TILE, count - t * TILE);

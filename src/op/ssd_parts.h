@@ -5,6 +5,9 @@
  *
  *   y = (C B^T o E o d_j) x + exp(a) C h + D x          h' = exp(a_n) h + (exp(a_n - a) d B)^T x
  *
+ * Where documents are packed, a begins anew with each of them as well, E_ij is 0 where j is of another one, a position
+ * sees h only if its document began before the tile, and h' is made by the document of the last position alone.
+ *
  * Columns of rooms are padded to whole vectors, with zeros.
  */
 #ifndef HR_OP_SSD_PARTS_H
@@ -40,7 +43,18 @@ typedef struct hr_ssd_head {
   float *base; /* the thread's workspace */
   int64_t sequence, head, group;
   float decay, bias, skip; /* A, bias of steps, D */
+  const int32_t *starts;   /* of the sequence; NULL: it is one document */
 } hr_ssd_head;
+
+/* The first row that row i of a tile sees, whose own first row is position `begin`; -1: the state before it as well. */
+static inline int64_t hr__ssd_seen(const hr_ssd_head *w, int64_t begin, int64_t i) {
+  return w->starts && w->starts[begin + i] >= begin ? w->starts[begin + i] - begin : -1;
+}
+
+/* Whether a begins anew at position i of the chunk that begins at `first`: with a tile, or a document. */
+static inline bool hr__ssd_anew(const hr_ssd_head *w, int64_t first, int64_t i) {
+  return i % HR_SSD_TILE == 0 || (w->starts && w->starts[first + i] == first + i);
+}
 
 /* `first`: the operand that is `mixed`. */
 hr_ssd_head hr__ssd_head(const hr_call *call, int first, const hr_ssd_rooms *rooms, float *base, int64_t sequence,
@@ -48,8 +62,8 @@ hr_ssd_head hr__ssd_head(const hr_call *call, int first, const hr_ssd_rooms *roo
 
 /* d, and slopes dd / dstep, of positions [begin, begin + count) of a chunk. */
 void hr__ssd_steps(const hr_ssd_head *w, const hr_tensor *steps, const hr_ssd_args *args, int64_t begin, int64_t count);
-/* a of each tile of a chunk's positions. */
-void hr__ssd_decays(const hr_ssd_head *w, int64_t count);
+/* a of a chunk's positions. */
+void hr__ssd_decays(const hr_ssd_head *w, int64_t first, int64_t count);
 /* Columns [column, column + columns) of rows [begin, begin + count) of a sequence, in rows of ld floats; zeros behind.
  */
 void hr__ssd_rows(const hr_ssd_head *w, const hr_tensor *from, int64_t begin, int64_t count, int64_t column,
@@ -60,8 +74,8 @@ void hr__ssd_turn(const float *from, int64_t rows, int64_t columns, int64_t from
 void hr__ssd_scores(const hr_ssd_head *w, int64_t rows);
 /* Row i of `to` = factor[i] row i of `from`, both [T, N]. */
 void hr__ssd_scale(const float *from, const float *factor, int64_t rows, int64_t ld, float *to);
-/* h = exp(a_n) h + (exp(a_n - a) d B)^T x of a tile. */
-void hr__ssd_advance(const hr_ssd_head *w, const float *d, const float *a, int64_t rows, float *h);
+/* h = exp(a_n) h + (exp(a_n - a) d B)^T x of a tile whose first position is `begin`. */
+void hr__ssd_advance(const hr_ssd_head *w, int64_t begin, const float *d, const float *a, int64_t rows, float *h);
 
 hr_status hr__ssd_run(const hr_call *call);
 hr_status hr__ssd_bwd_run(const hr_call *call);

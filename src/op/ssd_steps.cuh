@@ -13,6 +13,7 @@ template <typename T> struct steps_operands {
   hr_ssd_args args;
   const T *steps;
   const float *a_log, *bias; /* of each head */
+  const int *starts;         /* [sequences, L]: where documents begin; NULL: a sequence is one */
   float *d, *sums, *sums_low;
 };
 
@@ -37,6 +38,13 @@ template <bool BACK> __device__ inline double scan(double value) {
   return value + others;
 }
 
+/* Where a document begins, d A is less by so much: exp of a sum over a border is 0 then, in f32, and neither state nor
+ * position of one document reaches the next. All that comes behind goes by the sums and knows nothing of documents. The
+ * sums become as large as 128 times the borders of a chunk, of which f32 and what it is short of hold as much as of
+ * small ones; kernels of 16-bit types, which read f32 alone, have exponents to about 2^-13 where a chunk has 8 borders.
+ */
+static const double FORGOTTEN = 128.0;
+
 /* A block: one chunk of one head, a thread for each position. Sums reach hundreds, of which differences are wanted to
  * the last bit of f32: so they are made in f64, and what f32 cannot hold of them is kept as well. */
 template <typename T> static __global__ void __launch_bounds__(STEP_THREADS) ssd_steps_kernel(steps_operands<T> o) {
@@ -44,7 +52,9 @@ template <typename T> static __global__ void __launch_bounds__(STEP_THREADS) ssd
   int head = (int)(blockIdx.y % o.size.heads);
   bool there = threadIdx.x < o.size.chunk && at < o.size.length;
   float d = there ? step_of(o, sequence * o.size.length + at, head).size : 0.0f;
-  double sum = scan<false>((double)-expf(o.a_log[head]) * (double)d);
+  double decay = (double)-expf(o.a_log[head]) * (double)d;
+  if (o.starts && there && o.starts[sequence * o.size.length + at] == at) decay -= FORGOTTEN;
+  double sum = scan<false>(decay);
   if (!there) return;
   int64_t to = blockIdx.y * o.size.length + at;
   o.d[to] = d;

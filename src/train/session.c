@@ -285,7 +285,7 @@ typedef struct totals {
 static hr_status totals_add(const hr_session *s, const hr_micro *micro, totals *t, hr_error *err) {
   t->targets += (double)micro->targets;
   t->tokens += (double)micro->tokens;
-  t->samples += (double)micro->rows;
+  t->samples += (double)micro->samples;
   for (int i = 0; i < s->reports.count; i++) {
     const hr_reported *reported = &s->reports.list[i];
     const hr_fields *fields = &s->fields[micro->bucket];

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The gesture model: it learns to tell eight motions apart, two of which differ in their order alone; prepare gives the same bits; what it holds is
-what was planned; recompute, offload and resuming change no bit; recipes of its guide are planned without data."""
+what was planned; recompute, offload and resuming change no bit, packed too; recipes of its guide are planned without data."""
 import csv
 import json
 import os
@@ -127,6 +127,36 @@ def same_bits(path):
         within(train(path(precision), *short, f'model.precision={precision}', steps=2), precision)
 
 
+def packed(path):
+    """Recordings that share rows, of half their vectors; what is held out has rows of its own, in a file of its own too."""
+    rows = ['data.packing=true', 'data.sequence_length=256', 'data.events.train_ratio_of_vectors=0.5', 'training.batch_size=2',
+            'model.config.dropout=0.1', 'model.config.drop_path=0.1', 'model.config.num_layers=2', 'training.schedule.kind=constant',
+            'training.eval_every=4']
+    made = [*rows, 'data.events.generate=160']
+    plain = train(path('rows'), *made, steps=4)
+    within(plain, 'packed')
+    check(sum(map(sum, plain['confusion']['counts'])) == 32, str(plain['confusion']))
+    cases = {
+        'recomputed': ['memory.checkpoint=every-layer'],
+        'two threads read': ['data.workers=2'],
+        'on the host': [f'memory.offload.{kind}=host' for kind in ('optimizer', 'parameters', 'activations')],
+    }
+    for number, (name, settings) in enumerate(cases.items()):
+        answer = train(path(f'rows{number}'), *made, *settings, steps=4)
+        check(answer['weights_sha256'] == plain['weights_sha256'], f'packed, {name}: other bits')
+        within(answer, f'packed, {name}')
+    for stop in (1, 3, 4):
+        answer = train(path('rows-resumed'), *made, steps=stop, flags=['--resume'])
+    check(answer['weights_sha256'] == plain['weights_sha256'], 'packed, stopped and resumed: other bits')
+    slices = train(path('rows-slices'), *made, 'memory.split={"stacks.*": 2}', steps=4)
+    check(abs(slices['loss'] - plain['loss']) < 1e-4, f'packed, in slices: {slices["loss"]} instead of {plain["loss"]}')
+    for precision in ('bf16-mixed', '16-mixed'):
+        within(train(path(f'rows-{precision}'), *made, f'model.precision={precision}', steps=2), f'packed, {precision}')
+    files = [f'data.{key}={path("events")}/{name}.safetensors' for key, name in (('path', 'train'), ('eval_path', 'validation'))]
+    answer = train(path('rows-files'), *rows, *files, 'data.events.generate=null', steps=4)
+    check(all(sum(row) == 16 for row in answer['confusion']['counts']), str(answer['confusion']))
+
+
 def guide(folder):
     peaks = {}
     for name in ('before', 'after', 'a', 'b', 'c', 'd', 'e', 'revert'):
@@ -164,9 +194,10 @@ def refused(folder):
         'data.events.generate=1': 'too few',
         'model.config.encoding_dim=32': 'encoding_dim to 64',
         'data.source=lines': 'vectors',
+        'data.packing=true': 'pieces of 24 positions, which do not divide 64',
     }
     for setting, message in cases.items():
-        run('train', RECIPE, '--set', setting, '--out', os.path.join(folder, 'none')).expect(5, message)
+        run('train', RECIPE, '--set', setting, '--set', 'model.config.chunk_size=24', '--out', os.path.join(folder, 'none')).expect(5, message)
     run('prepare', os.path.join(RECIPES, 'demo.yaml'), '--out', os.path.join(folder, 'none')).expect(5, 'needs no preparing')
     run('prepare', RECIPE).expect(2, '--out is missing')
 
@@ -179,4 +210,5 @@ with Folder() as folder:
     hdf5(path)
     same_bits(path)
     prepared(path, learns(path))
+    packed(path)
 finish()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Mamba-2 as a language model, and the gesture model on made-up data: what they hold is what was planned; recompute, offload
-and resuming change no bit; checkpoints go out as they came in; what is trained on text writes; settings that contradict each other are
-refused."""
+"""Mamba-2 as a language model, packed as well, and the gesture model on made-up data: what they hold is what was planned;
+recompute, offload and resuming change no bit; checkpoints go out as they came in; what is trained on text writes; settings that contradict
+each other are refused."""
 import json
 import os
 
@@ -27,6 +27,13 @@ SAMPLES = """\
   generation_every: 2
   generation_prompts: [In the, And]
   generation_tokens: 5
+"""
+PACKED = """\
+model:
+  family: mamba2
+  config: {{ vocab_size: 256, hidden_size: 24, num_hidden_layers: 2, state_size: 12, num_heads: 6, head_dim: 8, n_groups: 1, chunk_size: 16 }}
+data: {{ source: lines, path: {lines}, sequence_length: 70, packing: true }}
+training: {{ batch_size: 2, steps: 4, optimizer: {{ lr: 1e-3 }} }}
 """
 GESTURE = """\
 model:
@@ -75,8 +82,6 @@ def language(path):
         check(config[key] == public[key], f'{key}: {config[key]} is saved of {public[key]}')
     run('plan', saved).expect(0, 'mamba2')
     run('plan', CHECKPOINT, '--method', 'lora').expect(0, 'lora')
-    run('train', recipe, '--set', 'data.packing=true', '--set', 'data.source=lines', '--set', 'data.path=x.txt',
-        '--out', path('none')).expect(5, 'packed document')
     run('plan', recipe, '--set', 'model.config.num_heads=5').expect(5, 'expand x hidden_size')
     run('plan', recipe, '--set', 'model.config.n_groups=4').expect(5, 'do not form 4 groups')
     run('plan', recipe, '--set', 'model.config.time_step_limit=[1.0, 0.5]').expect(5, 'cannot lie between')
@@ -106,6 +111,20 @@ def writer(path):
     check(caches[0] > 0 and caches[0] == caches[1], f'states of a longer context take {caches[1]} bytes, not {caches[0]}')
 
 
+def packed(path):
+    """Lines that share samples. What they come to, against each line alone, is test/train/test_packing.c."""
+    lines, recipe = path('lines.txt'), path('packed.yaml')
+    with open(lines, 'w') as file:
+        file.writelines('abcdefghij'[:1 + i % 10] * (1 + i % 7) + '\n' for i in range(48))
+    with open(recipe, 'w') as file:
+        file.write(PACKED.format(lines=lines))
+    plain = same_bits(path, recipe, 'packed',
+                      (['memory.checkpoint=every-layer'], ['memory.checkpoint=selective'],
+                       ['memory.offload.activations=host', 'memory.checkpoint=every-layer']))
+    slices = train(recipe, path('packed-slices'), 'memory.split={"backbone.layers.*": 2}')
+    check(abs(slices['loss'] - plain['loss']) < 1e-5, f"slices end at {slices['loss']}, not {plain['loss']}")
+
+
 def gesture(path):
     recipe = path('gesture.yaml')
     with open(recipe, 'w') as file:
@@ -123,5 +142,6 @@ with Folder() as folder:
     path = lambda name: os.path.join(folder.path, name)
     language(path)
     writer(path)
+    packed(path)
     gesture(path)
 finish()

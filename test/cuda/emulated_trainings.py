@@ -20,18 +20,30 @@ MODELS = {
     # windows, norms on both sides and of heads, gates by gelu, heads wider than the rest
     'gemma3': f'{{ family: gemma3, config: {{ {DECODER}, vocab_size: 96, head_dim: 32, sliding_window: 5, '
               f'sliding_window_pattern: 2, query_pre_attn_scalar: 24 }} }}',
+    'mamba2': '{ family: mamba2, config: { vocab_size: 256, hidden_size: 32, num_hidden_layers: 2, state_size: 16, '
+              'num_heads: 4, head_dim: 16, n_groups: 2, chunk_size: 16 } }',
+    'gesture': '{ family: gesture, config: { hidden_dim: 16, d_state: 16, headdim: 8, num_layers: 2, num_classes: 8, '
+               'chunk_size: 8 } }',
     'bert': '{ family: bert, config: { vocab_size: 300, hidden_size: 64, intermediate_size: 96, num_hidden_layers: 2, '
             'num_attention_heads: 4, max_position_embeddings: 32 } }',
 }
 # Relative, of losses: as far as other orders of sums go in the first steps.
 TOLERANCE = {'32-true': 2e-5, 'bf16-mixed': 5e-3, 'bf16-true': 1e-2, '16-mixed': 2e-3}
 LORA = 'model.adapters={kind: lora, rank: 8, dropout: 0.1, targets: [all-linear]}'
+PACKED = 'data={source: lines, path: lines.txt, sequence_length: 48, packing: true}'
+RECORDINGS = ('data={source: events, sequence_length: 48, packing: true, events: {generate: 16, ratio_of_vectors: 0.06, '
+              'train_ratio_of_vectors: 0.4}}')
+LINES = 'a\nline of several words\none more\nand a last one, which is the longest\n' * 3
 NF4 = 'model.quantize={kind: nf4, double: true}'
 
 CASES = [(family, precision, []) for family in MODELS for precision in ('32-true', 'bf16-mixed')] + [
     ('llama', 'bf16-true', ['training.optimizer.kind=adamw8bit', 'training.clip_norm=0.5']),
     ('llama', '16-mixed', ['training.optimizer.kind=sgd', 'training.optimizer.momentum=0.9']),
     ('llama', 'bf16-true', [LORA, NF4]),
+    ('mamba2', '32-true', [PACKED]),
+    ('mamba2', 'bf16-mixed', [PACKED]),
+    ('gesture', '32-true', [RECORDINGS]),
+    ('gesture', 'bf16-mixed', [RECORDINGS]),
     ('gemma3', 'bf16-mixed', [LORA, 'training.gradient_accumulation=2']),
     ('qwen2', '32-true', ['memory.split={layers.*: 2, lm_head: 3}']),
 ]
@@ -49,6 +61,7 @@ class Trainings:
         key = (family, precision, tuple(settings), device)
         if key in self.done:
             return self.done[key]
+        self.folder.write('lines.txt', LINES)
         recipe = self.folder.write(family + '.yaml', f'model: {MODELS[family]}\n'
                                    'data: { source: synthetic, sequence_length: 16 }\n'
                                    f'training: {{ batch_size: 2, steps: {STEPS}, optimizer: {{ lr: 1e-3 }} }}\n')

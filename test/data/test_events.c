@@ -67,7 +67,7 @@ static void test_orders(void **state) {
   expected_read("inverses", inverses, sizeof inverses);
   for (int i = 0; i < 3; i++)
     memcpy(wide[i], places[i], sizeof places[i]);
-  hr__event_orders(&wide[0][0], N, L, &got[0][0], &back[0][0]);
+  hr__event_orders(&wide[0][0], N, 0, L, &got[0][0], &back[0][0]);
   for (int k = 0; k < HR_EVENT_ORDERS; k++) {
     assert_memory_equal(got[k], orders[k], sizeof orders[k]);
     assert_memory_equal(back[k], inverses[k], sizeof inverses[k]);

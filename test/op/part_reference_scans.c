@@ -13,7 +13,7 @@
 typedef struct scan {
   hr_ssd_sizes s;
   const hr_ssd_args *args;
-  const double *mixed, *steps, *a_log, *bias, *d;
+  const double *mixed, *steps, *a_log, *bias, *d, *starts;
 } scan;
 
 static scan scan_of(const double *const *in, const hr_desc *desc, const void *args) {
@@ -23,7 +23,8 @@ static scan scan_of(const double *const *in, const hr_desc *desc, const void *ar
                 in[HR_SSD_STEPS],
                 in[HR_SSD_A_LOG],
                 in[HR_SSD_BIAS],
-                in[HR_SSD_D]};
+                in[HR_SSD_D],
+                in[HR_SSD_STARTS]};
 }
 
 static double step_raw(const scan *k, int64_t row, int64_t head) {
@@ -41,6 +42,12 @@ static double step_slope(const scan *k, int64_t row, int64_t head) {
   return held ? 0 : 1 / (1 + exp(-raw));
 }
 
+/* What is left of the state before a row: nothing where a document begins. */
+static double decay_of(const scan *k, int64_t row, int64_t head) {
+  if (k->starts && k->starts[row] == (double)(row % k->s.length)) return 0;
+  return exp(-exp(k->a_log[head]) * step_size(k, row, head));
+}
+
 /* Rows of x, B and C of a head. */
 static const double *x_of(const scan *k, int64_t row, int64_t head) {
   return k->mixed + row * k->s.mixed + head * k->s.dim;
@@ -54,7 +61,7 @@ static const double *c_of(const scan *k, int64_t row, int64_t head) {
 
 /* h = exp(d A) h + d B x^T at a row. */
 static void advance(const scan *k, int64_t row, int64_t head, double *h) {
-  double d = step_size(k, row, head), decay = exp(-exp(k->a_log[head]) * d);
+  double d = step_size(k, row, head), decay = decay_of(k, row, head);
   const double *x = x_of(k, row, head), *b = b_of(k, row, head);
   for (int64_t n = 0; n < k->s.state; n++)
     for (int64_t p = 0; p < k->s.dim; p++)
@@ -114,7 +121,7 @@ static void head_back(const reference_call *c, const scan *k, int64_t sequence, 
     const double *x = x_of(k, row, head), *b = b_of(k, row, head), *cc = c_of(k, row, head);
     const double *dy = c->in[HR_SSD_DY] + row * s->y + head * s->dim;
     double *dx = c->out[0] + (x - k->mixed), *db = c->out[0] + (b - k->mixed), *dc = c->out[0] + (cc - k->mixed);
-    double d = step_size(k, row, head), decay = exp(A * d), dd = 0, d_decay = 0;
+    double d = step_size(k, row, head), decay = decay_of(k, row, head), dd = 0, d_decay = 0;
     for (int64_t n = 0; n < s->state; n++)
       for (int64_t p = 0; p < s->dim; p++) {
         int64_t e = n * s->dim + p;
@@ -153,12 +160,17 @@ static void ssd_bwd_reference(const reference_call *c) {
 
 /* ---- causal_conv ---- */
 
+/* Positions before a row that it sees. */
+static int64_t seen_before(const hr_causal_sizes *s, const double *starts, int64_t row) {
+  return row % s->length - (starts ? (int64_t)starts[row] : 0);
+}
+
 /* What SiLU is given. */
-static double before_silu(const hr_causal_sizes *s, const double *x, const double *w, const double *bias, int64_t row,
-                          int64_t t, int64_t c) {
+static double before_silu(const hr_causal_sizes *s, const double *x, const double *w, const double *bias,
+                          const double *starts, int64_t row, int64_t c) {
   double sum = bias ? bias[c] : 0;
   for (int64_t j = 0; j < s->kernel; j++)
-    if (t - (s->kernel - 1) + j >= 0)
+    if (s->kernel - 1 - j <= seen_before(s, starts, row))
       sum += w[c * s->kernel + j] * x[(row - (s->kernel - 1) + j) * s->columns + s->first + c];
   return sum;
 }
@@ -167,26 +179,26 @@ static void causal_conv_reference(const reference_call *c) {
   hr_causal_sizes s = hr__causal_sizes(&c->in_desc[HR_CAUSAL_X], &c->in_desc[HR_CAUSAL_W], c->args);
   for (int64_t row = 0; row < s.sequences * s.length; row++)
     for (int64_t i = 0; i < s.channels; i++) {
-      double u = before_silu(&s, c->in[0], c->in[1], c->in[2], row, row % s.length, i);
+      double u = before_silu(&s, c->in[0], c->in[1], c->in[2], c->in[HR_CAUSAL_STARTS], row, i);
       c->out[0][row * s.channels + i] = u / (1 + exp(-u));
     }
 }
 
 static void causal_conv_bwd_reference(const reference_call *c) {
   hr_causal_sizes s = hr__causal_sizes(&c->in_desc[HR_CAUSAL_BWD_X], &c->in_desc[HR_CAUSAL_BWD_W], c->args);
-  const double *x = c->in[HR_CAUSAL_BWD_X], *w = c->in[HR_CAUSAL_BWD_W], *partial = c->in[HR_CAUSAL_BWD_PARTIAL];
+  const double *x = c->in[HR_CAUSAL_BWD_X], *w = c->in[HR_CAUSAL_BWD_W], *partial = c->in[HR_CAUSAL_BWD_PARTIAL],
+               *starts = c->in[HR_CAUSAL_BWD_STARTS];
   for (int j = 1; j <= 2; j++)
     memset(c->out[j], 0, (size_t)hr_desc_count(&c->out_desc[j]) * sizeof(double));
   for (int64_t i = 0; i < hr_desc_count(&c->out_desc[0]); i++)
     c->out[0][i] = partial ? partial[i] : 0;
   for (int64_t row = 0; row < s.sequences * s.length; row++)
     for (int64_t i = 0; i < s.channels; i++) {
-      int64_t t = row % s.length;
-      double u = before_silu(&s, x, w, c->in[HR_CAUSAL_BWD_BIAS], row, t, i), sigmoid = 1 / (1 + exp(-u));
+      double u = before_silu(&s, x, w, c->in[HR_CAUSAL_BWD_BIAS], starts, row, i), sigmoid = 1 / (1 + exp(-u));
       double du = c->in[HR_CAUSAL_DY][row * s.channels + i] * sigmoid * (1 + u * (1 - sigmoid));
       c->out[2][i] += du;
       for (int64_t j = 0; j < s.kernel; j++) {
-        if (t - (s.kernel - 1) + j < 0) continue;
+        if (s.kernel - 1 - j > seen_before(&s, starts, row)) continue;
         int64_t at = (row - (s.kernel - 1) + j) * s.columns + s.first + i;
         c->out[0][at] += w[i * s.kernel + j] * du;
         c->out[1][i * s.kernel + j] += x[at] * du;

@@ -1,5 +1,6 @@
 /* The scan on random shapes: forward against the quadratic form in f64, which has no states, backward against the
- * reference, which has one for every position. Shapes are of any size, odd ones included. */
+ * reference, which has one for every position. Shapes are of any size, odd ones included; every other one has documents
+ * in its sequences, from such of one position to some that are longer than a chunk. */
 #include <math.h>
 #include <string.h>
 
@@ -29,26 +30,35 @@ static void shape_make(uint64_t number, shape *s) {
   hr_desc steps = hr__desc3(HR_F32, batch, length, before + heads + between(number, 8, 0, 2));
   hr_desc y = hr__desc3(HR_F32, batch, length, heads * dim);
   hr_desc states = hr__desc3(HR_F32, batch, (length + chunk - 1) / chunk, heads * dim * state);
-  s->forward = (hr_sample){.n_in = HR_SSD_OPERANDS, .in = {mixed, steps, head, head, head}, .args = &s->args};
-  s->backward = (hr_sample){
-      .n_in = HR_SSD_BWD_OPERANDS, .in = {y, mixed, steps, head, head, head, states, {.rank = 0}}, .args = &s->args};
-  if (number % 2 == 0) s->backward.in[HR_SSD_BWD_PARTIAL] = steps;
+  hr_desc starts = number % 2 ? hr__desc2(HR_I32, batch, length) : (hr_desc){.rank = 0};
+  int64_t below = between(number, 9, 5, number % 3 == 0 ? 8 : 500); /* a border at 5 of so many positions */
+  s->forward = (hr_sample){.n_in = HR_SSD_OPERANDS,
+                           .in = {mixed, steps, head, head, head, starts},
+                           .args = &s->args,
+                           .index_below = below,
+                           .index_ascends = true};
+  s->backward = (hr_sample){.n_in = HR_SSD_BWD_OPERANDS,
+                            .in = {y, mixed, steps, head, head, head, starts, states, {.rank = 0}},
+                            .args = &s->args,
+                            .index_below = below,
+                            .index_ascends = true};
+  if (number / 2 % 2 == 0) s->backward.in[HR_SSD_BWD_PARTIAL] = steps;
 }
 
-/* y_i = sum over j <= i of (C_i B_j) exp(sum of d A over l in (j, i]) d_j x_j + D x_i. */
+/* y_i = sum over j <= i, of i's document, of (C_i B_j) exp(sum of d A over l in (j, i]) d_j x_j + D x_i. */
 static void quadratic(const op_case *c, double *y) {
   const hr_ssd_args *args = c->sample->args;
   hr_ssd_sizes s = hr__ssd_sizes(&c->in[HR_SSD_MIXED], &c->in[HR_SSD_STEPS], args);
-  const double *mixed = c->value[HR_SSD_MIXED];
+  const double *mixed = c->value[HR_SSD_MIXED], *starts = c->value[HR_SSD_STARTS];
   for (int64_t q = 0; q < s.sequences; q++)
     for (int64_t head = 0; head < s.heads; head++)
       for (int64_t i = 0; i < s.length; i++) {
         const double *own = mixed + (q * s.length + i) * s.mixed;
         double *to = y + (q * s.length + i) * s.y + head * s.dim, decay = 0;
-        int64_t group = head / (s.heads / s.groups);
+        int64_t group = head / (s.heads / s.groups), first = starts ? (int64_t)starts[q * s.length + i] : 0;
         for (int64_t p = 0; p < s.dim; p++)
           to[p] = c->value[HR_SSD_D][head] * own[head * s.dim + p];
-        for (int64_t j = i; j >= 0; j--) {
+        for (int64_t j = i; j >= first; j--) {
           const double *row = mixed + (q * s.length + j) * s.mixed;
           double raw = c->value[HR_SSD_STEPS][(q * s.length + j) * s.steps + args->step_first + head] +
                        c->value[HR_SSD_BIAS][head];
