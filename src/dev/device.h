@@ -37,6 +37,7 @@ typedef struct hr_facts {
   size_t alignment;      /* of every buffer in an arena; a power of two */
   int threads;           /* CPU: pool size; elsewhere 1 */
   bool narrow_products;  /* CPU: multiplies bf16 itself, as far as oneDNN's limit on instructions lets it */
+  bool compiled;         /* CPU: products are oneDNN's, which compiles code for every shape of them */
 } hr_facts;
 
 typedef struct hr_device hr_device;

@@ -41,6 +41,7 @@ typedef struct outcome {
 typedef struct searching {
   const hr_space *space;
   hr_search *out;
+  hr_arena scratch; /* what the answer does not name: a run would go on holding it */
   setting *settings;
   size_t n_settings;
   hr_pool *pool;
@@ -137,9 +138,8 @@ static void bound_task(void *arg, int64_t task, int worker) {
 
 /* Only lack of memory ends the search: any other error means that the setting is none. */
 static hr_status bounds_find(searching *s, hr_error *err) {
-  hr_arena *arena = &s->out->arena;
-  s->errors = hr__arena_array(arena, s->n_settings, sizeof *s->errors);
-  s->statuses = hr__arena_array(arena, s->n_settings, sizeof *s->statuses);
+  s->errors = hr__arena_array(&s->scratch, s->n_settings, sizeof *s->errors);
+  s->statuses = hr__arena_array(&s->scratch, s->n_settings, sizeof *s->statuses);
   if (!s->errors || !s->statuses) return hr__nomem(err);
   hr__pool_run(s->pool, s->space->threads, (int64_t)s->n_settings, bound_task, s);
   for (size_t i = 0; i < s->n_settings; i++) {
@@ -361,7 +361,7 @@ static bool slices_hopeful(const searching *s, size_t number) {
 }
 
 static hr_status round_run(searching *s, size_t total, int round, hr_error *err) {
-  s->settings = hr__arena_array(&s->out->arena, total, sizeof *s->settings);
+  s->settings = hr__arena_array(&s->scratch, total, sizeof *s->settings);
   if (!s->settings) return hr__nomem(err);
   s->n_settings = 0;
   s->last_resort = round & ROUND_RESULTS;
@@ -405,7 +405,7 @@ static hr_status search(searching *s, hr_error *err) {
     return hr__fail(err, HR_BAD_INPUT, hr__recipe_name(s->space->recipe), "open fewer settings, or with fewer choices",
                     "more than %d settings are left open at once", SETTINGS_MOST);
   if (total > 1 && s->space->threads > 1) HR_TRY(hr__pool_create(s->space->threads, &s->pool, err));
-  s->wholes = hr__arena_array(&out->arena, total, sizeof *s->wholes);
+  s->wholes = hr__arena_array(&s->scratch, total, sizeof *s->wholes);
   if (!s->wholes) return hr__nomem(err);
   s->n_levels = hr__levels_count(out);
   for (int results = 0; results <= ROUND_RESULTS; results += ROUND_RESULTS)
@@ -430,8 +430,10 @@ hr_status hr__search(const hr_space *space, hr_search *out, hr_recipe **recipe, 
   *out = (hr_search){0};
   hr__arena_init(&out->arena);
   searching s = {.space = space, .out = out};
+  hr__arena_init(&s.scratch);
   hr_status status = search(&s, err);
   hr__pool_destroy(s.pool);
+  hr__arena_fini(&s.scratch);
   if (status == HR_OK) {
     *recipe = s.best.recipe;
     *chosen = s.best.chosen;

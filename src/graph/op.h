@@ -105,6 +105,7 @@ typedef struct hr_sample {
 
 struct hr_adjoint;
 struct hr_node;
+struct hr_gemm_set;
 
 typedef struct hr_op {
   const char *name;
@@ -131,9 +132,6 @@ typedef struct hr_op {
   uint32_t not_in_place[HR_DEVICE_KIND_COUNT];
   /* (optional) whether output `out` may lie where input `in` does, where that depends on the arguments. */
   bool (*takes)(const void *args, int in, int out);
-  /* A library of the CPU makes code for each shape of it, beside that of products of whole operands. Shapes are told
-   * apart by the bytes of `args` too. */
-  bool compiled;
   bool grouped; /* on a GPU neighbours in a program run as one launch (hr_cuda_launcher.run_many) */
   hr_axes axes;
   uint32_t shares; /* bit i: every row reads all of input i (weights, tables), so it may not carry the batch */
@@ -153,6 +151,8 @@ typedef struct hr_op {
   void (*cost)(const hr_op_view *view, hr_cost *cost);
   /* (optional) cap of the scratch this op takes on a device with that many threads; pure arithmetic. */
   size_t (*workspace)(const hr_op_view *view, hr_device_kind kind, int threads);
+  /* (optional) the products that `cpu.prepare` makes of oneDNN, for that many threads; pure arithmetic. */
+  void (*products)(const hr_op_view *view, int threads, struct hr_gemm_set *set);
 
   hr_kernel cpu;
   const hr_sample *samples;

@@ -267,6 +267,39 @@ static size_t attention_bwd_workspace(const hr_op_view *view, hr_device_kind kin
   return any_workspace(view, true, kind, threads);
 }
 
+/* The products that some panel meets on some strip; m is 0 where there is none. */
+static void specs_find(const hr_attention_cuts *c, bool backward, hr_gemm_spec specs[HR_PRODUCTS][2][HR_WIDTHS]) {
+  memset(specs, 0, sizeof(hr_gemm_spec[HR_PRODUCTS][2][HR_WIDTHS]));
+  for (int64_t index = 0; index < c->panels; index++) {
+    hr_attention_panel p = hr__attention_panel(c, index);
+    for (int64_t key = p.first_key; key < p.keys; key += HR_STRIP) {
+      int64_t width = hr__min(HR_STRIP, p.keys - key);
+      for (int product = 0; product < (backward ? HR_PRODUCTS : HR_COLUMNS); product++) {
+        hr_gemm_spec *spec = &specs[product][p.last][hr__attention_width_kind(width)];
+        if (spec->m == 0) *spec = product_spec(c, product, p.rows, width);
+      }
+    }
+  }
+}
+
+static void any_products(const hr_op_view *view, bool backward, int threads, hr_gemm_set *set) {
+  hr_gemm_spec specs[HR_PRODUCTS][2][HR_WIDTHS];
+  hr_attention_cuts c = view_cuts(view);
+  specs_find(&c, backward, specs);
+  for (int product = 0; product < HR_PRODUCTS; product++)
+    for (int last = 0; last < 2; last++)
+      for (int kind = 0; kind < HR_WIDTHS; kind++)
+        if (specs[product][last][kind].m > 0) hr__gemm_set_add(set, &specs[product][last][kind], threads);
+}
+
+static void attention_products(const hr_op_view *view, int threads, hr_gemm_set *set) {
+  any_products(view, false, threads, set);
+}
+
+static void attention_bwd_products(const hr_op_view *view, int threads, hr_gemm_set *set) {
+  any_products(view, true, threads, set);
+}
+
 static void attention_release(void *prepared) {
   hr_attention_plan *plan = prepared;
   if (!plan) return;
@@ -276,20 +309,16 @@ static void attention_release(void *prepared) {
   hr__free(plan);
 }
 
-/* The products that some panel meets on some strip. */
 static hr_status plan_fill(hr_attention_plan *plan, bool backward, const hr_call *call, hr_error *err) {
-  const hr_attention_cuts *c = &plan->cuts;
-  for (int64_t index = 0; index < c->panels; index++) {
-    hr_attention_panel p = hr__attention_panel(c, index);
-    for (int64_t key = p.first_key; key < p.keys; key += HR_STRIP) {
-      int64_t width = hr__min(HR_STRIP, p.keys - key);
-      for (int product = 0; product < (backward ? HR_PRODUCTS : HR_COLUMNS); product++) {
-        hr_gemm **gemm = &plan->products[product][p.last][hr__attention_width_kind(width)];
-        hr_gemm_spec spec = product_spec(c, product, p.rows, width);
-        if (!*gemm) HR_TRY(hr__gemm_create(&spec, call->threads, call->device, gemm, err));
+  hr_gemm_spec specs[HR_PRODUCTS][2][HR_WIDTHS];
+  specs_find(&plan->cuts, backward, specs);
+  for (int product = 0; product < HR_PRODUCTS; product++)
+    for (int last = 0; last < 2; last++)
+      for (int kind = 0; kind < HR_WIDTHS; kind++) {
+        const hr_gemm_spec *spec = &specs[product][last][kind];
+        hr_gemm **gemm = &plan->products[product][last][kind];
+        if (spec->m > 0) HR_TRY(hr__gemm_create(spec, call->threads, call->device, gemm, err));
       }
-    }
-  }
   return HR_OK;
 }
 
@@ -474,6 +503,7 @@ const hr_op hr_op_attention = {
     .grad = attention_grad,
     .cost = attention_cost,
     .workspace = attention_workspace,
+    .products = attention_products,
     .cpu = {.prepare = attention_prepare, .release = attention_release, .run = hr__attention_run},
     .samples = attention_samples,
     .n_samples = sizeof attention_samples / sizeof *attention_samples,
@@ -493,6 +523,7 @@ const hr_op hr_op_attention_bwd = {
     .shape = attention_bwd_shape,
     .cost = attention_bwd_cost,
     .workspace = attention_bwd_workspace,
+    .products = attention_bwd_products,
     .cpu = {.prepare = attention_bwd_prepare, .release = attention_release, .run = hr__attention_bwd_run},
     .samples = attention_bwd_samples,
     .n_samples = sizeof attention_bwd_samples / sizeof *attention_bwd_samples,

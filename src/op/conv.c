@@ -312,6 +312,21 @@ static size_t conv_dw_workspace(const hr_op_view *view, hr_device_kind kind, int
                         : hr__conv_cuda_dw_of(&flat, dtype, result).bytes;
 }
 
+static void conv_products(const hr_op_view *view, int threads, hr_gemm_set *set) {
+  hr_conv_sizes s = conv_sizes(view);
+  hr__conv_products(&s, view->in[0].dtype, threads, set);
+}
+
+static void conv_dx_products(const hr_op_view *view, int threads, hr_gemm_set *set) {
+  hr_conv_sizes s = conv_dx_sizes(view);
+  hr__conv_dx_products(&s, view->in[0].dtype, threads, set);
+}
+
+static void conv_dw_products(const hr_op_view *view, int threads, hr_gemm_set *set) {
+  hr_conv_sizes s = conv_dw_sizes(view);
+  hr__conv_dw_products(&s, view->in[0].dtype, threads, set);
+}
+
 static size_t conv_db_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
   (void)threads;
   return kind == HR_CPU ? 0 : hr__conv_cuda_db_of(&view->in[0]).bytes;
@@ -431,7 +446,6 @@ static const hr_sample conv_db_samples[] = {
 
 const hr_op hr_op_conv = {
     .name = "conv",
-    .compiled = true,
     .n_in = 4,
     .n_out = 1,
     .optional = 1u << 2 | 1u << 3,
@@ -447,6 +461,7 @@ const hr_op hr_op_conv = {
     .grad = conv_grad,
     .cost = conv_cost,
     .workspace = conv_workspace,
+    .products = conv_products,
     .cpu = {.prepare = hr__conv_prepare, .release = hr__conv_release, .run = hr__conv_run},
     .samples = conv_samples,
     .n_samples = sizeof conv_samples / sizeof *conv_samples,
@@ -454,7 +469,6 @@ const hr_op hr_op_conv = {
 
 const hr_op hr_op_conv_dx = {
     .name = "conv_dx",
-    .compiled = true,
     .n_in = 3,
     .n_out = 1,
     .optional = 1u << 2,
@@ -470,6 +484,7 @@ const hr_op hr_op_conv_dx = {
     .grad = conv_dx_grad,
     .cost = conv_dx_cost,
     .workspace = conv_dx_workspace,
+    .products = conv_dx_products,
     .cpu = {.prepare = hr__conv_dx_prepare, .release = hr__conv_release, .run = hr__conv_dx_run},
     .samples = conv_dx_samples,
     .n_samples = sizeof conv_dx_samples / sizeof *conv_dx_samples,
@@ -477,7 +492,6 @@ const hr_op hr_op_conv_dx = {
 
 const hr_op hr_op_conv_dw = {
     .name = "conv_dw",
-    .compiled = true,
     .n_in = 3,
     .n_out = 1,
     .optional = 1u << 2,
@@ -489,6 +503,7 @@ const hr_op hr_op_conv_dw = {
     .shape = conv_dw_shape,
     .cost = conv_dw_cost,
     .workspace = conv_dw_workspace,
+    .products = conv_dw_products,
     .cpu = {.prepare = hr__conv_dw_prepare, .release = hr__conv_dw_release, .run = hr__conv_dw_run},
     .samples = conv_dw_samples,
     .n_samples = sizeof conv_dw_samples / sizeof *conv_dw_samples,

@@ -129,19 +129,43 @@ size_t hr__conv_dx_bytes(const hr_conv_sizes *s, hr_dtype dtype, int threads) {
   return (hr__conv_is_view(s) ? 0 : reordered_bytes(s, dtype)) + most;
 }
 
+static void pass_products(const pass *p, hr_dtype dtype, int threads, hr_gemm_set *set) {
+  if (p->rows == 0 || p->taps == 0) return;
+  hr_gemm_spec whole = pass_spec(p, p->block, dtype), last = pass_spec(p, p->rows % p->block, dtype);
+  hr__gemm_set_add(set, &whole, threads);
+  if (last.m > 0) hr__gemm_set_add(set, &last, threads);
+}
+
+void hr__conv_products(const hr_conv_sizes *s, hr_dtype dtype, int threads, hr_gemm_set *set) {
+  if (hr__conv_is_apart(s)) return;
+  if (hr__conv_is_planes(s)) {
+    hr__conv_planes_products(s, dtype, threads, set);
+    return;
+  }
+  pass p = forward_pass(s);
+  pass_products(&p, dtype, threads, set);
+}
+
+void hr__conv_dx_products(const hr_conv_sizes *s, hr_dtype dtype, int threads, hr_gemm_set *set) {
+  for (int64_t number = 0; !hr__conv_is_apart(s) && number < dx_passes(s); number++) {
+    pass p = dx_pass(s, number);
+    pass_products(&p, dtype, threads, set);
+  }
+}
+
 /* ---- library objects ---- */
 
 void hr__conv_release(void *prepared) {
-  hr_conv_products *made = prepared;
+  hr_conv_made *made = prepared;
   if (!made) return;
   for (int64_t i = 0; i < made->count; i++)
     hr__gemm_destroy(made->of[i]);
   hr__free(made);
 }
 
-hr_status hr__conv_products_create(int64_t walks, hr_conv_products **out, hr_error *err) {
+hr_status hr__conv_made_create(int64_t walks, hr_conv_made **out, hr_error *err) {
   size_t bytes = (size_t)walks * 2 * sizeof(hr_gemm *);
-  hr_conv_products *made = hr__alloc_zero(1, sizeof *made + bytes);
+  hr_conv_made *made = hr__alloc_zero(1, sizeof *made + bytes);
   if (!made) return hr__nomem(err);
   made->count = 2 * walks;
   *out = made;
@@ -170,9 +194,9 @@ hr_status hr__conv_prepare(const hr_call *call, void **prepared, hr_error *err) 
   if (hr__conv_is_apart(&s)) return HR_OK;
   if (hr__conv_is_planes(&s)) return hr__conv_planes_prepare(call, prepared, err);
   pass p = forward_pass(&s);
-  hr_conv_products *made = NULL;
+  hr_conv_made *made = NULL;
   HR_TRY(hr__workspace_check(call, hr__conv_bytes(&s, call->in[0].desc.dtype, call->threads), err));
-  HR_TRY(hr__conv_products_create(1, &made, err));
+  HR_TRY(hr__conv_made_create(1, &made, err));
   hr_status status = pass_prepare(call, &p, made->of, err);
   if (status == HR_OK)
     *prepared = made;
@@ -185,9 +209,9 @@ hr_status hr__conv_dx_prepare(const hr_call *call, void **prepared, hr_error *er
   hr_conv_sizes s = dx_sizes(call);
   if (hr__conv_is_apart(&s)) return HR_OK;
   int64_t walks = dx_passes(&s);
-  hr_conv_products *made = NULL;
+  hr_conv_made *made = NULL;
   HR_TRY(hr__workspace_check(call, hr__conv_dx_bytes(&s, call->in[0].desc.dtype, call->threads), err));
-  HR_TRY(hr__conv_products_create(walks, &made, err));
+  HR_TRY(hr__conv_made_create(walks, &made, err));
   hr_status status = HR_OK;
   for (int64_t number = 0; status == HR_OK && number < walks; number++) {
     pass p = dx_pass(&s, number);
@@ -273,7 +297,7 @@ static hr_status job_run(job *j) {
 }
 
 hr_status hr__conv_run(const hr_call *call) {
-  const hr_conv_products *made = call->prepared;
+  const hr_conv_made *made = call->prepared;
   hr_conv_sizes s = forward_sizes(call);
   if (hr__conv_is_apart(&s)) return hr__conv_apart_run(call);
   if (hr__conv_is_planes(&s)) return hr__conv_planes_run(call);
@@ -319,7 +343,7 @@ static void reorder_task(void *arg, int64_t task, int worker) {
 }
 
 hr_status hr__conv_dx_run(const hr_call *call) {
-  const hr_conv_products *made = call->prepared;
+  const hr_conv_made *made = call->prepared;
   hr_conv_sizes s = dx_sizes(call);
   if (hr__conv_is_apart(&s)) return hr__conv_apart_dx_run(call);
   hr_dtype dtype = call->in[0].desc.dtype;

@@ -41,15 +41,16 @@ hr_status hr__conv_apart_dx_run(const hr_call *call);
 hr_status hr__conv_apart_dw_run(const hr_call *call);
 
 /* Library objects of a call, for each walk: of whole blocks, of the last one. NULL: none of that size. */
-typedef struct hr_conv_products {
+typedef struct hr_conv_made {
   int64_t count;
   hr_gemm *of[];
-} hr_conv_products;
-hr_status hr__conv_products_create(int64_t walks, hr_conv_products **out, hr_error *err);
+} hr_conv_made;
+hr_status hr__conv_made_create(int64_t walks, hr_conv_made **out, hr_error *err);
 
 /* Whether maps are large enough for products whose rows are channels of y (op/conv_planes.c). */
 bool hr__conv_is_planes(const hr_conv_sizes *s);
 size_t hr__conv_planes_bytes(const hr_conv_sizes *s, hr_dtype dtype, int threads);
+void hr__conv_planes_products(const hr_conv_sizes *s, hr_dtype dtype, int threads, hr_gemm_set *set);
 hr_status hr__conv_planes_prepare(const hr_call *call, void **prepared, hr_error *err);
 hr_status hr__conv_planes_run(const hr_call *call);
 
@@ -57,6 +58,11 @@ hr_status hr__conv_planes_run(const hr_call *call);
 size_t hr__conv_bytes(const hr_conv_sizes *s, hr_dtype dtype, int threads);
 size_t hr__conv_dx_bytes(const hr_conv_sizes *s, hr_dtype dtype, int threads);
 size_t hr__conv_dw_bytes(const hr_conv_sizes *s, hr_dtype dtype, hr_dtype result, int threads);
+
+/* Their products (hr_op.products). */
+void hr__conv_products(const hr_conv_sizes *s, hr_dtype dtype, int threads, hr_gemm_set *set);
+void hr__conv_dx_products(const hr_conv_sizes *s, hr_dtype dtype, int threads, hr_gemm_set *set);
+void hr__conv_dw_products(const hr_conv_sizes *s, hr_dtype dtype, int threads, hr_gemm_set *set);
 
 hr_status hr__conv_prepare(const hr_call *call, void **prepared, hr_error *err);
 hr_status hr__conv_run(const hr_call *call);

@@ -83,6 +83,13 @@ size_t hr__conv_planes_bytes(const hr_conv_sizes *s, hr_dtype dtype, int threads
   return (size_t)workers * slice_of(&p, dtype).bytes;
 }
 
+void hr__conv_planes_products(const hr_conv_sizes *s, hr_dtype dtype, int threads, hr_gemm_set *set) {
+  plan p = plan_of(s);
+  hr_gemm_spec whole = block_spec(&p, p.block, dtype), last = block_spec(&p, p.places % p.block, dtype);
+  hr__gemm_set_add(set, &whole, threads);
+  if (last.n > 0) hr__gemm_set_add(set, &last, threads);
+}
+
 static hr_conv_sizes call_sizes(const hr_call *call) {
   return hr__conv_sizes(&call->in[0].desc, &call->in[1].desc, &call->out[0].desc, call->args);
 }
@@ -93,8 +100,8 @@ hr_status hr__conv_planes_prepare(const hr_call *call, void **prepared, hr_error
   hr_dtype dtype = call->in[0].desc.dtype;
   int64_t last = p.places % p.block;
   HR_TRY(hr__workspace_check(call, hr__conv_planes_bytes(&s, dtype, call->threads), err));
-  hr_conv_products *made;
-  HR_TRY(hr__conv_products_create(1, &made, err));
+  hr_conv_made *made;
+  HR_TRY(hr__conv_made_create(1, &made, err));
   hr_status status = hr__product_make(&made->of[0], block_spec(&p, p.block, dtype), call, err);
   if (status == HR_OK && last) status = hr__product_make(&made->of[1], block_spec(&p, last, dtype), call, err);
   if (status == HR_OK)
@@ -191,7 +198,7 @@ static void block_task(void *arg, int64_t task, int worker) {
   job *j = arg;
   const plan *p = j->plan;
   const hr_conv_sizes *s = &p->s;
-  const hr_conv_products *made = j->call->prepared;
+  const hr_conv_made *made = j->call->prepared;
   size_t element = hr_dtype_bytes(j->call->in[0].desc.dtype);
   int64_t group = task / p->blocks % s->groups, sample = task / p->blocks / s->groups;
   hr_range range = hr__chunk(p->places, p->block, task % p->blocks);

@@ -93,6 +93,14 @@ size_t hr__conv_dw_bytes(const hr_conv_sizes *s, hr_dtype dtype, hr_dtype result
   return layout_of(&p, dtype, result, threads).bytes;
 }
 
+void hr__conv_dw_products(const hr_conv_sizes *s, hr_dtype dtype, int threads, hr_gemm_set *set) {
+  if (hr__conv_is_apart(s)) return;
+  plan p = plan_of(s);
+  hr_gemm_spec whole = block_spec(&p, p.block, dtype), last = block_spec(&p, p.rows % p.block, dtype);
+  hr__gemm_set_add(set, &whole, threads);
+  if (last.k > 0) hr__gemm_set_add(set, &last, threads);
+}
+
 static hr_conv_sizes call_sizes(const hr_call *call) {
   const hr_conv_dw_args *args = call->args;
   return hr__conv_sizes(&call->in[1].desc, &call->out[0].desc, &call->in[0].desc, &args->conv);

@@ -172,6 +172,30 @@ static size_t head_loss_bwd_workspace(const hr_op_view *view, hr_device_kind kin
                         : cuda_bytes(&h, ((const hr_head_loss_bwd_args *)view->args)->chunk_rows);
 }
 
+/* As op/head_loss_kernel.c makes them: the single chunk of a short call is the last one. */
+static void head_products(const hr_head *h, int threads, hr_gemm_set *set) {
+  for (int last = h->chunks > 1 ? 0 : 1; last < 2; last++) {
+    int64_t rows = last ? h->last_rows : h->chunk_rows;
+    hr_gemm_spec logits = hr__head_logits(h, rows), dx = hr__head_dx(h, rows);
+    hr_gemm_spec dw = hr__head_dw(h, rows, h->add_dw || h->chunks > 1);
+    hr__gemm_set_add(set, &logits, threads);
+    if (h->want_dx) hr__gemm_set_add(set, &dx, threads);
+    if (h->want_dw) hr__gemm_set_add(set, &dw, threads);
+  }
+  hr_gemm_spec first = hr__head_dw(h, h->chunk_rows, h->add_dw);
+  if (h->want_dw && h->chunks > 1) hr__gemm_set_add(set, &first, threads);
+}
+
+static void head_loss_products(const hr_op_view *view, int threads, hr_gemm_set *set) {
+  hr_head h = view_head(view);
+  head_products(&h, threads, set);
+}
+
+static void head_loss_bwd_products(const hr_op_view *view, int threads, hr_gemm_set *set) {
+  hr_head h = view_head_bwd(view);
+  head_products(&h, threads, set);
+}
+
 #define SAMPLE(operands, rows, width, vocabulary, arguments, ...)                                                      \
   {                                                                                                                    \
     .n_in = operands,                                                                                                  \
@@ -230,6 +254,7 @@ const hr_op hr_op_head_loss = {
     .grad = head_loss_grad,
     .cost = head_loss_cost,
     .workspace = head_loss_workspace,
+    .products = head_loss_products,
     .cpu = {.prepare = hr__head_loss_prepare, .release = hr__head_release, .run = hr__head_loss_run},
     .samples = head_loss_samples,
     .n_samples = sizeof head_loss_samples / sizeof *head_loss_samples,
@@ -250,6 +275,7 @@ const hr_op hr_op_head_loss_bwd = {
     .shape = head_loss_bwd_shape,
     .cost = head_loss_bwd_cost,
     .workspace = head_loss_bwd_workspace,
+    .products = head_loss_bwd_products,
     .cpu = {.prepare = hr__head_loss_bwd_prepare, .release = hr__head_release, .run = hr__head_loss_bwd_run},
     .samples = head_loss_bwd_samples,
     .n_samples = sizeof head_loss_bwd_samples / sizeof *head_loss_bwd_samples,

@@ -214,6 +214,21 @@ static size_t linear_dw_workspace(const hr_op_view *view, hr_device_kind kind, i
   return product_workspace(view, linear_dw_spec, kind, threads);
 }
 
+static void linear_products(const hr_op_view *view, int threads, hr_gemm_set *set) {
+  hr_gemm_spec spec = view_spec(view, linear_spec);
+  hr__gemm_set_add(set, &spec, threads);
+}
+
+static void linear_dx_products(const hr_op_view *view, int threads, hr_gemm_set *set) {
+  hr_gemm_spec spec = view_spec(view, linear_dx_spec);
+  hr__gemm_set_add(set, &spec, threads);
+}
+
+static void linear_dw_products(const hr_op_view *view, int threads, hr_gemm_set *set) {
+  hr_gemm_spec spec = view_spec(view, linear_dw_spec);
+  hr__gemm_set_add(set, &spec, threads);
+}
+
 static hr_status product_prepare(const hr_call *call, spec_rule rule, void **prepared, hr_error *err) {
   bool add = call->in[2].data != NULL || (call->n_in > 3 && call->in[3].data != NULL);
   hr_gemm_spec spec = rule(&call->in[0].desc, &call->in[1].desc, add);
@@ -375,6 +390,7 @@ const hr_op hr_op_linear = {
     .grad = linear_grad,
     .cost = linear_cost,
     .workspace = linear_workspace,
+    .products = linear_products,
     .cpu = {.prepare = linear_prepare, .release = product_release, .run = linear_run},
     .samples = linear_samples,
     .n_samples = sizeof linear_samples / sizeof *linear_samples,
@@ -394,6 +410,7 @@ const hr_op hr_op_linear_dx = {
     .shape = linear_dx_shape,
     .cost = linear_dx_cost,
     .workspace = linear_dx_workspace,
+    .products = linear_dx_products,
     .cpu = {.prepare = linear_dx_prepare, .release = product_release, .run = gradient_run},
     .samples = linear_dx_samples,
     .n_samples = sizeof linear_dx_samples / sizeof *linear_dx_samples,
@@ -412,6 +429,7 @@ const hr_op hr_op_linear_dw = {
     .shape = linear_dw_shape,
     .cost = linear_dw_cost,
     .workspace = linear_dw_workspace,
+    .products = linear_dw_products,
     .cpu = {.prepare = linear_dw_prepare, .release = product_release, .run = gradient_run},
     .samples = linear_dw_samples,
     .n_samples = sizeof linear_dw_samples / sizeof *linear_dw_samples,

@@ -100,6 +100,10 @@ static size_t kind_workspace(const hr_lora_down *l, hr_device_kind kind, int thr
   static size_t name##_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {                           \
     hr_lora_down l = hr__lora_down_of(KIND, &view->in[0], &view->in[1], &view->out[0]);                                \
     return kind_workspace(&l, kind, threads);                                                                          \
+  }                                                                                                                    \
+  static void name##_products(const hr_op_view *view, int threads, struct hr_gemm_set *set) {                          \
+    hr_lora_down l = hr__lora_down_of(KIND, &view->in[0], &view->in[1], &view->out[0]);                                \
+    hr__lora_down_products(&l, threads, set);                                                                          \
   }
 RULES(down, HR_LORA_DOWN)
 RULES(dx, HR_LORA_DOWN_DX)
@@ -162,6 +166,7 @@ const hr_op hr_op_lora_down = {
     .grad = down_grad,
     .cost = down_cost,
     .workspace = down_workspace,
+    .products = down_products,
     .cpu = {.prepare = hr__lora_down_prepare, .release = hr__lora_down_release, .run = hr__lora_down_run},
     .samples = down_samples,
     .n_samples = sizeof down_samples / sizeof *down_samples,
@@ -183,6 +188,7 @@ const hr_op hr_op_lora_down_dx = {
     .shape = dx_shape,
     .cost = dx_cost,
     .workspace = dx_workspace,
+    .products = dx_products,
     .cpu = {.prepare = hr__lora_down_dx_prepare, .release = hr__lora_down_release, .run = hr__lora_down_dx_run},
     .samples = dx_samples,
     .n_samples = sizeof dx_samples / sizeof *dx_samples,
@@ -202,6 +208,7 @@ const hr_op hr_op_lora_down_dw = {
     .shape = dw_shape,
     .cost = dw_cost,
     .workspace = dw_workspace,
+    .products = dw_products,
     .cpu = {.prepare = hr__lora_down_dw_prepare, .release = hr__lora_down_release, .run = hr__lora_down_dw_run},
     .samples = dw_samples,
     .n_samples = sizeof dw_samples / sizeof *dw_samples,

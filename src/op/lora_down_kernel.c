@@ -87,6 +87,12 @@ size_t hr__lora_down_bytes(const hr_lora_down *l, int threads) {
   return layout_of(l, threads).bytes;
 }
 
+void hr__lora_down_products(const hr_lora_down *l, int threads, hr_gemm_set *set) {
+  hr_gemm_spec whole = block_spec(l, whole_rows(l)), last = block_spec(l, last_rows(l));
+  if (whole_rows(l)) hr__gemm_set_add(set, &whole, threads);
+  if (last_rows(l)) hr__gemm_set_add(set, &last, threads);
+}
+
 typedef struct down_plan {
   hr_lora_down lora;
   down_layout layout;

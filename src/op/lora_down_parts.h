@@ -28,6 +28,8 @@ static inline hr_lora_down hr__lora_down_of(hr_lora_down_kind kind, const hr_des
 
 /* Scratch of the CPU's kernels. */
 size_t hr__lora_down_bytes(const hr_lora_down *l, int threads);
+/* Their products. */
+void hr__lora_down_products(const hr_lora_down *l, int threads, struct hr_gemm_set *set);
 
 hr_status hr__lora_down_prepare(const hr_call *call, void **prepared, hr_error *err);
 hr_status hr__lora_down_dx_prepare(const hr_call *call, void **prepared, hr_error *err);

@@ -102,6 +102,14 @@ static size_t lora_up_bwd_workspace(const hr_op_view *view, hr_device_kind kind,
                         : hr__lora_cuda_of(hr_desc_rows(h), h->dtype, &args->up).bytes;
 }
 
+static void lora_up_products(const hr_op_view *view, int threads, struct hr_gemm_set *set) {
+  hr__lora_up_products(&view->in[0], view->args, view->in[2].rank != 0, threads, set);
+}
+
+static void lora_up_bwd_products(const hr_op_view *view, int threads, struct hr_gemm_set *set) {
+  hr__lora_up_bwd_products(&view->in[1], view->args, view->in[3].rank != 0, threads, set);
+}
+
 /* One group over all columns; two with a gap between; three, unlike, with gaps at both ends; more columns than a block
  * of CUDA takes, also in slabs. */
 #define ARGS_WHOLE                                                                                                     \
@@ -173,6 +181,7 @@ const hr_op hr_op_lora_up = {
     .grad = lora_up_grad,
     .cost = lora_up_cost,
     .workspace = lora_up_workspace,
+    .products = lora_up_products,
     .cpu = {.prepare = hr__lora_up_prepare, .release = hr__lora_release, .run = hr__lora_up_run},
     .samples = lora_up_samples,
     .n_samples = sizeof lora_up_samples / sizeof *lora_up_samples,
@@ -191,6 +200,7 @@ const hr_op hr_op_lora_up_bwd = {
     .shape = lora_up_bwd_shape,
     .cost = lora_up_bwd_cost,
     .workspace = lora_up_bwd_workspace,
+    .products = lora_up_bwd_products,
     .cpu = {.prepare = hr__lora_up_bwd_prepare, .release = hr__lora_release, .run = hr__lora_up_bwd_run},
     .samples = lora_up_bwd_samples,
     .n_samples = sizeof lora_up_bwd_samples / sizeof *lora_up_bwd_samples,

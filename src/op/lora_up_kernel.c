@@ -109,6 +109,26 @@ size_t hr__lora_up_bwd_bytes(const hr_desc *h, const hr_lora_up_bwd_args *args, 
   return layout_of(&l, threads).bytes;
 }
 
+static void products_list(const lora *l, int threads, hr_gemm_set *set) {
+  for (int g = 0; g < l->args.groups; g++) {
+    hr_gemm_spec up = up_spec(l, g), dh = dh_spec(l, g), db = db_spec(l, g);
+    if (!l->backward) hr__gemm_set_add(set, &up, threads);
+    if (l->backward) hr__gemm_set_add(set, &dh, threads);
+    if (l->backward) hr__gemm_set_add(set, &db, threads);
+  }
+}
+
+void hr__lora_up_products(const hr_desc *h, const hr_lora_up_args *args, bool add, int threads, hr_gemm_set *set) {
+  lora l = lora_of(h, args, add);
+  products_list(&l, threads, set);
+}
+
+void hr__lora_up_bwd_products(const hr_desc *h, const hr_lora_up_bwd_args *args, bool add, int threads,
+                              hr_gemm_set *set) {
+  lora l = lora_bwd_of(h, args, add);
+  products_list(&l, threads, set);
+}
+
 typedef struct lora_plan {
   lora lora;
   lora_layout layout;

@@ -16,6 +16,12 @@ static inline int64_t hr__lora_rows_before(const hr_lora_up_args *a, int g) {
 size_t hr__lora_up_bytes(const hr_desc *h, const hr_lora_up_args *args, bool add, int threads);
 size_t hr__lora_up_bwd_bytes(const hr_desc *h, const hr_lora_up_bwd_args *args, bool add, int threads);
 
+/* Their products. */
+void hr__lora_up_products(const hr_desc *h, const hr_lora_up_args *args, bool add, int threads,
+                          struct hr_gemm_set *set);
+void hr__lora_up_bwd_products(const hr_desc *h, const hr_lora_up_bwd_args *args, bool add, int threads,
+                              struct hr_gemm_set *set);
+
 hr_status hr__lora_up_prepare(const hr_call *call, void **prepared, hr_error *err);
 hr_status hr__lora_up_run(const hr_call *call);
 hr_status hr__lora_up_bwd_prepare(const hr_call *call, void **prepared, hr_error *err);

@@ -160,6 +160,18 @@ static size_t lstm_bwd_workspace(const hr_op_view *view, hr_device_kind kind, in
   return steps_workspace(view, true, kind, threads);
 }
 
+static void lstm_products(const hr_op_view *view, int threads, hr_gemm_set *set) {
+  hr_lstm_walk w = view_walk(view, false);
+  hr_gemm_spec spec = step_spec(&w, view->in[0].dtype, false);
+  hr__gemm_set_add(set, &spec, threads);
+}
+
+static void lstm_bwd_products(const hr_op_view *view, int threads, hr_gemm_set *set) {
+  hr_lstm_walk w = view_walk(view, true);
+  hr_gemm_spec spec = step_spec(&w, view->in[0].dtype, true);
+  hr__gemm_set_add(set, &spec, threads);
+}
+
 /* ---- CPU ---- */
 
 static hr_lstm_walk call_walk(const hr_call *call, bool backward) {
@@ -404,6 +416,7 @@ const hr_op hr_op_lstm = {
     .grad = lstm_grad,
     .cost = lstm_cost,
     .workspace = lstm_workspace,
+    .products = lstm_products,
     .cpu = {.prepare = lstm_prepare, .release = steps_release, .run = lstm_run},
     .samples = lstm_samples,
     .n_samples = sizeof lstm_samples / sizeof *lstm_samples,
@@ -421,6 +434,7 @@ const hr_op hr_op_lstm_bwd = {
     .shape = lstm_bwd_shape,
     .cost = lstm_bwd_cost,
     .workspace = lstm_bwd_workspace,
+    .products = lstm_bwd_products,
     .cpu = {.prepare = lstm_bwd_prepare, .release = steps_release, .run = lstm_bwd_run},
     .samples = lstm_bwd_samples,
     .n_samples = sizeof lstm_bwd_samples / sizeof *lstm_bwd_samples,

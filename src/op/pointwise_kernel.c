@@ -110,9 +110,16 @@ static int8_t round_needed(const hr_pointwise_args *args, const hr_tensor *in, c
 
 /* ---- operands ---- */
 
+size_t hr__ready_bytes(const hr_pointwise_args *args) {
+  return sizeof(hr_ready) + (size_t)args->n_in * sizeof(hr_reading) + (size_t)args->n_steps * sizeof(hr_link);
+}
+
 void hr__ready_make(const hr_pointwise_args *args, const hr_tensor *in, const hr_desc *result, const int *order,
                     const hr_tensor *out, hr_ready *ready) {
-  *ready = (hr_ready){.args = args};
+  memset(ready, 0, hr__ready_bytes(args));
+  ready->args = args;
+  ready->reading = (hr_reading *)(ready + 1);
+  ready->link = (hr_link *)(ready->reading + args->n_in);
   places_find(args, ready->place);
   for (int i = 0; i < args->n_in; i++) {
     const hr_reading *r = &ready->reading[i];
@@ -320,7 +327,7 @@ bool hr__tile_run(const hr_ready *ready, const hr_tensor *in, int64_t at, int64_
 /* ---- pointwise ---- */
 
 hr_status hr__pointwise_prepare(const hr_call *call, void **prepared, hr_error *err) {
-  hr_ready *ready = hr__alloc(sizeof *ready);
+  hr_ready *ready = hr__alloc(hr__ready_bytes(call->args));
   if (!ready) return hr__nomem(err);
   hr__ready_make(call->args, call->in, &call->out[0].desc, NULL, call->out, ready);
   *prepared = ready;

@@ -12,15 +12,17 @@
 
 enum { HR_TILE = 1024, HR_PROGRAM_VALUES = HR_PROGRAM_INPUTS + HR_PROGRAM_STEPS };
 
+/* What is large of it is as long as the program and lies behind it: most have a step or two, and models hundreds of
+ * them. */
 typedef struct hr_ready {
   const hr_pointwise_args *args;
-  hr_reading reading[HR_PROGRAM_INPUTS];
+  hr_reading *reading;              /* of an operand */
+  hr_link *link;                    /* of a step in a chain */
   int8_t place[HR_PROGRAM_VALUES];  /* of a value in the scratch */
   int8_t round[HR_PROGRAM_STEPS];   /* of a step, where it is needed */
   uint8_t reads[HR_PROGRAM_STEPS];  /* bit i: the step reads its operand i */
   uint8_t chain[HR_PROGRAM_STEPS];  /* steps of the chain that begins with this one; 0: none does */
   bool kept[HR_PROGRAM_STEPS];      /* of a step inside of a chain: its result is read by others than the next one */
-  hr_link link[HR_PROGRAM_STEPS];   /* of a step in a chain */
   int8_t other[HR_PROGRAM_STEPS];   /* the other value that it reads; -1: none */
   bool in_order[HR_PROGRAM_INPUTS]; /* f32 or bf16 that lies in order in every tile: never copied to its place */
   int vector_bytes;                 /* of chains */
@@ -31,8 +33,11 @@ typedef struct hr_ready {
 /* Scratch of one worker. */
 size_t hr__program_scratch_bytes(const hr_pointwise_args *args);
 
-/* `order`: axes of the result in the order in which they are walked; NULL: as they are. `out`: where results are
- * stored, rounded; NULL: they are not. */
+/* Of a program made ready, with what lies behind it. */
+size_t hr__ready_bytes(const hr_pointwise_args *args);
+
+/* Into `ready`, which has that many bytes. `order`: axes of the result in the order in which they are walked; NULL: as
+ * they are. `out`: where results are stored, rounded; NULL: they are not. */
 void hr__ready_make(const hr_pointwise_args *args, const hr_tensor *in, const hr_desc *result, const int *order,
                     const hr_tensor *out, hr_ready *ready);
 

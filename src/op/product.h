@@ -2,7 +2,7 @@
 #ifndef HR_OP_PRODUCT_H
 #define HR_OP_PRODUCT_H
 
-#include "dev/cpu/gemm.h"
+#include "dev/cpu/gemm_set.h"
 #include "graph/op.h"
 
 /* Brings the sum so far into `out`, unless the plan already put both in the same place. */

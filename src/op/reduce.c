@@ -127,15 +127,15 @@ static void reduce_grad(hr_adjoint *a, const hr_node *node) {
 /* ---- CPU ---- */
 
 typedef struct ready {
-  hr_ready program;
   hr_walk walk;
+  hr_ready program; /* last: what it says lies behind it */
 } ready;
 
 static hr_status reduce_prepare(const hr_call *call, void **prepared, hr_error *err) {
   const hr_reduce_args *args = call->args;
   hr_desc space;
   hr__program_space(&args->program, call->in, &space);
-  ready *r = hr__alloc(sizeof *r);
+  ready *r = hr__alloc(offsetof(ready, program) + hr__ready_bytes(&args->program));
   if (!r) return hr__nomem(err);
   hr__walk_make(args, &space, &r->walk);
   hr__ready_make(&args->program, call->in, &space, r->walk.order, NULL, &r->program);

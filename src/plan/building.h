@@ -2,6 +2,7 @@
 #ifndef HR_PLAN_BUILDING_H
 #define HR_PLAN_BUILDING_H
 
+#include "dev/cpu/gemm_set.h"
 #include "plan/lifetimes.h"
 #include "plan/plan.h"
 
@@ -13,6 +14,7 @@ typedef struct hr_building {
   hr_arena scratch;
   hr_lifetime *lifetimes;           /* per buffer */
   uint32_t (*peaks)[HR_TIER_COUNT]; /* per program: first position at which the most bytes of a tier are alive */
+  hr_gemm_set products;             /* on the CPU: of the nodes that are planned so far */
   hr_error *err;
 } hr_building;
 
@@ -35,6 +37,6 @@ void hr__peak_name(hr_building *b, hr_id program);
 /* The tier's part of the plan, when all programs are done. */
 hr_status hr__peak_finish(hr_building *b, hr_tier tier);
 /* Fixed costs that grow with the graph. */
-uint64_t hr__peak_nodes_bytes(const hr_graph *graph, hr_device_kind kind);
+uint64_t hr__peak_nodes_bytes(const hr_building *b);
 
 #endif

@@ -87,7 +87,7 @@ static wanted transients_wanted(const hr_building *b, hr_tier tier, const hr_pro
     if (before->transient_bytes[tier] > want.enough) want.enough = before->transient_bytes[tier];
   want.most = want.enough;
   if (b->options->budget_bytes == 0 || tier != HR_TIER_DEVICE) return want;
-  uint64_t taken = persistent + plan->facts.fixed_bytes + hr__peak_nodes_bytes(b->graph, plan->facts.kind);
+  uint64_t taken = persistent + plan->facts.fixed_bytes + hr__peak_nodes_bytes(b);
   want.most = taken < b->options->budget_bytes ? b->options->budget_bytes - taken : 0;
   if (want.most < want.enough) want.enough = want.most;
   return want;

@@ -1,37 +1,18 @@
 /* The peak: which program sets it in a tier, where, and what is alive there. See building.h. */
 #include "plan/building.h"
 
-#include <string.h>
-
-/* Whether two nodes run the same code: the same op on the same shapes. */
-static bool same_shapes(const hr_graph *g, const hr_node *a, const hr_node *b) {
-  if (a->op != b->op || a->n_in != b->n_in || memcmp(a->args, b->args, a->op->args_bytes) != 0) return false;
-  for (int i = 0; i < a->n_in; i++) {
-    if ((a->in[i] == HR_NONE) != (b->in[i] == HR_NONE)) return false;
-    if (a->in[i] == HR_NONE) continue;
-    const hr_desc *x = &g->values[a->in[i]].desc, *y = &g->values[b->in[i]].desc;
-    if (x->dtype != y->dtype || !hr_desc_same_shape(x, y)) return false;
-  }
-  return true;
+/* Half as long as their arguments is what programs of elements are when they are made ready (op/pointwise_parts.h). */
+static uint64_t node_bytes(const hr_op *op) {
+  return op->transfer ? HR_COPY_NODE_BYTES : HR_NODE_BYTES + op->args_bytes + op->args_bytes / 2;
 }
 
-static uint64_t compiled_bytes(const hr_graph *g) {
-  uint64_t shapes = 0;
-  for (size_t n = 0; n < g->n_nodes; n++) {
-    if (!g->nodes[n].op->compiled) continue;
-    size_t before = 0;
-    while (before < n && !same_shapes(g, &g->nodes[before], &g->nodes[n]))
-      before++;
-    shapes += before == n;
-  }
-  return shapes * HR_COMPILED_BYTES;
-}
-
-uint64_t hr__peak_nodes_bytes(const hr_graph *graph, hr_device_kind kind) {
-  if (kind == HR_CUDA) return HR_CUDA_LIBRARY_BYTES + (uint64_t)graph->n_nodes * HR_CUDA_NODE_BYTES;
-  uint64_t bytes = compiled_bytes(graph);
+uint64_t hr__peak_nodes_bytes(const hr_building *b) {
+  const hr_graph *graph = b->graph;
+  if (b->plan->facts.kind == HR_CUDA) return HR_CUDA_LIBRARY_BYTES + (uint64_t)graph->n_nodes * HR_CUDA_NODE_BYTES;
+  uint64_t bytes =
+      hr__gemm_set_shapes(&b->products) * HR_CODE_BYTES + hr__gemm_set_workers(&b->products) * HR_DESK_BYTES;
   for (size_t n = 0; n < graph->n_nodes; n++)
-    bytes += graph->nodes[n].op->transfer ? HR_COPY_NODE_BYTES : HR_NODE_BYTES;
+    bytes += node_bytes(graph->nodes[n].op);
   return bytes;
 }
 
@@ -70,8 +51,7 @@ hr_status hr__peak_finish(hr_building *b, hr_tier tier) {
   out->peak_node = position;
   out->arena_bytes = out->persistent_bytes + (program == HR_NONE ? 0 : plan->programs[program].transient_bytes[tier]);
   out->lower_bound_bytes = out->persistent_bytes + most_live;
-  if (tier == HR_TIER_DEVICE)
-    out->fixed_bytes = plan->facts.fixed_bytes + hr__peak_nodes_bytes(b->graph, plan->facts.kind);
+  if (tier == HR_TIER_DEVICE) out->fixed_bytes = plan->facts.fixed_bytes + hr__peak_nodes_bytes(b);
   if (tier == HR_TIER_HOST && plan->facts.kind == HR_CUDA) out->fixed_bytes = HR_CUDA_HOST_BYTES;
   if (__builtin_add_overflow((uint64_t)out->arena_bytes, out->fixed_bytes, &out->peak_bytes))
     return hr__slots_refuse(b, hr_tier_name(tier));

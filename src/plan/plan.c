@@ -44,6 +44,8 @@ static hr_status node_plan(hr_building *b, hr_id id, uint32_t position, hr_desc 
   int available = aside ? rates->threads : plan->facts.threads;
   int threads = hr__rates_node(rates, node->op, &view, available, &plan->seconds_of_node[id]);
   plan->threads_of_node[id] = threads;
+  if (plan->facts.compiled && node->op->products) node->op->products(&view, threads, &b->products);
+  if (b->products.failed) return hr__nomem(b->err);
 
   size_t bytes = node->op->workspace ? node->op->workspace(&view, kind, threads) : 0;
   if (bytes == 0) return HR_OK;
@@ -176,6 +178,7 @@ hr_status hr__plan_build(const hr_graph *graph, const hr_facts *facts, const hr_
   plan->facts = *facts;
   hr_building b = {.plan = plan, .graph = graph, .rates = rates, .options = options, .err = err};
   hr__arena_init(&b.scratch);
+  b.products.arena = &b.scratch;
   hr_status status = plan_make(&b);
   hr__arena_fini(&b.scratch);
   if (status != HR_OK) {

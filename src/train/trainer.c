@@ -110,6 +110,8 @@ static hr_status trainer_open_log(trainer *t, hr_error *err) {
   const hr_plan *plan = t->options->plan;
   hr_budget budget;
   HR_TRY(hr__memory_budget(t->options->recipe, &plan->facts, &budget, err));
+  uint64_t data[HR_TIER_COUNT] = {0};
+  data[plan->facts.kind == HR_CPU ? HR_TIER_DEVICE : HR_TIER_HOST] = t->session.data_bytes; /* as hr__diary_memory */
   hr_log_header header = {
       .recipe = hr__recipe_name(t->options->recipe),
       .fingerprint = plan->fingerprint,
@@ -119,8 +121,8 @@ static hr_status trainer_open_log(trainer *t, hr_error *err) {
       .device = plan->facts.name,
       .kind = plan->facts.kind == HR_CPU ? "cpu" : "cuda",
       .step_seconds = plan->step_seconds,
-      .tiers = {{plan->tiers[HR_TIER_DEVICE].peak_bytes, budget.budget_bytes},
-                {plan->tiers[HR_TIER_HOST].peak_bytes + t->session.data_bytes, budget.host_bytes},
+      .tiers = {{plan->tiers[HR_TIER_DEVICE].peak_bytes + data[HR_TIER_DEVICE], budget.budget_bytes},
+                {plan->tiers[HR_TIER_HOST].peak_bytes + data[HR_TIER_HOST], budget.host_bytes},
                 {plan->tiers[HR_TIER_DISK].peak_bytes, budget.disk_bytes}},
   };
   return hr__log_open(&t->log, &t->store, t->step, &header, err);

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "dev/cpu/gemm_set.h"
 #include "dev/cpu/onednn.h"
 #include "dev/part_gemm.h"
 
@@ -226,6 +227,41 @@ static void test_equal_products_of_one_user_are_one(void **state) {
     hr__dnn_destroy(p[i]);
 }
 
+/* Products of those types, all there at once: more are not compiled than are counted, and in f32 as many. */
+static void compiled_compare(int first_type, int end_type) {
+  enum { MOST = SHAPES * 4 * TYPES };
+  static hr_gemm *made[MOST];
+  hr_arena arena;
+  hr_error err = {0};
+  int n = 0, user;
+  hr__arena_init(&arena);
+  hr_gemm_set set = {.arena = &arena};
+  for (int shape = 0; shape < SHAPES; shape++)
+    for (int transposes = 0; transposes < 4; transposes++)
+      for (int type = first_type; type < end_type; type++) {
+        const int64_t *size = shapes[shape];
+        types t = all_types[type];
+        hr_gemm_spec spec = gemm_spec_make(size[0], size[1], size[2], transposes, false, t.a, t.b, t.c, shape % 2);
+        assert_int_equal(hr__gemm_create(&spec, 2, &user, &made[n++], &err), HR_OK);
+        hr__gemm_set_add(&set, &spec, 2);
+        hr__gemm_set_add(&set, &spec, 2); /* equal ones are one */
+      }
+  size_t compiled = hr__dnn_compiled(), counted = hr__gemm_set_shapes(&set);
+  if (compiled > counted) fail_msg("%zu shapes are compiled, %zu are counted", compiled, counted);
+  if (end_type == 1 && hr__gemm_is_compiled()) assert_int_equal(compiled, counted);
+  assert_int_equal(hr__gemm_set_workers(&set), 2 * counted);
+  while (n > 0)
+    hr__gemm_destroy(made[--n]);
+  assert_int_equal(hr__dnn_compiled(), 0);
+  hr__arena_fini(&arena);
+}
+
+static void test_what_is_compiled_is_counted_before(void **state) {
+  (void)state;
+  compiled_compare(0, 1);
+  compiled_compare(0, TYPES);
+}
+
 /* With less scratch than its first choice wants, the library takes another way: in f32 always, with the same product up
  * to rounding; in bf16 it may refuse. A product made with more scratch is not taken for one that has less. */
 static void test_little_scratch(void **state) {
@@ -300,6 +336,7 @@ int main(void) {
       cmocka_unit_test(test_equal_products_of_two_runs_do_not_meet),
       cmocka_unit_test(test_equal_products_of_one_user_are_one),
       cmocka_unit_test(test_little_scratch),
+      cmocka_unit_test(test_what_is_compiled_is_counted_before),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

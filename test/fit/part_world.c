@@ -41,6 +41,7 @@ void world_device(world *w, const char *gpu) {
   else
     hr__cpu_facts(&w->facts);
   w->facts.threads = 1;
+  w->facts.compiled = false; /* budgets are drawn around arenas, which library code would dwarf */
   hr__rates_default(&w->facts, &w->rates);
 }
 

@@ -331,6 +331,7 @@ static void test_all_is_opened(void **state) {
   (void)state;
   world w = {.overrides = {"memory.checkpoint=none"}, .n_overrides = 1};
   hr__cpu_facts(&w.facts);
+  w.facts.compiled = false; /* as in world_device */
   hr__rates_default(&w.facts, &w.rates);
   w.host_bytes = UINT64_MAX;
   hr_recipe *open = NULL;

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "dev/cpu/gemm_set.h"
+#include "dev/cpu/onednn.h"
 
 enum { GUARD_BYTES = 64, ALIGNMENT = 64, POOL_THREADS = 3 };
 static const unsigned char GUARD = 0xa5;
@@ -311,6 +313,17 @@ static void inputs_check(const op_case *c, const hr_tensor *in, uint32_t taken) 
   }
 }
 
+/* What the op says of its products covers what was compiled to prepare it: plans count by that. */
+static void products_check(const op_case *c, const hr_op_view *view, int threads) {
+  hr_arena arena;
+  hr__arena_init(&arena);
+  hr_gemm_set set = {.arena = &arena};
+  if (c->op->products) c->op->products(view, threads, &set);
+  if (hr__dnn_compiled() > hr__gemm_set_shapes(&set))
+    case_fail(c, "%zu shapes are compiled, %zu are counted", hr__dnn_compiled(), hr__gemm_set_shapes(&set));
+  hr__arena_fini(&arena);
+}
+
 run_result case_run(op_case *c, run_options options) {
   hr_tensor in[HR_OP_OPERANDS], out[HR_OP_OPERANDS];
   hr_desc in_desc[HR_OP_OPERANDS];
@@ -336,6 +349,7 @@ run_result case_run(op_case *c, run_options options) {
                   .device = &device};
   if (c->op->cpu.prepare && c->op->cpu.prepare(&call, &call.prepared, &err) != HR_OK)
     case_fail(c, "prepare: %s", err.message);
+  products_check(c, &view, options.threads);
   hr_status status = c->op->cpu.run(&call);
   if (c->op->cpu.release) c->op->cpu.release(call.prepared);
   if (status != HR_OK) case_fail(c, "run: %s", hr_status_text(status));

@@ -142,7 +142,16 @@ static void test_random_chains(void **state) {
     chain_check(&(dice){.chain = (uint64_t)i}, i % 2);
 }
 
+/* A model has thousands of small programs: what one holds is as long as it is, not as the longest. */
+static void test_a_small_program_holds_little(void **state) {
+  (void)state;
+  hr_pointwise_args args = hr__program_plain(4, 2);
+  args.n_steps = args.n_out = 1;
+  assert_true(hr__ready_bytes(&args) < 1024);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rounding), cmocka_unit_test(test_random_chains)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rounding), cmocka_unit_test(test_random_chains),
+                                     cmocka_unit_test(test_a_small_program_holds_little)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

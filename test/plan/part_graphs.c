@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "dev/cpu/gemm_set.h"
 #include "grad/grad.h"
 #include "op/add.h"
 #include "op/linear.h"
@@ -23,7 +24,8 @@ hr_facts test_facts(void) {
                     .memory_bytes = (uint64_t)8 << 30,
                     .fixed_bytes = 1000,
                     .alignment = 64,
-                    .threads = 2};
+                    .threads = 2,
+                    .compiled = true};
   return facts;
 }
 
@@ -37,6 +39,24 @@ hr_plan *test_plan(const hr_graph *graph, const hr_facts *facts, int accumulatio
   hr__rates_fini(&rates);
   if (status != HR_OK) fail_msg("%s: %s", err.place, err.message);
   return plan;
+}
+
+uint64_t test_nodes_bytes(const hr_plan *plan) {
+  const hr_graph *graph = plan->graph;
+  hr_arena arena;
+  hr_desc storage[64];
+  uint64_t bytes = 0;
+  hr__arena_init(&arena);
+  hr_gemm_set set = {.arena = &arena};
+  for (size_t n = 0; n < graph->n_nodes; n++) {
+    const hr_op *op = graph->nodes[n].op;
+    hr_op_view view = hr__node_view(graph, &graph->nodes[n], storage);
+    bytes += op->transfer ? HR_COPY_NODE_BYTES : HR_NODE_BYTES + op->args_bytes + op->args_bytes / 2;
+    if (op->products) op->products(&view, plan->threads_of_node[n], &set);
+  }
+  bytes += hr__gemm_set_shapes(&set) * HR_CODE_BYTES + hr__gemm_set_workers(&set) * HR_DESK_BYTES;
+  hr__arena_fini(&arena);
+  return bytes;
 }
 
 /* --- random graphs ---------------------------------------------------------------------------------------------- */

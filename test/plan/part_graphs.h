@@ -15,6 +15,9 @@ hr_graph *test_random_graph(uint64_t number);
 
 hr_plan *test_plan(const hr_graph *graph, const hr_facts *facts, int accumulation);
 
+/* What nodes take beside their operands, and the library for their products. */
+uint64_t test_nodes_bytes(const hr_plan *plan);
+
 /* Plays every program through on a map of the arenas: every operand must still be where its producer left it, results
  * may lie on operands only where the op allows it, outputs and persistent state must be there at the end. Fails the
  * running test otherwise. Knows nothing of lifetimes: it only follows addresses. */

@@ -73,7 +73,7 @@ static void a_sum_takes_over_an_operand_that_dies(void **state) {
   assert_int_equal(slot->first, 0);
   assert_int_equal(slot->last, 2);
   assert_int_equal(f->plan->tiers[HR_TIER_DEVICE].arena_bytes, 3 * 256);
-  assert_int_equal(f->plan->tiers[HR_TIER_DEVICE].peak_bytes, 3 * 256 + 1000 + 3 * HR_NODE_BYTES);
+  assert_int_equal(f->plan->tiers[HR_TIER_DEVICE].peak_bytes, 3 * 256 + 1000 + test_nodes_bytes(f->plan));
 }
 
 static void an_input_is_taken_over_at_its_last_use(void **state) {
@@ -165,7 +165,7 @@ static void persistent_values_lie_at_the_bottom(void **state) {
   assert_int_equal(slot_named(f, "w")->last, UINT32_MAX);
   assert_int_equal(tier->categories[HR_CAT_PARAMETERS], bytes);
   assert_int_equal(tier->categories[HR_CAT_OPTIMIZER], 2 * bytes);
-  assert_int_equal(tier->categories[HR_CAT_FIXED], 1000 + f->graph->n_nodes * HR_NODE_BYTES);
+  assert_int_equal(tier->categories[HR_CAT_FIXED], 1000 + test_nodes_bytes(f->plan));
   for (size_t s = 0; s < f->plan->n_slots; s++)
     if (f->plan->slots[s].program != HR_NONE) assert_true(f->plan->slots[s].offset >= tier->persistent_bytes);
 }
@@ -220,6 +220,23 @@ static void the_fingerprint_tells_plans_apart(void **state) {
   plan = test_plan(f->graph, &other, 1);
   assert_string_equal(plan->fingerprint, f->plan->fingerprint);
   hr__plan_destroy(plan);
+}
+
+static hr_id product(fixture *f, hr_id x, int64_t columns) {
+  return hr__linear(&f->b, x, input(f, "w", columns, f->graph->values[x].desc.dim[1]), HR_NONE);
+}
+
+/* The library compiles a shape once, however many products have it. */
+static void library_code_is_counted_for_each_shape(void **state) {
+  fixture *f = *state;
+  hr_id x = input(f, "x", 8, 16), y = product(f, product(f, product(f, x, 16), 16), 16);
+  hr__program_set_output(&f->b, "y", product(f, y, 48));
+  plan_it(f);
+  uint64_t fixed = f->plan->tiers[HR_TIER_DEVICE].fixed_bytes, workers = 0;
+  for (size_t n = 2; n < f->graph->n_nodes; n++)
+    workers += (uint64_t)f->plan->threads_of_node[n];
+  assert_int_equal(f->graph->n_nodes, 4);
+  assert_int_equal(fixed, 1000 + 4 * HR_NODE_BYTES + 2 * HR_CODE_BYTES + workers * HR_DESK_BYTES);
 }
 
 /* On a GPU fixed costs are what the driver reports, library code, and the recorded graph; a program takes time of its
@@ -389,6 +406,7 @@ int main(void) {
       PLAN_TEST(programs_share_the_room_above),
       PLAN_TEST(the_fingerprint_tells_plans_apart),
       PLAN_TEST(alignment_is_kept),
+      PLAN_TEST(library_code_is_counted_for_each_shape),
       PLAN_TEST(a_gpu_has_fixed_costs_of_its_own),
       PLAN_TEST(a_launch_of_a_group_counts_once),
       PLAN_TEST(nodes_on_the_host_take_its_rates),

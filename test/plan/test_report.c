@@ -203,10 +203,7 @@ static void plan_json_has_all_fields(void **state) {
   const json_t *device = json_object_get(root, "device"), *categories = json_object_get(device, "categories");
   assert_string_equal(json_string_value(json_object_get(device, "name")), p.facts.name);
   assert_int_equal(number(device, "budget_bytes"), 64 << 20);
-  json_int_t nodes = 0;
-  for (size_t n = 0; n < p.graph->n_nodes; n++)
-    nodes += p.graph->nodes[n].op->transfer ? HR_COPY_NODE_BYTES : HR_NODE_BYTES;
-  assert_int_equal(number(device, "fixed_bytes"), 1000 + nodes);
+  assert_int_equal(number(device, "fixed_bytes"), 1000 + test_nodes_bytes(p.plan));
   json_int_t sum = 0;
   for (int c = 0; c < HR_CAT_COUNT; c++)
     sum += number(categories, hr_category_name((hr_category)c));

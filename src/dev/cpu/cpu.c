@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
+#include "dev/cpu/gemm.h"
 #include "dev/cpu/onednn.h"
 #include "dev/device.h"
 
@@ -20,11 +21,11 @@ enum {
   THREADS_MOST = 1024
 };
 
-/* Program text, libraries, and compiled products. Measured as resident beside arena and nodes (HR_NODE_BYTES): 8.2 MiB
- * after the first product, 0.1 MiB for each further shape of product (a transformer has some 50), the other libraries;
- * 12.5 to 14 MiB in a profile, 14.5 to 16.5 in a training run that also hashes and saves, 17 to 20.9 in one that loads
- * a checkpoint, on a processor with instructions for bf16 (test/cli/test_load_memory.py). */
-static const uint64_t fixed_bytes = (uint64_t)21 << 20;
+/* Program text, libraries, and what a session has on the heap. Measured as resident beside arena, nodes and library
+ * code (plan/peak.c), on a processor with instructions for bf16: 16 to 17.5 MiB in a profile, 2 more in a training run
+ * that also hashes and saves, 1 more in one that goes on from a checkpoint: 18.9 to 20 (test/cli/test_small_memory.py).
+ */
+static const uint64_t fixed_bytes = (uint64_t)41 << 19;           /* 20.5 MiB */
 static const uint64_t fixed_bytes_per_thread = (uint64_t)1 << 17; /* stack, streams, memory objects */
 
 /* The value of the first "key : value" line of a /proc file; empty when there is none. */
@@ -65,7 +66,8 @@ void hr__cpu_facts(hr_facts *facts) {
   *facts = (hr_facts){.kind = HR_CPU,
                       .alignment = BUFFER_ALIGNMENT,
                       .threads = threads_wanted(),
-                      .narrow_products = hr__dnn_native(HR_BF16)};
+                      .narrow_products = hr__dnn_native(HR_BF16),
+                      .compiled = hr__gemm_is_compiled()};
   snprintf(facts->name, sizeof facts->name, "%s (%d thread%s)", model[0] ? model : "x86-64 processor", facts->threads,
            facts->threads == 1 ? "" : "s");
   facts->memory_bytes = hr__memory_limit_bytes();

@@ -51,7 +51,7 @@ typedef struct layout {
   slice slice;
 } layout;
 
-enum { KIND_ADD = 1, KIND_LAST_K = 2, KIND_LAST_N = 4, KIND_LAST_M = 8, KINDS = 16 };
+enum { KIND_ADD = 1, KIND_LAST_K = 2, KIND_LAST_N = 4, KIND_LAST_M = 8, KINDS = HR_GEMM_TILES };
 
 struct hr_gemm {
   hr_gemm_spec spec;
@@ -210,30 +210,54 @@ static hr_gemm_spec tile_spec(const hr_gemm_spec *spec, const layout *l, int kin
 }
 
 /* Whole pieces and the last one share a kind when they are equal. */
-static int tile_kind(const hr_gemm *gemm, int64_t i, int64_t j, int64_t p) {
-  const layout *l = &gemm->layout;
-  int kind = gemm->spec.accumulate || p > 0 ? KIND_ADD : 0;
+static int tile_kind(const hr_gemm_spec *spec, const layout *l, int64_t i, int64_t j, int64_t p) {
+  int kind = spec->accumulate || p > 0 ? KIND_ADD : 0;
   if (i == l->m.count - 1 && l->m.last != l->m.step) kind |= KIND_LAST_M;
   if (j == l->n.count - 1 && l->n.last != l->n.step) kind |= KIND_LAST_N;
   if (p == l->k.count - 1 && l->k.last != l->k.step) kind |= KIND_LAST_K;
   return kind;
 }
 
-static hr_status kind_create(hr_gemm *gemm, int kind, hr_error *err) {
-  if (gemm->products[kind]) return HR_OK;
-  hr_gemm_spec tile = tile_spec(&gemm->spec, &gemm->layout, kind);
-  return hr__dnn_create(&tile, gemm->layout.slice.scratch_bytes, gemm->threads, gemm->user, &gemm->products[kind], err);
-}
-
-/* Only first, second and last pieces can differ in kind. */
-static hr_status kinds_create(hr_gemm *gemm, hr_error *err) {
-  const layout *l = &gemm->layout;
+/* The kinds that occur, as bits. Only first, second and last pieces can differ in kind. */
+static unsigned kinds_of(const hr_gemm_spec *spec, const layout *l) {
   const int64_t rows[] = {0, l->m.count - 1}, columns[] = {0, l->n.count - 1};
   const int64_t pieces[] = {0, l->k.count > 1 ? 1 : 0, l->k.count - 1};
+  unsigned kinds = 0;
   for (int i = 0; i < 2; i++)
     for (int j = 0; j < 2; j++)
       for (int p = 0; p < 3; p++)
-        HR_TRY(kind_create(gemm, tile_kind(gemm, rows[i], columns[j], pieces[p]), err));
+        kinds |= 1u << tile_kind(spec, l, rows[i], columns[j], pieces[p]);
+  return kinds;
+}
+
+bool hr__gemm_is_compiled(void) {
+  return hr__dnn_vector_bytes() == 64;
+}
+
+int hr__gemm_tiles(const hr_gemm_spec *spec, bool narrow, hr_gemm_tile tiles[HR_GEMM_TILES]) {
+  if (spec->m < 1 || spec->n < 1 || spec->k < 1) return 0;
+  layout l = layout_of(spec, narrow && spec_narrow(spec) ? HR_BF16 : HR_F32, false);
+  unsigned kinds = kinds_of(spec, &l);
+  int count = 0;
+  for (int kind = 0; kind < KINDS; kind++)
+    if (kinds >> kind & 1) tiles[count++] = (hr_gemm_tile){tile_spec(spec, &l, kind), l.slice.scratch_bytes};
+  return count;
+}
+
+bool hr__gemm_spec_equal(const hr_gemm_spec *x, const hr_gemm_spec *y) {
+  return x->m == y->m && x->n == y->n && x->k == y->k && x->lda == y->lda && x->ldb == y->ldb && x->ldc == y->ldc &&
+         x->transpose_a == y->transpose_a && x->transpose_b == y->transpose_b && x->accumulate == y->accumulate &&
+         x->a == y->a && x->b == y->b && x->c == y->c;
+}
+
+static hr_status kinds_create(hr_gemm *gemm, hr_error *err) {
+  unsigned kinds = kinds_of(&gemm->spec, &gemm->layout);
+  for (int kind = 0; kind < KINDS; kind++) {
+    if (!(kinds >> kind & 1)) continue;
+    hr_gemm_spec tile = tile_spec(&gemm->spec, &gemm->layout, kind);
+    HR_TRY(
+        hr__dnn_create(&tile, gemm->layout.slice.scratch_bytes, gemm->threads, gemm->user, &gemm->products[kind], err));
+  }
   return HR_OK;
 }
 
@@ -246,7 +270,7 @@ static void kinds_destroy(hr_gemm *gemm) {
 
 /* In bf16 where the processor has it and the library can do it with its scratch, else in f32. */
 static hr_status products_create(hr_gemm *gemm, hr_error *err) {
-  if (gemm->vector_bytes < 64) {
+  if (!hr__gemm_is_compiled()) {
     gemm->layout = layout_of(&gemm->spec, HR_F32, true);
     return HR_OK;
   }
@@ -330,7 +354,7 @@ static hr_status tile_run(const hr_gemm *gemm, int worker, int64_t tile, const v
   char *tile_c = at.workspace + l->slice.c;
   if (l->copy_c && s->accumulate) hr__matrix_copy(&(hr_matrix_block){at.c, s->ldc, m, n, tile_c, n}, s->c, HR_F32);
   for (int64_t p = 0; p < l->k.count; p++)
-    HR_TRY(piece_run(gemm, tile_kind(gemm, i, j, p), worker, &at, p));
+    HR_TRY(piece_run(gemm, tile_kind(s, l, i, j, p), worker, &at, p));
   if (l->copy_c) hr__matrix_copy(&(hr_matrix_block){tile_c, n, m, n, at.c, s->ldc}, HR_F32, s->c);
   return HR_OK;
 }

@@ -23,6 +23,22 @@ typedef struct hr_gemm_spec {
   hr_dtype a, b, c;      /* each f32, bf16 or f16 */
 } hr_gemm_spec;
 
+bool hr__gemm_spec_equal(const hr_gemm_spec *x, const hr_gemm_spec *y);
+
+/* Whether tiles are the library's, on this processor. */
+bool hr__gemm_is_compiled(void);
+
+/* One kind of tile of a product: the library has code of its own for it. */
+typedef struct hr_gemm_tile {
+  hr_gemm_spec spec;
+  size_t scratch_bytes;
+} hr_gemm_tile;
+
+/* The kinds of tiles that a product has where the library multiplies, with or without products of bf16: plain
+ * arithmetic. Returns how many there are. */
+enum { HR_GEMM_TILES = 16 };
+int hr__gemm_tiles(const hr_gemm_spec *spec, bool narrow, hr_gemm_tile tiles[HR_GEMM_TILES]);
+
 typedef struct hr_gemm hr_gemm; /* library objects for one spec; shared by equal specs */
 
 /* Upper bound of the workspace for `threads` threads: plain arithmetic, no library. */

@@ -171,12 +171,6 @@ static dnnl_data_type_t type_of(hr_dtype dtype) {
   return dtype == HR_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
-static bool spec_equal(const hr_gemm_spec *x, const hr_gemm_spec *y) {
-  return x->m == y->m && x->n == y->n && x->k == y->k && x->lda == y->lda && x->ldb == y->ldb && x->ldc == y->ldc &&
-         x->transpose_a == y->transpose_a && x->transpose_b == y->transpose_b && x->accumulate == y->accumulate &&
-         x->a == y->a && x->b == y->b && x->c == y->c;
-}
-
 /* What must be undone on any path out of product_create. */
 typedef struct description {
   dnnl_memory_desc_t layout[SLOT_SCRATCH];
@@ -245,7 +239,7 @@ static dnnl_status_t description_init(description *d, const hr_gemm_spec *s, siz
 static hr_status code_get(const hr_gemm_spec *spec, size_t scratch_most, const description *d, compiled **out,
                           hr_error *err) {
   compiled *code = codes;
-  while (code && (code->scratch_most != scratch_most || !spec_equal(&code->spec, spec)))
+  while (code && (code->scratch_most != scratch_most || !hr__gemm_spec_equal(&code->spec, spec)))
     code = code->next;
   if (!code) {
     code = hr__alloc_zero(1, sizeof *code);
@@ -326,7 +320,7 @@ static hr_status product_fill(hr_dnn_product *product, const hr_gemm_spec *spec,
 static hr_dnn_product *product_find(const hr_gemm_spec *spec, size_t scratch_most, int workers, const void *user) {
   hr_dnn_product *product = user ? products : NULL;
   while (product && (product->user != user || product->workers != workers || product->scratch_most != scratch_most ||
-                     !spec_equal(&product->spec, spec)))
+                     !hr__gemm_spec_equal(&product->spec, spec)))
     product = product->next;
   return product;
 }
@@ -384,6 +378,15 @@ void hr__dnn_forget(void) {
       dnnl_set_primitive_cache_capacity(0) == dnnl_success)
     dnnl_set_primitive_cache_capacity(capacity);
   pthread_mutex_unlock(&lock);
+}
+
+size_t hr__dnn_compiled(void) {
+  size_t count = 0;
+  pthread_mutex_lock(&lock);
+  for (const compiled *code = codes; code; code = code->next)
+    count++;
+  pthread_mutex_unlock(&lock);
+  return count;
 }
 
 size_t hr__dnn_scratch_bytes(const hr_dnn_product *product) {

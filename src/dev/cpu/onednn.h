@@ -32,6 +32,9 @@ void hr__dnn_destroy(hr_dnn_product *product);
 /* Drops the code that the library keeps of products that are no more. */
 void hr__dnn_forget(void);
 
+/* How many shapes have code now. */
+size_t hr__dnn_compiled(void);
+
 size_t hr__dnn_scratch_bytes(const hr_dnn_product *product);
 hr_status hr__dnn_run(const hr_dnn_product *product, int worker, const void *a, const void *b, void *c, void *scratch);
 
