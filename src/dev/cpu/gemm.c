@@ -181,8 +181,7 @@ static size_t layout_bytes(const layout *l, int threads) {
   return (size_t)(workers < 1 ? 1 : workers) * l->slice.bytes;
 }
 
-size_t hr__gemm_workspace(const hr_gemm_spec *spec, int threads) {
-  if (spec->m < 1 || spec->n < 1 || spec->k < 1) return 0;
+static size_t workspace_find(const hr_gemm_spec *spec, int threads) {
   /* Which type the processor multiplies, and by what, is not known here: the largest. */
   layout ways[3] = {layout_of(spec, HR_F32, false), layout_of(spec, HR_F32, true)};
   ways[2] = spec_narrow(spec) ? layout_of(spec, HR_BF16, false) : ways[0];
@@ -192,6 +191,22 @@ size_t hr__gemm_workspace(const hr_gemm_spec *spec, int threads) {
     if (bytes > most) most = bytes;
   }
   return most;
+}
+
+/* A search asks for the same few shapes thousands of times: each thread keeps its latest answers. */
+size_t hr__gemm_workspace(const hr_gemm_spec *spec, int threads) {
+  enum { KEPT = 64 };
+  static _Thread_local struct {
+    hr_gemm_spec spec;
+    int threads;
+    size_t bytes;
+  } kept[KEPT];
+  if (spec->m < 1 || spec->n < 1 || spec->k < 1) return 0;
+  size_t at = (size_t)hr__gemm_spec_hash(spec) % KEPT;
+  if (kept[at].threads == threads && hr__gemm_spec_equal(&kept[at].spec, spec)) return kept[at].bytes;
+  kept[at].spec = *spec;
+  kept[at].threads = threads;
+  return kept[at].bytes = workspace_find(spec, threads);
 }
 
 /* The library product for one kind of tile. */
@@ -248,6 +263,18 @@ bool hr__gemm_spec_equal(const hr_gemm_spec *x, const hr_gemm_spec *y) {
   return x->m == y->m && x->n == y->n && x->k == y->k && x->lda == y->lda && x->ldb == y->ldb && x->ldc == y->ldc &&
          x->transpose_a == y->transpose_a && x->transpose_b == y->transpose_b && x->accumulate == y->accumulate &&
          x->a == y->a && x->b == y->b && x->c == y->c;
+}
+
+static uint64_t mixed(uint64_t hash, int64_t value) {
+  hash = (hash ^ (uint64_t)value) * 0x9e3779b97f4a7c15u;
+  return hash ^ hash >> 29;
+}
+
+uint64_t hr__gemm_spec_hash(const hr_gemm_spec *s) {
+  int kind =
+      s->transpose_a | s->transpose_b << 1 | s->accumulate << 2 | (int)s->a << 4 | (int)s->b << 8 | (int)s->c << 12;
+  uint64_t hash = mixed(mixed(mixed((uint64_t)kind, s->m), s->n), s->k);
+  return mixed(mixed(mixed(hash, s->lda), s->ldb), s->ldc);
 }
 
 static hr_status kinds_create(hr_gemm *gemm, hr_error *err) {

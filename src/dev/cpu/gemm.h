@@ -24,6 +24,7 @@ typedef struct hr_gemm_spec {
 } hr_gemm_spec;
 
 bool hr__gemm_spec_equal(const hr_gemm_spec *x, const hr_gemm_spec *y);
+uint64_t hr__gemm_spec_hash(const hr_gemm_spec *spec);
 
 /* Whether tiles are the library's, on this processor. */
 bool hr__gemm_is_compiled(void);

@@ -3,20 +3,6 @@
 
 enum { SLOTS_FIRST = 64 };
 
-static uint64_t mixed(uint64_t hash, int64_t value) {
-  hash = (hash ^ (uint64_t)value) * 0x9e3779b97f4a7c15u;
-  return hash ^ hash >> 29;
-}
-
-static uint64_t hash_of(const hr_gemm_shape *shape) {
-  const hr_gemm_spec *s = &shape->tile.spec;
-  uint64_t hash = mixed(mixed(mixed((uint64_t)shape->workers, s->m), s->n), s->k);
-  hash = mixed(mixed(mixed(hash, s->lda), s->ldb), s->ldc);
-  int kind =
-      s->transpose_a | s->transpose_b << 1 | s->accumulate << 2 | (int)s->a << 4 | (int)s->b << 8 | (int)s->c << 12;
-  return mixed(mixed(hash, kind), (int64_t)shape->tile.scratch_bytes);
-}
-
 static bool shape_equal(const hr_gemm_shape *x, const hr_gemm_shape *y) {
   return x->workers == y->workers && x->tile.scratch_bytes == y->tile.scratch_bytes &&
          hr__gemm_spec_equal(&x->tile.spec, &y->tile.spec);
@@ -24,7 +10,7 @@ static bool shape_equal(const hr_gemm_shape *x, const hr_gemm_shape *y) {
 
 /* Its slot, or the free one where it would go; there always is one. */
 static hr_gemm_shape *slot_of(const hr_gemm_shapes *shapes, const hr_gemm_shape *shape) {
-  size_t at = (size_t)hash_of(shape) & (shapes->capacity - 1);
+  size_t at = (size_t)hr__gemm_spec_hash(&shape->tile.spec) & (shapes->capacity - 1);
   while (shapes->slots[at].workers > 0 && !shape_equal(&shapes->slots[at], shape))
     at = (at + 1) & (shapes->capacity - 1);
   return &shapes->slots[at];
@@ -54,10 +40,15 @@ static bool shape_put(hr_arena *arena, hr_gemm_shapes *shapes, const hr_gemm_sha
 
 void hr__gemm_set_add(hr_gemm_set *set, const hr_gemm_spec *spec, int threads) {
   hr_gemm_tile tiles[HR_GEMM_TILES];
+  const int workers = threads < 1 ? 1 : threads;
+  const hr_gemm_shape whole = {{*spec, 0}, workers};
+  size_t known = set->added.count;
+  if (!shape_put(set->arena, &set->added, &whole)) set->failed = true;
+  if (set->added.count == known) return;
   for (int way = 0; way < HR_GEMM_WAYS; way++) {
     int count = hr__gemm_tiles(spec, way > 0, tiles);
     for (int i = 0; i < count; i++) {
-      hr_gemm_shape shape = {tiles[i], threads < 1 ? 1 : threads};
+      hr_gemm_shape shape = {tiles[i], workers};
       if (!shape_put(set->arena, &set->ways[way], &shape)) set->failed = true;
     }
   }

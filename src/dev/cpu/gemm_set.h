@@ -22,6 +22,7 @@ typedef struct hr_gemm_shapes {
 
 typedef struct hr_gemm_set {
   hr_arena *arena;
+  hr_gemm_shapes added; /* whole products: equal ones have the same tiles */
   hr_gemm_shapes ways[HR_GEMM_WAYS];
   bool failed; /* out of memory: something is missing */
 } hr_gemm_set;
