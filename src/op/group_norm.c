@@ -3,6 +3,8 @@
  */
 #include "op/group_norm.h"
 
+#include <string.h>
+
 #include "graph/adjoint.h"
 #include "op/group_norm_parts.h"
 #include "op/shapes.h"
@@ -57,6 +59,27 @@ static void group_norm_grad(hr_adjoint *a, const hr_node *node) {
   for (int i = 0; i < 3; i++)
     if (wanted[i]) hr__grad_set(a, i, i == 0 ? dx : hr__node_out(b, dx, i));
   if (args.given && hr__wants_grad(a, 3)) hr__grad_add(a, 3, hr__node_out(b, dx, 3));
+}
+
+/* Rows of a sample are apart once its statistics are known. */
+static bool group_norm_cut(const hr_op_view *view, int axis, hr_rows rows, hr_rows *in, hr_rows *made, void *args) {
+  (void)args;
+  if (axis < 2 || view->in[3].rank == 0) return false;
+  in[0] = *made = rows;
+  return true;
+}
+
+static hr_id group_norm_gather(hr_builder *b, const hr_node *node, hr_id x, hr_id before, int axis,
+                               int64_t rows_before) {
+  const hr_desc desc = b->graph->values[x].desc;
+  const hr_group_norm_args *norm = node->args;
+  hr_group_sizes s = hr__group_sizes(&desc, norm->groups);
+  hr_group_statistics_args args;
+  memset(&args, 0, sizeof args); /* plans compare arguments by their bytes (plan/peak.c) */
+  args.groups = norm->groups;
+  args.before = hr__group_elements(&s) / desc.dim[axis] * rows_before;
+  args.eps = norm->eps;
+  return hr__emit(b, &hr_op_group_statistics, (hr_id[]){x, before}, 2, &args);
 }
 
 static void group_norm_cost(const hr_op_view *view, hr_cost *cost) {
@@ -174,6 +197,9 @@ const hr_op hr_op_group_norm = {
     .n_alias = 1,
     .axes = HR_AXES_BATCH,
     .shares = 1u << 1 | 1u << 2,
+    .cut = group_norm_cut,
+    .gather = group_norm_gather,
+    .gathered = 3,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = group_norm_shape,
     .grad = group_norm_grad,

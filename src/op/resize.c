@@ -55,6 +55,14 @@ static void resize_grad(hr_adjoint *a, const hr_node *node) {
   hr__grad_set(a, 0, hr__emit(b, &hr_op_resize_bwd, (hr_id[]){dy, hr__grad_partial(a, 0)}, 2, &args));
 }
 
+/* Along axes that stay as they are. */
+static bool resize_cut(const hr_op_view *view, int axis, hr_rows rows, hr_rows *in, hr_rows *made, void *args) {
+  if (axis < 2 || view->in[0].dim[axis] != view->out[0].dim[axis]) return false;
+  in[0] = *made = rows;
+  ((hr_resize_args *)args)->size[axis - 2] = rows.count;
+  return true;
+}
+
 static void resize_cost(const hr_op_view *view, hr_cost *cost) {
   hr__cost_stream(view, 24.0 * (double)hr_desc_count(&view->out[0]), cost);
 }
@@ -224,6 +232,7 @@ const hr_op hr_op_resize = {
     .args_bytes = sizeof(hr_resize_args),
     .computes = 1u << 0,
     .axes = HR_AXES_BATCH,
+    .cut = resize_cut,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = resize_shape,
     .grad = resize_grad,
