@@ -150,11 +150,19 @@ static void group_statistics_bwd_fill(double *const *in, const hr_desc *desc, co
  * each axis has. */
 typedef struct resizing {
   const hr_desc *from, *to;
+  const hr_resize_args *args;
   const double *x, *dy; /* one of them */
   double *out;
 } resizing;
 
-static double share(int64_t i, int64_t p, int64_t from, int64_t to) {
+/* `part`: of which larger ones x and y are rows. */
+static double share(int64_t i, int64_t p, int64_t from, int64_t to, const hr_resize_part *part) {
+  if (part->to != 0) {
+    i += part->to_first;
+    p += part->from_first;
+    from = part->from;
+    to = part->to;
+  }
   double at = ((double)i + 0.5) * (double)from / (double)to - 0.5;
   at = fmin(fmax(at, 0.0), (double)(from - 1));
   return fmax(0.0, 1.0 - fabs(at - (double)p));
@@ -168,7 +176,7 @@ static void all_meet(const resizing *r) {
       double product = 1.0;
       int64_t i = y, p = x;
       for (int d = r->from->rank - 1; d >= 2; i /= r->to->dim[d], p /= r->from->dim[d], d--)
-        product *= share(i % r->to->dim[d], p % r->from->dim[d], r->from->dim[d], r->to->dim[d]);
+        product *= share(i % r->to->dim[d], p % r->from->dim[d], r->from->dim[d], r->to->dim[d], &r->args->part[d - 2]);
       if (product == 0.0) continue;
       for (int64_t plane = 0; plane < planes; plane++)
         if (r->x)
@@ -181,13 +189,13 @@ static void all_meet(const resizing *r) {
 static void resize_reference(const reference_call *c) {
   for (int64_t i = 0, count = hr_desc_count(&c->out_desc[0]); i < count; i++)
     c->out[0][i] = 0.0;
-  all_meet(&(resizing){&c->in_desc[0], &c->out_desc[0], c->in[0], NULL, c->out[0]});
+  all_meet(&(resizing){&c->in_desc[0], &c->out_desc[0], c->args, c->in[0], NULL, c->out[0]});
 }
 
 static void resize_bwd_reference(const reference_call *c) {
   for (int64_t i = 0, count = hr_desc_count(&c->out_desc[0]); i < count; i++)
     c->out[0][i] = c->in[1] ? c->in[1][i] : 0.0;
-  all_meet(&(resizing){&c->out_desc[0], &c->in_desc[0], NULL, c->in[0], c->out[0]});
+  all_meet(&(resizing){&c->out_desc[0], &c->in_desc[0], c->args, NULL, c->in[0], c->out[0]});
 }
 
 static const reference ops[] = {
