@@ -3,7 +3,7 @@
  * Each level is a convolution of 3 x 3 x 3 with a group norm and GELU. Between levels a convolution halves every axis,
  * with one row of padding in space (720 x 1280 -> 361 x 641 -> 181 x 321), and on the way up its transpose doubles
  * them; what comes from the way down is interpolated to that size. Levels are blocks: checkpointing keeps what goes
- * from one to the next, and group norms are made again from the outputs of convolutions.
+ * from one to the next, and group norms are made again from the outputs of convolutions. They may be split by frames.
  * Frames are made numbers inside of the first level, the mask inside of the last one: nothing else of full size leaves.
  */
 #include <inttypes.h>
@@ -145,6 +145,7 @@ hr_id hr__unet3d(hr_builder *b, const hr_model_part *part, hr_id frames, hr_id *
   int64_t width = u.width, size[3];
   for (int d = 0; d < 3; d++)
     size[d] = hr__desc_dim(b, frames, 2 + d);
+  hr__rows_along(b, frames, 2);
   for (int i = 0; i < LEVELS; i++, width *= 2) { /* widths: w, 2w, 4w */
     hr__block_begin(b, "down.%d", i);
     if (i == 0) {
