@@ -120,7 +120,7 @@ static __global__ void __launch_bounds__(GROUP_THREADS) group_rows_kernel(group_
       g += w * (double)c.planes[2 * plane];
       gn += w * (double)c.planes[2 * plane + 1];
     }
-    double elements = (double)hr__group_elements(&c.s), rstd = (double)c.statistics[2 * number + 1];
+    double elements = (double)(c.s.planes_each * c.s.places), rstd = (double)c.statistics[2 * number + 1];
     bool given = c.to_statistics != NULL;
     c.row[2 * number] = given ? 0.0f : (float)(g / elements);
     c.row[2 * number + 1] = given ? 0.0f : (float)(gn / elements);

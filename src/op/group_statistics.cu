@@ -29,7 +29,7 @@ static __global__ void __launch_bounds__(GROUP_THREADS) group_joined_bwd_kernel(
   if (row >= c.s.rows) return;
   double rstd = (double)c.of_all[2 * row + 1], mean = (double)c.dy[2 * row];
   double variance = -0.5 * rstd * rstd * rstd * (double)c.dy[2 * row + 1];
-  double count = (double)hr__group_elements(&c.s), share = count / (count + c.count), apart = 0;
+  double count = (double)(c.s.planes_each * c.s.places), share = count / (count + c.count), apart = 0;
   if (c.before) {
     double was = (double)c.before[2 * row + 1];
     apart = (double)c.of_own[2 * row] - (double)c.before[2 * row];
