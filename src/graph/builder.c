@@ -536,3 +536,7 @@ hr_id hr__detached(hr_builder *b, hr_id value) {
   b->graph->values[value].detached = true;
   return value;
 }
+
+void hr__rows_along(hr_builder *b, hr_id value, int axis) {
+  if (b->status == HR_OK && value != HR_NONE) b->graph->values[value].row_axis = (int8_t)axis;
+}

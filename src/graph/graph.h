@@ -70,9 +70,10 @@ typedef struct hr_value {
   hr_id gradient;          /* of a trained parameter, set by grad; HR_NONE: no path leads from it to a loss */
   int32_t batch_rows;      /* of an input, as hr_batch */
   int8_t batch_axis;
-  bool trained;  /* parameter that receives a gradient */
-  bool keep_f32; /* parameter or cache that is f32 in every precision (adapters, states of a scan) */
-  bool detached; /* backward takes it as given: nothing flows to what it was made of (hr__detached) */
+  int8_t row_axis; /* rows along it may be made a few at a time (hr__rows_along); 0: none is named */
+  bool trained;    /* parameter that receives a gradient */
+  bool keep_f32;   /* parameter or cache that is f32 in every precision (adapters, states of a scan) */
+  bool detached;   /* backward takes it as given: nothing flows to what it was made of (hr__detached) */
 } hr_value;
 
 typedef enum hr_phase { HR_FORWARD, HR_BACKWARD, HR_UPDATE } hr_phase;

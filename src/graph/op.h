@@ -103,7 +103,13 @@ typedef struct hr_sample {
   bool index_ascends;  /* along the last axis, and none is above its own place there */
 } hr_sample;
 
+/* Rows [first, first + count) of a value along an axis. */
+typedef struct hr_rows {
+  int64_t first, count;
+} hr_rows;
+
 struct hr_adjoint;
+struct hr_builder;
 struct hr_node;
 struct hr_gemm_set;
 
@@ -140,6 +146,17 @@ typedef struct hr_op {
   bool (*batch)(const hr_op_view *view, const hr_batch *in, hr_batch *out);
   /* (optional) arguments for fewer samples: the batch's axis of result 0 is to be `size` long. */
   void (*resize)(void *args, int axis, int64_t size);
+  /* (optional) How rows of result 0 along an axis are made without the others, by an op that reads more of its operands
+   * than the same rows (windows). Gives in[i], of operands that have the axis: the rows that are read, beyond the ends
+   * as 0, others are left as they are; `made`: the rows that come of them, those asked for and maybe some around them,
+   * also beyond the ends; and changes `args`, a copy, to make these. False: not along this axis. */
+  bool (*cut)(const hr_op_view *view, int axis, hr_rows rows, hr_rows *in, hr_rows *made, void *args);
+  /* (optional) Before any row can be made, something of all rows of operand 0 must be known, which becomes operand
+   * `gathered`: emits the node that takes it from rows x, which lie behind `rows_before` others, and from what those
+   * have left (HR_NONE: they are the first). A node that has the operand already can be cut. */
+  uint32_t (*gather)(struct hr_builder *b, const struct hr_node *node, uint32_t x, uint32_t before, int axis,
+                     int64_t rows_before);
+  int gathered;
   int typed_by;                          /* operand whose dtype selects the kernel */
   uint32_t dtypes[HR_DEVICE_KIND_COUNT]; /* supported dtypes of that operand, per device; 0: no kernel */
 

@@ -165,10 +165,8 @@ static hr_id noticed_of(hr_builder *b, hr_id logits, int64_t frames) {
 
 static hr_id video_branch(hr_builder *b, const hr_model_part *whole, const hr_model_batch *batch, hr_id *mask) {
   hr_model_part part = hr__part_find(whole, HR_STREAM_VIDEO);
-  hr__module(b, "frames");
-  hr_id x = hr__unary(b, HR_FORMULA_affine, hr__batch_field(batch, "rgb"), 1.0f / 255, 0);
   hr_part_names before = hr__part_open(b, &part);
-  x = hr__unet3d(b, &part, x, mask);
+  hr_id x = hr__unet3d(b, &part, hr__batch_field(batch, "rgb"), mask);
   hr__part_close(b, before);
   return x;
 }

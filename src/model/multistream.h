@@ -42,7 +42,7 @@ hr_status hr__multistream_check(const hr_model_part *whole, hr_error *err);
 
 /* ---- parts, each between hr__part_open and hr__part_close ---- */
 
-/* frames [B, C, T, H, W] -> embedding [B, E]; *mask: logits [B, 1, T, H, W]. */
+/* frames [B, C, T, H, W], bytes -> embedding [B, E]; *mask: logits [B, 1, T, H, W]. */
 hr_id hr__unet3d(hr_builder *b, const hr_model_part *part, hr_id frames, hr_id *mask);
 /* motion [B, 3, 9], features [B, 24] -> [B, E]; *importance of each number that went in, [B, 69]. */
 hr_id hr__motion_mlp(hr_builder *b, const hr_model_part *part, hr_id motion, hr_id features, hr_id *importance);

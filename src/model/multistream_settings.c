@@ -28,7 +28,7 @@ static const hr_key keys[] = {
     BRANCH("temporal_conv_branch", "false",
            "whether there are the two parts that follow a few frames by convolutions over space, then time (convnext, "
            "course)"),
-    SIZE("frames", "16", SIZE_MOST, "frames of a sample; a multiple of 4"),
+    SIZE("frames", "16", SIZE_MOST, "frames of a sample; 4 or more where there is video"),
     SIZE("frame_height", "720", SIZE_MOST, "rows of a frame"),
     SIZE("frame_width", "1280", SIZE_MOST, "columns of a frame"),
     SIZE("head_size", "256", SIZE_MOST, "width of the first layer of a head"),
@@ -108,8 +108,8 @@ hr_status hr__multistream_check(const hr_model_part *whole, hr_error *err) {
     HR_TRY(family_check(whole, &hr_multistream_parts[i], err));
   if (!m.video && !m.motion && !m.cooling && !m.infrared && !m.pair && !m.course)
     return hr__scope_fail(&whole->scope, "config.video_branch", "leave one of them on", err, "all branches are off");
-  if (m.video && (m.frames % 4 != 0 || m.height < 4 || m.width < 4))
-    return hr__scope_fail(&whole->scope, "config.frames", "take a multiple of 4, of frames of 4 x 4 or more", err,
+  if (m.video && (m.frames < 4 || m.height < 4 || m.width < 4))
+    return hr__scope_fail(&whole->scope, "config.frames", "take 4 frames or more, of 4 x 4 or more", err,
                           "%" PRId64 " frames of %" PRId64 " x %" PRId64 " cannot be halved twice", m.frames, m.height,
                           m.width);
   if (m.pair && m.frames % 2 != 0)

@@ -3,7 +3,8 @@
  * Each level is a convolution of 3 x 3 x 3 with a group norm and GELU. Between levels a convolution halves every axis,
  * with one row of padding in space (720 x 1280 -> 361 x 641 -> 181 x 321), and on the way up its transpose doubles
  * them; what comes from the way down is interpolated to that size. Levels are blocks: checkpointing keeps what goes
- * from one to the next, and group norms are made again from the outputs of convolutions.
+ * from one to the next, and group norms are made again from the outputs of convolutions. They may be split by frames.
+ * Frames are made numbers inside of the first level, the mask inside of the last one: nothing else of full size leaves.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -144,8 +145,13 @@ hr_id hr__unet3d(hr_builder *b, const hr_model_part *part, hr_id frames, hr_id *
   int64_t width = u.width, size[3];
   for (int d = 0; d < 3; d++)
     size[d] = hr__desc_dim(b, frames, 2 + d);
+  hr__rows_along(b, frames, 2);
   for (int i = 0; i < LEVELS; i++, width *= 2) { /* widths: w, 2w, 4w */
     hr__block_begin(b, "down.%d", i);
+    if (i == 0) {
+      hr__module(b, "frames");
+      x = hr__unary(b, HR_FORMULA_affine, frames, 1.0f / 255, 0);
+    }
     if (i > 0) {
       snprintf(name, sizeof name, "down.%d.halve", i);
       x = down(b, name, width / 2, x);
@@ -167,9 +173,9 @@ hr_id hr__unet3d(hr_builder *b, const hr_model_part *part, hr_id frames, hr_id *
     snprintf(name, sizeof name, "up.%d", i);
     hr__module(b, "%s", name);
     x = level(b, &u, name, width / 2, x, resized(b, x, skip[i]));
+    if (i == 0) *mask = mask_of(b, &u, x, size);
     hr__block_end(b);
   }
-  *mask = mask_of(b, &u, x, size);
   return embedding;
 }
 

@@ -223,6 +223,42 @@ static void conv_dx_grad(hr_adjoint *a, const hr_node *node) {
   if (node->in[2] != HR_NONE && hr__wants_grad(a, 2)) hr__grad_add(a, 2, g);
 }
 
+/* ---- rows of windows ---- */
+
+/* Elements of x that a window spans along an axis. */
+static int64_t window_span(const hr_conv_args *args, const hr_desc *w, int axis) {
+  return args->dilation[axis - 2] * (w->dim[axis] - 1) + 1;
+}
+
+/* Padding becomes rows beside x, which are read as 0. */
+static bool conv_cut(const hr_op_view *view, int axis, hr_rows rows, hr_rows *in, hr_rows *made, void *args) {
+  hr_conv_args *a = args;
+  if (axis < 2) return false;
+  int64_t stride = a->stride[axis - 2];
+  in[0] = (hr_rows){rows.first * stride - a->padding[axis - 2],
+                    (rows.count - 1) * stride + window_span(a, &view->in[1], axis)};
+  in[3] = *made = rows;
+  a->padding[axis - 2] = 0;
+  return true;
+}
+
+/* Rows of dy whose windows meet those rows of x: all of their windows are made, without padding. */
+static bool conv_dx_cut(const hr_op_view *view, int axis, hr_rows rows, hr_rows *in, hr_rows *made, void *args) {
+  hr_conv_dx_args *a = args;
+  if (axis < 2 || view->in[2].rank != 0) return false;
+  int64_t stride = a->conv.stride[axis - 2], padding = a->conv.padding[axis - 2];
+  int64_t span = window_span(&a->conv, &view->in[1], axis);
+  int64_t behind = rows.first + padding - span, last = (rows.first + rows.count - 1 + padding) / stride;
+  int64_t first = behind < 0 ? 0 : behind / stride + 1;
+  if (last > view->in[0].dim[axis] - 1) last = view->in[0].dim[axis] - 1;
+  if (first > last) first = last; /* no window meets them: whatever is made lies beside them */
+  in[0] = (hr_rows){first, last - first + 1};
+  *made = (hr_rows){first * stride - padding, (last - first) * stride + span};
+  a->conv.padding[axis - 2] = 0;
+  a->size[axis - 2] = made->count;
+  return true;
+}
+
 /* ---- cost and workspace ---- */
 
 static hr_conv_sizes conv_sizes(const hr_op_view *view) {
@@ -456,6 +492,7 @@ const hr_op hr_op_conv = {
     .n_alias = 1,
     .axes = HR_AXES_BATCH,
     .shares = 1u << 1 | 1u << 2,
+    .cut = conv_cut,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = conv_shape,
     .grad = conv_grad,
@@ -479,6 +516,7 @@ const hr_op hr_op_conv_dx = {
     .n_alias = 1,
     .axes = HR_AXES_BATCH,
     .shares = 1u << 1,
+    .cut = conv_dx_cut,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = conv_dx_shape,
     .grad = conv_dx_grad,

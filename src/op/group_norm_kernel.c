@@ -1,11 +1,14 @@
-/* group_norm and its backward op on the CPU, in f32 whatever the storage; what pieces have left is put together in f64.
+/* group_norm, group_statistics and their backward ops on the CPU, in f32 whatever the storage; what pieces have left is
+ * put together in f64.
  *
  * Forward: mean and squares about it of every piece; those of a row put together; then every piece is written.
  * Backward, with n = (x - mean) rstd, g = dy gelu'(w n + b) and L elements to a row: sums of g and g n over every
  * piece; of planes (db and dw are their sums over samples); of rows, times w. Then
  *   dx = rstd (g w - mean(g w) - n mean(g n w))
+ * With statistics that were given only the first term is dx; the others go to their gradient.
  */
 #include <math.h>
+#include <string.h>
 
 #include "base/simd_math.h"
 #include "op/group_norm.h"
@@ -77,22 +80,34 @@ HR_CLONES static void moments_task(void *arg, int64_t task, int worker) {
   }
 }
 
-/* Of two sets of numbers: the mean and the squares about it of both together. */
+typedef struct moments {
+  double n, mean, squares; /* of n numbers: their mean and the squares about it */
+} moments;
+
+static moments moments_joined(moments a, moments b) {
+  double n = a.n + b.n, apart = b.mean - a.mean;
+  return (moments){n, a.mean + apart * b.n / n, a.squares + b.squares + apart * apart * (a.n * b.n / n)};
+}
+
+static moments row_moments(const group_call *g, int64_t row) {
+  int64_t each = g->s.planes_each * g->s.pieces_each;
+  moments m = {0};
+  for (int64_t i = row * each; i < (row + 1) * each; i++)
+    m = moments_joined(
+        m, (moments){(double)piece_at(&g->s, i).count, (double)g->pieces[2 * i], (double)g->pieces[2 * i + 1]});
+  return m;
+}
+
+static void statistics_write(const hr_tensor *to, int64_t row, moments m, float eps) {
+  float *statistics = (float *)to->data + 2 * row;
+  statistics[0] = (float)m.mean;
+  statistics[1] = (float)(1 / sqrt(m.squares / m.n + (double)eps));
+}
+
 static void statistics_task(void *arg, int64_t row, int worker) {
   const group_call *g = arg;
-  const hr_group_norm_args *args = g->call->args;
-  float *statistics = (float *)g->call->out[1].data + 2 * row;
-  int64_t each = g->s.planes_each * g->s.pieces_each;
-  double n = 0, mean = 0, squares = 0;
   (void)worker;
-  for (int64_t i = row * each; i < (row + 1) * each; i++) {
-    double more = (double)piece_at(&g->s, i).count, apart = (double)g->pieces[2 * i] - mean;
-    squares += (double)g->pieces[2 * i + 1] + apart * apart * (n * more / (n + more));
-    mean += apart * more / (n + more);
-    n += more;
-  }
-  statistics[0] = (float)mean;
-  statistics[1] = (float)(1 / sqrt(squares / n + (double)args->eps));
+  statistics_write(&g->call->out[1], row, row_moments(g, row), ((const hr_group_norm_args *)g->call->args)->eps);
 }
 
 HR_CLONES static void apply_task(void *arg, int64_t task, int worker) {
@@ -130,9 +145,38 @@ HR_CLONES static void apply_task(void *arg, int64_t task, int worker) {
 hr_status hr__group_norm_run(const hr_call *call) {
   const hr_group_norm_args *args = call->args;
   group_call g = group_of(call, &call->in[0].desc, args->groups);
-  over_pieces(&g, moments_task);
-  over_rows(&g, statistics_task);
+  if (call->in[3].data) {
+    memcpy(call->out[1].data, call->in[3].data, hr_desc_bytes(&call->out[1].desc));
+  } else {
+    over_pieces(&g, moments_task);
+    over_rows(&g, statistics_task);
+  }
   over_pieces(&g, apply_task);
+  return HR_OK;
+}
+
+static double variance_of(const float *statistics, float eps) {
+  return fmax(0.0, 1 / ((double)statistics[1] * (double)statistics[1]) - (double)eps);
+}
+
+static void joined_task(void *arg, int64_t row, int worker) {
+  const group_call *g = arg;
+  const hr_group_statistics_args *args = g->call->args;
+  double count = (double)args->before;
+  moments own = row_moments(g, row), all = own;
+  (void)worker;
+  if (g->call->in[1].data) {
+    const float *before = (const float *)g->call->in[1].data + 2 * row;
+    all = moments_joined((moments){count, (double)before[0], count * variance_of(before, args->eps)}, own);
+  }
+  statistics_write(&g->call->out[0], row, all, args->eps);
+  statistics_write(&g->call->out[1], row, own, args->eps);
+}
+
+hr_status hr__group_statistics_run(const hr_call *call) {
+  group_call g = group_of(call, &call->in[0].desc, ((const hr_group_statistics_args *)call->args)->groups);
+  over_pieces(&g, moments_task);
+  over_rows(&g, joined_task);
   return HR_OK;
 }
 
@@ -201,7 +245,7 @@ HR_CLONES static void sums_task(void *arg, int64_t task, int worker) {
 
 static void row_task(void *arg, int64_t row, int worker) {
   const group_call *g = arg;
-  double of_row[2] = {0, 0}, elements = (double)(g->s.planes_each * g->s.places);
+  double of_row[2] = {0, 0}, elements = (double)hr__group_elements(&g->s);
   (void)worker;
   for (int64_t plane = row * g->s.planes_each; plane < (row + 1) * g->s.planes_each; plane++) {
     double w = (double)one(&g->call->in[HR_GROUP_W], plane % g->s.channels);
@@ -213,8 +257,14 @@ static void row_task(void *arg, int64_t row, int worker) {
       of_row[which] += w * sum;
     }
   }
-  g->row[2 * row] = (float)(of_row[0] / elements);
-  g->row[2 * row + 1] = (float)(of_row[1] / elements);
+  bool given = ((const hr_group_norm_bwd_args *)g->call->args)->given;
+  g->row[2 * row] = given ? 0.0f : (float)(of_row[0] / elements);
+  g->row[2 * row + 1] = given ? 0.0f : (float)(of_row[1] / elements);
+  if (!given) return;
+  double rstd = (double)((const float *)g->call->in[HR_GROUP_STATISTICS].data)[2 * row + 1];
+  float *to = (float *)g->call->out[3].data + 2 * row;
+  to[0] = (float)(-rstd * of_row[0]);
+  to[1] = (float)(of_row[1] / rstd);
 }
 
 /* dw (which 1) or db (which 0) of a channel: the sum over samples. */
@@ -268,5 +318,63 @@ hr_status hr__group_norm_bwd_run(const hr_call *call) {
     if (args->want_db) weight_write(&g, channel, 0);
   }
   if (args->want_dx) over_pieces(&g, dx_task);
+  return HR_OK;
+}
+
+static const float *of_row(const group_call *g, int operand, int64_t row) {
+  return (const float *)g->call->in[operand].data + 2 * row;
+}
+
+/* The gradients of the variance of all, and through it and the mean of those before; dx is a + b (x - own mean). */
+static void joined_bwd_task(void *arg, int64_t row, int worker) {
+  const group_call *g = arg;
+  const hr_group_statistics_args *args = g->call->args;
+  double rstd = (double)of_row(g, HR_STATS_ALL, row)[1], mean = (double)of_row(g, HR_STATS_DY, row)[0];
+  double variance = -0.5 * rstd * rstd * rstd * (double)of_row(g, HR_STATS_DY, row)[1];
+  double count = (double)hr__group_elements(&g->s), share = count / (count + (double)args->before), apart = 0;
+  (void)worker;
+  if (args->before > 0) {
+    const float *before = of_row(g, HR_STATS_BEFORE, row);
+    float *to = (float *)g->call->out[1].data + 2 * row;
+    double was = (double)before[1];
+    apart = (double)of_row(g, HR_STATS_OWN, row)[0] - (double)before[0];
+    to[0] = (float)((1 - share) * (mean - 2 * share * apart * variance));
+    to[1] = (float)((1 - share) * variance * -2 / (was * was * was));
+  }
+  g->row[2 * row] = (float)(share * (mean + 2 * (1 - share) * apart * variance) / count);
+  g->row[2 * row + 1] = (float)(2 * share * variance / count);
+}
+
+HR_CLONES static void joined_dx_task(void *arg, int64_t task, int worker) {
+  const group_call *g = arg;
+  const hr_tensor *dx = &g->call->out[0], *partial = &g->call->in[HR_STATS_DX_PARTIAL];
+  hr_range range = task_pieces(g, task);
+  float x_block[HR_BLOCK], partial_block[HR_BLOCK];
+  (void)worker;
+  for (int64_t i = range.first; i < range.end; i++) {
+    piece p = piece_at(&g->s, i);
+    float a = g->row[2 * p.row], b = g->row[2 * p.row + 1];
+    float mean = of_row(g, HR_STATS_OWN, p.row)[0];
+    for (int64_t k = 0; k < p.count; k += HR_BLOCK) {
+      int64_t n = hr__min(HR_BLOCK, p.count - k), at = p.at + k;
+      const float *x = hr__load(&g->call->in[HR_STATS_X], at, n, x_block);
+      const float *sum = partial->data ? hr__load(partial, at, n, partial_block) : NULL;
+      float *to = hr__target(dx, at, x_block);
+#pragma omp simd
+      for (int64_t e = 0; e < n; e++) {
+        float own = a + b * (x[e] - mean);
+        to[e] = sum ? sum[e] + own : own;
+      }
+      hr__store(dx, at, n, to);
+    }
+  }
+}
+
+hr_status hr__group_statistics_bwd_run(const hr_call *call) {
+  const hr_group_statistics_args *args = call->args;
+  group_call g = group_of(call, &call->in[HR_STATS_X].desc, args->groups);
+  g.row = call->workspace;
+  over_rows(&g, joined_bwd_task);
+  over_pieces(&g, joined_dx_task);
   return HR_OK;
 }

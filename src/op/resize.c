@@ -10,7 +10,7 @@
 enum { SIZE_MOST = 1 << 24 };
 
 hr_id hr__resize(hr_builder *b, hr_id x, const int64_t *size) {
-  hr_resize_args args = {{0}};
+  hr_resize_args args = {.size = {0}};
   if (b->status != HR_OK) return HR_NONE;
   for (int d = 0; d < b->graph->values[x].desc.rank - 2 && d < HR_RESIZE_AXES; d++)
     args.size[d] = size[d];
@@ -49,10 +49,27 @@ static void resize_grad(hr_adjoint *a, const hr_node *node) {
   hr_id dy = hr__out_grad(a, 0);
   if (dy == HR_NONE || !hr__wants_grad(a, 0)) return;
   const hr_desc x = b->graph->values[node->in[0]].desc;
-  hr_resize_args args = {{0}};
+  hr_resize_args args = *(const hr_resize_args *)node->args;
   for (int d = 2; d < x.rank; d++)
     args.size[d - 2] = x.dim[d];
   hr__grad_set(a, 0, hr__emit(b, &hr_op_resize_bwd, (hr_id[]){dy, hr__grad_partial(a, 0)}, 2, &args));
+}
+
+/* Of rows of x between which those lie: as parts of the whole. */
+static bool resize_cut(const hr_op_view *view, int axis, hr_rows rows, hr_rows *in, hr_rows *made, void *args) {
+  hr_resize_args *a = args;
+  if (axis < 2) return false;
+  hr_resize_sizes s = hr__resize_sizes(&view->in[0], &view->out[0], a);
+  int d = HR_RESIZE_AXES - view->in[0].rank + axis;
+  hr_between first = hr__resize_between_of(&s, d, rows.first),
+             last = hr__resize_between_of(&s, d, rows.first + rows.count - 1);
+  in[0] = (hr_rows){first.place, last.place + (last.part > 0) - first.place + 1};
+  *made = rows;
+  a->size[axis - 2] = rows.count;
+  a->part[axis - 2] = s.part[d];
+  a->part[axis - 2].from_first += in[0].first;
+  a->part[axis - 2].to_first += rows.first;
+  return true;
 }
 
 static void resize_cost(const hr_op_view *view, hr_cost *cost) {
@@ -64,13 +81,13 @@ static void resize_bwd_cost(const hr_op_view *view, hr_cost *cost) {
 }
 
 static size_t resize_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
-  hr_resize_sizes s = hr__resize_sizes(&view->in[0], &view->out[0]);
+  hr_resize_sizes s = hr__resize_sizes(&view->in[0], &view->out[0], view->args);
   (void)kind, (void)threads;
   return (size_t)hr__resize_entries(&s, false) * sizeof(hr_between);
 }
 
 static size_t resize_bwd_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
-  hr_resize_sizes s = hr__resize_sizes(&view->out[0], &view->in[0]);
+  hr_resize_sizes s = hr__resize_sizes(&view->out[0], &view->in[0], view->args);
   (void)kind, (void)threads;
   return (size_t)hr__resize_entries(&s, true) * sizeof(hr_between);
 }
@@ -85,18 +102,18 @@ typedef struct resize_call {
 } resize_call;
 
 static resize_call tables_fill(const hr_call *call, const hr_desc *x, const hr_desc *y, bool backward) {
-  resize_call r = {.call = call, .s = hr__resize_sizes(x, y)};
+  resize_call r = {.call = call, .s = hr__resize_sizes(x, y, call->args)};
   hr_between *at = call->workspace;
   for (int d = 0; d < HR_RESIZE_AXES; at += r.s.to[d++]) {
     r.between[d] = at;
     for (int64_t i = 0; i < r.s.to[d]; i++)
-      at[i] = hr__resize_between(i, r.s.from[d], r.s.to[d]);
+      at[i] = hr__resize_between_of(&r.s, d, i);
   }
   hr_reached *behind = (hr_reached *)at;
   for (int d = 0; backward && d < HR_RESIZE_AXES; behind += r.s.from[d++]) {
     r.reached[d] = behind;
     for (int64_t p = 0; p < r.s.from[d]; p++)
-      behind[p] = hr__resize_reached(p, r.s.from[d], r.s.to[d]);
+      behind[p] = hr__resize_reached_of(&r.s, d, p);
   }
   return r;
 }
@@ -203,18 +220,23 @@ static hr_status resize_bwd_run(const hr_call *call) {
 
 /* ---- samples: one, two and three axes; larger, smaller, barely different, the same ---- */
 
-static const hr_resize_args line = {{31}}, plane = {{7, 3}}, volume = {{4, 9, 18}}, shorter = {{2, 5, 37}};
+static const hr_resize_args line = {.size = {31}}, plane = {.size = {7, 3}}, volume = {.size = {4, 9, 18}},
+                            shorter = {.size = {2, 5, 37}},
+                            part = {.size = {3, 9, 18}, .part = {{7, 12, 1, 3}, {0}, {20, 41, 3, 9}}},
+                            part_bwd = {.size = {2, 9, 17}, .part = {{7, 12, 1, 3}, {0}, {20, 41, 3, 9}}};
 static const hr_sample resize_samples[] = {
     {.n_in = 1, .in = {{HR_F32, 3, {3, 2, 10}}}, .args = &line},
     {.n_in = 1, .in = {{HR_F32, 4, {2, 3, 3, 11}}}, .args = &plane},
     {.n_in = 1, .in = {{HR_F32, 5, {2, 2, 2, 9, 17}}}, .args = &volume},
     {.n_in = 1, .in = {{HR_F32, 5, {1, 3, 5, 1, 19}}}, .args = &shorter},
+    {.n_in = 1, .in = {{HR_F32, 5, {2, 2, 3, 9, 11}}}, .args = &part},
 };
 static const hr_sample resize_bwd_samples[] = {
     {.n_in = 2, .in = {{HR_F32, 3, {3, 2, 10}}, {HR_F32, 3, {3, 2, 31}}}, .args = &line},
     {.n_in = 2, .in = {{HR_F32, 4, {2, 3, 3, 11}}}, .args = &plane},
     {.n_in = 2, .in = {{HR_F32, 5, {2, 2, 2, 9, 17}}, {HR_F32, 5, {2, 2, 4, 9, 18}}}, .args = &volume},
     {.n_in = 2, .in = {{HR_F32, 5, {1, 3, 5, 1, 19}}}, .args = &shorter},
+    {.n_in = 2, .in = {{HR_F32, 5, {2, 2, 3, 9, 17}}, {HR_F32, 5, {2, 2, 2, 9, 17}}}, .args = &part_bwd},
 };
 
 const hr_op hr_op_resize = {
@@ -224,6 +246,7 @@ const hr_op hr_op_resize = {
     .args_bytes = sizeof(hr_resize_args),
     .computes = 1u << 0,
     .axes = HR_AXES_BATCH,
+    .cut = resize_cut,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
     .shape = resize_shape,
     .grad = resize_grad,

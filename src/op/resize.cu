@@ -24,8 +24,8 @@ template <typename T> static __global__ void __launch_bounds__(RESIZE_THREADS) r
   int64_t i = blockIdx.x * (int64_t)RESIZE_THREADS + threadIdx.x;
 #pragma unroll
   for (int d = 0; d < HR_RESIZE_AXES; d++) {
-    if (i < c.s.to[d]) c.between[d][i] = hr__resize_between(i, c.s.from[d], c.s.to[d]);
-    if (c.reached[0] && i < c.s.from[d]) c.reached[d][i] = hr__resize_reached(i, c.s.from[d], c.s.to[d]);
+    if (i < c.s.to[d]) c.between[d][i] = hr__resize_between_of(&c.s, d, i);
+    if (c.reached[0] && i < c.s.from[d]) c.reached[d][i] = hr__resize_reached_of(&c.s, d, i);
   }
 }
 
@@ -150,7 +150,8 @@ template <typename T> static hr_status resize_launch(const hr_call *call, bool b
   const hr_desc *in = &call->in[0].desc, *out = &call->out[0].desc;
   resize_call<T> c = {};
   int64_t longest = 1;
-  c.s = backward ? hr__resize_sizes(out, in) : hr__resize_sizes(in, out);
+  const hr_resize_args *args = (const hr_resize_args *)call->args;
+  c.s = hr__resize_sizes(backward ? out : in, backward ? in : out, args);
   c.in = (const T *)call->in[0].data;
   if (backward) c.partial = (const T *)call->in[1].data;
   c.out = (T *)call->out[0].data;
@@ -178,7 +179,8 @@ template <typename T> static hr_status resize_launch(const hr_call *call, bool b
 
 static hr_status room_check(const hr_call *call, bool backward, hr_error *err) {
   const hr_desc *in = &call->in[0].desc, *out = &call->out[0].desc;
-  hr_resize_sizes s = backward ? hr__resize_sizes(out, in) : hr__resize_sizes(in, out);
+  const hr_resize_args *args = (const hr_resize_args *)call->args;
+  hr_resize_sizes s = hr__resize_sizes(backward ? out : in, backward ? in : out, args);
   size_t bytes = (size_t)hr__resize_entries(&s, backward) * sizeof(hr_between);
   if (call->workspace_bytes >= bytes) return HR_OK;
   return device_state(call)->host.fail(err, HR_FAILURE, NULL, NULL, "workspace of %zu bytes, %zu are needed",

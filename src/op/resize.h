@@ -7,9 +7,17 @@
 
 enum { HR_RESIZE_AXES = 3 };
 
+/* Along an axis, where x and y are some of the rows of larger ones: how many those have, and which are the first here.
+ * All 0: they are whole. */
+typedef struct hr_resize_part {
+  int64_t from, to;
+  int64_t from_first, to_first;
+} hr_resize_part;
+
 /* resize: sizes of y; resize_bwd: sizes of x. One entry for each axis behind the channels. */
 typedef struct hr_resize_args {
   int64_t size[HR_RESIZE_AXES];
+  hr_resize_part part[HR_RESIZE_AXES];
 } hr_resize_args;
 
 /* x [N, C, size...] -> y [N, C, args.size...] */
@@ -66,16 +74,36 @@ HR_RESIZE_INLINE hr_reached hr__resize_reached(int64_t p, int64_t from, int64_t 
 typedef struct hr_resize_sizes {
   int64_t planes; /* samples x channels */
   int64_t from[HR_RESIZE_AXES], to[HR_RESIZE_AXES];
+  hr_resize_part part[HR_RESIZE_AXES]; /* of the whole where there are no others */
 } hr_resize_sizes;
-HR_RESIZE_INLINE hr_resize_sizes hr__resize_sizes(const hr_desc *x, const hr_desc *y) {
+HR_RESIZE_INLINE hr_resize_sizes hr__resize_sizes(const hr_desc *x, const hr_desc *y, const hr_resize_args *args) {
   hr_resize_sizes s;
   s.planes = x->dim[0] * x->dim[1];
   for (int d = 0; d < HR_RESIZE_AXES; d++) {
     int axis = x->rank - HR_RESIZE_AXES + d;
+    hr_resize_part none = {0, 0, 0, 0};
     s.from[d] = axis >= 2 ? x->dim[axis] : 1;
     s.to[d] = axis >= 2 ? y->dim[axis] : 1;
+    s.part[d] = axis >= 2 ? args->part[axis - 2] : none;
+    if (s.part[d].to != 0) continue;
+    s.part[d].from = s.from[d];
+    s.part[d].to = s.to[d];
   }
   return s;
+}
+
+/* The same for elements of a call, along axis d of its sizes. */
+HR_RESIZE_INLINE hr_between hr__resize_between_of(const hr_resize_sizes *s, int d, int64_t i) {
+  hr_between b = hr__resize_between(i + s->part[d].to_first, s->part[d].from, s->part[d].to);
+  b.place -= (int32_t)s->part[d].from_first;
+  return b;
+}
+HR_RESIZE_INLINE hr_reached hr__resize_reached_of(const hr_resize_sizes *s, int d, int64_t p) {
+  hr_reached r = hr__resize_reached(p + s->part[d].from_first, s->part[d].from, s->part[d].to);
+  int64_t first = r.first - s->part[d].to_first, end = r.end - s->part[d].to_first;
+  r.first = (int32_t)(first < 0 ? 0 : first);
+  r.end = (int32_t)(end > s->to[d] ? s->to[d] : end);
+  return r;
 }
 HR_RESIZE_INLINE int64_t hr__resize_entries(const hr_resize_sizes *s, int backward) {
   int64_t entries = s->to[0] + s->to[1] + s->to[2];

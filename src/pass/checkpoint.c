@@ -119,13 +119,14 @@ static bool layer_recomputed(const hr_graph *g, hr_id layer) {
   return false;
 }
 
-/* Whether a value is as good as nothing beside what its node makes with it: the statistics of a group norm. To make it
- * again would make all of that. */
+/* Whether a value is as good as nothing beside what its node reads or makes with it: the statistics of a group norm. To
+ * make it again would make all of that. */
 static bool value_is_summary(const hr_graph *g, hr_id value) {
   const hr_node *node = &g->nodes[g->values[value].producer];
   size_t most = 0;
-  for (int j = 0; j < node->n_out; j++) {
-    size_t bytes = hr_desc_bytes(&g->values[node->out[j]].desc);
+  for (int k = 0; k < node->n_in + node->n_out; k++) {
+    hr_id v = k < node->n_in ? node->in[k] : node->out[k - node->n_in];
+    size_t bytes = v == HR_NONE ? 0 : hr_desc_bytes(&g->values[v].desc);
     if (bytes > most) most = bytes;
   }
   return hr_desc_bytes(&g->values[value].desc) <= most / SUMMARY_SHARE;

@@ -16,6 +16,9 @@
  * Same bits: rows are independent, so losses, activations and gradients of activations are those of the whole. Weights'
  * gradients are summed slice by slice, in another order than over the whole batch: they agree to rounding.
  *
+ * Where the batch has too few samples, a block may be split along another axis, which the model has named: by rows
+ * (split_rows.c, split_strips.c).
+ *
  * The loss head is the first case of the same idea, inside an op: head_loss takes its rows (all tokens of the batch) in
  * chunks. A pattern that names its module sets their number (split_rules.c).
  */
@@ -139,16 +142,21 @@ static hr_status slice_emit(hr_splitter *s, const hr_region *r, int64_t number, 
 }
 
 /* Units that slices do not share out evenly go to the first ones. */
-static hr_status region_emit(hr_splitter *s, hr_region *r) {
-  hr_graph *g = s->b->graph;
+static hr_status slices_emit(hr_splitter *s, const hr_region *r) {
   int64_t slices = s->rules[r->rule].slices, each = r->units / slices, more = r->units % slices, first = 0;
-  s->b->program = g->blocks[r->block].program;
-  r->first_new = (hr_id)g->n_nodes;
   for (int64_t i = 0; i < slices; i++) {
     int64_t count = each + (i < more);
     HR_TRY(slice_emit(s, r, i, first, count));
     first += count;
   }
+  return HR_OK;
+}
+
+static hr_status region_emit(hr_splitter *s, hr_region *r) {
+  const hr_graph *g = s->b->graph;
+  s->b->program = g->blocks[r->block].program;
+  r->first_new = (hr_id)g->n_nodes;
+  HR_TRY(r->by_rows ? hr__split_strips(s, r) : slices_emit(s, r));
   r->count_new = (hr_id)g->n_nodes - r->first_new;
   return HR_OK;
 }
@@ -239,6 +247,7 @@ static hr_status tables_create(hr_splitter *s) {
   if (!s->regions || !s->region_of || !s->inner || !s->repeated || !s->spans || !s->batch || !s->unit || !s->leaves ||
       !s->joined || !s->sliced || !s->descs || !s->operands)
     return hr__nomem(s->err);
+  HR_TRY(hr__split_rows_follow(s, operands));
   for (size_t v = 0; v < s->n_values; v++) {
     s->joined[v] = HR_NONE;
     s->sliced[v].slice = HR_NONE;

@@ -23,6 +23,8 @@ typedef struct hr_region {
   hr_id first_new, count_new; /* nodes that stand for them, at the place of the last one */
   int64_t parts;              /* of a sample: rows of a value in one unit are its rows of a sample by this */
   int64_t units;              /* that can be shared out to slices */
+  bool by_rows;               /* cut along an axis that the model has named, not along the batch */
+  int n_slices;               /* by rows: so far */
 } hr_region;
 
 /* What stands for something of the whole block in one slice of it. */
@@ -30,6 +32,28 @@ typedef struct hr_stand_in {
   hr_id id;
   hr_id slice; /* block of that slice; others have none yet */
 } hr_stand_in;
+
+/* Rows of a value along its axis, as they are in the slice that is being made. */
+typedef struct hr_strip {
+  hr_id slice; /* HR_NONE: none yet */
+  hr_rows rows;
+  hr_id id;
+} hr_strip;
+
+/* What splitting by rows knows; per value, unless said otherwise. */
+typedef struct hr_row_tables {
+  int8_t *axis;    /* rows along it can be made a few at a time; 0: not so */
+  bool *apart;     /* per node: its result has an axis, and its rows are made of rows */
+  bool *by_need;   /* made where it is read, a few rows at a time; others are whole */
+  double *work;    /* arithmetic that an element takes, from what is whole */
+  uint32_t *reads; /* by nodes */
+  hr_rows *need;   /* by what is being made */
+  hr_strip *strip;
+  hr_id *gathered; /* per node: what it must know of all rows, or HR_NONE */
+  hr_id *chain;    /* nodes that are to make a strip, the last one first */
+  hr_rows *in;     /* per operand of a node */
+  void *args;      /* room for those of any node */
+} hr_row_tables;
 
 typedef struct hr_splitter {
   hr_builder *b;
@@ -55,6 +79,7 @@ typedef struct hr_splitter {
   hr_stand_in *inner;  /* per block inside a region */
   hr_desc *descs;      /* room for the operands of any node */
   hr_batch *operands;
+  hr_row_tables rows;
 } hr_splitter;
 
 /* split_rules.c */
@@ -72,5 +97,17 @@ hr_region *hr__split_node_region(const hr_splitter *s, hr_id node);
 /* Where a value has its units in a region. */
 hr_batch hr__split_units(const hr_splitter *s, const hr_region *r, hr_id value);
 hr_status hr__split_coupled(const hr_splitter *s, const hr_region *r, const hr_node *node);
+
+/* split_rows.c: along which axes rows are apart. */
+hr_status hr__split_rows_follow(hr_splitter *s, size_t operands);
+/* Whether a region can be cut along them, into as many slices as it has rows at most; its nodes are then to be
+ * repeated. */
+bool hr__split_rows_try(hr_splitter *s, hr_region *r);
+/* What rows of a node's result 0 are made of: s->rows.in, per operand, and s->rows.args; `made`: the rows that come of
+ * it. False: it cannot be cut. */
+bool hr__split_rows_cut(hr_splitter *s, hr_id node, hr_rows rows, hr_rows *made);
+
+/* split_strips.c: a region that is cut along them. */
+hr_status hr__split_strips(hr_splitter *s, hr_region *r);
 
 #endif

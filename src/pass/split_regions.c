@@ -102,7 +102,7 @@ static hr_id units_follow(hr_splitter *s, hr_region *r) {
 }
 
 /* In parts of a sample where that goes, else by samples. HR_NONE in *couples: it can be cut. */
-static void region_try(hr_splitter *s, hr_region *r, hr_id *couples) {
+static void batch_try(hr_splitter *s, hr_region *r, hr_id *couples) {
   r->parts = parts_common(s, r);
   *couples = units_follow(s, r);
   if (*couples == HR_NONE || r->parts == 1) return;
@@ -115,17 +115,24 @@ static void region_forget(hr_splitter *s, const hr_region *r) {
     if (node_inside(s, r, n)) s->repeated[n] = false;
 }
 
+/* Along the batch; by rows where it has too few samples, or cannot be cut. False: neither goes, *couples as above. */
+static bool region_try(hr_splitter *s, hr_region *r, hr_id *couples) {
+  *couples = HR_NONE;
+  if (r->first != HR_NONE) batch_try(s, r, couples);
+  if (*couples == HR_NONE && r->units >= s->rules[r->rule].slices) return true;
+  region_forget(s, r);
+  return hr__split_rows_try(s, r);
+}
+
 static hr_status region_check(hr_splitter *s, hr_region *r) {
   const hr_graph *g = s->b->graph;
   const hr_split_rule *rule = &s->rules[r->rule];
   hr_id couples = HR_NONE;
-  if (r->first != HR_NONE) region_try(s, r, &couples);
+  if (region_try(s, r, &couples)) return HR_OK;
   if (couples != HR_NONE) return hr__split_coupled(s, r, &g->nodes[couples]);
-  if (rule->slices > r->units)
-    return hr__recipe_fail_at(s->recipe, HR_SPLIT_KEY, rule->node, "use fewer slices, or raise training.batch_size",
-                              s->err, "%s cannot be split into %" PRId64 " slices: its batch has %" PRId64 " row%s",
-                              g->blocks[r->block].name, rule->slices, r->units, r->units == 1 ? "" : "s");
-  return HR_OK;
+  return hr__recipe_fail_at(s->recipe, HR_SPLIT_KEY, rule->node, "use fewer slices, or raise training.batch_size",
+                            s->err, "%s cannot be split into %" PRId64 " slices: its batch has %" PRId64 " row%s",
+                            g->blocks[r->block].name, rule->slices, r->units, r->units == 1 ? "" : "s");
 }
 
 /* ---- which ---- */
@@ -159,13 +166,10 @@ static hr_status regions_find(hr_splitter *s) {
     if (around || s->rules[r].slices == 1) continue;
     hr_region *region = &s->regions[s->n_regions];
     *region = (hr_region){.block = block, .rule = r, .first = s->spans[block].first, .last = s->spans[block].last};
-    hr_id couples = HR_NONE;
-    if (s->chosen) {
-      if (region->first != HR_NONE) region_try(s, region, &couples);
-      if (couples != HR_NONE || region->units < s->rules[r].slices) {
-        region_forget(s, region);
-        continue;
-      }
+    hr_id couples;
+    if (s->chosen && !region_try(s, region, &couples)) {
+      region_forget(s, region);
+      continue;
     }
     s->n_regions++;
     s->region_of[block] = s->n_regions;
@@ -180,12 +184,14 @@ static hr_status read_note(hr_splitter *s, hr_id v, hr_id reader) {
   const hr_graph *g = s->b->graph;
   hr_id producer = g->values[v].producer;
   if (producer >= s->n_nodes || !s->repeated[producer]) return HR_OK;
-  const hr_region *r = hr__split_node_region(s, producer);
-  if (s->unit[v].axis < 0) return hr__split_coupled(s, r, &g->nodes[producer]);
-  if (reader != HR_NONE && hr__split_node_region(s, reader) == r) return HR_OK;
+  const hr_region *r = hr__split_node_region(s, producer),
+                  *of = reader == HR_NONE ? NULL : hr__split_node_region(s, reader);
+  if (!r->by_rows && s->unit[v].axis < 0) return hr__split_coupled(s, r, &g->nodes[producer]);
+  if (of == r) return HR_OK;
   if (reader != HR_NONE && reader < r->last)
     return hr__fail(s->err, HR_FAILURE, g->blocks[r->block].name, NULL, "another block's nodes lie between its own");
-  s->leaves[v] = true;
+  bool by_need = r->by_rows && of && of->by_rows && s->repeated[reader];
+  s->leaves[v] |= !by_need;
   return HR_OK;
 }
 

@@ -16,9 +16,9 @@ static const hr_key keys[] = {
      .choices = "none|auto",
      .tree = true,
      .example = "{ mlp: 4, lm_head: 8 }",
-     .meaning =
-         "{block pattern: slices}: runs blocks slice by slice of the batch, and the loss head in as many chunks; auto: "
-         "all blocks, where nothing else fits the budget"},
+     .meaning = "{block pattern: slices}: runs blocks slice by slice of the batch, or of the frames of videos where it "
+                "has fewer "
+                "samples, and the loss head in as many chunks; auto: all blocks, where nothing else fits the budget"},
 };
 const hr_key_table hr_split_keys = {keys, sizeof keys / sizeof *keys};
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A small multistream model with all its branches: recomputing, offload, more reading threads and being stopped ten times change no bit;
-slices of the batch agree to rounding; every precision trains."""
+slices of the batch and of frames agree to rounding; every precision trains."""
 import os
 import random
 
@@ -51,6 +51,11 @@ with Folder() as folder:
         check(answer['weights_sha256'] == plain['weights_sha256'], f'{name}: other bits')
     sliced = train('sliced', 'memory.split={video: 2}')
     check(abs(sliced['loss'] - plain['loss']) < 1e-4 * plain['loss'], f'in slices: {sliced["loss"]}, {plain["loss"]}')
+    by_frames = ['memory.split={"video.*": 8}']  # more than there are samples
+    sliced = train('by frames', *by_frames)
+    check(abs(sliced['loss'] - plain['loss']) < 1e-4 * plain['loss'], f'by frames: {sliced["loss"]}, {plain["loss"]}')
+    again = train('by frames, recomputed', *by_frames, 'memory.checkpoint=every-layer', 'memory.offload.activations=host')
+    check(again['weights_sha256'] == sliced['weights_sha256'], 'by frames, recomputed and on the host: other bits')
 
     # Stopped ten times and resumed, with two micro-batches a step and statistics of batches that run along.
     batches = ['training.batch_size=2', 'training.gradient_accumulation=2', 'training.ema=0.9']

@@ -11,8 +11,10 @@
 #include "compile/compile.h"
 #include "grad/grad.h"
 #include "op/copy.h"
+#include "op/group_norm.h"
 #include "op/linear.h"
 #include "op/mse.h"
+#include "op/pointwise.h"
 #include "op/swiglu.h"
 #include "pass/checkpoint_cut.h"
 #include "pass/pass.h"
@@ -233,6 +235,29 @@ static void test_fleeting_results_are_made_for_every_reader(void **state) {
   }
 }
 
+/* What sums up something large is kept: to make it again would take all of that. */
+static void test_summaries_are_kept(void **state) {
+  (void)state;
+  desk d;
+  desk_open(&d);
+  hr_desc volume = hr__desc3(HR_F32, 1, 4, 8192), row = hr__desc1(HR_F32, 4);
+  hr_id x = hr__input(&d.b, "volume", volume);
+  d.target = hr__input(&d.b, "other", volume);
+  hr_id scale = hr__parameter(&d.b, "scale", row, (hr_init){.rule = HR_INIT_ONE});
+  hr_id places = hr__parameter(&d.b, "places", hr__desc1(HR_F32, 8192), (hr_init){.rule = HR_INIT_ONE});
+  hr__block_begin(&d.b, "block");
+  hr_id y = hr__unary(&d.b, HR_FORMULA_tanh, hr__binary(&d.b, HR_FORMULA_mul, x, places), 0, 0);
+  hr_id statistics = hr__emit(&d.b, &hr_op_group_statistics, (hr_id[]){y, HR_NONE}, 2,
+                              &(hr_group_statistics_args){.groups = 2, .eps = 1e-5f});
+  y = hr__emit(&d.b, &hr_op_group_norm, (hr_id[]){y, scale, scale, statistics}, 4,
+               &(hr_group_norm_args){.groups = 2, .eps = 1e-5f});
+  hr__block_end(&d.b);
+  desk_finish(&d, y, (hr_keep[]){HR_KEEP_INPUT}, 1);
+  assert_int_equal(ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "group_statistics"), 0);
+  assert_int_equal(ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "pointwise"), 2); /* the product and tanh, again */
+  hr__graph_destroy(d.g);
+}
+
 /* Inner blocks with `recompute` inside a block of which all is kept: backward of each needs only its own clones. */
 static void test_recomputed_blocks_inside_a_kept_one(void **state) {
   (void)state;
@@ -380,6 +405,7 @@ int main(void) {
       cmocka_unit_test(test_choices_by_block),
       cmocka_unit_test(test_weight_gradient_first),
       cmocka_unit_test(test_fleeting_results_are_made_for_every_reader),
+      cmocka_unit_test(test_summaries_are_kept),
       cmocka_unit_test(test_recomputed_blocks_inside_a_kept_one),
       cmocka_unit_test(test_layers_inside_a_recomputed_component),
       cmocka_unit_test(test_cut_against_all_subsets),

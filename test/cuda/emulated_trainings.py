@@ -26,7 +26,13 @@ MODELS = {
                'chunk_size: 8 } }',
     'bert': '{ family: bert, config: { vocab_size: 300, hidden_size: 64, intermediate_size: 96, num_hidden_layers: 2, '
             'num_attention_heads: 4, max_position_embeddings: 32 } }',
+    # a U-Net over 4 frames, and heads
+    'multistream': '{ family: multistream, config: { frames: 4, frame_height: 8, frame_width: 10, head_size: 4, head_last: 4, '
+                   'head_dropout: 0, infrared_branch: false, pair_branch: false, cooling_branch: false, motion_branch: false }, '
+                   'parts: { video: { config: { width: 2, groups: 1, embedding: 4 } }, fusion: { config: { width: 8, heads: 2, '
+                   'layers: 1, image: 4, class_width: 4, classes: 3, dropout: 0 } } } }',
 }
+DATA = {'multistream': '{ source: scenes, scenes: { samples: 8 } }'}
 # Relative, of losses: as far as other orders of sums go in the first steps.
 TOLERANCE = {'32-true': 2e-5, 'bf16-mixed': 5e-3, 'bf16-true': 1e-2, '16-mixed': 2e-3}
 LORA = 'model.adapters={kind: lora, rank: 8, dropout: 0.1, targets: [all-linear]}'
@@ -35,6 +41,8 @@ RECORDINGS = ('data={source: events, sequence_length: 48, packing: true, events:
               'train_ratio_of_vectors: 0.4}}')
 LINES = 'a\nline of several words\none more\nand a last one, which is the longest\n' * 3
 NF4 = 'model.quantize={kind: nf4, double: true}'
+
+BY_FRAMES = 'memory.split={"video.*": 4}'
 
 CASES = [(family, precision, []) for family in MODELS for precision in ('32-true', 'bf16-mixed')] + [
     ('llama', 'bf16-true', ['training.optimizer.kind=adamw8bit', 'training.clip_norm=0.5']),
@@ -46,6 +54,8 @@ CASES = [(family, precision, []) for family in MODELS for precision in ('32-true
     ('gesture', 'bf16-mixed', [RECORDINGS]),
     ('gemma3', 'bf16-mixed', [LORA, 'training.gradient_accumulation=2']),
     ('qwen2', '32-true', ['memory.split={layers.*: 2, lm_head: 3}']),
+    ('multistream', '32-true', [BY_FRAMES]),
+    ('multistream', 'bf16-mixed', [BY_FRAMES, 'memory.checkpoint=every-layer']),
 ]
 # On the device what moves or makes again must not change a bit.
 SAME = [('gemma3', 'bf16-mixed', ['memory.checkpoint=every-layer']),
@@ -63,7 +73,7 @@ class Trainings:
             return self.done[key]
         self.folder.write('lines.txt', LINES)
         recipe = self.folder.write(family + '.yaml', f'model: {MODELS[family]}\n'
-                                   'data: { source: synthetic, sequence_length: 16 }\n'
+                                   f'data: {DATA.get(family, "{ source: synthetic, sequence_length: 16 }")}\n'
                                    f'training: {{ batch_size: 2, steps: {STEPS}, optimizer: {{ lr: 1e-3 }} }}\n')
         out = os.path.join(self.folder.path, f'run{len(self.done)}')
         fixed = [f'memory.device={device}', f'model.precision={precision}', 'memory.budget=auto']

@@ -104,7 +104,9 @@ static const hr_layernorm_args layer_eps = {1e-5f};
 static const hr_norm_bwd_args layer_all = {.want_dx = true, .want_dw = true, .want_db = true},
                               layer_dx = {.want_dx = true};
 static const hr_group_norm_args eighths = {8, 1e-5f, true};
-static const hr_group_norm_bwd_args eighths_bwd = {{8, 1e-5f, true}, true, true, true};
+static const hr_group_norm_bwd_args eighths_bwd = {{8, 1e-5f, true}, true, true, true, false},
+                                    eighths_given = {{8, 1e-5f, true}, true, true, true, true};
+static const hr_group_statistics_args eighths_first = {8, 0, 1e-5f}, eighths_behind = {8, 40000, 1e-5f};
 static const hr_gelu_args by_erf = {false}, by_tanh = {true};
 static const hr_add_rows_args positions = {.period = 130}, one_row = {.period = 1};
 static const hr_add_rows_dw_args positions_dw = {.period = 130, .rows = 160, .dtype = HR_F32},
@@ -240,9 +242,18 @@ static const large_sample samples[] = {
      {.n_in = 7, .in = {F(700, 768), F(700, 768), F(768), F(700, 2), F(700, 768), F(768), F(768)}, .args = &layer_all}},
     {"layernorm_bwd",
      {.n_in = 7, .in = {F(300, 2048), F(300, 2048), F(2048), F(300, 2), F(300, 2048)}, .args = &layer_dx}},
-    {"group_norm", {.n_in = 3, .in = {F(1, 16, 4, 90, 160), F(16), F(16)}, .args = &eighths}},
+    {"group_norm", {.n_in = 4, .in = {F(1, 16, 4, 90, 160), F(16), F(16)}, .args = &eighths}},
     {"group_norm_bwd",
      {.n_in = 8, .in = {F(2, 16, 2, 90, 160), F(2, 16, 2, 90, 160), F(16), F(16), F(2, 8, 2)}, .args = &eighths_bwd}},
+    {"group_norm", {.n_in = 4, .in = {F(1, 16, 4, 90, 160), F(16), F(16), F(1, 8, 2)}, .args = &eighths}},
+    {"group_norm_bwd",
+     {.n_in = 8, .in = {F(2, 16, 2, 90, 160), F(2, 16, 2, 90, 160), F(16), F(16), F(2, 8, 2)}, .args = &eighths_given}},
+    {"group_statistics", {.n_in = 2, .in = {F(1, 16, 4, 90, 160)}, .args = &eighths_first}},
+    {"group_statistics", {.n_in = 2, .in = {F(1, 16, 4, 90, 160), F(1, 8, 2)}, .args = &eighths_behind}},
+    {"group_statistics_bwd",
+     {.n_in = 6,
+      .in = {F(2, 8, 2), F(2, 16, 2, 90, 160), F(2, 8, 2), F(2, 8, 2), F(2, 8, 2)},
+      .args = &eighths_behind}},
     {"gelu", {.n_in = 1, .in = {F(64, 3072)}, .args = &by_erf}},
     {"gelu", {.n_in = 1, .in = {F(64, 3072)}, .args = &by_tanh}},
     {"gelu_bwd", {.n_in = 2, .in = {F(64, 3072), F(64, 3072)}, .args = &by_erf}},

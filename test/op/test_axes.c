@@ -1,7 +1,10 @@
 /* How the batch goes through an op (hr_op.axes, hr_op.batch): whatever operands are said to carry it, along whichever
  * axis and with however many rows to a sample, a rule that lets it through must give the same bits for some of the
  * samples as for all, and where it says. An op that draws random numbers is told how many rows come before a part
- * (hr_op.sample_at). */
+ * (hr_op.sample_at).
+ *
+ * And how rows are made a few at a time (hr_op.cut): of the rows of operands that an op names they have the same bits
+ * as of all of them. */
 #include <string.h>
 
 #include "graph/batch.h"
@@ -135,7 +138,92 @@ static void test_parts_give_the_same_bits(void **state) {
   }
 }
 
+/* ---- strips of rows ---- */
+
+/* Rows of an operand, 0 beyond its ends. */
+static void rows_take(const hr_desc *desc, int axis, hr_rows rows, const double *from, double *to) {
+  layout l = layout_of(desc, axis);
+  int64_t row = l.whole / desc->dim[axis];
+  for (int64_t run = 0; run < l.runs; run++)
+    for (int64_t i = 0; i < rows.count; i++) {
+      int64_t at = rows.first + i;
+      double *put = to + (run * rows.count + i) * row;
+      if (at < 0 || at >= desc->dim[axis])
+        memset(put, 0, (size_t)row * sizeof *put);
+      else
+        memcpy(put, from + run * l.whole + at * row, (size_t)row * sizeof *put);
+    }
+}
+
+/* The rows of a strip that were asked for, against those of the whole; what was not made has nothing in it. */
+static void rows_compare(op_case *c, const hr_desc *desc, int axis, hr_rows rows, hr_rows made, const char *whole,
+                         const char *part) {
+  layout l = layout_of(desc, axis);
+  int64_t row = l.whole / desc->dim[axis];
+  size_t size = hr_dtype_bytes(desc->dtype), bytes = (size_t)row * size;
+  char *nothing = hr__arena_alloc(&c->arena, bytes + 1);
+  memset(nothing, 0, bytes);
+  for (int64_t run = 0; run < l.runs; run++)
+    for (int64_t at = rows.first; at < rows.first + rows.count; at++) {
+      bool there = at >= made.first && at < made.first + made.count;
+      const char *has = there ? part + (size_t)((run * made.count + at - made.first) * row) * size : nothing;
+      if (memcmp(has, whole + (size_t)(run * l.whole + at * row) * size, bytes) != 0)
+        case_fail(c, "row %d of axis %d has other bits in a strip of %d", (int)at, axis, (int)rows.count);
+    }
+}
+
+static int strips[256]; /* per op */
+
+static void strip_try(op_case *c, const run_result *whole, int axis, hr_rows rows) {
+  const op_case kept = *c;
+  hr_sample sample = *c->sample;
+  hr_rows in[HR_OP_OPERANDS] = {{0, 0}}, made;
+  hr_op_view view = case_view(c);
+  char *args = hr__arena_alloc(&c->arena, c->op->args_bytes);
+  memcpy(args, sample.args, c->op->args_bytes);
+  if (!c->op->cut(&view, axis, rows, in, &made, args)) return;
+  sample.args = args;
+  c->sample = &sample;
+  for (int i = 0; i < sample.n_in; i++) {
+    if (in[i].count == 0 || c->in[i].rank == 0) continue;
+    c->in[i].dim[axis] = in[i].count;
+    c->value[i] = hr__arena_array(&c->arena, (size_t)hr_desc_count(&c->in[i]) + 1, sizeof(double));
+    rows_take(&kept.in[i], axis, in[i], (const double *)kept.value[i], (double *)c->value[i]);
+  }
+  view = case_view(c);
+  hr_error err;
+  if (c->op->shape(&view, c->out, &err) != HR_OK) case_fail(c, "refuses %d rows: %s", (int)rows.count, err.message);
+  if (c->out[0].dim[axis] != made.count) case_fail(c, "makes other rows than it says");
+  run_result part = case_run(c, (run_options){.threads = 2});
+  rows_compare(c, &kept.out[0], axis, rows, made, whole->data[0], part.data[0]);
+  strips[op_number(c->op)]++;
+  memcpy(c->in, kept.in, sizeof kept.in);
+  memcpy(c->out, kept.out, sizeof kept.out);
+  memcpy(c->value, kept.value, sizeof kept.value);
+  c->sample = kept.sample;
+}
+
+static void strips_visit(op_case *c) {
+  if (!c->op->cut) return;
+  run_result whole = case_run(c, (run_options){.threads = 2});
+  for (int axis = 2; axis < c->out[0].rank; axis++) {
+    int64_t size = c->out[0].dim[axis], half = size / 2;
+    if (size > 40) continue; /* rows, of which there are few */
+    strip_try(c, &whole, axis, (hr_rows){0, half + 1});
+    strip_try(c, &whole, axis, (hr_rows){half, size - half});
+    strip_try(c, &whole, axis, (hr_rows){half, 1});
+  }
+}
+
+static void test_strips_give_the_same_bits(void **state) {
+  (void)state;
+  cases_visit(strips_visit);
+  for (size_t k = 0; k < hr_op_count; k++)
+    if (hr_ops[k]->cut && strips[k] == 0) fail_msg("%s: no sample of it shows how rows are cut", hr_ops[k]->name);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts_give_the_same_bits)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts_give_the_same_bits),
+                                     cmocka_unit_test(test_strips_give_the_same_bits)};
   return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }
