@@ -214,6 +214,7 @@ static void kernels_read(const hr_recipe *recipe, const hr_facts *facts, hr_eage
   s->update = (hr_torch_update_by)word_index(recipe, OPTIMIZER, update, 3);
   s->workspace_bytes = hr__torch_workspace_bytes(facts->capability);
   const hr_gpu *gpu = hr__gpu_like(facts);
+  s->capability = facts->capability;
   s->multiprocessors = gpu ? gpu->multiprocessors : 0;
   s->threads_each = hr__torch_threads(facts->capability);
 }

@@ -9,6 +9,7 @@ hr_status hr__eager_init(hr_eager *e, const hr_eager_settings *settings, hr_torc
   hr__tape_init(&e->tape, events);
   e->tape.checkpointing = settings->checkpointing;
   e->tape.workspace_bytes = settings->workspace_bytes;
+  e->tape.capability = settings->capability;
   e->tape.multiprocessors = settings->multiprocessors;
   e->tape.threads_each = settings->threads_each;
   return hr__tape_check(&e->tape, err);

@@ -49,8 +49,8 @@ typedef struct hr_eager_settings {
   bool paged;
   double momentum, weight_decay;
   bool clipped;
-  uint64_t workspace_bytes;          /* of cuBLAS, for each thread */
-  int multiprocessors, threads_each; /* of the GPU */
+  uint64_t workspace_bytes;                      /* of cuBLAS, for each thread */
+  int capability, multiprocessors, threads_each; /* of the GPU */
 } hr_eager_settings;
 
 typedef struct hr_eager hr_eager;

@@ -5,6 +5,7 @@
 
 #include "torch/call.h"
 #include "torch/eager.h"
+#include "torch/packed_kernel.h"
 
 /* NF4: 4 bits an element, a statistic for every 64, which are packed themselves by blocks of 256. */
 enum { PER_BYTE = 2, BLOCK = 64, NESTED_BLOCK = 256, CODES = 16, NESTED_CODES = 256 };
@@ -157,15 +158,17 @@ static hr_tt packed_product(hr_tape *t, const hr_torch_linear *l, hr_tt x) {
   hr__call_number(&c, 1, l->out);
   hr_tape_tensor form = *hr__tape_tensor(t, x);
   form.dims.at[form.dims.n - 1] = l->out;
-  uint64_t n = (uint64_t)(l->in * l->out), bytes[] = {n / BLOCK * 4, n / BLOCK * 4, n * 2};
+  hr_packed_gpu gpu = {t->capability, t->multiprocessors};
+  bool unpacked = hr__packed_is_unpacked(&gpu, hr__tape_elements(t, x) / l->in, l->in, l->out);
+  uint64_t n = unpacked ? (uint64_t)(l->in * l->out) : 0, bytes[] = {n / BLOCK * 4, n / BLOCK * 4, n * 2};
   uint32_t scratch[3];
   for (int i = 0; i < 3; i++)
     scratch[i] = hr__tape_scratch(t, packed_call.name, bytes[i]);
   t->work.flops[HR_BF16] += 2.0 * (double)hr__tape_elements(t, x) * (double)l->out;
   t->work.bytes += (double)(2 * n);
   hr_tt y = hr__call_made(&c, form.dims, form.dtype, false);
-  hr__tape_workspace(t);
-  if (l->bias != HR_TT_NONE) hr__tape_bias_workspace(t);
+  if (unpacked) hr__tape_workspace(t);
+  if (unpacked && l->bias != HR_TT_NONE) hr__tape_bias_workspace(t);
   for (int i = 3; i-- > 0;)
     hr__tape_scratch_end(t, scratch[i]);
   return hr__call_end(&c, y);

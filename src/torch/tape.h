@@ -146,8 +146,8 @@ struct hr_tape {
   bool autocast;       /* products in `narrow` */
   hr_dtype narrow;
   hr_tape_checkpoint checkpointing;
-  uint64_t workspace_bytes;          /* of cuBLAS, for each thread that multiplies */
-  int multiprocessors, threads_each; /* of the GPU: threads that each of them holds */
+  uint64_t workspace_bytes;                      /* of cuBLAS, for each thread that multiplies */
+  int capability, multiprocessors, threads_each; /* of the GPU: threads that each of them holds */
   bool workspace_made[HR_TAPE_THREADS], bias_workspace_made[HR_TAPE_THREADS];
   uint32_t owner;             /* module that runs */
   hr_torch_category category; /* of what is made */
