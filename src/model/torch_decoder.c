@@ -274,8 +274,8 @@ static hr_tt forward(hr_eager *e, void *state) {
     hr__tape_module(t, d->layers[i].attention);
     bool windowed = hr__decoder_window(&d->m, i) > 0;
     int table = windowed && d->m.family->local_rope;
-    hr_tt with[] = {d->cos[table], d->sin[table], windowed ? d->window_mask : d->mask};
-    hr__tape_assign(t, &hidden, hr__tape_part(t, layer_forward, &d->layers[i], hidden, with, 3));
+    hr_tt with[HR_TAPE_WITH] = {d->cos[table], d->sin[table], positions, windowed ? d->window_mask : d->mask};
+    hr__tape_assign(t, &hidden, hr__tape_part(t, layer_forward, &d->layers[i], hidden, with, HR_TAPE_WITH));
   }
   hr__tape_assign(t, &hidden, norm(d, "model.norm", d->norm, hidden));
   hr__tape_drop(t, positions);

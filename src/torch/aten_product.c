@@ -25,7 +25,7 @@ static void linear_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt
     hr__tape_workspace(t);
     product_count(t, dtype, hr__tdims_elements(node->input[0].dims), node->input[1].dims.at[0]);
   }
-  if (node->input[2].node != 0) out[2] = hr__tape_sum(t, hr__tape_tensor(t, g)->dims, node->input[2].dims, dtype);
+  if (node->input[2].node != 0) out[2] = hr__tape_shared(t, g); /* summed when it is fitted */
 }
 
 /* Without a bias the weight's gradient is made first, with one that of x. */

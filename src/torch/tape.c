@@ -259,6 +259,7 @@ static void node_bury(hr_tape *t, uint32_t node) {
   *hr__tape_node(t, node) = (hr_tape_node){.next_free = t->nodes.free};
   t->nodes.free = node;
   hr__tape_drop(t, n.gradient);
+  if (n.part != 0) hr__tape_again_drop(t, n.part, 1);
   if (n.leaf != 0) {
     hr__tape_tensor(t, n.leaf)->node = 0;
     hr__tape_drop(t, n.leaf);

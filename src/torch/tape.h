@@ -34,7 +34,7 @@ enum {
   HR_TAPE_SAVED = 8,
   HR_TAPE_NUMBERS = 6,
   HR_TAPE_THREADS = 2,
-  HR_TAPE_WITH = 3,
+  HR_TAPE_WITH = 4,
   HR_TAPE_BIAS_WORKSPACE = 1 << 20
 };
 
@@ -87,6 +87,7 @@ typedef struct hr_tape_node {
   uint32_t checkpoint;             /* that has them; 0: the node itself */
   int64_t number[HR_TAPE_NUMBERS]; /* of the call, for its backward */
   uint32_t leaf;                   /* of a node that adds up: the tensor */
+  uint32_t part;                   /* that a reentrant checkpoint runs again: with what it reads until the graph goes */
   uint32_t owner;                  /* module */
   uint32_t gradient;               /* that has arrived so far */
   uint32_t waits;                  /* branches that have not */
