@@ -60,6 +60,8 @@ typedef struct hr_tape_tensor {
   bool leaf;     /* a parameter, or an input that was cut off */
   bool viewed;   /* of another tensor, which autograd holds beside it: never added to in place */
   bool permuted; /* lies in memory as [B, T, heads, D] while its dims are [B, heads, T, D] */
+  bool turned;   /* its last two axes are exchanged in memory */
+  bool expanded; /* memory has one head, which stands for all */
 } hr_tape_tensor;
 
 typedef struct hr_tape_storage {
@@ -85,9 +87,9 @@ typedef struct hr_tape_node {
   int n_inputs;
   uint32_t saved[HR_TAPE_SAVED];   /* tensors; of a checkpoint the numbers of its saved tensors, from 1 */
   uint32_t checkpoint;             /* that has them; 0: the node itself */
+  uint32_t part;                   /* that a reentrant checkpoint runs again: with what it reads until the graph goes */
   int64_t number[HR_TAPE_NUMBERS]; /* of the call, for its backward */
   uint32_t leaf;                   /* of a node that adds up: the tensor */
-  uint32_t part;                   /* that a reentrant checkpoint runs again: with what it reads until the graph goes */
   uint32_t owner;                  /* module */
   uint32_t gradient;               /* that has arrived so far */
   uint32_t waits;                  /* branches that have not */
@@ -177,6 +179,8 @@ void hr__tape_assign(hr_tape *t, hr_tt *name, hr_tt value);
 /* Runs a part of the model as checkpointing has it. `with` (n of them) is what it reads beside x, which checkpoints
  * hold as long. */
 hr_tt hr__tape_part(hr_tape *t, hr_tape_fn fn, void *user, hr_tt x, const hr_tt *with, int n);
+/* x.data = x.data.to(dtype), of a parameter. */
+void hr__tape_retype(hr_tape *t, hr_tt x, hr_dtype dtype);
 /* A tensor that wants a gradient from here on (enable_input_require_grads). */
 void hr__tape_want(hr_tape *t, hr_tt x);
 
