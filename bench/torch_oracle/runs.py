@@ -6,7 +6,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, 'tools'))
 
-import bitsandbytes  # these three before a trace begins: what they make while they are imported is no part of a run
+import bitsandbytes.backends.cuda.ops  # these three before a trace begins: what they make while they are imported is no part of a run
 import peft
 import transformers
 from checked.runs import train
