@@ -205,7 +205,7 @@ static hr_tt layer_forward(hr_tape *t, void *user, hr_tt x) {
 
 /* --- the model ---------------------------------------------------------------------------------------------------- */
 
-/* Whether rows hold several documents is asked of the positions. */
+/* Whether rows hold several documents is asked of the positions, where no mask says what belongs to a row. */
 static void documents_look_for(hr_tape *t, int64_t batch, int64_t length) {
   hr_tdims rows = hr__tdims2(batch, length);
   hr_tt first = hr__tape_made(t, "aten::sub", hr__tdims2(batch, 1), HR_I64);
@@ -265,7 +265,7 @@ static hr_tt forward(hr_eager *e, void *state) {
   hr_tt numbers = hr__tape_made(t, "aten::arange", hr__tdims1(length), HR_I64);
   hr_tt positions = hr__tape_name(hr__tape_made(t, "aten::add", hr__tdims1(length), HR_I64));
   hr__tape_drop(t, numbers);
-  documents_look_for(t, batch, length);
+  if (!e->settings.padded) documents_look_for(t, batch, length);
   hr__eager_causal_masks(e, hr__tape_dtype(t, embedded), d->m.window, !all_windowed(&d->m), &d->mask, &d->window_mask);
   for (int i = 0; i < tables; i++)
     rotary(d, embedded, &d->cos[i], &d->sin[i]);
