@@ -141,7 +141,8 @@ struct hr_tape {
   bool burying;                                  /* somebody goes through them */
   uint64_t order;
   uint32_t walks;
-  bool grad; /* gradients are recorded */
+  bool grad;      /* gradients are recorded */
+  bool evaluates; /* nothing is dropped */
   bool stopped, failed;
   bool backward;       /* runs on autograd's thread */
   uint32_t checkpoint; /* that is being run for the first time; 0: none */

@@ -243,13 +243,16 @@ static void test_gemma(void **state) {
   recipes_judge("gemma.json", 0.008, 0.015);
 }
 
+/* With an evaluation behind every step. */
+static void test_evaluated(void **state) {
+  (void)state;
+  recipes_judge("eval.json", 0.001, 0.002);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_measured),
-                                     cmocka_unit_test(test_h200),
-                                     cmocka_unit_test(test_h200_held_out),
-                                     cmocka_unit_test(test_oracle),
-                                     cmocka_unit_test(test_oracle_held_out),
-                                     cmocka_unit_test(test_drawn),
-                                     cmocka_unit_test(test_gemma)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_measured),        cmocka_unit_test(test_h200),
+                                     cmocka_unit_test(test_h200_held_out),   cmocka_unit_test(test_oracle),
+                                     cmocka_unit_test(test_oracle_held_out), cmocka_unit_test(test_drawn),
+                                     cmocka_unit_test(test_evaluated),       cmocka_unit_test(test_gemma)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
