@@ -3,15 +3,18 @@
 
   nice bench/torch_oracle/compare.py --count 1000 -o errors.jsonl        # Python with torch, transformers, peft, bitsandbytes; no GPU
   bench/torch_oracle/compare.py --report errors.jsonl
-  bench/torch_oracle/compare.py --excerpt errors.jsonl --rows 64,82,83,144 -o test/torch/drawn.json    # what a test keeps
+  bench/torch_oracle/compare.py --excerpt errors.jsonl --rows 64,82,83,144 -o test/torch/drawn.json    # what tests keep: some rows,
+  bench/torch_oracle/compare.py --excerpt errors.jsonl --sample 100 -o test/torch/oracle.json          # and a random sample
 
 Each setting is run for six steps by transformers, PEFT, bitsandbytes and torch themselves on tensors without contents (tools/torch_trace.py), and its
 events go through an allocator written apart from headroom's (allocator.py); the same setting is planned as a recipe. A third is held
 out by a hash of the setting (settings.py): --report shows of those the sums alone. A file that is there is gone on with.
 """
 import argparse
+import importlib.metadata
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -31,7 +34,7 @@ def planned(program, setting):
         file.flush()
         done = subprocess.run([program, 'plan', file.name, '--json'], capture_output=True, text=True)
     if done.returncode not in (0, 3):  # 3: it does not fit, which is an answer
-        return done.stderr.strip()
+        return json.loads(done.stdout)['error']['message'] if done.stdout else done.stderr.strip()
     torch = json.loads(done.stdout)['torch']
     return torch['allocated_bytes'], torch['reserved_bytes']
 
@@ -44,7 +47,7 @@ def compare(options):
         with open(options.out) as file:
             have = {json.loads(line)['number'] for line in file}
     with open(options.out, 'a') as out:
-        for number, (setting, held_out) in enumerate(settings.drawn(options.count, options.seed)):
+        for number, (setting, held_out) in enumerate(settings.drawn(options.count, options.seed, options.evaluated)):
             if number in have or number % options.parts != options.part:
                 continue
             begin = time.process_time()
@@ -95,22 +98,30 @@ def report(path, worst):
         print(row['number'], row.get('failed'), row['planned'], json.dumps(row['setting']))
 
 
-def excerpt(path, numbers, out):
-    """Recipes of some rows with the peaks that were traced, for test/job/test_engine.c; none that is held out."""
+def excerpt(path, numbers, sample, out):
+    """Recipes of rows with the peaks that were traced, for test/job/test_engine.c: the ones named, of which none may be held out, or
+    a random sample of all."""
     with open(path) as file:
         rows = {row['number']: row for row in map(json.loads, file)}
-    if any(rows[n]['held_out'] for n in numbers):
+    if sample:
+        fit = [n for n, row in rows.items() if 'traced' in row and isinstance(row['planned'], list)]
+        numbers = sorted(random.Random(1).sample(fit, sample))
+    elif any(rows[n]['held_out'] for n in numbers):
         sys.exit('a setting that is held out is not to be looked at')
-    cases = [{'number': n, 'allocated_bytes': rows[n]['traced'][0], 'reserved_bytes': rows[n]['traced'][1],
-              'gpu': rows[n]['setting']['gpu'], 'recipe': settings.recipe(rows[n]['setting'])} for n in numbers]
+    cases = [{'number': n, 'held_out': rows[n]['held_out'], 'allocated_bytes': rows[n]['traced'][0],
+              'reserved_bytes': rows[n]['traced'][1], 'gpu': rows[n]['setting']['gpu'],
+              'recipe': settings.recipe(rows[n]['setting'])} for n in numbers]
+    versions = {name: importlib.metadata.version(name) for name in ('torch', 'transformers', 'peft', 'bitsandbytes')}
     with open(out, 'w') as file:
-        file.write('{"format": "headroom torch drawn 1", "cases": [\n%s\n]}\n' % ',\n'.join(json.dumps(case) for case in cases))
+        file.write('{"format": "headroom torch drawn 1", "versions": %s, "cases": [\n%s\n]}\n' % (
+            json.dumps(versions), ',\n'.join(json.dumps(case, separators=(',', ':')) for case in cases)))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--count', type=int, default=1000)
     parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--evaluated', action='store_true', help='with an evaluation behind every step')
     parser.add_argument('-o', '--out', default='errors.jsonl')
     parser.add_argument('--parts', type=int, default=1, help='of so many that run at once, each with a file of its own')
     parser.add_argument('--part', type=int, default=0, help='the number of this one')
@@ -118,11 +129,12 @@ def main():
     parser.add_argument('--report', metavar='FILE', help='sums of a file, and the worst that may be looked at')
     parser.add_argument('--again', metavar='FILE', help='plan the settings of a file anew, and keep what was traced')
     parser.add_argument('--excerpt', metavar='FILE', help='write rows of a file (--rows) as cases of a test to --out')
+    parser.add_argument('--sample', metavar='N', type=int, help='so many rows at random')
     parser.add_argument('--rows', metavar='NUMBERS', type=lambda text: [int(n) for n in text.split(',')])
     parser.add_argument('--worst', type=int, default=10)
     options = parser.parse_args()
     if options.excerpt:
-        return excerpt(options.excerpt, options.rows, options.out)
+        return excerpt(options.excerpt, options.rows, options.sample, options.out)
     if options.again:
         again(options)
     if options.report:

@@ -6,7 +6,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, 'tools'))
 
-import bitsandbytes  # these three before a trace begins: what they make while they are imported is no part of a run
+import bitsandbytes.backends.cuda.ops  # these three before a trace begins: what they make while they are imported is no part of a run
 import peft
 import transformers
 from checked.runs import train
@@ -16,25 +16,27 @@ from allocator import ALLOCATE, FREE, MARK
 from settings import GPUS
 
 gc.freeze()  # libraries stay; steps look for cycles among what is theirs
-STEPS = 3  # that are traced: the third is as all behind it
+STEPS = 2  # that are traced: the second is as all behind it, but for what the first makes once
 REPLAYED = 6
 
 
 def steady(events):
-    """A trace of STEPS steps gone on with: the last one again, until there are REPLAYED. What it frees of the step before it, it frees
-    of its own when it comes again."""
+    """A trace of two steps gone on with: the second again, until there are REPLAYED. What it frees of the step before it, it frees of
+    its own when it comes again: as many as it leaves, in their order."""
     begins = {}
     for at, event in enumerate(events):
         if event[0] == MARK:
             begins.setdefault(event[2], at)
     last, end = events[begins[STEPS]:begins[STEPS + 1]], begins[STEPS + 1]
-    made = [sum(e[0] == ALLOCATE for e in events[:begins[k]]) for k in (STEPS - 1, STEPS, STEPS + 1)]
-    count = made[2] - made[1]
-    if made[1] - made[0] != count or any(e[0] == FREE and e[1] < made[0] for e in last):
-        raise ValueError('the last two steps differ')
-    events = events[:end]
+    first, behind = (sum(e[0] == ALLOCATE for e in events[:begins[k]]) for k in (STEPS, STEPS + 1))
+    sizes = [e[1] for e in events if e[0] == ALLOCATE]
+    freed = {e[1] for e in last if e[0] == FREE}
+    taken, left = sorted(n for n in freed if n < first), [n for n in range(first, behind) if n not in freed]
+    if [sizes[n] for n in taken] != [sizes[n] for n in left]:
+        raise ValueError('the second step leaves other things than the first')
+    follows, events = dict(zip(taken, left)), events[:end]
     for again in range(1, REPLAYED - STEPS + 1):
-        events += [[FREE, e[1] + again * count] if e[0] == FREE else e for e in last]
+        events += [[FREE, follows.get(e[1], e[1]) + (again - (e[1] in follows)) * (behind - first)] if e[0] == FREE else e for e in last]
     return events
 
 

@@ -18,7 +18,7 @@ def shape(pick, family):
     hidden = heads * head
     config = {'vocab_size': pick.choice([8192, 30522, 32000, 32768, 49152, 50257, 128256, 151936]), 'hidden_size': hidden,
               'intermediate_size': 128 * max(2, round(hidden * pick.uniform(2, 5.5) / 128)),
-              'num_hidden_layers': pick.choice([1, 1, 2, 2, 2, 3, 4]), 'num_attention_heads': heads}
+              'num_hidden_layers': pick.choice([1, 1, 1, 2, 2, 3]), 'num_attention_heads': heads}
     if family == 'bert':
         return dict(config, max_position_embeddings=512, hidden_dropout_prob=pick.choice([0.1, 0.1, 0.0]),
                     attention_probs_dropout_prob=pick.choice([0.1, 0.1, 0.0]))
@@ -44,7 +44,7 @@ def draw(pick):
                'attention': pick.choice(['sdpa', 'sdpa', 'sdpa', 'eager']),
                'checkpoint': pick.choice(['none', 'none', 'none', 'non-reentrant', 'non-reentrant', 'reentrant']),
                'optimizer': optimizer, 'weight_decay': pick.choice([0.0, 0.01]), 'clip': pick.random() < 0.7,
-               'accumulation': pick.choice([1, 1, 1, 2, 3]), 'padded': batch > 1 and pick.random() < 0.2,
+               'accumulation': pick.choice([1, 1, 1, 1, 2, 3]), 'padded': batch > 1 and pick.random() < 0.2,
                'gpu': pick.choice(['H200', 'H200', '4090', 'A100 80GB'])}
     if method != 'full':
         setting.update(rank=pick.choice([4, 8, 16, 64]), dropout=pick.choice([0.0, 0.0, 0.05]))
@@ -57,10 +57,13 @@ def fraction(setting):
     return int.from_bytes(hashlib.sha256(text).digest()[:8], 'big') / 2.0 ** 64
 
 
-def drawn(count, seed):
-    """[(setting, whether it is held out)]"""
-    pick = random.Random(seed)
-    return [(setting, fraction(setting) < 1 / 3) for setting in (draw(pick) for _ in range(count))]
+def drawn(count, seed, evaluated=False):
+    """[(setting, whether it is held out)]; `evaluated`: with an evaluation behind every step."""
+    pick, rows = random.Random(seed), random.Random(seed)
+    found = [draw(pick) for _ in range(count)]
+    for setting in found if evaluated else []:
+        setting['eval_batch'] = rows.choice([1, 2, 4, 8, 8])
+    return [(setting, fraction(setting) < 1 / 3) for setting in found]
 
 
 def recipe(setting):
@@ -71,6 +74,8 @@ def recipe(setting):
     engine = {'kind': 'pytorch', 'attention': s['attention'], 'optimizer': by or 'fused', 'padded': s['padded']}
     if s['checkpoint'] != 'none':
         engine['checkpoint'] = s['checkpoint']
+    if s.get('eval_batch'):
+        engine['eval_batch_size'] = s['eval_batch']
     if s['method'] != 'full':
         model['adapters'] = {'kind': 'lora', 'rank': s['rank'], 'alpha': 16, 'targets': 'all-linear', 'dropout': s['dropout']}
         if s['precision'] in ('amp', 'fp16amp'):

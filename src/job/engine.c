@@ -25,6 +25,7 @@
 #define WEIGHTS   "engine.dtype"
 #define CONF      "engine.alloc_conf"
 #define PADDED    "engine.padded"
+#define EVALUATES "engine.eval_batch_size"
 
 static const hr_key keys[] = {
     {.path = KIND,
@@ -83,6 +84,13 @@ static const hr_key keys[] = {
      .meaning =
          "pytorch: rows of a batch have different lengths, so that attention gets a mask; else as data.source has "
          "them"},
+    {.path = EVALUATES,
+     .type = HR_KEY_INT,
+     .min = 1,
+     .max = 1 << 20,
+     .meaning =
+         "pytorch: rows at a time of an evaluation between steps, 8 in transformers (per_device_eval_batch_size); "
+         "none unless given"},
 };
 const hr_key_table hr_engine_keys = {keys, sizeof keys / sizeof *keys};
 
@@ -214,6 +222,7 @@ static void kernels_read(const hr_recipe *recipe, const hr_facts *facts, hr_eage
   s->update = (hr_torch_update_by)word_index(recipe, OPTIMIZER, update, 3);
   s->workspace_bytes = hr__torch_workspace_bytes(facts->capability);
   const hr_gpu *gpu = hr__gpu_like(facts);
+  s->capability = facts->capability;
   s->multiprocessors = gpu ? gpu->multiprocessors : 0;
   s->threads_each = hr__torch_threads(facts->capability);
 }
@@ -235,17 +244,19 @@ static hr_status settings_read(const hr_recipe *recipe, const hr_facts *facts, c
                                hr_error *err) {
   hr_training_shape shape;
   HR_TRY(hr__training_shape(recipe, &shape, err));
-  *s =
-      (hr_eager_settings){.batch = shape.batch,
-                          .length = shape.length,
-                          .accumulation = shape.accumulation_max,
-                          .padded = (hr__recipe_has(recipe, PADDED) ? hr__recipe_bool(recipe, PADDED) : shape.ragged) &&
-                                    shape.batch > 1, /* a row alone has no padding */
-                          .steps = STEPS,
-                          .user = c,
-                          .adapted = linear_adapted,
-                          .trained = weight_trained,
-                          .checkpointing = checkpoint_read(recipe)};
+  bool padded = hr__recipe_has(recipe, PADDED) ? hr__recipe_bool(recipe, PADDED) : shape.ragged;
+  int64_t evaluated = hr__recipe_has(recipe, EVALUATES) ? hr__recipe_int(recipe, EVALUATES) : 0;
+  *s = (hr_eager_settings){.batch = shape.batch,
+                           .length = shape.length,
+                           .accumulation = shape.accumulation_max,
+                           .padded = padded && shape.batch > 1, /* a row alone has no padding */
+                           .eval_batch = evaluated,
+                           .eval_padded = padded && evaluated > 1,
+                           .steps = STEPS,
+                           .user = c,
+                           .adapted = linear_adapted,
+                           .trained = weight_trained,
+                           .checkpointing = checkpoint_read(recipe)};
   /* Micro-batches behind the second one hold what it holds; segments may still come in one or two more. */
   if (s->accumulation > MICRO_BATCHES) s->accumulation = MICRO_BATCHES;
   c->whole = hr__model_whole(recipe);

@@ -205,7 +205,7 @@ static hr_tt layer_forward(hr_tape *t, void *user, hr_tt x) {
 
 /* --- the model ---------------------------------------------------------------------------------------------------- */
 
-/* Whether rows hold several documents is asked of the positions. */
+/* Whether rows hold several documents is asked of the positions, where no mask says what belongs to a row. */
 static void documents_look_for(hr_tape *t, int64_t batch, int64_t length) {
   hr_tdims rows = hr__tdims2(batch, length);
   hr_tt first = hr__tape_made(t, "aten::sub", hr__tdims2(batch, 1), HR_I64);
@@ -265,7 +265,7 @@ static hr_tt forward(hr_eager *e, void *state) {
   hr_tt numbers = hr__tape_made(t, "aten::arange", hr__tdims1(length), HR_I64);
   hr_tt positions = hr__tape_name(hr__tape_made(t, "aten::add", hr__tdims1(length), HR_I64));
   hr__tape_drop(t, numbers);
-  documents_look_for(t, batch, length);
+  if (!e->settings.padded) documents_look_for(t, batch, length);
   hr__eager_causal_masks(e, hr__tape_dtype(t, embedded), d->m.window, !all_windowed(&d->m), &d->mask, &d->window_mask);
   for (int i = 0; i < tables; i++)
     rotary(d, embedded, &d->cos[i], &d->sin[i]);
@@ -274,8 +274,8 @@ static hr_tt forward(hr_eager *e, void *state) {
     hr__tape_module(t, d->layers[i].attention);
     bool windowed = hr__decoder_window(&d->m, i) > 0;
     int table = windowed && d->m.family->local_rope;
-    hr_tt with[] = {d->cos[table], d->sin[table], windowed ? d->window_mask : d->mask};
-    hr__tape_assign(t, &hidden, hr__tape_part(t, layer_forward, &d->layers[i], hidden, with, 3));
+    hr_tt with[HR_TAPE_WITH] = {d->cos[table], d->sin[table], positions, windowed ? d->window_mask : d->mask};
+    hr__tape_assign(t, &hidden, hr__tape_part(t, layer_forward, &d->layers[i], hidden, with, HR_TAPE_WITH));
   }
   hr__tape_assign(t, &hidden, norm(d, "model.norm", d->norm, hidden));
   hr__tape_drop(t, positions);

@@ -29,13 +29,16 @@ hr_tt hr__at_split_heads(hr_tape *t, hr_tt x, int64_t count); /* [B, T, n D] -> 
 hr_tt hr__at_turned_heads(hr_tape *t, hr_tt x);               /* [B, T, n, D] -> [B, n, T, D], a view */
 hr_tt hr__at_half_of(hr_tape *t, hr_tt x, int which);         /* of the last axis: a view, 0 or 1 */
 hr_tt hr__at_joined(hr_tape *t, hr_tt a, hr_tt b);            /* cat along the last axis */
-hr_tt hr__at_repeated(hr_tape *t, hr_tt x, int64_t times);    /* heads, each so often: expand and reshape */
+hr_tt hr__at_repeated(hr_tape *t, hr_tt x, int64_t times);    /* heads, each so often: repeat_interleave */
+hr_tt hr__at_expanded(hr_tape *t, hr_tt x, int64_t times); /* the same by expand and reshape: a view of a single head */
 hr_tt hr__at_clone(hr_tape *t, hr_tt x);
 hr_tt hr__at_reshaped(hr_tape *t, hr_tt x, hr_tdims dims); /* a view where memory lies in order, else a copy */
 
 /* aten_reduce.c */
 hr_tt hr__at_mean(hr_tape *t, hr_tt x); /* over the last axis, which stays with length 1 */
-hr_tt hr__at_softmax(hr_tape *t, const char *call, hr_tt x);
+hr_tt hr__at_softmax(hr_tape *t, hr_tt x);
+/* Rows that are masked as a whole get 0. */
+hr_tt hr__at_safe_softmax(hr_tape *t, hr_tt x);
 /* In f32: x is cast first, but for f16, which the kernel reads itself. */
 hr_tt hr__at_wide_softmax(hr_tape *t, hr_tt x);
 hr_tt hr__at_log_softmax(hr_tape *t, hr_tt x);

@@ -2,7 +2,15 @@
 #include "torch/aten.h"
 #include "torch/call.h"
 
-enum { CUDNN_DIM = 128, FLASH_DIM = 256, PARTS = 3, STATE = 2, SAVED_MASK = PARTS + 1 + 1 + STATE, CAUSAL = PARTS };
+enum {
+  MASK_ALIGNMENT = 8,
+  CUDNN_DIM = 128,
+  FLASH_DIM = 256,
+  PARTS = 3,
+  STATE = 2,
+  SAVED_MASK = PARTS + 1 + 1 + STATE,
+  CAUSAL = PARTS
+};
 
 static int64_t rounded(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
@@ -114,33 +122,49 @@ static hr_tt fused(hr_tape *t, const hr_aten *aten, hr_tt q, hr_tt k, hr_tt v, c
 
 /* --- plain products ----------------------------------------------------------------------------------------------- */
 
-/* tril of ones, and the f32 mask that is made of it. */
+/* What is added for truth values: 0 or a large negative number, which are there as tensors for that long. */
+static hr_tt mask_numbers(hr_tape *t, hr_tdims dims, hr_dtype dtype) {
+  hr_tt numbers[2];
+  for (int i = 0; i < 2; i++)
+    numbers[i] = hr__tape_made(t, "aten::scalar_tensor", (hr_tdims){0}, dtype);
+  hr_tt mask = hr__tape_name(hr__tape_made(t, "aten::where", dims, dtype));
+  for (int i = 0; i < 2; i++)
+    hr__tape_drop(t, numbers[i]);
+  return mask;
+}
+
+/* tril of ones, and the mask that is made of it. */
 static hr_tt causal_mask(hr_tape *t, int64_t length, hr_dtype dtype) {
   hr_tdims square = hr__tdims2(length, length);
   hr_tt ones = hr__tape_made(t, "aten::ones", square, HR_U8);
   hr_tt lower = hr__tape_made(t, "aten::tril", square, HR_U8);
   hr__tape_drop(t, ones);
-  hr_tt mask = hr__tape_name(hr__tape_made(t, "aten::where", square, dtype));
+  hr_tt mask = mask_numbers(t, square, dtype);
   hr__tape_drop(t, lower);
   return mask;
 }
 
+/* Of 16 bits in f32; the mask is added in place. */
 static hr_tt math(hr_tape *t, hr_tt q, hr_tt k, hr_tt v, const hr_sdpa_args *args) {
   if (t->stopped) return HR_TT_NONE;
   hr_tape_tensor form = *hr__tape_tensor(t, q);
   int64_t times = form.dims.at[1] / hr__tape_tensor(t, k)->dims.at[1];
-  hr_tt scaled = hr__tape_name(hr__at_scale(t, q));
-  hr_tt mask = args->causal ? causal_mask(t, form.dims.at[2], form.dtype) : hr__tape_again(t, args->mask);
-  hr_tt keys = hr__tape_name(hr__at_repeated(t, k, times));
-  hr_tt values = hr__tape_name(hr__at_repeated(t, v, times));
-  hr_tt scores = hr__at_matmul(t, scaled, hr__at_scale(t, keys), true);
-  if (mask != HR_TT_NONE) scores = hr__at_add(t, scores, mask);
-  hr_tt parts = hr__at_dropout(t, hr__at_softmax(t, "aten::_safe_softmax", scores), args->dropout);
-  hr_tt y = hr__at_matmul(t, parts, values, false);
-  hr__tape_drop(t, keys);
-  hr__tape_drop(t, values);
-  hr__tape_drop(t, scaled);
-  hr__tape_drop(t, mask);
+  hr_tt wide_q = hr__tape_name(hr__at_to(t, hr__tape_name(q), HR_F32));
+  hr_tt wide_k = hr__tape_name(hr__at_to(t, hr__tape_name(k), HR_F32));
+  hr_tt wide_v = hr__tape_name(hr__at_to(t, hr__tape_name(v), HR_F32));
+  hr_tt scaled = hr__tape_name(hr__at_scale(t, wide_q));
+  hr_tt mask = args->causal ? causal_mask(t, form.dims.at[2], HR_F32) : hr__tape_again(t, args->mask);
+  hr_tt keys = hr__tape_name(hr__at_repeated(t, wide_k, times));
+  hr_tt values = hr__tape_name(hr__at_repeated(t, wide_v, times));
+  hr_tt scores = hr__tape_name(hr__at_matmul(t, scaled, hr__at_scale(t, keys), true));
+  hr_tt parts = hr__at_safe_softmax(t, scores);
+  hr__tape_drop(t, scores);
+  parts = hr__tape_name(hr__at_dropout(t, parts, args->dropout));
+  hr_tt narrow = hr__at_to(t, parts, form.dtype); /* is returned as well */
+  hr_tt y = hr__at_to(t, hr__at_matmul(t, parts, values, false), form.dtype);
+  hr_tt gone[] = {narrow, parts, values, keys, mask, scaled, wide_v, wide_k, wide_q};
+  for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
+    hr__tape_drop(t, gone[i]);
   return y;
 }
 
@@ -166,8 +190,19 @@ hr_sdpa hr__at_sdpa_choice(const hr_tape *t, hr_tt q, hr_tt k, const hr_sdpa_arg
 /* Kernels add masks to the scores: one of truth values is made into numbers of q's type for each call. */
 static hr_tt added_mask(hr_tape *t, hr_tt mask, hr_dtype dtype) {
   if (mask == HR_TT_NONE || hr__tape_dtype(t, mask) != HR_U8) return hr__tape_again(t, mask);
-  hr_tdims dims = hr__tape_tensor(t, mask)->dims;
-  return hr__tape_name(hr__tape_made(t, "aten::where", dims, dtype));
+  return mask_numbers(t, hr__tape_tensor(t, mask)->dims, dtype);
+}
+
+/* The efficient kernel wants rows of a mask to begin at whole 8 elements. */
+static hr_tt aligned_mask(hr_tape *t, hr_tt mask) {
+  if (mask == HR_TT_NONE) return mask;
+  hr_tape_tensor form = *hr__tape_tensor(t, mask);
+  int64_t *length = &form.dims.at[form.dims.n - 1];
+  if (*length % MASK_ALIGNMENT == 0) return mask;
+  *length = rounded(*length, MASK_ALIGNMENT);
+  hr_tt wide = hr__tape_name(hr__tape_made(t, "aten::constant_pad_nd", form.dims, form.dtype));
+  hr__tape_drop(t, mask);
+  return wide;
 }
 
 static hr_tt attend(hr_tape *t, hr_sdpa choice, hr_tt q, hr_tt k, hr_tt v, const hr_sdpa_args *args) {
@@ -188,6 +223,7 @@ hr_tt hr__at_sdpa(hr_tape *t, hr_tt q, hr_tt k, hr_tt v, const hr_sdpa_args *arg
   q = hr__tape_narrowed(t, q);
   hr_sdpa_args added = *args;
   added.mask = added_mask(t, args->mask, hr__tape_dtype(t, q));
+  if (choice == HR_SDPA_EFFICIENT) added.mask = aligned_mask(t, added.mask);
   hr_tt y = attend(t, choice, q, k, v, &added);
   hr__tape_drop(t, added.mask);
   return y;

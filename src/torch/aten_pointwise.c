@@ -38,7 +38,9 @@ hr_tt hr__at_to(hr_tape *t, hr_tt x, hr_dtype dtype) {
   if (from.dtype == dtype) return x & HR_TT_UNNAMED ? x : hr__tape_shared(t, x);
   hr_tape_call c;
   if (!hr__call_begin(t, &c, &to_copy, 1, &x)) return HR_TT_NONE;
-  return hr__call_end(&c, hr__call_made(&c, from.dims, dtype, from.permuted));
+  hr_tt y = hr__call_made(&c, from.dims, dtype, from.permuted);
+  if (y != HR_TT_NONE) hr__tape_tensor(t, y)->turned = from.turned;
+  return hr__call_end(&c, y);
 }
 
 /* --- two operands ------------------------------------------------------------------------------------------------- */
@@ -186,7 +188,7 @@ static void dropout_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_t
 static const hr_aten dropout = {.name = "aten::native_dropout", .backward = dropout_backward};
 
 hr_tt hr__at_dropout(hr_tape *t, hr_tt x, double rate) {
-  if (rate <= 0.0) return x & HR_TT_UNNAMED ? x : hr__tape_shared(t, x);
+  if (rate <= 0.0 || t->evaluates) return x & HR_TT_UNNAMED ? x : hr__tape_shared(t, x);
   hr_tape_call c;
   if (!hr__call_begin(t, &c, &dropout, 1, &x)) return HR_TT_NONE;
   hr_tdims dims = hr__tape_tensor(t, x)->dims;

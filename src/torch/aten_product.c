@@ -25,7 +25,7 @@ static void linear_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt
     hr__tape_workspace(t);
     product_count(t, dtype, hr__tdims_elements(node->input[0].dims), node->input[1].dims.at[0]);
   }
-  if (node->input[2].node != 0) out[2] = hr__tape_sum(t, hr__tape_tensor(t, g)->dims, node->input[2].dims, dtype);
+  if (node->input[2].node != 0) out[2] = hr__tape_shared(t, g); /* summed when it is fitted */
 }
 
 /* Without a bias the weight's gradient is made first, with one that of x. */
@@ -72,6 +72,7 @@ static void bmm_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt ou
   for (int i = 1; i >= 0; i--) {
     if (node->input[i].node == 0) continue;
     out[i] = hr__tape_fresh(t, "aten::bmm", node->input[i].dims, dtype, false);
+    if (i == 1 && out[i] != HR_TT_NONE) hr__tape_tensor(t, out[i])->turned = node->number[0] != 0;
     hr__tape_workspace(t);
     product_count(t, dtype, hr__tdims_elements(node->input[1].dims) / inner * rows, inner);
   }
@@ -84,6 +85,7 @@ static hr_tt bmm(hr_tape *t, hr_tt a, hr_tt b, bool turned) {
   hr_tt inputs[] = {a, b};
   hr_tape_call c;
   if (!hr__call_begin(t, &c, &bmm_call, 2, inputs)) return HR_TT_NONE;
+  hr__call_number(&c, 0, turned);
   if (hr__call_wants(&c, 1)) hr__call_save(&c, 0, a);
   if (hr__call_wants(&c, 0)) hr__call_save(&c, 1, b);
   if (hr__call_stopped(&c)) return HR_TT_NONE;

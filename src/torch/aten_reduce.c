@@ -96,8 +96,25 @@ static hr_tt soft(hr_tape *t, const hr_aten *aten, const char *call, hr_tt x, hr
   return hr__call_end(&c, y);
 }
 
-hr_tt hr__at_softmax(hr_tape *t, const char *call, hr_tt x) {
-  return soft(t, &softmax, call ? call : softmax.name, x, hr__tape_dtype(t, x));
+hr_tt hr__at_softmax(hr_tape *t, hr_tt x) {
+  return soft(t, &softmax, softmax.name, x, hr__tape_dtype(t, x));
+}
+
+/* Which scores and which whole rows are masked, and the number that these get, are tensors for that long. */
+hr_tt hr__at_safe_softmax(hr_tape *t, hr_tt x) {
+  static const char call[] = "aten::_safe_softmax";
+  hr_tt y = soft(t, &softmax, call, x, hr__tape_dtype(t, x));
+  if (t->stopped || y == HR_TT_NONE) return y;
+  const hr_tape_tensor *form = hr__tape_tensor(t, y);
+  uint64_t all = (uint64_t)hr__tape_elements(t, y), length = (uint64_t)form->dims.at[form->dims.n - 1];
+  uint64_t bytes[] = {all, all / length, hr_dtype_bytes(form->dtype)};
+  enum { PARTS = sizeof bytes / sizeof *bytes };
+  uint32_t scratch[PARTS];
+  for (int i = 0; i < PARTS; i++)
+    scratch[i] = hr__tape_scratch(t, call, bytes[i]);
+  for (int i = PARTS; i-- > 0;)
+    hr__tape_scratch_end(t, scratch[i]);
+  return y;
 }
 
 hr_tt hr__at_wide_softmax(hr_tape *t, hr_tt x) {

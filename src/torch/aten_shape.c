@@ -4,10 +4,11 @@
 
 /* --- heads -------------------------------------------------------------------------------------------------------- */
 
-/* A gradient that lies as [B, n, T, D] is copied before it is [B, T, n D]. */
+/* A gradient that lies as [B, n, T, D] is copied before it is [B, T, n D]; one that lies as [B, n, D, T] has n and D in
+ * a row already. */
 static hr_tt in_rows(hr_tape *t, hr_tt g, hr_tdims dims) {
   const hr_tape_tensor *form = hr__tape_tensor(t, g);
-  if (form->permuted || form->dims.at[1] == 1) return hr__tape_view(t, g, dims, false);
+  if (form->permuted || form->turned || form->dims.at[1] == 1) return hr__tape_view(t, g, dims, false);
   return hr__tape_fresh(t, "aten::clone", dims, hr__tape_tensor(t, g)->dtype, false);
 }
 
@@ -128,6 +129,17 @@ hr_tt hr__at_repeated(hr_tape *t, hr_tt x, int64_t times) {
   return hr__call_end(&c, hr__call_made(&c, from.dims, from.dtype, false));
 }
 
+hr_tt hr__at_expanded(hr_tape *t, hr_tt x, int64_t times) {
+  if (x == HR_TT_NONE || times == 1 || hr__tape_tensor(t, x)->dims.at[1] > 1) return hr__at_repeated(t, x, times);
+  hr_tdims dims = hr__tape_tensor(t, x)->dims;
+  hr_tape_call c;
+  if (!hr__call_begin(t, &c, &repeated, 1, &x)) return HR_TT_NONE;
+  dims.at[1] = times;
+  hr_tt view = hr__call_view(&c, x, dims, false);
+  if (view != HR_TT_NONE) hr__tape_tensor(t, view)->expanded = true;
+  return hr__call_end(&c, view);
+}
+
 static void clone_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS]) {
   (void)node;
   out[0] = hr__tape_shared(t, g);
@@ -145,8 +157,10 @@ hr_tt hr__at_clone(hr_tape *t, hr_tt x) {
 /* The heads of several rows lie in order only once they are copied; those of one row as they are. */
 static hr_tt reshape(hr_tape *t, hr_tt x, hr_tdims dims) {
   hr_tape_tensor from = *hr__tape_tensor(t, x);
-  return from.permuted && from.dims.at[0] > 1 ? hr__tape_fresh(t, "aten::clone", dims, from.dtype, false)
-                                              : hr__tape_view(t, x, dims, false);
+  bool copied = (from.permuted || from.expanded) && from.dims.at[0] > 1;
+  hr_tt y = copied ? hr__tape_fresh(t, "aten::clone", dims, from.dtype, false) : hr__tape_view(t, x, dims, false);
+  if (y != HR_TT_NONE) hr__tape_tensor(t, y)->turned = from.turned && !copied;
+  return y;
 }
 
 static void reshaped_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS]) {

@@ -17,9 +17,9 @@ static void embedding_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr
     bytes[INDEX_ARRAYS] = 8 * segments;
     bytes[INDEX_ARRAYS + 1] = 4 * segments * width;
   }
+  out[0] = hr__tape_fresh(t, call, node->input[0].dims, hr__tape_tensor(t, g)->dtype, false);
   for (int i = 0; i < SCRATCH; i++)
     scratch[i] = hr__tape_scratch(t, call, bytes[i]);
-  out[0] = hr__tape_fresh(t, call, node->input[0].dims, hr__tape_tensor(t, g)->dtype, false);
   for (int i = SCRATCH; i-- > 0;)
     hr__tape_scratch_end(t, scratch[i]);
 }

@@ -138,6 +138,7 @@ static void node_run(hr_tape *t, hr_tape_list *r, uint32_t node) {
     t->owner = hr__tape_node(t, node)->owner;
     hr_tape_node copy = *hr__tape_node(t, node);
     if (!t->stopped) copy.call->backward(t, &copy, hr__tape_name(gradient), out);
+    if (held > 0) hr__tape_node_release(t, node); /* what was made again is gone before results are fitted */
     for (int i = 0; i < copy.n_inputs; i++)
       out[i] = gradient_fit(t, &copy.input[i], out[i]);
   }
@@ -258,17 +259,14 @@ void hr__tape_recompute(hr_tape *t, uint32_t again) {
 
 /* A part that runs without a graph, and in backward once more with one of its own. */
 static void reentrant_backward(hr_tape *t, const hr_tape_node *node, hr_tt gradient, hr_tt out[HR_TAPE_INPUTS]) {
-  uint32_t again = (uint32_t)node->number[0];
   hr_tt input = hr__tape_name(hr__tape_shared(t, node->saved[0]));
   hr_tape_tensor form = *hr__tape_tensor(t, input);
   hr_tt cut = hr__tape_name(hr__tape_view(t, input, form.dims, form.permuted));
   hr__tape_want(t, cut);
-  hr_tt y = hr__tape_name(part_again(t, again, cut));
+  hr_tt y = hr__tape_name(part_again(t, node->part, cut));
   if (!t->stopped) hr__tape_walk(t, hr__tape_tensor(t, y)->node, hr__tape_shared(t, gradient));
   hr__tape_drop(t, y);
   if (!t->stopped) out[0] = hr__tape_shared(t, hr__tape_tensor(t, cut)->grad);
-  ((hr_tape_again *)t->agains.items + again)->owners = 0;
-  hr__tape_again_end(t, again);
   hr__tape_drop(t, cut);
   hr__tape_drop(t, input);
 }
@@ -296,8 +294,10 @@ static hr_tt part_reentrant(hr_tape *t, uint32_t again, hr_tt x) {
   hr_tape_call c;
   if (!hr__call_begin(t, &c, &reentrant, 1, &x)) return HR_TT_NONE;
   hr__call_save(&c, 0, x);
-  hr__call_number(&c, 0, again);
-  if (c.node != 0) ((hr_tape_again *)t->agains.items + again)->owners = 1;
+  if (c.node != 0) {
+    hr__tape_node(t, c.node)->part = again;
+    ((hr_tape_again *)t->agains.items + again)->owners = 1;
+  }
   bool grad = t->grad;
   t->grad = false;
   hr_tt y = a.fn(t, a.user, hr__tape_name(x));

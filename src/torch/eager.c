@@ -3,12 +3,15 @@
 
 #include "torch/call.h"
 
+enum { EVALUATED = 2 }; /* batches: the second one begins where the first one ended */
+
 hr_status hr__eager_init(hr_eager *e, const hr_eager_settings *settings, hr_torch_events *events, hr_error *err) {
   *e = (hr_eager){.settings = *settings};
   hr__arena_init(&e->arena);
   hr__tape_init(&e->tape, events);
   e->tape.checkpointing = settings->checkpointing;
   e->tape.workspace_bytes = settings->workspace_bytes;
+  e->tape.capability = settings->capability;
   e->tape.multiprocessors = settings->multiprocessors;
   e->tape.threads_each = settings->threads_each;
   return hr__tape_check(&e->tape, err);
@@ -83,6 +86,16 @@ static void model_finish(hr_eager *e) {
 
 /* --- steps -------------------------------------------------------------------------------------------------------- */
 
+static void inputs_make(hr_eager *e) {
+  hr_tape *t = &e->tape;
+  hr_torch_category before = t->category;
+  t->category = HR_TORCH_INPUTS;
+  hr_tdims rows = hr__tdims2(e->settings.batch, e->settings.length);
+  e->ids = hr__tape_name(hr__tape_made(t, "input_ids", rows, HR_I64));
+  e->labels = e->masked ? hr__tape_name(hr__tape_made(t, "labels", rows, HR_I64)) : hr__tape_again(t, e->ids);
+  t->category = before;
+}
+
 static void micro_step(hr_eager *e, uint32_t step) {
   hr_tape *t = &e->tape;
   hr__torch_events_mark(t->events, HR_TORCH_FORWARD, step);
@@ -94,6 +107,31 @@ static void micro_step(hr_eager *e, uint32_t step) {
   hr__torch_events_mark(t->events, HR_TORCH_BACKWARD, step);
   hr__tape_backward(t, e->settings.scaled ? scaled : e->loss);
   hr__tape_drop(t, scaled);
+}
+
+/* Forward passes over batches of their own, as transformers' Trainer evaluates: without a graph, which is to say
+ * without what backward would need, and without dropout. Logits are there as in training. */
+static void evaluate(hr_eager *e, uint32_t step) {
+  hr_tape *t = &e->tape;
+  hr_eager trained = *e;
+  hr__torch_events_mark(t->events, HR_TORCH_EVAL, step);
+  e->settings.batch = e->settings.eval_batch;
+  e->settings.padded = e->settings.eval_padded;
+  t->grad = false;
+  t->evaluates = true;
+  for (int i = 0; i < EVALUATED && !t->stopped; i++) {
+    inputs_make(e);
+    if (e->settings.autocast) hr__tape_autocast_begin(t, e->settings.narrow);
+    hr__tape_drop(t, e->forward(e, e->state));
+    if (e->settings.autocast) hr__tape_autocast_end(t);
+    hr__tape_drop(t, e->ids);
+    hr__tape_drop(t, e->labels);
+  }
+  t->evaluates = false;
+  t->grad = true;
+  e->settings = trained.settings;
+  e->ids = trained.ids;
+  e->labels = trained.labels;
 }
 
 static void gradients_drop(hr_eager *e) {
@@ -108,11 +146,7 @@ static void gradients_drop(hr_eager *e) {
 hr_status hr__eager_run(hr_eager *e, hr_error *err) {
   hr_tape *t = &e->tape;
   model_finish(e);
-  t->category = HR_TORCH_INPUTS;
-  hr_tdims rows = hr__tdims2(e->settings.batch, e->settings.length);
-  e->ids = hr__tape_name(hr__tape_made(t, "input_ids", rows, HR_I64));
-  e->labels = e->masked ? hr__tape_name(hr__tape_made(t, "labels", rows, HR_I64)) : hr__tape_again(t, e->ids);
-  t->category = HR_TORCH_ACTIVATIONS;
+  inputs_make(e);
   for (int step = 0; step < e->settings.steps && !t->stopped; step++) {
     for (int64_t i = 0; i < e->settings.accumulation && !t->stopped; i++) {
       t->work = (hr_tape_work){0};
@@ -125,6 +159,7 @@ hr_status hr__eager_run(hr_eager *e, hr_error *err) {
     hr__eager_update(e, step == 0);
     e->update = t->work;
     gradients_drop(e);
+    if (e->settings.eval_batch > 0) evaluate(e, (uint32_t)step + 1);
   }
   return hr__tape_check(t, err);
 }

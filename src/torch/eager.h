@@ -27,7 +27,9 @@ typedef enum hr_torch_update_by { HR_TORCH_FUSED, HR_TORCH_FOREACH, HR_TORCH_FOR
 
 typedef struct hr_eager_settings {
   int64_t batch, length, accumulation;
-  bool padded; /* rows are of different lengths: attention gets a mask of those positions */
+  bool padded;        /* rows are of different lengths: attention gets a mask of those positions */
+  int64_t eval_batch; /* rows at a time of the evaluation behind every step; 0: there is none */
+  bool eval_padded;
   int steps;
   hr_dtype weights; /* of the model as it is built */
   bool autocast;
@@ -49,8 +51,8 @@ typedef struct hr_eager_settings {
   bool paged;
   double momentum, weight_decay;
   bool clipped;
-  uint64_t workspace_bytes;          /* of cuBLAS, for each thread */
-  int multiprocessors, threads_each; /* of the GPU */
+  uint64_t workspace_bytes;                      /* of cuBLAS, for each thread */
+  int capability, multiprocessors, threads_each; /* of the GPU */
 } hr_eager_settings;
 
 typedef struct hr_eager hr_eager;

@@ -9,60 +9,75 @@ hr_tt hr__eager_tokens(hr_eager *e, hr_tt weight, bool scaled) {
   return embedded;
 }
 
-/* Positions of queries and keys against each other, bool [1, 1, T, T]; with a window two of them, joined. */
-static hr_tt seen(hr_tape *t, int64_t length, bool windowed) {
-  hr_tdims square = hr__tdims4(1, 1, length, length);
-  hr_tt rows[2];
-  for (int i = 0; i < 2; i++)
-    rows[i] = hr__tape_made(t, "aten::arange", hr__tdims1(length), HR_I64);
-  hr_tt mask = HR_TT_NONE;
-  if (windowed) {
-    hr_tt near = hr__tape_made(t, "aten::gt", square, HR_U8);
-    hr_tt inside = hr__tape_made(t, "aten::bitwise_and", square, HR_U8);
-    hr__tape_drop(t, near);
-    hr_tt back = hr__tape_made(t, "aten::le", square, HR_U8);
-    mask = hr__tape_made(t, "aten::bitwise_and", square, HR_U8);
-    hr__tape_drop(t, back);
-    hr__tape_drop(t, inside);
-  } else {
-    mask = hr__tape_made(t, "aten::le", square, HR_U8);
-  }
-  for (int i = 0; i < 2; i++)
-    hr__tape_drop(t, rows[i]);
-  return mask;
+/* What a position sees of another, as truth values: each further question is one more tensor, joined to those before.
+ */
+
+typedef enum sight { BOTH_SIDES, BACK, NEAR_BACK } sight;
+
+static hr_tt joined(hr_tape *t, hr_tt mask, hr_tt more, hr_tdims dims) {
+  hr_tt both = hr__tape_made(t, "aten::bitwise_and", dims, HR_U8);
+  hr__tape_drop(t, mask);
+  hr__tape_drop(t, more);
+  return both;
 }
 
-/* One for every row where rows are padded. Written-out attention adds it to the scores. */
-static hr_tt mask_make(hr_eager *e, hr_dtype dtype, bool windowed) {
+/* Of queries and keys [1, 1, T, T]. Backwards alone is one question; several begin with a single true. */
+static hr_tt seen(hr_tape *t, int64_t length, sight sees) {
+  hr_tdims square = hr__tdims4(1, 1, length, length), row = hr__tdims4(1, 1, length, 1);
+  if (sees == BACK) return hr__tape_made(t, "aten::le", square, HR_U8);
+  hr_tt mask = hr__tape_made(t, "aten::new_ones", hr__tdims1(1), HR_U8);
+  if (sees == BOTH_SIDES) return joined(t, mask, hr__tape_made(t, "aten::ge", row, HR_U8), row);
+  mask = joined(t, mask, hr__tape_made(t, "aten::gt", square, HR_U8), square);
+  return joined(t, mask, hr__tape_made(t, "aten::le", square, HR_U8), square);
+}
+
+/* The same and not padding, [B, 1, T, T]. */
+static hr_tt seen_unpadded(hr_eager *e, sight sees) {
+  hr_tape *t = &e->tape;
+  int64_t batch = e->settings.batch, length = e->settings.length;
+  hr_tdims square = hr__tdims4(1, 1, sees == BOTH_SIDES ? 1 : length, length);
+  hr_tt all = hr__tape_made(t, "aten::new_ones", hr__tdims1(1), HR_U8);
+  hr_tt mask = joined(t, all, seen(t, length, sees), square);
+  hr_tt rows = hr__tape_made(t, "aten::index", hr__tdims2(batch, length), HR_U8);
+  return joined(t, mask, rows, hr__tdims4(batch, 1, length, length));
+}
+
+/* Written-out attention adds it to the scores. */
+static hr_tt mask_make(hr_eager *e, hr_dtype dtype, sight sees) {
   hr_tape *t = &e->tape;
   int64_t length = e->settings.length;
   hr_tdims all = hr__tdims4(e->settings.batch, 1, length, length);
-  hr_tt mask = seen(t, length, windowed);
-  if (e->settings.padded) {
-    hr_tt both = hr__tape_made(t, "aten::bitwise_and", all, HR_U8);
-    hr__tape_drop(t, mask);
-    mask = both;
+  hr_tt padding = HR_TT_NONE, positions[2];
+  if (e->settings.padded) padding = hr__tape_made(t, "aten::_to_copy", hr__tdims2(e->settings.batch, length), HR_U8);
+  for (int i = 0; i < 2; i++) {
+    hr_tt numbers = hr__tape_made(t, "aten::arange", hr__tdims1(length), HR_I64);
+    positions[i] = hr__tape_made(t, "aten::add", hr__tdims1(length), HR_I64);
+    hr__tape_drop(t, numbers);
   }
-  if (e->settings.attention != HR_TORCH_EAGER_ATTENTION) return hr__tape_name(mask);
-  hr_tt added = hr__tape_made(t, "aten::where", all, dtype);
+  hr_tt mask = e->settings.padded ? seen_unpadded(e, sees) : seen(t, length, sees);
+  for (int i = 0; i < 2; i++)
+    hr__tape_drop(t, positions[i]);
+  hr__tape_drop(t, padding);
+  hr_tt expanded = hr__tape_name(hr__tape_view(t, mask, all, false));
   hr__tape_drop(t, mask);
+  if (e->settings.attention != HR_TORCH_EAGER_ATTENTION) return expanded;
+  hr_tt added = hr__tape_made(t, "aten::where", all, dtype);
+  hr__tape_drop(t, expanded);
   return hr__tape_name(added);
 }
 
 hr_tt hr__eager_padding_mask(hr_eager *e, hr_dtype dtype) {
   if (!e->settings.padded || e->settings.attention == HR_TORCH_FLASH_ATTENTION) return HR_TT_NONE;
-  bool by_hand = e->settings.attention == HR_TORCH_EAGER_ATTENTION;
-  hr_tdims all = hr__tdims4(e->settings.batch, 1, e->settings.length, e->settings.length);
-  return hr__tape_name(hr__tape_made(&e->tape, "aten::where", all, by_hand ? dtype : HR_U8));
+  return mask_make(e, dtype, BOTH_SIDES);
 }
 
 void hr__eager_causal_masks(hr_eager *e, hr_dtype dtype, int64_t window, bool mixed, hr_tt *all, hr_tt *windowed) {
   *all = *windowed = HR_TT_NONE;
   if (e->settings.attention == HR_TORCH_FLASH_ATTENTION) return; /* which takes windows and lengths itself */
   bool asked = e->settings.attention == HR_TORCH_EAGER_ATTENTION || e->settings.padded;
-  if (asked && (window == 0 || mixed)) *all = mask_make(e, dtype, false);
+  if (asked && (window == 0 || mixed)) *all = mask_make(e, dtype, BACK);
   /* one that is as long as the rows is made as well */
-  if (window > 0 && (asked || window <= e->settings.length)) *windowed = mask_make(e, dtype, true);
+  if (window > 0 && (asked || window <= e->settings.length)) *windowed = mask_make(e, dtype, NEAR_BACK);
 }
 
 static hr_tt token_loss(hr_tape *t, hr_tt logits, hr_tt targets) {

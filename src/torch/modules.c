@@ -5,6 +5,7 @@
 
 #include "torch/call.h"
 #include "torch/eager.h"
+#include "torch/packed_kernel.h"
 
 /* NF4: 4 bits an element, a statistic for every 64, which are packed themselves by blocks of 256. */
 enum { PER_BYTE = 2, BLOCK = 64, NESTED_BLOCK = 256, CODES = 16, NESTED_CODES = 256 };
@@ -157,24 +158,27 @@ static hr_tt packed_product(hr_tape *t, const hr_torch_linear *l, hr_tt x) {
   hr__call_number(&c, 1, l->out);
   hr_tape_tensor form = *hr__tape_tensor(t, x);
   form.dims.at[form.dims.n - 1] = l->out;
-  uint64_t n = (uint64_t)(l->in * l->out), bytes[] = {n / BLOCK * 4, n / BLOCK * 4, n * 2};
+  hr_packed_gpu gpu = {t->capability, t->multiprocessors};
+  bool unpacked = hr__packed_is_unpacked(&gpu, hr__tape_elements(t, x) / l->in, l->in, l->out);
+  uint64_t n = unpacked ? (uint64_t)(l->in * l->out) : 0, bytes[] = {n / BLOCK * 4, n / BLOCK * 4, n * 2};
   uint32_t scratch[3];
   for (int i = 0; i < 3; i++)
     scratch[i] = hr__tape_scratch(t, packed_call.name, bytes[i]);
   t->work.flops[HR_BF16] += 2.0 * (double)hr__tape_elements(t, x) * (double)l->out;
   t->work.bytes += (double)(2 * n);
   hr_tt y = hr__call_made(&c, form.dims, form.dtype, false);
-  hr__tape_workspace(t);
-  if (l->bias != HR_TT_NONE) hr__tape_bias_workspace(t);
+  if (unpacked) hr__tape_workspace(t);
+  if (unpacked && l->bias != HR_TT_NONE) hr__tape_bias_workspace(t);
   for (int i = 3; i-- > 0;)
     hr__tape_scratch_end(t, scratch[i]);
   return hr__call_end(&c, y);
 }
 
-/* Linear4bit computes in bf16 and gives its result the type of x. */
+/* Linear4bit computes in bf16, into which it turns its bias for good, and gives its result the type of x. */
 static hr_tt packed_linear(hr_tape *t, const hr_torch_linear *l, hr_tt x) {
   hr_dtype dtype = hr__tape_tensor(t, x)->dtype;
   hr_tt narrow = hr__tape_name(hr__at_to(t, x, HR_BF16));
+  hr__tape_retype(t, l->bias, HR_BF16);
   hr_tt y = hr__at_to(t, packed_product(t, l, narrow), dtype);
   hr__tape_drop(t, narrow);
   return y;
@@ -220,12 +224,12 @@ hr_tt hr__eager_linear(hr_eager *e, const hr_torch_linear *l, hr_tt x) {
 static hr_tt attention_by_hand(hr_tape *t, hr_tt q, hr_tt k, hr_tt v, const hr_eager_attention_args *args, hr_tt *out) {
   hr_tape_tensor form = *hr__tape_tensor(t, q);
   int64_t times = form.dims.at[1] / hr__tape_tensor(t, k)->dims.at[1];
-  hr_tt keys = hr__tape_name(hr__at_repeated(t, k, times));
-  hr_tt values = hr__tape_name(hr__at_repeated(t, v, times));
+  hr_tt keys = hr__tape_name(hr__at_expanded(t, k, times));
+  hr_tt values = hr__tape_name(hr__at_expanded(t, v, times));
   hr_tt weights = hr__tape_name(hr__at_scale(t, hr__at_matmul(t, q, keys, true)));
   if (args->mask != HR_TT_NONE) hr__tape_assign(t, &weights, hr__at_add(t, weights, args->mask));
   /* autocast gives the softmax f32 as well, and leaves it so */
-  hr_tt parts = args->wide || t->autocast ? hr__at_wide_softmax(t, weights) : hr__at_softmax(t, NULL, weights);
+  hr_tt parts = args->wide || t->autocast ? hr__at_wide_softmax(t, weights) : hr__at_softmax(t, weights);
   hr__tape_assign(t, &weights, args->wide ? hr__at_to(t, parts, form.dtype) : parts);
   hr__tape_assign(t, &weights, hr__at_dropout(t, weights, args->dropout));
   hr_tt y = hr__at_merged(t, hr__at_matmul(t, weights, values, false));
@@ -246,8 +250,8 @@ hr_tt hr__eager_attention(hr_eager *e, hr_tt q, hr_tt k, hr_tt v, const hr_eager
   if (e->settings.attention == HR_TORCH_FLASH_ATTENTION) sdpa.rules.first = HR_SDPA_FLASH;
   /* without a mask the kernels share keys themselves (enable_gqa) */
   int64_t times = masked ? hr__tape_tensor(t, q)->dims.at[1] / hr__tape_tensor(t, k)->dims.at[1] : 1;
-  hr_tt keys = hr__tape_name(hr__at_repeated(t, k, times));
-  hr_tt values = hr__tape_name(hr__at_repeated(t, v, times));
+  hr_tt keys = hr__tape_name(hr__at_expanded(t, k, times));
+  hr_tt values = hr__tape_name(hr__at_expanded(t, v, times));
   hr_tt y = hr__at_merged(t, hr__at_sdpa(t, q, keys, values, &sdpa));
   hr__tape_drop(t, keys);
   hr__tape_drop(t, values);

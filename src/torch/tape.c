@@ -186,6 +186,21 @@ hr_tt hr__tape_parameter(hr_tape *t, hr_tdims dims, hr_dtype dtype, bool trained
   return hr__tape_name(x);
 }
 
+void hr__tape_retype(hr_tape *t, hr_tt x, hr_dtype dtype) {
+  if (t->stopped || x == HR_TT_NONE || hr__tape_tensor(t, x)->dtype == dtype) return;
+  hr_torch_category before = t->category;
+  t->category = HR_TORCH_PARAMETERS;
+  hr_tt made = hr__tape_fresh(t, "aten::_to_copy", hr__tape_tensor(t, x)->dims, dtype, false);
+  t->category = before;
+  if (made == HR_TT_NONE) return;
+  hr_tape_tensor *parameter = hr__tape_tensor(t, x);
+  uint32_t storage = parameter->storage;
+  parameter->storage = hr__tape_tensor(t, made)->storage;
+  parameter->dtype = dtype;
+  hr__tape_tensor(t, made)->storage = storage;
+  hr__tape_drop(t, made);
+}
+
 void hr__tape_want(hr_tape *t, hr_tt x) {
   if (x == HR_TT_NONE) return;
   hr_tape_tensor *tensor = hr__tape_tensor(t, x);
@@ -259,6 +274,7 @@ static void node_bury(hr_tape *t, uint32_t node) {
   *hr__tape_node(t, node) = (hr_tape_node){.next_free = t->nodes.free};
   t->nodes.free = node;
   hr__tape_drop(t, n.gradient);
+  if (n.part != 0) hr__tape_again_drop(t, n.part, 1);
   if (n.leaf != 0) {
     hr__tape_tensor(t, n.leaf)->node = 0;
     hr__tape_drop(t, n.leaf);

@@ -34,7 +34,7 @@ enum {
   HR_TAPE_SAVED = 8,
   HR_TAPE_NUMBERS = 6,
   HR_TAPE_THREADS = 2,
-  HR_TAPE_WITH = 3,
+  HR_TAPE_WITH = 4,
   HR_TAPE_BIAS_WORKSPACE = 1 << 20
 };
 
@@ -60,6 +60,8 @@ typedef struct hr_tape_tensor {
   bool leaf;     /* a parameter, or an input that was cut off */
   bool viewed;   /* of another tensor, which autograd holds beside it: never added to in place */
   bool permuted; /* lies in memory as [B, T, heads, D] while its dims are [B, heads, T, D] */
+  bool turned;   /* its last two axes are exchanged in memory */
+  bool expanded; /* memory has one head, which stands for all */
 } hr_tape_tensor;
 
 typedef struct hr_tape_storage {
@@ -85,6 +87,7 @@ typedef struct hr_tape_node {
   int n_inputs;
   uint32_t saved[HR_TAPE_SAVED];   /* tensors; of a checkpoint the numbers of its saved tensors, from 1 */
   uint32_t checkpoint;             /* that has them; 0: the node itself */
+  uint32_t part;                   /* that a reentrant checkpoint runs again: with what it reads until the graph goes */
   int64_t number[HR_TAPE_NUMBERS]; /* of the call, for its backward */
   uint32_t leaf;                   /* of a node that adds up: the tensor */
   uint32_t owner;                  /* module */
@@ -138,7 +141,8 @@ struct hr_tape {
   bool burying;                                  /* somebody goes through them */
   uint64_t order;
   uint32_t walks;
-  bool grad; /* gradients are recorded */
+  bool grad;      /* gradients are recorded */
+  bool evaluates; /* nothing is dropped */
   bool stopped, failed;
   bool backward;       /* runs on autograd's thread */
   uint32_t checkpoint; /* that is being run for the first time; 0: none */
@@ -146,8 +150,8 @@ struct hr_tape {
   bool autocast;       /* products in `narrow` */
   hr_dtype narrow;
   hr_tape_checkpoint checkpointing;
-  uint64_t workspace_bytes;          /* of cuBLAS, for each thread that multiplies */
-  int multiprocessors, threads_each; /* of the GPU: threads that each of them holds */
+  uint64_t workspace_bytes;                      /* of cuBLAS, for each thread that multiplies */
+  int capability, multiprocessors, threads_each; /* of the GPU: threads that each of them holds */
   bool workspace_made[HR_TAPE_THREADS], bias_workspace_made[HR_TAPE_THREADS];
   uint32_t owner;             /* module that runs */
   hr_torch_category category; /* of what is made */
@@ -176,6 +180,8 @@ void hr__tape_assign(hr_tape *t, hr_tt *name, hr_tt value);
 /* Runs a part of the model as checkpointing has it. `with` (n of them) is what it reads beside x, which checkpoints
  * hold as long. */
 hr_tt hr__tape_part(hr_tape *t, hr_tape_fn fn, void *user, hr_tt x, const hr_tt *with, int n);
+/* x.data = x.data.to(dtype), of a parameter. */
+void hr__tape_retype(hr_tape *t, hr_tt x, hr_dtype dtype);
 /* A tensor that wants a gradient from here on (enable_input_require_grads). */
 void hr__tape_want(hr_tape *t, hr_tt x);
 

@@ -33,7 +33,18 @@ static void simulating_survives_lack_of_memory(void **state) {
       "num_hidden_layers: 3, num_attention_heads: 4, vocab_size: 300}}\n"
       "data: {source: synthetic, sequence_length: 32}\n"
       "memory: {device: cuda, gpu: H200, checkpoint: every-layer}\n"
-      "engine: {kind: pytorch, checkpoint: reentrant, attention: eager, optimizer: foreach}\n"};
+      "engine: {kind: pytorch, checkpoint: reentrant, attention: eager, optimizer: foreach}\n",
+      "model: {family: mistral, precision: 32-true, config: {hidden_size: 64, intermediate_size: 128, sliding_window: "
+      "16, "
+      "num_hidden_layers: 3, num_attention_heads: 4, num_key_value_heads: 1, vocab_size: 256}}\n"
+      "data: {source: synthetic, sequence_length: 33}\ntraining: {batch_size: 2}\n"
+      "memory: {device: cuda, gpu: A100 80GB, checkpoint: every-layer}\n"
+      "engine: {kind: pytorch, checkpoint: reentrant, padded: true, eval_batch_size: 3}\n",
+      "model: {family: qwen2, precision: bf16-true, config: {hidden_size: 64, intermediate_size: 128, "
+      "num_hidden_layers: 3, num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 256},\n"
+      "  adapters: {kind: lora, rank: 4, targets: all-linear}, quantize: {kind: nf4}}\n"
+      "data: {source: synthetic, sequence_length: 32}\n"
+      "memory: {device: cuda, gpu: H200, checkpoint: none}\nengine: {kind: pytorch, sdpa: math}\n"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     hr_recipe *recipe = NULL;
     hr_error err = {0};

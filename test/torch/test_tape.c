@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -166,6 +167,108 @@ static void test_checkpoint_reentrant(void **state) {
   checkpointed(*state, HR_TAPE_REENTRANT, 2);
 }
 
+/* What a part reads beside its input is a reentrant checkpoint's until the graph goes, as Python's context has it;
+ * others let go of it once they have what they keep. */
+static void reads(fixture *f, hr_tape_checkpoint how, uint64_t held) {
+  hr_tape *t = &f->t;
+  part p = {.weight = rows(f, true)};
+  hr_tt leaf = rows(f, true), table = hr__tape_name(hr__tape_made(t, "table", hr__tdims2(ROWS, WIDTH), HR_F32));
+  hr_tt x = hr__tape_name(hr__at_neg(t, leaf));
+  t->checkpointing = how;
+  hr_tt y = hr__tape_name(hr__tape_part(t, part_run, &p, x, &table, 1));
+  hr_tt loss = hr__tape_name(scalar_of(t, y));
+  hr__tape_drop(t, x);
+  hr__tape_drop(t, y);
+  hr__tape_drop(t, table);
+  hr__tape_backward(t, loss);
+  assert_int_equal(alive(f, 0, NULL) / MIB, 4 + held);
+  hr__tape_drop(t, loss);
+  assert_int_equal(alive(f, 0, NULL) / MIB, 4);
+}
+
+static void test_checkpoint_reads(void **state) {
+  reads(*state, HR_TAPE_NON_REENTRANT, 0);
+}
+
+static void test_checkpoint_reads_reentrant(void **state) {
+  reads(*state, HR_TAPE_REENTRANT, 1);
+}
+
+static uint64_t made_by(const fixture *f, const char *call) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < f->events.count; i++)
+    if (f->events.items[i].kind == HR_TORCH_ALLOCATE && strcmp(f->events.names[f->events.items[i].call], call) == 0)
+      bytes += f->events.items[i].bytes;
+  return bytes;
+}
+
+/* One head for all is a view, which a product of several rows copies, and one of a single row does not. */
+static void test_one_head(void **state) {
+  fixture *f = *state;
+  hr_tape *t = &f->t;
+  for (int64_t batch = 1; batch <= 2; batch++) {
+    hr_tt q = hr__tape_parameter(t, hr__tdims4(batch, 8, 64, 32), HR_F32, false);
+    hr_tt k = hr__tape_parameter(t, hr__tdims4(batch, 1, 64, 32), HR_F32, false);
+    hr_tt keys = hr__tape_name(hr__at_expanded(t, k, 8));
+    assert_int_equal(made_by(f, "aten::clone"), 0);
+    hr__tape_drop(t, hr__at_matmul(t, q, keys, true));
+    assert_int_equal(made_by(f, "aten::clone"), batch == 1 ? 0 : 2 * 8 * 64 * 32 * 4);
+  }
+}
+
+/* The gradient of what is multiplied turned round lies so that it needs no copy to become rows again. */
+static void test_turned(void **state) {
+  fixture *f = *state;
+  hr_tape *t = &f->t;
+  hr_tt rows_of[2], of_heads[2];
+  for (int i = 0; i < 2; i++) {
+    rows_of[i] = hr__tape_parameter(t, hr__tdims3(1, 64, 8 * 32), HR_F32, true);
+    of_heads[i] = hr__tape_name(hr__at_heads(t, rows_of[i], 8));
+  }
+  hr_tt loss = hr__tape_name(scalar_of(t, hr__at_matmul(t, of_heads[0], of_heads[1], true)));
+  hr__tape_backward(t, loss);
+  assert_int_equal(made_by(f, "aten::clone"), 8 * 64 * 32 * 4); /* the query's alone */
+}
+
+/* The math kernel makes scores of 16 bits in f32, adds the mask in place, and asks which of them are masked. */
+static void test_math(void **state) {
+  fixture *f = *state;
+  hr_tape *t = &f->t;
+  uint64_t scores = 2 * 8 * 64 * 64, most;
+  hr_tt q = hr__tape_parameter(t, hr__tdims4(2, 8, 64, 8), HR_BF16, false);
+  hr_sdpa_args args = {.rules = {.first = HR_SDPA_MATH}, .causal = true};
+  size_t from = f->events.count;
+  hr__tape_drop(t, hr__at_sdpa(t, q, q, q, &args));
+  alive(f, from, &most);
+  assert_int_equal(made_by(f, "aten::bmm"), 4 * scores + 4 * 2 * 8 * 64 * 8);
+  assert_int_equal(made_by(f, "aten::_safe_softmax"), 5 * scores + 2 * 8 * 64 + 4);
+  assert_int_equal(made_by(f, "aten::add"), 0);
+  assert_true(most > 9 * scores && most < 12 * scores); /* scores, result, one byte each */
+}
+
+/* Rows of the efficient kernel's mask begin at whole 8 elements. */
+static void test_mask_aligned(void **state) {
+  fixture *f = *state;
+  hr_tape *t = &f->t;
+  hr_tt q = hr__tape_parameter(t, hr__tdims4(2, 8, 61, 32), HR_F32, false);
+  hr_tt mask = hr__tape_parameter(t, hr__tdims4(2, 1, 61, 61), HR_U8, false);
+  hr_sdpa_args args = {.mask = mask};
+  hr__tape_drop(t, hr__at_sdpa(t, q, q, q, &args));
+  assert_int_equal(made_by(f, "aten::where"), 2 * 61 * 61 * 4);
+  assert_int_equal(made_by(f, "aten::constant_pad_nd"), 2 * 61 * 64 * 4);
+}
+
+/* x.data = x.data.to(dtype): who has the tensor has the new memory. */
+static void test_retype(void **state) {
+  fixture *f = *state;
+  hr_tt x = rows(f, false);
+  hr__tape_retype(&f->t, x, HR_BF16);
+  assert_int_equal(hr__tape_dtype(&f->t, x), HR_BF16);
+  assert_int_equal(alive(f, 0, NULL), ROWS * WIDTH * 2);
+  hr__tape_drop(&f->t, x);
+  assert_int_equal(alive(f, 0, NULL), 0);
+}
+
 /* The kernels of attention that PyTorch picks. */
 static void test_attention(void **state) {
   fixture *f = *state;
@@ -188,8 +291,19 @@ static void test_attention(void **state) {
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-  const struct CMUnitTest tests[] = {TEST(test_owners),   TEST(test_gradients),  TEST(test_branches),
-                                     TEST(test_autocast), TEST(test_checkpoint), TEST(test_checkpoint_reentrant),
+  const struct CMUnitTest tests[] = {TEST(test_owners),
+                                     TEST(test_gradients),
+                                     TEST(test_branches),
+                                     TEST(test_autocast),
+                                     TEST(test_checkpoint),
+                                     TEST(test_checkpoint_reentrant),
+                                     TEST(test_checkpoint_reads),
+                                     TEST(test_checkpoint_reads_reentrant),
+                                     TEST(test_one_head),
+                                     TEST(test_turned),
+                                     TEST(test_math),
+                                     TEST(test_mask_aligned),
+                                     TEST(test_retype),
                                      TEST(test_attention)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

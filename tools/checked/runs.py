@@ -95,16 +95,27 @@ def narrow_of(s):
     return HALF if s['method'] != 'full' and s['precision'] == 'bf16' else kind
 
 
-def inputs_of(s):
-    size = s['batch'], s['tokens']
+def inputs_of(s, rows):
+    size = rows, s['tokens']
     ids = torch.randint(0, s['config']['vocab_size'], size, device='cuda')
     words = {'input_ids': ids, 'labels': ids}
     if s['family'] == 'bert':
         words['labels'] = torch.randint(0, s['config']['vocab_size'], size, device='cuda')
     if s['padded']:
-        lengths = torch.arange(s['tokens'], s['tokens'] - s['batch'], -1, device='cuda')
+        lengths = torch.arange(s['tokens'], s['tokens'] - rows, -1, device='cuda')
         words['attention_mask'] = (torch.arange(s['tokens'], device='cuda') < lengths[:, None]).long()
     return words
+
+
+def evaluate(s, model, narrow):
+    """Two batches, as transformers' Trainer goes through them where nobody asks for more than the loss."""
+    model.eval()
+    for _ in range(2):
+        words = inputs_of(s, s['eval_batch'])
+        with torch.no_grad(), torch.autocast('cuda', dtype=narrow or HALF, enabled=narrow is not None):
+            model(**words).loss.mean()
+        del words
+    model.train()
 
 
 def train(s, steps, begins):
@@ -114,7 +125,7 @@ def train(s, steps, begins):
     optimizer, narrow = optimizer_of(s, parameters), narrow_of(s)
     # a scale at which no step is skipped: whether one is depends on contents
     scaler = torch.amp.GradScaler('cuda', init_scale=1024.0) if s['precision'] == 'fp16amp' else None
-    words = inputs_of(s)
+    words = inputs_of(s, s['batch'])
     for _ in range(steps):
         begins()
         for _ in range(s['accumulation']):
@@ -131,4 +142,6 @@ def train(s, steps, begins):
         else:
             optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+        if s.get('eval_batch'):
+            evaluate(s, model, narrow)
     begins()

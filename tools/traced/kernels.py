@@ -44,9 +44,25 @@ def embedding_backward(gradient, indices, rows, *rest, **words):
     return [8 * n] * 4 + [8 * segments, 4 * segments * up(width, 32)]
 
 
-def gemm_4bit(x, packed, shape, *rest, **words):
+def unpacks(x, shape, block):
+    """Whether bitsandbytes unpacks a 4-bit weight for a product with x, or has a kernel that reads it as it is. It asks the GPU."""
+    library = sys.modules.get('bitsandbytes.backends.cuda.ops')
+    rows, width = x.numel() // x.shape[-1], x.shape[-1]
+    if library is None or not hasattr(library, '_gemm_4bit_use_custom_fn') or rows > library._gemm_4bit_custom_max_m or width % block:
+        return True
+    gpu = torch.cuda.get_device_properties(0)
+    return not library._gemm_4bit_use_custom_fn((gpu.major, gpu.minor), x.dtype, rows, shape[0], width)  # which remembers by GPU
+
+
+def gemm_4bit(x, packed, shape, statistics, block, *rest, **words):
     weights = shape[0] * shape[1]
-    return [weights // 64 * 4] * 2 + [2 * weights]
+    return [weights // 64 * 4] * 2 + [2 * weights] if unpacks(x, shape, block) else []
+
+
+def safe_softmax(scores, *rest, **words):
+    """Which scores and which whole rows are masked, and the number that these get."""
+    n = scores.numel()
+    return [n, n // scores.shape[-1], scores.element_size()]
 
 
 def softmax_backward(gradient, *rest, **words):
@@ -80,6 +96,7 @@ def rows_sum(x, axes=None, *rest, **words):
 
 SCRATCH = {
     'aten::sum': rows_sum,
+    'aten::_safe_softmax': safe_softmax,
     'aten::_softmax_backward_data': softmax_backward,
     'aten::_scaled_dot_product_cudnn_attention_backward': cudnn_backward,
     'aten::_scaled_dot_product_flash_attention_backward': flash_backward,
@@ -104,6 +121,44 @@ def attention_kernel(capability, q, k, mask, dropout, grouped):
     return 'math'
 
 
+def added(mask, kind):
+    """Kernels add masks: true is 0, false a large negative number."""
+    if mask is None or mask.dtype != torch.bool:
+        return mask
+    numbers = [torch.scalar_tensor(value, dtype=kind, device=mask.device) for value in (float('-inf'), 0.0)]
+    return torch.where(mask, numbers[1], numbers[0])
+
+
+def aligned(mask):
+    """The efficient kernel wants rows to begin at whole 8 elements."""
+    if mask is None or all(stride % 8 == 0 for stride in mask.stride()[:-1]):
+        return mask
+    length = mask.shape[-1]
+    return torch.nn.functional.pad(mask, (0, 8 - length % 8))[..., :length]
+
+
+def by_products(q, k, v, mask, dropout, causal, scale, grouped):
+    """The math kernel: of what CUDA gets the mask is added in place; tensors without contents would go another way."""
+    kind = q.dtype
+    wide = torch.float32 if kind in (torch.float16, torch.bfloat16) else kind
+    q_wide, k_wide, v_wide = (t.to(wide) for t in (q, k, v))
+    factor = (scale or q.shape[-1] ** -0.5) ** 0.5
+    scaled = q_wide * factor
+    if causal:
+        mask = added(torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril(), wide)
+    times = q.shape[-3] // k.shape[-3] if grouped else 1
+    keys, values = (t.repeat_interleave(times, -3) if times > 1 else t for t in (k_wide, v_wide))
+    scores = scaled @ (keys.transpose(-2, -1) * factor)
+    if mask is not None:
+        scores.add_(mask)
+    parts = torch.ops.aten._safe_softmax(scores, -1)
+    del scores
+    if dropout > 0.0:
+        parts = torch.nn.functional.dropout(parts, dropout)
+    narrow = parts.to(kind)
+    return (parts @ values).to(kind)
+
+
 def attention(capability, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """F.scaled_dot_product_attention, by the kernel that a GPU of this capability takes."""
     if torch.is_autocast_enabled('cuda'):
@@ -113,20 +168,20 @@ def attention(capability, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=Fals
     wanted = torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))
     kernel = attention_kernel(capability, q, k, attn_mask, dropout_p, grouped) if q.dim() == 4 else 'math'
     aten = torch.ops.aten
-    if attn_mask is not None and attn_mask.dtype == torch.bool:  # kernels add: true is 0, false a large negative number
-        attn_mask = torch.zeros_like(attn_mask, dtype=q.dtype).masked_fill_(attn_mask.logical_not(), float('-inf'))
+    attn_mask = added(attn_mask, q.dtype)
     if kernel == 'cudnn':
         return aten._scaled_dot_product_cudnn_attention(q, k, v, attn_mask, wanted, dropout_p, is_causal, False,
                                                         scale=scale)[0]
     if kernel == 'flash':
         return aten._scaled_dot_product_flash_attention(q, k, v, dropout_p, is_causal, False, scale=scale)[0]
     if kernel == 'efficient':
+        attn_mask = aligned(attn_mask)
         if attn_mask is not None:
             attn_mask = attn_mask.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2])
         return aten._scaled_dot_product_efficient_attention(q, k, v, attn_mask, wanted, dropout_p, is_causal,
                                                             scale=scale)[0]
-    return aten._scaled_dot_product_attention_math(q, k, v, attn_mask, dropout_p, is_causal, None, scale=scale,
-                                                   enable_gqa=enable_gqa)[0]
+    with torch.autocast('cuda', enabled=False):
+        return by_products(q, k, v, attn_mask, dropout_p, is_causal, scale, grouped)
 
 
 @contextlib.contextmanager

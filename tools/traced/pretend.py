@@ -97,9 +97,12 @@ def apply(self, fn, recurse=True):
     return self
 
 
+MULTIPROCESSORS = {75: 68, 80: 108, 86: 82, 87: 16, 89: 128, 90: 132, 100: 148, 103: 148, 120: 170}  # the usual GPU's
+
+
 def properties(capability):
     return types.SimpleNamespace(name='a GPU of compute capability %d.%d' % divmod(capability, 10), major=capability // 10,
-                                 minor=capability % 10, total_memory=1 << 40, multi_processor_count=132,
+                                 minor=capability % 10, total_memory=1 << 40, multi_processor_count=MULTIPROCESSORS.get(capability, 132),
                                  is_integrated=False, is_multi_gpu_board=False, gcnArchName='', warp_size=32,
                                  max_threads_per_multi_processor=1536 if capability in (86, 89) or capability >= 120 else 2048, regs_per_multiprocessor=65536,
                                  shared_memory_per_block_optin=227 << 10, L2_cache_size=50 << 20)

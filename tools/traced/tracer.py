@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import contents
 from .format import ALLOCATE, CATEGORIES, EMPTY_CACHE, FORMAT, FREE, MARK, PHASES
-from .kernels import SCRATCH, SCRATCH_FIRST
+from .kernels import SCRATCH, SCRATCH_FIRST, unpacks
 from .pretend import libraries_as_on_a_gpu
 
 MIB = 1 << 20
@@ -40,7 +40,8 @@ def nbytes(tensor):
 
 
 INIT = os.path.join(TORCH, 'nn', 'init.py')
-LAST_FIRST = {'aten::native_dropout'}  # its kernel makes the mask before the result
+LAST_FIRST = {'aten::native_dropout',          # its kernel makes the mask before the result
+              'bitsandbytes::quantize_4bit', 'bitsandbytes::quantize_blockwise'}  # and these statistics before bytes
 QUESTIONS = {'aten::_local_scalar_dense': 'item', 'aten::equal': 'equal'}
 
 
@@ -69,6 +70,7 @@ class Tracer(TorchDispatchMode):
         self.borders, self.border_owners = [], []  # sequence numbers of autograd at which a module begins or ends
         self.step, self.updated, self.phase = 0, True, 'build'
         self.counting = False  # steps are counted by the caller
+        self.fewest_owners = None  # of the first operand of a sum of gradients
         self.name('')
 
     def name(self, text):
@@ -145,18 +147,26 @@ class Tracer(TorchDispatchMode):
         first, second = args[:2]
         if not isinstance(second, torch.Tensor) or first.shape != second.shape or first.device.type != 'cuda':
             return None
+        owners = first._use_count()  # the engine, and who hands it on to here: as many as PyTorch's version has of them
+        self.fewest_owners = min(owners, self.fewest_owners or owners)
         storage = first.untyped_storage()
         held = self.live.get(storage._cdata)
-        alone = torch._C._storage_Use_Count(storage._cdata) <= 2  # the tensor, and `storage` here
+        alone = owners == self.fewest_owners and torch._C._storage_Use_Count(storage._cdata) <= 2  # `first`, `storage`
         return held[1] if held and alone else None
 
-    def workspace(self, name, args):
+    def multiplies(self, name, args, words):
+        """Whether a call is a product of cuBLAS, and whether it adds a bias."""
+        if name == 'bitsandbytes::gemm_4bit':
+            return unpacks(args[0], args[2], args[4]), (args[6] if len(args) > 6 else words.get('bias')) is not None
+        return name in PRODUCTS, name == 'aten::addmm' and args[0].dim() == 1
+
+    def workspace(self, args, biased):
         """What libraries keep for each thread that multiplies, taken once a product has a result."""
         thread = 'backward' if self.backward else 'forward'
         if not any(isinstance(t, torch.Tensor) and t.device.type == 'cuda' for t in args):
             return
         taken = [('cublas workspace', 32 * MIB if self.capability // 10 in (9, 10, 12) else 8519680)]
-        if LT_APART and name == 'aten::addmm' and args[0].dim() == 1:
+        if LT_APART and biased:
             taken.append(('cublasLt workspace', MIB))
         for library, size in taken:
             if (library, thread) not in self.workspaces:
@@ -231,8 +241,9 @@ class Tracer(TorchDispatchMode):
                 self.track(tensor, name, onto)
         if name not in SCRATCH_FIRST:
             scratch = [self.allocate(size, name + ' (scratch)', 'workspace') for size in sizes]
-        if name in PRODUCTS:
-            self.workspace(name, args)
+        product, biased = self.multiplies(name, args, kwargs)
+        if product:
+            self.workspace(args, biased)
         for number in reversed(scratch):
             self.free(number)
         contents.follow(function, args, kwargs, out)
