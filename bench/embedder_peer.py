@@ -5,7 +5,10 @@
 
 Encoders of MiniLM's shape with adapters of rank 8 (dropout 0.1) on all linears, autocast to bf16, AdamW. What stands behind the
 encoders is little work; here it is two linears and the same loss. Times are medians of steady steps. `driver` is what the GPU
-holds: nothing else may run there.
+holds: nothing else may run there. Without a GPU, what it would hold at any batch:
+
+    python3 tools/torch_trace.py bench/embedder_peer.py:recomputed -o out.json --batch 4,8,16      writes out-4.json and so on
+    build/headroom plan out-*.json --gpu H200 --batch 46
 """
 import argparse
 import gc
@@ -67,20 +70,37 @@ class Embedder(nn.Module):
         return functional.cross_entropy(logits, torch.zeros(batch, dtype=torch.long, device='cuda'))
 
 
-def measure(case, batch, drop_attention):
-    torch.manual_seed(1)
+def training(case, batch, drop_attention):
+    """A function that runs one step."""
     model = Embedder(drop_attention, case.startswith('ckpt'))
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=2e-4, fused=True)
     run = torch.compile(model) if case.endswith('compile') else model
     texts = [torch.randint(0, 30000, (batch * (2 + NEGATIVES), length), device='cuda') for length in LENGTHS]
-    times, began = [], time.time()
-    for step in range(WARM + STEPS):
-        start = time.perf_counter()
+
+    def step():
         with torch.autocast('cuda', dtype=torch.bfloat16):
             loss = run(texts, batch)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+    return step
+
+
+def recomputed(batch):
+    return training('ckpt', batch, 0.0)
+
+
+def kept(batch):
+    return training('plain', batch, 0.0)
+
+
+def measure(case, batch, drop_attention):
+    torch.manual_seed(1)
+    step = training(case, batch, drop_attention)
+    times, began = [], time.time()
+    for _ in range(WARM + STEPS):
+        start = time.perf_counter()
+        step()
         torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
     free, total = torch.cuda.mem_get_info()

@@ -5,9 +5,13 @@
 
 The decoder has the shape of Llama-3.2-1B, frozen in bf16, with adapters of rank 8 (dropout 0.05) on all linears; everything
 else is trained under autocast to bf16. --encoder: without the decoder. Times are medians of steady steps. `driver` is what the
-GPU holds: nothing else may run there.
+GPU holds: nothing else may run there. Without a GPU, what the guide's settings would hold, the decoder's layers recomputed:
+
+    python3 tools/torch_trace.py bench/sensors_peer.py:before -o before.json       and so on: moderate, after
+    build/headroom plan before.json --gpu H200
 """
 import argparse
+import dataclasses
 import gc
 import json
 import statistics
@@ -19,84 +23,111 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers import LlamaConfig, LlamaForCausalLM
 
-BATCH, PATCHES, CHANNELS, POINTS, TEXT, ANSWER, WIDTH, HEADS, LAYERS = 2, 60, 84, 32, 256, 16, 512, 8, 6
+BATCH, CHANNELS, TEXT, ANSWER, HEADS, LAYERS = 2, 84, 256, 16, 8, 6
 WARM, STEPS = 5, 15
 
 
+@dataclasses.dataclass
+class Setting:
+    """Of the guide: points and number of patches, channels of the tokenizer's convolutions, width of the encoder, rank."""
+    points: int
+    patches: int
+    hidden: int
+    out: int
+    width: int
+    rank: int
+
+
+AFTER = Setting(points=32, patches=60, hidden=128, out=256, width=512, rank=8)
+MODERATE = Setting(points=64, patches=60, hidden=192, out=384, width=768, rank=8)
+BEFORE = Setting(points=128, patches=100, hidden=256, out=512, width=1024, rank=16)
+
+
 class Adapted(nn.Module):
-    def __init__(self, linear):
+    def __init__(self, linear, rank):
         super().__init__()
         self.linear, self.drop = linear, nn.Dropout(0.05)
-        self.down = nn.Linear(linear.in_features, 8, bias=False)
-        self.up = nn.Linear(8, linear.out_features, bias=False)
+        self.down = nn.Linear(linear.in_features, rank, bias=False)
+        self.up = nn.Linear(rank, linear.out_features, bias=False)
         nn.init.zeros_(self.up.weight)
 
     def forward(self, x):
         return self.linear(x) + 2.0 * self.up(self.down(self.drop(x)))
 
 
-def adapt(module):
+def adapt(module, rank):
     for name, child in module.named_children():
         if isinstance(child, nn.Linear):
-            setattr(module, name, Adapted(child))
+            setattr(module, name, Adapted(child, rank))
         else:
-            adapt(child)
+            adapt(child, rank)
+
+
+def convolutions(s):
+    """Halve a patch down to four points, then to one."""
+    layers = [nn.Conv1d(1, s.hidden, 7, 2, 3), nn.GELU()]
+    points = s.points // 2
+    while points > 4:
+        layers += [nn.Conv1d(s.hidden, s.hidden, 5, 2, 2), nn.GELU()]
+        points //= 2
+    return nn.Sequential(*layers, nn.Conv1d(s.hidden, s.out, 4, 4))
 
 
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self, width):
         super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x):
-        rows, length, _ = x.shape
-        q, k, v = self.qkv(self.norm1(x)).view(rows, length, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
+        rows, length, width = x.shape
+        q, k, v = self.qkv(self.norm1(x)).view(rows, length, 3, HEADS, width // HEADS).permute(2, 0, 3, 1, 4)
         y = functional.scaled_dot_product_attention(q, k, v, dropout_p=0.05)
-        x = x + functional.dropout(self.out(y.transpose(1, 2).reshape(rows, length, WIDTH)), 0.05)
+        x = x + functional.dropout(self.out(y.transpose(1, 2).reshape(rows, length, width)), 0.05)
         return x + functional.dropout(self.down(functional.gelu(self.up(self.norm2(x)))), 0.05)
 
 
 class Encoder(nn.Module):
-    def __init__(self, recompute):
+    def __init__(self, setting, recompute):
         super().__init__()
-        self.convs = nn.Sequential(nn.Conv1d(1, 128, 7, 2, 3), nn.GELU(), nn.Conv1d(128, 128, 5, 2, 2), nn.GELU(),
-                                   nn.Conv1d(128, 128, 5, 2, 2), nn.GELU(), nn.Conv1d(128, 256, 4, 4))
-        self.tokens = nn.Linear(256, WIDTH)
-        self.temporal = nn.ModuleList(Block() for _ in range(LAYERS))
-        self.channel = nn.ModuleList(Block() for _ in range(LAYERS))
-        self.query = nn.Parameter(torch.randn(1, 1, WIDTH))
-        self.pool = nn.MultiheadAttention(WIDTH, HEADS, dropout=0.1, batch_first=True)
-        self.project = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2048))
-        self.recompute = recompute
+        width = setting.width
+        self.convs = convolutions(setting)
+        self.tokens = nn.Linear(setting.out, width)
+        self.temporal = nn.ModuleList(Block(width) for _ in range(LAYERS))
+        self.channel = nn.ModuleList(Block(width) for _ in range(LAYERS))
+        self.query = nn.Parameter(torch.randn(1, 1, width))
+        self.pool = nn.MultiheadAttention(width, HEADS, dropout=0.1, batch_first=True)
+        self.project = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 2048))
+        self.setting, self.recompute = setting, recompute
 
     def run(self, block, x):
         return checkpoint(block, x, use_reentrant=False) if self.recompute else block(x)
 
     def forward(self, patches):
-        x = self.tokens(self.convs(patches.reshape(-1, 1, POINTS)).squeeze(-1)).view(BATCH, PATCHES, CHANNELS, WIDTH)
+        count, width = self.setting.patches, self.setting.width
+        x = self.tokens(self.convs(patches.reshape(-1, 1, self.setting.points)).squeeze(-1)).view(BATCH, count, CHANNELS, width)
         for temporal, channel in zip(self.temporal, self.channel):
-            x = self.run(temporal, x.transpose(1, 2).reshape(-1, PATCHES, WIDTH))
-            x = x.view(BATCH, CHANNELS, PATCHES, WIDTH).transpose(1, 2)
-            x = self.run(channel, x.reshape(-1, CHANNELS, WIDTH)).view(BATCH, PATCHES, CHANNELS, WIDTH)
-        x = x.reshape(BATCH * PATCHES, CHANNELS, WIDTH)
-        x = self.pool(self.query.expand(x.shape[0], 1, WIDTH), x, x, need_weights=False)[0]
-        return self.project(x.view(BATCH, PATCHES, WIDTH))
+            x = self.run(temporal, x.transpose(1, 2).reshape(-1, count, width))
+            x = x.view(BATCH, CHANNELS, count, width).transpose(1, 2)
+            x = self.run(channel, x.reshape(-1, CHANNELS, width)).view(BATCH, count, CHANNELS, width)
+        x = x.reshape(BATCH * count, CHANNELS, width)
+        x = self.pool(self.query.expand(x.shape[0], 1, width), x, x, need_weights=False)[0]
+        return self.project(x.view(BATCH, count, width))
 
 
 class Whole(nn.Module):
-    def __init__(self, recompute, encoder_only):
+    def __init__(self, setting, recompute_encoder, recompute_decoder, encoder_only):
         super().__init__()
-        self.encoder, self.llm = Encoder(recompute), None
+        self.encoder, self.llm, self.patches = Encoder(setting, recompute_encoder), None, setting.patches
         if encoder_only:
             return
         self.llm = LlamaForCausalLM(LlamaConfig(
             vocab_size=128256, hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32,
             num_key_value_heads=8, head_dim=64, rms_norm_eps=1e-5, rope_theta=500000.0, tie_word_embeddings=True,
             use_cache=False)).to(torch.bfloat16).requires_grad_(False)
-        adapt(self.llm.model.layers)
-        if recompute:
+        adapt(self.llm.model.layers, setting.rank)
+        if recompute_decoder:
             self.llm.gradient_checkpointing_enable(gradient_checkpointing_kwargs={'use_reentrant': False})
 
     def forward(self, patches, tokens, labels):
@@ -104,28 +135,49 @@ class Whole(nn.Module):
         if self.llm is None:
             return projected.float().pow(2).mean()
         text = self.llm.model.embed_tokens(tokens)
-        x = torch.cat([text[:, :100], projected.to(text.dtype), text[:, 100 + PATCHES:]], 1)
+        x = torch.cat([text[:, :100], projected.to(text.dtype), text[:, 100 + self.patches:]], 1)
         return self.llm(inputs_embeds=x, labels=labels).loss
 
 
-def measure(case, encoder_only):
-    torch.manual_seed(1)
-    model = Whole(case == 'ckpt', encoder_only).cuda().train()
+def training(setting, model, mode=None):
+    """A function that runs one step; mode: of torch.compile, or None."""
+    model = model.cuda().train()
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-4, fused=True)
-    mode = {'compile': None, 'graphs': 'reduce-overhead'}
-    run = torch.compile(model, mode=mode[case]) if case in mode else model
-    patches = torch.randn(BATCH, PATCHES, CHANNELS, POINTS, device='cuda')
+    run = torch.compile(model, mode=mode) if mode else model
+    patches = torch.randn(BATCH, setting.patches, CHANNELS, setting.points, device='cuda')
     tokens = torch.randint(0, 128000, (BATCH, TEXT), device='cuda')
     labels = torch.full_like(tokens, -100)
     labels[:, -ANSWER:] = tokens[:, -ANSWER:]
-    times = []
-    for _ in range(WARM + STEPS):
-        start = time.perf_counter()
+
+    def step():
         with torch.autocast('cuda', dtype=torch.bfloat16):
             loss = run(patches, tokens, labels)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+    return step
+
+
+def before():
+    return training(BEFORE, Whole(BEFORE, False, True, False))
+
+
+def moderate():
+    return training(MODERATE, Whole(MODERATE, False, True, False))
+
+
+def after():
+    return training(AFTER, Whole(AFTER, False, True, False))
+
+
+def measure(case, encoder_only):
+    torch.manual_seed(1)
+    recompute = case == 'ckpt'
+    step = training(AFTER, Whole(AFTER, recompute, recompute, encoder_only), {'compile': 'default', 'graphs': 'reduce-overhead'}.get(case))
+    times = []
+    for _ in range(WARM + STEPS):
+        start = time.perf_counter()
+        step()
         torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
     free, total = torch.cuda.mem_get_info()
