@@ -97,7 +97,7 @@ const hr_cli_command hr_cli_profile = {
     .summary = "some real steps: planned beside measured, in bytes and in seconds",
     .details = "Bytes by tier and category, seconds by class of op; nothing is written. On a GPU ops are timed apart, "
                "after the steps.\n"
-               "Exit code 4: more was held than planned, by 2 MiB; on a GPU by 2 % or 16 MiB.",
+               "Exit code 4: more was held than planned (by 2 % or 16 MiB, whichever is larger).",
     .examples = "profile recipes/demo.yaml --steps 1\n"
                 "profile recipes/stages.yaml --stage whole --steps 1",
     .options = options,

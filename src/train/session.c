@@ -133,7 +133,7 @@ static hr_status data_bytes_check(hr_session *s, hr_error *err) {
   s->data_bytes = bytes.held;
   if (making > s->reading_bytes) s->reading_bytes = making;
   HR_TRY(hr__memory_budget(o->recipe, &o->plan->facts, &budget, err));
-  if (hr__within_plan(o->plan->facts.kind, budget.host_bytes, planned + bytes.held)) return HR_OK;
+  if (hr__within_plan(budget.host_bytes, planned + bytes.held)) return HR_OK;
   char held[HR_SIZE_TEXT], all[HR_SIZE_TEXT], most[HR_SIZE_TEXT];
   return hr__fail(err, HR_NO_FIT, "memory.host_budget", "raise it, offload less, or train on fewer samples",
                   "where the samples are takes %s on the host, beside %s that are planned: more than its %s",
@@ -529,8 +529,8 @@ uint64_t hr__session_planned_bytes(const hr_session *s) {
   return bytes > s->reading_bytes ? bytes : s->reading_bytes;
 }
 
-bool hr__within_plan(hr_device_kind kind, uint64_t planned_bytes, uint64_t measured_bytes) {
-  uint64_t part = kind == HR_CPU ? 0 : planned_bytes / 50, least = (uint64_t)(kind == HR_CPU ? 2 : 16) << 20;
+bool hr__within_plan(uint64_t planned_bytes, uint64_t measured_bytes) {
+  uint64_t part = planned_bytes / 50, least = (uint64_t)16 << 20;
   return measured_bytes <= planned_bytes + (part > least ? part : least);
 }
 
@@ -539,7 +539,7 @@ hr_status hr__session_check_peak(const hr_session *s, uint64_t measured, hr_erro
   measured = 0; /* a sanitizer's own memory is nobody's plan */
 #endif
   uint64_t planned = hr__session_planned_bytes(s);
-  if (!s->options->check_peak || hr__within_plan(s->options->plan->facts.kind, planned, measured)) return HR_OK;
+  if (!s->options->check_peak || hr__within_plan(planned, measured)) return HR_OK;
   char planned_text[HR_SIZE_TEXT], measured_text[HR_SIZE_TEXT];
   return hr__fail(err, HR_ABOVE_PLAN, NULL, "please report this with the recipe; memory.margin makes room meanwhile",
                   "the process held %s, the plan said %s", hr__size_text(measured, measured_text),

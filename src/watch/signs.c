@@ -6,7 +6,6 @@
 
 #include "base/line.h"
 #include "base/text.h"
-#include "train/train.h"
 #include "watch/watched.h"
 
 __attribute__((format(printf, 3, 4))) static void sign_add(hr_watched *w, const char *name, const char *format, ...) {
@@ -36,21 +35,21 @@ static void ending_judge(hr_watched *w, const hr_watch_now *now) {
     sign_add(w, "stalled", "no line for %s, while its process runs", hr__clock_text(silent, clock));
 }
 
-/* Growth that is no accident: 1 % or 8 MiB. */
-static double creep_least(double bytes) {
-  return bytes / 100 > 8 << 20 ? bytes / 100 : 8 << 20;
+/* As hr__within_plan: 2 % or 16 MiB. */
+static double accuracy(double bytes) {
+  return bytes / 50 > 16 << 20 ? bytes / 50 : 16 << 20;
 }
 
 static void memory_judge(hr_watched *w) {
   char size[2][HR_SIZE_TEXT];
   uint64_t planned = w->tiers[HR_TIER_DEVICE].planned_bytes, held = w->tiers[HR_TIER_DEVICE].held_bytes;
-  if (planned > 0 && !hr__within_plan(w->on_gpu ? HR_CUDA : HR_CPU, planned, held))
+  if (planned > 0 && (double)held > (double)planned + accuracy((double)planned))
     sign_add(w, "above_plan", "it holds %s, the plan says %s: please report this with the recipe",
              hr__size_text(held, size[0]), hr__size_text(planned, size[1]));
   bool grows = w->n_memory >= 4;
   for (size_t i = 1; i < w->n_memory; i++)
     grows = grows && w->memory[i] >= w->memory[i - 1];
-  if (grows && w->memory[w->n_memory - 1] > w->memory[0] + creep_least(w->memory[0]))
+  if (grows && w->memory[w->n_memory - 1] > w->memory[0] + accuracy(w->memory[0]) / 2)
     sign_add(w, "creeping", "memory creeps up: %s now, %s %zu looks ago", hr__size_text(held, size[0]),
              hr__size_text((uint64_t)w->memory[0], size[1]), w->n_memory - 1);
   if (w->process.swapped_bytes > 1 << 20)
