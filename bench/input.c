@@ -166,11 +166,10 @@ static bool workers_measure(const hr_job_source *recipe, int workers) {
   held most;
   timed t = rounds_time(job, device, &most);
   uint64_t host = most.host - before;
-  hr_device_kind kind = device->facts.kind;
-  bool cpu = kind == HR_CPU;
+  bool cpu = device->facts.kind == HR_CPU;
   if (cpu) planned += host_planned; /* one memory */
-  bool within = hr__within_plan(kind, planned, most.device) && (cpu || hr__within_plan(kind, host_planned, host));
-  if (cpu) within &= planned - ((uint64_t)16 << 20) <= most.device; /* all of it is touched at the start */
+  bool within = hr__within_plan(planned, most.device) && (cpu || hr__within_plan(host_planned, host));
+  if (cpu) within &= hr__within_plan(most.device, planned); /* all of it is touched at the start */
 #ifdef HR_ASAN
   within = true; /* a sanitizer's own memory is nobody's plan */
 #endif
