@@ -66,7 +66,7 @@ def main():
                 continue
             planned, measured = both
             room = max(0.02 * planned, 16 << 20)
-            check(abs(measured - planned) <= room,
+            check(planned - room <= measured <= planned + (4 << 20),
                   f'{settings}: planned {planned / 2**20:.1f} MiB, process {measured / 2**20:.1f} MiB')
             off = abs((plain[0] - planned) - (plain[1] - measured))
             check(off <= max(0.02 * max(plain[0], planned), 16 << 20),

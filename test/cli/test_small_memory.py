@@ -6,7 +6,7 @@ import os
 
 from support import RECIPES, Folder, check, finish, run
 
-ROOM, SPARE = 1 << 20, 16 << 20  # pages that the system maps beside those asked for; what other processors hold
+ROOM, SPARE = 4 << 20, 16 << 20  # pages that the system maps beside those asked for, code of other processors; what these do not hold
 
 
 def train(recipe, out, precision, steps, *more):
