@@ -87,8 +87,8 @@ hr_id hr__control(hr_builder *b);
  */
 hr_id hr__detached(hr_builder *b, hr_id value);
 
-/* Names an axis behind the first whose rows, and those of what is made of them, may be made a few at a time: blocks are
- * split along it where the batch has too few samples (pass/split_rows.c). */
+/* Names an axis behind the second (samples, channels) whose rows, and those of what is made of them, may be made a few
+ * at a time: blocks are split along it where the batch has too few samples (pass/split_rows.c). */
 void hr__rows_along(hr_builder *b, hr_id value, int axis);
 
 /* Adds a node; `args` is copied. Returns output 0; further outputs through hr__node_out. */

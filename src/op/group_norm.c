@@ -43,11 +43,13 @@ static void group_norm_grad(hr_adjoint *a, const hr_node *node) {
   hr_id in[HR_GROUP_OPERANDS];
   in[HR_GROUP_DY] = hr__out_grad(a, 0);
   if (in[HR_GROUP_DY] == HR_NONE) return;
-  hr_group_norm_bwd_args args = {.norm = *(const hr_group_norm_args *)node->args,
-                                 .want_dx = hr__wants_grad(a, 0),
-                                 .want_dw = hr__wants_grad(a, 1),
-                                 .want_db = hr__wants_grad(a, 2),
-                                 .given = node->in[3] != HR_NONE};
+  hr_group_norm_bwd_args args;
+  memset(&args, 0, sizeof args); /* plans compare arguments by their bytes */
+  args.norm = *(const hr_group_norm_args *)node->args;
+  args.want_dx = hr__wants_grad(a, 0);
+  args.want_dw = hr__wants_grad(a, 1);
+  args.want_db = hr__wants_grad(a, 2);
+  args.given = node->in[3] != HR_NONE;
   bool wanted[] = {args.want_dx, args.want_dw, args.want_db};
   in[HR_GROUP_X] = hr__saved_in(a, 0);
   in[HR_GROUP_W] = hr__saved_in(a, 1);

@@ -15,7 +15,7 @@
 #include "pass/prune.h"
 #include "recipe/rules.h"
 
-enum { SUMMARY_SHARE = 4096 }; /* of what its node makes, that a summary is at most */
+enum { SUMMARY_SHARE = 4096 }; /* of what its node reads or makes, that a summary is at most */
 
 #define KEY  "memory.checkpoint"
 #define KEPT "none|selective|every-layer"

@@ -30,7 +30,7 @@ static bool cuts(hr_splitter *s, hr_id n, int axis) {
   const hr_graph *g = s->b->graph;
   const hr_node *node = &g->nodes[n];
   hr_rows made;
-  if (s->rows.axis[node->in[0]] != axis) return false;
+  if (axis < 2 || s->rows.axis[node->in[0]] != axis) return false;
   s->rows.axis[node->out[0]] = (int8_t)axis;
   hr_rows all = {0, g->values[node->out[0]].desc.dim[axis]};
   bool gathers = node->op->gather && node->in[node->op->gathered] == HR_NONE;

@@ -52,15 +52,18 @@ static hr_id rows_of(hr_splitter *s, hr_id value, hr_rows rows) {
   int axis = s->rows.axis[value];
   int64_t size = b->graph->values[value].desc.dim[axis];
   bool cut_before = strip->slice == b->block && strip->rows.first == rows.first && strip->rows.count == rows.count;
-  if (cut_before) return strip->id;
   bool by_need = s->rows.by_need[value];
   hr_rows have = by_need ? strip->rows : (hr_rows){0, size};
   hr_rows take = rows_common(rows_common(rows, have), (hr_rows){0, size});
+  bool made_beyond =
+      by_need && take.count < rows.count; /* rows beyond the ends may have been made: they are no zeros */
+  if (cut_before && !made_beyond) return strip->id;
   hr_id id = by_need ? strip->id : whole_of(s, value);
-  if (take.count == 0) take = (hr_rows){have.first, 1}; /* all of it is padding */
+  bool beside = take.count == 0; /* all of it is padding */
+  if (beside) take = (hr_rows){have.first, 1};
   if (take.count != have.count) id = hr__slice(b, id, axis, take.first - have.first, take.count);
-  if (take.first != rows.first || take.count != rows.count)
-    id = hr__window(b, id, axis, rows.first - take.first, rows.count);
+  if (beside || take.first != rows.first || take.count != rows.count)
+    id = hr__window(b, id, axis, beside ? 1 : rows.first - take.first, rows.count);
   if (!by_need) *strip = (hr_strip){b->block, rows, id};
   return id;
 }

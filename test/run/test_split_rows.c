@@ -26,7 +26,7 @@
 #include "plan/memory.h"
 #include "run/run.h"
 
-enum { B = 2, HEIGHT = 5, WIDTH = 6, CHANNELS = 2, VALUES = 32, ROUNDS = 24 };
+enum { B = 2, HEIGHT = 5, WIDTH = 6, CHANNELS = 2, VALUES = 32, ROUNDS = 60 };
 
 static const char recipe_text[] =
     "model:\n"
@@ -105,15 +105,18 @@ static hr_id halved(maker *m, const char *where, hr_id x) {
   return conv(m, where, channels(m, x), time, x, HR_NONE, args);
 }
 
-/* By a transposed convolution of 3 frames, to m->frames with padding, or to as many as come out. */
+/* By a transposed convolution of 2 or 3 frames, to m->frames with padding, or to as many as come out. Without anything
+ * behind it, what reads it asks for the very rows that it makes, some of which its padding has cut off. */
 static hr_id doubled(maker *m, const char *where, int64_t out, hr_id x) {
   if (m->b.status != HR_OK) return HR_NONE;
-  hr_desc desc = {HR_F32, 5, {channels(m, x), out, 3, 3, 3}};
-  int64_t full = 2 * m->b.graph->values[x].desc.dim[2] + 1, frames = draw(m, 2) ? m->frames : full;
+  int64_t time = 2 + draw(m, 2), full = 2 * (m->b.graph->values[x].desc.dim[2] - 1) + time;
+  int64_t frames = draw(m, 2) && m->frames <= full + 1 ? m->frames : full - 2 * draw(m, 2);
   int64_t padding = full > frames ? (full - frames + 1) / 2 : 0;
+  hr_desc desc = {HR_F32, 5, {channels(m, x), out, time, 3, 3}};
   hr_conv_args args = {.stride = {2, 1, 1}, .padding = {padding, 1, 1}, .dilation = {1, 1, 1}, .groups = 1};
   int64_t more[HR_CONV_AXES] = {frames - full + 2 * padding, 0, 0};
   hr_id w = named(m, where, "double", desc, 0.2f);
+  if (draw(m, 2)) return hr__conv_transpose(&m->b, x, w, HR_NONE, more, &args);
   x = hr__conv_transpose(&m->b, x, w, named(m, where, "double.bias", hr__desc1(HR_F32, out), 0.1f), more, &args);
   return hr__unary(&m->b, HR_FORMULA_tanh, x, 0, 0);
 }
@@ -267,7 +270,8 @@ static void rounds(bool wide) {
     const char *split = splits[seed % (sizeof splits / sizeof *splits)];
     outcome_make(&whole, seed, wide, "none", "none");
     outcome_make(&o, seed, wide, split, checkpoints[seed / 6 % 3]);
-    compare(&whole, &o, seed, split, wide && o.joined == 0);
+    if (wide) assert_int_equal(o.joined, 0); /* every statistic is taken from what is whole */
+    compare(&whole, &o, seed, split, wide);
     assert_int_equal(whole.whole_norms, 3);
     if (strchr(split, '*')) assert_int_equal(o.whole_norms, 0);
     joined += o.joined;
