@@ -302,6 +302,7 @@ static hr_tt part_reentrant(hr_tape *t, uint32_t again, hr_tt x) {
   t->grad = false;
   hr_tt y = a.fn(t, a.user, hr__tape_name(x));
   t->grad = grad;
+  if (c.node == 0) hr__tape_again_end(t, again); /* nothing runs it again: it keeps nothing */
   return hr__call_end(&c, y);
 }
 

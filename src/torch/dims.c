@@ -1,4 +1,5 @@
 /* Shapes of the tape's tensors. See tape.h. */
+#include "base/checked.h"
 #include "torch/tape.h"
 
 hr_tdims hr__tdims1(int64_t a) {
@@ -20,7 +21,8 @@ hr_tdims hr__tdims4(int64_t a, int64_t b, int64_t c, int64_t d) {
 int64_t hr__tdims_elements(hr_tdims dims) {
   int64_t elements = 1;
   for (int i = 0; i < dims.n; i++)
-    elements *= dims.at[i];
+    if (!hr__mul_i64(elements, dims.at[i], &elements))
+      return INT64_MAX / 16; /* more than any device has, in bytes too */
   return elements;
 }
 
