@@ -174,7 +174,7 @@ static void size_tell(const hr_generating *g, const hr_generating_size *size) {
   uint64_t bytes = g->job->plan->tiers[HR_TIER_DEVICE].categories[HR_CAT_CACHE];
   fprintf(stderr, "context: %" PRId64 " tokens", context);
   if (size->batch > 1) fprintf(stderr, " x %" PRId64 " sequences", size->batch);
-  fprintf(stderr, ", %s of keys and values%s\n", hr__size_text(bytes, cache),
+  fprintf(stderr, ", %s of caches%s\n", hr__size_text(bytes, cache),
           context < size->wanted ? "; the largest that fits (--max-context)" : "");
 }
 

@@ -138,7 +138,9 @@ static void seen_note(row *r, const int32_t *ids, int64_t count) {
 }
 
 int64_t hr__generator_keeps(const hr_generator *g, int64_t number, int64_t common) {
-  return g->shape.onward && common != g->rows[number].position ? 0 : common;
+  int64_t here = g->rows[number].position; /* an answer may have been stopped before all of its prompt was fed */
+  if (common > here) common = here;
+  return g->shape.onward && common != here ? 0 : common;
 }
 
 void hr__generator_begin(hr_generator *g, int64_t number, uint64_t sequence, const int32_t *ids, int64_t kept) {

@@ -40,8 +40,9 @@ static hr_id convolved(hr_builder *b, const char *path, const hr_mixer *m, hr_id
   hr_id bias = m->conv_biased ? parameter(b, module, "bias", hr__desc1(b->dtype, channels), init) : HR_NONE;
   if (batch->context == 0 || m->kernel == 1)
     return hr__causal_conv(b, projected, weight, bias, starts, hr__mixer_inner(m));
-  snprintf(module, sizeof module, "%s.tail", path);
-  hr_id tail = hr__cache(b, module, hr__desc3(b->dtype, batch->batch, m->kernel - 1, channels));
+  char name[NAME + 8]; /* below the convolution's module, in whose type it is kept */
+  snprintf(name, sizeof name, "%s.tail", module);
+  hr_id tail = hr__cache(b, name, hr__desc3(b->dtype, batch->batch, m->kernel - 1, channels));
   return hr__conv_carry(b, projected, weight, bias, tail, batch->positions, batch->counts, hr__mixer_inner(m));
 }
 

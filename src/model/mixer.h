@@ -32,7 +32,7 @@ static inline int64_t hr__mixer_columns(const hr_mixer *m) {
 
 /* x [..., L, H] -> [..., L, H]; a position sees those before it along L, as far back as starts [..., L] (or HR_NONE)
  * say. On top of `add`, or HR_NONE. In programs that generate a sequence goes on where it was left: by the last rows
- * that the convolution has read, PATH.tail, and the states of the scan, PATH.state, which stay f32. */
+ * that the convolution has read, PATH.conv1d.tail, and the states of the scan, PATH.state, which stay f32. */
 hr_id hr__mixer_module(hr_builder *b, const char *path, const hr_mixer *m, hr_id x, hr_id starts,
                        const hr_model_batch *batch, hr_id add);
 

@@ -109,12 +109,12 @@ static __global__ void __launch_bounds__(SCAN_THREADS) ssd_carry_kernel(ssd_carr
   __shared__ float sums[DEPTH][LANES];
   const hr_ssd_sizes &s = o.size;
   int lane = (int)threadIdx.x % LANES, depth = (int)threadIdx.x / LANES;
-  int64_t p = blockIdx.x * (int64_t)LANES + lane, sample = blockIdx.y / s.heads, head = blockIdx.y % s.heads;
+  int64_t p = blockIdx.y * (int64_t)LANES + lane, sample = blockIdx.x / s.heads, head = blockIdx.x % s.heads;
   int64_t group = head / (s.heads / s.groups), rows = hr__carry_rows(o.counts[sample], s.length);
   bool there = p < s.dim, goes_on = o.positions[sample] != 0;
   float decay = -expf(element_at(o.of_head[0], o.dtype[0], head)), bias = element_at(o.of_head[1], o.dtype[1], head);
   float skip = element_at(o.of_head[2], o.dtype[2], head);
-  float *state = o.state + blockIdx.y * s.state_floats + p, h[EACH];
+  float *state = o.state + blockIdx.x * s.state_floats + p, h[EACH];
 #pragma unroll
   for (int i = 0; i < EACH; i++) {
     int64_t n = depth + i * DEPTH;
@@ -184,7 +184,7 @@ static hr_status ssd_carry_run(const hr_call *call) {
     auto kernel = o.size.state <= 8 * DEPTH    ? ssd_carry_kernel<T, 8>
                   : o.size.state <= 16 * DEPTH ? ssd_carry_kernel<T, 16>
                                                : ssd_carry_kernel<T, STATE_MOST / DEPTH>;
-    dim3 grid((unsigned)divide_up(o.size.dim, LANES), (unsigned)(o.size.sequences * o.size.heads));
+    dim3 grid((unsigned)(o.size.sequences * o.size.heads), (unsigned)divide_up(o.size.dim, LANES));
     launch(kernel, grid, SCAN_THREADS, 0, call_stream(call), o);
     return launched();
   });

@@ -106,6 +106,9 @@ def writer(path):
             return [one['ids'] for one in answer.expect(0).json()['answers']]
         together = generated(*prompts)
         check(together == [generated(prompt)[0] for prompt in prompts], f'{precision}: answers of a batch are not those of each alone')
+    # The last rows of a convolution are kept in the type that it computes in.
+    run('generate', path('writer'), '--prompt', 'x', '--quiet', '--max-tokens', '4', '--set', 'model.precision=bf16-true',
+        '--set', 'model.precision_overrides={conv1d: 32-true}').expect(0)
     held = [run('generate', path('writer'), '--plan', '--json', '--max-context', context).expect(0).json() for context in ('64', '65536')]
     caches = [plan['device']['categories']['cache'] for plan in held]
     check(caches[0] > 0 and caches[0] == caches[1], f'states of a longer context take {caches[1]} bytes, not {caches[0]}')

@@ -237,6 +237,7 @@ static void conv_carry_reference(const reference_call *c) {
 /* mixed, steps, A_log, bias, D, state, positions, counts -> y, state */
 static void ssd_carry_reference(const reference_call *c) {
   scan k = scan_of(c->in, c->in_desc, c->args);
+  k.starts = NULL; /* the state stands in their place */
   const hr_ssd_sizes *s = &k.s;
   for (int64_t i = 0; i < s->sequences * s->heads; i++) {
     int64_t sample = i / s->heads, head = i % s->heads;
