@@ -316,7 +316,7 @@ static hr_data_bytes events_bytes(const void *state) {
     hdf5 |= e->opened[i].hdf5 != NULL;
   /* Those of data.eval_path are open beside it: the library is counted once, with what is trained on. */
   return (hr_data_bytes){.held = held + rows.held + (hdf5 && !s->evaluates ? HR_HDF5_HELD_BYTES : 0),
-                         .making = rows.making};
+                         .making = rows.making + 2 * sizeof(uint32_t) * s->rows.bins.n_items};
 }
 
 #define COMMON                                                                                                         \

@@ -48,7 +48,8 @@ static void fields(const hr_model_part *whole, const hr_field_shape *shape, hr_f
     hr__field_add(out, list[i]);
   if (!shape->documents) return;
   hr__field_add(out, (hr_field){.name = "starts", .purpose = HR_FOR_STARTS, .desc = order});
-  hr__field_add(out, (hr_field){.name = "recordings", .purpose = HR_FOR_VALUES, .desc = recordings, .bound = pieces});
+  hr__field_add(out,
+                (hr_field){.name = "recordings", .purpose = HR_FOR_VALUES, .desc = recordings, .bound = pieces + 1});
 }
 
 hr_id hr__gesture_linear(hr_builder *b, const char *path, int64_t in, int64_t out, hr_id x) {
@@ -91,13 +92,16 @@ static hr_id pooled(hr_builder *b, const hr_gesture *m, const hr_model_batch *ba
   return hr__gesture_by_recording(b, m, batch, x, scales * m->hidden);
 }
 
-/* [B C, S H] -> logits [B C, classes]. */
-static hr_id classified(hr_builder *b, const hr_gesture *m, hr_id x) {
-  int64_t in = m->pooling.count * m->hidden;
+/* [B C, S H] -> logits [B C, classes]. Rows of the batch stay the first axis in between: what is dropped is drawn for
+ * each of them. */
+static hr_id classified(hr_builder *b, const hr_gesture *m, const hr_model_batch *batch, hr_id x) {
+  int64_t in = m->pooling.count * m->hidden, pieces = hr__gesture_pieces(m, batch);
+  if (pieces > 1) x = hr__reshape(b, x, 3, (const int64_t[]){batch->batch, pieces, in});
   x = hr__layernorm_module(b, "classifier.0", in, NORM_EPS, x);
   x = activated(b, m, "classifier.2", hr__gesture_linear(b, "classifier.1", in, 2 * m->hidden, x));
   x = activated(b, m, "classifier.5", hr__gesture_linear(b, "classifier.4", 2 * m->hidden, m->hidden, x));
-  return hr__gesture_linear(b, "classifier.7", m->hidden, m->classes, x);
+  x = hr__gesture_linear(b, "classifier.7", m->hidden, m->classes, x);
+  return pieces > 1 ? hr__reshape(b, x, 2, (const int64_t[]){batch->batch * pieces, m->classes}) : x;
 }
 
 /* Sum of all elements of x [B C, 1], f32 [1]. */
@@ -142,7 +146,7 @@ static hr_id first_of_rows(hr_builder *b, const hr_gesture *m, const hr_model_ba
 static hr_id forward(hr_builder *b, const hr_model_part *whole, const hr_model_batch *batch) {
   hr_gesture m = hr__gesture_read(whole);
   hr_id x = hr__gesture_stacks(b, &m, batch, projected(b, &m, batch));
-  hr_id logits = classified(b, &m, pooled(b, &m, batch, fused(b, &m, x)));
+  hr_id logits = classified(b, &m, batch, pooled(b, &m, batch, fused(b, &m, x)));
   if (b->status != HR_OK) return HR_NONE;
   if (b->graph->programs[b->program].key.kind == HR_PROGRAM_EVAL)
     hr__program_set_output(b, HR_OUTPUT_POINTS, first_of_rows(b, &m, batch, logits));

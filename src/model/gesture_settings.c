@@ -90,7 +90,7 @@ hr_gesture hr__gesture_read(const hr_model_part *whole) {
 
 /* Recordings that share rows begin at multiples of the chunk. */
 static hr_status rows_check(const hr_scope *r, hr_error *err) {
-  if (!hr__recipe_bool(r->recipe, "data.packing")) return HR_OK;
+  if (!hr__recipe_bool(r->recipe, "data.packing") || hr__recipe_is_word(r->recipe, LENGTH)) return HR_OK;
   int64_t length = hr__recipe_int(r->recipe, LENGTH), chunk = hr__scope_int(r, "config.chunk_size");
   if (length % chunk == 0) return HR_OK;
   return hr__recipe_fail(r->recipe, LENGTH, "take a multiple of model.config.chunk_size", err,
