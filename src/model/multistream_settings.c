@@ -28,7 +28,8 @@ static const hr_key keys[] = {
     BRANCH("temporal_conv_branch", "false",
            "whether there are the two parts that follow a few frames by convolutions over space, then time (convnext, "
            "course)"),
-    SIZE("frames", "16", SIZE_MOST, "frames of a sample; 4 or more where there is video"),
+    SIZE("frames", "16", SIZE_MOST,
+         "frames of a sample; 4 or more where there is video, an even number with pair_branch"),
     SIZE("frame_height", "720", SIZE_MOST, "rows of a frame"),
     SIZE("frame_width", "1280", SIZE_MOST, "columns of a frame"),
     SIZE("head_size", "256", SIZE_MOST, "width of the first layer of a head"),

@@ -272,8 +272,9 @@ static void specs_find(const hr_attention_cuts *c, bool backward, hr_gemm_spec s
   memset(specs, 0, sizeof(hr_gemm_spec[HR_PRODUCTS][2][HR_WIDTHS]));
   for (int64_t index = 0; index < c->panels; index++) {
     hr_attention_panel p = hr__attention_panel(c, index);
-    for (int64_t key = p.first_key; key < p.keys; key += HR_STRIP) {
-      int64_t width = hr__min(HR_STRIP, p.keys - key);
+    int64_t keys = p.keys - p.first_key, strips = (keys + HR_STRIP - 1) / HR_STRIP;
+    for (int64_t s = 0; s<strips; s += strips> 2 ? strips - 1 : 1) { /* those between are as wide as the first */
+      int64_t width = hr__min(HR_STRIP, keys - s * HR_STRIP);
       for (int product = 0; product < (backward ? HR_PRODUCTS : HR_COLUMNS); product++) {
         hr_gemm_spec *spec = &specs[product][p.last][hr__attention_width_kind(width)];
         if (spec->m == 0) *spec = product_spec(c, product, p.rows, width);

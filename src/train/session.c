@@ -531,7 +531,7 @@ uint64_t hr__session_planned_bytes(const hr_session *s) {
 
 bool hr__within_plan(uint64_t planned_bytes, uint64_t measured_bytes) {
   uint64_t part = planned_bytes / 50, least = (uint64_t)16 << 20;
-  return measured_bytes <= planned_bytes + (part > least ? part : least);
+  return measured_bytes <= planned_bytes || measured_bytes - planned_bytes <= (part > least ? part : least);
 }
 
 hr_status hr__session_check_peak(const hr_session *s, uint64_t measured, hr_error *err) {
