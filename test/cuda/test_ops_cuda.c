@@ -21,7 +21,7 @@ static const unsigned char GUARD = 0xa5, GARBAGE = 0xff;
 
 static hr_device *gpu; /* opened once by main */
 static struct {
-  int cases, runs;
+  int offered, cases, runs;
   double worst; /* difference by tolerance, of the op at hand */
 } seen;
 
@@ -211,7 +211,15 @@ static bool few_cases(void) {
   return cases && strcmp(cases, "few") == 0;
 }
 
+/* Where cases are to be few, of the many types that some ops' samples have each fourth behind the first ones. */
+static bool case_skipped(void) {
+  enum { FIRST = 40, EACH = 4 };
+  int number = seen.offered++;
+  return few_cases() && number >= FIRST && number % EACH != 0;
+}
+
 static void case_visit(op_case *c) {
+  if (case_skipped()) return;
   const hr_desc *typed = c->sample->n_in && c->in[c->op->typed_by].rank ? &c->in[c->op->typed_by] : &c->out[0];
   if (!(c->op->dtypes[HR_CUDA] & HR_DTYPE_BIT(typed->dtype))) case_fail(c, "the GPU lacks a type that the CPU has");
   uint32_t must = 0;
