@@ -117,26 +117,31 @@ static void test_batch_equals_alone(void **state) {
   batch_equals_alone(&kinds[KINDS - 1]);
 }
 
+/* Goes on by `count` tokens from ids[0..n), of which the caches hold the first `kept`. */
+static void kept_continue(speaker *s, const int32_t *ids, int64_t kept, int64_t n, int32_t *out, int64_t count) {
+  hr_error err = {0};
+  hr_fed row = {.ids = ids + kept, .count = n - kept};
+  hr__generator_begin(s->generator, 0, 0, ids, kept);
+  for (int64_t i = 0; i < count; i++) {
+    assert_int_equal(hr__generator_feed(s->generator, &row, &err), HR_OK);
+    out[i] = row.next;
+    row = (hr_fed){.ids = &out[i], .count = 1};
+  }
+}
+
 /* One that goes on from states may only go on, or begin anew. */
 static void test_only_onward(void **state) {
   (void)state;
   enum { AFTER = 12 };
   speaker s;
   int32_t ids[64], want[AFTER], got[AFTER];
-  hr_error err = {0};
   speaker_open(&s, &kinds[KINDS - 1], 1, 64, &HR_GREEDY);
   speaker_prompt(ids, 40, 5);
   speaker_continue(&s, ids, 30, want, AFTER);
   speaker_continue(&s, ids, 20, got, 1); /* the states are those behind 20 tokens now */
   assert_int_equal(hr__generator_keeps(s.generator, 0, 19), 0);
   assert_int_equal(hr__generator_keeps(s.generator, 0, 20), 20);
-  hr__generator_begin(s.generator, 0, 0, ids, 20);
-  hr_fed row = {.ids = ids + 20, .count = 10};
-  for (int i = 0; i < AFTER; i++) {
-    assert_int_equal(hr__generator_feed(s.generator, &row, &err), HR_OK);
-    got[i] = row.next;
-    row = (hr_fed){.ids = &got[i], .count = 1};
-  }
+  kept_continue(&s, ids, 20, 30, got, AFTER);
   assert_memory_equal(got, want, sizeof want);
   speaker_close(&s);
 }
@@ -147,19 +152,12 @@ static void test_taking_back(void **state) {
   enum { AFTER = 12 };
   speaker s;
   int32_t ids[64], want[AFTER], got[AFTER];
-  hr_error err = {0};
   speaker_open(&s, &kinds[0], 1, 64, &HR_GREEDY);
   speaker_prompt(ids, 40, 5);
   speaker_continue(&s, ids, 30, want, AFTER);
   speaker_continue(&s, ids, 40, got, AFTER); /* the caches hold another continuation now */
   assert_int_equal(hr__generator_keeps(s.generator, 0, 20), 20);
-  hr__generator_begin(s.generator, 0, 0, ids, 20);
-  hr_fed row = {.ids = ids + 20, .count = 10};
-  for (int i = 0; i < AFTER; i++) {
-    assert_int_equal(hr__generator_feed(s.generator, &row, &err), HR_OK);
-    got[i] = row.next;
-    row = (hr_fed){.ids = &got[i], .count = 1};
-  }
+  kept_continue(&s, ids, 20, 30, got, AFTER);
   assert_memory_equal(got, want, sizeof want);
   speaker_close(&s);
 }
