@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Planned beside measured on a GPU: systems 004 and 000, several settings each (docs/systems/004.md, 000.md).
+"""Planned beside measured on a GPU: the five systems, several settings each (docs/systems).
 
     systems_gpu.py [--ops] [--steps N] [--json FILE] [CASE...]        without CASE: all; --list names them
 
 HEADROOM is the program (build/headroom). The data and the weights are made: MiniLM's shape with random numbers, the
-recipe's codes with short texts or with each repeated to more than 512 tokens, recordings made by headroom itself. A row is
+recipe's codes with short texts or with each repeated to more than 512 tokens, recordings and films made by headroom itself. A row is
 held to: measured bytes never above the plan, within 1 % or 16 MiB of it; seconds within 15 %. With texts that are shorter
 than what they are padded to, steps take less than planned: there seconds are only shown.
 """
@@ -94,6 +94,20 @@ SMALL = ('model.parts.llm.config={hidden_size: 2048, intermediate_size: 64, num_
 MADE = ['data.source=synthetic', 'training.epochs=null', 'training.steps=100', 'data.path=null', 'data.tokenizer=null',
         'data.sensors=null', 'data.eval_fraction=null', 'training.eval_every=null', 'model.parts.llm.path=null',
         'model.parts.llm.family=llama']
+GESTURES = ['data.source=synthetic', 'training.epochs=null', 'training.steps=100', 'data.path=null', 'data.eval_path=null', 'data.events=null',
+            'training.eval_every=null', 'training.best=null', 'model.precision=bf16-mixed', 'training.batch_size=2',
+            'training.gradient_accumulation=1']
+STREAMS = ['data.source=synthetic', 'data.scenes=null', 'training.batch_size=1', 'training.gradient_accumulation=1', 'memory.offload=null',
+           'training.optimizer.kind=adamw', 'training.eval_every=null']
+VIDEO_ALONE = ['model.config.infrared_branch=false', 'model.config.pair_branch=false']
+LONG = ['model.config.frames=84']
+with open(os.path.join(ROOT, 'test', 'model', 'configs', 'gemma-3-1b-it', 'config.json'), encoding='utf-8') as shape:
+    GEMMA = 'model.parts.llm.config=' + json.dumps({key: value for key, value in json.load(shape).items() if key in (
+        'head_dim', 'hidden_size', 'intermediate_size', 'num_attention_heads', 'num_hidden_layers', 'num_key_value_heads',
+        'query_pre_attn_scalar', 'rope_local_base_freq', 'rope_theta', 'sliding_window', 'sliding_window_pattern', 'vocab_size')})
+CAPTIONS = ['data.source=synthetic', 'training.epochs=null', 'training.steps=100', 'data.path=null', 'data.tokenizer=null', 'data.video=null',
+            'data.eval_path=null', 'data.eval_fraction=null', 'training.eval_every=null', 'training.gradient_accumulation=1',
+            'model.parts.llm.path=null', 'model.parts.llm.family=gemma3', GEMMA]
 # name: texts of 512 tokens or around 60, dropout in attention, settings
 EMBEDDER = {
     'every': ('long', False, [EVERY]),
@@ -113,10 +127,30 @@ SENSORS = {
     'encoder-none': [SMALL, NONE],
     'encoder-every': [SMALL, EVERY],
 }
+# name: recipe, settings
+OTHERS = {
+    '002-none': ('002-before', [*GESTURES, NONE]),
+    '002-selective': ('002-before', [*GESTURES, SELECTIVE]),
+    '002-every': ('002-before', [*GESTURES, EVERY]),
+    '003-video': ('003-a', [*STREAMS, *VIDEO_ALONE, NONE]),
+    '003-none': ('003-a', [*STREAMS, NONE]),
+    '003-every': ('003-a', [*STREAMS, EVERY]),
+    '003-two': ('003-a', [*STREAMS, EVERY, 'training.batch_size=2']),
+    '003-convnext': ('003-a', [*STREAMS, EVERY, 'model.config.temporal_conv_branch=true', 'model.parts.fusion.config.image=1024']),
+    '003-84-slices': ('003-a', [*STREAMS, *LONG, NONE, 'memory.split={"video.*": 4}']),
+    '003-84-least': ('003-a', [*STREAMS, *LONG, EVERY, 'memory.split={"video.*": 8}']),
+    '001-none': ('001-balanced', [*CAPTIONS, NONE]),
+    '001-slices': ('001-balanced', [*CAPTIONS, EVERY, 'memory.split={visual: 4}']),
+    '001-nf4': ('001-balanced', [*CAPTIONS, EVERY, 'memory.split={visual: 4}', 'training.optimizer.kind=adamw8bit',
+                                 'model.parts.llm.quantize={kind: nf4}']),
+}
 
 
 def settings_of(name, folder):
     """Recipe, flags, and whether seconds are those of the plan."""
+    if name in OTHERS:
+        recipe, settings = OTHERS[name]
+        return f'recipes/{recipe}.yaml', [], settings, True
     system, case = name.split('-', 1)
     if system == '000':
         return 'recipes/000-after.yaml', [], MADE + SENSORS[case], True
@@ -154,7 +188,7 @@ def measure(name, given, folder):
 
 
 def main():
-    names = [f'004-{case}' for case in EMBEDDER] + [f'000-{case}' for case in SENSORS]
+    names = [f'004-{case}' for case in EMBEDDER] + [f'000-{case}' for case in SENSORS] + list(OTHERS)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--list', action='store_true')
     parser.add_argument('--ops', action='store_true')

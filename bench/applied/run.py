@@ -9,8 +9,7 @@ what the driver holds beside PyTorch's allocator (--context). Trainers: transfor
 reads out of the file, the same with PEFT and bitsandbytes, and a plain loop that looks keys up. Columns:
 
     said       what `apply` read back: what the driver will show
-    driver     what it shows (cudaMemGetInfo) where the run is alone on the GPU, as the first one is; with a star: what is
-               reserved, and what the driver held beside that in the run before that was alone
+    driver     what it shows of the process (NVML), so that runs may go side by side
     reserved, allocated   peaks of PyTorch's allocator; retries: how often it had to give its cache back
     of said, of limit     driver over both
 
@@ -42,6 +41,9 @@ from transformers.models.llama import modeling_llama  # noqa: F401, for workers 
 from transformers.models.qwen2 import modeling_qwen2  # noqa: F401
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', '..', 'tools'))
+from checked.measure import driver_bytes  # noqa: E402
+
 MODELS = os.path.join(os.path.dirname(os.path.dirname(HERE)), 'test', 'model', 'configs')
 STEPS, LONGEST, GIB, MIB = 20, 90, 1 << 30, 1 << 20  # LONGEST: seconds of a run
 WITH = {'trainer-full.yaml': 'Qwen2.5-0.5B', 'trainer-sgd.json': 'TinyLlama-1.1B', 'peft-qlora.yaml': 'Llama-3.2-1B',
@@ -90,8 +92,7 @@ class Watch:
 
     def step(self):
         torch.cuda.synchronize()
-        free, total = torch.cuda.mem_get_info()
-        self.peak = max(self.peak, total - free)
+        self.peak = max(self.peak, driver_bytes(os.getpid()) or 0)
         self.steps += 1
         self.reserved.append(torch.cuda.max_memory_reserved())
         self.times.append(time.monotonic())
@@ -99,7 +100,7 @@ class Watch:
     def told(self):
         stats = torch.cuda.memory_stats()
         times = [b - a for a, b in zip(self.times[4:], self.times[5:])] or [0]
-        return {'steps': self.steps, 'device': self.peak, 'allocated': torch.cuda.max_memory_allocated(),
+        return {'steps': self.steps, 'driver': self.peak, 'allocated': torch.cuda.max_memory_allocated(),
                 'reserved': torch.cuda.max_memory_reserved(), 'retries': stats.get('num_alloc_retries', 0), 'by_step': self.reserved,
                 'seconds': sum(times) / len(times)}
 
@@ -242,7 +243,7 @@ def line(row):
     if 'driver' not in row:
         return f"{row['config']:20} {row['limit']:3} GiB  {row.get('error')}"
     driver = row['driver']
-    return (f"{row['config']:20} {row['limit']:3} GiB | said {row['said'] / MIB:9.1f} | driver {driver / MIB:9.1f}{'' if row['alone'] else '*'} | "
+    return (f"{row['config']:20} {row['limit']:3} GiB | said {row['said'] / MIB:9.1f} | driver {driver / MIB:9.1f} | "
             f"reserved {row['reserved'] / MIB:9.1f} | allocated {row['allocated'] / MIB:9.1f} | retries {row['retries']} | "
             f"of said {driver / row['said']:7.2%} | of limit {driver / row['limit'] / GIB:6.2%} | {row['steps']} steps of {row['seconds']:.2f} s"
             f" | {row['written']} {row.get('error', '')}")
@@ -252,7 +253,7 @@ class Runs:
     """Runs of one kind after the other, `side_by_side` at a time, with workers that wait already."""
 
     def __init__(self, options, begin):
-        self.options, self.begin, self.rows, self.running, self.beside, self.wrong = options, begin, [], [], int(options.context * MIB), 0
+        self.options, self.begin, self.rows, self.running, self.wrong = options, begin, [], [], 0
         self.ready = [Worker() for _ in range(options.side_by_side + 1)]
 
     def start(self, out, *work):
@@ -278,19 +279,15 @@ class Runs:
                 row |= json.load(file)
         else:
             row['error'] = f'ended without a word, or after {LONGEST} s'
-        if 'device' in row:
-            if row['alone']:
-                self.beside = row['device'] - row['reserved']
-            row['driver'] = row['reserved'] + self.beside
         self.add(row)
 
-    def run(self, cases, alone):
+    def run(self, cases):
         for name, limit, path, said in cases:
-            row = {'config': name, 'limit': limit, 'alone': alone, **said}
+            row = {'config': name, 'limit': limit, **said}
             if 'error' in said:
                 self.add(row)
                 continue
-            while len(self.running) >= (1 if alone else self.options.side_by_side):
+            while len(self.running) >= self.options.side_by_side:
                 self.reap()
             out = os.path.join(self.options.out, f'{name}-{limit}')
             folder = os.path.join(self.options.scratch, WITH[name])
@@ -334,12 +331,10 @@ def main():
                 print(file.read())
     print(f'weights: {time.monotonic() - begin:.1f} s', flush=True)
     rest = [(name, limit, path, said) for (name, limit), (path, said) in zip(cases, applied)]
-    runs.run(rest[:1], True)
-    runs.run(rest[1:], options.side_by_side == 1)
+    runs.run(rest)
     for one in runs.ready:
         one.process.kill()
     print(f'{len(runs.rows)} runs, {runs.wrong} wrong; {time.monotonic() - begin:.1f} s')
-    print('*: reserved, and what the driver held beside it when a run had the GPU for itself')
     return 1 if runs.wrong else 0
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What was measured as cases of a test: bench/torch_measured/keep.py SETTINGS MEASURED... -o test/torch/h200.json"""
+"""What was measured as cases of a test, beside those that are there already: bench/torch_measured/keep.py SETTINGS MEASURED... -o test/torch/h200.json"""
 import argparse
 import json
 import os
@@ -20,11 +20,15 @@ def main():
     with open(options.settings) as file:
         settings = {case['name']: case for case in map(json.loads, file)}
     versions, cases = {}, []
+    if os.path.exists(options.out):
+        with open(options.out) as file:
+            cases = json.load(file)['cases']
+    known = {case['name'] for case in cases}
     for path in options.measured:
         with open(path) as file:
             for row in map(json.loads, file):
                 versions.update(row.get('versions', {}))
-                if 'name' not in row or 'failed' in row:
+                if 'name' not in row or 'failed' in row or row['name'] in known:
                     continue
                 case = settings[row['name']]
                 cases.append({'name': row['name'], 'held_out': case['held_out'], 'step_ms': row['step_ms'], 'recipe': recipe(case['setting']),

@@ -31,7 +31,7 @@ pack() {
     grep -Ev '/(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|ld-linux[^/]*)\.so' |
     while read -r library; do cp -L "$library" "$stage/"; done
   strip --strip-unneeded "$stage"/*.so*
-  tar -C "$stage" -cf - . | xz -T0 -5 > "$build/carry/gpu.tar.xz"
+  tar -C "$stage" -cf - . | xz -9 > "$build/carry/gpu.tar.xz"
   rm -rf "$stage"
   ls -l "$build/carry/gpu.tar.xz"
 }
