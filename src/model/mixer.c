@@ -6,9 +6,8 @@
 
 #include "model/modules.h"
 #include "op/carry.h"
+#include "op/gated_norm.h"
 #include "op/linear.h"
-#include "op/pointwise.h"
-#include "op/slice.h"
 
 enum { NAME = 256 };
 
@@ -69,35 +68,14 @@ static hr_id scanned(hr_builder *b, const char *path, const hr_mixer *m, hr_id m
   return hr__ssd_carry(b, in, &args);
 }
 
-/* y / rms(y) of each group's columns, times a weight of each column. */
-static hr_id normed_by_group(hr_builder *b, const char *module, const hr_mixer *m, hr_id y) {
-  hr_desc desc = b->graph->values[y].desc;
-  int64_t inner = hr__mixer_inner(m), size[HR_RANK];
-  int rank = desc.rank;
-  for (int d = 0; d + 1 < rank; d++)
-    size[d] = desc.dim[d];
-  size[rank - 1] = m->groups;
-  size[rank] = inner / m->groups;
-  hr__module(b, "%s", module);
-  hr_id weight = parameter(b, module, "weight", hr__desc1(b->dtype, inner), (hr_init){.rule = HR_INIT_ONE});
-  hr_id x = hr__reshape(b, y, rank + 1, size);
-  hr_id power = hr__reduce(b, HR_REDUCE_MEAN, hr__unary(b, HR_FORMULA_square, x, 0, 0), 1u << rank);
-  power = hr__unary(b, HR_FORMULA_affine, power, 1, m->eps);
-  x = hr__binary(b, HR_FORMULA_mul, x, hr__unary(b, HR_FORMULA_rsqrt, power, 0, 0));
-  return hr__binary(b, HR_FORMULA_mul, hr__reshape(b, x, rank, desc.dim), weight);
-}
-
 /* norm(y silu(z)); z are the first columns of what the first projection gives. */
 static hr_id gated(hr_builder *b, const char *path, const hr_mixer *m, hr_id y, hr_id projected) {
   char module[NAME];
   snprintf(module, sizeof module, "%s.norm", path);
   hr__module(b, "%s", module);
-  if (b->status != HR_OK) return HR_NONE;
-  int last = b->graph->values[projected].desc.rank - 1;
-  hr_id z = hr__window(b, projected, last, 0, hr__mixer_inner(m));
-  y = hr__binary(b, HR_FORMULA_mul, y, hr__unary(b, HR_FORMULA_silu, z, 0, 0));
-  if (m->groups > 1 && b->status == HR_OK) return normed_by_group(b, module, m, y);
-  return hr__rmsnorm_module(b, module, hr__mixer_inner(m), m->eps, y);
+  hr_desc desc = hr__desc1(b->dtype, hr__mixer_inner(m));
+  hr_id weight = parameter(b, module, "weight", desc, (hr_init){.rule = HR_INIT_ONE});
+  return hr__gated_norm(b, y, projected, weight, &(hr_gated_norm_args){.groups = m->groups, .eps = m->eps});
 }
 
 hr_id hr__mixer_module(hr_builder *b, const char *path, const hr_mixer *m, hr_id x, hr_id starts,

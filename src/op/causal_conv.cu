@@ -70,14 +70,14 @@ __device__ inline float sigmoid_of(float u) {
   return __fdividef(1.0f, 1.0f + __expf(-u));
 }
 
-/* Rows of EACH columns, read AHEAD of their use: zeros where there are none. */
+/* Rows [t, t + AHEAD) of EACH columns, read ahead of their use: zeros for those that are not in [first, end). */
 template <int EACH, typename T> struct rows_ahead {
   pack<T, EACH> row[AHEAD];
-  __device__ void load(const T *from, int64_t stride, int64_t t, int64_t end) {
+  __device__ void load(const T *from, int64_t stride, int64_t t, int64_t first, int64_t end) {
 #pragma unroll
     for (int i = 0; i < AHEAD; i++) {
       row[i] = {};
-      if (t + i >= 0 && t + i < end) row[i] = pack_load<EACH>(from + (t + i) * stride);
+      if (t + i >= first && t + i < end) row[i] = pack_load<EACH>(from + (t + i) * stride);
     }
   }
 };
@@ -105,7 +105,7 @@ static __global__ void __launch_bounds__(CONV_THREADS) causal_conv_kernel(conv_o
   }
   rows_ahead<EACH, T> rows;
   for (int64_t t = first; t < end; t += AHEAD) {
-    rows.load(x, o.size.columns, t, end);
+    rows.load(x, o.size.columns, t, first, end);
 #pragma unroll
     for (int k = 0; k < AHEAD; k++) {
       if (t + k >= end) break;
@@ -144,10 +144,13 @@ static __global__ void __launch_bounds__(CONV_THREADS) causal_conv_bwd_kernel(co
     for (int i = 0; i < EACH; i++)
       shift_in(line[i], w.length, to_float(row.value[i]));
   }
-  rows_ahead<EACH, T> rows, slopes;
+  int64_t column = origin * o.size.columns + o.size.first + c;
+  /* The sum so far is often the result itself: what is read behind a store of it waits for that store. */
+  rows_ahead<EACH, T> rows, slopes, before = {};
   for (int64_t from = first; from < behind; from += AHEAD) {
-    rows.load(x, o.size.columns, from, o.size.length);
-    slopes.load(dy, o.size.channels, from, o.size.length);
+    rows.load(x, o.size.columns, from, first, o.size.length);
+    slopes.load(dy, o.size.channels, from, first, o.size.length);
+    if (o.partial) before.load(o.partial + column, o.size.columns, from - (w.length - 1), first, end);
 #pragma unroll
     for (int k = 0; k < AHEAD; k++) {
       int64_t t = from + k, done = t - (w.length - 1); /* du has rows done to t */
@@ -179,13 +182,11 @@ static __global__ void __launch_bounds__(CONV_THREADS) causal_conv_bwd_kernel(co
         }
       }
       if (done < first || done >= end) continue;
-      int64_t at = (origin + done) * o.size.columns + o.size.first + c;
-      pack<T, EACH> before = {}, out;
-      if (o.partial) before = pack_load<EACH>(o.partial + at);
+      pack<T, EACH> out;
 #pragma unroll
       for (int i = 0; i < EACH; i++)
-        out.value[i] = from_float<T>(sum[i] + (o.partial ? to_float(before.value[i]) : 0.0f));
-      *(pack<T, EACH> *)(o.y + at) = out;
+        out.value[i] = from_float<T>(sum[i] + to_float(before.row[k].value[i]));
+      *(pack<T, EACH> *)(o.y + column + done * o.size.columns) = out;
     }
   }
 #pragma unroll

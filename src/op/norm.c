@@ -59,7 +59,7 @@ static int64_t chunk_rows(int64_t rows) {
 size_t hr__norm_bwd_workspace(const hr_op_view *view, hr_device_kind kind, int threads) {
   const hr_desc *weight = &view->in[HR_NORM_W];
   int64_t rows = hr__norm_rows(&view->in[HR_NORM_X], weight), weights = view->n_out - 1;
-  int64_t rows_each = kind == HR_CUDA ? hr__norm_sum_rows(rows) : chunk_rows(rows);
+  int64_t rows_each = kind == HR_CUDA ? hr__norm_sum_rows(rows, weight->dim[0]) : chunk_rows(rows);
   (void)threads;
   if (!wants_sums(view->args)) return 0;
   return (size_t)(hr__chunks(rows, rows_each) * weights * weight->dim[0]) * sizeof(float);

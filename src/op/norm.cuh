@@ -92,7 +92,7 @@ template <typename T, typename W> static norm_bwd<T, W> norm_bwd_of(const hr_cal
   }
   if (args->want_dw || args->want_db) {
     c.sums = (float *)call->workspace;
-    c.rows_each = hr__norm_sum_rows(c.rows);
+    c.rows_each = hr__norm_sum_rows(c.rows, c.columns);
   }
   return c;
 }
@@ -151,7 +151,7 @@ template <int N, typename T, typename W> static void norm_sums_launch(const hr_c
 static hr_status norm_bwd_prepare(const hr_call *call, void **prepared, hr_error *err) {
   const hr_norm_bwd_args *args = (const hr_norm_bwd_args *)call->args;
   int64_t columns = desc_columns(call->in[HR_NORM_W].desc), rows = desc_count(call->in[HR_NORM_X].desc) / columns;
-  int64_t blocks = divide_up(rows, hr__norm_sum_rows(rows)), weights = call->n_out - 1;
+  int64_t blocks = divide_up(rows, hr__norm_sum_rows(rows, columns)), weights = call->n_out - 1;
   size_t bytes = (size_t)(blocks * weights * columns) * sizeof(float);
   *prepared = nullptr;
   if (!(args->want_dw || args->want_db) || call->workspace_bytes >= bytes) return HR_OK;

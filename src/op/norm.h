@@ -35,11 +35,16 @@ static inline int64_t hr__norm_rows(const hr_desc *x, const hr_desc *weight) {
 #define HR_NORM_OPERANDS(weights) (HR_NORM_DW_PARTIAL + (weights))
 #define HR_NORM_OPTIONAL(weights) (((2u << (weights)) - 1) << HR_NORM_DX_PARTIAL)
 
-/* On CUDA gradients of weights are summed over blocks of that many rows first, HR_NORM_SUMS blocks or fewer; from the
- * shape alone. */
-enum { HR_NORM_SUMS = 512 };
-static inline int64_t hr__norm_sum_rows(int64_t rows) {
-  return (rows + HR_NORM_SUMS - 1) / HR_NORM_SUMS;
+/* On CUDA gradients of weights are summed over blocks of that many rows first; from the shape alone. There are
+ * HR_NORM_SUMS blocks or fewer, and of rows that are few threads each as many more as keep the GPU busy, with
+ * HR_NORM_SUM_ROWS rows or more. The shortest, which are heads, share a block, and need no more of them. */
+enum { HR_NORM_SUMS = 512, HR_NORM_SUM_ROWS = 16, HR_NORM_SUM_FLOATS = HR_NORM_SUMS * 2048, HR_NORM_SHORT = 128 };
+static inline int64_t hr__norm_sum_rows(int64_t rows, int64_t columns) {
+  int64_t few = (rows + HR_NORM_SUMS - 1) / HR_NORM_SUMS,
+          most = columns > HR_NORM_SHORT ? HR_NORM_SUM_FLOATS / columns : HR_NORM_SUMS;
+  int64_t many = most > HR_NORM_SUMS ? (rows + most - 1) / most : few;
+  int64_t least = few < HR_NORM_SUM_ROWS ? few : HR_NORM_SUM_ROWS;
+  return many > least ? many : least;
 }
 
 /* Emits the backward op of a norm whose operands are x and its weights, and whose output 1 are the statistics. */

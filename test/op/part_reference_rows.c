@@ -2,8 +2,10 @@
 #include "part_reference.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "op/add_rows.h"
+#include "op/gated_norm.h"
 #include "op/gather.h"
 #include "op/layernorm.h"
 #include "op/rmsnorm.h"
@@ -56,6 +58,68 @@ static void rmsnorm_bwd_fill(double *const *in, const hr_desc *desc, const void 
     for (int64_t h = 0; h < H; h++)
       squares += in[1][r * H + h] * in[1][r * H + h];
     in[3][r] = 1.0 / sqrt(squares / (double)H + eps);
+  }
+}
+
+/* One group of one row of gated_norm. */
+typedef struct gated_row {
+  const double *y, *z, *w;
+  int64_t each;
+} gated_row;
+
+static gated_row gated_row_of(const double *const *in, const hr_gated_sizes *s, int64_t row, int64_t group) {
+  int64_t column = group * s->each;
+  return (gated_row){in[HR_GATED_Y] + row * s->width + column, in[HR_GATED_X] + row * s->columns + s->first + column,
+                     in[HR_GATED_W] + column, s->each};
+}
+static double gated_at(const gated_row *r, int64_t i) {
+  return r->y[i] * r->z[i] / (1 + exp(-r->z[i]));
+}
+static double gated_rstd(const gated_row *r, double eps) {
+  double squares = 0;
+  for (int64_t i = 0; i < r->each; i++)
+    squares += gated_at(r, i) * gated_at(r, i);
+  return 1 / sqrt(squares / (double)r->each + eps);
+}
+
+static void gated_norm_reference(const reference_call *c) {
+  const hr_gated_norm_args *args = c->args;
+  hr_gated_sizes s = hr__gated_sizes(&c->in_desc[HR_GATED_Y], &c->in_desc[HR_GATED_X], args);
+  for (int64_t k = 0; k < s.rows * s.groups; k++) {
+    gated_row r = gated_row_of((const double *const *)c->in, &s, k / s.groups, k % s.groups);
+    c->out[1][k] = gated_rstd(&r, (double)args->eps);
+    for (int64_t i = 0; i < s.each; i++)
+      c->out[0][k * s.each + i] = r.w[i] * gated_at(&r, i) * c->out[1][k];
+  }
+}
+
+static void gated_norm_bwd_reference(const reference_call *c) {
+  hr_gated_sizes s = hr__gated_sizes(&c->in_desc[HR_GATED_BWD_Y], &c->in_desc[HR_GATED_BWD_X], c->args);
+  const double *partial = c->in[HR_GATED_PARTIAL];
+  for (int64_t i = 0; i < s.rows * s.columns; i++)
+    c->out[1][i] = partial ? partial[i] : 0;
+  memset(c->out[2], 0, (size_t)s.width * sizeof(double));
+  for (int64_t k = 0; k < s.rows * s.groups; k++) {
+    gated_row r = gated_row_of((const double *const *)c->in + HR_GATED_BWD_Y, &s, k / s.groups, k % s.groups);
+    const double *dout = c->in[HR_GATED_DOUT] + k * s.each;
+    double rstd = c->in[HR_GATED_RSTD][k], mean = 0, *dz = c->out[1] + (r.z - c->in[HR_GATED_BWD_X]);
+    for (int64_t i = 0; i < s.each; i++)
+      mean += r.w[i] * dout[i] * gated_at(&r, i) * rstd / (double)s.each;
+    for (int64_t i = 0; i < s.each; i++) {
+      double a = gated_at(&r, i), sigmoid = 1 / (1 + exp(-r.z[i])), da = rstd * (r.w[i] * dout[i] - a * rstd * mean);
+      c->out[0][k * s.each + i] = da * r.z[i] * sigmoid;
+      dz[i] += da * r.y[i] * sigmoid * (1 + r.z[i] * (1 - sigmoid));
+      c->out[2][k % s.groups * s.each + i] += dout[i] * a * rstd;
+    }
+  }
+}
+
+/* 1/rms as the forward op leaves it for this y and z. */
+static void gated_norm_bwd_fill(double *const *in, const hr_desc *desc, const void *args) {
+  hr_gated_sizes s = hr__gated_sizes(&desc[HR_GATED_BWD_Y], &desc[HR_GATED_BWD_X], args);
+  for (int64_t k = 0; k < s.rows * s.groups; k++) {
+    gated_row r = gated_row_of((const double *const *)in + HR_GATED_BWD_Y, &s, k / s.groups, k % s.groups);
+    in[HR_GATED_RSTD][k] = gated_rstd(&r, 1e-5);
   }
 }
 
@@ -261,6 +325,15 @@ static void track_reference(const reference_call *c) {
 static const reference ops[] = {
     {.op = "rmsnorm", .run = rmsnorm_reference, .differentiable = true},
     {.op = "rmsnorm_bwd", .run = rmsnorm_bwd_reference, .fill = rmsnorm_bwd_fill},
+    {.op = "gated_norm",
+     .run = gated_norm_reference,
+     .differentiable = true,
+     .any_type = 1u << HR_GATED_W,
+     .loose = 1u << HR_GATED_X}, /* rows of it may be longer */
+    {.op = "gated_norm_bwd",
+     .run = gated_norm_bwd_reference,
+     .fill = gated_norm_bwd_fill,
+     .any_type = 1u << HR_GATED_BWD_W},
     {.op = "layernorm", .run = layernorm_reference, .differentiable = true},
     {.op = "layernorm_bwd", .run = layernorm_bwd_reference, .fill = layernorm_bwd_fill, .cancels = true},
     {.op = "add_rows", .run = add_rows_reference, .differentiable = true, .loose = 1u << 1},
