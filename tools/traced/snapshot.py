@@ -38,6 +38,7 @@ class Conversion:
     def __init__(self):
         self.events, self.names, self.numbers, self.streams = [], [], {}, {}
         self.live, self.made, self.before = {}, 0, []
+        self.held, self.reserved = 0, [[0, 0]]  # bytes of segments; [event, bytes] wherever they have changed
         self.name('')
 
     def name(self, text):
@@ -54,9 +55,12 @@ class Conversion:
 
     def take(self, entry):
         action, address = entry['action'], entry.get('addr')
+        self.held += {'segment_alloc': 1, 'segment_map': 1, 'segment_free': -1, 'segment_unmap': -1}.get(action, 0) * entry.get('size', 0)
         if action == 'alloc':
             self.live[address] = self.made
             self.made += 1
+            if self.held != self.reserved[-1][1]:
+                self.reserved.append([len(self.events), self.held])
             self.events.append(self.allocation(entry['size'], entry.get('stream', 0), entry.get('frames')))
         elif action == 'free_completed':
             if address in self.live:
@@ -109,7 +113,8 @@ def document(path):
         guesses.append('%d blocks were there before recording began, in an order that is not known' % (
             len(there) + len(conversion.before)))
     events = in_order(conversion, there)
+    whole = {} if guesses else {'reserved': conversion.reserved[1:]}  # from the first allocation on
     return {'format': FORMAT, 'source': 'snapshot', 'batch': None, 'capability': None,
             'versions': {'torch': str(snapshot.get('torch_version', ''))}, 'guesses': guesses, 'unmodelled': [],
-            'recorded_reserved_bytes': reserved_peak(entries, segments),
+            'recorded_reserved_bytes': reserved_peak(entries, segments), **whole,
             'categories': CATEGORIES, 'phases': PHASES, 'names': conversion.names, 'events': events}
