@@ -55,8 +55,10 @@ static inline hr_gated_sizes hr__gated_sizes(const hr_desc *y, const hr_desc *x,
  * the device alone. A GPU needs many strips to have enough on their way. */
 enum { HR_GATED_STRIPS = 2048, HR_GATED_STRIPS_CPU = 32, HR_GATED_ROWS = 8 };
 static inline int64_t hr__gated_strip(int64_t rows, hr_device_kind kind) {
-  int64_t strips = kind == HR_CUDA ? HR_GATED_STRIPS : HR_GATED_STRIPS_CPU, even = (rows + strips - 1) / strips;
-  return even > HR_GATED_ROWS ? even : HR_GATED_ROWS;
+  const int64_t strips = kind == HR_CUDA ? (int64_t)HR_GATED_STRIPS : (int64_t)HR_GATED_STRIPS_CPU,
+                least = HR_GATED_ROWS;
+  int64_t even = (rows + strips - 1) / strips;
+  return even > least ? even : least;
 }
 
 #endif

@@ -40,10 +40,10 @@ static inline int64_t hr__norm_rows(const hr_desc *x, const hr_desc *weight) {
  * HR_NORM_SUM_ROWS rows or more. The shortest, which are heads, share a block, and need no more of them. */
 enum { HR_NORM_SUMS = 512, HR_NORM_SUM_ROWS = 16, HR_NORM_SUM_FLOATS = HR_NORM_SUMS * 2048, HR_NORM_SHORT = 128 };
 static inline int64_t hr__norm_sum_rows(int64_t rows, int64_t columns) {
-  int64_t few = (rows + HR_NORM_SUMS - 1) / HR_NORM_SUMS,
-          most = columns > HR_NORM_SHORT ? HR_NORM_SUM_FLOATS / columns : HR_NORM_SUMS;
-  int64_t many = most > HR_NORM_SUMS ? (rows + most - 1) / most : few;
-  int64_t least = few < HR_NORM_SUM_ROWS ? few : HR_NORM_SUM_ROWS;
+  const int64_t sums = HR_NORM_SUMS, at_least = HR_NORM_SUM_ROWS;
+  int64_t few = (rows + sums - 1) / sums, least = few < at_least ? few : at_least;
+  int64_t most = columns > HR_NORM_SHORT ? HR_NORM_SUM_FLOATS / columns : sums;
+  int64_t many = most > sums ? (rows + most - 1) / most : few;
   return many > least ? many : least;
 }
 
