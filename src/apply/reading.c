@@ -163,6 +163,52 @@ static hr_status choice_read(reader *r, const hr_map_key *first) {
   return say(r, said, node);
 }
 
+/* --- traits ------------------------------------------------------------------------------------------------------- */
+
+static bool trait_word(const char *word, const hr_doc_node *node) {
+  bool yes;
+  if (word[0] == '~') {
+    if (node->kind == HR_DOC_SCALAR) return strstr(node->text, word + 1) != NULL;
+    for (const hr_doc_node *one = node->child; one; one = one->next)
+      if (one->kind == HR_DOC_SCALAR && strstr(one->text, word + 1)) return true;
+    return false;
+  }
+  if (strcmp(word, "*") == 0)
+    return node->kind == HR_DOC_SCALAR ? *node->text && !hr__doc_is_null(node) && !(hr__doc_bool(node, &yes) && !yes)
+                                       : node->child != NULL;
+  if (node->kind != HR_DOC_SCALAR) return false;
+  if (word[0] == '>') return strtod(node->text, NULL) > strtod(word + 1, NULL);
+  hr_literal literal = hr__applied_word(word);
+  return hr__literal_means(&literal, NULL, node);
+}
+
+/* The first of its keys with one of its words, by its path; NULL: the config has not what the trait tells of. */
+static const hr_doc_node *trait_find(const reader *r, const hr_map_trait *trait, char path[HR_MAP_PATH]) {
+  char key[HR_MAP_PATH], word[HR_MAP_PATH];
+  const hr_config *config = &r->file->config;
+  if (trait->unless && hr__config_find(config, trait->unless)) return NULL;
+  for (const char *last = NULL; hr__map_next(trait->keys, '|', &last, key, sizeof key);) {
+    if (!hr__map_locate(r->file->map, config, key, path)) continue;
+    const hr_doc_node *node = hr__config_find(config, path);
+    for (const char *at = NULL; hr__map_next(trait->words, '|', &at, word, sizeof word);)
+      if (trait_word(word, node)) return node;
+  }
+  return NULL;
+}
+
+static hr_status trait_read(reader *r, const hr_map_trait *trait) {
+  char path[HR_MAP_PATH];
+  const hr_doc_node *node = trait_find(r, trait, path);
+  hr_reading *out = r->out;
+  if (!node) return HR_OK;
+  if (hr__arena_grow(r->arena, (void **)&out->traits, &out->cap_traits, out->n_traits, sizeof *out->traits) != 0)
+    return hr__nomem(r->err);
+  hr_trait *found = &out->traits[out->n_traits++];
+  *found = (hr_trait){trait, hr__arena_text(r->arena, path), node->kind == HR_DOC_SCALAR ? node->text : "...",
+                      place_of(r, node)};
+  return found->key && found->place ? HR_OK : hr__nomem(r->err);
+}
+
 /* --- numbers ------------------------------------------------------------------------------------------------------ */
 
 /* The text of a number as PyYAML has it, with underscores; false: it is none. */
@@ -206,8 +252,10 @@ static hr_status number_read(reader *r, const hr_map_key *row) {
   hr_said said = {.setting = row->setting};
   const hr_doc_node *node = node_find(r, row->keys, &said.key);
   hr_doc_node absent = {.kind = HR_DOC_SCALAR, .text = row->absent};
+  char path[HR_MAP_PATH];
   double number = 0;
   if (node && node->kind != HR_DOC_SCALAR) return HR_OK;
+  if (row->where && !trait_find(r, row->where, path)) return HR_OK;
   if (is_silent(r, node) && row->unlimited) {
     said.unlimited = true;
     said.reason = "is no limit, so how long samples get is not said";
@@ -281,47 +329,6 @@ static hr_status targets_read(reader *r) {
   else
     said.value = hr__arena_format(r->arena, "[%s]", list);
   return said.reason || said.value ? say(r, said, at) : hr__nomem(r->err);
-}
-
-/* --- traits ------------------------------------------------------------------------------------------------------- */
-
-static bool trait_word(const char *word, const hr_doc_node *node) {
-  bool yes;
-  if (word[0] == '~') {
-    if (node->kind == HR_DOC_SCALAR) return strstr(node->text, word + 1) != NULL;
-    for (const hr_doc_node *one = node->child; one; one = one->next)
-      if (one->kind == HR_DOC_SCALAR && strstr(one->text, word + 1)) return true;
-    return false;
-  }
-  if (strcmp(word, "*") == 0)
-    return node->kind == HR_DOC_SCALAR ? *node->text && !hr__doc_is_null(node) && !(hr__doc_bool(node, &yes) && !yes)
-                                       : node->child != NULL;
-  if (node->kind != HR_DOC_SCALAR) return false;
-  if (word[0] == '>') return strtol(node->text, NULL, 10) > strtol(word + 1, NULL, 10);
-  hr_literal literal = hr__applied_word(word);
-  return hr__literal_means(&literal, NULL, node);
-}
-
-static hr_status trait_read(reader *r, const hr_map_trait *trait) {
-  char key[HR_MAP_PATH], word[HR_MAP_PATH], path[HR_MAP_PATH];
-  const hr_config *config = &r->file->config;
-  if (trait->unless && hr__config_find(config, trait->unless)) return HR_OK;
-  for (const char *last = NULL; hr__map_next(trait->keys, '|', &last, key, sizeof key);) {
-    if (!hr__map_locate(r->file->map, config, key, path)) continue;
-    const hr_doc_node *node = hr__config_find(config, path);
-    bool has = false;
-    for (const char *at = NULL; !has && hr__map_next(trait->words, '|', &at, word, sizeof word);)
-      has = trait_word(word, node);
-    if (!has) continue;
-    hr_reading *out = r->out;
-    if (hr__arena_grow(r->arena, (void **)&out->traits, &out->cap_traits, out->n_traits, sizeof *out->traits) != 0)
-      return hr__nomem(r->err);
-    hr_trait *found = &out->traits[out->n_traits++];
-    *found = (hr_trait){trait, hr__arena_text(r->arena, path), node->kind == HR_DOC_SCALAR ? node->text : "...",
-                        place_of(r, node)};
-    return found->key && found->place ? HR_OK : hr__nomem(r->err);
-  }
-  return HR_OK;
 }
 
 hr_status hr__reading_refuse(const hr_reading *reading, bool torch, hr_error *err) {

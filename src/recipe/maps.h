@@ -24,8 +24,9 @@ typedef struct hr_map_key {
   bool unlimited;      /* null, or a config without the key, is no limit */
   bool beside;         /* not a field of every parser: put in only beside another key of the same section of a recipe */
   hr_map_use use;
-  bool ranks;       /* counts the samples of all ranks, of which a plan knows one: their number stays */
-  hr_literal value; /* where there is no setting */
+  const struct hr_map_trait *where; /* it is read only from a config that has this; NULL: from any */
+  bool ranks;                       /* counts the samples of all ranks, of which a plan knows one: their number stays */
+  hr_literal value;                 /* where there is no setting */
 } hr_map_key;
 
 /* What a value of a config makes of a run beyond settings of a recipe. */
