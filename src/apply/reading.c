@@ -252,10 +252,12 @@ static hr_status number_read(reader *r, const hr_map_key *row) {
   hr_said said = {.setting = row->setting};
   const hr_doc_node *node = node_find(r, row->keys, &said.key);
   hr_doc_node absent = {.kind = HR_DOC_SCALAR, .text = row->absent};
-  char path[HR_MAP_PATH];
   double number = 0;
   if (node && node->kind != HR_DOC_SCALAR) return HR_OK;
-  if (row->where && !trait_find(r, row->where, path)) return HR_OK;
+  if (node && row->automatic && strcmp(node->text, "auto") == 0) {
+    said.value = row->automatic;
+    return say(r, said, node);
+  }
   if (is_silent(r, node) && row->unlimited) {
     said.unlimited = true;
     said.reason = "is no limit, so how long samples get is not said";
@@ -369,7 +371,9 @@ static hr_status file_read(reader *r) {
     bool before = !row->setting || row->ranks || !is_read(row->setting) || !row_of(r, row, row->setting);
     for (size_t k = 0; k < i && !before; k++)
       before = row_of(r, &map->keys[k], row->setting);
+    char path[HR_MAP_PATH];
     if (before || (is_of_sgd(row->setting) && !by_sgd(r))) continue;
+    if (row->where && !trait_find(r, row->where, path)) continue;
     if (strcmp(row->setting, TARGETS) == 0)
       HR_TRY(targets_read(r));
     else
@@ -380,13 +384,53 @@ static hr_status file_read(reader *r) {
   return HR_OK;
 }
 
-hr_status hr__reading_make(const hr_applied_file *files, size_t count, hr_arena *arena, hr_reading *out,
-                           hr_error *err) {
+/* Reads files of one map, or of all others. */
+static hr_status files_read(const hr_applied_file *files, size_t count, const hr_map *map, bool others, hr_arena *arena,
+                            hr_reading *out, hr_error *err) {
   for (size_t f = 0; f < count; f++) {
     reader r = {&files[f], arena, out, err};
-    if (!files[f].map->lists) HR_TRY(file_read(&r));
+    if (!files[f].map->lists && (files[f].map == map) != others) HR_TRY(file_read(&r));
   }
   return HR_OK;
+}
+
+/* The config that a file names, read as one of `map`. One that cannot be is a trait that stops. */
+static hr_status named_read(const hr_applied_file *file, const hr_map *map, hr_arena *arena, hr_reading *out,
+                            hr_error *err) {
+  static const hr_map_trait unread = {
+      .effect = HR_TRAIT_UNKNOWN,
+      .text = "no file that can be read here, and what it makes of the run is not known without"};
+  char path[HR_MAP_PATH];
+  reader r = {file, arena, out, err};
+  for (size_t i = 0; i < file->map->n_traits; i++) {
+    const hr_map_trait *trait = &file->map->traits[i];
+    const hr_doc_node *node = NULL;
+    if (trait->effect == HR_TRAIT_NAMES && hr__map_named(trait->text) == map) node = trait_find(&r, trait, path);
+    if (!node) continue;
+    hr_applied_file *named = hr__arena_array(arena, 1, sizeof *named);
+    if (!named) return hr__nomem(err);
+    if (node->kind == HR_DOC_SCALAR && hr__reading_named(file, node->text, arena, named)) {
+      named->map = map;
+      reader other = {named, arena, out, err};
+      return file_read(&other);
+    }
+    size_t before = out->n_traits;
+    HR_TRY(trait_read(&r, trait));
+    if (out->n_traits > before) out->traits[before].of = &unread;
+  }
+  return HR_OK;
+}
+
+hr_status hr__reading_make(const hr_applied_file *files, size_t count, hr_arena *arena, hr_reading *out,
+                           hr_error *err) {
+  const hr_map *engine = hr__map_named("deepspeed");
+  bool given = false;
+  for (size_t f = 0; f < count; f++)
+    given |= files[f].map == engine;
+  for (size_t f = 0; f < count && !given; f++)
+    HR_TRY(named_read(&files[f], engine, arena, out, err));
+  HR_TRY(files_read(files, count, engine, false, arena, out, err));
+  return files_read(files, count, engine, true, arena, out, err);
 }
 
 static bool number_of(const hr_reading *reading, const char *setting, bool explicit, int64_t *out) {

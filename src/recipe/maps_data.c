@@ -7,7 +7,7 @@
  *
  * READ has the same form and is what a value makes the trainer do where that is more, or other, than what is written.
  * TRAITs are what no setting of a recipe says. Sources: transformers 5.23, axolotl 067b021, LLaMA-Factory ff6d4d1,
- * torchtune bd2a0fc.
+ * torchtune bd2a0fc, DeepSpeed 0.19.8.
  */
 #include "recipe/maps.h"
 
@@ -131,7 +131,7 @@ static const hr_map_key gestures[] = {
 
 /* What all have that hand on to Hugging Face's trainer. */
 #define TRAINER_TRAITS                                                                                                 \
-  TRAIT(UNKNOWN, TRAINING("deepspeed"), "*", "what DeepSpeed holds beside PyTorch is not modelled"),                   \
+  TRAIT(NAMES, TRAINING("deepspeed"), "*", "deepspeed"),                                                               \
       TRAIT(UNKNOWN, BITS("load_in_8bit"), "true", "weights in 8 bits are not planned"),                               \
       TRAIT(UNKNOWN, TRAINING("torch_compile"), "true", "torch.compile runs other calls, which are not modelled"),     \
       TRAIT(NOTE, TRAINING("fsdp") "|fsdp_config", "*", WHOLE_MODEL),                                                  \
@@ -385,6 +385,7 @@ static const hr_map_key videotrigger[] = {
 };
 
 /* ds_config.json. */
+static const hr_map_trait zero = {.keys = "zero_optimization.stage", .words = ">0"};
 static const hr_map_key deepspeed[] = {
     KEY("training.batch_size", "train_micro_batch_size_per_gpu", NULL, NULL),
     KEY("training.gradient_accumulation", "gradient_accumulation_steps", NULL, "1"),
@@ -399,6 +400,34 @@ static const hr_map_key deepspeed[] = {
     KEY("memory.offload.parameters", "zero_optimization.cpu_offload_params", "device=false|host=true", "*"),
     KEY("training.optimizer.kind", "optimizer.type", "adamw=AdamW,Adam|sgd=SGD",
         "*"), /* its Adam decouples decay too */
+    READ("engine.optimizer", "optimizer.type", "fused=*", "*"),
+    {.setting = "engine.trainer",
+     .keys = "zero_optimization.stage",
+     .words = "deepspeed=1,2,3",
+     .absent = "*",
+     .use = HR_MAP_READ,
+     .where = &zero},
+    WHERE("engine.zero.stage", "zero_optimization.stage", "*", &zero),
+    WHERE("engine.zero.sub_group", "zero_optimization.sub_group_size", "*", &zero),
+    {.setting = "engine.zero.bucket",
+     .keys = "zero_optimization.reduce_bucket_size",
+     .absent = "*",
+     .use = HR_MAP_READ,
+     .where = &zero,
+     .automatic = "0"},
+    {.setting = "engine.zero.overlap",
+     .keys = "zero_optimization.overlap_comm",
+     .words = "true=true|false=false",
+     .absent = "*",
+     .use = HR_MAP_READ,
+     .where = &zero},
+    {.setting = "engine.zero.offload",
+     .keys = "zero_optimization.offload_optimizer.device",
+     .words = "none=none|optimizer=cpu|all=cpu",
+     .absent = "none",
+     .use = HR_MAP_READ,
+     .where = &zero},
+    READ("engine.zero.offload", "zero_optimization.offload_param.device", "none=none|optimizer=none|all=cpu", "none"),
 };
 
 /* Files of accelerate, which say nothing of the batch. */
@@ -411,8 +440,17 @@ static const hr_map_key accelerate[] = {
 };
 
 static const hr_map_trait deepspeed_traits[] = {
-    TRAIT(UNKNOWN, "zero_optimization.stage|zero_optimization", "*",
-          "what DeepSpeed holds beside PyTorch (ZeRO's copies and buckets) is not modelled"),
+    UNLESS(UNKNOWN, "train_micro_batch_size_per_gpu|train_batch_size|gradient_accumulation_steps|bf16|fp16", "*",
+           "what DeepSpeed holds without ZeRO is not modelled", "zero_optimization.stage"),
+    TRAIT(UNKNOWN, "zero_optimization.stage", "0", "what DeepSpeed holds without ZeRO is not modelled"),
+    TRAIT(UNKNOWN, "zero_optimization.contiguous_gradients|zero_optimization.reduce_scatter", "false", NOT_KNOWN),
+    TRAIT(UNKNOWN, "zero_optimization.cpu_offload|zero_optimization.cpu_offload_params", "true",
+          "is an old spelling: offload_optimizer, offload_param"),
+    TRAIT(UNKNOWN, "zero_optimization.zenflow|data_types.grad_accum_dtype|torch_autocast.enabled|amp.enabled", "*",
+          NOT_KNOWN),
+    TRAIT(UNKNOWN, "zero_optimization.zero_quantized_weights|zero_optimization.zero_quantized_gradients", "true",
+          NOT_KNOWN),
+    TRAIT(UNKNOWN, "fp16.fp16_master_weights_and_grads|bf16.bf16_master_weights_and_grads", "true", NOT_KNOWN),
 };
 static const hr_map_trait accelerate_traits[] = {
     TRAIT(UNKNOWN, "distributed_type", "DEEPSPEED|MEGATRON_LM|TP", "what it holds beside PyTorch is not modelled"),
