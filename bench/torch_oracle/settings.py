@@ -104,6 +104,8 @@ def recipe(setting):
                 'optimizer': {'kind': kind, 'weight_decay': s['weight_decay']}}
     if s['clip']:
         training['clip_norm'] = 1.0
+    if s.get('packed'):
+        engine['packed'] = True
     return {'model': model, 'data': {'source': 'synthetic', 'sequence_length': s['tokens']}, 'training': training,
             'memory': {'device': 'cuda', 'gpu': s['gpu'], 'checkpoint': 'none' if s['checkpoint'] == 'none' else 'every-layer'},
             'engine': engine}

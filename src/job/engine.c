@@ -25,6 +25,7 @@
 #define WEIGHTS   "engine.dtype"
 #define CONF      "engine.alloc_conf"
 #define PADDED    "engine.padded"
+#define PACKED    "engine.packed"
 #define EVALUATES "engine.eval_batch_size"
 #define ZERO      "engine.zero."
 #define STAGE     ZERO "stage"
@@ -90,6 +91,11 @@ static const hr_key keys[] = {
      .meaning =
          "pytorch: rows of a batch have different lengths, so that attention gets a mask; else as data.source has "
          "them"},
+    {.path = PACKED,
+     .type = HR_KEY_BOOL,
+     .meaning =
+         "pytorch: rows hold several documents, each with positions from 0 on (position_ids), which attention keeps "
+         "apart; else as data.packing has them"},
     {.path = EVALUATES,
      .type = HR_KEY_INT,
      .min = 1,
@@ -192,6 +198,10 @@ static hr_status deepspeed_check(const hr_recipe *recipe, const hr_model_part *w
   return HR_OK;
 }
 
+static bool is_packed(const hr_recipe *recipe) {
+  return hr__recipe_bool(recipe, hr__recipe_has(recipe, PACKED) ? PACKED : "data.packing");
+}
+
 hr_status hr__engine_check(const hr_recipe *recipe, hr_error *err) {
   hr_model_part whole = hr__model_whole(recipe);
   if (!whole.model->torch)
@@ -207,9 +217,10 @@ hr_status hr__engine_check(const hr_recipe *recipe, hr_error *err) {
   if (hr__recipe_has(recipe, "training.ema"))
     return hr__recipe_fail(recipe, "training.ema", "leave it out, or plan with engine.kind headroom", err,
                            "averages of weights are not modelled for PyTorch");
-  if (hr__recipe_bool(recipe, "data.packing"))
-    return hr__recipe_fail(recipe, "data.packing", "leave it out, or plan with engine.kind headroom", err,
-                           "trainers pack documents in ways of their own, which are not modelled");
+  if (is_packed(recipe) && !hr__scope_has(&whole.scope, "config.num_key_value_heads"))
+    return hr__recipe_fail(recipe, hr__recipe_has(recipe, PACKED) ? PACKED : "data.packing",
+                           "leave it out, or plan with engine.kind headroom", err,
+                           "trainers pack rows of models that look back alone, by positions that begin anew");
   static const char checkpoint[] = "memory.checkpoint";
   if (hr__recipe_tree(recipe, checkpoint) || hr__recipe_word_is(recipe, checkpoint, "selective"))
     return hr__recipe_fail(recipe, checkpoint, "give none or every-layer", err,
@@ -324,6 +335,7 @@ static hr_status settings_read(const hr_recipe *recipe, const hr_facts *facts, c
                            .length = shape.length,
                            .accumulation = shape.accumulation_max,
                            .padded = padded && shape.batch > 1, /* a row alone has no padding */
+                           .documents = is_packed(recipe),
                            .eval_batch = evaluated,
                            .eval_padded = padded && evaluated > 1,
                            .steps = STEPS,
@@ -344,6 +356,8 @@ static hr_status settings_read(const hr_recipe *recipe, const hr_facts *facts, c
   zero_read(recipe, &c->whole, s);
   precision_read(recipe, &c->whole, s);
   kernels_read(recipe, facts, s);
+  /* documents of a row are parted by a mask, but for the package that takes their lengths */
+  if (s->documents) s->padded = s->eval_padded = s->attention != HR_TORCH_FLASH_ATTENTION;
   optimizer_read(recipe, s);
   return HR_OK;
 }

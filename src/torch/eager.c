@@ -95,6 +95,7 @@ static void inputs_make(hr_eager *e) {
   t->category = HR_TORCH_INPUTS;
   hr_tdims rows = hr__tdims2(e->settings.batch, e->settings.length);
   e->ids = hr__tape_name(hr__tape_made(t, "input_ids", rows, HR_I64));
+  if (e->settings.documents) e->positions = hr__tape_name(hr__tape_made(t, "position_ids", rows, HR_I64));
   e->labels = e->masked ? hr__tape_name(hr__tape_made(t, "labels", rows, HR_I64)) : hr__tape_again(t, e->ids);
   t->category = before;
 }
@@ -129,12 +130,14 @@ static void evaluate(hr_eager *e, uint32_t step) {
     if (e->settings.autocast) hr__tape_autocast_end(t);
     hr__tape_drop(t, e->ids);
     hr__tape_drop(t, e->labels);
+    hr__tape_drop(t, e->positions);
   }
   t->evaluates = false;
   t->grad = true;
   e->settings = trained.settings;
   e->ids = trained.ids;
   e->labels = trained.labels;
+  e->positions = trained.positions;
 }
 
 static void gradients_drop(hr_eager *e) {

@@ -36,7 +36,9 @@ typedef struct hr_zero_settings {
 
 typedef struct hr_eager_settings {
   int64_t batch, length, accumulation;
-  bool padded;        /* rows are of different lengths: attention gets a mask of those positions */
+  bool padded;    /* rows are of different lengths: attention gets a mask of those positions */
+  bool documents; /* rows are packed: several in each, with positions of their own; padded: attention's mask parts them
+                   */
   int64_t eval_batch; /* rows at a time of the evaluation behind every step; 0: there is none */
   bool eval_padded;
   int steps;
@@ -98,6 +100,7 @@ struct hr_eager {
   hr_tt *trained; /* of these and of adapters, those that the optimizer has */
   size_t n_trained, trained_capacity;
   hr_tt ids, labels, loss;
+  hr_tt positions;    /* where rows have some of their own */
   hr_tape_work micro; /* what one micro-batch computes, and an update */
   hr_tape_work update;
   hr_zero *zero; /* where DeepSpeed trains */

@@ -54,6 +54,13 @@ equal(both[1]['torch'], torch, 'the other side is the plan for PyTorch')
 entries = run(*RECIPE, '--sweep', 'engine=headroom,pytorch', '--json').expect(0).json()['entries']
 equal([e['peak_bytes'] for e in entries], [p['device']['peak_bytes'] for p in both], 'a sweep has both')
 
+# Rows of several documents: attention gets a mask that parts them, but for the package that takes lengths
+packed = answer('--set', 'engine.packed=true')['torch']
+check(packed['allocated_bytes'] > torch['allocated_bytes'], 'packed rows have a mask')
+flash = ['--set', 'engine.attention=flash']
+lengths = answer('--set', 'engine.packed=true', *flash)['torch']['allocated_bytes'] - answer(*flash)['torch']['allocated_bytes']
+check(0 <= lengths < 16 << 20, f'flash-attention takes lengths: {lengths}')
+
 # DeepSpeed on one GPU: stages, and what the host keeps
 zero = ['plan', os.path.join(ROOT, 'test', 'model', 'configs', 'Llama-3.2-1B'), '--method', 'full', '--seq', '1024', '--batch', '4', '--gpu', 'H200', '--engine', 'pytorch', '--json',
         '--set', 'model.precision=bf16-mixed', '--set', 'engine.trainer=deepspeed']
