@@ -155,8 +155,8 @@ def gpu(capability, on_empty_cache):
         'reset_peak_memory_stats': nothing, 'manual_seed': nothing, 'manual_seed_all': nothing, 'memory_stats': lambda *a, **k: {},
         'mem_get_info': lambda *a, **k: (have.total_memory, have.total_memory), 'ipc_collect': nothing, 'is_current_stream_capturing': lambda: False, 'set_per_process_memory_fraction': nothing,
     }.items()]
-    typed = lambda kind: lambda *a: torch.tensor(*a, dtype=kind, device='cuda')  # torch.cuda.FloatTensor([1.0]), of old
-    changes += [(torch.cuda, name, typed(kind)) for name, kind in {
+    typed = lambda name, kind: type(name, (), {'__new__': lambda _, *a: torch.tensor(*a, dtype=kind, device='cuda')})  # FloatTensor([1.0]), of old
+    changes += [(torch.cuda, name, typed(name, kind)) for name, kind in {
         'FloatTensor': torch.float32, 'HalfTensor': torch.float16, 'BFloat16Tensor': torch.bfloat16, 'ByteTensor': torch.uint8,
         'IntTensor': torch.int32, 'LongTensor': torch.int64}.items()]
     if hasattr(fake_tensor, 'init_gpu_context'):  # up to 2.12: the first tensor on a GPU opens it

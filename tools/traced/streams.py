@@ -7,10 +7,11 @@ import torch
 
 
 class Stream:
-    """As much of torch.cuda.Stream as libraries ask for."""
+    """As much of torch.cuda.Stream as libraries ask for; 0 is the default one."""
+    numbers = itertools.count()
 
-    def __init__(self, number, *args, **kwargs):
-        self.number = self.stream_id = self.cuda_stream = number
+    def __init__(self, *args, **kwargs):
+        self.number = self.stream_id = self.cuda_stream = next(Stream.numbers)
         self.device_index, self.priority, self.device = 0, 0, torch.device('cuda', 0)
 
     def query(self):
@@ -46,7 +47,8 @@ def streams(tracer):
 
 @contextlib.contextmanager
 def pretended(tracer):
-    numbers, default = itertools.count(1), Stream(0)
+    Stream.numbers = itertools.count()
+    default = Stream()
     running = [default]
 
     @contextlib.contextmanager
@@ -65,7 +67,7 @@ def pretended(tracer):
 
     nothing = lambda *a, **k: None
     changes = [(torch.cuda, name, value) for name, value in {
-        'Stream': lambda *a, **k: Stream(next(numbers)), 'Event': Event, 'stream': on, 'set_stream': set_stream,
+        'Stream': Stream, 'Event': Event, 'stream': on, 'set_stream': set_stream,
         'current_stream': lambda *a, **k: running[-1], 'default_stream': lambda *a, **k: default}.items()]
     changes.append((torch.Tensor, 'record_stream', nothing))
     before = [(holder, name, getattr(holder, name)) for holder, name, _ in changes]
