@@ -93,13 +93,14 @@ def headroom_trace(path, batch=None, capability=90, nonzero=None):
     """Traces what runs inside into a file for `headroom plan` (None: into none, the events are the tracer's). `batch`: what the
     batch size is, for comparing traces; `capability`: of the GPU (90: Hopper, 89: Ada, 80: A100), by which kernels of attention and workspaces are chosen. Gives an
     object whose step() says that a training step begins (otherwise one does with the first forward pass after an update)."""
-    from traced import four_bit, kernels, pretend, tracer as tracers
+    from traced import four_bit, kernels, pretend, streams, tracer as tracers
     pretend.engine_alone()
     tracer, fake = tracers.Tracer(capability, nonzero), pretend.size_only_tensors()
+    side = streams.streams(tracer)
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
         with pretend.gpu(capability, tracer.empty_cache), pretend.recurrent(tracer.note), \
-                four_bit.without_contents(), hooks(tracer), backward_phases(tracer):
+                four_bit.without_contents(), side, hooks(tracer), backward_phases(tracer):
             gc.disable()  # when cycles are found would be chance: they are looked for where steps begin
             try:
                 with kernels.attention_of(capability), fake, tracer:

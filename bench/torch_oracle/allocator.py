@@ -1,4 +1,4 @@
-"""PyTorch's caching allocator on one stream, for traces of tools/torch_trace.py; written apart from src/torch, which it is to judge."""
+"""PyTorch's caching allocator, for traces of tools/torch_trace.py; written apart from src/torch, which it is to judge."""
 import bisect
 
 UNIT, MIB = 512, 1 << 20
@@ -7,45 +7,45 @@ ALLOCATE, FREE, MARK, EMPTY_CACHE = range(4)  # kinds of events, tools/traced/fo
 
 class Block:
     """A part of a segment; `before` and `behind` are its neighbours there."""
-    __slots__ = 'address', 'size', 'small', 'before', 'behind', 'free'
+    __slots__ = 'address', 'size', 'pool', 'before', 'behind', 'free'
 
-    def __init__(self, address, size, small, before=None, behind=None):
-        self.address, self.size, self.small, self.before, self.behind, self.free = address, size, small, before, behind, False
+    def __init__(self, address, size, pool, before=None, behind=None):
+        self.address, self.size, self.pool, self.before, self.behind, self.free = address, size, pool, before, behind, False
 
 
 class Allocator:
     def __init__(self):
-        self.pools = [], []  # free blocks as (size, address, block): large ones, small ones
+        self.pools = {}      # by stream and whether they are small: free blocks as (size, address, block)
         self.held = {}       # by number of the allocation: its block
         self.allocated = self.reserved = self.allocated_peak = self.reserved_peak = 0
         self.lowest = 1 << 60  # new segments lie below older ones
 
-    def segment(self, size, small):
-        whole = 2 * MIB if small else 20 * MIB if size < 10 * MIB else -(-size // (2 * MIB)) * 2 * MIB
+    def segment(self, size, pool):
+        whole = 2 * MIB if pool[1] else 20 * MIB if size < 10 * MIB else -(-size // (2 * MIB)) * 2 * MIB
         self.reserved += whole
         self.reserved_peak = max(self.reserved_peak, self.reserved)
         self.lowest -= whole + (1 << 32)
-        return Block(self.lowest, whole, small)
+        return Block(self.lowest, whole, pool)
 
     def give(self, block):
         block.free = True
-        bisect.insort(self.pools[block.small], (block.size, block.address, block))
+        bisect.insort(self.pools[block.pool], (block.size, block.address, block))
 
     def take(self, block):
-        pool = self.pools[block.small]
+        pool = self.pools[block.pool]
         del pool[bisect.bisect_left(pool, (block.size, block.address))]
 
-    def allocate(self, number, requested):
+    def allocate(self, number, requested, stream=0):
         if requested == 0:
             return
         size = -(-requested // UNIT) * UNIT
         small = size <= MIB
-        pool = self.pools[small]
+        pool = self.pools.setdefault((stream, small), [])
         at = bisect.bisect_left(pool, (size, -1))
-        block = pool.pop(at)[2] if at < len(pool) else self.segment(size, small)
+        block = pool.pop(at)[2] if at < len(pool) else self.segment(size, (stream, small))
         rest = block.size - size
         if rest >= UNIT if small else rest > MIB:
-            cut = Block(block.address + size, rest, small, block, block.behind)
+            cut = Block(block.address + size, rest, block.pool, block, block.behind)
             if cut.behind:
                 cut.behind.before = cut
             block.behind, block.size = cut, size
@@ -73,7 +73,7 @@ class Allocator:
         self.give(block)
 
     def empty_cache(self):
-        for pool in self.pools:
+        for pool in self.pools.values():
             whole = [entry for entry in pool if entry[2].before is None and entry[2].behind is None]
             for entry in whole:
                 pool.remove(entry)
@@ -85,7 +85,7 @@ def peaks(events):
     allocator, number, phases, phase = Allocator(), 0, {}, 0
     for event in events:
         if event[0] == ALLOCATE:
-            allocator.allocate(number, event[1])
+            allocator.allocate(number, event[1], *event[5:])
             number += 1
             before = phases.get(phase, (0, 0))
             phases[phase] = max(before[0], allocator.allocated), max(before[1], allocator.reserved)

@@ -13,6 +13,7 @@ out by a hash of the setting (settings.py): --report shows of those the sums alo
 import argparse
 import importlib.metadata
 import json
+import multiprocessing
 import os
 import random
 import subprocess
@@ -39,21 +40,33 @@ def planned(program, setting):
     return torch['allocated_bytes'], torch['reserved_bytes']
 
 
-def compare(options):
+def traced(setting):
     import allocator
     import runs
+    return allocator.peaks(runs.traced(setting))[0]
+
+
+def apart(setting):
+    """In a process of its own: what DeepSpeed's engine leaves behind would be in the next trace."""
+    with multiprocessing.get_context('fork').Pool(1) as pool:
+        return pool.apply(traced, (setting,))
+
+
+def compare(options):
+    import runs  # once for all
+    assert runs
     have = set()
     if os.path.exists(options.out):
         with open(options.out) as file:
             have = {json.loads(line)['number'] for line in file}
     with open(options.out, 'a') as out:
-        for number, (setting, held_out) in enumerate(settings.drawn(options.count, options.seed, options.evaluated)):
+        for number, (setting, held_out) in enumerate(settings.drawn(options.count, options.seed, options.evaluated, options.zero)):
             if number in have or number % options.parts != options.part:
                 continue
             begin = time.process_time()
             row = {'number': number, 'held_out': held_out, 'setting': setting}
             try:
-                row['traced'] = allocator.peaks(runs.traced(setting))[0]
+                row['traced'] = (apart if options.zero else traced)(setting)
             except Exception as error:  # noted, and the next one goes on
                 row['failed'] = '%s: %s' % (type(error).__name__, str(error)[:500])
             row['seconds'] = round(time.process_time() - begin, 2)
@@ -111,7 +124,8 @@ def excerpt(path, numbers, sample, out):
     cases = [{'number': n, 'held_out': rows[n]['held_out'], 'allocated_bytes': rows[n]['traced'][0],
               'reserved_bytes': rows[n]['traced'][1], 'gpu': rows[n]['setting']['gpu'],
               'recipe': settings.recipe(rows[n]['setting'])} for n in numbers]
-    versions = {name: importlib.metadata.version(name) for name in ('torch', 'transformers', 'peft', 'bitsandbytes')}
+    names = ['torch', 'transformers', 'peft', 'bitsandbytes'] + ['deepspeed'] * any('zero' in rows[n]['setting'] for n in numbers)
+    versions = {name: importlib.metadata.version(name) for name in names}
     with open(out, 'w') as file:
         file.write('{"format": "headroom torch drawn 1", "versions": %s, "cases": [\n%s\n]}\n' % (
             json.dumps(versions), ',\n'.join(json.dumps(case, separators=(',', ':')) for case in cases)))
@@ -122,6 +136,7 @@ def main():
     parser.add_argument('--count', type=int, default=1000)
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--evaluated', action='store_true', help='with an evaluation behind every step')
+    parser.add_argument('--zero', action='store_true', help='under DeepSpeed, whose package is needed then')
     parser.add_argument('-o', '--out', default='errors.jsonl')
     parser.add_argument('--parts', type=int, default=1, help='of so many that run at once, each with a file of its own')
     parser.add_argument('--part', type=int, default=0, help='the number of this one')

@@ -9,7 +9,7 @@ sys.path.insert(0, os.path.join(ROOT, 'tools'))
 import bitsandbytes.backends.cuda.ops  # these three before a trace begins: what they make while they are imported is no part of a run
 import peft
 import transformers
-from checked.runs import train
+from checked import runs, zero
 from torch_trace import headroom_trace
 
 from allocator import ALLOCATE, FREE, MARK
@@ -42,6 +42,10 @@ def steady(events):
 
 def traced(setting):
     """Events of the run."""
+    train = runs.train
+    if setting.get('zero'):
+        zero.group_of_one()
+        train = zero.train
     with headroom_trace(None, setting['batch'], GPUS[setting['gpu']]) as tracer:
         train(setting, STEPS, tracer.next_step)
     gc.collect()

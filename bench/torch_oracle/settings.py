@@ -57,10 +57,26 @@ def fraction(setting):
     return int.from_bytes(hashlib.sha256(text).digest()[:8], 'big') / 2.0 ** 64
 
 
-def drawn(count, seed, evaluated=False):
-    """[(setting, whether it is held out)]; `evaluated`: with an evaluation behind every step."""
+def partitioned(setting, pick):
+    """The same under DeepSpeed on one GPU, where it goes with that."""
+    stage = pick.choice([1, 2, 2, 3, 3])
+    setting['zero'] = {'stage': stage, 'overlap': pick.choice([stage == 3, stage == 3, stage != 3]), 'bucket': pick.choice([10 ** 7, 10 ** 8, 5 * 10 ** 8]),
+                       'sub_group': pick.choice([10 ** 9, 10 ** 9, 5 * 10 ** 7]), 'offload': pick.choice(['none', 'none', 'optimizer'])}
+    if setting['method'] == 'qlora':
+        setting.update(method='lora', precision='amp')
+    if setting['zero']['offload'] != 'none' or setting['optimizer'].startswith(('paged', 'adamw8')):
+        setting['optimizer'] = 'adamw_fused'
+    if setting['precision'] == 'bf16':
+        setting['precision'] = 'amp'
+    return setting
+
+
+def drawn(count, seed, evaluated=False, zero=False):
+    """[(setting, whether it is held out)]; `evaluated`: with an evaluation behind every step; `zero`: under DeepSpeed."""
     pick, rows = random.Random(seed), random.Random(seed)
     found = [draw(pick) for _ in range(count)]
+    if zero:
+        found = [partitioned(setting, rows) for setting in found]
     for setting in found if evaluated else []:
         setting['eval_batch'] = rows.choice([1, 2, 4, 8, 8])
     return [(setting, fraction(setting) < 1 / 3) for setting in found]
@@ -76,9 +92,11 @@ def recipe(setting):
         engine['checkpoint'] = s['checkpoint']
     if s.get('eval_batch'):
         engine['eval_batch_size'] = s['eval_batch']
+    if s.get('zero'):
+        engine.update(trainer='deepspeed', zero=s['zero'])
     if s['method'] != 'full':
         model['adapters'] = {'kind': 'lora', 'rank': s['rank'], 'alpha': 16, 'targets': 'all-linear', 'dropout': s['dropout']}
-        if s['precision'] in ('amp', 'fp16amp'):
+        if s['precision'] in ('amp', 'fp16amp') and not s.get('zero'):
             engine['dtype'] = 'f32'
     if s['method'] == 'qlora':
         model['quantize'] = {'kind': 'nf4'}
@@ -86,6 +104,8 @@ def recipe(setting):
                 'optimizer': {'kind': kind, 'weight_decay': s['weight_decay']}}
     if s['clip']:
         training['clip_norm'] = 1.0
+    if s.get('packed'):
+        engine['packed'] = True
     return {'model': model, 'data': {'source': 'synthetic', 'sequence_length': s['tokens']}, 'training': training,
             'memory': {'device': 'cuda', 'gpu': s['gpu'], 'checkpoint': 'none' if s['checkpoint'] == 'none' else 'every-layer'},
             'engine': engine}

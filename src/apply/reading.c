@@ -163,6 +163,52 @@ static hr_status choice_read(reader *r, const hr_map_key *first) {
   return say(r, said, node);
 }
 
+/* --- traits ------------------------------------------------------------------------------------------------------- */
+
+static bool trait_word(const char *word, const hr_doc_node *node) {
+  bool yes;
+  if (word[0] == '~') {
+    if (node->kind == HR_DOC_SCALAR) return strstr(node->text, word + 1) != NULL;
+    for (const hr_doc_node *one = node->child; one; one = one->next)
+      if (one->kind == HR_DOC_SCALAR && strstr(one->text, word + 1)) return true;
+    return false;
+  }
+  if (strcmp(word, "*") == 0)
+    return node->kind == HR_DOC_SCALAR ? *node->text && !hr__doc_is_null(node) && !(hr__doc_bool(node, &yes) && !yes)
+                                       : node->child != NULL;
+  if (node->kind != HR_DOC_SCALAR) return false;
+  if (word[0] == '>') return strtod(node->text, NULL) > strtod(word + 1, NULL);
+  hr_literal literal = hr__applied_word(word);
+  return hr__literal_means(&literal, NULL, node);
+}
+
+/* The first of its keys with one of its words, by its path; NULL: the config has not what the trait tells of. */
+static const hr_doc_node *trait_find(const reader *r, const hr_map_trait *trait, char path[HR_MAP_PATH]) {
+  char key[HR_MAP_PATH], word[HR_MAP_PATH];
+  const hr_config *config = &r->file->config;
+  if (trait->unless && hr__config_find(config, trait->unless)) return NULL;
+  for (const char *last = NULL; hr__map_next(trait->keys, '|', &last, key, sizeof key);) {
+    if (!hr__map_locate(r->file->map, config, key, path)) continue;
+    const hr_doc_node *node = hr__config_find(config, path);
+    for (const char *at = NULL; hr__map_next(trait->words, '|', &at, word, sizeof word);)
+      if (trait_word(word, node)) return node;
+  }
+  return NULL;
+}
+
+static hr_status trait_read(reader *r, const hr_map_trait *trait) {
+  char path[HR_MAP_PATH];
+  const hr_doc_node *node = trait_find(r, trait, path);
+  hr_reading *out = r->out;
+  if (!node) return HR_OK;
+  if (hr__arena_grow(r->arena, (void **)&out->traits, &out->cap_traits, out->n_traits, sizeof *out->traits) != 0)
+    return hr__nomem(r->err);
+  hr_trait *found = &out->traits[out->n_traits++];
+  *found = (hr_trait){trait, hr__arena_text(r->arena, path), node->kind == HR_DOC_SCALAR ? node->text : "...",
+                      place_of(r, node)};
+  return found->key && found->place ? HR_OK : hr__nomem(r->err);
+}
+
 /* --- numbers ------------------------------------------------------------------------------------------------------ */
 
 /* The text of a number as PyYAML has it, with underscores; false: it is none. */
@@ -208,6 +254,10 @@ static hr_status number_read(reader *r, const hr_map_key *row) {
   hr_doc_node absent = {.kind = HR_DOC_SCALAR, .text = row->absent};
   double number = 0;
   if (node && node->kind != HR_DOC_SCALAR) return HR_OK;
+  if (node && row->automatic && strcmp(node->text, "auto") == 0) {
+    said.value = row->automatic;
+    return say(r, said, node);
+  }
   if (is_silent(r, node) && row->unlimited) {
     said.unlimited = true;
     said.reason = "is no limit, so how long samples get is not said";
@@ -283,47 +333,6 @@ static hr_status targets_read(reader *r) {
   return said.reason || said.value ? say(r, said, at) : hr__nomem(r->err);
 }
 
-/* --- traits ------------------------------------------------------------------------------------------------------- */
-
-static bool trait_word(const char *word, const hr_doc_node *node) {
-  bool yes;
-  if (word[0] == '~') {
-    if (node->kind == HR_DOC_SCALAR) return strstr(node->text, word + 1) != NULL;
-    for (const hr_doc_node *one = node->child; one; one = one->next)
-      if (one->kind == HR_DOC_SCALAR && strstr(one->text, word + 1)) return true;
-    return false;
-  }
-  if (strcmp(word, "*") == 0)
-    return node->kind == HR_DOC_SCALAR ? *node->text && !hr__doc_is_null(node) && !(hr__doc_bool(node, &yes) && !yes)
-                                       : node->child != NULL;
-  if (node->kind != HR_DOC_SCALAR) return false;
-  if (word[0] == '>') return strtol(node->text, NULL, 10) > strtol(word + 1, NULL, 10);
-  hr_literal literal = hr__applied_word(word);
-  return hr__literal_means(&literal, NULL, node);
-}
-
-static hr_status trait_read(reader *r, const hr_map_trait *trait) {
-  char key[HR_MAP_PATH], word[HR_MAP_PATH], path[HR_MAP_PATH];
-  const hr_config *config = &r->file->config;
-  if (trait->unless && hr__config_find(config, trait->unless)) return HR_OK;
-  for (const char *last = NULL; hr__map_next(trait->keys, '|', &last, key, sizeof key);) {
-    if (!hr__map_locate(r->file->map, config, key, path)) continue;
-    const hr_doc_node *node = hr__config_find(config, path);
-    bool has = false;
-    for (const char *at = NULL; !has && hr__map_next(trait->words, '|', &at, word, sizeof word);)
-      has = trait_word(word, node);
-    if (!has) continue;
-    hr_reading *out = r->out;
-    if (hr__arena_grow(r->arena, (void **)&out->traits, &out->cap_traits, out->n_traits, sizeof *out->traits) != 0)
-      return hr__nomem(r->err);
-    hr_trait *found = &out->traits[out->n_traits++];
-    *found = (hr_trait){trait, hr__arena_text(r->arena, path), node->kind == HR_DOC_SCALAR ? node->text : "...",
-                        place_of(r, node)};
-    return found->key && found->place ? HR_OK : hr__nomem(r->err);
-  }
-  return HR_OK;
-}
-
 hr_status hr__reading_refuse(const hr_reading *reading, bool torch, hr_error *err) {
   for (size_t i = 0; i < reading->n_traits; i++) {
     const hr_trait *trait = &reading->traits[i];
@@ -362,7 +371,9 @@ static hr_status file_read(reader *r) {
     bool before = !row->setting || row->ranks || !is_read(row->setting) || !row_of(r, row, row->setting);
     for (size_t k = 0; k < i && !before; k++)
       before = row_of(r, &map->keys[k], row->setting);
+    char path[HR_MAP_PATH];
     if (before || (is_of_sgd(row->setting) && !by_sgd(r))) continue;
+    if (row->where && !trait_find(r, row->where, path)) continue;
     if (strcmp(row->setting, TARGETS) == 0)
       HR_TRY(targets_read(r));
     else
@@ -373,13 +384,53 @@ static hr_status file_read(reader *r) {
   return HR_OK;
 }
 
-hr_status hr__reading_make(const hr_applied_file *files, size_t count, hr_arena *arena, hr_reading *out,
-                           hr_error *err) {
+/* Reads files of one map, or of all others. */
+static hr_status files_read(const hr_applied_file *files, size_t count, const hr_map *map, bool others, hr_arena *arena,
+                            hr_reading *out, hr_error *err) {
   for (size_t f = 0; f < count; f++) {
     reader r = {&files[f], arena, out, err};
-    if (!files[f].map->lists) HR_TRY(file_read(&r));
+    if (!files[f].map->lists && (files[f].map == map) != others) HR_TRY(file_read(&r));
   }
   return HR_OK;
+}
+
+/* The config that a file names, read as one of `map`. One that cannot be is a trait that stops. */
+static hr_status named_read(const hr_applied_file *file, const hr_map *map, hr_arena *arena, hr_reading *out,
+                            hr_error *err) {
+  static const hr_map_trait unread = {
+      .effect = HR_TRAIT_UNKNOWN,
+      .text = "no file that can be read here, and what it makes of the run is not known without"};
+  char path[HR_MAP_PATH];
+  reader r = {file, arena, out, err};
+  for (size_t i = 0; i < file->map->n_traits; i++) {
+    const hr_map_trait *trait = &file->map->traits[i];
+    const hr_doc_node *node = NULL;
+    if (trait->effect == HR_TRAIT_NAMES && hr__map_named(trait->text) == map) node = trait_find(&r, trait, path);
+    if (!node) continue;
+    hr_applied_file *named = hr__arena_array(arena, 1, sizeof *named);
+    if (!named) return hr__nomem(err);
+    if (node->kind == HR_DOC_SCALAR && hr__reading_named(file, node->text, arena, named)) {
+      named->map = map;
+      reader other = {named, arena, out, err};
+      return file_read(&other);
+    }
+    size_t before = out->n_traits;
+    HR_TRY(trait_read(&r, trait));
+    if (out->n_traits > before) out->traits[before].of = &unread;
+  }
+  return HR_OK;
+}
+
+hr_status hr__reading_make(const hr_applied_file *files, size_t count, hr_arena *arena, hr_reading *out,
+                           hr_error *err) {
+  const hr_map *engine = hr__map_named("deepspeed");
+  bool given = false;
+  for (size_t f = 0; f < count; f++)
+    given |= files[f].map == engine;
+  for (size_t f = 0; f < count && !given; f++)
+    HR_TRY(named_read(&files[f], engine, arena, out, err));
+  HR_TRY(files_read(files, count, engine, false, arena, out, err));
+  return files_read(files, count, engine, true, arena, out, err);
 }
 
 static bool number_of(const hr_reading *reading, const char *setting, bool explicit, int64_t *out) {

@@ -28,7 +28,9 @@ typedef struct hr_reading {
   size_t n_traits, cap_traits;
 } hr_reading;
 
-/* Reads files whose configs are parsed and whose maps are known; recipes of headroom's own say nothing here. */
+/* Reads files whose configs are parsed and whose maps are known; recipes of headroom's own say nothing here.
+ * DeepSpeed's config that one of them names is read with them, unless one of it is among them; what it says goes
+ * before. */
 hr_status hr__reading_make(const hr_applied_file *files, size_t count, hr_arena *arena, hr_reading *out, hr_error *err);
 const hr_said *hr__reading_find(const hr_reading *reading, const char *setting); /* NULL: nothing is said */
 /* The samples of a micro-batch and their number in a step, as far as they can be read. */
@@ -44,5 +46,9 @@ bool hr__reading_writable(const hr_applied_file *files, size_t count, const char
 /* HR_BAD_INPUT where a config is for something else than training as headroom plans it, or (`torch`) has what PyTorch's
  * memory is not known with. */
 hr_status hr__reading_refuse(const hr_reading *reading, bool torch, hr_error *err);
+
+/* named.c. A config by the path that another one has for it, from the folder that the process runs in, or one that the
+ * other config lies in; its map is not looked for. False: it is not there, or cannot be read. */
+bool hr__reading_named(const hr_applied_file *by, const char *path, hr_arena *arena, hr_applied_file *out);
 
 #endif

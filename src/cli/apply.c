@@ -163,6 +163,12 @@ static hr_status torch_try(hr_cli *cli, bool *can, hr_error *why, hr_error *err)
   return status == HR_NOMEM ? hr__nomem(err) : HR_OK;
 }
 
+static bool is_given(const hr_cli *cli, const char *override) {
+  for (size_t i = 0; i < cli->n_overrides; i++)
+    if (strcmp(cli->overrides[i], override) == 0) return true;
+  return false;
+}
+
 /* Another trainer's config is run by PyTorch: unless --engine or --set says otherwise, that is what is planned. */
 static hr_status engine_choose(hr_cli *cli, const hr_map *map, bool foreign, hr_error *err) {
   static const char kind[] = "engine.kind=";
@@ -177,6 +183,8 @@ static hr_status engine_choose(hr_cli *cli, const hr_map *map, bool foreign, hr_
   HR_TRY(torch_try(cli, &can, &why, err));
   if (can) return hr__apply_torch_check(&from, &cli->arena, err);
   cli->n_overrides = before;
+  if (is_given(cli, "engine.trainer=deepspeed")) /* what headroom takes itself says nothing of it */
+    return hr__fail(err, HR_BAD_INPUT, why.place, why.remedy, "%s", why.message);
   if (*why.message && !cli->quiet && !cli->json)
     hr__cli_tell(cli, stderr, "", "engine: planned for headroom's own execution, which may take less:", why.message);
   return HR_OK;
@@ -218,7 +226,7 @@ static hr_status apply(hr_cli *cli, bool dry_run, hr_error *err) {
   HR_TRY(configs_take(cli, options.map, &taken, err));
   options.keep_open = !hr__cli_flag(cli, "override") && hr__settings_is_checkpoint(cli->arguments[0]);
   HR_TRY(hr__checkpoint_defaults(cli, err));
-  HR_TRY(engine_choose(cli, options.map, taken.foreign, err));
+  HR_TRY(place_find(&taken, engine_choose(cli, options.map, taken.foreign, err), err));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_stage *stages;
   size_t n_stages;

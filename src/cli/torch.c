@@ -18,4 +18,8 @@ void hr__table_torch(const hr_job *job, FILE *to) {
            hr__torch_phase_name(peak->phase), peak->step, call, *owner ? " of " : "", owner);
   hr__text_wrap(text, 0, 2, COLUMNS, to);
   fputc('\n', to);
+  if (!hr__engine_estimate(&job->run)) return;
+  snprintf(text, sizeof text, "an estimate: %s", hr__engine_estimate(&job->run));
+  hr__text_wrap(text, 0, 2, COLUMNS, to);
+  fputc('\n', to);
 }

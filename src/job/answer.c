@@ -223,12 +223,12 @@ static json_t *torch_json(const hr_job *job) {
     failed = json_object_set_new(categories, hr__torch_category_name((hr_torch_category)c),
                                  json_integer((json_int_t)peak->categories[c]));
   if (!failed)
-    return json_pack("{s:I, s:I, s:I, s:I, s:s, s:i, s:s, s:s, s:o}", "allocated_bytes",
-                     (json_int_t)peak->use.allocated_bytes, "reserved_bytes",
-                     (json_int_t)result->reserved.use.reserved_bytes, "driver_bytes", (json_int_t)job->run.driver_bytes,
-                     "context_bytes", (json_int_t)job->run.context_bytes, "phase", hr__torch_phase_name(peak->phase),
-                     "step", (int)peak->step, "call", job->run.events.names[event->call], "owner",
-                     job->run.events.names[event->owner], "categories", categories);
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:s, s:i, s:s, s:s, s:o, s:s?}", "allocated_bytes", (json_int_t)peak->use.allocated_bytes,
+        "reserved_bytes", (json_int_t)result->reserved.use.reserved_bytes, "driver_bytes",
+        (json_int_t)job->run.driver_bytes, "context_bytes", (json_int_t)job->run.context_bytes, "phase",
+        hr__torch_phase_name(peak->phase), "step", (int)peak->step, "call", job->run.events.names[event->call], "owner",
+        job->run.events.names[event->owner], "categories", categories, "estimate", hr__engine_estimate(&job->run));
   json_decref(categories);
   return NULL;
 }

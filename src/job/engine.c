@@ -25,7 +25,14 @@
 #define WEIGHTS   "engine.dtype"
 #define CONF      "engine.alloc_conf"
 #define PADDED    "engine.padded"
+#define PACKED    "engine.packed"
 #define EVALUATES "engine.eval_batch_size"
+#define ZERO      "engine.zero."
+#define STAGE     ZERO "stage"
+#define OVERLAP   ZERO "overlap"
+#define OFFLOAD   ZERO "offload"
+#define BUCKET    ZERO "bucket"
+#define SUB_GROUP ZERO "sub_group"
 
 static const hr_key keys[] = {
     {.path = KIND,
@@ -66,7 +73,7 @@ static const hr_key keys[] = {
      .type = HR_KEY_CHOICE,
      .fallback = "loop",
      .choices = "loop|transformers|lightning|deepspeed",
-     .meaning = "pytorch: whose training loop it is; deepspeed is not modelled yet"},
+     .meaning = "pytorch: whose training loop it is; deepspeed: its engine with ZeRO, on one GPU"},
     {.path = ADAPTERS,
      .type = HR_KEY_CHOICE,
      .fallback = "peft",
@@ -84,6 +91,11 @@ static const hr_key keys[] = {
      .meaning =
          "pytorch: rows of a batch have different lengths, so that attention gets a mask; else as data.source has "
          "them"},
+    {.path = PACKED,
+     .type = HR_KEY_BOOL,
+     .meaning =
+         "pytorch: rows hold several documents, each with positions from 0 on (position_ids), which attention keeps "
+         "apart; else as data.packing has them"},
     {.path = EVALUATES,
      .type = HR_KEY_INT,
      .min = 1,
@@ -91,6 +103,34 @@ static const hr_key keys[] = {
      .meaning =
          "pytorch: rows at a time of an evaluation between steps, 8 in transformers (per_device_eval_batch_size); "
          "none unless given"},
+    {.path = STAGE,
+     .type = HR_KEY_INT,
+     .fallback = "2",
+     .min = 1,
+     .max = 3,
+     .meaning = "deepspeed: zero_optimization.stage"},
+    {.path = OFFLOAD,
+     .type = HR_KEY_CHOICE,
+     .fallback = "none",
+     .choices = "none|optimizer|all",
+     .meaning = "deepspeed: offload_optimizer to the host; all: offload_param as well, which is not modelled"},
+    {.path = BUCKET,
+     .type = HR_KEY_INT,
+     .fallback = "500000000",
+     .min = 0,
+     .max = (int64_t)1 << 40,
+     .meaning = "deepspeed: reduce_bucket_size, in elements; 0: the square of the hidden size, which transformers puts "
+                "in place of auto"},
+    {.path = OVERLAP,
+     .type = HR_KEY_BOOL,
+     .meaning =
+         "deepspeed: overlap_comm, with two buckets; as DeepSpeed has it in that stage unless given: in 3 alone"},
+    {.path = SUB_GROUP,
+     .type = HR_KEY_INT,
+     .fallback = "1000000000",
+     .min = 1,
+     .max = (int64_t)1 << 40,
+     .meaning = "deepspeed: sub_group_size of stage 3, in elements"},
 };
 const hr_key_table hr_engine_keys = {keys, sizeof keys / sizeof *keys};
 
@@ -130,6 +170,38 @@ static hr_status techniques_check(const hr_recipe *recipe, hr_error *err) {
   return HR_OK;
 }
 
+static bool is_deepspeed(const hr_recipe *recipe) {
+  return strcmp(hr__recipe_text(recipe, TRAINER), "deepspeed") == 0;
+}
+
+/* What DeepSpeed has not, or what of it is not known. */
+static hr_status deepspeed_check(const hr_recipe *recipe, const hr_model_part *whole, hr_error *err) {
+  static const char *const zero[] = {STAGE, OVERLAP, OFFLOAD, BUCKET, SUB_GROUP};
+  static const char optimizer[] = "training.optimizer.kind";
+  if (!is_deepspeed(recipe)) {
+    for (size_t i = 0; i < sizeof zero / sizeof *zero; i++)
+      if (hr__recipe_given(recipe, zero[i]))
+        return hr__recipe_fail(recipe, zero[i], "leave it out, or give engine.trainer deepspeed", err,
+                               "%s is a setting of DeepSpeed's", zero[i]);
+    return HR_OK;
+  }
+  const char *offload = hr__recipe_text(recipe, OFFLOAD);
+  if (strcmp(offload, "all") == 0)
+    return hr__recipe_fail(recipe, OFFLOAD, "give optimizer, or none", err,
+                           "when DeepSpeed fetches weights from the host and drops them again is not modelled");
+  if (strcmp(offload, "none") != 0 && strcmp(hr__recipe_text(recipe, optimizer), "adamw") != 0)
+    return hr__recipe_fail(recipe, optimizer, "give adamw, or engine.zero.offload none", err,
+                           "what is offloaded DeepSpeed updates by AdamW of its own on the host");
+  if (hr__scope_given(&whole->scope, "quantize"))
+    return hr__scope_fail(&whole->scope, "quantize", "leave it out, or give another engine.trainer", err,
+                          "weights in 4 bits under DeepSpeed are not modelled");
+  return HR_OK;
+}
+
+static bool is_packed(const hr_recipe *recipe) {
+  return hr__recipe_bool(recipe, hr__recipe_has(recipe, PACKED) ? PACKED : "data.packing");
+}
+
 hr_status hr__engine_check(const hr_recipe *recipe, hr_error *err) {
   hr_model_part whole = hr__model_whole(recipe);
   if (!whole.model->torch)
@@ -138,18 +210,17 @@ hr_status hr__engine_check(const hr_recipe *recipe, hr_error *err) {
   if (hr__memory_device(recipe) != HR_CUDA)
     return hr__recipe_fail(recipe, "memory.device", "name the card: --gpu 4090, or memory.device cuda with memory.gpu",
                            err, "what PyTorch holds is simulated for GPUs, not for the processor");
-  if (strcmp(hr__recipe_text(recipe, TRAINER), "deepspeed") == 0)
-    return hr__recipe_fail(recipe, TRAINER, "give loop, transformers or lightning", err,
-                           "what DeepSpeed holds beside PyTorch is not modelled");
+  HR_TRY(deepspeed_check(recipe, &whole, err));
   if (hr__scope_has(&whole.scope, "precision_overrides"))
     return hr__scope_fail(&whole.scope, "precision_overrides", "leave it out, or plan with engine.kind headroom", err,
                           "PyTorch has no precision_overrides");
   if (hr__recipe_has(recipe, "training.ema"))
     return hr__recipe_fail(recipe, "training.ema", "leave it out, or plan with engine.kind headroom", err,
                            "averages of weights are not modelled for PyTorch");
-  if (hr__recipe_bool(recipe, "data.packing"))
-    return hr__recipe_fail(recipe, "data.packing", "leave it out, or plan with engine.kind headroom", err,
-                           "trainers pack documents in ways of their own, which are not modelled");
+  if (is_packed(recipe) && !hr__scope_has(&whole.scope, "config.num_key_value_heads"))
+    return hr__recipe_fail(recipe, hr__recipe_has(recipe, PACKED) ? PACKED : "data.packing",
+                           "leave it out, or plan with engine.kind headroom", err,
+                           "trainers pack rows of models that look back alone, by positions that begin anew");
   static const char checkpoint[] = "memory.checkpoint";
   if (hr__recipe_tree(recipe, checkpoint) || hr__recipe_word_is(recipe, checkpoint, "selective"))
     return hr__recipe_fail(recipe, checkpoint, "give none or every-layer", err,
@@ -174,6 +245,20 @@ static void precision_read(const hr_recipe *recipe, const hr_model_part *whole, 
     if (strcmp(weights, hr_dtype_name(types[i])) == 0) s->weights = types[i];
   s->autocast = mixed || (adapted && !s->plain_adapters && !wide) || s->packed;
   s->scaled = mixed && s->narrow == HR_F16;
+  if (s->zero.stage == 0) return;
+  s->weights = wide ? HR_F32 : s->narrow; /* all of the model is cast; f32 copies are the optimizer's */
+  s->autocast = false;
+}
+
+static void zero_read(const hr_recipe *recipe, const hr_model_part *whole, hr_eager_settings *s) {
+  if (!is_deepspeed(recipe)) return;
+  s->zero.stage = (int)hr__recipe_int(recipe, STAGE);
+  s->zero.overlap = hr__recipe_has(recipe, OVERLAP) ? hr__recipe_bool(recipe, OVERLAP) : s->zero.stage == 3;
+  s->zero.offloaded = !word_is(recipe, OFFLOAD, "none");
+  s->zero.bucket = hr__recipe_int(recipe, BUCKET);
+  int64_t hidden = hr__scope_int(&whole->scope, "config.hidden_size");
+  if (s->zero.bucket == 0) s->zero.bucket = hidden * hidden;
+  s->zero.sub_group = hr__recipe_int(recipe, SUB_GROUP);
 }
 
 static bool linear_adapted(void *user, const char *module) {
@@ -250,6 +335,7 @@ static hr_status settings_read(const hr_recipe *recipe, const hr_facts *facts, c
                            .length = shape.length,
                            .accumulation = shape.accumulation_max,
                            .padded = padded && shape.batch > 1, /* a row alone has no padding */
+                           .documents = is_packed(recipe),
                            .eval_batch = evaluated,
                            .eval_padded = padded && evaluated > 1,
                            .steps = STEPS,
@@ -267,8 +353,11 @@ static hr_status settings_read(const hr_recipe *recipe, const hr_facts *facts, c
     s->plain_adapters = word_is(recipe, ADAPTERS, "plain");
   }
   s->packed = hr__scope_given(&c->whole.scope, "quantize");
+  zero_read(recipe, &c->whole, s);
   precision_read(recipe, &c->whole, s);
   kernels_read(recipe, facts, s);
+  /* documents of a row are parted by a mask, but for the package that takes their lengths */
+  if (s->documents) s->padded = s->eval_padded = s->attention != HR_TORCH_FLASH_ATTENTION;
   optimizer_read(recipe, s);
   return HR_OK;
 }
@@ -288,6 +377,8 @@ static hr_status events_make(const hr_recipe *recipe, const hr_facts *facts, hr_
   out->micro = e.micro;
   out->update = e.update;
   out->attended = e.tape.attended;
+  out->host = hr__zero_host(&e);
+  out->deepspeed = settings.zero.stage > 0;
   hr__eager_fini(&e);
   return status;
 }
@@ -320,8 +411,24 @@ static double work_seconds(const hr_tape_work *work, const hr_rates *rates) {
   return seconds > launches ? seconds : launches;
 }
 
+/* An update on the host: gradients come down in f32, all states are read and written, and weights go back in 16 bits.
+ */
+static double host_seconds(const hr_zero_host *host, const hr_rates *rates) {
+  static const double states = 2, moved = 7 + 0.5, copied = 1 + 0.5; /* each of them in numbers of f32 */
+  double bytes = (double)host->optimizer / states;
+  if (bytes == 0) return 0;
+  double rate = rates->host ? rates->host->classes[HR_CLASS_STREAM][1].bytes_per_second : 0;
+  if (rate == 0) rate = rates->copies.host_alone_bytes_per_second;
+  return moved * bytes / rate + copied * bytes / rates->copies.host_alone_bytes_per_second;
+}
+
 double hr__engine_seconds(const hr_engine_run *run, const hr_rates *rates, int64_t accumulation) {
-  return (double)accumulation * work_seconds(&run->micro, rates) + work_seconds(&run->update, rates);
+  return (double)accumulation * work_seconds(&run->micro, rates) + work_seconds(&run->update, rates) +
+         host_seconds(&run->host, rates);
+}
+
+const char *hr__engine_estimate(const hr_engine_run *run) {
+  return run->deepspeed ? "what NCCL takes for itself, which DeepSpeed opens on one GPU too, is not counted" : NULL;
 }
 
 void hr__engine_fini(hr_engine_run *run) {

@@ -8,6 +8,7 @@
 #include "plan/rates.h"
 #include "torch/replay.h"
 #include "torch/tape.h"
+#include "torch/zero.h"
 
 extern const hr_key_table hr_engine_keys;
 
@@ -22,6 +23,8 @@ typedef struct hr_engine_run {
   bool attended;              /* by kernels of 16 bits: hr__torch_context */
   uint64_t context_bytes;     /* of the process on the GPU, outside of the allocator */
   uint64_t driver_bytes;      /* what the driver shows: reserved and context */
+  hr_zero_host host;          /* what DeepSpeed keeps there; the optimizer updates it there */
+  bool deepspeed;             /* it trains */
 } hr_engine_run;
 
 /* Whether a technique (recipe/techniques.def), by its key, is one that PyTorch has not. */
@@ -33,6 +36,8 @@ hr_status hr__engine_simulate(const hr_recipe *recipe, const hr_facts *facts, hr
 /* About how long a step takes: products and attention by the rates of the device, what is written and read by its
  * memory, and no less than Python needs to launch its calls. An estimate. */
 double hr__engine_seconds(const hr_engine_run *run, const hr_rates *rates, int64_t accumulation);
+/* What is not counted, so that the run is an estimate; NULL where there is nothing of the kind. */
+const char *hr__engine_estimate(const hr_engine_run *run);
 void hr__engine_fini(hr_engine_run *run);
 
 #endif

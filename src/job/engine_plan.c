@@ -80,6 +80,14 @@ static void tier_fill(hr_tier_plan *tier, const hr_engine_run *run) {
   tier->peak_bytes = run->driver_bytes;
 }
 
+static void host_fill(hr_tier_plan *tier, const hr_zero_host *host) {
+  tier->categories[HR_CAT_PARAMETERS] = host->parameters;
+  tier->categories[HR_CAT_GRADIENTS] = host->gradients;
+  tier->categories[HR_CAT_OPTIMIZER] = host->optimizer;
+  tier->arena_bytes = host->parameters + host->gradients + host->optimizer;
+  tier->lower_bound_bytes = tier->persistent_bytes = tier->peak_bytes = tier->arena_bytes;
+}
+
 /* Only what was run: evaluations and saves are not. */
 static void phases_fill(hr_phases *phases, const hr_engine_run *run) {
   const hr_torch_result *r = &run->result;
@@ -99,6 +107,7 @@ static hr_status plan_fill(hr_plan *plan, const hr_recipe *recipe, const hr_fact
   plan->programs = hr__arena_array(&plan->arena, graph->n_programs + 1, sizeof *plan->programs);
   if (!plan->programs) return hr__nomem(err);
   tier_fill(&plan->tiers[HR_TIER_DEVICE], run);
+  host_fill(&plan->tiers[HR_TIER_HOST], &run->host);
   phases_fill(&plan->phases, run);
   plan->step_seconds = hr__engine_seconds(run, rates, shape.accumulation);
   return slots_fill(plan, run, err);

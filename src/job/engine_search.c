@@ -74,7 +74,9 @@ static hr_status found_judge(const hr_recipe *recipe, const hr_open *open, const
   found->step_seconds = hr__engine_seconds(run, open->rates, shape.accumulation);
   found->token_seconds = found->step_seconds / (double)(shape.batch * shape.accumulation * shape.length);
   found->peak_bytes[HR_TIER_DEVICE] = run->driver_bytes;
-  found->fits = run->driver_bytes + budget.margin_bytes <= budget.budget_bytes;
+  found->peak_bytes[HR_TIER_HOST] = run->host.parameters + run->host.gradients + run->host.optimizer;
+  found->fits = run->driver_bytes + budget.margin_bytes <= budget.budget_bytes &&
+                found->peak_bytes[HR_TIER_HOST] <= budget.host_bytes;
   return HR_OK;
 }
 

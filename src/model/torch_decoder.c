@@ -224,11 +224,12 @@ static void documents_look_for(hr_tape *t, int64_t batch, int64_t length) {
 static void rotary(decoder *d, hr_tt x, hr_tt *cos, hr_tt *sin) {
   hr_tape *t = &d->e->tape;
   int64_t length = d->e->settings.length, dim = d->m.head_dim;
+  int64_t rows = d->e->settings.documents ? d->e->settings.batch : 1;
   hr_dtype dtype = hr__tape_dtype(t, x);
-  hr_tdims whole = hr__tdims3(1, length, dim);
+  hr_tdims whole = hr__tdims4(rows, 1, length, dim);
   uint32_t owner = hr__tape_module(t, "model.rotary_emb");
-  hr_tt wide = hr__tape_name(hr__tape_made(t, "aten::_to_copy", hr__tdims3(1, length, 1), HR_F32));
-  hr_tt angles = hr__at_product_made(t, hr__tdims3(1, length, dim / 2), HR_F32); /* the first product of all */
+  hr_tt wide = hr__tape_name(hr__tape_made(t, "aten::_to_copy", hr__tdims3(rows, length, 1), HR_F32));
+  hr_tt angles = hr__at_product_made(t, hr__tdims3(rows, length, dim / 2), HR_F32); /* the first product of all */
   hr_tt both = hr__tape_made(t, "aten::cat", whole, HR_F32), tables[2];
   for (int i = 0; i < 2; i++) {
     hr_tt plain = hr__tape_made(t, i == 0 ? "aten::cos" : "aten::sin", whole, HR_F32);
@@ -262,10 +263,13 @@ static hr_tt forward(hr_eager *e, void *state) {
   int tables = d->m.family->local_rope ? 2 : 1;
   hr_tt embedded = hr__eager_tokens(e, d->embedding, d->m.family->scaled_embedding);
   hr__tape_module(t, "model");
-  hr_tt numbers = hr__tape_made(t, "aten::arange", hr__tdims1(length), HR_I64);
-  hr_tt positions = hr__tape_name(hr__tape_made(t, "aten::add", hr__tdims1(length), HR_I64));
-  hr__tape_drop(t, numbers);
-  if (!e->settings.padded) documents_look_for(t, batch, length);
+  hr_tt positions = e->settings.documents ? hr__tape_again(t, e->positions) : HR_TT_NONE;
+  if (!e->settings.documents) {
+    hr_tt numbers = hr__tape_made(t, "aten::arange", hr__tdims1(length), HR_I64);
+    positions = hr__tape_name(hr__tape_made(t, "aten::add", hr__tdims1(length), HR_I64));
+    hr__tape_drop(t, numbers);
+  }
+  if (!e->settings.padded || e->settings.documents) documents_look_for(t, batch, length);
   hr__eager_causal_masks(e, hr__tape_dtype(t, embedded), d->m.window, !all_windowed(&d->m), &d->mask, &d->window_mask);
   for (int i = 0; i < tables; i++)
     rotary(d, embedded, &d->cos[i], &d->sin[i]);

@@ -24,8 +24,10 @@ typedef struct hr_map_key {
   bool unlimited;      /* null, or a config without the key, is no limit */
   bool beside;         /* not a field of every parser: put in only beside another key of the same section of a recipe */
   hr_map_use use;
-  bool ranks;       /* counts the samples of all ranks, of which a plan knows one: their number stays */
-  hr_literal value; /* where there is no setting */
+  const struct hr_map_trait *where; /* it is read only from a config that has this; NULL: from any */
+  const char *automatic; /* what `auto` means to those who follow others, as a value; NULL: what others say */
+  bool ranks;            /* counts the samples of all ranks, of which a plan knows one: their number stays */
+  hr_literal value;      /* where there is no setting */
 } hr_map_key;
 
 /* What a value of a config makes of a run beyond settings of a recipe. */
@@ -33,7 +35,8 @@ typedef enum hr_trait_effect {
   HR_TRAIT_OTHER,   /* it is no config of a training that headroom plans, but for `text` */
   HR_TRAIT_UNKNOWN, /* what PyTorch holds with it is not known, because of `text` */
   HR_TRAIT_NOTE,    /* no more than is planned: `text` */
-  HR_TRAIT_PINS     /* the setting `text` stays as the config says it */
+  HR_TRAIT_PINS,    /* the setting `text` stays as the config says it */
+  HR_TRAIT_NAMES    /* the value names a config of the map `text`, which is read as well */
 } hr_trait_effect;
 
 typedef struct hr_map_trait {

@@ -7,7 +7,7 @@
  *
  * READ has the same form and is what a value makes the trainer do where that is more, or other, than what is written.
  * TRAITs are what no setting of a recipe says. Sources: transformers 5.23, axolotl 067b021, LLaMA-Factory ff6d4d1,
- * torchtune bd2a0fc.
+ * torchtune bd2a0fc, DeepSpeed 0.19.8.
  */
 #include "recipe/maps.h"
 
@@ -18,6 +18,8 @@
   { .setting = (s), .keys = (k), .words = (w), .absent = (a), .beside = true }
 #define READ(s, k, w, a)                                                                                               \
   { .setting = (s), .keys = (k), .words = (w), .absent = (a), .use = HR_MAP_READ }
+#define WHERE(s, k, a, t)                                                                                              \
+  { .setting = (s), .keys = (k), .absent = (a), .use = HR_MAP_READ, .where = (t) }
 #define PART(s, k, w, a)                                                                                               \
   { .setting = (s), .keys = (k), .words = (w), .absent = (a), .use = HR_MAP_READ, .part = true }
 #define TRAIT(e, k, w, t)                                                                                              \
@@ -124,17 +126,25 @@ static const hr_map_key gestures[] = {
 #define FULL_ROWS   "true=false|false=true"
 #define WHOLE_MODEL "is not planned: this GPU is taken to hold all of the model"
 #define LESS        "holds no more than is planned, which is without it"
-#define EVALUATES   "evaluates between steps, which is not planned: rows at a time should be no more than in training"
+#define EVALUATES   "evaluates between steps, by as many rows at a time as it trains on, which holds no more"
 #define NOT_KNOWN   "what PyTorch holds with it is not modelled"
 
 /* What all have that hand on to Hugging Face's trainer. */
 #define TRAINER_TRAITS                                                                                                 \
-  TRAIT(UNKNOWN, TRAINING("deepspeed"), "*", "what DeepSpeed holds beside PyTorch is not modelled"),                   \
+  TRAIT(NAMES, TRAINING("deepspeed"), "*", "deepspeed"),                                                               \
       TRAIT(UNKNOWN, BITS("load_in_8bit"), "true", "weights in 8 bits are not planned"),                               \
       TRAIT(UNKNOWN, TRAINING("torch_compile"), "true", "torch.compile runs other calls, which are not modelled"),     \
       TRAIT(NOTE, TRAINING("fsdp") "|fsdp_config", "*", WHOLE_MODEL),                                                  \
-      TRAIT(NOTE, TRAINING("use_liger_kernel") "|enable_liger_kernel", "true", LESS),                                  \
-      TRAIT(NOTE, TRAINING("eval_strategy") "|" TRAINING("evaluation_strategy"), "steps|epoch", EVALUATES)
+      TRAIT(NOTE, TRAINING("predict_with_generate"), "true", "generates between steps, which is not planned"),         \
+      TRAIT(NOTE, TRAINING("use_liger_kernel") "|enable_liger_kernel", "true", LESS)
+
+/* Evaluations between steps, by the rows at a time that the trainer takes unless told otherwise. */
+#define EVAL_STRATEGY TRAINING("eval_strategy") "|" TRAINING("evaluation_strategy")
+static const hr_map_trait trainer_evaluates = {.keys = EVAL_STRATEGY, .words = "steps|epoch"};
+static const hr_map_trait axolotl_evaluates = {.keys = "val_set_size", .words = ">0"};
+static const hr_map_trait torchtune_evaluates = {.keys = "run_val_every_n_steps", .words = ">0"};
+#define TRAINER_EVALUATES                                                                                              \
+  WHERE("engine.eval_batch_size", TRAINING("per_device_eval_batch_size"), "8", &trainer_evaluates)
 
 /* Hugging Face TrainingArguments, as YAML or JSON, and those who read them beside keys of their own. */
 static const hr_map_key huggingface[] = {
@@ -172,6 +182,7 @@ static const hr_map_key huggingface[] = {
     READ("model.quantize.kind", BITS("load_in_4bit"), "nf4=true|none=false", "false"),
     READ("model.adapters.kind", "use_peft|use_lora|model.use_lora|training.use_lora|" ADAPTER("enabled"),
          "lora=true|none=false", "*"),
+    TRAINER_EVALUATES,
     READ("model.adapters.targets",
          "lora_target_modules|" ADAPTER("target_modules") "|" ADAPTER("targets") "|" ADAPTER("lora_target_modules"),
          NULL, "*"),
@@ -203,6 +214,7 @@ static const hr_map_key torchtune[] = {
     READ("training.optimizer.weight_decay", "optimizer.weight_decay", NULL, "0"),
     READ("engine.padded", "dataset.packed", "true=true|false=false", "false"), /* packed rows have a mask */
     READ("engine.adapters", "model._component_", "plain=*", "*"),
+    WHERE("engine.eval_batch_size", "batch_size_val", "*", &torchtune_evaluates),
     {.setting = "data.sequence_length", .keys = "tokenizer.max_seq_len", .unlimited = true},
     PART("model.adapters.kind", "model._component_", "lora=.lora_,.qlora_|none=!.lora_", "*"),
     READ("model.adapters.targets", "model.lora_attn_modules", "o_proj=output_proj", "*"),
@@ -234,7 +246,7 @@ static const hr_map_trait torchtune_traits[] = {
     TRAIT(UNKNOWN, "model._component_", "~.dora_|~.qdora_", NOT_KNOWN),
     TRAIT(UNKNOWN, "model.use_dora|model.apply_lora_to_output", "true", NOT_KNOWN),
     TRAIT(NOTE, "enable_activation_offloading", "true", LESS),
-    TRAIT(NOTE, "run_val_every_n_steps", ">0", EVALUATES),
+    UNLESS(NOTE, "run_val_every_n_steps", ">0", EVALUATES, "batch_size_val"),
     TRAIT(PINS, "enable_activation_offloading", "true", "memory.checkpoint"), /* it is refused without */
     TRAIT(NOTE, "optimizer_in_bwd", "true", LESS),
     TRAIT(PINS, "optimizer_in_bwd", "true", "training.gradient_accumulation"), /* and this with more than 1 */
@@ -268,6 +280,7 @@ static const hr_map_key axolotl[] = {
     READ("engine.optimizer", "optimizer", UPDATES, "adamw_torch_fused"),
     READ("training.optimizer.momentum", "optimizer", "0=*", "*"),
     READ("training.optimizer.weight_decay", "weight_decay", NULL, "0"),
+    WHERE("engine.eval_batch_size", "eval_batch_size", "*", &axolotl_evaluates),
     KEY("data.sequence_length", "sequence_len", NULL, "512"),
     READ("model.adapters.kind", "adapter", "lora=lora,qlora|none=none", "none"),
     READ("model.adapters.targets", "lora_target_modules", NULL, "*"),
@@ -300,7 +313,7 @@ static const hr_map_trait axolotl_traits[] = {
     TRAIT(NOTE, "gradient_checkpointing", "offload|offload_disk|unsloth", LESS),
     TRAIT(PINS, "gradient_checkpointing", "offload|offload_disk|unsloth", "memory.checkpoint"),
     TRAIT(NOTE, "activation_offloading", "*", LESS),
-    TRAIT(NOTE, "eval_steps|evals_per_epoch", ">0|~0.", EVALUATES),
+    UNLESS(NOTE, "val_set_size", ">0", EVALUATES, "eval_batch_size"),
     TRAIT(PINS, "activation_offloading", "*", "memory.checkpoint"),
     TRAIT(NOTE, "cut_cross_entropy|chunked_cross_entropy|lora_mlp_kernel|lora_qkv_kernel|lora_o_kernel", "true", LESS),
     TRAIT(NOTE, "liger_fused_linear_cross_entropy|liger_rms_norm|liger_rope|liger_glu_activation", "true", LESS),
@@ -322,6 +335,7 @@ static const hr_map_key llamafactory[] = {
     READ("engine.checkpoint", "use_reentrant_gc", "reentrant=true|non-reentrant=false", "true"),
     READ("engine.attention", "flash_attn", "sdpa=auto,sdpa|eager=disabled|flash=fa2,fa3", "auto"),
     READ("engine.padded", "packing", FULL_ROWS, "false"),
+    TRAINER_EVALUATES,
     KEY("data.sequence_length", "cutoff_len", NULL, "2048"),
     READ("model.adapters.kind", "finetuning_type", "lora=lora|none=full", "lora"),
     READ("model.adapters.targets", "lora_target", "all-linear=all", "all"),
@@ -371,6 +385,7 @@ static const hr_map_key videotrigger[] = {
 };
 
 /* ds_config.json. */
+static const hr_map_trait zero = {.keys = "zero_optimization.stage", .words = ">0"};
 static const hr_map_key deepspeed[] = {
     KEY("training.batch_size", "train_micro_batch_size_per_gpu", NULL, NULL),
     KEY("training.gradient_accumulation", "gradient_accumulation_steps", NULL, "1"),
@@ -385,6 +400,34 @@ static const hr_map_key deepspeed[] = {
     KEY("memory.offload.parameters", "zero_optimization.cpu_offload_params", "device=false|host=true", "*"),
     KEY("training.optimizer.kind", "optimizer.type", "adamw=AdamW,Adam|sgd=SGD",
         "*"), /* its Adam decouples decay too */
+    READ("engine.optimizer", "optimizer.type", "fused=*", "*"),
+    {.setting = "engine.trainer",
+     .keys = "zero_optimization.stage",
+     .words = "deepspeed=1,2,3",
+     .absent = "*",
+     .use = HR_MAP_READ,
+     .where = &zero},
+    WHERE("engine.zero.stage", "zero_optimization.stage", "*", &zero),
+    WHERE("engine.zero.sub_group", "zero_optimization.sub_group_size", "*", &zero),
+    {.setting = "engine.zero.bucket",
+     .keys = "zero_optimization.reduce_bucket_size",
+     .absent = "*",
+     .use = HR_MAP_READ,
+     .where = &zero,
+     .automatic = "0"},
+    {.setting = "engine.zero.overlap",
+     .keys = "zero_optimization.overlap_comm",
+     .words = "true=true|false=false",
+     .absent = "*",
+     .use = HR_MAP_READ,
+     .where = &zero},
+    {.setting = "engine.zero.offload",
+     .keys = "zero_optimization.offload_optimizer.device",
+     .words = "none=none|optimizer=cpu|all=cpu",
+     .absent = "none",
+     .use = HR_MAP_READ,
+     .where = &zero},
+    READ("engine.zero.offload", "zero_optimization.offload_param.device", "none=none|optimizer=none|all=cpu", "none"),
 };
 
 /* Files of accelerate, which say nothing of the batch. */
@@ -397,8 +440,17 @@ static const hr_map_key accelerate[] = {
 };
 
 static const hr_map_trait deepspeed_traits[] = {
-    TRAIT(UNKNOWN, "zero_optimization.stage|zero_optimization", "*",
-          "what DeepSpeed holds beside PyTorch (ZeRO's copies and buckets) is not modelled"),
+    UNLESS(UNKNOWN, "train_micro_batch_size_per_gpu|train_batch_size|gradient_accumulation_steps|bf16|fp16", "*",
+           "what DeepSpeed holds without ZeRO is not modelled", "zero_optimization.stage"),
+    TRAIT(UNKNOWN, "zero_optimization.stage", "0", "what DeepSpeed holds without ZeRO is not modelled"),
+    TRAIT(UNKNOWN, "zero_optimization.contiguous_gradients|zero_optimization.reduce_scatter", "false", NOT_KNOWN),
+    TRAIT(UNKNOWN, "zero_optimization.cpu_offload|zero_optimization.cpu_offload_params", "true",
+          "is an old spelling: offload_optimizer, offload_param"),
+    TRAIT(UNKNOWN, "zero_optimization.zenflow|data_types.grad_accum_dtype|torch_autocast.enabled|amp.enabled", "*",
+          NOT_KNOWN),
+    TRAIT(UNKNOWN, "zero_optimization.zero_quantized_weights|zero_optimization.zero_quantized_gradients", "true",
+          NOT_KNOWN),
+    TRAIT(UNKNOWN, "fp16.fp16_master_weights_and_grads|bf16.bf16_master_weights_and_grads", "true", NOT_KNOWN),
 };
 static const hr_map_trait accelerate_traits[] = {
     TRAIT(UNKNOWN, "distributed_type", "DEEPSPEED|MEGATRON_LM|TP", "what it holds beside PyTorch is not modelled"),

@@ -40,7 +40,37 @@ static void addmm_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt 
 static const hr_aten mm = {.name = "aten::mm", .backward = mm_backward};
 static const hr_aten addmm = {.name = "aten::addmm", .backward = addmm_backward};
 
+/* The gradient of x is made first; those of no call of autograd's own are no views. */
+static void zero_backward(hr_tape *t, const hr_tape_node *node, hr_tt g, hr_tt out[HR_TAPE_INPUTS]) {
+  hr_tape_tensor from = *hr__tape_tensor(t, g);
+  for (int i = 0; i < 2; i++) {
+    if (node->input[i].node == 0) continue;
+    out[i] = hr__tape_fresh(t, "aten::mm", node->input[i].dims, from.dtype, false);
+    hr__tape_workspace(t);
+    product_count(t, from.dtype, hr__tdims_elements(node->input[0].dims), node->input[1].dims.at[0]);
+  }
+  if (node->input[2].node != 0) out[2] = hr__tape_sum(t, from.dims, node->input[2].dims, from.dtype);
+}
+
+static const hr_aten zero_call = {.name = "LinearFunctionForZeroStage3", .backward = zero_backward};
+
+/* DeepSpeed's, which adds the bias in place and keeps x and weight whatever is trained. */
+static hr_tt zero_linear(hr_tape *t, hr_tt x, hr_tt weight, hr_tt bias) {
+  hr_tt inputs[] = {x, weight, bias};
+  hr_tape_call c;
+  if (!hr__call_begin(t, &c, &zero_call, 3, inputs)) return HR_TT_NONE;
+  hr_tape_tensor form = *hr__tape_tensor(t, x);
+  form.dims.at[form.dims.n - 1] = hr__tape_tensor(t, weight)->dims.at[0];
+  product_count(t, form.dtype, hr__tape_elements(t, x), hr__tape_tensor(t, weight)->dims.at[0]);
+  hr_tt y = hr__call_made(&c, form.dims, form.dtype, false);
+  hr__tape_workspace(t);
+  for (int i = 0; i < 3; i++)
+    hr__call_save_result(&c, i, inputs[i]);
+  return hr__call_end(&c, y);
+}
+
 static hr_tt linear(hr_tape *t, hr_tt x, hr_tt weight, hr_tt bias) {
+  if (t->zero_linear) return zero_linear(t, x, weight, bias);
   hr_tt inputs[] = {x, weight, bias};
   hr_tape_call c;
   if (!hr__call_begin(t, &c, bias == HR_TT_NONE ? &mm : &addmm, 3, inputs)) return HR_TT_NONE;

@@ -74,8 +74,7 @@ static hr_tt gradients_sum(hr_tape *t, hr_tt sum, hr_tt more) {
 }
 
 /* AccumulateGrad: a first gradient is taken over where nobody else has it. */
-static void leaf_take(hr_tape *t, uint32_t leaf, hr_tt gradient) {
-  if (gradient == HR_TT_NONE) return;
+static void leaf_add(hr_tape *t, uint32_t leaf, hr_tt gradient) {
   if (hr__tape_tensor(t, leaf)->grad != HR_TT_NONE) {
     hr__tape_drop(t, gradient);
     return;
@@ -88,6 +87,12 @@ static void leaf_take(hr_tape *t, uint32_t leaf, hr_tt gradient) {
   }
   hr__tape_become(t, gradient, HR_TORCH_GRADIENTS);
   hr__tape_tensor(t, leaf)->grad = hr__tape_name(gradient);
+}
+
+static void leaf_take(hr_tape *t, uint32_t leaf, hr_tt gradient) {
+  if (gradient == HR_TT_NONE) return;
+  leaf_add(t, leaf, gradient);
+  if (t->arrived && !t->failed) t->arrived(t->user, leaf);
 }
 
 /* What autograd does to the gradient of an input before it hands it on: its dims and type are those of the input. */

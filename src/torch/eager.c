@@ -2,6 +2,7 @@
 #include "torch/eager.h"
 
 #include "torch/call.h"
+#include "torch/zero.h"
 
 enum { EVALUATED = 2 }; /* batches: the second one begins where the first one ended */
 
@@ -14,6 +15,7 @@ hr_status hr__eager_init(hr_eager *e, const hr_eager_settings *settings, hr_torc
   e->tape.capability = settings->capability;
   e->tape.multiprocessors = settings->multiprocessors;
   e->tape.threads_each = settings->threads_each;
+  if (settings->zero.stage > 0) hr__zero_init(e);
   return hr__tape_check(&e->tape, err);
 }
 
@@ -45,11 +47,12 @@ static void packed_prepare(hr_eager *e) {
   hr__torch_events_empty_cache(t->events);
 }
 
-/* PEFT makes adapters on the host and moves them in the type of the weights; then all of them become f32. */
+/* PEFT makes adapters on the host and moves them in the type of the weights; then all of them become f32. DeepSpeed
+ * gives them the type of the weights again before they move. */
 static void adapters_make(hr_eager *e) {
   hr_tape *t = &e->tape;
-  bool twice = !e->settings.plain_adapters && e->settings.weights != HR_F32;
-  hr_dtype first = twice ? e->settings.weights : HR_F32;
+  bool twice = !e->settings.plain_adapters && !e->zero && e->settings.weights != HR_F32;
+  hr_dtype first = twice || e->zero ? e->settings.weights : HR_F32;
   for (size_t i = 0; i < e->n_linears; i++) {
     hr_torch_linear *l = e->linears[i];
     uint32_t owner = hr__tape_module(t, hr__eager_name(e, "%s.lora", l->name));
@@ -92,6 +95,7 @@ static void inputs_make(hr_eager *e) {
   t->category = HR_TORCH_INPUTS;
   hr_tdims rows = hr__tdims2(e->settings.batch, e->settings.length);
   e->ids = hr__tape_name(hr__tape_made(t, "input_ids", rows, HR_I64));
+  if (e->settings.documents) e->positions = hr__tape_name(hr__tape_made(t, "position_ids", rows, HR_I64));
   e->labels = e->masked ? hr__tape_name(hr__tape_made(t, "labels", rows, HR_I64)) : hr__tape_again(t, e->ids);
   t->category = before;
 }
@@ -126,12 +130,14 @@ static void evaluate(hr_eager *e, uint32_t step) {
     if (e->settings.autocast) hr__tape_autocast_end(t);
     hr__tape_drop(t, e->ids);
     hr__tape_drop(t, e->labels);
+    hr__tape_drop(t, e->positions);
   }
   t->evaluates = false;
   t->grad = true;
   e->settings = trained.settings;
   e->ids = trained.ids;
   e->labels = trained.labels;
+  e->positions = trained.positions;
 }
 
 static void gradients_drop(hr_eager *e) {
@@ -146,17 +152,24 @@ static void gradients_drop(hr_eager *e) {
 hr_status hr__eager_run(hr_eager *e, hr_error *err) {
   hr_tape *t = &e->tape;
   model_finish(e);
+  if (e->zero) hr__zero_begin(e);
   inputs_make(e);
   for (int step = 0; step < e->settings.steps && !t->stopped; step++) {
     for (int64_t i = 0; i < e->settings.accumulation && !t->stopped; i++) {
       t->work = (hr_tape_work){0};
+      bool last = i + 1 == e->settings.accumulation;
+      if (e->zero) hr__zero_backward_begin(e, i == 0, last);
       micro_step(e, (uint32_t)step + 1);
+      if (e->zero) hr__zero_backward_end(e);
       e->micro = t->work;
     }
     if (t->stopped) break;
     t->work = (hr_tape_work){0};
     hr__torch_events_mark(t->events, HR_TORCH_UPDATE, (uint32_t)step + 1);
-    hr__eager_update(e, step == 0);
+    if (e->zero)
+      hr__zero_update(e, step == 0);
+    else
+      hr__eager_update(e, step == 0);
     e->update = t->work;
     gradients_drop(e);
     if (e->settings.eval_batch > 0) evaluate(e, (uint32_t)step + 1);

@@ -25,9 +25,20 @@ typedef enum hr_torch_optimizer {
 /* How torch.optim goes through parameters; bitsandbytes has one way of its own. */
 typedef enum hr_torch_update_by { HR_TORCH_FUSED, HR_TORCH_FOREACH, HR_TORCH_FOR_LOOP } hr_torch_update_by;
 
+/* DeepSpeed on one GPU: zero.h. */
+typedef struct hr_zero_settings {
+  int stage;         /* of ZeRO, 1 to 3; 0: DeepSpeed has no part in the run */
+  bool overlap;      /* overlap_comm */
+  bool offloaded;    /* offload_optimizer: what is updated is on the host */
+  int64_t bucket;    /* reduce_bucket_size, in elements */
+  int64_t sub_group; /* sub_group_size of the third stage, in elements */
+} hr_zero_settings;
+
 typedef struct hr_eager_settings {
   int64_t batch, length, accumulation;
-  bool padded;        /* rows are of different lengths: attention gets a mask of those positions */
+  bool padded;    /* rows are of different lengths: attention gets a mask of those positions */
+  bool documents; /* rows are packed: several in each, with positions of their own; padded: attention's mask parts them
+                   */
   int64_t eval_batch; /* rows at a time of the evaluation behind every step; 0: there is none */
   bool eval_padded;
   int steps;
@@ -46,6 +57,7 @@ typedef struct hr_eager_settings {
   hr_tape_checkpoint checkpointing;
   hr_torch_attention attention;
   hr_sdpa_rules sdpa;
+  hr_zero_settings zero;
   hr_torch_optimizer optimizer;
   hr_torch_update_by update;
   bool paged;
@@ -56,6 +68,7 @@ typedef struct hr_eager_settings {
 } hr_eager_settings;
 
 typedef struct hr_eager hr_eager;
+typedef struct hr_zero hr_zero; /* zero.c */
 
 /* A linear module, plain, packed or with an adapter. */
 typedef struct hr_torch_linear {
@@ -87,9 +100,11 @@ struct hr_eager {
   hr_tt *trained; /* of these and of adapters, those that the optimizer has */
   size_t n_trained, trained_capacity;
   hr_tt ids, labels, loss;
+  hr_tt positions;    /* where rows have some of their own */
   hr_tape_work micro; /* what one micro-batch computes, and an update */
   hr_tape_work update;
-  bool masked; /* labels are a tensor of their own, not the ids */
+  hr_zero *zero; /* where DeepSpeed trains */
+  bool masked;   /* labels are a tensor of their own, not the ids */
   void *state;
   hr_torch_forward forward;
 };
@@ -143,7 +158,7 @@ hr_status hr__eager_init(hr_eager *e, const hr_eager_settings *settings, hr_torc
 void hr__eager_fini(hr_eager *e);
 /* Behind the family's own building: adapters, what is trained, the optimizer; then all steps. */
 hr_status hr__eager_run(hr_eager *e, hr_error *err);
-/* optimizer.c: what an update allocates; `first` makes states. */
+/* optimizer.c: what an update of all that is trained allocates; `first` makes states. */
 void hr__eager_update(hr_eager *e, bool first);
 
 #endif

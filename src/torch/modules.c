@@ -95,7 +95,7 @@ void hr__eager_linear_make(hr_eager *e, hr_torch_linear *linear, const char *nam
 void hr__eager_tied_head(hr_eager *e, hr_torch_linear *linear, const char *name, hr_tt *weight) {
   hr_tdims dims = hr__tape_tensor(&e->tape, *weight)->dims;
   *linear = (hr_torch_linear){.name = name, .in = dims.at[1], .out = dims.at[0], .tied = weight};
-  if (e->settings.packed) return; /* built on the host, where nothing of it is left */
+  if (e->settings.packed || e->zero) return; /* built on the host, where nothing of it is left */
   hr_tt dropped = weight_make(e, name, dims, e->settings.weights, false);
   hr__tape_drop(&e->tape, dropped);
 }

@@ -92,8 +92,9 @@ hr_tt hr__tape_fresh(hr_tape *t, const char *call, hr_tdims dims, hr_dtype dtype
   uint64_t bytes = (uint64_t)hr__tdims_elements(dims) * hr_dtype_bytes(dtype);
   t->work.bytes += (double)bytes;
   t->work.calls++;
-  *storage_of(t, id) = (hr_tape_storage){.event = hr__torch_events_allocate(t->events, bytes, t->category, t->owner,
-                                                                            hr__torch_events_name(t->events, call))};
+  uint32_t name = hr__torch_events_name(t->events, call);
+  *storage_of(t, id) = (hr_tape_storage){
+      .event = hr__torch_events_allocate_on(t->events, t->stream, bytes, t->category, t->owner, name)};
   return tensor_new(t, id, dims, dtype, permuted);
 }
 
@@ -111,6 +112,14 @@ hr_tt hr__tape_shared(hr_tape *t, hr_tt x) {
   return x | HR_TT_UNNAMED;
 }
 
+static void storage_drop(hr_tape *t, uint32_t id) {
+  hr_tape_storage *storage = storage_of(t, id);
+  if (--storage->owners > 0) return;
+  hr__torch_events_free(t->events, storage->event);
+  *storage = (hr_tape_storage){.event = t->storages.free};
+  t->storages.free = id;
+}
+
 void hr__tape_drop(hr_tape *t, hr_tt x) {
   x &= ~HR_TT_UNNAMED;
   if (x == HR_TT_NONE) return;
@@ -120,12 +129,7 @@ void hr__tape_drop(hr_tape *t, hr_tt x) {
   hr_tape_tensor gone = *tensor;
   *tensor = (hr_tape_tensor){.storage = t->tensors.free};
   t->tensors.free = x;
-  hr_tape_storage *storage = storage_of(t, gone.storage);
-  if (--storage->owners == 0) {
-    hr__torch_events_free(t->events, storage->event);
-    *storage = (hr_tape_storage){.event = t->storages.free};
-    t->storages.free = gone.storage;
-  }
+  storage_drop(t, gone.storage);
   if (gone.leaf)
     hr__tape_drop(t, gone.grad); /* its node owns it, and so has gone before */
   else
@@ -199,6 +203,14 @@ void hr__tape_retype(hr_tape *t, hr_tt x, hr_dtype dtype) {
   parameter->dtype = dtype;
   hr__tape_tensor(t, made)->storage = storage;
   hr__tape_drop(t, made);
+}
+
+void hr__tape_onto(hr_tape *t, hr_tt x, hr_tt from) {
+  if (t->stopped || x == HR_TT_NONE || from == HR_TT_NONE) return;
+  uint32_t storage = hr__tape_tensor(t, x)->storage;
+  hr__tape_tensor(t, x)->storage = hr__tape_tensor(t, from)->storage;
+  storage_of(t, hr__tape_tensor(t, x)->storage)->owners++;
+  storage_drop(t, storage);
 }
 
 void hr__tape_want(hr_tape *t, hr_tt x) {

@@ -155,8 +155,13 @@ struct hr_tape {
   bool workspace_made[HR_TAPE_THREADS], bias_workspace_made[HR_TAPE_THREADS];
   uint32_t owner;             /* module that runs */
   hr_torch_category category; /* of what is made */
+  uint8_t stream;             /* of what is made: hr_torch_event */
+  bool zero_linear;           /* linear modules are those of DeepSpeed's third stage */
   hr_tape_work work;
   bool attended; /* by a kernel of 16 bits, whose library takes memory of its own */
+  /* (optional) A leaf has its gradient, or one more was added to it: a hook of the parameter. */
+  void (*arrived)(void *user, hr_tt leaf);
+  void *user;
 };
 
 void hr__tape_init(hr_tape *t, hr_torch_events *events);
@@ -182,6 +187,8 @@ void hr__tape_assign(hr_tape *t, hr_tt *name, hr_tt value);
 hr_tt hr__tape_part(hr_tape *t, hr_tape_fn fn, void *user, hr_tt x, const hr_tt *with, int n);
 /* x.data = x.data.to(dtype), of a parameter. */
 void hr__tape_retype(hr_tape *t, hr_tt x, hr_dtype dtype);
+/* x.data = a part of from.data. */
+void hr__tape_onto(hr_tape *t, hr_tt x, hr_tt from);
 /* A tensor that wants a gradient from here on (enable_input_require_grads). */
 void hr__tape_want(hr_tape *t, hr_tt x);
 

@@ -155,9 +155,37 @@ enable_activation_checkpointing: False
         refused(AXOLOTL + more + '\n', words=[more.split(':')[0], 'job.yml:12:', '--override'])
     check('not planned' in applied(AXOLOTL + 'fsdp: [full_shard]\n')[2].err, 'FSDP is named')
     applied(AXOLOTL + 'torch_compile: true\n', '--override')
-    for more in ['evals_per_epoch: 4', 'eval_strategy: steps']:
-        check('evaluates between steps' in applied(AXOLOTL + more + '\n')[2].err, f'{more}: evaluation is named')
-    check('evaluates between' not in applied(AXOLOTL + 'evals_per_epoch: 0\n')[2].err, 'no evaluation')
+    # DeepSpeed's config that a trainer's names is read with it, from the folder that it lies in or one above, and goes before.
+    zero = {'train_micro_batch_size_per_gpu': 'auto', 'bf16': {'enabled': 'auto'}, 'optimizer': {'type': 'AdamW'},
+            'zero_optimization': {'stage': 2, 'reduce_bucket_size': 'auto', 'overlap_comm': True, 'offload_optimizer': {'device': 'cpu'}}}
+    folder.write('ds/zero2.json', json.dumps(zero))
+    args = 'output_dir: x\nper_device_train_batch_size: 2\nbf16: true\nmax_length: 48\noptim: adamw_torch\ndeepspeed: {}\n'
+    for name in ['job.yml', 'a/b/job.yml']:
+        changed, text, result = applied(args.format('ds/zero2.json'), name=name)
+        check(changed == set(), f'{changed}: {text}')
+        for said in ['engine.trainer=deepspeed', 'engine.zero.stage=2', 'engine.zero.bucket=0', 'engine.zero.overlap=true', 'engine.zero.offload=optimizer',
+                     'engine.optimizer=fused', 'model.precision=bf16-mixed', 'training.batch_size=2']:
+            check(said in result.err, f'{said} is not in the remark: {result.err}')
+    for change, words in [({'stage': 0}, ['without ZeRO']), ({'stage': 3, 'offload_param': {'device': 'cpu'}}, ['zero2.json:', 'not modelled']),
+                          ({'offload_optimizer': {'device': 'nvme'}}, ['zero2.json:', 'nvme']), ({'contiguous_gradients': False}, ['zero2.json:']),
+                          ({'reduce_bucket_size': '5e8 elements'}, ['zero2.json:'])]:
+        folder.write('ds/zero2.json', json.dumps(dict(zero, zero_optimization=dict(zero['zero_optimization'], **change))))
+        refused(args.format('ds/zero2.json'), words=words)
+    folder.write('ds/zero2.json', json.dumps({'bf16': {'enabled': True}}))
+    refused(args.format('ds/zero2.json'), words=['without ZeRO'])
+    refused(args.format('ds/none.json'), words=['job.yml:6:', 'none.json', 'no file', '--override'])
+    # Evaluations between steps are planned with the rows that they take at a time, where there are any.
+    args = 'output_dir: x\nper_device_train_batch_size: 2\nbf16: true\nmax_length: 48\n'
+    for text, said in [(AXOLOTL + 'val_set_size: 0.05\neval_batch_size: 3\n', 'engine.eval_batch_size=3'),
+                       (AXOLOTL + 'val_set_size: 0.05\n', 'by as many rows at a time as it trains on'),
+                       (args + 'eval_strategy: steps\n', 'engine.eval_batch_size=8'),
+                       (args + 'eval_strategy: epoch\nper_device_eval_batch_size: 5\n', 'engine.eval_batch_size=5'),
+                       (tune.format('llama3_2_1b') + 'run_val_every_n_steps: 100\nbatch_size_val: 7\n', 'engine.eval_batch_size=7')]:
+        seen = ' '.join(applied(text, *(['--seq', '48'] if text.startswith(tune[:5]) else []))[2].err.split())
+        check(said in seen, f'{said}: {seen}')
+    for text in [AXOLOTL + 'val_set_size: 0.0\neval_batch_size: 3\n', args + 'per_device_eval_batch_size: 5\n', args + 'eval_strategy: "no"\n']:
+        check('eval' not in applied(text)[2].err, f'no evaluation: {text}')
+    refused(args + 'eval_strategy: steps\nper_device_eval_batch_size: 65536\n', '--gpu-memory', '4GiB', code=3)
     # The type that weights are loaded in, and what SGD keeps, as the trainer reads them.
     args = 'output_dir: x\nper_device_train_batch_size: 2\nbf16: true\nmax_length: 48\noptim: {}\ndtype: {}\n'
     for optim, dtype, words in [('sgd', 'bfloat16', ['engine.dtype=bf16', 'training.optimizer.momentum=0', 'training.optimizer.weight_decay=0']),

@@ -2,7 +2,7 @@
 """plan for PyTorch: the answer and its table, beside headroom's own, in sweeps, with open settings; what is not modelled is refused by name."""
 import os
 
-from support import RECIPES, check, finish, run
+from support import RECIPES, ROOT, check, finish, run
 
 RECIPE = ['plan', os.path.join(RECIPES, 'llama-3.2-1b.yaml'), '--gpu', '4090']
 GIB = 1 << 30
@@ -54,13 +54,48 @@ equal(both[1]['torch'], torch, 'the other side is the plan for PyTorch')
 entries = run(*RECIPE, '--sweep', 'engine=headroom,pytorch', '--json').expect(0).json()['entries']
 equal([e['peak_bytes'] for e in entries], [p['device']['peak_bytes'] for p in both], 'a sweep has both')
 
+# Rows of several documents: attention gets a mask that parts them, but for the package that takes lengths
+packed = answer('--set', 'engine.packed=true')['torch']
+check(packed['allocated_bytes'] > torch['allocated_bytes'], 'packed rows have a mask')
+flash = ['--set', 'engine.attention=flash']
+lengths = answer('--set', 'engine.packed=true', *flash)['torch']['allocated_bytes'] - answer(*flash)['torch']['allocated_bytes']
+check(0 <= lengths < 16 << 20, f'flash-attention takes lengths: {lengths}')
+
+# DeepSpeed on one GPU: stages, and what the host keeps
+zero = ['plan', os.path.join(ROOT, 'test', 'model', 'configs', 'Llama-3.2-1B'), '--method', 'full', '--seq', '1024', '--batch', '4', '--gpu', 'H200', '--engine', 'pytorch', '--json',
+        '--set', 'model.precision=bf16-mixed', '--set', 'engine.trainer=deepspeed']
+
+
+def staged(*more, code=0):
+    return run(*zero, *more).expect(code).json()
+
+
+second = staged()
+check('NCCL' in second['torch']['estimate'] and torch['estimate'] is None, 'what is not counted is said')
+equal(second['host']['peak_bytes'], 0, 'nothing on the host')
+equal(staged('--set', 'engine.zero.stage=1')['torch']['categories']['optimizer'], second['torch']['categories']['optimizer'], 'one GPU divides nothing')
+third = staged('--set', 'engine.zero.stage=3')['torch']
+check(third['categories']['workspace'] > 10 ** 9, 'the third stage keeps its bucket of 500 million gradients')
+lighter = staged('--set', 'engine.zero.offload=optimizer')
+n = second['torch']['categories']['optimizer'] // 12  # f32 copies and two moments
+check(abs(lighter['host']['peak_bytes'] - 18 * n) < GIB, f"18 bytes for each weight on the host: {lighter['host']['peak_bytes'] / n}")
+equal(lighter['torch']['categories']['optimizer'], 0, 'and nothing of the optimizer on the GPU')
+check(lighter['torch']['allocated_bytes'] < second['torch']['allocated_bytes'] - 8 * n, 'the GPU has that much less')
+check(lighter['step_seconds'] > 0, 'and the host needs time')
+equal(staged('--set', 'engine.zero.offload=optimizer', '--set', 'memory.host_budget=10GiB', code=3)['fits'], False, 'the host has to hold it')
+for key, more, why in [('engine.zero.offload=all', [], 'not modelled'), ('engine.zero.stage=2', ['--set', 'engine.trainer=loop'], "DeepSpeed's"),
+                       ('engine.zero.offload=optimizer', ['--set', 'training.optimizer.kind=adamw8bit'], 'on the host'),
+                       ('model.quantize={kind: nf4}', ['--set', 'model.adapters={kind: lora, rank: 8}'], '4 bits under DeepSpeed')]:
+    refused = run(*zero, *more, '--set', key)
+    equal(refused.code, 5, f'{key} is refused')
+    check(why in refused.out, f'{key}: {why} is not in {refused.out}')
+
 text = run(*RECIPE, '--engine', 'pytorch').expect(0, 'PyTorch allocates', 'most is allocated in backward of step 2, at aten::',
                                                   'cached', 'context', '3 % stay free').out
 check(all(len(line) <= 80 for line in text.splitlines()), f'80 columns: {text}')
 
 for setting, words in (('memory.offload.optimizer=host', "headroom's own"), ('memory.split={layers: 2}', "headroom's own"),
-                       ('memory.checkpoint=selective', 'whole layers'), ('engine.trainer=deepspeed', 'DeepSpeed'),
-                       ('training.ema=0.99', 'averages'),
+                       ('memory.checkpoint=selective', 'whole layers'), ('training.ema=0.99', 'averages'),
                        ('engine.alloc_conf=backend:cudaMallocAsync', 'cudaMallocAsync')):
     refused = run(*RECIPE, '--engine', 'pytorch', '--set', setting)
     check(refused.code in (2, 5), f'{setting}: exit code {refused.code}')

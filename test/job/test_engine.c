@@ -249,10 +249,23 @@ static void test_evaluated(void **state) {
   recipes_judge("eval.json", 0.001, 0.002);
 }
 
+/* Rows of several documents, none held out. */
+static void test_packed(void **state) {
+  (void)state;
+  recipes_judge("packed.json", 0.0005, 0.0025);
+}
+
+/* Under DeepSpeed, of what was drawn a random sample: a third of it was held out. */
+static void test_zero(void **state) {
+  (void)state;
+  recipes_judge("zero.json", 0.001, 0.005);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_measured),        cmocka_unit_test(test_h200),
                                      cmocka_unit_test(test_h200_held_out),   cmocka_unit_test(test_oracle),
                                      cmocka_unit_test(test_oracle_held_out), cmocka_unit_test(test_drawn),
-                                     cmocka_unit_test(test_evaluated),       cmocka_unit_test(test_gemma)};
+                                     cmocka_unit_test(test_evaluated),       cmocka_unit_test(test_gemma),
+                                     cmocka_unit_test(test_packed),          cmocka_unit_test(test_zero)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

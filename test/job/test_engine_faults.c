@@ -44,7 +44,17 @@ static void simulating_survives_lack_of_memory(void **state) {
       "num_hidden_layers: 3, num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 256},\n"
       "  adapters: {kind: lora, rank: 4, targets: all-linear}, quantize: {kind: nf4}}\n"
       "data: {source: synthetic, sequence_length: 32}\n"
-      "memory: {device: cuda, gpu: H200, checkpoint: none}\nengine: {kind: pytorch, sdpa: math}\n"};
+      "memory: {device: cuda, gpu: H200, checkpoint: none}\nengine: {kind: pytorch, sdpa: math}\n",
+      "model: {family: qwen2, precision: bf16-mixed, config: {hidden_size: 64, intermediate_size: 128, "
+      "num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 256}}\n"
+      "data: {source: synthetic, sequence_length: 32}\ntraining: {gradient_accumulation: 2}\n"
+      "memory: {device: cuda, gpu: H200}\n"
+      "engine: {kind: pytorch, trainer: deepspeed, zero: {stage: 3, bucket: 9000, sub_group: 20000}}\n",
+      "model: {family: llama, precision: 16-mixed, config: {hidden_size: 64, intermediate_size: 128, "
+      "num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 256}}\n"
+      "data: {source: synthetic, sequence_length: 32}\ntraining: {gradient_accumulation: 2}\n"
+      "memory: {device: cuda, gpu: H200}\n"
+      "engine: {kind: pytorch, trainer: deepspeed, zero: {stage: 2, bucket: 9000, offload: optimizer}}\n"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     hr_recipe *recipe = NULL;
     hr_error err = {0};

@@ -101,6 +101,8 @@ def inputs_of(s, rows):
     words = {'input_ids': ids, 'labels': ids}
     if s['family'] == 'bert':
         words['labels'] = torch.randint(0, s['config']['vocab_size'], size, device='cuda')
+    if s.get('packed'):  # as trainers pack rows: positions begin anew with every document
+        words['position_ids'] = (torch.arange(s['tokens'], device='cuda') % (s['tokens'] // 3 + 1)).repeat(rows, 1)
     if s['padded']:
         lengths = torch.arange(s['tokens'], s['tokens'] - rows, -1, device='cuda')
         words['attention_mask'] = (torch.arange(s['tokens'], device='cuda') < lengths[:, None]).long()

@@ -139,9 +139,8 @@ def gpu(capability, on_empty_cache):
     have = properties(capability)
     nothing = lambda *a, **k: None
     zero = lambda *a, **k: 0
-    stream = types.SimpleNamespace(synchronize=nothing, wait_stream=nothing, wait_event=nothing, record_event=nothing,
-                                   query=lambda: True, cuda_stream=0, device_index=0, stream_id=0)
-    changes = [(torch.nn.Module, '_apply', apply), (torch.cuda.amp.common, 'amp_definitely_not_available', lambda: False)]
+    changes = [(torch.nn.Module, '_apply', apply), (torch.cuda.amp.common, 'amp_definitely_not_available', lambda: False),
+               (torch.Tensor, 'pin_memory', lambda self, *a, **k: self)]
     # Optimizers and clipping take all tensors at once where they know their types.
     known = list(optimizers._foreach_supported_types) + [FakeTensor]
     changes += [(optimizers, '_foreach_supported_types', known),
@@ -154,9 +153,12 @@ def gpu(capability, on_empty_cache):
         'get_device_capability': lambda *a, **k: (have.major, have.minor), 'is_bf16_supported': lambda *a, **k: capability >= 80,
         'memory_allocated': zero, 'max_memory_allocated': zero, 'memory_reserved': zero, 'max_memory_reserved': zero,
         'reset_peak_memory_stats': nothing, 'manual_seed': nothing, 'manual_seed_all': nothing, 'memory_stats': lambda *a, **k: {},
-        'mem_get_info': lambda *a, **k: (have.total_memory, have.total_memory), 'current_stream': lambda *a, **k: stream,
-        'default_stream': lambda *a, **k: stream, 'ipc_collect': nothing, 'is_current_stream_capturing': lambda: False, 'set_per_process_memory_fraction': nothing,
+        'mem_get_info': lambda *a, **k: (have.total_memory, have.total_memory), 'ipc_collect': nothing, 'is_current_stream_capturing': lambda: False, 'set_per_process_memory_fraction': nothing,
     }.items()]
+    typed = lambda name, kind: type(name, (), {'__new__': lambda _, *a: torch.tensor(*a, dtype=kind, device='cuda')})  # FloatTensor([1.0]), of old
+    changes += [(torch.cuda, name, typed(name, kind)) for name, kind in {
+        'FloatTensor': torch.float32, 'HalfTensor': torch.float16, 'BFloat16Tensor': torch.bfloat16, 'ByteTensor': torch.uint8,
+        'IntTensor': torch.int32, 'LongTensor': torch.int64}.items()]
     if hasattr(fake_tensor, 'init_gpu_context'):  # up to 2.12: the first tensor on a GPU opens it
         changes.append((fake_tensor, 'init_gpu_context', nothing))
     before = [(holder, name, getattr(holder, name)) for holder, name, _ in changes if hasattr(holder, name)]

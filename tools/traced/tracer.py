@@ -70,6 +70,7 @@ class Tracer(TorchDispatchMode):
         self.borders, self.border_owners = [], []  # sequence numbers of autograd at which a module begins or ends
         self.step, self.updated, self.phase = 0, True, 'build'
         self.counting = False  # steps are counted by the caller
+        self.stream = 0        # that runs: traced/streams.py
         self.fewest_owners = None  # of the first operand of a sum of gradients
         self.name('')
 
@@ -95,6 +96,8 @@ class Tracer(TorchDispatchMode):
         if self.backward and not call.startswith('cublas'):
             call = 'backward: ' + call
         event = [ALLOCATE, size, CATEGORIES.index(category), self.name(self.owner()), self.name(call)]
+        if self.stream:
+            event.append(self.stream)
         self.made.append(event)
         self.events.append(event)
         return len(self.made) - 1
