@@ -33,13 +33,16 @@ struct down_call {
 
 /* 8 neighbouring elements. PACKED, here and in kernels: operands and rows lie aligned for 16 bytes. */
 template <bool PACKED, typename T> __device__ inline uint4 eight_read(const T *from) {
-  if constexpr (PACKED) return *(const uint4 *)from;
-  uint16_t one[8];
+  if constexpr (PACKED) {
+    return *(const uint4 *)from;
+  } else {
+    uint16_t one[8];
 #pragma unroll
-  for (int e = 0; e < 8; e++)
-    one[e] = ((const uint16_t *)from)[e];
-  return make_uint4(one[0] | (uint32_t)one[1] << 16, one[2] | (uint32_t)one[3] << 16, one[4] | (uint32_t)one[5] << 16,
-                    one[6] | (uint32_t)one[7] << 16);
+    for (int e = 0; e < 8; e++)
+      one[e] = ((const uint16_t *)from)[e];
+    return make_uint4(one[0] | (uint32_t)one[1] << 16, one[2] | (uint32_t)one[3] << 16, one[4] | (uint32_t)one[5] << 16,
+                      one[6] | (uint32_t)one[7] << 16);
+  }
 }
 
 /* Two numbers of a column, the first from row `row` of a matrix [rows, columns]. Rows that are not there are 0. */
