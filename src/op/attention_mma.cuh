@@ -20,21 +20,22 @@
 #include "op/attention_rows.cuh"
 
 /* How the work is cut for a head size; every number fits registers and shared memory of all GPUs from sm_80 on.
- * A warp owns 16 x ..._M rows: queries in forward and dq, keys in dkdv; ..._N: columns of a tile of scores. What is
- * read from shared memory feeds M products: with M = 1 reading takes longer than multiplying. dkdv stays at 1, since
- * short sequences with few key/value heads would give too few blocks. */
+ * A warp owns 16 x ..._M rows: queries in forward and dq, keys in dkdv; ..._N: columns of a tile, of which scores are
+ * made ..._PART at a time; ..._BLOCKS: of a multiprocessor at least. What is read from shared memory feeds M products:
+ * with M = 1 reading takes longer than multiplying. Where heads are wider dkdv stays at 1, since short sequences with
+ * few key/value heads would give too few blocks. */
 template <int DIM> struct mma_shape;
 template <> struct mma_shape<32> {
-  static constexpr int FORWARD_M = 2, FORWARD_N = 64, FORWARD_PART = 32, DQ_M = 1, DQ_N = 64, DKDV_M = 1, DKDV_N = 64,
-                       FORWARD_BLOCKS = 4, BACKWARD_BLOCKS = 3;
+  static constexpr int FORWARD_M = 2, FORWARD_N = 64, FORWARD_PART = 32, FORWARD_BLOCKS = 4, DQ_M = 2, DQ_N = 64,
+                       DQ_PART = 32, DQ_BLOCKS = 3, DKDV_M = 2, DKDV_N = 64, DKDV_PART = 32, DKDV_BLOCKS = 2;
 };
 template <> struct mma_shape<64> {
-  static constexpr int FORWARD_M = 2, FORWARD_N = 64, FORWARD_PART = 64, DQ_M = 2, DQ_N = 32, DKDV_M = 1, DKDV_N = 64,
-                       FORWARD_BLOCKS = 1, BACKWARD_BLOCKS = 1;
+  static constexpr int FORWARD_M = 2, FORWARD_N = 64, FORWARD_PART = 64, FORWARD_BLOCKS = 1, DQ_M = 2, DQ_N = 32,
+                       DQ_PART = 32, DQ_BLOCKS = 1, DKDV_M = 1, DKDV_N = 64, DKDV_PART = 64, DKDV_BLOCKS = 1;
 };
 template <> struct mma_shape<128> {
-  static constexpr int FORWARD_M = 1, FORWARD_N = 64, FORWARD_PART = 64, DQ_M = 1, DQ_N = 32, DKDV_M = 1, DKDV_N = 32,
-                       FORWARD_BLOCKS = 1, BACKWARD_BLOCKS = 1;
+  static constexpr int FORWARD_M = 1, FORWARD_N = 64, FORWARD_PART = 64, FORWARD_BLOCKS = 1, DQ_M = 1, DQ_N = 32,
+                       DQ_PART = 32, DQ_BLOCKS = 1, DKDV_M = 1, DKDV_N = 32, DKDV_PART = 32, DKDV_BLOCKS = 1;
 };
 
 enum { MMA_WARPS = 4, MMA_THREADS = 32 * MMA_WARPS, MMA_PAD = 8 };
@@ -58,13 +59,15 @@ constexpr size_t mma_dkdv_bytes = mma_shared<DIM>(2, mma_shape<DIM>::DKDV_M, mma
  * multiple of 8, and rows begin at multiples of 16 bytes. */
 template <int DIM, int ROWS, typename T>
 static __device__ inline void tile_start(T *tile, const T *from, int64_t stride, int first, int end, int dim) {
-  constexpr int PIECES = DIM / 8;
-  static_assert(ROWS * PIECES % MMA_THREADS == 0, "every thread copies as many pieces");
+  constexpr int PIECES = DIM / 8, STEP = MMA_THREADS / PIECES; /* a thread copies the same columns of each row */
+  static_assert(ROWS % STEP == 0, "every thread copies as many pieces");
+  int r = (int)threadIdx.x / PIECES, d = (int)threadIdx.x % PIECES * 8;
+  const T *at = from + (int64_t)(first + r) * stride + d;
+  T *to = tile + r * mma_pitch<DIM> + d;
 #pragma unroll
-  for (int i = (int)threadIdx.x; i < ROWS * PIECES; i += MMA_THREADS) {
-    int r = i / PIECES, d = i % PIECES * 8;
-    bool there = first + r < end && d < dim;
-    copy_start<16>(tile + r * mma_pitch<DIM> + d, there ? from + (int64_t)(first + r) * stride + d : from, there);
+  for (int i = 0; i < ROWS; i += STEP, at += STEP * stride) {
+    bool there = first + r + i < end && d < dim;
+    copy_start<16>(to + i * mma_pitch<DIM>, there ? at : from, there);
   }
 }
 
@@ -199,6 +202,46 @@ static __device__ inline void sums_add(mma_tiles<M, DIM / 8> &sums, const mma_ti
   }
 }
 
+/* What the weights of a row are relative to, `most`, need not be its largest score so far: it is raised, and the sums
+ * follow, when a score is above it by more than REBASE in base 2, which is seldom; weights up to 2^REBASE lose nothing.
+ * Until a row has seen a key it is -inf. */
+static constexpr float REBASE = 8.0f;
+
+template <int M, int N, int D>
+static __device__ inline void softmax_rebase(const mma_tiles<M, N> &s, float (&most)[M][2], float (&total)[M][2],
+                                             mma_tiles<M, D> &sums, float scale2) {
+  float high[M][2], slack = REBASE / scale2;
+  bool above = false;
+#pragma unroll
+  for (int m = 0; m < M; m++)
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      high[m][half] = -INFINITY;
+#pragma unroll
+      for (int n = 0; n < N; n++)
+        high[m][half] = fmaxf(high[m][half], fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
+      above |= high[m][half] > most[m][half] + slack;
+    }
+  if (!__any_sync(~0u, above)) return;
+#pragma unroll
+  for (int m = 0; m < M; m++)
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      float next = fmaxf(most[m][half], high[m][half]);
+      next = fmaxf(next, __shfl_xor_sync(~0u, next, 1));
+      next = fmaxf(next, __shfl_xor_sync(~0u, next, 2));
+      if (next == -INFINITY) continue;
+      float keep = near_power_of_two((most[m][half] - next) * scale2);
+      most[m][half] = next;
+      total[m][half] *= keep;
+#pragma unroll
+      for (int n = 0; n < D; n++)
+#pragma unroll
+        for (int e = 2 * half; e < 2 * half + 2; e++)
+          sums[m][n][e] *= keep;
+    }
+}
+
 /* Rows [first, first + 16 M) of a head = sums, row (m, half) times factor[m][half]. They go through the warp's own rows
  * of a tile, which nobody else reads any more, so that memory is written in pieces of 16 bytes. */
 template <typename T, int DIM, int M>
@@ -277,18 +320,12 @@ static __global__ void __launch_bounds__(MMA_THREADS, mma_shape<DIM>::FORWARD_BL
       scores_make<T, DIM, M, N>(s, rows, k_tiles + at_part);
       if (!sees.all(row, row + 16 * M, part, part + PART))
         scores_hide<M, N>(s, row, part, [&](int i, int j) { return sees.has(i, j); });
+      softmax_rebase<M, N, DIM / 8>(s, most, total, sums, scale2);
 #pragma unroll
       for (int m = 0; m < M; m++)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-          float high = most[m][half];
-#pragma unroll
-          for (int n = 0; n < N; n++)
-            high = fmaxf(high, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
-          high = fmaxf(high, __shfl_xor_sync(~0u, high, 1));
-          high = fmaxf(high, __shfl_xor_sync(~0u, high, 2));
-          float shift = S::MAY_BE_BLIND && high == -INFINITY ? 0.0f : high; /* blind so far: all weights are 0 */
-          float keep = near_power_of_two((most[m][half] - shift) * scale2), base = shift * scale2, sum = 0.0f;
+          float base = S::MAY_BE_BLIND && most[m][half] == -INFINITY ? 0.0f : most[m][half] * scale2, sum = 0.0f;
 #pragma unroll
           for (int n = 0; n < N; n++)
 #pragma unroll
@@ -296,13 +333,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, mma_shape<DIM>::FORWARD_BL
               s[m][n][e] = near_power_of_two(fmaf(s[m][n][e], scale2, -base));
               sum += s[m][n][e];
             }
-          total[m][half] = total[m][half] * keep + sum; /* of this lane's columns; the four lanes of a row meet below */
-          most[m][half] = high;
-#pragma unroll
-          for (int n = 0; n < DIM / 8; n++)
-#pragma unroll
-            for (int e = 2 * half; e < 2 * half + 2; e++)
-              sums[m][n][e] *= keep;
+          total[m][half] += sum; /* of this lane's columns; the four lanes of a row meet below */
         }
       if constexpr (DROPS) {
 #pragma unroll
@@ -342,9 +373,9 @@ static __global__ void __launch_bounds__(MMA_THREADS, mma_shape<DIM>::FORWARD_BL
 
 /* dq. A block: one head, 64 M queries. */
 template <typename T, int DIM, typename S, bool DROPS>
-static __global__ void __launch_bounds__(MMA_THREADS, mma_shape<DIM>::BACKWARD_BLOCKS)
+static __global__ void __launch_bounds__(MMA_THREADS, mma_shape<DIM>::DQ_BLOCKS)
     attention_mma_dq(backward_operands<T> o) {
-  constexpr int M = mma_shape<DIM>::DQ_M, KEYS = mma_shape<DIM>::DQ_N, N = KEYS / 8;
+  constexpr int M = mma_shape<DIM>::DQ_M, KEYS = mma_shape<DIM>::DQ_N, PART = mma_shape<DIM>::DQ_PART, N = PART / 8;
   constexpr int QUERIES = 16 * M * MMA_WARPS, OWNED = QUERIES * mma_pitch<DIM>, STAGE = KEYS * mma_pitch<DIM>;
   unsigned char *shared = launch_shared<unsigned char>();
   T *q_tile = (T *)shared, *dy_tile = q_tile + OWNED, *k_tiles = dy_tile + OWNED, *v_tiles = k_tiles + 2 * STAGE;
@@ -375,7 +406,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, mma_shape<DIM>::BACKWARD_B
   __syncthreads();
 
   owned_rows<T, DIM, M, DIM * M <= 128> q_rows;
-  owned_rows<T, DIM, M, DIM * M <= 64> dy_rows; /* registers for both would not do */
+  owned_rows<T, DIM, M, DIM * M <= 64> dy_rows; /* registers for more of both would not do */
   q_rows.begin(q_tile, own);
   dy_rows.begin(dy_tile, own);
   mma_tiles<M, DIM / 8> sums;
@@ -388,16 +419,20 @@ static __global__ void __launch_bounds__(MMA_THREADS, mma_shape<DIM>::BACKWARD_B
       tile_start<DIM, KEYS>(k_tiles + (stage ^ 1) * STAGE, k, o.k.stride, key + KEYS, sees.end, dim);
       tile_start<DIM, KEYS>(v_tiles + (stage ^ 1) * STAGE, v, o.v.stride, key + KEYS, sees.end, dim);
     }
-    if (!sees.none(row, row + 16 * M, key, key + KEYS)) {
+#pragma unroll 1
+    for (int part = key; part < key + KEYS; part += PART) {
+      if (sees.none(row, row + 16 * M, part, part + PART)) continue;
+      const T *k_tile = k_tiles + stage * STAGE + (part - key) * mma_pitch<DIM>;
+      const T *v_tile = v_tiles + stage * STAGE + (part - key) * mma_pitch<DIM>;
       mma_tiles<M, N> s, ds;
-      scores_make<T, DIM, M, N>(s, q_rows, k_tiles + stage * STAGE);
-      scores_make<T, DIM, M, N>(ds, dy_rows, v_tiles + stage * STAGE);
-      if (!sees.all(row, row + 16 * M, key, key + KEYS))
-        scores_hide<M, N>(s, row, key, [&](int i, int j) { return sees.has(i, j); });
+      scores_make<T, DIM, M, N>(s, q_rows, k_tile);
+      scores_make<T, DIM, M, N>(ds, dy_rows, v_tile);
+      if (!sees.all(row, row + 16 * M, part, part + PART))
+        scores_hide<M, N>(s, row, part, [&](int i, int j) { return sees.has(i, j); });
 #pragma unroll
       for (int m = 0; m < M; m++) {
         [[maybe_unused]] uint32_t word[N / 2];
-        if constexpr (DROPS) mask_make<N>(word, mask, at.head, row + 16 * m, key);
+        if constexpr (DROPS) mask_make<N>(word, mask, at.head, row + 16 * m, part);
 #pragma unroll
         for (int n = 0; n < N; n++)
 #pragma unroll
@@ -407,7 +442,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, mma_shape<DIM>::BACKWARD_B
             ds[m][n][e] = p * (ds[m][n][e] - fact[m][e / 2].delta);
           }
       }
-      sums_add<T, DIM, M, N>(sums, ds, k_tiles + stage * STAGE);
+      sums_add<T, DIM, M, N>(sums, ds, k_tile);
     }
     copies_wait();
     __syncthreads();
@@ -425,9 +460,10 @@ static __global__ void __launch_bounds__(MMA_THREADS, mma_shape<DIM>::BACKWARD_B
  * the tiles of queries that see its keys. Scores are transposed (rows are keys, columns are queries), so that they
  * are the left side of both products. */
 template <typename T, int DIM, typename S, bool DROPS>
-static __global__ void __launch_bounds__(MMA_THREADS, mma_shape<DIM>::BACKWARD_BLOCKS)
+static __global__ void __launch_bounds__(MMA_THREADS, mma_shape<DIM>::DKDV_BLOCKS)
     attention_mma_dkdv(backward_operands<T> o) {
-  constexpr int M = mma_shape<DIM>::DKDV_M, QUERIES = mma_shape<DIM>::DKDV_N, N = QUERIES / 8;
+  constexpr int M = mma_shape<DIM>::DKDV_M, QUERIES = mma_shape<DIM>::DKDV_N, PART = mma_shape<DIM>::DKDV_PART,
+                N = PART / 8;
   constexpr int KEYS = 16 * M * MMA_WARPS, OWNED = KEYS * mma_pitch<DIM>, STAGE = QUERIES * mma_pitch<DIM>;
   static_assert(KEYS % QUERIES == 0, "tiles of queries begin at the diagonal");
   static_assert(QUERIES <= MMA_THREADS, "one thread copies the facts of one query");
@@ -475,19 +511,22 @@ static __global__ void __launch_bounds__(MMA_THREADS, mma_shape<DIM>::BACKWARD_B
     int next_member = query + QUERIES < seen ? member : member + 1;
     int next_query = query + QUERIES < seen ? query + QUERIES : begin;
     if (next_member < group) queries_start(next_member, next_query, stage ^ 1);
-    if (!sees.none(query, query + QUERIES, row, row + 16 * M)) {
-      const T *q_tile = q_tiles + stage * STAGE, *dy_tile = dy_tiles + stage * STAGE;
-      const query_facts *facts = fact_tiles + stage * QUERIES;
+#pragma unroll 1
+    for (int part = query; part < query + QUERIES; part += PART) {
+      if (sees.none(part, part + PART, row, row + 16 * M)) continue;
+      const T *q_tile = q_tiles + stage * STAGE + (part - query) * mma_pitch<DIM>;
+      const T *dy_tile = dy_tiles + stage * STAGE + (part - query) * mma_pitch<DIM>;
+      const query_facts *facts = fact_tiles + stage * QUERIES + part - query;
       mma_tiles<M, N> s, ds;
       scores_make<T, DIM, M, N>(s, k_rows, q_tile);
       scores_make<T, DIM, M, N>(ds, v_rows, dy_tile);
-      if (!sees.all(query, query + QUERIES, row, row + 16 * M))
-        scores_hide<M, N>(s, row, query, [&](int i, int j) { return sees.has(j, i); });
+      if (!sees.all(part, part + PART, row, row + 16 * M))
+        scores_hide<M, N>(s, row, part, [&](int i, int j) { return sees.has(j, i); });
       [[maybe_unused]] uint32_t word[M][4][2];
       if constexpr (DROPS) {
 #pragma unroll
         for (int m = 0; m < M; m++)
-          mask_make_transposed<N>(word[m], mask, at.head * group + member, query, row + 16 * m);
+          mask_make_transposed<N>(word[m], mask, at.head * group + member, part, row + 16 * m);
       }
 #pragma unroll
       for (int n = 0; n < N; n++) {

@@ -23,8 +23,8 @@ template <typename T> __device__ inline float normal_part(float x, float *e) {
     *e = expf(-0.5f * x * x);
     return 0.5f * erfcf(-0.707106781f * x);
   } else {
-    *e = near_power_of_two(-0.72134752f * x * x);                  /* log2(e) / 2 */
-    float t = __fdividef(1.0f, fmaf(0.23164188f, fabsf(x), 1.0f)); /* 0.3275911 / sqrt(2) */
+    *e = near_power_of_two(-0.72134752f * x * x);                 /* log2(e) / 2 */
+    float t = near_reciprocal(fmaf(0.23164188f, fabsf(x), 1.0f)); /* 0.3275911 / sqrt(2) */
     float p = fmaf(t, 0.530702715f, -0.726576014f);
     p = fmaf(t, p, 0.710706871f);
     p = fmaf(t, p, -0.142248368f);

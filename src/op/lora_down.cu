@@ -35,8 +35,11 @@ static down_call masked_of(const hr_call *call, const hr_lora_down &l) {
   c.limit = hr__mask_limit(args->p);
   c.scale = hr__mask_scale(c.limit);
   c.sharing = sharing_warps(l.in);
-  c.packed = wide(call->in[0].data, call->in[1].data, call->out[0].data, call->n_in > 3 ? call->in[3].data : nullptr);
   return c;
+}
+
+static bool packed(const hr_call *call) {
+  return wide(call->in[0].data, call->in[1].data, call->out[0].data, call->n_in > 3 ? call->in[3].data : nullptr);
 }
 
 /* Calls `function` with a compile-time number of steps, 1 to MOST. */
@@ -55,9 +58,10 @@ static hr_status down_masked(const hr_call *call, const hr_lora_down &l) {
   return by_half(l.dtype, [&](auto t) {
     using T = decltype(t);
     return by_steps<HR_DOWN_WIDTH / 8>(l.width / 8, [&](auto steps) {
-      launch(down_kernel<T, decltype(steps)::value>, (unsigned)divide_up(l.rows, DOWN_WARPS / c.sharing * 16),
-             DOWN_WARPS * 32, 0, call_stream(call), (const T *)call->in[0].data, (const T *)call->in[1].data,
-             control_of(call), (T *)call->out[0].data, c);
+      constexpr int N = decltype(steps)::value;
+      launch(packed(call) ? down_kernel<T, N, true> : down_kernel<T, N, false>,
+             (unsigned)divide_up(l.rows, DOWN_WARPS / c.sharing * 16), DOWN_WARPS * 32, 0, call_stream(call),
+             (const T *)call->in[0].data, (const T *)call->in[1].data, control_of(call), (T *)call->out[0].data, c);
       return launched();
     });
   });
@@ -69,9 +73,11 @@ static hr_status dx_masked(const hr_call *call, const hr_lora_down &l) {
   return by_half(l.dtype, [&](auto t) {
     using T = decltype(t);
     return by_steps<HR_DOWN_WIDTH / 16>(divide_up(l.width, 16), [&](auto steps) {
-      launch(down_dx_kernel<T, decltype(steps)::value>, (unsigned)(column_blocks * row_blocks), GRADIENT_WARPS * 32, 0,
-             call_stream(call), (const T *)call->in[0].data, (const T *)call->in[1].data, control_of(call),
-             (const T *)call->in[3].data, (T *)call->out[0].data, column_blocks, c);
+      constexpr int N = decltype(steps)::value;
+      launch(packed(call) ? down_dx_kernel<T, N, true> : down_dx_kernel<T, N, false>,
+             (unsigned)(column_blocks * row_blocks), GRADIENT_WARPS * 32, 0, call_stream(call),
+             (const T *)call->in[0].data, (const T *)call->in[1].data, control_of(call), (const T *)call->in[3].data,
+             (T *)call->out[0].data, column_blocks, c);
       return launched();
     });
   });
@@ -85,10 +91,11 @@ static hr_status dw_masked(const hr_call *call, const hr_lora_down &l) {
   hr_status status = by_half(l.dtype, [&](auto t) {
     using T = decltype(t);
     return by_steps<HR_DOWN_WIDTH / 16>(divide_up(l.width, 16), [&](auto steps) {
-      constexpr int M = decltype(steps)::value;
-      launch(down_dw_kernel<T, M, (M <= 2 ? 2 : 1)>, (unsigned)(column_blocks * layout.row_blocks), GRADIENT_WARPS * 32,
-             0, call_stream(call), (const T *)call->in[0].data, (const T *)call->in[1].data, control_of(call), sums,
-             column_blocks, layout.block_rows, c);
+      constexpr int M = decltype(steps)::value, SLABS = M <= 2 ? 2 : 1;
+      launch(packed(call) ? down_dw_kernel<T, M, SLABS, true> : down_dw_kernel<T, M, SLABS, false>,
+             (unsigned)(column_blocks * layout.row_blocks), GRADIENT_WARPS * 32, 0, call_stream(call),
+             (const T *)call->in[0].data, (const T *)call->in[1].data, control_of(call), sums, column_blocks,
+             layout.block_rows, c);
       return launched();
     });
   });
@@ -173,16 +180,20 @@ template <hr_lora_down_kind KIND> static hr_status down_run(const hr_call *call)
   return status == HR_OK ? multiplied(call, l) : status;
 }
 
-#define DOWN(T)                                                                                                        \
-  (const void *)down_kernel<T, 1>, (const void *)down_kernel<T, 2>, (const void *)down_kernel<T, 3>,                   \
-      (const void *)down_kernel<T, 4>, (const void *)down_kernel<T, 5>, (const void *)down_kernel<T, 6>,               \
-      (const void *)down_kernel<T, 7>, (const void *)down_kernel<T, 8>
-#define DOWN_DX(T)                                                                                                     \
-  (const void *)down_dx_kernel<T, 1>, (const void *)down_dx_kernel<T, 2>, (const void *)down_dx_kernel<T, 3>,          \
-      (const void *)down_dx_kernel<T, 4>
-#define DOWN_DW(T)                                                                                                     \
-  (const void *)down_dw_kernel<T, 1, 2>, (const void *)down_dw_kernel<T, 2, 2>, (const void *)down_dw_kernel<T, 3, 1>, \
-      (const void *)down_dw_kernel<T, 4, 1>
+#define DOWN_OF(T, PACKED)                                                                                             \
+  (const void *)down_kernel<T, 1, PACKED>, (const void *)down_kernel<T, 2, PACKED>,                                    \
+      (const void *)down_kernel<T, 3, PACKED>, (const void *)down_kernel<T, 4, PACKED>,                                \
+      (const void *)down_kernel<T, 5, PACKED>, (const void *)down_kernel<T, 6, PACKED>,                                \
+      (const void *)down_kernel<T, 7, PACKED>, (const void *)down_kernel<T, 8, PACKED>
+#define DOWN_DX_OF(T, PACKED)                                                                                          \
+  (const void *)down_dx_kernel<T, 1, PACKED>, (const void *)down_dx_kernel<T, 2, PACKED>,                              \
+      (const void *)down_dx_kernel<T, 3, PACKED>, (const void *)down_dx_kernel<T, 4, PACKED>
+#define DOWN_DW_OF(T, PACKED)                                                                                          \
+  (const void *)down_dw_kernel<T, 1, 2, PACKED>, (const void *)down_dw_kernel<T, 2, 2, PACKED>,                        \
+      (const void *)down_dw_kernel<T, 3, 1, PACKED>, (const void *)down_dw_kernel<T, 4, 1, PACKED>
+#define DOWN(T)    DOWN_OF(T, true), DOWN_OF(T, false)
+#define DOWN_DX(T) DOWN_DX_OF(T, true), DOWN_DX_OF(T, false)
+#define DOWN_DW(T) DOWN_DW_OF(T, true), DOWN_DW_OF(T, false)
 
 extern "C" const hr_cuda_launcher hr_cuda_lora_down = {{down_prepare<HR_LORA_DOWN>, nullptr, down_run<HR_LORA_DOWN>},
                                                        {DOWN(bf16), DOWN(f16)}};

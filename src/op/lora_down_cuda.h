@@ -16,12 +16,18 @@
 static const int64_t HR_DOWN_MOST = INT32_MAX; /* rows, at most */
 
 enum {
-  HR_DOWN_SLAB = 32,   /* columns of x that a warp has at a time */
-  HR_DOWN_WIDTH = 64,  /* of h, at most */
-  HR_DOWN_ROWS = 16,   /* rows of a block are a multiple ... */
-  HR_DOWN_LEAST = 64,  /* ... and no fewer */
-  HR_DOWN_BLOCKS = 528 /* wanted of lora_down_dw: four for each multiprocessor of a large GPU */
+  HR_DOWN_SLAB = 32,  /* columns of x that a warp has at a time */
+  HR_DOWN_WIDTH = 64, /* of h, at most */
+  HR_DOWN_ROWS = 16,  /* rows of a block are a multiple ... */
+  HR_DOWN_LEAST = 64, /* ... and no fewer */
+  HR_DOWN_PROCESSORS = 132
 };
+
+/* Blocks of lora_down_dw that a multiprocessor has at once. As many as a large GPU has at once are wanted: a few more
+ * would take as long as twice as many. */
+static inline int hr__lora_down_at_once(int64_t width) {
+  return width <= 16 ? 3 : width <= HR_DOWN_WIDTH / 2 ? 2 : 1;
+}
 
 typedef struct hr_lora_down_cuda {
   bool masked; /* on its way; false: by way of the workspace */
@@ -47,7 +53,8 @@ static inline hr_lora_down_cuda hr__lora_down_cuda_of(const hr_lora_down *l) {
   }
   if (l->kind != HR_LORA_DOWN_DW) return c;
   int64_t columns = hr__lora_down_columns(l->width), column_blocks = (l->in + columns - 1) / columns;
-  int64_t wanted = column_blocks < HR_DOWN_BLOCKS ? HR_DOWN_BLOCKS / column_blocks : 1;
+  int64_t blocks = HR_DOWN_PROCESSORS * hr__lora_down_at_once(l->width);
+  int64_t wanted = column_blocks < blocks ? blocks / column_blocks : 1;
   int64_t steps = (l->rows + wanted * HR_DOWN_ROWS - 1) / (wanted * HR_DOWN_ROWS);
   c.block_rows = steps * HR_DOWN_ROWS;
   if (c.block_rows < HR_DOWN_LEAST) c.block_rows = HR_DOWN_LEAST;

@@ -3,6 +3,7 @@
 #ifndef HR_OP_LORA_UP_NORM_CUH
 #define HR_OP_LORA_UP_NORM_CUH
 
+#include "dev/cuda/pair.cuh"
 #include "op/lora_up_place.cuh"
 #include "op/mask.cuh"
 #include "op/norm_tile.cuh"
@@ -50,12 +51,11 @@ static __global__ void __launch_bounds__(NORM_WARPS *WARP) up_norm_kernel(const 
       eight_floats(tile[s][half], to);
 #pragma unroll
       for (int e = 0; e < 8; e++)
-        to[e] = to_float(from_float<T>(fmaf(c.scale, sum[e / 2][2 * half + e % 2], to[e])));
+        to[e] = fmaf(c.scale, sum[e / 2][2 * half + e % 2], to[e]);
+      round_pairs<T>(to);
       if (c.mask.control) {
         c.mask.apply(to, row, at);
-#pragma unroll
-        for (int e = 0; e < 8; e++)
-          to[e] = to_float(from_float<T>(to[e]));
+        round_pairs<T>(to);
       }
       if (c.residual) {
         float other[8];

@@ -3,6 +3,7 @@
 #ifndef HR_OP_LORA_UP_SLAB_CUH
 #define HR_OP_LORA_UP_SLAB_CUH
 
+#include "dev/cuda/pair.cuh"
 #include "op/gelu.cuh"
 #include "op/lora_up_place.cuh"
 
@@ -69,9 +70,10 @@ static __global__ void __launch_bounds__(SLAB_THREADS, SLAB_BLOCKS)
         if (!inside[s] || first + q + 8 * half >= n) continue;
         if (BEHIND == SLAB_ALONE || y) pack_write<8>(y + at + half * 8 * a.columns + s * SLAB, to);
         if constexpr (BEHIND != SLAB_ALONE) {
+          round_pairs<T>(to);
 #pragma unroll
           for (int e = 0; e < 8; e++)
-            to[e] = gelu_of<T, BEHIND == SLAB_GELU_TANH>(to_float(from_float<T>(to[e])));
+            to[e] = gelu_of<T, BEHIND == SLAB_GELU_TANH>(to[e]);
           pack_write<8>(after + at + half * 8 * a.columns + s * SLAB, to);
         }
       }

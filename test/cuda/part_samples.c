@@ -51,6 +51,7 @@ static const hr_attention_args window64 = {.heads = 2, .kv_heads = 1, .head_dim 
 static const hr_attention_args window128 = {.heads = 2, .kv_heads = 1, .head_dim = 128, .scale = 0.088f, .window = 64};
 static const hr_attention_args both32 = {
     .heads = 2, .kv_heads = 1, .head_dim = 32, .scale = 0.2f, .bidirectional = true};
+static const hr_attention_args later32 = {.heads = 4, .kv_heads = 4, .head_dim = 32, .scale = 0.2f};
 static const hr_attention_args both64 = {
     .heads = 4, .kv_heads = 4, .head_dim = 64, .scale = 0.125f, .bidirectional = true};
 static const hr_attention_args both128 = {
@@ -322,6 +323,43 @@ static const large_sample samples[] = {
     {"attention", {.n_in = 5, .in = {F(4, 150, 600), {0}, {0}, I(4)}, .args = &window200, .index_below = 151}},
     {"attention", {.n_in = 5, .in = {F(4, 190, 768), {0}, {0}, I(4)}, .args = &heads64, .index_below = 191}},
     {"attention", {.n_in = 5, .in = {F(4, 150, 128), {0}, {0}, I(4)}, .args = &both32, .index_below = 151}},
+    /* lengths: mixed; 0 and 1; all of them whole */
+    {"attention", {.n_in = 5, .in = {F(4, 256, 384), {0}, {0}, I(4)}, .args = &later32, .index_below = 257}},
+    {"attention_bwd",
+     {.n_in = 8,
+      .in = {F(4, 256, 128), F(4, 256, 384), {0}, {0}, F(4, 256, 128), F(4, 4, 256), I(4)},
+      .args = &later32,
+      .index_below = 257}},
+    {"attention", {.n_in = 5, .in = {F(8, 128, 128), {0}, {0}, I(8)}, .args = &both32, .index_below = 2}},
+    {"attention_bwd",
+     {.n_in = 8,
+      .in = {F(8, 128, 64), F(8, 128, 128), {0}, {0}, F(8, 128, 64), F(8, 2, 128), I(8)},
+      .args = &both32,
+      .index_below = 2}},
+    {"attention", {.n_in = 5, .in = {F(4, 512, 128), {0}, {0}, I(4)}, .args = &both32, .index_below = 513}},
+    {"attention_bwd",
+     {.n_in = 8,
+      .in = {F(4, 512, 64), F(4, 512, 128), {0}, {0}, F(4, 512, 64), F(4, 2, 512), I(4)},
+      .args = &both32,
+      .index_below = 513}},
+    {"attention", {.n_in = 5, .in = {F(3, 128, 768), {0}, {0}, I(3)}, .args = &both64, .index_below = 100000}},
+    {"attention_bwd",
+     {.n_in = 8,
+      .in = {F(3, 128, 256), F(3, 128, 768), {0}, {0}, F(3, 128, 256), F(3, 4, 128), I(3)},
+      .args = &both64,
+      .index_below = 100000}},
+    {"attention", {.n_in = 5, .in = {F(4, 192, 512), {0}, {0}, I(4)}, .args = &heads128, .index_below = 193}},
+    {"attention_bwd",
+     {.n_in = 8,
+      .in = {F(4, 192, 256), F(4, 192, 512), {0}, {0}, F(4, 192, 256), F(4, 2, 192), I(4)},
+      .args = &heads128,
+      .index_below = 193}},
+    {"attention", {.n_in = 5, .in = {F(4, 130, 512), {0}, {0}, I(4)}, .args = &both128, .index_below = 131}},
+    {"attention_bwd",
+     {.n_in = 8,
+      .in = {F(4, 130, 256), F(4, 130, 512), {0}, {0}, F(4, 130, 256), F(4, 2, 130), I(4)},
+      .args = &both128,
+      .index_below = 131}},
     {"attention", {.n_in = 5, .in = {F(2, 128, 768)}, .args = &both64}},
     {"attention",
      {.n_in = 5, .in = {F(5, 200, 256), F(5, 200, 256), F(5, 200, 256), I(5)}, .args = &both64, .index_below = 201}},

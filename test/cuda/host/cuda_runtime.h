@@ -161,6 +161,9 @@ static inline unsigned __ballot_sync(uint32_t mask, bool value) {
   emulated::meet(mask, emulated::ballot_all, &mine);
   return mine.result;
 }
+static inline int __any_sync(uint32_t mask, bool value) {
+  return __ballot_sync(mask, value) != 0;
+}
 static inline unsigned __reduce_max_sync(uint32_t mask, unsigned value) {
   emulated::voted<uint32_t> mine = {value, 0};
   emulated::meet(mask, emulated::largest_all, &mine);

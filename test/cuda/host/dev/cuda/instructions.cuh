@@ -147,6 +147,10 @@ static inline float near_power_of_two(float x) {
   float y = exp2f(x);
   return y < 0x1p-126f ? 0.0f : y;
 }
+static inline float near_reciprocal(float x) {
+  float y = 1.0f / x;
+  return y < 0x1p-126f ? 0.0f : y;
+}
 static inline float near_root(float x) {
   return sqrtf(x);
 }
