@@ -228,6 +228,10 @@ hr_status hr__plan_trace(hr_cli *cli, hr_error *err) {
   HR_TRY(options_check(cli, err));
   if (plan->conf) HR_TRY(hr__torch_conf(plan->conf, "--alloc-conf", &plan->rules, err));
   hr_status status = traces_read(plan, err);
+  if (status == HR_OK && plan->n_traces == 1) {
+    plan->rules.places = plan->traces[0].places;
+    plan->rules.n_places = plan->traces[0].n_places;
+  }
   if (status == HR_OK) status = plan_show(plan, err);
   for (size_t i = 0; i < plan->n_traces; i++)
     hr__torch_trace_fini(&plan->traces[i]);

@@ -28,8 +28,11 @@ typedef struct hr_torch_rules {
   double collect_above;         /* garbage_collection_threshold, a share of the limit, with `fraction` only; 0: never */
   /* roundup_power2_divisions of sizes up to 2 MiB, 4 MiB, ... (a power of two, 0 and 1: none) */
   uint8_t divisions[HR_TORCH_ROUNDINGS];
-  bool expandable;      /* expandable_segments */
-  bool rising;          /* new segments come at higher addresses; false: at lower ones, as measured with driver 580 */
+  bool expandable; /* expandable_segments */
+  bool rising;     /* new segments come at higher addresses; false: at lower ones, as measured with driver 580 */
+  /* (optional) where the first segments lie among these, by address: known of a run that was recorded. */
+  const uint32_t *places;
+  size_t n_places;
   uint64_t limit_bytes; /* what can be reserved; UINT64_MAX: any amount */
   bool fraction;        /* the limit is that of set_per_process_memory_fraction, not the driver's */
 } hr_torch_rules;

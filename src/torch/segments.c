@@ -1,10 +1,17 @@
 /* Segments from the driver, and back to it. See pool.h. */
 #include "torch/pool.h"
 
+/* Those whose place is not known lie above the others, or below. */
+static uint32_t order_of_next(const hr_torch_allocator *a) {
+  const hr_torch_rules *rules = &a->rules;
+  if (a->segments_made < rules->n_places) return UINT32_MAX / 2 + rules->places[a->segments_made];
+  return rules->rising ? UINT32_MAX / 2 + a->segments_made : UINT32_MAX / 2 - 1 - a->segments_made;
+}
+
 hr_status hr__torch_range_new(hr_torch_allocator *a, const hr_torch_request *request, uint64_t bytes, bool mapped,
                               uint32_t *block) {
   hr_torch_block range = {.bytes = bytes,
-                          .order = a->rules.rising ? a->segments_made : UINT32_MAX - a->segments_made,
+                          .order = order_of_next(a),
                           .previous = HR_TORCH_NO_BLOCK,
                           .next = HR_TORCH_NO_BLOCK,
                           .stream = request->stream,

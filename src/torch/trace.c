@@ -163,6 +163,25 @@ static hr_status event_read(const reading *r, const uint64_t *n, size_t count) {
   return hr__torch_events_check(events, r->err);
 }
 
+/* Where segments lie, of a run that was recorded. */
+static hr_status places_read(reading *r, const hr_doc_node *root) {
+  const hr_doc_node *list = hr__doc_get(root, "segments");
+  size_t count = 0;
+  if (!list) return HR_OK;
+  for (const hr_doc_node *it = list->child; it; it = it->next)
+    count++;
+  uint32_t *places = hr__arena_array(r->arena, count, sizeof *places);
+  if (!places) return hr__nomem(r->err);
+  for (const hr_doc_node *it = list->child; it; it = it->next) {
+    int64_t place;
+    if (!hr__doc_int(it, &place) || place < 0 || place >= EVENTS_MOST)
+      return refuse(r, it, "a segment is one number, its place among all");
+    places[r->out->n_places++] = (uint32_t)place;
+  }
+  r->out->places = places;
+  return HR_OK;
+}
+
 hr_status hr__torch_trace_parse(const char *name, const char *text, size_t bytes, hr_arena *arena, hr_torch_trace *out,
                                 hr_error *err) {
   reading r = {.out = out, .name = name, .arena = arena, .err = err};
@@ -173,6 +192,7 @@ hr_status hr__torch_trace_parse(const char *name, const char *text, size_t bytes
   HR_TRY(hr__number_rows_open(name, text, bytes, "events", arena, &root, &r.rows, &there, err));
   HR_TRY(head_read(&r, root));
   if (!there) return refuse(&r, NULL, "it has no list of events");
+  HR_TRY(places_read(&r, root));
   for (;;) {
     uint64_t numbers[HR_NUMBER_ROW];
     size_t count;

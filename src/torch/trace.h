@@ -4,7 +4,8 @@
  * numbers by these lists: [0, bytes, category, owner, call] or with a stream behind, [1, allocation] frees, [2, phase,
  * step] marks, [3] empties the cache. Allocations count from 0. `batch` (null: not said), `capability`, `versions`,
  * `source`, and what makes the trace an estimate: `guesses` (what depends on contents) and `unmodelled` (calls whose
- * scratch is not counted).
+ * scratch is not counted). `segments`, of a run that was recorded: where each segment lies among all of them by
+ * address, in the order in which they were made.
  */
 #ifndef HR_TORCH_TRACE_H
 #define HR_TORCH_TRACE_H
@@ -21,6 +22,8 @@ typedef struct hr_torch_trace {
   uint64_t batch;          /* 0: not said */
   int capability;          /* of the GPU that kernels were chosen for, 10 x major + minor; 0: recorded on one */
   uint64_t recorded_bytes; /* reserved on the GPU it was recorded on, the most; 0: it was not */
+  const uint32_t *places;  /* of segments (hr_torch_rules) */
+  size_t n_places;
   const char **guesses, **unmodelled;
   size_t n_guesses, n_unmodelled;
 } hr_torch_trace;

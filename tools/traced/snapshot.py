@@ -8,7 +8,7 @@ The pickle may hold nothing but plain lists, dicts, texts and numbers: a file th
 """
 import pickle
 
-from .format import ALLOCATE, CATEGORIES, FORMAT, FREE, PHASES
+from .format import ALLOCATE, CATEGORIES, EMPTY_CACHE, FORMAT, FREE, PHASES
 
 
 class Plain(pickle.Unpickler):
@@ -56,6 +56,10 @@ class Conversion:
     def take(self, entry):
         action, address = entry['action'], entry.get('addr')
         self.held += {'segment_alloc': 1, 'segment_map': 1, 'segment_free': -1, 'segment_unmap': -1}.get(action, 0) * entry.get('size', 0)
+        if action == 'segment_free' and self.events[-1:] != [[EMPTY_CACHE]]:  # all cached segments go at once
+            self.events.append([EMPTY_CACHE])
+        elif action in ('alloc', 'free_completed') and self.events[-1:] == [[EMPTY_CACHE]] and self.held < self.reserved[-1][1]:
+            self.reserved.append([len(self.events) - 1, self.held])
         if action == 'alloc':
             self.live[address] = self.made
             self.made += 1
@@ -93,6 +97,13 @@ def reserved_peak(entries, segments):
     return peak
 
 
+def places(entries):
+    """Where each segment lies among all of them by address, in the order in which they were made."""
+    addresses = [entry['addr'] for entry in entries if entry['action'] == 'segment_alloc']
+    rank = {address: at for at, address in enumerate(sorted(set(addresses)))}
+    return [rank[address] for address in addresses]
+
+
 def document(path):
     with open(path, 'rb') as file:
         snapshot = Plain(file).load()
@@ -113,7 +124,7 @@ def document(path):
         guesses.append('%d blocks were there before recording began, in an order that is not known' % (
             len(there) + len(conversion.before)))
     events = in_order(conversion, there)
-    whole = {} if guesses else {'reserved': conversion.reserved[1:]}  # from the first allocation on
+    whole = {} if guesses else {'reserved': conversion.reserved[1:], 'segments': places(entries)}  # from the first allocation on
     return {'format': FORMAT, 'source': 'snapshot', 'batch': None, 'capability': None,
             'versions': {'torch': str(snapshot.get('torch_version', ''))}, 'guesses': guesses, 'unmodelled': [],
             'recorded_reserved_bytes': reserved_peak(entries, segments), **whole,
