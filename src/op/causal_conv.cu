@@ -7,7 +7,7 @@ extern "C" {
 }
 
 enum { CONV_THREADS = 128, CONV_ROWS = 32, AHEAD = 8, MOST = HR_CAUSAL_CONV_MOST };
-enum { SUMS_WIDE = 16, SUMS_DEEP = CONV_THREADS / SUMS_WIDE };
+enum { SUMS_WIDE = 32, SUMS_DEEP = 32 };
 
 /* Of more than 128 bytes nvcc 13 makes kernels with 72 registers in place of 58. */
 template <typename T> struct conv_operands {
@@ -201,13 +201,14 @@ static __global__ void __launch_bounds__(CONV_THREADS) causal_conv_bwd_kernel(co
 
 /* Sums of strips. A block has SUMS_WIDE numbers; each of its rows of threads adds up every SUMS_DEEP-th strip, then
  * these are added in order. */
-static __global__ void __launch_bounds__(CONV_THREADS)
+static __global__ void __launch_bounds__(SUMS_WIDE *SUMS_DEEP)
     causal_conv_sums_kernel(hr_causal_sizes size, const float *sums, int64_t strips, float *dw, float *db) {
   __shared__ float parts[SUMS_DEEP][SUMS_WIDE];
-  int column = (int)threadIdx.x % SUMS_WIDE, deep = (int)threadIdx.x / SUMS_WIDE;
+  int column = (int)threadIdx.x, deep = (int)threadIdx.y;
   int64_t i = blockIdx.x * (int64_t)SUMS_WIDE + column, each = size.kernel + 1;
   float sum = 0.0f;
   if (i < size.channels * each)
+#pragma unroll 8
     for (int64_t s = deep; s < strips; s += SUMS_DEEP)
       sum += sums[s * size.channels * each + i];
   parts[deep][column] = sum;
@@ -280,9 +281,9 @@ static hr_status causal_conv_bwd_run(const hr_call *call) {
     o.sums = (float *)call->workspace;
     window_fill(call, o.y, o.partial, o.size.sequences * o.size.length * o.size.columns);
     columns_run<T>(call, o, strips, o.starts ? backward_kernels<T, true> : backward_kernels<T, false>);
-    launch(causal_conv_sums_kernel, (unsigned)divide_up(o.size.channels * (o.size.kernel + 1), SUMS_WIDE), CONV_THREADS,
-           0, call_stream(call), o.size, (const float *)o.sums, strips, (float *)call->out[1].data,
-           (float *)call->out[2].data);
+    launch(causal_conv_sums_kernel, (unsigned)divide_up(o.size.channels * (o.size.kernel + 1), SUMS_WIDE),
+           dim3(SUMS_WIDE, SUMS_DEEP), 0, call_stream(call), o.size, (const float *)o.sums, strips,
+           (float *)call->out[1].data, (float *)call->out[2].data);
     return launched();
   });
 }

@@ -6,8 +6,6 @@ extern "C" {
 #include "op/gated_norm.h"
 }
 
-enum { SUMS_WIDE = 32, SUMS_DEEP = 8 };
-
 template <typename T, typename W> struct gated_call {
   hr_gated_sizes size;
   const T *dout, *y, *x, *partial; /* partial: NULL where there is none */
@@ -60,44 +58,49 @@ static __global__ void __launch_bounds__(ROW_THREADS) gated_norm_kernel(gated_ca
   }
 }
 
-/* Gradients of EACH columns as far as they go without the sum over the group. */
+/* EACH columns of a row as backward reads them. */
+template <typename T, int EACH> struct gated_row {
+  pack<T, EACH> dout, y, z, before;
+  template <typename W> __device__ void load(const gated_call<T, W> &c, int64_t y_at, int64_t x_at) {
+    dout = pack_load<EACH>(c.dout + y_at);
+    y = pack_load<EACH>(c.y + y_at);
+    z = pack_load<EACH>(c.x + x_at);
+    before = {};
+    if (c.partial) before = pack_load<EACH>(c.partial + x_at);
+  }
+};
+
+/* Their gradients as far as they go without the sum over the group, which is of w dout a. */
 template <int EACH> struct gated_slopes {
-  float y[EACH], silu[EACH], slope[EACH], pulled[EACH], before[EACH]; /* pulled: w dout */
-  float dot;
-  template <typename T, typename W>
-  __device__ void load(const gated_call<T, W> &c, int64_t y_at, int64_t x_at, int64_t w_at, float rstd, float *dw) {
-    float dout[EACH], z[EACH], w[EACH];
-    pack_read<EACH>(c.dout + y_at, dout);
-    pack_read<EACH>(c.y + y_at, y);
-    pack_read<EACH>(c.x + x_at, z);
-    pack_read<EACH>(c.w + w_at, w);
-#pragma unroll
-    for (int e = 0; e < EACH; e++)
-      before[e] = 0.0f;
-    if (c.partial) pack_read<EACH>(c.partial + x_at, before);
-    dot = 0.0f;
+  float y[EACH], silu[EACH], slope[EACH], pulled[EACH]; /* pulled: w dout */
+  template <typename T>
+  __device__ float make(const gated_row<T, EACH> &row, const float (&w)[EACH], float rstd, float (&dw)[EACH]) {
+    float dot = 0.0f;
 #pragma unroll
     for (int e = 0; e < EACH; e++) {
-      float sigmoid = sigmoid_of(z[e]);
-      silu[e] = z[e] * sigmoid;
+      float z = to_float(row.z.value[e]), dout = to_float(row.dout.value[e]), sigmoid = sigmoid_of(z);
+      y[e] = to_float(row.y.value[e]);
+      silu[e] = z * sigmoid;
       slope[e] = sigmoid + silu[e] * (1.0f - sigmoid);
-      pulled[e] = w[e] * dout[e];
+      pulled[e] = w[e] * dout;
       float a = y[e] * silu[e];
       dot += pulled[e] * a;
-      dw[e] += dout[e] * (a * rstd);
+      dw[e] += dout * (a * rstd);
     }
+    return dot;
   }
   template <typename T, typename W>
-  __device__ void store(const gated_call<T, W> &c, int64_t y_at, int64_t x_at, float rstd, float pull) {
-    float dy[EACH];
+  __device__ void store(const gated_call<T, W> &c, const pack<T, EACH> &before, int64_t y_at, int64_t x_at, float rstd,
+                        float pull) {
+    float dy[EACH], dx[EACH];
 #pragma unroll
     for (int e = 0; e < EACH; e++) {
       float da = rstd * pulled[e] - pull * (y[e] * silu[e]);
       dy[e] = da * silu[e];
-      before[e] += da * y[e] * slope[e];
+      dx[e] = to_float(before.value[e]) + da * y[e] * slope[e];
     }
     pack_write<EACH>(c.out + y_at, dy);
-    pack_write<EACH>(c.dx + x_at, before);
+    pack_write<EACH>(c.dx + x_at, dx);
   }
 };
 
@@ -109,51 +112,65 @@ __device__ inline void others_clear(const gated_call<T, W> &c, int64_t row) {
     if (i < c.size.first || i >= c.size.first + c.size.width) pack_write<EACH>(c.dx + row * c.size.columns + i, none);
 }
 
-/* dout may be dy, and the sum so far dx: a thread writes only what it has read. */
-template <typename T, typename W, int EACH>
+__device__ inline float pull_of(float dot, float rstd, int64_t each) {
+  return dot * rstd * rstd * rstd / (float)each;
+}
+
+/* dout may be dy, and the sum so far dx: a thread writes only what it has read. A row is read while the one before it
+ * is computed, and before that is stored. */
+template <typename T, typename W>
 static __global__ void __launch_bounds__(ROW_THREADS) gated_norm_bwd_kernel(gated_call<T, W> c) {
   __shared__ float warps[2][ROW_THREADS / WARP]; /* by turns: one barrier a row is enough */
   const hr_gated_sizes &s = c.size;
-  int64_t group = blockIdx.y, each = s.each, first = blockIdx.x * c.strip, end = min(s.rows, first + c.strip);
-  float *sums = c.sums + blockIdx.x * s.width + group * each, dw[EACH] = {};
-  columns_of_group<EACH> own(each);
-  for (int64_t row = first; row < end; row++) {
-    int64_t y_at = row * s.width + group * each, x_at = row * s.columns + s.first + group * each;
-    float rstd = c.rstd[row * s.groups + group], dot = 0.0f;
-    gated_slopes<EACH> at;
-    if (!c.partial && group == 0) others_clear<T, W, EACH>(c, row);
-    for (int64_t i = own.column; i < own.end; i += own.step) {
-      if (EACH == 1) dw[0] = row == first ? 0.0f : sums[i]; /* each column belongs to one thread */
-      at.load(c, y_at + i, x_at + i, group * each + i, rstd, dw);
-      if (EACH == 1) sums[i] = dw[0];
-      dot += at.dot;
-    }
-    float pull = row_sum(dot, warps[row % 2]) * rstd * rstd * rstd / (float)each;
-    for (int64_t i = own.column; i < own.end; i += own.step) {
-      float unused[EACH] = {};
-      if (EACH == 1) at.load(c, y_at + i, x_at + i, group * each + i, rstd, unused);
-      at.store(c, y_at + i, x_at + i, rstd, pull);
-    }
+  int64_t group = blockIdx.y, first = blockIdx.x * c.strip, end = min(s.rows, first + c.strip);
+  int64_t own = (int64_t)threadIdx.x * WIDE, column = group * s.each + own;
+  bool inside = own < s.each;
+  float w[WIDE] = {}, dw[WIDE] = {};
+  gated_row<T, WIDE> next = {};
+  if (inside) {
+    pack_read<WIDE>(c.w + column, w);
+    next.load(c, first * s.width + column, first * s.columns + s.first + column);
   }
-  if (EACH > 1 && own.column < own.end) pack_write<EACH>(sums + own.column, dw);
+  for (int64_t row = first; row < end; row++) {
+    int64_t y_at = row * s.width + column, x_at = row * s.columns + s.first + column;
+    gated_row<T, WIDE> here = next;
+    if (inside && row + 1 < end) next.load(c, y_at + s.width, x_at + s.columns);
+    if (!c.partial && group == 0) others_clear<T, W, WIDE>(c, row);
+    float rstd = c.rstd[row * s.groups + group];
+    gated_slopes<WIDE> slopes;
+    float dot = slopes.make(here, w, rstd, dw), pull = pull_of(row_sum(dot, warps[row % 2]), rstd, s.each);
+    if (inside) slopes.store(c, here.before, y_at, x_at, rstd, pull);
+  }
+  if (inside) pack_write<WIDE>(c.sums + blockIdx.x * s.width + column, dw);
 }
 
-/* Sums of strips: each row of threads adds up every SUMS_DEEP-th strip, then these are added in order. */
-static __global__ void __launch_bounds__(SUMS_WIDE *SUMS_DEEP)
-    gated_sums_kernel(const float *sums, int64_t strips, int64_t width, float *dw) {
-  __shared__ float parts[SUMS_DEEP][SUMS_WIDE];
-  int64_t i = blockIdx.x * (int64_t)SUMS_WIDE + threadIdx.x;
-  float sum = 0.0f;
-  if (i < width)
-#pragma unroll 8
-    for (int64_t strip = threadIdx.y; strip < strips; strip += SUMS_DEEP)
-      sum += sums[strip * width + i];
-  parts[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y > 0 || i >= width) return;
-  for (int deep = 1; deep < SUMS_DEEP; deep++)
-    sum += parts[deep][threadIdx.x];
-  dw[i] = sum;
+template <typename T, typename W>
+static __global__ void __launch_bounds__(ANY_THREADS) gated_norm_bwd_any_kernel(gated_call<T, W> c) {
+  __shared__ float warps[2][ANY_THREADS / WARP];
+  const hr_gated_sizes &s = c.size;
+  int64_t group = blockIdx.y, first = blockIdx.x * c.strip, end = min(s.rows, first + c.strip);
+  float *sums = c.sums + blockIdx.x * s.width + group * s.each; /* each column belongs to one thread */
+  const W *w = c.w + group * s.each;
+  for (int64_t row = first; row < end; row++) {
+    int64_t y_at = row * s.width + group * s.each, x_at = row * s.columns + s.first + group * s.each;
+    float rstd = c.rstd[row * s.groups + group], dot = 0.0f;
+    gated_row<T, 1> here;
+    gated_slopes<1> slopes;
+    if (!c.partial && group == 0) others_clear<T, W, 1>(c, row);
+    for (int64_t i = threadIdx.x; i < s.each; i += ANY_THREADS) {
+      float dw[] = {row == first ? 0.0f : sums[i]};
+      here.load(c, y_at + i, x_at + i);
+      dot += slopes.make(here, {to_float(w[i])}, rstd, dw);
+      sums[i] = dw[0];
+    }
+    float pull = pull_of(row_sum(dot, warps[row % 2]), rstd, s.each);
+    for (int64_t i = threadIdx.x; i < s.each; i += ANY_THREADS) {
+      float unused[] = {0.0f};
+      here.load(c, y_at + i, x_at + i);
+      slopes.make(here, {to_float(w[i])}, rstd, unused);
+      slopes.store(c, here.before, y_at + i, x_at + i, rstd, pull);
+    }
+  }
 }
 
 template <typename T, typename W> static gated_call<T, W> call_of(const hr_call *call, int y) {
@@ -210,11 +227,12 @@ static hr_status gated_norm_bwd_run(const hr_call *call) {
     if (c.partial) window_fill(call, c.dx, c.partial, c.size.rows * c.size.columns);
     dim3 grid((unsigned)strips, (unsigned)c.size.groups);
     if (packs(c))
-      launch(gated_norm_bwd_kernel<T, W, WIDE>, grid, row_threads(c.size.each), 0, call_stream(call), c);
+      launch(gated_norm_bwd_kernel<T, W>, grid, row_threads(c.size.each), 0, call_stream(call), c);
     else
-      launch(gated_norm_bwd_kernel<T, W, 1>, grid, ANY_THREADS, 0, call_stream(call), c);
-    launch(gated_sums_kernel, (unsigned)divide_up(c.size.width, SUMS_WIDE), dim3(SUMS_WIDE, SUMS_DEEP), 0,
-           call_stream(call), (const float *)c.sums, strips, c.size.width, (float *)call->out[2].data);
+      launch(gated_norm_bwd_any_kernel<T, W>, grid, ANY_THREADS, 0, call_stream(call), c);
+    norm_sums<float, 1> sums = {c.sums, strips, c.size.width, {}, {(float *)call->out[2].data}};
+    launch(norm_sums_kernel<float, 1>, (unsigned)divide_up(c.size.width, WARP), dim3(WARP, WARP), 0, call_stream(call),
+           sums);
     return launched();
   });
 }
@@ -227,7 +245,7 @@ static hr_status gated_norm_bwd_run(const hr_call *call) {
 extern "C" const hr_cuda_launcher hr_cuda_gated_norm = {
     {nullptr, nullptr, gated_norm_run}, {GATED_OF(gated_norm_kernel, WIDE), GATED_OF(gated_norm_kernel, 1)}};
 
-extern "C" const hr_cuda_launcher hr_cuda_gated_norm_bwd = {{nullptr, nullptr, gated_norm_bwd_run},
-                                                            {GATED_OF(gated_norm_bwd_kernel, WIDE),
-                                                             GATED_OF(gated_norm_bwd_kernel, 1),
-                                                             (const void *)gated_sums_kernel, WINDOW_FILL_FUNCTIONS}};
+extern "C" const hr_cuda_launcher hr_cuda_gated_norm_bwd = {
+    {nullptr, nullptr, gated_norm_bwd_run},
+    {NORM_PAIRS(gated_norm_bwd_kernel), NORM_PAIRS(gated_norm_bwd_any_kernel), (const void *)norm_sums_kernel<float, 1>,
+     WINDOW_FILL_FUNCTIONS}};
