@@ -6,6 +6,7 @@
 #include "dev/cuda/cublaslt.h"
 #include "op/conv_db.cuh"
 #include "op/conv_direct.cuh"
+#include "op/conv_lines_dw.cuh"
 #include "op/conv_tiles.cuh"
 #include "op/conv_tiles_dw.cuh"
 #include "op/conv_unfold.cuh"
@@ -245,7 +246,7 @@ template <typename F> static hr_status by_narrow(hr_dtype dtype, const F &functi
 static hr_status tiles_prepare(hr_dtype dtype) {
   return by_narrow(dtype, [](auto t) {
     using T = decltype(t);
-    return tiles_allow<T>() && tiles_dw_allow<T>() ? HR_OK : HR_FAILURE;
+    return tiles_allow<T>() && tiles_dw_allow<T>() && lines_dw_allow<T>() ? HR_OK : HR_FAILURE;
   });
 }
 
@@ -491,12 +492,23 @@ static hr_status conv_dw_direct(const hr_call *call, const hr_conv_sizes &s, con
   });
 }
 
+/* Parts are added in their order. */
 static hr_status conv_dw_tiled(const hr_call *call, const hr_conv_sizes &s) {
   hr_conv_dw_tile tile;
   if (!hr__conv_dw_tile_of(&s, &tile)) return HR_FAILURE;
-  return by_narrow(call->in[0].desc.dtype, [&](auto t) {
-    return by_dtype(call->out[0].desc.dtype,
-                    [&](auto r) { return tiles_dw_run<decltype(t), decltype(r)>(call, s, tile); });
+  hr_status status = by_narrow(call->in[0].desc.dtype, [&](auto t) {
+    using T = decltype(t);
+    return tile.lines ? lines_dw_run<T>(call, s, tile) : tiles_dw_run<T>(call, s, tile);
+  });
+  if (status != HR_OK) return status;
+  columns_shape parts = {};
+  parts.rows = tile.parts;
+  parts.columns = parts.row = s.out * s.in * hr__conv_volume(s.kernel);
+  parts.groups = parts.used = 1;
+  return by_dtype(call->out[0].desc.dtype, [&](auto r) {
+    using P = decltype(r);
+    return columns_run<float, P>(call, (const float *)call->workspace, (const P *)call->in[2].data,
+                                 (P *)call->out[0].data, parts);
   });
 }
 
@@ -520,8 +532,8 @@ extern "C" const hr_cuda_launcher hr_cuda_conv = {{conv_prepare, conv_release, c
 extern "C" const hr_cuda_launcher hr_cuda_conv_dx = {
     {conv_dx_prepare, conv_release, conv_dx_run},
     {UNFOLD_FUNCTIONS, PUT_FUNCTIONS, REORDER_FUNCTIONS, DIRECT_DX_FUNCTIONS, TILES_FUNCTIONS}};
-extern "C" const hr_cuda_launcher hr_cuda_conv_dw = {
-    {conv_dw_prepare, conv_release, conv_dw_run},
-    {UNFOLD_FUNCTIONS, DIRECT_DW_FUNCTIONS, TILES_DW_FUNCTIONS, SUM_FUNCTIONS}};
+extern "C" const hr_cuda_launcher hr_cuda_conv_dw = {{conv_dw_prepare, conv_release, conv_dw_run},
+                                                     {UNFOLD_FUNCTIONS, DIRECT_DW_FUNCTIONS, TILES_DW_FUNCTIONS,
+                                                      LINES_DW_TYPE(bf16), LINES_DW_TYPE(f16), SUM_FUNCTIONS}};
 extern "C" const hr_cuda_launcher hr_cuda_conv_db = {{conv_db_prepare, nullptr, conv_db_run},
                                                      {CONV_DB(float), CONV_DB(bf16), CONV_DB(f16), SUM_FUNCTIONS}};

@@ -123,28 +123,56 @@ enum {
   HR_CONV_DW_BLOCKS = 264 /* of all parts: two for each multiprocessor of a large GPU */
 };
 
+/* dW of windows of 3 x 3 x 3 that move by one: lines of both operands lie in shared memory as they lie in the tensors
+ * (op/conv_lines_dw.cuh). */
+enum {
+  HR_CONV_LINES_CHANNELS = 32, /* of dy and of x, that a block takes */
+  HR_CONV_LINES = 4,           /* of a tile, in each of its planes */
+  HR_CONV_LINES_WIDTH = 32,    /* places of a line */
+  HR_CONV_LINES_BLOCKS = 132   /* of all parts: one for each multiprocessor of a large GPU */
+};
+
 typedef struct hr_conv_dw_tile {
-  hr_conv_tile tile;
+  bool lines;
+  hr_conv_tile tile;         /* not of lines */
   int warp_taps;             /* 1 or 3 */
   int64_t groups, outs, ins; /* blocks of taps, of channels of dy, of x */
-  int64_t tiles, parts;      /* of all samples; sums that are made apart, [parts, dW] */
+  int64_t tiles, parts;      /* of all samples (lines: through all planes); sums that are made apart, [parts, dW] */
 } hr_conv_dw_tile;
+
+/* Channels hold even numbers of elements, so that words of two lie alike in all of them. */
+static inline bool hr__conv_dw_lines(const hr_conv_sizes *s) {
+  if (s->in <= HR_CONV_DW_IN || s->padding[0] > 1 || hr__conv_volume(s->x) % 2 || hr__conv_volume(s->y) % 2)
+    return false;
+  for (int d = 0; d < HR_CONV_AXES; d++)
+    if (s->kernel[d] != 3 || s->stride[d] != 1 || s->dilation[d] != 1) return false;
+  return true;
+}
 
 static inline bool hr__conv_dw_tile_of(const hr_conv_sizes *s, hr_conv_dw_tile *d) {
   hr_conv_walk w = hr__conv_walk(s);
-  int64_t taps = hr__conv_volume(w.taps), in_block;
+  int64_t taps = hr__conv_volume(w.taps), in_block, blocks = HR_CONV_DW_BLOCKS;
   memset(d, 0, sizeof *d);
-  double dy = HR_CONV_DW_COUNT * HR_CONV_DW_OUT * 2;
-  if (taps > HR_CONV_TILE_TAPS ||
-      !hr__conv_tile_of(&w, 1, HR_CONV_DW_COUNT, HR_CONV_DW_IN, HR_CONV_DW_OUT, dy, &d->tile))
-    return false;
-  d->warp_taps = taps <= HR_CONV_DW_WARPS ? 1 : 3;
-  in_block = d->warp_taps * HR_CONV_DW_WARPS;
-  d->groups = (taps - 1) / in_block + 1;
-  d->outs = (s->out - 1) / HR_CONV_DW_OUT + 1;
-  d->ins = (s->in - 1) / HR_CONV_DW_IN + 1;
-  d->tiles = s->samples * d->tile.tiles[0] * d->tile.tiles[1] * d->tile.tiles[2];
-  d->parts = HR_CONV_DW_BLOCKS / (d->groups * d->outs * d->ins);
+  d->lines = hr__conv_dw_lines(s);
+  if (d->lines) {
+    blocks = HR_CONV_LINES_BLOCKS;
+    d->groups = 1;
+    d->outs = (s->out - 1) / HR_CONV_LINES_CHANNELS + 1;
+    d->ins = (s->in - 1) / HR_CONV_LINES_CHANNELS + 1;
+    d->tiles = s->samples * ((s->y[1] - 1) / HR_CONV_LINES + 1) * ((s->y[2] - 1) / HR_CONV_LINES_WIDTH + 1);
+  } else {
+    double dy = HR_CONV_DW_COUNT * HR_CONV_DW_OUT * 2;
+    if (taps > HR_CONV_TILE_TAPS ||
+        !hr__conv_tile_of(&w, 1, HR_CONV_DW_COUNT, HR_CONV_DW_IN, HR_CONV_DW_OUT, dy, &d->tile))
+      return false;
+    d->warp_taps = taps <= HR_CONV_DW_WARPS ? 1 : 3;
+    in_block = d->warp_taps * HR_CONV_DW_WARPS;
+    d->groups = (taps - 1) / in_block + 1;
+    d->outs = (s->out - 1) / HR_CONV_DW_OUT + 1;
+    d->ins = (s->in - 1) / HR_CONV_DW_IN + 1;
+    d->tiles = s->samples * d->tile.tiles[0] * d->tile.tiles[1] * d->tile.tiles[2];
+  }
+  d->parts = blocks / (d->groups * d->outs * d->ins);
   if (d->parts > d->tiles) d->parts = d->tiles;
   if (d->parts < 1) d->parts = 1;
   return true;
