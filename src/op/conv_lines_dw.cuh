@@ -13,34 +13,25 @@
 #ifndef HR_OP_CONV_LINES_DW_CUH
 #define HR_OP_CONV_LINES_DW_CUH
 
-#include "op/conv_steps.cuh"
-extern "C" {
-#include "op/conv_tile.h"
-}
+#include "op/conv_lines.cuh"
 
 enum {
-  LINES_CHANNELS = HR_CONV_LINES_CHANNELS,
-  LINES = HR_CONV_LINES,
-  LINES_WIDTH = HR_CONV_LINES_WIDTH,
-  LINES_THREADS = 3 * LINES_CHANNELS / 8 * 32,
-  LINES_RING = 4,                                   /* planes of x */
-  LINES_X = LINES + 2,                              /* lines of x that meet those of dy */
-  LINES_X_WORDS = LINES_WIDTH / 2 + 2,              /* two places more, from an odd one on */
-  LINES_X_CHANNEL = LINES_X * LINES_X_WORDS,        /* words from a channel to the next: 8 channels of 4 */
-  LINES_Y_CHANNEL = LINES * (LINES_WIDTH / 2) + 4,  /*   words each lie in all banks */
-  LINES_X_PLANE = LINES_CHANNELS * LINES_X_CHANNEL, /* words */
-  LINES_Y_PLANE = LINES_CHANNELS * LINES_Y_CHANNEL,
-  LINES_SHARED = (LINES_RING * LINES_X_PLANE + 2 * LINES_Y_PLANE) * 4 /* bytes */
+  LINES_DW_CHANNELS = HR_CONV_LINES_CHANNELS,
+  LINES_DW_OF = HR_CONV_LINES,
+  LINES_DW_WIDTH = HR_CONV_LINES_WIDTH,
+  LINES_DW_THREADS = 3 * LINES_DW_CHANNELS / 8 * 32,
+  LINES_DW_RING = 4,                                           /* planes of x */
+  LINES_DW_X = LINES_DW_OF + 2,                                /* lines of x that meet those of dy */
+  LINES_DW_X_WORDS = LINES_DW_WIDTH / 2 + 2,                   /* two places more, from an odd one on */
+  LINES_DW_X_CHANNEL = LINES_DW_X * LINES_DW_X_WORDS,          /* words from a channel to the next: 8 channels of 4 */
+  LINES_DW_Y_CHANNEL = LINES_DW_OF * (LINES_DW_WIDTH / 2) + 4, /*   words each lie in all banks */
+  LINES_DW_X_PLANE = LINES_DW_CHANNELS * LINES_DW_X_CHANNEL,   /* words */
+  LINES_DW_Y_PLANE = LINES_DW_CHANNELS * LINES_DW_Y_CHANNEL,
+  LINES_DW_SHARED = (LINES_DW_RING * LINES_DW_X_PLANE + 2 * LINES_DW_Y_PLANE) * 4 /* bytes */
 };
-static_assert(LINES_X_CHANNEL % 8 == 4 && LINES_Y_CHANNEL % 8 == 4, "no conflicts of banks");
-static_assert(LINES * (LINES_WIDTH / 2 + 1) <= LINES_Y_CHANNEL, "lines from an odd place on fit as well");
-static_assert((int)LINES_SHARED <= (int)HR_CONV_TILE_SHARED, "all GPUs have it");
-
-struct lines_tensor {
-  const uint16_t *from;
-  int64_t channel; /* elements from one to the next */
-  int channels, size[HR_CONV_AXES];
-};
+static_assert(LINES_DW_X_CHANNEL % 8 == 4 && LINES_DW_Y_CHANNEL % 8 == 4, "no conflicts of banks");
+static_assert(LINES_DW_OF * (LINES_DW_WIDTH / 2 + 1) <= LINES_DW_Y_CHANNEL, "lines from an odd place on fit as well");
+static_assert((int)LINES_DW_SHARED <= (int)HR_CONV_TILE_SHARED, "all GPUs have it");
 
 struct lines_dw_call {
   lines_tensor dy, x;
@@ -50,34 +41,24 @@ struct lines_dw_call {
   int outs, ins, tiles[2]; /* blocks of channels; tiles along the second and the third axis */
 };
 
-/* Whether element `w` of a line, which may lie outside, is the upper half of its word. */
-__device__ inline int lines_odd(const lines_tensor &t, int plane, int line, int w) {
-  return (int)((uint32_t)((uintptr_t)t.from >> 1) + ((uint32_t)plane * t.size[1] + line) * t.size[2] + w) & 1;
-}
-
 /* Starts copies of WORDS words of each of COUNT lines of 32 channels, from the word of element `w` on; zeros where
  * there are no elements. CHANNEL: words of a channel in shared memory. A thread has the same word of several channels.
  */
 template <int COUNT, int WORDS, int CHANNEL>
 __device__ inline void lines_start(const lines_tensor &t, int64_t sample, int first_channel, int plane, int line, int w,
                                    uint32_t *to) {
-  constexpr int EACH = COUNT * WORDS, TOGETHER = LINES_THREADS / EACH;
+  constexpr int EACH = COUNT * WORDS, TOGETHER = LINES_DW_THREADS / EACH;
   int own = (int)threadIdx.x / EACH, number = (int)threadIdx.x % EACH, left = t.channels - first_channel;
   if (own >= TOGETHER) return;
   line += number / WORDS;
   w += number % WORDS * 2 - lines_odd(t, plane, line, w);
   bool inside = (unsigned)line < (unsigned)t.size[1];
   bool low = inside && (unsigned)w < (unsigned)t.size[2], high = inside && (unsigned)(w + 1) < (unsigned)t.size[2];
-  const uint16_t *from = t.from + (sample * t.channels + first_channel + own) * t.channel;
-  if (low || high) from += ((int64_t)plane * t.size[1] + line) * t.size[2] + w;
-  from = low || high ? from : (const uint16_t *)((uintptr_t)from / 4 * 4);
+  const uint16_t *from = t.from + (sample * t.channels + first_channel + own) * t.channel +
+                         ((int64_t)plane * t.size[1] + line) * t.size[2] + w;
   to += own * CHANNEL + number;
-  for (int c = own; c < LINES_CHANNELS; c += TOGETHER, from += TOGETHER * t.channel, to += TOGETHER * CHANNEL) {
-    if (high && !low) /* a copy fills words from below */
-      *to = c < left ? (uint32_t)from[1] << 16 : 0;
-    else
-      copy_word_start(to, c < left ? from : t.from - ((uintptr_t)t.from / 2 & 1), c < left && low ? 2 + 2 * high : 0);
-  }
+  for (int c = own; c < LINES_DW_CHANNELS; c += TOGETHER, from += TOGETHER * t.channel, to += TOGETHER * CHANNEL)
+    lines_word_start(t, from, c < left && low, c < left && high, to);
 }
 
 /* Where a block is: planes of x in the order in which it goes through them. */
@@ -87,15 +68,15 @@ struct lines_place {
   int plane;   /* of x */
 };
 
-__device__ inline void lines_tile(const lines_dw_call &p, int64_t tile, lines_place *at) {
+__device__ inline void lines_dw_tile(const lines_dw_call &p, int64_t tile, lines_place *at) {
   at->tile = tile;
-  at->w = (int)(tile % p.tiles[1]) * LINES_WIDTH;
-  at->line = (int)(tile / p.tiles[1] % p.tiles[0]) * LINES;
+  at->w = (int)(tile % p.tiles[1]) * LINES_DW_WIDTH;
+  at->line = (int)(tile / p.tiles[1] % p.tiles[0]) * LINES_DW_OF;
   at->sample = tile / p.tiles[1] / p.tiles[0];
   at->plane = 0;
 }
 __device__ inline void lines_next(const lines_dw_call &p, lines_place *at) {
-  if (++at->plane == p.x.size[0]) lines_tile(p, at->tile + 1, at);
+  if (++at->plane == p.x.size[0]) lines_dw_tile(p, at->tile + 1, at);
 }
 
 /* A plane of dy is multiplied when the plane of x in the middle of its windows is reached. */
@@ -103,11 +84,11 @@ template <int WORDS>
 __device__ inline void lines_y_start(const lines_dw_call &p, const lines_place &at, int out, uint32_t *to) {
   int plane = at.plane - 1 + p.padding[0];
   if (plane >= 0 && plane < p.dy.size[0])
-    lines_start<LINES, WORDS, LINES_Y_CHANNEL>(p.dy, at.sample, out, plane, at.line, at.w, to);
+    lines_start<LINES_DW_OF, WORDS, LINES_DW_Y_CHANNEL>(p.dy, at.sample, out, plane, at.line, at.w, to);
 }
 __device__ inline void lines_x_start(const lines_dw_call &p, const lines_place &at, int in, uint32_t *to) {
-  lines_start<LINES_X, LINES_X_WORDS, LINES_X_CHANNEL>(p.x, at.sample, in, at.plane, at.line - p.padding[1],
-                                                       at.w - p.padding[2], to);
+  lines_start<LINES_DW_X, LINES_DW_X_WORDS, LINES_DW_X_CHANNEL>(p.x, at.sample, in, at.plane, at.line - p.padding[1],
+                                                                at.w - p.padding[2], to);
 }
 
 /* 16 places of a line of dy, 32 channels: two matrices. EVEN: lines begin with whole words. */
@@ -118,14 +99,15 @@ __device__ inline void lines_y_load(const uint32_t *words, int line, int odd, in
   for (int m = 0; m < 2; m++) {
     if constexpr (EVEN) {
       int channel = m * 16 + lane / 8 % 2 * 8 + lane % 8;
-      matrices_load(a[m], words + channel * LINES_Y_CHANNEL + line * (LINES_WIDTH / 2) + block * 8 + lane / 16 * 4);
+      matrices_load(a[m],
+                    words + channel * LINES_DW_Y_CHANNEL + line * (LINES_DW_WIDTH / 2) + block * 8 + lane / 16 * 4);
     } else {
       uint32_t halves = odd ? 0x5432 : 0x3210;
       const uint32_t *from =
-          words + (m * 16 + lane / 4) * LINES_Y_CHANNEL + line * (LINES_WIDTH / 2 + 1) + block * 8 + lane % 4;
+          words + (m * 16 + lane / 4) * LINES_DW_Y_CHANNEL + line * (LINES_DW_WIDTH / 2 + 1) + block * 8 + lane % 4;
 #pragma unroll
       for (int word = 0; word < 4; word++) {
-        const uint32_t *pair = from + word % 2 * 8 * LINES_Y_CHANNEL + word / 2 * 4;
+        const uint32_t *pair = from + word % 2 * 8 * LINES_DW_Y_CHANNEL + word / 2 * 4;
         a[m][word] = __byte_perm(pair[0], pair[1], halves);
       }
     }
@@ -136,7 +118,7 @@ __device__ inline void lines_y_load(const uint32_t *words, int line, int odd, in
 __device__ inline void lines_x_load(const uint32_t *words, int line, int odd, int block, uint32_t (&b)[3][2]) {
   int lane = (int)threadIdx.x % 32;
   uint32_t here = odd ? 0x5432 : 0x3210, behind = odd ? 0x7654 : 0x5432;
-  const uint32_t *from = words + lane / 4 * LINES_X_CHANNEL + line * LINES_X_WORDS + block * 8 + lane % 4;
+  const uint32_t *from = words + lane / 4 * LINES_DW_X_CHANNEL + line * LINES_DW_X_WORDS + block * 8 + lane % 4;
 #pragma unroll
   for (int half = 0; half < 2; half++) {
     uint32_t x[3] = {from[half * 4], from[half * 4 + 1], from[half * 4 + 2]};
@@ -147,46 +129,47 @@ __device__ inline void lines_x_load(const uint32_t *words, int line, int odd, in
 }
 
 template <typename T, bool EVEN>
-static __global__ void __launch_bounds__(LINES_THREADS, 1) lines_dw_kernel(const __grid_constant__ lines_dw_call p) {
-  constexpr int Y_WORDS = LINES_WIDTH / 2 + (EVEN ? 0 : 1);
-  uint32_t *x = launch_shared<uint32_t>(), *y = x + LINES_RING * LINES_X_PLANE;
-  int in = (int)(blockIdx.x % p.ins) * LINES_CHANNELS, out = (int)(blockIdx.x / p.ins % p.outs) * LINES_CHANNELS;
+static __global__ void __launch_bounds__(LINES_DW_THREADS, 1) lines_dw_kernel(const __grid_constant__ lines_dw_call p) {
+  constexpr int Y_WORDS = LINES_DW_WIDTH / 2 + (EVEN ? 0 : 1);
+  uint32_t *x = launch_shared<uint32_t>(), *y = x + LINES_DW_RING * LINES_DW_X_PLANE;
+  int in = (int)(blockIdx.x % p.ins) * LINES_DW_CHANNELS, out = (int)(blockIdx.x / p.ins % p.outs) * LINES_DW_CHANNELS;
   int64_t part = blockIdx.x / p.ins / p.outs, begin = p.tiles_all * part / p.parts;
   int planes = (int)(p.tiles_all * (part + 1) / p.parts - begin) * p.x.size[0];
   int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, of_window = warp / 4 - 1, eight = warp % 4;
 
   lines_place at, ahead, to_come; /* the plane in the middle, one and two behind it */
-  lines_tile(p, begin, &at);
+  lines_dw_tile(p, begin, &at);
   ahead = at;
   lines_next(p, &ahead);
   to_come = ahead;
   lines_next(p, &to_come);
   lines_x_start(p, at, in, x);
-  if (planes > 1) lines_x_start(p, ahead, in, x + LINES_X_PLANE);
+  if (planes > 1) lines_x_start(p, ahead, in, x + LINES_DW_X_PLANE);
   lines_y_start<Y_WORDS>(p, at, out, y);
 
   float sums[3][3][2][4] = {}; /* [line and place of the window, 16 channels of dy] */
   for (int number = 0; number < planes; number++) {
     copies_wait();
     __syncthreads();
-    if (number + 2 < planes) lines_x_start(p, to_come, in, x + (number + 2) % LINES_RING * LINES_X_PLANE);
-    if (number + 1 < planes) lines_y_start<Y_WORDS>(p, ahead, out, y + (number + 1) % 2 * LINES_Y_PLANE);
+    if (number + 2 < planes) lines_x_start(p, to_come, in, x + (number + 2) % LINES_DW_RING * LINES_DW_X_PLANE);
+    if (number + 1 < planes) lines_y_start<Y_WORDS>(p, ahead, out, y + (number + 1) % 2 * LINES_DW_Y_PLANE);
     int y_plane = at.plane - 1 + p.padding[0], x_plane = at.plane + of_window;
     if (y_plane >= 0 && y_plane < p.dy.size[0] && x_plane >= 0 && x_plane < p.x.size[0]) {
-      const uint32_t *y_words = y + number % 2 * LINES_Y_PLANE;
-      const uint32_t *x_words = x + (number + of_window) % LINES_RING * LINES_X_PLANE + eight * 8 * LINES_X_CHANNEL;
+      const uint32_t *y_words = y + number % 2 * LINES_DW_Y_PLANE;
+      const uint32_t *x_words =
+          x + (number + of_window) % LINES_DW_RING * LINES_DW_X_PLANE + eight * 8 * LINES_DW_X_CHANNEL;
       int y_odd = lines_odd(p.dy, y_plane, at.line, at.w), y_step = p.dy.size[2] & 1;
       int x_odd = lines_odd(p.x, x_plane, at.line - p.padding[1], at.w - p.padding[2]), x_step = p.x.size[2] & 1;
-      int blocks = min(LINES_WIDTH / 16, (p.dy.size[2] - at.w + 15) / 16);
+      int blocks = min(LINES_DW_WIDTH / 16, (p.dy.size[2] - at.w + 15) / 16);
       for (int block = 0; block < blocks; block++) {
         uint32_t a[3][2][4], b[3][2];
 #pragma unroll
-        for (int line = 0; line < LINES_X; line++) {
-          if (line < LINES) lines_y_load<EVEN>(y_words, line, y_odd ^ (line & y_step), block, a[line % 3]);
+        for (int line = 0; line < LINES_DW_X; line++) {
+          if (line < LINES_DW_OF) lines_y_load<EVEN>(y_words, line, y_odd ^ (line & y_step), block, a[line % 3]);
           lines_x_load(x_words, line, x_odd ^ (line & x_step), block, b);
 #pragma unroll
           for (int i = 0; i < 3; i++) {
-            if (line - i < 0 || line - i >= LINES) continue;
+            if (line - i < 0 || line - i >= LINES_DW_OF) continue;
 #pragma unroll
             for (int j = 0; j < 3; j++)
 #pragma unroll
@@ -216,13 +199,6 @@ static __global__ void __launch_bounds__(LINES_THREADS, 1) lines_dw_kernel(const
         }
 }
 
-static inline lines_tensor lines_tensor_of(const void *from, int64_t channels, const int64_t size[HR_CONV_AXES]) {
-  lines_tensor t = {(const uint16_t *)from, hr__conv_volume(size), (int)channels, {}};
-  for (int d = 0; d < HR_CONV_AXES; d++)
-    t.size[d] = (int)size[d];
-  return t;
-}
-
 /* The sums of parts, [parts, dW]. */
 template <typename T>
 static hr_status lines_dw_run(const hr_call *call, const hr_conv_sizes &s, const hr_conv_dw_tile &d) {
@@ -236,19 +212,19 @@ static hr_status lines_dw_run(const hr_call *call, const hr_conv_sizes &s, const
   p.parts = d.parts;
   p.outs = (int)d.outs;
   p.ins = (int)d.ins;
-  p.tiles[0] = (int)divide_up(s.y[1], LINES);
-  p.tiles[1] = (int)divide_up(s.y[2], LINES_WIDTH);
+  p.tiles[0] = (int)divide_up(s.y[1], LINES_DW_OF);
+  p.tiles[1] = (int)divide_up(s.y[2], LINES_DW_WIDTH);
   bool even = s.y[2] % 2 == 0 && aligned(call->in[0].data, 4);
   launch(even ? lines_dw_kernel<T, true> : lines_dw_kernel<T, false>, (unsigned)(d.parts * d.outs * d.ins),
-         LINES_THREADS, LINES_SHARED, call_stream(call), p);
+         LINES_DW_THREADS, LINES_DW_SHARED, call_stream(call), p);
   return launched();
 }
 
 template <typename T> static bool lines_dw_allow(void) {
   return cudaFuncSetAttribute((const void *)lines_dw_kernel<T, true>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              LINES_SHARED) == cudaSuccess &&
+                              LINES_DW_SHARED) == cudaSuccess &&
          cudaFuncSetAttribute((const void *)lines_dw_kernel<T, false>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              LINES_SHARED) == cudaSuccess;
+                              LINES_DW_SHARED) == cudaSuccess;
 }
 
 #define LINES_DW_TYPE(T) (const void *)lines_dw_kernel<T, true>, (const void *)lines_dw_kernel<T, false>

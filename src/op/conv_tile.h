@@ -22,6 +22,7 @@ enum {
 };
 
 typedef struct hr_conv_tile {
+  bool lines; /* for the kernel of op/conv_lines.cuh */
   int count, channels;
   int samples; /* that a tile has places of; several where a sample has few */
   int of[HR_CONV_AXES], box[HR_CONV_AXES];
@@ -54,7 +55,7 @@ static inline bool hr__conv_tile_of(const hr_conv_walk *w, int64_t samples, int 
     for (int i = 0; i < 64; i++) {
       int t1 = 1 << i % 8, together = 1 << i / 8;
       if (t0 * t1 * together > count / 8 || (together > 1 && (together > samples || together > 4))) continue;
-      hr_conv_tile t;
+      hr_conv_tile t = {0};
       double tiles = (double)((samples - 1) / together + 1), box = together;
       t.count = count;
       t.channels = channels;
@@ -88,10 +89,37 @@ static inline int hr__conv_tile_count(int64_t columns) {
   return columns <= 64 ? 256 : 128;
 }
 
+/* Windows of 3 x 3 x 3 that move by one, whatever the sizes: parts of a tensor take the kernel that all of it takes. */
+static inline bool hr__conv_lines(const hr_conv_walk *w) {
+  for (int d = 0; d < HR_CONV_AXES; d++)
+    if (w->taps[d] != 3 || w->step[d] != 1 || w->tap[d] != w->tap[0]) return false;
+  return w->tap[0] == 1 || w->tap[0] == -1;
+}
+
+static inline void hr__conv_lines_tile(const hr_conv_walk *w, int64_t columns, hr_conv_tile *t) {
+  int wide = hr__conv_tile_columns(columns);
+  memset(t, 0, sizeof *t);
+  t->lines = true;
+  t->channels = 16;
+  t->samples = 1;
+  t->of[0] = wide <= 64 ? 4 : 2;
+  t->of[1] = wide <= 32 ? 8 : 4;
+  t->of[2] = 16;
+  t->count = t->of[0] * t->of[1] * t->of[2];
+  for (int d = 0; d < HR_CONV_AXES; d++) {
+    t->box[d] = t->of[d] + 2;
+    t->tiles[d] = (w->places[d] - 1) / t->of[d] + 1;
+  }
+}
+
 /* The tile of a walk from `channels` to `columns` channels. */
 static inline bool hr__conv_gather_tile(const hr_conv_walk *w, int64_t samples, int64_t channels, int64_t columns,
                                         hr_conv_tile *tile) {
   int count = hr__conv_tile_count(columns), wide = hr__conv_tile_columns(columns);
+  if (hr__conv_lines(w)) {
+    hr__conv_lines_tile(w, columns, tile);
+    return true;
+  }
   if (hr__conv_volume(w->taps) > HR_CONV_TILE_TAPS) return false;
   /* Offsets in the samples of a tile are 32 bits wide. */
   if (channels > INT32_MAX / 4 / hr__conv_volume(w->source)) samples = 1;
@@ -140,20 +168,11 @@ typedef struct hr_conv_dw_tile {
   int64_t tiles, parts;      /* of all samples (lines: through all planes); sums that are made apart, [parts, dW] */
 } hr_conv_dw_tile;
 
-/* Channels hold even numbers of elements, so that words of two lie alike in all of them. */
-static inline bool hr__conv_dw_lines(const hr_conv_sizes *s) {
-  if (s->in <= HR_CONV_DW_IN || s->padding[0] > 1 || hr__conv_volume(s->x) % 2 || hr__conv_volume(s->y) % 2)
-    return false;
-  for (int d = 0; d < HR_CONV_AXES; d++)
-    if (s->kernel[d] != 3 || s->stride[d] != 1 || s->dilation[d] != 1) return false;
-  return true;
-}
-
 static inline bool hr__conv_dw_tile_of(const hr_conv_sizes *s, hr_conv_dw_tile *d) {
   hr_conv_walk w = hr__conv_walk(s);
   int64_t taps = hr__conv_volume(w.taps), in_block, blocks = HR_CONV_DW_BLOCKS;
   memset(d, 0, sizeof *d);
-  d->lines = hr__conv_dw_lines(s);
+  d->lines = hr__conv_lines(&w) && s->padding[0] <= 1;
   if (d->lines) {
     blocks = HR_CONV_LINES_BLOCKS;
     d->groups = 1;
