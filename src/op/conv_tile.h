@@ -55,8 +55,9 @@ static inline bool hr__conv_tile_of(const hr_conv_walk *w, int64_t samples, int 
     for (int i = 0; i < 64; i++) {
       int t1 = 1 << i % 8, together = 1 << i / 8;
       if (t0 * t1 * together > count / 8 || (together > 1 && (together > samples || together > 4))) continue;
-      hr_conv_tile t = {0};
+      hr_conv_tile t;
       double tiles = (double)((samples - 1) / together + 1), box = together;
+      t.lines = false;
       t.count = count;
       t.channels = channels;
       t.samples = together;
