@@ -75,12 +75,16 @@ struct lines_tile {
   int64_t sample;
 };
 
+/* Tiles behind each other along the first axis are neighbours in time, then those along the last one: what their boxes
+ * share is in the second-level cache. */
 template <typename T> __device__ inline lines_tile lines_tile_of(const tile_call<T> &p, int64_t number) {
+  const int order[] = {0, 2, 1};
   lines_tile t;
   t.column_block = (int)(number % p.column_blocks);
   number /= p.column_blocks;
 #pragma unroll
-  for (int d = HR_CONV_AXES - 1; d >= 0; d--) {
+  for (int i = 0; i < HR_CONV_AXES; i++) {
+    int d = order[i];
     t.first[d] = (int)(number % p.tiles[d]) * p.of[d];
     number /= p.tiles[d];
     t.start[d] = t.first[d] + p.w.first[d] + tile_lowest(p.w, d);
@@ -114,28 +118,32 @@ __device__ inline void lines_box_start(const lines_tensor &x, const lines_tile &
 template <typename T, int WN>
 __device__ inline void lines_turn(const lines_tensor &x, const lines_tile &tile, const uint32_t *lines, T *rows) {
   typedef lines_form<WN> form;
-  constexpr int PAIRS = form::BOX * LINES_UNITS / 2, AHEAD = 4;
-  int lane = (int)threadIdx.x % 32, q = lane / 4, t = lane % 4;
-  for (int first = (int)threadIdx.x / 32; first < PAIRS; first += AHEAD * LINES_WARPS) {
+  constexpr unsigned PAIRS = form::BOX * LINES_UNITS / 2, AHEAD = 4;
+  unsigned lane = threadIdx.x % 32, q = lane / 4, t = lane % 4;
+  bool alike = x.size[2] % 2 == 0; /* lines begin alike */
+  int odd = lines_odd(x, tile.start[0], tile.start[1], tile.start[2]);
+  for (unsigned first = threadIdx.x / 32; first < PAIRS; first += AHEAD * LINES_WARPS) {
     uint32_t turned[AHEAD][4]; /* [unit, half of the channels] */
 #pragma unroll
-    for (int i = 0; i < AHEAD; i++)
+    for (unsigned i = 0; i < AHEAD; i++)
       if (first + i * LINES_WARPS < PAIRS)
         matrices_load_transposed(turned[i],
                                  lines + lane % 16 * form::CHANNEL + ((first + i * LINES_WARPS) * 2 + lane / 16) * 4);
 #pragma unroll
-    for (int i = 0; i < AHEAD; i++) {
+    for (unsigned i = 0; i < AHEAD; i++) {
       if (first + i * LINES_WARPS >= PAIRS) break;
 #pragma unroll
-      for (int u = 0; u < 2; u++) {
-        int unit = (first + i * LINES_WARPS) * 2 + u, line = unit / LINES_UNITS;
-        int odd =
-            lines_odd(x, tile.start[0] + line / form::BOX_LINES, tile.start[1] + line % form::BOX_LINES, tile.start[2]);
-        int place = unit % LINES_UNITS * 8 + q - odd, row = line * LINES_ROW + place;
-        if ((unsigned)place >= LINES_ROW) continue;
+      for (unsigned u = 0; u < 2; u++) {
+        unsigned unit = (first + i * LINES_WARPS) * 2 + u, line = unit / LINES_UNITS;
+        if (!alike)
+          odd = lines_odd(x, tile.start[0] + (int)(line / form::BOX_LINES),
+                          tile.start[1] + (int)(line % form::BOX_LINES), tile.start[2]);
+        unsigned place = unit % LINES_UNITS * 8 + q - (unsigned)odd;
+        if (place >= LINES_ROW) continue;
 #pragma unroll
         for (int half = 0; half < 2; half++)
-          *(uint32_t *)(rows + tile_element<16>(row, half) + 2 * t) = turned[i][u * 2 + half];
+          *(uint32_t *)(rows + tile_element<16>((int)(line * LINES_ROW + place), half) + 2 * t) =
+              turned[i][u * 2 + half];
       }
     }
   }

@@ -61,7 +61,8 @@ __device__ inline void lines_start(const lines_tensor &t, int64_t sample, int fi
     lines_word_start(t, from, c < left && low, c < left && high, to);
 }
 
-/* Where a block is: planes of x in the order in which it goes through them. */
+/* Where a block is: planes of x in the order in which it goes through them. Parts take tiles in turn, those next to
+ * each other across the lines at the same time: the lines that they share are in the second-level cache. */
 struct lines_place {
   int64_t tile, sample;
   int line, w; /* of dy, the tile's first */
@@ -70,13 +71,13 @@ struct lines_place {
 
 __device__ inline void lines_dw_tile(const lines_dw_call &p, int64_t tile, lines_place *at) {
   at->tile = tile;
-  at->w = (int)(tile % p.tiles[1]) * LINES_DW_WIDTH;
-  at->line = (int)(tile / p.tiles[1] % p.tiles[0]) * LINES_DW_OF;
+  at->line = (int)(tile % p.tiles[0]) * LINES_DW_OF;
+  at->w = (int)(tile / p.tiles[0] % p.tiles[1]) * LINES_DW_WIDTH;
   at->sample = tile / p.tiles[1] / p.tiles[0];
   at->plane = 0;
 }
 __device__ inline void lines_next(const lines_dw_call &p, lines_place *at) {
-  if (++at->plane == p.x.size[0]) lines_dw_tile(p, at->tile + 1, at);
+  if (++at->plane == p.x.size[0]) lines_dw_tile(p, at->tile + p.parts, at);
 }
 
 /* A plane of dy is multiplied when the plane of x in the middle of its windows is reached. */
@@ -133,12 +134,12 @@ static __global__ void __launch_bounds__(LINES_DW_THREADS, 1) lines_dw_kernel(co
   constexpr int Y_WORDS = LINES_DW_WIDTH / 2 + (EVEN ? 0 : 1);
   uint32_t *x = launch_shared<uint32_t>(), *y = x + LINES_DW_RING * LINES_DW_X_PLANE;
   int in = (int)(blockIdx.x % p.ins) * LINES_DW_CHANNELS, out = (int)(blockIdx.x / p.ins % p.outs) * LINES_DW_CHANNELS;
-  int64_t part = blockIdx.x / p.ins / p.outs, begin = p.tiles_all * part / p.parts;
-  int planes = (int)(p.tiles_all * (part + 1) / p.parts - begin) * p.x.size[0];
+  int64_t part = blockIdx.x / p.ins / p.outs;
+  int planes = (int)((p.tiles_all - part - 1) / p.parts + 1) * p.x.size[0];
   int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, of_window = warp / 4 - 1, eight = warp % 4;
 
   lines_place at, ahead, to_come; /* the plane in the middle, one and two behind it */
-  lines_dw_tile(p, begin, &at);
+  lines_dw_tile(p, part, &at);
   ahead = at;
   lines_next(p, &ahead);
   to_come = ahead;

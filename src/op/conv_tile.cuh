@@ -31,7 +31,7 @@ template <typename T> struct tile_call {
 /* Where element `unit` x 8 of a row begins in shared memory, in elements: neighbouring rows lie in other banks. */
 template <int CHANNELS> __device__ inline int tile_element(int row, int unit) {
   constexpr int UNITS = CHANNELS / 8, ROWS = UNITS >= 8 ? 1 : 8 / UNITS;
-  return row * CHANNELS + ((unit ^ (row / ROWS % UNITS)) << 3);
+  return row * CHANNELS + ((unit ^ (int)((unsigned)row / ROWS % UNITS)) << 3);
 }
 
 /* How far the smallest of all taps reads from the first one. */
