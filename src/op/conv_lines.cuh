@@ -37,13 +37,22 @@ __device__ inline int lines_odd(const lines_tensor &t, int plane, int line, int 
   return (int)((uint32_t)((uintptr_t)t.from >> 1) + ((uint32_t)plane * t.size[1] + line) * t.size[2] + w) & 1;
 }
 
-/* Starts the copy of a word, of whose halves some may not be there and are zeros. */
-__device__ inline void lines_word_start(const lines_tensor &t, const uint16_t *from, bool low, bool high,
-                                        uint32_t *to) {
-  if (t.channel & 1 || (high && !low)) /* a copy fills words from below */
-    *to = (low ? from[0] : 0u) | (high ? (uint32_t)from[1] << 16 : 0u);
-  else
-    copy_word_start(to, (const void *)((uintptr_t)from / 4 * 4), low ? 2 + 2 * high : 0);
+/* Starts copies of a word of channels own, own + STEP, ... < COUNT, of which there are `left`: one from the other
+ * CHANNEL words apart. Halves that are not there, and channels, are zeros. */
+template <int STEP, int COUNT, int CHANNEL>
+__device__ inline void lines_words_start(const lines_tensor &t, const uint16_t *from, bool low, bool high, int own,
+                                         int left, uint32_t *to) {
+  if (t.channel & 1 || (high && !low)) { /* a copy fills words from below */
+#pragma unroll 1
+    for (int c = own; c < COUNT; c += STEP, from += STEP * t.channel, to += STEP * CHANNEL)
+      *to = c < left ? (low ? from[0] : 0u) | (high ? (uint32_t)from[1] << 16 : 0u) : 0u;
+    return;
+  }
+  int bytes = low ? 2 + 2 * high : 0;
+  from = (const uint16_t *)((uintptr_t)from / 4 * 4);
+#pragma unroll
+  for (int c = own; c < COUNT; c += STEP, from += STEP * t.channel, to += STEP * CHANNEL)
+    copy_word_start(to, from, c < left ? bytes : 0);
 }
 
 /* ---- the kernel ---- */
@@ -97,7 +106,7 @@ template <typename T> __device__ inline lines_tile lines_tile_of(const tile_call
 template <int WN>
 __device__ inline void lines_box_start(const lines_tensor &x, const lines_tile &tile, int channel, uint32_t *to) {
   typedef lines_form<WN> form;
-  int left = min(16, x.channels - channel);
+  int left = x.channels - channel;
   for (int i = (int)threadIdx.x; i < form::BOX * LINES_WORDS; i += 32 * LINES_WARPS) {
     int line = i / LINES_WORDS, word = i % LINES_WORDS;
     int a = tile.start[0] + line / form::BOX_LINES, b = tile.start[1] + line % form::BOX_LINES;
@@ -106,10 +115,7 @@ __device__ inline void lines_box_start(const lines_tensor &x, const lines_tile &
     bool low = inside && (unsigned)c < (unsigned)x.size[2], high = inside && (unsigned)(c + 1) < (unsigned)x.size[2];
     const uint16_t *from =
         x.from + (tile.sample * x.channels + channel) * x.channel + ((int64_t)a * x.size[1] + b) * x.size[2] + c;
-    uint32_t *own = to + line * LINES_UNITS * 4 + word;
-#pragma unroll
-    for (int k = 0; k < 16; k++, from += x.channel)
-      lines_word_start(x, from, k < left && low, k < left && high, own + k * form::CHANNEL);
+    lines_words_start<1, 16, form::CHANNEL>(x, from, low, high, 0, left, to + line * LINES_UNITS * 4 + word);
   }
 }
 

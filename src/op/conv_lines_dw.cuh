@@ -56,9 +56,7 @@ __device__ inline void lines_start(const lines_tensor &t, int64_t sample, int fi
   bool low = inside && (unsigned)w < (unsigned)t.size[2], high = inside && (unsigned)(w + 1) < (unsigned)t.size[2];
   const uint16_t *from = t.from + (sample * t.channels + first_channel + own) * t.channel +
                          ((int64_t)plane * t.size[1] + line) * t.size[2] + w;
-  to += own * CHANNEL + number;
-  for (int c = own; c < LINES_DW_CHANNELS; c += TOGETHER, from += TOGETHER * t.channel, to += TOGETHER * CHANNEL)
-    lines_word_start(t, from, c < left && low, c < left && high, to);
+  lines_words_start<TOGETHER, LINES_DW_CHANNELS, CHANNEL>(t, from, low, high, own, left, to + own * CHANNEL + number);
 }
 
 /* Where a block is: planes of x in the order in which it goes through them. Parts take tiles in turn, those next to
