@@ -389,6 +389,8 @@ static size_t conv_db_workspace(const hr_op_view *view, hr_device_kind kind, int
   { .stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}, .groups = 6 }
 #define VOLUME                                                                                                         \
   { .stride = {1, 2, 3}, .padding = {1, 0, 1}, .dilation = {2, 1, 1}, .groups = 1 }
+#define CUBE                                                                                                           \
+  { .stride = {1, 1, 1}, .padding = {1, 1, 1}, .dilation = {1, 1, 1}, .groups = 1 }
 
 static const hr_sample conv_samples[] = {
     {.n_in = 4,
@@ -420,12 +422,13 @@ static const hr_sample conv_samples[] = {
     {.n_in = 4,
      .in = {{HR_F32, 4, {2, 4, 33, 22}}, {HR_F32, 4, {6, 2, 3, 5}}, {HR_F32, 1, {6}}},
      .args = &(const hr_conv_args){.stride = {1, 2}, .padding = {2, 3}, .dilation = {2, 1}, .groups = 2}},
-    {.n_in = 4,
-     .in = {{HR_F32, 5, {1, 2, 6, 9, 10}}, {HR_F32, 5, {3, 2, 3, 3, 3}}},
-     .args = &(const hr_conv_args){.stride = {1, 1, 1}, .padding = {1, 1, 1}, .dilation = {1, 1, 1}, .groups = 1}},
+    {.n_in = 4, .in = {{HR_F32, 5, {1, 2, 6, 9, 10}}, {HR_F32, 5, {3, 2, 3, 3, 3}}}, .args = &(const hr_conv_args)CUBE},
     {.n_in = 4, /* rows of several blocks, of which some windows read nothing but padding */
      .in = {{HR_F32, 3, {1, 2, 2100}}, {HR_F32, 3, {2, 1, 3}}},
      .args = &(const hr_conv_args){.stride = {1}, .padding = {5}, .dilation = {2}, .groups = 2}},
+    {.n_in = 4, /* channels of an odd number of elements */
+     .in = {{HR_F32, 5, {2, 3, 3, 5, 7}}, {HR_F32, 5, {4, 3, 3, 3, 3}}, {HR_F32, 1, {4}}},
+     .args = &(const hr_conv_args)CUBE},
 };
 static const hr_sample conv_dx_samples[] = {
     {.n_in = 3,
@@ -451,6 +454,9 @@ static const hr_sample conv_dx_samples[] = {
     {.n_in = 3,
      .in = {{HR_F32, 5, {2, 5, 4, 2, 3}}, {HR_F32, 5, {5, 3, 2, 3, 2}}},
      .args = &(const hr_conv_dx_args){VOLUME, {4, 5, 6}}},
+    {.n_in = 3,
+     .in = {{HR_F32, 5, {2, 3, 3, 5, 7}}, {HR_F32, 5, {3, 2, 3, 3, 3}}, {HR_F32, 5, {2, 2, 3, 5, 7}}},
+     .args = &(const hr_conv_dx_args){CUBE, {3, 5, 7}}},
 };
 static const hr_sample conv_dw_samples[] = {
     {.n_in = 3,
@@ -474,6 +480,12 @@ static const hr_sample conv_dw_samples[] = {
     {.n_in = 3, /* several blocks of rows */
      .in = {{HR_F32, 3, {310, 3, 30}}, {HR_F32, 3, {310, 1, 31}}},
      .args = &(const hr_conv_dw_args){{.stride = {1}, .padding = {0}, .dilation = {1}, .groups = 1}, {2}, HR_F32}},
+    {.n_in = 3, /* lines of an odd number of elements in channels of an odd one, and of an even one */
+     .in = {{HR_F32, 5, {2, 3, 3, 5, 7}}, {HR_F32, 5, {2, 2, 3, 5, 7}}, {HR_F32, 5, {3, 2, 3, 3, 3}}},
+     .args = &(const hr_conv_dw_args){CUBE, {3, 3, 3}, HR_F32}},
+    {.n_in = 3,
+     .in = {{HR_F32, 5, {1, 3, 2, 6, 5}}, {HR_F32, 5, {1, 2, 2, 6, 5}}},
+     .args = &(const hr_conv_dw_args){CUBE, {3, 3, 3}, HR_F32}},
 };
 static const hr_sample conv_db_samples[] = {
     {.n_in = 2, .in = {{HR_F32, 3, {5, 32, 8}}}, .args = &(const hr_conv_db_args){HR_BF16}},

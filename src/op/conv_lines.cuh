@@ -36,6 +36,10 @@ __device__ inline int lines_odd(const lines_tensor &t, int plane, int line, int 
   if (t.channel & 1) return 0;
   return (int)((uint32_t)((uintptr_t)t.from >> 1) + ((uint32_t)plane * t.size[1] + line) * t.size[2] + w) & 1;
 }
+/* Whether a line and the next one differ in it. */
+__device__ inline int lines_step(const lines_tensor &t) {
+  return t.channel & 1 ? 0 : t.size[2] & 1;
+}
 
 /* Starts copies of a word of channels own, own + STEP, ... < COUNT, of which there are `left`: one from the other
  * CHANNEL words apart. Halves that are not there, and channels, are zeros. */

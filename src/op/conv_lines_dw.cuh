@@ -157,8 +157,8 @@ static __global__ void __launch_bounds__(LINES_DW_THREADS, 1) lines_dw_kernel(co
       const uint32_t *y_words = y + number % 2 * LINES_DW_Y_PLANE;
       const uint32_t *x_words =
           x + (number + of_window) % LINES_DW_RING * LINES_DW_X_PLANE + eight * 8 * LINES_DW_X_CHANNEL;
-      int y_odd = lines_odd(p.dy, y_plane, at.line, at.w), y_step = p.dy.size[2] & 1;
-      int x_odd = lines_odd(p.x, x_plane, at.line - p.padding[1], at.w - p.padding[2]), x_step = p.x.size[2] & 1;
+      int y_odd = lines_odd(p.dy, y_plane, at.line, at.w), y_step = lines_step(p.dy);
+      int x_odd = lines_odd(p.x, x_plane, at.line - p.padding[1], at.w - p.padding[2]), x_step = lines_step(p.x);
       int blocks = min(LINES_DW_WIDTH / 16, (p.dy.size[2] - at.w + 15) / 16);
       for (int block = 0; block < blocks; block++) {
         uint32_t a[3][2][4], b[3][2];

@@ -631,7 +631,7 @@ static const large_sample samples[] = {
     {"conv_dw", {.n_in = 3, .in = {F(2, 40, 5, 9, 37), F(2, 20, 5, 9, 37), F(40, 20, 3, 3, 3)}, .args = &dw_cube}},
     {"conv_dw", {.n_in = 3, .in = {F(2, 33, 3, 10, 37), F(2, 40, 3, 10, 37)}, .args = &dw_cube}}, /* lines: odd, */
     {"conv_dw", {.n_in = 3, .in = {F(1, 40, 4, 9, 50), F(1, 33, 4, 9, 50), F(40, 33, 3, 3, 3)}, .args = &dw_cube}},
-    {"conv_dw", {.n_in = 3, .in = {F(1, 20, 2, 7, 35), F(1, 20, 4, 6, 35)}, .args = &dw_strip}}, /* of a strip */
+    {"conv_dw", {.n_in = 3, .in = {F(1, 20, 2, 8, 35), F(1, 20, 4, 6, 35)}, .args = &dw_strip}}, /* of a strip */
     {"conv_dw", {.n_in = 3, .in = {F(2, 24, 2, 5, 11), F(2, 24, 4, 9, 21)}, .args = &dw_halve}},
     {"conv_dw", {.n_in = 3, .in = {F(3, 64, 15, 15), F(3, 3, 30, 30), F(64, 3, 7, 7)}, .args = &dw_stem}},
     {"conv_dw", {.n_in = 3, .in = {F(2, 130, 15, 14), F(2, 72, 29, 28)}, .args = &dw_halved}},
