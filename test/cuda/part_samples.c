@@ -636,6 +636,7 @@ static const large_sample samples[] = {
     {"conv_dw", {.n_in = 3, .in = {F(3, 64, 15, 15), F(3, 3, 30, 30), F(64, 3, 7, 7)}, .args = &dw_stem}},
     {"conv_dw", {.n_in = 3, .in = {F(2, 130, 15, 14), F(2, 72, 29, 28)}, .args = &dw_halved}},
     {"conv_dw", {.n_in = 3, .in = {F(2, 1, 3, 12, 40), F(2, 33, 3, 12, 40), F(1, 33, 1, 1, 1)}, .args = &dw_single}},
+    {"conv_dw", {.n_in = 3, .in = {F(2, 3, 5, 96, 104), F(2, 5, 5, 96, 104)}, .args = &dw_single}}, /* parts */
     {"conv_dx", {.n_in = 3, .in = {F(200, 64, 16), F(64, 1, 7), F(200, 1, 32)}, .args = &dx_first}},
     {"conv_dx", {.n_in = 3, .in = {F(200, 128, 8), F(128, 128, 5), F(200, 128, 16)}, .args = &dx_middle}},
     {"conv_dx", {.n_in = 3, .in = {F(14001, 16, 8), F(16, 32, 5)}, .args = &dx_middle}}, /* blocks of rows */
