@@ -472,6 +472,14 @@ static const hr_sample conv_dx_samples[] = {
     {.n_in = 3,
      .in = {{HR_F32, 4, {2, 1, 4, 6}}, {HR_F32, 4, {1, 5, 1, 1}}},
      .args = &(const hr_conv_dx_args){POINTS, {4, 6}}},
+    {.n_in = 3, /* phases of windows that move by two, odd sizes */
+     .in = {{HR_F32, 4, {2, 3, 8, 7}}, {HR_F32, 4, {3, 2, 3, 3}}, {HR_F32, 4, {2, 2, 15, 13}}},
+     .args =
+         &(const hr_conv_dx_args){{.stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1}, {15, 13}}},
+    {.n_in = 3,
+     .in = {{HR_F32, 5, {1, 18, 2, 5, 6}}, {HR_F32, 5, {18, 3, 2, 2, 2}}},
+     .args = &(const hr_conv_dx_args){{.stride = {2, 2, 2}, .padding = {0, 0, 0}, .dilation = {1, 1, 1}, .groups = 1},
+                                      {4, 10, 12}}},
 };
 static const hr_sample conv_dw_samples[] = {
     {.n_in = 3,

@@ -314,8 +314,14 @@ static walk_call dx_walk(const hr_call *call, const hr_conv_sizes &s) {
   return w;
 }
 
-/* A walk after another; the weights of one are overwritten by those of the next. */
+/* All walks at once, or one after another: then the weights of one are overwritten by those of the next. */
 static hr_status dx_tiled(const hr_call *call, const hr_conv_sizes &s, hr_dtype dtype) {
+  hr_conv_phases phases;
+  if (hr__conv_phases_of(&s, &phases))
+    return by_narrow(dtype, [&](auto t) {
+      using T = decltype(t);
+      return phases_run<T>(call, s, phases, (const T *)call->in[2].data, (char *)call->workspace);
+    });
   walk_call w = {nullptr, nullptr, &call->in[2], 0};
   hr_status status = HR_OK;
   for (int64_t number = 0; number < hr__conv_dx_walks(&s) && status == HR_OK; number++) {
@@ -542,9 +548,10 @@ static hr_status conv_dw_run(const hr_call *call) {
 extern "C" const hr_cuda_launcher hr_cuda_conv = {
     {conv_prepare, conv_release, conv_run},
     {UNFOLD_FUNCTIONS, PUT_FUNCTIONS, DIRECT_FUNCTIONS, POINTS_FUNCTIONS, TILES_FUNCTIONS}};
-extern "C" const hr_cuda_launcher hr_cuda_conv_dx = {
-    {conv_dx_prepare, conv_release, conv_dx_run},
-    {UNFOLD_FUNCTIONS, PUT_FUNCTIONS, REORDER_FUNCTIONS, DIRECT_DX_FUNCTIONS, POINTS_DX_FUNCTIONS, TILES_FUNCTIONS}};
+extern "C" const hr_cuda_launcher hr_cuda_conv_dx = {{conv_dx_prepare, conv_release, conv_dx_run},
+                                                     {UNFOLD_FUNCTIONS, PUT_FUNCTIONS, REORDER_FUNCTIONS,
+                                                      DIRECT_DX_FUNCTIONS, POINTS_DX_FUNCTIONS, TILES_FUNCTIONS,
+                                                      PHASES_FUNCTIONS}};
 extern "C" const hr_cuda_launcher hr_cuda_conv_dw = {{conv_dw_prepare, conv_release, conv_dw_run},
                                                      {UNFOLD_FUNCTIONS, DIRECT_DW_FUNCTIONS, POINTS_DW_FUNCTIONS,
                                                       TILES_DW_FUNCTIONS, LINES_DW_TYPE(bf16), LINES_DW_TYPE(f16),

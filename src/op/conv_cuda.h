@@ -160,6 +160,8 @@ static inline size_t hr__conv_cuda_dx_bytes(const hr_conv_sizes *s, hr_dtype dty
   size_t most = 0;
   if (way == HR_CONV_DIRECT || way == HR_CONV_POINTS) return 0;
   if (way == HR_CONV_VIEW) return hr__lt_bytes(s->samples, s->in * hr__conv_volume(s->kernel), dtype, dtype);
+  hr_conv_phases phases;
+  if (way == HR_CONV_TILED && hr__conv_phases_of(s, &phases)) return phases.bytes;
   for (int64_t number = 0; number < hr__conv_dx_walks(s); number++) {
     hr_conv_walk walk = hr__conv_dx_walk(s, number);
     size_t bytes = way == HR_CONV_TILED ? hr__conv_tiled_bytes(&walk, s->samples, s->out, s->in)

@@ -142,6 +142,54 @@ static inline size_t hr__conv_tile_weights(const hr_conv_walk *w, const hr_conv_
   return (size_t)(blocks * chunks * hr__conv_volume(w->taps) * (t->channels / 16) + 1) << 10;
 }
 
+/* dx of windows that move by more than one: what a phase writes lies between elements of others, so that one launch
+ * has the tiles of all of them, those of one place next to each other. `of` and `tiles` are alike in all. */
+enum { HR_CONV_PHASES = 8 };
+
+typedef struct hr_conv_phases {
+  int count;
+  hr_conv_walk walk[HR_CONV_PHASES];
+  hr_conv_tile tile[HR_CONV_PHASES];
+  size_t weights[HR_CONV_PHASES], bytes; /* where those of each begin in the workspace, in bytes; all of them */
+} hr_conv_phases;
+
+static inline bool hr__conv_phases_tile(const hr_conv_sizes *s, const hr_conv_walk *w, hr_conv_tile *tile) {
+  int count = hr__conv_tile_count(s->in), wide = hr__conv_tile_columns(s->in);
+  int64_t samples = s->out > INT32_MAX / 4 / hr__conv_volume(w->source) ? 1 : s->samples;
+  if (s->out > 16 && hr__conv_tile_of(w, samples, count, 32, wide, 0, tile)) {
+    double bytes = (64.0 + 4) * tile->samples * tile->box[0] * tile->box[1] * tile->box[2];
+    if (bytes <= HR_CONV_TILE_WANTED) return true;
+  }
+  return hr__conv_tile_of(w, samples, count, 16, wide, 0, tile);
+}
+
+/* False: each has a launch of its own. */
+static inline bool hr__conv_phases_of(const hr_conv_sizes *s, hr_conv_phases *p) {
+  int64_t count = hr__conv_dx_walks(s), most = 0;
+  hr_conv_tile tile; /* of the phase with most taps, along each axis: no other one's box is larger */
+  if (count < 2 || count > HR_CONV_PHASES) return false;
+  p->count = (int)count;
+  for (int i = 0; i < p->count; i++) {
+    hr_conv_walk *w = &p->walk[i];
+    *w = hr__conv_dx_walk(s, i);
+    int64_t taps = hr__conv_volume(w->taps);
+    if (hr__conv_volume(w->places) == 0 || taps == 0 || taps > HR_CONV_TILE_TAPS || hr__conv_lines(w)) return false;
+    if (taps > hr__conv_volume(p->walk[most].taps)) most = i;
+  }
+  if (!hr__conv_phases_tile(s, &p->walk[most], &tile)) return false;
+  p->bytes = 0;
+  for (int d = 0; d < HR_CONV_AXES; d++) /* the first phase has most places */
+    tile.tiles[d] = (p->walk[0].places[d] - 1) / tile.of[d] + 1;
+  for (int i = 0; i < p->count; i++) {
+    for (int d = 0; d < HR_CONV_AXES; d++)
+      tile.box[d] = (int)hr__conv_box(&p->walk[i], d, tile.of[d]);
+    p->tile[i] = tile;
+    p->weights[i] = p->bytes;
+    p->bytes += hr__conv_tile_weights(&p->walk[i], &tile, s->out, s->in);
+  }
+  return true;
+}
+
 /* ---- dW ---- */
 
 enum {

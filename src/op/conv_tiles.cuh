@@ -57,17 +57,25 @@ __device__ inline void rows_turn(const T *from, int64_t size, int left, const in
   }
 }
 
-/* A block: one tile of a sample, 32 WN channels of the result; warp (m, n) has 64 of its places and 32 channels. */
-template <typename T, int CHANNELS, int WM, int WN>
+/* Walks of one launch, whose tiles are as many. */
+template <typename T, int WALKS> struct tile_calls {
+  int count;
+  tile_call<T> of[WALKS];
+};
+
+/* A block: one tile of a sample, 32 WN channels of the result; warp (m, n) has 64 of its places and 32 channels.
+ * Neighbours have the same tile of all walks. */
+template <typename T, int CHANNELS, int WM, int WN, int WALKS>
 static __global__ void __launch_bounds__(32 * WM * WN, WM *WN == 4 ? 3 : 2)
-    tiles_kernel(const __grid_constant__ tile_call<T> p) {
+    tiles_kernel(const __grid_constant__ tile_calls<T, WALKS> calls) {
   constexpr int THREADS = 32 * WM * WN, STEPS = CHANNELS / 16;
   __shared__ int deltas[HR_CONV_TILE_TAPS];
   T *rows = launch_shared<T>();
+  const tile_call<T> &p = calls.of[WALKS == 1 ? 0 : blockIdx.x % calls.count];
   int sample_box = p.box[0] * p.box[1] * p.box[2], box = p.samples * sample_box;
   int sample_places = p.of[0] * p.of[1] * p.of[2];
   int *places = (int *)(rows + (int64_t)box * CHANNELS);
-  int64_t number = blockIdx.x;
+  int64_t number = WALKS == 1 ? blockIdx.x : blockIdx.x / calls.count;
   int column_block = (int)(number % p.column_blocks);
   number /= p.column_blocks;
   int first[HR_CONV_AXES], start[HR_CONV_AXES]; /* of the tile's places; of its box in the source */
@@ -148,17 +156,19 @@ static __global__ void __launch_bounds__(32 * WM * WN, WM *WN == 4 ? 3 : 2)
 
 /* ---- launches ---- */
 
-template <typename T> using tiles_function = void (*)(tile_call<T>);
+template <typename T, int WALKS> using tiles_function = void (*)(tile_calls<T, WALKS>);
 
-template <typename T, int WM, int WN> static tiles_function<T> tiles_form(int channels) {
-  return channels == 64   ? (tiles_function<T>)tiles_kernel<T, 64, WM, WN>
-         : channels == 32 ? (tiles_function<T>)tiles_kernel<T, 32, WM, WN>
-                          : (tiles_function<T>)tiles_kernel<T, 16, WM, WN>;
+/* Several walks have no more than 32 channels at a time. */
+template <typename T, int WM, int WN, int WALKS> static tiles_function<T, WALKS> tiles_form(int channels) {
+  if constexpr (WALKS == 1)
+    if (channels == 64) return tiles_kernel<T, 64, WM, WN, WALKS>;
+  return channels == 32 ? (tiles_function<T, WALKS>)tiles_kernel<T, 32, WM, WN, WALKS>
+                        : (tiles_function<T, WALKS>)tiles_kernel<T, 16, WM, WN, WALKS>;
 }
-template <typename T> static tiles_function<T> tiles_form_of(int64_t columns, int channels) {
-  return columns <= 32   ? tiles_form<T, 4, 1>(channels)
-         : columns <= 64 ? tiles_form<T, 4, 2>(channels)
-                         : tiles_form<T, 2, 4>(channels);
+template <typename T, int WALKS> static tiles_function<T, WALKS> tiles_form_of(int64_t columns, int channels) {
+  return columns <= 32   ? tiles_form<T, 4, 1, WALKS>(channels)
+         : columns <= 64 ? tiles_form<T, 4, 2, WALKS>(channels)
+                         : tiles_form<T, 2, 4, WALKS>(channels);
 }
 
 static size_t tiles_shared(const hr_conv_tile &t, int64_t columns) {
@@ -168,14 +178,12 @@ static size_t tiles_shared(const hr_conv_tile &t, int64_t columns) {
   return rows > lines ? rows : lines;
 }
 
-/* One walk: the weights go to `weights`, [bytes of hr__conv_tile_weights]. `out`: channels of W's first axis are the
- * result's (conv) or the source's (conv_dx). */
+/* A walk: its weights go to `weights`, [bytes of hr__conv_tile_weights]. `forward`: channels of W's first axis are the
+ * result's (conv), else the source's (conv_dx). */
 template <typename T>
-static hr_status tiles_run(const hr_call *call, const hr_conv_sizes &s, const hr_conv_walk &walk, bool forward,
-                           const T *bias, const T *add, uint4 *weights) {
+static tile_call<T> tiles_begin(const hr_call *call, const hr_conv_sizes &s, const hr_conv_walk &walk,
+                                const hr_conv_tile &t, bool forward, const T *bias, const T *add, uint4 *weights) {
   int64_t channels = forward ? s.in : s.out, columns = forward ? s.out : s.in, kernel = hr__conv_volume(s.kernel);
-  hr_conv_tile t;
-  if (!hr__conv_gather_tile(&walk, s.samples, channels, columns, &t)) return HR_FAILURE;
   tile_call<T> p = {};
   p.w = steps_of(s, walk);
   p.from = (const T *)call->in[0].data;
@@ -192,12 +200,10 @@ static hr_status tiles_run(const hr_call *call, const hr_conv_sizes &s, const hr
   p.column_blocks = (int)divide_up(columns, hr__conv_tile_columns(columns));
   p.samples = t.samples;
   p.all_samples = s.samples;
-  int64_t blocks = divide_up(s.samples, t.samples) * p.column_blocks;
   for (int d = 0; d < HR_CONV_AXES; d++) {
     p.of[d] = t.of[d];
     p.box[d] = t.box[d];
     p.tiles[d] = (int)t.tiles[d];
-    blocks *= t.tiles[d];
   }
   tile_weights order = {forward ? s.in * kernel : kernel,
                         forward ? kernel : s.in * kernel,
@@ -209,31 +215,71 @@ static hr_status tiles_run(const hr_call *call, const hr_conv_sizes &s, const hr
   int64_t words = (int64_t)(hr__conv_tile_weights(&walk, &t, channels, columns) >> 4) - 64;
   launch(tile_weights_kernel<T>, (unsigned)divide_up(words, 256), 256, 0, call_stream(call),
          (const T *)call->in[1].data, weights, p.w, order, words);
+  return p;
+}
+
+template <typename T> static int64_t tiles_blocks(const tile_call<T> &p) {
+  return divide_up(p.all_samples, p.samples) * p.column_blocks * p.tiles[0] * p.tiles[1] * p.tiles[2];
+}
+
+template <typename T>
+static hr_status tiles_run(const hr_call *call, const hr_conv_sizes &s, const hr_conv_walk &walk, bool forward,
+                           const T *bias, const T *add, uint4 *weights) {
+  int64_t channels = forward ? s.in : s.out, columns = forward ? s.out : s.in;
+  hr_conv_tile t;
+  if (!hr__conv_gather_tile(&walk, s.samples, channels, columns, &t)) return HR_FAILURE;
+  tile_calls<T, 1> calls = {1, {tiles_begin(call, s, walk, t, forward, bias, add, weights)}};
+  int64_t blocks = tiles_blocks(calls.of[0]);
   if (t.lines)
-    lines_launch(call, p, blocks);
+    lines_launch(call, calls.of[0], blocks);
   else
-    launch(tiles_form_of<T>(columns, t.channels), (unsigned)blocks, columns <= 32 ? 128 : 256, tiles_shared(t, columns),
-           call_stream(call), p);
+    launch(tiles_form_of<T, 1>(columns, t.channels), (unsigned)blocks, columns <= 32 ? 128 : 256,
+           tiles_shared(t, columns), call_stream(call), calls);
   return launched();
 }
 
-template <typename T, int WM, int WN> static bool tiles_allow_form(void) {
+/* conv_dx by all of its walks. */
+template <typename T>
+static hr_status phases_run(const hr_call *call, const hr_conv_sizes &s, const hr_conv_phases &phases, const T *add,
+                            char *weights) {
+  tile_calls<T, HR_CONV_PHASES> calls = {};
+  size_t shared = 0;
+  calls.count = phases.count;
+  for (int i = 0; i < phases.count; i++) {
+    const hr_conv_tile &t = phases.tile[i];
+    calls.of[i] =
+        tiles_begin<T>(call, s, phases.walk[i], t, false, nullptr, add, (uint4 *)(weights + phases.weights[i]));
+    if (tiles_shared(t, s.in) > shared) shared = tiles_shared(t, s.in);
+  }
+  launch(tiles_form_of<T, HR_CONV_PHASES>(s.in, phases.tile[0].channels),
+         (unsigned)(tiles_blocks(calls.of[0]) * phases.count), s.in <= 32 ? 128 : 256, shared, call_stream(call),
+         calls);
+  return launched();
+}
+
+template <typename T, int WM, int WN, int WALKS> static bool tiles_allow_form(void) {
   bool all = true;
-  for (int channels = 16; channels <= 64; channels *= 2)
-    all = all && cudaFuncSetAttribute((const void *)tiles_form<T, WM, WN>(channels),
+  for (int channels = 16; channels <= (WALKS == 1 ? 64 : 32); channels *= 2)
+    all = all && cudaFuncSetAttribute((const void *)tiles_form<T, WM, WN, WALKS>(channels),
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, HR_CONV_TILE_SHARED) == cudaSuccess;
   return all;
 }
+template <typename T, int WALKS> static bool tiles_allow_forms(void) {
+  return tiles_allow_form<T, 4, 1, WALKS>() && tiles_allow_form<T, 4, 2, WALKS>() && tiles_allow_form<T, 2, 4, WALKS>();
+}
 /* Before the first launch: more shared memory than kernels have unasked. */
 template <typename T> static bool tiles_allow(void) {
-  return tiles_allow_form<T, 4, 1>() && tiles_allow_form<T, 4, 2>() && tiles_allow_form<T, 2, 4>() && lines_allow<T>();
+  return tiles_allow_forms<T, 1>() && tiles_allow_forms<T, HR_CONV_PHASES>() && lines_allow<T>();
 }
 
-#define TILES_FORM(T, WM, WN)                                                                                          \
-  (const void *)tiles_kernel<T, 16, WM, WN>, (const void *)tiles_kernel<T, 32, WM, WN>,                                \
-      (const void *)tiles_kernel<T, 64, WM, WN>
-#define TILES_TYPE(T)                                                                                                  \
-  TILES_FORM(T, 4, 1), TILES_FORM(T, 4, 2), TILES_FORM(T, 2, 4), (const void *)tile_weights_kernel<T>, LINES_TYPE(T)
-#define TILES_FUNCTIONS TILES_TYPE(bf16), TILES_TYPE(f16)
+#define TILES_FORM(T, WM, WN, WALKS)                                                                                   \
+  (const void *)tiles_kernel<T, 16, WM, WN, WALKS>, (const void *)tiles_kernel<T, 32, WM, WN, WALKS>
+#define TILES_WIDE(T)                                                                                                  \
+  (const void *)tiles_kernel<T, 64, 4, 1, 1>, (const void *)tiles_kernel<T, 64, 4, 2, 1>,                              \
+      (const void *)tiles_kernel<T, 64, 2, 4, 1>
+#define TILES_FORMS(T, WALKS) TILES_FORM(T, 4, 1, WALKS), TILES_FORM(T, 4, 2, WALKS), TILES_FORM(T, 2, 4, WALKS)
+#define TILES_TYPE(T)         TILES_FORMS(T, 1), TILES_WIDE(T), (const void *)tile_weights_kernel<T>, LINES_TYPE(T)
+#define TILES_FUNCTIONS       TILES_TYPE(bf16), TILES_TYPE(f16)
+#define PHASES_FUNCTIONS      TILES_FORMS(bf16, HR_CONV_PHASES), TILES_FORMS(f16, HR_CONV_PHASES)
 
 #endif
