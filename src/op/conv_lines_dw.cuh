@@ -135,6 +135,7 @@ static __global__ void __launch_bounds__(LINES_DW_THREADS, 1) lines_dw_kernel(co
   int64_t part = blockIdx.x / p.ins / p.outs;
   int planes = (int)((p.tiles_all - part - 1) / p.parts + 1) * p.x.size[0];
   int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, of_window = warp / 4 - 1, eight = warp % 4;
+  bool some = in + eight * 8 < p.x.channels; /* or its channels are none */
 
   lines_place at, ahead, to_come; /* the plane in the middle, one and two behind it */
   lines_dw_tile(p, part, &at);
@@ -153,7 +154,7 @@ static __global__ void __launch_bounds__(LINES_DW_THREADS, 1) lines_dw_kernel(co
     if (number + 2 < planes) lines_x_start(p, to_come, in, x + (number + 2) % LINES_DW_RING * LINES_DW_X_PLANE);
     if (number + 1 < planes) lines_y_start<Y_WORDS>(p, ahead, out, y + (number + 1) % 2 * LINES_DW_Y_PLANE);
     int y_plane = at.plane - 1 + p.padding[0], x_plane = at.plane + of_window;
-    if (y_plane >= 0 && y_plane < p.dy.size[0] && x_plane >= 0 && x_plane < p.x.size[0]) {
+    if (some && y_plane >= 0 && y_plane < p.dy.size[0] && x_plane >= 0 && x_plane < p.x.size[0]) {
       const uint32_t *y_words = y + number % 2 * LINES_DW_Y_PLANE;
       const uint32_t *x_words =
           x + (number + of_window) % LINES_DW_RING * LINES_DW_X_PLANE + eight * 8 * LINES_DW_X_CHANNEL;
