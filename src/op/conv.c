@@ -276,7 +276,8 @@ static hr_conv_sizes conv_dw_sizes(const hr_op_view *view) {
 /* Whether the GPU's kernels unfold nothing. */
 static bool tiled(const hr_op_view *view, const hr_conv_sizes *s, hr_conv_part part) {
   hr_conv_sizes flat = hr__conv_flat(*s);
-  return view->kind == HR_CUDA && hr__conv_cuda_way(&flat, view->in[0].dtype, part) == HR_CONV_TILED;
+  hr_conv_way way = hr__conv_cuda_way(&flat, view->in[0].dtype, part);
+  return view->kind == HR_CUDA && (way == HR_CONV_TILED || way == HR_CONV_POINTS);
 }
 
 /* Each of `times` products of all groups; `unfolded`: elements that are written and read once more. */
@@ -389,6 +390,10 @@ static size_t conv_db_workspace(const hr_op_view *view, hr_device_kind kind, int
   { .stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}, .groups = 6 }
 #define VOLUME                                                                                                         \
   { .stride = {1, 2, 3}, .padding = {1, 0, 1}, .dilation = {2, 1, 1}, .groups = 1 }
+#define POINTS                                                                                                         \
+  { .stride = {1, 1}, .padding = {0, 0}, .dilation = {1, 1}, .groups = 1 }
+#define CUBE                                                                                                           \
+  { .stride = {1, 1, 1}, .padding = {1, 1, 1}, .dilation = {1, 1, 1}, .groups = 1 }
 
 static const hr_sample conv_samples[] = {
     {.n_in = 4,
@@ -416,16 +421,23 @@ static const hr_sample conv_samples[] = {
      .args = &(const hr_conv_args){.stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 2}, .groups = 3}},
     {.n_in = 4, /* large maps, in several blocks */
      .in = {{HR_F32, 4, {2, 3, 24, 25}}, {HR_F32, 4, {5, 3, 1, 1}}, {HR_F32, 1, {5}}, {HR_F32, 4, {2, 5, 24, 25}}},
-     .args = &(const hr_conv_args){.stride = {1, 1}, .padding = {0, 0}, .dilation = {1, 1}, .groups = 1}},
+     .args = &(const hr_conv_args)POINTS},
     {.n_in = 4,
      .in = {{HR_F32, 4, {2, 4, 33, 22}}, {HR_F32, 4, {6, 2, 3, 5}}, {HR_F32, 1, {6}}},
      .args = &(const hr_conv_args){.stride = {1, 2}, .padding = {2, 3}, .dilation = {2, 1}, .groups = 2}},
-    {.n_in = 4,
-     .in = {{HR_F32, 5, {1, 2, 6, 9, 10}}, {HR_F32, 5, {3, 2, 3, 3, 3}}},
-     .args = &(const hr_conv_args){.stride = {1, 1, 1}, .padding = {1, 1, 1}, .dilation = {1, 1, 1}, .groups = 1}},
+    {.n_in = 4, .in = {{HR_F32, 5, {1, 2, 6, 9, 10}}, {HR_F32, 5, {3, 2, 3, 3, 3}}}, .args = &(const hr_conv_args)CUBE},
     {.n_in = 4, /* rows of several blocks, of which some windows read nothing but padding */
      .in = {{HR_F32, 3, {1, 2, 2100}}, {HR_F32, 3, {2, 1, 3}}},
      .args = &(const hr_conv_args){.stride = {1}, .padding = {5}, .dilation = {2}, .groups = 2}},
+    {.n_in = 4, /* channels of an odd number of elements */
+     .in = {{HR_F32, 5, {2, 3, 3, 5, 7}}, {HR_F32, 5, {4, 3, 3, 3, 3}}, {HR_F32, 1, {4}}},
+     .args = &(const hr_conv_args)CUBE},
+    {.n_in = 4, /* places to few channels, by themselves and in eights */
+     .in = {{HR_F32, 4, {2, 9, 7, 3}}, {HR_F32, 4, {3, 9, 1, 1}}, {HR_F32, 1, {3}}},
+     .args = &(const hr_conv_args)POINTS},
+    {.n_in = 4,
+     .in = {{HR_F32, 4, {2, 5, 4, 6}}, {HR_F32, 4, {1, 5, 1, 1}}, {HR_F32, 1, {1}}, {HR_F32, 4, {2, 1, 4, 6}}},
+     .args = &(const hr_conv_args)POINTS},
 };
 static const hr_sample conv_dx_samples[] = {
     {.n_in = 3,
@@ -451,6 +463,23 @@ static const hr_sample conv_dx_samples[] = {
     {.n_in = 3,
      .in = {{HR_F32, 5, {2, 5, 4, 2, 3}}, {HR_F32, 5, {5, 3, 2, 3, 2}}},
      .args = &(const hr_conv_dx_args){VOLUME, {4, 5, 6}}},
+    {.n_in = 3,
+     .in = {{HR_F32, 5, {2, 3, 3, 5, 7}}, {HR_F32, 5, {3, 2, 3, 3, 3}}, {HR_F32, 5, {2, 2, 3, 5, 7}}},
+     .args = &(const hr_conv_dx_args){CUBE, {3, 5, 7}}},
+    {.n_in = 3,
+     .in = {{HR_F32, 4, {2, 3, 7, 3}}, {HR_F32, 4, {3, 9, 1, 1}}, {HR_F32, 4, {2, 9, 7, 3}}},
+     .args = &(const hr_conv_dx_args){POINTS, {7, 3}}},
+    {.n_in = 3,
+     .in = {{HR_F32, 4, {2, 1, 4, 6}}, {HR_F32, 4, {1, 5, 1, 1}}},
+     .args = &(const hr_conv_dx_args){POINTS, {4, 6}}},
+    {.n_in = 3, /* phases of windows that move by two, odd sizes */
+     .in = {{HR_F32, 4, {2, 3, 8, 7}}, {HR_F32, 4, {3, 2, 3, 3}}, {HR_F32, 4, {2, 2, 15, 13}}},
+     .args =
+         &(const hr_conv_dx_args){{.stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1}, {15, 13}}},
+    {.n_in = 3,
+     .in = {{HR_F32, 5, {1, 18, 2, 5, 6}}, {HR_F32, 5, {18, 3, 2, 2, 2}}},
+     .args = &(const hr_conv_dx_args){{.stride = {2, 2, 2}, .padding = {0, 0, 0}, .dilation = {1, 1, 1}, .groups = 1},
+                                      {4, 10, 12}}},
 };
 static const hr_sample conv_dw_samples[] = {
     {.n_in = 3,
@@ -474,6 +503,18 @@ static const hr_sample conv_dw_samples[] = {
     {.n_in = 3, /* several blocks of rows */
      .in = {{HR_F32, 3, {310, 3, 30}}, {HR_F32, 3, {310, 1, 31}}},
      .args = &(const hr_conv_dw_args){{.stride = {1}, .padding = {0}, .dilation = {1}, .groups = 1}, {2}, HR_F32}},
+    {.n_in = 3, /* lines of an odd number of elements in channels of an odd one, and of an even one */
+     .in = {{HR_F32, 5, {2, 3, 3, 5, 7}}, {HR_F32, 5, {2, 2, 3, 5, 7}}, {HR_F32, 5, {3, 2, 3, 3, 3}}},
+     .args = &(const hr_conv_dw_args){CUBE, {3, 3, 3}, HR_F32}},
+    {.n_in = 3,
+     .in = {{HR_F32, 5, {1, 3, 2, 6, 5}}, {HR_F32, 5, {1, 2, 2, 6, 5}}},
+     .args = &(const hr_conv_dw_args){CUBE, {3, 3, 3}, HR_F32}},
+    {.n_in = 3,
+     .in = {{HR_F32, 4, {2, 3, 7, 3}}, {HR_F32, 4, {2, 9, 7, 3}}, {HR_F32, 4, {3, 9, 1, 1}}},
+     .args = &(const hr_conv_dw_args){POINTS, {1, 1}, HR_F32}},
+    {.n_in = 3,
+     .in = {{HR_F32, 4, {2, 1, 4, 6}}, {HR_F32, 4, {2, 5, 4, 6}}},
+     .args = &(const hr_conv_dw_args){POINTS, {1, 1}, HR_F32}},
 };
 static const hr_sample conv_db_samples[] = {
     {.n_in = 2, .in = {{HR_F32, 3, {5, 32, 8}}}, .args = &(const hr_conv_db_args){HR_BF16}},

@@ -1,11 +1,13 @@
-/* conv, conv_dx and conv_dw on CUDA, by the ways that op/conv_cuda.h tells of: straight from x (op/conv_direct.cuh), as
- * products, by tiles (op/conv_tiles.cuh), or as products of unfolded rows (op/conv_unfold.cuh). conv_db is a sum of its
- * own (op/conv_db.cuh).
+/* conv, conv_dx and conv_dw on CUDA, by the ways that op/conv_cuda.h tells of: straight from x (op/conv_direct.cuh,
+ * op/conv_points.cuh), as products, by tiles (op/conv_tiles.cuh), or as products of unfolded rows (op/conv_unfold.cuh).
+ * conv_db is a sum of its own (op/conv_db.cuh).
  */
 #include "dev/cuda/columns.cuh"
 #include "dev/cuda/cublaslt.h"
 #include "op/conv_db.cuh"
 #include "op/conv_direct.cuh"
+#include "op/conv_lines_dw.cuh"
+#include "op/conv_points.cuh"
 #include "op/conv_tiles.cuh"
 #include "op/conv_tiles_dw.cuh"
 #include "op/conv_unfold.cuh"
@@ -245,7 +247,7 @@ template <typename F> static hr_status by_narrow(hr_dtype dtype, const F &functi
 static hr_status tiles_prepare(hr_dtype dtype) {
   return by_narrow(dtype, [](auto t) {
     using T = decltype(t);
-    return tiles_allow<T>() && tiles_dw_allow<T>() ? HR_OK : HR_FAILURE;
+    return tiles_allow<T>() && tiles_dw_allow<T>() && lines_dw_allow<T>() ? HR_OK : HR_FAILURE;
   });
 }
 
@@ -257,7 +259,7 @@ static hr_status conv_prepare(const hr_call *call, void **prepared, hr_error *er
   hr_conv_way way = hr__conv_cuda_way(&s, dtype, HR_CONV_FORWARD);
   hr_status status = sizes_check(call, s, hr__conv_cuda_bytes(&s, dtype), err);
   if (status == HR_OK && way == HR_CONV_TILED) return tiles_prepare(dtype);
-  if (status != HR_OK || way == HR_CONV_DIRECT) return status;
+  if (status != HR_OK || way == HR_CONV_DIRECT || way == HR_CONV_POINTS) return status;
   conv_plan *plan = nullptr;
   status = plan_create(call, 2, &plan, err);
   if (status != HR_OK) return status;
@@ -286,6 +288,7 @@ static hr_status conv_run(const hr_call *call) {
       return tiles_run<T>(call, s, hr__conv_walk(&s), true, (const T *)call->in[2].data, (const T *)call->in[3].data,
                           (uint4 *)call->workspace);
     });
+  if (way == HR_CONV_POINTS) return by_narrow(dtype, [&](auto t) { return points_run<decltype(t)>(call, s, true); });
   if (way == HR_CONV_UNFOLDED) {
     walk_call w = {call->in[1].data, &call->in[2], &call->in[3], 0};
     return walk_run(call, s, hr__conv_cuda_forward(&s, dtype), w, plan->products);
@@ -311,8 +314,14 @@ static walk_call dx_walk(const hr_call *call, const hr_conv_sizes &s) {
   return w;
 }
 
-/* A walk after another; the weights of one are overwritten by those of the next. */
+/* All walks at once, or one after another: then the weights of one are overwritten by those of the next. */
 static hr_status dx_tiled(const hr_call *call, const hr_conv_sizes &s, hr_dtype dtype) {
+  hr_conv_phases phases;
+  if (hr__conv_phases_of(&s, &phases))
+    return by_narrow(dtype, [&](auto t) {
+      using T = decltype(t);
+      return phases_run<T>(call, s, phases, (const T *)call->in[2].data, (char *)call->workspace);
+    });
   walk_call w = {nullptr, nullptr, &call->in[2], 0};
   hr_status status = HR_OK;
   for (int64_t number = 0; number < hr__conv_dx_walks(&s) && status == HR_OK; number++) {
@@ -335,7 +344,7 @@ static hr_status conv_dx_prepare(const hr_call *call, void **prepared, hr_error 
   hr_conv_way way = hr__conv_cuda_way(&s, dtype, HR_CONV_DX);
   hr_status status = sizes_check(call, s, hr__conv_cuda_dx_bytes(&s, dtype), err);
   if (status == HR_OK && way == HR_CONV_TILED) return tiles_prepare(dtype);
-  if (status != HR_OK || way == HR_CONV_DIRECT) return status;
+  if (status != HR_OK || way == HR_CONV_DIRECT || way == HR_CONV_POINTS) return status;
   conv_plan *plan = nullptr;
   int64_t walks = hr__conv_dx_walks(&s);
   status = plan_create(call, 2 * walks, &plan, err);
@@ -360,6 +369,7 @@ static hr_status conv_dx_run(const hr_call *call) {
   hr_conv_way way = hr__conv_cuda_way(&s, dtype, HR_CONV_DX);
   if (way == HR_CONV_VIEW) return groups_run(call, view_dx_product(call, s), s.groups, 0, plan->products[0]);
   if (way == HR_CONV_TILED) return dx_tiled(call, s, dtype);
+  if (way == HR_CONV_POINTS) return by_narrow(dtype, [&](auto t) { return points_run<decltype(t)>(call, s, false); });
   if (way == HR_CONV_UNFOLDED) {
     hr_status status = HR_OK;
     for (int64_t number = 0; number < hr__conv_dx_walks(&s) && status == HR_OK; number++) {
@@ -427,7 +437,7 @@ static hr_status conv_dw_prepare(const hr_call *call, void **prepared, hr_error 
   hr_conv_cuda_dw p = hr__conv_cuda_dw_of(&s, call->in[0].desc.dtype, call->out[0].desc.dtype);
   hr_status status = sizes_check(call, s, p.bytes, err);
   if (status == HR_OK && way == HR_CONV_TILED) return tiles_prepare(call->in[0].desc.dtype);
-  if (status != HR_OK || way == HR_CONV_DIRECT) return status;
+  if (status != HR_OK || way == HR_CONV_DIRECT || way == HR_CONV_POINTS) return status;
   conv_plan *plan = nullptr;
   status = plan_create(call, DW_PRODUCTS, &plan, err);
   if (status != HR_OK) return status;
@@ -491,13 +501,32 @@ static hr_status conv_dw_direct(const hr_call *call, const hr_conv_sizes &s, con
   });
 }
 
+/* dW = sum of parts, in their order (+ partial) */
+static hr_status dw_parts_finish(const hr_call *call, int64_t parts) {
+  columns_shape sums = {};
+  sums.rows = parts;
+  sums.columns = sums.row = desc_count(call->out[0].desc);
+  sums.groups = sums.used = 1;
+  return by_dtype(call->out[0].desc.dtype, [&](auto r) {
+    using P = decltype(r);
+    return columns_run<float, P>(call, (const float *)call->workspace, (const P *)call->in[2].data,
+                                 (P *)call->out[0].data, sums);
+  });
+}
+
 static hr_status conv_dw_tiled(const hr_call *call, const hr_conv_sizes &s) {
   hr_conv_dw_tile tile;
   if (!hr__conv_dw_tile_of(&s, &tile)) return HR_FAILURE;
-  return by_narrow(call->in[0].desc.dtype, [&](auto t) {
-    return by_dtype(call->out[0].desc.dtype,
-                    [&](auto r) { return tiles_dw_run<decltype(t), decltype(r)>(call, s, tile); });
+  hr_status status = by_narrow(call->in[0].desc.dtype, [&](auto t) {
+    using T = decltype(t);
+    return tile.lines ? lines_dw_run<T>(call, s, tile) : tiles_dw_run<T>(call, s, tile);
   });
+  return status == HR_OK ? dw_parts_finish(call, tile.parts) : status;
+}
+
+static hr_status conv_dw_points(const hr_call *call, const hr_conv_sizes &s, const hr_conv_cuda_dw &p) {
+  hr_status status = by_narrow(call->in[0].desc.dtype, [&](auto t) { return points_dw_run<decltype(t)>(call, s, p); });
+  return status == HR_OK ? dw_parts_finish(call, p.parts) : status;
 }
 
 static hr_status conv_dw_run(const hr_call *call) {
@@ -506,6 +535,7 @@ static hr_status conv_dw_run(const hr_call *call) {
   hr_conv_cuda_dw p = hr__conv_cuda_dw_of(&s, call->in[0].desc.dtype, call->out[0].desc.dtype);
   hr_conv_way way = hr__conv_cuda_way(&s, call->in[0].desc.dtype, HR_CONV_DW);
   if (way == HR_CONV_DIRECT) return conv_dw_direct(call, s, p);
+  if (way == HR_CONV_POINTS) return conv_dw_points(call, s, p);
   if (way == HR_CONV_TILED) return conv_dw_tiled(call, s);
   if (way == HR_CONV_VIEW) return groups_run(call, view_dw_product(call, s), s.groups, 0, plan->products[DW_FIRST]);
   for (int64_t block = 0; block * p.block < p.rows; block++) {
@@ -515,13 +545,16 @@ static hr_status conv_dw_run(const hr_call *call) {
   return p.staged ? dw_finish(call, p) : HR_OK;
 }
 
-extern "C" const hr_cuda_launcher hr_cuda_conv = {{conv_prepare, conv_release, conv_run},
-                                                  {UNFOLD_FUNCTIONS, PUT_FUNCTIONS, DIRECT_FUNCTIONS, TILES_FUNCTIONS}};
-extern "C" const hr_cuda_launcher hr_cuda_conv_dx = {
-    {conv_dx_prepare, conv_release, conv_dx_run},
-    {UNFOLD_FUNCTIONS, PUT_FUNCTIONS, REORDER_FUNCTIONS, DIRECT_DX_FUNCTIONS, TILES_FUNCTIONS}};
-extern "C" const hr_cuda_launcher hr_cuda_conv_dw = {
-    {conv_dw_prepare, conv_release, conv_dw_run},
-    {UNFOLD_FUNCTIONS, DIRECT_DW_FUNCTIONS, TILES_DW_FUNCTIONS, SUM_FUNCTIONS}};
+extern "C" const hr_cuda_launcher hr_cuda_conv = {
+    {conv_prepare, conv_release, conv_run},
+    {UNFOLD_FUNCTIONS, PUT_FUNCTIONS, DIRECT_FUNCTIONS, POINTS_FUNCTIONS, TILES_FUNCTIONS}};
+extern "C" const hr_cuda_launcher hr_cuda_conv_dx = {{conv_dx_prepare, conv_release, conv_dx_run},
+                                                     {UNFOLD_FUNCTIONS, PUT_FUNCTIONS, REORDER_FUNCTIONS,
+                                                      DIRECT_DX_FUNCTIONS, POINTS_DX_FUNCTIONS, TILES_FUNCTIONS,
+                                                      PHASES_FUNCTIONS}};
+extern "C" const hr_cuda_launcher hr_cuda_conv_dw = {{conv_dw_prepare, conv_release, conv_dw_run},
+                                                     {UNFOLD_FUNCTIONS, DIRECT_DW_FUNCTIONS, POINTS_DW_FUNCTIONS,
+                                                      TILES_DW_FUNCTIONS, LINES_DW_TYPE(bf16), LINES_DW_TYPE(f16),
+                                                      SUM_FUNCTIONS}};
 extern "C" const hr_cuda_launcher hr_cuda_conv_db = {{conv_db_prepare, nullptr, conv_db_run},
                                                      {CONV_DB(float), CONV_DB(bf16), CONV_DB(f16), SUM_FUNCTIONS}};

@@ -1,7 +1,8 @@
 /* How convolutions go on CUDA, and where their workspace keeps things; plain C, for the planner and for the kernels.
  *
  * Where a group has one channel of x the sums are short: kernels read x itself. Where a window is all of x a product
- * does. In 16-bit types kernels of their own take a tile of places at a time (op/conv_tile.h). All others unfold a
+ * does. In 16-bit types kernels of their own take a tile of places at a time (op/conv_tile.h), or, where windows are
+ * single places and there are few channels of y, read x or write dx as fast as memory goes. All others unfold a
  * block of rows (places of all samples) [rows, C taps], multiply it by the weights of each group into f32 [rows, K],
  * and put that into the order of the result. Blocks are small enough for the second-level cache of large GPUs, which is
  * what bounds the workspace as well.
@@ -21,7 +22,13 @@ enum {
   HR_CONV_CUDA_PARTS = 1024         /* partial sums, at most */
 };
 
-typedef enum hr_conv_way { HR_CONV_DIRECT, HR_CONV_VIEW, HR_CONV_TILED, HR_CONV_UNFOLDED } hr_conv_way;
+enum {
+  HR_CONV_POINTS_OUT = 4,        /* channels of y that are few */
+  HR_CONV_POINTS_IN = 256,       /* of x, at most: a thread goes through them */
+  HR_CONV_POINTS_PART = 16 << 10 /* places that a partial sum of dW has at least */
+};
+
+typedef enum hr_conv_way { HR_CONV_DIRECT, HR_CONV_VIEW, HR_CONV_POINTS, HR_CONV_TILED, HR_CONV_UNFOLDED } hr_conv_way;
 typedef enum hr_conv_part { HR_CONV_FORWARD, HR_CONV_DX, HR_CONV_DW } hr_conv_part;
 
 /* Whether the kernels of tiles take all of it. Products of single taps that are large are better off with a library. */
@@ -43,10 +50,19 @@ static inline bool hr__conv_cuda_tiled(const hr_conv_sizes *s, hr_dtype dtype, h
   return true;
 }
 
+/* Single places, to few channels. */
+static inline bool hr__conv_cuda_points(const hr_conv_sizes *s, hr_dtype dtype) {
+  for (int d = 0; d < HR_CONV_AXES; d++)
+    if (s->kernel[d] != 1 || s->stride[d] != 1 || s->padding[d] != 0) return false;
+  return dtype != HR_F32 && s->groups == 1 && s->samples > 0 && s->out <= HR_CONV_POINTS_OUT &&
+         s->in <= HR_CONV_POINTS_IN;
+}
+
 static inline hr_conv_way hr__conv_cuda_way(const hr_conv_sizes *s, hr_dtype dtype, hr_conv_part part) {
   bool view = hr__conv_is_view(s);
   if (s->in == 1 && !(view && s->groups == 1)) return HR_CONV_DIRECT;
   if (view) return HR_CONV_VIEW;
+  if (hr__conv_cuda_points(s, dtype)) return HR_CONV_POINTS;
   return hr__conv_cuda_tiled(s, dtype, part) ? HR_CONV_TILED : HR_CONV_UNFOLDED;
 }
 
@@ -124,7 +140,7 @@ static inline size_t hr__conv_tiled_bytes(const hr_conv_walk *walk, int64_t samp
 
 static inline size_t hr__conv_cuda_bytes(const hr_conv_sizes *s, hr_dtype dtype) {
   hr_conv_way way = hr__conv_cuda_way(s, dtype, HR_CONV_FORWARD);
-  if (way == HR_CONV_DIRECT) return 0;
+  if (way == HR_CONV_DIRECT || way == HR_CONV_POINTS) return 0;
   if (way == HR_CONV_VIEW) return hr__lt_bytes(s->samples, s->out, dtype, dtype);
   if (way == HR_CONV_TILED) {
     hr_conv_walk walk = hr__conv_walk(s);
@@ -142,8 +158,10 @@ static inline size_t hr__conv_cuda_reordered(const hr_conv_sizes *s, hr_dtype dt
 static inline size_t hr__conv_cuda_dx_bytes(const hr_conv_sizes *s, hr_dtype dtype) {
   hr_conv_way way = hr__conv_cuda_way(s, dtype, HR_CONV_DX);
   size_t most = 0;
-  if (way == HR_CONV_DIRECT) return 0;
+  if (way == HR_CONV_DIRECT || way == HR_CONV_POINTS) return 0;
   if (way == HR_CONV_VIEW) return hr__lt_bytes(s->samples, s->in * hr__conv_volume(s->kernel), dtype, dtype);
+  hr_conv_phases phases;
+  if (way == HR_CONV_TILED && hr__conv_phases_of(s, &phases)) return phases.bytes;
   for (int64_t number = 0; number < hr__conv_dx_walks(s); number++) {
     hr_conv_walk walk = hr__conv_dx_walk(s, number);
     size_t bytes = way == HR_CONV_TILED ? hr__conv_tiled_bytes(&walk, s->samples, s->out, s->in)
@@ -154,11 +172,11 @@ static inline size_t hr__conv_cuda_dx_bytes(const hr_conv_sizes *s, hr_dtype dty
   return hr__conv_cuda_reordered(s, dtype) + most;
 }
 
-/* conv_dw. Unfolded: blocks are added one after another, in f32. Direct: sums of parts of all windows, then their sum.
- */
+/* conv_dw. Unfolded: blocks are added one after another, in f32. Direct, points: sums of parts of all windows, then
+ * their sum. */
 typedef struct hr_conv_cuda_dw {
   int64_t taps, inner, rows, block;
-  int64_t parts, part;               /* direct: partial sums [parts, K taps], windows of each */
+  int64_t parts, part;               /* direct, points: partial sums [parts, dW], windows of each */
   size_t sum, x, dy, scratch, bytes; /* dW in f32 where it is not; rows of x unfolded, of dy */
   bool staged, turned;               /* whether there is a sum; whether dy is not rows already */
 } hr_conv_cuda_dw;
@@ -185,6 +203,13 @@ static inline hr_conv_cuda_dw hr__conv_cuda_dw_of(const hr_conv_sizes *s, hr_dty
   if (way == HR_CONV_DIRECT) {
     int64_t columns = s->groups * s->out * p.taps, parts = hr__conv_cuda_parts(p.rows, HR_CONV_CUDA_PART, columns);
     p.part = (p.rows - 1) / parts + 1;
+    p.parts = (p.rows - 1) / p.part + 1;
+    p.bytes = (size_t)(p.parts * columns) * 4;
+    return p;
+  }
+  if (way == HR_CONV_POINTS) {
+    int64_t columns = s->out * s->in, parts = hr__conv_cuda_parts(p.rows, HR_CONV_POINTS_PART, columns);
+    p.part = ((p.rows - 1) / parts / 8 + 1) * 8; /* whole packs */
     p.parts = (p.rows - 1) / p.part + 1;
     p.bytes = (size_t)(p.parts * columns) * 4;
     return p;

@@ -22,6 +22,7 @@ enum {
 };
 
 typedef struct hr_conv_tile {
+  bool lines; /* for the kernel of op/conv_lines.cuh */
   int count, channels;
   int samples; /* that a tile has places of; several where a sample has few */
   int of[HR_CONV_AXES], box[HR_CONV_AXES];
@@ -56,6 +57,7 @@ static inline bool hr__conv_tile_of(const hr_conv_walk *w, int64_t samples, int 
       if (t0 * t1 * together > count / 8 || (together > 1 && (together > samples || together > 4))) continue;
       hr_conv_tile t;
       double tiles = (double)((samples - 1) / together + 1), box = together;
+      t.lines = false;
       t.count = count;
       t.channels = channels;
       t.samples = together;
@@ -88,10 +90,37 @@ static inline int hr__conv_tile_count(int64_t columns) {
   return columns <= 64 ? 256 : 128;
 }
 
+/* Windows of 3 x 3 x 3 that move by one, whatever the sizes: parts of a tensor take the kernel that all of it takes. */
+static inline bool hr__conv_lines(const hr_conv_walk *w) {
+  for (int d = 0; d < HR_CONV_AXES; d++)
+    if (w->taps[d] != 3 || w->step[d] != 1 || w->tap[d] != w->tap[0]) return false;
+  return w->tap[0] == 1 || w->tap[0] == -1;
+}
+
+static inline void hr__conv_lines_tile(const hr_conv_walk *w, int64_t columns, hr_conv_tile *t) {
+  int wide = hr__conv_tile_columns(columns);
+  memset(t, 0, sizeof *t);
+  t->lines = true;
+  t->channels = 16;
+  t->samples = 1;
+  t->of[0] = wide <= 64 ? 4 : 2;
+  t->of[1] = wide <= 32 ? 8 : 4;
+  t->of[2] = 16;
+  t->count = t->of[0] * t->of[1] * t->of[2];
+  for (int d = 0; d < HR_CONV_AXES; d++) {
+    t->box[d] = t->of[d] + 2;
+    t->tiles[d] = (w->places[d] - 1) / t->of[d] + 1;
+  }
+}
+
 /* The tile of a walk from `channels` to `columns` channels. */
 static inline bool hr__conv_gather_tile(const hr_conv_walk *w, int64_t samples, int64_t channels, int64_t columns,
                                         hr_conv_tile *tile) {
   int count = hr__conv_tile_count(columns), wide = hr__conv_tile_columns(columns);
+  if (hr__conv_lines(w)) {
+    hr__conv_lines_tile(w, columns, tile);
+    return true;
+  }
   if (hr__conv_volume(w->taps) > HR_CONV_TILE_TAPS) return false;
   /* Offsets in the samples of a tile are 32 bits wide. */
   if (channels > INT32_MAX / 4 / hr__conv_volume(w->source)) samples = 1;
@@ -113,6 +142,54 @@ static inline size_t hr__conv_tile_weights(const hr_conv_walk *w, const hr_conv_
   return (size_t)(blocks * chunks * hr__conv_volume(w->taps) * (t->channels / 16) + 1) << 10;
 }
 
+/* dx of windows that move by more than one: what a phase writes lies between elements of others, so that one launch
+ * has the tiles of all of them, those of one place next to each other. `of` and `tiles` are alike in all. */
+enum { HR_CONV_PHASES = 8 };
+
+typedef struct hr_conv_phases {
+  int count;
+  hr_conv_walk walk[HR_CONV_PHASES];
+  hr_conv_tile tile[HR_CONV_PHASES];
+  size_t weights[HR_CONV_PHASES], bytes; /* where those of each begin in the workspace, in bytes; all of them */
+} hr_conv_phases;
+
+static inline bool hr__conv_phases_tile(const hr_conv_sizes *s, const hr_conv_walk *w, hr_conv_tile *tile) {
+  int count = hr__conv_tile_count(s->in), wide = hr__conv_tile_columns(s->in);
+  int64_t samples = s->out > INT32_MAX / 4 / hr__conv_volume(w->source) ? 1 : s->samples;
+  if (s->out > 16 && hr__conv_tile_of(w, samples, count, 32, wide, 0, tile)) {
+    double bytes = (64.0 + 4) * tile->samples * tile->box[0] * tile->box[1] * tile->box[2];
+    if (bytes <= HR_CONV_TILE_WANTED) return true;
+  }
+  return hr__conv_tile_of(w, samples, count, 16, wide, 0, tile);
+}
+
+/* False: each has a launch of its own. */
+static inline bool hr__conv_phases_of(const hr_conv_sizes *s, hr_conv_phases *p) {
+  int64_t count = hr__conv_dx_walks(s), most = 0;
+  hr_conv_tile tile; /* of the phase with most taps, along each axis: no other one's box is larger */
+  if (count < 2 || count > HR_CONV_PHASES) return false;
+  p->count = (int)count;
+  for (int i = 0; i < p->count; i++) {
+    hr_conv_walk *w = &p->walk[i];
+    *w = hr__conv_dx_walk(s, i);
+    int64_t taps = hr__conv_volume(w->taps);
+    if (hr__conv_volume(w->places) == 0 || taps == 0 || taps > HR_CONV_TILE_TAPS || hr__conv_lines(w)) return false;
+    if (taps > hr__conv_volume(p->walk[most].taps)) most = i;
+  }
+  if (!hr__conv_phases_tile(s, &p->walk[most], &tile)) return false;
+  p->bytes = 0;
+  for (int d = 0; d < HR_CONV_AXES; d++) /* the first phase has most places */
+    tile.tiles[d] = (p->walk[0].places[d] - 1) / tile.of[d] + 1;
+  for (int i = 0; i < p->count; i++) {
+    for (int d = 0; d < HR_CONV_AXES; d++)
+      tile.box[d] = (int)hr__conv_box(&p->walk[i], d, tile.of[d]);
+    p->tile[i] = tile;
+    p->weights[i] = p->bytes;
+    p->bytes += hr__conv_tile_weights(&p->walk[i], &tile, s->out, s->in);
+  }
+  return true;
+}
+
 /* ---- dW ---- */
 
 enum {
@@ -123,28 +200,47 @@ enum {
   HR_CONV_DW_BLOCKS = 264 /* of all parts: two for each multiprocessor of a large GPU */
 };
 
+/* dW of windows of 3 x 3 x 3 that move by one: lines of both operands lie in shared memory as they lie in the tensors
+ * (op/conv_lines_dw.cuh). */
+enum {
+  HR_CONV_LINES_CHANNELS = 32, /* of dy and of x, that a block takes */
+  HR_CONV_LINES = 4,           /* of a tile, in each of its planes */
+  HR_CONV_LINES_WIDTH = 32,    /* places of a line */
+  HR_CONV_LINES_BLOCKS = 132   /* of all parts: one for each multiprocessor of a large GPU */
+};
+
 typedef struct hr_conv_dw_tile {
-  hr_conv_tile tile;
+  bool lines;
+  hr_conv_tile tile;         /* not of lines */
   int warp_taps;             /* 1 or 3 */
   int64_t groups, outs, ins; /* blocks of taps, of channels of dy, of x */
-  int64_t tiles, parts;      /* of all samples; sums that are made apart, [parts, dW] */
+  int64_t tiles, parts;      /* of all samples (lines: through all planes); sums that are made apart, [parts, dW] */
 } hr_conv_dw_tile;
 
 static inline bool hr__conv_dw_tile_of(const hr_conv_sizes *s, hr_conv_dw_tile *d) {
   hr_conv_walk w = hr__conv_walk(s);
-  int64_t taps = hr__conv_volume(w.taps), in_block;
+  int64_t taps = hr__conv_volume(w.taps), in_block, blocks = HR_CONV_DW_BLOCKS;
   memset(d, 0, sizeof *d);
-  double dy = HR_CONV_DW_COUNT * HR_CONV_DW_OUT * 2;
-  if (taps > HR_CONV_TILE_TAPS ||
-      !hr__conv_tile_of(&w, 1, HR_CONV_DW_COUNT, HR_CONV_DW_IN, HR_CONV_DW_OUT, dy, &d->tile))
-    return false;
-  d->warp_taps = taps <= HR_CONV_DW_WARPS ? 1 : 3;
-  in_block = d->warp_taps * HR_CONV_DW_WARPS;
-  d->groups = (taps - 1) / in_block + 1;
-  d->outs = (s->out - 1) / HR_CONV_DW_OUT + 1;
-  d->ins = (s->in - 1) / HR_CONV_DW_IN + 1;
-  d->tiles = s->samples * d->tile.tiles[0] * d->tile.tiles[1] * d->tile.tiles[2];
-  d->parts = HR_CONV_DW_BLOCKS / (d->groups * d->outs * d->ins);
+  d->lines = hr__conv_lines(&w) && s->padding[0] <= 1;
+  if (d->lines) {
+    blocks = HR_CONV_LINES_BLOCKS;
+    d->groups = 1;
+    d->outs = (s->out - 1) / HR_CONV_LINES_CHANNELS + 1;
+    d->ins = (s->in - 1) / HR_CONV_LINES_CHANNELS + 1;
+    d->tiles = s->samples * ((s->y[1] - 1) / HR_CONV_LINES + 1) * ((s->y[2] - 1) / HR_CONV_LINES_WIDTH + 1);
+  } else {
+    double dy = HR_CONV_DW_COUNT * HR_CONV_DW_OUT * 2;
+    if (taps > HR_CONV_TILE_TAPS ||
+        !hr__conv_tile_of(&w, 1, HR_CONV_DW_COUNT, HR_CONV_DW_IN, HR_CONV_DW_OUT, dy, &d->tile))
+      return false;
+    d->warp_taps = taps <= HR_CONV_DW_WARPS ? 1 : 3;
+    in_block = d->warp_taps * HR_CONV_DW_WARPS;
+    d->groups = (taps - 1) / in_block + 1;
+    d->outs = (s->out - 1) / HR_CONV_DW_OUT + 1;
+    d->ins = (s->in - 1) / HR_CONV_DW_IN + 1;
+    d->tiles = s->samples * d->tile.tiles[0] * d->tile.tiles[1] * d->tile.tiles[2];
+  }
+  d->parts = blocks / (d->groups * d->outs * d->ins);
   if (d->parts > d->tiles) d->parts = d->tiles;
   if (d->parts < 1) d->parts = 1;
   return true;

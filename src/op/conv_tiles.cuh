@@ -5,41 +5,9 @@
 #ifndef HR_OP_CONV_TILES_CUH
 #define HR_OP_CONV_TILES_CUH
 
-#include "op/conv_steps.cuh"
-extern "C" {
-#include "op/conv_tile.h"
-}
+#include "op/conv_lines.cuh"
 
-enum {
-  TURNED = 4, /* times 32 places, that a warp turns at once */
-  TILE_LINE = 64 + 4
-}; /* floats of a channel of a warp's results on their way: 64 places, and 4 against conflicts */
-
-template <typename T> struct tile_call {
-  conv_steps w;
-  const T *from;
-  const uint4 *weights;
-  const T *bias, *add; /* NULL: none; add may be the result */
-  T *to;
-  int64_t from_size, to_size; /* elements of a channel */
-  int channels, columns;      /* of the source, of the result */
-  int chunks, taps;
-  int of[HR_CONV_AXES], box[HR_CONV_AXES], tiles[HR_CONV_AXES];
-  int samples; /* of a tile */
-  int64_t all_samples;
-  int column_blocks;
-};
-
-/* Where element `unit` x 8 of a row begins in shared memory, in elements: neighbouring rows lie in other banks. */
-template <int CHANNELS> __device__ inline int tile_element(int row, int unit) {
-  constexpr int UNITS = CHANNELS / 8, ROWS = UNITS >= 8 ? 1 : 8 / UNITS;
-  return row * CHANNELS + ((unit ^ (row / ROWS % UNITS)) << 3);
-}
-
-/* How far the smallest of all taps reads from the first one. */
-__device__ inline int tile_lowest(const conv_steps &w, int d) {
-  return min(0, (w.taps[d] - 1) * w.tap[d]);
-}
+enum { TURNED = 4 }; /* times 32 places, that a warp turns at once */
 
 /* Offsets of the places of the boxes of `samples` samples in a channel of the source, -1: outside. `apart`: elements
  * from a sample to the next. */
@@ -89,17 +57,25 @@ __device__ inline void rows_turn(const T *from, int64_t size, int left, const in
   }
 }
 
-/* A block: one tile of a sample, 32 WN channels of the result; warp (m, n) has 64 of its places and 32 channels. */
-template <typename T, int CHANNELS, int WM, int WN>
+/* Walks of one launch, whose tiles are as many. */
+template <typename T, int WALKS> struct tile_calls {
+  int count;
+  tile_call<T> of[WALKS];
+};
+
+/* A block: one tile of a sample, 32 WN channels of the result; warp (m, n) has 64 of its places and 32 channels.
+ * Neighbours have the same tile of all walks. */
+template <typename T, int CHANNELS, int WM, int WN, int WALKS>
 static __global__ void __launch_bounds__(32 * WM * WN, WM *WN == 4 ? 3 : 2)
-    tiles_kernel(const __grid_constant__ tile_call<T> p) {
+    tiles_kernel(const __grid_constant__ tile_calls<T, WALKS> calls) {
   constexpr int THREADS = 32 * WM * WN, STEPS = CHANNELS / 16;
   __shared__ int deltas[HR_CONV_TILE_TAPS];
   T *rows = launch_shared<T>();
+  const tile_call<T> &p = calls.of[WALKS == 1 ? 0 : blockIdx.x % calls.count];
   int sample_box = p.box[0] * p.box[1] * p.box[2], box = p.samples * sample_box;
   int sample_places = p.of[0] * p.of[1] * p.of[2];
   int *places = (int *)(rows + (int64_t)box * CHANNELS);
-  int64_t number = blockIdx.x;
+  int64_t number = WALKS == 1 ? blockIdx.x : blockIdx.x / calls.count;
   int column_block = (int)(number % p.column_blocks);
   number /= p.column_blocks;
   int first[HR_CONV_AXES], start[HR_CONV_AXES]; /* of the tile's places; of its box in the source */
@@ -161,7 +137,6 @@ static __global__ void __launch_bounds__(32 * WM * WN, WM *WN == 4 ? 3 : 2)
     }
   }
 
-  /* Eight channels of 64 places at a time, to lanes that have neighbouring places. */
   __syncthreads();
   float *line = (float *)rows + warp * 8 * TILE_LINE;
   int64_t at[2];
@@ -176,91 +151,24 @@ static __global__ void __launch_bounds__(32 * WM * WN, WM *WN == 4 ? 3 : 2)
     bool there = own < own_samples && a < p.w.places[0] && b < p.w.places[1] && c < p.w.places[2];
     at[i] = there ? own * p.columns * p.to_size + linear_at(p.w.to, to) : -1;
   }
-  int q = lane / 4, t = lane % 4;
-#pragma unroll
-  for (int j = 0; j < 4; j++) {
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-      line[2 * t * TILE_LINE + i * 16 + q] = sums[i][j][0];
-      line[(2 * t + 1) * TILE_LINE + i * 16 + q] = sums[i][j][1];
-      line[2 * t * TILE_LINE + i * 16 + q + 8] = sums[i][j][2];
-      line[(2 * t + 1) * TILE_LINE + i * 16 + q + 8] = sums[i][j][3];
-    }
-    __syncwarp();
-#pragma unroll
-    for (int c = 0; c < 8; c++) {
-      int64_t column = block * 32 + j * 8 + c;
-      if (column >= p.columns) break;
-      float bias = p.bias ? to_float(p.bias[column]) : 0.0f;
-      int64_t channel = (sample * p.columns + column) * p.to_size;
-#pragma unroll
-      for (int i = 0; i < 2; i++) {
-        if (at[i] < 0) continue;
-        float value = line[c * TILE_LINE + i * 32 + lane] + bias;
-        if (p.add) value += to_float(p.add[channel + at[i]]);
-        p.to[channel + at[i]] = from_float<T>(value);
-      }
-    }
-    __syncwarp();
-  }
-}
-
-/* How weights lie in W [K, C, kernel] for a walk: elements from one column of the result, and from one channel of the
- * source, to the next. */
-struct tile_weights {
-  int64_t column, channel;
-  int columns, channels, chunks, taps, steps;
-};
-
-/* To the order of registers: [blocks of 32 columns, chunks, taps, steps of 16 channels, 2, lanes] of eight numbers
- * each, which are both registers of two matrices [16 channels, 8 columns]. */
-template <typename T>
-static __global__ void __launch_bounds__(256)
-    tile_weights_kernel(const T *from, uint4 *to, const __grid_constant__ conv_steps w,
-                        const __grid_constant__ tile_weights s, int64_t count) {
-  int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
-  if (i >= count) return;
-  const uint16_t *words = (const uint16_t *)from;
-  int lane = (int)(i % 32), pair = (int)(i / 32 % 2), q = lane / 4, t = lane % 4;
-  int64_t rest = i / 64;
-  int step = (int)(rest % s.steps);
-  rest /= s.steps;
-  int tap = (int)(rest % s.taps);
-  rest /= s.taps;
-  int chunk = (int)(rest % s.chunks);
-  int64_t block = rest / s.chunks;
-  int at[HR_CONV_AXES], number = tap;
-  for (int d = HR_CONV_AXES - 1; d >= 0; d--) {
-    at[d] = w.w_first[d] + number % w.taps[d] * w.w_step[d];
-    number /= w.taps[d];
-  }
-  int64_t element = linear_at(w.kernel, at);
-  uint32_t x[4];
-  for (int word = 0; word < 4; word++) {
-    int64_t column = block * 32 + pair * 16 + word / 2 * 8 + q;
-    x[word] = 0;
-    for (int half = 0; half < 2; half++) {
-      int64_t channel = ((int64_t)chunk * s.steps + step) * 16 + word % 2 * 8 + 2 * t + half;
-      if (column < s.columns && channel < s.channels)
-        x[word] |= (uint32_t)words[column * s.column + channel * s.channel + element] << 16 * half;
-    }
-  }
-  to[i] = make_uint4(x[0], x[1], x[2], x[3]);
+  tile_put(p, sums, sample, block, at, line);
 }
 
 /* ---- launches ---- */
 
-template <typename T> using tiles_function = void (*)(tile_call<T>);
+template <typename T, int WALKS> using tiles_function = void (*)(tile_calls<T, WALKS>);
 
-template <typename T, int WM, int WN> static tiles_function<T> tiles_form(int channels) {
-  return channels == 64   ? (tiles_function<T>)tiles_kernel<T, 64, WM, WN>
-         : channels == 32 ? (tiles_function<T>)tiles_kernel<T, 32, WM, WN>
-                          : (tiles_function<T>)tiles_kernel<T, 16, WM, WN>;
+/* Several walks have no more than 32 channels at a time. */
+template <typename T, int WM, int WN, int WALKS> static tiles_function<T, WALKS> tiles_form(int channels) {
+  if constexpr (WALKS == 1)
+    if (channels == 64) return tiles_kernel<T, 64, WM, WN, WALKS>;
+  return channels == 32 ? (tiles_function<T, WALKS>)tiles_kernel<T, 32, WM, WN, WALKS>
+                        : (tiles_function<T, WALKS>)tiles_kernel<T, 16, WM, WN, WALKS>;
 }
-template <typename T> static tiles_function<T> tiles_form_of(int64_t columns, int channels) {
-  return columns <= 32   ? tiles_form<T, 4, 1>(channels)
-         : columns <= 64 ? tiles_form<T, 4, 2>(channels)
-                         : tiles_form<T, 2, 4>(channels);
+template <typename T, int WALKS> static tiles_function<T, WALKS> tiles_form_of(int64_t columns, int channels) {
+  return columns <= 32   ? tiles_form<T, 4, 1, WALKS>(channels)
+         : columns <= 64 ? tiles_form<T, 4, 2, WALKS>(channels)
+                         : tiles_form<T, 2, 4, WALKS>(channels);
 }
 
 static size_t tiles_shared(const hr_conv_tile &t, int64_t columns) {
@@ -270,14 +178,12 @@ static size_t tiles_shared(const hr_conv_tile &t, int64_t columns) {
   return rows > lines ? rows : lines;
 }
 
-/* One walk: the weights go to `weights`, [bytes of hr__conv_tile_weights]. `out`: channels of W's first axis are the
- * result's (conv) or the source's (conv_dx). */
+/* A walk: its weights go to `weights`, [bytes of hr__conv_tile_weights]. `forward`: channels of W's first axis are the
+ * result's (conv), else the source's (conv_dx). */
 template <typename T>
-static hr_status tiles_run(const hr_call *call, const hr_conv_sizes &s, const hr_conv_walk &walk, bool forward,
-                           const T *bias, const T *add, uint4 *weights) {
+static tile_call<T> tiles_begin(const hr_call *call, const hr_conv_sizes &s, const hr_conv_walk &walk,
+                                const hr_conv_tile &t, bool forward, const T *bias, const T *add, uint4 *weights) {
   int64_t channels = forward ? s.in : s.out, columns = forward ? s.out : s.in, kernel = hr__conv_volume(s.kernel);
-  hr_conv_tile t;
-  if (!hr__conv_gather_tile(&walk, s.samples, channels, columns, &t)) return HR_FAILURE;
   tile_call<T> p = {};
   p.w = steps_of(s, walk);
   p.from = (const T *)call->in[0].data;
@@ -294,12 +200,10 @@ static hr_status tiles_run(const hr_call *call, const hr_conv_sizes &s, const hr
   p.column_blocks = (int)divide_up(columns, hr__conv_tile_columns(columns));
   p.samples = t.samples;
   p.all_samples = s.samples;
-  int64_t blocks = divide_up(s.samples, t.samples) * p.column_blocks;
   for (int d = 0; d < HR_CONV_AXES; d++) {
     p.of[d] = t.of[d];
     p.box[d] = t.box[d];
     p.tiles[d] = (int)t.tiles[d];
-    blocks *= t.tiles[d];
   }
   tile_weights order = {forward ? s.in * kernel : kernel,
                         forward ? kernel : s.in * kernel,
@@ -311,28 +215,71 @@ static hr_status tiles_run(const hr_call *call, const hr_conv_sizes &s, const hr
   int64_t words = (int64_t)(hr__conv_tile_weights(&walk, &t, channels, columns) >> 4) - 64;
   launch(tile_weights_kernel<T>, (unsigned)divide_up(words, 256), 256, 0, call_stream(call),
          (const T *)call->in[1].data, weights, p.w, order, words);
-  launch(tiles_form_of<T>(columns, t.channels), (unsigned)blocks, columns <= 32 ? 128 : 256, tiles_shared(t, columns),
-         call_stream(call), p);
+  return p;
+}
+
+template <typename T> static int64_t tiles_blocks(const tile_call<T> &p) {
+  return divide_up(p.all_samples, p.samples) * p.column_blocks * p.tiles[0] * p.tiles[1] * p.tiles[2];
+}
+
+template <typename T>
+static hr_status tiles_run(const hr_call *call, const hr_conv_sizes &s, const hr_conv_walk &walk, bool forward,
+                           const T *bias, const T *add, uint4 *weights) {
+  int64_t channels = forward ? s.in : s.out, columns = forward ? s.out : s.in;
+  hr_conv_tile t;
+  if (!hr__conv_gather_tile(&walk, s.samples, channels, columns, &t)) return HR_FAILURE;
+  tile_calls<T, 1> calls = {1, {tiles_begin(call, s, walk, t, forward, bias, add, weights)}};
+  int64_t blocks = tiles_blocks(calls.of[0]);
+  if (t.lines)
+    lines_launch(call, calls.of[0], blocks);
+  else
+    launch(tiles_form_of<T, 1>(columns, t.channels), (unsigned)blocks, columns <= 32 ? 128 : 256,
+           tiles_shared(t, columns), call_stream(call), calls);
   return launched();
 }
 
-template <typename T, int WM, int WN> static bool tiles_allow_form(void) {
+/* conv_dx by all of its walks. */
+template <typename T>
+static hr_status phases_run(const hr_call *call, const hr_conv_sizes &s, const hr_conv_phases &phases, const T *add,
+                            char *weights) {
+  tile_calls<T, HR_CONV_PHASES> calls = {};
+  size_t shared = 0;
+  calls.count = phases.count;
+  for (int i = 0; i < phases.count; i++) {
+    const hr_conv_tile &t = phases.tile[i];
+    calls.of[i] =
+        tiles_begin<T>(call, s, phases.walk[i], t, false, nullptr, add, (uint4 *)(weights + phases.weights[i]));
+    if (tiles_shared(t, s.in) > shared) shared = tiles_shared(t, s.in);
+  }
+  launch(tiles_form_of<T, HR_CONV_PHASES>(s.in, phases.tile[0].channels),
+         (unsigned)(tiles_blocks(calls.of[0]) * phases.count), s.in <= 32 ? 128 : 256, shared, call_stream(call),
+         calls);
+  return launched();
+}
+
+template <typename T, int WM, int WN, int WALKS> static bool tiles_allow_form(void) {
   bool all = true;
-  for (int channels = 16; channels <= 64; channels *= 2)
-    all = all && cudaFuncSetAttribute((const void *)tiles_form<T, WM, WN>(channels),
+  for (int channels = 16; channels <= (WALKS == 1 ? 64 : 32); channels *= 2)
+    all = all && cudaFuncSetAttribute((const void *)tiles_form<T, WM, WN, WALKS>(channels),
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, HR_CONV_TILE_SHARED) == cudaSuccess;
   return all;
 }
+template <typename T, int WALKS> static bool tiles_allow_forms(void) {
+  return tiles_allow_form<T, 4, 1, WALKS>() && tiles_allow_form<T, 4, 2, WALKS>() && tiles_allow_form<T, 2, 4, WALKS>();
+}
 /* Before the first launch: more shared memory than kernels have unasked. */
 template <typename T> static bool tiles_allow(void) {
-  return tiles_allow_form<T, 4, 1>() && tiles_allow_form<T, 4, 2>() && tiles_allow_form<T, 2, 4>();
+  return tiles_allow_forms<T, 1>() && tiles_allow_forms<T, HR_CONV_PHASES>() && lines_allow<T>();
 }
 
-#define TILES_FORM(T, WM, WN)                                                                                          \
-  (const void *)tiles_kernel<T, 16, WM, WN>, (const void *)tiles_kernel<T, 32, WM, WN>,                                \
-      (const void *)tiles_kernel<T, 64, WM, WN>
-#define TILES_TYPE(T)                                                                                                  \
-  TILES_FORM(T, 4, 1), TILES_FORM(T, 4, 2), TILES_FORM(T, 2, 4), (const void *)tile_weights_kernel<T>
-#define TILES_FUNCTIONS TILES_TYPE(bf16), TILES_TYPE(f16)
+#define TILES_FORM(T, WM, WN, WALKS)                                                                                   \
+  (const void *)tiles_kernel<T, 16, WM, WN, WALKS>, (const void *)tiles_kernel<T, 32, WM, WN, WALKS>
+#define TILES_WIDE(T)                                                                                                  \
+  (const void *)tiles_kernel<T, 64, 4, 1, 1>, (const void *)tiles_kernel<T, 64, 4, 2, 1>,                              \
+      (const void *)tiles_kernel<T, 64, 2, 4, 1>
+#define TILES_FORMS(T, WALKS) TILES_FORM(T, 4, 1, WALKS), TILES_FORM(T, 4, 2, WALKS), TILES_FORM(T, 2, 4, WALKS)
+#define TILES_TYPE(T)         TILES_FORMS(T, 1), TILES_WIDE(T), (const void *)tile_weights_kernel<T>, LINES_TYPE(T)
+#define TILES_FUNCTIONS       TILES_TYPE(bf16), TILES_TYPE(f16)
+#define PHASES_FUNCTIONS      TILES_FORMS(bf16, HR_CONV_PHASES), TILES_FORMS(f16, HR_CONV_PHASES)
 
 #endif

@@ -1,11 +1,10 @@
 /* dW of convolutions of 16-bit types: a block of threads goes through the tiles of a part of all places, with the box
  * of x and the places of dy as rows in shared memory (op/conv_tiles.cuh), and sums [32 channels of dy, 16 of x] for
- * each of up to 27 taps in registers. Sums of parts are added in their order.
+ * each of up to 27 taps in registers. Windows of 3 x 3 x 3 have a kernel of their own (op/conv_lines_dw.cuh).
  */
 #ifndef HR_OP_CONV_TILES_DW_CUH
 #define HR_OP_CONV_TILES_DW_CUH
 
-#include "dev/cuda/columns.cuh"
 #include "op/conv_tiles.cuh"
 
 enum { TILES_DW_THREADS = 32 * HR_CONV_DW_WARPS };
@@ -131,7 +130,8 @@ static size_t tiles_dw_shared(const hr_conv_tile &t) {
   return (size_t)HR_CONV_DW_COUNT * HR_CONV_DW_OUT * 2 + box * HR_CONV_DW_IN * 2 + box * sizeof(int);
 }
 
-template <typename T, typename P>
+/* The sums of parts, [parts, dW]. */
+template <typename T>
 static hr_status tiles_dw_run(const hr_call *call, const hr_conv_sizes &s, const hr_conv_dw_tile &d) {
   tile_dw_call<T> p = {};
   p.w = steps_of(s, hr__conv_walk(&s));
@@ -156,13 +156,7 @@ static hr_status tiles_dw_run(const hr_call *call, const hr_conv_sizes &s, const
   unsigned blocks = (unsigned)(d.parts * d.groups * d.outs * d.ins);
   launch(d.warp_taps == 1 ? tiles_dw_kernel<T, 1> : tiles_dw_kernel<T, 3>, blocks, TILES_DW_THREADS,
          tiles_dw_shared(d.tile), call_stream(call), p);
-  hr_status status = launched();
-  if (status != HR_OK) return status;
-  columns_shape sums = {};
-  sums.rows = d.parts;
-  sums.columns = sums.row = s.out * s.in * p.taps;
-  sums.groups = sums.used = 1;
-  return columns_run<float, P>(call, p.sums, (const P *)call->in[2].data, (P *)call->out[0].data, sums);
+  return launched();
 }
 
 template <typename T> static bool tiles_dw_allow(void) {

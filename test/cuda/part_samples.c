@@ -184,6 +184,8 @@ static const hr_conv_dw_args dw_first = {CONV_FIRST, {7}, HR_F32}, dw_middle = {
   { .stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1 }
 #define CONV_SMALL                                                                                                     \
   { .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1 }
+#define CONV_STRIP                                                                                                     \
+  { .stride = {1, 1, 1}, .padding = {0, 2, 1}, .dilation = {1, 1, 1}, .groups = 1 }
 #define CONV_SINGLE                                                                                                    \
   { .stride = {1, 1, 1}, .padding = {0, 0, 0}, .dilation = {1, 1, 1}, .groups = 1 }
 static const hr_conv_args conv_cube = CONV_CUBE, conv_halve = CONV_HALVE, conv_stem = CONV_STEM,
@@ -193,7 +195,7 @@ static const hr_conv_dx_args dx_cube = {CONV_CUBE, {5, 9, 37}}, dx_halve = {CONV
                              dx_single = {CONV_SINGLE, {3, 12, 40}}, dx_small = {CONV_SMALL, {7, 7}};
 static const hr_conv_dw_args dw_cube = {CONV_CUBE, {3, 3, 3}, HR_F32}, dw_halve = {CONV_HALVE, {2, 2, 2}, HR_F32},
                              dw_stem = {CONV_STEM, {7, 7}, HR_F32}, dw_halved = {CONV_HALVED, {3, 3}, HR_BF16},
-                             dw_single = {CONV_SINGLE, {1, 1, 1}, HR_F32};
+                             dw_strip = {CONV_STRIP, {3, 3, 3}, HR_F32}, dw_single = {CONV_SINGLE, {1, 1, 1}, HR_F32};
 static const hr_conv_db_args db_wide = {HR_F32}, db_narrow = {HR_BF16};
 
 /* Sums of x times a mask along a middle axis; of rows and of runs with few results, which are cut into pieces. */
@@ -665,10 +667,14 @@ static const large_sample samples[] = {
     {"conv_dx", {.n_in = 3, .in = {F(2, 130, 15, 14), F(130, 72, 3, 3), F(2, 72, 29, 28)}, .args = &dx_halved}},
     {"conv_dx", {.n_in = 3, .in = {F(2, 1, 3, 12, 40), F(1, 33, 1, 1, 1)}, .args = &dx_single}},
     {"conv_dw", {.n_in = 3, .in = {F(2, 40, 5, 9, 37), F(2, 20, 5, 9, 37), F(40, 20, 3, 3, 3)}, .args = &dw_cube}},
+    {"conv_dw", {.n_in = 3, .in = {F(2, 33, 3, 10, 37), F(2, 40, 3, 10, 37)}, .args = &dw_cube}}, /* lines: odd, */
+    {"conv_dw", {.n_in = 3, .in = {F(1, 40, 4, 9, 50), F(1, 33, 4, 9, 50), F(40, 33, 3, 3, 3)}, .args = &dw_cube}},
+    {"conv_dw", {.n_in = 3, .in = {F(1, 20, 2, 8, 35), F(1, 20, 4, 6, 35)}, .args = &dw_strip}}, /* of a strip */
     {"conv_dw", {.n_in = 3, .in = {F(2, 24, 2, 5, 11), F(2, 24, 4, 9, 21)}, .args = &dw_halve}},
     {"conv_dw", {.n_in = 3, .in = {F(3, 64, 15, 15), F(3, 3, 30, 30), F(64, 3, 7, 7)}, .args = &dw_stem}},
     {"conv_dw", {.n_in = 3, .in = {F(2, 130, 15, 14), F(2, 72, 29, 28)}, .args = &dw_halved}},
     {"conv_dw", {.n_in = 3, .in = {F(2, 1, 3, 12, 40), F(2, 33, 3, 12, 40), F(1, 33, 1, 1, 1)}, .args = &dw_single}},
+    {"conv_dw", {.n_in = 3, .in = {F(2, 3, 5, 96, 104), F(2, 5, 5, 96, 104)}, .args = &dw_single}}, /* parts */
     {"conv_dx", {.n_in = 3, .in = {F(200, 64, 16), F(64, 1, 7), F(200, 1, 32)}, .args = &dx_first}},
     {"conv_dx", {.n_in = 3, .in = {F(200, 128, 8), F(128, 128, 5), F(200, 128, 16)}, .args = &dx_middle}},
     {"conv_dx", {.n_in = 3, .in = {F(14001, 16, 8), F(16, 32, 5)}, .args = &dx_middle}}, /* blocks of rows */

@@ -94,6 +94,11 @@ template <int BYTES> __device__ inline void copy_start(void *to, const void *fro
                  "r"(there ? BYTES : 0)
                  : "memory");
 }
+/* A word of shared memory: its first `bytes` bytes (0, 2 or 4) from memory, zeros behind them. */
+__device__ inline void copy_word_start(void *to, const void *from, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
+               : "memory");
+}
 /* The thread's own; those of others are done behind a barrier that follows theirs. */
 __device__ inline void copies_wait(void) {
   asm volatile("cp.async.wait_all;" ::: "memory");

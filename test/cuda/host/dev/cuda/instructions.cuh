@@ -136,6 +136,11 @@ template <int BYTES> static inline void copy_start(void *to, const void *from, b
   if ((uintptr_t)from % BYTES != 0) emulated::broken("a copy to shared memory begins at no multiple of %d", BYTES);
   emulated::copy_later(emulated::shared_piece(to, BYTES), there ? from : nullptr, BYTES);
 }
+static inline void copy_word_start(void *to, const void *from, int bytes) {
+  if ((uintptr_t)from % 4 != 0) emulated::broken("a word is copied to shared memory from no multiple of 4");
+  emulated::copy_later(emulated::shared_piece(to, 4), nullptr, 4);
+  if (bytes > 0) emulated::copy_later(to, from, bytes);
+}
 static inline void copies_wait(void) {
   emulated::copies_finish();
 }
