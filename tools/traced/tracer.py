@@ -26,7 +26,8 @@ PRODUCTS = {'aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm', 'aten::_add
 LT_APART = torch.torch_version.TorchVersion(torch.__version__) < (2, 15)  # products with a bias have a workspace of their own
 # Calls with scratch on the GPU that no rule here knows: a trace that has them is an estimate.
 UNMODELLED = {'aten::' + name: why for why, names in {
-    "cuDNN's workspace": 'convolution convolution_backward cudnn_batch_norm _ctc_loss',
+    "cuDNN's workspace beyond copies of its operands": 'convolution convolution_backward',
+    "cuDNN's workspace": '_ctc_loss',
     "what cuDNN keeps in place of the single steps that are traced": 'lstm gru rnn_tanh rnn_relu',
     'scratch of sorting and scanning': 'sort topk argsort unique_dim _unique2 cumsum cumprod kthvalue median mode '
                                        'index_put_ _index_put_impl_ nonzero multinomial randperm bincount histc',
