@@ -1,12 +1,14 @@
 """Workspaces of cuDNN's convolutions, as an H200 recorded them with cuDNN 9 (bench/torch_measured).
 
 Tensor cores want channels last. Of tensors with channels first the workspace has all three in that order: input, weight and result,
-channels padded to whole 16 bytes. Sums of parts of the weights' gradient come on top in some; of these no rule is known.
+channels padded to whole 16 bytes. Where the gradient of a small weight is summed in parts, these come on top: no rule for their number
+is known, 4 MiB is about what they take (0 to 13 MiB were recorded).
 """
 import math
 
 import torch
 
+PARTS = 4 << 20
 HALF = (torch.float16, torch.bfloat16)
 
 
@@ -35,7 +37,8 @@ class Convolution:
         self.pointwise = all(k == 1 for k in self.kernel)
         self.product = self.pointwise and all(s == 1 for s in strides) and not any(padding)  # of matrices, as they are
         self.places = math.prod(places)
-        self.counted = groups == 1 and x.is_contiguous() and self.on_tensor_cores()
+        single = self.places == 1 or math.prod(out) == 1  # a product as well
+        self.counted = groups == 1 and not single and x.is_contiguous() and self.on_tensor_cores()
 
     def on_tensor_cores(self):
         major = torch.cuda.get_device_properties(0).major
@@ -53,12 +56,16 @@ class Convolution:
         thin = self.few < 3 or self.few < 8 and list(self.kernel) == list(self.strides)  # pixels to patches
         return 0 if not self.counted or thin or self.product and self.places % 4 == 0 else self.copies()
 
-    def backward(self):
+    def gradient_of_input(self):
+        return 0 if not self.counted or self.product and self.places % 4 == 0 and self.few >= 8 else self.copies()
+
+    def gradient_of_weight(self):
         if not self.counted:
             return 0
-        if self.product and self.places % 8 == 0 and self.few >= 8:  # the weight's gradient of each image in f32
-            return min(self.copies(), 4 * self.x.shape[0] * self.weight.numel())
-        return self.copies()
+        sums = 4 * self.weight.numel()
+        if self.product and self.places % 8 == 0 and self.few >= 8:
+            return min(self.copies(), self.x.shape[0] * sums)  # of each image
+        return self.copies() + PARTS // sums * sums
 
 
 def forward(x, weight, bias, strides, padding, dilation, transposed, more, groups):
@@ -66,4 +73,5 @@ def forward(x, weight, bias, strides, padding, dilation, transposed, more, group
 
 
 def backward(gradient, x, weight, biases, strides, padding, dilation, transposed, more, groups, wanted):
-    return [Convolution(x, weight, strides, padding, dilation, transposed, more, groups).backward()]
+    convolution = Convolution(x, weight, strides, padding, dilation, transposed, more, groups)
+    return [convolution.gradient_of_input() if wanted[0] else 0, convolution.gradient_of_weight() if wanted[1] else 0]

@@ -127,6 +127,7 @@ SCRATCH = {
     'bitsandbytes::gemm_4bit': gemm_4bit,
 }
 SCRATCH_FIRST = {'bitsandbytes::gemm_4bit', 'aten::native_layer_norm', 'aten::roll'}  # taken before the result is; others have theirs behind it
+SCRATCH_IN_TURN = {'aten::convolution_backward'}  # one goes before the next comes
 
 
 # ---- attention: which kernel CUDA would take ----
@@ -209,23 +210,41 @@ def attention(capability, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=Fals
         return by_products(q, k, v, attn_mask, dropout_p, is_causal, scale, grouped)
 
 
-@contextlib.contextmanager
-def attention_of(capability):
-    """Puts `attention` wherever F.scaled_dot_product_attention is known by name. (A mode would not reach what checkpoints
-    compute again in backward.)"""
-    original, active = torch.nn.functional.scaled_dot_product_attention, True
+def linear(original, x, weight, bias=None):
+    """The bias is added in place to products of what is not contiguous; tensors without contents would get a second result."""
+    if bias is None or x.device.type != 'cuda' or x.dim() < 3 or x.is_contiguous() or torch.is_autocast_enabled('cuda'):
+        return original(x, weight, bias)
+    return torch.matmul(x, weight.t()).add_(bias)
 
-    def scaled_dot_product_attention(query, key, value, *args, **kwargs):
-        if not active or query.device.type != 'cuda':
-            return original(query, key, value, *args, **kwargs)
-        return attention(capability, query, key, value, *args, **kwargs)
+
+@contextlib.contextmanager
+def instead(original, replacement):
+    """Puts a function wherever another is known by name. (A mode would not reach what checkpoints compute again in backward.)"""
     places = [(module, name) for module in list(sys.modules.values()) if isinstance(module, types.ModuleType)
               for name, value in list(vars(module).items()) if value is original]
     for module, name in places:
-        setattr(module, name, scaled_dot_product_attention)
+        setattr(module, name, replacement)
     try:
         yield
     finally:
-        active = False
         for module, name in places:
             setattr(module, name, original)
+
+
+@contextlib.contextmanager
+def as_on_a_gpu(capability):
+    """F.scaled_dot_product_attention is `attention`, F.linear is `linear`."""
+    attend, multiply, active = torch.nn.functional.scaled_dot_product_attention, torch.nn.functional.linear, True
+
+    def scaled_dot_product_attention(query, key, value, *args, **kwargs):
+        if not active or query.device.type != 'cuda':
+            return attend(query, key, value, *args, **kwargs)
+        return attention(capability, query, key, value, *args, **kwargs)
+
+    def linear_layer(input, weight, bias=None):
+        return linear(multiply, input, weight, bias) if active else multiply(input, weight, bias)
+    try:
+        with instead(attend, scaled_dot_product_attention), instead(multiply, linear_layer):
+            yield
+    finally:
+        active = False  # for names that were taken meanwhile

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import contents
 from .format import ALLOCATE, CATEGORIES, EMPTY_CACHE, FORMAT, FREE, MARK, PHASES
-from .kernels import SCRATCH, SCRATCH_FIRST, unpacks
+from .kernels import SCRATCH, SCRATCH_FIRST, SCRATCH_IN_TURN, unpacks
 from .pretend import libraries_as_on_a_gpu
 
 MIB = 1 << 20
@@ -243,7 +243,10 @@ class Tracer(TorchDispatchMode):
         for tensor in reversed(made) if name in LAST_FIRST else made:
             if isinstance(tensor, torch.Tensor):
                 self.track(tensor, name, onto)
-        if name not in SCRATCH_FIRST:
+        if name in SCRATCH_IN_TURN:
+            for size in sizes:
+                self.free(self.allocate(size, name + ' (scratch)', 'workspace'))
+        elif name not in SCRATCH_FIRST:
             scratch = [self.allocate(size, name + ' (scratch)', 'workspace') for size in sizes]
         product, biased = self.multiplies(name, args, kwargs)
         if product:
