@@ -103,7 +103,7 @@ def headroom_trace(path, batch=None, capability=90, nonzero=None):
                 four_bit.without_contents(), side, hooks(tracer), backward_phases(tracer):
             gc.disable()  # when cycles are found would be chance: they are looked for where steps begin
             try:
-                with kernels.as_on_a_gpu(capability), fake, tracer:
+                with kernels.as_on_a_gpu(capability, tracer), fake, tracer:
                     yield tracer
             except (SystemExit, KeyboardInterrupt):
                 raise

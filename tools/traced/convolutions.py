@@ -68,6 +68,20 @@ class Convolution:
         return self.copies() + PARTS // sums * sums
 
 
+def copy(t):
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(t.dim())
+    dense = t.is_contiguous() or last is not None and t.is_contiguous(memory_format=last)
+    return [] if dense else [t.numel() * t.element_size()]
+
+
+def operand(x, *rest, **words):
+    return copy(x)
+
+
+def operands(gradient, x, *rest, **words):
+    return copy(gradient) + copy(x)
+
+
 def forward(x, weight, bias, strides, padding, dilation, transposed, more, groups):
     return [Convolution(x, weight, strides, padding, dilation, transposed, more, groups).forward()]
 

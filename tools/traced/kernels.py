@@ -127,6 +127,7 @@ SCRATCH = {
     'bitsandbytes::gemm_4bit': gemm_4bit,
 }
 SCRATCH_FIRST = {'bitsandbytes::gemm_4bit', 'aten::native_layer_norm', 'aten::roll'}  # taken before the result is; others have theirs behind it
+BEFORE = {'aten::convolution': convolutions.operand, 'aten::convolution_backward': convolutions.operands}  # beside what comes behind the result
 SCRATCH_IN_TURN = {'aten::convolution_backward'}  # one goes before the next comes
 
 
@@ -210,13 +211,6 @@ def attention(capability, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=Fals
         return by_products(q, k, v, attn_mask, dropout_p, is_causal, scale, grouped)
 
 
-def linear(original, x, weight, bias=None):
-    """The bias is added in place to products of what is not contiguous; tensors without contents would get a second result."""
-    if bias is None or x.device.type != 'cuda' or x.dim() < 3 or x.is_contiguous() or torch.is_autocast_enabled('cuda'):
-        return original(x, weight, bias)
-    return torch.matmul(x, weight.t()).add_(bias)
-
-
 @contextlib.contextmanager
 def instead(original, replacement):
     """Puts a function wherever another is known by name. (A mode would not reach what checkpoints compute again in backward.)"""
@@ -232,8 +226,8 @@ def instead(original, replacement):
 
 
 @contextlib.contextmanager
-def as_on_a_gpu(capability):
-    """F.scaled_dot_product_attention is `attention`, F.linear is `linear`."""
+def as_on_a_gpu(capability, tracer):
+    """F.scaled_dot_product_attention is `attention`, and the tracer knows where F.linear runs."""
     attend, multiply, active = torch.nn.functional.scaled_dot_product_attention, torch.nn.functional.linear, True
 
     def scaled_dot_product_attention(query, key, value, *args, **kwargs):
@@ -241,10 +235,14 @@ def as_on_a_gpu(capability):
             return attend(query, key, value, *args, **kwargs)
         return attention(capability, query, key, value, *args, **kwargs)
 
-    def linear_layer(input, weight, bias=None):
-        return linear(multiply, input, weight, bias) if active else multiply(input, weight, bias)
+    def linear(input, weight, bias=None):
+        tracer.linear += active
+        try:
+            return multiply(input, weight, bias)
+        finally:
+            tracer.linear -= active
     try:
-        with instead(attend, scaled_dot_product_attention), instead(multiply, linear_layer):
+        with instead(attend, scaled_dot_product_attention), instead(multiply, linear):
             yield
     finally:
         active = False  # for names that were taken meanwhile
