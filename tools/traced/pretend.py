@@ -141,7 +141,7 @@ def gpu(capability, on_empty_cache):
     have = properties(capability)
     nothing = lambda *a, **k: None
     zero = lambda *a, **k: 0
-    changes = [(torch.nn.Module, '_apply', apply), (torch.cuda.amp.common, 'amp_definitely_not_available', lambda: False),
+    changes = [(torch.nn.Module, '_apply', apply), (torch.nn.RNNBase, 'flatten_parameters', cudnn.flatten), (torch.cuda.amp.common, 'amp_definitely_not_available', lambda: False),
                (torch.Tensor, 'pin_memory', lambda self, *a, **k: self)]
     # Optimizers and clipping take all tensors at once where they know their types.
     known = list(optimizers._foreach_supported_types) + [FakeTensor]

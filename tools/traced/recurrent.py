@@ -56,3 +56,16 @@ class Lstm(torch.autograd.Function):
 
 def lstm(x, state, weights, biases, layers, dropout, train, both_ways, batch_first):
     return Lstm.apply(x, *state, layers, batch_first, train, *weights)
+
+
+def flatten(module):
+    """nn.RNNBase.flatten_parameters: all weights are parts of one buffer."""
+    weights = [w for w in module._flat_weights if isinstance(w, torch.Tensor)]
+    if not weights or any(w.device.type != 'cuda' or w.dtype != weights[0].dtype for w in weights) or getattr(module, 'proj_size', 0):
+        return
+    if len({w.untyped_storage()._cdata for w in weights}) < len(weights):
+        return  # they are already
+    with torch.no_grad():
+        flat = weights[0].new_empty(sum(w.numel() for w in weights))
+        for weight, part in zip(weights, flat.split([w.numel() for w in weights])):
+            weight.data = part.view(weight.shape)
