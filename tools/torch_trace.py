@@ -15,8 +15,8 @@ that runs one, which is then called --steps times (4: what is reserved settles i
 
 What depends on contents has none: item(), `if loss > 0` and the like get 0, and the file says at which lines. Shapes that depend
 on contents (nonzero, boolean masks) end the trace with the line; --nonzero SHARE takes that share of the elements.
-Scratch of libraries is added by rule (cuBLAS, attention, embeddings); that of convolutions, sorting and a few others is not known,
-and the file names the calls. Build optimizers after the model is on the GPU.
+Scratch of libraries is added by rule (cuBLAS, attention, embeddings, convolutions but for sums of parts); that of sorting and a few others
+is not known, and the file names the calls. Build optimizers after the model is on the GPU.
 
 Written for PyTorch 2.15 on Linux; an older one that lacks what is needed is refused. Where the machine has no GPU, two functions of its
 library are replaced in memory (traced/pretend.py): the autograd engine would ask the driver for streams.
@@ -103,7 +103,7 @@ def headroom_trace(path, batch=None, capability=90, nonzero=None):
                 four_bit.without_contents(), side, hooks(tracer), backward_phases(tracer):
             gc.disable()  # when cycles are found would be chance: they are looked for where steps begin
             try:
-                with kernels.attention_of(capability), fake, tracer:
+                with kernels.as_on_a_gpu(capability, tracer), fake, tracer:
                     yield tracer
             except (SystemExit, KeyboardInterrupt):
                 raise

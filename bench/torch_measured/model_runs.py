@@ -3,6 +3,7 @@
 
   bench/torch_measured/model_runs.py --measure -o measured.jsonl --folder OUT [--history]
   bench/torch_measured/model_runs.py --trace --folder OUT [--jobs 8]
+  bench/torch_measured/model_runs.py --report measured.jsonl --folder OUT      # both side by side
 """
 import argparse
 import json
@@ -61,6 +62,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--measure', action='store_true')
     parser.add_argument('--trace', action='store_true')
+    parser.add_argument('--report', metavar='MEASURED', help='compare with the traces in the folder')
     parser.add_argument('--history', action='store_true', help='keep what the allocator recorded')
     parser.add_argument('--only', help='models, by comma')
     parser.add_argument('--folder', default='.')
@@ -70,6 +72,10 @@ def main():
     from run import import_all
     import_all()
     import models
+    if options.report:
+        from report import report
+        report(options.report, options.folder, models.BATCHES)
+        return
     runs = [(model, batch) for at in range(3) for model, batches in models.BATCHES.items() for batch in batches[at:at + 1]
             if not options.only or model.__name__ in options.only.split(',')]
     live = {}

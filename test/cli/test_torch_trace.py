@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """headroom plan TRACE: peaks, verdict, tables, several batch sizes, damaged files; and snapshots as tools/torch_trace.py converts them."""
+import importlib.util
 import json
+import math
 import os
 import pickle
 import subprocess
 import sys
+import types
 
 from schema import conforms
 from support import Folder, ROOT, TINY, check, finish, run
@@ -134,7 +137,45 @@ def snapshot(folder):
     check(done.returncode == 1 and 'posixpath.join' in done.stderr, f'code in a pickle: {done.returncode} {done.stderr}')
 
 
+def convolutions():
+    """Workspaces as cuDNN had them on an H200 (torch 2.11), rounded to 512 bytes; PyTorch itself is not needed."""
+    kinds = types.SimpleNamespace(float16='f16', bfloat16='bf16', float32='f32')
+    torch = types.ModuleType('torch')
+    vars(torch).update(vars(kinds), cuda=types.SimpleNamespace(get_device_properties=lambda _: types.SimpleNamespace(major=9)),
+                       backends=types.SimpleNamespace(cudnn=types.SimpleNamespace(allow_tf32=True)))
+    before, sys.modules['torch'] = sys.modules.get('torch'), torch
+    path = os.path.join(ROOT, 'tools', 'traced', 'convolutions.py')
+    spec = importlib.util.spec_from_file_location('convolutions', path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    class Tensor:
+        def __init__(self, shape, dtype):
+            self.shape, self.dtype = shape, dtype
+        numel = lambda self: math.prod(self.shape)
+        element_size = lambda self: 4 if self.dtype == 'f32' else 2
+        is_contiguous = lambda self: True
+    for kind, x, w, stride, padding, transposed, recorded in (
+            ('bf16', (2, 16, 32, 96, 96), (16, 16, 3, 3, 3), 1, 1, False, 37762576),
+            ('bf16', (2, 128, 4, 12, 12), (128, 64, 2, 2, 2), 2, 0, True, 1605779),
+            ('bf16', (32, 3, 224, 224), (64, 3, 7, 7), 2, 3, False, 77120528),       # three channels become eight
+            ('bf16', (32, 64, 56, 56), (256, 64, 1, 1), 1, 0, False, 0),
+            ('bf16', (32, 512, 7, 7), (2048, 512, 1, 1), 1, 0, False, 8028176),      # rows of 98 bytes
+            ('bf16', (32, 256, 56, 56), (512, 256, 1, 1), 2, 0, False, 77070483),
+            ('f32', (64, 64, 32, 32), (3, 64, 4, 4), 2, 1, False, 0),
+            ('f32', (128, 128, 16, 16), (128, 64, 4, 4), 2, 1, True, 50856083)):
+        axes = len(x) - 2
+        given = [Tensor(x, kind), Tensor(w, kind), None, [stride] * axes, [padding] * axes, [1] * axes, transposed, [0] * axes, 1]
+        (bytes,) = module.forward(*given)
+        check(-(-bytes // 512) == -(-recorded // 512), f'{kind} {x} {w}: {bytes}, recorded were {recorded}')
+    if before is None:
+        del sys.modules['torch']
+    else:
+        sys.modules['torch'] = before
+
+
 with Folder() as folder:
+    convolutions()
     one(folder)
     settings(folder)
     batches(folder)

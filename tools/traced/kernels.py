@@ -5,9 +5,8 @@ import types
 
 import torch
 
-
-def up(number, step):
-    return -(-number // step) * step
+from . import convolutions
+from .convolutions import up
 
 
 # ---- scratch of kernels, freed when the call returns: functions of its arguments that give sizes in bytes ----
@@ -32,8 +31,9 @@ def flash_backward(_, q, k, v, *rest, **words):
 
 def efficient_backward(_, q, k, v, *rest, **words):
     b, a, _, t, d = heads(q, k)
-    sums = 4 * b * a * t * d if q.element_size() < 4 else 0
-    return [4 * b * a * t, sums]
+    rows, columns = (64, 64) if d <= 64 else (128, 64) if d <= 96 else (128, 128)  # tiles of f32 sums, 16 bytes of locks for each
+    tiles = b * a * up(t, rows) // rows * (up(d, columns) // columns)
+    return [4 * b * a * t, tiles * (4 * rows * columns + 16) if q.element_size() < 4 else 0]
 
 
 def embedding_backward(gradient, indices, rows, *rest, **words):
@@ -69,6 +69,23 @@ def softmax_backward(gradient, *rest, **words):
     return [gradient.numel() * gradient.element_size()]  # its product with the result
 
 
+def copies(*tensors):
+    """Kernels that want their operands contiguous copy those that are not."""
+    return [t.numel() * t.element_size() for t in tensors if isinstance(t, torch.Tensor) and not t.is_contiguous()]
+
+
+def layer_norm(x, *rest, **words):
+    return copies(x)
+
+
+def layer_norm_backward(gradient, x, *rest, **words):
+    return copies(gradient, x)
+
+
+def roll(x, shifts, axes=(), *rest, **words):
+    return [x.numel() * x.element_size()] * (len(axes) - 1)  # one axis after the other
+
+
 def power_below(n, most):
     power = 1
     while power * 2 <= min(n, most):
@@ -89,13 +106,18 @@ def rows_sum(x, axes=None, *rest, **words):
     properties = torch.cuda.get_device_properties(0)
     target = properties.multi_processor_count * (properties.max_threads_per_multi_processor // (width * height))
     if values < 256 or grid > target:
-        return []
+        return [0]  # none, but an event: traces of several batch sizes correspond
     blocks = max(min(-(-target // grid), -(-values // 16)), -(-values // 256))
-    return [4 * columns * blocks * width * wide] if blocks > 1 else []
+    return [4 * columns * blocks * width * wide if blocks > 1 else 0]
 
 
 SCRATCH = {
+    'aten::convolution': convolutions.forward,
+    'aten::convolution_backward': convolutions.backward,
     'aten::sum': rows_sum,
+    'aten::native_layer_norm': layer_norm,
+    'aten::native_layer_norm_backward': layer_norm_backward,
+    'aten::roll': roll,
     'aten::_safe_softmax': safe_softmax,
     'aten::_softmax_backward_data': softmax_backward,
     'aten::_scaled_dot_product_cudnn_attention_backward': cudnn_backward,
@@ -104,7 +126,9 @@ SCRATCH = {
     'aten::embedding_dense_backward': embedding_backward,
     'bitsandbytes::gemm_4bit': gemm_4bit,
 }
-SCRATCH_FIRST = {'bitsandbytes::gemm_4bit'}  # taken before the result is; others have theirs behind it
+SCRATCH_FIRST = {'bitsandbytes::gemm_4bit', 'aten::native_layer_norm', 'aten::roll'}  # taken before the result is; others have theirs behind it
+BEFORE = {'aten::convolution': convolutions.operand, 'aten::convolution_backward': convolutions.operands}  # beside what comes behind the result
+SCRATCH_IN_TURN = {'aten::convolution_backward'}  # one goes before the next comes
 
 
 # ---- attention: which kernel CUDA would take ----
@@ -112,6 +136,8 @@ SCRATCH_FIRST = {'bitsandbytes::gemm_4bit'}  # taken before the result is; other
 def attention_kernel(capability, q, k, mask, dropout, grouped):
     half = q.dtype in (torch.float16, torch.bfloat16)
     d = q.shape[-1]
+    if mask is not None and mask.stride(-1) != 1:  # T5's, whose last axis is that of heads
+        return 'math'
     if half and capability >= 90 and capability < 120 and d <= 128 and d % 8 == 0 and not (mask is not None and mask.requires_grad):
         return 'cudnn'
     if half and mask is None and d <= 256 and capability >= 80:
@@ -163,7 +189,8 @@ def attention(capability, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=Fals
     """F.scaled_dot_product_attention, by the kernel that a GPU of this capability takes."""
     if torch.is_autocast_enabled('cuda'):
         kind = torch.get_autocast_dtype('cuda')
-        v, k, q = (torch.ops.aten._to_copy(t, dtype=kind) if t.dtype != kind else t for t in (v, k, q))  # C++ goes from the last to the first
+        cast = lambda t: torch.ops.aten._to_copy(t, dtype=kind) if t is not None and t.is_floating_point() and t.dtype != kind else t
+        attn_mask, v, k, q = (cast(t) for t in (attn_mask, v, k, q))  # C++ goes from the last to the first
     grouped = enable_gqa and q.shape[-3] != k.shape[-3]
     wanted = torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))
     kernel = attention_kernel(capability, q, k, attn_mask, dropout_p, grouped) if q.dim() == 4 else 'math'
@@ -185,22 +212,37 @@ def attention(capability, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=Fals
 
 
 @contextlib.contextmanager
-def attention_of(capability):
-    """Puts `attention` wherever F.scaled_dot_product_attention is known by name. (A mode would not reach what checkpoints
-    compute again in backward.)"""
-    original, active = torch.nn.functional.scaled_dot_product_attention, True
-
-    def scaled_dot_product_attention(query, key, value, *args, **kwargs):
-        if not active or query.device.type != 'cuda':
-            return original(query, key, value, *args, **kwargs)
-        return attention(capability, query, key, value, *args, **kwargs)
+def instead(original, replacement):
+    """Puts a function wherever another is known by name. (A mode would not reach what checkpoints compute again in backward.)"""
     places = [(module, name) for module in list(sys.modules.values()) if isinstance(module, types.ModuleType)
               for name, value in list(vars(module).items()) if value is original]
     for module, name in places:
-        setattr(module, name, scaled_dot_product_attention)
+        setattr(module, name, replacement)
     try:
         yield
     finally:
-        active = False
         for module, name in places:
             setattr(module, name, original)
+
+
+@contextlib.contextmanager
+def as_on_a_gpu(capability, tracer):
+    """F.scaled_dot_product_attention is `attention`, and the tracer knows where F.linear runs."""
+    attend, multiply, active = torch.nn.functional.scaled_dot_product_attention, torch.nn.functional.linear, True
+
+    def scaled_dot_product_attention(query, key, value, *args, **kwargs):
+        if not active or query.device.type != 'cuda':
+            return attend(query, key, value, *args, **kwargs)
+        return attention(capability, query, key, value, *args, **kwargs)
+
+    def linear(input, weight, bias=None):
+        tracer.linear += active
+        try:
+            return multiply(input, weight, bias)
+        finally:
+            tracer.linear -= active
+    try:
+        with instead(attend, scaled_dot_product_attention), instead(multiply, linear):
+            yield
+    finally:
+        active = False  # for names that were taken meanwhile

@@ -17,7 +17,7 @@ import torch.optim.optimizer as optimizers
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from . import four_bit
+from . import four_bit, recurrent as cudnn
 
 # A function that returns 0, in machine code: false, or an optional without a value.
 RETURN_ZERO = {'x86_64': b'\x31\xc0\xc3', 'aarch64': b'\x00\x00\x80\xd2\xc0\x03\x5f\xd6'}
@@ -117,9 +117,11 @@ def libraries_as_on_a_gpu():
 
 @contextlib.contextmanager
 def recurrent(note):
-    """Recurrent layers without cuDNN, step by step: what cuDNN keeps is not known."""
+    """Recurrent layers without cuDNN, step by step, where what cuDNN keeps is not known."""
     def plain(name, original):
         def call(*args, **kwargs):
+            if name == 'lstm' and len(args) == 9 and cudnn.known(args[0], args[1], *(args[i] for i in (5, 6, 4, 7))):
+                return cudnn.lstm(*args)
             note('aten::' + name)
             with torch.backends.cudnn.flags(enabled=False):
                 return original(*args, **kwargs)
@@ -139,7 +141,7 @@ def gpu(capability, on_empty_cache):
     have = properties(capability)
     nothing = lambda *a, **k: None
     zero = lambda *a, **k: 0
-    changes = [(torch.nn.Module, '_apply', apply), (torch.cuda.amp.common, 'amp_definitely_not_available', lambda: False),
+    changes = [(torch.nn.Module, '_apply', apply), (torch.nn.RNNBase, 'flatten_parameters', cudnn.flatten), (torch.cuda.amp.common, 'amp_definitely_not_available', lambda: False),
                (torch.Tensor, 'pin_memory', lambda self, *a, **k: self)]
     # Optimizers and clipping take all tensors at once where they know their types.
     known = list(optimizers._foreach_supported_types) + [FakeTensor]

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import contents
 from .format import ALLOCATE, CATEGORIES, EMPTY_CACHE, FORMAT, FREE, MARK, PHASES
-from .kernels import SCRATCH, SCRATCH_FIRST, unpacks
+from .kernels import BEFORE, SCRATCH, SCRATCH_FIRST, SCRATCH_IN_TURN, unpacks
 from .pretend import libraries_as_on_a_gpu
 
 MIB = 1 << 20
@@ -26,7 +26,8 @@ PRODUCTS = {'aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm', 'aten::_add
 LT_APART = torch.torch_version.TorchVersion(torch.__version__) < (2, 15)  # products with a bias have a workspace of their own
 # Calls with scratch on the GPU that no rule here knows: a trace that has them is an estimate.
 UNMODELLED = {'aten::' + name: why for why, names in {
-    "cuDNN's workspace": 'convolution convolution_backward cudnn_batch_norm _ctc_loss',
+    "cuDNN's workspace beyond copies of its operands": 'convolution convolution_backward',
+    "cuDNN's workspace": '_ctc_loss',
     "what cuDNN keeps in place of the single steps that are traced": 'lstm gru rnn_tanh rnn_relu',
     'scratch of sorting and scanning': 'sort topk argsort unique_dim _unique2 cumsum cumprod kthvalue median mode '
                                        'index_put_ _index_put_impl_ nonzero multinomial randperm bincount histc',
@@ -71,6 +72,7 @@ class Tracer(TorchDispatchMode):
         self.step, self.updated, self.phase = 0, True, 'build'
         self.counting = False  # steps are counted by the caller
         self.stream = 0        # that runs: traced/streams.py
+        self.linear = 0        # F.linear runs
         self.fewest_owners = None  # of the first operand of a sum of gradients
         self.name('')
 
@@ -145,6 +147,8 @@ class Tracer(TorchDispatchMode):
     def in_place_sum(self, name, function, args):
         """The engine adds gradients of branches, and those of further micro-steps, in place where nobody else holds the first;
         of tensors without contents it makes new ones. The id that the sum has then."""
+        if self.linear and name == 'aten::add' and args[0].device.type == 'cuda':  # the bias, to a product of what is not contiguous
+            return self.live[args[0].untyped_storage()._cdata][1]
         if not self.backward or name != 'aten::add' or function._overloadname != 'Tensor' or torch.is_grad_enabled():
             return None
         first, second = args[:2]
@@ -236,18 +240,22 @@ class Tracer(TorchDispatchMode):
             self.note(name)
         onto = self.in_place_sum(name, function, args)
         sizes = SCRATCH[name](*args, **kwargs) if name in SCRATCH and gpu else []
+        before = [self.allocate(size, name + ' (copy)', 'workspace') for size in (BEFORE[name](*args, **kwargs) if name in BEFORE and gpu else [])]
         scratch = [self.allocate(size, name + ' (scratch)', 'workspace') for size in sizes if name in SCRATCH_FIRST]
         out = function(*args, **kwargs)
         made = pytree.tree_leaves(out)
         for tensor in reversed(made) if name in LAST_FIRST else made:
             if isinstance(tensor, torch.Tensor):
                 self.track(tensor, name, onto)
-        if name not in SCRATCH_FIRST:
+        if name in SCRATCH_IN_TURN:
+            for size in sizes:
+                self.free(self.allocate(size, name + ' (scratch)', 'workspace'))
+        elif name not in SCRATCH_FIRST:
             scratch = [self.allocate(size, name + ' (scratch)', 'workspace') for size in sizes]
         product, biased = self.multiplies(name, args, kwargs)
         if product:
             self.workspace(args, biased)
-        for number in reversed(scratch):
+        for number in reversed(before + scratch):
             self.free(number)
         contents.follow(function, args, kwargs, out)
         return out
