@@ -85,5 +85,5 @@ with tempfile.TemporaryDirectory() as folder:
         result = answer('generate', folder, '--prompt', 'x' * 64, '--max-tokens', str(asked.tokens), *settings)
         rates.append(result['tokens_per_second'])
 best = max(rates)
-print(f'weights {weights / 1e9:.3f} GB, {asked.tokens} tokens, three times: ' + ', '.join(f'{rate:.1f}' for rate in rates) + ' tokens/s')
+print(f'weights {weights / 1e9:.3f} GB, {asked.tokens} tokens, three times: ' + ', '.join(f'{rate:.1f}' for rate in rates) + ' tokens/s, ' f'{1e3 / best:.3f} ms each')
 print(f'{best * weights / 1e12:.3f} TB/s' + (f', {best * weights / bandwidth:.3f} of {bandwidth / 1e12:.2f} TB/s' if bandwidth else ''))

@@ -12,7 +12,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build="build-cuda"
-tests="cuda_test_ops_cuda cuda_test_perceptron cuda_test_streams_cuda cuda_test_pairs_cuda cuda_test_few_cuda cuda_test_lora_cuda bench_scan bench_pointwise bench_convs bench_input"
+tests="cuda_test_ops_cuda cuda_test_perceptron cuda_test_streams_cuda cuda_test_pairs_cuda cuda_test_few_cuda cuda_test_lora_cuda bench_scan bench_pointwise bench_convs bench_input bench_token"
 
 pack() {
   cmake -G Ninja -S . -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DHR_CUDA=ON \
