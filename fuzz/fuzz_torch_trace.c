@@ -38,7 +38,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     hr_torch_rules rules;
     hr_torch_scaling scaling;
     hr__torch_rules_init(&rules);
+    rules.places = traces[0].places;
+    rules.n_places = traces[0].n_places;
     replay_check(&traces[0].events, &rules, &arena);
+    rules.n_places = 0;
     rules.expandable = true;
     rules.limit_bytes = UINT64_C(1) << 30;
     replay_check(&traces[0].events, &rules, &arena);

@@ -92,7 +92,7 @@ def explain(error, tracer_module):
 def headroom_trace(path, batch=None, capability=90, nonzero=None):
     """Traces what runs inside into a file for `headroom plan` (None: into none, the events are the tracer's). `batch`: what the
     batch size is, for comparing traces; `capability`: of the GPU (90: Hopper, 89: Ada, 80: A100), by which kernels of attention and workspaces are chosen. Gives an
-    object whose step() says that a training step begins (otherwise one does with the first forward pass after an update)."""
+    object whose next_step() says that a training step begins (otherwise one does with the first forward pass after an update)."""
     from traced import four_bit, kernels, pretend, streams, tracer as tracers
     pretend.engine_alone()
     tracer, fake = tracers.Tracer(capability, nonzero), pretend.size_only_tensors()

@@ -428,7 +428,7 @@ double hr__engine_seconds(const hr_engine_run *run, const hr_rates *rates, int64
 }
 
 const char *hr__engine_estimate(const hr_engine_run *run) {
-  return run->deepspeed ? "what NCCL takes for itself, which DeepSpeed opens on one GPU too, is not counted" : NULL;
+  return run->deepspeed ? "the GPU memory of NCCL, which DeepSpeed starts even on one GPU, is not counted" : NULL;
 }
 
 void hr__engine_fini(hr_engine_run *run) {

@@ -29,7 +29,7 @@ typedef struct hr_torch_rules {
   /* roundup_power2_divisions of sizes up to 2 MiB, 4 MiB, ... (a power of two, 0 and 1: none) */
   uint8_t divisions[HR_TORCH_ROUNDINGS];
   bool expandable; /* expandable_segments */
-  bool rising;     /* new segments come at higher addresses; false: at lower ones, as measured with driver 580 */
+  bool rising;     /* new segments come at higher addresses; false: at lower ones */
   /* (optional) where the first segments lie among these, by address: known of a run that was recorded. */
   const uint32_t *places;
   size_t n_places;

@@ -17,7 +17,7 @@ typedef struct hr_torch_block {
   uint64_t offset, bytes;  /* in its segment */
   uint64_t requested;      /* of a block in use: what was asked for */
   uint64_t aged;           /* of a free one: searches in its pool until it was freed */
-  uint32_t order;          /* of its segment among all, by address */
+  uint64_t order;          /* of its segment among all, by address; no two have the same */
   uint32_t previous, next; /* neighbours in the segment */
   uint32_t left, right;    /* in the set that it is in */
   uint32_t priority;

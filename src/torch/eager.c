@@ -158,7 +158,7 @@ hr_status hr__eager_run(hr_eager *e, hr_error *err) {
     for (int64_t i = 0; i < e->settings.accumulation && !t->stopped; i++) {
       t->work = (hr_tape_work){0};
       bool last = i + 1 == e->settings.accumulation;
-      if (e->zero) hr__zero_backward_begin(e, i == 0, last);
+      if (e->zero) hr__zero_backward_begin(e, last);
       micro_step(e, (uint32_t)step + 1);
       if (e->zero) hr__zero_backward_end(e);
       e->micro = t->work;

@@ -1,11 +1,15 @@
 /* Segments from the driver, and back to it. See pool.h. */
 #include "torch/pool.h"
 
-/* Those whose place is not known lie above the others, or below. */
-static uint32_t order_of_next(const hr_torch_allocator *a) {
+/* Those whose place is not known lie above the others, or below. An address may be given twice, one behind the other:
+ * what was made later tells the two apart. */
+static uint64_t order_of_next(const hr_torch_allocator *a) {
   const hr_torch_rules *rules = &a->rules;
-  if (a->segments_made < rules->n_places) return UINT32_MAX / 2 + rules->places[a->segments_made];
-  return rules->rising ? UINT32_MAX / 2 + a->segments_made : UINT32_MAX / 2 - 1 - a->segments_made;
+  uint64_t made = a->segments_made, middle = UINT32_MAX / 2;
+  uint64_t place = made < rules->n_places ? middle + rules->places[made]
+                   : rules->rising        ? middle + made
+                                          : middle - 1 - made;
+  return place << 32 | made;
 }
 
 hr_status hr__torch_range_new(hr_torch_allocator *a, const hr_torch_request *request, uint64_t bytes, bool mapped,

@@ -168,6 +168,7 @@ static hr_status places_read(reading *r, const hr_doc_node *root) {
   const hr_doc_node *list = hr__doc_get(root, "segments");
   size_t count = 0;
   if (!list) return HR_OK;
+  if (list->kind != HR_DOC_LIST) return refuse(r, list, "segments are a list of places");
   for (const hr_doc_node *it = list->child; it; it = it->next)
     count++;
   uint32_t *places = hr__arena_array(r->arena, count, sizeof *places);

@@ -20,10 +20,10 @@ struct hr_zero {
   int64_t filled;        /* elements */
   size_t *waiting;       /* which of the trained are in it, as they came; one too large for it waits alone */
   size_t n_waiting;
-  hr_tt gradients;         /* all of a micro-batch; in stage 3 all of a step */
-  hr_tt averaged;          /* all of a step */
-  hr_tt scratch;           /* of the largest, for gradients that come back from the host */
-  bool ready, first, last; /* buckets are there; of the step's micro-batches */
+  hr_tt gradients;  /* all of a micro-batch; in stage 3 all of a step */
+  hr_tt averaged;   /* all of a step */
+  hr_tt scratch;    /* of the largest, for gradients that come back from the host */
+  bool ready, last; /* buckets are there; of the step's micro-batches */
 };
 
 void hr__zero_init(hr_eager *e) {
@@ -324,8 +324,7 @@ static void arrived(void *user, hr_tt leaf) {
   e->tape.owner = owner;
 }
 
-void hr__zero_backward_begin(hr_eager *e, bool first, bool last) {
-  e->zero->first = first;
+void hr__zero_backward_begin(hr_eager *e, bool last) {
   e->zero->last = last;
 }
 

@@ -18,8 +18,8 @@
 void hr__zero_init(hr_eager *e);
 /* deepspeed.initialize: the model is whole. */
 void hr__zero_begin(hr_eager *e);
-/* Around the forward and backward of a micro-batch, the `first` or `last` of a step. */
-void hr__zero_backward_begin(hr_eager *e, bool first, bool last);
+/* Around the forward and backward of a micro-batch; `last`: of a step. */
+void hr__zero_backward_begin(hr_eager *e, bool last);
 void hr__zero_backward_end(hr_eager *e);
 void hr__zero_update(hr_eager *e, bool first);
 

@@ -70,6 +70,35 @@ static void test_a_trace_is_read(void **state) {
   assert_int_equal(t->events.items[2].bytes, 32 * MIB);
 }
 
+/* A segment may come where another one lay before, and files may say anything: equal places are told apart. */
+static void test_places_of_segments(void **state) {
+  fixture *f = *state;
+  static const char events[] = "[[0,2097152,0,0,0],[0,2097152,0,0,0],[1,0],[1,1],[0,2097152,0,0,0],[0,2097152,0,0,0],"
+                               "[1,2],[1,3],[3],[0,2097152,0,0,0]],\n \"segments\": ";
+  static const char *const good[] = {"[0,0]", "[1,0,0]", "[]", "[7,7,7,7,7]"}, *const bad[] = {"7", "[[0]]", "[-1]"};
+  char text[2048];
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    f->count = 0;
+    snprintf(text, sizeof text, "%s%s%s}", HEAD("4"), events, good[i]);
+    assert_int_equal(parse(f, text), HR_OK);
+    hr_torch_rules rules;
+    hr_torch_result result;
+    hr__torch_rules_init(&rules);
+    rules.places = f->traces[0].places;
+    rules.n_places = f->traces[0].n_places;
+    assert_int_equal(hr__torch_replay(&f->traces[0].events, &rules, &f->arena, &result, &f->err), HR_OK);
+    assert_int_equal(result.reserved.use.reserved_bytes, 20 * MIB);
+    hr__torch_trace_fini(&f->traces[0]);
+  }
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    f->count = 0;
+    snprintf(text, sizeof text, "%s%s%s}", HEAD("4"), events, bad[i]);
+    assert_int_equal(parse(f, text), HR_BAD_INPUT);
+    hr__torch_trace_fini(&f->traces[0]);
+  }
+  f->count = 0;
+}
+
 static void test_what_is_damaged_is_refused_with_its_line(void **state) {
   static const char *const cases[][2] = {
       {HEAD("4") "[[0,1,1,1,2],\n[1,1]]}", "frees what is not there"},
@@ -203,6 +232,7 @@ int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
       CASE(test_a_trace_is_read),
+      CASE(test_places_of_segments),
       CASE(test_what_is_damaged_is_refused_with_its_line),
       CASE(test_other_files_are_no_traces),
       CASE(test_batch_sizes_between_and_beyond),

@@ -31,16 +31,15 @@ class Lstm(torch.autograd.Function):
         size = (*inner.shape[:2], h.shape[-1])
         out, h_end, c_end = x.new_empty(size), torch.empty_like(h), torch.empty_like(c)
         work = scratch(x, workspace_bytes(inner, h.shape[-1], layers, weights))
-        if train:
-            ctx.reserve = scratch(x, (6 * layers - 1) * out.numel() * 4 + 256)
+        reserve = scratch(x, (6 * layers - 1) * out.numel() * 4 + 256) if train else None
         del work, inner
         ctx.layers, ctx.batch_first = layers, batch_first
-        ctx.save_for_backward(x, out, h, c, *weights)
+        ctx.save_for_backward(x, out, h, c, reserve, *weights)
         return out.transpose(0, 1) if batch_first else out, h_end, c_end
 
     @staticmethod
     def backward(ctx, g, g_h, g_c):
-        x, _, h, c, *weights = ctx.saved_tensors
+        x, _, h, c, _, *weights = ctx.saved_tensors
         turned = (lambda t: t.transpose(0, 1)) if ctx.batch_first else (lambda t: t)
         inner, g = turned(x).contiguous(), turned(g).contiguous()
         g_x, g_h, g_c = torch.empty_like(inner), torch.empty_like(h), torch.empty_like(c)

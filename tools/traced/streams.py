@@ -7,11 +7,11 @@ import torch
 
 
 class Stream:
-    """As much of torch.cuda.Stream as libraries ask for; 0 is the default one."""
+    """As much of torch.cuda.Stream as libraries ask for; 0 is the default one. PyTorch has 32 others, which it gives out by turns."""
     numbers = itertools.count()
 
     def __init__(self, *args, **kwargs):
-        self.number = self.stream_id = self.cuda_stream = next(Stream.numbers)
+        self.number = self.stream_id = self.cuda_stream = (1 + (n - 1) % 32 if (n := next(Stream.numbers)) else 0)
         self.device_index, self.priority, self.device = 0, 0, torch.device('cuda', 0)
 
     def query(self):
