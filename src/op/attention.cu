@@ -141,15 +141,11 @@ static bool mma_takes(const hr_call *call) {
   return takes;
 }
 
-/* With lengths the library reads and writes what lies behind them, too: with heads this narrow own kernels are faster
- * (docs/systems/004.md). */
-enum { NARROW_HEADS = 32 };
-
 static bool library_takes(const hr_call *call, bool backward, void **plan) {
   const hr_attention_args *args = args_of(call);
   const char *choice = getenv("HEADROOM_ATTENTION");
   if (call->in[0].desc.dtype == HR_F32 || args->documents || args->dropout > 0.0f ||
-      (bounds_of(call) && args->head_dim <= NARROW_HEADS) || (choice && strcmp(choice, "own") == 0))
+      (choice && strcmp(choice, "own") == 0))
     return false;
   const hr_tensor *operands = call->in + (backward ? 1 : 0);
   bool packed = operands[1].data == nullptr;
