@@ -1,6 +1,6 @@
 /* attention and attention_bwd on CUDA: which kernels take a call.
  *
- *   library   cuDNN, for 16-bit types without documents or dropout and the shapes it accepts
+ *   library   cuDNN, for 16-bit types without lengths, documents or dropout and the shapes it accepts
  *   mma       16-bit types with a head size that is a multiple of 8, up to 128 (op/attention_mma.cuh)
  *   fma       everything else with a head size up to 256 (op/attention_fma.cuh)
  *
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dev/cuda/cudnn.h"
 #include "op/attention_fma.cuh"
-#include "op/attention_lengths.cuh"
 #include "op/attention_mma.cuh"
 extern "C" {
 #include "op/attention.h"
@@ -144,7 +144,7 @@ static bool mma_takes(const hr_call *call) {
 static bool library_takes(const hr_call *call, bool backward, void **plan) {
   const hr_attention_args *args = args_of(call);
   const char *choice = getenv("HEADROOM_ATTENTION");
-  if (call->in[0].desc.dtype == HR_F32 || args->documents || args->dropout > 0.0f ||
+  if (call->in[0].desc.dtype == HR_F32 || bounds_of(call) || args->dropout > 0.0f ||
       (choice && strcmp(choice, "own") == 0))
     return false;
   const hr_tensor *operands = call->in + (backward ? 1 : 0);
@@ -157,7 +157,6 @@ static bool library_takes(const hr_call *call, bool backward, void **plan) {
   shape.head_dim = args->head_dim;
   shape.window = args->window < shape.length ? args->window : 0;
   shape.bidirectional = args->bidirectional;
-  shape.lengths = bounds_of(call) != nullptr;
   shape.scale = args->scale;
   shape.dtype = call->in[0].desc.dtype;
   shape.q_stride = rows_of<char>(call, operands, packed, 0).stride;
@@ -256,30 +255,8 @@ template <typename T> static hr_status forward_run(const hr_call *call, const at
                            rows_of<const T>(call, call->in, packed, 2),
                            {(T *)call->out[0].data, call->out[0].desc.dim[2]},
                            (float *)call->out[1].data};
-  if (!p->plan) return own_launch(call, p->kernel[0], o.size.heads, o);
-  if (o.size.lengths) lengths_tell(call, o.size);
-  hr_status status = hr__cudnn_attention_forward(call, p->plan, o.q.data, o.k.data, o.v.data, o.y.data, o.lse);
-  if (status != HR_OK || !o.size.lengths) return status;
-  clearing behind = {};
-  behind.rows[0] = cleared_of(o.y, o.size.heads, o.size);
-  behind.lse = o.lse;
-  behind_clear(call, o.size, behind);
-  return launched();
-}
-
-template <typename T>
-static hr_status backward_library(const hr_call *call, const attention_prepared *p, const backward_operands<T> &o) {
-  if (o.size.lengths) lengths_tell(call, o.size);
-  hr_status status =
-      hr__cudnn_attention_backward(call, p->plan, o.q.data, o.k.data, o.v.data, call->in[4].data,
-                                   (const float *)call->in[5].data, o.dy.data, o.dq.data, o.dk.data, o.dv.data);
-  if (status != HR_OK || !o.size.lengths) return status;
-  clearing behind = {};
-  behind.rows[0] = cleared_of(o.dq, o.size.heads, o.size);
-  behind.rows[1] = cleared_of(o.dk, o.size.kv_heads, o.size);
-  behind.rows[2] = cleared_of(o.dv, o.size.kv_heads, o.size);
-  behind_clear(call, o.size, behind);
-  return launched();
+  if (p->plan) return hr__cudnn_attention_forward(call, p->plan, o.q.data, o.k.data, o.v.data, o.y.data, o.lse);
+  return own_launch(call, p->kernel[0], o.size.heads, o);
 }
 
 /* dy, q, k?, v?, y, lse, bounds?, control? -> dq, dk, dv */
@@ -297,7 +274,9 @@ template <typename T> static hr_status backward_run(const hr_call *call, const a
                             rows_of<T>(call, call->out, packed, 1),
                             rows_of<T>(call, call->out, packed, 2),
                             facts};
-  if (p->plan) return backward_library(call, p, o);
+  if (p->plan)
+    return hr__cudnn_attention_backward(call, p->plan, o.q.data, o.k.data, o.v.data, y, lse, dy, o.dq.data, o.dk.data,
+                                        o.dv.data);
   int64_t rows = (int64_t)o.size.batch * o.size.length * o.size.heads;
   bool pieces = aligned(y, 16) && aligned(dy, 16) && (size_t)o.size.head_dim * sizeof(T) % 16 == 0;
   constexpr int64_t BLOCK_ROWS = FACTS_THREADS / FACTS_LANES;
@@ -330,12 +309,11 @@ static hr_status attention_bwd_run(const hr_call *call) {
       (const void *)kernel<f16, 64, S>, (const void *)kernel<f16, 128, S>, (const void *)kernel<f16, 256, S>
 #define FMA_FUNCTIONS(kernel) FMA_FUNCTIONS_OF(kernel, sight), FMA_FUNCTIONS_OF(kernel, document_sight)
 
-extern "C" const hr_cuda_launcher hr_cuda_attention = {{attention_prepare, attention_release, attention_run},
-                                                       {(const void *)lengths_limit, (const void *)rows_clear,
-                                                        MMA_FUNCTIONS(attention_mma_forward),
-                                                        FMA_FUNCTIONS(attention_fma_forward)}};
+extern "C" const hr_cuda_launcher hr_cuda_attention = {
+    {attention_prepare, attention_release, attention_run},
+    {MMA_FUNCTIONS(attention_mma_forward), FMA_FUNCTIONS(attention_fma_forward)}};
 extern "C" const hr_cuda_launcher hr_cuda_attention_bwd = {
     {attention_bwd_prepare, attention_release, attention_bwd_run},
-    {(const void *)lengths_limit, (const void *)rows_clear, (const void *)attention_facts<float>,
-     (const void *)attention_facts<bf16>, (const void *)attention_facts<f16>, MMA_FUNCTIONS(attention_mma_dkdv),
-     MMA_FUNCTIONS(attention_mma_dq), FMA_FUNCTIONS(attention_fma_dkdv), FMA_FUNCTIONS(attention_fma_dq)}};
+    {(const void *)attention_facts<float>, (const void *)attention_facts<bf16>, (const void *)attention_facts<f16>,
+     MMA_FUNCTIONS(attention_mma_dkdv), MMA_FUNCTIONS(attention_mma_dq), FMA_FUNCTIONS(attention_fma_dkdv),
+     FMA_FUNCTIONS(attention_fma_dq)}};

@@ -75,7 +75,7 @@ static bool library_open(void) {
 }
 
 /* Names of the operands in a graph. */
-enum operand : int64_t { Q = 1, K, V, Y, LSE, DY, DQ, DK, DV, Q_LENGTHS, K_LENGTHS };
+enum operand : int64_t { Q = 1, K, V, Y, LSE, DY, DQ, DK, DV };
 typedef std::unordered_map<int64_t, void *> operand_map;
 
 struct attention_plan {
@@ -116,7 +116,7 @@ void hr__cudnn_destroy(hr_cuda_state *state) {
 
 static bool same_shape(const hr_cudnn_attention &a, const hr_cudnn_attention &b) {
   return a.batch == b.batch && a.length == b.length && a.heads == b.heads && a.kv_heads == b.kv_heads &&
-         a.head_dim == b.head_dim && a.window == b.window && a.bidirectional == b.bidirectional && a.lengths == b.lengths &&
+         a.head_dim == b.head_dim && a.window == b.window && a.bidirectional == b.bidirectional &&
          a.scale == b.scale && a.dtype == b.dtype && a.q_stride == b.q_stride && a.k_stride == b.k_stride &&
          a.v_stride == b.v_stride && a.y_stride == b.y_stride && a.backward == b.backward;
 }
@@ -127,8 +127,7 @@ static bool shape_fits(const hr_cudnn_attention &s) {
   bool strides = s.q_stride % 8 == 0 && s.k_stride % 8 == 0 && s.v_stride % 8 == 0 && s.y_stride % 8 == 0;
   return (s.dtype == HR_BF16 || s.dtype == HR_F16) && s.batch > 0 && s.length > 0 && s.kv_heads > 0 &&
          s.heads % s.kv_heads == 0 && s.head_dim > 0 && s.head_dim % 8 == 0 && s.head_dim <= 128 && strides &&
-         s.window <= INT_MAX && !(s.lengths && s.window > 0) &&
-         (!s.backward || s.batch * s.heads * s.length % 32 == 0);
+         s.window <= INT_MAX && (!s.backward || s.batch * s.heads * s.length % 32 == 0);
 }
 
 /* The library's order is [batch, heads, length, head_dim], with any strides. */
@@ -153,23 +152,10 @@ static void output_as(const std::shared_ptr<fe::graph::Tensor_attributes> &outpu
   if (like.get_data_type() != fe::DataType_t::NOT_SET) output->set_data_type(like.get_data_type());
 }
 
-static fe::graph::Tensor_attributes lengths_of(const hr_cudnn_attention &s, operand name) {
-  return fe::graph::Tensor_attributes()
-      .set_uid(name)
-      .set_dim({s.batch, 1, 1, 1})
-      .set_stride({1, 1, 1, 1})
-      .set_data_type(fe::DataType_t::INT32);
-}
-
 /* What a query sees. A left bound of n keeps the keys j > i - n. */
-template <typename Attributes>
-static void mask_describe(fe::graph::Graph &graph, Attributes &attributes, const hr_cudnn_attention &s) {
+template <typename Attributes> static void mask_describe(Attributes &attributes, const hr_cudnn_attention &s) {
   attributes.set_attn_scale(s.scale).set_causal_mask(!s.bidirectional);
   if (s.window > 0) attributes.set_diagonal_band_left_bound((int)s.window);
-  if (s.lengths)
-    attributes.set_padding_mask(true)
-        .set_seq_len_q(graph.tensor(lengths_of(s, Q_LENGTHS)))
-        .set_seq_len_kv(graph.tensor(lengths_of(s, K_LENGTHS)));
 }
 
 static void graph_describe(fe::graph::Graph &graph, const hr_cudnn_attention &s) {
@@ -181,7 +167,7 @@ static void graph_describe(fe::graph::Graph &graph, const hr_cudnn_attention &s)
   auto v = graph.tensor(rows_of(s, V, s.kv_heads, s.v_stride));
   if (!s.backward) {
     auto attributes = fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(true);
-    mask_describe(graph, attributes, s);
+    mask_describe(attributes, s);
     auto results = graph.sdpa(q, k, v, attributes);
     output_as(results[0], rows_of(s, Y, s.heads, s.y_stride));
     output_as(results[1], lse_of(s));
@@ -191,7 +177,7 @@ static void graph_describe(fe::graph::Graph &graph, const hr_cudnn_attention &s)
   auto dy = graph.tensor(rows_of(s, DY, s.heads, s.y_stride));
   auto lse = graph.tensor(lse_of(s));
   auto attributes = fe::graph::SDPA_backward_attributes().set_name("attention_bwd").set_deterministic_algorithm(true);
-  mask_describe(graph, attributes, s);
+  mask_describe(attributes, s);
   auto results = graph.sdpa_backward(q, k, v, y, dy, lse, attributes);
   output_as(results[0], rows_of(s, DQ, s.heads, s.q_stride));
   output_as(results[1], rows_of(s, DK, s.kv_heads, s.k_stride));
@@ -212,7 +198,7 @@ static bool plan_build(attention_plan *plan, cudnnHandle_t handle) {
 }
 
 /* The operands of a call of op attention (q, k?, v? -> y, lse) or attention_bwd (dy, q, k?, v?, y, lse -> dq, dk?,
- * dv?); without k and v the columns of q, and of dq, are q | k | v. */
+ * dv?), both without lengths; without k and v the columns of q, and of dq, are q | k | v. */
 static operand_map operands_of(const hr_call *call, const hr_cudnn_attention &s) {
   size_t q_bytes = (size_t)(s.heads * s.head_dim) * 2, k_bytes = (size_t)(s.kv_heads * s.head_dim) * 2;
   const hr_tensor *q = &call->in[s.backward ? 1 : 0], *out = call->out;
@@ -242,7 +228,6 @@ static hr_status plan_run(const hr_call *call, void *prepared,
   attention_plan *plan = (attention_plan *)prepared;
   try {
     operand_map map(operands);
-    if (plan->shape.lengths) map[Q_LENGTHS] = map[K_LENGTHS] = hr__cudnn_lengths(call, plan->shape.batch);
     return plan->graph.execute(attention_of(call)->handle, map, call->workspace).is_good() ? HR_OK : HR_FAILURE;
   } catch (...) {
     return HR_FAILURE;
@@ -268,107 +253,33 @@ hr_status hr__cudnn_attention_backward(const hr_call *call, void *prepared, cons
                    {DV, dv}});
 }
 
-static hr_status plan_run_alone(const hr_call *call, attention_plan *plan) {
-  operand_map m = operands_of(call, plan->shape);
-  float *lse = (float *)m[LSE];
-  return plan->shape.backward ? hr__cudnn_attention_backward(call, plan, m[Q], m[K], m[V], m[Y], lse, m[DY], m[DQ],
-                                                             m[DK], m[DV])
-                              : hr__cudnn_attention_forward(call, plan, m[Q], m[K], m[V], m[Y], lse);
-}
-
-static size_t bytes_of(const hr_tensor &tensor) {
-  return (size_t)desc_count(tensor.desc) * (tensor.desc.dtype == HR_F32 ? sizeof(float) : 2);
-}
-
-static bool finite(const std::vector<uint16_t> &numbers, hr_dtype dtype) {
-  const uint16_t exponent = dtype == HR_BF16 ? 0x7f80 : 0x7c00;
-  for (uint16_t number : numbers)
-    if ((number & exponent) == exponent) return false;
-  return true;
-}
-
-/* Zeros for all operands of the call but lengths; NaN in rows from `end` on of the first sequence, where they have
- * positions that the op does not read. */
-static cudaError_t operands_spoil(const hr_call *call, int64_t end) {
-  cudaStream_t stream = call_stream(call);
-  const int behind = call->n_in - 2 == 3 ? 3 : 4; /* q, k, v; or dy, q, k, v. Behind lengths y and lse are zero */
-  cudaError_t error = cudaSuccess;
-  for (int i = 0; i < call->n_in - 2 && error == cudaSuccess; i++) {
-    const hr_tensor &tensor = call->in[i];
-    if (!tensor.data) continue;
-    const int64_t length = tensor.desc.dim[1], row = tensor.desc.dim[2] * 2;
-    error = cudaMemsetAsync(tensor.data, 0, bytes_of(tensor), stream);
-    if (i < behind && error == cudaSuccess)
-      error = cudaMemsetAsync((char *)tensor.data + end * row, 0xff, (size_t)((length - end) * row), stream);
-  }
-  return error;
-}
-
-/* Whether the results of the first sequence are numbers up to `end`. */
-static bool results_finite(const hr_call *call, int64_t end) {
-  for (int j = 0; j < call->n_out; j++) {
-    const hr_tensor &tensor = call->out[j];
-    if (!tensor.data || tensor.desc.dtype == HR_F32) continue;
-    std::vector<uint16_t> results((size_t)(end * tensor.desc.dim[2]));
-    if (cudaMemcpyAsync(results.data(), tensor.data, results.size() * 2, cudaMemcpyDeviceToHost, call_stream(call)) !=
-            cudaSuccess ||
-        cudaStreamSynchronize(call_stream(call)) != cudaSuccess || !finite(results, tensor.desc.dtype))
-      return false;
-  }
-  return true;
-}
-
-/* Whether what lies behind the length of a sequence stays out of its results, whatever it is: the first sequence is
- * given a length of about half and NaN behind it, for one run. */
-static bool lengths_hold(const hr_call *call, attention_plan *plan) {
-  const hr_cudnn_attention &s = plan->shape;
-  const int64_t end = s.length / 2 + 1;
-  cudaStream_t stream = call_stream(call);
-  std::vector<int> lengths((size_t)s.batch, (int)s.length);
-  lengths[0] = (int)(end < s.length ? end : s.length);
-  std::vector<std::vector<char>> before;
-  cudaError_t error = cudaMemcpyAsync(hr__cudnn_lengths(call, s.batch), lengths.data(), lengths.size() * sizeof(int),
-                                      cudaMemcpyHostToDevice, stream);
-  for (int i = 0; i < call->n_in - 2; i++) {
-    before.emplace_back(call->in[i].data ? bytes_of(call->in[i]) : 0);
-    if (!before[(size_t)i].empty() && error == cudaSuccess)
-      error = cudaMemcpyAsync(before[(size_t)i].data(), call->in[i].data, before[(size_t)i].size(),
-                              cudaMemcpyDeviceToHost, stream);
-  }
-  if (error == cudaSuccess) error = operands_spoil(call, lengths[0]);
-  bool hold = error == cudaSuccess && plan_run_alone(call, plan) == HR_OK && results_finite(call, lengths[0]);
-  for (int i = 0; i < call->n_in - 2; i++)
-    if (!before[(size_t)i].empty() && error == cudaSuccess)
-      error = cudaMemcpyAsync(call->in[i].data, before[(size_t)i].data(), before[(size_t)i].size(),
-                              cudaMemcpyHostToDevice, stream);
-  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
-  return hold && error == cudaSuccess;
-}
-
 /* Runs a new plan, so that its code is loaded, and clears what it wrote: other calls are tried on zeros too. */
 static bool plan_try(const hr_call *call, attention_plan *plan) {
   cudaStream_t stream = call_stream(call);
-  bool holds = plan->shape.lengths ? lengths_hold(call, plan) : plan_run_alone(call, plan) == HR_OK;
+  operand_map m = operands_of(call, plan->shape);
+  float *lse = (float *)m[LSE];
+  hr_status status = plan->shape.backward ? hr__cudnn_attention_backward(call, plan, m[Q], m[K], m[V], m[Y], lse, m[DY],
+                                                                         m[DQ], m[DK], m[DV])
+                                          : hr__cudnn_attention_forward(call, plan, m[Q], m[K], m[V], m[Y], lse);
   cudaError_t error = cudaSuccess;
   for (int i = 0; i < call->n_out && error == cudaSuccess; i++) {
-    if (call->out[i].data) error = cudaMemsetAsync(call->out[i].data, 0, bytes_of(call->out[i]), stream);
+    const hr_desc &desc = call->out[i].desc;
+    size_t bytes = (size_t)desc_count(desc) * (desc.dtype == HR_F32 ? sizeof(float) : 2);
+    if (call->out[i].data) error = cudaMemsetAsync(call->out[i].data, 0, bytes, stream);
   }
   if (error == cudaSuccess && call->workspace_bytes > 0)
     error = cudaMemsetAsync(call->workspace, 0, call->workspace_bytes, stream);
   if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
-  return holds && error == cudaSuccess;
+  return status == HR_OK && error == cudaSuccess;
 }
 
 static attention_plan *plan_find(const hr_call *call, const hr_cudnn_attention &shape) {
   attention_state *attention = attention_of(call);
   if (!attention->handle) return nullptr;
-  const int *lengths = shape.lengths ? hr__cudnn_lengths(call, shape.batch) : nullptr;
-  if (shape.lengths && !lengths) return nullptr;
-  size_t room = lengths ? (size_t)((const char *)lengths - (const char *)call->workspace) : call->workspace_bytes;
   for (const auto &plan : attention->plans)
-    if (plan->room == room && same_shape(plan->shape, shape)) return plan.get();
+    if (plan->room == call->workspace_bytes && same_shape(plan->shape, shape)) return plan.get();
 
-  std::unique_ptr<attention_plan> plan(new attention_plan{shape, room, false, {}});
+  std::unique_ptr<attention_plan> plan(new attention_plan{shape, call->workspace_bytes, false, {}});
   attention->plans.push_back(std::move(plan)); /* also when refused: asking once is enough */
   attention_plan *made = attention->plans.back().get();
   made->usable = plan_build(made, attention->handle) && plan_try(call, made);

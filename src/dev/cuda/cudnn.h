@@ -15,23 +15,14 @@ struct hr_cudnn_attention {
   int64_t batch, length, heads, kv_heads, head_dim;
   int64_t window; /* keys that a query sees at most; 0: no limit */
   bool bidirectional;
-  bool lengths; /* sequences may end before `length`; with no window */
   float scale;
   hr_dtype dtype;
   int64_t q_stride, k_stride, v_stride, y_stride;
   bool backward;
 };
 
-/* Where lengths lie, i32 [batch], each from 1 to `length`: at the end of the call's workspace. The caller puts them
- * there before each run; what the library writes into rows behind them is undefined. */
-static inline int *hr__cudnn_lengths(const hr_call *call, int64_t batch) {
-  size_t bytes = ((size_t)batch * sizeof(int) + 255) & ~(size_t)255;
-  return call->workspace_bytes < bytes ? nullptr : (int *)((char *)call->workspace + (call->workspace_bytes - bytes));
-}
-
 /* Makes or finds the plan of a shape. False: not available for this shape, on this device, or within the call's
- * workspace; or the library reads what lies behind lengths. A new plan runs once, on zeros, inside the call's workspace
- * and outputs, which are zero afterwards; operands are as before. */
+ * workspace. A new plan runs once, on zeros, inside the call's workspace and outputs, which are zero afterwards. */
 bool hr__cudnn_attention_prepare(const hr_call *call, const hr_cudnn_attention *shape, void **plan);
 /* The plan stays with the device: recordings may still hold its code, and the next program asks for it again. */
 void hr__cudnn_attention_release(void *plan);
