@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "format/literal.h"
+#include "job/engine.h"
 
 #define TARGETS "model.adapters.targets"
 
@@ -226,14 +227,21 @@ static bool number_parse(const hr_doc_node *node, bool coerces, double *out) {
   return hr__doc_float(&plain, out);
 }
 
-static const char *number_reason(const hr_doc_node *node, bool whole, bool coerces, double *number) {
+/* The largest number that a setting can have: a count of bytes or elements is no int. */
+static double number_most(const char *setting) {
+  for (size_t i = 0; i < hr_engine_keys.count; i++)
+    if (strcmp(hr_engine_keys.keys[i].path, setting) == 0) return hr_engine_keys.keys[i].max;
+  return INT32_MAX - 1;
+}
+
+static const char *number_reason(const hr_doc_node *node, bool whole, double most, bool coerces, double *number) {
   if (is_interpolation(node)) return "is an interpolation, which is not followed";
   if (!number_parse(node, coerces, number))
     return node->quoted && number_parse(node, true, number) ? "is text to this trainer: take the quotes away"
                                                             : "is no number";
   if (!whole) return *number >= 0 ? NULL : "is below zero";
   if (*number < 1) return "is not above zero";
-  if (*number >= INT32_MAX || *number != (double)(int64_t)*number) return "is no whole number of this size";
+  if (!(*number <= most) || *number != (double)(int64_t)*number) return "is no whole number of this size";
   return strchr(node->text, '.') && !coerces ? "is no whole number to this trainer" : NULL;
 }
 
@@ -265,7 +273,7 @@ static hr_status number_read(reader *r, const hr_map_key *row) {
   }
   const hr_doc_node *from = is_silent(r, node) ? &absent : node;
   if (from == &absent && (!row->absent || strcmp(row->absent, "*") == 0)) return HR_OK;
-  said.reason = number_reason(from, whole, r->file->map->coerces, &number);
+  said.reason = number_reason(from, whole, number_most(row->setting), r->file->map->coerces, &number);
   if (!said.reason)
     said.value =
         whole ? hr__arena_format(r->arena, "%" PRId64, (int64_t)number) : hr__arena_format(r->arena, "%.6g", number);

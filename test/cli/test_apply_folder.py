@@ -171,6 +171,14 @@ enable_activation_checkpointing: False
                           ({'reduce_bucket_size': '5e8 elements'}, ['zero2.json:'])]:
         folder.write('ds/zero2.json', json.dumps(dict(zero, zero_optimization=dict(zero['zero_optimization'], **change))))
         refused(args.format('ds/zero2.json'), words=words)
+    # Whole numbers may be written as 5e8, as the documentation of both does, and go as far as the setting.
+    for stage, bucket, group in [(3, '5e8', '1e9'), (2, '5000000000', '1e12'), (3, '500000000.0', '1000000000')]:
+        folder.write('ds/zero2.json', f'{{"zero_optimization": {{"stage": {stage}, "reduce_bucket_size": {bucket}, "sub_group_size": {group}}}}}')
+        for said in [f'engine.zero.bucket={float(bucket):.0f}', f'engine.zero.sub_group={float(group):.0f}']:
+            check(said in applied(args.format('ds/zero2.json'))[2].err, said)
+    for number in ['1e13', '5e-1', '1.5', '0', '"many"']:
+        folder.write('ds/zero2.json', f'{{"zero_optimization": {{"stage": 3, "sub_group_size": {number}}}}}')
+        refused(args.format('ds/zero2.json'), words=['zero2.json:1:', 'sub_group_size'])
     folder.write('ds/zero2.json', json.dumps({'bf16': {'enabled': True}}))
     refused(args.format('ds/zero2.json'), words=['without ZeRO'])
     refused(args.format('ds/none.json'), words=['job.yml:6:', 'none.json', 'no file', '--override'])
