@@ -392,12 +392,36 @@ static hr_status file_read(reader *r) {
   return HR_OK;
 }
 
+/* A config of DeepSpeed's that has no stage of ZeRO is a trait that stops, at what it has in its place. */
+static hr_status engine_read(reader *r) {
+  static const hr_map_trait plain = {.effect = HR_TRAIT_UNKNOWN,
+                                     .keys = "zero_optimization.stage",
+                                     .text = "what DeepSpeed holds without ZeRO is not modelled"};
+  const char *key;
+  hr_reading *out = r->out;
+  size_t before = out->n_traits;
+  HR_TRY(file_read(r));
+  if (hr__reading_find(out, "engine.trainer")) return HR_OK;
+  for (size_t i = before; i < out->n_traits; i++)
+    if (out->traits[i].of->effect == HR_TRAIT_UNKNOWN) return HR_OK;
+  if (hr__arena_grow(r->arena, (void **)&out->traits, &out->cap_traits, out->n_traits, sizeof *out->traits) != 0)
+    return hr__nomem(r->err);
+  const hr_doc_node *node = node_find(r, plain.keys, &key);
+  bool shown = node && node->kind == HR_DOC_SCALAR && *node->text;
+  out->traits[out->n_traits++] = (hr_trait){&plain, key,
+                                            shown  ? node->text
+                                            : node ? "..."
+                                                   : "is not there",
+                                            place_of(r, node)};
+  return key && out->traits[out->n_traits - 1].place ? HR_OK : hr__nomem(r->err);
+}
+
 /* Reads files of one map, or of all others. */
 static hr_status files_read(const hr_applied_file *files, size_t count, const hr_map *map, bool others, hr_arena *arena,
                             hr_reading *out, hr_error *err) {
   for (size_t f = 0; f < count; f++) {
     reader r = {&files[f], arena, out, err};
-    if (!files[f].map->lists && (files[f].map == map) != others) HR_TRY(file_read(&r));
+    if (!files[f].map->lists && (files[f].map == map) != others) HR_TRY(others ? file_read(&r) : engine_read(&r));
   }
   return HR_OK;
 }
@@ -420,7 +444,7 @@ static hr_status named_read(const hr_applied_file *file, const hr_map *map, hr_a
     if (node->kind == HR_DOC_SCALAR && hr__reading_named(file, node->text, arena, named)) {
       named->map = map;
       reader other = {named, arena, out, err};
-      return file_read(&other);
+      return engine_read(&other);
     }
     size_t before = out->n_traits;
     HR_TRY(trait_read(&r, trait));

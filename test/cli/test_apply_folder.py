@@ -181,6 +181,15 @@ enable_activation_checkpointing: False
         refused(args.format('ds/zero2.json'), words=['zero2.json:1:', 'sub_group_size'])
     folder.write('ds/zero2.json', json.dumps({'bf16': {'enabled': True}}))
     refused(args.format('ds/zero2.json'), words=['without ZeRO'])
+    # Nor is one that says nothing of ZeRO, or not so that it is a stage, a plain loop: its place is told.
+    for text, place in [('{}', 'zero2.json'), ('{"steps_per_print": 10}', 'zero2.json'), ('{"zero_optimization": {"stage": "two"}}', 'zero2.json:1:'),
+                        ('{"zero_optimization": {"stage": null}}', 'zero2.json:1:'), ('{"zero_optimization": {"stage": "auto"}}', 'zero2.json:1:'),
+                        ('{"zero_optimization": {}}', 'zero2.json'), ('{"zero_optimization": {"stage": []}}', 'zero2.json:1:')]:
+        named = folder.write('ds/zero2.json', text)
+        refused(args.format('ds/zero2.json'), words=[place, 'zero_optimization.stage', 'without ZeRO', '--override'])
+    applied(args.format('ds/zero2.json'), '--override')
+    folder.write('ds/zero2.json', '{"steps_per_print": 10}')
+    refused(args.format('auto'), '--to', named, words=['zero2.json', 'without ZeRO'])
     refused(args.format('ds/none.json'), words=['job.yml:6:', 'none.json', 'no file', '--override'])
     # Evaluations between steps are planned with the rows that they take at a time, where there are any.
     args = 'output_dir: x\nper_device_train_batch_size: 2\nbf16: true\nmax_length: 48\n'
