@@ -140,8 +140,9 @@ static hr_status asked_for_own(const hr_recipe *recipe, hr_error *why) {
   return HR_OK;
 }
 
-/* Whether PyTorch can be planned for with what is given; why not, where it is more than that there is no GPU. Of a
- * folder whose family's calls are not known nothing true can be written: what headroom itself needs is less. */
+/* Whether PyTorch can be planned for with what is given; why not, where it is more than that there is no GPU, or
+ * DeepSpeed trains. Of a folder whose family's calls are not known nothing true can be written: what headroom itself
+ * needs is less. */
 static hr_status torch_try(hr_cli *cli, bool *can, hr_error *why, hr_error *err) {
   hr_recipe *recipe = NULL;
   *can = false;
@@ -154,7 +155,8 @@ static hr_status torch_try(hr_cli *cli, bool *can, hr_error *why, hr_error *err)
   if (status == HR_OK) status = hr__engine_check(recipe, why);
   *can = status == HR_OK;
   bool gpu = hr__memory_device(recipe) == HR_CUDA, known = hr__model_whole(recipe).model->torch;
-  if (!gpu) *why = (hr_error){0};
+  bool deepspeed = strcmp(hr__recipe_text(recipe, "engine.trainer"), "deepspeed") == 0;
+  if (!gpu && !deepspeed) *why = (hr_error){0};
   hr__recipe_destroy(recipe);
   if (gpu && !known && hr__settings_is_checkpoint(cli->arguments[0]))
     return hr__fail(err, HR_BAD_INPUT, cli->arguments[0],
@@ -183,7 +185,7 @@ static hr_status engine_choose(hr_cli *cli, const hr_map *map, bool foreign, hr_
   HR_TRY(torch_try(cli, &can, &why, err));
   if (can) return hr__apply_torch_check(&from, &cli->arena, err);
   cli->n_overrides = before;
-  if (is_given(cli, "engine.trainer=deepspeed")) /* what headroom takes itself says nothing of it */
+  if (*why.message && is_given(cli, "engine.trainer=deepspeed")) /* what headroom takes itself says nothing of it */
     return hr__fail(err, HR_BAD_INPUT, why.place, why.remedy, "%s", why.message);
   if (*why.message && !cli->quiet && !cli->json)
     hr__cli_tell(cli, stderr, "", "engine: planned for headroom's own execution, which may take less:", why.message);
