@@ -179,6 +179,7 @@ static bool trait_word(const char *word, const hr_doc_node *node) {
                                        : node->child != NULL;
   if (node->kind != HR_DOC_SCALAR) return false;
   if (word[0] == '>') return strtod(node->text, NULL) > strtod(word + 1, NULL);
+  if (word[0] == '<') return strtod(node->text, NULL) < strtod(word + 1, NULL);
   hr_literal literal = hr__applied_word(word);
   return hr__literal_means(&literal, NULL, node);
 }

@@ -450,6 +450,10 @@ static const hr_map_trait deepspeed_traits[] = {
           NOT_KNOWN),
     TRAIT(UNKNOWN, "zero_optimization.zero_quantized_weights|zero_optimization.zero_quantized_gradients", "true",
           NOT_KNOWN),
+    TRAIT(UNKNOWN, "zero_optimization.offload_optimizer.ratio", "<1",
+          "the rest stays on the GPU, which is not modelled"),
+    TRAIT(UNKNOWN, "zero_optimization.memory_efficient_linear", "false", NOT_KNOWN),
+    TRAIT(UNKNOWN, "communication_data_type", "*", NOT_KNOWN),
     TRAIT(UNKNOWN, "fp16.fp16_master_weights_and_grads|bf16.bf16_master_weights_and_grads", "true", NOT_KNOWN),
 };
 static const hr_map_trait accelerate_traits[] = {

@@ -181,6 +181,16 @@ enable_activation_checkpointing: False
         refused(args.format('ds/zero2.json'), words=['zero2.json:1:', 'sub_group_size'])
     folder.write('ds/zero2.json', json.dumps({'bf16': {'enabled': True}}))
     refused(args.format('ds/zero2.json'), words=['without ZeRO'])
+    # Nor are keys that change what is held dropped; as they are anyway they stop nothing.
+    host = {'device': 'cpu'}
+    for more, word in [({'zero_optimization': {'stage': 3, 'offload_optimizer': dict(host, ratio=0.3)}}, 'ratio'),
+                       ({'zero_optimization': {'stage': 3, 'memory_efficient_linear': False}}, 'memory_efficient_linear'),
+                       ({'zero_optimization': {'stage': 2}, 'communication_data_type': 'fp32'}, 'communication_data_type')]:
+        folder.write('ds/zero2.json', json.dumps(more))
+        refused(args.format('ds/zero2.json'), words=['zero2.json:1:', word, '--override'])
+    folder.write('ds/zero2.json', json.dumps({'zero_optimization': {'stage': 3, 'offload_optimizer': dict(host, ratio=1.0), 'memory_efficient_linear': True},
+                                              'communication_data_type': None}))
+    applied(args.format('ds/zero2.json'))
     # Nor is one that says nothing of ZeRO, or not so that it is a stage, a plain loop: its place is told.
     for text, place in [('{}', 'zero2.json'), ('{"steps_per_print": 10}', 'zero2.json'), ('{"zero_optimization": {"stage": "two"}}', 'zero2.json:1:'),
                         ('{"zero_optimization": {"stage": null}}', 'zero2.json:1:'), ('{"zero_optimization": {"stage": "auto"}}', 'zero2.json:1:'),
@@ -191,6 +201,10 @@ enable_activation_checkpointing: False
     folder.write('ds/zero2.json', '{"steps_per_print": 10}')
     refused(args.format('auto'), '--to', named, words=['zero2.json', 'without ZeRO'])
     refused(args.format('ds/none.json'), words=['job.yml:6:', 'none.json', 'no file', '--override'])
+    # Without a GPU nothing can be said of DeepSpeed, and what to do is.
+    folder.write('ds/zero2.json', json.dumps(zero))
+    path = folder.write('job.yml', args.format('ds/zero2.json'))
+    run('apply', model, '--dry-run', '--to', path).expect(5, 'memory.device', 'not for the processor', 'name the card: --gpu 4090')
     # Evaluations between steps are planned with the rows that they take at a time, where there are any.
     args = 'output_dir: x\nper_device_train_batch_size: 2\nbf16: true\nmax_length: 48\n'
     for text, said in [(AXOLOTL + 'val_set_size: 0.05\neval_batch_size: 3\n', 'engine.eval_batch_size=3'),
