@@ -5,7 +5,8 @@
  *   fma       everything else with a head size up to 256 (op/attention_fma.cuh)
  *
  * HEADROOM_ATTENTION=own in the environment leaves the library out, to compare the two. All of them sum in an order
- * that follows from the shape.
+ * that follows from the shape; mma rounds a row at the same places as the rows of its warp, so that its last bits may
+ * depend on these.
  */
 #include <limits.h>
 #include <stdlib.h>

@@ -476,6 +476,14 @@ static const hr_sample conv_dx_samples[] = {
      .in = {{HR_F32, 4, {2, 3, 8, 7}}, {HR_F32, 4, {3, 2, 3, 3}}, {HR_F32, 4, {2, 2, 15, 13}}},
      .args =
          &(const hr_conv_dx_args){{.stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1}, {15, 13}}},
+    {.n_in = 3, /* one phase has three taps along every axis, as windows that move by one have */
+     .in = {{HR_F32, 5, {1, 18, 4, 5, 6}}, {HR_F32, 5, {18, 3, 5, 5, 5}}, {HR_F32, 5, {1, 3, 7, 9, 11}}},
+     .args = &(const hr_conv_dx_args){{.stride = {2, 2, 2}, .padding = {2, 2, 2}, .dilation = {1, 1, 1}, .groups = 1},
+                                      {7, 9, 11}}},
+    {.n_in = 3,
+     .in = {{HR_F32, 5, {1, 17, 3, 5, 5}}, {HR_F32, 5, {17, 2, 3, 3, 3}}},
+     .args = &(const hr_conv_dx_args){{.stride = {2, 2, 2}, .padding = {2, 2, 2}, .dilation = {2, 2, 2}, .groups = 1},
+                                      {5, 9, 9}}},
     {.n_in = 3,
      .in = {{HR_F32, 5, {1, 18, 2, 5, 6}}, {HR_F32, 5, {18, 3, 2, 2, 2}}},
      .args = &(const hr_conv_dx_args){{.stride = {2, 2, 2}, .padding = {0, 0, 0}, .dilation = {1, 1, 1}, .groups = 1},

@@ -112,8 +112,10 @@ static __global__ void __launch_bounds__(POINTS_THREADS) points_dw_kernel(const 
         for (int k = 0; k < K; k++)
           sums[k][c] += dy[k][e] * to_float(x[c].value[e]);
     place += POINTS_THREADS * W;
-    for (; place >= p.places; place -= p.places)
-      sample++;
+    if (place >= p.places) {
+      sample += place / p.places;
+      place %= p.places;
+    }
   }
 #pragma unroll
   for (int i = 0; i < K * POINTS_CHANNELS; i++) {

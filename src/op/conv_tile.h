@@ -90,10 +90,11 @@ static inline int hr__conv_tile_count(int64_t columns) {
   return columns <= 64 ? 256 : 128;
 }
 
-/* Windows of 3 x 3 x 3 that move by one, whatever the sizes: parts of a tensor take the kernel that all of it takes. */
+/* Windows of 3 x 3 x 3 that move by one and give neighbouring places, whatever the sizes: parts of a tensor take the
+ * kernel that all of it takes, if they have as many places as tiles are for. */
 static inline bool hr__conv_lines(const hr_conv_walk *w) {
   for (int d = 0; d < HR_CONV_AXES; d++)
-    if (w->taps[d] != 3 || w->step[d] != 1 || w->tap[d] != w->tap[0]) return false;
+    if (w->taps[d] != 3 || w->step[d] != 1 || w->to_step[d] != 1 || w->tap[d] != w->tap[0]) return false;
   return w->tap[0] == 1 || w->tap[0] == -1;
 }
 

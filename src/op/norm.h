@@ -37,8 +37,8 @@ static inline int64_t hr__norm_rows(const hr_desc *x, const hr_desc *weight) {
 
 /* On CUDA gradients of weights are summed over blocks of that many rows first; from the shape alone. There are
  * HR_NORM_SUMS blocks or fewer, and of rows that are few threads each as many more as keep the GPU busy, with
- * HR_NORM_SUM_ROWS rows or more. The shortest, which are heads, share a block, and need no more of them. */
-enum { HR_NORM_SUMS = 512, HR_NORM_SUM_ROWS = 16, HR_NORM_SUM_FLOATS = HR_NORM_SUMS * 2048, HR_NORM_SHORT = 128 };
+ * HR_NORM_SUM_ROWS rows or more. The shortest, most of them heads, need no more: many share a block. */
+enum { HR_NORM_SUMS = 512, HR_NORM_SUM_ROWS = 16, HR_NORM_SUM_FLOATS = HR_NORM_SUMS * 2048, HR_NORM_SHORT = 192 };
 static inline int64_t hr__norm_sum_rows(int64_t rows, int64_t columns) {
   const int64_t sums = HR_NORM_SUMS, at_least = HR_NORM_SUM_ROWS;
   int64_t few = (rows + sums - 1) / sums, least = few < at_least ? few : at_least;
