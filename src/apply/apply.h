@@ -42,7 +42,7 @@ json_t *hr__apply_revert_json(const hr_transaction *transaction, bool dry_run); 
 
 /* What the plan of a folder is asked for, and the configs that are to get it. */
 typedef struct hr_apply_taking {
-  const char *path; /* of the job; a recipe file gives all itself, so that nothing is taken */
+  const char *path; /* of the job; a recipe file gives all itself but what its trainer runs by: engine.zero and such */
   const char *const *files;
   size_t n_files;
   const hr_map *map;

@@ -151,6 +151,14 @@ static hr_status setting_take(taking *t, const hr_said *said, hr_error *err) {
   return said_take(t, said, err);
 }
 
+/* Settings that say under what the training runs, and not what it is. */
+static bool is_engine(const char *setting) {
+  static const char *const own[] = {"engine.trainer", "engine.zero.", "engine.eval_batch_size"};
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+    if (strncmp(setting, own[i], strlen(own[i])) == 0) return true;
+  return false;
+}
+
 /* --- a step ------------------------------------------------------------------------------------------------------- */
 
 /* A step stays what it is, but for what is given of it. Where all is open only that: how it is cut into micro-batches
@@ -247,6 +255,17 @@ static hr_status remarks_make(taking *t, hr_error *err) {
   return HR_OK;
 }
 
+/* Which engine runs a recipe, and what it holds beside the training, is its trainer's to say: a recipe for headroom has
+ * no word for it. What cannot be read stops where PyTorch is planned for. */
+static hr_status engine_take(taking *t, hr_error *err) {
+  for (size_t i = 0; i < t->reading.count; i++) {
+    const hr_said *said = &t->reading.said[i];
+    if (is_engine(said->setting) && said->value) HR_TRY(setting_take(t, said, err));
+  }
+  t->taken->n_said = t->taken->count;
+  return HR_OK;
+}
+
 hr_status hr__apply_take(const hr_apply_taking *from, hr_arena *arena, hr_taken *out, hr_error *err) {
   struct stat facts;
   *out = (hr_taken){0};
@@ -256,7 +275,7 @@ hr_status hr__apply_take(const hr_apply_taking *from, hr_arena *arena, hr_taken 
   out->foreign = t.n_files > 0;
   if (t.n_files == 0) return HR_OK;
   HR_TRY(remarks_make(&t, err));
-  if (stat(from->path, &facts) != 0 || !S_ISDIR(facts.st_mode)) return HR_OK;
+  if (stat(from->path, &facts) != 0 || !S_ISDIR(facts.st_mode)) return engine_take(&t, err);
   for (size_t f = 0; f < t.n_files; f++)
     HR_TRY(model_check(&t, &t.files[f], err));
   for (size_t i = 0; i < t.reading.count; i++)
@@ -272,7 +291,12 @@ hr_status hr__apply_take(const hr_apply_taking *from, hr_arena *arena, hr_taken 
 hr_status hr__apply_torch_check(const hr_apply_taking *from, hr_arena *arena, hr_error *err) {
   taking t = {.from = from, .arena = arena};
   HR_TRY(files_read(&t, err));
-  return hr__reading_refuse(&t.reading, !from->override, err);
+  HR_TRY(hr__reading_refuse(&t.reading, !from->override, err));
+  for (size_t i = 0; i < t.reading.count; i++) {
+    const hr_said *said = &t.reading.said[i];
+    if (is_engine(said->setting) && !said->value && !given(&t, said->setting)) return unreadable(said, err);
+  }
+  return HR_OK;
 }
 
 /* --- reading back ------------------------------------------------------------------------------------------------- */

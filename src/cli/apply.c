@@ -173,7 +173,7 @@ static bool is_given(const hr_cli *cli, const char *override) {
 
 /* Another trainer's config is run by PyTorch: unless --engine or --set says otherwise, that is what is planned. */
 static hr_status engine_choose(hr_cli *cli, const hr_map *map, bool foreign, hr_error *err) {
-  static const char kind[] = "engine.kind=";
+  static const char kind[] = "engine.kind=", own[] = "--set engine.zero.";
   hr_apply_taking from = configs_of(cli, map);
   bool can;
   hr_error why = {0};
@@ -185,7 +185,9 @@ static hr_status engine_choose(hr_cli *cli, const hr_map *map, bool foreign, hr_
   HR_TRY(torch_try(cli, &can, &why, err));
   if (can) return hr__apply_torch_check(&from, &cli->arena, err);
   cli->n_overrides = before;
-  if (*why.message && is_given(cli, "engine.trainer=deepspeed")) /* what headroom takes itself says nothing of it */
+  bool whole = hr__settings_is_checkpoint(cli->arguments[0]), zero = strncmp(why.place, own, strlen(own)) == 0;
+  /* what headroom takes itself says nothing of it; a recipe is also one of headroom's own */
+  if (*why.message && (whole || zero) && is_given(cli, "engine.trainer=deepspeed"))
     return hr__fail(err, HR_BAD_INPUT, why.place, why.remedy, "%s", why.message);
   if (*why.message && !cli->quiet && !cli->json)
     hr__cli_tell(cli, stderr, "", "engine: planned for headroom's own execution, which may take less:", why.message);

@@ -205,6 +205,17 @@ enable_activation_checkpointing: False
     folder.write('ds/zero2.json', json.dumps(zero))
     path = folder.write('job.yml', args.format('ds/zero2.json'))
     run('apply', model, '--dry-run', '--to', path).expect(5, 'memory.device', 'not for the processor', 'name the card: --gpu 4090')
+    # A recipe says nothing of the trainer that runs it: what is held beside is the config's.
+    recipe = folder.write('zero.yaml', f'model: {{ path: {model}, precision: bf16-mixed }}\ndata: {{ source: synthetic, sequence_length: 48 }}\n'
+                                       'training: { batch_size: 2 }\n')
+    call = ('apply', recipe, '--dry-run', '--to', path, '--gpu', '4090')
+    result = run(*call).expect(0, 'engine.trainer=deepspeed', 'engine.zero.stage=2', 'read back, PyTorch will hold')
+    shown = result.err[result.err.index('will show') + 10:].split()[0]
+    check(f'will hold {shown}' in ' '.join(result.err.split()), f'the plan is what is read back: {result.err}')
+    for change, word in [({'offload_param': host, 'stage': 3}, 'not modelled'), ({'offload_optimizer': {'device': 'nvme'}}, 'nvme')]:
+        folder.write('ds/zero2.json', json.dumps(dict(zero, zero_optimization=dict(zero['zero_optimization'], **change))))
+        run(*call).expect(5, 'zero2.json:1:', word)
+    folder.write('ds/zero2.json', json.dumps(zero))
     # Evaluations between steps are planned with the rows that they take at a time, where there are any.
     args = 'output_dir: x\nper_device_train_batch_size: 2\nbf16: true\nmax_length: 48\n'
     for text, said in [(AXOLOTL + 'val_set_size: 0.05\neval_batch_size: 3\n', 'engine.eval_batch_size=3'),
