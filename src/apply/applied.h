@@ -90,6 +90,8 @@ const hr_applied_new *hr__applied_leaf(const hr_applied_file *file, const hr_edi
 /* Notes the parts of the plan that save memory and that no map has a key for. */
 hr_status hr__applied_unsaid(hr_applied *a, hr_error *err);
 
+/* HR_BAD_INPUT where a config that the texts name, and that is not among them, contradicts them. */
+hr_status hr__applied_agree(const hr_applied *a, hr_error *err);
 /* Plans what the new texts say, as PyTorch will run them: HR_NO_FIT, with the cheapest change, where that is too much.
  */
 hr_status hr__applied_read_back(hr_applied *a, hr_error *err);

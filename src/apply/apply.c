@@ -72,6 +72,7 @@ hr_status hr__apply(const hr_job *job, hr_transaction *transaction, const hr_app
   a->keep_open = options->keep_open;
   a->beside = options->beside;
   HR_TRY(texts_make(a, options->map, options->files, err));
+  if (a->n_files > 0) HR_TRY(hr__applied_agree(a, err));
   if (job->torch && a->n_files > 0) HR_TRY(hr__applied_read_back(a, err));
   *out = a;
   return HR_OK;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "apply/apply.h"
+#include "apply/reading.h"
 #include "base/text.h"
 #include "job/settings.h"
 
@@ -63,6 +64,13 @@ static hr_status judge(hr_applied *a, const hr_job *job, hr_error *err) {
                   "read back, this config would make PyTorch hold %s of %s, with a margin of %s: nothing is written",
                   hr__size_text(a->held_bytes, held), hr__size_text(a->budget_bytes, budget),
                   hr__size_text(a->margin_bytes, margin));
+}
+
+hr_status hr__applied_agree(const hr_applied *a, hr_error *err) {
+  hr_applied_file *files = hr__arena_array(a->arena, a->n_files, sizeof *files);
+  if (!files) return hr__nomem(err);
+  HR_TRY(files_parse(a, files, err));
+  return hr__reading_agree(files, a->n_files, a->arena, err);
 }
 
 hr_status hr__applied_read_back(hr_applied *a, hr_error *err) {

@@ -135,11 +135,13 @@ static void choice_find(const reader *r, const char *setting, const hr_map_key *
 /* The words that could stand there, as the reason why another one cannot be planned for. */
 static const char *words_list(const reader *r, const hr_map_key *row) {
   const char *list = hr__arena_text(r->arena, "cannot be planned for, beside what its other keys say; known are");
-  char line[HR_MAP_PATH];
+  char line[HR_MAP_PATH], before[HR_MAP_PATH] = "";
   for (const char *last = NULL; list && hr__map_next(row->words, '|', &last, line, sizeof line);) {
     char *word = strchr(line, '=') + 1;
     word[strcspn(word, ",")] = '\0';
-    list = hr__arena_format(r->arena, "%s%s %s", list, last == row->words ? "" : ",", word);
+    bool first = last == row->words, again = !first && strcmp(word, before) == 0;
+    if (!again) list = hr__arena_format(r->arena, "%s%s %s", list, first ? "" : ",", word);
+    snprintf(before, sizeof before, "%s", word);
   }
   return list;
 }
@@ -228,10 +230,11 @@ static bool number_parse(const hr_doc_node *node, bool coerces, double *out) {
   return hr__doc_float(&plain, out);
 }
 
-/* The largest number that a setting can have: a count of bytes or elements is no int. */
+/* The largest number that is read for a setting, no less than an int: smaller limits are told by the setting's own. */
 static double number_most(const char *setting) {
   for (size_t i = 0; i < hr_engine_keys.count; i++)
-    if (strcmp(hr_engine_keys.keys[i].path, setting) == 0) return hr_engine_keys.keys[i].max;
+    if (strcmp(hr_engine_keys.keys[i].path, setting) == 0 && hr_engine_keys.keys[i].max > INT32_MAX)
+      return hr_engine_keys.keys[i].max;
   return INT32_MAX - 1;
 }
 
@@ -427,13 +430,25 @@ static hr_status files_read(const hr_applied_file *files, size_t count, const hr
   return HR_OK;
 }
 
+/* Of a file that is there what is wrong with it, and where. */
+static hr_status broken_tell(hr_trait *trait, const hr_error *why, hr_arena *arena, hr_error *err) {
+  hr_map_trait *of = hr__arena_array(arena, 1, sizeof *of);
+  if (!of) return hr__nomem(err);
+  *of = *trait->of;
+  of->text = hr__arena_text(arena, why->message);
+  trait->of = of;
+  if (*why->place) trait->place = hr__arena_text(arena, why->place);
+  return of->text && trait->place ? HR_OK : hr__nomem(err);
+}
+
 /* The config that a file names, read as one of `map`. One that cannot be is a trait that stops. */
 static hr_status named_read(const hr_applied_file *file, const hr_map *map, hr_arena *arena, hr_reading *out,
                             hr_error *err) {
   static const hr_map_trait unread = {
       .effect = HR_TRAIT_UNKNOWN,
-      .text = "no file that can be read here, and what it makes of the run is not known without"};
+      .text = "no file is there of this name, and what it makes of the run is not known without"};
   char path[HR_MAP_PATH];
+  hr_error why = {0};
   reader r = {file, arena, out, err};
   for (size_t i = 0; i < file->map->n_traits; i++) {
     const hr_map_trait *trait = &file->map->traits[i];
@@ -442,28 +457,53 @@ static hr_status named_read(const hr_applied_file *file, const hr_map *map, hr_a
     if (!node) continue;
     hr_applied_file *named = hr__arena_array(arena, 1, sizeof *named);
     if (!named) return hr__nomem(err);
-    if (node->kind == HR_DOC_SCALAR && hr__reading_named(file, node->text, arena, named)) {
+    if (node->kind == HR_DOC_SCALAR && hr__reading_named(file, node->text, arena, named, &why)) {
       named->map = map;
       reader other = {named, arena, out, err};
       return engine_read(&other);
     }
     size_t before = out->n_traits;
     HR_TRY(trait_read(&r, trait));
-    if (out->n_traits > before) out->traits[before].of = &unread;
+    if (out->n_traits == before) continue;
+    out->traits[before].of = &unread;
+    if (*why.message) HR_TRY(broken_tell(&out->traits[before], &why, arena, err));
   }
   return HR_OK;
 }
 
-hr_status hr__reading_make(const hr_applied_file *files, size_t count, hr_arena *arena, hr_reading *out,
-                           hr_error *err) {
+/* The configs of DeepSpeed's that files name, unless one of it is among them. */
+static hr_status all_named_read(const hr_applied_file *files, size_t count, hr_arena *arena, hr_reading *out,
+                                hr_error *err) {
   const hr_map *engine = hr__map_named("deepspeed");
   bool given = false;
   for (size_t f = 0; f < count; f++)
     given |= files[f].map == engine;
   for (size_t f = 0; f < count && !given; f++)
     HR_TRY(named_read(&files[f], engine, arena, out, err));
+  return HR_OK;
+}
+
+hr_status hr__reading_make(const hr_applied_file *files, size_t count, hr_arena *arena, hr_reading *out,
+                           hr_error *err) {
+  const hr_map *engine = hr__map_named("deepspeed");
+  HR_TRY(all_named_read(files, count, arena, out, err));
   HR_TRY(files_read(files, count, engine, false, arena, out, err));
   return files_read(files, count, engine, true, arena, out, err);
+}
+
+hr_status hr__reading_agree(const hr_applied_file *files, size_t count, hr_arena *arena, hr_error *err) {
+  static const char *const settings[] = {"training.batch_size", "training.gradient_accumulation"};
+  hr_reading named = {0}, own = {0};
+  HR_TRY(all_named_read(files, count, arena, &named, err));
+  HR_TRY(files_read(files, count, NULL, true, arena, &own, err));
+  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+    const hr_said *a = hr__reading_find(&named, settings[i]), *b = hr__reading_find(&own, settings[i]);
+    if (!a || !b || !a->shown || !b->shown || !a->value || !b->value || strcmp(a->value, b->value) == 0) continue;
+    return hr__fail(err, HR_BAD_INPUT, a->place, "name that file in --to as well, or write auto there",
+                    "%s: %.20s stays, as the file is not in --to, and %s at %.100s would be %.20s", a->key, a->shown,
+                    b->key, b->place, b->value);
+  }
+  return HR_OK;
 }
 
 static bool number_of(const hr_reading *reading, const char *setting, bool explicit, int64_t *out) {

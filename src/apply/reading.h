@@ -32,6 +32,8 @@ typedef struct hr_reading {
  * DeepSpeed's config that one of them names is read with them, unless one of it is among them; what it says goes
  * before. */
 hr_status hr__reading_make(const hr_applied_file *files, size_t count, hr_arena *arena, hr_reading *out, hr_error *err);
+/* HR_BAD_INPUT where such a config has another batch or accumulation than the files, which alone are written to. */
+hr_status hr__reading_agree(const hr_applied_file *files, size_t count, hr_arena *arena, hr_error *err);
 const hr_said *hr__reading_find(const hr_reading *reading, const char *setting); /* NULL: nothing is said */
 /* The samples of a micro-batch and their number in a step, as far as they can be read. */
 bool hr__reading_batch(const hr_reading *reading, int64_t *out);
@@ -48,7 +50,8 @@ bool hr__reading_writable(const hr_applied_file *files, size_t count, const char
 hr_status hr__reading_refuse(const hr_reading *reading, bool torch, hr_error *err);
 
 /* named.c. A config by the path that another one has for it, from the folder that the process runs in, or one that the
- * other config lies in; its map is not looked for. False: it is not there, or cannot be read. */
-bool hr__reading_named(const hr_applied_file *by, const char *path, hr_arena *arena, hr_applied_file *out);
+ * other config lies in; its map is not looked for. False: it is not there, or (`why` has a message) cannot be read. */
+bool hr__reading_named(const hr_applied_file *by, const char *path, hr_arena *arena, hr_applied_file *out,
+                       hr_error *why);
 
 #endif

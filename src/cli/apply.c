@@ -229,12 +229,12 @@ static hr_status apply(hr_cli *cli, bool dry_run, hr_error *err) {
   hr_taken taken;
   HR_TRY(configs_take(cli, options.map, &taken, err));
   options.keep_open = !hr__cli_flag(cli, "override") && hr__settings_is_checkpoint(cli->arguments[0]);
-  HR_TRY(hr__checkpoint_defaults(cli, err));
+  HR_TRY(place_find(&taken, hr__checkpoint_defaults(cli, err), err));
   HR_TRY(place_find(&taken, engine_choose(cli, options.map, taken.foreign, err), err));
   hr_job_source source = {cli->arguments[0], cli->overrides, cli->n_overrides};
   hr_stage *stages;
   size_t n_stages;
-  HR_TRY(hr__stages_list(&source, &cli->arena, &stages, &n_stages, err));
+  HR_TRY(place_find(&taken, hr__stages_list(&source, &cli->arena, &stages, &n_stages, err), err));
   if (n_stages > 0) return stages_apply(cli, stages, n_stages, &options, err);
   hr_job *job = NULL;
   HR_TRY(place_find(&taken, hr__cli_job_open(cli, &source, HR_CLI_RATES_NODES, &job, err), err));

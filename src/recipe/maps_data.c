@@ -403,7 +403,7 @@ static const hr_map_key deepspeed[] = {
     READ("engine.optimizer", "optimizer.type", "fused=*", "*"),
     {.setting = "engine.trainer",
      .keys = "zero_optimization.stage",
-     .words = "deepspeed=1,2,3",
+     .words = "deepspeed=*", /* which stages there are is the next row's */
      .absent = "*",
      .use = HR_MAP_READ,
      .where = &zero},

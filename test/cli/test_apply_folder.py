@@ -205,6 +205,21 @@ enable_activation_checkpointing: False
     folder.write('ds/zero2.json', json.dumps(zero))
     path = folder.write('job.yml', args.format('ds/zero2.json'))
     run('apply', model, '--dry-run', '--to', path).expect(5, 'memory.device', 'not for the processor', 'name the card: --gpu 4090')
+    # A file that is named, and not to be written to, keeps its numbers: a pair that contradicts is not written.
+    for key, flags in [('train_micro_batch_size_per_gpu', ('--batch', '3')), ('gradient_accumulation_steps', ('--set', 'training.gradient_accumulation=3'))]:
+        text = args.format('ds/zero2.json') + 'gradient_accumulation_steps: 4\n'
+        named = folder.write('ds/zero2.json', json.dumps({**zero, key: 8}))
+        refused(text, *flags, words=['zero2.json:1:', f'{key}: 8', 'job.yml:', 'in --to'])
+        applied(text)  # what that file says goes before
+        run('apply', model, '--gpu', '4090', *flags, '--dry-run', '--to', folder.write('job.yml', text), named).expect(0)
+    # What is wrong with it is told in its own words.
+    for text, words in [('{\n "bf16": ]\n}', ['zero2.json:2:', '--override']), ('{"zero_optimization": {"stage": 7}}', ['zero2.json:1:', 'engine.zero.stage', 'between 1 and 3'])]:
+        folder.write('ds/zero2.json', text)
+        result = refused(args.format('ds/zero2.json'), words=words)
+        check('no file' not in result.err, result.err)
+    folder.write('ds/zero2.json', json.dumps({'zero_optimization': {'stage': 2, 'offload_optimizer': {'device': 'nvme'}}}))
+    check('known are none, cpu' in refused(args.format('ds/zero2.json')).err and 'cpu, cpu' not in refused(args.format('ds/zero2.json')).err, 'once')
+    folder.write('ds/zero2.json', json.dumps(zero))
     # A recipe says nothing of the trainer that runs it: what is held beside is the config's.
     recipe = folder.write('zero.yaml', f'model: {{ path: {model}, precision: bf16-mixed }}\ndata: {{ source: synthetic, sequence_length: 48 }}\n'
                                        'training: { batch_size: 2 }\n')
