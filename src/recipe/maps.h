@@ -42,7 +42,8 @@ typedef enum hr_trait_effect {
 typedef struct hr_map_trait {
   hr_trait_effect effect;
   const char *keys;  /* spellings, separated by '|' */
-  const char *words; /* separated by '|': * any but null, false and empty; ~word a part of it; >1 a larger number, <1 a smaller */
+  const char *words; /* separated by '|': * any but null, false and empty; ~word a part of it; >1 a larger number, <1 a
+                        smaller */
   const char *text;
   const char *unless; /* a key that, where it is there, takes the effect away; NULL: none */
 } hr_map_trait;
