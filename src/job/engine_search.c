@@ -169,7 +169,12 @@ hr_status hr__engine_search(const hr_space *space, hr_search *out, hr_recipe **r
   searching s = {.space = space, .out = out, .run = run};
   hr_open open = {0};
   HR_TRY(settings_try(&s, err));
-  HR_TRY(space->load(space->user, out->chosen.overrides, out->chosen.n_overrides, recipe, &open, err));
-  if (hr__effort_judges(space->effort)) return HR_OK;
-  return hr__engine_plan(*recipe, open.facts, open.rates, run, chosen, err);
+  *recipe = NULL;
+  hr_status status = space->load(space->user, out->chosen.overrides, out->chosen.n_overrides, recipe, &open, err);
+  if (status == HR_OK && !hr__effort_judges(space->effort))
+    status = hr__engine_plan(*recipe, open.facts, open.rates, run, chosen, err);
+  if (status == HR_OK) return HR_OK;
+  hr__recipe_destroy(*recipe);
+  *recipe = NULL;
+  return status;
 }
