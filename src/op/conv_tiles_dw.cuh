@@ -1,6 +1,7 @@
 /* dW of convolutions of 16-bit types: a block of threads goes through the tiles of a part of all places, with the box
  * of x and the places of dy as rows in shared memory (op/conv_tiles.cuh), and sums [32 channels of dy, 16 of x] for
- * each of up to 27 taps in registers. Windows of 3 x 3 x 3 have a kernel of their own (op/conv_lines_dw.cuh).
+ * each of up to 27 taps in registers. Windows of 3 x 3 x 3 that move by one mostly have a kernel of their own
+ * (op/conv_lines_dw.cuh).
  */
 #ifndef HR_OP_CONV_TILES_DW_CUH
 #define HR_OP_CONV_TILES_DW_CUH
