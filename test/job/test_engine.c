@@ -269,6 +269,33 @@ static void test_zero(void **state) {
   recipes_judge("zero.json", 0.001, 0.005);
 }
 
+/* Eager steps as any other, and those that torch.compile made, which are an estimate. */
+static void test_compiled(void **state) {
+  (void)state;
+  json_t *root = file_load("compiled.json"), *it;
+  errors allocated[3] = {{0}}, reserved[3] = {{0}}; /* eager, compiled, and of these those that are held out */
+  size_t i;
+  json_array_foreach(json_object_get(root, "cases"), i, it) {
+    json_t *recipe = json_object_get(it, "recipe");
+    int kind = json_is_true(json_object_get(json_object_get(recipe, "engine"), "compile"));
+    if (kind && json_is_true(json_object_get(it, "held_out"))) kind = 2;
+    char *text = json_dumps(recipe, 0);
+    peaks p = simulate(text, "H200", false);
+    free(text);
+    error_add(&allocated[kind], p.allocated, json_number_value(json_object_get(it, "allocated_bytes")));
+    error_add(&reserved[kind], p.reserved, json_number_value(json_object_get(it, "reserved_bytes")));
+  }
+  for (int kind = 0; kind < 3; kind++)
+    printf("%d runs: allocated %.3f %% on average, %.3f %% at worst; reserved %.3f %%, %.3f %%\n",
+           allocated[kind].count, 100 * average(&allocated[kind]), 100 * allocated[kind].worst,
+           100 * average(&reserved[kind]), 100 * reserved[kind].worst);
+  assert_int_equal(allocated[2].count, 8); /* as hr__engine_estimate says */
+  assert_true(allocated[0].worst <= 0.0005 && reserved[0].worst <= 0.0015);
+  assert_true(allocated[1].worst <= 0.01 && reserved[1].worst <= 0.07);
+  assert_true(allocated[2].worst <= 0.0345 && reserved[2].worst <= 0.0965);
+  json_decref(root);
+}
+
 /* What cannot be planned once it is closed leaves nothing behind (under ASan). */
 static void test_refused(void **state) {
   (void)state;
@@ -289,6 +316,6 @@ int main(void) {
                                      cmocka_unit_test(test_oracle_held_out), cmocka_unit_test(test_drawn),
                                      cmocka_unit_test(test_evaluated),       cmocka_unit_test(test_gemma),
                                      cmocka_unit_test(test_packed),          cmocka_unit_test(test_zero),
-                                     cmocka_unit_test(test_refused)};
+                                     cmocka_unit_test(test_compiled),        cmocka_unit_test(test_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
