@@ -193,7 +193,7 @@ static hr_status deepspeed_check(const hr_recipe *recipe, const hr_model_part *w
   }
   const char *offload = hr__recipe_text(recipe, OFFLOAD);
   if (strcmp(offload, "all") == 0)
-    return hr__recipe_fail(recipe, OFFLOAD, "give optimizer, or none", err,
+    return hr__recipe_fail(recipe, OFFLOAD, "give optimizer, with which about as much or more is allocated", err,
                            "when DeepSpeed fetches weights from the host and drops them again is not modelled");
   if (strcmp(offload, "none") != 0 && strcmp(hr__recipe_text(recipe, optimizer), "adamw") != 0)
     return hr__recipe_fail(recipe, optimizer, "give adamw, or engine.zero.offload none", err,
