@@ -13,19 +13,70 @@ class Block:
         self.address, self.size, self.pool, self.before, self.behind, self.free = address, size, pool, before, behind, False
 
 
-class Allocator:
+class Addresses:
+    """Where the driver puts segments (src/torch/addresses.h), in MiB: the newest chunk that has room, there the lowest hole."""
+    SEGMENT, LOADED = 32, {'cublas workspace': 64, 'aten::_scaled_dot_product_cudnn_attention': 10}
+
     def __init__(self):
+        self.chunks, self.segments = [], 0  # [begin, size, taken ranges as (begin, size)], as they came
+        self.chunk((1 << 40) - 96, 96, [(0, 72)])
+        self.chunk((1 << 40) - 512, 416, [(0, 414)])
+
+    def chunk(self, begin, size, taken):
+        self.chunks.append([begin, size, [(begin + at, length) for at, length in taken]])
+        return self.chunks[-1]
+
+    def first_kernel(self):
+        bottom = min(chunk[0] for chunk in self.chunks)
+        self.give((1 << 40) - 512)
+        self.chunk(bottom - 6, 6, [(6, 0)])
+
+    def made(self, size):
+        whole, above = -(-size // self.SEGMENT) * self.SEGMENT, 1 << 40
+        for begin, length, _ in sorted(self.chunks, reverse=True) + [[0, 0, None]]:
+            if above - begin - length >= whole + self.SEGMENT:
+                return self.chunk((above - whole) // self.SEGMENT * self.SEGMENT, whole, [])
+            above = begin
+
+    def take(self, size):
+        for chunk in self.chunks[::-1]:
+            at = chunk[0]
+            for begin, length in sorted(chunk[2]) + [(chunk[0] + chunk[1], 0)]:
+                if begin - at >= size:
+                    chunk[2].append((at, size))
+                    return at
+                at = begin + length
+        chunk = self.made(size)
+        chunk[2].append((chunk[0], size))
+        return chunk[0]
+
+    def give(self, address):
+        for chunk in self.chunks:
+            if chunk[0] <= address < chunk[0] + chunk[1]:
+                chunk[2] = [taken for taken in chunk[2] if taken[0] != address]
+        self.chunks = [chunk for chunk in self.chunks if chunk[2]]
+
+    def segment(self, size):
+        if self.segments == 1:
+            self.first_kernel()
+        self.segments += 1
+        return self.take(size)
+
+
+class Allocator:
+    def __init__(self, falling):
         self.pools = {}      # by stream and whether they are small: free blocks as (size, address, block)
         self.held = {}       # by number of the allocation: its block
         self.allocated = self.reserved = self.allocated_peak = self.reserved_peak = 0
-        self.lowest = 1 << 60  # new segments lie below older ones
+        self.lowest = 1 << 60  # where new segments lie below older ones
+        self.addresses = None if falling else Addresses()
 
     def segment(self, size, pool):
         whole = 2 * MIB if pool[1] else 20 * MIB if size < 10 * MIB else -(-size // (2 * MIB)) * 2 * MIB
         self.reserved += whole
         self.reserved_peak = max(self.reserved_peak, self.reserved)
         self.lowest -= whole + (1 << 32)
-        return Block(self.lowest, whole, pool)
+        return Block(self.addresses.segment(whole // MIB) * MIB if self.addresses else self.lowest, whole, pool)
 
     def give(self, block):
         block.free = True
@@ -78,13 +129,19 @@ class Allocator:
             for entry in whole:
                 pool.remove(entry)
                 self.reserved -= entry[0]
+                if self.addresses:
+                    self.addresses.give(entry[1] // MIB)
 
 
-def peaks(events):
-    """(allocated, reserved) of a list of events, and the same for each phase that it marks: {phase: (allocated, reserved)}."""
-    allocator, number, phases, phase = Allocator(), 0, {}, 0
+def peaks(events, names=None, falling=False):
+    """(allocated, reserved) of a list of events, and the same for each phase that it marks: {phase: (allocated, reserved)}. `names`: of calls,
+    by their number."""
+    allocator, number, phases, phase = Allocator(falling), 0, {}, 0
+    loads = {} if falling else {at: Addresses.LOADED[name] for at, name in enumerate(names or []) if name in Addresses.LOADED}
     for event in events:
         if event[0] == ALLOCATE:
+            if event[4] in loads:
+                allocator.addresses.take(loads.pop(event[4]))
             allocator.allocate(number, event[1], *event[5:])
             number += 1
             before = phases.get(phase, (0, 0))

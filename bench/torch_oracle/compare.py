@@ -43,7 +43,7 @@ def planned(program, setting):
 def traced(setting):
     import allocator
     import runs
-    return allocator.peaks(runs.traced(setting))[0]
+    return allocator.peaks(*runs.traced(setting))[0]
 
 
 def apart(setting):

@@ -41,7 +41,7 @@ def steady(events):
 
 
 def traced(setting):
-    """Events of the run."""
+    """Events of the run, and the names of their calls."""
     train = runs.train
     if setting.get('zero'):
         zero.group_of_one()
@@ -49,4 +49,4 @@ def traced(setting):
     with headroom_trace(None, setting['batch'], GPUS[setting['gpu']]) as tracer:
         train(setting, STEPS, tracer.next_step)
     gc.collect()
-    return steady(tracer.in_order())
+    return steady(tracer.in_order()), list(tracer.names)

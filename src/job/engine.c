@@ -10,6 +10,7 @@
 #include "pass/adapters.h"
 #include "plan/memory.h"
 #include "recipe/techniques.h"
+#include "torch/compiled.h"
 #include "torch/conf.h"
 #include "torch/driver.h"
 #include "torch/eager.h"
@@ -24,6 +25,7 @@
 #define ADAPTERS  "engine.adapters"
 #define WEIGHTS   "engine.dtype"
 #define CONF      "engine.alloc_conf"
+#define COMPILE   "engine.compile"
 #define PADDED    "engine.padded"
 #define PACKED    "engine.packed"
 #define EVALUATES "engine.eval_batch_size"
@@ -86,6 +88,10 @@ static const hr_key keys[] = {
      .meaning =
          "pytorch: type in which the model is loaded; auto: that of model.precision, of frozen weights its 16-bit "
          "type"},
+    {.path = COMPILE,
+     .type = HR_KEY_BOOL,
+     .fallback = "false",
+     .meaning = "pytorch: torch.compile of the whole model, which is estimated (docs/torch.md)"},
     {.path = PADDED,
      .type = HR_KEY_BOOL,
      .meaning =
@@ -187,7 +193,7 @@ static hr_status deepspeed_check(const hr_recipe *recipe, const hr_model_part *w
   }
   const char *offload = hr__recipe_text(recipe, OFFLOAD);
   if (strcmp(offload, "all") == 0)
-    return hr__recipe_fail(recipe, OFFLOAD, "give optimizer, or none", err,
+    return hr__recipe_fail(recipe, OFFLOAD, "give optimizer, with which about as much or more is allocated", err,
                            "when DeepSpeed fetches weights from the host and drops them again is not modelled");
   if (strcmp(offload, "none") != 0 && strcmp(hr__recipe_text(recipe, optimizer), "adamw") != 0)
     return hr__recipe_fail(recipe, optimizer, "give adamw, or engine.zero.offload none", err,
@@ -202,6 +208,33 @@ static bool is_packed(const hr_recipe *recipe) {
   return hr__recipe_bool(recipe, hr__recipe_has(recipe, PACKED) ? PACKED : "data.packing");
 }
 
+/* Compiled runs are estimated from measured ones; of others nothing is known. */
+static hr_status compiled_check(const hr_recipe *recipe, const hr_model_part *whole, hr_error *err) {
+  static const char remedy[] = "leave engine.compile out: what eager PyTorch holds is more";
+  if (!hr__recipe_bool(recipe, COMPILE)) return HR_OK;
+  const char *precision = hr__scope_precision(&whole->scope);
+  bool sixteen = strcmp(precision, "bf16-true") == 0 || strcmp(precision, "bf16-mixed") == 0;
+  const char *why = NULL;
+  if (!hr__scope_has(&whole->scope, "config.num_key_value_heads"))
+    why = "models that look both ways";
+  else if (is_deepspeed(recipe))
+    why = "DeepSpeed";
+  else if (hr__scope_given(&whole->scope, "quantize"))
+    why = "weights in 4 bits";
+  else if (!sixteen)
+    why = "other types than bf16-true and bf16-mixed";
+  else if (!hr__recipe_word_is(recipe, "memory.checkpoint", "none"))
+    why = "checkpointing";
+  else if (strcmp(hr__recipe_text(recipe, ATTENTION), "sdpa") != 0)
+    why = "attention other than sdpa";
+  else if (hr__recipe_has(recipe, EVALUATES))
+    why = "evaluations between steps";
+  else if (is_packed(recipe))
+    why = "packed rows";
+  if (!why) return HR_OK;
+  return hr__recipe_fail(recipe, COMPILE, remedy, err, "torch.compile with %s was not measured", why);
+}
+
 hr_status hr__engine_check(const hr_recipe *recipe, hr_error *err) {
   hr_model_part whole = hr__model_whole(recipe);
   if (!whole.model->torch)
@@ -211,6 +244,7 @@ hr_status hr__engine_check(const hr_recipe *recipe, hr_error *err) {
     return hr__recipe_fail(recipe, "memory.device", "name the card: --gpu 4090, or memory.device cuda with memory.gpu",
                            err, "what PyTorch holds is simulated for GPUs, not for the processor");
   HR_TRY(deepspeed_check(recipe, &whole, err));
+  HR_TRY(compiled_check(recipe, &whole, err));
   if (hr__scope_has(&whole.scope, "precision_overrides"))
     return hr__scope_fail(&whole.scope, "precision_overrides", "leave it out, or plan with engine.kind headroom", err,
                           "PyTorch has no precision_overrides");
@@ -364,6 +398,23 @@ static hr_status settings_read(const hr_recipe *recipe, const hr_facts *facts, c
 
 /* --- the run ------------------------------------------------------------------------------------------------------ */
 
+/* In place of the eager steps those of compiled graphs. */
+static hr_status compiled_make(const choosing *c, const hr_eager *e, hr_engine_run *out, hr_error *err) {
+  int64_t vocabulary = hr__scope_int(&c->whole.scope, "config.vocab_size");
+  int64_t embedding = vocabulary * hr__scope_int(&c->whole.scope, "config.hidden_size");
+  hr_compiled_run run = {.scores = (uint64_t)(e->settings.batch * e->settings.length * vocabulary)};
+  int64_t trained = 0;
+  for (size_t i = 0; i < e->n_trained; i++) {
+    trained += hr__tape_elements(&e->tape, e->trained[i]);
+    run.gradient_bytes += hr__tape_bytes(&e->tape, e->trained[i]);
+  }
+  bool wide = e->settings.autocast && e->settings.weights == HR_F32, whole = e->settings.rank == 0;
+  if (wide && trained > embedding) run.casts_bytes = 2 * (uint64_t)(trained - embedding);
+  if (whole && !wide) run.embedding = (uint64_t)embedding;
+  out->compiled = true;
+  return hr__torch_compiled(&out->events, &run, err);
+}
+
 static hr_status events_make(const hr_recipe *recipe, const hr_facts *facts, hr_engine_run *out, hr_error *err) {
   choosing c;
   hr_eager_settings settings;
@@ -374,6 +425,7 @@ static hr_status events_make(const hr_recipe *recipe, const hr_facts *facts, hr_
     c.whole.model->torch(&c.whole, &e);
     status = hr__eager_run(&e, err);
   }
+  if (status == HR_OK && hr__recipe_bool(recipe, COMPILE)) status = compiled_make(&c, &e, out, err);
   out->micro = e.micro;
   out->update = e.update;
   out->attended = e.tape.attended;
@@ -428,6 +480,9 @@ double hr__engine_seconds(const hr_engine_run *run, const hr_rates *rates, int64
 }
 
 const char *hr__engine_estimate(const hr_engine_run *run) {
+  if (run->compiled)
+    return "torch.compile from measured peaks: of 8 runs that were held out, allocated bytes were within 3.4 % and "
+           "reserved ones within 9.7 %; the time is that of eager calls";
   return run->deepspeed ? "the GPU memory of NCCL, which DeepSpeed starts even on one GPU, is not counted" : NULL;
 }
 

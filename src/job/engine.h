@@ -25,6 +25,7 @@ typedef struct hr_engine_run {
   uint64_t driver_bytes;      /* what the driver shows: reserved and context */
   hr_zero_host host;          /* what DeepSpeed keeps there; the optimizer updates it there */
   bool deepspeed;             /* it trains */
+  bool compiled;              /* by torch.compile, estimated; the time of a step is an eager one's */
 } hr_engine_run;
 
 /* Whether a technique (recipe/techniques.def), by its key, is one that PyTorch has not. */

@@ -21,6 +21,7 @@ void hr__torch_rules_init(hr_torch_rules *rules) {
 void hr__torch_allocator_init(hr_torch_allocator *a, const hr_torch_rules *rules) {
   *a = (hr_torch_allocator){.rules = *rules};
   hr__torch_blocks_init(&a->blocks);
+  hr__torch_addresses_init(&a->addresses);
   for (int small = 0; small < 2; small++) {
     a->free[small] = (hr_torch_set){HR_TORCH_NO_BLOCK, true};
     a->unmapped[small] = (hr_torch_set){HR_TORCH_NO_BLOCK, false};
@@ -29,6 +30,7 @@ void hr__torch_allocator_init(hr_torch_allocator *a, const hr_torch_rules *rules
 
 void hr__torch_allocator_fini(hr_torch_allocator *a) {
   hr__torch_blocks_fini(&a->blocks);
+  hr__torch_addresses_fini(&a->addresses);
 }
 
 static int top_bit(uint64_t number) {

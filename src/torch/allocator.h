@@ -16,9 +16,13 @@
 #define HR_TORCH_ALLOCATOR_H
 
 #include "base/status.h"
+#include "torch/addresses.h"
 #include "torch/blocks.h"
 
 enum { HR_TORCH_ROUNDINGS = 16 };
+
+/* As the driver puts them (addresses.h), or each above or below all that were there before. */
+typedef enum hr_torch_order { HR_TORCH_BY_DRIVER, HR_TORCH_RISING, HR_TORCH_FALLING } hr_torch_order;
 
 /* Settings of PYTORCH_ALLOC_CONF, the driver's habits, and the memory there is. */
 typedef struct hr_torch_rules {
@@ -28,8 +32,8 @@ typedef struct hr_torch_rules {
   double collect_above;         /* garbage_collection_threshold, a share of the limit, with `fraction` only; 0: never */
   /* roundup_power2_divisions of sizes up to 2 MiB, 4 MiB, ... (a power of two, 0 and 1: none) */
   uint8_t divisions[HR_TORCH_ROUNDINGS];
-  bool expandable; /* expandable_segments */
-  bool rising;     /* new segments come at higher addresses; false: at lower ones */
+  bool expandable;      /* expandable_segments */
+  hr_torch_order order; /* of the addresses of new segments */
   /* (optional) where the first segments lie among these, by address: known of a run that was recorded. */
   const uint32_t *places;
   size_t n_places;
@@ -47,13 +51,14 @@ typedef struct hr_torch_use {
 typedef struct hr_torch_allocator {
   hr_torch_rules rules;
   hr_torch_blocks blocks;
-  hr_torch_set free[2];     /* large, small */
-  hr_torch_set unmapped[2]; /* parts of expandable segments without memory, by address */
-  uint64_t searches[2];     /* in each pool, where garbage is collected */
-  uint32_t segments_made;   /* so far: the order of the next one */
-  hr_torch_use now, peak;   /* each peak by itself */
-  uint64_t failed_bytes;    /* of the last request that found no room: what the driver was asked for */
-  size_t retries;           /* requests for which cached segments were given back first */
+  hr_torch_addresses addresses; /* of segments, by the driver */
+  hr_torch_set free[2];         /* large, small */
+  hr_torch_set unmapped[2];     /* parts of expandable segments without memory, by address */
+  uint64_t searches[2];         /* in each pool, where garbage is collected */
+  uint32_t segments_made;       /* so far: the order of the next one */
+  hr_torch_use now, peak;       /* each peak by itself */
+  uint64_t failed_bytes;        /* of the last request that found no room: what the driver was asked for */
+  size_t retries;               /* requests for which cached segments were given back first */
 } hr_torch_allocator;
 
 void hr__torch_allocator_init(hr_torch_allocator *allocator, const hr_torch_rules *rules);
@@ -66,6 +71,9 @@ void hr__torch_give(hr_torch_allocator *allocator, uint32_t block); /* HR_TORCH_
 /* HR_NOMEM only. */
 hr_status hr__torch_empty_cache(hr_torch_allocator *allocator);
 uint64_t hr__torch_block_bytes(const hr_torch_allocator *allocator, uint32_t block); /* 0 of HR_TORCH_NO_BLOCK */
+
+/* The driver takes so much address space for code. HR_NOMEM only. */
+hr_status hr__torch_loaded(hr_torch_allocator *allocator, uint64_t bytes);
 
 /* What a request becomes before it is looked for. */
 uint64_t hr__torch_round(const hr_torch_rules *rules, uint64_t bytes);

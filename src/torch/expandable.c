@@ -31,7 +31,7 @@ static bool has_space(const hr_torch_allocator *a, uint32_t block, uint64_t byte
 
 static hr_status range_new(hr_torch_allocator *a, const hr_torch_request *request, uint32_t *block) {
   uint64_t page = page_bytes(a, request->small);
-  HR_TRY(hr__torch_range_new(a, request, RANGE_BYTES / page * page, false, block));
+  HR_TRY(hr__torch_range_new(a, request, RANGE_BYTES / page * page, block));
   hr__torch_set_add(&a->blocks, &a->unmapped[request->small], *block);
   return HR_OK;
 }

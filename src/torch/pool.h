@@ -21,9 +21,8 @@ void hr__torch_reserve(hr_torch_allocator *a, uint64_t bytes);
  */
 void hr__torch_join(hr_torch_allocator *a, uint32_t block);
 
-/* segments.c: a range of new addresses as a block of no set (HR_NOMEM); `mapped`: with memory behind it. */
-hr_status hr__torch_range_new(hr_torch_allocator *a, const hr_torch_request *request, uint64_t bytes, bool mapped,
-                              uint32_t *block);
+/* segments.c: a range of new addresses as a block of no set, without memory behind it (HR_NOMEM). */
+hr_status hr__torch_range_new(hr_torch_allocator *a, const hr_torch_request *request, uint64_t bytes, uint32_t *block);
 /* segments.c: a new segment as a block of no set (HR_NO_FIT, HR_NOMEM as hr__torch_take), and the three ways in which
  * cached ones go back: old ones above the threshold; oversize ones, just enough (false: not enough); all that are
  * wholly free. */

@@ -4,6 +4,8 @@
 
 #include "base/sort.h"
 
+enum { LOADED = 2 };
+
 typedef struct replay {
   const hr_torch_events *events;
   hr_torch_allocator allocator;
@@ -11,6 +13,7 @@ typedef struct replay {
   uint32_t *blocks;      /* by id */
   uint64_t *block_bytes; /* by id */
   hr_torch_moment now;
+  uint32_t loads[LOADED]; /* calls that have not come yet; UINT32_MAX: they have, or never come */
   size_t steps_capacity;
   hr_arena *arena;
   hr_error *err;
@@ -42,7 +45,33 @@ static hr_status step_begin(replay *r, uint32_t step) {
   return HR_OK;
 }
 
+/* Code that the driver loads beside segments, when a call is the first of its kind: recorded on an H200. */
+static const struct {
+  const char *call;
+  uint64_t bytes;
+} loaded[LOADED] = {{"cublas workspace", UINT64_C(64) << 20},
+                    {"aten::_scaled_dot_product_cudnn_attention", UINT64_C(10) << 20}};
+
+static hr_status library_load(replay *r, const hr_torch_event *event) {
+  for (size_t i = 0; i < LOADED; i++) {
+    if (r->loads[i] != event->call) continue;
+    r->loads[i] = UINT32_MAX;
+    if (hr__torch_loaded(&r->allocator, loaded[i].bytes) != HR_OK) return hr__nomem(r->err);
+  }
+  return HR_OK;
+}
+
+/* The calls' numbers among the names of the events. */
+static void loads_find(replay *r) {
+  for (size_t i = 0; i < LOADED; i++) {
+    r->loads[i] = UINT32_MAX;
+    for (size_t name = 0; name < r->events->n_names; name++)
+      if (strcmp(r->events->names[name], loaded[i].call) == 0) r->loads[i] = (uint32_t)name;
+  }
+}
+
 static hr_status allocate(replay *r, const hr_torch_event *event) {
+  HR_TRY(library_load(r, event));
   hr_status status = hr__torch_take(&r->allocator, event->bytes, event->stream, &r->blocks[event->id]);
   if (status == HR_NOMEM) return hr__nomem(r->err);
   if (status != HR_OK) {
@@ -102,6 +131,7 @@ hr_status hr__torch_replay(const hr_torch_events *events, const hr_torch_rules *
   }
   out->block_bytes = r.block_bytes;
   hr__torch_allocator_init(&r.allocator, rules);
+  loads_find(&r);
   hr_status status = events_play(&r);
   hr__torch_allocator_fini(&r.allocator);
   hr__free(r.blocks);

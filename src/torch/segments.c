@@ -1,21 +1,29 @@
 /* Segments from the driver, and back to it. See pool.h. */
 #include "torch/pool.h"
 
-/* Those whose place is not known lie above the others, or below. An address may be given twice, one behind the other:
- * what was made later tells the two apart. */
-static uint64_t order_of_next(const hr_torch_allocator *a) {
+/* Places of a recording lie around the middle, those of which nothing is known above or below. An address may be given
+ * twice, one behind the other: what was made later tells the two apart. */
+static uint64_t place_of_next(const hr_torch_allocator *a) {
   const hr_torch_rules *rules = &a->rules;
   uint64_t made = a->segments_made, middle = UINT32_MAX / 2;
-  uint64_t place = made < rules->n_places ? middle + rules->places[made]
-                   : rules->rising        ? middle + made
-                                          : middle - 1 - made;
-  return place << 32 | made;
+  return made < rules->n_places            ? middle + rules->places[made]
+         : rules->order == HR_TORCH_RISING ? middle + made
+                                           : middle - 1 - made;
 }
 
-hr_status hr__torch_range_new(hr_torch_allocator *a, const hr_torch_request *request, uint64_t bytes, bool mapped,
-                              uint32_t *block) {
+static bool by_driver(const hr_torch_allocator *a) {
+  return a->rules.order == HR_TORCH_BY_DRIVER && a->rules.n_places == 0;
+}
+
+hr_status hr__torch_loaded(hr_torch_allocator *a, uint64_t bytes) {
+  uint32_t place;
+  return by_driver(a) ? hr__torch_address_take(&a->addresses, bytes, &place) : HR_OK;
+}
+
+static hr_status range_new(hr_torch_allocator *a, const hr_torch_request *request, uint64_t bytes, bool mapped,
+                           uint64_t place, uint32_t *block) {
   hr_torch_block range = {.bytes = bytes,
-                          .order = order_of_next(a),
+                          .order = place << 32 | a->segments_made,
                           .previous = HR_TORCH_NO_BLOCK,
                           .next = HR_TORCH_NO_BLOCK,
                           .stream = request->stream,
@@ -29,9 +37,18 @@ hr_status hr__torch_range_new(hr_torch_allocator *a, const hr_torch_request *req
   return HR_OK;
 }
 
+hr_status hr__torch_range_new(hr_torch_allocator *a, const hr_torch_request *request, uint64_t bytes, uint32_t *block) {
+  return range_new(a, request, bytes, false, place_of_next(a), block);
+}
+
 hr_status hr__torch_segment_new(hr_torch_allocator *a, const hr_torch_request *request, uint32_t *block) {
   if (!hr__torch_room(a, request->segment)) return HR_NO_FIT;
-  HR_TRY(hr__torch_range_new(a, request, request->segment, true, block));
+  uint32_t place = (uint32_t)place_of_next(a);
+  if (by_driver(a)) {
+    if (a->segments_made == 1) HR_TRY(hr__torch_addresses_kernel(&a->addresses)); /* it fills the first one */
+    HR_TRY(hr__torch_address_take(&a->addresses, request->segment, &place));
+  }
+  HR_TRY(range_new(a, request, request->segment, true, place, block));
   hr__torch_reserve(a, request->segment);
   return HR_OK;
 }
@@ -44,6 +61,7 @@ static bool is_whole(const hr_torch_block *block) {
 static void release(hr_torch_allocator *a, uint32_t block) {
   const hr_torch_block *released = &a->blocks.items[block];
   a->now.reserved_bytes -= released->bytes;
+  if (by_driver(a)) hr__torch_address_give(&a->addresses, (uint32_t)(released->order >> 32), released->bytes);
   hr__torch_set_remove(&a->blocks, &a->free[released->small], block);
   hr__torch_block_drop(&a->blocks, block);
 }

@@ -104,6 +104,14 @@ text = run(*RECIPE, '--engine', 'pytorch').expect(0, 'PyTorch allocates', 'most 
                                                   'cached', 'context', '3 % stay free').out
 check(all(len(line) <= 80 for line in text.splitlines()), f'80 columns: {text}')
 
+# torch.compile: an estimate that says so, refused where nothing of the kind was measured
+compiled = answer('--set', 'engine.compile=true', '--set', 'model.precision=bf16-true')['torch']
+eager = answer('--set', 'model.precision=bf16-true')['torch']
+check(compiled['allocated_bytes'] < eager['allocated_bytes'] and 'torch.compile' in compiled['estimate'], f'{compiled["estimate"]}')
+equal(sum(compiled['categories'].values()), compiled['allocated_bytes'], 'categories of a compiled run')
+for setting, why in (('memory.checkpoint=every-layer', 'checkpointing'), ('model.precision=32-true', 'other types'), ('engine.attention=eager', 'sdpa')):
+    run(*RECIPE, '--engine', 'pytorch', '--set', 'engine.compile=true', '--set', setting).expect(5, 'torch.compile', why)
+
 for setting, words in (('memory.offload.optimizer=host', "headroom's own"), ('memory.split={layers: 2}', "headroom's own"),
                        ('memory.checkpoint=selective', 'whole layers'), ('training.ema=0.99', 'averages'),
                        ('engine.alloc_conf=backend:cudaMallocAsync', 'cudaMallocAsync')):

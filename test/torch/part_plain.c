@@ -20,6 +20,7 @@ plain *plain_create(const hr_torch_rules *rules) {
   plain *p = calloc(1, sizeof *p);
   assert(p);
   p->rules = *rules;
+  places_begin(&p->places);
   p->pieces = calloc(PIECES, sizeof *p->pieces);
   assert(p->pieces);
   return p;
@@ -75,7 +76,11 @@ static bool whole(const plain *p, size_t at) {
 }
 
 static size_t add_segment(plain *p, piece new) {
-  new.segment = p->rules.rising ? p->segments : -p->segments;
+  bool driver = p->rules.order == HR_TORCH_BY_DRIVER && !new.expandable;
+  if (driver && p->segments == 1) places_kernel(&p->places);
+  new.segment = driver                              ? places_take(&p->places, new.bytes)
+                : p->rules.order == HR_TORCH_RISING ? p->segments
+                                                    : -p->segments;
   p->segments++;
   size_t at = 0;
   while (at < p->count && p->pieces[at].segment < new.segment)
@@ -126,6 +131,8 @@ static size_t find(plain *p, bool small, uint8_t stream, uint64_t bytes) {
 }
 
 static void release(plain *p, size_t at) {
+  const piece *gone = &p->pieces[at];
+  if (p->rules.order == HR_TORCH_BY_DRIVER) places_give(&p->places, (int)gone->segment, gone->bytes);
   p->reserved -= p->pieces[at].bytes;
   erase(p, at);
 }

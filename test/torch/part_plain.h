@@ -3,6 +3,7 @@
 #ifndef HR_TEST_TORCH_PLAIN_H
 #define HR_TEST_TORCH_PLAIN_H
 
+#include "part_places.h"
 #include "torch/allocator.h"
 
 enum { PLAIN_FULL = -1, PLAIN_NOTHING = 0 }; /* out of memory; the handle of no bytes */
@@ -15,6 +16,7 @@ struct plain {
   size_t count;
   int handles, segments;
   uint64_t searches[2];
+  places places;
 };
 
 plain *plain_create(const hr_torch_rules *rules);

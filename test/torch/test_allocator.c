@@ -106,7 +106,7 @@ static void test_best_fit(void **state) {
 static void test_ties_go_to_the_lowest_address(void **state) {
   fixture *f = *state;
   for (int rising = 0; rising < 2; rising++) {
-    f->rules.rising = rising;
+    f->rules.order = rising ? HR_TORCH_RISING : HR_TORCH_FALLING;
     begin(f);
     uint32_t first = take(f, 30 * MIB), second = take(f, 30 * MIB);
     hr__torch_give(&f->allocator, first);
@@ -261,7 +261,7 @@ static hr_torch_rules rules_draw(uint64_t set) {
   hr_torch_rules rules;
   hr__torch_rules_init(&rules);
   rules.expandable = set % 3 == 1;
-  rules.rising = draw(set, 0, 1, 2);
+  rules.order = (hr_torch_order)draw(set, 0, 1, 3);
   if (draw(set, 0, 2, 2)) rules.limit_bytes = (200 + draw(set, 0, 3, 2000)) * MIB;
   rules.fraction = rules.limit_bytes != UINT64_MAX && draw(set, 0, 4, 2);
   if (!rules.expandable && draw(set, 0, 5, 3) == 0) rules.max_split_bytes = (21 + draw(set, 0, 6, 200)) * MIB;
